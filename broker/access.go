@@ -1,0 +1,178 @@
+package broker
+
+import "context"
+
+// Access is a broker's access control: who may connect, and what they may do.
+// Its operations are those of Mosquitto's dynamic security and carry the names
+// of its commands. Changes are in force and durable when a method returns nil.
+type Access interface {
+	GetDefaultACLAccess(ctx context.Context) ([]DefaultACL, error)
+	SetDefaultACLAccess(ctx context.Context, acls []DefaultACL) error
+
+	GetClient(ctx context.Context, username string) (Client, error)
+	ListClients(ctx context.Context, o ListOptions[Client]) (Page[Client], error)
+	CreateClient(ctx context.Context, c ClientSpec) error
+	ModifyClient(ctx context.Context, c ClientSpec) error
+	DeleteClient(ctx context.Context, username string) error
+	EnableClient(ctx context.Context, username string) error
+	DisableClient(ctx context.Context, username string) error
+
+	ListGroups(ctx context.Context, o ListOptions[Group]) (Page[Group], error)
+	CreateGroup(ctx context.Context, g GroupSpec) error
+	ModifyGroup(ctx context.Context, g GroupSpec) error
+	DeleteGroup(ctx context.Context, groupname string) error
+
+	ListRoles(ctx context.Context, o ListOptions[Role]) (Page[Role], error)
+	CreateRole(ctx context.Context, r RoleSpec) error
+	ModifyRole(ctx context.Context, r RoleSpec) error
+	DeleteRole(ctx context.Context, rolename string) error
+}
+
+// AccessTransfer moves a whole access-control configuration in and out, as a
+// document in the form of Mosquitto's dynamic-security.json (2.0 and 2.1 are
+// read, 2.1 is written), password hashes included.
+type AccessTransfer interface {
+	// ImportAccess takes the document over, all or nothing. With replace the
+	// broker then holds exactly what the document holds; without, a name that
+	// is there already is an Exists error that lists what collides.
+	ImportAccess(ctx context.Context, document []byte, replace bool) (ImportReport, error)
+	ExportAccess(ctx context.Context) ([]byte, error)
+}
+
+// ImportReport counts what an import took over. Warnings are sentences about
+// what the document held and the broker has no use for.
+type ImportReport struct {
+	Clients  int      `json:"clients"`
+	Groups   int      `json:"groups"`
+	Roles    int      `json:"roles"`
+	Warnings []string `json:"warnings"`
+}
+
+// DefaultACL is the access to one kind of event where no ACL matches. ACLType
+// is publishClientSend, publishClientReceive, subscribe or unsubscribe; a full
+// answer holds all four in this order.
+type DefaultACL struct {
+	ACLType string `json:"acltype"`
+	Allow   bool   `json:"allow"`
+}
+
+// Priority orders roles within a client or group, and groups within a client:
+// the highest comes first. NoPriority is the default and is left out of JSON.
+type Priority int
+
+// NoPriority is the priority of a membership for which none was given.
+const NoPriority Priority = -1
+
+// IsZero makes the JSON tag omitzero leave NoPriority out.
+func (p Priority) IsZero() bool { return p == NoPriority }
+
+// RoleRef is a role held by a client or group.
+type RoleRef struct {
+	RoleName string   `json:"rolename"`
+	Priority Priority `json:"priority,omitzero"`
+}
+
+// GroupRef is a group that a client is in.
+type GroupRef struct {
+	GroupName string   `json:"groupname"`
+	Priority  Priority `json:"priority,omitzero"`
+}
+
+// MemberRef is a client that is in a group. Answers leave the priority out.
+type MemberRef struct {
+	Username string   `json:"username"`
+	Priority Priority `json:"priority,omitzero"`
+}
+
+// Connection is a live connection of a client.
+type Connection struct {
+	Address string `json:"address"`
+}
+
+// Client is a client's record. ClientID, when not empty, is the only MQTT
+// client id it may use. Texts are nil when they were never given. Roles and
+// Groups are in order of evaluation; lists are never nil.
+type Client struct {
+	Username        string       `json:"username"`
+	ClientID        string       `json:"clientid,omitempty"`
+	TextName        *string      `json:"textname,omitempty"`
+	TextDescription *string      `json:"textdescription,omitempty"`
+	Disabled        bool         `json:"disabled"`
+	Roles           []RoleRef    `json:"roles"`
+	Groups          []GroupRef   `json:"groups"`
+	Connections     []Connection `json:"connections"`
+}
+
+// ClientSpec is the wanted state of a client. On creation nil members are not
+// set; on modification they stay as they are, and a list that is not nil
+// replaces the whole list. An empty ClientID clears it.
+type ClientSpec struct {
+	Username        string
+	Password        *Secret
+	ClientID        *string
+	TextName        *string
+	TextDescription *string
+	Roles           []RoleRef
+	Groups          []GroupRef
+}
+
+// Group is a group's record. Clients are in order of their names, Roles in
+// order of evaluation; lists are never nil.
+type Group struct {
+	GroupName       string      `json:"groupname"`
+	TextName        *string     `json:"textname,omitempty"`
+	TextDescription *string     `json:"textdescription,omitempty"`
+	Clients         []MemberRef `json:"clients"`
+	Roles           []RoleRef   `json:"roles"`
+}
+
+// GroupSpec is the wanted state of a group; nil as in ClientSpec. Clients is
+// not looked at on creation.
+type GroupSpec struct {
+	GroupName       string
+	TextName        *string
+	TextDescription *string
+	Clients         []MemberRef
+	Roles           []RoleRef
+}
+
+// ACLType is the kind of event that an ACL of a role decides about.
+type ACLType string
+
+// The ACL types, in the order in which a role's record shows them.
+const (
+	PublishClientSend    ACLType = "publishClientSend"
+	PublishClientReceive ACLType = "publishClientReceive"
+	SubscribeLiteral     ACLType = "subscribeLiteral"
+	SubscribePattern     ACLType = "subscribePattern"
+	UnsubscribeLiteral   ACLType = "unsubscribeLiteral"
+	UnsubscribePattern   ACLType = "unsubscribePattern"
+)
+
+// ACL is one rule of a role. Priority is 0 where none was given; a higher one
+// is looked at first.
+type ACL struct {
+	ACLType  ACLType `json:"acltype"`
+	Topic    string  `json:"topic"`
+	Priority int     `json:"priority"`
+	Allow    bool    `json:"allow"`
+}
+
+// Role is a role's record. ACLs are ordered by type and then by priority;
+// the list is never nil.
+type Role struct {
+	RoleName          string  `json:"rolename"`
+	TextName          *string `json:"textname,omitempty"`
+	TextDescription   *string `json:"textdescription,omitempty"`
+	AllowWildcardSubs bool    `json:"allowwildcardsubs"`
+	ACLs              []ACL   `json:"acls"`
+}
+
+// RoleSpec is the wanted state of a role; nil as in ClientSpec.
+type RoleSpec struct {
+	RoleName          string
+	TextName          *string
+	TextDescription   *string
+	AllowWildcardSubs *bool
+	ACLs              []ACL
+}

@@ -1,0 +1,81 @@
+// Package broker is the vocabulary of one MQTT broker as an operator sees it:
+// its access control, clients, streams, topics, bridges, listeners and licence,
+// the interface that every kind of broker answers, and the pool of live ones.
+//
+// It must not import any other package of this module, nor net/http, a database
+// or an MQTT library: kinds of broker live in the packages below it.
+package broker
+
+import (
+	"context"
+	"iter"
+	"time"
+)
+
+// Broker is one live broker, whatever its kind. All methods are safe for
+// concurrent use. A kind without a feature embeds that feature's No type, so
+// that the gap is visible in its declaration and answers Unsupported.
+type Broker interface {
+	Access
+	AccessTransfer
+	System
+	Inspector
+	Streams
+	Topics
+	Bridges
+
+	// Status tells whether the broker is reached now; it never blocks.
+	Status() Status
+	// Ready waits until the broker is reached and its capabilities are known.
+	// It returns the cause, as an *Error, when the attempt under way fails, or
+	// the context's error.
+	Ready(ctx context.Context) error
+	// Capabilities lists what the broker can do, as far as known now; it never
+	// blocks.
+	Capabilities() []Capability
+	// Close ends the connection and waits for everything the broker started.
+	Close(ctx context.Context) error
+}
+
+// Status tells whether a broker is reached, since when (the time of the last
+// change) and, if not, why: one sentence that an operator can act on.
+type Status struct {
+	Connected bool
+	Since     time.Time
+	Error     string
+}
+
+// Capability names a feature that a broker may have. The values are those of
+// the broker object's member "capabilities".
+type Capability string
+
+// The capabilities, in the order in which they are shown.
+const (
+	CapDynamicSecurity Capability = "dynamic-security"
+	CapInspect         Capability = "inspect"
+	CapStreams         Capability = "streams"
+	CapTopicTree       Capability = "topic-tree"
+	CapTTL             Capability = "ttl"
+	CapListeners       Capability = "listeners"
+	CapBridges         Capability = "bridges"
+	CapLicense         Capability = "license"
+	CapCluster         Capability = "cluster"
+	CapClientControl   Capability = "client-control"
+)
+
+// Page is a part of a list. Total counts the entries before offset and count
+// were applied. Items yields the entries of the page once; an error ends it.
+type Page[T any] struct {
+	Total int
+	Items iter.Seq2[T, error]
+}
+
+// ListOptions selects a part of a list. Count -1 means all. Match, when set,
+// is applied before Offset and Count. With NamesOnly the entries need hold
+// nothing but their name.
+type ListOptions[T any] struct {
+	Offset    int
+	Count     int
+	NamesOnly bool
+	Match     func(T) bool
+}

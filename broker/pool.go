@@ -1,0 +1,142 @@
+package broker
+
+import (
+	"context"
+	"sync"
+)
+
+// TLS is how a connection to a broker is secured. Certificates and key are
+// PEM; empty means the system's authorities, no client certificate.
+type TLS struct {
+	CACert     string
+	ClientCert string
+	ClientKey  Secret
+	Verify     bool
+}
+
+// Target is a stored connection to a broker. Rev changes with every edit, so
+// that a live connection of an older one is replaced.
+type Target struct {
+	ID       string
+	Rev      int64
+	URL      string
+	Username string
+	Password Secret
+	TLS      TLS
+}
+
+// Dial builds a live broker for a target. It validates and returns at once;
+// the connection is made in the background. Its error is an *Error of kind
+// Invalid.
+type Dial func(t Target) (Broker, error)
+
+// Pool holds the live brokers, one per target. The zero value is not usable.
+type Pool struct {
+	dial Dial
+
+	mu     sync.Mutex // guards the fields below; never held while calling out
+	live   map[string]entry
+	closed bool
+}
+
+type entry struct {
+	rev    int64
+	broker Broker
+	pinned bool
+}
+
+// NewPool makes an empty pool.
+func NewPool(dial Dial) *Pool {
+	return &Pool{dial: dial, live: map[string]entry{}}
+}
+
+// Pin puts in a broker that lives in this process, under the id of its record.
+// It stays whatever the revision, and the pool does not close it.
+func (p *Pool) Pin(id string, b Broker) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.live[id] = entry{broker: b, pinned: true}
+}
+
+// Get gives the live broker of a target; it dials at most once per revision.
+// The broker may not be connected yet.
+func (p *Pool) Get(t Target) (Broker, error) {
+	b, stale, err := p.take(t)
+	if stale != nil {
+		go stale.Close(context.Background()) //nolint:errcheck // its successor is already in place
+	}
+	return b, err
+}
+
+// take finds or dials under the lock (dialling does no I/O) and hands out what
+// the new connection replaces.
+func (p *Pool) take(t Target) (b, stale Broker, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, nil, &Error{Kind: Unavailable, Op: "connect", Msg: "the service is stopping"}
+	}
+	e, ok := p.live[t.ID]
+	if ok && (e.pinned || e.rev >= t.Rev) {
+		return e.broker, nil, nil
+	}
+	b, err = p.dial(t)
+	if err != nil {
+		return nil, nil, err
+	}
+	p.live[t.ID] = entry{rev: t.Rev, broker: b}
+	return b, e.broker, nil
+}
+
+// Drop closes and forgets the broker of a deleted target.
+func (p *Pool) Drop(ctx context.Context, id string) error {
+	p.mu.Lock()
+	e, ok := p.live[id]
+	if ok && !e.pinned {
+		delete(p.live, id)
+	}
+	p.mu.Unlock()
+	if !ok || e.pinned {
+		return nil
+	}
+	return e.broker.Close(ctx)
+}
+
+// Try connects to a target that is not stored, waits for the outcome and
+// closes again. It gives the broker's capabilities, or the cause as an *Error.
+func (p *Pool) Try(ctx context.Context, t Target) ([]Capability, error) {
+	b, err := p.dial(t)
+	if err != nil {
+		return nil, err
+	}
+	defer b.Close(context.WithoutCancel(ctx)) //nolint:errcheck // the trial is over
+	if err := b.Ready(ctx); err != nil {
+		return nil, err
+	}
+	return b.Capabilities(), nil
+}
+
+// Close closes every broker that the pool dialled and refuses new ones.
+func (p *Pool) Close(ctx context.Context) error {
+	p.mu.Lock()
+	p.closed = true
+	live := p.live
+	p.live = map[string]entry{}
+	p.mu.Unlock()
+
+	var wg sync.WaitGroup
+	for _, e := range live {
+		if e.pinned {
+			continue
+		}
+		wg.Go(func() { e.broker.Close(ctx) }) //nolint:errcheck // nothing left to do with it
+	}
+	done := make(chan struct{})
+	go func() { wg.Wait(); close(done) }()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,67 @@
+package broker
+
+import "context"
+
+// Topics shows the topics in use and how long they are remembered. A cluster
+// answers with one entry per node; nodeID 0 means every node.
+type Topics interface {
+	ListTopics(ctx context.Context, nodeID, offset, count int) ([]TopicTree, error)
+	GetTTL(ctx context.Context, nodeID int) ([]int64, error)
+	SetTTL(ctx context.Context, nodeID int, seconds int64) error
+}
+
+// TopicTree is the topics of one node.
+type TopicTree struct {
+	PublishTopics   PublishTopics   `json:"publishTopics"`
+	SubscribeTopics SubscribeTopics `json:"subscribeTopics"`
+}
+
+// PublishTopics are the topics that messages were published to.
+type PublishTopics struct {
+	Count  int            `json:"count"`
+	Topics []string       `json:"topics"`
+	Data   []PublishTopic `json:"data"`
+}
+
+// PublishTopic is a topic with its last message. Encoding is "base64" where
+// the payload is no text. LastModified is in epoch milliseconds.
+type PublishTopic struct {
+	Topic        string `json:"topic"`
+	Payload      string `json:"payload"`
+	Encoding     string `json:"encoding,omitempty"`
+	QoS          int    `json:"qos"`
+	Retain       bool   `json:"retain"`
+	LastModified int64  `json:"lastModified"`
+	Messages     int64  `json:"messages"`
+}
+
+// SubscribeTopics are the topic filters that clients are subscribed to.
+type SubscribeTopics struct {
+	Count  int              `json:"count"`
+	Topics []string         `json:"topics"`
+	Data   []SubscribeTopic `json:"data"`
+}
+
+// SubscribeTopic is a topic filter with the number of its subscribers.
+type SubscribeTopic struct {
+	Topic   string `json:"topic"`
+	Clients int    `json:"clients"`
+}
+
+// NoTopics is embedded by a broker without a topic tree.
+type NoTopics struct{}
+
+// ListTopics answers Unsupported.
+func (NoTopics) ListTopics(context.Context, int, int, int) ([]TopicTree, error) {
+	return nil, NotSupported("listTopics", CapTopicTree)
+}
+
+// GetTTL answers Unsupported.
+func (NoTopics) GetTTL(context.Context, int) ([]int64, error) {
+	return nil, NotSupported("getTTL", CapTTL)
+}
+
+// SetTTL answers Unsupported.
+func (NoTopics) SetTTL(context.Context, int, int64) error {
+	return NotSupported("setTTL", CapTTL)
+}
