@@ -1,0 +1,241 @@
+package brokertest
+
+import (
+	"crypto/pbkdf2"
+	"crypto/rand"
+	"crypto/sha512"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"signalbox/broker"
+)
+
+type options struct {
+	anonymous  bool
+	noPlugin   bool
+	ws         bool
+	tls        bool
+	cert       *KeyPair
+	clientCert bool
+	dynsec     []byte
+	extra      []string
+}
+
+// Option changes the Mosquitto that is started.
+type Option func(*options)
+
+// AllowAnonymous lets clients in that give no username.
+func AllowAnonymous() Option { return func(o *options) { o.anonymous = true } }
+
+// WithoutPlugin leaves dynamic security out: a plain Mosquitto that lets
+// everybody in and answers nothing on $CONTROL.
+func WithoutPlugin() Option {
+	return func(o *options) { o.noPlugin, o.anonymous = true, true }
+}
+
+// WithWebSockets adds a listener for MQTT over WebSockets, and one with TLS
+// when the server has TLS.
+func WithWebSockets() Option { return func(o *options) { o.ws = true } }
+
+// WithTLS adds a TLS listener for 127.0.0.1 and localhost.
+func WithTLS() Option { return func(o *options) { o.tls = true } }
+
+// WithCertificate adds a TLS listener that shows the given certificate.
+func WithCertificate(pair KeyPair) Option {
+	return func(o *options) { o.tls, o.cert = true, &pair }
+}
+
+// WithClientCertificates adds a TLS listener that lets nobody in without a
+// certificate signed by the server's CA.
+func WithClientCertificates() Option {
+	return func(o *options) { o.tls, o.clientCert = true, true }
+}
+
+// WithDynsec starts from a dynamic-security.json of the test's own. The admin
+// of Server gets in only if the document says so.
+func WithDynsec(document []byte) Option {
+	return func(o *options) { o.dynsec = document }
+}
+
+// WithConfig adds lines to mosquitto.conf.
+func WithConfig(lines ...string) Option {
+	return func(o *options) { o.extra = append(o.extra, lines...) }
+}
+
+// prepare writes all files but mosquitto.conf.
+func (s *Server) prepare(t testing.TB) {
+	t.Helper()
+	dir := t.TempDir()
+	s.ConfigPath = filepath.Join(dir, "mosquitto.conf")
+	if !s.options.noPlugin {
+		s.DynsecPath = filepath.Join(dir, "dynamic-security.json")
+		if s.options.dynsec == nil {
+			s.options.dynsec = adminDocument(t, s.AdminUsername, string(s.AdminPassword))
+		}
+		write(t, s.DynsecPath, s.options.dynsec)
+	}
+	if s.options.tls {
+		s.writeCertificates(t, dir)
+	}
+}
+
+func (s *Server) writeCertificates(t testing.TB, dir string) {
+	t.Helper()
+	s.CA = NewCA(t)
+	if s.options.cert == nil {
+		pair := s.CA.Issue(t, CertOptions{Subject: "localhost", Names: []string{"localhost", "127.0.0.1"}})
+		s.options.cert = &pair
+	}
+	write(t, filepath.Join(dir, "ca.pem"), s.CA.PEM)
+	write(t, filepath.Join(dir, "cert.pem"), s.options.cert.Cert)
+	write(t, filepath.Join(dir, "key.pem"), s.options.cert.Key)
+}
+
+// configure writes mosquitto.conf, with ports that are free now.
+func (s *Server) configure(t testing.TB) {
+	t.Helper()
+	conf := []string{
+		"per_listener_settings false",
+		"persistence false",
+		"sys_interval 1",
+		"log_dest stderr",
+		"log_type all",
+		"connection_messages true",
+		fmt.Sprintf("allow_anonymous %t", s.options.anonymous),
+	}
+	if os.Geteuid() == 0 {
+		conf = append(conf, "user root") // otherwise it gives its rights up, and cannot write here
+	}
+	if s.plugin != "" {
+		conf = append(conf, "plugin "+s.plugin, "plugin_opt_config_file "+s.DynsecPath)
+	}
+	conf = append(conf, s.listeners(t)...)
+	conf = append(conf, s.options.extra...)
+	write(t, s.ConfigPath, []byte(strings.Join(conf, "\n")+"\n"))
+}
+
+// listeners chooses a port for each listener and describes it.
+func (s *Server) listeners(t testing.TB) (conf []string) {
+	t.Helper()
+	add := func(scheme string, lines ...string) (addr, url string) {
+		port := freePort(t)
+		addr = net.JoinHostPort("127.0.0.1", port)
+		conf = append(append(conf, "listener "+port+" 127.0.0.1"), lines...)
+		return addr, scheme + "://" + addr
+	}
+	s.Addr, s.URL = add("mqtt")
+	if s.options.tls {
+		_, s.TLSURL = add("mqtts", s.tlsLines()...)
+	}
+	if s.options.ws {
+		_, s.WSURL = add("ws", "protocol websockets")
+	}
+	if s.options.ws && s.options.tls {
+		_, s.WSSURL = add("wss", append(s.tlsLines(), "protocol websockets")...)
+	}
+	return conf
+}
+
+func (s *Server) tlsLines() []string {
+	dir := filepath.Dir(s.ConfigPath)
+	lines := []string{
+		"certfile " + filepath.Join(dir, "cert.pem"),
+		"keyfile " + filepath.Join(dir, "key.pem"),
+	}
+	if s.options.clientCert {
+		lines = append(lines, "cafile "+filepath.Join(dir, "ca.pem"), "require_certificate true")
+	}
+	return lines
+}
+
+func write(t testing.TB, path string, b []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatalf("prepare mosquitto: %v", err)
+	}
+}
+
+// Document is a dynamic-security.json in the form of Mosquitto 2.0, which
+// every later version reads too.
+type Document struct {
+	DefaultACLAccess map[string]bool  `json:"defaultACLAccess"`
+	Clients          []DocumentClient `json:"clients"`
+	Groups           []DocumentGroup  `json:"groups"`
+	Roles            []broker.Role    `json:"roles"`
+	AnonymousGroup   string           `json:"anonymousGroup,omitempty"`
+}
+
+// DocumentClient is a client of a Document. Password and Salt are base64.
+type DocumentClient struct {
+	Username   string           `json:"username"`
+	ClientID   string           `json:"clientid,omitempty"`
+	Roles      []broker.RoleRef `json:"roles"`
+	Password   string           `json:"password,omitempty"`
+	Salt       string           `json:"salt,omitempty"`
+	Iterations int              `json:"iterations,omitempty"`
+}
+
+// DocumentGroup is a group of a Document.
+type DocumentGroup struct {
+	GroupName string             `json:"groupname"`
+	Roles     []broker.RoleRef   `json:"roles"`
+	Clients   []broker.MemberRef `json:"clients"`
+}
+
+// SetPassword stores the password as Mosquitto 2.0 does, with a single
+// iteration: a test's passwords are no secrets.
+func (c *DocumentClient) SetPassword(t testing.TB, password string) {
+	t.Helper()
+	salt := make([]byte, 12)
+	rand.Read(salt) //nolint:errcheck // never fails
+	hash, err := pbkdf2.Key(sha512.New, password, salt, 1, sha512.Size)
+	if err != nil {
+		t.Fatalf("hash a password: %v", err)
+	}
+	c.Password = base64.StdEncoding.EncodeToString(hash)
+	c.Salt = base64.StdEncoding.EncodeToString(salt)
+	c.Iterations = 1
+}
+
+// JSON is the document as a file holds it.
+func (d Document) JSON(t testing.TB) []byte {
+	t.Helper()
+	b, err := json.Marshal(d)
+	if err != nil {
+		t.Fatalf("encode dynamic-security.json: %v", err)
+	}
+	return b
+}
+
+// AdminRole is a role that may do everything that a role can allow.
+func AdminRole(name string) broker.Role {
+	role := broker.Role{RoleName: name, AllowWildcardSubs: true}
+	for _, acltype := range []broker.ACLType{broker.PublishClientSend, broker.PublishClientReceive,
+		broker.SubscribePattern, broker.UnsubscribePattern} {
+		for _, topic := range []string{"$CONTROL/#", "$SYS/#", "#"} {
+			role.ACLs = append(role.ACLs, broker.ACL{ACLType: acltype, Topic: topic, Allow: true})
+		}
+	}
+	return role
+}
+
+// adminDocument holds one client that may do everything, and Mosquitto's
+// defaults.
+func adminDocument(t testing.TB, username, password string) []byte {
+	t.Helper()
+	admin := DocumentClient{Username: username, Roles: []broker.RoleRef{{RoleName: "admin", Priority: broker.NoPriority}}}
+	admin.SetPassword(t, password)
+	return Document{
+		DefaultACLAccess: map[string]bool{"publishClientSend": false, "publishClientReceive": true,
+			"subscribe": false, "unsubscribe": true},
+		Clients: []DocumentClient{admin},
+		Groups:  []DocumentGroup{},
+		Roles:   []broker.Role{AdminRole("admin")},
+	}.JSON(t)
+}

@@ -1,0 +1,58 @@
+package brokertest
+
+import (
+	"bufio"
+	"errors"
+	"io"
+)
+
+// PacketType is the type of an MQTT control packet [MQTT-2.1.2].
+type PacketType byte
+
+// The packet types that tests name.
+const (
+	Connect     PacketType = 1
+	Connack     PacketType = 2
+	Publish     PacketType = 3
+	Puback      PacketType = 4
+	Subscribe   PacketType = 8
+	Suback      PacketType = 9
+	Unsubscribe PacketType = 10
+	Pingreq     PacketType = 12
+	Pingresp    PacketType = 13
+)
+
+// packet is one whole control packet as it goes over the wire.
+type packet []byte
+
+func (p packet) kind() PacketType { return PacketType(p[0] >> 4) }
+
+var errLength = errors.New("remaining length of more than four bytes")
+
+// readPacket reads one whole packet.
+func readPacket(r *bufio.Reader) (packet, error) {
+	first, err := r.ReadByte()
+	if err != nil {
+		return nil, err
+	}
+	p := packet{first}
+	length := 0
+	for shift := 0; ; shift += 7 {
+		if shift > 21 {
+			return nil, errLength
+		}
+		b, err := r.ReadByte()
+		if err != nil {
+			return nil, err
+		}
+		p = append(p, b)
+		length |= int(b&0x7f) << shift
+		if b&0x80 == 0 {
+			break
+		}
+	}
+	head := len(p)
+	p = append(p, make([]byte, length)...)
+	_, err = io.ReadFull(r, p[head:])
+	return p, err
+}
