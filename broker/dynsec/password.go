@@ -1,0 +1,179 @@
+package dynsec
+
+import (
+	"crypto/pbkdf2"
+	"crypto/rand"
+	"crypto/sha512"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"golang.org/x/crypto/argon2"
+)
+
+// Sizes in bytes of what is in a $7$ hash. Mosquitto takes salts of these two
+// lengths: 12 was written until 2.0, 64 is written since 2.1.
+const (
+	saltBytes    = 64
+	oldSaltBytes = 12
+	hashBytes    = 64
+)
+
+// MaxIterations bounds the work of one PBKDF2 check, about a second.
+const MaxIterations = 1_000_000
+
+// Bounds of one argon2id check: 256 MiB, and no more than four passes over that.
+const (
+	maxArgonMemory = 256 << 10 // KiB
+	maxArgonWork   = 4 * maxArgonMemory
+	maxArgonBytes  = 1 << 10 // of salt, and of hash
+)
+
+// What is wrong with a stored password.
+var (
+	ErrPasswordForm = errors.New("not a password hash of a known form")
+	ErrPasswordCost = errors.New("password hash costs more than is allowed")
+)
+
+// HashPassword makes a hash of the form $7$iterations$salt$hash, which is
+// PBKDF2 with SHA-512 and a random salt of 64 bytes, base64. The time it takes
+// grows with iterations, 1 to [MaxIterations]: about half a microsecond each.
+func HashPassword(password []byte, iterations int) (string, error) {
+	if iterations < 1 || iterations > MaxIterations {
+		return "", fmt.Errorf("%w: %d iterations, allowed are 1 to %d", ErrPasswordCost, iterations, MaxIterations)
+	}
+	salt := make([]byte, saltBytes)
+	rand.Read(salt)
+	hash, err := pbkdf2.Key(sha512.New, string(password), salt, iterations, hashBytes)
+	if err != nil {
+		return "", fmt.Errorf("derive key: %w", err)
+	}
+	return encodePBKDF2(iterations, salt, hash), nil
+}
+
+// VerifyPassword tells whether the password is the one that was hashed, in a
+// time that does not depend on how much of it is right. It knows $7$ and the
+// PHC form of argon2id. A hash of another form is an [ErrPasswordForm], one
+// that would take too long an [ErrPasswordCost]; no work is done for either.
+func VerifyPassword(encoded string, password []byte) (bool, error) {
+	h, err := parseHash(encoded)
+	if err != nil {
+		return false, err
+	}
+	got, err := h.derive(password)
+	if err != nil {
+		return false, err
+	}
+	return subtle.ConstantTimeCompare(got, h.hash) == 1, nil
+}
+
+// CheckPasswordHash tells what is wrong with a hash, as [VerifyPassword] would.
+func CheckPasswordHash(encoded string) error {
+	_, err := parseHash(encoded)
+	return err
+}
+
+// passwordHash is a hash taken apart. With memory it is argon2id, else PBKDF2.
+type passwordHash struct {
+	salt, hash []byte
+	iterations uint32
+	memory     uint32 // KiB
+	threads    uint8
+}
+
+func (h passwordHash) derive(password []byte) ([]byte, error) {
+	if h.memory > 0 {
+		return argon2.IDKey(password, h.salt, h.iterations, h.memory, h.threads, uint32(len(h.hash))), nil
+	}
+	key, err := pbkdf2.Key(sha512.New, string(password), h.salt, int(h.iterations), len(h.hash))
+	if err != nil {
+		return nil, fmt.Errorf("derive key: %w", err)
+	}
+	return key, nil
+}
+
+func parseHash(encoded string) (passwordHash, error) {
+	switch {
+	case strings.HasPrefix(encoded, "$7$"):
+		return parsePBKDF2(encoded)
+	case strings.HasPrefix(encoded, "$argon2id$"):
+		return parseArgon2id(encoded)
+	}
+	return passwordHash{}, ErrPasswordForm
+}
+
+// parsePBKDF2 takes $7$iterations$salt$hash apart.
+func parsePBKDF2(encoded string) (passwordHash, error) {
+	parts := strings.Split(encoded, "$")
+	if len(parts) != 5 {
+		return passwordHash{}, fmt.Errorf("%w: $7$ has three parts", ErrPasswordForm)
+	}
+	n, err := strconv.ParseUint(parts[2], 10, 32)
+	if err != nil || n < 1 {
+		return passwordHash{}, fmt.Errorf("%w: iterations are no number above 0", ErrPasswordForm)
+	}
+	if n > MaxIterations {
+		return passwordHash{}, fmt.Errorf("%w: %d iterations, allowed are %d", ErrPasswordCost, n, MaxIterations)
+	}
+	salt, err := base64.StdEncoding.Strict().DecodeString(parts[3])
+	if err != nil || len(salt) != saltBytes && len(salt) != oldSaltBytes {
+		return passwordHash{}, fmt.Errorf("%w: salt is not base64 of %d or %d bytes", ErrPasswordForm, oldSaltBytes, saltBytes)
+	}
+	hash, err := base64.StdEncoding.Strict().DecodeString(parts[4])
+	if err != nil || len(hash) != hashBytes {
+		return passwordHash{}, fmt.Errorf("%w: hash is not base64 of %d bytes", ErrPasswordForm, hashBytes)
+	}
+	return passwordHash{salt: salt, hash: hash, iterations: uint32(n)}, nil
+}
+
+func encodePBKDF2(iterations int, salt, hash []byte) string {
+	return fmt.Sprintf("$7$%d$%s$%s", iterations,
+		base64.StdEncoding.EncodeToString(salt), base64.StdEncoding.EncodeToString(hash))
+}
+
+// parseArgon2id takes $argon2id$v=19$m=KiB,t=passes,p=threads$salt$hash apart.
+func parseArgon2id(encoded string) (passwordHash, error) {
+	parts := strings.Split(encoded, "$")
+	if len(parts) != 6 || parts[2] != "v="+strconv.Itoa(argon2.Version) {
+		return passwordHash{}, fmt.Errorf("%w: argon2id of version %d has four parts", ErrPasswordForm, argon2.Version)
+	}
+	h, err := parseArgonCost(parts[3])
+	if err != nil {
+		return passwordHash{}, err
+	}
+	enc := base64.RawStdEncoding.Strict()
+	var errSalt, errHash error
+	h.salt, errSalt = enc.DecodeString(parts[4])
+	h.hash, errHash = enc.DecodeString(parts[5])
+	if errors.Join(errSalt, errHash) != nil || !argonLength(h.salt, 8) || !argonLength(h.hash, 16) {
+		return passwordHash{}, fmt.Errorf("%w: salt or hash is not base64 of a sound length", ErrPasswordForm)
+	}
+	return h, nil
+}
+
+func argonLength(b []byte, least int) bool { return len(b) >= least && len(b) <= maxArgonBytes }
+
+// parseArgonCost reads m=KiB,t=passes,p=threads.
+func parseArgonCost(s string) (passwordHash, error) {
+	var cost [3]uint64
+	parts := strings.Split(s, ",")
+	for i, name := range []string{"m=", "t=", "p="} {
+		if len(parts) != len(cost) {
+			return passwordHash{}, fmt.Errorf("%w: costs are not m=,t=,p=", ErrPasswordForm)
+		}
+		digits, ok := strings.CutPrefix(parts[i], name)
+		n, err := strconv.ParseUint(digits, 10, 32)
+		if !ok || err != nil || n < 1 {
+			return passwordHash{}, fmt.Errorf("%w: cost %s is no number above 0", ErrPasswordForm, name)
+		}
+		cost[i] = n
+	}
+	memory, passes, threads := cost[0], cost[1], cost[2]
+	if memory > maxArgonMemory || memory*passes > maxArgonWork || threads > 255 {
+		return passwordHash{}, fmt.Errorf("%w: %s", ErrPasswordCost, s)
+	}
+	return passwordHash{memory: uint32(memory), iterations: uint32(passes), threads: uint8(threads)}, nil
+}

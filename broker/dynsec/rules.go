@@ -1,0 +1,178 @@
+package dynsec
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+
+	"signalbox/broker"
+)
+
+// verdict is what one ACL says and when: its place in the order of evaluation
+// within its role and type, doubled, plus one if it allows. Of several the
+// lowest decides.
+type verdict uint32
+
+// undecided is the verdict of no ACL.
+const undecided verdict = math.MaxUint32
+
+func newVerdict(place int, allow bool) verdict {
+	v := verdict(place) << 1
+	if allow {
+		v |= 1
+	}
+	return v
+}
+
+func (v verdict) allow() bool { return v&1 == 1 }
+
+// query is one question to the rules.
+type query struct {
+	username, clientID string // "" where there is none
+	topic              string
+}
+
+// Rules are one role's ACLs, compiled for the question which of them decides.
+// They never change and are shared by all who hold the role.
+type Rules struct {
+	noWildcards  bool // deny every subscription that holds a wildcard
+	send         table
+	receive      table
+	subscribe    table
+	unsubscribe  table
+	subLiteral   map[string]verdict
+	unsubLiteral map[string]verdict
+}
+
+// CompileRules compiles a role. Of ACLs of the same type the one with the higher
+// priority is evaluated first, of those with the same priority the one that
+// stands first.
+func CompileRules(r broker.Role) *Rules {
+	acls := slices.Clone(r.ACLs)
+	slices.SortStableFunc(acls, func(a, b broker.ACL) int { return cmp.Compare(b.Priority, a.Priority) })
+	c := &Rules{noWildcards: !r.AllowWildcardSubs}
+	for place, a := range acls {
+		c.add(a.ACLType, a.Topic, newVerdict(place, a.Allow))
+	}
+	return c
+}
+
+func (c *Rules) add(t broker.ACLType, topic string, v verdict) {
+	switch t {
+	case broker.PublishClientSend:
+		c.send.add(topic, v)
+	case broker.PublishClientReceive:
+		c.receive.add(topic, v)
+	case broker.SubscribeLiteral:
+		lower(&c.subLiteral, topic, v)
+	case broker.SubscribePattern:
+		c.subscribe.add(topic, v)
+	case broker.UnsubscribeLiteral:
+		lower(&c.unsubLiteral, topic, v)
+	case broker.UnsubscribePattern:
+		c.unsubscribe.add(topic, v)
+	}
+}
+
+// lower keeps the lowest verdict under the key.
+func lower(m *map[string]verdict, key string, v verdict) {
+	if *m == nil {
+		*m = make(map[string]verdict)
+	}
+	if old, ok := (*m)[key]; !ok || v < old {
+		(*m)[key] = v
+	}
+}
+
+// decide gives the verdict of the role's first ACL that matches, or undecided.
+func (c *Rules) decide(ev Event, q *query) verdict {
+	switch ev {
+	case PublishSend:
+		return c.send.find(q)
+	case PublishReceive:
+		return c.receive.find(q)
+	case Subscribe:
+		if c.noWildcards && hasWildcard(q.topic) {
+			return newVerdict(0, false)
+		}
+		return either(c.subLiteral, &c.subscribe, q)
+	}
+	return either(c.unsubLiteral, &c.unsubscribe, q)
+}
+
+// either asks the literal ACLs and, only if none of them says this very filter,
+// the patterns.
+func either(literal map[string]verdict, t *table, q *query) verdict {
+	if len(literal) > 0 {
+		if v, ok := literal[q.topic]; ok {
+			return v
+		}
+	}
+	return t.find(q)
+}
+
+// table holds the ACLs of one type whose topics are filters. Those without
+// wildcard and placeholder, usually the most, are found by one look-up; the
+// others stand in a tree.
+type table struct {
+	plain  map[string]verdict
+	tree   *branch
+	flawed []flawedACL
+}
+
+// flawedACL is an ACL whose topic is no filter; see [table.add].
+type flawedACL struct {
+	topic string
+	at    int
+	v     verdict
+}
+
+// add puts an ACL in. One that is no sound filter denies, whatever it says,
+// each topic that agrees with it up to the flaw, and with # before the end every
+// topic: a rule nobody can understand is not passed over.
+func (t *table) add(topic string, v verdict) {
+	at := flaw(topic)
+	switch {
+	case at >= 0:
+		t.flawed = append(t.flawed, flawedACL{topic: topic, at: at, v: v &^ 1})
+	case hasWildcard(topic) || hasPlaceholder(topic):
+		if t.tree == nil {
+			t.tree = newBranch()
+		}
+		t.tree.add(topic, v)
+	default:
+		lower(&t.plain, topic, v)
+	}
+}
+
+// find gives the lowest verdict of the ACLs that match.
+func (t *table) find(q *query) verdict {
+	best := undecided
+	if len(t.plain) > 0 {
+		if v, ok := t.plain[q.topic]; ok {
+			best = v
+		}
+	}
+	if t.tree != nil {
+		best = t.tree.root(q, best)
+	}
+	for i := range t.flawed {
+		if f := &t.flawed[i]; f.v < best && f.reached(q) {
+			best = f.v
+		}
+	}
+	return best
+}
+
+func (f *flawedACL) reached(q *query) bool { return dollar(f.topic) == dollar(q.topic) }
+
+// hasPlaceholder tells whether a level of the filter is %c or %u.
+func hasPlaceholder(filter string) bool {
+	for level := range strings.SplitSeq(filter, "/") {
+		if level == "%c" || level == "%u" {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,103 @@
+package dynsec
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// maxTopicBytes is the most that a UTF-8 string of MQTT can hold
+// [MQTT-1.5.4].
+const maxTopicBytes = 65535
+
+// sharePrefix begins the filter of a shared subscription.
+const sharePrefix = "$share/"
+
+// ValidTopic tells whether s can be published to: text of 1 to 65535 bytes
+// without wildcards and without U+0000 [MQTT-4.7.1-1, MQTT-4.7.3].
+func ValidTopic(s string) bool {
+	return validText(s) && !hasWildcard(s)
+}
+
+// ValidFilter tells whether s is a topic filter: as a topic, but + may stand for
+// a whole level and # for the last one [MQTT-4.7.1].
+func ValidFilter(s string) bool {
+	return validText(s) && flaw(s) < 0
+}
+
+// ValidSubscription tells whether s can be subscribed to: a topic filter, and
+// one that names its group and its filter where it begins with $share/
+// [MQTT-4.8.2-1, MQTT-4.8.2-2].
+func ValidSubscription(s string) bool {
+	if !ValidFilter(s) {
+		return false
+	}
+	shared, ok := strings.CutPrefix(s, sharePrefix)
+	if !ok {
+		return true
+	}
+	group, filter, _ := strings.Cut(shared, "/")
+	return group != "" && filter != "" && !hasWildcard(group)
+}
+
+// FilterCovers tells whether every topic that the filter requested matches is
+// also one of acl's, level by level: + covers any level but #, and # covers the
+// level above it and all below. A wildcard in the first level covers nothing
+// that begins with $. A shared subscription is a filter like any other: only a
+// filter that begins with $share covers it. What is not a filter covers nothing.
+func FilterCovers(acl, requested string) bool {
+	if !ValidFilter(acl) || !ValidFilter(requested) || dollar(acl) != dollar(requested) {
+		return false
+	}
+	for {
+		want, aclRest, aclMore := strings.Cut(acl, "/")
+		have, reqRest, reqMore := strings.Cut(requested, "/")
+		switch {
+		case want == "#":
+			return true
+		case have == "#" || want != "+" && want != have:
+			return false
+		case !reqMore:
+			return !aclMore || aclRest == "#"
+		case !aclMore:
+			return false
+		}
+		acl, requested = aclRest, reqRest
+	}
+}
+
+// FilterMatches tells whether the topic is one of the filter's [MQTT-4.7].
+func FilterMatches(filter, topic string) bool {
+	return ValidTopic(topic) && FilterCovers(filter, topic)
+}
+
+// flaw gives the position of the first wildcard in s that does not stand where
+// it may, or -1.
+func flaw(s string) int {
+	for i := range len(s) {
+		switch s[i] {
+		case '#':
+			if i+1 < len(s) || !levelStart(s, i) {
+				return i
+			}
+		case '+':
+			if !levelStart(s, i) || (i+1 < len(s) && s[i+1] != '/') {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+func levelStart(s string, i int) bool { return i == 0 || s[i-1] == '/' }
+
+func hasWildcard(s string) bool {
+	return strings.IndexByte(s, '+') >= 0 || strings.IndexByte(s, '#') >= 0
+}
+
+// dollar tells whether a topic or filter is outside the space that a leading
+// wildcard matches [MQTT-4.7.2-1].
+func dollar(s string) bool { return s != "" && s[0] == '$' }
+
+func validText(s string) bool {
+	return s != "" && len(s) <= maxTopicBytes && strings.IndexByte(s, 0) < 0 && utf8.ValidString(s)
+}
