@@ -34,7 +34,9 @@ type Dial func(t Target) (Broker, error)
 type Pool struct {
 	dial Dial
 
-	mu     sync.Mutex // guards the fields below; never held while calling out
+	closing sync.WaitGroup // connections replaced by a newer revision
+
+	mu     sync.Mutex // guards the fields below; held while dialling, which does no I/O
 	live   map[string]entry
 	closed bool
 }
@@ -58,12 +60,24 @@ func (p *Pool) Pin(id string, b Broker) {
 	p.live[id] = entry{broker: b, pinned: true}
 }
 
+// Live gives the broker of a record if it was dialled at this revision or a
+// newer one, else nil.
+func (p *Pool) Live(id string, rev int64) Broker {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if e, ok := p.live[id]; ok && (e.pinned || e.rev >= rev) {
+		return e.broker
+	}
+	return nil
+}
+
 // Get gives the live broker of a target; it dials at most once per revision.
-// The broker may not be connected yet.
+// The broker may not be connected yet. A connection of an older revision is
+// closed in the background; Close waits for that.
 func (p *Pool) Get(t Target) (Broker, error) {
 	b, stale, err := p.take(t)
 	if stale != nil {
-		go stale.Close(context.Background()) //nolint:errcheck // its successor is already in place
+		p.closing.Go(func() { stale.Close(context.Background()) }) //nolint:errcheck // its successor is in place
 	}
 	return b, err
 }
@@ -124,15 +138,13 @@ func (p *Pool) Close(ctx context.Context) error {
 	p.live = map[string]entry{}
 	p.mu.Unlock()
 
-	var wg sync.WaitGroup
 	for _, e := range live {
-		if e.pinned {
-			continue
+		if !e.pinned {
+			p.closing.Go(func() { e.broker.Close(ctx) }) //nolint:errcheck // nothing left to do with it
 		}
-		wg.Go(func() { e.broker.Close(ctx) }) //nolint:errcheck // nothing left to do with it
 	}
 	done := make(chan struct{})
-	go func() { wg.Wait(); close(done) }()
+	go func() { p.closing.Wait(); close(done) }()
 	select {
 	case <-done:
 		return nil
