@@ -1,0 +1,188 @@
+// Package db keeps what the appliance itself knows (users, sessions, projects,
+// members, broker connections, tokens) in one SQLite file.
+//
+// Every exported method is one transaction: when it returns nil the change is
+// on disk, when it returns an error nothing has changed. Ids and times are made
+// by the caller, so that every write is plain data. DESIGN.md says why there are
+// two pools and what is durable when.
+//
+// It must not import any other package of signalbox, net/http or an MQTT library.
+package db
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"path/filepath"
+	"runtime"
+	"sync/atomic"
+
+	_ "modernc.org/sqlite" // registers the driver "sqlite"
+)
+
+// DB is the open database. It is safe for concurrent use.
+type DB struct {
+	rw    *sql.DB // one connection: SQLite has one writer, and waiting here is fair and cheap
+	ro    *sql.DB // readers see the last commit and never wait for the writer
+	point pointReads
+
+	// failing is set while the last write was refused by the storage.
+	failing atomic.Bool
+}
+
+// Open opens the database file at path, creates it (mode 0600) if it is not
+// there, and brings its schema up to date. A file that an older version wrote
+// is first copied to path.before-v<N>, N being the first migration that will
+// run. A file of a newer version is refused with ErrNewer and left alone.
+func Open(ctx context.Context, path string, log *slog.Logger) (*DB, error) {
+	return open(ctx, path, released(), log)
+}
+
+func open(ctx context.Context, path string, steps fs.FS, log *slog.Logger) (_ *DB, err error) {
+	if path, err = filepath.Abs(path); err != nil {
+		return nil, fmt.Errorf("open database: %w", err)
+	}
+	d := &DB{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("open database %s: %w", path, err), d.closePools())
+		}
+	}()
+	version, err := inspect(ctx, path, steps)
+	if err != nil {
+		return nil, err
+	}
+	if d.rw, err = openWriter(path); err != nil {
+		return nil, err
+	}
+	if err = migrate(ctx, d.rw, path, version, steps, log); err != nil {
+		return nil, err
+	}
+	if d.ro, err = openReaders(path); err != nil {
+		return nil, err
+	}
+	d.point, err = preparePoint(ctx, d.ro)
+	return d, err
+}
+
+// openWriter opens the pool of one. Immediate transactions take the write lock
+// at once: one that starts as a reader and upgrades later fails without waiting.
+func openWriter(path string) (*sql.DB, error) {
+	pool, err := sql.Open("sqlite", dsn(path, url.Values{
+		"_txlock": {"immediate"},
+		"_pragma": {
+			"busy_timeout(5000)",
+			"journal_mode(WAL)",
+			"synchronous(FULL)",
+			"foreign_keys(1)",
+			"journal_size_limit(67108864)",
+		},
+	}))
+	if err == nil {
+		pool.SetMaxOpenConns(1)
+	}
+	return pool, err
+}
+
+// openReaders opens the pool that cannot write. All connections stay open:
+// reopening one would parse the schema and prepare its statements anew.
+func openReaders(path string) (*sql.DB, error) {
+	pool, err := sql.Open("sqlite", dsn(path, url.Values{
+		"mode":    {"ro"},
+		"_pragma": {"busy_timeout(5000)", "query_only(1)"},
+	}))
+	if err == nil {
+		n := max(4, runtime.NumCPU())
+		pool.SetMaxOpenConns(n)
+		pool.SetMaxIdleConns(n)
+	}
+	return pool, err
+}
+
+// dsn names the file as a URI, so that a path may hold any character.
+func dsn(path string, params url.Values) string {
+	file := url.URL{Path: filepath.ToSlash(path)}
+	return "file:" + file.EscapedPath() + "?" + params.Encode()
+}
+
+// Close writes the log back into the file and closes it. The file alone is then
+// the whole database. Close must not run beside other methods.
+func (d *DB) Close(ctx context.Context) error {
+	err := errors.Join(d.point.close(), d.ro.Close())
+	d.ro = nil
+	if _, e := d.rw.ExecContext(ctx, "PRAGMA optimize"); e != nil {
+		err = errors.Join(err, fmt.Errorf("optimize database: %w", e))
+	}
+	if _, e := d.rw.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)"); e != nil {
+		err = errors.Join(err, fmt.Errorf("checkpoint database: %w", e))
+	}
+	return errors.Join(err, d.closePools())
+}
+
+func (d *DB) closePools() (err error) {
+	for _, pool := range []*sql.DB{d.ro, d.rw} {
+		if pool != nil {
+			err = errors.Join(err, pool.Close())
+		}
+	}
+	return err
+}
+
+// Ping reports whether the database can be written. It takes the write lock,
+// changes one row and undoes that, which costs no disk write; only when the
+// last real write was refused by the storage does it try one for good.
+func (d *DB) Ping(ctx context.Context) error {
+	errUndo := errors.New("undo")
+	err := d.write(ctx, "probe database", func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "UPDATE probe SET writes = writes + 1 WHERE id = 1")
+		if err == nil && !d.failing.Load() {
+			err = errUndo
+		}
+		return err
+	})
+	if errors.Is(err, errUndo) {
+		return nil
+	}
+	return err
+}
+
+// write runs fn in a transaction on the writer and commits it. The error says
+// what was being done and is one of the sentinels where one applies.
+func (d *DB) write(ctx context.Context, what string, fn func(*sql.Tx) error) error {
+	err := transact(ctx, d.rw, nil, fn)
+	switch {
+	case err == nil:
+		d.failing.Store(false)
+	case storageRefused(err):
+		d.failing.Store(true)
+	}
+	return wrap(what, err)
+}
+
+// read runs fn on one unchanging version of the database.
+func (d *DB) read(ctx context.Context, what string, fn func(*sql.Tx) error) error {
+	return wrap(what, transact(ctx, d.ro, &sql.TxOptions{ReadOnly: true}, fn))
+}
+
+func transact(ctx context.Context, pool *sql.DB, opts *sql.TxOptions, fn func(*sql.Tx) error) error {
+	tx, err := pool.BeginTx(ctx, opts)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() //nolint:errcheck // after Commit it is a no-op, before it the first error counts
+	if err := fn(tx); err != nil {
+		return err
+	}
+	if err := tx.Commit(); err != nil {
+		// The context ended first, and database/sql rolled back.
+		if errors.Is(err, sql.ErrTxDone) {
+			return context.Cause(ctx)
+		}
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,96 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+)
+
+// roleAdmin is what an owner is in its project. Package auth orders the names.
+const roleAdmin = "admin"
+
+// Member is a user's role ("viewer", "editor" or "admin") in a project. Name and
+// Email are filled on reads.
+type Member struct {
+	ProjectID string
+	UserID    string
+	Name      string
+	Email     string
+	Role      string
+}
+
+// ListMembers lists the members of a project by address. ErrNotFound: no such project.
+func (d *DB) ListMembers(ctx context.Context, projectID string) (all []Member, err error) {
+	const q = `
+		SELECT m.project_id, m.user_id, u.first_name, u.last_name, u.email, m.role
+		FROM members m JOIN users u ON u.id = m.user_id
+		WHERE m.project_id = ? ORDER BY u.email_key`
+	// An owner is always a member, so a project without members is none.
+	all, err = collect(ctx, d.ro, scanMember, q, projectID)
+	if err == nil && len(all) == 0 {
+		err = ErrNotFound
+	}
+	return all, wrap("list members", err)
+}
+
+func scanMember(row scanner) (m Member, err error) {
+	var first, last string
+	err = row.Scan(&m.ProjectID, &m.UserID, &first, &last, &m.Email, &m.Role)
+	m.Name = personName(first, last, m.Email)
+	return m, err
+}
+
+// PutMember gives a user a role in a project. ErrNotFound: no such project or
+// user. ErrInUse: the owner has to stay admin.
+func (d *DB) PutMember(ctx context.Context, projectID, userID, role string) error {
+	return d.write(ctx, "put member", func(tx *sql.Tx) error {
+		owner, err := ownerOf(ctx, tx, projectID)
+		if err != nil {
+			return err
+		}
+		if owner == userID && role != roleAdmin {
+			return ErrInUse
+		}
+		return putMember(ctx, tx, projectID, userID, role)
+	})
+}
+
+func putMember(ctx context.Context, tx *sql.Tx, projectID, userID, role string) error {
+	const q = `
+		INSERT INTO members (project_id, user_id, role) VALUES (?, ?, ?)
+		ON CONFLICT (project_id, user_id) DO UPDATE SET role = excluded.role`
+	_, err := tx.ExecContext(ctx, q, projectID, userID, role)
+	return err
+}
+
+// DeleteMember takes a user out of a project. ErrNotFound: no such project or
+// member. ErrInUse: the owner has to stay.
+func (d *DB) DeleteMember(ctx context.Context, projectID, userID string) error {
+	const q = "DELETE FROM members WHERE project_id = ? AND user_id = ?"
+	return d.write(ctx, "delete member", func(tx *sql.Tx) error {
+		owner, err := ownerOf(ctx, tx, projectID)
+		if err != nil {
+			return err
+		}
+		if owner == userID {
+			return ErrInUse
+		}
+		return affected(tx.ExecContext(ctx, q, projectID, userID))
+	})
+}
+
+func ownerOf(ctx context.Context, tx *sql.Tx, projectID string) (owner string, err error) {
+	const q = "SELECT owner_id FROM projects WHERE id = ?"
+	return owner, tx.QueryRowContext(ctx, q, projectID).Scan(&owner)
+}
+
+const roleOfQuery = `
+	SELECT coalesce(m.role, '')
+	FROM projects p LEFT JOIN members m ON m.project_id = p.id AND m.user_id = ?
+	WHERE p.id = ?`
+
+// RoleOf gives the role of a user in a project, "" if it is no member.
+// ErrNotFound: no such project.
+func (d *DB) RoleOf(ctx context.Context, projectID, userID string) (role string, err error) {
+	err = d.point.role.QueryRowContext(ctx, userID, projectID).Scan(&role)
+	return role, wrap("get role", err)
+}

@@ -1,0 +1,100 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// scanner is a row to be read: *sql.Row or *sql.Rows.
+type scanner interface{ Scan(dest ...any) error }
+
+// queryer is a pool or a transaction.
+type queryer interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// collect runs a query and scans all of its rows; the slice is never nil.
+func collect[T any](ctx context.Context, q queryer, scan func(scanner) (T, error), query string, args ...any) (_ []T, err error) {
+	rows, err := q.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	all := []T{}
+	for rows.Next() {
+		v, err := scan(rows)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, v)
+	}
+	return all, rows.Err()
+}
+
+// exists runs a SELECT EXISTS.
+func exists(ctx context.Context, q queryer, query string, args ...any) (found bool, err error) {
+	err = q.QueryRowContext(ctx, query, args...).Scan(&found)
+	return found, err
+}
+
+// millis is a time as it is stored: epoch milliseconds, UTC, the zero time as 0.
+type millis time.Time
+
+// Value gives the number to store.
+func (m millis) Value() (driver.Value, error) {
+	t := time.Time(m)
+	if t.IsZero() {
+		return int64(0), nil
+	}
+	return t.UnixMilli(), nil
+}
+
+// Scan reads a stored number.
+func (m *millis) Scan(v any) error {
+	n, ok := v.(int64)
+	switch {
+	case !ok:
+		return fmt.Errorf("time stored as %T", v)
+	case n == 0:
+		*m = millis{}
+	default:
+		*m = millis(time.UnixMilli(n).UTC())
+	}
+	return nil
+}
+
+// pointReads are the reads of nearly every request, prepared once.
+type pointReads struct {
+	session, role, broker, token *sql.Stmt
+}
+
+func preparePoint(ctx context.Context, ro *sql.DB) (p pointReads, err error) {
+	for _, s := range []struct {
+		stmt  **sql.Stmt
+		query string
+	}{
+		{&p.session, sessionUserQuery},
+		{&p.role, roleOfQuery},
+		{&p.broker, getBrokerQuery},
+		{&p.token, tokenByHashQuery},
+	} {
+		if *s.stmt, err = ro.PrepareContext(ctx, s.query); err != nil {
+			return p, errors.Join(fmt.Errorf("prepare reads: %w", err), p.close())
+		}
+	}
+	return p, nil
+}
+
+func (p pointReads) close() (err error) {
+	for _, s := range []*sql.Stmt{p.session, p.role, p.broker, p.token} {
+		if s != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}
+	return err
+}

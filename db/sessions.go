@@ -1,0 +1,59 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"time"
+)
+
+// Session is a log-in. Hash is the SHA-256 (hex) of the token that the caller
+// holds; the token itself is stored nowhere.
+type Session struct {
+	Hash      string
+	UserID    string
+	CreatedAt time.Time
+	ExpiresAt time.Time
+}
+
+// CreateSession stores a session. ErrNotFound: no such user.
+func (d *DB) CreateSession(ctx context.Context, s Session) error {
+	const q = "INSERT INTO sessions (hash, user_id, created_at, expires_at) VALUES (?, ?, ?, ?)"
+	return d.write(ctx, "create session", func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, q, s.Hash, s.UserID, millis(s.CreatedAt), millis(s.ExpiresAt))
+		return err
+	})
+}
+
+const sessionUserQuery = "SELECT s.hash, s.user_id, s.created_at, s.expires_at, " + userColumns + `
+	FROM sessions s JOIN users u ON u.id = s.user_id
+	WHERE s.hash = ? AND s.expires_at > ?`
+
+// SessionUser finds a session that is valid at now, and its user. ErrNotFound if
+// there is none.
+func (d *DB) SessionUser(ctx context.Context, hash string, now time.Time) (s Session, u User, err error) {
+	dest := append([]any{&s.Hash, &s.UserID, (*millis)(&s.CreatedAt), (*millis)(&s.ExpiresAt)}, u.fields()...)
+	err = d.point.session.QueryRowContext(ctx, hash, millis(now)).Scan(dest...)
+	return s, u, wrap("get session", err)
+}
+
+// DeleteSession ends a session. One that is not there is ended already.
+func (d *DB) DeleteSession(ctx context.Context, hash string) error {
+	return d.write(ctx, "delete session", func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "DELETE FROM sessions WHERE hash = ?", hash)
+		return err
+	})
+}
+
+// DeleteExpiredSessions removes what SessionUser would no longer find at now.
+func (d *DB) DeleteExpiredSessions(ctx context.Context, now time.Time) error {
+	return d.write(ctx, "delete expired sessions", func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "DELETE FROM sessions WHERE expires_at <= ?", millis(now))
+		return err
+	})
+}
+
+// endSessions ends the sessions of a user but the one with the hash keep.
+func endSessions(ctx context.Context, tx *sql.Tx, userID, keep string) error {
+	_, err := tx.ExecContext(ctx, "DELETE FROM sessions WHERE user_id = ? AND hash <> ?", userID, keep)
+	return err
+}

@@ -1,0 +1,132 @@
+// Package auth knows who is calling and what they may do: log-in, sessions,
+// project tokens and roles.
+//
+// It imports db and must not import net/http, handlers, router or broker.
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"signalbox/db"
+)
+
+var (
+	// ErrUnauthenticated is the one answer to every credential that is not accepted.
+	ErrUnauthenticated = errors.New("not signed in, or the credentials are not valid")
+	// ErrWrongPassword means that a signed-in user gave a wrong current password.
+	ErrWrongPassword = errors.New("the current password is wrong")
+	// ErrUsersOnly means that a token asked for something only a signed-in user can do.
+	ErrUsersOnly = errors.New("only a signed-in user can do this")
+)
+
+// TooManyAttempts refuses a log-in without looking at it.
+type TooManyAttempts struct{ RetryAfter time.Duration }
+
+// Error says how long to wait.
+func (e *TooManyAttempts) Error() string {
+	return fmt.Sprintf("too many attempts: try again in %s", e.RetryAfter.Round(time.Second))
+}
+
+// Auth authenticates callers. It is safe for concurrent use.
+type Auth struct {
+	db       *db.DB
+	cfg      Config
+	now      func() time.Time
+	log      *slog.Logger
+	hasher   *hasher
+	throttle *throttle
+	touches  *touches
+}
+
+// New builds an Auth over d. It starts nothing; Close writes what is pending.
+func New(d *db.DB, cfg Config, now func() time.Time, log *slog.Logger) *Auth {
+	return &Auth{
+		db: d, cfg: cfg, now: now, log: log,
+		hasher: newHasher(), throttle: newThrottle(), touches: newTouches(d, log),
+	}
+}
+
+// Close writes the times at which tokens were last used. The database has to be
+// open still.
+func (a *Auth) Close(ctx context.Context) error { return a.touches.close(ctx) }
+
+// Authenticate tells who holds a credential: a session token or a project token.
+// Every credential that is not accepted is ErrUnauthenticated.
+func (a *Auth) Authenticate(ctx context.Context, credential string) (*Principal, error) {
+	switch {
+	case len(credential) == tokenLen && strings.HasPrefix(credential, tokenPrefix):
+		return a.byToken(ctx, digest(credential))
+	case len(credential) == sessionLen:
+		return a.bySession(ctx, digest(credential))
+	}
+	return nil, ErrUnauthenticated
+}
+
+func (a *Auth) bySession(ctx context.Context, hash string) (*Principal, error) {
+	s, u, err := a.db.SessionUser(ctx, hash, a.now())
+	if err != nil {
+		return nil, orUnauthenticated(err)
+	}
+	if !u.Verified {
+		return nil, ErrUnauthenticated
+	}
+	return &Principal{Kind: KindUser, ID: u.ID, Name: u.Name(), Email: u.Email, Root: u.Root, Session: s.Hash}, nil
+}
+
+func (a *Auth) byToken(ctx context.Context, hash string) (*Principal, error) {
+	t, err := a.db.TokenByHash(ctx, hash)
+	if err != nil {
+		return nil, orUnauthenticated(err)
+	}
+	now := a.now()
+	if !t.ValidUntil.IsZero() && !now.Before(t.ValidUntil) {
+		return nil, ErrUnauthenticated
+	}
+	a.touches.add(t, now)
+	return &Principal{Kind: KindToken, ID: t.ID, Name: t.Name, Token: &t}, nil
+}
+
+// orUnauthenticated hides which credential is missing, and nothing else.
+func orUnauthenticated(err error) error {
+	if errors.Is(err, db.ErrNotFound) {
+		return ErrUnauthenticated
+	}
+	return fmt.Errorf("authenticate: %w", err)
+}
+
+// RoleIn gives the caller's role in a project: Root for a root administrator,
+// Nobody for who is no member. A token has a role in its own project only.
+// db.ErrNotFound: no such project.
+func (a *Auth) RoleIn(ctx context.Context, p *Principal, projectID string) (Role, error) {
+	if p != nil && p.Token != nil && p.Token.ProjectID == projectID {
+		role, _ := ParseRole(p.Token.Role)
+		return min(role, Admin), nil
+	}
+	user := ""
+	if p != nil && p.Kind == KindUser {
+		user = p.ID
+	}
+	name, err := a.db.RoleOf(ctx, projectID, user)
+	if err != nil {
+		return Nobody, fmt.Errorf("find role: %w", err)
+	}
+	if p != nil && p.Root {
+		return Root, nil
+	}
+	role, _ := ParseRole(name)
+	return role, nil
+}
+
+// Required gives the role that an operation with the minimum role least demands
+// under this configuration; writes says whether the operation changes something.
+func (a *Auth) Required(least Role, writes bool) Role {
+	if writes && least == Viewer && a.cfg.ViewerReadOnly {
+		return Editor
+	}
+	return least
+}

@@ -1,0 +1,80 @@
+package auth
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/alexedwards/argon2id"
+)
+
+// hashing is the cost of a password: OWASP's second choice, 19 MiB and two passes.
+var hashing = &argon2id.Params{Memory: 19 * 1024, Iterations: 2, Parallelism: 1, SaltLength: 16, KeyLength: 32}
+
+// decoy is a hash of the same cost that no password is known for. It is verified
+// where there is no other, so that a missing account takes as long as a wrong
+// password.
+const decoy = "$argon2id$v=19$m=19456,t=2,p=1$c2lnbmFsYm94IGRlY295IQ$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+
+// waitersPerSlot bounds the queue for hashing, at about one second of work.
+const waitersPerSlot = 32
+
+// hasher limits how many hashes run at once (19 MiB and a core each) and how many
+// callers wait for one. The loser of a full queue is the newest, with
+// *TooManyAttempts.
+type hasher struct {
+	slots   chan struct{} // running
+	tickets chan struct{} // running or waiting
+}
+
+func newHasher() *hasher {
+	n := runtime.NumCPU()
+	return &hasher{slots: make(chan struct{}, n), tickets: make(chan struct{}, n*(1+waitersPerSlot))}
+}
+
+func (h *hasher) run(ctx context.Context, work func() error) error {
+	select {
+	case h.tickets <- struct{}{}:
+		defer func() { <-h.tickets }()
+	default:
+		return &TooManyAttempts{RetryAfter: time.Second}
+	}
+	select {
+	case h.slots <- struct{}{}:
+		defer func() { <-h.slots }()
+		return work()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// HashPassword hashes a password with argon2id, as a PHC string. It waits while
+// as many hashes are running as there are processors, and gives up with ctx's
+// cause, or with *TooManyAttempts when too many callers wait already.
+func (a *Auth) HashPassword(ctx context.Context, password string) (hash string, err error) {
+	err = a.hasher.run(ctx, func() (err error) {
+		hash, err = argon2id.CreateHash(password, hashing)
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("hash password: %w", err)
+	}
+	return hash, nil
+}
+
+// verify compares in constant time. An empty hash matches nothing and takes as long.
+func (a *Auth) verify(ctx context.Context, password, hash string) (ok bool, err error) {
+	known := hash != ""
+	if !known {
+		hash = decoy
+	}
+	err = a.hasher.run(ctx, func() (err error) {
+		ok, err = argon2id.ComparePasswordAndHash(password, hash)
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("verify password: %w", err)
+	}
+	return ok && known, nil
+}

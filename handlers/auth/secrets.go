@@ -1,0 +1,57 @@
+package auth
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+)
+
+const (
+	tokenPrefix = "sbx_"
+	secretSize  = 32 // bytes of randomness in a session or project token
+)
+
+var (
+	sessionLen = base64.RawURLEncoding.EncodedLen(secretSize)
+	tokenLen   = len(tokenPrefix) + sessionLen
+)
+
+// NewToken makes the value of a project token, to be shown once, and the hash
+// under which it is stored.
+func NewToken() (value, hash string) {
+	value = tokenPrefix + randomText()
+	return value, digest(value)
+}
+
+func newSession() (value, hash string) {
+	value = randomText()
+	return value, digest(value)
+}
+
+func randomText() string {
+	var b [secretSize]byte
+	rand.Read(b[:]) //nolint:errcheck // never fails: it ends the process instead
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+// digest gives the SHA-256 of a token in hex. The tokens are random, so a slow
+// hash would add nothing, and looking a digest up tells nothing about others.
+func digest(value string) string {
+	sum := sha256.Sum256([]byte(value))
+	return hex.EncodeToString(sum[:])
+}
+
+// alphabet has 32 characters that cannot be taken for one another.
+const alphabet = "abcdefghijkmnpqrstuvwxyz23456789"
+
+// NewPassword makes a password of 20 characters (100 bits) that can be read aloud
+// and typed.
+func NewPassword() string {
+	var b [20]byte
+	rand.Read(b[:]) //nolint:errcheck // never fails: it ends the process instead
+	for i := range b {
+		b[i] = alphabet[b[i]%byte(len(alphabet))] // 256 is a multiple of 32: no bias
+	}
+	return string(b[:])
+}

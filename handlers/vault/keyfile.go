@@ -1,0 +1,70 @@
+package vault
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// keySize is the length of an AES-256 key in bytes.
+const keySize = 32
+
+// readKey reads a key file that belongs to its owner alone.
+func readKey(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("open key file: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // nothing was written
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("inspect key file: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("key file %s is no regular file", path)
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		return nil, fmt.Errorf("key file %s has mode %#o, so others can read it: run chmod 600 on it, "+
+			"and change the broker passwords if others had access", path, mode)
+	}
+	key, err := io.ReadAll(io.LimitReader(f, keySize+1))
+	if err != nil {
+		return nil, fmt.Errorf("read key file: %w", err)
+	}
+	if len(key) != keySize {
+		return nil, fmt.Errorf("key file %s is damaged: it must hold exactly %d bytes; put it back from a backup",
+			path, keySize)
+	}
+	return key, nil
+}
+
+// createKey writes a random key to a file that must not exist. The file appears
+// under its name only when it is complete and on disk.
+func createKey(path string) (_ []byte, err error) {
+	key := make([]byte, keySize)
+	rand.Read(key)                                        //nolint:errcheck // never fails: it ends the process instead
+	f, err := os.CreateTemp(filepath.Dir(path), ".key-*") // mode 0600
+	if err != nil {
+		return nil, fmt.Errorf("create key file: %w", err)
+	}
+	defer os.Remove(f.Name()) //nolint:errcheck // its second name stays
+	_, err = f.Write(key)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return nil, fmt.Errorf("write key file: %w", err)
+	}
+	if err := os.Link(f.Name(), path); err != nil { // unlike a rename it never replaces
+		return nil, fmt.Errorf("create key file: %w", err)
+	}
+	return key, syncDir(filepath.Dir(path))
+}
+
+func syncDir(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("sync data directory: %w", err)
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}

@@ -1,0 +1,88 @@
+// Package vault seals secrets that are stored, with a key that lives in a file
+// beside the data and never in it.
+//
+// It must not import any other package of signalbox.
+package vault
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+)
+
+// ErrSealed means that a secret could not be opened: it was sealed with another
+// key or for another record, or it was changed.
+var ErrSealed = errors.New("secret cannot be unsealed with this key file")
+
+// version is the first byte of everything sealed, so that a later format can be
+// told apart.
+const version = 1
+
+// Vault seals and unseals. It is safe for concurrent use and prints without its key.
+type Vault struct {
+	aead cipher.AEAD
+}
+
+// Open reads the key file at path, and makes one with mode 0600 if it is missing
+// and mayCreate is true. Pass false where sealed data exists: a new key could
+// never open it. A file that others may read is refused.
+func Open(path string, mayCreate bool) (*Vault, error) {
+	key, err := readKey(path)
+	if errors.Is(err, os.ErrNotExist) {
+		if !mayCreate {
+			return nil, fmt.Errorf("key file %s is missing but the database holds secrets sealed with it: "+
+				"put the file back from a backup", path)
+		}
+		key, err = createKey(path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return newVault(key)
+}
+
+func newVault(key []byte) (*Vault, error) {
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, fmt.Errorf("use key: %w", err)
+	}
+	aead, err := cipher.NewGCM(block)
+	if err != nil {
+		return nil, fmt.Errorf("use key: %w", err)
+	}
+	return &Vault{aead: aead}, nil
+}
+
+// Seal encrypts plain with AES-256-GCM under a random nonce. aad, the id of the
+// record, is not stored: the result opens only for the record it was made for.
+func (v *Vault) Seal(plain, aad []byte) []byte {
+	out := make([]byte, 1+v.aead.NonceSize(), 1+v.aead.NonceSize()+len(plain)+v.aead.Overhead())
+	out[0] = version
+	nonce := out[1:]
+	rand.Read(nonce) //nolint:errcheck // never fails: it ends the process instead
+	return v.aead.Seal(out, nonce, plain, aad)
+}
+
+// Unseal gives back what was sealed for aad. Every failure is ErrSealed.
+func (v *Vault) Unseal(sealed, aad []byte) ([]byte, error) {
+	n := 1 + v.aead.NonceSize()
+	if len(sealed) < n || sealed[0] != version {
+		return nil, ErrSealed
+	}
+	plain, err := v.aead.Open(nil, sealed[1:n], sealed[n:], aad)
+	if err != nil {
+		return nil, ErrSealed
+	}
+	return plain, nil
+}
+
+// Format prints the vault without its key, whatever the verb.
+func (*Vault) Format(f fmt.State, _ rune) { io.WriteString(f, "vault") } //nolint:errcheck // fmt keeps the error
+
+// LogValue logs the vault without its key.
+func (*Vault) LogValue() slog.Value { return slog.StringValue("vault") }
