@@ -196,16 +196,26 @@ func (p *process) whyEnded() error {
 	return errors.New("it ended at once")
 }
 
-// stop asks the process to end, and kills it when it does not.
+// stop asks the process to end, and kills it when it does not. It asks again
+// and again, because Mosquitto forgets what it is asked while it starts.
 func (p *process) stop() (err error) {
 	p.once.Do(func() {
-		p.cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it may have ended already
-		select {
-		case <-p.done:
-		case <-time.After(patience):
-			err = errors.New("it did not end when asked to, and was killed")
-			p.cmd.Process.Kill() //nolint:errcheck // it may have ended meanwhile
-			<-p.done
+		deadline := time.NewTimer(patience)
+		defer deadline.Stop()
+		again := time.NewTicker(20 * time.Millisecond)
+		defer again.Stop()
+		for {
+			p.cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it may have ended already
+			select {
+			case <-p.done:
+				return
+			case <-again.C:
+			case <-deadline.C:
+				p.cmd.Process.Kill() //nolint:errcheck // it may have ended meanwhile
+				<-p.done
+				err = errors.New("it did not end when asked to, and was killed")
+				return
+			}
 		}
 	})
 	return err
