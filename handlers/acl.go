@@ -1,0 +1,83 @@
+package handlers
+
+import (
+	"context"
+	"encoding/json"
+
+	"signalbox/broker"
+)
+
+// GetDefaultACLAccessRequest names a broker.
+type GetDefaultACLAccessRequest struct{ BrokerPath }
+
+// DefaultACLRecord is the default ACL: one list of the four entries.
+type DefaultACLRecord struct {
+	ACLs [][]broker.DefaultACL `json:"acls"`
+}
+
+// GetDefaultACLAccess gives the access where no rule matches.
+func (a *API) GetDefaultACLAccess(ctx context.Context, r *GetDefaultACLAccessRequest) (DefaultACLRecord, error) {
+	b, err := a.live(&r.BrokerPath)
+	if err != nil {
+		return DefaultACLRecord{}, err
+	}
+	acls, err := b.GetDefaultACLAccess(ctx)
+	return DefaultACLRecord{ACLs: [][]broker.DefaultACL{acls}}, err
+}
+
+// DefaultACLBody is the access to one kind of event.
+type DefaultACLBody struct {
+	ACLType string `json:"acltype" required:"true" enum:"publishClientSend|publishClientReceive|subscribe|unsubscribe"`
+	Allow   bool   `json:"allow" required:"true"`
+}
+
+// SetDefaultACLAccessRequest holds one to four entries; the others stay.
+type SetDefaultACLAccessRequest struct {
+	BrokerPath
+	Body []DefaultACLBody
+}
+
+// SetDefaultACLAccess changes the access where no rule matches.
+func (a *API) SetDefaultACLAccess(ctx context.Context, r *SetDefaultACLAccessRequest) error {
+	b, err := a.live(&r.BrokerPath)
+	if err != nil {
+		return err
+	}
+	acls := make([]broker.DefaultACL, 0, len(r.Body))
+	for _, acl := range r.Body {
+		acls = append(acls, broker.DefaultACL(acl))
+	}
+	return b.SetDefaultACLAccess(ctx, acls)
+}
+
+// ImportAccessRequest holds a document in the form of Mosquitto's
+// dynamic-security.json.
+type ImportAccessRequest struct {
+	BrokerPath
+	Replace bool            `query:"replace" default:"false" doc:"True makes the broker hold exactly the document; false adds to what is there and refuses names that are taken."`
+	Body    json.RawMessage `object:"true"`
+}
+
+// ImportAccess takes over a whole access-control configuration, password
+// hashes included, all or nothing.
+func (a *API) ImportAccess(ctx context.Context, r *ImportAccessRequest) (broker.ImportReport, error) {
+	b, err := a.live(&r.BrokerPath)
+	if err != nil {
+		return broker.ImportReport{}, err
+	}
+	return b.ImportAccess(ctx, r.Body, r.Replace)
+}
+
+// ExportAccessRequest names a broker.
+type ExportAccessRequest struct{ BrokerPath }
+
+// ExportAccess gives the access-control configuration, password hashes
+// included, as a document that Mosquitto reads.
+func (a *API) ExportAccess(ctx context.Context, r *ExportAccessRequest) (Raw, error) {
+	b, err := a.live(&r.BrokerPath)
+	if err != nil {
+		return Raw{}, err
+	}
+	document, err := b.ExportAccess(ctx)
+	return Raw{ContentType: "application/json", Body: document}, err
+}

@@ -1,0 +1,236 @@
+package handlers
+
+import (
+	"context"
+	"time"
+
+	"signalbox/broker"
+	"signalbox/db"
+	"signalbox/handlers/auth"
+)
+
+// BrokerRecord is a broker of a project: what the project's settings hold of
+// it, and how it is reached. Passwords and keys never leave.
+type BrokerRecord struct {
+	ServiceBase
+	*Billing
+	*CloudDetails
+	URL            string              `json:"url"`
+	Description    string              `json:"description"`
+	Username       string              `json:"username"`
+	VerifyCACert   bool                `json:"verify_ca_cert"`
+	MetricsEnabled bool                `json:"metricsEnabled"`
+	ClusterMode    *string             `json:"clustermode" enum:"full|dynsec|hp"`
+	CACert         string              `json:"ca_cert"`
+	ClientCert     string              `json:"client_cert"`
+	HasPassword    bool                `json:"hasPassword"`
+	HasClientKey   bool                `json:"hasClientKey"`
+	Status         BrokerState         `json:"status"`
+	Capabilities   []broker.Capability `json:"capabilities"`
+}
+
+// BrokerState tells whether a broker is reached, since when (epoch
+// milliseconds) and, if not, why.
+type BrokerState struct {
+	Connected bool   `json:"connected"`
+	Since     int64  `json:"since"`
+	Error     string `json:"error,omitempty"`
+}
+
+// record describes a broker as it is now.
+func (a *API) record(row db.Broker) (BrokerRecord, error) {
+	billing, cloud, err := details(row)
+	if err != nil {
+		return BrokerRecord{}, err
+	}
+	r := BrokerRecord{ServiceBase: serviceBase(row), Billing: billing, CloudDetails: cloud, URL: row.URL,
+		Description: row.Description, Username: row.Username, VerifyCACert: row.VerifyCACert,
+		MetricsEnabled: row.MetricsEnabled, CACert: row.CACert, ClientCert: row.ClientCert,
+		HasPassword: row.HasPassword, HasClientKey: row.HasClientKey, Capabilities: []broker.Capability{}}
+	if row.ClusterMode != "" {
+		r.ClusterMode = &row.ClusterMode
+	}
+	b, err := a.connect(row)
+	if err != nil {
+		r.Status = BrokerState{Since: epoch(row.UpdatedAt), Error: ErrorFor(err).Message}
+		return r, nil
+	}
+	s := b.Status()
+	r.Status = BrokerState{Connected: s.Connected, Since: epoch(s.Since), Error: s.Error}
+	r.Capabilities = append(r.Capabilities, b.Capabilities()...)
+	return r, nil
+}
+
+// ListBrokersRequest names a project.
+type ListBrokersRequest struct{ ProjectPath }
+
+// ListBrokers lists the brokers of a project that the caller may use.
+func (a *API) ListBrokers(ctx context.Context, r *ListBrokersRequest) (List[BrokerRecord], error) {
+	rows, err := a.visibleBrokers(ctx, r.ProjectID)
+	if err != nil {
+		return List[BrokerRecord]{}, err
+	}
+	records := make([]BrokerRecord, 0, len(rows))
+	for _, row := range rows {
+		record, err := a.record(row)
+		if err != nil {
+			return List[BrokerRecord]{}, err
+		}
+		records = append(records, record)
+	}
+	return listOf(records), nil
+}
+
+// visibleBrokers gives the brokers of a project without those that a
+// restricted token may not use.
+func (a *API) visibleBrokers(ctx context.Context, projectID string) ([]db.Broker, error) {
+	rows, err := a.DB.ListBrokers(ctx, projectID)
+	caller := auth.From(ctx)
+	visible := rows[:0]
+	for _, row := range rows {
+		if caller.BrokerAllowed(row.ID) {
+			visible = append(visible, row)
+		}
+	}
+	return visible, err
+}
+
+// NewConnectionBody describes a connection that is not stored yet.
+type NewConnectionBody struct {
+	Name string `json:"name" required:"true" minlen:"1"`
+	URL  string `json:"url" required:"true" minlen:"1" doc:"mqtt://, mqtts://, tcp://, ssl://, ws:// or wss:// with host and port."`
+	ConnectionBody
+}
+
+func (b NewConnectionBody) check(certDir string) []FieldError {
+	return append(checkURL(b.URL), b.ConnectionBody.check(certDir)...)
+}
+
+// row makes the record of the connection.
+func (a *API) newRow(projectID string, b NewConnectionBody) (db.Broker, error) {
+	now := a.Now()
+	row := db.Broker{ID: newID(), ProjectID: projectID, Rev: 1, Type: typeSelfHosted, Name: b.Name,
+		URL: b.URL, VerifyCACert: true, MetricsEnabled: true, CreatedAt: now, UpdatedAt: now}
+	return row, a.merge(&row, b.ConnectionBody)
+}
+
+// CreateBrokerRequest describes a new connection.
+type CreateBrokerRequest struct {
+	ProjectPath
+	Body NewConnectionBody
+}
+
+// CreateBroker stores a connection to a broker and connects in the background.
+func (a *API) CreateBroker(ctx context.Context, r *CreateBrokerRequest) (Identifier, error) {
+	if bad := r.Body.check(a.CertDir); bad != nil {
+		return Identifier{}, Invalid(bad...)
+	}
+	row, err := a.newRow(r.ProjectID, r.Body)
+	if err != nil {
+		return Identifier{}, err
+	}
+	if err := a.DB.CreateBroker(ctx, row); err != nil {
+		return Identifier{}, err
+	}
+	a.warm(row)
+	return Identifier{ID: row.ID}, nil
+}
+
+// GetBrokerRequest names a broker.
+type GetBrokerRequest struct{ BrokerPath }
+
+// GetBroker gives a broker's record.
+func (a *API) GetBroker(_ context.Context, r *GetBrokerRequest) (BrokerRecord, error) {
+	return a.record(r.row)
+}
+
+// UpdateBrokerRequest holds what changes of a connection.
+type UpdateBrokerRequest struct {
+	BrokerPath
+	Body struct {
+		Name Opt[string] `json:"name" minlen:"1"`
+		URL  Opt[string] `json:"url" minlen:"1"`
+		ConnectionBody
+	}
+}
+
+// UpdateBroker changes what is given of a connection and connects anew; null
+// clears.
+func (a *API) UpdateBroker(ctx context.Context, r *UpdateBrokerRequest) error {
+	if r.BrokerID == a.Embedded {
+		return conflict("the embedded broker's connection is managed by signalbox itself")
+	}
+	bad := r.Body.check(a.CertDir)
+	if r.Body.URL.Set {
+		bad = append(bad, checkURL(r.Body.URL.Value)...)
+	}
+	if bad != nil {
+		return Invalid(bad...)
+	}
+	row := r.row
+	r.Body.Name.merge(&row.Name)
+	r.Body.URL.merge(&row.URL)
+	row.UpdatedAt = a.Now()
+	if err := a.merge(&row, r.Body.ConnectionBody); err != nil {
+		return err
+	}
+	if err := a.DB.UpdateBroker(ctx, row); err != nil {
+		return err
+	}
+	row.Rev++
+	a.warm(row)
+	return nil
+}
+
+// DeleteBrokerRequest names a broker.
+type DeleteBrokerRequest struct{ BrokerPath }
+
+// DeleteBroker forgets a connection; the broker itself is not touched.
+func (a *API) DeleteBroker(ctx context.Context, r *DeleteBrokerRequest) error {
+	if r.BrokerID == a.Embedded {
+		return conflict("the embedded broker cannot be deleted while it is switched on (broker.enabled)")
+	}
+	if err := a.DB.DeleteBroker(ctx, r.ProjectID, r.BrokerID); err != nil {
+		return err
+	}
+	a.drop(ctx, r.BrokerID)
+	return nil
+}
+
+// TestBrokerRequest describes a connection to try.
+type TestBrokerRequest struct {
+	ProjectPath
+	Body NewConnectionBody
+}
+
+// BrokerTrial is the outcome of a trial: the capabilities, or why not.
+type BrokerTrial struct {
+	Connected    bool                `json:"connected"`
+	Error        string              `json:"error,omitempty"`
+	Capabilities []broker.Capability `json:"capabilities"`
+}
+
+// trialTime is how long a trial may take.
+const trialTime = 20 * time.Second
+
+// TestBroker tries a connection without storing it.
+func (a *API) TestBroker(ctx context.Context, r *TestBrokerRequest) (BrokerTrial, error) {
+	if bad := r.Body.check(a.CertDir); bad != nil {
+		return BrokerTrial{}, Invalid(bad...)
+	}
+	row, err := a.newRow(r.ProjectID, r.Body)
+	if err != nil {
+		return BrokerTrial{}, err
+	}
+	target, err := a.target(row)
+	if err != nil {
+		return BrokerTrial{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, trialTime)
+	defer cancel()
+	capabilities, err := a.Brokers.Try(ctx, target)
+	if err != nil {
+		return BrokerTrial{Error: ErrorFor(err).Message, Capabilities: []broker.Capability{}}, nil
+	}
+	return BrokerTrial{Connected: true, Capabilities: capabilities}, nil
+}

@@ -1,0 +1,207 @@
+package handlers
+
+import (
+	"context"
+
+	"signalbox/broker"
+)
+
+// RoleMember is a role given to a client or group.
+type RoleMember struct {
+	RoleName string `json:"rolename" required:"true" minlen:"1"`
+	Priority *int   `json:"priority" min:"-100000" max:"100000" doc:"Roles are looked at in descending order of priority; default -1."`
+}
+
+// GroupMember is a group given to a client.
+type GroupMember struct {
+	GroupName string `json:"groupname" required:"true" minlen:"1"`
+	Priority  *int   `json:"priority" min:"-100000" max:"100000" doc:"Groups are looked at in descending order of priority; default -1."`
+}
+
+func priority(p *int) broker.Priority {
+	if p == nil {
+		return broker.NoPriority
+	}
+	return broker.Priority(*p)
+}
+
+// roleRefs converts a list of roles; one that was not given stays nil.
+func roleRefs(list Opt[[]RoleMember]) []broker.RoleRef {
+	if !list.Set || list.Null {
+		return nil
+	}
+	refs := make([]broker.RoleRef, 0, len(list.Value))
+	for _, r := range list.Value {
+		refs = append(refs, broker.RoleRef{RoleName: r.RoleName, Priority: priority(r.Priority)})
+	}
+	return refs
+}
+
+func groupRefs(list Opt[[]GroupMember]) []broker.GroupRef {
+	if !list.Set || list.Null {
+		return nil
+	}
+	refs := make([]broker.GroupRef, 0, len(list.Value))
+	for _, g := range list.Value {
+		refs = append(refs, broker.GroupRef{GroupName: g.GroupName, Priority: priority(g.Priority)})
+	}
+	return refs
+}
+
+// Listing is the query of the lists of access control, but for the filter's
+// target.
+type Listing struct {
+	Paging
+	Verbose     bool   `query:"verbose" default:"true" doc:"False lists only names."`
+	FilterValue string `query:"filterValue" doc:"Only entries that match this value; empty means all."`
+	FilterMode  string `query:"filterMode" default:"contains" enum:"contains|equals|startsWith|endsWith|regex" doc:"How filterValue is compared; all but equals and regex ignore case."`
+}
+
+// options compiles the query; compile is the filter of the listed kind.
+func options[T any](l Listing, target string, compile func(target, mode, value string) (func(T) bool, error)) (broker.ListOptions[T], error) {
+	o := broker.ListOptions[T]{Offset: l.Offset, Count: l.Count, NamesOnly: !l.Verbose}
+	if l.FilterValue == "" {
+		return o, nil
+	}
+	match, err := compile(target, l.FilterMode, l.FilterValue)
+	if err != nil {
+		return o, Invalid(FieldError{Field: "query.filterValue", Message: err.Error()})
+	}
+	o.Match = match
+	return o, nil
+}
+
+// listed makes the answer of a list operation.
+func listed[T any](page broker.Page[T], verbose bool, name func(T) string) List[T] {
+	if verbose {
+		return List[T]{page: page}
+	}
+	return List[T]{page: page, names: name}
+}
+
+// ListClientsRequest asks for clients, or with Username for one.
+type ListClientsRequest struct {
+	BrokerPath
+	Listing
+	Username     string `query:"username" doc:"Return just this client; the other parameters are then ignored."`
+	FilterTarget string `query:"filterTarget" default:"username" enum:"username|clientid|textname|textdescription|rolename|groupname" doc:"Field that filterValue is compared with."`
+}
+
+// ListClients lists the clients of a broker, in order of their names.
+func (a *API) ListClients(ctx context.Context, r *ListClientsRequest) (List[broker.Client], error) {
+	b, err := a.live(&r.BrokerPath)
+	if err != nil {
+		return List[broker.Client]{}, err
+	}
+	if r.Username != "" {
+		c, err := b.GetClient(ctx, r.Username)
+		return listOf([]broker.Client{c}), err
+	}
+	o, err := options(r.Listing, r.FilterTarget, broker.ClientFilter)
+	if err != nil {
+		return List[broker.Client]{}, err
+	}
+	page, err := b.ListClients(ctx, o)
+	return listed(page, r.Verbose, func(c broker.Client) string { return c.Username }), err
+}
+
+// ClientBody describes a client. Null leaves a member as it is.
+type ClientBody struct {
+	Username        string             `json:"username" required:"true" minlen:"1"`
+	Password        Opt[broker.Secret] `json:"password" nullable:"true"`
+	ClientID        Opt[string]        `json:"clientid" nullable:"true" doc:"The only MQTT client id that the client may use; empty allows any."`
+	TextName        Opt[string]        `json:"textname" nullable:"true"`
+	TextDescription Opt[string]        `json:"textdescription" nullable:"true"`
+	Groups          Opt[[]GroupMember] `json:"groups" nullable:"true"`
+	Roles           Opt[[]RoleMember]  `json:"roles"`
+}
+
+func (b ClientBody) spec() broker.ClientSpec {
+	return broker.ClientSpec{
+		Username: b.Username, Password: b.Password.Ptr(), ClientID: b.ClientID.Ptr(),
+		TextName: b.TextName.Ptr(), TextDescription: b.TextDescription.Ptr(),
+		Roles: roleRefs(b.Roles), Groups: groupRefs(b.Groups),
+	}
+}
+
+// CreateClientRequest asks for a new client.
+type CreateClientRequest struct {
+	BrokerPath
+	Body ClientBody
+}
+
+// CreateClient creates a client.
+func (a *API) CreateClient(ctx context.Context, r *CreateClientRequest) error {
+	b, err := a.live(&r.BrokerPath)
+	if err != nil {
+		return err
+	}
+	return b.CreateClient(ctx, r.Body.spec())
+}
+
+// ModifyClientRequest asks for a change of a client.
+type ModifyClientRequest struct {
+	BrokerPath
+	Body ClientBody
+}
+
+// ModifyClient changes what is given of a client; a list given replaces the
+// whole list. The client's connections are cut off.
+func (a *API) ModifyClient(ctx context.Context, r *ModifyClientRequest) error {
+	b, err := a.live(&r.BrokerPath)
+	if err != nil {
+		return err
+	}
+	return b.ModifyClient(ctx, r.Body.spec())
+}
+
+// DeleteClientRequest names a client.
+type DeleteClientRequest struct {
+	BrokerPath
+	Username string `query:"username" required:"true" minlen:"1"`
+}
+
+// DeleteClient deletes a client and cuts off its connections.
+func (a *API) DeleteClient(ctx context.Context, r *DeleteClientRequest) error {
+	if err := r.protectOwn(r.Username); err != nil {
+		return err
+	}
+	b, err := a.live(&r.BrokerPath)
+	if err != nil {
+		return err
+	}
+	return b.DeleteClient(ctx, r.Username)
+}
+
+// EnableClientRequest enables or disables a client.
+type EnableClientRequest struct {
+	BrokerPath
+	Body struct {
+		Username string `json:"username" required:"true" minlen:"1"`
+		Enable   bool   `json:"enable" required:"true"`
+	}
+}
+
+// EnableClient enables a client, or disables it and cuts off its connections.
+func (a *API) EnableClient(ctx context.Context, r *EnableClientRequest) error {
+	b, err := a.live(&r.BrokerPath)
+	if err != nil {
+		return err
+	}
+	if r.Body.Enable {
+		return b.EnableClient(ctx, r.Body.Username)
+	}
+	if err := r.protectOwn(r.Body.Username); err != nil {
+		return err
+	}
+	return b.DisableClient(ctx, r.Body.Username)
+}
+
+// protectOwn refuses to lock the service itself out of a broker that it
+// manages as this client.
+func (p *BrokerPath) protectOwn(username string) error {
+	if p.row.Type == typeSelfHosted && p.row.Username == username {
+		return conflict("this is the client as which signalbox manages the broker; give the connection another username first")
+	}
+	return nil
+}

@@ -1,0 +1,284 @@
+package handlers
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"signalbox/broker"
+	"signalbox/db"
+)
+
+// ConnectionBody is how a broker is reached. Null clears a member.
+type ConnectionBody struct {
+	Description    Opt[string]        `json:"description" nullable:"true"`
+	Username       Opt[string]        `json:"username" nullable:"true" minlen:"1"`
+	Password       Opt[broker.Secret] `json:"password" nullable:"true" minlen:"1"`
+	CACert         Opt[string]        `json:"ca_cert" nullable:"true" minlen:"1" doc:"Authorities, as PEM."`
+	CACertFile     Opt[string]        `json:"ca_cert_file" nullable:"true" minlen:"1" doc:"Name of a PEM file in the directory certs of the data directory."`
+	ClientCert     Opt[string]        `json:"client_cert" nullable:"true" minlen:"1" doc:"Client certificate and its chain, as PEM."`
+	ClientCertFile Opt[string]        `json:"client_cert_file" nullable:"true" minlen:"1" doc:"As ca_cert_file."`
+	ClientKey      Opt[broker.Secret] `json:"client_key" nullable:"true" minlen:"1" doc:"Key of the client certificate, as PEM."`
+	ClientKeyFile  Opt[string]        `json:"client_key_file" nullable:"true" minlen:"1" doc:"As ca_cert_file."`
+	VerifyCACert   Opt[bool]          `json:"verify_ca_cert" doc:"False takes any certificate; default true."`
+	MetricsEnabled Opt[bool]          `json:"metricsEnabled" doc:"Default true."`
+	HA             Opt[bool]          `json:"ha" doc:"Default false."`
+	ClusterMode    Opt[string]        `json:"clustermode" nullable:"true" enum:"full|dynsec|hp"`
+}
+
+var brokerSchemes = []string{"mqtt", "mqtts", "tcp", "ssl", "ws", "wss"}
+
+// checkURL refuses what cannot be connected to, and credentials in the URL:
+// they would show up in lists and logs.
+func checkURL(raw string) []FieldError {
+	bad := func(message string) []FieldError { return []FieldError{{"body.url", message}} }
+	if raw == "" {
+		return nil // reported by the tags
+	}
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil || u.Hostname() == "":
+		return bad("must be a URL with a host, as in mqtt://broker.example:1883")
+	case !slices.Contains(brokerSchemes, u.Scheme):
+		return bad("must begin with one of mqtt, mqtts, tcp, ssl, ws, wss")
+	case u.User != nil:
+		return bad("must not hold credentials; give username and password as members of their own")
+	}
+	return nil
+}
+
+// check looks at the certificates and keys, inline and in files.
+func (b ConnectionBody) check(certDir string) []FieldError {
+	var bad []FieldError
+	add := func(field string, err error) {
+		if err != nil {
+			bad = append(bad, FieldError{"body." + field, err.Error()})
+		}
+	}
+	add("ca_cert", checkCerts(b.CACert.Value))
+	add("client_cert", checkCerts(b.ClientCert.Value))
+	add("client_key", checkKey(string(b.ClientKey.Value)))
+	for _, f := range []struct {
+		field string
+		name  string
+		check func(string) error
+	}{
+		{"ca_cert_file", b.CACertFile.Value, checkCerts},
+		{"client_cert_file", b.ClientCertFile.Value, checkCerts},
+		{"client_key_file", b.ClientKeyFile.Value, checkKey},
+	} {
+		text, err := certFile(certDir, f.name)
+		if err == nil {
+			err = f.check(text)
+		}
+		add(f.field, err)
+	}
+	return bad
+}
+
+func checkCerts(text string) error {
+	if text == "" {
+		return nil
+	}
+	rest, found := []byte(text), false
+	for {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			break
+		}
+		if block.Type != "CERTIFICATE" {
+			return fmt.Errorf("must hold certificates only, not a %s", strings.ToLower(block.Type))
+		}
+		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
+			return errors.New("holds a certificate that cannot be read")
+		}
+		found = true
+	}
+	if !found {
+		return errors.New("must be a certificate as PEM (-----BEGIN CERTIFICATE-----)")
+	}
+	return nil
+}
+
+func checkKey(text string) error {
+	if text == "" {
+		return nil
+	}
+	block, _ := pem.Decode([]byte(text))
+	switch {
+	case block == nil || !strings.HasSuffix(block.Type, "PRIVATE KEY"):
+		return errors.New("must be a private key as PEM (-----BEGIN PRIVATE KEY-----)")
+	case block.Type == "ENCRYPTED PRIVATE KEY" || block.Headers["DEK-Info"] != "":
+		return errors.New("must not be protected by a passphrase; signalbox encrypts it at rest")
+	}
+	return nil
+}
+
+// certFile reads a file of the directory for certificates; callers of the API
+// reach no other file of the machine.
+func certFile(dir, name string) (string, error) {
+	if name == "" {
+		return "", nil
+	}
+	if !filepath.IsLocal(name) {
+		return "", errors.New("must be the name of a file in the directory certs of the data directory")
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return "", errors.New("the directory certs of the data directory cannot be read")
+	}
+	defer root.Close()
+	text, err := root.ReadFile(name)
+	if err != nil {
+		return "", errors.New("cannot be read; put the file into the directory certs of the data directory")
+	}
+	return string(text), nil
+}
+
+// sealed is what of a connection is encrypted at rest.
+type sealed struct {
+	Password  string `json:"password,omitempty"`
+	ClientKey string `json:"client_key,omitempty"`
+}
+
+func (a *API) unseal(row db.Broker) (sealed, error) {
+	var s sealed
+	if len(row.Secrets) == 0 {
+		return s, nil
+	}
+	plain, err := a.Vault.Unseal(row.Secrets, []byte(row.ID))
+	if err != nil {
+		return s, fmt.Errorf("secrets of broker %s: %w", row.ID, err)
+	}
+	return s, json.Unmarshal(plain, &s)
+}
+
+// merge puts what is given of a connection into its record, and sees that
+// certificate and key belong together.
+func (a *API) merge(row *db.Broker, b ConnectionBody) error {
+	secrets, err := a.unseal(*row)
+	if err != nil {
+		return err
+	}
+	mergeSecret(b.Password, &secrets.Password)
+	mergeSecret(b.ClientKey, &secrets.ClientKey)
+	b.Description.merge(&row.Description)
+	b.Username.merge(&row.Username)
+	b.CACert.merge(&row.CACert)
+	b.CACertFile.merge(&row.CACertFile)
+	b.ClientCert.merge(&row.ClientCert)
+	b.ClientCertFile.merge(&row.ClientCertFile)
+	b.ClientKeyFile.merge(&row.ClientKeyFile)
+	b.VerifyCACert.merge(&row.VerifyCACert)
+	b.MetricsEnabled.merge(&row.MetricsEnabled)
+	b.HA.merge(&row.HA)
+	b.ClusterMode.merge(&row.ClusterMode)
+	row.HasPassword, row.HasClientKey = secrets.Password != "", secrets.ClientKey != ""
+	plain, err := json.Marshal(secrets)
+	if err != nil {
+		return err
+	}
+	row.Secrets = a.Vault.Seal(plain, []byte(row.ID))
+	return a.checkPair(*row)
+}
+
+func mergeSecret(o Opt[broker.Secret], dst *string) {
+	secret := broker.Secret(*dst)
+	o.merge(&secret)
+	*dst = string(secret)
+}
+
+// checkPair sees that the client certificate has its key.
+func (a *API) checkPair(row db.Broker) error {
+	t, err := a.target(row)
+	if err != nil {
+		return err
+	}
+	switch cert, key := t.TLS.ClientCert, string(t.TLS.ClientKey); {
+	case cert == "" && key == "":
+		return nil
+	case cert == "":
+		return Invalid(FieldError{"body.client_cert", "is required with client_key"})
+	case key == "":
+		return Invalid(FieldError{"body.client_key", "is required with client_cert"})
+	default:
+		if _, err := tls.X509KeyPair([]byte(cert), []byte(key)); err != nil {
+			return Invalid(FieldError{"body.client_key", "does not belong to client_cert"})
+		}
+		return nil
+	}
+}
+
+// target gives what is needed to connect. What stands in the record wins over
+// what stands in a file.
+func (a *API) target(row db.Broker) (broker.Target, error) {
+	secrets, err := a.unseal(row)
+	if err != nil {
+		return broker.Target{}, err
+	}
+	t := broker.Target{ID: row.ID, Rev: row.Rev, URL: row.URL, Username: row.Username, Password: broker.Secret(secrets.Password),
+		TLS: broker.TLS{CACert: row.CACert, ClientCert: row.ClientCert, ClientKey: broker.Secret(secrets.ClientKey), Verify: row.VerifyCACert}}
+	key := string(t.TLS.ClientKey)
+	for _, f := range []struct {
+		text *string
+		name string
+	}{{&t.TLS.CACert, row.CACertFile}, {&t.TLS.ClientCert, row.ClientCertFile}, {&key, row.ClientKeyFile}} {
+		if *f.text != "" {
+			continue
+		}
+		if *f.text, err = certFile(a.CertDir, f.name); err != nil {
+			return t, &broker.Error{Kind: broker.Unavailable, Op: "connect", Msg: f.name + ": " + err.Error(), Err: err}
+		}
+	}
+	t.TLS.ClientKey = broker.Secret(key)
+	return t, nil
+}
+
+// connect gives the live broker of a record; it may not be connected yet.
+func (a *API) connect(row db.Broker) (broker.Broker, error) {
+	if IsOnPremise(row) && row.ID != a.Embedded {
+		return nil, &broker.Error{Kind: broker.Unavailable, Op: "connect",
+			Msg: "the embedded broker is switched off; set broker.enabled to true and start signalbox again"}
+	}
+	if b := a.Brokers.Live(row.ID, row.Rev); b != nil {
+		return b, nil
+	}
+	t, err := a.target(row)
+	if err != nil {
+		return nil, err
+	}
+	return a.Brokers.Get(t)
+}
+
+// warm connects in the background, so that the broker's state is known when
+// somebody asks for it.
+func (a *API) warm(row db.Broker) {
+	if _, err := a.connect(row); err != nil {
+		a.Log.Warn("broker cannot be connected", "broker", row.ID, "err", err)
+	}
+}
+
+// ConnectAll connects every stored broker in the background.
+func (a *API) ConnectAll(ctx context.Context) error {
+	rows, err := a.DB.AllBrokers(ctx)
+	for _, row := range rows {
+		a.warm(row)
+	}
+	return err
+}
+
+// drop ends the connection of a record that is gone.
+func (a *API) drop(ctx context.Context, id string) {
+	if err := a.Brokers.Drop(ctx, id); err != nil {
+		a.Log.Warn("broker connection not closed cleanly", "broker", id, "err", err)
+	}
+}

@@ -1,0 +1,161 @@
+package handlers
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"signalbox/broker"
+	"signalbox/db"
+	"signalbox/handlers/auth"
+)
+
+// The codes of the error object. They are stable; the README lists them.
+const (
+	CodeUnauthorized      = "UNAUTHORIZED"
+	CodeForbidden         = "FORBIDDEN"
+	CodeNotFound          = "NOT_FOUND"
+	CodeMethodNotAllowed  = "METHOD_NOT_ALLOWED"
+	CodeNotSupported      = "NOT_SUPPORTED"
+	CodeInvalidRequest    = "INVALID_REQUEST"
+	CodeAlreadyExists     = "ALREADY_EXISTS"
+	CodeConflict          = "CONFLICT"
+	CodeLastAdmin         = "LAST_ADMIN"
+	CodePayloadTooLarge   = "PAYLOAD_TOO_LARGE"
+	CodeTooManyAttempts   = "TOO_MANY_ATTEMPTS"
+	CodeBrokerUnavailable = "BROKER_UNAVAILABLE"
+	CodeBrokerTimeout     = "BROKER_TIMEOUT"
+	CodeBrokerError       = "BROKER_ERROR"
+	CodeInternalError     = "INTERNAL_ERROR"
+)
+
+// Error is a failure as the caller sees it. Cause is for the log only.
+type Error struct {
+	Status     int
+	Code       string
+	Message    string
+	Info       map[string]any
+	RetryAfter time.Duration
+	Cause      error
+}
+
+// Error gives the code and the sentence.
+func (e *Error) Error() string { return e.Code + ": " + e.Message }
+
+// Unwrap gives the cause.
+func (e *Error) Unwrap() error { return e.Cause }
+
+// ErrorObject is the body of every error answer.
+type ErrorObject struct {
+	Message string         `json:"message"`
+	Code    string         `json:"code"`
+	Status  int            `json:"status"`
+	Info    map[string]any `json:"info,omitempty"`
+}
+
+// Object gives the body that tells the caller.
+func (e *Error) Object() *ErrorObject {
+	return &ErrorObject{Message: e.Message, Code: e.Code, Status: e.Status, Info: e.Info}
+}
+
+// FieldError names a field of the request, as in "body.roles[0].rolename" or
+// "query.count", and says what is wrong with it.
+type FieldError struct {
+	Field   string `json:"field"`
+	Message string `json:"message"`
+}
+
+// Invalid is the answer to a request with the given bad fields.
+func Invalid(fields ...FieldError) *Error {
+	msg := "the request is not valid; see info.errors"
+	if len(fields) == 1 {
+		msg = fields[0].Field + ": " + fields[0].Message
+	}
+	return &Error{Status: 400, Code: CodeInvalidRequest, Message: msg, Info: map[string]any{"errors": fields}}
+}
+
+// Forbidden is the answer to a caller who may not do this.
+func Forbidden(message string) *Error {
+	return &Error{Status: 403, Code: CodeForbidden, Message: message}
+}
+
+func conflict(message string) *Error {
+	return &Error{Status: 400, Code: CodeConflict, Message: message}
+}
+
+func exists(err error, message string) error {
+	if errors.Is(err, db.ErrExists) {
+		return &Error{Status: 400, Code: CodeAlreadyExists, Message: message, Cause: err}
+	}
+	return err
+}
+
+func notFound(err error, message string) error {
+	if errors.Is(err, db.ErrNotFound) {
+		return &Error{Status: 404, Code: CodeNotFound, Message: message, Cause: err}
+	}
+	return err
+}
+
+// ErrorFor is the one place where a failure becomes what the caller sees.
+func ErrorFor(err error) *Error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	if e, ok := errors.AsType[*broker.Error](err); ok {
+		return brokerError(e, err)
+	}
+	if e, ok := errors.AsType[*auth.TooManyAttempts](err); ok {
+		return &Error{Status: 429, Code: CodeTooManyAttempts, RetryAfter: e.RetryAfter, Cause: err,
+			Message: fmt.Sprintf("too many failed log-ins; try again in %s", e.RetryAfter.Round(time.Second))}
+	}
+	for _, c := range ownErrors {
+		if errors.Is(err, c.sentinel) {
+			return &Error{Status: c.status, Code: c.code, Message: c.message, Cause: err}
+		}
+	}
+	return &Error{Status: 500, Code: CodeInternalError, Cause: err,
+		Message: "the service failed; quote info.requestId to whoever runs it, the log holds the cause"}
+}
+
+// ownErrors says what the failures of db and auth mean to a caller, unless the
+// operation has said it better.
+var ownErrors = []struct {
+	sentinel error
+	status   int
+	code     string
+	message  string
+}{
+	{auth.ErrUnauthenticated, 401, CodeUnauthorized, "log in, or send a valid token in the header Authorization: Bearer <token>"},
+	{db.ErrNotFound, 404, CodeNotFound, "there is nothing with this id"},
+	{db.ErrExists, 400, CodeAlreadyExists, "the name is already taken"},
+	{db.ErrInUse, 400, CodeConflict, "it is still in use"},
+	{db.ErrConflict, 400, CodeConflict, "somebody else changed it at the same time; read it again and repeat the change"},
+	{db.ErrLastRoot, 400, CodeLastAdmin, "the last administrator can be neither deleted nor demoted; appoint another one first"},
+}
+
+// brokerError says what a broker's failure means to a caller.
+func brokerError(e *broker.Error, err error) *Error {
+	out := &Error{Message: e.Msg, Cause: err}
+	switch e.Kind {
+	case broker.NotFound:
+		out.Status, out.Code = 404, CodeNotFound
+	case broker.Exists:
+		out.Status, out.Code = 400, CodeAlreadyExists
+	case broker.Conflict:
+		out.Status, out.Code = 400, CodeConflict
+	case broker.Invalid:
+		out.Status, out.Code = 400, CodeInvalidRequest
+		out.Info = map[string]any{"errors": []FieldError{{Field: "body", Message: e.Msg}}}
+	case broker.Unsupported:
+		out.Status, out.Code = 405, CodeNotSupported
+		out.Info = map[string]any{"feature": e.Feature}
+	case broker.Denied, broker.Unavailable:
+		out.Status, out.Code = 503, CodeBrokerUnavailable
+	case broker.Unconfirmed:
+		out.Status, out.Code = 503, CodeBrokerTimeout
+	default:
+		out.Status, out.Code = 500, CodeBrokerError
+	}
+	return out
+}

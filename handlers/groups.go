@@ -1,0 +1,104 @@
+package handlers
+
+import (
+	"context"
+
+	"signalbox/broker"
+)
+
+// ListGroupsRequest asks for groups.
+type ListGroupsRequest struct {
+	BrokerPath
+	Listing
+	FilterTarget string `query:"filterTarget" default:"groupname" enum:"groupname|textname|textdescription|username|rolename" doc:"Field that filterValue is compared with."`
+}
+
+// ListGroups lists the groups of a broker, in order of their names.
+func (a *API) ListGroups(ctx context.Context, r *ListGroupsRequest) (List[broker.Group], error) {
+	b, err := a.live(&r.BrokerPath)
+	if err != nil {
+		return List[broker.Group]{}, err
+	}
+	o, err := options(r.Listing, r.FilterTarget, broker.GroupFilter)
+	if err != nil {
+		return List[broker.Group]{}, err
+	}
+	page, err := b.ListGroups(ctx, o)
+	return listed(page, r.Verbose, func(g broker.Group) string { return g.GroupName }), err
+}
+
+// CreateGroupRequest asks for a new group.
+type CreateGroupRequest struct {
+	BrokerPath
+	Body struct {
+		GroupName       string            `json:"groupname" required:"true" minlen:"1"`
+		TextName        Opt[string]       `json:"textname" nullable:"true"`
+		TextDescription Opt[string]       `json:"textdescription" nullable:"true"`
+		Roles           Opt[[]RoleMember] `json:"roles" nullable:"true"`
+	}
+}
+
+// CreateGroup creates a group.
+func (a *API) CreateGroup(ctx context.Context, r *CreateGroupRequest) error {
+	b, err := a.live(&r.BrokerPath)
+	if err != nil {
+		return err
+	}
+	return b.CreateGroup(ctx, broker.GroupSpec{
+		GroupName: r.Body.GroupName, TextName: r.Body.TextName.Ptr(),
+		TextDescription: r.Body.TextDescription.Ptr(), Roles: roleRefs(r.Body.Roles),
+	})
+}
+
+// ClientMember is a client put into a group.
+type ClientMember struct {
+	Username string `json:"username" required:"true" minlen:"1"`
+	Priority *int   `json:"priority" min:"-100000" max:"100000" doc:"Priority of the group for this client; default -1."`
+}
+
+// ModifyGroupRequest asks for a change of a group.
+type ModifyGroupRequest struct {
+	BrokerPath
+	Body struct {
+		GroupName       string              `json:"groupname" required:"true" minlen:"1"`
+		TextName        Opt[string]         `json:"textname" nullable:"true"`
+		TextDescription Opt[string]         `json:"textdescription" nullable:"true"`
+		Clients         Opt[[]ClientMember] `json:"clients" nullable:"true"`
+		Roles           Opt[[]RoleMember]   `json:"roles" nullable:"true"`
+	}
+}
+
+// ModifyGroup changes what is given of a group; a list given replaces the
+// whole list. Old and new members are cut off.
+func (a *API) ModifyGroup(ctx context.Context, r *ModifyGroupRequest) error {
+	b, err := a.live(&r.BrokerPath)
+	if err != nil {
+		return err
+	}
+	spec := broker.GroupSpec{
+		GroupName: r.Body.GroupName, TextName: r.Body.TextName.Ptr(),
+		TextDescription: r.Body.TextDescription.Ptr(), Roles: roleRefs(r.Body.Roles),
+	}
+	if members := r.Body.Clients.Ptr(); members != nil {
+		spec.Clients = make([]broker.MemberRef, 0, len(*members))
+		for _, m := range *members {
+			spec.Clients = append(spec.Clients, broker.MemberRef{Username: m.Username, Priority: priority(m.Priority)})
+		}
+	}
+	return b.ModifyGroup(ctx, spec)
+}
+
+// DeleteGroupRequest names a group.
+type DeleteGroupRequest struct {
+	BrokerPath
+	GroupName string `query:"groupname" required:"true" minlen:"1"`
+}
+
+// DeleteGroup deletes a group; its members are cut off.
+func (a *API) DeleteGroup(ctx context.Context, r *DeleteGroupRequest) error {
+	b, err := a.live(&r.BrokerPath)
+	if err != nil {
+		return err
+	}
+	return b.DeleteGroup(ctx, r.GroupName)
+}

@@ -1,0 +1,182 @@
+// Package handlers holds one function per operation of the API: it takes a
+// bound and validated request, makes one call to the database or a broker and
+// converts the result.
+//
+// It must not import net/http, a router, SQL or MQTT libraries: package router
+// knows the transport, db the appliance's state, broker the brokers.
+//
+// # What package router reads from the request and result types
+//
+// A request's fields are bound by their tags: path, query, meta ("address":
+// the caller's IP address) and the field Body. The tags minlen, min, max, enum,
+// format, required, nullable and default are enforced and documented; doc is
+// a sentence for the document. A request that has Resolve finds what its path
+// names before query and body are looked at; one that has Validate adds what
+// tags cannot say. A result may be a [List], a [Raw] document, or carry a
+// session cookie; a type with OneOf is documented as a choice.
+package handlers
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+
+	"signalbox/broker"
+	"signalbox/db"
+	"signalbox/handlers/auth"
+	"signalbox/handlers/vault"
+)
+
+// API holds what the operations work on. All fields but Embedded are required.
+type API struct {
+	DB       *db.DB
+	Brokers  *broker.Pool
+	Clusters broker.Clusters
+	Auth     *auth.Auth
+	Vault    *vault.Vault
+	// Embedded is the id of the record of the broker in this process, ""
+	// where it is switched off.
+	Embedded string
+	// CertDir is where the *_file members of broker connections are looked up.
+	CertDir string
+	Now     func() time.Time
+	Log     *slog.Logger
+}
+
+// newID makes an identifier: a UUID of version 7, in order of time.
+func newID() string { return uuid.Must(uuid.NewV7()).String() }
+
+// Opt is a member of a JSON object that may be absent, null or a value.
+type Opt[T any] struct {
+	Value T
+	Set   bool // present, be it null
+	Null  bool
+}
+
+// UnmarshalJSON notes that the member is present.
+func (o *Opt[T]) UnmarshalJSON(b []byte) error {
+	o.Set = true
+	if string(b) == "null" {
+		o.Null = true
+		return nil
+	}
+	return json.Unmarshal(b, &o.Value)
+}
+
+// Ptr gives the value, or nil where the member is absent or null.
+func (o Opt[T]) Ptr() *T {
+	if !o.Set || o.Null {
+		return nil
+	}
+	return &o.Value
+}
+
+// merge sets *dst: absent leaves it, null clears it.
+func (o Opt[T]) merge(dst *T) {
+	switch {
+	case !o.Set:
+	case o.Null:
+		var zero T
+		*dst = zero
+	default:
+		*dst = o.Value
+	}
+}
+
+// List is a page of records, written as a bare JSON array while it is read;
+// the header X-Total-Count carries the number of entries before offset and
+// count. With NamesOnly each entry is just its name.
+type List[T any] struct {
+	page  broker.Page[T]
+	names func(T) string
+}
+
+// TotalCount gives the number of entries before offset and count.
+func (l List[T]) TotalCount() int { return l.page.Total }
+
+// Each hands over the entries, or their names.
+func (l List[T]) Each(yield func(any) error) error {
+	if l.page.Items == nil {
+		return nil
+	}
+	for item, err := range l.page.Items {
+		if err != nil {
+			return err
+		}
+		var entry any = item
+		if l.names != nil {
+			entry = l.names(item)
+		}
+		if err := yield(entry); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Item gives an entry, for its schema.
+func (List[T]) Item() any { var zero T; return zero }
+
+// HasNames tells for the schema whether entries may be names.
+func (List[T]) HasNames() bool {
+	switch any(*new(T)).(type) {
+	case broker.Client, broker.Group, broker.Role, broker.Stream:
+		return true
+	}
+	return false
+}
+
+// listOf makes a List of a slice that is already there.
+func listOf[T any](items []T) List[T] {
+	return List[T]{page: broker.Page[T]{Total: len(items), Items: func(yield func(T, error) bool) {
+		for _, item := range items {
+			if !yield(item, nil) {
+				return
+			}
+		}
+	}}}
+}
+
+// Raw is a document that is not written from a Go value.
+type Raw struct {
+	ContentType string
+	Body        []byte
+}
+
+// ProjectPath names a project. That it exists and what the caller may do in it
+// has been checked with the caller's role.
+type ProjectPath struct {
+	ProjectID string `path:"projectId" doc:"Id of the project."`
+}
+
+// BrokerPath names a broker of a project.
+type BrokerPath struct {
+	ProjectID string `path:"projectId" doc:"Id of the project."`
+	BrokerID  string `path:"brokerId" doc:"Id of the broker connection."`
+
+	row db.Broker
+}
+
+// Resolve finds the broker's record.
+func (p *BrokerPath) Resolve(ctx context.Context, a *API) error {
+	row, err := a.DB.GetBroker(ctx, p.ProjectID, p.BrokerID)
+	if err != nil {
+		return notFound(err, "the project has no broker with this id")
+	}
+	p.row = row
+	return nil
+}
+
+// live gives the broker that the path names. It may not be connected yet.
+func (a *API) live(p *BrokerPath) (broker.Broker, error) {
+	return a.connect(p.row)
+}
+
+// Paging selects a part of a list.
+type Paging struct {
+	Offset int `query:"offset" default:"0" min:"0" doc:"Number of entries to skip."`
+	Count  int `query:"count" default:"-1" min:"-1" doc:"Number of entries to return, -1 returns all."`
+}

@@ -1,0 +1,97 @@
+package handlers
+
+import (
+	"context"
+	"time"
+
+	"signalbox/broker"
+)
+
+// BrokerInfo is what a broker tells about itself.
+type BrokerInfo struct {
+	ID               string             `json:"id"`
+	URL              string             `json:"url"`
+	Name             string             `json:"name"`
+	ProjectID        string             `json:"project_id"`
+	SysTopics        broker.SysTopics   `json:"sysTopics"`
+	SysTopicsHistory []broker.SysTopics `json:"sysTopicsHistory"`
+	IsConnected      bool               `json:"isConnected"`
+	LicenseInfo      broker.License     `json:"licenseInfo"`
+}
+
+// GetBrokerInfoRequest names a broker.
+type GetBrokerInfoRequest struct{ BrokerPath }
+
+// firstConnect is how long the info waits for a connection that is under way.
+const firstConnect = 5 * time.Second
+
+// GetBrokerInfo connects to the broker, if it is not connected yet, and gives
+// what it tells. A broker that cannot be reached is isConnected false.
+func (a *API) GetBrokerInfo(ctx context.Context, r *GetBrokerInfoRequest) (BrokerInfo, error) {
+	info := BrokerInfo{ID: r.row.ID, URL: r.row.URL, Name: r.row.Name, ProjectID: r.row.ProjectID,
+		SysTopics: broker.SysTopics{Topics: map[string]string{}}, SysTopicsHistory: []broker.SysTopics{},
+		LicenseInfo: openLicense(nil)}
+	b, err := a.live(&r.BrokerPath)
+	if err != nil {
+		return info, nil
+	}
+	if s := b.Status(); !s.Connected && s.Error == "" {
+		waiting, cancel := context.WithTimeout(ctx, firstConnect)
+		defer cancel()
+		_ = b.Ready(waiting) // the status below tells the outcome
+	}
+	if info.IsConnected = b.Status().Connected; !info.IsConnected {
+		return info, nil
+	}
+	return info, info.fill(ctx, b)
+}
+
+// fill asks a connected broker.
+func (info *BrokerInfo) fill(ctx context.Context, b broker.Broker) error {
+	now, history, err := b.SysTopics(ctx)
+	if err != nil {
+		return err
+	}
+	info.SysTopics = now
+	info.SysTopicsHistory = append(info.SysTopicsHistory, history...)
+	license, err := b.GetLicense(ctx)
+	if broker.KindOf(err) == broker.Unsupported {
+		license, err = openLicense(b.Capabilities()), nil
+	}
+	info.LicenseInfo = license
+	return err
+}
+
+// openLicense stands for the licence of a broker that needs none.
+func openLicense(capabilities []broker.Capability) broker.License {
+	l := broker.License{Plan: "open-source", Edition: "open-source", Features: []string{}}
+	for _, c := range capabilities {
+		l.Features = append(l.Features, string(c))
+	}
+	return l
+}
+
+// GetLicenseRequest names a broker.
+type GetLicenseRequest struct{ BrokerPath }
+
+// GetLicense gives a broker's licence.
+func (a *API) GetLicense(ctx context.Context, r *GetLicenseRequest) (broker.License, error) {
+	b, err := a.live(&r.BrokerPath)
+	if err != nil {
+		return broker.License{}, err
+	}
+	return b.GetLicense(ctx)
+}
+
+// ListListenersRequest names a broker.
+type ListListenersRequest struct{ BrokerPath }
+
+// ListListeners lists where a broker accepts clients.
+func (a *API) ListListeners(ctx context.Context, r *ListListenersRequest) (List[broker.Listener], error) {
+	b, err := a.live(&r.BrokerPath)
+	if err != nil {
+		return List[broker.Listener]{}, err
+	}
+	listeners, err := b.ListListeners(ctx)
+	return listOf(listeners), err
+}

@@ -1,0 +1,184 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+
+	"signalbox/db"
+	"signalbox/handlers/auth"
+)
+
+// ProjectRecord is a project as its members see it.
+type ProjectRecord struct {
+	ID          string       `json:"id"`
+	Name        string       `json:"name"`
+	Description string       `json:"description"`
+	Owner       ProjectOwner `json:"owner"`
+	Role        string       `json:"role" enum:"admin|editor|viewer"`
+}
+
+// ProjectOwner is who owns a project.
+type ProjectOwner struct {
+	UserID         string `json:"userId,omitempty"`
+	OrganizationID string `json:"organizationId,omitempty"`
+	Name           string `json:"name"`
+}
+
+func projectRecord(p db.ProjectRole) ProjectRecord {
+	return ProjectRecord{ID: p.ID, Name: p.Name, Description: p.Description, Role: p.Role,
+		Owner: ProjectOwner{UserID: p.OwnerID, OrganizationID: p.OrganizationID, Name: p.OwnerName}}
+}
+
+// ListProjectsRequest has no parts.
+type ListProjectsRequest struct{}
+
+// ListProjects lists the projects that the caller owns or is a member of; a
+// platform administrator sees all.
+func (a *API) ListProjects(ctx context.Context, _ *ListProjectsRequest) (List[ProjectRecord], error) {
+	projects, err := a.projectsOf(ctx, auth.From(ctx))
+	records := make([]ProjectRecord, 0, len(projects))
+	for _, p := range projects {
+		records = append(records, projectRecord(p))
+	}
+	return listOf(records), err
+}
+
+// CreateProjectRequest describes a new project.
+type CreateProjectRequest struct {
+	Body struct {
+		Name        string      `json:"name" required:"true" minlen:"1"`
+		Description Opt[string] `json:"description" nullable:"true"`
+	}
+}
+
+// CreateProject creates a project; the caller owns it and is its admin.
+func (a *API) CreateProject(ctx context.Context, r *CreateProjectRequest) (ProjectRecord, error) {
+	caller := auth.From(ctx)
+	if caller.Kind != auth.KindUser {
+		return ProjectRecord{}, Forbidden("a project token cannot create projects")
+	}
+	now := a.Now()
+	p := db.Project{ID: newID(), Name: r.Body.Name, Description: r.Body.Description.Value,
+		OwnerID: caller.ID, OwnerName: caller.Name, CreatedAt: now, UpdatedAt: now}
+	if err := a.DB.CreateProject(ctx, p); err != nil {
+		return ProjectRecord{}, err
+	}
+	return projectRecord(db.ProjectRole{Project: p, Role: "admin"}), nil
+}
+
+// GetProjectRequest names a project.
+type GetProjectRequest struct{ ProjectPath }
+
+// GetProject gives a project.
+func (a *API) GetProject(ctx context.Context, r *GetProjectRequest) (ProjectRecord, error) {
+	p, err := a.DB.GetProject(ctx, r.ProjectID)
+	if err != nil {
+		return ProjectRecord{}, err
+	}
+	role, err := a.Auth.RoleIn(ctx, auth.From(ctx), r.ProjectID)
+	return projectRecord(db.ProjectRole{Project: p, Role: min(role, auth.Admin).String()}), err
+}
+
+// UpdateProjectRequest holds what changes of a project.
+type UpdateProjectRequest struct {
+	ProjectPath
+	Body struct {
+		Name        *string     `json:"name" minlen:"1"`
+		Description Opt[string] `json:"description" nullable:"true"`
+	}
+}
+
+// UpdateProject changes what is given of a project; null clears.
+func (a *API) UpdateProject(ctx context.Context, r *UpdateProjectRequest) error {
+	change := db.ProjectUpdate{ID: r.ProjectID, Name: r.Body.Name, UpdatedAt: a.Now()}
+	if r.Body.Description.Set {
+		change.Description = &r.Body.Description.Value
+	}
+	return a.DB.UpdateProject(ctx, change)
+}
+
+// DeleteProjectRequest names a project.
+type DeleteProjectRequest struct {
+	ProjectPath
+	Purge bool `query:"purge" default:"false" doc:"True deletes the project's broker connections with it."`
+}
+
+// DeleteProject deletes a project with its members and tokens.
+func (a *API) DeleteProject(ctx context.Context, r *DeleteProjectRequest) error {
+	rows, err := a.DB.ListBrokers(ctx, r.ProjectID)
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		if row.ID == a.Embedded {
+			return conflict("the project holds the embedded broker; switch that off first (broker.enabled)")
+		}
+	}
+	err = a.DB.DeleteProject(ctx, r.ProjectID, r.Purge)
+	if errors.Is(err, db.ErrInUse) {
+		return conflict("the project has broker connections; delete these first, or delete with purge=true")
+	}
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		a.drop(ctx, row.ID)
+	}
+	return nil
+}
+
+// MemberRecord is a member of a project.
+type MemberRecord struct {
+	UserID string `json:"userId"`
+	Name   string `json:"name"`
+	Email  string `json:"email"`
+	Role   string `json:"role" enum:"admin|editor|viewer"`
+}
+
+// ListMembersRequest names a project.
+type ListMembersRequest struct{ ProjectPath }
+
+// ListMembers lists the members of a project.
+func (a *API) ListMembers(ctx context.Context, r *ListMembersRequest) (List[MemberRecord], error) {
+	members, err := a.DB.ListMembers(ctx, r.ProjectID)
+	records := make([]MemberRecord, 0, len(members))
+	for _, m := range members {
+		records = append(records, MemberRecord{UserID: m.UserID, Name: m.Name, Email: m.Email, Role: m.Role})
+	}
+	return listOf(records), err
+}
+
+// MemberPath names a user within a project.
+type MemberPath struct {
+	ProjectPath
+	UserPath
+}
+
+// PutMemberRequest gives a user a role in a project.
+type PutMemberRequest struct {
+	MemberPath
+	Body struct {
+		Role string `json:"role" required:"true" enum:"admin|editor|viewer"`
+	}
+}
+
+// PutMember makes a user a member, or changes the member's role.
+func (a *API) PutMember(ctx context.Context, r *PutMemberRequest) error {
+	return ownerStays(a.DB.PutMember(ctx, r.ProjectID, r.UserID, r.Body.Role))
+}
+
+// DeleteMemberRequest names a member.
+type DeleteMemberRequest struct{ MemberPath }
+
+// DeleteMember takes a user out of a project.
+func (a *API) DeleteMember(ctx context.Context, r *DeleteMemberRequest) error {
+	err := a.DB.DeleteMember(ctx, r.ProjectID, r.UserID)
+	return notFound(ownerStays(err), "the user is no member of the project")
+}
+
+func ownerStays(err error) error {
+	if errors.Is(err, db.ErrInUse) {
+		return conflict("the owner of a project stays its admin")
+	}
+	return err
+}

@@ -1,0 +1,160 @@
+package handlers
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"signalbox/db"
+	"signalbox/handlers/auth"
+)
+
+// The types of project tokens.
+const (
+	tokenRestricted   = "restricted"
+	tokenUnrestricted = "unrestricted"
+)
+
+// TokenRecord is a project token. Times are epoch milliseconds, 0 for never.
+type TokenRecord struct {
+	ID           string   `json:"id"`
+	ProjectID    string   `json:"project_id"`
+	Issuer       string   `json:"issuer"`
+	Name         string   `json:"name"`
+	Hash         string   `json:"hash" doc:"SHA-256 of the token, hexadecimal."`
+	RoleID       string   `json:"role_id" enum:"admin|editor|root|viewer"`
+	IssueDate    int64    `json:"issue_date"`
+	ValidDate    int64    `json:"valid_date"`
+	LastUsedDate int64    `json:"last_used_date"`
+	Brokers      []string `json:"brokers"`
+	Type         string   `json:"type" enum:"restricted|unrestricted"`
+}
+
+// NewTokenRecord is a token just created, with its value, which is never
+// shown again.
+type NewTokenRecord struct {
+	TokenRecord
+	Token string `json:"token"`
+}
+
+func tokenRecord(t db.Token) TokenRecord {
+	return TokenRecord{ID: t.ID, ProjectID: t.ProjectID, Issuer: t.Issuer, Name: t.Name, Hash: t.Hash, RoleID: t.Role,
+		IssueDate: epoch(t.IssuedAt), ValidDate: epoch(t.ValidUntil), LastUsedDate: epoch(t.LastUsedAt),
+		Brokers: append([]string{}, t.Brokers...), Type: t.Type}
+}
+
+// epoch gives epoch milliseconds, 0 for the zero time.
+func epoch(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+// ListTokensRequest names a project.
+type ListTokensRequest struct{ ProjectPath }
+
+// ListTokens lists the tokens of a project, without their values.
+func (a *API) ListTokens(ctx context.Context, r *ListTokensRequest) (List[TokenRecord], error) {
+	tokens, err := a.DB.ListTokens(ctx, r.ProjectID)
+	records := make([]TokenRecord, 0, len(tokens))
+	for _, t := range tokens {
+		records = append(records, tokenRecord(t))
+	}
+	return listOf(records), err
+}
+
+// CreateTokenRequest describes a new token.
+type CreateTokenRequest struct {
+	ProjectPath
+	Body struct {
+		Name      string      `json:"name" required:"true" minlen:"1"`
+		Role      string      `json:"role" required:"true" enum:"admin|editor|viewer"`
+		Type      string      `json:"type" required:"true" enum:"restricted|unrestricted" doc:"A restricted token reaches only the brokers listed."`
+		Brokers   []string    `json:"brokers" doc:"Ids of the brokers that a restricted token reaches."`
+		ValidDate Opt[string] `json:"valid_date" nullable:"true" doc:"RFC 3339 date or date-time until which the token is valid; empty or absent never expires."`
+	}
+
+	validUntil time.Time
+}
+
+// Validate looks at what belongs together.
+func (r *CreateTokenRequest) Validate() []FieldError {
+	var bad []FieldError
+	if r.Body.Type == tokenRestricted && r.Body.Role == "admin" {
+		bad = append(bad, FieldError{"body.role", "a restricted token cannot have the role admin"})
+	}
+	if r.Body.Type == tokenRestricted && len(r.Body.Brokers) == 0 {
+		bad = append(bad, FieldError{"body.brokers", "a restricted token needs at least one broker"})
+	}
+	until, err := validDate(r.Body.ValidDate.Value)
+	if err != nil {
+		bad = append(bad, FieldError{"body.valid_date", err.Error()})
+	}
+	r.validUntil = until
+	return bad
+}
+
+// validDate reads a date (its end, in UTC) or a date-time.
+func validDate(s string) (time.Time, error) {
+	if s == "" {
+		return time.Time{}, nil
+	}
+	if t, err := time.Parse(time.DateOnly, s); err == nil {
+		return t.AddDate(0, 0, 1).Add(-time.Millisecond), nil
+	}
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("must be a date (2027-01-31) or a date-time (2027-01-31T12:00:00Z) of RFC 3339")
+	}
+	return t, nil
+}
+
+// CreateToken creates a token and shows its value, once.
+func (a *API) CreateToken(ctx context.Context, r *CreateTokenRequest) (NewTokenRecord, error) {
+	now := a.Now()
+	if bad := a.checkToken(ctx, r, now); bad != nil {
+		return NewTokenRecord{}, bad
+	}
+	value, hash := auth.NewToken()
+	t := db.Token{ID: newID(), ProjectID: r.ProjectID, Issuer: auth.From(ctx).Name, Name: r.Body.Name, Hash: hash,
+		Role: r.Body.Role, Type: r.Body.Type, Brokers: r.Body.Brokers, IssuedAt: now, ValidUntil: r.validUntil}
+	if err := a.DB.CreateToken(ctx, t); err != nil {
+		return NewTokenRecord{}, err
+	}
+	return NewTokenRecord{TokenRecord: tokenRecord(t), Token: value}, nil
+}
+
+// checkToken looks at what only the clock and the database can tell.
+func (a *API) checkToken(ctx context.Context, r *CreateTokenRequest, now time.Time) error {
+	var bad []FieldError
+	if !r.validUntil.IsZero() && !r.validUntil.After(now) {
+		bad = append(bad, FieldError{"body.valid_date", "must lie in the future"})
+	}
+	rows, err := a.DB.ListBrokers(ctx, r.ProjectID)
+	if err != nil {
+		return err
+	}
+	for i, id := range r.Body.Brokers {
+		if !slices.ContainsFunc(rows, func(b db.Broker) bool { return b.ID == id }) {
+			bad = append(bad, FieldError{fmt.Sprintf("body.brokers[%d]", i), "the project has no broker with this id"})
+		}
+	}
+	if bad != nil {
+		return Invalid(bad...)
+	}
+	return nil
+}
+
+// DeleteTokenRequest names a token.
+type DeleteTokenRequest struct {
+	ProjectPath
+	TokenID string `path:"tokenId" doc:"Id of the token."`
+}
+
+// DeleteToken revokes a token.
+func (a *API) DeleteToken(ctx context.Context, r *DeleteTokenRequest) (Deleted, error) {
+	err := a.DB.DeleteToken(ctx, r.ProjectID, r.TokenID)
+	return Deleted{Deleted: err == nil}, notFound(err, "the project has no token with this id")
+}
