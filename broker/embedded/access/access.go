@@ -1,0 +1,175 @@
+// Package access is the durable access control of the embedded broker: it keeps
+// clients, groups, roles and default access in SQLite and in memory, applies
+// dynamic-security commands to both as one, authenticates connecting clients
+// and hands out the rights by which the broker checks every packet.
+//
+// The language itself (commands, answers, evaluation) is package dynsec's. This
+// package must not import an MQTT library, net/http, or any package of this
+// module but broker and broker/dynsec.
+package access
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"signalbox/broker"
+	"signalbox/broker/dynsec"
+)
+
+// DefaultPasswordIterations is the cost of new password hashes. It is chosen
+// so that thousands of devices that come back at once after a restart are
+// verified within seconds on two cores.
+const DefaultPasswordIterations = 10_000
+
+// ErrNotAuthorized is the one answer to every log-in that is refused, whatever
+// the reason.
+var ErrNotAuthorized = errors.New("not authorised")
+
+// Options say where the access control lives. Path names the SQLite file; it
+// is created with mode 0600 if missing. PasswordIterations and Log have defaults.
+type Options struct {
+	Path               string
+	PasswordIterations int
+	Log                *slog.Logger
+}
+
+// Control is the access control of one broker. All methods are safe for
+// concurrent use. It implements broker.Access and broker.AccessTransfer.
+type Control struct {
+	iterations int
+	log        *slog.Logger
+
+	store    *store
+	writer   *writer
+	accounts *accounts
+	logins   *logins
+	hashing  slots
+
+	state       atomic.Pointer[dynsec.State] // what is stored, in memory; replaced by the writer only
+	initialised atomic.Bool
+	onCut       atomic.Pointer[func([]dynsec.Cut)]
+	connections atomic.Pointer[func(username string) []string]
+
+	wg        sync.WaitGroup // the writer
+	closeOnce sync.Once
+	closed    chan struct{} // closed once the writer is done and the store is closed
+	closeErr  error         // valid once closed is closed
+}
+
+var (
+	_ broker.Access         = (*Control)(nil)
+	_ broker.AccessTransfer = (*Control)(nil)
+)
+
+// Open opens or creates the file, brings its schema up to date and reads it.
+// Its errors are sentences that say what to do.
+func Open(ctx context.Context, o Options) (*Control, error) {
+	o.setDefaults()
+	st, err := openStore(ctx, o.Path, o.Log)
+	if err != nil {
+		return nil, err
+	}
+	c, err := newControl(ctx, o, st)
+	if err != nil {
+		return nil, errors.Join(err, st.close())
+	}
+	c.wg.Go(c.writer.run)
+	return c, nil
+}
+
+func (o *Options) setDefaults() {
+	if o.PasswordIterations == 0 {
+		o.PasswordIterations = DefaultPasswordIterations
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+}
+
+// newControl loads the stored state and builds everything but the writer's
+// goroutine.
+func newControl(ctx context.Context, o Options, st *store) (*Control, error) {
+	state, initialised, err := st.load(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the access control in %s: %w", o.Path, err)
+	}
+	decoy, err := dynsec.HashPassword([]byte(rand.Text()), o.PasswordIterations)
+	if err != nil {
+		return nil, fmt.Errorf("prepare password verification: %w", err)
+	}
+	c := &Control{
+		iterations: o.PasswordIterations, log: o.Log, store: st,
+		logins: newLogins(decoy), hashing: make(slots, runtime.NumCPU()), closed: make(chan struct{}),
+	}
+	c.state.Store(state)
+	c.initialised.Store(initialised)
+	c.accounts = newAccounts(&c.state)
+	c.writer = newWriter(c)
+	return c, nil
+}
+
+// Initialised tells whether anything was ever stored: by Bootstrap, an import
+// or a command.
+func (c *Control) Initialised() bool { return c.initialised.Load() }
+
+// OnCut sets what is told which clients are to be disconnected by a change made
+// through the methods of broker.Access and broker.AccessTransfer, or by a
+// request whose caller has left. It is called when the change is in force, by
+// the goroutine of the caller or, where that has left, of the writer; so it must
+// not block, nor call a method of Control that changes anything.
+func (c *Control) OnCut(f func([]dynsec.Cut)) { c.onCut.Store(&f) }
+
+// SetConnections sets what gives the addresses of a username's live
+// connections, for the records that show them. It is called without any lock
+// held, possibly from the writer's goroutine, so it must not block.
+func (c *Control) SetConnections(f func(username string) []string) { c.connections.Store(&f) }
+
+// Close refuses new changes, commits those that wait, and closes the file. The
+// context bounds the waiting only; the closing goes on behind it.
+func (c *Control) Close(ctx context.Context) error {
+	c.closeOnce.Do(func() {
+		c.writer.stop()
+		go func() {
+			c.wg.Wait()
+			c.closeErr = c.store.close()
+			close(c.closed)
+		}()
+	})
+	select {
+	case <-c.closed:
+		return c.closeErr
+	case <-ctx.Done():
+		return fmt.Errorf("close the access control: %w", ctx.Err())
+	}
+}
+
+// cut passes on who is to be disconnected.
+func (c *Control) cut(cuts []dynsec.Cut) {
+	if f := c.onCut.Load(); f != nil && len(cuts) > 0 {
+		(*f)(cuts)
+	}
+}
+
+// live gives the connections of a username in the form of its record.
+func (c *Control) live(username string) []broker.Connection {
+	connections := []broker.Connection{}
+	f := c.connections.Load()
+	if f == nil {
+		return connections
+	}
+	for _, address := range (*f)(username) {
+		connections = append(connections, broker.Connection{Address: address})
+	}
+	return connections
+}
+
+// Ping tells whether changes can be stored.
+func (c *Control) Ping(ctx context.Context) error {
+	return named(c.store.ping(ctx), "ping")
+}

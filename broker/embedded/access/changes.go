@@ -1,0 +1,136 @@
+package access
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"signalbox/broker"
+	"signalbox/broker/dynsec"
+)
+
+// write stores changes, in order and all or none. Even without any it leaves
+// the mark that the broker was set up.
+func (s *store) write(ctx context.Context, changes []dynsec.Change) error {
+	tx, err := s.w.BeginTx(ctx, nil)
+	if err != nil {
+		return s.failed(fmt.Errorf("begin: %w", err))
+	}
+	defer tx.Rollback() //nolint:errcheck // nothing to undo after a commit
+	if err := s.putAll(&change{ctx: ctx, tx: tx, put: s.put}, changes); err != nil {
+		return s.failed(err)
+	}
+	if err := tx.Commit(); err != nil {
+		return s.failed(fmt.Errorf("commit: %w", err))
+	}
+	s.writable.Store(true)
+	return nil
+}
+
+func (s *store) failed(err error) error {
+	s.writable.Store(false)
+	return err
+}
+
+// putAll stores changes. Of the change indexes only the last one counts.
+func (s *store) putAll(c *change, changes []dynsec.Change) error {
+	c.exec(c.put.setUp)
+	var index *int64
+	for _, ch := range changes {
+		if put, ok := ch.(dynsec.PutChangeIndex); ok {
+			index = &put.Index
+			continue
+		}
+		if c.store(ch); c.err != nil {
+			return fmt.Errorf("store %T: %w", ch, c.err)
+		}
+	}
+	if index != nil {
+		c.exec(c.put.changeIndex, *index)
+	}
+	return c.err
+}
+
+// change is a transaction that stores changes. After the first failure, which
+// it keeps, it does nothing more.
+type change struct {
+	ctx context.Context //nolint:containedctx // lives for one call of write
+	tx  *sql.Tx
+	put *statements
+	err error
+}
+
+func (c *change) exec(stmt *sql.Stmt, args ...any) {
+	if c.err == nil {
+		_, c.err = c.tx.StmtContext(c.ctx, stmt).ExecContext(c.ctx, args...)
+	}
+}
+
+func (c *change) store(ch dynsec.Change) {
+	switch ch := ch.(type) {
+	case dynsec.PutClient:
+		c.client(ch)
+	case dynsec.DeleteClient:
+		c.exec(c.put.deleteClient, ch.Username)
+	case dynsec.PutGroup:
+		c.group(ch.GroupRecord)
+	case dynsec.DeleteGroup:
+		c.exec(c.put.deleteGroup, ch.GroupName)
+	case dynsec.PutRole:
+		c.role(ch.RoleRecord)
+	case dynsec.DeleteRole:
+		c.exec(c.put.deleteRole, ch.RoleName)
+	case dynsec.PutDefaults:
+		d := ch.Defaults
+		c.exec(c.put.defaults, d.PublishClientSend, d.PublishClientReceive, d.Subscribe, d.Unsubscribe)
+	case dynsec.PutAnonymousGroup:
+		c.exec(c.put.anonymousGroup, sql.NullString{String: ch.GroupName, Valid: ch.GroupName != ""})
+	case dynsec.Clear:
+		for _, stmt := range c.put.clear {
+			c.exec(stmt)
+		}
+	default:
+		c.err = errors.New("unknown kind of change")
+	}
+}
+
+func (c *change) client(p dynsec.PutClient) {
+	c.exec(c.put.client, p.Username, p.ClientID, p.TextName, p.TextDescription, p.Disabled)
+	switch {
+	case p.Password == nil:
+	case *p.Password == "":
+		c.exec(c.put.deletePassword, p.Username)
+	default:
+		c.exec(c.put.password, p.Username, *p.Password)
+	}
+	c.exec(c.put.deleteClientRoles, p.Username)
+	for _, ref := range p.Roles {
+		c.exec(c.put.clientRole, p.Username, ref.RoleName, ref.Priority)
+	}
+	c.exec(c.put.deleteClientGroups, p.Username)
+	for _, ref := range p.Groups {
+		c.exec(c.put.clientGroup, p.Username, ref.GroupName, ref.Priority)
+	}
+}
+
+func (c *change) group(g dynsec.GroupRecord) {
+	c.exec(c.put.group, g.GroupName, g.TextName, g.TextDescription)
+	c.exec(c.put.deleteGroupRoles, g.GroupName)
+	for _, ref := range g.Roles {
+		c.exec(c.put.groupRole, g.GroupName, ref.RoleName, ref.Priority)
+	}
+}
+
+func (c *change) role(r dynsec.RoleRecord) {
+	if r.ACLs == nil {
+		r.ACLs = []broker.ACL{}
+	}
+	acls, err := json.Marshal(r.ACLs)
+	if err != nil {
+		c.err = errors.Join(c.err, err)
+		return
+	}
+	c.exec(c.put.role, r.RoleName, r.TextName, r.TextDescription, r.AllowWildcardSubs, string(acls))
+}

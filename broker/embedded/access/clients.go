@@ -1,0 +1,77 @@
+package access
+
+import (
+	"context"
+	"iter"
+
+	"signalbox/broker"
+	"signalbox/broker/dynsec"
+)
+
+// one runs a command of the Go API and passes its cuts on.
+func (c *Control) one(ctx context.Context, command dynsec.Command) error {
+	answers, cuts, err := c.do(ctx, []dynsec.Command{command})
+	c.cut(cuts)
+	if err != nil {
+		return named(err, command.Name())
+	}
+	return answers[0].Err()
+}
+
+// GetClient gives a client's record with its live connections.
+func (c *Control) GetClient(_ context.Context, username string) (broker.Client, error) {
+	client, ok := c.state.Load().Client(username)
+	if !ok {
+		return broker.Client{}, &broker.Error{Kind: broker.NotFound, Op: "getClient", Msg: "Client not found"}
+	}
+	client.Connections = c.live(username)
+	return client, nil
+}
+
+// ListClients gives a part of the clients as they are at this moment, whatever
+// changes while the caller reads on; their connections are those at the time of
+// reading.
+func (c *Control) ListClients(_ context.Context, o broker.ListOptions[broker.Client]) (broker.Page[broker.Client], error) {
+	page := c.state.Load().ListClients(o)
+	if !o.NamesOnly {
+		page.Items = c.connected(page.Items)
+	}
+	return page, nil
+}
+
+// connected puts the live connections into records.
+func (c *Control) connected(clients iter.Seq2[broker.Client, error]) iter.Seq2[broker.Client, error] {
+	return func(yield func(broker.Client, error) bool) {
+		for client, err := range clients {
+			client.Connections = c.live(client.Username)
+			if !yield(client, err) {
+				return
+			}
+		}
+	}
+}
+
+// CreateClient creates a client.
+func (c *Control) CreateClient(ctx context.Context, spec broker.ClientSpec) error {
+	return c.one(ctx, dynsec.CreateClient(spec))
+}
+
+// ModifyClient changes what the spec gives.
+func (c *Control) ModifyClient(ctx context.Context, spec broker.ClientSpec) error {
+	return c.one(ctx, dynsec.ModifyClient(spec))
+}
+
+// DeleteClient deletes a client and disconnects it.
+func (c *Control) DeleteClient(ctx context.Context, username string) error {
+	return c.one(ctx, dynsec.DeleteClientCommand(username))
+}
+
+// EnableClient lets a client log in again.
+func (c *Control) EnableClient(ctx context.Context, username string) error {
+	return c.one(ctx, dynsec.EnableClient(username))
+}
+
+// DisableClient keeps a client from logging in and disconnects it.
+func (c *Control) DisableClient(ctx context.Context, username string) error {
+	return c.one(ctx, dynsec.DisableClient(username))
+}

@@ -1,0 +1,85 @@
+package access
+
+import (
+	"context"
+	"slices"
+
+	"signalbox/broker"
+	"signalbox/broker/dynsec"
+)
+
+// Handle does one request that came in on dynsec.Topic and gives the answer to
+// publish on dynsec.ResponseTopic, and the clients to disconnect once it is
+// out. What the answer says is durable. Commands succeed or fail each by
+// itself; those that only read see the ones before them.
+//
+// If the context ends before the answer is there, the answer is nil, the
+// request may still be done, and its cuts go to OnCut.
+func (c *Control) Handle(ctx context.Context, payload []byte) (answer []byte, cuts []dynsec.Cut) {
+	request := dynsec.DecodeRequest(payload)
+	answers, cuts, err := c.do(ctx, request.Commands)
+	if broker.KindOf(err) == broker.Unconfirmed {
+		return nil, nil
+	}
+	if err != nil {
+		answers = failed(request.Commands)
+	}
+	if request.Fault != nil {
+		answers = append(answers, *request.Fault)
+	}
+	return dynsec.EncodeAnswers(answers), cuts
+}
+
+// failed answers commands that could not be done for reasons of our own.
+func failed(commands []dynsec.Command) []dynsec.Answer {
+	answers := make([]dynsec.Answer, len(commands))
+	for i, command := range commands {
+		answers[i] = command.Failed()
+	}
+	return answers
+}
+
+// do runs commands in order: on the published state where all of them only
+// read, else through the writer.
+func (c *Control) do(ctx context.Context, commands []dynsec.Command) (answers []dynsec.Answer, cuts []dynsec.Cut, err error) {
+	run := func(tx *dynsec.Tx) error {
+		for _, command := range commands {
+			answers = append(answers, tx.Do(command, c.live))
+		}
+		return nil
+	}
+	if !slices.ContainsFunc(commands, dynsec.Command.Mutates) {
+		return answers, nil, run(c.state.Load().Begin())
+	}
+	if err := c.hashPasswords(ctx, commands); err != nil {
+		return nil, nil, err
+	}
+	cuts, err = c.change(ctx, &request{apply: run})
+	return answers, cuts, err
+}
+
+// hashPasswords puts hashes in the place of the passwords that commands set, so
+// that the writer need not wait for it.
+func (c *Control) hashPasswords(ctx context.Context, commands []dynsec.Command) error {
+	for i := range commands {
+		password, ok := commands[i].PasswordToHash()
+		if !ok {
+			continue
+		}
+		hash, err := c.hashPassword(ctx, password)
+		if err != nil {
+			return err
+		}
+		commands[i].SetPasswordHash(hash)
+	}
+	return nil
+}
+
+func (c *Control) hashPassword(ctx context.Context, password string) (string, error) {
+	if err := c.hashing.acquire(ctx); err != nil {
+		return "", &broker.Error{Kind: broker.Unavailable,
+			Msg: "the broker is busy hashing passwords; nothing was changed", Err: err}
+	}
+	defer c.hashing.release()
+	return dynsec.HashPassword([]byte(password), c.iterations)
+}

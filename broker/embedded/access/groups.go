@@ -1,0 +1,28 @@
+package access
+
+import (
+	"context"
+
+	"signalbox/broker"
+	"signalbox/broker/dynsec"
+)
+
+// ListGroups gives a part of the groups as they are at this moment.
+func (c *Control) ListGroups(_ context.Context, o broker.ListOptions[broker.Group]) (broker.Page[broker.Group], error) {
+	return c.state.Load().ListGroups(o), nil
+}
+
+// CreateGroup creates a group.
+func (c *Control) CreateGroup(ctx context.Context, spec broker.GroupSpec) error {
+	return c.one(ctx, dynsec.CreateGroup(spec))
+}
+
+// ModifyGroup changes what the spec gives and disconnects the members.
+func (c *Control) ModifyGroup(ctx context.Context, spec broker.GroupSpec) error {
+	return c.one(ctx, dynsec.ModifyGroup(spec))
+}
+
+// DeleteGroup deletes a group and disconnects its members.
+func (c *Control) DeleteGroup(ctx context.Context, groupname string) error {
+	return c.one(ctx, dynsec.DeleteGroupCommand(groupname))
+}

@@ -1,0 +1,177 @@
+package access
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"signalbox/broker/dynsec"
+)
+
+const (
+	maxRemembered = 1 << 17 // log-ins kept in memory; beyond, an arbitrary one is forgotten
+	loginAttempts = 3       // how often a log-in begins anew because its record changed meanwhile
+)
+
+// Credentials are what a connecting client presents. An empty username is
+// taken as none.
+type Credentials struct {
+	Username    string
+	HasUsername bool
+	Password    []byte
+	HasPassword bool
+	ClientID    string
+}
+
+// Authenticate checks the credentials of a client with a username and gives its
+// account. Every refusal is ErrNotAuthorized and takes the time of verifying
+// one password, so that neither answer nor delay tells a known name from an
+// unknown one; any other error means that it could not be decided. Clients
+// without username are refused here: see Anonymous.
+func (c *Control) Authenticate(ctx context.Context, cr Credentials) (*Account, error) {
+	if !cr.HasUsername || cr.Username == "" || !cr.HasPassword || len(cr.Password) == 0 {
+		return nil, ErrNotAuthorized
+	}
+	for range loginAttempts {
+		a := c.accounts.take(cr.Username)
+		err := c.verify(ctx, cr)
+		if err == nil && !a.Cut() {
+			return a, nil
+		}
+		a.Release()
+		if err != nil {
+			return nil, err
+		}
+	}
+	return nil, ErrNotAuthorized
+}
+
+// verify checks credentials against the record and the stored hash. It does the
+// same work whether or not the record lets the client in.
+func (c *Control) verify(ctx context.Context, cr Credentials) error {
+	clientID, disabled, hasPassword, known := c.state.Load().Login(cr.Username)
+	name, encoded, err := c.store.password(ctx, cr.Username)
+	if err != nil {
+		return err
+	}
+	if encoded == "" {
+		encoded = c.logins.decoy
+	}
+	correct, err := c.verifyPassword(ctx, cr, encoded)
+	if err != nil {
+		return err
+	}
+	mayLogIn := known && hasPassword && name == cr.Username && !disabled &&
+		(clientID == "" || clientID == cr.ClientID)
+	if !correct || !mayLogIn {
+		return ErrNotAuthorized
+	}
+	return nil
+}
+
+// verifyPassword compares a password with an encoded hash, at the cost of the
+// hash unless this very combination was right before.
+func (c *Control) verifyPassword(ctx context.Context, cr Credentials, encoded string) (bool, error) {
+	proof := c.logins.proof(cr, encoded)
+	if c.logins.knows(cr.Username, proof) {
+		return true, nil
+	}
+	if err := c.hashing.acquire(ctx); err != nil {
+		return false, fmt.Errorf("wait to verify a password: %w", err)
+	}
+	defer c.hashing.release()
+	correct, err := dynsec.VerifyPassword(encoded, cr.Password)
+	if err != nil {
+		c.log.Error("a stored password hash cannot be verified", slog.Any("err", err), slog.String("username", cr.Username))
+	}
+	if correct {
+		c.logins.remember(cr.Username, proof)
+	}
+	return correct, nil
+}
+
+// proof stands for a username, a password and the stored hash that they were
+// right for. It cannot be turned back without the key, which never leaves the
+// process, and is worthless once the stored hash is another.
+type proof [sha256.Size]byte
+
+// logins remembers log-ins that succeeded, one per username, so that a
+// reconnect costs no password hashing.
+type logins struct {
+	key   []byte
+	decoy string // a hash to verify against while no client has a password
+
+	mu    sync.Mutex // guards known
+	known map[string]proof
+}
+
+func newLogins(decoy string) *logins {
+	l := &logins{key: make([]byte, sha256.Size), decoy: decoy, known: map[string]proof{}}
+	rand.Read(l.key) //nolint:errcheck // never fails
+	return l
+}
+
+func (l *logins) proof(cr Credentials, encoded string) (p proof) {
+	mac := hmac.New(sha256.New, l.key)
+	for _, part := range [][]byte{[]byte(cr.Username), []byte(encoded), cr.Password} {
+		mac.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
+		mac.Write(part)
+	}
+	mac.Sum(p[:0])
+	return p
+}
+
+func (l *logins) knows(username string, p proof) bool {
+	l.mu.Lock()
+	known, ok := l.known[username]
+	l.mu.Unlock()
+	return ok && hmac.Equal(known[:], p[:])
+}
+
+func (l *logins) remember(username string, p proof) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, ok := l.known[username]; !ok && len(l.known) >= maxRemembered {
+		for other := range l.known {
+			delete(l.known, other)
+			break
+		}
+	}
+	l.known[username] = p
+}
+
+// forget drops the log-ins of clients whose record changed. Their proofs would
+// not fit a new hash anyway; this keeps them from lingering.
+func (l *logins) forget(changes []dynsec.Change) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, change := range changes {
+		switch ch := change.(type) {
+		case dynsec.PutClient:
+			delete(l.known, ch.Username)
+		case dynsec.DeleteClient:
+			delete(l.known, ch.Username)
+		case dynsec.Clear:
+			clear(l.known)
+		}
+	}
+}
+
+// slots bounds how many goroutines hash at a time.
+type slots chan struct{}
+
+func (s slots) acquire(ctx context.Context) error {
+	select {
+	case s <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s slots) release() { <-s }

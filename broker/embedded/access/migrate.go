@@ -1,0 +1,89 @@
+package access
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+
+	"github.com/pressly/goose/v3"
+)
+
+//go:embed migrations/*.sql
+var embedded embed.FS
+
+// migrations gives the steps of the schema. They are only ever added to.
+func migrations() fs.FS {
+	sub, err := fs.Sub(embedded, "migrations")
+	if err != nil {
+		panic(err) // the name above is a valid one
+	}
+	return sub
+}
+
+// migrate brings the schema of a file up to date. It leaves a copy beside a
+// file that holds something already, and one that is newer than this program as
+// it is.
+func migrate(ctx context.Context, db *sql.DB, path string, steps fs.FS, log *slog.Logger) error {
+	p, err := goose.NewProvider(goose.DialectSQLite3, db, steps, goose.WithDisableGlobalRegistry(true), goose.WithSlog(log))
+	if err != nil {
+		return fmt.Errorf("read the migrations: %w", err)
+	}
+	have, err := version(ctx, db)
+	if err != nil {
+		return fmt.Errorf("read %s: %w; if it is no database of this service, move it away", path, err)
+	}
+	sources := p.ListSources()
+	want := sources[len(sources)-1].Version
+	switch {
+	case have > want:
+		return fmt.Errorf("%s was written by a newer release (schema %d, this one knows %d): start that release, or put back the copy %s.before-v%d if it is there",
+			path, have, want, path, want+1)
+	case have == want:
+		return nil
+	case have > 0:
+		if err := snapshot(ctx, db, fmt.Sprintf("%s.before-v%d", path, want)); err != nil {
+			return err
+		}
+	}
+	if _, err := p.Up(ctx); err != nil {
+		return fmt.Errorf("bring the schema of %s from %d to %d: %w", path, have, want, err)
+	}
+	return nil
+}
+
+// version reads which schema a file has, 0 for an empty one, and writes nothing.
+func version(ctx context.Context, db *sql.DB) (int64, error) {
+	const tables = `SELECT count(*) FROM sqlite_schema WHERE name = 'goose_db_version'`
+	var n int
+	if err := db.QueryRowContext(ctx, tables).Scan(&n); err != nil || n == 0 {
+		return 0, err
+	}
+	const newest = `SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied`
+	var v int64
+	err := db.QueryRowContext(ctx, newest).Scan(&v)
+	return v, err
+}
+
+// snapshot copies the database. The copy has its name only once it is whole; an
+// earlier one of that name is replaced.
+func snapshot(ctx context.Context, db *sql.DB, path string) error {
+	partial := path + ".partial"
+	if err := os.Remove(partial); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("make room for a copy of the database: %w", err)
+	}
+	if _, err := db.ExecContext(ctx, `VACUUM INTO ?`, partial); err != nil {
+		return fmt.Errorf("copy the database to %s before its schema changes: %w", partial, err)
+	}
+	if err := os.Chmod(partial, 0o600); err != nil {
+		return fmt.Errorf("protect the copy of the database: %w", err)
+	}
+	if err := os.Rename(partial, path); err != nil {
+		return fmt.Errorf("name the copy of the database: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,29 @@
+package access
+
+import (
+	"context"
+
+	"signalbox/broker"
+	"signalbox/broker/dynsec"
+)
+
+// ListRoles gives a part of the roles as they are at this moment.
+func (c *Control) ListRoles(_ context.Context, o broker.ListOptions[broker.Role]) (broker.Page[broker.Role], error) {
+	return c.state.Load().ListRoles(o), nil
+}
+
+// CreateRole creates a role.
+func (c *Control) CreateRole(ctx context.Context, spec broker.RoleSpec) error {
+	return c.one(ctx, dynsec.CreateRole(spec))
+}
+
+// ModifyRole changes what the spec gives and disconnects the holders if that
+// alters their rights.
+func (c *Control) ModifyRole(ctx context.Context, spec broker.RoleSpec) error {
+	return c.one(ctx, dynsec.ModifyRole(spec))
+}
+
+// DeleteRole deletes a role and disconnects its holders.
+func (c *Control) DeleteRole(ctx context.Context, rolename string) error {
+	return c.one(ctx, dynsec.DeleteRoleCommand(rolename))
+}

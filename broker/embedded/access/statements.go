@@ -1,0 +1,82 @@
+package access
+
+import (
+	"context"
+	"database/sql"
+)
+
+// statements are the changes of single rows, prepared.
+type statements struct {
+	setUp, changeIndex, defaults, anonymousGroup *sql.Stmt
+
+	client, deleteClient, password, deletePassword  *sql.Stmt
+	clientRole, deleteClientRoles                   *sql.Stmt
+	clientGroup, deleteClientGroups                 *sql.Stmt
+	group, deleteGroup, groupRole, deleteGroupRoles *sql.Stmt
+	role, deleteRole                                *sql.Stmt
+
+	clear [3]*sql.Stmt
+}
+
+// prepareStatements prepares them all. A record that is put again is updated in
+// place, never replaced: a replacement would take its references with it.
+func prepareStatements(ctx context.Context, db *sql.DB) (*statements, error) {
+	s := &statements{}
+	for _, p := range []struct {
+		stmt **sql.Stmt
+		text string
+	}{
+		{&s.setUp, `
+			INSERT INTO access_settings
+				(id, publish_client_send, publish_client_receive, subscribe, unsubscribe, change_index)
+			VALUES (1, 0, 1, 0, 1, 0)
+			ON CONFLICT DO NOTHING`},
+		{&s.changeIndex, `UPDATE access_settings SET change_index = ?`},
+		{&s.defaults, `
+			UPDATE access_settings
+			SET publish_client_send = ?, publish_client_receive = ?, subscribe = ?, unsubscribe = ?`},
+		{&s.anonymousGroup, `UPDATE access_settings SET anonymous_group = ?`},
+
+		{&s.client, `
+			INSERT INTO access_clients (username, clientid, textname, textdescription, disabled)
+			VALUES (?, ?, ?, ?, ?)
+			ON CONFLICT (username) DO UPDATE SET clientid = excluded.clientid, textname = excluded.textname,
+				textdescription = excluded.textdescription, disabled = excluded.disabled`},
+		{&s.deleteClient, `DELETE FROM access_clients WHERE username = ?`},
+		{&s.password, `
+			INSERT INTO access_passwords (username, encoded) VALUES (?, ?)
+			ON CONFLICT (username) DO UPDATE SET encoded = excluded.encoded`},
+		{&s.deletePassword, `DELETE FROM access_passwords WHERE username = ?`},
+		{&s.clientRole, `INSERT INTO access_client_roles (username, rolename, priority) VALUES (?, ?, ?)`},
+		{&s.deleteClientRoles, `DELETE FROM access_client_roles WHERE username = ?`},
+		{&s.clientGroup, `INSERT INTO access_client_groups (username, groupname, priority) VALUES (?, ?, ?)`},
+		{&s.deleteClientGroups, `DELETE FROM access_client_groups WHERE username = ?`},
+
+		{&s.group, `
+			INSERT INTO access_groups (groupname, textname, textdescription) VALUES (?, ?, ?)
+			ON CONFLICT (groupname) DO UPDATE
+			SET textname = excluded.textname, textdescription = excluded.textdescription`},
+		{&s.deleteGroup, `DELETE FROM access_groups WHERE groupname = ?`},
+		{&s.groupRole, `INSERT INTO access_group_roles (groupname, rolename, priority) VALUES (?, ?, ?)`},
+		{&s.deleteGroupRoles, `DELETE FROM access_group_roles WHERE groupname = ?`},
+
+		{&s.role, `
+			INSERT INTO access_roles (rolename, textname, textdescription, allow_wildcard_subs, acls)
+			VALUES (?, ?, ?, ?, ?)
+			ON CONFLICT (rolename) DO UPDATE SET textname = excluded.textname,
+				textdescription = excluded.textdescription,
+				allow_wildcard_subs = excluded.allow_wildcard_subs, acls = excluded.acls`},
+		{&s.deleteRole, `DELETE FROM access_roles WHERE rolename = ?`},
+
+		{&s.clear[0], `DELETE FROM access_clients`},
+		{&s.clear[1], `DELETE FROM access_groups`},
+		{&s.clear[2], `DELETE FROM access_roles`},
+	} {
+		stmt, err := db.PrepareContext(ctx, p.text)
+		if err != nil {
+			return nil, err
+		}
+		*p.stmt = stmt
+	}
+	return s, nil
+}

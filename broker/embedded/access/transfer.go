@@ -1,0 +1,77 @@
+package access
+
+import (
+	"context"
+	"database/sql"
+
+	"signalbox/broker"
+	"signalbox/broker/dynsec"
+)
+
+// ImportAccess takes a document over, all or nothing; see
+// broker.AccessTransfer. Before anything was stored it leaves exactly what the
+// document holds.
+func (c *Control) ImportAccess(ctx context.Context, document []byte, replace bool) (broker.ImportReport, error) {
+	const op = "importAccess"
+	parsed, warnings, err := dynsec.ParseDocument(document)
+	if err != nil {
+		return broker.ImportReport{}, &broker.Error{Kind: broker.Invalid, Op: op, Msg: err.Error(), Err: err}
+	}
+	var report broker.ImportReport
+	cuts, err := c.change(ctx, &request{setUp: true, apply: func(tx *dynsec.Tx) (err error) {
+		report, err = tx.Import(parsed, replace)
+		return err
+	}})
+	c.cut(cuts)
+	if err != nil {
+		return broker.ImportReport{}, named(err, op)
+	}
+	report.Warnings = append(warnings, report.Warnings...)
+	return report, nil
+}
+
+// ExportAccess gives the stored configuration as of one moment.
+func (c *Control) ExportAccess(ctx context.Context) ([]byte, error) {
+	const op = "exportAccess"
+	document, err := c.store.document(ctx)
+	if err != nil {
+		return nil, &broker.Error{Kind: broker.Internal, Op: op, Msg: "the stored configuration could not be read", Err: err}
+	}
+	return document.Marshal()
+}
+
+// document reads records and passwords in one transaction, so that they belong
+// together whatever is being written meanwhile.
+func (s *store) document(ctx context.Context) (dynsec.Document, error) {
+	tx, err := s.r.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return dynsec.Document{}, err
+	}
+	defer tx.Rollback() //nolint:errcheck // it only read
+	state, _, err := loadState(ctx, tx)
+	if err != nil {
+		return dynsec.Document{}, err
+	}
+	passwords, err := loadPasswords(ctx, tx)
+	if err != nil {
+		return dynsec.Document{}, err
+	}
+	return state.Document(func(username string) string { return passwords[username] }), nil
+}
+
+func loadPasswords(ctx context.Context, tx *sql.Tx) (map[string]string, error) {
+	rows, err := tx.QueryContext(ctx, `SELECT username, encoded FROM access_passwords`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	passwords := map[string]string{}
+	for rows.Next() {
+		var username, encoded string
+		if err := rows.Scan(&username, &encoded); err != nil {
+			return nil, err
+		}
+		passwords[username] = encoded
+	}
+	return passwords, rows.Err()
+}
