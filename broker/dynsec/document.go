@@ -1,11 +1,20 @@
 package dynsec
 
-import "signalbox/broker"
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"signalbox/broker"
+)
 
 // Document is a whole access-control configuration as it stands in a file. One
 // that a parser of this package gave is sound: names are there and unique, and
 // what refers to a role, client or group refers to one in the document; records
-// are in order of their names, memberships in order of evaluation.
+// are in order of their names, memberships and ACLs in order of evaluation.
 type Document struct {
 	ChangeIndex    int64
 	Defaults       *Defaults // nil: the file says nothing about them
@@ -25,4 +34,114 @@ type DocumentClient struct {
 	Disabled        bool
 	Roles           []broker.RoleRef
 	EncodedPassword string // a hash that [VerifyPassword] takes; "" for none
+}
+
+// ParseDocument reads a dynamic-security.json as Mosquitto 2.0 and 2.1 write
+// it. Names of members are read in any case. Members without a meaning here,
+// and other things that do no harm, are warnings: sentences that begin with the
+// line. What would make the result mean something else than the file is a
+// *broker.Error of kind Invalid that names the line and the member, or the
+// records at fault.
+func ParseDocument(b []byte) (Document, []string, error) {
+	if i := invalidUTF8(b); i >= 0 {
+		line := 1 + bytes.Count(b[:i], []byte{'\n'})
+		return Document{}, nil, invalidFile([]string{fmt.Sprintf("line %d: not UTF-8", line)})
+	}
+	r := newDocReader(b)
+	var d Document
+	r.object(func(member string) { r.document(&d, member) })
+	r.end()
+	if r.err == nil && d.Defaults == nil {
+		d.Defaults = &Defaults{}
+		r.warnings = append(r.warnings, "defaultACLAccess is missing: what no ACL decides about is denied")
+	}
+	if r.err == nil {
+		r.err = d.check()
+	}
+	if r.err != nil {
+		return Document{}, nil, r.err
+	}
+	d.order()
+	return d, r.warnings, nil
+}
+
+func (r *docReader) document(d *Document, member string) {
+	switch member {
+	case "changeindex":
+		d.ChangeIndex = max(r.number(0), 0)
+	case "defaultaclaccess":
+		d.Defaults = &Defaults{}
+		r.object(func(member string) { r.defaults(d.Defaults, member) })
+	case "clients":
+		r.array(func() { d.Clients = append(d.Clients, r.client()) })
+	case "groups":
+		r.array(func() { d.Groups = append(d.Groups, r.group()) })
+	case "roles":
+		r.array(func() { d.Roles = append(d.Roles, r.role()) })
+	case "anonymousgroup":
+		d.AnonymousGroup = r.textOr()
+	default:
+		r.skip()
+	}
+}
+
+func (r *docReader) defaults(d *Defaults, member string) {
+	switch member {
+	case "publishclientsend":
+		d.PublishClientSend = r.flag(false)
+	case "publishclientreceive":
+		d.PublishClientReceive = r.flag(false)
+	case "subscribe":
+		d.Subscribe = r.flag(false)
+	case "unsubscribe":
+		d.Unsubscribe = r.flag(false)
+	default:
+		r.skip()
+	}
+}
+
+// order puts records in order of their names, memberships and ACLs in order of
+// evaluation.
+func (d *Document) order() {
+	slices.SortFunc(d.Clients, func(a, b DocumentClient) int { return cmp.Compare(a.Username, b.Username) })
+	slices.SortFunc(d.Groups, func(a, b broker.Group) int { return cmp.Compare(a.GroupName, b.GroupName) })
+	slices.SortFunc(d.Roles, func(a, b broker.Role) int { return cmp.Compare(a.RoleName, b.RoleName) })
+	for i := range d.Clients {
+		d.Clients[i].Roles = orderRoles(d.Clients[i].Roles)
+	}
+	for i := range d.Groups {
+		d.Groups[i].Roles = orderRoles(d.Groups[i].Roles)
+		slices.SortFunc(d.Groups[i].Clients, func(a, b broker.MemberRef) int { return cmp.Compare(a.Username, b.Username) })
+	}
+	for i := range d.Roles {
+		d.Roles[i].ACLs = orderACLs(d.Roles[i].ACLs)
+	}
+}
+
+// badName tells what keeps a string from being a name, or "".
+func badName(s string) string {
+	switch {
+	case s == "":
+		return "must not be empty"
+	case len(s) > maxTopicBytes:
+		return fmt.Sprintf("must not be longer than %d bytes", maxTopicBytes)
+	case strings.IndexByte(s, 0) >= 0:
+		return "must not hold U+0000"
+	}
+	return ""
+}
+
+// invalidUTF8 gives the position of the first byte that is not UTF-8, or -1.
+func invalidUTF8(b []byte) int {
+	if utf8.Valid(b) {
+		return -1
+	}
+	for i := 0; i < len(b); {
+		r, n := utf8.DecodeRune(b[i:])
+		if r == utf8.RuneError && n == 1 {
+			return i
+		}
+		i += n
+	}
+	return -1
 }

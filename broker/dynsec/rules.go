@@ -65,18 +65,18 @@ func (c *Rules) add(t broker.ACLType, topic string, v verdict) {
 	case broker.PublishClientReceive:
 		c.receive.add(topic, v)
 	case broker.SubscribeLiteral:
-		lower(&c.subLiteral, topic, v)
+		keepLowest(&c.subLiteral, topic, v)
 	case broker.SubscribePattern:
 		c.subscribe.add(topic, v)
 	case broker.UnsubscribeLiteral:
-		lower(&c.unsubLiteral, topic, v)
+		keepLowest(&c.unsubLiteral, topic, v)
 	case broker.UnsubscribePattern:
 		c.unsubscribe.add(topic, v)
 	}
 }
 
-// lower keeps the lowest verdict under the key.
-func lower(m *map[string]verdict, key string, v verdict) {
+// keepLowest keeps the lowest verdict under the key.
+func keepLowest(m *map[string]verdict, key string, v verdict) {
 	if *m == nil {
 		*m = make(map[string]verdict)
 	}
@@ -96,14 +96,14 @@ func (c *Rules) decide(ev Event, q *query) verdict {
 		if c.noWildcards && hasWildcard(q.topic) {
 			return newVerdict(0, false)
 		}
-		return either(c.subLiteral, &c.subscribe, q)
+		return literalFirst(c.subLiteral, &c.subscribe, q)
 	}
-	return either(c.unsubLiteral, &c.unsubscribe, q)
+	return literalFirst(c.unsubLiteral, &c.unsubscribe, q)
 }
 
-// either asks the literal ACLs and, only if none of them says this very filter,
+// literalFirst asks the literal ACLs and, only if none of them says this very filter,
 // the patterns.
-func either(literal map[string]verdict, t *table, q *query) verdict {
+func literalFirst(literal map[string]verdict, t *table, q *query) verdict {
 	if len(literal) > 0 {
 		if v, ok := literal[q.topic]; ok {
 			return v
@@ -118,31 +118,22 @@ func either(literal map[string]verdict, t *table, q *query) verdict {
 type table struct {
 	plain  map[string]verdict
 	tree   *branch
-	flawed []flawedACL
+	flawed []flawed
 }
 
-// flawedACL is an ACL whose topic is no filter; see [table.add].
-type flawedACL struct {
-	topic string
-	at    int
-	v     verdict
-}
-
-// add puts an ACL in. One that is no sound filter denies, whatever it says,
-// each topic that agrees with it up to the flaw, and with # before the end every
-// topic: a rule nobody can understand is not passed over.
+// add puts an ACL in.
 func (t *table) add(topic string, v verdict) {
 	at := flaw(topic)
 	switch {
 	case at >= 0:
-		t.flawed = append(t.flawed, flawedACL{topic: topic, at: at, v: v &^ 1})
+		t.flawed = append(t.flawed, newFlawed(topic, at, v))
 	case hasWildcard(topic) || hasPlaceholder(topic):
 		if t.tree == nil {
 			t.tree = newBranch()
 		}
 		t.tree.add(topic, v)
 	default:
-		lower(&t.plain, topic, v)
+		keepLowest(&t.plain, topic, v)
 	}
 }
 
@@ -158,21 +149,21 @@ func (t *table) find(q *query) verdict {
 		best = t.tree.root(q, best)
 	}
 	for i := range t.flawed {
-		if f := &t.flawed[i]; f.v < best && f.reached(q) {
+		if f := &t.flawed[i]; f.v < best && f.reached(q.topic) {
 			best = f.v
 		}
 	}
 	return best
 }
 
-func (f *flawedACL) reached(q *query) bool { return dollar(f.topic) == dollar(q.topic) }
-
 // hasPlaceholder tells whether a level of the filter is %c or %u.
 func hasPlaceholder(filter string) bool {
 	for level := range strings.SplitSeq(filter, "/") {
-		if level == "%c" || level == "%u" {
+		if isPlaceholder(level) {
 			return true
 		}
 	}
 	return false
 }
+
+func isPlaceholder(level string) bool { return level == "%c" || level == "%u" }

@@ -1,0 +1,219 @@
+package dynsec
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// docReader reads the JSON of a document value by value, so that whatever is
+// wrong is named with its line and its place. The first error stays: after it
+// nothing is read and every value is zero.
+type docReader struct {
+	b        []byte
+	dec      *json.Decoder
+	path     []string
+	err      error
+	warnings []string
+	silent   int // warnings that were not written down
+	unknown  map[string]bool
+}
+
+// maxWarnings bounds how many warnings are written down.
+const maxWarnings = 100
+
+func newDocReader(b []byte) *docReader {
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.UseNumber()
+	return &docReader{b: b, dec: dec, unknown: make(map[string]bool)}
+}
+
+// fail keeps the first error, with the line and the place it is at.
+func (r *docReader) fail(format string, args ...any) {
+	if r.err == nil {
+		r.err = invalidFile([]string{r.where() + fmt.Sprintf(format, args...)})
+	}
+}
+
+func (r *docReader) warn(format string, args ...any) {
+	switch {
+	case r.err != nil:
+	case len(r.warnings) == maxWarnings:
+		r.silent++
+	default:
+		r.warnings = append(r.warnings, r.where()+fmt.Sprintf(format, args...))
+	}
+}
+
+// where gives the line of the value read last and its place.
+func (r *docReader) where() string {
+	at := min(int(r.dec.InputOffset()), len(r.b))
+	line := 1 + bytes.Count(r.b[:at], []byte{'\n'})
+	if place := strings.TrimPrefix(strings.Join(r.path, ""), "."); place != "" {
+		return fmt.Sprintf("line %d: %s: ", line, place)
+	}
+	return fmt.Sprintf("line %d: ", line)
+}
+
+// token gives the next token, nil for null and after an error.
+func (r *docReader) token() json.Token {
+	if r.err != nil {
+		return nil
+	}
+	t, err := r.dec.Token()
+	switch {
+	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
+		r.fail("the file ends too early")
+	case err != nil:
+		r.fail("not JSON: %v", err)
+	}
+	return t
+}
+
+// object hands every member's name, in lower case, over to be read. A member
+// that is there twice is an error.
+func (r *docReader) object(each func(member string)) {
+	if !r.enter('{', "an object") {
+		return
+	}
+	seen := make(map[string]bool)
+	for r.err == nil && r.dec.More() {
+		name, _ := r.token().(string)
+		r.path = append(r.path, "."+name)
+		member := lower(name)
+		if seen[member] {
+			r.fail("is there twice")
+		}
+		seen[member] = true
+		each(member)
+		r.path = r.path[:len(r.path)-1]
+	}
+	r.token()
+}
+
+// array calls each to read an element, as often as there is one.
+func (r *docReader) array(each func()) {
+	if !r.enter('[', "an array") {
+		return
+	}
+	for i := 0; r.err == nil && r.dec.More(); i++ {
+		r.path = append(r.path, fmt.Sprintf("[%d]", i))
+		each()
+		r.path = r.path[:len(r.path)-1]
+	}
+	r.token()
+}
+
+// enter tells whether an object or array begins. Null counts as not there.
+func (r *docReader) enter(open json.Delim, what string) bool {
+	t := r.token()
+	if t == open {
+		return r.err == nil
+	}
+	if t != nil {
+		r.fail("must be %s", what)
+	}
+	return false
+}
+
+// text reads a string; null is nil.
+func (r *docReader) text() *string {
+	t := r.token()
+	s, ok := t.(string)
+	if !ok {
+		if t != nil {
+			r.fail("must be a string")
+		}
+		return nil
+	}
+	return &s
+}
+
+// textOr reads a string; null is "".
+func (r *docReader) textOr() string {
+	if s := r.text(); s != nil {
+		return *s
+	}
+	return ""
+}
+
+// name reads a string that can name something.
+func (r *docReader) name() string {
+	s := r.textOr()
+	if problem := badName(s); problem != "" {
+		r.fail("%s", problem)
+	}
+	return s
+}
+
+// flag reads a truth value; null is otherwise.
+func (r *docReader) flag(otherwise bool) bool {
+	t := r.token()
+	b, ok := t.(bool)
+	if !ok && t != nil {
+		r.fail("must be true or false")
+	}
+	if !ok {
+		return otherwise
+	}
+	return b
+}
+
+// number reads a number, without its fraction; null is otherwise.
+func (r *docReader) number(otherwise int64) int64 {
+	t := r.token()
+	if t == nil {
+		return otherwise
+	}
+	digits, ok := t.(json.Number)
+	if !ok {
+		r.fail("must be a number")
+		return otherwise
+	}
+	if n, err := digits.Int64(); err == nil {
+		return n
+	}
+	f, err := digits.Float64()
+	if err != nil || f < -1<<53 || f > 1<<53 {
+		r.fail("must be a number within ±2^53")
+		return otherwise
+	}
+	return int64(f)
+}
+
+// skip passes over a member that has no meaning here, with one warning however
+// often it comes.
+func (r *docReader) skip() {
+	kind := strings.Join(r.path, "")
+	for i := range r.path {
+		if strings.HasPrefix(r.path[i], "[") {
+			kind = strings.ReplaceAll(kind, r.path[i], "[]")
+		}
+	}
+	if !r.unknown[kind] {
+		r.unknown[kind] = true
+		r.warn("is not known here and passed over")
+	}
+	var raw json.RawMessage
+	if r.err == nil {
+		if err := r.dec.Decode(&raw); err != nil {
+			r.fail("not JSON: %v", err)
+		}
+	}
+}
+
+// end makes sure that nothing follows.
+func (r *docReader) end() {
+	if r.err != nil {
+		return
+	}
+	if _, err := r.dec.Token(); !errors.Is(err, io.EOF) {
+		r.fail("something follows after the end of the document")
+	}
+	if r.silent > 0 {
+		r.warnings = append(r.warnings, fmt.Sprintf("%d more of these", r.silent))
+	}
+}

@@ -1,0 +1,99 @@
+package dynsec
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"signalbox/broker"
+)
+
+// maxLineBytes bounds a line of a password_file or acl_file: room for the
+// longest name or topic of MQTT and what stands beside it.
+const maxLineBytes = 128 << 10
+
+// ParsePasswordFile reads a password_file of Mosquitto: a client for each line
+// user:hash. Hashes that begin with $7$ or $argon2id$ are kept. $6$, which is
+// one round of SHA-512, and passwords that are not hashed are refused; the error
+// is a *broker.Error of kind Invalid that names every line at fault.
+func ParsePasswordFile(r io.Reader) (Document, []string, error) {
+	f := passwordFile{seen: make(map[string]bool)}
+	if err := eachLine(r, &f.checker, f.line); err != nil {
+		return Document{}, nil, err
+	}
+	if len(f.problems) > 0 {
+		return Document{}, nil, invalidFile(f.problems)
+	}
+	f.doc.order()
+	return f.doc, f.warnings(), nil
+}
+
+type passwordFile struct {
+	checker
+	doc  Document
+	seen map[string]bool
+}
+
+func (f *passwordFile) warnings() []string {
+	if len(f.doc.Clients) == 0 {
+		return []string{"there is no client in the file"}
+	}
+	return nil
+}
+
+func (f *passwordFile) line(n int, line string) {
+	username, hash, ok := strings.Cut(line, ":")
+	username, hash = strings.TrimSpace(username), strings.TrimSpace(hash)
+	switch problem := badName(username); {
+	case !ok:
+		f.add("line %d: there is no colon between user and password hash", n)
+	case problem != "":
+		f.add("line %d: the user's name %s", n, problem)
+	case f.seen[username]:
+		f.add("line %d: user %q is there twice", n, username)
+	default:
+		f.client(n, username, hash)
+	}
+	f.seen[username] = true
+}
+
+func (f *passwordFile) client(n int, username, hash string) {
+	switch err := CheckPasswordHash(hash); {
+	case strings.HasPrefix(hash, "$6$"):
+		f.add("line %d: user %q has a hash of the old kind $6$, too weak to be kept: set a new password with mosquitto_passwd and import again", n, username)
+	case !strings.HasPrefix(hash, "$"):
+		f.add("line %d: user %q has a password that is not hashed: run mosquitto_passwd -U on the file and import again", n, username)
+	case err != nil:
+		f.add("line %d: user %q: %v", n, username, err)
+	default:
+		f.doc.Clients = append(f.doc.Clients, DocumentClient{Username: username, Roles: []broker.RoleRef{}, EncodedPassword: hash})
+	}
+}
+
+// eachLine hands over the lines that hold something, without white space around
+// it, with their numbers. Lines that begin with # are comments.
+func eachLine(r io.Reader, c *checker, each func(n int, line string)) error {
+	s := bufio.NewScanner(r)
+	s.Buffer(nil, maxLineBytes)
+	n := 0
+	for s.Scan() {
+		n++
+		line := strings.TrimSpace(s.Text())
+		switch {
+		case line == "" || line[0] == '#':
+		case !utf8.ValidString(line):
+			c.add("line %d: not UTF-8", n)
+		default:
+			each(n, line)
+		}
+	}
+	if err := s.Err(); errors.Is(err, bufio.ErrTooLong) {
+		c.add("line %d: longer than %d bytes", n+1, maxLineBytes)
+	} else if err != nil {
+		return fmt.Errorf("read line %d: %w", n+1, err)
+	}
+	return nil
+}
