@@ -1,0 +1,135 @@
+package dynsec
+
+import (
+	"signalbox/broker"
+)
+
+// Answer is what came of one command. One with an Error, a text for people, did
+// nothing. What the command asked for is had from the method of its name.
+type Answer struct {
+	Command         string
+	Error           string
+	CorrelationData *string
+
+	data payload // nil where there is none
+}
+
+// payload is the member "data" of an answer.
+type payload interface {
+	appendTo(b []byte) []byte
+}
+
+// listing is the data of the list commands: names or, if verbose, records.
+type listing[T any] struct {
+	of    *noun[T]
+	total int
+	// records where verbose, otherwise names
+	verbose bool
+	names   []string
+	records []T
+}
+
+// details is the data of getDetails.
+type details struct {
+	clients, groups, roles int
+	index                  int64
+}
+
+// one is the data of the commands that get one record.
+type one[T any] struct {
+	of     *noun[T]
+	record T
+}
+
+// anonymousGroup is the data of getAnonymousGroup.
+type anonymousGroup string
+
+// defaultAccess is the data of getDefaultACLAccess.
+type defaultAccess []broker.DefaultACL
+
+// noun is a kind of record: its names in the singular and plural, and its form.
+type noun[T any] struct {
+	one, many string
+	appendTo  func([]byte, T) []byte
+	decode    func(*value) T
+}
+
+var (
+	clientNoun = &noun[broker.Client]{one: "client", many: "clients", appendTo: appendClient, decode: decodeClient}
+	groupNoun  = &noun[broker.Group]{one: "group", many: "groups", appendTo: appendGroup, decode: decodeGroup}
+	roleNoun   = &noun[broker.Role]{one: "role", many: "roles", appendTo: appendRole, decode: decodeRole}
+)
+
+// Err gives an answer's error as a classified [*broker.Error], or nil.
+func (a Answer) Err() error {
+	if a.Error == "" {
+		return nil
+	}
+	return Classify(a.Command, a.Error)
+}
+
+// Client gives the record of getClient's answer.
+func (a Answer) Client() (broker.Client, error) { return record[broker.Client](a) }
+
+// Group gives the record of getGroup's answer.
+func (a Answer) Group() (broker.Group, error) { return record[broker.Group](a) }
+
+// Role gives the record of getRole's answer.
+func (a Answer) Role() (broker.Role, error) { return record[broker.Role](a) }
+
+// Clients gives what listClients answered: the number of all clients and the
+// part that was asked for, as bare names where it was not verbose.
+func (a Answer) Clients() (total int, clients []broker.Client, err error) {
+	return records(a, func(name string) broker.Client { return broker.Client{Username: name} })
+}
+
+// Groups gives what listGroups answered; see Clients.
+func (a Answer) Groups() (total int, groups []broker.Group, err error) {
+	return records(a, func(name string) broker.Group { return broker.Group{GroupName: name} })
+}
+
+// Roles gives what listRoles answered; see Clients.
+func (a Answer) Roles() (total int, roles []broker.Role, err error) {
+	return records(a, func(name string) broker.Role { return broker.Role{RoleName: name} })
+}
+
+// DefaultACLAccess gives what getDefaultACLAccess answered: all four, in order.
+func (a Answer) DefaultACLAccess() ([]broker.DefaultACL, error) {
+	return data[defaultAccess](a)
+}
+
+// AnonymousGroup gives the name that getAnonymousGroup answered, "" for none.
+func (a Answer) AnonymousGroup() (string, error) {
+	name, err := data[anonymousGroup](a)
+	return string(name), err
+}
+
+// data gives an answer's data of the expected form, or its error.
+func data[P payload](a Answer) (P, error) {
+	var none P
+	if err := a.Err(); err != nil {
+		return none, err
+	}
+	p, ok := a.data.(P)
+	if !ok {
+		return none, &broker.Error{Kind: broker.Internal, Op: a.Command, Msg: "the broker's answer lacks the data"}
+	}
+	return p, nil
+}
+
+func record[T any](a Answer) (T, error) {
+	p, err := data[one[T]](a)
+	return p.record, err
+}
+
+func records[T any](a Answer, bare func(name string) T) (int, []T, error) {
+	p, err := data[listing[T]](a)
+	if err != nil || p.verbose {
+		return p.total, p.records, err
+	}
+	l := make([]T, len(p.names))
+	for i, name := range p.names {
+		l[i] = bare(name)
+	}
+	return p.total, l, nil
+}

@@ -1,0 +1,93 @@
+package dynsec
+
+import "signalbox/broker"
+
+// ClientRecord is what is kept of a client. Roles and Groups are in order of
+// evaluation. A record in a State is shared by all its readers: neither it nor
+// its lists may be written to. The hash of the password is not part of it.
+type ClientRecord struct {
+	Username        string
+	ClientID        string // the only MQTT client id it may use; "" for any
+	TextName        *string
+	TextDescription *string
+	Disabled        bool
+	HasPassword     bool
+	Roles           []broker.RoleRef
+	Groups          []broker.GroupRef
+}
+
+// GroupRecord is what is kept of a group. Its members are in the records of the
+// clients. Roles are in order of evaluation.
+type GroupRecord struct {
+	GroupName       string
+	TextName        *string
+	TextDescription *string
+	Roles           []broker.RoleRef
+}
+
+// RoleRecord is what is kept of a role: ACLs are ordered by type, then by
+// priority from high to low, then by the order in which they were added.
+type RoleRecord = broker.Role
+
+// Change is one step from a State to the next, for a store to repeat in order:
+// each puts or deletes one record. A record that is put refers only to roles
+// and groups that were put before it.
+type Change interface{ change() }
+
+// PutClient stores a client, its role and group lists included. Password is the
+// hash to store: nil keeps the one that is there, "" removes it.
+type PutClient struct {
+	ClientRecord
+	Password *string
+}
+
+// DropClient removes a client and its memberships.
+type DropClient struct{ Username string }
+
+// PutGroup stores a group and its role list; its members stay.
+type PutGroup struct{ GroupRecord }
+
+// DropGroup removes a group from the store and from the records of its
+// members. No PutClient follows for them.
+type DropGroup struct{ GroupName string }
+
+// PutRole stores a role and its ACLs; its holders stay.
+type PutRole struct{ RoleRecord }
+
+// DropRole removes a role from the store and from the records of the clients
+// and groups that hold it. No PutClient or PutGroup follows for them.
+type DropRole struct{ RoleName string }
+
+// PutDefaults stores the access where no ACL matches.
+type PutDefaults struct{ Defaults }
+
+// PutAnonymousGroup stores which group's roles count for clients without a
+// username; "" for none.
+type PutAnonymousGroup struct{ GroupName string }
+
+// PutChangeIndex stores the number of changes made so far.
+type PutChangeIndex struct{ Index int64 }
+
+// Clear removes all clients, groups and roles; an import that replaces begins
+// with it.
+type Clear struct{}
+
+func (PutClient) change()         {}
+func (DropClient) change()        {}
+func (PutGroup) change()          {}
+func (DropGroup) change()         {}
+func (PutRole) change()           {}
+func (DropRole) change()          {}
+func (PutDefaults) change()       {}
+func (PutAnonymousGroup) change() {}
+func (PutChangeIndex) change()    {}
+func (Clear) change()             {}
+
+// Cut names connected clients that must be thrown out because their rights or
+// credentials changed: those with the username or, if Anonymous, those that
+// gave none. They get DISCONNECT 0x98 where their version has it, after the
+// answer went out, and their Will is not published.
+type Cut struct {
+	Username  string
+	Anonymous bool
+}

@@ -1,0 +1,77 @@
+package dynsec
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"signalbox/broker"
+)
+
+// Priorities are limited to ±maxPriority, as Mosquitto does.
+const maxPriority = 100_000
+
+// aclTypes are the ACL types in the order in which a role shows them.
+var aclTypes = []broker.ACLType{
+	broker.PublishClientSend, broker.PublishClientReceive,
+	broker.SubscribeLiteral, broker.SubscribePattern,
+	broker.UnsubscribeLiteral, broker.UnsubscribePattern,
+}
+
+// parseACLType finds an ACL type by its name in any case.
+func parseACLType(s string) (broker.ACLType, bool) {
+	for _, t := range aclTypes {
+		if strings.EqualFold(string(t), s) {
+			return t, true
+		}
+	}
+	return "", false
+}
+
+// byPriority orders by priority from high to low, then by name.
+func byPriority(p, q broker.Priority, a, b string) int {
+	return cmp.Or(cmp.Compare(q, p), cmp.Compare(a, b))
+}
+
+// orderRoles gives a copy in order of evaluation.
+func orderRoles(refs []broker.RoleRef) []broker.RoleRef {
+	return slices.SortedFunc(slices.Values(refs), func(a, b broker.RoleRef) int {
+		return byPriority(a.Priority, b.Priority, a.RoleName, b.RoleName)
+	})
+}
+
+// orderGroups gives a copy in order of evaluation.
+func orderGroups(refs []broker.GroupRef) []broker.GroupRef {
+	return slices.SortedFunc(slices.Values(refs), func(a, b broker.GroupRef) int {
+		return byPriority(a.Priority, b.Priority, a.GroupName, b.GroupName)
+	})
+}
+
+// orderACLs gives a copy ordered by type and then by priority from high to low;
+// among equals the one added first stays first.
+func orderACLs(acls []broker.ACL) []broker.ACL {
+	return slices.SortedStableFunc(slices.Values(acls), func(a, b broker.ACL) int {
+		return cmp.Or(
+			cmp.Compare(slices.Index(aclTypes, a.ACLType), slices.Index(aclTypes, b.ACLType)),
+			cmp.Compare(b.Priority, a.Priority))
+	})
+}
+
+// clamp limits a priority.
+func clamp(p int) int { return min(max(p, -maxPriority), maxPriority) }
+
+func hasRole(refs []broker.RoleRef, rolename string) bool {
+	return slices.ContainsFunc(refs, func(r broker.RoleRef) bool { return r.RoleName == rolename })
+}
+
+func hasGroup(refs []broker.GroupRef, groupname string) bool {
+	return slices.ContainsFunc(refs, func(g broker.GroupRef) bool { return g.GroupName == groupname })
+}
+
+func withoutRole(refs []broker.RoleRef, rolename string) []broker.RoleRef {
+	return slices.DeleteFunc(slices.Clone(refs), func(r broker.RoleRef) bool { return r.RoleName == rolename })
+}
+
+func withoutGroup(refs []broker.GroupRef, groupname string) []broker.GroupRef {
+	return slices.DeleteFunc(slices.Clone(refs), func(g broker.GroupRef) bool { return g.GroupName == groupname })
+}

@@ -1,0 +1,94 @@
+package dynsec
+
+import (
+	"iter"
+
+	"github.com/tidwall/btree"
+
+	"signalbox/broker"
+)
+
+// ListClients gives a part of the clients in order of their names, without live
+// connections. Without a Match the cost of a page does not depend on its offset.
+func (s *State) ListClients(o broker.ListOptions[broker.Client]) broker.Page[broker.Client] {
+	bare := func(name string) broker.Client {
+		return broker.Client{Username: name, Roles: []broker.RoleRef{}, Groups: []broker.GroupRef{}, Connections: []broker.Connection{}}
+	}
+	return page(s.clients, o, viewClient, bare)
+}
+
+// ListGroups gives a part of the groups in order of their names.
+func (s *State) ListGroups(o broker.ListOptions[broker.Group]) broker.Page[broker.Group] {
+	bare := func(name string) broker.Group {
+		return broker.Group{GroupName: name, Clients: []broker.MemberRef{}, Roles: []broker.RoleRef{}}
+	}
+	return page(s.groups, o, viewGroup, bare)
+}
+
+// ListRoles gives a part of the roles in order of their names.
+func (s *State) ListRoles(o broker.ListOptions[broker.Role]) broker.Page[broker.Role] {
+	bare := func(name string) broker.Role { return broker.Role{RoleName: name, ACLs: []broker.ACL{}} }
+	return page(s.roles, o, viewRole, bare)
+}
+
+// page selects a part of a tree. view makes an entry from its record, bare one
+// that holds just the name.
+func page[R, T any](m *btree.Map[string, R], o broker.ListOptions[T], view func(R) T, bare func(string) T) broker.Page[T] {
+	show := func(_ string, r R) T { return view(r) }
+	if o.NamesOnly {
+		show = func(name string, _ R) T { return bare(name) }
+	}
+	if o.Match != nil {
+		return matched(m, o, view, show)
+	}
+	return broker.Page[T]{Total: m.Len(), Items: func(yield func(T, error) bool) {
+		for name, r := range span(m, o.Offset, o.Count) {
+			if !yield(show(name, r), nil) {
+				return
+			}
+		}
+	}}
+}
+
+// matched selects a part of the entries that match. It keeps their names only
+// and makes the entries when they are asked for.
+func matched[R, T any](m *btree.Map[string, R], o broker.ListOptions[T], view func(R) T, show func(string, R) T) broker.Page[T] {
+	var hits []string
+	for name, r := range each(m, "") {
+		if o.Match(view(r)) {
+			hits = append(hits, name)
+		}
+	}
+	from := min(max(o.Offset, 0), len(hits))
+	part := hits[from:]
+	if o.Count >= 0 && o.Count < len(part) {
+		part = part[:o.Count]
+	}
+	return broker.Page[T]{Total: len(hits), Items: func(yield func(T, error) bool) {
+		for _, name := range part {
+			r, _ := m.Get(name)
+			if !yield(show(name, r), nil) {
+				return
+			}
+		}
+	}}
+}
+
+// span yields count entries of a tree from the one at offset on; a negative
+// count means all. It finds the first one by its rank.
+func span[V any](m *btree.Map[string, V], offset, count int) iter.Seq2[string, V] {
+	return func(yield func(string, V) bool) {
+		first, _, ok := m.GetAt(max(offset, 0))
+		if !ok || count == 0 {
+			return
+		}
+		for name, v := range each(m, first) {
+			if !yield(name, v) {
+				return
+			}
+			if count--; count == 0 {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,164 @@
+package dynsec
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"signalbox/broker"
+)
+
+// Request is what one message on Topic asks for: its commands in order and, if
+// something is wrong with the message, the answer that ends the list of answers.
+// The commands before the fault are still to be done, those after it are not.
+type Request struct {
+	Commands []Command
+	Fault    *Answer
+}
+
+// DecodeRequest reads a request. It takes what Mosquitto takes: names of members
+// and commands in any case, the first of several members of one name, any text
+// after the JSON value. Arguments are checked when a command is done.
+func DecodeRequest(payload []byte) Request {
+	v, err := parseJSON(payload)
+	if err != nil {
+		return Request{Fault: &Answer{Command: unknownCommand, Error: string(errNotJSON)}}
+	}
+	commands, ok := v.get("commands")
+	if !ok || commands.kind != arrayKind {
+		return Request{Fault: &Answer{Command: unknownCommand, Error: string(errNoCommands)}}
+	}
+	r := Request{Commands: make([]Command, 0, len(commands.items))}
+	for i := range commands.items {
+		c, fault := decodeCommand(&commands.items[i])
+		if fault != nil {
+			r.Fault = fault
+			break
+		}
+		r.Commands = append(r.Commands, c)
+	}
+	return r
+}
+
+func decodeCommand(v *value) (Command, *Answer) {
+	if v.kind != objectKind {
+		return Command{}, &Answer{Command: unknownCommand, Error: string(errNoObject)}
+	}
+	name := stringArg(v, "command")
+	if !name.good {
+		return Command{}, &Answer{Command: unknownCommand, Error: string(errNoCommand)}
+	}
+	c := Command{op: operations[lower(name.value)], name: name.value}
+	correlation := stringArg(v, "correlationData")
+	if correlation.wrong() {
+		return Command{}, &Answer{Command: c.Name(), Error: string(errCorrelation)}
+	}
+	c.correlation = correlation.ptr()
+	c.args = decodeArguments(v)
+	return c, nil
+}
+
+func decodeArguments(v *value) arguments {
+	return arguments{
+		username:        stringArg(v, "username"),
+		groupname:       stringArg(v, "groupname"),
+		rolename:        stringArg(v, "rolename"),
+		password:        stringArg(v, "password"),
+		clientID:        stringArg(v, "clientid"),
+		textName:        textArg(v, "textname"),
+		textDescription: textArg(v, "textdescription"),
+		aclType:         stringArg(v, "acltype"),
+		topic:           stringArg(v, "topic"),
+		priority:        intArg(v, "priority"),
+		count:           intArg(v, "count"),
+		offset:          intArg(v, "offset"),
+		allow:           allowArg(v),
+		wildcardSubs:    boolArg(v, "allowwildcardsubs"),
+		verbose:         boolArg(v, "verbose"),
+		roles:           refsArg(v, "roles", "rolename"),
+		groups:          refsArg(v, "groups", "groupname"),
+		clients:         refsArg(v, "clients", "username"),
+		acls:            listArg(v, "acls", decodeACL),
+	}
+}
+
+func decodeACL(v *value) aclArg {
+	return aclArg{
+		aclType:  stringArg(v, "acltype"),
+		topic:    stringArg(v, "topic"),
+		priority: clamp(intArg(v, "priority").or(0)),
+		allow:    allowArg(v),
+	}
+}
+
+func stringArg(v *value, name string) arg[string] {
+	m, ok := v.get(name)
+	if !ok || m.kind != textKind {
+		return arg[string]{given: ok}
+	}
+	return given(m.text)
+}
+
+// textArg is stringArg for texts that only people read: one that is not UTF-8
+// could not be shown again and counts as of a wrong type.
+func textArg(v *value, name string) arg[string] {
+	a := stringArg(v, name)
+	a.good = a.good && utf8.ValidString(a.value)
+	return a
+}
+
+// intArg cuts fractions off.
+func intArg(v *value, name string) arg[int] {
+	m, ok := v.get(name)
+	if !ok || m.kind != numberKind {
+		return arg[int]{given: ok}
+	}
+	f, _ := strconv.ParseFloat(m.text, 64) // out of range is infinity
+	return given(int(min(max(f, math.MinInt32), math.MaxInt32)))
+}
+
+func boolArg(v *value, name string) arg[bool] {
+	m, ok := v.get(name)
+	if !ok || m.kind != boolKind {
+		return arg[bool]{given: ok}
+	}
+	return given(m.truth)
+}
+
+// allowArg reads "allow": true or, as the first versions of mosquitto_ctrl wrote
+// it, "access": "allow".
+func allowArg(v *value) arg[bool] {
+	if a := boolArg(v, "allow"); a.good {
+		return a
+	}
+	switch access := stringArg(v, "access").value; {
+	case strings.EqualFold(access, "allow"):
+		return given(true)
+	case strings.EqualFold(access, "deny"):
+		return given(false)
+	}
+	return arg[bool]{}
+}
+
+func listArg[T any](v *value, name string, decode func(*value) T) arg[[]T] {
+	m, ok := v.get(name)
+	if !ok || m.kind != arrayKind {
+		return arg[[]T]{given: ok}
+	}
+	l := make([]T, len(m.items))
+	for i := range m.items {
+		l[i] = decode(&m.items[i])
+	}
+	return given(l)
+}
+
+func refsArg(v *value, name, key string) arg[[]ref] {
+	return listArg(v, name, func(v *value) ref {
+		return ref{name: stringArg(v, key), priority: priorityArg(v)}
+	})
+}
+
+func priorityArg(v *value) broker.Priority {
+	return broker.Priority(clamp(intArg(v, "priority").or(int(broker.NoPriority))))
+}
