@@ -80,7 +80,8 @@ func (d *DB) DeleteMember(ctx context.Context, projectID, userID string) error {
 
 func ownerOf(ctx context.Context, tx *sql.Tx, projectID string) (owner string, err error) {
 	const q = "SELECT owner_id FROM projects WHERE id = ?"
-	return owner, tx.QueryRowContext(ctx, q, projectID).Scan(&owner)
+	err = tx.QueryRowContext(ctx, q, projectID).Scan(&owner)
+	return owner, err
 }
 
 const roleOfQuery = `
@@ -91,6 +92,6 @@ const roleOfQuery = `
 // RoleOf gives the role of a user in a project, "" if it is no member.
 // ErrNotFound: no such project.
 func (d *DB) RoleOf(ctx context.Context, projectID, userID string) (role string, err error) {
-	err = d.point.role.QueryRowContext(ctx, userID, projectID).Scan(&role)
+	err = pointRow(ctx, d.point.role, userID, projectID).Scan(&role)
 	return role, wrap("get role", err)
 }

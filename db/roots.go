@@ -49,5 +49,6 @@ func keepRoot(ctx context.Context, tx *sql.Tx) error {
 
 func countRoots(ctx context.Context, tx *sql.Tx) (n int, err error) {
 	const q = "SELECT count(*) FROM users WHERE root = 1"
-	return n, tx.QueryRowContext(ctx, q).Scan(&n)
+	err = tx.QueryRowContext(ctx, q).Scan(&n)
+	return n, err
 }

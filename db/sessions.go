@@ -32,7 +32,7 @@ const sessionUserQuery = "SELECT s.hash, s.user_id, s.created_at, s.expires_at, 
 // there is none.
 func (d *DB) SessionUser(ctx context.Context, hash string, now time.Time) (s Session, u User, err error) {
 	dest := append([]any{&s.Hash, &s.UserID, (*millis)(&s.CreatedAt), (*millis)(&s.ExpiresAt)}, u.fields()...)
-	err = d.point.session.QueryRowContext(ctx, hash, millis(now)).Scan(dest...)
+	err = pointRow(ctx, d.point.session, hash, millis(now)).Scan(dest...)
 	return s, u, wrap("get session", err)
 }
 

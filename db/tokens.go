@@ -32,10 +32,10 @@ func scanToken(row scanner) (t Token, err error) {
 	var brokers []byte
 	err = row.Scan(&t.ID, &t.ProjectID, &t.Issuer, &t.Name, &t.Hash, &t.Role, &t.Type,
 		&brokers, (*millis)(&t.IssuedAt), (*millis)(&t.ValidUntil), (*millis)(&t.LastUsedAt))
-	if err != nil {
-		return t, err
+	if err == nil {
+		err = json.Unmarshal(brokers, &t.Brokers)
 	}
-	return t, json.Unmarshal(brokers, &t.Brokers)
+	return t, err
 }
 
 // CreateToken stores a token. ErrExists: the id or hash is taken. ErrNotFound: no
@@ -88,7 +88,7 @@ const tokenByHashQuery = "SELECT " + tokenColumns + " FROM tokens t WHERE t.hash
 // TokenByHash finds a token, expired or not, by the hash of its value.
 // ErrNotFound if there is none.
 func (d *DB) TokenByHash(ctx context.Context, hash string) (Token, error) {
-	t, err := scanToken(d.point.token.QueryRowContext(ctx, hash))
+	t, err := scanToken(pointRow(ctx, d.point.token, hash))
 	return t, wrap("get token", err)
 }
 

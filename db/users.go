@@ -65,11 +65,13 @@ func (u *User) fields() []any {
 }
 
 func scanUser(row scanner) (u User, err error) {
-	return u, row.Scan(u.fields()...)
+	err = row.Scan(u.fields()...)
+	return u, err
 }
 
 func scanSummary(row scanner) (s UserSummary, err error) {
-	return s, row.Scan(append(s.fields(), &s.ProjectCount, &s.BrokerCount)...)
+	err = row.Scan(append(s.fields(), &s.ProjectCount, &s.BrokerCount)...)
+	return s, err
 }
 
 // CreateUser stores a user. ErrExists: the id or the address, whatever its

@@ -1,0 +1,125 @@
+package db_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"signalbox/db"
+	"signalbox/db/dbtest"
+)
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(writerEnv); path != "" {
+		os.Exit(writeUntilKilled(path))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+func TestFilesBelongToTheirOwnerAlone(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	d := dbtest.Open(t, filepath.Join(dir, "signalbox.db"))
+	must(t, d.CreateUser(t.Context(), user("u")))
+	entries, err := os.ReadDir(dir)
+	must(t, err)
+	var names []string
+	for _, e := range entries {
+		info, err := e.Info()
+		must(t, err)
+		names = append(names, e.Name())
+		if mode := info.Mode().Perm(); mode != 0o600 {
+			t.Errorf("%s: got mode %o, want 600", e.Name(), mode)
+		}
+	}
+	wantEqual(t, names, []string{"signalbox.db", "signalbox.db-shm", "signalbox.db-wal"})
+}
+
+func TestCloseLeavesOneFileWithEverything(t *testing.T) {
+	t.Parallel()
+	// What SQLite would take for a parameter or an escape is part of the name here.
+	dir := filepath.Join(t.TempDir(), "a b?mode=memory#50%41")
+	must(t, os.Mkdir(dir, 0o700))
+	path := filepath.Join(dir, "signal:box.db")
+	d, err := db.Open(t.Context(), path, slog.New(slog.DiscardHandler))
+	must(t, err, d.CreateUser(t.Context(), user("u")), d.Close(t.Context()))
+	entries, err := os.ReadDir(dir)
+	must(t, err)
+	if len(entries) != 1 || entries[0].Name() != "signal:box.db" {
+		t.Errorf("got files %v, want signal:box.db alone", entries)
+	}
+	_, err = dbtest.Open(t, path).GetUser(t.Context(), "u")
+	wantErr(t, err, nil)
+}
+
+func TestOpenNamesAnUnusablePath(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "missing", "signalbox.db")
+	_, err := db.Open(t.Context(), path, slog.New(slog.DiscardHandler))
+	if pathErr, ok := errors.AsType[*os.PathError](err); !ok || pathErr.Path != path {
+		t.Errorf("got %v, want an error about %s", err, path)
+	}
+}
+
+func TestEndedContextChangesNothing(t *testing.T) {
+	t.Parallel()
+	d := world(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	wantErr(t, d.CreateUser(ctx, user("u")), context.Canceled)
+	wantErr(t, d.Ping(ctx), context.Canceled)
+	_, err := d.RoleOf(ctx, "p", "owner")
+	wantErr(t, err, context.Canceled)
+	_, err = d.ListBrokers(ctx, "p")
+	wantErr(t, err, context.Canceled)
+	_, err = d.GetUser(t.Context(), "u")
+	wantErr(t, err, db.ErrNotFound)
+}
+
+// Many callers at once meet no "database is locked", and no update is lost.
+func TestWritersAndReadersAtOnce(t *testing.T) {
+	t.Parallel()
+	d, ctx := world(t), t.Context()
+	const callers = 32
+	errs := make(chan error, callers)
+	for i := range callers {
+		go func() {
+			id := fmt.Sprintf("b%d", i)
+			_, readErr := d.ListTokens(ctx, "p")
+			errs <- errors.Join(readErr, d.CreateBroker(ctx, connection(id, "p")),
+				raise(ctx, d, "b"), d.CreateToken(ctx, token(id, "p", id)), d.Ping(ctx))
+		}()
+	}
+	for range callers {
+		wantErr(t, <-errs, nil)
+	}
+	shared, err := d.GetBroker(ctx, "p", "b")
+	wantErr(t, err, nil)
+	wantEqual(t, shared.Rev, int64(1+callers))
+	tokens, err := d.ListTokens(ctx, "p")
+	wantErr(t, err, nil)
+	wantEqual(t, len(tokens), callers)
+	if slices.ContainsFunc(tokens, func(t db.Token) bool { return len(t.Brokers) != 1 }) {
+		t.Error("a token lacks its broker")
+	}
+}
+
+// raise updates a broker until no other update came in between.
+func raise(ctx context.Context, d *db.DB, id string) error {
+	for {
+		b, err := d.GetBroker(ctx, "p", id)
+		if err != nil {
+			return err
+		}
+		if err := d.UpdateBroker(ctx, b); !errors.Is(err, db.ErrConflict) {
+			return err
+		}
+	}
+}

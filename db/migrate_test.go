@@ -1,0 +1,247 @@
+package db
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"flag"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "write schema.sql anew")
+
+// The golden schema is what the migrations add up to: whoever changes them sees
+// the difference in review.
+func TestSchemaIsGolden(t *testing.T) {
+	t.Parallel()
+	d := openHere(t)
+	got := schema(t, d.ro)
+	if *update {
+		if err := os.WriteFile("schema.sql", []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile("schema.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("schema differs from schema.sql (-want +got); if it is meant to, run go test -update:\n%s", diff)
+	}
+}
+
+func schema(t *testing.T, q queryer) string {
+	t.Helper()
+	const query = `
+		SELECT sql FROM sqlite_schema
+		WHERE sql IS NOT NULL AND name NOT LIKE 'goose%' AND name NOT LIKE 'sqlite%'
+		ORDER BY tbl_name, type DESC, name`
+	all, err := collect(t.Context(), q, func(row scanner) (s string, err error) {
+		err = row.Scan(&s)
+		return s, err
+	}, query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return "-- What the migrations add up to. Written by go test -update; not read by the program.\n\n" +
+		strings.Join(all, ";\n\n") + ";\n"
+}
+
+// with gives the released migrations and one more.
+func with(t *testing.T, name, body string) fs.FS {
+	t.Helper()
+	steps := fstest.MapFS{name: {Data: []byte("-- +goose Up\n" + body)}}
+	names, err := fs.Glob(released(), "*.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range names {
+		data, err := fs.ReadFile(released(), n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		steps[n] = &fstest.MapFile{Data: data}
+	}
+	return steps
+}
+
+// stored opens a database, stores a user in it and closes it.
+func stored(t *testing.T, steps fs.FS) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "signalbox.db")
+	d := reopen(t, path, steps)
+	if err := d.CreateUser(t.Context(), User{ID: "u", Email: "u@example.org"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func reopen(t *testing.T, path string, steps fs.FS) *DB {
+	t.Helper()
+	d, err := open(t.Context(), path, steps, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.closePools(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+func files(t *testing.T, path string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func TestMigrationIsPrecededByASnapshot(t *testing.T) {
+	t.Parallel()
+	path := stored(t, released())
+	d := reopen(t, path, with(t, "9000_more.sql", "DELETE FROM users; CREATE TABLE more (id TEXT) STRICT;"))
+	if _, err := d.GetUser(t.Context(), "u"); !errors.Is(err, ErrNotFound) {
+		t.Fatalf("got %v: the migration did not run", err)
+	}
+	snapshot := path + ".before-v9000"
+	info, err := os.Stat(snapshot)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("got %v, mode %v, want a snapshot of mode 600", err, info)
+	}
+	before := reopen(t, snapshot, released()) // the older program takes it as it is
+	if _, err := before.GetUser(t.Context(), "u"); err != nil {
+		t.Errorf("the snapshot lacks the user: %v", err)
+	}
+}
+
+func TestNothingToMigrateLeavesNoSnapshot(t *testing.T) {
+	t.Parallel()
+	path := stored(t, released())
+	if err := reopen(t, path, released()).Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := files(t, path); !slices.Equal(got, []string{"signalbox.db"}) {
+		t.Errorf("got files %v, want signalbox.db alone", got)
+	}
+}
+
+func TestFailedMigrationLeavesTheData(t *testing.T) {
+	t.Parallel()
+	path := stored(t, released())
+	bad := with(t, "9000_bad.sql", "DELETE FROM users; CREATE TABLE more (id TEXT) STRICT; INSERT INTO absent (id) VALUES (1);")
+	for range 2 { // also where the first attempt left a snapshot
+		if _, err := open(t.Context(), path, bad, slog.New(slog.DiscardHandler)); err == nil {
+			t.Fatal("a migration that cannot run succeeded")
+		}
+	}
+	d := reopen(t, path, released())
+	if _, err := d.GetUser(t.Context(), "u"); err != nil {
+		t.Errorf("the user is gone: %v", err)
+	}
+	if strings.Contains(schema(t, d.ro), "more") {
+		t.Error("half of the migration is there")
+	}
+	if err := d.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := files(t, path), []string{"signalbox.db", "signalbox.db.before-v9000"}; !slices.Equal(got, want) {
+		t.Errorf("got files %v, want %v", got, want)
+	}
+}
+
+func TestNewerFileIsRefusedAndLeftAlone(t *testing.T) {
+	t.Parallel()
+	path := stored(t, with(t, "9000_more.sql", "CREATE TABLE more (id TEXT) STRICT;"))
+	before := content(t, path)
+	_, err := Open(t.Context(), path, slog.New(slog.DiscardHandler))
+	if !errors.Is(err, ErrNewer) {
+		t.Fatalf("got %v, want %v", err, ErrNewer)
+	}
+	if !bytes.Equal(content(t, path), before) {
+		t.Error("the file was changed")
+	}
+	if got := files(t, path); slices.ContainsFunc(got, func(n string) bool { return strings.Contains(n, "before") }) {
+		t.Errorf("got files %v, want no snapshot", got)
+	}
+}
+
+func content(t *testing.T, path string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func TestForeignFileIsRefusedAndLeftAlone(t *testing.T) {
+	t.Parallel()
+	tests := map[string]func(path string) error{
+		"no database": func(path string) error { return os.WriteFile(path, []byte("Dear diary, no SQLite here."), 0o600) },
+		"another program's database": func(path string) error {
+			return script(t.Context(), path, "CREATE TABLE cookies (id TEXT)")
+		},
+		"another program that uses goose": func(path string) error {
+			return script(t.Context(), path, "PRAGMA application_id = 7; CREATE TABLE goose_db_version (version_id, is_applied)")
+		},
+	}
+	for name, write := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "signalbox.db")
+			if err := write(path); err != nil {
+				t.Fatal(err)
+			}
+			before := content(t, path)
+			if _, err := Open(t.Context(), path, slog.New(slog.DiscardHandler)); err == nil {
+				t.Error("the file was accepted")
+			}
+			if !bytes.Equal(content(t, path), before) {
+				t.Error("the file was changed")
+			}
+		})
+	}
+}
+
+func script(ctx context.Context, path, statements string) error {
+	pool, err := sql.Open("sqlite", dsn(path, url.Values{}))
+	if err != nil {
+		return err
+	}
+	_, err = pool.ExecContext(ctx, statements)
+	return errors.Join(err, pool.Close())
+}
+
+// The first start was cut off after goose had made its table.
+func TestInterruptedFirstMigrationGoesOn(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "signalbox.db")
+	broken := fstest.MapFS{"0001_init.sql": {Data: []byte("-- +goose Up\nINSERT INTO absent (id) VALUES (1);")}}
+	if _, err := open(t.Context(), path, broken, slog.New(slog.DiscardHandler)); err == nil {
+		t.Fatal("a migration that cannot run succeeded")
+	}
+	reopen(t, path, released())
+	if got, want := files(t, path), []string{"signalbox.db", "signalbox.db-shm", "signalbox.db-wal"}; !slices.Equal(got, want) {
+		t.Errorf("got files %v, want %v", got, want)
+	}
+}

@@ -1,0 +1,110 @@
+-- What the migrations add up to. Written by go test -update; not read by the program.
+
+CREATE TABLE brokers (
+	id               TEXT PRIMARY KEY NOT NULL,
+	project_id       TEXT NOT NULL REFERENCES projects (id) ON DELETE CASCADE,
+	rev              INTEGER NOT NULL, -- raised by every update
+	type             TEXT NOT NULL CHECK (type IN ('cloud', 'self-hosted', 'on-premise-setup')),
+	name             TEXT NOT NULL,
+	description      TEXT NOT NULL,
+	url              TEXT NOT NULL,
+	username         TEXT NOT NULL,
+	secrets          BLOB,             -- sealed by the caller; NULL = none
+	has_password     INTEGER NOT NULL CHECK (has_password IN (0, 1)),
+	has_client_key   INTEGER NOT NULL CHECK (has_client_key IN (0, 1)),
+	verify_ca_cert   INTEGER NOT NULL CHECK (verify_ca_cert IN (0, 1)),
+	metrics_enabled  INTEGER NOT NULL CHECK (metrics_enabled IN (0, 1)),
+	ha               INTEGER NOT NULL CHECK (ha IN (0, 1)),
+	cluster_mode     TEXT NOT NULL CHECK (cluster_mode IN ('', 'full', 'dynsec', 'hp')),
+	ca_cert          TEXT NOT NULL,
+	ca_cert_file     TEXT NOT NULL,
+	client_cert      TEXT NOT NULL,
+	client_cert_file TEXT NOT NULL,
+	client_key_file  TEXT NOT NULL,
+	details          TEXT CHECK (details IS NULL OR json_valid(details)),
+	created_at       INTEGER NOT NULL,
+	updated_at       INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX brokers_by_project ON brokers (project_id, created_at, id);
+
+CREATE TABLE members (
+	project_id TEXT NOT NULL REFERENCES projects (id) ON DELETE CASCADE,
+	user_id    TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+	role       TEXT NOT NULL CHECK (role IN ('viewer', 'editor', 'admin')),
+	PRIMARY KEY (project_id, user_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX members_by_user ON members (user_id);
+
+CREATE TABLE probe (
+	id     INTEGER PRIMARY KEY CHECK (id = 1),
+	writes INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE projects (
+	id              TEXT PRIMARY KEY NOT NULL,
+	name            TEXT NOT NULL,
+	description     TEXT NOT NULL,
+	owner_id        TEXT NOT NULL REFERENCES users (id),
+	organization_id TEXT NOT NULL,
+	created_at      INTEGER NOT NULL,
+	updated_at      INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX projects_by_age ON projects (created_at, id);
+
+CREATE INDEX projects_by_owner ON projects (owner_id);
+
+CREATE TABLE sessions (
+	hash       TEXT PRIMARY KEY NOT NULL, -- SHA-256 of the session token, hex
+	user_id    TEXT NOT NULL REFERENCES users (id) ON DELETE CASCADE,
+	created_at INTEGER NOT NULL,
+	expires_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX sessions_by_expiry ON sessions (expires_at);
+
+CREATE INDEX sessions_by_user ON sessions (user_id);
+
+CREATE TABLE token_brokers (
+	token_id  TEXT NOT NULL REFERENCES tokens (id) ON DELETE CASCADE,
+	broker_id TEXT NOT NULL REFERENCES brokers (id) ON DELETE CASCADE,
+	position  INTEGER NOT NULL,
+	PRIMARY KEY (token_id, broker_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX token_brokers_by_broker ON token_brokers (broker_id);
+
+CREATE TABLE tokens (
+	id           TEXT PRIMARY KEY NOT NULL,
+	project_id   TEXT NOT NULL REFERENCES projects (id) ON DELETE CASCADE,
+	issuer       TEXT NOT NULL,
+	name         TEXT NOT NULL,
+	hash         TEXT NOT NULL UNIQUE, -- SHA-256 of the token, hex
+	role         TEXT NOT NULL CHECK (role IN ('viewer', 'editor', 'admin')),
+	type         TEXT NOT NULL CHECK (type IN ('restricted', 'unrestricted')),
+	issued_at    INTEGER NOT NULL,
+	valid_until  INTEGER NOT NULL,     -- 0 = for ever
+	last_used_at INTEGER NOT NULL      -- 0 = never
+) STRICT;
+
+CREATE INDEX tokens_by_project ON tokens (project_id, issued_at, id);
+
+CREATE TABLE users (
+	id            TEXT PRIMARY KEY NOT NULL,
+	email         TEXT NOT NULL,
+	email_key     TEXT NOT NULL UNIQUE, -- the address with its letters folded
+	first_name    TEXT NOT NULL,
+	last_name     TEXT NOT NULL,
+	password_hash TEXT NOT NULL,        -- PHC string; '' = no local password
+	sso_type      TEXT NOT NULL,        -- '' = signs in here
+	verified      INTEGER NOT NULL CHECK (verified IN (0, 1)),
+	root          INTEGER NOT NULL CHECK (root IN (0, 1)),
+	created_at    INTEGER NOT NULL,
+	updated_at    INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX users_by_age ON users (created_at, id);
+
+CREATE INDEX users_roots ON users (created_at, id) WHERE root = 1;

@@ -1,0 +1,87 @@
+package db_test
+
+import (
+	"testing"
+
+	"signalbox/db"
+)
+
+func session(hash, userID string) db.Session {
+	return db.Session{Hash: hash, UserID: userID, CreatedAt: at(10), ExpiresAt: at(100)}
+}
+
+func TestSessionUser(t *testing.T) {
+	t.Parallel()
+	d, ctx := world(t), t.Context()
+	want := session("s", "guest")
+	must(t, d.CreateSession(ctx, want))
+	wantErr(t, d.CreateSession(ctx, want), db.ErrExists)
+	wantErr(t, d.CreateSession(ctx, session("x", "nobody")), db.ErrNotFound)
+
+	s, u, err := d.SessionUser(ctx, "s", at(99))
+	wantErr(t, err, nil)
+	wantEqual(t, s, want)
+	wantEqual(t, u, user("guest"))
+	_, _, err = d.SessionUser(ctx, "s", at(100))
+	wantErr(t, err, db.ErrNotFound)
+	_, _, err = d.SessionUser(ctx, "unknown", at(99))
+	wantErr(t, err, db.ErrNotFound)
+}
+
+func TestSessionsEnd(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		end  func(d *db.DB, t *testing.T) error
+		left []string
+	}{
+		{"nothing happens", func(*db.DB, *testing.T) error { return nil }, []string{"g1", "g2", "o1"}},
+		{"log-out", func(d *db.DB, t *testing.T) error { return d.DeleteSession(t.Context(), "g1") }, []string{"g2", "o1"}},
+		{"log-out twice", func(d *db.DB, t *testing.T) error { return d.DeleteSession(t.Context(), "gone") }, []string{"g1", "g2", "o1"}},
+		{"own password change keeps one", func(d *db.DB, t *testing.T) error {
+			return d.SetPassword(t.Context(), "guest", "new", "g2", at(20))
+		}, []string{"g2", "o1"}},
+		{"password set by another", func(d *db.DB, t *testing.T) error {
+			return d.UpdateUser(t.Context(), db.UserUpdate{ID: "guest", PasswordHash: ptr("new")})
+		}, []string{"o1"}},
+		{"verification taken away", func(d *db.DB, t *testing.T) error {
+			return d.UpdateUser(t.Context(), db.UserUpdate{ID: "guest", Verified: ptr(false)})
+		}, []string{"o1"}},
+		{"another name", func(d *db.DB, t *testing.T) error {
+			return d.UpdateUser(t.Context(), db.UserUpdate{ID: "guest", FirstName: ptr("x")})
+		}, []string{"g1", "g2", "o1"}},
+		{"expired ones are removed", func(d *db.DB, t *testing.T) error {
+			return d.DeleteExpiredSessions(t.Context(), at(150))
+		}, []string{"g2"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			d := world(t)
+			long := session("g2", "guest")
+			long.ExpiresAt = at(200)
+			must(t, d.CreateSession(t.Context(), session("g1", "guest")), d.CreateSession(t.Context(), long),
+				d.CreateSession(t.Context(), session("o1", "owner")))
+			wantErr(t, tt.end(d, t), nil)
+			var left []string
+			for _, hash := range []string{"g1", "g2", "o1"} {
+				if _, _, err := d.SessionUser(t.Context(), hash, at(50)); err == nil {
+					left = append(left, hash)
+				}
+			}
+			wantEqual(t, left, tt.left)
+		})
+	}
+}
+
+func TestSetPassword(t *testing.T) {
+	t.Parallel()
+	d, ctx := world(t), t.Context()
+	wantErr(t, d.SetPassword(ctx, "nobody", "new", "", at(20)), db.ErrNotFound)
+	wantErr(t, d.SetPassword(ctx, "guest", "new", "", at(20)), nil)
+	got, err := d.GetUser(ctx, "guest")
+	wantErr(t, err, nil)
+	want := user("guest")
+	want.PasswordHash, want.UpdatedAt = "new", at(20)
+	wantEqual(t, got.User, want)
+}
