@@ -1,0 +1,82 @@
+package router
+
+import (
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+)
+
+// certificates serves the configured certificate and reads it again when a file
+// has changed, so that a renewal needs no restart.
+type certificates struct {
+	files TLSConfig
+	log   *slog.Logger
+
+	mu      sync.Mutex // guards the fields below
+	current *tls.Certificate
+	stamp   [2]fileStamp
+	checked time.Time
+}
+
+// fileStamp tells one state of a file from another.
+type fileStamp struct {
+	modified time.Time
+	size     int64
+}
+
+// recheck is how often the files are looked at, at most.
+const recheck = time.Second
+
+// loadCertificates reads the files; the error names the key.
+func loadCertificates(files TLSConfig, log *slog.Logger) (*certificates, error) {
+	c := &certificates{files: files, log: log, stamp: stampOf(files)}
+	cert, err := tls.LoadX509KeyPair(files.CertFile, files.KeyFile)
+	if err != nil {
+		return nil, fmt.Errorf("http.tls: read %s and %s: %w", files.CertFile, files.KeyFile, err)
+	}
+	c.current = &cert
+	return c, nil
+}
+
+func (c *certificates) config() *tls.Config {
+	return &tls.Config{
+		MinVersion:     tls.VersionTLS12,
+		NextProtos:     []string{"h2", "http/1.1"},
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.get(time.Now()), nil },
+	}
+}
+
+// get gives the certificate as the files have it. While they cannot be read, as
+// in the middle of a renewal, the last one stays.
+func (c *certificates) get(now time.Time) *tls.Certificate {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now.Sub(c.checked) < recheck {
+		return c.current
+	}
+	c.checked = now
+	stamp := stampOf(c.files)
+	if stamp == c.stamp {
+		return c.current
+	}
+	cert, err := tls.LoadX509KeyPair(c.files.CertFile, c.files.KeyFile)
+	if err != nil {
+		c.log.Warn("certificate not reloaded", "cert_file", c.files.CertFile, "error", err)
+		return c.current
+	}
+	c.log.Info("certificate reloaded", "cert_file", c.files.CertFile)
+	c.current, c.stamp = &cert, stamp
+	return c.current
+}
+
+func stampOf(files TLSConfig) (s [2]fileStamp) {
+	for i, name := range []string{files.CertFile, files.KeyFile} {
+		if f, err := os.Stat(name); err == nil {
+			s[i] = fileStamp{modified: f.ModTime(), size: f.Size()}
+		}
+	}
+	return s
+}

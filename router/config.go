@@ -1,0 +1,74 @@
+package router
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"time"
+)
+
+// Config is how the service is reached over HTTP; its keys stand under "http.".
+type Config struct {
+	Listen         string        `mapstructure:"listen"`
+	TLS            TLSConfig     `mapstructure:"tls"`
+	ReadTimeout    time.Duration `mapstructure:"read_timeout"`
+	WriteTimeout   time.Duration `mapstructure:"write_timeout"`
+	IdleTimeout    time.Duration `mapstructure:"idle_timeout"`
+	TrustedProxies []string      `mapstructure:"trusted_proxies"`
+	MetricsToken   Secret        `mapstructure:"metrics_token"`
+}
+
+// TLSConfig names the PEM files of the certificate and its key. Both empty
+// means plain HTTP. The files are read again when they change.
+type TLSConfig struct {
+	CertFile string `mapstructure:"cert_file"`
+	KeyFile  string `mapstructure:"key_file"`
+}
+
+// Secret is a configured secret; it prints as stars.
+type Secret string
+
+// String masks the secret, so that a printed configuration does not show it.
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	return "***"
+}
+
+// GoString masks the secret for %#v.
+func (s Secret) GoString() string { return s.String() }
+
+// DefaultConfig gives the configuration of an empty file: loopback, no TLS.
+func DefaultConfig() Config {
+	return Config{
+		Listen:         "127.0.0.1:8080",
+		ReadTimeout:    time.Minute,
+		WriteTimeout:   time.Minute,
+		IdleTimeout:    2 * time.Minute,
+		TrustedProxies: []string{},
+	}
+}
+
+// Validate names every key that is wrong, each in a sentence of its own.
+func (c Config) Validate() error {
+	var errs []error
+	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
+		errs = append(errs, fmt.Errorf("http.listen: %q is no host:port", c.Listen))
+	}
+	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
+		errs = append(errs, errors.New("http.tls: cert_file and key_file go together"))
+	}
+	for _, t := range []struct {
+		key   string
+		value time.Duration
+	}{{"read_timeout", c.ReadTimeout}, {"write_timeout", c.WriteTimeout}, {"idle_timeout", c.IdleTimeout}} {
+		if t.value <= 0 {
+			errs = append(errs, fmt.Errorf("http.%s: must be positive", t.key))
+		}
+	}
+	if _, err := parseProxies(c.TrustedProxies); err != nil {
+		errs = append(errs, fmt.Errorf("http.trusted_proxies: %w", err))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,93 @@
+package router
+
+import (
+	"io/fs"
+	"net/http"
+
+	"github.com/swaggest/swgui/v5/static"
+	"github.com/swaggest/swgui/v5emb"
+
+	"signalbox/handlers"
+)
+
+const (
+	openAPIPath = "/api/openapi.json"
+	docsPath    = "/api/docs"
+)
+
+// docsPolicy lets the documentation page load its parts from this service and
+// nothing from elsewhere. Its library writes style attributes.
+const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; " +
+	"connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// docsPage is a page of our own rather than the library's, which needs inline
+// scripts.
+const docsPage = `<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>signalbox API</title>
+<link rel="stylesheet" href="` + docsPath + `/swagger-ui.css">
+<link rel="icon" type="image/png" href="` + docsPath + `/favicon-32x32.png">
+</head>
+<body>
+<noscript>This page needs JavaScript; the document itself is at <a href="` + openAPIPath + `">` + openAPIPath + `</a>.</noscript>
+<div id="docs"></div>
+<script src="` + docsPath + `/swagger-ui-bundle.js"></script>
+<script src="` + docsPath + `/` + docsScriptName + `"></script>
+</body>
+</html>
+`
+
+const (
+	docsScriptName = "start.js"
+	docsScript     = `window.onload = function () {
+	SwaggerUIBundle({
+		url: "` + openAPIPath + `",
+		dom_id: "#docs",
+		deepLinking: true,
+		docExpansion: "none",
+		filter: true,
+		showExtensions: true,
+		defaultModelsExpandDepth: 0,
+		validatorUrl: null
+	});
+};
+`
+)
+
+// serveDocs serves the documentation page.
+func serveDocs(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Security-Policy", docsPolicy)
+	writeBody(w, http.StatusOK, "text/html; charset=utf-8", []byte(docsPage))
+}
+
+// docsAssets serves the parts of the page from the library's embedded files,
+// compressed where the caller takes it so.
+func docsAssets() http.Handler {
+	library := v5emb.New("", openAPIPath, docsPath)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := r.URL.Path[len(docsPath)+1:]
+		w.Header().Set("Cache-Control", "no-cache")
+		switch {
+		case name == docsScriptName:
+			writeBody(w, http.StatusOK, "text/javascript; charset=utf-8", []byte(docsScript))
+		case isAsset(name):
+			library.ServeHTTP(w, r)
+		default:
+			writeError(w, &handlers.Error{Status: http.StatusNotFound, Code: handlers.CodeNotFound,
+				Message: "the documentation page has no such part"})
+		}
+	})
+}
+
+// isAsset tells whether the library has the file, as it is or compressed.
+func isAsset(name string) bool {
+	for _, n := range []string{name, name + ".gz"} {
+		if f, err := fs.Stat(static.FS, n); err == nil && !f.IsDir() {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,87 @@
+package router
+
+import (
+	"context"
+	"net/http"
+	"reflect"
+
+	"github.com/julienschmidt/httprouter"
+
+	"signalbox/handlers"
+)
+
+// endpoint is an operation in the one form that the router calls.
+type endpoint struct {
+	request reflect.Type
+	answer  reflect.Type // nil where there is none
+	call    func(ctx context.Context, request any) (any, error)
+}
+
+// query makes an endpoint of an operation that answers with a value.
+func query[Q, A any](do func(context.Context, *Q) (A, error)) endpoint {
+	return endpoint{
+		request: reflect.TypeFor[Q](),
+		answer:  reflect.TypeFor[A](),
+		call:    func(ctx context.Context, r any) (any, error) { return do(ctx, r.(*Q)) },
+	}
+}
+
+// command makes an endpoint of an operation whose answer has no body.
+func command[Q any](do func(context.Context, *Q) error) endpoint {
+	return endpoint{
+		request: reflect.TypeFor[Q](),
+		call:    func(ctx context.Context, r any) (any, error) { return nil, do(ctx, r.(*Q)) },
+	}
+}
+
+// resolver is a request that finds what its path names, before its query and
+// body are looked at: 404 comes before 400.
+type resolver interface {
+	Resolve(ctx context.Context, a *handlers.API) error
+}
+
+// validator is a request with rules that tags cannot state.
+type validator interface{ Validate() []handlers.FieldError }
+
+// call binds the request, calls the operation and gives its answer.
+func (rt *router) call(ctx context.Context, w http.ResponseWriter, r *http.Request, row *route, params httprouter.Params) (any, error) {
+	v := reflect.New(row.plan.typ)
+	row.plan.bindPath(v.Elem(), params, func(name string) string { return rt.meta(r, name) })
+	if q, ok := v.Interface().(resolver); ok {
+		if err := q.Resolve(ctx, rt.api); err != nil {
+			return nil, err
+		}
+	}
+	if err := row.bindRest(w, r, v); err != nil {
+		return nil, err
+	}
+	return row.Do.call(ctx, v.Interface())
+}
+
+// bindRest binds and validates query and body; its error names every bad field.
+func (row *route) bindRest(w http.ResponseWriter, r *http.Request, v reflect.Value) error {
+	var bad problems
+	row.plan.bindQuery(&bad, v.Elem(), r.URL.RawQuery)
+	if row.plan.body != nil {
+		body, err := readBody(w, r, row.maxBody())
+		if err != nil {
+			return err
+		}
+		row.plan.bindBody(&bad, v.Elem(), body)
+	}
+	if q, ok := v.Interface().(validator); ok {
+		bad.addOwn(q.Validate())
+	}
+	if len(bad.list) > 0 {
+		return handlers.Invalid(bad.list...)
+	}
+	return nil
+}
+
+// meta gives a fact about a request that is not part of it.
+func (rt *router) meta(r *http.Request, name string) string {
+	if name == "address" {
+		return rt.proxies.address(r).String()
+	}
+	return rt.proxies.origin(r)
+}

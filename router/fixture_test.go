@@ -1,0 +1,165 @@
+package router
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"signalbox/broker"
+	"signalbox/db"
+	"signalbox/db/dbtest"
+	"signalbox/handlers"
+	"signalbox/handlers/auth"
+	"signalbox/handlers/vault"
+)
+
+var update = flag.Bool("update", false, "write golden files anew")
+
+// fixture is the API in this process over a real database. Its two brokers are
+// records of an embedded broker that is switched off: every operation on them
+// gets as far as the broker and then is 503.
+type fixture struct {
+	*Server
+	db      *db.DB
+	auth    *auth.Auth
+	log     *bytes.Buffer // of the router; read it when the requests are over
+	owner   db.User
+	project string
+	broker  string
+	other   string // a broker that the restricted token does not reach
+	tokens  map[string]string
+}
+
+const (
+	ownerEmail    = "root@example.org"
+	ownerPassword = "correct horse battery"
+)
+
+// newFixture makes the API; change adapts the configuration.
+func newFixture(t *testing.T, change ...func(*Config, *auth.Config)) *fixture {
+	t.Helper()
+	cfg, authCfg := DefaultConfig(), auth.DefaultConfig()
+	cfg.Listen = "127.0.0.1:0"
+	for _, c := range change {
+		c(&cfg, &authCfg)
+	}
+	f := &fixture{db: dbtest.New(t), log: &bytes.Buffer{}, tokens: map[string]string{}}
+	quiet := slog.New(slog.DiscardHandler)
+	f.auth = auth.New(f.db, authCfg, time.Now, quiet)
+	t.Cleanup(func() { f.auth.Close(context.Background()) }) //nolint:errcheck // the test is over
+	v, err := vault.Open(filepath.Join(t.TempDir(), "key"), true)
+	must(t, err)
+	api := &handlers.API{DB: f.db, Brokers: broker.NewPool(nil), Clusters: broker.NoClusters{},
+		Auth: f.auth, Vault: v, Now: time.Now, Log: quiet}
+	ready := func(ctx context.Context) error { return f.db.Ping(ctx) }
+	f.Server, err = New(api, f.auth, cfg, ready, "test", slog.New(slog.NewJSONHandler(f.log, nil)))
+	must(t, err)
+	f.fill(t)
+	return f
+}
+
+// fill stores an owner, a project, two brokers and a token of each role.
+func (f *fixture) fill(t *testing.T) {
+	t.Helper()
+	now := time.Now()
+	f.owner = db.User{ID: newID(), Email: ownerEmail, FirstName: "Ada", Verified: true, Root: true, CreatedAt: now, UpdatedAt: now}
+	must(t, f.db.CreateUser(t.Context(), f.owner))
+	p := db.Project{ID: newID(), Name: "plant", OwnerID: f.owner.ID, CreatedAt: now, UpdatedAt: now}
+	must(t, f.db.CreateProject(t.Context(), p))
+	f.project = p.ID
+	f.broker, f.other = f.addBroker(t, "one"), f.addBroker(t, "two")
+	for _, role := range []string{"viewer", "editor", "admin"} {
+		f.tokens[role] = f.addToken(t, db.Token{ProjectID: p.ID, Role: role, Type: "unrestricted"})
+	}
+	f.tokens["restricted"] = f.addToken(t, db.Token{ProjectID: p.ID, Role: "editor", Type: "restricted", Brokers: []string{f.broker}})
+}
+
+func (f *fixture) addBroker(t *testing.T, name string) string {
+	t.Helper()
+	now := time.Now()
+	row := db.Broker{ID: newID(), ProjectID: f.project, Rev: 1, Type: "on-premise-setup", Name: name,
+		URL: "mqtt://127.0.0.1:1", Details: json.RawMessage("{}"), CreatedAt: now, UpdatedAt: now}
+	must(t, f.db.CreateBroker(t.Context(), row))
+	return row.ID
+}
+
+func (f *fixture) addToken(t *testing.T, token db.Token) string {
+	t.Helper()
+	value, hash := auth.NewToken()
+	token.ID, token.Hash, token.Name, token.IssuedAt = newID(), hash, token.Role, time.Now()
+	must(t, f.db.CreateToken(t.Context(), token))
+	return value
+}
+
+// login gives the owner a password and a session.
+func (f *fixture) login(t *testing.T) string {
+	t.Helper()
+	hash, err := f.auth.HashPassword(t.Context(), ownerPassword)
+	must(t, err)
+	must(t, f.db.SetPassword(t.Context(), f.owner.ID, hash, "", time.Now()))
+	s, err := f.auth.Login(t.Context(), ownerEmail, ownerPassword, "127.0.0.1")
+	must(t, err)
+	return s.Token
+}
+
+// do sends a request; token may be "", body "" for none.
+func (f *fixture) do(t *testing.T, method, target, token, body string, header ...string) *http.Response {
+	t.Helper()
+	r := httptest.NewRequest(method, target, strings.NewReader(body))
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	f.Handler().ServeHTTP(w, r)
+	return w.Result()
+}
+
+// path puts the fixture's ids into a path of the table.
+func (f *fixture) path(p string) string {
+	return strings.NewReplacer("{projectId}", f.project, "{brokerId}", f.broker, "{userId}", f.owner.ID,
+		"{clusterId}", newID(), "{tokenId}", newID(), "{bridgeId}", "b1", "{file}", docsScriptName).Replace(p)
+}
+
+func newID() string { return uuid.Must(uuid.NewV7()).String() }
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantError checks that an answer is the error object with status and code.
+func wantError(t *testing.T, resp *http.Response, status int, code string) handlers.ErrorObject {
+	t.Helper()
+	body, err := io.ReadAll(resp.Body)
+	must(t, err)
+	var got handlers.ErrorObject
+	if err := json.Unmarshal(body, &got); err != nil {
+		t.Fatalf("body %q is no error object: %v", body, err)
+	}
+	if resp.StatusCode != status || got.Code != code || got.Status != status {
+		t.Fatalf("got %d %s (body status %d, %q), want %d %s", resp.StatusCode, got.Code, got.Status, got.Message, status, code)
+	}
+	if got.Message == "" {
+		t.Error("the error has no message")
+	}
+	if ct := resp.Header.Get("Content-Type"); ct != "application/json" {
+		t.Errorf("Content-Type is %q", ct)
+	}
+	return got
+}

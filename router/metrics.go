@@ -1,0 +1,58 @@
+package router
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// metrics counts what the router answers, in a registry of its own. Operations
+// are the only label that grows with the table; nothing grows with callers.
+type metrics struct {
+	registry *prometheus.Registry
+	requests *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+}
+
+func newMetrics(version string) *metrics {
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "signalbox_http_requests_total",
+			Help: "Requests answered, by operation and status; status 0 is a connection broken off.",
+		}, []string{"operation", "status"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "signalbox_http_request_duration_seconds",
+			Help:    "Time from a request's header to the end of its answer, by operation.",
+			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
+		}, []string{"operation"}),
+	}
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "signalbox_info", Help: "The version that runs, as a label; the value is always 1.",
+		ConstLabels: prometheus.Labels{"version": version},
+	})
+	info.Set(1)
+	m.registry.MustRegister(m.requests, m.duration, info,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// noOperation stands for requests that no row matched.
+const noOperation = "none"
+
+func (m *metrics) observe(op string, status int, took time.Duration) {
+	if op == "" {
+		op = noOperation
+	}
+	m.requests.WithLabelValues(op, strconv.Itoa(status)).Inc()
+	m.duration.WithLabelValues(op).Observe(took.Seconds())
+}
+
+// handler serves the metrics in Prometheus' text format.
+func (m *metrics) handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}

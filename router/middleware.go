@@ -1,0 +1,121 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"signalbox/handlers"
+)
+
+// answer notes what was written, for the access log and for recovery.
+type answer struct {
+	http.ResponseWriter
+	status int // 0 until the header is out
+	bytes  int64
+}
+
+// WriteHeader notes the status.
+func (a *answer) WriteHeader(status int) {
+	if a.status == 0 {
+		a.status = status
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Write notes the number of bytes.
+func (a *answer) Write(b []byte) (int, error) {
+	if a.status == 0 {
+		a.status = http.StatusOK
+	}
+	n, err := a.ResponseWriter.Write(b)
+	a.bytes += int64(n)
+	return n, err
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// ServeHTTP is the outermost handler: it gives the request an id, sets the
+// headers that every answer carries, keeps a panic from killing the process,
+// and writes one line to the access log.
+func (rt *router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	start := rt.now()
+	x := &exchange{id: requestID(r)}
+	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
+	out := &answer{ResponseWriter: w}
+	setHeaders(w.Header(), x.id)
+	aborted := true // unless serveSafely returns
+	defer func() {
+		rt.observe(r, x, out, rt.now().Sub(start), aborted)
+	}()
+	rt.serveSafely(out, r, x)
+	aborted = false
+}
+
+func setHeaders(h http.Header, id string) {
+	h.Set("X-Request-Id", id)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+}
+
+// serveSafely turns a panic into an answer. http.ErrAbortHandler, and a panic
+// after the header went out, break the connection off instead: the caller must
+// see that the answer is not whole.
+func (rt *router) serveSafely(w *answer, r *http.Request, x *exchange) {
+	defer func() {
+		v := recover()
+		if v == nil {
+			return
+		}
+		if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+			panic(http.ErrAbortHandler)
+		}
+		rt.log.ErrorContext(r.Context(), "panic", "op", x.op, "request_id", x.id, "value", fmt.Sprint(v), "stack", string(debug.Stack()))
+		if w.status != 0 {
+			panic(http.ErrAbortHandler)
+		}
+		e := *handlers.ErrorFor(errors.New("panic"))
+		e.Info = map[string]any{"requestId": x.id}
+		writeError(w, &e)
+	}()
+	rt.mux.ServeHTTP(w, r)
+}
+
+// observe writes the access log and counts. Neither path parameters beyond the
+// ids nor the query are logged: names of clients may stand in them.
+func (rt *router) observe(r *http.Request, x *exchange, w *answer, took time.Duration, aborted bool) {
+	rt.metrics.observe(x.op, w.status, took)
+	level := slog.LevelInfo
+	if x.quiet && w.status < http.StatusInternalServerError {
+		level = slog.LevelDebug
+	}
+	if !rt.log.Enabled(r.Context(), level) {
+		return
+	}
+	attrs := []slog.Attr{
+		slog.String("op", x.op), slog.String("method", r.Method), slog.Int("status", w.status),
+		slog.Duration("duration", took), slog.Int64("bytes", w.bytes), slog.String("request_id", x.id),
+		slog.String("address", rt.proxies.address(r).String()),
+	}
+	if p := x.principal; p != nil {
+		attrs = append(attrs, slog.String("caller", p.Kind+":"+p.ID))
+	}
+	if x.project != "" {
+		attrs = append(attrs, slog.String("project", x.project))
+	}
+	if x.broker != "" {
+		attrs = append(attrs, slog.String("broker", x.broker))
+	}
+	if aborted {
+		attrs = append(attrs, slog.Bool("aborted", true))
+	}
+	rt.log.LogAttrs(r.Context(), level, "request", attrs...)
+}

@@ -1,0 +1,145 @@
+package router
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// overlay is a set of rows of one method that share a pattern of httprouter,
+// which does not let a literal and a parameter stand in the same place. The
+// shared pattern has the parameter there, and the row is picked by the path's
+// literals; each row keeps its own role.
+//
+// Two things follow. A literal beside a parameter ("status", "admins", "test")
+// is a reserved id; ours are generated, so none is ever lost. And a path may fit
+// the shared pattern and yet no row.
+type overlay struct {
+	method  string
+	pattern string   // in httprouter's form
+	rows    []*route // most literals first
+}
+
+// pick gives the row for a path that fits the pattern, or nil.
+func (o *overlay) pick(path string) *route {
+	for _, row := range o.rows {
+		if row.matches(path) {
+			return row
+		}
+	}
+	return nil
+}
+
+// matches tells whether the row's path, literals and parameters, is this one. A
+// parameter is never empty.
+func (row *route) matches(path string) bool {
+	for _, want := range row.segments {
+		var got string
+		var ok bool
+		if path, ok = strings.CutPrefix(path, "/"); !ok {
+			return false
+		}
+		if strings.HasPrefix(want, "*") {
+			return true
+		}
+		end := strings.IndexByte(path, '/')
+		if end < 0 {
+			end = len(path)
+		}
+		got, path = path[:end], path[end:]
+		if got == "" || want[0] != ':' && got != want {
+			return false
+		}
+	}
+	return path == ""
+}
+
+// segmentsOf splits a path of the table, "/api/users/{userId}", into segments in
+// httprouter's form: "api", "users", ":userId".
+func segmentsOf(path string) []string {
+	parts := strings.Split(strings.TrimPrefix(path, "/"), "/")
+	for i, s := range parts {
+		if inner, ok := strings.CutPrefix(s, "{"); ok {
+			parts[i] = ":" + strings.TrimSuffix(inner, "}")
+		}
+	}
+	return parts
+}
+
+// overlays groups the rows by the pattern under which httprouter can hold them.
+// It fails where two rows answer the same path, or name a parameter in the same
+// place differently.
+func overlays(rows []*route) ([]*overlay, error) {
+	groups := map[string]*overlay{}
+	for _, row := range rows {
+		pattern, err := sharedPattern(row, rows)
+		if err != nil {
+			return nil, err
+		}
+		key := row.Method + " " + pattern
+		if groups[key] == nil {
+			groups[key] = &overlay{method: row.Method, pattern: pattern}
+		}
+		groups[key].rows = append(groups[key].rows, row)
+	}
+	list := slices.Collect(maps.Values(groups))
+	for _, o := range list {
+		slices.SortStableFunc(o.rows, func(a, b *route) int { return b.literals() - a.literals() })
+		if err := o.checkDistinct(); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+func (o *overlay) checkDistinct() error {
+	for i, row := range o.rows {
+		for _, other := range o.rows[:i] {
+			if slices.Equal(row.segments, other.segments) {
+				return fmt.Errorf("%s and %s answer the same path %s %s", other.ID, row.ID, row.Method, row.Path)
+			}
+		}
+	}
+	return nil
+}
+
+// literals counts the segments that are not parameters.
+func (row *route) literals() int {
+	n := 0
+	for _, s := range row.segments {
+		if s[0] != ':' {
+			n++
+		}
+	}
+	return n
+}
+
+// sharedPattern gives the row's pattern with a parameter wherever another row
+// of the method has one after the same beginning.
+func sharedPattern(row *route, rows []*route) (string, error) {
+	shared := slices.Clone(row.segments)
+	for i := range shared {
+		for _, other := range rows {
+			if other.Method != row.Method || len(other.segments) <= i || other.segments[i][0] != ':' || !sameStart(shared[:i], other.segments) {
+				continue
+			}
+			if shared[i][0] == ':' && shared[i] != other.segments[i] {
+				return "", fmt.Errorf("%s and %s name a parameter in the same place differently: %s, %s", row.ID, other.ID, shared[i], other.segments[i])
+			}
+			shared[i] = other.segments[i]
+		}
+	}
+	return "/" + strings.Join(shared, "/"), nil
+}
+
+// sameStart tells whether a row can stand behind the shared beginning: a
+// parameter there covers a literal.
+func sameStart(shared, segments []string) bool {
+	for i, s := range shared {
+		if s[0] != ':' && s != segments[i] {
+			return false
+		}
+	}
+	return true
+}

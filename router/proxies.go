@@ -1,0 +1,88 @@
+package router
+
+import (
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+// proxies are the addresses whose X-Forwarded headers are believed. Without
+// any, a caller could choose the address under which its failed log-ins count.
+type proxies []netip.Prefix
+
+// parseProxies reads addresses and prefixes, "127.0.0.1" or "10.0.0.0/8".
+func parseProxies(list []string) (proxies, error) {
+	var ps proxies
+	for _, s := range list {
+		p, err := parsePrefix(s)
+		if err != nil {
+			return nil, fmt.Errorf("%q is neither an IP address nor a prefix", s)
+		}
+		ps = append(ps, p.Masked())
+	}
+	return ps, nil
+}
+
+func parsePrefix(s string) (netip.Prefix, error) {
+	if strings.Contains(s, "/") {
+		return netip.ParsePrefix(s)
+	}
+	a, err := netip.ParseAddr(s)
+	if err != nil {
+		return netip.Prefix{}, err
+	}
+	return a.Prefix(a.BitLen())
+}
+
+func (ps proxies) trust(a netip.Addr) bool {
+	for _, p := range ps {
+		if p.Contains(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// peer gives the address at the other end of the connection.
+func peer(r *http.Request) netip.Addr {
+	ap, _ := netip.ParseAddrPort(r.RemoteAddr)
+	return ap.Addr().Unmap().WithZone("")
+}
+
+// address gives the caller's address: the peer's, or where that is a trusted
+// proxy, the last one in X-Forwarded-For that no trusted proxy has.
+func (ps proxies) address(r *http.Request) netip.Addr {
+	at := peer(r)
+	if !ps.trust(at) {
+		return at
+	}
+	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	for i := len(hops) - 1; i >= 0; i-- {
+		a, err := netip.ParseAddr(strings.TrimSpace(hops[i]))
+		if err != nil {
+			return at
+		}
+		if at = a.Unmap().WithZone(""); !ps.trust(at) {
+			return at
+		}
+	}
+	return at
+}
+
+// secure tells whether the caller came in by TLS.
+func (ps proxies) secure(r *http.Request) bool {
+	if r.TLS != nil {
+		return true
+	}
+	return len(ps) > 0 && ps.trust(peer(r)) && strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")
+}
+
+// origin gives the address under which the caller reached the service, as in
+// "https://broker.example:8443".
+func (ps proxies) origin(r *http.Request) string {
+	if ps.secure(r) {
+		return "https://" + r.Host
+	}
+	return "http://" + r.Host
+}

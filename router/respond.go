@@ -1,0 +1,197 @@
+package router
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"signalbox/handlers"
+)
+
+// The forms that an operation's answer may have, beside any JSON value.
+type (
+	// streamed is a list that is written while it is read.
+	streamed interface {
+		TotalCount() int
+		Each(yield func(any) error) error
+	}
+	// sessionCookie is an answer that sets the console's cookie, or with an
+	// empty value removes it.
+	sessionCookie interface {
+		SessionCookie() (value string, expires time.Time)
+	}
+)
+
+// cookieName is the cookie that carries a session for the console.
+const cookieName = "signalbox_session"
+
+// respond writes the answer of a row.
+func (rt *router) respond(w http.ResponseWriter, r *http.Request, row *route, answer any) error {
+	if c, ok := answer.(sessionCookie); ok {
+		rt.setCookie(w, r, c)
+	}
+	switch a := answer.(type) {
+	case streamed:
+		return rt.respondList(w, r, row.Status, a)
+	case handlers.Raw:
+		writeBody(w, row.Status, a.ContentType, a.Body)
+		return nil
+	}
+	if row.Status == http.StatusNoContent {
+		w.WriteHeader(row.Status)
+		return nil
+	}
+	var b bytes.Buffer
+	if err := encode(&b, answer); err != nil {
+		return err
+	}
+	writeBody(w, row.Status, "application/json", b.Bytes())
+	return nil
+}
+
+func writeBody(w http.ResponseWriter, status int, contentType string, body []byte) {
+	h := w.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	w.Write(body) //nolint:errcheck // a caller who left needs no answer
+}
+
+// encode appends a value as JSON, "<anonymous>" as it is.
+func encode(b *bytes.Buffer, v any) error {
+	e := json.NewEncoder(b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	b.Truncate(b.Len() - 1) // the encoder's newline
+	return nil
+}
+
+func (rt *router) setCookie(w http.ResponseWriter, r *http.Request, c sessionCookie) {
+	value, expires := c.SessionCookie()
+	cookie := &http.Cookie{
+		Name: cookieName, Value: value, Path: "/", Expires: expires,
+		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: rt.proxies.secure(r),
+	}
+	if value == "" {
+		cookie.MaxAge = -1
+	}
+	http.SetCookie(w, cookie)
+}
+
+// listChunk is how much of a list is held in memory before it is sent.
+const listChunk = 32 << 10
+
+// listWriter writes a JSON array. Nothing is sent before the first chunk is
+// full, so that a list that fails early is still answered as a failure.
+type listWriter struct {
+	w       http.ResponseWriter
+	timeout time.Duration // for each chunk, not for the whole list
+	status  int
+	buf     bytes.Buffer
+	encoder *json.Encoder
+	sent    bool
+}
+
+// respondList streams a list. After the first chunk a failure can only be told
+// by breaking the connection off: a caller must not take a part for the whole.
+func (rt *router) respondList(w http.ResponseWriter, r *http.Request, status int, list streamed) error {
+	l := &listWriter{w: w, timeout: rt.cfg.WriteTimeout, status: status}
+	l.encoder = json.NewEncoder(&l.buf)
+	l.encoder.SetEscapeHTML(false)
+	w.Header().Set("X-Total-Count", strconv.Itoa(list.TotalCount()))
+	l.buf.WriteByte('[')
+	if r.Method != http.MethodHead {
+		if err := list.Each(l.add); err != nil {
+			return l.fail(r, err, rt.log)
+		}
+	}
+	l.buf.WriteByte(']')
+	if !l.sent {
+		writeBody(w, status, "application/json", l.buf.Bytes())
+		return nil
+	}
+	return l.flush()
+}
+
+func (l *listWriter) add(entry any) error {
+	if l.sent || l.buf.Len() > 1 {
+		l.buf.WriteByte(',')
+	}
+	if err := l.encoder.Encode(entry); err != nil {
+		return err
+	}
+	l.buf.Truncate(l.buf.Len() - 1) // the encoder's newline
+	if l.buf.Len() < listChunk {
+		return nil
+	}
+	return l.flush()
+}
+
+func (l *listWriter) flush() error {
+	if !l.sent {
+		l.sent = true
+		l.w.Header().Set("Content-Type", "application/json")
+		l.w.WriteHeader(l.status)
+	}
+	if l.timeout > 0 { // a connection without deadlines simply has none
+		http.NewResponseController(l.w).SetWriteDeadline(time.Now().Add(l.timeout)) //nolint:errcheck // see above
+	}
+	_, err := l.w.Write(l.buf.Bytes())
+	l.buf.Reset()
+	return err
+}
+
+func (l *listWriter) fail(r *http.Request, err error, log *slog.Logger) error {
+	if !l.sent {
+		l.w.Header().Del("X-Total-Count")
+		return err
+	}
+	log.WarnContext(r.Context(), "list broken off", "error", err)
+	panic(http.ErrAbortHandler)
+}
+
+// refuse answers with the error object and logs the cause of what is ours to
+// mend.
+func (rt *router) refuse(w http.ResponseWriter, r *http.Request, row *route, err error) {
+	x := exchangeOf(r.Context())
+	e := *handlers.ErrorFor(err)
+	e.Status = row.narrow(e.Status)
+	if e.Code == handlers.CodeInternalError {
+		e.Info = map[string]any{"requestId": x.id}
+	}
+	if e.Status >= http.StatusInternalServerError && r.Context().Err() == nil {
+		rt.log.ErrorContext(r.Context(), "operation failed", "op", row.ID, "request_id", x.id, "code", e.Code, "error", cause(&e))
+	}
+	writeError(w, &e)
+}
+
+// cause gives what the log shall name.
+func cause(e *handlers.Error) error {
+	if inner := errors.Unwrap(e); inner != nil {
+		return inner
+	}
+	return e
+}
+
+// writeError writes the error object.
+func writeError(w http.ResponseWriter, e *handlers.Error) {
+	if e.Status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="signalbox"`)
+	}
+	if e.RetryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds()))))
+	}
+	var b bytes.Buffer
+	if err := encode(&b, e.Object()); err != nil { // Info that has no JSON form
+		b.Reset()
+		encode(&b, &handlers.ErrorObject{Message: e.Message, Code: e.Code, Status: e.Status}) //nolint:errcheck // strings and an int
+	}
+	writeBody(w, e.Status, "application/json", b.Bytes())
+}

@@ -1,0 +1,159 @@
+// Package router is everything that knows net/http: the table of operations,
+// the way of a request to one of them (authenticate, authorise, bind, call,
+// encode), the OpenAPI document written from the same table, the metrics and
+// the server.
+//
+// It must not import a database driver, SQL, an MQTT library or a kind of
+// broker: what an operation does is in package handlers.
+package router
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/julienschmidt/httprouter"
+
+	"signalbox/handlers"
+	"signalbox/handlers/auth"
+)
+
+// router answers the requests of the API. It is immutable once built.
+type router struct {
+	api     *handlers.API
+	auth    *auth.Auth
+	cfg     Config
+	proxies proxies
+	log     *slog.Logger
+	now     func() time.Time
+	ready   func(context.Context) error
+	version string
+
+	rows     []*route
+	mux      *httprouter.Router
+	metrics  *metrics
+	document []byte // OpenAPI
+}
+
+// build completes the table and hangs it into httprouter. It fails on a row
+// that says too little or contradicts another.
+func (rt *router) build() error {
+	types := shapes{}
+	for _, row := range rt.rows {
+		if err := row.prepare(types); err != nil {
+			return err
+		}
+	}
+	groups, err := overlays(rt.rows)
+	if err != nil {
+		return err
+	}
+	if rt.document, err = rt.writeOpenAPI(types); err != nil {
+		return err
+	}
+	rt.mux = &httprouter.Router{NotFound: http.HandlerFunc(rt.noRow)}
+	for _, o := range groups {
+		rt.register(o)
+	}
+	return nil
+}
+
+// register hangs an overlay in; HEAD is answered as GET.
+func (rt *router) register(o *overlay) {
+	handle := func(w http.ResponseWriter, r *http.Request, params httprouter.Params) {
+		row := o.pick(r.URL.Path)
+		if row == nil {
+			rt.noRow(w, r)
+			return
+		}
+		rt.serve(w, r, row, params)
+	}
+	rt.mux.Handle(o.method, o.pattern, handle)
+	if o.method == http.MethodGet {
+		rt.mux.Handle(http.MethodHead, o.pattern, handle)
+	}
+}
+
+// serve answers a request for a row.
+func (rt *router) serve(w http.ResponseWriter, r *http.Request, row *route, params httprouter.Params) {
+	x := exchangeOf(r.Context())
+	x.op, x.quiet = row.ID, row.Serve != nil || row.Role == auth.Public && !row.writes()
+	x.project, x.broker = logID(params.ByName("projectId")), logID(params.ByName("brokerId"))
+	ctx, err := rt.admit(r, row, params)
+	if err != nil {
+		rt.refuse(w, r, row, err)
+		return
+	}
+	if row.Serve != nil {
+		row.Serve.ServeHTTP(w, r)
+		return
+	}
+	allowTime(w, row)
+	answer, err := rt.call(ctx, w, r, row, params)
+	if err == nil {
+		err = rt.respond(w, r, row, answer)
+	}
+	if err != nil {
+		rt.refuse(w, r, row, err)
+	}
+}
+
+// logID shortens what a caller wrote where an id belongs.
+func logID(s string) string { return s[:min(len(s), maxRequestID)] }
+
+// largeTransfer is how long a body that is larger than usual, and the work on
+// it, may take.
+const largeTransfer = 10 * time.Minute
+
+// allowTime gives an operation with a large body more time than the server
+// gives the others.
+func allowTime(w http.ResponseWriter, row *route) {
+	if row.maxBody() <= defaultMaxBody {
+		return
+	}
+	deadline := time.Now().Add(largeTransfer)
+	c := http.NewResponseController(w)
+	c.SetReadDeadline(deadline)  //nolint:errcheck // a connection without deadlines has time enough
+	c.SetWriteDeadline(deadline) //nolint:errcheck // as above
+}
+
+// noRow answers where no row has method and path: OPTIONS tells what is
+// allowed, a path that exists under another method is 405, the rest 404.
+func (rt *router) noRow(w http.ResponseWriter, r *http.Request) {
+	allowed := rt.allowed(r.URL.Path)
+	switch {
+	case len(allowed) == 0:
+		writeError(w, &handlers.Error{Status: http.StatusNotFound, Code: handlers.CodeNotFound,
+			Message: "there is nothing at this path; /api/openapi.json lists what there is"})
+	case r.Method == http.MethodOptions:
+		w.Header().Set("Allow", strings.Join(allowed, ", "))
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		w.Header().Set("Allow", strings.Join(allowed, ", "))
+		writeError(w, &handlers.Error{Status: http.StatusMethodNotAllowed, Code: handlers.CodeMethodNotAllowed,
+			Message: fmt.Sprintf("this path does not take this method; it takes %s", strings.Join(allowed, ", "))})
+	}
+}
+
+// allowed gives the methods that a path takes, none where it does not exist.
+func (rt *router) allowed(path string) []string {
+	var methods []string
+	for _, row := range rt.rows {
+		if row.matches(path) {
+			methods = append(methods, row.Method)
+		}
+	}
+	if methods == nil {
+		return nil
+	}
+	if slices.Contains(methods, http.MethodGet) {
+		methods = append(methods, http.MethodHead)
+	}
+	methods = append(methods, http.MethodOptions)
+	slices.Sort(methods)
+	return slices.Compact(methods)
+}

@@ -1,0 +1,136 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"syscall"
+	"time"
+
+	"signalbox/handlers"
+	"signalbox/handlers/auth"
+)
+
+// Server serves the API over HTTP or HTTPS.
+type Server struct {
+	cfg    Config
+	router *router
+	http   *http.Server
+	log    *slog.Logger
+
+	mu       sync.Mutex // guards listener and done
+	listener net.Listener
+	done     chan struct{} // closed when serving has ended
+}
+
+// headerTimeout bounds how long a caller may take to send a request's header.
+const headerTimeout = 10 * time.Second
+
+// New builds the server from its parts; it binds nothing. ready tells whether
+// the service can do its work. The error names a bad configuration, or a row of
+// the table that contradicts itself.
+func New(api *handlers.API, a *auth.Auth, cfg Config, ready func(context.Context) error, version string, log *slog.Logger) (*Server, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	trusted, err := parseProxies(cfg.TrustedProxies)
+	if err != nil {
+		return nil, err
+	}
+	rt := &router{api: api, auth: a, cfg: cfg, proxies: trusted, log: log, now: time.Now,
+		ready: ready, version: version, metrics: newMetrics(version)}
+	rt.rows = rt.routes()
+	if err := rt.build(); err != nil {
+		return nil, fmt.Errorf("build router: %w", err)
+	}
+	s := &Server{cfg: cfg, router: rt, log: log}
+	s.http = &http.Server{
+		Handler: rt, ReadHeaderTimeout: headerTimeout, ReadTimeout: cfg.ReadTimeout,
+		WriteTimeout: cfg.WriteTimeout, IdleTimeout: cfg.IdleTimeout,
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	return s, nil
+}
+
+// Handler gives what answers the requests, for use without a listener.
+func (s *Server) Handler() http.Handler { return s.router }
+
+// Start binds the address and serves in the background until Close.
+func (s *Server) Start(ctx context.Context) error {
+	if s.cfg.TLS.CertFile != "" {
+		certs, err := loadCertificates(s.cfg.TLS, s.log)
+		if err != nil {
+			return err
+		}
+		s.http.TLSConfig = certs.config()
+	}
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", s.cfg.Listen)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("http.listen: %s is in use by another process; stop that, or set http.listen (SIGNALBOX_HTTP_LISTEN) to a free address", s.cfg.Listen)
+	}
+	if err != nil {
+		return fmt.Errorf("http.listen: %w", err)
+	}
+	done := make(chan struct{})
+	s.mu.Lock()
+	s.listener, s.done = l, done
+	s.mu.Unlock()
+	go s.serve(l, done)
+	return nil
+}
+
+func (s *Server) serve(l net.Listener, done chan struct{}) {
+	defer close(done)
+	var err error
+	if s.http.TLSConfig != nil {
+		err = s.http.ServeTLS(l, "", "")
+	} else {
+		err = s.http.Serve(l)
+	}
+	if !errors.Is(err, http.ErrServerClosed) {
+		s.log.Error("HTTP server ended", "error", err)
+	}
+}
+
+// Addr gives the bound address, "" before Start.
+func (s *Server) Addr() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.listener == nil {
+		return ""
+	}
+	return s.listener.Addr().String()
+}
+
+// URL gives the address as in "http://127.0.0.1:8080", "" before Start.
+func (s *Server) URL() string {
+	scheme := "http://"
+	if s.cfg.TLS.CertFile != "" {
+		scheme = "https://"
+	}
+	if addr := s.Addr(); addr != "" {
+		return scheme + addr
+	}
+	return ""
+}
+
+// Close stops accepting, lets the requests in flight finish and returns when
+// serving has ended. Requests that outlast ctx are broken off; its error is then
+// returned. It may be called more than once, and without Start.
+func (s *Server) Close(ctx context.Context) error {
+	err := s.http.Shutdown(ctx)
+	if err != nil {
+		err = fmt.Errorf("finish requests in flight: %w", errors.Join(err, s.http.Close()))
+	}
+	s.mu.Lock()
+	done := s.done
+	s.mu.Unlock()
+	if done != nil {
+		<-done
+	}
+	return err
+}
