@@ -164,7 +164,7 @@ func concern(changes []dynsec.Change, cuts []dynsec.Cut) concerned {
 		switch ch := change.(type) {
 		case dynsec.PutClient:
 			c.usernames[ch.Username] = struct{}{}
-		case dynsec.DeleteClient:
+		case dynsec.DropClient:
 			c.usernames[ch.Username] = struct{}{}
 		case dynsec.PutAnonymousGroup:
 			c.anonymous = true

@@ -72,15 +72,15 @@ func (c *change) store(ch dynsec.Change) {
 	switch ch := ch.(type) {
 	case dynsec.PutClient:
 		c.client(ch)
-	case dynsec.DeleteClient:
+	case dynsec.DropClient:
 		c.exec(c.put.deleteClient, ch.Username)
 	case dynsec.PutGroup:
 		c.group(ch.GroupRecord)
-	case dynsec.DeleteGroup:
+	case dynsec.DropGroup:
 		c.exec(c.put.deleteGroup, ch.GroupName)
 	case dynsec.PutRole:
 		c.role(ch.RoleRecord)
-	case dynsec.DeleteRole:
+	case dynsec.DropRole:
 		c.exec(c.put.deleteRole, ch.RoleName)
 	case dynsec.PutDefaults:
 		d := ch.Defaults

@@ -63,7 +63,7 @@ func (c *Control) ModifyClient(ctx context.Context, spec broker.ClientSpec) erro
 
 // DeleteClient deletes a client and disconnects it.
 func (c *Control) DeleteClient(ctx context.Context, username string) error {
-	return c.one(ctx, dynsec.DeleteClientCommand(username))
+	return c.one(ctx, dynsec.DeleteClient(username))
 }
 
 // EnableClient lets a client log in again.

@@ -34,7 +34,10 @@ func (c *Control) Handle(ctx context.Context, payload []byte) (answer []byte, cu
 func failed(commands []dynsec.Command) []dynsec.Answer {
 	answers := make([]dynsec.Answer, len(commands))
 	for i, command := range commands {
-		answers[i] = command.Failed()
+		answers[i] = dynsec.Answer{Command: command.Name(), Error: "Internal error"}
+		if id, ok := command.CorrelationData(); ok {
+			answers[i].CorrelationData = &id
+		}
 	}
 	return answers
 }

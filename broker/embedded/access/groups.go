@@ -24,5 +24,5 @@ func (c *Control) ModifyGroup(ctx context.Context, spec broker.GroupSpec) error 
 
 // DeleteGroup deletes a group and disconnects its members.
 func (c *Control) DeleteGroup(ctx context.Context, groupname string) error {
-	return c.one(ctx, dynsec.DeleteGroupCommand(groupname))
+	return c.one(ctx, dynsec.DeleteGroup(groupname))
 }

@@ -154,7 +154,7 @@ func (l *logins) forget(changes []dynsec.Change) {
 		switch ch := change.(type) {
 		case dynsec.PutClient:
 			delete(l.known, ch.Username)
-		case dynsec.DeleteClient:
+		case dynsec.DropClient:
 			delete(l.known, ch.Username)
 		case dynsec.Clear:
 			clear(l.known)

@@ -25,5 +25,5 @@ func (c *Control) ModifyRole(ctx context.Context, spec broker.RoleSpec) error {
 
 // DeleteRole deletes a role and disconnects its holders.
 func (c *Control) DeleteRole(ctx context.Context, rolename string) error {
-	return c.one(ctx, dynsec.DeleteRoleCommand(rolename))
+	return c.one(ctx, dynsec.DeleteRole(rolename))
 }

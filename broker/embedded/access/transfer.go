@@ -15,7 +15,7 @@ func (c *Control) ImportAccess(ctx context.Context, document []byte, replace boo
 	const op = "importAccess"
 	parsed, warnings, err := dynsec.ParseDocument(document)
 	if err != nil {
-		return broker.ImportReport{}, &broker.Error{Kind: broker.Invalid, Op: op, Msg: err.Error(), Err: err}
+		return broker.ImportReport{}, named(err, op)
 	}
 	var report broker.ImportReport
 	cuts, err := c.change(ctx, &request{setUp: true, apply: func(tx *dynsec.Tx) (err error) {
