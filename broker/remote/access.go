@@ -1,0 +1,175 @@
+package remote
+
+import (
+	"context"
+	"slices"
+
+	"signalbox/broker"
+	"signalbox/broker/dynsec"
+)
+
+// command has a command of dynamic security done and gives its answer, which is
+// no error. Each command goes in a message of its own, so that what an error
+// says is true of just that command.
+func (b *Broker) command(ctx context.Context, c dynsec.Command) (dynsec.Answer, error) {
+	payload, correlation, err := b.do(ctx, request{
+		op: c.Name(), topic: dynsec.Topic, feature: broker.CapDynamicSecurity,
+		encode: func(correlation string) []byte {
+			return dynsec.EncodeRequest([]dynsec.Command{c.WithCorrelation(correlation)})
+		},
+	})
+	if err != nil {
+		return dynsec.Answer{}, err
+	}
+	answers, err := dynsec.DecodeAnswers(payload)
+	i := slices.IndexFunc(answers, func(a dynsec.Answer) bool {
+		return a.CorrelationData != nil && *a.CorrelationData == correlation
+	})
+	if i < 0 {
+		return dynsec.Answer{}, &broker.Error{Kind: broker.Internal, Op: c.Name(),
+			Msg: "the broker's answer cannot be understood", Err: err}
+	}
+	return answers[i], answers[i].Err()
+}
+
+// change is command for commands whose answers hold no data.
+func (b *Broker) change(ctx context.Context, c dynsec.Command) error {
+	_, err := b.command(ctx, c)
+	return err
+}
+
+// GetDefaultACLAccess gives all four defaults.
+func (b *Broker) GetDefaultACLAccess(ctx context.Context) ([]broker.DefaultACL, error) {
+	a, err := b.command(ctx, dynsec.GetDefaultACLAccess())
+	if err != nil {
+		return nil, err
+	}
+	return a.DefaultACLAccess()
+}
+
+// SetDefaultACLAccess changes the given defaults; the others stay.
+func (b *Broker) SetDefaultACLAccess(ctx context.Context, acls []broker.DefaultACL) error {
+	return b.change(ctx, dynsec.SetDefaultACLAccess(acls))
+}
+
+// GetClient gives one client. Mosquitto 2.0 does not tell its connections.
+func (b *Broker) GetClient(ctx context.Context, username string) (broker.Client, error) {
+	a, err := b.command(ctx, dynsec.GetClient(username))
+	if err != nil {
+		return broker.Client{}, err
+	}
+	return a.Client()
+}
+
+// ListClients gives a part of the clients, fetched as it is read.
+func (b *Broker) ListClients(ctx context.Context, o broker.ListOptions[broker.Client]) (broker.Page[broker.Client], error) {
+	return list(ctx, source[broker.Client]{
+		name: func(c broker.Client) string { return c.Username },
+		fetch: func(ctx context.Context, verbose bool, count, offset int) (int, []broker.Client, error) {
+			a, err := b.command(ctx, dynsec.ListClients(verbose, count, offset))
+			if err != nil {
+				return 0, nil, err
+			}
+			return a.Clients()
+		},
+	}, o)
+}
+
+// CreateClient creates a client.
+func (b *Broker) CreateClient(ctx context.Context, c broker.ClientSpec) error {
+	return b.change(ctx, dynsec.CreateClient(c))
+}
+
+// ModifyClient changes what the specification names. The broker cuts the
+// client's connections.
+func (b *Broker) ModifyClient(ctx context.Context, c broker.ClientSpec) error {
+	return b.change(ctx, dynsec.ModifyClient(c))
+}
+
+// DeleteClient deletes a client.
+func (b *Broker) DeleteClient(ctx context.Context, username string) error {
+	return b.change(ctx, dynsec.DeleteClient(username))
+}
+
+// EnableClient lets a disabled client in again.
+func (b *Broker) EnableClient(ctx context.Context, username string) error {
+	return b.change(ctx, dynsec.EnableClient(username))
+}
+
+// DisableClient keeps a client out and cuts its connections.
+func (b *Broker) DisableClient(ctx context.Context, username string) error {
+	return b.change(ctx, dynsec.DisableClient(username))
+}
+
+// ListGroups gives a part of the groups, fetched as it is read.
+func (b *Broker) ListGroups(ctx context.Context, o broker.ListOptions[broker.Group]) (broker.Page[broker.Group], error) {
+	return list(ctx, source[broker.Group]{
+		name: func(g broker.Group) string { return g.GroupName },
+		fetch: func(ctx context.Context, verbose bool, count, offset int) (int, []broker.Group, error) {
+			a, err := b.command(ctx, dynsec.ListGroups(verbose, count, offset))
+			if err != nil {
+				return 0, nil, err
+			}
+			return a.Groups()
+		},
+	}, o)
+}
+
+// CreateGroup creates a group.
+func (b *Broker) CreateGroup(ctx context.Context, g broker.GroupSpec) error {
+	return b.change(ctx, dynsec.CreateGroup(g))
+}
+
+// ModifyGroup changes what the specification names.
+func (b *Broker) ModifyGroup(ctx context.Context, g broker.GroupSpec) error {
+	return b.change(ctx, dynsec.ModifyGroup(g))
+}
+
+// DeleteGroup deletes a group.
+func (b *Broker) DeleteGroup(ctx context.Context, groupname string) error {
+	return b.change(ctx, dynsec.DeleteGroup(groupname))
+}
+
+// ListRoles gives a part of the roles, fetched as it is read.
+func (b *Broker) ListRoles(ctx context.Context, o broker.ListOptions[broker.Role]) (broker.Page[broker.Role], error) {
+	return list(ctx, source[broker.Role]{
+		name: func(r broker.Role) string { return r.RoleName },
+		fetch: func(ctx context.Context, verbose bool, count, offset int) (int, []broker.Role, error) {
+			a, err := b.command(ctx, dynsec.ListRoles(verbose, count, offset))
+			if err != nil {
+				return 0, nil, err
+			}
+			return a.Roles()
+		},
+	}, o)
+}
+
+// CreateRole creates a role.
+func (b *Broker) CreateRole(ctx context.Context, r broker.RoleSpec) error {
+	return b.change(ctx, dynsec.CreateRole(r))
+}
+
+// ModifyRole changes what the specification names.
+func (b *Broker) ModifyRole(ctx context.Context, r broker.RoleSpec) error {
+	return b.change(ctx, dynsec.ModifyRole(r))
+}
+
+// DeleteRole deletes a role.
+func (b *Broker) DeleteRole(ctx context.Context, rolename string) error {
+	return b.change(ctx, dynsec.DeleteRole(rolename))
+}
+
+// ImportAccess is Unsupported: no command takes password hashes.
+func (b *Broker) ImportAccess(context.Context, []byte, bool) (broker.ImportReport, error) {
+	return broker.ImportReport{}, noTransfer("importAccess", "a remote broker takes no password hashes in")
+}
+
+// ExportAccess is Unsupported: no command gives password hashes.
+func (b *Broker) ExportAccess(context.Context) ([]byte, error) {
+	return nil, noTransfer("exportAccess", "a remote broker does not hand out its password hashes")
+}
+
+func noTransfer(op, why string) error {
+	return &broker.Error{Kind: broker.Unsupported, Op: op, Feature: broker.CapDynamicSecurity,
+		Msg: why + ": use its dynamic-security.json"}
+}

@@ -1,0 +1,132 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	mqtt "github.com/eclipse/paho.mqtt.golang"
+)
+
+// Why a call was not answered. After any but the first two the command may
+// have been carried out.
+var (
+	errNoEndpoint  = errors.New("endpoint not available")
+	errNotSent     = errors.New("command not sent")
+	errLost        = errors.New("connection lost")
+	errNoAnswer    = errors.New("no answer to an acknowledged command")
+	errUnconfirmed = errors.New("no acknowledgement of a command")
+)
+
+// The stages of a call. Only the sender goes from queued to sent, only the
+// caller from queued to abandoned; so both know for sure whether the command
+// may have reached the broker.
+const (
+	queued int32 = iota
+	sent
+	abandoned
+)
+
+// call is one command on its way: a message with a single command in it.
+type call struct {
+	topic       string
+	correlation string
+	payload     []byte
+	grace       time.Duration // how long to wait after the acknowledgement; 0: as long as the context
+
+	stage atomic.Int32
+	token chan mqtt.Token // the PUBLISH, once it is out; buffered by one
+	reply chan reply      // buffered by one: nobody waits for a caller that left
+}
+
+// reply is the message that answers a call; err is errNoEndpoint or errNotSent.
+type reply struct {
+	payload []byte
+	err     error
+}
+
+func newCall(topic, correlation string, payload []byte) *call {
+	return &call{topic: topic, correlation: correlation, payload: payload,
+		token: make(chan mqtt.Token, 1), reply: make(chan reply, 1)}
+}
+
+// ask sends a command and waits for the message that answers it, until the
+// context or the connection ends.
+func (s *session) ask(ctx context.Context, c *call) ([]byte, error) {
+	s.pending.add(c)
+	defer s.pending.remove(c)
+	select {
+	case s.out <- c:
+		return s.await(ctx, c)
+	case <-s.lost:
+	case <-ctx.Done():
+	}
+	return nil, errNotSent
+}
+
+func (s *session) await(ctx context.Context, c *call) ([]byte, error) {
+	var acknowledged <-chan struct{}
+	var overdue <-chan time.Time
+	silence := errUnconfirmed
+	for {
+		select {
+		case r := <-c.reply:
+			return r.payload, r.err
+		case token := <-c.token:
+			acknowledged = token.Done()
+		case <-acknowledged:
+			acknowledged, silence = nil, errNoAnswer
+			if c.grace > 0 {
+				overdue = time.After(c.grace)
+			}
+		case <-s.lost:
+			return c.giveUp(errLost)
+		case <-overdue:
+			return c.giveUp(silence)
+		case <-ctx.Done():
+			return c.giveUp(silence)
+		}
+	}
+}
+
+// giveUp ends the waiting, unless the answer has come in the same moment.
+func (c *call) giveUp(why error) ([]byte, error) {
+	if c.stage.CompareAndSwap(queued, abandoned) {
+		return nil, errNotSent
+	}
+	select {
+	case r := <-c.reply:
+		return r.payload, r.err
+	default:
+		return nil, why
+	}
+}
+
+// send publishes the calls in the order in which they were queued, one at a
+// time, until the session ends. The library may hold a PUBLISH back while the
+// connection breaks; only the sender waits for it then.
+func (s *session) send() {
+	for {
+		select {
+		case c := <-s.out:
+			s.publish(c)
+		case <-s.lost:
+			return
+		}
+	}
+}
+
+// publish sends with QoS 1: the broker acknowledges a command before it
+// answers, or that it will not.
+func (s *session) publish(c *call) {
+	if !c.stage.CompareAndSwap(queued, sent) {
+		return
+	}
+	token := s.client.Publish(c.topic, 1, false, c.payload)
+	if errors.Is(token.Error(), mqtt.ErrNotConnected) {
+		c.reply <- reply{err: errNotSent}
+		return
+	}
+	c.token <- token
+}

@@ -1,0 +1,133 @@
+package remote
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"signalbox/broker"
+)
+
+// phase is where a link is between its sessions.
+type phase int
+
+const (
+	connecting phase = iota // the first attempt, or the first after a loss
+	established
+	resting  // the last attempt failed, the next one waits
+	retrying // an attempt after one that failed
+	closed
+)
+
+// link is the state of a broker's connection as seen from outside. Run changes
+// it, everybody looks at it.
+type link struct {
+	now func() time.Time
+
+	mu      sync.Mutex // guards the fields below; never held while waiting
+	phase   phase
+	since   time.Time     // of the last change between reached and not reached
+	session *session      // while established
+	offered *offer        // by the last session that was established
+	cause   *broker.Error // why there is no session, once one failed or was lost
+	changed chan struct{} // closed at the next change
+}
+
+func newLink(now func() time.Time) *link {
+	return &link{now: now, since: now(), offered: &offer{}, changed: make(chan struct{})}
+}
+
+// enter changes the phase and wakes those who wait for that. The caller holds mu.
+func (l *link) enter(p phase) {
+	if (l.phase == established) != (p == established) {
+		l.since = l.now()
+	}
+	l.phase = p
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// attempt notes that an attempt begins.
+func (l *link) attempt() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.phase == resting {
+		l.enter(retrying)
+	}
+}
+
+// up notes that a session stands.
+func (l *link) up(s *session) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.session, l.offered, l.cause = s, &s.offered, nil
+	l.enter(established)
+}
+
+// down notes why there is no session, and what comes next.
+func (l *link) down(cause *broker.Error, p phase) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.session, l.cause = nil, cause
+	l.enter(p)
+}
+
+func (l *link) status() broker.Status {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := broker.Status{Connected: l.phase == established, Since: l.since}
+	if l.cause != nil {
+		s.Error = l.cause.Msg
+	}
+	return s
+}
+
+func (l *link) capabilities() []broker.Capability {
+	l.mu.Lock()
+	o := l.offered
+	l.mu.Unlock()
+	return o.list()
+}
+
+// ready waits for the outcome of the attempt under way.
+func (l *link) ready(ctx context.Context) error {
+	_, err := l.wait(ctx, connecting, retrying)
+	return err
+}
+
+// current gives the session that stands. It waits for an attempt under way
+// only where there is hope: when the attempt before it did not fail.
+func (l *link) current(ctx context.Context) (*session, error) {
+	return l.wait(ctx, connecting)
+}
+
+// wait waits while the link is in one of the phases. It gives the session, the
+// cause why there is none, or the context's error.
+func (l *link) wait(ctx context.Context, phases ...phase) (*session, error) {
+	for {
+		s, err, changed := l.look(phases)
+		if changed == nil {
+			return s, err
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// look gives a channel to wait on if the link is in one of the phases.
+func (l *link) look(phases []phase) (*session, error, <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range phases {
+		if l.phase == p {
+			return nil, nil, l.changed
+		}
+	}
+	if l.phase == established {
+		return l.session, nil, nil
+	}
+	return nil, l.cause, nil
+}

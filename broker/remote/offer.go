@@ -1,0 +1,42 @@
+package remote
+
+import (
+	"slices"
+	"sync"
+
+	"signalbox/broker"
+)
+
+// shown is the order in which capabilities are listed.
+var shown = []broker.Capability{
+	broker.CapDynamicSecurity, broker.CapInspect, broker.CapStreams, broker.CapTopicTree, broker.CapTTL,
+	broker.CapListeners, broker.CapBridges, broker.CapLicense, broker.CapCluster, broker.CapClientControl,
+}
+
+// offer is what a broker turned out to offer during a session.
+type offer struct {
+	mu   sync.Mutex // guards caps
+	caps []broker.Capability
+}
+
+func (o *offer) add(caps ...broker.Capability) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, c := range caps {
+		if !slices.Contains(o.caps, c) {
+			o.caps = append(o.caps, c)
+		}
+	}
+}
+
+func (o *offer) has(c broker.Capability) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Contains(o.caps, c)
+}
+
+// list gives a copy in order; it is never nil.
+func (o *offer) list() []broker.Capability {
+	l := slices.Clone(shown)
+	return slices.DeleteFunc(l, func(c broker.Capability) bool { return !o.has(c) })
+}

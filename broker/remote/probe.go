@@ -1,0 +1,168 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"signalbox/broker"
+	"signalbox/broker/dynsec"
+)
+
+// The control topics whose commands this package uses.
+const (
+	brokerTopic  = "$CONTROL/broker/v1"
+	licenseTopic = "$CONTROL/cedalo/license/v1"
+)
+
+// feature is a control topic, what a broker can do that answers on it, and a
+// command by which to find out: one that changes nothing.
+type feature struct {
+	topic string
+	caps  []broker.Capability
+	probe command
+}
+
+// features are in the order in which they are probed. Dynamic security comes
+// last: a broker answers in order, so with its answer the others are there.
+// Client control has no harmless command; that a command is unknown there
+// says as much.
+var features = []feature{
+	{brokerTopic, []broker.Capability{broker.CapListeners}, command{Name: "listPlugins"}},
+	{licenseTopic, []broker.Capability{broker.CapLicense}, command{Name: "getLicenseInformation"}},
+	{"$CONTROL/cedalo/inspect/v1", []broker.Capability{broker.CapInspect}, command{Name: "listClients", Count: 1}},
+	{"$CONTROL/stream-processing/v1", []broker.Capability{broker.CapStreams}, command{Name: "listStreams", Count: 1}},
+	{"$CONTROL/cedalo/topictree/v1", []broker.Capability{broker.CapTopicTree, broker.CapTTL}, command{Name: "getTtl"}},
+	{"$CONTROL/cedalo/ha/v1", []broker.Capability{broker.CapCluster}, command{Name: "isLeader"}},
+	{"$CONTROL/cedalo/client-control/v1", []broker.Capability{broker.CapClientControl}, command{Name: "probe"}},
+	{dynsec.Topic, []broker.Capability{broker.CapDynamicSecurity}, command{Name: "getDefaultACLAccess"}},
+}
+
+// bridgeSuffix ends the control topics of bridges.
+const bridgeSuffix = "-bridge/v1"
+
+// topics are what a session subscribes to: the answers to each feature one by
+// one, because a user's rights may not cover a wildcard, and the $SYS tree.
+func topics() []string {
+	all := []string{sysPrefix + "#"}
+	for _, f := range features {
+		all = append(all, f.topic+responseSuffix)
+	}
+	return all
+}
+
+// explore subscribes and finds out what the broker offers. It returns when
+// dynamic security has answered or turned out to be unknown; a broker that
+// says nothing at all cannot be managed. The others that have not answered by
+// then may still do so, and count from then on.
+func (b *Broker) explore(ctx context.Context, s *session) *failure {
+	limited, cancel := context.WithTimeout(ctx, b.timing.answer)
+	defer cancel()
+	b.sys.renew()
+	refused, err := s.subscribe(limited, topics())
+	if err == nil && slices.Contains(refused, dynsec.ResponseTopic) {
+		err = errNotAllowed
+	}
+	if err != nil {
+		return &failure{stage: subscribing, err: err}
+	}
+	var probes []*probe
+	for _, f := range features {
+		if !slices.Contains(refused, f.topic+responseSuffix) {
+			probes = append(probes, b.begin(s, f))
+		}
+	}
+	last := len(probes) - 1
+	if err := probes[last].finish(limited, s); err != nil && !errors.Is(err, errNoEndpoint) {
+		return &failure{stage: probing, err: err}
+	}
+	for _, p := range probes[:last] {
+		b.finishLater(ctx, s, p)
+	}
+	return nil
+}
+
+// finishLater takes what has come by now and leaves the rest to a goroutine of
+// the session.
+func (b *Broker) finishLater(ctx context.Context, s *session, p *probe) {
+	select {
+	case r := <-p.call.reply:
+		s.pending.remove(p.call)
+		p.conclude(r, s)
+		return
+	default:
+	}
+	s.wg.Go(func() {
+		ctx, cancel := context.WithTimeout(ctx, b.timing.answer)
+		defer cancel()
+		p.finish(ctx, s) //nolint:errcheck // no answer is an answer
+	})
+}
+
+// probe is a feature that has been asked for.
+type probe struct {
+	feature
+	call *call
+}
+
+// begin sends the question. There is room for it: the session has just begun,
+// and there are fewer features than places in the queue.
+func (b *Broker) begin(s *session, f feature) *probe {
+	correlation := b.correlation(context.Background())
+	c := newCall(f.topic, correlation, f.probe.encode(correlation))
+	c.grace = b.timing.grace
+	s.pending.add(c)
+	s.out <- c
+	return &probe{feature: f, call: c}
+}
+
+// finish waits for the answer. Any answer will do, an error too: somebody is
+// there.
+func (p *probe) finish(ctx context.Context, s *session) error {
+	defer s.pending.remove(p.call)
+	payload, err := s.await(ctx, p.call)
+	p.conclude(reply{payload: payload, err: err}, s)
+	return err
+}
+
+func (p *probe) conclude(r reply, s *session) {
+	if r.err != nil {
+		return
+	}
+	s.offered.add(p.caps...)
+	if p.topic == brokerTopic {
+		s.offered.add(capsOfPlugins(r.payload, p.call.correlation)...)
+	}
+}
+
+// capsOfPlugins reads listPlugins' answer: what each plugin's control topics
+// stand for. A broker that lists its plugins need not be slow to answer for
+// them to be known, and bridges are known by nothing else.
+func capsOfPlugins(payload []byte, correlation string) (caps []broker.Capability) {
+	var data struct {
+		Plugins []struct {
+			Endpoints []string `json:"control-endpoints"`
+		} `json:"plugins"`
+	}
+	if decodeAnswer(payload, correlation, &data) != nil {
+		return nil
+	}
+	for _, p := range data.Plugins {
+		for _, topic := range p.Endpoints {
+			caps = append(caps, capsOf(topic)...)
+		}
+	}
+	return caps
+}
+
+func capsOf(topic string) []broker.Capability {
+	if strings.HasSuffix(topic, bridgeSuffix) {
+		return []broker.Capability{broker.CapBridges}
+	}
+	i := slices.IndexFunc(features, func(f feature) bool { return f.topic == topic })
+	if i < 0 {
+		return nil
+	}
+	return features[i].caps
+}

@@ -1,0 +1,161 @@
+// Package remote is a broker that is reached over MQTT and managed by commands
+// on its control topics, as Mosquitto offers them: one connection per broker,
+// made in the background and made again when it is lost.
+//
+// Of this module it imports broker and broker/dynsec only, and it is the only
+// package that imports an MQTT client. It must not import net/http or a
+// database. DESIGN.md beside this file tells what the code cannot show.
+package remote
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"signalbox/broker"
+)
+
+// Dialer makes live brokers of targets.
+type Dialer struct {
+	// RequestID, if set, gives the id of the request that a context belongs
+	// to. It goes with each command, so that a broker's log and ours can be
+	// laid side by side. It must be set before the first Dial.
+	RequestID func(context.Context) string
+
+	log    *slog.Logger
+	now    func() time.Time
+	timing timing
+}
+
+// timing is how long things take at most, and how often they are done.
+type timing struct {
+	connect  time.Duration // from the name look-up to the CONNACK
+	answer   time.Duration // for a command, and for subscribing
+	grace    time.Duration // for a probe's answer, once the probe is acknowledged
+	write    time.Duration // for writing one packet
+	minPause time.Duration // before the second attempt in a row
+	maxPause time.Duration // between attempts
+	stable   time.Duration // a connection that stood for so long was a good one
+	sample   time.Duration // between two samples of the $SYS tree
+}
+
+var defaultTiming = timing{
+	connect:  10 * time.Second,
+	answer:   10 * time.Second,
+	grace:    3 * time.Second,
+	write:    10 * time.Second,
+	minPause: time.Second,
+	maxPause: 30 * time.Second,
+	stable:   10 * time.Second,
+	sample:   10 * time.Second,
+}
+
+// New makes a dialer that logs to log, which must not be nil.
+func New(log *slog.Logger) *Dialer {
+	return &Dialer{log: log, now: time.Now, timing: defaultTiming}
+}
+
+// Dial gives a live broker for the target and connects in the background, until
+// the broker is closed. An error is a [*broker.Error] of kind Invalid that
+// names the member of the target that cannot be used.
+func (d *Dialer) Dial(t broker.Target) (broker.Broker, error) {
+	b, err := d.dial(t)
+	if err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+func (d *Dialer) dial(t broker.Target) (*Broker, error) {
+	ep, err := parseTarget(t)
+	if err != nil {
+		return nil, &broker.Error{Kind: broker.Invalid, Op: "connect", Msg: err.Error(), Err: err}
+	}
+	log := d.log.With("broker", t.ID, "addr", ep.addr)
+	if ep.tls != nil && ep.tls.InsecureSkipVerify {
+		log.Warn("broker certificate is not verified")
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	b := &Broker{
+		endpoint: ep, username: t.Username, password: t.Password,
+		instance: rand.Text(), requestID: d.RequestID,
+		timing: d.timing, now: d.now, log: log,
+		link: newLink(d.now), sys: newSysTree(d.now), cancel: cancel,
+	}
+	b.wg.Go(func() { b.run(ctx) })
+	b.wg.Go(func() { b.sample(ctx) })
+	return b, nil
+}
+
+// Broker is a broker reached over MQTT. What it offers beside access control
+// is told by Capabilities; streams, topics, bridges and inspection cannot be
+// used through this package.
+type Broker struct {
+	broker.NoInspection
+	broker.NoStreams
+	broker.NoTopics
+	broker.NoBridges
+
+	endpoint  endpoint
+	username  string
+	password  broker.Secret
+	instance  string // begins the correlation data of our commands
+	requestID func(context.Context) string
+	counter   atomic.Uint64 // of commands
+	timing    timing
+	now       func() time.Time
+	log       *slog.Logger
+
+	link *link
+	sys  *sysTree
+
+	cancel context.CancelFunc // ends run and sample
+	wg     sync.WaitGroup
+}
+
+var _ broker.Broker = (*Broker)(nil)
+
+// Status tells whether the broker is connected and answers; it never blocks.
+func (b *Broker) Status() broker.Status { return b.link.status() }
+
+// Ready waits until the broker is connected and what it can do is known. While
+// the service rests between two attempts it returns the cause at once.
+func (b *Broker) Ready(ctx context.Context) error { return b.link.ready(ctx) }
+
+// Capabilities lists what the broker answers to, whether or not this package
+// makes use of it.
+func (b *Broker) Capabilities() []broker.Capability { return b.link.capabilities() }
+
+// Close ends the connection and waits until nothing that the broker started is
+// left, or until the context ends. It may be called more than once.
+func (b *Broker) Close(ctx context.Context) error {
+	b.cancel()
+	done := make(chan struct{})
+	go func() {
+		b.wg.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// correlation makes the correlation data of the next command: who asks, for
+// which request if that is known, and a number.
+func (b *Broker) correlation(ctx context.Context) string {
+	n := strconv.FormatUint(b.counter.Add(1), 10)
+	if b.requestID == nil {
+		return b.instance + "/" + n
+	}
+	if id := b.requestID(ctx); id != "" {
+		return b.instance + "/" + id + "/" + n
+	}
+	return b.instance + "/" + n
+}

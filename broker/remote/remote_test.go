@@ -1,0 +1,68 @@
+package remote
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"signalbox/broker"
+	"signalbox/broker/brokertest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// quick is a dialer for tests: what has to be waited for does not take long,
+// what must not happen has time enough not to.
+func quick() *Dialer {
+	d := New(slog.New(slog.NewTextHandler(io.Discard, nil)))
+	d.timing.minPause = 5 * time.Millisecond
+	d.timing.maxPause = 50 * time.Millisecond
+	d.timing.sample = 20 * time.Millisecond
+	return d
+}
+
+// open dials a target, and closes the broker when the test is over.
+func open(t testing.TB, d *Dialer, target broker.Target) *Broker {
+	t.Helper()
+	b, err := d.dial(target)
+	if err != nil {
+		t.Fatalf("Dial(%s) = %v", target.URL, err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		if err := b.Close(ctx); err != nil {
+			t.Errorf("Close() = %v", err)
+		}
+	})
+	return b
+}
+
+// connected is open for a broker that must become ready.
+func connected(t testing.TB, target broker.Target) *Broker {
+	t.Helper()
+	b := open(t, quick(), target)
+	if err := b.Ready(t.Context()); err != nil {
+		t.Fatalf("Ready() = %v", err)
+	}
+	return b
+}
+
+func TestDial(t *testing.T) {
+	t.Parallel()
+	server := brokertest.Mosquitto(t, brokertest.WithTLS(), brokertest.WithWebSockets())
+	for _, url := range []string{server.URL, server.TLSURL, server.WSURL, server.WSSURL} {
+		target := server.Target()
+		target.URL = url
+		target.TLS = broker.TLS{CACert: string(server.CA.PEM), Verify: true}
+		b := connected(t, target)
+		acls, err := b.GetDefaultACLAccess(t.Context())
+		if err != nil || len(acls) != 4 {
+			t.Errorf("%s: GetDefaultACLAccess() = %v, %v", url, acls, err)
+		}
+	}
+}

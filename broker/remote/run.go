@@ -1,0 +1,98 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"signalbox/broker"
+)
+
+// run keeps a session standing until the context ends. After a loss it tries
+// again at once; after a failure, or when sessions do not last, ever later.
+func (b *Broker) run(ctx context.Context) {
+	defer b.link.down(b.explain(&failure{err: errClosed}), closed)
+	for troubles := 0; ; troubles++ {
+		b.link.attempt()
+		s, f := b.establish(ctx)
+		lost := f == nil
+		if lost {
+			if b.attend(ctx, s) {
+				troubles = 0
+			}
+			f = &failure{stage: attending, err: errors.Join(errLost, s.err)}
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		b.pause(ctx, b.explain(f), troubles, lost && troubles == 0)
+	}
+}
+
+// establish makes a session that answers commands.
+func (b *Broker) establish(ctx context.Context) (*session, *failure) {
+	s, f := b.connect(ctx)
+	if f != nil {
+		return nil, f
+	}
+	if f := b.explore(ctx, s); f != nil {
+		s.close()
+		return nil, f
+	}
+	return s, nil
+}
+
+// attend shows the session to everybody until it is lost or the context ends.
+// It tells whether the session stood long enough to be called good.
+func (b *Broker) attend(ctx context.Context, s *session) (good bool) {
+	b.log.Info("broker connected", "capabilities", s.offered.list())
+	from := b.now()
+	b.link.up(s)
+	select {
+	case <-s.lost:
+	case <-ctx.Done():
+	}
+	good = b.now().Sub(from) >= b.timing.stable
+	s.close()
+	return good
+}
+
+// pause notes the cause and waits until the next attempt is due.
+func (b *Broker) pause(ctx context.Context, cause *broker.Error, troubles int, atOnce bool) {
+	b.report(ctx, cause)
+	if atOnce {
+		b.link.down(cause, connecting)
+		return
+	}
+	b.link.down(cause, resting)
+	timer := time.NewTimer(b.timing.pause(troubles))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// report logs a cause; one that is no news only for those who want to know.
+func (b *Broker) report(ctx context.Context, cause *broker.Error) {
+	level := slog.LevelWarn
+	if b.link.status().Error == cause.Msg {
+		level = slog.LevelDebug
+	}
+	b.log.Log(ctx, level, "broker not connected", "cause", cause.Msg, "error", cause.Err)
+}
+
+// pause doubles with each trouble, up to a limit. Half of it is left to chance,
+// so that not all services return to a broker at the same time.
+func (t timing) pause(troubles int) time.Duration {
+	full := t.maxPause
+	if troubles < 16 {
+		full = min(full, 2*t.minPause<<troubles)
+	}
+	return full/2 + rand.N(full/2+1)
+}
+
+// explain is [endpoint.explain] for this broker's user.
+func (b *Broker) explain(f *failure) *broker.Error { return b.endpoint.explain(f, b.username) }

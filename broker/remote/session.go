@@ -1,0 +1,175 @@
+package remote
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"net"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	mqtt "github.com/eclipse/paho.mqtt.golang"
+)
+
+// responseSuffix ends the topic of the answers to a control topic's commands.
+const responseSuffix = "/response"
+
+// session is one MQTT connection from its CONNECT to its end; the next one is
+// another session. Its goroutines end with it; close waits for them.
+type session struct {
+	client  mqtt.Client
+	wire    *wire
+	pending *pending
+	out     chan *call // to the sender; full, callers wait as long as their context
+	sys     func(topic string, payload []byte)
+	offered offer
+
+	lost chan struct{} // closed when the connection has ended, for whatever reason
+	once sync.Once     // guards the closing of lost
+	err  error         // why it ended; to be read after lost
+
+	wg sync.WaitGroup
+}
+
+// maxQueued is how many commands may wait for their turn to be sent.
+const maxQueued = 64
+
+// connect opens a connection and logs in, within the time for that.
+func (b *Broker) connect(ctx context.Context) (*session, *failure) {
+	ctx, cancel := context.WithTimeout(ctx, b.timing.connect)
+	defer cancel()
+	var certWanted atomic.Bool
+	conn, f := b.endpoint.open(ctx, &certWanted)
+	if f != nil {
+		return nil, f
+	}
+	s := &session{
+		wire:    newWire(conn, len(topics()), b.timing.write, b.log),
+		pending: newPending(b.instance),
+		out:     make(chan *call, maxQueued),
+		sys:     b.sys.put,
+		lost:    make(chan struct{}),
+	}
+	if err := s.logIn(ctx, b.clientOptions()); err != nil {
+		return nil, &failure{stage: greeting, certWanted: certWanted.Load(), err: err}
+	}
+	s.wg.Go(s.send)
+	return s, nil
+}
+
+// clientOptions are the settings of the MQTT library that are the same for
+// every session. It is to connect once and to speak MQTT 3.1.1 only: with its
+// own ways of trying again a refused log-in counts twice at the broker, and
+// commands might be sent twice.
+func (b *Broker) clientOptions() *mqtt.ClientOptions {
+	return mqtt.NewClientOptions().
+		AddBroker("tcp://" + b.endpoint.addr). // wanted, but the connection is there already
+		SetClientID("signalbox-" + rand.Text()[:13]).
+		SetUsername(b.username).
+		SetPassword(string(b.password)).
+		SetProtocolVersion(4).
+		SetCleanSession(true).
+		SetAutoReconnect(false).
+		SetConnectRetry(false).
+		SetKeepAlive(30 * time.Second).
+		SetPingTimeout(10 * time.Second).
+		SetWriteTimeout(5 * time.Second) // for handing over to the library's writer
+}
+
+// logIn sends CONNECT and waits for the CONNACK. When it returns an error the
+// connection is closed.
+func (s *session) logIn(ctx context.Context, o *mqtt.ClientOptions) error {
+	o.SetCustomOpenConnectionFn(s.handOver)
+	o.SetDefaultPublishHandler(s.receive)
+	o.SetConnectionLostHandler(func(_ mqtt.Client, err error) { s.end(err) })
+	if deadline, ok := ctx.Deadline(); ok {
+		o.SetConnectTimeout(time.Until(deadline))
+	}
+	s.client = mqtt.NewClient(o)
+	stop := context.AfterFunc(ctx, func() { s.wire.Close() })
+	token := s.client.Connect()
+	<-token.Done()
+	if err := token.Error(); err != nil {
+		stop()
+		s.wire.Close()
+		return err
+	}
+	if !stop() {
+		s.close()
+		return ctx.Err()
+	}
+	return nil
+}
+
+// handOver gives the library the connection that was opened for it.
+func (s *session) handOver(*url.URL, mqtt.ClientOptions) (net.Conn, error) { return s.wire, nil }
+
+// receive sorts what the broker sends. The library reads on only when it
+// returns, so it never waits.
+func (s *session) receive(_ mqtt.Client, m mqtt.Message) {
+	if strings.HasPrefix(m.Topic(), sysPrefix) {
+		s.sys(m.Topic(), m.Payload())
+		return
+	}
+	if topic, ok := strings.CutSuffix(m.Topic(), responseSuffix); ok {
+		s.pending.answer(topic, m.Payload())
+	}
+}
+
+// subscribe asks for the topics, all at once, and gives those that the broker
+// refused. A refusal is no error for the library.
+func (s *session) subscribe(ctx context.Context, topics []string) (refused []string, err error) {
+	wanted := make(map[string]byte, len(topics))
+	for _, topic := range topics {
+		wanted[topic] = 0
+	}
+	token := s.client.SubscribeMultiple(wanted, nil).(*mqtt.SubscribeToken)
+	select {
+	case <-token.Done():
+	case <-s.lost:
+		return nil, errors.Join(errLost, s.err)
+	case <-ctx.Done():
+		return nil, errUnconfirmed
+	}
+	if err := token.Error(); err != nil {
+		return nil, errors.Join(errLost, err)
+	}
+	for _, topic := range topics {
+		if code, ok := token.Result()[topic]; !ok || code == refusedSubscription {
+			refused = append(refused, topic)
+		}
+	}
+	return refused, nil
+}
+
+// refusedSubscription is the return code of a SUBACK that means no [MQTT-3.9.3-2].
+const refusedSubscription = 0x80
+
+// end tells everybody that the connection has ended; the first reason counts.
+func (s *session) end(why error) {
+	s.once.Do(func() {
+		s.err = why
+		close(s.lost)
+	})
+}
+
+// How long the library has for saying goodbye, and for ending altogether once
+// the connection is closed under it.
+const (
+	goodbye = 250 * time.Millisecond
+	ending  = 2 * time.Second
+)
+
+// close ends the session and waits for its goroutines. Closing the connection
+// first would leave the library unaware of its end.
+func (s *session) close() {
+	s.end(errClosed)
+	impatient := time.AfterFunc(goodbye, func() { s.wire.Close() })
+	defer impatient.Stop()
+	s.client.Disconnect(uint(ending.Milliseconds()))
+	s.wire.Close()
+	s.wg.Wait()
+}
