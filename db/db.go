@@ -173,7 +173,7 @@ func transact(ctx context.Context, pool *sql.DB, opts *sql.TxOptions, fn func(*s
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback() //nolint:errcheck // after Commit it is a no-op, before it the first error counts
+	defer tx.Rollback()
 	if err := fn(tx); err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ func readKey(path string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open key file: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // nothing was written
+	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("inspect key file: %w", err)
@@ -45,7 +45,7 @@ func readKey(path string) ([]byte, error) {
 // under its name only when it is complete and on disk.
 func createKey(path string) (_ []byte, err error) {
 	key := make([]byte, keySize)
-	rand.Read(key)                                        //nolint:errcheck // never fails: it ends the process instead
+	rand.Read(key)
 	f, err := os.CreateTemp(filepath.Dir(path), ".key-*") // mode 0600
 	if err != nil {
 		return nil, fmt.Errorf("create key file: %w", err)
