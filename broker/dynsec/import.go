@@ -106,6 +106,8 @@ func (t *Tx) ownNames(refs []broker.RoleRef) []broker.RoleRef {
 	return l
 }
 
+// importSettings takes the settings over; a document that says nothing about
+// the default access leaves it as it is.
 func (t *Tx) importSettings(d Document) {
 	if d.Defaults != nil {
 		t.s.defaults = *d.Defaults
