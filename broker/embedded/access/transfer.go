@@ -3,6 +3,7 @@ package access
 import (
 	"context"
 	"database/sql"
+	"slices"
 
 	"signalbox/broker"
 	"signalbox/broker/dynsec"
@@ -26,7 +27,7 @@ func (c *Control) ImportAccess(ctx context.Context, document []byte, replace boo
 	if err != nil {
 		return broker.ImportReport{}, named(err, op)
 	}
-	report.Warnings = append(warnings, report.Warnings...)
+	report.Warnings = slices.Insert(report.Warnings, 0, warnings...)
 	return report, nil
 }
 

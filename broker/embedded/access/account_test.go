@@ -1,0 +1,186 @@
+package access
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"signalbox/broker"
+	"signalbox/broker/dynsec"
+)
+
+// TestAccountFollowsChanges holds accounts over changes of every kind that
+// alters rights, and expects the change to show at once.
+func TestAccountFollowsChanges(t *testing.T) {
+	t.Parallel()
+	c := fresh(t)
+	setUp := func(commands string) {
+		t.Helper()
+		command(t, c, commands)
+	}
+	setUp(`{"command":"createRole","rolename":"own"},{"command":"createRole","rolename":"grouped"},
+		{"command":"createGroup","groupname":"g","roles":[{"rolename":"grouped"}]},
+		{"command":"createGroup","groupname":"anons"},{"command":"setAnonymousGroup","groupname":"anons"},
+		{"command":"createClient","username":"u","password":"secret","roles":[{"rolename":"own"}]},
+		{"command":"createClient","username":"bystander","password":"secret"}`)
+	u, bystander, anonymous := authenticated(t, c, "u"), authenticated(t, c, "bystander"), c.Anonymous()
+	for _, step := range []struct {
+		commands                     string
+		topic                        string
+		mine, bystanders, anonymouss bool
+	}{
+		{`{"command":"listClients"}`, "t", false, false, false},
+		{`{"command":"addRoleACL","rolename":"own","acltype":"publishClientSend","topic":"t","allow":true}`, "t", true, false, false},
+		{`{"command":"removeRoleACL","rolename":"own","acltype":"publishClientSend","topic":"t"}`, "t", false, false, false},
+		{`{"command":"modifyRole","rolename":"grouped","acls":[{"acltype":"publishClientSend","topic":"t","allow":true}]}`, "t", false, false, false},
+		{`{"command":"addGroupClient","groupname":"g","username":"u"}`, "t", true, false, false},
+		{`{"command":"removeGroupRole","groupname":"g","rolename":"grouped"}`, "t", false, false, false},
+		{`{"command":"addGroupRole","groupname":"g","rolename":"grouped"}`, "t", true, false, false},
+		{`{"command":"addGroupRole","groupname":"anons","rolename":"grouped"}`, "t", true, false, true},
+		{`{"command":"modifyGroup","groupname":"g","clients":[{"username":"bystander"}]}`, "t", false, true, true},
+		{`{"command":"setAnonymousGroup","groupname":"g"}`, "t", false, true, true},
+		{`{"command":"addClientRole","username":"u","rolename":"grouped"}`, "t", true, true, true},
+		{`{"command":"deleteRole","rolename":"grouped"}`, "t", false, false, false},
+		{`{"command":"setDefaultACLAccess","acls":[{"acltype":"publishClientSend","allow":true}]}`, "t", true, true, true},
+		{`{"command":"deleteClient","username":"u"}`, "t", false, true, true},
+		{`{"command":"createClient","username":"u"}`, "t", true, true, true},
+	} {
+		setUp(step.commands)
+		for who, check := range map[string]struct {
+			account *Account
+			want    bool
+		}{"u": {u, step.mine}, "bystander": {bystander, step.bystanders}, "anonymous": {anonymous, step.anonymouss}} {
+			if got := check.account.Allowed(dynsec.PublishSend, "id", step.topic); got != check.want {
+				t.Errorf("after %s: %s may publish: %v, want %v", step.commands, who, got, check.want)
+			}
+		}
+	}
+}
+
+func TestDeletedClientMayDoNothing(t *testing.T) {
+	t.Parallel()
+	c := fresh(t)
+	command(t, c, `{"command":"createClient","username":"u","password":"secret"},{"command":"setDefaultACLAccess","acls":[
+		{"acltype":"publishClientSend","allow":true},{"acltype":"subscribe","allow":true}]}`)
+	a := authenticated(t, c, "u")
+	events := []dynsec.Event{dynsec.PublishSend, dynsec.PublishReceive, dynsec.Subscribe, dynsec.Unsubscribe}
+	for _, ev := range events {
+		if !a.Allowed(ev, "id", "t") {
+			t.Errorf("event %v is denied before", ev)
+		}
+	}
+	must(t, c.DeleteClient(t.Context(), "u"))
+	for _, ev := range events {
+		if a.Allowed(ev, "id", "t") {
+			t.Errorf("event %v is allowed to a client that was deleted", ev)
+		}
+	}
+}
+
+func TestImportConcernsEverybody(t *testing.T) {
+	t.Parallel()
+	c := fresh(t)
+	must(t, c.CreateClient(t.Context(), client("u")))
+	a := authenticated(t, c, "u")
+	_, err := c.ImportAccess(t.Context(), []byte(`{"clients":[{"username":"u","roles":[{"rolename":"r"}]}],
+		"roles":[{"rolename":"r","acls":[{"acltype":"publishClientSend","topic":"#","allow":true}]}]}`), true)
+	must(t, err)
+	if !a.Allowed(dynsec.PublishSend, "id", "t") {
+		t.Error("the account has the rights of before")
+	}
+	if !a.Cut() {
+		t.Error("the connection is not to be thrown out, though its credentials were replaced")
+	}
+}
+
+func TestAccountIsCut(t *testing.T) {
+	t.Parallel()
+	c := fresh(t)
+	must(t, c.CreateClient(t.Context(), client("u")), c.CreateClient(t.Context(), client("v")),
+		c.CreateGroup(t.Context(), broker.GroupSpec{GroupName: "g"}))
+	u, v, anonymous := authenticated(t, c, "u"), authenticated(t, c, "v"), c.Anonymous()
+	command(t, c, `{"command":"setClientId","username":"u","clientid":"id"}`)
+	if !u.Cut() || v.Cut() || anonymous.Cut() {
+		t.Errorf("u, v, anonymous cut: %v, %v, %v, want only u", u.Cut(), v.Cut(), anonymous.Cut())
+	}
+	if authenticated(t, c, "u").Cut() {
+		t.Error("a log-in after the cut counts as cut")
+	}
+	command(t, c, `{"command":"setAnonymousGroup","groupname":"g"}`)
+	if v.Cut() || !anonymous.Cut() || c.Anonymous().Cut() {
+		t.Error("want the anonymous account of before cut, and nobody else")
+	}
+}
+
+func TestReleasedAccountsAreForgotten(t *testing.T) {
+	t.Parallel()
+	c := fresh(t)
+	must(t, c.CreateClient(t.Context(), client("u")))
+	a, b := authenticated(t, c, "u"), authenticated(t, c, "u")
+	a.Release()
+	a.Release()
+	c.Anonymous().Release()
+	if n := len(c.accounts.live); n != 1 {
+		t.Errorf("%d usernames are held, want 1: one connection is left", n)
+	}
+	b.Release()
+	if n := len(c.accounts.live); n != 0 {
+		t.Errorf("%d usernames are held after the last connection ended", n)
+	}
+	if _, err := c.Authenticate(t.Context(), login("nobody", "secret")); err == nil || len(c.accounts.live) != 0 {
+		t.Errorf("a refused log-in stays: %v", err)
+	}
+}
+
+func TestAllowedAllocatesNothing(t *testing.T) {
+	// Not parallel: it counts allocations.
+	c := fresh(t)
+	must(t, c.CreateRole(t.Context(), role("r", "a/b", "a/+/c/%u/#")), c.CreateClient(t.Context(), client("u", "r")))
+	a := authenticated(t, c, "u")
+	if n := testing.AllocsPerRun(100, func() {
+		if !a.Allowed(dynsec.PublishSend, "id", "a/b") || !a.Allowed(dynsec.PublishSend, "id", "a/x/c/u/y") {
+			t.Error("denied")
+		}
+	}); n != 0 {
+		t.Errorf("a check allocates %v times", n)
+	}
+}
+
+// TestRightsUnderChange asks for rights while they change; the race detector
+// watches, and every account must end with the last state's rights.
+func TestRightsUnderChange(t *testing.T) {
+	t.Parallel()
+	c := fresh(t)
+	must(t, c.CreateRole(t.Context(), role("r")))
+	const clients = 8
+	for i := range clients {
+		must(t, c.CreateClient(t.Context(), client(fmt.Sprint("u", i), "r")))
+	}
+	var wg sync.WaitGroup
+	for i := range clients {
+		wg.Go(func() {
+			for range 50 {
+				a := c.accounts.take(fmt.Sprint("u", i))
+				a.Allowed(dynsec.PublishSend, "id", "t")
+				a.Release()
+			}
+		})
+	}
+	for i := range 20 {
+		must(t, c.ModifyRole(t.Context(), role("r", fmt.Sprint("t", i))))
+	}
+	kept := c.accounts.take("u0")
+	defer kept.Release()
+	must(t, c.ModifyRole(t.Context(), role("r", "t")))
+	wg.Wait()
+	for i := range clients {
+		a := c.accounts.take(fmt.Sprint("u", i))
+		if !a.Allowed(dynsec.PublishSend, "id", "t") {
+			t.Errorf("u%d has the rights of an earlier state", i)
+		}
+		a.Release()
+	}
+	if !kept.Allowed(dynsec.PublishSend, "id", "t") {
+		t.Error("an account held over the last change has the rights of an earlier state")
+	}
+}

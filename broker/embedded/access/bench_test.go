@@ -1,0 +1,125 @@
+package access
+
+import (
+	"fmt"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	"signalbox/broker"
+	"signalbox/broker/dynsec"
+)
+
+// The sizes between which the cost of one change must not differ.
+var sizes = []int{1_000, 100_000}
+
+// BenchmarkCreateClient creates clients without password, durably, with 16
+// callers at a time.
+func BenchmarkCreateClient(b *testing.B) {
+	for _, size := range sizes {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			c := fresh(b)
+			fill(b, c, size)
+			var n atomic.Int64
+			b.SetParallelism(8)
+			b.ResetTimer()
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					spec := broker.ClientSpec{
+						Username: fmt.Sprintf("client-%06d-new", n.Add(1)*7919%int64(size)) + fmt.Sprint(n.Load()),
+						Roles:    roleRefs([]string{"r"}),
+						Groups:   []broker.GroupRef{{GroupName: "g", Priority: broker.NoPriority}},
+					}
+					if err := c.CreateClient(b.Context(), spec); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// BenchmarkOneCreateClient creates clients one after the other: what a single
+// caller waits for.
+func BenchmarkOneCreateClient(b *testing.B) {
+	for _, size := range sizes {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			c := fresh(b)
+			fill(b, c, size)
+			n := 0
+			for b.Loop() {
+				n++
+				must(b, c.CreateClient(b.Context(), broker.ClientSpec{
+					Username: fmt.Sprintf("client-%06d-%d", n*7919%size, n), Roles: roleRefs([]string{"r"})}))
+			}
+		})
+	}
+}
+
+// BenchmarkOpen opens files with clients that have a role and a group each.
+func BenchmarkOpen(b *testing.B) {
+	for _, size := range sizes {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			path := filepath.Join(b.TempDir(), "broker.db")
+			c := open(b, path)
+			fill(b, c, size)
+			shut(b, c)
+			for b.Loop() {
+				shut(b, open(b, path))
+			}
+		})
+	}
+}
+
+// BenchmarkAuthenticate logs in with a password at the default cost: for the
+// first time and remembered.
+func BenchmarkAuthenticate(b *testing.B) {
+	c := fresh(b)
+	c.iterations = DefaultPasswordIterations
+	fill(b, c, 1_000)
+	must(b, c.CreateClient(b.Context(), client("u")))
+	log := func(b *testing.B) {
+		a, err := c.Authenticate(b.Context(), login("u", "secret"))
+		must(b, err)
+		a.Release()
+	}
+	b.Run("first", func(b *testing.B) {
+		for b.Loop() {
+			clear(c.logins.known)
+			log(b)
+		}
+	})
+	b.Run("remembered", func(b *testing.B) {
+		for b.Loop() {
+			log(b)
+		}
+	})
+}
+
+// BenchmarkAllowed checks a publish of a client with 10 roles of 100 ACLs each,
+// the last of which decides.
+func BenchmarkAllowed(b *testing.B) {
+	for _, size := range sizes {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			c := fresh(b)
+			fill(b, c, size)
+			var roles []string
+			for r := range 10 {
+				var topics []string
+				for a := range 100 {
+					topics = append(topics, fmt.Sprintf("site/%d/%d", r, a))
+				}
+				roles = append(roles, fmt.Sprint("role", r))
+				must(b, c.CreateRole(b.Context(), role(roles[r], topics...)))
+			}
+			must(b, c.CreateClient(b.Context(), client("u", roles...)))
+			a := authenticated(b, c, "u")
+			b.ReportAllocs()
+			for b.Loop() {
+				if !a.Allowed(dynsec.PublishSend, "id", "site/9/99") {
+					b.Fatal("denied")
+				}
+			}
+		})
+	}
+}

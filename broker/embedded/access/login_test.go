@@ -1,0 +1,231 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"signalbox/broker"
+)
+
+func login(username, password string) Credentials {
+	return Credentials{Username: username, HasUsername: true, Password: []byte(password), HasPassword: true, ClientID: "id"}
+}
+
+// authenticated logs a client with the password "secret" in.
+func authenticated(t testing.TB, c *Control, username string) *Account {
+	t.Helper()
+	a, err := c.Authenticate(t.Context(), login(username, "secret"))
+	if err != nil {
+		t.Fatalf("log in as %s: %v", username, err)
+	}
+	t.Cleanup(a.Release)
+	return a
+}
+
+func TestAuthenticate(t *testing.T) {
+	t.Parallel()
+	c := fresh(t)
+	command(t, c, `{"command":"createClient","username":"u","password":"right"},
+		{"command":"createClient","username":"bound","password":"right","clientid":"bound-id"},
+		{"command":"createClient","username":"off","password":"right"},{"command":"disableClient","username":"off"},
+		{"command":"createClient","username":"nopw"},
+		{"command":"createClient","username":"emptypw","password":""},
+		{"command":"createClient","username":"zz","password":"zz"}`)
+	some := func(s string) *string { return &s }
+	for _, tc := range []struct {
+		name               string
+		username, password *string
+		clientID           string
+		allowed            bool
+	}{
+		{"right password", some("u"), some("right"), "x", true},
+		{"right password once more", some("u"), some("right"), "", true},
+		{"wrong password", some("u"), some("wrong"), "x", false},
+		{"no password", some("u"), nil, "x", false},
+		{"empty password", some("u"), some(""), "x", false},
+		{"unknown user", some("v"), some("right"), "x", false},
+		{"unknown user, the next one's password", some("yy"), some("zz"), "x", false},
+		{"unknown user after the last, the first one's password", some("zzz"), some("right"), "x", false},
+		{"unknown user, no password", some("v"), nil, "x", false},
+		{"client without a password in the store", some("nopw"), some("right"), "x", false},
+		{"the same, none given", some("nopw"), nil, "x", false},
+		{"client with an empty password in the store, empty given", some("emptypw"), some(""), "x", false},
+		{"bound client id, right", some("bound"), some("right"), "bound-id", true},
+		{"bound client id, wrong", some("bound"), some("right"), "x", false},
+		{"disabled", some("off"), some("right"), "x", false},
+		{"disabled, wrong password", some("off"), some("wrong"), "x", false},
+		{"anonymous", nil, nil, "x", false},
+		{"password without username", nil, some("right"), "x", false},
+		{"empty username", some(""), some("right"), "x", false},
+		{"username in another case", some("U"), some("right"), "x", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			cr := Credentials{ClientID: tc.clientID}
+			if tc.username != nil {
+				cr.Username, cr.HasUsername = *tc.username, true
+			}
+			if tc.password != nil {
+				cr.Password, cr.HasPassword = []byte(*tc.password), true
+			}
+			a, err := c.Authenticate(t.Context(), cr)
+			if a != nil {
+				a.Release()
+			}
+			if want := map[bool]error{true: nil, false: ErrNotAuthorized}[tc.allowed]; !errors.Is(err, want) || (a != nil) != tc.allowed {
+				t.Errorf("got account %v and error %v, want %v", a, err, want)
+			}
+		})
+	}
+}
+
+// TestLogInFollowsTheRecord expects a change of the record to count from the
+// next log-in on, remembered or not.
+func TestLogInFollowsTheRecord(t *testing.T) {
+	t.Parallel()
+	c := fresh(t)
+	must(t, c.CreateClient(t.Context(), client("u")))
+	tries := func(password string, want error) {
+		t.Helper()
+		a, err := c.Authenticate(t.Context(), login("u", password))
+		if a != nil {
+			a.Release()
+		}
+		if !errors.Is(err, want) {
+			t.Fatalf("got %v, want %v", err, want)
+		}
+	}
+	tries("secret", nil)
+	command(t, c, `{"command":"setClientPassword","username":"u","password":"new"}`)
+	tries("secret", ErrNotAuthorized)
+	tries("new", nil)
+	command(t, c, `{"command":"disableClient","username":"u"}`)
+	tries("new", ErrNotAuthorized)
+	command(t, c, `{"command":"enableClient","username":"u"}`)
+	tries("new", nil)
+	command(t, c, `{"command":"setClientId","username":"u","clientid":"other"}`)
+	tries("new", ErrNotAuthorized)
+	command(t, c, `{"command":"deleteClient","username":"u"},{"command":"createClient","username":"u"}`)
+	tries("new", ErrNotAuthorized)
+}
+
+// occupy takes all places for hashing until the returned function is called.
+func occupy(t *testing.T, c *Control) (free func()) {
+	t.Helper()
+	for range runtime.NumCPU() {
+		must(t, c.hashing.acquire(t.Context()))
+	}
+	free = sync.OnceFunc(func() {
+		for range runtime.NumCPU() {
+			c.hashing.release()
+		}
+	})
+	t.Cleanup(free)
+	return free
+}
+
+// TestRememberedLogInCostsNoHashing logs in while nothing can be hashed.
+func TestRememberedLogInCostsNoHashing(t *testing.T) {
+	t.Parallel()
+	c := fresh(t)
+	must(t, c.CreateClient(t.Context(), client("u")))
+	authenticated(t, c, "u")
+	free := occupy(t, c)
+	authenticated(t, c, "u")
+
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, cr := range map[string]Credentials{
+		"wrong password": login("u", "wrong"), "unknown user": login("v", "secret"),
+	} {
+		if _, err := c.Authenticate(ended, cr); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: got %v; it was decided without hashing", name, err)
+		}
+	}
+	if err := c.CreateClient(ended, client("w")); broker.KindOf(err) != broker.Unavailable {
+		t.Errorf("creating a client with a password: got %v", err)
+	}
+	free()
+	if _, err := c.Authenticate(t.Context(), login("u", "wrong")); !errors.Is(err, ErrNotAuthorized) {
+		t.Errorf("got %v", err)
+	}
+	authenticated(t, c, "u")
+}
+
+func TestRememberedLogInsAreForgottenWithTheirRecord(t *testing.T) {
+	t.Parallel()
+	c := fresh(t)
+	must(t, c.CreateClient(t.Context(), client("u")), c.CreateClient(t.Context(), client("v")))
+	authenticated(t, c, "u")
+	authenticated(t, c, "v")
+	command(t, c, `{"command":"createRole","rolename":"r"}`)
+	if n := len(c.logins.known); n != 2 {
+		t.Errorf("%d log-ins are remembered, want 2", n)
+	}
+	command(t, c, `{"command":"modifyClient","username":"u","textname":"t"},{"command":"deleteClient","username":"v"}`)
+	if n := len(c.logins.known); n != 0 {
+		t.Errorf("%d log-ins are remembered after their records changed", n)
+	}
+}
+
+func TestRememberedLogInsAreBounded(t *testing.T) {
+	t.Parallel()
+	l := newLogins("")
+	for i := range maxRemembered + 10 {
+		l.remember(fmt.Sprint(i), proof{})
+	}
+	if n := len(l.known); n != maxRemembered {
+		t.Errorf("%d are remembered, want %d", n, maxRemembered)
+	}
+	last := fmt.Sprint(maxRemembered + 9)
+	if !l.knows(last, proof{}) {
+		t.Error("the newest is not remembered")
+	}
+}
+
+// TestLogInDuringAChange changes the record while the password is verified.
+func TestLogInDuringAChange(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		commands string
+		want     error
+	}{
+		"disabled meanwhile":       {`{"command":"disableClient","username":"u"}`, ErrNotAuthorized},
+		"deleted meanwhile":        {`{"command":"deleteClient","username":"u"}`, ErrNotAuthorized},
+		"given a text meanwhile":   {`{"command":"modifyClient","username":"u","textname":"t"}`, nil},
+		"another one is disabled":  {`{"command":"disableClient","username":"v"}`, nil},
+		"bound to an id meanwhile": {`{"command":"setClientId","username":"u","clientid":"other"}`, ErrNotAuthorized},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { loginDuring(t, tc.commands, tc.want) })
+		})
+	}
+}
+
+func loginDuring(t *testing.T, commands string, want error) {
+	c := fresh(t)
+	must(t, c.CreateClient(t.Context(), client("u")), c.CreateClient(t.Context(), client("v")))
+	free := occupy(t, c)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		a, err := c.Authenticate(t.Context(), login("u", "secret"))
+		if !errors.Is(err, want) {
+			t.Errorf("got %v, want %v", err, want)
+		}
+		if a != nil {
+			if a.Cut() {
+				t.Error("the account is cut already")
+			}
+			a.Release()
+		}
+	})
+	synctest.Wait() // it waits to verify the password
+	command(t, c, commands)
+	free()
+	wg.Wait()
+}

@@ -1,0 +1,64 @@
+CREATE TABLE access_client_groups (
+	username  TEXT NOT NULL REFERENCES access_clients (username) ON DELETE CASCADE,
+	groupname TEXT NOT NULL REFERENCES access_groups (groupname) ON DELETE CASCADE,
+	priority  INTEGER NOT NULL,
+	PRIMARY KEY (username, groupname)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE access_client_roles (
+	username TEXT NOT NULL REFERENCES access_clients (username) ON DELETE CASCADE,
+	rolename TEXT NOT NULL REFERENCES access_roles (rolename) ON DELETE CASCADE,
+	priority INTEGER NOT NULL,
+	PRIMARY KEY (username, rolename)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE access_clients (
+	username        TEXT NOT NULL PRIMARY KEY,
+	clientid        TEXT NOT NULL,
+	textname        TEXT,
+	textdescription TEXT,
+	disabled        INTEGER NOT NULL CHECK (disabled IN (0, 1))
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE access_group_roles (
+	groupname TEXT NOT NULL REFERENCES access_groups (groupname) ON DELETE CASCADE,
+	rolename  TEXT NOT NULL REFERENCES access_roles (rolename) ON DELETE CASCADE,
+	priority  INTEGER NOT NULL,
+	PRIMARY KEY (groupname, rolename)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE access_groups (
+	groupname       TEXT NOT NULL PRIMARY KEY,
+	textname        TEXT,
+	textdescription TEXT
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE access_passwords (
+	username TEXT NOT NULL PRIMARY KEY REFERENCES access_clients (username) ON DELETE CASCADE,
+	encoded  TEXT NOT NULL CHECK (encoded <> '')
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE access_roles (
+	rolename            TEXT NOT NULL PRIMARY KEY,
+	textname            TEXT,
+	textdescription     TEXT,
+	allow_wildcard_subs INTEGER NOT NULL CHECK (allow_wildcard_subs IN (0, 1)),
+	acls                TEXT NOT NULL CHECK (json_type(acls) = 'array')
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE access_settings (
+	id                     INTEGER PRIMARY KEY CHECK (id = 1),
+	publish_client_send    INTEGER NOT NULL CHECK (publish_client_send IN (0, 1)),
+	publish_client_receive INTEGER NOT NULL CHECK (publish_client_receive IN (0, 1)),
+	subscribe              INTEGER NOT NULL CHECK (subscribe IN (0, 1)),
+	unsubscribe            INTEGER NOT NULL CHECK (unsubscribe IN (0, 1)),
+	anonymous_group        TEXT REFERENCES access_groups (groupname) ON DELETE SET NULL,
+	change_index           INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX access_client_groups_by_group ON access_client_groups (groupname);
+
+CREATE INDEX access_client_roles_by_role ON access_client_roles (rolename);
+
+CREATE INDEX access_group_roles_by_role ON access_group_roles (rolename);
+

@@ -1,0 +1,142 @@
+package access
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox/broker"
+	"signalbox/broker/dynsec"
+)
+
+// TestImportIsDurable imports files of both generations and logs in with their
+// passwords, before and after a restart.
+func TestImportIsDurable(t *testing.T) {
+	t.Parallel()
+	hash, err := dynsec.HashPassword([]byte("old secret"), iterations)
+	must(t, err)
+	parts := strings.Split(hash, "$") // "", "7", iterations, salt, hash
+	for name, client := range map[string]string{
+		"2.1": `"encoded_password":"` + hash + `"`,
+		"2.0": `"password":"` + parts[4] + `","salt":"` + parts[3] + `","iterations":` + parts[2],
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "broker.db")
+			c := open(t, path)
+			report, err := c.ImportAccess(t.Context(), []byte(`{"defaultACLAccess":{"publishClientSend":true},
+				"clients":[{"username":"u","roles":[{"rolename":"r"}],`+client+`},{"username":"v","roles":[]}],
+				"groups":[{"groupname":"g","clients":[{"username":"v","priority":3}],"roles":[]}],
+				"roles":[{"rolename":"r","acls":[]}],"anonymousGroup":"g"}`), false)
+			must(t, err)
+			if report.Clients != 2 || report.Groups != 1 || report.Roles != 1 || report.Warnings == nil {
+				t.Errorf("got %+v", report)
+			}
+			if !c.Initialised() {
+				t.Error("the broker does not count as set up")
+			}
+			wantKind(t, c.Bootstrap(t.Context(), "admin", "secret"), broker.Exists)
+			before := export(t, c)
+			if diff := cmp.Diff(before, inMemory(t, c)); diff != "" {
+				t.Errorf("file (-) and memory (+):\n%s", diff)
+			}
+			shut(t, c)
+			c = open(t, path)
+			if diff := cmp.Diff(before, inMemory(t, c)); diff != "" {
+				t.Errorf("before (-) and after (+) the restart:\n%s", diff)
+			}
+			a, err := c.Authenticate(t.Context(), login("u", "old secret"))
+			must(t, err)
+			a.Release()
+		})
+	}
+}
+
+// TestImportOfNothingCounts expects an import of an empty file to be remembered
+// as the first start, so that no administrator is put in beside it.
+func TestImportOfNothingCounts(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "broker.db")
+	c := open(t, path)
+	_, err := c.ImportAccess(t.Context(), []byte(`{"clients":[],"groups":[],"roles":[]}`), false)
+	must(t, err)
+	shut(t, c)
+	if !open(t, path).Initialised() {
+		t.Error("it was forgotten")
+	}
+}
+
+func TestExportIntoAnotherBroker(t *testing.T) {
+	t.Parallel()
+	from, to := fresh(t), fresh(t)
+	must(t, from.Bootstrap(t.Context(), "boss", "secret"), to.CreateRole(t.Context(), role("gone")))
+	must(t, from.CreateClient(t.Context(), client("u", "admin")))
+	want := export(t, from)
+	_, err := to.ImportAccess(t.Context(), []byte(want), true)
+	must(t, err)
+	if diff := cmp.Diff(want, export(t, to)); diff != "" {
+		t.Errorf("-exported +imported:\n%s", diff)
+	}
+	authenticated(t, to, "u")
+}
+
+func TestImportRefuses(t *testing.T) {
+	t.Parallel()
+	c := fresh(t)
+	must(t, c.CreateClient(t.Context(), client("u")))
+	before := export(t, c)
+	for document, kind := range map[string]broker.Kind{
+		`{"clients":[{"username":"new"},{"username":"u"}]}`:                  broker.Exists,
+		`{"clients":[{"username":"new","roles":[{"rolename":"no such"}]}]}`:  broker.Invalid,
+		`{"clients":[{"username":"new","encoded_password":"$6$salt$hash"}]}`: broker.Invalid,
+		`{`: broker.Invalid,
+	} {
+		_, err := c.ImportAccess(t.Context(), []byte(document), false)
+		wantKind(t, err, kind)
+	}
+	if got := export(t, c); got != before {
+		t.Errorf("something was taken over:\n%s", got)
+	}
+}
+
+func TestImportTellsCuts(t *testing.T) {
+	t.Parallel()
+	c := fresh(t)
+	must(t, c.CreateClient(t.Context(), client("u")))
+	var told []dynsec.Cut
+	c.OnCut(func(cuts []dynsec.Cut) { told = append(told, cuts...) })
+	_, err := c.ImportAccess(t.Context(), []byte(`{"clients":[]}`), true)
+	must(t, err)
+	if !slices.Contains(told, dynsec.Cut{Username: "u"}) || !slices.Contains(told, dynsec.Cut{Anonymous: true}) {
+		t.Errorf("told %v, want u and the anonymous clients", told)
+	}
+}
+
+// TestExportIsOneMoment exports while a client and its password are made and
+// deleted; a client must never appear without its password.
+func TestExportIsOneMoment(t *testing.T) {
+	t.Parallel()
+	c := fresh(t)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 30 {
+			must(t, c.CreateClient(t.Context(), client("u")), c.DeleteClient(t.Context(), "u"))
+		}
+	}()
+	for running := true; running; {
+		select {
+		case <-done:
+			running = false
+		default:
+		}
+		d, _, err := dynsec.ParseDocument([]byte(export(t, c)))
+		must(t, err)
+		if len(d.Clients) == 1 && d.Clients[0].EncodedPassword == "" {
+			t.Fatal("a client without the password that it was created with")
+		}
+	}
+}
