@@ -245,7 +245,7 @@ func (a *API) target(row db.Broker) (broker.Target, error) {
 
 // connect gives the live broker of a record; it may not be connected yet.
 func (a *API) connect(row db.Broker) (broker.Broker, error) {
-	if IsOnPremise(row) && row.ID != a.Embedded {
+	if isOnPremise(row) && row.ID != a.Embedded {
 		return nil, &broker.Error{Kind: broker.Unavailable, Op: "connect",
 			Msg: "the embedded broker is switched off; set broker.enabled to true and start signalbox again"}
 	}

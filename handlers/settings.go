@@ -106,16 +106,15 @@ func details(row db.Broker) (b *Billing, c *CloudDetails, err error) {
 	return b, c, json.Unmarshal(row.Details, c)
 }
 
-// OnPremiseRow makes the record of the broker in this process, reachable by
-// clients at url.
-func OnPremiseRow(name, url string, now time.Time) (db.Broker, error) {
+// onPremiseRow makes the record of the broker in this process.
+func onPremiseRow(projectID, url string, now time.Time) (db.Broker, error) {
 	details, err := json.Marshal(Billing{ProductID: "signalbox", PeriodStart: now.UTC().Format(time.RFC3339)})
-	return db.Broker{ID: newID(), Rev: 1, Type: typeOnPremise, Name: name, URL: url, VerifyCACert: true,
-		MetricsEnabled: true, Details: details, CreatedAt: now, UpdatedAt: now}, err
+	return db.Broker{ID: newID(), ProjectID: projectID, Rev: 1, Type: typeOnPremise, Name: EmbeddedName, URL: url,
+		VerifyCACert: true, MetricsEnabled: true, Details: details, CreatedAt: now, UpdatedAt: now}, err
 }
 
-// IsOnPremise tells whether a record is that of a broker in this process.
-func IsOnPremise(row db.Broker) bool { return row.Type == typeOnPremise }
+// isOnPremise tells whether a record is that of a broker in this process.
+func isOnPremise(row db.Broker) bool { return row.Type == typeOnPremise }
 
 func projectService(row db.Broker) (ProjectService, error) {
 	billing, cloud, err := details(row)
