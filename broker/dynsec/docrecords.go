@@ -16,7 +16,7 @@ func (r *docReader) client() DocumentClient {
 		case "username":
 			c.Username = r.name()
 		case "clientid":
-			c.ClientID = r.textOr()
+			c.ClientID = r.clientID()
 		case "textname":
 			c.TextName = r.text()
 		case "textdescription":
@@ -41,6 +41,15 @@ func (r *docReader) client() DocumentClient {
 		}
 	}
 	return c
+}
+
+// clientID reads the client id that a client is bound to; "" is none.
+func (r *docReader) clientID() string {
+	s := r.textOr()
+	if s != "" && badName(s) != "" {
+		r.fail("%s", badName(s))
+	}
+	return s
 }
 
 // tripleHash is a password as Mosquitto 2.0 keeps it: PBKDF2 with SHA-512, the

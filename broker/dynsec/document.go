@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"unicode/utf8"
 
 	"signalbox/broker"
@@ -123,10 +122,8 @@ func badName(s string) string {
 	switch {
 	case s == "":
 		return "must not be empty"
-	case len(s) > maxTopicBytes:
-		return fmt.Sprintf("must not be longer than %d bytes", maxTopicBytes)
-	case strings.IndexByte(s, 0) >= 0:
-		return "must not hold U+0000"
+	case !validName(s):
+		return fmt.Sprintf("must be at most %d bytes of text without control characters", maxTopicBytes)
 	}
 	return ""
 }

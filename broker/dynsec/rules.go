@@ -47,7 +47,7 @@ type Rules struct {
 
 // CompileRules compiles a role. Of ACLs of the same type the one with the higher
 // priority is evaluated first, of those with the same priority the one that
-// stands first.
+// stands first; of two with the same type and topic only that one counts.
 func CompileRules(r broker.Role) *Rules {
 	acls := slices.Clone(r.ACLs)
 	slices.SortStableFunc(acls, func(a, b broker.ACL) int { return cmp.Compare(b.Priority, a.Priority) })
