@@ -70,6 +70,8 @@ func bearer(header string) (string, bool) {
 // authorize compares the caller's role with the row's.
 func (rt *router) authorize(ctx context.Context, p *auth.Principal, row *route, params httprouter.Params) error {
 	switch {
+	case row.UsersOnly && p.Kind != auth.KindUser:
+		return handlers.Forbidden("only a user may do this, not a project token")
 	case row.Role == auth.Root:
 		return allow(p.Root, "only a platform administrator may do this")
 	case !row.inProject():

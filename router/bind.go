@@ -139,10 +139,26 @@ func (p *plan) bindQuery(bad *problems, req reflect.Value, raw string) {
 		return
 	}
 	root := &place{name: "query"}
+	alone := p.alone(values)
 	for i := range p.query {
 		q := &p.query[i]
-		bad.add(&place{parent: root, name: q.name}, q.bind(values[q.name], req.FieldByIndex(q.index)))
+		given := values[q.name]
+		if alone != nil && alone != q {
+			given = nil
+		}
+		bad.add(&place{parent: root, name: q.name}, q.bind(given, req.FieldByIndex(q.index)))
 	}
+}
+
+// alone gives the parameter beside which the others are passed over, whatever
+// they say; nil where the query has none.
+func (p *plan) alone(values url.Values) *parameter {
+	for i := range p.query {
+		if q := &p.query[i]; q.rules.alone && values.Get(q.name) != "" {
+			return q
+		}
+	}
+	return nil
 }
 
 // bind sets v from the values given for the parameter.

@@ -31,11 +31,11 @@ func sessionRoutes(h *handlers.API) []route {
 		{ID: "login", Method: "POST", Path: "/api/auth/login", Role: auth.Public, Status: 200, Errors: []int{401, 403, 429},
 			Summary: "Log in", Do: query(h.Login)},
 		{ID: "logout", Method: "POST", Path: "/api/auth/logout", Role: auth.SignedIn, Status: 204, Errors: nil,
-			Summary: "End the session", Do: query(h.Logout)},
+			Summary: "End the session", UsersOnly: true, Do: query(h.Logout)},
 		{ID: "me", Method: "GET", Path: "/api/auth/me", Role: auth.SignedIn, Status: 200, Errors: nil,
 			Summary: "Tell who is calling", Do: query(h.Me)},
 		{ID: "changePassword", Method: "PUT", Path: "/api/auth/password", Role: auth.SignedIn, Status: 204, Errors: []int{429},
-			Summary: "Change the own password", Do: command(h.ChangePassword)},
+			Summary: "Change the own password", UsersOnly: true, Do: command(h.ChangePassword)},
 	}
 }
 
@@ -43,7 +43,7 @@ func sessionRoutes(h *handlers.API) []route {
 func projectExtensions(h *handlers.API) []route {
 	return []route{
 		{ID: "createProject", Method: "POST", Path: "/api/projects", Role: auth.SignedIn, Status: 200, Errors: nil,
-			Summary: "Create a project", Do: query(h.CreateProject)},
+			Summary: "Create a project", UsersOnly: true, Do: query(h.CreateProject)},
 		{ID: "getProject", Method: "GET", Path: projectPath, Role: auth.Viewer, Status: 200, Errors: nil,
 			Summary: "Get a project", Restricted: true, Do: query(h.GetProject)},
 		{ID: "updateProject", Method: "PUT", Path: projectPath, Role: auth.Admin, Status: 204, Errors: nil,

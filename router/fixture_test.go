@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -162,4 +163,30 @@ func wantError(t *testing.T, resp *http.Response, status int, code string) handl
 		t.Errorf("Content-Type is %q", ct)
 	}
 	return got
+}
+
+// row finds a row by its id.
+func (f *fixture) row(t *testing.T, id string) *route {
+	t.Helper()
+	for _, row := range f.router.rows {
+		if row.ID == id {
+			return row
+		}
+	}
+	t.Fatalf("there is no row %q", id)
+	return nil
+}
+
+// bindJSON binds a body alone and gives what is wrong with it.
+func (row *route) bindJSON(body string) []handlers.FieldError {
+	var bad problems
+	row.plan.bindBody(&bad, reflect.New(row.plan.typ).Elem(), []byte(body))
+	return bad.list
+}
+
+func readAll(t *testing.T, resp *http.Response) string {
+	t.Helper()
+	b, err := io.ReadAll(resp.Body)
+	must(t, err)
+	return string(b)
 }

@@ -25,6 +25,7 @@ type route struct {
 
 	Extension  bool  // stands in decisions of ours, not in the specification
 	Restricted bool  // open to a restricted token though the path names no broker
+	UsersOnly  bool  // makes no sense for a project token
 	Scrape     bool  // open to the configured scrape token too
 	MaxBody    int64 // bytes; 0 means defaultMaxBody
 

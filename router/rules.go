@@ -18,6 +18,7 @@ type rules struct {
 	required bool
 	nullable bool
 	object   bool // a free value that must be an object
+	alone    bool // a query parameter beside which the others do not count
 	minLen   int  // characters of a string, entries of a list
 	enum     []string
 	min, max *float64
@@ -32,6 +33,7 @@ func parseRules(tag reflect.StructTag) (rules, error) {
 		required: tag.Get("required") == "true",
 		nullable: tag.Get("nullable") == "true",
 		object:   tag.Get("object") == "true",
+		alone:    tag.Get("alone") == "true",
 		format:   tag.Get("format"),
 		fallback: tag.Get("default"),
 		doc:      tag.Get("doc"),

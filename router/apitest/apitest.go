@@ -1,0 +1,366 @@
+// Package apitest runs the whole API for a test: a real database, a real
+// embedded broker, a real HTTP server on a free port. Every call is checked
+// against the OpenAPI document that the server itself hands out.
+//
+// It is imported by tests only.
+package apitest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/legacy"
+
+	"signalbox/broker"
+	"signalbox/broker/embedded"
+	"signalbox/broker/remote"
+	"signalbox/db"
+	"signalbox/handlers"
+	"signalbox/handlers/auth"
+	"signalbox/handlers/vault"
+	"signalbox/router"
+)
+
+// The first administrator.
+const (
+	RootEmail    = "root@example.com"
+	RootPassword = "correct horse battery"
+)
+
+// API is a running service with the project "default" and its embedded broker.
+type API struct {
+	URL      string
+	MQTT     string // address of the embedded broker's plain listener
+	Project  string
+	Embedded string
+	Handlers *handlers.API
+	Root     *Caller
+
+	t      testing.TB
+	routes routers.Router
+}
+
+// Option changes the service before it is built.
+type Option func(*settings)
+
+type settings struct {
+	http router.Config
+	auth auth.Config
+}
+
+// ViewerReadOnly switches auth.viewer_read_only on.
+func ViewerReadOnly(s *settings) { s.auth.ViewerReadOnly = true }
+
+// New starts a service and stops it at the end of the test.
+func New(t testing.TB, options ...Option) *API {
+	t.Helper()
+	s := settings{http: router.DefaultConfig(), auth: auth.DefaultConfig()}
+	s.http.Listen = "127.0.0.1:0"
+	for _, o := range options {
+		o(&s)
+	}
+	dir, log := t.TempDir(), logger(t)
+	a := &API{t: t, Handlers: newHandlers(t, dir, s.auth, log)}
+	if err := a.Handlers.FirstStart(t.Context(), handlers.Admin{Email: RootEmail, Password: RootPassword}, nil); err != nil {
+		t.Fatal(err)
+	}
+	b := startBroker(t, dir, log)
+	a.MQTT = b.Addrs()[0]
+	if err := a.Handlers.AdoptEmbedded(t.Context(), b, "mqtt://"+a.MQTT); err != nil {
+		t.Fatal(err)
+	}
+	a.Embedded = a.Handlers.Embedded
+	a.start(s.http, log)
+	a.Root = a.LogIn(RootEmail, RootPassword)
+	a.Project = a.project()
+	return a
+}
+
+// logger shows the service's log where the test is verbose.
+func logger(t testing.TB) *slog.Logger {
+	if !testing.Verbose() {
+		return slog.New(slog.DiscardHandler)
+	}
+	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+func newHandlers(t testing.TB, dir string, cfg auth.Config, log *slog.Logger) *handlers.API {
+	t.Helper()
+	d, err := db.Open(t.Context(), filepath.Join(dir, "signalbox.db"), log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := vault.Open(filepath.Join(dir, "secret.key"), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certs := filepath.Join(dir, "certs")
+	if err := os.Mkdir(certs, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	users := auth.New(d, cfg, time.Now, log)
+	pool := broker.NewPool(remote.New(log).Dial)
+	t.Cleanup(func() {
+		ctx := context.Background()
+		if err := errors.Join(pool.Close(ctx), users.Close(ctx), d.Close(ctx)); err != nil {
+			t.Error("stop:", err)
+		}
+	})
+	return &handlers.API{DB: d, Brokers: pool, Clusters: broker.NoClusters{}, Auth: users, Vault: v,
+		CertDir: certs, Now: time.Now, Log: log}
+}
+
+func startBroker(t testing.TB, dir string, log *slog.Logger) *embedded.Broker {
+	t.Helper()
+	cfg := embedded.DefaultConfig()
+	cfg.Listen = "127.0.0.1:0"
+	cfg.PasswordIterations = 1000 // enough for a test
+	b, err := embedded.New(t.Context(), cfg, dir, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(context.Background()); err != nil {
+			t.Error("stop the broker:", err)
+		}
+	})
+	if err := b.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// start serves, and reads the document that calls are checked against.
+func (a *API) start(cfg router.Config, log *slog.Logger) {
+	a.t.Helper()
+	ready := func(context.Context) error { return nil }
+	server, err := router.New(a.Handlers, a.Handlers.Auth, cfg, ready, "test", log)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	if err := server.Start(a.t.Context()); err != nil {
+		a.t.Fatal(err)
+	}
+	a.t.Cleanup(func() {
+		if err := server.Close(context.Background()); err != nil {
+			a.t.Error("stop the server:", err)
+		}
+	})
+	a.URL = server.URL()
+	a.readDocument()
+}
+
+func (a *API) readDocument() {
+	a.t.Helper()
+	document, err := openapi3.NewLoader().LoadFromURI(&url.URL{Scheme: "http", Host: a.URL[len("http://"):], Path: "/api/openapi.json"})
+	if err != nil {
+		a.t.Fatal("read the OpenAPI document:", err)
+	}
+	document.Servers = nil
+	if a.routes, err = legacy.NewRouter(document, openapi3.DisableExamplesValidation()); err != nil {
+		a.t.Fatal("use the OpenAPI document:", err)
+	}
+}
+
+// Caller is somebody who calls the API.
+type Caller struct {
+	api   *API
+	token string
+}
+
+// Stranger calls without credentials.
+func (a *API) Stranger() *Caller { return &Caller{api: a} }
+
+// Bearer calls with a token.
+func (a *API) Bearer(token string) *Caller { return &Caller{api: a, token: token} }
+
+// LogIn begins a session.
+func (a *API) LogIn(email, password string) *Caller {
+	a.t.Helper()
+	var session struct{ Token string }
+	a.Stranger().Post("/api/auth/login", object{"email": email, "password": password}).Want(200).Decode(&session)
+	return a.Bearer(session.Token)
+}
+
+type object = map[string]any
+
+func (a *API) project() string {
+	a.t.Helper()
+	var projects []struct{ ID string }
+	a.Root.Get("/api/projects").Want(200).Decode(&projects)
+	return projects[0].ID
+}
+
+// At gives a path below the embedded broker.
+func (a *API) At(path string) string { return a.BrokerAt(a.Embedded, path) }
+
+// BrokerAt gives a path below a broker of the default project.
+func (a *API) BrokerAt(id, path string) string {
+	return "/api/projects/" + a.Project + "/brokers/" + id + path
+}
+
+// Token creates a project token and gives its caller.
+func (a *API) Token(role string, brokers ...string) *Caller {
+	a.t.Helper()
+	kind := "unrestricted"
+	if len(brokers) > 0 {
+		kind = "restricted"
+	}
+	var record struct{ Token string }
+	a.Root.Post("/api/projects/"+a.Project+"/tokens",
+		object{"name": role, "role": role, "type": kind, "brokers": append([]string{}, brokers...)}).Want(200).Decode(&record)
+	return a.Bearer(record.Token)
+}
+
+// Get calls with GET; Put, Post and Delete likewise.
+func (c *Caller) Get(path string) *Answer            { return c.Do("GET", path, nil) }
+func (c *Caller) Delete(path string) *Answer         { return c.Do("DELETE", path, nil) }
+func (c *Caller) Put(path string, body any) *Answer  { return c.Do("PUT", path, body) }
+func (c *Caller) Post(path string, body any) *Answer { return c.Do("POST", path, body) }
+
+// Text is a body that is sent as it is, and not held against the document.
+type Text string
+
+// Do calls the API. The answer is held against the document; so is the
+// request, where the service took it.
+func (c *Caller) Do(method, path string, body any) *Answer {
+	c.api.t.Helper()
+	sent := c.encode(body)
+	r, err := http.NewRequestWithContext(c.api.t.Context(), method, c.api.URL+path, bytes.NewReader(sent))
+	if err != nil {
+		c.api.t.Fatal(err)
+	}
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if c.token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		c.api.t.Fatal(err)
+	}
+	defer res.Body.Close() //nolint:errcheck // it was read
+	received, err := io.ReadAll(res.Body)
+	if err != nil {
+		c.api.t.Fatal(err)
+	}
+	answer := &Answer{Status: res.StatusCode, Header: res.Header, Body: received, t: c.api.t, call: method + " " + path}
+	_, raw := body.(Text)
+	c.api.check(r, sent, answer, raw)
+	return answer
+}
+
+func (c *Caller) encode(body any) []byte {
+	switch body := body.(type) {
+	case nil:
+		return nil
+	case Text:
+		return []byte(body)
+	}
+	b, err := json.Marshal(body)
+	if err != nil {
+		c.api.t.Fatal(err)
+	}
+	return b
+}
+
+// check holds a call against the document.
+func (a *API) check(r *http.Request, sent []byte, answer *Answer, raw bool) {
+	a.t.Helper()
+	r.URL.Scheme, r.URL.Host, r.Host = "", "", ""
+	route, params, err := a.routes.FindRoute(r)
+	if err != nil {
+		if answer.Status != 404 && answer.Status != 405 {
+			a.t.Errorf("%s answered %d, but the document does not know it: %v", answer.call, answer.Status, err)
+		}
+		return
+	}
+	r.Body = io.NopCloser(bytes.NewReader(sent))
+	in := &openapi3filter.RequestValidationInput{Request: r, PathParams: params, Route: route,
+		Options: &openapi3filter.Options{AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, IncludeResponseStatus: true}}
+	if answer.Status < 300 && !raw {
+		if err := openapi3filter.ValidateRequest(a.t.Context(), in); err != nil {
+			a.t.Errorf("%s was taken, but the document refuses it: %v", answer.call, err)
+		}
+	}
+	out := &openapi3filter.ResponseValidationInput{RequestValidationInput: in, Status: answer.Status,
+		Header: answer.Header, Options: in.Options}
+	out.SetBodyBytes(answer.Body)
+	if err := openapi3filter.ValidateResponse(a.t.Context(), out); err != nil {
+		a.t.Errorf("%s answered %d %s, which the document does not promise: %v", answer.call, answer.Status, answer.Body, err)
+	}
+}
+
+// Answer is what came back.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+
+	t    testing.TB
+	call string
+}
+
+// Want ends the test unless the status is this one.
+func (a *Answer) Want(status int) *Answer {
+	a.t.Helper()
+	if a.Status != status {
+		a.t.Fatalf("%s: got %d %s, want %d", a.call, a.Status, a.Body, status)
+	}
+	return a
+}
+
+// WantError ends the test unless the answer is the error object with this
+// status and code.
+func (a *Answer) WantError(status int, code string) *Answer {
+	a.t.Helper()
+	e := a.Error()
+	if a.Status != status || e.Code != code || e.Status != status || e.Message == "" {
+		a.t.Fatalf("%s: got %d %s, want %d %s with a message", a.call, a.Status, a.Body, status, code)
+	}
+	return a
+}
+
+// Error reads the error object.
+func (a *Answer) Error() handlers.ErrorObject {
+	a.t.Helper()
+	var e handlers.ErrorObject
+	a.Decode(&e)
+	return e
+}
+
+// Fields gives the bad fields that a 400 names.
+func (a *Answer) Fields() []string {
+	a.t.Helper()
+	var e struct {
+		Info struct{ Errors []handlers.FieldError }
+	}
+	a.Decode(&e)
+	var fields []string
+	for _, f := range e.Info.Errors {
+		fields = append(fields, f.Field)
+	}
+	return fields
+}
+
+// Decode reads the body.
+func (a *Answer) Decode(into any) {
+	a.t.Helper()
+	if err := json.Unmarshal(a.Body, into); err != nil {
+		a.t.Fatalf("%s answered %d %q: %v", a.call, a.Status, a.Body, err)
+	}
+}
