@@ -27,7 +27,7 @@ func (a *Auth) Login(ctx context.Context, email, password, address string) (Sess
 	if err := a.throttle.begin(a.now(), account, origin); err != nil {
 		return Session{}, err
 	}
-	u, err := a.check(ctx, email, password)
+	u, err := a.byPassword(ctx, email, password)
 	if errors.Is(err, ErrUnauthenticated) {
 		a.log.InfoContext(ctx, "log-in refused", "address", address, "user", u.ID)
 		return Session{}, err
@@ -41,30 +41,42 @@ func (a *Auth) Login(ctx context.Context, email, password, address string) (Sess
 	return a.open(ctx, u)
 }
 
-// check finds the account and verifies the password, always at the cost of one
-// verification.
-func (a *Auth) check(ctx context.Context, email, password string) (db.User, error) {
+// byPassword finds the account that the password opens. It verifies one password
+// whether or not there is an account.
+func (a *Auth) byPassword(ctx context.Context, email, password string) (db.User, error) {
 	u, err := a.db.UserByEmail(ctx, email)
 	if err != nil && !errors.Is(err, db.ErrNotFound) {
 		return u, err
 	}
-	ok, err := a.verify(ctx, password, u.PasswordHash)
-	if err != nil {
-		return u, err
-	}
-	if !ok || !u.Verified || u.SSOType != "" {
-		return u, ErrUnauthenticated
-	}
-	return u, nil
+	return u, a.admit(ctx, u, password)
 }
 
-// open stores a session, and takes the opportunity to remove expired ones.
+// admit verifies the password of a user, always at the cost of one verification.
+func (a *Auth) admit(ctx context.Context, u db.User, password string) error {
+	ok, err := a.verify(ctx, password, u.PasswordHash)
+	if err != nil {
+		return err
+	}
+	if !ok || !u.Verified || u.SSOType != "" {
+		return ErrUnauthenticated
+	}
+	return nil
+}
+
+// open stores a session, and takes the opportunity to remove expired ones. A user
+// whose password was changed between the look at it and now gets none: the change
+// ended only the sessions that were there.
 func (a *Auth) open(ctx context.Context, u db.User) (Session, error) {
 	now := a.now()
 	value, hash := newSession()
 	s := db.Session{Hash: hash, UserID: u.ID, CreatedAt: now, ExpiresAt: now.Add(a.cfg.SessionTTL)}
 	if err := a.db.CreateSession(ctx, s); err != nil {
 		return Session{}, fmt.Errorf("log in: %w", err)
+	}
+	if _, stored, err := a.db.SessionUser(ctx, hash, now); err != nil {
+		return Session{}, orUnauthenticated(err)
+	} else if stored.PasswordHash != u.PasswordHash {
+		return Session{}, errors.Join(ErrUnauthenticated, a.db.DeleteSession(ctx, hash))
 	}
 	if err := a.db.DeleteExpiredSessions(ctx, now); err != nil {
 		a.log.WarnContext(ctx, "expired sessions not removed", "error", err)
@@ -87,20 +99,36 @@ func (a *Auth) ChangePassword(ctx context.Context, p *Principal, current, next s
 	if p == nil || p.Session == "" {
 		return ErrUsersOnly
 	}
-	account := accountKey(p.Email)
-	if err := a.throttle.begin(a.now(), account); err != nil {
-		return err
+	u, err := a.db.GetUser(ctx, p.ID)
+	if err != nil {
+		return orUnauthenticated(err)
 	}
-	if _, err := a.check(ctx, p.Email, current); errors.Is(err, ErrUnauthenticated) {
-		return ErrWrongPassword
-	} else if err != nil {
-		a.throttle.takeBack(account)
+	if err := a.confirm(ctx, u.User, current); err != nil {
 		return fmt.Errorf("change password: %w", err)
 	}
-	a.throttle.forget(account)
 	hash, err := a.HashPassword(ctx, next)
 	if err != nil {
 		return fmt.Errorf("change password: %w", err)
 	}
 	return a.db.SetPassword(ctx, p.ID, hash, p.Session, a.now())
+}
+
+// confirm lets a signed-in user prove that it knows its password. Wrong ones delay
+// the next, so that whoever took over a session cannot guess; they count apart
+// from log-ins, where strangers could keep the user from trying.
+func (a *Auth) confirm(ctx context.Context, u db.User, password string) error {
+	user := userKey(u.ID)
+	if err := a.throttle.begin(a.now(), user); err != nil {
+		return err
+	}
+	err := a.admit(ctx, u, password)
+	switch {
+	case errors.Is(err, ErrUnauthenticated):
+		return ErrWrongPassword
+	case err != nil:
+		a.throttle.takeBack(user)
+	default:
+		a.throttle.forget(user)
+	}
+	return err
 }

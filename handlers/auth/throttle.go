@@ -49,6 +49,9 @@ func accountKey(email string) throttleKey {
 	return sha256.Sum256([]byte("account\x00" + db.FoldEmail(email)))
 }
 
+// userKey is for a user who is signed in already.
+func userKey(id string) throttleKey { return sha256.Sum256([]byte("user\x00" + id)) }
+
 // addressKey takes the /64 of an IPv6 address: one customer usually has all of it.
 func addressKey(address string) throttleKey {
 	if ip, err := netip.ParseAddr(address); err == nil {

@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	touchEvery = time.Minute      // the least time between two notes of one token's use
-	touchDelay = 2 * time.Second  // how long notes are gathered for one write
-	touchLimit = 4096             // tokens in one write; the loser is the newest, noted at its next use
-	touchPause = 10 * time.Second // the longest a write may take
+	touchEvery   = time.Minute     // the least time between two notes of one token's use
+	touchDelay   = 2 * time.Second // how long notes are gathered for one write
+	touchTimeout = 5 * time.Second // the longest that a write may take
+	touchLimit   = 4096            // tokens in one write; the loser is the newest, noted at its next use
 )
 
 // touches gathers when tokens were used and writes many of them at once. Its timer
@@ -55,7 +55,7 @@ func (t *touches) add(token db.Token, now time.Time) {
 
 // flush writes what was gathered, in the timer's goroutine.
 func (t *touches) flush() {
-	ctx, cancel := context.WithTimeout(context.Background(), touchPause)
+	ctx, cancel := context.WithTimeout(context.Background(), touchTimeout)
 	defer cancel()
 	if err := t.write(ctx); err != nil {
 		t.log.Warn("last use of tokens not noted", "error", err)

@@ -1,0 +1,257 @@
+package auth_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"signalbox/db"
+	"signalbox/handlers/auth"
+)
+
+func TestLoginOpensASession(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, auth.Config{SessionTTL: time.Hour})
+	s, err := w.Login(t.Context(), " OWNER@example.org", password, home)
+	wantErr(t, err, nil)
+	if want := w.clock.now().Add(time.Hour); !s.ExpiresAt.Equal(want) || s.User.ID != "owner" {
+		t.Errorf("got %s until %v, want owner until %v", s.User.ID, s.ExpiresAt, want)
+	}
+	p := w.principal(t, s.Token)
+	want := auth.Principal{Kind: auth.KindUser, ID: "owner", Name: "owner", Email: "owner@example.org", Session: p.Session}
+	if *p != want {
+		t.Errorf("got %+v, want %+v", *p, want)
+	}
+	if strings.Contains(p.Session, s.Token) || len(p.Session) != 64 {
+		t.Errorf("got session %q, want the digest of the token", p.Session)
+	}
+	if other := w.login(t, "owner"); other.Token == s.Token {
+		t.Error("two sessions have the same token")
+	}
+}
+
+func TestLoginIsRefusedInOneWay(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ name, email, password string }{
+		{"wrong password", "owner@example.org", "wrong"},
+		{"empty password", "owner@example.org", ""},
+		{"unknown user", "nobody@example.org", password},
+		{"no e-mail address", "", password},
+		{"no password stored", "bare@example.org", ""},
+		{"other sign-on", "sso@example.org", password},
+		{"unverified", "unverified@example.org", password},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, auth.DefaultConfig())
+			w.addUser(t, db.User{ID: "bare", Verified: true})
+			w.addUser(t, db.User{ID: "sso", Verified: true, PasswordHash: hashed(), SSOType: "sso"})
+			w.addUser(t, db.User{ID: "unverified", PasswordHash: hashed()})
+			s, err := w.Login(t.Context(), tt.email, tt.password, home)
+			if err != auth.ErrUnauthenticated || s.Token != "" { //nolint:errorlint // nothing may be wrapped around it
+				t.Errorf("got %v, %q, want the bare %v", err, s.Token, auth.ErrUnauthenticated)
+			}
+		})
+	}
+}
+
+// fail logs in with a wrong password and gives how long the next has to wait,
+// negative if the attempt itself was refused unseen.
+func (w world) fail(t *testing.T, email, address string) (refused time.Duration) {
+	t.Helper()
+	_, err := w.Login(t.Context(), email, "wrong", address)
+	if many, ok := errors.AsType[*auth.TooManyAttempts](err); ok {
+		return many.RetryAfter
+	}
+	wantErr(t, err, auth.ErrUnauthenticated)
+	return 0
+}
+
+func TestFailuresDelayTheAccount(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, auth.DefaultConfig())
+	address := func() func() string {
+		n := 0
+		return func() string { n++; return "198.51.100." + strings.Repeat("1", n%3+1) }
+	}()
+	for range 5 {
+		if wait := w.fail(t, "owner@example.org", address()); wait != 0 {
+			t.Fatalf("refused for %v within the first five", wait)
+		}
+	}
+	for _, want := range []time.Duration{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900, 900} {
+		want *= time.Second
+		if got := w.fail(t, "Owner@Example.org", "203.0.113.7"); got != want {
+			t.Fatalf("got a delay of %v, want %v", got, want)
+		}
+		w.clock.forward(want - time.Millisecond)
+		if got := w.fail(t, "owner@example.org", "203.0.113.8"); got != time.Millisecond {
+			t.Fatalf("got %v left, want 1ms", got)
+		}
+		w.clock.forward(time.Millisecond)
+		if got := w.fail(t, "owner@example.org", freshAddress(w.clock)); got != 0 {
+			t.Fatalf("still refused for %v after the delay", got)
+		}
+	}
+	if got := w.fail(t, "guest@example.org", "203.0.113.9"); got != 0 {
+		t.Errorf("another account was delayed by %v", got)
+	}
+}
+
+// freshAddress has not been used before: the clock moves between two calls.
+func freshAddress(c *clock) string {
+	ms := c.now().UnixMilli()
+	return "2001:db8:" + hex(ms>>32) + ":" + hex(ms>>16) + "::" + hex(ms)
+}
+
+func hex(n int64) string {
+	const digits = "0123456789abcdef"
+	return string([]byte{digits[n>>12&15], digits[n>>8&15], digits[n>>4&15], digits[n&15]})
+}
+
+func TestFailuresDelayTheAddress(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, first, second string
+		shared              bool
+	}{
+		{"the same", "192.0.2.1", "192.0.2.1", true},
+		{"another", "192.0.2.1", "192.0.2.2", false},
+		{"mapped into IPv6", "192.0.2.1", "::ffff:192.0.2.1", true},
+		{"the same /64", "2001:db8:1:2::1", "2001:db8:1:2:ffff:1:2:3", true},
+		{"another /64", "2001:db8:1:2::1", "2001:db8:1:3::1", false},
+		{"no address", "somewhere", "somewhere", true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, auth.DefaultConfig())
+			for i := range 5 {
+				if wait := w.fail(t, "nobody"+hex(int64(i)), tt.first); wait != 0 {
+					t.Fatalf("refused for %v within the first five", wait)
+				}
+			}
+			if got := w.fail(t, "owner@example.org", tt.second) != 0; got != tt.shared {
+				t.Errorf("got refused %t, want %t", got, tt.shared)
+			}
+		})
+	}
+}
+
+func TestSuccessResetsTheAccountOnly(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, auth.DefaultConfig())
+	for range 4 {
+		w.fail(t, "owner@example.org", home)
+	}
+	w.login(t, "owner")
+	if got := w.fail(t, "owner@example.org", "192.0.2.200"); got != 0 {
+		t.Errorf("the account is still delayed by %v", got)
+	}
+	w.fail(t, "nobody@example.org", home) // the fifth of this address
+	if got := w.fail(t, "guest@example.org", home); got != time.Second {
+		t.Errorf("got a delay of %v for the address, want 1s", got)
+	}
+}
+
+func TestFailuresAreForgotten(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, auth.DefaultConfig())
+	for range 5 {
+		w.fail(t, "owner@example.org", home)
+	}
+	w.clock.forward(time.Hour + time.Second)
+	for i := range 5 {
+		if got := w.fail(t, "owner@example.org", home); got != 0 {
+			t.Fatalf("attempt %d after an hour: refused for %v", i, got)
+		}
+	}
+}
+
+// Attempts made at once are counted before any of them is known to fail.
+func TestAttemptsAtOnceDoNotSlipThrough(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, auth.DefaultConfig())
+	const callers = 20
+	refused := make(chan bool, callers)
+	for range callers {
+		go func() {
+			_, err := w.Login(t.Context(), "owner@example.org", "wrong", home)
+			_, ok := errors.AsType[*auth.TooManyAttempts](err)
+			refused <- ok
+		}()
+	}
+	seen := 0
+	for range callers {
+		if !<-refused {
+			seen++
+		}
+	}
+	if seen != 5 {
+		t.Errorf("%d attempts were looked at, want 5", seen)
+	}
+}
+
+func TestInterruptedLoginIsNoFailure(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, auth.DefaultConfig())
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 10 {
+		_, err := w.Login(ended, "owner@example.org", password, home)
+		wantErr(t, err, context.Canceled)
+	}
+	w.login(t, "owner")
+}
+
+func TestLogoutEndsTheSession(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, auth.DefaultConfig())
+	one, two := w.login(t, "owner"), w.login(t, "owner")
+	wantErr(t, w.Logout(t.Context(), w.principal(t, one.Token)), nil)
+	_, err := w.Authenticate(t.Context(), one.Token)
+	wantErr(t, err, auth.ErrUnauthenticated)
+	w.principal(t, two.Token)
+	wantErr(t, w.Logout(t.Context(), nil), auth.ErrUsersOnly)
+	wantErr(t, w.Logout(t.Context(), &auth.Principal{Kind: auth.KindToken}), auth.ErrUsersOnly)
+}
+
+func TestChangePassword(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, auth.DefaultConfig())
+	here, elsewhere, other := w.login(t, "owner"), w.login(t, "owner"), w.login(t, "guest")
+	p := w.principal(t, here.Token)
+	wantErr(t, w.ChangePassword(t.Context(), p, "wrong", "new password"), auth.ErrWrongPassword)
+	w.principal(t, elsewhere.Token)
+
+	wantErr(t, w.ChangePassword(t.Context(), p, password, "new password"), nil)
+	w.principal(t, here.Token)
+	w.principal(t, other.Token)
+	_, err := w.Authenticate(t.Context(), elsewhere.Token)
+	wantErr(t, err, auth.ErrUnauthenticated)
+	_, err = w.Login(t.Context(), "owner@example.org", password, home)
+	wantErr(t, err, auth.ErrUnauthenticated)
+	_, err = w.Login(t.Context(), "owner@example.org", "new password", home)
+	wantErr(t, err, nil)
+	wantErr(t, w.ChangePassword(t.Context(), nil, password, "x"), auth.ErrUsersOnly)
+	wantErr(t, w.ChangePassword(t.Context(), &auth.Principal{Kind: auth.KindToken}, password, "x"), auth.ErrUsersOnly)
+}
+
+func TestGuessingTheCurrentPasswordIsDelayed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, auth.DefaultConfig())
+	p := w.principal(t, w.login(t, "owner").Token)
+	for range 5 {
+		wantErr(t, w.ChangePassword(t.Context(), p, "wrong", "new"), auth.ErrWrongPassword)
+	}
+	err := w.ChangePassword(t.Context(), p, password, "new")
+	if many, ok := errors.AsType[*auth.TooManyAttempts](err); !ok || many.RetryAfter != time.Second {
+		t.Fatalf("got %v, want a delay of 1s", err)
+	}
+	w.login(t, "owner") // guesses here do not keep the user from logging in
+	w.clock.forward(time.Second)
+	wantErr(t, w.ChangePassword(t.Context(), p, password, "new"), nil)
+}
