@@ -30,7 +30,7 @@ func kindOf(text string) broker.Kind {
 	case has("anonymous group"):
 		return broker.Conflict
 	case begins("Invalid"), begins("Empty"), begins("Missing"), begins("Unknown"),
-		has("not valid UTF-8"), has("not an array"), has("invalid"):
+		has("not valid"), has("not an "), has("invalid"):
 		return broker.Invalid
 	}
 	return broker.Internal

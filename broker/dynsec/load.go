@@ -9,8 +9,8 @@ import (
 )
 
 // LoadRecords is a whole state as a store keeps it. Each sequence is read once,
-// roles first, clients last; loading is fastest when they are in order of their
-// names (as bytes).
+// roles first, clients last; nil is an empty one. Loading is fastest when they
+// are in order of their names (as bytes).
 type LoadRecords struct {
 	Roles          iter.Seq[RoleRecord]
 	Groups         iter.Seq[GroupRecord]
@@ -25,17 +25,17 @@ type LoadRecords struct {
 func Load(r LoadRecords) (*State, error) {
 	s := NewState()
 	s.defaults, s.anonymous, s.index = r.Defaults, r.AnonymousGroup, r.ChangeIndex
-	for v := range r.Roles {
+	for v := range some(r.Roles) {
 		if _, twice := s.roles.Load(v.RoleName, newRole(v)); twice {
 			return nil, fmt.Errorf("role %q is there twice", v.RoleName)
 		}
 	}
-	for v := range r.Groups {
+	for v := range some(r.Groups) {
 		if err := s.loadGroup(v); err != nil {
 			return nil, err
 		}
 	}
-	if err := s.loadClients(r.Clients); err != nil {
+	if err := s.loadClients(some(r.Clients)); err != nil {
 		return nil, err
 	}
 	if _, ok := s.groups.Get(s.anonymous); !ok && s.anonymous != "" {
@@ -99,6 +99,13 @@ func (s *State) join(c *ClientRecord) error {
 		g.members.Load(c.Username, struct{}{})
 	}
 	return nil
+}
+
+func some[T any](s iter.Seq[T]) iter.Seq[T] {
+	if s == nil {
+		return func(func(T) bool) {}
+	}
+	return s
 }
 
 func shared[T comparable](s, last []T) []T {

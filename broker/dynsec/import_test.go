@@ -1,0 +1,111 @@
+package dynsec
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"signalbox/broker"
+)
+
+func sampleDocument() Document {
+	d := Defaults{Subscribe: true}
+	return Document{
+		ChangeIndex: 41, Defaults: &d, AnonymousGroup: "anon",
+		Clients: []DocumentClient{
+			{Username: "a", TextName: ptr("A"), Roles: []broker.RoleRef{{RoleName: "r", Priority: 2}, {RoleName: "s", Priority: broker.NoPriority}}, EncodedPassword: "$7$1$a"},
+			{Username: "b", ClientID: "id", Disabled: true, Roles: []broker.RoleRef{}},
+		},
+		Groups: []broker.Group{
+			{GroupName: "anon", Clients: []broker.MemberRef{}, Roles: []broker.RoleRef{{RoleName: "s", Priority: broker.NoPriority}}},
+			{GroupName: "g", TextDescription: ptr("G"), Roles: []broker.RoleRef{}, Clients: []broker.MemberRef{{Username: "a", Priority: 7}, {Username: "b", Priority: broker.NoPriority}}},
+		},
+		Roles: []broker.Role{
+			{RoleName: "r", AllowWildcardSubs: true, ACLs: []broker.ACL{{ACLType: broker.PublishClientSend, Topic: "t", Priority: 1, Allow: true}}},
+			{RoleName: "s", ACLs: []broker.ACL{}},
+		},
+	}
+}
+
+// importInto imports and proves that the changes are complete.
+func importInto(t *testing.T, s *State, d Document, replace bool) (*State, broker.ImportReport, []Cut) {
+	t.Helper()
+	tx := s.Begin()
+	report, err := tx.Import(d, replace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, changes, cuts := tx.End()
+	checkChanges(t, "import", s, next, changes)
+	checkIndexes(t, next)
+	return next, report, cuts
+}
+
+func TestImportComesBackAsItWas(t *testing.T) {
+	t.Parallel()
+	want := sampleDocument()
+	for name, before := range map[string]*State{"empty": NewState(), "replaced": freshBroker(t)} {
+		s, report, _ := importInto(t, before, want, name == "replaced")
+		hashes := map[string]string{"a": "$7$1$a"}
+		if diff := gocmp.Diff(want, s.Document(func(username string) string { return hashes[username] })); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		if diff := gocmp.Diff(broker.ImportReport{Clients: 2, Groups: 2, Roles: 2, Warnings: []string{}}, report); diff != "" {
+			t.Errorf("%s report (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestImportThatReplacesThrowsEveryoneOut(t *testing.T) {
+	t.Parallel()
+	_, _, cuts := importInto(t, fleet(t, 2), sampleDocument(), true)
+	if want := []Cut{{Username: "c000000"}, {Username: "c000001"}, {Anonymous: true}}; !slices.Equal(cuts, want) {
+		t.Errorf("cuts %v, want %v", cuts, want)
+	}
+}
+
+func TestImportBesideWhatIsThere(t *testing.T) {
+	t.Parallel()
+	s, report, cuts := importInto(t, freshBroker(t), sampleDocument(), false)
+	if clients, groups, roles := s.Counts(); clients != 3 || groups != 2 || roles != 3 {
+		t.Errorf("%d clients, %d groups, %d roles", clients, groups, roles)
+	}
+	if s.Defaults() != DefaultDefaults() || s.AnonymousGroup() != "" || len(report.Warnings) != 2 || len(cuts) != 0 {
+		t.Errorf("settings %v, %q; warnings %q; cuts %v", s.Defaults(), s.AnonymousGroup(), report.Warnings, cuts)
+	}
+}
+
+func TestImportRefusesAndDoesNothing(t *testing.T) {
+	t.Parallel()
+	there, _, _ := importInto(t, NewState(), sampleDocument(), false)
+	for name, tc := range map[string]struct {
+		d    func(*Document)
+		kind broker.Kind
+		want []string
+	}{
+		"names that are taken": {func(*Document) {}, broker.Exists, []string{`client "a"`, `client "b"`, `group "g"`, `role "r"`}},
+		"a role that is not there": {func(d *Document) {
+			d.Roles = d.Roles[:1]
+		}, broker.Invalid, []string{`"s"`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := sampleDocument()
+			tc.d(&d)
+			tx := there.Begin()
+			_, err := tx.Import(d, false)
+			next, changes, cuts := tx.End()
+			if broker.KindOf(err) != tc.kind || len(changes)+len(cuts) != 0 {
+				t.Fatalf("got %v, changes %v, cuts %v", err, changes, cuts)
+			}
+			for _, part := range tc.want {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("%v does not name %s", err, part)
+				}
+			}
+			sameState(t, "refused", there, next)
+		})
+	}
+}
