@@ -127,6 +127,7 @@ var ownErrors = []struct {
 	message  string
 }{
 	{auth.ErrUnauthenticated, 401, CodeUnauthorized, "log in, or send a valid token in the header Authorization: Bearer <token>"},
+	{auth.ErrUsersOnly, 403, CodeForbidden, "only a signed-in user can do this, a project token cannot"},
 	{db.ErrNotFound, 404, CodeNotFound, "there is nothing with this id"},
 	{db.ErrExists, 400, CodeAlreadyExists, "the name is already taken"},
 	{db.ErrInUse, 400, CodeConflict, "it is still in use"},

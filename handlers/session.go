@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"signalbox/handlers/auth"
@@ -55,11 +56,7 @@ func (LoggedOut) SessionCookie() (value string, expires time.Time) { return "", 
 
 // Logout ends the caller's session.
 func (a *API) Logout(ctx context.Context, _ *LogoutRequest) (LoggedOut, error) {
-	p := auth.From(ctx)
-	if p.Kind != auth.KindUser {
-		return LoggedOut{}, Forbidden("a project token cannot log out; delete the token instead")
-	}
-	return LoggedOut{}, a.Auth.Logout(ctx, p)
+	return LoggedOut{}, a.Auth.Logout(ctx, auth.From(ctx))
 }
 
 // MeRequest has no parts.
@@ -105,9 +102,9 @@ type ChangePasswordRequest struct {
 
 // ChangePassword changes the caller's password and ends its other sessions.
 func (a *API) ChangePassword(ctx context.Context, r *ChangePasswordRequest) error {
-	p := auth.From(ctx)
-	if p.Kind != auth.KindUser {
-		return Forbidden("a project token has no password")
+	err := a.Auth.ChangePassword(ctx, auth.From(ctx), r.Body.Current, r.Body.New)
+	if errors.Is(err, auth.ErrWrongPassword) {
+		return Invalid(FieldError{"body.current", "is not your password"})
 	}
-	return a.Auth.ChangePassword(ctx, p, r.Body.Current, r.Body.New)
+	return err
 }

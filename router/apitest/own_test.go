@@ -47,7 +47,7 @@ func TestUsersAndAdmins(t *testing.T) {
 	ada.Get("/api/auth/me").WantError(401, "UNAUTHORIZED")
 	api.LogIn("ada@example.com", "difference engine")
 	api.Root.Delete("/api/users/" + created.ID).Want(204)
-	api.Root.Delete("/api/users/"+created.ID).WantError(400, "NOT_FOUND")
+	api.Root.Delete("/api/users/"+created.ID).WantError(404, "NOT_FOUND")
 }
 
 func TestWhoMayNotLogIn(t *testing.T) {
