@@ -1,6 +1,7 @@
 package router
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 	"time"
@@ -8,6 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"signalbox/handlers"
 )
 
 // metrics counts what the router answers, in a registry of its own. Operations
@@ -18,7 +21,8 @@ type metrics struct {
 	duration *prometheus.HistogramVec
 }
 
-func newMetrics(version string) *metrics {
+// newMetrics makes the registry; more is what else shall be collected.
+func newMetrics(version string, more ...prometheus.Collector) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -38,7 +42,46 @@ func newMetrics(version string) *metrics {
 	info.Set(1)
 	m.registry.MustRegister(m.requests, m.duration, info,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(more...)
 	return m
+}
+
+// brokerGauge counts the brokers when somebody scrapes.
+type brokerGauge struct {
+	desc *prometheus.Desc
+	api  *handlers.API
+}
+
+func newBrokerGauge(api *handlers.API) *brokerGauge {
+	return &brokerGauge{api: api, desc: prometheus.NewDesc("signalbox_brokers",
+		"Broker connections, by whether the broker is reached.", []string{"connected"}, nil)}
+}
+
+// Describe names the metric.
+func (g *brokerGauge) Describe(out chan<- *prometheus.Desc) { out <- g.desc }
+
+// scrapeTimeout bounds the look into the database for a scrape.
+const scrapeTimeout = 5 * time.Second
+
+// Collect counts. A broker that was never asked for is not reached.
+func (g *brokerGauge) Collect(out chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	rows, err := g.api.DB.AllBrokers(ctx)
+	if err != nil {
+		out <- prometheus.NewInvalidMetric(g.desc, err)
+		return
+	}
+	var count [2]int // not reached, reached
+	for _, row := range rows {
+		if b := g.api.Brokers.Live(row.ID, row.Rev); b != nil && b.Status().Connected {
+			count[1]++
+			continue
+		}
+		count[0]++
+	}
+	out <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, float64(count[0]), "false")
+	out <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, float64(count[1]), "true")
 }
 
 // noOperation stands for requests that no row matched.

@@ -42,7 +42,7 @@ func New(api *handlers.API, a *auth.Auth, cfg Config, ready func(context.Context
 		return nil, err
 	}
 	rt := &router{api: api, auth: a, cfg: cfg, proxies: trusted, log: log, now: time.Now,
-		ready: ready, version: version, metrics: newMetrics(version)}
+		ready: ready, version: version, metrics: newMetrics(version, newBrokerGauge(api))}
 	rt.rows = rt.routes()
 	if err := rt.build(); err != nil {
 		return nil, fmt.Errorf("build router: %w", err)

@@ -1,0 +1,161 @@
+// Package client calls the HTTP API of a running service, for the commands of
+// the command line.
+//
+// It must not import the server's packages: it knows the API as any caller does.
+// Of this module it shares only the vocabulary in package broker.
+package client
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Client calls one service. It is safe for concurrent use.
+type Client struct {
+	base  string
+	token string
+	http  *http.Client
+}
+
+const (
+	timeout      = 10 * time.Minute // of a whole call: an import may be large
+	probeTimeout = 10 * time.Second // of a health check
+	maxAnswer    = 1 << 28          // bytes
+)
+
+// New makes a client of the service at base, as in "http://127.0.0.1:8080",
+// that authenticates with a session token or a project token.
+func New(base, token string) *Client {
+	return newClient(base, token, http.DefaultTransport)
+}
+
+// Local makes a client without credentials of the service that listens on this
+// machine at listen. With TLS it takes any certificate: it asks a process on
+// this machine, under an address that no certificate is made for.
+func Local(listen string, secure bool) *Client {
+	scheme := "http"
+	if secure {
+		scheme = "https"
+	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // see above
+	return newClient(scheme+"://"+reachable(listen), "", transport)
+}
+
+func newClient(base, token string, transport http.RoundTripper) *Client {
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &Client{base: strings.TrimRight(base, "/"), token: token,
+		http: &http.Client{Timeout: timeout, Transport: transport, CheckRedirect: stay}}
+}
+
+// reachable gives an address to dial for one to listen on.
+func reachable(listen string) string {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return listen
+	}
+	if ip := net.ParseIP(host); host == "" || ip.IsUnspecified() {
+		host = "127.0.0.1"
+		if ip != nil && ip.To4() == nil {
+			host = "::1"
+		}
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// Healthcheck asks whether the service can do its work.
+func (c *Client) Healthcheck(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	_, err := c.call(ctx, http.MethodGet, "/readyz", nil)
+	return err
+}
+
+// Error is the error object of the service.
+type Error struct {
+	Message string `json:"message"`
+	Code    string `json:"code"`
+	Status  int    `json:"status"`
+	Info    struct {
+		Errors []struct {
+			Field   string `json:"field"`
+			Message string `json:"message"`
+		} `json:"errors"`
+		RequestID string `json:"requestId"`
+	} `json:"info"`
+}
+
+// Error gives the sentence, the code, and what else helps to find the cause.
+func (e *Error) Error() string {
+	s := fmt.Sprintf("%s (%s)", e.Message, e.Code)
+	if len(e.Info.Errors) > 1 {
+		for _, f := range e.Info.Errors {
+			s += "\n  " + f.Field + ": " + f.Message
+		}
+	}
+	if e.Info.RequestID != "" {
+		s += ", request id " + e.Info.RequestID
+	}
+	return s
+}
+
+// call sends a request and gives the body of a successful answer; a failure is
+// an *Error where the service told it.
+func (c *Client) call(ctx context.Context, method, path string, body []byte) ([]byte, error) {
+	r, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if c.token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := c.http.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close() //nolint:errcheck // it was only read
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return nil, fmt.Errorf("read answer of %s %s: %w", method, path, err)
+	}
+	if resp.StatusCode >= 200 && resp.StatusCode < 300 {
+		return answer, nil
+	}
+	return nil, failure(resp, answer)
+}
+
+// failure reads the error object; what is none did not come from the service.
+func failure(resp *http.Response, answer []byte) error {
+	e := &Error{}
+	if err := json.Unmarshal(answer, e); err != nil || e.Code == "" {
+		return fmt.Errorf("%s does not answer as signalbox does: %s", resp.Request.URL.Redacted(), resp.Status)
+	}
+	return e
+}
+
+// get reads a JSON answer into v.
+func (c *Client) get(ctx context.Context, path string, v any) error {
+	answer, err := c.call(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(answer, v); err != nil {
+		return fmt.Errorf("read answer of %s: %w", path, err)
+	}
+	return nil
+}
+
+func brokersPath(projectID string) string {
+	return "/api/projects/" + url.PathEscape(projectID) + "/brokers"
+}
