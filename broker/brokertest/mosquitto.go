@@ -243,7 +243,7 @@ type tailLog struct {
 }
 
 // tailLines is how many lines a tailLog keeps; the oldest go.
-const tailLines = 200
+const tailLines = 60
 
 func (l *tailLog) add(line string) {
 	l.mu.Lock()

@@ -104,8 +104,12 @@ func (s *Server) configure(t testing.TB) {
 		"per_listener_settings false",
 		"persistence false",
 		"sys_interval 1",
+		"set_tcp_nodelay true", // otherwise an answer waits 40 ms for the client to confirm the PUBACK before it
 		"log_dest stderr",
-		"log_type all",
+		"log_type error",
+		"log_type warning",
+		"log_type notice",
+		"log_type information",
 		"connection_messages true",
 		fmt.Sprintf("allow_anonymous %t", s.options.anonymous),
 	}

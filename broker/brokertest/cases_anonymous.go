@@ -1,0 +1,138 @@
+package brokertest
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"signalbox/broker"
+)
+
+// controlTopic is where dynamic security takes commands.
+const controlTopic = "$CONTROL/dynamic-security/v1"
+
+func anonymousCases() []testCase {
+	return []testCase{
+		{name: "without an anonymous group only the defaults hold", run: anonymousDefaults},
+		{name: "the anonymous group's roles are the rights of who gives no username", run: anonymousRights},
+		{name: "deleting a role of the anonymous group cuts off who gives no username", needs: []Feature{DeletableRoles}, run: anonymousRoleDeleted},
+		{name: "the anonymous group cannot be deleted", needs: []Feature{AnonymousGroupStays}, run: anonymousGroupStays},
+		{name: "a client in that group has its rights like any other member", run: anonymousMember},
+	}
+}
+
+// setAnonymousGroup does what no operation of the interface does, as
+// mosquitto_ctrl would.
+func (s *scene) setAnonymousGroup(t *testing.T, admin *device, group string) {
+	t.Helper()
+	response := controlTopic + "/response"
+	if !admin.subscribe(t, response) {
+		t.Fatalf("the admin may not subscribe to %q", response)
+	}
+	id := s.name("request")
+	request := fmt.Sprintf(`{"commands":[{"command":"setAnonymousGroup","groupname":%q,"correlationData":%q}]}`, group, id)
+	admin.publish(t, controlTopic, request, false)
+	WaitFor(t, "setAnonymousGroup is answered", func() bool {
+		for _, m := range admin.received() {
+			if m.topic == response && answers(t, m.payload, id) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// answers tells whether the payload answers the request, which must have
+// succeeded.
+func answers(t *testing.T, payload, id string) bool {
+	t.Helper()
+	var answer struct {
+		Responses []struct{ Error, CorrelationData string }
+	}
+	if err := json.Unmarshal([]byte(payload), &answer); err != nil {
+		t.Fatalf("the answer %q is no JSON: %v", payload, err)
+	}
+	for _, r := range answer.Responses {
+		if r.CorrelationData == id && r.Error != "" {
+			t.Fatalf("the broker refuses: %s", r.Error)
+		}
+		if r.CorrelationData == id {
+			return true
+		}
+	}
+	return false
+}
+
+// stranger connects without a username.
+func (s *scene) stranger(t *testing.T) *device {
+	t.Helper()
+	d, err := s.connect(t, identity{})
+	if err != nil {
+		t.Fatalf("a client without a username does not get in: %v", err)
+	}
+	return d
+}
+
+func anonymousDefaults(t *testing.T, s *scene) {
+	admin, d := s.admin(t), s.stranger(t)
+	s.setDefaults(t, defaults(true, true, false, true)...)
+	if !s.getsThrough(t, d, admin, "free/topic") {
+		t.Error("the default that allows has no effect")
+	}
+	s.setDefaults(t, defaults(false, true, false, true)...)
+	d.publish(t, "closed/topic", "closed", false)
+	s.setDefaults(t, defaults(true, true, false, true)...)
+	s.passMark(t, d, admin)
+	if admin.has("closed") {
+		t.Error("the default that refuses has no effect")
+	}
+	s.setDefaults(t, defaults(false, true, false, true)...)
+}
+
+func anonymousRights(t *testing.T, s *scene) {
+	admin := s.admin(t)
+	before := s.stranger(t)
+	role := s.role(t, append(markRights(), allow(broker.PublishClientSend, "anon/#"), allow(broker.SubscribePattern, "news/#"))...)
+	s.setAnonymousGroup(t, admin, s.group(t, role))
+	before.isCutOff(t)
+
+	d := s.stranger(t)
+	wantFilters(t, d, map[string]bool{mark: true, "news/#": true, "secret": false})
+	for topic, want := range map[string]bool{"anon/1": true, "other": false} {
+		if got := s.getsThrough(t, d, admin, topic); got != want {
+			t.Errorf("publish to %q gets through: %t, want %t", topic, got, want)
+		}
+	}
+}
+
+func anonymousRoleDeleted(t *testing.T, s *scene) {
+	role := s.role(t, markRights()...)
+	s.setAnonymousGroup(t, s.admin(t), s.group(t, role))
+	d := s.stranger(t)
+	must(t, s.Broker.DeleteRole(t.Context(), role))
+	d.isCutOff(t)
+}
+
+func anonymousGroupStays(t *testing.T, s *scene) {
+	admin, group := s.admin(t), s.group(t)
+	s.setAnonymousGroup(t, admin, group)
+	wantKind(t, s.Broker.DeleteGroup(t.Context(), group), broker.Conflict)
+	if _, there := s.findGroup(t, group); !there {
+		t.Error("the group is gone all the same")
+	}
+}
+
+func anonymousMember(t *testing.T, s *scene) {
+	admin := s.admin(t)
+	role := s.role(t, append(markRights(), allow(broker.PublishClientSend, "anon/#"))...)
+	group := s.group(t, role)
+	s.setAnonymousGroup(t, admin, group)
+	member := s.login(t, s.clientWith(t, broker.ClientSpec{Groups: groupRefs(group)}))
+	if !s.getsThrough(t, member, admin, "anon/1") {
+		t.Error("a member has not the group's rights")
+	}
+	named := s.login(t, s.client(t, s.role(t, markRights()...)))
+	if s.getsThrough(t, named, admin, "anon/1") {
+		t.Error("a client outside the group has its rights")
+	}
+}

@@ -1,0 +1,128 @@
+package brokertest
+
+import (
+	"context"
+	"testing"
+
+	"signalbox/broker"
+)
+
+func cutOffCases() []testCase {
+	return []testCase{
+		{name: "deleting a client cuts it off", run: cuts(1, func(ctx context.Context, b broker.Broker, c *cast) error {
+			return b.DeleteClient(ctx, c.own)
+		})},
+		{name: "disabling a client cuts it off", run: cuts(1, func(ctx context.Context, b broker.Broker, c *cast) error {
+			return b.DisableClient(ctx, c.own)
+		})},
+		{name: "modifying a client cuts it off", run: cuts(1, func(ctx context.Context, b broker.Broker, c *cast) error {
+			return b.ModifyClient(ctx, broker.ClientSpec{Username: c.own, TextName: new("x")})
+		})},
+		{name: "changing a password cuts its client off", run: cuts(1, func(ctx context.Context, b broker.Broker, c *cast) error {
+			return b.ModifyClient(ctx, broker.ClientSpec{Username: c.own, Password: new(broker.Secret("new"))})
+		})},
+		{name: "deleting a group cuts its members off", run: cuts(2, func(ctx context.Context, b broker.Broker, c *cast) error {
+			return b.DeleteGroup(ctx, c.group)
+		})},
+		{name: "modifying a group cuts its old and new members off", needs: []Feature{ReplacedMembersCut},
+			run: cuts(2|4, func(ctx context.Context, b broker.Broker, c *cast) error {
+				return b.ModifyGroup(ctx, broker.GroupSpec{GroupName: c.group, Clients: memberRefs(c.other)})
+			})},
+		{name: "replacing a role's ACLs cuts off who holds it, also through a group", needs: []Feature{ModifyRoleCutsOff},
+			run: cuts(1|2, func(ctx context.Context, b broker.Broker, c *cast) error {
+				return b.ModifyRole(ctx, broker.RoleSpec{RoleName: c.role, ACLs: markRights()})
+			})},
+		{name: "deleting a role cuts off who holds it, also through a group", needs: []Feature{DeletableRoles},
+			run: cuts(1|2, func(ctx context.Context, b broker.Broker, c *cast) error {
+				return b.DeleteRole(ctx, c.role)
+			})},
+		{name: "changing a role's texts cuts nobody off", run: cuts(0, func(ctx context.Context, b broker.Broker, c *cast) error {
+			return b.ModifyRole(ctx, broker.RoleSpec{RoleName: c.role, TextName: new("x")})
+		})},
+		{name: "creating and enabling cut nobody off", run: cuts(0, func(ctx context.Context, b broker.Broker, c *cast) error {
+			return firstError(
+				b.CreateRole(ctx, broker.RoleSpec{RoleName: c.fresh}),
+				b.CreateGroup(ctx, broker.GroupSpec{GroupName: c.fresh, Roles: roleRefs([]string{c.role})}),
+				b.CreateClient(ctx, broker.ClientSpec{Username: c.fresh, Roles: roleRefs([]string{c.role}), Groups: groupRefs(c.group)}),
+				b.EnableClient(ctx, c.own),
+			)
+		})},
+		{name: "setting the default access cuts nobody off", run: cuts(0, func(ctx context.Context, b broker.Broker, _ *cast) error {
+			return b.SetDefaultACLAccess(ctx, defaults(false, true, false, true))
+		})},
+		{name: "who is cut off leaves no Will", run: cutOffWithoutWill},
+		{name: "who is cut off comes back with its new rights", run: cutOffAndBack},
+	}
+}
+
+// cast are the clients of a cut-off case: own holds the role itself, member
+// through the group, other does not.
+type cast struct {
+	own, member, other string
+	role, group        string
+	fresh              string // a name that nobody has
+}
+
+// cuts makes a case: after the change exactly those of own (1), member (2) and
+// other (4) that are in the set are cut off.
+func cuts(set int, change func(context.Context, broker.Broker, *cast) error) func(*testing.T, *scene) {
+	return func(t *testing.T, s *scene) {
+		c := &cast{role: s.role(t, markRights()...), fresh: s.name("fresh")}
+		c.group = s.group(t, c.role)
+		c.own = s.client(t, c.role)
+		c.member = s.clientWith(t, broker.ClientSpec{Groups: groupRefs(c.group)})
+		c.other = s.client(t)
+		devices := []*device{s.login(t, c.own), s.login(t, c.member), s.login(t, c.other)}
+		sentinel := s.login(t, s.client(t))
+
+		must(t, change(t.Context(), s.Broker, c))
+		must(t, s.Broker.DisableClient(t.Context(), sentinel.username))
+		sentinel.isCutOff(t) // so the cuts of the change before are over
+		for i, d := range devices {
+			if set&(1<<i) != 0 {
+				d.isCutOff(t)
+			} else {
+				d.isConnected(t)
+			}
+		}
+	}
+}
+
+func firstError(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func cutOffWithoutWill(t *testing.T, s *scene) {
+	admin, role := s.admin(t), s.role(t, allow(broker.PublishClientSend, "last/#"))
+	username := s.client(t, role)
+	d, err := s.connect(t, identity{username: username, password: password(username), will: "last/will"})
+	if err != nil {
+		t.Fatalf("a client with a Will does not get in: %v", err)
+	}
+	must(t, s.Broker.DisableClient(t.Context(), username))
+	d.isCutOff(t)
+	s.die(t, role, "last/witness")
+	WaitFor(t, "another client's Will has come", func() bool { return admin.has("last/witness") })
+	if admin.has("last/will") {
+		t.Error("the Will was sent")
+	}
+}
+
+func cutOffAndBack(t *testing.T, s *scene) {
+	admin := s.admin(t)
+	d := s.device(t)
+	if s.getsThrough(t, d, admin, "new/right") {
+		t.Fatal("published without the right")
+	}
+	more := s.role(t, append(markRights(), allow(broker.PublishClientSend, "new/right"))...)
+	must(t, s.Broker.ModifyClient(t.Context(), broker.ClientSpec{Username: d.username, Roles: roleRefs([]string{more})}))
+	d.isCutOff(t)
+	if !s.getsThrough(t, s.login(t, d.username), admin, "new/right") {
+		t.Error("the new right has no effect")
+	}
+}

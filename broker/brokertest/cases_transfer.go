@@ -1,0 +1,195 @@
+package brokertest
+
+import (
+	"encoding/json"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox/broker"
+)
+
+func transferCases() []testCase {
+	return []testCase{
+		{name: "an export imported again changes nothing, passwords included", needs: []Feature{Transfer}, run: transferRoundTrip},
+		{name: "an import adds, and says what it took over", needs: []Feature{Transfer}, run: importAdds},
+		{name: "an import that collides takes nothing over", needs: []Feature{Transfer}, run: importCollides},
+		{name: "an import that replaces leaves exactly the document", needs: []Feature{Transfer}, run: importReplaces},
+		{name: "an unsound document is invalid and changes nothing", needs: []Feature{Transfer}, run: importUnsound},
+		{name: "a broker without transfer says that it does not offer it", run: transferRefused},
+	}
+}
+
+// exported gives the broker's document, whose order is that of names.
+func (s *scene) exported(t *testing.T) map[string]any {
+	t.Helper()
+	b, err := s.Broker.ExportAccess(t.Context())
+	must(t, err)
+	var document map[string]any
+	if err := json.Unmarshal(b, &document); err != nil {
+		t.Fatalf("the export is no JSON: %v", err)
+	}
+	delete(document, "changeIndex")
+	return document
+}
+
+// document is Mosquitto 2.0's, with one client, its role and its group.
+func document(t *testing.T, stem string) (b []byte, username string) {
+	t.Helper()
+	username = stem + "-client"
+	client := DocumentClient{Username: username, Roles: roleRefs([]string{stem + "-role"})}
+	client.SetPassword(t, string(password(username)))
+	return Document{
+		DefaultACLAccess: map[string]bool{"publishClientSend": false, "publishClientReceive": true,
+			"subscribe": false, "unsubscribe": true},
+		Clients: []DocumentClient{client},
+		Groups:  []DocumentGroup{{GroupName: stem + "-group", Roles: roleRefs([]string{stem + "-role"}), Clients: memberRefs(username)}},
+		Roles:   []broker.Role{{RoleName: stem + "-role", AllowWildcardSubs: true, ACLs: markRights()}},
+	}.JSON(t), username
+}
+
+func transferRoundTrip(t *testing.T, s *scene) {
+	username, _, _, _, _ := s.full(t)
+	must(t, s.Broker.ModifyClient(t.Context(), broker.ClientSpec{Username: username, ClientID: new("")}))
+	s.role(t, everyType()...)
+	before := s.exported(t)
+	b, err := s.Broker.ExportAccess(t.Context())
+	must(t, err)
+	_, err = s.Broker.ImportAccess(t.Context(), b, true)
+	must(t, err)
+	if diff := cmp.Diff(before, s.exported(t)); diff != "" {
+		t.Errorf("export (-before +after):\n%s", diff)
+	}
+	s.login(t, username)
+}
+
+func importAdds(t *testing.T, s *scene) {
+	kept := s.client(t)
+	b, username := document(t, "adds")
+	report, err := s.Broker.ImportAccess(t.Context(), b, false)
+	must(t, err)
+	if report.Clients != 1 || report.Groups != 1 || report.Roles != 1 {
+		t.Errorf("report: got %+v, want one of each", report)
+	}
+	s.login(t, username)
+	s.login(t, kept)
+	s.wantClient(t, broker.Client{Username: kept})
+}
+
+func importCollides(t *testing.T, s *scene) {
+	b, username := document(t, "collides")
+	must(t, s.Broker.CreateRole(t.Context(), broker.RoleSpec{RoleName: "collides-role"}))
+	_, err := s.Broker.ImportAccess(t.Context(), b, false)
+	wantKind(t, err, broker.Exists)
+	_, err = s.Broker.GetClient(t.Context(), username)
+	wantKind(t, err, broker.NotFound)
+}
+
+func importReplaces(t *testing.T, s *scene) {
+	before, err := s.Broker.ExportAccess(t.Context())
+	must(t, err)
+	gone := s.client(t)
+	d := s.login(t, gone)
+	b, username := document(t, "replaces")
+	_, err = s.Broker.ImportAccess(t.Context(), b, true)
+	must(t, err)
+	d.isCutOff(t)
+	s.refuses(t, identity{username: gone, password: password(gone)})
+	s.refuses(t, identity{username: s.AdminUsername, password: s.AdminPassword})
+	s.login(t, username)
+	page, err := s.Broker.ListClients(t.Context(), broker.ListOptions[broker.Client]{Count: -1, NamesOnly: true})
+	must(t, err)
+	names := []string{}
+	for c, err := range page.Items {
+		must(t, err)
+		names = append(names, c.Username)
+	}
+	if !slices.Equal(names, []string{username}) {
+		t.Errorf("clients: got %q, want only %q", names, username)
+	}
+	_, err = s.Broker.ImportAccess(t.Context(), before, true)
+	must(t, err)
+	s.admin(t)
+}
+
+func importUnsound(t *testing.T, s *scene) {
+	before := s.exported(t)
+	for _, unsound := range []string{"", "{", "[]", `{"clients":5}`,
+		`{"clients":[{"username":"x","roles":[{"rolename":"no role"}]}],"groups":[],"roles":[]}`} {
+		_, err := s.Broker.ImportAccess(t.Context(), []byte(unsound), true)
+		wantKind(t, err, broker.Invalid)
+	}
+	if diff := cmp.Diff(before, s.exported(t)); diff != "" {
+		t.Errorf("export (-before +after):\n%s", diff)
+	}
+}
+
+func transferRefused(t *testing.T, s *scene) {
+	if !slices.Contains(s.Lacks, Transfer) {
+		return
+	}
+	_, err := s.Broker.ExportAccess(t.Context())
+	wantKind(t, err, broker.Unsupported)
+	_, err = s.Broker.ImportAccess(t.Context(), []byte("{}"), false)
+	wantKind(t, err, broker.Unsupported)
+}
+
+func statusCases() []testCase {
+	return []testCase{
+		{name: "a broker that is ready is connected and offers dynamic security", run: ready},
+		{name: "what a broker does not offer is unsupported, and says which feature", run: unsupported},
+		{name: "the $SYS tree has the broker's version", run: sysTree},
+		{name: "a closed broker is unavailable", run: closed},
+	}
+}
+
+func ready(t *testing.T, s *scene) {
+	must(t, s.Broker.Ready(t.Context()))
+	status := s.Broker.Status()
+	if !status.Connected || status.Error != "" || status.Since.IsZero() {
+		t.Errorf("status: got %+v, want connected, since some time, without an error", status)
+	}
+	if !slices.Contains(s.Broker.Capabilities(), broker.CapDynamicSecurity) {
+		t.Errorf("capabilities: got %q, want dynamic security among them", s.Broker.Capabilities())
+	}
+}
+
+// unsupported asks only for what the broker says it lacks.
+func unsupported(t *testing.T, s *scene) {
+	calls := map[broker.Capability]func() error{
+		broker.CapStreams: func() error {
+			_, err := s.Broker.ListStreams(t.Context(), broker.ListOptions[broker.Stream]{Count: -1})
+			return err
+		},
+		broker.CapTTL:     func() error { _, err := s.Broker.GetTTL(t.Context(), 0); return err },
+		broker.CapLicense: func() error { _, err := s.Broker.GetLicense(t.Context()); return err },
+		broker.CapInspect: func() error { _, err := s.Broker.InspectClient(t.Context(), "x"); return err },
+	}
+	has := s.Broker.Capabilities()
+	for capability, call := range calls {
+		if slices.Contains(has, capability) {
+			continue
+		}
+		err := call()
+		wantKind(t, err, broker.Unsupported)
+	}
+}
+
+func sysTree(t *testing.T, s *scene) {
+	WaitFor(t, "the $SYS tree is there", func() bool {
+		now, _, err := s.Broker.SysTopics(t.Context())
+		must(t, err)
+		return now.Topics["$SYS/broker/version"] != "" && now.Date > 0
+	})
+}
+
+func closed(t *testing.T, s *scene) {
+	must(t, s.Broker.Close(t.Context()))
+	must(t, s.Broker.Close(t.Context()))
+	_, err := s.Broker.GetDefaultACLAccess(t.Context())
+	wantKind(t, err, broker.Unavailable)
+	if status := s.Broker.Status(); status.Connected {
+		t.Error("a closed broker says that it is connected")
+	}
+}
