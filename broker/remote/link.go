@@ -48,11 +48,17 @@ func (l *link) enter(p phase) {
 }
 
 // attempt notes that an attempt begins.
-func (l *link) attempt() {
+func (l *link) attempt() { l.from(resting, retrying) }
+
+// rest notes that the next attempt has to wait.
+func (l *link) rest() { l.from(connecting, resting) }
+
+// from changes the phase if it is the given one.
+func (l *link) from(p, next phase) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.phase == resting {
-		l.enter(retrying)
+	if l.phase == p {
+		l.enter(next)
 	}
 }
 
@@ -71,6 +77,9 @@ func (l *link) down(cause *broker.Error, p phase) {
 	l.session, l.cause = nil, cause
 	l.enter(p)
 }
+
+// close notes that there will be no session any more.
+func (l *link) close(cause *broker.Error) { l.down(cause, closed) }
 
 func (l *link) status() broker.Status {
 	l.mu.Lock()
@@ -126,8 +135,11 @@ func (l *link) look(phases []phase) (*session, error, <-chan struct{}) {
 			return nil, nil, l.changed
 		}
 	}
-	if l.phase == established {
-		return l.session, nil, nil
+	switch {
+	case l.phase != established:
+		return nil, l.cause, nil
+	case l.session.over():
+		return nil, nil, l.changed // it was lost just now, and down is about to say so
 	}
-	return nil, l.cause, nil
+	return l.session, nil, nil
 }

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"testing"
@@ -65,4 +66,17 @@ func TestDial(t *testing.T) {
 			t.Errorf("%s: GetDefaultACLAccess() = %v, %v", url, acls, err)
 		}
 	}
+}
+
+// wantKind checks the kind of an error and gives it.
+func wantKind(t testing.TB, err error, kind broker.Kind) *broker.Error {
+	t.Helper()
+	e, ok := errors.AsType[*broker.Error](err)
+	if !ok || e.Kind != kind {
+		t.Fatalf("error %v of kind %d, want kind %d", err, broker.KindOf(err), kind)
+	}
+	if e.Op == "" || e.Msg == "" {
+		t.Errorf("%#v lacks the operation or the sentence", e)
+	}
+	return e
 }

@@ -13,21 +13,21 @@ import (
 // run keeps a session standing until the context ends. After a loss it tries
 // again at once; after a failure, or when sessions do not last, ever later.
 func (b *Broker) run(ctx context.Context) {
-	defer b.link.down(b.explain(&failure{err: errClosed}), closed)
+	defer b.link.close(b.explain(&failure{err: errClosed}))
 	for troubles := 0; ; troubles++ {
 		b.link.attempt()
 		s, f := b.establish(ctx)
-		lost := f == nil
-		if lost {
-			if b.attend(ctx, s) {
-				troubles = 0
-			}
-			f = &failure{stage: attending, err: errors.Join(errLost, s.err)}
+		if f != nil {
+			b.fail(ctx, f, resting)
+		} else if b.attend(ctx, s) {
+			troubles = 0
 		}
 		if ctx.Err() != nil {
 			return
 		}
-		b.pause(ctx, b.explain(f), troubles, lost && troubles == 0)
+		if f != nil || troubles > 0 {
+			b.rest(ctx, b.timing.pause(troubles))
+		}
 	}
 }
 
@@ -52,6 +52,7 @@ func (b *Broker) attend(ctx context.Context, s *session) (good bool) {
 	b.link.up(s)
 	select {
 	case <-s.lost:
+		b.fail(ctx, &failure{stage: attending, err: errors.Join(errLost, s.err)}, connecting)
 	case <-ctx.Done():
 	}
 	good = b.now().Sub(from) >= b.timing.stable
@@ -59,29 +60,30 @@ func (b *Broker) attend(ctx context.Context, s *session) (good bool) {
 	return good
 }
 
-// pause notes the cause and waits until the next attempt is due.
-func (b *Broker) pause(ctx context.Context, cause *broker.Error, troubles int, atOnce bool) {
-	b.report(ctx, cause)
-	if atOnce {
-		b.link.down(cause, connecting)
+// fail shows and logs why there is no session, and what comes next. What is no
+// news is logged only for those who want to know.
+func (b *Broker) fail(ctx context.Context, f *failure, next phase) {
+	if ctx.Err() != nil {
 		return
 	}
-	b.link.down(cause, resting)
-	timer := time.NewTimer(b.timing.pause(troubles))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
-
-// report logs a cause; one that is no news only for those who want to know.
-func (b *Broker) report(ctx context.Context, cause *broker.Error) {
+	cause := b.explain(f)
 	level := slog.LevelWarn
 	if b.link.status().Error == cause.Msg {
 		level = slog.LevelDebug
 	}
 	b.log.Log(ctx, level, "broker not connected", "cause", cause.Msg, "error", cause.Err)
+	b.link.down(cause, next)
+}
+
+// rest waits until the next attempt is due.
+func (b *Broker) rest(ctx context.Context, pause time.Duration) {
+	b.link.rest()
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 }
 
 // pause doubles with each trouble, up to a limit. Half of it is left to chance,

@@ -46,18 +46,22 @@ func (b *Broker) connect(ctx context.Context) (*session, *failure) {
 	if f != nil {
 		return nil, f
 	}
-	s := &session{
+	s := b.newSession(conn)
+	if err := s.logIn(ctx, b.clientOptions()); err != nil {
+		return nil, &failure{stage: greeting, certWanted: certWanted.Load(), err: err}
+	}
+	s.wg.Go(s.send)
+	return s, nil
+}
+
+func (b *Broker) newSession(conn net.Conn) *session {
+	return &session{
 		wire:    newWire(conn, len(topics()), b.timing.write, b.log),
 		pending: newPending(b.instance),
 		out:     make(chan *call, maxQueued),
 		sys:     b.sys.put,
 		lost:    make(chan struct{}),
 	}
-	if err := s.logIn(ctx, b.clientOptions()); err != nil {
-		return nil, &failure{stage: greeting, certWanted: certWanted.Load(), err: err}
-	}
-	s.wg.Go(s.send)
-	return s, nil
 }
 
 // clientOptions are the settings of the MQTT library that are the same for
@@ -92,16 +96,19 @@ func (s *session) logIn(ctx context.Context, o *mqtt.ClientOptions) error {
 	stop := context.AfterFunc(ctx, func() { s.wire.Close() })
 	token := s.client.Connect()
 	<-token.Done()
-	if err := token.Error(); err != nil {
-		stop()
-		s.wire.Close()
-		return err
-	}
-	if !stop() {
+	err := token.Error()
+	inTime := stop()
+	switch {
+	case !inTime && err == nil:
 		s.close()
 		return ctx.Err()
+	case !inTime:
+		err = ctx.Err() // and not that the connection was closed then
 	}
-	return nil
+	if err != nil {
+		s.wire.Close()
+	}
+	return err
 }
 
 // handOver gives the library the connection that was opened for it.
@@ -154,6 +161,16 @@ func (s *session) end(why error) {
 		s.err = why
 		close(s.lost)
 	})
+}
+
+// over tells whether the session has ended.
+func (s *session) over() bool {
+	select {
+	case <-s.lost:
+		return true
+	default:
+		return false
+	}
 }
 
 // How long the library has for saying goodbye, and for ending altogether once

@@ -1,0 +1,296 @@
+package remote
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"signalbox/broker"
+	"signalbox/broker/brokertest"
+)
+
+// wantCause checks that a target cannot be reached for the reason that the
+// words tell, and that it is told wherever somebody may look.
+func wantCause(t *testing.T, target broker.Target, words ...string) {
+	t.Helper()
+	d := quick()
+	d.timing.connect, d.timing.grace = 2*time.Second, 100*time.Millisecond
+	b := open(t, d, target)
+	e := wantKind(t, b.Ready(t.Context()), broker.Unavailable)
+	for _, word := range words {
+		if !strings.Contains(e.Msg, word) {
+			t.Errorf("Ready() = %q, want it to tell %q", e.Msg, word)
+		}
+	}
+	if e.Err == nil {
+		t.Error("the error has no cause for the log")
+	}
+	if s := b.Status(); s.Connected || s.Error != e.Msg || s.Since.IsZero() {
+		t.Errorf("Status() = %+v, want the error %q", s, e.Msg)
+	}
+	failed := wantKind(t, b.DeleteClient(t.Context(), "nobody"), broker.Unavailable)
+	if failed.Msg != e.Msg || failed.Op != "deleteClient" {
+		t.Errorf("DeleteClient() = %v, want %q", failed, e.Msg)
+	}
+	if pass := string(target.Password); pass != "" && strings.Contains(e.Msg+e.Err.Error(), pass) {
+		t.Error("the error shows the password")
+	}
+}
+
+// accepting accepts connections and hands each to serve.
+func accepting(t *testing.T, serve func(net.Conn)) (addr string) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	go func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			serve(conn)
+		}
+	}()
+	return ln.Addr().String()
+}
+
+func TestCause_nobody_there(t *testing.T) {
+	t.Parallel()
+	t.Run("refused", func(t *testing.T) {
+		t.Parallel()
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		addr := ln.Addr().String()
+		ln.Close()
+		wantCause(t, broker.Target{URL: "mqtt://" + addr}, addr, "refuses connections")
+	})
+	for name, c := range map[string]struct {
+		err  error
+		want string
+	}{
+		"no such name":     {&net.DNSError{IsNotFound: true}, `no host is called "h"`},
+		"no name server":   {&net.DNSError{IsTimeout: true}, "could not be looked up"},
+		"no route to host": {&net.OpError{Err: syscall.EHOSTUNREACH}, "no route"},
+		"no route to net":  {&net.OpError{Err: syscall.ENETUNREACH}, "no route"},
+		"time-out":         {&net.OpError{Err: context.DeadlineExceeded}, "does not answer"},
+		"anything else":    {&net.OpError{Err: syscall.EPERM}, "cannot be connected to"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ep := endpoint{host: "h", addr: "h:1"}
+			if e := ep.explain(&failure{stage: dialling, err: c.err}, ""); !strings.Contains(e.Msg, c.want) {
+				t.Errorf("explain() = %q, want %q", e.Msg, c.want)
+			}
+		})
+	}
+}
+
+func TestCause_not_a_broker(t *testing.T) {
+	t.Parallel()
+	web := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(web.Close)
+	webAddr := web.Listener.Addr().String()
+	silent := accepting(t, func(conn net.Conn) { t.Cleanup(func() { conn.Close() }) })
+	rude := accepting(t, func(conn net.Conn) { conn.Close() })
+	for name, c := range map[string]struct{ url, want string }{
+		"a web server":                     {"mqtt://" + webAddr, "does not answer as an MQTT broker"},
+		"a web server, over TLS":           {"mqtts://" + webAddr, "does not speak TLS"},
+		"a web server, over WebSockets":    {"ws://" + webAddr + "/mqtt", "(status 404)"},
+		"silence":                          {"mqtt://" + silent, "does not answer as an MQTT broker"},
+		"silence, over TLS":                {"mqtts://" + silent, "does not answer the TLS handshake"},
+		"silence, over WebSockets":         {"ws://" + silent, "does not answer the WebSocket handshake"},
+		"hanging up":                       {"mqtt://" + rude, "ends the connection before the log-in"},
+		"hanging up, over WebSockets":      {"ws://" + rude, "does not speak WebSockets"},
+		"WebSockets where there is no TLS": {"wss://" + webAddr, "use ws://"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			wantCause(t, broker.Target{URL: c.url}, c.want)
+		})
+	}
+	for greeting, want := range map[string]string{
+		"HTTP/1.1 400 Bad Request\r\n\r\n": "speaks HTTP",
+		"220 mail.example ESMTP\r\n":       "does not speak MQTT",
+		"\x15\x03\x03\x00\x02\x02\x46":     "wants TLS",
+	} {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			addr := accepting(t, func(conn net.Conn) {
+				t.Cleanup(func() { conn.Close() })
+				conn.Write([]byte(greeting)) //nolint:errcheck // the client tells what came of it
+			})
+			wantCause(t, broker.Target{URL: "mqtt://" + addr}, want)
+		})
+	}
+}
+
+func TestCause_log_in(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		code byte
+		want string
+	}{
+		"another version of MQTT": {1, "does not speak MQTT 3.1.1"},
+		"the client id":           {2, "client id"},
+		"not available":           {3, "not available"},
+		"a code that is none":     {77, "does not speak MQTT"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			wantCause(t, (&scripted{connack: c.code}).serve(t), c.want)
+		})
+	}
+	server := brokertest.Mosquitto(t)
+	t.Run("wrong password", func(t *testing.T) {
+		t.Parallel()
+		target := server.Target()
+		target.Password = "quite-wrong"
+		wantCause(t, target, `refuses user "admin"`)
+	})
+	t.Run("no user", func(t *testing.T) {
+		t.Parallel()
+		wantCause(t, broker.Target{URL: server.URL}, "without username and password")
+	})
+}
+
+func TestCause_of_silence(t *testing.T) {
+	t.Parallel()
+	server := brokertest.Mosquitto(t)
+	admin := connected(t, server.Target())
+	create := func(name string, acls ...broker.ACL) broker.Target {
+		secret := broker.Secret("pw")
+		if err := admin.CreateRole(t.Context(), broker.RoleSpec{RoleName: name, ACLs: acls}); err != nil {
+			t.Fatal(err)
+		}
+		if err := admin.CreateClient(t.Context(), broker.ClientSpec{Username: name, Password: &secret,
+			Roles: []broker.RoleRef{{RoleName: name, Priority: broker.NoPriority}}}); err != nil {
+			t.Fatal(err)
+		}
+		target := server.Target()
+		target.Username, target.Password = name, secret
+		return target
+	}
+	t.Run("may not read the answers", func(t *testing.T) {
+		t.Parallel()
+		wantCause(t, create("blind"), `user "blind" may not subscribe to $CONTROL/dynamic-security/v1/response`)
+	})
+	t.Run("may not send commands", func(t *testing.T) {
+		t.Parallel()
+		target := create("mute", broker.ACL{ACLType: broker.SubscribePattern, Topic: "$CONTROL/#", Allow: true})
+		wantCause(t, target, "does not answer on $CONTROL/dynamic-security/v1", `allow user "mute"`)
+	})
+	t.Run("no plugin", func(t *testing.T) {
+		t.Parallel()
+		plain := brokertest.Mosquitto(t, brokertest.WithoutPlugin())
+		wantCause(t, broker.Target{URL: plain.URL}, "load its dynamic security plugin", "a client without username")
+	})
+	t.Run("not even an acknowledgement", func(t *testing.T) {
+		t.Parallel()
+		d := quick()
+		d.timing.answer = 200 * time.Millisecond
+		addr := accepting(t, func(conn net.Conn) {
+			t.Cleanup(func() { conn.Close() })
+			conn.Write([]byte{packetConnack << 4, 2, 0, 0}) //nolint:errcheck // the client tells what came of it
+		})
+		b := open(t, d, broker.Target{URL: "mqtt://" + addr})
+		if e := wantKind(t, b.Ready(t.Context()), broker.Unavailable); !strings.Contains(e.Msg, "overloaded") {
+			t.Errorf("Ready() = %q", e.Msg)
+		}
+	})
+}
+
+func TestCause_TLS(t *testing.T) {
+	t.Parallel()
+	server := brokertest.Mosquitto(t, brokertest.WithTLS(), brokertest.WithWebSockets())
+	verified := func(url string, ca []byte) broker.Target {
+		target := server.Target()
+		target.URL, target.TLS = url, broker.TLS{CACert: string(ca), Verify: true}
+		return target
+	}
+	t.Run("unknown authority", func(t *testing.T) {
+		t.Parallel()
+		wantCause(t, verified(server.TLSURL, nil), `"brokertest authority"`, "give the authority's certificate as ca_cert")
+	})
+	t.Run("unknown authority, over WebSockets", func(t *testing.T) {
+		t.Parallel()
+		wantCause(t, verified(server.WSSURL, nil), "give the authority's certificate as ca_cert")
+	})
+	t.Run("another authority than the given one", func(t *testing.T) {
+		t.Parallel()
+		wantCause(t, verified(server.TLSURL, brokertest.NewCA(t).PEM), "not in the given ca_cert")
+	})
+	t.Run("TLS is wanted", func(t *testing.T) {
+		t.Parallel()
+		wantCause(t, verified(strings.Replace(server.TLSURL, "mqtts", "mqtt", 1), nil), "mqtts://")
+	})
+	t.Run("TLS is not spoken", func(t *testing.T) {
+		t.Parallel()
+		wantCause(t, verified(strings.Replace(server.URL, "mqtt", "mqtts", 1), nil), "does not speak TLS")
+	})
+	t.Run("nothing is verified when that was asked for", func(t *testing.T) {
+		t.Parallel()
+		target := verified(server.TLSURL, nil)
+		target.TLS.Verify = false
+		connected(t, target)
+	})
+}
+
+func TestCause_certificate(t *testing.T) {
+	t.Parallel()
+	ca := brokertest.NewCA(t)
+	for name, c := range map[string]struct {
+		options brokertest.CertOptions
+		want    string
+	}{
+		"for another name": {brokertest.CertOptions{Names: []string{"broker.example"}}, `not for "127.0.0.1" but for broker.example`},
+		"expired":          {brokertest.CertOptions{Names: []string{"127.0.0.1"}, Expired: true}, "renew it"},
+		"of a client":      {brokertest.CertOptions{Subject: "a client"}, "certificate is not"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := brokertest.Mosquitto(t, brokertest.WithCertificate(ca.Issue(t, c.options)))
+			target := server.Target()
+			target.URL, target.TLS = server.TLSURL, broker.TLS{CACert: string(ca.PEM), Verify: true}
+			wantCause(t, target, c.want)
+		})
+	}
+}
+
+func TestCause_client_certificate(t *testing.T) {
+	t.Parallel()
+	server := brokertest.Mosquitto(t, brokertest.WithClientCertificates(), brokertest.WithWebSockets())
+	with := func(ca *brokertest.CA, url string) broker.Target {
+		target := server.Target()
+		target.URL, target.TLS = url, broker.TLS{CACert: string(server.CA.PEM), Verify: true}
+		if ca != nil {
+			pair := ca.Issue(t, brokertest.CertOptions{Subject: "signalbox"})
+			target.TLS.ClientCert, target.TLS.ClientKey = string(pair.Cert), broker.Secret(pair.Key)
+		}
+		return target
+	}
+	for _, url := range []string{server.TLSURL, server.WSSURL} {
+		scheme, _, _ := strings.Cut(url, ":")
+		t.Run(scheme+", none given", func(t *testing.T) {
+			t.Parallel()
+			wantCause(t, with(nil, url), "wants a client certificate")
+		})
+		t.Run(scheme+", one of another authority", func(t *testing.T) {
+			t.Parallel()
+			wantCause(t, with(brokertest.NewCA(t), url), "refuses the client certificate")
+		})
+		t.Run(scheme+", a good one", func(t *testing.T) {
+			t.Parallel()
+			connected(t, with(server.CA, url))
+		})
+	}
+}

@@ -1,0 +1,128 @@
+package remote
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/eclipse/paho.mqtt.golang/packets"
+
+	"signalbox/broker"
+)
+
+// scripted is a broker that does what a test says, for what no broker at hand
+// does: features that only others have, refusals of a kind, and offences.
+type scripted struct {
+	connack byte
+	refuse  []string // topics that nobody may subscribe to
+
+	// answers gives what to send on the response topic of a command's topic;
+	// "" is nothing. The answer holds CORRELATION for the correlation data.
+	answers func(topic, command string) string
+}
+
+// serve starts the broker and gives a target for it.
+func (s *scripted) serve(t testing.TB) broker.Target {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			wg.Go(func() { s.attend(conn) })
+		}
+	})
+	t.Cleanup(func() {
+		ln.Close()
+		wg.Wait() // the connections end with the clients, which are closed before
+	})
+	return broker.Target{ID: "scripted", URL: "mqtt://" + ln.Addr().String()}
+}
+
+func (s *scripted) attend(conn net.Conn) {
+	defer conn.Close()
+	for {
+		p, err := packets.ReadPacket(conn)
+		if err != nil {
+			return
+		}
+		for _, reply := range s.replies(p) {
+			if reply.Write(conn) != nil {
+				return
+			}
+		}
+	}
+}
+
+func (s *scripted) replies(p packets.ControlPacket) []packets.ControlPacket {
+	switch p := p.(type) {
+	case *packets.ConnectPacket:
+		ack := packets.NewControlPacket(packets.Connack).(*packets.ConnackPacket)
+		ack.ReturnCode = s.connack
+		return []packets.ControlPacket{ack}
+	case *packets.SubscribePacket:
+		return []packets.ControlPacket{s.suback(p)}
+	case *packets.PublishPacket:
+		ack := packets.NewControlPacket(packets.Puback).(*packets.PubackPacket)
+		ack.MessageID = p.MessageID
+		return append([]packets.ControlPacket{ack}, s.answer(p)...)
+	case *packets.PingreqPacket:
+		return []packets.ControlPacket{packets.NewControlPacket(packets.Pingresp)}
+	}
+	return nil
+}
+
+func (s *scripted) suback(p *packets.SubscribePacket) packets.ControlPacket {
+	ack := packets.NewControlPacket(packets.Suback).(*packets.SubackPacket)
+	ack.MessageID = p.MessageID
+	for _, topic := range p.Topics {
+		code := byte(0)
+		for _, refused := range s.refuse {
+			if topic == refused {
+				code = refusedSubscription
+			}
+		}
+		ack.ReturnCodes = append(ack.ReturnCodes, code)
+	}
+	return ack
+}
+
+func (s *scripted) answer(p *packets.PublishPacket) []packets.ControlPacket {
+	var m struct{ Commands []command }
+	if json.Unmarshal(p.Payload, &m) != nil || len(m.Commands) != 1 || s.answers == nil {
+		return nil
+	}
+	text := s.answers(p.TopicName, m.Commands[0].Name)
+	if text == "" {
+		return nil
+	}
+	pub := packets.NewControlPacket(packets.Publish).(*packets.PublishPacket)
+	pub.TopicName = p.TopicName + responseSuffix
+	pub.Payload = []byte(strings.ReplaceAll(text, "CORRELATION", m.Commands[0].CorrelationData))
+	return []packets.ControlPacket{pub}
+}
+
+// endpointNotAvailable is what Mosquitto 2.1 says on unknown control topics.
+const endpointNotAvailable = `{"error": "endpoint not available"}`
+
+// data is a good answer that holds the data.
+func data(command, data string) string {
+	return fmt.Sprintf(`{"responses":[{"command":%q,"data":%s,"correlationData":"CORRELATION"}]}`, command, data)
+}
+
+// refusal is an answer that says no.
+func refusal(command, why string) string {
+	return fmt.Sprintf(`{"responses":[{"command":%q,"error":%q,"correlationData":"CORRELATION"}]}`, command, why)
+}
+
+// anyDefaults answers the probe of dynamic security.
+var anyDefaults = data("getDefaultACLAccess", `{"acls":[]}`)
