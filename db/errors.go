@@ -23,6 +23,9 @@ var (
 	ErrLastRoot = errors.New("the last root administrator has to stay")
 	// ErrNewer means that a newer version of the program wrote the file.
 	ErrNewer = errors.New("database is newer than this program")
+	// ErrForeign means that the file is none of ours.
+	ErrForeign = errors.New("the file belongs to another program or is damaged: " +
+		"choose another data directory, or put the file back from a backup")
 )
 
 // wrap says what was being done, and names err by a sentinel where SQLite's
@@ -46,6 +49,15 @@ func classify(err error) error {
 		return fmt.Errorf("%w (%w)", ErrNotFound, err)
 	}
 	return err
+}
+
+// foreignOr names the error of a first look into a file.
+func foreignOr(err error) error {
+	switch code(err) & 0xff {
+	case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT:
+		return fmt.Errorf("%w (%w)", ErrForeign, err)
+	}
+	return fmt.Errorf("read schema: %w", err)
 }
 
 // storageRefused reports whether the disk, not the statement, was at fault.

@@ -45,7 +45,14 @@ func token(id, project string, brokers ...string) db.Token {
 // broker b in p.
 func world(t testing.TB) *db.DB {
 	t.Helper()
-	d, ctx := dbtest.New(t), t.Context()
+	d := dbtest.New(t)
+	populate(t, d)
+	return d
+}
+
+func populate(t testing.TB, d *db.DB) {
+	t.Helper()
+	ctx := t.Context()
 	must(t,
 		d.CreateUser(ctx, user("owner")),
 		d.CreateUser(ctx, user("guest")),
@@ -53,7 +60,6 @@ func world(t testing.TB) *db.DB {
 		d.CreateProject(ctx, project("q", "owner")),
 		d.CreateBroker(ctx, connection("b", "p")),
 	)
-	return d
 }
 
 func must(t testing.TB, errs ...error) {

@@ -74,13 +74,13 @@ func storedVersion(ctx context.Context, q queryer) (version int64, err error) {
 			(SELECT application_id FROM pragma_application_id)
 		FROM sqlite_schema WHERE type = 'table'`
 	if err := q.QueryRowContext(ctx, look).Scan(&tables, &ours, &owner); err != nil {
-		return 0, fmt.Errorf("read schema: %w", err)
+		return 0, foreignOr(err)
 	}
 	switch {
 	case tables == 0:
 		return 0, nil
 	case !ours, owner != applicationID && owner != 0:
-		return 0, errors.New("this is a database of another program: choose another data directory")
+		return 0, ErrForeign
 	}
 	const read = "SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied"
 	if err := q.QueryRowContext(ctx, read).Scan(&version); err != nil {

@@ -213,8 +213,8 @@ func TestForeignFileIsRefusedAndLeftAlone(t *testing.T) {
 				t.Fatal(err)
 			}
 			before := content(t, path)
-			if _, err := Open(t.Context(), path, slog.New(slog.DiscardHandler)); err == nil {
-				t.Error("the file was accepted")
+			if _, err := Open(t.Context(), path, slog.New(slog.DiscardHandler)); !errors.Is(err, ErrForeign) {
+				t.Errorf("got %v, want %v", err, ErrForeign)
 			}
 			if !bytes.Equal(content(t, path), before) {
 				t.Error("the file was changed")

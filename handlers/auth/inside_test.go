@@ -188,6 +188,23 @@ func TestLoginDuringAPasswordChangeGetsNoSession(t *testing.T) {
 	}
 }
 
+func TestSessionOfAnUnverifiedUserOpensNothing(t *testing.T) {
+	t.Parallel()
+	d := dbtest.New(t)
+	a := New(d, DefaultConfig(), time.Now, slog.New(slog.DiscardHandler))
+	u := db.User{ID: "u", Email: "u"} // the verification was taken away during the log-in
+	if err := d.CreateUser(t.Context(), u); err != nil {
+		t.Fatal(err)
+	}
+	s, err := a.open(t.Context(), u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err := a.Authenticate(t.Context(), s.Token); !errors.Is(err, ErrUnauthenticated) {
+		t.Errorf("got %v, %v, want %v", p, err, ErrUnauthenticated)
+	}
+}
+
 // touching is an Auth whose clock is the bubble's, and a token.
 func touching(t *testing.T) (a *Auth, d *db.DB, value string) {
 	t.Helper()
@@ -245,8 +262,13 @@ func TestTokenUseIsNotedOnceAMinute(t *testing.T) {
 			t.Fatal(err)
 		}
 		want(third)
+		wait(touchEvery)
 		use() // after Close nothing is gathered, and nothing runs
-		if err := errors.Join(a.Close(t.Context()), d.Close(t.Context())); err != nil {
+		if err := a.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		want(third)
+		if err := d.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -148,8 +148,10 @@ func TestSuccessResetsTheAccountOnly(t *testing.T) {
 		w.fail(t, "owner@example.org", home)
 	}
 	w.login(t, "owner")
-	if got := w.fail(t, "owner@example.org", "192.0.2.200"); got != 0 {
-		t.Errorf("the account is still delayed by %v", got)
+	for range 5 {
+		if got := w.fail(t, "owner@example.org", "192.0.2.200"); got != 0 {
+			t.Fatalf("the account is still delayed by %v", got)
+		}
 	}
 	w.fail(t, "nobody@example.org", home) // the fifth of this address
 	if got := w.fail(t, "guest@example.org", home); got != time.Second {

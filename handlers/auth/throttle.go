@@ -143,12 +143,9 @@ func (r *record) takeBack() {
 
 // delayAfter gives the pause after so many failures.
 func delayAfter(failures int) time.Duration {
-	doublings := failures - freeAttempts
-	switch {
-	case doublings < 0:
+	if failures < freeAttempts {
 		return 0
-	case doublings >= 10: // 1024 s is more than the longest
-		return longestDelay
 	}
+	doublings := min(failures-freeAttempts, 20) // more would overflow, in the end
 	return min(firstDelay<<doublings, longestDelay)
 }
