@@ -239,7 +239,7 @@ func (t *Tx) setAnonymousGroup(c *Command, _ Connections) (payload, error) {
 	}
 	t.s.anonymous = g.GroupName
 	t.record(PutAnonymousGroup{GroupName: g.GroupName})
-	t.cutOff(Cut{Anonymous: true})
+	t.cutAnonymous()
 	return nil, nil
 }
 

@@ -34,7 +34,8 @@ func (t *Tx) createRole(c *Command, _ Connections) (payload, error) {
 
 // soundACLs gives the ACLs of a list. As in Mosquitto, entries without a known
 // type or without a topic are left out, as are those whose type and topic stood
-// before; whether the topic is a filter is not looked at.
+// before; whether the topic is a filter is not looked at. Callers with a way to
+// say what is wrong check before.
 func soundACLs(args []aclArg) []broker.ACL {
 	type key struct {
 		aclType broker.ACLType

@@ -65,7 +65,7 @@ func (t *Tx) clear() {
 	for username := range each(t.s.clients, "") {
 		t.cutClient(username)
 	}
-	t.cutOff(Cut{Anonymous: true})
+	t.cutAnonymous()
 	s := NewState()
 	t.s.clients, t.s.groups, t.s.roles = s.clients, s.groups, s.roles
 	t.record(Clear{})
@@ -115,7 +115,7 @@ func (t *Tx) importSettings(d Document) {
 	}
 	t.s.anonymous = d.AnonymousGroup
 	t.record(PutAnonymousGroup{GroupName: d.AnonymousGroup})
-	t.cutOff(Cut{Anonymous: true})
+	t.cutAnonymous()
 }
 
 // settingsKept warns of the document's settings that were not taken over.

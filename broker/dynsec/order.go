@@ -3,7 +3,6 @@ package dynsec
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"signalbox/broker"
 )
@@ -21,7 +20,7 @@ var aclTypes = []broker.ACLType{
 // parseACLType finds an ACL type by its name in any case.
 func parseACLType(s string) (broker.ACLType, bool) {
 	for _, t := range aclTypes {
-		if strings.EqualFold(string(t), s) {
+		if equalFold(string(t), s) {
 			return t, true
 		}
 	}
@@ -35,26 +34,32 @@ func byPriority(p, q broker.Priority, a, b string) int {
 
 // orderRoles gives a copy in order of evaluation.
 func orderRoles(refs []broker.RoleRef) []broker.RoleRef {
-	return slices.SortedFunc(slices.Values(refs), func(a, b broker.RoleRef) int {
+	refs = slices.Clone(refs)
+	slices.SortFunc(refs, func(a, b broker.RoleRef) int {
 		return byPriority(a.Priority, b.Priority, a.RoleName, b.RoleName)
 	})
+	return refs
 }
 
 // orderGroups gives a copy in order of evaluation.
 func orderGroups(refs []broker.GroupRef) []broker.GroupRef {
-	return slices.SortedFunc(slices.Values(refs), func(a, b broker.GroupRef) int {
+	refs = slices.Clone(refs)
+	slices.SortFunc(refs, func(a, b broker.GroupRef) int {
 		return byPriority(a.Priority, b.Priority, a.GroupName, b.GroupName)
 	})
+	return refs
 }
 
 // orderACLs gives a copy ordered by type and then by priority from high to low;
 // among equals the one added first stays first.
 func orderACLs(acls []broker.ACL) []broker.ACL {
-	return slices.SortedStableFunc(slices.Values(acls), func(a, b broker.ACL) int {
+	acls = slices.Clone(acls)
+	slices.SortStableFunc(acls, func(a, b broker.ACL) int {
 		return cmp.Or(
 			cmp.Compare(slices.Index(aclTypes, a.ACLType), slices.Index(aclTypes, b.ACLType)),
 			cmp.Compare(b.Priority, a.Priority))
 	})
+	return acls
 }
 
 // clamp limits a priority.

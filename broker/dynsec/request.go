@@ -3,7 +3,6 @@ package dynsec
 import (
 	"math"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 
 	"signalbox/broker"
@@ -133,9 +132,9 @@ func allowArg(v *value) arg[bool] {
 		return a
 	}
 	switch access := stringArg(v, "access").value; {
-	case strings.EqualFold(access, "allow"):
+	case equalFold(access, "allow"):
 		return given(true)
-	case strings.EqualFold(access, "deny"):
+	case equalFold(access, "deny"):
 		return given(false)
 	}
 	return arg[bool]{}

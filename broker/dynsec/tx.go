@@ -1,6 +1,10 @@
 package dynsec
 
-import "signalbox/broker"
+import (
+	"slices"
+
+	"signalbox/broker"
+)
 
 // Tx makes the next version of a State. It belongs to one goroutine and is over
 // after End. One that is not ended leaves no trace: drop it.
@@ -13,8 +17,9 @@ type Tx struct {
 
 	changes []Change
 	cuts    []Cut
-	cut     map[Cut]struct{}
-	began   int64 // the change index at the beginning
+	cut     map[string]struct{} // the usernames in cuts
+	cutAnon bool                // clients without one are in cuts
+	began   int64               // the change index at the beginning
 }
 
 // Connections gives the live connections of a username, for the records that
@@ -27,7 +32,6 @@ func (s *State) Begin() *Tx {
 		s:         *s,
 		ownGroups: map[*group]struct{}{},
 		ownRoles:  map[*role]struct{}{},
-		cut:       map[Cut]struct{}{},
 		began:     s.index,
 	}
 	t.s.clients, t.s.groups, t.s.roles = fork(s.clients), fork(s.groups), fork(s.roles)
@@ -36,7 +40,8 @@ func (s *State) Begin() *Tx {
 
 // Do runs one command on what the commands before it left behind. A command
 // that is refused changes nothing. The live connections are only asked for by
-// the commands that show clients.
+// the commands that show clients. Commands that do not mutate may be done on a
+// transaction of any version, which is then dropped.
 func (t *Tx) Do(c Command, live Connections) Answer {
 	a := Answer{Command: c.Name(), CorrelationData: c.correlation}
 	if c.op == nil {
@@ -211,33 +216,49 @@ func (t *Tx) deleteRole(r *role) {
 	t.record(DropRole{RoleName: r.RoleName})
 }
 
-// cutOff notes who must be thrown out, once each.
-func (t *Tx) cutOff(c Cut) {
-	if _, ok := t.cut[c]; ok {
+// cutClient notes a client to throw out, once.
+func (t *Tx) cutClient(username string) {
+	if _, ok := t.cut[username]; ok {
 		return
 	}
-	t.cut[c] = struct{}{}
-	t.cuts = append(t.cuts, c)
+	if t.cut == nil {
+		t.cut = map[string]struct{}{}
+	}
+	t.cut[username] = struct{}{}
+	t.cuts = append(t.cuts, Cut{Username: username})
 }
 
-func (t *Tx) cutClient(username string) { t.cutOff(Cut{Username: username}) }
+// cutClients is cutClient for all of a set.
+func (t *Tx) cutClients(usernames *names) {
+	if t.cut == nil {
+		t.cut = make(map[string]struct{}, usernames.Len())
+	}
+	t.cuts = slices.Grow(t.cuts, usernames.Len())
+	for username := range each(usernames, "") {
+		t.cutClient(username)
+	}
+}
+
+// cutAnonymous notes that the clients without a username are to be thrown out.
+func (t *Tx) cutAnonymous() {
+	if !t.cutAnon {
+		t.cutAnon = true
+		t.cuts = append(t.cuts, Cut{Anonymous: true})
+	}
+}
 
 // cutMembers throws out a group's members; those of the anonymous group are
 // also all clients without a username.
 func (t *Tx) cutMembers(g *group) {
-	for username := range each(g.members, "") {
-		t.cutClient(username)
-	}
+	t.cutClients(g.members)
 	if g.GroupName == t.s.anonymous {
-		t.cutOff(Cut{Anonymous: true})
+		t.cutAnonymous()
 	}
 }
 
 // cutHolders throws out everyone who has a role, directly or through a group.
 func (t *Tx) cutHolders(r *role) {
-	for username := range each(r.clients, "") {
-		t.cutClient(username)
-	}
+	t.cutClients(r.clients)
 	for groupname := range each(r.groups, "") {
 		if g, ok := t.s.groups.Get(groupname); ok {
 			t.cutMembers(g)
