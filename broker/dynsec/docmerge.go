@@ -9,8 +9,8 @@ import (
 // Merge adds what another document says, so that the password_file and the
 // acl_file of one broker, or such a file and what a broker has already, become
 // one. Clients and groups of the same name become one with the memberships of
-// both. Where the other document has the group [EverybodyName], every client
-// joins it. Two passwords for one client, different roles of the same name and
+// both. Where one document has the group [EverybodyName], the clients of the
+// other join it. Two passwords for one client, different roles of the same name and
 // different anonymous groups are a *broker.Error of kind Exists that names them.
 // Both documents stay as they are.
 func (d Document) Merge(other Document) (Document, error) {
@@ -31,7 +31,10 @@ func (d Document) Merge(other Document) (Document, error) {
 		return Document{}, fileError(broker.Exists, c.problems)
 	}
 	if slices.ContainsFunc(other.Groups, isEverybody) {
-		m.joinEverybody()
+		m.joinEverybody(d.Clients)
+	}
+	if slices.ContainsFunc(d.Groups, isEverybody) {
+		m.joinEverybody(other.Clients)
 	}
 	m.order()
 	return m, nil
@@ -76,8 +79,7 @@ func (c *checker) joinClients(a, b DocumentClient) DocumentClient {
 func (c *checker) joinGroups(a, b broker.Group) broker.Group {
 	a.TextName, a.TextDescription = firstText(a.TextName, b.TextName), firstText(a.TextDescription, b.TextDescription)
 	a.Roles = joinRoles(a.Roles, b.Roles)
-	a.Clients = mergeBy(a.Clients, b.Clients, func(m broker.MemberRef) string { return m.Username },
-		func(x, _ broker.MemberRef) broker.MemberRef { return x })
+	a.Clients = joinMembers(a.Clients, b.Clients)
 	return a
 }
 
@@ -95,13 +97,17 @@ func joinRoles(a, b []broker.RoleRef) []broker.RoleRef {
 
 func isEverybody(g broker.Group) bool { return g.GroupName == EverybodyName }
 
-func (d *Document) joinEverybody() {
-	all := make([]broker.MemberRef, 0, len(d.Clients))
-	for _, c := range d.Clients {
-		all = append(all, broker.MemberRef{Username: c.Username, Priority: broker.NoPriority})
+func (d *Document) joinEverybody(clients []DocumentClient) {
+	refs := make([]broker.MemberRef, 0, len(clients))
+	for _, c := range clients {
+		refs = append(refs, broker.MemberRef{Username: c.Username, Priority: broker.NoPriority})
 	}
 	g := &d.Groups[slices.IndexFunc(d.Groups, isEverybody)]
-	g.Clients = mergeBy(g.Clients, all, func(m broker.MemberRef) string { return m.Username },
+	g.Clients = joinMembers(g.Clients, refs)
+}
+
+func joinMembers(a, b []broker.MemberRef) []broker.MemberRef {
+	return mergeBy(a, b, func(m broker.MemberRef) string { return m.Username },
 		func(x, _ broker.MemberRef) broker.MemberRef { return x })
 }
 

@@ -7,8 +7,6 @@ import (
 	"io"
 	"strings"
 	"unicode/utf8"
-
-	"signalbox/broker"
 )
 
 // maxLineBytes bounds a line of a password_file or acl_file: room for the
@@ -69,7 +67,7 @@ func (f *passwordFile) client(n int, username, hash string) {
 	case err != nil:
 		f.add("line %d: user %q: %v", n, username, err)
 	default:
-		f.doc.Clients = append(f.doc.Clients, DocumentClient{Username: username, Roles: []broker.RoleRef{}, EncodedPassword: hash})
+		f.doc.Clients = append(f.doc.Clients, DocumentClient{Username: username, EncodedPassword: hash})
 	}
 }
 
