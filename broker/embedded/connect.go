@@ -120,6 +120,7 @@ func (b *Broker) refuse(l *link, code packets.Code, why string) packets.Code {
 // establish puts the client's session in the place of the one that waited for
 // it.
 func (b *Broker) establish(l *link) {
+	b.meters.enter()
 	away, pending := b.registry.establish(l)
 	if pending != nil && l.hello.clean { // the old session ends [MQTT-3.1.2-8]
 		b.publishWill(pending)
@@ -139,7 +140,7 @@ func (b *Broker) connack(l *link, pk packets.Packet) packets.Packet {
 		return pk
 	}
 	code := pk.ReasonCode
-	if l.refusal != packets.CodeSuccess {
+	if l.refusal.Code != packets.CodeSuccess.Code {
 		code = l.refusal.Code
 		pk.Properties.ReasonString = ""
 	}

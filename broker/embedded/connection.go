@@ -42,7 +42,7 @@ func (b *Broker) finish(l *link) {
 		return
 	}
 	kept := l.established && b.settle(l)
-	if l.welcomed.Load() {
+	if l.established {
 		b.meters.leave()
 	}
 	b.bequeath(l, kept)

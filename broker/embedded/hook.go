@@ -150,7 +150,6 @@ func (h *hook) OnPacketSent(cl *mqtt.Client, pk packets.Packet, _ []byte) {
 	switch pk.FixedHeader.Type {
 	case packets.Connack:
 		if pk.ReasonCode == packets.CodeSuccess.Code {
-			h.b.meters.enter()
 			l.welcomed.Store(true)
 		}
 	case packets.Publish:

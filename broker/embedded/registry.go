@@ -197,7 +197,7 @@ func (r *registry) addresses(username string) []string {
 	defer r.mu.Unlock()
 	var found []string
 	for l := range r.users[username] {
-		if l.welcomed.Load() {
+		if l.established {
 			found = append(found, l.address())
 		}
 	}

@@ -1,0 +1,282 @@
+package embedded
+
+import (
+	"net"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/mochi-mqtt/server/v2/packets"
+
+	"signalbox/broker"
+)
+
+// TestConnack goes through Mosquitto's table of answers to CONNECT.
+func TestConnack(t *testing.T) {
+	t.Parallel()
+	b := start(t, func(c *Config) { c.AllowAnonymous = true })
+	allow(t, b, "alice")
+	allow(t, b, "off")
+	if err := b.DisableClient(t.Context(), "off"); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.CreateClient(t.Context(), broker.ClientSpec{Username: "nopw"}); err != nil {
+		t.Fatal(err)
+	}
+	id, password := "bound-id", broker.Secret("pw")
+	if err := b.CreateClient(t.Context(), broker.ClientSpec{Username: "bound", Password: &password, ClientID: &id}); err != nil {
+		t.Fatal(err)
+	}
+	emptyPassword := func(pk *packets.Packet) {
+		as("alice", "")(pk)
+		pk.Connect.PasswordFlag = true
+	}
+	for name, c := range map[string]struct {
+		options []connectOption
+		allowed bool
+	}{
+		"right password":               {[]connectOption{as("alice", "pw")}, true},
+		"wrong password":               {[]connectOption{as("alice", "wrong")}, false},
+		"no password":                  {[]connectOption{as("alice", "")}, false},
+		"empty password":               {[]connectOption{emptyPassword}, false},
+		"unknown user":                 {[]connectOption{as("nobody", "pw")}, false},
+		"unknown user, no password":    {[]connectOption{as("nobody", "")}, false},
+		"client without a password":    {[]connectOption{as("nopw", "pw")}, false},
+		"the same, none given":         {[]connectOption{as("nopw", "")}, false},
+		"bound client id, right":       {[]connectOption{as("bound", "pw"), withID("bound-id")}, true},
+		"bound client id, wrong":       {[]connectOption{as("bound", "pw")}, false},
+		"disabled":                     {[]connectOption{as("off", "pw")}, false},
+		"disabled, wrong password":     {[]connectOption{as("off", "wrong")}, false},
+		"anonymous":                    {nil, true},
+		"empty username":               {[]connectOption{as("", "")}, true},
+		"will on a topic out of reach": {[]connectOption{as("alice", "pw"), withWill("no/right", "x")}, true},
+		"will on $CONTROL":             {[]connectOption{as(adminName, adminPassword), withWill("$CONTROL/x/v1", "x")}, false},
+	} {
+		for version, refused := range map[byte]byte{3: 5, 4: 5, 5: 135} {
+			t.Run(name+" "+string('0'+rune(version)), func(t *testing.T) {
+				t.Parallel()
+				want := refused
+				if c.allowed {
+					want = 0
+				}
+				d := dial(t, b, version)
+				if got := d.greet(c.options...).ReasonCode; got != want {
+					t.Errorf("CONNACK code %d, want %d", got, want)
+				}
+				if !c.allowed {
+					d.wantEnd()
+				}
+			})
+		}
+	}
+}
+
+func TestAnonymousRefusedByDefault(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	for version, want := range map[byte]byte{3: 5, 4: 5, 5: 135} {
+		if got := dial(t, b, version).greet().ReasonCode; got != want {
+			t.Errorf("version %d: CONNACK code %d, want %d", version, got, want)
+		}
+	}
+}
+
+func TestConnackOfMalformedConnect(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	noID := func(pk *packets.Packet) { pk.Connect.ClientIdentifier, pk.Connect.Clean = "", false }
+	if got := dial(t, b, 4).greet(noID, as(adminName, adminPassword)).ReasonCode; got != 2 {
+		t.Errorf("no client id and no clean session: code %d, want 2", got)
+	}
+	unknown := dial(t, b, 4)
+	unknown.raw(0x10, 0x0d, 0, 4, 'M', 'Q', 'T', 'T', 9, 2, 0, 0, 0, 1, 'x')
+	if got := unknown.want(packets.Connack).ReasonCode; got != packets.ErrUnsupportedProtocolVersion.Code {
+		t.Errorf("version 9: code %d", got)
+	}
+	badName := dial(t, b, 4)
+	badName.raw(0x10, 0x0d, 0, 4, 'M', 'Q', 'T', 'X', 4, 2, 0, 0, 0, 1, 'x')
+	badName.wantEnd()
+	badWill := dial(t, b, 5)
+	badWill.raw(connectBytes(t, 5, as(adminName, adminPassword), withWill("a/#", "x"))...)
+	badWill.wantEnd()
+}
+
+func TestMosquittoBridgeMayConnect(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	bytes := connectBytes(t, 4, as(adminName, adminPassword))
+	bytes[8] |= bridgeBit
+	d := dial(t, b, 4)
+	d.raw(bytes...)
+	if got := d.want(packets.Connack).ReasonCode; got != 0 {
+		t.Errorf("CONNACK code %d", got)
+	}
+}
+
+func TestConnackTellsTheLargestPacket(t *testing.T) {
+	t.Parallel()
+	b := start(t, func(c *Config) { c.MaxPacketSize = 5000 })
+	d := dial(t, b, 5)
+	ack := d.greet(as(adminName, adminPassword))
+	if got := ack.Properties.MaximumPacketSize; got != 5000 {
+		t.Errorf("maximum packet size %d", got)
+	}
+	d.send(d.message("a", string(make([]byte, 5000)), 0, false))
+	d.wantEnd()
+}
+
+func TestClientIDBelongsToItsUsername(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	allow(t, b, "alice", everything()...)
+	allow(t, b, "mallory", everything()...)
+	alice := join(t, b, 5, as("alice", "pw"), withID("device"), persistent)
+	alice.subscribe(1, "secret")
+	refused := map[byte]byte{4: 2, 5: 133}
+	for version, want := range refused {
+		if got := dial(t, b, version).greet(as("mallory", "pw"), withID("device")).ReasonCode; got != want {
+			t.Errorf("version %d, while the owner is there: code %d, want %d", version, got, want)
+		}
+	}
+	if got := alice.publish("x", "", 1).ReasonCode; got != 16 {
+		t.Errorf("the owner's connection did not survive: code %d", got)
+	}
+	alice.conn.Close()
+	for version, want := range refused {
+		if got := dial(t, b, version).greet(as("mallory", "pw"), withID("device"), persistent).ReasonCode; got != want {
+			t.Errorf("version %d, while the owner is away: code %d, want %d", version, got, want)
+		}
+	}
+	back := dial(t, b, 5)
+	if ack := back.greet(as("alice", "pw"), withID("device"), persistent); ack.ReasonCode != 0 || !ack.SessionPresent {
+		t.Errorf("the owner comes back: code %d, session present %t", ack.ReasonCode, ack.SessionPresent)
+	}
+}
+
+func TestClientIDIsFreeAfterItsSession(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	allow(t, b, "alice")
+	join(t, b, 4, as(adminName, adminPassword), withID("device")).conn.Close()
+	eventually(t, "another username can use the client id", func() bool {
+		return dial(t, b, 4).greet(as("alice", "pw"), withID("device")).ReasonCode == 0
+	})
+}
+
+func TestTakeOverByTheSameUsername(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	watcher := join(t, b, 4, as(adminName, adminPassword))
+	watcher.subscribe(0, "will")
+	publisher := join(t, b, 4, as(adminName, adminPassword))
+	for _, version := range []byte{4, 5} {
+		old := join(t, b, version, as(adminName, adminPassword), withID("device"), withWill("will", "gone"))
+		dialed := dial(t, b, version)
+		if ack := dialed.greet(as(adminName, adminPassword), withID("device")); ack.ReasonCode != 0 || ack.SessionPresent {
+			t.Errorf("version %d: code %d, session present %t", version, ack.ReasonCode, ack.SessionPresent)
+		}
+		if version == 5 {
+			if got := old.want(packets.Disconnect).ReasonCode; got != packets.ErrSessionTakenOver.Code {
+				t.Errorf("DISCONNECT code %d", got)
+			}
+		}
+		old.wantEnd()
+		if got := watcher.want(packets.Publish); string(got.Payload) != "gone" {
+			t.Errorf("will %q", got.Payload)
+		}
+		dialed.subscribe(0, "still/served")
+		if got := dialed.received(publisher, "still/served"); len(got) != 0 {
+			t.Errorf("received %q", got)
+		}
+	}
+}
+
+// TestManyTakeOvers lets many connections fight for one client id; whoever comes
+// last is served.
+func TestManyTakeOvers(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	publisher := join(t, b, 5, as(adminName, adminPassword))
+	for i, session := range []connectOption{persistent, func(*packets.Packet) {}} {
+		const rivals = 30
+		for range rivals {
+			d := dial(t, b, 5)
+			d.raw(connectBytes(t, 5, as(adminName, adminPassword), withID("device"), session)...)
+		}
+		eventually(t, "one of them has won", func() bool {
+			seen := b.meters.sockets.Load() == int64(1+(i+1)*rivals+i)
+			return seen && b.registry.size() == 2
+		})
+		last := join(t, b, 5, as(adminName, adminPassword), withID("device"), session)
+		last.subscribe(1, "x")
+		publisher.publish("x", "payload", 0)
+		if got := last.want(packets.Publish); string(got.Payload) != "payload" {
+			t.Errorf("got %q", got.Payload)
+		}
+		last.conn.Close()
+	}
+	eventually(t, "nobody else is connected", func() bool { return b.meters.connected.Load() == 1 })
+}
+
+func TestAdminOnlyListener(t *testing.T) {
+	t.Parallel()
+	b := start(t, func(c *Config) {
+		c.Listen = ""
+		c.Listeners = []ListenerConfig{{Protocol: "mqtt", Address: "127.0.0.1:0", AdminOnly: true}}
+	})
+	allow(t, b, "alice", everything()...)
+	if got := dial(t, b, 5).greet(as("alice", "pw")).ReasonCode; got != 135 {
+		t.Errorf("CONNACK code %d, want 135", got)
+	}
+	join(t, b, 5, as(adminName, adminPassword))
+}
+
+func TestRecordsShowConnections(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	allow(t, b, "alice")
+	join(t, b, 4, as("alice", "pw"))
+	join(t, b, 5, as("alice", "pw"))
+	got, err := b.GetClient(t.Context(), "alice")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []broker.Connection{{Address: "127.0.0.1"}, {Address: "127.0.0.1"}}
+	if d := cmp.Diff(want, got.Connections); d != "" {
+		t.Errorf("connections (-want +got):\n%s", d)
+	}
+}
+
+func TestTooManyConnections(t *testing.T) {
+	t.Parallel()
+	b := start(t, func(c *Config) { c.MaxConnections = 2 })
+	first := join(t, b, 4, as(adminName, adminPassword))
+	dial(t, b, 4)
+	eventually(t, "two connections are open", func() bool { return len(b.slots) == 2 })
+	dial(t, b, 4).wantEnd()
+	first.conn.Close()
+	eventually(t, "there is room again", func() bool { return len(b.slots) < 2 })
+	join(t, b, 4, as(adminName, adminPassword))
+}
+
+// connectBytes gives a CONNECT as it goes over the wire.
+func connectBytes(t *testing.T, version byte, options ...connectOption) []byte {
+	t.Helper()
+	here, there := net.Pipe()
+	d := newDevice(t, here, version)
+	sent := make(chan []byte, 1)
+	go func() {
+		buf := make([]byte, 4096)
+		n, _ := there.Read(buf)
+		sent <- buf[:n]
+		there.Close()
+	}()
+	pk := packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Connect}}
+	pk.Connect.ProtocolName = []byte("MQTT")
+	pk.Connect.Clean = true
+	pk.Connect.ClientIdentifier = "raw"
+	for _, o := range options {
+		o(&pk)
+	}
+	d.send(pk)
+	return <-sent
+}

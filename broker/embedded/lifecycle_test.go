@@ -1,0 +1,318 @@
+package embedded
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mochi-mqtt/server/v2/packets"
+	"go.uber.org/goleak"
+
+	"signalbox/broker"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestFirstStart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	c := testConfig()
+	c.AdminPassword, c.AdminUsername = "", "root"
+	first := open(t, c, dir)
+	password := string(first.GeneratedPassword())
+	if len(password) != 20 {
+		t.Errorf("a password of %d characters", len(password))
+	}
+	join(t, first, 5, as("root", password))
+	closeNow(t, first)
+
+	c.AdminPassword, c.AdminUsername = "another", "another"
+	second := open(t, c, dir)
+	if got := second.GeneratedPassword(); got != "" {
+		t.Error("the second start generated a password")
+	}
+	join(t, second, 5, as("root", password))
+	if got := dial(t, second, 5).greet(as("another", "another")).ReasonCode; got != 135 {
+		t.Errorf("the configured admin counts on the second start: code %d", got)
+	}
+}
+
+func open(t *testing.T, c Config, dir string) *Broker {
+	t.Helper()
+	b, err := New(t.Context(), c, dir, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close(context.WithoutCancel(t.Context())) })
+	if err := b.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func closeNow(t *testing.T, b *Broker) {
+	t.Helper()
+	if err := b.Close(t.Context()); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+}
+
+func TestPortInUse(t *testing.T) {
+	t.Parallel()
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Close()
+	c := testConfig()
+	c.Listeners = []ListenerConfig{{Protocol: "ws", Address: busy.Addr().String()}}
+	b, err := New(t.Context(), c, t.TempDir(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeNow(t, b)
+	err = b.Start(t.Context())
+	if err == nil {
+		t.Fatal("Start took a port that is in use")
+	}
+	for _, part := range []string{busy.Addr().String(), "broker.listeners[0].address", "in use"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%q does not tell %q", err, part)
+		}
+	}
+	if b.Status().Connected || broker.KindOf(b.Ready(t.Context())) != broker.Unavailable {
+		t.Error("a broker that did not start is ready")
+	}
+	if conn, err := net.Dial("tcp", b.Addrs()[0]); err == nil {
+		conn.Close()
+		t.Error("the other listener stayed open")
+	}
+	busy.Close()
+	if err := b.Start(t.Context()); err != nil {
+		t.Errorf("Start once the port is free: %v", err)
+	}
+}
+
+func TestClose(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	silent := dial(t, b, 4)
+	eventually(t, "the connection is accepted", func() bool { return b.registry.size() == 1 })
+	five := join(t, b, 5, as(adminName, adminPassword))
+	four := join(t, b, 4, as(adminName, adminPassword))
+	if err := b.Healthy(t.Context()); err != nil {
+		t.Errorf("Healthy: %v", err)
+	}
+	for range 2 {
+		closeNow(t, b)
+	}
+	if got := five.want(packets.Disconnect).ReasonCode; got != packets.ErrServerShuttingDown.Code {
+		t.Errorf("DISCONNECT code %d", got)
+	}
+	five.wantEnd()
+	four.wantEnd()
+	silent.wantEnd()
+	if b.Status().Connected || b.Healthy(t.Context()) == nil {
+		t.Error("a closed broker says it serves")
+	}
+	if err := b.Start(t.Context()); err == nil {
+		t.Error("a closed broker starts again")
+	}
+}
+
+func TestCloseBeforeStart(t *testing.T) {
+	t.Parallel()
+	b, err := New(t.Context(), testConfig(), t.TempDir(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeNow(t, b)
+	closeNow(t, b)
+}
+
+// stalled joins a client that stops reading, and publishes to it until its
+// buffers are full and the broker's write blocks.
+func stalled(t *testing.T, b *Broker, qos byte) *device {
+	t.Helper()
+	d := join(t, b, 5, as(adminName, adminPassword), withID("stalled"))
+	d.subscribe(qos, "flood")
+	if err := d.conn.(*net.TCPConn).SetReadBuffer(1 << 12); err != nil {
+		t.Fatal(err)
+	}
+	cl, ok := b.server.Clients.Get("stalled")
+	if !ok {
+		t.Fatal("the client is not known")
+	}
+	publisher := join(t, b, 5, as(adminName, adminPassword))
+	payload := strings.Repeat("x", 1<<20)
+	sent := int64(-1)
+	eventually(t, "the broker's writes to the client stall", func() bool {
+		publisher.publish("flood", payload, 0)
+		before := sent
+		sent = b.meters.publishesSent.Load()
+		return sent == before && isLocked(cl)
+	})
+	return d
+}
+
+// isLocked tells whether somebody is writing to the client.
+func isLocked(l interface {
+	TryLock() bool
+	Unlock()
+}) bool {
+	if l.TryLock() {
+		l.Unlock()
+		return false
+	}
+	return true
+}
+
+func clientIDs(b *Broker) []string {
+	var ids []string
+	for id := range b.server.Clients.GetAll() {
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// TestOnePacketCrash sends the packets that the server decodes out of bounds, and
+// others that it has reason to refuse.
+func TestOnePacketCrash(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	watcher := join(t, b, 5, as(adminName, adminPassword))
+	watcher.subscribe(1, "will")
+	for i, session := range []connectOption{func(*packets.Packet) {}, persistent} {
+		d := join(t, b, 5, as(adminName, adminPassword), withID("crash"), withWill("will", "gone"), session)
+		d.subscribe(1, "crash/topic")
+		d.raw(0x82, 0x05, 0x00, 0x01, 0x00, 0x00, 0x00) // an empty filter and no option byte
+		d.wantCrash()
+		d.wantForgotten(b)
+		if got := watcher.want(packets.Publish); string(got.Payload) != "gone" {
+			t.Errorf("will %q", got.Payload)
+		}
+		if kept := slices.Contains(clientIDs(b), "crash"); kept != (i == 1) {
+			t.Errorf("session kept: %t", kept)
+		}
+	}
+	back := dial(t, b, 5)
+	if ack := back.greet(as(adminName, adminPassword), withID("crash"), persistent); !ack.SessionPresent {
+		t.Error("the session of the crashed connection is lost")
+	}
+}
+
+// wantCrash waits for the end, however it comes.
+func (d *device) wantCrash() {
+	for {
+		if _, err := d.next(); err != nil {
+			return
+		}
+	}
+}
+
+func TestStrangers(t *testing.T) {
+	t.Parallel()
+	b := start(t, func(c *Config) { c.ConnectTimeout = 200 * time.Millisecond })
+	for name, bytes := range map[string][]byte{
+		"no CONNECT":            {0xc0, 0x00},
+		"a CONNECT of 256 MiB":  {0x10, 0xff, 0xff, 0xff, 0x7f},
+		"an endless length":     {0x10, 0xff, 0xff, 0xff, 0xff, 0xff},
+		"HTTP":                  []byte("GET / HTTP/1.1\r\n\r\n"),
+		"nothing":               {},
+		"half a CONNECT":        {0x10, 0x20, 0x00},
+		"a type and no length":  {0x10},
+		"half a length":         {0x10, 0x80},
+		"a CONNECT of no bytes": {0x10, 0x00},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := dial(t, b, 4)
+			d.raw(bytes...)
+			d.wantCrash()
+			eventually(t, "the connection is forgotten", func() bool { return b.registry.size() == 0 })
+		})
+	}
+}
+
+func TestKeepAlive(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	keepAlive := func(seconds uint16) connectOption {
+		return func(pk *packets.Packet) { pk.Connect.Keepalive = seconds }
+	}
+	for _, seconds := range []uint16{0, 43691, 65535} {
+		d := join(t, b, 4, as(adminName, adminPassword), keepAlive(seconds))
+		d.publish("x", "", 1)
+	}
+	short := join(t, b, 4, as(adminName, adminPassword), keepAlive(1))
+	short.wantEnd()
+}
+
+func TestExpiredSessionLeavesNothing(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	allow(t, b, "alice", everything()...)
+	brief := func(pk *packets.Packet) {
+		persistent(pk)
+		pk.Properties.SessionExpiryInterval = 1
+	}
+	d := join(t, b, 5, as(adminName, adminPassword), withID("device"), brief)
+	d.subscribe(1, "secret")
+	d.conn.Close()
+	var alice *device
+	eventually(t, "the client id is free", func() bool {
+		alice = dial(t, b, 5)
+		return alice.greet(as("alice", "pw"), withID("device")).ReasonCode == 0
+	})
+	alice.subscribe(0, "end")
+	publisher := join(t, b, 5, as(adminName, adminPassword))
+	publisher.publish("secret", "x", 1)
+	if got := alice.received(publisher, "end"); len(got) != 0 {
+		t.Errorf("inherited %q", got)
+	}
+	if got := b.meters.expired.Load(); got != 1 {
+		t.Errorf("%d sessions expired", got)
+	}
+}
+
+// TestReconnectsUnderLoad looks for races between deliveries, retained messages,
+// cuts and clients that come and go.
+func TestReconnectsUnderLoad(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	allow(t, b, "alice", everything()...)
+	stop := make(chan struct{})
+	done := make(chan struct{})
+	publisher := join(t, b, 5, as(adminName, adminPassword))
+	go func() {
+		defer close(done)
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+				pk := publisher.message(fmt.Sprintf("x/%d", i%10), "payload", 1, true)
+				publisher.send(pk)
+				publisher.want(packets.Puback)
+			}
+		}
+	}()
+	for i := range 60 {
+		d := dial(t, b, 5)
+		d.raw(connectBytes(t, 5, as("alice", "pw"), withID(fmt.Sprint("d", i%3)), persistent)...)
+		d.raw(0x82, 0x08, 0x00, 0x01, 0x00, 0x00, 0x02, 'x', '/', 0x00)
+		d.raw(0x82, 0x07, 0x00, 0x02, 0x00, 0x00, 0x01, '#', 0x01)
+		if i%10 == 0 {
+			password := broker.Secret("pw")
+			if err := b.ModifyClient(t.Context(), broker.ClientSpec{Username: "alice", Password: &password}); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	close(stop)
+	<-done
+}

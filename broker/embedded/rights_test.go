@@ -1,0 +1,413 @@
+package embedded
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/mochi-mqtt/server/v2/packets"
+
+	"signalbox/broker"
+)
+
+var versions = []byte{3, 4, 5}
+
+// refusal is the code by which a version learns that a SUBSCRIBE was refused.
+func refusal(version byte) byte {
+	if version == 5 {
+		return 135
+	}
+	return 128
+}
+
+func TestPublishClientSend(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	allow(t, b, "alice",
+		acl(broker.PublishClientSend, "a/#", true), acl(broker.PublishClientSend, "a/heard", true))
+	watcher := join(t, b, 5, as(adminName, adminPassword))
+	watcher.subscribe(2, "a/heard", "b/#", "end", "$SYS/x")
+	for _, version := range versions {
+		d := join(t, b, version, as("alice", "pw"))
+		for _, c := range []struct {
+			topic string
+			qos   byte
+			code  byte // for version 5
+		}{
+			{"a", 1, 16}, {"a/1", 1, 16}, {"a/heard", 1, 0}, {"a/1", 2, 0}, {"a/heard", 2, 0},
+			{"b/1", 1, 135}, {"b/1", 2, 135}, {"b/1", 0, 0}, {"$SYS/x", 0, 0},
+			{"$SYS/x", 1, 135}, {"$SYS/x", 2, 135}, {"$sys/x", 1, 135}, {"$SHARE", 1, 135},
+			{"$CONTROL/x/v1", 1, 135}, {"$CONTROL/dynamic-security/v1", 1, 135}, {"$CONTROL", 1, 135},
+		} {
+			want := c.code
+			if version < 5 {
+				want = 0
+			}
+			if got := d.publish(c.topic, "x", c.qos).ReasonCode; got != want {
+				t.Errorf("version %d, QoS %d to %s: code %d, want %d", version, c.qos, c.topic, got, want)
+			}
+		}
+	}
+	want := slices.Repeat([]string{"a/heard"}, 2*len(versions))
+	if d := cmp.Diff(want, watcher.received(join(t, b, 5, as(adminName, adminPassword)), "end")); d != "" {
+		t.Errorf("delivered (-want +got):\n%s", d)
+	}
+}
+
+// TestRefusedQoS2 goes on for longer than the broker's window of messages under
+// way is wide.
+func TestRefusedQoS2(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	allow(t, b, "alice", acl(broker.PublishClientSend, "yes", true))
+	for _, version := range versions {
+		d := join(t, b, version, as("alice", "pw"))
+		for range receiveMaximum + 10 {
+			if ack := d.publish("no", "", 2); ack.ReasonCode == 0 { // as if it were taken
+				d.send(packets.Packet{
+					FixedHeader: packets.FixedHeader{Type: packets.Pubrel, Qos: 1}, PacketID: ack.PacketID,
+				})
+				d.want(packets.Pubcomp)
+			}
+		}
+		if got := d.publish("yes", "", 2).ReasonCode; got != 0 {
+			t.Errorf("version %d: PUBREC code %d", version, got)
+		}
+	}
+}
+
+func TestSysTopicsFollowRights(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	d := join(t, b, 5, as(adminName, adminPassword))
+	d.subscribe(1, "$SYS/mine")
+	for qos := range byte(3) {
+		d.send(d.message("$SYS/mine", "x", qos, false))
+		got := map[byte]string{}
+		for range min(qos, 1) + 1 {
+			pk, err := d.next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[pk.FixedHeader.Type] = pk.TopicName
+		}
+		if got[packets.Publish] != "$SYS/mine" {
+			t.Errorf("QoS %d: %v", qos, got)
+		}
+	}
+}
+
+func TestSubscribe(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		acls    []broker.ACL
+		granted []string
+		refused []string
+	}{
+		"subscribePattern a/+/c/#": {
+			[]broker.ACL{acl(broker.SubscribePattern, "a/+/c/#", true)},
+			[]string{"a/b/c", "a/+/c", "a/b/c/d", "a/+/c/#", "a/b/c/#"},
+			[]string{"a/#", "a/+/+/#", "#", "+/b/c", "a/b/+", "$share/g/a/b/c", "$share/g/a/x", "A/b/c"},
+		},
+		"subscribePattern #": {
+			[]broker.ACL{acl(broker.SubscribePattern, "#", true)},
+			[]string{"#", "+", "x/y"},
+			[]string{
+				"$SYS/#", "$SYS/broker/uptime", "$CONTROL/dynamic-security/v1/response",
+				"$other/x", "$share/g/x",
+			},
+		},
+		"literal and pattern": {
+			[]broker.ACL{
+				acl(broker.SubscribeLiteral, "a/+", true), acl(broker.SubscribeLiteral, "a/x", false),
+				acl(broker.SubscribeLiteral, "b/1", true), acl(broker.SubscribePattern, "a/#", true),
+			},
+			[]string{"a/+", "a/y", "b/1"},
+			[]string{"a/x", "b/+", "$share/g/b/1"},
+		},
+		"delivery denied": {
+			[]broker.ACL{
+				acl(broker.SubscribePattern, "a/#", true), acl(broker.PublishClientReceive, "a/#", false),
+			},
+			[]string{"a/b", "a/+", "a"},
+			nil,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := start(t)
+			allow(t, b, "alice", c.acls...)
+			for _, version := range versions {
+				d := join(t, b, version, as("alice", "pw"))
+				for _, filter := range c.granted {
+					if got := d.subscribe(1, filter)[0]; got != 1 {
+						t.Errorf("version %d: %s: code %d, want 1", version, filter, got)
+					}
+				}
+				for _, filter := range c.refused {
+					if got := d.subscribe(1, filter)[0]; got != refusal(version) {
+						t.Errorf("version %d: %s: code %d, want %d", version, filter, got, refusal(version))
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestSubscribeSeveralFilters(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	allow(t, b, "alice", acl(broker.SubscribePattern, "a/#", true))
+	for _, version := range versions {
+		d := join(t, b, version, as("alice", "pw"))
+		want := []byte{1, refusal(version), 1}
+		if diff := cmp.Diff(want, d.subscribe(1, "a/1", "b/1", "a/2")); diff != "" {
+			t.Errorf("version %d (-want +got):\n%s", version, diff)
+		}
+	}
+	d := join(t, b, 5, as("alice", "pw"))
+	if got := d.subscribe(1, "a/#/b", "$share/g", "$SHARE/g/a"); !slices.Equal(got, []byte{143, 143, 143}) {
+		t.Errorf("invalid filters: codes %d", got)
+	}
+}
+
+func TestSharedSubscription(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	allow(t, b, "worker", acl(broker.SubscribePattern, "$share/g/jobs/#", true))
+	first := join(t, b, 5, as("worker", "pw"))
+	second := join(t, b, 4, as("worker", "pw"))
+	for _, d := range []*device{first, second} {
+		if got := d.subscribe(1, "$share/g/jobs/#")[0]; got != 1 {
+			t.Fatalf("SUBACK code %d", got)
+		}
+	}
+	publisher := join(t, b, 5, as(adminName, adminPassword))
+	if got := publisher.publish("jobs/1", "", 1).ReasonCode; got != 0 {
+		t.Errorf("PUBACK code %d: nobody was found", got)
+	}
+	idle := join(t, b, 5, as(adminName, adminPassword))
+	if got := idle.unsubscribe("$share/g/jobs/#")[0]; got != 17 {
+		t.Errorf("UNSUBACK code %d for a subscription of others", got)
+	}
+}
+
+func TestPublishClientReceive(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	allow(t, b, "alice", acl(broker.SubscribePattern, "#", true),
+		acl(broker.PublishClientReceive, "x/no", false), acl(broker.PublishClientReceive, "y/no", false))
+	publisher := join(t, b, 5, as(adminName, adminPassword))
+	for _, version := range versions {
+		d := join(t, b, version, as("alice", "pw"))
+		d.subscribe(1, "x/#", "end", "y/no")
+		for _, topic := range []string{"x/yes", "x/no", "y/no", "x/deep/er"} {
+			publisher.publish(topic, "x", 0)
+		}
+		if diff := cmp.Diff([]string{"x/yes", "x/deep/er"}, d.received(publisher, "end")); diff != "" {
+			t.Errorf("version %d (-want +got):\n%s", version, diff)
+		}
+	}
+}
+
+func TestRetained(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	allow(t, b, "alice", acl(broker.SubscribePattern, "#", true), acl(broker.PublishClientReceive, "x/no", false),
+		acl(broker.PublishClientSend, "x/mine", true))
+	publisher := join(t, b, 5, as(adminName, adminPassword))
+	alice := join(t, b, 4, as("alice", "pw"))
+	for _, m := range []struct {
+		by    *device
+		topic string
+	}{{publisher, "x/yes"}, {publisher, "x/no"}, {alice, "x/mine"}, {alice, "x/denied"}} {
+		m.by.send(m.by.message(m.topic, "kept", 1, true))
+		m.by.want(packets.Puback)
+	}
+	for _, version := range versions {
+		d := join(t, b, version, as("alice", "pw"))
+		d.subscribe(1, "x/no", "end")
+		d.subscribe(1, "x/#")
+		got := d.received(publisher, "end")
+		slices.Sort(got)
+		if diff := cmp.Diff([]string{"x/mine", "x/yes"}, got); diff != "" {
+			t.Errorf("version %d (-want +got):\n%s", version, diff)
+		}
+	}
+}
+
+func TestRetainHandling(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	d := join(t, b, 5, as(adminName, adminPassword))
+	publisher := join(t, b, 5, as(adminName, adminPassword))
+	publisher.send(publisher.message("kept", "x", 1, true))
+	publisher.want(packets.Puback)
+	for i, c := range []struct {
+		handling byte
+		want     int
+	}{{1, 1}, {1, 0}, {0, 1}, {2, 0}} {
+		d.id++
+		d.send(packets.Packet{
+			FixedHeader: packets.FixedHeader{Type: packets.Subscribe, Qos: 1}, PacketID: d.id,
+			Filters: packets.Subscriptions{{Filter: "kept", RetainHandling: c.handling}},
+		})
+		d.want(packets.Suback)
+		if i == 0 {
+			d.want(packets.Publish)
+			d.subscribe(0, "end")
+			continue
+		}
+		if got := d.received(publisher, "end"); len(got) != c.want {
+			t.Errorf("step %d: %d retained messages, want %d", i, len(got), c.want)
+		}
+	}
+}
+
+func TestUnsubscribe(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	allow(t, b, "alice", acl(broker.SubscribePattern, "#", true),
+		acl(broker.UnsubscribeLiteral, "u/keep", false), acl(broker.UnsubscribePattern, "u/deep/#", false))
+	publisher := join(t, b, 5, as(adminName, adminPassword))
+	other := join(t, b, 5, as(adminName, adminPassword))
+	other.subscribe(0, "u/never")
+	for _, version := range versions {
+		d := join(t, b, version, as("alice", "pw"))
+		d.subscribe(1, "u/keep", "u/free", "u/deep/1", "end")
+		codes := d.unsubscribe("u/keep", "u/free", "u/deep/1", "u/never")
+		want := []byte{135, 0, 135, 17}
+		if version < 5 {
+			want = nil
+		}
+		if diff := cmp.Diff(want, codes); diff != "" {
+			t.Errorf("version %d: codes (-want +got):\n%s", version, diff)
+		}
+		for _, topic := range []string{"u/deep/1", "u/free", "u/keep"} {
+			publisher.publish(topic, "x", 0)
+		}
+		if diff := cmp.Diff([]string{"u/deep/1", "u/keep"}, d.received(publisher, "end")); diff != "" {
+			t.Errorf("version %d: delivered (-want +got):\n%s", version, diff)
+		}
+	}
+}
+
+// TestPacketIDsOfBothDirections shows that a SUBSCRIBE and a PUBLISH of one id do
+// not disturb each other.
+func TestPacketIDsOfBothDirections(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	d := join(t, b, 5, as(adminName, adminPassword))
+	d.subscribe(1, "a")
+	d.send(d.message("a", "x", 0, false))
+	d.want(packets.Publish)
+	publisher := join(t, b, 5, as(adminName, adminPassword))
+	publisher.publish("a", "unacknowledged", 1)
+	d.id = d.want(packets.Publish).PacketID - 1
+	if got := d.subscribe(1, "b")[0]; got != 1 {
+		t.Errorf("SUBACK code %d", got)
+	}
+	d.id--
+	if got := d.unsubscribe("b")[0]; got != 0 {
+		t.Errorf("UNSUBACK code %d", got)
+	}
+}
+
+func TestWill(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	allow(t, b, "alice", acl(broker.PublishClientSend, "ok/#", true))
+	watcher := join(t, b, 5, as(adminName, adminPassword))
+	watcher.subscribe(1, "ok/#", "no/#", "end", "$SYS/forged")
+	publisher := join(t, b, 5, as(adminName, adminPassword))
+	for _, version := range versions {
+		for topic, want := range map[string][]string{"ok/will": {"ok/will"}, "no/will": {}, "$SYS/forged": {}} {
+			t.Run(fmt.Sprintf("%d %s", version, topic), func(t *testing.T) {
+				d := join(t, b, version, as("alice", "pw"), withWill(topic, "bye"))
+				d.conn.Close()
+				d.wantForgotten(b)
+				if diff := cmp.Diff(want, watcher.received(publisher, "end")); diff != "" {
+					t.Errorf("delivered (-want +got):\n%s", diff)
+				}
+			})
+		}
+	}
+}
+
+func TestWillIsDroppedByDisconnect(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	watcher := join(t, b, 5, as(adminName, adminPassword))
+	watcher.subscribe(1, "will", "end")
+	publisher := join(t, b, 5, as(adminName, adminPassword))
+	for _, c := range []struct {
+		version, code byte
+		want          []string
+	}{{3, 0, []string{}}, {4, 0, []string{}}, {5, 0, []string{}}, {5, 4, []string{"will"}}} {
+		d := join(t, b, c.version, as(adminName, adminPassword), withWill("will", "bye"), withID("leaver"))
+		d.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Disconnect}, ReasonCode: c.code})
+		d.wantEnd()
+		d.wantForgotten(b)
+		if diff := cmp.Diff(c.want, watcher.received(publisher, "end")); diff != "" {
+			t.Errorf("version %d, code %d (-want +got):\n%s", c.version, c.code, diff)
+		}
+	}
+}
+
+func TestWillKeepsItsProperties(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	watcher := join(t, b, 5, as(adminName, adminPassword))
+	watcher.subscribe(1, "will")
+	join(t, b, 5, as(adminName, adminPassword), withWill("will", ""), func(pk *packets.Packet) {
+		pk.Connect.WillQos, pk.Connect.WillRetain = 1, true
+		pk.Connect.WillProperties.ContentType = "text/plain"
+	}).conn.Close()
+	got := watcher.want(packets.Publish)
+	if got.Properties.ContentType != "text/plain" || len(got.Payload) != 0 || got.FixedHeader.Qos != 1 {
+		t.Errorf("got content type %q, payload %q, QoS %d",
+			got.Properties.ContentType, got.Payload, got.FixedHeader.Qos)
+	}
+}
+
+func TestWillDelay(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	watcher := join(t, b, 5, as(adminName, adminPassword))
+	watcher.subscribe(1, "will", "end")
+	publisher := join(t, b, 5, as(adminName, adminPassword))
+	delayed := func(seconds uint32) connectOption {
+		return func(pk *packets.Packet) { pk.Connect.WillProperties.WillDelayInterval = seconds }
+	}
+	leave := func(options ...connectOption) {
+		options = append(options, as(adminName, adminPassword), withID("d"), withWill("will", "bye"))
+		d := join(t, b, 5, options...)
+		d.conn.Close()
+		d.wantForgotten(b)
+	}
+	steps := []struct {
+		name string
+		do   func()
+		want []string
+	}{
+		{"the session waits", func() { leave(persistent, delayed(3000)) }, []string{}},
+		{"the client comes back", func() { leave(persistent, delayed(3000)) }, []string{}},
+		{"the session begins anew", func() {
+			d := join(t, b, 5, as(adminName, adminPassword), withID("d"))
+			d.conn.Close()
+			d.wantForgotten(b)
+		}, []string{"will"}},
+		{"the session does not outlive the connection", func() { leave(delayed(3000)) }, []string{"will"}},
+	}
+	for _, s := range steps {
+		s.do()
+		if diff := cmp.Diff(s.want, watcher.received(publisher, "end")); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", s.name, diff)
+		}
+	}
+	leave(persistent, delayed(1))
+	if got := watcher.want(packets.Publish).TopicName; got != "will" {
+		t.Errorf("got %q after the delay", got)
+	}
+}
