@@ -5,7 +5,7 @@ import (
 )
 
 // Answer is what came of one command. One with an Error, a text for people, did
-// nothing. What the command asked for is had from the method of its name.
+// nothing. What a command asked for, its data, is had from a method below.
 type Answer struct {
 	Command         string
 	Error           string
@@ -71,12 +71,6 @@ func (a Answer) Err() error {
 // Client gives the record of getClient's answer.
 func (a Answer) Client() (broker.Client, error) { return record[broker.Client](a) }
 
-// Group gives the record of getGroup's answer.
-func (a Answer) Group() (broker.Group, error) { return record[broker.Group](a) }
-
-// Role gives the record of getRole's answer.
-func (a Answer) Role() (broker.Role, error) { return record[broker.Role](a) }
-
 // Clients gives what listClients answered: the number of all clients and the
 // part that was asked for, as bare names where it was not verbose.
 func (a Answer) Clients() (total int, clients []broker.Client, err error) {
@@ -96,12 +90,6 @@ func (a Answer) Roles() (total int, roles []broker.Role, err error) {
 // DefaultACLAccess gives what getDefaultACLAccess answered: all four, in order.
 func (a Answer) DefaultACLAccess() ([]broker.DefaultACL, error) {
 	return data[defaultAccess](a)
-}
-
-// AnonymousGroup gives the name that getAnonymousGroup answered, "" for none.
-func (a Answer) AnonymousGroup() (string, error) {
-	name, err := data[anonymousGroup](a)
-	return string(name), err
 }
 
 // data gives an answer's data of the expected form, or its error.

@@ -47,7 +47,7 @@ func TestDecodeAnswersOfMosquitto20(t *testing.T) {
 	})
 	t.Run("a role without allowwildcardsubs allows them", func(t *testing.T) {
 		t.Parallel()
-		got, err := decodeOneAnswer(t, `{"command":"getRole","data":{"role":{"rolename":"r","acls":[{"acltype":"subscribePattern","topic":"a/#","priority":-1,"allow":true}]}}}`).Role()
+		got, err := record[broker.Role](decodeOneAnswer(t, `{"command":"getRole","data":{"role":{"rolename":"r","acls":[{"acltype":"subscribePattern","topic":"a/#","priority":-1,"allow":true}]}}}`))
 		want := broker.Role{RoleName: "r", AllowWildcardSubs: true, ACLs: []broker.ACL{{ACLType: broker.SubscribePattern, Topic: "a/#", Priority: -1, Allow: true}}}
 		if diff := gocmp.Diff(want, got); err != nil || diff != "" {
 			t.Errorf("%v (-want +got):\n%s", err, diff)
@@ -108,7 +108,7 @@ func TestAnswerGivesDefaultsAndAnonymousGroup(t *testing.T) {
 	if diff := gocmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
-	name, err := decodeOneAnswer(t, `{"command":"getAnonymousGroup","data":{"group":{"groupname":"g"}}}`).AnonymousGroup()
+	name, err := data[anonymousGroup](decodeOneAnswer(t, `{"command":"getAnonymousGroup","data":{"group":{"groupname":"g"}}}`))
 	if err != nil || name != "g" {
 		t.Errorf("got %q, %v", name, err)
 	}

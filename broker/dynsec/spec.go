@@ -52,16 +52,10 @@ func ModifyGroup(s broker.GroupSpec) Command { return command(opModifyGroup, gro
 // DeleteGroup makes the command of this name.
 func DeleteGroup(groupname string) Command { return ofGroup(opDeleteGroup, groupname) }
 
-// GetGroup makes the command of this name.
-func GetGroup(groupname string) Command { return ofGroup(opGetGroup, groupname) }
-
 // ListGroups makes the command of this name; see ListClients.
 func ListGroups(verbose bool, count, offset int) Command {
 	return listCommand(opListGroups, verbose, count, offset)
 }
-
-// SetAnonymousGroup makes the command of this name.
-func SetAnonymousGroup(groupname string) Command { return ofGroup(opSetAnonymousGroup, groupname) }
 
 // CreateRole makes the command for a new role.
 func CreateRole(s broker.RoleSpec) Command { return command(opCreateRole, roleArguments(s)) }
@@ -71,9 +65,6 @@ func ModifyRole(s broker.RoleSpec) Command { return command(opModifyRole, roleAr
 
 // DeleteRole makes the command of this name.
 func DeleteRole(rolename string) Command { return ofRole(opDeleteRole, rolename) }
-
-// GetRole makes the command of this name.
-func GetRole(rolename string) Command { return ofRole(opGetRole, rolename) }
 
 // ListRoles makes the command of this name; see ListClients.
 func ListRoles(verbose bool, count, offset int) Command {
