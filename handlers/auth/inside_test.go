@@ -160,6 +160,17 @@ func TestThrottleForgetsTheOldest(t *testing.T) {
 	}
 }
 
+func TestDelayGrowsToItsEnd(t *testing.T) {
+	t.Parallel()
+	for failures, want := range map[int]time.Duration{
+		0: 0, 4: 0, 5: time.Second, 6: 2 * time.Second, 14: 512 * time.Second, 15: longestDelay, 1000: longestDelay,
+	} {
+		if got := delayAfter(failures); got != want {
+			t.Errorf("after %d failures: got %v, want %v", failures, got, want)
+		}
+	}
+}
+
 func FuzzAddressKey(f *testing.F) {
 	for _, seed := range []string{"", "192.0.2.1", "::ffff:192.0.2.1", "2001:db8::1", "fe80::1%eth0", "1.2.3.4:5", "[::1]"} {
 		f.Add(seed)
