@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 	"time"
+
+	"signalbox/broker"
 )
 
 // Config is how the service is reached over HTTP; its keys stand under "http.".
@@ -15,7 +17,7 @@ type Config struct {
 	WriteTimeout   time.Duration `mapstructure:"write_timeout"`
 	IdleTimeout    time.Duration `mapstructure:"idle_timeout"`
 	TrustedProxies []string      `mapstructure:"trusted_proxies"`
-	MetricsToken   Secret        `mapstructure:"metrics_token"`
+	MetricsToken   broker.Secret `mapstructure:"metrics_token"`
 }
 
 // TLSConfig names the PEM files of the certificate and its key. Both empty
@@ -24,20 +26,6 @@ type TLSConfig struct {
 	CertFile string `mapstructure:"cert_file"`
 	KeyFile  string `mapstructure:"key_file"`
 }
-
-// Secret is a configured secret; it prints as stars.
-type Secret string
-
-// String masks the secret, so that a printed configuration does not show it.
-func (s Secret) String() string {
-	if s == "" {
-		return ""
-	}
-	return "***"
-}
-
-// GoString masks the secret for %#v.
-func (s Secret) GoString() string { return s.String() }
 
 // DefaultConfig gives the configuration of an empty file: loopback, no TLS.
 func DefaultConfig() Config {

@@ -306,7 +306,6 @@ func FuzzBindBody(f *testing.F) {
 			if _, ok := want[name]; !ok || !json.Valid(raw) {
 				t.Fatalf("member %q of %q is %q", name, body, raw)
 			}
-			delete(want, name)
 			if name == "text" && fmt.Sprintf("%q", req.Body.Text) != fmt.Sprintf("%q", unquote(raw)) {
 				t.Fatalf("text is %q, want %q", req.Body.Text, raw)
 			}

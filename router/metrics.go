@@ -97,5 +97,5 @@ func (m *metrics) observe(op string, status int, took time.Duration) {
 
 // handler serves the metrics in Prometheus' text format.
 func (m *metrics) handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
 }

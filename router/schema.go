@@ -59,6 +59,10 @@ var kindNames = map[kind]string{
 	object: "object", table: "object", list: "array",
 }
 
+// anyType names every JSON type: some tools take a schema without a type for one
+// that excludes null.
+var anyType = []string{"string", "number", "object", "array", "boolean", "null"}
+
 // of gives the schema of a shape: a reference where the type has a name.
 func (s *schemas) of(sh *shape, dir direction) *schema {
 	for sh.inner != nil {
@@ -100,6 +104,8 @@ func (s *schemas) inline(sh *shape, dir direction) *schema {
 		out.Type = name
 	}
 	switch sh.kind {
+	case free:
+		out.Type = anyType
 	case object:
 		s.addMembers(out, sh, dir)
 	case table:

@@ -1,0 +1,162 @@
+package client_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"signalbox/router/client"
+)
+
+// service answers as the API does, and notes what it was asked.
+type service struct {
+	*httptest.Server
+	brokers map[string]string // project id to the answer of its list
+	asked   []string
+	token   string
+	body    string
+}
+
+func newService(t *testing.T, brokers map[string]string) *service {
+	t.Helper()
+	s := &service{brokers: brokers}
+	s.Server = httptest.NewServer(s)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// ServeHTTP knows the few operations that the client uses.
+func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.asked = append(s.asked, r.Method+" "+r.URL.RequestURI())
+	s.token = r.Header.Get("Authorization")
+	b, _ := io.ReadAll(r.Body) //nolint:errcheck // the test sees the body
+	s.body = string(b)
+	switch {
+	case r.URL.Path == "/readyz":
+		io.WriteString(w, `{"status":"ok"}`) //nolint:errcheck // loopback
+	case r.URL.Path == "/api/auth/me":
+		s.me(w)
+	case strings.HasSuffix(r.URL.Path, "/brokers"):
+		io.WriteString(w, s.brokers[strings.Split(r.URL.Path, "/")[3]]) //nolint:errcheck // loopback
+	case strings.HasSuffix(r.URL.Path, "/access/import"):
+		io.WriteString(w, `{"clients":2,"groups":1,"roles":3,"warnings":["w"]}`) //nolint:errcheck // loopback
+	case strings.HasSuffix(r.URL.Path, "/access/export"):
+		io.WriteString(w, `{"clients":[]}`) //nolint:errcheck // loopback
+	}
+}
+
+func (s *service) me(w http.ResponseWriter) {
+	type project struct {
+		ID string `json:"id"`
+	}
+	me := struct {
+		Projects []project `json:"projects"`
+	}{}
+	for id := range s.brokers {
+		me.Projects = append(me.Projects, project{id})
+	}
+	json.NewEncoder(w).Encode(me) //nolint:errcheck // loopback
+}
+
+func TestAccess_finds_the_embedded_broker(t *testing.T) {
+	t.Parallel()
+	s := newService(t, map[string]string{
+		"p1": `[{"id":"b1","name":"mosquitto","type":"self-hosted"}]`,
+		"p2": `[{"id":"b2","name":"embedded","type":"on-premise-setup"}]`,
+	})
+	report, err := client.New(s.URL+"/", "tok").Access("").ImportAccess(t.Context(), []byte(`{"x":1}`), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.Clients != 2 || report.Groups != 1 || report.Roles != 3 || len(report.Warnings) != 1 {
+		t.Errorf("report is %+v", report)
+	}
+	if last := s.asked[len(s.asked)-1]; last != "POST /api/projects/p2/brokers/b2/access/import?replace=true" || s.body != `{"x":1}` || s.token != "Bearer tok" {
+		t.Errorf("asked %s with body %s and %s", last, s.body, s.token)
+	}
+}
+
+func TestAccess_takes_the_named_broker(t *testing.T) {
+	t.Parallel()
+	s := newService(t, map[string]string{"p1": `[{"id":"b1","type":"self-hosted"},{"id":"b2","type":"on-premise-setup"}]`})
+	document, err := client.New(s.URL, "tok").Access("b1").ExportAccess(t.Context())
+	if err != nil || string(document) != `{"clients":[]}` {
+		t.Fatalf("got %s, %v", document, err)
+	}
+	if last := s.asked[len(s.asked)-1]; last != "GET /api/projects/p1/brokers/b1/access/export" {
+		t.Errorf("asked %s", last)
+	}
+}
+
+func TestAccess_says_which_brokers_there_are(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ brokers, id, want string }{
+		"unknown id":       {`[{"id":"b1","name":"one"}]`, "b9", "b1 (one)"},
+		"none embedded":    {`[{"id":"b1","name":"one","type":"self-hosted"}]`, "", "b1 (one)"},
+		"several embedded": {`[{"id":"b1","name":"one","type":"on-premise-setup"},{"id":"b2","name":"two","type":"on-premise-setup"}]`, "", "b2 (two)"},
+		"no broker at all": {`[]`, "", "none"},
+	} {
+		s := newService(t, map[string]string{"p1": c.brokers})
+		if _, err := client.New(s.URL, "").Access(c.id).ExportAccess(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestHealthcheck(t *testing.T) {
+	t.Parallel()
+	s := newService(t, nil)
+	local := client.Local(strings.TrimPrefix(s.URL, "http://"), false)
+	if err := local.Healthcheck(t.Context()); err != nil {
+		t.Error(err)
+	}
+	anywhere := client.Local(strings.Replace(strings.TrimPrefix(s.URL, "http://"), "127.0.0.1", "0.0.0.0", 1), false)
+	if err := anywhere.Healthcheck(t.Context()); err != nil {
+		t.Errorf("listening everywhere: %v", err)
+	}
+	secure := httptest.NewTLSServer(s)
+	defer secure.Close()
+	if err := client.Local(strings.TrimPrefix(secure.URL, "https://"), true).Healthcheck(t.Context()); err != nil {
+		t.Errorf("with TLS: %v", err)
+	}
+	s.Close()
+	if err := local.Healthcheck(t.Context()); err == nil {
+		t.Error("a service that is away is said to be well")
+	}
+}
+
+func TestErrors_are_the_error_object(t *testing.T) {
+	t.Parallel()
+	answer := ""
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusBadRequest)
+		io.WriteString(w, answer) //nolint:errcheck // loopback
+	}))
+	defer s.Close()
+	answer = `{"message":"not valid","code":"INVALID_REQUEST","status":400,"info":{"errors":[{"field":"body.a","message":"is required"},{"field":"body.b","message":"is odd"}]}}`
+	_, err := client.New(s.URL, "").Access("b").ExportAccess(t.Context())
+	e, ok := errors.AsType[*client.Error](err)
+	if !ok || e.Code != "INVALID_REQUEST" || e.Status != 400 || !strings.Contains(err.Error(), "body.b: is odd") {
+		t.Errorf("got %v", err)
+	}
+	answer = "<html>a proxy</html>"
+	if err := client.New(s.URL, "").Healthcheck(t.Context()); err == nil || !strings.Contains(err.Error(), "400 Bad Request") {
+		t.Errorf("a stranger's answer: %v", err)
+	}
+}
+
+func TestRedirects_are_not_followed(t *testing.T) {
+	t.Parallel()
+	leaked := false
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { leaked = true }))
+	defer other.Close()
+	s := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
+	defer s.Close()
+	if err := client.New(s.URL, "tok").Healthcheck(t.Context()); err == nil || leaked {
+		t.Errorf("followed: %t, %v", leaked, err)
+	}
+}
