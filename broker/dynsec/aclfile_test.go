@@ -108,6 +108,7 @@ func TestACLFileFaultsAreNamed(t *testing.T) {
 		"topics read a",
 		"user a\x07",
 		"user \xff",
+		"topic read a\tb",
 	}, "\n")
 	want := []string{
 		`line 1: the user's name must not be empty`,
@@ -120,6 +121,7 @@ func TestACLFileFaultsAreNamed(t *testing.T) {
 		`line 9: "topics" is none of topic, pattern and user`,
 		`line 10: the user's name must be at most 65535 bytes of text without control characters`,
 		`line 11: not UTF-8`,
+		`line 12: "a\tb" is no topic filter`,
 	}
 	_, _, err := ParseACLFile(strings.NewReader(file))
 	if broker.KindOf(err) != broker.Invalid {
