@@ -21,12 +21,17 @@ func (b *Broker) command(ctx context.Context, c dynsec.Command) (dynsec.Answer, 
 	if err != nil {
 		return dynsec.Answer{}, err
 	}
+	return decodeDynsec(c.Name(), payload, correlation)
+}
+
+// decodeDynsec finds the answer with the correlation data in its message.
+func decodeDynsec(op string, payload []byte, correlation string) (dynsec.Answer, error) {
 	answers, err := dynsec.DecodeAnswers(payload)
 	i := slices.IndexFunc(answers, func(a dynsec.Answer) bool {
 		return a.CorrelationData != nil && *a.CorrelationData == correlation
 	})
 	if i < 0 {
-		return dynsec.Answer{}, &broker.Error{Kind: broker.Internal, Op: c.Name(),
+		return dynsec.Answer{}, &broker.Error{Kind: broker.Internal, Op: op,
 			Msg: "the broker's answer cannot be understood", Err: err}
 	}
 	return answers[i], answers[i].Err()

@@ -18,7 +18,8 @@ import (
 const responseSuffix = "/response"
 
 // session is one MQTT connection from its CONNECT to its end; the next one is
-// another session. Its goroutines end with it; close waits for them.
+// another session. Its goroutines end with it. Close waits for all but the
+// sender, which the library may hold up for a while and the broker waits for.
 type session struct {
 	client  mqtt.Client
 	wire    *wire
@@ -50,7 +51,7 @@ func (b *Broker) connect(ctx context.Context) (*session, *failure) {
 	if err := s.logIn(ctx, b.clientOptions()); err != nil {
 		return nil, &failure{stage: greeting, certWanted: certWanted.Load(), err: err}
 	}
-	s.wg.Go(s.send)
+	b.wg.Go(s.send)
 	return s, nil
 }
 

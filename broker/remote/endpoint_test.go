@@ -1,0 +1,106 @@
+package remote
+
+import (
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"strings"
+	"testing"
+
+	"signalbox/broker"
+	"signalbox/broker/brokertest"
+)
+
+func TestParseURL(t *testing.T) {
+	t.Parallel()
+	for raw, want := range map[string]endpoint{
+		"mqtt://h":                    {addr: "h:1883"},
+		" tcp://h/ ":                  {addr: "h:1883"},
+		"MQTT://h:99":                 {addr: "h:99"},
+		"mqtts://h":                   {addr: "h:8883"},
+		"ssl://[::1]":                 {host: "::1", addr: "[::1]:8883"},
+		"ws://h":                      {addr: "h:80", wsURL: "ws://h:80/"},
+		"wss://h/mqtt?key=1":          {addr: "h:443", wsURL: "wss://h:443/mqtt?key=1"},
+		"ws://[2001:db8::1]:9001/a/b": {host: "2001:db8::1", addr: "[2001:db8::1]:9001", wsURL: "ws://[2001:db8::1]:9001/a/b"},
+	} {
+		got, err := parseURL(raw)
+		if want.host == "" {
+			want.host = "h"
+		}
+		if err != nil || got.addr != want.addr || got.host != want.host || got.wsURL != want.wsURL {
+			t.Errorf("parseURL(%q) = %+v, %v; want %+v", raw, got, err, want)
+		}
+	}
+}
+
+func TestDial_names_what_is_wrong(t *testing.T) {
+	t.Parallel()
+	ca := brokertest.NewCA(t)
+	pair, other := ca.Issue(t, brokertest.CertOptions{Subject: "a"}), ca.Issue(t, brokertest.CertOptions{Subject: "b"})
+	good, key := string(pair.Cert), broker.Secret(pair.Key)
+	locked, err := x509.EncryptPEMBlock(rand.Reader, "EC PRIVATE KEY", []byte("secret"), []byte("pass"), x509.PEMCipherAES256) //nolint:staticcheck // such keys are still around
+	if err != nil {
+		t.Fatal(err)
+	}
+	const url = "mqtts://h"
+	for name, c := range map[string]struct {
+		target broker.Target
+		want   string
+	}{
+		"empty url":         {broker.Target{}, "url: must begin with"},
+		"no url":            {broker.Target{URL: "mqtt://h:port"}, "url: is not a URL"},
+		"another scheme":    {broker.Target{URL: "http://h"}, "url: must begin with"},
+		"no scheme":         {broker.Target{URL: "h:1883"}, "url: must begin with"},
+		"no host":           {broker.Target{URL: "mqtt://:1883"}, "url: has no host"},
+		"credentials":       {broker.Target{URL: "mqtt://u:hidden@h"}, "url: must not hold credentials"},
+		"a fragment":        {broker.Target{URL: "ws://h/#x"}, "url: must not have a fragment"},
+		"a path":            {broker.Target{URL: "mqtt://h/mqtt"}, "url: must end after host and port"},
+		"a query":           {broker.Target{URL: "mqtt://h?x=1"}, "url: must end after host and port"},
+		"port 0":            {broker.Target{URL: "mqtt://h:0"}, "url: the port"},
+		"port 65536":        {broker.Target{URL: "mqtt://h:65536"}, "url: the port"},
+		"password only":     {broker.Target{URL: url, Password: "hidden"}, "password: cannot be used without a username"},
+		"long username":     {broker.Target{URL: url, Username: strings.Repeat("u", 65536)}, "username: is longer"},
+		"long password":     {broker.Target{URL: url, Username: "u", Password: broker.Secret(strings.Repeat("p", 65536))}, "password: is longer"},
+		"no PEM":            {broker.Target{URL: url, TLS: broker.TLS{CACert: "none"}}, "ca_cert: holds no PEM certificate"},
+		"no key":            {broker.Target{URL: url, TLS: broker.TLS{ClientCert: good}}, "client_key: is missing"},
+		"no certificate":    {broker.Target{URL: url, TLS: broker.TLS{ClientKey: key}}, "client_cert: is missing"},
+		"key of another":    {broker.Target{URL: url, TLS: broker.TLS{ClientCert: good, ClientKey: broker.Secret(other.Key)}}, "client_cert and client_key:"},
+		"a key of no kind":  {broker.Target{URL: url, TLS: broker.TLS{ClientCert: good, ClientKey: "hidden"}}, "client_cert and client_key:"},
+		"a locked key":      {broker.Target{URL: url, TLS: broker.TLS{ClientCert: good, ClientKey: broker.Secret(pem.EncodeToMemory(locked))}}, "client_key: is encrypted"},
+		"a locked key (#8)": {broker.Target{URL: url, TLS: broker.TLS{ClientCert: good, ClientKey: broker.Secret(pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED PRIVATE KEY"}))}}, "client_key: is encrypted"},
+		"unused but wrong":  {broker.Target{URL: "mqtt://h", TLS: broker.TLS{CACert: "none"}}, "ca_cert: holds no PEM certificate"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, err := quick().Dial(c.target)
+			if b != nil {
+				t.Fatalf("Dial() = %v", b)
+			}
+			e := wantKind(t, err, broker.Invalid)
+			if !strings.HasPrefix(e.Msg, c.want) {
+				t.Errorf("Dial() = %q, want %q", e.Msg, c.want)
+			}
+			if strings.Contains(e.Msg, "hidden") {
+				t.Errorf("the error shows a secret: %q", e.Msg)
+			}
+		})
+	}
+}
+
+func FuzzParseURL(f *testing.F) {
+	for _, seed := range []string{"mqtt://h", "wss://u:p@h:1/x?y#z", "ssl://[::1%25lo]:65535", "ws://h/%2f"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		ep, err := parseURL(raw)
+		if err != nil {
+			return
+		}
+		if ep.host == "" || !strings.Contains(ep.addr, ":") || ep.ws != (ep.wsURL != "") {
+			t.Errorf("parseURL(%q) = %+v", raw, ep)
+		}
+		if strings.Contains(ep.wsURL, "@") && !strings.Contains(raw, "@") {
+			t.Errorf("parseURL(%q) made credentials up: %q", raw, ep.wsURL)
+		}
+	})
+}

@@ -1,0 +1,227 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"signalbox/broker"
+	"signalbox/broker/brokertest"
+)
+
+// names collects the names of a page of clients.
+func names(t testing.TB, p broker.Page[broker.Client]) (all []string) {
+	t.Helper()
+	for c, err := range p.Items {
+		if err != nil {
+			t.Fatalf("read the list: %v", err)
+		}
+		all = append(all, c.Username)
+	}
+	return all
+}
+
+// crowd is a Mosquitto with many clients, u000000 and so on beside the admin,
+// every tenth of them with a text name.
+func crowd(t testing.TB, n int) *brokertest.Server {
+	t.Helper()
+	admin := brokertest.DocumentClient{Username: "admin",
+		Roles: []broker.RoleRef{{RoleName: "admin", Priority: broker.NoPriority}}}
+	admin.SetPassword(t, "pw")
+	doc := brokertest.Document{Clients: []brokertest.DocumentClient{admin},
+		Groups: []brokertest.DocumentGroup{}, Roles: []broker.Role{brokertest.AdminRole("admin")}}
+	for i := range n {
+		doc.Clients = append(doc.Clients, brokertest.DocumentClient{Username: fmt.Sprintf("u%06d", i)})
+	}
+	server := brokertest.Mosquitto(t, brokertest.WithDynsec(doc.JSON(t)))
+	server.AdminPassword = "pw"
+	return server
+}
+
+func TestListClients(t *testing.T) {
+	t.Parallel()
+	const n = 2500
+	b := connected(t, crowd(t, n).Target())
+	ten := func(c broker.Client) bool { return strings.HasSuffix(c.Username, "0") }
+	for name, c := range map[string]struct {
+		options     broker.ListOptions[broker.Client]
+		total, len  int
+		first, last string
+	}{
+		"all":                         {broker.ListOptions[broker.Client]{Count: -1}, n + 1, n + 1, "admin", "u002499"},
+		"all names":                   {broker.ListOptions[broker.Client]{Count: -1, NamesOnly: true}, n + 1, n + 1, "admin", "u002499"},
+		"a part within a page":        {broker.ListOptions[broker.Client]{Offset: 11, Count: 3}, n + 1, 3, "u000010", "u000012"},
+		"a part over several pages":   {broker.ListOptions[broker.Client]{Offset: 1, Count: 2400}, n + 1, 2400, "u000000", "u002399"},
+		"a part that ends early":      {broker.ListOptions[broker.Client]{Offset: 2500, Count: 10}, n + 1, 1, "u002499", "u002499"},
+		"none":                        {broker.ListOptions[broker.Client]{Count: 0}, n + 1, 0, "", ""},
+		"none past the end":           {broker.ListOptions[broker.Client]{Offset: 9999, Count: -1}, n + 1, 0, "", ""},
+		"matches":                     {broker.ListOptions[broker.Client]{Count: -1, Match: ten}, 250, 250, "u000000", "u002490"},
+		"a part of the matches":       {broker.ListOptions[broker.Client]{Offset: 240, Count: 5, Match: ten}, 250, 5, "u002400", "u002440"},
+		"names of matches":            {broker.ListOptions[broker.Client]{Offset: 249, Count: 5, Match: ten, NamesOnly: true}, 250, 1, "u002490", "u002490"},
+		"none of the matches":         {broker.ListOptions[broker.Client]{Count: 0, Match: ten}, 250, 0, "", ""},
+		"past the end of the matches": {broker.ListOptions[broker.Client]{Offset: 250, Count: -1, Match: ten}, 250, 0, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			page, err := b.ListClients(t.Context(), c.options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := names(t, page)
+			if page.Total != c.total || len(got) != c.len {
+				t.Fatalf("%d of %d clients, want %d of %d", len(got), page.Total, c.len, c.total)
+			}
+			if c.len > 0 && (got[0] != c.first || got[c.len-1] != c.last) {
+				t.Errorf("from %q to %q, want from %q to %q", got[0], got[c.len-1], c.first, c.last)
+			}
+		})
+	}
+	t.Run("reading may stop early", func(t *testing.T) {
+		t.Parallel()
+		page, err := b.ListClients(t.Context(), broker.ListOptions[broker.Client]{Count: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range page.Items {
+			break
+		}
+	})
+	t.Run("what Mosquitto 2.0 leaves out has its default", func(t *testing.T) {
+		t.Parallel()
+		c, err := b.GetClient(t.Context(), "u000001")
+		if err != nil || c.Connections == nil || c.Roles == nil || c.Groups == nil || c.Disabled {
+			t.Errorf("GetClient() = %+v, %v", c, err)
+		}
+		roles, err := b.ListRoles(t.Context(), broker.ListOptions[broker.Role]{Count: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for r, err := range roles.Items {
+			if err != nil || !r.AllowWildcardSubs {
+				t.Errorf("role %+v, %v", r, err)
+			}
+		}
+	})
+}
+
+// people is a list that changes while it is read.
+type people struct {
+	names  []string // in order
+	meddle func()   // before each fetch
+	fail   error
+}
+
+func (p *people) source() source[string] {
+	return source[string]{
+		name: func(s string) string { return s },
+		fetch: func(_ context.Context, _ bool, count, offset int) (int, []string, error) {
+			p.meddle()
+			if p.fail != nil {
+				return 0, nil, p.fail
+			}
+			from := min(offset, len(p.names))
+			return len(p.names), slices.Clone(p.names[from:min(from+count, len(p.names))]), nil
+		},
+	}
+}
+
+// Whoever is there from the beginning to the end is read once, whoever comes or
+// goes meanwhile at most once.
+func TestList_that_changes_while_it_is_read(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	for range 8 {
+		there := map[string]bool{}
+		for range 5000 + rnd.IntN(2000) {
+			there[fmt.Sprintf("%08d", rnd.IntN(1e8))] = true
+		}
+		p := &people{}
+		always := maps.Clone(there)
+		p.meddle = func() {
+			for name := range there {
+				if rnd.IntN(8) == 0 {
+					delete(there, name)
+					delete(always, name)
+				}
+			}
+			for range rnd.IntN(1000) {
+				there[fmt.Sprintf("%08d", rnd.IntN(1e8))] = true
+			}
+			p.names = slices.Sorted(maps.Keys(there))
+		}
+		page, err := list(t.Context(), p.source(), broker.ListOptions[string]{Count: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		read := map[string]int{}
+		for name, err := range page.Items {
+			if err != nil {
+				t.Fatal(err)
+			}
+			read[name]++
+		}
+		for name := range always {
+			if read[name] != 1 {
+				t.Fatalf("%s was there all the time and was read %d times", name, read[name])
+			}
+		}
+		for name, n := range read {
+			if n > 1 {
+				t.Fatalf("%s was read %d times", name, n)
+			}
+		}
+	}
+}
+
+func TestList_out_of_order_is_read_by_its_offsets(t *testing.T) {
+	t.Parallel()
+	p := &people{meddle: func() {}}
+	for i := range 3500 {
+		p.names = append(p.names, fmt.Sprint(3500-i))
+	}
+	page, err := list(t.Context(), p.source(), broker.ListOptions[string]{Count: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for name := range page.Items {
+		got = append(got, name)
+	}
+	if !slices.Equal(got, p.names) {
+		t.Errorf("%d entries, want %d in their order", len(got), len(p.names))
+	}
+}
+
+func TestList_ends_with_an_error(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	p := &people{meddle: func() {}}
+	for i := range 3000 {
+		p.names = append(p.names, fmt.Sprintf("%04d", i))
+	}
+	page, err := list(t.Context(), p.source(), broker.ListOptions[string]{Count: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.fail = broken
+	n, last := 0, error(nil)
+	for _, err := range page.Items {
+		n, last = n+1, err
+	}
+	if n != recordsPerPage+1 || !errors.Is(last, broken) {
+		t.Errorf("%d entries, the last with error %v", n, last)
+	}
+	if _, err := list(t.Context(), p.source(), broker.ListOptions[string]{Count: -1}); !errors.Is(err, broken) {
+		t.Errorf("list() = %v", err)
+	}
+	if _, err := list(t.Context(), p.source(), broker.ListOptions[string]{Count: -1, Match: func(string) bool { return true }}); !errors.Is(err, broken) {
+		t.Errorf("list() with a filter = %v", err)
+	}
+}
