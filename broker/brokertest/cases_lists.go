@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -194,9 +195,17 @@ func filterClients(t *testing.T, s *scene) {
 // for at a time.
 func longList(t *testing.T, s *scene) {
 	const n = 1200
-	for i := range n {
-		must(t, s.Broker.CreateRole(t.Context(), broker.RoleSpec{RoleName: fmt.Sprintf("long-%04d", i)}))
+	var callers sync.WaitGroup
+	for caller := range 8 {
+		callers.Go(func() {
+			for i := caller; i < n; i += 8 {
+				if err := s.Broker.CreateRole(t.Context(), broker.RoleSpec{RoleName: fmt.Sprintf("long-%04d", i)}); err != nil {
+					t.Errorf("role %d: %v", i, err)
+				}
+			}
+		})
 	}
+	callers.Wait()
 	page, err := s.Broker.ListRoles(t.Context(), broker.ListOptions[broker.Role]{Count: -1})
 	must(t, err)
 	count, last := 0, ""

@@ -18,6 +18,7 @@ const (
 	Subscribe   PacketType = 8
 	Suback      PacketType = 9
 	Unsubscribe PacketType = 10
+	Unsuback    PacketType = 11
 	Pingreq     PacketType = 12
 	Pingresp    PacketType = 13
 )

@@ -7,6 +7,7 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/brokertest"
+	"signalbox/broker/embedded"
 	"signalbox/broker/remote"
 )
 
@@ -54,5 +55,47 @@ func TestRemoteToMosquitto(t *testing.T) {
 			AdminUsername: s.AdminUsername, AdminPassword: s.AdminPassword,
 			Lacks: lacking2011,
 		}
+	})
+}
+
+// embed starts the broker of this process on a free port.
+func embed(t *testing.T) (*embedded.Broker, broker.Target) {
+	t.Helper()
+	cfg := embedded.DefaultConfig()
+	cfg.Listen = "127.0.0.1:0"
+	cfg.AllowAnonymous = true
+	cfg.PasswordIterations = 100
+	b, err := embedded.New(t.Context(), cfg, t.TempDir(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatalf("open the embedded broker: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Errorf("close the embedded broker: %v", err)
+		}
+	})
+	if err := b.Start(t.Context()); err != nil {
+		t.Fatalf("start the embedded broker: %v", err)
+	}
+	return b, broker.Target{ID: "embedded", Rev: 1, URL: "mqtt://" + b.Addrs()[0],
+		Username: cfg.AdminUsername, Password: b.GeneratedPassword()}
+}
+
+func TestEmbedded(t *testing.T) {
+	t.Parallel()
+	brokertest.Run(t, func(t *testing.T) brokertest.Subject {
+		b, target := embed(t)
+		return brokertest.Subject{Broker: b, URL: target.URL,
+			AdminUsername: target.Username, AdminPassword: target.Password}
+	})
+}
+
+func TestRemoteToEmbedded(t *testing.T) {
+	t.Parallel()
+	brokertest.Run(t, func(t *testing.T) brokertest.Subject {
+		_, target := embed(t)
+		return brokertest.Subject{Broker: dial(t, target), URL: target.URL,
+			AdminUsername: target.Username, AdminPassword: target.Password,
+			Lacks: []brokertest.Feature{brokertest.Transfer}}
 	})
 }
