@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"signalbox/broker"
@@ -12,6 +13,18 @@ import (
 
 // The sizes between which the cost of one change must not differ.
 var sizes = []int{1_000, 100_000}
+
+// cpu reports the processor time of one operation, which a busy machine leaves
+// as it is. The returned function is called at the end.
+func cpu(b *testing.B) func() {
+	used := func() int64 {
+		var u syscall.Rusage
+		must(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+		return u.Utime.Nano() + u.Stime.Nano()
+	}
+	before := used()
+	return func() { b.ReportMetric(float64(used()-before)/float64(b.N), "cpu-ns/op") }
+}
 
 // BenchmarkCreateClient creates clients without password, durably, with 16
 // callers at a time.
@@ -22,6 +35,7 @@ func BenchmarkCreateClient(b *testing.B) {
 			fill(b, c, size)
 			var n atomic.Int64
 			b.SetParallelism(8)
+			defer cpu(b)()
 			b.ResetTimer()
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
@@ -47,6 +61,7 @@ func BenchmarkOneCreateClient(b *testing.B) {
 			c := fresh(b)
 			fill(b, c, size)
 			n := 0
+			defer cpu(b)()
 			for b.Loop() {
 				n++
 				must(b, c.CreateClient(b.Context(), broker.ClientSpec{

@@ -19,7 +19,7 @@ func (s *store) write(ctx context.Context, changes []dynsec.Change) error {
 		return s.failed(fmt.Errorf("begin: %w", err))
 	}
 	defer tx.Rollback() //nolint:errcheck // nothing to undo after a commit
-	if err := s.putAll(&change{ctx: ctx, tx: tx, put: s.put}, changes); err != nil {
+	if err := s.putAll(&change{ctx: ctx, tx: tx, put: s.put, bound: map[*sql.Stmt]*sql.Stmt{}}, changes); err != nil {
 		return s.failed(err)
 	}
 	if err := tx.Commit(); err != nil {
@@ -56,16 +56,30 @@ func (s *store) putAll(c *change, changes []dynsec.Change) error {
 // change is a transaction that stores changes. After the first failure, which
 // it keeps, it does nothing more.
 type change struct {
-	ctx context.Context //nolint:containedctx // lives for one call of write
-	tx  *sql.Tx
-	put *statements
-	err error
+	ctx   context.Context //nolint:containedctx // lives for one call of write
+	tx    *sql.Tx
+	put   *statements
+	bound map[*sql.Stmt]*sql.Stmt // statements of put as the transaction's own
+	err   error
 }
 
-func (c *change) exec(stmt *sql.Stmt, args ...any) {
-	if c.err == nil {
-		_, c.err = c.tx.StmtContext(c.ctx, stmt).ExecContext(c.ctx, args...)
+// exec runs a statement and tells whether it changed a row.
+func (c *change) exec(stmt *sql.Stmt, args ...any) (changed bool) {
+	if c.err != nil {
+		return false
 	}
+	own, ok := c.bound[stmt]
+	if !ok {
+		own = c.tx.StmtContext(c.ctx, stmt)
+		c.bound[stmt] = own
+	}
+	var result sql.Result
+	if result, c.err = own.ExecContext(c.ctx, args...); c.err != nil {
+		return false
+	}
+	n, err := result.RowsAffected()
+	c.err = err
+	return n > 0
 }
 
 func (c *change) store(ch dynsec.Change) {
@@ -97,7 +111,12 @@ func (c *change) store(ch dynsec.Change) {
 }
 
 func (c *change) client(p dynsec.PutClient) {
-	c.exec(c.put.client, p.Username, p.ClientID, p.TextName, p.TextDescription, p.Disabled)
+	isNew := c.exec(c.put.newClient, p.Username, p.ClientID, p.TextName, p.TextDescription, p.Disabled)
+	if !isNew {
+		c.exec(c.put.client, p.ClientID, p.TextName, p.TextDescription, p.Disabled, p.Username)
+		c.exec(c.put.deleteClientRoles, p.Username)
+		c.exec(c.put.deleteClientGroups, p.Username)
+	}
 	switch {
 	case p.Password == nil:
 	case *p.Password == "":
@@ -105,11 +124,9 @@ func (c *change) client(p dynsec.PutClient) {
 	default:
 		c.exec(c.put.password, p.Username, *p.Password)
 	}
-	c.exec(c.put.deleteClientRoles, p.Username)
 	for _, ref := range p.Roles {
 		c.exec(c.put.clientRole, p.Username, ref.RoleName, ref.Priority)
 	}
-	c.exec(c.put.deleteClientGroups, p.Username)
 	for _, ref := range p.Groups {
 		c.exec(c.put.clientGroup, p.Username, ref.GroupName, ref.Priority)
 	}

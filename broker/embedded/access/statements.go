@@ -9,11 +9,11 @@ import (
 type statements struct {
 	setUp, changeIndex, defaults, anonymousGroup *sql.Stmt
 
-	client, deleteClient, password, deletePassword  *sql.Stmt
-	clientRole, deleteClientRoles                   *sql.Stmt
-	clientGroup, deleteClientGroups                 *sql.Stmt
-	group, deleteGroup, groupRole, deleteGroupRoles *sql.Stmt
-	role, deleteRole                                *sql.Stmt
+	newClient, client, deleteClient, password, deletePassword *sql.Stmt
+	clientRole, deleteClientRoles                             *sql.Stmt
+	clientGroup, deleteClientGroups                           *sql.Stmt
+	group, deleteGroup, groupRole, deleteGroupRoles           *sql.Stmt
+	role, deleteRole                                          *sql.Stmt
 
 	clear [3]*sql.Stmt
 }
@@ -37,11 +37,13 @@ func prepareStatements(ctx context.Context, db *sql.DB) (*statements, error) {
 			SET publish_client_send = ?, publish_client_receive = ?, subscribe = ?, unsubscribe = ?`},
 		{&s.anonymousGroup, `UPDATE access_settings SET anonymous_group = ?`},
 
-		{&s.client, `
+		{&s.newClient, `
 			INSERT INTO access_clients (username, clientid, textname, textdescription, disabled)
 			VALUES (?, ?, ?, ?, ?)
-			ON CONFLICT (username) DO UPDATE SET clientid = excluded.clientid, textname = excluded.textname,
-				textdescription = excluded.textdescription, disabled = excluded.disabled`},
+			ON CONFLICT DO NOTHING`},
+		{&s.client, `
+			UPDATE access_clients SET clientid = ?, textname = ?, textdescription = ?, disabled = ?
+			WHERE username = ?`},
 		{&s.deleteClient, `DELETE FROM access_clients WHERE username = ?`},
 		{&s.password, `
 			INSERT INTO access_passwords (username, encoded) VALUES (?, ?)

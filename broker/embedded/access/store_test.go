@@ -143,7 +143,7 @@ func TestOpenRefuses(t *testing.T) {
 // execute runs a statement on a file that nobody has open.
 func execute(t *testing.T, path, stmt string) {
 	t.Helper()
-	db := openPool(path, 1, "")
+	db := openPool(path, 1, forWriter)
 	_, err := db.ExecContext(t.Context(), stmt)
 	must(t, err, db.Close())
 }
@@ -166,7 +166,7 @@ func TestSnapshotBeforeMigration(t *testing.T) {
 		"0001_access.sql": {Data: first},
 		"0002_more.sql":   {Data: []byte("-- +goose Up\nCREATE TABLE more (x INTEGER) STRICT;\n")},
 	}
-	db := openPool(path, 1, "_txlock=immediate")
+	db := openPool(path, 1, forWriter)
 	defer db.Close()
 	if err := migrate(t.Context(), db, path, broken, slog.New(slog.DiscardHandler)); err == nil {
 		t.Fatal("a migration that fails is no error")
