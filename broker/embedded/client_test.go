@@ -370,6 +370,25 @@ func (d *device) received(by *device, last string) []string {
 	}
 }
 
+// settled gives the topics of the messages that arrive until the broker has
+// dealt with everything that was sent to it; retained ones are queued by then.
+func (d *device) settled() []string {
+	d.t.Helper()
+	d.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Pingreq}})
+	topics := []string{}
+	for {
+		pk, err := d.next()
+		switch {
+		case err != nil:
+			d.t.Fatal(err)
+		case pk.FixedHeader.Type == packets.Pingresp:
+			return topics
+		case pk.FixedHeader.Type == packets.Publish:
+			topics = append(topics, pk.TopicName)
+		}
+	}
+}
+
 // admin joins as the administrator, subscribed to the answers of dynamic
 // security.
 func admin(t *testing.T, b *Broker, version byte) *device {

@@ -65,6 +65,9 @@ func TestControlRequestIsNeitherDeliveredNorRetained(t *testing.T) {
 	}
 	later := join(t, b, 5, as(adminName, adminPassword))
 	later.subscribe(2, "$CONTROL/#", "end")
+	if got := later.settled(); len(got) != 0 {
+		t.Errorf("retained %q", got)
+	}
 	if got := later.received(join(t, b, 5, as(adminName, adminPassword)), "end"); len(got) != 0 {
 		t.Errorf("retained %q", got)
 	}
