@@ -2,6 +2,7 @@ package dynsec
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"signalbox/broker"
@@ -132,6 +133,21 @@ func TestOrderOfEvaluation(t *testing.T) {
 		if got := rightsOf("u", tt.roles...).Allowed(PublishSend, "cid", "t"); got != tt.want {
 			t.Errorf("%s: got %v, want %v", name, got, tt.want)
 		}
+	}
+}
+
+func TestManyACLsOfOnePriorityKeepTheirOrder(t *testing.T) {
+	t.Parallel()
+	var acls []broker.ACL
+	for i := range 50 {
+		acls = append(acls, acl(broker.PublishClientSend, strings.Repeat("x/", i)+"#", i == 0, 0))
+	}
+	if !rightsOf("u", roleOf(acls...)).Allowed(PublishSend, "cid", strings.Repeat("x/", 60)) {
+		t.Error("got denied, want the first ACL to decide")
+	}
+	slices.Reverse(acls)
+	if rightsOf("u", roleOf(acls...)).Allowed(PublishSend, "cid", strings.Repeat("x/", 60)) {
+		t.Error("reversed: got allowed, want the first ACL to decide")
 	}
 }
 
