@@ -1,23 +1,36 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/pflag"
+	"github.com/spf13/viper"
+
+	"signalbox/router/appliance"
 )
 
 // mayImport is the diagram of this module: each package, and the packages of
 // ours that it may import. Whoever adds a package draws it in here.
 var mayImport = map[string][]string{
-	"": {"broker", "broker/dynsec", "broker/embedded", "broker/embedded/access", "broker/remote",
+	"": {"broker", "broker/dynsec", "router/appliance", "router/client"},
+	"router/appliance": {"broker", "broker/embedded", "broker/embedded/access", "broker/remote",
 		"db", "handlers", "handlers/auth", "handlers/vault", "router"},
+	"router/client":          {"broker"},
 	"router":                 {"broker", "db", "handlers", "handlers/auth"},
 	"handlers":               {"broker", "db", "handlers/auth", "handlers/vault"},
 	"handlers/auth":          {"db"},
@@ -32,8 +45,7 @@ var mayImport = map[string][]string{
 	// What only tests and the gate use.
 	"broker/brokertest": {"broker", "broker/dynsec"},
 	"db/dbtest":         {"db"},
-	"router/apitest": {"broker", "broker/dynsec", "broker/embedded", "broker/remote",
-		"db", "db/dbtest", "handlers", "handlers/auth", "handlers/vault", "router"},
+	"router/apitest":    {"handlers", "router/appliance"},
 	"scripts/testlines": {},
 }
 
@@ -52,7 +64,8 @@ var onlyIn = map[string][]string{
 	"modernc.org/sqlite":                  {"db", "broker/embedded/access"},
 	"github.com/pressly/goose/v3":         {"db", "broker/embedded/access"},
 	"database/sql":                        {"db", "db/dbtest", "broker/embedded/access"},
-	"net/http":                            {"", "router", "router/apitest", "broker/embedded", "broker/remote"},
+	"net/http":                            {"router", "router/client", "router/apitest", "broker/embedded", "broker/remote"},
+	"github.com/gofrs/flock":              {"router/appliance"},
 	"testing":                             {"broker/brokertest", "db/dbtest", "router/apitest"},
 
 	// Nobody's: there is something better, or it needs a C compiler.
@@ -64,6 +77,102 @@ var onlyIn = map[string][]string{
 	"github.com/pkg/errors":       {},
 	"github.com/sirupsen/logrus":  {},
 	"golang.org/x/exp":            {},
+}
+
+// TestExampleConfig holds config.example.yaml against the defaults: every key
+// is there, with its default.
+func TestExampleConfig(t *testing.T) {
+	t.Parallel()
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	flags.String("config", "config.example.yaml", "")
+	got, err := loadConfig(flags, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(appliance.DefaultConfig(), got); diff != "" {
+		t.Errorf("config.example.yaml differs from the defaults (-default +file):\n%s", diff)
+	}
+	v := viper.New()
+	v.SetConfigFile("config.example.yaml")
+	if err := v.ReadInConfig(); err != nil {
+		t.Fatal(err)
+	}
+	want := slices.Sorted(maps.Keys(settings(reflect.TypeFor[appliance.Config](), "", map[string]reflect.Type{})))
+	if diff := cmp.Diff(want, slices.Sorted(slices.Values(v.AllKeys()))); diff != "" {
+		t.Errorf("keys of config.example.yaml (-want +got):\n%s", diff)
+	}
+}
+
+// TestConfigSources sets one key everywhere, and every kind of value wrongly.
+func TestConfigSources(t *testing.T) {
+	t.Parallel()
+	file := write(t, "http: {listen: 127.0.0.1:1}\nbroker: {listen: 127.0.0.1:2}\nadmin: {password: '12345678'}\n")
+	environ := []string{"SIGNALBOX_HTTP_LISTEN=127.0.0.1:3", "SIGNALBOX_BROKER_ENABLED=false", "SIGNALBOX_AUTH_SESSION_TTL=90m",
+		"SIGNALBOX_HTTP_TRUSTED_PROXIES=10.0.0.0/8,127.0.0.1", "SIGNALBOX_BROKER_ADMIN_PASSWORD=0123456789", "SIGNALBOX_BROKER_MAX_PACKET_SIZE=4096",
+		"SIGNALBOX_TOKEN=x", "SIGNALBOX_SERVICE_HOST=10.0.0.1"}
+	want := appliance.DefaultConfig()
+	want.HTTP.Listen, want.Broker.Listen, want.Admin.Password = "127.0.0.1:4", "127.0.0.1:2", "12345678"
+	want.Broker.Enabled, want.Auth.SessionTTL, want.Broker.AdminPassword = false, 90*time.Minute, "0123456789"
+	want.HTTP.TrustedProxies, want.Broker.MaxPacketSize = []string{"10.0.0.0/8", "127.0.0.1"}, 4096
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	flags.String("config", file, "")
+	flags.String("http.listen", "", "")
+	if err := flags.Set("http.listen", "127.0.0.1:4"); err != nil {
+		t.Fatal(err)
+	}
+	got, err := loadConfig(flags, environ)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("flags over environment over file over defaults (-want +got):\n%s", diff)
+	}
+}
+
+// TestBadConfig names the key of everything that is wrong, and opens nothing.
+func TestBadConfig(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ file, env, names string }{
+		{file: "http: {lissten: x}", names: "http.lissten"},
+		{file: "http: oops", names: "http"},
+		{file: "nonsense: 1", names: "nonsense"},
+		{file: "broker: {enabled: 1}", names: "broker.enabled"},
+		{file: "broker: {connect_timeout: 5}", names: "broker.connect_timeout"},
+		{file: "broker: {listeners: [{protocol: mqtt, adress: x}]}", names: "adress"},
+		{file: "broker: {listeners: [{protocol: mqtt, address: x}]}", names: "broker.listeners[0].address"},
+		{file: "auth: {session_ttl: 1s}", names: "auth.session_ttl"},
+		{file: "log: {level: loud}", names: "log.level"},
+		{file: "log: {format: xml}", names: "log.format"},
+		{file: "data_dir: twice", names: "data_dir"},
+		{env: "SIGNALBOX_HTTP_LISTN=x", names: "SIGNALBOX_HTTP_LISTN"},
+		{env: "SIGNALBOX_BROKER_ENABLED=maybe", names: "SIGNALBOX_BROKER_ENABLED"},
+		{env: "SIGNALBOX_BROKER_LISTENERS=x", names: "SIGNALBOX_BROKER_LISTENERS"},
+		{env: "SIGNALBOX_ADMIN_PASSWORD=short", names: "admin.password"},
+	} {
+		t.Run(c.file+c.env, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "data")
+			var out, errs bytes.Buffer
+			stopped, stop := context.WithCancel(t.Context())
+			stop() // so that a start that succeeds ends at once
+			code := run(stopped, []string{"serve", "--config", write(t, "data_dir: "+dir+"\n"+c.file)}, []string{c.env}, &out, &errs)
+			if code != 1 || !strings.Contains(errs.String(), c.names) {
+				t.Errorf("got exit code %d and %q, want 1 and %s named", code, errs.String(), c.names)
+			}
+			if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+				t.Error("the data directory was made")
+			}
+		})
+	}
+}
+
+func write(t *testing.T, text string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // imports is what "go list" tells about a package.

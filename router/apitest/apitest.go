@@ -7,31 +7,21 @@ package apitest
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
+	"strings"
 	"testing"
-	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
 	"github.com/getkin/kin-openapi/routers/legacy"
 
-	"signalbox/broker"
-	"signalbox/broker/embedded"
-	"signalbox/broker/remote"
-	"signalbox/db"
 	"signalbox/handlers"
-	"signalbox/handlers/auth"
-	"signalbox/handlers/vault"
-	"signalbox/router"
+	"signalbox/router/appliance"
 )
 
 // The first administrator.
@@ -53,37 +43,34 @@ type API struct {
 	routes routers.Router
 }
 
-// Option changes the service before it is built.
-type Option func(*settings)
-
-type settings struct {
-	http router.Config
-	auth auth.Config
-}
+// Option changes the configuration before the service starts.
+type Option func(*appliance.Config)
 
 // ViewerReadOnly switches auth.viewer_read_only on.
-func ViewerReadOnly(s *settings) { s.auth.ViewerReadOnly = true }
+func ViewerReadOnly(c *appliance.Config) { c.Auth.ViewerReadOnly = true }
 
 // New starts a service and stops it at the end of the test.
 func New(t testing.TB, options ...Option) *API {
 	t.Helper()
-	s := settings{http: router.DefaultConfig(), auth: auth.DefaultConfig()}
-	s.http.Listen = "127.0.0.1:0"
+	c := appliance.DefaultConfig()
+	c.DataDir, c.HTTP.Listen, c.Broker.Listen = t.TempDir(), "127.0.0.1:0", "127.0.0.1:0"
+	c.Admin = handlers.Admin{Email: RootEmail, Password: RootPassword}
+	c.Broker.PasswordIterations = 1000 // enough for a test
 	for _, o := range options {
-		o(&s)
+		o(&c)
 	}
-	dir, log := t.TempDir(), logger(t)
-	a := &API{t: t, Handlers: newHandlers(t, dir, s.auth, log)}
-	if err := a.Handlers.FirstStart(t.Context(), handlers.Admin{Email: RootEmail, Password: RootPassword}, nil); err != nil {
+	service, err := appliance.Start(t.Context(), c, "test", logger(t))
+	if err != nil {
 		t.Fatal(err)
 	}
-	b := startBroker(t, dir, log)
-	a.MQTT = b.Addrs()[0]
-	if err := a.Handlers.AdoptEmbedded(t.Context(), b, "mqtt://"+a.MQTT); err != nil {
-		t.Fatal(err)
-	}
-	a.Embedded = a.Handlers.Embedded
-	a.start(s.http, log)
+	t.Cleanup(func() {
+		if err := service.Stop(); err != nil {
+			t.Error("stop:", err)
+		}
+	})
+	a := &API{t: t, URL: service.URL, MQTT: strings.TrimPrefix(service.Broker[0], "mqtt://"),
+		Handlers: service.API, Embedded: service.API.Embedded}
+	a.readDocument()
 	a.Root = a.LogIn(RootEmail, RootPassword)
 	a.Project = a.project()
 	return a
@@ -95,72 +82,6 @@ func logger(t testing.TB) *slog.Logger {
 		return slog.New(slog.DiscardHandler)
 	}
 	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
-}
-
-func newHandlers(t testing.TB, dir string, cfg auth.Config, log *slog.Logger) *handlers.API {
-	t.Helper()
-	d, err := db.Open(t.Context(), filepath.Join(dir, "signalbox.db"), log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := vault.Open(filepath.Join(dir, "secret.key"), true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	certs := filepath.Join(dir, "certs")
-	if err := os.Mkdir(certs, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	users := auth.New(d, cfg, time.Now, log)
-	pool := broker.NewPool(remote.New(log).Dial)
-	t.Cleanup(func() {
-		ctx := context.Background()
-		if err := errors.Join(pool.Close(ctx), users.Close(ctx), d.Close(ctx)); err != nil {
-			t.Error("stop:", err)
-		}
-	})
-	return &handlers.API{DB: d, Brokers: pool, Clusters: broker.NoClusters{}, Auth: users, Vault: v,
-		CertDir: certs, Now: time.Now, Log: log}
-}
-
-func startBroker(t testing.TB, dir string, log *slog.Logger) *embedded.Broker {
-	t.Helper()
-	cfg := embedded.DefaultConfig()
-	cfg.Listen = "127.0.0.1:0"
-	cfg.PasswordIterations = 1000 // enough for a test
-	b, err := embedded.New(t.Context(), cfg, dir, log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := b.Close(context.Background()); err != nil {
-			t.Error("stop the broker:", err)
-		}
-	})
-	if err := b.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
-// start serves, and reads the document that calls are checked against.
-func (a *API) start(cfg router.Config, log *slog.Logger) {
-	a.t.Helper()
-	ready := func(context.Context) error { return nil }
-	server, err := router.New(a.Handlers, a.Handlers.Auth, cfg, ready, "test", log)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	if err := server.Start(a.t.Context()); err != nil {
-		a.t.Fatal(err)
-	}
-	a.t.Cleanup(func() {
-		if err := server.Close(context.Background()); err != nil {
-			a.t.Error("stop the server:", err)
-		}
-	})
-	a.URL = server.URL()
-	a.readDocument()
 }
 
 func (a *API) readDocument() {

@@ -1,0 +1,229 @@
+// Package appliance is the service as one value: it composes the configuration
+// of its parts, builds and starts them in order, and stops them in reverse.
+//
+// It knows every package but main; no other package may import it but main and
+// tests. It reads no flag, no environment and no configuration file.
+package appliance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"signalbox/broker"
+	"signalbox/broker/embedded"
+	"signalbox/broker/embedded/access"
+	"signalbox/broker/remote"
+	"signalbox/db"
+	"signalbox/handlers"
+	"signalbox/handlers/auth"
+	"signalbox/handlers/vault"
+	"signalbox/router"
+)
+
+// Appliance is a service that runs.
+type Appliance struct {
+	API    *handlers.API
+	URL    string   // of the API
+	Broker []string // URLs of the embedded broker's listeners; none where it is switched off
+
+	cfg     Config
+	version string
+	log     *slog.Logger
+	first   *credentials
+	ready   []func(context.Context) error
+	undo    stops
+}
+
+// stopTime bounds how long stopping may take.
+const stopTime = 10 * time.Second
+
+// stops is what has to be undone, the last first.
+type stops []func(context.Context) error
+
+func (s *stops) add(f func() error) { *s = append(*s, func(context.Context) error { return f() }) }
+
+func (s *stops) addBounded(f func(context.Context) error) { *s = append(*s, f) }
+
+// Start builds and starts everything. When it fails, nothing runs; where a
+// port is taken, the data directory is locked or a database is newer than the
+// program, nothing was changed either. The error is a sentence that says what
+// to do.
+func Start(ctx context.Context, c Config, version string, log *slog.Logger) (*Appliance, error) {
+	a := &Appliance{cfg: c, version: version, log: log,
+		first: &credentials{path: filepath.Join(c.DataDir, "initial-credentials")}}
+	if err := a.start(ctx); err != nil {
+		return nil, errors.Join(err, a.Stop())
+	}
+	return a, nil
+}
+
+// start takes the steps in their order; each notes how it is undone.
+func (a *Appliance) start(ctx context.Context) error {
+	if err := claim(a.cfg, &a.undo); err != nil {
+		return err
+	}
+	for _, step := range []func(context.Context) error{
+		a.openAPI, a.firstStart, a.startBroker, a.startServer, func(ctx context.Context) error { return a.API.ConnectAll(ctx) },
+	} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Stop ends the service: no new requests, those in flight are finished, then
+// the broker and the databases are closed. It takes ten seconds at most.
+func (a *Appliance) Stop() error {
+	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
+	defer cancel()
+	var errs []error
+	for _, stop := range slices.Backward(a.undo) {
+		errs = append(errs, stop(ctx))
+	}
+	a.undo = nil
+	return errors.Join(errs...)
+}
+
+// Greet says where everything is and, on the first start, who may enter.
+func (a *Appliance) Greet(w io.Writer) {
+	fmt.Fprintf(w, "signalbox %s is ready.\n  API   %s  (reference: %s/api/docs)\n", a.version, a.URL, a.URL)
+	for _, url := range a.Broker {
+		fmt.Fprintf(w, "  MQTT  %s\n", url)
+	}
+	fmt.Fprintf(w, "  data  %s\n", a.cfg.DataDir)
+	if len(a.first.lines) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "First start. These passwords are not shown again; they stand in %s until you delete it:\n", a.first.path)
+	for _, line := range a.first.lines {
+		fmt.Fprint(w, "  ", line)
+	}
+}
+
+// openAPI opens the appliance's own state and what works on it.
+func (a *Appliance) openAPI(ctx context.Context) error {
+	in := func(name string) string { return filepath.Join(a.cfg.DataDir, name) }
+	d, err := db.Open(ctx, in("signalbox.db"), a.log)
+	if err != nil {
+		return err
+	}
+	a.undo.addBounded(d.Close)
+	a.ready = append(a.ready, d.Ping)
+	v, err := openVault(ctx, d, in("secret.key"))
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(in("certs"), 0o700); err != nil {
+		return err
+	}
+	users := auth.New(d, a.cfg.Auth, time.Now, a.log)
+	a.undo.addBounded(users.Close)
+	pool := broker.NewPool(remote.New(a.log).Dial)
+	a.undo.addBounded(pool.Close)
+	a.API = &handlers.API{DB: d, Brokers: pool, Clusters: broker.NoClusters{}, Auth: users, Vault: v,
+		CertDir: in("certs"), Now: time.Now, Log: a.log}
+	return nil
+}
+
+// openVault opens the key file; it makes one only where nothing was sealed.
+func openVault(ctx context.Context, d *db.DB, path string) (*vault.Vault, error) {
+	rows, err := d.AllBrokers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	sealed := slices.ContainsFunc(rows, func(b db.Broker) bool { return len(b.Secrets) > 0 })
+	return vault.Open(path, !sealed)
+}
+
+func (a *Appliance) firstStart(ctx context.Context) error {
+	return a.API.FirstStart(ctx, a.cfg.Admin, func(password string) error {
+		return a.first.keep("API administrator", a.cfg.Admin.Email, password)
+	})
+}
+
+// startBroker opens and starts the broker in this process, if it is wanted.
+func (a *Appliance) startBroker(ctx context.Context) error {
+	c := a.cfg.Broker
+	if !c.Enabled {
+		return nil
+	}
+	c.Version = a.version
+	b, err := embedded.New(ctx, c, a.cfg.DataDir, a.log)
+	if err != nil {
+		return err
+	}
+	a.undo.addBounded(b.Close)
+	a.ready = append(a.ready, b.Healthy)
+	if password := b.GeneratedPassword(); password != "" {
+		if err := a.first.keep("MQTT administrator", c.AdminUsername, string(password)); err != nil {
+			return err
+		}
+	}
+	if err := b.Start(ctx); err != nil {
+		return err
+	}
+	a.Broker = brokerURLs(c, b.Addrs())
+	return a.API.AdoptEmbedded(ctx, b, a.Broker[0])
+}
+
+// brokerURLs gives what MQTT clients connect to, for the addresses as bound.
+func brokerURLs(c embedded.Config, bound []string) []string {
+	var protocols, urls []string
+	if c.Listen != "" {
+		protocols = append(protocols, "mqtt")
+	}
+	for _, l := range c.Listeners {
+		protocols = append(protocols, l.Protocol)
+	}
+	for i, address := range bound {
+		urls = append(urls, protocols[i]+"://"+address)
+	}
+	return urls
+}
+
+func (a *Appliance) startServer(ctx context.Context) error {
+	server, err := router.New(a.API, a.API.Auth, a.cfg.HTTP, a.isReady, a.version, a.log)
+	if err != nil {
+		return err
+	}
+	a.undo.addBounded(server.Close)
+	if err := server.Start(ctx); err != nil {
+		return err
+	}
+	a.URL = server.URL()
+	return nil
+}
+
+// isReady tells whether all parts can do their work.
+func (a *Appliance) isReady(ctx context.Context) error {
+	var errs []error
+	for _, ready := range a.ready {
+		errs = append(errs, ready(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// Offline opens the embedded broker's access control while the service does
+// not run, hands it to do, and closes it.
+func Offline(ctx context.Context, c Config, do func(broker.AccessTransfer) error) (err error) {
+	unlock, err := lockData(c.DataDir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	control, err := access.Open(ctx, access.Options{Path: filepath.Join(c.DataDir, "broker.db"),
+		PasswordIterations: c.Broker.PasswordIterations})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, control.Close(ctx)) }()
+	return do(control)
+}

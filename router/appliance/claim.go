@@ -1,0 +1,71 @@
+package appliance
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/gofrs/flock"
+)
+
+// claim makes sure, before anything is changed, that nobody else has the data
+// directory or our ports.
+func claim(c Config, undo *stops) error {
+	lock := func() error {
+		unlock, err := lockData(c.DataDir)
+		if err == nil {
+			undo.add(unlock)
+		}
+		return err
+	}
+	steps := []func() error{lock, func() error { return portsFree(c) }}
+	if _, err := os.Stat(c.DataDir); errors.Is(err, os.ErrNotExist) {
+		slices.Reverse(steps) // so that a port in use leaves no directory behind
+	}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lockData makes the data directory and keeps other processes out of it.
+func lockData(dir string) (unlock func() error, err error) {
+	lock := flock.New(filepath.Join(dir, "signalbox.lock"), flock.SetPermissions(0o600))
+	held := false
+	if err = os.MkdirAll(dir, 0o700); err == nil {
+		held, err = lock.TryLock()
+	}
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("data_dir: %w; make it writable, or configure another directory", err)
+	case !held:
+		return nil, fmt.Errorf("data_dir: another signalbox is running on %s; stop it, or configure another directory", dir)
+	}
+	return lock.Unlock, nil
+}
+
+// portsFree says whether somebody else holds a port that we are to listen on.
+func portsFree(c Config) error {
+	try := func(key, address string) error {
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			return fmt.Errorf("%s: %w; stop what holds the port, or configure another address", key, err)
+		}
+		return l.Close()
+	}
+	errs := []error{try("http.listen", c.HTTP.Listen)}
+	if c.Broker.Enabled && c.Broker.Listen != "" {
+		errs = append(errs, try("broker.listen", c.Broker.Listen))
+	}
+	if c.Broker.Enabled {
+		for _, l := range c.Broker.Listeners {
+			errs = append(errs, try("broker.listeners", l.Address))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,61 @@
+package appliance
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+
+	"signalbox/broker/embedded"
+	"signalbox/handlers"
+	"signalbox/handlers/auth"
+	"signalbox/router"
+)
+
+// Config is the whole configuration; each part belongs to the package that
+// uses it.
+type Config struct {
+	DataDir string          `mapstructure:"data_dir"`
+	HTTP    router.Config   `mapstructure:"http"`
+	Admin   handlers.Admin  `mapstructure:"admin"`
+	Auth    auth.Config     `mapstructure:"auth"`
+	Broker  embedded.Config `mapstructure:"broker"`
+	Log     LogConfig       `mapstructure:"log"`
+}
+
+// LogConfig is the configuration under "log.".
+type LogConfig struct {
+	Level  string `mapstructure:"level"`
+	Format string `mapstructure:"format"`
+}
+
+// DefaultConfig gives the configuration of an empty file.
+func DefaultConfig() Config {
+	return Config{DataDir: "./data", HTTP: router.DefaultConfig(), Admin: handlers.DefaultAdmin(),
+		Auth: auth.DefaultConfig(), Broker: embedded.DefaultConfig(), Log: LogConfig{Level: "info", Format: "text"}}
+}
+
+// Validate names every key whose value cannot be used.
+func (c Config) Validate() error {
+	errs := []error{c.HTTP.Validate(), c.Admin.Validate(), c.Auth.Validate(), c.Broker.Validate()}
+	if c.DataDir == "" {
+		errs = append(errs, errors.New("data_dir: must not be empty"))
+	}
+	if new(slog.Level).UnmarshalText([]byte(c.Log.Level)) != nil {
+		errs = append(errs, errors.New("log.level: must be debug, info, warn or error"))
+	}
+	if c.Log.Format != "text" && c.Log.Format != "json" {
+		errs = append(errs, errors.New("log.format: must be text or json"))
+	}
+	return errors.Join(errs...)
+}
+
+// Logger makes the logger that a valid configuration asks for.
+func (c LogConfig) Logger(w io.Writer) *slog.Logger {
+	var level slog.Level
+	_ = level.UnmarshalText([]byte(c.Level)) // validated
+	o := &slog.HandlerOptions{Level: level}
+	if c.Format == "json" {
+		return slog.New(slog.NewJSONHandler(w, o))
+	}
+	return slog.New(slog.NewTextHandler(w, o))
+}
