@@ -138,16 +138,17 @@ func TestOrderOfEvaluation(t *testing.T) {
 
 func TestManyACLsOfOnePriorityKeepTheirOrder(t *testing.T) {
 	t.Parallel()
-	var acls []broker.ACL
-	for i := range 50 {
-		acls = append(acls, acl(broker.PublishClientSend, strings.Repeat("x/", i)+"#", i == 0, 0))
-	}
-	if !rightsOf("u", roleOf(acls...)).Allowed(PublishSend, "cid", strings.Repeat("x/", 60)) {
-		t.Error("got denied, want the first ACL to decide")
-	}
-	slices.Reverse(acls)
-	if rightsOf("u", roleOf(acls...)).Allowed(PublishSend, "cid", strings.Repeat("x/", 60)) {
-		t.Error("reversed: got allowed, want the first ACL to decide")
+	for first := range 50 {
+		var acls []broker.ACL
+		for i := range 200 {
+			acls = append(acls, acl(broker.PublishClientSend, strings.Repeat("x/", i)+"#", i == first*3+2, i%3))
+			if i < first*3 {
+				acls[i].Topic = "elsewhere"
+			}
+		}
+		if !rightsOf("u", roleOf(acls...)).Allowed(PublishSend, "cid", strings.Repeat("x/", 201)) {
+			t.Errorf("got denied, want the first of priority 2 that matches, number %d, to decide", first*3+2)
+		}
 	}
 }
 
