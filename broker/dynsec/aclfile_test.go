@@ -127,7 +127,7 @@ func TestACLFileFaultsAreNamed(t *testing.T) {
 	if broker.KindOf(err) != broker.Invalid {
 		t.Fatalf("got %v, want an Invalid error", err)
 	}
-	if diff := cmp.Diff(want, strings.Split(err.Error(), "; ")); diff != "" {
+	if diff := cmp.Diff(want, strings.Split(message(err), "; ")); diff != "" {
 		t.Errorf("want (-) and got (+) differ:\n%s", diff)
 	}
 }

@@ -87,7 +87,7 @@ func TestMergeCollisionsAreNamed(t *testing.T) {
 	if broker.KindOf(err) != broker.Exists {
 		t.Fatalf("got %v, want an Exists error", err)
 	}
-	if diff := cmp.Diff(want, strings.Split(err.Error(), "; ")); diff != "" {
+	if diff := cmp.Diff(want, strings.Split(message(err), "; ")); diff != "" {
 		t.Errorf("want (-) and got (+) differ:\n%s", diff)
 	}
 }

@@ -86,11 +86,11 @@ func TestPasswordFileFaultsAreNamed(t *testing.T) {
 	if broker.KindOf(err) != broker.Invalid || d.Clients != nil {
 		t.Fatalf("got %+v, %v, want an Invalid error and nothing else", d, err)
 	}
-	if diff := cmp.Diff(want, strings.Split(err.Error(), "; ")); diff != "" {
+	if diff := cmp.Diff(want, strings.Split(message(err), "; ")); diff != "" {
 		t.Errorf("want (-) and got (+) differ:\n%s", diff)
 	}
 	for _, secret := range []string{"hunter2", "c2VjcmV0", "BBBB"} {
-		if strings.Contains(err.Error(), secret) {
+		if strings.Contains(message(err), secret) {
 			t.Errorf("the error holds %q of the file", secret)
 		}
 	}
@@ -99,7 +99,7 @@ func TestPasswordFileFaultsAreNamed(t *testing.T) {
 func TestFileThatCannotBeReadToItsEnd(t *testing.T) {
 	t.Parallel()
 	long := "\nuser " + strings.Repeat("x", maxLineBytes)
-	if _, _, err := ParsePasswordFile(strings.NewReader(long)); err == nil || !strings.Contains(err.Error(), "line 2: longer than") {
+	if _, _, err := ParsePasswordFile(strings.NewReader(long)); err == nil || !strings.Contains(message(err), "line 2: longer than") {
 		t.Errorf("got %v, want a line too long", err)
 	}
 	broken := errors.New("broken")
