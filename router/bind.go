@@ -21,8 +21,8 @@ type plan struct {
 	typ   reflect.Type // of the request, a struct
 	path  []parameter
 	query []parameter
-	meta  []parameter
-	body  *parameter // nil where the operation has none
+	meta  []parameter // facts about the request that are not part of it
+	body  *parameter  // nil where the operation has none
 }
 
 // parameter is a field of the request and where its value comes from.
@@ -33,8 +33,9 @@ type parameter struct {
 	rules rules
 }
 
-// metaNames are the facts about a request that are not part of it.
-var metaNames = []string{"address", "origin"}
+// metaAddress is the one fact about a request that operations ask for: the IP
+// address of the caller.
+const metaAddress = "address"
 
 // planOf computes the plan of a request type.
 func (s shapes) planOf(t reflect.Type) (*plan, error) {
@@ -81,7 +82,7 @@ func (s shapes) addParameter(p *plan, f reflect.StructField, index []int) error 
 		err = param.check()
 	case param.tagged(f, "meta"):
 		p.meta = append(p.meta, param)
-		if !slices.Contains(metaNames, param.name) {
+		if param.name != metaAddress {
 			err = fmt.Errorf("meta %q is not known", param.name)
 		}
 	case f.Name == "Body":
@@ -117,13 +118,13 @@ func (p *parameter) check() error {
 	return nil
 }
 
-// bindPath sets the path parameters and the facts about the request.
-func (p *plan) bindPath(req reflect.Value, params httprouter.Params, meta func(string) string) {
+// bindPath sets the path parameters and the caller's address.
+func (p *plan) bindPath(req reflect.Value, params httprouter.Params, address func() string) {
 	for i := range p.path {
 		req.FieldByIndex(p.path[i].index).SetString(params.ByName(p.path[i].name))
 	}
 	for i := range p.meta {
-		req.FieldByIndex(p.meta[i].index).SetString(meta(p.meta[i].name))
+		req.FieldByIndex(p.meta[i].index).SetString(address())
 	}
 }
 

@@ -46,7 +46,7 @@ type validator interface{ Validate() []handlers.FieldError }
 // call binds the request, calls the operation and gives its answer.
 func (rt *router) call(ctx context.Context, w http.ResponseWriter, r *http.Request, row *route, params httprouter.Params) (any, error) {
 	v := reflect.New(row.plan.typ)
-	row.plan.bindPath(v.Elem(), params, func(name string) string { return rt.meta(r, name) })
+	row.plan.bindPath(v.Elem(), params, func() string { return rt.proxies.address(r).String() })
 	if q, ok := v.Interface().(resolver); ok {
 		if err := q.Resolve(ctx, rt.api); err != nil {
 			return nil, err
@@ -76,12 +76,4 @@ func (row *route) bindRest(w http.ResponseWriter, r *http.Request, v reflect.Val
 		return handlers.Invalid(bad.list...)
 	}
 	return nil
-}
-
-// meta gives a fact about a request that is not part of it.
-func (rt *router) meta(r *http.Request, name string) string {
-	if name == "address" {
-		return rt.proxies.address(r).String()
-	}
-	return rt.proxies.origin(r)
 }

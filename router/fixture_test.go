@@ -48,7 +48,7 @@ const (
 )
 
 // newFixture makes the API; change adapts the configuration.
-func newFixture(t *testing.T, change ...func(*Config, *auth.Config)) *fixture {
+func newFixture(t testing.TB, change ...func(*Config, *auth.Config)) *fixture {
 	t.Helper()
 	cfg, authCfg := DefaultConfig(), auth.DefaultConfig()
 	cfg.Listen = "127.0.0.1:0"
@@ -71,7 +71,7 @@ func newFixture(t *testing.T, change ...func(*Config, *auth.Config)) *fixture {
 }
 
 // fill stores an owner, a project, two brokers and a token of each role.
-func (f *fixture) fill(t *testing.T) {
+func (f *fixture) fill(t testing.TB) {
 	t.Helper()
 	now := time.Now()
 	f.owner = db.User{ID: newID(), Email: ownerEmail, FirstName: "Ada", Verified: true, Root: true, CreatedAt: now, UpdatedAt: now}
@@ -86,7 +86,7 @@ func (f *fixture) fill(t *testing.T) {
 	f.tokens["restricted"] = f.addToken(t, db.Token{ProjectID: p.ID, Role: "editor", Type: "restricted", Brokers: []string{f.broker}})
 }
 
-func (f *fixture) addBroker(t *testing.T, name string) string {
+func (f *fixture) addBroker(t testing.TB, name string) string {
 	t.Helper()
 	now := time.Now()
 	row := db.Broker{ID: newID(), ProjectID: f.project, Rev: 1, Type: "on-premise-setup", Name: name,
@@ -95,7 +95,7 @@ func (f *fixture) addBroker(t *testing.T, name string) string {
 	return row.ID
 }
 
-func (f *fixture) addToken(t *testing.T, token db.Token) string {
+func (f *fixture) addToken(t testing.TB, token db.Token) string {
 	t.Helper()
 	value, hash := auth.NewToken()
 	token.ID, token.Hash, token.Name, token.IssuedAt = newID(), hash, token.Role, time.Now()
@@ -137,7 +137,7 @@ func (f *fixture) path(p string) string {
 
 func newID() string { return uuid.Must(uuid.NewV7()).String() }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -166,7 +166,7 @@ func wantError(t *testing.T, resp *http.Response, status int, code string) handl
 }
 
 // row finds a row by its id.
-func (f *fixture) row(t *testing.T, id string) *route {
+func (f *fixture) row(t testing.TB, id string) *route {
 	t.Helper()
 	for _, row := range f.router.rows {
 		if row.ID == id {

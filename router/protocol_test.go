@@ -130,6 +130,9 @@ func TestHead_answers_as_Get(t *testing.T) {
 			}
 		}
 		for _, h := range []string{"Content-Type", "X-Total-Count", "Cache-Control"} {
+			if n := got[1].ContentLength; n >= 0 && n != got[0].ContentLength {
+				t.Errorf("%s: HEAD promises %d bytes, GET sends %d", path, n, got[0].ContentLength)
+			}
 			if got[0].StatusCode != got[1].StatusCode || got[0].Header.Get(h) != got[1].Header.Get(h) {
 				t.Errorf("%s: GET %d %q, HEAD %d %q", path, got[0].StatusCode, got[0].Header.Get(h), got[1].StatusCode, got[1].Header.Get(h))
 			}
@@ -296,8 +299,8 @@ func TestBody_too_large_is_refused_at_the_limit(t *testing.T) {
 	f := newFixture(t)
 	body := func(n int) string { return `{"name":"` + strings.Repeat("a", n-len(`{"name":""}`)) + `"}` }
 	root := f.login(t)
-	wantError(t, f.do(t, "POST", "/api/projects", root, body(defaultMaxBody+1)), 400, handlers.CodePayloadTooLarge)
-	if resp := f.do(t, "POST", "/api/projects", root, body(defaultMaxBody)); resp.StatusCode != 200 {
+	wantError(t, f.do(t, "POST", "/api/projects", root, body(usualBody+1)), 400, handlers.CodePayloadTooLarge)
+	if resp := f.do(t, "POST", "/api/projects", root, body(usualBody)); resp.StatusCode != 200 {
 		t.Errorf("a body of exactly the limit: got %d", resp.StatusCode)
 	}
 }
@@ -305,7 +308,7 @@ func TestBody_too_large_is_refused_at_the_limit(t *testing.T) {
 func TestImport_takes_a_larger_body(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	body := `{"x":"` + strings.Repeat("a", 3*defaultMaxBody) + `"}`
+	body := `{"x":"` + strings.Repeat("a", 3*usualBody) + `"}`
 	wantError(t, f.do(t, "POST", f.path(brokerPath)+"/access/import", f.tokens["admin"], body), 503, handlers.CodeBrokerUnavailable)
 }
 
@@ -352,5 +355,23 @@ func TestReadiness_keeps_the_reason_to_the_log(t *testing.T) {
 	rt.ready = func(context.Context) error { return nil }
 	if resp := get(rt, "GET", "/readyz"); resp.StatusCode != 200 {
 		t.Errorf("ready: got %d", resp.StatusCode)
+	}
+}
+
+func TestAnswers_show_angle_brackets_as_they_are(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	if body := readAll(t, f.do(t, "POST", "/api/projects", f.login(t), `{"name":"<a> & b"}`)); !strings.Contains(body, `"<a> & b"`) {
+		t.Errorf("body is %s", body)
+	}
+}
+
+func TestOwnOffences_do_not_repeat_those_of_the_tags(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	const body = `{"replayTopic":7,"streamname":"s"}`
+	e := wantError(t, f.do(t, "PUT", f.path(brokerPath)+"/streams/replay", f.tokens["admin"], body), 400, handlers.CodeInvalidRequest)
+	if list, _ := e.Info["errors"].([]any); len(list) != 1 {
+		t.Errorf("errors are %v", e.Info["errors"])
 	}
 }

@@ -77,12 +77,3 @@ func (ps proxies) secure(r *http.Request) bool {
 	}
 	return len(ps) > 0 && ps.trust(peer(r)) && strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")
 }
-
-// origin gives the address under which the caller reached the service, as in
-// "https://broker.example:8443".
-func (ps proxies) origin(r *http.Request) string {
-	if ps.secure(r) {
-		return "https://" + r.Host
-	}
-	return "http://" + r.Host
-}

@@ -106,18 +106,23 @@ func (rt *router) respondList(w http.ResponseWriter, r *http.Request, status int
 	l.encoder = json.NewEncoder(&l.buf)
 	l.encoder.SetEscapeHTML(false)
 	w.Header().Set("X-Total-Count", strconv.Itoa(list.TotalCount()))
+	if r.Method == http.MethodHead { // nobody would see the entries
+		l.sendHeader()
+		return nil
+	}
 	l.buf.WriteByte('[')
-	if r.Method != http.MethodHead {
-		if err := list.Each(l.add); err != nil {
-			return l.fail(r, err, rt.log)
-		}
+	if err := list.Each(l.add); err != nil {
+		return l.fail(r, err, rt.log)
 	}
 	l.buf.WriteByte(']')
 	if !l.sent {
 		writeBody(w, status, "application/json", l.buf.Bytes())
 		return nil
 	}
-	return l.flush()
+	if err := l.flush(); err != nil {
+		return l.fail(r, err, rt.log)
+	}
+	return nil
 }
 
 func (l *listWriter) add(entry any) error {
@@ -136,24 +141,30 @@ func (l *listWriter) add(entry any) error {
 
 func (l *listWriter) flush() error {
 	if !l.sent {
-		l.sent = true
-		l.w.Header().Set("Content-Type", "application/json")
-		l.w.WriteHeader(l.status)
+		l.sendHeader()
 	}
-	if l.timeout > 0 { // a connection without deadlines simply has none
-		http.NewResponseController(l.w).SetWriteDeadline(time.Now().Add(l.timeout)) //nolint:errcheck // see above
-	}
+	deadline := time.Now().Add(l.timeout)
+	http.NewResponseController(l.w).SetWriteDeadline(deadline) //nolint:errcheck // a connection without deadlines has time enough
 	_, err := l.w.Write(l.buf.Bytes())
 	l.buf.Reset()
 	return err
 }
 
+func (l *listWriter) sendHeader() {
+	l.sent = true
+	l.w.Header().Set("Content-Type", "application/json")
+	l.w.WriteHeader(l.status)
+}
+
+// fail gives the failure back where it can still be answered.
 func (l *listWriter) fail(r *http.Request, err error, log *slog.Logger) error {
 	if !l.sent {
 		l.w.Header().Del("X-Total-Count")
 		return err
 	}
-	log.WarnContext(r.Context(), "list broken off", "error", err)
+	if r.Context().Err() == nil { // otherwise the caller left, which is no failure
+		log.WarnContext(r.Context(), "list broken off", "request_id", exchangeOf(r.Context()).id, "error", err)
+	}
 	panic(http.ErrAbortHandler)
 }
 
@@ -167,9 +178,19 @@ func (rt *router) refuse(w http.ResponseWriter, r *http.Request, row *route, err
 		e.Info = map[string]any{"requestId": x.id}
 	}
 	if e.Status >= http.StatusInternalServerError && r.Context().Err() == nil {
-		rt.log.ErrorContext(r.Context(), "operation failed", "op", row.ID, "request_id", x.id, "code", e.Code, "error", cause(&e))
+		rt.log.Log(r.Context(), failureLevel(e.Code), "operation failed",
+			"op", row.ID, "request_id", x.id, "code", e.Code, "error", cause(&e))
 	}
 	writeError(w, &e)
+}
+
+// failureLevel keeps a broker that is away, and is asked for again and again,
+// from filling the log; its record says why it is away.
+func failureLevel(code string) slog.Level {
+	if code == handlers.CodeBrokerUnavailable || code == handlers.CodeBrokerTimeout {
+		return slog.LevelDebug
+	}
+	return slog.LevelError
 }
 
 // cause gives what the log shall name.

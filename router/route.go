@@ -23,11 +23,11 @@ type route struct {
 	Tag     string
 	Summary string
 
-	Extension  bool  // stands in decisions of ours, not in the specification
-	Restricted bool  // open to a restricted token though the path names no broker
-	UsersOnly  bool  // makes no sense for a project token
-	Scrape     bool  // open to the configured scrape token too
-	MaxBody    int64 // bytes; 0 means defaultMaxBody
+	Extension  bool // stands in decisions of ours, not in the specification
+	Restricted bool // open to a restricted token though the path names no broker
+	UsersOnly  bool // makes no sense for a project token
+	Scrape     bool // open to the configured scrape token too
+	Large      bool // bodies of up to largeBody bytes, and the time that they need
 
 	Do       endpoint
 	Serve    http.Handler // instead of Do: what is no JSON operation, e.g. assets
@@ -38,9 +38,10 @@ type route struct {
 	promised []int
 }
 
+// The sizes of request bodies, in bytes.
 const (
-	defaultMaxBody = 1 << 20
-	importMaxBody  = 64 << 20
+	usualBody = 1 << 20
+	largeBody = 64 << 20
 )
 
 // The error sets of the specification.
@@ -121,10 +122,10 @@ func changesState(method string) bool {
 }
 
 func (row *route) maxBody() int64 {
-	if row.MaxBody == 0 {
-		return defaultMaxBody
+	if row.Large {
+		return largeBody
 	}
-	return row.MaxBody
+	return usualBody
 }
 
 // promises gives the statuses of failure that the operation may answer, in

@@ -105,14 +105,14 @@ func (rt *router) serve(w http.ResponseWriter, r *http.Request, row *route, para
 // logID shortens what a caller wrote where an id belongs.
 func logID(s string) string { return s[:min(len(s), maxRequestID)] }
 
-// largeTransfer is how long a body that is larger than usual, and the work on
-// it, may take.
+// largeTransfer is how long a large body, the work on it and its answer may
+// take.
 const largeTransfer = 10 * time.Minute
 
-// allowTime gives an operation with a large body more time than the server
+// allowTime gives an operation with large bodies more time than the server
 // gives the others.
 func allowTime(w http.ResponseWriter, row *route) {
-	if row.maxBody() <= defaultMaxBody {
+	if !row.Large {
 		return
 	}
 	deadline := time.Now().Add(largeTransfer)

@@ -158,6 +158,9 @@ func (s shapes) wrap(sh *shape, inner reflect.Type, mark func()) error {
 	if err != nil {
 		return err
 	}
+	if in.inner != nil {
+		return fmt.Errorf("%s wraps what is wrapped already", sh.typ)
+	}
 	t := sh.typ
 	*sh = *in
 	sh.typ, sh.inner = t, in
