@@ -8,10 +8,10 @@ import (
 	"signalbox/broker/dynsec"
 )
 
-// command has a command of dynamic security done and gives its answer, which is
+// perform has a command of dynamic security done and gives its answer, which is
 // no error. Each command goes in a message of its own, so that what an error
 // says is true of just that command.
-func (b *Broker) command(ctx context.Context, c dynsec.Command) (dynsec.Answer, error) {
+func (b *Broker) perform(ctx context.Context, c dynsec.Command) (dynsec.Answer, error) {
 	payload, correlation, err := b.do(ctx, request{
 		op: c.Name(), topic: dynsec.Topic, feature: broker.CapDynamicSecurity,
 		encode: func(correlation string) []byte {
@@ -37,15 +37,15 @@ func decodeDynsec(op string, payload []byte, correlation string) (dynsec.Answer,
 	return answers[i], answers[i].Err()
 }
 
-// change is command for commands whose answers hold no data.
+// change is perform for commands whose answers hold no data.
 func (b *Broker) change(ctx context.Context, c dynsec.Command) error {
-	_, err := b.command(ctx, c)
+	_, err := b.perform(ctx, c)
 	return err
 }
 
 // GetDefaultACLAccess gives all four defaults.
 func (b *Broker) GetDefaultACLAccess(ctx context.Context) ([]broker.DefaultACL, error) {
-	a, err := b.command(ctx, dynsec.GetDefaultACLAccess())
+	a, err := b.perform(ctx, dynsec.GetDefaultACLAccess())
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (b *Broker) SetDefaultACLAccess(ctx context.Context, acls []broker.DefaultA
 
 // GetClient gives one client. Mosquitto 2.0 does not tell its connections.
 func (b *Broker) GetClient(ctx context.Context, username string) (broker.Client, error) {
-	a, err := b.command(ctx, dynsec.GetClient(username))
+	a, err := b.perform(ctx, dynsec.GetClient(username))
 	if err != nil {
 		return broker.Client{}, err
 	}
@@ -71,7 +71,7 @@ func (b *Broker) ListClients(ctx context.Context, o broker.ListOptions[broker.Cl
 	return list(ctx, source[broker.Client]{
 		name: func(c broker.Client) string { return c.Username },
 		fetch: func(ctx context.Context, verbose bool, count, offset int) (int, []broker.Client, error) {
-			a, err := b.command(ctx, dynsec.ListClients(verbose, count, offset))
+			a, err := b.perform(ctx, dynsec.ListClients(verbose, count, offset))
 			if err != nil {
 				return 0, nil, err
 			}
@@ -111,7 +111,7 @@ func (b *Broker) ListGroups(ctx context.Context, o broker.ListOptions[broker.Gro
 	return list(ctx, source[broker.Group]{
 		name: func(g broker.Group) string { return g.GroupName },
 		fetch: func(ctx context.Context, verbose bool, count, offset int) (int, []broker.Group, error) {
-			a, err := b.command(ctx, dynsec.ListGroups(verbose, count, offset))
+			a, err := b.perform(ctx, dynsec.ListGroups(verbose, count, offset))
 			if err != nil {
 				return 0, nil, err
 			}
@@ -140,7 +140,7 @@ func (b *Broker) ListRoles(ctx context.Context, o broker.ListOptions[broker.Role
 	return list(ctx, source[broker.Role]{
 		name: func(r broker.Role) string { return r.RoleName },
 		fetch: func(ctx context.Context, verbose bool, count, offset int) (int, []broker.Role, error) {
-			a, err := b.command(ctx, dynsec.ListRoles(verbose, count, offset))
+			a, err := b.perform(ctx, dynsec.ListRoles(verbose, count, offset))
 			if err != nil {
 				return 0, nil, err
 			}

@@ -90,6 +90,14 @@ func (s *session) await(ctx context.Context, c *call) ([]byte, error) {
 	}
 }
 
+// deliver hands the caller a reply; after the first one there is no need.
+func (c *call) deliver(r reply) {
+	select {
+	case c.reply <- r:
+	default:
+	}
+}
+
 // giveUp ends the waiting, unless the answer has come in the same moment.
 func (c *call) giveUp(why error) ([]byte, error) {
 	if c.stage.CompareAndSwap(queued, abandoned) {
@@ -125,7 +133,7 @@ func (s *session) publish(c *call) {
 	}
 	token := s.client.Publish(c.topic, 1, false, c.payload)
 	if errors.Is(token.Error(), mqtt.ErrNotConnected) {
-		c.reply <- reply{err: errNotSent}
+		c.deliver(reply{err: errNotSent})
 		return
 	}
 	c.token <- token

@@ -20,6 +20,7 @@ func wantCause(t *testing.T, target broker.Target, words ...string) {
 	t.Helper()
 	d := quick()
 	d.timing.connect, d.timing.grace = 2*time.Second, 100*time.Millisecond
+	d.timing.answer = time.Hour // what is wrong is known sooner
 	b := open(t, d, target)
 	e := wantKind(t, b.Ready(t.Context()), broker.Unavailable)
 	for _, word := range words {

@@ -17,18 +17,18 @@ import (
 // scheme says how a URL's scheme is carried: the port where the URL names none,
 // and the layers between TCP and MQTT.
 type scheme struct {
-	port string
-	tls  bool
-	ws   bool
+	port   string
+	secure bool // with TLS
+	ws     bool
 }
 
 var schemes = map[string]scheme{
 	"mqtt":  {port: "1883"},
 	"tcp":   {port: "1883"},
-	"mqtts": {port: "8883", tls: true},
-	"ssl":   {port: "8883", tls: true},
+	"mqtts": {port: "8883", secure: true},
+	"ssl":   {port: "8883", secure: true},
 	"ws":    {port: "80", ws: true},
-	"wss":   {port: "443", tls: true, ws: true},
+	"wss":   {port: "443", secure: true, ws: true},
 }
 
 // endpoint is where and how a broker is reached. It holds no credentials but
@@ -55,7 +55,7 @@ func parseTarget(t broker.Target) (endpoint, error) {
 	if err != nil {
 		return endpoint{}, err
 	}
-	if ep.scheme.tls {
+	if ep.secure {
 		ep.tls = config
 	}
 	return ep, nil

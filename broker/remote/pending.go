@@ -77,15 +77,17 @@ func (p *pending) answer(topic string, payload []byte) {
 	}
 	for _, r := range m.Responses {
 		if c := p.take(topic, r.CorrelationData); c != nil {
-			c.reply <- reply{payload: payload}
+			c.deliver(reply{payload: payload})
 		}
 	}
 }
 
-// refuse tells the calls to a topic that nobody listens there.
+// refuse tells the calls to a topic that nobody listens there. Those that wait
+// to be sent are not sent any more.
 func (p *pending) refuse(topic string) {
 	for _, c := range p.takeAll(topic) {
-		c.reply <- reply{err: errNoEndpoint}
+		c.stage.CompareAndSwap(queued, abandoned)
+		c.deliver(reply{err: errNoEndpoint})
 	}
 }
 

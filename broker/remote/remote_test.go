@@ -60,10 +60,13 @@ func TestDial(t *testing.T) {
 		target := server.Target()
 		target.URL = url
 		target.TLS = broker.TLS{CACert: string(server.CA.PEM), Verify: true}
-		b := connected(t, target)
+		b := open(t, quick(), target) // a command waits for the first attempt
 		acls, err := b.GetDefaultACLAccess(t.Context())
 		if err != nil || len(acls) != 4 {
 			t.Errorf("%s: GetDefaultACLAccess() = %v, %v", url, acls, err)
+		}
+		if err := b.Ready(t.Context()); err != nil {
+			t.Errorf("%s: Ready() = %v", url, err)
 		}
 	}
 }

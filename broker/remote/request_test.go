@@ -140,8 +140,14 @@ func TestLoss_is_made_good_at_once(t *testing.T) {
 	if err := b.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	held := proxy.Hold()
 	proxy.Cut()
 	brokertest.WaitFor(t, "the loss was noticed", func() bool { return proxy.Accepted() == 2 })
+	<-held
+	if _, _, changed := b.link.look([]phase{connecting}); changed == nil || b.Status().Connected {
+		t.Errorf("commands do not wait for the next connection: %+v", b.Status())
+	}
+	proxy.Pass()
 	if err := b.CreateClient(t.Context(), broker.ClientSpec{Username: "u"}); err != nil {
 		t.Errorf("CreateClient() while connecting again = %v", err)
 	}
@@ -150,6 +156,21 @@ func TestLoss_is_made_good_at_once(t *testing.T) {
 	e := wantKind(t, b.CreateClient(t.Context(), broker.ClientSpec{Username: "v"}), broker.Unavailable)
 	if !strings.Contains(e.Msg, "connection to the broker was lost") {
 		t.Errorf("CreateClient() = %v", e)
+	}
+}
+
+func TestLoss_of_a_good_connection_is_always_made_good_at_once(t *testing.T) {
+	t.Parallel()
+	server := brokertest.Mosquitto(t)
+	proxy := brokertest.NewProxy(t, server.Addr)
+	target := server.Target()
+	target.URL = proxy.URL
+	d := quick()
+	d.timing.minPause, d.timing.maxPause, d.timing.stable = time.Hour, time.Hour, 0
+	b := open(t, d, target)
+	for n := range 4 {
+		brokertest.WaitFor(t, "the broker is connected", func() bool { return b.Ready(t.Context()) == nil && proxy.Accepted() == n+1 })
+		proxy.Cut()
 	}
 }
 

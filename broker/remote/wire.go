@@ -6,7 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"sync/atomic"
 	"time"
 )
 
@@ -38,11 +37,10 @@ type wire struct {
 	writeTimeout time.Duration // for each write
 	log          *slog.Logger
 
-	in       *bufio.Reader
-	greeted  bool         // the CONNACK has come
-	head     []byte       // bytes of a header still to be read
-	body     int          // bytes of its packet still to be read
-	received atomic.Int64 // packets that have begun to come in
+	in      *bufio.Reader
+	greeted bool   // the CONNACK has come
+	head    []byte // bytes of a header still to be read
+	body    int    // bytes of its packet still to be read
 }
 
 func newWire(conn net.Conn, filters int, writeTimeout time.Duration, log *slog.Logger) *wire {
@@ -104,7 +102,6 @@ func (w *wire) header() (head []byte, length int, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	w.received.Add(1)
 	if !w.expects(first) {
 		return nil, 0, w.offence(first)
 	}
