@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -69,19 +68,19 @@ func runAndKill(t *testing.T, dir string, kill int) map[string]int {
 	out, err := process.StdoutPipe()
 	must(t, err, process.Start())
 	acknowledged := map[string]int{}
-	lines := bufio.NewScanner(out)
-	for left := 1 + rand.IntN(60); left > 0 && lines.Scan(); left-- {
-		acknowledge(t, acknowledged, lines.Text())
-	}
-	must(t, process.Process.Kill())
-	rest, err := io.ReadAll(out) // what it acknowledged before it died
-	must(t, err)
-	whole := rest[:strings.LastIndexByte(string(rest), '\n')+1]
-	for line := range strings.Lines(string(whole)) {
+	killAfter, lines := 1+rand.IntN(60), bufio.NewReader(out)
+	for n := 1; ; n++ {
+		line, err := lines.ReadString('\n') // also what was said before it died
+		if err != nil {
+			break
+		}
 		acknowledge(t, acknowledged, strings.TrimSpace(line))
+		if n == killAfter {
+			must(t, process.Process.Kill())
+		}
 	}
-	if err := process.Wait(); err == nil {
-		t.Fatal("the process ended by itself")
+	if err := process.Wait(); process.ProcessState.Exited() {
+		t.Fatalf("the process ended by itself: %v", err)
 	}
 	return acknowledged
 }
