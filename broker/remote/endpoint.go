@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -66,27 +67,27 @@ func parseTarget(t broker.Target) (endpoint, error) {
 func parseURL(raw string) (endpoint, error) {
 	u, err := url.Parse(strings.TrimSpace(raw))
 	if err != nil {
-		return endpoint{}, fmt.Errorf("is not a URL: it must look like mqtt://host:1883")
+		return endpoint{}, errors.New("is not a URL: it must look like mqtt://host:1883")
 	}
 	s, ok := schemes[u.Scheme]
 	switch {
 	case !ok:
-		return endpoint{}, fmt.Errorf("must begin with mqtt://, mqtts://, tcp://, ssl://, ws:// or wss://")
+		return endpoint{}, errors.New("must begin with mqtt://, mqtts://, tcp://, ssl://, ws:// or wss://")
 	case u.Hostname() == "":
-		return endpoint{}, fmt.Errorf("has no host")
+		return endpoint{}, errors.New("has no host")
 	case u.User != nil:
-		return endpoint{}, fmt.Errorf("must not hold credentials: username and password have members of their own")
+		return endpoint{}, errors.New("must not hold credentials: username and password have members of their own")
 	case u.Fragment != "":
-		return endpoint{}, fmt.Errorf("must not have a fragment")
+		return endpoint{}, errors.New("must not have a fragment")
 	case !s.ws && (u.RawQuery != "" || u.Path != "" && u.Path != "/"):
-		return endpoint{}, fmt.Errorf("must end after host and port: only ws:// and wss:// have a path")
+		return endpoint{}, errors.New("must end after host and port: only ws:// and wss:// have a path")
 	}
 	port := u.Port()
 	if port == "" {
 		port = s.port
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return endpoint{}, fmt.Errorf("the port must be a number from 1 to 65535")
+		return endpoint{}, errors.New("the port must be a number from 1 to 65535")
 	}
 	ep := endpoint{scheme: s, host: u.Hostname(), addr: net.JoinHostPort(u.Hostname(), port)}
 	if s.ws {
@@ -112,7 +113,7 @@ const maxField = 65535
 func checkCredentials(t broker.Target) error {
 	switch {
 	case t.Username == "" && t.Password != "":
-		return fmt.Errorf("password: cannot be used without a username")
+		return errors.New("password: cannot be used without a username")
 	case len(t.Username) > maxField:
 		return fmt.Errorf("username: is longer than %d bytes", maxField)
 	case len(t.Password) > maxField:
@@ -132,7 +133,7 @@ func tlsConfig(t broker.TLS, host string) (*tls.Config, error) {
 	if t.CACert != "" {
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM([]byte(t.CACert)) {
-			return nil, fmt.Errorf("ca_cert: holds no PEM certificate")
+			return nil, errors.New("ca_cert: holds no PEM certificate")
 		}
 	}
 	cert, err := clientCertificate(t)
@@ -151,11 +152,11 @@ func clientCertificate(t broker.TLS) (*tls.Certificate, error) {
 	case t.ClientCert == "" && t.ClientKey == "":
 		return nil, nil
 	case t.ClientKey == "":
-		return nil, fmt.Errorf("client_key: is missing beside client_cert")
+		return nil, errors.New("client_key: is missing beside client_cert")
 	case t.ClientCert == "":
-		return nil, fmt.Errorf("client_cert: is missing beside client_key")
+		return nil, errors.New("client_cert: is missing beside client_key")
 	case isEncrypted([]byte(t.ClientKey)):
-		return nil, fmt.Errorf("client_key: is encrypted; give the key without a pass phrase")
+		return nil, errors.New("client_key: is encrypted; give the key without a pass phrase")
 	}
 	cert, err := tls.X509KeyPair([]byte(t.ClientCert), []byte(t.ClientKey))
 	if err != nil {

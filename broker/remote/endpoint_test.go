@@ -1,8 +1,6 @@
 package remote
 
 import (
-	"crypto/rand"
-	"crypto/x509"
 	"encoding/pem"
 	"strings"
 	"testing"
@@ -38,10 +36,7 @@ func TestDial_names_what_is_wrong(t *testing.T) {
 	ca := brokertest.NewCA(t)
 	pair, other := ca.Issue(t, brokertest.CertOptions{Subject: "a"}), ca.Issue(t, brokertest.CertOptions{Subject: "b"})
 	good, key := string(pair.Cert), broker.Secret(pair.Key)
-	locked, err := x509.EncryptPEMBlock(rand.Reader, "EC PRIVATE KEY", []byte("secret"), []byte("pass"), x509.PEMCipherAES256) //nolint:staticcheck // such keys are still around
-	if err != nil {
-		t.Fatal(err)
-	}
+	locked := &pem.Block{Type: "EC PRIVATE KEY", Headers: map[string]string{"Proc-Type": "4,ENCRYPTED", "DEK-Info": "AES-256-CBC,00"}}
 	const url = "mqtts://h"
 	for name, c := range map[string]struct {
 		target broker.Target

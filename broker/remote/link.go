@@ -114,7 +114,7 @@ func (l *link) current(ctx context.Context) (*session, error) {
 // cause why there is none, or the context's error.
 func (l *link) wait(ctx context.Context, phases ...phase) (*session, error) {
 	for {
-		s, err, changed := l.look(phases)
+		s, changed, err := l.look(phases)
 		if changed == nil {
 			return s, err
 		}
@@ -127,19 +127,19 @@ func (l *link) wait(ctx context.Context, phases ...phase) (*session, error) {
 }
 
 // look gives a channel to wait on if the link is in one of the phases.
-func (l *link) look(phases []phase) (*session, error, <-chan struct{}) {
+func (l *link) look(phases []phase) (*session, <-chan struct{}, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, p := range phases {
 		if l.phase == p {
-			return nil, nil, l.changed
+			return nil, l.changed, nil
 		}
 	}
 	switch {
 	case l.phase != established:
-		return nil, l.cause, nil
+		return nil, nil, l.cause
 	case l.session.over():
-		return nil, nil, l.changed // it was lost just now, and down is about to say so
+		return nil, l.changed, nil // it was lost just now, and down is about to say so
 	}
 	return l.session, nil, nil
 }

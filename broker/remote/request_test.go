@@ -144,7 +144,7 @@ func TestLoss_is_made_good_at_once(t *testing.T) {
 	proxy.Cut()
 	brokertest.WaitFor(t, "the loss was noticed", func() bool { return proxy.Accepted() == 2 })
 	<-held
-	if _, _, changed := b.link.look([]phase{connecting}); changed == nil || b.Status().Connected {
+	if _, changed, _ := b.link.look([]phase{connecting}); changed == nil || b.Status().Connected {
 		t.Errorf("commands do not wait for the next connection: %+v", b.Status())
 	}
 	proxy.Pass()

@@ -71,7 +71,7 @@ func (b *Broker) newSession(conn net.Conn) *session {
 // commands might be sent twice.
 func (b *Broker) clientOptions() *mqtt.ClientOptions {
 	return mqtt.NewClientOptions().
-		AddBroker("tcp://" + b.endpoint.addr). // wanted, but the connection is there already
+		AddBroker("tcp://broker"). // it wants one, but the connection is there already
 		SetClientID("signalbox-" + rand.Text()[:13]).
 		SetUsername(b.username).
 		SetPassword(string(b.password)).
