@@ -1,0 +1,202 @@
+package systemtest
+
+import (
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// credential is a line of initial-credentials.
+var credential = regexp.MustCompile(`(?m)^\s*(API|MQTT) administrator: (\S+)  password: (\S{20})$`)
+
+// credentials reads name and password of the administrators in a text.
+func credentials(text string) map[string][2]string {
+	found := map[string][2]string{}
+	for _, m := range credential.FindAllStringSubmatch(text, -1) {
+		found[m[1]] = [2]string{m[2], m[3]}
+	}
+	return found
+}
+
+// wantEntry makes sure that both administrators get in.
+func wantEntry(t *testing.T, p *process, who map[string][2]string) {
+	t.Helper()
+	if len(who) != 2 {
+		t.Fatalf("got credentials %v, want those of two administrators", slices.Collect(maps.Keys(who)))
+	}
+	signIn(t, p, who["API"][0], who["API"][1])
+	join(t, p.mqtt, who["MQTT"][0], who["MQTT"][1])
+}
+
+func TestFirstStartGeneratesPasswords(t *testing.T) {
+	t.Parallel()
+	dir := dataDir(t)
+	p := serve(t, dir, nil)
+	path := filepath.Join(dir, "initial-credentials")
+	kept := credentials(read(t, path))
+	wantEntry(t, p, kept)
+	if got := mode(t, path); got != 0o600 {
+		t.Errorf("mode of initial-credentials: got %v, want 0600", got)
+	}
+	p.stop(t)
+	if diff := cmp.Diff(kept, credentials(p.stdout.String())); diff != "" {
+		t.Errorf("printed, and kept in the file (-file +printed):\n%s", diff)
+	}
+	for who, c := range kept {
+		if n := strings.Count(p.stdout.String(), c[1]); n != 1 {
+			t.Errorf("the password of the %s administrator was printed %d times", who, n)
+		}
+		if strings.Contains(p.stderr.String(), c[1]) {
+			t.Errorf("the password of the %s administrator is in the log", who)
+		}
+		if got := holders(t, dir, c[1]); !slices.Equal(got, []string{"initial-credentials"}) {
+			t.Errorf("the password of the %s administrator is in %v", who, got)
+		}
+	}
+	again := serve(t, dir, nil)
+	wantEntry(t, again, kept)
+	again.stop(t)
+	if said := again.stdout.String(); len(credentials(said)) != 0 || strings.Contains(said, "First start") {
+		t.Errorf("the second start speaks of passwords:\n%s", said)
+	}
+}
+
+// TestFirstStartIsPrivate starts with umask 0 and looks at every file while
+// the service runs and after it has ended.
+func TestFirstStartIsPrivate(t *testing.T) {
+	t.Parallel()
+	dir := dataDir(t)
+	p := serve(t, dir, nil)
+	private := func() {
+		t.Helper()
+		for path, what := range snapshot(t, dir) {
+			want := fs.FileMode(0o600).String()
+			if what[0] == 'd' {
+				want = (fs.ModeDir | 0o700).String()
+			}
+			if !strings.HasPrefix(what, want) {
+				t.Errorf("%s: got %.10s, want %s", filepath.Base(path), what, want)
+			}
+		}
+	}
+	private()
+	p.stop(t)
+	private()
+	if got := mode(t, filepath.Join(dir, "signalbox.lock")).Perm(); got != 0o600 {
+		t.Errorf("signalbox.lock: got %v, want 0600", got)
+	}
+}
+
+func TestConfiguredPasswordsAreNotShown(t *testing.T) {
+	t.Parallel()
+	dir := dataDir(t)
+	p := serve(t, dir, configured(nil))
+	root(t, p)
+	join(t, p.mqtt, mqttAdmin, mqttPassword)
+	p.stop(t)
+	for _, password := range []string{rootPassword, mqttPassword} {
+		if strings.Contains(p.stdout.String()+p.stderr.String(), password) {
+			t.Errorf("%q was printed or logged", password)
+		}
+		if got := holders(t, dir, password); len(got) != 0 {
+			t.Errorf("%q is in %v", password, got)
+		}
+	}
+	if _, err := os.Lstat(filepath.Join(dir, "initial-credentials")); !os.IsNotExist(err) {
+		t.Errorf("initial-credentials was written: %v", err)
+	}
+
+	other := serve(t, dir, settings{"ADMIN_EMAIL": "other@example.com", "ADMIN_PASSWORD": "another password",
+		"BROKER_ADMIN_USERNAME": "other", "BROKER_ADMIN_PASSWORD": "another password"})
+	r := root(t, other)
+	join(t, other.mqtt, mqttAdmin, mqttPassword)
+	if letsIn(t, other.mqtt, "other", "another password") || letsIn(t, other.mqtt, mqttAdmin, "another password") {
+		t.Error("broker.admin_* counted on the second start")
+	}
+	login := object{"email": "other@example.com", "password": "another password"}
+	if got := r.status(t, "POST", "/api/auth/login", login); got != 401 {
+		t.Errorf("admin.* counted on the second start: a log-in answers %d", got)
+	}
+}
+
+// TestCredentialsOfALaterBroker switches the broker on after the first start:
+// the file then holds both passwords.
+func TestCredentialsOfALaterBroker(t *testing.T) {
+	t.Parallel()
+	dir := dataDir(t)
+	serve(t, dir, settings{"BROKER_ENABLED": "false"}).stop(t)
+	p := serve(t, dir, nil)
+	wantEntry(t, p, credentials(read(t, filepath.Join(dir, "initial-credentials"))))
+	p.stop(t)
+	if printed := credentials(p.stdout.String()); len(printed) != 1 || printed["MQTT"][1] == "" {
+		t.Errorf("this start generated the broker's password only, but printed %v", slices.Collect(maps.Keys(printed)))
+	}
+}
+
+// TestPasswordThatCannotBeKept makes the first start fail where it would keep
+// a generated password. Nobody knows that one, so the next start makes a new one.
+func TestPasswordThatCannotBeKept(t *testing.T) {
+	t.Parallel()
+	for name, s := range map[string]settings{
+		"API":  {"BROKER_ADMIN_PASSWORD": mqttPassword},
+		"MQTT": {"ADMIN_PASSWORD": rootPassword},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := dataDir(t)
+			path := filepath.Join(dir, "initial-credentials")
+			if err := os.MkdirAll(path, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			failed := launch(t, dir, s)
+			if code := failed.code(); code != 1 {
+				t.Fatalf("got exit code %d, want 1: %s", code, failed.stdout.String())
+			}
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+			p := serve(t, dir, s)
+			kept := credentials(read(t, path))
+			kept[map[string]string{"API": "MQTT", "MQTT": "API"}[name]] = map[string][2]string{
+				"API": {mqttAdmin, mqttPassword}, "MQTT": {"admin@localhost", rootPassword}}[name]
+			wantEntry(t, p, kept)
+		})
+	}
+}
+
+// TestKillDuringFirstStart ends the first start at the moment when a file
+// appears. The next start lets the administrators in with what the file says.
+func TestKillDuringFirstStart(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"signalbox.lock", "signalbox.db", "secret.key", "initial-credentials", "broker.db", "broker.db-wal"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := dataDir(t)
+			p := launch(t, dir, nil)
+			p.killWhenThere(name)
+			wantEntry(t, serve(t, dir, nil), credentials(read(t, filepath.Join(dir, "initial-credentials"))))
+		})
+	}
+}
+
+// killWhenThere looks more often than waitFor does: the moments that matter
+// are short.
+func (p *process) killWhenThere(name string) {
+	again := time.NewTicker(200 * time.Microsecond)
+	defer again.Stop()
+	for !p.ended() {
+		if _, err := os.Lstat(filepath.Join(p.dir, name)); err == nil {
+			break
+		}
+		<-again.C
+	}
+	p.kill()
+}

@@ -1,0 +1,111 @@
+package systemtest
+
+import (
+	"bytes"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	mqtt "github.com/eclipse/paho.mqtt.golang"
+)
+
+// device is an MQTT client of a test.
+type device struct {
+	mqtt.Client
+	cut chan struct{} // closed when the broker ends the connection
+}
+
+// logIn connects, for the length of the test.
+func logIn(t testing.TB, address, username, password string) (*device, error) {
+	t.Helper()
+	d := &device{cut: make(chan struct{})}
+	d.Client = mqtt.NewClient(mqtt.NewClientOptions().AddBroker("tcp://" + address).
+		SetUsername(username).SetPassword(password).SetProtocolVersion(4).
+		SetAutoReconnect(false).SetConnectTimeout(patience).SetWriteTimeout(patience).
+		SetConnectionLostHandler(func(mqtt.Client, error) { close(d.cut) }))
+	token := d.Connect()
+	if !token.WaitTimeout(patience) {
+		t.Fatal("no CONNACK")
+	}
+	t.Cleanup(func() { d.Disconnect(0) })
+	return d, token.Error()
+}
+
+// join is logIn for one that must get in.
+func join(t testing.TB, address, username, password string) *device {
+	t.Helper()
+	d, err := logIn(t, address, username, password)
+	if err != nil {
+		t.Fatalf("log in as %s: %v", username, err)
+	}
+	return d
+}
+
+// letsIn tells whether the broker takes these credentials.
+func letsIn(t testing.TB, address, username, password string) bool {
+	t.Helper()
+	_, err := logIn(t, address, username, password)
+	return err == nil
+}
+
+// tool prepares one of Mosquitto's command-line clients. Where they are not
+// installed the test is skipped, but not in CI.
+func tool(t testing.TB, name, address, username, password string, args ...string) *exec.Cmd {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatalf("%s is not installed (apt-get install mosquitto-clients)", name)
+		}
+		t.Skipf("%s is not installed (apt-get install mosquitto-clients)", name)
+	}
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(path, append([]string{"-h", host, "-p", port, "-u", username, "-P", password}, args...)...)
+	cmd.SysProcAttr = dieWithParent()
+	cmd.Env = []string{"HOME=" + t.TempDir()} // no configuration of the user's own
+	return cmd
+}
+
+// listener is a mosquitto_sub that runs beside the test.
+type listener struct {
+	out  output
+	cmd  *exec.Cmd
+	done chan struct{}
+}
+
+// listen starts mosquitto_sub and waits until its subscription is answered.
+func listen(t testing.TB, cmd *exec.Cmd) *listener {
+	t.Helper()
+	l := &listener{cmd: cmd, done: make(chan struct{})}
+	cmd.Args = append(cmd.Args, "-d")
+	cmd.Stdout, cmd.Stderr = &l.out, &l.out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(l.done)
+		cmd.Wait() //nolint:errcheck // the state tells how it ended
+	}()
+	t.Cleanup(func() {
+		cmd.Process.Kill() //nolint:errcheck // it may have ended
+		<-l.done
+	})
+	waitFor(t, "mosquitto_sub is subscribed", func() bool { return strings.Contains(l.out.String(), "received SUBACK") })
+	return l
+}
+
+// messages lists the lines that are no notes of the tool about its packets.
+func (l *listener) messages() []string {
+	var lines []string
+	for line := range strings.Lines(l.out.String()) {
+		if !bytes.HasPrefix([]byte(line), []byte("Client ")) && !strings.HasPrefix(line, "Subscribed ") {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	return lines
+}
