@@ -251,10 +251,11 @@ func TestMetrics_are_for_root_and_for_the_scrape_token(t *testing.T) {
 	wantError(t, f.do(t, "GET", "/metrics", "", ""), 401, handlers.CodeUnauthorized)
 	wantError(t, f.do(t, "GET", "/metrics", "scrape", ""), 401, handlers.CodeUnauthorized)
 	wantError(t, f.do(t, "GET", "/metrics", f.tokens["admin"], ""), 403, handlers.CodeForbidden)
+	f.do(t, "GET", "/nothing", "", "")
 	for _, token := range []string{"scrape me", f.login(t)} {
 		resp := f.do(t, "GET", "/metrics", token, "")
 		body := readAll(t, resp)
-		for _, want := range []string{`signalbox_http_requests_total{operation="getMetrics",status="401"} 2`, `signalbox_info{version="test"} 1`, "go_goroutines", `signalbox_brokers{connected="false"} 2`} {
+		for _, want := range []string{`signalbox_http_requests_total{operation="getMetrics",status="401"} 2`, `signalbox_info{version="test"} 1`, `signalbox_http_requests_total{operation="none",status="404"} 1`, "go_goroutines", `signalbox_brokers{connected="false"} 2`} {
 			if !strings.Contains(body, want) {
 				t.Errorf("%d: %q is missing", resp.StatusCode, want)
 			}

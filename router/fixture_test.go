@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -103,10 +104,17 @@ func (f *fixture) addToken(t testing.TB, token db.Token) string {
 	return value
 }
 
+// ownerHash hashes the owner's password, once for all tests: that is slow by
+// intention.
+var ownerHash = sync.OnceValues(func() (string, error) {
+	a := auth.New(nil, auth.DefaultConfig(), time.Now, slog.New(slog.DiscardHandler))
+	return a.HashPassword(context.Background(), ownerPassword)
+})
+
 // login gives the owner a password and a session.
 func (f *fixture) login(t *testing.T) string {
 	t.Helper()
-	hash, err := f.auth.HashPassword(t.Context(), ownerPassword)
+	hash, err := ownerHash()
 	must(t, err)
 	must(t, f.db.SetPassword(t.Context(), f.owner.ID, hash, "", time.Now()))
 	s, err := f.auth.Login(t.Context(), ownerEmail, ownerPassword, "127.0.0.1")
