@@ -20,6 +20,10 @@ const grace = time.Second
 // client id to be gone.
 const evictTimeout = 5 * time.Second
 
+// loginTimeout is how long a client waits while others' passwords are verified,
+// as after a restart when all come back at once.
+const loginTimeout = 30 * time.Second
+
 // bridgeBit marks, in the protocol version, a connection that Mosquitto's
 // bridges open; it means nothing else.
 const bridgeBit = 0x80
@@ -55,7 +59,7 @@ func (b *Broker) admit(l *link) packets.Code {
 	case errors.Is(err, access.ErrNotAuthorized):
 		return b.refuse(l, packets.ErrNotAuthorized, "not authorised")
 	case err != nil:
-		b.log.Error("a log-in could not be decided", "remote", l.RemoteAddr().String(), "error", err)
+		b.log.Warn("a log-in could not be decided", "remote", l.RemoteAddr().String(), "error", err)
 		return packets.ErrServerUnavailable
 	}
 	l.account = account
@@ -85,7 +89,7 @@ func (b *Broker) authenticate(l *link) (*access.Account, error) {
 		}
 		return b.control.Anonymous(), nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), b.config.ConnectTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), loginTimeout)
 	defer cancel()
 	return b.control.Authenticate(ctx, *cr)
 }

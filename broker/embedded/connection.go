@@ -41,8 +41,8 @@ func (b *Broker) finish(l *link) {
 	if l.client == nil {
 		return
 	}
-	kept := l.established && b.settle(l)
-	if l.established {
+	kept := l.established.Load() && b.settle(l)
+	if l.established.Load() {
 		b.meters.leave()
 	}
 	b.bequeath(l, kept)
@@ -88,7 +88,7 @@ func (b *Broker) erase(l *link) {
 // [MQTT-3.1.2-8], and gives the session up.
 func (b *Broker) bequeath(l *link, kept bool) {
 	w := l.will
-	if !l.established || l.cut.Load() {
+	if !l.established.Load() || l.cut.Load() {
 		w = nil
 	}
 	if w == nil {

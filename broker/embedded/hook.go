@@ -150,7 +150,7 @@ func (h *hook) OnPacketSent(cl *mqtt.Client, pk packets.Packet, _ []byte) {
 	switch pk.FixedHeader.Type {
 	case packets.Connack:
 		if pk.ReasonCode == packets.CodeSuccess.Code {
-			l.welcomed.Store(true)
+			close(l.welcomed)
 		}
 	case packets.Publish:
 		h.b.meters.publishesSent.Add(1)

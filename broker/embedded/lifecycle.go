@@ -169,7 +169,7 @@ func (b *Broker) shutDown() {
 
 // dismiss ends a connection because the broker stops.
 func (b *Broker) dismiss(l *link) {
-	if l.welcomed.Load() {
+	if l.established.Load() {
 		l.end(packets.ErrServerShuttingDown)
 		return
 	}

@@ -136,10 +136,10 @@ func TestCloseBeforeStart(t *testing.T) {
 
 // stalled joins a client that stops reading, and publishes to it until its
 // buffers are full and the broker's write blocks.
-func stalled(t *testing.T, b *Broker, qos byte) *device {
+func stalled(t *testing.T, b *Broker) *device {
 	t.Helper()
 	d := join(t, b, 5, as(adminName, adminPassword), withID("stalled"))
-	d.subscribe(qos, "flood")
+	d.subscribe(0, "flood")
 	if err := d.conn.(*net.TCPConn).SetReadBuffer(1 << 12); err != nil {
 		t.Fatal(err)
 	}
@@ -169,6 +169,36 @@ func isLocked(l interface {
 		return false
 	}
 	return true
+}
+
+func TestStalledReader(t *testing.T) {
+	t.Parallel()
+	t.Run("is closed after the write timeout", func(t *testing.T) {
+		t.Parallel()
+		b := start(t, func(c *Config) { c.WriteTimeout = 300 * time.Millisecond })
+		stalled(t, b).wantForgotten(b)
+	})
+	t.Run("does not hold up a cut", func(t *testing.T) {
+		t.Parallel()
+		b := start(t, func(c *Config) { c.WriteTimeout = time.Hour })
+		d := stalled(t, b)
+		if err := b.DeleteClient(t.Context(), adminName); err != nil {
+			t.Fatal(err)
+		}
+		d.wantForgotten(b)
+	})
+	t.Run("does not hold up a take-over", func(t *testing.T) {
+		t.Parallel()
+		b := start(t, func(c *Config) { c.WriteTimeout = time.Hour })
+		stalled(t, b)
+		join(t, b, 5, as(adminName, adminPassword), withID("stalled"))
+	})
+	t.Run("does not hold up Close", func(t *testing.T) {
+		t.Parallel()
+		b := start(t, func(c *Config) { c.WriteTimeout = time.Hour })
+		stalled(t, b)
+		closeNow(t, b)
+	})
 }
 
 func clientIDs(b *Broker) []string {

@@ -1,7 +1,6 @@
 package embedded
 
 import (
-	"errors"
 	"net"
 	"sync/atomic"
 	"time"
@@ -34,14 +33,14 @@ type link struct {
 	unmatched bool            // the QoS 1 message under way has no subscriber
 	retained  bool            // holds the retained messages for reading
 
-	established bool // the server has a session for it
-	ended       bool // the server has taken note of its end,
-	expired     bool // and has dropped the session
+	ended   bool // the server has taken note of its end,
+	expired bool // and has dropped the session
 
-	welcomed atomic.Bool   // CONNACK with success is out
-	cut      atomic.Bool   // thrown out by an administrator
-	answers  atomic.Int32  // control answers queued and not yet written
-	answered chan struct{} // signalled when answers may have become zero
+	established atomic.Bool   // let in; CONNACK is next
+	welcomed    chan struct{} // closed when that CONNACK is out
+	cut         atomic.Bool   // thrown out by an administrator
+	answers     atomic.Int32  // control answers queued and not yet written
+	answered    chan struct{} // signalled when answers may have become zero
 }
 
 func newLink(l *listener, conn net.Conn) *link {
@@ -51,7 +50,7 @@ func newLink(l *listener, conn net.Conn) *link {
 	}
 	return &link{
 		Conn: conn, wire: wireOf(beneath), listener: l,
-		done: make(chan struct{}), answered: make(chan struct{}, 1),
+		done: make(chan struct{}), welcomed: make(chan struct{}), answered: make(chan struct{}, 1),
 	}
 }
 
@@ -81,12 +80,12 @@ func (l *link) address() string {
 	return host
 }
 
-// end closes the connection of an admitted client from outside its goroutine,
-// after DISCONNECT with the reason where its version knows that. It takes no
-// longer than the grace period.
+// end closes the connection of a client from outside its goroutine, after
+// DISCONNECT with the reason where its version knows that and it has had its
+// CONNACK [MQTT-3.14.0-1]. It takes little longer than the grace period.
 func (l *link) end(reason packets.Code) {
 	l.wire.hurry(grace)
-	if l.client.Properties.ProtocolVersion == 5 && l.welcomed.Load() {
+	if l.client.Properties.ProtocolVersion == 5 && l.awaitWelcome() {
 		l.client.WritePacket(packets.Packet{ //nolint:errcheck // it is being closed
 			FixedHeader: packets.FixedHeader{Type: packets.Disconnect},
 			ReasonCode:  reason.Code,
@@ -95,46 +94,19 @@ func (l *link) end(reason packets.Code) {
 	l.client.Stop(reason)
 }
 
-// maxConnectSize bounds the packet of a peer that has not said who it is: a
-// will, username, password and client id of 64 KiB each, and properties.
-const maxConnectSize = 320 << 10
-
-var errFirstPacket = errors.New("the first packet is no CONNECT of a fit size")
-
-// Read lets nothing through but a CONNECT of a fit size as the first packet
-// [MQTT-3.1.0-1], so that a stranger cannot make the server allocate more.
-func (l *link) Read(p []byte) (int, error) {
-	n, err := l.Conn.Read(p)
-	if !l.hello.begun && n > 0 {
-		if !l.hello.fits(p[:n]) {
-			return 0, errFirstPacket
-		}
-	}
-	return n, err
-}
-
-// fits looks at the first bytes of a connection as they come in.
-func (h *hello) fits(p []byte) bool {
-	h.head = append(h.head, p[:min(len(p), 5-len(h.head))]...)
-	if h.head[0] != packets.Connect<<4 {
+// awaitWelcome waits for a CONNACK that is about to be sent. It answers false
+// if there is none to come.
+func (l *link) awaitWelcome() bool {
+	if !l.established.Load() {
 		return false
 	}
-	size := 0
-	for i, b := range h.head[1:] {
-		size |= int(b&0x7f) << (7 * i)
-		if b < 0x80 {
-			h.begun = true
-			return size <= maxConnectSize
-		}
+	timeout := time.NewTimer(grace)
+	defer timeout.Stop()
+	select {
+	case <-l.welcomed:
+		return true
+	case <-l.done:
+	case <-timeout.C:
 	}
-	return len(h.head) < 5
-}
-
-// hello is what CONNECT said, as far as the broker decides about it itself.
-type hello struct {
-	head        []byte // the packet's first bytes
-	begun       bool   // the first packet is a CONNECT of a fit size
-	credentials access.Credentials
-	keepAlive   time.Duration // 0 for none
-	clean       bool          // Clean Session, or Clean Start
+	return false
 }

@@ -85,7 +85,7 @@ func (r *registry) claim(l *link, clientID string) (previous *link, ok bool) {
 func (r *registry) establish(l *link) (away *link, pending *will) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	l.established = true
+	l.established.Store(true)
 	s := r.sessions[l.client.ID]
 	away, s.away = s.away, nil
 	return away, r.takeWill(s)
@@ -197,7 +197,7 @@ func (r *registry) addresses(username string) []string {
 	defer r.mu.Unlock()
 	var found []string
 	for l := range r.users[username] {
-		if l.established {
+		if l.established.Load() {
 			found = append(found, l.address())
 		}
 	}

@@ -25,7 +25,9 @@ func newServer(b *Broker) (server *mqtt.Server, self *mqtt.Client) {
 		Logger:                   slog.New(slog.DiscardHandler), // it would log payloads and passwords
 	})
 	server.AddHook(&hook{b: b}, nil) //nolint:errcheck // our Init cannot fail
-	return server, server.NewClient(nil, mqtt.LocalListener, "", true)
+	self = server.NewClient(nil, mqtt.LocalListener, "", true)
+	self.Properties.ProtocolVersion = 5 // so that a Will keeps its expiry
+	return server, self
 }
 
 // serverCapabilities turns off what would expire or alias messages unasked.

@@ -1,0 +1,109 @@
+package embedded
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/mochi-mqtt/server/v2/packets"
+
+	"signalbox/broker"
+)
+
+func TestWill(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	allow(t, b, "alice", acl(broker.PublishClientSend, "ok/#", true))
+	watcher := join(t, b, 5, as(adminName, adminPassword))
+	watcher.subscribe(1, "ok/#", "no/#", "end", "$SYS/forged")
+	publisher := join(t, b, 5, as(adminName, adminPassword))
+	for _, version := range versions {
+		for topic, want := range map[string][]string{"ok/will": {"ok/will"}, "no/will": {}, "$SYS/forged": {}} {
+			t.Run(fmt.Sprintf("%d %s", version, topic), func(t *testing.T) {
+				d := join(t, b, version, as("alice", "pw"), withWill(topic, "bye"))
+				d.conn.Close()
+				d.wantForgotten(b)
+				if diff := cmp.Diff(want, watcher.received(publisher, "end")); diff != "" {
+					t.Errorf("delivered (-want +got):\n%s", diff)
+				}
+			})
+		}
+	}
+}
+
+func TestWillIsDroppedByDisconnect(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	watcher := join(t, b, 5, as(adminName, adminPassword))
+	watcher.subscribe(1, "will", "end")
+	publisher := join(t, b, 5, as(adminName, adminPassword))
+	for _, c := range []struct {
+		version, code byte
+		want          []string
+	}{{3, 0, []string{}}, {4, 0, []string{}}, {5, 0, []string{}}, {5, 4, []string{"will"}}} {
+		d := join(t, b, c.version, as(adminName, adminPassword), withWill("will", "bye"), withID("leaver"))
+		d.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Disconnect}, ReasonCode: c.code})
+		d.wantEnd()
+		d.wantForgotten(b)
+		if diff := cmp.Diff(c.want, watcher.received(publisher, "end")); diff != "" {
+			t.Errorf("version %d, code %d (-want +got):\n%s", c.version, c.code, diff)
+		}
+	}
+}
+
+func TestWillKeepsItsProperties(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	watcher := join(t, b, 5, as(adminName, adminPassword))
+	watcher.subscribe(1, "will")
+	join(t, b, 5, as(adminName, adminPassword), withWill("will", ""), func(pk *packets.Packet) {
+		pk.Connect.WillQos, pk.Connect.WillRetain = 1, true
+		pk.Connect.WillProperties.ContentType = "text/plain"
+	}).conn.Close()
+	got := watcher.want(packets.Publish)
+	if got.Properties.ContentType != "text/plain" || len(got.Payload) != 0 || got.FixedHeader.Qos != 1 {
+		t.Errorf("got content type %q, payload %q, QoS %d",
+			got.Properties.ContentType, got.Payload, got.FixedHeader.Qos)
+	}
+}
+
+func TestWillDelay(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	watcher := join(t, b, 5, as(adminName, adminPassword))
+	watcher.subscribe(1, "will", "end")
+	publisher := join(t, b, 5, as(adminName, adminPassword))
+	delayed := func(seconds uint32) connectOption {
+		return func(pk *packets.Packet) { pk.Connect.WillProperties.WillDelayInterval = seconds }
+	}
+	leave := func(options ...connectOption) {
+		options = append(options, as(adminName, adminPassword), withID("d"), withWill("will", "bye"))
+		d := join(t, b, 5, options...)
+		d.conn.Close()
+		d.wantForgotten(b)
+	}
+	steps := []struct {
+		name string
+		do   func()
+		want []string
+	}{
+		{"the session waits", func() { leave(persistent, delayed(3000)) }, []string{}},
+		{"the client comes back", func() { leave(persistent, delayed(3000)) }, []string{}},
+		{"the session begins anew", func() {
+			d := join(t, b, 5, as(adminName, adminPassword), withID("d"))
+			d.conn.Close()
+			d.wantForgotten(b)
+		}, []string{"will"}},
+		{"the session does not outlive the connection", func() { leave(delayed(3000)) }, []string{"will"}},
+	}
+	for _, s := range steps {
+		s.do()
+		if diff := cmp.Diff(s.want, watcher.received(publisher, "end")); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", s.name, diff)
+		}
+	}
+	leave(persistent, delayed(1))
+	if got := watcher.want(packets.Publish).TopicName; got != "will" {
+		t.Errorf("got %q after the delay", got)
+	}
+}
