@@ -63,26 +63,23 @@ func (l *loader) roles() iter.Seq[dynsec.RoleRecord] {
 	const q = `
 		SELECT rolename, textname, textdescription, allow_wildcard_subs, acls
 		FROM access_roles ORDER BY rolename`
-	return query(l, q, scanRole)
-}
-
-func scanRole(rows *sql.Rows) (r dynsec.RoleRecord, err error) {
-	var acls []byte
-	err = rows.Scan(&r.RoleName, &r.TextName, &r.TextDescription, &r.AllowWildcardSubs, &acls)
-	if err == nil {
-		err = json.Unmarshal(acls, &r.ACLs)
-	}
-	return r, err
+	return query(l, q, func(r *dynsec.RoleRecord) []any {
+		return []any{&r.RoleName, &r.TextName, &r.TextDescription, &r.AllowWildcardSubs, (*aclList)(&r.ACLs)}
+	})
 }
 
 func (l *loader) groups() iter.Seq[dynsec.GroupRecord] {
-	const q = `SELECT groupname, textname, textdescription FROM access_groups ORDER BY groupname`
-	const roles = `SELECT groupname, rolename, priority FROM access_group_roles ORDER BY groupname, rolename`
+	const (
+		q     = `SELECT groupname, textname, textdescription FROM access_groups ORDER BY groupname`
+		roles = `SELECT groupname, rolename, priority FROM access_group_roles ORDER BY groupname, rolename`
+	)
 	return func(yield func(dynsec.GroupRecord) bool) {
-		held, stop := follow(query(l, roles, scanMember))
-		defer stop()
-		for g := range query(l, q, scanGroup) {
-			for m := range held(g.GroupName) {
+		held := l.follow(roles)
+		defer held.stop()
+		for g := range query(l, q, func(g *dynsec.GroupRecord) []any {
+			return []any{&g.GroupName, &g.TextName, &g.TextDescription}
+		}) {
+			for _, m := range held.of(g.GroupName) {
 				g.Roles = append(g.Roles, broker.RoleRef{RoleName: m.of, Priority: m.priority})
 			}
 			if !yield(g) {
@@ -100,20 +97,18 @@ func (l *loader) clients() iter.Seq[dynsec.ClientRecord] {
 		groups    = `SELECT username, groupname, priority FROM access_client_groups ORDER BY username, groupname`
 	)
 	return func(yield func(dynsec.ClientRecord) bool) {
-		password, stopPasswords := follow(query(l, passwords, scanMember))
-		defer stopPasswords()
-		heldRoles, stopRoles := follow(query(l, roles, scanMember))
-		defer stopRoles()
-		heldGroups, stopGroups := follow(query(l, groups, scanMember))
-		defer stopGroups()
-		for c := range query(l, q, scanClient) {
-			for range password(c.Username) {
-				c.HasPassword = true
-			}
-			for m := range heldRoles(c.Username) {
+		password, inRoles, inGroups := l.follow(passwords), l.follow(roles), l.follow(groups)
+		defer password.stop()
+		defer inRoles.stop()
+		defer inGroups.stop()
+		for c := range query(l, q, func(c *dynsec.ClientRecord) []any {
+			return []any{&c.Username, &c.ClientID, &c.TextName, &c.TextDescription, &c.Disabled}
+		}) {
+			c.HasPassword = len(password.of(c.Username)) > 0
+			for _, m := range inRoles.of(c.Username) {
 				c.Roles = append(c.Roles, broker.RoleRef{RoleName: m.of, Priority: m.priority})
 			}
-			for m := range heldGroups(c.Username) {
+			for _, m := range inGroups.of(c.Username) {
 				c.Groups = append(c.Groups, broker.GroupRef{GroupName: m.of, Priority: m.priority})
 			}
 			if !yield(c) {
@@ -123,14 +118,17 @@ func (l *loader) clients() iter.Seq[dynsec.ClientRecord] {
 	}
 }
 
-func scanGroup(rows *sql.Rows) (g dynsec.GroupRecord, err error) {
-	err = rows.Scan(&g.GroupName, &g.TextName, &g.TextDescription)
-	return g, err
-}
+// aclList reads a role's ACLs from their JSON.
+type aclList []broker.ACL
 
-func scanClient(rows *sql.Rows) (c dynsec.ClientRecord, err error) {
-	err = rows.Scan(&c.Username, &c.ClientID, &c.TextName, &c.TextDescription, &c.Disabled)
-	return c, err
+// Scan implements sql.Scanner.
+func (a *aclList) Scan(src any) error {
+	text, ok := src.(string)
+	if !ok {
+		return fmt.Errorf("ACLs are %T, want text", src)
+	}
+	*a = nil
+	return json.Unmarshal([]byte(text), a)
 }
 
 // member says that name holds, or is in, of.
@@ -139,28 +137,36 @@ type member struct {
 	priority broker.Priority
 }
 
-func scanMember(rows *sql.Rows) (m member, err error) {
-	err = rows.Scan(&m.name, &m.of, &m.priority)
-	return m, err
+// follower gives the members of one name after the other from a query in order
+// of names. It must be asked for the names in that order.
+type follower struct {
+	next  func() (member, bool)
+	stop  func()
+	head  member // the next one, if more
+	more  bool
+	found []member
 }
 
-// follow gives the members of one name after the other from a sequence in order
-// of names. It must be asked for the names in that order. stop ends the
-// sequence.
-func follow(seq iter.Seq[member]) (of func(name string) iter.Seq[member], stop func()) {
-	next, stop := iter.Pull(seq)
-	head, ok := next()
-	return func(name string) iter.Seq[member] {
-		return func(yield func(member) bool) {
-			for ok && head.name == name && yield(head) {
-				head, ok = next()
-			}
-		}
-	}, stop
+func (l *loader) follow(q string) *follower {
+	f := &follower{}
+	f.next, f.stop = iter.Pull(query(l, q, func(m *member) []any { return []any{&m.name, &m.of, &m.priority} }))
+	f.head, f.more = f.next()
+	return f
 }
 
-// query yields what scan makes of the rows.
-func query[T any](l *loader, q string, scan func(*sql.Rows) (T, error)) iter.Seq[T] {
+// of gives the members of a name, valid until the next call.
+func (f *follower) of(name string) []member {
+	f.found = f.found[:0]
+	for ; f.more && f.head.name == name; f.head, f.more = f.next() {
+		f.found = append(f.found, f.head)
+	}
+	return f.found
+}
+
+// query yields the rows, read into the places that columns names. All rows are
+// read into the same place, as garbage among what stays would keep its memory
+// from being given back after a start with many records.
+func query[T any](l *loader, q string, columns func(*T) []any) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		if l.err != nil {
 			return
@@ -171,13 +177,10 @@ func query[T any](l *loader, q string, scan func(*sql.Rows) (T, error)) iter.Seq
 			return
 		}
 		defer rows.Close()
+		var v T
+		places := columns(&v)
 		for rows.Next() {
-			v, err := scan(rows)
-			if err != nil {
-				l.err = err
-				return
-			}
-			if !yield(v) {
+			if l.err = rows.Scan(places...); l.err != nil || !yield(v) {
 				return
 			}
 		}

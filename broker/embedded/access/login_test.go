@@ -229,3 +229,28 @@ func loginDuring(t *testing.T, commands string, want error) {
 	free()
 	wg.Wait()
 }
+
+// TestUnknownNameCostsWhatItsNeighbourDoes expects the hash of a client beside
+// it to stand in for a name without one.
+func TestUnknownNameCostsWhatItsNeighbourDoes(t *testing.T) {
+	t.Parallel()
+	c := fresh(t)
+	command(t, c, `{"command":"createClient","username":"nopw"}`)
+	stored := func(username string) string {
+		name, encoded, err := c.store.password(t.Context(), username)
+		must(t, err)
+		if (name == "") != (encoded == "") {
+			t.Errorf("%s: name %q goes with hash %q", username, name, encoded)
+		}
+		return name
+	}
+	if got := stored("nopw"); got != "" {
+		t.Errorf("got the hash of %q where there is none", got)
+	}
+	command(t, c, `{"command":"createClient","username":"b","password":"x"},{"command":"createClient","username":"m","password":"x"}`)
+	for username, want := range map[string]string{"a": "b", "b": "b", "c": "m", "m": "m", "nopw": "b"} {
+		if got := stored(username); got != want {
+			t.Errorf("%s is verified against the hash of %q, want %q", username, got, want)
+		}
+	}
+}
