@@ -28,6 +28,14 @@ func exchangeOf(ctx context.Context) *exchange {
 	return x
 }
 
+// RequestID gives the id of the request that ctx belongs to, "" outside of one.
+func RequestID(ctx context.Context) string {
+	if x := exchangeOf(ctx); x != nil {
+		return x.id
+	}
+	return ""
+}
+
 // maxRequestID is the length to which a caller's X-Request-Id is taken over.
 const maxRequestID = 64
 

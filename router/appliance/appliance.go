@@ -126,7 +126,9 @@ func (a *Appliance) openAPI(ctx context.Context) error {
 	}
 	users := auth.New(d, a.cfg.Auth, time.Now, a.log)
 	a.undo.addBounded(users.Close)
-	pool := broker.NewPool(remote.New(a.log).Dial)
+	dialer := remote.New(a.log)
+	dialer.RequestID = router.RequestID
+	pool := broker.NewPool(dialer.Dial)
 	a.undo.addBounded(pool.Close)
 	a.API = &handlers.API{DB: d, Brokers: pool, Clusters: broker.NoClusters{}, Auth: users, Vault: v,
 		CertDir: in("certs"), Now: time.Now, Log: a.log}
