@@ -117,9 +117,10 @@ func TestDocumentIsReadAsMosquittoReadsIt(t *testing.T) {
 		"DEFAULTaclACCESS": {"publishclientsend": true},
 		"clients": [
 			{"username": "b", "ROLES": [{"rolename": "r1"}, {"rolename": "r2", "priority": 7.9}, {"rolename": "r1", "priority": 9}], "clientid": null},
-			{"username": "a", "groups": [], "encoded_password": null, "disabled": null}
+			{"username": "a", "groups": [], "encoded_password": null, "disabled": null},
+			{"username": "c", "groups": [{"groupname": "g"}], "encoded_password": "`+madeByMosquitto["2.1"].encoded+`", "password": "x", "salt": "y"}
 		],
-		"groups": [{"groupname": "g", "clients": [{"username": "b", "priority": 3}, {"username": "a"}], "textname": ""}],
+		"groups": [{"groupname": "g", "clients": [{"username": "b", "priority": 3}, {"username": "a"}, {"username": "b"}], "textname": ""}],
 		"roles": [
 			{"rolename": "r2", "allowwildcardsubs": false, "acls": null},
 			{"rolename": "r1", "acls": [
@@ -140,6 +141,7 @@ func TestDocumentIsReadAsMosquittoReadsIt(t *testing.T) {
 		Clients: []DocumentClient{
 			{Username: "a"},
 			{Username: "b", Roles: []broker.RoleRef{{RoleName: "r2", Priority: 7}, {RoleName: "r1", Priority: broker.NoPriority}}},
+			{Username: "c", EncodedPassword: madeByMosquitto["2.1"].encoded},
 		},
 		Groups: []broker.Group{{GroupName: "g", TextName: &empty, Clients: []broker.MemberRef{
 			{Username: "a", Priority: broker.NoPriority}, {Username: "b", Priority: 3}}}},
@@ -159,10 +161,11 @@ func TestDocumentIsReadAsMosquittoReadsIt(t *testing.T) {
 	wantWarnings := []string{
 		`line 4: clients[0].ROLES[2]: role "r1" is held already, this one is passed over`,
 		`line 5: clients[1].groups: is not known here and passed over`,
-		`line 14: roles[1].acls[3]: an ACL of type publishClientSend with topic "low" stands before this one, which is passed over`,
-		`line 15: roles[1].acls[4]: "bad/#/x" is no topic filter: the ACL denies what agrees with it up to the misplaced wildcard`,
-		`line 16: roles[1].acls[5]: "bad+" is no topic filter: the ACL is without effect`,
-		`line 20: extra: is not known here and passed over`,
+		`line 8: groups[0].clients[2]: client "b" is a member already, this one is passed over`,
+		`line 15: roles[1].acls[3]: an ACL of type publishClientSend with topic "low" stands before this one, which is passed over`,
+		`line 16: roles[1].acls[4]: "bad/#/x" is no topic filter: the ACL denies what agrees with it up to the misplaced wildcard`,
+		`line 17: roles[1].acls[5]: "bad+" is no topic filter: the ACL is without effect`,
+		`line 21: extra: is not known here and passed over`,
 	}
 	if diff := cmp.Diff(wantWarnings, warnings); diff != "" {
 		t.Errorf("warnings: want (-) and got (+) differ:\n%s", diff)
@@ -250,6 +253,15 @@ func TestMarshalOfNothing(t *testing.T) {
 	want := `{"changeIndex":0,"defaultACLAccess":{"publishClientSend":false,"publishClientReceive":true,"subscribe":false,"unsubscribe":true},"clients":[],"groups":[],"roles":[]}`
 	if err != nil || compact(t, b) != want {
 		t.Errorf("got %s, %v, want %s", b, err, want)
+	}
+}
+
+func TestMarshalWritesTextsAsTheyAre(t *testing.T) {
+	t.Parallel()
+	text := `<a & "b">`
+	b, err := Document{Clients: []DocumentClient{{Username: "a&b", TextName: &text}}}.Marshal()
+	if err != nil || !bytes.Contains(b, []byte(`"textname": "<a & \"b\">"`)) {
+		t.Errorf("got %s, %v, want the text without needless escapes", b, err)
 	}
 }
 
