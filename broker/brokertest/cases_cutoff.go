@@ -2,6 +2,7 @@ package brokertest
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"signalbox/broker"
@@ -9,50 +10,72 @@ import (
 
 func cutOffCases() []testCase {
 	return []testCase{
-		{name: "deleting a client cuts it off", run: cuts(1, func(ctx context.Context, b broker.Broker, c *cast) error {
-			return b.DeleteClient(ctx, c.own)
-		})},
-		{name: "disabling a client cuts it off", run: cuts(1, func(ctx context.Context, b broker.Broker, c *cast) error {
-			return b.DisableClient(ctx, c.own)
-		})},
-		{name: "modifying a client cuts it off", run: cuts(1, func(ctx context.Context, b broker.Broker, c *cast) error {
-			return b.ModifyClient(ctx, broker.ClientSpec{Username: c.own, TextName: new("x")})
-		})},
-		{name: "changing a password cuts its client off", run: cuts(1, func(ctx context.Context, b broker.Broker, c *cast) error {
-			return b.ModifyClient(ctx, broker.ClientSpec{Username: c.own, Password: new(broker.Secret("new"))})
-		})},
-		{name: "deleting a group cuts its members off", run: cuts(2, func(ctx context.Context, b broker.Broker, c *cast) error {
-			return b.DeleteGroup(ctx, c.group)
-		})},
+		{name: "deleting a client cuts it off", run: cuts(theOwner, deleteOwner)},
+		{name: "disabling a client cuts it off", run: cuts(theOwner, disableOwner)},
+		{name: "modifying a client cuts it off", run: cuts(theOwner, modifyOwner)},
+		{name: "changing a password cuts its client off", run: cuts(theOwner, changePassword)},
+		{name: "deleting a group cuts its members off", run: cuts(theMember, deleteItsGroup)},
 		{name: "modifying a group cuts its old and new members off", needs: []Feature{ReplacedMembersCut},
-			run: cuts(2|4, func(ctx context.Context, b broker.Broker, c *cast) error {
-				return b.ModifyGroup(ctx, broker.GroupSpec{GroupName: c.group, Clients: memberRefs(c.other)})
-			})},
+			run: cuts(theMember|theOther, replaceMembers)},
 		{name: "replacing a role's ACLs cuts off who holds it, also through a group", needs: []Feature{ModifyRoleCutsOff},
-			run: cuts(1|2, func(ctx context.Context, b broker.Broker, c *cast) error {
-				return b.ModifyRole(ctx, broker.RoleSpec{RoleName: c.role, ACLs: markRights()})
-			})},
+			run: cuts(theOwner|theMember, replaceACLs)},
 		{name: "deleting a role cuts off who holds it, also through a group", needs: []Feature{DeletableRoles},
-			run: cuts(1|2, func(ctx context.Context, b broker.Broker, c *cast) error {
-				return b.DeleteRole(ctx, c.role)
-			})},
-		{name: "changing a role's texts cuts nobody off", run: cuts(0, func(ctx context.Context, b broker.Broker, c *cast) error {
-			return b.ModifyRole(ctx, broker.RoleSpec{RoleName: c.role, TextName: new("x")})
-		})},
-		{name: "creating and enabling cut nobody off", run: cuts(0, func(ctx context.Context, b broker.Broker, c *cast) error {
-			return firstError(
-				b.CreateRole(ctx, broker.RoleSpec{RoleName: c.fresh}),
-				b.CreateGroup(ctx, broker.GroupSpec{GroupName: c.fresh, Roles: roleRefs([]string{c.role})}),
-				b.CreateClient(ctx, broker.ClientSpec{Username: c.fresh, Roles: roleRefs([]string{c.role}), Groups: groupRefs(c.group)}),
-				b.EnableClient(ctx, c.own),
-			)
-		})},
-		{name: "setting the default access cuts nobody off", run: cuts(0, func(ctx context.Context, b broker.Broker, _ *cast) error {
-			return b.SetDefaultACLAccess(ctx, defaults(false, true, false, true))
-		})},
+			run: cuts(theOwner|theMember, deleteItsRole)},
+		{name: "changing a role's texts cuts nobody off", run: cuts(nobody, changeTexts)},
+		{name: "creating and enabling cut nobody off", run: cuts(nobody, createAndEnable)},
+		{name: "setting the default access cuts nobody off", run: cuts(nobody, setSameDefaults)},
 		{name: "who is cut off leaves no Will", run: cutOffWithoutWill},
 		{name: "who is cut off comes back with its new rights", run: cutOffAndBack},
 	}
+}
+
+func deleteOwner(ctx context.Context, b broker.Broker, c *cast) error {
+	return b.DeleteClient(ctx, c.own)
+}
+
+func disableOwner(ctx context.Context, b broker.Broker, c *cast) error {
+	return b.DisableClient(ctx, c.own)
+}
+
+func modifyOwner(ctx context.Context, b broker.Broker, c *cast) error {
+	return b.ModifyClient(ctx, broker.ClientSpec{Username: c.own, TextName: new("x")})
+}
+
+func changePassword(ctx context.Context, b broker.Broker, c *cast) error {
+	return b.ModifyClient(ctx, broker.ClientSpec{Username: c.own, Password: new(broker.Secret("new"))})
+}
+
+func deleteItsGroup(ctx context.Context, b broker.Broker, c *cast) error {
+	return b.DeleteGroup(ctx, c.group)
+}
+
+func replaceMembers(ctx context.Context, b broker.Broker, c *cast) error {
+	return b.ModifyGroup(ctx, broker.GroupSpec{GroupName: c.group, Clients: memberRefs(c.other)})
+}
+
+func replaceACLs(ctx context.Context, b broker.Broker, c *cast) error {
+	return b.ModifyRole(ctx, broker.RoleSpec{RoleName: c.role, ACLs: markRights()})
+}
+
+func deleteItsRole(ctx context.Context, b broker.Broker, c *cast) error {
+	return b.DeleteRole(ctx, c.role)
+}
+
+func changeTexts(ctx context.Context, b broker.Broker, c *cast) error {
+	return b.ModifyRole(ctx, broker.RoleSpec{RoleName: c.role, TextName: new("x")})
+}
+
+func createAndEnable(ctx context.Context, b broker.Broker, c *cast) error {
+	return errors.Join(
+		b.CreateRole(ctx, broker.RoleSpec{RoleName: c.fresh}),
+		b.CreateGroup(ctx, broker.GroupSpec{GroupName: c.fresh, Roles: roleRefs([]string{c.role})}),
+		b.CreateClient(ctx, broker.ClientSpec{Username: c.fresh, Roles: roleRefs([]string{c.role}), Groups: groupRefs(c.group)}),
+		b.EnableClient(ctx, c.own),
+	)
+}
+
+func setSameDefaults(ctx context.Context, b broker.Broker, _ *cast) error {
+	return b.SetDefaultACLAccess(ctx, defaults(false, true, false, true))
 }
 
 // cast are the clients of a cut-off case: own holds the role itself, member
@@ -63,9 +86,18 @@ type cast struct {
 	fresh              string // a name that nobody has
 }
 
-// cuts makes a case: after the change exactly those of own (1), member (2) and
-// other (4) that are in the set are cut off.
-func cuts(set int, change func(context.Context, broker.Broker, *cast) error) func(*testing.T, *scene) {
+// who is a set of those in a cast.
+type who int
+
+const (
+	theOwner who = 1 << iota
+	theMember
+	theOther
+	nobody who = 0
+)
+
+// cuts makes a case: after the change exactly those in the set are cut off.
+func cuts(set who, change func(context.Context, broker.Broker, *cast) error) func(*testing.T, *scene) {
 	return func(t *testing.T, s *scene) {
 		c := &cast{role: s.role(t, markRights()...), fresh: s.name("fresh")}
 		c.group = s.group(t, c.role)
@@ -86,15 +118,6 @@ func cuts(set int, change func(context.Context, broker.Broker, *cast) error) fun
 			}
 		}
 	}
-}
-
-func firstError(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func cutOffWithoutWill(t *testing.T, s *scene) {

@@ -17,7 +17,6 @@ func transferCases() []testCase {
 		{name: "an import that collides takes nothing over", needs: []Feature{Transfer}, run: importCollides},
 		{name: "an import that replaces leaves exactly the document", needs: []Feature{Transfer}, run: importReplaces},
 		{name: "an unsound document is invalid and changes nothing", needs: []Feature{Transfer}, run: importUnsound},
-		{name: "a broker without transfer says that it does not offer it", run: transferRefused},
 	}
 }
 
@@ -122,73 +121,5 @@ func importUnsound(t *testing.T, s *scene) {
 	}
 	if diff := cmp.Diff(before, s.exported(t)); diff != "" {
 		t.Errorf("export (-before +after):\n%s", diff)
-	}
-}
-
-func transferRefused(t *testing.T, s *scene) {
-	if !slices.Contains(s.Lacks, Transfer) {
-		return
-	}
-	_, err := s.Broker.ExportAccess(t.Context())
-	wantKind(t, err, broker.Unsupported)
-	_, err = s.Broker.ImportAccess(t.Context(), []byte("{}"), false)
-	wantKind(t, err, broker.Unsupported)
-}
-
-func statusCases() []testCase {
-	return []testCase{
-		{name: "a broker that is ready is connected and offers dynamic security", run: ready},
-		{name: "what a broker does not offer is unsupported, and says which feature", run: unsupported},
-		{name: "the $SYS tree has the broker's version", run: sysTree},
-		{name: "a closed broker is unavailable", run: closed},
-	}
-}
-
-func ready(t *testing.T, s *scene) {
-	must(t, s.Broker.Ready(t.Context()))
-	status := s.Broker.Status()
-	if !status.Connected || status.Error != "" || status.Since.IsZero() {
-		t.Errorf("status: got %+v, want connected, since some time, without an error", status)
-	}
-	if !slices.Contains(s.Broker.Capabilities(), broker.CapDynamicSecurity) {
-		t.Errorf("capabilities: got %q, want dynamic security among them", s.Broker.Capabilities())
-	}
-}
-
-// unsupported asks only for what the broker says it lacks.
-func unsupported(t *testing.T, s *scene) {
-	calls := map[broker.Capability]func() error{
-		broker.CapStreams: func() error {
-			_, err := s.Broker.ListStreams(t.Context(), broker.ListOptions[broker.Stream]{Count: -1})
-			return err
-		},
-		broker.CapTTL:     func() error { _, err := s.Broker.GetTTL(t.Context(), 0); return err },
-		broker.CapLicense: func() error { _, err := s.Broker.GetLicense(t.Context()); return err },
-		broker.CapInspect: func() error { _, err := s.Broker.InspectClient(t.Context(), "x"); return err },
-	}
-	has := s.Broker.Capabilities()
-	for capability, call := range calls {
-		if slices.Contains(has, capability) {
-			continue
-		}
-		err := call()
-		wantKind(t, err, broker.Unsupported)
-	}
-}
-
-func sysTree(t *testing.T, s *scene) {
-	WaitFor(t, "the $SYS tree is there", func() bool {
-		now, _, err := s.Broker.SysTopics(t.Context())
-		must(t, err)
-		return now.Topics["$SYS/broker/version"] != "" && now.Date > 0
-	})
-}
-
-func closed(t *testing.T, s *scene) {
-	must(t, s.Broker.Close(t.Context()))
-	must(t, s.Broker.Close(t.Context()))
-	wantKind(t, s.Broker.CreateRole(t.Context(), broker.RoleSpec{RoleName: "too late"}), broker.Unavailable)
-	if status := s.Broker.Status(); status.Connected {
-		t.Error("a closed broker says that it is connected")
 	}
 }

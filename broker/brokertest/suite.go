@@ -2,6 +2,7 @@ package brokertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -178,17 +179,8 @@ func deny(acltype broker.ACLType, topic string) broker.ACL {
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
-		t.Fatalf("%v (cause: %v)", err, cause(err))
+		t.Fatalf("%v (cause: %v)", err, errors.Unwrap(err))
 	}
-}
-
-// cause is what the log would show beside the sentence.
-func cause(err error) error {
-	type unwrapper interface{ Unwrap() error }
-	if u, ok := err.(unwrapper); ok { //nolint:errorlint // only for a test's message
-		return u.Unwrap()
-	}
-	return nil
 }
 
 // wantKind fails the test unless err is a failure of that kind.
@@ -202,7 +194,7 @@ func wantKind(t *testing.T, err error, want broker.Kind) {
 	}
 }
 
-// find gives a group or role by its name; ok is false when it is not listed.
+// find gives what a list holds that matches; ok is false when there is none.
 func find[T any](t *testing.T, list func(context.Context, broker.ListOptions[T]) (broker.Page[T], error),
 	match func(T) bool) (found T, ok bool) {
 	t.Helper()

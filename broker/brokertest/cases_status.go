@@ -1,0 +1,76 @@
+package brokertest
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"signalbox/broker"
+)
+
+func statusCases() []testCase {
+	return []testCase{
+		{name: "a broker that is ready is connected and offers dynamic security", run: ready},
+		{name: "what a broker does not offer is unsupported, and says which feature", run: unsupported},
+		{name: "the $SYS tree has the broker's version", run: sysTree},
+		{name: "a closed broker is unavailable", run: closed},
+	}
+}
+
+func ready(t *testing.T, s *scene) {
+	must(t, s.Broker.Ready(t.Context()))
+	status := s.Broker.Status()
+	if !status.Connected || status.Error != "" || status.Since.IsZero() {
+		t.Errorf("status: got %+v, want connected, since some time, without an error", status)
+	}
+	if !slices.Contains(s.Broker.Capabilities(), broker.CapDynamicSecurity) {
+		t.Errorf("capabilities: got %q, want dynamic security among them", s.Broker.Capabilities())
+	}
+}
+
+// unsupported asks only for what the broker says it lacks.
+func unsupported(t *testing.T, s *scene) {
+	calls := map[broker.Capability]func() error{
+		broker.CapStreams: func() error {
+			_, err := s.Broker.ListStreams(t.Context(), broker.ListOptions[broker.Stream]{Count: -1})
+			return err
+		},
+		broker.CapTTL:     func() error { _, err := s.Broker.GetTTL(t.Context(), 0); return err },
+		broker.CapLicense: func() error { _, err := s.Broker.GetLicense(t.Context()); return err },
+		broker.CapInspect: func() error { _, err := s.Broker.InspectClient(t.Context(), "x"); return err },
+	}
+	if slices.Contains(s.Lacks, Transfer) {
+		_, err := s.Broker.ExportAccess(t.Context())
+		wantKind(t, err, broker.Unsupported)
+		_, err = s.Broker.ImportAccess(t.Context(), []byte("{}"), false)
+		wantKind(t, err, broker.Unsupported)
+	}
+	has := s.Broker.Capabilities()
+	for capability, call := range calls {
+		if slices.Contains(has, capability) {
+			continue
+		}
+		err := call()
+		wantKind(t, err, broker.Unsupported)
+		if e, ok := errors.AsType[*broker.Error](err); !ok || e.Feature != capability {
+			t.Errorf("%v does not name the feature %s", err, capability)
+		}
+	}
+}
+
+func sysTree(t *testing.T, s *scene) {
+	WaitFor(t, "the $SYS tree is there", func() bool {
+		now, _, err := s.Broker.SysTopics(t.Context())
+		must(t, err)
+		return now.Topics["$SYS/broker/version"] != "" && now.Date > 0
+	})
+}
+
+func closed(t *testing.T, s *scene) {
+	must(t, s.Broker.Close(t.Context()))
+	must(t, s.Broker.Close(t.Context()))
+	wantKind(t, s.Broker.CreateRole(t.Context(), broker.RoleSpec{RoleName: "too late"}), broker.Unavailable)
+	if status := s.Broker.Status(); status.Connected {
+		t.Error("a closed broker says that it is connected")
+	}
+}
