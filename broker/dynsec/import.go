@@ -1,63 +1,54 @@
 package dynsec
 
 import (
-	"fmt"
+	"slices"
 
 	"signalbox/broker"
 )
 
 // Import takes a sound document over, all or nothing. With replace the state
 // then holds exactly what the document holds, and everyone is thrown out.
-// Without, a name that is there already is an Exists error that lists what
-// collides. The default access and the anonymous group are the document's if it
-// replaces or if nothing was there before; otherwise they stay, with a warning.
+// Without, it is merged with what is there, as [Document.Merge] has it; a
+// contradiction is an Exists error that lists all of them, and who got other
+// rights or credentials is thrown out. The default access of the document counts
+// if it replaces or if nothing was there before; otherwise it stays, with a
+// warning.
 func (t *Tx) Import(d Document, replace bool) (broker.ImportReport, error) {
 	if err := d.check(); err != nil {
 		return broker.ImportReport{}, err
 	}
-	if !replace {
-		if err := t.collisions(d); err != nil {
-			return broker.ImportReport{}, err
-		}
-	}
 	r := broker.ImportReport{Clients: len(d.Clients), Groups: len(d.Groups), Roles: len(d.Roles), Warnings: []string{}}
 	clients, groups, roles := t.s.Counts()
-	whole := replace || clients+groups+roles == 0
-	if replace {
-		t.clear()
-	}
-	t.importRecords(d)
-	if whole {
+	switch {
+	case replace || clients+groups+roles == 0:
+		if replace {
+			t.clear()
+		}
+		t.importRecords(d)
 		t.importSettings(d)
-	} else {
-		r.Warnings = t.settingsKept(d)
+	default:
+		merged, err := t.s.Document(keptPassword(&t.s)).Merge(d)
+		if err != nil {
+			return broker.ImportReport{}, err
+		}
+		t.importRecords(merged)
+		r.Warnings = t.mergeSettings(d)
 	}
 	t.s.index = max(t.s.index+1, d.ChangeIndex)
 	return r, nil
 }
 
-// collisions is the error for the names of a document that are taken.
-func (t *Tx) collisions(d Document) error {
-	var taken []string
-	for _, c := range d.Clients {
-		if _, ok := t.s.clients.Get(c.Username); ok {
-			taken = append(taken, fmt.Sprintf("client %q is there already", c.Username))
+// kept stands for a stored password, which the state does not know. It equals
+// no hash that could be imported.
+const kept = "kept"
+
+func keptPassword(s *State) func(username string) string {
+	return func(username string) string {
+		if c, ok := s.clients.Get(username); ok && c.HasPassword {
+			return kept
 		}
+		return ""
 	}
-	for _, g := range d.Groups {
-		if _, ok := t.s.groups.Get(g.GroupName); ok {
-			taken = append(taken, fmt.Sprintf("group %q is there already", g.GroupName))
-		}
-	}
-	for _, r := range d.Roles {
-		if _, ok := t.s.roles.Get(r.RoleName); ok {
-			taken = append(taken, fmt.Sprintf("role %q is there already", r.RoleName))
-		}
-	}
-	if len(taken) == 0 {
-		return nil
-	}
-	return fileError(broker.Exists, taken)
 }
 
 // clear removes everything but the settings and throws everyone out.
@@ -71,14 +62,17 @@ func (t *Tx) clear() {
 	t.record(Clear{})
 }
 
+// importRecords puts in what differs from what is there.
 func (t *Tx) importRecords(d Document) {
 	for _, r := range d.Roles {
 		r.ACLs = orderACLs(r.ACLs)
-		t.putRole(r)
+		if t.role(r.RoleName) == nil { // one that is there is the same
+			t.putRole(r)
+		}
 	}
 	member := map[string][]broker.GroupRef{}
 	for _, g := range d.Groups {
-		t.putGroup(GroupRecord{
+		t.importGroup(GroupRecord{
 			GroupName: g.GroupName, TextName: g.TextName, TextDescription: g.TextDescription,
 			Roles: t.ownNames(g.Roles),
 		})
@@ -87,13 +81,47 @@ func (t *Tx) importRecords(d Document) {
 		}
 	}
 	for _, c := range d.Clients {
-		t.putClient(&ClientRecord{
+		t.importClient(ClientRecord{
 			Username: c.Username, ClientID: c.ClientID, TextName: c.TextName, TextDescription: c.TextDescription,
 			Disabled: c.Disabled, HasPassword: c.EncodedPassword != "",
 			Roles: t.ownNames(c.Roles), Groups: orderGroups(member[c.Username]),
-		}, &c.EncodedPassword)
+		}, c.EncodedPassword)
 	}
 }
+
+func (t *Tx) importGroup(r GroupRecord) {
+	old, ok := t.s.groups.Get(r.GroupName)
+	switch {
+	case !ok:
+		t.putGroup(r)
+	case !sameGroup(old.GroupRecord, r):
+		t.putGroup(r)
+		t.cutMembers(t.group(r.GroupName))
+	}
+}
+
+func (t *Tx) importClient(r ClientRecord, password string) {
+	old, ok := t.s.clients.Get(r.Username)
+	switch {
+	case !ok:
+		t.putClient(&r, &password)
+	case old.HasPassword != r.HasPassword:
+		t.changeClient(&r, &password)
+	case !sameClient(*old, r):
+		t.changeClient(&r, nil)
+	}
+}
+
+func sameGroup(a, b GroupRecord) bool {
+	return sameText(a.TextName, b.TextName) && sameText(a.TextDescription, b.TextDescription) && slices.Equal(a.Roles, b.Roles)
+}
+
+func sameClient(a, b ClientRecord) bool {
+	return a.ClientID == b.ClientID && a.Disabled == b.Disabled && sameText(a.TextName, b.TextName) &&
+		sameText(a.TextDescription, b.TextDescription) && slices.Equal(a.Roles, b.Roles) && slices.Equal(a.Groups, b.Groups)
+}
+
+func sameText(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b }
 
 // ownNames gives the references in order of evaluation, with the names of the
 // roles' records, so that a name is in memory once.
@@ -118,16 +146,19 @@ func (t *Tx) importSettings(d Document) {
 	t.cutAnonymous()
 }
 
-// settingsKept warns of the document's settings that were not taken over.
-func (t *Tx) settingsKept(d Document) []string {
-	kept := []string{}
+// mergeSettings takes over an anonymous group where there was none, and warns
+// of the settings that stay as they are.
+func (t *Tx) mergeSettings(d Document) []string {
+	warnings := []string{}
 	if d.Defaults != nil && *d.Defaults != t.s.defaults {
-		kept = append(kept, "the default access differs and stays as it is")
+		warnings = append(warnings, "the default access differs and stays as it is")
 	}
-	if d.AnonymousGroup != "" {
-		kept = append(kept, fmt.Sprintf("group %q is not made the anonymous group", d.AnonymousGroup))
+	if d.AnonymousGroup != "" && t.s.anonymous == "" {
+		t.s.anonymous = d.AnonymousGroup
+		t.record(PutAnonymousGroup{GroupName: d.AnonymousGroup})
+		t.cutAnonymous()
 	}
-	return kept
+	return warnings
 }
 
 // Document gives the whole state as a document; password gives the hash of a
