@@ -20,9 +20,15 @@ type device struct {
 // logIn connects, for the length of the test.
 func logIn(t testing.TB, address, username, password string) (*device, error) {
 	t.Helper()
+	return logInAs(t, address, "", username, password)
+}
+
+// logInAs is logIn with a client id.
+func logInAs(t testing.TB, address, clientID, username, password string) (*device, error) {
+	t.Helper()
 	d := &device{cut: make(chan struct{})}
 	d.Client = mqtt.NewClient(mqtt.NewClientOptions().AddBroker("tcp://" + address).
-		SetUsername(username).SetPassword(password).SetProtocolVersion(4).
+		SetClientID(clientID).SetUsername(username).SetPassword(password).SetProtocolVersion(4).
 		SetAutoReconnect(false).SetConnectTimeout(patience).SetWriteTimeout(patience).
 		SetConnectionLostHandler(func(mqtt.Client, error) { close(d.cut) }))
 	token := d.Connect()

@@ -1,0 +1,288 @@
+package systemtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// kills is how often TestKill kills the service: SIGNALBOX_TEST_KILLS, or a few.
+func kills(t *testing.T) int {
+	t.Helper()
+	text := os.Getenv("SIGNALBOX_TEST_KILLS")
+	if text == "" {
+		return 10
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("SIGNALBOX_TEST_KILLS: %q is no number of kills", text)
+	}
+	return n
+}
+
+// TestKill kills the service again and again while it acknowledges writes over
+// the HTTP API and over $CONTROL. After each restart everything that was
+// acknowledged is there, and what was not is there as a whole or not at all.
+func TestKill(t *testing.T) {
+	t.Parallel()
+	c := &campaign{dir: dataDir(t), all: newLedger(0)}
+	p := serve(t, c.dir, configured(nil))
+	c.root = root(t, p)
+	for n := kills(t); c.kills < n && !t.Failed(); {
+		p = c.round(t, p, 1+rand.IntN(100))
+	}
+	c.compareAll(t)
+	p.stop(t)
+	t.Logf("%d kills: %d acknowledged changes compared, none may be lost; restart %v on average, %v at most",
+		c.kills, c.acknowledged, (c.restarts / time.Duration(c.rounds)).Round(time.Millisecond), c.slowest.Round(time.Millisecond))
+}
+
+// campaign is many rounds of writing and killing on one data directory.
+type campaign struct {
+	dir    string
+	root   *caller // its session outlives the kills
+	all    *ledger // of the clients of all rounds
+	rounds int
+	kills  int
+
+	acknowledged int
+	restarts     time.Duration // all together
+	slowest      time.Duration
+}
+
+// round writes, kills after n acknowledgements, starts again and compares.
+func (c *campaign) round(t *testing.T, p *process, n int) *process {
+	t.Helper()
+	c.rounds++
+	prefix := fmt.Sprintf("r%04d", c.rounds)
+	l := newLedger(n)
+	var writers sync.WaitGroup
+	c.startWriters(t, p, l, prefix, &writers)
+	select {
+	case <-l.enough:
+	case <-time.After(patience):
+		t.Error("the writers get no acknowledgements")
+	}
+	p.kill()
+	c.kills++
+	writers.Wait()
+	p = c.restart(t)
+	c.compare(t, p, l, prefix)
+	return p
+}
+
+// startWriters prepares what they share and lets them go.
+func (c *campaign) startWriters(t *testing.T, p *process, l *ledger, prefix string, writers *sync.WaitGroup) {
+	t.Helper()
+	api := apiDoor{t, t.Context(), c.root}
+	control := []*controlDoor{newControlDoor(t, p, "one"), newControlDoor(t, p, "two")}
+	control[0].send("createRole", object{"rolename": prefix})
+	api.send("POST", api.at("/groups"), object{"groupname": prefix})
+	for i, d := range []door{api, api, control[0], control[1]} {
+		writer := "w" + strconv.Itoa(i)
+		api.send("POST", api.at("/roles"), object{"rolename": prefix + "-" + writer})
+		writers.Go(func() { work(l, d, prefix, writer) })
+	}
+	writers.Go(func() { api.projects(l, prefix) })
+}
+
+// restart starts the service after a kill. Now and then it is killed once more
+// while it starts.
+func (c *campaign) restart(t *testing.T) *process {
+	t.Helper()
+	if rand.IntN(5) == 0 {
+		p := launch(t, c.dir, configured(nil))
+		select {
+		case <-p.done:
+		case <-time.After(time.Duration(rand.IntN(200)) * time.Millisecond):
+		}
+		p.kill()
+		c.kills++
+	}
+	began := time.Now()
+	p := serve(t, c.dir, configured(nil))
+	took := time.Since(began)
+	c.restarts += took
+	c.slowest = max(c.slowest, took)
+	c.root.url = p.url
+	return p
+}
+
+// compare holds what is there against what was promised in the last round.
+func (c *campaign) compare(t *testing.T, p *process, l *ledger, prefix string) {
+	t.Helper()
+	c.acknowledged += l.acknowledged()
+	clients := c.clients(t, prefix)
+	present := c.projects(t, prefix)
+	for name, record := range clients {
+		present[name] = true
+		if diff := cmp.Diff(normal(t, wantClient(prefix, name)), record); diff != "" {
+			t.Errorf("client %s is half there (-want +got):\n%s", name, diff)
+		}
+	}
+	if lost, stray := l.complaints(present); len(lost)+len(stray) > 0 {
+		t.Errorf("after kill %d: lost %v, stray %v", c.kills, lost, stray)
+	}
+	l.settle(present)
+	c.compareGroup(t, prefix, clients)
+	c.compareRoles(t, prefix, l)
+	c.tryPassword(t, p, clients)
+	c.dropProjects(t, prefix, l)
+	c.all.join(l)
+}
+
+// record is a record of the API without what a restart changes.
+type record map[string]any
+
+// normal gives a value as JSON makes it.
+func normal(t *testing.T, v any) (r record) {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(b, &r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// listed gives the records of a kind whose name begins with prefix.
+func (c *campaign) listed(t *testing.T, kind, nameMember, prefix string) map[string]record {
+	t.Helper()
+	var list []record
+	c.root.must(t, "GET", c.root.at("/"+kind+"?filterMode=startsWith&filterValue="+prefix), nil, &list)
+	byName := map[string]record{}
+	for _, r := range list {
+		byName[r[nameMember].(string)] = r
+	}
+	return byName
+}
+
+func (c *campaign) clients(t *testing.T, prefix string) map[string]record {
+	t.Helper()
+	clients := c.listed(t, "clients", "username", prefix)
+	for _, r := range clients {
+		delete(r, "connections")
+		delete(r, "disabled")
+	}
+	return clients
+}
+
+// compareGroup makes sure that group and clients agree on who is a member.
+func (c *campaign) compareGroup(t *testing.T, prefix string, clients map[string]record) {
+	t.Helper()
+	group := c.listed(t, "groups", "groupname", prefix)[prefix]
+	members, _ := group["clients"].([]any)
+	if len(members) != len(clients) {
+		t.Errorf("group %s has %d members, but %d clients say that they are", prefix, len(members), len(clients))
+	}
+	for _, m := range members {
+		if name := m.(map[string]any)["username"].(string); clients[name] == nil {
+			t.Errorf("group %s has the member %s, which is no client", prefix, name)
+		}
+	}
+}
+
+// compareRoles makes sure that each writer's role is as its last acknowledged
+// revision, or the one after it, left it.
+func (c *campaign) compareRoles(t *testing.T, prefix string, l *ledger) {
+	t.Helper()
+	for name, got := range c.listed(t, "roles", "rolename", prefix+"-") {
+		delete(got, "allowwildcardsubs")
+		acknowledged := l.revisions[name]
+		diff := ""
+		for _, revision := range []int{acknowledged, acknowledged + 1} {
+			want := normal(t, wantRole(name, revision))
+			if revision == 0 {
+				want = record{"rolename": name, "acls": []any{}}
+			}
+			if diff = cmp.Diff(want, got); diff == "" {
+				break
+			}
+		}
+		if diff != "" {
+			t.Errorf("role %s is neither revision %d nor the next (-next +got):\n%s", name, acknowledged, diff)
+		}
+	}
+}
+
+// tryPassword logs a client of the round in: the hash is stored elsewhere
+// than the record.
+func (c *campaign) tryPassword(t *testing.T, p *process, clients map[string]record) {
+	t.Helper()
+	for name := range clients {
+		if _, err := logInAs(t, p.mqtt, name+"-id", name, passwordOf(name)); err != nil {
+			t.Errorf("log in as %s: %v", name, err)
+		}
+		return // each log-in costs a hash
+	}
+}
+
+// projects gives the names of the round's projects, and makes sure that each
+// has its owner.
+func (c *campaign) projects(t *testing.T, prefix string) map[string]bool {
+	t.Helper()
+	present := map[string]bool{}
+	for name, id := range c.projectIDs(t, prefix) {
+		present[name] = true
+		var project struct {
+			Role  string
+			Owner struct{ UserID, Name string }
+		}
+		c.root.must(t, "GET", "/api/projects/"+id, nil, &project)
+		if project.Role != "admin" || project.Owner.UserID == "" || project.Owner.Name == "" {
+			t.Errorf("project %s is half there: %+v", name, project)
+		}
+	}
+	return present
+}
+
+func (c *campaign) projectIDs(t *testing.T, prefix string) map[string]string {
+	t.Helper()
+	var list []struct{ ID, Name string }
+	c.root.must(t, "GET", "/api/projects", nil, &list)
+	ids := map[string]string{}
+	for _, p := range list {
+		if strings.HasPrefix(p.Name, prefix) {
+			ids[p.Name] = p.ID
+		}
+	}
+	return ids
+}
+
+// dropProjects deletes the round's projects, so that listing them stays cheap.
+func (c *campaign) dropProjects(t *testing.T, prefix string, l *ledger) {
+	t.Helper()
+	for name, id := range c.projectIDs(t, prefix) {
+		c.root.must(t, "DELETE", "/api/projects/"+id, nil, nil)
+		l.fates[name] = gone
+	}
+}
+
+// compareAll looks at the clients and projects of all rounds once more.
+func (c *campaign) compareAll(t *testing.T) {
+	t.Helper()
+	present := map[string]bool{}
+	for _, name := range c.root.names(t, "clients") {
+		present[name] = true
+	}
+	for name := range c.projectIDs(t, "r") {
+		present[name] = true
+	}
+	delete(present, mqttAdmin)
+	if lost, stray := c.all.complaints(present); len(lost)+len(stray) > 0 {
+		t.Errorf("in the end: lost %v, stray %v", clip(lost), clip(stray))
+	}
+}
+
+func clip(names []string) []string { return slices.Clone(names[:min(len(names), 20)]) }

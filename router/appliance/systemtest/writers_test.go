@@ -1,0 +1,169 @@
+package systemtest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"testing"
+
+	mqtt "github.com/eclipse/paho.mqtt.golang"
+
+	"signalbox/broker/dynsec"
+)
+
+// door is a way to change the access control. Its methods tell whether the
+// change was acknowledged; false is what a caller sees of a service that dies.
+type door interface {
+	create(client object) bool
+	remove(username string) bool
+	modifyRole(role object) bool
+}
+
+// wantClient is the client that a writer creates under this name.
+func wantClient(prefix, name string) object {
+	return object{"username": name, "clientid": name + "-id", "textname": "made by " + name,
+		"roles": []object{{"rolename": prefix}}, "groups": []object{{"groupname": prefix}}}
+}
+
+// wantRole is a writer's own role as of a revision.
+func wantRole(name string, revision int) object {
+	acls := make([]object, 5)
+	for i := range acls {
+		acls[i] = object{"acltype": "publishClientSend", "topic": fmt.Sprintf("%s/%d/%d", name, revision, i), "priority": 9 - i, "allow": true}
+	}
+	return object{"rolename": name, "textname": strconv.Itoa(revision), "acls": acls}
+}
+
+func passwordOf(name string) string { return "password of " + name }
+
+// work creates clients with a role and a group, deletes every third, and
+// revises a role of its own, until the service is gone.
+func work(l *ledger, d door, prefix, writer string) {
+	role := prefix + "-" + writer
+	for i := 1; ; i++ {
+		name := fmt.Sprintf("%s-%03d", role, i)
+		client := wantClient(prefix, name)
+		client["password"] = passwordOf(name)
+		l.asked(name)
+		if !d.create(client) {
+			return
+		}
+		l.promised(name, there)
+		if !d.modifyRole(wantRole(role, i)) {
+			return
+		}
+		l.revised(role, i)
+		if i%3 != 0 {
+			continue
+		}
+		l.asked(name)
+		if !d.remove(name) {
+			return
+		}
+		l.promised(name, gone)
+	}
+}
+
+// apiDoor is the HTTP API.
+type apiDoor struct {
+	t   testing.TB
+	ctx context.Context
+	*caller
+}
+
+func (d apiDoor) create(client object) bool   { return d.send("POST", d.at("/clients"), client) }
+func (d apiDoor) modifyRole(role object) bool { return d.send("PUT", d.at("/roles"), role) }
+func (d apiDoor) remove(username string) bool {
+	return d.send("DELETE", d.at("/clients?username="+username), nil)
+}
+
+func (d apiDoor) send(method, path string, body any) bool {
+	status, answer, err := d.do(d.ctx, method, path, body)
+	if err == nil && status != 204 {
+		d.t.Errorf("%s %s: %d %s", method, path, status, answer)
+	}
+	return err == nil
+}
+
+// projects creates projects, which another database holds, until the service
+// is gone.
+func (d apiDoor) projects(l *ledger, prefix string) {
+	for i := 1; ; i++ {
+		name := fmt.Sprintf("%s-project-%03d", prefix, i)
+		l.asked(name)
+		status, answer, err := d.do(d.ctx, "POST", "/api/projects", object{"name": name})
+		if err != nil {
+			return
+		}
+		if status != 200 {
+			d.t.Errorf("create project: %d %s", status, answer)
+		}
+		l.promised(name, there)
+	}
+}
+
+// controlDoor is $CONTROL, over MQTT.
+type controlDoor struct {
+	t       testing.TB
+	name    string // begins the correlation data
+	sent    int
+	device  *device
+	answers chan response // at most one: there is one command at a time
+}
+
+// response is an answer to a command.
+type response struct{ Command, CorrelationData, Error string }
+
+func newControlDoor(t testing.TB, p *process, name string) *controlDoor {
+	t.Helper()
+	d := &controlDoor{t: t, name: name, device: join(t, p.mqtt, mqttAdmin, mqttPassword), answers: make(chan response, 1)}
+	token := d.device.Subscribe(dynsec.ResponseTopic, 1, func(_ mqtt.Client, m mqtt.Message) { d.take(m.Payload()) })
+	if !token.WaitTimeout(patience) || token.Error() != nil {
+		t.Fatalf("subscribe to %s: %v", dynsec.ResponseTopic, token.Error())
+	}
+	return d
+}
+
+// take passes on the answers to this door's commands; everybody gets all.
+func (d *controlDoor) take(payload []byte) {
+	var got struct{ Responses []response }
+	if err := json.Unmarshal(payload, &got); err != nil || len(got.Responses) != 1 {
+		d.t.Errorf("answer %s: %v", payload, err)
+		return
+	}
+	if strings.HasPrefix(got.Responses[0].CorrelationData, d.name+" ") {
+		d.answers <- got.Responses[0]
+	}
+}
+
+func (d *controlDoor) create(client object) bool   { return d.send("createClient", client) }
+func (d *controlDoor) modifyRole(role object) bool { return d.send("modifyRole", role) }
+func (d *controlDoor) remove(username string) bool {
+	return d.send("deleteClient", object{"username": username})
+}
+
+// send sends one command and waits for its answer.
+func (d *controlDoor) send(command string, members object) bool {
+	d.sent++
+	want := response{Command: command, CorrelationData: fmt.Sprintf("%s %d", d.name, d.sent)}
+	body := object{"command": command, "correlationData": want.CorrelationData}
+	maps.Copy(body, members)
+	payload, err := json.Marshal(object{"commands": []object{body}})
+	if err != nil {
+		d.t.Error(err)
+		return false
+	}
+	d.device.Publish(dynsec.Topic, 1, false, payload)
+	select {
+	case got := <-d.answers:
+		if got != want {
+			d.t.Errorf("answer: got %+v, want %+v", got, want)
+		}
+		return true
+	case <-d.device.cut:
+		return false
+	}
+}
