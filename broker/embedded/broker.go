@@ -34,9 +34,10 @@ const generatedLength = 20
 
 // Broker is the embedded broker. All methods are safe for concurrent use.
 //
-// Locks: lifecycle.mu, registry.mu and retained are never held together, and
-// none of them while calling out, except that retained is held by the server
-// around one access to its retained messages; see DESIGN.md.
+// Locks: lifecycle.mu, which Start holds throughout, comes before all others;
+// of those no two are held together, and none while calling out, except that
+// retained is held around the server's access to its retained messages; see
+// DESIGN.md.
 type Broker struct {
 	broker.Access // in process
 	broker.AccessTransfer

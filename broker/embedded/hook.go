@@ -22,7 +22,7 @@ var provided = func() (p [256]bool) {
 		mqtt.OnPacketRead, mqtt.OnConnect, mqtt.OnConnectAuthenticate, mqtt.OnSessionEstablish,
 		mqtt.OnDisconnect, mqtt.OnClientExpired, mqtt.OnACLCheck, mqtt.OnPublish, mqtt.OnPublished,
 		mqtt.OnRetainMessage, mqtt.OnPublishDropped, mqtt.OnSubscribe, mqtt.OnSubscribed,
-		mqtt.OnUnsubscribe, mqtt.OnPacketEncode, mqtt.OnPacketSent, mqtt.OnPacketProcessed,
+		mqtt.OnUnsubscribe, mqtt.OnSelectSubscribers, mqtt.OnPacketEncode, mqtt.OnPacketSent, mqtt.OnPacketProcessed,
 	} {
 		p[b] = true
 	}

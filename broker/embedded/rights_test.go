@@ -192,6 +192,30 @@ func TestSharedSubscription(t *testing.T) {
 	}
 }
 
+func TestSharedSubscriptionPrefersTheConnected(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	allow(t, b, "worker", acl(broker.SubscribePattern, "$share/g/#", true), acl(broker.SubscribePattern, "#", true))
+	here := join(t, b, 5, as("worker", "pw"))
+	away := join(t, b, 5, as("worker", "pw"), persistent)
+	for _, d := range []*device{here, away} {
+		d.subscribe(0, "$share/g/#")
+	}
+	away.conn.Close()
+	away.wantForgotten(b)
+	here.subscribe(0, "end")
+	publisher := join(t, b, 5, as(adminName, adminPassword))
+	const jobs = 30
+	for range jobs {
+		publisher.publish("job", "", 0)
+	}
+	publisher.publish("$SYS/secret", "", 0)
+	want := slices.Repeat([]string{"job"}, jobs)
+	if diff := cmp.Diff(want, here.received(publisher, "end")); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestPublishClientReceive(t *testing.T) {
 	t.Parallel()
 	b := start(t)
