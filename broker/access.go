@@ -33,8 +33,9 @@ type Access interface {
 // read, 2.1 is written), password hashes included.
 type AccessTransfer interface {
 	// ImportAccess takes the document over, all or nothing. With replace the
-	// broker then holds exactly what the document holds; without, a name that
-	// is there already is an Exists error that lists what collides.
+	// broker then holds exactly what the document holds; without, the document
+	// is merged with what is there, and a contradiction (two passwords, other
+	// rules of one role) is an Exists error that lists all of them.
 	ImportAccess(ctx context.Context, document []byte, replace bool) (ImportReport, error)
 	ExportAccess(ctx context.Context) ([]byte, error)
 }

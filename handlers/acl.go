@@ -54,7 +54,7 @@ func (a *API) SetDefaultACLAccess(ctx context.Context, r *SetDefaultACLAccessReq
 // dynamic-security.json.
 type ImportAccessRequest struct {
 	BrokerPath
-	Replace bool            `query:"replace" default:"false" doc:"True makes the broker hold exactly the document; false adds to what is there and refuses names that are taken."`
+	Replace bool            `query:"replace" default:"false" doc:"True makes the broker hold exactly the document; false merges it with what is there and refuses contradictions."`
 	Body    json.RawMessage `object:"true"`
 }
 

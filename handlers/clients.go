@@ -83,7 +83,7 @@ func listed[T any](page broker.Page[T], verbose bool, name func(T) string) List[
 type ListClientsRequest struct {
 	BrokerPath
 	Listing
-	Username     string `query:"username" doc:"Return just this client; the other parameters are then ignored."`
+	Username     string `query:"username" alone:"true" doc:"Return just this client; the other parameters are then ignored."`
 	FilterTarget string `query:"filterTarget" default:"username" enum:"username|clientid|textname|textdescription|rolename|groupname" doc:"Field that filterValue is compared with."`
 }
 

@@ -9,7 +9,7 @@
 //
 // A request's fields are bound by their tags: path, query, meta ("address":
 // the caller's IP address) and the field Body. The tags minlen, min, max, enum,
-// format, required, nullable and default are enforced and documented; doc is
+// format, required, nullable, alone and default are enforced and documented; doc is
 // a sentence for the document. A request that has Resolve finds what its path
 // names before query and body are looked at; one that has Validate adds what
 // tags cannot say. A result may be a [List], a [Raw] document, or carry a

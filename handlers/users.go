@@ -12,7 +12,7 @@ import (
 
 // PageQuery selects a page of users.
 type PageQuery struct {
-	Page     int `query:"page" default:"0" min:"0" doc:"Number of the page; 0 is the first."`
+	Page     int `query:"page" default:"0" min:"0" max:"1000000" doc:"Number of the page; 0 is the first."`
 	PageSize int `query:"pageSize" default:"20" min:"1" max:"500" doc:"Entries per page."`
 }
 
