@@ -1,0 +1,96 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// mosquitto is a Mosquitto with dynamic security.
+type mosquitto struct {
+	*child
+	access access
+	addr   string
+}
+
+var errNoMosquitto = errors.New("mosquitto with its dynamic security plugin is not installed (apt-get install mosquitto)")
+
+func findMosquitto() (string, error) {
+	for _, name := range []string{"mosquitto", "/usr/sbin/mosquitto", "/usr/local/sbin/mosquitto"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", errNoMosquitto
+}
+
+func findPlugin() (string, error) {
+	for _, dir := range []string{"/usr/lib/*", "/usr/lib", "/usr/lib64", "/usr/local/lib"} {
+		found, _ := filepath.Glob(filepath.Join(dir, "mosquitto_dynamic_security.so")) // the pattern is sound
+		if len(found) > 0 {
+			return found[0], nil
+		}
+	}
+	return "", errNoMosquitto
+}
+
+// newMosquitto starts one with that many clients. Nagle's algorithm is off:
+// otherwise an answer waits for the client to confirm what came before.
+func (b *bench) newMosquitto(ctx context.Context, clients, iterations int) (*mosquitto, error) {
+	binary, err := findMosquitto()
+	if err != nil {
+		return nil, err
+	}
+	plugin, err := findPlugin()
+	if err != nil {
+		return nil, err
+	}
+	dir := b.path("mosquitto")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, err
+	}
+	m := &mosquitto{}
+	if m.access, err = writeAccess(filepath.Join(dir, "dynamic-security.json"), clients, iterations); err != nil {
+		return nil, err
+	}
+	if m.addr, err = freeAddress(); err != nil {
+		return nil, err
+	}
+	conf := filepath.Join(dir, "mosquitto.conf")
+	if err := os.WriteFile(conf, m.configuration(plugin), 0o600); err != nil {
+		return nil, err
+	}
+	running := func(line string) bool { return strings.HasSuffix(line, " running") }
+	if m.child, err = launch(ctx, nil, running, binary, "-c", conf); err != nil {
+		return nil, err
+	}
+	b.started = append(b.started, m)
+	return m, nil
+}
+
+func (m *mosquitto) configuration(plugin string) []byte {
+	_, port, _ := net.SplitHostPort(m.addr) // it was made by freeAddress
+	conf := fmt.Sprintf("listener %s 127.0.0.1\nset_tcp_nodelay true\nallow_anonymous false\npersistence false\n"+
+		"log_dest stderr\nlog_type information\nlog_type error\nconnection_messages false\nplugin %s\nplugin_opt_config_file %s\n",
+		port, plugin, m.access.file)
+	if os.Geteuid() == 0 {
+		conf += "user root\n" // otherwise it gives its rights up, and cannot write here
+	}
+	return []byte(conf)
+}
+
+// freeAddress finds a port that nobody listens on now.
+func freeAddress() (string, error) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return ln.Addr().String(), ln.Close()
+}

@@ -1,0 +1,123 @@
+//go:build linux
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"signalbox/broker/dynsec"
+)
+
+// wire is an MQTT 3.1.1 client that does the least: its share of what is
+// measured must be small. It belongs to one goroutine.
+type wire struct {
+	conn net.Conn
+	r    *bufio.Reader
+}
+
+// The control packets that it sends and awaits, with their flags.
+const (
+	connect   = 0x10
+	connack   = 0x20
+	publish   = 0x30 // QoS 0
+	subscribe = 0x82
+	suback    = 0x90
+)
+
+// session bounds how long a connection is used.
+const session = longest
+
+// dial connects and logs in.
+func dial(ctx context.Context, addr, clientID, username, password string) (*wire, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	w := &wire{conn: conn, r: bufio.NewReader(conn)}
+	if err := w.login(clientID, username, password); err != nil {
+		w.conn.Close()
+		return nil, fmt.Errorf("log in as %s: %w", username, err)
+	}
+	return w, nil
+}
+
+func (w *wire) login(clientID, username, password string) error {
+	if err := w.conn.SetDeadline(time.Now().Add(session)); err != nil {
+		return err
+	}
+	const version311, userPasswordClean = 4, 0xc2
+	body := append(text(nil, "MQTT"), version311, userPasswordClean, 0, 0)
+	body = text(text(text(body, clientID), username), password)
+	ack, err := w.ask(connect, body, connack)
+	if err == nil && ack[1] != 0 {
+		err = fmt.Errorf("refused with code %d", ack[1])
+	}
+	return err
+}
+
+// dialControl connects as the admin and asks for the answers of $CONTROL.
+func dialControl(ctx context.Context, addr, clientID, password string) (*wire, error) {
+	w, err := dial(ctx, addr, clientID, adminName, password)
+	if err != nil {
+		return nil, err
+	}
+	ack, err := w.ask(subscribe, append(text([]byte{0, 1}, dynsec.ResponseTopic), 0), suback)
+	if err == nil && ack[2] != 0 {
+		err = fmt.Errorf("the subscription to the answers is refused with code %d", ack[2])
+	}
+	if err != nil {
+		w.conn.Close()
+		return nil, err
+	}
+	return w, nil
+}
+
+// control has one command done and waits for its answer.
+func (w *wire) control(c dynsec.Command) error {
+	body := append(text(nil, dynsec.Topic), dynsec.EncodeRequest([]dynsec.Command{c})...)
+	message, err := w.ask(publish, body, publish)
+	if err != nil {
+		return err
+	}
+	answers, err := dynsec.DecodeAnswers(message[2+binary.BigEndian.Uint16(message):])
+	if err != nil {
+		return err
+	}
+	return answers[0].Err()
+}
+
+// ask sends a packet and gives the body of the next one, which must be of the
+// awaited type.
+func (w *wire) ask(first byte, body []byte, awaited byte) ([]byte, error) {
+	head := binary.AppendUvarint([]byte{first}, uint64(len(body))) // MQTT's lengths are uvarints
+	if _, err := w.conn.Write(append(head, body...)); err != nil {
+		return nil, err
+	}
+	got, err := w.r.ReadByte()
+	if err != nil {
+		return nil, err
+	}
+	length, err := binary.ReadUvarint(w.r)
+	if err != nil {
+		return nil, err
+	}
+	answer := make([]byte, length)
+	if _, err := io.ReadFull(w.r, answer); err != nil {
+		return nil, err
+	}
+	if got != awaited {
+		return nil, fmt.Errorf("got packet %#x, want %#x", got, awaited)
+	}
+	return answer, nil
+}
+
+// text appends a string with its length [MQTT-1.5.3].
+func text(b []byte, s string) []byte {
+	return append(binary.BigEndian.AppendUint16(b, uint16(len(s))), s...)
+}

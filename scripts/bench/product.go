@@ -1,0 +1,193 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// product is an instance of signalbox with a data directory of its own.
+type product struct {
+	*child
+	*api
+	binary, dir string
+	password    string // of the root administrator
+	access      access
+	url, mqtt   string // where it serves: base of the API, host:port of the broker
+	clients     string // URL of the embedded broker's clients
+}
+
+const rootEmail = "root@example.org"
+
+// newProduct fills a fresh data directory with that many clients, starts the
+// product on it and makes a token.
+func (b *bench) newProduct(ctx context.Context, clients, iterations int) (*product, error) {
+	p, err := b.emptyProduct()
+	if err != nil {
+		return nil, err
+	}
+	if p.access, err = writeAccess(p.dir+".json", clients, iterations); err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, p.binary, "import", "dynsec", p.access.file)
+	cmd.Env = p.environ()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("import %d clients: %w: %s", clients, err, out)
+	}
+	if err := p.start(ctx); err != nil {
+		return nil, err
+	}
+	b.started = append(b.started, p)
+	return p, p.makeToken(ctx)
+}
+
+// emptyProduct prepares an instance that was never started.
+func (b *bench) emptyProduct() (*product, error) {
+	p := &product{binary: b.binary, dir: b.path("product"), password: rand.Text(), api: newAPI()}
+	return p, os.Mkdir(p.dir, 0o700)
+}
+
+// theLarge is the instance with many clients that several measurements share,
+// and theSmall the one with few.
+func (b *bench) theLarge(ctx context.Context) (_ *product, err error) {
+	if b.large == nil {
+		b.large, err = b.newProduct(ctx, b.many, 0)
+	}
+	return b.large, err
+}
+
+func (b *bench) theSmall(ctx context.Context) (_ *product, err error) {
+	if b.small == nil {
+		b.small, err = b.newProduct(ctx, b.few, 0)
+	}
+	return b.small, err
+}
+
+// environ is all that the product is told: everything else is its default.
+func (p *product) environ() []string {
+	return []string{
+		"SIGNALBOX_DATA_DIR=" + p.dir,
+		"SIGNALBOX_HTTP_LISTEN=127.0.0.1:0",
+		"SIGNALBOX_BROKER_LISTEN=127.0.0.1:0",
+		"SIGNALBOX_ADMIN_EMAIL=" + rootEmail,
+		"SIGNALBOX_ADMIN_PASSWORD=" + p.password,
+	}
+}
+
+// start starts it and waits until /readyz answers 200 for the first time.
+func (p *product) start(ctx context.Context) (err error) {
+	p.child, err = launch(ctx, p.environ(), p.greeted, p.binary, "serve")
+	if err != nil {
+		return err
+	}
+	return p.call(ctx, http.MethodGet, p.url+"/readyz", "", http.StatusOK, io.Discard)
+}
+
+// greeted reads the lines by which the product says where it serves.
+func (p *product) greeted(line string) bool {
+	fields := strings.Fields(line)
+	if len(fields) < 2 {
+		return false
+	}
+	switch fields[0] {
+	case "API":
+		p.url = fields[1]
+	case "MQTT":
+		p.mqtt = strings.TrimPrefix(fields[1], "mqtt://")
+	}
+	return fields[0] == "MQTT"
+}
+
+// restart gives it a fresh process on the same data, and the time from the
+// start of the process to the first 200.
+func (p *product) restart(ctx context.Context) (time.Duration, error) {
+	if err := p.stop(); err != nil {
+		return 0, err
+	}
+	base := p.url
+	began := time.Now()
+	err := p.start(ctx)
+	took := time.Since(began)
+	p.clients = strings.Replace(p.clients, base, p.url, 1)
+	return took, err
+}
+
+// makeToken logs in as root and creates a project token.
+func (p *product) makeToken(ctx context.Context) error {
+	var login struct{ Token string }
+	body := fmt.Sprintf(`{"email":%q,"password":%q}`, rootEmail, p.password)
+	if err := p.decode(ctx, http.MethodPost, p.url+"/api/auth/login", body, &login); err != nil {
+		return err
+	}
+	p.token = login.Token
+	var projects, brokers []struct{ ID string }
+	if err := p.decode(ctx, http.MethodGet, p.url+"/api/projects", "", &projects); err != nil {
+		return err
+	}
+	project := p.url + "/api/projects/" + projects[0].ID
+	if err := p.decode(ctx, http.MethodGet, project+"/brokers", "", &brokers); err != nil {
+		return err
+	}
+	p.clients = project + "/brokers/" + brokers[0].ID + "/clients"
+	var made struct{ Token string }
+	err := p.decode(ctx, http.MethodPost, project+"/tokens", `{"name":"bench","role":"editor","type":"unrestricted"}`, &made)
+	p.token = made.Token
+	return err
+}
+
+// api calls an HTTP API with a token. Connections are kept.
+type api struct {
+	token string
+	http  *http.Client
+}
+
+func newAPI() *api {
+	return &api{http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}}}
+}
+
+// call makes a request, expects that status and copies the answer.
+func (a *api) call(ctx context.Context, method, url, body string, status int, to io.Writer) error {
+	r, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if a.token != "" {
+		r.Header.Set("Authorization", "Bearer "+a.token)
+	}
+	resp, err := a.http.Do(r)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close() //nolint:errcheck // it was only read
+	if resp.StatusCode != status {
+		said, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<12)) //nolint:errcheck // as much as there is
+		return fmt.Errorf("%s %s: got %s: %s", method, url, resp.Status, said)
+	}
+	_, err = io.Copy(to, resp.Body)
+	return err
+}
+
+func (a *api) get(ctx context.Context, url string) call {
+	return func(int, int) error { return a.call(ctx, http.MethodGet, url, "", http.StatusOK, io.Discard) }
+}
+
+func (a *api) decode(ctx context.Context, method, url, body string, into any) error {
+	var answer bytes.Buffer
+	if err := a.call(ctx, method, url, body, http.StatusOK, &answer); err != nil {
+		return err
+	}
+	return json.Unmarshal(answer.Bytes(), into)
+}

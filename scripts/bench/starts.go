@@ -1,0 +1,153 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// settle lets the process come to rest and gives what is resident then, in MiB.
+func (c *child) settle() (mib float64, err error) {
+	time.Sleep(2 * time.Second)
+	return c.memory("VmRSS")
+}
+
+// measureIdle looks at the memory of a process that has nothing to do.
+func (b *bench) measureIdle(ctx context.Context) error {
+	large, err := b.theLarge(ctx)
+	if err != nil {
+		return err
+	}
+	fresh, err := b.emptyProduct()
+	if err != nil {
+		return err
+	}
+	if err := fresh.start(ctx); err != nil {
+		return err
+	}
+	b.started = append(b.started, fresh)
+	for _, s := range []struct {
+		of string
+		p  *product
+	}{{"just installed", fresh}, {fmt.Sprintf("%d clients", b.many), large}} {
+		var resident samples
+		for range b.rounds {
+			if _, err := s.p.restart(ctx); err != nil {
+				return err
+			}
+			mib, err := s.p.settle()
+			if err != nil {
+				return err
+			}
+			resident = append(resident, mib)
+		}
+		b.report.add("idle, "+s.of+": resident memory", "", resident, "%.1f MiB", atMost(60))
+	}
+	return nil
+}
+
+// measureStart times the start with many clients stored.
+func (b *bench) measureStart(ctx context.Context) error {
+	p, err := b.theLarge(ctx)
+	if err != nil {
+		return err
+	}
+	var seconds, cpu samples
+	for range b.rounds {
+		took, err := p.restart(ctx)
+		if err != nil {
+			return err
+		}
+		used, err := p.cpu()
+		if err != nil {
+			return err
+		}
+		seconds, cpu = append(seconds, took.Seconds()), append(cpu, used.Seconds())
+	}
+	what := fmt.Sprintf("start with %d clients: from exec to the first 200 of /readyz", b.many)
+	b.report.add(what, fmt.Sprintf("CPU %.2f s", cpu.median()), seconds, "%.2f s", atMost(1))
+	return nil
+}
+
+// measureDevices has all devices log in at once after a restart, when no log-in
+// is remembered. The peer is given the same hashes.
+func (b *bench) measureDevices(ctx context.Context) error {
+	p, err := b.newProduct(ctx, b.devices, costly)
+	if err != nil {
+		return err
+	}
+	var got series
+	for range min(b.rounds, 3) {
+		if _, err := p.restart(ctx); err != nil {
+			return err
+		}
+		c, err := b.comeBack(ctx, p.child, p.mqtt, p.access.password)
+		if err != nil {
+			return err
+		}
+		got.add(c)
+	}
+	what := fmt.Sprintf("%d devices back after a restart, hashes of %d iterations", b.devices, costly)
+	figures := fmt.Sprintf("CPU %.1f ms a device", got.cpu.median()/1e3)
+	b.report.add(what, figures, seconds(b.devices, got), "%.1f s", atMost(10))
+	return b.peerDevices(ctx)
+}
+
+func seconds(calls int, s series) (took samples) {
+	for _, rate := range s.perSecond {
+		took = append(took, float64(calls)/rate)
+	}
+	return took
+}
+
+func (b *bench) peerDevices(ctx context.Context) error {
+	m, err := b.newMosquitto(ctx, b.devices, costly)
+	if err != nil {
+		return err
+	}
+	c, err := b.comeBack(ctx, m.child, m.addr, m.access.password)
+	if err != nil {
+		return err
+	}
+	var got series
+	got.add(c)
+	b.report.add("the same in Mosquitto", fmt.Sprintf("CPU %.1f ms a device", c.cpu/1e3), seconds(b.devices, got), "%.1f s", told)
+	return nil
+}
+
+// comeBack connects all devices at once and waits until the broker has let the
+// last one in. A device that fails tries again a little later.
+func (b *bench) comeBack(ctx context.Context, server *child, addr, password string) (cost, error) {
+	wires := make([]*wire, b.devices)
+	defer func() {
+		for _, w := range wires {
+			if w != nil {
+				w.conn.Close()
+			}
+		}
+	}()
+	return server.measure(b.devices, b.devices, func(_, n int) (err error) {
+		wires[n], err = persist(ctx, addr, clientName(n), password)
+		return err
+	})
+}
+
+func persist(ctx context.Context, addr, name, password string) (*wire, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		w, err := dial(ctx, addr, name, name, password)
+		if err == nil {
+			return w, nil
+		}
+		again := time.NewTimer(time.Duration(100+rand.IntN(400)) * time.Millisecond)
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
