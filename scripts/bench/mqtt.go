@@ -4,11 +4,13 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
+	"strconv"
 	"time"
 
 	"signalbox/broker/dynsec"
@@ -17,8 +19,10 @@ import (
 // wire is an MQTT 3.1.1 client that does the least: its share of what is
 // measured must be small. It belongs to one goroutine.
 type wire struct {
-	conn net.Conn
-	r    *bufio.Reader
+	name  string // its client id
+	conn  net.Conn
+	r     *bufio.Reader
+	asked int // commands so far
 }
 
 // The control packets that it sends and awaits, with their flags.
@@ -39,21 +43,21 @@ func dial(ctx context.Context, addr, clientID, username, password string) (*wire
 	if err != nil {
 		return nil, err
 	}
-	w := &wire{conn: conn, r: bufio.NewReader(conn)}
-	if err := w.login(clientID, username, password); err != nil {
+	w := &wire{name: clientID, conn: conn, r: bufio.NewReader(conn)}
+	if err := w.login(username, password); err != nil {
 		w.conn.Close()
 		return nil, fmt.Errorf("log in as %s: %w", username, err)
 	}
 	return w, nil
 }
 
-func (w *wire) login(clientID, username, password string) error {
+func (w *wire) login(username, password string) error {
 	if err := w.conn.SetDeadline(time.Now().Add(session)); err != nil {
 		return err
 	}
 	const version311, userPasswordClean = 4, 0xc2
 	body := append(text(nil, "MQTT"), version311, userPasswordClean, 0, 0)
-	body = text(text(text(body, clientID), username), password)
+	body = text(text(text(body, w.name), username), password)
 	ack, err := w.ask(connect, body, connack)
 	if err == nil && ack[1] != 0 {
 		err = fmt.Errorf("refused with code %d", ack[1])
@@ -78,27 +82,48 @@ func dialControl(ctx context.Context, addr, clientID, password string) (*wire, e
 	return w, nil
 }
 
-// control has one command done and waits for its answer.
+// control has one command done and waits for its answer. Brokers send every
+// answer to all who asked for answers, so those of others are passed over.
 func (w *wire) control(c dynsec.Command) error {
-	body := append(text(nil, dynsec.Topic), dynsec.EncodeRequest([]dynsec.Command{c})...)
-	message, err := w.ask(publish, body, publish)
-	if err != nil {
+	w.asked++
+	id := w.name + "-" + strconv.Itoa(w.asked)
+	request := dynsec.EncodeRequest([]dynsec.Command{c.WithCorrelation(id)})
+	if err := w.send(publish, append(text(nil, dynsec.Topic), request...)); err != nil {
 		return err
 	}
-	answers, err := dynsec.DecodeAnswers(message[2+binary.BigEndian.Uint16(message):])
-	if err != nil {
-		return err
+	own := []byte(`"` + id + `"`)
+	for {
+		message, err := w.receive(publish)
+		if err != nil {
+			return err
+		}
+		if !bytes.Contains(message, own) {
+			continue
+		}
+		answers, err := dynsec.DecodeAnswers(message[2+binary.BigEndian.Uint16(message):])
+		if err != nil {
+			return err
+		}
+		return answers[0].Err()
 	}
-	return answers[0].Err()
 }
 
-// ask sends a packet and gives the body of the next one, which must be of the
-// awaited type.
+// ask sends a packet and gives the body of the answer.
 func (w *wire) ask(first byte, body []byte, awaited byte) ([]byte, error) {
-	head := binary.AppendUvarint([]byte{first}, uint64(len(body))) // MQTT's lengths are uvarints
-	if _, err := w.conn.Write(append(head, body...)); err != nil {
+	if err := w.send(first, body); err != nil {
 		return nil, err
 	}
+	return w.receive(awaited)
+}
+
+func (w *wire) send(first byte, body []byte) error {
+	head := binary.AppendUvarint([]byte{first}, uint64(len(body))) // MQTT's lengths are uvarints
+	_, err := w.conn.Write(append(head, body...))
+	return err
+}
+
+// receive gives the body of the next packet, which must be of the awaited type.
+func (w *wire) receive(awaited byte) ([]byte, error) {
 	got, err := w.r.ReadByte()
 	if err != nil {
 		return nil, err
@@ -107,14 +132,14 @@ func (w *wire) ask(first byte, body []byte, awaited byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer := make([]byte, length)
-	if _, err := io.ReadFull(w.r, answer); err != nil {
+	body := make([]byte, length)
+	if _, err := io.ReadFull(w.r, body); err != nil {
 		return nil, err
 	}
 	if got != awaited {
 		return nil, fmt.Errorf("got packet %#x, want %#x", got, awaited)
 	}
-	return answer, nil
+	return body, nil
 }
 
 // text appends a string with its length [MQTT-1.5.3].
