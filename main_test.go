@@ -47,6 +47,9 @@ var mayImport = map[string][]string{
 	"db/dbtest":         {"db"},
 	"router/apitest":    {"handlers", "router/appliance"},
 	"scripts/testlines": {},
+
+	// Tests only, of the binary.
+	"router/appliance/systemtest": {},
 }
 
 // onlyIn names the packages that know a library; to all others it is closed. A

@@ -23,14 +23,13 @@ type caller struct {
 	client   *http.Client
 }
 
-// signIn begins a session of the administrator.
+// signIn begins a session.
 func signIn(t testing.TB, p *process, email, password string) *caller {
 	t.Helper()
 	c := &caller{url: p.url, client: newClient(t)}
 	var session struct{ Token string }
 	c.must(t, "POST", "/api/auth/login", object{"email": email, "password": password}, &session)
 	c.token = session.Token
-	c.find(t)
 	return c
 }
 
@@ -42,10 +41,12 @@ func newClient(t testing.TB) *http.Client {
 	return &http.Client{Transport: transport, Timeout: patience}
 }
 
-// root signs in where the passwords are configured.
+// root signs the administrator in where the passwords are configured.
 func root(t testing.TB, p *process) *caller {
 	t.Helper()
-	return signIn(t, p, rootEmail, rootPassword)
+	c := signIn(t, p, rootEmail, rootPassword)
+	c.find(t)
+	return c
 }
 
 // find looks up the default project and its embedded broker.

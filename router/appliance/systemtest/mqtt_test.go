@@ -1,7 +1,6 @@
 package systemtest
 
 import (
-	"bytes"
 	"net"
 	"os"
 	"os/exec"
@@ -56,6 +55,16 @@ func letsIn(t testing.TB, address, username, password string) bool {
 	return err == nil
 }
 
+// subscribe gives the code of the SUBACK.
+func (d *device) subscribe(t testing.TB, filter string) byte {
+	t.Helper()
+	token := d.Subscribe(filter, 1, nil).(*mqtt.SubscribeToken)
+	if !token.WaitTimeout(patience) {
+		t.Fatalf("no SUBACK for %s", filter)
+	}
+	return token.Result()[filter]
+}
+
 // tool prepares one of Mosquitto's command-line clients. Where they are not
 // installed the test is skipped, but not in CI.
 func tool(t testing.TB, name, address, username, password string, args ...string) *exec.Cmd {
@@ -85,10 +94,12 @@ type listener struct {
 }
 
 // listen starts mosquitto_sub and waits until its subscription is answered.
+// stdbuf makes it write line by line, also where nobody sees a terminal.
 func listen(t testing.TB, cmd *exec.Cmd) *listener {
 	t.Helper()
 	l := &listener{cmd: cmd, done: make(chan struct{})}
-	cmd.Args = append(cmd.Args, "-d")
+	cmd.Args = append([]string{"stdbuf", "-oL", cmd.Path}, append(cmd.Args[1:], "-d")...)
+	cmd.Path = "/usr/bin/stdbuf"
 	cmd.Stdout, cmd.Stderr = &l.out, &l.out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -109,7 +120,7 @@ func listen(t testing.TB, cmd *exec.Cmd) *listener {
 func (l *listener) messages() []string {
 	var lines []string
 	for line := range strings.Lines(l.out.String()) {
-		if !bytes.HasPrefix([]byte(line), []byte("Client ")) && !strings.HasPrefix(line, "Subscribed ") {
+		if !strings.HasPrefix(line, "Client ") && !strings.HasPrefix(line, "Subscribed ") {
 			lines = append(lines, strings.TrimSpace(line))
 		}
 	}

@@ -1,0 +1,280 @@
+package systemtest
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	mqtt "github.com/eclipse/paho.mqtt.golang"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestStopUnderLoad tells a service to stop while it is busy over HTTP and
+// MQTT. It ends in time, and the next start has all that was acknowledged.
+func TestStopUnderLoad(t *testing.T) {
+	t.Parallel()
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		t.Run(s.String(), func(t *testing.T) {
+			t.Parallel()
+			dir := dataDir(t)
+			p := serve(t, dir, configured(nil))
+			r := root(t, p)
+			r.sensor(t, "pump-7", "secret")
+			l, load := newLedger(100), load{t: t}
+			load.start(p, r, l)
+			<-l.enough
+			late := begin(t, r, "late")
+			p.signal(s)
+			waitFor(t, "no more connections are taken", func() bool { return !accepts(p.url) })
+			if got := late.finish(t); got != http.StatusNoContent {
+				t.Errorf("a request in flight was answered %d, want 204", got)
+			}
+			p.wantStopped(t)
+			load.Wait()
+			if got, err := os.ReadFile(filepath.Join(dir, "signalbox.db-wal")); len(got) > 0 {
+				t.Errorf("signalbox.db was not checkpointed: %d bytes are left in its log (%v)", len(got), err)
+			}
+			r.url = serve(t, dir, configured(nil)).url
+			l.promised("late", there)
+			present := map[string]bool{}
+			for _, name := range r.names(t, "clients") {
+				present[name] = true
+			}
+			delete(present, mqttAdmin)
+			delete(present, "pump-7")
+			if lost, stray := l.complaints(present); len(lost)+len(stray) > 0 {
+				t.Errorf("lost %v, stray %v", lost, stray)
+			}
+		})
+	}
+}
+
+// load is traffic that lasts until the service is gone.
+type load struct {
+	t testing.TB
+	sync.WaitGroup
+}
+
+func (w *load) start(p *process, r *caller, l *ledger) {
+	for i := range 3 {
+		w.Go(func() { w.createClients(r, l, fmt.Sprintf("http-%d", i)) })
+		d := join(w.t, p.mqtt, "pump-7", "secret")
+		w.Go(func() { publish(d, l) })
+	}
+}
+
+// createClients uses a new connection each time: on one that is kept, the
+// service may hang up just as the next request is sent.
+func (w *load) createClients(r *caller, l *ledger, prefix string) {
+	c := *r
+	c.client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
+	for i := 0; ; i++ {
+		name := fmt.Sprintf("%s-%d", prefix, i)
+		l.asked(name)
+		status, answer, err := c.do(context.Background(), "POST", c.at("/clients"), object{"username": name})
+		if err != nil {
+			return
+		}
+		if status != 204 {
+			w.t.Errorf("create client: %d %s", status, answer)
+			return
+		}
+		l.promised(name, there)
+	}
+}
+
+// publish sends messages that count as acknowledged with their PUBACK.
+func publish(d *device, l *ledger) {
+	for {
+		token := d.Publish("plant/temperature", 1, false, "21")
+		select {
+		case <-token.Done():
+			if token.Error() != nil {
+				return
+			}
+			l.count()
+		case <-d.cut:
+			return
+		}
+	}
+}
+
+// inFlight is a request whose body is still to come.
+type inFlight struct {
+	conn net.Conn
+	body string
+}
+
+// begin sends the head of a request and waits until the service asks for the
+// body, so that the request is certainly in its hands.
+func begin(t *testing.T, c *caller, username string) *inFlight {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(c.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	body, err := json.Marshal(object{"username": username})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: signalbox\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\n"+
+		"Content-Length: %d\r\nExpect: 100-continue\r\n\r\n", c.at("/clients"), c.token, len(body))
+	line, err := bufio.NewReader(conn).ReadString('\n')
+	if err != nil || !strings.Contains(line, "100 Continue") {
+		t.Fatalf("the service does not ask for the body: %q, %v", line, err)
+	}
+	return &inFlight{conn: conn, body: string(body)}
+}
+
+// finish sends the body and gives the status of the answer.
+func (f *inFlight) finish(t *testing.T) int {
+	t.Helper()
+	fmt.Fprint(f.conn, f.body)
+	response, err := http.ReadResponse(bufio.NewReader(f.conn), nil)
+	if err != nil {
+		t.Errorf("a request in flight was not answered: %v", err)
+		return 0
+	}
+	response.Body.Close()
+	return response.StatusCode
+}
+
+func accepts(url string) bool {
+	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	if err == nil {
+		conn.Close()
+	}
+	return err == nil
+}
+
+// TestStopDespiteStuckClients stops while one caller never sends the rest of
+// its request, an MQTT client never says who it is and another never reads.
+func TestStopDespiteStuckClients(t *testing.T) {
+	t.Parallel()
+	dir := dataDir(t)
+	p := serve(t, dir, configured(nil))
+	r := root(t, p)
+	begin(t, r, "never")
+	silent, err := net.Dial("tcp", p.mqtt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	d := join(t, p.mqtt, mqttAdmin, mqttPassword)
+	stuck := make(chan struct{})
+	defer close(stuck)
+	token := d.Subscribe("flood", 0, func(mqtt.Client, mqtt.Message) { <-stuck })
+	if !token.WaitTimeout(patience) || token.Error() != nil {
+		t.Fatal(token.Error())
+	}
+	flooder := join(t, p.mqtt, mqttAdmin, mqttPassword)
+	for range 100 {
+		flooder.Publish("flood", 0, false, strings.Repeat("x", 100_000))
+	}
+	p.stop(t)
+	if got := files(t, dir, "*-wal"); len(got) > 0 {
+		t.Errorf("not checkpointed: %v", got)
+	}
+	r.url = serve(t, dir, configured(nil)).url
+	if names := r.names(t, "clients"); len(names) != 1 {
+		t.Errorf("got clients %v, want the administrator only", names)
+	}
+}
+
+// files lists what is in a directory under names of this form.
+func files(t *testing.T, dir, pattern string) []string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, pattern))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// TestRestartKeepsEverything compares all that the API tells before and after.
+func TestRestartKeepsEverything(t *testing.T) {
+	t.Parallel()
+	dir := dataDir(t)
+	p := serve(t, dir, configured(nil))
+	r := root(t, p)
+	r.sensor(t, "pump-7", "secret")
+	r.must(t, "PUT", r.at("/clients/enable"), object{"username": "pump-7", "enable": false}, nil)
+	r.must(t, "PUT", r.at("/acldefault"), []object{{"acltype": "subscribe", "allow": true}}, nil)
+	r.must(t, "POST", "/api/users", object{"firstname": "Ada", "lastname": "L", "email": "ada@example.com", "password": "engine no. 1"}, nil)
+	r.must(t, "POST", "/api/projects", object{"name": "second", "description": "of two"}, nil)
+	var token struct{ Token string }
+	r.must(t, "POST", "/api/projects/"+r.project+"/tokens", object{"name": "ci", "role": "viewer", "type": "unrestricted", "brokers": []string{}}, &token)
+	connection := object{"name": "plant", "url": "mqtt://127.0.0.1:1", "username": "u", "password": "hush", "description": "far away"}
+	var id struct{ ID string }
+	r.must(t, "POST", "/api/projects/"+r.project+"/brokers", connection, &id)
+	before := r.describe(t)
+	p.stop(t)
+
+	p = serve(t, dir, configured(nil))
+	embedded := r.embedded
+	r.url = p.url
+	r.find(t)
+	if r.embedded != embedded {
+		t.Errorf("id of the embedded broker: got %s, was %s", r.embedded, embedded)
+	}
+	if diff := cmp.Diff(before, r.describe(t)); diff != "" {
+		t.Errorf("after a restart (-before +after):\n%s", diff)
+	}
+	signIn(t, p, "ada@example.com", "engine no. 1")
+	viewer := *r
+	viewer.token = token.Token
+	viewer.must(t, "GET", r.at("/clients"), nil, nil)
+	var record struct {
+		Name, URL, Description string
+		HasPassword            bool
+	}
+	r.must(t, "GET", "/api/projects/"+r.project+"/brokers/"+id.ID, nil, &record)
+	if record.Name != "plant" || record.URL != "mqtt://127.0.0.1:1" || record.Description != "far away" || !record.HasPassword {
+		t.Errorf("broker connection: got %+v, want %v", record, connection)
+	}
+	if letsIn(t, p.mqtt, "pump-7", "secret") {
+		t.Error("a disabled client gets in after a restart")
+	}
+}
+
+// TestBrokerSwitchedOff starts without the broker, between two starts with it.
+func TestBrokerSwitchedOff(t *testing.T) {
+	t.Parallel()
+	dir := dataDir(t)
+	p := serve(t, dir, configured(nil))
+	r := root(t, p)
+	r.sensor(t, "pump-7", "secret")
+	was, address := r.embedded, p.mqtt
+	p.stop(t)
+
+	off := serve(t, dir, configured(settings{"BROKER_ENABLED": "false"}))
+	r.url = off.url
+	if off.mqtt != "" || accepts("http://"+address) {
+		t.Errorf("a broker is served at %q", off.mqtt)
+	}
+	if got := r.status(t, "GET", "/readyz", nil); got != 200 {
+		t.Errorf("/readyz: got %d, want 200", got)
+	}
+	if got := r.status(t, "GET", r.at("/clients"), nil); got != 503 {
+		t.Errorf("clients of a broker that is switched off: got %d, want 503", got)
+	}
+	off.stop(t)
+
+	p = serve(t, dir, configured(nil))
+	r.url = p.url
+	if r.find(t); r.embedded != was {
+		t.Errorf("id of the embedded broker: got %s, was %s", r.embedded, was)
+	}
+	join(t, p.mqtt, "pump-7", "secret")
+}

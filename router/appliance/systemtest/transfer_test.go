@@ -1,0 +1,256 @@
+package systemtest
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox/broker/brokertest"
+)
+
+// runningMosquitto is a broker whose clients were made with its own tool.
+func runningMosquitto(t *testing.T) *brokertest.Server {
+	t.Helper()
+	server := brokertest.Mosquitto(t)
+	for _, line := range []string{
+		"createRole sensor", "addRoleACL sensor publishClientSend plant/# allow 5",
+		"createGroup pumps", "addGroupRole pumps sensor",
+		"createClient pump-7 -p secret", "createClient pump-8 -p other", "addGroupClient pumps pump-7",
+		"createClient retired -p secret", "disableClient retired",
+	} {
+		args := append([]string{"dynsec"}, strings.Fields(line)...)
+		got := finish(t, tool(t, "mosquitto_ctrl", server.Addr, server.AdminUsername, string(server.AdminPassword), args...))
+		if got.code != 0 || strings.Contains(got.stderr, "Error") {
+			t.Fatalf("%s: %+v", line, got)
+		}
+	}
+	return server
+}
+
+// wantImported runs a command that must succeed and say what it took over.
+func wantImported(t *testing.T, got outcome, report string) {
+	t.Helper()
+	if got.code != 0 || !strings.Contains(got.stdout, report) {
+		t.Fatalf("got %+v, want %q", got, report)
+	}
+}
+
+// wantMosquittosClients makes sure that a broker has exactly what
+// runningMosquitto has.
+func wantMosquittosClients(t *testing.T, p *process, r *caller, server *brokertest.Server) {
+	t.Helper()
+	for kind, want := range map[string][]string{
+		"clients": {server.AdminUsername, "pump-7", "pump-8", "retired"}, "groups": {"pumps"}, "roles": {"admin", "sensor"},
+	} {
+		if got := r.names(t, kind); !slices.Equal(got, want) {
+			t.Errorf("%s: got %v, want %v", kind, got, want)
+		}
+	}
+	for username, password := range map[string]string{
+		"pump-7": "secret", "pump-8": "other", server.AdminUsername: string(server.AdminPassword)} {
+		join(t, p.mqtt, username, password)
+	}
+	if letsIn(t, p.mqtt, "pump-7", "other") || letsIn(t, p.mqtt, "retired", "secret") || letsIn(t, p.mqtt, mqttAdmin, mqttPassword) {
+		t.Error("somebody gets in who must not")
+	}
+}
+
+// TestImportBeforeTheFirstStart takes over the file of a Mosquitto that runs.
+func TestImportBeforeTheFirstStart(t *testing.T) {
+	t.Parallel()
+	server, dir := runningMosquitto(t), dataDir(t)
+	beside := snapshot(t, filepath.Dir(server.DynsecPath))
+	wantImported(t, command(t, settings(nil).environ(dir), "import", "dynsec", server.DynsecPath), "imported 4 clients, 1 groups and 2 roles")
+	if diff := cmp.Diff(beside, snapshot(t, filepath.Dir(server.DynsecPath))); diff != "" {
+		t.Errorf("the import changed Mosquitto's files (-before +after):\n%s", diff)
+	}
+	p := serve(t, dir, settings{"ADMIN_EMAIL": rootEmail, "ADMIN_PASSWORD": rootPassword})
+	wantMosquittosClients(t, p, root(t, p), server)
+	p.stop(t)
+	if strings.Contains(p.stdout.String(), "MQTT administrator") {
+		t.Error("the first start made an administrator beside those of the file")
+	}
+}
+
+// TestImportWhileRunning goes through the API. What collides is refused as a
+// whole, unless the file is to replace everything.
+func TestImportWhileRunning(t *testing.T) {
+	t.Parallel()
+	server := runningMosquitto(t)
+	p := serve(t, dataDir(t), configured(nil))
+	r := root(t, p)
+	r.sensor(t, "pump-9", "secret")
+	kept := join(t, p.mqtt, "pump-9", "secret")
+	before := r.text(t, r.at("/access/export"))
+	env := []string{"SIGNALBOX_TOKEN=" + r.token}
+
+	wantRefused(t, command(t, env, "import", "dynsec", server.DynsecPath, "--url", p.url), "nothing was imported", mqttAdmin)
+	wantRefused(t, command(t, nil, "import", "dynsec", server.DynsecPath, "--url", p.url), "UNAUTHORIZED")
+	if got := r.text(t, r.at("/access/export")); got != before {
+		t.Errorf("a refused import changed something:\n%s", cmp.Diff(before, got))
+	}
+	if !kept.IsConnectionOpen() {
+		t.Error("a refused import threw a client out")
+	}
+
+	wantImported(t, command(t, nil, "import", "dynsec", server.DynsecPath, "--replace", "--url", p.url, "--token", r.token),
+		"imported 4 clients, 1 groups and 2 roles")
+	<-kept.cut
+	wantMosquittosClients(t, p, r, server)
+	if letsIn(t, p.mqtt, "pump-9", "secret") {
+		t.Error("a client gets in that the file does not have")
+	}
+}
+
+// TestImportOnARunningDataDirectory is told what to do instead.
+func TestImportOnARunningDataDirectory(t *testing.T) {
+	t.Parallel()
+	p := serve(t, dataDir(t), configured(nil))
+	file := filepath.Join(t.TempDir(), "passwd")
+	write(t, file, mosquittoPasswords(t))
+	for _, args := range [][]string{{"import", "passwd", file}, {"export", "dynsec", file + ".out"}} {
+		wantRefused(t, command(t, configured(nil).environ(p.dir), args...), "--url", "--token")
+	}
+	if got := files(t, filepath.Dir(file), "*.out"); len(got) > 0 {
+		t.Errorf("written: %v", got)
+	}
+}
+
+// aclFile holds the rules of two devices.
+const aclFile = "user pump-7\ntopic write plant/#\n\nuser pump-8\ntopic read cmd/#\n"
+
+// TestImportPasswordsAndRules takes both files over, in either order: each
+// client then has its password and its rules.
+func TestImportPasswordsAndRules(t *testing.T) {
+	t.Parallel()
+	in := t.TempDir()
+	paths := map[string]string{"passwd": filepath.Join(in, "passwd"), "acl": filepath.Join(in, "acl")}
+	write(t, paths["passwd"], mosquittoPasswords(t))
+	write(t, paths["acl"], aclFile)
+	var exports []string
+	for _, order := range [][]string{{"passwd", "acl"}, {"acl", "passwd"}} {
+		dir := dataDir(t)
+		env := configured(nil).environ(dir)
+		for _, kind := range order {
+			wantImported(t, command(t, env, "import", kind, paths[kind]), "imported 2 clients")
+		}
+		out := filepath.Join(t.TempDir(), "out.json")
+		if got := command(t, env, "export", "dynsec", out); got.code != 0 || mode(t, out) != 0o600 {
+			t.Errorf("export: %+v", got)
+		}
+		exports = append(exports, withoutIndex(t, read(t, out)))
+		p := serve(t, dir, configured(nil))
+		if got := root(t, p).names(t, "clients"); !slices.Equal(got, []string{"pump-7", "pump-8"}) {
+			t.Errorf("%v: clients %v", order, got)
+		}
+		pump := join(t, p.mqtt, "pump-7", "secret")
+		reader := join(t, p.mqtt, "pump-8", "secret")
+		if !grants(t, reader, "cmd/#") || grants(t, pump, "cmd/#") || grants(t, reader, "plant/#") {
+			t.Errorf("%v: the rules of the acl_file do not hold", order)
+		}
+		p.stop(t)
+	}
+	if diff := cmp.Diff(exports[0], exports[1]); diff != "" {
+		t.Errorf("the order matters (-passwd first +acl first):\n%s", diff)
+	}
+}
+
+// TestImportOfABadFile names the lines and takes nothing over.
+func TestImportOfABadFile(t *testing.T) {
+	t.Parallel()
+	for kind, text := range map[string]string{
+		"passwd": mosquittoPasswords(t) + "plain:secret\n",
+		"acl":    aclFile + "topic fly plant/#\n",
+		"dynsec": `{"clients":[{"username":"a"},{"username":"a"}]}`,
+	} {
+		dir, file := dataDir(t), filepath.Join(t.TempDir(), kind)
+		write(t, file, text)
+		got := command(t, configured(nil).environ(dir), "import", kind, file)
+		if got.code != 1 || !strings.Contains(got.stderr, file) || !strings.Contains(got.stderr, map[string]string{
+			"passwd": "line 3", "acl": "line 6", "dynsec": `"a"`}[kind]) {
+			t.Errorf("%s: %+v", kind, got)
+		}
+		p := serve(t, dir, configured(nil))
+		if got := root(t, p).names(t, "clients"); !slices.Equal(got, []string{mqttAdmin}) {
+			t.Errorf("%s: after a refused import the first start has the clients %v", kind, got)
+		}
+	}
+}
+
+// TestExportIsReadByMosquitto takes a configuration out of Mosquitto and, with
+// a change made here, back in.
+func TestExportIsReadByMosquitto(t *testing.T) {
+	t.Parallel()
+	server, dir := runningMosquitto(t), dataDir(t)
+	wantImported(t, command(t, settings(nil).environ(dir), "import", "dynsec", server.DynsecPath), "imported")
+	p := serve(t, dir, configured(nil))
+	r := root(t, p)
+	r.must(t, "POST", r.at("/clients"), object{"username": "new", "groups": []object{{"groupname": "pumps"}}}, nil)
+	out := filepath.Join(t.TempDir(), "out.json")
+	if got := command(t, []string{"SIGNALBOX_TOKEN=" + r.token}, "export", "dynsec", out, "--url", p.url); got.code != 0 {
+		t.Fatalf("export: %+v", got)
+	}
+	if got := mode(t, out); got != 0o600 {
+		t.Errorf("mode of the exported file: got %v, want 0600", got)
+	}
+	p.stop(t)
+
+	again := brokertest.Mosquitto(t, brokertest.WithDynsec([]byte(read(t, out))))
+	ctrl := func(address string, args ...string) outcome {
+		return finish(t, tool(t, "mosquitto_ctrl", address, server.AdminUsername, string(server.AdminPassword), append([]string{"dynsec"}, args...)...))
+	}
+	for _, args := range [][]string{{"getClient", "pump-7"}, {"getClient", "retired"}, {"getRole", "sensor"}, {"listGroups"}, {"getDefaultACLAccess"}} {
+		if diff := cmp.Diff(ctrl(server.Addr, args...), ctrl(again.Addr, args...), cmp.AllowUnexported(outcome{})); diff != "" {
+			t.Errorf("%v (-before +after):\n%s", args, diff)
+		}
+	}
+	if got := ctrl(again.Addr, "getClient", "new"); !strings.Contains(got.stdout, "pumps") {
+		t.Errorf("the client made here: %+v", got)
+	}
+	join(t, again.Addr, "pump-7", "secret")
+	join(t, again.Addr, "pump-8", "other")
+	if letsIn(t, again.Addr, "retired", "secret") {
+		t.Error("a disabled client gets in")
+	}
+}
+
+// withoutIndex leaves out how often the configuration was changed.
+func withoutIndex(t *testing.T, document string) string {
+	t.Helper()
+	var d map[string]any
+	if err := json.Unmarshal([]byte(document), &d); err != nil {
+		t.Fatal(err)
+	}
+	delete(d, "changeIndex")
+	b, err := json.MarshalIndent(d, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// grants tells whether a subscription is granted.
+func grants(t *testing.T, d *device, filter string) bool {
+	t.Helper()
+	return d.subscribe(t, filter) < 0x80
+}
+
+// mosquittoPasswords makes a password_file for pump-7 and pump-8, both with
+// the password "secret", with Mosquitto's tool.
+func mosquittoPasswords(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "passwd")
+	write(t, path, "")
+	for _, username := range []string{"pump-7", "pump-8"} {
+		cmd := tool(t, "mosquitto_passwd", "127.0.0.1:1", "", "")
+		cmd.Args = []string{"mosquitto_passwd", "-b", path, username, "secret"}
+		if got := finish(t, cmd); got.code != 0 {
+			t.Fatalf("mosquitto_passwd: %+v", got)
+		}
+	}
+	return read(t, path)
+}
