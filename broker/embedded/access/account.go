@@ -156,19 +156,16 @@ type concerned struct {
 	usernames map[string]struct{}
 }
 
-// concern works out whom changes concern. A change to a role or group cuts all
-// who hold it, so the cuts name them, and nothing need walk the clients.
+// concern works out whom changes concern. The cuts name all whose rights
+// changed, so nothing need walk the clients, but for two cases: default access
+// cuts nobody, and a client that is new may have its predecessor's connections.
 func concern(changes []dynsec.Change, cuts []dynsec.Cut) concerned {
 	c := concerned{usernames: map[string]struct{}{}}
 	for _, change := range changes {
 		switch ch := change.(type) {
 		case dynsec.PutClient:
 			c.usernames[ch.Username] = struct{}{}
-		case dynsec.DropClient:
-			c.usernames[ch.Username] = struct{}{}
-		case dynsec.PutAnonymousGroup:
-			c.anonymous = true
-		case dynsec.PutDefaults, dynsec.Clear:
+		case dynsec.PutDefaults:
 			c.everybody, c.anonymous = true, true
 		}
 	}

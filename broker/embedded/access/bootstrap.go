@@ -29,7 +29,7 @@ func (c *Control) Bootstrap(ctx context.Context, adminUsername string, adminPass
 	if err := c.hashPasswords(ctx, commands); err != nil {
 		return named(err, op)
 	}
-	_, err := c.change(ctx, &request{first: true, setUp: true, apply: func(tx *dynsec.Tx) error {
+	_, err := c.change(ctx, &request{first: true, apply: func(tx *dynsec.Tx) error {
 		for _, command := range commands {
 			if err := tx.Do(command, nil).Err(); err != nil {
 				return err

@@ -11,8 +11,8 @@ import (
 	"signalbox/broker/dynsec"
 )
 
-// write stores changes, in order and all or none. Even without any it leaves
-// the mark that the broker was set up.
+// write stores changes, in order and all or none. The first ones leave the mark
+// that the broker was set up.
 func (s *store) write(ctx context.Context, changes []dynsec.Change) error {
 	tx, err := s.w.BeginTx(ctx, nil)
 	if err != nil {

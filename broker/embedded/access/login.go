@@ -52,9 +52,11 @@ func (c *Control) Authenticate(ctx context.Context, cr Credentials) (*Account, e
 }
 
 // verify checks credentials against the record and the stored hash. It does the
-// same work whether or not the record lets the client in.
+// same work whether or not the record lets the client in. The file may be ahead
+// of the state by a change that is just being published; a client must be in
+// both.
 func (c *Control) verify(ctx context.Context, cr Credentials) error {
-	clientID, disabled, hasPassword, known := c.state.Load().Login(cr.Username)
+	clientID, disabled, _, known := c.state.Load().Login(cr.Username)
 	name, encoded, err := c.store.password(ctx, cr.Username)
 	if err != nil {
 		return err
@@ -66,8 +68,7 @@ func (c *Control) verify(ctx context.Context, cr Credentials) error {
 	if err != nil {
 		return err
 	}
-	mayLogIn := known && hasPassword && name == cr.Username && !disabled &&
-		(clientID == "" || clientID == cr.ClientID)
+	mayLogIn := known && !disabled && (clientID == "" || clientID == cr.ClientID) && name == cr.Username
 	if !correct || !mayLogIn {
 		return ErrNotAuthorized
 	}

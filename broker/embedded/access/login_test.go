@@ -8,8 +8,10 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"signalbox/broker"
+	"signalbox/broker/dynsec"
 )
 
 func login(username, password string) Credentials {
@@ -128,32 +130,72 @@ func occupy(t *testing.T, c *Control) (free func()) {
 	return free
 }
 
-// TestRememberedLogInCostsNoHashing logs in while nothing can be hashed.
+// TestRememberedLogInCostsNoHashing logs in while nothing can be hashed. All
+// others wait, whether or not they could log in.
 func TestRememberedLogInCostsNoHashing(t *testing.T) {
 	t.Parallel()
-	c := fresh(t)
-	must(t, c.CreateClient(t.Context(), client("u")))
-	authenticated(t, c, "u")
-	free := occupy(t, c)
-	authenticated(t, c, "u")
-
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	for name, cr := range map[string]Credentials{
-		"wrong password": login("u", "wrong"), "unknown user": login("v", "secret"),
-	} {
-		if _, err := c.Authenticate(ended, cr); !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: got %v; it was decided without hashing", name, err)
+	synctest.Test(t, func(t *testing.T) {
+		c := fresh(t)
+		hashWait(t, c, login("nobody", "secret"), ErrNotAuthorized) // there is not one hash yet
+		command(t, c, `{"command":"createClient","username":"u","password":"secret"},{"command":"createClient","username":"nopw"},
+			{"command":"createClient","username":"off","password":"secret"},{"command":"disableClient","username":"off"},
+			{"command":"createClient","username":"bound","password":"secret","clientid":"other"}`)
+		for _, username := range []string{"nobody", "zzz", "nopw", "off", "bound"} {
+			hashWait(t, c, login(username, "secret"), ErrNotAuthorized)
 		}
-	}
-	if err := c.CreateClient(ended, client("w")); broker.KindOf(err) != broker.Unavailable {
-		t.Errorf("creating a client with a password: got %v", err)
+		hashWait(t, c, login("u", "wrong"), ErrNotAuthorized)
+		hashWait(t, c, login("u", "secret"), nil)
+		free := occupy(t, c)
+		authenticated(t, c, "u")
+		free()
+		hashWait(t, c, login("u", "wrong"), ErrNotAuthorized)
+	})
+}
+
+// hashWait expects a log-in to wait while nothing can be hashed, and then to
+// end with want.
+func hashWait(t *testing.T, c *Control, cr Credentials, want error) {
+	t.Helper()
+	free := occupy(t, c)
+	done := make(chan error, 1)
+	go func() {
+		a, err := c.Authenticate(t.Context(), cr)
+		if a != nil {
+			a.Release()
+		}
+		done <- err
+	}()
+	synctest.Wait()
+	select {
+	case err := <-done:
+		t.Errorf("%s was decided without hashing: %v", cr.Username, err)
+		free()
+		return
+	default:
 	}
 	free()
-	if _, err := c.Authenticate(t.Context(), login("u", "wrong")); !errors.Is(err, ErrNotAuthorized) {
-		t.Errorf("got %v", err)
+	if err := <-done; !errors.Is(err, want) {
+		t.Errorf("%s: got %v, want %v", cr.Username, err, want)
 	}
-	authenticated(t, c, "u")
+}
+
+// TestHashingGivesUpWithItsContext expects nothing to have happened then.
+func TestHashingGivesUpWithItsContext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := fresh(t)
+		must(t, c.CreateClient(t.Context(), client("u")))
+		occupy(t, c)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := c.Authenticate(ctx, login("u", "secret")); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrNotAuthorized) {
+			t.Errorf("got %v, want that it could not be decided", err)
+		}
+		wantKind(t, c.CreateClient(ctx, client("w")), broker.Unavailable)
+		if _, ok := c.state.Load().Client("w"); ok {
+			t.Error("the client is there")
+		}
+	})
 }
 
 func TestRememberedLogInsAreForgottenWithTheirRecord(t *testing.T) {
@@ -190,24 +232,37 @@ func TestRememberedLogInsAreBounded(t *testing.T) {
 // TestLogInDuringAChange changes the record while the password is verified.
 func TestLogInDuringAChange(t *testing.T) {
 	t.Parallel()
+	other, err := dynsec.HashPassword([]byte("other"), iterations)
+	must(t, err)
+	imports := func(document string) func(*testing.T, *Control) {
+		return func(t *testing.T, c *Control) {
+			t.Helper()
+			_, err := c.ImportAccess(t.Context(), []byte(document), true)
+			must(t, err)
+		}
+	}
+	does := func(commands string) func(*testing.T, *Control) {
+		return func(t *testing.T, c *Control) { t.Helper(); command(t, c, commands) }
+	}
 	for name, tc := range map[string]struct {
-		commands string
-		want     error
+		change func(*testing.T, *Control)
+		want   error
 	}{
-		"disabled meanwhile":       {`{"command":"disableClient","username":"u"}`, ErrNotAuthorized},
-		"deleted meanwhile":        {`{"command":"deleteClient","username":"u"}`, ErrNotAuthorized},
-		"given a text meanwhile":   {`{"command":"modifyClient","username":"u","textname":"t"}`, nil},
-		"another one is disabled":  {`{"command":"disableClient","username":"v"}`, nil},
-		"bound to an id meanwhile": {`{"command":"setClientId","username":"u","clientid":"other"}`, ErrNotAuthorized},
+		"disabled meanwhile":               {does(`{"command":"disableClient","username":"u"}`), ErrNotAuthorized},
+		"deleted meanwhile":                {does(`{"command":"deleteClient","username":"u"}`), ErrNotAuthorized},
+		"given a text meanwhile":           {does(`{"command":"modifyClient","username":"u","textname":"t"}`), nil},
+		"another one is disabled":          {does(`{"command":"disableClient","username":"v"}`), nil},
+		"given another password meanwhile": {imports(`{"clients":[{"username":"u","encoded_password":"` + other + `"}]}`), ErrNotAuthorized},
+		"bound to an id meanwhile":         {does(`{"command":"setClientId","username":"u","clientid":"other"}`), ErrNotAuthorized},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { loginDuring(t, tc.commands, tc.want) })
+			synctest.Test(t, func(t *testing.T) { loginDuring(t, tc.change, tc.want) })
 		})
 	}
 }
 
-func loginDuring(t *testing.T, commands string, want error) {
+func loginDuring(t *testing.T, change func(*testing.T, *Control), want error) {
 	c := fresh(t)
 	must(t, c.CreateClient(t.Context(), client("u")), c.CreateClient(t.Context(), client("v")))
 	free := occupy(t, c)
@@ -225,7 +280,7 @@ func loginDuring(t *testing.T, commands string, want error) {
 		}
 	})
 	synctest.Wait() // it waits to verify the password
-	command(t, c, commands)
+	change(t, c)
 	free()
 	wg.Wait()
 }

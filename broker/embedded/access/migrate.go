@@ -35,14 +35,13 @@ func migrate(ctx context.Context, db *sql.DB, path string, steps fs.FS, log *slo
 	}
 	have, err := version(ctx, db)
 	if err != nil {
-		return fmt.Errorf("read %s: %w; if it is no database of this service, move it away", path, err)
+		return unreadable(path, err)
 	}
 	sources := p.ListSources()
 	want := sources[len(sources)-1].Version
 	switch {
 	case have > want:
-		return fmt.Errorf("%s was written by a newer release (schema %d, this one knows %d): start that release, or put back the copy %s.before-v%d if it is there",
-			path, have, want, path, want+1)
+		return newer(path, have, want)
 	case have == want:
 		return nil
 	case have > 0:
@@ -54,6 +53,44 @@ func migrate(ctx context.Context, db *sql.DB, path string, steps fs.FS, log *slo
 		return fmt.Errorf("bring the schema of %s from %d to %d: %w", path, have, want, err)
 	}
 	return nil
+}
+
+// Check refuses, as Open would, a file that cannot be written to or that a newer
+// release wrote. It changes nothing; a file that is not there is fine.
+func Check(ctx context.Context, path string) (err error) {
+	if info, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
+		return nil
+	}
+	if err := touch(path); err != nil {
+		return err
+	}
+	steps, err := fs.Glob(migrations(), "*.sql") // sorted, and numbered with leading zeros
+	if err != nil {
+		return err
+	}
+	want, err := goose.NumericComponent(steps[len(steps)-1])
+	if err != nil {
+		return err
+	}
+	db := openPool(path, 1, "mode=ro")
+	defer func() { err = errors.Join(err, db.Close()) }()
+	have, err := version(ctx, db)
+	if err != nil {
+		return unreadable(path, err)
+	}
+	if have > want {
+		return newer(path, have, want)
+	}
+	return nil
+}
+
+func newer(path string, have, want int64) error {
+	return fmt.Errorf("%s was written by a newer release (schema %d, this one knows %d): start that release, or put back the copy %s.before-v%d if it is there",
+		path, have, want, path, want+1)
+}
+
+func unreadable(path string, err error) error {
+	return fmt.Errorf("read %s: %w; if it is no database of this service, move it away", path, err)
 }
 
 // version reads which schema a file has, 0 for an empty one, and writes nothing.

@@ -124,6 +124,9 @@ func TestOpenRefuses(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tc.says) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("got %v, want one sentence with %q", err, tc.says)
 			}
+			if checked := Check(t.Context(), path); fmt.Sprint(checked) != fmt.Sprint(err) {
+				t.Errorf("Check says %v, Open %v", checked, err)
+			}
 			after, err := os.ReadFile(path)
 			must(t, err)
 			if string(before) != string(after) {
@@ -138,6 +141,18 @@ func TestOpenRefuses(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+func TestCheckTakesWhatOpenTakes(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "broker.db")
+	must(t, Check(t.Context(), path))
+	if files, err := os.ReadDir(dir); err != nil || len(files) > 0 {
+		t.Errorf("checking left %v (%v)", files, err)
+	}
+	shut(t, open(t, path))
+	must(t, Check(t.Context(), path))
 }
 
 // execute runs a statement on a file that nobody has open.

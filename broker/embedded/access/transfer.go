@@ -19,7 +19,7 @@ func (c *Control) ImportAccess(ctx context.Context, document []byte, replace boo
 		return broker.ImportReport{}, named(err, op)
 	}
 	var report broker.ImportReport
-	cuts, err := c.change(ctx, &request{setUp: true, apply: func(tx *dynsec.Tx) (err error) {
+	cuts, err := c.change(ctx, &request{apply: func(tx *dynsec.Tx) (err error) {
 		report, err = tx.Import(parsed, replace)
 		return err
 	}})

@@ -88,10 +88,12 @@ func TestImportRefuses(t *testing.T) {
 	c := fresh(t)
 	must(t, c.CreateClient(t.Context(), client("u")))
 	before := export(t, c)
+	other, err := dynsec.HashPassword([]byte("other"), iterations)
+	must(t, err)
 	for document, kind := range map[string]broker.Kind{
-		`{"clients":[{"username":"new"},{"username":"u"}]}`:                  broker.Exists,
-		`{"clients":[{"username":"new","roles":[{"rolename":"no such"}]}]}`:  broker.Invalid,
-		`{"clients":[{"username":"new","encoded_password":"$6$salt$hash"}]}`: broker.Invalid,
+		`{"clients":[{"username":"new"},{"username":"u","encoded_password":"` + other + `"}]}`: broker.Exists,
+		`{"clients":[{"username":"new","roles":[{"rolename":"no such"}]}]}`:                    broker.Invalid,
+		`{"clients":[{"username":"new","encoded_password":"$6$salt$hash"}]}`:                   broker.Invalid,
 		`{`: broker.Invalid,
 	} {
 		_, err := c.ImportAccess(t.Context(), []byte(document), false)
@@ -99,6 +101,30 @@ func TestImportRefuses(t *testing.T) {
 	}
 	if got := export(t, c); got != before {
 		t.Errorf("something was taken over:\n%s", got)
+	}
+}
+
+// TestImportMerges expects what was there to stay, passwords above all.
+func TestImportMerges(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "broker.db")
+	c := open(t, path)
+	must(t, c.CreateRole(t.Context(), role("r")), c.CreateClient(t.Context(), client("u")), c.CreateClient(t.Context(), client("untouched")))
+	_, err := c.ImportAccess(t.Context(), []byte(`{"clients":[{"username":"u","roles":[{"rolename":"s"}]},{"username":"new"}],
+		"roles":[{"rolename":"s","acls":[{"acltype":"publishClientSend","topic":"t","allow":true}]}]}`), false)
+	must(t, err)
+	want := export(t, c)
+	shut(t, c)
+	c = open(t, path)
+	if diff := cmp.Diff(want, inMemory(t, c)); diff != "" {
+		t.Errorf("before (-) and after (+) the restart:\n%s", diff)
+	}
+	authenticated(t, c, "untouched")
+	if !authenticated(t, c, "u").Allowed(dynsec.PublishSend, "id", "t") {
+		t.Error("the imported role has no effect")
+	}
+	if _, err := c.GetClient(t.Context(), "new"); err != nil {
+		t.Error(err)
 	}
 }
 

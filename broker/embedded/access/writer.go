@@ -32,7 +32,6 @@ type writer struct {
 type request struct {
 	apply func(*dynsec.Tx) error
 	first bool         // refused on a broker that was set up before
-	setUp bool         // marks the broker as set up, even where nothing changes
 	reply chan outcome // buffered by one
 	ended atomic.Bool  // set by the writer when it answers, or by a caller that leaves
 }
@@ -54,7 +53,7 @@ type step struct {
 }
 
 // stores tells whether there is something to store.
-func (s step) stores() bool { return len(s.changes) > 0 || s.request.setUp && s.err == nil }
+func (s step) stores() bool { return len(s.changes) > 0 }
 
 func newWriter(c *Control) *writer {
 	return &writer{control: c, queue: make(chan *request, queueLength)}

@@ -69,6 +69,28 @@ func groupSharesOneTransaction(t *testing.T) {
 	}
 }
 
+// TestBootstrapBehindAnImport queues both on a new broker; only one is first.
+func TestBootstrapBehindAnImport(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := fresh(t)
+		release := hold(t, c)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			_, err := c.ImportAccess(t.Context(), []byte(`{"clients":[]}`), false)
+			must(t, err)
+		})
+		synctest.Wait()
+		wg.Go(func() { wantKind(t, c.Bootstrap(t.Context(), "boss", "secret"), broker.Exists) })
+		synctest.Wait()
+		release()
+		wg.Wait()
+		if clients, _, _ := c.state.Load().Counts(); clients != 0 {
+			t.Errorf("%d clients beside an import of none", clients)
+		}
+	})
+}
+
 // TestConcurrentChanges has many callers change things at once; whatever the
 // grouping, all of it must be there afterwards, in memory and in the file.
 func TestConcurrentChanges(t *testing.T) {
