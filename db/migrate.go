@@ -30,6 +30,24 @@ func released() fs.FS {
 	return steps
 }
 
+// Check reports, as Open would, a file at path that cannot be written to, that
+// a newer version wrote or that is not ours. It changes nothing; a file that is
+// not there is fine.
+func Check(ctx context.Context, path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("open database: %w; make it writable for the user that runs the service", err)
+	}
+	f.Close() //nolint:errcheck // it was only a trial
+	if _, err := inspect(ctx, path, released()); err != nil {
+		return fmt.Errorf("open database %s: %w", path, err)
+	}
+	return nil
+}
+
 // inspect gives the schema version of the file at path, 0 for a new one, and
 // changes nothing in it.
 func inspect(ctx context.Context, path string, steps fs.FS) (version int64, err error) {

@@ -30,6 +30,16 @@ type fileStamp struct {
 // recheck is how often the files are looked at, at most.
 const recheck = time.Second
 
+// Check reads the files that the configuration names, as the start will; the
+// error names the key.
+func (c Config) Check() error {
+	if c.TLS.CertFile == "" {
+		return nil
+	}
+	_, err := loadCertificates(c.TLS, nil)
+	return err
+}
+
 // loadCertificates reads the files; the error names the key.
 func loadCertificates(files TLSConfig, log *slog.Logger) (*certificates, error) {
 	c := &certificates{files: files, log: log, stamp: stampOf(files)}

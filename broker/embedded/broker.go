@@ -25,8 +25,8 @@ import (
 	"signalbox/broker/embedded/access"
 )
 
-// databaseFile is the broker's file in the data directory.
-const databaseFile = "broker.db"
+// DatabaseFile is the broker's file in the data directory.
+const DatabaseFile = "broker.db"
 
 // generatedLength is the length of a generated password: 20 characters of 5
 // bits each.
@@ -46,11 +46,10 @@ type Broker struct {
 	broker.NoTopics
 	broker.NoBridges
 
-	config    Config
-	log       *slog.Logger
-	now       func() time.Time
-	control   *access.Control
-	generated broker.Secret
+	config  Config
+	log     *slog.Logger
+	now     func() time.Time
+	control *access.Control
 
 	server    *mqtt.Server
 	self      *mqtt.Client // in whose name the broker publishes
@@ -67,8 +66,7 @@ type Broker struct {
 var _ broker.Broker = (*Broker)(nil)
 
 // New opens the broker's file in dataDir and prepares everything, but binds no
-// socket. If nothing was ever stored there, it creates the admin client; see
-// GeneratedPassword. Its errors are sentences that say what to do.
+// socket. If nothing was ever stored there, it creates the admin client. Its errors are sentences that say what to do.
 func New(ctx context.Context, cfg Config, dataDir string, log *slog.Logger) (*Broker, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -81,7 +79,7 @@ func New(ctx context.Context, cfg Config, dataDir string, log *slog.Logger) (*Br
 		return nil, err
 	}
 	control, err := access.Open(ctx, access.Options{
-		Path:               filepath.Join(dataDir, databaseFile),
+		Path:               filepath.Join(dataDir, DatabaseFile),
 		PasswordIterations: cfg.PasswordIterations,
 		Log:                log,
 	})
@@ -119,18 +117,18 @@ func (b *Broker) bootstrap(ctx context.Context) error {
 	}
 	password := b.config.AdminPassword
 	if password == "" {
-		b.generated = broker.Secret(rand.Text()[:generatedLength])
-		password = b.generated
+		password = broker.Secret(rand.Text()[:generatedLength])
+		if keep := b.config.KeepPassword; keep != nil {
+			if err := keep(password); err != nil {
+				return err
+			}
+		}
 	}
 	if err := b.control.Bootstrap(ctx, b.config.AdminUsername, password); err != nil {
 		return fmt.Errorf("create the broker's admin client: %w", err)
 	}
 	return nil
 }
-
-// GeneratedPassword is the admin client's password if this start created it and
-// generated one; otherwise it is empty.
-func (b *Broker) GeneratedPassword() broker.Secret { return b.generated }
 
 // Capabilities lists what the broker can do.
 func (b *Broker) Capabilities() []broker.Capability {

@@ -41,6 +41,9 @@ type Config struct {
 	WriteTimeout time.Duration `mapstructure:"write_timeout"`
 	// Version is shown in $SYS/broker/version.
 	Version string `mapstructure:"-"`
+	// KeepPassword, if set, is called with a generated admin password before
+	// the admin client is stored; its error ends the start.
+	KeepPassword func(broker.Secret) error `mapstructure:"-"`
 }
 
 // ListenerConfig is one place where clients are accepted. Protocol is mqtt,

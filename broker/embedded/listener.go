@@ -51,6 +51,13 @@ func newListeners(c Config) ([]*listener, error) {
 	return all, nil
 }
 
+// Check reads the files that the configuration names, as the start will; the
+// error names the key.
+func (c Config) Check() error {
+	_, err := newListeners(c)
+	return err
+}
+
 // bind opens the listener's socket.
 func (l *listener) bind(b *Broker) error {
 	socket, err := net.Listen("tcp", l.config.Address)

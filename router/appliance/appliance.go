@@ -41,6 +41,12 @@ type Appliance struct {
 	undo    stops
 }
 
+// The databases in the data directory.
+const (
+	databaseFile = "signalbox.db"
+	brokerFile   = embedded.DatabaseFile
+)
+
 // stopTime bounds how long stopping may take.
 const stopTime = 10 * time.Second
 
@@ -66,7 +72,7 @@ func Start(ctx context.Context, c Config, version string, log *slog.Logger) (*Ap
 
 // start takes the steps in their order; each notes how it is undone.
 func (a *Appliance) start(ctx context.Context) error {
-	if err := claim(a.cfg, &a.undo); err != nil {
+	if err := claim(ctx, a.cfg, &a.undo); err != nil {
 		return err
 	}
 	for _, step := range []func(context.Context) error{
@@ -111,7 +117,7 @@ func (a *Appliance) Greet(w io.Writer) {
 // openAPI opens the appliance's own state and what works on it.
 func (a *Appliance) openAPI(ctx context.Context) error {
 	in := func(name string) string { return filepath.Join(a.cfg.DataDir, name) }
-	d, err := db.Open(ctx, in("signalbox.db"), a.log)
+	d, err := db.Open(ctx, in(databaseFile), a.log)
 	if err != nil {
 		return err
 	}
@@ -158,17 +164,15 @@ func (a *Appliance) startBroker(ctx context.Context) error {
 		return nil
 	}
 	c.Version = a.version
+	c.KeepPassword = func(password broker.Secret) error {
+		return a.first.keep("MQTT administrator", c.AdminUsername, string(password))
+	}
 	b, err := embedded.New(ctx, c, a.cfg.DataDir, a.log)
 	if err != nil {
 		return err
 	}
 	a.undo.addBounded(b.Close)
 	a.ready = append(a.ready, b.Healthy)
-	if password := b.GeneratedPassword(); password != "" {
-		if err := a.first.keep("MQTT administrator", c.AdminUsername, string(password)); err != nil {
-			return err
-		}
-	}
 	if err := b.Start(ctx); err != nil {
 		return err
 	}
@@ -221,7 +225,7 @@ func Offline(ctx context.Context, c Config, do func(broker.AccessTransfer) error
 		return err
 	}
 	defer func() { err = errors.Join(err, unlock()) }()
-	control, err := access.Open(ctx, access.Options{Path: filepath.Join(c.DataDir, "broker.db"),
+	control, err := access.Open(ctx, access.Options{Path: filepath.Join(c.DataDir, brokerFile),
 		PasswordIterations: c.Broker.PasswordIterations})
 	if err != nil {
 		return err

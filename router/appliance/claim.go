@@ -1,6 +1,7 @@
 package appliance
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -9,11 +10,15 @@ import (
 	"slices"
 
 	"github.com/gofrs/flock"
+
+	"signalbox/broker/embedded/access"
+	"signalbox/db"
 )
 
 // claim makes sure, before anything is changed, that nobody else has the data
-// directory or our ports.
-func claim(c Config, undo *stops) error {
+// directory or our ports, that certificates can be read, and that the databases
+// can be written to and are not newer than we are.
+func claim(ctx context.Context, c Config, undo *stops) error {
 	lock := func() error {
 		unlock, err := lockData(c.DataDir)
 		if err == nil {
@@ -21,16 +26,32 @@ func claim(c Config, undo *stops) error {
 		}
 		return err
 	}
-	steps := []func() error{lock, func() error { return portsFree(c) }}
+	steps := []func() error{lock, func() error { return errors.Join(portsFree(c), checkFiles(c)) }}
 	if _, err := os.Stat(c.DataDir); errors.Is(err, os.ErrNotExist) {
-		slices.Reverse(steps) // so that a port in use leaves no directory behind
+		slices.Reverse(steps) // so that a refusal leaves no directory behind
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return err
 		}
 	}
-	return nil
+	return checkDatabases(ctx, c)
+}
+
+// checkFiles reads the files that the configuration names.
+func checkFiles(c Config) error {
+	err := c.HTTP.Check()
+	if c.Broker.Enabled {
+		err = errors.Join(err, c.Broker.Check())
+	}
+	return err
+}
+
+func checkDatabases(ctx context.Context, c Config) error {
+	if err := db.Check(ctx, filepath.Join(c.DataDir, databaseFile)); err != nil || !c.Broker.Enabled {
+		return err
+	}
+	return access.Check(ctx, filepath.Join(c.DataDir, brokerFile))
 }
 
 // lockData makes the data directory and keeps other processes out of it.
