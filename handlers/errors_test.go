@@ -1,0 +1,114 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"signalbox/broker"
+	"signalbox/db"
+	"signalbox/handlers/auth"
+)
+
+func TestErrorFor(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		give   error
+		status int
+		code   string
+	}{
+		{auth.ErrUnauthenticated, 401, CodeUnauthorized},
+		{auth.ErrUsersOnly, 403, CodeForbidden},
+		{&auth.TooManyAttempts{RetryAfter: time.Second}, 429, CodeTooManyAttempts},
+		{db.ErrNotFound, 404, CodeNotFound},
+		{db.ErrExists, 400, CodeAlreadyExists},
+		{db.ErrInUse, 400, CodeConflict},
+		{db.ErrConflict, 400, CodeConflict},
+		{db.ErrLastRoot, 400, CodeLastAdmin},
+		{&broker.Error{Kind: broker.NotFound}, 404, CodeNotFound},
+		{&broker.Error{Kind: broker.Exists}, 400, CodeAlreadyExists},
+		{&broker.Error{Kind: broker.Conflict}, 400, CodeConflict},
+		{&broker.Error{Kind: broker.Invalid}, 400, CodeInvalidRequest},
+		{&broker.Error{Kind: broker.Denied}, 503, CodeBrokerUnavailable},
+		{&broker.Error{Kind: broker.Unavailable}, 503, CodeBrokerUnavailable},
+		{&broker.Error{Kind: broker.Unconfirmed}, 503, CodeBrokerTimeout},
+		{&broker.Error{Kind: broker.Internal}, 500, CodeBrokerError},
+		{broker.NotSupported("op", broker.CapStreams), 405, CodeNotSupported},
+		{context.DeadlineExceeded, 500, CodeInternalError},
+		{errors.New("disk on fire"), 500, CodeInternalError},
+	} {
+		t.Run(c.code, func(t *testing.T) {
+			t.Parallel()
+			e := ErrorFor(fmt.Errorf("wrapped: %w", c.give))
+			if e.Status != c.status || e.Code != c.code {
+				t.Errorf("%v: got %d %s, want %d %s", c.give, e.Status, e.Code, c.status, c.code)
+			}
+			if e.Code == CodeInternalError && strings.Contains(e.Message, "fire") {
+				t.Errorf("the cause reaches the caller: %q", e.Message)
+			}
+		})
+	}
+}
+
+// TestReadmeListsEveryCode holds the README's table against the constants.
+func TestReadmeListsEveryCode(t *testing.T) {
+	t.Parallel()
+	codes := func(file, pattern string) []string {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var found []string
+		for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(string(text), -1) {
+			found = append(found, m[1])
+		}
+		slices.Sort(found)
+		return found
+	}
+	want := codes("errors.go", `Code\w+ += "([A-Z_]+)"`)
+	got := codes("../README.md", "(?m)^\\| `([A-Z_]+)` \\|")
+	if len(want) == 0 || !slices.Equal(got, want) {
+		t.Errorf("codes in the README: got %q, want %q", got, want)
+	}
+}
+
+func TestValidDate(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"":                          "0001-01-01T00:00:00Z",
+		"2027-01-31":                "2027-01-31T23:59:59.999Z",
+		"2027-01-31T12:00:00Z":      "2027-01-31T12:00:00Z",
+		"2027-01-31T12:00:00+02:00": "2027-01-31T12:00:00+02:00",
+		"31.01.2027":                "",
+		"2027-13-01":                "",
+	} {
+		got, err := validDate(text)
+		if want == "" {
+			if err == nil {
+				t.Errorf("%q is taken for %v", text, got)
+			}
+			continue
+		}
+		if err != nil || got.Format(time.RFC3339Nano) != want {
+			t.Errorf("%q: got %v, %v, want %s", text, got.Format(time.RFC3339Nano), err, want)
+		}
+	}
+}
+
+func FuzzUnixSeconds(f *testing.F) {
+	for _, seed := range []string{`""`, `"1.5"`, `17`, `null`, `"NaN"`, `"x"`, `{}`, `"`} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var u UnixSeconds
+		if err := u.UnmarshalJSON([]byte(text)); err == nil && u.value != nil && *u.value != *u.value {
+			t.Errorf("%q is taken for a time that is none", text)
+		}
+	})
+}
