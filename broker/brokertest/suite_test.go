@@ -2,6 +2,7 @@ package brokertest_test
 
 import (
 	"context"
+	"crypto/rand"
 	"log/slog"
 	"testing"
 
@@ -65,6 +66,7 @@ func embed(t *testing.T) (*embedded.Broker, broker.Target) {
 	cfg.Listen = "127.0.0.1:0"
 	cfg.AllowAnonymous = true
 	cfg.PasswordIterations = 100
+	cfg.AdminPassword = broker.Secret(rand.Text())
 	b, err := embedded.New(t.Context(), cfg, t.TempDir(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatalf("open the embedded broker: %v", err)
@@ -78,7 +80,7 @@ func embed(t *testing.T) (*embedded.Broker, broker.Target) {
 		t.Fatalf("start the embedded broker: %v", err)
 	}
 	return b, broker.Target{ID: "embedded", Rev: 1, URL: "mqtt://" + b.Addrs()[0],
-		Username: cfg.AdminUsername, Password: b.GeneratedPassword()}
+		Username: cfg.AdminUsername, Password: cfg.AdminPassword}
 }
 
 func TestEmbedded(t *testing.T) {
