@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"io"
 	"net/http"
@@ -17,11 +18,11 @@ const writers = 16
 
 // door is a way to create clients and to delete them.
 type door struct {
-	name           string
-	server         *child
-	stored         int // clients there already
-	create, remove call
-	wires          []*wire // of the callers, for $CONTROL
+	name   string
+	server *child
+	create func(password string) call // an empty password is none
+	remove call
+	wires  []*wire // of the callers, for $CONTROL
 }
 
 // close ends the callers' connections.
@@ -31,35 +32,32 @@ func (d door) close() {
 	}
 }
 
-// newClient names the n-th client to create, somewhere among those stored.
-func (d door) newClient(n int) string {
-	return fmt.Sprintf("%s-new-%d", clientName(n*7919%d.stored), n)
+// newName names the n-th client to create, somewhere among those stored.
+func newName(n, stored int) string {
+	return fmt.Sprintf("%s-new-%d", clientName(n*7919%stored), n)
 }
 
-// apiDoor goes through the HTTP API. An empty password is none.
-func (p *product) apiDoor(ctx context.Context, stored int, password string) door {
-	d := door{name: "API", server: p.child, stored: stored}
-	if password != "" {
-		password = fmt.Sprintf(`"password":%q,`, password)
-	}
-	d.create = func(_, n int) error {
-		body := fmt.Sprintf(`{"username":%q,%s"roles":[{"rolename":%q}],"groups":[{"groupname":%q}]}`,
-			d.newClient(n), password, deviceRole, groupName(n))
-		return p.call(ctx, http.MethodPost, p.clients, body, http.StatusNoContent, io.Discard)
-	}
-	d.remove = func(_, n int) error {
-		return p.call(ctx, http.MethodDelete, p.clients+"?username="+d.newClient(n), "", http.StatusNoContent, io.Discard)
-	}
-	return d
+// apiDoor goes through the HTTP API.
+func (p *product) apiDoor(ctx context.Context, stored int) door {
+	return door{name: "API", server: p.child,
+		create: func(password string) call {
+			if password != "" {
+				password = fmt.Sprintf(`"password":%q,`, password)
+			}
+			return func(_, n int) error {
+				body := fmt.Sprintf(`{"username":%q,%s"roles":[{"rolename":%q}],"groups":[{"groupname":%q}]}`,
+					newName(n, stored), password, deviceRole, groupName(n))
+				return p.call(ctx, http.MethodPost, p.clients, body, http.StatusNoContent, io.Discard)
+			}
+		},
+		remove: func(_, n int) error {
+			return p.call(ctx, http.MethodDelete, p.clients+"?username="+newName(n, stored), "", http.StatusNoContent, io.Discard)
+		}}
 }
 
 // controlDoor goes over $CONTROL, with a connection for each caller.
-func controlDoor(ctx context.Context, server *child, addr string, a access, callers, stored int, password string) (door, error) {
-	d := door{name: "$CONTROL", server: server, stored: stored}
-	var secret *broker.Secret
-	if password != "" {
-		secret = new(broker.Secret(password))
-	}
+func controlDoor(ctx context.Context, server *child, addr string, a access, callers, stored int) (door, error) {
+	d := door{name: "$CONTROL", server: server}
 	for i := range callers {
 		w, err := dialControl(ctx, addr, fmt.Sprintf("caller-%d", i), a.password)
 		if err != nil {
@@ -67,23 +65,24 @@ func controlDoor(ctx context.Context, server *child, addr string, a access, call
 		}
 		d.wires = append(d.wires, w)
 	}
-	d.create = func(caller, n int) error {
-		return d.wires[caller].control(dynsec.CreateClient(broker.ClientSpec{Username: d.newClient(n), Password: secret,
-			Roles:  holds(deviceRole),
-			Groups: []broker.GroupRef{{GroupName: groupName(n), Priority: broker.NoPriority}}}))
+	d.create = func(password string) call {
+		var secret *broker.Secret
+		if password != "" {
+			secret = new(broker.Secret(password))
+		}
+		return func(caller, n int) error {
+			return d.wires[caller].control(dynsec.CreateClient(broker.ClientSpec{Username: newName(n, stored), Password: secret,
+				Roles:  holds(deviceRole),
+				Groups: []broker.GroupRef{{GroupName: groupName(n), Priority: broker.NoPriority}}}))
+		}
 	}
-	d.remove = func(caller, n int) error { return d.wires[caller].control(dynsec.DeleteClient(d.newClient(n))) }
+	d.remove = func(caller, n int) error { return d.wires[caller].control(dynsec.DeleteClient(newName(n, stored))) }
 	return d, nil
 }
 
-// measure has clients created, and deletes them again.
-func (d door) measure(callers, calls int) (cost, error) {
-	c, err := d.server.measure(callers, calls, d.create)
-	if err != nil {
-		return c, err
-	}
-	_, err = hammer(callers, calls, d.remove)
-	return c, err
+// load has clients created, and deletes them again.
+func (d door) load(callers, calls int, password string) subject {
+	return subject{server: d.server, callers: callers, calls: calls, do: d.create(password), undo: d.remove}
 }
 
 // measureCreate compares what one creation costs in a large store and in a
@@ -97,14 +96,14 @@ func (b *bench) measureCreate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := b.flat(b.creations, "product", small.apiDoor(ctx, b.few, ""), large.apiDoor(ctx, b.many, "")); err != nil {
+	if err := b.flat(b.creations, "product", small.apiDoor(ctx, b.few), large.apiDoor(ctx, b.many)); err != nil {
 		return err
 	}
-	few, err := controlDoor(ctx, small.child, small.mqtt, small.access, 1, b.few, "")
+	few, err := controlDoor(ctx, small.child, small.mqtt, small.access, 1, b.few)
 	if err != nil {
 		return err
 	}
-	many, err := controlDoor(ctx, large.child, large.mqtt, large.access, 1, b.many, "")
+	many, err := controlDoor(ctx, large.child, large.mqtt, large.access, 1, b.many)
 	if err != nil {
 		return err
 	}
@@ -122,7 +121,7 @@ func (b *bench) peerCreate(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		d, err := controlDoor(ctx, m.child, m.addr, m.access, 1, stored, "")
+		d, err := controlDoor(ctx, m.child, m.addr, m.access, 1, stored)
 		if err != nil {
 			return err
 		}
@@ -131,22 +130,13 @@ func (b *bench) peerCreate(ctx context.Context) error {
 	return b.flat(b.peerChanges, "Mosquitto", doors[0], doors[1])
 }
 
-// flat measures both stores in turns, after a round that does not count. The
-// peer's ratio is only told.
+// flat compares both stores. The peer's ratio is only told.
 func (b *bench) flat(calls int, who string, few, many door) error {
 	defer few.close()
 	defer many.close()
-	var got [2]series
-	for round := range b.rounds + 1 {
-		for i, d := range []door{few, many} {
-			c, err := d.measure(1, calls)
-			if err != nil {
-				return err
-			}
-			if round > 0 {
-				got[i].add(c)
-			}
-		}
+	got, err := compare(b.rounds, few.load(1, calls, ""), many.load(1, calls, ""))
+	if err != nil {
+		return err
 	}
 	bound := atMost(1.2)
 	if who != "product" {
@@ -166,41 +156,23 @@ func (b *bench) measureRate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, open := range []func(password string) (door, error){
-		func(password string) (door, error) { return p.apiDoor(ctx, b.many, password), nil },
-		func(password string) (door, error) {
-			return controlDoor(ctx, p.child, p.mqtt, p.access, writers, b.many, password)
-		},
-	} {
-		if err := b.rate(open); err != nil {
-			return err
-		}
+	if err := b.rate(p.apiDoor(ctx, b.many)); err != nil {
+		return err
 	}
-	return nil
+	d, err := controlDoor(ctx, p.child, p.mqtt, p.access, writers, b.many)
+	if err != nil {
+		return err
+	}
+	return b.rate(d)
 }
 
-func (b *bench) rate(open func(password string) (door, error)) error {
-	var got [2]series
-	var name string
-	for range b.rounds {
-		for i, load := range []struct {
-			password string
-			calls    int
-		}{{"", b.bulk}, {"correct horse battery", b.hashed}} {
-			d, err := open(load.password)
-			if err != nil {
-				return err
-			}
-			c, err := d.measure(writers, load.calls)
-			d.close()
-			if err != nil {
-				return err
-			}
-			name = d.name
-			got[i].add(c)
-		}
+func (b *bench) rate(d door) error {
+	defer d.close()
+	got, err := compare(b.rounds, d.load(writers, b.bulk, ""), d.load(writers, b.hashed, "correct horse battery"))
+	if err != nil {
+		return err
 	}
-	what := fmt.Sprintf("durable creations a second over %s, %d callers, %d clients stored", name, writers, b.many)
+	what := fmt.Sprintf("durable creations a second over %s, %d callers, %d clients stored", d.name, writers, b.many)
 	b.report.add(what, got[0].String(), got[0].perSecond, "%.0f /s", atLeast(1_500))
 	b.report.add("the same with a password", got[1].String(), got[1].perSecond, "%.0f /s", told)
 	b.report.add("CPU that hashing adds to one", "", got[1].cpu.minus(got[0].cpu), "%.0f µs", told)

@@ -53,20 +53,22 @@ func writeAccess(file string, clients, iterations int) (access, error) {
 	return a, os.WriteFile(file, b, 0o600)
 }
 
+// configuration lists the last name first: Mosquitto walks its sorted lists from
+// their beginning for each that it adds, and would take minutes otherwise.
 func configuration(clients int, admin, device string) dynsec.Document {
 	d := dynsec.Document{Defaults: new(dynsec.DefaultDefaults()), Roles: []broker.Role{adminRole(), {
 		RoleName: deviceRole, AllowWildcardSubs: true,
 		ACLs: []broker.ACL{{ACLType: broker.PublishClientSend, Topic: "plant/#", Allow: true}},
 	}}}
-	d.Clients = append(d.Clients, dynsec.DocumentClient{Username: adminName, EncodedPassword: admin, Roles: holds(adminName)})
 	for n := range groupCount {
 		d.Groups = append(d.Groups, broker.Group{GroupName: groupName(n), Roles: []broker.RoleRef{}})
 	}
-	for n := range clients {
+	for n := clients - 1; n >= 0; n-- {
 		d.Clients = append(d.Clients, dynsec.DocumentClient{Username: clientName(n), EncodedPassword: device, Roles: holds(deviceRole)})
 		g := &d.Groups[n%groupCount]
 		g.Clients = append(g.Clients, broker.MemberRef{Username: clientName(n), Priority: broker.NoPriority})
 	}
+	d.Clients = append(d.Clients, dynsec.DocumentClient{Username: adminName, EncodedPassword: admin, Roles: holds(adminName)})
 	return d
 }
 

@@ -20,23 +20,91 @@ type cost struct {
 	perSecond float64
 }
 
-// measure has callers make that many calls and tells what they cost the child.
-func (c *child) measure(callers, calls int, do call) (cost, error) {
-	before, err := c.cpu()
+// subject is a load on a server that is compared with others. Undo, if there is
+// one, takes each call back and is not measured.
+type subject struct {
+	server   *child
+	callers  int
+	calls    int // a round
+	do, undo call
+}
+
+// turns is how many parts a round of calls has. Subjects take them in turns, so
+// that all of them meet the same weather on the machine.
+const turns = 10
+
+// compare measures that many rounds of each subject, after one turn that does
+// not count.
+func compare(rounds int, subjects ...subject) ([]series, error) {
+	got := make([]series, len(subjects))
+	if _, err := playRound(subjects, 1); err != nil {
+		return nil, err
+	}
+	for range rounds {
+		tallies, err := playRound(subjects, turns)
+		if err != nil {
+			return nil, err
+		}
+		for i := range tallies {
+			got[i].add(tallies[i].cost())
+		}
+	}
+	return got, nil
+}
+
+// playRound has each subject take its turns; who begins changes.
+func playRound(subjects []subject, turns int) ([]tally, error) {
+	tallies := make([]tally, len(subjects))
+	for turn := range turns {
+		for i := range subjects {
+			if turn%2 == 1 {
+				i = len(subjects) - 1 - i
+			}
+			if err := subjects[i].play(turn, &tallies[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return tallies, nil
+}
+
+// play makes the calls of one turn.
+func (s subject) play(turn int, t *tally) error {
+	calls := max(1, s.calls/turns)
+	shifted := func(do call) call {
+		return func(caller, n int) error { return do(caller, turn*calls+n) }
+	}
+	before, err := s.server.cpu()
 	if err != nil {
-		return cost{}, err
+		return err
 	}
 	began := time.Now()
-	took, err := hammer(callers, calls, do)
+	took, err := hammer(s.callers, calls, shifted(s.do))
 	if err != nil {
-		return cost{}, err
+		return err
 	}
-	wall := time.Since(began)
-	after, err := c.cpu()
-	slices.Sort(took)
-	at := func(share float64) float64 { return micros(took[int(share*float64(calls-1))]) }
-	return cost{cpu: micros(after-before) / float64(calls), p50: at(0.5), p99: at(0.99),
-		perSecond: float64(calls) / wall.Seconds()}, err
+	t.wall += time.Since(began)
+	t.took = append(t.took, took...)
+	after, err := s.server.cpu()
+	t.cpu += after - before
+	if s.undo == nil || err != nil {
+		return err
+	}
+	_, err = hammer(s.callers, calls, shifted(s.undo))
+	return err
+}
+
+// tally sums up turns.
+type tally struct {
+	cpu, wall time.Duration
+	took      []time.Duration
+}
+
+func (t *tally) cost() cost {
+	slices.Sort(t.took)
+	calls := float64(len(t.took))
+	at := func(share float64) float64 { return micros(t.took[int(share*(calls-1))]) }
+	return cost{cpu: micros(t.cpu) / calls, p50: at(0.5), p99: at(0.99), perSecond: calls / t.wall.Seconds()}
 }
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

@@ -161,9 +161,9 @@ type scale struct {
 
 var (
 	full = scale{rounds: 5, few: 1_000, many: 100_000, reads: 20_000, pages: 3_000, creations: 1_000,
-		bulk: 5_000, hashed: 600, peerChanges: 8, checks: 2_000_000, devices: 5_000}
+		bulk: 5_000, hashed: 600, peerChanges: turns, checks: 2_000_000, devices: 5_000}
 	smoke = scale{rounds: 1, few: 100, many: 2_000, reads: 500, pages: 100, creations: 50,
-		bulk: 200, hashed: 32, peerChanges: 2, checks: 100_000, devices: 100}
+		bulk: 200, hashed: 32, peerChanges: turns, checks: 100_000, devices: 100}
 )
 
 func newBench(binary string, quick bool) (*bench, error) {

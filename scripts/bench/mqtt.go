@@ -104,6 +104,9 @@ func (w *wire) control(c dynsec.Command) error {
 		if err != nil {
 			return err
 		}
+		if len(answers) != 1 {
+			return fmt.Errorf("got %d answers to one command", len(answers))
+		}
 		return answers[0].Err()
 	}
 }
