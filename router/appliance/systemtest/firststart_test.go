@@ -173,30 +173,42 @@ func TestPasswordThatCannotBeKept(t *testing.T) {
 }
 
 // TestKillDuringFirstStart ends the first start at the moment when a file
-// appears. The next start lets the administrators in with what the file says.
+// appears. The next start lets the administrators in with what the file of the
+// credentials says.
 func TestKillDuringFirstStart(t *testing.T) {
 	t.Parallel()
+	interruptFirstStart(t, func(t *testing.T, p *process) { p.kill() })
+}
+
+// TestStopDuringFirstStart is told to stop before it is ready.
+func TestStopDuringFirstStart(t *testing.T) {
+	t.Parallel()
+	interruptFirstStart(t, func(t *testing.T, p *process) { p.stop(t) })
+}
+
+func interruptFirstStart(t *testing.T, interrupt func(*testing.T, *process)) {
+	t.Helper()
 	for _, name := range []string{"signalbox.lock", "signalbox.db", "secret.key", "initial-credentials", "broker.db", "broker.db-wal"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := dataDir(t)
 			p := launch(t, dir, nil)
-			p.killWhenThere(name)
+			p.awaitFile(name)
+			interrupt(t, p)
 			wantEntry(t, serve(t, dir, nil), credentials(read(t, filepath.Join(dir, "initial-credentials"))))
 		})
 	}
 }
 
-// killWhenThere looks more often than waitFor does: the moments that matter
-// are short.
-func (p *process) killWhenThere(name string) {
+// awaitFile looks more often than waitFor does: the moments that matter are
+// short.
+func (p *process) awaitFile(name string) {
 	again := time.NewTicker(200 * time.Microsecond)
 	defer again.Stop()
 	for !p.ended() {
 		if _, err := os.Lstat(filepath.Join(p.dir, name)); err == nil {
-			break
+			return
 		}
 		<-again.C
 	}
-	p.kill()
 }

@@ -2,13 +2,16 @@ package systemtest
 
 import (
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"signalbox/broker"
 	"signalbox/broker/brokertest"
 )
 
@@ -253,4 +256,45 @@ func mosquittoPasswords(t *testing.T) string {
 		}
 	}
 	return read(t, path)
+}
+
+// TestKillDuringImport kills an import at several moments. What the next start
+// finds is all of the file, or nothing.
+func TestKillDuringImport(t *testing.T) {
+	t.Parallel()
+	const clients = 3000
+	document := brokertest.Document{Groups: []brokertest.DocumentGroup{{GroupName: "all"}}}
+	for i := range clients {
+		username := fmt.Sprintf("device-%04d", i)
+		document.Clients = append(document.Clients, brokertest.DocumentClient{Username: username, Roles: []broker.RoleRef{}})
+		document.Groups[0].Clients = append(document.Groups[0].Clients, broker.MemberRef{Username: username, Priority: broker.NoPriority})
+	}
+	document.Groups[0].Roles, document.Roles = []broker.RoleRef{}, []broker.Role{}
+	file := filepath.Join(t.TempDir(), "dynamic-security.json")
+	write(t, file, string(document.JSON(t)))
+
+	began := time.Now()
+	wantImported(t, command(t, configured(nil).environ(dataDir(t)), "import", "dynsec", file), "imported 3000 clients")
+	whole := time.Since(began)
+	for part := range 5 {
+		dir := dataDir(t)
+		cmd := prepare(configured(nil).environ(dir), "import", "dynsec", file)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		kill := time.AfterFunc(whole*time.Duration(part+5)/10, func() { cmd.Process.Kill() }) //nolint:errcheck // it may have ended
+		cmd.Wait()                                                                            //nolint:errcheck // it was killed, or was faster
+		kill.Stop()
+		p := serve(t, dir, configured(nil))
+		r := root(t, p)
+		var groups []struct{ Clients []any }
+		r.must(t, "GET", r.at("/groups"), nil, &groups)
+		switch names := r.names(t, "clients"); {
+		case len(names) == clients && len(groups) == 1 && len(groups[0].Clients) == clients:
+		case slices.Equal(names, []string{mqttAdmin}) && len(groups) == 0:
+		default:
+			t.Errorf("killed after %d tenths: %d clients and the groups %.100v are there", part+5, len(names), groups)
+		}
+		p.stop(t)
+	}
 }
