@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"io"
 	"net/http"
@@ -20,6 +19,7 @@ const writers = 16
 type door struct {
 	name   string
 	server *child
+	stored int                        // clients there already
 	create func(password string) call // an empty password is none
 	remove call
 	wires  []*wire // of the callers, for $CONTROL
@@ -39,7 +39,7 @@ func newName(n, stored int) string {
 
 // apiDoor goes through the HTTP API.
 func (p *product) apiDoor(ctx context.Context, stored int) door {
-	return door{name: "API", server: p.child,
+	return door{name: "API", server: p.child, stored: stored,
 		create: func(password string) call {
 			if password != "" {
 				password = fmt.Sprintf(`"password":%q,`, password)
@@ -57,7 +57,7 @@ func (p *product) apiDoor(ctx context.Context, stored int) door {
 
 // controlDoor goes over $CONTROL, with a connection for each caller.
 func controlDoor(ctx context.Context, server *child, addr string, a access, callers, stored int) (door, error) {
-	d := door{name: "$CONTROL", server: server}
+	d := door{name: "$CONTROL", server: server, stored: stored}
 	for i := range callers {
 		w, err := dialControl(ctx, addr, fmt.Sprintf("caller-%d", i), a.password)
 		if err != nil {
