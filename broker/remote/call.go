@@ -36,7 +36,7 @@ type call struct {
 	grace       time.Duration // how long to wait after the acknowledgement; 0: as long as the context
 
 	stage atomic.Int32
-	token chan mqtt.Token // the PUBLISH, once it is out; buffered by one
+	token chan mqtt.Token // a probe's PUBLISH, once it is out; buffered by one
 	reply chan reply      // buffered by one: nobody waits for a caller that left
 }
 
@@ -125,16 +125,24 @@ func (s *session) send() {
 	}
 }
 
-// publish sends with QoS 1: the broker acknowledges a command before it
-// answers, or that it will not.
+// publish sends a probe with QoS 1: the broker acknowledges it even where
+// nothing will answer. Any other command has its answer for an acknowledgement;
+// beside that, a second packet from a broker that waits to fill its segments, as
+// Mosquitto does by default, would cost every command 40 ms.
 func (s *session) publish(c *call) {
 	if !c.stage.CompareAndSwap(queued, sent) {
 		return
 	}
-	token := s.client.Publish(c.topic, 1, false, c.payload)
+	var qos byte
+	if c.grace > 0 {
+		qos = 1
+	}
+	token := s.client.Publish(c.topic, qos, false, c.payload)
 	if errors.Is(token.Error(), mqtt.ErrNotConnected) {
 		c.deliver(reply{err: errNotSent})
 		return
 	}
-	c.token <- token
+	if qos > 0 {
+		c.token <- token
+	}
 }
