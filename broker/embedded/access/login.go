@@ -57,41 +57,38 @@ func (c *Control) Authenticate(ctx context.Context, cr Credentials) (*Account, e
 // both.
 func (c *Control) verify(ctx context.Context, cr Credentials) error {
 	clientID, disabled, _, known := c.state.Load().Login(cr.Username)
-	name, encoded, err := c.store.password(ctx, cr.Username)
+	owner, encoded, err := c.store.password(ctx, cr.Username)
 	if err != nil {
 		return err
 	}
 	if encoded == "" {
 		encoded = c.logins.decoy
 	}
-	correct, err := c.verifyPassword(ctx, cr, encoded)
-	if err != nil {
-		return err
+	proof := c.logins.proof(cr, encoded)
+	correct := c.logins.knows(cr.Username, proof)
+	if !correct {
+		if correct, err = c.verifyPassword(ctx, cr.Password, owner, encoded); err != nil {
+			return err
+		}
 	}
-	mayLogIn := known && !disabled && (clientID == "" || clientID == cr.ClientID) && name == cr.Username
+	mayLogIn := known && !disabled && (clientID == "" || clientID == cr.ClientID) && owner == cr.Username
 	if !correct || !mayLogIn {
 		return ErrNotAuthorized
 	}
+	c.logins.remember(cr.Username, proof)
 	return nil
 }
 
 // verifyPassword compares a password with an encoded hash, at the cost of the
-// hash unless this very combination was right before.
-func (c *Control) verifyPassword(ctx context.Context, cr Credentials, encoded string) (bool, error) {
-	proof := c.logins.proof(cr, encoded)
-	if c.logins.knows(cr.Username, proof) {
-		return true, nil
-	}
+// hash. One that cannot be verified fits no password.
+func (c *Control) verifyPassword(ctx context.Context, password []byte, owner, encoded string) (bool, error) {
 	if err := c.hashing.acquire(ctx); err != nil {
 		return false, fmt.Errorf("wait to verify a password: %w", err)
 	}
 	defer c.hashing.release()
-	correct, err := dynsec.VerifyPassword(encoded, cr.Password)
+	correct, err := dynsec.VerifyPassword(encoded, password)
 	if err != nil {
-		c.log.Error("a stored password hash cannot be verified", slog.Any("err", err), slog.String("username", cr.Username))
-	}
-	if correct {
-		c.logins.remember(cr.Username, proof)
+		c.log.Error("a stored password hash cannot be verified", slog.Any("err", err), slog.String("username", owner))
 	}
 	return correct, nil
 }
@@ -134,6 +131,7 @@ func (l *logins) knows(username string, p proof) bool {
 	return ok && hmac.Equal(known[:], p[:])
 }
 
+// remember keeps the proof of a log-in that succeeded.
 func (l *logins) remember(username string, p proof) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

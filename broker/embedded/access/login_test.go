@@ -149,6 +149,9 @@ func TestRememberedLogInCostsNoHashing(t *testing.T) {
 		authenticated(t, c, "u")
 		free()
 		hashWait(t, c, login("u", "wrong"), ErrNotAuthorized)
+		if n := len(c.logins.known); n != 1 {
+			t.Errorf("%d log-ins are remembered, want the one that succeeded", n)
+		}
 	})
 }
 

@@ -52,6 +52,7 @@ func migrate(ctx context.Context, db *sql.DB, path string, steps fs.FS, log *slo
 	if _, err := p.Up(ctx); err != nil {
 		return fmt.Errorf("bring the schema of %s from %d to %d: %w", path, have, want, err)
 	}
+	log.Info("database schema brought up to date", slog.String("path", path), slog.Int64("from", have), slog.Int64("to", want))
 	return nil
 }
 
@@ -116,11 +117,20 @@ func snapshot(ctx context.Context, db *sql.DB, path string) error {
 	if _, err := db.ExecContext(ctx, `VACUUM INTO ?`, partial); err != nil {
 		return fmt.Errorf("copy the database to %s before its schema changes: %w", partial, err)
 	}
-	if err := os.Chmod(partial, 0o600); err != nil {
-		return fmt.Errorf("protect the copy of the database: %w", err)
+	if err := secure(partial); err != nil {
+		return fmt.Errorf("make sure of the copy of the database: %w", err)
 	}
 	if err := os.Rename(partial, path); err != nil {
 		return fmt.Errorf("name the copy of the database: %w", err)
 	}
 	return nil
+}
+
+// secure brings a file to the disk, for the owner only.
+func secure(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Chmod(0o600), f.Sync(), f.Close())
 }
