@@ -110,7 +110,7 @@ func (f *aclFile) access(n int, rest string) (access, topic string, ok bool) {
 		f.add("line %d: access %q is none of read, write, readwrite and deny", n, access)
 	case topic == "":
 		f.add("line %d: the topic is missing", n)
-	case !ValidFilter(topic) || !validName(topic):
+	case !broker.ValidFilter(topic) || !validName(topic):
 		f.add("line %d: %q is no topic filter", n, topic)
 	default:
 		f.reads = f.reads || access == "read" || access == "readwrite"

@@ -152,7 +152,7 @@ func (t *Tx) roleAndACL(c *Command) (*role, broker.ACL, error) {
 		return nil, broker.ACL{}, errTopic
 	case !validName(a.topic.value):
 		return nil, broker.ACL{}, errTopicUTF8
-	case !ValidFilter(a.topic.value):
+	case !broker.ValidFilter(a.topic.value):
 		return nil, broker.ACL{}, errTopicInvalid
 	}
 	return r, broker.ACL{

@@ -169,7 +169,7 @@ func (r *docReader) acl() broker.ACL {
 // warnFlawed tells what becomes of an ACL whose topic is no filter.
 func (r *docReader) warnFlawed(a broker.ACL) {
 	switch {
-	case ValidFilter(a.Topic):
+	case broker.ValidFilter(a.Topic):
 	case a.ACLType == broker.SubscribeLiteral, a.ACLType == broker.UnsubscribeLiteral:
 		r.warn("%q is no topic filter: the ACL is without effect", a.Topic)
 	default:

@@ -34,9 +34,9 @@ func (r reference) allowed(ev Event, clientID, topic string) bool {
 		}
 		for _, a := range highestFirst(role.ACLs, pattern) {
 			switch {
-			case !ValidFilter(a.Topic) && agreesUpToFlaw(a.Topic, topic):
+			case !broker.ValidFilter(a.Topic) && agreesUpToFlaw(a.Topic, topic):
 				return false
-			case ValidFilter(a.Topic) && r.matches(a, clientID, topic):
+			case broker.ValidFilter(a.Topic) && r.matches(a, clientID, topic):
 				return a.Allow
 			}
 		}

@@ -3,6 +3,8 @@ package dynsec
 import (
 	"strings"
 	"unicode/utf8"
+
+	"signalbox/broker"
 )
 
 // maxTopicBytes is the most that a UTF-8 string of MQTT can hold
@@ -18,17 +20,11 @@ func ValidTopic(s string) bool {
 	return validText(s) && !hasWildcard(s)
 }
 
-// ValidFilter tells whether s is a topic filter: as a topic, but + may stand for
-// a whole level and # for the last one [MQTT-4.7.1].
-func ValidFilter(s string) bool {
-	return validText(s) && flaw(s) < 0
-}
-
 // ValidSubscription tells whether s can be subscribed to: a topic filter, and
 // one that names its group and its filter where it begins with $share/
 // [MQTT-4.8.2-1, MQTT-4.8.2-2].
 func ValidSubscription(s string) bool {
-	if !ValidFilter(s) {
+	if !broker.ValidFilter(s) {
 		return false
 	}
 	shared, ok := strings.CutPrefix(s, sharePrefix)
@@ -45,7 +41,7 @@ func ValidSubscription(s string) bool {
 // that begins with $. A shared subscription is a filter like any other: only a
 // filter that begins with $share covers it. What is not a filter covers nothing.
 func FilterCovers(acl, requested string) bool {
-	if !ValidFilter(acl) || !ValidFilter(requested) || dollar(acl) != dollar(requested) {
+	if !broker.ValidFilter(acl) || !broker.ValidFilter(requested) || dollar(acl) != dollar(requested) {
 		return false
 	}
 	for {

@@ -3,6 +3,8 @@ package dynsec
 import (
 	"strings"
 	"testing"
+
+	"signalbox/broker"
 )
 
 func TestValidTopicAndFilter(t *testing.T) {
@@ -47,7 +49,7 @@ func TestValidTopicAndFilter(t *testing.T) {
 		{"$share/#", false, true, false},
 	}
 	for _, tt := range tests {
-		got := [3]bool{ValidTopic(tt.s), ValidFilter(tt.s), ValidSubscription(tt.s)}
+		got := [3]bool{ValidTopic(tt.s), broker.ValidFilter(tt.s), ValidSubscription(tt.s)}
 		if want := [3]bool{tt.topic, tt.filter, tt.subscription}; got != want {
 			t.Errorf("%.20q: got topic, filter, subscription %v, want %v", tt.s, got, want)
 		}
@@ -145,7 +147,7 @@ func FuzzFilterCovers(f *testing.F) {
 		if FilterCovers(acl, requested) && FilterMatches(requested, topic) && !FilterMatches(acl, topic) {
 			t.Errorf("%q covers %q, which matches %q, but does not match it", acl, requested, topic)
 		}
-		if ValidFilter(acl) && !FilterCovers(acl, acl) {
+		if broker.ValidFilter(acl) && !FilterCovers(acl, acl) {
 			t.Errorf("%q does not cover itself", acl)
 		}
 	})
