@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"os/exec"
 	"time"
 )
 
@@ -79,44 +81,72 @@ func (b *bench) measureDevices(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var took, cpu samples
+	var took, cpu, bare samples
 	for range min(b.rounds, 3) {
 		if _, err := p.restart(ctx); err != nil {
 			return err
 		}
-		t, c, err := b.comeBack(ctx, p.child, p.mqtt, p.access.password)
+		t, c, err := comeBack(ctx, p.child, b.devices, p.mqtt, p.access.password)
 		if err != nil {
 			return err
 		}
-		took, cpu = append(took, t), append(cpu, c)
+		h, err := hashing(b.devices)
+		if err != nil {
+			return err
+		}
+		took, cpu, bare = append(took, t), append(cpu, c), append(bare, h)
 	}
 	what := fmt.Sprintf("%d devices back after a restart, hashes of %d iterations", b.devices, costly)
 	b.report.add(what, fmt.Sprintf("CPU %.1f s", cpu.median()), took, "%.1f s", atMost(10))
+	b.report.add("the same: CPU, product : bare PBKDF2", fmt.Sprintf("CPU %.1f s; %.1f s", cpu.median(), bare.median()),
+		cpu.over(bare), "%.2f ×", told)
 	return b.peerDevices(ctx)
 }
 
+// hashing is the processor time, in seconds, that nothing but the hashes of that
+// many devices costs here and now.
+func hashing(devices int) (seconds float64, err error) {
+	const probe = 100
+	self := &child{name: "bench", cmd: &exec.Cmd{Process: &os.Process{Pid: os.Getpid()}}}
+	before, err := self.cpu()
+	if err != nil {
+		return 0, err
+	}
+	for range probe {
+		if _, err := encodePassword("password", costly); err != nil {
+			return 0, err
+		}
+	}
+	after, err := self.cpu()
+	return (after - before).Seconds() / probe * float64(devices), err
+}
+
+// peerDevices has a fifth as many return to Mosquitto, which hashes one password
+// after the other and serves nobody meanwhile.
 func (b *bench) peerDevices(ctx context.Context) error {
-	m, err := b.newMosquitto(ctx, b.devices, costly)
+	devices := b.devices / 5
+	m, err := b.newMosquitto(ctx, devices, costly)
 	if err != nil {
 		return err
 	}
-	took, cpu, err := b.comeBack(ctx, m.child, m.addr, m.access.password)
+	took, cpu, err := comeBack(ctx, m.child, devices, m.addr, m.access.password)
 	if err != nil {
 		return err
 	}
-	b.report.add("the same in Mosquitto", fmt.Sprintf("CPU %.1f s", cpu), samples{took}, "%.1f s", told)
+	what := fmt.Sprintf("%d devices back in Mosquitto with such hashes", devices)
+	b.report.add(what, fmt.Sprintf("CPU %.1f s", cpu), samples{took}, "%.1f s", told)
 	return nil
 }
 
-// comeBack connects all devices at once and waits until the broker has let the
+// comeBack connects that many devices at once and waits until the broker has let the
 // last one in, and tells the seconds that it took
 // and the broker's processor time. A device that fails tries again a little later.
-func (b *bench) comeBack(ctx context.Context, server *child, addr, password string) (took, cpu float64, err error) {
+func comeBack(ctx context.Context, server *child, devices int, addr, password string) (took, cpu float64, err error) {
 	before, err := server.cpu()
 	if err != nil {
 		return 0, 0, err
 	}
-	wires := make([]*wire, b.devices)
+	wires := make([]*wire, devices)
 	defer func() {
 		for _, w := range wires {
 			if w != nil {
@@ -125,7 +155,7 @@ func (b *bench) comeBack(ctx context.Context, server *child, addr, password stri
 		}
 	}()
 	began := time.Now()
-	_, err = hammer(b.devices, b.devices, func(_, n int) (err error) {
+	_, err = hammer(devices, devices, func(_, n int) (err error) {
 		wires[n], err = persist(ctx, addr, clientName(n), password)
 		return err
 	})
