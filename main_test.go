@@ -46,6 +46,7 @@ var mayImport = map[string][]string{
 	"broker/brokertest": {"broker", "broker/dynsec"},
 	"db/dbtest":         {"db"},
 	"router/apitest":    {"handlers", "router/appliance"},
+	"scripts/bench":     {"broker", "broker/dynsec"},
 	"scripts/testlines": {},
 
 	// Tests only, of the binary.
@@ -58,16 +59,16 @@ var mayImport = map[string][]string{
 var onlyIn = map[string][]string{
 	"github.com/spf13/viper":              {""},
 	"github.com/spf13/cobra":              {""},
-	"github.com/julienschmidt/httprouter": {"router"},
+	"github.com/julienschmidt/httprouter": {"router", "scripts/bench"},
 	"github.com/getkin/kin-openapi":       {"router", "router/apitest"},
 	"github.com/swaggest/swgui":           {"router"},
 	"github.com/prometheus/client_golang": {"", "router"},
 	"github.com/eclipse/paho.mqtt.golang": {"broker/remote", "broker/brokertest"},
 	"github.com/mochi-mqtt/server/v2":     {"broker/embedded"},
-	"modernc.org/sqlite":                  {"db", "broker/embedded/access"},
+	"modernc.org/sqlite":                  {"db", "broker/embedded/access", "scripts/bench"},
 	"github.com/pressly/goose/v3":         {"db", "broker/embedded/access"},
-	"database/sql":                        {"db", "db/dbtest", "broker/embedded/access"},
-	"net/http":                            {"router", "router/client", "router/apitest", "broker/embedded", "broker/remote"},
+	"database/sql":                        {"db", "db/dbtest", "broker/embedded/access", "scripts/bench"},
+	"net/http":                            {"router", "router/client", "router/apitest", "broker/embedded", "broker/remote", "scripts/bench"},
 	"github.com/gofrs/flock":              {"router/appliance"},
 	"testing":                             {"broker/brokertest", "db/dbtest", "router/apitest"},
 
