@@ -67,11 +67,7 @@ func (c *campaign) round(t *testing.T, p *process, n int) *process {
 	l := newLedger(n)
 	var writers sync.WaitGroup
 	c.startWriters(t, p, l, prefix, &writers)
-	select {
-	case <-l.enough:
-	case <-time.After(patience):
-		t.Error("the writers get no acknowledgements")
-	}
+	l.await(t)
 	p.kill()
 	c.kills++
 	writers.Wait()

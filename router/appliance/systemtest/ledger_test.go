@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"testing"
+	"time"
 )
 
 // fate is what is known about a record that was being written.
@@ -58,6 +60,16 @@ func (l *ledger) count() {
 	defer l.mu.Unlock()
 	if l.left--; l.left == 0 {
 		close(l.enough)
+	}
+}
+
+// await waits for enough acknowledgements.
+func (l *ledger) await(t testing.TB) {
+	t.Helper()
+	select {
+	case <-l.enough:
+	case <-time.After(patience):
+		t.Error("the writers get no acknowledgements")
 	}
 }
 

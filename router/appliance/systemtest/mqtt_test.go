@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	mqtt "github.com/eclipse/paho.mqtt.golang"
 )
@@ -46,6 +47,16 @@ func join(t testing.TB, address, username, password string) *device {
 		t.Fatalf("log in as %s: %v", username, err)
 	}
 	return d
+}
+
+// wantCutOff waits until the broker ends the connection.
+func (d *device) wantCutOff(t testing.TB) {
+	t.Helper()
+	select {
+	case <-d.cut:
+	case <-time.After(patience):
+		t.Fatal("a client was not cut off")
+	}
 }
 
 // letsIn tells whether the broker takes these credentials.

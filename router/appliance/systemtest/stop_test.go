@@ -32,7 +32,7 @@ func TestStopUnderLoad(t *testing.T) {
 			r.sensor(t, "pump-7", "secret")
 			l, load := newLedger(100), load{t: t}
 			load.start(p, r, l)
-			<-l.enough
+			l.await(t)
 			late := begin(t, r, "late")
 			p.signal(s)
 			waitFor(t, "no more connections are taken", func() bool { return !accepts(p.url) })

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	mqtt "github.com/eclipse/paho.mqtt.golang"
 
@@ -164,6 +165,9 @@ func (d *controlDoor) send(command string, members object) bool {
 		}
 		return true
 	case <-d.device.cut:
+		return false
+	case <-time.After(patience):
+		d.t.Errorf("%s is not answered", command)
 		return false
 	}
 }
