@@ -49,6 +49,17 @@ func join(t testing.TB, address, username, password string) *device {
 	return d
 }
 
+// acknowledged ends the test unless the broker takes what was asked of it.
+func acknowledged(t testing.TB, token mqtt.Token) {
+	t.Helper()
+	if !token.WaitTimeout(patience) {
+		t.Fatal("the broker does not answer")
+	}
+	if err := token.Error(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // wantCutOff waits until the broker ends the connection.
 func (d *device) wantCutOff(t testing.TB) {
 	t.Helper()

@@ -15,7 +15,6 @@ import (
 	"testing"
 
 	mqtt "github.com/eclipse/paho.mqtt.golang"
-
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -99,7 +98,7 @@ func publish(d *device, l *ledger) {
 		token := d.Publish("plant/temperature", 1, false, "21")
 		select {
 		case <-token.Done():
-			if token.Error() != nil {
+			if err := token.Error(); err != nil {
 				return
 			}
 			l.count()
@@ -174,10 +173,7 @@ func TestStopDespiteStuckClients(t *testing.T) {
 	d := join(t, p.mqtt, mqttAdmin, mqttPassword)
 	stuck := make(chan struct{})
 	defer close(stuck)
-	token := d.Subscribe("flood", 0, func(mqtt.Client, mqtt.Message) { <-stuck })
-	if !token.WaitTimeout(patience) || token.Error() != nil {
-		t.Fatal(token.Error())
-	}
+	acknowledged(t, d.Subscribe("flood", 0, func(mqtt.Client, mqtt.Message) { <-stuck }))
 	flooder := join(t, p.mqtt, mqttAdmin, mqttPassword)
 	for range 100 {
 		flooder.Publish("flood", 0, false, strings.Repeat("x", 100_000))

@@ -121,10 +121,7 @@ type response struct{ Command, CorrelationData, Error string }
 func newControlDoor(t testing.TB, p *process, name string) *controlDoor {
 	t.Helper()
 	d := &controlDoor{t: t, name: name, device: join(t, p.mqtt, mqttAdmin, mqttPassword), answers: make(chan response, 1)}
-	token := d.device.Subscribe(dynsec.ResponseTopic, 1, func(_ mqtt.Client, m mqtt.Message) { d.take(m.Payload()) })
-	if !token.WaitTimeout(patience) || token.Error() != nil {
-		t.Fatalf("subscribe to %s: %v", dynsec.ResponseTopic, token.Error())
-	}
+	acknowledged(t, d.device.Subscribe(dynsec.ResponseTopic, 1, func(_ mqtt.Client, m mqtt.Message) { d.take(m.Payload()) }))
 	return d
 }
 
