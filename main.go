@@ -36,7 +36,7 @@ var version, commit, date string
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	os.Exit(run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr))
 }
 
@@ -228,6 +228,10 @@ func versionText() string {
 // serve runs the service until ctx ends.
 func serve(ctx context.Context, c appliance.Config, out io.Writer, log *slog.Logger) error {
 	a, err := appliance.Start(ctx, c, versionText(), log)
+	if err != nil && ctx.Err() != nil {
+		log.Info("stopped before the start was complete", "cause", err)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -269,10 +273,10 @@ func transfers(direction string, load configLoader, environ []string) *cobra.Com
 				return do(cmd, args, client.New(*url, orEnv(*token, environ, envPrefix+"TOKEN")).Access(*id))
 			}
 			err = appliance.Offline(cmd.Context(), c, func(t broker.AccessTransfer) error { return do(cmd, args, t) })
-			if err != nil {
+			if errors.Is(err, appliance.ErrRunning) {
 				return fmt.Errorf("%w (while the service runs, give --url and --token)", err)
 			}
-			return nil
+			return err
 		}
 	}
 	if direction == "export" {

@@ -30,6 +30,8 @@ type DB struct {
 	ro    *sql.DB // readers see the last commit and never wait for the writer
 	point pointReads
 
+	remembered atomic.Pointer[remembered]
+
 	// failing is set while the last write was refused by the storage.
 	failing atomic.Bool
 }
@@ -47,6 +49,7 @@ func open(ctx context.Context, path string, steps fs.FS, log *slog.Logger) (_ *D
 		return nil, fmt.Errorf("open database: %w", err)
 	}
 	d := &DB{}
+	d.remembered.Store(&remembered{})
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("open database %s: %w", path, err), d.closePools())
@@ -154,6 +157,7 @@ func (d *DB) Ping(ctx context.Context) error {
 // what was being done and is one of the sentinels where one applies.
 func (d *DB) write(ctx context.Context, what string, fn func(*sql.Tx) error) error {
 	err := transact(ctx, d.rw, nil, fn)
+	d.remembered.Store(&remembered{}) // also after a failure that may have come too late
 	switch {
 	case err == nil:
 		d.failing.Store(false)

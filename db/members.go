@@ -92,6 +92,9 @@ const roleOfQuery = `
 // RoleOf gives the role of a user in a project, "" if it is no member.
 // ErrNotFound: no such project.
 func (d *DB) RoleOf(ctx context.Context, projectID, userID string) (role string, err error) {
-	err = pointRow(ctx, d.point.role, userID, projectID).Scan(&role)
+	role, err = remember(d, roleKey{projectID, userID}, func() (role string, err error) {
+		err = pointRow(ctx, d.point.role, userID, projectID).Scan(&role)
+		return role, err
+	})
 	return role, wrap("get role", err)
 }

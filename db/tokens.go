@@ -88,7 +88,9 @@ const tokenByHashQuery = "SELECT " + tokenColumns + " FROM tokens t WHERE t.hash
 // TokenByHash finds a token, expired or not, by the hash of its value.
 // ErrNotFound if there is none.
 func (d *DB) TokenByHash(ctx context.Context, hash string) (Token, error) {
-	t, err := scanToken(pointRow(ctx, d.point.token, hash))
+	t, err := remember(d, tokenKey{hash}, func() (Token, error) {
+		return scanToken(pointRow(ctx, d.point.token, hash))
+	})
 	return t, wrap("get token", err)
 }
 

@@ -12,8 +12,9 @@ import (
 // contradiction is an Exists error that lists all of them, and who got other
 // rights or credentials is thrown out. The default access of the document counts
 // if it replaces or if nothing was there before; otherwise it stays, with a
-// warning.
-func (t *Tx) Import(d Document, replace bool) (broker.ImportReport, error) {
+// warning. stored gives the hashes of stored passwords, which the state does not
+// know, "" where it does not know either; nil knows none.
+func (t *Tx) Import(d Document, replace bool, stored func(username string) string) (broker.ImportReport, error) {
 	if err := d.check(); err != nil {
 		return broker.ImportReport{}, err
 	}
@@ -27,7 +28,7 @@ func (t *Tx) Import(d Document, replace bool) (broker.ImportReport, error) {
 		t.importRecords(d)
 		t.importSettings(d)
 	default:
-		merged, err := t.s.Document(keptPassword(&t.s)).Merge(d)
+		merged, err := t.s.Document(keptPassword(&t.s, stored)).Merge(d)
 		if err != nil {
 			return broker.ImportReport{}, err
 		}
@@ -38,16 +39,20 @@ func (t *Tx) Import(d Document, replace bool) (broker.ImportReport, error) {
 	return r, nil
 }
 
-// kept stands for a stored password, which the state does not know. It equals
-// no hash that could be imported.
+// kept stands for a stored password whose hash is not known. It equals no hash
+// that could be imported.
 const kept = "kept"
 
-func keptPassword(s *State) func(username string) string {
+func keptPassword(s *State, stored func(username string) string) func(username string) string {
 	return func(username string) string {
-		if c, ok := s.clients.Get(username); ok && c.HasPassword {
-			return kept
+		c, ok := s.clients.Get(username)
+		if !ok || !c.HasPassword {
+			return ""
 		}
-		return ""
+		if stored != nil && stored(username) != "" {
+			return stored(username)
+		}
+		return kept
 	}
 }
 

@@ -33,7 +33,7 @@ func sampleDocument() Document {
 func importInto(t *testing.T, s *State, d Document, replace bool) (*State, broker.ImportReport, []Cut) {
 	t.Helper()
 	tx := s.Begin()
-	report, err := tx.Import(d, replace)
+	report, err := tx.Import(d, replace, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func TestImportRefusesAndDoesNothing(t *testing.T) {
 			d := sampleDocument()
 			tc.d(&d)
 			tx := there.Begin()
-			_, err := tx.Import(d, false)
+			_, err := tx.Import(d, false, nil)
 			next, changes, cuts := tx.End()
 			if broker.KindOf(err) != tc.kind || len(changes)+len(cuts) != 0 {
 				t.Fatalf("got %v, changes %v, cuts %v", err, changes, cuts)

@@ -225,7 +225,7 @@ func stateOf(t *testing.T, file string) *dynsec.State {
 	}
 	d.Defaults = &dynsec.Defaults{}
 	tx := dynsec.NewState().Begin()
-	if _, err := tx.Import(d, true); err != nil {
+	if _, err := tx.Import(d, true, nil); err != nil {
 		t.Fatal(err)
 	}
 	state, _, _ := tx.End()

@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -50,6 +51,10 @@ const (
 // stopTime bounds how long stopping may take.
 const stopTime = 10 * time.Second
 
+// drainTime is how much of it requests in flight get; a caller that never sends
+// the rest of its request must not keep the databases from being closed.
+const drainTime = 5 * time.Second
+
 // stops is what has to be undone, the last first.
 type stops []func(context.Context) error
 
@@ -67,6 +72,7 @@ func Start(ctx context.Context, c Config, version string, log *slog.Logger) (*Ap
 	if err := a.start(ctx); err != nil {
 		return nil, errors.Join(err, a.Stop())
 	}
+	debug.FreeOSMemory() // reading the databases leaves much behind, and nothing to do may follow
 	return a, nil
 }
 
@@ -200,7 +206,14 @@ func (a *Appliance) startServer(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.undo.addBounded(server.Close)
+	a.undo.addBounded(func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, drainTime)
+		defer cancel()
+		if err := server.Close(ctx); err != nil {
+			a.log.Warn("requests were broken off", "error", err)
+		}
+		return nil
+	})
 	if err := server.Start(ctx); err != nil {
 		return err
 	}

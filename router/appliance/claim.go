@@ -54,6 +54,9 @@ func checkDatabases(ctx context.Context, c Config) error {
 	return access.Check(ctx, filepath.Join(c.DataDir, brokerFile))
 }
 
+// ErrRunning means that another process has the data directory.
+var ErrRunning = errors.New("another signalbox is running")
+
 // lockData makes the data directory and keeps other processes out of it.
 func lockData(dir string) (unlock func() error, err error) {
 	lock := flock.New(filepath.Join(dir, "signalbox.lock"), flock.SetPermissions(0o600))
@@ -65,7 +68,7 @@ func lockData(dir string) (unlock func() error, err error) {
 	case err != nil:
 		return nil, fmt.Errorf("data_dir: %w; make it writable, or configure another directory", err)
 	case !held:
-		return nil, fmt.Errorf("data_dir: another signalbox is running on %s; stop it, or configure another directory", dir)
+		return nil, fmt.Errorf("data_dir: %w on %s; stop it, or configure another directory", ErrRunning, dir)
 	}
 	return lock.Unlock, nil
 }

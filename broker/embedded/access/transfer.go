@@ -18,9 +18,13 @@ func (c *Control) ImportAccess(ctx context.Context, document []byte, replace boo
 	if err != nil {
 		return broker.ImportReport{}, named(err, op)
 	}
+	stored, err := c.store.passwords(ctx)
+	if err != nil {
+		return broker.ImportReport{}, named(classify(err), op)
+	}
 	var report broker.ImportReport
 	cuts, err := c.change(ctx, &request{apply: func(tx *dynsec.Tx) (err error) {
-		report, err = tx.Import(parsed, replace)
+		report, err = tx.Import(parsed, replace, func(username string) string { return stored[username] })
 		return err
 	}})
 	c.cut(cuts)
@@ -39,6 +43,17 @@ func (c *Control) ExportAccess(ctx context.Context) ([]byte, error) {
 		return nil, &broker.Error{Kind: broker.Internal, Op: op, Msg: "the stored configuration could not be read", Err: err}
 	}
 	return document.Marshal()
+}
+
+// passwords reads the hashes. A password that is set while they are read counts
+// as it was before: an import then leaves it, or is refused.
+func (s *store) passwords(ctx context.Context) (map[string]string, error) {
+	tx, err := s.r.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return nil, err
+	}
+	defer tx.Rollback() //nolint:errcheck // it only read
+	return loadPasswords(ctx, tx)
 }
 
 // document reads records and passwords in one transaction, so that they belong

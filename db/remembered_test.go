@@ -1,0 +1,60 @@
+package db_test
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// TestRememberedReadsNeverGoBack reads a row without end while it is changed:
+// whoever begins after a change was acknowledged sees that change.
+func TestRememberedReadsNeverGoBack(t *testing.T) {
+	t.Parallel()
+	d, b := world(t), connection("b", "p")
+	b.Rev = 1
+	var acknowledged atomic.Int64
+	acknowledged.Store(b.Rev)
+	stop := make(chan struct{})
+	var readers sync.WaitGroup
+	for range 4 {
+		readers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				least := acknowledged.Load()
+				if got, err := d.GetBroker(t.Context(), b.ProjectID, b.ID); err != nil || got.Rev < least {
+					t.Errorf("read revision %d, %v after %d was acknowledged", got.Rev, err, least)
+					return
+				}
+			}
+		})
+	}
+	for range 200 {
+		if err := d.UpdateBroker(t.Context(), b); err != nil {
+			t.Error(err)
+			break
+		}
+		b.Rev++
+		acknowledged.Store(b.Rev)
+	}
+	close(stop)
+	readers.Wait()
+}
+
+// TestRememberedReadsAreBounded reads more rows than are remembered.
+func TestRememberedReadsAreBounded(t *testing.T) {
+	t.Parallel()
+	d := world(t)
+	for i := range 5000 {
+		if role, err := d.RoleOf(t.Context(), "p", fmt.Sprint("nobody", i)); err != nil || role != "" {
+			t.Fatalf("got %q, %v for a user that is no member", role, err)
+		}
+	}
+	if role, err := d.RoleOf(t.Context(), "p", "owner"); err != nil || role != "admin" {
+		t.Errorf("got %q, %v for the owner", role, err)
+	}
+}
