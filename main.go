@@ -114,10 +114,11 @@ func loadConfig(flags *pflag.FlagSet, environ []string) (appliance.Config, error
 	return c, c.Validate()
 }
 
-// notSettings are variables with our prefix that others set: the commands that
-// call the API read two of them, and Kubernetes adds some for a service of our
-// name.
-var notSettings = []string{"TOKEN", "URL", "CONFIG", "SERVICE_", "PORT"}
+// tokenEnv is read by the commands that call the API.
+const tokenEnv = envPrefix + "TOKEN"
+
+// fromKubernetes begins the variables that it sets for a service of our name.
+var fromKubernetes = []string{envPrefix + "SERVICE_", envPrefix + "PORT"}
 
 func setEnv(v *viper.Viper, known map[string]reflect.Type, environ []string) []error {
 	keys := map[string]string{}
@@ -127,12 +128,12 @@ func setEnv(v *viper.Viper, known map[string]reflect.Type, environ []string) []e
 	var errs []error
 	for _, e := range environ {
 		name, value, _ := strings.Cut(e, "=")
-		rest, ours := strings.CutPrefix(name, envPrefix)
+		ours := strings.HasPrefix(name, envPrefix) && name != tokenEnv
 		key, found := keys[name]
 		switch {
 		case found:
 			errs = append(errs, set(v, key, name, known[key], value))
-		case ours && !slices.ContainsFunc(notSettings, func(p string) bool { return strings.HasPrefix(rest, p) }):
+		case ours && !slices.ContainsFunc(fromKubernetes, func(p string) bool { return strings.HasPrefix(name, p) }):
 			errs = append(errs, fmt.Errorf("%s: there is no such setting", name))
 		}
 	}
@@ -211,7 +212,7 @@ func commands(environ []string) *cobra.Command {
 			}},
 		&cobra.Command{Use: "version", Short: "Prints the version", Args: cobra.NoArgs,
 			Run: func(cmd *cobra.Command, _ []string) { fmt.Fprintln(cmd.OutOrStdout(), "signalbox", versionText()) }},
-		healthcheck(load), transfers("import", load, environ), transfers("export", load, environ))
+		healthcheck(load), importCommand(load, environ), exportCommand(load, environ))
 	return root
 }
 
@@ -254,45 +255,65 @@ func healthcheck(load configLoader) *cobra.Command {
 		}}
 }
 
-// transfers builds "import" or "export" with their kinds of files.
-func transfers(direction string, load configLoader, environ []string) *cobra.Command {
-	short := map[string]string{"import": "Takes access control over from Mosquitto's files",
-		"export": "Writes access control as a file for Mosquitto"}
-	parent := &cobra.Command{Use: direction, Short: short[direction]}
-	url := parent.PersistentFlags().String("url", "", "the running service, as http://127.0.0.1:8080; without it the data directory is used")
-	token := parent.PersistentFlags().String("token", "", "token for the running service; better given as "+envPrefix+"TOKEN")
-	id := parent.PersistentFlags().String("broker", "", "id of the broker; the embedded one by default")
-	replace := false
-	with := func(do func(cmd *cobra.Command, args []string, t broker.AccessTransfer) error) func(*cobra.Command, []string) error {
-		return func(cmd *cobra.Command, args []string) error {
-			c, err := load(cmd)
-			if err != nil {
-				return err
-			}
-			if *url != "" {
-				return do(cmd, args, client.New(*url, orEnv(*token, environ, envPrefix+"TOKEN")).Access(*id))
-			}
-			err = appliance.Offline(cmd.Context(), c, func(t broker.AccessTransfer) error { return do(cmd, args, t) })
-			if errors.Is(err, appliance.ErrRunning) {
-				return fmt.Errorf("%w (while the service runs, give --url and --token)", err)
-			}
+// transfer is where access control is moved to or from.
+type transfer struct {
+	load    configLoader
+	environ []string
+
+	url, token, broker string
+	replace            bool
+}
+
+// command builds the command that the kinds of files hang below.
+func (t *transfer) command(use, short string) *cobra.Command {
+	c := &cobra.Command{Use: use, Short: short}
+	c.PersistentFlags().StringVar(&t.url, "url", "", "the running service, as http://127.0.0.1:8080; without it the data directory is used")
+	c.PersistentFlags().StringVar(&t.token, "token", "", "token for the running service; better given as "+tokenEnv)
+	c.PersistentFlags().StringVar(&t.broker, "broker", "", "id of the broker; the embedded one by default")
+	return c
+}
+
+// with runs do on the running service, or on the data directory.
+func (t *transfer) with(do func(cmd *cobra.Command, file string, a broker.AccessTransfer) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		c, err := t.load(cmd)
+		if err != nil {
 			return err
 		}
+		if t.url != "" {
+			return do(cmd, args[0], client.New(t.url, orEnv(t.token, t.environ, tokenEnv)).Access(t.broker))
+		}
+		err = appliance.Offline(cmd.Context(), c, func(a broker.AccessTransfer) error { return do(cmd, args[0], a) })
+		if errors.Is(err, appliance.ErrRunning) {
+			return fmt.Errorf("%w (while the service runs, give --url and --token)", err)
+		}
+		return err
 	}
-	if direction == "export" {
-		parent.AddCommand(&cobra.Command{Use: "dynsec FILE", Short: "Writes dynamic-security.json, password hashes included",
-			Args: cobra.ExactArgs(1), RunE: with(exportTo)})
-		return parent
-	}
-	for kind, read := range map[string]func(io.Reader) ([]byte, []string, error){
-		"dynsec": io2(io.ReadAll), "passwd": document(dynsec.ParsePasswordFile), "acl": document(dynsec.ParseACLFile),
+}
+
+func exportCommand(load configLoader, environ []string) *cobra.Command {
+	t := &transfer{load: load, environ: environ}
+	parent := t.command("export", "Writes access control as a file for Mosquitto")
+	parent.AddCommand(&cobra.Command{Use: "dynsec FILE", Short: "Writes dynamic-security.json, password hashes included",
+		Args: cobra.ExactArgs(1), RunE: t.with(exportTo)})
+	return parent
+}
+
+// reader reads a file as a dynamic-security document, with warnings.
+type reader func(io.Reader) (document []byte, warnings []string, err error)
+
+func importCommand(load configLoader, environ []string) *cobra.Command {
+	t := &transfer{load: load, environ: environ}
+	parent := t.command("import", "Takes access control over from Mosquitto's files")
+	for kind, read := range map[string]reader{
+		"dynsec": asItIs, "passwd": converted(dynsec.ParsePasswordFile), "acl": converted(dynsec.ParseACLFile),
 	} {
 		cmd := &cobra.Command{Use: kind + " FILE", Short: "Reads a " + kind + " file of Mosquitto, all or nothing", Args: cobra.ExactArgs(1),
-			RunE: with(func(cmd *cobra.Command, args []string, t broker.AccessTransfer) error {
-				return importFrom(cmd, args[0], t, read, replace)
+			RunE: t.with(func(cmd *cobra.Command, file string, a broker.AccessTransfer) error {
+				return importFrom(cmd, file, a, read, t.replace)
 			})}
 		if kind == "dynsec" {
-			cmd.Flags().BoolVar(&replace, "replace", false, "the broker then holds exactly the file")
+			cmd.Flags().BoolVar(&t.replace, "replace", false, "the broker then holds exactly the file")
 		}
 		parent.AddCommand(cmd)
 	}
@@ -308,15 +329,14 @@ func orEnv(value string, environ []string, name string) string {
 	return value
 }
 
-func io2(read func(io.Reader) ([]byte, error)) func(io.Reader) ([]byte, []string, error) {
-	return func(r io.Reader) ([]byte, []string, error) {
-		b, err := read(r)
-		return b, nil, err
-	}
+// asItIs reads a document.
+func asItIs(r io.Reader) ([]byte, []string, error) {
+	b, err := io.ReadAll(r)
+	return b, nil, err
 }
 
-// document reads a file of another form as a dynamic-security document.
-func document(parse func(io.Reader) (dynsec.Document, []string, error)) func(io.Reader) ([]byte, []string, error) {
+// converted reads a file of another form.
+func converted(parse func(io.Reader) (dynsec.Document, []string, error)) reader {
 	return func(r io.Reader) ([]byte, []string, error) {
 		d, warnings, err := parse(r)
 		if err != nil {
@@ -327,7 +347,7 @@ func document(parse func(io.Reader) (dynsec.Document, []string, error)) func(io.
 	}
 }
 
-func importFrom(cmd *cobra.Command, file string, t broker.AccessTransfer, read func(io.Reader) ([]byte, []string, error), replace bool) error {
+func importFrom(cmd *cobra.Command, file string, a broker.AccessTransfer, read reader, replace bool) error {
 	f, err := os.Open(file)
 	if err != nil {
 		return err
@@ -337,9 +357,9 @@ func importFrom(cmd *cobra.Command, file string, t broker.AccessTransfer, read f
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	report, err := t.ImportAccess(cmd.Context(), doc, replace)
+	report, err := a.ImportAccess(cmd.Context(), doc, replace)
 	if err != nil {
-		return fmt.Errorf("%s: nothing was imported: %w", file, err)
+		return fmt.Errorf("%s: %s: %w", file, outcome(err), err)
 	}
 	for _, w := range append(warnings, report.Warnings...) {
 		fmt.Fprintln(cmd.ErrOrStderr(), "warning:", w)
@@ -348,14 +368,25 @@ func importFrom(cmd *cobra.Command, file string, t broker.AccessTransfer, read f
 	return nil
 }
 
-func exportTo(cmd *cobra.Command, args []string, t broker.AccessTransfer) error {
-	doc, err := t.ExportAccess(cmd.Context())
+// outcome says whether an import that failed may have happened all the same, as
+// when the connection to the service is lost.
+func outcome(err error) string {
+	answer, answered := errors.AsType[*client.Error](err)
+	own, ours := errors.AsType[*broker.Error](err)
+	if answered && answer.Status < 500 || ours && own.Kind != broker.Unconfirmed {
+		return "nothing was imported"
+	}
+	return "the outcome is not known, look before you repeat it"
+}
+
+func exportTo(cmd *cobra.Command, file string, a broker.AccessTransfer) error {
+	doc, err := a.ExportAccess(cmd.Context())
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(args[0], doc, 0o600); err != nil {
+	if err := appliance.WritePrivate(file, doc); err != nil {
 		return err
 	}
-	fmt.Fprintln(cmd.OutOrStdout(), "wrote", args[0])
+	fmt.Fprintln(cmd.OutOrStdout(), "wrote", file)
 	return nil
 }

@@ -149,6 +149,8 @@ func TestBadConfig(t *testing.T) {
 		{file: "log: {format: xml}", names: "log.format"},
 		{file: "data_dir: twice", names: "data_dir"},
 		{env: "SIGNALBOX_HTTP_LISTN=x", names: "SIGNALBOX_HTTP_LISTN"},
+		{env: "SIGNALBOX_CONFIG=signalbox.yaml", names: "SIGNALBOX_CONFIG"},
+		{env: "SIGNALBOX_URL=http://127.0.0.1:8080", names: "SIGNALBOX_URL"},
 		{env: "SIGNALBOX_BROKER_ENABLED=maybe", names: "SIGNALBOX_BROKER_ENABLED"},
 		{env: "SIGNALBOX_BROKER_LISTENERS=x", names: "SIGNALBOX_BROKER_LISTENERS"},
 		{env: "SIGNALBOX_ADMIN_PASSWORD=short", names: "admin.password"},

@@ -38,6 +38,7 @@ type Pool struct {
 
 	mu     sync.Mutex // guards the fields below; held while dialling, which does no I/O
 	live   map[string]entry
+	gone   map[string]struct{} // dropped; ids are never used again
 	closed bool
 }
 
@@ -49,7 +50,7 @@ type entry struct {
 
 // NewPool makes an empty pool.
 func NewPool(dial Dial) *Pool {
-	return &Pool{dial: dial, live: map[string]entry{}}
+	return &Pool{dial: dial, live: map[string]entry{}, gone: map[string]struct{}{}}
 }
 
 // Pin puts in a broker that lives in this process, under the id of its record.
@@ -90,6 +91,9 @@ func (p *Pool) take(t Target) (b, stale Broker, err error) {
 	if p.closed {
 		return nil, nil, &Error{Kind: Unavailable, Op: "connect", Msg: "the service is stopping"}
 	}
+	if _, gone := p.gone[t.ID]; gone {
+		return nil, nil, &Error{Kind: NotFound, Op: "connect", Msg: "the broker connection was deleted"}
+	}
 	e, ok := p.live[t.ID]
 	if ok && (e.pinned || e.rev >= t.Rev) {
 		return e.broker, nil, nil
@@ -102,12 +106,14 @@ func (p *Pool) take(t Target) (b, stale Broker, err error) {
 	return b, e.broker, nil
 }
 
-// Drop closes and forgets the broker of a deleted target.
+// Drop closes the broker of a deleted target. A request that read the record
+// before it was deleted cannot connect to it again.
 func (p *Pool) Drop(ctx context.Context, id string) error {
 	p.mu.Lock()
 	e, ok := p.live[id]
-	if ok && !e.pinned {
+	if !e.pinned {
 		delete(p.live, id)
+		p.gone[id] = struct{}{}
 	}
 	p.mu.Unlock()
 	if !ok || e.pinned {

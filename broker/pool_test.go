@@ -99,4 +99,7 @@ func TestPoolDropAndFailedDial(t *testing.T) {
 	if p.Live("a", 0) != nil {
 		t.Error("a dropped broker is still live")
 	}
+	if _, err := p.Get(Target{ID: "a", Rev: 9, URL: "mqtt://h"}); KindOf(err) != NotFound || n != 1 {
+		t.Errorf("a dropped broker was dialled again: %v after %d calls", err, n)
+	}
 }

@@ -106,7 +106,7 @@ func (b NewConnectionBody) check(certDir string) []FieldError {
 	return append(checkURL(b.URL), b.ConnectionBody.check(certDir)...)
 }
 
-// row makes the record of the connection.
+// newRow makes the record of a connection that is not stored yet.
 func (a *API) newRow(projectID string, b NewConnectionBody) (db.Broker, error) {
 	now := a.Now()
 	row := db.Broker{ID: newID(), ProjectID: projectID, Rev: 1, Type: typeSelfHosted, Name: b.Name,

@@ -45,7 +45,7 @@ type RoleBody struct {
 	ACLs              Opt[[]ACLBody] `json:"acls" nullable:"true"`
 }
 
-// Validate refuses rules that no topic could match, and the same rule twice.
+// validate refuses rules that no topic could match, and the same rule twice.
 func (b RoleBody) validate() []FieldError {
 	var bad []FieldError
 	seen := map[[2]string]int{}

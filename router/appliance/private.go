@@ -1,0 +1,22 @@
+package appliance
+
+import (
+	"errors"
+	"os"
+)
+
+// WritePrivate writes a file that only its owner may read, also where one with
+// a looser mode is there already: password hashes stand in it.
+func WritePrivate(path string, b []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	if info, statErr := f.Stat(); statErr == nil && info.Mode().IsRegular() {
+		err = f.Chmod(0o600)
+	}
+	if err == nil {
+		_, err = f.Write(b)
+	}
+	return errors.Join(err, f.Close())
+}
