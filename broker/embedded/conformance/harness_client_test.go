@@ -1,0 +1,267 @@
+package conformance
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+)
+
+// client is one connection of a scene.
+type client struct {
+	*scene
+	name string // client identifier, once connected
+	conn stream
+	r    *bufio.Reader
+	ids  uint16 // packet identifiers used
+}
+
+// dial opens a connection and says nothing yet.
+func (s *scene) dial() *client {
+	s.Helper()
+	conn, err := dialStream(s.subject.addr(s.ws), s.ws)
+	if err != nil {
+		s.Fatalf("connect to %s: %v", s.subject.kind, err)
+	}
+	s.Cleanup(func() { conn.Close() })
+	return &client{scene: s, conn: conn, r: bufio.NewReader(conn)}
+}
+
+// join connects and must be let in. Without a version it takes the scene's,
+// without a client identifier one of its own.
+func (s *scene) join(as connect) *client {
+	s.Helper()
+	c, ack := s.greet(as)
+	if ack.reason() != success {
+		s.Fatalf("refused: %v", ack)
+	}
+	return c
+}
+
+// greet connects and gives the answer, which is a CONNACK.
+func (s *scene) greet(as connect) (*client, packet) {
+	s.Helper()
+	if as.version == 0 {
+		as.version = s.version
+	}
+	if as.clientID == "" {
+		s.dials++
+		as.clientID = s.id(fmt.Sprintf("c%d", s.dials))
+	}
+	c := s.dial()
+	if as.version != s.version {
+		other := *s
+		other.version = as.version
+		c.scene = &other
+	}
+	c.name = as.clientID
+	c.send(as.bytes())
+	ack := c.next()
+	if ack.kind() != typeConnack || ack.malformed != nil {
+		s.Fatalf("got %v, want CONNACK", ack)
+	}
+	return c, ack
+}
+
+// send writes bytes as they are.
+func (c *client) send(pieces ...[]byte) {
+	c.Helper()
+	c.extend()
+	if _, err := c.conn.Write(cat(pieces...)); err != nil {
+		c.Fatalf("%s sends: %v", c.name, err)
+	}
+}
+
+// sendAnyway writes bytes to a broker that may hang up meanwhile.
+func (c *client) sendAnyway(pieces ...[]byte) {
+	c.extend()
+	c.conn.Write(cat(pieces...)) //nolint:errcheck // what the broker does shows when reading
+}
+
+func (c *client) extend() {
+	c.conn.SetDeadline(time.Now().Add(patience)) //nolint:errcheck // a closed connection says so when used
+}
+
+// next reads the next packet, whatever it is.
+func (c *client) next() packet {
+	c.Helper()
+	p, err := c.read()
+	if err != nil {
+		c.Fatalf("%s waits for a packet: %v", c.name, err)
+	}
+	return p
+}
+
+func (c *client) read() (packet, error) {
+	c.extend()
+	raw, err := readPacket(c.r)
+	if err != nil {
+		return packet{}, err
+	}
+	return parse(c.version, raw), nil
+}
+
+// expect wants exactly this packet next; see packet.String for what counts.
+func (c *client) expect(want []byte) {
+	c.Helper()
+	got, wanted := c.next(), parse(c.version, want)
+	if got.String() != wanted.String() {
+		c.Fatalf("%s:\n got %v\n     % x\nwant %v\n     % x", c.name, got, got.raw, wanted, want)
+	}
+}
+
+// expectPublish wants this PUBLISH next and gives its packet identifier, which
+// the broker chooses.
+func (c *client) expectPublish(want publish) (id uint16) {
+	c.Helper()
+	got := c.next()
+	if want.qos > 0 && got.kind() == typePublish && got.id == 0 {
+		c.Fatalf("%s: a PUBLISH with packet identifier 0: %v", c.name, got)
+	}
+	want.id = got.id
+	if wanted := parse(c.version, want.bytes(c.version)); got.String() != wanted.String() {
+		c.Fatalf("%s:\n got %v\n     % x\nwant %v", c.name, got, got.raw, wanted)
+	}
+	return got.id
+}
+
+// receive wants this PUBLISH next and acknowledges it to the end.
+func (c *client) receive(want publish) {
+	c.Helper()
+	id := c.expectPublish(want)
+	switch want.qos {
+	case 1:
+		c.send(ack(c.version, typePuback, id, success))
+	case 2:
+		c.send(ack(c.version, typePubrec, id, success))
+		c.expect(ack(c.version, typePubrel, id, success))
+		c.send(ack(c.version, typePubcomp, id, success))
+	}
+}
+
+// expectAck wants an acknowledgement that accepts, be it for want of
+// subscribers [MQTT-3.4.2-1].
+func (c *client) expectAck(kind byte, id uint16) {
+	c.Helper()
+	got := c.next()
+	accepted := got.reason() == success ||
+		got.reason() == noMatchingSubscribers && (kind == typePuback || kind == typePubrec)
+	if got.kind() != kind || got.id != id || !accepted || got.malformed != nil {
+		c.Fatalf("%s: got %v (% x), want %v", c.name, got, got.raw, parse(c.version, ack(c.version, kind, id, success)))
+	}
+}
+
+// nextID is a packet identifier that this client has not used.
+func (c *client) nextID() uint16 {
+	c.ids++
+	return c.ids
+}
+
+// publish sends a message and goes through its acknowledgement, which is the
+// next that the broker sends to this client.
+func (c *client) publish(p publish) {
+	c.Helper()
+	if p.qos > 0 && p.id == 0 {
+		p.id = c.nextID()
+	}
+	c.send(p.bytes(c.version))
+	switch p.qos {
+	case 1:
+		c.expectAck(typePuback, p.id)
+	case 2:
+		c.expectAck(typePubrec, p.id)
+		c.send(ack(c.version, typePubrel, p.id, success))
+		c.expectAck(typePubcomp, p.id)
+	}
+}
+
+// subscribe asks for filters with the same options, which must be granted.
+func (c *client) subscribe(options byte, names ...string) {
+	c.Helper()
+	var filters []filter
+	for _, name := range names {
+		filters = append(filters, filter{name, options})
+	}
+	id := c.nextID()
+	c.send(subscribe(c.version, id, nil, filters...))
+	c.expect(suback(c.version, id, slices.Repeat([]byte{options & 3}, len(names))...))
+}
+
+// expectPong makes sure that the broker has nothing for this client now: the
+// answer to a PINGREQ is the next packet.
+func (c *client) expectPong() {
+	c.Helper()
+	c.send(pingreq())
+	c.expect(pingresp())
+}
+
+// expectNothing makes sure that nothing of what a client has published until
+// now reaches this one, by a message that surely comes after it
+// [MQTT-4.6.0-5].
+func (c *client) expectNothing(from *client) {
+	c.Helper()
+	topic := fmt.Sprintf("%s-nothing/%s/%d", c.mark, c.name, c.nextID()) // outside what c.topic("#") matches
+	c.subscribe(1, topic)
+	from.publish(publish{topic: topic, qos: 1, payload: "before this"})
+	c.receive(publish{topic: topic, qos: 1, payload: "before this"})
+}
+
+// expectClosed wants the broker to hang up, without another packet.
+func (c *client) expectClosed() {
+	c.Helper()
+	switch p, err := c.read(); {
+	case err == nil:
+		c.Fatalf("%s: got %v (% x), want the connection closed", c.name, p, p.raw)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		c.Fatalf("%s: the connection is open still", c.name)
+	}
+}
+
+// expectEnd wants the broker to end the connection: in MQTT 5 with a DISCONNECT
+// that tells one of the reasons, before that by hanging up [MQTT-4.13.1-1].
+func (c *client) expectEnd(reasons ...byte) {
+	c.Helper()
+	if c.five() {
+		p := c.next()
+		if p.kind() != typeDisconnect || p.malformed != nil || !slices.Contains(reasons, p.reason()) {
+			c.Fatalf("%s: got %v (% x), want DISCONNECT with a reason of % x", c.name, p, p.raw, reasons)
+		}
+	}
+	c.expectClosed()
+}
+
+// expectGone waits for the end of the connection, however it comes.
+func (c *client) expectGone() {
+	c.Helper()
+	for {
+		p, err := c.read()
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			c.Fatalf("%s: the connection is open still", c.name)
+		}
+		if err != nil {
+			return
+		}
+		c.Logf("%s: on the way out: %v", c.name, p)
+	}
+}
+
+// leave says DISCONNECT and waits until the broker has hung up, so that the
+// session is disconnected afterwards [MQTT-3.14.4-1].
+func (c *client) leave() {
+	c.Helper()
+	c.quit(success, nil)
+}
+
+// quit leaves with a reason and properties.
+func (c *client) quit(reason byte, props []byte) {
+	c.Helper()
+	c.send(disconnect(c.version, reason, props))
+	c.expectClosed()
+}
+
+// drop ends the connection without a word.
+func (c *client) drop() {
+	c.conn.Close()
+}

@@ -1,0 +1,251 @@
+package conformance
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// packet is what a broker sent, taken apart. Fields that its type does not
+// have are zero.
+type packet struct {
+	raw       []byte
+	first     byte // type and flags
+	present   bool // CONNACK's session present
+	id        uint16
+	topic     string
+	payload   string
+	codes     []byte // reason codes, return codes
+	props     []property
+	malformed error
+}
+
+// property is one of MQTT 5. Value is as encoded, without the identifier.
+type property struct {
+	id    byte
+	value string
+}
+
+func (p packet) kind() byte { return p.first & 0xf0 }
+func (p packet) qos() byte  { return p.first >> 1 & 3 }
+
+// reason is the only reason code of a packet.
+func (p packet) reason() byte {
+	if len(p.codes) == 0 {
+		return success
+	}
+	return p.codes[0]
+}
+
+// prop gives the values of a property, in order.
+func (p packet) prop(id byte) (values []string) {
+	for _, q := range p.props {
+		if q.id == id {
+			values = append(values, q.value)
+		}
+	}
+	return values
+}
+
+// number gives the value of a numeric property; without it, otherwise.
+func (p packet) number(id byte, otherwise int) int {
+	values := p.prop(id)
+	if len(values) == 0 {
+		return otherwise
+	}
+	n := 0
+	for _, b := range []byte(values[0]) {
+		n = n<<8 | int(b)
+	}
+	return n
+}
+
+// textOf gives the value of a property that is a string.
+func (p packet) textOf(id byte) string {
+	values := p.prop(id)
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0][2:]
+}
+
+// String tells everything that counts, so that two packets are alike when
+// their strings are. The order of different properties does not count, nor
+// does a reason string, which a server may add as it likes [MQTT-3.4.2-2].
+func (p packet) String() string {
+	if p.malformed != nil {
+		return fmt.Sprintf("malformed % x (%v)", p.raw, p.malformed)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s flags=%x", typeNames[p.first>>4], p.first&15)
+	switch p.kind() {
+	case typePublish:
+		fmt.Fprintf(&b, " id=%d topic=%q payload=%q", p.id, p.topic, p.payload)
+	case typeConnack:
+		fmt.Fprintf(&b, " present=%t codes=% x", p.present, p.codes)
+	case typePingresp:
+	default:
+		fmt.Fprintf(&b, " id=%d codes=% x", p.id, p.codes)
+	}
+	props := slices.Clone(p.props)
+	slices.SortStableFunc(props, func(a, b property) int { return int(a.id) - int(b.id) })
+	for _, q := range props {
+		if q.id != reasonString {
+			fmt.Fprintf(&b, " %#02x=% x", q.id, q.value)
+		}
+	}
+	return b.String()
+}
+
+var typeNames = [16]string{"0", "CONNECT", "CONNACK", "PUBLISH", "PUBACK", "PUBREC", "PUBREL", "PUBCOMP",
+	"SUBSCRIBE", "SUBACK", "UNSUBSCRIBE", "UNSUBACK", "PINGREQ", "PINGRESP", "DISCONNECT", "AUTH"}
+
+// readPacket reads one whole packet.
+func readPacket(r *bufio.Reader) ([]byte, error) {
+	first, err := r.ReadByte()
+	if err != nil {
+		return nil, err
+	}
+	length, err := binary.ReadUvarint(r)
+	if err != nil {
+		return nil, err
+	}
+	if length > 1<<28-1 {
+		return nil, fmt.Errorf("a packet of %d bytes", length)
+	}
+	head := cat([]byte{first}, varint(int(length)))
+	raw := append(head, make([]byte, length)...)
+	_, err = io.ReadFull(r, raw[len(head):])
+	return raw, err
+}
+
+// cursor reads a packet's body from front to back. Past the end it gives zero
+// values and remembers that.
+type cursor struct {
+	b     []byte
+	short bool
+}
+
+func (c *cursor) take(n int) []byte {
+	if n > len(c.b) {
+		c.short, c.b = true, nil
+		return make([]byte, min(n, 1<<16))
+	}
+	head := c.b[:n]
+	c.b = c.b[n:]
+	return head
+}
+
+func (c *cursor) byte() byte   { return c.take(1)[0] }
+func (c *cursor) u16() uint16  { return binary.BigEndian.Uint16(c.take(2)) }
+func (c *cursor) text() string { return string(c.take(int(c.u16()))) }
+func (c *cursor) rest() []byte { return c.take(len(c.b)) }
+
+func (c *cursor) varint() int {
+	n, size := binary.Uvarint(c.b)
+	if size <= 0 || size > 4 {
+		c.short, c.b = true, nil
+		return 0
+	}
+	c.b = c.b[size:]
+	return int(n)
+}
+
+// properties reads a property part.
+func (c *cursor) properties(version byte) (list []property) {
+	if version < v5 {
+		return nil
+	}
+	part := cursor{b: c.take(c.varint())}
+	for len(part.b) > 0 {
+		id := part.byte()
+		before := part.b
+		part.value(id)
+		list = append(list, property{id, string(before[:len(before)-len(part.b)])})
+	}
+	c.short = c.short || part.short
+	return list
+}
+
+// value skips the value of a property.
+func (c *cursor) value(id byte) {
+	switch id {
+	case payloadFormat, requestProblemInfo, requestResponseInfo, maximumQoS, retainAvailable,
+		wildcardAvailable, subscriptionIDsAllowed, sharedAvailable:
+		c.take(1)
+	case serverKeepAlive, receiveMaximum, topicAliasMaximum, topicAlias:
+		c.take(2)
+	case messageExpiry, sessionExpiry, willDelay, maximumPacketSize:
+		c.take(4)
+	case subscriptionIdentifier:
+		c.varint()
+	case userProperty:
+		c.text()
+		c.text()
+	case contentType, responseTopic, correlationData, assignedClientID, authMethod, authData,
+		responseInformation, serverReference, reasonString:
+		c.text()
+	default:
+		c.short, c.b = true, nil
+	}
+}
+
+var errLayout = errors.New("not laid out as the standard says")
+
+// parse takes a packet apart that a server may send.
+func parse(version byte, raw []byte) packet {
+	p := packet{raw: raw, first: raw[0]}
+	_, n := binary.Uvarint(raw[1:])
+	c := cursor{b: raw[1+n:]}
+	switch p.kind() {
+	case typeConnack:
+		p.present = c.byte() == 1
+		p.codes = []byte{c.byte()}
+		p.props = c.properties(version)
+	case typePublish:
+		p.topic = c.text()
+		if p.qos() > 0 {
+			p.id = c.u16()
+		}
+		p.props = c.properties(version)
+		p.payload = string(c.rest())
+	case typePuback, typePubrec, typePubrel, typePubcomp:
+		p.id = c.u16()
+		p.reasonAndProperties(&c, version)
+	case typeSuback:
+		p.id = c.u16()
+		p.props = c.properties(version)
+		p.codes = c.rest()
+	case typeUnsuback:
+		p.id = c.u16()
+		if version == v5 {
+			p.props = c.properties(version)
+			p.codes = c.rest()
+		}
+	case typePingresp:
+	case typeDisconnect, typeAuth:
+		p.reasonAndProperties(&c, version)
+		c.short = c.short || version < v5
+	default:
+		c.short = true
+	}
+	if c.short || len(c.b) > 0 {
+		p.malformed = errLayout
+	}
+	return p
+}
+
+// reasonAndProperties reads the end of a packet that may leave both out.
+func (p *packet) reasonAndProperties(c *cursor, version byte) {
+	p.codes = []byte{success}
+	if version == v5 && len(c.b) > 0 {
+		p.codes = []byte{c.byte()}
+	}
+	if version == v5 && len(c.b) > 0 {
+		p.props = c.properties(version)
+	}
+}

@@ -1,0 +1,175 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+
+	"signalbox/broker"
+	"signalbox/broker/brokertest"
+	"signalbox/broker/embedded"
+)
+
+// The brokers that tests are held against.
+const (
+	kindEmbedded  = "embedded"
+	kindMosquitto = "mosquitto"
+)
+
+// subject is a broker under test. Everybody is let in and may do everything,
+// unless the test wants it otherwise.
+type subject struct {
+	kind     string
+	tcp      string // host:port
+	ws       string // host:port
+	embedded *embedded.Broker
+	server   *brokertest.Server
+
+	options options
+}
+
+// options is what a test wants of its broker.
+type options struct {
+	configure func(*embedded.Config)
+	prepare   func(*testing.T, *embedded.Broker)
+	mosquitto []brokertest.Option
+	leftOut   map[string]string // kind to reason
+}
+
+type option func(*options)
+
+// notOn leaves a broker out, and says why it cannot pass.
+func notOn(kind, why string) option {
+	return func(o *options) { o.leftOut[kind] = why }
+}
+
+// configured sets both brokers up alike: ours by a change of its
+// configuration, Mosquitto by lines of its own.
+func configured(ours func(*embedded.Config), lines ...string) option {
+	return func(o *options) {
+		o.configure = ours
+		o.mosquitto = append(o.mosquitto, brokertest.WithConfig(lines...))
+	}
+}
+
+// prepared does something with our broker before it serves.
+func prepared(f func(*testing.T, *embedded.Broker)) option {
+	return func(o *options) { o.prepare = f }
+}
+
+// newSubject describes a broker; with a reason, it is not to be tested.
+func newSubject(kind string, opts []option) (s *subject, why string) {
+	s = &subject{kind: kind, options: options{leftOut: map[string]string{}}}
+	for _, opt := range opts {
+		opt(&s.options)
+	}
+	return s, s.options.leftOut[kind]
+}
+
+// start runs the broker until the test is over.
+func (s *subject) start(t *testing.T) {
+	t.Helper()
+	if s.kind == kindMosquitto {
+		s.startMosquitto(t)
+		return
+	}
+	s.startEmbedded(t)
+}
+
+func (s *subject) startMosquitto(t *testing.T) {
+	t.Helper()
+	s.server = brokertest.Mosquitto(t, append([]brokertest.Option{
+		brokertest.WithoutPlugin(), brokertest.WithWebSockets(),
+	}, s.options.mosquitto...)...)
+	s.tcp, s.ws = s.server.Addr, strings.TrimPrefix(s.server.WSURL, "ws://")
+}
+
+// The administrator of our broker.
+const (
+	adminName     = "admin"
+	adminPassword = "admin-password"
+)
+
+func (s *subject) startEmbedded(t *testing.T) {
+	t.Helper()
+	c := embedded.DefaultConfig()
+	c.Listen = "127.0.0.1:0"
+	c.Listeners = []embedded.ListenerConfig{{Protocol: "ws", Address: "127.0.0.1:0"}}
+	c.AdminUsername, c.AdminPassword = adminName, adminPassword
+	c.AllowAnonymous = true
+	c.PasswordIterations = 100 // a test's passwords are no secrets
+	if s.options.configure != nil {
+		s.options.configure(&c)
+	}
+	b := openEmbedded(t, c, t.TempDir())
+	s.embedded, s.tcp, s.ws = b, b.Addrs()[0], b.Addrs()[1]
+	open(t, b)
+	if s.options.prepare != nil {
+		s.options.prepare(t, b)
+	}
+}
+
+func openEmbedded(t *testing.T, c embedded.Config, dir string) *embedded.Broker {
+	t.Helper()
+	b, err := embedded.New(t.Context(), c, dir, slog.New(slog.NewTextHandler(testLog{t}, nil)))
+	if err != nil {
+		t.Fatalf("make the broker: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Errorf("close the broker: %v", err)
+		}
+	})
+	if err := b.Start(t.Context()); err != nil {
+		t.Fatalf("start the broker: %v", err)
+	}
+	return b
+}
+
+// open lets everybody do everything, as a Mosquitto without rights does.
+func open(t *testing.T, b *embedded.Broker) {
+	t.Helper()
+	group, role := "everybody", "everything"
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("open the broker to everybody: %v", err)
+		}
+	}
+	must(b.SetDefaultACLAccess(t.Context(), []broker.DefaultACL{
+		{ACLType: "publishClientSend", Allow: true}, {ACLType: "publishClientReceive", Allow: true},
+		{ACLType: "subscribe", Allow: true}, {ACLType: "unsubscribe", Allow: true},
+	}))
+	must(b.CreateRole(t.Context(), broker.RoleSpec{RoleName: role}))
+	must(b.CreateGroup(t.Context(), broker.GroupSpec{GroupName: group,
+		Roles: []broker.RoleRef{{RoleName: role, Priority: broker.NoPriority}}}))
+}
+
+// addr is where a scene reaches its broker.
+func (s *subject) addr(ws bool) string {
+	if ws {
+		return s.ws
+	}
+	return s.tcp
+}
+
+// hostPort splits an address for programs that take the two apart.
+func hostPort(t *testing.T, addr string) (host, port string) {
+	t.Helper()
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		t.Fatalf("address %q: %v", addr, err)
+	}
+	return host, port
+}
+
+// testLog shows what the broker logs with the test's own output.
+type testLog struct{ t *testing.T }
+
+func (l testLog) Write(p []byte) (int, error) {
+	fmt.Fprintf(l.t.Output(), "%s", p)
+	return len(p), nil
+}

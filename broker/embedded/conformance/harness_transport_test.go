@@ -1,0 +1,71 @@
+package conformance
+
+import (
+	"io"
+	"net"
+	"time"
+
+	"github.com/gorilla/websocket"
+)
+
+// stream is a connection as MQTT sees it: bytes in order.
+type stream interface {
+	io.ReadWriteCloser
+	SetDeadline(time.Time) error
+}
+
+// dialStream opens a TCP connection, and a WebSocket upon it if asked.
+func dialStream(addr string, ws bool) (stream, error) {
+	if !ws {
+		return net.DialTimeout("tcp", addr, patience)
+	}
+	dialer := websocket.Dialer{Subprotocols: []string{"mqtt"}, HandshakeTimeout: patience}
+	conn, _, err := dialer.Dial("ws://"+addr+"/mqtt", nil)
+	if err != nil {
+		return nil, err
+	}
+	return &webSocket{Conn: conn}, nil
+}
+
+// webSocket is a stream of binary frames, whose borders mean nothing
+// [MQTT-6.0.0-2].
+type webSocket struct {
+	*websocket.Conn
+	frame io.Reader // what is left of the frame being read
+}
+
+// Read gives what has come, of one frame at a time.
+func (w *webSocket) Read(p []byte) (int, error) {
+	for {
+		if w.frame == nil {
+			_, r, err := w.NextReader()
+			if err != nil {
+				return 0, err
+			}
+			w.frame = r
+		}
+		n, err := w.frame.Read(p)
+		if err == io.EOF {
+			w.frame, err = nil, nil
+		}
+		if n > 0 || err != nil {
+			return n, err
+		}
+	}
+}
+
+// Write sends one frame.
+func (w *webSocket) Write(p []byte) (int, error) {
+	if err := w.WriteMessage(websocket.BinaryMessage, p); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// SetDeadline bounds reading and writing.
+func (w *webSocket) SetDeadline(at time.Time) error {
+	if err := w.SetReadDeadline(at); err != nil {
+		return err
+	}
+	return w.SetWriteDeadline(at)
+}

@@ -1,0 +1,262 @@
+package conformance
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+)
+
+// A script is what the clients of one random run do, one step after the other.
+// It follows from its seed alone, so that two brokers can be given the same. A
+// step that makes no sense when its turn comes (a publish by a client that is
+// away) is passed over; so any part of a script is a script again, and one that
+// shows a difference can be shortened.
+type script []step
+
+// step is one action of one client. Which of the other members count depends on
+// the kind.
+type step struct {
+	kind   stepKind
+	client int
+
+	version byte // connect
+	clean   bool
+	expiry  uint32 // seconds; MQTT 5 only
+	window  uint16 // Receive Maximum; 0 for none; MQTT 5 only
+	will    *scriptedMessage
+
+	filters []scriptedFilter // subscribe, unsubscribe
+	subID   uint32           // subscribe; 0 for none; MQTT 5 only
+
+	messages []scriptedMessage // publish, in one write
+}
+
+type stepKind byte
+
+const (
+	stepConnect     stepKind = iota // also while connected: a take-over
+	stepSubscribe                   // one SUBSCRIBE
+	stepUnsubscribe                 // one UNSUBSCRIBE
+	stepPublish                     // a burst of PUBLISH packets
+	stepLeave                       // DISCONNECT
+	stepLeaveWill                   // DISCONNECT with Will message; before MQTT 5 as stepVanish
+	stepVanish                      // the connection ends without a word; always with a Will
+	stepHush                        // from now on, until it reconnects, the client acknowledges nothing
+	stepHalf                        // from now on, until it reconnects, it sends PUBREC and never PUBCOMP
+	stepKinds
+)
+
+func (k stepKind) String() string {
+	return [...]string{"connect", "subscribe", "unsubscribe", "publish", "leave", "leave with will",
+		"vanish", "hush", "half"}[k]
+}
+
+// scriptedFilter is a topic filter below the run's own prefix with the options
+// of its subscription.
+type scriptedFilter struct {
+	share  string // "" for an ordinary subscription
+	filter string
+	qos    byte
+	opts   byte // no local, retain as published, retain handling, as in the packet; MQTT 5 only
+}
+
+// scriptedMessage is a message on a topic below the run's own prefix. Its
+// payload tells it from all others of the run.
+type scriptedMessage struct {
+	topic   string
+	payload string
+	qos     byte
+	retain  bool
+	props   bool   // with properties that must arrive as they are; MQTT 5 only
+	expiry  uint32 // seconds, hours long; 0 for none; MQTT 5 only
+	alias   bool   // sent with a topic alias; MQTT 5 only
+}
+
+func (s step) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "client %d %s", s.client, s.kind)
+	switch s.kind {
+	case stepConnect:
+		fmt.Fprintf(&b, " v%d clean=%t expiry=%d window=%d", s.version, s.clean, s.expiry, s.window)
+		if s.will != nil {
+			fmt.Fprintf(&b, " will %+v", *s.will)
+		}
+	case stepSubscribe, stepUnsubscribe:
+		fmt.Fprintf(&b, " id=%d %+v", s.subID, s.filters)
+	case stepPublish:
+		fmt.Fprintf(&b, " %+v", s.messages)
+	}
+	return b.String()
+}
+
+func (s script) String() string {
+	var b strings.Builder
+	for i, st := range s {
+		fmt.Fprintf(&b, "%3d  %s\n", i, st)
+	}
+	return b.String()
+}
+
+// The cast of a run: clients that come and go, and behind them those that stay
+// connected and hold the shared subscriptions. The last one only watches Wills.
+const (
+	comers  = 5
+	sharers = 2
+	watcher = comers + sharers
+	cast    = watcher + 1
+)
+
+// writer makes a script.
+type writer struct {
+	r        *rand.Rand
+	versions [comers]byte // each client's usual version
+	serial   int
+}
+
+// write makes the script of a seed, of n random steps after the cast is
+// connected.
+func write(seed uint64, n int) script {
+	w := &writer{r: rand.New(rand.NewPCG(seed, 1))}
+	var s script
+	for i := range comers {
+		w.versions[i] = 3 + byte(w.r.IntN(3))
+		s = append(s, w.connect(i))
+	}
+	for i := comers; i < watcher; i++ {
+		s = append(s, step{kind: stepConnect, client: i, version: 4 + byte(i%2), clean: true})
+	}
+	for range n {
+		s = append(s, w.step())
+	}
+	return append(s, w.curtain()...)
+}
+
+// curtain brings every client back once more, so that what waits is delivered.
+func (w *writer) curtain() script {
+	var s script
+	for i := range comers {
+		s = append(s, step{kind: stepConnect, client: i, version: w.versions[i], expiry: 3600})
+	}
+	return s
+}
+
+// step is the next random step. The weights make most clients be connected and
+// subscribed most of the time.
+func (w *writer) step() step {
+	client := w.r.IntN(comers)
+	switch n := w.r.IntN(100); {
+	case n < 38:
+		return w.publish(client)
+	case n < 56:
+		return w.connect(client)
+	case n < 70:
+		return w.subscribe(client)
+	case n < 74:
+		return step{kind: stepUnsubscribe, client: client, filters: w.filters(client)}
+	case n < 82:
+		return w.share()
+	case n < 88:
+		return step{kind: stepLeave, client: client}
+	case n < 90:
+		return step{kind: stepLeaveWill, client: client}
+	case n < 94:
+		return step{kind: stepVanish, client: client}
+	case n < 97:
+		return step{kind: stepHush, client: client}
+	default:
+		return step{kind: stepHalf, client: client}
+	}
+}
+
+func (w *writer) one(in int) bool { return w.r.IntN(in) == 0 }
+
+func (w *writer) connect(client int) step {
+	s := step{kind: stepConnect, client: client, version: w.versions[client], clean: w.one(3)}
+	if w.one(20) {
+		s.version = 3 + byte(w.r.IntN(3))
+	}
+	if !w.one(4) {
+		s.expiry = 3600
+	}
+	if w.one(3) {
+		s.window = 1 + uint16(w.r.IntN(4))
+	}
+	will := w.message()
+	will.topic, will.alias, will.expiry = fmt.Sprintf("will/%d", client), false, 0
+	s.will = &will
+	return s
+}
+
+func (w *writer) subscribe(client int) step {
+	s := step{kind: stepSubscribe, client: client, filters: w.filters(client)}
+	if w.one(2) {
+		s.subID = 1 + uint32(w.r.IntN(200))
+	}
+	return s
+}
+
+// share subscribes or unsubscribes one of those that stay.
+func (w *writer) share() step {
+	s := step{kind: stepSubscribe, client: comers + w.r.IntN(sharers)}
+	if w.one(4) {
+		s.kind = stepUnsubscribe
+	}
+	f := scriptedFilter{share: "one", filter: "shared/a", qos: byte(w.r.IntN(3))}
+	if w.one(2) {
+		f.share, f.filter = "two", "shared/+"
+	}
+	s.filters = []scriptedFilter{f}
+	return s
+}
+
+var (
+	scriptedFilters = []string{"a/#", "a/b", "a/+", "+/b", "#", "a", "+", "b/+/c", "b/#", "a//", "will/+", "+/+/c"}
+	scriptedTopics  = []string{"a", "a/b", "a/c", "b/b", "b/x/c", "b", "a//", "a/b/c", "shared/a", "shared/b"}
+)
+
+func (w *writer) filters(client int) []scriptedFilter {
+	filters := make([]scriptedFilter, 1+w.r.IntN(3))
+	for i, at := range w.r.Perm(len(scriptedFilters))[:len(filters)] {
+		filters[i] = scriptedFilter{filter: scriptedFilters[at], qos: byte(w.r.IntN(3)), opts: w.options()}
+	}
+	return filters
+}
+
+// options are no local, retain as published and retain handling at random.
+func (w *writer) options() byte {
+	var o byte
+	if w.one(4) {
+		o |= noLocal
+	}
+	if w.one(3) {
+		o |= retainAsPublished
+	}
+	return o | byte(w.r.IntN(3))<<4
+}
+
+func (w *writer) publish(client int) step {
+	s := step{kind: stepPublish, client: client, messages: make([]scriptedMessage, 1+w.r.IntN(4))}
+	for i := range s.messages {
+		s.messages[i] = w.message()
+	}
+	return s
+}
+
+func (w *writer) message() scriptedMessage {
+	w.serial++
+	m := scriptedMessage{
+		topic:   scriptedTopics[w.r.IntN(len(scriptedTopics))],
+		payload: fmt.Sprintf("m%d", w.serial),
+		qos:     byte(w.r.IntN(3)),
+		retain:  w.one(4),
+		props:   w.one(3),
+		alias:   w.one(4),
+	}
+	if w.one(5) {
+		m.expiry = 36_000
+	}
+	if m.retain && w.one(3) {
+		m.payload = ""
+	}
+	return m
+}
