@@ -1,6 +1,7 @@
 // Package broker is the vocabulary of one MQTT broker as an operator sees it:
-// its access control, clients, streams, topics, bridges, listeners and licence,
-// the interface that every kind of broker answers, and the pool of live ones.
+// its access control, clients, streams, topics, messages, bridges, listeners and
+// licence, the interface that every kind of broker answers, and the pool of
+// live ones.
 //
 // It must not import any other package of this module, nor net/http, a database
 // or an MQTT library: kinds of broker live in the packages below it.
@@ -20,9 +21,15 @@ type Broker interface {
 	AccessTransfer
 	System
 	Inspector
+	ClientControl
 	Streams
 	Topics
 	Bridges
+	Messages
+	Subscriptions
+	AccessChecker
+	Denials
+	Bans
 
 	// Status tells whether the broker is reached now; it never blocks.
 	Status() Status
@@ -61,6 +68,11 @@ const (
 	CapLicense         Capability = "license"
 	CapCluster         Capability = "cluster"
 	CapClientControl   Capability = "client-control"
+	CapMessages        Capability = "messages"
+	CapSubscriptions   Capability = "subscriptions"
+	CapAccessCheck     Capability = "access-check"
+	CapDenials         Capability = "denials"
+	CapBans            Capability = "bans"
 )
 
 // Page is a part of a list. Total counts the entries before offset and count

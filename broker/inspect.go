@@ -2,12 +2,11 @@ package broker
 
 import "context"
 
-// Inspector shows and cuts off the clients that are connected, and the
-// sessions of those that are not.
+// Inspector shows the clients that are connected, and the sessions of those
+// that are not, in order of their client ids.
 type Inspector interface {
 	InspectClients(ctx context.Context, offset, count int) (Page[ConnectedClient], error)
 	InspectClient(ctx context.Context, clientID string) (ConnectedClientDetail, error)
-	DisconnectClient(ctx context.Context, clientID string) error
 }
 
 // ConnectedClient is a connected client, or a disconnected session, in a list.
@@ -128,9 +127,4 @@ func (NoInspection) InspectClients(context.Context, int, int) (Page[ConnectedCli
 // InspectClient answers Unsupported.
 func (NoInspection) InspectClient(context.Context, string) (ConnectedClientDetail, error) {
 	return ConnectedClientDetail{}, NotSupported("inspectClient", CapInspect)
-}
-
-// DisconnectClient answers Unsupported.
-func (NoInspection) DisconnectClient(context.Context, string) error {
-	return NotSupported("disconnectClient", CapClientControl)
 }

@@ -2,7 +2,6 @@ package dynsec
 
 import (
 	"strings"
-	"unicode/utf8"
 
 	"signalbox/broker"
 )
@@ -14,26 +13,11 @@ const maxTopicBytes = 65535
 // sharePrefix begins the filter of a shared subscription.
 const sharePrefix = "$share/"
 
-// ValidTopic tells whether s can be published to: text of 1 to 65535 bytes
-// without wildcards and without U+0000 [MQTT-4.7.1-1, MQTT-4.7.3].
-func ValidTopic(s string) bool {
-	return validText(s) && !hasWildcard(s)
-}
+// ValidTopic is [broker.ValidTopic].
+func ValidTopic(s string) bool { return broker.ValidTopic(s) }
 
-// ValidSubscription tells whether s can be subscribed to: a topic filter, and
-// one that names its group and its filter where it begins with $share/
-// [MQTT-4.8.2-1, MQTT-4.8.2-2].
-func ValidSubscription(s string) bool {
-	if !broker.ValidFilter(s) {
-		return false
-	}
-	shared, ok := strings.CutPrefix(s, sharePrefix)
-	if !ok {
-		return true
-	}
-	group, filter, _ := strings.Cut(shared, "/")
-	return group != "" && filter != "" && !hasWildcard(group)
-}
+// ValidSubscription is [broker.ValidSubscription].
+func ValidSubscription(s string) bool { return broker.ValidSubscription(s) }
 
 // FilterCovers tells whether every topic that the filter requested matches is
 // also one of acl's, level by level: + covers any level but #, and # covers the
@@ -93,7 +77,3 @@ func hasWildcard(s string) bool {
 // dollar tells whether a topic or filter is outside the space that a leading
 // wildcard matches [MQTT-4.7.2-1].
 func dollar(s string) bool { return s != "" && s[0] == '$' }
-
-func validText(s string) bool {
-	return s != "" && len(s) <= maxTopicBytes && strings.IndexByte(s, 0) < 0 && utf8.ValidString(s)
-}

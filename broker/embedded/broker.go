@@ -45,6 +45,12 @@ type Broker struct {
 	broker.NoStreams
 	broker.NoTopics
 	broker.NoBridges
+	broker.NoClientControl
+	broker.NoMessages
+	broker.NoSubscriptions
+	broker.NoAccessCheck
+	broker.NoDenials
+	broker.NoBans
 
 	config  Config
 	log     *slog.Logger

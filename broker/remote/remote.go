@@ -99,6 +99,12 @@ type Broker struct {
 	broker.NoStreams
 	broker.NoTopics
 	broker.NoBridges
+	broker.NoClientControl
+	broker.NoMessages
+	broker.NoSubscriptions
+	broker.NoAccessCheck
+	broker.NoDenials
+	broker.NoBans
 
 	endpoint  endpoint
 	username  string

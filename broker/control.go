@@ -1,0 +1,56 @@
+package broker
+
+import "context"
+
+// ClientControl acts on a client's session in its place.
+type ClientControl interface {
+	// DisconnectClient ends a client's connection.
+	DisconnectClient(ctx context.Context, clientID string) error
+	// SubscribeClient subscribes a session as if its client had asked for it.
+	// An operator's subscription is not held against the client's rights; what
+	// is then delivered is.
+	SubscribeClient(ctx context.Context, clientID string, s SubscriptionSpec) error
+	// UnsubscribeClient ends a subscription. One that is not there is NotFound
+	// where the broker tells.
+	UnsubscribeClient(ctx context.Context, clientID, topic string) error
+}
+
+// SubscriptionSpec is a wanted subscription [MQTT-3.8.3]. Topic is a filter,
+// $share/name/ included where shared. SubscriptionIdentifier is 0 for none.
+type SubscriptionSpec struct {
+	Topic                  string
+	QoS                    int
+	SubscriptionIdentifier uint32
+	NoLocal                bool
+	RetainAsPublished      bool
+	SendRetain             SendRetain
+}
+
+// SendRetain says which retained messages a new subscription brings.
+type SendRetain string
+
+// The ways of SendRetain, in the order of MQTT's Retain Handling, 0 to 2. The
+// empty one is SendAlways.
+const (
+	SendAlways SendRetain = "always"
+	SendNew    SendRetain = "new" // only where the subscription was not there
+	SendNever  SendRetain = "never"
+)
+
+// NoClientControl is embedded by a broker whose clients cannot be controlled.
+type NoClientControl struct{}
+
+// DisconnectClient answers Unsupported.
+func (NoClientControl) DisconnectClient(context.Context, string) error {
+	return NotSupported("disconnectClient", CapClientControl)
+}
+
+// SubscribeClient answers Unsupported.
+func (NoClientControl) SubscribeClient(context.Context, string, SubscriptionSpec) error {
+	return NotSupported("subscribeClient", CapClientControl)
+}
+
+// UnsubscribeClient answers Unsupported.
+func (NoClientControl) UnsubscribeClient(context.Context, string, string) error {
+	return NotSupported("unsubscribeClient", CapClientControl)
+}

@@ -1,0 +1,83 @@
+package broker
+
+import "context"
+
+// AccessChecker says what a client may do, and why.
+type AccessChecker interface {
+	CheckAccess(ctx context.Context, q AccessCheck) (Verdict, error)
+}
+
+// AccessCheck asks whether a client may do something. An empty Username stands
+// for the clients without one. ClientID is what %c stands for; empty, it is the
+// one that the client is bound to. Topic is a filter, $share/name/ included,
+// where the action is about subscriptions.
+type AccessCheck struct {
+	Username string
+	ClientID string
+	Action   Action
+	Topic    string
+}
+
+// Action is what a client does, or what is done for it.
+type Action string
+
+// The actions.
+const (
+	ActionPublish     Action = "publish"
+	ActionReceive     Action = "receive"
+	ActionSubscribe   Action = "subscribe"
+	ActionUnsubscribe Action = "unsubscribe"
+	ActionConnect     Action = "connect" // in denials only
+)
+
+// DecidedBy is what a verdict rests on.
+type DecidedBy string
+
+// What verdicts rest on. All but the first two and DecidedByDefault deny.
+const (
+	DecidedByACL       DecidedBy = "role"           // an ACL of a role
+	DecidedByDefault   DecidedBy = "default"        // no ACL matches
+	DecidedByWildcards DecidedBy = "wildcards"      // a role that allows no subscription with a wildcard
+	DecidedByControl   DecidedBy = "control"        // no ACL matches, and no default opens $CONTROL
+	DecidedBySystem    DecidedBy = "system"         // clients publish neither to $SYS nor to $share
+	DecidedByUnknown   DecidedBy = "unknown-client" // there is no such client
+	DecidedByDisabled  DecidedBy = "disabled"       // the client is disabled and cannot connect
+	DecidedByClientID  DecidedBy = "client-id"      // the client is bound to another client id
+	DecidedByTopic     DecidedBy = "invalid-topic"  // what was asked about is no topic, or no filter
+)
+
+// Via is how a client came to a role.
+type Via string
+
+// The ways to a role.
+const (
+	ViaClient    Via = "client"
+	ViaGroup     Via = "group"
+	ViaAnonymous Via = "anonymous" // the group of clients without a username
+)
+
+// Verdict is the answer to an AccessCheck. Reason is a sentence. ACLType is the
+// kind of access that was asked for, by the names of the defaults. ACL is set
+// where one decided; the role and how the client has it are set where a role
+// did. Priorities are those of the role in the client or group, and of the
+// group in the client.
+type Verdict struct {
+	Allowed       bool      `json:"allowed"`
+	ACLType       string    `json:"acltype"`
+	Reason        string    `json:"reason"`
+	Source        DecidedBy `json:"source"`
+	ACL           *ACL      `json:"acl,omitempty"`
+	RoleName      string    `json:"rolename,omitempty"`
+	RolePriority  *Priority `json:"rolepriority,omitempty"`
+	Via           Via       `json:"via,omitempty"`
+	GroupName     string    `json:"groupname,omitempty"`
+	GroupPriority *Priority `json:"grouppriority,omitempty"`
+}
+
+// NoAccessCheck is embedded by a broker that cannot say why.
+type NoAccessCheck struct{}
+
+// CheckAccess answers Unsupported.
+func (NoAccessCheck) CheckAccess(context.Context, AccessCheck) (Verdict, error) {
+	return Verdict{}, NotSupported("checkAccess", CapAccessCheck)
+}

@@ -1,0 +1,137 @@
+package broker
+
+import (
+	"context"
+	"encoding/base64"
+	"time"
+	"unicode/utf8"
+)
+
+// Messages reads and changes what a broker retains, and publishes.
+type Messages interface {
+	// ListRetained gives the retained messages whose topics match a filter, in
+	// order of their topics. Payloads are shown up to PreviewLimit.
+	ListRetained(ctx context.Context, filter string, offset, count int) (Page[RetainedMessage], error)
+	// GetRetained gives the retained message of a topic with its whole payload.
+	GetRetained(ctx context.Context, topic string) (RetainedMessage, error)
+	// DeleteRetained deletes the retained message of a topic.
+	DeleteRetained(ctx context.Context, topic string) error
+	// DeleteRetainedMatching deletes the retained messages whose topics match a
+	// filter and gives their number; none is no error.
+	DeleteRetainedMatching(ctx context.Context, filter string) (int, error)
+	// Publish publishes in the broker's own name. It returns when the broker
+	// has the message in its charge, as far as the QoS asks for that.
+	Publish(ctx context.Context, p PublishSpec) error
+}
+
+// RetainedMessage is the message that a topic retains. Encoding is "base64"
+// where the payload is no text. Size is the whole payload's, in bytes; where
+// Truncated is set, Payload is only its beginning. What the broker does not
+// tell is left out: a broker that is reached over MQTT tells nothing but topic
+// and payload.
+type RetainedMessage struct {
+	Topic       string             `json:"topic"`
+	Payload     string             `json:"payload"`
+	Encoding    string             `json:"encoding,omitempty"`
+	Truncated   bool               `json:"truncated,omitempty"`
+	Size        int                `json:"size"`
+	QoS         *int               `json:"qos,omitempty"`
+	PublishedAt time.Time          `json:"publishedAt,omitzero"`
+	ExpiresAt   time.Time          `json:"expiresAt,omitzero"`
+	ClientID    string             `json:"clientid,omitempty"` // of the publisher, as the next
+	Username    string             `json:"username,omitempty"`
+	Properties  *MessageProperties `json:"properties,omitempty"`
+}
+
+// MessageProperties are the properties of a message that MQTT 5 passes on
+// [MQTT-3.3.2.3]. CorrelationData is base64.
+type MessageProperties struct {
+	ContentType     string         `json:"contentType,omitempty"`
+	ResponseTopic   string         `json:"responseTopic,omitempty"`
+	CorrelationData string         `json:"correlationData,omitempty"`
+	UserProperties  []UserProperty `json:"userProperties,omitempty"`
+}
+
+// UserProperty is a pair of MQTT 5. Names may repeat, and their order counts.
+type UserProperty struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+// PreviewLimit is how much of a payload a list shows, in bytes.
+const PreviewLimit = 1000
+
+// EncodingBase64 marks a payload that is not shown as text.
+const EncodingBase64 = "base64"
+
+// WithPayload gives the message with this payload shown: all of it, or with a
+// limit that is not negative so many bytes of its beginning.
+func (m RetainedMessage) WithPayload(payload []byte, limit int) RetainedMessage {
+	m.Size = len(payload)
+	m.Payload, m.Encoding, m.Truncated = ShowPayload(payload, limit)
+	return m
+}
+
+// ShowPayload gives a payload as text where it is UTF-8, otherwise in base64,
+// and what encoding that is. A limit that is not negative cuts it to so many
+// bytes, or a few less where that would leave half a character.
+func ShowPayload(payload []byte, limit int) (shown, encoding string, truncated bool) {
+	isText := utf8.Valid(payload)
+	if truncated = limit >= 0 && len(payload) > limit; truncated {
+		for isText && limit > 0 && !utf8.RuneStart(payload[limit]) {
+			limit--
+		}
+		payload = payload[:limit]
+	}
+	if isText {
+		return string(payload), "", truncated
+	}
+	return base64.StdEncoding.EncodeToString(payload), EncodingBase64, truncated
+}
+
+// PublishSpec is a message to be published. Expiry is in seconds, nil for none.
+type PublishSpec struct {
+	Topic           string
+	Payload         []byte
+	QoS             int
+	Retain          bool
+	Expiry          *uint32
+	ContentType     string
+	ResponseTopic   string
+	CorrelationData []byte
+	UserProperties  []UserProperty
+}
+
+// NeedsMQTT5 tells whether the message has what MQTT 3.1.1 cannot carry.
+func (p PublishSpec) NeedsMQTT5() bool {
+	return p.Expiry != nil || p.ContentType != "" || p.ResponseTopic != "" ||
+		len(p.CorrelationData) > 0 || len(p.UserProperties) > 0
+}
+
+// NoMessages is embedded by a broker without message tools.
+type NoMessages struct{}
+
+// ListRetained answers Unsupported.
+func (NoMessages) ListRetained(context.Context, string, int, int) (Page[RetainedMessage], error) {
+	return Page[RetainedMessage]{}, NotSupported("listRetained", CapMessages)
+}
+
+// GetRetained answers Unsupported.
+func (NoMessages) GetRetained(context.Context, string) (RetainedMessage, error) {
+	return RetainedMessage{}, NotSupported("getRetained", CapMessages)
+}
+
+// DeleteRetained answers Unsupported.
+func (NoMessages) DeleteRetained(context.Context, string) error {
+	return NotSupported("deleteRetained", CapMessages)
+}
+
+// DeleteRetainedMatching answers Unsupported.
+func (NoMessages) DeleteRetainedMatching(context.Context, string) (int, error) {
+	return 0, NotSupported("deleteRetained", CapMessages)
+}
+
+// Publish answers Unsupported.
+func (NoMessages) Publish(context.Context, PublishSpec) error {
+	return NotSupported("publish", CapMessages)
+}
