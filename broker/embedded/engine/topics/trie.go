@@ -1,0 +1,152 @@
+package topics
+
+import "strings"
+
+// trie keeps a value for each filter that holds a wildcard. All edges between
+// its nodes are in one table, so that a node costs little and finds a child
+// among a hundred thousand as quickly as among two.
+type trie[V any] struct {
+	top   node[V]
+	edges table[edge[V], *node[V]]
+}
+
+// node is reached by the levels of a filter. It is there only as long as a
+// filter ends at or below it.
+type node[V any] struct {
+	parent   *node[V] // nil for the top
+	level    string   // that leads here from parent, "+" included
+	plus     *node[V] // child by "+"
+	literals int      // number of children by other levels
+	here     *V       // of the filter that ends with level
+	rest     *V       // of the one that goes on with "#" only
+}
+
+// edge is the way from a node to its child by a literal level.
+type edge[V any] struct {
+	from  *node[V]
+	level string
+}
+
+// get gives the value of a filter, nil if it has none.
+func (t *trie[V]) get(filter string) *V {
+	n := &t.top
+	for level := range strings.SplitSeq(filter, "/") {
+		if level == "#" {
+			return n.rest
+		}
+		if n = t.child(n, level); n == nil {
+			return nil
+		}
+	}
+	return n.here
+}
+
+// put sets the value of a filter.
+func (t *trie[V]) put(filter string, v *V) {
+	n := &t.top
+	for level := range strings.SplitSeq(filter, "/") {
+		if level == "#" {
+			n.rest = v
+			return
+		}
+		n = t.grown(n, level)
+	}
+	n.here = v
+}
+
+// remove forgets a filter, with the nodes that no other one needs.
+func (t *trie[V]) remove(filter string) {
+	n := &t.top
+	for level := range strings.SplitSeq(filter, "/") {
+		if level == "#" {
+			n.rest = nil
+			t.prune(n)
+			return
+		}
+		if n = t.child(n, level); n == nil {
+			return
+		}
+	}
+	n.here = nil
+	t.prune(n)
+}
+
+func (t *trie[V]) child(n *node[V], level string) *node[V] {
+	if level == "+" {
+		return n.plus
+	}
+	return t.literal(n, level)
+}
+
+func (t *trie[V]) literal(n *node[V], level string) *node[V] {
+	if n.literals == 0 {
+		return nil
+	}
+	return t.edges.get(edge[V]{n, level})
+}
+
+// grown gives the child by a level, made if need be.
+func (t *trie[V]) grown(n *node[V], level string) *node[V] {
+	if c := t.child(n, level); c != nil {
+		return c
+	}
+	if level == "+" {
+		n.plus = &node[V]{parent: n, level: "+"}
+		return n.plus
+	}
+	level = strings.Clone(level) // the node may outlive the filter it is cut from
+	c := &node[V]{parent: n, level: level}
+	t.edges.put(edge[V]{n, level}, c)
+	n.literals++
+	return c
+}
+
+// prune takes a node off that leads nowhere, and those above that led to it
+// only.
+func (t *trie[V]) prune(n *node[V]) {
+	for n.parent != nil && n.here == nil && n.rest == nil && n.plus == nil && n.literals == 0 {
+		up := n.parent
+		if up.plus == n {
+			up.plus = nil
+		} else {
+			t.edges.remove(edge[V]{up, n.level})
+			up.literals--
+		}
+		n = up
+	}
+}
+
+// match appends the values of all filters that match a topic to found.
+func (t *trie[V]) match(topic string, found []*V) []*V {
+	if !internal(topic) {
+		return t.collect(&t.top, topic, true, found)
+	}
+	level, rest, more := strings.Cut(topic, "/")
+	if n := t.literal(&t.top, level); n != nil {
+		return t.collect(n, rest, more, found)
+	}
+	return found
+}
+
+// collect appends the values of the filters that go on from a node and match
+// the levels in rest, if there are more of them. A "#" matches none as well
+// [MQTT-4.7.1-2].
+func (t *trie[V]) collect(n *node[V], rest string, more bool, found []*V) []*V {
+	if n.rest != nil {
+		found = append(found, n.rest)
+	}
+	if !more {
+		if n.here != nil {
+			found = append(found, n.here)
+		}
+		return found
+	}
+	level, rest, more := strings.Cut(rest, "/")
+	if c := t.literal(n, level); c != nil {
+		found = t.collect(c, rest, more, found)
+	}
+	if n.plus != nil {
+		found = t.collect(n.plus, rest, more, found)
+	}
+	return found
+}
