@@ -5,7 +5,7 @@
 //
 // The language itself (commands, answers, evaluation) is package dynsec's. This
 // package must not import an MQTT library, net/http, or any package of this
-// module but broker and broker/dynsec.
+// module but broker, broker/dynsec and broker/embedded/file.
 package access
 
 import (
@@ -20,6 +20,7 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/dynsec"
+	"signalbox/broker/embedded/file"
 )
 
 // DefaultPasswordIterations is the cost of new password hashes. It is chosen
@@ -31,9 +32,12 @@ const DefaultPasswordIterations = 10_000
 // the reason.
 var ErrNotAuthorized = errors.New("not authorised")
 
-// Options say where the access control lives. Path names the SQLite file; it
-// is created with mode 0600 if missing. PasswordIterations and Log have defaults.
+// Options say where the access control lives. File is the broker's file where
+// others use it too; it must stay open until Close has returned. Otherwise Path
+// names the file, which is created with mode 0600 if missing. PasswordIterations
+// and Log have defaults.
 type Options struct {
+	File               *file.File
 	Path               string
 	PasswordIterations int
 	Log                *slog.Logger
@@ -71,7 +75,7 @@ var (
 // Its errors are sentences that say what to do.
 func Open(ctx context.Context, o Options) (*Control, error) {
 	o.setDefaults()
-	st, err := openStore(ctx, o.Path, o.Log)
+	st, err := openStore(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -82,6 +86,10 @@ func Open(ctx context.Context, o Options) (*Control, error) {
 	c.wg.Go(c.writer.run)
 	return c, nil
 }
+
+// Check refuses, as Open would, a file that cannot be written to or that a newer
+// release wrote. It changes nothing; a file that is not there is fine.
+func Check(ctx context.Context, path string) error { return file.Check(ctx, path) }
 
 func (o *Options) setDefaults() {
 	if o.PasswordIterations == 0 {
@@ -97,7 +105,7 @@ func (o *Options) setDefaults() {
 func newControl(ctx context.Context, o Options, st *store) (*Control, error) {
 	state, initialised, err := st.load(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("read the access control in %s: %w", o.Path, err)
+		return nil, fmt.Errorf("read the access control in %s: %w", st.file.Path(), err)
 	}
 	decoy, err := dynsec.HashPassword([]byte(rand.Text()), o.PasswordIterations)
 	if err != nil {
@@ -130,8 +138,9 @@ func (c *Control) OnCut(f func([]dynsec.Cut)) { c.onCut.Store(&f) }
 // held, possibly from the writer's goroutine, so it must not block.
 func (c *Control) SetConnections(f func(username string) []string) { c.connections.Store(&f) }
 
-// Close refuses new changes, commits those that wait, and closes the file. The
-// context bounds the waiting only; the closing goes on behind it.
+// Close refuses new changes, commits those that wait, and closes the file unless
+// it was handed in. The context bounds the waiting only; the closing goes on
+// behind it.
 func (c *Control) Close(ctx context.Context) error {
 	c.closeOnce.Do(func() {
 		c.writer.stop()

@@ -14,6 +14,10 @@ import (
 // write stores changes, in order and all or none. The first ones leave the mark
 // that the broker was set up.
 func (s *store) write(ctx context.Context, changes []dynsec.Change) error {
+	if err := s.file.Lock(ctx); err != nil {
+		return s.failed(fmt.Errorf("wait to write: %w", err))
+	}
+	defer s.file.Unlock()
 	tx, err := s.w.BeginTx(ctx, nil)
 	if err != nil {
 		return s.failed(fmt.Errorf("begin: %w", err))

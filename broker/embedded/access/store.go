@@ -5,82 +5,44 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"log/slog"
-	"net/url"
-	"os"
-	"path/filepath"
-	"runtime"
 	"sync/atomic"
 
-	_ "modernc.org/sqlite" // the driver "sqlite"
+	"signalbox/broker/embedded/file"
 )
 
 // store is the access control as SQLite keeps it: one connection that writes,
-// and a few that read beside it.
+// and a few that read beside it. Whoever writes holds the file's lock.
 type store struct {
-	w *sql.DB // one connection; transactions take the write lock at once
-	r *sql.DB // query_only
+	file *file.File
+	owns bool    // the file is this store's to close
+	w    *sql.DB // one connection; what it commits is on the disk
+	r    *sql.DB // query_only
 
 	put      *statements // prepared on w
 	passwd   *sql.Stmt   // prepared on r
 	writable atomic.Bool // the last transaction was stored
 }
 
-// The writer's cache holds the pages of some 100,000 clients, and its log is
-// folded into the file every 16 MiB: both keep a change from costing more the
-// more clients there are. Readers look up single rows and need little.
-const (
-	forWriter = "_txlock=immediate&_pragma=cache_size(-16000)&_pragma=wal_autocheckpoint(4000)&_pragma=journal_size_limit(67108864)"
-	forReader = "_pragma=query_only(1)&_pragma=cache_size(-2000)"
-)
-
-// openStore opens or creates the file and brings its schema up to date.
-func openStore(ctx context.Context, path string, log *slog.Logger) (*store, error) {
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return nil, fmt.Errorf("find %s: %w", path, err)
+// openStore opens the file, unless it is open, and prepares all statements.
+func openStore(ctx context.Context, o Options) (*store, error) {
+	s := &store{file: o.File, owns: o.File == nil}
+	if s.owns {
+		var err error
+		if s.file, err = file.Open(ctx, o.Path, o.Log); err != nil {
+			return nil, err
+		}
 	}
-	if err := touch(abs); err != nil {
-		return nil, err
-	}
-	s := &store{w: openPool(abs, 1, forWriter), r: openPool(abs, max(4, runtime.NumCPU()), forReader)}
+	s.w, s.r = s.file.Writer(file.Full), s.file.Readers()
 	s.writable.Store(true)
-	if err := s.prepare(ctx, abs, log); err != nil {
-		return nil, errors.Join(err, s.w.Close(), s.r.Close())
+	if err := s.prepare(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("prepare %s: %w", s.file.Path(), err), s.close())
 	}
 	return s, nil
 }
 
-// touch makes the file, so that it and those that SQLite puts beside it are for
-// the owner only.
-func touch(path string) error {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return fmt.Errorf("open the broker's database: %w; make the folder writable for the user that runs the service", err)
-	}
-	return f.Close()
-}
-
-// openPool opens connections to a file whose path may hold any character.
-func openPool(path string, connections int, options string) *sql.DB {
-	const pragmas = "_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)&_pragma=foreign_keys(1)&"
-	dsn := url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path), RawQuery: pragmas + options}
-	db, err := sql.Open("sqlite", dsn.String())
-	if err != nil {
-		panic(err) // only an unknown driver's name can be wrong here
-	}
-	db.SetMaxOpenConns(connections)
-	db.SetMaxIdleConns(connections)
-	return db
-}
-
-func (s *store) prepare(ctx context.Context, path string, log *slog.Logger) error {
-	if err := migrate(ctx, s.w, path, migrations(), log); err != nil {
-		return err
-	}
-	var err error
+func (s *store) prepare(ctx context.Context) (err error) {
 	if s.put, err = prepareStatements(ctx, s.w); err != nil {
-		return fmt.Errorf("prepare %s: %w", path, err)
+		return err
 	}
 	// The hash of the next name in order stands in for one that has none, so
 	// that an unknown name costs what its neighbour would.
@@ -88,10 +50,7 @@ func (s *store) prepare(ctx context.Context, path string, log *slog.Logger) erro
 		SELECT username, encoded FROM access_passwords
 		WHERE username >= ?
 		ORDER BY username LIMIT 1`)
-	if err != nil {
-		return fmt.Errorf("prepare %s: %w", path, err)
-	}
-	return nil
+	return err
 }
 
 // password gives the encoded hash of a client. Where it has none, another
@@ -113,6 +72,10 @@ func (s *store) password(ctx context.Context, username string) (name, encoded st
 // ping tells whether the store can be written to. After a failure it writes in
 // earnest to see whether the cause is gone.
 func (s *store) ping(ctx context.Context) error {
+	if err := s.file.Lock(ctx); err != nil {
+		return classify(err)
+	}
+	defer s.file.Unlock()
 	tx, err := s.w.BeginTx(ctx, nil)
 	if err != nil {
 		return classify(err)
@@ -132,13 +95,11 @@ func (s *store) ping(ctx context.Context) error {
 	return nil
 }
 
-// close folds the log into the file and closes it.
+// close ends the connections and, where nobody else uses it, closes the file.
 func (s *store) close() error {
-	err := s.r.Close()
-	for _, q := range []string{`PRAGMA optimize`, `PRAGMA wal_checkpoint(TRUNCATE)`} {
-		if _, e := s.w.Exec(q); e != nil {
-			err = errors.Join(err, fmt.Errorf("%s: %w", q, e))
-		}
+	err := errors.Join(s.r.Close(), s.w.Close())
+	if s.owns {
+		err = errors.Join(err, s.file.Close())
 	}
-	return errors.Join(err, s.w.Close())
+	return err
 }

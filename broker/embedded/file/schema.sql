@@ -56,6 +56,63 @@ CREATE TABLE access_settings (
 	change_index           INTEGER NOT NULL
 ) STRICT;
 
+CREATE TABLE incoming (
+	session   INTEGER NOT NULL,
+	packet_id INTEGER NOT NULL,
+	PRIMARY KEY (session, packet_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE message (
+	id         INTEGER PRIMARY KEY,
+	topic      TEXT NOT NULL,
+	payload    BLOB,
+	properties BLOB,
+	qos        INTEGER NOT NULL,
+	retain     INTEGER NOT NULL,
+	retained   INTEGER NOT NULL,
+	created_at INTEGER NOT NULL,
+	expires_at INTEGER NOT NULL,
+	publisher  TEXT,
+	username   TEXT
+) STRICT;
+
+CREATE TABLE queue (
+	message          INTEGER NOT NULL,
+	session          INTEGER NOT NULL,
+	seq              INTEGER NOT NULL,
+	qos              INTEGER NOT NULL,
+	retain           INTEGER NOT NULL,
+	released         INTEGER NOT NULL,
+	subscription_ids BLOB,
+	share            TEXT,
+	PRIMARY KEY (message, session, seq)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE session (
+	id              INTEGER PRIMARY KEY,
+	clientid        TEXT NOT NULL,
+	username        TEXT NOT NULL,
+	anonymous       INTEGER NOT NULL,
+	version         INTEGER NOT NULL,
+	clean           INTEGER NOT NULL,
+	keep_alive      INTEGER NOT NULL,
+	expiry_interval INTEGER NOT NULL,
+	created_at      INTEGER NOT NULL,
+	connected_at    INTEGER NOT NULL,
+	disconnected_at INTEGER NOT NULL,
+	address         TEXT NOT NULL,
+	will            TEXT,
+	will_due_at     INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE subscription (
+	session INTEGER NOT NULL,
+	filter  TEXT NOT NULL,
+	options INTEGER NOT NULL,
+	id      INTEGER NOT NULL,
+	PRIMARY KEY (session, filter)
+) STRICT, WITHOUT ROWID;
+
 CREATE INDEX access_client_groups_by_group ON access_client_groups (groupname);
 
 CREATE INDEX access_client_roles_by_role ON access_client_roles (rolename);

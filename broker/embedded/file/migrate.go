@@ -1,4 +1,4 @@
-package access
+package file
 
 import (
 	"context"
@@ -48,6 +48,9 @@ func migrate(ctx context.Context, db *sql.DB, path string, steps fs.FS, log *slo
 		if err := snapshot(ctx, db, fmt.Sprintf("%s.before-v%d", path, want)); err != nil {
 			return err
 		}
+		if err := giveBackRoom(ctx, db); err != nil {
+			return fmt.Errorf("rebuild %s so that it can shrink: %w", path, err)
+		}
 	}
 	if _, err := p.Up(ctx); err != nil {
 		return fmt.Errorf("bring the schema of %s from %d to %d: %w", path, have, want, err)
@@ -59,7 +62,7 @@ func migrate(ctx context.Context, db *sql.DB, path string, steps fs.FS, log *slo
 // Check refuses, as Open would, a file that cannot be written to or that a newer
 // release wrote. It changes nothing; a file that is not there is fine.
 func Check(ctx context.Context, path string) (err error) {
-	if info, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
+	if empty(path) {
 		return nil
 	}
 	if err := touch(path); err != nil {
@@ -73,7 +76,7 @@ func Check(ctx context.Context, path string) (err error) {
 	if err != nil {
 		return err
 	}
-	db := openPool(path, 1, "mode=ro")
+	db := openPool(path, 1, "mode=ro&_pragma=busy_timeout(5000)")
 	defer func() { err = errors.Join(err, db.Close()) }()
 	have, err := version(ctx, db)
 	if err != nil {
@@ -124,6 +127,17 @@ func snapshot(ctx context.Context, db *sql.DB, path string) error {
 		return fmt.Errorf("name the copy of the database: %w", err)
 	}
 	return nil
+}
+
+// giveBackRoom makes a file that an earlier release created one that can give
+// back the room of what was deleted. SQLite has to write it anew for that.
+func giveBackRoom(ctx context.Context, db *sql.DB) error {
+	var mode int
+	if err := db.QueryRowContext(ctx, `PRAGMA auto_vacuum`).Scan(&mode); err != nil || mode != 0 {
+		return err
+	}
+	_, err := db.ExecContext(ctx, `PRAGMA auto_vacuum = INCREMENTAL; VACUUM`)
+	return err
 }
 
 // secure brings a file to the disk, for the owner only.

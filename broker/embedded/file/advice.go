@@ -1,0 +1,56 @@
+package file
+
+import (
+	"errors"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// primary gives the primary result code of an error of SQLite.
+func primary(err error) (code int, ok bool) {
+	e, ok := errors.AsType[*sqlite.Error](err)
+	if !ok {
+		return 0, false
+	}
+	return e.Code() & 0xff, true // the rest of an extended code
+}
+
+// Advice turns an error of SQLite into what an operator can do about it, or ""
+// where that is nothing. It is a clause without full stop.
+func Advice(err error) string {
+	code, ok := primary(err)
+	if !ok {
+		return ""
+	}
+	switch code {
+	case sqlite3.SQLITE_FULL:
+		return "the disk that holds the broker's database is full: free some space and try again"
+	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM:
+		return "the broker's database cannot be written to: check the permissions of its folder"
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
+		return "the broker's database is held by another process: stop that one and try again"
+	case sqlite3.SQLITE_IOERR:
+		return "the disk that holds the broker's database reports an error: check it"
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		return "the broker's database is damaged: stop the service and put back a copy"
+	}
+	if Fault(err) {
+		return "the change contradicts what is stored, which is a fault of this program"
+	}
+	return ""
+}
+
+// Unflushed tells whether a transaction that failed may nevertheless show up
+// after a crash, because the disk did not say what it has kept.
+func Unflushed(err error) bool {
+	code, ok := primary(err)
+	return ok && code == sqlite3.SQLITE_IOERR
+}
+
+// Fault tells whether an error is about what was to be written, and not about
+// the file: the same change will fail again, and another one need not.
+func Fault(err error) bool {
+	code, ok := primary(err)
+	return ok && (code == sqlite3.SQLITE_CONSTRAINT || code == sqlite3.SQLITE_MISMATCH || code == sqlite3.SQLITE_TOOBIG)
+}
