@@ -27,6 +27,8 @@ func newVerdict(place int, allow bool) verdict {
 
 func (v verdict) allow() bool { return v&1 == 1 }
 
+func (v verdict) place() int { return int(v >> 1) }
+
 // query is one question to the rules.
 type query struct {
 	username, clientID string // "" where there is none
@@ -49,13 +51,18 @@ type Rules struct {
 // priority is evaluated first, of those with the same priority the one that
 // stands first; of two with the same type and topic only that one counts.
 func CompileRules(r broker.Role) *Rules {
-	acls := slices.Clone(r.ACLs)
-	slices.SortStableFunc(acls, func(a, b broker.ACL) int { return cmp.Compare(b.Priority, a.Priority) })
 	c := &Rules{noWildcards: !r.AllowWildcardSubs}
-	for place, a := range acls {
+	for place, a := range byPlace(r.ACLs) {
 		c.add(a.ACLType, a.Topic, newVerdict(place, a.Allow))
 	}
 	return c
+}
+
+// byPlace gives a role's ACLs in order of their places.
+func byPlace(acls []broker.ACL) []broker.ACL {
+	acls = slices.Clone(acls)
+	slices.SortStableFunc(acls, func(a, b broker.ACL) int { return cmp.Compare(b.Priority, a.Priority) })
+	return acls
 }
 
 func (c *Rules) add(t broker.ACLType, topic string, v verdict) {
