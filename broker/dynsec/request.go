@@ -20,42 +20,19 @@ type Request struct {
 // and commands in any case, the first of several members of one name, any text
 // after the JSON value. Arguments are checked when a command is done.
 func DecodeRequest(payload []byte) Request {
-	v, err := parseJSON(payload)
-	if err != nil {
-		return Request{Fault: &Answer{Command: unknownCommand, Error: string(errNotJSON)}}
-	}
-	commands, ok := v.get("commands")
-	if !ok || commands.kind != arrayKind {
-		return Request{Fault: &Answer{Command: unknownCommand, Error: string(errNoCommands)}}
-	}
-	r := Request{Commands: make([]Command, 0, len(commands.items))}
-	for i := range commands.items {
-		c, fault := decodeCommand(&commands.items[i])
-		if fault != nil {
-			r.Fault = fault
-			break
-		}
-		r.Commands = append(r.Commands, c)
-	}
-	return r
+	commands, fault := decodeBatch(payload, decodeCommand)
+	return Request{Commands: commands, Fault: fault}
 }
 
 func decodeCommand(v *value) (Command, *Answer) {
-	if v.kind != objectKind {
-		return Command{}, &Answer{Command: unknownCommand, Error: string(errNoObject)}
+	name, fault := decodeName(v)
+	if fault != nil {
+		return Command{}, fault
 	}
-	name := stringArg(v, "command")
-	if !name.good {
-		return Command{}, &Answer{Command: unknownCommand, Error: string(errNoCommand)}
-	}
-	c := Command{op: operations[lower(name.value)], name: name.value}
-	correlation := stringArg(v, "correlationData")
-	if correlation.wrong() {
-		return Command{}, &Answer{Command: c.Name(), Error: string(errCorrelation)}
-	}
-	c.correlation = correlation.ptr()
+	c := Command{op: operations[lower(name)], name: name}
+	c.correlation, fault = decodeCorrelation(v, c.Name())
 	c.args = decodeArguments(v)
-	return c, nil
+	return c, fault
 }
 
 func decodeArguments(v *value) arguments {
