@@ -47,6 +47,14 @@ func (c *Control) Anonymous() *Account {
 	return &Account{entry: e, cuts: e.cuts.Load(), accounts: c.accounts}
 }
 
+// Resume gives an account of a username without a log-in, for what a client left
+// behind that logged in before. An unknown one may do nothing.
+func (c *Control) Resume(username string) *Account { return c.accounts.take(username) }
+
+// Epoch changes after every change of anybody's rights. What Allowed says holds
+// as long as Epoch, asked before, tells the same.
+func (c *Control) Epoch() uint64 { return c.accounts.epoch.Load() }
+
 // entry is the rights of one username, shared by its connections.
 type entry struct {
 	rights  atomic.Pointer[dynsec.Rights] // nil denies everything
@@ -63,6 +71,7 @@ type entry struct {
 type accounts struct {
 	state     *atomic.Pointer[dynsec.State]
 	anonymous *entry
+	epoch     atomic.Uint64 // counts changes that are in force
 
 	mu   sync.Mutex // guards live and the holders in it
 	live map[string]*entry
@@ -115,6 +124,7 @@ func (a *accounts) refresh(s *dynsec.State, changes []dynsec.Change, cuts []dyns
 	for username, e := range a.concerned(c) {
 		e.refresh(s, username)
 	}
+	a.epoch.Add(1)
 	for _, cut := range cuts {
 		a.mark(cut)
 	}

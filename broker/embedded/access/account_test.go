@@ -184,3 +184,26 @@ func TestRightsUnderChange(t *testing.T) {
 		t.Error("an account held over the last change has the rights of an earlier state")
 	}
 }
+
+func TestEpochFollowsRights(t *testing.T) {
+	t.Parallel()
+	c := openIn(t, t.TempDir())
+	ctx := t.Context()
+	name := "epoch"
+	if err := c.CreateClient(ctx, broker.ClientSpec{Username: name}); err != nil {
+		t.Fatal(err)
+	}
+	a := c.Resume(name)
+	defer a.Release()
+	before := c.Epoch()
+	if a.Allowed(dynsec.PublishSend, "", "t") {
+		t.Fatal("a client without roles may publish")
+	}
+	allow := []broker.DefaultACL{{ACLType: "publishClientSend", Allow: true}}
+	if err := c.SetDefaultACLAccess(ctx, allow); err != nil {
+		t.Fatal(err)
+	}
+	if !a.Allowed(dynsec.PublishSend, "", "t") || c.Epoch() == before {
+		t.Error("the change is not in force, or not told")
+	}
+}
