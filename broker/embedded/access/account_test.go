@@ -2,6 +2,7 @@ package access
 
 import (
 	"fmt"
+	"path/filepath"
 	"sync"
 	"testing"
 
@@ -187,7 +188,7 @@ func TestRightsUnderChange(t *testing.T) {
 
 func TestEpochFollowsRights(t *testing.T) {
 	t.Parallel()
-	c := openIn(t, t.TempDir())
+	c := open(t, filepath.Join(t.TempDir(), "broker.db"))
 	ctx := t.Context()
 	name := "epoch"
 	if err := c.CreateClient(ctx, broker.ClientSpec{Username: name}); err != nil {
