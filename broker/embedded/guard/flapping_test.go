@@ -1,0 +1,70 @@
+package guard_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox/broker"
+	"signalbox/broker/embedded/guard"
+)
+
+func TestFlappingIsOffByDefault(t *testing.T) {
+	t.Parallel()
+	f := guard.NewFlapping(guard.DefaultConfig().Flapping, newClock().now)
+	for range 1000 {
+		if _, banned := f.Connected("id"); banned {
+			t.Fatal("banned")
+		}
+	}
+}
+
+func TestFlappingBansWhoConnectsTooOften(t *testing.T) {
+	t.Parallel()
+	c := newClock()
+	f := guard.NewFlapping(guard.FlappingConfig{MaxConnects: 3, Window: time.Minute, BanTime: time.Hour}, c.now)
+	connect := func(id string, want bool) {
+		t.Helper()
+		got, banned := f.Connected(id)
+		if banned != want {
+			t.Fatalf("%s: banned %v, want %v", id, banned, want)
+		}
+		ban := broker.Ban{
+			Kind: broker.BanClientID, Value: id, Reason: "connected more than 3 times within 1m0s",
+			CreatedAt: c.now(), CreatedBy: "flapping", ExpiresAt: c.now().Add(time.Hour),
+		}
+		if d := cmp.Diff(ban, got); banned && d != "" {
+			t.Errorf("(-want +got):\n%s", d)
+		}
+	}
+	for range 3 {
+		connect("id", false)
+		connect("other", false)
+		c.pass(20 * time.Second)
+	}
+	connect("id", false) // the first of it was a minute ago
+	connect("id", true)
+	for range 3 { // begins anew
+		connect("id", false)
+	}
+	connect("id", true)
+}
+
+// TestFlappingRemembersNoMoreThanItMust: of more client ids than are watched,
+// the first are forgotten.
+func TestFlappingRemembersNoMoreThanItMust(t *testing.T) {
+	t.Parallel()
+	const watched = 65_536
+	f := guard.NewFlapping(guard.FlappingConfig{MaxConnects: 1, Window: time.Minute, BanTime: time.Hour}, newClock().now)
+	for n := range watched + 1 {
+		f.Connected(fmt.Sprint(n))
+	}
+	if _, banned := f.Connected("0"); banned {
+		t.Error("the first is remembered")
+	}
+	if _, banned := f.Connected(fmt.Sprint(watched)); !banned {
+		t.Error("the last is forgotten")
+	}
+}
