@@ -1,0 +1,98 @@
+package control
+
+import "signalbox/broker"
+
+// The commands that this package asks as well as answers.
+const (
+	opListPlugins       = "listPlugins"
+	opListListeners     = "listListeners"
+	opGetLicense        = "getLicenseInformation"
+	opListClients       = "listClients"
+	opGetClient         = "getClient"
+	opDisconnectClient  = "disconnectClient"
+	opSubscribeClient   = "subscribeClient"
+	opUnsubscribeClient = "unsubscribeClient"
+	opListTopics        = "listTopics"
+	opGetTTL            = "getTtl"
+	opSetTTL            = "setTtl"
+)
+
+// Command is a command to be asked of a broker. Members that are nil or zero
+// are left out.
+type Command struct {
+	Name                   string   `json:"command"`
+	ClientID               *string  `json:"clientid,omitempty"`
+	Topic                  string   `json:"topic,omitempty"`
+	QoS                    *int     `json:"qos,omitempty"`
+	SubscriptionIdentifier uint32   `json:"subscription_identifier,omitempty"`
+	Options                *Options `json:"options,omitempty"`
+	Verbose                bool     `json:"verbose,omitempty"`
+	Count                  *int     `json:"count,omitempty"`
+	Offset                 int      `json:"offset,omitempty"`
+	TTL                    *int64   `json:"ttl,omitempty"`
+	CorrelationData        string   `json:"correlationData,omitempty"`
+}
+
+// Options are the options of a subscription.
+type Options struct {
+	NoLocal           bool              `json:"no_local"`
+	RetainAsPublished bool              `json:"retain_as_published"`
+	SendRetain        broker.SendRetain `json:"send_retain,omitempty"`
+}
+
+// Encode makes the message that holds just this command, with the correlation
+// data by which its answer is known again.
+func (c Command) Encode(correlation string) []byte {
+	c.CorrelationData = correlation
+	return encode(map[string][]Command{"commands": {c}})
+}
+
+// Bare makes a command without arguments, known here or not.
+func Bare(name string) Command { return Command{Name: name} }
+
+// ListPlugins makes the command of this name.
+func ListPlugins() Command { return Bare(opListPlugins) }
+
+// ListListeners makes the command of this name.
+func ListListeners() Command { return Bare(opListListeners) }
+
+// GetLicenseInformation makes the command of this name.
+func GetLicenseInformation() Command { return Bare(opGetLicense) }
+
+// ListClients makes the command for count clients from offset on, as records if
+// verbose and otherwise as client ids; a count of -1 means all.
+func ListClients(verbose bool, count, offset int) Command {
+	return Command{Name: opListClients, Verbose: verbose, Count: &count, Offset: offset}
+}
+
+// GetClient makes the command of this name.
+func GetClient(clientID string) Command { return Command{Name: opGetClient, ClientID: &clientID} }
+
+// DisconnectClient makes the command of this name.
+func DisconnectClient(clientID string) Command {
+	return Command{Name: opDisconnectClient, ClientID: &clientID}
+}
+
+// SubscribeClient makes the command of this name.
+func SubscribeClient(clientID string, s broker.SubscriptionSpec) Command {
+	return Command{Name: opSubscribeClient, ClientID: &clientID, Topic: s.Topic, QoS: &s.QoS,
+		SubscriptionIdentifier: s.SubscriptionIdentifier,
+		Options:                &Options{NoLocal: s.NoLocal, RetainAsPublished: s.RetainAsPublished, SendRetain: s.SendRetain}}
+}
+
+// UnsubscribeClient makes the command of this name.
+func UnsubscribeClient(clientID, topic string) Command {
+	return Command{Name: opUnsubscribeClient, ClientID: &clientID, Topic: topic}
+}
+
+// ListTopics makes the command for count topics from offset on; a count of -1
+// means all.
+func ListTopics(count, offset int) Command {
+	return Command{Name: opListTopics, Count: &count, Offset: offset}
+}
+
+// GetTTL makes the command getTtl.
+func GetTTL() Command { return Bare(opGetTTL) }
+
+// SetTTL makes the command setTtl.
+func SetTTL(seconds int64) Command { return Command{Name: opSetTTL, TTL: &seconds} }

@@ -1,0 +1,116 @@
+package control
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"signalbox/broker"
+)
+
+// Refusal is the text of an answer that says no.
+type Refusal string
+
+func (r Refusal) Error() string { return string(r) }
+
+// Classify makes a [*broker.Error] of the refusal of an operation. Brokers have
+// no codes, so that their texts are what there is to go by.
+func (r Refusal) Classify(op string, feature broker.Capability) error {
+	has := func(part string) bool { return strings.Contains(string(r), part) }
+	e := &broker.Error{Op: op, Msg: string(r)}
+	switch {
+	case r == Refusal(errUnknownCommand):
+		return broker.NotSupported(op, feature)
+	case has("not found"):
+		e.Kind = broker.NotFound
+	case has("nvalid"), has("issing"):
+		e.Kind = broker.Invalid
+	}
+	return e
+}
+
+// Read finds the answer with the correlation data in a message and reads its
+// data into a value, nil for none. Data is read tolerantly: what is missing, or
+// of another type than is known, stays as it was. The error is a [Refusal]
+// where the answer is one.
+func Read(payload []byte, correlation string, into any) error {
+	var m struct {
+		Responses []struct {
+			CorrelationData string          `json:"correlationData"`
+			Error           string          `json:"error"`
+			Data            json.RawMessage `json:"data"`
+		} `json:"responses"`
+	}
+	if err := tolerant(payload, &m); err != nil {
+		return fmt.Errorf("read an answer: %w", err)
+	}
+	for _, r := range m.Responses {
+		switch {
+		case r.CorrelationData != correlation:
+		case r.Error != "":
+			return Refusal(r.Error)
+		case into == nil:
+			return nil
+		case len(r.Data) == 0 || r.Data[0] != '{':
+			return errors.New("answer holds no data")
+		default:
+			return tolerant(r.Data, into)
+		}
+	}
+	return errors.New("answer not found in its message")
+}
+
+// tolerant reads JSON and passes over members of a type that does not fit,
+// though not over integers that are written with a fraction or an exponent.
+func tolerant(raw []byte, into any) error {
+	err := json.Unmarshal(raw, into)
+	if !misfit(err) {
+		return err
+	}
+	plain, err := integers(raw)
+	if err != nil {
+		return err
+	}
+	if err = json.Unmarshal(plain, into); misfit(err) {
+		return nil
+	}
+	return err
+}
+
+func misfit(err error) bool {
+	_, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	return ok
+}
+
+// integers rewrites JSON with all numbers as integers, as far as they fit.
+func integers(raw []byte) ([]byte, error) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, err
+	}
+	return encode(whole(v)), nil
+}
+
+// maxExact bounds the integers that a float64 can express without gaps.
+const maxExact = 1 << 53
+
+func whole(v any) any {
+	switch v := v.(type) {
+	case float64:
+		if v > -maxExact && v < maxExact {
+			return int64(v)
+		}
+	case []any:
+		for i := range v {
+			v[i] = whole(v[i])
+		}
+	case map[string]any:
+		for name := range v {
+			v[name] = whole(v[name])
+		}
+	}
+	return v
+}
