@@ -1,0 +1,90 @@
+//go:build linux
+
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"signalbox/scripts/bench/packet"
+)
+
+// Backlog is a load of QoS 1 messages for a session whose client is away, which
+// comes back when all are acknowledged and takes them.
+type Backlog struct{}
+
+// absence is a session whose client is away.
+type absence struct{ target Target }
+
+const (
+	absentee     = "bench-absentee"
+	backlogTopic = "bench/backlog"
+)
+
+// Open makes the session and leaves it.
+func (b Backlog) Open(ctx context.Context, t Target) (Session, error) {
+	c, err := dial(ctx, t.Addr, t.login(absentee, "", false), nil, bufferSize)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.subscribe(backlogTopic, 1); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return &absence{target: t}, c.leave()
+}
+
+// Play publishes while the client is away, and has it take all when it is back.
+func (a *absence) Play(ctx context.Context, messages int) (Pass, error) {
+	began := time.Now()
+	if err := a.with(ctx, "bench-writer", true, func(c *client) error { return c.fill(messages) }); err != nil {
+		return Pass{}, fmt.Errorf("publish to an absent session: %w", err)
+	}
+	if err := a.with(ctx, absentee, false, func(c *client) error { return c.drain(messages) }); err != nil {
+		return Pass{}, fmt.Errorf("take what has waited: %w", err)
+	}
+	return Pass{Delivered: messages, Took: time.Since(began)}, nil
+}
+
+// Close ends the session.
+func (a *absence) Close() error {
+	return a.with(context.Background(), absentee, true, func(*client) error { return nil })
+}
+
+// with connects a client, has it do something, and disconnects it.
+func (a *absence) with(ctx context.Context, name string, clean bool, do func(*client) error) error {
+	c, err := dial(ctx, a.target.Addr, a.target.login(name, "", clean), nil, bufferSize)
+	if err != nil {
+		return err
+	}
+	defer context.AfterFunc(ctx, func() { c.Close() })()
+	if err := do(c); err != nil {
+		return errors.Join(err, c.Close())
+	}
+	return c.leave()
+}
+
+func (c *client) fill(messages int) error {
+	return c.publishAll(messages, func(n int) packet.Message {
+		return packet.Message{Topic: []byte(backlogTopic), Payload: payloadOf(n), QoS: 1}
+	})
+}
+
+// drain takes the messages in the order in which they were published.
+func (c *client) drain(messages int) error {
+	var want int64
+	err := c.readAll(messages, 1, func(m packet.Message) error {
+		s, ok := readStamp(m.Payload, 1)
+		if !ok || s.seq != want || m.Dup {
+			return fmt.Errorf("message %d instead of %d: %w", s.seq, want, errWrong)
+		}
+		want++
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	_, err = c.ask(packet.AppendEmpty(nil, packet.Pingreq), packet.Pingresp) // so that all acknowledgements are dealt with
+	return err
+}

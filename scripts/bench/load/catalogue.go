@@ -1,0 +1,80 @@
+//go:build linux
+
+package load
+
+import "fmt"
+
+// Entry is a load that can be asked for by its name.
+type Entry struct {
+	Name     string
+	Title    string // as a reader of results knows it
+	Load     Load
+	Messages int  // to publish in one round, so that a round takes a second or two
+	Rights   bool // publishers are clients of their own, with RightsUser as their names
+	Fresh    bool // the broker's state grows, so it should serve nothing else
+}
+
+// How many roles each publisher of the load of rights has, and how many ACLs
+// each of these; every ACL allows one topic.
+const (
+	RolesEach = 10
+	ACLsEach  = 100
+)
+
+// RightsPublishers is how many publishers the load of rights has.
+const RightsPublishers = 50
+
+// RightsUser names a publisher of the load of rights.
+func RightsUser(n int) string { return fmt.Sprintf("publisher-%02d", n) }
+
+// Durable is the load of publishers that wait for each of their messages to be
+// committed.
+var Durable = Flow{Publishers: 64, Subscribers: 1, Topics: 1, QoS: 1, Window: 1, Keep: true}
+
+// Catalogue lists all loads but crowds.
+func Catalogue() []Entry {
+	fanIn := Flow{Publishers: 10, Subscribers: 1, Topics: 1, Window: 100}
+	fanOut := Flow{Publishers: 1, Subscribers: 200, Topics: 1, Window: 100}
+	pairs := Flow{Publishers: 50, Subscribers: 50, Topics: 50, Window: 100}
+	return []Entry{
+		{Name: "fan-in-0", Title: "10 publishers → 1 subscriber, QoS 0", Load: fanIn.with(0), Messages: 200_000},
+		{Name: "fan-in-1", Title: "10 publishers → 1 subscriber, QoS 1", Load: fanIn.with(1), Messages: 100_000},
+		{Name: "fan-in-2", Title: "10 publishers → 1 subscriber, QoS 2", Load: fanIn.with(2), Messages: 50_000},
+		{Name: "fan-out-0", Title: "1 publisher → 200 subscribers, QoS 0", Load: fanOut.with(0), Messages: 1_200},
+		{Name: "fan-out-1", Title: "1 publisher → 200 subscribers, QoS 1", Load: fanOut.with(1), Messages: 800},
+		{Name: "pairs-0", Title: "50 pairs, QoS 0", Load: pairs.with(0), Messages: 200_000},
+		{Name: "pairs-1", Title: "50 pairs, QoS 1", Load: pairs.with(1), Messages: 100_000},
+		{Name: "latency", Title: "50 pairs, QoS 0, 5,000 messages a second", Load: pairs.at(5_000), Messages: 15_000},
+		{Name: "rights", Title: "50 publishers with 10 roles × 100 ACLs each, QoS 0", Load: rights(), Messages: 150_000, Rights: true},
+		{Name: "retained", Title: "100,000 retained messages, then #", Load: Retained{Topics: 100_000}, Messages: 100_000, Fresh: true},
+		{Name: "backlog", Title: "50,000 messages of QoS 1 to an offline session, then drained", Load: Backlog{}, Messages: 50_000, Fresh: true},
+		{Name: "durable", Title: "64 publishers, QoS 1, persistent subscriber", Load: Durable, Messages: 50_000, Fresh: true},
+	}
+}
+
+// Find gives the load with that name.
+func Find(name string) (Entry, error) {
+	for _, e := range Catalogue() {
+		if e.Name == name {
+			return e, nil
+		}
+	}
+	return Entry{}, fmt.Errorf("there is no load %q", name)
+}
+
+func (f Flow) with(qos byte) Flow {
+	f.QoS = qos
+	return f
+}
+
+func (f Flow) at(rate int) Flow {
+	f.Rate = rate
+	return f
+}
+
+// rights is pairs whose publishers write in turn to topics that different ones
+// of their roles allow.
+func rights() Flow {
+	return Flow{Publishers: RightsPublishers, Subscribers: RightsPublishers, Topics: RightsPublishers,
+		Window: 100, Paths: RolesEach * ACLsEach, Username: RightsUser}
+}

@@ -1,0 +1,63 @@
+//go:build linux
+
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+)
+
+// Crowd is clients that are connected and do nothing.
+type Crowd struct{ clients []*client }
+
+// The crowd's addresses: a thousand connections each, so that neither ports nor
+// what a broker lets one address have run out.
+const perAddress = 1_000
+
+// dialers is how many of a crowd connect at a time.
+const dialers = 8
+
+// Gather connects that many clients, each with a subscription of its own. It
+// needs as many file descriptors.
+func Gather(ctx context.Context, t Target, n int) (*Crowd, error) {
+	c := &Crowd{clients: make([]*client, n)}
+	errs := make([]error, dialers)
+	var connecting sync.WaitGroup
+	for d := range dialers {
+		connecting.Go(func() {
+			for i := d; i < n && errs[d] == nil; i += dialers {
+				c.clients[i], errs[d] = idler(ctx, t, i)
+			}
+		})
+	}
+	connecting.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+func idler(ctx context.Context, t Target, n int) (*client, error) {
+	const little = 64 // bytes: nothing is to be read
+	from := net.IPv4(127, 0, 1, byte(1+n/perAddress))
+	c, err := dial(ctx, t.Addr, t.login(fmt.Sprintf("bench-idle-%d", n), "", true), from, little)
+	if err != nil {
+		return nil, fmt.Errorf("connection %d: %w", n, err)
+	}
+	if err := c.subscribe(fmt.Sprintf("bench/idle/%d", n), 0); err != nil {
+		return nil, errors.Join(fmt.Errorf("connection %d: %w", n, err), c.Close())
+	}
+	return c, nil
+}
+
+// Close ends all connections.
+func (c *Crowd) Close() error {
+	for _, one := range slices.DeleteFunc(c.clients, func(one *client) bool { return one == nil }) {
+		one.Close()
+	}
+	return nil
+}

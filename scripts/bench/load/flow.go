@@ -1,0 +1,201 @@
+//go:build linux
+
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Flow is a load of publishers and subscribers that stay connected. Publisher p
+// writes to topic p, subscriber s reads topic s, both modulo the topics.
+type Flow struct {
+	Publishers, Subscribers, Topics int
+
+	QoS    byte
+	Window int  // messages of one publisher on their way at most
+	Rate   int  // messages a second in all; 0 is as fast as the loop goes
+	Keep   bool // subscribers have sessions that the broker keeps
+
+	// Paths is how many topics of its own a publisher takes in turn; 0 is that it
+	// has none, but writes to its topic itself.
+	Paths int
+	// Username names who publishes; nil is the target's.
+	Username func(publisher int) string
+}
+
+// stream is a Flow whose clients are connected.
+type stream struct {
+	Flow
+	publishers  []*publisher
+	subscribers []*subscriber
+	readers     sync.WaitGroup
+	ended       context.Context // with what went wrong as its cause
+	end         context.CancelCauseFunc
+}
+
+// Open connects subscribers first, so that nothing is missed.
+func (f Flow) Open(ctx context.Context, t Target) (Session, error) {
+	s := &stream{Flow: f}
+	s.ended, s.end = context.WithCancelCause(ctx)
+	if err := s.connect(t); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func (s *stream) connect(t Target) error {
+	for n := range s.Subscribers {
+		sub, err := s.newSubscriber(t, n)
+		if err != nil {
+			return err
+		}
+		s.subscribers = append(s.subscribers, sub)
+	}
+	for n := range s.Publishers {
+		p, err := s.newPublisher(t, n)
+		if err != nil {
+			return err
+		}
+		s.publishers = append(s.publishers, p)
+	}
+	for _, sub := range s.subscribers {
+		sub.publishers = s.publishers
+		s.readers.Go(func() { s.fail(sub.run()) })
+	}
+	for _, p := range s.publishers {
+		s.readers.Go(func() { s.fail(p.run()) })
+	}
+	return nil
+}
+
+// errClosed is the end of a session that was closed.
+var errClosed = errors.New("the session was closed")
+
+// Close ends the connections and waits for their readers.
+func (s *stream) Close() error {
+	s.end(errClosed)
+	for _, sub := range s.subscribers {
+		sub.Close()
+	}
+	for _, p := range s.publishers {
+		p.Close()
+	}
+	s.readers.Wait()
+	return nil
+}
+
+// fail ends the session. What was first is kept.
+func (s *stream) fail(err error) {
+	if err != nil {
+		s.end(err)
+	}
+}
+
+// Play has every publisher send its share.
+func (s *stream) Play(ctx context.Context, messages int) (Pass, error) {
+	share := int64(max(1, messages/s.Publishers))
+	began := time.Now()
+	before := s.moved()
+	stop := s.watch(ctx)
+	for _, p := range s.publishers {
+		p.goal += share
+	}
+	if s.Rate > 0 {
+		s.pace(share)
+	}
+	var sending sync.WaitGroup
+	for _, p := range s.publishers {
+		sending.Go(func() { s.fail(p.play(s.ended)) })
+	}
+	sending.Wait()
+	stop()
+	pass := Pass{Delivered: s.moved() - before, Took: time.Since(began), Latencies: s.latencies()}
+	if err := context.Cause(s.ended); err != nil {
+		return pass, fmt.Errorf("%d messages came: %w", pass.Delivered, err)
+	}
+	return pass, nil
+}
+
+// moved counts the messages that have arrived, over all subscribers.
+func (s *stream) moved() (n int) {
+	for _, sub := range s.subscribers {
+		n += int(sub.arrived.Load())
+	}
+	return n
+}
+
+// watch ends the session when ctx ends, or when nothing has arrived for a while.
+func (s *stream) watch(ctx context.Context) (stop func()) {
+	done := make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		again := time.NewTicker(patience)
+		defer again.Stop()
+		for last := -1; ; {
+			select {
+			case <-done:
+				return
+			case <-ctx.Done():
+				s.end(context.Cause(ctx))
+			case <-again.C:
+				now := s.moved()
+				if now != last {
+					last = now
+					continue
+				}
+				s.end(errStuck)
+			}
+			s.hangUp()
+			return
+		}
+	})
+	return func() { close(done); watching.Wait() }
+}
+
+// hangUp frees publishers that wait for a broker that reads no more.
+func (s *stream) hangUp() {
+	for _, p := range s.publishers {
+		p.Close()
+	}
+}
+
+// latencies gathers and forgets what subscribers have measured.
+func (s *stream) latencies() []time.Duration {
+	var all []time.Duration
+	for _, sub := range s.subscribers {
+		all = append(all, sub.takeLatencies()...)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// filter is what subscriber n asks for.
+func (f Flow) filter(n int) string {
+	if f.Paths > 0 {
+		return topicOf(n%f.Topics) + "/#"
+	}
+	return topicOf(n % f.Topics)
+}
+
+// topics are what publisher n writes to, in turn.
+func (f Flow) topics(n int) (list []string) {
+	for path := range f.Paths {
+		list = append(list, PathOf(n%f.Topics, path))
+	}
+	if f.Paths == 0 {
+		list = []string{topicOf(n % f.Topics)}
+	}
+	return list
+}
+
+func topicOf(n int) string { return fmt.Sprintf("bench/load/%03d", n) }
+
+// PathOf names the topics below a topic that a Flow with Paths writes to.
+func PathOf(topic, path int) string {
+	return fmt.Sprintf("%s/machine/%04d/state", topicOf(topic), path)
+}

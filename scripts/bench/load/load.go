@@ -1,0 +1,144 @@
+//go:build linux
+
+// Package load puts MQTT brokers under load, as many cheap clients that check
+// every message for loss, order and repetition. Each load is a closed loop: what
+// is on its way is bounded, so that a broker is never measured while it drops.
+//
+// It must not import anything of this module but scripts/bench/packet: it
+// measures the product from outside, as it measures its peers. What the broker
+// spends on a load is measured by the caller, around Session.Play.
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"signalbox/scripts/bench/packet"
+)
+
+// Target is a broker to load, and who may log in there.
+type Target struct {
+	Addr               string // host:port
+	Username, Password string // an empty username logs in without one
+}
+
+// Load is what a broker is to do.
+type Load interface {
+	// Open connects the clients of the load. Ctx bounds the whole session.
+	Open(ctx context.Context, t Target) (Session, error)
+}
+
+// Session is a load whose clients are connected.
+type Session interface {
+	// Play has that many messages published, and returns when all of them have
+	// arrived. Loss, a change of order, a repetition and a standstill are
+	// errors, after which the session is of no use. It is called one at a time.
+	Play(ctx context.Context, messages int) (Pass, error)
+	Close() error
+}
+
+// Pass is what one Play came to.
+type Pass struct {
+	Delivered int // messages, counted once for each subscriber
+	Took      time.Duration
+	Latencies []time.Duration // sorted; of loads with a rate only
+}
+
+// PayloadSize is the length of every message, in bytes.
+const PayloadSize = 64
+
+// patience is how long nothing may move before a load counts as stuck.
+const patience = 10 * time.Second
+
+// bufferSize is how much a client reads at a time.
+const bufferSize = 64 << 10
+
+var (
+	errStuck = errors.New("nothing moved any more")
+	errWrong = errors.New("a broker's packet is wrong")
+)
+
+// client is a connection that has logged in.
+type client struct {
+	net.Conn
+	in *packet.Reader
+}
+
+// dial connects and logs in. Buffer is in bytes; it may be small where little is
+// to be read.
+func dial(ctx context.Context, addr string, login packet.Login, from net.IP, buffer int) (*client, error) {
+	d := net.Dialer{Timeout: patience}
+	if from != nil {
+		d.LocalAddr = &net.TCPAddr{IP: from}
+	}
+	conn, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	c := &client{Conn: conn, in: packet.NewReader(conn, buffer)}
+	if err := c.login(login); err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("log in as %q: %w", login.ClientID, err)
+	}
+	return c, nil
+}
+
+func (c *client) login(l packet.Login) error {
+	body, err := c.ask(packet.AppendConnect(nil, l), packet.Connack)
+	if err != nil {
+		return err
+	}
+	if len(body) != 2 || body[1] != 0 {
+		return fmt.Errorf("CONNACK % x: %w", body, errWrong)
+	}
+	return nil
+}
+
+// subscribe asks for a filter and has it granted as asked.
+func (c *client) subscribe(filter string, qos byte) error {
+	body, err := c.ask(packet.AppendSubscribe(nil, 1, filter, qos), packet.Suback)
+	if err != nil {
+		return fmt.Errorf("subscribe to %s: %w", filter, err)
+	}
+	if len(body) != 3 || body[2] != qos {
+		return fmt.Errorf("subscribe to %s: SUBACK % x: %w", filter, body, errWrong)
+	}
+	return nil
+}
+
+// ask sends a packet and gives the body of the next one, which must be of the
+// awaited kind.
+func (c *client) ask(request []byte, awaited byte) ([]byte, error) {
+	if err := c.SetDeadline(time.Now().Add(2 * patience)); err != nil {
+		return nil, err
+	}
+	if _, err := c.Write(request); err != nil {
+		return nil, err
+	}
+	first, body, err := c.in.Next()
+	if err != nil {
+		return nil, err
+	}
+	if first != awaited {
+		return nil, fmt.Errorf("packet %#x instead of %#x: %w", first, awaited, errWrong)
+	}
+	return body, c.SetDeadline(time.Time{})
+}
+
+// leave ends the connection as a client does that ends its session's Will.
+func (c *client) leave() error {
+	_, err := c.Write(packet.AppendEmpty(nil, packet.Disconnect))
+	return errors.Join(err, c.Close())
+}
+
+// login says who the client is. Nobody sends keep-alives: the measured times
+// are short.
+func (t Target) login(clientID, username string, clean bool) packet.Login {
+	if username == "" {
+		username = t.Username
+	}
+	return packet.Login{ClientID: clientID, Username: username, Password: t.Password, Clean: clean}
+}

@@ -1,0 +1,156 @@
+//go:build linux
+
+package load
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"signalbox/scripts/bench/packet"
+)
+
+// publisher sends numbered messages. Its play and its run are goroutines of
+// their own, which meet in the atomic values.
+type publisher struct {
+	*client
+	number    int
+	qos       byte
+	window    int64
+	topics    [][]byte
+	receivers []*subscriber
+	payload   [PayloadSize]byte
+	out       []byte
+
+	goal  int64 // messages to be sent in all; of play only, as sent
+	sent  int64
+	acked atomic.Int64  // messages whose last acknowledgement came
+	need  atomic.Int64  // how many must have arrived before play goes on
+	wake  chan struct{} // signals that this many have
+}
+
+func (s *stream) newPublisher(t Target, n int) (*publisher, error) {
+	username := ""
+	if s.Username != nil {
+		username = s.Username(n)
+	}
+	login := t.login(fmt.Sprintf("bench-pub-%d", n), username, true)
+	c, err := dial(s.ended, t.Addr, login, nil, bufferSize)
+	if err != nil {
+		return nil, err
+	}
+	p := &publisher{client: c, number: n, qos: s.QoS, window: int64(s.Window), wake: make(chan struct{}, 1)}
+	for _, topic := range s.topics(n) {
+		p.topics = append(p.topics, []byte(topic))
+	}
+	for i, sub := range s.subscribers {
+		if i%s.Topics == n%s.Topics {
+			p.receivers = append(p.receivers, sub)
+		}
+	}
+	return p, nil
+}
+
+// play sends up to its goal and waits until all has arrived. It writes as soon
+// as half of its window is free, all in one.
+func (p *publisher) play(ctx context.Context) error {
+	for p.sent < p.goal {
+		batch := min(max(1, p.window/2), p.goal-p.sent)
+		if err := p.await(ctx, p.sent+batch-p.window); err != nil {
+			return err
+		}
+		if err := p.send(batch); err != nil {
+			return err
+		}
+	}
+	return p.await(ctx, p.goal)
+}
+
+// await waits until that many messages in all have arrived everywhere.
+func (p *publisher) await(ctx context.Context, arrived int64) error {
+	p.need.Store(arrived)
+	for p.progress() < arrived {
+		select {
+		case <-p.wake:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// progress is how many of the messages every receiver has, and the broker has
+// acknowledged.
+func (p *publisher) progress() int64 {
+	least := p.sent
+	if p.qos > 0 {
+		least = p.acked.Load()
+	}
+	for _, r := range p.receivers {
+		least = min(least, r.progress[p.number].Load())
+	}
+	return least
+}
+
+// signal wakes play where it has what it waits for.
+func (p *publisher) signal(arrived int64) {
+	if arrived < p.need.Load() {
+		return
+	}
+	select {
+	case p.wake <- struct{}{}:
+	default: // it is awake
+	}
+}
+
+// send writes that many messages in one.
+func (p *publisher) send(messages int64) error {
+	p.out = p.out[:0]
+	s := stamp{publisher: p.number, sent: time.Since(epoch)}
+	for range messages {
+		s.seq = p.sent
+		s.put(p.payload[:])
+		m := packet.Message{Topic: p.topics[p.sent%int64(len(p.topics))], Payload: p.payload[:], ID: packetID(p.sent), QoS: p.qos}
+		p.out = packet.AppendPublish(p.out, m)
+		p.sent++
+	}
+	_, err := p.Write(p.out)
+	return err
+}
+
+// packetID is the identifier of a publisher's message.
+func packetID(seq int64) uint16 { return uint16(seq%65_535) + 1 }
+
+// run reads the acknowledgements, which must come in the order of the messages
+// [MQTT-4.6.0-2]. Those that are to be answered are answered together.
+func (p *publisher) run() error {
+	var recs int64
+	var out []byte
+	for {
+		first, body, err := p.in.Next()
+		if err != nil {
+			return fmt.Errorf("publisher %d: %w", p.number, err)
+		}
+		id, acked := packet.ReadID(body), p.acked.Load()
+		switch {
+		case first == packet.Puback && p.qos == 1 && id == packetID(acked), first == packet.Pubcomp && p.qos == 2 && id == packetID(acked):
+			p.acked.Store(acked + 1)
+		case first == packet.Pubrec && p.qos == 2 && id == packetID(recs):
+			recs++
+			out = packet.AppendAck(out, packet.Pubrel, id)
+		default:
+			return fmt.Errorf("publisher %d got packet %#x of %d after %d acknowledgements: %w", p.number, first, id, acked, errWrong)
+		}
+		if p.in.More() {
+			continue
+		}
+		p.signal(p.acked.Load())
+		if len(out) > 0 {
+			if _, err := p.Write(out); err != nil {
+				return err
+			}
+			out = out[:0]
+		}
+	}
+}

@@ -1,0 +1,91 @@
+//go:build linux
+
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"signalbox/scripts/bench/packet"
+)
+
+// Retained is a load of retained messages that a new subscriber gets at once.
+// A Play has one subscriber after another ask for all, as often as the
+// messages that are to be delivered need it.
+type Retained struct {
+	Topics int
+	QoS    byte // of the subscriptions
+}
+
+// archive is a broker whose retained messages are set.
+type archive struct {
+	Retained
+	target Target
+	ended  context.Context
+}
+
+// Open sets the retained messages, with QoS 1.
+func (r Retained) Open(ctx context.Context, t Target) (Session, error) {
+	c, err := dial(ctx, t.Addr, t.login("bench-keeper", "", true), nil, bufferSize)
+	if err != nil {
+		return nil, err
+	}
+	defer context.AfterFunc(ctx, func() { c.Close() })()
+	if err := c.publishAll(r.Topics, func(n int) packet.Message {
+		return packet.Message{Topic: retainedTopic(n), Payload: payloadOf(n), QoS: 1, Retain: true}
+	}); err != nil {
+		return nil, errors.Join(fmt.Errorf("set retained messages: %w", err), c.Close())
+	}
+	return &archive{Retained: r, target: t, ended: ctx}, c.leave()
+}
+
+func (a *archive) Play(ctx context.Context, messages int) (Pass, error) {
+	began := time.Now()
+	var pass Pass
+	for pass.Delivered < messages {
+		if err := a.fetch(ctx); err != nil {
+			return pass, err
+		}
+		pass.Delivered += a.Topics
+	}
+	pass.Took = time.Since(began)
+	return pass, nil
+}
+
+// Close leaves the messages where they are: the broker ends with the run.
+func (a *archive) Close() error { return nil }
+
+// fetch has a new client ask for everything, and get each message once.
+func (a *archive) fetch(ctx context.Context) error {
+	c, err := dial(ctx, a.target.Addr, a.target.login("bench-reader", "", true), nil, bufferSize)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	defer context.AfterFunc(ctx, func() { c.Close() })()
+	if _, err := c.Write(packet.AppendSubscribe(nil, 1, "bench/#", a.QoS)); err != nil {
+		return err
+	}
+	got := make([]bool, a.Topics)
+	return c.readAll(a.Topics, a.QoS, func(m packet.Message) error {
+		s, ok := readStamp(m.Payload, 1)
+		if !ok || !m.Retain || s.seq < 0 || s.seq >= int64(a.Topics) || string(m.Topic) != string(retainedTopic(int(s.seq))) {
+			return fmt.Errorf("retained message %d on %s: %w", s.seq, m.Topic, errWrong)
+		}
+		if got[s.seq] {
+			return fmt.Errorf("retained message %d came twice: %w", s.seq, errWrong)
+		}
+		got[s.seq] = true
+		return nil
+	})
+}
+
+func retainedTopic(n int) []byte { return fmt.Appendf(nil, "bench/site/%03d/device/%05d", n%100, n) }
+
+func payloadOf(n int) []byte {
+	payload := make([]byte, PayloadSize)
+	stamp{seq: int64(n)}.put(payload)
+	return payload
+}

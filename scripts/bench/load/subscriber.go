@@ -1,0 +1,158 @@
+//go:build linux
+
+package load
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"signalbox/scripts/bench/packet"
+)
+
+// subscriber reads the numbered messages of all publishers of its topic.
+type subscriber struct {
+	*client
+	number     int
+	qos        byte
+	timed      bool
+	publishers []*publisher
+
+	// Of run only:
+	next    []int64    // what is to come from each publisher
+	done    []int64    // how many of each publisher's messages are dealt with
+	touched []int      // publishers whose messages were dealt with since tell
+	held    []unsolved // messages of QoS 2 whose PUBREL is to come, in order
+
+	progress []atomic.Int64 // done, for the publishers
+	arrived  atomic.Int64   // the sum of done
+
+	mu   sync.Mutex // guards took
+	took []time.Duration
+}
+
+// unsolved is a message of QoS 2 between PUBREC and PUBREL.
+type unsolved struct {
+	id        uint16
+	publisher int
+}
+
+func (s *stream) newSubscriber(t Target, n int) (*subscriber, error) {
+	c, err := dial(s.ended, t.Addr, t.login(fmt.Sprintf("bench-sub-%d", n), "", !s.Keep), nil, bufferSize)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.subscribe(s.filter(n), s.QoS); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return &subscriber{client: c, number: n, qos: s.QoS, timed: s.Rate > 0,
+		next: make([]int64, s.Publishers), done: make([]int64, s.Publishers), progress: make([]atomic.Int64, s.Publishers)}, nil
+}
+
+// run reads until the connection ends. What is to be acknowledged is
+// acknowledged together, when nothing more has been read.
+func (s *subscriber) run() error {
+	var out []byte
+	for {
+		first, body, err := s.in.Next()
+		if err != nil {
+			return fmt.Errorf("subscriber %d: %w", s.number, err)
+		}
+		switch {
+		case packet.Kind(first) == packet.Publish:
+			if out, err = s.take(out, first, body); err != nil {
+				return fmt.Errorf("subscriber %d: %w", s.number, err)
+			}
+		case first == packet.Pubrel && len(s.held) > 0 && s.held[0].id == packet.ReadID(body):
+			out = packet.AppendAck(out, packet.Pubcomp, s.held[0].id)
+			s.settle(s.held[0].publisher)
+			s.held = s.held[1:]
+		default:
+			return fmt.Errorf("subscriber %d got packet %#x: %w", s.number, first, errWrong)
+		}
+		if s.in.More() {
+			continue
+		}
+		if len(out) > 0 {
+			if _, err := s.Write(out); err != nil {
+				return err
+			}
+			out = out[:0]
+		}
+		s.tell()
+	}
+}
+
+// take checks a message and appends its acknowledgement. One of QoS 2 counts
+// when its PUBREL comes: until then the broker has more to do with it, and
+// would be overtaken by its own work if more were sent.
+func (s *subscriber) take(out []byte, first byte, body []byte) ([]byte, error) {
+	m, ok := packet.ReadPublish(first, body)
+	if !ok || m.QoS != s.qos || m.Retain || m.Dup {
+		return out, fmt.Errorf("PUBLISH %#x of %d bytes: %w", first, len(body), errWrong)
+	}
+	stamp, ok := readStamp(m.Payload, len(s.next))
+	if !ok {
+		return out, fmt.Errorf("a message on %s that nobody sent: %w", m.Topic, errWrong)
+	}
+	if err := s.count(stamp); err != nil {
+		return out, err
+	}
+	switch m.QoS {
+	case 0:
+		s.settle(stamp.publisher)
+	case 1:
+		out = packet.AppendAck(out, packet.Puback, m.ID)
+		s.settle(stamp.publisher)
+	case 2:
+		out = packet.AppendAck(out, packet.Pubrec, m.ID)
+		s.held = append(s.held, unsolved{m.ID, stamp.publisher})
+	}
+	return out, nil
+}
+
+// settle counts a message that is dealt with.
+func (s *subscriber) settle(publisher int) {
+	s.done[publisher]++
+	s.arrived.Add(1)
+	if !slices.Contains(s.touched, publisher) {
+		s.touched = append(s.touched, publisher)
+	}
+}
+
+// count holds a message against what is to come from its publisher.
+func (s *subscriber) count(got stamp) error {
+	switch want := s.next[got.publisher]; {
+	case got.seq > want:
+		return fmt.Errorf("messages %d to %d of publisher %d are lost, or late: %w", want, got.seq-1, got.publisher, errWrong)
+	case got.seq < want:
+		return fmt.Errorf("message %d of publisher %d came again, or late: %w", got.seq, got.publisher, errWrong)
+	}
+	s.next[got.publisher]++
+	if s.timed {
+		s.mu.Lock()
+		s.took = append(s.took, time.Since(epoch)-got.sent)
+		s.mu.Unlock()
+	}
+	return nil
+}
+
+// tell lets the publishers know how far they are.
+func (s *subscriber) tell() {
+	for _, p := range s.touched {
+		s.progress[p].Store(s.done[p])
+		s.publishers[p].signal(s.done[p])
+	}
+	s.touched = s.touched[:0]
+}
+
+func (s *subscriber) takeLatencies() []time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	took := s.took
+	s.took = nil
+	return took
+}

@@ -1,0 +1,149 @@
+// Package packet writes and reads the packets of MQTT 3.1.1 for the programs
+// that load brokers and try them: as few bytes moved as possible, and no state.
+//
+// It must not import anything but the standard library: it judges the product,
+// so it shares nothing with it.
+package packet
+
+import "encoding/binary"
+
+// The first bytes of packets, with the flags that they must have [MQTT-2.2.2-1].
+const (
+	Connect    = 0x10
+	Connack    = 0x20
+	Publish    = 0x30 // and flags
+	Puback     = 0x40
+	Pubrec     = 0x50
+	Pubrel     = 0x62
+	Pubcomp    = 0x70
+	Subscribe  = 0x82
+	Suback     = 0x90
+	Pingreq    = 0xc0
+	Pingresp   = 0xd0
+	Disconnect = 0xe0
+)
+
+// The flags of PUBLISH.
+const (
+	Retain   = 0x01
+	qosShift = 1
+	Dup      = 0x08
+)
+
+// Kind strips the flags from a first byte.
+func Kind(first byte) byte { return first & 0xf0 }
+
+// QoS reads the quality of service from the first byte of a PUBLISH.
+func QoS(first byte) byte { return first >> qosShift & 3 }
+
+// Login is what a CONNECT says.
+type Login struct {
+	ClientID           string
+	Username, Password string // no username: neither is sent
+	Clean              bool
+	KeepAlive          uint16 // seconds
+}
+
+// AppendConnect appends the CONNECT of MQTT 3.1.1.
+func AppendConnect(b []byte, l Login) []byte {
+	const level, clean, withPassword, withUsername = 4, 0x02, 0x40, 0x80
+	var flags byte
+	if l.Clean {
+		flags |= clean
+	}
+	body := appendText(nil, "MQTT")
+	if l.Username != "" {
+		flags |= withUsername | withPassword
+	}
+	body = append(body, level, flags)
+	body = binary.BigEndian.AppendUint16(body, l.KeepAlive)
+	body = appendText(body, l.ClientID)
+	if l.Username != "" {
+		body = appendText(appendText(body, l.Username), l.Password)
+	}
+	return appendPacket(b, Connect, body)
+}
+
+// AppendSubscribe appends a SUBSCRIBE with one filter.
+func AppendSubscribe(b []byte, id uint16, filter string, qos byte) []byte {
+	body := binary.BigEndian.AppendUint16(nil, id)
+	return appendPacket(b, Subscribe, append(appendText(body, filter), qos))
+}
+
+// Message is what a PUBLISH carries. Slices that were read are valid as long as
+// the packet they were read from.
+type Message struct {
+	Topic       []byte
+	Payload     []byte
+	ID          uint16 // 0 for QoS 0
+	QoS         byte
+	Retain, Dup bool
+}
+
+// AppendPublish appends a PUBLISH.
+func AppendPublish(b []byte, m Message) []byte {
+	first := Publish | m.QoS<<qosShift
+	if m.Retain {
+		first |= Retain
+	}
+	if m.Dup {
+		first |= Dup
+	}
+	length := 2 + len(m.Topic) + len(m.Payload)
+	if m.QoS > 0 {
+		length += 2
+	}
+	b = binary.AppendUvarint(append(b, first), uint64(length)) // MQTT's lengths are uvarints
+	b = append(binary.BigEndian.AppendUint16(b, uint16(len(m.Topic))), m.Topic...)
+	if m.QoS > 0 {
+		b = binary.BigEndian.AppendUint16(b, m.ID)
+	}
+	return append(b, m.Payload...)
+}
+
+// AppendAck appends a packet that holds nothing but a packet identifier.
+func AppendAck(b []byte, first byte, id uint16) []byte {
+	return append(b, first, 2, byte(id>>8), byte(id))
+}
+
+// AppendEmpty appends a packet without a body: PINGREQ, DISCONNECT.
+func AppendEmpty(b []byte, first byte) []byte { return append(b, first, 0) }
+
+// ReadPublish takes a PUBLISH apart. It is not ok where the body is too short.
+func ReadPublish(first byte, body []byte) (m Message, ok bool) {
+	m = Message{QoS: QoS(first), Retain: first&Retain != 0, Dup: first&Dup != 0}
+	if len(body) < 2 {
+		return m, false
+	}
+	length := int(binary.BigEndian.Uint16(body))
+	if body = body[2:]; len(body) < length {
+		return m, false
+	}
+	m.Topic, body = body[:length], body[length:]
+	if m.QoS > 0 {
+		if len(body) < 2 {
+			return m, false
+		}
+		m.ID, body = binary.BigEndian.Uint16(body), body[2:]
+	}
+	m.Payload = body
+	return m, true
+}
+
+// ReadID gives the packet identifier with which a body begins, 0 where there
+// is none.
+func ReadID(body []byte) uint16 {
+	if len(body) < 2 {
+		return 0
+	}
+	return binary.BigEndian.Uint16(body)
+}
+
+func appendPacket(b []byte, first byte, body []byte) []byte {
+	return append(binary.AppendUvarint(append(b, first), uint64(len(body))), body...)
+}
+
+// appendText appends a string with its length [MQTT-1.5.3-1].
+func appendText(b []byte, s string) []byte {
+	return append(binary.BigEndian.AppendUint16(b, uint16(len(s))), s...)
+}
