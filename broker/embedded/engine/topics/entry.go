@@ -24,6 +24,15 @@ func (x *Index[S]) made(inner string) *entry[S] {
 	return e
 }
 
+// roster gives the members of a shared subscription to the entry's filter, or,
+// for nil, those who subscribed to it themselves.
+func (e *entry[S]) roster(s *share[S]) *roster[S] {
+	if s != nil {
+		return &s.members
+	}
+	return &e.members
+}
+
 // madeShare finds the shared subscription with a whole filter, or makes it.
 func (x *Index[S]) madeShare(filter string, e *entry[S]) *share[S] {
 	if s := x.shares.get(filter); s != nil {

@@ -24,6 +24,7 @@ type Options struct {
 // cloned first.
 type Index[S comparable] struct {
 	generation atomic.Uint64
+	nobody     Matches[S] // what all topics have that nobody is subscribed to
 
 	mu      sync.RWMutex             // guards all below
 	literal table[string, *entry[S]] // filters without a wildcard
@@ -90,11 +91,11 @@ func (x *Index[S]) Subscribe(filter string, who S, o Options) (replaced bool) {
 	inner, shared := unshared(filter)
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	e := x.made(inner)
-	members := &e.members
+	e, s := x.made(inner), (*share[S])(nil)
 	if shared {
-		members = &x.madeShare(filter, e).members
+		s = x.madeShare(filter, e)
 	}
+	members := e.roster(s)
 	if i := members.find(who); i >= 0 {
 		x.change(filter, e, &members.list[i], o)
 		return true
@@ -130,17 +131,11 @@ func (x *Index[S]) Unsubscribe(filter string, who S) bool {
 	inner, shared := unshared(filter)
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	e := x.entry(inner)
-	if e == nil {
+	e, s := x.entry(inner), x.shares.get(filter)
+	if e == nil || shared && s == nil {
 		return false
 	}
-	members, of := &e.members, (*share[S])(nil)
-	if shared {
-		if of = x.shares.get(filter); of == nil {
-			return false
-		}
-		members = &of.members
-	}
+	members := e.roster(s)
 	i := members.find(who)
 	if i < 0 {
 		return false
@@ -149,7 +144,7 @@ func (x *Index[S]) Unsubscribe(filter string, who S) bool {
 	members.remove(i)
 	if shared {
 		x.shared--
-		x.tidyShare(of, e)
+		x.tidyShare(s, e)
 	}
 	x.tidy(inner, e)
 	x.changed(e)

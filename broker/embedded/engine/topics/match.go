@@ -53,6 +53,9 @@ func (x *Index[S]) Match(topic string) *Matches[S] {
 		found = append(found, e.matches())
 	}
 	x.mu.RUnlock()
+	if len(found) == 0 {
+		return &x.nobody
+	}
 	return merged(found)
 }
 

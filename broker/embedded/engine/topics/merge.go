@@ -4,10 +4,7 @@ import "slices"
 
 // merged makes one result of many; a single one it gives as it is.
 func merged[S comparable](found []*Matches[S]) *Matches[S] {
-	switch len(found) {
-	case 0:
-		return new(Matches[S])
-	case 1:
+	if len(found) == 1 {
 		return found[0]
 	}
 	m := new(Matches[S])
@@ -84,11 +81,16 @@ func (u *unionOf[S]) addAll(subscribers []Subscriber[S]) {
 
 // find gives somebody's place, or -1.
 func (u *unionOf[S]) find(who S) int {
-	if u.at == nil {
-		return slices.IndexFunc(u.list, func(s Subscriber[S]) bool { return s.Who == who })
+	if u.at != nil {
+		if i, ok := u.at[who]; ok {
+			return i
+		}
+		return -1
 	}
-	if i, ok := u.at[who]; ok {
-		return i
+	for i := range u.list {
+		if u.list[i].Who == who {
+			return i
+		}
 	}
 	return -1
 }

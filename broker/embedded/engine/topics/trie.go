@@ -13,11 +13,9 @@ type trie[V any] struct {
 // node is reached by the levels of a filter. It is there only as long as a
 // filter ends at or below it.
 type node[V any] struct {
-	parent   *node[V] // nil for the top
-	level    string   // that leads here from parent, "+" included
 	plus     *node[V] // child by "+"
 	literals int      // number of children by other levels
-	here     *V       // of the filter that ends with level
+	here     *V       // of the filter that ends here
 	rest     *V       // of the one that goes on with "#" only
 }
 
@@ -55,20 +53,29 @@ func (t *trie[V]) put(filter string, v *V) {
 }
 
 // remove forgets a filter, with the nodes that no other one needs.
-func (t *trie[V]) remove(filter string) {
-	n := &t.top
-	for level := range strings.SplitSeq(filter, "/") {
-		if level == "#" {
-			n.rest = nil
-			t.prune(n)
-			return
-		}
-		if n = t.child(n, level); n == nil {
-			return
-		}
+func (t *trie[V]) remove(filter string) { t.drop(&t.top, filter, true) }
+
+// drop forgets the filter that goes on from a node with the levels in rest, if
+// there are more of them, and tells whether the node leads nowhere without it.
+func (t *trie[V]) drop(n *node[V], rest string, more bool) (bare bool) {
+	level, rest, deeper := strings.Cut(rest, "/")
+	if !more {
+		n.here = nil
+	} else if level == "#" {
+		n.rest = nil
+	} else if c := t.child(n, level); c != nil && t.drop(c, rest, deeper) {
+		t.detach(n, level)
 	}
-	n.here = nil
-	t.prune(n)
+	return n.here == nil && n.rest == nil && n.plus == nil && n.literals == 0
+}
+
+func (t *trie[V]) detach(n *node[V], level string) {
+	if level == "+" {
+		n.plus = nil
+		return
+	}
+	t.edges.remove(edge[V]{n, level})
+	n.literals--
 }
 
 func (t *trie[V]) child(n *node[V], level string) *node[V] {
@@ -91,29 +98,14 @@ func (t *trie[V]) grown(n *node[V], level string) *node[V] {
 		return c
 	}
 	if level == "+" {
-		n.plus = &node[V]{parent: n, level: "+"}
+		n.plus = new(node[V])
 		return n.plus
 	}
 	level = strings.Clone(level) // the node may outlive the filter it is cut from
-	c := &node[V]{parent: n, level: level}
+	c := new(node[V])
 	t.edges.put(edge[V]{n, level}, c)
 	n.literals++
 	return c
-}
-
-// prune takes a node off that leads nowhere, and those above that led to it
-// only.
-func (t *trie[V]) prune(n *node[V]) {
-	for n.parent != nil && n.here == nil && n.rest == nil && n.plus == nil && n.literals == 0 {
-		up := n.parent
-		if up.plus == n {
-			up.plus = nil
-		} else {
-			t.edges.remove(edge[V]{up, n.level})
-			up.literals--
-		}
-		n = up
-	}
 }
 
 // match appends the values of all filters that match a topic to found.

@@ -1,0 +1,90 @@
+package topics
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+)
+
+// TestNothingIsLeft ends all subscriptions in any order and looks at what the
+// index still holds.
+func TestNothingIsLeft(t *testing.T) {
+	t.Parallel()
+	x := NewIndex[int]()
+	forms := []string{"a/%d/b", "a/%d/+", "+/%d/#", "%d/+/%d", "$share/g/a/%d", "$share/%d/a/+/b", "a/+/b", "#", "$share/g/#"}
+	type subscription struct {
+		filter string
+		who    int
+	}
+	var all []subscription
+	for i := range 5000 {
+		filter := forms[i%len(forms)]
+		if n := i / len(forms); filter == "%d/+/%d" {
+			filter = fmt.Sprintf(filter, n, n)
+		} else if filter != "a/+/b" && filter != "#" && filter != "$share/g/#" {
+			filter = fmt.Sprintf(filter, n)
+		}
+		all = append(all, subscription{filter, i})
+		x.Subscribe(filter, i, Options{})
+	}
+	if x.Len() != len(all) {
+		t.Fatalf("got %d subscriptions, want %d", x.Len(), len(all))
+	}
+	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	for _, s := range all {
+		if !x.Unsubscribe(s.filter, s.who) {
+			t.Fatalf("%d was not subscribed to %q", s.who, s.filter)
+		}
+	}
+	for name, left := range map[string]int{
+		"filters": len(x.literal.m), "edges": len(x.wild.edges.m), "edges of the top": x.wild.top.literals,
+		"shares": len(x.shares.m), "subscriptions": x.Len(), "shared subscriptions": x.SharedLen(),
+	} {
+		if left != 0 {
+			t.Errorf("%d %s are left", left, name)
+		}
+	}
+	if top := &x.wild.top; top.plus != nil || top.here != nil || top.rest != nil {
+		t.Errorf("the top of the tree still leads somewhere: %+v", top)
+	}
+}
+
+// TestMemory holds an index against its allowance, and looks that it gives the
+// memory back. It runs alone, for it measures the heap.
+func TestMemory(t *testing.T) { //nolint:paralleltest // see above
+	const n, spare = 100_000, 1 << 20
+	filters := make([]string, n)
+	for form, allowed := range map[string]uint64{"site/%d/device/state": 340, "site/%d/device/+": 560} {
+		for i := range filters {
+			filters[i] = fmt.Sprintf(form, i)
+		}
+		x := NewIndex[int]()
+		empty := heap()
+		for i, f := range filters {
+			x.Subscribe(f, i, Options{QoS: 1})
+			x.Match(f) // so that results are kept
+		}
+		each := (heap() - empty) / n
+		t.Logf("%s: %d bytes for a subscription", form, each)
+		if each > allowed {
+			t.Errorf("%s: %d bytes for a subscription, want %d at most", form, each, allowed)
+		}
+		for i, f := range filters {
+			x.Unsubscribe(f, i)
+		}
+		if left := int64(heap()) - int64(empty); left > spare {
+			t.Errorf("%s: %d bytes are left of %d subscriptions", form, left, x.Len())
+		}
+		runtime.KeepAlive(x)
+	}
+	runtime.KeepAlive(filters)
+}
+
+// heap gives the bytes in use.
+func heap() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
