@@ -1,0 +1,101 @@
+package engine
+
+import (
+	"sync"
+
+	"signalbox/broker/embedded/engine/wire"
+)
+
+// batchSize is how many bytes are written to a connection at once.
+const batchSize = 64 << 10
+
+// batch is what is about to be written to one connection: packets copied
+// together, and large ones referred to where they are.
+type batch struct {
+	buf      []byte   // what was copied
+	begun    int      // where in buf the segment under way begins
+	segments [][]byte // what to write, in order
+	size     int
+	packets  int
+	messages int
+	payload  int
+}
+
+var batches = sync.Pool{New: func() any { return &batch{buf: make([]byte, 0, batchSize+referAbove)} }}
+
+func (b *batch) reset() {
+	clear(b.segments)
+	*b = batch{buf: b.buf[:0], segments: b.segments[:0]}
+}
+
+func (b *batch) full() bool { return b.size >= batchSize }
+
+// control adds packets that are encoded already.
+func (b *batch) control(p []byte, packets int) {
+	b.buf = append(b.buf, p...)
+	b.size += len(p)
+	b.packets += packets
+}
+
+// deliver adds a message.
+func (b *batch) deliver(d *delivery, version byte, now int64) {
+	if d.shared(version) {
+		b.share(d, d.message.frame(version, d.qos > 0))
+	} else {
+		b.single(d, version, now)
+	}
+	b.packets++
+	b.messages++
+	b.payload += len(d.message.Payload)
+}
+
+// share adds the encoding that all have in common, with this client's flags
+// and packet identifier.
+func (b *batch) share(d *delivery, frame []byte) {
+	head := 1
+	if d.qos > 0 {
+		head = wire.PacketIDOffset(frame) + 2
+	}
+	at := len(b.buf)
+	if len(frame) <= referAbove {
+		b.buf = append(b.buf, frame...)
+	} else {
+		b.buf = append(b.buf, frame[:head]...)
+	}
+	b.buf[at] = d.flags()
+	if d.qos > 0 {
+		b.buf[at+head-2], b.buf[at+head-1] = byte(d.id>>8), byte(d.id)
+	}
+	b.size += len(frame)
+	if len(frame) > referAbove {
+		b.refer(frame[head:])
+	}
+}
+
+// single encodes for this client alone.
+func (b *batch) single(d *delivery, version byte, now int64) {
+	o := d.outgoing(version, now)
+	at := len(b.buf)
+	b.buf = wire.AppendPublishHead(b.buf, version, &o)
+	b.size += len(b.buf) - at + len(o.Payload)
+	if len(o.Payload) <= referAbove {
+		b.buf = append(b.buf, o.Payload...)
+		return
+	}
+	b.refer(o.Payload)
+}
+
+// refer adds bytes that stay where they are.
+func (b *batch) refer(p []byte) {
+	b.cutSegment()
+	b.segments = append(b.segments, p)
+}
+
+// cutSegment closes the segment of copied bytes. Earlier segments stay valid
+// when the buffer grows, because they keep the old one alive.
+func (b *batch) cutSegment() {
+	if len(b.buf) > b.begun {
+		b.segments = append(b.segments, b.buf[b.begun:])
+	}
+	b.begun = len(b.buf)
+}

@@ -1,0 +1,232 @@
+package engine
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"signalbox/broker/embedded/engine/wire"
+)
+
+// grace is how long a connection that is being ended has to take what is still
+// to be written to it.
+const grace = time.Second
+
+// maxRounds is how often somebody else's goroutine writes for a connection in
+// turn before that gets one of its own.
+const maxRounds = 4
+
+// Conn is one connection. Its packets are read and handled on one goroutine;
+// whoever has something for it queues that and calls flush.
+type Conn struct {
+	engine *Engine
+	socket *Socket
+	done   chan struct{} // closed when nothing of the connection is left
+
+	// Set before the connection is known to anybody else.
+	session *Session
+	login   *Login
+	hello   *wire.Connect
+	rights  Rights
+	version byte
+	bridge  bool // opened by a bridge of Mosquitto's
+
+	username  string
+	anonymous bool
+
+	established atomic.Bool  // CONNACK with 0 is on its way
+	cut         atomic.Bool  // thrown out: no Will
+	active      atomic.Int64 // epoch milliseconds of the last bytes read
+	pending     atomic.Bool  // somebody is going to flush
+
+	in incomingState // of the reading goroutine alone
+
+	mu      sync.Mutex // guards what follows; the innermost of all locks
+	writing bool       // somebody writes
+	again   bool       // and must look again when done
+	control []byte     // packets to be written before any message
+	packets int        // how many those are
+	acks    acks
+	last    []byte // DISCONNECT, to be written when all else is; nil for none
+	ending  bool   // nothing is added any more
+	drained bool   // messages are still written although ending
+	closed  bool
+	reason  byte        // why it ended, as a reason code of MQTT 5
+	hurry   *time.Timer // closes what is being ended
+	quota   int         // QoS 1 and 2 messages from the client that are not acknowledged
+}
+
+func newConn(e *Engine, s *Socket) *Conn {
+	return &Conn{engine: e, socket: s, done: make(chan struct{})}
+}
+
+// send queues a packet that is encoded already.
+func (c *Conn) send(p []byte) {
+	c.mu.Lock()
+	c.add(p)
+	c.mu.Unlock()
+}
+
+// add queues a packet. mu is held.
+func (c *Conn) add(p []byte) {
+	if !c.ending {
+		c.control = append(c.control, p...)
+		c.packets++
+	}
+}
+
+// flush writes what is queued, or leaves that to whoever is writing already. It
+// does not wait for the peer.
+func (c *Conn) flush() {
+	c.pending.Store(false)
+	c.mu.Lock()
+	if c.writing || c.closed {
+		c.again = true
+		c.mu.Unlock()
+		return
+	}
+	c.writing = true
+	c.mu.Unlock()
+	c.write(batches.Get().(*batch), false)
+}
+
+// write empties the queues. Where the peer does not take everything at once, a
+// goroutine of its own goes on, which waits.
+func (c *Conn) write(b *batch, waiting bool) {
+	for round := 1; c.collect(b); round++ {
+		if !waiting && round > maxRounds {
+			c.engine.tasks.Go(func() { c.resume(b, b.segments) })
+			return
+		}
+		left, n, err := b.segments, 0, error(nil)
+		if !waiting {
+			left, n, err = c.socket.write(left)
+			c.engine.meters.wrote(b, n)
+			if err == nil && len(left) > 0 {
+				c.engine.tasks.Go(func() { c.resume(b, left) })
+				return
+			}
+		} else {
+			n, err = c.socket.writeWaiting(left, c.engine.config.WriteTimeout)
+			c.engine.meters.wrote(b, n)
+		}
+		if err != nil {
+			c.close(reasonUnspecified)
+		}
+	}
+	b.reset()
+	batches.Put(b)
+}
+
+// resume goes on with what the peer did not take at once.
+func (c *Conn) resume(b *batch, left [][]byte) {
+	n, err := c.socket.writeWaiting(left, c.engine.config.WriteTimeout)
+	c.engine.meters.bytesSent.Add(int64(n))
+	if err != nil {
+		c.close(reasonUnspecified)
+	}
+	c.write(b, true)
+}
+
+// collect fills a batch. It answers false, and gives the writing up, when there
+// is nothing left.
+func (c *Conn) collect(b *batch) bool {
+	for {
+		b.reset()
+		c.mu.Lock()
+		if c.closed {
+			c.writing = false
+			c.mu.Unlock()
+			return false
+		}
+		b.control(c.control, c.packets)
+		if cap(c.control) > 1<<10 {
+			c.control = nil
+		}
+		c.control, c.packets, c.again = c.control[:0], 0, false
+		messages := c.established.Load() && (!c.ending || c.drained)
+		c.mu.Unlock()
+		if messages {
+			c.session.fill(c, b)
+		}
+		b.cutSegment()
+		if len(b.segments) > 0 {
+			return true
+		}
+		if c.idle(b) {
+			return len(b.segments) > 0
+		}
+	}
+}
+
+// idle gives the writing up unless something came in meanwhile. The last packet
+// of a connection that is being ended goes out then.
+func (c *Conn) idle(b *batch) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.closed:
+	case c.again || len(c.control) > 0:
+		return false
+	case c.last != nil:
+		b.control(c.last, 1)
+		b.cutSegment()
+		c.last, c.drained = nil, false
+		return true
+	case c.ending:
+		c.shut()
+	}
+	c.writing = false
+	return true
+}
+
+// shut closes the socket. mu is held.
+func (c *Conn) shut() {
+	if !c.closed {
+		c.closed = true
+		c.socket.Close() //nolint:errcheck // nothing left to do with it
+	}
+}
+
+// close ends the connection at once.
+func (c *Conn) close(reason byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.finishReason(reason)
+	c.ending = true
+	c.shut()
+}
+
+// finishReason keeps the first reason. mu is held.
+func (c *Conn) finishReason(reason byte) {
+	if c.reason == 0 && !c.ending {
+		c.reason = reason
+	}
+}
+
+// end takes leave of the client: MQTT 5 is told why. With drain it is sent
+// first what waits for it.
+func (c *Conn) end(reason byte, drain bool) {
+	c.mu.Lock()
+	if c.ending {
+		c.mu.Unlock()
+		return
+	}
+	c.finishReason(reason)
+	if c.version >= 5 && c.established.Load() {
+		c.last = wire.AppendDisconnect(nil, reason, "")
+	}
+	c.ending, c.drained = true, drain
+	c.hurry = time.AfterFunc(grace, func() { c.close(reason) })
+	c.mu.Unlock()
+	c.flush()
+}
+
+// endSoon is end for callers that hold a lock.
+func (c *Conn) endSoon(reason byte) {
+	c.engine.tasks.Go(func() { c.end(reason, false) })
+}
+
+// touch notes that the connection is to be flushed by the caller, and tells
+// whether nobody else was going to.
+func (c *Conn) touch() bool { return c != nil && c.pending.CompareAndSwap(false, true) }

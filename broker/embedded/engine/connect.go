@@ -1,0 +1,353 @@
+package engine
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"strings"
+	"time"
+
+	"signalbox/broker/embedded/engine/wire"
+)
+
+// maxConnectSize bounds the packet of a peer that has not said who it is: a
+// Will, username, password and client id of 64 KiB each, and properties.
+const maxConnectSize = 320 << 10
+
+// evictTimeout is how long a client waits for an older connection with its
+// client id to be gone.
+const evictTimeout = 5 * time.Second
+
+// greet waits for CONNECT and lets the client in, or does not.
+func (c *Conn) greet() error {
+	p, err := c.awaitConnect()
+	if err != nil {
+		return err
+	}
+	h, err := wire.DecodeConnect(p)
+	if h != nil {
+		c.version, c.bridge, c.hello = h.Version, h.Bridge, h
+	}
+	c.in.reader.take(len(p))
+	if err != nil {
+		return c.reject(err)
+	}
+	c.engine.meters.packetsReceived.Add(1)
+	assigned, err := c.admit()
+	if err != nil {
+		return c.reject(err)
+	}
+	return c.establish(assigned)
+}
+
+// awaitConnect reads the first packet, which must be a CONNECT that comes in
+// time [MQTT-3.1.0-1].
+func (c *Conn) awaitConnect() ([]byte, error) {
+	c.watch(c.engine.config.ConnectTimeout)
+	r := &c.in.reader
+	for {
+		if r.n > 0 && r.buf[0] != wire.TypeConnect<<4 {
+			return nil, errNoConnect
+		}
+		size, err := c.sizeOf(r.buf[:r.n])
+		if err != nil {
+			return nil, errNoConnect
+		}
+		if size > 0 {
+			return r.buf[:size], nil
+		}
+		if err := r.read(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+var errNoConnect = errors.New("the first packet is no CONNECT of a fit size")
+
+// reject answers CONNECT with the reason why the client does not get in, as far
+// as its version has a word for it, and ends the connection.
+func (c *Conn) reject(err error) error {
+	reason := byte(reasonServerUnavailable)
+	var refusal *Refusal
+	var broken *wire.Error
+	switch {
+	case errors.As(err, &refusal):
+		reason = refusal.Reason
+	case errors.As(err, &broken):
+		reason = broken.Reason
+	default:
+		c.engine.config.Log.Warn("a log-in could not be decided", "remote", c.socket.Address, "error", err)
+	}
+	c.engine.meters.refused.Add(1)
+	c.engine.watcher.Refused(c.event(), reason, err.Error())
+	if code := connackCode(c.version, reason); code != 0 {
+		c.send(wire.AppendConnack(nil, max(c.version, 4), &wire.Connack{Reason: code}))
+	}
+	c.mu.Lock()
+	c.finishReason(reason)
+	c.ending = true
+	c.hurry = time.AfterFunc(grace, func() { c.close(reason) })
+	c.mu.Unlock()
+	c.flush()
+	c.await()
+	return errBye
+}
+
+// admit decides whether the client is let in, and tells the client id that it
+// was given, if it was.
+func (c *Conn) admit() (assigned string, err error) {
+	h := c.hello
+	if h.HasAuthMethod {
+		return "", &Refusal{Reason: reasonBadAuthMethod, Text: "enhanced authentication is not offered"}
+	}
+	if h.ClientID == "" {
+		if c.version < 5 && !h.CleanStart { // [MQTT-3.1.3-8 of 3.1.1]
+			return "", &Refusal{Reason: reasonClientIDInvalid, Text: "a session without client id cannot be kept"}
+		}
+		if c.version == 3 {
+			return "", &Refusal{Reason: reasonClientIDInvalid, Text: "the version demands a client id"}
+		}
+		assigned = "auto-" + rand.Text()
+		h.ClientID = assigned
+	}
+	if w := h.Will; w != nil && (strings.HasPrefix(w.Topic, controlPrefix) || !c.engine.validDepth(w.Topic)) {
+		return "", &Refusal{Reason: reasonNotAuthorized, Text: "the Will's topic is not one to publish to"}
+	}
+	return assigned, c.logIn()
+}
+
+// logIn has the authority decide. The password is forgotten afterwards.
+func (c *Conn) logIn() error {
+	h := c.hello
+	login := &Login{
+		Socket: c.socket, ClientID: h.ClientID,
+		Username: h.Username, HasUsername: h.HasUsername, Password: h.Password, HasPassword: h.HasPassword,
+	}
+	defer func() { clear(h.Password); h.Password = nil }()
+	ctx, cancel := context.WithTimeout(c.engine.life, c.engine.config.LoginTimeout)
+	defer cancel()
+	admission, err := c.engine.authority.Authenticate(ctx, login)
+	if err != nil {
+		return err
+	}
+	c.rights = admission.Rights
+	c.username, c.anonymous = admission.Username, admission.Anonymous
+	c.engine.join(c)
+	if c.rights.Cut() {
+		return &Refusal{Reason: reasonNotAuthorized, Text: "rights changed during the log-in"}
+	}
+	return nil
+}
+
+// establish puts the client in the possession of its session and tells it so.
+func (c *Conn) establish(assigned string) error {
+	s, present, err := c.engine.occupy(c)
+	if err != nil {
+		return c.reject(err)
+	}
+	c.session = s
+	if err := c.engine.storeSession(s); err != nil {
+		return c.reject(&Refusal{Reason: reasonQuotaExceeded, Text: "the session cannot be stored at present"})
+	}
+	c.active.Store(c.engine.now())
+	keepAlive := c.keepAlive()
+	if c.in.idle > 0 {
+		c.watch(c.in.idle)
+	} else {
+		c.socket.SetReadDeadline(time.Time{}) //nolint:errcheck // reading will tell
+	}
+	c.engine.meters.enter()
+	c.send(wire.AppendConnack(nil, c.version, c.connack(present, assigned, keepAlive)))
+	c.established.Store(true)
+	c.engine.watcher.Connected(c.event())
+	c.hello = nil
+	c.flush()
+	if c.rights.Cut() { // between the log-in and now
+		c.cut.Store(true)
+		c.end(reasonAdministrativeAction, false)
+	}
+	return nil
+}
+
+// keepAlive sets how long the client may be silent, one and a half times what
+// it said [MQTT-3.1.2-22], and gives the interval in seconds.
+func (c *Conn) keepAlive() uint16 {
+	k := c.hello.KeepAlive
+	if limit := c.engine.config.MaxKeepAlive; limit > 0 && (k == 0 || k > limit) && c.version >= 5 {
+		k = limit
+	}
+	c.in.idle = time.Duration(k) * 3 * time.Second / 2
+	return k
+}
+
+// connack tells the client what it is not able to know otherwise.
+func (c *Conn) connack(present bool, assigned string, keepAlive uint16) *wire.Connack {
+	a := &wire.Connack{SessionPresent: present}
+	if c.version < 5 {
+		return a
+	}
+	cfg := &c.engine.config
+	a.AssignedClientID = assigned
+	a.ReceiveMaximum = cfg.ReceiveMaximum
+	a.TopicAliasMaximum = cfg.TopicAliasMaximum
+	a.MaximumPacketSize = uint32(cfg.MaxPacketSize)
+	if keepAlive != c.hello.KeepAlive {
+		a.HasServerKeepAlive, a.ServerKeepAlive = true, keepAlive
+	}
+	if c.hello.SessionExpiry > cfg.MaxSessionExpiry {
+		a.HasSessionExpiry, a.SessionExpiry = true, cfg.MaxSessionExpiry
+	}
+	return a
+}
+
+// occupy gives the connection the session of its client id: the one that is
+// there, with whoever has it thrown out [MQTT-3.1.4-3], or a new one.
+func (e *Engine) occupy(c *Conn) (s *Session, present bool, err error) {
+	h := c.hello
+	for {
+		s, previous := e.claim(h.ClientID, c)
+		if s != nil && (s.username != c.username || s.anonymous != c.anonymous) {
+			return nil, false, &Refusal{Reason: reasonClientIDInvalid, Text: "the client id belongs to another username"}
+		}
+		if previous != nil {
+			previous.end(reasonTakenOver, false)
+			if !previous.gone(evictTimeout) {
+				return nil, false, &Refusal{Reason: reasonServerUnavailable, Text: "the older connection does not end"}
+			}
+			continue
+		}
+		if s != nil && h.CleanStart {
+			e.end(s)
+			continue
+		}
+		if s != nil && s.take(c) {
+			return s, true, nil
+		}
+		if s == nil {
+			if s = e.open(c); s != nil {
+				return s, false, nil
+			}
+		}
+	}
+}
+
+// claim finds the session of a client id, and the connection that has it.
+func (e *Engine) claim(clientID string, c *Conn) (*Session, *Conn) {
+	e.mu.Lock()
+	s := e.sessions[clientID]
+	e.mu.Unlock()
+	if s == nil {
+		return nil, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conn == c {
+		return s, nil
+	}
+	return s, s.conn
+}
+
+// gone waits for the connection to be gone altogether.
+func (c *Conn) gone(d time.Duration) bool {
+	timeout := time.NewTimer(d)
+	defer timeout.Stop()
+	select {
+	case <-c.done:
+		return true
+	case <-timeout.C:
+		return false
+	}
+}
+
+// open makes a session, unless there is one by now.
+func (e *Engine) open(c *Conn) *Session {
+	s := newSession(e, c.hello.ClientID)
+	s.username, s.anonymous = c.username, c.anonymous
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.sessions[s.clientID] != nil {
+		return nil
+	}
+	e.sessions[s.clientID] = s
+	e.ordered.Set(s)
+	s.assume(c)
+	return s
+}
+
+// take gives a session that waited to its client's new connection. It answers
+// false if the session is another's or gone by now.
+func (s *Session) take(c *Conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended || s.conn != nil {
+		return false
+	}
+	s.rights.Release()
+	s.out.rewind()
+	s.assume(c)
+	return true
+}
+
+// assume sets what a connection brings to its session. mu is held.
+func (s *Session) assume(c *Conn) {
+	h := c.hello
+	s.conn, s.rights, s.version, s.clean, s.keepAlive = c, c.rights, c.version, h.CleanStart, h.KeepAlive
+	s.connectedAt, s.goneAt, s.address = s.engine.now(), 0, c.socket.Address
+	s.window = int(min(s.engine.config.MaxInflight, h.ReceiveMaximum))
+	s.maxPacket = h.MaximumPacketSize
+	s.will, s.willDueAt = nil, 0
+	if w := h.Will; w != nil {
+		s.will = &WillRecord{
+			Topic: w.Topic, Payload: w.Payload, Properties: w.Properties, QoS: w.QoS, Retain: w.Retain,
+			Delay: w.Delay, Expiry: w.Expiry, HasExpiry: w.HasExpiry,
+		}
+	}
+	s.expiry = 0
+	switch {
+	case c.version >= 5:
+		s.expiry = min(h.SessionExpiry, s.engine.config.MaxSessionExpiry)
+	case !h.CleanStart:
+		s.expiry = s.engine.config.MaxSessionExpiry
+	}
+}
+
+// storeSession stores a session that is kept, before its client hears of it. A
+// session that is stored already can do without for the time being.
+func (e *Engine) storeSession(s *Session) error {
+	s.mu.Lock()
+	known := s.stored
+	if !s.keeps() && !known {
+		s.mu.Unlock()
+		return nil
+	}
+	s.stored = true
+	changes := &Changes{Owed: known, PutSessions: []SessionRecord{s.record()}}
+	s.mu.Unlock()
+	if known && e.store.Err() != nil {
+		e.store.Submit(changes)
+		return nil
+	}
+	err := e.commit(changes)
+	if err != nil {
+		s.mu.Lock()
+		s.stored, s.expiry = false, 0
+		s.mu.Unlock()
+	}
+	return err
+}
+
+// commit has changes stored and waits for that.
+func (e *Engine) commit(c *Changes) error {
+	outcome := make(result, 1)
+	c.Done = outcome
+	e.store.Submit(c)
+	return <-outcome
+}
+
+// result is the outcome of changes that somebody waits for.
+type result chan error
+
+// Settled tells the one who waits.
+func (r result) Settled(_ *Changes, err error) { r <- err }

@@ -1,0 +1,205 @@
+package engine
+
+import "signalbox/broker/embedded/engine/topics"
+
+// recipient is a subscriber of a topic that may be sent its messages.
+type recipient struct {
+	session *Session
+	terms   topics.Terms
+	extra   *extra
+	own     topics.Terms // for messages that it published itself
+	toOwn   bool         // it gets those
+}
+
+func newRecipient(s *topics.Subscriber[*Session]) recipient {
+	r := recipient{session: s.Who, terms: s.Terms, extra: newExtra(s.IDs, "")}
+	r.own, r.toOwn = s.Own()
+	return r
+}
+
+func newExtra(ids []uint32, share string) *extra {
+	if len(ids) == 0 && share == "" {
+		return nil
+	}
+	return &extra{ids: ids, share: share}
+}
+
+// offer is the message as the recipient asks for it. There is none for what it
+// published itself and does not want back.
+func (r *recipient) offer(m *Message, from *Session) (offer, bool) {
+	if r.session != from {
+		return offer{message: m, extra: r.extra, qos: min(m.QoS, r.terms.QoS), retain: m.Retain && r.terms.RetainAsPublished}, true
+	}
+	return offer{
+		message: m, extra: newExtra(r.own.IDs, ""), qos: min(m.QoS, r.own.QoS), retain: m.Retain && r.own.RetainAsPublished,
+	}, r.toOwn
+}
+
+// deliver queues a message for everybody who is to get it, and notes in pub
+// what must be stored first and in touched whose connections are to be flushed.
+// It tells whether anybody is subscribed.
+func (e *Engine) deliver(m *Message, r *route, from *Session, pub *publication, touched *[]*Conn) (reached bool) {
+	for i := range r.to {
+		if o, ok := r.to[i].offer(m, from); ok {
+			e.hand(r.to[i].session, o, pub, touched)
+		}
+	}
+	for _, g := range r.matches.Groups {
+		e.handOne(g, m, pub, touched)
+	}
+	if m.Retain {
+		e.keep(m, pub)
+	}
+	return len(r.matches.Subscribers)+len(r.matches.Groups) > 0
+}
+
+// hand queues a message for one session.
+func (e *Engine) hand(s *Session, o offer, pub *publication, touched *[]*Conn) {
+	flush, record, store := s.accept(o)
+	if store {
+		pub.Enqueued = append(pub.Enqueued, record)
+		pub.sessions = append(pub.sessions, s)
+	}
+	if flush.touch() {
+		*touched = append(*touched, flush)
+	}
+}
+
+// handOne queues a message for one member of a shared subscription: one that is
+// connected, or else one whose session waits for it [MQTT-4.8.2-4].
+func (e *Engine) handOne(g *topics.Group[*Session], m *Message, pub *publication, touched *[]*Conn) {
+	var away *topics.Member[*Session]
+	for member := range g.Turn() {
+		present, keeps := member.Who.presence()
+		if !present && (!keeps || min(m.QoS, member.QoS) == 0 || away != nil) || !member.Who.may(Receive, m.Topic) {
+			continue
+		}
+		if present {
+			e.hand(member.Who, offerOf(&member, g.Filter, m), pub, touched)
+			return
+		}
+		away = &member
+	}
+	if away != nil {
+		e.hand(away.Who, offerOf(away, g.Filter, m), pub, touched)
+	}
+}
+
+func offerOf(member *topics.Member[*Session], share string, m *Message) offer {
+	var ids []uint32
+	if member.ID != 0 {
+		ids = []uint32{member.ID}
+	}
+	return offer{
+		message: m, extra: newExtra(ids, share), qos: min(m.QoS, member.QoS),
+		retain: m.Retain && member.RetainAsPublished,
+	}
+}
+
+// presence tells whether the session's client is there, and whether messages
+// wait for it otherwise.
+func (s *Session) presence() (present, keeps bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.conn != nil && !s.ended, s.keeps() && !s.ended
+}
+
+// keep notes that a message is to be retained; one that does not outlive the
+// process is retained now.
+func (e *Engine) keep(m *Message, pub *publication) {
+	if !lasting(m.Topic) {
+		e.retained.set(m)
+		return
+	}
+	record := RetainedRecord{Topic: m.Topic, Message: m}
+	if len(m.Payload) == 0 {
+		record.Message = nil
+	}
+	pub.retains, pub.Retained = m, append(pub.Retained, record)
+}
+
+// submit hands a publication to the store. What is retained changes at once,
+// in the order in which the store hears of it.
+func (e *Engine) submit(pub *publication) {
+	if m := pub.message(); m != nil {
+		m.ID = e.lastMessage.Add(1)
+		pub.Messages = append(pub.Messages, m)
+	}
+	if pub.retains == nil {
+		e.store.Submit(&pub.Changes)
+		return
+	}
+	e.retained.mu.Lock()
+	defer e.retained.mu.Unlock()
+	pub.previous = e.retained.set(pub.retains)
+	e.store.Submit(&pub.Changes)
+}
+
+// message gives the message to be stored, nil if nothing refers to one.
+func (p *publication) message() *Message {
+	if len(p.Enqueued) > 0 {
+		return p.Enqueued[0].Message
+	}
+	if len(p.Retained) > 0 {
+		return p.Retained[0].Message
+	}
+	return nil
+}
+
+// canStore tells whether a message is accepted: not while it would have to be
+// stored and nothing can be.
+func (e *Engine) canStore(m *Message, r *route) bool {
+	if e.store.Err() == nil {
+		return true
+	}
+	if m.Retain && lasting(m.Topic) {
+		return false
+	}
+	if m.QoS == 0 {
+		return true
+	}
+	for i := range r.to {
+		if r.to[i].terms.QoS > 0 && r.to[i].session.isStored() {
+			return false
+		}
+	}
+	return len(r.matches.Groups) == 0
+}
+
+func (s *Session) isStored() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stored
+}
+
+// Publish delivers a message of the broker's own, or of an administrator. Where
+// something of it must be stored it waits for that.
+func (e *Engine) Publish(m *Message) error {
+	done := make(chan error, 1)
+	if e.publish(m, nil, done) {
+		return <-done
+	}
+	return nil
+}
+
+// publish delivers a message that came over no connection. It tells whether
+// something of it is being stored; done is told of the outcome then.
+func (e *Engine) publish(m *Message, from *Session, done chan error) bool {
+	r := &route{topic: m.Topic}
+	e.refresh(r, nil)
+	pub := e.newPublication()
+	pub.done = done
+	var touched []*Conn
+	e.watcher.Published(m)
+	e.deliver(m, r, from, pub, &touched)
+	stores := !pub.empty()
+	if stores {
+		e.submit(pub)
+	} else {
+		pub.recycle()
+	}
+	for _, c := range touched {
+		c.flush()
+	}
+	return stores
+}

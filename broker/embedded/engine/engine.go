@@ -1,0 +1,251 @@
+// Package engine is the MQTT server itself: sessions, connections, delivery.
+//
+// It must not import an HTTP library, a database, package dynsec or package
+// access: who comes in, what passes and what is kept it asks through the
+// interfaces that it declares. DESIGN.md tells how a message travels, which
+// locks there are, and what is durable when.
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tidwall/btree"
+
+	"signalbox/broker/embedded/engine/topics"
+)
+
+// Parts are what an engine works with.
+type Parts struct {
+	Store     Store
+	Authority Authority
+	Watcher   Watcher
+	// Control does a request to a control API. It is called on the goroutine of
+	// the requester's connection, which waits.
+	Control func(*Request)
+}
+
+// Engine is an MQTT server. All methods are safe for concurrent use.
+type Engine struct {
+	config    Config
+	store     Store
+	authority Authority
+	watcher   Watcher
+	control   func(*Request)
+
+	meters   *Meters
+	index    *topics.Index[*Session]
+	retained *retained
+
+	lastMessage, lastSession atomic.Uint64
+
+	mu       sync.Mutex // guards what follows; see DESIGN.md for the order of locks
+	sessions map[string]*Session
+	ordered  *btree.BTreeG[*Session] // by client id
+	conns    map[*Conn]struct{}
+	users    map[string]map[*Conn]struct{} // admitted ones, by username; "" for those without
+	closing  bool
+
+	due *schedule
+
+	flushing sync.Mutex // guards toFlush; held for moments only
+	toFlush  []*Conn
+	flushNow chan struct{}
+
+	life    context.Context // ends when the engine is being closed
+	endLife context.CancelFunc
+	tasks   sync.WaitGroup // connections and what they started
+	workers sync.WaitGroup // goroutines of the engine itself
+	once    sync.Once
+	closed  chan struct{}
+}
+
+// New makes an engine. Load must be called before the first Serve.
+func New(c Config, p Parts) *Engine {
+	e := &Engine{
+		config: c, store: p.Store, authority: p.Authority, watcher: p.Watcher, control: p.Control,
+		meters: &Meters{}, index: topics.NewIndex[*Session](), retained: newRetained(),
+		sessions: map[string]*Session{}, conns: map[*Conn]struct{}{}, users: map[string]map[*Conn]struct{}{},
+		ordered:  btree.NewBTreeG(func(a, b *Session) bool { return a.clientID < b.clientID }),
+		flushNow: make(chan struct{}, 1), closed: make(chan struct{}),
+	}
+	e.due = newSchedule(e)
+	e.life, e.endLife = context.WithCancel(context.Background())
+	return e
+}
+
+// now is the time in epoch milliseconds.
+func (e *Engine) now() int64 { return e.config.Now().UnixMilli() }
+
+// Load takes over what was stored, and begins with what is due by the clock.
+func (e *Engine) Load(ctx context.Context) error {
+	stored, err := e.store.Load(ctx)
+	if err != nil {
+		return fmt.Errorf("read the stored sessions and messages: %w", err)
+	}
+	e.restore(stored)
+	e.workers.Go(e.flushLater)
+	e.workers.Go(e.due.run)
+	return nil
+}
+
+// enter takes a connection in, unless the engine is closing.
+func (e *Engine) enter(c *Conn) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closing {
+		return false
+	}
+	e.conns[c] = struct{}{}
+	e.tasks.Add(1)
+	return true
+}
+
+// join makes a connection known under its username.
+func (e *Engine) join(c *Conn) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	name := c.userKey()
+	if e.users[name] == nil {
+		e.users[name] = map[*Conn]struct{}{}
+	}
+	e.users[name][c] = struct{}{}
+}
+
+func (c *Conn) userKey() string {
+	if c.anonymous {
+		return ""
+	}
+	return c.username
+}
+
+// leave forgets a connection that is at its end.
+func (e *Engine) leave(c *Conn) {
+	e.mu.Lock()
+	delete(e.conns, c)
+	name := c.userKey()
+	delete(e.users[name], c)
+	if len(e.users[name]) == 0 {
+		delete(e.users, name)
+	}
+	e.mu.Unlock()
+	close(c.done)
+	e.tasks.Done()
+}
+
+// all gives every session in order of client ids, as they are now.
+func (e *Engine) all() []*Session {
+	e.mu.Lock()
+	snapshot := e.ordered.Copy()
+	e.mu.Unlock()
+	return snapshot.Items()
+}
+
+// session gives the session of a client id, nil if there is none.
+func (e *Engine) session(clientID string) *Session {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.sessions[clientID]
+}
+
+// validDepth holds a topic or filter against the bounds of the configuration.
+func (e *Engine) validDepth(topic string) bool {
+	c := &e.config
+	return (c.MaxTopicLength == 0 || len(topic) <= c.MaxTopicLength) &&
+		(c.MaxTopicLevels == 0 || strings.Count(topic, "/") < c.MaxTopicLevels)
+}
+
+// CutOff throws out the connections of a username ("" for those without), after
+// the messages that wait for them. It does not wait for them to be gone; their
+// rights are the new ones already.
+func (e *Engine) CutOff(username string) {
+	for _, c := range e.connectionsOf(username) {
+		if c.cut.CompareAndSwap(false, true) {
+			e.config.Log.Debug("client cut off", "username", username, "remote", c.socket.Address)
+			c.end(reasonAdministrativeAction, true)
+		}
+	}
+}
+
+func (e *Engine) connectionsOf(username string) []*Conn {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var found []*Conn
+	for c := range e.users[username] {
+		found = append(found, c)
+	}
+	return found
+}
+
+// Addresses gives the addresses of a username's connections, in order.
+func (e *Engine) Addresses(username string) []string {
+	var found []string
+	for _, c := range e.connectionsOf(username) {
+		if c.established.Load() {
+			found = append(found, c.socket.Address)
+		}
+	}
+	slices.Sort(found)
+	return found
+}
+
+// Close takes leave of all clients, waits for them to be gone, and closes the
+// store. It takes no longer than its context, or the grace period of a
+// connection and the store's; what has not ended by then goes on behind it.
+func (e *Engine) Close(ctx context.Context) error {
+	e.once.Do(func() { go e.shutDown() })
+	select {
+	case <-e.closed:
+		return nil
+	case <-ctx.Done():
+		return errors.New("connections are still being closed")
+	}
+}
+
+// shutDown does what Close waits for.
+func (e *Engine) shutDown() {
+	defer close(e.closed)
+	e.mu.Lock()
+	e.closing = true
+	open := make([]*Conn, 0, len(e.conns))
+	for c := range e.conns {
+		open = append(open, c)
+	}
+	e.mu.Unlock()
+	e.endLife()
+	for _, c := range open {
+		c.end(reasonShuttingDown, false)
+	}
+	e.tasks.Wait()
+	e.due.stop()
+	close(e.flushNow)
+	e.workers.Wait()
+}
+
+// Request is a message to a control API from a client that may send it.
+type Request struct {
+	conn    *Conn
+	Topic   string
+	Payload []byte
+}
+
+// Client tells who asks.
+func (r *Request) Client() ClientEvent { return r.conn.event() }
+
+// Reply sends a message to the requester alone, subscribed or not, if it may
+// receive it.
+func (r *Request) Reply(topic string, payload []byte) {
+	s := r.conn.session
+	if !s.may(Receive, topic) {
+		return
+	}
+	c, _, _ := s.accept(offer{message: &Message{Topic: topic, Payload: payload, CreatedAt: s.engine.now()}})
+	if c != nil {
+		c.flush()
+	}
+}

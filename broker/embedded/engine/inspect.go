@@ -1,0 +1,234 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"signalbox/broker/embedded/engine/topics"
+	"signalbox/broker/embedded/engine/wire"
+)
+
+// ErrNoClient tells that there is no session of the client id, or none whose
+// client is connected where one is needed.
+var ErrNoClient = errors.New("client not found")
+
+// Info is a session as it is now.
+type Info struct {
+	ClientID       string
+	Username       string
+	Anonymous      bool
+	Address        string
+	Protocol       string // MQTT or MQTT-WS; "" for a session restored from the store
+	Version        byte   // 3, 4 or 5
+	Connected      bool
+	CleanStart     bool
+	KeepAlive      uint16 // seconds
+	Expiry         uint32 // seconds
+	CreatedAt      int64  // epoch milliseconds, as all times here
+	ConnectedAt    int64
+	GoneAt         int64 // 0 for one that never disconnected
+	Will           *WillRecord
+	Listener       Listener
+	Socket         *Socket // nil while the client is away
+	Subscribed     int
+	MaxPacket      uint32
+	Queue          QueueInfo
+	Published      int64 // messages from the client
+	PublishedBytes int64
+	Delivered      int64 // messages to the client
+	DeliveredBytes int64
+	Dropped        int64
+}
+
+// QueueInfo is what waits for a client and is under way.
+type QueueInfo struct {
+	Messages, Bytes       int64 // that wait or are under way, to the client
+	MessagesQoS12         int64
+	MessagesMax, BytesMax int64
+	Inflight              int64 // sent to the client and not acknowledged
+	InflightBytes         int64
+	InflightMax           int64
+	Incoming              int64 // sent by the client and not acknowledged
+	IncomingMax           int64
+}
+
+// Clients gives a part of the sessions, in order of client ids, and their
+// number. A negative count means all. The cost does not depend on the offset;
+// details are looked up as the walk comes to them.
+func (e *Engine) Clients(offset, count int) (total int, part func(yield func(Info) bool)) {
+	e.mu.Lock()
+	snapshot := e.ordered.Copy()
+	e.mu.Unlock()
+	total = snapshot.Len()
+	end := total
+	if count >= 0 {
+		end = min(total, offset+count)
+	}
+	return total, func(yield func(Info) bool) {
+		for i := offset; i < end; i++ {
+			s, ok := snapshot.GetAt(i)
+			if !ok || !yield(s.info()) {
+				return
+			}
+		}
+	}
+}
+
+// Client gives the session of a client id, with its subscriptions in order.
+func (e *Engine) Client(clientID string) (Info, []Subscription, error) {
+	s := e.session(clientID)
+	if s == nil {
+		return Info{}, nil, ErrNoClient
+	}
+	return s.info(), s.subscriptions(), nil
+}
+
+// Subscription is a subscription with its options. Filter begins with
+// $share/name/ where it is shared.
+type Subscription struct {
+	Filter   string
+	ClientID string
+	Username string
+	topics.Options
+}
+
+func (s *Session) subscriptions() []Subscription {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]Subscription, 0, len(s.subscribed))
+	for filter, o := range s.subscribed {
+		list = append(list, Subscription{Filter: filter, ClientID: s.clientID, Username: s.username, Options: o})
+	}
+	slices.SortFunc(list, func(a, b Subscription) int {
+		if a.Filter < b.Filter {
+			return -1
+		}
+		return 1
+	})
+	return list
+}
+
+// Subscriptions gives a part of all subscriptions whose filter is accepted, nil
+// for all, in order of filters, and their number.
+func (e *Engine) Subscriptions(offset, count int, accept func(filter string) bool) (total int, part []Subscription) {
+	total, entries := e.index.List(offset, count, accept)
+	for _, entry := range entries {
+		part = append(part, Subscription{
+			Filter: entry.Filter, ClientID: entry.Who.clientID, Username: entry.Who.username, Options: entry.Options,
+		})
+	}
+	return total, part
+}
+
+// info reads the session.
+func (s *Session) info() Info {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := Info{
+		ClientID: s.clientID, Username: s.username, Anonymous: s.anonymous, Address: s.address,
+		Version: s.version, Connected: s.conn != nil, CleanStart: s.clean, KeepAlive: s.keepAlive, Expiry: s.expiry,
+		CreatedAt: s.created, ConnectedAt: s.connectedAt, GoneAt: s.lastGone, Will: s.will,
+		Subscribed: len(s.subscribed), MaxPacket: s.maxPacket, Queue: s.queueInfo(),
+		Published: s.counts.published.Load(), PublishedBytes: s.counts.publishedBytes.Load(),
+		Delivered: s.counts.delivered.Load(), DeliveredBytes: s.counts.deliveredBytes.Load(),
+		Dropped: s.counts.dropped.Load(),
+	}
+	if c := s.conn; c != nil {
+		i.Socket, i.Protocol, i.Listener = c.socket, c.socket.Protocol, c.socket.Listener
+	}
+	return i
+}
+
+// queueInfo reads the queue. mu is held.
+func (s *Session) queueInfo() QueueInfo {
+	q := QueueInfo{
+		Messages: int64(s.out.waiting()), Bytes: s.out.bytes, MessagesQoS12: int64(s.out.live),
+		MessagesMax: int64(s.engine.config.MaxQueuedMessages), BytesMax: s.engine.config.MaxQueuedBytes,
+		Inflight: int64(s.out.flying), InflightMax: int64(s.window),
+		Incoming: int64(len(s.incoming)), IncomingMax: int64(s.engine.config.ReceiveMaximum),
+	}
+	for seq := s.out.head; seq < s.out.next; seq++ {
+		if e := s.out.get(seq); e != nil {
+			q.InflightBytes += int64(e.size)
+		}
+	}
+	return q
+}
+
+// Disconnect ends a client's connection, as an administrator wants it.
+func (e *Engine) Disconnect(clientID string) error {
+	s := e.session(clientID)
+	if s == nil {
+		return ErrNoClient
+	}
+	c := s.connection()
+	if c == nil {
+		return ErrNoClient
+	}
+	c.end(reasonAdministrativeAction, false)
+	return nil
+}
+
+// Forget ends the session of a client id, and its connection if there is one.
+func (e *Engine) Forget(ctx context.Context, clientID string) error {
+	s := e.session(clientID)
+	if s == nil {
+		return ErrNoClient
+	}
+	if c := s.connection(); c != nil {
+		c.end(reasonAdministrativeAction, false)
+		select {
+		case <-c.done:
+		case <-ctx.Done():
+		}
+	}
+	e.end(s)
+	return nil
+}
+
+// SubscribeClient subscribes a session on its client's behalf.
+func (e *Engine) SubscribeClient(clientID, filter string, o topics.Options) error {
+	s := e.session(clientID)
+	if s == nil {
+		return ErrNoClient
+	}
+	_, _, shared := wire.SplitShared(filter)
+	g := grant{filter: filter, options: o, shared: shared}
+	if err := e.storeSubscriptions(s, []grant{g}); err != nil {
+		return err
+	}
+	g.replaced = e.subscribe(s, g)
+	e.sendRetained(s, g)
+	return nil
+}
+
+// UnsubscribeClient takes a subscription from a session. It tells whether there
+// was one.
+func (e *Engine) UnsubscribeClient(clientID, filter string) (bool, error) {
+	s := e.session(clientID)
+	if s == nil {
+		return false, ErrNoClient
+	}
+	if !e.unsubscribe(s, filter) {
+		return false, nil
+	}
+	if s.isStored() {
+		gone := []SubscriptionRecord{{SessionID: s.id, Filter: filter}}
+		return true, e.commit(&Changes{Owed: true, Unsubscribed: gone})
+	}
+	return true, nil
+}
+
+// Retained gives a part of the retained messages whose topics a filter matches,
+// "" for all, in order of topics, and their number.
+func (e *Engine) Retained(filter string, offset, count int) (total int, part []*Message) {
+	total, kept := e.retained.index.Page(filter, offset, count)
+	for _, k := range kept {
+		part = append(part, k.Message)
+	}
+	return total, part
+}
+
+// RetainedOf gives the retained message of a topic.
+func (e *Engine) RetainedOf(topic string) (*Message, bool) { return e.retained.index.Get(topic) }

@@ -1,0 +1,126 @@
+package engine
+
+import (
+	"sync/atomic"
+	"time"
+
+	"signalbox/broker/embedded/engine/wire"
+)
+
+// Message is an application message. It is made once and shared by everybody
+// who gets it; nothing but its encodings changes afterwards.
+type Message struct {
+	ID         uint64 // in the store; 0 for one that is not stored
+	Topic      string
+	Payload    []byte
+	Properties []byte // those passed on, as encoded in MQTT 5, without their length
+	QoS        byte   // as published
+	Retain     bool   // as published
+	CreatedAt  int64  // epoch milliseconds
+	ExpiresAt  int64  // epoch milliseconds, 0 for never
+	Publisher  string // client id; "" for the broker itself
+	Username   string // of the publisher
+
+	frames [frameKinds]atomic.Pointer[[]byte] // encoded when first asked for
+}
+
+// frameKinds is the number of ways in which a message is encoded alike for
+// all who get it: for MQTT 3 or 5, without or with a packet identifier.
+const frameKinds = 4
+
+// referAbove is the size of a packet in bytes from which it is written from the
+// shared encoding rather than copied together with others.
+const referAbove = 16 << 10
+
+// size is what the message counts against the bounds of queues.
+func (m *Message) size() int { return len(m.Topic) + len(m.Payload) + len(m.Properties) }
+
+// expired tells whether the message must not be delivered any more
+// [MQTT-3.3.2-5].
+func (m *Message) expired(now int64) bool { return m.ExpiresAt != 0 && now >= m.ExpiresAt }
+
+// remaining is the expiry interval to be passed on, in seconds [MQTT-3.3.2-6].
+func (m *Message) remaining(now int64) uint32 {
+	return uint32(max((m.ExpiresAt-now+999)/1000, 1))
+}
+
+// SetExpiry makes the message expire after an interval in seconds.
+func (m *Message) SetExpiry(seconds uint32) {
+	m.ExpiresAt = m.CreatedAt + int64(seconds)*time.Second.Milliseconds()
+}
+
+// again is the message as a new one, for a recipient that it was not meant for at
+// first.
+func (m *Message) again() *Message {
+	return &Message{
+		Topic: m.Topic, Payload: m.Payload, Properties: m.Properties, QoS: m.QoS, Retain: m.Retain,
+		CreatedAt: m.CreatedAt, ExpiresAt: m.ExpiresAt, Publisher: m.Publisher, Username: m.Username,
+	}
+}
+
+// frame gives the shared encoding for a version, with RETAIN and DUP 0 and, for
+// QoS 1 and 2, the packet identifier and QoS left to be filled in.
+func (m *Message) frame(version byte, identified bool) []byte {
+	kind := 0
+	if version >= 5 {
+		kind = 2
+	}
+	o := wire.Outgoing{Topic: m.Topic, Payload: m.Payload, Properties: m.Properties}
+	if identified {
+		kind++
+		o.QoS, o.PacketID = 1, 1
+	}
+	if f := m.frames[kind].Load(); f != nil {
+		return *f
+	}
+	f := wire.AppendPublish(make([]byte, 0, wire.PublishSize(version, &o)), version, &o)
+	m.frames[kind].Store(&f)
+	return f
+}
+
+// delivery is a message as one client gets it.
+type delivery struct {
+	message *Message
+	extra   *extra
+	id      uint16
+	qos     byte
+	dup     bool
+	retain  bool
+}
+
+// shared tells whether the delivery is, but for its flags and packet
+// identifier, encoded as for everybody else.
+func (d *delivery) shared(version byte) bool {
+	return version < 5 || d.message.ExpiresAt == 0 && (d.extra == nil || len(d.extra.ids) == 0)
+}
+
+// flags is the first byte of the packet [MQTT-3.3.1].
+func (d *delivery) flags() byte {
+	b := wire.TypePublish<<4 | d.qos<<1
+	if d.dup {
+		b |= 1 << 3
+	}
+	if d.retain {
+		b |= 1
+	}
+	return b
+}
+
+// outgoing describes the packet where it is encoded for one client alone.
+func (d *delivery) outgoing(version byte, now int64) wire.Outgoing {
+	m := d.message
+	o := wire.Outgoing{
+		Topic: m.Topic, Payload: m.Payload, Properties: m.Properties,
+		QoS: d.qos, Dup: d.dup, Retain: d.retain, PacketID: d.id,
+	}
+	if version < 5 {
+		return o
+	}
+	if m.ExpiresAt != 0 {
+		o.HasExpiry, o.Expiry = true, m.remaining(now)
+	}
+	if d.extra != nil {
+		o.SubscriptionIDs = d.extra.ids
+	}
+	return o
+}

@@ -1,0 +1,104 @@
+package engine
+
+import "sync/atomic"
+
+// DropReason is why a message did not reach a client.
+type DropReason int
+
+// The reasons, in the order in which they are shown.
+const (
+	DropQueueFull DropReason = iota // the client's queue was full
+	DropExpired                     // it expired before it was sent
+	DropTooLarge                    // the client takes no packets of its size
+	DropNotStored                   // it could not be stored
+	dropReasons
+)
+
+// String names the reason as it is shown in metrics.
+func (r DropReason) String() string {
+	return [...]string{"queue-full", "expired", "too-large", "not-stored"}[r]
+}
+
+// DropReasons are all there are.
+func DropReasons() []DropReason {
+	return []DropReason{DropQueueFull, DropExpired, DropTooLarge, DropNotStored}
+}
+
+// Meters count what has passed since the start.
+type Meters struct {
+	packetsReceived, packetsSent     atomic.Int64
+	publishesReceived, publishesSent atomic.Int64
+	payloadReceived, payloadSent     atomic.Int64
+	bytesSent                        atomic.Int64
+	dropped                          [dropReasons]atomic.Int64
+	subscriptions                    atomic.Int64
+	connections, refused             atomic.Int64
+	connected, maximum, expired      atomic.Int64
+}
+
+// Counts are the meters as read at one time.
+type Counts struct {
+	PacketsReceived, PacketsSent     int64
+	PublishesReceived, PublishesSent int64
+	PayloadReceived, PayloadSent     int64 // bytes
+	Dropped                          map[DropReason]int64
+	Subscriptions, Shared            int64
+	Connections, Refused             int64 // log-ins since the start
+	Connected, Maximum               int64 // clients now, and at most
+	Sessions                         int64 // connected ones included
+	Expired                          int64 // sessions
+	Retained                         int64
+	Queued, QueuedBytes              int64 // for all clients
+}
+
+// Counts reads the meters.
+func (e *Engine) Counts() Counts {
+	m := e.meters
+	c := Counts{
+		PacketsReceived: m.packetsReceived.Load(), PacketsSent: m.packetsSent.Load(),
+		PublishesReceived: m.publishesReceived.Load(), PublishesSent: m.publishesSent.Load(),
+		PayloadReceived: m.payloadReceived.Load(), PayloadSent: m.payloadSent.Load(),
+		Dropped:       map[DropReason]int64{},
+		Subscriptions: m.subscriptions.Load(), Shared: int64(e.index.SharedLen()),
+		Connections: m.connections.Load(), Refused: m.refused.Load(),
+		Connected: m.connected.Load(), Maximum: m.maximum.Load(), Expired: m.expired.Load(),
+		Retained: int64(e.retained.index.Len()),
+	}
+	for _, r := range DropReasons() {
+		c.Dropped[r] = m.dropped[r].Load()
+	}
+	for _, s := range e.all() {
+		c.Sessions++
+		s.mu.Lock()
+		c.Queued += int64(s.out.waiting())
+		c.QueuedBytes += s.out.bytes
+		s.mu.Unlock()
+	}
+	return c
+}
+
+func (m *Meters) drop(why DropReason, n int) { m.dropped[why].Add(int64(n)) }
+
+// wrote counts a batch of which n bytes were taken at once.
+func (m *Meters) wrote(b *batch, n int) {
+	m.bytesSent.Add(int64(n))
+	m.packetsSent.Add(int64(b.packets))
+	if b.messages > 0 {
+		m.publishesSent.Add(int64(b.messages))
+		m.payloadSent.Add(int64(b.payload))
+	}
+}
+
+// enter counts a client that was let in.
+func (m *Meters) enter() {
+	m.connections.Add(1)
+	now := m.connected.Add(1)
+	for {
+		high := m.maximum.Load()
+		if now <= high || m.maximum.CompareAndSwap(high, now) {
+			return
+		}
+	}
+}
+
+func (m *Meters) leave() { m.connected.Add(-1) }

@@ -1,0 +1,280 @@
+package engine
+
+import (
+	"strings"
+
+	"signalbox/broker/embedded/engine/topics"
+	"signalbox/broker/embedded/engine/wire"
+)
+
+// controlPrefix begins the topics of control APIs. What is published to them is
+// a request to the broker and is neither delivered nor retained.
+const controlPrefix = "$CONTROL/"
+
+// maxKnown is how many topics a connection remembers what is known of.
+const maxKnown = 256
+
+// route is what is known of a topic that a connection publishes to.
+type route struct {
+	topic      string
+	epoch      uint64 // of rights
+	generation uint64 // of subscriptions
+	allowed    bool
+	matches    *topics.Matches[*Session]
+	to         []recipient
+}
+
+// onPublish handles a message from the client.
+func (c *Conn) onPublish(p []byte) error {
+	pk := &c.in.publish
+	if err := wire.DecodePublish(p, c.version, pk); err != nil {
+		return err
+	}
+	if err := c.countIncoming(pk); err != nil {
+		return err
+	}
+	r, err := c.routeOf(pk)
+	if err != nil {
+		return err
+	}
+	m := c.engine.meters
+	m.publishesReceived.Add(1)
+	m.payloadReceived.Add(int64(len(pk.Payload)))
+	c.session.counts.published.Add(1)
+	c.session.counts.publishedBytes.Add(int64(len(pk.Payload)))
+	switch {
+	case !r.allowed:
+		c.deny(pk, r.topic)
+	case strings.HasPrefix(r.topic, controlPrefix):
+		c.request(pk, r.topic)
+	default:
+		c.forward(pk, r)
+	}
+	return nil
+}
+
+// countIncoming keeps the client to the Receive Maximum it was told
+// [MQTT-3.3.4-9]. A message that is sent again counts once.
+func (c *Conn) countIncoming(pk *wire.Publish) error {
+	if pk.QoS == 0 {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.version >= 5 && c.quota >= int(c.engine.config.ReceiveMaximum) {
+		return &wire.Error{Reason: reasonReceiveMaximum, Text: "receive maximum exceeded"}
+	}
+	c.quota++
+	return nil
+}
+
+// routeOf finds what is known of the message's topic, or finds it out.
+func (c *Conn) routeOf(pk *wire.Publish) (*route, error) {
+	if pk.HasAlias {
+		if err := c.alias(pk); err != nil {
+			return nil, err
+		}
+	}
+	r := c.in.known[string(pk.Topic)]
+	if r == nil {
+		topic := string(pk.Topic)
+		if !c.engine.validDepth(topic) {
+			return nil, &wire.Error{Reason: reasonTopicInvalid, Text: "topic too long or too deep"}
+		}
+		r = &route{topic: topic}
+		if c.in.known == nil || len(c.in.known) >= maxKnown {
+			c.in.known = map[string]*route{}
+		}
+		c.in.known[topic] = r
+	}
+	c.engine.refresh(r, c.rights)
+	return r, nil
+}
+
+// alias puts the topic in that an alias stands for, or notes it
+// [MQTT-3.3.2-7] [MQTT-3.3.2-12].
+func (c *Conn) alias(pk *wire.Publish) error {
+	if pk.Alias == 0 || pk.Alias > c.engine.config.TopicAliasMaximum {
+		return &wire.Error{Reason: reasonTopicAliasInvalid, Text: "topic alias out of range"}
+	}
+	if len(pk.Topic) > 0 {
+		if c.in.aliases == nil {
+			c.in.aliases = map[uint16]string{}
+		}
+		c.in.aliases[pk.Alias] = string(pk.Topic)
+		return nil
+	}
+	topic, ok := c.in.aliases[pk.Alias]
+	if !ok {
+		return &wire.Error{Reason: reasonProtocolError, Text: "topic alias that stands for nothing"}
+	}
+	pk.Topic = []byte(topic)
+	return nil
+}
+
+// refresh brings a route up to date with subscriptions and rights. Epoch and
+// generation are read first, so that it is out of date if they change now.
+func (e *Engine) refresh(r *route, rights Rights) {
+	epoch, generation := e.authority.Epoch(), e.index.Generation()
+	if r.matches != nil && r.epoch == epoch && r.generation == generation {
+		return
+	}
+	r.epoch, r.generation = epoch, generation
+	r.allowed = rights == nil || rights.Allowed(Send, r.topic) && !reserved(r.topic)
+	r.matches = e.index.Match(r.topic)
+	r.to = r.to[:0]
+	for i := range r.matches.Subscribers {
+		if s := &r.matches.Subscribers[i]; s.Who.may(Receive, r.topic) {
+			r.to = append(r.to, newRecipient(s))
+		}
+	}
+}
+
+// reserved tells whether only the broker publishes to a topic.
+func reserved(topic string) bool {
+	return strings.HasPrefix(topic, sysPrefix) || topic == "$SYS"
+}
+
+// may asks the rights of the session's client.
+func (s *Session) may(k Kind, topic string) bool {
+	s.mu.Lock()
+	rights := s.rights
+	s.mu.Unlock()
+	return rights != nil && rights.Allowed(k, topic)
+}
+
+// deny answers a message that its sender may not publish: MQTT 5 is told so,
+// older versions get the acknowledgement of a message that was delivered
+// [MQTT-3.3.5-2].
+func (c *Conn) deny(pk *wire.Publish, topic string) {
+	c.engine.watcher.Denied(c.event(), Send, topic)
+	reason := byte(reasonNotAuthorized)
+	if c.version < 5 {
+		reason = reasonSuccess
+	}
+	switch pk.QoS {
+	case 1:
+		c.acknowledge(wire.TypePuback, pk.PacketID, reason)
+	case 2:
+		if reason == reasonSuccess {
+			c.session.receiveOnly(pk.PacketID)
+		}
+		c.acknowledge(wire.TypePubrec, pk.PacketID, reason)
+	}
+}
+
+// receiveOnly notes a packet identifier in memory: its message went nowhere.
+func (s *Session) receiveOnly(id uint16) { s.receive(id) }
+
+// request acknowledges a message to a control API and has it done, on this
+// goroutine: the requester's connection waits for its answer, nobody else does.
+func (c *Conn) request(pk *wire.Publish, topic string) {
+	payload := append([]byte{}, pk.Payload...)
+	isNew := true
+	switch pk.QoS {
+	case 1:
+		c.acknowledge(wire.TypePuback, pk.PacketID, reasonSuccess)
+	case 2:
+		isNew, _ = c.session.receive(pk.PacketID)
+		c.acknowledge(wire.TypePubrec, pk.PacketID, reasonSuccess)
+	}
+	if !isNew {
+		return
+	}
+	c.complete()
+	c.engine.control(&Request{conn: c, Topic: topic, Payload: payload})
+}
+
+// forward delivers a message and acknowledges it when what that promises is
+// stored.
+func (c *Conn) forward(pk *wire.Publish, r *route) {
+	e := c.engine
+	pub := e.newPublication()
+	if pk.QoS == 2 {
+		isNew, store := c.session.receive(pk.PacketID)
+		if !isNew { // [MQTT-4.3.3-10]
+			c.repeat(pk.PacketID)
+			pub.recycle()
+			return
+		}
+		if store {
+			pub.Received = append(pub.Received, IncomingRecord{SessionID: c.session.id, PacketID: pk.PacketID})
+		}
+		pub.incoming = pk.PacketID
+	}
+	m := c.message(pk, r.topic)
+	if !e.canStore(m, r) {
+		c.refuse(pk)
+		pub.recycle()
+		return
+	}
+	e.watcher.Published(m)
+	pub.conn = c
+	reached := e.deliver(m, r, c.session, pub, &c.in.touched)
+	c.answer(pk, pub, reached)
+}
+
+// repeat answers a message of QoS 2 that is there already, after the answer to
+// the first if that is still owed. It counts once.
+func (c *Conn) repeat(id uint16) {
+	c.mu.Lock()
+	c.quota--
+	c.mu.Unlock()
+	c.acknowledge(wire.TypePubrec, id, reasonSuccess)
+}
+
+// message makes the message out of the packet, whose bytes are the reader's.
+func (c *Conn) message(pk *wire.Publish, topic string) *Message {
+	m := &Message{
+		Topic: topic, QoS: pk.QoS, Retain: pk.Retain, CreatedAt: c.active.Load(),
+		Publisher: c.session.clientID, Username: c.session.username,
+	}
+	both := make([]byte, len(pk.Payload)+len(pk.Properties))
+	n := copy(both, pk.Payload)
+	copy(both[n:], pk.Properties)
+	m.Payload, m.Properties = both[:n:n], both[n:]
+	if pk.HasExpiry {
+		m.SetExpiry(pk.Expiry)
+	}
+	return m
+}
+
+// answer acknowledges a message that was delivered, when it is stored as far
+// as it must be.
+func (c *Conn) answer(pk *wire.Publish, pub *publication, reached bool) {
+	kind, reason := byte(wire.TypePuback), byte(reasonSuccess)
+	if pk.QoS == 2 {
+		kind = wire.TypePubrec
+	}
+	if !reached && c.version >= 5 {
+		reason = reasonNoMatchingSubs
+	}
+	if pub.empty() {
+		pub.recycle()
+		if pk.QoS > 0 {
+			c.acknowledge(kind, pk.PacketID, reason)
+		}
+		return
+	}
+	if pk.QoS > 0 {
+		pub.owes, pub.number = true, c.owe(kind, pk.PacketID, reason)
+	}
+	c.engine.submit(pub)
+}
+
+// refuse answers a message that cannot be stored: MQTT 5 is told so, older
+// versions get no acknowledgement.
+func (c *Conn) refuse(pk *wire.Publish) {
+	c.engine.meters.drop(DropNotStored, 1)
+	if pk.QoS == 2 {
+		c.session.unreceive(pk.PacketID)
+	}
+	if pk.QoS == 0 || c.version < 5 {
+		return
+	}
+	kind := byte(wire.TypePuback)
+	if pk.QoS == 2 {
+		kind = wire.TypePubrec
+	}
+	c.acknowledge(kind, pk.PacketID, reasonQuotaExceeded)
+}

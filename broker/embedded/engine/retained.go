@@ -1,0 +1,56 @@
+package engine
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"signalbox/broker/embedded/engine/topics"
+)
+
+// retained are the retained messages. What is retained and what is handed to
+// the store for a topic follow the same order, because both happen under mu.
+type retained struct {
+	index    *topics.Retained[*Message]
+	expiring atomic.Bool // some of them expire
+	mu       sync.Mutex  // held while handing over to the store, which never waits then
+}
+
+func newRetained() *retained { return &retained{index: topics.NewRetained[*Message]()} }
+
+// set keeps a message or, where its payload is empty, clears the topic's
+// [MQTT-3.3.1-6]. It gives the message that was there.
+func (r *retained) set(m *Message) (previous *Message) {
+	if len(m.Payload) == 0 {
+		previous, _ = r.index.Delete(m.Topic)
+		return previous
+	}
+	if m.ExpiresAt != 0 {
+		r.expiring.Store(true)
+	}
+	previous, _ = r.index.Set(m.Topic, m)
+	return previous
+}
+
+// revert takes a message back that could not be stored, unless another came
+// since.
+func (r *retained) revert(record RetainedRecord, previous *Message) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	current, _ := r.index.Get(record.Topic)
+	if current != record.Message {
+		return
+	}
+	if previous == nil {
+		r.index.Delete(record.Topic)
+		return
+	}
+	r.index.Set(record.Topic, previous)
+}
+
+// lasting tells whether a retained message outlives the process: what the
+// broker tells about itself does not.
+func lasting(topic string) bool { return !strings.HasPrefix(topic, sysPrefix) }
+
+// sysPrefix begins the topics in which the broker tells about itself.
+const sysPrefix = "$SYS/"

@@ -1,0 +1,283 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"signalbox/broker/embedded/engine/wire"
+)
+
+// incomingState is what the reading goroutine of a connection needs. It works
+// through the packets that one read brought and then does at once what they
+// gave rise to.
+type incomingState struct {
+	reader  reader
+	publish wire.Publish
+	aliases map[uint16]string
+	known   map[string]*route // what is known of the topics published to
+	touched []*Conn           // connections to be flushed
+	owed    *Changes          // acknowledgements that the store is to hear of
+	idle    time.Duration     // silence after which the connection ends; 0 for none
+}
+
+// errBye ends a connection at the client's wish.
+var errBye = errors.New("client disconnected")
+
+// Serve runs a connection on the caller's goroutine until its end.
+func (e *Engine) Serve(s *Socket) {
+	c := newConn(e, s)
+	c.in.reader.socket = s
+	if !e.enter(c) {
+		s.Close() //nolint:errcheck // the broker is closing
+		return
+	}
+	defer e.leave(c)
+	defer c.finish()
+	defer c.survive()
+	if err := c.greet(); err != nil {
+		c.fail(err)
+		return
+	}
+	c.fail(c.run())
+}
+
+// survive keeps a panic over one connection's packets from ending more than
+// that connection.
+func (c *Conn) survive() {
+	if p := recover(); p != nil {
+		c.engine.config.Log.Error("a connection was ended because its packet could not be handled",
+			"remote", c.socket.Address, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		c.close(reasonImplementation)
+	}
+}
+
+// fail ends the connection for what reading it came to.
+func (c *Conn) fail(err error) {
+	var broken *wire.Error
+	switch {
+	case err == nil, errors.Is(err, errBye):
+		c.close(reasonSuccess)
+	case errors.As(err, &broken):
+		c.engine.config.Log.Debug("a connection broke the protocol", "remote", c.socket.Address, "reason", broken.Text)
+		c.end(broken.Reason, false)
+		c.await()
+	default:
+		c.close(reasonUnspecified)
+	}
+}
+
+// await waits until what is still to be written is, or the grace is over.
+func (c *Conn) await() {
+	c.mu.Lock()
+	closed := c.closed
+	c.mu.Unlock()
+	if closed {
+		return
+	}
+	buf := make([]byte, 512)
+	for {
+		if _, err := c.socket.Read(buf); err != nil {
+			return
+		}
+	}
+}
+
+// run handles packets until the connection ends.
+func (c *Conn) run() error {
+	for {
+		if err := c.handleBuffered(); err != nil {
+			return err
+		}
+		if err := c.waitForBytes(); err != nil {
+			return err
+		}
+	}
+}
+
+// handleBuffered handles the packets that are there, and then does what they
+// gave rise to.
+func (c *Conn) handleBuffered() error {
+	defer c.complete()
+	r := &c.in.reader
+	handled := 0
+	var err error
+	for err == nil {
+		var size int
+		size, err = c.sizeOf(r.buf[handled:r.n])
+		if err != nil || size == 0 {
+			break
+		}
+		err = c.handle(r.buf[handled : handled+size])
+		handled += size
+		c.engine.meters.packetsReceived.Add(1)
+	}
+	r.take(handled)
+	return err
+}
+
+// sizeOf gives the length of a packet that is there as a whole, else 0.
+func (c *Conn) sizeOf(buf []byte) (int, error) {
+	size, err := wire.Size(buf)
+	if err != nil {
+		return 0, err
+	}
+	limit := c.engine.config.MaxPacketSize
+	if !c.established.Load() {
+		limit = min(limit, maxConnectSize)
+	}
+	if size > limit {
+		return 0, &wire.Error{Reason: reasonPacketTooLarge, Text: "packet too large"}
+	}
+	if size > len(buf) {
+		return 0, nil
+	}
+	return size, nil
+}
+
+// complete does what the packets of one read gave rise to.
+func (c *Conn) complete() {
+	if owed := c.in.owed; owed != nil && len(owed.Dequeued) > 0 {
+		c.in.owed = nil
+		c.engine.store.Submit(owed)
+	}
+	for i, other := range c.in.touched {
+		c.in.touched[i] = nil
+		other.flush()
+	}
+	c.in.touched = c.in.touched[:0]
+	c.flush()
+}
+
+// waitForBytes waits for the client, as long as its keep alive allows
+// [MQTT-3.1.2-22].
+func (c *Conn) waitForBytes() error {
+	for {
+		err := c.in.reader.read()
+		now := c.engine.now()
+		if err == nil {
+			c.active.Store(now)
+			c.engine.store.Room()
+			return nil
+		}
+		if !errors.Is(err, os.ErrDeadlineExceeded) || c.in.idle == 0 {
+			return err
+		}
+		silent := time.Duration(now-c.active.Load()) * time.Millisecond
+		if silent >= c.in.idle {
+			return &wire.Error{Reason: reasonKeepAliveTimeout, Text: "keep alive timeout"}
+		}
+		c.watch(c.in.idle - silent)
+	}
+}
+
+// watch bounds how long is waited for the client.
+func (c *Conn) watch(d time.Duration) {
+	c.socket.SetReadDeadline(time.Now().Add(d)) //nolint:errcheck // reading will tell
+}
+
+// handle does one packet.
+func (c *Conn) handle(p []byte) error {
+	switch p[0] >> 4 {
+	case wire.TypePublish:
+		return c.onPublish(p)
+	case wire.TypePuback, wire.TypePubrec, wire.TypePubrel, wire.TypePubcomp:
+		a, err := wire.DecodeAck(p, c.version)
+		if err != nil {
+			return err
+		}
+		return c.onAck(a)
+	case wire.TypeSubscribe:
+		return c.onSubscribe(p)
+	case wire.TypeUnsubscribe:
+		return c.onUnsubscribe(p)
+	case wire.TypePingreq:
+		if err := wire.DecodePingreq(p); err != nil {
+			return err
+		}
+		c.send(wire.AppendPingresp(nil))
+		return nil
+	case wire.TypeDisconnect:
+		return c.onDisconnect(p)
+	}
+	return &wire.Error{Reason: reasonProtocolError, Text: "unexpected packet"} // [MQTT-3.1.0-2]
+}
+
+// onDisconnect handles the client's DISCONNECT.
+func (c *Conn) onDisconnect(p []byte) error {
+	d, err := wire.DecodeDisconnect(p, c.version)
+	if err != nil {
+		return err
+	}
+	s := c.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conn != c {
+		return errBye
+	}
+	if d.HasSessionExpiry {
+		if s.expiry == 0 && d.SessionExpiry != 0 { // [MQTT-3.1.2.11.2]
+			return &wire.Error{Reason: reasonProtocolError, Text: "a session that ends cannot be made to last"}
+		}
+		s.expiry = min(d.SessionExpiry, c.engine.config.MaxSessionExpiry)
+	}
+	if d.Reason == reasonSuccess { // [MQTT-3.14.4-3]
+		s.will = nil
+	}
+	return errBye
+}
+
+// onAck handles an acknowledgement of a message to or from the client.
+func (c *Conn) onAck(a wire.Ack) error {
+	switch {
+	case a.Type == wire.TypePubrel:
+		c.onPubrel(a.PacketID)
+	case a.Type == wire.TypePubrec && a.Reason < reasonUnspecified:
+		c.onPubrec(a.PacketID)
+	default:
+		c.session.acknowledge(c, a, c.changes())
+	}
+	return nil
+}
+
+// changes gathers what the store is to hear of at the end of a read.
+func (c *Conn) changes() *Changes {
+	if c.in.owed == nil {
+		c.in.owed = &Changes{Owed: true}
+	}
+	return c.in.owed
+}
+
+// onPubrec: the client has a message of QoS 2. PUBREL goes out when that is
+// stored, for it promises never to send the message again.
+func (c *Conn) onPubrec(id uint16) {
+	state, record := c.session.release(c, id)
+	switch state {
+	case unknown:
+		c.acknowledge(wire.TypePubrel, id, reasonPacketIDNotFound)
+	case repeated:
+		c.acknowledge(wire.TypePubrel, id, reasonSuccess)
+	case noted:
+		w := &waiting{conn: c, number: c.owe(wire.TypePubrel, id, reasonSuccess), session: c.session}
+		w.Changes = Changes{Owed: true, Done: w, Released: []QueueRecord{record}}
+		c.engine.store.Submit(&w.Changes)
+	}
+}
+
+// onPubrel: the client gives a packet identifier free. PUBCOMP goes out when
+// that is stored, for the client may use it for another message then.
+func (c *Conn) onPubrel(id uint16) {
+	known, stored := c.session.unreceive(id)
+	switch {
+	case !known:
+		c.acknowledge(wire.TypePubcomp, id, reasonPacketIDNotFound)
+	case !stored:
+		c.acknowledge(wire.TypePubcomp, id, reasonSuccess)
+	default:
+		w := &waiting{conn: c, number: c.owe(wire.TypePubcomp, id, reasonSuccess), session: c.session}
+		w.Changes = Changes{Owed: true, Done: w, Forgotten: []IncomingRecord{{SessionID: c.session.id, PacketID: id}}}
+		c.engine.store.Submit(&w.Changes)
+	}
+}

@@ -1,0 +1,339 @@
+package engine
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"signalbox/broker/embedded/engine/topics"
+	"signalbox/broker/embedded/engine/wire"
+)
+
+// Session is what a client id stands for: subscriptions, and what waits for the
+// client or is on its way [MQTT-3.1.2.11.2]. It outlives connections; the one
+// that has it is conn.
+type Session struct {
+	id        uint64
+	clientID  string
+	username  string
+	anonymous bool
+	created   int64
+	engine    *Engine
+	counts    counts
+
+	mu          sync.Mutex // guards what follows; see DESIGN.md for the order of locks
+	conn        *Conn      // nil while the client is away
+	ended       bool       // nothing may be added any more
+	stored      bool       // the store knows it
+	rights      Rights
+	version     byte
+	clean       bool
+	keepAlive   uint16
+	expiry      uint32 // seconds after the connection's end
+	connectedAt int64
+	goneAt      int64 // 0 while connected
+	lastGone    int64 // 0 for one that never was
+	address     string
+	will        *WillRecord
+	willDueAt   int64 // 0 while connected
+	expiring    bool  // messages in the queue expire
+	shares      bool  // messages came by a shared subscription
+	subscribed  map[string]topics.Options
+	out         outgoing
+	incoming    map[uint16]struct{} // QoS 2 messages received and not released
+	window      int
+	maxPacket   uint32 // of the client; 0 for no limit
+}
+
+// counts are a session's totals since it began, or since the start.
+type counts struct {
+	published, publishedBytes atomic.Int64 // from the client
+	delivered, deliveredBytes atomic.Int64 // to the client
+	dropped                   atomic.Int64
+}
+
+func newSession(e *Engine, clientID string) *Session {
+	return &Session{
+		engine: e, clientID: clientID, id: e.lastSession.Add(1), created: e.now(),
+		out: newOutgoing(), version: 4,
+	}
+}
+
+// keeps tells whether the session outlives its connection. mu is held.
+func (s *Session) keeps() bool { return s.expiry > 0 }
+
+// record is the session as the store keeps it. mu is held.
+func (s *Session) record() SessionRecord {
+	return SessionRecord{
+		ID: s.id, ClientID: s.clientID, Username: s.username, Anonymous: s.anonymous,
+		Version: s.version, Clean: s.clean, KeepAlive: s.keepAlive, ExpiryInterval: s.expiry,
+		CreatedAt: s.created, ConnectedAt: s.connectedAt, DisconnectedAt: s.goneAt, Address: s.address,
+		Will: s.will, WillDueAt: s.willDueAt,
+	}
+}
+
+// offer is a message for a session, as its subscriptions ask for it.
+type offer struct {
+	message *Message
+	extra   *extra
+	qos     byte // of delivery
+	retain  bool
+
+	extraRoom bool // the bounds of the queue do not count
+}
+
+// accept queues a message. It gives the connection to be flushed, if there is
+// one, and the record to be stored, if it must be.
+func (s *Session) accept(o offer) (flush *Conn, record QueueRecord, store bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return nil, record, false
+	}
+	if o.qos == 0 {
+		return s.acceptPassing(o), record, false
+	}
+	if s.conn == nil && !s.keeps() {
+		return nil, record, false
+	}
+	if s.overfull(o) {
+		return nil, record, false
+	}
+	s.expiring = s.expiring || o.message.ExpiresAt != 0
+	s.shares = s.shares || o.extra != nil && o.extra.share != ""
+	e := entry{message: o.message, extra: o.extra, qos: o.qos, retain: o.retain, size: int32(o.message.size())}
+	if !s.stored {
+		e.state = durable
+		s.out.push(e)
+		return s.conn, record, false
+	}
+	record = QueueRecord{SessionID: s.id, Message: o.message, QoS: o.qos, Retain: o.retain, Seq: s.out.push(e)}
+	if o.extra != nil {
+		record.SubscriptionIDs, record.Share = o.extra.ids, o.extra.share
+	}
+	return nil, record, true
+}
+
+// acceptPassing queues a message of QoS 0, for a client that is there.
+func (s *Session) acceptPassing(o offer) *Conn {
+	if s.conn == nil || s.overfull(o) {
+		return nil
+	}
+	s.out.passing.push(passing{message: o.message, extra: o.extra, after: s.out.tail() - 1, retain: o.retain})
+	s.out.bytes += int64(o.message.size())
+	return s.conn
+}
+
+// overfull tells whether a message finds no room; it is the newcomer that loses.
+func (s *Session) overfull(o offer) bool {
+	c := &s.engine.config
+	if o.extraRoom || s.out.waiting() < c.MaxQueuedMessages && s.out.bytes+int64(o.message.size()) <= c.MaxQueuedBytes {
+		return false
+	}
+	s.drop(DropQueueFull, 1)
+	if c.DisconnectSlow && s.conn != nil {
+		s.conn.endSoon(reasonQuotaExceeded)
+	}
+	return true
+}
+
+// drop counts messages that the client does not get.
+func (s *Session) drop(why DropReason, n int) {
+	if n > 0 {
+		s.counts.dropped.Add(int64(n))
+		s.engine.meters.drop(why, n)
+	}
+}
+
+// settle makes a message sendable that was stored now, or gives it up where it
+// could not be. It gives the connection to be flushed.
+func (s *Session) settle(seq uint64, stored bool) *Conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.out.get(seq)
+	if e == nil {
+		return nil
+	}
+	if !stored {
+		s.out.finish(seq, e)
+		s.drop(DropNotStored, 1)
+		return nil
+	}
+	e.state |= durable
+	return s.conn
+}
+
+// fill moves what may be sent to the connection's client into a batch.
+func (s *Session) fill(c *Conn, b *batch) {
+	now := s.engine.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conn != c {
+		return
+	}
+	var gone []QueueRecord
+	for !b.full() {
+		seq, e, waits := s.out.sendable(s.window)
+		switch {
+		case s.out.passable(waits):
+			s.sendPassing(b, now)
+		case e == nil:
+			s.forget(gone)
+			return
+		case e.state&released != 0:
+			b.control(wire.AppendAck(nil, s.version, wire.TypePubrel, identifier(seq), 0, ""), 1)
+			s.out.launch(e)
+		case !s.fits(e.message, e.delivery(seq), now):
+			gone = append(gone, s.abandon(seq, e))
+		default:
+			d := e.delivery(seq)
+			b.deliver(&d, s.version, now)
+			s.delivered(e.message)
+			s.out.launch(e)
+		}
+	}
+	s.forget(gone)
+}
+
+func (e *entry) delivery(seq uint64) delivery {
+	return delivery{
+		message: e.message, extra: e.extra, id: identifier(seq), qos: e.qos,
+		dup: e.state&sent != 0, retain: e.retain,
+	}
+}
+
+func (s *Session) sendPassing(b *batch, now int64) {
+	p := s.out.passing.pop()
+	s.out.bytes -= int64(p.message.size())
+	d := delivery{message: p.message, extra: p.extra, retain: p.retain}
+	if s.fits(p.message, d, now) {
+		b.deliver(&d, s.version, now)
+		s.delivered(p.message)
+	}
+}
+
+// fits tells whether a message may still be sent, and in a packet that the
+// client takes [MQTT-3.1.2-25].
+func (s *Session) fits(m *Message, d delivery, now int64) bool {
+	if m.expired(now) {
+		s.drop(DropExpired, 1)
+		return false
+	}
+	if s.maxPacket == 0 {
+		return true
+	}
+	o := d.outgoing(s.version, now)
+	if wire.PublishSize(s.version, &o) <= int(s.maxPacket) {
+		return true
+	}
+	s.drop(DropTooLarge, 1)
+	return false
+}
+
+func (s *Session) delivered(m *Message) {
+	s.counts.delivered.Add(1)
+	s.counts.deliveredBytes.Add(int64(len(m.Payload)))
+}
+
+// abandon ends a message that is not delivered.
+func (s *Session) abandon(seq uint64, e *entry) QueueRecord {
+	r := QueueRecord{SessionID: s.id, Seq: seq, Message: e.message}
+	s.out.finish(seq, e)
+	return r
+}
+
+// forget tells the store of messages that are done with. mu may be held: the
+// store never waits here.
+func (s *Session) forget(gone []QueueRecord) {
+	if s.stored && len(gone) > 0 {
+		s.engine.store.Submit(&Changes{Owed: true, Dequeued: gone})
+	}
+}
+
+// acknowledge handles PUBACK, PUBCOMP and a PUBREC that refuses: the message is
+// done with. It tells whether the client had it.
+func (s *Session) acknowledge(c *Conn, a wire.Ack, into *Changes) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conn != c {
+		return false
+	}
+	seq, e := s.out.find(a.PacketID)
+	if e == nil || !expects(e, a) {
+		return false
+	}
+	r := s.abandon(seq, e)
+	if s.stored {
+		into.Dequeued = append(into.Dequeued, r)
+	}
+	return true
+}
+
+// expects tells whether an acknowledgement is the one that ends a message.
+func expects(e *entry, a wire.Ack) bool {
+	switch a.Type {
+	case wire.TypePuback:
+		return e.qos == 1
+	case wire.TypePubrec:
+		return e.qos == 2 && e.state&released == 0
+	default:
+		return e.qos == 2 && e.state&released != 0
+	}
+}
+
+// received is what became of a PUBREC.
+type received int
+
+const (
+	unknown  received = iota // no such message was sent
+	repeated                 // PUBREL may go out at once
+	noted                    // PUBREL must wait until that is stored
+)
+
+// release notes that the client has a message of QoS 2.
+func (s *Session) release(c *Conn, id uint16) (received, QueueRecord) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conn != c {
+		return unknown, QueueRecord{}
+	}
+	seq, e := s.out.find(id)
+	if e == nil || e.qos != 2 {
+		return unknown, QueueRecord{}
+	}
+	r := QueueRecord{SessionID: s.id, Seq: seq, Message: e.message, Released: true}
+	again := e.state&released != 0
+	e.state |= released
+	if again || !s.stored {
+		return repeated, r
+	}
+	e.state &^= durable // until it is stored that the client has it
+	return noted, r
+}
+
+// receive notes a message of QoS 2 from the client. It tells whether it is new
+// [MQTT-4.3.3-10].
+func (s *Session) receive(id uint16) (isNew, store bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.incoming[id]; ok {
+		return false, false
+	}
+	if s.incoming == nil {
+		s.incoming = map[uint16]struct{}{}
+	}
+	s.incoming[id] = struct{}{}
+	return true, s.stored
+}
+
+// unreceive takes a packet identifier back: PUBREL came, or the message was
+// refused. It tells whether it was there.
+func (s *Session) unreceive(id uint16) (known, store bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, known = s.incoming[id]
+	delete(s.incoming, id)
+	if len(s.incoming) == 0 {
+		s.incoming = nil
+	}
+	return known, s.stored && known
+}

@@ -1,0 +1,129 @@
+package engine
+
+import "sync"
+
+// waiting is an acknowledgement that goes out when its changes are stored.
+type waiting struct {
+	Changes
+	conn    *Conn
+	number  uint64
+	session *Session
+}
+
+// Settled sends the acknowledgement, and lets a message of QoS 2 whose release
+// was stored be released again on another connection.
+func (w *waiting) Settled(*Changes, error) {
+	for _, r := range w.Released {
+		w.conn.engine.later(w.session.settle(r.Seq, true))
+	}
+	w.conn.pay(w.number, reasonSuccess)
+	w.conn.engine.later(w.conn)
+}
+
+// publication is a message that is being stored, with those who wait for that.
+type publication struct {
+	Changes
+	engine   *Engine
+	sessions []*Session // of Enqueued, one each
+	conn     *Conn      // the publisher's, nil for the broker itself
+	number   uint64     // of its acknowledgement
+	owes     bool       // there is one
+	incoming uint16     // packet identifier of QoS 2, to be freed on failure; 0 for none
+	retains  *Message   // to be retained with the submission
+	previous *Message   // what was retained before
+	done     chan error // for the broker itself; nil where nobody waits
+}
+
+var publications = sync.Pool{New: func() any { return new(publication) }}
+
+func (e *Engine) newPublication() *publication {
+	p := publications.Get().(*publication)
+	p.engine = e
+	p.Changes.Done = p
+	return p
+}
+
+// empty tells whether there is nothing to be stored.
+func (p *publication) empty() bool {
+	return len(p.Enqueued) == 0 && len(p.Retained) == 0 && len(p.Received) == 0 && len(p.Dequeued) == 0
+}
+
+// recycle gives the publication back.
+func (p *publication) recycle() {
+	clear(p.sessions)
+	clear(p.Messages)
+	clear(p.Enqueued)
+	clear(p.Retained)
+	clear(p.Dequeued)
+	*p = publication{
+		sessions: p.sessions[:0],
+		Changes: Changes{
+			Messages: p.Messages[:0], Enqueued: p.Enqueued[:0],
+			Received: p.Received[:0], Retained: p.Retained[:0], Dequeued: p.Dequeued[:0],
+		},
+	}
+	publications.Put(p)
+}
+
+// Settled lets the message go to those it was stored for, and acknowledges it
+// to its publisher; or, where it could not be stored, takes it back.
+func (p *publication) Settled(_ *Changes, err error) {
+	e := p.engine
+	for i, r := range p.Enqueued {
+		e.later(p.sessions[i].settle(r.Seq, err == nil))
+	}
+	if err != nil {
+		p.takeBack()
+	}
+	if p.owes {
+		refused := byte(reasonSuccess)
+		if err != nil {
+			refused = reasonQuotaExceeded
+		}
+		p.conn.pay(p.number, refused)
+		e.later(p.conn)
+	}
+	if p.done != nil {
+		p.done <- err
+	}
+	p.recycle()
+}
+
+// takeBack undoes what was done before storing.
+func (p *publication) takeBack() {
+	for _, r := range p.Retained {
+		p.engine.retained.revert(r, p.previous)
+	}
+	if p.incoming != 0 {
+		p.conn.session.unreceive(p.incoming)
+	}
+}
+
+// later has a connection flushed by the goroutine that does so for the store.
+func (e *Engine) later(c *Conn) {
+	if !c.touch() {
+		return
+	}
+	e.flushing.Lock()
+	e.toFlush = append(e.toFlush, c)
+	e.flushing.Unlock()
+	select {
+	case e.flushNow <- struct{}{}:
+	default:
+	}
+}
+
+// flushLater flushes connections for the store, which must not wait. While it
+// does, more gathers; so many messages go out at once.
+func (e *Engine) flushLater() {
+	var batch []*Conn
+	for range e.flushNow {
+		e.flushing.Lock()
+		batch, e.toFlush = e.toFlush, batch[:0]
+		e.flushing.Unlock()
+		for i, c := range batch {
+			batch[i] = nil
+			c.flush()
+		}
+	}
+}

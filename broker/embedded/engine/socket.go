@@ -1,0 +1,176 @@
+package engine
+
+import (
+	"crypto/tls"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Socket is an accepted connection, ready for MQTT.
+type Socket struct {
+	net.Conn
+	// Raw is the descriptor where bytes are read and written as they are, nil
+	// with TLS or WebSocket above it. It lets the engine do without a buffer
+	// for a connection that is silent and without waiting for one that does not
+	// read.
+	Raw       syscall.RawConn
+	Address   string // of the peer, as shown to people
+	Protocol  string // MQTT or MQTT-WS, as shown to people
+	Identity  string // username that its certificate stands for, "" for none
+	Listener  Listener
+	TLS       func() (tls.ConnectionState, bool) // nil without TLS
+	AdminOnly bool
+}
+
+// Listener is where a connection came in.
+type Listener struct {
+	Port        int
+	BindAddress string
+}
+
+// readSize is how much is read from a connection at once.
+const readSize = 32 << 10
+
+var readBuffers = sync.Pool{New: func() any { b := make([]byte, readSize); return &b }}
+
+// reader reads a connection's packets. It holds a buffer only while bytes wait
+// in it, where the connection allows that.
+type reader struct {
+	socket *Socket
+	pooled *[]byte // the buffer, if it is the pool's
+	buf    []byte  // what was read and not yet handled begins at its start
+	n      int     // how many bytes that is
+}
+
+// read waits for more bytes and adds them to the buffer.
+func (r *reader) read() error {
+	if r.socket.Raw == nil {
+		r.borrow()
+		n, err := r.socket.Read(r.buf[r.n:])
+		r.n += n
+		if n > 0 {
+			return nil
+		}
+		return err
+	}
+	return r.readRaw()
+}
+
+func (r *reader) readRaw() error {
+	var n int
+	var err error
+	ready := func(fd uintptr) bool {
+		r.borrow()
+		n, err = readDescriptor(fd, r.buf[r.n:])
+		if err == syscall.EAGAIN {
+			r.release()
+			return false
+		}
+		return true
+	}
+	if e := r.socket.Raw.Read(ready); e != nil {
+		return e
+	}
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return errEnd
+	}
+	r.n += n
+	return nil
+}
+
+// borrow sees to it that there is room in the buffer.
+func (r *reader) borrow() {
+	if r.buf == nil {
+		r.pooled = readBuffers.Get().(*[]byte)
+		r.buf = *r.pooled
+	}
+	if r.n == len(r.buf) {
+		r.grow(2 * len(r.buf))
+	}
+}
+
+// release gives an empty buffer back.
+func (r *reader) release() {
+	if r.n > 0 || r.buf == nil {
+		return
+	}
+	if r.pooled != nil {
+		readBuffers.Put(r.pooled)
+	}
+	r.pooled, r.buf = nil, nil
+}
+
+// grow makes the buffer larger. It follows what has arrived, not what a packet
+// says of its length.
+func (r *reader) grow(size int) {
+	bigger := make([]byte, size)
+	copy(bigger, r.buf[:r.n])
+	if r.pooled != nil {
+		readBuffers.Put(r.pooled)
+		r.pooled = nil
+	}
+	r.buf = bigger
+}
+
+// take drops handled bytes.
+func (r *reader) take(n int) {
+	copy(r.buf, r.buf[n:r.n])
+	r.n -= n
+	if r.n == 0 && len(r.buf) > readSize {
+		r.pooled, r.buf = nil, nil
+	}
+	r.release()
+}
+
+// write writes without waiting, as far as the connection takes it at once, and
+// gives what is left. Where that cannot be done it gives everything.
+func (s *Socket) write(segments [][]byte) (left [][]byte, written int, err error) {
+	if s.Raw == nil {
+		return segments, 0, nil
+	}
+	e := s.Raw.Write(func(fd uintptr) bool {
+		for len(segments) > 0 {
+			var n int
+			n, err = writeDescriptor(fd, segments[0])
+			if n > 0 {
+				written += n
+				segments[0] = segments[0][n:]
+				if len(segments[0]) == 0 {
+					segments = segments[1:]
+				}
+			}
+			if err != nil {
+				break
+			}
+		}
+		return true
+	})
+	if err == syscall.EAGAIN {
+		err = nil
+	}
+	if e != nil {
+		err = e
+	}
+	return segments, written, err
+}
+
+// writeWaiting writes everything, waiting for the peer no longer than patience
+// for each part it takes.
+func (s *Socket) writeWaiting(segments [][]byte, patience time.Duration) (written int, err error) {
+	for _, p := range segments {
+		if err := s.SetWriteDeadline(time.Now().Add(patience)); err != nil {
+			return written, err
+		}
+		n, err := s.Write(p)
+		written += n
+		if err != nil {
+			return written, err
+		}
+	}
+	return written, nil
+}

@@ -1,0 +1,243 @@
+package engine
+
+import (
+	"signalbox/broker/embedded/engine/topics"
+	"signalbox/broker/embedded/engine/wire"
+)
+
+// grant is a subscription that was granted, with what decides about retained
+// messages.
+type grant struct {
+	filter   string
+	options  topics.Options
+	replaced bool
+	shared   bool
+}
+
+// onSubscribe handles SUBSCRIBE: the subscriptions are stored, then in force,
+// then acknowledged; retained messages follow.
+func (c *Conn) onSubscribe(p []byte) error {
+	pk, err := wire.DecodeSubscribe(p, c.version)
+	if err != nil {
+		return err
+	}
+	codes := make([]byte, len(pk.Filters))
+	var grants []grant
+	for i, f := range pk.Filters {
+		g, code := c.decide(f, pk.ID)
+		codes[i] = code
+		if code < reasonUnspecified {
+			grants = append(grants, g)
+		}
+	}
+	if err := c.engine.storeSubscriptions(c.session, grants); err != nil {
+		for i := range codes {
+			codes[i] = c.failure(reasonQuotaExceeded)
+		}
+		grants = nil
+	}
+	for i := range grants {
+		grants[i].replaced = c.engine.subscribe(c.session, grants[i])
+	}
+	c.send(wire.AppendSuback(nil, c.version, pk.PacketID, codes))
+	for _, g := range grants {
+		c.engine.sendRetained(c.session, g)
+	}
+	return nil
+}
+
+// decide tells whether a subscription is granted, and the code of its SUBACK.
+func (c *Conn) decide(f wire.Filter, id uint32) (grant, byte) {
+	g := grant{filter: f.Filter, options: optionsOf(f.Options, id)}
+	_, _, g.shared = wire.SplitShared(f.Filter)
+	if c.bridge {
+		g.options.NoLocal, g.options.RetainAsPublished = !g.shared, true
+	}
+	switch {
+	case !wire.ValidFilter(f.Filter), !c.engine.validDepth(f.Filter):
+		return g, c.failure(reasonFilterInvalid)
+	case !c.rights.Allowed(Subscribe, f.Filter):
+		c.engine.watcher.Denied(c.event(), Subscribe, f.Filter)
+		return g, c.failure(reasonNotAuthorized)
+	case !c.session.hasRoom(f.Filter):
+		return g, c.failure(reasonQuotaExceeded)
+	}
+	return g, g.options.QoS
+}
+
+// failure is a reason of SUBACK in the words of the client's version
+// [MQTT-3.9.3-1 of 3.1.1].
+func (c *Conn) failure(reason byte) byte {
+	if c.version < 5 {
+		return reasonUnspecified
+	}
+	return reason
+}
+
+// optionsOf reads the options byte of SUBSCRIBE [MQTT-3.8.3.1].
+func optionsOf(b byte, id uint32) topics.Options {
+	return topics.Options{
+		QoS: b & 3, NoLocal: b&4 != 0, RetainAsPublished: b&8 != 0, RetainHandling: b >> 4 & 3, ID: id,
+	}
+}
+
+// optionsByte is the options byte of SUBSCRIBE.
+func optionsByte(o topics.Options) byte {
+	b := o.QoS | o.RetainHandling<<4
+	if o.NoLocal {
+		b |= 4
+	}
+	if o.RetainAsPublished {
+		b |= 8
+	}
+	return b
+}
+
+// hasRoom tells whether the session may have one more subscription.
+func (s *Session) hasRoom(filter string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, known := s.subscribed[filter]
+	limit := s.engine.config.MaxSubscriptions
+	return known || limit == 0 || len(s.subscribed) < limit
+}
+
+// storeSubscriptions stores what is about to be granted to a session that is
+// kept.
+func (e *Engine) storeSubscriptions(s *Session, grants []grant) error {
+	if len(grants) == 0 || !s.isStored() {
+		return nil
+	}
+	changes := &Changes{}
+	for _, g := range grants {
+		changes.Subscribed = append(changes.Subscribed, SubscriptionRecord{
+			SessionID: s.id, Filter: g.filter, Options: optionsByte(g.options), ID: g.options.ID,
+		})
+	}
+	return e.commit(changes)
+}
+
+// subscribe puts a subscription in force.
+func (e *Engine) subscribe(s *Session, g grant) (replaced bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return true
+	}
+	if s.subscribed == nil {
+		s.subscribed = map[string]topics.Options{}
+	}
+	_, replaced = s.subscribed[g.filter]
+	s.subscribed[g.filter] = g.options
+	e.index.Subscribe(g.filter, s, g.options)
+	if !replaced {
+		e.meters.subscriptions.Add(1)
+	}
+	return replaced
+}
+
+// sendRetained queues the retained messages of a new subscription
+// [MQTT-3.3.1-9] [MQTT-3.3.1-10] [MQTT-3.3.1-11].
+func (e *Engine) sendRetained(s *Session, g grant) {
+	if g.shared || g.options.RetainHandling == 2 || g.options.RetainHandling == 1 && g.replaced {
+		return
+	}
+	var ids []uint32
+	if g.options.ID != 0 {
+		ids = []uint32{g.options.ID}
+	}
+	o := offer{extra: newExtra(ids, ""), retain: true, extraRoom: s.accepts()}
+	now, n := e.now(), 0
+	for topic, m := range e.retained.index.Match(g.filter) {
+		if m.expired(now) || !s.may(Receive, topic) || g.options.NoLocal && m.Publisher == s.clientID {
+			continue
+		}
+		o.message, o.qos = m, min(m.QoS, g.options.QoS)
+		c := e.handRetained(s, o)
+		if n++; n%flushRetained == 0 && c != nil {
+			c.flush()
+		}
+	}
+	if c := s.connection(); c != nil {
+		c.flush()
+	}
+}
+
+// flushRetained is after how many retained messages what is queued is written.
+const flushRetained = 512
+
+// accepts tells whether there is room in the session's queue. If so, all the
+// retained messages of a subscription may enter it: they take no memory of
+// their own but a few bytes each.
+func (s *Session) accepts() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.out.waiting() < s.engine.config.MaxQueuedMessages
+}
+
+// connection is the one that has the session, nil while the client is away.
+func (s *Session) connection() *Conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.conn
+}
+
+// handRetained queues one retained message. It gives the connection to be
+// flushed.
+func (e *Engine) handRetained(s *Session, o offer) *Conn {
+	flush, record, store := s.accept(o)
+	if store {
+		pub := e.newPublication()
+		pub.Enqueued, pub.sessions = append(pub.Enqueued, record), append(pub.sessions, s)
+		e.store.Submit(&pub.Changes)
+	}
+	return flush
+}
+
+// onUnsubscribe handles UNSUBSCRIBE.
+func (c *Conn) onUnsubscribe(p []byte) error {
+	pk, err := wire.DecodeUnsubscribe(p, c.version)
+	if err != nil {
+		return err
+	}
+	codes := make([]byte, len(pk.Filters))
+	changes := &Changes{Owed: true}
+	for i, filter := range pk.Filters {
+		codes[i] = c.unsubscribe(filter)
+		if codes[i] == reasonSuccess {
+			changes.Unsubscribed = append(changes.Unsubscribed, SubscriptionRecord{SessionID: c.session.id, Filter: filter})
+		}
+	}
+	if len(changes.Unsubscribed) > 0 && c.session.isStored() {
+		c.engine.commit(changes) //nolint:errcheck // owed, so it cannot fail
+	}
+	c.send(wire.AppendUnsuback(nil, c.version, pk.PacketID, codes))
+	return nil
+}
+
+// unsubscribe decides about one filter and gives its code.
+func (c *Conn) unsubscribe(filter string) byte {
+	switch {
+	case !wire.ValidFilter(filter):
+		return reasonFilterInvalid
+	case !c.rights.Allowed(Unsubscribe, filter):
+		c.engine.watcher.Denied(c.event(), Unsubscribe, filter)
+		return reasonNotAuthorized
+	case !c.engine.unsubscribe(c.session, filter):
+		return reasonNoSubscription
+	}
+	return reasonSuccess
+}
+
+// unsubscribe takes a subscription out of force and tells whether there was one.
+func (e *Engine) unsubscribe(s *Session, filter string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, known := s.subscribed[filter]
+	delete(s.subscribed, filter)
+	if known {
+		e.index.Unsubscribe(filter, s)
+		e.meters.subscriptions.Add(-1)
+	}
+	return known
+}

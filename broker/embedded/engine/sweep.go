@@ -1,0 +1,66 @@
+package engine
+
+import "time"
+
+// sweepEvery is how often messages are looked for that have expired where they
+// wait. They are not delivered in any case; this only gives their room back.
+const sweepEvery = time.Minute
+
+// sweep drops what has expired [MQTT-3.3.2-5].
+func (e *Engine) sweep() {
+	now := e.now()
+	if e.retained.expiring.Load() {
+		e.sweepRetained(now)
+	}
+	for _, s := range e.all() {
+		s.sweep(now)
+	}
+}
+
+func (e *Engine) sweepRetained(now int64) {
+	left := false
+	_, kept := e.retained.index.Page("", 0, -1)
+	for _, k := range kept {
+		if k.Message.expired(now) {
+			e.clearRetained(k.Topic, k.Message)
+		}
+		left = left || k.Message.ExpiresAt > now
+	}
+	e.retained.expiring.Store(left)
+}
+
+// clearRetained clears a topic's retained message, if it is still this one.
+func (e *Engine) clearRetained(topic string, m *Message) {
+	r := e.retained
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if current, _ := r.index.Get(topic); current != m {
+		return
+	}
+	r.index.Delete(topic)
+	e.store.Submit(&Changes{Owed: true, Retained: []RetainedRecord{{Topic: topic}}})
+}
+
+// sweep drops what has expired in the queue of a client that is away.
+func (s *Session) sweep(now int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conn != nil || !s.expiring {
+		return
+	}
+	var gone []QueueRecord
+	s.expiring = false
+	for seq := s.out.head; seq < s.out.tail(); seq++ {
+		e := s.out.get(seq)
+		if e == nil || e.state&released != 0 {
+			continue
+		}
+		if e.message.expired(now) && e.state&durable != 0 {
+			s.drop(DropExpired, 1)
+			gone = append(gone, s.abandon(seq, e))
+			continue
+		}
+		s.expiring = s.expiring || e.message.ExpiresAt != 0
+	}
+	s.forget(gone)
+}
