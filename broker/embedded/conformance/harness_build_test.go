@@ -142,11 +142,7 @@ type will struct {
 }
 
 func (c connect) bytes() []byte {
-	name, flags := "MQTT", byte(0)
-	if c.version == v31 {
-		name = "MQIsdp"
-	}
-	level := c.level
+	flags, level := byte(0), c.level
 	if level == 0 {
 		level = c.version
 	}
@@ -166,8 +162,16 @@ func (c connect) bytes() []byte {
 		flags |= 0x40
 		body = cat(body, text(c.password))
 	}
-	return frame(typeConnect, text(name), []byte{level, flags}, u16(c.keepAlive),
+	return frame(typeConnect, text(protocolName(c.version)), []byte{level, flags}, u16(c.keepAlive),
 		withLength(c.version, c.props), body)
+}
+
+// protocolName is what a CONNECT of a version begins with [MQTT-3.1.2-1].
+func protocolName(version byte) string {
+	if version == v31 {
+		return "MQIsdp"
+	}
+	return "MQTT"
 }
 
 func bit(set bool, value byte) byte {

@@ -112,6 +112,21 @@ func (c *client) expect(want []byte) {
 	}
 }
 
+// expectInAnyOrder wants these packets next, in whatever order.
+func (c *client) expectInAnyOrder(want ...[]byte) {
+	c.Helper()
+	var wanted, got []string
+	for _, w := range want {
+		wanted = append(wanted, parse(c.version, w).String())
+		got = append(got, c.next().String())
+	}
+	slices.Sort(wanted)
+	slices.Sort(got)
+	if !slices.Equal(got, wanted) {
+		c.Fatalf("%s:\n got %q\nwant %q", c.name, got, wanted)
+	}
+}
+
 // expectPublish wants this PUBLISH next and gives its packet identifier, which
 // the broker chooses.
 func (c *client) expectPublish(want publish) (id uint16) {
@@ -220,14 +235,49 @@ func (c *client) expectClosed() {
 }
 
 // expectEnd wants the broker to end the connection: in MQTT 5 with a DISCONNECT
-// that tells one of the reasons, before that by hanging up [MQTT-4.13.1-1].
+// that tells one of the reasons, before that by hanging up [MQTT-4.13.1-1]. The
+// DISCONNECT is a SHOULD of the standard, which Mosquitto does not always heed.
 func (c *client) expectEnd(reasons ...byte) {
 	c.Helper()
-	if c.five() {
-		p := c.next()
-		if p.kind() != typeDisconnect || p.malformed != nil || !slices.Contains(reasons, p.reason()) {
-			c.Fatalf("%s: got %v (% x), want DISCONNECT with a reason of % x", c.name, p, p.raw, reasons)
-		}
+	if !c.five() {
+		c.expectClosed()
+		return
+	}
+	c.expectReason(typeDisconnect, reasons)
+}
+
+// expectRefusal wants the broker to refuse a CONNECT: in MQTT 5 with one of the
+// reasons, before that with the return code, or without CONNACK if that is
+// hangUp. Mosquitto does not always tell its reason.
+func (c *client) expectRefusal(code byte, reasons ...byte) {
+	c.Helper()
+	switch {
+	case c.five():
+		c.expectReason(typeConnack, reasons)
+	case code == hangUp:
+		c.expectClosed()
+	default:
+		c.expect(frame(typeConnack, []byte{0, code}))
+		c.expectClosed()
+	}
+}
+
+// hangUp is the return code of a refusal without CONNACK.
+const hangUp byte = 0xff
+
+// expectReason wants the end of the connection, after a packet with one of the
+// reasons.
+func (c *client) expectReason(kind byte, reasons []byte) {
+	c.Helper()
+	p, err := c.read()
+	if err != nil && c.on(kindMosquitto) && !errors.Is(err, os.ErrDeadlineExceeded) {
+		return
+	}
+	if err != nil {
+		c.Fatalf("%s: got %v, want %s with a reason of % x", c.name, err, typeNames[kind>>4], reasons)
+	}
+	if p.kind() != kind || p.malformed != nil || p.present || !slices.Contains(reasons, p.reason()) {
+		c.Fatalf("%s: got %v (% x), want %s with a reason of % x", c.name, p, p.raw, typeNames[kind>>4], reasons)
 	}
 	c.expectClosed()
 }

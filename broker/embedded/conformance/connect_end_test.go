@@ -1,0 +1,178 @@
+package conformance
+
+import (
+	"testing"
+	"time"
+)
+
+// TestDisconnect shows [MQTT-3.14.4-1] [MQTT-3.14.4-2] from the server's side:
+// after DISCONNECT it hangs up, and heeds nothing that follows.
+func TestDisconnect(t *testing.T) {
+	play(t, everyVersion, func(s *scene) {
+		watcher := s.join(connect{})
+		watcher.subscribe(1, s.topic("#"))
+		c := s.join(connect{})
+		c.send(disconnect(s.version, success, nil),
+			publish{topic: s.topic("x"), payload: "too late", qos: 1, id: 1}.bytes(s.version))
+		if s.on(kindMosquitto) {
+			c.expectGone() // 2.0.11 complains of the second packet
+		} else {
+			c.expectClosed()
+		}
+		watcher.expectNothing(s.join(connect{}))
+	})
+}
+
+// TestDisconnectForms shows the forms that a DISCONNECT may have in MQTT 5: with
+// nothing, a reason, and properties; [MQTT-3.14.2-1] is what it may say.
+func TestDisconnectForms(t *testing.T) {
+	play(t, onlyFive, func(s *scene) {
+		for name, body := range map[string][]byte{
+			"nothing":           {},
+			"a reason":          {0},
+			"no properties":     {0, 0},
+			"a reason string":   cat([]byte{0}, withLength(v5, propText(reasonString, "bye"))),
+			"user properties":   cat([]byte{0}, withLength(v5, cat(user("a", "1"), user("a", "1")))),
+			"the will, please":  {4, 0},
+			"an error of yours": {0x82, 0},
+		} {
+			s.each(name, func(s *scene) {
+				c := s.join(connect{})
+				c.send(frame(typeDisconnect, body))
+				c.expectClosed()
+			})
+		}
+	})
+}
+
+// TestDisconnectChangesExpiry shows that DISCONNECT may change how long the
+// session is kept [MQTT-3.1.2-23], except from not at all.
+func TestDisconnectChangesExpiry(t *testing.T) {
+	play(t, onlyFive, func(s *scene) {
+		for _, c := range []struct {
+			name       string
+			first, end uint32
+			kept       bool
+		}{
+			{"to zero", 60, 0, false},
+			{"to longer", 1, 60, true},
+			{"to for ever", 60, 0xffffffff, true},
+			{"zero to zero", 0, 0, false},
+		} {
+			s.each(c.name, func(s *scene) {
+				id := s.id("a")
+				d := s.join(connect{clientID: id, props: s.expiry(c.first)})
+				d.quit(success, propU32(sessionExpiry, c.end))
+				_, ack := s.greet(connect{clientID: id, keep: true})
+				if ack.present != c.kept {
+					s.Errorf("session present is %t, want %t", ack.present, c.kept)
+				}
+			})
+		}
+	})
+}
+
+// TestDisconnectCannotKeepSession shows that it is an error to ask in DISCONNECT
+// for a session that CONNECT did not want to keep.
+func TestDisconnectCannotKeepSession(t *testing.T) {
+	play(t, onlyFive, func(s *scene) {
+		c := s.join(connect{})
+		c.send(disconnect(v5, success, propU32(sessionExpiry, 60)))
+		c.expectEnd(protocolError)
+	})
+}
+
+// TestSessionExpires shows [MQTT-4.1.0-2] and [MQTT-3.1.2-23]: a session is gone
+// when its time is over, and not before; [MQTT-4.1.0-1]: never while connected.
+func TestSessionExpires(t *testing.T) {
+	play(t, onlyFive, func(s *scene) {
+		c := s.join(connect{clientID: s.id("brief"), props: s.expiry(1)})
+		c.subscribe(1, s.topic("x"))
+		long := s.join(connect{clientID: s.id("long"), props: s.expiry(100)})
+		forever := s.join(connect{clientID: s.id("forever"), props: s.expiry(0xffffffff)})
+		watcher := s.join(connect{})
+		watcher.subscribe(1, s.topic("w"))
+		c.drop()
+		long.leave()
+		forever.leave()
+		s.outlive(watcher, 3)
+		for name, kept := range map[string]bool{"brief": false, "long": true, "forever": true} {
+			_, ack := s.greet(connect{clientID: s.id(name), keep: true})
+			if ack.present != kept {
+				s.Errorf("%s: session present is %t, want %t", name, ack.present, kept)
+			}
+		}
+	})
+}
+
+// outlive waits until sessions that expire sooner are gone, by the Will of one
+// that lasts that many seconds.
+func (s *scene) outlive(watcher *client, seconds uint32) {
+	s.Helper()
+	last := will{topic: s.topic("w"), payload: "time is over", qos: 1, props: propU32(willDelay, seconds)}
+	s.join(connect{props: s.expiry(seconds + 60), will: &last}).drop()
+	watcher.receive(publish{topic: last.topic, payload: last.payload, qos: 1})
+}
+
+// TestKeepAliveKept shows that PINGREQ [MQTT-3.12.4-1], and any other packet,
+// keeps a connection open beyond its keep-alive.
+func TestKeepAliveKept(t *testing.T) {
+	play(t, everyVersion, func(s *scene) {
+		pinging, publishing := s.join(connect{keepAlive: 1}), s.join(connect{keepAlive: 1})
+		silent := s.join(connect{keepAlive: 1})
+		cut := make(chan error, 1)
+		go func() {
+			_, err := readPacket(silent.r)
+			cut <- err
+		}()
+		beat := time.NewTicker(200 * time.Millisecond)
+		defer beat.Stop()
+		for end := false; !end; {
+			select {
+			case <-cut:
+				end = true
+			case <-beat.C:
+			}
+			pinging.expectPong()
+			publishing.publish(publish{topic: s.topic("x"), qos: 1})
+		}
+	})
+}
+
+// TestKeepAliveTimeout shows [MQTT-3.1.2-24], in MQTT 5 [MQTT-3.1.2-22]: what the
+// server sends does not count, and MQTT 5 is told the reason.
+func TestKeepAliveTimeout(t *testing.T) {
+	play(t, everyVersion, func(s *scene) {
+		c := s.join(connect{keepAlive: 1})
+		c.expectEnd(keepAliveTimeout)
+	})
+}
+
+// TestKeepAliveOff shows that a keep-alive of 0 means no limit, and that a long
+// one is not taken for a short one.
+func TestKeepAliveOff(t *testing.T) {
+	play(t, everyVersion, func(s *scene) {
+		var quiet []*client
+		for _, seconds := range []uint16{0, 60, 43690, 43691, 65535} {
+			quiet = append(quiet, s.join(connect{keepAlive: seconds}))
+		}
+		s.join(connect{keepAlive: 1}).expectGone()
+		for _, c := range quiet {
+			c.expectPong()
+		}
+	})
+}
+
+// TestPing shows [MQTT-3.12.4-1].
+func TestPing(t *testing.T) {
+	play(t, everyVersion, func(s *scene) {
+		c := s.join(connect{})
+		for range 3 {
+			c.expectPong()
+		}
+		c.send(pingreq(), pingreq(), pingreq())
+		for range 3 {
+			c.expect(pingresp())
+		}
+	})
+}

@@ -1,0 +1,163 @@
+package conformance
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestConnackForm shows what CONNACK may look like in MQTT 5: [MQTT-3.2.2-1] no
+// flag but session present, [MQTT-3.2.2-8] a known reason, [MQTT-2.2.2-1] a
+// property length in any case, and properties that make sense and stand there
+// once.
+func TestConnackForm(t *testing.T) {
+	play(t, onlyFive, func(s *scene) {
+		_, ack := s.greet(connect{})
+		if ack.raw[2]&^1 != 0 {
+			s.Errorf("flags %02x", ack.raw[2])
+		}
+		seen := map[byte]bool{}
+		for _, p := range ack.props {
+			if seen[p.id] && p.id != userProperty {
+				s.Errorf("property %02x stands there twice: %v", p.id, ack)
+			}
+			seen[p.id] = true
+		}
+		for _, id := range []byte{maximumQoS, retainAvailable, wildcardAvailable, subscriptionIDsAllowed, sharedAvailable} {
+			if ack.number(id, 1) != 1 {
+				s.Errorf("property %02x says that something is missing: %v", id, ack)
+			}
+		}
+		if seen[maximumQoS] || seen[responseInformation] || seen[authMethod] || seen[authData] ||
+			seen[assignedClientID] || seen[serverReference] || seen[serverKeepAlive] && !s.on(kindMosquitto) { // there no keep-alive is one of 65535
+			s.Errorf("properties that nothing asks for: %v", ack)
+		}
+		if ack.number(receiveMaximum, 1) == 0 || ack.number(maximumPacketSize, 1) == 0 {
+			s.Errorf("a limit of zero: %v", ack)
+		}
+	})
+}
+
+// TestConnackBeforeFive shows that CONNACK has two bytes before MQTT 5.
+func TestConnackBeforeFive(t *testing.T) {
+	play(t, beforeFive, func(s *scene) {
+		c := s.dial()
+		c.send(connect{version: s.version, clientID: s.id("a")}.bytes())
+		c.expect([]byte{typeConnack, 2, 0, 0})
+	})
+}
+
+// TestConnackResponseInformation shows [MQTT-3.1.2-28]: unless it is asked for,
+// there is no Response Information.
+func TestConnackResponseInformation(t *testing.T) {
+	play(t, onlyFive, func(s *scene) {
+		for _, props := range [][]byte{nil, propByte(requestResponseInfo, 0)} {
+			if _, ack := s.greet(connect{props: props}); len(ack.prop(responseInformation)) != 0 {
+				s.Errorf("got %v", ack)
+			}
+		}
+		s.join(connect{props: propByte(requestResponseInfo, 1)}).expectPong()
+	})
+}
+
+// TestConnackSessionExpiry shows that CONNACK tells a session expiry only where
+// it is another than was asked for.
+func TestConnackSessionExpiry(t *testing.T) {
+	play(t, onlyFive, func(s *scene) {
+		for _, seconds := range []uint32{0, 1, 60, 86400} {
+			if _, ack := s.greet(connect{props: s.expiry(seconds)}); ack.number(sessionExpiry, int(seconds)) != int(seconds) {
+				s.Errorf("asked for %d seconds, got %v", seconds, ack)
+			}
+		}
+	})
+}
+
+// TestConnackKeepAlive shows [MQTT-3.2.2-22]: without Server Keep Alive in
+// CONNACK the client's own counts.
+func TestConnackKeepAlive(t *testing.T) {
+	play(t, onlyFive, func(s *scene) {
+		c, ack := s.greet(connect{keepAlive: 1})
+		if len(ack.prop(serverKeepAlive)) != 0 {
+			s.Errorf("a keep-alive of one second was changed: %v", ack)
+		}
+		c.expectEnd(keepAliveTimeout)
+	})
+}
+
+// TestConnectProperties shows that every property of CONNECT is taken, in any
+// order and with any of its values.
+func TestConnectProperties(t *testing.T) {
+	play(t, onlyFive, func(s *scene) {
+		for name, props := range map[string][]byte{
+			"all": cat(user("a", "b"), propU32(sessionExpiry, 1), propU16(receiveMaximum, 65535), user("a", "b"),
+				propU32(maximumPacketSize, 100000), propU16(topicAliasMaximum, 10), propByte(requestResponseInfo, 1),
+				propByte(requestProblemInfo, 0), user("", "")),
+			"the least":          cat(propU16(receiveMaximum, 1), propU32(maximumPacketSize, 100), propU16(topicAliasMaximum, 0)),
+			"the most":           cat(propU16(topicAliasMaximum, 65535), propU32(maximumPacketSize, 0xffffffff), propU32(sessionExpiry, 0xffffffff)),
+			"a long name":        user(strings.Repeat("n", 60000), strings.Repeat("v", 60000)),
+			"nothing at all":     {},
+			"no problem, please": propByte(requestProblemInfo, 1),
+		} {
+			s.each(name, func(s *scene) {
+				c := s.join(connect{props: props})
+				c.expectPong()
+				c.leave()
+			})
+		}
+	})
+}
+
+// TestEnhancedAuthenticationRefused shows [MQTT-4.12.0-1]: a method that the
+// server does not know is refused with a reason that says so.
+func TestEnhancedAuthenticationRefused(t *testing.T) {
+	play(t, onlyFive, func(s *scene) {
+		for name, props := range map[string][]byte{
+			"a method":          propText(authMethod, "SCRAM-SHA-1"),
+			"a method and data": cat(propText(authMethod, "SCRAM-SHA-1"), propText(authData, "n,,n=user,r=x")),
+			"an unnamed method": propText(authMethod, ""),
+		} {
+			s.each(name, func(s *scene) {
+				c := s.dial()
+				c.send(connect{version: v5, clientID: s.id("a"), props: props}.bytes())
+				c.expectRefusal(0, badAuthMethod)
+			})
+		}
+	})
+}
+
+// TestAuthenticationDataAlone shows that data without a method is an error.
+func TestAuthenticationDataAlone(t *testing.T) {
+	play(t, onlyFive, func(s *scene) {
+		c := s.dial()
+		c.send(connect{version: v5, clientID: s.id("a"), props: propText(authData, "x")}.bytes())
+		c.expectRefusal(0, protocolError)
+	}, notOn(kindMosquitto, "2.0.11 lets it pass"))
+}
+
+// TestAuthUninvited shows [MQTT-4.12.0-6] [MQTT-4.12.0-7]: without a method in
+// CONNECT there is no AUTH from either side; [MQTT-4.12.1-1] so nobody can
+// authenticate again.
+func TestAuthUninvited(t *testing.T) {
+	play(t, onlyFive, func(s *scene) {
+		for name, body := range map[string][]byte{
+			"continue":       cat([]byte{0x18}, withLength(v5, propText(authMethod, "x"))),
+			"again":          cat([]byte{0x19}, withLength(v5, propText(authMethod, "x"))),
+			"success":        {},
+			"without method": {0x18, 0},
+		} {
+			s.each(name, func(s *scene) {
+				c := s.join(connect{})
+				c.send(frame(typeAuth, body))
+				c.expectEnd(protocolError)
+			})
+		}
+	})
+}
+
+// TestAuthBeforeFive shows that type 15 means nothing before MQTT 5.
+func TestAuthBeforeFive(t *testing.T) {
+	play(t, beforeFive, func(s *scene) {
+		c := s.join(connect{})
+		c.send(frame(typeAuth, []byte{0x18, 0}))
+		c.expectClosed()
+	})
+}
