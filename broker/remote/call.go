@@ -28,15 +28,19 @@ const (
 	abandoned
 )
 
-// call is one command on its way: a message with a single command in it.
+// call is one command on its way, a message with a single command in it; or a
+// message that nobody answers, which is over with its acknowledgement.
 type call struct {
 	topic       string
 	correlation string
 	payload     []byte
+	qos         byte
+	retain      bool
+	unanswered  bool
 	grace       time.Duration // how long to wait after the acknowledgement; 0: as long as the context
 
 	stage atomic.Int32
-	token chan mqtt.Token // a probe's PUBLISH, once it is out; buffered by one
+	token chan mqtt.Token // of a PUBLISH whose acknowledgement counts, once it is out; buffered by one
 	reply chan reply      // buffered by one: nobody waits for a caller that left
 }
 
@@ -56,6 +60,11 @@ func newCall(topic, correlation string, payload []byte) *call {
 func (s *session) ask(ctx context.Context, c *call) ([]byte, error) {
 	s.pending.add(c)
 	defer s.pending.remove(c)
+	return s.submit(ctx, c)
+}
+
+// submit hands a call to the sender and waits for its end.
+func (s *session) submit(ctx context.Context, c *call) ([]byte, error) {
 	select {
 	case s.out <- c:
 		return s.await(ctx, c)
@@ -66,6 +75,7 @@ func (s *session) ask(ctx context.Context, c *call) ([]byte, error) {
 }
 
 func (s *session) await(ctx context.Context, c *call) ([]byte, error) {
+	var token mqtt.Token
 	var acknowledged <-chan struct{}
 	var overdue <-chan time.Time
 	silence := errUnconfirmed
@@ -73,9 +83,12 @@ func (s *session) await(ctx context.Context, c *call) ([]byte, error) {
 		select {
 		case r := <-c.reply:
 			return r.payload, r.err
-		case token := <-c.token:
+		case token = <-c.token:
 			acknowledged = token.Done()
 		case <-acknowledged:
+			if c.unanswered {
+				return nil, lostIf(token.Error())
+			}
 			acknowledged, silence = nil, errNoAnswer
 			if c.grace > 0 {
 				overdue = time.After(c.grace)
@@ -88,6 +101,14 @@ func (s *session) await(ctx context.Context, c *call) ([]byte, error) {
 			return c.giveUp(silence)
 		}
 	}
+}
+
+// lostIf says what it means that the library gave a message up.
+func lostIf(err error) error {
+	if err != nil {
+		return errors.Join(errLost, err)
+	}
+	return nil
 }
 
 // deliver hands the caller a reply; after the first one there is no need.
@@ -125,7 +146,7 @@ func (s *session) send() {
 	}
 }
 
-// publish sends a probe with QoS 1: the broker acknowledges it even where
+// publish sends a call. A probe has QoS 1: the broker acknowledges it even where
 // nothing will answer. Any other command has its answer for an acknowledgement;
 // beside that, a second packet from a broker that waits to fill its segments, as
 // Mosquitto does by default, would cost every command 40 ms.
@@ -133,16 +154,12 @@ func (s *session) publish(c *call) {
 	if !c.stage.CompareAndSwap(queued, sent) {
 		return
 	}
-	var qos byte
-	if c.grace > 0 {
-		qos = 1
-	}
-	token := s.client.Publish(c.topic, qos, false, c.payload)
+	token := s.client.Publish(c.topic, c.qos, c.retain, c.payload)
 	if errors.Is(token.Error(), mqtt.ErrNotConnected) {
 		c.deliver(reply{err: errNotSent})
 		return
 	}
-	if qos > 0 {
+	if c.qos > 0 || c.unanswered {
 		c.token <- token
 	}
 }

@@ -11,6 +11,7 @@ import (
 var shown = []broker.Capability{
 	broker.CapDynamicSecurity, broker.CapInspect, broker.CapStreams, broker.CapTopicTree, broker.CapTTL,
 	broker.CapListeners, broker.CapBridges, broker.CapLicense, broker.CapCluster, broker.CapClientControl,
+	broker.CapMessages, broker.CapAccessCheck,
 }
 
 // offer is what a broker turned out to offer during a session.

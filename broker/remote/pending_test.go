@@ -1,12 +1,12 @@
 package remote
 
 import (
-	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
 
 	"signalbox/broker"
+	"signalbox/broker/control"
 )
 
 // waitingCall adds a call to a pending with the instance "ours".
@@ -86,8 +86,8 @@ func FuzzAnswer(f *testing.F) {
 		if !got || r.err != nil {
 			return
 		}
-		for _, data := range []any{new(license), new(struct{ Listeners []listener }), new(json.RawMessage)} {
-			decodeAnswer(r.payload, "ours/1", data) //nolint:errcheck // it must not panic
+		for _, data := range []any{new(control.License), new(control.Listeners), new(control.Clients), new(control.Topics)} {
+			control.Read(r.payload, "ours/1", data) //nolint:errcheck // it must not panic
 		}
 		capsOfPlugins(r.payload, "ours/1")
 		if _, err := decodeDynsec("getClient", r.payload, "ours/1"); err != nil {

@@ -7,13 +7,8 @@ import (
 	"strings"
 
 	"signalbox/broker"
+	"signalbox/broker/control"
 	"signalbox/broker/dynsec"
-)
-
-// The control topics whose commands this package uses.
-const (
-	brokerTopic  = "$CONTROL/broker/v1"
-	licenseTopic = "$CONTROL/cedalo/license/v1"
 )
 
 // feature is a control topic, what a broker can do that answers on it, and a
@@ -21,7 +16,7 @@ const (
 type feature struct {
 	topic string
 	caps  []broker.Capability
-	probe command
+	probe control.Command
 }
 
 // features are in the order in which they are probed. Dynamic security comes
@@ -29,14 +24,14 @@ type feature struct {
 // Client control has no harmless command; that a command is unknown there
 // says as much.
 var features = []feature{
-	{brokerTopic, []broker.Capability{broker.CapListeners}, command{Name: "listPlugins"}},
-	{licenseTopic, []broker.Capability{broker.CapLicense}, command{Name: "getLicenseInformation"}},
-	{"$CONTROL/cedalo/inspect/v1", []broker.Capability{broker.CapInspect}, command{Name: "listClients", Count: 1}},
-	{"$CONTROL/stream-processing/v1", []broker.Capability{broker.CapStreams}, command{Name: "listStreams", Count: 1}},
-	{"$CONTROL/cedalo/topictree/v1", []broker.Capability{broker.CapTopicTree, broker.CapTTL}, command{Name: "getTtl"}},
-	{"$CONTROL/cedalo/ha/v1", []broker.Capability{broker.CapCluster}, command{Name: "isLeader"}},
-	{"$CONTROL/cedalo/client-control/v1", []broker.Capability{broker.CapClientControl}, command{Name: "probe"}},
-	{dynsec.Topic, []broker.Capability{broker.CapDynamicSecurity}, command{Name: "getDefaultACLAccess"}},
+	{control.BrokerTopic, []broker.Capability{broker.CapListeners}, control.ListPlugins()},
+	{control.LicenseTopic, []broker.Capability{broker.CapLicense}, control.GetLicenseInformation()},
+	{control.InspectTopic, []broker.Capability{broker.CapInspect}, control.ListClients(false, 1, 0)},
+	{"$CONTROL/stream-processing/v1", []broker.Capability{broker.CapStreams}, control.Command{Name: "listStreams", Count: new(1)}},
+	{control.TopicTreeTopic, []broker.Capability{broker.CapTopicTree, broker.CapTTL}, control.GetTTL()},
+	{"$CONTROL/cedalo/ha/v1", []broker.Capability{broker.CapCluster}, control.Bare("isLeader")},
+	{control.ClientControlTopic, []broker.Capability{broker.CapClientControl}, control.Bare("probe")},
+	{dynsec.Topic, []broker.Capability{broker.CapDynamicSecurity, broker.CapAccessCheck}, control.Bare("getDefaultACLAccess")},
 }
 
 // bridgeSuffix ends the control topics of bridges.
@@ -47,7 +42,7 @@ const bridgeSuffix = "-bridge/v1"
 func topics() []string {
 	all := []string{sysPrefix + "#"}
 	for _, f := range features {
-		all = append(all, f.topic+responseSuffix)
+		all = append(all, f.topic+control.ResponseSuffix)
 	}
 	return all
 }
@@ -69,7 +64,7 @@ func (b *Broker) explore(ctx context.Context, s *session) *failure {
 	}
 	var probes []*probe
 	for _, f := range features {
-		if !slices.Contains(refused, f.topic+responseSuffix) {
+		if !slices.Contains(refused, f.topic+control.ResponseSuffix) {
 			probes = append(probes, b.begin(s, f))
 		}
 	}
@@ -110,8 +105,8 @@ type probe struct {
 // and there are fewer features than places in the queue.
 func (b *Broker) begin(s *session, f feature) *probe {
 	correlation := b.correlation(context.Background())
-	c := newCall(f.topic, correlation, f.probe.encode(correlation))
-	c.grace = b.timing.grace
+	c := newCall(f.topic, correlation, f.probe.Encode(correlation))
+	c.grace, c.qos = b.timing.grace, 1
 	s.pending.add(c)
 	s.out <- c
 	return &probe{feature: f, call: c}
@@ -131,7 +126,7 @@ func (p *probe) conclude(r reply, s *session) {
 		return
 	}
 	s.offered.add(p.caps...)
-	if p.topic == brokerTopic {
+	if p.topic == control.BrokerTopic {
 		s.offered.add(capsOfPlugins(r.payload, p.call.correlation)...)
 	}
 }
@@ -140,12 +135,8 @@ func (p *probe) conclude(r reply, s *session) {
 // stand for. A broker that lists its plugins need not be slow to answer for
 // them to be known, and bridges are known by nothing else.
 func capsOfPlugins(payload []byte, correlation string) (caps []broker.Capability) {
-	var data struct {
-		Plugins []struct {
-			Endpoints []string `json:"control-endpoints"`
-		} `json:"plugins"`
-	}
-	if decodeAnswer(payload, correlation, &data) != nil {
+	var data control.Plugins
+	if control.Read(payload, correlation, &data) != nil {
 		return nil
 	}
 	for _, p := range data.Plugins {

@@ -2,7 +2,7 @@
 // on its control topics, as Mosquitto offers them: one connection per broker,
 // made in the background and made again when it is lost.
 //
-// Of this module it imports broker and broker/dynsec only, and it is the only
+// Of this module it imports broker, broker/control and broker/dynsec only, and it is the only
 // package that imports an MQTT client. It must not import net/http or a
 // database. DESIGN.md beside this file tells what the code cannot show.
 package remote
@@ -41,6 +41,7 @@ type timing struct {
 	maxPause time.Duration // between attempts
 	stable   time.Duration // a connection that stood for so long was a good one
 	sample   time.Duration // between two samples of the $SYS tree
+	quiet    time.Duration // without a retained message: that was the last
 }
 
 var defaultTiming = timing{
@@ -52,6 +53,7 @@ var defaultTiming = timing{
 	maxPause: 30 * time.Second,
 	stable:   10 * time.Second,
 	sample:   10 * time.Second,
+	quiet:    50 * time.Millisecond,
 }
 
 // New makes a dialer that logs to log, which must not be nil.
@@ -85,24 +87,20 @@ func (d *Dialer) dial(t broker.Target) (*Broker, error) {
 		instance: rand.Text(), requestID: d.RequestID,
 		timing: d.timing, now: d.now, log: log,
 		link: newLink(d.now), sys: newSysTree(d.now), cancel: cancel,
+		visits: make(chan struct{}, maxVisits),
 	}
 	b.wg.Go(func() { b.run(ctx) })
 	b.wg.Go(func() { b.sample(ctx) })
 	return b, nil
 }
 
-// Broker is a broker reached over MQTT. What it offers beside access control
-// is told by Capabilities; streams, topics, bridges and inspection cannot be
-// used through this package.
+// Broker is a broker reached over MQTT. What it offers is told by Capabilities;
+// streams and bridges cannot be used through this package, and no command asks
+// for what the embedded types stand for.
 type Broker struct {
-	broker.NoInspection
 	broker.NoStreams
-	broker.NoTopics
 	broker.NoBridges
-	broker.NoClientControl
-	broker.NoMessages
 	broker.NoSubscriptions
-	broker.NoAccessCheck
 	broker.NoDenials
 	broker.NoBans
 
@@ -116,8 +114,9 @@ type Broker struct {
 	now       func() time.Time
 	log       *slog.Logger
 
-	link *link
-	sys  *sysTree
+	link   *link
+	sys    *sysTree
+	visits chan struct{} // one per short connection of its own; full, callers wait as long as their context
 
 	cancel context.CancelFunc // ends run and sample
 	wg     sync.WaitGroup

@@ -2,25 +2,11 @@ package remote
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 
 	"signalbox/broker"
+	"signalbox/broker/control"
 )
-
-// command is a command other than those of dynamic security.
-type command struct {
-	Name            string `json:"command"`
-	Count           int    `json:"count,omitempty"`
-	CorrelationData string `json:"correlationData"`
-}
-
-// encode makes the message that holds just this command.
-func (c command) encode(correlation string) []byte {
-	c.CorrelationData = correlation
-	payload, _ := json.Marshal(map[string][]command{"commands": {c}}) // nothing in it can be refused
-	return payload
-}
 
 // request is a command to be sent once: encode makes its message for the
 // correlation data that it is to carry.
@@ -79,59 +65,19 @@ func (r request) failed(err error) error {
 	return e
 }
 
-// ask sends a command other than those of dynamic security, and decodes the
-// data of its answer into data.
-func (b *Broker) ask(ctx context.Context, feature broker.Capability, topic string, c command, data any) error {
-	payload, correlation, err := b.do(ctx, request{op: c.Name, topic: topic, feature: feature, encode: c.encode})
+// ask sends a command other than those of dynamic security, and reads the data
+// of its answer into data, nil for none.
+func (b *Broker) ask(ctx context.Context, feature broker.Capability, topic string, c control.Command, data any) error {
+	payload, correlation, err := b.do(ctx, request{op: c.Name, topic: topic, feature: feature, encode: c.Encode})
 	if err != nil {
 		return err
 	}
-	err = decodeAnswer(payload, correlation, data)
-	if refusal, ok := errors.AsType[commandError](err); ok {
-		return refusal.classify(c.Name, feature)
+	err = control.Read(payload, correlation, data)
+	if refusal, ok := errors.AsType[control.Refusal](err); ok {
+		return refusal.Classify(c.Name, feature)
 	}
 	if err != nil {
 		return &broker.Error{Kind: broker.Internal, Op: c.Name, Msg: "the broker's answer cannot be understood", Err: err}
 	}
 	return nil
-}
-
-// commandError is the text of an answer that says no.
-type commandError string
-
-func (e commandError) Error() string { return string(e) }
-
-// unknownCommand is what a broker says to a command that it does not have.
-const unknownCommand commandError = "Unknown command"
-
-func (e commandError) classify(op string, feature broker.Capability) error {
-	if e == unknownCommand {
-		return broker.NotSupported(op, feature)
-	}
-	return &broker.Error{Kind: broker.Internal, Op: op, Msg: string(e)}
-}
-
-// decodeAnswer finds the answer with the correlation data and decodes its data.
-// The error is a commandError where the answer is one.
-func decodeAnswer(payload []byte, correlation string, data any) error {
-	var m struct {
-		Responses []struct {
-			CorrelationData string          `json:"correlationData"`
-			Error           string          `json:"error"`
-			Data            json.RawMessage `json:"data"`
-		} `json:"responses"`
-	}
-	if err := json.Unmarshal(payload, &m); err != nil {
-		return err
-	}
-	for _, r := range m.Responses {
-		switch {
-		case r.CorrelationData != correlation:
-		case r.Error != "":
-			return commandError(r.Error)
-		default:
-			return json.Unmarshal(r.Data, data)
-		}
-	}
-	return errors.New("answer not found in its message")
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/eclipse/paho.mqtt.golang/packets"
 
 	"signalbox/broker"
+	"signalbox/broker/control"
 )
 
 // scripted is a broker that does what a test says, for what no broker at hand
@@ -22,6 +23,10 @@ type scripted struct {
 	// answers gives what to send on the response topic of a command's topic;
 	// "" is nothing. The answer holds CORRELATION for the correlation data.
 	answers func(topic, command string) string
+
+	// respond, if set, gives the whole message that answers a request; nil
+	// leaves it to answers.
+	respond func(topic string, payload []byte) []byte
 }
 
 // serve starts the broker and gives a target for it.
@@ -97,7 +102,24 @@ func (s *scripted) suback(p *packets.SubscribePacket) packets.ControlPacket {
 }
 
 func (s *scripted) answer(p *packets.PublishPacket) []packets.ControlPacket {
-	var m struct{ Commands []command }
+	payload := s.payload(p)
+	if payload == nil {
+		return nil
+	}
+	pub := packets.NewControlPacket(packets.Publish).(*packets.PublishPacket)
+	pub.TopicName = p.TopicName + control.ResponseSuffix
+	pub.Payload = payload
+	return []packets.ControlPacket{pub}
+}
+
+// payload is the message that answers a request, nil for none.
+func (s *scripted) payload(p *packets.PublishPacket) []byte {
+	if s.respond != nil {
+		if payload := s.respond(p.TopicName, p.Payload); payload != nil {
+			return payload
+		}
+	}
+	var m struct{ Commands []control.Command }
 	if json.Unmarshal(p.Payload, &m) != nil || len(m.Commands) != 1 || s.answers == nil {
 		return nil
 	}
@@ -105,10 +127,7 @@ func (s *scripted) answer(p *packets.PublishPacket) []packets.ControlPacket {
 	if text == "" {
 		return nil
 	}
-	pub := packets.NewControlPacket(packets.Publish).(*packets.PublishPacket)
-	pub.TopicName = p.TopicName + responseSuffix
-	pub.Payload = []byte(strings.ReplaceAll(text, "CORRELATION", m.Commands[0].CorrelationData))
-	return []packets.ControlPacket{pub}
+	return []byte(strings.ReplaceAll(text, "CORRELATION", m.Commands[0].CorrelationData))
 }
 
 // endpointNotAvailable is what Mosquitto 2.1 says on unknown control topics.

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	mqtt "github.com/eclipse/paho.mqtt.golang"
-)
 
-// responseSuffix ends the topic of the answers to a control topic's commands.
-const responseSuffix = "/response"
+	"signalbox/broker"
+	"signalbox/broker/control"
+)
 
 // session is one MQTT connection from its CONNECT to its end; the next one is
 // another session. Its goroutines end with it. Close waits for all but the
@@ -56,13 +56,15 @@ func (b *Broker) connect(ctx context.Context) (*session, *failure) {
 }
 
 func (b *Broker) newSession(conn net.Conn) *session {
-	return &session{
+	s := &session{
 		wire:    newWire(conn, len(topics()), b.timing.write, b.log),
 		pending: newPending(b.instance),
 		out:     make(chan *call, maxQueued),
 		sys:     b.sys.put,
 		lost:    make(chan struct{}),
 	}
+	s.offered.add(broker.CapMessages) // which need no plugin
+	return s
 }
 
 // clientOptions are the settings of the MQTT library that are the same for
@@ -72,7 +74,7 @@ func (b *Broker) newSession(conn net.Conn) *session {
 func (b *Broker) clientOptions() *mqtt.ClientOptions {
 	return mqtt.NewClientOptions().
 		AddBroker("tcp://broker"). // it wants one, but the connection is there already
-		SetClientID("signalbox-" + rand.Text()[:13]).
+		SetClientID(clientID()).
 		SetUsername(b.username).
 		SetPassword(string(b.password)).
 		SetProtocolVersion(4).
@@ -83,6 +85,9 @@ func (b *Broker) clientOptions() *mqtt.ClientOptions {
 		SetPingTimeout(10 * time.Second).
 		SetWriteTimeout(5 * time.Second) // for handing over to the library's writer
 }
+
+// clientID makes a client id that nobody else has.
+func clientID() string { return "signalbox-" + rand.Text()[:13] }
 
 // logIn sends CONNECT and waits for the CONNACK. When it returns an error the
 // connection is closed.
@@ -122,7 +127,7 @@ func (s *session) receive(_ mqtt.Client, m mqtt.Message) {
 		s.sys(m.Topic(), m.Payload())
 		return
 	}
-	if topic, ok := strings.CutSuffix(m.Topic(), responseSuffix); ok {
+	if topic, ok := strings.CutSuffix(m.Topic(), control.ResponseSuffix); ok {
 		s.pending.answer(topic, m.Payload())
 	}
 }

@@ -2,13 +2,13 @@ package remote
 
 import (
 	"context"
-	"encoding/json"
 	"maps"
 	"strings"
 	"sync"
 	"time"
 
 	"signalbox/broker"
+	"signalbox/broker/control"
 )
 
 // sysPrefix begins the topics by which a broker tells about itself.
@@ -125,91 +125,19 @@ func (b *Broker) SysTopics(context.Context) (broker.SysTopics, []broker.SysTopic
 // GetLicense asks the broker for its licence. One that has no licence to show
 // is Unsupported, as is Mosquitto.
 func (b *Broker) GetLicense(ctx context.Context) (broker.License, error) {
-	const op = "getLicenseInformation"
-	var l license
-	if err := b.ask(ctx, broker.CapLicense, licenseTopic, command{Name: op}, &l); err != nil {
+	var l control.License
+	if err := b.ask(ctx, broker.CapLicense, control.LicenseTopic, control.GetLicenseInformation(), &l); err != nil {
 		return broker.License{}, err
 	}
-	return l.view(), nil
-}
-
-// license is a licence as brokers show it.
-type license struct {
-	Plan       string           `json:"plan"`
-	Edition    string           `json:"edition"`
-	IssuedBy   string           `json:"issuedBy"`
-	IssuedTo   string           `json:"issuedTo"`
-	ValidSince float64          `json:"validSince"`
-	ValidUntil float64          `json:"validUntil"`
-	Features   []licenseFeature `json:"features"`
-}
-
-func (l license) view() broker.License {
-	v := broker.License{Plan: l.Plan, Edition: l.Edition, IssuedBy: l.IssuedBy, IssuedTo: l.IssuedTo,
-		ValidSince: int64(l.ValidSince), ValidUntil: int64(l.ValidUntil), Features: []string{}}
-	for _, f := range l.Features {
-		if f != "" {
-			v.Features = append(v.Features, string(f))
-		}
-	}
-	return v
-}
-
-// licenseFeature is the name of a feature, which a broker shows as a string or
-// as an object with a name.
-type licenseFeature string
-
-// UnmarshalJSON takes both forms.
-func (f *licenseFeature) UnmarshalJSON(b []byte) error {
-	var object struct {
-		Name string `json:"name"`
-	}
-	if len(b) > 0 && b[0] == '"' {
-		return json.Unmarshal(b, (*string)(f))
-	}
-	if err := json.Unmarshal(b, &object); err != nil {
-		return err
-	}
-	*f = licenseFeature(object.Name)
-	return nil
+	return l.View(), nil
 }
 
 // ListListeners asks the broker where it accepts clients. A broker shows no
 // certificates, and one that shows no ids gets them by their order, from 1.
 func (b *Broker) ListListeners(ctx context.Context) ([]broker.Listener, error) {
-	const op = "listListeners"
-	var data struct {
-		Listeners []listener `json:"listeners"`
-	}
-	if err := b.ask(ctx, broker.CapListeners, brokerTopic, command{Name: op}, &data); err != nil {
+	var l control.Listeners
+	if err := b.ask(ctx, broker.CapListeners, control.BrokerTopic, control.ListListeners(), &l); err != nil {
 		return nil, err
 	}
-	all := make([]broker.Listener, len(data.Listeners))
-	for i, l := range data.Listeners {
-		all[i] = l.view(i + 1)
-	}
-	return all, nil
-}
-
-// listener is a listener as brokers show it.
-type listener struct {
-	ID                 int    `json:"id"`
-	Port               int    `json:"port"`
-	BindAddress        string `json:"bind-address"` // none: all interfaces
-	SocketPath         string `json:"socket-path"`  // of a Unix socket
-	Protocol           string `json:"protocol"`
-	TLS                bool   `json:"tls"`
-	RequireCertificate bool   `json:"require-certificate"`
-}
-
-func (l listener) view(id int) broker.Listener {
-	v := broker.Listener{ID: l.ID, Port: l.Port, BindAddress: l.BindAddress, Protocol: l.Protocol,
-		TLS: l.TLS, RequireCertificate: l.RequireCertificate, Certs: []broker.ListenerCert{}}
-	if v.ID == 0 {
-		v.ID = id
-	}
-	if v.BindAddress == "" {
-		v.BindAddress = l.SocketPath
-	}
-	return v
+	return l.View(), nil
 }

@@ -35,7 +35,8 @@ func rich(topic, command string) string {
 func TestCapabilities(t *testing.T) {
 	t.Parallel()
 	every := []broker.Capability{"dynamic-security", "inspect", "streams", "topic-tree", "ttl", "listeners",
-		"bridges", "license", "cluster", "client-control"}
+		"bridges", "license", "cluster", "client-control", "messages", "access-check"}
+	bare := []broker.Capability{"dynamic-security", "messages", "access-check"}
 	onlyDynsec := func(topic, _ string) string {
 		if topic == "$CONTROL/dynamic-security/v1" {
 			return anyDefaults
@@ -48,19 +49,19 @@ func TestCapabilities(t *testing.T) {
 		want   []broker.Capability
 	}{
 		{"what answers is offered", scripted{answers: rich}, every},
-		{"what is silent is not offered", scripted{answers: onlyDynsec}, every[:1]},
+		{"what is silent is not offered", scripted{answers: onlyDynsec}, bare},
 		{"what refuses its answers is not offered",
 			scripted{answers: rich, refuse: []string{"$CONTROL/broker/v1/response", "$CONTROL/stream-processing/v1/response"}},
-			[]broker.Capability{"dynamic-security", "inspect", "topic-tree", "ttl", "license", "cluster", "client-control"}},
+			[]broker.Capability{"dynamic-security", "inspect", "topic-tree", "ttl", "license", "cluster", "client-control", "messages", "access-check"}},
 		{"a broker without any endpoint is there all the same",
-			scripted{answers: func(string, string) string { return endpointNotAvailable }}, []broker.Capability{}},
+			scripted{answers: func(string, string) string { return endpointNotAvailable }}, []broker.Capability{"messages"}},
 		{"a plugin that is listed is offered though silent",
 			scripted{answers: func(topic, command string) string {
 				if command == "listPlugins" {
 					return data(command, `{"plugins":[{"control-endpoints":["$CONTROL/stream-processing/v1","$CONTROL/other/v1"]}]}`)
 				}
 				return onlyDynsec(topic, command)
-			}}, []broker.Capability{"dynamic-security", "streams", "listeners"}},
+			}}, []broker.Capability{"dynamic-security", "streams", "listeners", "messages", "access-check"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

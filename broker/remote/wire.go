@@ -15,6 +15,8 @@ const (
 	packetConnack  = 2
 	packetPublish  = 3
 	packetPuback   = 4
+	packetPubrec   = 5
+	packetPubcomp  = 7
 	packetSuback   = 9
 	packetPingresp = 13
 )
@@ -149,7 +151,7 @@ func (w *wire) expects(first byte) bool {
 		return first == packetConnack<<4
 	}
 	switch first {
-	case packetPuback << 4, packetSuback << 4, packetPingresp << 4:
+	case packetPuback << 4, packetPubrec << 4, packetPubcomp << 4, packetSuback << 4, packetPingresp << 4:
 		return true
 	}
 	return first>>4 == packetPublish && first&0x06 == 0
@@ -158,7 +160,7 @@ func (w *wire) expects(first byte) bool {
 // fits tells whether a packet may be that long.
 func (w *wire) fits(kind byte, length int) bool {
 	switch kind {
-	case packetConnack, packetPuback:
+	case packetConnack, packetPuback, packetPubrec, packetPubcomp:
 		return length == 2
 	case packetSuback:
 		return length > 2 && length <= 2+w.filters

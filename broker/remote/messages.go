@@ -1,0 +1,141 @@
+package remote
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"signalbox/broker"
+)
+
+// The bounds of a list of retained messages. There is no way to ask a broker for
+// a part of them, and none to learn their number but to receive all.
+const (
+	maxRetained      = 50_000
+	maxRetainedBytes = 64 << 20 // of topics and payloads, as far as they are shown
+)
+
+// Publish publishes with this service's connection. The broker takes charge of
+// the message with its acknowledgement; that its rights forbade it, MQTT 3.1.1
+// does not tell.
+func (b *Broker) Publish(ctx context.Context, p broker.PublishSpec) error {
+	const op = "publish"
+	if p.NeedsMQTT5() {
+		return &broker.Error{Kind: broker.Invalid, Op: op,
+			Msg: "this broker is reached over MQTT 3.1.1, which carries no expiry and no properties"}
+	}
+	ctx, cancel := context.WithTimeout(ctx, b.timing.answer)
+	defer cancel()
+	return b.send(ctx, op, &call{topic: p.Topic, payload: p.Payload, qos: byte(p.QoS), retain: p.Retain})
+}
+
+// send has a message sent that nobody answers, and waits until it is the
+// broker's.
+func (b *Broker) send(ctx context.Context, op string, message *call) error {
+	s, err := b.link.current(ctx)
+	if err != nil {
+		return b.unavailable(op, err)
+	}
+	c := newCall(message.topic, "", message.payload)
+	c.qos, c.retain, c.unanswered = message.qos, message.retain, true
+	if _, err := s.submit(ctx, c); err != nil {
+		return request{op: op, feature: broker.CapMessages}.failed(err)
+	}
+	return nil
+}
+
+// ListRetained receives all retained messages that match, and gives a part of
+// them. It shows those that this service's user may receive.
+func (b *Broker) ListRetained(ctx context.Context, filter string, offset, count int) (broker.Page[broker.RetainedMessage], error) {
+	all, err := b.collect(ctx, "listRetained", filter, broker.PreviewLimit)
+	if err != nil {
+		return broker.Page[broker.RetainedMessage]{}, err
+	}
+	slices.SortFunc(all, func(a, b broker.RetainedMessage) int { return cmp.Compare(a.Topic, b.Topic) })
+	part := all[min(offset, len(all)):]
+	if count >= 0 {
+		part = part[:min(count, len(part))]
+	}
+	return broker.Page[broker.RetainedMessage]{Total: len(all), Items: sequence(part)}, nil
+}
+
+// GetRetained receives the retained message of a topic.
+func (b *Broker) GetRetained(ctx context.Context, topic string) (broker.RetainedMessage, error) {
+	const op = "getRetained"
+	found, err := b.collect(ctx, op, topic, -1)
+	if err != nil {
+		return broker.RetainedMessage{}, err
+	}
+	if len(found) == 0 {
+		return broker.RetainedMessage{}, nothingRetained(op)
+	}
+	return found[0], nil
+}
+
+func nothingRetained(op string) error {
+	return &broker.Error{Kind: broker.NotFound, Op: op, Msg: "the topic retains no message"}
+}
+
+// DeleteRetained clears the retained message of a topic, and looks whether it is
+// gone.
+func (b *Broker) DeleteRetained(ctx context.Context, topic string) error {
+	n, err := b.clear(ctx, topic)
+	if err == nil && n == 0 {
+		return nothingRetained(opDeleteRetained)
+	}
+	return err
+}
+
+// DeleteRetainedMatching clears all retained messages that match, and counts
+// those that are gone.
+func (b *Broker) DeleteRetainedMatching(ctx context.Context, filter string) (int, error) {
+	return b.clear(ctx, filter)
+}
+
+const opDeleteRetained = "deleteRetained"
+
+// clear publishes an empty retained message to each topic [MQTT-3.3.1-10]. As
+// MQTT 3.1.1 does not tell that rights forbade it, it looks once more.
+func (b *Broker) clear(ctx context.Context, filter string) (gone int, err error) {
+	found, err := b.collect(ctx, opDeleteRetained, filter, 0)
+	if err != nil || len(found) == 0 {
+		return 0, err
+	}
+	for _, m := range found {
+		limited, cancel := context.WithTimeout(ctx, b.timing.answer)
+		err := b.send(limited, opDeleteRetained, &call{topic: m.Topic, qos: 1, retain: true})
+		cancel()
+		if err != nil {
+			return 0, err
+		}
+	}
+	left, err := b.collect(ctx, opDeleteRetained, filter, 0)
+	switch {
+	case err != nil:
+		return 0, err
+	case len(left) >= len(found):
+		return 0, &broker.Error{Kind: broker.Denied, Op: opDeleteRetained,
+			Msg: "the broker keeps what it retains: check that the connection's user may publish there"}
+	}
+	return len(found) - len(left), nil
+}
+
+// collect receives the retained messages that match a filter, their payloads
+// shown up to a limit.
+func (b *Broker) collect(ctx context.Context, op, filter string, limit int) (found []broker.RetainedMessage, err error) {
+	found, size := []broker.RetainedMessage{}, 0
+	for p, err := range b.retained(ctx, op, filter) {
+		if err != nil {
+			return nil, err
+		}
+		m := broker.RetainedMessage{Topic: p.TopicName}.WithPayload(p.Payload, limit)
+		size += len(m.Topic) + len(m.Payload)
+		if len(found) == maxRetained || size > maxRetainedBytes {
+			return nil, &broker.Error{Kind: broker.Invalid, Op: op,
+				Msg: fmt.Sprintf("more than %d retained messages, or %d MiB, match: give a narrower filter", maxRetained, maxRetainedBytes>>20)}
+		}
+		found = append(found, m)
+	}
+	return found, nil
+}

@@ -1,0 +1,156 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/eclipse/paho.mqtt.golang/packets"
+
+	"signalbox/broker"
+)
+
+// maxVisits is how many short connections to one broker there may be at a time.
+const maxVisits = 4
+
+// errForbidden is a subscription that the broker refuses.
+var errForbidden = errors.New("subscription refused")
+
+// visit is a short connection of its own, to receive retained messages. On the
+// session's connection they would mix with what comes in there anyway, and the
+// end of a subscription might be that of one of its own.
+type visit struct {
+	wire  *wire
+	quiet time.Duration
+}
+
+// retained receives the retained messages that match a filter, in the order in
+// which the broker sends them. An error ends it, a [*broker.Error].
+func (b *Broker) retained(ctx context.Context, op, filter string) iter.Seq2[*packets.PublishPacket, error] {
+	return func(yield func(*packets.PublishPacket, error) bool) {
+		ctx, cancel := context.WithTimeout(ctx, b.timing.answer)
+		defer cancel()
+		v, err := b.enter(ctx, op)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		defer func() { <-b.visits }()
+		defer v.wire.Close()
+		defer context.AfterFunc(ctx, func() { v.wire.Close() })()
+		wanted := true
+		if err := v.receive(b.credentials(), filter, func(p *packets.PublishPacket) bool {
+			wanted = yield(p, nil)
+			return wanted
+		}); err != nil && wanted {
+			yield(nil, b.failedVisit(ctx, op, filter, err))
+		}
+	}
+}
+
+// enter opens the connection where there is a session and no visit too many.
+func (b *Broker) enter(ctx context.Context, op string) (*visit, error) {
+	if _, err := b.link.current(ctx); err != nil {
+		return nil, b.unavailable(op, err)
+	}
+	select {
+	case b.visits <- struct{}{}:
+	case <-ctx.Done():
+		return nil, &broker.Error{Kind: broker.Unavailable, Op: op, Msg: "too many others read what this broker retains; try again", Err: ctx.Err()}
+	}
+	conn, f := b.endpoint.open(ctx, new(atomic.Bool))
+	if f != nil {
+		<-b.visits
+		return nil, b.unavailable(op, b.explain(f))
+	}
+	return &visit{wire: newWire(conn, 1, b.timing.write, b.log), quiet: b.timing.quiet}, nil
+}
+
+// failedVisit says why the retained messages could not be received.
+func (b *Broker) failedVisit(ctx context.Context, op, filter string, err error) error {
+	e := &broker.Error{Kind: broker.Unavailable, Op: op, Msg: "the connection to the broker was lost while it sent what it retains", Err: err}
+	switch {
+	case errors.Is(err, errForbidden):
+		e.Kind, e.Msg = broker.Denied, fmt.Sprintf("the broker does not let the connection's user subscribe to %q", filter)
+	case ctx.Err() != nil:
+		e.Msg = "the broker did not send all that it retains in time"
+	}
+	return e
+}
+
+// credentials makes the CONNECT of a visit [MQTT-3.1].
+func (b *Broker) credentials() *packets.ConnectPacket {
+	c := packets.NewControlPacket(packets.Connect).(*packets.ConnectPacket)
+	c.ProtocolName, c.ProtocolVersion, c.CleanSession = "MQTT", 4, true
+	c.ClientIdentifier = clientID()
+	c.UsernameFlag, c.Username = b.username != "", b.username
+	c.PasswordFlag, c.Password = b.password != "", []byte(b.password)
+	return c
+}
+
+// receive logs in, subscribes and hands over the retained messages until take
+// has enough. A broker sends them right after the subscription, so that they
+// are all there when it answers a PINGREQ and then is quiet for a moment. QoS
+// 0 keeps them out of the limits of in-flight and queued messages.
+func (v *visit) receive(credentials *packets.ConnectPacket, filter string, take func(*packets.PublishPacket) bool) error {
+	if err := v.greet(credentials); err != nil {
+		return err
+	}
+	subscribe := packets.NewControlPacket(packets.Subscribe).(*packets.SubscribePacket)
+	subscribe.MessageID, subscribe.Topics, subscribe.Qoss = 1, []string{filter}, []byte{0}
+	if err := v.write(subscribe, packets.NewControlPacket(packets.Pingreq)); err != nil {
+		return err
+	}
+	for pinged := false; ; {
+		if pinged {
+			v.wire.SetReadDeadline(time.Now().Add(v.quiet)) //nolint:errcheck // where it cannot be set, reading fails
+		}
+		p, err := packets.ReadPacket(v.wire)
+		if pinged && errors.Is(err, os.ErrDeadlineExceeded) {
+			return v.write(packets.NewControlPacket(packets.Disconnect))
+		}
+		if err != nil {
+			return err
+		}
+		switch p := p.(type) {
+		case *packets.SubackPacket:
+			if p.ReturnCodes[0] == refusedSubscription {
+				return errForbidden
+			}
+		case *packets.PingrespPacket:
+			pinged = true
+		case *packets.PublishPacket:
+			if p.Retain && !take(p) {
+				return nil
+			}
+		}
+	}
+}
+
+func (v *visit) greet(credentials *packets.ConnectPacket) error {
+	if err := v.write(credentials); err != nil {
+		return err
+	}
+	p, err := packets.ReadPacket(v.wire)
+	if err != nil {
+		return err
+	}
+	if ack, ok := p.(*packets.ConnackPacket); !ok || ack.ReturnCode != packets.Accepted {
+		return fmt.Errorf("log-in refused: %w", net.ErrClosed)
+	}
+	return nil
+}
+
+func (v *visit) write(list ...packets.ControlPacket) error {
+	for _, p := range list {
+		if err := p.Write(v.wire); err != nil {
+			return err
+		}
+	}
+	return nil
+}
