@@ -31,7 +31,8 @@ type Conn struct {
 	version byte
 	bridge  bool // opened by a bridge of Mosquitto's
 
-	username  string
+	clientID  string
+	username  string // as CONNECT says, and later as the authority does
 	anonymous bool
 
 	established atomic.Bool  // CONNACK with 0 is on its way
@@ -213,7 +214,7 @@ func (c *Conn) end(reason byte, drain bool) {
 		return
 	}
 	c.finishReason(reason)
-	if c.version >= 5 && c.established.Load() {
+	if c.established.Load() && c.version >= 5 {
 		c.last = wire.AppendDisconnect(nil, reason, "")
 	}
 	c.ending, c.drained = true, drain

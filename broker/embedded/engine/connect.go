@@ -26,6 +26,7 @@ func (c *Conn) greet() error {
 	}
 	h, err := wire.DecodeConnect(p)
 	if h != nil {
+		c.clientID, c.username = h.ClientID, h.Username
 		c.version, c.bridge, c.hello = h.Version, h.Bridge, h
 	}
 	c.in.reader.take(len(p))
@@ -108,7 +109,7 @@ func (c *Conn) admit() (assigned string, err error) {
 			return "", &Refusal{Reason: reasonClientIDInvalid, Text: "the version demands a client id"}
 		}
 		assigned = "auto-" + rand.Text()
-		h.ClientID = assigned
+		h.ClientID, c.clientID = assigned, assigned
 	}
 	if w := h.Will; w != nil && (strings.HasPrefix(w.Topic, controlPrefix) || !c.engine.validDepth(w.Topic)) {
 		return "", &Refusal{Reason: reasonNotAuthorized, Text: "the Will's topic is not one to publish to"}
@@ -158,9 +159,9 @@ func (c *Conn) establish(assigned string) error {
 	}
 	c.engine.meters.enter()
 	c.send(wire.AppendConnack(nil, c.version, c.connack(present, assigned, keepAlive)))
+	c.hello = nil
 	c.established.Store(true)
 	c.engine.watcher.Connected(c.event())
-	c.hello = nil
 	c.flush()
 	if c.rights.Cut() { // between the log-in and now
 		c.cut.Store(true)

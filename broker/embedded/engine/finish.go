@@ -208,17 +208,7 @@ func (e *Engine) dropForbidden(s *Session) {
 
 // event names the connection's client.
 func (c *Conn) event() ClientEvent {
-	ev := ClientEvent{Username: c.username, Address: c.socket.Address}
-	if c.hello != nil {
-		ev.ClientID = c.hello.ClientID
-		if ev.Username == "" {
-			ev.Username = c.hello.Username
-		}
-	}
-	if c.session != nil {
-		ev.ClientID = c.session.clientID
-	}
-	return ev
+	return ClientEvent{ClientID: c.clientID, Username: c.username, Address: c.socket.Address}
 }
 
 func (s *Session) event() ClientEvent {

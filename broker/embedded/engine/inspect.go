@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"iter"
 	"slices"
 
 	"signalbox/broker/embedded/engine/topics"
@@ -232,3 +233,63 @@ func (e *Engine) Retained(filter string, offset, count int) (total int, part []*
 
 // RetainedOf gives the retained message of a topic.
 func (e *Engine) RetainedOf(topic string) (*Message, bool) { return e.retained.index.Get(topic) }
+
+// DeleteRetained clears the retained message of a topic and tells whether there
+// was one. Subscribers are not told.
+func (e *Engine) DeleteRetained(topic string) (bool, error) {
+	r := e.retained
+	r.mu.Lock()
+	m, had := r.index.Get(topic)
+	if !had {
+		r.mu.Unlock()
+		return false, nil
+	}
+	r.index.Delete(topic)
+	if !lasting(topic) {
+		r.mu.Unlock()
+		return true, nil
+	}
+	outcome := make(result, 1)
+	e.store.Submit(&Changes{Done: outcome, Retained: []RetainedRecord{{Topic: topic}}})
+	r.mu.Unlock()
+	err := <-outcome
+	if err != nil {
+		r.revert(RetainedRecord{Topic: topic}, m)
+	}
+	return err == nil, err
+}
+
+// EachSubscription gives the subscriptions of a client, "" for all clients', in
+// order of client ids and filters.
+func (e *Engine) EachSubscription(clientID string) iter.Seq[Subscription] {
+	sessions := []*Session{}
+	if clientID == "" {
+		sessions = e.all()
+	} else if s := e.session(clientID); s != nil {
+		sessions = append(sessions, s)
+	}
+	return func(yield func(Subscription) bool) {
+		for _, s := range sessions {
+			for _, one := range s.subscriptions() {
+				if !yield(one) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Expel ends the connections of clients that are not wanted any more.
+func (e *Engine) Expel(unwanted func(ClientEvent, *Socket) bool) {
+	e.mu.Lock()
+	open := make([]*Conn, 0, len(e.conns))
+	for c := range e.conns {
+		open = append(open, c)
+	}
+	e.mu.Unlock()
+	for _, c := range open {
+		if c.established.Load() && unwanted(c.event(), c.socket) {
+			c.end(reasonBanned, false)
+		}
+	}
+}
