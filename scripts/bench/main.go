@@ -5,9 +5,10 @@
 // limit the plainest program that could do the job. Ratios count, because they
 // mean the same on every machine; beside each stands its limit.
 //
-// Of this module it must import the vocabulary in broker and broker/dynsec only:
-// it drives the built binary through the doors that users have. It needs Linux
-// for the processor time and the memory of another process.
+// Of this module it must import the vocabulary in broker and broker/dynsec, and
+// its own packages below, only: it drives the built binary through the doors
+// that users have. It needs Linux for the processor time and the memory of
+// another process.
 package main
 
 import (
@@ -26,35 +27,52 @@ import (
 )
 
 // longest bounds a whole run.
-const longest = 10 * time.Minute
+const longest = 20 * time.Minute
 
-// measurement is one part of a run that can be selected by its name.
+// measurement is one part of a run that can be selected by its name, or with
+// its group.
 type measurement struct {
-	name string
-	do   func(*bench, context.Context) error
+	group, name string
+	do          func(*bench, context.Context) error
 }
+
+// The groups: what is asked through the API and over $CONTROL, and the messages.
+const (
+	management = "management"
+	engine     = "engine"
+)
 
 // measurements is what a full run does. Those that want a fresh process come
 // before those that load it.
 var measurements = []measurement{
-	{"idle", (*bench).measureIdle},
-	{"start", (*bench).measureStart},
-	{"stream", (*bench).measureStream},
-	{"get", (*bench).measureGet},
-	{"page", (*bench).measurePage},
-	{"create", (*bench).measureCreate},
-	{"rate", (*bench).measureRate},
-	{"acl", (*bench).measureACL},
-	{"devices", (*bench).measureDevices},
+	{management, "idle", (*bench).measureIdle},
+	{management, "start", (*bench).measureStart},
+	{management, "stream", (*bench).measureStream},
+	{management, "get", (*bench).measureGet},
+	{management, "page", (*bench).measurePage},
+	{management, "create", (*bench).measureCreate},
+	{management, "rate", (*bench).measureRate},
+	{management, "acl", (*bench).measureACL},
+	{management, "devices", (*bench).measureDevices},
+	{engine, "connections", (*bench).measureConnections},
+	{engine, "flows", (*bench).measureFlows},
+	{engine, "latency", (*bench).measureLatency},
+	{engine, "rights", (*bench).measureRights},
+	{engine, "retained", (*bench).measureRetained},
+	{engine, "backlog", (*bench).measureBacklog},
+	{engine, "durable", (*bench).measureDurable},
 }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	ctx, cancel := context.WithTimeout(ctx, longest)
 	var err error
-	if len(os.Args) > 1 && os.Args[1] == limitCommand {
+	switch {
+	case len(os.Args) > 1 && os.Args[1] == limitCommand:
 		err = serveLimit(ctx, os.Args[2:], os.Stdout)
-	} else {
+	case len(os.Args) > 1 && os.Args[1] == relayCommand:
+		err = serveRelay(ctx, os.Stdout)
+	default:
 		err = run(ctx, os.Args[1:])
 	}
 	cancel()
@@ -71,8 +89,13 @@ var errMissed = errors.New("a limit was missed")
 func run(ctx context.Context, args []string) (err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	product := flags.String("product", "", "the built binary to measure")
-	only := flags.String("only", "", "measure only these, separated by commas: "+strings.Join(names(), ", "))
+	only := flags.String("only", "", "measure only these, separated by commas: "+strings.Join(names(), ", ")+
+		"; or one of the groups "+management+" and "+engine)
 	quick := flags.Bool("quick", false, "a smoke run: few calls on small stores, whose figures mean nothing")
+	var want profiling
+	flags.StringVar(&want.load, "profile", "", "profile this load of messages instead of measuring")
+	flags.StringVar(&want.program, "profiled", "", "the program that profiles itself")
+	flags.StringVar(&want.out, "out", "", "where it writes its profile")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -85,6 +108,9 @@ func run(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
+	if want.load != "" {
+		return b.profile(ctx, want)
+	}
 	b.report.head(environment(ctx, *product))
 	for _, m := range chosen {
 		if err := m.do(b, ctx); err != nil {
@@ -104,18 +130,22 @@ func names() (list []string) {
 	return list
 }
 
-// choose gives the measurements with these names, all for "".
+// choose gives the measurements with these names or of these groups, all for "".
 func choose(only string) ([]measurement, error) {
 	if only == "" {
 		return measurements, nil
 	}
 	var chosen []measurement
 	for name := range strings.SplitSeq(only, ",") {
-		i := slices.Index(names(), name)
-		if i < 0 {
+		before := len(chosen)
+		for _, m := range measurements {
+			if m.name == name || m.group == name {
+				chosen = append(chosen, m)
+			}
+		}
+		if len(chosen) == before {
 			return nil, fmt.Errorf("there is no measurement %q; there are %s", name, strings.Join(names(), ", "))
 		}
-		chosen = append(chosen, measurements[i])
 	}
 	return chosen, nil
 }
@@ -141,6 +171,7 @@ type bench struct {
 	large   *product
 	small   *product
 	plain   *plain
+	rivals  *rivals
 	started []interface{ stop() error }
 }
 
@@ -157,13 +188,15 @@ type scale struct {
 	peerChanges int // creations a round in Mosquitto, which rewrites its file for each
 	checks      int
 	devices     int
+	share       int // of the messages of a load that a round has: one of so many
+	crowd       int // idle connections
 }
 
 var (
 	full = scale{rounds: 5, few: 1_000, many: 100_000, reads: 20_000, pages: 3_000, creations: 1_000,
-		bulk: 5_000, hashed: 600, peerChanges: turns, checks: 2_000_000, devices: 5_000}
+		bulk: 5_000, hashed: 600, peerChanges: turns, checks: 2_000_000, devices: 5_000, share: 1, crowd: 10_000}
 	smoke = scale{rounds: 1, few: 100, many: 2_000, reads: 500, pages: 100, creations: 50,
-		bulk: 200, hashed: 32, peerChanges: turns, checks: 100_000, devices: 100}
+		bulk: 200, hashed: 32, peerChanges: turns, checks: 100_000, devices: 100, share: 20, crowd: 500}
 )
 
 func newBench(binary string, quick bool) (*bench, error) {

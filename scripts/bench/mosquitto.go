@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// mosquitto is a Mosquitto with dynamic security.
+// mosquitto is a Mosquitto. Access is empty where it has no dynamic security.
 type mosquitto struct {
 	*child
 	access access
@@ -41,14 +41,27 @@ func findPlugin() (string, error) {
 	return "", errNoMosquitto
 }
 
-// newMosquitto starts one with that many clients. Nagle's algorithm is off:
-// otherwise an answer waits for the client to confirm what came before.
+// newMosquitto starts one with dynamic security and that many clients.
 func (b *bench) newMosquitto(ctx context.Context, clients, iterations int) (*mosquitto, error) {
-	binary, err := findMosquitto()
+	plugin, err := findPlugin()
 	if err != nil {
 		return nil, err
 	}
-	plugin, err := findPlugin()
+	return b.startMosquitto(ctx, func(m *mosquitto, dir string) (conf string, err error) {
+		file := filepath.Join(dir, "dynamic-security.json")
+		m.access, err = writeAccess(file, clients, iterations)
+		return withPlugin(plugin, file), err
+	})
+}
+
+// withPlugin is the configuration of dynamic security.
+func withPlugin(plugin, file string) string {
+	return fmt.Sprintf("allow_anonymous false\nplugin %s\nplugin_opt_config_file %s\n", plugin, file)
+}
+
+// startMosquitto starts one with what prepare adds to its configuration.
+func (b *bench) startMosquitto(ctx context.Context, prepare func(m *mosquitto, dir string) (conf string, err error)) (*mosquitto, error) {
+	binary, err := findMosquitto()
 	if err != nil {
 		return nil, err
 	}
@@ -57,14 +70,15 @@ func (b *bench) newMosquitto(ctx context.Context, clients, iterations int) (*mos
 		return nil, err
 	}
 	m := &mosquitto{}
-	if m.access, err = writeAccess(filepath.Join(dir, "dynamic-security.json"), clients, iterations); err != nil {
+	added, err := prepare(m, dir)
+	if err != nil {
 		return nil, err
 	}
 	if m.addr, err = freeAddress(); err != nil {
 		return nil, err
 	}
 	conf := filepath.Join(dir, "mosquitto.conf")
-	if err := os.WriteFile(conf, m.configuration(plugin), 0o600); err != nil {
+	if err := os.WriteFile(conf, []byte(m.configuration()+added), 0o600); err != nil {
 		return nil, err
 	}
 	running := func(line string) bool { return strings.HasSuffix(line, " running") }
@@ -75,15 +89,16 @@ func (b *bench) newMosquitto(ctx context.Context, clients, iterations int) (*mos
 	return m, nil
 }
 
-func (m *mosquitto) configuration(plugin string) []byte {
+// configuration is what every Mosquitto has. Nagle's algorithm is off:
+// otherwise an answer waits for the client to confirm what came before.
+func (m *mosquitto) configuration() string {
 	_, port, _ := net.SplitHostPort(m.addr) // it was made by freeAddress
-	conf := fmt.Sprintf("listener %s 127.0.0.1\nset_tcp_nodelay true\nallow_anonymous false\npersistence false\n"+
-		"log_dest stderr\nlog_type information\nlog_type error\nconnection_messages false\nplugin %s\nplugin_opt_config_file %s\n",
-		port, plugin, m.access.file)
+	conf := fmt.Sprintf("listener %s 127.0.0.1\nset_tcp_nodelay true\npersistence false\n"+
+		"log_dest stderr\nlog_type information\nlog_type error\nconnection_messages false\n", port)
 	if os.Geteuid() == 0 {
 		conf += "user root\n" // otherwise it gives its rights up, and cannot write here
 	}
-	return []byte(conf)
+	return conf
 }
 
 // freeAddress finds a port that nobody listens on now.

@@ -23,8 +23,9 @@ type product struct {
 	binary, dir string
 	password    string // of the root administrator
 	access      access
-	url, mqtt   string // where it serves: base of the API, host:port of the broker
-	clients     string // URL of the embedded broker's clients
+	url, mqtt   string   // where it serves: base of the API, host:port of the broker
+	clients     string   // URL of the embedded broker's clients
+	settings    []string // of its environment, beside those that every instance has
 }
 
 const rootEmail = "root@example.org"
@@ -39,16 +40,33 @@ func (b *bench) newProduct(ctx context.Context, clients, iterations int) (*produ
 	if p.access, err = writeAccess(p.dir+".json", clients, iterations); err != nil {
 		return nil, err
 	}
+	if err := b.startProduct(ctx, p); err != nil {
+		return nil, err
+	}
+	return p, p.makeToken(ctx)
+}
+
+// startProduct imports the instance's access-control configuration and starts
+// it.
+func (b *bench) startProduct(ctx context.Context, p *product) error {
+	if err := b.importAccess(ctx, p); err != nil {
+		return err
+	}
+	if err := p.start(ctx); err != nil {
+		return err
+	}
+	b.started = append(b.started, p)
+	return nil
+}
+
+// importAccess has the binary itself fill a data directory.
+func (b *bench) importAccess(ctx context.Context, p *product) error {
 	cmd := exec.CommandContext(ctx, p.binary, "import", "dynsec", p.access.file)
 	cmd.Env = p.environ()
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("import %d clients: %w: %s", clients, err, out)
+		return fmt.Errorf("import %s: %w: %s", p.access.file, err, out)
 	}
-	if err := p.start(ctx); err != nil {
-		return nil, err
-	}
-	b.started = append(b.started, p)
-	return p, p.makeToken(ctx)
+	return nil
 }
 
 // emptyProduct prepares an instance that was never started.
@@ -75,13 +93,13 @@ func (b *bench) theSmall(ctx context.Context) (_ *product, err error) {
 
 // environ is all that the product is told: everything else is its default.
 func (p *product) environ() []string {
-	return []string{
+	return append([]string{
 		"SIGNALBOX_DATA_DIR=" + p.dir,
 		"SIGNALBOX_HTTP_LISTEN=127.0.0.1:0",
 		"SIGNALBOX_BROKER_LISTEN=127.0.0.1:0",
 		"SIGNALBOX_ADMIN_EMAIL=" + rootEmail,
 		"SIGNALBOX_ADMIN_PASSWORD=" + p.password,
-	}
+	}, p.settings...)
 }
 
 // start starts it and waits until /readyz answers 200 for the first time.

@@ -82,3 +82,9 @@ func (r *report) add(what, figures string, got samples, format string, l limit) 
 	fmt.Fprintf(r.out, "| %s | %s | %s (%s – %s) | %s | %s |\n", what, figures,
 		show(median), show(slices.Min(got)), show(slices.Max(got)), bound, verdict)
 }
+
+// fail writes a line for what did not come to a figure.
+func (r *report) fail(what string, err error) {
+	r.missed++
+	fmt.Fprintf(r.out, "| %s | %v | | | **missed** |\n", what, err)
+}

@@ -67,6 +67,9 @@ func TestChoose(t *testing.T) {
 	if err != nil || len(two) != 2 || two[0].name != "page" || two[1].name != "get" {
 		t.Errorf("got %v and %v, want page and get", two, err)
 	}
+	if group, err := choose(management); err != nil || len(group) == 0 || len(group) >= len(measurements) || group[0].group != management {
+		t.Errorf("a group: got %v and %v, want its measurements", group, err)
+	}
 	if _, err := choose("get,speed"); err == nil {
 		t.Error("a measurement that is not there is chosen")
 	}

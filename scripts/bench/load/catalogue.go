@@ -2,16 +2,17 @@
 
 package load
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Entry is a load that can be asked for by its name.
 type Entry struct {
 	Name     string
 	Title    string // as a reader of results knows it
 	Load     Load
-	Messages int  // to publish in one round, so that a round takes a second or two
-	Rights   bool // publishers are clients of their own, with RightsUser as their names
-	Fresh    bool // the broker's state grows, so it should serve nothing else
+	Messages int // to publish in one round, so that a round takes a second or two
 }
 
 // How many roles each publisher of the load of rights has, and how many ACLs
@@ -33,9 +34,9 @@ var Durable = Flow{Publishers: 64, Subscribers: 1, Topics: 1, QoS: 1, Window: 1,
 
 // Catalogue lists all loads but crowds.
 func Catalogue() []Entry {
-	fanIn := Flow{Publishers: 10, Subscribers: 1, Topics: 1, Window: 100}
-	fanOut := Flow{Publishers: 1, Subscribers: 200, Topics: 1, Window: 100}
-	pairs := Flow{Publishers: 50, Subscribers: 50, Topics: 50, Window: 100}
+	fanIn := Flow{Publishers: 10, Subscribers: 1, Topics: 1}
+	fanOut := Flow{Publishers: 1, Subscribers: 200, Topics: 1}
+	pairs := Flow{Publishers: 50, Subscribers: 50, Topics: 50}
 	return []Entry{
 		{Name: "fan-in-0", Title: "10 publishers → 1 subscriber, QoS 0", Load: fanIn.with(0), Messages: 200_000},
 		{Name: "fan-in-1", Title: "10 publishers → 1 subscriber, QoS 1", Load: fanIn.with(1), Messages: 100_000},
@@ -44,12 +45,20 @@ func Catalogue() []Entry {
 		{Name: "fan-out-1", Title: "1 publisher → 200 subscribers, QoS 1", Load: fanOut.with(1), Messages: 800},
 		{Name: "pairs-0", Title: "50 pairs, QoS 0", Load: pairs.with(0), Messages: 200_000},
 		{Name: "pairs-1", Title: "50 pairs, QoS 1", Load: pairs.with(1), Messages: 100_000},
-		{Name: "latency", Title: "50 pairs, QoS 0, 5,000 messages a second", Load: pairs.at(5_000), Messages: 15_000},
-		{Name: "rights", Title: "50 publishers with 10 roles × 100 ACLs each, QoS 0", Load: rights(), Messages: 150_000, Rights: true},
-		{Name: "retained", Title: "100,000 retained messages, then #", Load: Retained{Topics: 100_000}, Messages: 100_000, Fresh: true},
-		{Name: "backlog", Title: "50,000 messages of QoS 1 to an offline session, then drained", Load: Backlog{}, Messages: 50_000, Fresh: true},
-		{Name: "durable", Title: "64 publishers, QoS 1, persistent subscriber", Load: Durable, Messages: 50_000, Fresh: true},
+		{Name: "latency", Title: "50 pairs, QoS 0, 5,000 messages a second", Load: pairs.with(0).at(5_000), Messages: 15_000},
+		{Name: "rights", Title: "50 publishers with 10 roles × 100 ACLs each, QoS 0", Load: rights(), Messages: 150_000},
+		{Name: "retained", Title: "100,000 retained messages, then #", Load: Retained{Topics: 100_000}, Messages: 100_000},
+		{Name: "backlog", Title: "50,000 messages of QoS 1 to an offline session, then drained", Load: Backlog{}, Messages: 50_000},
+		{Name: "durable", Title: "64 publishers, QoS 1, persistent subscriber", Load: Durable, Messages: 50_000},
 	}
+}
+
+// Names lists the names of all loads.
+func Names() (list []string) {
+	for _, e := range Catalogue() {
+		list = append(list, e.Name)
+	}
+	return list
 }
 
 // Find gives the load with that name.
@@ -59,11 +68,20 @@ func Find(name string) (Entry, error) {
 			return e, nil
 		}
 	}
-	return Entry{}, fmt.Errorf("there is no load %q", name)
+	return Entry{}, fmt.Errorf("there is no load %q; there are %s", name, strings.Join(Names(), ", "))
 }
 
+// The windows of publishers. With QoS 1 and 2 it is what brokers let a client
+// have on its way if they are told nothing else.
+const (
+	windowFree  = 100
+	windowAcked = 20
+)
+
 func (f Flow) with(qos byte) Flow {
-	f.QoS = qos
+	if f.QoS, f.Window = qos, windowAcked; qos == 0 {
+		f.Window = windowFree
+	}
 	return f
 }
 
@@ -76,5 +94,5 @@ func (f Flow) at(rate int) Flow {
 // of their roles allow.
 func rights() Flow {
 	return Flow{Publishers: RightsPublishers, Subscribers: RightsPublishers, Topics: RightsPublishers,
-		Window: 100, Paths: RolesEach * ACLsEach, Username: RightsUser}
+		Window: windowFree, Paths: RolesEach * ACLsEach, Username: RightsUser}
 }

@@ -25,7 +25,7 @@ func (s *stream) pace(share int64) {
 			pause := unix.NsecToTimespec(int64(left))
 			unix.Nanosleep(&pause, nil) //nolint:errcheck // woken early it sends early
 		}
-		if err := s.publishers[n%int64(s.Publishers)].send(1); err != nil {
+		if err := s.publishers[n%int64(s.Publishers)].send(); err != nil {
 			s.fail(err)
 			return
 		}

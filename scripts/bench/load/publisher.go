@@ -52,15 +52,18 @@ func (s *stream) newPublisher(t Target, n int) (*publisher, error) {
 	return p, nil
 }
 
-// play sends up to its goal and waits until all has arrived. It writes as soon
-// as half of its window is free, all in one.
+// play sends up to its goal and waits until all has arrived. Each message is a
+// write of its own, as devices send them; where the window is full, it waits
+// until half of it is free.
 func (p *publisher) play(ctx context.Context) error {
-	for p.sent < p.goal {
-		batch := min(max(1, p.window/2), p.goal-p.sent)
-		if err := p.await(ctx, p.sent+batch-p.window); err != nil {
-			return err
+	for arrived := p.progress(); p.sent < p.goal; {
+		if p.sent-arrived >= p.window {
+			if err := p.await(ctx, p.sent-p.window/2); err != nil {
+				return err
+			}
+			arrived = p.progress()
 		}
-		if err := p.send(batch); err != nil {
+		if err := p.send(); err != nil {
 			return err
 		}
 	}
@@ -104,17 +107,12 @@ func (p *publisher) signal(arrived int64) {
 	}
 }
 
-// send writes that many messages in one.
-func (p *publisher) send(messages int64) error {
-	p.out = p.out[:0]
-	s := stamp{publisher: p.number, sent: time.Since(epoch)}
-	for range messages {
-		s.seq = p.sent
-		s.put(p.payload[:])
-		m := packet.Message{Topic: p.topics[p.sent%int64(len(p.topics))], Payload: p.payload[:], ID: packetID(p.sent), QoS: p.qos}
-		p.out = packet.AppendPublish(p.out, m)
-		p.sent++
-	}
+// send writes the next message.
+func (p *publisher) send() error {
+	stamp{publisher: p.number, seq: p.sent, sent: time.Since(epoch)}.put(p.payload[:])
+	m := packet.Message{Topic: p.topics[p.sent%int64(len(p.topics))], Payload: p.payload[:], ID: packetID(p.sent), QoS: p.qos}
+	p.out = packet.AppendPublish(p.out[:0], m)
+	p.sent++
 	_, err := p.Write(p.out)
 	return err
 }

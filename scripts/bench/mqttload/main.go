@@ -43,16 +43,12 @@ type options struct {
 }
 
 func run(ctx context.Context, args []string) error {
-	var names []string
-	for _, e := range load.Catalogue() {
-		names = append(names, e.Name)
-	}
 	var o options
 	flags := flag.NewFlagSet("mqttload", flag.ContinueOnError)
 	flags.StringVar(&o.target.Addr, "addr", "127.0.0.1:1883", "host:port of the broker")
 	flags.StringVar(&o.target.Username, "username", "", "who logs in; empty for nobody")
 	flags.StringVar(&o.target.Password, "password", os.Getenv("MQTTLOAD_PASSWORD"), "of the user; MQTTLOAD_PASSWORD in the environment otherwise")
-	flags.StringVar(&o.load, "load", "pairs-0", "one of "+strings.Join(names, ", "))
+	flags.StringVar(&o.load, "load", "pairs-0", "one of "+strings.Join(load.Names(), ", "))
 	flags.IntVar(&o.messages, "messages", 0, "to publish in a round; 0 takes as many as fit the load")
 	flags.IntVar(&o.rounds, "rounds", 3, "that are told; one before them is not")
 	flags.IntVar(&o.pid, "pid", 0, "process of the broker, whose processor time is told")

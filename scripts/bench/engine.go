@@ -1,0 +1,153 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"time"
+
+	"signalbox/scripts/bench/load"
+)
+
+// processDurability has the product survive its own end, but not that of the
+// machine.
+const processDurability = "SIGNALBOX_BROKER_DURABILITY=process"
+
+// measureFlows compares the CPU that a million delivered messages cost.
+func (b *bench) measureFlows(ctx context.Context) error {
+	for _, c := range []struct {
+		load  string
+		bound float64
+	}{
+		{"fan-in-0", 0.4}, {"fan-in-1", 0.4}, {"fan-in-2", 0.3},
+		{"fan-out-0", 0.25}, {"fan-out-1", 0.5},
+		{"pairs-0", 0.55}, {"pairs-1", 0.5},
+	} {
+		e, got, err := b.againstAll(ctx, c.load)
+		if err != nil {
+			return err
+		}
+		b.ratio(e.Title, got[0], got[1], atMost(c.bound))
+		b.ratio(e.Title, got[2], got[1], told)
+	}
+	return nil
+}
+
+// againstAll plays a load with the product, Mosquitto and the relay.
+func (b *bench) againstAll(ctx context.Context, name string) (e load.Entry, got []*outcome, err error) {
+	if e, err = load.Find(name); err != nil {
+		return e, nil, err
+	}
+	r, err := b.theRivals(ctx)
+	if err != nil {
+		return e, nil, err
+	}
+	got, err = b.contest(ctx, e, r.product, r.mosquitto, r.relay)
+	return e, got, err
+}
+
+// measureLatency compares what a message takes from its publisher to its
+// subscriber where brokers have little to do.
+func (b *bench) measureLatency(ctx context.Context) error {
+	e, got, err := b.againstAll(ctx, "latency")
+	if err != nil {
+		return err
+	}
+	base := got[1]
+	if b.failed(e.Title, base) {
+		return nil
+	}
+	for i, l := range []limit{atMost(1.5), told, told} {
+		if o := got[i]; o != base && !b.failed(e.Title, o) {
+			b.report.add(e.Title+": p50, "+o.name+" : Mosquitto", o.String()+"; "+base.String(), o.p50.over(base.p50), "%.2f ×", l)
+			b.report.add(e.Title+": p99, "+o.name+" : Mosquitto", "", o.p99.over(base.p99), "%.2f ×", l)
+		}
+	}
+	return nil
+}
+
+// measureRights compares publishers whose rights are spread over many ACLs,
+// with Mosquitto's dynamic security.
+func (b *bench) measureRights(ctx context.Context) error {
+	r, err := b.theRivals(ctx)
+	if err != nil {
+		return err
+	}
+	peer, err := b.newGuardedPeer(ctx)
+	if err != nil {
+		return err
+	}
+	return b.alone(ctx, "rights", r.product, peer, 0.4)
+}
+
+// alone plays a load with the product and a Mosquitto only.
+func (b *bench) alone(ctx context.Context, name string, product, peer rival, bound float64) error {
+	e, err := load.Find(name)
+	if err != nil {
+		return err
+	}
+	got, err := b.contest(ctx, e, product, peer)
+	if err != nil {
+		return err
+	}
+	b.ratio(e.Title, got[0], got[1], atMost(bound))
+	return nil
+}
+
+// withFresh plays a load that leaves something behind, with brokers of its own.
+func (b *bench) withFresh(ctx context.Context, name string, bound float64, settings ...string) error {
+	product, err := b.newRival(ctx, settings...)
+	if err != nil {
+		return err
+	}
+	peer, err := b.newPeer(ctx)
+	if err != nil {
+		return err
+	}
+	return b.alone(ctx, name, product, peer, bound)
+}
+
+// measureRetained compares what it costs to hand out many retained messages.
+func (b *bench) measureRetained(ctx context.Context) error { return b.withFresh(ctx, "retained", 1) }
+
+// measureBacklog compares what messages cost that wait for a client. Mosquitto
+// has them in memory only.
+func (b *bench) measureBacklog(ctx context.Context) error {
+	return b.withFresh(ctx, "backlog", 1.5, processDurability)
+}
+
+// dearFsync is the cost beyond which a rate of commits says more about the disk.
+const dearFsync = 200 * time.Microsecond
+
+// measureDurable counts the messages that are acknowledged a second where each
+// publisher waits for the power-proof commit of each.
+func (b *bench) measureDurable(ctx context.Context) error {
+	product, err := b.newRival(ctx)
+	if err != nil {
+		return err
+	}
+	e, err := load.Find("durable")
+	if err != nil {
+		return err
+	}
+	before, err := b.fsync()
+	if err != nil {
+		return err
+	}
+	got, err := b.contest(ctx, e, product)
+	if err != nil || b.failed(e.Title, got[0]) {
+		return err
+	}
+	after, err := b.fsync()
+	if err != nil {
+		return err
+	}
+	cost := append(before, after...)
+	l := atLeast(20_000)
+	if cost.median() > micros(dearFsync) {
+		l = told
+	}
+	b.report.add("fsync of 4 KiB, before and after", "", cost, "%.0f µs", told)
+	b.report.add(e.Title+", durability full: acknowledged a second", got[0].String(), got[0].perSecond, "%.0f /s", l)
+	return nil
+}

@@ -1,0 +1,106 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"signalbox/scripts/bench/load"
+)
+
+// outcome is what a load came to with one rival, a value for each round. One
+// that lost messages has an error instead.
+type outcome struct {
+	rival
+	cpu       samples // of the broker, seconds for a million delivered messages
+	perSecond samples // delivered messages
+	p50, p99  samples // latencies, µs; of loads with a rate
+	err       error
+}
+
+// contest plays a load with each rival, in rounds that take turns. The first
+// round does not count.
+func (b *bench) contest(ctx context.Context, e load.Entry, rivals ...rival) (all []*outcome, err error) {
+	var sessions []load.Session
+	defer func() {
+		for _, s := range sessions {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	for _, r := range rivals {
+		s, err := e.Load.Open(ctx, r.target)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", r.name, err)
+		}
+		sessions = append(sessions, s)
+		all = append(all, &outcome{rival: r})
+	}
+	for round := range b.rounds + 1 {
+		for i := range all {
+			if round%2 == 1 {
+				i = len(all) - 1 - i
+			}
+			all[i].play(ctx, sessions[i], e.Messages/b.share, round > 0)
+		}
+	}
+	return all, ctx.Err()
+}
+
+// play plays a round, unless the rival has failed before.
+func (o *outcome) play(ctx context.Context, s load.Session, messages int, counts bool) {
+	if o.err != nil {
+		return
+	}
+	before, err := o.server.cpu()
+	if err != nil {
+		o.err = err
+		return
+	}
+	pass, err := s.Play(ctx, messages)
+	if err != nil {
+		o.err = err
+		return
+	}
+	after, err := o.server.cpu()
+	if o.err = err; err == nil && counts {
+		o.add(pass, after-before)
+	}
+}
+
+func (o *outcome) add(p load.Pass, cpu time.Duration) {
+	delivered := float64(p.Delivered)
+	o.cpu = append(o.cpu, cpu.Seconds()/delivered*1e6)
+	o.perSecond = append(o.perSecond, delivered/p.Took.Seconds())
+	if n := len(p.Latencies); n > 0 {
+		o.p50 = append(o.p50, micros(p.Latencies[n/2]))
+		o.p99 = append(o.p99, micros(p.Latencies[n*99/100]))
+	}
+}
+
+// String tells the medians.
+func (o *outcome) String() string {
+	text := fmt.Sprintf("%s %.1f CPU-s a million, %.0f /s", o.name, o.cpu.median(), o.perSecond.median())
+	if len(o.p50) > 0 {
+		text += fmt.Sprintf(", p50 %.0f µs, p99 %.0f µs", o.p50.median(), o.p99.median())
+	}
+	return text
+}
+
+// failed reports an outcome without figures, and tells whether it is one.
+func (b *bench) failed(title string, o *outcome) bool {
+	if o.err != nil {
+		b.report.fail(title+": "+o.name, o.err)
+	}
+	return o.err != nil
+}
+
+// ratio reports one outcome's figures over another's, by the CPU they cost.
+func (b *bench) ratio(title string, o, base *outcome, l limit) {
+	if b.failed(title, o) || b.failed(title, base) {
+		return
+	}
+	b.report.add(fmt.Sprintf("%s: CPU, %s : %s", title, o.name, base.name), fmt.Sprintf("%s; %s", o, base), o.cpu.over(base.cpu), "%.2f ×", l)
+}

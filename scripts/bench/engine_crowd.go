@@ -1,0 +1,83 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"signalbox/scripts/bench/load"
+)
+
+// measureConnections weighs connections that do nothing, in fresh processes.
+func (b *bench) measureConnections(ctx context.Context) error {
+	if err := allowFiles(b.crowd); err != nil {
+		return err
+	}
+	product, err := b.newRival(ctx)
+	if err != nil {
+		return err
+	}
+	peer, err := b.newPeer(ctx)
+	if err != nil {
+		return err
+	}
+	what := fmt.Sprintf("%d idle connections, each with a subscription: memory of each, ", b.crowd)
+	for _, c := range []struct {
+		rival
+		limit limit
+	}{{product, atMost(10)}, {peer, told}} {
+		each, err := b.weigh(ctx, c.rival)
+		if err != nil {
+			b.report.fail(what+c.name, err)
+			continue
+		}
+		b.report.add(what+c.name, "", samples{each}, "%.1f KiB", c.limit)
+	}
+	return nil
+}
+
+// weigh gives the KiB that an idle connection adds to what is resident. A few
+// that come and go before it bring in what the first needs.
+func (b *bench) weigh(ctx context.Context, r rival) (each float64, err error) {
+	few, err := load.Gather(ctx, r.target, 100)
+	if err != nil {
+		return 0, err
+	}
+	if err := few.Close(); err != nil {
+		return 0, err
+	}
+	before, err := r.server.settled(ctx)
+	if err != nil {
+		return 0, err
+	}
+	crowd, err := load.Gather(ctx, r.target, b.crowd)
+	if err != nil {
+		return 0, err
+	}
+	after, err := r.server.settled(ctx)
+	return (after - before) * 1024 / float64(b.crowd), errors.Join(err, crowd.Close())
+}
+
+// settled gives what is resident, in MiB, when that has come to rest: a runtime
+// gives memory back only after a while.
+func (c *child) settled(ctx context.Context) (mib float64, err error) {
+	const looks, apart, near = 10, 500 * time.Millisecond, 0.005
+	again := time.NewTicker(apart)
+	defer again.Stop()
+	for last := math.Inf(1); ; last = mib {
+		for range looks / 5 {
+			select {
+			case <-again.C:
+			case <-ctx.Done():
+				return 0, ctx.Err()
+			}
+		}
+		if mib, err = c.memory("VmRSS"); err != nil || math.Abs(mib-last) <= near*last {
+			return mib, err
+		}
+	}
+}

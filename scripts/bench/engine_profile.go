@@ -1,0 +1,63 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+
+	"signalbox/scripts/bench/load"
+)
+
+// profiling is which load is to be profiled, with which program, into which
+// file. Without a load nothing is.
+type profiling struct{ load, program, out string }
+
+// profile plays a load with a product that profiles itself, after a round that
+// it does not see.
+func (b *bench) profile(ctx context.Context, want profiling) error {
+	e, err := load.Find(want.load)
+	if err != nil {
+		return err
+	}
+	p, err := b.emptyProduct()
+	if err != nil {
+		return err
+	}
+	if p.access, err = writeLoadAccess(p.dir + ".json"); err != nil {
+		return err
+	}
+	if err := b.importAccess(ctx, p); err != nil {
+		return err
+	}
+	if p.child, err = launch(ctx, nil, p.greeted, want.program, p.dir, want.out); err != nil {
+		return err
+	}
+	b.started = append(b.started, p)
+	s, err := e.Load.Open(ctx, p.access.target(p.mqtt))
+	if err != nil {
+		return err
+	}
+	return errors.Join(b.observe(ctx, p.child, s, e), s.Close())
+}
+
+// observe plays all rounds between the signals that begin and end a profile.
+func (b *bench) observe(ctx context.Context, c *child, s load.Session, e load.Entry) error {
+	if _, err := s.Play(ctx, e.Messages/b.share); err != nil {
+		return err
+	}
+	if err := c.cmd.Process.Signal(syscall.SIGUSR1); err != nil {
+		return err
+	}
+	o := &outcome{rival: rival{name: "product, profiled", server: c}}
+	for range b.rounds {
+		o.play(ctx, s, e.Messages/b.share, true)
+	}
+	if err := errors.Join(o.err, c.cmd.Process.Signal(syscall.SIGUSR2)); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(b.report.out, "%s: %s\n", e.Title, o)
+	return err
+}

@@ -1,0 +1,125 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+
+	"signalbox/scripts/bench/load"
+	"signalbox/scripts/bench/relay"
+)
+
+// relayCommand makes this program the relay.
+const relayCommand = "relay"
+
+// rival is a broker that takes part in a comparison.
+type rival struct {
+	name   string
+	server *child
+	target load.Target
+}
+
+// rivals are the brokers that several measurements share.
+type rivals struct{ product, mosquitto, relay rival }
+
+// theRivals starts them when they are first asked for.
+func (b *bench) theRivals(ctx context.Context) (*rivals, error) {
+	if b.rivals != nil {
+		return b.rivals, nil
+	}
+	var r rivals
+	var err error
+	if r.product, err = b.newRival(ctx); err != nil {
+		return nil, err
+	}
+	if r.mosquitto, err = b.newPeer(ctx); err != nil {
+		return nil, err
+	}
+	if r.relay, err = b.newRelay(ctx); err != nil {
+		return nil, err
+	}
+	b.rivals = &r
+	return b.rivals, nil
+}
+
+// newRival starts a fresh product with log-in and access control, and with
+// these settings.
+func (b *bench) newRival(ctx context.Context, settings ...string) (r rival, err error) {
+	p, err := b.emptyProduct()
+	if err != nil {
+		return r, err
+	}
+	p.settings = settings
+	if p.access, err = writeLoadAccess(p.dir + ".json"); err != nil {
+		return r, err
+	}
+	if err := b.startProduct(ctx, p); err != nil {
+		return r, err
+	}
+	return rival{"product", p.child, p.access.target(p.mqtt)}, nil
+}
+
+// newPeer starts a fresh Mosquitto that lets everybody in and limits nothing
+// that a load needs.
+func (b *bench) newPeer(ctx context.Context) (r rival, err error) {
+	m, err := b.startMosquitto(ctx, func(*mosquitto, string) (string, error) {
+		return "allow_anonymous true\nmax_queued_messages 0\nmax_inflight_messages 1000\n", nil
+	})
+	if err != nil {
+		return r, err
+	}
+	return rival{"Mosquitto", m.child, load.Target{Addr: m.addr}}, nil
+}
+
+// newGuardedPeer starts a fresh Mosquitto with the access control of the product.
+func (b *bench) newGuardedPeer(ctx context.Context) (r rival, err error) {
+	plugin, err := findPlugin()
+	if err != nil {
+		return r, err
+	}
+	m, err := b.startMosquitto(ctx, func(m *mosquitto, dir string) (conf string, err error) {
+		file := dir + ".json"
+		m.access, err = writeLoadAccess(file)
+		return "max_queued_messages 0\nmax_inflight_messages 1000\n" + withPlugin(plugin, file), err
+	})
+	if err != nil {
+		return r, err
+	}
+	return rival{"Mosquitto", m.child, m.access.target(m.addr)}, nil
+}
+
+// newRelay starts this program as the relay.
+func (b *bench) newRelay(ctx context.Context) (r rival, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return r, err
+	}
+	r.name = "relay"
+	ready := func(line string) (serves bool) {
+		r.target.Addr, serves = strings.CutPrefix(line, "relaying on ")
+		return serves
+	}
+	if r.server, err = launch(ctx, nil, ready, self, relayCommand); err == nil {
+		b.started = append(b.started, r.server)
+	}
+	return r, err
+}
+
+// serveRelay runs the relay until ctx ends.
+func serveRelay(ctx context.Context, out io.Writer) error {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "relaying on %s\n", ln.Addr())
+	return relay.Serve(ctx, ln)
+}
+
+func (a access) target(addr string) load.Target {
+	return load.Target{Addr: addr, Username: loader, Password: a.password}
+}
