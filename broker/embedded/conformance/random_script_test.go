@@ -34,16 +34,15 @@ type step struct {
 type stepKind byte
 
 const (
-	stepConnect     stepKind = iota // also while connected: a take-over
+	stepConnect     stepKind = iota // while connected and without Will: a take-over
 	stepSubscribe                   // one SUBSCRIBE
 	stepUnsubscribe                 // one UNSUBSCRIBE
 	stepPublish                     // a burst of PUBLISH packets
 	stepLeave                       // DISCONNECT
-	stepLeaveWill                   // DISCONNECT with Will message; before MQTT 5 as stepVanish
-	stepVanish                      // the connection ends without a word; always with a Will
+	stepLeaveWill                   // DISCONNECT with Will message, with a Will only; before MQTT 5 as stepVanish
+	stepVanish                      // the connection ends without a word, with a Will only
 	stepHush                        // from now on, until it reconnects, the client acknowledges nothing
 	stepHalf                        // from now on, until it reconnects, it sends PUBREC and never PUBCOMP
-	stepKinds
 )
 
 func (k stepKind) String() string {
@@ -99,6 +98,7 @@ func (s script) String() string {
 
 // The cast of a run: clients that come and go, and behind them those that stay
 // connected and hold the shared subscriptions. The last one only watches Wills.
+// The script is about the former two; all but comers are connected already.
 const (
 	comers  = 5
 	sharers = 2
@@ -110,20 +110,17 @@ const (
 type writer struct {
 	r        *rand.Rand
 	versions [comers]byte // each client's usual version
+	granted  [comers]byte // the QoS of all its subscriptions, where the version is not 5
 	serial   int
 }
 
-// write makes the script of a seed, of n random steps after the cast is
-// connected.
+// write makes the script of a seed, of n random steps after all have connected.
 func write(seed uint64, n int) script {
 	w := &writer{r: rand.New(rand.NewPCG(seed, 1))}
 	var s script
 	for i := range comers {
-		w.versions[i] = 3 + byte(w.r.IntN(3))
+		w.versions[i], w.granted[i] = 3+byte(w.r.IntN(3)), byte(w.r.IntN(3))
 		s = append(s, w.connect(i))
-	}
-	for i := comers; i < watcher; i++ {
-		s = append(s, step{kind: stepConnect, client: i, version: 4 + byte(i%2), clean: true})
 	}
 	for range n {
 		s = append(s, w.step())
@@ -172,14 +169,17 @@ func (w *writer) one(in int) bool { return w.r.IntN(in) == 0 }
 
 func (w *writer) connect(client int) step {
 	s := step{kind: stepConnect, client: client, version: w.versions[client], clean: w.one(3)}
-	if w.one(20) {
+	if w.versions[client] < v5 && w.one(10) {
 		s.version = 3 + byte(w.r.IntN(3))
 	}
 	if !w.one(4) {
 		s.expiry = 3600
 	}
 	if w.one(3) {
-		s.window = 1 + uint16(w.r.IntN(4))
+		s.window = 1 // Mosquitto 2.0.11 does not keep to a larger one
+	}
+	if w.one(2) {
+		return s
 	}
 	will := w.message()
 	will.topic, will.alias, will.expiry = fmt.Sprintf("will/%d", client), false, 0
@@ -217,7 +217,10 @@ var (
 func (w *writer) filters(client int) []scriptedFilter {
 	filters := make([]scriptedFilter, 1+w.r.IntN(3))
 	for i, at := range w.r.Perm(len(scriptedFilters))[:len(filters)] {
-		filters[i] = scriptedFilter{filter: scriptedFilters[at], qos: byte(w.r.IntN(3)), opts: w.options()}
+		filters[i] = scriptedFilter{filter: scriptedFilters[at], qos: w.granted[client]}
+		if w.versions[client] == v5 {
+			filters[i].qos, filters[i].opts = byte(w.r.IntN(3)), w.options()
+		}
 	}
 	return filters
 }
@@ -238,6 +241,7 @@ func (w *writer) publish(client int) step {
 	s := step{kind: stepPublish, client: client, messages: make([]scriptedMessage, 1+w.r.IntN(4))}
 	for i := range s.messages {
 		s.messages[i] = w.message()
+		s.messages[i].qos = s.messages[0].qos // of different ones, the order is the broker's choice
 	}
 	return s
 }

@@ -1,0 +1,167 @@
+package conformance
+
+import (
+	"fmt"
+	"testing"
+)
+
+// TestFlowReceiveMaximumOfClient: never more QoS 1 and 2 messages are under way
+// to a client than it takes [MQTT-3.3.4-9, MQTT-4.9.0-1]; PUBACK, PUBCOMP make
+// room, PUBREC does not [MQTT-4.9.0-2], and all arrive in their order.
+func TestFlowReceiveMaximumOfClient(t *testing.T) {
+	const many = 20
+	play(t, onlyFive, func(s *scene) {
+		windows := []int{1, 2, 5}
+		if s.on(kindMosquitto) { // 2.0.11 goes beyond the others
+			windows = windows[:1]
+		}
+		for _, window := range windows {
+			for qos := byte(1); qos <= 2; qos++ {
+				publisher := s.join(connect{})
+				c := s.join(connect{props: propU16(receiveMaximum, uint16(window))})
+				topic := s.topic(fmt.Sprintf("w%d/%d", window, qos))
+				c.subscribe(2, topic)
+				for i := range many {
+					publisher.publish(publish{topic: topic, qos: qos, payload: fmt.Sprint(i)})
+				}
+				c.drainWindow(topic, qos, window, many)
+			}
+		}
+	})
+}
+
+// drainWindow takes messages through a window: none comes before another is
+// acknowledged to its end.
+func (c *client) drainWindow(topic string, qos byte, window, many int) {
+	c.Helper()
+	var ids []uint16
+	take := func(i int) {
+		c.Helper()
+		ids = append(ids, c.expectPublish(publish{topic: topic, qos: qos, payload: fmt.Sprint(i)}))
+	}
+	for i := range window {
+		take(i)
+	}
+	c.expectPong()
+	for i := window; i < many; i++ {
+		id := ids[0]
+		ids = ids[1:]
+		if qos == 2 {
+			c.send(ack(c.version, typePubrec, id, success))
+			c.expect(ack(c.version, typePubrel, id, success))
+			c.expectPong()
+			c.send(ack(c.version, typePubcomp, id, success))
+		} else {
+			c.send(ack(c.version, typePuback, id, success))
+		}
+		take(i)
+		c.expectPong()
+	}
+}
+
+// TestFlowClosedWindowHoldsUpNothingElse: with the window used up the broker
+// goes on with QoS 0 and with all other packets [MQTT-4.9.0-3], in
+// [MQTT-3.3.4-10].
+func TestFlowClosedWindowHoldsUpNothingElse(t *testing.T) {
+	play(t, onlyFive, func(s *scene) {
+		publisher, other := s.join(connect{}), s.join(connect{})
+		c := s.join(connect{props: propU16(receiveMaximum, 1)})
+		c.subscribe(2, s.topic("x"))
+		for i := range 3 {
+			publisher.publish(publish{topic: s.topic("x"), qos: 1, payload: fmt.Sprint(i)})
+		}
+		id := c.expectPublish(publish{topic: s.topic("x"), qos: 1, payload: "0"})
+		publisher.publish(publish{topic: s.topic("x"), payload: "passes"})
+		c.receive(publish{topic: s.topic("x"), payload: "passes"})
+		other.subscribe(2, s.topic("y"))
+		for qos := range byte(3) {
+			c.publish(publish{topic: s.topic("y"), qos: qos})
+			other.receive(publish{topic: s.topic("y"), qos: qos})
+		}
+		c.subscribe(0, s.topic("z"))
+		c.unsubscribe(s.topic("z"), success)
+		c.expectPong()
+		c.send(ack(v5, typePuback, id, success))
+		for i := 1; i < 3; i++ {
+			c.receive(publish{topic: s.topic("x"), qos: 1, payload: fmt.Sprint(i)})
+		}
+	})
+}
+
+// TestFlowWindowAfterReconnect: the window is that of the new connection
+// [MQTT-4.9.0-1], for what is sent again as for what is new.
+func TestFlowWindowAfterReconnect(t *testing.T) {
+	play(t, onlyFive, func(s *scene) {
+		publisher := s.join(connect{})
+		c := s.join(persistent("resized", s, propU16(receiveMaximum, 4)))
+		c.subscribe(1, s.topic("x"))
+		for i := range 8 {
+			publisher.publish(publish{topic: s.topic("x"), qos: 1, payload: fmt.Sprint(i)})
+		}
+		for i := range 4 {
+			c.expectPublish(publish{topic: s.topic("x"), qos: 1, payload: fmt.Sprint(i)})
+		}
+		c.leave()
+		c = s.resume(persistent("resized", s, propU16(receiveMaximum, 2)))
+		for i := range 8 {
+			var id uint16
+			if i%2 == 0 {
+				first := c.expectPublish(publish{topic: s.topic("x"), qos: 1, payload: fmt.Sprint(i), dup: i < 4})
+				id = c.expectPublish(publish{topic: s.topic("x"), qos: 1, payload: fmt.Sprint(i + 1), dup: i < 4})
+				c.expectPong()
+				c.send(ack(v5, typePuback, first, success), ack(v5, typePuback, id, success))
+			}
+		}
+		c.expectPong()
+	}, notOn(kindMosquitto, "2.0.11 sends again beyond the window"))
+}
+
+// TestFlowReceiveMaximumOfServer: a client that has more QoS 2 messages under
+// way than the server takes is told so and disconnected [MQTT-3.3.4-8]; exactly
+// as many are fine.
+func TestFlowReceiveMaximumOfServer(t *testing.T) {
+	play(t, onlyFive, func(s *scene) {
+		c, got := s.greet(connect{})
+		most := got.number(receiveMaximum, 65535)
+		for id := uint16(1); int(id) <= most; id++ {
+			c.send(publish{topic: s.topic("x"), qos: 2, id: id}.bytes(v5))
+			c.expectAck(typePubrec, id)
+		}
+		c.publish(publish{topic: s.topic("x")}) // QoS 0 does not count
+		c.send(ack(v5, typePubrel, 1, success))
+		c.expectAck(typePubcomp, 1)
+		c.send(publish{topic: s.topic("x"), qos: 2, id: 1}.bytes(v5))
+		c.expectAck(typePubrec, 1)
+		c.sendAnyway(publish{topic: s.topic("x"), qos: 2, id: uint16(most) + 1}.bytes(v5))
+		c.expectEnd(receiveMaximumExceeded)
+	}, notOn(kindMosquitto, "2.0.11 answers PUBREC 0x97"))
+}
+
+// TestFlowManyUnderWay: in MQTT 3 a client that acknowledges late gets
+// everything in the end, in its order, whatever the broker's own window is.
+func TestFlowManyUnderWay(t *testing.T) {
+	const many = 100
+	play(t, everyVersion, func(s *scene) {
+		for qos := byte(1); qos <= 2; qos++ {
+			publisher, c := s.join(connect{}), s.join(connect{})
+			topic := s.topic(fmt.Sprint("many", qos))
+			c.subscribe(2, topic)
+			for i := range many {
+				publisher.publish(publish{topic: topic, qos: qos, payload: fmt.Sprint(i)})
+			}
+			for i := range many {
+				p := publish{topic: topic, qos: qos, payload: fmt.Sprint(i)}
+				got := c.next()
+				for got.kind() == typePubrel {
+					c.send(ack(s.version, typePubcomp, got.id, success))
+					got = c.next()
+				}
+				p.id = got.id
+				if got.String() != parse(s.version, p.bytes(s.version)).String() {
+					s.Fatalf("got %v, want message %d", got, i)
+				}
+				c.acknowledgeFirst(got)
+			}
+		}
+	})
+}

@@ -1,0 +1,392 @@
+package conformance
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// TestPublishQoS delivers every QoS to subscriptions of every QoS, at the lower
+// of the two [MQTT-3.8.4-8], in 3.1.1 [MQTT-3.8.4-6], and acknowledges it as its
+// QoS demands [MQTT-3.3.4-1, MQTT-4.3.1-1, MQTT-4.3.2-1, MQTT-4.3.2-4,
+// MQTT-4.3.3-8, MQTT-4.3.3-11].
+func TestPublishQoS(t *testing.T) {
+	play(t, everyVersion, func(s *scene) {
+		publisher := s.join(connect{})
+		for granted := range byte(3) {
+			subscriber := s.join(connect{})
+			topic := s.topic(fmt.Sprintf("qos/%d", granted))
+			subscriber.subscribe(granted, topic)
+			for qos := range byte(3) {
+				for n := range 3 {
+					p := publish{topic: topic, qos: qos, payload: fmt.Sprintf("%d at %d", n, qos)}
+					publisher.publish(p)
+					p.qos = min(qos, granted)
+					subscriber.receive(p)
+				}
+			}
+			subscriber.expectPong()
+		}
+	})
+}
+
+// TestPublishBetweenVersions takes a message from each version to each other;
+// MQTT 3 knows nothing of properties [MQTT-3.3.2-1].
+func TestPublishBetweenVersions(t *testing.T) {
+	play(t, everyVersion, func(s *scene) {
+		topic := s.topic("between")
+		for _, version := range everyVersion {
+			subscriber := s.join(connect{version: version})
+			subscriber.subscribe(2, topic)
+			for qos := range byte(3) {
+				s.join(connect{}).publish(publish{topic: topic, qos: qos, payload: "greetings"})
+				subscriber.receive(publish{topic: topic, qos: qos, payload: "greetings"})
+			}
+			subscriber.leave()
+		}
+		five := s.join(connect{version: v5})
+		own := s.join(connect{})
+		own.subscribe(2, topic)
+		five.publish(publish{topic: topic, qos: 2, props: user("name", "value")})
+		want := publish{topic: topic, qos: 2}
+		if s.five() {
+			want.props = user("name", "value")
+		}
+		own.receive(want)
+	})
+}
+
+// TestPublishDUPIsNotPassedOn: what a subscriber gets for the first time has no
+// DUP, whatever the publisher's had [MQTT-3.3.1-3].
+func TestPublishDUPIsNotPassedOn(t *testing.T) {
+	play(t, everyVersion, func(s *scene) {
+		publisher, subscriber := s.join(connect{}), s.join(connect{})
+		subscriber.subscribe(2, s.topic("dup"))
+		for qos := byte(1); qos <= 2; qos++ {
+			p := publish{topic: s.topic("dup"), qos: qos, payload: "again"}
+			p.dup = true
+			publisher.publish(p)
+			p.dup = false
+			subscriber.receive(p)
+		}
+	})
+}
+
+// TestPublishQoS1IdentifierIsFree: after PUBACK the same identifier is a new
+// message, also with DUP [MQTT-4.3.2-5].
+func TestPublishQoS1IdentifierIsFree(t *testing.T) {
+	play(t, everyVersion, func(s *scene) {
+		publisher, subscriber := s.join(connect{}), s.join(connect{})
+		subscriber.subscribe(1, s.topic("again"))
+		for _, dup := range []bool{false, true, false} {
+			publisher.publish(publish{topic: s.topic("again"), qos: 1, id: 7, dup: dup})
+			subscriber.receive(publish{topic: s.topic("again"), qos: 1})
+		}
+	})
+}
+
+// TestPublishQoS2Once: a PUBLISH sent again before PUBREL is acknowledged again
+// and delivered once [MQTT-4.3.3-10]; after PUBCOMP the same identifier is a new
+// message [MQTT-4.3.3-12].
+func TestPublishQoS2Once(t *testing.T) {
+	play(t, everyVersion, func(s *scene) {
+		publisher, subscriber := s.join(connect{}), s.join(connect{})
+		topic := s.topic("once")
+		subscriber.subscribe(2, topic)
+		for _, payload := range []string{"first", "second"} {
+			p := publish{topic: topic, qos: 2, id: 9, payload: payload}
+			for range s.resends() {
+				publisher.send(p.bytes(s.version))
+				publisher.expectAck(typePubrec, p.id)
+				p.dup = true
+			}
+			publisher.send(ack(s.version, typePubrel, p.id, success))
+			publisher.expectAck(typePubcomp, p.id)
+			subscriber.receive(publish{topic: topic, qos: 2, payload: payload})
+			subscriber.expectNothing(publisher)
+		}
+	})
+}
+
+// resends is how often a QoS 2 message is sent under one identifier. Mosquitto
+// 2.0.11 hangs up on the third.
+func (s *scene) resends() int {
+	if s.on(kindMosquitto) {
+		return 2
+	}
+	return 4
+}
+
+// TestPublishQoS2WithoutPUBREL: a QoS 2 message that its publisher has not
+// released is delivered no more than once in the end, and others of that
+// publisher are not held up by it [MQTT-4.3.3-8].
+func TestPublishQoS2WithoutPUBREL(t *testing.T) {
+	play(t, everyVersion, func(s *scene) {
+		publisher, subscriber := s.join(connect{}), s.join(connect{})
+		subscriber.subscribe(2, s.topic("other"))
+		publisher.send(publish{topic: s.topic("held"), qos: 2, id: 100}.bytes(s.version))
+		publisher.expectAck(typePubrec, 100)
+		for qos := range byte(3) {
+			publisher.publish(publish{topic: s.topic("other"), qos: qos})
+			subscriber.receive(publish{topic: s.topic("other"), qos: qos})
+		}
+	})
+}
+
+// TestPublishPUBRELAgain: a PUBREL is answered by PUBCOMP each time it comes,
+// and where the identifier is not known, MQTT 5 may say so [MQTT-4.3.3-11].
+func TestPublishPUBRELAgain(t *testing.T) {
+	play(t, everyVersion, func(s *scene) {
+		c := s.join(connect{})
+		c.publish(publish{topic: s.topic("again"), qos: 2, id: 3})
+		for _, id := range []uint16{3, 999} {
+			c.send(ack(s.version, typePubrel, id, success))
+			got := c.next()
+			if got.kind() != typePubcomp || got.id != id || got.reason() != success && got.reason() != idNotFound {
+				s.Errorf("PUBREL of an unknown identifier %d: got %v, want PUBCOMP", id, got)
+			}
+		}
+		c.expectPong()
+	})
+}
+
+// TestPublishUnknownAcknowledgements: acknowledgements of what was never sent
+// are no reason to hang up. A PUBREC is answered by PUBREL, in MQTT 5 perhaps with
+// reason 0x92.
+func TestPublishUnknownAcknowledgements(t *testing.T) {
+	play(t, everyVersion, func(s *scene) {
+		for _, kind := range []byte{typePuback, typePubrec, typePubcomp} {
+			c := s.join(connect{})
+			c.send(ack(s.version, kind, 77, success), pingreq())
+			got := c.next()
+			if kind == typePubrec && got.kind() == typePubrel && got.id == 77 {
+				if got.reason() != success && got.reason() != idNotFound {
+					s.Errorf("PUBREC of an unknown identifier: got %v", got)
+				}
+				got = c.next()
+			}
+			if got.kind() != typePingresp {
+				s.Errorf("after an unknown acknowledgement %#x: got %v, want PINGRESP", kind, got)
+			}
+		}
+	})
+}
+
+// TestPublishIdentifiersOfBothDirections: each side numbers its own messages, so
+// the same identifier may be under way in both directions [MQTT-2.2.1-2,
+// MQTT-2.2.1-4].
+func TestPublishIdentifiersOfBothDirections(t *testing.T) {
+	play(t, everyVersion, func(s *scene) {
+		for qos := byte(1); qos <= 2; qos++ {
+			c, other := s.join(connect{}), s.join(connect{})
+			topic := s.topic(fmt.Sprintf("both/%d", qos))
+			c.subscribe(2, topic)
+			other.publish(publish{topic: topic, qos: qos, payload: "down"})
+			id := c.expectPublish(publish{topic: topic, qos: qos, payload: "down"})
+			c.publish(publish{topic: s.topic("elsewhere"), qos: 1, id: id})
+			c.publish(publish{topic: s.topic("elsewhere"), qos: 2, id: id})
+			c.send(subscribe(s.version, id, nil, filter{s.topic("more"), 1}))
+			c.expect(suback(s.version, id, 1))
+			c.acknowledge(qos, id)
+			c.expectPong()
+		}
+	})
+}
+
+// acknowledge ends a delivery of the given QoS.
+func (c *client) acknowledge(qos byte, id uint16) {
+	c.Helper()
+	switch qos {
+	case 1:
+		c.send(ack(c.version, typePuback, id, success))
+	case 2:
+		c.send(ack(c.version, typePubrec, id, success))
+		c.expect(ack(c.version, typePubrel, id, success))
+		c.send(ack(c.version, typePubcomp, id, success))
+	}
+}
+
+// TestPublishIdentifiersDiffer: messages under way to one client have different
+// identifiers, none of them 0 [MQTT-2.2.1-4], in 3.1.1 [MQTT-2.3.1-4].
+func TestPublishIdentifiersDiffer(t *testing.T) {
+	play(t, everyVersion, func(s *scene) {
+		publisher, subscriber := s.join(connect{}), s.join(connect{})
+		topic := s.topic("ids")
+		subscriber.subscribe(2, topic)
+		used := map[uint16]bool{}
+		for i := range 10 {
+			p := publish{topic: topic, qos: 1 + byte(i%2), payload: fmt.Sprint(i)}
+			publisher.publish(p)
+			id := subscriber.expectPublish(p)
+			if used[id] {
+				s.Errorf("identifier %d is used twice", id)
+			}
+			used[id] = true
+		}
+	})
+}
+
+// TestPublishOrder: messages of one publisher on one topic arrive in their order
+// [MQTT-4.6.0-5, MQTT-4.6.0-6], and acknowledgements come in the order of what
+// they acknowledge [MQTT-4.6.0-2, MQTT-4.6.0-3, MQTT-4.6.0-4].
+func TestPublishOrder(t *testing.T) {
+	const many = 200
+	play(t, everyVersion, func(s *scene) {
+		for qos := range byte(3) {
+			publisher, subscriber := s.join(connect{}), s.join(connect{})
+			topic := s.topic(fmt.Sprintf("order/%d", qos))
+			subscriber.subscribe(qos, topic)
+			for i := range many {
+				publisher.publish(publish{topic: topic, qos: qos, payload: fmt.Sprint(i)})
+				if i%10 == 9 { // within the window of a subscriber that has not acknowledged
+					subscriber.receiveRun(topic, qos, i-9, i)
+				}
+			}
+		}
+	})
+}
+
+// receiveRun wants the messages numbered first to last, all of them before it
+// acknowledges any.
+func (c *client) receiveRun(topic string, qos byte, first, last int) {
+	c.Helper()
+	var ids []uint16
+	for i := first; i <= last; i++ {
+		ids = append(ids, c.expectPublish(publish{topic: topic, qos: qos, payload: fmt.Sprint(i)}))
+	}
+	kinds := [][]byte{nil, {typePuback}, {typePubrec, typePubcomp}}[qos]
+	for _, kind := range kinds {
+		for _, id := range ids {
+			c.send(ack(c.version, kind, id, success))
+		}
+		for _, id := range ids {
+			if kind == typePubrec {
+				c.expect(ack(c.version, typePubrel, id, success))
+			}
+		}
+	}
+}
+
+// TestPublishAcknowledgementsInOrder: PUBACK, PUBREC and PUBCOMP come in the
+// order of what they answer [MQTT-4.6.0-2, MQTT-4.6.0-3, MQTT-4.6.0-4].
+func TestPublishAcknowledgementsInOrder(t *testing.T) {
+	play(t, everyVersion, func(s *scene) {
+		c := s.join(connect{})
+		var first, second []byte
+		ids := []uint16{5, 3, 9, 1, 700}
+		for _, id := range ids {
+			first = cat(first, publish{topic: s.topic("x"), qos: 1, id: id}.bytes(s.version))
+			second = cat(second, publish{topic: s.topic("x"), qos: 2, id: id}.bytes(s.version))
+		}
+		c.send(first)
+		c.expectAcks(typePuback, ids)
+		c.send(second)
+		c.expectAcks(typePubrec, ids)
+		for _, id := range ids {
+			c.send(ack(s.version, typePubrel, id, success))
+		}
+		c.expectAcks(typePubcomp, ids)
+	})
+}
+
+func (c *client) expectAcks(kind byte, ids []uint16) {
+	c.Helper()
+	for _, id := range ids {
+		c.expectAck(kind, id)
+	}
+}
+
+// TestPublishPayloads: a payload is bytes, none or many, and arrives as it was
+// sent [MQTT-3.3.2-4].
+func TestPublishPayloads(t *testing.T) {
+	play(t, everyVersion, func(s *scene) {
+		publisher, subscriber := s.join(connect{}), s.join(connect{})
+		subscriber.subscribe(2, s.topic("payload"))
+		for _, payload := range []string{"", "\x00", "\xff\xfe\xed\xa0\x80", strings.Repeat("\r\n\x00", 1<<16)} {
+			for qos := range byte(3) {
+				p := publish{topic: s.topic("payload"), qos: qos, payload: payload}
+				publisher.publish(p)
+				subscriber.receive(p)
+			}
+		}
+	})
+}
+
+// TestPublishRemainingLengths goes over the borders of the length field, which
+// takes one byte more at each [MQTT-2.2.3].
+func TestPublishRemainingLengths(t *testing.T) {
+	play(t, everyVersion, func(s *scene) {
+		publisher, subscriber := s.join(connect{}), s.join(connect{})
+		topic := s.topic("length")
+		subscriber.subscribe(0, topic)
+		head := len(publish{topic: topic}.bytes(s.version)) - 2
+		for _, border := range []int{127, 128, 16383, 16384} {
+			p := publish{topic: topic, payload: strings.Repeat("x", border-head)}
+			publisher.publish(p)
+			subscriber.receive(p)
+		}
+	})
+}
+
+// TestPublishToOneself: a publisher gets its own message where it subscribes to
+// it, and its acknowledgement comes too.
+func TestPublishToOneself(t *testing.T) {
+	play(t, everyVersion, func(s *scene) {
+		c := s.join(connect{})
+		topic := s.topic("self")
+		c.subscribe(1, topic)
+		c.send(publish{topic: topic, qos: 1, id: 50, payload: "me"}.bytes(s.version))
+		var got []string
+		for range 2 {
+			p := c.next()
+			got = append(got, typeNames[p.first>>4])
+			if p.kind() == typePublish && p.payload != "me" || p.kind() == typePuback && p.id != 50 {
+				s.Errorf("got %v", p)
+			}
+		}
+		if got[0] == got[1] {
+			s.Errorf("got %v, want a PUBLISH and a PUBACK", got)
+		}
+	})
+}
+
+// TestPublishSubscriptionIdentifierFromClient is a protocol error
+// [MQTT-3.3.4-6].
+func TestPublishSubscriptionIdentifierFromClient(t *testing.T) {
+	play(t, onlyFive, func(s *scene) {
+		c := s.join(connect{})
+		c.sendAnyway(publish{topic: s.topic("x"), props: propVarint(subscriptionIdentifier, 1)}.bytes(v5))
+		c.expectEnd(protocolError, malformedPacket)
+	}, notOn(kindMosquitto, "2.0.11 ignores it"))
+}
+
+// TestPublishRefusedBySubscriber: PUBACK and PUBREC with a reason of 0x80 or
+// more end the delivery; nothing of it is sent again [MQTT-4.4.0-2], no PUBREL
+// follows [MQTT-4.3.3-4], and the identifier and its place in the window are
+// free [MQTT-4.9.0-2].
+func TestPublishRefusedBySubscriber(t *testing.T) {
+	play(t, onlyFive, func(s *scene) {
+		publisher := s.join(connect{})
+		c := s.join(persistent("refuser", s, propU16(receiveMaximum, 1)))
+		topic := s.topic("refused")
+		c.subscribe(2, topic)
+		for i, kind := range []byte{typePuback, typePubrec, typePubrec, typePuback} {
+			p := publish{topic: topic, qos: []byte{1, 2}[kind>>4&1], payload: fmt.Sprint(i)}
+			publisher.publish(p)
+			c.send(ack(v5, kind, c.expectPublish(p), notAuthorized))
+		}
+		c.expectPong()
+		c.leave()
+		c = s.join(persistent("refuser", s))
+		c.expectPong()
+	}, notOn(kindMosquitto, "2.0.11 does not free the window when a PUBREC refuses"))
+}
+
+// persistent is a CONNECT of a session that outlives its connection.
+func persistent(name string, s *scene, props ...[]byte) connect {
+	as := connect{clientID: s.id(name), keep: true}
+	if s.five() {
+		as.props = cat(append(props, propU32(sessionExpiry, 3600))...)
+	}
+	return as
+}

@@ -1,0 +1,436 @@
+package conformance
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"time"
+)
+
+// player is one client of a run on one broker. It keeps to the standard (unless
+// hushed, it acknowledges everything) and holds the broker to it: what breaks a
+// rule by itself, without comparison, it notes as a breach.
+type player struct {
+	name    string
+	addr    string
+	prefix  string // in front of every topic and filter
+	version byte
+	window  int // its Receive Maximum, 0 for none
+
+	conn net.Conn // nil while away
+	r    *bufio.Reader
+	mute stepKind // stepHush or stepHalf while it keeps acknowledgements back, else stepConnect
+
+	ids      uint16
+	sent     map[uint16]byte   // what it has sent and the type of the answer it waits for
+	aliased  string            // the topic for which its alias 1 stands
+	aliases  bool              // the broker takes aliases
+	flights  map[uint16]flight // deliveries that are not complete
+	order    []uint16          // the identifiers of flights as they were sent first
+	pending  []uint16          // what must be sent again on this connection, in order
+	willed   bool              // it has left a Will
+	kept     bool              // the session outlives its connection
+	heard    []delivery        // what came in this step and counts
+	later    []delivery        // what came while mute; counts if the session goes on
+	answers  []string          // what else came in this step and counts
+	breaches []string
+}
+
+// flight is a QoS 1 or 2 delivery that is not complete.
+type flight struct {
+	delivery delivery
+	released bool // PUBREC was sent
+}
+
+// delivery is a PUBLISH as it came.
+type delivery struct {
+	topic, payload string
+	qos            byte
+	retain, dup    bool
+	props          string
+	ids            []int // subscription identifiers
+}
+
+func (p *player) breach(format string, args ...any) {
+	p.breaches = append(p.breaches, p.name+": "+fmt.Sprintf(format, args...))
+}
+
+func (p *player) connected() bool { return p.conn != nil }
+
+// enter connects. The session that is there, or is not, decides what is to be
+// sent again.
+func (p *player) enter(s step) {
+	conn, err := net.DialTimeout("tcp", p.addr, patience)
+	if err != nil {
+		p.breach("connect: %v", err)
+		return
+	}
+	old := p.conn
+	oldReader := p.r
+	p.conn, p.r = conn, bufio.NewReader(conn)
+	p.version, p.window, p.mute, p.willed = s.version, 0, stepConnect, s.will != nil
+	p.sent, p.aliased = map[uint16]byte{}, ""
+	if s.version == v5 {
+		p.window = int(s.window)
+	}
+	p.write(p.hello(s).bytes())
+	got, err := p.read()
+	if err != nil || got.kind() != typeConnack || got.malformed != nil {
+		p.breach("CONNECT is answered by %v, %v", got, err)
+		p.gone()
+		return
+	}
+	p.aliases = got.number(topicAliasMaximum, 0) > 0
+	p.answers = append(p.answers, fmt.Sprintf("CONNACK present=%t code=%#02x", got.present, got.reason()))
+	p.inherit(got.present || p.version == v31 && !s.clean && p.kept)
+	p.kept = p.version < v5 && !s.clean || p.version == v5 && s.expiry > 0
+	if old != nil {
+		p.drain(old, oldReader)
+	}
+}
+
+// inherit takes over, or forgets, what was under way.
+func (p *player) inherit(present bool) {
+	p.pending = nil
+	if present {
+		p.heard, p.pending = append(p.heard, p.later...), slices.Clone(p.order)
+	} else {
+		p.flights, p.order = map[uint16]flight{}, nil
+	}
+	p.later = nil
+}
+
+// hear notes a delivery. To a client that is mute, brokers may send a message as
+// one copy, which waits, or as many, of which some do not; so it counts when the
+// client has come back.
+func (p *player) hear(d delivery) {
+	if p.mute == stepConnect {
+		p.heard = append(p.heard, d)
+	} else {
+		p.later = append(p.later, d)
+	}
+}
+
+// hello is the CONNECT of a step.
+func (p *player) hello(s step) connect {
+	c := connect{version: s.version, clientID: p.name, keep: !s.clean}
+	if s.will != nil {
+		c.will = &will{topic: p.prefix + s.will.topic, payload: s.will.payload, qos: s.will.qos, retain: s.will.retain}
+		if s.version == v5 && s.will.props {
+			c.will.props = scriptedProps
+		}
+	}
+	if s.version == v5 {
+		c.props = propU32(sessionExpiry, s.expiry)
+		if s.window > 0 {
+			c.props = cat(c.props, propU16(receiveMaximum, s.window))
+		}
+	}
+	return c
+}
+
+var scriptedProps = cat(propByte(payloadFormat, 1), propText(contentType, "t"), user("b", "1"), user("a", "2"))
+
+// drain reads the connection that was taken over to its end.
+func (p *player) drain(conn net.Conn, r *bufio.Reader) {
+	defer conn.Close()
+	_, err := io.Copy(io.Discard, r)
+	var e net.Error
+	if errors.As(err, &e) && e.Timeout() {
+		p.breach("the connection that was taken over stays open")
+	}
+}
+
+func (p *player) gone() {
+	if p.conn != nil {
+		p.conn.Close()
+	}
+	p.conn, p.r, p.mute = nil, nil, stepConnect
+}
+
+func (p *player) write(b []byte) {
+	if p.conn == nil {
+		return
+	}
+	p.conn.SetDeadline(time.Now().Add(patience)) //nolint:errcheck // shows when used
+	if _, err := p.conn.Write(b); err != nil {
+		p.breach("write: %v", err)
+	}
+}
+
+func (p *player) read() (packet, error) {
+	p.conn.SetDeadline(time.Now().Add(patience)) //nolint:errcheck // shows when used
+	raw, err := readPacket(p.r)
+	if err != nil {
+		return packet{}, err
+	}
+	return parse(p.version, raw), nil
+}
+
+// leave says DISCONNECT and waits for the end.
+func (p *player) leave(reason byte) {
+	p.write(disconnect(p.version, reason, nil))
+	p.drain(p.conn, p.r)
+	p.gone()
+}
+
+// subscribe and unsubscribe send one packet; what is answered is noted.
+func (p *player) subscribe(s step) {
+	var filters []filter
+	for _, f := range s.filters {
+		o := f.qos
+		if p.version == v5 {
+			o |= f.opts
+		}
+		filters = append(filters, filter{p.filter(f), o})
+	}
+	var props []byte
+	if s.subID > 0 {
+		props = propVarint(subscriptionIdentifier, int(s.subID))
+	}
+	p.write(subscribe(p.version, p.expectAnswer(typeSuback), props, filters...))
+}
+
+func (p *player) unsubscribe(s step) {
+	var names []string
+	for _, f := range s.filters {
+		names = append(names, p.filter(f))
+	}
+	p.write(unsubscribe(p.version, p.expectAnswer(typeUnsuback), nil, names...))
+}
+
+func (p *player) filter(f scriptedFilter) string {
+	if f.share != "" {
+		return "$share/" + f.share + "/" + p.prefix + f.filter
+	}
+	return p.prefix + f.filter
+}
+
+// expectAnswer takes a packet identifier for which such an answer must come.
+func (p *player) expectAnswer(kind byte) uint16 {
+	p.ids++
+	p.sent[p.ids] = kind
+	return p.ids
+}
+
+// publish sends all messages of the step in one write.
+func (p *player) publish(s step) {
+	var all []byte
+	for _, m := range s.messages {
+		all = append(all, p.message(m).bytes(p.version)...)
+	}
+	p.write(all)
+}
+
+func (p *player) message(m scriptedMessage) publish {
+	out := publish{topic: p.prefix + m.topic, payload: m.payload, qos: m.qos, retain: m.retain}
+	if m.qos > 0 {
+		out.id = p.expectAnswer([]byte{0, typePuback, typePubrec}[m.qos])
+	}
+	if p.version < v5 {
+		return out
+	}
+	if m.props {
+		out.props = scriptedProps
+	}
+	if m.expiry > 0 {
+		out.props = cat(out.props, propU32(messageExpiry, m.expiry))
+	}
+	if m.alias && p.aliases {
+		out.props = cat(out.props, propU16(topicAlias, 1))
+		if p.aliased == out.topic {
+			out.topic = ""
+		} else {
+			p.aliased = out.topic
+		}
+	}
+	return out
+}
+
+// settle answers what comes until the broker has answered everything and a
+// PINGREQ behind it. It tells whether anything came but the PINGRESP.
+func (p *player) settle() (busy bool) {
+	p.write(pingreq())
+	pong := false
+	for p.conn != nil && (!pong || len(p.sent) > 0) {
+		got, err := p.read()
+		if err != nil {
+			p.breach("waiting for %d answers and PINGRESP (%t): %v", len(p.sent), pong, err)
+			p.gone()
+			return true
+		}
+		if got.kind() == typePingresp {
+			pong = true
+			continue
+		}
+		busy = true
+		p.take(got)
+	}
+	return busy
+}
+
+// take handles one packet.
+func (p *player) take(got packet) {
+	switch kind := got.kind(); {
+	case got.malformed != nil:
+		p.breach("got %v", got)
+	case kind == typePublish:
+		p.takePublish(got)
+	case kind == typePubrel:
+		p.takePubrel(got)
+	case kind == typeDisconnect:
+		p.breach("got %v", got)
+		p.gone()
+	default:
+		p.takeAnswer(got)
+	}
+}
+
+func (p *player) takeAnswer(got packet) {
+	if want, ok := p.sent[got.id]; !ok || want != got.kind() {
+		p.breach("got %v, which answers nothing", got)
+		return
+	}
+	delete(p.sent, got.id)
+	switch {
+	case got.kind() == typePubrec && got.reason() < 0x80:
+		p.sent[got.id] = typePubcomp
+		p.write(ack(p.version, typePubrel, got.id, success))
+	case got.kind() == typeSuback || got.kind() == typeUnsuback:
+		p.answers = append(p.answers, fmt.Sprintf("%s % x", typeNames[got.first>>4], got.codes))
+	case got.reason() != success && got.reason() != noMatchingSubscribers:
+		p.answers = append(p.answers, fmt.Sprintf("%s % x", typeNames[got.first>>4], got.codes))
+	}
+}
+
+func (p *player) takePublish(got packet) {
+	d := delivery{
+		topic: strings.TrimPrefix(got.topic, p.prefix), payload: got.payload, qos: got.qos(),
+		retain: got.first&1 != 0, dup: got.first&8 != 0, props: countable(got), ids: got.subscriptions(),
+	}
+	if d.qos == 0 {
+		p.hear(d)
+		if d.dup {
+			p.breach("QoS 0 with DUP: %+v", d)
+		}
+		return
+	}
+	if _, known := p.flights[got.id]; known {
+		p.takeAgain(got.id, d)
+	} else {
+		p.takeFirst(got.id, d)
+	}
+	p.acknowledge(got.id, d)
+}
+
+// takeAgain checks a delivery whose identifier is in use: it must be one that is
+// due again on this connection, and the next of them.
+func (p *player) takeAgain(id uint16, d delivery) {
+	was := p.flights[id]
+	if was.released {
+		p.breach("%+v is sent again after PUBREC, or identifier %d is used twice", d, id)
+		return
+	}
+	if !d.dup {
+		p.breach("%+v is sent again without DUP", d)
+	}
+	if was.delivery.topic != d.topic || was.delivery.payload != d.payload {
+		p.breach("identifier %d is used for %+v and, before that is acknowledged, for %+v", id, was.delivery, d)
+	}
+	p.due(id)
+}
+
+// due takes the identifier off what must be sent again.
+func (p *player) due(id uint16) {
+	at := slices.Index(p.pending, id)
+	switch {
+	case at < 0:
+		p.breach("identifier %d is sent again on one connection", id)
+	case p.flights[p.pending[0]].released == p.flights[id].released && at > 0:
+		p.breach("identifier %d is sent again before %d, which was sent first", id, p.pending[0])
+	}
+	if at >= 0 {
+		p.pending = slices.Delete(p.pending, at, at+1)
+	}
+}
+
+func (p *player) takeFirst(id uint16, d delivery) {
+	if id == 0 {
+		p.breach("%+v has packet identifier 0", d)
+	}
+	if d.dup {
+		p.breach("%+v has DUP at first", d)
+	}
+	for _, other := range p.pending {
+		if !p.flights[other].released {
+			p.breach("%+v comes before %+v is sent again", d, p.flights[other].delivery)
+		}
+	}
+	p.flights[id] = flight{delivery: d}
+	p.order = append(p.order, id)
+	if p.window > 0 && len(p.flights)-len(p.pending) > p.window {
+		p.breach("%d messages are under way in a window of %d", len(p.flights)-len(p.pending), p.window)
+	}
+}
+
+// acknowledge answers a delivery, unless the player keeps that back. It counts
+// as heard when the first acknowledgement goes out.
+func (p *player) acknowledge(id uint16, d delivery) {
+	switch {
+	case p.mute == stepHush:
+	case d.qos == 1 && p.mute == stepHalf:
+	case d.qos == 1:
+		p.hear(d)
+		p.complete(id)
+		p.write(ack(p.version, typePuback, id, success))
+	default:
+		p.hear(d)
+		p.flights[id] = flight{delivery: d, released: true}
+		p.write(ack(p.version, typePubrec, id, success))
+	}
+}
+
+func (p *player) complete(id uint16) {
+	delete(p.flights, id)
+	p.order = slices.DeleteFunc(p.order, func(other uint16) bool { return other == id })
+}
+
+func (p *player) takePubrel(got packet) {
+	f, known := p.flights[got.id]
+	switch {
+	case !known || !f.released:
+		p.breach("got %v for a message that is not released", got)
+		return
+	case slices.Contains(p.pending, got.id):
+		p.due(got.id)
+	}
+	if p.mute != stepHalf {
+		p.complete(got.id)
+		p.write(ack(p.version, typePubcomp, got.id, success))
+	}
+}
+
+// countable is what of a PUBLISH's properties must be the same with every
+// broker. How much of an expiry is left depends on the clock.
+func countable(got packet) string {
+	var b strings.Builder
+	for _, q := range got.props {
+		switch q.id {
+		case subscriptionIdentifier, topicAlias:
+		case messageExpiry:
+			fmt.Fprintf(&b, " expires=%t", got.number(messageExpiry, 0) > 30_000)
+		case userProperty:
+			fmt.Fprintf(&b, " user=%q", q.value)
+		}
+	}
+	for _, q := range got.props {
+		if q.id == payloadFormat || q.id == contentType {
+			fmt.Fprintf(&b, " %#02x=%q", q.id, q.value)
+		}
+	}
+	return b.String()
+}

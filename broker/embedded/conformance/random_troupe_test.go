@@ -1,0 +1,146 @@
+package conformance
+
+import "fmt"
+
+// troupe is the cast of a run on one broker.
+type troupe struct {
+	players [cast]*player
+}
+
+// assemble connects those who stay throughout.
+func assemble(addr, mark string) *troupe {
+	t := &troupe{}
+	for i := range t.players {
+		t.players[i] = &player{name: fmt.Sprintf("%sn%d", mark, i), addr: addr, prefix: mark + "/"}
+	}
+	for i := comers; i < cast; i++ {
+		t.players[i].enter(step{version: v311 + byte(i%2), clean: true})
+	}
+	t.players[watcher].subscribe(step{filters: []scriptedFilter{{filter: "will/#"}}})
+	t.settle(watcher)
+	return t
+}
+
+// disband closes all connections.
+func (t *troupe) disband() {
+	for _, p := range t.players {
+		p.gone()
+	}
+}
+
+// outcome is what a step brought to everybody.
+type outcome [cast]struct {
+	heard   []delivery
+	answers []string
+}
+
+// do performs a step and waits until nothing moves any more.
+func (t *troupe) do(s step) (o outcome) {
+	for _, p := range t.players {
+		p.heard, p.answers = nil, nil
+	}
+	if t.act(s) {
+		t.settle(s.client)
+	} else {
+		t.players[s.client].answers = []string{"passed over"}
+	}
+	for i, p := range t.players {
+		o[i].heard, o[i].answers = p.heard, p.answers
+	}
+	return o
+}
+
+// possible tells whether a step makes sense now. The end of a connection is
+// awaited by its Will. At a take-over there must not be one: whether it is
+// published then is where Mosquitto 2.0.11 deviates from the standard.
+func (p *player) possible(s step) bool {
+	switch s.kind {
+	case stepConnect:
+		return !p.connected() || !p.willed
+	case stepVanish, stepLeaveWill:
+		return p.connected() && p.willed
+	}
+	return p.connected()
+}
+
+// act performs a step if it is possible.
+func (t *troupe) act(s step) bool {
+	p := t.players[s.client]
+	if !p.possible(s) {
+		return false
+	}
+	switch s.kind {
+	case stepConnect:
+		p.enter(s)
+	case stepSubscribe:
+		p.subscribe(s)
+	case stepUnsubscribe:
+		p.unsubscribe(s)
+	case stepPublish:
+		p.publish(s)
+	case stepLeave:
+		p.leave(success)
+	case stepLeaveWill:
+		t.leaveWill(p, s.client)
+	case stepVanish:
+		p.gone()
+		t.awaitWill(s.client)
+	case stepHush, stepHalf:
+		p.mute = s.kind
+	}
+	return true
+}
+
+func (t *troupe) leaveWill(p *player, client int) {
+	if p.version == v5 {
+		p.leave(disconnectWithWill)
+	} else {
+		p.gone()
+	}
+	t.awaitWill(client)
+}
+
+// awaitWill waits until the client's Will is published, by which the broker
+// shows that it has noticed the end of the connection.
+func (t *troupe) awaitWill(client int) {
+	w := t.players[watcher]
+	for w.connected() {
+		got, err := w.read()
+		if err != nil {
+			w.breach("waiting for the Will of client %d: %v", client, err)
+			w.gone()
+			return
+		}
+		w.take(got)
+		if got.topic == fmt.Sprintf("%swill/%d", w.prefix, client) {
+			return
+		}
+	}
+}
+
+// settle makes sure that the broker has done what it was asked: first the one
+// who asked gets its answers, then all others whatever it brings them, until a
+// round brings nothing.
+func (t *troupe) settle(first int) {
+	const most = 200
+	for range most {
+		busy := t.players[first].settle()
+		for i, p := range t.players {
+			if i != first {
+				busy = p.settle() || busy
+			}
+		}
+		if !busy {
+			return
+		}
+	}
+	t.players[first].breach("the broker does not come to rest")
+}
+
+// breaches are the rules that the broker has broken by itself.
+func (t *troupe) breaches() (all []string) {
+	for _, p := range t.players {
+		all = append(all, p.breaches...)
+	}
+	return all
+}
