@@ -129,7 +129,7 @@ func (g *connectGate) decode(body []byte) *Error {
 	body[g.flagsAt] = g.flags
 	pk := packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Connect}}
 	if err := pk.ConnectDecode(body); err != nil {
-		return malformed("the packet cannot be decoded")
+		return errUndecodable
 	}
 	c := &pk.Connect
 	g.CleanStart, g.KeepAlive = c.Clean, c.Keepalive

@@ -54,6 +54,9 @@ func DecodeAuth(p []byte) (Auth, error) {
 		}
 	}
 	c.check(w.fault)
+	if w.seen&(1<<propAuthMethod) == 0 { // [MQTT 3.15.2.2.2]
+		c.fail(violation("the authentication method is missing"))
+	}
 	if fault := c.end(); fault != nil {
 		return Auth{}, fault
 	}
@@ -61,8 +64,8 @@ func DecodeAuth(p []byte) (Auth, error) {
 }
 
 // DecodePingreq decodes a PINGREQ, which holds nothing [MQTT 3.12].
-func DecodePingreq(p []byte, version byte) error {
-	c := openFlagged(p, TypePingreq, 0, version)
+func DecodePingreq(p []byte) error {
+	c := openFlagged(p, TypePingreq, 0, V5)
 	return asError(c.end())
 }
 

@@ -51,7 +51,7 @@ func DecodeSubscribe(p []byte, version byte) (*Subscribe, error) {
 	}
 	pk := packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Subscribe}, ProtocolVersion: version}
 	if err := pk.SubscribeDecode(body); err != nil {
-		return nil, malformed("the packet cannot be decoded")
+		return nil, errUndecodable
 	}
 	s := &Subscribe{PacketID: pk.PacketID, Filters: make([]Filter, len(pk.Filters))}
 	for i, f := range pk.Filters {
@@ -77,7 +77,7 @@ func DecodeUnsubscribe(p []byte, version byte) (*Unsubscribe, error) {
 	}
 	pk := packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Unsubscribe}, ProtocolVersion: version}
 	if err := pk.UnsubscribeDecode(body); err != nil {
-		return nil, malformed("the packet cannot be decoded")
+		return nil, errUndecodable
 	}
 	u := &Unsubscribe{PacketID: pk.PacketID, Filters: make([]string, len(pk.Filters))}
 	for i, f := range pk.Filters {
