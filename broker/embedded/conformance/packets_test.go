@@ -10,6 +10,7 @@ type bad struct {
 	name    string
 	packet  []byte
 	reasons []byte // that MQTT 5 may tell; malformed or protocol error if nil
+	taken   bool   // by Mosquitto 2.0.11, which is not that strict
 }
 
 // refused plays each of the packets against a new client, which must lose its
@@ -18,6 +19,9 @@ func refused(s *scene, packets []bad) {
 	s.Helper()
 	other := s.join(connect{})
 	for _, b := range packets {
+		if b.taken && s.on(kindMosquitto) {
+			continue
+		}
 		s.each(b.name, func(s *scene) {
 			c := s.join(connect{})
 			c.send(b.packet)
@@ -38,9 +42,9 @@ func TestReservedTypes(t *testing.T) {
 			{name: "type 0", packet: []byte{0, 0}},
 			{name: "type 0 with a body", packet: []byte{0x0f, 2, 1, 1}},
 			{name: "CONNACK", packet: frame(typeConnack, []byte{0, 0}, withLength(s.version, nil))},
-			{name: "SUBACK", packet: suback(s.version, 1, 0)},
-			{name: "UNSUBACK", packet: unsuback(s.version, 1, 0)},
-			{name: "PINGRESP", packet: pingresp()},
+			{name: "SUBACK", packet: suback(s.version, 1, 0), taken: true},
+			{name: "UNSUBACK", packet: unsuback(s.version, 1, 0), taken: true},
+			{name: "PINGRESP", packet: pingresp(), taken: true},
 		})
 	})
 }
@@ -70,7 +74,7 @@ func TestReservedFlags(t *testing.T) {
 			}
 		}
 		refused(s, packets)
-	})
+	}, notOn(kindMosquitto, "2.0.11 looks at the flags of few packets"))
 }
 
 // TestRemainingLength shows that a remaining length has at most four bytes
@@ -114,7 +118,7 @@ func TestMalformedPublish(t *testing.T) {
 		refused(s, []bad{
 			{name: "QoS 3", packet: frame(typePublish|0x06, text("x"), u16(1), withLength(s.version, nil))},
 			{name: "QoS 3 DUP", packet: frame(typePublish|0x0e, text("x"), u16(1), withLength(s.version, nil))},
-			{name: "DUP at QoS 0", packet: publish{topic: "x", dup: true}.bytes(s.version)},
+			{name: "DUP at QoS 0", packet: publish{topic: "x", dup: true}.bytes(s.version), taken: true},
 			{name: "packet identifier 0", packet: publish{topic: "x", qos: 1}.bytes(s.version)},
 			{name: "packet identifier 0 at QoS 2", packet: publish{topic: "x", qos: 2}.bytes(s.version)},
 			{name: "nothing", packet: frame(typePublish)},
@@ -139,32 +143,33 @@ func TestMalformedPublishProperties(t *testing.T) {
 			name    string
 			props   []byte
 			reasons []byte
+			taken   bool
 		}{
-			{"topic alias 0", propU16(topicAlias, 0), alias},
-			{"topic alias too high", propU16(topicAlias, 65535), alias},
-			{"topic alias twice", cat(propU16(topicAlias, 1), propU16(topicAlias, 1)), nil},
-			{"response topic with #", propText(responseTopic, "a/#"), []byte{malformedPacket, protocolError, topicInvalid}},
-			{"response topic with +", propText(responseTopic, "+"), []byte{malformedPacket, protocolError, topicInvalid}},
-			{"response topic not UTF-8", propText(responseTopic, "\xff"), nil},
-			{"response topic with NUL", propText(responseTopic, "\x00"), nil},
-			{"response topic twice", cat(propText(responseTopic, "a"), propText(responseTopic, "a")), nil},
-			{"subscription identifier", propVarint(subscriptionIdentifier, 1), nil},
-			{"subscription identifier 0", propVarint(subscriptionIdentifier, 0), nil},
-			{"payload format 2", propByte(payloadFormat, 2), nil},
-			{"payload format twice", cat(propByte(payloadFormat, 1), propByte(payloadFormat, 1)), nil},
-			{"expiry twice", cat(propU32(messageExpiry, 1), propU32(messageExpiry, 1)), nil},
-			{"content type not UTF-8", propText(contentType, "\xfe"), nil},
-			{"content type twice", cat(propText(contentType, "a"), propText(contentType, "a")), nil},
-			{"correlation data twice", cat(propText(correlationData, "a"), propText(correlationData, "a")), nil},
-			{"user property not UTF-8", user("a", "\xc3\x28"), nil},
-			{"user property with NUL", user("a\x00", "b"), nil},
-			{"of CONNECT", propU32(sessionExpiry, 1), nil},
-			{"reason string", propText(reasonString, "x"), nil},
-			{"unknown", []byte{0x04, 0}, nil},
-			{"two-byte identifier", []byte{0x81, 0x01, 0}, nil},
-			{"cut short", []byte{messageExpiry, 0}, nil},
+			{"topic alias 0", propU16(topicAlias, 0), alias, true},
+			{"topic alias too high", propU16(topicAlias, 65535), alias, false},
+			{"topic alias twice", cat(propU16(topicAlias, 1), propU16(topicAlias, 1)), nil, false},
+			{"response topic with #", propText(responseTopic, "a/#"), []byte{malformedPacket, protocolError, topicInvalid}, true},
+			{"response topic with +", propText(responseTopic, "+"), []byte{malformedPacket, protocolError, topicInvalid}, true},
+			{"response topic not UTF-8", propText(responseTopic, "\xff"), nil, false},
+			{"response topic with NUL", propText(responseTopic, "\x00"), nil, false},
+			{"response topic twice", cat(propText(responseTopic, "a"), propText(responseTopic, "a")), nil, false},
+			{"subscription identifier", propVarint(subscriptionIdentifier, 1), nil, true},
+			{"subscription identifier 0", propVarint(subscriptionIdentifier, 0), nil, true},
+			{"payload format 2", propByte(payloadFormat, 2), nil, true},
+			{"payload format twice", cat(propByte(payloadFormat, 1), propByte(payloadFormat, 1)), nil, false},
+			{"expiry twice", cat(propU32(messageExpiry, 1), propU32(messageExpiry, 1)), nil, false},
+			{"content type not UTF-8", propText(contentType, "\xfe"), nil, false},
+			{"content type twice", cat(propText(contentType, "a"), propText(contentType, "a")), nil, false},
+			{"correlation data twice", cat(propText(correlationData, "a"), propText(correlationData, "a")), nil, false},
+			{"user property not UTF-8", user("a", "\xc3\x28"), nil, false},
+			{"user property with NUL", user("a\x00", "b"), nil, false},
+			{"of CONNECT", propU32(sessionExpiry, 1), nil, false},
+			{"reason string", propText(reasonString, "x"), nil, false},
+			{"unknown", []byte{0x04, 0}, nil, false},
+			{"two-byte identifier", []byte{0x81, 0x01, 0}, nil, false},
+			{"cut short", []byte{messageExpiry, 0}, nil, false},
 		} {
-			packets = append(packets, bad{name: c.name, reasons: c.reasons,
+			packets = append(packets, bad{name: c.name, reasons: c.reasons, taken: c.taken,
 				packet: publish{topic: "x", qos: 1, id: 1, props: c.props}.bytes(v5)})
 		}
 		packets = append(packets,
@@ -205,7 +210,7 @@ func TestMalformedSubscribe(t *testing.T) {
 		if s.five() {
 			packets = append(packets,
 				bad{name: "retain handling 3", packet: one("x", 0x30)},
-				bad{name: "no local on a shared subscription", packet: one("$share/g/x", noLocal)})
+				bad{name: "no local on a shared subscription", packet: one("$share/g/x", noLocal), taken: true})
 		} else {
 			packets = append(packets, bad{name: "options of MQTT 5", packet: one("x", noLocal)})
 		}
@@ -220,7 +225,7 @@ func TestInvalidFilters(t *testing.T) {
 	play(t, []byte{v311, v5}, func(s *scene) {
 		names := []string{"", "a#", "a/#/b", "#/", "##", "a+", "+a", "a/+b/c", "++", "a/b#"}
 		if s.five() {
-			names = append(names, "$share/g", "$share//x", "$share/g/", "$share/a+/x", "$share/#/x", "$share/")
+			names = append(names, s.invalidShares()...)
 		}
 		for _, name := range names {
 			s.each(fmt.Sprintf("%q", name), func(s *scene) {
@@ -230,6 +235,16 @@ func TestInvalidFilters(t *testing.T) {
 			})
 		}
 	})
+}
+
+// invalidShares lists shared subscriptions that are none. Mosquitto 2.0.11 takes
+// most of them.
+func (s *scene) invalidShares() []string {
+	names := []string{"$share/a+/x", "$share/#/x"}
+	if s.on(kindMosquitto) {
+		return names
+	}
+	return append(names, "$share/g", "$share//x", "$share/g/", "$share/")
 }
 
 // expectRefusedFilter wants a subscription refused, as the last thing on the
@@ -300,12 +315,14 @@ func TestMalformedAcknowledgements(t *testing.T) {
 		for name, first := range map[string]byte{
 			"PUBACK": typePuback, "PUBREC": typePubrec, "PUBREL": typePubrel | 2, "PUBCOMP": typePubcomp,
 		} {
+			taken := false
 			add := func(what string, body ...byte) {
-				packets = append(packets, bad{name: name + " " + what, packet: frame(first, body)})
+				packets = append(packets, bad{name: name + " " + what, packet: frame(first, body), taken: taken})
 			}
 			add("of nothing")
 			add("of one byte", 1)
 			add("for packet identifier 0", 0, 0)
+			taken = true
 			if !s.five() {
 				add("with a reason", 0, 1, 0)
 				continue
@@ -326,7 +343,7 @@ func TestMalformedAcknowledgements(t *testing.T) {
 // DISCONNECT has none.
 func TestMalformedEmptyPackets(t *testing.T) {
 	play(t, []byte{v311, v5}, func(s *scene) {
-		packets := []bad{{name: "PINGREQ", packet: frame(typePingreq, []byte{0})}}
+		packets := []bad{{name: "PINGREQ", packet: frame(typePingreq, []byte{0}), taken: true}}
 		if !s.five() {
 			packets = append(packets, bad{name: "DISCONNECT", packet: frame(typeDisconnect, []byte{0})})
 		}
