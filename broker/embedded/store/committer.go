@@ -1,0 +1,199 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"signalbox/broker/embedded/engine"
+	"signalbox/broker/embedded/file"
+)
+
+// Times between attempts to write again after a failure, without changes before
+// the file is tidied up, and between the steps of that.
+const (
+	probeEvery = time.Second
+	idleAfter  = time.Second
+	tidyPause  = 10 * time.Millisecond
+)
+
+// probeBytes is how much must fit onto the disk before it counts as writable.
+const probeBytes = 256 << 10
+
+// committer is the one goroutine that writes. It takes what was submitted,
+// commits it as one transaction and hands it on to be settled.
+type committer struct {
+	*Store
+	plan   *plan
+	writer writer
+	timer  *time.Timer       // until the next probe, or until idle
+	owed   []*engine.Changes // not stored yet, in order; none unless failing
+	since  time.Time         // of the failure
+}
+
+func newCommitter(s *Store) *committer {
+	p := newPlan(s.books)
+	return &committer{Store: s, plan: p, writer: writer{disk: s.disk, plan: p}, timer: time.NewTimer(idleAfter)}
+}
+
+// run works until the inbox is closed and empty.
+func (c *committer) run() {
+	defer close(c.settled)
+	defer c.timer.Stop()
+	for !c.inbox.ended() {
+		select {
+		case <-c.inbox.wake:
+			c.empty()
+		case <-c.probe:
+			c.recover()
+		case <-c.timer.C:
+			c.tick()
+		}
+	}
+	c.end()
+}
+
+// empty commits what waits, group by group.
+func (c *committer) empty() {
+	for {
+		group, weight := c.inbox.take(nil)
+		if len(group) == 0 {
+			return
+		}
+		c.process(group)
+		c.inbox.done(len(group), weight)
+	}
+}
+
+func (c *committer) process(group []*engine.Changes) {
+	if c.cause.Load() != nil {
+		c.keep(group)
+		return
+	}
+	if c.try(group) {
+		c.timer.Reset(idleAfter)
+	}
+}
+
+// try commits a group and tells whether changes can be stored at all. If not, it
+// keeps what is owed.
+func (c *committer) try(group []*engine.Changes) bool {
+	err := c.commit(group)
+	if err == nil {
+		c.settled <- batch{group, nil}
+		return true
+	}
+	if file.Fault(err) {
+		return c.separate(group)
+	}
+	c.fail(err)
+	c.keep(group)
+	return false
+}
+
+// commit writes a group in one transaction.
+func (c *committer) commit(group []*engine.Changes) error {
+	defer c.plan.reset()
+	c.plan.draw(group)
+	err := c.disk.transact(context.Background(), func() error { return c.writer.write(group) })
+	if err == nil {
+		c.books.note(c.plan)
+	}
+	return err
+}
+
+// separate commits a group change by change, because one of them contradicts
+// what is stored, which is a fault of this program. That one is refused even if
+// it is owed: it would fail for ever.
+func (c *committer) separate(group []*engine.Changes) bool {
+	for i := range group {
+		err := c.commit(group[i : i+1])
+		if err != nil && !file.Fault(err) {
+			c.fail(err)
+			c.keep(group[i:])
+			return false
+		}
+		if err != nil {
+			c.log.Error("changes contradict what is stored and were left out", slog.Any("err", err))
+		}
+		c.settled <- batch{group[i : i+1], err}
+	}
+	return true
+}
+
+// keep puts aside, of changes that cannot be stored, what is owed, and refuses
+// the rest.
+func (c *committer) keep(group []*engine.Changes) {
+	var refused []*engine.Changes
+	for _, changes := range group {
+		if changes.Owed {
+			c.owed = append(c.owed, changes)
+		} else {
+			refused = append(refused, changes)
+		}
+	}
+	if len(refused) > 0 {
+		c.settled <- batch{refused, c.cause.Load()}
+	}
+}
+
+// fail begins the time in which nothing can be stored.
+func (c *committer) fail(err error) {
+	if c.cause.Swap(newFailure(err)) == nil {
+		c.since = c.now()
+		c.log.Error("the broker's messages cannot be stored", slog.Any("err", err))
+	}
+	c.inbox.setFailing(true)
+	c.timer.Reset(probeEvery)
+}
+
+// tick does what the timer was set for.
+func (c *committer) tick() {
+	if c.cause.Load() != nil {
+		c.recover()
+		return
+	}
+	more, err := c.disk.tidy(context.Background())
+	if err != nil {
+		c.log.Warn("the broker's database could not be tidied up", slog.Any("err", err))
+	}
+	if more {
+		c.timer.Reset(tidyPause)
+	}
+}
+
+// recover finds out whether something can be stored again. If so it stores what
+// is owed, and only then takes new changes.
+func (c *committer) recover() {
+	if c.cause.Load() == nil {
+		return
+	}
+	if err := c.disk.probe(context.Background()); err != nil {
+		c.fail(err)
+		return
+	}
+	owed := c.owed
+	c.owed = nil
+	for len(owed) > 0 {
+		n := min(len(owed), groupChanges)
+		if !c.try(owed[:n:n]) {
+			c.owed = append(c.owed, owed[n:]...)
+			return
+		}
+		owed = owed[n:]
+	}
+	c.cause.Store(nil)
+	c.inbox.setFailing(false)
+	c.log.Info("the broker's messages can be stored again", slog.Duration("after", c.now().Sub(c.since)))
+	c.timer.Reset(idleAfter)
+}
+
+// end stores what is owed, if that is possible at last.
+func (c *committer) end() {
+	c.recover()
+	if len(c.owed) > 0 {
+		c.closeErr = fmt.Errorf("%d changes to sessions could not be stored: %w", len(c.owed), c.cause.Load())
+		c.settled <- batch{c.owed, c.cause.Load()}
+	}
+}

@@ -1,0 +1,155 @@
+package store
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+
+	"signalbox/broker/embedded/engine"
+	"signalbox/broker/embedded/file"
+)
+
+const (
+	crashDir   = "STORE_CRASH_DIR"   // set for the process that is killed
+	crashRun   = "STORE_CRASH_RUN"   // how many were killed before it
+	crashKills = "STORE_CRASH_KILLS" // how often TestKill kills; a dozen if not set
+	queues     = 4
+	window     = 10 // messages that each session of the process keeps waiting
+)
+
+// TestKill kills a process that stores messages, again and again on the same
+// file. What it said was settled must be there when the file is opened again.
+//
+// The process has a session for each of some queues. It enqueues one message
+// after the other to all of them, retains it, and once window wait, dequeues the
+// oldest. Each step is one change, all or nothing.
+func TestKill(t *testing.T) {
+	t.Parallel()
+	kills := 12
+	if s := os.Getenv(crashKills); s != "" {
+		n, err := strconv.Atoi(s)
+		must(t, err)
+		kills = n
+	}
+	dir, total, last := t.TempDir(), 0, uint64(0)
+	for kill := range kills {
+		settled := runAndKill(t, dir, kill)
+		total += settled
+		last = verify(t, dir, last, settled)
+	}
+	t.Logf("%d kills, %d changes settled", kills, total)
+}
+
+// runAndKill lets a process work until it has settled some changes, and kills
+// it. It gives how many it said were settled, in order.
+func runAndKill(t *testing.T, dir string, kill int) (settled int) {
+	t.Helper()
+	process := exec.CommandContext(t.Context(), os.Args[0])
+	process.Env = append(os.Environ(), crashDir+"="+dir, fmt.Sprintf("%s=%d", crashRun, kill))
+	process.Stderr = os.Stderr
+	out, err := process.StdoutPipe()
+	must(t, err, process.Start())
+	killAfter := 1 + rand.IntN(2000)
+	for line := range readLines(bufio.NewScanner(out)) { // also what was said before it died
+		if settled++; line != strconv.Itoa(settled) {
+			t.Errorf("change %d was settled as %q, so out of order or not stored", settled, line)
+		}
+		if settled == killAfter {
+			must(t, process.Process.Kill())
+		}
+	}
+	if err := process.Wait(); process.ProcessState.Exited() {
+		t.Fatalf("the process ended by itself: %v", err)
+	}
+	return settled
+}
+
+// verify opens the file after a kill. The process began behind message last and
+// put one message with each change; it gives the last one that is there.
+func verify(t *testing.T, dir string, last uint64, settled int) uint64 {
+	t.Helper()
+	s := open(t, dir, Options{})
+	defer shut(t, s)
+	if len(s.snapshot.Sessions) != queues || len(s.snapshot.Retained) != 1 {
+		t.Fatalf("found %d sessions and %d retained messages", len(s.snapshot.Sessions), len(s.snapshot.Retained))
+	}
+	newest := s.snapshot.Retained[0].ID
+	if atLeast := last + uint64(settled); newest < atLeast {
+		t.Errorf("the newest message is %d, but %d was settled", newest, atLeast)
+	}
+	for _, session := range s.snapshot.Sessions {
+		first := newest - min(newest, window) + 1
+		for _, r := range session.Queue {
+			if r.Seq != first || r.Message.ID != first || string(r.Message.Payload) != fmt.Sprint("payload ", first) {
+				t.Fatalf("session %d holds message %d under %d, want %d", session.ID, r.Message.ID, r.Seq, first)
+			}
+			first++
+		}
+		if first != newest+1 {
+			t.Errorf("session %d ends at message %d, want %d", session.ID, first-1, newest)
+		}
+	}
+	sound(t, s)
+	return newest
+}
+
+// openPlain opens a store outside of a test.
+func openPlain(dir string) (*opened, error) {
+	f, err := file.Open(context.Background(), databaseIn(dir), slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, err
+	}
+	s, err := Open(context.Background(), f, Options{Durability: file.Process})
+	if err != nil {
+		return nil, err
+	}
+	snapshot, err := s.Load(context.Background())
+	return &opened{s, f, snapshot}, err
+}
+
+// crier says the number of each change that was settled, in one write.
+type crier struct{}
+
+func (crier) Settled(c *engine.Changes, err error) {
+	fmt.Println(errors.Join(err, errNumber(c.Tag.(int))))
+}
+
+type errNumber int
+
+func (n errNumber) Error() string { return strconv.Itoa(int(n)) }
+
+// submitUntilKilled is the process that TestKill kills.
+func submitUntilKilled(dir string) {
+	s, err := openPlain(dir)
+	if err != nil {
+		panic(err)
+	}
+	begin := &engine.Changes{}
+	for id := range uint64(queues) {
+		begin.PutSessions = append(begin.PutSessions, session(id+1))
+	}
+	s.Submit(begin)
+	for number, id := 1, s.snapshot.LastMessageID+1; ; number, id = number+1, id+1 {
+		s.Room()
+		s.Submit(step(number, id))
+	}
+}
+
+func step(number int, id uint64) *engine.Changes {
+	m := message(id, "kept")
+	c := &engine.Changes{Done: crier{}, Tag: number, Messages: []*engine.Message{m}, Retained: []engine.RetainedRecord{{Topic: "kept", Message: m}}}
+	for session := range uint64(queues) {
+		c.Enqueued = append(c.Enqueued, engine.QueueRecord{SessionID: session + 1, Seq: id, Message: m, QoS: 1})
+		if id > window {
+			c.Dequeued = append(c.Dequeued, engine.QueueRecord{SessionID: session + 1, Seq: id - window})
+		}
+	}
+	return c
+}

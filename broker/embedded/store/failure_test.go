@@ -1,0 +1,213 @@
+package store
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox/broker/embedded/engine"
+)
+
+const limitDir = "STORE_LIMIT_DIR" // set for the process that has a limit to its files
+
+// big is a message that does not fit where there is little room.
+func big(id uint64, topic string) *engine.Message {
+	m := message(id, topic)
+	m.Payload = make([]byte, 2*probeBytes)
+	return m
+}
+
+// TestNothingCanBeStored makes the file full or read-only. What is not owed is
+// refused at once with a sentence that helps; what is owed waits, and is stored
+// in order as soon as that is possible.
+func TestNothingCanBeStored(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ breaks, mends, says string }{
+		"full":      {`PRAGMA max_page_count = 1`, `PRAGMA max_page_count = 1000000`, "free some space"},
+		"read-only": {`PRAGMA query_only = 1`, `PRAGMA query_only = 0`, "permissions"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { nothingCanBeStored(t, tc.breaks, tc.mends, tc.says) })
+		})
+	}
+}
+
+func nothingCanBeStored(t *testing.T, breaks, mends, says string) {
+	s := fresh(t, Options{})
+	store(t, s, &engine.Changes{PutSessions: []engine.SessionRecord{session(1)}}, queued(1, message(1, "t"), message(2, "t")))
+	within(t, s, breaks)
+	if err := <-submit(s, queued(1, big(3, "t"))); err == nil || !strings.Contains(err.Error(), says) {
+		t.Errorf("got %v, want a sentence with %q", err, says)
+	}
+	if err := s.Err(); err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "SQL") {
+		t.Errorf("got %v, want a sentence with %q and nothing of SQLite", err, says)
+	}
+
+	j := &journal{}
+	for i, c := range []*engine.Changes{
+		{Owed: true, PutSessions: []engine.SessionRecord{session(2)}},
+		queued(2, message(4, "t")),
+		dequeued(1, 1),
+		{Owed: true, PutSessions: []engine.SessionRecord{{ID: 2, ClientID: "later"}}},
+	} {
+		c.Done, c.Tag = j, i
+		s.Submit(c)
+	}
+	elapse(t, 3*probeEvery)
+	if want := []string{"1 " + s.Err().Error()}; !cmp.Equal(want, j.all()) {
+		t.Errorf("settled %q, want %q", j.all(), want)
+	}
+	s.Room() // nobody is kept waiting for what cannot be
+
+	within(t, s, mends)
+	elapse(t, 2*probeEvery)
+	if err := s.Err(); err != nil {
+		t.Errorf("the store does not recover by itself: %v", err)
+	}
+	if want := []string{"0 <nil>", "2 <nil>", "3 <nil>"}; !cmp.Equal(want, j.all()[1:]) {
+		t.Errorf("settled %q, want %q", j.all(), want)
+	}
+	store(t, s, queued(1, big(5, "t")))
+	l, err := s.disk.load(t.Context())
+	must(t, err)
+	if got := l.snapshot.Sessions[1].ClientID; got != "later" {
+		t.Errorf("what was owed was not stored in order: session 2 is %q", got)
+	}
+	wantRows(t, s, map[string]int{"session": 2, "queue": 2, "message": 2})
+	sound(t, s)
+}
+
+// TestRetry does not wait for the next probe.
+func TestRetry(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := fresh(t, Options{})
+		s.Retry() // there is nothing to try
+		within(t, s, `PRAGMA query_only = 1`)
+		if err := <-submit(s, &engine.Changes{PutSessions: []engine.SessionRecord{session(1)}}); err == nil {
+			t.Fatal("stored without leave to write")
+		}
+		within(t, s, `PRAGMA query_only = 0`)
+		synctest.Wait()
+		if s.Err() == nil {
+			t.Error("recovered before it was time")
+		}
+		s.Retry()
+		synctest.Wait()
+		if err := s.Err(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestRoomWhileFailing ends the wait of those who wait when a failure comes.
+func TestRoomWhileFailing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := fresh(t, Options{})
+		release := hold(t, s)
+		for range roomChanges + groupChanges + 2 {
+			s.Submit(&engine.Changes{Owed: true, PutSessions: []engine.SessionRecord{session(1)}})
+		}
+		entered := make(chan struct{})
+		go func() {
+			s.Room()
+			close(entered)
+		}()
+		synctest.Wait()
+		must(t, s.Store.disk.db.Close()) // nothing can be stored ever again
+		release()
+		<-entered
+	})
+}
+
+// TestCloseWhileFailing tells what is lost.
+func TestCloseWhileFailing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, t.TempDir(), Options{})
+		store(t, s, &engine.Changes{PutSessions: []engine.SessionRecord{session(1)}})
+		within(t, s, `PRAGMA query_only = 1`)
+		owed := submit(s, &engine.Changes{Owed: true, EndedSessions: []uint64{1}})
+		synctest.Wait()
+		err := s.Close(t.Context())
+		if told := <-owed; told == nil || err == nil || !errors.Is(err, told) {
+			t.Errorf("closed with %v, and what was owed was told %v", err, told)
+		}
+		must(t, s.file.Close())
+	})
+}
+
+// TestFileLimit has a process whose files must not grow, which SQLite meets as
+// an error of the disk in the middle of writing its log.
+func TestFileLimit(t *testing.T) {
+	t.Parallel()
+	process := exec.CommandContext(t.Context(), os.Args[0])
+	process.Env = append(os.Environ(), limitDir+"="+t.TempDir())
+	out, err := process.CombinedOutput()
+	if err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// underLimit is the process of TestFileLimit; 0 is success.
+func underLimit(dir string) int {
+	signal.Ignore(syscall.SIGXFSZ)
+	err := func() error {
+		s, err := openPlain(dir)
+		if err != nil {
+			return err
+		}
+		if err := <-submit(s, &engine.Changes{PutSessions: []engine.SessionRecord{session(1)}}); err != nil {
+			return err
+		}
+		limit := func(to uint64) error {
+			return syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: to, Max: 1 << 40})
+		}
+		if err := limit(400 << 10); err != nil {
+			return err
+		}
+		if err := <-submit(s, queued(1, big(1, "t"))); err == nil || s.Err() == nil {
+			return fmt.Errorf("beyond the limit got %w and %w", err, s.Err())
+		}
+		owed := submit(s, &engine.Changes{Owed: true, PutSessions: []engine.SessionRecord{session(2)}})
+		if err := limit(1 << 30); err != nil {
+			return err
+		}
+		s.Retry()
+		if err := errors.Join(<-owed, <-submit(s, queued(2, message(2, "t")))); err != nil {
+			return err
+		}
+		if l, err := s.disk.load(context.Background()); err != nil || len(l.snapshot.Sessions) != 2 || len(l.messages) != 1 {
+			return fmt.Errorf("stored %+v: %w", l, err)
+		}
+		return errors.Join(s.Close(context.Background()), s.file.Close())
+	}()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// readLines gives what a process says, until it ends.
+func readLines(out *bufio.Scanner) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for out.Scan() && yield(out.Text()) {
+		}
+	}
+}
+
+func databaseIn(dir string) string { return filepath.Join(dir, "broker.db") }

@@ -1,0 +1,225 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"signalbox/broker/embedded/engine"
+	"signalbox/broker/embedded/file"
+)
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(crashDir); dir != "" {
+		submitUntilKilled(dir)
+		return
+	}
+	if dir := os.Getenv(limitDir); dir != "" {
+		os.Exit(underLimit(dir))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// must fails the test at the first error.
+func must(t testing.TB, errs ...error) {
+	t.Helper()
+	for _, err := range errs {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// opened is a store with its file and what was in it.
+type opened struct {
+	*Store
+	file     *file.File
+	snapshot *engine.Snapshot
+}
+
+// open opens the store in a directory. The caller shuts it.
+func open(t testing.TB, dir string, o Options) *opened {
+	t.Helper()
+	s := &opened{}
+	var err error
+	s.file, err = file.Open(context.Background(), filepath.Join(dir, "broker.db"), slog.New(slog.DiscardHandler))
+	must(t, err)
+	s.Store, err = Open(context.Background(), s.file, o)
+	must(t, err)
+	s.snapshot, err = s.Load(context.Background())
+	must(t, err)
+	return s
+}
+
+// fresh opens an empty store and shuts it with the test.
+func fresh(t testing.TB, o Options) *opened {
+	t.Helper()
+	s := open(t, t.TempDir(), o)
+	t.Cleanup(func() { shut(t, s) })
+	return s
+}
+
+func shut(t testing.TB, s *opened) {
+	t.Helper()
+	must(t, s.Close(context.Background()), s.file.Close())
+}
+
+// reopen closes a store and opens it again.
+func reopen(t testing.TB, s *opened) *opened {
+	t.Helper()
+	dir := filepath.Dir(s.file.Path())
+	shut(t, s)
+	return open(t, dir, Options{})
+}
+
+// receipt is a Settler that passes on what it is told.
+type receipt chan error
+
+func (r receipt) Settled(_ *engine.Changes, err error) { r <- err }
+
+// submit hands over changes and gives what will tell what became of them.
+func submit(s *opened, c *engine.Changes) receipt {
+	r := make(receipt, 1)
+	c.Done = r
+	s.Submit(c)
+	return r
+}
+
+// store submits changes and waits until they are stored.
+func store(t testing.TB, s *opened, cs ...*engine.Changes) {
+	t.Helper()
+	for _, c := range cs {
+		must(t, <-submit(s, c))
+	}
+}
+
+// message makes one with every field set.
+func message(id uint64, topic string) *engine.Message {
+	return &engine.Message{
+		ID: id, Topic: topic, Payload: fmt.Appendf(nil, "payload %d", id), Properties: []byte{1, 1}, QoS: 1, Retain: true,
+		CreatedAt: 1_700_000_000_000 + int64(id), ExpiresAt: 1_800_000_000_000, Publisher: "publisher", Username: "user",
+	}
+}
+
+func session(id uint64) engine.SessionRecord {
+	return engine.SessionRecord{ID: id, ClientID: fmt.Sprint("client", id), Username: "user", Version: 5}
+}
+
+// queued puts messages into a session's queue, with sequence numbers equal to
+// their own.
+func queued(session uint64, ms ...*engine.Message) *engine.Changes {
+	c := &engine.Changes{Messages: ms}
+	for _, m := range ms {
+		c.Enqueued = append(c.Enqueued, engine.QueueRecord{SessionID: session, Seq: m.ID, Message: m, QoS: 1})
+	}
+	return c
+}
+
+func dequeued(session uint64, seqs ...uint64) *engine.Changes {
+	c := &engine.Changes{Owed: true}
+	for _, seq := range seqs {
+		c.Dequeued = append(c.Dequeued, engine.QueueRecord{SessionID: session, Seq: seq})
+	}
+	return c
+}
+
+// describe gives a snapshot as text, in an order of its own. That messages are
+// shared shows in their addresses being numbered.
+func describe(s *engine.Snapshot) string {
+	var b strings.Builder
+	names := map[*engine.Message]int{}
+	name := func(m *engine.Message) string {
+		if _, ok := names[m]; !ok {
+			names[m] = len(names)
+		}
+		return fmt.Sprintf("#%d(%d %q %q %x %d %t %d %d %q %q)", names[m], m.ID, m.Topic, m.Payload, m.Properties, m.QoS, m.Retain,
+			m.CreatedAt, m.ExpiresAt, m.Publisher, m.Username)
+	}
+	for _, st := range slices.SortedFunc(slices.Values(s.Sessions), func(a, b engine.StoredSession) int { return cmp.Compare(a.ID, b.ID) }) {
+		record, _ := json.Marshal(st.SessionRecord)
+		fmt.Fprintf(&b, "session %s\n", record)
+		for _, sub := range slices.SortedFunc(slices.Values(st.Subscriptions), func(a, b engine.SubscriptionRecord) int { return cmp.Compare(a.Filter, b.Filter) }) {
+			fmt.Fprintf(&b, "  subscription %+v\n", sub)
+		}
+		for _, r := range st.Queue {
+			fmt.Fprintf(&b, "  queued %d %d %s %d %t %t %v %q\n", r.SessionID, r.Seq, name(r.Message), r.QoS, r.Retain, r.Released, r.SubscriptionIDs, r.Share)
+		}
+		fmt.Fprintf(&b, "  incoming %v\n", slices.Sorted(slices.Values(st.Incoming)))
+	}
+	for _, m := range slices.SortedFunc(slices.Values(s.Retained), func(a, b *engine.Message) int { return cmp.Compare(a.Topic, b.Topic) }) {
+		fmt.Fprintf(&b, "retained %s\n", name(m))
+	}
+	return b.String()
+}
+
+// rows counts the rows of every table of ours.
+func rows(t testing.TB, s *opened) map[string]int {
+	t.Helper()
+	n := map[string]int{}
+	for _, table := range []string{"message", "session", "subscription", "queue", "incoming"} {
+		var count int
+		must(t, s.disk.conn.QueryRowContext(context.Background(), "SELECT count(*) FROM "+table).Scan(&count))
+		n[table] = count
+	}
+	return n
+}
+
+func wantRows(t testing.TB, s *opened, want map[string]int) {
+	t.Helper()
+	all := map[string]int{"message": 0, "session": 0, "subscription": 0, "queue": 0, "incoming": 0}
+	maps.Copy(all, want)
+	if got := rows(t, s); !maps.Equal(got, all) {
+		t.Errorf("got rows %v, want %v", got, all)
+	}
+}
+
+// sound checks the file, and that memory and file agree on who refers to what.
+func sound(t testing.TB, s *opened) {
+	t.Helper()
+	var verdict string
+	must(t, s.disk.conn.QueryRowContext(context.Background(), `PRAGMA integrity_check`).Scan(&verdict))
+	if verdict != "ok" {
+		t.Errorf("the file is damaged: %s", verdict)
+	}
+	l, err := s.disk.load(context.Background())
+	must(t, err)
+	if l.dropped != (dropped{}) {
+		t.Errorf("the file holds what refers to nothing: %+v", l.dropped)
+	}
+	if !maps.Equal(l.books.refs, s.books.refs) || !maps.Equal(l.books.retained, s.books.retained) {
+		t.Errorf("memory counts %v and %v, the file holds %v and %v", s.books.refs, s.books.retained, l.books.refs, l.books.retained)
+	}
+}
+
+// elapse lets time pass within a bubble, and all that happens in it.
+func elapse(t testing.TB, d time.Duration) {
+	t.Helper()
+	<-time.After(d)
+	synctest.Wait()
+}
+
+func fileSize(t testing.TB, s *opened, suffix string) int64 {
+	t.Helper()
+	info, err := os.Stat(s.file.Path() + suffix)
+	must(t, err)
+	return info.Size()
+}
+
+// within runs a statement on the store's own connection.
+func within(t testing.TB, s *opened, q string) {
+	t.Helper()
+	_, err := s.disk.conn.ExecContext(context.Background(), q)
+	must(t, err)
+}

@@ -1,0 +1,79 @@
+package store
+
+// statement names a prepared statement. Rows are put one by one: statements for
+// blocks of rows were measured and gain nothing with this driver, which looks
+// for each parameter among all of them.
+type statement int
+
+const (
+	begin statement = iota
+	commit
+	rollback
+	putSession
+	deleteSession
+	putSubscription
+	deleteSubscription
+	deleteSubscriptions
+	putIncoming
+	deleteIncoming
+	deleteAllIncoming
+	putMessage
+	setRetained
+	deleteMessages
+	putQueued
+	setReleased
+	deleteQueued
+	deleteQueues
+	fill
+	drain
+
+	statements // how many there are
+)
+
+var texts = [statements]string{
+	begin:    `BEGIN IMMEDIATE`,
+	commit:   `COMMIT`,
+	rollback: `ROLLBACK`,
+
+	putSession: `
+		INSERT INTO session (id, clientid, username, anonymous, version, clean, keep_alive, expiry_interval,
+			created_at, connected_at, disconnected_at, address, will, will_due_at)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (id) DO UPDATE SET clientid = excluded.clientid, username = excluded.username,
+			anonymous = excluded.anonymous, version = excluded.version, clean = excluded.clean,
+			keep_alive = excluded.keep_alive, expiry_interval = excluded.expiry_interval,
+			created_at = excluded.created_at, connected_at = excluded.connected_at,
+			disconnected_at = excluded.disconnected_at, address = excluded.address,
+			will = excluded.will, will_due_at = excluded.will_due_at`,
+	deleteSession: `DELETE FROM session WHERE id = ?`,
+
+	putSubscription: `
+		INSERT INTO subscription (session, filter, options, id) VALUES (?, ?, ?, ?)
+		ON CONFLICT (session, filter) DO UPDATE SET options = excluded.options, id = excluded.id`,
+	deleteSubscription:  `DELETE FROM subscription WHERE session = ? AND filter = ?`,
+	deleteSubscriptions: `DELETE FROM subscription WHERE session = ?`,
+
+	putIncoming:       `INSERT INTO incoming (session, packet_id) VALUES (?, ?) ON CONFLICT DO NOTHING`,
+	deleteIncoming:    `DELETE FROM incoming WHERE session = ? AND packet_id = ?`,
+	deleteAllIncoming: `DELETE FROM incoming WHERE session = ?`,
+
+	putMessage: `
+		INSERT INTO message (id, topic, payload, properties, qos, retain, retained, created_at, expires_at, publisher, username)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	setRetained:    `UPDATE message SET retained = ? WHERE id = ?`,
+	deleteMessages: `DELETE FROM message WHERE id BETWEEN ? AND ?`,
+
+	putQueued: `
+		INSERT INTO queue (message, session, seq, qos, retain, released, subscription_ids, share)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+	setReleased:  `UPDATE queue SET released = 1 WHERE message = ? AND session = ? AND seq = ?`,
+	deleteQueued: `DELETE FROM queue WHERE message = ? AND session = ? AND seq = ?`,
+	deleteQueues: `DELETE FROM queue WHERE message BETWEEN ? AND ?`,
+
+	// What is put to see whether there is room, under a number that no message
+	// has. If it is left behind, the next start finds that nothing refers to it.
+	fill: `
+		INSERT INTO message (id, topic, payload, qos, retain, retained, created_at, expires_at)
+		VALUES (0, '', zeroblob(?), 0, 0, 0, 0, 0)`,
+	drain: `DELETE FROM message WHERE id = 0`,
+}

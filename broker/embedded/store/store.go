@@ -1,0 +1,182 @@
+// Package store keeps the broker's messages, sessions, subscriptions and
+// retained messages in broker.db, as an engine.Store.
+//
+// DESIGN.md tells what is in a table and in a transaction, what is durable when
+// and what happens where nothing can be written. The package must not import
+// an MQTT library, net/http, or any package of this module but
+// broker/embedded/engine and broker/embedded/file.
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"signalbox/broker/embedded/engine"
+	"signalbox/broker/embedded/file"
+)
+
+// Options say how messages are kept. The zero value has defaults: Full, no
+// log, the clock of the machine.
+type Options struct {
+	Durability file.Durability
+	Log        *slog.Logger
+	Now        func() time.Time
+}
+
+// Store is the durable state of one broker. All methods but Load are safe for
+// concurrent use.
+type Store struct {
+	log   *slog.Logger
+	now   func() time.Time
+	inbox *inbox
+	disk  *disk
+	books *ledger // what is stored; the committer's once it runs
+
+	probe   chan struct{} // asks the committer to try again, buffered by one
+	settled chan batch    // from the committer to the settler
+	cause   atomic.Pointer[failure]
+
+	tasks     sync.WaitGroup // the committer and the settler
+	closeOnce sync.Once
+	closed    chan struct{} // closed once all is done
+	closeErr  error         // valid once closed is closed
+}
+
+var _ engine.Store = (*Store)(nil)
+
+// batch is what was committed, or failed, together.
+type batch struct {
+	group []*engine.Changes
+	err   error
+}
+
+// batches is how many batches may wait to be settled; with more, commits wait.
+const batches = 4
+
+// Open prepares to keep messages in a file, which must stay open until Close
+// has returned.
+func Open(ctx context.Context, f *file.File, o Options) (*Store, error) {
+	o.setDefaults()
+	d, err := openDisk(ctx, f, o.Durability)
+	if err != nil {
+		return nil, fmt.Errorf("prepare to keep messages in %s: %w", f.Path(), err)
+	}
+	return &Store{
+		log: o.Log, now: o.Now, inbox: newInbox(), disk: d, books: newLedger(),
+		probe: make(chan struct{}, 1), settled: make(chan batch, batches), closed: make(chan struct{}),
+	}, nil
+}
+
+func (o *Options) setDefaults() {
+	if o.Durability == "" {
+		o.Durability = file.Full
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+}
+
+// Load reads everything and lets the store take changes. It is called once.
+func (s *Store) Load(ctx context.Context) (*engine.Snapshot, error) {
+	began := s.now()
+	l, err := s.disk.load(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the broker's messages: %w", err)
+	}
+	if l.dropped != (dropped{}) {
+		s.log.Warn("dropped from the broker's database what nothing refers to, or what refers to nothing",
+			slog.Int("messages", l.dropped.messages), slog.Int("queued", l.dropped.queued), slog.Int("other", l.dropped.other))
+	}
+	s.log.Info("broker's messages read", slog.Int("sessions", len(l.snapshot.Sessions)),
+		slog.Int("retained", len(l.snapshot.Retained)), slog.Int("messages", len(l.books.refs)),
+		slog.Duration("took", s.now().Sub(began)))
+	s.books = l.books
+	s.tasks.Go(newCommitter(s).run)
+	s.tasks.Go(s.settle)
+	return l.snapshot, nil
+}
+
+// Room waits while much is submitted and not yet committed. It does not wait
+// where nothing can be stored, nor when the store is closed.
+func (s *Store) Room() { s.inbox.room() }
+
+// Submit hands over changes; see engine.Store. What is submitted after Close is
+// lost, and logged.
+func (s *Store) Submit(c *engine.Changes) {
+	if !s.inbox.put(c) {
+		s.log.Error("changes came after the store of the broker's messages was closed, and are lost")
+	}
+}
+
+// Err tells why nothing can be stored at present, in a sentence for an operator,
+// or nil.
+func (s *Store) Err() error {
+	if f := s.cause.Load(); f != nil {
+		return f
+	}
+	return nil
+}
+
+// Retry has the store find out at once whether it can write again, instead of
+// within a second.
+func (s *Store) Retry() {
+	select {
+	case s.probe <- struct{}{}:
+	default: // it is going to
+	}
+}
+
+// Close commits what was submitted and ends. The context bounds the waiting
+// only; the closing goes on behind it.
+func (s *Store) Close(ctx context.Context) error {
+	s.closeOnce.Do(func() {
+		s.inbox.close()
+		go func() {
+			s.tasks.Wait()
+			s.closeErr = errors.Join(s.closeErr, s.disk.close())
+			close(s.closed)
+		}()
+	})
+	select {
+	case <-s.closed:
+		return s.closeErr
+	case <-ctx.Done():
+		return fmt.Errorf("close the store of the broker's messages: %w", context.Cause(ctx))
+	}
+}
+
+// settle tells what became of changes, while the next ones are committed.
+func (s *Store) settle() {
+	for b := range s.settled {
+		for _, c := range b.group {
+			if c.Done != nil {
+				c.Done.Settled(c, b.err)
+			}
+		}
+	}
+}
+
+// failure says why nothing can be stored.
+type failure struct {
+	sentence string
+	cause    error
+}
+
+func newFailure(err error) *failure {
+	sentence := file.Advice(err)
+	if sentence == "" {
+		sentence = "the broker's messages cannot be stored; the log tells why"
+	}
+	return &failure{sentence, err}
+}
+
+func (f *failure) Error() string { return f.sentence }
+func (f *failure) Unwrap() error { return f.cause }
