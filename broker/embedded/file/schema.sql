@@ -56,6 +56,16 @@ CREATE TABLE access_settings (
 	change_index           INTEGER NOT NULL
 ) STRICT;
 
+CREATE TABLE ban (
+	kind       TEXT NOT NULL,
+	value      TEXT NOT NULL,
+	reason     TEXT NOT NULL,
+	created_at INTEGER NOT NULL,
+	created_by TEXT NOT NULL,
+	expires_at INTEGER NOT NULL,
+	PRIMARY KEY (kind, value)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE incoming (
 	session   INTEGER NOT NULL,
 	packet_id INTEGER NOT NULL,

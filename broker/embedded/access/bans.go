@@ -1,0 +1,76 @@
+package access
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"signalbox/broker"
+)
+
+// PutBan stores a ban, in place of one of the same kind and value.
+func (c *Control) PutBan(ctx context.Context, b broker.Ban) error {
+	const q = `
+		INSERT INTO ban (kind, value, reason, created_at, created_by, expires_at)
+		VALUES (?, ?, ?, ?, ?, ?)
+		ON CONFLICT (kind, value) DO UPDATE SET
+			reason = excluded.reason, created_at = excluded.created_at,
+			created_by = excluded.created_by, expires_at = excluded.expires_at`
+	return c.store.exec(ctx, "store a ban", q,
+		b.Kind, b.Value, b.Reason, b.CreatedAt.UnixMilli(), b.CreatedBy, millis(b.ExpiresAt))
+}
+
+// DeleteBan deletes a ban, if it is there.
+func (c *Control) DeleteBan(ctx context.Context, kind broker.BanKind, value string) error {
+	return c.store.exec(ctx, "delete a ban", `DELETE FROM ban WHERE kind = ? AND value = ?`, kind, value)
+}
+
+// LoadBans reads all bans, those that are over included.
+func (c *Control) LoadBans(ctx context.Context) ([]broker.Ban, error) {
+	const q = `SELECT kind, value, reason, created_at, created_by, expires_at FROM ban ORDER BY kind, value`
+	rows, err := c.store.r.QueryContext(ctx, q)
+	if err != nil {
+		return nil, fmt.Errorf("read the bans: %w", err)
+	}
+	defer rows.Close() //nolint:errcheck // rows.Err tells
+	var all []broker.Ban
+	for rows.Next() {
+		b, err := scanBan(rows)
+		if err != nil {
+			return nil, fmt.Errorf("read a ban: %w", err)
+		}
+		all = append(all, b)
+	}
+	return all, rows.Err()
+}
+
+func scanBan(rows *sql.Rows) (b broker.Ban, err error) {
+	var created, expires int64
+	err = rows.Scan(&b.Kind, &b.Value, &b.Reason, &created, &b.CreatedBy, &expires)
+	b.CreatedAt = time.UnixMilli(created).UTC()
+	if expires != 0 {
+		b.ExpiresAt = time.UnixMilli(expires).UTC()
+	}
+	return b, err
+}
+
+// millis is a time as it is stored, 0 for none.
+func millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+// exec makes one change that stands for itself.
+func (s *store) exec(ctx context.Context, what, query string, args ...any) error {
+	if err := s.file.Lock(ctx); err != nil {
+		return fmt.Errorf("%s: wait to write: %w", what, err)
+	}
+	defer s.file.Unlock()
+	if _, err := s.w.ExecContext(ctx, query, args...); err != nil {
+		return fmt.Errorf("%s: %w", what, classify(s.failed(err)))
+	}
+	return nil
+}
