@@ -26,8 +26,12 @@ func (s *scene) dial() *client {
 		s.Fatalf("connect to %s: %v", s.subject.kind, err)
 	}
 	s.Cleanup(func() { conn.Close() })
-	return &client{scene: s, conn: conn, r: bufio.NewReader(conn)}
+	c := &client{scene: s, conn: conn}
+	c.startReading()
+	return c
 }
+
+func (c *client) startReading() { c.r = bufio.NewReader(c.conn) }
 
 // join connects and must be let in. Without a version it takes the scene's,
 // without a client identifier one of its own.
@@ -229,10 +233,14 @@ func (c *client) expectClosed() {
 	switch p, err := c.read(); {
 	case err == nil:
 		c.Fatalf("%s: got %v (% x), want the connection closed", c.name, p, p.raw)
-	case errors.Is(err, os.ErrDeadlineExceeded):
+	case stillOpen(err):
 		c.Fatalf("%s: the connection is open still", c.name)
 	}
 }
+
+// stillOpen tells whether a read ended because nothing came, not because the
+// connection did.
+func stillOpen(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }
 
 // expectEnd wants the broker to end the connection: in MQTT 5 with a DISCONNECT
 // that tells one of the reasons, before that by hanging up [MQTT-4.13.1-1]. The
@@ -270,7 +278,7 @@ const hangUp byte = 0xff
 func (c *client) expectReason(kind byte, reasons []byte) {
 	c.Helper()
 	p, err := c.read()
-	if err != nil && c.on(kindMosquitto) && !errors.Is(err, os.ErrDeadlineExceeded) {
+	if err != nil && c.on(kindMosquitto) && !stillOpen(err) {
 		return
 	}
 	if err != nil {
@@ -287,7 +295,7 @@ func (c *client) expectGone() {
 	c.Helper()
 	for {
 		p, err := c.read()
-		if errors.Is(err, os.ErrDeadlineExceeded) {
+		if stillOpen(err) {
 			c.Fatalf("%s: the connection is open still", c.name)
 		}
 		if err != nil {

@@ -55,6 +55,11 @@ func configured(ours func(*embedded.Config), lines ...string) option {
 	}
 }
 
+// limited gives both brokers a largest packet, in bytes.
+func limited(bytes int) option {
+	return configured(func(c *embedded.Config) { c.MaxPacketSize = bytes }, fmt.Sprintf("max_packet_size %d", bytes))
+}
+
 // prepared does something with our broker before it serves.
 func prepared(f func(*testing.T, *embedded.Broker)) option {
 	return func(o *options) { o.prepare = f }
