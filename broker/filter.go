@@ -11,12 +11,14 @@ import (
 // regex (RE2) ignore case.
 var FilterModes = []string{"contains", "equals", "startsWith", "endsWith", "regex"}
 
-// The targets by which clients, groups and roles can be filtered. The first of
+// The targets by which clients, groups, roles and subscriptions can be filtered. The first of
 // each is the default.
 var (
 	ClientFilterTargets = []string{"username", "clientid", "textname", "textdescription", "rolename", "groupname"}
 	GroupFilterTargets  = []string{"groupname", "textname", "textdescription", "username", "rolename"}
 	RoleFilterTargets   = []string{"rolename", "textname", "textdescription", "topic", "acltype"}
+
+	SubscriptionFilterTargets = []string{"topic", "clientid", "username", "share"}
 )
 
 // matcher compiles a filter's mode and value.
@@ -112,6 +114,25 @@ func RoleFilter(target, mode, value string) (func(Role) bool, error) {
 		}, nil
 	}
 	return nil, badTarget(RoleFilterTargets)
+}
+
+// SubscriptionFilter compiles a filter over subscriptions; see ClientFilter.
+func SubscriptionFilter(target, mode, value string) (func(Subscription) bool, error) {
+	is, err := matcher(mode, value)
+	if err != nil {
+		return nil, err
+	}
+	switch target {
+	case "topic":
+		return func(s Subscription) bool { return is(s.Topic) }, nil
+	case "clientid":
+		return func(s Subscription) bool { return is(s.ClientID) }, nil
+	case "username":
+		return func(s Subscription) bool { return is(s.Username) }, nil
+	case "share":
+		return func(s Subscription) bool { return is(s.Share) }, nil
+	}
+	return nil, badTarget(SubscriptionFilterTargets)
 }
 
 func anyRole(roles []RoleRef, is func(string) bool) bool {

@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"cmp"
 	"context"
 
 	"signalbox/broker"
@@ -50,4 +51,67 @@ func (a *API) DisconnectClient(ctx context.Context, r *DisconnectClientRequest) 
 		return err
 	}
 	return b.DisconnectClient(ctx, r.ClientID)
+}
+
+// notASubscription says what is wrong with a filter that nobody can subscribe
+// to.
+const notASubscription = "is not a topic filter: # may only be the last level, + and # must fill a level, and $share/ needs a name and a filter"
+
+// SubscribeClientRequest asks for a subscription in a client's place.
+type SubscribeClientRequest struct {
+	BrokerPath
+	Body struct {
+		ClientID               string `json:"clientid" required:"true" minlen:"1"`
+		Topic                  string `json:"topic" required:"true" minlen:"1" doc:"Topic filter; $share/name/filter for a shared subscription."`
+		QoS                    int    `json:"qos" min:"0" max:"2" doc:"Largest QoS at which messages are delivered; default 0."`
+		SubscriptionIdentifier uint32 `json:"subscriptionIdentifier" min:"0" max:"268435455" doc:"Comes with each message of the subscription; 0 is none."`
+		NoLocal                bool   `json:"noLocal" doc:"True keeps back what the client itself publishes."`
+		RetainAsPublished      bool   `json:"retainAsPublished" doc:"True delivers messages with the RETAIN flag they were published with."`
+		SendRetain             string `json:"sendRetain" enum:"always|new|never" doc:"Whether the subscription brings retained messages: always (default), only if it is new, or never."`
+	}
+}
+
+// Validate looks at the filter.
+func (r *SubscribeClientRequest) Validate() []FieldError {
+	if t := r.Body.Topic; t != "" && !broker.ValidSubscription(t) {
+		return []FieldError{{"body.topic", notASubscription}}
+	}
+	return nil
+}
+
+// SubscribeClient subscribes a client as if it had asked for it.
+func (a *API) SubscribeClient(ctx context.Context, r *SubscribeClientRequest) error {
+	b, err := a.live(&r.BrokerPath)
+	if err != nil {
+		return err
+	}
+	return b.SubscribeClient(ctx, r.Body.ClientID, broker.SubscriptionSpec{
+		Topic: r.Body.Topic, QoS: r.Body.QoS, SubscriptionIdentifier: r.Body.SubscriptionIdentifier,
+		NoLocal: r.Body.NoLocal, RetainAsPublished: r.Body.RetainAsPublished,
+		SendRetain: broker.SendRetain(cmp.Or(r.Body.SendRetain, string(broker.SendAlways))),
+	})
+}
+
+// UnsubscribeClientRequest names a subscription of a client.
+type UnsubscribeClientRequest struct {
+	BrokerPath
+	ClientID string `query:"clientid" required:"true" minlen:"1"`
+	Topic    string `query:"topic" required:"true" minlen:"1" doc:"Topic filter, as it was subscribed to."`
+}
+
+// Validate looks at the filter.
+func (r *UnsubscribeClientRequest) Validate() []FieldError {
+	if r.Topic != "" && !broker.ValidSubscription(r.Topic) {
+		return []FieldError{{"query.topic", notASubscription}}
+	}
+	return nil
+}
+
+// UnsubscribeClient ends a subscription of a client.
+func (a *API) UnsubscribeClient(ctx context.Context, r *UnsubscribeClientRequest) error {
+	b, err := a.live(&r.BrokerPath)
+	if err != nil {
+		return err
+	}
+	return b.UnsubscribeClient(ctx, r.ClientID, r.Topic)
 }

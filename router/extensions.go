@@ -17,6 +17,9 @@ func (rt *router) extensions() []*route {
 		tagged("Projects", projectExtensions(h)),
 		tagged("Users", userExtensions(h)),
 		tagged("Brokers", brokerExtensions(h)),
+		tagged("Client inspection", inspectionExtensions(h)),
+		tagged("Messages", messageExtensions(h)),
+		tagged("Access control", accessExtensions(h)),
 		tagged("Service", rt.serviceRoutes()),
 	)
 	for _, row := range rows {
@@ -72,12 +75,53 @@ func brokerExtensions(h *handlers.API) []route {
 	return []route{
 		{ID: "testBroker", Method: "POST", Path: projectPath + "/brokers/test", Role: auth.Admin, Status: 200,
 			Summary: "Try a broker connection without storing it", Do: query(h.TestBroker)},
+	}
+}
+
+// inspectionExtensions act on connected clients.
+func inspectionExtensions(h *handlers.API) []route {
+	return []route{
+		{ID: "disconnectClient", Method: "DELETE", Path: brokerPath + "/client-inspect/connection", Role: auth.Editor, Status: 204,
+			Summary: "Disconnect a client", Do: command(h.DisconnectClient)},
+		{ID: "subscribeClient", Method: "POST", Path: brokerPath + "/client-inspect/subscriptions", Role: auth.Editor, Status: 204,
+			Summary: "Subscribe a client in its place", Do: command(h.SubscribeClient)},
+		{ID: "unsubscribeClient", Method: "DELETE", Path: brokerPath + "/client-inspect/subscriptions", Role: auth.Editor, Status: 204,
+			Summary: "End a subscription of a client in its place", Do: command(h.UnsubscribeClient)},
+	}
+}
+
+// messageExtensions read and change what a broker retains, and publish.
+func messageExtensions(h *handlers.API) []route {
+	return []route{
+		{ID: "publish", Method: "POST", Path: brokerPath + "/messages", Role: auth.Editor, Status: 204,
+			Summary: "Publish a message", Do: command(h.Publish)},
+		{ID: "listRetained", Method: "GET", Path: brokerPath + "/messages/retained", Role: auth.Viewer, Status: 200,
+			Summary: "List retained messages, or read one", Do: query(h.ListRetained)},
+		{ID: "deleteRetained", Method: "DELETE", Path: brokerPath + "/messages/retained", Role: auth.Editor, Status: 200,
+			Summary: "Delete retained messages", Do: query(h.DeleteRetained)},
+		{ID: "listSubscriptions", Method: "GET", Path: brokerPath + "/subscriptions", Role: auth.Viewer, Status: 200,
+			Summary: "List the subscriptions of all clients", Do: query(h.ListSubscriptions)},
+	}
+}
+
+// accessExtensions move access control in and out, say what it allows and why,
+// and keep clients out.
+func accessExtensions(h *handlers.API) []route {
+	return []route{
 		{ID: "importAccess", Method: "POST", Path: brokerPath + "/access/import", Role: auth.Admin, Status: 200,
 			Summary: "Take over a dynamic-security.json", Large: true, Do: query(h.ImportAccess)},
 		{ID: "exportAccess", Method: "GET", Path: brokerPath + "/access/export", Role: auth.Admin, Status: 200,
 			Summary: "Get the access control as a dynamic-security.json", Large: true, Do: query(h.ExportAccess)},
-		{ID: "disconnectClient", Method: "DELETE", Path: brokerPath + "/client-inspect/connection", Role: auth.Editor, Status: 204,
-			Summary: "Disconnect a client", Do: command(h.DisconnectClient)},
+		{ID: "checkAccess", Method: "GET", Path: brokerPath + "/access-check", Role: auth.Viewer, Status: 200,
+			Summary: "Tell whether a client may do something, and why", Do: query(h.CheckAccess)},
+		{ID: "listDenials", Method: "GET", Path: brokerPath + "/denials", Role: auth.Viewer, Status: 200,
+			Summary: "List what clients were lately not allowed to do", Do: query(h.ListDenials)},
+		{ID: "listBans", Method: "GET", Path: brokerPath + "/bans", Role: auth.Viewer, Status: 200,
+			Summary: "List the bans", Do: query(h.ListBans)},
+		{ID: "addBan", Method: "POST", Path: brokerPath + "/bans", Role: auth.Admin, Status: 204,
+			Summary: "Ban a client id, a username or an address", Do: command(h.AddBan)},
+		{ID: "deleteBan", Method: "DELETE", Path: brokerPath + "/bans", Role: auth.Admin, Status: 204,
+			Summary: "Lift a ban", Do: command(h.DeleteBan)},
 	}
 }
 

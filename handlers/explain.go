@@ -1,0 +1,135 @@
+package handlers
+
+import (
+	"context"
+	"time"
+
+	"signalbox/broker"
+)
+
+// CheckAccessRequest asks what a client may do.
+type CheckAccessRequest struct {
+	BrokerPath
+	Username string `query:"username" doc:"Client as access control knows it; absent stands for the clients without a username."`
+	ClientID string `query:"clientid" doc:"MQTT client id, which %c stands for; absent is the one that the client is bound to."`
+	Action   string `query:"action" required:"true" enum:"publish|receive|subscribe|unsubscribe"`
+	Topic    string `query:"topic" required:"true" minlen:"1" doc:"Topic, or for subscribe and unsubscribe a topic filter."`
+}
+
+// CheckAccess tells whether a client may do something, and which ACL, role and
+// group, or what else, decides it.
+func (a *API) CheckAccess(ctx context.Context, r *CheckAccessRequest) (broker.Verdict, error) {
+	b, err := a.live(&r.BrokerPath)
+	if err != nil {
+		return broker.Verdict{}, err
+	}
+	return b.CheckAccess(ctx, broker.AccessCheck{Username: r.Username, ClientID: r.ClientID,
+		Action: broker.Action(r.Action), Topic: r.Topic})
+}
+
+// ListDenialsRequest asks for the last denials.
+type ListDenialsRequest struct {
+	BrokerPath
+	Paging
+}
+
+// ListDenials lists what clients were lately not allowed to do, the newest
+// first.
+func (a *API) ListDenials(ctx context.Context, r *ListDenialsRequest) (List[broker.Denial], error) {
+	b, err := a.live(&r.BrokerPath)
+	if err != nil {
+		return List[broker.Denial]{}, err
+	}
+	page, err := b.ListDenials(ctx, r.Offset, r.Count)
+	return List[broker.Denial]{page: page}, err
+}
+
+// ListBansRequest asks for the bans.
+type ListBansRequest struct {
+	BrokerPath
+	Paging
+}
+
+// ListBans lists the bans in force, in order of kind and value.
+func (a *API) ListBans(ctx context.Context, r *ListBansRequest) (List[broker.Ban], error) {
+	b, err := a.live(&r.BrokerPath)
+	if err != nil {
+		return List[broker.Ban]{}, err
+	}
+	page, err := b.ListBans(ctx, r.Offset, r.Count)
+	return List[broker.Ban]{page: page}, err
+}
+
+// notAnAddress says what is wrong with the value of a ban.
+const notAnAddress = "must be an IP address, or a range of them as 10.0.0.0/8"
+
+// AddBanRequest asks for a ban.
+type AddBanRequest struct {
+	BrokerPath
+	Body struct {
+		Kind      string         `json:"kind" required:"true" enum:"clientid|username|address"`
+		Value     string         `json:"value" required:"true" minlen:"1" doc:"Client id or username, or an IP address or a range of them as 10.0.0.0/8."`
+		Reason    string         `json:"reason"`
+		ExpiresAt Opt[time.Time] `json:"expires_at" nullable:"true" doc:"When the ban ends; absent or null is never."`
+	}
+
+	now time.Time
+}
+
+// Resolve finds the broker, and notes the time that the end of a ban is compared
+// with.
+func (r *AddBanRequest) Resolve(ctx context.Context, a *API) error {
+	r.now = a.Now()
+	return r.BrokerPath.Resolve(ctx, a)
+}
+
+// Validate looks at value and end.
+func (r *AddBanRequest) Validate() (bad []FieldError) {
+	kind := broker.BanKind(r.Body.Kind)
+	if _, ok := broker.BanValue(kind, r.Body.Value); !ok && kind == broker.BanAddress && r.Body.Value != "" {
+		bad = append(bad, FieldError{"body.value", notAnAddress})
+	}
+	if end := r.Body.ExpiresAt.Ptr(); end != nil && !end.IsZero() && !end.After(r.now) {
+		bad = append(bad, FieldError{"body.expires_at", "must lie in the future"})
+	}
+	return bad
+}
+
+// AddBan keeps a client out, whatever its credentials, and cuts it off. A ban
+// that is there is replaced.
+func (a *API) AddBan(ctx context.Context, r *AddBanRequest) error {
+	b, err := a.live(&r.BrokerPath)
+	if err != nil {
+		return err
+	}
+	kind := broker.BanKind(r.Body.Kind)
+	value, _ := broker.BanValue(kind, r.Body.Value) // Validate has seen it
+	return b.AddBan(ctx, broker.BanSpec{Kind: kind, Value: value, Reason: r.Body.Reason, ExpiresAt: r.Body.ExpiresAt.Value})
+}
+
+// DeleteBanRequest names a ban.
+type DeleteBanRequest struct {
+	BrokerPath
+	Kind  string `query:"kind" required:"true" enum:"clientid|username|address"`
+	Value string `query:"value" required:"true" minlen:"1"`
+}
+
+// Validate looks at the value.
+func (r *DeleteBanRequest) Validate() []FieldError {
+	kind := broker.BanKind(r.Kind)
+	if _, ok := broker.BanValue(kind, r.Value); !ok && kind == broker.BanAddress && r.Value != "" {
+		return []FieldError{{"query.value", notAnAddress}}
+	}
+	return nil
+}
+
+// DeleteBan lets in again who was banned.
+func (a *API) DeleteBan(ctx context.Context, r *DeleteBanRequest) error {
+	b, err := a.live(&r.BrokerPath)
+	if err != nil {
+		return err
+	}
+	kind := broker.BanKind(r.Kind)
+	value, _ := broker.BanValue(kind, r.Value) // Validate has seen it
+	return b.DeleteBan(ctx, kind, value)
+}

@@ -1,0 +1,200 @@
+package handlers
+
+import (
+	"context"
+	"encoding/base64"
+	"strings"
+
+	"signalbox/broker"
+)
+
+// What is wrong with a topic or filter that a message tool was given.
+const (
+	notATopic  = "is not a topic: it must be text without + and #"
+	notAFilter = "is not a topic filter: # may only be the last level, and + and # must fill a level"
+)
+
+// isFilter tells whether retained messages can be asked for by the filter:
+// those of a shared subscription bring none [MQTT-4.8.2].
+func isFilter(s string) bool {
+	return broker.ValidFilter(s) && !strings.HasPrefix(s, "$share/")
+}
+
+// ListRetainedRequest asks for retained messages, or with Topic for one.
+type ListRetainedRequest struct {
+	BrokerPath
+	Paging
+	Filter string `query:"filter" default:"#" doc:"Topic filter; # leaves out topics that begin with $."`
+	Topic  string `query:"topic" alone:"true" doc:"Return just the message of this topic, with its whole payload; the other parameters are then ignored."`
+}
+
+// Validate looks at filter and topic.
+func (r *ListRetainedRequest) Validate() []FieldError {
+	switch {
+	case r.Topic != "" && !broker.ValidTopic(r.Topic):
+		return []FieldError{{"query.topic", notATopic}}
+	case r.Topic == "" && !isFilter(r.Filter):
+		return []FieldError{{"query.filter", notAFilter}}
+	}
+	return nil
+}
+
+// ListRetained lists retained messages, in order of their topics. Payloads are
+// shown up to 1000 bytes.
+func (a *API) ListRetained(ctx context.Context, r *ListRetainedRequest) (List[broker.RetainedMessage], error) {
+	b, err := a.live(&r.BrokerPath)
+	if err != nil {
+		return List[broker.RetainedMessage]{}, err
+	}
+	if r.Topic != "" {
+		m, err := b.GetRetained(ctx, r.Topic)
+		return listOf([]broker.RetainedMessage{m}), err
+	}
+	page, err := b.ListRetained(ctx, r.Filter, r.Offset, r.Count)
+	return List[broker.RetainedMessage]{page: page}, err
+}
+
+// DeleteRetainedRequest names the retained message of a topic, or all whose
+// topics match a filter.
+type DeleteRetainedRequest struct {
+	BrokerPath
+	Topic  string `query:"topic" doc:"Delete the message of this topic; 404 where it retains none. Either topic or filter must be given."`
+	Filter string `query:"filter" doc:"Delete the messages of all topics that match this filter."`
+}
+
+// Validate wants one of the two.
+func (r *DeleteRetainedRequest) Validate() []FieldError {
+	switch {
+	case r.Topic == "" && r.Filter == "":
+		return []FieldError{{"query.topic", "is required, unless filter is given"}}
+	case r.Topic != "" && r.Filter != "":
+		return []FieldError{{"query.filter", "must not be given beside topic"}}
+	case r.Topic != "" && !broker.ValidTopic(r.Topic):
+		return []FieldError{{"query.topic", notATopic}}
+	case r.Filter != "" && !isFilter(r.Filter):
+		return []FieldError{{"query.filter", notAFilter}}
+	}
+	return nil
+}
+
+// DeletedCount tells how many were deleted.
+type DeletedCount struct {
+	Deleted int `json:"deleted"`
+}
+
+// DeleteRetained deletes retained messages.
+func (a *API) DeleteRetained(ctx context.Context, r *DeleteRetainedRequest) (DeletedCount, error) {
+	b, err := a.live(&r.BrokerPath)
+	if err != nil {
+		return DeletedCount{}, err
+	}
+	if r.Topic != "" {
+		return DeletedCount{1}, b.DeleteRetained(ctx, r.Topic)
+	}
+	n, err := b.DeleteRetainedMatching(ctx, r.Filter)
+	return DeletedCount{n}, err
+}
+
+// UserPropertyBody is a pair of MQTT 5.
+type UserPropertyBody struct {
+	Name  string `json:"name" required:"true"`
+	Value string `json:"value" required:"true"`
+}
+
+// PublishRequest holds a message to be published.
+type PublishRequest struct {
+	BrokerPath
+	Body struct {
+		Topic           string             `json:"topic" required:"true" minlen:"1" doc:"Where the message is published. A broker that is reached over MQTT 3.1.1 does not tell that rights forbid it."`
+		Payload         string             `json:"payload" doc:"Text, or base64 where encoding says so; absent is empty. Empty and retained deletes what the topic retains."`
+		Encoding        string             `json:"encoding" enum:"text|base64" doc:"How payload is written; default text."`
+		QoS             int                `json:"qos" min:"0" max:"2" doc:"Default 0."`
+		Retain          bool               `json:"retain" doc:"True has the topic retain the message."`
+		Expiry          *uint32            `json:"expiry" min:"0" max:"4294967295" doc:"Seconds after which nobody is sent the message any more; absent is never. This and the members below need a broker that is not reached over MQTT 3.1.1, as the embedded one."`
+		ContentType     string             `json:"contentType"`
+		ResponseTopic   string             `json:"responseTopic"`
+		CorrelationData string             `json:"correlationData" doc:"Base64."`
+		UserProperties  []UserPropertyBody `json:"userProperties"`
+	}
+
+	payload, correlation []byte
+}
+
+// Validate looks at the topics and decodes what is written in base64.
+func (r *PublishRequest) Validate() (bad []FieldError) {
+	switch t := r.Body.Topic; {
+	case t == "":
+	case !broker.ValidTopic(t):
+		bad = append(bad, FieldError{"body.topic", notATopic})
+	case reservedTopic(t):
+		bad = append(bad, FieldError{"body.topic", "begins with $CONTROL, $SYS or $share, where nothing is published: use the operations of this API"})
+	}
+	if t := r.Body.ResponseTopic; t != "" && !broker.ValidTopic(t) {
+		bad = append(bad, FieldError{"body.responseTopic", notATopic})
+	}
+	r.payload = []byte(r.Body.Payload)
+	if r.Body.Encoding == broker.EncodingBase64 {
+		bad = append(bad, fromBase64("body.payload", r.Body.Payload, &r.payload)...)
+	}
+	return append(bad, fromBase64("body.correlationData", r.Body.CorrelationData, &r.correlation)...)
+}
+
+// reservedTopic tells whether a topic belongs to brokers themselves. What is
+// published to $CONTROL is a command, which would get past the roles of the API.
+func reservedTopic(topic string) bool {
+	for _, prefix := range []string{"$CONTROL", "$SYS", "$share"} {
+		if strings.HasPrefix(topic, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+func fromBase64(field, s string, into *[]byte) []FieldError {
+	b, err := base64.StdEncoding.DecodeString(s)
+	if err != nil {
+		return []FieldError{{field, "is not base64"}}
+	}
+	*into = b
+	return nil
+}
+
+// Publish publishes a message.
+func (a *API) Publish(ctx context.Context, r *PublishRequest) error {
+	b, err := a.live(&r.BrokerPath)
+	if err != nil {
+		return err
+	}
+	spec := broker.PublishSpec{Topic: r.Body.Topic, Payload: r.payload, QoS: r.Body.QoS, Retain: r.Body.Retain,
+		Expiry: r.Body.Expiry, ContentType: r.Body.ContentType, ResponseTopic: r.Body.ResponseTopic, CorrelationData: r.correlation}
+	for _, p := range r.Body.UserProperties {
+		spec.UserProperties = append(spec.UserProperties, broker.UserProperty(p))
+	}
+	return b.Publish(ctx, spec)
+}
+
+// ListSubscriptionsRequest asks for subscriptions.
+type ListSubscriptionsRequest struct {
+	BrokerPath
+	Paging
+	ClientID     string `query:"clientid" doc:"Only the subscriptions of this client."`
+	FilterValue  string `query:"filterValue" doc:"Only subscriptions that match this value; empty means all."`
+	FilterMode   string `query:"filterMode" default:"contains" enum:"contains|equals|startsWith|endsWith|regex" doc:"How filterValue is compared; all but equals and regex ignore case."`
+	FilterTarget string `query:"filterTarget" default:"topic" enum:"topic|clientid|username|share" doc:"Field that filterValue is compared with."`
+}
+
+// ListSubscriptions lists subscriptions, in order of client ids and then of
+// topics.
+func (a *API) ListSubscriptions(ctx context.Context, r *ListSubscriptionsRequest) (List[broker.Subscription], error) {
+	b, err := a.live(&r.BrokerPath)
+	if err != nil {
+		return List[broker.Subscription]{}, err
+	}
+	o, err := options(Listing{Paging: r.Paging, Verbose: true, FilterValue: r.FilterValue, FilterMode: r.FilterMode},
+		r.FilterTarget, broker.SubscriptionFilter)
+	if err != nil {
+		return List[broker.Subscription]{}, err
+	}
+	page, err := b.ListSubscriptions(ctx, broker.SubscriptionOptions{ListOptions: o, ClientID: r.ClientID})
+	return List[broker.Subscription]{page: page}, err
+}
