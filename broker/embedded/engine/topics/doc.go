@@ -1,6 +1,6 @@
 // Package topics knows who is subscribed to a topic and which message is
 // retained for it. An Index holds subscriptions, a Retained holds messages;
-// both apply the rules of topic filters [MQTT-4.7.1], [MQTT-4.7.2] and know
+// both apply the rules of topic filters (MQTT 5, 4.7) and know
 // nothing of connections, sessions or packets.
 //
 // It imports an ordered tree and the standard library, and must not import

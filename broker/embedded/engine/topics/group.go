@@ -6,7 +6,7 @@ import (
 )
 
 // Group is a shared subscription with its members as they were when it was
-// matched. A message goes to one of them [MQTT-4.8.2-4].
+// matched. A message goes to one of them (MQTT 5, 4.8.2).
 type Group[S comparable] struct {
 	Filter  string // the whole one, with $share and the name
 	Members []Member[S]

@@ -8,7 +8,7 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// Options are those of one subscription [MQTT-3.8.3.1].
+// Options are those of one subscription (MQTT 5, 3.8.3.1).
 type Options struct {
 	QoS               byte   // the highest that is delivered
 	NoLocal           bool   // nothing that the subscriber published [MQTT-3.8.3-3]

@@ -52,7 +52,7 @@ func TestNothingIsLeft(t *testing.T) {
 
 // TestMemory holds an index against its allowance, and looks that it gives the
 // memory back. It runs alone, for it measures the heap.
-func TestMemory(t *testing.T) { //nolint:paralleltest // see above
+func TestMemory(t *testing.T) {
 	const n, spare = 100_000, 1 << 20
 	filters := make([]string, n)
 	for form, allowed := range map[string]uint64{"site/%d/device/state": 340, "site/%d/device/+": 560} {
@@ -79,6 +79,33 @@ func TestMemory(t *testing.T) { //nolint:paralleltest // see above
 		runtime.KeepAlive(x)
 	}
 	runtime.KeepAlive(filters)
+}
+
+// TestRetainedMemory does the same with retained messages, alone as well.
+func TestRetainedMemory(t *testing.T) {
+	const n, spare, allowed = 100_000, 1 << 20, 80
+	names := make([]string, n)
+	for i := range names {
+		names[i] = fmt.Sprintf("site/%d/device/state", i)
+	}
+	r, m := NewRetained[*int](), new(int)
+	empty := heap()
+	for _, topic := range names {
+		r.Set(topic, m)
+	}
+	each := (heap() - empty) / n
+	t.Logf("%d bytes for a retained topic", each)
+	if each > allowed {
+		t.Errorf("%d bytes for a retained topic, want %d at most", each, allowed)
+	}
+	for _, topic := range names {
+		r.Delete(topic)
+	}
+	if left := int64(heap()) - int64(empty); left > spare {
+		t.Errorf("%d bytes are left of %d messages", left, r.Len())
+	}
+	runtime.KeepAlive(r)
+	runtime.KeepAlive(names)
 }
 
 // heap gives the bytes in use.

@@ -56,11 +56,14 @@ func (r *Retained[M]) snapshot() *btree.Map[string, M] {
 	return r.tree.Copy()
 }
 
-// Match gives the messages of all topics that a filter matches, in order of the
-// topics, as they are when the walk begins. Nobody waits for the walk.
+// Match gives the messages of all topics that a filter matches, "" for all, in
+// order of the topics, as they are when the walk begins. Nobody waits for the
+// walk.
 func (r *Retained[M]) Match(filter string) iter.Seq2[string, M] {
 	return func(yield func(string, M) bool) {
-		if wild(filter) {
+		if filter == "" {
+			r.snapshot().Scan(yield)
+		} else if wild(filter) {
 			walk(r.snapshot(), filter, yield)
 		} else if m, ok := r.Get(filter); ok {
 			yield(filter, m)

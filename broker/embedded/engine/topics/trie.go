@@ -121,8 +121,8 @@ func (t *trie[V]) match(topic string, found []*V) []*V {
 }
 
 // collect appends the values of the filters that go on from a node and match
-// the levels in rest, if there are more of them. A "#" matches none as well
-// [MQTT-4.7.1-2].
+// the levels in rest, if there are more of them. A "#" stands for none as well
+// (MQTT 5, 4.7.1.2).
 func (t *trie[V]) collect(n *node[V], rest string, more bool, found []*V) []*V {
 	if n.rest != nil {
 		found = append(found, n.rest)
