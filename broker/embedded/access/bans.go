@@ -3,6 +3,7 @@ package access
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"fmt"
 	"time"
 
@@ -21,9 +22,21 @@ func (c *Control) PutBan(ctx context.Context, b broker.Ban) error {
 		b.Kind, b.Value, b.Reason, b.CreatedAt.UnixMilli(), b.CreatedBy, millis(b.ExpiresAt))
 }
 
-// DeleteBan deletes a ban, if it is there.
-func (c *Control) DeleteBan(ctx context.Context, kind broker.BanKind, value string) error {
-	return c.store.exec(ctx, "delete a ban", `DELETE FROM ban WHERE kind = ? AND value = ?`, kind, value)
+// DeleteBans deletes bans, as far as they are there, all or none. Kind and Value
+// count.
+func (c *Control) DeleteBans(ctx context.Context, bans []broker.Ban) error {
+	keys := make([][2]string, len(bans))
+	for i, b := range bans {
+		keys[i] = [2]string{string(b.Kind), b.Value}
+	}
+	list, err := json.Marshal(keys)
+	if err != nil {
+		return fmt.Errorf("name the bans to delete: %w", err)
+	}
+	const q = `
+		DELETE FROM ban WHERE (kind, value) IN (
+			SELECT value ->> 0, value ->> 1 FROM json_each(?))`
+	return c.store.exec(ctx, "delete bans", q, string(list))
 }
 
 // LoadBans reads all bans, those that are over included.

@@ -20,7 +20,7 @@ func TestBansOutliveTheProcess(t *testing.T) {
 	again.Reason, again.ExpiresAt = "other", at.Add(time.Hour)
 	gone := broker.Ban{Kind: broker.BanAddress, Value: "10.0.0.0/8", CreatedAt: at, CreatedBy: "api"}
 	must(t, c.PutBan(ctx, first), c.PutBan(ctx, again), c.PutBan(ctx, gone),
-		c.DeleteBan(ctx, gone.Kind, gone.Value), c.DeleteBan(ctx, gone.Kind, "nobody's"))
+		c.DeleteBans(ctx, []broker.Ban{gone, {Kind: gone.Kind, Value: "nobody's"}}))
 	shut(t, c)
 
 	got, err := open(t, path).LoadBans(ctx)
