@@ -13,12 +13,12 @@ import (
 )
 
 // maxBans bounds the bans in force. The newest is refused.
-const maxBans = 250_000
+const maxBans = 100_000
 
 // Store keeps bans beyond the process. A ban's Kind and Value are its key.
 type Store interface {
 	PutBan(ctx context.Context, b broker.Ban) error // a new one, or one to be replaced
-	DeleteBan(ctx context.Context, kind broker.BanKind, value string) error
+	DeleteBans(ctx context.Context, bans []broker.Ban) error
 	LoadBans(ctx context.Context) ([]broker.Ban, error)
 }
 
@@ -124,7 +124,7 @@ func (b *Bans) Remove(ctx context.Context, kind broker.BanKind, value string) er
 		if !ok || expired(ban, b.now()) {
 			return &broker.Error{Kind: broker.NotFound, Op: op, Msg: "there is no such ban"}
 		}
-		return b.remove(ctx, ban)
+		return b.remove(ctx, []broker.Ban{ban})
 	})
 }
 
@@ -161,22 +161,22 @@ func (b *Bans) makeRoom(ctx context.Context, op string, ban broker.Ban) error {
 // sweep forgets what has expired. It is part of a change.
 func (b *Bans) sweep(ctx context.Context) error {
 	now := b.now()
-	for _, ban := range b.filter(func(ban broker.Ban) bool { return expired(ban, now) }) {
-		if err := b.remove(ctx, ban); err != nil {
-			return err
-		}
-	}
-	return nil
+	return b.remove(ctx, b.filter(func(ban broker.Ban) bool { return expired(ban, now) }))
 }
 
-// remove takes a ban out of store and memory. It is part of a change.
-func (b *Bans) remove(ctx context.Context, ban broker.Ban) error {
-	if err := b.store.DeleteBan(ctx, ban.Kind, ban.Value); err != nil {
-		return fmt.Errorf("delete a ban: %w", err)
+// remove takes bans out of store and memory. It is part of a change.
+func (b *Bans) remove(ctx context.Context, bans []broker.Ban) error {
+	if len(bans) == 0 {
+		return nil
+	}
+	if err := b.store.DeleteBans(ctx, bans); err != nil {
+		return fmt.Errorf("delete bans: %w", err)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.index.drop(ban)
+	for _, ban := range bans {
+		b.index.drop(ban)
+	}
 	return nil
 }
 

@@ -1,0 +1,159 @@
+package listen
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// answerTimeout is how long a peer has to take a pong or a close frame.
+const answerTimeout = time.Second
+
+// frames is the server's side of a WebSocket as a stream of bytes: packets need
+// not end where frames do [MQTT-6.0.0-2]. It keeps no buffer: bytes are read
+// into the caller's, and what is frame is taken out from between them. A Read
+// that ran into its deadline may be repeated, with nothing lost.
+//
+// One goroutine at a time may read. Writing, answering and closing exclude each
+// other by themselves.
+type frames struct {
+	net.Conn
+	in     unframer
+	failed error // what has ended reading for good; of the reading goroutine
+
+	writing sync.Mutex // held while a frame is written; guards broken
+	broken  error      // no further frame can follow
+
+	limit    sync.Mutex // guards deadline and the order of Conn.SetWriteDeadline calls
+	deadline time.Time  // of the caller's writes
+}
+
+// Read reads what the frames hold. A message that is not binary ends the
+// connection [MQTT-6.0.0-1]; a close frame is the end of the stream.
+func (f *frames) Read(p []byte) (int, error) {
+	for f.failed == nil {
+		n, err := f.Conn.Read(p)
+		got, bad := f.in.decode(p[:n])
+		if pong := f.in.takePong(); pong != nil {
+			f.reply(opPong, pong)
+		}
+		if bad != nil {
+			f.fail(bad)
+		}
+		if got > 0 || err != nil || len(p) == 0 {
+			return got, err
+		}
+	}
+	return 0, f.failed
+}
+
+// fail ends reading for good and tells the peer why.
+func (f *frames) fail(err error) {
+	f.failed = err
+	code := uint16(closeProtocol)
+	switch bye, ok := errors.AsType[closed](err); {
+	case ok:
+		code, f.failed = uint16(bye), io.EOF
+	case errors.Is(err, errTextFrame):
+		code = closeUnsupported
+	}
+	f.reply(opClose, binary.BigEndian.AppendUint16(nil, code))
+}
+
+// Wait waits until there is something to read, without a buffer for it.
+func (f *frames) Wait() error {
+	if f.failed != nil {
+		return nil // Read will tell
+	}
+	return f.Conn.(waiter).Wait() //nolint:forcetypeassert // so are all that a WebSocket is opened on
+}
+
+// Write sends p as one frame.
+func (f *frames) Write(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	f.writing.Lock()
+	defer f.writing.Unlock()
+	return f.writeFrame(opBinary, p)
+}
+
+// reply sends a control frame, with a deadline of its own because the peer has
+// asked for it and not the caller. An error shows with the next read or write.
+func (f *frames) reply(opcode byte, payload []byte) {
+	f.writing.Lock()
+	defer f.writing.Unlock()
+	f.hasten()
+	f.writeFrame(opcode, payload) //nolint:errcheck // see above
+	f.restore()
+}
+
+// writeFrame sends one frame; a close frame is the last. The caller holds
+// writing.
+func (f *frames) writeFrame(opcode byte, payload []byte) (int, error) {
+	if f.broken != nil {
+		return 0, f.broken
+	}
+	pooled := frameBuffers.Get().(*[frameBuffer]byte) //nolint:forcetypeassert // nothing else is in it
+	defer frameBuffers.Put(pooled)
+	buf := appendFrameHead(pooled[:0], opcode, len(payload))
+	head := len(buf)
+	first := min(len(payload), len(pooled)-head)
+	n, err := f.Conn.Write(append(buf, payload[:first]...))
+	n = max(0, n-head)
+	if err == nil && first < len(payload) {
+		var more int
+		more, err = f.Conn.Write(payload[first:])
+		n += more
+	}
+	if f.broken = err; opcode == opClose {
+		f.broken = net.ErrClosed
+	}
+	return n, err
+}
+
+// hasten gives the next write answerTimeout, or less where the caller is in a
+// hurry. A deadline that is over belongs to an earlier write of the caller.
+func (f *frames) hasten() {
+	f.limit.Lock()
+	defer f.limit.Unlock()
+	now := time.Now()
+	deadline := now.Add(answerTimeout)
+	if f.deadline.After(now) && f.deadline.Before(deadline) {
+		deadline = f.deadline
+	}
+	f.Conn.SetWriteDeadline(deadline) //nolint:errcheck // the write will tell
+}
+
+// restore gives the caller's writes back their deadline.
+func (f *frames) restore() {
+	f.limit.Lock()
+	defer f.limit.Unlock()
+	f.Conn.SetWriteDeadline(f.deadline) //nolint:errcheck // the next write will tell
+}
+
+// SetWriteDeadline sets the deadline of writes, also of one under way.
+func (f *frames) SetWriteDeadline(t time.Time) error {
+	f.limit.Lock()
+	defer f.limit.Unlock()
+	f.deadline = t
+	return f.Conn.SetWriteDeadline(t)
+}
+
+// SetDeadline sets the deadlines of reads and writes.
+func (f *frames) SetDeadline(t time.Time) error {
+	return errors.Join(f.SetReadDeadline(t), f.SetWriteDeadline(t))
+}
+
+// Close takes leave, unless a frame is being written, and closes the connection
+// beneath. It waits no longer than that does for a write.
+func (f *frames) Close() error {
+	if f.writing.TryLock() {
+		f.writeFrame(opClose, binary.BigEndian.AppendUint16(nil, closeNormal)) //nolint:errcheck // it is being closed
+		f.writing.Unlock()
+	}
+	return f.Conn.Close()
+}

@@ -1,0 +1,289 @@
+package listen_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"signalbox/broker/brokertest"
+	"signalbox/broker/embedded/guard"
+	"signalbox/broker/embedded/listen"
+)
+
+// TestMain fails when a goroutine is left after all tests.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience is how long tests wait for what must happen.
+const patience = 10 * time.Second
+
+// rig is a set of listeners whose connections say everything back to their
+// peers until those have no more to say.
+type rig struct {
+	*listen.Set
+	t        *testing.T
+	counters *listen.Counters
+	limits   *guard.Limits
+	log      *logbook
+	conns    chan *listen.Conn // those handed over, as they were
+
+	mu  sync.Mutex // guards all
+	all []*listen.Conn
+}
+
+// options are a rig's; zero values are replaced.
+type options struct {
+	listen.Options
+	limits guard.Config
+	handle func(*listen.Conn) // rather than the echo
+}
+
+// serve runs listeners until the test ends, at which nothing must be left open.
+func serve(t *testing.T, o options, configs ...listen.Config) *rig {
+	t.Helper()
+	r := &rig{t: t, counters: &listen.Counters{}, log: &logbook{t: t}, conns: make(chan *listen.Conn, 1000)}
+	r.limits = guard.NewLimits(o.limits, time.Now)
+	o.Limits, o.Counters, o.Log = r.limits, r.counters, slog.New(slog.NewTextHandler(r.log, nil))
+	if o.Timeout == 0 {
+		o.Timeout = patience
+	}
+	for i := range configs {
+		configs[i].Key = fmt.Sprintf("listeners[%d].", i)
+		if configs[i].Address == "" {
+			configs[i].Address = "127.0.0.1:0"
+		}
+	}
+	if errs := listen.Validate(configs); errs != nil {
+		t.Fatal(errs)
+	}
+	var err error
+	if r.Set, err = listen.New(configs, o.Options); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Bind(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	handle := o.handle
+	if handle == nil {
+		handle = echo
+	}
+	r.Serve(func(c *listen.Conn) {
+		r.mu.Lock()
+		r.all = append(r.all, c)
+		r.mu.Unlock()
+		r.conns <- c
+		handle(c)
+	})
+	t.Cleanup(func() {
+		r.Close()
+		r.mu.Lock()
+		all := r.all
+		r.mu.Unlock()
+		for _, c := range all {
+			c.Close()
+		}
+		r.Wait()
+		if got := r.limits.Usage(); got.Open != 0 || got.HalfOpen != 0 {
+			t.Errorf("usage %+v after all is over", got)
+		}
+		for _, l := range r.Listeners() {
+			if l.Open() != 0 {
+				t.Errorf("%s: %d open after all is over", l.Addr(), l.Open())
+			}
+		}
+	})
+	return r
+}
+
+// echo says back what it hears.
+func echo(c *listen.Conn) {
+	defer c.Close()
+	c.Greeted()
+	c.SetReadDeadline(time.Time{})
+	io.Copy(c, struct{ io.Reader }{c})
+}
+
+// addr is the address of the nth listener.
+func (r *rig) addr(n int) string { return r.Listeners()[n].Addr() }
+
+// next is the next connection that was handed over.
+func (r *rig) next() *listen.Conn {
+	r.t.Helper()
+	select {
+	case c := <-r.conns:
+		return c
+	case <-time.After(patience):
+		r.t.Fatal("no connection was handed over")
+		return nil
+	}
+}
+
+// wantLost waits until connections came to nothing for a cause.
+func (r *rig) wantLost(cause string, n int64) {
+	r.t.Helper()
+	eventually(r.t, fmt.Sprintf("%d are lost by %q", n, cause), func() bool { return r.counters.Lost()[cause] == n })
+}
+
+// dial connects to the nth listener.
+func (r *rig) dial(n int) net.Conn {
+	r.t.Helper()
+	network := "tcp"
+	if strings.HasPrefix(r.addr(n), "/") {
+		network = "unix"
+	}
+	c, err := net.Dial(network, r.addr(n))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { c.Close() })
+	c.SetDeadline(time.Now().Add(patience))
+	return c
+}
+
+// wantEcho says something and wants to hear it.
+func wantEcho(t *testing.T, c io.ReadWriter, text string) {
+	t.Helper()
+	if _, err := io.WriteString(c, text); err != nil {
+		t.Fatalf("say %q: %v", text, err)
+	}
+	wantHear(t, c, text)
+}
+
+func wantHear(t *testing.T, c io.Reader, text string) {
+	t.Helper()
+	got := make([]byte, len(text))
+	if n, err := io.ReadFull(c, got); err != nil || string(got) != text {
+		t.Fatalf("heard %q, %v; want %q", got[:n], err, text)
+	}
+}
+
+// wantClosed wants the peer to close without a word.
+func wantClosed(t *testing.T, c io.Reader) {
+	t.Helper()
+	var b [1]byte
+	n, err := c.Read(b[:])
+	if n != 0 || err == nil || os.IsTimeout(err) {
+		t.Fatalf("read %d bytes, %v; want the end", n, err)
+	}
+}
+
+// eventually waits until a condition holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("waited in vain until %s", what)
+		case <-tick.C:
+		}
+	}
+}
+
+// logbook is what was logged; it is shown with the test's own output.
+type logbook struct {
+	t    *testing.T
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *logbook) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	fmt.Fprintf(l.t.Output(), "%s", p)
+	return l.text.Write(p)
+}
+
+// count is how many lines hold a text.
+func (l *logbook) count(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), text)
+}
+
+// clock stands still until it is moved.
+type clock struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func newClock() *clock { return &clock{at: time.Now()} }
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+func (c *clock) pass(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.at.Add(d)
+}
+
+// files are a listener's certificate files.
+type files struct{ cert, key, ca string }
+
+// newFiles makes a server's certificate and writes it with the authority's.
+func newFiles(t *testing.T, ca *brokertest.CA) files {
+	t.Helper()
+	dir := t.TempDir()
+	f := files{cert: filepath.Join(dir, "cert.pem"), key: filepath.Join(dir, "key.pem"), ca: filepath.Join(dir, "ca.pem")}
+	f.replace(t, ca.Issue(t, server))
+	write(t, f.ca, ca.PEM)
+	return f
+}
+
+// server is the subject of the listeners' certificates.
+var server = brokertest.CertOptions{Subject: "broker.test", Names: []string{"127.0.0.1"}}
+
+// replace writes another certificate and key, each file as a whole.
+func (f files) replace(t *testing.T, pair brokertest.KeyPair) {
+	t.Helper()
+	write(t, f.cert, pair.Cert)
+	write(t, f.key, pair.Key)
+}
+
+// write replaces a file as a careful program does.
+func write(t *testing.T, path string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(path+".new", data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// trusting is the configuration of a client that trusts an authority.
+func trusting(ca *brokertest.CA) *tls.Config {
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(ca.PEM)
+	return &tls.Config{RootCAs: pool, ServerName: "127.0.0.1"}
+}
+
+// showing adds a certificate to a client's configuration.
+func showing(t *testing.T, c *tls.Config, pair brokertest.KeyPair) *tls.Config {
+	t.Helper()
+	cert, err := tls.X509KeyPair(pair.Cert, pair.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Certificates = []tls.Certificate{cert}
+	return c
+}
