@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/eclipse/paho.mqtt.golang/packets"
+
 	"signalbox/broker"
 	"signalbox/broker/brokertest"
 )
@@ -115,6 +117,31 @@ func TestRetained_all_of_many(t *testing.T) {
 	total, topics := retainedTopics(t, b, "m/#", many-1, 1)
 	if total != many || !slices.Equal(topics, []string{fmt.Sprintf("m/%05d", many-1)}) {
 		t.Errorf("got %d, the last is %q, want %d", total, topics, many)
+	}
+}
+
+func TestRetained_passes_over_live_messages(t *testing.T) {
+	t.Parallel()
+	server := scripted{answers: rich, retains: []*packets.PublishPacket{message("b", true), message("live", false), message("a", true)}}
+	b := connected(t, server.serve(t))
+	if total, topics := retainedTopics(t, b, "#", 0, -1); total != 2 || !slices.Equal(topics, []string{"a", "b"}) {
+		t.Errorf("got %d, %q", total, topics)
+	}
+}
+
+func TestRetained_is_bounded(t *testing.T) {
+	t.Parallel()
+	server := scripted{answers: rich}
+	for i := range maxRetained + 1 {
+		server.retains = append(server.retains, message(fmt.Sprint(i), true))
+	}
+	b := connected(t, server.serve(t))
+	_, err := b.ListRetained(t.Context(), "#", 0, 1)
+	if e := wantKind(t, err, broker.Invalid); !strings.Contains(e.Msg, "narrower") {
+		t.Errorf("no advice: %v", e)
+	}
+	if _, err := b.GetRetained(t.Context(), "#"); broker.KindOf(err) != broker.Invalid {
+		t.Errorf("after one that ended early: %v", err)
 	}
 }
 

@@ -24,6 +24,10 @@ type scripted struct {
 	// "" is nothing. The answer holds CORRELATION for the correlation data.
 	answers func(topic, command string) string
 
+	// retains is sent after a subscription to a single filter, which is that of
+	// a visit.
+	retains []*packets.PublishPacket
+
 	// respond, if set, gives the whole message that answers a request; nil
 	// leaves it to answers.
 	respond func(topic string, payload []byte) []byte
@@ -75,7 +79,13 @@ func (s *scripted) replies(p packets.ControlPacket) []packets.ControlPacket {
 		ack.ReturnCode = s.connack
 		return []packets.ControlPacket{ack}
 	case *packets.SubscribePacket:
-		return []packets.ControlPacket{s.suback(p)}
+		replies := []packets.ControlPacket{s.suback(p)}
+		for _, m := range s.retains {
+			if len(p.Topics) == 1 {
+				replies = append(replies, m)
+			}
+		}
+		return replies
 	case *packets.PublishPacket:
 		ack := packets.NewControlPacket(packets.Puback).(*packets.PubackPacket)
 		ack.MessageID = p.MessageID
@@ -128,6 +138,13 @@ func (s *scripted) payload(p *packets.PublishPacket) []byte {
 		return nil
 	}
 	return []byte(strings.ReplaceAll(text, "CORRELATION", m.Commands[0].CorrelationData))
+}
+
+// message makes a message that comes with a subscription.
+func message(topic string, retain bool) *packets.PublishPacket {
+	p := packets.NewControlPacket(packets.Publish).(*packets.PublishPacket)
+	p.TopicName, p.Payload, p.Retain = topic, []byte("x"), retain
+	return p
 }
 
 // endpointNotAvailable is what Mosquitto 2.1 says on unknown control topics.

@@ -89,7 +89,7 @@ func TestAccessCheckOfMosquitto(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	var v broker.Verdict
-	viewer.Get(at("/access-check?username=nobody&action=subscribe&topic="+url.QueryEscape("a/#"))).Want(200).Decode(&v)
+	viewer.Get(at("/access-check?username=nobody&action=subscribe&topic=" + url.QueryEscape("a/#"))).Want(200).Decode(&v)
 	if v.Allowed || v.Source != broker.DecidedByUnknown {
 		t.Errorf("unknown client: %+v", v)
 	}
