@@ -3,9 +3,10 @@
 // the broker tells about itself. It has both sides: what a broker answers, and
 // what somebody asks and reads of the answer.
 //
-// It is pure but for what the broker that is asked does. Of this module it
-// imports broker and broker/dynsec only; it must not import net/http, an MQTT
-// library or a database.
+// An answer is nil where the context ends before all commands were done; some
+// may be done then. The package is pure but for what the broker that is asked
+// does. Of this module it imports broker and broker/dynsec only; it must not
+// import net/http, an MQTT library or a database.
 package control
 
 import (
@@ -66,12 +67,15 @@ type answer struct {
 }
 
 // serve does the commands of a request in order and gives the message that
-// answers them all.
+// answers them all; nil where the context ended before all were done.
 func serve(ctx context.Context, payload []byte, table ...command) []byte {
 	requests, fault := dynsec.DecodeCommands(payload)
 	answers := make([]answer, 0, len(requests)+1)
 	room := maxAnswer
 	for _, r := range requests {
+		if ctx.Err() != nil {
+			return nil
+		}
 		a := do(ctx, r, table)
 		if room -= len(a.Data); room < 0 {
 			a.Data, a.Error, room = nil, string(errTooLarge), 0

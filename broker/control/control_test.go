@@ -187,6 +187,16 @@ func TestAnswersAreBounded(t *testing.T) {
 	}
 }
 
+func TestNoAnswerAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	r := newRoster()
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if got := ClientControl(ended, r, DisconnectClient("c0").Encode("x")); got != nil || len(r.log) > 0 {
+		t.Errorf("answered %s, done %q", got, r.log)
+	}
+}
+
 func TestClientControl(t *testing.T) {
 	t.Parallel()
 	r := newRoster()
