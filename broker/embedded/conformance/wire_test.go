@@ -138,7 +138,11 @@ func TestLongestTopic(t *testing.T) {
 func TestPacketTooLargeFromServer(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		const limit = 100
-		c := s.join(connect{props: cat(propU32(maximumPacketSize, limit), propU16(receiveMaximum, 1))})
+		props := propU32(maximumPacketSize, limit)
+		if !s.on(kindMosquitto) { // where a message that is left out takes its place in the window for good
+			props = cat(props, propU16(receiveMaximum, 1))
+		}
+		c := s.join(connect{props: props})
 		c.subscribe(2, s.topic("x"))
 		publisher := s.join(connect{})
 		for qos := range byte(3) {
@@ -146,11 +150,11 @@ func TestPacketTooLargeFromServer(t *testing.T) {
 			fits := publish{topic: s.topic("x"), qos: qos, payload: strings.Repeat("y", limit-empty)}
 			large := fits
 			large.payload += "yyy" // two more than needed, since Mosquitto does not count all of the header
-			for _, m := range []publish{large, fits, large, fits} {
-				publisher.publish(m)
+			for range 2 {
+				publisher.publish(large)
+				publisher.publish(fits)
+				c.receive(fits)
 			}
-			c.receive(fits)
-			c.receive(fits)
 		}
 		c.expectNothing(publisher)
 	})
