@@ -2,6 +2,7 @@ package wire
 
 import (
 	"encoding/hex"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -56,24 +57,33 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-// TestAppendLong puts lengths at the limits of their width, and the packet
+// TestAppendLong puts lengths around the limits of their width, and the packet
 // behind another.
 func TestAppendLong(t *testing.T) {
 	t.Parallel()
-	for _, n := range []int{0, 100, 120, 121, 122, 123, 124, 125, 126, 127, 128, 16000, 16370, 16378, 16380, 16384, 2097140, 2097152} {
-		o := Outgoing{Topic: "t", Payload: make([]byte, n), QoS: 2, PacketID: 0x1234, Properties: slices.Repeat(user, n%3000/len(user))}
-		p := AppendPublish(b(1, 2, 3), V5, &o)
-		if size, err := Size(p[3:]); err != nil || size != len(p)-3 || size != PublishSize(V5, &o) {
-			t.Errorf("payload of %d bytes: got a packet of %d, PublishSize %d, Size %d, %v", n, len(p)-3, PublishSize(V5, &o), size, err)
+	for _, limit := range []int{1 << 7, 1 << 14, 1 << 21} {
+		for n := limit - 20; n < limit+5; n++ {
+			o := Outgoing{Topic: "t", Payload: make([]byte, n), QoS: 2, PacketID: 0x1234}
+			checkLong(t, &o)
+			o.Payload, o.Properties = nil, make([]byte, n)
+			checkLong(t, &o)
 		}
-		if at := PacketIDOffset(p[3:]); p[3+at] != 0x12 || p[4+at] != 0x34 {
-			t.Errorf("payload of %d bytes: got offset %d of the packet identifier", n, at)
+		text := strings.Repeat("r", min(limit, maxText))
+		p := AppendDisconnect(b(9), ReasonBanned, text)
+		if size, err := Size(p[1:]); err != nil || size != len(p)-1 || !strings.HasSuffix(string(p), text) {
+			t.Errorf("DISCONNECT with %d bytes: got Size %d, %v", len(text), size, err)
 		}
-		text := strings.Repeat("r", min(n, maxText))
-		d := AppendDisconnect(b(9), ReasonBanned, text)
-		if size, err := Size(d[1:]); err != nil || size != len(d)-1 || !strings.HasSuffix(string(d), text) {
-			t.Errorf("DISCONNECT with %d bytes: got Size %d, %v", n, size, err)
-		}
+	}
+}
+
+func checkLong(t *testing.T, o *Outgoing) {
+	t.Helper()
+	p := AppendPublish(b(1, 2, 3), V5, o)[3:]
+	if size, err := Size(p); err != nil || size != len(p) || size != PublishSize(V5, o) {
+		t.Errorf("PUBLISH of %d bytes: got PublishSize %d, Size %d, %v", len(p), PublishSize(V5, o), size, err)
+	}
+	if at := PacketIDOffset(p); p[at] != 0x12 || p[at+1] != 0x34 {
+		t.Errorf("PUBLISH of %d bytes: got offset %d of the packet identifier", len(p), at)
 	}
 }
 
@@ -135,23 +145,26 @@ func TestDescribeProperties(t *testing.T) {
 func TestEncodeProperties(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("a", maxText+1)
-	for _, tt := range [][]Property{
-		{{PropertyPayloadFormat, "", "2"}},
-		{{PropertyPayloadFormat, "", ""}},
-		{{PropertyContentType, "", long}},
-		{{PropertyContentType, "", "a\x00"}},
-		{{PropertyContentType, "", "a"}, {PropertyContentType, "", "a"}},
-		{{PropertyResponseTopic, "", "a/#"}},
-		{{PropertyResponseTopic, "", ""}},
-		{{PropertyCorrelationData, "", "?"}},
-		{{PropertyCorrelationData, "", strings.Repeat("YWFh", maxText/3+1)}},
-		{{PropertyUser, long, "v"}},
-		{{PropertyUser, "k", "\xff"}},
-		{{PropertyMessageExpiry, "", "5"}},
-		{{"", "", ""}},
+	for _, tt := range []struct {
+		give    []Property
+		tooLong bool
+	}{
+		{[]Property{{PropertyPayloadFormat, "", "2"}}, false},
+		{[]Property{{PropertyPayloadFormat, "", ""}}, false},
+		{[]Property{{PropertyContentType, "", long}}, true},
+		{[]Property{{PropertyContentType, "", "a\x00"}}, false},
+		{[]Property{{PropertyContentType, "", "a"}, {PropertyContentType, "", "a"}}, false},
+		{[]Property{{PropertyResponseTopic, "", "a/#"}}, false},
+		{[]Property{{PropertyResponseTopic, "", ""}}, false},
+		{[]Property{{PropertyCorrelationData, "", "?"}}, false},
+		{[]Property{{PropertyCorrelationData, "", strings.Repeat("YWFh", maxText/3+1)}}, true},
+		{[]Property{{PropertyUser, long, "v"}}, true},
+		{[]Property{{PropertyUser, "k", "\xff"}}, false},
+		{[]Property{{PropertyMessageExpiry, "", "5"}}, false},
+		{[]Property{{"", "", ""}}, false},
 	} {
-		if raw, err := EncodeProperties(tt); err == nil {
-			t.Errorf("%.60q is encoded as % x", tt, cut(raw))
+		if raw, err := EncodeProperties(tt.give); err == nil || errors.Is(err, errTooLong) != tt.tooLong {
+			t.Errorf("%.60q: got % x, %v, want an error, of length %t", tt.give, cut(raw), err, tt.tooLong)
 		}
 	}
 	if raw, err := EncodeProperties(nil); raw != nil || err != nil {

@@ -49,7 +49,7 @@ func (g *connectGate) walk() {
 		g.walkWill()
 	}
 	if g.announced(flagUsername) {
-		g.text() // [MQTT-3.1.3-11]
+		g.text() // [MQTT-3.1.3-12]
 	}
 	if g.announced(flagPassword) {
 		g.binary()
@@ -125,8 +125,10 @@ func (g *connectGate) walkWillProperties() {
 // decode has mochi's decoder take the body apart. Its strings are parts of
 // what it is given, so all that is kept is copied.
 func (g *connectGate) decode(body []byte) *Error {
-	body = slices.Clone(body)
-	body[g.flagsAt] = g.flags
+	if body[g.flagsAt] != g.flags {
+		body = slices.Clone(body)
+		body[g.flagsAt] = g.flags
+	}
 	pk := packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Connect}}
 	if err := pk.ConnectDecode(body); err != nil {
 		return errUndecodable

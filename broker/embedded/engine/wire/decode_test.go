@@ -48,7 +48,7 @@ func allSamples() map[string][]sample {
 	for name, text := range badTexts {
 		all["CONNECT"] = append(all["CONNECT"],
 			sample{"client id with " + name + " [MQTT-3.1.3-4]", V311, connect(V311, 2, text), ReasonMalformed, silent},
-			sample{"username with " + name + " [MQTT-3.1.3-11]", V5, connect(V5, 0x82, props(), "probe", text), ReasonMalformed, silent})
+			sample{"username with " + name + " [MQTT-3.1.3-12]", V5, connect(V5, 0x82, props(), "probe", text), ReasonMalformed, silent})
 		all["PUBLISH"] = append(all["PUBLISH"],
 			sample{"topic with " + name + " [MQTT-3.3.2-1]", V5, pkt(0x32, text, id7, props()), ReasonMalformed, 0})
 		all["SUBSCRIBE"] = append(all["SUBSCRIBE"],
@@ -152,6 +152,8 @@ func TestDecodeConnect(t *testing.T) {
 			ReceiveMaximum: 65535, RequestProblemInfo: true}},
 		{"bridge", pkt(0x10, "MQTT", b(0x84, 0x36, 1, 2), "c", "w", "p"), Connect{Version: 4, Bridge: true, CleanStart: true, KeepAlive: 258, ClientID: "c",
 			Will: &Will{Topic: "w", Payload: body("p"), QoS: 2, Retain: true}, ReceiveMaximum: 65535, RequestProblemInfo: true}},
+		{"Will with properties side by side", connect(V5, 4, props(), "c", props(b(1, 1, 3), "json", user), "w", "p"), Connect{Version: 5, KeepAlive: 60, ClientID: "c",
+			Will: &Will{Topic: "w", Payload: body("p"), Properties: kept}, ReceiveMaximum: 65535, RequestProblemInfo: true}},
 		{"everything", connect(V5, 0x4e, props(b(0x11, 0, 0, 1, 0), b(0x21, 0, 9), b(0x27, 0, 1, 0, 0), b(0x22, 0, 8), b(0x17, 0), b(0x19, 1), b(0x15), "m", b(0x16), "d", user),
 			"c", props(b(0x18, 0, 0, 0, 7), b(1, 1), b(2, 0, 0, 0, 6), b(3), "json", user), "w", "", "pw"),
 			Connect{Version: 5, CleanStart: true, KeepAlive: 60, ClientID: "c", HasPassword: true, Password: body("pw"),
@@ -162,9 +164,10 @@ func TestDecodeConnect(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
+			before := slices.Clone(tt.packet)
 			got, err := DecodeConnect(tt.packet)
-			if err != nil {
-				t.Fatal(err)
+			if err != nil || !slices.Equal(before, tt.packet) {
+				t.Fatalf("got %v and the packet % x, want % x", err, tt.packet, before)
 			}
 			clear(tt.packet) // nothing may be a part of it
 			if diff := cmp.Diff(&tt.want, got); diff != "" {
@@ -224,6 +227,9 @@ func TestDecodePublish(t *testing.T) {
 			got.own = nil
 			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(Publish{})); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
+			}
+			for _, part := range [][]byte{got.Topic, got.Payload, got.Properties} {
+				_ = append(part, 0xaa) // must not reach into what stands behind
 			}
 			if !slices.Equal(before, tt.packet) {
 				t.Error("the packet was changed")

@@ -59,7 +59,7 @@ const (
 
 // sample is a packet of a client, and what becomes of it.
 type sample struct {
-	name    string // with the clause
+	name    string // with the clause, as MQTT 5 counts them
 	version byte
 	packet  []byte
 	reason  byte // 0 where nothing is wrong with it

@@ -1,5 +1,10 @@
 package wire
 
+import "slices"
+
+// maxOwn is how much room for properties a Publish keeps, in bytes.
+const maxOwn = 1024
+
 // Publish is a PUBLISH that a client sent.
 type Publish struct {
 	Dup, Retain    bool
@@ -16,12 +21,15 @@ type Publish struct {
 }
 
 // DecodePublish decodes a PUBLISH. Its slices are parts of p, or of into, and
-// good until either is used again; it allocates nothing, but where properties
-// to pass on stand apart and into was not used for such a packet before.
+// good until either is used again. It allocates nothing, but where properties to
+// pass on stand apart and are more than into has had room for before.
 //
 // That a payload announced as UTF-8 is such is not checked [MQTT-3.3.2-4].
 func DecodePublish(p []byte, version byte, into *Publish) error {
 	*into = Publish{own: into.own}
+	if cap(into.own) > maxOwn {
+		into.own = nil
+	}
 	c := open(p, TypePublish)
 	if c.fault == nil {
 		c.check(into.flags(p[0]&0x0f, version))
@@ -36,7 +44,7 @@ func DecodePublish(p []byte, version byte, into *Publish) error {
 	if len(into.Topic) > 0 || !into.HasAlias {
 		c.check(topicFault(into.Topic))
 	}
-	into.Payload = c.rest
+	into.Payload = slices.Clip(c.rest)
 	return asError(c.fault)
 }
 
@@ -55,6 +63,9 @@ func (m *Publish) flags(flags, version byte) *Error {
 // properties reads the properties [MQTT 3.3.2.3].
 func (m *Publish) properties(c *cursor) {
 	w := c.properties(inPublish)
+	if len(w.rest) == 0 {
+		return
+	}
 	kept := passedOn{own: m.own}
 	for p, ok := w.next(); ok; p, ok = w.next() {
 		switch p.id {
@@ -69,5 +80,5 @@ func (m *Publish) properties(c *cursor) {
 		}
 	}
 	c.check(w.fault)
-	m.Properties, m.own = kept.raw, kept.own
+	m.Properties, m.own = slices.Clip(kept.raw), kept.own
 }
