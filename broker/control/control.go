@@ -34,7 +34,7 @@ const (
 
 // maxAnswer bounds the message that answers a request, in bytes. A command
 // whose data would go beyond is answered with an error.
-const maxAnswer = 32 << 20
+const maxAnswer = 16 << 20
 
 // refusal is the text of an answer to a command that was not done.
 type refusal string

@@ -172,7 +172,7 @@ func refused(t *testing.T, err error) Refusal {
 func TestAnswersAreBounded(t *testing.T) {
 	t.Parallel()
 	r := &roster{}
-	long := strings.Repeat("x", 60_000)
+	long := strings.Repeat("x", 30_000)
 	for range 600 {
 		r.clients = append(r.clients, broker.ConnectedClientDetail{ClientID: long})
 	}
