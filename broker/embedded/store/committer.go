@@ -144,7 +144,6 @@ func (c *committer) fail(err error) {
 		c.since = c.now()
 		c.log.Error("the broker's messages cannot be stored", slog.Any("err", err))
 	}
-	c.inbox.setFailing(true)
 	c.timer.Reset(probeEvery)
 }
 
@@ -184,7 +183,6 @@ func (c *committer) recover() {
 		owed = owed[n:]
 	}
 	c.cause.Store(nil)
-	c.inbox.setFailing(false)
 	c.log.Info("the broker's messages can be stored again", slog.Duration("after", c.now().Sub(c.since)))
 	c.timer.Reset(idleAfter)
 }

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"testing"
 
@@ -71,6 +72,14 @@ func runAndKill(t *testing.T, dir string, kill int) (settled int) {
 	return settled
 }
 
+// readLines gives what a process says, until it ends.
+func readLines(out *bufio.Scanner) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		for out.Scan() && yield(out.Text()) {
+		}
+	}
+}
+
 // verify opens the file after a kill. The process began behind message last and
 // put one message with each change; it gives the last one that is there.
 func verify(t *testing.T, dir string, last uint64, settled int) uint64 {
@@ -102,7 +111,7 @@ func verify(t *testing.T, dir string, last uint64, settled int) uint64 {
 
 // openPlain opens a store outside of a test.
 func openPlain(dir string) (*opened, error) {
-	f, err := file.Open(context.Background(), databaseIn(dir), slog.New(slog.DiscardHandler))
+	f, err := file.Open(context.Background(), filepath.Join(dir, "broker.db"), slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
 	}

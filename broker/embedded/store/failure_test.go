@@ -1,14 +1,12 @@
 package store
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -69,8 +67,6 @@ func nothingCanBeStored(t *testing.T, breaks, mends, says string) {
 	if want := []string{"1 " + s.Err().Error()}; !cmp.Equal(want, j.all()) {
 		t.Errorf("settled %q, want %q", j.all(), want)
 	}
-	s.Room() // nobody is kept waiting for what cannot be
-
 	within(t, s, mends)
 	elapse(t, 2*probeEvery)
 	if err := s.Err(); err != nil {
@@ -112,24 +108,28 @@ func TestRetry(t *testing.T) {
 	})
 }
 
-// TestRoomWhileFailing ends the wait of those who wait when a failure comes.
+// TestRoomWhileFailing ends the wait for room when nothing can be stored.
 func TestRoomWhileFailing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := fresh(t, Options{})
 		release := hold(t, s)
-		for range roomChanges + groupChanges + 2 {
-			s.Submit(&engine.Changes{Owed: true, PutSessions: []engine.SessionRecord{session(1)}})
+		for range roomChanges + 2*groupChanges {
+			s.Submit(&engine.Changes{Owed: true})
 		}
-		entered := make(chan struct{})
-		go func() {
-			s.Room()
-			close(entered)
-		}()
-		synctest.Wait()
-		must(t, s.Store.disk.db.Close()) // nothing can be stored ever again
+		within(t, s, `PRAGMA query_only = 1`)
 		release()
-		<-entered
+		s.Room()
+		synctest.Wait()
+		if s.Err() == nil {
+			t.Error("stored without leave to write")
+		}
+		within(t, s, `PRAGMA query_only = 0`)
+		s.Retry()
+		synctest.Wait()
+		if err := s.Err(); err != nil {
+			t.Error(err)
+		}
 	})
 }
 
@@ -201,13 +201,3 @@ func underLimit(dir string) int {
 	}
 	return 0
 }
-
-// readLines gives what a process says, until it ends.
-func readLines(out *bufio.Scanner) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		for out.Scan() && yield(out.Text()) {
-		}
-	}
-}
-
-func databaseIn(dir string) string { return filepath.Join(dir, "broker.db") }

@@ -28,7 +28,6 @@ type inbox struct {
 	head    int // of waiting; those before were taken
 	changes int // submitted and not done
 	weight  int // the same in bytes
-	failing bool
 	closed  bool
 
 	full atomic.Bool // changes or weight are above their bounds
@@ -106,24 +105,16 @@ func (b *inbox) count(changes, weight int) {
 	}
 }
 
-// room waits while too much is submitted, unless nothing can be stored.
+// room waits while too much is submitted.
 func (b *inbox) room() {
 	if !b.full.Load() {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for b.full.Load() && !b.failing && !b.closed {
+	for b.full.Load() && !b.closed {
 		b.vacant.Wait()
 	}
-}
-
-// setFailing tells whether anything can be stored: while not, nobody waits.
-func (b *inbox) setFailing(failing bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.failing = failing
-	b.vacant.Broadcast()
 }
 
 // close refuses what comes from now on.

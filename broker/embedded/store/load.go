@@ -19,7 +19,9 @@ type loader struct {
 	snapshot *engine.Snapshot
 	books    *ledger
 	sessions map[uint64]*engine.StoredSession
-	messages map[uint64]*engine.Message
+	messages []*engine.Message // in order of their numbers
+	at       int               // in messages, where the queues' rows have come to
+	retained map[string]*engine.Message
 	dropped  dropped
 }
 
@@ -30,7 +32,7 @@ type dropped struct{ messages, queued, other int }
 func (k *disk) load(ctx context.Context) (*loader, error) {
 	l := &loader{
 		conn: k.conn, snapshot: &engine.Snapshot{}, books: newLedger(),
-		sessions: map[uint64]*engine.StoredSession{}, messages: map[uint64]*engine.Message{},
+		sessions: map[uint64]*engine.StoredSession{}, retained: map[string]*engine.Message{},
 	}
 	for _, step := range []struct {
 		what string
@@ -127,10 +129,10 @@ func (l *loader) readMessages(ctx context.Context) error {
 			ID: m.ID, Topic: m.Topic, Payload: m.Payload, Properties: m.Properties, QoS: m.QoS, Retain: m.Retain,
 			CreatedAt: m.CreatedAt, ExpiresAt: m.ExpiresAt, Publisher: m.Publisher, Username: m.Username,
 		}
-		l.messages[kept.ID] = kept
+		l.messages = append(l.messages, kept)
 		l.snapshot.LastMessageID = kept.ID
 		if retained {
-			l.books.retained[kept.Topic] = kept.ID
+			l.retained[kept.Topic] = kept
 		}
 		return nil
 	}, &m.ID, &m.Topic, &m.Payload, &m.Properties, &m.QoS, &m.Retain, &retained, &m.CreatedAt, &m.ExpiresAt,
@@ -145,7 +147,7 @@ func (l *loader) readQueues(ctx context.Context) error {
 	var message uint64
 	var ids []byte
 	return each(ctx, l.conn, q, func() (err error) {
-		s, m := l.sessions[r.SessionID], l.messages[message]
+		s, m := l.sessions[r.SessionID], l.find(message)
 		if s == nil || m == nil {
 			l.dropped.queued++
 			return nil
@@ -161,6 +163,16 @@ func (l *loader) readQueues(ctx context.Context) error {
 	}, &message, &r.SessionID, &r.Seq, &r.QoS, &r.Retain, &r.Released, &ids, &r.Share)
 }
 
+// find gives a message or nil. It must be asked in order.
+func (l *loader) find(id uint64) *engine.Message {
+	for ; l.at < len(l.messages) && l.messages[l.at].ID <= id; l.at++ {
+		if l.messages[l.at].ID == id {
+			return l.messages[l.at]
+		}
+	}
+	return nil
+}
+
 // finish puts the queues and the retained messages in order and counts what
 // nothing refers to.
 func (l *loader) finish() {
@@ -171,9 +183,10 @@ func (l *loader) finish() {
 			l.books.enqueue(s.ID, r.Seq, r.Message.ID)
 		}
 	}
-	for _, id := range l.books.retained {
-		l.books.refs[id]++
-		l.snapshot.Retained = append(l.snapshot.Retained, l.messages[id])
+	for topic, m := range l.retained {
+		l.books.retained[topic] = m.ID
+		l.books.refs[m.ID]++
+		l.snapshot.Retained = append(l.snapshot.Retained, m)
 	}
 	slices.SortFunc(l.snapshot.Retained, func(a, b *engine.Message) int { return cmp.Compare(a.ID, b.ID) })
 	l.dropped.messages = len(l.messages) - len(l.books.refs)

@@ -26,7 +26,7 @@ type model struct {
 // found after each restart with what should be there.
 func TestModel(t *testing.T) {
 	t.Parallel()
-	for range 8 {
+	for range 4 {
 		seed := rand.Uint64()
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()

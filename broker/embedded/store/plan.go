@@ -239,7 +239,7 @@ func extend(spans []span, id uint64) []span {
 	return append(spans, span{id, id})
 }
 
-// survives tells whether a message stays stored.
+// survives tells whether a message that the plan concerns stays stored.
 func (p *plan) survives(message uint64) bool {
 	return p.books.refs[message]+p.uses[p.used[message]].delta > 0
 }

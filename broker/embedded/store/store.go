@@ -104,8 +104,8 @@ func (s *Store) Load(ctx context.Context) (*engine.Snapshot, error) {
 	return l.snapshot, nil
 }
 
-// Room waits while much is submitted and not yet committed. It does not wait
-// where nothing can be stored, nor when the store is closed.
+// Room waits while much is submitted and not yet committed. What is owed and
+// cannot be stored does not count, so nobody waits for a disk that is full.
 func (s *Store) Room() { s.inbox.room() }
 
 // Submit hands over changes; see engine.Store. What is submitted after Close is
