@@ -1,11 +1,11 @@
-// Package embedded is the broker in this process: MQTT listeners, the server
-// behind them and its access control, as a broker.Broker.
+// Package embedded is the broker in this process: listeners, the MQTT engine
+// behind them, its access control and what keeps its messages, as a
+// broker.Broker.
 //
-// Protocol, queues and retained messages are the mochi server's for now; this
-// package decides who comes in, what passes and what is answered on $CONTROL.
-// DESIGN.md tells how the two share the work. It must not import any package of
-// this module but broker, broker/dynsec and broker/embedded/access, nor a
-// database, and nobody else may import mochi.
+// The parts are packages of their own: listen and guard (who may try), engine
+// (MQTT itself), access (who may what), store and file (what lasts), sys (what
+// the broker tells about itself). This package puts them together and answers
+// the control topics. It must not import a database or an HTTP router.
 package embedded
 
 import (
@@ -19,10 +19,13 @@ import (
 	"sync"
 	"time"
 
-	mqtt "github.com/mochi-mqtt/server/v2"
-
 	"signalbox/broker"
 	"signalbox/broker/embedded/access"
+	"signalbox/broker/embedded/engine"
+	"signalbox/broker/embedded/file"
+	"signalbox/broker/embedded/guard"
+	"signalbox/broker/embedded/listen"
+	"signalbox/broker/embedded/store"
 )
 
 // DatabaseFile is the broker's file in the data directory.
@@ -35,44 +38,37 @@ const generatedLength = 20
 // Broker is the embedded broker. All methods are safe for concurrent use.
 //
 // Locks: lifecycle.mu, which Start holds throughout, comes before all others;
-// of those no two are held together, and none while calling out, except that
-// retained is held around the server's access to its retained messages; see
-// DESIGN.md.
+// of those no two are held together, and none while calling out.
 type Broker struct {
 	broker.Access // in process
 	broker.AccessTransfer
-	broker.NoInspection
 	broker.NoStreams
-	broker.NoTopics
 	broker.NoBridges
-	broker.NoClientControl
-	broker.NoMessages
-	broker.NoSubscriptions
-	broker.NoAccessCheck
-	broker.NoDenials
-	broker.NoBans
+	broker.NoTopics
 
 	config  Config
 	log     *slog.Logger
 	now     func() time.Time
+	file    *file.File
 	control *access.Control
-
-	server    *mqtt.Server
-	self      *mqtt.Client // in whose name the broker publishes
-	listeners []*listener
-	registry  *registry
-	meters    *meters
-	sys       *sysTree
-	slots     chan struct{} // one per open connection
-	retained  sync.RWMutex  // guards what the server does not: see retained.go
-	tasks     sync.WaitGroup
-	life      lifecycle
+	store   *store.Store
+	engine  *engine.Engine
+	limits  *guard.Limits
+	bans    *guard.Bans
+	flaps   *guard.Flapping
+	denials *denials
+	sys     *sysTree
+	doors   *listen.Set
+	traffic listen.Counters
+	tasks   sync.WaitGroup
+	life    lifecycle
 }
 
 var _ broker.Broker = (*Broker)(nil)
 
 // New opens the broker's file in dataDir and prepares everything, but binds no
-// socket. If nothing was ever stored there, it creates the admin client. Its errors are sentences that say what to do.
+// socket. If nothing was ever stored there, it creates the admin client. Its
+// errors are sentences that say what to do.
 func New(ctx context.Context, cfg Config, dataDir string, log *slog.Logger) (*Broker, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -80,40 +76,53 @@ func New(ctx context.Context, cfg Config, dataDir string, log *slog.Logger) (*Br
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	listeners, err := newListeners(cfg)
-	if err != nil {
-		return nil, err
-	}
-	control, err := access.Open(ctx, access.Options{
-		Path:               filepath.Join(dataDir, DatabaseFile),
-		PasswordIterations: cfg.PasswordIterations,
-		Log:                log,
-	})
-	if err != nil {
-		return nil, err
-	}
-	b := newBroker(cfg, control, listeners, log)
-	if err := b.bootstrap(ctx); err != nil {
-		return nil, errors.Join(err, control.Close(ctx))
+	b := &Broker{config: cfg, log: log, now: time.Now, life: newLifecycle()}
+	if err := b.build(ctx, filepath.Join(dataDir, DatabaseFile)); err != nil {
+		return nil, errors.Join(err, b.closeParts(context.WithoutCancel(ctx)))
 	}
 	return b, nil
 }
 
-func newBroker(cfg Config, control *access.Control, listeners []*listener, log *slog.Logger) *Broker {
-	b := &Broker{
-		Access: control, AccessTransfer: control,
-		config: cfg, log: log, now: time.Now, control: control,
-		listeners: listeners,
-		registry:  newRegistry(),
-		meters:    &meters{},
-		slots:     make(chan struct{}, cfg.MaxConnections),
-		life:      newLifecycle(),
+// build makes the parts, those first that others rest on.
+func (b *Broker) build(ctx context.Context, path string) (err error) {
+	if b.doors, err = b.openDoors(); err != nil {
+		return err
 	}
-	b.server, b.self = newServer(b)
+	if b.file, err = file.Open(ctx, path, b.log); err != nil {
+		return err
+	}
+	if err := b.openAccess(ctx); err != nil {
+		return err
+	}
+	durability := file.Durability(b.config.Durability)
+	if b.store, err = store.Open(ctx, b.file, store.Options{Durability: durability, Log: b.log, Now: b.now}); err != nil {
+		return err
+	}
+	if b.bans, err = guard.OpenBans(ctx, b.control, b.now); err != nil {
+		return err
+	}
+	b.flaps = guard.NewFlapping(b.config.Limits.Flapping, b.now)
+	b.denials = newDenials()
+	b.engine = engine.New(b.engineConfig(), engine.Parts{
+		Store: b.store, Authority: authority{b}, Watcher: watcher{b}, Control: b.dispatch,
+	})
 	b.sys = newSysTree(b)
-	control.OnCut(b.cut)
-	control.SetConnections(b.registry.addresses)
-	return b
+	b.control.OnCut(b.cut)
+	b.control.SetConnections(b.engine.Addresses)
+	return b.engine.Load(ctx)
+}
+
+// openAccess opens the access control and, on the first start, creates the admin
+// client.
+func (b *Broker) openAccess(ctx context.Context) error {
+	control, err := access.Open(ctx, access.Options{
+		File: b.file, PasswordIterations: b.config.PasswordIterations, Log: b.log,
+	})
+	if err != nil {
+		return err
+	}
+	b.control, b.Access, b.AccessTransfer = control, control, control
+	return b.bootstrap(ctx)
 }
 
 // bootstrap creates the admin client on the first start.
@@ -136,11 +145,28 @@ func (b *Broker) bootstrap(ctx context.Context) error {
 	return nil
 }
 
+// closeParts closes what there is, in reverse.
+func (b *Broker) closeParts(ctx context.Context) error {
+	var errs []error
+	if b.store != nil {
+		errs = append(errs, b.store.Close(ctx))
+	}
+	if b.control != nil {
+		errs = append(errs, b.control.Close(ctx))
+	}
+	if b.file != nil {
+		errs = append(errs, b.file.Close())
+	}
+	return errors.Join(errs...)
+}
+
 // Capabilities lists what the broker can do.
 func (b *Broker) Capabilities() []broker.Capability {
 	return slices.Clone(capabilities)
 }
 
 var capabilities = []broker.Capability{
-	broker.CapDynamicSecurity, broker.CapListeners, broker.CapLicense,
+	broker.CapDynamicSecurity, broker.CapInspect, broker.CapListeners,
+	broker.CapLicense, broker.CapClientControl, broker.CapMessages, broker.CapSubscriptions, broker.CapAccessCheck,
+	broker.CapDenials, broker.CapBans,
 }

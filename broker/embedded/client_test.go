@@ -106,16 +106,10 @@ func eventually(t *testing.T, what string, holds func() bool) {
 func (d *device) wantForgotten(b *Broker) {
 	d.t.Helper()
 	eventually(d.t, "the connection is forgotten", func() bool {
-		b.registry.mu.Lock()
-		defer b.registry.mu.Unlock()
-		s := b.registry.sessions[d.name]
-		return s == nil || s.holder == nil
+		i, _, err := b.engine.Client(d.name)
+		return err != nil || !i.Connected
 	})
 }
 
-// size is the number of open connections.
-func (r *registry) size() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.links)
-}
+// connections is the number of open connections.
+func connections(b *Broker) int { return b.limits.Usage().Open }

@@ -3,13 +3,16 @@ package embedded
 import (
 	"errors"
 	"fmt"
-	"net"
 	"slices"
-	"strconv"
+	"strings"
 	"time"
 
 	"signalbox/broker"
 	"signalbox/broker/embedded/access"
+	"signalbox/broker/embedded/engine"
+	"signalbox/broker/embedded/file"
+	"signalbox/broker/embedded/guard"
+	"signalbox/broker/embedded/listen"
 )
 
 // Config is how the embedded broker runs. The keys are those below "broker" in
@@ -19,8 +22,8 @@ type Config struct {
 	Enabled bool `mapstructure:"enabled"`
 	// Listen is host:port of a plain MQTT listener; empty for none.
 	Listen string `mapstructure:"listen"`
-	// Listeners are further listeners, with TLS or WebSocket.
-	Listeners []ListenerConfig `mapstructure:"listeners"`
+	// Listeners are further listeners, with TLS, WebSocket and the like.
+	Listeners []listen.Config `mapstructure:"listeners"`
 	// AdminUsername and AdminPassword are those of the client with full rights
 	// that the first start creates. Without a password one is generated.
 	AdminUsername string        `mapstructure:"admin_username"`
@@ -30,6 +33,9 @@ type Config struct {
 	AllowAnonymous bool `mapstructure:"allow_anonymous"`
 	// PasswordIterations is the PBKDF2-SHA512 cost of new password hashes.
 	PasswordIterations int `mapstructure:"password_iterations"`
+	// Durability is what an acknowledged message outlives: "full" the loss of
+	// power, "process" the end of the process.
+	Durability string `mapstructure:"durability"`
 	// MaxConnections bounds open connections; those beyond are closed at once.
 	MaxConnections int `mapstructure:"max_connections"`
 	// MaxPacketSize is the largest MQTT packet taken from a client, in bytes.
@@ -39,6 +45,28 @@ type Config struct {
 	// WriteTimeout is how long a client that does not read is waited for
 	// before its connection is closed.
 	WriteTimeout time.Duration `mapstructure:"write_timeout"`
+	// MaxInflightMessages is how many QoS 1 and 2 messages may be under way to
+	// a client, and from one of MQTT 5, at once.
+	MaxInflightMessages int `mapstructure:"max_inflight_messages"`
+	// MaxQueuedMessages and MaxQueuedBytes bound what waits for one client.
+	MaxQueuedMessages int `mapstructure:"max_queued_messages"`
+	MaxQueuedBytes    int `mapstructure:"max_queued_bytes"`
+	// SlowConsumer is what happens when the queue of a connected client is
+	// full: "drop" the newest message, or "disconnect" the client.
+	SlowConsumer string `mapstructure:"slow_consumer"`
+	// MaxKeepAlive is the longest keep alive of MQTT 5 clients, in whole
+	// seconds; 0 leaves it to them.
+	MaxKeepAlive time.Duration `mapstructure:"max_keep_alive"`
+	// MaxSessionExpiry is how long a session waits for its client at most, in
+	// whole seconds; 0 for as long as the client asks.
+	MaxSessionExpiry time.Duration `mapstructure:"max_session_expiry"`
+	// MaxTopicLevels and MaxTopicLength (bytes) bound topics and filters.
+	MaxTopicLevels int `mapstructure:"max_topic_levels"`
+	MaxTopicLength int `mapstructure:"max_topic_length"`
+	// MaxSubscriptions bounds those of one client.
+	MaxSubscriptions int `mapstructure:"max_subscriptions"`
+	// Limits are what an address may do before it has logged in.
+	Limits guard.Config `mapstructure:"limits"`
 	// Version is shown in $SYS/broker/version.
 	Version string `mapstructure:"-"`
 	// KeepPassword, if set, is called with a generated admin password before
@@ -46,37 +74,11 @@ type Config struct {
 	KeepPassword func(broker.Secret) error `mapstructure:"-"`
 }
 
-// ListenerConfig is one place where clients are accepted. Protocol is mqtt,
-// mqtts, ws or wss; the files are PEM. CAFile holds the authorities of client
-// certificates. AdminOnly lets in nobody but clients that may publish to
-// $CONTROL/dynamic-security/v1. Origins are the web pages' origins that may use
-// a WebSocket listener beside its own; "*" stands for any.
-type ListenerConfig struct {
-	Protocol           string   `mapstructure:"protocol"`
-	Address            string   `mapstructure:"address"`
-	CertFile           string   `mapstructure:"cert_file"`
-	KeyFile            string   `mapstructure:"key_file"`
-	CAFile             string   `mapstructure:"ca_file"`
-	RequireCertificate bool     `mapstructure:"require_certificate"`
-	AdminOnly          bool     `mapstructure:"admin_only"`
-	Origins            []string `mapstructure:"origins"`
-}
-
-// The protocols of listeners.
+// The values of SlowConsumer.
 const (
-	protocolMQTT  = "mqtt"
-	protocolMQTTS = "mqtts"
-	protocolWS    = "ws"
-	protocolWSS   = "wss"
+	slowDrop       = "drop"
+	slowDisconnect = "disconnect"
 )
-
-func (c ListenerConfig) tls() bool {
-	return c.Protocol == protocolMQTTS || c.Protocol == protocolWSS
-}
-
-func (c ListenerConfig) webSocket() bool {
-	return c.Protocol == protocolWS || c.Protocol == protocolWSS
-}
 
 // Limits of the configuration.
 const (
@@ -88,16 +90,26 @@ const (
 
 // DefaultConfig is closed to the outside: loopback only, nobody anonymous.
 func DefaultConfig() Config {
+	e := engine.DefaultConfig()
 	return Config{
-		Enabled:            true,
-		Listen:             "127.0.0.1:1883",
-		Listeners:          []ListenerConfig{},
-		AdminUsername:      "admin",
-		PasswordIterations: access.DefaultPasswordIterations,
-		MaxConnections:     20_000,
-		MaxPacketSize:      2 << 20,
-		ConnectTimeout:     10 * time.Second,
-		WriteTimeout:       10 * time.Second,
+		Enabled:             true,
+		Listen:              "127.0.0.1:1883",
+		Listeners:           []listen.Config{},
+		AdminUsername:       "admin",
+		PasswordIterations:  access.DefaultPasswordIterations,
+		Durability:          string(file.Full),
+		MaxConnections:      20_000,
+		MaxPacketSize:       e.MaxPacketSize,
+		ConnectTimeout:      e.ConnectTimeout,
+		WriteTimeout:        e.WriteTimeout,
+		MaxInflightMessages: int(e.MaxInflight),
+		MaxQueuedMessages:   e.MaxQueuedMessages,
+		MaxQueuedBytes:      int(e.MaxQueuedBytes),
+		SlowConsumer:        slowDrop,
+		MaxTopicLevels:      200,
+		MaxTopicLength:      e.MaxTopicLength,
+		MaxSubscriptions:    e.MaxSubscriptions,
+		Limits:              guard.DefaultConfig(),
 	}
 }
 
@@ -111,56 +123,56 @@ func (c Config) Validate() error {
 	bad.check(c.Listen != "" || len(c.Listeners) > 0, "listen", "must be host:port unless listeners are given")
 	bad.check(c.AdminUsername != "", "admin_username", "must not be empty")
 	bad.between("password_iterations", c.PasswordIterations, minPasswordIterations, maxPasswordIterations)
+	bad.among("durability", c.Durability, string(file.Full), string(file.Process))
 	bad.between("max_connections", c.MaxConnections, 1, 1_000_000)
 	bad.between("max_packet_size", c.MaxPacketSize, minPacketSize, maxPacketSize)
 	bad.timeout("connect_timeout", c.ConnectTimeout)
 	bad.timeout("write_timeout", c.WriteTimeout)
-	for i, l := range c.Listeners {
-		l.validate(&bad, fmt.Sprintf("listeners[%d].", i))
-	}
-	c.validateAddresses(&bad)
+	c.validateSessions(&bad)
+	bad = append(bad, c.Limits.Validate("broker.limits.")...)
+	bad = append(bad, listen.Validate(c.listeners())...)
 	return errors.Join(bad...)
 }
 
-func (c ListenerConfig) validate(bad *faults, at string) {
-	protocols := []string{protocolMQTT, protocolMQTTS, protocolWS, protocolWSS}
-	if !slices.Contains(protocols, c.Protocol) {
-		bad.add(at+"protocol", "must be mqtt, mqtts, ws or wss")
-		return
-	}
-	if c.tls() {
-		bad.check(c.CertFile != "", at+"cert_file", "must name the certificate of an "+c.Protocol+" listener")
-		bad.check(c.KeyFile != "", at+"key_file", "must name the private key of an "+c.Protocol+" listener")
-		bad.check(!c.RequireCertificate || c.CAFile != "", at+"ca_file",
-			"must name the authorities of client certificates where require_certificate is true")
-	} else {
-		plain := c.CertFile == "" && c.KeyFile == "" && c.CAFile == "" && !c.RequireCertificate
-		bad.check(plain, at+"protocol", "must be mqtts or wss where certificates are configured")
-	}
-	bad.check(c.webSocket() || len(c.Origins) == 0, at+"origins", "is for ws and wss only")
+func (c Config) validateSessions(bad *faults) {
+	bad.between("max_inflight_messages", c.MaxInflightMessages, 1, 65_535)
+	bad.between("max_queued_messages", c.MaxQueuedMessages, 1, 100_000_000)
+	bad.between("max_queued_bytes", c.MaxQueuedBytes, 1<<10, 1<<40)
+	bad.among("slow_consumer", c.SlowConsumer, slowDrop, slowDisconnect)
+	bad.wholeSeconds("max_keep_alive", c.MaxKeepAlive, 65_535*time.Second)
+	bad.wholeSeconds("max_session_expiry", c.MaxSessionExpiry, (engine.NeverExpires-1)*time.Second)
+	bad.between("max_topic_levels", c.MaxTopicLevels, 1, 65_536)
+	bad.between("max_topic_length", c.MaxTopicLength, 1, 65_535)
+	bad.between("max_subscriptions", c.MaxSubscriptions, 1, 10_000_000)
 }
 
-// validateAddresses checks the form of all addresses and that none is there
-// twice. Port 0 stands for any free port.
-func (c Config) validateAddresses(bad *faults) {
-	seen := map[string]bool{}
-	check := func(key, address string) {
-		_, port, err := net.SplitHostPort(address)
-		n, convErr := strconv.ParseUint(port, 10, 16)
-		switch {
-		case err != nil || convErr != nil:
-			bad.add(key, "must be host:port with a port from 0 to 65535")
-		case n != 0 && seen[address]:
-			bad.add(key, "is the address of another listener")
-		}
-		seen[address] = true
-	}
+// listeners are all of them, broker.listen first.
+func (c Config) listeners() []listen.Config {
+	var all []listen.Config
 	if c.Listen != "" {
-		check("listen", c.Listen)
+		all = append(all, listen.Config{Protocol: listen.MQTT, Address: c.Listen, Key: "broker.listen"})
 	}
 	for i, l := range c.Listeners {
-		check(fmt.Sprintf("listeners[%d].address", i), l.Address)
+		l.Key = fmt.Sprintf("broker.listeners[%d].", i)
+		all = append(all, l)
 	}
+	return all
+}
+
+// engineConfig is what of the configuration concerns the engine.
+func (b *Broker) engineConfig() engine.Config {
+	c, e := b.config, engine.DefaultConfig()
+	e.MaxPacketSize, e.ConnectTimeout, e.WriteTimeout = c.MaxPacketSize, c.ConnectTimeout, c.WriteTimeout
+	e.MaxInflight, e.ReceiveMaximum = uint16(c.MaxInflightMessages), uint16(c.MaxInflightMessages)
+	e.MaxQueuedMessages, e.MaxQueuedBytes = c.MaxQueuedMessages, int64(c.MaxQueuedBytes)
+	e.DisconnectSlow = c.SlowConsumer == slowDisconnect
+	e.MaxKeepAlive = uint16(c.MaxKeepAlive / time.Second)
+	if c.MaxSessionExpiry > 0 {
+		e.MaxSessionExpiry = uint32(c.MaxSessionExpiry / time.Second)
+	}
+	e.MaxTopicLevels, e.MaxTopicLength, e.MaxSubscriptions = c.MaxTopicLevels, c.MaxTopicLength, c.MaxSubscriptions
+	e.Now, e.Log = b.now, b.log
+	return e
 }
 
 // faults collects what is wrong, key by key.
@@ -180,6 +192,15 @@ func (f *faults) between(key string, n, low, high int) {
 	f.check(low <= n && n <= high, key, fmt.Sprintf("must be from %d to %d", low, high))
 }
 
+func (f *faults) among(key, value string, values ...string) {
+	f.check(slices.Contains(values, value), key, "must be "+strings.Join(values, " or "))
+}
+
 func (f *faults) timeout(key string, d time.Duration) {
 	f.check(d >= 100*time.Millisecond && d <= time.Hour, key, "must be from 100ms to 1h")
+}
+
+func (f *faults) wholeSeconds(key string, d, longest time.Duration) {
+	ok := d >= 0 && d <= longest && d%time.Second == 0
+	f.check(ok, key, fmt.Sprintf("must be whole seconds from 0s to %s", longest))
 }

@@ -9,6 +9,8 @@ import (
 	"github.com/mochi-mqtt/server/v2/packets"
 
 	"signalbox/broker"
+
+	"signalbox/broker/embedded/listen"
 )
 
 // TestConnack goes through Mosquitto's table of answers to CONNECT.
@@ -105,6 +107,9 @@ func TestConnackOfMalformedConnect(t *testing.T) {
 	badName.wantEnd()
 	badWill := dial(t, b, 5)
 	badWill.raw(connectBytes(t, 5, as(adminName, adminPassword), withWill("a/#", "x"))...)
+	if got := badWill.want(packets.Connack).ReasonCode; got < 0x80 {
+		t.Errorf("a Will with wildcards: code %d", got)
+	}
 	badWill.wantEnd()
 }
 
@@ -112,7 +117,7 @@ func TestMosquittoBridgeMayConnect(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	bytes := connectBytes(t, 4, as(adminName, adminPassword))
-	bytes[8] |= bridgeBit
+	bytes[8] |= 0x80
 	d := dial(t, b, 4)
 	d.raw(bytes...)
 	if got := d.want(packets.Connack).ReasonCode; got != 0 {
@@ -129,6 +134,9 @@ func TestConnackTellsTheLargestPacket(t *testing.T) {
 		t.Errorf("maximum packet size %d", got)
 	}
 	d.send(d.message("a", string(make([]byte, 5000)), 0, false))
+	if got := d.want(packets.Disconnect).ReasonCode; got != packets.ErrPacketTooLarge.Code {
+		t.Errorf("DISCONNECT code %d", got)
+	}
 	d.wantEnd()
 }
 
@@ -211,8 +219,8 @@ func TestManyTakeOvers(t *testing.T) {
 			d.raw(connectBytes(t, 5, as(adminName, adminPassword), withID("device"), session)...)
 		}
 		eventually(t, "one of them has won", func() bool {
-			seen := b.meters.sockets.Load() == int64(1+(i+1)*rivals+i)
-			return seen && b.registry.size() == 2
+			seen := b.traffic.Accepted.Load() == int64(1+(i+1)*rivals+i)
+			return seen && connections(b) == 2
 		})
 		last := join(t, b, 5, as(adminName, adminPassword), withID("device"), session)
 		last.subscribe(1, "x")
@@ -222,14 +230,14 @@ func TestManyTakeOvers(t *testing.T) {
 		}
 		last.conn.Close()
 	}
-	eventually(t, "nobody else is connected", func() bool { return b.meters.connected.Load() == 1 })
+	eventually(t, "nobody else is connected", func() bool { return b.engine.Counts().Connected == 1 })
 }
 
 func TestAdminOnlyListener(t *testing.T) {
 	t.Parallel()
 	b := start(t, func(c *Config) {
 		c.Listen = ""
-		c.Listeners = []ListenerConfig{{Protocol: "mqtt", Address: "127.0.0.1:0", AdminOnly: true}}
+		c.Listeners = []listen.Config{{Protocol: "mqtt", Address: "127.0.0.1:0", AdminOnly: true}}
 	})
 	allow(t, b, "alice", everything()...)
 	if got := dial(t, b, 5).greet(as("alice", "pw")).ReasonCode; got != 135 {
@@ -259,10 +267,10 @@ func TestTooManyConnections(t *testing.T) {
 	b := start(t, func(c *Config) { c.MaxConnections = 2 })
 	first := join(t, b, 4, as(adminName, adminPassword))
 	dial(t, b, 4)
-	eventually(t, "two connections are open", func() bool { return len(b.slots) == 2 })
+	eventually(t, "two connections are open", func() bool { return connections(b) == 2 })
 	dial(t, b, 4).wantEnd()
 	first.conn.Close()
-	eventually(t, "there is room again", func() bool { return len(b.slots) < 2 })
+	eventually(t, "there is room again", func() bool { return connections(b) < 2 })
 	join(t, b, 4, as(adminName, adminPassword))
 }
 

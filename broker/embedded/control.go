@@ -2,21 +2,12 @@ package embedded
 
 import (
 	"context"
-	"math"
-	"strings"
 	"time"
 
-	"github.com/mochi-mqtt/server/v2/packets"
-
+	"signalbox/broker/control"
 	"signalbox/broker/dynsec"
+	"signalbox/broker/embedded/engine"
 )
-
-// controlPrefix begins the topics of control APIs. What is published to them is
-// a request to the broker and is neither delivered nor retained.
-const controlPrefix = "$CONTROL/"
-
-// responseSuffix makes the topic of the answers out of that of the requests.
-const responseSuffix = "/response"
 
 // controlTimeout is how long a request may take.
 const controlTimeout = 30 * time.Second
@@ -24,29 +15,35 @@ const controlTimeout = 30 * time.Second
 // noEndpoint is Mosquitto's answer, byte for byte, where no control API is.
 const noEndpoint = `{"error": "endpoint not available"}`
 
-func isControl(topic string) bool { return strings.HasPrefix(topic, controlPrefix) }
+// maxTopic is the length of the longest topic in bytes.
+const maxTopic = 65535
 
-// controlRequest is a message to a control API, from a client that may send it.
-type controlRequest struct {
-	topic   string
-	payload []byte
-}
-
-// dispatch does a request. The answer goes out before anybody is cut off, also
-// to an administrator who changed itself.
-func (b *Broker) dispatch(l *link, r *controlRequest) {
+// dispatch does a request to a control API. The answer goes out before anybody
+// is cut off, also to an administrator who changed itself.
+func (b *Broker) dispatch(r *engine.Request) {
 	ctx, cancel := context.WithTimeout(context.Background(), controlTimeout)
 	defer cancel()
-	switch r.topic {
+	var cuts []dynsec.Cut
+	var answer []byte
+	switch r.Topic {
 	case dynsec.Topic:
-		answer, cuts := b.control.Handle(ctx, r.payload)
-		b.answer(dynsec.ResponseTopic, answer)
-		b.cut(cuts)
-	case brokerTopic:
-		b.answer(brokerTopic+responseSuffix, b.handleBroker(ctx, r.payload))
+		answer, cuts = b.control.Handle(ctx, r.Payload)
+	case control.BrokerTopic:
+		answer = control.BrokerInfo(ctx, b.plugins(), b.ListListeners, r.Payload)
+	case control.InspectTopic:
+		answer = control.Inspect(ctx, b, r.Payload)
+	case control.ClientControlTopic:
+		answer = control.ClientControl(ctx, b, r.Payload)
+	case control.LicenseTopic:
+		answer = control.LicenseInfo(ctx, b.GetLicense, r.Payload)
 	default:
-		b.answerNegative(l, r.topic)
+		if topic := r.Topic + control.ResponseSuffix; len(topic) <= maxTopic {
+			r.Reply(topic, []byte(noEndpoint))
+		}
+		return
 	}
+	b.answer(r.Topic+control.ResponseSuffix, answer)
+	b.cut(cuts)
 }
 
 // answer publishes an answer to all who are subscribed to it and may receive
@@ -56,45 +53,29 @@ func (b *Broker) answer(topic string, payload []byte) {
 		b.log.Warn("a control request was not answered in time", "topic", topic)
 		return
 	}
-	b.publish(packets.Packet{TopicName: topic, Payload: payload})
-}
-
-// answerNegative tells the requester alone, subscribed or not, that there is no
-// such control API.
-func (b *Broker) answerNegative(l *link, topic string) {
-	topic += responseSuffix
-	if len(topic) > math.MaxUint16 || !b.deliver(l, l.client, topic) {
-		return
-	}
-	err := l.client.WritePacket(packets.Packet{
-		FixedHeader: packets.FixedHeader{Type: packets.Publish},
-		TopicName:   topic,
-		Payload:     []byte(noEndpoint),
-	})
-	if err != nil {
-		b.log.Debug("a control answer could not be sent", "clientid", l.client.ID, "error", err)
-	}
+	b.engine.Publish(&engine.Message{Topic: topic, Payload: payload, CreatedAt: b.now().UnixMilli()}) //nolint:errcheck // QoS 0: nothing is stored
 }
 
 // cut throws out the clients whose rights or credentials changed. It does not
 // wait for them to be gone; their rights are the new ones already.
 func (b *Broker) cut(cuts []dynsec.Cut) {
-	b.registry.cut(cuts, &b.tasks, b.throwOut)
+	for _, c := range cuts {
+		if c.Anonymous {
+			b.engine.CutOff("")
+			continue
+		}
+		b.engine.CutOff(c.Username)
+	}
 }
 
-// throwOut ends a connection, after the control answers that are queued for it.
-func (b *Broker) throwOut(l *link) {
-	timeout := time.NewTimer(grace)
-	defer timeout.Stop()
-	for waiting := true; waiting && l.answers.Load() > 0; {
-		select {
-		case <-l.answered:
-		case <-timeout.C:
-			waiting = false
-		case <-l.done:
-			return
-		}
+// plugins are the parts of the broker with a control API.
+func (b *Broker) plugins() []control.Plugin {
+	part := func(name, topic string) control.Plugin {
+		return control.Plugin{Name: name, Version: b.config.Version, Endpoints: []string{topic}}
 	}
-	b.log.Debug("client cut off", "clientid", l.client.ID, "username", l.hello.credentials.Username)
-	l.end(packets.ErrAdministrativeAction)
+	return []control.Plugin{
+		part("broker", control.BrokerTopic), part("dynamic-security", dynsec.Topic),
+		part("inspect", control.InspectTopic), part("client-control", control.ClientControlTopic),
+		part("license", control.LicenseTopic),
+	}
 }

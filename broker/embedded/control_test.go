@@ -84,7 +84,7 @@ func TestUnknownControl(t *testing.T) {
 	for topic, want := range map[string][2]string{
 		"$CONTROL/unknown/v1":                    {"$CONTROL/unknown/v1/response", `{"error": "endpoint not available"}`},
 		"$CONTROL/dynamic-security/v1/response":  {"$CONTROL/dynamic-security/v1/response/response", `{"error": "endpoint not available"}`},
-		"$CONTROL/cedalo/inspect/v1":             {"$CONTROL/cedalo/inspect/v1/response", `{"error": "endpoint not available"}`},
+		"$CONTROL/cedalo/ha/v1":                  {"$CONTROL/cedalo/ha/v1/response", `{"error": "endpoint not available"}`},
 		"$CONTROL/dynamic-security/v1/":          {"$CONTROL/dynamic-security/v1//response", `{"error": "endpoint not available"}`},
 		"$CONTROL/" + strings.Repeat("x", 65000): {"$CONTROL/" + strings.Repeat("x", 65000) + "/response", `{"error": "endpoint not available"}`},
 	} {
@@ -137,7 +137,10 @@ func TestBrokerControl(t *testing.T) {
 	for request, want := range map[string]string{
 		`{"commands":[{"command":"LISTPLUGINS","correlationData":"a<b"}]}`: `{"responses":[{"command":"listPlugins","data":{"plugins":[` +
 			`{"name":"broker","version":"1.2.3","control-endpoints":["$CONTROL/broker/v1"]},` +
-			`{"name":"dynamic-security","version":"1.2.3","control-endpoints":["$CONTROL/dynamic-security/v1"]}]},"correlationData":"a<b"}]}`,
+			`{"name":"dynamic-security","version":"1.2.3","control-endpoints":["$CONTROL/dynamic-security/v1"]},` +
+			`{"name":"inspect","version":"1.2.3","control-endpoints":["$CONTROL/cedalo/inspect/v1"]},` +
+			`{"name":"client-control","version":"1.2.3","control-endpoints":["$CONTROL/cedalo/client-control/v1"]},` +
+			`{"name":"license","version":"1.2.3","control-endpoints":["$CONTROL/cedalo/license/v1"]}]},"correlationData":"a<b"}]}`,
 		`{"commands":[{"command":"listListeners"}]}`: `{"responses":[{"command":"listListeners","data":{"listeners":[` +
 			`{"id":1,"port":` + port + `,"protocol":"mqtt","bind-address":"127.0.0.1","tls":false,"require-certificate":false}]}}]}`,
 		`{"commands":[{"command":"dance","correlationData":""},{}]}`: `{"responses":[` +

@@ -189,6 +189,10 @@ func decode(pk *packets.Packet, body []byte) error {
 	case packets.Unsuback:
 		return pk.UnsubackDecode(body)
 	case packets.Disconnect:
+		if len(body) == 1 { // the reason alone [MQTT-3.14.2.1], which the decoder passes over
+			pk.ReasonCode = body[0]
+			return nil
+		}
 		return pk.DisconnectDecode(body)
 	}
 	return nil

@@ -7,72 +7,8 @@ import (
 	"testing"
 	"time"
 
-	mqtt "github.com/mochi-mqtt/server/v2"
 	"github.com/mochi-mqtt/server/v2/packets"
-
-	"signalbox/broker/dynsec"
 )
-
-// FuzzFirstPacket compares what is let through of a connection's first bytes
-// with what the decoder makes of them, however they are cut up.
-func FuzzFirstPacket(f *testing.F) {
-	f.Add([]byte{0x10, 0x0c, 0x00, 0x04}, uint8(1))
-	f.Add([]byte{0x10, 0xff, 0xff, 0xff, 0x7f}, uint8(2))
-	f.Add([]byte{0x10, 0xff, 0xff, 0xff, 0xff, 0x01}, uint8(3))
-	f.Add([]byte{0x10, 0x80, 0x80, 0x14, 0x00}, uint8(5))
-	f.Add([]byte{0xc0, 0x00}, uint8(1))
-	f.Fuzz(func(t *testing.T, b []byte, piece uint8) {
-		var h hello
-		fits := true
-		for rest := b; len(rest) > 0 && fits && !h.begun; {
-			n := min(int(piece)+1, len(rest))
-			fits = h.fits(rest[:n])
-			rest = rest[n:]
-		}
-		if h.begun && fits != wellBegun(b) {
-			t.Errorf("% x: let through %t", b, fits)
-		}
-		if !h.begun && fits && len(b) >= 5 {
-			t.Errorf("% x: undecided", b)
-		}
-	})
-}
-
-// wellBegun tells whether b begins with a CONNECT of a fit size.
-func wellBegun(b []byte) bool {
-	if len(b) < 2 || b[0] != 0x10 {
-		return false
-	}
-	size, shift := 0, 0
-	for _, c := range b[1:min(len(b), 5)] {
-		size += int(c&0x7f) << shift
-		shift += 7
-		if c&0x80 == 0 {
-			return size <= maxConnectSize
-		}
-	}
-	return false
-}
-
-// FuzzVeil: a topic that the server would swallow is hidden from it, and comes
-// out as it went in.
-func FuzzVeil(f *testing.F) {
-	for _, topic := range []string{"", "a", "$SYS/x", "$sysx", "$share", "$share/g", "a/+", "#", "$CONTROL/x/v1"} {
-		f.Add(topic)
-	}
-	f.Fuzz(func(t *testing.T, topic string) {
-		if !dynsec.ValidTopic(topic) {
-			return
-		}
-		hidden := veil(topic)
-		if !mqtt.IsValidFilter(hidden, true) {
-			t.Errorf("the server would swallow %q", hidden)
-		}
-		if hidden != topic && hidden != veiled+topic {
-			t.Errorf("%q became %q", topic, hidden)
-		}
-	})
-}
 
 // FuzzConnection sends anything after CONNECT. Whatever it is, it may end its
 // own connection only.

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mochi-mqtt/server/v2/packets"
-
 	"signalbox/broker"
 )
 
@@ -17,7 +15,7 @@ const closeTimeout = 10 * time.Second
 
 // lifecycle is how far a broker has got: made, serving, closed.
 type lifecycle struct {
-	mu      sync.Mutex // guards serving, since and the listeners' sockets; held by Start
+	mu      sync.Mutex // guards serving and since; held by Start
 	serving bool
 	since   time.Time
 
@@ -39,68 +37,14 @@ func (b *Broker) Start(ctx context.Context) error {
 	if b.life.serving || b.life.isClosing() {
 		return errors.New("the broker was started before")
 	}
-	if err := b.bind(ctx); err != nil {
-		return err
-	}
-	if err := b.startServer(); err != nil {
-		b.closeListeners()
+	if err := b.doors.Bind(ctx); err != nil {
 		return err
 	}
 	b.life.serving, b.life.since = true, b.now()
-	for _, l := range b.listeners {
-		b.tasks.Go(func() { l.serve(b) })
-		d := l.describe()
-		b.log.Info("broker listens", "address", l.socket.Addr().String(), "protocol", d.Protocol, "tls", d.TLS)
-	}
+	b.sys.tick()
+	b.doors.Serve(b.welcome)
 	b.tasks.Go(b.keepHouse)
 	return nil
-}
-
-// bind opens all sockets or none.
-func (b *Broker) bind(ctx context.Context) error {
-	err := ctx.Err()
-	for _, l := range b.listeners {
-		if err == nil {
-			err = l.bind(b)
-		}
-	}
-	if err != nil {
-		b.closeListeners()
-	}
-	return err
-}
-
-func (b *Broker) closeListeners() {
-	for _, l := range b.listeners {
-		l.close()
-	}
-}
-
-// startServer starts the server's own loop. It has no listeners of its own;
-// what it tells in $SYS as it starts makes room for ours.
-func (b *Broker) startServer() error {
-	if err := b.server.Serve(); err != nil {
-		return fmt.Errorf("start the MQTT server: %w", err)
-	}
-	for topic := range b.server.Topics.Retained.GetAll() {
-		b.server.Topics.RetainMessage(packets.Packet{TopicName: topic})
-	}
-	b.sys.tick()
-	return nil
-}
-
-// Addrs gives the addresses of the listeners as bound, in the order of the
-// configuration: broker.listen first.
-func (b *Broker) Addrs() []string {
-	b.life.mu.Lock()
-	defer b.life.mu.Unlock()
-	addrs := make([]string, 0, len(b.listeners))
-	for _, l := range b.listeners {
-		if l.socket != nil {
-			addrs = append(addrs, l.socket.Addr().String())
-		}
-	}
-	return addrs
 }
 
 // Status tells whether the broker serves, and since when.
@@ -122,9 +66,12 @@ func (b *Broker) Ready(context.Context) error {
 	return nil
 }
 
-// Healthy tells whether the broker serves and can store changes.
+// Healthy tells whether the broker serves and can store changes and messages.
 func (b *Broker) Healthy(ctx context.Context) error {
 	if err := b.Ready(ctx); err != nil {
+		return err
+	}
+	if err := b.store.Err(); err != nil {
 		return err
 	}
 	return b.control.Ping(ctx)
@@ -152,28 +99,15 @@ func (b *Broker) Close(ctx context.Context) error {
 // loses its connection after the grace period, so nothing here waits for long.
 func (b *Broker) shutDown() {
 	defer close(b.life.closed)
-	b.life.mu.Lock() // a Start under way comes to its end first
-	serving := b.life.serving
-	b.life.mu.Unlock()
+	b.life.mu.Lock()   // a Start under way comes to its end first
+	b.life.mu.Unlock() //nolint:staticcheck // nothing is guarded here, but waited for
 
-	b.closeListeners()
-	for _, l := range b.registry.close() {
-		b.tasks.Go(func() { b.dismiss(l) })
-	}
+	ctx := context.Background()
+	b.doors.Close()
+	err := b.engine.Close(ctx)
+	b.doors.Wait()
 	b.tasks.Wait()
-	if serving {
-		b.server.Close() //nolint:errcheck // always nil
-	}
-	b.life.err = b.control.Close(context.Background())
-}
-
-// dismiss ends a connection because the broker stops.
-func (b *Broker) dismiss(l *link) {
-	if l.established.Load() {
-		l.end(packets.ErrServerShuttingDown)
-		return
-	}
-	l.wire.Close() //nolint:errcheck // it has nothing to take leave of
+	b.life.err = errors.Join(err, b.closeParts(ctx))
 }
 
 func (l *lifecycle) isClosing() bool {
@@ -185,14 +119,22 @@ func (l *lifecycle) isClosing() bool {
 	}
 }
 
-// pause waits, and tells whether the broker still serves afterwards.
-func (b *Broker) pause(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-b.life.closing:
-		return false
+// sampleEvery is how often $SYS is published, as Mosquitto's sys_interval.
+const sampleEvery = 10 * time.Second
+
+// keepHouse does what is due by the clock until the broker closes.
+func (b *Broker) keepHouse() {
+	sample := time.NewTicker(sampleEvery)
+	defer sample.Stop()
+	for {
+		select {
+		case <-sample.C:
+			b.sys.tick()
+			if err := b.bans.Sweep(context.Background()); err != nil {
+				b.log.Warn("bans that are over could not be deleted", "error", err)
+			}
+		case <-b.life.closing:
+			return
+		}
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"go.uber.org/goleak"
 
 	"signalbox/broker"
+
+	"signalbox/broker/embedded/listen"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -71,7 +73,7 @@ func TestPortInUse(t *testing.T) {
 	}
 	defer busy.Close()
 	c := testConfig()
-	c.Listeners = []ListenerConfig{{Protocol: "ws", Address: busy.Addr().String()}}
+	c.Listeners = []listen.Config{{Protocol: "ws", Address: busy.Addr().String()}}
 	b, err := New(t.Context(), c, t.TempDir(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -103,7 +105,7 @@ func TestClose(t *testing.T) {
 	t.Parallel()
 	b := start(t)
 	silent := dial(t, b, 4)
-	eventually(t, "the connection is accepted", func() bool { return b.registry.size() == 1 })
+	eventually(t, "the connection is accepted", func() bool { return connections(b) == 1 })
 	five := join(t, b, 5, as(adminName, adminPassword))
 	four := join(t, b, 4, as(adminName, adminPassword))
 	if err := b.Healthy(t.Context()); err != nil {
@@ -145,32 +147,17 @@ func stalled(t *testing.T, b *Broker) *device {
 	if err := d.conn.(*net.TCPConn).SetReadBuffer(1 << 12); err != nil {
 		t.Fatal(err)
 	}
-	cl, ok := b.server.Clients.Get("stalled")
-	if !ok {
-		t.Fatal("the client is not known")
-	}
 	publisher := join(t, b, 5, as(adminName, adminPassword))
 	payload := strings.Repeat("x", 1<<20)
 	sent := int64(-1)
 	eventually(t, "the broker's writes to the client stall", func() bool {
 		publisher.publish("flood", payload, 0)
 		before := sent
-		sent = b.meters.publishesSent.Load()
-		return sent == before && isLocked(cl)
+		sent = b.engine.Counts().PublishesSent
+		i, _, err := b.engine.Client("stalled")
+		return sent == before && err == nil && i.Queue.Messages > 0
 	})
 	return d
-}
-
-// isLocked tells whether somebody is writing to the client.
-func isLocked(l interface {
-	TryLock() bool
-	Unlock()
-}) bool {
-	if l.TryLock() {
-		l.Unlock()
-		return false
-	}
-	return true
 }
 
 func TestStalledReader(t *testing.T) {
@@ -205,8 +192,9 @@ func TestStalledReader(t *testing.T) {
 
 func clientIDs(b *Broker) []string {
 	var ids []string
-	for id := range b.server.Clients.GetAll() {
-		ids = append(ids, id)
+	_, all := b.engine.Clients(0, -1)
+	for i := range all {
+		ids = append(ids, i.ClientID)
 	}
 	return ids
 }
@@ -265,7 +253,7 @@ func TestStrangers(t *testing.T) {
 			d := dial(t, b, 4)
 			d.raw(bytes...)
 			d.wantCrash()
-			eventually(t, "the connection is forgotten", func() bool { return b.registry.size() == 0 })
+			eventually(t, "the connection is forgotten", func() bool { return connections(b) == 0 })
 		})
 	}
 }
@@ -306,7 +294,7 @@ func TestExpiredSessionLeavesNothing(t *testing.T) {
 	if got := alice.received(publisher, "end"); len(got) != 0 {
 		t.Errorf("inherited %q", got)
 	}
-	if got := b.meters.expired.Load(); got != 1 {
+	if got := b.engine.Counts().Expired; got != 1 {
 		t.Errorf("%d sessions expired", got)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/hex"
 	"encoding/pem"
+	"errors"
 	"io"
 	"math/big"
 	"net"
@@ -25,6 +26,8 @@ import (
 	"github.com/mochi-mqtt/server/v2/packets"
 
 	"signalbox/broker"
+
+	"signalbox/broker/embedded/listen"
 )
 
 // certificates are a self-signed certificate that is server, client and
@@ -81,7 +84,7 @@ func TestListenersWithTLS(t *testing.T) {
 	t.Parallel()
 	files := newCertificates(t)
 	b := start(t, func(c *Config) {
-		c.Listeners = []ListenerConfig{
+		c.Listeners = []listen.Config{
 			{Protocol: "mqtts", Address: "127.0.0.1:0", CertFile: files.cert, KeyFile: files.key},
 			{
 				Protocol: "mqtts", Address: "127.0.0.1:0", CertFile: files.cert, KeyFile: files.key,
@@ -119,7 +122,7 @@ func TestListListeners(t *testing.T) {
 	t.Parallel()
 	files := newCertificates(t)
 	b := start(t, func(c *Config) {
-		c.Listeners = []ListenerConfig{{
+		c.Listeners = []listen.Config{{
 			Protocol: "wss", Address: "127.0.0.1:0", CertFile: files.cert, KeyFile: files.key,
 			CAFile: files.cert, RequireCertificate: true,
 		}}
@@ -147,6 +150,35 @@ func TestListListeners(t *testing.T) {
 	}
 }
 
+// stream is a client's WebSocket as a stream of bytes.
+type stream struct {
+	net.Conn // the connection beneath, for addresses and deadlines
+	ws       *websocket.Conn
+	frame    io.Reader // what is left of the frame being read; nil between frames
+}
+
+func (s *stream) Read(p []byte) (int, error) {
+	for {
+		if s.frame == nil {
+			var err error
+			if _, s.frame, err = s.ws.NextReader(); err != nil {
+				return 0, err
+			}
+		}
+		n, err := s.frame.Read(p)
+		if errors.Is(err, io.EOF) {
+			s.frame, err = nil, nil
+		}
+		if n > 0 || err != nil {
+			return n, err
+		}
+	}
+}
+
+func (s *stream) Write(p []byte) (int, error) {
+	return len(p), s.ws.WriteMessage(websocket.BinaryMessage, p)
+}
+
 // webDevice opens a WebSocket and shows it as a stream.
 func webDevice(t *testing.T, url string, c *tls.Config, version byte) *device {
 	t.Helper()
@@ -167,7 +199,7 @@ func TestWebSocket(t *testing.T) {
 	files := newCertificates(t)
 	b := start(t, func(c *Config) {
 		c.Listen = ""
-		c.Listeners = []ListenerConfig{
+		c.Listeners = []listen.Config{
 			{Protocol: "ws", Address: "127.0.0.1:0"},
 			{Protocol: "wss", Address: "127.0.0.1:0", CertFile: files.cert, KeyFile: files.key},
 		}
@@ -185,7 +217,7 @@ func TestWebSocket(t *testing.T) {
 		}
 		d.subscribe(1, "a", "b")
 	}
-	if got := b.registry.addresses(adminName); len(got) != 2 || got[0] != "127.0.0.1" {
+	if got := b.engine.Addresses(adminName); len(got) != 2 || got[0] != "127.0.0.1" {
 		t.Errorf("addresses %q", got)
 	}
 }
@@ -193,7 +225,7 @@ func TestWebSocket(t *testing.T) {
 func TestWebSocketPacketsNeedNotEndWithFrames(t *testing.T) {
 	t.Parallel()
 	b := start(t, func(c *Config) {
-		c.Listeners = []ListenerConfig{{Protocol: "ws", Address: "127.0.0.1:0"}}
+		c.Listeners = []listen.Config{{Protocol: "ws", Address: "127.0.0.1:0"}}
 	})
 	d := webDevice(t, "ws://"+b.Addrs()[1], nil, 4)
 	for _, c := range connectBytes(t, 4, as(adminName, adminPassword)) {
@@ -212,7 +244,7 @@ func TestWebSocketPacketsNeedNotEndWithFrames(t *testing.T) {
 func TestWebSocketOrigins(t *testing.T) {
 	t.Parallel()
 	b := start(t, func(c *Config) {
-		c.Listeners = []ListenerConfig{
+		c.Listeners = []listen.Config{
 			{Protocol: "ws", Address: "127.0.0.1:0"},
 			{Protocol: "ws", Address: "127.0.0.1:0", Origins: []string{"https://panel.test"}},
 			{Protocol: "ws", Address: "127.0.0.1:0", Origins: []string{"*"}},

@@ -8,21 +8,17 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/mochi-mqtt/server/v2/packets"
-
 	"signalbox/broker"
+	"signalbox/broker/embedded/engine"
 )
 
 // sysPrefix begins the topics in which a broker tells about itself.
 const sysPrefix = "$SYS/broker/"
 
-const (
-	sampleEvery = 10 * time.Second // as Mosquitto's sys_interval
-	samplesKept = 60
-)
+// samplesKept is how many samples are remembered.
+const samplesKept = 60
 
 // sysTree publishes the broker's figures under $SYS, under Mosquitto's names,
 // and remembers the last samples.
@@ -39,26 +35,43 @@ type sysTree struct {
 }
 
 func newSysTree(b *Broker) *sysTree {
-	m := b.meters
-	return &sysTree{b: b, started: b.now(), last: map[string]string{}, loads: []*load{
-		{name: "messages/received", count: &m.packetsReceived},
-		{name: "messages/sent", count: &m.packetsSent},
-		{name: "publish/received", count: &m.publishesReceived},
-		{name: "publish/sent", count: &m.publishesSent},
-		{name: "publish/dropped", count: &m.publishesDropped},
-		{name: "bytes/received", count: &m.bytesReceived},
-		{name: "bytes/sent", count: &m.bytesSent},
-		{name: "sockets", count: &m.sockets},
-		{name: "connections", count: &m.connections},
-	}}
+	s := &sysTree{b: b, started: b.now(), last: map[string]string{}}
+	count := func(name string, of func(engine.Counts) int64) {
+		s.loads = append(s.loads, &load{name: name, count: of})
+	}
+	count("messages/received", func(c engine.Counts) int64 { return c.PacketsReceived })
+	count("messages/sent", func(c engine.Counts) int64 { return c.PacketsSent })
+	count("publish/received", func(c engine.Counts) int64 { return c.PublishesReceived })
+	count("publish/sent", func(c engine.Counts) int64 { return c.PublishesSent })
+	count("publish/dropped", dropped)
+	count("bytes/received", func(c engine.Counts) int64 { return b.bytesReceived(c) })
+	count("bytes/sent", func(c engine.Counts) int64 { return b.bytesSent(c) })
+	count("sockets", func(engine.Counts) int64 { return b.traffic.Accepted.Load() })
+	count("connections", func(c engine.Counts) int64 { return c.Connections })
+	return s
+}
+
+// bytesReceived and bytesSent are those on the wire.
+func (b *Broker) bytesReceived(c engine.Counts) int64 {
+	return b.traffic.Received.Load() + c.BytesReceived
+}
+
+func (b *Broker) bytesSent(c engine.Counts) int64 { return b.traffic.Sent.Load() + c.BytesSent }
+
+// dropped is how many messages did not reach a client.
+func dropped(c engine.Counts) (n int64) {
+	for _, one := range c.Dropped {
+		n += one
+	}
+	return n
 }
 
 // tick takes a sample and publishes what changed since the last one.
 func (s *sysTree) tick() {
 	now := s.b.now()
-	rates := map[string]string{}
+	rates, counts := map[string]string{}, s.b.engine.Counts()
 	for _, l := range s.loads {
-		l.update(now, rates)
+		l.update(now, l.count(counts), rates)
 	}
 	s.mu.Lock()
 	s.rates = rates
@@ -66,10 +79,8 @@ func (s *sysTree) tick() {
 
 	topics := s.figures()
 	for _, topic := range s.keep(topics, now) {
-		s.b.publish(packets.Packet{
-			FixedHeader: packets.FixedHeader{Retain: true},
-			TopicName:   topic,
-			Payload:     []byte(topics[topic]),
+		s.b.engine.Publish(&engine.Message{ //nolint:errcheck // nothing of it is stored
+			Topic: topic, Payload: []byte(topics[topic]), Retain: true, CreatedAt: now.UnixMilli(),
 		})
 	}
 }
@@ -96,8 +107,9 @@ func (s *sysTree) keep(topics map[string]string, now time.Time) (changed []strin
 // last tick.
 func (s *sysTree) figures() map[string]string {
 	f := figures{}
-	s.clients(f)
-	s.traffic(f)
+	counts := s.b.engine.Counts()
+	s.clients(f, counts)
+	s.traffic(f, counts)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.process(f)
@@ -112,31 +124,28 @@ func (f figures) count(name string, n int64) {
 	f[sysPrefix+name] = strconv.FormatInt(n, 10)
 }
 
-func (s *sysTree) clients(f figures) {
-	total, connected := int64(s.b.server.Clients.Len()), s.b.meters.connected.Load()
-	away := max(total-connected, 0)
-	f.count("clients/total", total)
-	f.count("clients/connected", connected)
-	f.count("clients/active", connected)
-	f.count("clients/disconnected", away)
-	f.count("clients/inactive", away)
-	f.count("clients/maximum", s.b.meters.maximum.Load())
-	f.count("clients/expired", s.b.meters.expired.Load())
+func (s *sysTree) clients(f figures, c engine.Counts) {
+	f.count("clients/total", c.Sessions)
+	f.count("clients/connected", c.Connected)
+	f.count("clients/active", c.Connected)
+	f.count("clients/disconnected", max(c.Sessions-c.Connected, 0))
+	f.count("clients/inactive", max(c.Sessions-c.Connected, 0))
+	f.count("clients/maximum", c.Maximum)
+	f.count("clients/expired", c.Expired)
 }
 
-func (s *sysTree) traffic(f figures) {
-	m := s.b.meters
-	f.count("messages/received", m.packetsReceived.Load())
-	f.count("messages/sent", m.packetsSent.Load())
-	f.count("publish/messages/received", m.publishesReceived.Load())
-	f.count("publish/messages/sent", m.publishesSent.Load())
-	f.count("publish/messages/dropped", m.publishesDropped.Load()+atomic.LoadInt64(&s.b.server.Info.InflightDropped))
-	f.count("publish/bytes/received", m.payloadBytesReceived.Load())
-	f.count("publish/bytes/sent", m.payloadBytesSent.Load())
-	f.count("bytes/received", m.bytesReceived.Load())
-	f.count("bytes/sent", m.bytesSent.Load())
-	f.count("subscriptions/count", atomic.LoadInt64(&s.b.server.Info.Subscriptions))
-	f.count("retained messages/count", int64(s.b.server.Topics.Retained.Len()))
+func (s *sysTree) traffic(f figures, c engine.Counts) {
+	f.count("messages/received", c.PacketsReceived)
+	f.count("messages/sent", c.PacketsSent)
+	f.count("publish/messages/received", c.PublishesReceived)
+	f.count("publish/messages/sent", c.PublishesSent)
+	f.count("publish/messages/dropped", dropped(c))
+	f.count("publish/bytes/received", c.PayloadReceived)
+	f.count("publish/bytes/sent", c.PayloadSent)
+	f.count("bytes/received", s.b.bytesReceived(c))
+	f.count("bytes/sent", s.b.bytesSent(c))
+	f.count("subscriptions/count", c.Subscriptions)
+	f.count("retained messages/count", c.Retained)
 }
 
 // process tells about this process. s.mu is held.
@@ -166,14 +175,13 @@ func heapInUse() uint64 {
 // 15 minutes that forget exponentially.
 type load struct {
 	name     string
-	count    *atomic.Int64
+	count    func(engine.Counts) int64
 	at       time.Time
 	seen     int64
 	averages [3]float64
 }
 
-func (l *load) update(now time.Time, into map[string]string) {
-	n := l.count.Load()
+func (l *load) update(now time.Time, n int64, into map[string]string) {
 	if minutes := now.Sub(l.at).Minutes(); !l.at.IsZero() && minutes > 0 {
 		rate := float64(n-l.seen) / minutes
 		for i, span := range [3]float64{1, 5, 15} {
@@ -183,23 +191,5 @@ func (l *load) update(now time.Time, into map[string]string) {
 	l.at, l.seen = now, n
 	for i, span := range [3]string{"1min", "5min", "15min"} {
 		into[sysPrefix+"load/"+l.name+"/"+span] = strconv.FormatFloat(l.averages[i], 'f', 2, 64)
-	}
-}
-
-// keepHouse does what is due by the clock until the broker closes.
-func (b *Broker) keepHouse() {
-	second := time.NewTicker(time.Second)
-	defer second.Stop()
-	sample := time.NewTicker(sampleEvery)
-	defer sample.Stop()
-	for {
-		select {
-		case <-second.C:
-			b.publishDue()
-		case <-sample.C:
-			b.sys.tick()
-		case <-b.life.closing:
-			return
-		}
 	}
 }

@@ -18,20 +18,9 @@ func (b *Broker) SysTopics(context.Context) (now broker.SysTopics, history []bro
 
 // GetLicense tells that everything is there for everybody, for ever.
 func (b *Broker) GetLicense(context.Context) (broker.License, error) {
-	l := broker.License{Plan: "open-source", Edition: "signalbox", Features: []string{}}
+	l := broker.License{Plan: "open-source", Edition: "embedded", Features: []string{}}
 	for _, c := range capabilities {
 		l.Features = append(l.Features, string(c))
 	}
 	return l, nil
-}
-
-// ListListeners gives the listeners with the ports they are bound to.
-func (b *Broker) ListListeners(context.Context) ([]broker.Listener, error) {
-	b.life.mu.Lock()
-	defer b.life.mu.Unlock()
-	list := make([]broker.Listener, 0, len(b.listeners))
-	for _, l := range b.listeners {
-		list = append(list, l.describe())
-	}
-	return list, nil
 }

@@ -88,7 +88,7 @@ func TestSamplesAreBoundedAndInOrder(t *testing.T) {
 	clock := time.Unix(1000, 0)
 	b.now = func() time.Time { return clock }
 	for range samplesKept + 5 {
-		b.meters.bytesSent.Add(600)
+		b.traffic.Sent.Add(600)
 		b.sys.tick()
 		clock = clock.Add(sampleEvery)
 	}
@@ -115,8 +115,9 @@ func TestLicense(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := broker.License{
-		Plan: "open-source", Edition: "signalbox", Features: []string{"dynamic-security", "listeners", "license"},
+	want := broker.License{Plan: "open-source", Edition: "embedded", Features: []string{}}
+	for _, c := range b.Capabilities() {
+		want.Features = append(want.Features, string(c))
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
@@ -126,10 +127,10 @@ func TestLicense(t *testing.T) {
 func TestFeaturesThatAreNotThere(t *testing.T) {
 	t.Parallel()
 	b := start(t)
-	if got := broker.KindOf(b.DisconnectClient(t.Context(), "x")); got != broker.Unsupported {
-		t.Errorf("DisconnectClient: kind %d", got)
+	if _, err := b.ListBridges(t.Context()); broker.KindOf(err) != broker.Unsupported {
+		t.Errorf("ListBridges: %v", err)
 	}
-	if _, err := b.GetTTL(t.Context(), 0); broker.KindOf(err) != broker.Unsupported {
-		t.Errorf("GetTTL: %v", err)
+	if _, err := b.ListStreams(t.Context(), broker.ListOptions[broker.Stream]{}); broker.KindOf(err) != broker.Unsupported {
+		t.Errorf("ListStreams: %v", err)
 	}
 }

@@ -95,24 +95,24 @@ func (c *Conn) flush() {
 // goroutine of its own goes on, which waits.
 func (c *Conn) write(b *batch, waiting bool) {
 	for round := 1; c.collect(b); round++ {
+		c.engine.meters.wrote(b)
 		if !waiting && round > maxRounds {
 			c.engine.tasks.Go(func() { c.resume(b, b.segments) })
 			return
 		}
-		left, n, err := b.segments, 0, error(nil)
-		if !waiting {
-			left, n, err = c.socket.write(left)
-			c.engine.meters.wrote(b, n)
-			if err == nil && len(left) > 0 {
-				c.engine.tasks.Go(func() { c.resume(b, left) })
-				return
+		if waiting {
+			if _, err := c.socket.writeWaiting(b.segments, c.engine.config.WriteTimeout); err != nil {
+				c.close(reasonUnspecified)
 			}
-		} else {
-			n, err = c.socket.writeWaiting(left, c.engine.config.WriteTimeout)
-			c.engine.meters.wrote(b, n)
+			continue
 		}
+		left, n, err := c.socket.write(b.segments)
+		c.engine.meters.bytesSent.Add(int64(n))
 		if err != nil {
 			c.close(reasonUnspecified)
+		} else if len(left) > 0 {
+			c.engine.tasks.Go(func() { c.resume(b, left) })
+			return
 		}
 	}
 	b.reset()
@@ -121,9 +121,7 @@ func (c *Conn) write(b *batch, waiting bool) {
 
 // resume goes on with what the peer did not take at once.
 func (c *Conn) resume(b *batch, left [][]byte) {
-	n, err := c.socket.writeWaiting(left, c.engine.config.WriteTimeout)
-	c.engine.meters.bytesSent.Add(int64(n))
-	if err != nil {
+	if _, err := c.socket.writeWaiting(left, c.engine.config.WriteTimeout); err != nil {
 		c.close(reasonUnspecified)
 	}
 	c.write(b, true)

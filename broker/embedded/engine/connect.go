@@ -34,6 +34,9 @@ func (c *Conn) greet() error {
 		return c.reject(err)
 	}
 	c.engine.meters.packetsReceived.Add(1)
+	if c.socket.Greeted != nil {
+		c.socket.Greeted()
+	}
 	assigned, err := c.admit()
 	if err != nil {
 		return c.reject(err)

@@ -29,7 +29,7 @@ type Meters struct {
 	packetsReceived, packetsSent     atomic.Int64
 	publishesReceived, publishesSent atomic.Int64
 	payloadReceived, payloadSent     atomic.Int64
-	bytesSent                        atomic.Int64
+	bytesReceived, bytesSent         atomic.Int64 // by way of descriptors only
 	dropped                          [dropReasons]atomic.Int64
 	subscriptions                    atomic.Int64
 	connections, refused             atomic.Int64
@@ -41,6 +41,7 @@ type Counts struct {
 	PacketsReceived, PacketsSent     int64
 	PublishesReceived, PublishesSent int64
 	PayloadReceived, PayloadSent     int64 // bytes
+	BytesReceived, BytesSent         int64 // that passed by way of Socket.Raw
 	Dropped                          map[DropReason]int64
 	Subscriptions, Shared            int64
 	Connections, Refused             int64 // log-ins since the start
@@ -58,6 +59,7 @@ func (e *Engine) Counts() Counts {
 		PacketsReceived: m.packetsReceived.Load(), PacketsSent: m.packetsSent.Load(),
 		PublishesReceived: m.publishesReceived.Load(), PublishesSent: m.publishesSent.Load(),
 		PayloadReceived: m.payloadReceived.Load(), PayloadSent: m.payloadSent.Load(),
+		BytesReceived: m.bytesReceived.Load(), BytesSent: m.bytesSent.Load(),
 		Dropped:       map[DropReason]int64{},
 		Subscriptions: m.subscriptions.Load(), Shared: int64(e.index.SharedLen()),
 		Connections: m.connections.Load(), Refused: m.refused.Load(),
@@ -79,9 +81,8 @@ func (e *Engine) Counts() Counts {
 
 func (m *Meters) drop(why DropReason, n int) { m.dropped[why].Add(int64(n)) }
 
-// wrote counts a batch of which n bytes were taken at once.
-func (m *Meters) wrote(b *batch, n int) {
-	m.bytesSent.Add(int64(n))
+// wrote counts a batch.
+func (m *Meters) wrote(b *batch) {
 	m.packetsSent.Add(int64(b.packets))
 	if b.messages > 0 {
 		m.publishesSent.Add(int64(b.messages))

@@ -246,7 +246,7 @@ func (c *Conn) answer(pk *wire.Publish, pub *publication, reached bool) {
 	if pk.QoS == 2 {
 		kind = wire.TypePubrec
 	}
-	if !reached && c.version >= 5 {
+	if !reached && c.version >= 5 && pk.QoS == 1 { // whom QoS 2 reaches is told by nobody
 		reason = reasonNoMatchingSubs
 	}
 	if pub.empty() {

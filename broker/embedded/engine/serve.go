@@ -29,7 +29,7 @@ var errBye = errors.New("client disconnected")
 // Serve runs a connection on the caller's goroutine until its end.
 func (e *Engine) Serve(s *Socket) {
 	c := newConn(e, s)
-	c.in.reader.socket = s
+	c.in.reader.socket, c.in.reader.received = s, &e.meters.bytesReceived
 	if !e.enter(c) {
 		s.Close() //nolint:errcheck // the broker is closing
 		return

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -16,9 +17,11 @@ type Socket struct {
 	// for a connection that is silent and without waiting for one that does not
 	// read.
 	Raw       syscall.RawConn
-	Address   string // of the peer, as shown to people
-	Protocol  string // MQTT or MQTT-WS, as shown to people
-	Identity  string // username that its certificate stands for, "" for none
+	Wait      func() error // waits for something to read without a buffer; nil where Raw is there
+	Greeted   func()       // called when CONNECT is here; nil where nobody cares
+	Address   string       // of the peer, as shown to people
+	Protocol  string       // MQTT or MQTT-WS, as shown to people
+	Identity  string       // username that its certificate stands for, "" for none
 	Listener  Listener
 	TLS       func() (tls.ConnectionState, bool) // nil without TLS
 	AdminOnly bool
@@ -42,11 +45,19 @@ type reader struct {
 	pooled *[]byte // the buffer, if it is the pool's
 	buf    []byte  // what was read and not yet handled begins at its start
 	n      int     // how many bytes that is
+
+	received *atomic.Int64 // counts what passes by way of Raw
 }
 
 // read waits for more bytes and adds them to the buffer.
 func (r *reader) read() error {
 	if r.socket.Raw == nil {
+		if r.n == 0 && r.socket.Wait != nil {
+			r.release()
+			if err := r.socket.Wait(); err != nil {
+				return err
+			}
+		}
 		r.borrow()
 		n, err := r.socket.Read(r.buf[r.n:])
 		r.n += n
@@ -80,6 +91,7 @@ func (r *reader) readRaw() error {
 		return errEnd
 	}
 	r.n += n
+	r.received.Add(int64(n))
 	return nil
 }
 

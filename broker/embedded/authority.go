@@ -1,0 +1,116 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+
+	"signalbox/broker/dynsec"
+	"signalbox/broker/embedded/access"
+	"signalbox/broker/embedded/engine"
+)
+
+// Reason codes of MQTT 5 with which clients are refused.
+const (
+	codeNotAuthorized     = 0x87
+	codeServerUnavailable = 0x88
+	codeBanned            = 0x8A
+	codeRateExceeded      = 0x9F
+)
+
+// authority is where the engine asks who may come in and what they may do.
+type authority struct{ b *Broker }
+
+// Authenticate lets a client in that is neither banned nor too insistent and
+// whose credentials are right.
+func (a authority) Authenticate(ctx context.Context, l *engine.Login) (engine.Admission, error) {
+	b := a.b
+	addr := addressOf(l.Socket)
+	if b.limits.LoginAllowed(addr) != nil {
+		return engine.Admission{}, &engine.Refusal{Reason: codeRateExceeded, Text: "too many failed log-ins from the address"}
+	}
+	username := l.Username
+	if l.Socket.Identity != "" {
+		username = l.Socket.Identity
+	}
+	if ban, banned := b.bans.Banned(l.ClientID, username, addr); banned {
+		return engine.Admission{}, &engine.Refusal{Reason: codeBanned, Text: "banned by " + string(ban.Kind)}
+	}
+	admission, err := a.admit(ctx, l)
+	var refusal *engine.Refusal
+	if errors.As(err, &refusal) {
+		b.limits.LoginFailed(addr)
+	}
+	return admission, err
+}
+
+// admit checks who the client is: by its certificate where the listener goes by
+// that, else by username and password.
+func (a authority) admit(ctx context.Context, l *engine.Login) (engine.Admission, error) {
+	account, admission, err := a.account(ctx, l)
+	switch {
+	case errors.Is(err, access.ErrNotAuthorized):
+		return admission, &engine.Refusal{Reason: codeNotAuthorized, Text: "not authorised"}
+	case err != nil:
+		return admission, err
+	}
+	if l.Socket.AdminOnly && !account.Allowed(dynsec.PublishSend, l.ClientID, dynsec.Topic) {
+		account.Release()
+		return admission, &engine.Refusal{Reason: codeNotAuthorized, Text: "the listener is for administrators"}
+	}
+	admission.Rights = &rights{Account: account, clientID: l.ClientID}
+	return admission, nil
+}
+
+func (a authority) account(ctx context.Context, l *engine.Login) (*access.Account, engine.Admission, error) {
+	control := a.b.control
+	if name := l.Socket.Identity; name != "" {
+		account, err := control.Identify(name, l.ClientID)
+		return account, engine.Admission{Username: name}, err
+	}
+	if l.Username == "" {
+		if !a.b.config.AllowAnonymous {
+			return nil, engine.Admission{}, access.ErrNotAuthorized
+		}
+		return control.Anonymous(), engine.Admission{Anonymous: true}, nil
+	}
+	account, err := control.Authenticate(ctx, access.Credentials{
+		Username: l.Username, HasUsername: l.HasUsername, Password: l.Password, HasPassword: l.HasPassword, ClientID: l.ClientID,
+	})
+	return account, engine.Admission{Username: l.Username}, err
+}
+
+// Resume gives the rights of a session whose client is away.
+func (a authority) Resume(clientID, username string, anonymous bool) engine.Rights {
+	if anonymous {
+		return &rights{Account: a.b.control.Anonymous(), clientID: clientID}
+	}
+	return &rights{Account: a.b.control.Resume(username), clientID: clientID}
+}
+
+// Epoch tells of changes of rights.
+func (a authority) Epoch() uint64 { return a.b.control.Epoch() }
+
+// rights are those of an account under one client id.
+type rights struct {
+	*access.Account
+	clientID string
+}
+
+var events = [...]dynsec.Event{
+	engine.Send: dynsec.PublishSend, engine.Receive: dynsec.PublishReceive,
+	engine.Subscribe: dynsec.Subscribe, engine.Unsubscribe: dynsec.Unsubscribe,
+}
+
+// Allowed asks the account.
+func (r *rights) Allowed(k engine.Kind, topic string) bool {
+	return r.Account.Allowed(events[k], r.clientID, topic)
+}
+
+// addressOf gives a peer's address, the zero one where it has none.
+func addressOf(s *engine.Socket) netip.Addr {
+	if p, err := netip.ParseAddrPort(s.RemoteAddr().String()); err == nil {
+		return p.Addr().Unmap()
+	}
+	return netip.Addr{}
+}

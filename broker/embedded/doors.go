@@ -1,0 +1,83 @@
+package embedded
+
+import (
+	"context"
+	"net/netip"
+
+	"signalbox/broker"
+	"signalbox/broker/embedded/engine"
+	"signalbox/broker/embedded/guard"
+	"signalbox/broker/embedded/listen"
+)
+
+// openDoors prepares the listeners; it opens certificates but no socket.
+func (b *Broker) openDoors() (*listen.Set, error) {
+	limits := b.config.Limits
+	limits.MaxConnections = b.config.MaxConnections
+	b.limits = guard.NewLimits(limits, b.now)
+	return listen.New(b.config.listeners(), listen.Options{
+		Timeout: b.config.ConnectTimeout, Limits: b.limits, Banned: b.isBanned,
+		Counters: &b.traffic, Log: b.log, Now: b.now,
+	})
+}
+
+// isBanned tells whether nobody from an address is wanted.
+func (b *Broker) isBanned(addr netip.Addr) bool {
+	_, banned := b.bans.Banned("", "", addr)
+	return banned
+}
+
+// Check reads the files that the configuration names, as the start will; the
+// error names the key.
+func (c Config) Check() error {
+	_, err := listen.New(c.listeners(), listen.Options{Limits: guard.NewLimits(c.Limits, nil)})
+	return err
+}
+
+// welcome hands a connection to the engine until its end.
+func (b *Broker) welcome(c *listen.Conn) {
+	d := c.Listener().Describe()
+	s := &engine.Socket{
+		Conn: c, Raw: c.Raw(), Greeted: c.Greeted, Address: shownAddress(c), Protocol: "MQTT",
+		Identity: c.Identity(), AdminOnly: c.Listener().Config().AdminOnly,
+		Listener: engine.Listener{Port: d.Port, BindAddress: d.BindAddress},
+	}
+	if s.Raw == nil {
+		s.Wait = c.Wait
+	}
+	if c.WebSocket() {
+		s.Protocol = "MQTT-WS"
+	}
+	if d.TLS {
+		s.TLS = c.TLS
+	}
+	b.engine.Serve(s)
+}
+
+// shownAddress is a client's address without its port, as Mosquitto shows it.
+func shownAddress(c *listen.Conn) string {
+	if a := c.Addr(); a.IsValid() {
+		return a.String()
+	}
+	return "unix"
+}
+
+// ListListeners gives the listeners with the ports they are bound to and the
+// certificates they show.
+func (b *Broker) ListListeners(context.Context) ([]broker.Listener, error) {
+	var list []broker.Listener
+	for _, l := range b.doors.Listeners() {
+		list = append(list, l.Describe())
+	}
+	return list, nil
+}
+
+// Addrs gives the addresses of the listeners as bound, in the order of the
+// configuration: broker.listen first.
+func (b *Broker) Addrs() []string {
+	var addrs []string
+	for _, l := range b.doors.Listeners() {
+		addrs = append(addrs, l.Addr())
+	}
+	return addrs
+}

@@ -1,0 +1,211 @@
+package embedded
+
+import (
+	"context"
+	"encoding/base64"
+	"time"
+
+	"signalbox/broker"
+	"signalbox/broker/embedded/engine"
+	"signalbox/broker/embedded/engine/wire"
+)
+
+// ListRetained shows a part of the retained messages.
+func (b *Broker) ListRetained(_ context.Context, filter string, offset, count int) (broker.Page[broker.RetainedMessage], error) {
+	total, messages := b.engine.Retained(filter, offset, count)
+	return broker.Page[broker.RetainedMessage]{Total: total, Items: func(yield func(broker.RetainedMessage, error) bool) {
+		for _, m := range messages {
+			if !yield(shown(m, broker.PreviewLimit), nil) {
+				return
+			}
+		}
+	}}, nil
+}
+
+// GetRetained shows the retained message of a topic.
+func (b *Broker) GetRetained(_ context.Context, topic string) (broker.RetainedMessage, error) {
+	m, ok := b.engine.RetainedOf(topic)
+	if !ok {
+		return broker.RetainedMessage{}, noRetained("getRetained")
+	}
+	return shown(m, -1), nil
+}
+
+func noRetained(op string) error {
+	return &broker.Error{Kind: broker.NotFound, Op: op, Msg: "the topic retains no message"}
+}
+
+// DeleteRetained deletes the retained message of a topic. Subscribers are not
+// told.
+func (b *Broker) DeleteRetained(_ context.Context, topic string) error {
+	had, err := b.engine.DeleteRetained(topic)
+	if err == nil && !had {
+		return noRetained("deleteRetained")
+	}
+	return named(err, "deleteRetained")
+}
+
+// DeleteRetainedMatching deletes the retained messages whose topics match.
+func (b *Broker) DeleteRetainedMatching(_ context.Context, filter string) (int, error) {
+	_, messages := b.engine.Retained(filter, 0, -1)
+	n := 0
+	for _, m := range messages {
+		had, err := b.engine.DeleteRetained(m.Topic)
+		if err != nil {
+			return n, named(err, "deleteRetained")
+		}
+		if had {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// shown is a message as people see it.
+func shown(m *engine.Message, limit int) broker.RetainedMessage {
+	qos := int(m.QoS)
+	r := broker.RetainedMessage{
+		Topic: m.Topic, QoS: &qos, PublishedAt: time.UnixMilli(m.CreatedAt).UTC(),
+		ClientID: m.Publisher, Username: m.Username, Properties: propertiesOf(m.Properties),
+	}
+	if m.ExpiresAt != 0 {
+		r.ExpiresAt = time.UnixMilli(m.ExpiresAt).UTC()
+	}
+	return r.WithPayload(m.Payload, limit)
+}
+
+func propertiesOf(raw []byte) *broker.MessageProperties {
+	if len(raw) == 0 {
+		return nil
+	}
+	p := &broker.MessageProperties{}
+	for _, one := range wire.DescribeProperties(raw) {
+		switch one.Identifier {
+		case wire.PropertyContentType:
+			p.ContentType = one.Value
+		case wire.PropertyResponseTopic:
+			p.ResponseTopic = one.Value
+		case wire.PropertyCorrelationData:
+			p.CorrelationData = one.Value
+		case wire.PropertyUser:
+			p.UserProperties = append(p.UserProperties, broker.UserProperty{Name: one.Name, Value: one.Value})
+		}
+	}
+	return p
+}
+
+// Publish publishes a message of an administrator's.
+func (b *Broker) Publish(_ context.Context, p broker.PublishSpec) error {
+	properties, err := wire.EncodeProperties(describe(p))
+	if err != nil {
+		return &broker.Error{Kind: broker.Invalid, Op: "publish", Msg: "a property cannot be sent", Err: err}
+	}
+	m := &engine.Message{
+		Topic: p.Topic, Payload: p.Payload, Properties: properties, QoS: byte(p.QoS), Retain: p.Retain,
+		CreatedAt: b.now().UnixMilli(),
+	}
+	if p.Expiry != nil {
+		m.SetExpiry(*p.Expiry)
+	}
+	return named(b.engine.Publish(m), "publish")
+}
+
+func describe(p broker.PublishSpec) (all []wire.Property) {
+	add := func(identifier, value string) {
+		if value != "" {
+			all = append(all, wire.Property{Identifier: identifier, Value: value})
+		}
+	}
+	add(wire.PropertyContentType, p.ContentType)
+	add(wire.PropertyResponseTopic, p.ResponseTopic)
+	add(wire.PropertyCorrelationData, base64.StdEncoding.EncodeToString(p.CorrelationData))
+	for _, u := range p.UserProperties {
+		all = append(all, wire.Property{Identifier: wire.PropertyUser, Name: u.Name, Value: u.Value})
+	}
+	return all
+}
+
+// ListSubscriptions shows who is subscribed to what.
+func (b *Broker) ListSubscriptions(_ context.Context, o broker.SubscriptionOptions) (broker.Page[broker.Subscription], error) {
+	var found []broker.Subscription
+	for s := range b.engine.EachSubscription(o.ClientID) {
+		if shown := subscriptionOf(s); o.Match == nil || o.Match(shown) {
+			found = append(found, shown)
+		}
+	}
+	total := len(found)
+	found = found[min(o.Offset, total):]
+	if o.Count >= 0 {
+		found = found[:min(o.Count, len(found))]
+	}
+	return broker.Page[broker.Subscription]{Total: total, Items: func(yield func(broker.Subscription, error) bool) {
+		for _, s := range found {
+			if !yield(s, nil) {
+				return
+			}
+		}
+	}}, nil
+}
+
+func subscriptionOf(s engine.Subscription) broker.Subscription {
+	share, _, _ := wire.SplitShared(s.Filter)
+	return broker.Subscription{
+		ClientID: s.ClientID, Username: s.Username, Topic: s.Filter, QoS: int(s.QoS), NoLocal: s.NoLocal,
+		RetainAsPublished: s.RetainAsPublished, RetainHandling: int(s.RetainHandling),
+		SubscriptionIdentifier: s.ID, Share: share,
+	}
+}
+
+// CheckAccess tells what a client may do, and why.
+func (b *Broker) CheckAccess(ctx context.Context, q broker.AccessCheck) (broker.Verdict, error) {
+	return b.control.CheckAccess(ctx, q)
+}
+
+// ListDenials shows what clients were lately not allowed to do.
+func (b *Broker) ListDenials(_ context.Context, offset, count int) (broker.Page[broker.Denial], error) {
+	return pageOf(b.denials.newest(), offset, count), nil
+}
+
+// pageOf is a part of a list that is at hand.
+func pageOf[T any](all []T, offset, count int) broker.Page[T] {
+	part := all[min(offset, len(all)):]
+	if count >= 0 {
+		part = part[:min(count, len(part))]
+	}
+	return broker.Page[T]{Total: len(all), Items: func(yield func(T, error) bool) {
+		for _, one := range part {
+			if !yield(one, nil) {
+				return
+			}
+		}
+	}}
+}
+
+// ListBans shows the bans in force.
+func (b *Broker) ListBans(_ context.Context, offset, count int) (broker.Page[broker.Ban], error) {
+	return pageOf(b.bans.List(), offset, count), nil
+}
+
+// AddBan bans, and cuts off whom it concerns.
+func (b *Broker) AddBan(ctx context.Context, s broker.BanSpec) error {
+	ban, err := b.bans.Add(ctx, broker.Ban{
+		Kind: s.Kind, Value: s.Value, Reason: s.Reason, CreatedBy: "api", ExpiresAt: s.ExpiresAt,
+	})
+	if err == nil {
+		b.expel(ban)
+	}
+	return err
+}
+
+// DeleteBan ends a ban.
+func (b *Broker) DeleteBan(ctx context.Context, kind broker.BanKind, value string) error {
+	return b.bans.Remove(ctx, kind, value)
+}
+
+// expel ends the connections that are banned now.
+func (b *Broker) expel(broker.Ban) {
+	b.engine.Expel(func(c engine.ClientEvent, s *engine.Socket) bool {
+		_, banned := b.bans.Banned(c.ClientID, c.Username, addressOf(s))
+		return banned
+	})
+}
