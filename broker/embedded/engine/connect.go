@@ -186,7 +186,7 @@ func (c *Conn) keepAlive() uint16 {
 
 // connack tells the client what it is not able to know otherwise.
 func (c *Conn) connack(present bool, assigned string, keepAlive uint16) *wire.Connack {
-	a := &wire.Connack{SessionPresent: present}
+	a := &wire.Connack{SessionPresent: present && c.version > wire.V31} // MQTT 3.1 has no word for it
 	if c.version < 5 {
 		return a
 	}

@@ -62,6 +62,7 @@ type Engine struct {
 	tasks   sync.WaitGroup // connections and what they started
 	workers sync.WaitGroup // goroutines of the engine itself
 	once    sync.Once
+	stopped chan struct{} // ends the workers
 	closed  chan struct{}
 }
 
@@ -72,7 +73,7 @@ func New(c Config, p Parts) *Engine {
 		meters: &Meters{}, index: topics.NewIndex[*Session](), retained: newRetained(),
 		sessions: map[string]*Session{}, conns: map[*Conn]struct{}{}, users: map[string]map[*Conn]struct{}{},
 		ordered:  btree.NewBTreeG(func(a, b *Session) bool { return a.clientID < b.clientID }),
-		flushNow: make(chan struct{}, 1), closed: make(chan struct{}),
+		flushNow: make(chan struct{}, 1), stopped: make(chan struct{}), closed: make(chan struct{}),
 	}
 	e.due = newSchedule(e)
 	e.life, e.endLife = context.WithCancel(context.Background())
@@ -223,7 +224,7 @@ func (e *Engine) shutDown() {
 	}
 	e.tasks.Wait()
 	e.due.stop()
-	close(e.flushNow)
+	close(e.stopped)
 	e.workers.Wait()
 }
 

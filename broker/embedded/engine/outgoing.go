@@ -17,6 +17,7 @@ type outgoing struct {
 	head   uint64
 	next   uint64 // sequence number of the first that was not sent on this connection
 	flying int    // sent on this connection and not done with
+	upTo   uint64 // sequence number up to which messages were sent, on whatever connection
 	live   int    // not done with
 	bytes  int64  // of those, and of the passing ones
 
@@ -154,6 +155,7 @@ func (o *outgoing) sendable(window int) (seq uint64, e *entry, waits bool) {
 // launch notes that the message given by sendable is on its way.
 func (o *outgoing) launch(e *entry) {
 	e.state |= sent
+	o.upTo = max(o.upTo, o.next)
 	o.next++
 	o.flying++
 }

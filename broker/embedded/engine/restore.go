@@ -28,7 +28,7 @@ func (e *Engine) restoreSession(stored *StoredSession) *Session {
 		goneAt: stored.DisconnectedAt, address: stored.Address, will: stored.Will, willDueAt: stored.WillDueAt,
 		out: newOutgoing(), window: int(e.config.MaxInflight),
 	}
-	s.lastGone = s.goneAt
+	s.lastGone, s.out.upTo = s.goneAt, stored.SentSeq
 	s.rights = e.authority.Resume(s.clientID, s.username, s.anonymous)
 	if s.goneAt == 0 {
 		s.goneAt = e.now()
@@ -36,7 +36,7 @@ func (e *Engine) restoreSession(stored *StoredSession) *Session {
 		s.settleAway()
 	}
 	for _, r := range stored.Queue {
-		s.restoreMessage(r)
+		s.restoreMessage(r, stored.DisconnectedAt != 0)
 	}
 	for _, id := range stored.Incoming {
 		s.receive(id)
@@ -50,16 +50,17 @@ func (e *Engine) restoreSession(stored *StoredSession) *Session {
 	return s
 }
 
-// restoreMessage puts a stored message back into the queue. Whether it had been
-// sent is not known, so those that may have been are sent as duplicates.
-func (s *Session) restoreMessage(r QueueRecord) {
+// restoreMessage puts a stored message back into the queue. Of a client that was
+// connected when the process ended it is not known what it was sent; so those
+// that may have been are sent as duplicates [MQTT-3.3.1-1].
+func (s *Session) restoreMessage(r QueueRecord, away bool) {
 	entry := entry{
 		message: r.Message, extra: newExtra(r.SubscriptionIDs, r.Share), qos: r.QoS, retain: r.Retain,
 		state: durable, size: int32(r.Message.size()),
 	}
 	if r.Released {
 		entry.state |= released | sent
-	} else if s.out.live < s.window {
+	} else if away && r.Seq <= s.out.upTo || !away && s.out.live < s.window {
 		entry.state |= sent
 	}
 	s.shares = s.shares || r.Share != ""

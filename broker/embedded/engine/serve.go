@@ -77,6 +77,7 @@ func (c *Conn) await() {
 	if closed {
 		return
 	}
+	c.watch(grace)
 	buf := make([]byte, 512)
 	for {
 		if _, err := c.socket.Read(buf); err != nil {

@@ -67,7 +67,7 @@ func (s *Session) record() SessionRecord {
 		ID: s.id, ClientID: s.clientID, Username: s.username, Anonymous: s.anonymous,
 		Version: s.version, Clean: s.clean, KeepAlive: s.keepAlive, ExpiryInterval: s.expiry,
 		CreatedAt: s.created, ConnectedAt: s.connectedAt, DisconnectedAt: s.goneAt, Address: s.address,
-		Will: s.will, WillDueAt: s.willDueAt,
+		Will: s.will, WillDueAt: s.willDueAt, SentSeq: s.out.upTo,
 	}
 }
 

@@ -117,7 +117,12 @@ func (e *Engine) later(c *Conn) {
 // does, more gathers; so many messages go out at once.
 func (e *Engine) flushLater() {
 	var batch []*Conn
-	for range e.flushNow {
+	for {
+		select {
+		case <-e.flushNow:
+		case <-e.stopped:
+			return
+		}
 		e.flushing.Lock()
 		batch, e.toFlush = e.toFlush, batch[:0]
 		e.flushing.Unlock()

@@ -71,6 +71,7 @@ type SessionRecord struct {
 	Address        string
 	Will           *WillRecord // nil for none
 	WillDueAt      int64       // 0 while connected
+	SentSeq        uint64      // as of DisconnectedAt, messages up to here have been sent at least once
 }
 
 // WillRecord is a Will as the client left it.

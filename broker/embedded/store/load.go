@@ -57,7 +57,7 @@ func (k *disk) load(ctx context.Context) (*loader, error) {
 func (l *loader) readSessions(ctx context.Context) error {
 	const q = `
 		SELECT id, clientid, username, anonymous, version, clean, keep_alive, expiry_interval,
-			created_at, connected_at, disconnected_at, address, will, will_due_at
+			created_at, connected_at, disconnected_at, address, will, will_due_at, sent_seq
 		FROM session ORDER BY id`
 	var r engine.SessionRecord
 	var will sql.NullString
@@ -70,7 +70,7 @@ func (l *loader) readSessions(ctx context.Context) error {
 		l.snapshot.LastSessionID = r.ID
 		return nil
 	}, &r.ID, &r.ClientID, &r.Username, &r.Anonymous, &r.Version, &r.Clean, &r.KeepAlive, &r.ExpiryInterval,
-		&r.CreatedAt, &r.ConnectedAt, &r.DisconnectedAt, &r.Address, &will, &r.WillDueAt)
+		&r.CreatedAt, &r.ConnectedAt, &r.DisconnectedAt, &r.Address, &will, &r.WillDueAt, &r.SentSeq)
 	for i := range l.snapshot.Sessions {
 		s := &l.snapshot.Sessions[i]
 		l.sessions[s.ID] = s

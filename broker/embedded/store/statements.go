@@ -37,14 +37,14 @@ var texts = [statements]string{
 
 	putSession: `
 		INSERT INTO session (id, clientid, username, anonymous, version, clean, keep_alive, expiry_interval,
-			created_at, connected_at, disconnected_at, address, will, will_due_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+			created_at, connected_at, disconnected_at, address, will, will_due_at, sent_seq)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (id) DO UPDATE SET clientid = excluded.clientid, username = excluded.username,
 			anonymous = excluded.anonymous, version = excluded.version, clean = excluded.clean,
 			keep_alive = excluded.keep_alive, expiry_interval = excluded.expiry_interval,
 			created_at = excluded.created_at, connected_at = excluded.connected_at,
 			disconnected_at = excluded.disconnected_at, address = excluded.address,
-			will = excluded.will, will_due_at = excluded.will_due_at`,
+			will = excluded.will, will_due_at = excluded.will_due_at, sent_seq = excluded.sent_seq`,
 	deleteSession: `DELETE FROM session WHERE id = ?`,
 
 	putSubscription: `

@@ -23,7 +23,7 @@ func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	full := engine.SessionRecord{
 		ID: 7, ClientID: "ü/c", Username: "u", Anonymous: true, Version: 4, Clean: true, KeepAlive: 65535, ExpiryInterval: 4294967295,
-		CreatedAt: 1, ConnectedAt: 2, DisconnectedAt: 3, Address: "127.0.0.1:1", WillDueAt: 4,
+		CreatedAt: 1, ConnectedAt: 2, DisconnectedAt: 3, Address: "127.0.0.1:1", WillDueAt: 4, SentSeq: 5,
 		Will: &engine.WillRecord{
 			Topic: "w/ü", Payload: []byte{0, 255}, Properties: []byte{38, 0}, QoS: 2, Retain: true, Delay: 5, Expiry: 6, HasExpiry: true,
 		},

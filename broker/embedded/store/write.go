@@ -81,7 +81,7 @@ func (w *writer) session(r *engine.SessionRecord) {
 	}
 	w.exec(putSession, int64(r.ID), r.ClientID, r.Username, bit(r.Anonymous), int64(r.Version), bit(r.Clean),
 		int64(r.KeepAlive), int64(r.ExpiryInterval), r.CreatedAt, r.ConnectedAt, r.DisconnectedAt,
-		r.Address, will, r.WillDueAt)
+		r.Address, will, r.WillDueAt, int64(r.SentSeq))
 }
 
 func (w *writer) incoming(c *engine.Changes) {

@@ -31,7 +31,8 @@ CREATE TABLE session (
 	disconnected_at INTEGER NOT NULL,
 	address         TEXT NOT NULL,
 	will            TEXT,
-	will_due_at     INTEGER NOT NULL
+	will_due_at     INTEGER NOT NULL,
+	sent_seq        INTEGER NOT NULL -- up to here the queue was sent, once at least
 ) STRICT;
 
 CREATE TABLE subscription (
