@@ -38,7 +38,7 @@ func (f *frames) Read(p []byte) (int, error) {
 		n, err := f.Conn.Read(p)
 		got, bad := f.in.decode(p[:n])
 		if pong := f.in.takePong(); pong != nil {
-			f.reply(opPong, pong)
+			f.failed = f.reply(opPong, pong)
 		}
 		if bad != nil {
 			f.fail(bad)
@@ -60,7 +60,7 @@ func (f *frames) fail(err error) {
 	case errors.Is(err, errTextFrame):
 		code = closeUnsupported
 	}
-	f.reply(opClose, binary.BigEndian.AppendUint16(nil, code))
+	f.reply(opClose, binary.BigEndian.AppendUint16(nil, code)) //nolint:errcheck // the reason for it counts
 }
 
 // Wait waits until there is something to read, without a buffer for it.
@@ -82,13 +82,14 @@ func (f *frames) Write(p []byte) (int, error) {
 }
 
 // reply sends a control frame, with a deadline of its own because the peer has
-// asked for it and not the caller. An error shows with the next read or write.
-func (f *frames) reply(opcode byte, payload []byte) {
+// asked for it and not the caller.
+func (f *frames) reply(opcode byte, payload []byte) error {
 	f.writing.Lock()
 	defer f.writing.Unlock()
 	f.hasten()
-	f.writeFrame(opcode, payload) //nolint:errcheck // see above
-	f.restore()
+	defer f.restore()
+	_, err := f.writeFrame(opcode, payload)
+	return err
 }
 
 // writeFrame sends one frame; a close frame is the last. The caller holds

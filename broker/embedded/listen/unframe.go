@@ -103,22 +103,19 @@ func (u *unframer) readHead(raw []byte) (used int, err error) {
 	return used, u.finish() // of an empty one
 }
 
-// headLength is how long the header under way is, as far as known.
+// headLength is how long the header under way is, as far as known. That of a
+// frame without a mask is as good as whole: it is bad.
 func (u *unframer) headLength() int {
-	if u.have < 2 {
+	if u.have < 2 || u.head[1]&bitMask == 0 {
 		return 2
 	}
-	n := 2
 	switch u.head[1] &^ bitMask {
 	case length16:
-		n += 2
+		return 2 + 2 + len(u.mask)
 	case length64:
-		n += 8
+		return 2 + 8 + len(u.mask)
 	}
-	if u.head[1]&bitMask != 0 {
-		n += len(u.mask)
-	}
-	return n
+	return 2 + len(u.mask)
 }
 
 // begin begins the frame of a header.
