@@ -51,8 +51,8 @@ func (e *Engine) restoreSession(stored *StoredSession) *Session {
 }
 
 // restoreMessage puts a stored message back into the queue. Of a client that was
-// connected when the process ended it is not known what it was sent; so those
-// that may have been are sent as duplicates [MQTT-3.3.1-1].
+// connected when the process ended it is not known what it was sent, nor what it
+// acknowledged last; so everything is sent as a duplicate [MQTT-3.3.1-1].
 func (s *Session) restoreMessage(r QueueRecord, away bool) {
 	entry := entry{
 		message: r.Message, extra: newExtra(r.SubscriptionIDs, r.Share), qos: r.QoS, retain: r.Retain,
@@ -60,10 +60,13 @@ func (s *Session) restoreMessage(r QueueRecord, away bool) {
 	}
 	if r.Released {
 		entry.state |= released | sent
-	} else if away && r.Seq <= s.out.upTo || !away && s.out.live < s.window {
+	} else if !away || r.Seq <= s.out.upTo {
 		entry.state |= sent
 	}
 	s.shares = s.shares || r.Share != ""
 	s.expiring = s.expiring || r.Message.ExpiresAt != 0
+	if entry.state&sent != 0 {
+		s.out.upTo = max(s.out.upTo, r.Seq)
+	}
 	s.out.restore(r.Seq, entry)
 }
