@@ -1,0 +1,97 @@
+package crash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"signalbox/scripts/bench/packet"
+)
+
+// link is one connection of a client, up from its CONNACK. It belongs to one
+// goroutine.
+type link struct {
+	conn    net.Conn
+	in      *packet.Reader
+	out     []byte // to be written by flush
+	life    int    // of the broker
+	present bool   // the broker had a session
+	forget  func() bool
+}
+
+var (
+	errWrongPacket = errors.New("unexpected packet")
+	errRefused     = errors.New("connection refused by the broker")
+)
+
+// connect waits until the broker runs and logs in. The end of ctx ends the
+// connection.
+func connect(ctx context.Context, s *server, clientID string, clean bool) (*link, error) {
+	life, err := s.gate.pass(ctx)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", s.addr)
+	if err != nil {
+		return nil, err
+	}
+	l := &link{conn: conn, in: packet.NewReader(conn, 16<<10), life: life}
+	l.forget = context.AfterFunc(ctx, func() { conn.Close() })
+	l.out = packet.AppendConnect(nil, packet.Login{ClientID: clientID, Username: s.username, Password: s.password, Clean: clean})
+	if err := l.greet(); err != nil {
+		l.close()
+		return nil, err
+	}
+	if !s.gate.in(life) {
+		l.close()
+		return nil, errors.New("the broker was restarted meanwhile")
+	}
+	return l, nil
+}
+
+func (l *link) greet() error {
+	if err := l.flush(); err != nil {
+		return err
+	}
+	first, body, err := l.next(time.Now().Add(patience))
+	if err != nil {
+		return err
+	}
+	if first != packet.Connack || len(body) != 2 {
+		return fmt.Errorf("%#x % x instead of CONNACK: %w", first, body, errWrongPacket)
+	}
+	if body[1] != 0 {
+		return fmt.Errorf("code %d: %w", body[1], errRefused)
+	}
+	l.present = body[0]&1 == 1
+	return nil
+}
+
+func (l *link) close() {
+	l.forget()
+	l.conn.Close()
+}
+
+// flush writes what was gathered.
+func (l *link) flush() error {
+	if len(l.out) == 0 {
+		return nil
+	}
+	if err := l.conn.SetWriteDeadline(time.Now().Add(patience)); err != nil {
+		return err
+	}
+	_, err := l.conn.Write(l.out)
+	l.out = l.out[:0]
+	return err
+}
+
+// next reads a packet. After the deadline it gives os.ErrDeadlineExceeded, and
+// may be called again.
+func (l *link) next(deadline time.Time) (first byte, body []byte, err error) {
+	if err := l.conn.SetReadDeadline(deadline); err != nil {
+		return 0, nil, err
+	}
+	return l.in.Next()
+}

@@ -1,0 +1,112 @@
+package crash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"signalbox/scripts/bench/packet"
+)
+
+// readShelves has a new client ask for the retained messages. It takes what
+// comes until every topic of must is there and the broker had time to send more.
+func readShelves(ctx context.Context, s *server, name string, must map[int]bool) (got map[int]message, err error) {
+	l, err := connect(ctx, s, name, true)
+	if err != nil {
+		return nil, err
+	}
+	defer l.close()
+	l.out = packet.AppendSubscribe(nil, 1, shelf, 1)
+	if err := l.flush(); err != nil {
+		return nil, err
+	}
+	const enough, late = 30 * time.Millisecond, 5 * time.Second
+	got = map[int]message{}
+	for began := time.Now(); ; {
+		took := time.Since(began)
+		if took > enough && covered(must, got) || took > late {
+			return got, nil
+		}
+		first, body, err := l.next(time.Now().Add(enough))
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			continue
+		case err != nil:
+			return nil, err
+		case packet.Kind(first) == packet.Publish:
+			err = l.shelve(got, first, body)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+func covered(must map[int]bool, got map[int]message) bool {
+	for k := range must {
+		if _, is := got[k]; !is {
+			return false
+		}
+	}
+	return true
+}
+
+// shelve takes a retained message. What is published meanwhile comes without
+// RETAIN [MQTT-3.3.1-9] and is passed over.
+func (l *link) shelve(got map[int]message, first byte, body []byte) error {
+	p, ok := packet.ReadPublish(first, body)
+	if !ok {
+		return errWrongPacket
+	}
+	if p.QoS == 1 {
+		l.out = packet.AppendAck(l.out, packet.Puback, p.ID)
+		if err := l.flush(); err != nil {
+			return err
+		}
+	}
+	if !p.Retain {
+		return nil
+	}
+	m, known := readMessage(p.Payload)
+	if !known || string(p.Topic) != shelfTopic(shelfOf(m.n)) {
+		return fmt.Errorf("retained message % x on %s: %w", p.Payload, p.Topic, errWrongPacket)
+	}
+	got[shelfOf(m.n)] = m
+	return nil
+}
+
+// judgeShelf tells what is wrong with what a topic holds, of a publisher whose
+// messages before acked were acknowledged before it was asked for, and of whose
+// messages sent might have been stored when the answer was there.
+func judgeShelf(k int, got *message, acked, sent int) string {
+	oldest := -1 // of the versions that the topic may hold
+	var may []string
+	for n := k; n < sent; n += shelves {
+		if n < acked {
+			oldest = n
+		}
+	}
+	for n := max(oldest, k); n < sent; n += shelves {
+		switch {
+		case got != nil && got.n == n && !clears(n), got == nil && clears(n):
+			return ""
+		case clears(n):
+			may = append(may, "none")
+		default:
+			may = append(may, fmt.Sprint(n))
+		}
+	}
+	if oldest < 0 {
+		if got == nil {
+			return ""
+		}
+		may = append(may, "none")
+	}
+	if got == nil {
+		return fmt.Sprintf("%s is empty and should hold %s", shelfTopic(k), strings.Join(may, " or "))
+	}
+	return fmt.Sprintf("%s holds message %d and should hold %s", shelfTopic(k), got.n, strings.Join(may, " or "))
+}
