@@ -1,0 +1,136 @@
+package topictree
+
+import (
+	"iter"
+	"slices"
+	"unicode/utf8"
+
+	"signalbox/broker"
+)
+
+// Page gives a part of both lists, in order, count -1 for all. The cost of the
+// first does not depend on the offset; the second is counted through.
+func (t *Tracker) Page(offset, count int) broker.TopicTree {
+	t.ask()
+	w := window{max(offset, 0), count}
+	return broker.TopicTree{PublishTopics: t.published(w), SubscribeTopics: t.subscribed(w)}
+}
+
+// Counts gives the number of topics and of subscribed filters.
+func (t *Tracker) Counts() (publish, subscribe int) {
+	t.ask()
+	return int(t.index.size.Load()), t.subscribed(window{}).Count
+}
+
+// window is a part of a list; a negative count is for all from offset on.
+type window struct{ offset, count int }
+
+// size is how many entries of a list are in the window.
+func (w window) size(total int) int {
+	n := max(total-w.offset, 0)
+	if w.count >= 0 {
+		n = min(n, w.count)
+	}
+	return n
+}
+
+// published gives the topics that were published to.
+func (t *Tracker) published(w window) broker.PublishTopics {
+	all := t.index.snapshot()
+	n := w.size(all.Len())
+	list := broker.PublishTopics{Count: all.Len(), Topics: make([]string, 0, n), Data: make([]broker.PublishTopic, 0, n)}
+	if n == 0 {
+		return list
+	}
+	first, _, _ := all.GetAt(w.offset)
+	all.Ascend(first, func(topic string, e *entry) bool {
+		list.Topics, list.Data = append(list.Topics, topic), append(list.Data, e.view())
+		return len(list.Data) < n
+	})
+	return list
+}
+
+// view shows a topic. Payloads are encoded without the lock.
+func (e *entry) view() broker.PublishTopic {
+	e.shard.mu.Lock()
+	payload, cut := slices.Clone(e.payload), e.cut
+	p := broker.PublishTopic{
+		Topic: e.topic, QoS: int(e.qos), Retain: e.retain, LastModified: e.at.UnixMilli(), Messages: e.messages,
+	}
+	e.shard.mu.Unlock()
+	if cut {
+		payload = wholeText(payload)
+	}
+	p.Payload, p.Encoding, _ = broker.ShowPayload(payload, -1)
+	return p
+}
+
+// wholeText leaves the beginning of a character off at the end of what is text
+// but for that.
+func wholeText(p []byte) []byte {
+	for i := len(p) - 1; i >= max(len(p)-utf8.UTFMax, 0); i-- {
+		if utf8.RuneStart(p[i]) {
+			if !utf8.FullRune(p[i:]) && utf8.Valid(p[:i]) {
+				return p[:i]
+			}
+			break
+		}
+	}
+	return p
+}
+
+// subscribed gives the filters that are subscribed to.
+func (t *Tracker) subscribed(w window) broker.SubscribeTopics {
+	list := broker.SubscribeTopics{Topics: []string{}, Data: []broker.SubscribeTopic{}}
+	if t.subscriptions == nil {
+		return list
+	}
+	set := t.settings.Load()
+	for filter, clients := range t.subscriptions() {
+		if list.Count == set.limits.Subscribe {
+			break
+		}
+		if !set.covers(filter) {
+			continue
+		}
+		if list.Count >= w.offset && (w.count < 0 || len(list.Data) < w.count) {
+			list.Topics = append(list.Topics, filter)
+			list.Data = append(list.Data, broker.SubscribeTopic{Topic: filter, Clients: clients})
+		}
+		list.Count++
+	}
+	return list
+}
+
+// NotTracked is how many messages, since the start, had topics that there was
+// no room for or that are too long. Those that nobody wants to see do not count,
+// nor do messages while nobody asks.
+func (t *Tracker) NotTracked() (messages int64) {
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		messages += s.missed
+		s.mu.Unlock()
+	}
+	return messages
+}
+
+// Grouped counts what follows itself: of the filters of all subscriptions, in
+// order, it makes what Options.Subscriptions is to give.
+func Grouped(filters iter.Seq[string]) iter.Seq2[string, int] {
+	return func(yield func(string, int) bool) {
+		last, n := "", 0
+		for filter := range filters {
+			if n > 0 && filter != last {
+				if !yield(last, n) {
+					return
+				}
+				n = 0
+			}
+			last, n = filter, n+1
+		}
+		if n > 0 {
+			yield(last, n)
+		}
+	}
+}
