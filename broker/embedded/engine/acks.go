@@ -55,7 +55,7 @@ func (c *Conn) pay(number uint64, refused byte) {
 
 // put queues an acknowledgement to be written. mu is held.
 func (c *Conn) put(a ack) {
-	if a.kind == wire.TypePuback || a.kind == wire.TypePubcomp || a.kind == wire.TypePubrec && a.reason >= reasonUnspecified {
+	if a.kind == wire.TypePuback || a.kind == wire.TypePubcomp || a.kind == wire.TypePubrec && a.reason >= wire.ReasonUnspecified {
 		c.quota--
 	}
 	if a.skip || c.ending {

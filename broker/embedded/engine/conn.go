@@ -102,14 +102,14 @@ func (c *Conn) write(b *batch, waiting bool) {
 		}
 		if waiting {
 			if _, err := c.socket.writeWaiting(b.segments, c.engine.config.WriteTimeout); err != nil {
-				c.close(reasonUnspecified)
+				c.close(wire.ReasonUnspecified)
 			}
 			continue
 		}
 		left, n, err := c.socket.write(b.segments)
 		c.engine.meters.bytesSent.Add(int64(n))
 		if err != nil {
-			c.close(reasonUnspecified)
+			c.close(wire.ReasonUnspecified)
 		} else if len(left) > 0 {
 			c.engine.tasks.Go(func() { c.resume(b, left) })
 			return
@@ -122,7 +122,7 @@ func (c *Conn) write(b *batch, waiting bool) {
 // resume goes on with what the peer did not take at once.
 func (c *Conn) resume(b *batch, left [][]byte) {
 	if _, err := c.socket.writeWaiting(left, c.engine.config.WriteTimeout); err != nil {
-		c.close(reasonUnspecified)
+		c.close(wire.ReasonUnspecified)
 	}
 	c.write(b, true)
 }

@@ -71,7 +71,7 @@ var errNoConnect = errors.New("the first packet is no CONNECT of a fit size")
 // reject answers CONNECT with the reason why the client does not get in, as far
 // as its version has a word for it, and ends the connection.
 func (c *Conn) reject(err error) error {
-	reason := byte(reasonServerUnavailable)
+	reason := wire.ReasonServerUnavailable
 	var refusal *Refusal
 	var broken *wire.Error
 	switch {
@@ -97,25 +97,45 @@ func (c *Conn) reject(err error) error {
 	return errBye
 }
 
+// connackCode translates a reason for a CONNACK of older versions: 0 means that
+// they have no word for it, and the connection is closed without an answer
+// [MQTT-3.2.2-6 of 3.1.1].
+func connackCode(version, reason byte) byte {
+	if version >= 5 {
+		return reason
+	}
+	switch reason {
+	case wire.ReasonUnsupportedVersion:
+		return 1
+	case wire.ReasonClientIDNotValid:
+		return 2
+	case wire.ReasonServerUnavailable, wire.ReasonServerBusy, wire.ReasonQuotaExceeded:
+		return 3
+	case wire.ReasonNotAuthorized, wire.ReasonBanned:
+		return 5
+	}
+	return 0
+}
+
 // admit decides whether the client is let in, and tells the client id that it
 // was given, if it was.
 func (c *Conn) admit() (assigned string, err error) {
 	h := c.hello
 	if h.HasAuthMethod {
-		return "", &Refusal{Reason: reasonBadAuthMethod, Text: "enhanced authentication is not offered"}
+		return "", &Refusal{Reason: wire.ReasonBadAuthMethod, Text: "enhanced authentication is not offered"}
 	}
 	if h.ClientID == "" {
 		if c.version < 5 && !h.CleanStart { // [MQTT-3.1.3-8 of 3.1.1]
-			return "", &Refusal{Reason: reasonClientIDInvalid, Text: "a session without client id cannot be kept"}
+			return "", &Refusal{Reason: wire.ReasonClientIDNotValid, Text: "a session without client id cannot be kept"}
 		}
 		if c.version == 3 {
-			return "", &Refusal{Reason: reasonClientIDInvalid, Text: "the version demands a client id"}
+			return "", &Refusal{Reason: wire.ReasonClientIDNotValid, Text: "the version demands a client id"}
 		}
 		assigned = "auto-" + rand.Text()
 		h.ClientID, c.clientID = assigned, assigned
 	}
 	if w := h.Will; w != nil && (strings.HasPrefix(w.Topic, controlPrefix) || !c.engine.validDepth(w.Topic)) {
-		return "", &Refusal{Reason: reasonNotAuthorized, Text: "the Will's topic is not one to publish to"}
+		return "", &Refusal{Reason: wire.ReasonNotAuthorized, Text: "the Will's topic is not one to publish to"}
 	}
 	return assigned, c.logIn()
 }
@@ -138,7 +158,7 @@ func (c *Conn) logIn() error {
 	c.username, c.anonymous = admission.Username, admission.Anonymous
 	c.engine.join(c)
 	if c.rights.Cut() {
-		return &Refusal{Reason: reasonNotAuthorized, Text: "rights changed during the log-in"}
+		return &Refusal{Reason: wire.ReasonNotAuthorized, Text: "rights changed during the log-in"}
 	}
 	return nil
 }
@@ -151,7 +171,7 @@ func (c *Conn) establish(assigned string) error {
 	}
 	c.session = s
 	if err := c.engine.storeSession(s); err != nil {
-		return c.reject(&Refusal{Reason: reasonQuotaExceeded, Text: "the session cannot be stored at present"})
+		return c.reject(&Refusal{Reason: wire.ReasonQuotaExceeded, Text: "the session cannot be stored at present"})
 	}
 	c.active.Store(c.engine.now())
 	keepAlive := c.keepAlive()
@@ -168,7 +188,7 @@ func (c *Conn) establish(assigned string) error {
 	c.flush()
 	if c.rights.Cut() { // between the log-in and now
 		c.cut.Store(true)
-		c.end(reasonAdministrativeAction, false)
+		c.end(wire.ReasonAdministrativeAction, false)
 	}
 	return nil
 }
@@ -211,12 +231,12 @@ func (e *Engine) occupy(c *Conn) (s *Session, present bool, err error) {
 	for {
 		s, previous := e.claim(h.ClientID, c)
 		if s != nil && (s.username != c.username || s.anonymous != c.anonymous) {
-			return nil, false, &Refusal{Reason: reasonClientIDInvalid, Text: "the client id belongs to another username"}
+			return nil, false, &Refusal{Reason: wire.ReasonClientIDNotValid, Text: "the client id belongs to another username"}
 		}
 		if previous != nil {
-			previous.end(reasonTakenOver, false)
+			previous.end(wire.ReasonSessionTakenOver, false)
 			if !previous.gone(evictTimeout) {
-				return nil, false, &Refusal{Reason: reasonServerUnavailable, Text: "the older connection does not end"}
+				return nil, false, &Refusal{Reason: wire.ReasonServerUnavailable, Text: "the older connection does not end"}
 			}
 			continue
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/tidwall/btree"
 
 	"signalbox/broker/embedded/engine/topics"
+	"signalbox/broker/embedded/engine/wire"
 )
 
 // Parts are what an engine works with.
@@ -168,7 +169,7 @@ func (e *Engine) CutOff(username string) {
 	for _, c := range e.connectionsOf(username) {
 		if c.cut.CompareAndSwap(false, true) {
 			e.config.Log.Debug("client cut off", "username", username, "remote", c.socket.Address)
-			c.end(reasonAdministrativeAction, true)
+			c.end(wire.ReasonAdministrativeAction, true)
 		}
 	}
 }
@@ -220,7 +221,7 @@ func (e *Engine) shutDown() {
 	e.mu.Unlock()
 	e.endLife()
 	for _, c := range open {
-		c.end(reasonShuttingDown, false)
+		c.end(wire.ReasonServerShuttingDown, false)
 	}
 	e.tasks.Wait()
 	e.due.stop()

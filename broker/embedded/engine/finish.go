@@ -1,11 +1,14 @@
 package engine
 
-import "signalbox/broker/embedded/engine/topics"
+import (
+	"signalbox/broker/embedded/engine/topics"
+	"signalbox/broker/embedded/engine/wire"
+)
 
 // finish leaves nothing of a connection behind but the session that waits for
 // the client, if it is one that waits.
 func (c *Conn) finish() {
-	c.close(reasonUnspecified)
+	c.close(wire.ReasonUnspecified)
 	c.mu.Lock()
 	if c.hurry != nil {
 		c.hurry.Stop()

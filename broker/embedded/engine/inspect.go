@@ -167,7 +167,7 @@ func (e *Engine) Disconnect(clientID string) error {
 	if c == nil {
 		return ErrNoClient
 	}
-	c.end(reasonAdministrativeAction, false)
+	c.end(wire.ReasonAdministrativeAction, false)
 	return nil
 }
 
@@ -178,7 +178,7 @@ func (e *Engine) Forget(ctx context.Context, clientID string) error {
 		return ErrNoClient
 	}
 	if c := s.connection(); c != nil {
-		c.end(reasonAdministrativeAction, false)
+		c.end(wire.ReasonAdministrativeAction, false)
 		select {
 		case <-c.done:
 		case <-ctx.Done():
@@ -289,7 +289,7 @@ func (e *Engine) Expel(unwanted func(ClientEvent, *Socket) bool) {
 	e.mu.Unlock()
 	for _, c := range open {
 		if c.established.Load() && unwanted(c.event(), c.socket) {
-			c.end(reasonBanned, false)
+			c.end(wire.ReasonBanned, false)
 		}
 	}
 }

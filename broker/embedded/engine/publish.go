@@ -62,7 +62,7 @@ func (c *Conn) countIncoming(pk *wire.Publish) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.version >= 5 && c.quota >= int(c.engine.config.ReceiveMaximum) {
-		return &wire.Error{Reason: reasonReceiveMaximum, Text: "receive maximum exceeded"}
+		return &wire.Error{Reason: wire.ReasonReceiveMaximumExceeded, Text: "receive maximum exceeded"}
 	}
 	c.quota++
 	return nil
@@ -79,7 +79,7 @@ func (c *Conn) routeOf(pk *wire.Publish) (*route, error) {
 	if r == nil {
 		topic := string(pk.Topic)
 		if !c.engine.validDepth(topic) {
-			return nil, &wire.Error{Reason: reasonTopicInvalid, Text: "topic too long or too deep"}
+			return nil, &wire.Error{Reason: wire.ReasonTopicNameInvalid, Text: "topic too long or too deep"}
 		}
 		r = &route{topic: topic}
 		if c.in.known == nil || len(c.in.known) >= maxKnown {
@@ -95,7 +95,7 @@ func (c *Conn) routeOf(pk *wire.Publish) (*route, error) {
 // [MQTT-3.3.2-7] [MQTT-3.3.2-12].
 func (c *Conn) alias(pk *wire.Publish) error {
 	if pk.Alias == 0 || pk.Alias > c.engine.config.TopicAliasMaximum {
-		return &wire.Error{Reason: reasonTopicAliasInvalid, Text: "topic alias out of range"}
+		return &wire.Error{Reason: wire.ReasonTopicAliasInvalid, Text: "topic alias out of range"}
 	}
 	if len(pk.Topic) > 0 {
 		if c.in.aliases == nil {
@@ -106,7 +106,7 @@ func (c *Conn) alias(pk *wire.Publish) error {
 	}
 	topic, ok := c.in.aliases[pk.Alias]
 	if !ok {
-		return &wire.Error{Reason: reasonProtocolError, Text: "topic alias that stands for nothing"}
+		return &wire.Error{Reason: wire.ReasonProtocolError, Text: "topic alias that stands for nothing"}
 	}
 	pk.Topic = []byte(topic)
 	return nil
@@ -148,15 +148,15 @@ func (s *Session) may(k Kind, topic string) bool {
 // [MQTT-3.3.5-2].
 func (c *Conn) deny(pk *wire.Publish, topic string) {
 	c.engine.watcher.Denied(c.event(), Send, topic)
-	reason := byte(reasonNotAuthorized)
+	reason := wire.ReasonNotAuthorized
 	if c.version < 5 {
-		reason = reasonSuccess
+		reason = wire.ReasonSuccess
 	}
 	switch pk.QoS {
 	case 1:
 		c.acknowledge(wire.TypePuback, pk.PacketID, reason)
 	case 2:
-		if reason == reasonSuccess {
+		if reason == wire.ReasonSuccess {
 			c.session.receiveOnly(pk.PacketID)
 		}
 		c.acknowledge(wire.TypePubrec, pk.PacketID, reason)
@@ -173,10 +173,10 @@ func (c *Conn) request(pk *wire.Publish, topic string) {
 	isNew := true
 	switch pk.QoS {
 	case 1:
-		c.acknowledge(wire.TypePuback, pk.PacketID, reasonSuccess)
+		c.acknowledge(wire.TypePuback, pk.PacketID, wire.ReasonSuccess)
 	case 2:
 		isNew, _ = c.session.receive(pk.PacketID)
-		c.acknowledge(wire.TypePubrec, pk.PacketID, reasonSuccess)
+		c.acknowledge(wire.TypePubrec, pk.PacketID, wire.ReasonSuccess)
 	}
 	if !isNew {
 		return
@@ -220,7 +220,7 @@ func (c *Conn) repeat(id uint16) {
 	c.mu.Lock()
 	c.quota--
 	c.mu.Unlock()
-	c.acknowledge(wire.TypePubrec, id, reasonSuccess)
+	c.acknowledge(wire.TypePubrec, id, wire.ReasonSuccess)
 }
 
 // message makes the message out of the packet, whose bytes are the reader's.
@@ -242,12 +242,12 @@ func (c *Conn) message(pk *wire.Publish, topic string) *Message {
 // answer acknowledges a message that was delivered, when it is stored as far
 // as it must be.
 func (c *Conn) answer(pk *wire.Publish, pub *publication, reached bool) {
-	kind, reason := byte(wire.TypePuback), byte(reasonSuccess)
+	kind, reason := wire.TypePuback, wire.ReasonSuccess
 	if pk.QoS == 2 {
 		kind = wire.TypePubrec
 	}
 	if !reached && c.version >= 5 && pk.QoS == 1 { // whom QoS 2 reaches is told by nobody
-		reason = reasonNoMatchingSubs
+		reason = wire.ReasonNoMatchingSubscribers
 	}
 	if pub.empty() {
 		pub.recycle()
@@ -272,9 +272,9 @@ func (c *Conn) refuse(pk *wire.Publish) {
 	if pk.QoS == 0 || c.version < 5 {
 		return
 	}
-	kind := byte(wire.TypePuback)
+	kind := wire.TypePuback
 	if pk.QoS == 2 {
 		kind = wire.TypePubrec
 	}
-	c.acknowledge(kind, pk.PacketID, reasonQuotaExceeded)
+	c.acknowledge(kind, pk.PacketID, wire.ReasonQuotaExceeded)
 }

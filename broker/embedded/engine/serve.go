@@ -50,7 +50,7 @@ func (c *Conn) survive() {
 	if p := recover(); p != nil {
 		c.engine.config.Log.Error("a connection was ended because its packet could not be handled",
 			"remote", c.socket.Address, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-		c.close(reasonImplementation)
+		c.close(wire.ReasonImplementationSpecific)
 	}
 }
 
@@ -59,13 +59,13 @@ func (c *Conn) fail(err error) {
 	var broken *wire.Error
 	switch {
 	case err == nil, errors.Is(err, errBye):
-		c.close(reasonSuccess)
+		c.close(wire.ReasonSuccess)
 	case errors.As(err, &broken):
 		c.engine.config.Log.Debug("a connection broke the protocol", "remote", c.socket.Address, "reason", broken.Text)
 		c.end(broken.Reason, false)
 		c.await()
 	default:
-		c.close(reasonUnspecified)
+		c.close(wire.ReasonUnspecified)
 	}
 }
 
@@ -130,7 +130,7 @@ func (c *Conn) sizeOf(buf []byte) (int, error) {
 		limit = min(limit, maxConnectSize)
 	}
 	if size > limit {
-		return 0, &wire.Error{Reason: reasonPacketTooLarge, Text: "packet too large"}
+		return 0, &wire.Error{Reason: wire.ReasonPacketTooLarge, Text: "packet too large"}
 	}
 	if size > len(buf) {
 		return 0, nil
@@ -168,7 +168,7 @@ func (c *Conn) waitForBytes() error {
 		}
 		silent := time.Duration(now-c.active.Load()) * time.Millisecond
 		if silent >= c.in.idle {
-			return &wire.Error{Reason: reasonKeepAliveTimeout, Text: "keep alive timeout"}
+			return &wire.Error{Reason: wire.ReasonKeepAliveTimeout, Text: "keep alive timeout"}
 		}
 		c.watch(c.in.idle - silent)
 	}
@@ -203,7 +203,7 @@ func (c *Conn) handle(p []byte) error {
 	case wire.TypeDisconnect:
 		return c.onDisconnect(p)
 	}
-	return &wire.Error{Reason: reasonProtocolError, Text: "unexpected packet"} // [MQTT-3.1.0-2]
+	return &wire.Error{Reason: wire.ReasonProtocolError, Text: "unexpected packet"} // [MQTT-3.1.0-2]
 }
 
 // onDisconnect handles the client's DISCONNECT.
@@ -220,11 +220,11 @@ func (c *Conn) onDisconnect(p []byte) error {
 	}
 	if d.HasSessionExpiry {
 		if s.expiry == 0 && d.SessionExpiry != 0 { // [MQTT-3.1.2.11.2]
-			return &wire.Error{Reason: reasonProtocolError, Text: "a session that ends cannot be made to last"}
+			return &wire.Error{Reason: wire.ReasonProtocolError, Text: "a session that ends cannot be made to last"}
 		}
 		s.expiry = min(d.SessionExpiry, c.engine.config.MaxSessionExpiry)
 	}
-	if d.Reason == reasonSuccess { // [MQTT-3.14.4-3]
+	if d.Reason == wire.ReasonSuccess { // [MQTT-3.14.4-3]
 		s.will = nil
 	}
 	return errBye
@@ -235,7 +235,7 @@ func (c *Conn) onAck(a wire.Ack) error {
 	switch {
 	case a.Type == wire.TypePubrel:
 		c.onPubrel(a.PacketID)
-	case a.Type == wire.TypePubrec && a.Reason < reasonUnspecified:
+	case a.Type == wire.TypePubrec && a.Reason < wire.ReasonUnspecified:
 		c.onPubrec(a.PacketID)
 	default:
 		c.session.acknowledge(c, a, c.changes())
@@ -257,11 +257,11 @@ func (c *Conn) onPubrec(id uint16) {
 	state, record := c.session.release(c, id)
 	switch state {
 	case unknown:
-		c.acknowledge(wire.TypePubrel, id, reasonPacketIDNotFound)
+		c.acknowledge(wire.TypePubrel, id, wire.ReasonPacketIDNotFound)
 	case repeated:
-		c.acknowledge(wire.TypePubrel, id, reasonSuccess)
+		c.acknowledge(wire.TypePubrel, id, wire.ReasonSuccess)
 	case noted:
-		w := &waiting{conn: c, number: c.owe(wire.TypePubrel, id, reasonSuccess), session: c.session}
+		w := &waiting{conn: c, number: c.owe(wire.TypePubrel, id, wire.ReasonSuccess), session: c.session}
 		w.Changes = Changes{Owed: true, Done: w, Released: []QueueRecord{record}}
 		c.engine.store.Submit(&w.Changes)
 	}
@@ -273,11 +273,11 @@ func (c *Conn) onPubrel(id uint16) {
 	known, stored := c.session.unreceive(id)
 	switch {
 	case !known:
-		c.acknowledge(wire.TypePubcomp, id, reasonPacketIDNotFound)
+		c.acknowledge(wire.TypePubcomp, id, wire.ReasonPacketIDNotFound)
 	case !stored:
-		c.acknowledge(wire.TypePubcomp, id, reasonSuccess)
+		c.acknowledge(wire.TypePubcomp, id, wire.ReasonSuccess)
 	default:
-		w := &waiting{conn: c, number: c.owe(wire.TypePubcomp, id, reasonSuccess), session: c.session}
+		w := &waiting{conn: c, number: c.owe(wire.TypePubcomp, id, wire.ReasonSuccess), session: c.session}
 		w.Changes = Changes{Owed: true, Done: w, Forgotten: []IncomingRecord{{SessionID: c.session.id, PacketID: id}}}
 		c.engine.store.Submit(&w.Changes)
 	}

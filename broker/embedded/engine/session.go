@@ -131,7 +131,7 @@ func (s *Session) overfull(o offer) bool {
 	}
 	s.drop(DropQueueFull, 1)
 	if c.DisconnectSlow && s.conn != nil {
-		s.conn.endSoon(reasonQuotaExceeded)
+		s.conn.endSoon(wire.ReasonQuotaExceeded)
 	}
 	return true
 }

@@ -1,6 +1,10 @@
 package engine
 
-import "sync"
+import (
+	"sync"
+
+	"signalbox/broker/embedded/engine/wire"
+)
 
 // waiting is an acknowledgement that goes out when its changes are stored.
 type waiting struct {
@@ -16,7 +20,7 @@ func (w *waiting) Settled(*Changes, error) {
 	for _, r := range w.Released {
 		w.conn.engine.later(w.session.settle(r.Seq, true))
 	}
-	w.conn.pay(w.number, reasonSuccess)
+	w.conn.pay(w.number, wire.ReasonSuccess)
 	w.conn.engine.later(w.conn)
 }
 
@@ -76,9 +80,9 @@ func (p *publication) Settled(_ *Changes, err error) {
 		p.takeBack()
 	}
 	if p.owes {
-		refused := byte(reasonSuccess)
+		refused := wire.ReasonSuccess
 		if err != nil {
-			refused = reasonQuotaExceeded
+			refused = wire.ReasonQuotaExceeded
 		}
 		p.conn.pay(p.number, refused)
 		e.later(p.conn)

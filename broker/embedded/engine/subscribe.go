@@ -26,13 +26,13 @@ func (c *Conn) onSubscribe(p []byte) error {
 	for i, f := range pk.Filters {
 		g, code := c.decide(f, pk.ID)
 		codes[i] = code
-		if code < reasonUnspecified {
+		if code < wire.ReasonUnspecified {
 			grants = append(grants, g)
 		}
 	}
 	if err := c.engine.storeSubscriptions(c.session, grants); err != nil {
 		for i := range codes {
-			codes[i] = c.failure(reasonQuotaExceeded)
+			codes[i] = c.failure(wire.ReasonQuotaExceeded)
 		}
 		grants = nil
 	}
@@ -55,12 +55,12 @@ func (c *Conn) decide(f wire.Filter, id uint32) (grant, byte) {
 	}
 	switch {
 	case !wire.ValidFilter(f.Filter), !c.engine.validDepth(f.Filter):
-		return g, c.failure(reasonFilterInvalid)
+		return g, c.failure(wire.ReasonTopicFilterInvalid)
 	case !c.rights.Allowed(Subscribe, f.Filter):
 		c.engine.watcher.Denied(c.event(), Subscribe, f.Filter)
-		return g, c.failure(reasonNotAuthorized)
+		return g, c.failure(wire.ReasonNotAuthorized)
 	case !c.session.hasRoom(f.Filter):
-		return g, c.failure(reasonQuotaExceeded)
+		return g, c.failure(wire.ReasonQuotaExceeded)
 	}
 	return g, g.options.QoS
 }
@@ -69,7 +69,7 @@ func (c *Conn) decide(f wire.Filter, id uint32) (grant, byte) {
 // [MQTT-3.9.3-1 of 3.1.1].
 func (c *Conn) failure(reason byte) byte {
 	if c.version < 5 {
-		return reasonUnspecified
+		return wire.ReasonUnspecified
 	}
 	return reason
 }
@@ -204,7 +204,7 @@ func (c *Conn) onUnsubscribe(p []byte) error {
 	changes := &Changes{Owed: true}
 	for i, filter := range pk.Filters {
 		codes[i] = c.unsubscribe(filter)
-		if codes[i] == reasonSuccess {
+		if codes[i] == wire.ReasonSuccess {
 			changes.Unsubscribed = append(changes.Unsubscribed, SubscriptionRecord{SessionID: c.session.id, Filter: filter})
 		}
 	}
@@ -219,14 +219,14 @@ func (c *Conn) onUnsubscribe(p []byte) error {
 func (c *Conn) unsubscribe(filter string) byte {
 	switch {
 	case !wire.ValidFilter(filter):
-		return reasonFilterInvalid
+		return wire.ReasonTopicFilterInvalid
 	case !c.rights.Allowed(Unsubscribe, filter):
 		c.engine.watcher.Denied(c.event(), Unsubscribe, filter)
-		return reasonNotAuthorized
+		return wire.ReasonNotAuthorized
 	case !c.engine.unsubscribe(c.session, filter):
-		return reasonNoSubscription
+		return wire.ReasonNoSubscriptionExisted
 	}
-	return reasonSuccess
+	return wire.ReasonSuccess
 }
 
 // unsubscribe takes a subscription out of force and tells whether there was one.
