@@ -3,6 +3,9 @@ package conformance
 import (
 	"strings"
 	"testing"
+	"time"
+
+	"signalbox/broker/embedded"
 )
 
 // TestConnackForm shows what CONNACK may look like in MQTT 5: [MQTT-3.2.2-1] no
@@ -83,6 +86,38 @@ func TestConnackKeepAlive(t *testing.T) {
 	})
 }
 
+// TestServerKeepAlive shows [MQTT-3.1.2-21] [MQTT-3.2.2-21] from the server's
+// side: where it allows less than was asked for, it says so and goes by that;
+// before MQTT 5 it cannot say so, and goes by what was asked for.
+func TestServerKeepAlive(t *testing.T) {
+	play(t, []byte{v311, v5}, func(s *scene) {
+		const limit = 10
+		for _, asked := range []uint16{0, 5, limit, limit + 1, 65535} {
+			c, ack := s.greet(connect{keepAlive: asked})
+			want := int(asked)
+			if s.five() && (asked == 0 || asked > limit) {
+				want = limit
+			}
+			if got := ack.number(serverKeepAlive, int(asked)); got != want && ack.reason() == success {
+				s.Errorf("asked for %d, got %v, want %d", asked, ack, want)
+			}
+			c.conn.Close()
+		}
+	}, configured(func(c *embedded.Config) { c.MaxKeepAlive = 10 * time.Second }, "max_keepalive 10"))
+}
+
+// TestServerKeepAliveCounts shows that it does go by that.
+func TestServerKeepAliveCounts(t *testing.T) {
+	play(t, onlyFive, func(s *scene) {
+		c, ack := s.greet(connect{keepAlive: 600})
+		if ack.number(serverKeepAlive, 0) != 1 {
+			s.Errorf("got %v, want a keep-alive of 1", ack)
+		}
+		c.expectEnd(keepAliveTimeout)
+	}, configured(func(c *embedded.Config) { c.MaxKeepAlive = time.Second }),
+		notOn(kindMosquitto, "it allows no limit below 10 seconds"))
+}
+
 // TestConnectProperties shows that every property of CONNECT is taken, in any
 // order and with any of its values.
 func TestConnectProperties(t *testing.T) {
@@ -160,4 +195,43 @@ func TestAuthBeforeFive(t *testing.T) {
 		c.send(frame(typeAuth, []byte{0x18, 0}))
 		c.expectClosed()
 	})
+}
+
+// TestLastPacketFits shows [MQTT-3.2.2-19] [MQTT-3.2.2-20] and [MQTT-3.14.2-3]
+// [MQTT-3.14.2-4]: a refusal and a farewell, too, keep to what the client has
+// room for; [MQTT-4.13.2-1]: the connection ends even if there is no room at all.
+func TestLastPacketFits(t *testing.T) {
+	play(t, onlyFive, func(s *scene) {
+		for _, limit := range []uint32{4, 5, 8, 30, 60} {
+			if limit == 4 && s.on(kindMosquitto) {
+				continue // whose shortest refusal has five bytes
+			}
+			c := s.dial()
+			c.send(connect{version: v5, clientID: s.id("a"),
+				props: cat(propText(authMethod, "x"), propU32(maximumPacketSize, limit))}.bytes())
+			c.expectNoLonger(typeConnack, limit)
+		}
+		for _, limit := range []uint32{30, 60} {
+			c := s.join(connect{props: propU32(maximumPacketSize, limit)})
+			c.send([]byte{typePublish | 6, 0})
+			c.expectNoLonger(typeDisconnect, limit)
+		}
+	})
+}
+
+// expectNoLonger wants the connection to end after no packet but one of a type,
+// and that no longer than a limit in bytes.
+func (c *client) expectNoLonger(kind byte, limit uint32) {
+	c.Helper()
+	p, err := c.read()
+	if stillOpen(err) {
+		c.Fatalf("%s: the connection is open still", c.name)
+	}
+	if err != nil {
+		return
+	}
+	if p.kind() != kind || uint32(len(p.raw)) > limit {
+		c.Errorf("%s: got %v of %d bytes, want no more than %d", c.name, p, len(p.raw), limit)
+	}
+	c.expectClosed()
 }

@@ -284,6 +284,9 @@ func (c *client) expectReason(kind byte, reasons []byte) {
 	if err != nil {
 		c.Fatalf("%s: got %v, want %s with a reason of % x", c.name, err, typeNames[kind>>4], reasons)
 	}
+	if p.kind() == typeDisconnect && len(p.prop(sessionExpiry)) > 0 {
+		c.Errorf("%s: %v has a session expiry [MQTT-3.14.2-2]", c.name, p)
+	}
 	if p.kind() != kind || p.malformed != nil || p.present || !slices.Contains(reasons, p.reason()) {
 		c.Fatalf("%s: got %v (% x), want %s with a reason of % x", c.name, p, p.raw, typeNames[kind>>4], reasons)
 	}

@@ -11,6 +11,7 @@ import (
 	"signalbox/broker"
 	"signalbox/broker/brokertest"
 	"signalbox/broker/embedded"
+	"signalbox/broker/embedded/listen"
 )
 
 // The brokers that tests are held against.
@@ -102,7 +103,7 @@ func (s *subject) startEmbedded(t *testing.T) {
 	t.Helper()
 	c := embedded.DefaultConfig()
 	c.Listen = "127.0.0.1:0"
-	c.Listeners = []embedded.ListenerConfig{{Protocol: "ws", Address: "127.0.0.1:0"}}
+	c.Listeners = []listen.Config{{Protocol: listen.WS, Address: "127.0.0.1:0"}}
 	c.AdminUsername, c.AdminPassword = adminName, adminPassword
 	c.AllowAnonymous = true
 	c.PasswordIterations = 100 // a test's passwords are no secrets

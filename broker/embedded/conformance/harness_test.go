@@ -44,7 +44,7 @@ var (
 const subjectsVariable = "CONFORMANCE_SUBJECTS"
 
 // defaultSubjects is who is tested unless told otherwise.
-const defaultSubjects = "mosquitto"
+const defaultSubjects = "embedded,mosquitto"
 
 // sideBySide is how many tests run at once: they wait more than they work.
 const sideBySide = 16

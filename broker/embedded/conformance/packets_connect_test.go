@@ -3,7 +3,8 @@ package conformance
 import "testing"
 
 // TestMalformedConnect shows [MQTT-3.1.4-1]: a CONNECT whose form is wrong ends
-// the connection, before MQTT 5 without CONNACK.
+// the connection, without CONNACK before MQTT 5 and where it is wrong before it
+// says its version.
 func TestMalformedConnect(t *testing.T) {
 	play(t, []byte{v311, v5}, func(s *scene) {
 		head := cat(text("MQTT"), []byte{s.version, 2, 0, 0}, withLength(s.version, nil))
@@ -28,7 +29,11 @@ func TestMalformedConnect(t *testing.T) {
 			s.each(name, func(s *scene) {
 				c := s.dial()
 				c.send(packet)
-				c.expectRefusal(hangUp, malformedPacket, protocolError, badClientID)
+				if packet[0] != typeConnect || len(packet) < len(frame(typeConnect, text("MQTT"), []byte{v5})) {
+					c.expectClosed()
+				} else {
+					c.expectRefusal(hangUp, malformedPacket, protocolError, badClientID)
+				}
 			})
 		}
 	})

@@ -77,6 +77,17 @@ func TestReservedFlags(t *testing.T) {
 	}, notOn(kindMosquitto, "2.0.11 looks at the flags of few packets"))
 }
 
+// TestReservedFlagsOfAuth shows [MQTT-3.15.1-1].
+func TestReservedFlagsOfAuth(t *testing.T) {
+	play(t, onlyFive, func(s *scene) {
+		var packets []bad
+		for flags := byte(1); flags < 16; flags++ {
+			packets = append(packets, bad{name: fmt.Sprintf("AUTH %x", flags), packet: frame(typeAuth | flags)})
+		}
+		refused(s, packets)
+	})
+}
+
 // TestRemainingLength shows that a remaining length has at most four bytes
 // [MQTT-4.8.0-1], in MQTT 5 [MQTT-1.5.5-1] and no more than it needs.
 func TestRemainingLength(t *testing.T) {
