@@ -382,6 +382,46 @@ func TestPublishRefusedBySubscriber(t *testing.T) {
 	}, notOn(kindMosquitto, "2.0.11 does not free the window when a PUBREC refuses"))
 }
 
+// TestPublishAcknowledgedWrongly: an acknowledgement that does not fit the
+// delivery under its identifier breaks the protocol and ends the connection
+// [MQTT-4.13.1-1], in 3.1.1 [MQTT-4.8.0-1].
+func TestPublishAcknowledgedWrongly(t *testing.T) {
+	play(t, everyVersion, func(s *scene) {
+		publisher := s.join(connect{})
+		topic := s.topic("x")
+		for _, wrong := range []struct{ qos, kind byte }{
+			{1, typePubrec}, {1, typePubcomp}, {2, typePuback}, {2, typePubcomp},
+		} {
+			c := s.join(connect{})
+			c.subscribe(2, topic)
+			p := publish{topic: topic, qos: wrong.qos}
+			publisher.publish(p)
+			c.sendAnyway(ack(s.version, wrong.kind, c.expectPublish(p), success))
+			if s.on(kindMosquitto) { // 2.0.11 gives no reason
+				c.expectGone()
+			} else {
+				c.expectEnd(protocolError)
+			}
+		}
+	})
+}
+
+// TestPublishToSystemTopics: what only the broker publishes to is refused, and
+// answered: in MQTT 5 with 0x87, before that as if it had been taken.
+func TestPublishToSystemTopics(t *testing.T) {
+	play(t, everyVersion, func(s *scene) {
+		publisher, watcher := s.join(connect{}), s.join(connect{})
+		watcher.subscribe(2, "$SYS/"+s.mark+"/#")
+		for qos := range byte(3) {
+			for _, retain := range []bool{false, true} {
+				publisher.publishDenied(publish{topic: "$SYS/" + s.mark + "/x", qos: qos, retain: retain, payload: "x"})
+			}
+		}
+		watcher.expectNothing(publisher)
+		s.wantNoneKept("$SYS/" + s.mark + "/#")
+	})
+}
+
 // persistent is a CONNECT of a session that outlives its connection.
 func persistent(name string, s *scene, props ...[]byte) connect {
 	as := connect{clientID: s.id(name), keep: true}

@@ -34,6 +34,7 @@ type player struct {
 	pending  []uint16          // what must be sent again on this connection, in order
 	willed   bool              // it has left a Will
 	kept     bool              // the session outlives its connection
+	prompted string            // the last message on its cue
 	heard    []delivery        // what came in this step and counts
 	later    []delivery        // what came while mute; counts if the session goes on
 	answers  []string          // what else came in this step and counts
@@ -44,6 +45,7 @@ type player struct {
 type flight struct {
 	delivery delivery
 	released bool // PUBREC was sent
+	told     bool // PUBREL has come
 }
 
 // delivery is a PUBLISH as it came.
@@ -90,6 +92,30 @@ func (p *player) enter(s step) {
 	p.kept = p.version < v5 && !s.clean || p.version == v5 && s.expiry > 0
 	if old != nil {
 		p.drain(old, oldReader)
+	}
+	p.write(subscribe(p.version, p.expectAnswer(typeCue), nil, filter{p.cue(), 1}))
+}
+
+// typeCue is the type of the answer to the SUBSCRIBE that a player makes for
+// itself. It is no type of MQTT, so that it is told from the script's.
+const typeCue byte = 1
+
+// cue is a topic of the player's own, which no filter of the script matches.
+func (p *player) cue() string { return p.name + "-cue" }
+
+// attentive tells whether the player hears what is published to its cue.
+func (p *player) attentive() bool { return p.connected() && p.mute == stepConnect }
+
+// await answers what comes until the prompt is there.
+func (p *player) await(prompt string) {
+	for p.conn != nil && p.prompted != prompt {
+		got, err := p.read()
+		if err != nil {
+			p.breach("waiting for %q: %v", prompt, err)
+			p.gone()
+			return
+		}
+		p.take(got)
 	}
 }
 
@@ -252,25 +278,33 @@ func (p *player) message(m scriptedMessage) publish {
 }
 
 // settle answers what comes until the broker has answered everything and a
-// PINGREQ behind it. It tells whether anything came but the PINGRESP.
-func (p *player) settle() (busy bool) {
+// PINGREQ behind it.
+func (p *player) settle() {
 	p.write(pingreq())
 	pong := false
-	for p.conn != nil && (!pong || len(p.sent) > 0) {
+	for p.conn != nil && (!pong || len(p.sent) > 0 || p.owed()) {
 		got, err := p.read()
 		if err != nil {
 			p.breach("waiting for %d answers and PINGRESP (%t): %v", len(p.sent), pong, err)
 			p.gone()
-			return true
+			return
 		}
 		if got.kind() == typePingresp {
 			pong = true
 			continue
 		}
-		busy = true
 		p.take(got)
 	}
-	return busy
+}
+
+// owed tells whether a PUBREL must come.
+func (p *player) owed() bool {
+	for id, f := range p.flights {
+		if f.released && (!f.told || slices.Contains(p.pending, id)) {
+			return true
+		}
+	}
+	return false
 }
 
 // take handles one packet.
@@ -291,7 +325,12 @@ func (p *player) take(got packet) {
 }
 
 func (p *player) takeAnswer(got packet) {
-	if want, ok := p.sent[got.id]; !ok || want != got.kind() {
+	want, ok := p.sent[got.id]
+	if want == typeCue && got.kind() == typeSuback {
+		delete(p.sent, got.id)
+		return
+	}
+	if !ok || want != got.kind() {
 		p.breach("got %v, which answers nothing", got)
 		return
 	}
@@ -308,6 +347,11 @@ func (p *player) takeAnswer(got packet) {
 }
 
 func (p *player) takePublish(got packet) {
+	if got.topic == p.cue() {
+		p.prompted = got.payload
+		p.write(ack(p.version, typePuback, got.id, success))
+		return
+	}
 	d := delivery{
 		topic: strings.TrimPrefix(got.topic, p.prefix), payload: got.payload, qos: got.qos(),
 		retain: got.first&1 != 0, dup: got.first&8 != 0, props: countable(got), ids: got.subscriptions(),
@@ -408,6 +452,8 @@ func (p *player) takePubrel(got packet) {
 	case slices.Contains(p.pending, got.id):
 		p.due(got.id)
 	}
+	f.told = true
+	p.flights[got.id] = f
 	if p.mute != stepHalf {
 		p.complete(got.id)
 		p.write(ack(p.version, typePubcomp, got.id, success))

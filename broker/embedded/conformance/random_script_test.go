@@ -111,12 +111,13 @@ type writer struct {
 	r        *rand.Rand
 	versions [comers]byte // each client's usual version
 	granted  [comers]byte // the QoS of all its subscriptions, where the version is not 5
+	options  map[string]byte
 	serial   int
 }
 
 // write makes the script of a seed, of n random steps after all have connected.
 func write(seed uint64, n int) script {
-	w := &writer{r: rand.New(rand.NewPCG(seed, 1))}
+	w := &writer{r: rand.New(rand.NewPCG(seed, 1)), options: map[string]byte{}}
 	var s script
 	for i := range comers {
 		w.versions[i], w.granted[i] = 3+byte(w.r.IntN(3)), byte(w.r.IntN(3))
@@ -219,22 +220,21 @@ func (w *writer) filters(client int) []scriptedFilter {
 	for i, at := range w.r.Perm(len(scriptedFilters))[:len(filters)] {
 		filters[i] = scriptedFilter{filter: scriptedFilters[at], qos: w.granted[client]}
 		if w.versions[client] == v5 {
-			filters[i].qos, filters[i].opts = byte(w.r.IntN(3)), w.options()
+			filters[i].qos, filters[i].opts = byte(w.r.IntN(3)), w.opts(client, scriptedFilters[at])
 		}
 	}
 	return filters
 }
 
-// options are no local, retain as published and retain handling at random.
-func (w *writer) options() byte {
-	var o byte
-	if w.one(4) {
-		o |= noLocal
+// opts are retain handling at random, and no local and retain as published: the
+// same every time for a client and a filter, because Mosquitto 2.0.11 does not
+// change them in a subscription that is there.
+func (w *writer) opts(client int, name string) byte {
+	key := fmt.Sprint(client, name)
+	if _, ok := w.options[key]; !ok {
+		w.options[key] = bit(w.one(4), noLocal) | bit(w.one(3), retainAsPublished)
 	}
-	if w.one(3) {
-		o |= retainAsPublished
-	}
-	return o | byte(w.r.IntN(3))<<4
+	return w.options[key] | byte(w.r.IntN(3))<<4
 }
 
 func (w *writer) publish(client int) step {

@@ -68,10 +68,10 @@ func (d *duel) fight(s script) (faults []string) {
 	ours, theirs := assemble(d.ours, mark), assemble(d.theirs, mark)
 	defer ours.disband()
 	defer theirs.disband()
-	published := map[string]byte{}
+	published := map[string]origin{}
 	for i, st := range s {
 		for _, m := range st.said() {
-			published[m.payload] = m.qos
+			published[m.payload] = origin{st.client, m.qos}
 		}
 		got, want := ours.do(st), theirs.do(st)
 		if faults := append(ours.breaches(), compare(st, published, got, want)...); len(faults) > 0 {

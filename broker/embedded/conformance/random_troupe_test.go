@@ -5,6 +5,7 @@ import "fmt"
 // troupe is the cast of a run on one broker.
 type troupe struct {
 	players [cast]*player
+	rounds  int
 }
 
 // assemble connects those who stay throughout.
@@ -14,7 +15,8 @@ func assemble(addr, mark string) *troupe {
 		t.players[i] = &player{name: fmt.Sprintf("%sn%d", mark, i), addr: addr, prefix: mark + "/"}
 	}
 	for i := comers; i < cast; i++ {
-		t.players[i].enter(step{version: v311 + byte(i%2), clean: true})
+		t.players[i].enter(step{version: v5, clean: true})
+		t.players[i].settle()
 	}
 	t.players[watcher].subscribe(step{filters: []scriptedFilter{{filter: "will/#"}}})
 	t.settle(watcher)
@@ -118,23 +120,28 @@ func (t *troupe) awaitWill(client int) {
 	}
 }
 
-// settle makes sure that the broker has done what it was asked: first the one
-// who asked gets its answers, then all others whatever it brings them, until a
-// round brings nothing.
+// settle makes sure that the broker has done what it was asked. First who asked
+// gets its answers. Then each of the others gets a message that was published
+// after all that happened, and by which everything else must have come
+// [MQTT-4.6.0-5]; those who do not acknowledge cannot, and what they hear counts
+// later anyway.
 func (t *troupe) settle(first int) {
-	const most = 200
-	for range most {
-		busy := t.players[first].settle()
-		for i, p := range t.players {
-			if i != first {
-				busy = p.settle() || busy
-			}
-		}
-		if !busy {
-			return
+	t.players[first].settle()
+	t.rounds++
+	prompt := fmt.Sprint("round ", t.rounds)
+	w := t.players[watcher]
+	for _, p := range t.players {
+		if p.attentive() {
+			w.write(publish{topic: p.cue(), payload: prompt, qos: 1, id: w.expectAnswer(typePuback)}.bytes(w.version))
 		}
 	}
-	t.players[first].breach("the broker does not come to rest")
+	w.settle()
+	for _, p := range t.players {
+		if p.attentive() {
+			p.await(prompt)
+		}
+		p.settle()
+	}
 }
 
 // breaches are the rules that the broker has broken by itself.

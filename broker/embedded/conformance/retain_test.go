@@ -273,15 +273,18 @@ func TestRetainSurvivesItsPublisher(t *testing.T) {
 func TestRetainWhileSubscribing(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		publisher, c := s.join(connect{}), s.join(connect{})
-		for i := range 50 {
-			topic := s.topic(fmt.Sprint("race/", i))
+		c.subscribe(0, s.topic("tick"))
+		for i := range 200 {
+			topic, found := s.topic(fmt.Sprint("race/", i)), false
+			seen := func(got packet) { found = found || got.kind() == typePublish && got.topic == topic }
 			publisher.send(publish{topic: topic, retain: true, payload: "x"}.bytes(s.version))
 			c.send(subscribe(s.version, 1, nil, filter{topic, 0}))
-			publisher.expectPong()
-			c.send(pingreq())
-			found := false
-			for got := c.next(); got.kind() != typePingresp; got = c.next() {
-				found = found || got.kind() == typePublish && got.topic == topic
+			for got := c.next(); got.kind() != typeSuback; got = c.next() {
+				seen(got)
+			}
+			publisher.publish(publish{topic: s.topic("tick")})
+			for got := c.next(); got.topic != s.topic("tick"); got = c.next() {
+				seen(got)
 			}
 			if !found {
 				s.Fatalf("round %d: the message is lost", i)

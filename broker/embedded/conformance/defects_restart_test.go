@@ -1,0 +1,333 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"signalbox/broker/embedded"
+)
+
+// house is a broker that moves: its successor goes on with what it has kept.
+// Only ours keeps anything by itself.
+type house struct {
+	*scene
+	dir    string
+	config embedded.Config
+	crash  bool // moves as if the process had been killed
+}
+
+// restarts plays a test against our broker, which the test restarts as it likes:
+// once in good order, and once as it stood, with nothing that the process still
+// holds.
+func restarts(t *testing.T, versions []byte, test func(h *house)) {
+	t.Helper()
+	t.Parallel()
+	if !slices.Contains(kinds(t), kindEmbedded) {
+		t.Log("this is about our broker only")
+		return
+	}
+	for _, crash := range []bool{false, true} {
+		for _, version := range versions {
+			name := fmt.Sprintf("%s/v%d", map[bool]string{false: "closed", true: "killed"}[crash], version)
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				h := newHouse(t, version)
+				h.crash = crash
+				test(h)
+			})
+		}
+	}
+}
+
+func newHouse(t *testing.T, version byte) *house {
+	t.Helper()
+	c := embedded.DefaultConfig()
+	c.Listen = "127.0.0.1:0"
+	c.AdminUsername, c.AdminPassword = adminName, adminPassword
+	c.AllowAnonymous = true
+	c.PasswordIterations = 100 // a test's passwords are no secrets
+	h := &house{dir: t.TempDir(), config: c}
+	h.scene = &scene{T: t, version: version, mark: fmt.Sprintf("s%d", scenes.Add(1)), subject: &subject{kind: kindEmbedded}}
+	h.open()
+	open(t, h.subject.embedded)
+	return h
+}
+
+func (h *house) open() {
+	h.Helper()
+	b := openEmbedded(h.T, h.config, h.dir)
+	h.subject.embedded, h.subject.tcp = b, b.Addrs()[0]
+}
+
+// move starts the broker anew. A killed one is as good as dead when nobody talks
+// to it any more; what it has written so far is what its successor finds.
+func (h *house) move() {
+	h.Helper()
+	if h.crash {
+		was := h.dir
+		h.dir = h.TempDir()
+		if err := copyDir(h.dir, was); err != nil {
+			h.Fatalf("copy the broker's files: %v", err)
+		}
+	} else if err := h.subject.embedded.Close(context.WithoutCancel(h.Context())); err != nil {
+		h.Fatalf("close the broker: %v", err)
+	}
+	h.open()
+}
+
+// settled waits until all that went before is durable, by a subscription that is
+// when its SUBACK comes: changes are stored in their order.
+func (h *house) settled() {
+	h.Helper()
+	h.dials++
+	c := h.join(persistent(fmt.Sprint("settled", h.dials), h.scene))
+	c.subscribe(1, h.mark+"-settled")
+	c.leave()
+}
+
+// copyDir copies the regular files of a folder as they are now.
+func copyDir(to, from string) error {
+	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !d.Type().IsRegular() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, filepath.Base(path)), content, 0o600)
+	})
+}
+
+// TestRestartKeepsWhatWasAcknowledged: a message whose acknowledgement went out
+// is there after the end of the process [MQTT-4.3.2-4, MQTT-4.5.0-1], in its
+// order, with all that was said of it.
+func TestRestartKeepsWhatWasAcknowledged(t *testing.T) {
+	const many = 30
+	restarts(t, everyVersion, func(h *house) {
+		c, publisher := h.join(persistent("away", h.scene)), h.join(connect{})
+		c.subscribeWithID(7, 2, h.topic("q"))
+		c.leave()
+		message := func(i int) publish {
+			p := publish{topic: h.topic("q"), qos: 1 + byte(i%2), payload: fmt.Sprint(i)}
+			if h.five() {
+				p.props = passedOn["all"]
+			}
+			return p
+		}
+		for i := range many {
+			publisher.publish(message(i))
+		}
+		for range 2 {
+			h.move()
+		}
+		c = h.resume(persistent("away", h.scene))
+		c.receiveAll(many, true, func(i int) publish { // whether it was sent before is not stored
+			p := message(i)
+			if h.five() {
+				p.props = cat(p.props, propVarint(subscriptionIdentifier, 7))
+			}
+			return p
+		})
+		c.expectPong()
+		h.join(connect{}).publish(message(many))
+		if got := c.next(); got.payload != fmt.Sprint(many) {
+			h.Errorf("got %v, want a new message by the old subscription", got)
+		}
+	})
+}
+
+// TestRestartKeepsWhatIsUnderWay: unacknowledged deliveries are sent again with
+// DUP and their identifiers, PUBREL likewise, those acknowledged are not
+// [MQTT-4.4.0-1]; a QoS 2 message that was received and not released is known
+// [MQTT-4.3.3-10].
+func TestRestartKeepsWhatIsUnderWay(t *testing.T) {
+	restarts(t, everyVersion, func(h *house) {
+		c, publisher := h.join(persistent("busy", h.scene)), h.join(connect{})
+		c.subscribe(2, h.topic("q"))
+		var sent []publish
+		for i := range 6 {
+			p := publish{topic: h.topic("q"), qos: 1 + byte(i%2), payload: fmt.Sprint(i)}
+			publisher.publish(p)
+			p.id = c.expectPublish(p)
+			sent = append(sent, p)
+		}
+		c.acknowledge(1, sent[2].id)
+		c.acknowledge(2, sent[3].id)
+		c.send(ack(h.version, typePubrec, sent[5].id, success))
+		c.expect(ack(h.version, typePubrel, sent[5].id, success))
+		incoming := publish{topic: h.topic("up"), qos: 2, id: 33, payload: "once"}
+		c.send(incoming.bytes(h.version))
+		c.expectAck(typePubrec, 33)
+		c.leave()
+		h.settled()
+		h.move()
+		c = h.resume(persistent("busy", h.scene))
+		for _, i := range []int{0, 1, 4} {
+			p := sent[i]
+			p.dup = true
+			if id := c.expectPublish(p); id != p.id {
+				h.Errorf("message %d is sent again as %d, was %d", i, id, p.id)
+			}
+		}
+		c.expect(ack(h.version, typePubrel, sent[5].id, success))
+		watcher := h.join(connect{})
+		watcher.subscribe(2, h.topic("up"))
+		incoming.dup = true
+		c.send(incoming.bytes(h.version))
+		c.expectAck(typePubrec, 33)
+		c.send(ack(h.version, typePubrel, 33, success))
+		c.expectAck(typePubcomp, 33)
+		watcher.expectNothing(c)
+	})
+}
+
+// TestRestartAfterReconnectCutShort: what is sent again to a client that goes
+// away in the middle of it is durable all the time.
+func TestRestartAfterReconnectCutShort(t *testing.T) {
+	const many = 100
+	restarts(t, []byte{v311, v5}, func(h *house) {
+		c, publisher := h.join(persistent("short", h.scene)), h.join(connect{})
+		c.subscribe(1, h.topic("q"))
+		c.leave()
+		for i := range many {
+			publisher.publish(publish{topic: h.topic("q"), qos: 1, payload: fmt.Sprint(i)})
+		}
+		c = h.resume(persistent("short", h.scene))
+		for range 10 {
+			c.next()
+		}
+		c.send(disconnect(h.version, success, nil))
+		c.expectGone()
+		h.settled()
+		h.move()
+		c = h.resume(persistent("short", h.scene))
+		for i := range many {
+			got := c.next()
+			if got.payload != fmt.Sprint(i) {
+				h.Fatalf("got %v, want message %d", got, i)
+			}
+			c.acknowledgeFirst(got)
+		}
+		c.expectPong()
+	})
+}
+
+// TestRestartDoesNotResurrect: what was delivered, unsubscribed, cleared or ended
+// before stays so.
+func TestRestartDoesNotResurrect(t *testing.T) {
+	restarts(t, everyVersion, func(h *house) {
+		c, publisher := h.join(persistent("done", h.scene)), h.join(connect{})
+		c.subscribe(2, h.topic("#"))
+		c.subscribe(1, h.topic("a"))
+		c.unsubscribe(h.topic("a"), success)
+		for qos := byte(1); qos <= 2; qos++ {
+			for _, payload := range []string{"set", ""} {
+				p := publish{topic: h.topic("kept"), qos: qos, retain: true, payload: payload}
+				publisher.publish(p)
+				p.retain = false
+				c.receive(p)
+			}
+		}
+		c.unsubscribe(h.topic("#"), success)
+		c.leave()
+		ended := h.join(persistent("ended", h.scene))
+		ended.subscribe(1, h.topic("b"))
+		ended.leave()
+		h.join(connect{clientID: h.id("ended")}).leave()
+		h.settled()
+		h.move()
+		c = h.resume(persistent("done", h.scene))
+		c.expectPong()
+		ended = h.begin(persistent("ended", h.scene))
+		publisher = h.join(connect{})
+		for _, topic := range []string{"a", "b"} {
+			publisher.publish(publish{topic: h.topic(topic), qos: 1})
+		}
+		c.expectPong()
+		ended.expectPong()
+		h.wantNoneKept(h.topic("#"))
+	})
+}
+
+// TestRestartKeepsRetained messages with their QoS, properties and expiry.
+func TestRestartKeepsRetained(t *testing.T) {
+	restarts(t, everyVersion, func(h *house) {
+		publisher := h.join(connect{})
+		for qos := range byte(3) {
+			p := publish{topic: h.topic(fmt.Sprint("kept/", qos)), qos: qos, retain: true, payload: "old"}
+			publisher.publish(p)
+			p.payload = "new"
+			if h.five() {
+				p.props = passedOn["all"]
+			}
+			publisher.publish(p)
+		}
+		if h.five() {
+			publisher.publish(publish{topic: h.topic("short"), qos: 1, retain: true, payload: "x", props: propU32(messageExpiry, 1)})
+		}
+		publisher.expectPong()
+		h.settled()
+		h.move()
+		for qos := range byte(3) {
+			p := publish{topic: h.topic(fmt.Sprint("kept/", qos)), qos: qos, retain: true, payload: "new"}
+			if h.five() {
+				p.props = passedOn["all"]
+			}
+			h.wantKept(p.topic, 2, p)
+		}
+		if h.five() {
+			h.untilRetained(h.topic("short"), "the message has expired", func(_ packet, ok bool) bool { return !ok })
+		}
+	})
+}
+
+// TestRestartKeepsWills: a Will that waits for its delay is published by the
+// successor, and so is that of a client that was connected when the process was
+// killed [MQTT-3.1.2-8].
+func TestRestartKeepsWills(t *testing.T) {
+	restarts(t, onlyFive, func(h *house) {
+		as := persistent("waits", h.scene)
+		as.will = &will{topic: h.topic("will/waits"), payload: "late", qos: 1, retain: true, props: propU32(willDelay, 1)}
+		h.join(as).drop()
+		connected := persistent("connected", h.scene)
+		connected.will = &will{topic: h.topic("will/connected"), payload: "gone", qos: 1, retain: true}
+		c := h.join(connected)
+		c.subscribe(1, h.topic("x")) // its session is durable by now
+		h.move()
+		for topic, payload := range map[string]string{"will/waits": "late", "will/connected": "gone"} {
+			h.untilRetained(h.topic(topic), "the Will on "+topic+" is published", func(got packet, ok bool) bool {
+				return ok && got.payload == payload
+			})
+		}
+	})
+}
+
+// TestRestartExpires: time goes on while no process runs.
+func TestRestartExpires(t *testing.T) {
+	restarts(t, onlyFive, func(h *house) {
+		brief := connect{clientID: h.id("brief"), keep: true, props: propU32(sessionExpiry, 1)}
+		c := h.join(brief)
+		c.subscribe(1, h.topic("q"))
+		c.leave()
+		long := h.join(persistent("long", h.scene))
+		long.subscribe(1, h.topic("q"))
+		long.leave()
+		publisher := h.join(connect{})
+		publisher.publish(publish{topic: h.topic("q"), qos: 1, payload: "short", props: propU32(messageExpiry, 1)})
+		publisher.publish(publish{topic: h.topic("q"), qos: 1, payload: "long"})
+		publisher.publish(publish{topic: h.topic("clock"), qos: 1, retain: true, payload: "x", props: propU32(messageExpiry, 2)})
+		h.settled()
+		h.move()
+		h.untilRetained(h.topic("clock"), "time has gone by", func(_ packet, ok bool) bool { return !ok })
+		h.begin(brief)
+		long = h.resume(persistent("long", h.scene))
+		long.receiveAll(1, true, func(int) publish { return publish{topic: h.topic("q"), qos: 1, payload: "long"} })
+		long.expectPong()
+	})
+}

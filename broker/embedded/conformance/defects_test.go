@@ -1,0 +1,318 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"signalbox/broker/embedded"
+)
+
+// A broker that we have looked at closely had defects that nobody would think of
+// testing for. These tests are about what it did not hold. Of the others of its
+// defects, this is where their opposite is shown:
+//
+//	order of what waits              TestSessionQueues
+//	small Receive Maximum            TestFlowReceiveMaximumOfClient
+//	Will                             TestWillTopic, TestWillProperties, TestWillEmpty
+//	expired session's subscriptions  TestSessionExpiresWithAll
+//	alias after a reconnect          TestPublishAliasToClient
+//	matching, retained and shared    TestTopicMatching, TestTopicsWithDollar
+//	PUBLISH of QoS 2 again           TestPublishQoS2Once
+//	expiry of what is retained       TestRetainExpires
+//	CONNACK codes before MQTT 5      TestConnackBeforeFive
+
+// TestBrokenPacketEndsItsConnectionOnly, whatever it holds: others are served
+// [MQTT-4.13.1-1].
+func TestBrokenPacketEndsItsConnectionOnly(t *testing.T) {
+	play(t, everyVersion, func(s *scene) {
+		witness := s.join(connect{})
+		witness.subscribe(1, s.topic("x"))
+		for _, raw := range [][]byte{
+			{0x82, 0x05, 0x00, 0x01, 0x00, 0x00, 0x00},            // an empty filter without options
+			{0x82, 0x06, 0x00, 0x01, 0x00, 0x00, 0x01, 'a'},       // a filter without options
+			{0x82, 0x03, 0x00, 0x01, 0xff},                        // properties that never end
+			{0xa2, 0x05, 0x00, 0x01, 0x00, 0xff, 0xff},            // a filter that never ends
+			{0x30, 0x03, 0xff, 0xff, 'a'},                         // a topic that never ends
+			{0x32, 0x04, 0x00, 0x01, 'a', 0x00},                   // half an identifier
+			{0x30, 0x07, 0x00, 0x01, 'a', 0xff, 0xff, 0xff, 0xff}, // properties without length
+			{0x40, 0x04, 0x00, 0x01, 0x00, 0xff},                  // in an acknowledgement
+			{0xe0, 0x02, 0x00, 0xff},                              // in a DISCONNECT
+			{0xf0, 0x02, 0x00, 0xff},                              // in an AUTH
+			{0x10, 0x04, 0x00, 0x04, 'M', 'Q'},                    // half a second CONNECT
+			{0x62, 0x00},                                          // nothing
+			{0xc0, 0xff, 0xff, 0xff, 0xff, 0x01},                  // a length field of five bytes
+			{0x00, 0x00}, {0xff, 0xff, 0xff, 0xff, 0xff, 0xff},    // no packets
+		} {
+			c := s.join(connect{will: &will{topic: s.topic("x"), payload: "broken", qos: 1}})
+			c.sendAnyway(raw)
+			c.conn.Close()
+			if !s.five() && slices.Contains([]byte{0x30}, raw[0]) && raw[1] == 7 {
+				continue // before MQTT 5 these are a payload, and the end is what breaks
+			}
+			witness.receive(publish{topic: s.topic("x"), payload: "broken", qos: 1})
+		}
+		s.join(connect{}).publish(publish{topic: s.topic("x"), qos: 1, payload: "well"})
+		for got := witness.next(); got.payload != "well"; got = witness.next() {
+			if got.payload != "broken" {
+				s.Errorf("got %v", got)
+			}
+			witness.acknowledgeFirst(got)
+		}
+	})
+}
+
+// TestStalledSubscriberHoldsUpNobody: a client that does not read is no reason
+// for a publisher, for other subscribers or for its own successor to wait.
+func TestStalledSubscriberHoldsUpNobody(t *testing.T) {
+	play(t, []byte{v311, v5}, func(s *scene) {
+		payload := strings.Repeat("x", 1<<18)
+		for qos := range byte(3) {
+			topic := s.topic(fmt.Sprint("flood/", qos))
+			stalled := s.join(persistent(fmt.Sprint("stalled", qos), s))
+			stalled.subscribe(qos, topic)
+			publisher, other := s.join(connect{}), s.join(connect{})
+			other.subscribe(qos, topic)
+			for range 64 {
+				publisher.publish(publish{topic: topic, qos: qos, payload: payload})
+				other.receive(publish{topic: topic, qos: qos, payload: payload})
+			}
+			publisher.expectPong()
+			next := s.resume(persistent(fmt.Sprint("stalled", qos), s))
+			next.unsubscribe1(topic)
+			next.conn.Close()
+		}
+	})
+}
+
+// unsubscribe1 sends UNSUBSCRIBE and takes what comes before its answer.
+func (c *client) unsubscribe1(name string) {
+	c.Helper()
+	c.send(unsubscribe(c.version, 4242, nil, name))
+	for got := c.next(); got.kind() != typeUnsuback; got = c.next() {
+		if got.kind() == typePublish {
+			c.acknowledgeFirst(got)
+		}
+	}
+}
+
+// TestPublishDoesNotTouchDeliveries: a client that publishes under the identifier
+// of a delivery that it has not acknowledged gets that delivery again after all.
+func TestPublishDoesNotTouchDeliveries(t *testing.T) {
+	play(t, everyVersion, func(s *scene) {
+		publisher, c := s.join(connect{}), s.join(persistent("both", s))
+		c.subscribe(2, s.topic("down"))
+		p := publish{topic: s.topic("down"), qos: 1, payload: "kept"}
+		publisher.publish(p)
+		p.id = c.expectPublish(p)
+		for qos := byte(1); qos <= 2; qos++ {
+			c.publish(publish{topic: s.topic("up"), qos: qos, id: p.id})
+		}
+		c.leave()
+		c = s.resume(persistent("both", s))
+		p.dup = true
+		if id := c.expectPublish(p); id != p.id {
+			s.Errorf("sent again as %d, was %d", id, p.id)
+		}
+	})
+}
+
+// TestTakeOverLosesNothing: a subscriber whose connection is taken over again and
+// again while messages stream in gets each of them, in their order; what it had
+// not acknowledged it may get twice, then marked so.
+func TestTakeOverLosesNothing(t *testing.T) {
+	const many, each = 2000, 50
+	play(t, everyVersion, func(s *scene) {
+		c := s.join(persistent("moving", s))
+		c.subscribe(1, s.topic("stream"))
+		publisher := s.join(connect{})
+		done := make(chan error, 1)
+		go func() { done <- publisher.stream(s.topic("stream"), many) }()
+		for next, taken := 0, 0; next < many; taken++ {
+			if taken == each {
+				taken = 0
+				old := c
+				c = s.resume(persistent("moving", s))
+				old.conn.Close()
+			}
+			got := c.next()
+			n, err := strconv.Atoi(got.payload)
+			switch again := got.first&8 != 0; {
+			case got.kind() != typePublish || err != nil:
+				s.Fatalf("got %v", got)
+			case n > next || n < next && !again:
+				s.Fatalf("got message %d (DUP %t), want %d", n, again, next)
+			case n == next:
+				next++
+			}
+			c.acknowledgeFirst(got)
+		}
+		if err := <-done; err != nil {
+			s.Errorf("publish: %v", err)
+		}
+	})
+}
+
+// stream publishes numbered messages at QoS 1. It runs beside its test.
+func (c *client) stream(topic string, many int) error {
+	for i := range many {
+		p := publish{topic: topic, qos: 1, id: uint16(i + 1), payload: fmt.Sprint(i)}
+		c.extend()
+		if _, err := c.conn.Write(p.bytes(c.version)); err != nil {
+			return err
+		}
+		got, err := c.read()
+		if err != nil {
+			return err
+		}
+		if got.kind() != typePuback || got.id != p.id {
+			return fmt.Errorf("message %d is answered by %v", i, got)
+		}
+	}
+	return nil
+}
+
+// TestReconnectCutShortLosesNothing: a client that goes away in the middle of
+// what is sent again has all of it waiting still.
+func TestReconnectCutShortLosesNothing(t *testing.T) {
+	const many = 300
+	play(t, everyVersion, func(s *scene) {
+		publisher, c := s.join(connect{}), s.join(persistent("short", s))
+		c.subscribe(1, s.topic("q"))
+		c.leave()
+		for i := range many {
+			publisher.publish(publish{topic: s.topic("q"), qos: 1, payload: fmt.Sprint(i)})
+		}
+		for i := range 5 {
+			c = s.resume(persistent("short", s))
+			for range i {
+				c.next()
+			}
+			c.drop()
+		}
+		c = s.resume(persistent("short", s))
+		for i := range many {
+			got := c.next()
+			if got.payload != fmt.Sprint(i) {
+				s.Fatalf("got %v, want message %d", got, i)
+			}
+			c.acknowledgeFirst(got)
+		}
+		c.expectPong()
+	})
+}
+
+// TestStrangersAreEnded: who does not say CONNECT, or says more than a CONNECT
+// can be, does not stay.
+func TestStrangersAreEnded(t *testing.T) {
+	play(t, []byte{v5}, func(s *scene) {
+		for name, raw := range map[string][]byte{
+			"nothing":           {},
+			"half a CONNECT":    {0x10, 0x20, 0x00},
+			"a type":            {0x10},
+			"half a length":     {0x10, 0x80},
+			"256 MiB":           {0x10, 0xff, 0xff, 0xff, 0x7f},
+			"a PUBLISH":         {0x30, 0xff, 0xff, 0xff, 0x7f},
+			"an endless length": {0x10, 0xff, 0xff, 0xff, 0xff, 0xff},
+		} {
+			s.each(name, func(s *scene) {
+				s.Parallel()
+				c := s.dial()
+				c.sendAnyway(raw)
+				c.expectGone()
+			})
+		}
+	}, configured(func(c *embedded.Config) { c.ConnectTimeout = 300 * time.Millisecond }),
+		notOn(kindMosquitto, "2.0.11 waits for ever"))
+}
+
+// TestStrangersDoNotHoldUpClose, nor do those who do not read.
+func TestStrangersDoNotHoldUpClose(t *testing.T) {
+	t.Parallel()
+	if !slices.Contains(kinds(t), kindEmbedded) {
+		t.Log("this is about our broker only")
+		return
+	}
+	broker := &subject{kind: kindEmbedded}
+	broker.start(t)
+	for _, ws := range []bool{false, true} {
+		s := &scene{T: t, subject: broker, version: v5, ws: ws, mark: fmt.Sprint("close", ws)}
+		s.dial()
+		s.dial().send([]byte{0x10, 0x80})
+		stalled, publisher := s.join(connect{}), s.join(connect{})
+		stalled.subscribe(1, s.topic("x"))
+		for range 32 {
+			publisher.publish(publish{topic: s.topic("x"), qos: 1, payload: strings.Repeat("x", 1<<18)})
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := broker.embedded.Close(ctx); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+}
+
+// TestLongKeepAlive: one and a half times a long keep-alive is longer than what
+// fits its two bytes, and still no reason to hang up [MQTT-3.1.2-22].
+func TestLongKeepAlive(t *testing.T) {
+	play(t, everyVersion, func(s *scene) {
+		for _, seconds := range []uint16{43690, 43691, 65535} {
+			c := s.join(connect{keepAlive: seconds})
+			c.expectPong()
+			c.subscribe(0, s.topic("x"))
+			c.expectPong()
+		}
+	})
+}
+
+// TestRetainedMessagesStayWhole: who reads retained messages while they are
+// replaced gets one or the other, never a mixture.
+func TestRetainedMessagesStayWhole(t *testing.T) {
+	play(t, everyVersion, func(s *scene) {
+		publisher, done := s.join(connect{}), make(chan error, 1)
+		stop := make(chan struct{})
+		go func() { done <- publisher.flicker(s, stop) }()
+		for range 100 {
+			c := s.join(connect{})
+			c.subscribe(0, s.topic("#"))
+			c.send(pingreq())
+			for got := c.next(); got.kind() != typePingresp; got = c.next() {
+				letter := got.topic[len(got.topic)-1:]
+				if got.payload != "" && got.payload != strings.Repeat(letter, 1000) {
+					s.Fatalf("got %.80s…", got)
+				}
+			}
+			c.drop()
+		}
+		close(stop)
+		if err := <-done; err != nil {
+			s.Errorf("publish: %v", err)
+		}
+	})
+}
+
+// flicker sets and clears retained messages until it is told to stop.
+func (c *client) flicker(s *scene, stop chan struct{}) error {
+	for i := 0; ; i++ {
+		select {
+		case <-stop:
+			return nil
+		default:
+		}
+		letter := string(rune('a' + i%7))
+		for _, payload := range []string{strings.Repeat(letter, 1000), ""} {
+			p := publish{topic: s.topic("flicker/" + letter), retain: true, qos: 1, id: 1, payload: payload}
+			c.extend()
+			if _, err := c.conn.Write(p.bytes(c.version)); err != nil {
+				return err
+			}
+			if got, err := c.read(); err != nil || got.kind() != typePuback {
+				return fmt.Errorf("answered by %v, %w", got, err)
+			}
+		}
+	}
+}
