@@ -1,0 +1,10 @@
+package sys_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// TestMain fails when a goroutine is left after all tests.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -1,0 +1,139 @@
+// Package sys is what the embedded broker tells about itself: the topics under
+// $SYS with the names and forms of Mosquitto 2.0, their history, and metrics for
+// Prometheus. It owns no counter; it reads those of others.
+//
+// Of this module it imports broker and broker/embedded/engine only. It must not
+// import a database, HTTP, or an MQTT library, and it publishes nothing itself.
+package sys
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+
+	"signalbox/broker"
+	"signalbox/broker/embedded/engine"
+)
+
+// Kept is how many samples are remembered; the oldest goes.
+const Kept = 60
+
+// Source is where the figures come from.
+type Source interface {
+	// Read gives all figures as they are now. It is safe for concurrent use.
+	Read() Reading
+}
+
+// Reading is everything that is counted, at one time.
+type Reading struct {
+	engine.Counts
+
+	WireReceived, WireSent int64            // bytes in all, those in Counts included
+	Accepted               int64            // connections, whatever became of them
+	Lost                   map[string]int64 // of these, by the cause why they came to nothing; few causes
+	Open, HalfOpen         int64            // connections now, and those of them without CONNECT
+	Stored, StoredBytes    int64            // messages that are retained or wait, each counted once, and their payloads
+	NotTracked             int64            // messages that the topic tree had no room for
+	StoreFails             bool             // nothing can be stored at present
+}
+
+// dropped is how many messages did not reach a client.
+func (r *Reading) dropped() (n int64) {
+	for _, one := range r.Dropped {
+		n += one
+	}
+	return n
+}
+
+// Options are what a Tree is made of.
+type Options struct {
+	Source  Source
+	Version string           // of the broker, "" if unknown
+	Now     func() time.Time // nil for time.Now
+}
+
+// Tree is the broker's $SYS tree with its history. All methods are safe for
+// concurrent use.
+type Tree struct {
+	source  Source
+	now     func() time.Time
+	version string
+	started time.Time
+
+	mu       sync.Mutex // guards what follows
+	loads    loads
+	heapHigh int64
+	last     map[string]string // as given out by Sample
+	history  []broker.SysTopics
+}
+
+// New makes a Tree without samples. Its uptime counts from now on.
+func New(o Options) *Tree {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	t := &Tree{source: o.Source, now: o.Now, version: "signalbox", started: o.Now()}
+	if o.Version != "" {
+		t.version += " version " + o.Version
+	}
+	return t
+}
+
+// Topic is a topic of the tree with its value.
+type Topic struct{ Name, Value string }
+
+// Sample takes a sample into the history and gives what changed since the one
+// before, in order of the names: it is to be published, retained. It is to be
+// called every 10 seconds, as by Mosquitto, by one caller at a time.
+func (t *Tree) Sample() (changed []Topic) {
+	now, r := t.now(), t.source.Read()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.loads.update(now, &r)
+	topics := t.figures(now, &r)
+	for name, value := range topics {
+		if t.last[name] != value {
+			changed = append(changed, Topic{name, value})
+		}
+	}
+	slices.SortFunc(changed, func(a, b Topic) int { return cmp.Compare(a.Name, b.Name) })
+	t.last = topics
+	t.history = append(t.history, broker.SysTopics{Topics: topics, Date: now.UnixMilli()})
+	if over := len(t.history) - Kept; over > 0 {
+		t.history = slices.Delete(t.history, 0, over)
+	}
+	return changed
+}
+
+// Figures gives all topics with their values now; averages are those of the last
+// sample.
+func (t *Tree) Figures() broker.SysTopics {
+	now, r := t.now(), t.source.Read()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return broker.SysTopics{Topics: t.figures(now, &r), Date: now.UnixMilli()}
+}
+
+// History gives the last samples, oldest first. They must not be changed.
+func (t *Tree) History() []broker.SysTopics {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.history)
+}
+
+// figures makes the topics of a reading. mu is held.
+func (t *Tree) figures(now time.Time, r *Reading) map[string]string {
+	f := figures{}
+	heap := heapInUse()
+	t.heapHigh = max(t.heapHigh, heap)
+	f.count("heap/current", heap)
+	f.count("heap/maximum", t.heapHigh)
+	f.text("uptime", seconds(now.Sub(t.started)))
+	f.text("version", t.version)
+	f.clients(r)
+	f.messages(r)
+	f.bytes(r)
+	f.loads(&t.loads)
+	return f
+}
