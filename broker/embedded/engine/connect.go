@@ -24,6 +24,11 @@ func (c *Conn) greet() error {
 	if err != nil {
 		return err
 	}
+	return c.apart(func() error { return c.onConnect(p) })
+}
+
+// onConnect handles CONNECT.
+func (c *Conn) onConnect(p []byte) error {
 	h, err := wire.DecodeConnect(p)
 	if h != nil {
 		c.clientID, c.username = h.ClientID, h.Username

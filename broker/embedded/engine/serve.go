@@ -54,6 +54,22 @@ func (c *Conn) survive() {
 	}
 }
 
+// apart does something that takes a deep stack on a goroutine of its own, so
+// that the connection's, which may live for years, stays small. It waits.
+func (c *Conn) apart(do func() error) (err error) {
+	done := make(chan error, 1)
+	go func() {
+		outcome := errBroken
+		defer func() { done <- outcome }()
+		defer c.survive()
+		outcome = do()
+	}()
+	return <-done
+}
+
+// errBroken is what is left of a panic.
+var errBroken = errors.New("the packet could not be handled")
+
 // fail ends the connection for what reading it came to.
 func (c *Conn) fail(err error) {
 	var broken *wire.Error
@@ -191,9 +207,9 @@ func (c *Conn) handle(p []byte) error {
 		}
 		return c.onAck(a)
 	case wire.TypeSubscribe:
-		return c.onSubscribe(p)
+		return c.apart(func() error { return c.onSubscribe(p) })
 	case wire.TypeUnsubscribe:
-		return c.onUnsubscribe(p)
+		return c.apart(func() error { return c.onUnsubscribe(p) })
 	case wire.TypePingreq:
 		if err := wire.DecodePingreq(p); err != nil {
 			return err
