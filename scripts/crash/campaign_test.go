@@ -50,6 +50,8 @@ func newCampaign(s *server, seed uint64, end os.Signal) *campaign {
 	c.subscribe("twice-2", 2, takeOver)
 	c.subscribe("twice-1", 1, takeOver)
 	c.subscribe("any-2", 2, cut, goodbye, takeOver)
+	c.subscribe("few-2", 2, cut, goodbye, takeOver).five = 3
+	c.subscribe("few-1", 1, cut, goodbye, takeOver).five = 3
 	return c
 }
 

@@ -17,6 +17,7 @@ type link struct {
 	in      *packet.Reader
 	out     []byte // to be written by flush
 	life    int    // of the broker
+	five    bool   // it speaks MQTT 5
 	present bool   // the broker had a session
 	forget  func() bool
 }
@@ -28,7 +29,7 @@ var (
 
 // connect waits until the broker runs and logs in. The end of ctx ends the
 // connection.
-func connect(ctx context.Context, s *server, clientID string, clean bool) (*link, error) {
+func connect(ctx context.Context, s *server, login packet.Login) (*link, error) {
 	life, err := s.gate.pass(ctx)
 	if err != nil {
 		return nil, err
@@ -37,9 +38,10 @@ func connect(ctx context.Context, s *server, clientID string, clean bool) (*link
 	if err != nil {
 		return nil, err
 	}
-	l := &link{conn: conn, in: packet.NewReader(conn, 16<<10), life: life}
+	l := &link{conn: conn, in: packet.NewReader(conn, 16<<10), life: life, five: login.Five > 0}
 	l.forget = context.AfterFunc(ctx, func() { conn.Close() })
-	l.out = packet.AppendConnect(nil, packet.Login{ClientID: clientID, Username: s.username, Password: s.password, Clean: clean})
+	login.Username, login.Password = s.username, s.password
+	l.out = packet.AppendConnect(nil, login)
 	if err := l.greet(); err != nil {
 		l.close()
 		return nil, err
@@ -59,7 +61,7 @@ func (l *link) greet() error {
 	if err != nil {
 		return err
 	}
-	if first != packet.Connack || len(body) != 2 {
+	if first != packet.Connack || len(body) < 2 {
 		return fmt.Errorf("%#x % x instead of CONNACK: %w", first, body, errWrongPacket)
 	}
 	if body[1] != 0 {
@@ -67,6 +69,23 @@ func (l *link) greet() error {
 	}
 	l.present = body[0]&1 == 1
 	return nil
+}
+
+// subscribe gathers a SUBSCRIBE.
+func (l *link) subscribe(filter string, qos byte) {
+	if l.five {
+		l.out = packet.AppendSubscribe5(l.out, 1, filter, qos)
+		return
+	}
+	l.out = packet.AppendSubscribe(l.out, 1, filter, qos)
+}
+
+// readPublish takes a PUBLISH apart.
+func (l *link) readPublish(first byte, body []byte) (packet.Message, bool) {
+	if l.five {
+		return packet.ReadPublish5(first, body)
+	}
+	return packet.ReadPublish(first, body)
 }
 
 func (l *link) close() {

@@ -44,7 +44,7 @@ const inFlight = 10
 // run publishes until finish is closed and everything is acknowledged.
 func (p *publisher) run(ctx context.Context, finish <-chan struct{}) {
 	for ctx.Err() == nil {
-		l, err := connect(ctx, p.server, p.name, false)
+		l, err := connect(ctx, p.server, packet.Login{ClientID: p.name})
 		if err != nil {
 			complainOfRefusal(p.ledger, p.name, err)
 			continue

@@ -14,12 +14,12 @@ import (
 // readShelves has a new client ask for the retained messages. It takes what
 // comes until every topic of must is there and the broker had time to send more.
 func readShelves(ctx context.Context, s *server, name string, must map[int]bool) (got map[int]message, err error) {
-	l, err := connect(ctx, s, name, true)
+	l, err := connect(ctx, s, packet.Login{ClientID: name, Clean: true})
 	if err != nil {
 		return nil, err
 	}
 	defer l.close()
-	l.out = packet.AppendSubscribe(nil, 1, shelf, 1)
+	l.subscribe(shelf, 1)
 	if err := l.flush(); err != nil {
 		return nil, err
 	}

@@ -20,10 +20,12 @@ type subscriber struct {
 	dice   *rand.Rand
 	habits []leaving // ways in which it leaves now and then; none for one that stays
 	qos    byte
+	five   uint16 // how many messages it takes at a time over MQTT 5; 0 for MQTT 3.1.1
 
 	held       map[uint16]message
 	unsettled  []*arrival // acknowledged after the last PINGREQ
-	asked      []*arrival // acknowledged before the last PINGREQ, whose answer is to come
+	asked      []*arrival // acknowledged before the last PINGREQ
+	answered   []*arrival // acknowledged before the one before it, which was answered
 	pinging    bool
 	owing      bool  // has sent a PUBCOMP after the last PINGREQ
 	old        *link // still open while the next one is made, after a take-over
@@ -52,7 +54,7 @@ func newSubscriber(s *server, l *ledger, name string, qos byte, dice *rand.Rand,
 func (s *subscriber) run(ctx context.Context, calm <-chan struct{}) {
 	defer func() { s.dropOld() }()
 	for ctx.Err() == nil {
-		l, err := connect(ctx, s.server, s.name, false)
+		l, err := connect(ctx, s.server, packet.Login{ClientID: s.name, Five: s.five})
 		s.dropOld()
 		if err != nil {
 			complainOfRefusal(s.record.ledger, s.name, err)
@@ -113,6 +115,12 @@ func (s *subscriber) serve(l *link, calm <-chan struct{}) (leaving, error) {
 	}
 }
 
+// serverShuttingDown is why a broker that is asked to end disconnects its
+// clients of MQTT 5.
+const serverShuttingDown = 0x8b
+
+var errEnded = errors.New("the broker says that it ends")
+
 // idle is how long a subscriber waits for a message before it looks up.
 const idle = 20 * time.Millisecond
 
@@ -130,6 +138,9 @@ func (s *subscriber) read(l *link, restless bool, leave time.Time) error {
 		if err != nil {
 			return err
 		}
+		if l.five && first == packet.Disconnect && len(body) > 0 && body[0] == serverShuttingDown {
+			return errEnded
+		}
 		if err := s.take(l, first, body); err != nil {
 			s.record.ledger.complain("%s got packet %#x % x", s.name, first, body[:min(len(body), 40)])
 			return err
@@ -145,7 +156,7 @@ func (s *subscriber) begin(l *link) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.record.connected()
-	s.unsettled, s.asked, s.pinging, s.owing = nil, nil, false, false
+	s.unsettled, s.asked, s.answered, s.pinging, s.owing = nil, nil, nil, false, false
 	if s.record.from != nil && l.present {
 		return
 	}
@@ -157,19 +168,20 @@ func (s *subscriber) begin(l *link) {
 	if !l.present {
 		clear(s.held)
 	}
-	l.out = packet.AppendSubscribe(l.out, 1, everything, s.qos)
+	l.subscribe(everything, s.qos)
 }
 
 // ping asks, now and then, for an answer that comes after the acknowledgements
-// so far were dealt with.
+// so far were dealt with. Brokers may answer while they are about to pass on what
+// came with the PINGREQ; when they answer the next one, they have done so.
 func (s *subscriber) ping(l *link) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.pinging || len(s.unsettled) == 0 && !s.owing {
+	if s.pinging || len(s.unsettled)+len(s.asked) == 0 && !s.owing {
 		return
 	}
 	s.pinging, s.owing = true, false
-	s.asked, s.unsettled = s.unsettled, nil
+	s.answered, s.asked, s.unsettled = s.asked, s.unsettled, nil
 	l.out = packet.AppendEmpty(l.out, packet.Pingreq)
 }
 
@@ -181,14 +193,14 @@ func (s *subscriber) take(l *link, first byte, body []byte) error {
 	case packet.Kind(first) == packet.Publish:
 		return s.publish(l, first, body)
 	case first == packet.Pubrel:
-		delete(s.held, id)
+		delete(s.held, id) // it may be gone: PUBCOMP got lost
 		l.out = packet.AppendAck(l.out, packet.Pubcomp, id)
 		s.owing = true
 	case first == packet.Pingresp && s.pinging:
 		s.pinging = false
-		s.record.settle(s.asked, l.life)
-		s.asked = nil
-	case first == packet.Suback && len(body) == 3 && body[2] == s.qos:
+		s.record.settle(s.answered, l.life)
+		s.answered = nil
+	case first == packet.Suback && len(body) >= 3 && body[len(body)-1] == s.qos:
 		s.grant()
 	default:
 		return errWrongPacket
@@ -205,7 +217,7 @@ func (s *subscriber) grant() {
 }
 
 func (s *subscriber) publish(l *link, first byte, body []byte) error {
-	p, ok := packet.ReadPublish(first, body)
+	p, ok := l.readPublish(first, body)
 	m, known := readMessage(p.Payload)
 	if !ok || !known || p.Retain || string(p.Topic) != topic(m.publisher) {
 		return errWrongPacket
@@ -244,5 +256,5 @@ func (s *subscriber) missing() (n int, first message, rests bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n, first = s.record.missing()
-	return n, first, len(s.held)+len(s.unsettled) == 0 && !s.pinging && !s.owing
+	return n, first, len(s.held)+len(s.unsettled)+len(s.asked) == 0 && !s.pinging && !s.owing
 }

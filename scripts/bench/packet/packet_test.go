@@ -22,6 +22,9 @@ func TestAppend(t *testing.T) {
 			"\x10\x14\x00\x04MQTT\x04\xc2\x00\x3c\x00\x01c\x00\x01u\x00\x02pw"},
 		{"connect without a username, session kept", AppendConnect(nil, Login{ClientID: "c"}),
 			"\x10\x0d\x00\x04MQTT\x04\x00\x00\x00\x00\x01c"},
+		{"connect with MQTT 5", AppendConnect(nil, Login{ClientID: "c", Five: 3}),
+			"\x10\x16\x00\x04MQTT\x05\x00\x00\x00\x08\x11\xff\xff\xff\xff\x21\x00\x03\x00\x01c"},
+		{"subscribe with MQTT 5", AppendSubscribe5(nil, 7, "a/#", 2), "\x82\x09\x00\x07\x00\x00\x03a/#\x02"},
 		{"subscribe", AppendSubscribe(nil, 7, "a/#", 2), "\x82\x08\x00\x07\x00\x03a/#\x02"},
 		{"publish QoS 0", AppendPublish(nil, Message{Topic: []byte("t"), Payload: []byte("hi"), ID: 9}), "\x30\x05\x00\x01thi"},
 		{"publish with all flags", AppendPublish([]byte("x"), Message{Topic: []byte("t"), ID: 0x0102, QoS: 2, Retain: true, Dup: true}),
@@ -93,6 +96,27 @@ func TestReadPublish_refuses_what_is_cut_short(t *testing.T) {
 	for n := range len(whole) - 2 {
 		if m, ok := ReadPublish(whole[0], whole[2:2+n]); ok {
 			t.Errorf("%d bytes: got %+v, want it refused", n, m)
+		}
+	}
+}
+
+func TestReadPublish5(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		"\x00\x01t\x00\x01\x00hi":         "hi",
+		"\x00\x01t\x00\x01\x02\x01\x01hi": "hi",
+		"\x00\x01t\x00\x01\x00":           "",
+		"\x00\x01t\x00\x01":               "refused",
+		"\x00\x01t\x00\x01\x03\x01\x01":   "refused",
+		"\x00\x01t\x00\x01\x80":           "refused",
+	} {
+		m, ok := ReadPublish5(Publish|1<<qosShift, []byte(body))
+		got := string(m.Payload)
+		if !ok {
+			got = "refused"
+		}
+		if got != want {
+			t.Errorf("%q: got %q, want %q", body, got, want)
 		}
 	}
 }
