@@ -47,6 +47,7 @@ type Conn struct {
 	again   bool       // and must look again when done
 	control []byte     // packets to be written before any message
 	packets int        // how many those are
+	pongs   int        // PINGRESPs to be written after the messages that can be
 	acks    acks
 	last    []byte // DISCONNECT, to be written when all else is; nil for none
 	ending  bool   // nothing is added any more
@@ -66,6 +67,31 @@ func (c *Conn) send(p []byte) {
 	c.mu.Lock()
 	c.add(p)
 	c.mu.Unlock()
+}
+
+// pong answers PINGREQ. The answer comes after the messages that can be sent:
+// who has it has those.
+func (c *Conn) pong() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.ending {
+		c.pongs++
+	}
+}
+
+// answerPings adds PINGRESPs to a batch or, where more messages are to come,
+// leaves them for the next one.
+func (c *Conn) answerPings(b *batch, n int) {
+	if n > 0 && b.full() {
+		c.mu.Lock()
+		c.pongs += n
+		c.mu.Unlock()
+		return
+	}
+	for range n {
+		b.buf = wire.AppendPingresp(b.buf)
+	}
+	b.packets += n
 }
 
 // add queues a packet. mu is held.
@@ -143,11 +169,14 @@ func (c *Conn) collect(b *batch) bool {
 			c.control = nil
 		}
 		c.control, c.packets, c.again = c.control[:0], 0, false
+		pongs := c.pongs
+		c.pongs = 0
 		messages := c.established.Load() && (!c.ending || c.drained)
 		c.mu.Unlock()
 		if messages {
 			c.session.fill(c, b)
 		}
+		c.answerPings(b, pongs)
 		b.cutSegment()
 		if len(b.segments) > 0 {
 			return true
@@ -165,7 +194,7 @@ func (c *Conn) idle(b *batch) bool {
 	defer c.mu.Unlock()
 	switch {
 	case c.closed:
-	case c.again || len(c.control) > 0:
+	case c.again || len(c.control) > 0 || c.pongs > 0:
 		return false
 	case c.last != nil:
 		b.control(c.last, 1)

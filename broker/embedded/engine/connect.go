@@ -90,7 +90,7 @@ func (c *Conn) reject(err error) error {
 	c.engine.meters.refused.Add(1)
 	c.engine.watcher.Refused(c.event(), reason, err.Error())
 	if code := connackCode(c.version, reason); code != 0 {
-		c.send(wire.AppendConnack(nil, max(c.version, 4), &wire.Connack{Reason: code}))
+		c.sendFitting(wire.AppendConnack(nil, max(c.version, wire.V311), &wire.Connack{Reason: code}))
 	}
 	c.mu.Lock()
 	c.finishReason(reason)
@@ -120,6 +120,14 @@ func connackCode(version, reason byte) byte {
 		return 5
 	}
 	return 0
+}
+
+// sendFitting sends a packet if the client takes one of its size
+// [MQTT-3.1.2-24].
+func (c *Conn) sendFitting(p []byte) {
+	if h := c.hello; h == nil || h.MaximumPacketSize == 0 || len(p) <= int(h.MaximumPacketSize) {
+		c.send(p)
+	}
 }
 
 // admit decides whether the client is let in, and tells the client id that it
@@ -325,7 +333,7 @@ func (s *Session) assume(c *Conn) {
 	s.conn, s.rights, s.version, s.clean, s.keepAlive = c, c.rights, c.version, h.CleanStart, h.KeepAlive
 	s.connectedAt, s.goneAt, s.address = s.engine.now(), 0, c.socket.Address
 	s.window = int(min(s.engine.config.MaxInflight, h.ReceiveMaximum))
-	s.maxPacket = h.MaximumPacketSize
+	s.maxPacket, s.aliases = h.MaximumPacketSize, newAliases(h.TopicAliasMaximum)
 	s.will, s.willDueAt = nil, 0
 	if w := h.Will; w != nil {
 		s.will = &WillRecord{

@@ -47,9 +47,6 @@ func (e *Engine) deliver(m *Message, r *route, from *Session, pub *publication, 
 	for _, g := range r.matches.Groups {
 		e.handOne(g, m, pub, touched)
 	}
-	if m.Retain {
-		e.keep(m, pub)
-	}
 	return len(r.matches.Subscribers)+len(r.matches.Groups) > 0
 }
 
@@ -104,34 +101,27 @@ func (s *Session) presence() (present, keeps bool) {
 	return s.conn != nil && !s.ended, s.keeps() && !s.ended
 }
 
-// keep notes that a message is to be retained; one that does not outlive the
-// process is retained now.
-func (e *Engine) keep(m *Message, pub *publication) {
+// retain makes a message the retained one of its topic, before anybody is looked
+// for who is subscribed to that: so whoever subscribes meanwhile gets it one way
+// or the other. retained.mu is held until the store has it.
+func (e *Engine) retain(m *Message, pub *publication) {
+	pub.previous = e.retained.set(m)
 	if !lasting(m.Topic) {
-		e.retained.set(m)
 		return
 	}
 	record := RetainedRecord{Topic: m.Topic, Message: m}
 	if len(m.Payload) == 0 {
 		record.Message = nil
 	}
-	pub.retains, pub.Retained = m, append(pub.Retained, record)
+	pub.Retained = append(pub.Retained, record)
 }
 
-// submit hands a publication to the store. What is retained changes at once,
-// in the order in which the store hears of it.
+// submit hands a publication to the store.
 func (e *Engine) submit(pub *publication) {
 	if m := pub.message(); m != nil {
 		m.ID = e.lastMessage.Add(1)
 		pub.Messages = append(pub.Messages, m)
 	}
-	if pub.retains == nil {
-		e.store.Submit(&pub.Changes)
-		return
-	}
-	e.retained.mu.Lock()
-	defer e.retained.mu.Unlock()
-	pub.previous = e.retained.set(pub.retains)
 	e.store.Submit(&pub.Changes)
 }
 
@@ -186,20 +176,31 @@ func (e *Engine) Publish(m *Message) error {
 // something of it is being stored; done is told of the outcome then.
 func (e *Engine) publish(m *Message, from *Session, done chan error) bool {
 	r := &route{topic: m.Topic}
-	e.refresh(r, nil)
 	pub := e.newPublication()
 	pub.done = done
 	var touched []*Conn
 	e.watcher.Published(m)
-	e.deliver(m, r, from, pub, &touched)
-	stores := !pub.empty()
-	if stores {
-		e.submit(pub)
-	} else {
-		pub.recycle()
-	}
+	stores := e.publishRetaining(m, r, from, pub, &touched)
 	for _, c := range touched {
 		c.flush()
 	}
 	return stores
+}
+
+// publishRetaining retains a message if it is to be, delivers it and hands over
+// what is to be stored. It tells whether that is anything.
+func (e *Engine) publishRetaining(m *Message, r *route, from *Session, pub *publication, touched *[]*Conn) bool {
+	if m.Retain {
+		e.retained.mu.Lock()
+		defer e.retained.mu.Unlock()
+		e.retain(m, pub)
+	}
+	e.refresh(r, nil)
+	e.deliver(m, r, from, pub, touched)
+	if pub.empty() {
+		pub.recycle()
+		return false
+	}
+	e.submit(pub)
+	return true
 }

@@ -86,12 +86,14 @@ type delivery struct {
 	qos     byte
 	dup     bool
 	retain  bool
+	alias   uint16 // 0 for none
+	known   bool   // the client knows what the alias stands for
 }
 
 // shared tells whether the delivery is, but for its flags and packet
 // identifier, encoded as for everybody else.
 func (d *delivery) shared(version byte) bool {
-	return version < 5 || d.message.ExpiresAt == 0 && (d.extra == nil || len(d.extra.ids) == 0)
+	return version < 5 || d.alias == 0 && d.message.ExpiresAt == 0 && (d.extra == nil || len(d.extra.ids) == 0)
 }
 
 // flags is the first byte of the packet [MQTT-3.3.1].
@@ -119,6 +121,7 @@ func (d *delivery) outgoing(version byte, now int64) wire.Outgoing {
 	if m.ExpiresAt != 0 {
 		o.HasExpiry, o.Expiry = true, m.remaining(now)
 	}
+	o.Alias, o.OmitTopic = d.alias, d.known
 	if d.extra != nil {
 		o.SubscriptionIDs = d.extra.ids
 	}

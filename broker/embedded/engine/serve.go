@@ -214,7 +214,7 @@ func (c *Conn) handle(p []byte) error {
 		if err := wire.DecodePingreq(p); err != nil {
 			return err
 		}
-		c.send(wire.AppendPingresp(nil))
+		c.pong()
 		return nil
 	case wire.TypeDisconnect:
 		return c.onDisconnect(p)

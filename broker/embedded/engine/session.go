@@ -41,7 +41,8 @@ type Session struct {
 	out         outgoing
 	incoming    map[uint16]struct{} // QoS 2 messages received and not released
 	window      int
-	maxPacket   uint32 // of the client; 0 for no limit
+	maxPacket   uint32  // of the client; 0 for no limit
+	aliases     aliases // for topics, of the connection
 }
 
 // counts are a session's totals since it began, or since the start.
@@ -182,12 +183,12 @@ func (s *Session) fill(c *Conn, b *batch) {
 		case e.state&released != 0:
 			b.control(wire.AppendAck(nil, s.version, wire.TypePubrel, identifier(seq), 0, ""), 1)
 			s.out.launch(e)
-		case !s.fits(e.message, e.delivery(seq), now):
-			gone = append(gone, s.abandon(seq, e))
 		default:
 			d := e.delivery(seq)
-			b.deliver(&d, s.version, now)
-			s.delivered(e.message)
+			if !s.deliver(&d, b, now) {
+				gone = append(gone, s.abandon(seq, e))
+				continue
+			}
 			s.out.launch(e)
 		}
 	}
@@ -205,10 +206,21 @@ func (s *Session) sendPassing(b *batch, now int64) {
 	p := s.out.passing.pop()
 	s.out.bytes -= int64(p.message.size())
 	d := delivery{message: p.message, extra: p.extra, retain: p.retain}
-	if s.fits(p.message, d, now) {
-		b.deliver(&d, s.version, now)
-		s.delivered(p.message)
+	s.deliver(&d, b, now)
+}
+
+// deliver puts a message into a batch, if it may still be sent and the client
+// takes it.
+func (s *Session) deliver(d *delivery, b *batch, now int64) bool {
+	s.aliases.apply(d)
+	if !s.fits(d.message, *d, now) {
+		return false
 	}
+	b.deliver(d, s.version, now)
+	s.aliases.learn(d)
+	s.counts.delivered.Add(1)
+	s.counts.deliveredBytes.Add(int64(len(d.message.Payload)))
+	return true
 }
 
 // fits tells whether a message may still be sent, and in a packet that the
@@ -227,11 +239,6 @@ func (s *Session) fits(m *Message, d delivery, now int64) bool {
 	}
 	s.drop(DropTooLarge, 1)
 	return false
-}
-
-func (s *Session) delivered(m *Message) {
-	s.counts.delivered.Add(1)
-	s.counts.deliveredBytes.Add(int64(len(m.Payload)))
 }
 
 // abandon ends a message that is not delivered.

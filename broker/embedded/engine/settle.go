@@ -33,7 +33,6 @@ type publication struct {
 	number   uint64     // of its acknowledgement
 	owes     bool       // there is one
 	incoming uint16     // packet identifier of QoS 2, to be freed on failure; 0 for none
-	retains  *Message   // to be retained with the submission
 	previous *Message   // what was retained before
 	done     chan error // for the broker itself; nil where nobody waits
 }
