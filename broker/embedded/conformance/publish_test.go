@@ -406,6 +406,28 @@ func TestPublishAcknowledgedWrongly(t *testing.T) {
 	})
 }
 
+// TestPublishWithoutSubscribers: MQTT 5 may say that nobody subscribes
+// [MQTT-3.4.2-1]. We say it where Mosquitto does, at QoS 1 only.
+func TestPublishWithoutSubscribers(t *testing.T) {
+	play(t, everyVersion, func(s *scene) {
+		c := s.join(connect{})
+		for _, retain := range []bool{false, true, true} {
+			c.send(publish{topic: s.topic("x"), qos: 1, id: 1, retain: retain, payload: "x"}.bytes(s.version))
+			c.expect(ack(s.version, typePuback, 1, noMatchingSubscribers))
+			c.send(publish{topic: s.topic("x"), qos: 2, id: 2, retain: retain, payload: "x"}.bytes(s.version))
+			c.expect(ack(s.version, typePubrec, 2, success))
+			c.send(ack(s.version, typePubrel, 2, success))
+			c.expect(ack(s.version, typePubcomp, 2, success))
+		}
+		c.subscribe(0, s.topic("x"))
+		c.receive(publish{topic: s.topic("x"), retain: true, payload: "x"})
+		c.publish(publish{topic: s.topic("y"), qos: 1})
+		s.join(connect{}).subscribe(0, s.topic("y"))
+		c.send(publish{topic: s.topic("y"), qos: 1, id: 9}.bytes(s.version))
+		c.expect(ack(s.version, typePuback, 9, success))
+	})
+}
+
 // TestPublishToSystemTopics: what only the broker publishes to is refused, and
 // answered: in MQTT 5 with 0x87, before that as if it had been taken.
 func TestPublishToSystemTopics(t *testing.T) {

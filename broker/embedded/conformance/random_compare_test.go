@@ -23,8 +23,7 @@ import (
 //   - which member of a group gets a message of a shared subscription: counted is
 //     how many copies all of them get.
 //   - empty messages that a client gets at once on one topic: they look alike.
-//   - how much of an expiry is left, and whether an acknowledgement says that
-//     nobody subscribes.
+//   - how much of an expiry is left.
 //   - when a client hears what comes while it acknowledges nothing.
 type comparison struct {
 	step      step
@@ -102,8 +101,8 @@ func (c *comparison) players(who string, got, want []delivery) {
 	c.order(who, ours, theirs)
 }
 
-// heap is what a client heard, copies taken together, in the order of the first
-// of each.
+// heap is what a client heard, copies taken together, in the order in which the
+// first of each came that has the best QoS.
 type heap struct {
 	order []string
 	by    map[string]*heard
@@ -124,7 +123,10 @@ func together(list []delivery) heap {
 		if !ok {
 			m = &heard{delivery: d}
 			m.ids = nil
-			h.by[key], h.order = m, append(h.order, key)
+			h.by[key] = m
+		}
+		if !ok || d.qos > m.qos {
+			h.order = append(slices.DeleteFunc(h.order, func(k string) bool { return k == key }), key)
 		}
 		m.copies++
 		m.mixed = m.mixed || m.retain != d.retain

@@ -34,6 +34,7 @@ type player struct {
 	pending  []uint16          // what must be sent again on this connection, in order
 	willed   bool              // it has left a Will
 	kept     bool              // the session outlives its connection
+	blind    bool              // the connection before ended while it was mute: what it never saw may come with DUP
 	prompted string            // the last message on its cue
 	heard    []delivery        // what came in this step and counts
 	later    []delivery        // what came while mute; counts if the session goes on
@@ -74,6 +75,7 @@ func (p *player) enter(s step) {
 	old := p.conn
 	oldReader := p.r
 	p.conn, p.r = conn, bufio.NewReader(conn)
+	p.blind = p.mute != stepConnect
 	p.version, p.window, p.mute, p.willed = s.version, 0, stepConnect, s.will != nil
 	p.sent, p.aliased = map[uint16]byte{}, ""
 	if s.version == v5 {
@@ -175,7 +177,7 @@ func (p *player) gone() {
 	if p.conn != nil {
 		p.conn.Close()
 	}
-	p.conn, p.r, p.mute = nil, nil, stepConnect
+	p.conn, p.r = nil, nil
 }
 
 func (p *player) write(b []byte) {
@@ -335,14 +337,12 @@ func (p *player) takeAnswer(got packet) {
 		return
 	}
 	delete(p.sent, got.id)
-	switch {
-	case got.kind() == typePubrec && got.reason() < 0x80:
+	if got.kind() == typeSuback || got.kind() == typeUnsuback || got.reason() != success {
+		p.answers = append(p.answers, fmt.Sprintf("%s % x", typeNames[got.first>>4], got.codes))
+	}
+	if got.kind() == typePubrec && got.reason() < 0x80 {
 		p.sent[got.id] = typePubcomp
 		p.write(ack(p.version, typePubrel, got.id, success))
-	case got.kind() == typeSuback || got.kind() == typeUnsuback:
-		p.answers = append(p.answers, fmt.Sprintf("%s % x", typeNames[got.first>>4], got.codes))
-	case got.reason() != success && got.reason() != noMatchingSubscribers:
-		p.answers = append(p.answers, fmt.Sprintf("%s % x", typeNames[got.first>>4], got.codes))
 	}
 }
 
@@ -406,7 +406,7 @@ func (p *player) takeFirst(id uint16, d delivery) {
 	if id == 0 {
 		p.breach("%+v has packet identifier 0", d)
 	}
-	if d.dup {
+	if d.dup && !p.blind {
 		p.breach("%+v has DUP at first", d)
 	}
 	for _, other := range p.pending {

@@ -110,6 +110,7 @@ const (
 type writer struct {
 	r        *rand.Rand
 	versions [comers]byte // each client's usual version
+	windows  [comers]uint16
 	granted  [comers]byte // the QoS of all its subscriptions, where the version is not 5
 	options  map[string]byte
 	serial   int
@@ -121,6 +122,9 @@ func write(seed uint64, n int) script {
 	var s script
 	for i := range comers {
 		w.versions[i], w.granted[i] = 3+byte(w.r.IntN(3)), byte(w.r.IntN(3))
+		if w.one(3) {
+			w.windows[i] = 1 // Mosquitto 2.0.11 does not keep to a larger one, nor to one that changes
+		}
 		s = append(s, w.connect(i))
 	}
 	for range n {
@@ -133,7 +137,7 @@ func write(seed uint64, n int) script {
 func (w *writer) curtain() script {
 	var s script
 	for i := range comers {
-		s = append(s, step{kind: stepConnect, client: i, version: w.versions[i], expiry: 3600})
+		s = append(s, step{kind: stepConnect, client: i, version: w.versions[i], expiry: 3600, window: w.windows[i]})
 	}
 	return s
 }
@@ -169,15 +173,12 @@ func (w *writer) step() step {
 func (w *writer) one(in int) bool { return w.r.IntN(in) == 0 }
 
 func (w *writer) connect(client int) step {
-	s := step{kind: stepConnect, client: client, version: w.versions[client], clean: w.one(3)}
+	s := step{kind: stepConnect, client: client, version: w.versions[client], clean: w.one(3), window: w.windows[client]}
 	if w.versions[client] < v5 && w.one(10) {
 		s.version = 3 + byte(w.r.IntN(3))
 	}
 	if !w.one(4) {
 		s.expiry = 3600
-	}
-	if w.one(3) {
-		s.window = 1 // Mosquitto 2.0.11 does not keep to a larger one
 	}
 	if w.one(2) {
 		return s
