@@ -53,18 +53,21 @@ func TestFlappingBansWhoConnectsTooOften(t *testing.T) {
 }
 
 // TestFlappingRemembersNoMoreThanItMust: of more client ids than are watched,
-// the first are forgotten.
+// those are forgotten that have not connected for the longest.
 func TestFlappingRemembersNoMoreThanItMust(t *testing.T) {
 	t.Parallel()
 	const watched = 65_536
-	f := guard.NewFlapping(guard.FlappingConfig{MaxConnects: 1, Window: time.Minute, BanTime: time.Hour}, newClock().now)
-	for n := range watched + 1 {
+	f := guard.NewFlapping(guard.FlappingConfig{MaxConnects: 2, Window: time.Minute, BanTime: time.Hour}, newClock().now)
+	for n := range watched {
 		f.Connected(fmt.Sprint(n))
 	}
-	if _, banned := f.Connected("0"); banned {
-		t.Error("the first is remembered")
+	f.Connected("0")
+	f.Connected("one more")
+	if _, banned := f.Connected("0"); !banned {
+		t.Error("one that has just connected is forgotten")
 	}
-	if _, banned := f.Connected(fmt.Sprint(watched)); !banned {
-		t.Error("the last is forgotten")
+	f.Connected("1")
+	if _, banned := f.Connected("1"); banned {
+		t.Error("the one that connected first is remembered")
 	}
 }

@@ -21,6 +21,8 @@ const (
 	TooFast         Refusal = "connect_rate"
 	AddressFull     Refusal = "max_connections_per_address"
 	AddressTooFast  Refusal = "connect_rate_per_address"
+	GaveWay         Refusal = "max_half_open"             // the connection was let in before
+	AddressGaveWay  Refusal = "max_half_open_per_address" // the same
 	TooManyFailures Refusal = "max_failed_logins"
 )
 
@@ -58,7 +60,7 @@ type address struct {
 // Ticket is one connection's place among all. Limits.mu guards its fields.
 type Ticket struct {
 	limits  *Limits
-	cut     func()
+	cut     func(Refusal)
 	half    *list.Element // its place in Limits.half; nil once greeted or cut off
 	own     *list.Element // the same in address.half
 	address *address      // nil until From, and where exempt
@@ -87,16 +89,17 @@ func NewLimits(c Config, now func() time.Time) *Limits {
 // Its error is a Refusal. The place must be given back with Leave.
 //
 // The connection is half open until Greeted. When there are too many of those,
-// Enter or From calls cut of the oldest, in the newcomer's goroutine: it must
-// not block nor call Limits, and make the connection's owner close it.
-func (l *Limits) Enter(cut func()) (*Ticket, error) {
+// Enter or From calls cut of the oldest, with the limit, in the newcomer's
+// goroutine: it must not block nor call Limits, and make the connection's owner
+// close it.
+func (l *Limits) Enter(cut func(Refusal)) (*Ticket, error) {
 	t := &Ticket{limits: l, cut: cut}
 	victim, err := l.enter(t)
 	if err != nil {
 		return nil, err
 	}
 	if victim != nil {
-		victim.cut()
+		victim.cut(GaveWay)
 	}
 	return t, nil
 }
@@ -136,7 +139,7 @@ func (t *Ticket) From(addr netip.Addr) error {
 	}
 	victim, err := l.from(t, addr)
 	if victim != nil {
-		victim.cut()
+		victim.cut(AddressGaveWay)
 	}
 	return err
 }

@@ -28,7 +28,7 @@ func newDoor(t *testing.T, c *clock, config guard.Config) *door {
 // arrive lets a connection in, under a name, or gives the refusal.
 func (d *door) arrive(name, from string) (*guard.Ticket, error) {
 	d.t.Helper()
-	ticket, err := d.Enter(func() { d.cut = append(d.cut, name) })
+	ticket, err := d.Enter(func(r guard.Refusal) { d.cut = append(d.cut, name+" "+string(r)) })
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func TestTheNewcomerLosesWhereItsAddressHasTooMany(t *testing.T) {
 		d.wantIn("exempt", "127.1.2.3")
 		d.wantIn("exempt", "::ffff:192.0.2.7")
 	}
-	ticket, err := d.Enter(func() {})
+	ticket, err := d.Enter(func(guard.Refusal) {})
 	if err != nil || ticket.From(netip.Addr{}) != nil {
 		t.Errorf("a peer without address is not let in: %v", err)
 	}
@@ -119,7 +119,7 @@ func TestTheOldestHalfOpenConnectionGivesWay(t *testing.T) {
 	d.wantIn("b", "10.0.0.3")
 	d.wantCut()
 	d.wantIn("c", "10.0.0.3")
-	d.wantCut("slow")
+	d.wantCut("slow max_half_open")
 	d.wantUsage(guard.Usage{Open: 5, HalfOpen: 3, Addresses: 3}) // the slow one has still to leave
 	slow.Greeted()                                               // too late, and harmless
 	slow.Leave()
@@ -133,11 +133,11 @@ func TestAnAddressLosesItsOwnHalfOpenConnections(t *testing.T) {
 	d.wantIn("1", "10.0.0.1")
 	d.wantIn("2", "10.0.0.1")
 	d.wantIn("3", "10.0.0.1")
-	d.wantCut("1")
+	d.wantCut("1 max_half_open_per_address")
 	d.wantIn("4", "10.0.0.1").Greeted()
-	d.wantCut("1", "2")
+	d.wantCut("1 max_half_open_per_address", "2 max_half_open_per_address")
 	d.wantIn("5", "10.0.0.1")
-	d.wantCut("1", "2")
+	d.wantCut("1 max_half_open_per_address", "2 max_half_open_per_address")
 }
 
 // TestCutOffBeforeItSaysFromWhere: the peer of a proxied connection is known
@@ -145,7 +145,7 @@ func TestAnAddressLosesItsOwnHalfOpenConnections(t *testing.T) {
 func TestCutOffBeforeItSaysFromWhere(t *testing.T) {
 	t.Parallel()
 	d := newDoor(t, newClock(), guard.Config{MaxHalfOpen: 1, MaxHalfOpenPerAddress: 1})
-	early, err := d.Enter(func() { d.cut = append(d.cut, "early") })
+	early, err := d.Enter(func(guard.Refusal) { d.cut = append(d.cut, "early") })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +258,7 @@ func TestLimitsFromManyGoroutines(t *testing.T) {
 		all.Go(func() {
 			from := netip.AddrFrom4([4]byte{10, 0, 0, byte(n % 8)})
 			for round := range 200 {
-				ticket, err := l.Enter(func() { cuts.Add(1) })
+				ticket, err := l.Enter(func(guard.Refusal) { cuts.Add(1) })
 				if err != nil {
 					continue
 				}

@@ -104,10 +104,6 @@ func load(c Config) (*trust, error) {
 	if c.RequireCertificate {
 		t.tls.ClientAuth = tls.RequireAndVerifyClientCert
 	}
-	t.tls.VerifyConnection = func(s tls.ConnectionState) error {
-		_, err := identityOf(c.CertificateUsername, s)
-		return err
-	}
 	return t, nil
 }
 

@@ -29,6 +29,7 @@ type Conn struct {
 	until    time.Time
 	ticket   *guard.Ticket // nil until there is a place
 	slot     bool          // it counts among the listener's
+	gaveWay  atomic.Bool   // a limit has ended it before it was closed
 	closed   atomic.Bool
 }
 
@@ -100,6 +101,14 @@ func (c *Conn) ConnectBy() time.Time { return c.until }
 // Greeted says that the CONNECT is here: the connection need not give way to
 // newcomers any longer.
 func (c *Conn) Greeted() { c.ticket.Greeted() }
+
+// giveWay ends the connection for the sake of a newcomer, whatever its owner is
+// doing with it. It does not wait.
+func (c *Conn) giveWay(limit guard.Refusal) {
+	c.gaveWay.Store(true)
+	c.socket.cut()
+	c.listener.note(c.socket.RemoteAddr(), &loss{string(limit), limit})
+}
 
 // Close ends the connection and gives its place back. It takes leave of the
 // peer as TLS and WebSocket have it, and does not wait for it. More than once is

@@ -44,7 +44,7 @@ const (
 	causeProxy     = "PROXY header"
 	causeTLS       = "TLS"
 	causeWebSocket = "WebSocket"
-	causeGone      = "gone" // the connection, or the listeners
+	causeGone      = "gone" // the peer
 )
 
 // loss is a connection that came to nothing.

@@ -3,7 +3,6 @@ package listen
 import (
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -26,7 +25,7 @@ func (c *Conn) enter() error {
 		return &loss{causeFull, errFull}
 	}
 	c.slot = true
-	ticket, err := l.options.Limits.Enter(c.socket.cut)
+	ticket, err := l.options.Limits.Enter(c.giveWay)
 	if err != nil {
 		return refused(err)
 	}
@@ -107,10 +106,7 @@ func (c *Conn) encrypt() error {
 	if err := c.secured.Handshake(); err != nil {
 		return err
 	}
-	identity, err := identityOf(c.listener.config.CertificateUsername, c.secured.ConnectionState())
-	if err != nil {
-		return fmt.Errorf("%w although it was verified", err)
-	}
-	c.identity = identity
-	return nil
+	var err error
+	c.identity, err = identityOf(c.listener.config.CertificateUsername, c.secured.ConnectionState())
+	return err
 }

@@ -181,22 +181,26 @@ func (l *Listener) newConn(accepted net.Conn) *Conn {
 	}
 }
 
-// lose closes a connection that came to nothing, and counts it. Each cause is
-// logged now and then: there may be many of them, and as many as an attacker
-// likes.
+// lose closes a connection that came to nothing.
 func (l *Listener) lose(c *Conn, err error) {
 	c.Close() //nolint:errcheck // it came to nothing
+	if !c.gaveWay.Load() && !errors.Is(err, errStopped) {
+		l.note(c.remote, err)
+	}
+}
+
+// note counts a connection that came to nothing. Each cause is logged now and
+// then: there may be many of them, and as many as an attacker likes.
+func (l *Listener) note(remote net.Addr, err error) {
 	cause := causeGone
 	if lost, ok := errors.AsType[*loss](err); ok {
 		cause = lost.cause
 	}
 	l.options.Counters.lose(cause)
-	times, due := l.complain(cause)
-	if !due {
-		return
+	if times, due := l.complain(cause); due {
+		l.options.Log.Log(context.Background(), level(err), "connections come to nothing",
+			"listener", l.config.Address, "cause", cause, "remote", remote.String(), "error", err, "times", times)
 	}
-	l.options.Log.Log(context.Background(), level(err), "connections come to nothing",
-		"listener", l.config.Address, "cause", cause, "remote", c.remote.String(), "error", err, "times", times)
 }
 
 // level is a warning where clients are lost for want of room; anything else may

@@ -2,6 +2,7 @@ package listen_test
 
 import (
 	"io"
+	"maps"
 	"net"
 	"net/netip"
 	"os"
@@ -120,6 +121,24 @@ func TestADeadlineDoesNotEndAConnection(t *testing.T) {
 	}
 }
 
+// TestTheHandshakesDeadlineHoldsForReadingOnly once they are over.
+func TestTheHandshakesDeadlineHoldsForReadingOnly(t *testing.T) {
+	t.Parallel()
+	ca, certs := newAuthority(t)
+	late := func(c *listen.Conn) {
+		defer c.Close()
+		if _, err := c.Read(make([]byte, 1)); !os.IsTimeout(err) || time.Now().Before(c.ConnectBy()) {
+			t.Errorf("read: %v", err)
+		}
+		io.WriteString(c, "late")
+	}
+	r := serve(t, options{handle: late, Options: listen.Options{Timeout: 2 * time.Second}}, allProtocols(t, certs)...)
+	peers := maps.Collect(r.dialAll(ca))
+	for _, peer := range peers {
+		wantHear(t, peer, "late")
+	}
+}
+
 // TestCloseDoesNotWait closes connections whose peers read nothing, while
 // somebody writes to them without a deadline.
 func TestCloseDoesNotWait(t *testing.T) {
@@ -163,8 +182,8 @@ func TestMaxConnectionsOfAListener(t *testing.T) {
 	wantClosed(t, r.dial(0))
 	wantEcho(t, r.dial(1), "x")
 	r.wantLost("listener max_connections", 2)
-	if got := r.log.count("connections come to nothing"); got != 1 {
-		t.Errorf("logged %d times", got)
+	if got := r.log.count(`level=WARN msg="connections come to nothing"`); got != 1 {
+		t.Errorf("warned %d times", got)
 	}
 	first.Close()
 	eventually(t, "there is room", func() bool { return r.Listeners()[0].Open() == 0 })
@@ -220,7 +239,7 @@ func TestBindIsAllOrNothingAndSaysWhatToDo(t *testing.T) {
 
 func TestCloseEndsWhatIsNotHandedOver(t *testing.T) {
 	t.Parallel()
-	ca, certs := newAuthority(t)
+	_, certs := newAuthority(t)
 	configs := allProtocols(t, certs)
 	for i := range configs {
 		configs[i].ProxyProtocol = true
@@ -243,7 +262,6 @@ func TestCloseEndsWhatIsNotHandedOver(t *testing.T) {
 		c.Close()
 		t.Error("the listener accepts although closed")
 	}
-	_ = ca
 }
 
 func TestDescribe(t *testing.T) {

@@ -80,7 +80,7 @@ var badProxyHeaders = []string{
 	proxyV2(0x21, 0x11, append(tcp4, 4, 0)...),
 	proxyV2(0x21, 0x11, append(tcp4, 4, 0, 2, 'x')...),
 	proxyV2(0x21, 0x11, append(tcp4, 3, 0, 1, 'x')...),
-	proxyV2(0x21, 0x11, append(tcp4, make([]byte, 4<<10)...)...),
+	proxyV2(0x21, 0x11, append(tcp4, make([]byte, 3*1365)...)...), // too many additions
 	withChecksum(proxyV2(0x21, 0x11, tcp4...), 1),
 }
 

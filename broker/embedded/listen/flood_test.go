@@ -1,0 +1,122 @@
+package listen_test
+
+import (
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"signalbox/broker/embedded/guard"
+	"signalbox/broker/embedded/listen"
+)
+
+// stage is how far a peer goes before it stalls.
+type stage struct {
+	protocol string
+	proxied  bool
+	upgraded bool   // it has its WebSocket
+	sent     string // all that comes then
+}
+
+var stages = map[string]stage{
+	"nothing":                  {protocol: "mqtt"},
+	"no PROXY header":          {protocol: "mqtt", proxied: true},
+	"half a PROXY line":        {protocol: "mqtt", proxied: true, sent: "PROXY TCP4 192.0.2.7 1"},
+	"half a binary header":     {protocol: "mqtt", proxied: true, sent: "\r\n\r\n\x00\r\nQUIT\n\x21\x11\x00\x0c\xc0"},
+	"no TLS":                   {protocol: "mqtts"},
+	"half a TLS hello":         {protocol: "mqtts", sent: "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"},
+	"no TLS after the header":  {protocol: "mqtts", proxied: true, sent: "PROXY UNKNOWN\r\n"},
+	"no request":               {protocol: "ws"},
+	"half a request":           {protocol: "ws", sent: "GET /mqtt HTTP/1.1\r\nHost: broker.test\r\nX: "},
+	"nothing in the WebSocket": {protocol: "ws", upgraded: true},
+	"half a frame":             {protocol: "ws", upgraded: true, sent: "\x82"},
+}
+
+// config is a listener for a stage.
+func (s stage) config(f files) listen.Config {
+	c := listen.Config{Protocol: s.protocol, ProxyProtocol: s.proxied}
+	if s.protocol == "mqtts" {
+		c.CertFile, c.KeyFile = f.cert, f.key
+	}
+	return c
+}
+
+// stall connects and goes as far as the stage says.
+func (r *rig) stall(s stage) net.Conn {
+	r.t.Helper()
+	var peer net.Conn
+	if s.upgraded {
+		peer = r.upgraded(0)
+	} else {
+		peer = r.dial(0)
+	}
+	io.WriteString(peer, s.sent)
+	return peer
+}
+
+// heed reads as a broker does that waits for CONNECT.
+func heed(c *listen.Conn) {
+	defer c.Close()
+	var b [1]byte
+	if _, err := c.Read(b[:]); err == nil {
+		c.Write(b[:])
+		echo(c)
+	}
+}
+
+func TestWhoStallsIsNotWaitedForForEver(t *testing.T) {
+	t.Parallel()
+	_, certs := newAuthority(t)
+	for name, s := range stages {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := serve(t, options{handle: heed, Options: listen.Options{Timeout: 500 * time.Millisecond}}, s.config(certs))
+			peer := r.stall(s)
+			if _, err := io.Copy(io.Discard, peer); err != nil {
+				t.Errorf("the peer was not dismissed: %v", err)
+			}
+			eventually(t, "the place is given back", func() bool { return r.limits.Usage() == guard.Usage{Addresses: 1} || r.limits.Usage() == guard.Usage{} })
+		})
+	}
+}
+
+// TestAFloodThatSaysNothing has no end in sight, and comes from the address of
+// those who have something to say.
+func TestAFloodThatSaysNothing(t *testing.T) {
+	t.Parallel()
+	const most, flood = 10, 100
+	ca, certs := newAuthority(t)
+	for name, s := range stages {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := serve(t, options{
+				handle: heed, Options: listen.Options{Timeout: time.Hour}, limits: guard.Config{MaxHalfOpen: most},
+			}, s.config(certs))
+			talk := func() net.Conn {
+				peer := r.dial(0)
+				if s.proxied {
+					io.WriteString(peer, "PROXY TCP4 192.0.2.9 10.0.0.1 1 2\r\n")
+				}
+				peer = r.open(peer, s.protocol, ca)
+				wantEcho(t, peer, "hello")
+				return peer
+			}
+			early := talk()
+			var silent []net.Conn
+			for range flood {
+				silent = append(silent, r.stall(s))
+			}
+			wantEcho(t, early, "still there")
+			wantEcho(t, talk(), "there too")
+			for _, peer := range silent[:flood-most] {
+				if _, err := io.Copy(io.Discard, peer); err != nil {
+					t.Errorf("one of the first was not dismissed: %v", err)
+				}
+			}
+			if got := r.counters.Lost()["max_half_open"]; got < flood-most {
+				t.Errorf("%d are lost by the limit: %v", got, r.counters.Lost())
+			}
+			eventually(t, "few are left", func() bool { u := r.limits.Usage(); return u.Open <= most+2 })
+		})
+	}
+}
