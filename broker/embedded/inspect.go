@@ -1,12 +1,14 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/base64"
 	"encoding/pem"
 	"errors"
 	"slices"
+	"strconv"
 
 	"signalbox/broker"
 	"signalbox/broker/embedded/engine"
@@ -35,7 +37,7 @@ func (b *Broker) InspectClient(_ context.Context, clientID string) (broker.Conne
 	if err != nil {
 		return broker.ConnectedClientDetail{}, named(err, "inspectClient")
 	}
-	return detailOf(&i, subscriptions), nil
+	return b.detailOf(&i, subscriptions), nil
 }
 
 // named turns an error of the engine into the broker's.
@@ -52,11 +54,11 @@ func named(err error, op string) error {
 func clientOf(i *engine.Info) broker.ConnectedClient {
 	return broker.ConnectedClient{
 		Username: shownName(i), ClientID: i.ClientID, Address: i.Address,
-		Protocol: i.Protocol, ProtocolVersion: versionName(i.Version), Connected: i.Connected,
+		Protocol: protocolName(i), ProtocolVersion: versionName(i.Version), Connected: i.Connected,
 		LastConnect: i.ConnectedAt, LastDisconnect: lastGone(i),
 		Queues: broker.ClientQueues{
-			BytesOut: i.Queue.Bytes, BytesMax: i.Queue.BytesMax,
-			MessagesOut: i.Queue.Messages, MessagesMax: i.Queue.MessagesMax,
+			BytesOut: i.Queue.Bytes - i.Queue.InflightBytes, BytesMax: i.Queue.BytesMax,
+			MessagesOut: i.Queue.Messages - i.Queue.Inflight, MessagesMax: i.Queue.MessagesMax,
 		},
 	}
 }
@@ -67,6 +69,10 @@ func shownName(i *engine.Info) string {
 	}
 	return i.Username
 }
+
+// protocolName is how the client came, or MQTT for one that is away and of whom
+// that is not kept.
+func protocolName(i *engine.Info) string { return cmp.Or(i.Protocol, "MQTT") }
 
 func versionName(v byte) string {
 	switch v {
@@ -86,26 +92,19 @@ func lastGone(i *engine.Info) *int64 {
 	return &i.GoneAt
 }
 
-func detailOf(i *engine.Info, subscriptions []engine.Subscription) broker.ConnectedClientDetail {
-	q := &i.Queue
+// detailOf shows a session. CleanSession tells what becomes of the session when
+// the connection ends, whatever the client said of the one before: it is true
+// where it ends with it. NumDropped counts all messages that were given up,
+// whatever the reason.
+func (b *Broker) detailOf(i *engine.Info, subscriptions []engine.Subscription) broker.ConnectedClientDetail {
 	d := broker.ConnectedClientDetail{
 		Username: shownName(i), ClientID: i.ClientID, Address: i.Address,
-		Protocol: i.Protocol, ProtocolVersion: versionName(i.Version),
+		Protocol: protocolName(i), ProtocolVersion: versionName(i.Version),
 		NumSubscriptions: int64(i.Subscribed), NumPublished: i.Published, NumSubscribed: i.Delivered, NumDropped: i.Dropped,
 		BytesPublished: i.PublishedBytes, BytesSubscribed: i.DeliveredBytes,
 		Connected: i.Connected, LastConnect: i.ConnectedAt, LastDisconnect: lastGone(i),
-		Keepalive: int(i.KeepAlive), CleanSession: i.CleanStart, Subscriptions: []string{},
-		Will: willOf(i.Will),
-		Queues: broker.ClientQueueDetail{
-			BytesOut: q.Bytes, BytesMax: q.BytesMax,
-			MessagesIn: q.Incoming, MessagesMax: q.MessagesMax, MessagesInQoS12: q.Incoming,
-			MessagesOut: q.Messages, MessagesOutQoS12: q.MessagesQoS12,
-		},
-		Inflight: broker.ClientInflight{
-			BytesOut: q.InflightBytes, BytesMax: q.BytesMax,
-			MessagesIn: q.Incoming, MessagesInMax: q.IncomingMax,
-			MessagesOut: q.Inflight, MessagesOutMax: q.InflightMax, MessagesMax: q.InflightMax,
-		},
+		Keepalive: int(i.KeepAlive), CleanSession: i.Expiry == 0, Subscriptions: []string{},
+		Will: willOf(i.Will), Queues: queuesOf(&i.Queue), Inflight: b.inflightOf(i),
 	}
 	for _, s := range subscriptions {
 		d.Subscriptions = append(d.Subscriptions, s.Filter)
@@ -115,6 +114,39 @@ func detailOf(i *engine.Info, subscriptions []engine.Subscription) broker.Connec
 		d.TLS = tlsOf(i.Socket)
 	}
 	return d
+}
+
+// queuesOf is what waits for the client and is not on its way, as Mosquitto
+// tells them apart. Bytes are those of topics, payloads and properties. The two
+// bounds hold for what waits and what is on its way together. Nothing waits
+// that came from the client, since all is delivered as it comes, and nothing is
+// paged out of memory.
+func queuesOf(q *engine.QueueInfo) broker.ClientQueueDetail {
+	return broker.ClientQueueDetail{
+		BytesOut: q.Bytes - q.InflightBytes, BytesMax: q.BytesMax,
+		MessagesOut: q.Messages - q.Inflight, MessagesMax: q.MessagesMax, MessagesOutQoS12: q.MessagesQoS12 - q.Inflight,
+	}
+}
+
+// mostUnderWay is how many messages an MQTT 3 client may have under way, since
+// nothing can be told to it: as many as there are packet identifiers.
+const mostUnderWay = 65_535
+
+// inflightOf is what was sent over this connection and is not acknowledged. Of
+// a message from the client (QoS 2, not yet released) nothing but the packet
+// identifier is kept, so it has no bytes; and bytes have no bound of their own,
+// which 0 stands for. MessagesOutMax is what the client asked for, within
+// MessagesMax, which is the broker's.
+func (b *Broker) inflightOf(i *engine.Info) broker.ClientInflight {
+	q := &i.Queue
+	f := broker.ClientInflight{
+		BytesOut: q.InflightBytes, MessagesIn: q.Incoming, MessagesInMax: q.IncomingMax,
+		MessagesOut: q.Inflight, MessagesOutMax: q.InflightMax, MessagesMax: int64(b.config.MaxInflightMessages),
+	}
+	if i.Version < wire.V5 {
+		f.MessagesInMax = mostUnderWay
+	}
+	return f
 }
 
 func tlsOf(s *engine.Socket) *broker.ClientTLS {
@@ -147,18 +179,29 @@ func willOf(w *engine.WillRecord) *broker.ClientWill {
 	for _, p := range wire.DescribeProperties(w.Properties) {
 		shown.Properties = append(shown.Properties, broker.WillProperty{Identifier: p.Identifier, Name: p.Name, Value: p.Value})
 	}
+	if w.HasExpiry {
+		shown.Properties = append(shown.Properties, broker.WillProperty{
+			Identifier: wire.PropertyMessageExpiry, Value: strconv.FormatUint(uint64(w.Expiry), 10),
+		})
+	}
 	return shown
 }
 
 // DisconnectClient ends a client's connection.
 func (b *Broker) DisconnectClient(_ context.Context, clientID string) error {
-	return named(b.engine.Disconnect(clientID), "disconnectClient")
+	if err := b.engine.Disconnect(clientID); err != nil {
+		return &broker.Error{Kind: broker.NotFound, Op: "disconnectClient", Msg: "no client with this client id is connected", Err: err}
+	}
+	return nil
 }
 
 var retainHandling = []broker.SendRetain{broker.SendAlways, broker.SendNew, broker.SendNever}
 
 // SubscribeClient subscribes a session in its client's place.
 func (b *Broker) SubscribeClient(_ context.Context, clientID string, s broker.SubscriptionSpec) error {
+	if _, _, shared := wire.SplitShared(s.Topic); shared && s.NoLocal { // [MQTT-3.8.3-4]
+		return &broker.Error{Kind: broker.Invalid, Op: "subscribeClient", Msg: "noLocal: must not be set for a shared subscription"}
+	}
 	return named(b.engine.SubscribeClient(clientID, s.Topic, topics.Options{
 		QoS: byte(s.QoS), NoLocal: s.NoLocal, RetainAsPublished: s.RetainAsPublished,
 		RetainHandling: byte(max(slices.Index(retainHandling, s.SendRetain), 0)), ID: s.SubscriptionIdentifier,

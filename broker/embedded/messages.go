@@ -3,18 +3,26 @@ package embedded
 import (
 	"context"
 	"encoding/base64"
+	"errors"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"signalbox/broker"
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/embedded/engine/wire"
+	"signalbox/broker/embedded/guard"
 )
 
-// ListRetained shows a part of the retained messages.
+// ListRetained shows a part of the retained messages. One that has expired is
+// not shown, but counts until it is swept out, a minute later at most.
 func (b *Broker) ListRetained(_ context.Context, filter string, offset, count int) (broker.Page[broker.RetainedMessage], error) {
 	total, messages := b.engine.Retained(filter, offset, count)
 	return broker.Page[broker.RetainedMessage]{Total: total, Items: func(yield func(broker.RetainedMessage, error) bool) {
 		for _, m := range messages {
+			if b.hasExpired(m) {
+				continue
+			}
 			if !yield(shown(m, broker.PreviewLimit), nil) {
 				return
 			}
@@ -25,10 +33,15 @@ func (b *Broker) ListRetained(_ context.Context, filter string, offset, count in
 // GetRetained shows the retained message of a topic.
 func (b *Broker) GetRetained(_ context.Context, topic string) (broker.RetainedMessage, error) {
 	m, ok := b.engine.RetainedOf(topic)
-	if !ok {
+	if !ok || b.hasExpired(m) {
 		return broker.RetainedMessage{}, noRetained("getRetained")
 	}
 	return shown(m, -1), nil
+}
+
+// hasExpired tells whether nobody gets the message any more [MQTT-3.3.2-5].
+func (b *Broker) hasExpired(m *engine.Message) bool {
+	return m.ExpiresAt != 0 && m.ExpiresAt <= b.now().UnixMilli()
 }
 
 func noRetained(op string) error {
@@ -45,20 +58,44 @@ func (b *Broker) DeleteRetained(_ context.Context, topic string) error {
 	return named(err, "deleteRetained")
 }
 
-// DeleteRetainedMatching deletes the retained messages whose topics match.
-func (b *Broker) DeleteRetainedMatching(_ context.Context, filter string) (int, error) {
+// deleters is how many retained messages are deleted at once, so that they share
+// the store's commits.
+const deleters = 256
+
+// DeleteRetainedMatching deletes the retained messages whose topics match. Where
+// it fails, or the context ends, some are deleted.
+func (b *Broker) DeleteRetainedMatching(ctx context.Context, filter string) (int, error) {
 	_, messages := b.engine.Retained(filter, 0, -1)
-	n := 0
-	for _, m := range messages {
-		had, err := b.engine.DeleteRetained(m.Topic)
-		if err != nil {
-			return n, named(err, "deleteRetained")
-		}
-		if had {
-			n++
-		}
+	var next, deleted atomic.Int64
+	errs := make([]error, min(deleters, len(messages)))
+	var workers sync.WaitGroup
+	for w := range errs {
+		workers.Go(func() {
+			for errs[w] == nil {
+				i := int(next.Add(1)) - 1
+				if i >= len(messages) {
+					return
+				}
+				errs[w] = b.deleteOne(ctx, messages[i].Topic, &deleted)
+			}
+		})
 	}
-	return n, nil
+	workers.Wait()
+	if err := ctx.Err(); err != nil {
+		return int(deleted.Load()), err
+	}
+	return int(deleted.Load()), named(errors.Join(errs...), "deleteRetained")
+}
+
+func (b *Broker) deleteOne(ctx context.Context, topic string, deleted *atomic.Int64) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	had, err := b.engine.DeleteRetained(topic)
+	if had {
+		deleted.Add(1)
+	}
+	return err
 }
 
 // shown is a message as people see it.
@@ -156,15 +193,18 @@ func subscriptionOf(s engine.Subscription) broker.Subscription {
 	}
 }
 
-// CheckAccess tells what a client may do, and why.
+// CheckAccess tells what a client may do, and why. Clients without a username
+// may do nothing where they are not let in.
 func (b *Broker) CheckAccess(ctx context.Context, q broker.AccessCheck) (broker.Verdict, error) {
-	return b.control.CheckAccess(ctx, q)
+	v, err := b.control.CheckAccess(ctx, q)
+	if err != nil || q.Username != "" || b.config.AllowAnonymous || v.Source == broker.DecidedByTopic {
+		return v, err
+	}
+	return broker.Verdict{ACLType: v.ACLType, Source: broker.DecidedByUnknown, Reason: noAnonymous}, nil
 }
 
-// ListDenials shows what clients were lately not allowed to do.
-func (b *Broker) ListDenials(_ context.Context, offset, count int) (broker.Page[broker.Denial], error) {
-	return pageOf(b.denials.newest(), offset, count), nil
-}
+// noAnonymous is why clients without a username do not get in.
+const noAnonymous = "clients without a username are not let in: broker.allow_anonymous is off"
 
 // pageOf is a part of a list that is at hand.
 func pageOf[T any](all []T, offset, count int) broker.Page[T] {
@@ -188,11 +228,11 @@ func (b *Broker) ListBans(_ context.Context, offset, count int) (broker.Page[bro
 
 // AddBan bans, and cuts off whom it concerns.
 func (b *Broker) AddBan(ctx context.Context, s broker.BanSpec) error {
-	ban, err := b.bans.Add(ctx, broker.Ban{
-		Kind: s.Kind, Value: s.Value, Reason: s.Reason, CreatedBy: "api", ExpiresAt: s.ExpiresAt,
+	_, err := b.bans.Add(ctx, broker.Ban{
+		Kind: s.Kind, Value: s.Value, Reason: s.Reason, CreatedBy: guard.ByAPI, ExpiresAt: s.ExpiresAt,
 	})
 	if err == nil {
-		b.expel(ban)
+		b.expel()
 	}
 	return err
 }
@@ -203,7 +243,7 @@ func (b *Broker) DeleteBan(ctx context.Context, kind broker.BanKind, value strin
 }
 
 // expel ends the connections that are banned now.
-func (b *Broker) expel(broker.Ban) {
+func (b *Broker) expel() {
 	b.engine.Expel(func(c engine.ClientEvent, s *engine.Socket) bool {
 		_, banned := b.bans.Banned(c.ClientID, c.Username, addressOf(s))
 		return banned

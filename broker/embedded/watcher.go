@@ -3,21 +3,27 @@ package embedded
 import (
 	"context"
 	"log/slog"
-	"sync"
+	"net/netip"
 	"time"
 
 	"signalbox/broker"
 	"signalbox/broker/embedded/engine"
+	"signalbox/broker/embedded/engine/wire"
 )
 
 // watcher is where the engine tells what happens.
 type watcher struct{ b *Broker }
 
-// Connected looks whether the client comes too often.
+// Connected looks whether the client comes too often, and whether it was banned
+// since its log-in was decided: who bans cannot see it before this.
 func (w watcher) Connected(c engine.ClientEvent) {
 	w.b.log.Debug("client connected", about(c)...)
 	if ban, flaps := w.b.flaps.Connected(c.ClientID); flaps {
 		w.b.tasks.Go(func() { w.b.banFlapping(ban) })
+	}
+	addr, _ := netip.ParseAddr(c.Address) // there is none on a Unix socket
+	if _, banned := w.b.bans.Banned(c.ClientID, c.Username, addr); banned {
+		w.b.tasks.Go(w.b.expel)
 	}
 }
 
@@ -26,13 +32,14 @@ func (w watcher) Disconnected(c engine.ClientEvent, reason byte) {
 	w.b.log.Debug("client disconnected", append(about(c), "reason", int(reason))...)
 }
 
-// Refused is told of a client that did not get in.
+// Refused is told of a client that did not get in. It is a denial where that is
+// about who it is; what broke the protocol or came at a bad time is none.
 func (w watcher) Refused(c engine.ClientEvent, reason byte, why string) {
 	w.b.log.Debug("client refused", append(about(c), "reason", why)...)
-	w.b.denials.add(broker.Denial{
-		At: w.b.now(), ClientID: c.ClientID, Username: c.Username, Address: c.Address,
-		Action: broker.ActionConnect, Reason: why,
-	})
+	switch reason {
+	case codeNotAuthorized, codeBanned, codeRateExceeded, wire.ReasonClientIDNotValid, wire.ReasonBadAuthMethod:
+		w.b.denials.add(denial{at: w.b.now(), client: c, action: broker.ActionConnect, why: why})
+	}
 }
 
 var actions = [...]broker.Action{
@@ -42,10 +49,7 @@ var actions = [...]broker.Action{
 
 // Denied is told of what a client was not allowed.
 func (w watcher) Denied(c engine.ClientEvent, k engine.Kind, topic string) {
-	w.b.denials.add(broker.Denial{
-		At: w.b.now(), ClientID: c.ClientID, Username: c.Username, Address: c.Address,
-		Action: actions[k], Topic: topic, Reason: "no ACL allows it",
-	})
+	w.b.denials.add(denial{at: w.b.now(), client: c, action: actions[k], topic: topic})
 }
 
 // Published is told of every message.
@@ -64,40 +68,5 @@ func (b *Broker) banFlapping(ban broker.Ban) {
 		return
 	}
 	b.log.Warn("a client that connects too often was banned", "clientid", ban.Value, "until", ban.ExpiresAt)
-	b.expel(ban)
-}
-
-// maxDenials is how many denials are remembered; the oldest goes.
-const maxDenials = 1000
-
-// denials are what clients were not allowed lately.
-type denials struct {
-	mu   sync.Mutex // guards what follows
-	last []broker.Denial
-	next int // where the oldest stands, once there are as many as may be
-}
-
-func newDenials() *denials { return &denials{} }
-
-func (d *denials) add(one broker.Denial) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(d.last) < maxDenials {
-		d.last = append(d.last, one)
-		return
-	}
-	d.last[d.next] = one
-	d.next = (d.next + 1) % maxDenials
-}
-
-// newest gives the denials, the newest first.
-func (d *denials) newest() []broker.Denial {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	list := make([]broker.Denial, 0, len(d.last))
-	for i := range d.last {
-		at := (d.next - 1 - i + 2*len(d.last)) % len(d.last)
-		list = append(list, d.last[at])
-	}
-	return list
+	b.expel()
 }
