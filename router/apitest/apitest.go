@@ -33,14 +33,16 @@ const (
 // API is a running service with the project "default" and its embedded broker.
 type API struct {
 	URL      string
-	MQTT     string // address of the embedded broker's plain listener
+	MQTT     string   // address of the embedded broker's plain listener
+	Doors    []string // URLs of all its listeners, the plain one first
 	Project  string
 	Embedded string
 	Handlers *handlers.API
 	Root     *Caller
 
-	t      testing.TB
-	routes routers.Router
+	t       testing.TB
+	routes  routers.Router
+	service *appliance.Appliance
 }
 
 // Option changes the configuration before the service starts.
@@ -48,6 +50,9 @@ type Option func(*appliance.Config)
 
 // ViewerReadOnly switches auth.viewer_read_only on.
 func ViewerReadOnly(c *appliance.Config) { c.Auth.ViewerReadOnly = true }
+
+// In uses a data directory, which outlives the service.
+func In(dir string) Option { return func(c *appliance.Config) { c.DataDir = dir } }
 
 // New starts a service and stops it at the end of the test.
 func New(t testing.TB, options ...Option) *API {
@@ -63,17 +68,22 @@ func New(t testing.TB, options ...Option) *API {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := service.Stop(); err != nil {
-			t.Error("stop:", err)
-		}
-	})
-	a := &API{t: t, URL: service.URL, MQTT: strings.TrimPrefix(service.Broker[0], "mqtt://"),
-		Handlers: service.API, Embedded: service.API.Embedded}
+	a := &API{t: t, URL: service.URL, MQTT: strings.TrimPrefix(service.Broker[0], "mqtt://"), Doors: service.Broker,
+		Handlers: service.API, Embedded: service.API.Embedded, service: service}
+	t.Cleanup(a.Stop)
 	a.readDocument()
 	a.Root = a.LogIn(RootEmail, RootPassword)
 	a.Project = a.project()
 	return a
+}
+
+// Stop stops the service before the end of the test, for one that goes on with
+// the same data.
+func (a *API) Stop() {
+	a.t.Helper()
+	if err := a.service.Stop(); err != nil {
+		a.t.Error("stop:", err)
+	}
 }
 
 // logger shows the service's log where the test is verbose.

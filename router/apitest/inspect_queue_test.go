@@ -1,0 +1,206 @@
+package apitest_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/mochi-mqtt/server/v2/packets"
+
+	"signalbox/broker"
+	"signalbox/router/apitest"
+	"signalbox/router/appliance"
+)
+
+// small bounds what waits for a client, and what is on its way to it.
+func small(messages, window int) apitest.Option {
+	return func(c *appliance.Config) {
+		c.Broker.MaxQueuedMessages, c.Broker.MaxInflightMessages, c.Broker.MaxQueuedBytes = messages, window, 4096
+	}
+}
+
+// load is what waits for a client, what is on its way to it, and what it lost.
+type load struct {
+	Queues   broker.ClientQueueDetail
+	Inflight broker.ClientInflight
+	Dropped  int64
+}
+
+func loadOf(d broker.ConnectedClientDetail) load { return load{d.Queues, d.Inflight, d.NumDropped} }
+
+// payload makes every message on topic "t" count 100 bytes.
+var payload = strings.Repeat("x", 99)
+
+// TestInspectQueue fills the queue of a client that is away, and empties it
+// through a window of two messages that are acknowledged one by one.
+func TestInspectQueue(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t, manned, small(10, 3))
+	away := join(t, api, 5, "c", asAdmin, lasting)
+	away.subscribe(filter("t", 2))
+	away.leave()
+	wantDetail(t, api, "c", false, connected)
+
+	publisher := join(t, api, 5, "p", asAdmin)
+	for _, qos := range []byte{1, 2, 0, 1, 2, 1} { // at QoS 0 nothing is kept for who is away
+		publisher.publish("t", payload, qos)
+	}
+	want := load{
+		Queues:   broker.ClientQueueDetail{BytesOut: 500, BytesMax: 4096, MessagesOut: 5, MessagesMax: 10, MessagesOutQoS12: 5},
+		Inflight: broker.ClientInflight{MessagesInMax: 3, MessagesOutMax: 3, MessagesMax: 3},
+	}
+	wantDetail(t, api, "c", want, loadOf)
+	wantListed(t, api, detail(api, "c"))
+
+	here := join(t, api, 5, "c", asAdmin, lasting, func(pk *packets.Packet) { pk.Properties.ReceiveMaximum = 2 })
+	first := here.wantMessage("t", payload)
+	here.wantMessage("t", payload)
+	want.Queues.BytesOut, want.Queues.MessagesOut, want.Queues.MessagesOutQoS12 = 300, 3, 3
+	want.Inflight.BytesOut, want.Inflight.MessagesOut, want.Inflight.MessagesOutMax = 200, 2, 2
+	wantDetail(t, api, "c", want, loadOf)
+	wantListed(t, api, detail(api, "c"))
+
+	here.acknowledge(first.PacketID)
+	here.wantMessage("t", payload)
+	want.Queues.BytesOut, want.Queues.MessagesOut, want.Queues.MessagesOutQoS12 = 200, 2, 2
+	wantDetail(t, api, "c", want, loadOf)
+
+	here.drop() // nothing is on its way over a connection that is gone
+	want.Queues.BytesOut, want.Queues.MessagesOut, want.Queues.MessagesOutQoS12 = 400, 4, 4
+	want.Inflight.BytesOut, want.Inflight.MessagesOut = 0, 0
+	wantDetail(t, api, "c", false, connected)
+	wantDetail(t, api, "c", want, loadOf)
+}
+
+// TestInspectInflightFromTheClient: a message of QoS 2 is on its way until its
+// sender has released it.
+func TestInspectInflightFromTheClient(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t, manned)
+	d := join(t, api, 5, "c", asAdmin)
+	for id := range uint16(3) {
+		d.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Publish, Qos: 2}, TopicName: "t", Payload: []byte("x"), PacketID: id + 1})
+		d.want(packets.Pubrec)
+	}
+	underWay := func(d broker.ConnectedClientDetail) int64 { return d.Inflight.MessagesIn }
+	wantDetail(t, api, "c", 3, underWay)
+	d.release(2)
+	wantDetail(t, api, "c", 2, underWay)
+}
+
+// TestInspectDropsByFullQueue loses the newest messages, of a client that is away
+// and of one that does not acknowledge.
+func TestInspectDropsByFullQueue(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t, manned, small(5, 2))
+	away := join(t, api, 4, "away", asAdmin, lasting)
+	away.subscribe(filter("t", 1))
+	away.leave()
+	silent := join(t, api, 4, "silent", asAdmin)
+	silent.subscribe(filter("t", 1))
+	wantDetail(t, api, "away", false, connected)
+
+	publisher := join(t, api, 4, "p", asAdmin)
+	for range 8 {
+		publisher.publish("t", payload, 1)
+	}
+	want := load{
+		Queues:   broker.ClientQueueDetail{BytesOut: 500, BytesMax: 4096, MessagesOut: 5, MessagesMax: 5, MessagesOutQoS12: 5},
+		Inflight: broker.ClientInflight{MessagesInMax: 65535, MessagesOutMax: 2, MessagesMax: 2},
+		Dropped:  3,
+	}
+	wantDetail(t, api, "away", want, loadOf)
+	want.Queues.BytesOut, want.Queues.MessagesOut, want.Queues.MessagesOutQoS12 = 300, 3, 3
+	want.Inflight.BytesOut, want.Inflight.MessagesOut = 200, 2
+	wantDetail(t, api, "silent", want, loadOf)
+}
+
+// TestInspectDropsByBytes loses what finds no room in bytes.
+func TestInspectDropsByBytes(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t, manned, small(100, 10))
+	away := join(t, api, 5, "c", asAdmin, lasting)
+	away.subscribe(filter("t", 1))
+	away.leave()
+	wantDetail(t, api, "c", false, connected)
+	publisher := join(t, api, 5, "p", asAdmin)
+	for range 3 {
+		publisher.publish("t", strings.Repeat("x", 1999), 1)
+	}
+	want := load{
+		Queues:   broker.ClientQueueDetail{BytesOut: 4000, BytesMax: 4096, MessagesOut: 2, MessagesMax: 100, MessagesOutQoS12: 2},
+		Inflight: broker.ClientInflight{MessagesInMax: 10, MessagesOutMax: 10, MessagesMax: 10}, Dropped: 1,
+	}
+	wantDetail(t, api, "c", want, loadOf)
+}
+
+// TestInspectDropsByExpiry loses what has expired when the client comes. That it
+// has is seen by what a topic retains with the same expiry, published later.
+func TestInspectDropsByExpiry(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t, manned)
+	away := join(t, api, 5, "c", asAdmin, lasting)
+	away.subscribe(filter("t", 1))
+	away.leave()
+	wantDetail(t, api, "c", false, connected)
+	publisher := join(t, api, 5, "p", asAdmin)
+	publisher.publish("t", "brief", 1, expiring)
+	publisher.publish("t", "lasting", 1)
+	publisher.publish("clock", "x", 1, expiring, retained)
+	waitFor(t, "the expiry", func() bool { return api.Root.Get(api.At("/messages/retained?topic=clock")).Status == 404 })
+	if got := strings.TrimSpace(string(api.Root.Get(api.At("/messages/retained")).Want(200).Body)); got != "[]" {
+		t.Errorf("an expired message is listed: %s", got)
+	}
+
+	here := join(t, api, 5, "c", asAdmin, lasting)
+	here.wantMessage("t", "lasting")
+	wantDetail(t, api, "c", 1, dropped)
+}
+
+func dropped(d broker.ConnectedClientDetail) int64 { return d.NumDropped }
+
+// TestInspectDropsByPacketSize loses what the client takes no packets for
+// [MQTT-3.1.2-25].
+func TestInspectDropsByPacketSize(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t, manned)
+	d := join(t, api, 5, "c", asAdmin, func(pk *packets.Packet) { pk.Properties.MaximumPacketSize = 100 })
+	d.subscribe(filter("t", 1))
+	publisher := join(t, api, 5, "p", asAdmin)
+	publisher.publish("t", strings.Repeat("x", 200), 1)
+	publisher.publish("t", strings.Repeat("x", 200), 0)
+	publisher.publish("t", "small", 1)
+	d.wantMessage("t", "small")
+	wantDetail(t, api, "c", 2, dropped)
+}
+
+// traffic is what went through a client's connections.
+type traffic struct{ Published, Subscribed, BytesPublished, BytesSubscribed int64 }
+
+func trafficOf(d broker.ConnectedClientDetail) traffic {
+	return traffic{d.NumPublished, d.NumSubscribed, d.BytesPublished, d.BytesSubscribed}
+}
+
+// TestInspectTraffic counts payloads alone, over all connections of a session.
+func TestInspectTraffic(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t, manned)
+	d := join(t, api, 5, "c", asAdmin, lasting)
+	d.subscribe(filter("to/c", 1))
+	for qos := range byte(3) {
+		d.publish("from/c", strings.Repeat("x", 10*int(qos+1)), qos)
+	}
+	publisher := join(t, api, 5, "p", asAdmin)
+	for qos := range byte(3) {
+		publisher.publish("to/c", "hello", qos)
+		if pk := d.wantMessage("to/c", "hello"); pk.FixedHeader.Qos > 0 {
+			d.acknowledge(pk.PacketID)
+		}
+	}
+	d.ping()
+	wantDetail(t, api, "c", traffic{3, 3, 60, 15}, trafficOf)
+	wantDetail(t, api, "p", traffic{3, 0, 15, 0}, trafficOf)
+	d.leave()
+	d = join(t, api, 5, "c", asAdmin, lasting)
+	d.publish("from/c", "more", 0)
+	wantDetail(t, api, "c", traffic{4, 3, 64, 15}, trafficOf)
+}

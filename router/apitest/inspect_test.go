@@ -1,0 +1,361 @@
+package apitest_test
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/mochi-mqtt/server/v2/packets"
+
+	"signalbox/broker"
+	"signalbox/broker/brokertest"
+	"signalbox/broker/embedded/listen"
+	"signalbox/router/apitest"
+	"signalbox/router/appliance"
+)
+
+// manned makes the broker's administrator one whose password tests know.
+func manned(c *appliance.Config) { c.Broker.AdminPassword = mqttPassword }
+
+func detail(api *apitest.API, id string) (d broker.ConnectedClientDetail) {
+	api.Root.Get(api.At("/client-inspect/detail?clientid=" + url.QueryEscape(id))).Want(200).Decode(&d)
+	return d
+}
+
+// wantDetail waits until inspection shows what select makes of it; what is shown
+// may lag behind what a client has seen by a moment.
+func wantDetail[T any](t *testing.T, api *apitest.API, id string, want T, part func(broker.ConnectedClientDetail) T) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		got := part(detail(api, id))
+		diff := cmp.Diff(want, got)
+		if diff == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s (-want +got):\n%s", id, diff)
+		}
+	}
+}
+
+// papers are the certificates of a broker and of a client.
+type papers struct {
+	ca, server, client brokertest.KeyPair
+	dir                string
+}
+
+func issue(t *testing.T) papers {
+	t.Helper()
+	ca := brokertest.NewCA(t)
+	p := papers{dir: t.TempDir(), ca: brokertest.KeyPair{Cert: ca.PEM},
+		server: ca.Issue(t, brokertest.CertOptions{Subject: "broker", Names: []string{"127.0.0.1"}}),
+		client: ca.Issue(t, brokertest.CertOptions{Subject: "pump-7"})}
+	for name, content := range map[string][]byte{"ca.pem": p.ca.Cert, "cert.pem": p.server.Cert, "key.pem": p.server.Key} {
+		if err := os.WriteFile(p.file(name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return p
+}
+
+func (p papers) file(name string) string { return filepath.Join(p.dir, name) }
+
+// config is a client's that trusts the broker and shows its certificate.
+func (p papers) config(t *testing.T, change func(*tls.Config)) *tls.Config {
+	t.Helper()
+	pair, err := tls.X509KeyPair(p.client.Cert, p.client.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &tls.Config{RootCAs: x509.NewCertPool(), Certificates: []tls.Certificate{pair}}
+	c.RootCAs.AppendCertsFromPEM(p.ca.Cert)
+	change(c)
+	return c
+}
+
+// everyDoor is a broker with a listener of each kind: mqtt, mqtts with client
+// certificates, mqtts, ws, wss.
+func everyDoor(t *testing.T, p papers, options ...apitest.Option) *apitest.API {
+	t.Helper()
+	secured := listen.Config{Protocol: listen.MQTTS, Address: "127.0.0.1:0", CertFile: p.file("cert.pem"), KeyFile: p.file("key.pem")}
+	identified, web := secured, secured
+	identified.CAFile, identified.RequireCertificate = p.file("ca.pem"), true
+	web.Protocol, web.Path = listen.WSS, "/mqtt"
+	return apitest.New(t, append(options, manned, func(c *appliance.Config) {
+		c.Broker.AllowAnonymous = true
+		c.Broker.Listeners = []listen.Config{identified, secured, {Protocol: listen.WS, Address: "127.0.0.1:0", Path: "/mqtt"}, web}
+	})...)
+}
+
+func portOf(t *testing.T, door string) int {
+	t.Helper()
+	u, err := url.Parse(door)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := strconv.Atoi(u.Port())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// TestInspectEveryDoor holds every field of operations 37 and 38 against clients
+// of all versions that came by all kinds of listener.
+func TestInspectEveryDoor(t *testing.T) {
+	t.Parallel()
+	p := issue(t)
+	api := everyDoor(t, p)
+	local := func(i int) *broker.ClientListener {
+		return &broker.ClientListener{Port: portOf(t, api.Doors[i]), BindAddress: "127.0.0.1"}
+	}
+	p13 := p.config(t, func(c *tls.Config) { c.MinVersion = tls.VersionTLS13 })
+	p12 := p.config(t, func(c *tls.Config) {
+		c.MaxVersion, c.CipherSuites = tls.VersionTLS12, []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384}
+	})
+	for _, c := range []struct {
+		id      string
+		door    int
+		path    string
+		tls     *tls.Config
+		version byte
+		changes []change
+		want    broker.ConnectedClientDetail
+	}{
+		{id: "tcp-31", version: 3, changes: []change{keepAlive(60)},
+			want: broker.ConnectedClientDetail{Username: "<anonymous>", Address: "127.0.0.1", Protocol: "MQTT", ProtocolVersion: "v3.1",
+				Keepalive: 60, CleanSession: true, Listener: local(0)}},
+		{id: "tcp-311", version: 4, changes: []change{asAdmin, lasting},
+			want: broker.ConnectedClientDetail{Username: mqttAdmin, Address: "127.0.0.1", Protocol: "MQTT", ProtocolVersion: "v3.1.1", Listener: local(0)}},
+		{id: "tls-5", door: 1, tls: p13, version: 5, changes: []change{asAdmin, keepAlive(65535)},
+			want: broker.ConnectedClientDetail{Username: mqttAdmin, Address: "127.0.0.1", Protocol: "MQTT", ProtocolVersion: "v5",
+				Keepalive: 65535, CleanSession: true, Listener: local(1),
+				TLS: &broker.ClientTLS{ClientCertificate: string(p.client.Cert), Version: "TLSv1.3"}}},
+		{id: "tls-311", door: 2, tls: p12, version: 4, changes: []change{asAdmin},
+			want: broker.ConnectedClientDetail{Username: mqttAdmin, Address: "127.0.0.1", Protocol: "MQTT", ProtocolVersion: "v3.1.1",
+				CleanSession: true, Listener: local(2),
+				TLS: &broker.ClientTLS{Version: "TLSv1.2", Ciphers: "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"}}},
+		{id: "ws-5", door: 3, path: "/mqtt", version: 5, changes: []change{lasting},
+			want: broker.ConnectedClientDetail{Username: "<anonymous>", Address: "127.0.0.1", Protocol: "MQTT-WS", ProtocolVersion: "v5", Listener: local(3)}},
+		{id: "wss-311", door: 4, path: "/mqtt", tls: p13, version: 4,
+			want: broker.ConnectedClientDetail{Username: "<anonymous>", Address: "127.0.0.1", Protocol: "MQTT-WS", ProtocolVersion: "v3.1.1",
+				CleanSession: true, Listener: local(4), TLS: &broker.ClientTLS{Version: "TLSv1.3"}}},
+	} {
+		t.Run(c.id, func(t *testing.T) {
+			d := knock(t, api.Doors[c.door]+c.path, c.tls, c.version)
+			before := time.Now().UnixMilli()
+			d.enter(c.id, c.changes...)
+			got := detail(api, c.id)
+			if after := time.Now().UnixMilli(); got.LastConnect < before || got.LastConnect > after {
+				t.Errorf("lastConnect %d, want from %d to %d", got.LastConnect, before, after)
+			}
+			if got.TLS != nil && c.want.TLS.Ciphers == "" { // the two agree upon one of those that both know
+				c.want.TLS.Ciphers = cipherOf(d.conn)
+			}
+			c.want.ClientID, c.want.Connected, c.want.LastConnect, c.want.Subscriptions = c.id, true, got.LastConnect, []string{}
+			c.want.Queues = broker.ClientQueueDetail{BytesMax: 64 << 20, MessagesMax: 100_000}
+			c.want.Inflight = broker.ClientInflight{MessagesInMax: 20, MessagesOutMax: 20, MessagesMax: 20}
+			if c.version < 5 {
+				c.want.Inflight.MessagesInMax = 65535
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("detail (-want +got):\n%s", diff)
+			}
+			wantListed(t, api, c.want)
+		})
+	}
+}
+
+// cipherOf names the cipher suite of a connection.
+func cipherOf(conn net.Conn) string {
+	if o, ok := conn.(*overWebSocket); ok {
+		conn = o.Conn
+	}
+	return tls.CipherSuiteName(conn.(*tls.Conn).ConnectionState().CipherSuite)
+}
+
+// wantListed holds the entry of the list against the detail.
+func wantListed(t *testing.T, api *apitest.API, d broker.ConnectedClientDetail) {
+	t.Helper()
+	want := broker.ConnectedClient{Username: d.Username, ClientID: d.ClientID, Address: d.Address, Protocol: d.Protocol,
+		ProtocolVersion: d.ProtocolVersion, Connected: d.Connected, LastConnect: d.LastConnect, LastDisconnect: d.LastDisconnect,
+		Queues: broker.ClientQueues{BytesOut: d.Queues.BytesOut, BytesMax: d.Queues.BytesMax, MessagesOut: d.Queues.MessagesOut,
+			MessagesMax: d.Queues.MessagesMax}}
+	var list []broker.ConnectedClient
+	api.Root.Get(api.At("/client-inspect")).Want(200).Decode(&list)
+	for _, got := range list {
+		if got.ClientID != d.ClientID {
+			continue
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("list entry (-want +got):\n%s", diff)
+		}
+		return
+	}
+	t.Errorf("%s is not in the list", d.ClientID)
+}
+
+// TestInspectTLSIsNested looks at the JSON itself.
+func TestInspectTLSIsNested(t *testing.T) {
+	t.Parallel()
+	p := issue(t)
+	api := everyDoor(t, p)
+	knock(t, api.Doors[1], p.config(t, func(*tls.Config) {}), 5).enter("c", asAdmin)
+	var record map[string]any
+	api.Root.Get(api.At("/client-inspect/detail?clientid=c")).Want(200).Decode(&record)
+	nested, ok := record["tls"].(map[string]any)
+	if !ok {
+		t.Fatalf("tls: got %v, want an object", record["tls"])
+	}
+	block, _ := pem.Decode([]byte(nested["clientCertificate"].(string)))
+	sent, _ := pem.Decode(p.client.Cert)
+	if block == nil || !bytes.Equal(block.Bytes, sent.Bytes) {
+		t.Errorf("clientCertificate: got %v", nested["clientCertificate"])
+	}
+	for _, name := range []string{"clientCertificate", "version", "ciphers"} {
+		if _, ok := record[name]; ok || nested[name] == "" {
+			t.Errorf("%s must stand in tls alone: %v", name, record)
+		}
+	}
+	join(t, api, 5, "plain", asAdmin)
+	var plain map[string]any
+	api.Root.Get(api.At("/client-inspect/detail?clientid=plain")).Want(200).Decode(&plain)
+	if _, ok := plain["tls"]; ok {
+		t.Error("a connection in the clear shows tls")
+	}
+}
+
+// TestInspectWill shows a Will with all that MQTT 5 gives it, as long as it may
+// still be published.
+func TestInspectWill(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t, manned)
+	will := func(pk *packets.Packet) {
+		pk.Connect.WillFlag, pk.Connect.WillRetain, pk.Connect.WillQos = true, true, 2
+		pk.Connect.WillTopic, pk.Connect.WillPayload = "pump/7/state", []byte{0, 0xff, 'x'}
+		pk.Connect.WillProperties = packets.Properties{PayloadFormatFlag: true, MessageExpiryInterval: 90, ContentType: "application/octet-stream",
+			ResponseTopic: "answers/7", CorrelationData: []byte{1, 2, 0xfe}, WillDelayInterval: 3600,
+			User: []packets.UserProperty{{Key: "site", Val: "north"}, {Key: "site", Val: "hall 3"}}}
+	}
+	want := &broker.ClientWill{Topic: "pump/7/state", QoS: 2, Retain: true, Payload: base64.StdEncoding.EncodeToString([]byte{0, 0xff, 'x'}),
+		DelayInterval: 3600, Properties: []broker.WillProperty{
+			{Identifier: "payload-format-indicator", Value: "0"}, {Identifier: "content-type", Value: "application/octet-stream"},
+			{Identifier: "response-topic", Value: "answers/7"}, {Identifier: "correlation-data", Value: "AQL+"},
+			{Identifier: "user-property", Name: "site", Value: "north"}, {Identifier: "user-property", Name: "site", Value: "hall 3"},
+			{Identifier: "message-expiry-interval", Value: "90"}}}
+	shown := func(d broker.ConnectedClientDetail) *broker.ClientWill { return d.Will }
+
+	d := join(t, api, 5, "c", asAdmin, lasting, will)
+	wantDetail(t, api, "c", want, shown)
+	d.drop()
+	wantDetail(t, api, "c", false, connected)
+	wantDetail(t, api, "c", want, shown) // it waits for its delay
+	d = join(t, api, 5, "c", asAdmin, lasting)
+	wantDetail(t, api, "c", nil, shown)
+	d.drop()
+	d = join(t, api, 5, "c", asAdmin, lasting, will)
+	d.leave() // which takes the Will back
+	wantDetail(t, api, "c", false, connected)
+	wantDetail(t, api, "c", nil, shown)
+
+	join(t, api, 4, "old", asAdmin, func(pk *packets.Packet) {
+		pk.Connect.WillFlag, pk.Connect.WillTopic, pk.Connect.WillPayload = true, "gone", []byte("bye")
+	})
+	wantDetail(t, api, "old", &broker.ClientWill{Topic: "gone", Payload: "Ynll", Properties: []broker.WillProperty{}}, shown)
+}
+
+func connected(d broker.ConnectedClientDetail) bool { return d.Connected }
+
+// TestInspectTimes follows one session over its connections.
+func TestInspectTimes(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t, manned)
+	d := join(t, api, 5, "c", asAdmin, lasting, keepAlive(30))
+	first := detail(api, "c")
+	if first.LastDisconnect != nil || !first.Connected {
+		t.Errorf("on its first connection: %+v", first)
+	}
+	before := time.Now().UnixMilli()
+	d.leave()
+	wantDetail(t, api, "c", false, connected)
+	away := detail(api, "c")
+	if away.LastDisconnect == nil || *away.LastDisconnect < before || *away.LastDisconnect > time.Now().UnixMilli() {
+		t.Errorf("lastDisconnect %v, want from %d on", away.LastDisconnect, before)
+	}
+	if away.LastConnect != first.LastConnect || away.Keepalive != 30 || away.CleanSession || away.Username != mqttAdmin ||
+		away.Address != "127.0.0.1" || away.Protocol != "MQTT" || away.ProtocolVersion != "v5" || away.Listener != nil {
+		t.Errorf("while away: %+v", away)
+	}
+	wantListed(t, api, away)
+
+	join(t, api, 5, "c", asAdmin, lasting)
+	back := detail(api, "c")
+	if back.LastConnect < *away.LastDisconnect || back.LastDisconnect == nil || *back.LastDisconnect != *away.LastDisconnect || !back.Connected {
+		t.Errorf("back again: %+v, was away: %+v", back, away)
+	}
+
+	brief := join(t, api, 5, "brief", asAdmin)
+	brief.leave()
+	waitFor(t, "the end of a session that is not kept", func() bool {
+		return api.Root.Get(api.At("/client-inspect/detail?clientid=brief")).Status == 404
+	})
+	api.Root.Get(api.At("/client-inspect/detail?clientid=brief")).WantError(404, "NOT_FOUND")
+	api.Root.Get(api.At("/client-inspect/detail?clientid=")).WantError(400, "INVALID_REQUEST")
+	api.Root.Get(api.At("/client-inspect/detail")).WantError(400, "INVALID_REQUEST")
+}
+
+// TestInspectCleanSession: it tells whether the session ends with its connection,
+// which in MQTT 5 Clean Start does not say.
+func TestInspectCleanSession(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t, manned)
+	for _, c := range []struct {
+		name    string
+		version byte
+		clean   bool
+		expiry  uint32
+		want    bool
+	}{
+		{"v311 clean", 4, true, 0, true}, {"v311 kept", 4, false, 0, false},
+		{"v5 clean, ends", 5, true, 0, true}, {"v5 clean, kept", 5, true, 60, false},
+		{"v5 not clean, ends", 5, false, 0, true}, {"v5 not clean, kept", 5, false, 60, false},
+	} {
+		join(t, api, c.version, c.name, asAdmin, func(pk *packets.Packet) {
+			pk.Connect.Clean, pk.Properties.SessionExpiryInterval, pk.Properties.SessionExpiryIntervalFlag = c.clean, c.expiry, c.expiry > 0
+		})
+		if got := detail(api, c.name).CleanSession; got != c.want {
+			t.Errorf("%s: cleanSession %t, want %t", c.name, got, c.want)
+		}
+	}
+}
+
+func TestInspectSubscriptions(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t, manned)
+	api.Root.Put(api.At("/acldefault"), []object{{"acltype": "subscribe", "allow": true}}).Want(204)
+	d := join(t, api, 5, "c", asAdmin, lasting)
+	d.subscribe(filter("b/+", 1), filter("a/#", 0), filter("$share/g/c", 2), filter("a/#", 2))
+	shown := func(d broker.ConnectedClientDetail) []string {
+		if int(d.NumSubscriptions) != len(d.Subscriptions) {
+			t.Errorf("numSubscriptions %d of %q", d.NumSubscriptions, d.Subscriptions)
+		}
+		return d.Subscriptions
+	}
+	wantDetail(t, api, "c", []string{"$share/g/c", "a/#", "b/+"}, shown)
+	d.unsubscribe("a/#")
+	wantDetail(t, api, "c", []string{"$share/g/c", "b/+"}, shown)
+	d.leave()
+	wantDetail(t, api, "c", false, connected)
+	wantDetail(t, api, "c", []string{"$share/g/c", "b/+"}, shown)
+}
