@@ -98,6 +98,14 @@ func (l *link) capabilities() []broker.Capability {
 	return o.list()
 }
 
+// offers tells whether the broker itself has what was asked for, as far as known.
+func (l *link) offers(c broker.Capability) bool {
+	l.mu.Lock()
+	o := l.offered
+	l.mu.Unlock()
+	return o.has(c)
+}
+
 // ready waits for the outcome of the attempt under way.
 func (l *link) ready(ctx context.Context) error {
 	_, err := l.wait(ctx, connecting, retrying)

@@ -36,8 +36,15 @@ func (o *offer) has(c broker.Capability) bool {
 	return slices.Contains(o.caps, c)
 }
 
-// list gives a copy in order; it is never nil.
+// ours are what this package makes up for where a broker does not offer it.
+var ours = []broker.Capability{broker.CapTopicTree, broker.CapTTL}
+
+// list gives a copy in order, with what is made up for; it is never nil. Before
+// the first session nothing is offered.
 func (o *offer) list() []broker.Capability {
 	l := slices.Clone(shown)
-	return slices.DeleteFunc(l, func(c broker.Capability) bool { return !o.has(c) })
+	known := o.has(broker.CapMessages) // as every session
+	return slices.DeleteFunc(l, func(c broker.Capability) bool {
+		return !o.has(c) && !(known && slices.Contains(ours, c))
+	})
 }

@@ -2,9 +2,9 @@
 // on its control topics, as Mosquitto offers them: one connection per broker,
 // made in the background and made again when it is lost.
 //
-// Of this module it imports broker, broker/control and broker/dynsec only, and it is the only
-// package that imports an MQTT client. It must not import net/http or a
-// database. DESIGN.md beside this file tells what the code cannot show.
+// Of this module it imports broker, broker/control, broker/dynsec and
+// broker/topictree only, and it is the only package that imports an MQTT client.
+// It must not import net/http or a database. DESIGN.md beside this file tells what the code cannot show.
 package remote
 
 import (
@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"signalbox/broker"
+	"signalbox/broker/topictree"
 )
 
 // Dialer makes live brokers of targets.
@@ -42,6 +43,8 @@ type timing struct {
 	stable   time.Duration // a connection that stood for so long was a good one
 	sample   time.Duration // between two samples of the $SYS tree
 	quiet    time.Duration // without a retained message: that was the last
+	ping     time.Duration // between two PINGREQ on a connection that only receives
+	silence  time.Duration // on such a connection: it is lost
 }
 
 var defaultTiming = timing{
@@ -54,6 +57,8 @@ var defaultTiming = timing{
 	stable:   10 * time.Second,
 	sample:   10 * time.Second,
 	quiet:    50 * time.Millisecond,
+	ping:     30 * time.Second,
+	silence:  time.Minute,
 }
 
 // New makes a dialer that logs to log, which must not be nil.
@@ -89,8 +94,13 @@ func (d *Dialer) dial(t broker.Target) (*Broker, error) {
 		link: newLink(d.now), sys: newSysTree(d.now), cancel: cancel,
 		visits: make(chan struct{}, maxVisits),
 	}
+	b.tree = topictree.NewFollower(everybody{b}, topictree.Options{Now: d.now})
 	b.wg.Go(func() { b.run(ctx) })
 	b.wg.Go(func() { b.sample(ctx) })
+	b.wg.Go(func() {
+		<-ctx.Done()
+		b.tree.Close()
+	})
 	return b, nil
 }
 
@@ -116,7 +126,8 @@ type Broker struct {
 
 	link   *link
 	sys    *sysTree
-	visits chan struct{} // one per short connection of its own; full, callers wait as long as their context
+	tree   *topictree.Follower // for a broker that keeps none
+	visits chan struct{}       // one per short connection of its own; full, callers wait as long as their context
 
 	cancel context.CancelFunc // ends run and sample
 	wg     sync.WaitGroup

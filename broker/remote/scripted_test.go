@@ -6,12 +6,14 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/eclipse/paho.mqtt.golang/packets"
 
 	"signalbox/broker"
 	"signalbox/broker/control"
+	"signalbox/broker/dynsec"
 )
 
 // scripted is a broker that does what a test says, for what no broker at hand
@@ -27,6 +29,8 @@ type scripted struct {
 	// retains is sent after a subscription to a single filter, which is that of
 	// a visit.
 	retains []*packets.PublishPacket
+
+	pings atomic.Int64 // received
 
 	// respond, if set, gives the whole message that answers a request; nil
 	// leaves it to answers.
@@ -91,6 +95,7 @@ func (s *scripted) replies(p packets.ControlPacket) []packets.ControlPacket {
 		ack.MessageID = p.MessageID
 		return append([]packets.ControlPacket{ack}, s.answer(p)...)
 	case *packets.PingreqPacket:
+		s.pings.Add(1)
 		return []packets.ControlPacket{packets.NewControlPacket(packets.Pingresp)}
 	}
 	return nil
@@ -162,3 +167,11 @@ func refusal(command, why string) string {
 
 // anyDefaults answers the probe of dynamic security.
 var anyDefaults = data("getDefaultACLAccess", `{"acls":[]}`)
+
+// onlyDynsec answers nothing but that.
+func onlyDynsec(topic, _ string) string {
+	if topic == dynsec.Topic {
+		return anyDefaults
+	}
+	return ""
+}

@@ -36,32 +36,26 @@ func TestCapabilities(t *testing.T) {
 	t.Parallel()
 	every := []broker.Capability{"dynamic-security", "inspect", "streams", "topic-tree", "ttl", "listeners",
 		"bridges", "license", "cluster", "client-control", "messages", "access-check"}
-	bare := []broker.Capability{"dynamic-security", "messages", "access-check"}
-	onlyDynsec := func(topic, _ string) string {
-		if topic == "$CONTROL/dynamic-security/v1" {
-			return anyDefaults
-		}
-		return ""
-	}
+	bare := []broker.Capability{"dynamic-security", "topic-tree", "ttl", "messages", "access-check"}
 	for _, c := range []struct {
 		name   string
-		broker scripted
+		broker *scripted
 		want   []broker.Capability
 	}{
-		{"what answers is offered", scripted{answers: rich}, every},
-		{"what is silent is not offered", scripted{answers: onlyDynsec}, bare},
+		{"what answers is offered", &scripted{answers: rich}, every},
+		{"what is silent is not offered", &scripted{answers: onlyDynsec}, bare},
 		{"what refuses its answers is not offered",
-			scripted{answers: rich, refuse: []string{"$CONTROL/broker/v1/response", "$CONTROL/stream-processing/v1/response"}},
+			&scripted{answers: rich, refuse: []string{"$CONTROL/broker/v1/response", "$CONTROL/stream-processing/v1/response"}},
 			[]broker.Capability{"dynamic-security", "inspect", "topic-tree", "ttl", "license", "cluster", "client-control", "messages", "access-check"}},
 		{"a broker without any endpoint is there all the same",
-			scripted{answers: func(string, string) string { return endpointNotAvailable }}, []broker.Capability{"messages"}},
+			&scripted{answers: func(string, string) string { return endpointNotAvailable }}, []broker.Capability{"topic-tree", "ttl", "messages"}},
 		{"a plugin that is listed is offered though silent",
-			scripted{answers: func(topic, command string) string {
+			&scripted{answers: func(topic, command string) string {
 				if command == "listPlugins" {
 					return data(command, `{"plugins":[{"control-endpoints":["$CONTROL/stream-processing/v1","$CONTROL/other/v1"]}]}`)
 				}
 				return onlyDynsec(topic, command)
-			}}, []broker.Capability{"dynamic-security", "streams", "listeners", "messages", "access-check"}},
+			}}, []broker.Capability{"dynamic-security", "streams", "topic-tree", "ttl", "listeners", "messages", "access-check"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -76,7 +70,7 @@ func TestCapabilities(t *testing.T) {
 func TestCapabilities_a_late_answer_counts(t *testing.T) {
 	t.Parallel()
 	first := true
-	server := scripted{answers: func(topic, command string) string {
+	server := &scripted{answers: func(topic, command string) string {
 		if command == "isLeader" && first { // silent: its answer comes with that to another command
 			first = false
 			return ""

@@ -101,9 +101,7 @@ func (v *visit) receive(credentials *packets.ConnectPacket, filter string, take 
 	if err := v.greet(credentials); err != nil {
 		return err
 	}
-	subscribe := packets.NewControlPacket(packets.Subscribe).(*packets.SubscribePacket)
-	subscribe.MessageID, subscribe.Topics, subscribe.Qoss = 1, []string{filter}, []byte{0}
-	if err := v.write(subscribe, packets.NewControlPacket(packets.Pingreq)); err != nil {
+	if err := v.write(subscription(filter), packets.NewControlPacket(packets.Pingreq)); err != nil {
 		return err
 	}
 	for pinged := false; ; {
@@ -130,6 +128,13 @@ func (v *visit) receive(credentials *packets.ConnectPacket, filter string, take 
 			}
 		}
 	}
+}
+
+// subscription makes the SUBSCRIBE of a visit, with QoS 0 [MQTT-3.8].
+func subscription(filter string) *packets.SubscribePacket {
+	s := packets.NewControlPacket(packets.Subscribe).(*packets.SubscribePacket)
+	s.MessageID, s.Topics, s.Qoss = 1, []string{filter}, []byte{0}
+	return s
 }
 
 func (v *visit) greet(credentials *packets.ConnectPacket) error {

@@ -1,0 +1,156 @@
+package remote
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox/broker"
+	"signalbox/broker/brokertest"
+	"signalbox/broker/topictree"
+)
+
+// topicsOf asks for the topic tree.
+func topicsOf(t *testing.T, b *Broker) broker.TopicTree {
+	t.Helper()
+	trees, err := b.ListTopics(t.Context(), 0, 0, -1)
+	if err != nil || len(trees) != 1 {
+		t.Fatalf("ListTopics() = %d trees, %v", len(trees), err)
+	}
+	return trees[0]
+}
+
+// waitForTopic publishes nothing and asks until the tree holds a topic.
+func waitForTopic(t *testing.T, b *Broker, topic string) {
+	t.Helper()
+	brokertest.WaitFor(t, topic+" is in the tree", func() bool {
+		return slices.Contains(topicsOf(t, b).PublishTopics.Topics, topic)
+	})
+}
+
+func TestTopicsOfABrokerWithoutTree(t *testing.T) {
+	t.Parallel()
+	b := connected(t, brokertest.Mosquitto(t).Target())
+	publish(t, b, "before", "retained")
+	if tree := topicsOf(t, b); tree.PublishTopics.Count != 0 || tree.SubscribeTopics.Data == nil {
+		t.Errorf("the first answer is %+v", tree)
+	}
+	publish(t, b, "b", "1", "a/b", "\xff", "b", "two", "end", "")
+	waitForTopic(t, b, "end")
+	got := topicsOf(t, b).PublishTopics
+	for i := range got.Data {
+		if age := time.Since(time.UnixMilli(got.Data[i].LastModified)); age < -time.Second || age > time.Minute {
+			t.Errorf("%s is of %v ago", got.Data[i].Topic, age)
+		}
+		got.Data[i].LastModified = 0
+	}
+	want := broker.PublishTopics{Count: 3, Topics: []string{"a/b", "b", "end"}, Data: []broker.PublishTopic{
+		{Topic: "a/b", Payload: "/w==", Encoding: "base64", Messages: 1},
+		{Topic: "b", Payload: "two", Messages: 2},
+		{Topic: "end", Messages: 1},
+	}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestTTLOfABrokerWithoutTree(t *testing.T) {
+	t.Parallel()
+	b := connected(t, brokertest.Mosquitto(t).Target())
+	wantTTL := func(want int64) {
+		t.Helper()
+		if ttls, err := b.GetTTL(t.Context(), 0); err != nil || len(ttls) != 1 || ttls[0] != want {
+			t.Errorf("GetTTL() = %v, %v, want %d", ttls, err, want)
+		}
+	}
+	wantTTL(60)
+	for give, want := range map[int64]int64{5: 5, 1 << 62: maxTTL, 0: 0} {
+		if err := b.SetTTL(t.Context(), 0, give); err != nil {
+			t.Errorf("SetTTL() = %v", err)
+		}
+		wantTTL(want)
+	}
+}
+
+func TestFollowsAgainAfterALoss(t *testing.T) {
+	t.Parallel()
+	server, proxy, b := behind(t)
+	direct := connected(t, server.Target())
+	follows := func() bool { // asking fails while there is no session
+		_, err := b.ListTopics(t.Context(), 0, 0, -1)
+		publish(t, direct, "again", "x")
+		return err == nil && slices.Contains(topicsOf(t, b).PublishTopics.Topics, "again")
+	}
+	brokertest.WaitFor(t, "the broker is followed", follows)
+	accepted := proxy.Accepted()
+	proxy.Cut()
+	brokertest.WaitFor(t, "the broker is followed on a new connection", func() bool {
+		return follows() && proxy.Accepted() == accepted+2
+	})
+}
+
+// feedOf subscribes to everything that a broker publishes.
+func feedOf(t *testing.T, b *Broker) topictree.Feed {
+	t.Helper()
+	f, err := everybody{b}.Subscribe(t.Context(), "#", func(string, []byte, byte, bool) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(f.Stop)
+	return f
+}
+
+func TestFeedPings(t *testing.T) {
+	t.Parallel()
+	server := &scripted{answers: onlyDynsec}
+	b := connected(t, server.serve(t))
+	b.timing.ping = time.Millisecond
+	f := feedOf(t, b)
+	brokertest.WaitFor(t, "the broker is pinged", func() bool { return server.pings.Load() >= 3 })
+	select {
+	case <-f.Lost():
+		t.Error("a broker that answers is taken for lost")
+	default:
+	}
+}
+
+func TestFeedNoticesSilence(t *testing.T) {
+	t.Parallel()
+	_, proxy, b := behind(t)
+	b.timing.silence = time.Second
+	f := feedOf(t, b)
+	proxy.Silence()
+	select {
+	case <-f.Lost():
+	case <-time.After(20 * time.Second):
+		t.Error("a broker that is silent is still followed")
+	}
+}
+
+func TestFollowingIsRefused(t *testing.T) {
+	t.Parallel()
+	b := connected(t, (&scripted{answers: onlyDynsec, refuse: []string{"#"}}).serve(t))
+	_, err := b.ListTopics(t.Context(), 0, 0, -1)
+	if e := wantKind(t, err, broker.Denied); e != nil && !strings.Contains(e.Msg, `"#"`) {
+		t.Errorf("it does not say what is refused: %s", e.Msg)
+	}
+}
+
+func TestFollowingInTime(t *testing.T) {
+	t.Parallel()
+	_, proxy, b := behind(t)
+	proxy.Hold()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := b.ListTopics(ctx, 0, 0, -1)
+	wantKind(t, err, broker.Unavailable)
+	proxy.Pass()
+	brokertest.WaitFor(t, "the topics can be asked for", func() bool {
+		_, err := b.ListTopics(t.Context(), 0, 0, -1)
+		return err == nil
+	})
+}
