@@ -253,17 +253,15 @@ func (e *Engine) occupy(c *Conn) (s *Session, present bool, err error) {
 			}
 			continue
 		}
-		if s != nil && h.CleanStart {
-			e.end(s)
-			continue
-		}
-		if s != nil && s.take(c) {
-			return s, true, nil
-		}
-		if s == nil {
+		switch {
+		case s == nil:
 			if s = e.open(c); s != nil {
 				return s, false, nil
 			}
+		case h.CleanStart:
+			e.end(s)
+		case s.take(c):
+			return s, true, nil
 		}
 	}
 }
@@ -360,13 +358,10 @@ func (e *Engine) storeSession(s *Session) error {
 		return nil
 	}
 	s.stored = true
-	changes := &Changes{Owed: known, PutSessions: []SessionRecord{s.record()}}
+	outcome := make(result, 1)
+	s.put(&Changes{Owed: known, Done: outcome})
 	s.mu.Unlock()
-	if known && e.store.Err() != nil {
-		e.store.Submit(changes)
-		return nil
-	}
-	err := e.commit(changes)
+	err := e.outcome(outcome, known)
 	if err != nil {
 		s.mu.Lock()
 		s.stored, s.expiry = false, 0
@@ -380,7 +375,29 @@ func (e *Engine) commit(c *Changes) error {
 	outcome := make(result, 1)
 	c.Done = outcome
 	e.store.Submit(c)
-	return <-outcome
+	return e.outcome(outcome, c.Owed)
+}
+
+// owedPatience is after how long somebody who waits for changes that are owed
+// looks whether they can be stored at all.
+const owedPatience = 100 * time.Millisecond
+
+// outcome waits for the outcome of changes. Those that are owed come to nothing
+// as long as nothing can be stored; nobody waits for that.
+func (e *Engine) outcome(r result, owed bool) error {
+	if !owed {
+		return <-r
+	}
+	for {
+		select {
+		case err := <-r:
+			return err
+		case <-time.After(owedPatience):
+			if e.store.Err() != nil {
+				return nil
+			}
+		}
+	}
 }
 
 // result is the outcome of changes that somebody waits for.

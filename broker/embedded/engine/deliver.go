@@ -105,10 +105,12 @@ func (s *Session) presence() (present, keeps bool) {
 // for who is subscribed to that: so whoever subscribes meanwhile gets it one way
 // or the other. retained.mu is held until the store has it.
 func (e *Engine) retain(m *Message, pub *publication) {
-	pub.previous = e.retained.set(m)
 	if !lasting(m.Topic) {
+		e.retained.set(m)
 		return
 	}
+	m.ID = e.lastMessage.Add(1) // before anybody finds it
+	pub.previous = e.retained.set(m)
 	record := RetainedRecord{Topic: m.Topic, Message: m}
 	if len(m.Payload) == 0 {
 		record.Message = nil
@@ -119,10 +121,29 @@ func (e *Engine) retain(m *Message, pub *publication) {
 // submit hands a publication to the store.
 func (e *Engine) submit(pub *publication) {
 	if m := pub.message(); m != nil {
-		m.ID = e.lastMessage.Add(1)
+		if m.ID == 0 {
+			m.ID = e.lastMessage.Add(1)
+		}
 		pub.Messages = append(pub.Messages, m)
 	}
+	if s := pub.willOf; s != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.put(&pub.Changes)
+		return
+	}
 	e.store.Submit(&pub.Changes)
+}
+
+// submitAny is submit for a publication that may have nothing to be stored. It
+// tells whether it has.
+func (e *Engine) submitAny(pub *publication) bool {
+	if pub.empty() {
+		pub.recycle()
+		return false
+	}
+	e.submit(pub)
+	return true
 }
 
 // message gives the message to be stored, nil if nothing refers to one.
@@ -165,19 +186,19 @@ func (s *Session) isStored() bool {
 // Publish delivers a message of the broker's own, or of an administrator. Where
 // something of it must be stored it waits for that.
 func (e *Engine) Publish(m *Message) error {
+	pub := e.newPublication()
 	done := make(chan error, 1)
-	if e.publish(m, nil, done) {
+	pub.done = done
+	if e.publish(m, nil, pub) {
 		return <-done
 	}
 	return nil
 }
 
 // publish delivers a message that came over no connection. It tells whether
-// something of it is being stored; done is told of the outcome then.
-func (e *Engine) publish(m *Message, from *Session, done chan error) bool {
+// something of it is being stored.
+func (e *Engine) publish(m *Message, from *Session, pub *publication) bool {
 	r := &route{topic: m.Topic}
-	pub := e.newPublication()
-	pub.done = done
 	var touched []*Conn
 	e.watcher.Published(m)
 	stores := e.publishRetaining(m, r, from, pub, &touched)
@@ -197,10 +218,5 @@ func (e *Engine) publishRetaining(m *Message, r *route, from *Session, pub *publ
 	}
 	e.refresh(r, nil)
 	e.deliver(m, r, from, pub, touched)
-	if pub.empty() {
-		pub.recycle()
-		return false
-	}
-	e.submit(pub)
-	return true
+	return e.submitAny(pub)
 }

@@ -34,10 +34,6 @@ func (c *Conn) finish() {
 func (c *Conn) leaveSession() {
 	s, e := c.session, c.engine
 	s.mu.Lock()
-	if s.conn != c {
-		s.mu.Unlock()
-		return
-	}
 	s.conn, s.goneAt = nil, e.now()
 	s.lastGone = s.goneAt
 	if c.cut.Load() || !c.established.Load() {
@@ -45,17 +41,18 @@ func (c *Conn) leaveSession() {
 	}
 	s.out.dropPassing()
 	s.out.rewind()
+	s.aliases = aliases{}
 	if !s.keeps() {
+		ended := s.conclude()
 		s.mu.Unlock()
-		e.end(s)
+		ended.settle()
 		return
 	}
 	s.settleAway()
-	changes := &Changes{Owed: true, PutSessions: []SessionRecord{s.record()}}
+	s.put(&Changes{Owed: true})
 	moving := s.handBack(false)
 	s.mu.Unlock()
-	e.store.Submit(changes)
-	e.schedule(s)
+	e.attend(s)
 	if c.cut.Load() {
 		e.dropForbidden(s)
 	}
@@ -70,44 +67,100 @@ func (s *Session) settleAway() {
 	}
 }
 
-// end ends a session: nothing of it is left, and its Will is published.
-func (e *Engine) end(s *Session) {
+// end ends a session whose client is away: nothing of it is left, and its Will
+// is published. It answers false if the client is there or the session has
+// ended already.
+func (e *Engine) end(s *Session) bool {
 	s.mu.Lock()
-	if s.ended {
+	if s.conn != nil {
 		s.mu.Unlock()
-		return
+		return false
+	}
+	ended := s.conclude()
+	s.mu.Unlock()
+	return ended.settle()
+}
+
+// ending is what is to be done for a session that has ended.
+type ending struct {
+	session *Session // nil for none
+	will    *WillRecord
+	stored  bool
+	rights  Rights
+	filters map[string]topics.Options
+	moving  []QueueRecord
+}
+
+// conclude ends the session for all who look at it from now on; from then on
+// its client id may begin another one. The caller settles what that leads to
+// once it has released mu, which is held: otherwise the client could come back
+// in between to a session that is about to end.
+func (s *Session) conclude() ending {
+	if s.ended {
+		return ending{}
 	}
 	s.ended = true
-	will, stored, rights := s.will, s.stored, s.rights
-	filters := s.subscribed
-	moving := s.handBack(true)
+	s.engine.forgetSession(s)
+	d := ending{session: s, will: s.will, stored: s.stored, rights: s.rights, filters: s.subscribed, moving: s.handBack(true)}
 	s.subscribed, s.will = nil, nil
-	s.mu.Unlock()
+	return d
+}
 
-	for filter := range filters {
-		e.index.Unsubscribe(filter, s)
-	}
-	e.meters.subscriptions.Add(-int64(len(filters)))
+// forgetSession takes a session off the list of those there are.
+func (e *Engine) forgetSession(s *Session) {
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	if e.sessions[s.clientID] == s {
 		delete(e.sessions, s.clientID)
 		e.ordered.Delete(s)
 	}
-	e.mu.Unlock()
-	if will != nil {
-		e.publishWill(s, will, rights)
-	}
-	e.handOver(s, moving)
-	if stored {
-		e.store.Submit(&Changes{Owed: true, EndedSessions: []uint64{s.id}})
-	}
-	rights.Release()
 }
 
-// publishWill publishes a Will if its client may publish it now.
-func (e *Engine) publishWill(s *Session, w *WillRecord, rights Rights) {
+// settle does what the end of a session leads to. It tells whether one ended.
+func (d ending) settle() bool {
+	s := d.session
+	if s == nil {
+		return false
+	}
+	e := s.engine
+	for filter := range d.filters {
+		e.index.Unsubscribe(filter, s)
+	}
+	e.meters.subscriptions.Add(-int64(len(d.filters)))
+	e.due.remove(s)
+	e.handOver(s, d.moving)
+	e.publishLast(d)
+	d.rights.Release()
+	s.mu.Lock()
+	s.out.clear()
+	s.mu.Unlock()
+	return true
+}
+
+// publishLast publishes the Will of a session that has ended and has the store
+// forget the session, both or neither.
+func (e *Engine) publishLast(d ending) {
+	pub := e.newPublication()
+	if d.stored {
+		pub.EndedSessions = append(pub.EndedSessions, d.session.id)
+	}
+	if d.will != nil {
+		e.publishWill(d.session, d.will, d.rights, pub)
+		return
+	}
+	pub.Owed = true
+	e.submitAny(pub)
+}
+
+// publishWill publishes a Will if its client may publish it now. What pub says
+// already, that the store needs the Will no longer, is stored together with what
+// the message leads to, so that it is published once. Nobody could be told that
+// a Will cannot be stored, so it is owed.
+func (e *Engine) publishWill(s *Session, w *WillRecord, rights Rights, pub *publication) {
+	pub.Owed = true
 	if reserved(w.Topic) || !rights.Allowed(Send, w.Topic) {
 		e.watcher.Denied(s.event(), Send, w.Topic)
+		e.submitAny(pub)
 		return
 	}
 	m := &Message{
@@ -117,7 +170,7 @@ func (e *Engine) publishWill(s *Session, w *WillRecord, rights Rights) {
 	if w.HasExpiry {
 		m.SetExpiry(w.Expiry)
 	}
-	e.publish(m, s, nil)
+	e.publish(m, s, pub)
 }
 
 // handBack takes out what another member of a shared subscription can have

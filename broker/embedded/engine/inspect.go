@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 
@@ -177,14 +178,21 @@ func (e *Engine) Forget(ctx context.Context, clientID string) error {
 	if s == nil {
 		return ErrNoClient
 	}
-	if c := s.connection(); c != nil {
+	for !e.end(s) {
+		c := s.connection()
+		if c == nil && e.session(clientID) != s {
+			return nil // somebody else has ended it
+		}
+		if c == nil {
+			continue // the connection has just gone
+		}
 		c.end(wire.ReasonAdministrativeAction, false)
 		select {
 		case <-c.done:
 		case <-ctx.Done():
+			return fmt.Errorf("wait for the client's connection to end: %w", context.Cause(ctx))
 		}
 	}
-	e.end(s)
 	return nil
 }
 

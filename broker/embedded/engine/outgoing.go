@@ -178,3 +178,9 @@ func (o *outgoing) dropPassing() int {
 	o.passing.clear()
 	return n
 }
+
+// clear lets go of all messages. Sequence numbers go on.
+func (o *outgoing) clear() {
+	tail := o.tail()
+	*o = outgoing{head: tail, next: tail, upTo: o.upTo}
+}

@@ -210,16 +210,15 @@ func (c *Conn) forward(pk *wire.Publish, r *route) {
 	}
 	e.watcher.Published(m)
 	pub.conn = c
-	if m.Retain {
-		e.retained.mu.Lock()
-		e.retain(m, pub)
-		e.refresh(r, c.rights)
+	if !m.Retain {
+		c.answer(pk, pub, e.deliver(m, r, c.session, pub, &c.in.touched))
+		return
 	}
-	reached := e.deliver(m, r, c.session, pub, &c.in.touched)
-	c.answer(pk, pub, reached)
-	if m.Retain {
-		e.retained.mu.Unlock()
-	}
+	e.retained.mu.Lock()
+	defer e.retained.mu.Unlock()
+	e.retain(m, pub)
+	e.refresh(r, c.rights)
+	c.answer(pk, pub, e.deliver(m, r, c.session, pub, &c.in.touched))
 }
 
 // repeat answers a message of QoS 2 that is there already, after the answer to

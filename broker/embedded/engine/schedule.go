@@ -7,31 +7,45 @@ import (
 )
 
 // schedule knows when sessions whose clients are away have something due: a
-// Will, or their end. An entry that came to nothing, because the client is back,
-// is passed over when its time comes.
+// Will, or their end. A session stands in it once at most; one whose client is
+// back is passed over when its time comes.
 type schedule struct {
 	engine *Engine
 	wake   chan struct{}
 	done   chan struct{}
 
-	mu    sync.Mutex // guards items; held for moments only
+	mu    sync.Mutex // guards items, and the due of sessions; the innermost lock, held for moments only
 	items dueItems
 }
 
-type dueItem struct {
-	at      int64 // epoch milliseconds
-	session *Session
+// due is when a session is to be looked at, as the schedule knows it.
+type due struct {
+	at    int64 // epoch milliseconds
+	place int   // in the schedule, counted from 1; 0 for none
 }
 
-type dueItems []dueItem
+// dueItems is a heap of sessions.
+type dueItems []*Session
 
 func (d dueItems) Len() int           { return len(d) }
-func (d dueItems) Less(i, j int) bool { return d[i].at < d[j].at }
-func (d dueItems) Swap(i, j int)      { d[i], d[j] = d[j], d[i] }
-func (d *dueItems) Push(x any)        { *d = append(*d, x.(dueItem)) }
+func (d dueItems) Less(i, j int) bool { return d[i].due.at < d[j].due.at }
+func (d dueItems) Swap(i, j int) {
+	d[i], d[j] = d[j], d[i]
+	d[i].due.place, d[j].due.place = i+1, j+1
+}
+
+func (d *dueItems) Push(x any) {
+	s := x.(*Session) //nolint:forcetypeassert // nothing else is pushed
+	*d = append(*d, s)
+	s.due.place = len(*d)
+}
+
 func (d *dueItems) Pop() any {
-	last := (*d)[len(*d)-1]
-	*d = (*d)[:len(*d)-1]
+	n := len(*d) - 1
+	last := (*d)[n]
+	(*d)[n] = nil
+	*d = (*d)[:n]
+	last.due.place = 0
 	return last
 }
 
@@ -42,10 +56,9 @@ func newSchedule(e *Engine) *schedule {
 // schedule notes when something of a session whose client has gone is due.
 func (e *Engine) schedule(s *Session) {
 	s.mu.Lock()
-	at, ok := s.nextDue()
-	s.mu.Unlock()
-	if ok {
-		e.due.add(dueItem{at: at, session: s})
+	defer s.mu.Unlock()
+	if at, ok := s.nextDue(); ok {
+		e.due.set(s, at)
 	}
 }
 
@@ -68,16 +81,31 @@ func (s *Session) endsAt() (at int64, limited bool) {
 	return s.goneAt + 1000*int64(s.expiry), s.expiry != NeverExpires
 }
 
-func (d *schedule) add(item dueItem) {
+// set puts a session where it belongs by when it is due.
+func (d *schedule) set(s *Session, at int64) {
 	d.mu.Lock()
-	heap.Push(&d.items, item)
-	first := d.items[0] == item
+	s.due.at = at
+	if s.due.place == 0 {
+		heap.Push(&d.items, s)
+	} else {
+		heap.Fix(&d.items, s.due.place-1)
+	}
+	first := d.items[0] == s
 	d.mu.Unlock()
 	if first {
 		select {
 		case d.wake <- struct{}{}:
 		default:
 		}
+	}
+}
+
+// remove forgets a session.
+func (d *schedule) remove(s *Session) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if s.due.place > 0 {
+		heap.Remove(&d.items, s.due.place-1)
 	}
 }
 
@@ -109,8 +137,8 @@ func (d *schedule) stop() { close(d.done) }
 func (d *schedule) take(now int64) (due []*Session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for len(d.items) > 0 && d.items[0].at <= now {
-		due = append(due, heap.Pop(&d.items).(dueItem).session)
+	for len(d.items) > 0 && d.items[0].due.at <= now {
+		due = append(due, heap.Pop(&d.items).(*Session)) //nolint:forcetypeassert // nothing else is in it
 	}
 	return due
 }
@@ -123,32 +151,37 @@ func (d *schedule) wait(now int64) time.Duration {
 	if len(d.items) == 0 {
 		return time.Minute
 	}
-	return min(time.Duration(d.items[0].at-now)*time.Millisecond, time.Minute)
+	return min(time.Duration(d.items[0].due.at-now)*time.Millisecond, time.Minute)
 }
 
-// attend does what is due for a session: its Will, or its end.
+// attend does what is due for a session, its Will or its end, or else notes when
+// something will be.
 func (e *Engine) attend(s *Session) {
 	now := e.now()
 	s.mu.Lock()
 	at, ok := s.nextDue()
 	if !ok || at > now {
-		s.mu.Unlock()
 		if ok {
-			e.due.add(dueItem{at: at, session: s})
+			e.due.set(s, at)
 		}
+		s.mu.Unlock()
 		return
 	}
 	if ends, limited := s.endsAt(); limited && ends <= now {
+		ended := s.conclude()
 		s.mu.Unlock()
 		e.meters.expired.Add(1)
-		e.end(s)
+		ended.settle()
 		return
 	}
 	will, rights := s.will, s.rights
 	s.will, s.willDueAt = nil, 0
-	changes := &Changes{Owed: true, PutSessions: []SessionRecord{s.record()}}
+	stored := s.stored
 	s.mu.Unlock()
-	e.publishWill(s, will, rights)
-	e.store.Submit(changes)
+	pub := e.newPublication()
+	if stored {
+		pub.willOf = s
+	}
+	e.publishWill(s, will, rights, pub)
 	e.schedule(s)
 }

@@ -19,6 +19,7 @@ type Session struct {
 	created   int64
 	engine    *Engine
 	counts    counts
+	due       due // the schedule's
 
 	mu          sync.Mutex // guards what follows; see DESIGN.md for the order of locks
 	conn        *Conn      // nil while the client is away
@@ -70,6 +71,16 @@ func (s *Session) record() SessionRecord {
 		CreatedAt: s.created, ConnectedAt: s.connectedAt, DisconnectedAt: s.goneAt, Address: s.address,
 		Will: s.will, WillDueAt: s.willDueAt, SentSeq: s.out.upTo,
 	}
+}
+
+// put has the store keep the session as it is now, together with other changes.
+// mu is held, so that of two records the store has the later one last; a session
+// that has ended is not put any more.
+func (s *Session) put(c *Changes) {
+	if !s.ended {
+		c.PutSessions = append(c.PutSessions, s.record())
+	}
+	s.engine.store.Submit(c)
 }
 
 // offer is a message for a session, as its subscriptions ask for it.
@@ -146,21 +157,22 @@ func (s *Session) drop(why DropReason, n int) {
 }
 
 // settle makes a message sendable that was stored now, or gives it up where it
-// could not be. It gives the connection to be flushed.
-func (s *Session) settle(seq uint64, stored bool) *Conn {
+// could not be. It gives the connection to be flushed, or tells that the session
+// has ended and the message been left in the store.
+func (s *Session) settle(seq uint64, stored bool) (flush *Conn, left bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.out.get(seq)
 	if e == nil {
-		return nil
+		return nil, stored && s.ended
 	}
 	if !stored {
 		s.out.finish(seq, e)
 		s.drop(DropNotStored, 1)
-		return nil
+		return nil, false
 	}
 	e.state |= durable
-	return s.conn
+	return s.conn, s.ended
 }
 
 // fill moves what may be sent to the connection's client into a batch.

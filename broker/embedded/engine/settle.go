@@ -18,7 +18,8 @@ type waiting struct {
 // was stored be released again on another connection.
 func (w *waiting) Settled(*Changes, error) {
 	for _, r := range w.Released {
-		w.conn.engine.later(w.session.settle(r.Seq, true))
+		flush, _ := w.session.settle(r.Seq, true)
+		w.conn.engine.later(flush)
 	}
 	w.conn.pay(w.number, wire.ReasonSuccess)
 	w.conn.engine.later(w.conn)
@@ -34,6 +35,7 @@ type publication struct {
 	owes     bool       // there is one
 	incoming uint16     // packet identifier of QoS 2, to be freed on failure; 0 for none
 	previous *Message   // what was retained before
+	willOf   *Session   // whose Will it is, to be put without it; nil for none
 	done     chan error // for the broker itself; nil where nobody waits
 }
 
@@ -48,7 +50,8 @@ func (e *Engine) newPublication() *publication {
 
 // empty tells whether there is nothing to be stored.
 func (p *publication) empty() bool {
-	return len(p.Enqueued) == 0 && len(p.Retained) == 0 && len(p.Received) == 0 && len(p.Dequeued) == 0
+	return len(p.Enqueued) == 0 && len(p.Retained) == 0 && len(p.Received) == 0 && len(p.Dequeued) == 0 &&
+		len(p.EndedSessions) == 0 && p.willOf == nil
 }
 
 // recycle gives the publication back.
@@ -73,7 +76,11 @@ func (p *publication) recycle() {
 func (p *publication) Settled(_ *Changes, err error) {
 	e := p.engine
 	for i, r := range p.Enqueued {
-		e.later(p.sessions[i].settle(r.Seq, err == nil))
+		flush, left := p.sessions[i].settle(r.Seq, err == nil)
+		if left { // its end may have been stored before the message
+			e.store.Submit(&Changes{Owed: true, Dequeued: []QueueRecord{r}})
+		}
+		e.later(flush)
 	}
 	if err != nil {
 		p.takeBack()

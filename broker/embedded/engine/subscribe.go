@@ -122,6 +122,7 @@ func (e *Engine) subscribe(s *Session, g grant) (replaced bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
+		s.disown(g.filter)
 		return true
 	}
 	if s.subscribed == nil {
@@ -134,6 +135,15 @@ func (e *Engine) subscribe(s *Session, g grant) (replaced bool) {
 		e.meters.subscriptions.Add(1)
 	}
 	return replaced
+}
+
+// disown takes a subscription out of the store that got there after the end of
+// its session. mu is held.
+func (s *Session) disown(filter string) {
+	if s.stored {
+		gone := []SubscriptionRecord{{SessionID: s.id, Filter: filter}}
+		s.engine.store.Submit(&Changes{Owed: true, Unsubscribed: gone})
+	}
 }
 
 // sendRetained queues the retained messages of a new subscription
