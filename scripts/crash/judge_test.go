@@ -45,6 +45,17 @@ func TestRecord_judges(t *testing.T) {
 			r.ledger.sending(message{0, 1})
 			r.take(message{0, 1}, 1, false, 1)
 		}, ""},
+		"an old one that the publisher sent again, to one who came late": {func(r *record, _ []*arrival) {
+			delete(r.came[0], 0)
+			r.from[0] = 2
+			r.ledger.sending(message{0, 0})
+			r.take(message{0, 0}, 1, false, 1)
+		}, ""},
+		"an old one that was sent once, to one who came late": {func(r *record, _ []*arrival) {
+			delete(r.came[0], 0)
+			r.from[0] = 2
+			r.take(message{0, 0}, 1, false, 1)
+		}, "when message 1 was its last"},
 		"QoS 2 again that the publisher sent again": {func(r *record, _ []*arrival) {
 			r.ledger.sending(message{1, 1})
 			r.take(message{1, 1}, 2, true, 1)

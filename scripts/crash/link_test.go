@@ -25,6 +25,13 @@ type link struct {
 var (
 	errWrongPacket = errors.New("unexpected packet")
 	errRefused     = errors.New("connection refused by the broker")
+	errUnavailable = errors.New("the broker is about to end") // nothing to complain about
+)
+
+// The codes of a CONNACK by which a broker that ends refuses, in MQTT 3.1.1 and 5.
+const (
+	unavailable  = 3
+	unavailable5 = 0x88
 )
 
 // connect waits until the broker runs and logs in. The end of ctx ends the
@@ -64,7 +71,11 @@ func (l *link) greet() error {
 	if first != packet.Connack || len(body) < 2 {
 		return fmt.Errorf("%#x % x instead of CONNACK: %w", first, body, errWrongPacket)
 	}
-	if body[1] != 0 {
+	switch body[1] {
+	case 0:
+	case unavailable, unavailable5, serverShuttingDown:
+		return errUnavailable
+	default:
 		return fmt.Errorf("code %d: %w", body[1], errRefused)
 	}
 	l.present = body[0]&1 == 1
