@@ -1,0 +1,226 @@
+package flood
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"signalbox/scripts/bench/packet"
+)
+
+// The clients that behave come from an address of their own.
+const goodAddress = "127.0.0.2"
+
+var (
+	good  = packet.Login{Username: "good", Password: "good password", Clean: true}
+	guest = packet.Login{Username: "guest", Password: "guest password", Clean: true}
+)
+
+// named gives a log-in a client id.
+func named(l packet.Login, clientID string) packet.Login {
+	l.ClientID = clientID
+	return l
+}
+
+// admitUsers makes the two users of the test, each with every right on topics
+// of its own.
+func admitUsers(t *testing.T, s *server) {
+	t.Helper()
+	const topic = "$CONTROL/dynamic-security/v1"
+	l, err := dial(t.Context(), s.tcp, goodAddress)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if err := l.logIn(packet.Login{ClientID: "setup", Username: adminName, Password: adminPassword, Clean: true}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.subscribe(topic+"/response", 0); err != nil {
+		t.Fatal(err)
+	}
+	request := packet.Message{Topic: []byte(topic), Payload: commands(good, guest)}
+	if _, err := l.Write(packet.AppendPublish(nil, request)); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := l.want(packet.Publish)
+	if err != nil || strings.Contains(string(answer), `"error"`) {
+		t.Fatalf("create the users: %v %s", err, answer)
+	}
+}
+
+// commands creates a role and a client for each user.
+func commands(users ...packet.Login) []byte {
+	type object map[string]any
+	var list []object
+	for _, u := range users {
+		var acls []object
+		for _, kind := range []string{"publishClientSend", "publishClientReceive", "subscribePattern", "unsubscribePattern"} {
+			acls = append(acls, object{"acltype": kind, "topic": u.Username + "/#", "allow": true})
+		}
+		list = append(list, object{"command": "createRole", "rolename": u.Username, "acls": acls},
+			object{"command": "createClient", "username": u.Username, "password": u.Password,
+				"roles": []object{{"rolename": u.Username}}})
+	}
+	b, _ := json.Marshal(object{"commands": list}) // nothing in it can fail
+	return b
+}
+
+// series is how long something took, each time.
+type series []time.Duration
+
+// quantile gives the time that a share of all did not exceed.
+func (s series) quantile(share float64) time.Duration {
+	if len(s) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(s))
+	return sorted[min(int(share*float64(len(s))), len(s)-1)]
+}
+
+// String shows the series.
+func (s series) String() string {
+	return fmt.Sprintf("n=%d p50=%v p99=%v max=%v", len(s), s.quantile(.5), s.quantile(.99), s.quantile(1))
+}
+
+// served is how those who behave fared for a while.
+type served struct {
+	delivered series // from PUBLISH to its arrival at the other side
+	admitted  series // from SYN to CONNACK
+	err       error
+}
+
+// observe has clients that behave do so for a while: a pair exchanges messages
+// of QoS 1, over TCP or WebSocket, and newcomers log in.
+func observe(ctx context.Context, s *server, d time.Duration) (over map[string]served) {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	var mu sync.Mutex
+	var tasks sync.WaitGroup
+	over = map[string]served{}
+	for name, connect := range map[string]func() (*link, error){
+		"tcp": func() (*link, error) { return dial(ctx, s.tcp, goodAddress) },
+		"ws":  func() (*link, error) { return dialWebSocket(ctx, s.ws, goodAddress) },
+	} {
+		tasks.Go(func() {
+			p := pair{name: name, connect: connect}
+			one := p.run(ctx)
+			mu.Lock()
+			defer mu.Unlock()
+			over[name] = one
+		})
+	}
+	tasks.Wait()
+	return over
+}
+
+// pair is a publisher and a subscriber, and a newcomer now and then.
+type pair struct {
+	name     string
+	connect  func() (*link, error)
+	pub, sub *link
+}
+
+func (p *pair) run(ctx context.Context) (o served) {
+	if o.err = p.open(); o.err != nil {
+		return o
+	}
+	defer p.pub.Close()
+	defer p.sub.Close()
+	const apart, newcomerEvery = 2 * time.Millisecond, 10
+	tick := time.NewTicker(apart)
+	defer tick.Stop()
+	for i := 0; ; i++ {
+		select {
+		case <-ctx.Done():
+			return o
+		case <-tick.C:
+		}
+		if o.err = timed(&o.delivered, func() error { return p.exchange(i) }); o.err != nil {
+			return o
+		}
+		if i%newcomerEvery > 0 {
+			continue
+		}
+		if o.err = timed(&o.admitted, p.newcomer); o.err != nil && ctx.Err() == nil {
+			return o
+		}
+	}
+}
+
+// timed adds how long something took.
+func timed(s *series, do func() error) error {
+	began := time.Now()
+	err := do()
+	*s = append(*s, time.Since(began))
+	return err
+}
+
+// open connects the two.
+func (p *pair) open() (err error) {
+	if p.pub, err = p.join("pub"); err != nil {
+		return err
+	}
+	if p.sub, err = p.join("sub"); err != nil {
+		return err
+	}
+	return p.sub.subscribe(p.topic(), 1)
+}
+
+func (p *pair) topic() string { return "good/" + p.name }
+
+func (p *pair) join(role string) (*link, error) {
+	l, err := p.connect()
+	if err != nil {
+		return nil, err
+	}
+	if err := l.SetDeadline(time.Now().Add(2 * patience)); err != nil {
+		return nil, err
+	}
+	return l, l.logIn(named(good, p.name+"-"+role))
+}
+
+// newcomer logs in and takes leave.
+func (p *pair) newcomer() error {
+	l, err := p.join("new")
+	if err != nil {
+		return fmt.Errorf("a newcomer that behaves: %w", err)
+	}
+	l.Write(packet.AppendEmpty(nil, packet.Disconnect)) //nolint:errcheck // it was let in, that is all
+	return l.Close()
+}
+
+// exchange publishes one message and waits until it has arrived, and is
+// acknowledged on both sides.
+func (p *pair) exchange(n int) error {
+	text := strconv.Itoa(n)
+	id := p.pub.next()
+	m := packet.Message{Topic: []byte(p.topic()), Payload: []byte(text), QoS: 1, ID: id}
+	if _, err := p.pub.Write(packet.AppendPublish(nil, m)); err != nil {
+		return err
+	}
+	body, err := p.sub.want(packet.Publish)
+	if err != nil {
+		return fmt.Errorf("a subscriber that behaves: %w", err)
+	}
+	got, ok := packet.ReadPublish(packet.Publish|2, body)
+	if !ok || string(got.Payload) != text {
+		return fmt.Errorf("message %s, got %q", text, got.Payload)
+	}
+	if _, err := p.sub.Write(packet.AppendAck(nil, packet.Puback, got.ID)); err != nil {
+		return err
+	}
+	ack, err := p.pub.want(packet.Puback)
+	if err != nil {
+		return fmt.Errorf("a publisher that behaves: %w", err)
+	}
+	if packet.ReadID(ack) != id {
+		return fmt.Errorf("message %s: acknowledged %x", text, ack)
+	}
+	return nil
+}
