@@ -67,6 +67,7 @@ const (
 	badClientID            byte = 0x85
 	badCredentials         byte = 0x86
 	notAuthorized          byte = 0x87
+	serverShuttingDown     byte = 0x8b
 	badAuthMethod          byte = 0x8c
 	keepAliveTimeout       byte = 0x8d
 	sessionTakenOver       byte = 0x8e

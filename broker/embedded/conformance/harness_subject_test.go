@@ -28,6 +28,8 @@ type subject struct {
 	ws       string // host:port
 	embedded *embedded.Broker
 	server   *brokertest.Server
+	username string // of one who may do everything
+	password string
 
 	options options
 }
@@ -37,6 +39,7 @@ type options struct {
 	configure func(*embedded.Config)
 	prepare   func(*testing.T, *embedded.Broker)
 	mosquitto []brokertest.Option
+	login     bool              // nobody gets in without a password
 	leftOut   map[string]string // kind to reason
 }
 
@@ -54,6 +57,11 @@ func configured(ours func(*embedded.Config), lines ...string) option {
 		o.configure = ours
 		o.mosquitto = append(o.mosquitto, brokertest.WithConfig(lines...))
 	}
+}
+
+// withLogin lets nobody in but the administrator.
+func withLogin() option {
+	return func(o *options) { o.login = true }
 }
 
 // limited gives both brokers a largest packet, in bytes.
@@ -87,9 +95,12 @@ func (s *subject) start(t *testing.T) {
 
 func (s *subject) startMosquitto(t *testing.T) {
 	t.Helper()
-	s.server = brokertest.Mosquitto(t, append([]brokertest.Option{
-		brokertest.WithoutPlugin(), brokertest.WithWebSockets(),
-	}, s.options.mosquitto...)...)
+	opts := append(s.options.mosquitto, brokertest.WithWebSockets())
+	if !s.options.login {
+		opts = append(opts, brokertest.WithoutPlugin())
+	}
+	s.server = brokertest.Mosquitto(t, opts...)
+	s.username, s.password = s.server.AdminUsername, string(s.server.AdminPassword)
 	s.tcp, s.ws = s.server.Addr, strings.TrimPrefix(s.server.WSURL, "ws://")
 }
 
@@ -105,7 +116,8 @@ func (s *subject) startEmbedded(t *testing.T) {
 	c.Listen = "127.0.0.1:0"
 	c.Listeners = []listen.Config{{Protocol: listen.WS, Address: "127.0.0.1:0"}}
 	c.AdminUsername, c.AdminPassword = adminName, adminPassword
-	c.AllowAnonymous = true
+	s.username, s.password = adminName, adminPassword
+	c.AllowAnonymous = !s.options.login
 	c.PasswordIterations = 100 // a test's passwords are no secrets
 	if s.options.configure != nil {
 		s.options.configure(&c)

@@ -31,6 +31,24 @@ func TestStringsPassThrough(t *testing.T) {
 	})
 }
 
+// TestDisallowedCharacters shows that control characters and non-characters are
+// refused, as the standard allows and Mosquitto does, so that no subscriber that
+// minds them is cut off for another's message.
+func TestDisallowedCharacters(t *testing.T) {
+	play(t, []byte{v311, v5}, func(s *scene) {
+		for _, x := range []string{"\x01", "\x1f", "\x7f", "\u0080", "\u009f", "\ufdd0", "\ufffe", "\uffff", "\U0001ffff", "\U0010ffff"} {
+			s.each(fmt.Sprintf("%+q", x), func(s *scene) {
+				c := s.join(connect{})
+				c.send(publish{topic: s.topic(x), payload: x, qos: 1, id: 1}.bytes(s.version))
+				c.expectEnd(malformedPacket)
+				d := s.dial()
+				d.send(connect{version: s.version, clientID: s.id(x)}.bytes())
+				d.expectRefusal(hangUp, malformedPacket)
+			})
+		}
+	})
+}
+
 // expectInAnyOrderAcked wants a message that the client sent to itself, and the
 // acknowledgement of having sent it.
 func (c *client) expectInAnyOrderAcked(m publish, id uint16) {
