@@ -180,15 +180,14 @@ func (s *Session) handBack(ended bool) (moving []QueueRecord) {
 	if !s.shares {
 		return nil
 	}
-	for seq := s.out.head; seq < s.out.tail(); seq++ {
-		e := s.out.get(seq)
-		if e == nil || e.extra == nil || e.extra.share == "" || e.state&released != 0 {
+	for e := range s.out.all() {
+		if e.extra == nil || e.extra.share == "" || e.state&released != 0 {
 			continue
 		}
 		if e.state&sent != 0 && (!ended || e.qos == 2) {
 			continue
 		}
-		moving = append(moving, QueueRecord{SessionID: s.id, Seq: seq, Message: e.message, Share: e.extra.share})
+		moving = append(moving, QueueRecord{SessionID: s.id, Seq: e.seq, Message: e.message, Share: e.extra.share})
 	}
 	return moving
 }
@@ -237,7 +236,7 @@ func (s *Session) giveUp(seq uint64) bool {
 	if e == nil || s.conn != nil || e.state&durable == 0 {
 		return false
 	}
-	s.out.finish(seq, e)
+	s.out.finish(e)
 	return true
 }
 

@@ -150,10 +150,11 @@ func (s *Session) queueInfo() QueueInfo {
 		Inflight: int64(s.out.flying), InflightMax: int64(s.window),
 		Incoming: int64(len(s.incoming)), IncomingMax: int64(s.engine.config.ReceiveMaximum),
 	}
-	for seq := s.out.head; seq < s.out.next; seq++ {
-		if e := s.out.get(seq); e != nil {
-			q.InflightBytes += int64(e.size)
+	for e := range s.out.all() {
+		if e.seq >= s.out.next {
+			break
 		}
+		q.InflightBytes += int64(e.size)
 	}
 	return q
 }

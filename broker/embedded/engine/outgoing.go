@@ -1,6 +1,10 @@
 package engine
 
-import "math"
+import (
+	"iter"
+	"math"
+	"sort"
+)
 
 // packetIDs is the number of packet identifiers [MQTT-2.2.1].
 const packetIDs = math.MaxUint16
@@ -11,23 +15,25 @@ const packetIDs = math.MaxUint16
 //
 // The packet identifier of a message is a function of its sequence number, so
 // that it is the same after a restart without having been stored. Sequence
-// numbers begin at 1.
+// numbers begin at 1 and only grow; there may be gaps.
 type outgoing struct {
-	kept   ring[entry] // QoS 1 and 2; the first has sequence number head
-	head   uint64
-	next   uint64 // sequence number of the first that was not sent on this connection
-	flying int    // sent on this connection and not done with
-	upTo   uint64 // sequence number up to which messages were sent, on whatever connection
-	live   int    // not done with
-	bytes  int64  // of those, and of the passing ones
+	kept   ring[entry] // QoS 1 and 2; the first is not done with
+	tail   uint64      // sequence number that the next message will have
+	next   uint64      // sequence number from which on none was sent on this connection
+	place  int         // where in kept the first with next or more is
+	flying int         // sent on this connection and not done with
+	upTo   uint64      // sequence number up to which messages were sent, on whatever connection
+	live   int         // not done with
+	bytes  int64       // of those, and of the passing ones
 
 	passing ring[passing] // QoS 0
 }
 
 // entry is a message of QoS 1 or 2 for one client.
 type entry struct {
-	message *Message // nil once released
+	message *Message
 	extra   *extra
+	seq     uint64
 	state   state
 	qos     byte
 	retain  bool
@@ -59,104 +65,156 @@ const (
 	done                       // acknowledged, expired or given up
 )
 
-func newOutgoing() outgoing { return outgoing{head: 1, next: 1} }
+func newOutgoing() outgoing { return outgoing{tail: 1, next: 1} }
 
 // identifier gives the packet identifier of a sequence number, 1 to 65535.
 func identifier(seq uint64) uint16 { return uint16((seq-1)%packetIDs) + 1 }
 
 // push adds a message of QoS 1 or 2 and gives its sequence number.
 func (o *outgoing) push(e entry) uint64 {
+	e.seq = o.tail
 	o.kept.push(e)
+	o.tail++
 	o.live++
 	o.bytes += int64(e.size)
-	return o.head + uint64(o.kept.len()) - 1
+	return e.seq
 }
 
-// restore adds a stored message under the sequence number it had.
+// restore adds a stored message under the sequence number it had, which is
+// greater than those of all before.
 func (o *outgoing) restore(seq uint64, e entry) {
-	if o.kept.len() == 0 {
-		o.head, o.next = seq, seq
-	}
-	for o.tail() < seq {
-		o.kept.push(entry{state: done})
-	}
+	o.tail = seq
 	o.push(e)
+	o.next = o.head()
 }
 
-// tail is the sequence number that the next message will have.
-func (o *outgoing) tail() uint64 { return o.head + uint64(o.kept.len()) }
+// skip leaves out the sequence numbers up to one, which were used.
+func (o *outgoing) skip(upTo uint64) {
+	o.tail = max(o.tail, upTo+1)
+	o.next = o.head()
+}
+
+// head is the sequence number of the oldest message that is not done with, or
+// of the next one.
+func (o *outgoing) head() uint64 {
+	if o.kept.len() == 0 {
+		return o.tail
+	}
+	return o.kept.at(0).seq
+}
+
+// search tells where the first message with a sequence number or a greater one
+// is. Without gaps it is found at once.
+func (o *outgoing) search(seq uint64) int {
+	n := o.kept.len()
+	if n == 0 || seq <= o.kept.at(0).seq {
+		return 0
+	}
+	guess := int(min(seq-o.kept.at(0).seq, uint64(n)))
+	if guess < n && o.kept.at(guess).seq == seq {
+		return guess
+	}
+	return sort.Search(guess, func(i int) bool { return o.kept.at(i).seq >= seq })
+}
 
 // get gives the message of a sequence number, nil if it is gone.
 func (o *outgoing) get(seq uint64) *entry {
-	if seq < o.head || seq >= o.tail() {
+	i := o.search(seq)
+	if i >= o.kept.len() {
 		return nil
 	}
-	e := o.kept.at(int(seq - o.head))
-	if e.state&done != 0 {
-		return nil
+	if e := o.kept.at(i); e.seq == seq && e.state&done == 0 {
+		return e
 	}
-	return e
+	return nil
+}
+
+// all gives the messages that are not done with, in order. Meanwhile none may be
+// added or finished.
+func (o *outgoing) all() iter.Seq[*entry] {
+	return func(yield func(*entry) bool) {
+		for i := range o.kept.len() {
+			if e := o.kept.at(i); e.state&done == 0 && !yield(e) {
+				return
+			}
+		}
+	}
 }
 
 // find gives the message that was sent under a packet identifier on this
 // connection, nil if there is none.
-func (o *outgoing) find(id uint16) (seq uint64, e *entry) {
+func (o *outgoing) find(id uint16) *entry {
 	if id == 0 {
-		return 0, nil
+		return nil
 	}
-	ahead := (uint64(id) + packetIDs - uint64(identifier(o.head))) % packetIDs
-	seq = o.head + ahead
-	if seq >= o.next {
-		return 0, nil
+	head := o.head()
+	ahead := (uint64(id) + packetIDs - uint64(identifier(head))) % packetIDs
+	if head+ahead >= o.next {
+		return nil
 	}
-	return seq, o.get(seq)
+	return o.get(head + ahead)
 }
 
-// finish ends a message and lets go of those at the front that are done.
-func (o *outgoing) finish(seq uint64, e *entry) {
-	if seq < o.next {
+// finish ends a message and lets go of those at the front that are done. The
+// entry is not to be used any more.
+func (o *outgoing) finish(e *entry) {
+	if e.seq < o.next {
 		o.flying--
 	}
 	o.live--
 	o.bytes -= int64(e.size)
-	*e = entry{state: done}
+	*e = entry{seq: e.seq, state: done}
 	for o.kept.len() > 0 && o.kept.at(0).state&done != 0 {
 		o.kept.pop()
-		o.head++
+		o.place = max(o.place-1, 0)
 	}
-	o.next = max(o.next, o.head)
+	o.next = max(o.next, o.head())
+	if o.kept.len() > 2*o.live+keepRing {
+		o.compact()
+	}
+}
+
+// compact lets go of all messages that are done, so that an old one that is not
+// does not keep the room of all that were behind it.
+func (o *outgoing) compact() {
+	dense := ring[entry]{}
+	for e := range o.all() {
+		dense.push(*e)
+	}
+	o.kept = dense
+	o.place = o.search(o.next)
 }
 
 // rewind makes everything that is not done with be sent again, in order, on the
 // next connection [MQTT-4.4.0-1].
 func (o *outgoing) rewind() {
-	o.next, o.flying = o.head, 0
+	o.next, o.place, o.flying = o.head(), 0, 0
 }
 
 // sendable gives the next message of QoS 1 or 2 that may be sent now. If there
 // is none, waits tells that one waits for the client's acknowledgements.
-func (o *outgoing) sendable(window int) (seq uint64, e *entry, waits bool) {
-	for o.next < o.tail() {
-		e = o.kept.at(int(o.next - o.head))
+func (o *outgoing) sendable(window int) (e *entry, waits bool) {
+	for ; o.place < o.kept.len(); o.place++ {
+		e = o.kept.at(o.place)
 		switch {
 		case e.state&done != 0:
-			o.next++
 			continue
-		case o.flying >= window || o.next-o.head >= packetIDs:
-			return 0, nil, true
+		case o.flying >= window || e.seq-o.head() >= packetIDs:
+			return nil, true
 		case e.state&durable == 0:
-			return 0, nil, false
+			return nil, false
 		}
-		return o.next, e, false
+		return e, false
 	}
-	return 0, nil, false
+	return nil, false
 }
 
 // launch notes that the message given by sendable is on its way.
 func (o *outgoing) launch(e *entry) {
 	e.state |= sent
-	o.upTo = max(o.upTo, o.next)
-	o.next++
+	o.upTo = max(o.upTo, e.seq)
+	o.next = e.seq + 1
+	o.place++
 	o.flying++
 }
 
@@ -181,6 +239,5 @@ func (o *outgoing) dropPassing() int {
 
 // clear lets go of all messages. Sequence numbers go on.
 func (o *outgoing) clear() {
-	tail := o.tail()
-	*o = outgoing{head: tail, next: tail, upTo: o.upTo}
+	*o = outgoing{tail: o.tail, next: o.tail, upTo: o.upTo}
 }

@@ -38,6 +38,7 @@ func (e *Engine) restoreSession(stored *StoredSession) *Session {
 	for _, r := range stored.Queue {
 		s.restoreMessage(r, stored.DisconnectedAt != 0)
 	}
+	s.out.skip(s.out.upTo)
 	for _, id := range stored.Incoming {
 		s.receive(id)
 	}

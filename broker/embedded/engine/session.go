@@ -130,7 +130,7 @@ func (s *Session) acceptPassing(o offer) *Conn {
 	if s.conn == nil || s.overfull(o) {
 		return nil
 	}
-	s.out.passing.push(passing{message: o.message, extra: o.extra, after: s.out.tail() - 1, retain: o.retain})
+	s.out.passing.push(passing{message: o.message, extra: o.extra, after: s.out.tail - 1, retain: o.retain})
 	s.out.bytes += int64(o.message.size())
 	return s.conn
 }
@@ -167,7 +167,7 @@ func (s *Session) settle(seq uint64, stored bool) (flush *Conn, left bool) {
 		return nil, stored && s.ended
 	}
 	if !stored {
-		s.out.finish(seq, e)
+		s.out.finish(e)
 		s.drop(DropNotStored, 1)
 		return nil, false
 	}
@@ -185,7 +185,7 @@ func (s *Session) fill(c *Conn, b *batch) {
 	}
 	var gone []QueueRecord
 	for !b.full() {
-		seq, e, waits := s.out.sendable(s.window)
+		e, waits := s.out.sendable(s.window)
 		switch {
 		case s.out.passable(waits):
 			s.sendPassing(b, now)
@@ -193,12 +193,12 @@ func (s *Session) fill(c *Conn, b *batch) {
 			s.forget(gone)
 			return
 		case e.state&released != 0:
-			b.control(wire.AppendAck(nil, s.version, wire.TypePubrel, identifier(seq), 0, ""), 1)
+			b.control(wire.AppendAck(nil, s.version, wire.TypePubrel, identifier(e.seq), 0, ""), 1)
 			s.out.launch(e)
 		default:
-			d := e.delivery(seq)
+			d := e.delivery()
 			if !s.deliver(&d, b, now) {
-				gone = append(gone, s.abandon(seq, e))
+				gone = append(gone, s.abandon(e))
 				continue
 			}
 			s.out.launch(e)
@@ -207,9 +207,9 @@ func (s *Session) fill(c *Conn, b *batch) {
 	s.forget(gone)
 }
 
-func (e *entry) delivery(seq uint64) delivery {
+func (e *entry) delivery() delivery {
 	return delivery{
-		message: e.message, extra: e.extra, id: identifier(seq), qos: e.qos,
+		message: e.message, extra: e.extra, id: identifier(e.seq), qos: e.qos,
 		dup: e.state&sent != 0, retain: e.retain,
 	}
 }
@@ -236,9 +236,10 @@ func (s *Session) deliver(d *delivery, b *batch, now int64) bool {
 }
 
 // fits tells whether a message may still be sent, and in a packet that the
-// client takes [MQTT-3.1.2-25].
+// client takes [MQTT-3.1.2-25]. What was sent at QoS 2 does not expire
+// [MQTT-4.3.3-7].
 func (s *Session) fits(m *Message, d delivery, now int64) bool {
-	if m.expired(now) {
+	if m.expired(now) && !(d.qos == 2 && d.dup) {
 		s.drop(DropExpired, 1)
 		return false
 	}
@@ -254,9 +255,9 @@ func (s *Session) fits(m *Message, d delivery, now int64) bool {
 }
 
 // abandon ends a message that is not delivered.
-func (s *Session) abandon(seq uint64, e *entry) QueueRecord {
-	r := QueueRecord{SessionID: s.id, Seq: seq, Message: e.message}
-	s.out.finish(seq, e)
+func (s *Session) abandon(e *entry) QueueRecord {
+	r := QueueRecord{SessionID: s.id, Seq: e.seq, Message: e.message}
+	s.out.finish(e)
 	return r
 }
 
@@ -276,11 +277,11 @@ func (s *Session) acknowledge(c *Conn, a wire.Ack, into *Changes) bool {
 	if s.conn != c {
 		return false
 	}
-	seq, e := s.out.find(a.PacketID)
+	e := s.out.find(a.PacketID)
 	if e == nil || !expects(e, a) {
 		return false
 	}
-	r := s.abandon(seq, e)
+	r := s.abandon(e)
 	if s.stored {
 		into.Dequeued = append(into.Dequeued, r)
 	}
@@ -315,11 +316,11 @@ func (s *Session) release(c *Conn, id uint16) (received, QueueRecord) {
 	if s.conn != c {
 		return unknown, QueueRecord{}
 	}
-	seq, e := s.out.find(id)
+	e := s.out.find(id)
 	if e == nil || e.qos != 2 {
 		return unknown, QueueRecord{}
 	}
-	r := QueueRecord{SessionID: s.id, Seq: seq, Message: e.message, Released: true}
+	r := QueueRecord{SessionID: s.id, Seq: e.seq, Message: e.message, Released: true}
 	again := e.state&released != 0
 	e.state |= released
 	if again || !s.stored {

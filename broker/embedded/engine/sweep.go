@@ -18,6 +18,7 @@ func (e *Engine) sweep() {
 }
 
 func (e *Engine) sweepRetained(now int64) {
+	e.retained.expiring.Store(false)
 	left := false
 	_, kept := e.retained.index.Page("", 0, -1)
 	for _, k := range kept {
@@ -26,7 +27,9 @@ func (e *Engine) sweepRetained(now int64) {
 		}
 		left = left || k.Message.ExpiresAt > now
 	}
-	e.retained.expiring.Store(left)
+	if left {
+		e.retained.expiring.Store(true)
+	}
 }
 
 // clearRetained clears a topic's retained message, if it is still this one.
@@ -48,19 +51,21 @@ func (s *Session) sweep(now int64) {
 	if s.conn != nil || !s.expiring {
 		return
 	}
-	var gone []QueueRecord
 	s.expiring = false
-	for seq := s.out.head; seq < s.out.tail(); seq++ {
-		e := s.out.get(seq)
-		if e == nil || e.state&released != 0 {
-			continue
+	var over []uint64
+	for e := range s.out.all() {
+		switch {
+		case e.state&released != 0, e.qos == 2 && e.state&sent != 0: // [MQTT-4.3.3-7]
+		case e.message.expired(now) && e.state&durable != 0:
+			over = append(over, e.seq)
+		default:
+			s.expiring = s.expiring || e.message.ExpiresAt != 0
 		}
-		if e.message.expired(now) && e.state&durable != 0 {
-			s.drop(DropExpired, 1)
-			gone = append(gone, s.abandon(seq, e))
-			continue
-		}
-		s.expiring = s.expiring || e.message.ExpiresAt != 0
+	}
+	s.drop(DropExpired, len(over))
+	var gone []QueueRecord
+	for _, seq := range over {
+		gone = append(gone, s.abandon(s.out.get(seq)))
 	}
 	s.forget(gone)
 }
