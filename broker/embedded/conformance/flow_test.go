@@ -3,6 +3,8 @@ package conformance
 import (
 	"fmt"
 	"testing"
+
+	"signalbox/broker/embedded"
 )
 
 // TestFlowReceiveMaximumOfClient: never more QoS 1 and 2 messages are under way
@@ -154,4 +156,60 @@ func TestFlowManyUnderWay(t *testing.T) {
 			})
 		}
 	})
+}
+
+// TestFlowQueueIsBounded: what waits for a client that is away, or that does not
+// acknowledge, is bounded. The newest lose; what is kept arrives in its order,
+// and once there is room again, new messages are.
+func TestFlowQueueIsBounded(t *testing.T) {
+	const many = 100
+	play(t, everyVersion, func(s *scene) {
+		for _, away := range []bool{false, true} {
+			name, publisher := fmt.Sprint("full", away), s.join(connect{})
+			c := s.join(persistent(name, s))
+			c.subscribe(1, s.topic(name))
+			if away {
+				c.leave()
+			}
+			for i := range many {
+				publisher.publish(publish{topic: s.topic(name), qos: 1, payload: fmt.Sprint(i)})
+			}
+			if away {
+				c = s.resume(persistent(name, s))
+			}
+			kept := map[string]int{}
+			n := c.collect(kept)
+			if n < 10 || n > 60 {
+				s.Errorf("away %t: %d of %d messages were kept", away, n, many)
+			}
+			for i := range n {
+				if kept[fmt.Sprint(i)] != 1 {
+					s.Errorf("away %t: of %d kept messages, number %d came %d times", away, n, i, kept[fmt.Sprint(i)])
+				}
+			}
+			publisher.publish(publish{topic: s.topic(name), qos: 1, payload: "new"})
+			c.receive(publish{topic: s.topic(name), qos: 1, payload: "new"})
+		}
+	}, configured(func(c *embedded.Config) { c.MaxQueuedMessages = 30 }, "max_queued_messages 30"))
+}
+
+// quotaExceeded is the reason that a client is given which is too slow.
+const quotaExceeded byte = 0x97
+
+// TestFlowSlowConsumerIsDisconnected where the broker is told to.
+func TestFlowSlowConsumerIsDisconnected(t *testing.T) {
+	play(t, everyVersion, func(s *scene) {
+		c, publisher := s.join(connect{}), s.join(connect{})
+		c.subscribe(1, s.topic("x"))
+		for range 40 {
+			publisher.publish(publish{topic: s.topic("x"), qos: 1})
+		}
+		for got, err := c.read(); err == nil; got, err = c.read() {
+			if got.kind() == typeDisconnect && got.reason() != quotaExceeded {
+				s.Errorf("got %v, want reason %#x", got, quotaExceeded)
+			}
+		}
+		c.expectGone()
+	}, configured(func(c *embedded.Config) { c.MaxQueuedMessages, c.SlowConsumer = 30, "disconnect" }),
+		notOn(kindMosquitto, "2.0.11 drops messages only"))
 }

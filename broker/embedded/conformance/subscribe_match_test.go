@@ -158,3 +158,37 @@ func TestSubscribeToSystemTopics(t *testing.T) {
 		}
 	})
 }
+
+// TestTopicsOfAnyLength: a topic may fill its two bytes of length, and have as
+// many levels as Mosquitto allows; one with very many more is refused, here or
+// with the connection.
+func TestTopicsOfAnyLength(t *testing.T) {
+	play(t, everyVersion, func(s *scene) {
+		publisher, c := s.join(connect{}), s.join(connect{})
+		c.subscribe(1, s.topic("#"))
+		for _, topic := range []string{
+			s.topic(strings.Repeat("x", 65535-len(s.topic("")))),
+			s.mark + strings.Repeat("/a", 200),
+			s.mark + strings.Repeat("/", 200),
+		} {
+			publisher.publish(publish{topic: topic, qos: 1, payload: "x"})
+			c.receive(publish{topic: topic, qos: 1, payload: "x"})
+			exact := s.join(connect{})
+			exact.subscribe(1, topic)
+			exact.unsubscribe(topic, success)
+			exact.leave()
+		}
+		deep := s.mark + strings.Repeat("/a", 30_000)
+		publisher.sendAnyway(publish{topic: deep, qos: 1, id: 99, payload: "x"}.bytes(s.version))
+		publisher.expectEnd(topicInvalid, protocolError)
+		c.sendAnyway(subscribe(s.version, 99, nil, filter{deep, 0}))
+		switch got, err := c.read(); {
+		case err != nil:
+		case got.kind() == typeSuback && got.reason() >= unspecifiedError:
+		case got.kind() == typeDisconnect && s.five():
+			c.expectClosed()
+		default:
+			s.Errorf("a filter of 30,000 levels: got %v", got)
+		}
+	})
+}
