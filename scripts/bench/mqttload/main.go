@@ -38,6 +38,7 @@ type options struct {
 	target   load.Target
 	load     string
 	messages int
+	window   int
 	rounds   int
 	pid      int
 }
@@ -50,6 +51,7 @@ func run(ctx context.Context, args []string) error {
 	flags.StringVar(&o.target.Password, "password", os.Getenv("MQTTLOAD_PASSWORD"), "of the user; MQTTLOAD_PASSWORD in the environment otherwise")
 	flags.StringVar(&o.load, "load", "pairs-0", "one of "+strings.Join(load.Names(), ", "))
 	flags.IntVar(&o.messages, "messages", 0, "to publish in a round; 0 takes as many as fit the load")
+	flags.IntVar(&o.window, "window", 0, "of each publisher, where the load has publishers that stay; 0 takes the load's own")
 	flags.IntVar(&o.rounds, "rounds", 3, "that are told; one before them is not")
 	flags.IntVar(&o.pid, "pid", 0, "process of the broker, whose processor time is told")
 	if err := flags.Parse(args); err != nil {
@@ -62,6 +64,10 @@ func (o options) play(ctx context.Context) error {
 	e, err := load.Find(o.load)
 	if err != nil {
 		return err
+	}
+	if f, ok := e.Load.(load.Flow); ok && o.window > 0 {
+		f.Window = o.window
+		e.Load = f
 	}
 	s, err := e.Load.Open(ctx, o.target)
 	if err != nil {

@@ -22,7 +22,7 @@ func TestRun(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- relay.Serve(ctx, ln) }()
-	if err := run(t.Context(), []string{"-addr", ln.Addr().String(), "-load", "fan-in-1", "-messages", "100", "-rounds", "1"}); err != nil {
+	if err := run(t.Context(), []string{"-addr", ln.Addr().String(), "-load", "fan-in-1", "-messages", "100", "-rounds", "1", "-window", "3"}); err != nil {
 		t.Error(err)
 	}
 	if err := run(t.Context(), []string{"-load", "none"}); err == nil {
