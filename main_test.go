@@ -28,7 +28,7 @@ import (
 // ours that it may import. Whoever adds a package draws it in here.
 var mayImport = map[string][]string{
 	"": {"broker", "broker/dynsec", "router/appliance", "router/client"},
-	"router/appliance": {"broker", "broker/embedded", "broker/embedded/access", "broker/remote",
+	"router/appliance": {"broker", "broker/embedded", "broker/embedded/access", "broker/embedded/listen", "broker/remote",
 		"db", "handlers", "handlers/auth", "handlers/vault", "router"},
 	"router/client":    {"broker"},
 	"router":           {"broker", "db", "handlers", "handlers/auth"},
@@ -39,7 +39,7 @@ var mayImport = map[string][]string{
 	"broker":           {},
 	"broker/dynsec":    {"broker"},
 	"broker/control":   {"broker", "broker/dynsec"},
-	"broker/topictree": {"broker", "broker/control"},
+	"broker/topictree": {"broker", "broker/control", "broker/dynsec"},
 	"broker/remote":    {"broker", "broker/control", "broker/dynsec", "broker/topictree"},
 	"broker/embedded": {"broker", "broker/control", "broker/dynsec", "broker/topictree", "broker/embedded/access",
 		"broker/embedded/engine", "broker/embedded/engine/topics", "broker/embedded/engine/wire", "broker/embedded/file",
@@ -65,6 +65,7 @@ var mayImport = map[string][]string{
 	"scripts/bench/profiled": {"router/appliance"},
 	"scripts/bench/relay":    {"scripts/bench/packet"},
 	"scripts/crash":          {},
+	"scripts/flood":          {},
 	"scripts/testlines":      {},
 
 	// Tests only, of the binary.
@@ -81,7 +82,7 @@ var onlyIn = map[string][]string{
 	"github.com/julienschmidt/httprouter": {"router", "scripts/bench"},
 	"github.com/getkin/kin-openapi":       {"router", "router/apitest"},
 	"github.com/swaggest/swgui":           {"router"},
-	"github.com/prometheus/client_golang": {"", "router", "broker/embedded/sys"},
+	"github.com/prometheus/client_golang": {"", "router", "router/appliance", "broker/embedded", "broker/embedded/sys"},
 	"github.com/eclipse/paho.mqtt.golang": {"broker/remote", "broker/brokertest"},
 	"github.com/mochi-mqtt/server/v2":     {"broker/embedded/engine/wire"},
 	"modernc.org/sqlite":                  {"db", "broker/embedded/access", "broker/embedded/file", "broker/embedded/store", "scripts/bench"},

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"signalbox/handlers"
 	"signalbox/handlers/auth"
 )
@@ -31,9 +33,9 @@ type Server struct {
 const headerTimeout = 10 * time.Second
 
 // New builds the server from its parts; it binds nothing. ready tells whether
-// the service can do its work. The error names a bad configuration, or a row of
+// the service can do its work; more is shown beside the server's own metrics. The error names a bad configuration, or a row of
 // the table that contradicts itself.
-func New(api *handlers.API, a *auth.Auth, cfg Config, ready func(context.Context) error, version string, log *slog.Logger) (*Server, error) {
+func New(api *handlers.API, a *auth.Auth, cfg Config, ready func(context.Context) error, version string, log *slog.Logger, more ...prometheus.Collector) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -42,7 +44,7 @@ func New(api *handlers.API, a *auth.Auth, cfg Config, ready func(context.Context
 		return nil, err
 	}
 	rt := &router{api: api, auth: a, cfg: cfg, proxies: trusted, log: log, now: time.Now,
-		ready: ready, version: version, metrics: newMetrics(version, newBrokerGauge(api))}
+		ready: ready, version: version, metrics: newMetrics(version, append(more, newBrokerGauge(api))...)}
 	rt.rows = rt.routes()
 	if err := rt.build(); err != nil {
 		return nil, fmt.Errorf("build router: %w", err)

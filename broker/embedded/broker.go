@@ -26,6 +26,8 @@ import (
 	"signalbox/broker/embedded/guard"
 	"signalbox/broker/embedded/listen"
 	"signalbox/broker/embedded/store"
+	"signalbox/broker/embedded/sys"
+	"signalbox/broker/topictree"
 )
 
 // DatabaseFile is the broker's file in the data directory.
@@ -44,7 +46,6 @@ type Broker struct {
 	broker.AccessTransfer
 	broker.NoStreams
 	broker.NoBridges
-	broker.NoTopics
 
 	config  Config
 	log     *slog.Logger
@@ -57,7 +58,8 @@ type Broker struct {
 	bans    *guard.Bans
 	flaps   *guard.Flapping
 	denials *denials
-	sys     *sysTree
+	tree    *topictree.Tracker
+	sys     *sys.Tree
 	doors   *listen.Set
 	traffic listen.Counters
 	tasks   sync.WaitGroup
@@ -103,10 +105,11 @@ func (b *Broker) build(ctx context.Context, path string) (err error) {
 	}
 	b.flaps = guard.NewFlapping(b.config.Limits.Flapping, b.now)
 	b.denials = newDenials()
+	b.tree = b.newTree()
 	b.engine = engine.New(b.engineConfig(), engine.Parts{
 		Store: b.store, Authority: authority{b}, Watcher: watcher{b}, Control: b.dispatch,
 	})
-	b.sys = newSysTree(b)
+	b.sys = sys.New(sys.Options{Source: figures{b}, Version: b.config.Version, Now: b.now})
 	b.control.OnCut(b.cut)
 	b.control.SetConnections(b.engine.Addresses)
 	return b.engine.Load(ctx)
@@ -166,7 +169,7 @@ func (b *Broker) Capabilities() []broker.Capability {
 }
 
 var capabilities = []broker.Capability{
-	broker.CapDynamicSecurity, broker.CapInspect, broker.CapListeners,
+	broker.CapDynamicSecurity, broker.CapInspect, broker.CapTopicTree, broker.CapTTL, broker.CapListeners,
 	broker.CapLicense, broker.CapClientControl, broker.CapMessages, broker.CapSubscriptions, broker.CapAccessCheck,
 	broker.CapDenials, broker.CapBans,
 }

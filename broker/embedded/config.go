@@ -106,6 +106,7 @@ func DefaultConfig() Config {
 		MaxQueuedMessages:   e.MaxQueuedMessages,
 		MaxQueuedBytes:      int(e.MaxQueuedBytes),
 		SlowConsumer:        slowDrop,
+		MaxKeepAlive:        65_535 * time.Second,
 		MaxTopicLevels:      200,
 		MaxTopicLength:      e.MaxTopicLength,
 		MaxSubscriptions:    e.MaxSubscriptions,
@@ -162,6 +163,7 @@ func (c Config) listeners() []listen.Config {
 // engineConfig is what of the configuration concerns the engine.
 func (b *Broker) engineConfig() engine.Config {
 	c, e := b.config, engine.DefaultConfig()
+	e.TellPacketSize = c.MaxPacketSize != e.MaxPacketSize
 	e.MaxPacketSize, e.ConnectTimeout, e.WriteTimeout = c.MaxPacketSize, c.ConnectTimeout, c.WriteTimeout
 	e.MaxInflight, e.ReceiveMaximum = uint16(c.MaxInflightMessages), uint16(c.MaxInflightMessages)
 	e.MaxQueuedMessages, e.MaxQueuedBytes = c.MaxQueuedMessages, int64(c.MaxQueuedBytes)

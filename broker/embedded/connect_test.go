@@ -99,7 +99,7 @@ func TestConnackOfMalformedConnect(t *testing.T) {
 	}
 	unknown := dial(t, b, 4)
 	unknown.raw(0x10, 0x0d, 0, 4, 'M', 'Q', 'T', 'T', 9, 2, 0, 0, 0, 1, 'x')
-	if got := unknown.want(packets.Connack).ReasonCode; got != packets.ErrUnsupportedProtocolVersion.Code {
+	if got := unknown.want(packets.Connack).ReasonCode; got != packets.Err3UnsupportedProtocolVersion.Code {
 		t.Errorf("version 9: code %d", got)
 	}
 	badName := dial(t, b, 4)

@@ -34,6 +34,8 @@ func (b *Broker) dispatch(r *engine.Request) {
 		answer = control.Inspect(ctx, b, r.Payload)
 	case control.ClientControlTopic:
 		answer = control.ClientControl(ctx, b, r.Payload)
+	case control.TopicTreeTopic:
+		answer = control.TopicTree(ctx, b.tree, r.Payload)
 	case control.LicenseTopic:
 		answer = control.LicenseInfo(ctx, b.GetLicense, r.Payload)
 	default:
@@ -76,6 +78,7 @@ func (b *Broker) plugins() []control.Plugin {
 	return []control.Plugin{
 		part("broker", control.BrokerTopic), part("dynamic-security", dynsec.Topic),
 		part("inspect", control.InspectTopic), part("client-control", control.ClientControlTopic),
+		part("topic-tree", control.TopicTreeTopic),
 		part("license", control.LicenseTopic),
 	}
 }

@@ -140,6 +140,7 @@ func TestBrokerControl(t *testing.T) {
 			`{"name":"dynamic-security","version":"1.2.3","control-endpoints":["$CONTROL/dynamic-security/v1"]},` +
 			`{"name":"inspect","version":"1.2.3","control-endpoints":["$CONTROL/cedalo/inspect/v1"]},` +
 			`{"name":"client-control","version":"1.2.3","control-endpoints":["$CONTROL/cedalo/client-control/v1"]},` +
+			`{"name":"topic-tree","version":"1.2.3","control-endpoints":["$CONTROL/cedalo/topictree/v1"]},` +
 			`{"name":"license","version":"1.2.3","control-endpoints":["$CONTROL/cedalo/license/v1"]}]},"correlationData":"a<b"}]}`,
 		`{"commands":[{"command":"listListeners"}]}`: `{"responses":[{"command":"listListeners","data":{"listeners":[` +
 			`{"id":1,"port":` + port + `,"protocol":"mqtt","bind-address":"127.0.0.1","tls":false,"require-certificate":false}]}}]}`,

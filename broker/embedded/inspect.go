@@ -45,6 +45,8 @@ func named(err error, op string) error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, engine.ErrBounds):
+		return &broker.Error{Kind: broker.Invalid, Op: op, Msg: "the subscription is beyond the bounds of the broker's configuration"}
 	case errors.Is(err, engine.ErrNoClient):
 		return &broker.Error{Kind: broker.NotFound, Op: op, Msg: "there is no client with this client id"}
 	}

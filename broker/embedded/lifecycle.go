@@ -41,7 +41,7 @@ func (b *Broker) Start(ctx context.Context) error {
 		return err
 	}
 	b.life.serving, b.life.since = true, b.now()
-	b.sys.tick()
+	b.tellOfItself()
 	b.doors.Serve(b.welcome)
 	b.tasks.Go(b.keepHouse)
 	return nil
@@ -129,7 +129,8 @@ func (b *Broker) keepHouse() {
 	for {
 		select {
 		case <-sample.C:
-			b.sys.tick()
+			b.tellOfItself()
+			b.tree.Tidy()
 			if err := b.bans.Sweep(context.Background()); err != nil {
 				b.log.Warn("bans that are over could not be deleted", "error", err)
 			}

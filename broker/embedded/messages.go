@@ -229,7 +229,9 @@ func (b *Broker) ListBans(_ context.Context, offset, count int) (broker.Page[bro
 // AddBan bans, and cuts off whom it concerns.
 func (b *Broker) AddBan(ctx context.Context, s broker.BanSpec) error {
 	_, err := b.bans.Add(ctx, broker.Ban{
-		Kind: s.Kind, Value: s.Value, Reason: s.Reason, CreatedBy: guard.ByAPI, ExpiresAt: s.ExpiresAt,
+		Kind: s.Kind, Value: s.Value, Reason: s.Reason, CreatedBy: guard.ByAPI,
+		CreatedAt: b.now().UTC().Truncate(time.Millisecond), // as it is stored
+		ExpiresAt: s.ExpiresAt.Truncate(time.Millisecond),
 	})
 	if err == nil {
 		b.expel()

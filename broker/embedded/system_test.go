@@ -3,10 +3,8 @@ package embedded
 import (
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/mochi-mqtt/server/v2/packets"
@@ -30,12 +28,12 @@ func TestSysTopics(t *testing.T) {
 		"subscriptions/count": "2", "publish/messages/received": "1", "publish/bytes/received": "5",
 		"messages/received": "3", "load/connections/1min": "0.00",
 	} {
-		if got := now.Topics[sysPrefix+topic]; got != want {
+		if got := now.Topics["$SYS/broker/"+topic]; got != want {
 			t.Errorf("%s is %q, want %q", topic, got, want)
 		}
 	}
-	if !strings.HasSuffix(now.Topics[sysPrefix+"uptime"], " seconds") || now.Topics[sysPrefix+"heap/current"] == "0" {
-		t.Errorf("uptime %q, heap %q", now.Topics[sysPrefix+"uptime"], now.Topics[sysPrefix+"heap/current"])
+	if !strings.HasSuffix(now.Topics["$SYS/broker/"+"uptime"], " seconds") || now.Topics["$SYS/broker/"+"heap/current"] == "0" {
+		t.Errorf("uptime %q, heap %q", now.Topics["$SYS/broker/"+"uptime"], now.Topics["$SYS/broker/"+"heap/current"])
 	}
 	if len(history) != 1 || now.Date < history[0].Date {
 		t.Errorf("a history of %d samples", len(history))
@@ -72,39 +70,9 @@ func TestSysTopicsAreRetainedForThoseWithTheRight(t *testing.T) {
 	if codes := alice.subscribe(0, "$SYS/#", "#", "end"); codes[0] != 135 {
 		t.Errorf("SUBACK code %d", codes[0])
 	}
-	b.sys.tick()
+	b.tellOfItself()
 	if got := alice.received(join(t, b, 5, as(adminName, adminPassword)), "end"); len(got) != 0 {
 		t.Errorf("alice received %q", got)
-	}
-}
-
-func TestSamplesAreBoundedAndInOrder(t *testing.T) {
-	t.Parallel()
-	b, err := New(t.Context(), testConfig(), t.TempDir(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer closeNow(t, b)
-	clock := time.Unix(1000, 0)
-	b.now = func() time.Time { return clock }
-	for range samplesKept + 5 {
-		b.traffic.Sent.Add(600)
-		b.sys.tick()
-		clock = clock.Add(sampleEvery)
-	}
-	_, history, err := b.SysTopics(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(history) != samplesKept || history[0].Date != 1050_000 || history[1].Date != 1060_000 {
-		t.Fatalf("%d samples, the first of %d", len(history), history[0].Date)
-	}
-	last := history[samplesKept-1].Topics
-	for span, low := range map[string]float64{"1min": 3599, "5min": 3100, "15min": 1800} {
-		got, err := strconv.ParseFloat(last[sysPrefix+"load/bytes/sent/"+span], 64)
-		if err != nil || got < low || got > 3600 {
-			t.Errorf("load over %s is %v, want from %v to 3600", span, got, low)
-		}
 	}
 }
 

@@ -52,8 +52,8 @@ func (w watcher) Denied(c engine.ClientEvent, k engine.Kind, topic string) {
 	w.b.denials.add(denial{at: w.b.now(), client: c, action: actions[k], topic: topic})
 }
 
-// Published is told of every message.
-func (w watcher) Published(*engine.Message) {}
+// Published shows the message to the topic tree.
+func (w watcher) Published(m *engine.Message) { w.b.tree.Observe(m.Topic, m.Payload, m.QoS, m.Retain) }
 
 func about(c engine.ClientEvent) []any {
 	return []any{slog.String("clientid", c.ClientID), slog.String("username", c.Username), slog.String("remote", c.Address)}

@@ -17,6 +17,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"signalbox/broker"
 	"signalbox/broker/embedded"
 	"signalbox/broker/embedded/access"
@@ -38,6 +40,7 @@ type Appliance struct {
 	version string
 	log     *slog.Logger
 	first   *credentials
+	metrics []prometheus.Collector // of the parts
 	ready   []func(context.Context) error
 	undo    stops
 }
@@ -179,6 +182,7 @@ func (a *Appliance) startBroker(ctx context.Context) error {
 	}
 	a.undo.addBounded(b.Close)
 	a.ready = append(a.ready, b.Healthy)
+	a.metrics = append(a.metrics, b.Collector())
 	if err := b.Start(ctx); err != nil {
 		return err
 	}
@@ -202,7 +206,7 @@ func brokerURLs(c embedded.Config, bound []string) []string {
 }
 
 func (a *Appliance) startServer(ctx context.Context) error {
-	server, err := router.New(a.API, a.API.Auth, a.cfg.HTTP, a.isReady, a.version, a.log)
+	server, err := router.New(a.API, a.API.Auth, a.cfg.HTTP, a.isReady, a.version, a.log, a.metrics...)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"signalbox/broker/embedded/access"
+	"signalbox/broker/embedded/listen"
 	"signalbox/db"
 )
 
@@ -88,7 +89,9 @@ func portsFree(c Config) error {
 	}
 	if c.Broker.Enabled {
 		for _, l := range c.Broker.Listeners {
-			errs = append(errs, try("broker.listeners", l.Address))
+			if l.Protocol != listen.Unix { // that is no port; binding it tells what is wrong
+				errs = append(errs, try("broker.listeners", l.Address))
+			}
 		}
 	}
 	return errors.Join(errs...)

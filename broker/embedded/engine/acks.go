@@ -51,6 +51,7 @@ func (c *Conn) pay(number uint64, refused byte) {
 		c.acks.first++
 		c.put(c.acks.queue.pop())
 	}
+	c.wakeReader()
 }
 
 // put queues an acknowledgement to be written. mu is held.

@@ -8,6 +8,7 @@ import (
 // Config is what the engine allows. Zero means no limit where it says so.
 type Config struct {
 	MaxPacketSize     int           // bytes, taken from a client
+	TellPacketSize    bool          // MQTT 5 clients are told MaxPacketSize
 	ConnectTimeout    time.Duration // from accept to CONNECT
 	WriteTimeout      time.Duration // how long a peer that does not read is waited for
 	MaxInflight       uint16        // QoS 1 and 2 messages under way to a client at once

@@ -29,7 +29,8 @@ type Conn struct {
 	hello   *wire.Connect
 	rights  Rights
 	version byte
-	bridge  bool // opened by a bridge of Mosquitto's
+	bridge  bool   // opened by a bridge of Mosquitto's
+	asked   uint16 // keep alive as CONNECT said
 
 	clientID  string
 	username  string // as CONNECT says, and later as the authority does
@@ -42,12 +43,13 @@ type Conn struct {
 
 	in incomingState // of the reading goroutine alone
 
-	mu      sync.Mutex // guards what follows; the innermost of all locks
-	writing bool       // somebody writes
-	again   bool       // and must look again when done
-	control []byte     // packets to be written before any message
-	packets int        // how many those are
-	pongs   int        // PINGRESPs to be written after the messages that can be
+	mu      sync.Mutex    // guards what follows; the innermost of all locks
+	writing bool          // somebody writes
+	again   bool          // and must look again when done
+	control []byte        // packets to be written before any message
+	packets int           // how many those are
+	taken   chan struct{} // closed when something was taken; nil where nobody waits
+	pongs   int           // PINGRESPs to be written after the messages that can be
 	acks    acks
 	last    []byte // DISCONNECT, to be written when all else is; nil for none
 	ending  bool   // nothing is added any more
@@ -164,11 +166,7 @@ func (c *Conn) collect(b *batch) bool {
 			c.mu.Unlock()
 			return false
 		}
-		b.control(c.control, c.packets)
-		if cap(c.control) > 1<<10 {
-			c.control = nil
-		}
-		c.control, c.packets, c.again = c.control[:0], 0, false
+		c.again = false
 		pongs := c.pongs
 		c.pongs = 0
 		messages := c.established.Load() && (!c.ending || c.drained)
@@ -176,6 +174,7 @@ func (c *Conn) collect(b *batch) bool {
 		if messages {
 			c.session.fill(c, b)
 		}
+		c.takeControl(b)
 		c.answerPings(b, pongs)
 		b.cutSegment()
 		if len(b.segments) > 0 {
@@ -184,6 +183,52 @@ func (c *Conn) collect(b *batch) bool {
 		if c.idle(b) {
 			return len(b.segments) > 0
 		}
+	}
+}
+
+// takeControl moves the queued packets to a batch.
+func (c *Conn) takeControl(b *batch) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	b.control(c.control, c.packets)
+	if cap(c.control) > 1<<10 {
+		c.control = nil
+	}
+	c.control, c.packets = c.control[:0], 0
+	c.wakeReader()
+}
+
+// maxControl and maxAcks bound what a client is owed: bytes of answers, and
+// acknowledgements that wait for the store. The client's own packets are not
+// read while it is more.
+const (
+	maxControl = 64 << 10
+	maxAcks    = 16 << 10
+)
+
+// awaitTaken waits while the client is owed too much.
+func (c *Conn) awaitTaken() {
+	for {
+		c.mu.Lock()
+		if c.closed || len(c.control) < maxControl && c.acks.queue.len() < maxAcks && c.pongs < maxControl {
+			c.mu.Unlock()
+			return
+		}
+		if c.taken == nil {
+			c.taken = make(chan struct{})
+		}
+		taken := c.taken
+		c.mu.Unlock()
+		<-taken
+	}
+}
+
+// wakeReader lets the reading goroutine look again whether it may go on. mu is
+// held.
+func (c *Conn) wakeReader() {
+	if c.taken != nil {
+		close(c.taken)
+		c.taken = nil
 	}
 }
 
@@ -212,6 +257,7 @@ func (c *Conn) idle(b *batch) bool {
 func (c *Conn) shut() {
 	if !c.closed {
 		c.closed = true
+		c.wakeReader()
 		c.socket.Close() //nolint:errcheck // nothing left to do with it
 	}
 }

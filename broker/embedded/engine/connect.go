@@ -89,8 +89,12 @@ func (c *Conn) reject(err error) error {
 	}
 	c.engine.meters.refused.Add(1)
 	c.engine.watcher.Refused(c.event(), reason, err.Error())
-	if code := connackCode(c.version, reason); code != 0 {
-		c.sendFitting(wire.AppendConnack(nil, max(c.version, wire.V311), &wire.Connack{Reason: code}))
+	version := c.version
+	if version != wire.V5 {
+		version = wire.V311 // also to say that it should be that
+	}
+	if code := connackCode(version, reason); code != 0 {
+		c.sendFitting(wire.AppendConnack(nil, version, &wire.Connack{Reason: code}))
 	}
 	c.mu.Lock()
 	c.finishReason(reason)
@@ -178,6 +182,8 @@ func (c *Conn) logIn() error {
 
 // establish puts the client in the possession of its session and tells it so.
 func (c *Conn) establish(assigned string) error {
+	keepAlive := c.keepAlive()
+	c.hello.KeepAlive, c.asked = keepAlive, c.hello.KeepAlive
 	s, present, err := c.engine.occupy(c)
 	if err != nil {
 		return c.reject(err)
@@ -187,7 +193,6 @@ func (c *Conn) establish(assigned string) error {
 		return c.reject(&Refusal{Reason: wire.ReasonQuotaExceeded, Text: "the session cannot be stored at present"})
 	}
 	c.active.Store(c.engine.now())
-	keepAlive := c.keepAlive()
 	if c.in.idle > 0 {
 		c.watch(c.in.idle)
 	} else {
@@ -227,8 +232,10 @@ func (c *Conn) connack(present bool, assigned string, keepAlive uint16) *wire.Co
 	a.AssignedClientID = assigned
 	a.ReceiveMaximum = cfg.ReceiveMaximum
 	a.TopicAliasMaximum = cfg.TopicAliasMaximum
-	a.MaximumPacketSize = uint32(cfg.MaxPacketSize)
-	if keepAlive != c.hello.KeepAlive {
+	if cfg.TellPacketSize {
+		a.MaximumPacketSize = uint32(cfg.MaxPacketSize)
+	}
+	if keepAlive != c.asked {
 		a.HasServerKeepAlive, a.ServerKeepAlive = true, keepAlive
 	}
 	if c.hello.SessionExpiry > cfg.MaxSessionExpiry {
@@ -329,6 +336,7 @@ func (s *Session) take(c *Conn) bool {
 func (s *Session) assume(c *Conn) {
 	h := c.hello
 	s.conn, s.rights, s.version, s.clean, s.keepAlive = c, c.rights, c.version, h.CleanStart, h.KeepAlive
+	s.protocol = c.socket.Protocol
 	s.connectedAt, s.goneAt, s.address = s.engine.now(), 0, c.socket.Address
 	s.window = int(min(s.engine.config.MaxInflight, h.ReceiveMaximum))
 	s.maxPacket, s.aliases = h.MaximumPacketSize, newAliases(h.TopicAliasMaximum)

@@ -15,6 +15,9 @@ import (
 // client is connected where one is needed.
 var ErrNoClient = errors.New("client not found")
 
+// ErrBounds tells that a subscription is beyond what the configuration allows.
+var ErrBounds = errors.New("subscription beyond the bounds of the configuration")
+
 // Info is a session as it is now.
 type Info struct {
 	ClientID       string
@@ -128,7 +131,7 @@ func (s *Session) info() Info {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := Info{
-		ClientID: s.clientID, Username: s.username, Anonymous: s.anonymous, Address: s.address,
+		ClientID: s.clientID, Username: s.username, Anonymous: s.anonymous, Address: s.address, Protocol: s.protocol,
 		Version: s.version, Connected: s.conn != nil, CleanStart: s.clean, KeepAlive: s.keepAlive, Expiry: s.expiry,
 		CreatedAt: s.created, ConnectedAt: s.connectedAt, GoneAt: s.lastGone, Will: s.will,
 		Subscribed: len(s.subscribed), MaxPacket: s.maxPacket, Queue: s.queueInfo(),
@@ -137,7 +140,7 @@ func (s *Session) info() Info {
 		Dropped: s.counts.dropped.Load(),
 	}
 	if c := s.conn; c != nil {
-		i.Socket, i.Protocol, i.Listener = c.socket, c.socket.Protocol, c.socket.Listener
+		i.Socket, i.Listener = c.socket, c.socket.Listener
 	}
 	return i
 }
@@ -203,6 +206,9 @@ func (e *Engine) SubscribeClient(clientID, filter string, o topics.Options) erro
 	if s == nil {
 		return ErrNoClient
 	}
+	if !e.validDepth(filter) || !s.hasRoom(filter) {
+		return ErrBounds
+	}
 	_, _, shared := wire.SplitShared(filter)
 	g := grant{filter: filter, options: o, shared: shared}
 	if err := e.storeSubscriptions(s, []grant{g}); err != nil {
@@ -233,6 +239,9 @@ func (e *Engine) UnsubscribeClient(clientID, filter string) (bool, error) {
 // Retained gives a part of the retained messages whose topics a filter matches,
 // "" for all, in order of topics, and their number.
 func (e *Engine) Retained(filter string, offset, count int) (total int, part []*Message) {
+	if e.retained.expiring.Load() {
+		e.sweepRetained(e.now())
+	}
 	total, kept := e.retained.index.Page(filter, offset, count)
 	for _, k := range kept {
 		part = append(part, k.Message)
@@ -241,7 +250,10 @@ func (e *Engine) Retained(filter string, offset, count int) (total int, part []*
 }
 
 // RetainedOf gives the retained message of a topic.
-func (e *Engine) RetainedOf(topic string) (*Message, bool) { return e.retained.index.Get(topic) }
+func (e *Engine) RetainedOf(topic string) (*Message, bool) {
+	m, ok := e.retained.index.Get(topic)
+	return m, ok && !m.expired(e.now())
+}
 
 // DeleteRetained clears the retained message of a topic and tells whether there
 // was one. Subscribers are not told.
@@ -253,7 +265,7 @@ func (e *Engine) DeleteRetained(topic string) (bool, error) {
 		r.mu.Unlock()
 		return false, nil
 	}
-	r.index.Delete(topic)
+	r.remove(topic)
 	if !lasting(topic) {
 		r.mu.Unlock()
 		return true, nil

@@ -48,7 +48,7 @@ type Counts struct {
 	Connected, Maximum               int64 // clients now, and at most
 	Sessions                         int64 // connected ones included
 	Expired                          int64 // sessions
-	Retained                         int64
+	Retained, RetainedBytes          int64
 	Queued, QueuedBytes              int64 // for all clients
 }
 
@@ -64,7 +64,7 @@ func (e *Engine) Counts() Counts {
 		Subscriptions: m.subscriptions.Load(), Shared: int64(e.index.SharedLen()),
 		Connections: m.connections.Load(), Refused: m.refused.Load(),
 		Connected: m.connected.Load(), Maximum: m.maximum.Load(), Expired: m.expired.Load(),
-		Retained: int64(e.retained.index.Len()),
+		Retained: int64(e.retained.index.Len()), RetainedBytes: e.retained.bytes.Load(),
 	}
 	for _, r := range DropReasons() {
 		c.Dropped[r] = m.dropped[r].Load()

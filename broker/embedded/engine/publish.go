@@ -132,7 +132,7 @@ func (e *Engine) refresh(r *route, rights Rights) {
 
 // reserved tells whether only the broker publishes to a topic.
 func reserved(topic string) bool {
-	return strings.HasPrefix(topic, sysPrefix) || topic == "$SYS"
+	return strings.HasPrefix(topic, "$SYS") || strings.HasPrefix(topic, "$share")
 }
 
 // may asks the rights of the session's client.

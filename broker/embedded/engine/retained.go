@@ -12,8 +12,9 @@ import (
 // the store for a topic follow the same order, because both happen under mu.
 type retained struct {
 	index    *topics.Retained[*Message]
-	expiring atomic.Bool // some of them expire
-	mu       sync.Mutex  // held while handing over to the store, which never waits then
+	bytes    atomic.Int64 // of topics, payloads and properties
+	expiring atomic.Bool  // some of them expire
+	mu       sync.Mutex   // held while handing over to the store, which never waits then
 }
 
 func newRetained() *retained { return &retained{index: topics.NewRetained[*Message]()} }
@@ -22,14 +23,26 @@ func newRetained() *retained { return &retained{index: topics.NewRetained[*Messa
 // [MQTT-3.3.1-6]. It gives the message that was there.
 func (r *retained) set(m *Message) (previous *Message) {
 	if len(m.Payload) == 0 {
-		previous, _ = r.index.Delete(m.Topic)
-		return previous
+		return r.remove(m.Topic)
 	}
 	if m.ExpiresAt != 0 {
 		r.expiring.Store(true)
 	}
-	previous, _ = r.index.Set(m.Topic, m)
+	r.bytes.Add(int64(m.size()))
+	previous, had := r.index.Set(m.Topic, m)
+	if had {
+		r.bytes.Add(-int64(previous.size()))
+	}
 	return previous
+}
+
+// remove clears a topic's message and gives it.
+func (r *retained) remove(topic string) *Message {
+	m, had := r.index.Delete(topic)
+	if had {
+		r.bytes.Add(-int64(m.size()))
+	}
+	return m
 }
 
 // revert takes a message back that could not be stored, unless another came
@@ -42,10 +55,10 @@ func (r *retained) revert(record RetainedRecord, previous *Message) {
 		return
 	}
 	if previous == nil {
-		r.index.Delete(record.Topic)
+		r.remove(record.Topic)
 		return
 	}
-	r.index.Set(record.Topic, previous)
+	r.set(previous)
 }
 
 // lasting tells whether a retained message outlives the process: what the

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"time"
 
@@ -108,6 +109,7 @@ func (c *Conn) run() error {
 		if err := c.handleBuffered(); err != nil {
 			return err
 		}
+		c.awaitTaken()
 		if err := c.waitForBytes(); err != nil {
 			return err
 		}
@@ -176,6 +178,9 @@ func (c *Conn) waitForBytes() error {
 		now := c.engine.now()
 		if err == nil {
 			c.active.Store(now)
+			if c.in.reader.n >= readSize/2 {
+				runtime.Gosched() // who sends without pause lets others have a turn
+			}
 			c.engine.store.Room()
 			return nil
 		}
@@ -252,9 +257,9 @@ func (c *Conn) onAck(a wire.Ack) error {
 	case a.Type == wire.TypePubrel:
 		c.onPubrel(a.PacketID)
 	case a.Type == wire.TypePubrec && a.Reason < wire.ReasonUnspecified:
-		c.onPubrec(a.PacketID)
+		return c.onPubrec(a.PacketID)
 	default:
-		c.session.acknowledge(c, a, c.changes())
+		return c.session.acknowledge(c, a, c.changes())
 	}
 	return nil
 }
@@ -269,9 +274,11 @@ func (c *Conn) changes() *Changes {
 
 // onPubrec: the client has a message of QoS 2. PUBREL goes out when that is
 // stored, for it promises never to send the message again.
-func (c *Conn) onPubrec(id uint16) {
+func (c *Conn) onPubrec(id uint16) error {
 	state, record := c.session.release(c, id)
 	switch state {
+	case wrong:
+		return errWrongAck
 	case unknown:
 		c.acknowledge(wire.TypePubrel, id, wire.ReasonPacketIDNotFound)
 	case repeated:
@@ -281,6 +288,7 @@ func (c *Conn) onPubrec(id uint16) {
 		w.Changes = Changes{Owed: true, Done: w, Released: []QueueRecord{record}}
 		c.engine.store.Submit(&w.Changes)
 	}
+	return nil
 }
 
 // onPubrel: the client gives a packet identifier free. PUBCOMP goes out when

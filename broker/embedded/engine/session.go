@@ -29,6 +29,7 @@ type Session struct {
 	version     byte
 	clean       bool
 	keepAlive   uint16
+	protocol    string // MQTT or MQTT-WS, as last used; "" where not known
 	expiry      uint32 // seconds after the connection's end
 	connectedAt int64
 	goneAt      int64 // 0 while connected
@@ -175,7 +176,8 @@ func (s *Session) settle(seq uint64, stored bool) (flush *Conn, left bool) {
 	return s.conn, s.ended
 }
 
-// fill moves what may be sent to the connection's client into a batch.
+// fill moves what may be sent to the connection's client into a batch. Packets
+// that were queued before a message came go before it: none comes meanwhile.
 func (s *Session) fill(c *Conn, b *batch) {
 	now := s.engine.now()
 	s.mu.Lock()
@@ -183,6 +185,7 @@ func (s *Session) fill(c *Conn, b *batch) {
 	if s.conn != c {
 		return
 	}
+	c.takeControl(b)
 	var gone []QueueRecord
 	for !b.full() {
 		e, waits := s.out.sendable(s.window)
@@ -270,23 +273,30 @@ func (s *Session) forget(gone []QueueRecord) {
 }
 
 // acknowledge handles PUBACK, PUBCOMP and a PUBREC that refuses: the message is
-// done with. It tells whether the client had it.
-func (s *Session) acknowledge(c *Conn, a wire.Ack, into *Changes) bool {
+// done with. One that the client never had is passed over.
+func (s *Session) acknowledge(c *Conn, a wire.Ack, into *Changes) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.conn != c {
-		return false
+		return nil
 	}
 	e := s.out.find(a.PacketID)
-	if e == nil || !expects(e, a) {
-		return false
+	if e == nil {
+		return nil
+	}
+	if !expects(e, a) {
+		return errWrongAck
 	}
 	r := s.abandon(e)
 	if s.stored {
 		into.Dequeued = append(into.Dequeued, r)
 	}
-	return true
+	return nil
 }
+
+// errWrongAck ends a connection whose client acknowledges a message as one of
+// another QoS, or out of turn [MQTT-4.13.1-1].
+var errWrongAck = &wire.Error{Reason: wire.ReasonProtocolError, Text: "an acknowledgement that does not fit the message"}
 
 // expects tells whether an acknowledgement is the one that ends a message.
 func expects(e *entry, a wire.Ack) bool {
@@ -307,6 +317,7 @@ const (
 	unknown  received = iota // no such message was sent
 	repeated                 // PUBREL may go out at once
 	noted                    // PUBREL must wait until that is stored
+	wrong                    // the message is none of QoS 2
 )
 
 // release notes that the client has a message of QoS 2.
@@ -317,8 +328,11 @@ func (s *Session) release(c *Conn, id uint16) (received, QueueRecord) {
 		return unknown, QueueRecord{}
 	}
 	e := s.out.find(id)
-	if e == nil || e.qos != 2 {
+	if e == nil {
 		return unknown, QueueRecord{}
+	}
+	if e.qos != 2 {
+		return wrong, QueueRecord{}
 	}
 	r := QueueRecord{SessionID: s.id, Seq: e.seq, Message: e.message, Released: true}
 	again := e.state&released != 0

@@ -40,7 +40,7 @@ func (e *Engine) clearRetained(topic string, m *Message) {
 	if current, _ := r.index.Get(topic); current != m {
 		return
 	}
-	r.index.Delete(topic)
+	r.remove(topic)
 	e.store.Submit(&Changes{Owed: true, Retained: []RetainedRecord{{Topic: topic}}})
 }
 
