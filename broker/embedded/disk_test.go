@@ -1,0 +1,339 @@
+package embedded
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/mochi-mqtt/server/v2/packets"
+
+	"signalbox/broker"
+)
+
+// The process that has a disk of its own is told by these variables which kind
+// it is, and where.
+const (
+	diskKind = "EMBEDDED_DISK_KIND"
+	diskDir  = "EMBEDDED_DISK_DIR"
+)
+
+// disk is where a broker's file lies, until it takes nothing more.
+type disk interface {
+	// spoil makes the disk take nothing more, and mend ends that.
+	spoil(t *testing.T)
+	mend(t *testing.T)
+	// says is part of what an operator is told.
+	says() string
+}
+
+// smallDisk is a file system in memory, which is filled.
+type smallDisk string
+
+func (d smallDisk) filler() string { return filepath.Join(string(d), "filler") }
+
+func (d smallDisk) spoil(t *testing.T) {
+	t.Helper()
+	f, err := os.Create(d.filler())
+	for block := make([]byte, 4<<10); err == nil; {
+		_, err = f.Write(block)
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+	f.Close()
+}
+
+func (d smallDisk) mend(t *testing.T) {
+	t.Helper()
+	if err := os.Remove(d.filler()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (smallDisk) says() string { return "free some space" }
+
+// brokenDisk is one on which every write fails.
+type brokenDisk struct{}
+
+func (brokenDisk) spoil(t *testing.T) { limitFiles(t, 0) }
+func (brokenDisk) mend(t *testing.T)  { limitFiles(t, 1<<40) }
+func (brokenDisk) says() string       { return "reports an error" }
+
+// limitFiles bounds how large this process may make files, in bytes.
+func limitFiles(t *testing.T, size uint64) {
+	t.Helper()
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: size, Max: 1 << 40}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDisk takes the disk away from a broker that is at work, and gives it back.
+// It does so in processes of its own, because a bound to files holds for a whole
+// process and a mount needs a namespace that ends with it.
+func TestDisk(t *testing.T) {
+	t.Parallel()
+	if kind := os.Getenv(diskKind); kind != "" {
+		onDisk(t, kind, os.Getenv(diskDir))
+		return
+	}
+	for _, kind := range []string{"full", "broken"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			process := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestDisk$", "-test.v")
+			process.Env = append(os.Environ(), diskKind+"="+kind, diskDir+"="+t.TempDir())
+			if kind == "full" {
+				process.SysProcAttr = ownMounts()
+			}
+			out, err := process.CombinedOutput()
+			switch {
+			case errors.Is(err, syscall.EPERM):
+				t.Skip("this user may not mount: a full disk cannot be had, but see the broken one")
+			case err != nil || !strings.Contains(string(out), "--- PASS: TestDisk"):
+				t.Errorf("%v:\n%s", err, out)
+			}
+		})
+	}
+}
+
+// ownMounts lets a process mount for itself; who is not root becomes so in a
+// namespace of users.
+func ownMounts() *syscall.SysProcAttr {
+	a := &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+	if os.Geteuid() != 0 {
+		a.Cloneflags = syscall.CLONE_NEWUSER
+		a.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
+		a.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
+	}
+	return a
+}
+
+func onDisk(t *testing.T, kind, dir string) {
+	t.Helper()
+	if kind == "broken" {
+		signal.Ignore(syscall.SIGXFSZ)
+		testDisk(t, dir, brokenDisk{})
+		return
+	}
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size=8m"); err != nil {
+		t.Fatal(err)
+	}
+	testDisk(t, dir, smallDisk(dir))
+}
+
+// diskTest is a broker with clients of every kind, and what they were told.
+type diskTest struct {
+	*testing.T
+	b          *Broker
+	disk       disk
+	five, four *device // publishers
+	here       *device // QoS 1, its session is kept
+	live       *device // QoS 1, its session is not kept
+	sent       int
+	stored     []string // payloads of "kept" that were acknowledged
+	refused    []string // of those that were refused
+	taken      int      // how many of those stored the client that is there has acknowledged
+}
+
+func testDisk(t *testing.T, dir string, d disk) {
+	config := testConfig()
+	b := open(t, config, dir)
+	dt := &diskTest{T: t, b: b, disk: d}
+	dt.connect()
+	for range 3 {
+		dt.publishKept()
+	}
+	dt.receive()
+
+	d.spoil(t)
+	dt.fail()
+	dt.wantRefused()
+	dt.wantServed()
+	dt.wantAnswers()
+
+	d.mend(t)
+	eventually(t, "the broker stores again", func() bool { return b.Healthy(t.Context()) == nil })
+	dt.publishKept()
+	if n := len(dt.stored); len(dt.refused) == 0 || dt.stored[n-1] != dt.last() {
+		t.Fatalf("stored %q, refused %q", dt.stored, dt.refused)
+	}
+	dt.wantAll(dt.b)
+	closeNow(t, b)
+	again := open(t, config, dir)
+	dt.wantNothingMore(again)
+}
+
+func (t *diskTest) connect() {
+	login := as(adminName, adminPassword)
+	t.five, t.four = join(t.T, t.b, 5, login), join(t.T, t.b, 4, login)
+	t.here = join(t.T, t.b, 5, login, withID("here"), persistent)
+	t.here.subscribe(1, "kept")
+	away := join(t.T, t.b, 5, login, withID("away"), persistent)
+	away.subscribe(1, "kept")
+	away.conn.Close()
+	away.wantForgotten(t.b)
+	t.live = join(t.T, t.b, 5, login)
+	t.live.subscribe(1, "live")
+}
+
+// publishKept publishes what must be stored, and notes what the broker says.
+func (t *diskTest) publishKept() (refused bool) {
+	t.Helper()
+	t.five.lease()
+	t.sent++
+	payload := t.last()
+	switch code := t.five.publish("kept", payload+strings.Repeat(" ", 32<<10), 1).ReasonCode; code {
+	case packets.CodeSuccess.Code:
+		t.stored = append(t.stored, payload)
+	case packets.ErrQuotaExceeded.Code:
+		t.refused = append(t.refused, payload)
+		return true
+	default:
+		t.Fatalf("PUBACK code %#x", code)
+	}
+	return false
+}
+
+func (t *diskTest) last() string { return fmt.Sprint("message ", t.sent) }
+
+// receive has the client that is there take what was stored since it last did.
+func (t *diskTest) receive() {
+	t.Helper()
+	t.here.lease()
+	for _, want := range t.stored[t.taken:] {
+		pk := t.here.want(packets.Publish)
+		if got := strings.TrimSpace(string(pk.Payload)); got != want || pk.FixedHeader.Dup {
+			t.Errorf("got %q (again: %t), want %q", got, pk.FixedHeader.Dup, want)
+		}
+		t.here.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Puback}, PacketID: pk.PacketID})
+		t.taken++
+	}
+}
+
+// fail publishes until the disk takes nothing more: there may be room left in
+// the files that exist.
+func (t *diskTest) fail() {
+	t.Helper()
+	const most = 1000
+	for range most {
+		if t.publishKept() {
+			return
+		}
+	}
+	t.Fatalf("%d messages were stored on a disk that takes nothing", most)
+}
+
+// wantRefused publishes in every way that needs the disk.
+func (t *diskTest) wantRefused() {
+	t.Helper()
+	if err := t.b.Healthy(t.Context()); err == nil || !strings.Contains(err.Error(), t.disk.says()) {
+		t.Errorf("health: %v, want a sentence with %q", err, t.disk.says())
+	}
+	if !t.publishKept() {
+		t.Error("a message was taken that cannot be stored")
+	}
+	if got := t.five.publish("kept", "refused", 2).ReasonCode; got != packets.ErrQuotaExceeded.Code {
+		t.Errorf("PUBREC code %#x", got)
+	}
+	retained := t.five.message("kept/retained", "refused", 1, true)
+	t.five.send(retained)
+	if got := t.five.want(packets.Puback).ReasonCode; got != packets.ErrQuotaExceeded.Code {
+		t.Errorf("retained message: PUBACK code %#x", got)
+	}
+	for qos := range byte(2) {
+		t.four.send(t.four.message("kept", "refused", qos+1, false))
+	}
+	t.four.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Pingreq}})
+	t.four.want(packets.Pingresp) // and no acknowledgement before it
+	if err := t.b.Publish(t.Context(), broker.PublishSpec{Topic: "kept", QoS: 1}); err == nil {
+		t.Error("an administrator's message was taken that cannot be stored")
+	}
+}
+
+// wantServed exchanges what needs no disk.
+func (t *diskTest) wantServed() {
+	t.Helper()
+	for _, d := range []*device{t.five, t.four} {
+		for qos := range byte(2) {
+			d.lease()
+			t.live.lease()
+			d.publish("live", "x", qos)
+			if pk := t.live.want(packets.Publish); pk.FixedHeader.Qos > 0 {
+				t.live.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Puback}, PacketID: pk.PacketID})
+			}
+		}
+	}
+	t.receive()
+}
+
+// wantAnswers connects and subscribes: where that needs the disk it is refused
+// in the words of the version, and otherwise goes on.
+func (t *diskTest) wantAnswers() {
+	t.Helper()
+	login := as(adminName, adminPassword)
+	for version, want := range map[byte]byte{4: 3, 5: packets.ErrQuotaExceeded.Code} {
+		d := dial(t.T, t.b, version)
+		if got := d.greet(login, withID("new"), persistent).ReasonCode; got != want {
+			t.Errorf("version %d, a new session: CONNACK code %d, want %d", version, got, want)
+		}
+		d.wantEnd()
+		fleeting := join(t.T, t.b, version, login, withID("fleeting"))
+		if codes := fleeting.subscribe(1, "x"); codes[0] != 1 {
+			t.Errorf("version %d, a session that is not kept: SUBACK code %d", version, codes[0])
+		}
+	}
+	if codes := t.here.subscribe(1, "other"); codes[0] != packets.ErrQuotaExceeded.Code {
+		t.Errorf("SUBACK code %#x", codes[0])
+	}
+	back := dial(t.T, t.b, 5)
+	if ack := back.greet(login, withID("here"), persistent); ack.ReasonCode != 0 || !ack.SessionPresent {
+		t.Errorf("a session that is there: CONNACK code %d, session present: %t", ack.ReasonCode, ack.SessionPresent)
+	}
+	t.here = back
+}
+
+// wantAll gives everybody what was acknowledged, and nothing that was refused.
+func (t *diskTest) wantAll(b *Broker) {
+	t.Helper()
+	t.receive()
+	if got := t.here.settled(); len(got) > 0 {
+		t.Errorf("more messages than were acknowledged: %q", got)
+	}
+	away := join(t.T, b, 5, as(adminName, adminPassword), withID("away"), persistent)
+	t.here.conn.Close()
+	t.here, t.taken = away, 0
+	t.receive()
+	if got := away.settled(); len(got) > 0 {
+		t.Errorf("more messages than were acknowledged: %q", got)
+	}
+}
+
+// wantNothingMore looks for what acknowledgements should have ended: they were
+// stored as soon as that was possible.
+func (t *diskTest) wantNothingMore(b *Broker) {
+	t.Helper()
+	for _, id := range []string{"here", "away"} {
+		d := dial(t.T, b, 5)
+		if ack := d.greet(as(adminName, adminPassword), withID(id), persistent); !ack.SessionPresent {
+			t.Errorf("the session of %s is gone", id)
+		}
+		if got := d.settled(); len(got) > 0 {
+			t.Errorf("%s gets %q after the restart", id, got)
+		}
+	}
+	if slices.Contains(clientIDs(b), "new") {
+		t.Error("a session that was refused is there")
+	}
+	if i, _, _ := b.engine.Client("here"); i.Subscribed != 1 {
+		t.Errorf("%d subscriptions, want 1", i.Subscribed)
+	}
+	if list, err := b.ListRetained(t.Context(), "kept/#", 0, -1); err != nil || list.Total > 0 {
+		t.Errorf("%d retained messages (%v)", list.Total, err)
+	}
+}

@@ -1,0 +1,248 @@
+package embedded
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mochi-mqtt/server/v2/packets"
+
+	"signalbox/broker"
+	"signalbox/broker/embedded/engine"
+)
+
+// rounds and burst are how often, and how many messages of how many bytes, are
+// published to a client that keeps up and one that does not read.
+const (
+	rounds    = 3
+	burst     = 3000
+	burstSize = 1 << 10
+)
+
+// TestSlowConsumer has a client stop reading. Publishers are not slower for it,
+// others get everything in order, and what the client loses is counted.
+func TestSlowConsumer(t *testing.T) {
+	for qos := range byte(3) {
+		t.Run(fmt.Sprint("QoS ", qos), func(t *testing.T) { testSlowConsumer(t, qos) })
+	}
+}
+
+func testSlowConsumer(t *testing.T, qos byte) {
+	const queue = burst + 1000 // room for who keeps up
+	b := start(t, func(c *Config) { c.MaxQueuedMessages, c.WriteTimeout = queue, time.Hour })
+	keepsUp := join(t, b, 4, as(adminName, adminPassword), withID("keeps-up"))
+	keepsUp.subscribe(0, "burst")
+	publisher := join(t, b, 4, as(adminName, adminPassword), withID("publisher"))
+	unreading(t, b, withID("slow"))
+
+	// The quickest of each is the one that the rest of the machine had the
+	// least part in.
+	alone, beside := time.Hour, time.Hour
+	for range rounds {
+		alone = min(alone, publisher.burst(keepsUp, qos))
+		subscribed := broker.SubscriptionSpec{Topic: "burst", QoS: int(qos)}
+		if err := b.SubscribeClient(t.Context(), "slow", subscribed); err != nil {
+			t.Fatal(err)
+		}
+		beside = min(beside, publisher.burst(keepsUp, qos))
+		if err := b.UnsubscribeClient(t.Context(), "slow", "burst"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("%d messages: %v; beside a client that does not read: %v", burst, alone, beside)
+	if beside > 2*alone {
+		t.Errorf("%d messages took %v beside a client that does not read, %v without", burst, beside, alone)
+	}
+	i, _, err := b.engine.Client("slow")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !i.Connected || i.Queue.Messages > queue {
+		t.Errorf("connected: %t, with %d messages of %d in the queue", i.Connected, i.Queue.Messages, queue)
+	}
+	waiting := i.Queue.Messages
+	if qos == 0 {
+		waiting += i.Delivered // what was sent is not in the queue any longer
+	}
+	if i.Dropped == 0 || i.Dropped+waiting != rounds*burst {
+		t.Errorf("%d messages were dropped and %d not, of %d", i.Dropped, waiting, rounds*burst)
+	}
+	if got := b.engine.Counts().Dropped[engine.DropQueueFull]; got != i.Dropped {
+		t.Errorf("%d messages were dropped because of a full queue, %d for the client", got, i.Dropped)
+	}
+	shown, err := b.InspectClient(t.Context(), "slow")
+	if err != nil || shown.NumDropped != i.Dropped {
+		t.Errorf("inspection shows %d dropped messages, want %d (%v)", shown.NumDropped, i.Dropped, err)
+	}
+}
+
+// unreading joins a client whose socket takes little.
+func unreading(t *testing.T, b *Broker, options ...connectOption) *device {
+	t.Helper()
+	d := dial(t, b, 5)
+	if err := d.conn.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
+		t.Fatal(err)
+	}
+	if ack := d.greet(append(options, as(adminName, adminPassword))...); ack.ReasonCode != 0 {
+		t.Fatalf("CONNACK code %d", ack.ReasonCode)
+	}
+	return d
+}
+
+// burst publishes many messages at once and tells how long it takes until all
+// are acknowledged and have arrived, in order.
+func (d *device) burst(at *device, qos byte) time.Duration {
+	d.t.Helper()
+	d.lease()
+	at.lease()
+	arrived := make(chan error, 1)
+	began := time.Now()
+	go func() { arrived <- at.arrivals() }()
+	for i := range burst {
+		d.send(d.message("burst", strconv.Itoa(i)+strings.Repeat(" ", burstSize), qos, false))
+	}
+	d.wantAcknowledged(qos)
+	if err := <-arrived; err != nil {
+		d.t.Fatal(err)
+	}
+	return time.Since(began)
+}
+
+// lease gives the connection time for what comes next.
+func (d *device) lease() {
+	d.conn.SetDeadline(time.Now().Add(3 * patience)) //nolint:errcheck // reading will tell
+}
+
+// arrivals reads the messages of a burst.
+func (d *device) arrivals() error {
+	for i := range burst {
+		pk, err := d.next()
+		if err != nil {
+			return err
+		}
+		if got := string(bytes.TrimRight(pk.Payload, " ")); got != strconv.Itoa(i) {
+			return fmt.Errorf("got message %s, want %d", got, i)
+		}
+	}
+	return nil
+}
+
+// wantAcknowledged waits until a burst is acknowledged, and ends its part of the
+// flow [MQTT-4.3.3-1].
+func (d *device) wantAcknowledged(qos byte) {
+	d.t.Helper()
+	switch qos {
+	case 1:
+		for range burst {
+			d.want(packets.Puback)
+		}
+	case 2:
+		for range burst {
+			id := d.want(packets.Pubrec).PacketID
+			d.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Pubrel, Qos: 1}, PacketID: id})
+		}
+		for range burst {
+			d.want(packets.Pubcomp)
+		}
+	}
+}
+
+// TestSlowConsumerIsDisconnected has those whose queue is full thrown out, and
+// nobody else. What waits for a session that is kept comes when the client is
+// back.
+func TestSlowConsumerIsDisconnected(t *testing.T) {
+	t.Parallel()
+	const queue = 100
+	b := start(t, func(c *Config) {
+		c.SlowConsumer, c.MaxQueuedMessages, c.WriteTimeout = slowDisconnect, queue, time.Hour
+	})
+	slow := unreading(t, b, withID("slow"), persistent)
+	slow.subscribe(1, "burst")
+	publisher := join(t, b, 5, as(adminName, adminPassword))
+	for range queue {
+		publisher.publish("burst", "x", 1)
+	}
+	if i, _, _ := b.engine.Client("slow"); !i.Connected || i.Dropped != 0 {
+		t.Fatalf("connected: %t, %d messages dropped, although the queue holds %d", i.Connected, i.Dropped, queue)
+	}
+	publisher.publish("burst", "too many", 1)
+	slow.wantForgotten(b)
+	for range b.config.MaxInflightMessages {
+		slow.want(packets.Publish)
+	}
+	if got := slow.want(packets.Disconnect).ReasonCode; got != packets.ErrQuotaExceeded.Code {
+		t.Errorf("DISCONNECT code %#x, want %#x", got, packets.ErrQuotaExceeded.Code)
+	}
+	slow.wantEnd()
+	back := join(t, b, 5, as(adminName, adminPassword), withID("slow"), persistent)
+	for range queue {
+		pk := back.want(packets.Publish)
+		if string(pk.Payload) != "x" {
+			t.Fatalf("got %q", pk.Payload)
+		}
+		back.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Puback}, PacketID: pk.PacketID})
+	}
+	if got := publisher.publish("burst", "x", 1).ReasonCode; got != 0 {
+		t.Errorf("PUBACK code %d", got)
+	}
+	if i, _, _ := b.engine.Client("slow"); !i.Connected || i.Dropped != 1 {
+		t.Errorf("connected: %t, %d messages dropped, want 1", i.Connected, i.Dropped)
+	}
+}
+
+// TestUnreadAnswers has clients ask without reading the answers. The broker does
+// not put them by for ever: it stops taking questions.
+func TestUnreadAnswers(t *testing.T) {
+	t.Parallel()
+	ping := []byte{0xc0, 0}
+	publish := []byte{0x34, 6, 0, 1, 'a', 0, 1, 'x'}
+	for name, question := range map[string][]byte{"PINGREQ": ping, "PUBLISH of QoS 2": publish} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := start(t, func(c *Config) { c.WriteTimeout = time.Hour })
+			d := dial(t, b, 4)
+			if err := errors.Join(d.conn.(*net.TCPConn).SetReadBuffer(4<<10), d.conn.(*net.TCPConn).SetWriteBuffer(64<<10)); err != nil {
+				t.Fatal(err)
+			}
+			if ack := d.greet(as(adminName, adminPassword), withID("asks")); ack.ReasonCode != 0 {
+				t.Fatalf("CONNACK code %d", ack.ReasonCode)
+			}
+			taken, most := d.askUntilStalled(bytes.Repeat(question, 8<<10)), 12<<20
+			t.Logf("%d KiB of questions were taken", taken>>10)
+			if taken > most {
+				t.Errorf("%d KiB of questions were taken from a client that reads no answer, want %d at most", taken>>10, most>>10)
+			}
+			join(t, b, 4, as(adminName, adminPassword)).publish("others", "", 1)
+		})
+	}
+}
+
+// askUntilStalled writes the same until nothing more is taken for a while, or too
+// much was, and gives how many bytes were.
+func (d *device) askUntilStalled(questions []byte) (taken int) {
+	d.t.Helper()
+	const while, tooMuch = 500 * time.Millisecond, 16 << 20
+	for taken < tooMuch {
+		if err := d.conn.SetWriteDeadline(time.Now().Add(while)); err != nil {
+			d.t.Fatal(err)
+		}
+		n, err := d.conn.Write(questions)
+		taken += n
+		switch {
+		case err == nil:
+		case !errors.Is(err, os.ErrDeadlineExceeded):
+			d.t.Fatal(err)
+		case n == 0:
+			return taken
+		default:
+			questions = append(questions[n:len(questions):len(questions)], questions[:n]...) // go on within the packet
+		}
+	}
+	return taken
+}
