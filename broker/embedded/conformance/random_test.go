@@ -31,7 +31,7 @@ func TestRandom(t *testing.T) {
 	theirs.start(t)
 	ours.start(t)
 	first, steps := fromEnvironment(t, firstVariable, 1), fromEnvironment(t, stepsVariable, 150)
-	for seed := first; seed < first+fromEnvironment(t, seedsVariable, 12); seed++ {
+	for seed := first; seed < first+fromEnvironment(t, seedsVariable, 20); seed++ {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			t.Parallel()
 			d := &duel{ours: ours.tcp, theirs: theirs.tcp}

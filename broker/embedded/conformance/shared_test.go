@@ -28,6 +28,7 @@ func TestSharedOnce(t *testing.T) {
 			p.qos = min(p.qos, 1)
 			plain.receive(p)
 		}
+		publisher.expectPong()
 		got := make([]int, len(members))
 		for i, c := range members {
 			got[i] = c.collect(count)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// match says which topics a filter matches. In front of each stands a level of
-// the scene's own, so these are about the levels below.
+// matches says which topics a filter matches, and which not. In front of each
+// stands a level of the scene's own, so these are about the levels below.
 var matches = []struct {
 	filter string
 	is     []string
@@ -16,7 +16,7 @@ var matches = []struct {
 	{"a/b", []string{"a/b"}, []string{"a", "a/B", "a/b/", "a/bc", "/a/b", "a/b/c", "A/b", "a/ b", "a/b "}},
 	{"a/#", []string{"a", "a/", "a/b", "a/b/c", "a//", "a/$x"}, []string{"b", "ab", "A", "/a", "b/a"}},
 	{"#", []string{"a", "", "/", "a/b/c", "$x"}, nil},
-	{"a/+", []string{"a/b", "a/", "a/ ", "a/+b"[:2]}, []string{"a", "a/b/c", "a//", "b/a"}},
+	{"a/+", []string{"a/b", "a/", "a/ "}, []string{"a", "a/b/c", "a//", "b/a"}},
 	{"+/b", []string{"a/b", "/b", "$x/b"}, []string{"b", "a/b/c", "a//b"}},
 	{"+", []string{"a", ""}, []string{"a/b", "/", "a/"}},
 	{"+/+", []string{"a/b", "/", "a/", "/b"}, []string{"a", "a/b/c", "//"}},
@@ -39,28 +39,21 @@ func TestTopicMatching(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		publisher := s.join(connect{})
 		for i, m := range matches {
-			s.prefixed(fmt.Sprintf("f%d", i), func(topic func(string) string) {
-				live := s.join(connect{})
-				live.subscribe(0, topic(m.filter))
-				for _, name := range m.not {
-					publisher.publish(publish{topic: topic(name), retain: true})
-					publisher.publish(publish{topic: topic(name), retain: true, payload: "not"})
-				}
-				live.expectNothing(publisher)
-				for _, name := range m.is {
-					publisher.publish(publish{topic: topic(name), retain: true, payload: "at " + name})
-					live.receive(publish{topic: topic(name), payload: "at " + name})
-				}
-				live.expectPong()
-				s.wantRetained(topic(m.filter), topic, m.is)
-			})
+			topic := func(rest string) string { return s.topic(fmt.Sprintf("f%d/%s", i, rest)) }
+			live := s.join(connect{})
+			live.subscribe(0, topic(m.filter))
+			for _, name := range m.not {
+				publisher.publish(publish{topic: topic(name), retain: true, payload: "not"})
+			}
+			live.expectNothing(publisher)
+			for _, name := range m.is {
+				publisher.publish(publish{topic: topic(name), retain: true, payload: "at " + name})
+				live.receive(publish{topic: topic(name), payload: "at " + name})
+			}
+			live.expectPong()
+			s.wantRetained(topic(m.filter), topic, m.is)
 		}
 	})
-}
-
-// prefixed gives the test topics below a level of its own.
-func (s *scene) prefixed(level string, test func(topic func(string) string)) {
-	test(func(rest string) string { return s.topic(level + "/" + rest) })
 }
 
 // wantRetained subscribes and wants the retained messages of exactly these
