@@ -74,6 +74,8 @@ func open(t *testing.T, door string, config *tls.Config) (net.Conn, error) {
 	switch u.Scheme {
 	case "mqtts":
 		return tls.Dial("tcp", u.Host, config)
+	case "unix":
+		return net.Dial("unix", u.Path)
 	case "ws", "wss":
 		dialer := websocket.Dialer{TLSClientConfig: config, Subprotocols: []string{"mqtt"}, HandshakeTimeout: patience}
 		c, _, err := dialer.DialContext(t.Context(), door, nil)

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -88,13 +89,19 @@ func (p papers) config(t *testing.T, change func(*tls.Config)) *tls.Config {
 // certificates, mqtts, ws, wss.
 func everyDoor(t *testing.T, p papers, options ...apitest.Option) *apitest.API {
 	t.Helper()
+	dir, err := os.MkdirTemp("", "sbx") // a socket's path must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
 	secured := listen.Config{Protocol: listen.MQTTS, Address: "127.0.0.1:0", CertFile: p.file("cert.pem"), KeyFile: p.file("key.pem")}
 	identified, web := secured, secured
 	identified.CAFile, identified.RequireCertificate = p.file("ca.pem"), true
 	web.Protocol, web.Path = listen.WSS, "/mqtt"
 	return apitest.New(t, append(options, manned, func(c *appliance.Config) {
 		c.Broker.AllowAnonymous = true
-		c.Broker.Listeners = []listen.Config{identified, secured, {Protocol: listen.WS, Address: "127.0.0.1:0", Path: "/mqtt"}, web}
+		c.Broker.Listeners = []listen.Config{identified, secured, {Protocol: listen.WS, Address: "127.0.0.1:0", Path: "/mqtt"}, web,
+			{Protocol: listen.Unix, Address: filepath.Join(dir, "mqtt.sock")}}
 	})...)
 }
 
@@ -147,10 +154,14 @@ func TestInspectEveryDoor(t *testing.T) {
 				CleanSession: true, Listener: local(2),
 				TLS: &broker.ClientTLS{Version: "TLSv1.2", Ciphers: "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384"}}},
 		{id: "ws-5", door: 3, path: "/mqtt", version: 5, changes: []change{lasting},
-			want: broker.ConnectedClientDetail{Username: "<anonymous>", Address: "127.0.0.1", Protocol: "MQTT-WS", ProtocolVersion: "v5", Listener: local(3)}},
+			want: broker.ConnectedClientDetail{Username: "<anonymous>", Address: "127.0.0.1", Protocol: "MQTT-WS", ProtocolVersion: "v5",
+				Keepalive: 65535, Listener: local(3)}}, // which the broker asks for where the client asks for none
 		{id: "wss-311", door: 4, path: "/mqtt", tls: p13, version: 4,
 			want: broker.ConnectedClientDetail{Username: "<anonymous>", Address: "127.0.0.1", Protocol: "MQTT-WS", ProtocolVersion: "v3.1.1",
 				CleanSession: true, Listener: local(4), TLS: &broker.ClientTLS{Version: "TLSv1.3"}}},
+		{id: "unix-5", door: 5, version: 5, changes: []change{asAdmin, keepAlive(9)},
+			want: broker.ConnectedClientDetail{Username: mqttAdmin, Address: "unix", Protocol: "MQTT", ProtocolVersion: "v5", Keepalive: 9,
+				CleanSession: true, Listener: &broker.ClientListener{BindAddress: strings.TrimPrefix(api.Doors[5], "unix://")}}},
 	} {
 		t.Run(c.id, func(t *testing.T) {
 			d := knock(t, api.Doors[c.door]+c.path, c.tls, c.version)
@@ -307,12 +318,46 @@ func TestInspectTimes(t *testing.T) {
 
 	brief := join(t, api, 5, "brief", asAdmin)
 	brief.leave()
-	waitFor(t, "the end of a session that is not kept", func() bool {
-		return api.Root.Get(api.At("/client-inspect/detail?clientid=brief")).Status == 404
-	})
+	wantDetailGone(t, api, "brief")
 	api.Root.Get(api.At("/client-inspect/detail?clientid=brief")).WantError(404, "NOT_FOUND")
 	api.Root.Get(api.At("/client-inspect/detail?clientid=")).WantError(400, "INVALID_REQUEST")
 	api.Root.Get(api.At("/client-inspect/detail")).WantError(400, "INVALID_REQUEST")
+}
+
+// TestInspectKeepAlive: what is in force is what the broker told the client, if it
+// could.
+func TestInspectKeepAlive(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t, manned, func(c *appliance.Config) { c.Broker.MaxKeepAlive = 30 * time.Second })
+	for id, c := range map[string]struct {
+		version byte
+		asked   uint16
+		want    int
+	}{"none": {5, 0, 30}, "long": {5, 60, 30}, "short": {5, 10, 10}, "old": {4, 60, 60}} {
+		join(t, api, c.version, id, asAdmin, keepAlive(c.asked))
+		if got := detail(api, id).Keepalive; got != c.want {
+			t.Errorf("%s: keepalive %d, want %d", id, got, c.want)
+		}
+	}
+}
+
+// TestInspectWebSocketThatIsAway still tells how its client came, as long as the
+// broker runs; all else is the same after a restart.
+func TestInspectWebSocketThatIsAway(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	api := everyDoor(t, issue(t), apitest.In(dir))
+	d := knock(t, api.Doors[3]+"/mqtt", nil, 5)
+	d.enter("c", asAdmin, lasting)
+	d.leave()
+	protocol := func(d broker.ConnectedClientDetail) string { return d.Protocol }
+	wantDetail(t, api, "c", false, connected)
+	wantDetail(t, api, "c", "MQTT-WS", protocol)
+	want := detail(api, "c")
+	want.Protocol = "MQTT"
+	api.Stop()
+	again := apitest.New(t, manned, apitest.In(dir))
+	wantDetail(t, again, "c", want, func(d broker.ConnectedClientDetail) broker.ConnectedClientDetail { return d })
 }
 
 // TestInspectCleanSession: it tells whether the session ends with its connection,

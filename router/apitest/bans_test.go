@@ -1,0 +1,180 @@
+package apitest_test
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox/broker"
+	"signalbox/router/apitest"
+	"signalbox/router/appliance"
+)
+
+func bansOf(api *apitest.API) (list []broker.Ban) {
+	api.Root.Get(api.At("/bans")).Want(200).Decode(&list)
+	return list
+}
+
+func ban(kind, value string) object {
+	return object{"kind": kind, "value": value, "reason": "because"}
+}
+
+// tryAs gives the code of the CONNACK.
+func tryAs(t *testing.T, api *apitest.API, id, username string) byte {
+	t.Helper()
+	d := knock(t, api.Doors[0], nil, 5)
+	defer d.drop()
+	return d.greet(id, user(username, "secret")).ReasonCode
+}
+
+// TestBans cuts off whom a ban concerns and nobody else, keeps them out, also
+// after a restart, and lets them in again.
+func TestBans(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	api := apitest.New(t, manned, apitest.In(dir))
+	account(t, api, "alice")
+	account(t, api, "bob")
+	a1 := join(t, api, 5, "a1", user("alice", "secret"))
+	a2 := join(t, api, 4, "a2", user("alice", "secret"))
+	b1 := join(t, api, 5, "b1", user("bob", "secret"))
+	b2 := join(t, api, 5, "b2", user("bob", "secret"))
+	api.Token("editor").Post(api.At("/bans"), ban("username", "alice")).WantError(403, "FORBIDDEN")
+	admin := api.Token("admin")
+	admin.Post(api.At("/bans"), ban("username", "alice")).Want(204)
+	a1.wantEnd(0x8a)
+	a2.wantEnd(0)
+	admin.Post(api.At("/bans"), ban("clientid", "b1")).Want(204)
+	b1.wantEnd(0x8a)
+	admin.Post(api.At("/bans"), ban("address", "10.7.0.9/8")).Want(204)
+	b2.ping()
+	for _, c := range []struct {
+		id, username string
+		want         byte
+	}{{"a1", "alice", 0x8a}, {"other", "alice", 0x8a}, {"b1", "bob", 0x8a}, {"other", "bob", 0}} {
+		if got := tryAs(t, api, c.id, c.username); got != c.want {
+			t.Errorf("%s as %s: CONNACK %#x, want %#x", c.username, c.id, got, c.want)
+		}
+	}
+	wantBans(t, api, "address 10.0.0.0/8", "clientid b1", "username alice")
+	if list, _ := denialsOf(api, "?count=1"); len(list) != 1 || !strings.Contains(list[0].Reason, "banned by clientid") {
+		t.Errorf("the last denial: %+v", list)
+	}
+	before := bansOf(api)
+	api.Stop()
+
+	again := apitest.New(t, manned, apitest.In(dir))
+	if diff := cmp.Diff(before, bansOf(again)); diff != "" {
+		t.Errorf("after a restart (-before +after):\n%s", diff)
+	}
+	if got := tryAs(t, again, "a1", "alice"); got != 0x8a {
+		t.Errorf("after a restart: CONNACK %#x", got)
+	}
+	again.Root.Delete(again.At("/bans?kind=username&value=alice")).Want(204)
+	again.Root.Delete(again.At("/bans?kind=username&value=alice")).WantError(404, "NOT_FOUND")
+	again.Root.Delete(again.At("/bans?kind=address&value=" + url.QueryEscape("10.0.0.0/8"))).Want(204)
+	wantBans(t, again, "clientid b1")
+	if got := tryAs(t, again, "a1", "alice"); got != 0 {
+		t.Errorf("after the ban: CONNACK %#x", got)
+	}
+}
+
+func wantBans(t *testing.T, api *apitest.API, want ...string) {
+	t.Helper()
+	var got []string
+	for _, b := range bansOf(api) {
+		got = append(got, string(b.Kind)+" "+b.Value)
+		if b.Reason != "because" || b.CreatedBy != "api" || b.CreatedAt.IsZero() || !b.ExpiresAt.IsZero() {
+			t.Errorf("ban: %+v", b)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("bans (-want +got):\n%s", diff)
+	}
+}
+
+// TestBanOfAnAddress ends every connection from there.
+func TestBanOfAnAddress(t *testing.T) {
+	t.Parallel()
+	for _, value := range []string{"127.0.0.1", "127.0.0.0/8", "::ffff:127.0.0.1"} {
+		t.Run(value, func(t *testing.T) {
+			t.Parallel()
+			api := apitest.New(t, manned)
+			d := join(t, api, 5, "c", asAdmin)
+			api.Root.Post(api.At("/bans"), ban("address", value)).Want(204)
+			d.wantEnd(0x8a)
+			if conn, err := open(t, api.Doors[0], nil); err == nil {
+				defer conn.Close()
+				conn.SetDeadline(time.Now().Add(patience)) //nolint:errcheck // reading will tell
+				if n, err := conn.Read(make([]byte, 1)); err == nil {
+					t.Errorf("%d bytes came from a broker that bans the address", n)
+				}
+			}
+			api.Root.Delete(api.At("/bans?kind=address&value=" + url.QueryEscape(value))).Want(204)
+			join(t, api, 5, "c", asAdmin)
+		})
+	}
+}
+
+// TestBanEndsByTheClock: a ban is over when its time has come, and replaced by
+// one that is made again.
+func TestBanEndsByTheClock(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t, manned)
+	account(t, api, "alice")
+	body := ban("username", "alice")
+	api.Root.Post(api.At("/bans"), body).Want(204)
+	body["expires_at"] = time.Now().Add(1500 * time.Millisecond).UTC().Format(time.RFC3339Nano)
+	api.Root.Post(api.At("/bans"), body).Want(204)
+	if list := bansOf(api); len(list) != 1 || list[0].ExpiresAt.IsZero() {
+		t.Fatalf("bans: %+v", list)
+	}
+	if got := tryAs(t, api, "c", "alice"); got != 0x8a {
+		t.Errorf("while it lasts: CONNACK %#x", got)
+	}
+	waitFor(t, "the end of the ban", func() bool { return len(bansOf(api)) == 0 })
+	if got := tryAs(t, api, "c", "alice"); got != 0 {
+		t.Errorf("afterwards: CONNACK %#x", got)
+	}
+}
+
+// TestFlapping bans a client id that connects again and again.
+func TestFlapping(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t, manned, func(c *appliance.Config) {
+		f := &c.Broker.Limits.Flapping
+		f.MaxConnects, f.Window, f.BanTime = 3, time.Hour, time.Hour
+	})
+	account(t, api, "alice")
+	for range 3 {
+		join(t, api, 5, "restless", user("alice", "secret")).leave()
+	}
+	if list := bansOf(api); len(list) != 0 {
+		t.Fatalf("three connects within an hour are allowed: %+v", list)
+	}
+	knock(t, api.Doors[0], nil, 5).enter("restless", user("alice", "secret"))
+	waitFor(t, "the ban", func() bool { return len(bansOf(api)) == 1 })
+	b := bansOf(api)[0]
+	if b.Kind != "clientid" || b.Value != "restless" || b.CreatedBy != "flapping" || b.ExpiresAt.Sub(b.CreatedAt) != time.Hour ||
+		!strings.Contains(b.Reason, "more than 3 times within 1h0m0s") {
+		t.Errorf("ban: %+v", b)
+	}
+	wantDetailGone(t, api, "restless")
+	if got := tryAs(t, api, "restless", "alice"); got != 0x8a {
+		t.Errorf("CONNACK %#x, want 0x8a", got)
+	}
+	if got := tryAs(t, api, "calm", "alice"); got != 0 {
+		t.Errorf("another client id: CONNACK %#x", got)
+	}
+}
+
+// wantDetailGone waits until there is no such session.
+func wantDetailGone(t *testing.T, api *apitest.API, id string) {
+	t.Helper()
+	waitFor(t, "the end of the session "+id, func() bool {
+		return api.Root.Get(api.At("/client-inspect/detail?clientid="+id)).Status == 404
+	})
+}

@@ -1,0 +1,172 @@
+package apitest_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox/broker"
+	"signalbox/broker/embedded"
+	"signalbox/broker/embedded/engine"
+	"signalbox/broker/embedded/file"
+	"signalbox/broker/embedded/store"
+	"signalbox/router/apitest"
+)
+
+// listed reads a part of the list of clients.
+func listed(t *testing.T, api *apitest.API, query string) (ids []string, total string) {
+	t.Helper()
+	answer := api.Root.Get(api.At("/client-inspect" + query)).Want(200)
+	var list []broker.ConnectedClient
+	answer.Decode(&list)
+	for _, c := range list {
+		ids = append(ids, c.ClientID)
+	}
+	return ids, answer.Header.Get("X-Total-Count")
+}
+
+// TestInspectList pages through clients that are there and sessions of clients
+// that are not, in order of the bytes of their ids.
+func TestInspectList(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t, manned)
+	if ids, total := listed(t, api, ""); ids != nil || total != "0" {
+		t.Errorf("without clients: %q, %s in all", ids, total)
+	}
+	order := []string{"A", "a", "a/1", "b c&d", "z", "é"}
+	for i, id := range slices.Backward(order) {
+		d := join(t, api, 5, id, asAdmin, lasting)
+		if i%2 == 0 {
+			d.leave()
+			wantDetail(t, api, id, false, connected)
+		}
+	}
+	for query, want := range map[string][]string{
+		"": order, "?count=-1": order, "?count=0": nil, "?count=2": order[:2], "?offset=4": order[4:], "?offset=2&count=3": order[2:5],
+		"?offset=5&count=100": order[5:], "?offset=6": nil, "?offset=1000000&count=1": nil, "?offset=9223372036854775807&count=9223372036854775807": nil,
+	} {
+		ids, total := listed(t, api, query)
+		if !slices.Equal(ids, want) || total != "6" {
+			t.Errorf("%q: got %q of %s, want %q of 6", query, ids, total, want)
+		}
+	}
+	for _, id := range order {
+		if got := detail(api, id).ClientID; got != id {
+			t.Errorf("detail of %q is that of %q", id, got)
+		}
+	}
+	api.Root.Get(api.At("/client-inspect?count=-2")).WantError(400, "INVALID_REQUEST")
+	api.Root.Get(api.At("/client-inspect?offset=x")).WantError(400, "INVALID_REQUEST")
+	api.Token("viewer").Get(api.At("/client-inspect?count=1")).Want(200)
+	api.Stranger().Get(api.At("/client-inspect")).WantError(401, "UNAUTHORIZED")
+}
+
+const manySessions = 20_000
+
+func sessionID(i int) string { return fmt.Sprintf("session-%05d", i) }
+
+// furnish keeps many sessions in a data directory that no broker has used yet.
+func furnish(t *testing.T, dir string) {
+	t.Helper()
+	f, err := file.Open(t.Context(), filepath.Join(dir, embedded.DatabaseFile), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close() //nolint:errcheck // whoever reads it will tell
+	s, err := store.Open(t.Context(), f, store.Options{Durability: file.Process})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	changes := &engine.Changes{}
+	for i := range manySessions {
+		changes.PutSessions = append(changes.PutSessions, engine.SessionRecord{
+			ID: uint64(i + 1), ClientID: sessionID(i), Username: mqttAdmin, Version: 5, ExpiryInterval: engine.NeverExpires,
+			CreatedAt: 1000, ConnectedAt: int64(1000 + i), DisconnectedAt: int64(2000 + i), Address: "192.0.2.1",
+		})
+	}
+	s.Submit(changes)
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestInspectManySessions reads a list of 20,000 that is longer than what a
+// connection takes at once. While it stands half read, the broker serves others.
+func TestInspectManySessions(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	furnish(t, dir)
+	api := apitest.New(t, manned, apitest.In(dir))
+	const back = 12_345
+	subscriber := join(t, api, 5, sessionID(back), asAdmin, lasting)
+	subscriber.subscribe(filter("t", 0))
+
+	body := beginList(t, api)
+	decoder := json.NewDecoder(body)
+	if _, err := decoder.Token(); err != nil {
+		t.Fatal(err)
+	}
+	publisher := join(t, api, 5, "zz", asAdmin) // it came after the list was asked for
+	publisher.publish("t", "meanwhile", 0)
+	subscriber.wantMessage("t", "meanwhile")
+	if ids, total := listed(t, api, "?offset=19999&count=3"); !slices.Equal(ids, []string{sessionID(19_999), "zz"}) || total != "20001" {
+		t.Errorf("another list meanwhile: %q of %s", ids, total)
+	}
+
+	n := 0
+	for ; decoder.More(); n++ {
+		var c broker.ConnectedClient
+		if err := decoder.Decode(&c); err != nil {
+			t.Fatal(err)
+		}
+		want := broker.ConnectedClient{Username: mqttAdmin, ClientID: sessionID(n), Address: "192.0.2.1", Protocol: "MQTT", ProtocolVersion: "v5",
+			LastConnect: int64(1000 + n), LastDisconnect: new(int64(2000 + n)), Queues: c.Queues}
+		if n == back {
+			want.Connected, want.Address, want.LastConnect = true, "127.0.0.1", c.LastConnect
+		}
+		if diff := cmp.Diff(want, c); diff != "" {
+			t.Fatalf("entry %d (-want +got):\n%s", n, diff)
+		}
+	}
+	if n != manySessions {
+		t.Errorf("%d entries, want %d", n, manySessions)
+	}
+	for _, offset := range []int{0, 9_950, 19_900} {
+		ids, _ := listed(t, api, "?count=100&offset="+strconv.Itoa(offset))
+		if len(ids) != 100 || ids[0] != sessionID(offset) || ids[99] != sessionID(offset+99) {
+			t.Errorf("page at %d: %d entries from %q", offset, len(ids), ids[0])
+		}
+	}
+}
+
+// beginList asks for the whole list and gives the answer's body, unread.
+func beginList(t *testing.T, api *apitest.API) io.Reader {
+	t.Helper()
+	var session struct{ Token string }
+	api.Stranger().Post("/api/auth/login", object{"email": apitest.RootEmail, "password": apitest.RootPassword}).Want(200).Decode(&session)
+	r, err := http.NewRequestWithContext(t.Context(), "GET", api.URL+api.At("/client-inspect?count=-1"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+session.Token)
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { res.Body.Close() })
+	if got := res.Header.Get("X-Total-Count"); res.StatusCode != 200 || got != strconv.Itoa(manySessions) {
+		t.Fatalf("status %d, X-Total-Count %s", res.StatusCode, got)
+	}
+	return res.Body
+}
