@@ -14,15 +14,11 @@ import (
 	"signalbox/broker/embedded/guard"
 )
 
-// ListRetained shows a part of the retained messages. One that has expired is
-// not shown, but counts until it is swept out, a minute later at most.
+// ListRetained shows a part of the retained messages.
 func (b *Broker) ListRetained(_ context.Context, filter string, offset, count int) (broker.Page[broker.RetainedMessage], error) {
 	total, messages := b.engine.Retained(filter, offset, count)
 	return broker.Page[broker.RetainedMessage]{Total: total, Items: func(yield func(broker.RetainedMessage, error) bool) {
 		for _, m := range messages {
-			if b.hasExpired(m) {
-				continue
-			}
 			if !yield(shown(m, broker.PreviewLimit), nil) {
 				return
 			}
@@ -33,15 +29,10 @@ func (b *Broker) ListRetained(_ context.Context, filter string, offset, count in
 // GetRetained shows the retained message of a topic.
 func (b *Broker) GetRetained(_ context.Context, topic string) (broker.RetainedMessage, error) {
 	m, ok := b.engine.RetainedOf(topic)
-	if !ok || b.hasExpired(m) {
+	if !ok {
 		return broker.RetainedMessage{}, noRetained("getRetained")
 	}
 	return shown(m, -1), nil
-}
-
-// hasExpired tells whether nobody gets the message any more [MQTT-3.3.2-5].
-func (b *Broker) hasExpired(m *engine.Message) bool {
-	return m.ExpiresAt != 0 && m.ExpiresAt <= b.now().UnixMilli()
 }
 
 func noRetained(op string) error {
