@@ -2,8 +2,8 @@ package engine
 
 import "signalbox/broker/embedded/engine/wire"
 
-// acks are the acknowledgements that a client is owed, in the order of its
-// packets [MQTT-4.6.0-2]. One that waits for the store keeps back those behind.
+// acks are acknowledgements that a client is owed, in the order of its packets
+// [MQTT-4.6.0-2]. One that waits for the store keeps back those behind.
 type acks struct {
 	queue ring[ack]
 	first uint64 // number of the first in the queue
@@ -17,39 +17,51 @@ type ack struct {
 	skip   bool // none is sent
 }
 
+// lane gives the queue of a kind of acknowledgement. What answers a message
+// (PUBACK, PUBREC) and what ends an exchange (PUBREL, PUBCOMP) need no order
+// between them, and the latter may have to wait until a full disk has room.
+func (c *Conn) lane(kind byte) *acks {
+	if kind == wire.TypePuback || kind == wire.TypePubrec {
+		return &c.answers
+	}
+	return &c.endings
+}
+
 // acknowledge sends an acknowledgement, after those that are owed from before.
 func (c *Conn) acknowledge(kind byte, id uint16, reason byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	a := ack{kind: kind, id: id, reason: reason, ready: true}
-	if c.acks.queue.len() == 0 {
+	a, lane := ack{kind: kind, id: id, reason: reason, ready: true}, c.lane(kind)
+	if lane.queue.len() == 0 {
 		c.put(a)
 		return
 	}
-	c.acks.queue.push(a)
+	lane.queue.push(a)
 }
 
 // owe keeps a place for an acknowledgement that may be sent later.
 func (c *Conn) owe(kind byte, id uint16, reason byte) (number uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.acks.queue.push(ack{kind: kind, id: id, reason: reason})
-	return c.acks.first + uint64(c.acks.queue.len()) - 1
+	lane := c.lane(kind)
+	lane.queue.push(ack{kind: kind, id: id, reason: reason})
+	return lane.first + uint64(lane.queue.len()) - 1
 }
 
-// pay sends the acknowledgement of a number, as soon as those before it are
-// sent; with refused it is another one, or none.
-func (c *Conn) pay(number uint64, refused byte) {
+// pay sends the acknowledgement of a kind and number, as soon as those before it
+// are sent; with refused it is another one, or none.
+func (c *Conn) pay(kind byte, number uint64, refused byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	a := c.acks.queue.at(int(number - c.acks.first))
+	lane := c.lane(kind)
+	a := lane.queue.at(int(number - lane.first))
 	a.ready = true
 	if refused != 0 {
 		a.reason, a.skip = refused, c.version < 5
 	}
-	for c.acks.queue.len() > 0 && c.acks.queue.at(0).ready {
-		c.acks.first++
-		c.put(c.acks.queue.pop())
+	for lane.queue.len() > 0 && lane.queue.at(0).ready {
+		lane.first++
+		c.put(lane.queue.pop())
 	}
 	c.wakeReader()
 }
@@ -57,7 +69,7 @@ func (c *Conn) pay(number uint64, refused byte) {
 // put queues an acknowledgement to be written. mu is held.
 func (c *Conn) put(a ack) {
 	if a.kind == wire.TypePuback || a.kind == wire.TypePubcomp || a.kind == wire.TypePubrec && a.reason >= wire.ReasonUnspecified {
-		c.quota--
+		c.credit()
 	}
 	if a.skip || c.ending {
 		return
@@ -65,3 +77,8 @@ func (c *Conn) put(a ack) {
 	c.control = wire.AppendAck(c.control, c.version, a.kind, a.id, a.reason, "")
 	c.packets++
 }
+
+// credit lets the client send one more message. It never has more than it began
+// with [MQTT-4.9.0-1]: it may end exchanges of an earlier connection, or such as
+// never were. mu is held.
+func (c *Conn) credit() { c.quota = max(c.quota-1, 0) }

@@ -45,15 +45,17 @@ type Conn struct {
 
 	mu      sync.Mutex    // guards what follows; the innermost of all locks
 	writing bool          // somebody writes
-	again   bool          // and must look again when done
+	silent  chan struct{} // closed when nobody writes any more; nil where nobody waits
+	again   bool          // who writes must look again when done
 	control []byte        // packets to be written before any message
 	packets int           // how many those are
 	taken   chan struct{} // closed when something was taken; nil where nobody waits
 	pongs   int           // PINGRESPs to be written after the messages that can be
-	acks    acks
-	last    []byte // DISCONNECT, to be written when all else is; nil for none
-	ending  bool   // nothing is added any more
-	drained bool   // messages are still written although ending
+	answers acks          // PUBACK and PUBREC
+	endings acks          // PUBREL and PUBCOMP
+	last    []byte        // DISCONNECT, to be written when all else is; nil for none
+	ending  bool          // nothing is added any more
+	drained bool          // messages are still written although ending
 	closed  bool
 	reason  byte        // why it ended, as a reason code of MQTT 5
 	hurry   *time.Timer // closes what is being ended
@@ -129,7 +131,7 @@ func (c *Conn) write(b *batch, waiting bool) {
 			return
 		}
 		if waiting {
-			if _, err := c.socket.writeWaiting(b.segments, c.engine.config.WriteTimeout); err != nil {
+			if err := c.socket.writeWaiting(b.segments, c.engine.config.WriteTimeout); err != nil {
 				c.close(wire.ReasonUnspecified)
 			}
 			continue
@@ -149,7 +151,7 @@ func (c *Conn) write(b *batch, waiting bool) {
 
 // resume goes on with what the peer did not take at once.
 func (c *Conn) resume(b *batch, left [][]byte) {
-	if _, err := c.socket.writeWaiting(left, c.engine.config.WriteTimeout); err != nil {
+	if err := c.socket.writeWaiting(left, c.engine.config.WriteTimeout); err != nil {
 		c.close(wire.ReasonUnspecified)
 	}
 	c.write(b, true)
@@ -162,7 +164,7 @@ func (c *Conn) collect(b *batch) bool {
 		b.reset()
 		c.mu.Lock()
 		if c.closed {
-			c.writing = false
+			c.stopWriting()
 			c.mu.Unlock()
 			return false
 		}
@@ -210,7 +212,7 @@ const (
 func (c *Conn) awaitTaken() {
 	for {
 		c.mu.Lock()
-		if c.closed || len(c.control) < maxControl && c.acks.queue.len() < maxAcks && c.pongs < maxControl {
+		if c.closed || len(c.control) < maxControl && c.answers.queue.len()+c.endings.queue.len() < maxAcks && c.pongs < maxControl {
 			c.mu.Unlock()
 			return
 		}
@@ -249,8 +251,34 @@ func (c *Conn) idle(b *batch) bool {
 	case c.ending:
 		c.shut()
 	}
-	c.writing = false
+	c.stopWriting()
 	return true
+}
+
+// stopWriting gives the writing up. mu is held.
+func (c *Conn) stopWriting() {
+	c.writing = false
+	if c.silent != nil {
+		close(c.silent)
+		c.silent = nil
+	}
+}
+
+// awaitWriter waits until nobody writes to the connection, which is closed, any
+// more: whoever does finds that out at the next step, unless it panicked.
+func (c *Conn) awaitWriter() {
+	c.mu.Lock()
+	if !c.writing {
+		c.mu.Unlock()
+		return
+	}
+	silent := make(chan struct{})
+	c.silent = silent
+	c.mu.Unlock()
+	select {
+	case <-silent:
+	case <-time.After(grace):
+	}
 }
 
 // shut closes the socket. mu is held.

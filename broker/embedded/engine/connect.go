@@ -192,7 +192,8 @@ func (c *Conn) establish(assigned string) error {
 	if err := c.engine.storeSession(s); err != nil {
 		return c.reject(&Refusal{Reason: wire.ReasonQuotaExceeded, Text: "the session cannot be stored at present"})
 	}
-	c.active.Store(c.engine.now())
+	c.in.heard = c.engine.config.Now()
+	c.active.Store(c.in.heard.UnixMilli())
 	if c.in.idle > 0 {
 		c.watch(c.in.idle)
 	} else {

@@ -65,24 +65,24 @@ func (e *Engine) hand(s *Session, o offer, pub *publication, touched *[]*Conn) {
 // handOne queues a message for one member of a shared subscription: one that is
 // connected, or else one whose session waits for it [MQTT-4.8.2-4].
 func (e *Engine) handOne(g *topics.Group[*Session], m *Message, pub *publication, touched *[]*Conn) {
-	var away *topics.Member[*Session]
+	var away topics.Member[*Session] // Who is nil for none
 	for member := range g.Turn() {
 		present, keeps := member.Who.presence()
-		if !present && (!keeps || min(m.QoS, member.QoS) == 0 || away != nil) || !member.Who.may(Receive, m.Topic) {
+		if !present && (!keeps || min(m.QoS, member.QoS) == 0 || away.Who != nil) || !member.Who.may(Receive, m.Topic) {
 			continue
 		}
 		if present {
-			e.hand(member.Who, offerOf(&member, g.Filter, m), pub, touched)
+			e.hand(member.Who, offerOf(member, g.Filter, m), pub, touched)
 			return
 		}
-		away = &member
+		away = member
 	}
-	if away != nil {
+	if away.Who != nil {
 		e.hand(away.Who, offerOf(away, g.Filter, m), pub, touched)
 	}
 }
 
-func offerOf(member *topics.Member[*Session], share string, m *Message) offer {
+func offerOf(member topics.Member[*Session], share string, m *Message) offer {
 	var ids []uint32
 	if member.ID != 0 {
 		ids = []uint32{member.ID}
@@ -110,7 +110,8 @@ func (e *Engine) retain(m *Message, pub *publication) {
 		return
 	}
 	m.ID = e.lastMessage.Add(1) // before anybody finds it
-	pub.previous = e.retained.set(m)
+	e.retained.begin(m.Topic)
+	e.retained.set(m)
 	record := RetainedRecord{Topic: m.Topic, Message: m}
 	if len(m.Payload) == 0 {
 		record.Message = nil

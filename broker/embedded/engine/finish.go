@@ -9,6 +9,7 @@ import (
 // the client, if it is one that waits.
 func (c *Conn) finish() {
 	c.close(wire.ReasonUnspecified)
+	c.awaitWriter()
 	c.mu.Lock()
 	if c.hurry != nil {
 		c.hurry.Stop()
@@ -219,7 +220,7 @@ func (e *Engine) handOverOne(from *Session, r QueueRecord, g *topics.Group[*Sess
 			pub.Dequeued = append(pub.Dequeued, r)
 		}
 		var touched []*Conn
-		e.hand(member.Who, offerOf(&member, g.Filter, r.Message.again()), pub, &touched)
+		e.hand(member.Who, offerOf(member, g.Filter, r.Message.again()), pub, &touched)
 		e.submit(pub)
 		for _, c := range touched {
 			c.flush()

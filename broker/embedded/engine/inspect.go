@@ -68,7 +68,7 @@ func (e *Engine) Clients(offset, count int) (total int, part func(yield func(Inf
 	total = snapshot.Len()
 	end := total
 	if count >= 0 {
-		end = min(total, offset+count)
+		end = offset + min(count, max(total-offset, 0))
 	}
 	return total, func(yield func(Info) bool) {
 		for i := offset; i < end; i++ {
@@ -206,7 +206,7 @@ func (e *Engine) SubscribeClient(clientID, filter string, o topics.Options) erro
 	if s == nil {
 		return ErrNoClient
 	}
-	if !e.validDepth(filter) || !s.hasRoom(filter) {
+	if !e.validDepth(filter) || !s.hasRoom(filter, map[string]struct{}{}) {
 		return ErrBounds
 	}
 	_, _, shared := wire.SplitShared(filter)
@@ -258,26 +258,34 @@ func (e *Engine) RetainedOf(topic string) (*Message, bool) {
 // DeleteRetained clears the retained message of a topic and tells whether there
 // was one. Subscribers are not told.
 func (e *Engine) DeleteRetained(topic string) (bool, error) {
-	r := e.retained
-	r.mu.Lock()
-	m, had := r.index.Get(topic)
-	if !had {
-		r.mu.Unlock()
+	outcome := make(result, 1)
+	if !e.deleteRetained(topic, outcome) {
 		return false, nil
 	}
-	r.remove(topic)
-	if !lasting(topic) {
-		r.mu.Unlock()
-		return true, nil
-	}
-	outcome := make(result, 1)
-	e.store.Submit(&Changes{Done: outcome, Retained: []RetainedRecord{{Topic: topic}}})
-	r.mu.Unlock()
 	err := <-outcome
-	if err != nil {
-		r.revert(RetainedRecord{Topic: topic}, m)
-	}
 	return err == nil, err
+}
+
+// deleteRetained clears a topic's retained message, if it has one, and hands
+// that to the store.
+func (e *Engine) deleteRetained(topic string, outcome result) bool {
+	r := e.retained
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, had := r.index.Get(topic); !had {
+		return false
+	}
+	if !lasting(topic) {
+		r.remove(topic)
+		outcome <- nil
+		return true
+	}
+	r.begin(topic)
+	r.remove(topic)
+	pub := e.newPublication()
+	pub.done, pub.Retained = outcome, append(pub.Retained, RetainedRecord{Topic: topic})
+	e.submit(pub)
+	return true
 }
 
 // EachSubscription gives the subscriptions of a client, "" for all clients', in

@@ -119,9 +119,13 @@ func (e *Engine) refresh(r *route, rights Rights) {
 	if r.matches != nil && r.epoch == epoch && r.generation == generation {
 		return
 	}
-	r.epoch, r.generation = epoch, generation
+	matches := e.index.Match(r.topic)
+	if matches == r.matches && r.epoch == epoch {
+		r.generation = generation // somebody else's subscriptions changed
+		return
+	}
+	r.epoch, r.generation, r.matches = epoch, generation, matches
 	r.allowed = rights == nil || rights.Allowed(Send, r.topic) && !reserved(r.topic)
-	r.matches = e.index.Match(r.topic)
 	r.to = r.to[:0]
 	for i := range r.matches.Subscribers {
 		if s := &r.matches.Subscribers[i]; s.Who.may(Receive, r.topic) {
@@ -225,7 +229,7 @@ func (c *Conn) forward(pk *wire.Publish, r *route) {
 // the first if that is still owed. It counts once.
 func (c *Conn) repeat(id uint16) {
 	c.mu.Lock()
-	c.quota--
+	c.credit()
 	c.mu.Unlock()
 	c.acknowledge(wire.TypePubrec, id, wire.ReasonSuccess)
 }
@@ -264,7 +268,7 @@ func (c *Conn) answer(pk *wire.Publish, pub *publication, reached bool) {
 		return
 	}
 	if pk.QoS > 0 {
-		pub.owes, pub.number = true, c.owe(kind, pk.PacketID, reason)
+		pub.owes, pub.kind, pub.number = true, kind, c.owe(kind, pk.PacketID, reason)
 	}
 	c.engine.submit(pub)
 }

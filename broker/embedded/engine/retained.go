@@ -14,10 +14,21 @@ type retained struct {
 	index    *topics.Retained[*Message]
 	bytes    atomic.Int64 // of topics, payloads and properties
 	expiring atomic.Bool  // some of them expire
-	mu       sync.Mutex   // held while handing over to the store, which never waits then
+
+	mu     sync.Mutex // held while handing over to the store, which never waits then; guards what follows
+	fluxes map[string]*flux
 }
 
-func newRetained() *retained { return &retained{index: topics.NewRetained[*Message]()} }
+// flux is what becomes of a topic while changes to it are being stored: should
+// they come to nothing, the topic has again what is stored.
+type flux struct {
+	stored *Message // nil for none
+	under  int      // changes under way
+}
+
+func newRetained() *retained {
+	return &retained{index: topics.NewRetained[*Message](), fluxes: map[string]*flux{}}
+}
 
 // set keeps a message or, where its payload is empty, clears the topic's
 // [MQTT-3.3.1-6]. It gives the message that was there.
@@ -45,20 +56,38 @@ func (r *retained) remove(topic string) *Message {
 	return m
 }
 
-// revert takes a message back that could not be stored, unless another came
-// since.
-func (r *retained) revert(record RetainedRecord, previous *Message) {
+// begin notes that a topic is about to be changed, and the change handed to the
+// store. mu is held.
+func (r *retained) begin(topic string) {
+	f := r.fluxes[topic]
+	if f == nil {
+		f = &flux{}
+		f.stored, _ = r.index.Get(topic)
+		r.fluxes[topic] = f
+	}
+	f.under++
+}
+
+// settle notes what became of a change. After the last one that is under way a
+// topic has what is stored.
+func (r *retained) settle(record RetainedRecord, stored bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	current, _ := r.index.Get(record.Topic)
-	if current != record.Message {
+	f := r.fluxes[record.Topic]
+	if stored {
+		f.stored = record.Message
+	}
+	if f.under--; f.under > 0 {
 		return
 	}
-	if previous == nil {
+	delete(r.fluxes, record.Topic)
+	switch current, _ := r.index.Get(record.Topic); {
+	case current == f.stored:
+	case f.stored == nil:
 		r.remove(record.Topic)
-		return
+	default:
+		r.set(f.stored)
 	}
-	r.set(previous)
 }
 
 // lasting tells whether a retained message outlives the process: what the

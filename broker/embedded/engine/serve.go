@@ -21,6 +21,7 @@ type incomingState struct {
 	known   map[string]*route // what is known of the topics published to
 	touched []*Conn           // connections to be flushed
 	owed    *Changes          // acknowledgements that the store is to hear of
+	heard   time.Time         // when the last bytes came
 	idle    time.Duration     // silence after which the connection ends; 0 for none
 }
 
@@ -175,9 +176,10 @@ func (c *Conn) complete() {
 func (c *Conn) waitForBytes() error {
 	for {
 		err := c.in.reader.read()
-		now := c.engine.now()
+		now := c.engine.config.Now()
 		if err == nil {
-			c.active.Store(now)
+			c.in.heard = now
+			c.active.Store(now.UnixMilli())
 			if c.in.reader.n >= readSize/2 {
 				runtime.Gosched() // who sends without pause lets others have a turn
 			}
@@ -187,7 +189,7 @@ func (c *Conn) waitForBytes() error {
 		if !errors.Is(err, os.ErrDeadlineExceeded) || c.in.idle == 0 {
 			return err
 		}
-		silent := time.Duration(now-c.active.Load()) * time.Millisecond
+		silent := now.Sub(c.in.heard) // not by the wall clock, which may be set
 		if silent >= c.in.idle {
 			return &wire.Error{Reason: wire.ReasonKeepAliveTimeout, Text: "keep alive timeout"}
 		}
@@ -284,7 +286,7 @@ func (c *Conn) onPubrec(id uint16) error {
 	case repeated:
 		c.acknowledge(wire.TypePubrel, id, wire.ReasonSuccess)
 	case noted:
-		w := &waiting{conn: c, number: c.owe(wire.TypePubrel, id, wire.ReasonSuccess), session: c.session}
+		w := &waiting{conn: c, kind: wire.TypePubrel, number: c.owe(wire.TypePubrel, id, wire.ReasonSuccess), session: c.session}
 		w.Changes = Changes{Owed: true, Done: w, Released: []QueueRecord{record}}
 		c.engine.store.Submit(&w.Changes)
 	}
@@ -301,7 +303,7 @@ func (c *Conn) onPubrel(id uint16) {
 	case !stored:
 		c.acknowledge(wire.TypePubcomp, id, wire.ReasonSuccess)
 	default:
-		w := &waiting{conn: c, number: c.owe(wire.TypePubcomp, id, wire.ReasonSuccess), session: c.session}
+		w := &waiting{conn: c, kind: wire.TypePubcomp, number: c.owe(wire.TypePubcomp, id, wire.ReasonSuccess), session: c.session}
 		w.Changes = Changes{Owed: true, Done: w, Forgotten: []IncomingRecord{{SessionID: c.session.id, PacketID: id}}}
 		c.engine.store.Submit(&w.Changes)
 	}

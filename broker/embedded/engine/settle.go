@@ -10,6 +10,7 @@ import (
 type waiting struct {
 	Changes
 	conn    *Conn
+	kind    byte // of the acknowledgement
 	number  uint64
 	session *Session
 }
@@ -21,7 +22,7 @@ func (w *waiting) Settled(*Changes, error) {
 		flush, _ := w.session.settle(r.Seq, true)
 		w.conn.engine.later(flush)
 	}
-	w.conn.pay(w.number, wire.ReasonSuccess)
+	w.conn.pay(w.kind, w.number, wire.ReasonSuccess)
 	w.conn.engine.later(w.conn)
 }
 
@@ -31,10 +32,10 @@ type publication struct {
 	engine   *Engine
 	sessions []*Session // of Enqueued, one each
 	conn     *Conn      // the publisher's, nil for the broker itself
-	number   uint64     // of its acknowledgement
+	kind     byte       // of its acknowledgement
+	number   uint64     // of that
 	owes     bool       // there is one
 	incoming uint16     // packet identifier of QoS 2, to be freed on failure; 0 for none
-	previous *Message   // what was retained before
 	willOf   *Session   // whose Will it is, to be put without it; nil for none
 	done     chan error // for the broker itself; nil where nobody waits
 }
@@ -82,31 +83,24 @@ func (p *publication) Settled(_ *Changes, err error) {
 		}
 		e.later(flush)
 	}
-	if err != nil {
-		p.takeBack()
+	for _, r := range p.Retained {
+		e.retained.settle(r, err == nil)
+	}
+	if err != nil && p.incoming != 0 { // it may come again
+		p.conn.session.unreceive(p.incoming)
 	}
 	if p.owes {
 		refused := wire.ReasonSuccess
 		if err != nil {
 			refused = wire.ReasonQuotaExceeded
 		}
-		p.conn.pay(p.number, refused)
+		p.conn.pay(p.kind, p.number, refused)
 		e.later(p.conn)
 	}
 	if p.done != nil {
 		p.done <- err
 	}
 	p.recycle()
-}
-
-// takeBack undoes what was done before storing.
-func (p *publication) takeBack() {
-	for _, r := range p.Retained {
-		p.engine.retained.revert(r, p.previous)
-	}
-	if p.incoming != 0 {
-		p.conn.session.unreceive(p.incoming)
-	}
 }
 
 // later has a connection flushed by the goroutine that does so for the store.

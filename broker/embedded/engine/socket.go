@@ -3,6 +3,7 @@ package engine
 import (
 	"crypto/tls"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -171,18 +172,22 @@ func (s *Socket) write(segments [][]byte) (left [][]byte, written int, err error
 	return segments, written, err
 }
 
+// writePart is how much is waited for at a time, so that a link may be as slow
+// as a part in the time that a peer is waited for.
+const writePart = 64 << 10
+
 // writeWaiting writes everything, waiting for the peer no longer than patience
-// for each part it takes.
-func (s *Socket) writeWaiting(segments [][]byte, patience time.Duration) (written int, err error) {
-	for _, p := range segments {
-		if err := s.SetWriteDeadline(time.Now().Add(patience)); err != nil {
-			return written, err
-		}
-		n, err := s.Write(p)
-		written += n
-		if err != nil {
-			return written, err
+// for each part.
+func (s *Socket) writeWaiting(segments [][]byte, patience time.Duration) error {
+	for _, segment := range segments {
+		for part := range slices.Chunk(segment, writePart) {
+			if err := s.SetWriteDeadline(time.Now().Add(patience)); err != nil {
+				return err
+			}
+			if _, err := s.Write(part); err != nil {
+				return err
+			}
 		}
 	}
-	return written, nil
+	return s.SetWriteDeadline(time.Time{}) // it would hold for Raw, too
 }

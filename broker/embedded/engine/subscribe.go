@@ -21,10 +21,12 @@ func (c *Conn) onSubscribe(p []byte) error {
 	if err != nil {
 		return err
 	}
+	c.complete() // the store is waited for below, and nobody else for that
 	codes := make([]byte, len(pk.Filters))
 	var grants []grant
+	added := map[string]struct{}{}
 	for i, f := range pk.Filters {
-		g, code := c.decide(f, pk.ID)
+		g, code := c.decide(f, pk.ID, added)
 		codes[i] = code
 		if code < wire.ReasonUnspecified {
 			grants = append(grants, g)
@@ -47,7 +49,8 @@ func (c *Conn) onSubscribe(p []byte) error {
 }
 
 // decide tells whether a subscription is granted, and the code of its SUBACK.
-func (c *Conn) decide(f wire.Filter, id uint32) (grant, byte) {
+// The new ones of the packet are gathered in added.
+func (c *Conn) decide(f wire.Filter, id uint32, added map[string]struct{}) (grant, byte) {
 	g := grant{filter: f.Filter, options: optionsOf(f.Options, id)}
 	_, _, g.shared = wire.SplitShared(f.Filter)
 	if c.bridge {
@@ -59,7 +62,7 @@ func (c *Conn) decide(f wire.Filter, id uint32) (grant, byte) {
 	case !c.rights.Allowed(Subscribe, f.Filter):
 		c.engine.watcher.Denied(c.event(), Subscribe, f.Filter)
 		return g, c.failure(wire.ReasonNotAuthorized)
-	case !c.session.hasRoom(f.Filter):
+	case !c.session.hasRoom(f.Filter, added):
 		return g, c.failure(wire.ReasonQuotaExceeded)
 	}
 	return g, g.options.QoS
@@ -93,13 +96,20 @@ func optionsByte(o topics.Options) byte {
 	return b
 }
 
-// hasRoom tells whether the session may have one more subscription.
-func (s *Session) hasRoom(filter string) bool {
+// hasRoom tells whether the session may have a subscription beside those it has
+// and those that are about to be added, and adds it to the latter.
+func (s *Session) hasRoom(filter string, added map[string]struct{}) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, known := s.subscribed[filter]
+	if _, known := s.subscribed[filter]; known {
+		return true
+	}
 	limit := s.engine.config.MaxSubscriptions
-	return known || limit == 0 || len(s.subscribed) < limit
+	if _, again := added[filter]; !again && limit > 0 && len(s.subscribed)+len(added) >= limit {
+		return false
+	}
+	added[filter] = struct{}{}
+	return true
 }
 
 // storeSubscriptions stores what is about to be granted to a session that is
@@ -210,6 +220,7 @@ func (c *Conn) onUnsubscribe(p []byte) error {
 	if err != nil {
 		return err
 	}
+	c.complete() // as in onSubscribe
 	codes := make([]byte, len(pk.Filters))
 	changes := &Changes{Owed: true}
 	for i, filter := range pk.Filters {

@@ -41,6 +41,9 @@ func (e *Engine) clearRetained(topic string, m *Message) {
 		return
 	}
 	r.remove(topic)
+	if f := r.fluxes[topic]; f != nil {
+		f.stored = nil
+	}
 	e.store.Submit(&Changes{Owed: true, Retained: []RetainedRecord{{Topic: topic}}})
 }
 

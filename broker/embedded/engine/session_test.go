@@ -1,0 +1,195 @@
+package engine_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"testing"
+
+	"signalbox/broker/embedded/engine"
+	"signalbox/broker/embedded/engine/wire"
+)
+
+// TestRivals has many connections fight for one client id, with and without
+// Clean Start: whoever is connected at the end has a session that is alive, and
+// is the only one.
+func TestRivals(t *testing.T) {
+	t.Parallel()
+	b := start(t, t.TempDir())
+	var rivals sync.WaitGroup
+	for g := range uint64(6) {
+		rivals.Go(func() {
+			dice := rand.New(rand.NewPCG(g, 1))
+			for n := range 40 {
+				b.fight(dice, fmt.Sprintf("%d-%d", g, n))
+			}
+		})
+	}
+	rivals.Wait()
+	h := keeps("rival")
+	h.CleanStart = true
+	c := b.connect(h)
+	c.subscribe("own", 1)
+	c.publish(wire.Outgoing{Topic: "own", QoS: 1, PacketID: 9, Payload: []byte("last")})
+	for {
+		p, err := c.read()
+		check(t, err)
+		if p[0]>>4 == wire.TypePublish && c.parse(p).payload == "last" {
+			break
+		}
+	}
+	if total, _ := b.Clients(0, -1); total != 1 {
+		t.Errorf("there are %d sessions", total)
+	}
+}
+
+// fight connects as the rival and sends itself a message, which must come as
+// long as the connection lasts.
+func (b *broker) fight(dice *rand.Rand, text string) {
+	h := wire.Connect{Version: wire.V5, ClientID: "rival", CleanStart: dice.IntN(2) == 0, ReceiveMaximum: 65535}
+	if dice.IntN(3) > 0 {
+		h.SessionExpiry, h.HasSessionExpiry = uint32(dice.IntN(2)*3600), true
+	}
+	c := b.dial()
+	defer c.conn.Close()
+	p := wire.AppendConnect(nil, &h)
+	p = wire.AppendSubscribe(p, wire.V5, &wire.Subscribe{PacketID: 1, Filters: []wire.Filter{{Filter: "own", Options: 1}}})
+	p = wire.AppendPublish(p, wire.V5, &wire.Outgoing{Topic: "own", QoS: 1, PacketID: 2, Payload: []byte(text)})
+	if _, err := c.conn.Write(p); err != nil {
+		return
+	}
+	for {
+		p, err := c.read()
+		var late net.Error
+		switch {
+		case errors.As(err, &late) && late.Timeout():
+			b.t.Errorf("%s is connected, but its message does not come", text)
+			return
+		case err != nil, p[0]>>4 == wire.TypeDisconnect:
+			return
+		case p[0]>>4 == wire.TypePublish:
+			if m := c.parse(p); m.payload == text {
+				return
+			}
+		}
+	}
+}
+
+// TestWillAtTakeOver publishes the Will of a session that is taken over, before
+// its next connection is told that it has it [MQTT-3.1.3-9].
+func TestWillAtTakeOver(t *testing.T) {
+	t.Parallel()
+	b := start(t, t.TempDir())
+	watcher := b.connect(fresh("watcher"))
+	watcher.subscribe("will", 0)
+	h := keeps("c")
+	for i := range 50 {
+		h.Will = &wire.Will{Topic: "will", Payload: fmt.Append(nil, i)}
+		b.connect(h)
+		if i == 0 {
+			continue
+		}
+		if m := watcher.wantMessage(); m.payload != fmt.Sprint(i-1) {
+			t.Fatalf("at take-over %d the Will was %q", i, m.payload)
+		}
+	}
+}
+
+// TestWillOnce publishes a Will whose delay is over, and forgets it together with
+// that.
+func TestWillOnce(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	b := start(t, dir)
+	reader := b.connect(keeps("reader"))
+	reader.subscribe("will", 1)
+	h := keeps("c")
+	h.Will = &wire.Will{Topic: "will", Payload: []byte("w"), QoS: 1, Delay: 1}
+	b.connect(h).conn.Close()
+	reader.ack(wire.TypePuback, reader.wantMessage().id)
+	until(t, "the message is done with", func() bool { return b.queue("reader") == 0 })
+	b.close()
+
+	b = start(t, dir)
+	if i, _, err := b.Client("c"); err != nil || i.Will != nil {
+		t.Errorf("after a restart the Will is %v, %v", i.Will, err)
+	}
+	if n := b.queue("reader"); n != 0 {
+		t.Errorf("%d messages wait", n)
+	}
+}
+
+// TestWillOnFullDisk delivers a Will at last that could not be stored when it was
+// due.
+func TestWillOnFullDisk(t *testing.T) {
+	t.Parallel()
+	var disk *faulty
+	b := start(t, t.TempDir(), withFaulty(&disk))
+	reader := b.connect(keeps("reader"))
+	reader.subscribe("will", 1)
+	h := fresh("c")
+	h.Will = &wire.Will{Topic: "will", Payload: []byte("w"), QoS: 1}
+	c := b.connect(h)
+	disk.fail()
+	c.conn.Close()
+	until(t, "the session is gone", func() bool { _, _, err := b.Client("c"); return err != nil })
+	until(t, "the Will waits", func() bool { return b.queue("reader") == 1 })
+	disk.work()
+	if m := reader.wantMessage(); m.payload != "w" {
+		t.Errorf("got %v", m)
+	}
+}
+
+// TestEndWhileStoring ends a session while messages for it are on their way to
+// the disk: nothing of it is left there.
+func TestEndWhileStoring(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var disk *faulty
+	b := start(t, dir, withFaulty(&disk))
+	c := b.connect(keeps("c"))
+	c.subscribe("a", 1)
+	c.bye()
+	publisher := b.connect(fresh("p"))
+	disk.hang()
+	publisher.publish(wire.Outgoing{Topic: "a", QoS: 1, PacketID: 1})
+	until(t, "the message is submitted", func() bool { return b.queue("c") == 1 })
+	check(t, b.Forget(t.Context(), "c"))
+	disk.work()
+	publisher.wantAck(wire.TypePuback)
+	b.close()
+	b = start(t, dir)
+	if total, _ := b.Clients(0, -1); total != 0 {
+		t.Errorf("there are %d sessions", total)
+	}
+}
+
+// connected tells whether a client is.
+func (b *broker) connected(clientID string) bool {
+	i, _, err := b.Client(clientID)
+	return err == nil && i.Connected
+}
+
+// TestForgetConnected ends the session of a client that is there, whatever it
+// does at that moment.
+func TestForgetConnected(t *testing.T) {
+	t.Parallel()
+	b := start(t, t.TempDir())
+	c := b.connect(keeps("c"))
+	check(t, b.Forget(t.Context(), "c"))
+	if p, err := c.read(); err != nil || p[0]>>4 != wire.TypeDisconnect || p[2] != wire.ReasonAdministrativeAction {
+		t.Errorf("got % x, %v", p, err)
+	}
+	if _, err := c.read(); !errors.Is(err, io.EOF) {
+		t.Errorf("the connection ends with %v", err)
+	}
+	if b.connect(keeps("c")).present {
+		t.Error("the session is still there")
+	}
+	if err := b.Forget(t.Context(), "nobody"); !errors.Is(err, engine.ErrNoClient) {
+		t.Errorf("forgetting nobody gives %v", err)
+	}
+}
