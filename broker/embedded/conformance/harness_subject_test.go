@@ -95,13 +95,13 @@ func (s *subject) start(t *testing.T) {
 
 func (s *subject) startMosquitto(t *testing.T) {
 	t.Helper()
-	opts := append(s.options.mosquitto, brokertest.WithWebSockets())
+	opts := s.options.mosquitto
 	if !s.options.login {
 		opts = append(opts, brokertest.WithoutPlugin())
 	}
 	s.server = brokertest.Mosquitto(t, opts...)
 	s.username, s.password = s.server.AdminUsername, string(s.server.AdminPassword)
-	s.tcp, s.ws = s.server.Addr, strings.TrimPrefix(s.server.WSURL, "ws://")
+	s.tcp, s.ws = s.server.Addr, strings.TrimPrefix(s.server.WSURL, "ws://") // "" unless asked for
 }
 
 // The administrator of our broker.

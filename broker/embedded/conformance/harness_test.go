@@ -47,7 +47,7 @@ const subjectsVariable = "CONFORMANCE_SUBJECTS"
 const defaultSubjects = "embedded,mosquitto"
 
 // sideBySide is how many tests run at once: they wait more than they work.
-const sideBySide = 16
+const sideBySide = 8
 
 func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", fmt.Sprint(sideBySide)); err != nil { // the command line may say otherwise

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
+
+	"signalbox/broker/brokertest"
 )
 
 // overWebSocket runs a test once for each broker, in MQTT 5, with a WebSocket
@@ -16,7 +18,7 @@ func overWebSocket(t *testing.T, test func(s *scene), opts ...option) {
 		if s.ws == (s.subject.kind == kindEmbedded) {
 			test(s)
 		}
-	}, opts...)
+	}, append(opts, func(o *options) { o.mosquitto = append(o.mosquitto, brokertest.WithWebSockets()) })...)
 }
 
 func (s *scene) upgrade(header http.Header, protocols ...string) (*websocket.Conn, *http.Response, error) {
