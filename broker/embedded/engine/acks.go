@@ -74,8 +74,12 @@ func (c *Conn) put(a ack) {
 	if a.skip || c.ending {
 		return
 	}
-	c.control = wire.AppendAck(c.control, c.version, a.kind, a.id, a.reason, "")
-	c.packets++
+	to := &c.after
+	if a.kind == wire.TypePubrec { // the exchange goes on, so it need not wait
+		to = &c.before
+	}
+	to.buf = wire.AppendAck(to.buf, c.version, a.kind, a.id, a.reason, "")
+	to.packets++
 }
 
 // credit lets the client send one more message. It never has more than it began

@@ -47,10 +47,10 @@ type Conn struct {
 	writing bool          // somebody writes
 	silent  chan struct{} // closed when nobody writes any more; nil where nobody waits
 	again   bool          // who writes must look again when done
-	control []byte        // packets to be written before any message
-	packets int           // how many those are
+	before  answers       // to be written before any message that is not sent yet
+	after   answers       // acknowledgements, to be written after the messages that can be
 	taken   chan struct{} // closed when something was taken; nil where nobody waits
-	pongs   int           // PINGRESPs to be written after the messages that can be
+	pongs   int           // PINGRESPs, to be written after all messages that can be
 	answers acks          // PUBACK and PUBREC
 	endings acks          // PUBREL and PUBCOMP
 	last    []byte        // DISCONNECT, to be written when all else is; nil for none
@@ -101,8 +101,8 @@ func (c *Conn) answerPings(b *batch, n int) {
 // add queues a packet. mu is held.
 func (c *Conn) add(p []byte) {
 	if !c.ending {
-		c.control = append(c.control, p...)
-		c.packets++
+		c.before.buf = append(c.before.buf, p...)
+		c.before.packets++
 	}
 }
 
@@ -176,7 +176,8 @@ func (c *Conn) collect(b *batch) bool {
 		if messages {
 			c.session.fill(c, b)
 		}
-		c.takeControl(b)
+		c.takeBefore(b)
+		c.takeAfter(b)
 		c.answerPings(b, pongs)
 		b.cutSegment()
 		if len(b.segments) > 0 {
@@ -188,15 +189,35 @@ func (c *Conn) collect(b *batch) bool {
 	}
 }
 
-// takeControl moves the queued packets to a batch.
-func (c *Conn) takeControl(b *batch) {
+// answers are packets that are encoded already.
+type answers struct {
+	buf     []byte
+	packets int
+}
+
+// moveTo empties the answers into a batch.
+func (a *answers) moveTo(b *batch) {
+	b.control(a.buf, a.packets)
+	if cap(a.buf) > 1<<10 {
+		a.buf = nil
+	}
+	*a = answers{buf: a.buf[:0]}
+}
+
+// takeBefore moves what comes before messages to a batch.
+func (c *Conn) takeBefore(b *batch) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	b.control(c.control, c.packets)
-	if cap(c.control) > 1<<10 {
-		c.control = nil
-	}
-	c.control, c.packets = c.control[:0], 0
+	c.before.moveTo(b)
+	c.wakeReader()
+}
+
+// takeAfter moves the acknowledgements to a batch: a client that publishes to
+// itself has the message before the acknowledgement, as from Mosquitto.
+func (c *Conn) takeAfter(b *batch) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.after.moveTo(b)
 	c.wakeReader()
 }
 
@@ -212,7 +233,7 @@ const (
 func (c *Conn) awaitTaken() {
 	for {
 		c.mu.Lock()
-		if c.closed || len(c.control) < maxControl && c.answers.queue.len()+c.endings.queue.len() < maxAcks && c.pongs < maxControl {
+		if c.closed || len(c.before.buf)+len(c.after.buf) < maxControl && c.answers.queue.len()+c.endings.queue.len() < maxAcks && c.pongs < maxControl {
 			c.mu.Unlock()
 			return
 		}
@@ -241,7 +262,7 @@ func (c *Conn) idle(b *batch) bool {
 	defer c.mu.Unlock()
 	switch {
 	case c.closed:
-	case c.again || len(c.control) > 0 || c.pongs > 0:
+	case c.again || len(c.before.buf) > 0 || len(c.after.buf) > 0 || c.pongs > 0:
 		return false
 	case c.last != nil:
 		b.control(c.last, 1)

@@ -185,7 +185,7 @@ func (s *Session) fill(c *Conn, b *batch) {
 	if s.conn != c {
 		return
 	}
-	c.takeControl(b)
+	c.takeBefore(b)
 	var gone []QueueRecord
 	for !b.full() {
 		e, waits := s.out.sendable(s.window)
