@@ -24,7 +24,8 @@ import (
 //     how many copies all of them get.
 //   - empty messages that a client gets at once on one topic: they look alike.
 //   - how much of an expiry is left.
-//   - when a client hears what comes while it acknowledges nothing.
+//   - when a client hears what comes while it acknowledges nothing, and what comes
+//     to it at QoS 0 then.
 type comparison struct {
 	step      step
 	published map[string]origin // by payload

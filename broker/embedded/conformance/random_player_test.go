@@ -133,11 +133,12 @@ func (p *player) inherit(present bool) {
 
 // hear notes a delivery. To a client that is mute, brokers may send a message as
 // one copy, which waits, or as many, of which some do not; so it counts when the
-// client has come back.
+// client has come back, and at QoS 0 not at all.
 func (p *player) hear(d delivery) {
-	if p.mute == stepConnect {
+	switch {
+	case p.mute == stepConnect:
 		p.heard = append(p.heard, d)
-	} else {
+	case d.qos > 0:
 		p.later = append(p.later, d)
 	}
 }

@@ -90,10 +90,11 @@ func (s step) said() []scriptedMessage {
 }
 
 // shorten leaves out of a script what is not needed for a difference, in ever
-// smaller pieces.
+// smaller pieces, as long as that does not take too many attempts.
 func (d *duel) shorten(s script, faults []string) (script, []string) {
+	attempts := 150
 	for size := len(s) / 2; size > 0; size /= 2 {
-		for at := 0; at+size <= len(s); {
+		for at := 0; at+size <= len(s) && attempts > 0; attempts-- {
 			without := slices.Concat(s[:at], s[at+size:])
 			if found := d.fight(without); len(found) > 0 {
 				s, faults = without, found

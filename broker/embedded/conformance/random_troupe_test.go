@@ -12,7 +12,7 @@ type troupe struct {
 func assemble(addr, mark string) *troupe {
 	t := &troupe{}
 	for i := range t.players {
-		t.players[i] = &player{name: fmt.Sprintf("%sn%d", mark, i), addr: addr, prefix: mark + "/"}
+		t.players[i] = &player{name: fmt.Sprintf("%sn%d", mark, i), addr: addr, prefix: mark + "/", sent: map[uint16]byte{}}
 	}
 	for i := comers; i < cast; i++ {
 		t.players[i].enter(step{version: v5, clean: true})
