@@ -15,14 +15,17 @@ type TLS struct {
 }
 
 // Target is a stored connection to a broker. Rev changes with every edit, so
-// that a live connection of an older one is replaced.
+// that a live connection of an older one is replaced. With TopicTree, the topics
+// of a broker that keeps no topic tree may be found out by subscribing to
+// everything.
 type Target struct {
-	ID       string
-	Rev      int64
-	URL      string
-	Username string
-	Password Secret
-	TLS      TLS
+	ID        string
+	Rev       int64
+	URL       string
+	Username  string
+	Password  Secret
+	TLS       TLS
+	TopicTree bool
 }
 
 // Dial builds a live broker for a target. It validates and returns at once;

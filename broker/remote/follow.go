@@ -14,8 +14,6 @@ import (
 	"signalbox/broker/topictree"
 )
 
-const opListTopics = "listTopics"
-
 // everybody is what topictree subscribes to: the broker, on a connection of its
 // own. On the session's, answers would have to queue behind all that is
 // published.
@@ -48,18 +46,6 @@ func (e everybody) Subscribe(ctx context.Context, filter string, deliver func(to
 		return nil, failedFeed(filter, err)
 	}
 	return newFeed(v, b.timing, deliver), nil
-}
-
-// followed gives a part of the tree that is made of what the broker publishes.
-func (b *Broker) followed(ctx context.Context, offset, count int) (broker.TopicTree, error) {
-	tree, err := b.tree.Page(ctx, offset, count)
-	if err == nil {
-		return tree, nil
-	}
-	if _, ok := errors.AsType[*broker.Error](err); !ok {
-		err = &broker.Error{Kind: broker.Unavailable, Op: opListTopics, Msg: "what is published could not be subscribed to in time", Err: err}
-	}
-	return broker.TopicTree{}, err
 }
 
 // failedFeed says why nothing can be received.

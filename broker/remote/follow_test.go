@@ -14,6 +14,12 @@ import (
 	"signalbox/broker/topictree"
 )
 
+// withTree has a topic tree made of a broker's messages.
+func withTree(target broker.Target) broker.Target {
+	target.TopicTree = true
+	return target
+}
+
 // topicsOf asks for the topic tree.
 func topicsOf(t *testing.T, b *Broker) broker.TopicTree {
 	t.Helper()
@@ -34,7 +40,7 @@ func waitForTopic(t *testing.T, b *Broker, topic string) {
 
 func TestTopicsOfABrokerWithoutTree(t *testing.T) {
 	t.Parallel()
-	b := connected(t, brokertest.Mosquitto(t).Target())
+	b := connected(t, withTree(brokertest.Mosquitto(t).Target()))
 	publish(t, b, "before", "retained")
 	if tree := topicsOf(t, b); tree.PublishTopics.Count != 0 || tree.SubscribeTopics.Data == nil {
 		t.Errorf("the first answer is %+v", tree)
@@ -60,7 +66,7 @@ func TestTopicsOfABrokerWithoutTree(t *testing.T) {
 
 func TestTTLOfABrokerWithoutTree(t *testing.T) {
 	t.Parallel()
-	b := connected(t, brokertest.Mosquitto(t).Target())
+	b := connected(t, withTree(brokertest.Mosquitto(t).Target()))
 	wantTTL := func(want int64) {
 		t.Helper()
 		if ttls, err := b.GetTTL(t.Context(), 0); err != nil || len(ttls) != 1 || ttls[0] != want {
@@ -73,6 +79,43 @@ func TestTTLOfABrokerWithoutTree(t *testing.T) {
 			t.Errorf("SetTTL() = %v", err)
 		}
 		wantTTL(want)
+	}
+}
+
+// TestTopicTreeIsSwitchedOff leaves the plugin of a broker that has one in use.
+func TestTopicTreeIsSwitchedOff(t *testing.T) {
+	t.Parallel()
+	target := brokertest.Mosquitto(t).Target()
+	target.TopicTree = false
+	b := connected(t, target)
+	_, list := b.ListTopics(t.Context(), 0, 0, -1)
+	_, get := b.GetTTL(t.Context(), 0)
+	for feature, errs := range map[broker.Capability][]error{
+		broker.CapTopicTree: {list}, broker.CapTTL: {get, b.SetTTL(t.Context(), 0, 5)},
+	} {
+		for _, err := range errs {
+			if e := wantKind(t, err, broker.Unsupported); e.Feature != feature || !strings.Contains(e.Msg, "topictree") {
+				t.Errorf("%s lacks %s: %s", e.Op, e.Feature, e.Msg)
+			}
+		}
+	}
+	if caps := b.Capabilities(); slices.Contains(caps, broker.CapTopicTree) || slices.Contains(caps, broker.CapTTL) {
+		t.Errorf("capabilities: %q", caps)
+	}
+
+	plugin := (&scripted{answers: func(topic, command string) string {
+		if command == "listTopics" {
+			return data(command, `{"publishTopics":{"count":1,"topics":["kept"]},"subscribeTopics":{"count":0}}`)
+		}
+		return rich(topic, command)
+	}}).serve(t)
+	plugin.TopicTree = false
+	b = connected(t, plugin)
+	if got := topicsOf(t, b).PublishTopics.Topics; !slices.Equal(got, []string{"kept"}) {
+		t.Errorf("of a broker that keeps a tree: %q", got)
+	}
+	if caps := b.Capabilities(); !slices.Contains(caps, broker.CapTopicTree) || !slices.Contains(caps, broker.CapTTL) {
+		t.Errorf("capabilities of a broker that keeps a tree: %q", caps)
 	}
 }
 

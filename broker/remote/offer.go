@@ -16,6 +16,8 @@ var shown = []broker.Capability{
 
 // offer is what a broker turned out to offer during a session.
 type offer struct {
+	made []broker.Capability // what this package makes up for where the broker does not offer it
+
 	mu   sync.Mutex // guards caps
 	caps []broker.Capability
 }
@@ -36,15 +38,9 @@ func (o *offer) has(c broker.Capability) bool {
 	return slices.Contains(o.caps, c)
 }
 
-// ours are what this package makes up for where a broker does not offer it.
-var ours = []broker.Capability{broker.CapTopicTree, broker.CapTTL}
-
-// list gives a copy in order, with what is made up for; it is never nil. Before
-// the first session nothing is offered.
+// list gives a copy in order, with what is made up for; it is never nil.
 func (o *offer) list() []broker.Capability {
-	l := slices.Clone(shown)
-	known := o.has(broker.CapMessages) // as every session
-	return slices.DeleteFunc(l, func(c broker.Capability) bool {
-		return !o.has(c) && !(known && slices.Contains(ours, c))
+	return slices.DeleteFunc(slices.Clone(shown), func(c broker.Capability) bool {
+		return !o.has(c) && !slices.Contains(o.made, c)
 	})
 }

@@ -94,13 +94,11 @@ func (d *Dialer) dial(t broker.Target) (*Broker, error) {
 		link: newLink(d.now), sys: newSysTree(d.now), cancel: cancel,
 		visits: make(chan struct{}, maxVisits),
 	}
-	b.tree = topictree.NewFollower(everybody{b}, topictree.Options{Now: d.now})
+	if t.TopicTree {
+		b.makeTree(ctx)
+	}
 	b.wg.Go(func() { b.run(ctx) })
 	b.wg.Go(func() { b.sample(ctx) })
-	b.wg.Go(func() {
-		<-ctx.Done()
-		b.tree.Close()
-	})
 	return b, nil
 }
 
@@ -126,7 +124,7 @@ type Broker struct {
 
 	link   *link
 	sys    *sysTree
-	tree   *topictree.Follower // for a broker that keeps none
+	tree   *topictree.Follower // for a broker that keeps none; nil where none is to be made
 	visits chan struct{}       // one per short connection of its own; full, callers wait as long as their context
 
 	cancel context.CancelFunc // ends run and sample

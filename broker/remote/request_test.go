@@ -20,7 +20,7 @@ func behind(t *testing.T) (*brokertest.Server, *brokertest.Proxy, *Broker) {
 	t.Helper()
 	server := brokertest.Mosquitto(t)
 	proxy := brokertest.NewProxy(t, server.Addr)
-	target := server.Target()
+	target := withTree(server.Target())
 	target.URL = proxy.URL
 	return server, proxy, connected(t, target)
 }

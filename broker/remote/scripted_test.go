@@ -58,7 +58,7 @@ func (s *scripted) serve(t testing.TB) broker.Target {
 		ln.Close()
 		wg.Wait() // the connections end with the clients, which are closed before
 	})
-	return broker.Target{ID: "scripted", URL: "mqtt://" + ln.Addr().String()}
+	return broker.Target{ID: "scripted", URL: "mqtt://" + ln.Addr().String(), TopicTree: true}
 }
 
 func (s *scripted) attend(conn net.Conn) {

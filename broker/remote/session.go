@@ -63,6 +63,7 @@ func (b *Broker) newSession(conn net.Conn) *session {
 		sys:     b.sys.put,
 		lost:    make(chan struct{}),
 	}
+	s.offered.made = b.madeUp()
 	s.offered.add(broker.CapMessages) // which need no plugin
 	return s
 }
