@@ -24,6 +24,7 @@ type Broker struct {
 	HasClientKey   bool
 	VerifyCACert   bool
 	MetricsEnabled bool
+	TopicTree      bool // one may be made by subscribing to everything
 	HA             bool
 	ClusterMode    string // "", "full", "dynsec" or "hp"
 	CACert         string // certificates are PEM
@@ -37,14 +38,14 @@ type Broker struct {
 }
 
 const brokerColumns = `b.id, b.project_id, b.rev, b.type, b.name, b.description, b.url, b.username,
-	b.secrets, b.has_password, b.has_client_key, b.verify_ca_cert, b.metrics_enabled, b.ha,
+	b.secrets, b.has_password, b.has_client_key, b.verify_ca_cert, b.metrics_enabled, b.topictree, b.ha,
 	b.cluster_mode, b.ca_cert, b.ca_cert_file, b.client_cert, b.client_cert_file, b.client_key_file,
 	b.details, b.created_at, b.updated_at`
 
 func scanBroker(row scanner) (b Broker, err error) {
 	var details sql.Null[string]
 	err = row.Scan(&b.ID, &b.ProjectID, &b.Rev, &b.Type, &b.Name, &b.Description, &b.URL, &b.Username,
-		&b.Secrets, &b.HasPassword, &b.HasClientKey, &b.VerifyCACert, &b.MetricsEnabled, &b.HA,
+		&b.Secrets, &b.HasPassword, &b.HasClientKey, &b.VerifyCACert, &b.MetricsEnabled, &b.TopicTree, &b.HA,
 		&b.ClusterMode, &b.CACert, &b.CACertFile, &b.ClientCert, &b.ClientCertFile, &b.ClientKeyFile,
 		&details, (*millis)(&b.CreatedAt), (*millis)(&b.UpdatedAt))
 	if details.Valid {
@@ -56,7 +57,7 @@ func scanBroker(row scanner) (b Broker, err error) {
 // settings are the columns that an update replaces, in the order of both statements.
 func (b Broker) settings() []any {
 	return []any{b.Type, b.Name, b.Description, b.URL, b.Username,
-		b.Secrets, b.HasPassword, b.HasClientKey, b.VerifyCACert, b.MetricsEnabled, b.HA,
+		b.Secrets, b.HasPassword, b.HasClientKey, b.VerifyCACert, b.MetricsEnabled, b.TopicTree, b.HA,
 		b.ClusterMode, b.CACert, b.CACertFile, b.ClientCert, b.ClientCertFile, b.ClientKeyFile,
 		sql.Null[string]{V: string(b.Details), Valid: b.Details != nil}, millis(b.UpdatedAt)}
 }
@@ -70,10 +71,10 @@ func (d *DB) CreateBroker(ctx context.Context, b Broker) error {
 func insertBroker(ctx context.Context, tx *sql.Tx, b Broker) error {
 	const q = `
 		INSERT INTO brokers (id, project_id, rev, created_at, type, name, description, url, username,
-			secrets, has_password, has_client_key, verify_ca_cert, metrics_enabled, ha,
+			secrets, has_password, has_client_key, verify_ca_cert, metrics_enabled, topictree, ha,
 			cluster_mode, ca_cert, ca_cert_file, client_cert, client_cert_file, client_key_file,
 			details, updated_at)
-		VALUES (?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+		VALUES (?, ?, 1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	_, err := tx.ExecContext(ctx, q, append([]any{b.ID, b.ProjectID, millis(b.CreatedAt)}, b.settings()...)...)
 	return err
 }
@@ -110,7 +111,7 @@ func (d *DB) UpdateBroker(ctx context.Context, b Broker) error {
 	const current = "SELECT rev FROM brokers WHERE id = ? AND project_id = ?"
 	const q = `
 		UPDATE brokers SET rev = rev + 1, type = ?, name = ?, description = ?, url = ?, username = ?,
-			secrets = ?, has_password = ?, has_client_key = ?, verify_ca_cert = ?, metrics_enabled = ?, ha = ?,
+			secrets = ?, has_password = ?, has_client_key = ?, verify_ca_cert = ?, metrics_enabled = ?, topictree = ?, ha = ?,
 			cluster_mode = ?, ca_cert = ?, ca_cert_file = ?, client_cert = ?, client_cert_file = ?,
 			client_key_file = ?, details = ?, updated_at = ?
 		WHERE id = ?`

@@ -27,7 +27,7 @@ func project(id, owner string) db.Project {
 func connection(id, project string) db.Broker {
 	return db.Broker{ID: id, ProjectID: project, Type: "self-hosted", Name: "name of " + id, Description: "about " + id,
 		URL: "mqtts://broker.example.org:8883", Username: "admin", Secrets: []byte{0, 1, 0xff},
-		HasPassword: true, HasClientKey: true, VerifyCACert: true, MetricsEnabled: true, HA: true, ClusterMode: "hp",
+		HasPassword: true, HasClientKey: true, VerifyCACert: true, MetricsEnabled: true, TopicTree: true, HA: true, ClusterMode: "hp",
 		CACert: "ca", CACertFile: "ca.pem", ClientCert: "cert", ClientCertFile: "cert.pem", ClientKeyFile: "key.pem",
 		Details: []byte(`{"zone_name":"z"}`), CreatedAt: at(5), UpdatedAt: at(6)}
 }

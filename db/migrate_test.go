@@ -235,6 +235,40 @@ func script(ctx context.Context, path, statements string) error {
 	return errors.Join(err, pool.Close())
 }
 
+// A connection of before there was the switch has it on.
+func TestTopicTreeIsOnForOlderConnections(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "signalbox.db")
+	writeOlder(t, path, "0001_init.sql", `
+		INSERT INTO users VALUES ('u', 'u@example.org', 'u@example.org', '', '', '', '', 1, 1, 0, 0);
+		INSERT INTO projects VALUES ('p', '', '', 'u', '', 0, 0);
+		INSERT INTO brokers VALUES ('b', 'p', 7, 'self-hosted', 'older', '', 'mqtt://h', '', NULL, 0, 0, 1, 0, 0, '', '', '', '', '', '', NULL, 0, 0)`)
+	b, err := reopen(t, path, released()).GetBroker(t.Context(), "p", "b")
+	if err != nil || b.Rev != 7 || b.Name != "older" || b.MetricsEnabled || !b.TopicTree {
+		t.Errorf("got %+v, %v", b, err)
+	}
+}
+
+// writeOlder makes a file as a migration of old leaves it, with some rows.
+func writeOlder(t *testing.T, path, step, rows string) {
+	t.Helper()
+	data, err := fs.ReadFile(released(), step)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool, err := sql.Open("sqlite", dsn(path, url.Values{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close() //nolint:errcheck // reading it will tell
+	if err := migrate(t.Context(), pool, path, 0, fstest.MapFS{step: {Data: data}}, slog.New(slog.DiscardHandler)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pool.ExecContext(t.Context(), rows); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // The first start was cut off after goose had made its table.
 func TestInterruptedFirstMigrationGoesOn(t *testing.T) {
 	t.Parallel()

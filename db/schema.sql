@@ -24,7 +24,7 @@ CREATE TABLE brokers (
 	details          TEXT CHECK (details IS NULL OR json_valid(details)),
 	created_at       INTEGER NOT NULL,
 	updated_at       INTEGER NOT NULL
-) STRICT;
+, topictree INTEGER NOT NULL DEFAULT 1 CHECK (topictree IN (0, 1))) STRICT;
 
 CREATE INDEX brokers_by_project ON brokers (project_id, created_at, id);
 
