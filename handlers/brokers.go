@@ -20,6 +20,7 @@ type BrokerRecord struct {
 	Username       string              `json:"username"`
 	VerifyCACert   bool                `json:"verify_ca_cert"`
 	MetricsEnabled bool                `json:"metricsEnabled"`
+	TopicTree      bool                `json:"topictree"`
 	ClusterMode    *string             `json:"clustermode" enum:"full|dynsec|hp"`
 	CACert         string              `json:"ca_cert"`
 	ClientCert     string              `json:"client_cert"`
@@ -45,7 +46,7 @@ func (a *API) record(row db.Broker) (BrokerRecord, error) {
 	}
 	r := BrokerRecord{ServiceBase: serviceBase(row), Billing: billing, CloudDetails: cloud, URL: row.URL,
 		Description: row.Description, Username: row.Username, VerifyCACert: row.VerifyCACert,
-		MetricsEnabled: row.MetricsEnabled, CACert: row.CACert, ClientCert: row.ClientCert,
+		MetricsEnabled: row.MetricsEnabled, TopicTree: row.TopicTree, CACert: row.CACert, ClientCert: row.ClientCert,
 		HasPassword: row.HasPassword, HasClientKey: row.HasClientKey, Capabilities: []broker.Capability{}}
 	if row.ClusterMode != "" {
 		r.ClusterMode = &row.ClusterMode
@@ -110,7 +111,7 @@ func (b NewConnectionBody) check(certDir string) []FieldError {
 func (a *API) newRow(projectID string, b NewConnectionBody) (db.Broker, error) {
 	now := a.Now()
 	row := db.Broker{ID: newID(), ProjectID: projectID, Rev: 1, Type: typeSelfHosted, Name: b.Name,
-		URL: b.URL, VerifyCACert: true, MetricsEnabled: true, CreatedAt: now, UpdatedAt: now}
+		URL: b.URL, VerifyCACert: true, MetricsEnabled: true, TopicTree: true, CreatedAt: now, UpdatedAt: now}
 	return row, a.merge(&row, b.ConnectionBody)
 }
 

@@ -31,6 +31,7 @@ type ConnectionBody struct {
 	ClientKeyFile  Opt[string]        `json:"client_key_file" nullable:"true" minlen:"1" doc:"As ca_cert_file."`
 	VerifyCACert   Opt[bool]          `json:"verify_ca_cert" doc:"False takes any certificate; default true."`
 	MetricsEnabled Opt[bool]          `json:"metricsEnabled" doc:"Default true."`
+	TopicTree      Opt[bool]          `json:"topictree" nullable:"true" doc:"False never subscribes to everything, as is done to make the topic tree of a broker without one; default true."`
 	HA             Opt[bool]          `json:"ha" doc:"Default false."`
 	ClusterMode    Opt[string]        `json:"clustermode" nullable:"true" enum:"full|dynsec|hp"`
 }
@@ -180,6 +181,7 @@ func (a *API) merge(row *db.Broker, b ConnectionBody) error {
 	b.ClientKeyFile.merge(&row.ClientKeyFile)
 	b.VerifyCACert.merge(&row.VerifyCACert)
 	b.MetricsEnabled.merge(&row.MetricsEnabled)
+	b.TopicTree.mergeOr(&row.TopicTree, true)
 	b.HA.merge(&row.HA)
 	b.ClusterMode.merge(&row.ClusterMode)
 	row.HasPassword, row.HasClientKey = secrets.Password != "", secrets.ClientKey != ""
@@ -225,7 +227,7 @@ func (a *API) target(row db.Broker) (broker.Target, error) {
 	if err != nil {
 		return broker.Target{}, err
 	}
-	t := broker.Target{ID: row.ID, Rev: row.Rev, URL: row.URL, Username: row.Username, Password: broker.Secret(secrets.Password),
+	t := broker.Target{ID: row.ID, Rev: row.Rev, URL: row.URL, Username: row.Username, Password: broker.Secret(secrets.Password), TopicTree: row.TopicTree,
 		TLS: broker.TLS{CACert: row.CACert, ClientCert: row.ClientCert, ClientKey: broker.Secret(secrets.ClientKey), Verify: row.VerifyCACert}}
 	key := string(t.TLS.ClientKey)
 	for _, f := range []struct {

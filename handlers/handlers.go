@@ -76,11 +76,16 @@ func (o Opt[T]) Ptr() *T {
 
 // merge sets *dst: absent leaves it, null clears it.
 func (o Opt[T]) merge(dst *T) {
+	var zero T
+	o.mergeOr(dst, zero)
+}
+
+// mergeOr is merge for a member that null sets to its default.
+func (o Opt[T]) mergeOr(dst *T, fallback T) {
 	switch {
 	case !o.Set:
 	case o.Null:
-		var zero T
-		*dst = zero
+		*dst = fallback
 	default:
 		*dst = o.Value
 	}

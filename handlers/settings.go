@@ -110,7 +110,7 @@ func details(row db.Broker) (b *Billing, c *CloudDetails, err error) {
 func onPremiseRow(projectID, url string, now time.Time) (db.Broker, error) {
 	details, err := json.Marshal(Billing{ProductID: "signalbox", PeriodStart: now.UTC().Format(time.RFC3339)})
 	return db.Broker{ID: newID(), ProjectID: projectID, Rev: 1, Type: typeOnPremise, Name: EmbeddedName, URL: url,
-		VerifyCACert: true, MetricsEnabled: true, Details: details, CreatedAt: now, UpdatedAt: now}, err
+		VerifyCACert: true, MetricsEnabled: true, TopicTree: true, Details: details, CreatedAt: now, UpdatedAt: now}, err
 }
 
 // isOnPremise tells whether a record is that of a broker in this process.

@@ -7,16 +7,31 @@ import (
 	"signalbox/broker"
 )
 
-// NodeQuery names a node of an HP cluster; 0 means all.
-type NodeQuery struct {
-	NodeID int `query:"nodeid" default:"0" min:"0" doc:"Node of an HP cluster; absent means every node."`
+// NodePath names a broker and, where that is an HP cluster, one of its nodes; 0
+// means all.
+type NodePath struct {
+	BrokerPath
+	NodeID int `query:"nodeid" default:"0" min:"0" doc:"Node of an HP cluster; absent means every node. Must be absent for any other broker."`
 }
+
+// Validate sees that a node is named of an HP cluster only.
+func (p *NodePath) Validate() []FieldError {
+	if p.NodeID != 0 && p.row.ClusterMode != modeHP {
+		return []FieldError{{"query.nodeid", "is for the nodes of an HP cluster, which this broker is not"}}
+	}
+	return nil
+}
+
+// modeHP is the mode of a cluster whose nodes each keep topics of their own.
+const modeHP = "hp"
+
+// everyNode tells whether the answer is one per node.
+func (p *NodePath) everyNode() bool { return p.row.ClusterMode == modeHP && p.NodeID == 0 }
 
 // ListTopicsRequest asks for the topic tree.
 type ListTopicsRequest struct {
-	BrokerPath
+	NodePath
 	Paging
-	NodeQuery
 }
 
 // TopicTrees is one topic tree, or a list with one per node.
@@ -43,14 +58,11 @@ func (a *API) ListTopics(ctx context.Context, r *ListTopicsRequest) (TopicTrees,
 		return TopicTrees{}, err
 	}
 	trees, err := b.ListTopics(ctx, r.NodeID, r.Offset, r.Count)
-	return TopicTrees{trees: trees, perNode: r.row.ClusterMode == "hp" && r.NodeID == 0}, err
+	return TopicTrees{trees: trees, perNode: r.everyNode()}, err
 }
 
 // GetTTLRequest asks for the time to live of topics.
-type GetTTLRequest struct {
-	BrokerPath
-	NodeQuery
-}
+type GetTTLRequest struct{ NodePath }
 
 // TTLRecord is the time, in seconds, after which a topic is removed: TTLSec
 // for one node, TTLs for every node of an HP cluster.
@@ -69,7 +81,7 @@ func (a *API) GetTTL(ctx context.Context, r *GetTTLRequest) (TTLRecord, error) {
 	if err != nil {
 		return TTLRecord{}, err
 	}
-	if r.row.ClusterMode == "hp" && r.NodeID == 0 || len(ttls) != 1 {
+	if r.everyNode() || len(ttls) != 1 {
 		return TTLRecord{TTLs: ttls}, nil
 	}
 	return TTLRecord{TTLSec: &ttls[0]}, nil
@@ -77,10 +89,9 @@ func (a *API) GetTTL(ctx context.Context, r *GetTTLRequest) (TTLRecord, error) {
 
 // SetTTLRequest holds the time to live of topics.
 type SetTTLRequest struct {
-	BrokerPath
-	NodeQuery
+	NodePath
 	Body struct {
-		TTLSec int64 `json:"ttl_sec" required:"true" min:"0" doc:"Seconds after which a topic that is not used is removed."`
+		TTLSec int64 `json:"ttl_sec" required:"true" min:"0" max:"315360000" doc:"Seconds after which a topic that is not used is removed; at most ten years. With 0 no topics are kept."`
 	}
 }
 
