@@ -107,7 +107,7 @@ func DefaultConfig() Config {
 		MaxQueuedBytes:      int(e.MaxQueuedBytes),
 		SlowConsumer:        slowDrop,
 		MaxKeepAlive:        65_535 * time.Second,
-		MaxTopicLevels:      200,
+		MaxTopicLevels:      201,
 		MaxTopicLength:      e.MaxTopicLength,
 		MaxSubscriptions:    e.MaxSubscriptions,
 		Limits:              guard.DefaultConfig(),
