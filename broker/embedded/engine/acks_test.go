@@ -1,0 +1,99 @@
+package engine
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"signalbox/broker/embedded/engine/wire"
+)
+
+// sentAcks takes a connection's packets apart, which are all acknowledgements
+// of four bytes (reason 0) or five.
+func sentAcks(t *testing.T, c *Conn) (all []ack) {
+	t.Helper()
+	for p := c.control; len(p) > 0; {
+		n, err := wire.Size(p)
+		if err != nil || n < 4 || n > len(p) {
+			t.Fatalf("not acknowledgements: % x", c.control)
+		}
+		a := ack{kind: p[0] >> 4, id: uint16(p[2])<<8 | uint16(p[3])}
+		if n > 4 {
+			a.reason = p[4]
+		}
+		all = append(all, a)
+		p = p[n:]
+	}
+	return all
+}
+
+// TestAcksInOrder pays acknowledgements in any order; they leave in the order of
+// the client's packets [MQTT-4.6.0-2] [MQTT-4.6.0-3].
+func TestAcksInOrder(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(100) {
+		dice := rand.New(rand.NewPCG(seed, 5))
+		c := &Conn{version: wire.V5}
+		var want []ack
+		type owed struct {
+			kind   byte
+			number uint64
+		}
+		var open []owed
+		for id := range uint16(40) {
+			a := ack{kind: wire.TypePuback + byte(dice.IntN(2)), id: id + 1}
+			want = append(want, a)
+			if dice.IntN(3) == 0 {
+				c.acknowledge(a.kind, a.id, 0)
+				continue
+			}
+			open = append(open, owed{a.kind, c.owe(a.kind, a.id, 0)})
+		}
+		dice.Shuffle(len(open), func(i, j int) { open[i], open[j] = open[j], open[i] })
+		for i, o := range open {
+			before := len(sentAcks(t, c))
+			c.pay(o.kind, o.number, 0)
+			if i < len(open)-1 && before == len(want) {
+				t.Fatal("all were sent although one was owed")
+			}
+		}
+		if got := sentAcks(t, c); !slices.Equal(got, want) {
+			t.Fatalf("seed %d: sent %v, want %v", seed, got, want)
+		}
+	}
+}
+
+// TestAcksRefused gives MQTT 5 another reason, and older versions none at all.
+func TestAcksRefused(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[byte][]ack{
+		wire.V5:   {{kind: wire.TypePuback, id: 1, reason: wire.ReasonQuotaExceeded}, {kind: wire.TypePuback, id: 2}},
+		wire.V311: {{kind: wire.TypePuback, id: 2}},
+	} {
+		c := &Conn{version: version, quota: 2}
+		first := c.owe(wire.TypePuback, 1, 0)
+		c.acknowledge(wire.TypePuback, 2, 0)
+		c.pay(wire.TypePuback, first, wire.ReasonQuotaExceeded)
+		if got := sentAcks(t, c); !slices.Equal(got, want) {
+			t.Errorf("version %d: sent %v, want %v", version, got, want)
+		}
+		if c.quota != 0 {
+			t.Errorf("version %d: %d messages still count", version, c.quota)
+		}
+	}
+}
+
+// TestAcksLanes shows that PUBREL and PUBCOMP keep only each other back.
+func TestAcksLanes(t *testing.T) {
+	t.Parallel()
+	c := &Conn{version: wire.V5}
+	release := c.owe(wire.TypePubrel, 1, 0)
+	c.acknowledge(wire.TypePubcomp, 2, 0)
+	c.acknowledge(wire.TypePuback, 3, 0)
+	c.acknowledge(wire.TypePubrec, 4, 0)
+	c.pay(wire.TypePubrel, release, 0)
+	want := []ack{{kind: wire.TypePuback, id: 3}, {kind: wire.TypePubrec, id: 4}, {kind: wire.TypePubrel, id: 1}, {kind: wire.TypePubcomp, id: 2}}
+	if got := sentAcks(t, c); !slices.Equal(got, want) {
+		t.Errorf("sent %v, want %v", got, want)
+	}
+}

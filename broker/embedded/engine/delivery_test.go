@@ -1,0 +1,206 @@
+package engine_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+
+	"signalbox/broker/embedded/engine/wire"
+)
+
+// The size of TestDelivery.
+const (
+	publishers = 3
+	readers    = 3
+	perSender  = 150
+)
+
+// TestDelivery has publishers send at QoS 1 and 2 to readers whose sessions are
+// kept and who break off all the time, sometimes by taking over themselves: all
+// that was acknowledged comes, in order, at QoS 2 once.
+func TestDelivery(t *testing.T) {
+	t.Parallel()
+	b := start(t, t.TempDir())
+	var all []*reader
+	for i := range readers {
+		r := &reader{broker: b, id: fmt.Sprintf("r%d", i), dice: rand.New(rand.NewPCG(uint64(i), 13)), held: map[uint16]bool{}}
+		r.subscribe()
+		all = append(all, r)
+	}
+	var tasks sync.WaitGroup
+	for i := range publishers {
+		tasks.Go(func() { b.publishAll(i) })
+	}
+	for _, r := range all {
+		tasks.Go(r.run)
+	}
+	tasks.Wait()
+	for _, r := range all {
+		r.drain(t)
+		r.judge(t)
+	}
+}
+
+// publishAll sends a publisher's messages, odd ones at QoS 1, even ones at QoS 2,
+// a few at a time, until all are acknowledged.
+func (b *broker) publishAll(i int) {
+	c := b.connect(fresh(fmt.Sprintf("p%d", i)))
+	defer c.conn.Close()
+	open, next := 0, 1
+	for next <= perSender || open > 0 {
+		for ; open < 10 && next <= perSender; next++ {
+			c.publish(wire.Outgoing{
+				Topic: fmt.Sprintf("m/%d", i), Payload: fmt.Append(nil, next), QoS: byte(1 + (next+1)%2), PacketID: uint16(next),
+			})
+			open++
+		}
+		p, err := c.read()
+		if err != nil {
+			b.t.Errorf("publisher %d: %v", i, err)
+			return
+		}
+		id := uint16(p[2])<<8 | uint16(p[3])
+		switch p[0] >> 4 {
+		case wire.TypePuback, wire.TypePubcomp:
+			open--
+		case wire.TypePubrec:
+			c.conn.Write(wire.AppendAck(nil, c.version, wire.TypePubrel, id, 0, "")) //nolint:errcheck // reading will tell
+		}
+	}
+}
+
+// reader is a client that keeps its own account of QoS 2 across connections.
+type reader struct {
+	broker *broker
+	id     string
+	dice   *rand.Rand
+	held   map[uint16]bool // packet identifiers of QoS 2 that were received and not released
+	got    [publishers][]int
+}
+
+func (r *reader) hello() wire.Connect {
+	h := keeps(r.id)
+	h.ReceiveMaximum = uint16(1 + r.dice.IntN(8))
+	return h
+}
+
+func (r *reader) subscribe() {
+	c := r.broker.connect(r.hello())
+	c.subscribe("m/#", 2)
+	c.bye()
+}
+
+func (r *reader) run() {
+	for last := (*client)(nil); !r.complete(); {
+		c := r.broker.dial()
+		h := r.hello()
+		h.Version = wire.V5
+		c.conn.Write(wire.AppendConnect(nil, &h)) //nolint:errcheck // reading will tell
+		if last != nil {
+			last.conn.Close()
+		}
+		if !r.session(c) {
+			return
+		}
+		if last = c; r.dice.IntN(2) == 0 {
+			c.conn.Close()
+		}
+	}
+}
+
+// complete tells whether the last message of everybody has come. Messages come
+// in order, so all others have too.
+func (r *reader) complete() bool {
+	return !slices.ContainsFunc(r.got[:], func(list []int) bool { return !slices.Contains(list, perSender) })
+}
+
+// drain fetches what was not acknowledged yet.
+func (r *reader) drain(t *testing.T) {
+	t.Helper()
+	c := r.broker.connect(r.hello())
+	for r.broker.queue(r.id) > 0 {
+		p, err := c.read()
+		check(t, err)
+		c.send(append(r.handle(c, p), wire.TypePingreq<<4, 0))
+	}
+}
+
+// session reads on one connection until it breaks off. It answers false when
+// nothing comes for too long.
+func (r *reader) session(c *client) bool {
+	for life := 20 + r.dice.IntN(60); life > 0 && !r.complete(); life-- {
+		p, err := c.read()
+		var late net.Error
+		if errors.As(err, &late) && late.Timeout() {
+			r.broker.t.Errorf("%s: nothing comes any more, %d identifiers are held", r.id, len(r.held))
+			return false
+		}
+		if err != nil {
+			return true
+		}
+		if answer := r.handle(c, p); answer != nil && r.dice.IntN(20) > 0 {
+			c.conn.Write(answer) //nolint:errcheck // reading will tell
+		} else if answer != nil {
+			return true // broke off before the answer
+		}
+	}
+	return true
+}
+
+// handle takes a packet and gives the answer to it.
+func (r *reader) handle(c *client, p []byte) []byte {
+	switch p[0] >> 4 {
+	case wire.TypePublish:
+		m := c.parse(p)
+		if m.qos == 2 {
+			if !r.held[m.id] {
+				r.held[m.id] = true
+				r.note(m)
+			}
+			return wire.AppendAck(nil, c.version, wire.TypePubrec, m.id, 0, "")
+		}
+		r.note(m)
+		return wire.AppendAck(nil, c.version, wire.TypePuback, m.id, 0, "")
+	case wire.TypePubrel:
+		id := uint16(p[2])<<8 | uint16(p[3])
+		delete(r.held, id)
+		return wire.AppendAck(nil, c.version, wire.TypePubcomp, id, 0, "")
+	}
+	return nil
+}
+
+func (r *reader) note(m message) {
+	var from, n int
+	if _, err := fmt.Sscanf(m.topic+" "+m.payload, "m/%d %d", &from, &n); err != nil {
+		r.broker.t.Errorf("%s: got %v", r.id, m)
+		return
+	}
+	r.got[from] = append(r.got[from], n)
+}
+
+// judge looks at all that came.
+func (r *reader) judge(t *testing.T) {
+	t.Helper()
+	for from, list := range r.got {
+		seen, highest := map[int]int{}, 0
+		for _, n := range list {
+			seen[n]++
+			if seen[n] == 1 {
+				if n != highest+1 {
+					t.Errorf("%s: of publisher %d, %d came after %d", r.id, from, n, highest)
+				}
+				highest = n
+			}
+			if n%2 == 0 && seen[n] > 1 {
+				t.Errorf("%s: of publisher %d, %d came twice at QoS 2", r.id, from, n)
+			}
+		}
+		if highest != perSender {
+			t.Errorf("%s: of publisher %d, %d messages came", r.id, from, highest)
+		}
+	}
+}
