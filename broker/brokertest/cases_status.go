@@ -11,6 +11,7 @@ import (
 func statusCases() []testCase {
 	return []testCase{
 		{name: "a broker that is ready is connected and offers dynamic security", run: ready},
+		{name: "a broker offers what it does not lack", run: offered},
 		{name: "what a broker does not offer is unsupported, and says which feature", run: unsupported},
 		{name: "the $SYS tree has the broker's version", run: sysTree},
 		{name: "a closed broker is unavailable", run: closed},
@@ -28,6 +29,26 @@ func ready(t *testing.T, s *scene) {
 	}
 }
 
+// offered holds the capabilities against what the suite was told.
+func offered(t *testing.T, s *scene) {
+	has := s.Broker.Capabilities()
+	for feature, capabilities := range map[Feature][]broker.Capability{
+		Inspection: {broker.CapInspect}, ClientControl: {broker.CapClientControl},
+		OperatorsLists: {broker.CapSubscriptions, broker.CapDenials, broker.CapBans},
+	} {
+		for _, c := range capabilities {
+			if lacks := slices.Contains(s.Lacks, feature); lacks == slices.Contains(has, c) {
+				t.Errorf("lacks %s: %t, but capabilities are %q", feature, lacks, has)
+			}
+		}
+	}
+	for _, c := range []broker.Capability{broker.CapMessages, broker.CapAccessCheck} {
+		if !slices.Contains(has, c) {
+			t.Errorf("%s is missing in %q", c, has)
+		}
+	}
+}
+
 // unsupported asks only for what the broker says it lacks.
 func unsupported(t *testing.T, s *scene) {
 	calls := map[broker.Capability]func() error{
@@ -38,6 +59,20 @@ func unsupported(t *testing.T, s *scene) {
 		broker.CapTTL:     func() error { _, err := s.Broker.GetTTL(t.Context(), 0); return err },
 		broker.CapLicense: func() error { _, err := s.Broker.GetLicense(t.Context()); return err },
 		broker.CapInspect: func() error { _, err := s.Broker.InspectClient(t.Context(), "x"); return err },
+		broker.CapClientControl: func() error {
+			return firstOther(s.Broker.DisconnectClient(t.Context(), "x"), s.Broker.UnsubscribeClient(t.Context(), "x", "a"),
+				s.Broker.SubscribeClient(t.Context(), "x", broker.SubscriptionSpec{Topic: "a"}))
+		},
+		broker.CapSubscriptions: func() error {
+			_, err := s.Broker.ListSubscriptions(t.Context(), broker.SubscriptionOptions{})
+			return err
+		},
+		broker.CapDenials: func() error { _, err := s.Broker.ListDenials(t.Context(), 0, -1); return err },
+		broker.CapBans: func() error {
+			_, err := s.Broker.ListBans(t.Context(), 0, -1)
+			return firstOther(err, s.Broker.DeleteBan(t.Context(), broker.BanClientID, "x"),
+				s.Broker.AddBan(t.Context(), broker.BanSpec{Kind: broker.BanClientID, Value: "x"}))
+		},
 	}
 	if slices.Contains(s.Lacks, Transfer) {
 		_, err := s.Broker.ExportAccess(t.Context())
@@ -56,6 +91,16 @@ func unsupported(t *testing.T, s *scene) {
 			t.Errorf("%v does not name the feature %s", err, capability)
 		}
 	}
+}
+
+// firstOther gives the first that is not Unsupported, if there is one.
+func firstOther(errs ...error) error {
+	for _, err := range errs {
+		if broker.KindOf(err) != broker.Unsupported {
+			return err
+		}
+	}
+	return errs[0]
 }
 
 func sysTree(t *testing.T, s *scene) {

@@ -30,6 +30,10 @@ const (
 	AnonymousGroupStays Feature = "refusing to delete the anonymous group"
 	ReplacedMembersCut  Feature = "cutting off the old and new members of a modified group"
 	Transfer            Feature = "import and export of the whole access control"
+	Inspection          Feature = "inspection of its clients"
+	ClientControl       Feature = "control of its clients"
+	MessageProperties   Feature = "a way to publish the properties of MQTT 5"
+	OperatorsLists      Feature = "lists of subscriptions, denials and bans"
 )
 
 // Subject is a broker under test: through its interface, and over the wire at
@@ -78,6 +82,10 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 		{"cut off", cutOffCases()},
 		{"anonymous clients", anonymousCases()},
 		{"transfer", transferCases()},
+		{"inspection", inspectCases()},
+		{"client control", controlCases()},
+		{"messages", messageCases()},
+		{"access check", checkCases()},
 		{"status", statusCases()},
 	}
 	for _, g := range groups {

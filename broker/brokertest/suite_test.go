@@ -27,6 +27,10 @@ var lacking2011 = []brokertest.Feature{
 	brokertest.ReplacedMembersCut,
 	brokertest.CleanFailedCreation,
 	brokertest.Transfer,
+	brokertest.Inspection,
+	brokertest.ClientControl,
+	brokertest.MessageProperties,
+	brokertest.OperatorsLists,
 }
 
 // dial connects to a broker over MQTT and waits until it is ready.
@@ -98,6 +102,6 @@ func TestRemoteToEmbedded(t *testing.T) {
 		_, target := embed(t)
 		return brokertest.Subject{Broker: dial(t, target), URL: target.URL,
 			AdminUsername: target.Username, AdminPassword: target.Password,
-			Lacks: []brokertest.Feature{brokertest.Transfer}}
+			Lacks: []brokertest.Feature{brokertest.Transfer, brokertest.MessageProperties, brokertest.OperatorsLists}}
 	})
 }
