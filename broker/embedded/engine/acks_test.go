@@ -8,14 +8,14 @@ import (
 	"signalbox/broker/embedded/engine/wire"
 )
 
-// sentAcks takes a connection's packets apart, which are all acknowledgements
-// of four bytes (reason 0) or five.
+// sentAcks takes the acknowledgements apart that a connection is about to write,
+// in their order.
 func sentAcks(t *testing.T, c *Conn) (all []ack) {
 	t.Helper()
-	for p := c.control; len(p) > 0; {
+	for p := slices.Concat(c.before.buf, c.after.buf); len(p) > 0; {
 		n, err := wire.Size(p)
 		if err != nil || n < 4 || n > len(p) {
-			t.Fatalf("not acknowledgements: % x", c.control)
+			t.Fatalf("not acknowledgements: % x", p)
 		}
 		a := ack{kind: p[0] >> 4, id: uint16(p[2])<<8 | uint16(p[3])}
 		if n > 4 {
@@ -25,6 +25,11 @@ func sentAcks(t *testing.T, c *Conn) (all []ack) {
 		p = p[n:]
 	}
 	return all
+}
+
+// ofKind picks the acknowledgements of a kind.
+func ofKind(all []ack, kind byte) []ack {
+	return slices.DeleteFunc(slices.Clone(all), func(a ack) bool { return a.kind != kind })
 }
 
 // TestAcksInOrder pays acknowledgements in any order; they leave in the order of
@@ -57,8 +62,11 @@ func TestAcksInOrder(t *testing.T) {
 				t.Fatal("all were sent although one was owed")
 			}
 		}
-		if got := sentAcks(t, c); !slices.Equal(got, want) {
-			t.Fatalf("seed %d: sent %v, want %v", seed, got, want)
+		got := sentAcks(t, c)
+		for _, kind := range []byte{wire.TypePuback, wire.TypePubrec} {
+			if got, want := ofKind(got, kind), ofKind(want, kind); !slices.Equal(got, want) {
+				t.Fatalf("seed %d: sent %v, want %v", seed, got, want)
+			}
 		}
 	}
 }
@@ -92,7 +100,7 @@ func TestAcksLanes(t *testing.T) {
 	c.acknowledge(wire.TypePuback, 3, 0)
 	c.acknowledge(wire.TypePubrec, 4, 0)
 	c.pay(wire.TypePubrel, release, 0)
-	want := []ack{{kind: wire.TypePuback, id: 3}, {kind: wire.TypePubrec, id: 4}, {kind: wire.TypePubrel, id: 1}, {kind: wire.TypePubcomp, id: 2}}
+	want := []ack{{kind: wire.TypePubrec, id: 4}, {kind: wire.TypePuback, id: 3}, {kind: wire.TypePubrel, id: 1}, {kind: wire.TypePubcomp, id: 2}}
 	if got := sentAcks(t, c); !slices.Equal(got, want) {
 		t.Errorf("sent %v, want %v", got, want)
 	}
