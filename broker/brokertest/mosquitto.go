@@ -224,7 +224,8 @@ func (p *process) stop() (err error) {
 // freePort finds a port that nobody listens on now.
 func freePort(t testing.TB) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	alone := net.ListenConfig{Control: dontReuse}
+	ln, err := alone.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatalf("find a free port: %v", err)
 	}

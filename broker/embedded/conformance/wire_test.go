@@ -145,7 +145,7 @@ func TestLongestTopic(t *testing.T) {
 		c.subscribe(1, topic)
 		s.join(connect{}).publish(publish{topic: topic, payload: "far", qos: 1})
 		c.receive(publish{topic: topic, payload: "far", qos: 1})
-	}, notOn(kindEmbedded, "the length of topics is bounded by default"))
+	})
 }
 
 // TestPacketTooLargeFromServer shows [MQTT-3.1.2-24] [MQTT-3.1.2-25]: a message
