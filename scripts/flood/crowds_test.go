@@ -192,6 +192,6 @@ func pingFrames(_ *member, l *link) error {
 
 // oneFrame sends one of the bad frames.
 func oneFrame(m *member, l *link) error {
-	l.Conn = l.Conn.(*webSocket).Conn //nolint:forcetypeassert // it was dialed so
-	return one(badFrames)(m, l)
+	ws := l.Conn.(*webSocket) //nolint:forcetypeassert // it was dialed so
+	return one(badFrames)(m, newLink(ws.Conn))
 }

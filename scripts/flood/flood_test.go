@@ -51,7 +51,7 @@ func TestFlood(t *testing.T) {
 // than in quiet, half of the time. The mobs use what processors there are, and
 // so may other tests: this is generous, but whoever has to wait for a client that
 // does not read fails it by far.
-const slower = 5000
+const slower = 2000
 
 // wantServed holds those who behave under flood against how they fared before.
 func wantServed(t *testing.T, quiet, loud map[string]served) {

@@ -98,18 +98,18 @@ type served struct {
 // observe has clients that behave do so for a while: a pair exchanges messages
 // of QoS 1, over TCP or WebSocket, and newcomers log in.
 func observe(ctx context.Context, s *server, d time.Duration) (over map[string]served) {
-	ctx, cancel := context.WithTimeout(ctx, d)
+	while, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	var mu sync.Mutex
 	var tasks sync.WaitGroup
 	over = map[string]served{}
 	for name, connect := range map[string]func() (*link, error){
 		"tcp": func() (*link, error) { return dial(ctx, s.tcp, goodAddress) },
-		"ws":  func() (*link, error) { return dialWebSocket(ctx, s.ws, goodAddress) },
+		"ws":  func() (*link, error) { return upgrade(dial(ctx, s.ws, goodAddress)) },
 	} {
 		tasks.Go(func() {
 			p := pair{name: name, connect: connect}
-			one := p.run(ctx)
+			one := p.run(while)
 			mu.Lock()
 			defer mu.Unlock()
 			over[name] = one
@@ -147,7 +147,7 @@ func (p *pair) run(ctx context.Context) (o served) {
 		if i%newcomerEvery > 0 {
 			continue
 		}
-		if o.err = timed(&o.admitted, p.newcomer); o.err != nil && ctx.Err() == nil {
+		if o.err = timed(&o.admitted, p.newcomer); o.err != nil {
 			return o
 		}
 	}

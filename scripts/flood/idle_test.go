@@ -47,14 +47,14 @@ func TestIdle(t *testing.T) {
 // gather connects clients, some at a time, from as many addresses as that takes.
 func gather(t *testing.T, s *server, n int) (dismiss func()) {
 	t.Helper()
-	const dialers, perAddress = 8, 1000
+	const dialers = 8
 	links := make([]*link, n)
 	errs := make([]error, dialers)
 	var connecting sync.WaitGroup
 	for d := range dialers {
 		connecting.Go(func() {
 			for i := d; i < n && errs[d] == nil; i += dialers {
-				links[i], errs[d] = idler(t, s, i, fmt.Sprintf("127.0.1.%d", 1+i/perAddress))
+				links[i], errs[d] = idler(t, s, i, crowdAddress(i))
 			}
 		})
 	}
@@ -72,6 +72,10 @@ func gather(t *testing.T, s *server, n int) (dismiss func()) {
 	}
 	return dismiss
 }
+
+// crowdAddress gives the n-th of many clients an address that it shares with a
+// thousand others, so that the kernel need not look for ports for long.
+func crowdAddress(n int) string { return fmt.Sprintf("127.0.1.%d", 1+n/1000) }
 
 func idler(t *testing.T, s *server, n int, from string) (*link, error) {
 	l, err := dial(t.Context(), s.tcp, from)

@@ -20,8 +20,7 @@ type link struct {
 	id uint16 // the packet identifier used last
 }
 
-// dial connects from an address of this machine. The socket takes little, so
-// that a link which is not read stalls its writer soon.
+// dial connects from an address of this machine.
 func dial(ctx context.Context, to, from string) (*link, error) {
 	d := net.Dialer{Timeout: patience, LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	conn, err := d.DialContext(ctx, "tcp", to)
@@ -32,11 +31,17 @@ func dial(ctx context.Context, to, from string) (*link, error) {
 }
 
 func newLink(conn net.Conn) *link {
-	const little = 4 << 10
-	if tcp, ok := conn.(*net.TCPConn); ok {
-		tcp.SetReadBuffer(little) //nolint:errcheck // the kernel knows better
+	return &link{Conn: conn, r: packet.NewReader(conn, 16<<10)}
+}
+
+// narrow dials so that the socket takes little: a link that is not read stalls
+// its writer soon.
+func narrow(ctx context.Context, to, from string) (*link, error) {
+	l, err := dial(ctx, to, from)
+	if err != nil {
+		return nil, err
 	}
-	return &link{Conn: conn, r: packet.NewReader(conn, little)}
+	return l, l.Conn.(*net.TCPConn).SetReadBuffer(4 << 10) //nolint:forcetypeassert // it was dialed so
 }
 
 // want reads packets until one of a kind comes, and gives its body.
@@ -147,9 +152,8 @@ type webSocket struct {
 const upgradeRequest = "GET /mqtt HTTP/1.1\r\nHost: broker\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
 	"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Protocol: mqtt\r\n\r\n"
 
-// dialWebSocket is dial, and the upgrade.
-func dialWebSocket(ctx context.Context, to, from string) (*link, error) {
-	l, err := dial(ctx, to, from)
+// upgrade makes a WebSocket of a link on which nothing was said.
+func upgrade(l *link, err error) (*link, error) {
 	if err != nil {
 		return nil, err
 	}

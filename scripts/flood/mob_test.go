@@ -80,13 +80,13 @@ func over(connect func(*member) (*link, error), harm func(*member, *link) error)
 }
 
 // stranger is a connection that has not said a word.
-func stranger(m *member) (*link, error) { return dial(m.ctx, m.target.TCP, m.from) }
+func stranger(m *member) (*link, error) { return narrow(m.ctx, m.target.TCP, m.from) }
 
 // browser is a connection to the WebSocket listener that has not said a word.
-func browser(m *member) (*link, error) { return dial(m.ctx, m.target.WS, m.from) }
+func browser(m *member) (*link, error) { return narrow(m.ctx, m.target.WS, m.from) }
 
 // caller is a WebSocket on which no packet has been sent.
-func caller(m *member) (*link, error) { return dialWebSocket(m.ctx, m.target.WS, m.from) }
+func caller(m *member) (*link, error) { return upgrade(browser(m)) }
 
 // loggedIn gives the way to connect of clients that have logged in.
 func loggedIn(connect func(*member) (*link, error)) func(*member) (*link, error) {

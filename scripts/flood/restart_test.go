@@ -1,0 +1,278 @@
+package flood
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	_ "modernc.org/sqlite" // to weigh the file without the service
+
+	"signalbox/scripts/bench/packet"
+)
+
+// The knobs of the restart: how many retained messages, and how many sessions
+// with queued messages.
+const (
+	retainedKnob = "SIGNALBOX_FLOOD_RETAINED"
+	sessionsKnob = "SIGNALBOX_FLOOD_SESSIONS"
+)
+
+const (
+	queuedEach = 10 // messages that wait in each session
+	workers    = 32 // clients at a time
+)
+
+// dearer is how many times longer than reading the bare rows a start may take,
+// beyond what an empty one takes.
+const dearer = 10
+
+// TestRestartAtSize kills the service when it keeps much, and holds its next
+// start against reading the same rows alone. Everything is there afterwards.
+func TestRestartAtSize(t *testing.T) {
+	retained, sessions := knob(t, retainedKnob, 20_000), knob(t, sessionsKnob, 2_000)
+	config := configure(t, "  write_timeout: 1m\n")
+	began := time.Now()
+	s := serve(t, config)
+	empty := time.Since(began)
+	admitUsers(t, s)
+	everySession(t, sessions, func(n int) error { return leaveQueue(t.Context(), s, n) })
+	keepRetained(t, s, retained)
+	fillQueues(t, s)
+	s.end(syscall.SIGKILL)
+	bare := readBare(t, filepath.Join(filepath.Dir(config), "data"))
+
+	began = time.Now()
+	s = serve(t, config)
+	took := time.Since(began)
+	t.Logf("%d retained messages, %d sessions of %d: serving after %v; empty %v, bare rows %v",
+		retained, sessions, queuedEach, took, empty, bare)
+	if took > 2*empty+dearer*bare {
+		t.Errorf("serving after %v; an empty start took %v, reading the bare rows %v", took, empty, bare)
+	}
+	wantRetained(t, s, retained)
+	everySession(t, sessions, func(n int) error { return takeQueue(t.Context(), s, n) })
+}
+
+// everySession does something for each session, some at a time.
+func everySession(t *testing.T, sessions int, do func(n int) error) {
+	t.Helper()
+	errs := make([]error, workers)
+	var working sync.WaitGroup
+	for w := range workers {
+		working.Go(func() {
+			for n := w; n < sessions && errs[w] == nil; n += workers {
+				if err := do(n); err != nil {
+					errs[w] = fmt.Errorf("session %d: %w", n, err)
+				}
+			}
+		})
+	}
+	working.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func owner(n int) packet.Login {
+	as := named(guest, fmt.Sprint("owner-", n))
+	as.Clean = false
+	return as
+}
+
+// leaveQueue opens a session that messages will wait for.
+func leaveQueue(ctx context.Context, s *server, n int) error {
+	l, err := dial(ctx, s.tcp, crowdAddress(n))
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	return errors.Join(l.logIn(owner(n)), l.subscribe("guest/queued", 1))
+}
+
+// takeQueue comes back for what waits, in order, and wants nothing more.
+func takeQueue(ctx context.Context, s *server, n int) error {
+	l, err := dial(ctx, s.tcp, crowdAddress(n))
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	l.SetDeadline(time.Now().Add(patience)) //nolint:errcheck // reading will tell
+	if err := l.logIn(owner(n)); err != nil {
+		return err
+	}
+	for want := range queuedEach {
+		body, err := l.want(packet.Publish)
+		if err != nil {
+			return fmt.Errorf("message %d: %w", want, err)
+		}
+		m, _ := packet.ReadPublish(packet.Publish|2, body)
+		if string(m.Payload) != strconv.Itoa(want) {
+			return fmt.Errorf("message %d is %q", want, m.Payload)
+		}
+		if _, err := l.Write(packet.AppendAck(nil, packet.Puback, m.ID)); err != nil {
+			return err
+		}
+	}
+	return l.wantSilence()
+}
+
+// wantSilence wants the answer to a PINGREQ, and nothing before it.
+func (l *link) wantSilence() error {
+	if _, err := l.Write(packet.AppendEmpty(nil, packet.Pingreq)); err != nil {
+		return err
+	}
+	first, _, err := l.r.Next()
+	if err == nil && first != packet.Pingresp {
+		err = fmt.Errorf("a packet of type %#x more", first)
+	}
+	return err
+}
+
+// publisher logs in a client that publishes at QoS 1.
+func publisher(t *testing.T, s *server) *link {
+	t.Helper()
+	l, err := dial(t.Context(), s.tcp, goodAddress)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	l.SetDeadline(time.Now().Add(2 * patience)) //nolint:errcheck // reading will tell
+	if err := l.logIn(named(guest, "publisher")); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// publish sends messages and waits until the last of them is acknowledged, which
+// it is after all others [MQTT-4.6.0-2].
+func (l *link) publish(t *testing.T, n int, message func(i int) packet.Message) {
+	t.Helper()
+	const together = 1000
+	for i := 0; i < n; {
+		var p []byte
+		sent := 0
+		for ; i < n && sent < together; sent, i = sent+1, i+1 {
+			m := message(i)
+			m.QoS, m.ID = 1, l.next()
+			p = packet.AppendPublish(p, m)
+		}
+		if _, err := l.Write(p); err != nil {
+			t.Fatal(err)
+		}
+		for range sent {
+			if _, err := l.want(packet.Puback); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func keepRetained(t *testing.T, s *server, n int) {
+	t.Helper()
+	publisher(t, s).publish(t, n, func(i int) packet.Message {
+		return packet.Message{Topic: fmt.Appendf(nil, "guest/retained/%d/%d", i%100, i), Payload: make([]byte, 64), Retain: true}
+	})
+}
+
+func fillQueues(t *testing.T, s *server) {
+	t.Helper()
+	publisher(t, s).publish(t, queuedEach, func(i int) packet.Message {
+		return packet.Message{Topic: []byte("guest/queued"), Payload: []byte(strconv.Itoa(i))}
+	})
+}
+
+// wantRetained wants each retained message once.
+func wantRetained(t *testing.T, s *server, n int) {
+	t.Helper()
+	l := publisher(t, s)
+	if _, err := l.Write(packet.AppendSubscribe(nil, l.next(), "guest/retained/#", 0)); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for len(seen) < n {
+		body, err := l.want(packet.Publish)
+		if err != nil {
+			t.Fatalf("after %d of %d retained messages: %v", len(seen), n, err)
+		}
+		m, _ := packet.ReadPublish(packet.Publish, body)
+		if seen[string(m.Topic)] {
+			t.Fatalf("%s came twice", m.Topic)
+		}
+		seen[string(m.Topic)] = true
+	}
+	if err := l.wantSilence(); err != nil {
+		t.Error(err)
+	}
+}
+
+// readBare tells how long it takes to read every row of a copy of the broker's
+// file, with nothing made of it.
+func readBare(t *testing.T, data string) time.Duration {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(data)); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	db, err := sql.Open("sqlite", filepath.Join(dir, "broker.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for table, columns := range tables(t, db) {
+		if err := readAll(db, "SELECT "+columns+" FROM "+table); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return time.Since(began)
+}
+
+// tables gives the columns of every table.
+func tables(t *testing.T, db *sql.DB) map[string]string {
+	t.Helper()
+	rows, err := db.QueryContext(t.Context(), `SELECT m.name, group_concat('"' || c.name || '"')
+		FROM sqlite_master m JOIN pragma_table_info(m.name) c WHERE m.type = 'table' GROUP BY m.name`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	all := map[string]string{}
+	for rows.Next() {
+		var table, columns string
+		if err := rows.Scan(&table, &columns); err != nil {
+			t.Fatal(err)
+		}
+		all[`"`+table+`"`] = columns
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func readAll(db *sql.DB, query string) error {
+	rows, err := db.Query(query)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	into := make([]any, strings.Count(query, `"`)/2-1)
+	for i := range into {
+		into[i] = new(sql.RawBytes)
+	}
+	for rows.Next() {
+		if err := rows.Scan(into...); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
