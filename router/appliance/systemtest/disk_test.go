@@ -1,0 +1,117 @@
+package systemtest
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestFullDisk fills the disk under a service. /readyz says so and the log what
+// to do, the API goes on reading, messages that need no disk go on, and all is
+// well as soon as there is room again.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	p := serveOnSmallDisk(t, configured(nil))
+	r := root(t, p)
+	r.sensor(t, "pump-7", "secret")
+	fill := p.fill(t)
+	waitFor(t, "the service notices that the disk is full", func() bool {
+		acknowledgedOrNot(t, p)
+		return r.status(t, "GET", "/readyz", nil) == http.StatusServiceUnavailable
+	})
+	waitFor(t, "the reason is told", func() bool { return strings.Contains(p.stderr.String(), "free some space") })
+	if status := r.status(t, "GET", "/healthz", nil); status != http.StatusOK {
+		t.Errorf("/healthz: %d", status)
+	}
+	if got := r.names(t, "clients"); len(got) != 2 {
+		t.Errorf("clients %q", got)
+	}
+	if status := r.status(t, "POST", r.at("/clients"), object{"username": "late", "password": "secret"}); status < 500 {
+		t.Errorf("a client was created on a full disk: %d", status)
+	}
+	d := join(t, p.mqtt, "pump-7", "secret")
+	acknowledged(t, d.Publish("plant/pump-7", 1, false, "nobody waits for it"))
+
+	if err := os.Remove(fill); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the service is ready again", func() bool {
+		return r.status(t, "GET", "/readyz", nil) == http.StatusOK
+	})
+	retained := join(t, p.mqtt, mqttAdmin, mqttPassword)
+	acknowledged(t, retained.Publish("kept", 1, true, "there is room"))
+	r.must(t, "POST", r.at("/clients"), object{"username": "late", "password": "secret"}, nil)
+	p.stop(t)
+}
+
+// acknowledgedOrNot publishes something large that must be kept.
+func acknowledgedOrNot(t *testing.T, p *process) {
+	t.Helper()
+	d := join(t, p.mqtt, mqttAdmin, mqttPassword)
+	d.Publish("kept", 1, true, make([]byte, 256<<10))
+	d.Disconnect(100) // with an acknowledgement or without
+}
+
+// serveOnSmallDisk is serve with a data directory that is a file system of its
+// own, which nobody but the service sees and which ends with it.
+func serveOnSmallDisk(t *testing.T, s settings) *process {
+	t.Helper()
+	dir := dataDir(t)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p := &process{dir: dir, done: make(chan struct{})}
+	p.cmd = exec.Command("/bin/sh", "-c", `mount -t tmpfs -o size=8m,mode=0700 none "$1" && exec "$0" serve`, program, dir)
+	p.cmd.Env, p.cmd.Dir = s.environ(dir), t.TempDir()
+	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
+	p.cmd.SysProcAttr = ownMounts()
+	err := p.cmd.Start()
+	if errors.Is(err, syscall.EPERM) {
+		t.Skip("this user may not mount, so there is no full disk")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(p.done)
+		p.cmd.Wait() //nolint:errcheck // the state tells how it ended
+	}()
+	t.Cleanup(p.kill)
+	p.awaitGreeting(t)
+	return p
+}
+
+// ownMounts lets a process mount for itself; who is not root becomes so in a
+// namespace of users.
+func ownMounts() *syscall.SysProcAttr {
+	a := dieWithParent()
+	a.Unshareflags = syscall.CLONE_NEWNS
+	if os.Geteuid() != 0 {
+		a.Cloneflags = syscall.CLONE_NEWUSER
+		a.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
+		a.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
+	}
+	return a
+}
+
+// fill leaves no room in the process's data directory, as that sees it, and
+// gives the path of the file that takes it.
+func (p *process) fill(t *testing.T) (path string) {
+	t.Helper()
+	path = filepath.Join(fmt.Sprintf("/proc/%d/root", p.cmd.Process.Pid), p.dir, "filler")
+	f, err := os.Create(path)
+	for block := make([]byte, 4<<10); err == nil; {
+		_, err = f.Write(block)
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+	f.Close()
+	return path
+}
