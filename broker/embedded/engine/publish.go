@@ -11,8 +11,14 @@ import (
 // a request to the broker and is neither delivered nor retained.
 const controlPrefix = "$CONTROL/"
 
-// maxKnown is how many topics a connection remembers what is known of.
-const maxKnown = 256
+// What a connection remembers of topics: how many, and how much room for all but
+// the latest. With more it begins anew.
+const (
+	maxKnown     = 256
+	maxKnownRoom = 64 << 10 // bytes
+
+	recipientRoom = 88 // of a recipient, in bytes
+)
 
 // route is what is known of a topic that a connection publishes to.
 type route struct {
@@ -82,13 +88,21 @@ func (c *Conn) routeOf(pk *wire.Publish) (*route, error) {
 			return nil, &wire.Error{Reason: wire.ReasonTopicNameInvalid, Text: "topic too long or too deep"}
 		}
 		r = &route{topic: topic}
-		if c.in.known == nil || len(c.in.known) >= maxKnown {
-			c.in.known = map[string]*route{}
-		}
-		c.in.known[topic] = r
+		c.engine.refresh(r, c.rights)
+		c.remember(r)
+		return r, nil
 	}
 	c.engine.refresh(r, c.rights)
 	return r, nil
+}
+
+// remember keeps what is known of a topic.
+func (c *Conn) remember(r *route) {
+	if c.in.known == nil || len(c.in.known) >= maxKnown || c.in.room > maxKnownRoom {
+		c.in.known, c.in.room = map[string]*route{}, 0
+	}
+	c.in.known[r.topic] = r
+	c.in.room += len(r.topic) + recipientRoom*cap(r.to)
 }
 
 // alias puts the topic in that an alias stands for, or notes it

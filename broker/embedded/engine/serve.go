@@ -19,6 +19,7 @@ type incomingState struct {
 	publish wire.Publish
 	aliases map[uint16]string
 	known   map[string]*route // what is known of the topics published to
+	room    int               // that known takes, in bytes
 	touched []*Conn           // connections to be flushed
 	owed    *Changes          // acknowledgements that the store is to hear of
 	heard   time.Time         // when the last bytes came
