@@ -99,15 +99,19 @@ func (b *Broker) Close(ctx context.Context) error {
 // loses its connection after the grace period, so nothing here waits for long.
 func (b *Broker) shutDown() {
 	defer close(b.life.closed)
-	b.life.mu.Lock()   // a Start under way comes to its end first
-	b.life.mu.Unlock() //nolint:staticcheck // nothing is guarded here, but waited for
-
+	b.life.awaitStart()
 	ctx := context.Background()
 	b.doors.Close()
 	err := b.engine.Close(ctx)
 	b.doors.Wait()
 	b.tasks.Wait()
 	b.life.err = errors.Join(err, b.closeParts(ctx))
+}
+
+// awaitStart waits for the end of a Start under way.
+func (l *lifecycle) awaitStart() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 }
 
 func (l *lifecycle) isClosing() bool {

@@ -25,7 +25,6 @@ type Conn struct {
 
 	// Set before the connection is known to anybody else.
 	session *Session
-	login   *Login
 	hello   *wire.Connect
 	rights  Rights
 	version byte

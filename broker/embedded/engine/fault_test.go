@@ -158,7 +158,7 @@ func TestSlowReaderThatCatchesUp(t *testing.T) {
 func TestSlowLink(t *testing.T) {
 	t.Parallel()
 	const size, part = 24 << 20, 64 << 10
-	const limit = 300 * time.Millisecond
+	const limit = time.Second
 	b := start(t, t.TempDir(), func(c *engine.Config, _ *engine.Parts) {
 		c.WriteTimeout, c.MaxPacketSize = limit, size+100
 	})

@@ -222,9 +222,9 @@ func TestOutgoingPassing(t *testing.T) {
 
 // naive is outgoing as one would write it without a thought for speed.
 type naive struct {
-	list         []naiveEntry
-	tail, next   uint64
-	flying, upTo int
+	list       []naiveEntry
+	tail, next uint64
+	flying     int
 }
 
 type naiveEntry struct {

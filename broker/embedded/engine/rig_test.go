@@ -292,13 +292,10 @@ func (c *client) send(p []byte) {
 // read gives the next packet.
 func (c *client) read() ([]byte, error) {
 	c.conn.SetReadDeadline(time.Now().Add(patience))
-	head, err := c.in.Peek(2)
-	if err != nil {
-		return nil, err
-	}
 	size := 0
 	for n := 2; size == 0; n++ {
-		if head, err = c.in.Peek(n); err != nil {
+		head, err := c.in.Peek(n)
+		if err != nil {
 			return nil, err
 		}
 		if size, err = wire.Size(head); err != nil {
@@ -306,7 +303,7 @@ func (c *client) read() ([]byte, error) {
 		}
 	}
 	p := make([]byte, size)
-	_, err = io.ReadFull(c.in, p)
+	_, err := io.ReadFull(c.in, p)
 	return p, err
 }
 

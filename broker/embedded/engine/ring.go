@@ -38,16 +38,6 @@ func (r *ring[T]) pop() T {
 	return v
 }
 
-// popBack takes the last element out.
-func (r *ring[T]) popBack() T {
-	p := r.at(r.n - 1)
-	v := *p
-	var zero T
-	*p = zero
-	r.n--
-	return v
-}
-
 func (r *ring[T]) grow() {
 	bigger := make([]T, max(4, 2*len(r.buf)))
 	for i := range r.n {

@@ -167,12 +167,6 @@ func TestEndWhileStoring(t *testing.T) {
 	}
 }
 
-// connected tells whether a client is.
-func (b *broker) connected(clientID string) bool {
-	i, _, err := b.Client(clientID)
-	return err == nil && i.Connected
-}
-
 // TestForgetConnected ends the session of a client that is there, whatever it
 // does at that moment.
 func TestForgetConnected(t *testing.T) {
