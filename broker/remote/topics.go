@@ -37,15 +37,15 @@ func (b *Broker) madeUp() []broker.Capability {
 // one that the broker keeps, otherwise one that is made of what it publishes from
 // the first question on.
 func (b *Broker) ListTopics(ctx context.Context, _, offset, count int) ([]broker.TopicTree, error) {
-	var t control.Topics
-	made, err := b.insteadOf(b.ask(ctx, broker.CapTopicTree, control.TopicTreeTopic, control.ListTopics(count, offset), &t))
+	tree, err := b.kept(ctx, offset, count)
+	made, err := b.insteadOf(err)
 	if made != nil {
-		t.TopicTree, err = followed(ctx, made, offset, count)
+		tree, err = followed(ctx, made, offset, count)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return []broker.TopicTree{t.TopicTree}, nil
+	return []broker.TopicTree{tree}, nil
 }
 
 // GetTTL gives after how many seconds a topic leaves the tree.
@@ -95,4 +95,65 @@ func followed(ctx context.Context, tree *topictree.Follower, offset, count int) 
 		err = &broker.Error{Kind: broker.Unavailable, Op: opListTopics, Msg: "what is published could not be subscribed to in time", Err: err}
 	}
 	return broker.TopicTree{}, err
+}
+
+// kept reads a part of the tree that the broker keeps. A large one does not fit
+// into one answer, so it is fetched page by page.
+func (b *Broker) kept(ctx context.Context, offset, count int) (tree broker.TopicTree, err error) {
+	pages := treePages{broker: b, fetched: map[[2]int]broker.TopicTree{}}
+	p, s := &tree.PublishTopics, &tree.SubscribeTopics
+	p.Count, p.Topics, p.Data, err = collect(ctx, offset, count, source[broker.PublishTopic]{
+		name: func(t broker.PublishTopic) string { return t.Topic }, fetch: pages.published})
+	if err != nil {
+		return tree, err
+	}
+	s.Count, s.Topics, s.Data, err = collect(ctx, offset, count, source[broker.SubscribeTopic]{
+		name: func(t broker.SubscribeTopic) string { return t.Topic }, fetch: pages.subscribed})
+	return tree, err
+}
+
+// collect reads a part of a list to its end.
+func collect[T any](ctx context.Context, offset, count int, src source[T]) (total int, names []string, items []T, err error) {
+	page, err := list(ctx, src, broker.ListOptions[T]{Offset: offset, Count: count})
+	if err != nil {
+		return 0, nil, nil, err
+	}
+	names, items = []string{}, []T{}
+	for item, err := range page.Items {
+		if err != nil {
+			return 0, nil, nil, err
+		}
+		names, items = append(names, src.name(item)), append(items, item)
+	}
+	return page.Total, names, items, nil
+}
+
+// treePages are parts of a topic tree. Each holds a part of both lists, and is
+// fetched once for both.
+type treePages struct {
+	broker  *Broker
+	fetched map[[2]int]broker.TopicTree // by count and offset
+}
+
+func (p *treePages) get(ctx context.Context, count, offset int) (broker.TopicTree, error) {
+	key := [2]int{count, offset}
+	if t, ok := p.fetched[key]; ok {
+		return t, nil
+	}
+	var t control.Topics
+	err := p.broker.ask(ctx, broker.CapTopicTree, control.TopicTreeTopic, control.ListTopics(count, offset), &t)
+	if err == nil {
+		p.fetched[key] = t.TopicTree
+	}
+	return t.TopicTree, err
+}
+
+func (p *treePages) published(ctx context.Context, _ bool, count, offset int) (int, []broker.PublishTopic, error) {
+	t, err := p.get(ctx, count, offset)
+	return t.PublishTopics.Count, t.PublishTopics.Data, err
+}
+
+func (p *treePages) subscribed(ctx context.Context, _ bool, count, offset int) (int, []broker.SubscribeTopic, error) {
+	t, err := p.get(ctx, count, offset)
+	return t.SubscribeTopics.Count, t.SubscribeTopics.Data, err
 }
