@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"signalbox/broker"
 	"signalbox/handlers"
 	"signalbox/handlers/auth"
 )
@@ -340,7 +341,7 @@ func TestAccessLog_names_operation_and_caller_and_no_secret(t *testing.T) {
 	}
 }
 
-func TestReadiness_keeps_the_reason_to_the_log(t *testing.T) {
+func TestReadiness_tells_what_a_broker_says_and_nothing_else(t *testing.T) {
 	t.Parallel()
 	rt, log := newTable(t)
 	rt.ready = func(context.Context) error { return errors.New("disk full at /var") }
@@ -351,6 +352,12 @@ func TestReadiness_keeps_the_reason_to_the_log(t *testing.T) {
 	}
 	if !strings.Contains(log.String(), "disk full") {
 		t.Errorf("the log does not say why: %s", log)
+	}
+	rt.ready = func(context.Context) error {
+		return errors.Join(errors.New("at /var"), &broker.Error{Kind: broker.Unavailable, Msg: "free some space"})
+	}
+	if e := wantError(t, get(rt, "GET", "/readyz"), 503, handlers.CodeInternalError); !strings.Contains(e.Message, "free some space") || strings.Contains(e.Message, "/var") {
+		t.Errorf("message is %q", e.Message)
 	}
 	rt.ready = func(context.Context) error { return nil }
 	if resp := get(rt, "GET", "/readyz"); resp.StatusCode != 200 {

@@ -2,9 +2,11 @@ package router
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 
+	"signalbox/broker"
 	"signalbox/handlers"
 )
 
@@ -23,11 +25,16 @@ func (rt *router) getHealth(context.Context, *noParts) (Health, error) {
 }
 
 // getReadiness answers 503 while the service cannot do its work. Anyone may
-// ask, so the reason is for the log only.
+// ask; so what a broker says of itself is told, which is meant for everybody,
+// and any other reason is for the log only.
 func (rt *router) getReadiness(ctx context.Context, _ *noParts) (Health, error) {
 	if err := rt.ready(ctx); err != nil {
+		message := "the service is not ready; its log holds the reason"
+		if told, ok := errors.AsType[*broker.Error](err); ok {
+			message = "the service is not ready: " + told.Msg
+		}
 		return Health{}, &handlers.Error{Status: http.StatusServiceUnavailable, Code: handlers.CodeInternalError,
-			Message: "the service is not ready; its log holds the reason", Cause: fmt.Errorf("readiness: %w", err)}
+			Message: message, Cause: fmt.Errorf("readiness: %w", err)}
 	}
 	return Health{Status: "ok", Version: rt.version}, nil
 }

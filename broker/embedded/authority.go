@@ -26,8 +26,8 @@ type authority struct{ b *Broker }
 func (a authority) Authenticate(ctx context.Context, l *engine.Login) (engine.Admission, error) {
 	b := a.b
 	addr := addressOf(l.Socket)
-	if b.limits.LoginAllowed(addr) != nil {
-		return engine.Admission{}, &engine.Refusal{Reason: codeRateExceeded, Text: "too many failed log-ins from the address"}
+	if err := b.wanted(addr); err != nil {
+		return engine.Admission{}, err
 	}
 	username := l.Username
 	if l.Socket.Identity != "" {
@@ -42,6 +42,14 @@ func (a authority) Authenticate(ctx context.Context, l *engine.Login) (engine.Ad
 		b.limits.LoginFailed(addr)
 	}
 	return admission, err
+}
+
+// wanted tells whether a log-in from an address is looked at.
+func (b *Broker) wanted(addr netip.Addr) error {
+	if b.limits.LoginAllowed(addr) == nil {
+		return nil
+	}
+	return &engine.Refusal{Reason: codeRateExceeded, Text: "too many failed log-ins from the address"}
 }
 
 // admit checks who the client is: by its certificate where the listener goes by
@@ -76,6 +84,7 @@ func (a authority) account(ctx context.Context, l *engine.Login) (*access.Accoun
 	}
 	account, err := control.Authenticate(ctx, access.Credentials{
 		Username: l.Username, HasUsername: l.HasUsername, Password: l.Password, HasPassword: l.HasPassword, ClientID: l.ClientID,
+		Wanted: func() error { return a.b.wanted(addressOf(l.Socket)) },
 	})
 	return account, engine.Admission{Username: l.Username}, err
 }

@@ -72,7 +72,7 @@ func (b *Broker) Healthy(ctx context.Context) error {
 		return err
 	}
 	if err := b.store.Err(); err != nil {
-		return err
+		return &broker.Error{Kind: broker.Unavailable, Op: "store", Msg: err.Error(), Err: err}
 	}
 	return b.control.Ping(ctx)
 }

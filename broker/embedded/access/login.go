@@ -26,6 +26,10 @@ type Credentials struct {
 	Password    []byte
 	HasPassword bool
 	ClientID    string
+	// Wanted is asked once more when it is the password's turn to be verified,
+	// which may be long after; nil where nobody changes his mind. Its error is
+	// the outcome.
+	Wanted func() error
 }
 
 // Authenticate checks the credentials of a client with a username and gives its
@@ -67,7 +71,7 @@ func (c *Control) verify(ctx context.Context, cr Credentials) error {
 	proof := c.logins.proof(cr, encoded)
 	correct := c.logins.knows(cr.Username, proof)
 	if !correct {
-		if correct, err = c.verifyPassword(ctx, cr.Password, owner, encoded); err != nil {
+		if correct, err = c.verifyPassword(ctx, cr, owner, encoded); err != nil {
 			return err
 		}
 	}
@@ -81,12 +85,17 @@ func (c *Control) verify(ctx context.Context, cr Credentials) error {
 
 // verifyPassword compares a password with an encoded hash, at the cost of the
 // hash. One that cannot be verified fits no password.
-func (c *Control) verifyPassword(ctx context.Context, password []byte, owner, encoded string) (bool, error) {
+func (c *Control) verifyPassword(ctx context.Context, cr Credentials, owner, encoded string) (bool, error) {
 	if err := c.hashing.acquire(ctx); err != nil {
 		return false, fmt.Errorf("wait to verify a password: %w", err)
 	}
 	defer c.hashing.release()
-	correct, err := dynsec.VerifyPassword(encoded, password)
+	if cr.Wanted != nil {
+		if err := cr.Wanted(); err != nil {
+			return false, err
+		}
+	}
+	correct, err := dynsec.VerifyPassword(encoded, cr.Password)
 	if err != nil {
 		c.log.Error("a stored password hash cannot be verified", slog.Any("err", err), slog.String("username", owner))
 	}

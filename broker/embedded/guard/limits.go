@@ -115,7 +115,35 @@ func (l *Limits) enter(t *Ticket) (victim *Ticket, err error) {
 	}
 	l.open++
 	t.half = l.half.PushBack(t)
-	return l.oldest(&l.half, l.config.MaxHalfOpen), nil
+	if l.config.MaxHalfOpen == 0 || l.half.Len() <= l.config.MaxHalfOpen {
+		return nil, nil
+	}
+	victim = l.mostInsistent()
+	victim.greeted()
+	return victim, nil
+}
+
+// looked is among how many of the oldest half-open connections one is chosen
+// that gives way.
+const looked = 64
+
+// mostInsistent gives, of the oldest half-open connections, that of the address
+// with most of them: so an address that floods displaces itself, and not a
+// client that takes a little longer.
+func (l *Limits) mostInsistent() *Ticket {
+	var found *Ticket
+	most, n := 0, 0
+	for e := l.half.Front(); e != nil && n < looked; e, n = e.Next(), n+1 {
+		t := e.Value.(*Ticket) //nolint:forcetypeassert // only tickets are in it
+		of := 1
+		if t.address != nil {
+			of = t.address.half.Len()
+		}
+		if of > most {
+			found, most = t, of
+		}
+	}
+	return found
 }
 
 // oldest takes the first of half-open tickets out of their lists if there are

@@ -1,0 +1,36 @@
+package embedded
+
+import (
+	"runtime"
+	"testing"
+
+	"github.com/mochi-mqtt/server/v2/packets"
+)
+
+// TestGuessersAtOnce has many connections of one address try passwords at the
+// same time. Those beyond the limit are refused unseen, also where they came
+// before the first had failed; so nobody else waits for them to be verified.
+func TestGuessersAtOnce(t *testing.T) {
+	t.Parallel()
+	const guessers, most = 60, 5
+	b := start(t, func(c *Config) {
+		c.Limits.Exempt, c.Limits.MaxFailedLogins = nil, most
+		c.PasswordIterations = 100_000 // so that they queue up
+	})
+	guess := connectBytes(t, 5, as(adminName, "guess"))
+	var all []*device
+	for range guessers {
+		all = append(all, dial(t, b, 5))
+	}
+	for _, d := range all {
+		d.raw(guess...)
+	}
+	codes := map[byte]int{}
+	for _, d := range all {
+		codes[d.want(packets.Connack).ReasonCode]++
+	}
+	verified := codes[packets.ErrNotAuthorized.Code]
+	if slots := runtime.GOMAXPROCS(0); verified < most || verified > most+slots {
+		t.Errorf("%d of %d guesses were verified, want %d, and %d that were under way: %v", verified, guessers, most, slots, codes)
+	}
+}
