@@ -1,16 +1,24 @@
 package engine_test
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"net"
+	"path/filepath"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/embedded/engine/wire"
+	"signalbox/broker/embedded/file"
+	"signalbox/broker/embedded/store"
 )
 
 // TestRivals has many connections fight for one client id, with and without
@@ -143,28 +151,73 @@ func TestWillOnFullDisk(t *testing.T) {
 	}
 }
 
-// TestEndWhileStoring ends a session while messages for it are on their way to
-// the disk: nothing of it is left there.
+// TestEndWhileStoring ends a session between the moment when a message is queued
+// for it and that when the store hears of the message: nothing of it is left.
 func TestEndWhileStoring(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	var disk *faulty
-	b := start(t, dir, withFaulty(&disk))
+	dir, door := t.TempDir(), &door{reached: make(chan struct{}), open: make(chan struct{})}
+	b := start(t, dir, func(_ *engine.Config, p *engine.Parts) { p.Authority = door })
 	c := b.connect(keeps("c"))
 	c.subscribe("a", 1)
 	c.bye()
+	member := b.connect(fresh("member"))
+	member.subscribe("$share/group/a", 0)
 	publisher := b.connect(fresh("p"))
-	disk.hang()
+	door.shut.Store(true)
 	publisher.publish(wire.Outgoing{Topic: "a", QoS: 1, PacketID: 1})
-	until(t, "the message is submitted", func() bool { return b.queue("c") == 1 })
+	<-door.reached // c has the message, and whether the member gets one is being asked
 	check(t, b.Forget(t.Context(), "c"))
-	disk.work()
+	check(t, b.Publish(&engine.Message{Topic: "z", Payload: []byte("z"), Retain: true})) // the end is stored now
+	close(door.open)
 	publisher.wantAck(wire.TypePuback)
 	b.close()
-	b = start(t, dir)
-	if total, _ := b.Clients(0, -1); total != 0 {
-		t.Errorf("there are %d sessions", total)
+	if log := reopened(t, dir); strings.Contains(log, "level=WARN") {
+		t.Errorf("something is left in the store: %s", log)
 	}
+}
+
+// door is a permissive authority that once, when shut, has somebody wait for the
+// right to receive.
+type door struct {
+	permissive
+	shut          atomic.Bool
+	reached, open chan struct{}
+}
+
+func (d *door) Authenticate(ctx context.Context, l *engine.Login) (engine.Admission, error) {
+	a, err := d.permissive.Authenticate(ctx, l)
+	if l.ClientID == "member" {
+		a.Rights = guarded{door: d}
+	}
+	return a, err
+}
+
+type guarded struct {
+	everything
+	door *door
+}
+
+func (g guarded) Allowed(k engine.Kind, _ string) bool {
+	if k == engine.Receive && g.door.shut.CompareAndSwap(true, false) {
+		close(g.door.reached)
+		<-g.door.open
+	}
+	return true
+}
+
+// reopened reads what is stored and gives what the store logs about it.
+func reopened(t *testing.T, dir string) string {
+	t.Helper()
+	var log bytes.Buffer
+	f, err := file.Open(t.Context(), filepath.Join(dir, "broker.db"), slog.New(slog.DiscardHandler))
+	check(t, err)
+	s, err := store.Open(t.Context(), f, store.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+	check(t, err)
+	_, err = s.Load(t.Context())
+	check(t, err)
+	check(t, s.Close(t.Context()))
+	check(t, f.Close())
+	return log.String()
 }
 
 // TestForgetConnected ends the session of a client that is there, whatever it

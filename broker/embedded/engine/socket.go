@@ -2,7 +2,9 @@ package engine
 
 import (
 	"crypto/tls"
+	"errors"
 	"net"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -172,22 +174,43 @@ func (s *Socket) write(segments [][]byte) (left [][]byte, written int, err error
 	return segments, written, err
 }
 
-// writePart is how much is waited for at a time, so that a link may be as slow
-// as a part in the time that a peer is waited for.
+// writePart is how much is written at a time where a peer that takes little can
+// only be told from one that takes nothing by whether that is through in time.
 const writePart = 64 << 10
 
 // writeWaiting writes everything, waiting for the peer no longer than patience
-// for each part.
+// for it to take something: of a plain socket anything, else a part.
 func (s *Socket) writeWaiting(segments [][]byte, patience time.Duration) error {
 	for _, segment := range segments {
 		for part := range slices.Chunk(segment, writePart) {
-			if err := s.SetWriteDeadline(time.Now().Add(patience)); err != nil {
-				return err
-			}
-			if _, err := s.Write(part); err != nil {
+			if err := s.writeWhole(part, patience); err != nil {
 				return err
 			}
 		}
 	}
 	return s.SetWriteDeadline(time.Time{}) // it would hold for Raw, too
+}
+
+// writeWhole writes a part. The system may let nobody write before much of what
+// it holds is gone. On a plain socket, where that does no harm, it is therefore
+// asked once more after half the time whether there is room for anything.
+func (s *Socket) writeWhole(part []byte, patience time.Duration) error {
+	tries := 1
+	if s.Raw != nil {
+		tries, patience = 2, patience/2
+	}
+	for left := tries; len(part) > 0; {
+		if err := s.SetWriteDeadline(time.Now().Add(patience)); err != nil {
+			return err
+		}
+		n, err := s.Write(part)
+		part = part[n:]
+		if n > 0 && s.Raw != nil {
+			left = tries
+		}
+		if left--; err != nil && (left == 0 || !errors.Is(err, os.ErrDeadlineExceeded)) {
+			return err
+		}
+	}
+	return nil
 }
