@@ -6,9 +6,11 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"os"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // pair gives the two ends of a TCP connection.
@@ -147,5 +149,53 @@ func TestSocketWrite(t *testing.T) {
 	near.CloseWrite()
 	if got := <-read; !bytes.Equal(got, want) {
 		t.Errorf("%d bytes came, not the %d that were written", len(got), len(want))
+	}
+}
+
+// trickle is a plain connection whose writes run into their deadlines after what
+// they are told to take.
+type trickle struct {
+	net.Conn
+	takes []int
+	calls int
+}
+
+func (c *trickle) SetWriteDeadline(time.Time) error { return nil }
+
+func (c *trickle) Write(p []byte) (int, error) {
+	n := len(p)
+	if c.calls < len(c.takes) {
+		n = c.takes[c.calls]
+	}
+	c.calls++
+	if n < len(p) {
+		return n, os.ErrDeadlineExceeded
+	}
+	return n, nil
+}
+
+// TestWriteSlowly gives a peer up that takes nothing twice, but not one that
+// takes little; above TLS or WebSocket a write that ran into its deadline is the
+// last.
+func TestWriteSlowly(t *testing.T) {
+	t.Parallel()
+	near, _ := pair(t)
+	raw := rawOf(t, near)
+	for _, one := range []struct {
+		raw   syscall.RawConn
+		takes []int
+		calls int
+		ok    bool
+	}{
+		{raw, []int{0, 5, 0, 5, 0, 1}, 7, true},
+		{raw, []int{5, 0, 0}, 3, false},
+		{nil, []int{5}, 1, false},
+		{nil, nil, 1, true},
+	} {
+		c := &trickle{takes: one.takes}
+		err := (&Socket{Conn: c, Raw: one.raw}).writeWhole(make([]byte, 100), time.Second)
+		if (err == nil) != one.ok || c.calls != one.calls {
+			t.Errorf("taking %v: %v after %d writes", one.takes, err, c.calls)
+		}
 	}
 }

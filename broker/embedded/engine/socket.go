@@ -205,10 +205,10 @@ func (s *Socket) writeWhole(part []byte, patience time.Duration) error {
 		}
 		n, err := s.Write(part)
 		part = part[n:]
-		if n > 0 && s.Raw != nil {
+		if left--; n > 0 && s.Raw != nil {
 			left = tries
 		}
-		if left--; err != nil && (left == 0 || !errors.Is(err, os.ErrDeadlineExceeded)) {
+		if err != nil && (left == 0 || !errors.Is(err, os.ErrDeadlineExceeded)) {
 			return err
 		}
 	}
