@@ -45,6 +45,7 @@ type ConnectedClientDetail struct {
 	NumPublished     int64             `json:"numPublished"`
 	NumSubscribed    int64             `json:"numSubscribed"`
 	NumDropped       int64             `json:"numDropped"`
+	Dropped          *ClientDrops      `json:"dropped,omitempty"`
 	BytesPublished   int64             `json:"bytesPublished"`
 	BytesSubscribed  int64             `json:"bytesSubscribed"`
 	Connected        bool              `json:"connected"`
@@ -102,6 +103,16 @@ type ClientQueueDetail struct {
 	MessagesOutQoS12 int64 `json:"messagesOutQos12"`
 	PagedMessagesOut int64 `json:"pagedMessagesOut"`
 	PagedMessagesMax int64 `json:"pagedMessagesMax"`
+}
+
+// ClientDrops are the messages that a client did not get, by the reason: its
+// queue was full, they expired, they were larger than it takes, or they could
+// not be stored. NumDropped is their sum. Not every broker tells them.
+type ClientDrops struct {
+	QueueFull int64 `json:"queueFull"`
+	Expired   int64 `json:"expired"`
+	TooLarge  int64 `json:"tooLarge"`
+	NotStored int64 `json:"notStored"`
 }
 
 // ClientInflight is what is on its way to, and from, one client.

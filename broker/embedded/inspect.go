@@ -102,12 +102,14 @@ func (b *Broker) detailOf(i *engine.Info, subscriptions []engine.Subscription) b
 	d := broker.ConnectedClientDetail{
 		Username: shownName(i), ClientID: i.ClientID, Address: i.Address,
 		Protocol: protocolName(i), ProtocolVersion: versionName(i.Version),
-		NumSubscriptions: int64(i.Subscribed), NumPublished: i.Published, NumSubscribed: i.Delivered, NumDropped: i.Dropped,
+		NumSubscriptions: int64(i.Subscribed), NumPublished: i.Published, NumSubscribed: i.Delivered,
 		BytesPublished: i.PublishedBytes, BytesSubscribed: i.DeliveredBytes,
 		Connected: i.Connected, LastConnect: i.ConnectedAt, LastDisconnect: lastGone(i),
 		Keepalive: int(i.KeepAlive), CleanSession: i.Expiry == 0, Subscriptions: []string{},
 		Will: willOf(i.Will), Queues: queuesOf(&i.Queue), Inflight: b.inflightOf(i),
 	}
+	d.Dropped = dropsOf(i.Dropped)
+	d.NumDropped = d.Dropped.QueueFull + d.Dropped.Expired + d.Dropped.TooLarge + d.Dropped.NotStored
 	for _, s := range subscriptions {
 		d.Subscriptions = append(d.Subscriptions, s.Filter)
 	}
@@ -217,4 +219,11 @@ func (b *Broker) UnsubscribeClient(_ context.Context, clientID, topic string) er
 		return &broker.Error{Kind: broker.NotFound, Op: "unsubscribeClient", Msg: "the client is not subscribed to the topic"}
 	}
 	return named(err, "unsubscribeClient")
+}
+
+func dropsOf(dropped map[engine.DropReason]int64) *broker.ClientDrops {
+	return &broker.ClientDrops{
+		QueueFull: dropped[engine.DropQueueFull], Expired: dropped[engine.DropExpired],
+		TooLarge: dropped[engine.DropTooLarge], NotStored: dropped[engine.DropNotStored],
+	}
 }

@@ -153,10 +153,10 @@ func TestInspectDropsByExpiry(t *testing.T) {
 
 	here := join(t, api, 5, "c", asAdmin, lasting)
 	here.wantMessage("t", "lasting")
-	wantDetail(t, api, "c", 1, dropped)
+	wantDetail(t, api, "c", broker.ClientDrops{Expired: 1}, dropped)
 }
 
-func dropped(d broker.ConnectedClientDetail) int64 { return d.NumDropped }
+func dropped(d broker.ConnectedClientDetail) broker.ClientDrops { return *d.Dropped }
 
 // TestInspectDropsByPacketSize loses what the client takes no packets for
 // [MQTT-3.1.2-25].
@@ -170,7 +170,7 @@ func TestInspectDropsByPacketSize(t *testing.T) {
 	publisher.publish("t", strings.Repeat("x", 200), 0)
 	publisher.publish("t", "small", 1)
 	d.wantMessage("t", "small")
-	wantDetail(t, api, "c", 2, dropped)
+	wantDetail(t, api, "c", broker.ClientDrops{TooLarge: 2}, dropped)
 }
 
 // traffic is what went through a client's connections.

@@ -100,6 +100,7 @@ func TestInspectEveryDoor(t *testing.T) {
 			if got.TLS != nil && c.want.TLS.Ciphers == "" { // the two agree upon one of those that both know
 				c.want.TLS.Ciphers = cipherOf(d.conn)
 			}
+			c.want.Dropped = &broker.ClientDrops{}
 			c.want.ClientID, c.want.Connected, c.want.LastConnect, c.want.Subscriptions = c.id, true, got.LastConnect, []string{}
 			c.want.Queues = broker.ClientQueueDetail{BytesMax: 64 << 20, MessagesMax: 100_000}
 			c.want.Inflight = broker.ClientInflight{MessagesInMax: 20, MessagesOutMax: 20, MessagesMax: 20}

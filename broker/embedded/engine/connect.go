@@ -88,7 +88,7 @@ func (c *Conn) reject(err error) error {
 		c.engine.config.Log.Warn("a log-in could not be decided", "remote", c.socket.Address, "error", err)
 	}
 	c.engine.meters.refused.Add(1)
-	c.engine.watcher.Refused(c.event(), reason, err.Error())
+	c.engine.watcher.Refused(c.event(), reason, plain(err))
 	version := c.version
 	if version != wire.V5 {
 		version = wire.V311 // also to say that it should be that
@@ -124,6 +124,17 @@ func connackCode(version, reason byte) byte {
 		return 5
 	}
 	return 0
+}
+
+// plain is why a client does not get in, for people.
+func plain(err error) string {
+	if refusal, ok := errors.AsType[*Refusal](err); ok {
+		return refusal.Text
+	}
+	if broken, ok := errors.AsType[*wire.Error](err); ok {
+		return broken.Text
+	}
+	return err.Error()
 }
 
 // sendFitting sends a packet if the client takes one of its size

@@ -43,7 +43,7 @@ type Info struct {
 	PublishedBytes int64
 	Delivered      int64 // messages to the client
 	DeliveredBytes int64
-	Dropped        int64
+	Dropped        map[DropReason]int64 // messages that the client did not get
 }
 
 // QueueInfo is what waits for a client and is under way.
@@ -137,7 +137,10 @@ func (s *Session) info() Info {
 		Subscribed: len(s.subscribed), MaxPacket: s.maxPacket, Queue: s.queueInfo(),
 		Published: s.counts.published.Load(), PublishedBytes: s.counts.publishedBytes.Load(),
 		Delivered: s.counts.delivered.Load(), DeliveredBytes: s.counts.deliveredBytes.Load(),
-		Dropped: s.counts.dropped.Load(),
+		Dropped: map[DropReason]int64{},
+	}
+	for _, r := range DropReasons() {
+		i.Dropped[r] = s.counts.dropped[r].Load()
 	}
 	if c := s.conn; c != nil {
 		i.Socket, i.Listener = c.socket, c.socket.Listener

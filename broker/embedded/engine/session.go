@@ -51,7 +51,7 @@ type Session struct {
 type counts struct {
 	published, publishedBytes atomic.Int64 // from the client
 	delivered, deliveredBytes atomic.Int64 // to the client
-	dropped                   atomic.Int64
+	dropped                   [dropReasons]atomic.Int64
 }
 
 func newSession(e *Engine, clientID string) *Session {
@@ -152,7 +152,7 @@ func (s *Session) overfull(o offer) bool {
 // drop counts messages that the client does not get.
 func (s *Session) drop(why DropReason, n int) {
 	if n > 0 {
-		s.counts.dropped.Add(int64(n))
+		s.counts.dropped[why].Add(int64(n))
 		s.engine.meters.drop(why, n)
 	}
 }
