@@ -1,0 +1,104 @@
+package apitest_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox/router/apitest"
+	"signalbox/router/appliance"
+)
+
+// scraper is who reads the metrics.
+const scraper = "scrape-me-now"
+
+func scraped(c *appliance.Config) { c.HTTP.MetricsToken = scraper }
+
+// metrics reads the series with their values.
+func metrics(api *apitest.API) map[string]string {
+	series := map[string]string{}
+	for line := range strings.Lines(string(api.Bearer(scraper).Get("/metrics").Want(200).Body)) {
+		line = strings.TrimSpace(line)
+		if i := strings.LastIndexByte(line, ' '); i > 0 && line[0] != '#' {
+			series[line[:i]] = line[i+1:]
+		}
+	}
+	return series
+}
+
+func TestWhoReadsMetrics(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t, scraped)
+	api.Stranger().Get("/metrics").WantError(401, "UNAUTHORIZED")
+	api.Bearer(scraper+"x").Get("/metrics").WantError(401, "UNAUTHORIZED")
+	for _, role := range []string{"viewer", "editor", "admin"} {
+		api.Token(role).Get("/metrics").WantError(403, "FORBIDDEN")
+	}
+	api.Bearer(scraper).Get(api.At("/info")).WantError(401, "UNAUTHORIZED")
+	for _, c := range []*apitest.Caller{api.Root, api.Bearer(scraper)} {
+		if body := string(c.Get("/metrics").Want(200).Body); !strings.Contains(body, "\nsignalbox_broker_clients_connected 0\n") {
+			t.Errorf("the broker's metrics are missing in %s", body)
+		}
+	}
+}
+
+// TestMetricsOfTheBroker stand beside those of the API, and are true.
+func TestMetricsOfTheBroker(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t, manned, scraped)
+	d := join(t, api, 5, "d", asAdmin)
+	d.subscribe(filter("a", 0))
+	d.publish("kept", "12345", 1, retained)
+	if code := knock(t, api.Doors[0], nil, 5).greet("x", user("nobody", "x")).ReasonCode; code == 0 {
+		t.Fatal("a stranger was let in")
+	}
+	got := metrics(api)
+	for name, want := range map[string]string{
+		"clients_connected": "1", "clients_connected_max": "1", "sessions": "1", "subscriptions": "1", "subscriptions_shared": "0",
+		"messages_received_total": "1", "payload_received_bytes_total": "5", "logins_total": "1", "logins_refused_total": "1",
+		"connections_accepted_total": "2", "store_writable": "1", "messages_queued": "0", `messages_dropped_total{reason="queue-full"}`: "0",
+		"topictree_messages_not_tracked_total": "0",
+	} {
+		if got := got["signalbox_broker_"+name]; got != want {
+			t.Errorf("signalbox_broker_%s is %q, want %q", name, got, want)
+		}
+	}
+	for _, name := range []string{`signalbox_info{version="test"}`, `signalbox_brokers{connected="true"}`, "go_goroutines"} {
+		if got[name] == "" {
+			t.Errorf("%s is missing", name)
+		}
+	}
+}
+
+// TestMetricsAreBounded has many come, with names of their own: of none of them
+// is there a series.
+func TestMetricsAreBounded(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t, manned, scraped)
+	crowd := func(from, to int) {
+		for i := from; i < to; i++ {
+			name := fmt.Sprint("name-", i)
+			d := join(t, api, 5, name, asAdmin)
+			d.subscribe(filter(name+"/y", 0))
+			d.publish(name+"/x", name, 1, retained)
+			knock(t, api.Doors[0], nil, 5).greet(name+"x", user(name, name))
+			api.Root.Get("/api/" + name).Want(404)
+			api.Root.Get(api.At("/clients?username=" + name)).Want(404)
+		}
+		metrics(api) // itself a request that is counted
+	}
+	crowd(0, 1)
+	few := slices.Sorted(maps.Keys(metrics(api)))
+	crowd(1, 20)
+	many := slices.Sorted(maps.Keys(metrics(api)))
+	if diff := cmp.Diff(few, many); diff != "" {
+		t.Errorf("(-few clients +many):\n%s", diff)
+	}
+	if i := slices.IndexFunc(many, func(series string) bool { return strings.Contains(series, "name-") }); i >= 0 {
+		t.Errorf("%s tells of somebody", many[i])
+	}
+}
