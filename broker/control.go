@@ -6,6 +6,9 @@ import "context"
 type ClientControl interface {
 	// DisconnectClient ends a client's connection.
 	DisconnectClient(ctx context.Context, clientID string) error
+	// ForgetClient ends a session, and its client's connection if there is one:
+	// nothing is left of its subscriptions and of what waits for it.
+	ForgetClient(ctx context.Context, clientID string) error
 	// SubscribeClient subscribes a session as if its client had asked for it.
 	// An operator's subscription is not held against the client's rights; what
 	// is then delivered is.
@@ -43,6 +46,11 @@ type NoClientControl struct{}
 // DisconnectClient answers Unsupported.
 func (NoClientControl) DisconnectClient(context.Context, string) error {
 	return NotSupported("disconnectClient", CapClientControl)
+}
+
+// ForgetClient answers Unsupported.
+func (NoClientControl) ForgetClient(context.Context, string) error {
+	return NotSupported("forgetClient", CapClientControl)
 }
 
 // SubscribeClient answers Unsupported.

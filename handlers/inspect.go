@@ -53,6 +53,21 @@ func (a *API) DisconnectClient(ctx context.Context, r *DisconnectClientRequest) 
 	return b.DisconnectClient(ctx, r.ClientID)
 }
 
+// ForgetClientRequest names an MQTT client id.
+type ForgetClientRequest struct {
+	BrokerPath
+	ClientID string `query:"clientid" required:"true" minlen:"1"`
+}
+
+// ForgetClient ends a client's session, and its connection if there is one.
+func (a *API) ForgetClient(ctx context.Context, r *ForgetClientRequest) error {
+	b, err := a.live(&r.BrokerPath)
+	if err != nil {
+		return err
+	}
+	return b.ForgetClient(ctx, r.ClientID)
+}
+
 // notASubscription says what is wrong with a filter that nobody can subscribe
 // to.
 const notASubscription = "is not a topic filter: # may only be the last level, + and # must fill a level, and $share/ needs a name and a filter"

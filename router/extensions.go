@@ -83,6 +83,8 @@ func inspectionExtensions(h *handlers.API) []route {
 	return []route{
 		{ID: "disconnectClient", Method: "DELETE", Path: brokerPath + "/client-inspect/connection", Role: auth.Editor, Status: 204,
 			Summary: "Disconnect a client", Do: command(h.DisconnectClient)},
+		{ID: "forgetClient", Method: "DELETE", Path: brokerPath + "/client-inspect/session", Role: auth.Editor, Status: 204,
+			Summary: "End a client's session, with all that waits for it", Do: command(h.ForgetClient)},
 		{ID: "subscribeClient", Method: "POST", Path: brokerPath + "/client-inspect/subscriptions", Role: auth.Editor, Status: 204,
 			Summary: "Subscribe a client in its place", Do: command(h.SubscribeClient)},
 		{ID: "unsubscribeClient", Method: "DELETE", Path: brokerPath + "/client-inspect/subscriptions", Role: auth.Editor, Status: 204,

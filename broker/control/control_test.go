@@ -16,6 +16,7 @@ import (
 
 // roster is a broker with these clients, whose commands it writes down.
 type roster struct {
+	broker.NoClientControl
 	clients []broker.ConnectedClientDetail
 	log     []string
 }

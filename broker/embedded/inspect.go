@@ -199,6 +199,11 @@ func (b *Broker) DisconnectClient(_ context.Context, clientID string) error {
 	return nil
 }
 
+// ForgetClient ends a session, and its client's connection if there is one.
+func (b *Broker) ForgetClient(ctx context.Context, clientID string) error {
+	return named(b.engine.Forget(ctx, clientID), "forgetClient")
+}
+
 var retainHandling = []broker.SendRetain{broker.SendAlways, broker.SendNew, broker.SendNever}
 
 // SubscribeClient subscribes a session in its client's place.

@@ -17,6 +17,7 @@ import (
 // inspectable is a scripted broker that answers on the control topics as a
 // broker of ours does, from values.
 type inspectable struct {
+	broker.NoClientControl
 	mu      sync.Mutex // guards the fields below
 	clients []broker.ConnectedClientDetail
 	done    []string

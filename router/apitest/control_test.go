@@ -57,6 +57,29 @@ func TestDisconnectClient(t *testing.T) {
 	editor.Delete(at("nobody")).WantError(404, "NOT_FOUND")
 }
 
+// TestForgetClient ends sessions: of a client that is there, and of one away.
+func TestForgetClient(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t, manned)
+	here, away := join(t, api, 5, "here", asAdmin, lasting), join(t, api, 4, "away", asAdmin, lasting)
+	here.subscribe(filter("t", 1))
+	away.subscribe(filter("t", 1))
+	away.leave()
+	wantDetail(t, api, "away", false, connected)
+	at := func(id string) string { return api.At("/client-inspect/session?clientid=" + id) }
+	api.Token("viewer").Delete(at("here")).WantError(403, "FORBIDDEN")
+	editor := api.Token("editor")
+	for _, id := range []string{"here", "away"} {
+		editor.Delete(at(id)).Want(204)
+		editor.Delete(at(id)).WantError(404, "NOT_FOUND")
+		editor.Get(api.At("/client-inspect/detail?clientid="+id)).WantError(404, "NOT_FOUND")
+	}
+	here.wantEnd(0x98)
+	if got := strings.TrimSpace(string(editor.Get(api.At("/subscriptions")).Want(200).Body)); got != "[]" {
+		t.Errorf("subscriptions are left: %s", got)
+	}
+}
+
 // TestSubscribeForAClient acts in the place of clients, one of them away.
 func TestSubscribeForAClient(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,9 @@ package engine
 // maxAliases is how many topics are given an alias on one connection at most.
 const maxAliases = 256
 
+// maxAliasTopic is the length of the longest topic that is given one, in bytes.
+const maxAliasTopic = 1 << 10
+
 // aliases are what stands for topics in messages to a client [MQTT-3.3.2-7].
 // They are given to the topics that come first, and last as long as the
 // connection.
@@ -18,7 +21,7 @@ func (a *aliases) apply(d *delivery) {
 	if a.limit == 0 {
 		return
 	}
-	if d.alias, d.known = a.given[d.message.Topic]; !d.known && len(a.given) < a.limit {
+	if d.alias, d.known = a.given[d.message.Topic]; !d.known && len(a.given) < a.limit && len(d.message.Topic) <= maxAliasTopic {
 		d.alias = uint16(len(a.given)) + 1
 	}
 }

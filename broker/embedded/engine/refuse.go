@@ -1,0 +1,80 @@
+package engine
+
+import (
+	"errors"
+	"time"
+
+	"signalbox/broker/embedded/engine/wire"
+)
+
+// reject answers CONNECT with the reason why the client does not get in, as far
+// as its version has a word for it, and ends the connection.
+func (c *Conn) reject(err error) error {
+	reason := wire.ReasonServerUnavailable
+	var refusal *Refusal
+	var broken *wire.Error
+	switch {
+	case errors.As(err, &refusal):
+		reason = refusal.Reason
+	case errors.As(err, &broken):
+		reason = broken.Reason
+	default:
+		c.engine.config.Log.Warn("a log-in could not be decided", "remote", c.socket.Address, "error", err)
+	}
+	c.engine.meters.refused.Add(1)
+	c.engine.watcher.Refused(c.event(), reason, plain(err))
+	version := c.version
+	if version != wire.V5 {
+		version = wire.V311 // also to say that it should be that
+	}
+	if code := connackCode(version, reason); code != 0 {
+		c.sendFitting(wire.AppendConnack(nil, version, &wire.Connack{Reason: code}))
+	}
+	c.mu.Lock()
+	c.finishReason(reason)
+	c.ending = true
+	c.hurry = time.AfterFunc(grace, func() { c.close(reason) })
+	c.mu.Unlock()
+	c.flush()
+	c.await()
+	return errBye
+}
+
+// plain is why a client does not get in, for people.
+func plain(err error) string {
+	if refusal, ok := errors.AsType[*Refusal](err); ok {
+		return refusal.Text
+	}
+	if broken, ok := errors.AsType[*wire.Error](err); ok {
+		return broken.Text
+	}
+	return err.Error()
+}
+
+// sendFitting sends a packet if the client takes one of its size
+// [MQTT-3.1.2-24].
+func (c *Conn) sendFitting(p []byte) {
+	if h := c.hello; h == nil || h.MaximumPacketSize == 0 || len(p) <= int(h.MaximumPacketSize) {
+		c.send(p)
+	}
+}
+
+// connackCode translates a reason for a CONNACK of older versions: 0 means that
+// they have no word for it, and the connection is closed without an answer
+// [MQTT-3.2.2-6 of 3.1.1].
+func connackCode(version, reason byte) byte {
+	if version >= 5 {
+		return reason
+	}
+	switch reason {
+	case wire.ReasonUnsupportedVersion:
+		return 1
+	case wire.ReasonClientIDNotValid:
+		return 2
+	case wire.ReasonServerUnavailable, wire.ReasonServerBusy, wire.ReasonQuotaExceeded:
+		return 3
+	case wire.ReasonNotAuthorized, wire.ReasonBanned:
+		return 5
+	}
+	return 0
+}
