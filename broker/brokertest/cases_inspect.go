@@ -33,7 +33,7 @@ func inspectClient(t *testing.T, s *scene) {
 		NumSubscriptions: 1, NumPublished: 1, NumSubscribed: 1, BytesPublished: c.BytesPublished, BytesSubscribed: c.BytesPublished,
 		Connected: true, LastConnect: c.LastConnect, Keepalive: 30, CleanSession: true, Listener: c.Listener,
 		Will:          &broker.ClientWill{Topic: "w", Payload: base64.StdEncoding.EncodeToString([]byte("w")), Properties: []broker.WillProperty{}},
-		Subscriptions: []string{mark}, Queues: c.Queues, Inflight: c.Inflight}
+		Subscriptions: []string{mark}, Queues: c.Queues, Inflight: c.Inflight, Dropped: c.Dropped}
 	if diff := cmp.Diff(want, c); diff != "" {
 		t.Errorf("client (-want +got):\n%s", diff)
 	}

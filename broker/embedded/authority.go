@@ -58,7 +58,7 @@ func (a authority) admit(ctx context.Context, l *engine.Login) (engine.Admission
 	account, admission, err := a.account(ctx, l)
 	switch {
 	case errors.Is(err, access.ErrNotAuthorized):
-		return admission, &engine.Refusal{Reason: codeNotAuthorized, Text: "not authorised"}
+		return admission, &engine.Refusal{Reason: codeNotAuthorized, Text: notAuthorised}
 	case err != nil:
 		return admission, err
 	}

@@ -89,7 +89,7 @@ func (b *Broker) explain(ctx context.Context, d *denial) (broker.Denial, error) 
 
 // notAuthorised is how a log-in is refused whose credentials are not right, in
 // whatever way: that is for the operator to know, not for the client.
-var notAuthorised = (&engine.Refusal{Reason: codeNotAuthorized, Text: "not authorised"}).Error()
+const notAuthorised = "not authorised"
 
 // whyNotIn says why a client was not let in.
 func (b *Broker) whyNotIn(ctx context.Context, d *denial) string {

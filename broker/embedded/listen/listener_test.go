@@ -78,7 +78,7 @@ func TestWaitLosesNothing(t *testing.T) {
 		defer c.Close()
 		buf := make([]byte, 100)
 		for c.Wait() == nil {
-			if err := c.Wait(); err != nil {
+			if err := c.Wait(); err != nil && !os.IsTimeout(err) { // the test has it time out in the end
 				t.Errorf("waiting again: %v", err)
 			}
 			n, err := c.Read(buf)
