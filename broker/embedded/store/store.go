@@ -49,6 +49,9 @@ type Store struct {
 
 var _ engine.Store = (*Store)(nil)
 
+// errClosed is what becomes of changes that come too late.
+var errClosed = errors.New("the store of the broker's messages is closed")
+
 // batch is what was committed, or failed, together.
 type batch struct {
 	group []*engine.Changes
@@ -109,10 +112,14 @@ func (s *Store) Load(ctx context.Context) (*engine.Snapshot, error) {
 func (s *Store) Room() { s.inbox.room() }
 
 // Submit hands over changes; see engine.Store. What is submitted after Close is
-// lost, and logged.
+// lost and logged, and whoever waits for it is told.
 func (s *Store) Submit(c *engine.Changes) {
-	if !s.inbox.put(c) {
-		s.log.Error("changes came after the store of the broker's messages was closed, and are lost")
+	if s.inbox.put(c) {
+		return
+	}
+	s.log.Error("changes came after the store of the broker's messages was closed, and are lost")
+	if c.Done != nil {
+		go c.Done.Settled(c, errClosed) // the settler has ended
 	}
 }
 
