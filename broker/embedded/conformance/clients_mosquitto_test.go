@@ -101,7 +101,12 @@ func TestClientMosquittoPubSub(t *testing.T) {
 				s.run("mosquitto_pub", "-t", topic, "-q", fmt.Sprint(qos), "-m", payload)
 			}
 			want := []string{topic + fmt.Sprintf(" %d one", qos), topic + fmt.Sprintf(" %d two", qos), topic + fmt.Sprintf(" %d three", qos)}
-			if got := ended(); !slices.Equal(got, want) {
+			got := ended()
+			if qos == 0 { // each is another client's, and nobody knows when the broker has it
+				slices.Sort(got)
+				slices.Sort(want)
+			}
+			if !slices.Equal(got, want) {
 				s.Errorf("got %q, want %q", got, want)
 			}
 		}
