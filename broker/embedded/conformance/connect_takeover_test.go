@@ -38,6 +38,7 @@ func TestTakeOverKeepsSession(t *testing.T) {
 			}
 			m.dup = s.sentBefore(c, m)
 			next.receive(m)
+			next.expectPong() // so its acknowledgement is there before it is taken over in turn
 			c = next
 		}
 		c.expectNothing(publisher)
