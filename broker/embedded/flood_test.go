@@ -20,7 +20,7 @@ import (
 // rounds and burst are how often, and how many messages of how many bytes, are
 // published to a client that keeps up and one that does not read.
 const (
-	rounds    = 3
+	rounds    = 9
 	burst     = 3000
 	burstSize = 1 << 10
 )
@@ -56,7 +56,7 @@ func testSlowConsumer(t *testing.T, qos byte) {
 		}
 	}
 	t.Logf("%d messages: %v; beside a client that does not read: %v", burst, alone, beside)
-	if beside > 20*alone { // who waits for it, waits for the write timeout
+	if beside > 2*alone {
 		t.Errorf("%d messages took %v beside a client that does not read, %v without", burst, beside, alone)
 	}
 	i, _, err := b.engine.Client("slow")
