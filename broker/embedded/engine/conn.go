@@ -27,6 +27,7 @@ type Conn struct {
 	session *Session
 	hello   *wire.Connect
 	rights  Rights
+	arrival uint64 // its place among all, in the order of their CONNECTs
 	version byte
 	bridge  bool   // opened by a bridge of Mosquitto's
 	asked   uint16 // keep alive as CONNECT said

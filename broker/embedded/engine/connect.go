@@ -38,6 +38,7 @@ func (c *Conn) onConnect(p []byte) error {
 	if err != nil {
 		return c.reject(err)
 	}
+	c.arrival = c.engine.lastArrival.Add(1)
 	c.engine.meters.packetsReceived.Add(1)
 	if c.socket.Greeted != nil {
 		c.socket.Greeted()
@@ -185,13 +186,17 @@ func (c *Conn) connack(present bool, assigned string, keepAlive uint16) *wire.Co
 }
 
 // occupy gives the connection the session of its client id: the one that is
-// there, with whoever has it thrown out [MQTT-3.1.4-3], or a new one.
+// there, with whoever has it thrown out [MQTT-3.1.4-3], or a new one. Of those
+// who want it at once, the one whose CONNECT came last has it in the end.
 func (e *Engine) occupy(c *Conn) (s *Session, present bool, err error) {
 	h := c.hello
 	for {
 		s, previous := e.claim(h.ClientID, c)
 		if s != nil && (s.username != c.username || s.anonymous != c.anonymous) {
 			return nil, false, &Refusal{Reason: wire.ReasonClientIDNotValid, Text: "the client id belongs to another username"}
+		}
+		if previous != nil && previous.arrival > c.arrival { // while c waited
+			return nil, false, &Refusal{Reason: wire.ReasonServerUnavailable, Text: "a later connection has the session"}
 		}
 		if previous != nil {
 			previous.end(wire.ReasonSessionTakenOver, false)

@@ -44,6 +44,7 @@ type Engine struct {
 	retained *retained
 
 	lastMessage, lastSession atomic.Uint64
+	lastArrival              atomic.Uint64
 
 	mu       sync.Mutex // guards what follows; see DESIGN.md for the order of locks
 	sessions map[string]*Session
