@@ -19,13 +19,22 @@ const (
 )
 
 // Error is a failed operation on a broker. Msg is a sentence for the user; Err
-// is the cause for the log. Feature is set where Kind is Unsupported.
+// is the cause for the log. Feature is set where Kind is Unsupported; Fields
+// where Kind is Invalid and it is known what is wrong with the arguments.
 type Error struct {
 	Kind    Kind
 	Op      string
 	Feature Capability
+	Fields  []Field
 	Msg     string
 	Err     error
+}
+
+// Field is an argument that cannot be used, by its path in the request's body,
+// as in "query.select[1].function.name", and what is wrong with it.
+type Field struct {
+	Path string
+	Msg  string
 }
 
 // Error gives the operation and the sentence, not the cause.

@@ -8,11 +8,19 @@ import (
 // Streams copies, transforms, keeps and replays the messages of topics.
 type Streams interface {
 	ListStreams(ctx context.Context, o ListOptions[Stream]) (Page[Stream], error)
+	GetStream(ctx context.Context, streamname string) (Stream, error)
 	CreateStream(ctx context.Context, s StreamSpec) error
 	ModifyStream(ctx context.Context, s StreamSpec, replace bool) error
 	DeleteStream(ctx context.Context, streamname string) error
-	ClearStreamMessages(ctx context.Context, streamname string) error
+	// CountStreamMessages tells how much the stream keeps.
+	CountStreamMessages(ctx context.Context, streamname string) (StreamCount, error)
+	// ClearStreamMessages deletes the messages that came at gte or later and at
+	// lte or earlier, in Unix seconds; nil is open.
+	ClearStreamMessages(ctx context.Context, streamname string, gte, lte *float64) error
+	// ReplayStream begins a replay and returns; a stream has one at a time.
 	ReplayStream(ctx context.Context, r StreamReplay) error
+	// StopStreamReplay ends the replay that runs.
+	StopStreamReplay(ctx context.Context, streamname string) error
 }
 
 // Stream is a stream's record. TTL is in seconds, 0 means for ever.
@@ -30,6 +38,44 @@ type Stream struct {
 	Persist         bool            `json:"persist"`
 	Replaying       bool            `json:"replaying"`
 	Query           json.RawMessage `json:"query"`
+
+	Replay *StreamProgress `json:"replay,omitempty" doc:"The replay that runs. An extension."`
+	Stats  *StreamStats    `json:"stats,omitempty" doc:"What became of the messages. An extension."`
+}
+
+// StreamProgress is how far a replay is, in messages. StartedAt is in epoch
+// milliseconds. Total is an estimate where messages expire meanwhile.
+type StreamProgress struct {
+	ReplayTopic string  `json:"replaytopic"`
+	Sent        int64   `json:"sent"`
+	Total       int64   `json:"total"`
+	StartedAt   int64   `json:"startedAt"`
+	Speed       float64 `json:"speed"`
+	Reverse     bool    `json:"reverse"`
+}
+
+// StreamStats counts what became of a stream's messages since the service
+// started or the stream was made. Messages and Bytes are what it keeps now,
+// Evicted what went to keep within max_bytes, Expired what became older than
+// ttl allows.
+type StreamStats struct {
+	Received    int64 `json:"received"`
+	Republished int64 `json:"republished"`
+	Persisted   int64 `json:"persisted"`
+	Replayed    int64 `json:"replayed"`
+	Filtered    int64 `json:"filtered" doc:"Messages that where kept out."`
+	Invalid     int64 `json:"invalid" doc:"Messages that are no JSON, or lack what the query asks for."`
+	Dropped     int64 `json:"dropped" doc:"Messages lost because the stream could not keep up with them, or the broker or disk took none."`
+	Evicted     int64 `json:"evicted"`
+	Expired     int64 `json:"expired"`
+	Messages    int64 `json:"messages"`
+	Bytes       int64 `json:"bytes"`
+}
+
+// StreamCount is how much a stream keeps.
+type StreamCount struct {
+	StreamName string `json:"streamname"`
+	Count      int64  `json:"count"`
 }
 
 // StreamSpec is the wanted state of a stream; nil members are not given.
@@ -69,6 +115,11 @@ func (NoStreams) ListStreams(context.Context, ListOptions[Stream]) (Page[Stream]
 	return Page[Stream]{}, NotSupported("listStreams", CapStreams)
 }
 
+// GetStream answers Unsupported.
+func (NoStreams) GetStream(context.Context, string) (Stream, error) {
+	return Stream{}, NotSupported("getStream", CapStreams)
+}
+
 // CreateStream answers Unsupported.
 func (NoStreams) CreateStream(context.Context, StreamSpec) error {
 	return NotSupported("createStream", CapStreams)
@@ -84,12 +135,22 @@ func (NoStreams) DeleteStream(context.Context, string) error {
 	return NotSupported("deleteStream", CapStreams)
 }
 
+// CountStreamMessages answers Unsupported.
+func (NoStreams) CountStreamMessages(context.Context, string) (StreamCount, error) {
+	return StreamCount{}, NotSupported("countStreamMessages", CapStreams)
+}
+
 // ClearStreamMessages answers Unsupported.
-func (NoStreams) ClearStreamMessages(context.Context, string) error {
+func (NoStreams) ClearStreamMessages(context.Context, string, *float64, *float64) error {
 	return NotSupported("clearStreamMessages", CapStreams)
 }
 
 // ReplayStream answers Unsupported.
 func (NoStreams) ReplayStream(context.Context, StreamReplay) error {
 	return NotSupported("replayStream", CapStreams)
+}
+
+// StopStreamReplay answers Unsupported.
+func (NoStreams) StopStreamReplay(context.Context, string) error {
+	return NotSupported("stopStreamReplay", CapStreams)
 }

@@ -129,7 +129,7 @@ func (a *API) ClearStreamMessages(ctx context.Context, r *ClearStreamMessagesReq
 	if err != nil {
 		return err
 	}
-	return b.ClearStreamMessages(ctx, r.StreamName)
+	return b.ClearStreamMessages(ctx, r.StreamName, nil, nil)
 }
 
 // ReplayStreamRequest asks for a stream's messages once more.

@@ -1,0 +1,57 @@
+package streams
+
+import "context"
+
+// Message is an application message as a stream takes it from its source, keeps
+// it and publishes it. Its bytes belong to nobody and are never changed.
+type Message struct {
+	Topic      string
+	Payload    []byte
+	Properties []byte // those passed on, as encoded in MQTT 5, without their length and without an expiry
+	QoS        byte
+	At         int64 // when it came, epoch milliseconds
+	ExpiresAt  int64 // epoch milliseconds, 0 for never; not kept
+}
+
+// size is what a message counts against bounds, in bytes.
+func (m *Message) size() int { return len(m.Topic) + len(m.Payload) + len(m.Properties) + overhead }
+
+// overhead is what a message takes beside its bytes.
+const overhead = 64
+
+// Settler waits for a message to be safe: its source must not be acknowledged
+// before.
+type Settler interface {
+	// Settled is called once, from any goroutine. It must not wait. The error
+	// says why the message was not kept.
+	Settled(err error)
+}
+
+// Inlet takes the messages of a subscription.
+type Inlet interface {
+	// Keeps tells whether messages above QoS 0 are to be safe before their source
+	// is acknowledged; it may change at any time.
+	Keeps() bool
+	// Take takes a message and never waits. Where settler is not nil, it is
+	// called once the message is safe, or lost.
+	Take(m Message, settler Settler)
+}
+
+// Messaging is a broker as streams use it. All methods are safe for concurrent
+// use.
+type Messaging interface {
+	// Subscribe gives an inlet every message that is published from now on to a
+	// topic that the filter matches, in the order of each publisher, each once,
+	// without those that were retained before. It returns at once; where the
+	// broker is remote it subscribes when there is a connection, and again on the
+	// next one. After cancel has returned the inlet is not called any more.
+	Subscribe(filter string, in Inlet) (cancel func())
+	// Publish publishes messages in order and returns when the broker has them,
+	// with RETAIN 0. It gives how many it has before an error, which is one of
+	// the context or says why the broker takes none. It may wait for the broker
+	// to have room. The slice is the caller's again afterwards.
+	Publish(ctx context.Context, messages []Message) (published int, err error)
+	// Reached tells whether the broker can be published to now; nil means so.
+	// The error is an [*broker.Error].
+	Reached() error
+}
