@@ -46,11 +46,13 @@ type Messaging interface {
 	// broker is remote it subscribes when there is a connection, and again on the
 	// next one. After cancel has returned the inlet is not called any more.
 	Subscribe(filter string, in Inlet) (cancel func())
-	// Publish publishes messages in order and returns when the broker has them,
-	// with RETAIN 0. It gives how many it has before an error, which is one of
-	// the context or says why the broker takes none. It may wait for the broker
-	// to have room. The slice is the caller's again afterwards.
-	Publish(ctx context.Context, messages []Message) (published int, err error)
+	// Publish publishes messages in order, with RETAIN 0, and returns when the
+	// broker has them. It tells how many, from the first on, are done with, and
+	// how many of these the broker refused. An error says why the others are not
+	// done with: it is the context's, or an [*broker.Error], of kind Unavailable
+	// where trying again later may help. It may wait for the broker to have room.
+	// The slice is the caller's again afterwards.
+	Publish(ctx context.Context, messages []Message) (done, refused int, err error)
 	// Reached tells whether the broker can be published to now; nil means so.
 	// The error is an [*broker.Error].
 	Reached() error

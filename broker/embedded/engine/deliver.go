@@ -119,8 +119,18 @@ func (e *Engine) retain(m *Message, pub *publication) {
 	pub.Retained = append(pub.Retained, record)
 }
 
-// submit hands a publication to the store.
+// submit hands a publication to the store, as far as there is something to be
+// stored. It belongs to those from then on who have a part in it.
 func (e *Engine) submit(pub *publication) {
+	if !pub.empty() {
+		pub.hold()
+		e.keep(pub)
+	}
+	pub.part(nil)
+}
+
+// keep hands the changes of a publication to the store.
+func (e *Engine) keep(pub *publication) {
 	if m := pub.message(); m != nil {
 		if m.ID == 0 {
 			m.ID = e.lastMessage.Add(1)
@@ -136,10 +146,10 @@ func (e *Engine) submit(pub *publication) {
 	e.store.Submit(&pub.Changes)
 }
 
-// submitAny is submit for a publication that may have nothing to be stored. It
-// tells whether it has.
+// submitAny is submit for a publication that nothing may have to wait for. It
+// tells whether something has.
 func (e *Engine) submitAny(pub *publication) bool {
-	if pub.empty() {
+	if pub.settled() {
 		pub.recycle()
 		return false
 	}
@@ -218,6 +228,7 @@ func (e *Engine) publishRetaining(m *Message, r *route, from *Session, pub *publ
 		e.retain(m, pub)
 	}
 	e.refresh(r, nil)
+	e.tap(m, r, pub)
 	e.deliver(m, r, from, pub, touched)
 	return e.submitAny(pub)
 }

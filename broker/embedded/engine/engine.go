@@ -41,6 +41,7 @@ type Engine struct {
 
 	meters   *Meters
 	index    *topics.Index[*Session]
+	taps     *topics.Index[*tapping]
 	retained *retained
 
 	lastMessage, lastSession atomic.Uint64
@@ -72,7 +73,7 @@ type Engine struct {
 func New(c Config, p Parts) *Engine {
 	e := &Engine{
 		config: c, store: p.Store, authority: p.Authority, watcher: p.Watcher, control: p.Control,
-		meters: &Meters{}, index: topics.NewIndex[*Session](), retained: newRetained(),
+		meters: &Meters{}, index: topics.NewIndex[*Session](), taps: topics.NewIndex[*tapping](), retained: newRetained(),
 		sessions: map[string]*Session{}, conns: map[*Conn]struct{}{}, users: map[string]map[*Conn]struct{}{},
 		ordered:  btree.NewBTreeG(func(a, b *Session) bool { return a.clientID < b.clientID }),
 		flushNow: make(chan struct{}, 1), stopped: make(chan struct{}), closed: make(chan struct{}),

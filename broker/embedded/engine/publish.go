@@ -24,10 +24,11 @@ const (
 type route struct {
 	topic      string
 	epoch      uint64 // of rights
-	generation uint64 // of subscriptions
+	generation uint64 // of subscriptions and taps
 	allowed    bool
 	matches    *topics.Matches[*Session]
 	to         []recipient
+	taps       *topics.Matches[*tapping]
 }
 
 // onPublish handles a message from the client.
@@ -129,11 +130,12 @@ func (c *Conn) alias(pk *wire.Publish) error {
 // refresh brings a route up to date with subscriptions and rights. Epoch and
 // generation are read first, so that it is out of date if they change now.
 func (e *Engine) refresh(r *route, rights Rights) {
-	epoch, generation := e.authority.Epoch(), e.index.Generation()
+	epoch, generation := e.authority.Epoch(), e.index.Generation()+e.taps.Generation()
 	if r.matches != nil && r.epoch == epoch && r.generation == generation {
 		return
 	}
 	matches := e.index.Match(r.topic)
+	r.taps = e.taps.Match(r.topic)
 	if matches == r.matches && r.epoch == epoch {
 		r.generation = generation // somebody else's subscriptions changed
 		return
@@ -228,6 +230,7 @@ func (c *Conn) forward(pk *wire.Publish, r *route) {
 	}
 	e.watcher.Published(m)
 	pub.conn = c
+	e.tap(m, r, pub)
 	if !m.Retain {
 		c.answer(pk, pub, e.deliver(m, r, c.session, pub, &c.in.touched))
 		return
@@ -274,7 +277,7 @@ func (c *Conn) answer(pk *wire.Publish, pub *publication, reached bool) {
 	if !reached && c.version >= 5 && pk.QoS == 1 { // whom QoS 2 reaches is told by nobody
 		reason = wire.ReasonNoMatchingSubscribers
 	}
-	if pub.empty() {
+	if pub.settled() {
 		pub.recycle()
 		if pk.QoS > 0 {
 			c.acknowledge(kind, pk.PacketID, reason)

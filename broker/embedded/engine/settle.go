@@ -2,6 +2,7 @@ package engine
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"signalbox/broker/embedded/engine/wire"
 )
@@ -38,6 +39,9 @@ type publication struct {
 	incoming uint16     // packet identifier of QoS 2, to be freed on failure; 0 for none
 	willOf   *Session   // whose Will it is, to be put without it; nil for none
 	done     chan error // for the broker itself; nil where nobody waits
+
+	parts  atomic.Int32 // what must settle first: the store's, those of taps, and one while it is made
+	failed atomic.Pointer[error]
 }
 
 var publications = sync.Pool{New: func() any { return new(publication) }}
@@ -46,6 +50,7 @@ func (e *Engine) newPublication() *publication {
 	p := publications.Get().(*publication)
 	p.engine = e
 	p.Changes.Done = p
+	p.parts.Store(1)
 	return p
 }
 
@@ -53,6 +58,25 @@ func (e *Engine) newPublication() *publication {
 func (p *publication) empty() bool {
 	return len(p.Enqueued) == 0 && len(p.Retained) == 0 && len(p.Received) == 0 && len(p.Dequeued) == 0 &&
 		len(p.EndedSessions) == 0 && p.willOf == nil
+}
+
+// settled tells whether there is nothing to wait for. It is asked by who makes
+// the publication.
+func (p *publication) settled() bool {
+	return p.empty() && p.parts.Load() == 1 && p.failed.Load() == nil
+}
+
+// hold adds a part that must settle.
+func (p *publication) hold() { p.parts.Add(1) }
+
+// part settles a part. With the last one the publication is acknowledged.
+func (p *publication) part(err error) {
+	if err != nil {
+		p.failed.CompareAndSwap(nil, &err)
+	}
+	if p.parts.Add(-1) == 0 {
+		p.finish()
+	}
 }
 
 // recycle gives the publication back.
@@ -72,8 +96,8 @@ func (p *publication) recycle() {
 	publications.Put(p)
 }
 
-// Settled lets the message go to those it was stored for, and acknowledges it
-// to its publisher; or, where it could not be stored, takes it back.
+// Settled lets the message go to those it was stored for; or, where it could not
+// be stored, takes it back.
 func (p *publication) Settled(_ *Changes, err error) {
 	e := p.engine
 	for i, r := range p.Enqueued {
@@ -86,6 +110,15 @@ func (p *publication) Settled(_ *Changes, err error) {
 	for _, r := range p.Retained {
 		e.retained.settle(r, err == nil)
 	}
+	p.part(err)
+}
+
+// finish acknowledges the message to its publisher, or refuses it.
+func (p *publication) finish() {
+	var err error
+	if failed := p.failed.Load(); failed != nil {
+		err = *failed
+	}
 	if err != nil && p.incoming != 0 { // it may come again
 		p.conn.session.unreceive(p.incoming)
 	}
@@ -95,7 +128,7 @@ func (p *publication) Settled(_ *Changes, err error) {
 			refused = wire.ReasonQuotaExceeded
 		}
 		p.conn.pay(p.kind, p.number, refused)
-		e.later(p.conn)
+		p.engine.later(p.conn)
 	}
 	if p.done != nil {
 		p.done <- err

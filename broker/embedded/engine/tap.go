@@ -1,0 +1,90 @@
+package engine
+
+import "signalbox/broker/embedded/engine/topics"
+
+// Tap takes the messages of a topic filter in this process. Its methods are
+// called on the goroutine of whoever publishes, in the order of each publisher,
+// before the message is delivered; they must not block.
+type Tap interface {
+	// Holds tells whether a message above QoS 0 is not to be acknowledged to its
+	// publisher before the tap has settled it.
+	Holds() bool
+	// Take is given a message. Where hold is not nil it must be settled once.
+	Take(m *Message, hold *Hold)
+}
+
+// Hold keeps a message from being acknowledged.
+type Hold publication
+
+// Settled lets the message be acknowledged; or, with an error, refuses it as one
+// that cannot be stored. It does not wait.
+func (h *Hold) Settled(err error) { (*publication)(h).part(err) }
+
+// tapping is a tap that was opened.
+type tapping struct{ tap Tap }
+
+// Open gives a tap the messages that are published from now on to topics that
+// the filter matches. After close has returned, messages that were published
+// before may still come, but none that is published afterwards.
+func (e *Engine) Open(filter string, tap Tap) (close func()) {
+	t := &tapping{tap}
+	e.taps.Subscribe(filter, t, topics.Options{QoS: 2})
+	return func() { e.taps.Unsubscribe(filter, t) }
+}
+
+// tap shows a message to the taps of its topic. Those that hold it become parts
+// of its publication.
+func (e *Engine) tap(m *Message, r *route, pub *publication) {
+	for i := range r.taps.Subscribers {
+		t := r.taps.Subscribers[i].Who.tap
+		var hold *Hold
+		if m.QoS > 0 && t.Holds() {
+			pub.hold()
+			hold = (*Hold)(pub)
+		}
+		t.Take(m, hold)
+	}
+}
+
+// Publisher publishes many messages of the broker's own. It is used by one
+// goroutine at a time.
+type Publisher struct {
+	engine  *Engine
+	known   map[string]*route
+	touched []*Conn
+}
+
+// NewPublisher makes a Publisher.
+func (e *Engine) NewPublisher() *Publisher { return &Publisher{engine: e, known: map[string]*route{}} }
+
+// Publish delivers a message. It does not wait for what has to be stored, but
+// while too much is. Flush must follow before the publisher rests.
+func (p *Publisher) Publish(m *Message) {
+	e := p.engine
+	e.watcher.Published(m)
+	e.publishRetaining(m, p.route(m.Topic), nil, e.newPublication(), &p.touched)
+}
+
+// Flush sends what was published on its way, and waits while too much is to be
+// stored.
+func (p *Publisher) Flush() {
+	for i, c := range p.touched {
+		p.touched[i] = nil
+		c.flush()
+	}
+	p.touched = p.touched[:0]
+	p.engine.store.Room()
+}
+
+// route finds what is known of a topic.
+func (p *Publisher) route(topic string) *route {
+	r := p.known[topic]
+	if r == nil {
+		if len(p.known) >= maxKnown {
+			clear(p.known)
+		}
+		r = &route{topic: topic}
+		p.known[topic] = r
+	}
+	return r
+}
