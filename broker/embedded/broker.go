@@ -22,11 +22,12 @@ import (
 	"signalbox/broker"
 	"signalbox/broker/embedded/access"
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/embedded/file"
 	"signalbox/broker/embedded/guard"
 	"signalbox/broker/embedded/listen"
+	"signalbox/broker/embedded/schema"
 	"signalbox/broker/embedded/store"
 	"signalbox/broker/embedded/sys"
+	"signalbox/broker/file"
 	"signalbox/broker/topictree"
 )
 
@@ -90,7 +91,7 @@ func (b *Broker) build(ctx context.Context, path string) (err error) {
 	if b.doors, err = b.openDoors(); err != nil {
 		return err
 	}
-	if b.file, err = file.Open(ctx, path, b.log); err != nil {
+	if b.file, err = schema.Open(ctx, path, b.log); err != nil {
 		return err
 	}
 	if err := b.openAccess(ctx); err != nil {

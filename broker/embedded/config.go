@@ -10,9 +10,9 @@ import (
 	"signalbox/broker"
 	"signalbox/broker/embedded/access"
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/embedded/file"
 	"signalbox/broker/embedded/guard"
 	"signalbox/broker/embedded/listen"
+	"signalbox/broker/file"
 )
 
 // Config is how the embedded broker runs. The keys are those below "broker" in

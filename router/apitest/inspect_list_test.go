@@ -16,8 +16,9 @@ import (
 	"signalbox/broker"
 	"signalbox/broker/embedded"
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/embedded/file"
+	"signalbox/broker/embedded/schema"
 	"signalbox/broker/embedded/store"
+	"signalbox/broker/file"
 	"signalbox/router/apitest"
 )
 
@@ -76,7 +77,7 @@ func sessionID(i int) string { return fmt.Sprintf("session-%05d", i) }
 // furnish keeps many sessions in a data directory that no broker has used yet.
 func furnish(t *testing.T, dir string) {
 	t.Helper()
-	f, err := file.Open(t.Context(), filepath.Join(dir, embedded.DatabaseFile), slog.New(slog.DiscardHandler))
+	f, err := schema.Open(t.Context(), filepath.Join(dir, embedded.DatabaseFile), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

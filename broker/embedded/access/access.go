@@ -5,7 +5,7 @@
 //
 // The language itself (commands, answers, evaluation) is package dynsec's. This
 // package must not import an MQTT library, net/http, or any package of this
-// module but broker, broker/dynsec and broker/embedded/file.
+// module but broker, broker/dynsec and broker/file.
 package access
 
 import (
@@ -20,7 +20,8 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/dynsec"
-	"signalbox/broker/embedded/file"
+	"signalbox/broker/embedded/schema"
+	"signalbox/broker/file"
 )
 
 // DefaultPasswordIterations is the cost of new password hashes. It is chosen
@@ -89,7 +90,7 @@ func Open(ctx context.Context, o Options) (*Control, error) {
 
 // Check refuses, as Open would, a file that cannot be written to or that a newer
 // release wrote. It changes nothing; a file that is not there is fine.
-func Check(ctx context.Context, path string) error { return file.Check(ctx, path) }
+func Check(ctx context.Context, path string) error { return schema.Check(ctx, path) }
 
 func (o *Options) setDefaults() {
 	if o.PasswordIterations == 0 {

@@ -4,7 +4,8 @@ import (
 	"errors"
 
 	"signalbox/broker"
-	"signalbox/broker/embedded/file"
+	"signalbox/broker/embedded/schema"
+	"signalbox/broker/file"
 )
 
 // classify turns a failure of the store into one that says what to do.
@@ -17,7 +18,7 @@ func classify(err error) error {
 
 func advice(err error) string {
 	const undone = "; nothing was changed"
-	what := file.Advice(err)
+	what := file.Advice(err, schema.Name)
 	switch {
 	case what == "":
 		return "the change could not be stored" + undone

@@ -7,7 +7,8 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"signalbox/broker/embedded/file"
+	"signalbox/broker/embedded/schema"
+	"signalbox/broker/file"
 )
 
 // store is the access control as SQLite keeps it: one connection that writes,
@@ -28,7 +29,7 @@ func openStore(ctx context.Context, o Options) (*store, error) {
 	s := &store{file: o.File, owns: o.File == nil}
 	if s.owns {
 		var err error
-		if s.file, err = file.Open(ctx, o.Path, o.Log); err != nil {
+		if s.file, err = schema.Open(ctx, o.Path, o.Log); err != nil {
 			return nil, err
 		}
 	}

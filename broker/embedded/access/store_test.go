@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/broker"
-	"signalbox/broker/embedded/file"
+	"signalbox/broker/embedded/schema"
 )
 
 // TestFullDisk limits the file's size, which SQLite reports as a full disk.
@@ -64,7 +64,7 @@ func TestLostDatabase(t *testing.T) {
 // TestSharedFile uses a file that was handed in, and leaves it open.
 func TestSharedFile(t *testing.T) {
 	t.Parallel()
-	f, err := file.Open(t.Context(), filepath.Join(t.TempDir(), "broker.db"), slog.New(slog.DiscardHandler))
+	f, err := schema.Open(t.Context(), filepath.Join(t.TempDir(), "broker.db"), slog.New(slog.DiscardHandler))
 	must(t, err)
 	c, err := Open(t.Context(), Options{File: f})
 	must(t, err)

@@ -15,8 +15,9 @@ import (
 
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/embedded/engine/wire"
-	"signalbox/broker/embedded/file"
+	"signalbox/broker/embedded/schema"
 	"signalbox/broker/embedded/store"
+	"signalbox/broker/file"
 )
 
 // patience is how long something is waited for that must come.
@@ -34,7 +35,7 @@ type broker struct {
 func start(t testing.TB, dir string, change ...func(*engine.Config, *engine.Parts)) *broker {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	f, err := file.Open(t.Context(), filepath.Join(dir, "broker.db"), log)
+	f, err := schema.Open(t.Context(), filepath.Join(dir, "broker.db"), log)
 	check(t, err)
 	s, err := store.Open(t.Context(), f, store.Options{Durability: file.Process})
 	check(t, err)

@@ -17,7 +17,7 @@ import (
 
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/embedded/engine/wire"
-	"signalbox/broker/embedded/file"
+	"signalbox/broker/embedded/schema"
 	"signalbox/broker/embedded/store"
 )
 
@@ -209,7 +209,7 @@ func (g guarded) Allowed(k engine.Kind, _ string) bool {
 func reopened(t *testing.T, dir string) string {
 	t.Helper()
 	var log bytes.Buffer
-	f, err := file.Open(t.Context(), filepath.Join(dir, "broker.db"), slog.New(slog.DiscardHandler))
+	f, err := schema.Open(t.Context(), filepath.Join(dir, "broker.db"), slog.New(slog.DiscardHandler))
 	check(t, err)
 	s, err := store.Open(t.Context(), f, store.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
 	check(t, err)

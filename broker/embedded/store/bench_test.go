@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/embedded/file"
+	"signalbox/broker/file"
 )
 
 // cpu reports the processor time of one operation, which a busy machine leaves

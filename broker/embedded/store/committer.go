@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/embedded/file"
+	"signalbox/broker/file"
 )
 
 // Times between attempts to write again after a failure, without changes before
@@ -140,7 +140,7 @@ func (c *committer) keep(group []*engine.Changes) {
 
 // fail begins the time in which nothing can be stored.
 func (c *committer) fail(err error) {
-	if c.cause.Swap(newFailure(err)) == nil {
+	if c.cause.Swap(newFailure(err, c.disk.file.Name())) == nil {
 		c.since = c.now()
 		c.log.Error("the broker's messages cannot be stored", slog.Any("err", err))
 	}

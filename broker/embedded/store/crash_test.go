@@ -14,7 +14,8 @@ import (
 	"testing"
 
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/embedded/file"
+	"signalbox/broker/embedded/schema"
+	"signalbox/broker/file"
 )
 
 const (
@@ -111,7 +112,7 @@ func verify(t *testing.T, dir string, last uint64, settled int) uint64 {
 
 // openPlain opens a store outside of a test.
 func openPlain(dir string) (*opened, error) {
-	f, err := file.Open(context.Background(), filepath.Join(dir, "broker.db"), slog.New(slog.DiscardHandler))
+	f, err := schema.Open(context.Background(), filepath.Join(dir, "broker.db"), slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
 	}

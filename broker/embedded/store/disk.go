@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 
-	"signalbox/broker/embedded/file"
+	"signalbox/broker/file"
 )
 
 // disk is one connection to broker.db that is never given back, with prepared

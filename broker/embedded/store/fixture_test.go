@@ -18,7 +18,8 @@ import (
 	"go.uber.org/goleak"
 
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/embedded/file"
+	"signalbox/broker/embedded/schema"
+	"signalbox/broker/file"
 )
 
 func TestMain(m *testing.M) {
@@ -54,7 +55,7 @@ func open(t testing.TB, dir string, o Options) *opened {
 	t.Helper()
 	s := &opened{}
 	var err error
-	s.file, err = file.Open(context.Background(), filepath.Join(dir, "broker.db"), slog.New(slog.DiscardHandler))
+	s.file, err = schema.Open(context.Background(), filepath.Join(dir, "broker.db"), slog.New(slog.DiscardHandler))
 	must(t, err)
 	s.Store, err = Open(context.Background(), s.file, o)
 	must(t, err)

@@ -8,7 +8,7 @@ import (
 	"signalbox/broker"
 	"signalbox/broker/embedded/access"
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/embedded/file"
+	"signalbox/broker/file"
 )
 
 // TestSharedFile has access control and messages written to one file all the

@@ -4,7 +4,7 @@
 // DESIGN.md tells what is in a table and in a transaction, what is durable when
 // and what happens where nothing can be written. The package must not import
 // an MQTT library, net/http, or any package of this module but
-// broker/embedded/engine and broker/embedded/file.
+// broker/embedded/engine and broker/file.
 package store
 
 import (
@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/embedded/file"
+	"signalbox/broker/file"
 )
 
 // Options say how messages are kept. The zero value has defaults: Full, no
@@ -177,8 +177,8 @@ type failure struct {
 	cause    error
 }
 
-func newFailure(err error) *failure {
-	sentence := file.Advice(err)
+func newFailure(err error, name string) *failure {
+	sentence := file.Advice(err, name)
 	if sentence == "" {
 		sentence = "the broker's messages cannot be stored; the log tells why"
 	}

@@ -14,7 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/embedded/file"
+	"signalbox/broker/embedded/schema"
+	"signalbox/broker/file"
 )
 
 // TestRoundTrip stores every kind of record with every field set, and plain
@@ -332,7 +333,7 @@ func TestClose(t *testing.T) {
 // TestCloseWithoutLoad closes a store that never was in use.
 func TestCloseWithoutLoad(t *testing.T) {
 	t.Parallel()
-	f, err := file.Open(t.Context(), t.TempDir()+"/broker.db", slog.New(slog.DiscardHandler))
+	f, err := schema.Open(t.Context(), t.TempDir()+"/broker.db", slog.New(slog.DiscardHandler))
 	must(t, err)
 	s, err := Open(t.Context(), f, Options{Durability: file.Process})
 	must(t, err, s.Close(t.Context()), f.Close())

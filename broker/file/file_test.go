@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"flag"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -13,13 +12,16 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 	"testing/synctest"
 
-	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 )
 
-var update = flag.Bool("update", false, "write schema.sql anew")
+// notes is the layout of the tests.
+var notes = Layout{Name: "the test's database", Migrations: fstest.MapFS{
+	"0001_notes.sql": {Data: []byte("-- +goose Up\nCREATE TABLE note (id INTEGER PRIMARY KEY, body ANY) STRICT;\n")},
+}}
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -36,7 +38,7 @@ func must(t testing.TB, errs ...error) {
 // open opens a file that the test closes.
 func open(t testing.TB, path string) *File {
 	t.Helper()
-	f, err := Open(t.Context(), path, slog.New(slog.DiscardHandler))
+	f, err := Open(t.Context(), path, notes, slog.New(slog.DiscardHandler))
 	must(t, err)
 	return f
 }
@@ -44,7 +46,7 @@ func open(t testing.TB, path string) *File {
 // fresh opens a new file and closes it with the test.
 func fresh(t testing.TB) *File {
 	t.Helper()
-	f := open(t, filepath.Join(t.TempDir(), "broker.db"))
+	f := open(t, filepath.Join(t.TempDir(), "notes.db"))
 	t.Cleanup(func() { must(t, f.Close()) })
 	return f
 }
@@ -86,7 +88,7 @@ func TestPragmas(t *testing.T) {
 			}
 		}
 	}
-	if _, err := closing(t, f.Readers()).ExecContext(t.Context(), `DELETE FROM message`); err == nil {
+	if _, err := closing(t, f.Readers()).ExecContext(t.Context(), `DELETE FROM note`); err == nil {
 		t.Error("a reader may write")
 	}
 }
@@ -107,8 +109,7 @@ func TestLock(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				err := closed(w.ExecContext(t.Context(), `INSERT INTO incoming (session, packet_id)
-					SELECT 1, coalesce(max(packet_id), 0) + 1 FROM incoming`))
+				err := closed(w.ExecContext(t.Context(), `INSERT INTO note (body) VALUES (1)`))
 				f.Unlock()
 				if err != nil {
 					t.Error(err)
@@ -117,7 +118,7 @@ func TestLock(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n := one[int](t, f.own, `SELECT count(*) FROM incoming`); n != writers*each {
+	if n := one[int](t, f.own, `SELECT count(*) FROM note`); n != writers*each {
 		t.Errorf("found %d rows, want %d", n, writers*each)
 	}
 }
@@ -146,9 +147,9 @@ func TestLockHonoursItsContext(t *testing.T) {
 func TestFilesAreForTheOwnerOnly(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	f := open(t, filepath.Join(dir, "broker.db"))
+	f := open(t, filepath.Join(dir, "notes.db"))
 	defer f.Close()
-	must(t, closed(f.own.ExecContext(t.Context(), `INSERT INTO incoming (session, packet_id) VALUES (1, 1)`)))
+	must(t, closed(f.own.ExecContext(t.Context(), `INSERT INTO note (id) VALUES (1)`)))
 	files, err := os.ReadDir(dir)
 	must(t, err)
 	if len(files) < 2 {
@@ -167,9 +168,9 @@ func TestFilesAreForTheOwnerOnly(t *testing.T) {
 func TestClose(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	path := filepath.Join(dir, "broker.db")
+	path := filepath.Join(dir, "notes.db")
 	f := open(t, path)
-	must(t, closed(f.own.ExecContext(t.Context(), `INSERT INTO incoming (session, packet_id) VALUES (1, 1)`)))
+	must(t, closed(f.own.ExecContext(t.Context(), `INSERT INTO note (id) VALUES (1)`)))
 	must(t, f.Close())
 	files, err := os.ReadDir(dir)
 	must(t, err)
@@ -178,7 +179,7 @@ func TestClose(t *testing.T) {
 	}
 	again := open(t, path)
 	defer again.Close()
-	if n := one[int](t, again.own, `SELECT count(*) FROM incoming`); n != 1 {
+	if n := one[int](t, again.own, `SELECT count(*) FROM note`); n != 1 {
 		t.Errorf("found %d rows, want 1", n)
 	}
 }
@@ -187,7 +188,7 @@ func TestPathMayHoldAnyCharacter(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "a b?c#d%20e&f=g;ü")
 	must(t, os.Mkdir(dir, 0o700))
-	path := filepath.Join(dir, "broker.db")
+	path := filepath.Join(dir, "notes.db")
 	f := open(t, path)
 	if f.Path() != path {
 		t.Errorf("got path %q, want %q", f.Path(), path)
@@ -213,16 +214,16 @@ func TestOpenRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			path := filepath.Join(t.TempDir(), "broker.db")
+			path := filepath.Join(t.TempDir(), "notes.db")
 			must(t, open(t, path).Close())
 			tc.prepare(t, path)
 			before, err := os.ReadFile(path)
 			must(t, err)
-			_, err = Open(t.Context(), path, slog.New(slog.DiscardHandler))
+			_, err = Open(t.Context(), path, notes, slog.New(slog.DiscardHandler))
 			if err == nil || !strings.Contains(err.Error(), tc.says) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("got %v, want one sentence with %q", err, tc.says)
 			}
-			if checked := Check(t.Context(), path); fmt.Sprint(checked) != fmt.Sprint(err) {
+			if checked := Check(t.Context(), path, notes); fmt.Sprint(checked) != fmt.Sprint(err) {
 				t.Errorf("Check says %v, Open %v", checked, err)
 			}
 			after, err := os.ReadFile(path)
@@ -234,7 +235,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	t.Run("no folder", func(t *testing.T) {
 		t.Parallel()
-		_, err := Open(t.Context(), filepath.Join(t.TempDir(), "none", "broker.db"), slog.New(slog.DiscardHandler))
+		_, err := Open(t.Context(), filepath.Join(t.TempDir(), "none", "notes.db"), notes, slog.New(slog.DiscardHandler))
 		if !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("got %v", err)
 		}
@@ -244,13 +245,13 @@ func TestOpenRefuses(t *testing.T) {
 func TestCheckTakesWhatOpenTakes(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	path := filepath.Join(dir, "broker.db")
-	must(t, Check(t.Context(), path))
+	path := filepath.Join(dir, "notes.db")
+	must(t, Check(t.Context(), path, notes))
 	if files, err := os.ReadDir(dir); err != nil || len(files) > 0 {
 		t.Errorf("checking left %v (%v)", files, err)
 	}
 	must(t, open(t, path).Close())
-	must(t, Check(t.Context(), path))
+	must(t, Check(t.Context(), path, notes))
 }
 
 // TestAdvice provokes errors and expects to be told what to do, or whose fault
@@ -259,9 +260,8 @@ func TestAdvice(t *testing.T) {
 	t.Parallel()
 	f := fresh(t)
 	w := closing(t, f.Writer(Full))
-	full := []string{`PRAGMA max_page_count = 1`, `INSERT INTO message
-		(id, topic, payload, qos, retain, retained, created_at, expires_at) VALUES (1, '', zeroblob(1000000), 0, 0, 0, 0, 0)`}
-	twice := []string{`INSERT INTO incoming (session, packet_id) VALUES (1, 1)`, `INSERT INTO incoming (session, packet_id) VALUES (1, 1)`}
+	full := []string{`PRAGMA max_page_count = 1`, `INSERT INTO note (body) VALUES (zeroblob(1000000))`}
+	twice := []string{`INSERT INTO note (id) VALUES (1)`, `INSERT INTO note (id) VALUES (1)`}
 	for _, tc := range []struct {
 		name  string
 		db    *sql.DB
@@ -269,52 +269,20 @@ func TestAdvice(t *testing.T) {
 		says  string
 		fault bool
 	}{
-		{"a reader", closing(t, f.Readers()), []string{`DELETE FROM message`}, "permissions", false},
+		{"a reader", closing(t, f.Readers()), []string{`DELETE FROM note`}, "permissions", false},
 		{"a row twice", w, twice, "fault of this program", true},
-		{"no room", w, full, "free some space", false},
+		{"no room", w, full, "that holds the file is full: free some space", false},
 		{"no table", w, []string{`DELETE FROM none`}, "", false},
 	} {
 		var err error
 		for _, stmt := range tc.stmts {
 			_, err = tc.db.ExecContext(t.Context(), stmt)
 		}
-		if got := Advice(err); err == nil || !strings.Contains(got, tc.says) || (got == "") != (tc.says == "") || Fault(err) != tc.fault || Unflushed(err) {
+		if got := Advice(err, "the file"); err == nil || !strings.Contains(got, tc.says) || (got == "") != (tc.says == "") || Fault(err) != tc.fault || Unflushed(err) {
 			t.Errorf("%s: got %q for %v, fault %t", tc.name, got, err, Fault(err))
 		}
 	}
-	if got := Advice(errors.New("no error of SQLite")); got != "" {
+	if got := Advice(errors.New("no error of SQLite"), "the file"); got != "" {
 		t.Errorf("got %q", got)
 	}
-}
-
-// TestSchema compares what the migrations add up to with schema.sql.
-func TestSchema(t *testing.T) {
-	t.Parallel()
-	got := schema(t, fresh(t).own)
-	if *update {
-		must(t, os.WriteFile("schema.sql", []byte(got), 0o644))
-	}
-	want, err := os.ReadFile("schema.sql")
-	must(t, err)
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("schema.sql (-) is not what the migrations make (+); run with -update and read the difference:\n%s", diff)
-	}
-}
-
-func schema(t *testing.T, db *sql.DB) string {
-	t.Helper()
-	rows, err := db.QueryContext(t.Context(), `
-		SELECT sql FROM sqlite_schema
-		WHERE sql IS NOT NULL AND name NOT LIKE 'goose%' AND name NOT LIKE 'sqlite%'
-		ORDER BY type DESC, name`)
-	must(t, err)
-	defer rows.Close()
-	var b strings.Builder
-	for rows.Next() {
-		var stmt string
-		must(t, rows.Scan(&stmt))
-		b.WriteString(stmt + ";\n\n")
-	}
-	must(t, rows.Err())
-	return b.String()
 }

@@ -1,9 +1,9 @@
-// Package file is broker.db as a file: it creates and opens it, brings its
-// schema up to date, hands out connections to it and keeps those who write from
-// meeting each other.
+// Package file is a SQLite file that the parts of a broker keep things in: it
+// creates and opens it, brings its schema up to date, hands out connections to it
+// and keeps those who write from meeting each other.
 //
-// What the tables hold is the business of its users. It must not import any
-// package of this module.
+// What the tables hold is the business of its users, who say so in a [Layout]. It
+// must not import any package of this module.
 package file
 
 import (
@@ -31,10 +31,19 @@ const (
 	Process Durability = "process"
 )
 
+// Layout is what a file holds. Name is what it is called in messages to
+// operators, as in "the broker's database". Migrations are numbered SQL files at
+// the root that make the schema step by step; they are only ever added to.
+type Layout struct {
+	Name       string
+	Migrations fs.FS
+}
+
 // File is one SQLite file that several parts of the broker share. All methods
 // are safe for concurrent use.
 type File struct {
 	path  string
+	name  string
 	own   *sql.DB       // one connection, for what concerns the file as a whole
 	write chan struct{} // holds one entry while somebody writes
 }
@@ -59,21 +68,21 @@ var synchronous = map[Durability]string{
 
 // Open opens or creates the file, for its owner only, and brings its schema up
 // to date. Its errors are sentences that say what to do.
-func Open(ctx context.Context, path string, log *slog.Logger) (*File, error) {
+func Open(ctx context.Context, path string, l Layout, log *slog.Logger) (*File, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return nil, fmt.Errorf("find %s: %w", path, err)
 	}
-	if err := touch(abs); err != nil {
+	if err := touch(abs, l.Name); err != nil {
 		return nil, err
 	}
-	f := &File{path: abs, write: make(chan struct{}, 1)}
+	f := &File{path: abs, name: l.Name, write: make(chan struct{}, 1)}
 	options := forAll + forWriter + synchronous[Full]
 	if empty(abs) {
 		options += forNew
 	}
 	f.own = openPool(abs, 1, options)
-	if err := migrate(ctx, f.own, abs, migrations(), log); err != nil {
+	if err := migrate(ctx, f.own, abs, l.Migrations, log); err != nil {
 		return nil, errors.Join(err, f.own.Close())
 	}
 	return f, nil
@@ -81,10 +90,10 @@ func Open(ctx context.Context, path string, log *slog.Logger) (*File, error) {
 
 // touch makes the file, so that it and those that SQLite puts beside it are for
 // the owner only.
-func touch(path string) error {
+func touch(path, name string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return fmt.Errorf("open the broker's database: %w; make the folder writable for the user that runs the service", err)
+		return fmt.Errorf("open %s: %w; make the folder writable for the user that runs the service", name, err)
 	}
 	return f.Close()
 }
@@ -97,6 +106,9 @@ func empty(path string) bool {
 
 // Path gives the absolute path of the file.
 func (f *File) Path() string { return f.path }
+
+// Name gives what the file is called in messages.
+func (f *File) Name() string { return f.name }
 
 // Writer gives a pool of one connection that may write, whose transactions take
 // SQLite's write lock when they begin. It is the caller's to close, before the

@@ -17,23 +17,24 @@ func primary(err error) (code int, ok bool) {
 }
 
 // Advice turns an error of SQLite into what an operator can do about it, or ""
-// where that is nothing. It is a clause without full stop.
-func Advice(err error) string {
+// where that is nothing. It is a clause without full stop, in which the file is
+// called by its name.
+func Advice(err error, name string) string {
 	code, ok := primary(err)
 	if !ok {
 		return ""
 	}
 	switch code {
 	case sqlite3.SQLITE_FULL:
-		return "the disk that holds the broker's database is full: free some space and try again"
+		return "the disk that holds " + name + " is full: free some space and try again"
 	case sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM:
-		return "the broker's database cannot be written to: check the permissions of its folder"
+		return name + " cannot be written to: check the permissions of its folder"
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
-		return "the broker's database is held by another process: stop that one and try again"
+		return name + " is held by another process: stop that one and try again"
 	case sqlite3.SQLITE_IOERR:
-		return "the disk that holds the broker's database reports an error: check it"
+		return "the disk that holds " + name + " reports an error: check it"
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
-		return "the broker's database is damaged: stop the service and put back a copy"
+		return name + " is damaged: stop the service and put back a copy"
 	}
 	if Fault(err) {
 		return "the change contradicts what is stored, which is a fault of this program"

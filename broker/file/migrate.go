@@ -3,7 +3,6 @@ package file
 import (
 	"context"
 	"database/sql"
-	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,18 +11,6 @@ import (
 
 	"github.com/pressly/goose/v3"
 )
-
-//go:embed migrations/*.sql
-var embedded embed.FS
-
-// migrations gives the steps of the schema. They are only ever added to.
-func migrations() fs.FS {
-	sub, err := fs.Sub(embedded, "migrations")
-	if err != nil {
-		panic(err) // the name above is a valid one
-	}
-	return sub
-}
 
 // migrate brings the schema of a file up to date. It leaves a copy beside a
 // file that holds something already, and one that is newer than this program as
@@ -61,14 +48,14 @@ func migrate(ctx context.Context, db *sql.DB, path string, steps fs.FS, log *slo
 
 // Check refuses, as Open would, a file that cannot be written to or that a newer
 // release wrote. It changes nothing; a file that is not there is fine.
-func Check(ctx context.Context, path string) (err error) {
+func Check(ctx context.Context, path string, l Layout) (err error) {
 	if empty(path) {
 		return nil
 	}
-	if err := touch(path); err != nil {
+	if err := touch(path, l.Name); err != nil {
 		return err
 	}
-	steps, err := fs.Glob(migrations(), "*.sql") // sorted, and numbered with leading zeros
+	steps, err := fs.Glob(l.Migrations, "*.sql") // sorted, and numbered with leading zeros
 	if err != nil {
 		return err
 	}
