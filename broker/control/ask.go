@@ -15,6 +15,19 @@ const (
 	opListTopics        = "listTopics"
 	opGetTTL            = "getTtl"
 	opSetTTL            = "setTtl"
+
+	opListStreams         = "listStreams"
+	opGetStream           = "getStream"
+	opCreateStream        = "createStream"
+	opModifyStream        = "modifyStream"
+	opDeleteStream        = "deleteStream"
+	opEnableStream        = "enableStream"
+	opDisableStream       = "disableStream"
+	opCountStreamMessages = "getStreamMessageCount"
+	opClearStreamMessages = "clearStreamMessages"
+	opReplayStream        = "replayStream"
+	opStopStreamReplay    = "stopStreamReplay"
+	opGetStreamLicense    = "getLicense"
 )
 
 // Command is a command to be asked of a broker. Members that are nil or zero
@@ -31,6 +44,8 @@ type Command struct {
 	Offset                 int      `json:"offset,omitempty"`
 	TTL                    *int64   `json:"ttl,omitempty"`
 	CorrelationData        string   `json:"correlationData,omitempty"`
+
+	*streamAsk
 }
 
 // Options are the options of a subscription.

@@ -1,0 +1,84 @@
+package control
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+
+	"signalbox/broker"
+)
+
+// StreamList is what listStreams answers, as it is read: the number of all
+// streams and the part that was asked for, with nothing but their names where
+// the answer was not verbose.
+type StreamList struct {
+	Total   int
+	Streams []broker.Stream
+}
+
+// UnmarshalJSON takes names and records. What is odd beside the records does
+// not change them.
+func (l *StreamList) UnmarshalJSON(b []byte) error {
+	var list struct {
+		Streams json.RawMessage `json:"streams"`
+	}
+	var total struct {
+		TotalCount int `json:"totalCount"`
+	}
+	if err := errors.Join(tolerant(b, &list), tolerant(b, &total)); err != nil {
+		return err
+	}
+	var entries []json.RawMessage
+	if len(list.Streams) > 0 {
+		if err := tolerant(list.Streams, &entries); err != nil {
+			return err
+		}
+	}
+	l.Total, l.Streams = max(total.TotalCount, len(entries)), make([]broker.Stream, len(entries))
+	for i, raw := range entries {
+		if json.Unmarshal(raw, &l.Streams[i].StreamName) == nil {
+			continue
+		}
+		if err := readStream(raw, &l.Streams[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// StreamRecord is what getStream answers, as it is read.
+type StreamRecord struct{ broker.Stream }
+
+// UnmarshalJSON takes the record itself, and one in the member stream.
+func (r *StreamRecord) UnmarshalJSON(b []byte) error {
+	var inner struct {
+		Stream json.RawMessage `json:"stream"`
+	}
+	if err := tolerant(b, &inner); err != nil {
+		return err
+	}
+	if bytes.HasPrefix(inner.Stream, []byte("{")) {
+		b = inner.Stream
+	}
+	return readStream(b, &r.Stream)
+}
+
+// readStream reads a record. Its query is never changed, and never nil.
+func readStream(raw []byte, s *broker.Stream) error {
+	var r struct {
+		Query json.RawMessage `json:"query"`
+	}
+	if err := tolerant(raw, &r); err != nil {
+		return err
+	}
+	if err := tolerant(raw, s); err != nil {
+		return err
+	}
+	if s.Query = r.Query; !bytes.HasPrefix(r.Query, []byte("{")) {
+		s.Query = json.RawMessage("{}")
+	}
+	return nil
+}
+
+// StreamCount is what getStreamMessageCount answers, as it is read.
+type StreamCount struct{ broker.StreamCount }
