@@ -57,12 +57,19 @@ type Publisher struct {
 // NewPublisher makes a Publisher.
 func (e *Engine) NewPublisher() *Publisher { return &Publisher{engine: e, known: map[string]*route{}} }
 
-// Publish delivers a message. It does not wait for what has to be stored, but
-// while too much is. Flush must follow before the publisher rests.
-func (p *Publisher) Publish(m *Message) {
-	e := p.engine
+// Publish delivers a message, without waiting for what has to be stored of it. It
+// answers false where that cannot be stored at present. Flush must follow before
+// the publisher rests.
+func (p *Publisher) Publish(m *Message) bool {
+	e, r := p.engine, p.route(m.Topic)
+	e.refresh(r, nil)
+	if !e.canStore(m, r) {
+		e.meters.drop(DropNotStored, 1)
+		return false
+	}
 	e.watcher.Published(m)
-	e.publishRetaining(m, p.route(m.Topic), nil, e.newPublication(), &p.touched)
+	e.publishRetaining(m, r, nil, e.newPublication(), &p.touched)
+	return true
 }
 
 // Flush sends what was published on its way, and waits while too much is to be
