@@ -147,7 +147,7 @@ func brokerError(e *broker.Error, err error) *Error {
 		out.Status, out.Code = 400, CodeConflict
 	case broker.Invalid:
 		out.Status, out.Code = 400, CodeInvalidRequest
-		out.Info = map[string]any{"errors": []FieldError{{Field: "body", Message: e.Msg}}}
+		out.Info = map[string]any{"errors": fieldsOf(e)}
 	case broker.Unsupported:
 		out.Status, out.Code = 405, CodeNotSupported
 		out.Info = map[string]any{"feature": e.Feature}
@@ -159,4 +159,17 @@ func brokerError(e *broker.Error, err error) *Error {
 		out.Status, out.Code = 500, CodeBrokerError
 	}
 	return out
+}
+
+// fieldsOf names the arguments that a broker refused: those that it named, or
+// the body as a whole.
+func fieldsOf(e *broker.Error) []FieldError {
+	if len(e.Fields) == 0 {
+		return []FieldError{{Field: "body", Message: e.Msg}}
+	}
+	fields := make([]FieldError, 0, len(e.Fields))
+	for _, f := range e.Fields {
+		fields = append(fields, FieldError{Field: "body." + f.Path, Message: f.Msg})
+	}
+	return fields
 }

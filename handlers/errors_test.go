@@ -101,14 +101,25 @@ func TestValidDate(t *testing.T) {
 	}
 }
 
-func FuzzUnixSeconds(f *testing.F) {
-	for _, seed := range []string{`""`, `"1.5"`, `17`, `null`, `"NaN"`, `"x"`, `{}`, `"`} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		var u UnixSeconds
-		if err := u.UnmarshalJSON([]byte(text)); err == nil && u.value != nil && *u.value != *u.value {
-			t.Errorf("%q is taken for a time that is none", text)
+func TestErrorFor_names_the_fields_that_a_broker_named(t *testing.T) {
+	t.Parallel()
+	bad := &broker.Error{Kind: broker.Invalid, Msg: "two members are wrong", Fields: []broker.Field{
+		{Path: "sourcetopic", Msg: "must not begin with $"}, {Path: "query.select[1].source", Msg: "is no path"}}}
+	for name, c := range map[string]struct {
+		give error
+		want []FieldError
+	}{
+		"as named": {bad, []FieldError{{"body.sourcetopic", "must not begin with $"}, {"body.query.select[1].source", "is no path"}}},
+		"as spelt": {renamed(fmt.Errorf("wrapped: %w", bad), map[string]string{"sourcetopic": "sourceTopic", "targettopic": "x"}),
+			[]FieldError{{"body.sourceTopic", "must not begin with $"}, {"body.query.select[1].source", "is no path"}}},
+		"none": {&broker.Error{Kind: broker.Invalid, Msg: "is wrong"}, []FieldError{{"body", "is wrong"}}},
+	} {
+		e := ErrorFor(c.give)
+		if got, _ := e.Info["errors"].([]FieldError); !slices.Equal(got, c.want) || e.Status != 400 || e.Code != CodeInvalidRequest {
+			t.Errorf("%s: got %d %s %v, want %v", name, e.Status, e.Code, got, c.want)
 		}
-	})
+	}
+	if bad.Fields[0].Path != "sourcetopic" {
+		t.Error("renaming changes the error itself")
+	}
 }

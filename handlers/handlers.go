@@ -30,13 +30,21 @@ import (
 	"signalbox/handlers/vault"
 )
 
-// API holds what the operations work on. All fields but Embedded are required.
+// API holds what the operations work on. All fields but Streams and Embedded are
+// required.
 type API struct {
 	DB       *db.DB
 	Brokers  *broker.Pool
 	Clusters broker.Clusters
-	Auth     *auth.Auth
-	Vault    *vault.Vault
+	// Streams keeps what brokers that have no streams of their own need for
+	// them; nil for none.
+	Streams interface {
+		// Forget deletes the streams of a broker with their messages, once the
+		// broker is closed.
+		Forget(ctx context.Context, brokerID string) error
+	}
+	Auth  *auth.Auth
+	Vault *vault.Vault
 	// Embedded is the id of the record of the broker in this process, ""
 	// where it is switched off.
 	Embedded string

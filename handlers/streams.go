@@ -3,9 +3,7 @@ package handlers
 import (
 	"context"
 	"encoding/json"
-	"math"
-	"strconv"
-	"strings"
+	"errors"
 
 	"signalbox/broker"
 )
@@ -25,6 +23,24 @@ func (a *API) ListStreams(ctx context.Context, r *ListStreamsRequest) (List[brok
 	}
 	page, err := b.ListStreams(ctx, broker.ListOptions[broker.Stream]{Offset: r.Offset, Count: r.Count, NamesOnly: !r.Verbose})
 	return listed(page, r.Verbose, func(s broker.Stream) string { return s.StreamName }), err
+}
+
+// StreamPath names a stream of a broker.
+type StreamPath struct {
+	BrokerPath
+	StreamName string `query:"streamname" required:"true" minlen:"1"`
+}
+
+// GetStreamRequest names a stream.
+type GetStreamRequest struct{ StreamPath }
+
+// GetStream gives a stream's record.
+func (a *API) GetStream(ctx context.Context, r *GetStreamRequest) (broker.Stream, error) {
+	b, err := a.live(&r.BrokerPath)
+	if err != nil {
+		return broker.Stream{}, err
+	}
+	return b.GetStream(ctx, r.StreamName)
 }
 
 // StreamBody describes a stream. Both spellings of the topics are taken.
@@ -54,11 +70,63 @@ func (b StreamBody) spec() broker.StreamSpec {
 	}
 }
 
+// contradictions names the topics that are given twice, in two spellings and
+// with two values.
+func (b StreamBody) contradictions() []FieldError {
+	return append(contradiction("sourcetopic", b.SourceTopicLower, "sourceTopic", b.SourceTopic),
+		contradiction("targettopic", b.TargetTopicLower, "targetTopic", b.TargetTopic)...)
+}
+
+// spelt gives an error that names the topics as the caller spelt them; one
+// that was not given is named as the specification of the operation has it.
+func (b StreamBody) spelt(err error, source, target string) error {
+	return renamed(err, map[string]string{
+		"sourcetopic": spelling("sourcetopic", b.SourceTopicLower, "sourceTopic", b.SourceTopic, source),
+		"targettopic": spelling("targettopic", b.TargetTopicLower, "targetTopic", b.TargetTopic, target),
+	})
+}
+
+// What follows is for members that are taken in two spellings.
+
 func either[T any](first, second *T) *T {
 	if first != nil {
 		return first
 	}
 	return second
+}
+
+func contradiction(lowerName string, lower *string, upperName string, upper *string) []FieldError {
+	if lower == nil || upper == nil || *lower == *upper {
+		return nil
+	}
+	return []FieldError{{"body." + lowerName, "contradicts " + upperName + "; give one of them"}}
+}
+
+func spelling(lowerName string, lower *string, upperName string, upper *string, otherwise string) string {
+	switch {
+	case upper != nil:
+		return upperName
+	case lower != nil:
+		return lowerName
+	}
+	return otherwise
+}
+
+// renamed gives a broker's error with other names for the fields it names.
+func renamed(err error, names map[string]string) error {
+	e, ok := errors.AsType[*broker.Error](err)
+	if !ok || len(e.Fields) == 0 {
+		return err
+	}
+	with := *e
+	with.Fields = make([]broker.Field, len(e.Fields))
+	for i, f := range e.Fields {
+		if name, ok := names[f.Path]; ok {
+			f.Path = name
+		}
+		with.Fields[i] = f
+	}
+	return &with
 }
 
 // CreateStreamRequest asks for a new stream.
@@ -69,10 +137,12 @@ type CreateStreamRequest struct {
 
 // Validate asks for a source topic in either spelling.
 func (r *CreateStreamRequest) Validate() []FieldError {
+	bad := r.Body.contradictions()
 	if source := either(r.Body.SourceTopic, r.Body.SourceTopicLower); source == nil || *source == "" {
-		return []FieldError{{"body.sourceTopic", "is required"}}
+		name := spelling("sourcetopic", r.Body.SourceTopicLower, "sourceTopic", r.Body.SourceTopic, "sourceTopic")
+		bad = append(bad, FieldError{"body." + name, "is required"})
 	}
-	return nil
+	return bad
 }
 
 // CreateStream creates a stream.
@@ -81,7 +151,7 @@ func (a *API) CreateStream(ctx context.Context, r *CreateStreamRequest) error {
 	if err != nil {
 		return err
 	}
-	return b.CreateStream(ctx, r.Body.spec())
+	return r.Body.spelt(b.CreateStream(ctx, r.Body.spec()), "sourceTopic", "targetTopic")
 }
 
 // ModifyStreamRequest asks for a change of a stream.
@@ -93,20 +163,20 @@ type ModifyStreamRequest struct {
 	}
 }
 
+// Validate refuses contradictions.
+func (r *ModifyStreamRequest) Validate() []FieldError { return r.Body.contradictions() }
+
 // ModifyStream changes a stream.
 func (a *API) ModifyStream(ctx context.Context, r *ModifyStreamRequest) error {
 	b, err := a.live(&r.BrokerPath)
 	if err != nil {
 		return err
 	}
-	return b.ModifyStream(ctx, r.Body.spec(), r.Body.Replace)
+	return r.Body.spelt(b.ModifyStream(ctx, r.Body.spec(), r.Body.Replace), "sourcetopic", "targettopic")
 }
 
 // DeleteStreamRequest names a stream.
-type DeleteStreamRequest struct {
-	BrokerPath
-	StreamName string `query:"streamname" required:"true" minlen:"1"`
-}
+type DeleteStreamRequest struct{ StreamPath }
 
 // DeleteStream deletes a stream and its messages.
 func (a *API) DeleteStream(ctx context.Context, r *DeleteStreamRequest) error {
@@ -115,87 +185,4 @@ func (a *API) DeleteStream(ctx context.Context, r *DeleteStreamRequest) error {
 		return err
 	}
 	return b.DeleteStream(ctx, r.StreamName)
-}
-
-// ClearStreamMessagesRequest names a stream.
-type ClearStreamMessagesRequest struct {
-	BrokerPath
-	StreamName string `query:"streamname" required:"true" minlen:"1"`
-}
-
-// ClearStreamMessages deletes the messages that a stream keeps.
-func (a *API) ClearStreamMessages(ctx context.Context, r *ClearStreamMessagesRequest) error {
-	b, err := a.live(&r.BrokerPath)
-	if err != nil {
-		return err
-	}
-	return b.ClearStreamMessages(ctx, r.StreamName, nil, nil)
-}
-
-// ReplayStreamRequest asks for a stream's messages once more.
-type ReplayStreamRequest struct {
-	BrokerPath
-	Body struct {
-		StreamName       string      `json:"streamname" required:"true" minlen:"1"`
-		ReplayTopic      *string     `json:"replayTopic"`
-		ReplayTopicLower *string     `json:"replaytopic"`
-		GTE              UnixSeconds `json:"gte" doc:"Earliest time, Unix seconds as a decimal string or a number; empty or absent is open."`
-		LTE              UnixSeconds `json:"lte" doc:"Latest time, as gte."`
-		Reverse          bool        `json:"reverse" doc:"True replays the newest message first."`
-		Limit            *int64      `json:"limit" min:"-1" doc:"Largest number of messages; -1 or absent is all."`
-		Speed            *float64    `json:"speed" min:"0" doc:"Factor of the original pace; 1 or absent is the original, 0 as fast as possible."`
-	}
-}
-
-// UnixSeconds is a time as a decimal string or a number.
-type UnixSeconds struct{ value *float64 }
-
-// UnmarshalJSON takes "", a decimal string, a number or null.
-func (u *UnixSeconds) UnmarshalJSON(b []byte) error {
-	s := strings.Trim(string(b), `"`)
-	if s == "" || s == "null" {
-		return nil
-	}
-	v, err := strconv.ParseFloat(s, 64)
-	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
-		return &FieldTypeError{Want: "Unix seconds, as a decimal string or a number"}
-	}
-	u.value = &v
-	return nil
-}
-
-// OneOf gives the shapes for the document.
-func (UnixSeconds) OneOf() []any { return []any{"", 0.0} }
-
-// FieldTypeError tells the binder what a member should have been.
-type FieldTypeError struct{ Want string }
-
-// Error says what was wanted.
-func (e *FieldTypeError) Error() string { return "must be " + e.Want }
-
-// Validate asks for a topic to replay to.
-func (r *ReplayStreamRequest) Validate() []FieldError {
-	if topic := either(r.Body.ReplayTopic, r.Body.ReplayTopicLower); topic == nil || *topic == "" {
-		return []FieldError{{"body.replayTopic", "is required"}}
-	}
-	return nil
-}
-
-// ReplayStream starts to publish a stream's messages once more.
-func (a *API) ReplayStream(ctx context.Context, r *ReplayStreamRequest) error {
-	b, err := a.live(&r.BrokerPath)
-	if err != nil {
-		return err
-	}
-	replay := broker.StreamReplay{
-		StreamName: r.Body.StreamName, ReplayTopic: *either(r.Body.ReplayTopic, r.Body.ReplayTopicLower),
-		GTE: r.Body.GTE.value, LTE: r.Body.LTE.value, Reverse: r.Body.Reverse, Limit: -1, Speed: 1,
-	}
-	if r.Body.Limit != nil {
-		replay.Limit = *r.Body.Limit
-	}
-	if r.Body.Speed != nil {
-		replay.Speed = *r.Body.Speed
-	}
-	return b.ReplayStream(ctx, replay)
 }

@@ -19,6 +19,7 @@ func (rt *router) extensions() []*route {
 		tagged("Brokers", brokerExtensions(h)),
 		tagged("Client inspection", inspectionExtensions(h)),
 		tagged("Messages", messageExtensions(h)),
+		tagged("Streams", streamExtensions(h)),
 		tagged("Access control", accessExtensions(h)),
 		tagged("Service", rt.serviceRoutes()),
 	)
@@ -103,6 +104,21 @@ func messageExtensions(h *handlers.API) []route {
 			Summary: "Delete retained messages", Do: query(h.DeleteRetained)},
 		{ID: "listSubscriptions", Method: "GET", Path: brokerPath + "/subscriptions", Role: auth.Viewer, Status: 200,
 			Summary: "List the subscriptions of all clients", Do: query(h.ListSubscriptions)},
+	}
+}
+
+// streamExtensions read a stream alone, count and delete a part of what it
+// keeps, and end a replay.
+func streamExtensions(h *handlers.API) []route {
+	return []route{
+		{ID: "getStream", Method: "GET", Path: brokerPath + "/streams/detail", Role: auth.Viewer, Status: 200,
+			Summary: "Get a stream", Do: query(h.GetStream)},
+		{ID: "getStreamMessageCount", Method: "GET", Path: brokerPath + "/streams/messages/count", Role: auth.Viewer, Status: 200,
+			Summary: "Count the messages of a stream", Do: query(h.CountStreamMessages)},
+		{ID: "clearStreamRange", Method: "DELETE", Path: brokerPath + "/streams/messages/range", Role: auth.Editor, Status: 204,
+			Summary: "Delete the messages of a stream that came in a certain time", Do: command(h.ClearStreamRange)},
+		{ID: "stopStreamReplay", Method: "DELETE", Path: brokerPath + "/streams/replay", Role: auth.Viewer, Status: 204,
+			Summary: "Stop the replay of a stream", Do: command(h.StopStreamReplay)},
 	}
 }
 

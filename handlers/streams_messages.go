@@ -1,0 +1,210 @@
+package handlers
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"strconv"
+	"strings"
+
+	"signalbox/broker"
+)
+
+// CountStreamMessagesRequest names a stream.
+type CountStreamMessagesRequest struct{ StreamPath }
+
+// CountStreamMessages tells how many messages a stream keeps.
+func (a *API) CountStreamMessages(ctx context.Context, r *CountStreamMessagesRequest) (broker.StreamCount, error) {
+	b, err := a.live(&r.BrokerPath)
+	if err != nil {
+		return broker.StreamCount{}, err
+	}
+	return b.CountStreamMessages(ctx, r.StreamName)
+}
+
+// ClearStreamMessagesRequest names a stream.
+type ClearStreamMessagesRequest struct{ StreamPath }
+
+// ClearStreamMessages deletes the messages that a stream keeps.
+func (a *API) ClearStreamMessages(ctx context.Context, r *ClearStreamMessagesRequest) error {
+	b, err := a.live(&r.BrokerPath)
+	if err != nil {
+		return err
+	}
+	return b.ClearStreamMessages(ctx, r.StreamName, nil, nil)
+}
+
+// ClearStreamRangeRequest names a stream and a time.
+type ClearStreamRangeRequest struct {
+	StreamPath
+	GTE string `query:"gte" doc:"Earliest time, Unix seconds; empty or absent is open. Either gte or lte must be given."`
+	LTE string `query:"lte" doc:"Latest time, as gte."`
+
+	gte, lte *float64
+}
+
+// Validate reads the times. It wants one of them, so that a slip of the pen
+// does not delete everything.
+func (r *ClearStreamRangeRequest) Validate() (bad []FieldError) {
+	read := func(name, text string) *float64 {
+		v, ok := unixSeconds(text)
+		if !ok {
+			bad = append(bad, FieldError{"query." + name, "must be Unix seconds, a decimal number"})
+		}
+		return v
+	}
+	r.gte, r.lte = read("gte", r.GTE), read("lte", r.LTE)
+	switch {
+	case bad != nil:
+	case r.gte == nil && r.lte == nil:
+		bad = append(bad, FieldError{"query.gte", "is required, unless lte is given"})
+	case r.gte != nil && r.lte != nil && *r.gte > *r.lte:
+		bad = append(bad, FieldError{"query.gte", "must not be later than lte"})
+	}
+	return bad
+}
+
+// ClearStreamRange deletes the messages of a time that a stream keeps.
+func (a *API) ClearStreamRange(ctx context.Context, r *ClearStreamRangeRequest) error {
+	b, err := a.live(&r.BrokerPath)
+	if err != nil {
+		return err
+	}
+	return b.ClearStreamMessages(ctx, r.StreamName, r.gte, r.lte)
+}
+
+// ReplayStreamRequest asks for a stream's messages once more.
+type ReplayStreamRequest struct {
+	BrokerPath
+	Body struct {
+		StreamName       string      `json:"streamname" required:"true" minlen:"1"`
+		ReplayTopic      *string     `json:"replayTopic"`
+		ReplayTopicLower *string     `json:"replaytopic"`
+		GTE              UnixSeconds `json:"gte" doc:"Earliest time, Unix seconds as a decimal string or a number; empty or absent is open."`
+		LTE              UnixSeconds `json:"lte" doc:"Latest time, as gte."`
+		Reverse          bool        `json:"reverse" doc:"True replays the newest message first."`
+		Limit            *int64      `json:"limit" min:"-1" doc:"Largest number of messages; -1 or absent is all."`
+		Speed            ReplaySpeed `json:"speed" doc:"Factor of the original pace, 1 or absent is the original and 0 as fast as possible; or one of the words original and fastest."`
+	}
+}
+
+// UnixSeconds is a time as a decimal string or a number.
+type UnixSeconds struct{ value *float64 }
+
+// UnmarshalJSON takes "", a decimal string, a number or null.
+func (u *UnixSeconds) UnmarshalJSON(b []byte) error {
+	text, ok := textOrNumber(b)
+	v, good := unixSeconds(text)
+	if !ok || !good {
+		return &FieldTypeError{Want: "Unix seconds, as a decimal string or a number"}
+	}
+	u.value = v
+	return nil
+}
+
+// OneOf gives the shapes for the document.
+func (UnixSeconds) OneOf() []any { return []any{"", 0.0} }
+
+// ReplaySpeed is the pace of a replay, as a number or one of two words.
+type ReplaySpeed struct{ value *float64 }
+
+// UnmarshalJSON takes a factor from 0, "original", "fastest" or null.
+func (s *ReplaySpeed) UnmarshalJSON(b []byte) error {
+	var v float64
+	switch text := string(b); text {
+	case "null":
+		return nil
+	case `"original"`:
+		v = 1
+	case `"fastest"`:
+		v = 0
+	default:
+		if json.Unmarshal(b, &v) != nil || v < 0 {
+			return &FieldTypeError{Want: "a number that is not negative, or original or fastest"}
+		}
+	}
+	s.value = &v
+	return nil
+}
+
+// OneOf gives the shapes for the document.
+func (ReplaySpeed) OneOf() []any { return []any{0.0, ""} }
+
+// FieldTypeError tells the binder what a member should have been.
+type FieldTypeError struct{ Want string }
+
+// Error says what was wanted.
+func (e *FieldTypeError) Error() string { return "must be " + e.Want }
+
+// textOrNumber gives what a JSON string holds, or a JSON number as it is
+// written; "" for null.
+func textOrNumber(b []byte) (text string, ok bool) {
+	if len(b) > 0 && b[0] != '"' && b[0] != 'n' {
+		return string(b), true
+	}
+	err := json.Unmarshal(b, &text)
+	return text, err == nil
+}
+
+// unixSeconds reads a decimal number, nil for no text. Other forms that Go has
+// for numbers are none.
+func unixSeconds(text string) (_ *float64, ok bool) {
+	if text == "" {
+		return nil, true
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsInf(v, 0) || strings.Trim(text, "0123456789+-.eE") != "" {
+		return nil, false
+	}
+	return &v, true
+}
+
+// Validate asks for a topic to replay to.
+func (r *ReplayStreamRequest) Validate() []FieldError {
+	bad := contradiction("replaytopic", r.Body.ReplayTopicLower, "replayTopic", r.Body.ReplayTopic)
+	if topic := either(r.Body.ReplayTopic, r.Body.ReplayTopicLower); topic == nil || *topic == "" {
+		bad = append(bad, FieldError{"body." + r.topicName(), "is required"})
+	}
+	return bad
+}
+
+// topicName is how the caller spelt the topic to replay to.
+func (r *ReplayStreamRequest) topicName() string {
+	return spelling("replaytopic", r.Body.ReplayTopicLower, "replayTopic", r.Body.ReplayTopic, "replayTopic")
+}
+
+// replay gives what is asked for.
+func (r *ReplayStreamRequest) replay() broker.StreamReplay {
+	replay := broker.StreamReplay{
+		StreamName: r.Body.StreamName, ReplayTopic: *either(r.Body.ReplayTopic, r.Body.ReplayTopicLower),
+		GTE: r.Body.GTE.value, LTE: r.Body.LTE.value, Reverse: r.Body.Reverse, Limit: -1, Speed: 1,
+	}
+	if r.Body.Limit != nil {
+		replay.Limit = *r.Body.Limit
+	}
+	if r.Body.Speed.value != nil {
+		replay.Speed = *r.Body.Speed.value
+	}
+	return replay
+}
+
+// ReplayStream starts to publish a stream's messages once more.
+func (a *API) ReplayStream(ctx context.Context, r *ReplayStreamRequest) error {
+	b, err := a.live(&r.BrokerPath)
+	if err != nil {
+		return err
+	}
+	return renamed(b.ReplayStream(ctx, r.replay()), map[string]string{"replaytopic": r.topicName()})
+}
+
+// StopStreamReplayRequest names a stream.
+type StopStreamReplayRequest struct{ StreamPath }
+
+// StopStreamReplay ends the replay of a stream.
+func (a *API) StopStreamReplay(ctx context.Context, r *StopStreamReplayRequest) error {
+	b, err := a.live(&r.BrokerPath)
+	if err != nil {
+		return err
+	}
+	return b.StopStreamReplay(ctx, r.StreamName)
+}
