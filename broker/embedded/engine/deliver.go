@@ -1,6 +1,6 @@
 package engine
 
-import "signalbox/broker/embedded/engine/topics"
+import "signalbox/broker/topics"
 
 // recipient is a subscriber of a topic that may be sent its messages.
 type recipient struct {

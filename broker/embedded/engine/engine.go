@@ -17,8 +17,8 @@ import (
 
 	"github.com/tidwall/btree"
 
-	"signalbox/broker/embedded/engine/topics"
 	"signalbox/broker/embedded/engine/wire"
+	"signalbox/broker/topics"
 )
 
 // Parts are what an engine works with.

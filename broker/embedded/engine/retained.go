@@ -5,7 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"signalbox/broker/embedded/engine/topics"
+	"signalbox/broker/topics"
 )
 
 // retained are the retained messages. What is retained and what is handed to

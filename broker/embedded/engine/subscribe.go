@@ -1,8 +1,8 @@
 package engine
 
 import (
-	"signalbox/broker/embedded/engine/topics"
 	"signalbox/broker/embedded/engine/wire"
+	"signalbox/broker/topics"
 )
 
 // grant is a subscription that was granted, with what decides about retained

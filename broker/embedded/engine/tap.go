@@ -1,6 +1,6 @@
 package engine
 
-import "signalbox/broker/embedded/engine/topics"
+import "signalbox/broker/topics"
 
 // Tap takes the messages of a topic filter in this process. Its methods are
 // called on the goroutine of whoever publishes, in the order of each publisher,

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"signalbox/broker/embedded/engine/topics"
+	"signalbox/broker/topics"
 )
 
 // TestIndexAtOnce changes subscriptions while others match, list and take turns.

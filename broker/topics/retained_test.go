@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"signalbox/broker/embedded/engine/topics"
+	"signalbox/broker/topics"
 )
 
 // kept gives what a filter matches, in order; "" is for all.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"signalbox/broker/embedded/engine/topics"
+	"signalbox/broker/topics"
 )
 
 // seen is what a result says of one subscriber.

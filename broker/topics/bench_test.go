@@ -6,7 +6,7 @@ import (
 	"sync"
 	"testing"
 
-	"signalbox/broker/embedded/engine/topics"
+	"signalbox/broker/topics"
 )
 
 // filled makes an index of n subscriptions with filters of a form.
