@@ -1,0 +1,74 @@
+package streams
+
+import (
+	"errors"
+	"sync"
+)
+
+// errFull is why a message was lost that could not be queued any more.
+var errFull = errors.New("the stream's queue is full")
+
+// item is a message that waits for its stream.
+type item struct {
+	Message
+	settler Settler // nil for none
+}
+
+// queue holds the messages that a stream has taken and not looked at. It is
+// bounded by their number and bytes; the newest loses. Those whose source waits
+// for them have as much room again: what bounds them is that it waits.
+type queue struct {
+	messages int
+	bytes    int
+	work     sync.WaitGroup // whoever takes out what is there
+
+	mu      sync.Mutex // guards what follows; held for moments only
+	list    []item
+	size    int
+	running bool // somebody takes out what is there, and looks again before resting
+	closed  bool
+}
+
+// put adds a message. It tells whether it was taken, and whether somebody has
+// to be set to work, who calls work.Done in the end.
+func (q *queue) put(m Message, s Settler) (taken, wake bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	room := 1
+	if s != nil {
+		room = 2
+	}
+	if q.closed || len(q.list) >= room*q.messages || q.size+m.size() > room*q.bytes && len(q.list) > 0 {
+		return false, false
+	}
+	q.list = append(q.list, item{m, s})
+	q.size += m.size()
+	if q.running {
+		return true, false
+	}
+	q.running = true
+	q.work.Add(1) // here, so that nobody has waited for the end of work already
+	return true, true
+}
+
+// take gives all that is there, and keeps spare for what comes next. Without
+// anything it gives nil, and whoever asked is to rest.
+func (q *queue) take(spare []item) []item {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.list) == 0 {
+		q.running = false
+		q.list = nil // a stream that rests needs no room
+		return nil
+	}
+	list := q.list
+	q.list, q.size = spare[:0], 0
+	return list
+}
+
+// close refuses messages from now on.
+func (q *queue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+}

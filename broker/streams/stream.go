@@ -1,0 +1,207 @@
+package streams
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"signalbox/broker"
+	"signalbox/broker/streams/query"
+)
+
+// stream is one stream at work.
+type stream struct {
+	engine *Engine
+	log    *slog.Logger
+	kept   Log
+	queue  queue
+	meters meters
+	plan   atomic.Pointer[plan]
+
+	life context.Context // ends replays, and waiting for a broker that is not reached
+	end  context.CancelFunc
+	send context.Context // ends what is being published
+	stop context.CancelFunc
+
+	mu       sync.Mutex // guards what follows; not held while calling out
+	cancel   func()     // ends the subscription; nil for none
+	running  *running   // the replay; nil for none
+	replays  sync.WaitGroup
+	detached bool // never to subscribe again
+}
+
+// plan is what a stream is to do. It is never changed, but for the state of its
+// query, which is the working goroutine's.
+type plan struct {
+	Definition
+	query *query.Query // nil where messages pass as they are
+	state *query.State // nil where it keeps none
+}
+
+// meters count messages.
+type meters struct {
+	received, republished, persisted, replayed, filtered, invalid, dropped atomic.Int64
+}
+
+// open makes a stream of a definition, which does not take messages yet. The
+// state of its query is the one that was kept with its last message.
+func (e *Engine) open(ctx context.Context, d Definition) (*stream, error) {
+	q, err := query.Compile(d.Query)
+	if err != nil {
+		return nil, err
+	}
+	kept, err := e.host.store.Open(ctx, d.ID)
+	if err != nil {
+		return nil, err
+	}
+	kept.SetTTL(d.TTL)
+	c := e.host.config
+	s := &stream{
+		engine: e, log: e.log.With("stream", d.StreamName), kept: kept,
+		queue: queue{messages: c.QueueMessages, bytes: int(c.QueueBytes)},
+	}
+	s.life, s.end = context.WithCancel(context.Background())
+	s.send, s.stop = context.WithCancel(context.Background())
+	p := newPlan(d, q)
+	if err := p.restore(ctx, kept); err != nil {
+		s.log.Warn("the query's state could not be read; it begins anew", "error", err)
+	}
+	s.plan.Store(p)
+	return s, nil
+}
+
+func newPlan(d Definition, q *query.Query) *plan {
+	p := &plan{Definition: d}
+	if d.Process && !q.Empty() {
+		p.query = q
+		if q.Stateful() {
+			p.state = q.NewState()
+		}
+	}
+	return p
+}
+
+// restore takes over the state that was kept, if it is the query's.
+func (p *plan) restore(ctx context.Context, kept Log) error {
+	if p.state == nil || !p.Persist {
+		return nil
+	}
+	b, err := kept.State(ctx)
+	if err != nil || b == nil {
+		return err
+	}
+	if state, ok := p.query.Restore(b); ok {
+		p.state = state
+	}
+	return nil
+}
+
+// attach has the stream take messages, if it is to.
+func (s *stream) attach() {
+	d := s.plan.Load()
+	s.mu.Lock()
+	wanted := d.Active && !s.detached && s.cancel == nil
+	s.mu.Unlock()
+	if !wanted { // only changes attach and detach, one at a time
+		return
+	}
+	cancel := s.engine.messaging.Subscribe(d.SourceTopic, s)
+	s.mu.Lock()
+	s.cancel = cancel
+	s.mu.Unlock()
+}
+
+// unsubscribe has the stream take no more messages for now.
+func (s *stream) unsubscribe() {
+	s.mu.Lock()
+	cancel := s.cancel
+	s.cancel = nil
+	s.mu.Unlock()
+	if cancel != nil {
+		cancel()
+	}
+}
+
+// detach is unsubscribe for good, and ends the replay.
+func (s *stream) detach() {
+	s.mu.Lock()
+	s.detached = true
+	s.mu.Unlock()
+	s.unsubscribe()
+	s.stopReplay()
+	s.queue.close()
+}
+
+// leaveTime is how long a broker has to take what a stream has left to publish
+// when it ends.
+const leaveTime = 2 * time.Second
+
+// close waits until all that was taken is dealt with and kept. Detach comes
+// before.
+func (s *stream) close(ctx context.Context) {
+	s.end()
+	hurry := time.AfterFunc(leaveTime, s.stop)
+	s.queue.work.Wait()
+	s.replays.Wait()
+	hurry.Stop()
+	s.stop()
+	if err := s.kept.Close(ctx); err != nil {
+		s.log.Warn("what a stream keeps could not be closed", "error", err)
+	}
+}
+
+// modify goes on with another definition. A query that stays keeps its state.
+func (s *stream) modify(d Definition, q *query.Query) {
+	old := s.plan.Load()
+	p := newPlan(d, q)
+	if p.state != nil && old.state != nil && string(d.Query) == string(old.Query) {
+		p.state = old.state
+	}
+	again := d.SourceTopic != old.SourceTopic || !d.Active
+	if again {
+		s.unsubscribe()
+	}
+	s.kept.SetTTL(d.TTL)
+	s.plan.Store(p)
+	s.attach()
+}
+
+// Keeps tells whether what is taken is to be safe before it is acknowledged.
+func (s *stream) Keeps() bool { return s.plan.Load().Persist }
+
+// Take queues a message.
+func (s *stream) Take(m Message, settler Settler) {
+	s.meters.received.Add(1)
+	taken, wake := s.queue.put(m, settler)
+	if wake {
+		go s.run()
+	}
+	if taken {
+		return
+	}
+	s.meters.dropped.Add(1)
+	if settler != nil {
+		settler.Settled(errFull)
+	}
+}
+
+// record gives the stream as its owner sees it.
+func (s *stream) record() broker.Stream {
+	r := s.plan.Load().Stream
+	m, u := &s.meters, s.kept.Usage()
+	r.Stats = &broker.StreamStats{
+		Received: m.received.Load(), Republished: m.republished.Load(), Persisted: m.persisted.Load(),
+		Replayed: m.replayed.Load(), Filtered: m.filtered.Load(), Invalid: m.invalid.Load(), Dropped: m.dropped.Load(),
+		Evicted: u.Evicted, Expired: u.Expired, Messages: u.Messages, Bytes: u.Bytes,
+	}
+	s.mu.Lock()
+	now := s.running
+	s.mu.Unlock()
+	if now != nil {
+		p := now.replay.progress()
+		r.Replaying, r.Replay = true, &p
+	}
+	return r
+}
