@@ -1,6 +1,7 @@
 package file
 
 import (
+	"cmp"
 	"errors"
 
 	"modernc.org/sqlite"
@@ -41,6 +42,25 @@ func Advice(err error, name string) string {
 	}
 	return ""
 }
+
+// Failure says why nothing can be stored, in a sentence for an operator. Its
+// cause is for the log.
+type Failure struct {
+	sentence string
+	cause    error
+}
+
+// Failure makes one of an error of SQLite: what can be done about it, or
+// otherwise where that is nothing.
+func (f *File) Failure(err error, otherwise string) *Failure {
+	return &Failure{cmp.Or(Advice(err, f.name), otherwise), err}
+}
+
+// Error gives the sentence, not the cause.
+func (f *Failure) Error() string { return f.sentence }
+
+// Unwrap gives the cause.
+func (f *Failure) Unwrap() error { return f.cause }
 
 // Unflushed tells whether a transaction that failed may nevertheless show up
 // after a crash, because the disk did not say what it has kept.

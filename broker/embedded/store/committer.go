@@ -96,7 +96,7 @@ func (c *committer) try(group []*engine.Changes) bool {
 func (c *committer) commit(group []*engine.Changes) error {
 	defer c.plan.reset()
 	c.plan.draw(group)
-	err := c.disk.transact(context.Background(), func() error { return c.writer.write(group) })
+	err := c.disk.Transact(context.Background(), func() error { return c.writer.write(group) })
 	if err == nil {
 		c.books.note(c.plan)
 	}
@@ -140,7 +140,7 @@ func (c *committer) keep(group []*engine.Changes) {
 
 // fail begins the time in which nothing can be stored.
 func (c *committer) fail(err error) {
-	if c.cause.Swap(newFailure(err, c.disk.file.Name())) == nil {
+	if c.cause.Swap(c.disk.File().Failure(err, "the broker's messages cannot be stored; the log tells why")) == nil {
 		c.since = c.now()
 		c.log.Error("the broker's messages cannot be stored", slog.Any("err", err))
 	}
@@ -153,7 +153,7 @@ func (c *committer) tick() {
 		c.recover()
 		return
 	}
-	more, err := c.disk.tidy(context.Background())
+	more, err := c.disk.Tidy(context.Background())
 	if err != nil {
 		c.log.Warn("the broker's database could not be tidied up", slog.Any("err", err))
 	}

@@ -171,7 +171,7 @@ func rows(t testing.TB, s *opened) map[string]int {
 	n := map[string]int{}
 	for _, table := range []string{"message", "session", "subscription", "queue", "incoming"} {
 		var count int
-		must(t, s.disk.conn.QueryRowContext(context.Background(), "SELECT count(*) FROM "+table).Scan(&count))
+		must(t, s.disk.SQL().QueryRowContext(context.Background(), "SELECT count(*) FROM "+table).Scan(&count))
 		n[table] = count
 	}
 	return n
@@ -190,7 +190,7 @@ func wantRows(t testing.TB, s *opened, want map[string]int) {
 func sound(t testing.TB, s *opened) {
 	t.Helper()
 	var verdict string
-	must(t, s.disk.conn.QueryRowContext(context.Background(), `PRAGMA integrity_check`).Scan(&verdict))
+	must(t, s.disk.SQL().QueryRowContext(context.Background(), `PRAGMA integrity_check`).Scan(&verdict))
 	if verdict != "ok" {
 		t.Errorf("the file is damaged: %s", verdict)
 	}
@@ -221,6 +221,6 @@ func fileSize(t testing.TB, s *opened, suffix string) int64 {
 // within runs a statement on the store's own connection.
 func within(t testing.TB, s *opened, q string) {
 	t.Helper()
-	_, err := s.disk.conn.ExecContext(context.Background(), q)
+	_, err := s.disk.SQL().ExecContext(context.Background(), q)
 	must(t, err)
 }

@@ -29,9 +29,9 @@ type loader struct {
 // Other ones are of subscriptions and packet identifiers.
 type dropped struct{ messages, queued, other int }
 
-func (k *disk) load(ctx context.Context) (*loader, error) {
+func (k disk) load(ctx context.Context) (*loader, error) {
 	l := &loader{
-		conn: k.conn, snapshot: &engine.Snapshot{}, books: newLedger(),
+		conn: k.SQL(), snapshot: &engine.Snapshot{}, books: newLedger(),
 		sessions: map[uint64]*engine.StoredSession{}, retained: map[string]*engine.Message{},
 	}
 	for _, step := range []struct {
@@ -193,8 +193,8 @@ func (l *loader) finish() {
 }
 
 // clean deletes what load dropped.
-func (k *disk) clean(ctx context.Context) error {
-	return k.transact(ctx, func() error {
+func (k disk) clean(ctx context.Context) error {
+	return k.Transact(ctx, func() error {
 		for _, q := range []string{
 			`DELETE FROM subscription WHERE session NOT IN (SELECT id FROM session)`,
 			`DELETE FROM incoming WHERE session NOT IN (SELECT id FROM session)`,
@@ -202,7 +202,7 @@ func (k *disk) clean(ctx context.Context) error {
 			`UPDATE message SET retained = 0 WHERE retained AND id NOT IN (SELECT max(id) FROM message WHERE retained GROUP BY topic)`,
 			`DELETE FROM message WHERE NOT retained AND id NOT IN (SELECT message FROM queue)`,
 		} {
-			if err := k.run(q); err != nil {
+			if err := k.Run(q); err != nil {
 				return err
 			}
 		}

@@ -6,10 +6,7 @@ package store
 type statement int
 
 const (
-	begin statement = iota
-	commit
-	rollback
-	putSession
+	putSession statement = iota
 	deleteSession
 	putSubscription
 	deleteSubscription
@@ -31,10 +28,6 @@ const (
 )
 
 var texts = [statements]string{
-	begin:    `BEGIN IMMEDIATE`,
-	commit:   `COMMIT`,
-	rollback: `ROLLBACK`,
-
 	putSession: `
 		INSERT INTO session (id, clientid, username, anonymous, version, clean, keep_alive, expiry_interval,
 			created_at, connected_at, disconnected_at, address, will, will_due_at, sent_seq)

@@ -34,12 +34,12 @@ type Store struct {
 	log   *slog.Logger
 	now   func() time.Time
 	inbox *inbox
-	disk  *disk
+	disk  disk
 	books *ledger // what is stored; the committer's once it runs
 
 	probe   chan struct{} // asks the committer to try again, buffered by one
 	settled chan batch    // from the committer to the settler
-	cause   atomic.Pointer[failure]
+	cause   atomic.Pointer[file.Failure]
 
 	tasks     sync.WaitGroup // the committer and the settler
 	closeOnce sync.Once
@@ -148,7 +148,7 @@ func (s *Store) Close(ctx context.Context) error {
 		s.inbox.close()
 		go func() {
 			s.tasks.Wait()
-			s.closeErr = errors.Join(s.closeErr, s.disk.close())
+			s.closeErr = errors.Join(s.closeErr, s.disk.Close())
 			close(s.closed)
 		}()
 	})
@@ -170,20 +170,3 @@ func (s *Store) settle() {
 		}
 	}
 }
-
-// failure says why nothing can be stored.
-type failure struct {
-	sentence string
-	cause    error
-}
-
-func newFailure(err error, name string) *failure {
-	sentence := file.Advice(err, name)
-	if sentence == "" {
-		sentence = "the broker's messages cannot be stored; the log tells why"
-	}
-	return &failure{sentence, err}
-}
-
-func (f *failure) Error() string { return f.sentence }
-func (f *failure) Unwrap() error { return f.cause }

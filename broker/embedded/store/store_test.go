@@ -190,9 +190,9 @@ func TestGroup(t *testing.T) {
 }
 
 // changes counts the rows written since the connection was opened.
-func (k *disk) changes(t testing.TB) (n int) {
+func (k disk) changes(t testing.TB) (n int) {
 	t.Helper()
-	must(t, k.conn.QueryRowContext(context.Background(), `SELECT total_changes()`).Scan(&n))
+	must(t, k.SQL().QueryRowContext(context.Background(), `SELECT total_changes()`).Scan(&n))
 	return n
 }
 
@@ -242,7 +242,7 @@ func TestLoadDropsOrphans(t *testing.T) {
 		`INSERT INTO subscription (session, filter, options, id) VALUES (9, 'a', 0, 0)`,
 		`INSERT INTO incoming (session, packet_id) VALUES (9, 1)`,
 	} {
-		_, err := s.disk.conn.ExecContext(t.Context(), q)
+		_, err := s.disk.SQL().ExecContext(t.Context(), q)
 		must(t, err)
 	}
 	dir := strings.TrimSuffix(s.file.Path(), "broker.db")
@@ -360,7 +360,7 @@ func TestIdle(t *testing.T) {
 		if got := fileSize(t, s, "-wal"); got != 0 {
 			t.Errorf("the log has %d bytes, want none", got)
 		}
-		if got, want := fileSize(t, s, ""), int64(sparePages+200)*4096; got > want {
+		if got, want := fileSize(t, s, ""), int64(file.Spare+200*4096); got > want {
 			t.Errorf("the file has %d bytes, want at most %d", got, want)
 		}
 		sound(t, s)

@@ -11,7 +11,7 @@ import (
 // writer writes a group of changes within a transaction. After the first
 // failure, which it keeps, it does nothing more.
 type writer struct {
-	disk  *disk
+	disk  disk
 	plan  *plan
 	fates fates
 	err   error
