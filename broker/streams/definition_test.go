@@ -1,0 +1,248 @@
+package streams
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox/broker"
+)
+
+// wish is the least that a stream can be made of.
+func wish() broker.StreamSpec {
+	return broker.StreamSpec{StreamName: "s", SourceTopic: new("a/#")}
+}
+
+// wholeWish gives every member, none with its default.
+func wholeWish() broker.StreamSpec {
+	return broker.StreamSpec{
+		StreamName: "s", SourceTopic: new("a/#"), TargetTopic: new("b"), TargetQoS: new(2), TTL: new(int64(60)),
+		Key: new("k"), TextName: new("n"), TextDescription: new("d"),
+		Active: new(false), Process: new(false), Persist: new(true), Query: json.RawMessage(someQuery),
+	}
+}
+
+const someQuery = `{"select":[{"source":"[a]","target":"[b]"}]}`
+
+func whole(id int64) Definition {
+	return Definition{ID: id, Stream: broker.Stream{
+		StreamName: "s", SourceTopic: "a/#", TargetTopic: "b", TargetQoS: 2, TTL: 60, Key: "k", TextName: "n",
+		TextDescription: "d", Persist: true, Query: json.RawMessage(someQuery),
+	}}
+}
+
+func TestDefine(t *testing.T) {
+	t.Parallel()
+	fresh := broker.Stream{StreamName: "s", SourceTopic: "a/#", TargetQoS: -1, Active: true, Query: json.RawMessage(`{}`)}
+	queried := fresh
+	queried.Process, queried.Query = true, json.RawMessage(someQuery)
+	merged := whole(7)
+	merged.Active, merged.TargetTopic = true, ""
+	replaced := Definition{ID: 7, Stream: fresh}
+	cleared := whole(7)
+	cleared.Query = json.RawMessage(`{}`)
+	processed := Definition{ID: 7, Stream: queried}
+	unprocessed := processed
+	unprocessed.Process = false
+	record := whole(7)
+	record.Replaying, record.Replay, record.Stats = true, &broker.StreamProgress{}, &broker.StreamStats{}
+	with := func(s broker.StreamSpec, change func(*broker.StreamSpec)) broker.StreamSpec {
+		change(&s)
+		return s
+	}
+	for name, test := range map[string]struct {
+		old     *Definition
+		spec    broker.StreamSpec
+		replace bool
+		want    Definition
+	}{
+		"what is not given has its default":           {spec: wish(), want: Definition{Stream: fresh}},
+		"everything that is given counts":             {spec: wholeWish(), want: whole(0)},
+		"a query is processed unless that is refused": {spec: with(wish(), func(s *broker.StreamSpec) { s.Query = json.RawMessage(someQuery) }), want: Definition{Stream: queried}},
+		"a query of null is none":                     {spec: with(wish(), func(s *broker.StreamSpec) { s.Query = json.RawMessage(` null `) }), want: Definition{Stream: fresh}},
+		"a query is stored without white space": {
+			spec: with(wish(), func(s *broker.StreamSpec) {
+				s.Query = json.RawMessage(strings.ReplaceAll(someQuery, ":", " :\n\t"))
+			}),
+			want: Definition{Stream: queried},
+		},
+		"an empty query is one with white space too": {spec: with(wish(), func(s *broker.StreamSpec) { s.Query = json.RawMessage("{ }") }), want: Definition{Stream: fresh}},
+		"a merge changes what is given":              {old: new(whole(7)), spec: broker.StreamSpec{StreamName: "s", Active: new(true), TargetTopic: new("")}, want: merged},
+		"a merge of nothing changes nothing":         {old: new(whole(7)), spec: broker.StreamSpec{StreamName: "s"}, want: whole(7)},
+		"a merge never renames":                      {old: new(whole(7)), spec: broker.StreamSpec{StreamName: "other"}, want: whole(7)},
+		"a merge clears a query that is null":        {old: new(whole(7)), spec: broker.StreamSpec{Query: json.RawMessage("null")}, want: cleared},
+		"a merged query leaves process":              {old: &replaced, spec: broker.StreamSpec{Query: json.RawMessage(someQuery)}, want: unprocessed},
+		"a replaced query sets process":              {old: &replaced, spec: with(wish(), func(s *broker.StreamSpec) { s.Query = json.RawMessage(someQuery) }), replace: true, want: processed},
+		"a replacement gives up what is not given":   {old: new(whole(7)), spec: wish(), replace: true, want: replaced},
+		"a replacement never renames":                {old: new(whole(7)), spec: with(wish(), func(s *broker.StreamSpec) { s.StreamName = "other" }), replace: true, want: replaced},
+		"a replacement needs no name":                {old: new(whole(7)), spec: with(wholeWish(), func(s *broker.StreamSpec) { s.StreamName = "" }), replace: true, want: whole(7)},
+		"what a record tells is no definition":       {old: &record, spec: broker.StreamSpec{}, want: whole(7)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, q, err := define(test.old, test.spec, test.replace)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if q == nil || q.Empty() != (string(got.Query) == `{}`) {
+				t.Errorf("the query is not the one of %s", got.Query)
+			}
+		})
+	}
+}
+
+// TestDefineKeepsNoHold changes the bytes of a wish after it was granted.
+func TestDefineKeepsNoHold(t *testing.T) {
+	t.Parallel()
+	spec := wholeWish()
+	d, _, err := define(nil, spec, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear(spec.Query)
+	if string(d.Query) != someQuery {
+		t.Errorf("the query became %q", d.Query)
+	}
+}
+
+func TestDefineRefuses(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		change func(*broker.StreamSpec)
+		want   string // paths of the fields
+	}{
+		"no name":                        {func(s *broker.StreamSpec) { s.StreamName = "" }, "streamname"},
+		"a name of 256 bytes":            {func(s *broker.StreamSpec) { s.StreamName = strings.Repeat("é", 128) }, "streamname"},
+		"a name with a line feed":        {func(s *broker.StreamSpec) { s.StreamName = "a\nb" }, "streamname"},
+		"a name with a C1 control":       {func(s *broker.StreamSpec) { s.StreamName = "a\u0085b" }, "streamname"},
+		"a name that is no UTF-8":        {func(s *broker.StreamSpec) { s.StreamName = "\xff" }, "streamname"},
+		"no source":                      {func(s *broker.StreamSpec) { s.SourceTopic = nil }, "sourcetopic"},
+		"an empty source":                {func(s *broker.StreamSpec) { s.SourceTopic = new("") }, "sourcetopic"},
+		"a source that is no filter":     {func(s *broker.StreamSpec) { s.SourceTopic = new("a/#/b") }, "sourcetopic"},
+		"a source of the system":         {func(s *broker.StreamSpec) { s.SourceTopic = new("$SYS/#") }, "sourcetopic"},
+		"a shared source":                {func(s *broker.StreamSpec) { s.SourceTopic = new("$share/g/a") }, "sourcetopic"},
+		"a target with a wildcard":       {func(s *broker.StreamSpec) { s.TargetTopic = new("b/+") }, "targettopic"},
+		"a target of the system":         {func(s *broker.StreamSpec) { s.TargetTopic = new("$b") }, "targettopic"},
+		"a target with U+0000":           {func(s *broker.StreamSpec) { s.TargetTopic = new("b\x00") }, "targettopic"},
+		"a target beyond MQTT":           {func(s *broker.StreamSpec) { s.TargetTopic = new(strings.Repeat("b", 65536)) }, "targettopic"},
+		"a QoS below -1":                 {func(s *broker.StreamSpec) { s.TargetQoS = new(-2) }, "targetqos"},
+		"a QoS above 2":                  {func(s *broker.StreamSpec) { s.TargetQoS = new(3) }, "targetqos"},
+		"a negative time to live":        {func(s *broker.StreamSpec) { s.TTL = new(int64(-1)) }, "ttl"},
+		"a time to live beyond 10 years": {func(s *broker.StreamSpec) { s.TTL = new(int64(maxTTL + 1)) }, "ttl"},
+		"a long text name":               {func(s *broker.StreamSpec) { s.TextName = new(strings.Repeat("x", maxText+1)) }, "textname"},
+		"a long text description":        {func(s *broker.StreamSpec) { s.TextDescription = new(strings.Repeat("x", maxText+1)) }, "textdescription"},
+		"a long key":                     {func(s *broker.StreamSpec) { s.Key = new(strings.Repeat("x", maxText+1)) }, "key"},
+		"a key that is no UTF-8":         {func(s *broker.StreamSpec) { s.Key = new("\xff") }, "key"},
+		"a query that is no JSON":        {func(s *broker.StreamSpec) { s.Query = json.RawMessage("{") }, "query"},
+		"a query that is no object":      {func(s *broker.StreamSpec) { s.Query = json.RawMessage("[]") }, "query"},
+		"a query that is no UTF-8":       {func(s *broker.StreamSpec) { s.Query = json.RawMessage("{\"x\":\"\xff\"}") }, "query"},
+		"a long query":                   {func(s *broker.StreamSpec) { s.Query = json.RawMessage(strings.Repeat(" ", maxQuery-1) + "{}") }, "query"},
+		"an unknown function": {func(s *broker.StreamSpec) {
+			s.Query = json.RawMessage(`{"select":[{"source":"[a]","target":"[b]","function":{"name":"median"}}]}`)
+		}, "query.select[0].function.name"},
+		"an unknown operator": {func(s *broker.StreamSpec) {
+			s.Query = json.RawMessage(`{"where":[{"operator":"~","left":"[a]","right":1}]}`)
+		}, "query.where[0].operator"},
+		"everything at once": {func(s *broker.StreamSpec) {
+			*s = broker.StreamSpec{TargetTopic: new("#"), TargetQoS: new(9), TTL: new(int64(-1)), TextName: new("\xff"), Query: json.RawMessage("1")}
+		}, "streamname sourcetopic targettopic targetqos ttl textname query"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			spec := wish()
+			test.change(&spec)
+			_, _, err := define(nil, spec, false)
+			if got := refusal(t, err, opCreate); got != test.want {
+				t.Errorf("refused %q, want %q; error %v", got, test.want, err)
+			}
+		})
+	}
+}
+
+// refusal gives the paths of what an error finds fault with, and holds the rest
+// of it against what its readers rely on.
+func refusal(t *testing.T, err error, op string) string {
+	t.Helper()
+	e, ok := errors.AsType[*broker.Error](err)
+	if !ok || e.Kind != broker.Invalid || e.Op != op {
+		t.Fatalf("got error %#v, want one of kind Invalid of %q", err, op)
+	}
+	var paths []string
+	for i, f := range e.Fields {
+		paths = append(paths, f.Path)
+		if f.Msg == "" || i == 0 && !strings.HasPrefix(e.Msg, f.Path+": "+f.Msg) {
+			t.Errorf("message %q does not begin with field %+v", e.Msg, f)
+		}
+	}
+	return strings.Join(slices.Compact(paths), " ")
+}
+
+// TestDefineBounds goes to the bounds.
+func TestDefineBounds(t *testing.T) {
+	t.Parallel()
+	spec := wholeWish()
+	spec.StreamName = strings.Repeat("x", maxName)
+	spec.SourceTopic = new("+/\u0001/#") // MQTT allows it
+	spec.TargetTopic = new(strings.Repeat("b", 65535))
+	spec.TTL = new(int64(maxTTL))
+	spec.TextName, spec.TextDescription, spec.Key = new(strings.Repeat("x", maxText)), new(strings.Repeat("y", maxText)), new("\n")
+	spec.Query = json.RawMessage(strings.Repeat(" ", maxQuery-2) + "{}")
+	if _, _, err := define(nil, spec, false); err != nil {
+		t.Error(err)
+	}
+	for _, qos := range []int{-1, 0, 1, 2} {
+		spec.TargetQoS = &qos
+		if _, _, err := define(nil, spec, false); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestDefineRefusesToModify leaves the old definition as it was.
+func TestDefineRefusesToModify(t *testing.T) {
+	t.Parallel()
+	old := whole(7)
+	_, _, err := define(&old, broker.StreamSpec{SourceTopic: new("$x"), TTL: new(int64(-1))}, false)
+	if got, want := refusal(t, err, opModify), "sourcetopic ttl"; got != want {
+		t.Errorf("refused %q, want %q", got, want)
+	}
+	if diff := cmp.Diff(whole(7), old); diff != "" {
+		t.Errorf("the old definition (-want +got):\n%s", diff)
+	}
+	_, _, err = define(&old, broker.StreamSpec{StreamName: "s"}, true)
+	if got, want := refusal(t, err, opModify), "sourcetopic"; got != want {
+		t.Errorf("a replacement without source refused %q, want %q", got, want)
+	}
+}
+
+// FuzzDefine looks for wishes that break something, and for definitions that are
+// not their own successors.
+func FuzzDefine(f *testing.F) {
+	f.Add("s", "a/#", "b", 1, int64(60), []byte(someQuery), "text")
+	f.Add("", "$share/g/a", "+", 3, int64(-1), []byte("null"), "\xff")
+	f.Add("s", "+/+", "", -1, int64(0), []byte(`{"where":[]}`), "")
+	f.Fuzz(func(t *testing.T, name, source, target string, qos int, ttl int64, query []byte, text string) {
+		spec := broker.StreamSpec{StreamName: name, SourceTopic: &source, TargetTopic: &target, TargetQoS: &qos, TTL: &ttl, Query: query, Key: &text}
+		d, _, err := define(nil, spec, false)
+		if err != nil {
+			if refusal(t, err, opCreate) == "" {
+				t.Errorf("no field is named: %v", err)
+			}
+			return
+		}
+		again, _, err := define(&d, broker.StreamSpec{}, false)
+		if err != nil {
+			t.Fatalf("refused what it made itself: %v", err)
+		}
+		if diff := cmp.Diff(d, again); diff != "" {
+			t.Errorf("changed without a wish (-before +after):\n%s", diff)
+		}
+	})
+}
