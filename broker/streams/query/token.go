@@ -1,0 +1,181 @@
+package query
+
+import (
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// peek gives the next byte, 0 at the end: no token begins with it.
+func (s *scanner) peek() byte {
+	if s.pos < len(s.text) {
+		return s.text[s.pos]
+	}
+	return 0
+}
+
+// take goes over the byte if it is the next, and tells whether it was.
+func (s *scanner) take(c byte) bool {
+	if s.pos < len(s.text) && s.text[s.pos] == c {
+		s.pos++
+		return true
+	}
+	return false
+}
+
+// space goes over whitespace.
+func (s *scanner) space() {
+	for s.pos < len(s.text) {
+		switch s.text[s.pos] {
+		case ' ', '\t', '\n', '\r':
+			s.pos++
+		default:
+			return
+		}
+	}
+}
+
+// word scans true, false or null.
+func (s *scanner) word(w string) bool {
+	if rest := s.text[s.pos:]; len(rest) < len(w) || string(rest[:len(w)]) != w {
+		return false
+	}
+	s.pos += len(w)
+	return true
+}
+
+// number scans a number (RFC 8259, section 6).
+func (s *scanner) number() bool {
+	s.take('-')
+	if !s.take('0') && !s.digits() {
+		return false
+	}
+	if s.take('.') && !s.digits() {
+		return false
+	}
+	if s.take('e') || s.take('E') {
+		if !s.take('+') {
+			s.take('-')
+		}
+		return s.digits()
+	}
+	return true
+}
+
+// digits goes over digits and tells whether there was one.
+func (s *scanner) digits() bool {
+	from := s.pos
+	for s.pos < len(s.text) && isDigit(s.text[s.pos]) {
+		s.pos++
+	}
+	return s.pos > from
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+// quoted scans a string (RFC 8259, section 7) and tells whether it has escapes.
+// As in encoding/json, its bytes need not be UTF-8.
+func (s *scanner) quoted() (escaped, ok bool) {
+	if !s.take('"') {
+		return false, false
+	}
+	for s.pos < len(s.text) {
+		c := s.text[s.pos]
+		s.pos++
+		switch {
+		case c == '"':
+			return escaped, true
+		case c < ' ':
+			return false, false
+		case c == '\\':
+			escaped = true
+			if !s.escape() {
+				return false, false
+			}
+		}
+	}
+	return false, false
+}
+
+// escape scans what follows a backslash.
+func (s *scanner) escape() bool {
+	c := s.peek()
+	s.pos++
+	switch c {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return true
+	case 'u':
+		return s.hex() && s.hex() && s.hex() && s.hex()
+	}
+	return false
+}
+
+// hex goes over a hexadecimal digit.
+func (s *scanner) hex() bool {
+	c := s.peek()
+	s.pos++
+	return isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'f'
+}
+
+// unescape appends the text of a well-formed string, given with its quotes. Half
+// a surrogate pair becomes U+FFFD, as in encoding/json; bytes that are not UTF-8
+// stay as they are.
+func unescape(dst, quoted []byte) []byte {
+	for i := 1; i < len(quoted)-1; {
+		if quoted[i] != '\\' {
+			dst = append(dst, quoted[i])
+			i++
+			continue
+		}
+		r, size := escaped(quoted[i:])
+		dst = utf8.AppendRune(dst, r)
+		i += size
+	}
+	return dst
+}
+
+// escaped gives the character of the escape at the beginning of a text, and how
+// many bytes it takes.
+func escaped(text []byte) (r rune, size int) {
+	switch text[1] {
+	case 'b':
+		return '\b', 2
+	case 'f':
+		return '\f', 2
+	case 'n':
+		return '\n', 2
+	case 'r':
+		return '\r', 2
+	case 't':
+		return '\t', 2
+	case 'u':
+		return surrogates(text)
+	}
+	return rune(text[1]), 2
+}
+
+// surrogates gives the character of one \u escape, or of two where they are a
+// pair.
+func surrogates(text []byte) (r rune, size int) {
+	r = unit(text[2:6])
+	if !utf16.IsSurrogate(r) {
+		return r, 6
+	}
+	if len(text) >= 12 && text[6] == '\\' && text[7] == 'u' {
+		if pair := utf16.DecodeRune(r, unit(text[8:12])); pair != utf8.RuneError {
+			return pair, 12
+		}
+	}
+	return utf8.RuneError, 6
+}
+
+// unit gives the value of four hexadecimal digits.
+func unit(hex []byte) (r rune) {
+	for _, c := range hex {
+		if isDigit(c) {
+			r = r<<4 | rune(c-'0')
+		} else {
+			r = r<<4 | rune(c|0x20-'a'+10)
+		}
+	}
+	return r
+}
