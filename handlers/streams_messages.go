@@ -59,7 +59,7 @@ func (r *ClearStreamRangeRequest) Validate() (bad []FieldError) {
 	case r.gte == nil && r.lte == nil:
 		bad = append(bad, FieldError{"query.gte", "is required, unless lte is given"})
 	case r.gte != nil && r.lte != nil && *r.gte > *r.lte:
-		bad = append(bad, FieldError{"query.gte", "must not be later than lte"})
+		bad = append(bad, FieldError{"query.lte", "must not be less than gte"})
 	}
 	return bad
 }

@@ -57,7 +57,7 @@ func TestClearStreamRange_wants_a_bound(t *testing.T) {
 		gte, lte string
 		bad      []string
 	}{
-		{"", "", []string{"query.gte"}}, {"x", "y", []string{"query.gte", "query.lte"}}, {"2", "1", []string{"query.gte"}},
+		{"", "", []string{"query.gte"}}, {"x", "y", []string{"query.gte", "query.lte"}}, {"2", "1", []string{"query.lte"}},
 		{"1", "", nil}, {"", "1.5", nil}, {"1", "1", nil}, {"nan", "", []string{"query.gte"}},
 	} {
 		r := ClearStreamRangeRequest{GTE: c.gte, LTE: c.lte}
