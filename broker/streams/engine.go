@@ -67,7 +67,7 @@ func (e *Engine) begin() {
 			return
 		}
 		e.log.Error("the stored streams could not be read; trying again", "error", err)
-		if !e.host.rest(e.life, retryLoad) {
+		if !rest(e.life, e.host.clock, retryLoad) {
 			return
 		}
 	}

@@ -53,6 +53,11 @@ type Messaging interface {
 	// where trying again later may help. It may wait for the broker to have room.
 	// The slice is the caller's again afterwards.
 	Publish(ctx context.Context, messages []Message) (done, refused int, err error)
+	// Room waits while those who are connected and subscribed to a topic have many
+	// messages waiting and go on taking them, so that a replay does not lose at
+	// their queues what it could have sent more slowly. Where the broker does not
+	// tell, it returns at once. The context ends it.
+	Room(ctx context.Context, topic string)
 	// Reached tells whether the broker can be published to now; nil means so.
 	// The error is an [*broker.Error].
 	Reached() error

@@ -73,6 +73,9 @@ func newTarget() *target {
 	return &target{batches: make(chan []Message, 1000), answers: make(chan answer, 100)}
 }
 
+// Room is always there.
+func (*target) Room(context.Context, string) {}
+
 func (b *target) Publish(ctx context.Context, messages []Message) (done, refused int, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, 0, err

@@ -16,7 +16,6 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 )
 
 // Config is the configuration under "streams.".
@@ -129,17 +128,5 @@ func (h *Host) closed(e *Engine) {
 	defer h.mu.Unlock()
 	if h.live[e.brokerID] == e {
 		delete(h.live, e.brokerID)
-	}
-}
-
-// rest waits for a while; it answers false if the context ends first.
-func (h *Host) rest(ctx context.Context, d time.Duration) bool {
-	due, stop := h.clock.After(d)
-	defer stop()
-	select {
-	case <-due:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

@@ -142,7 +142,7 @@ func (s *stream) republish(p *plan, list []Message) {
 		if len(list) == 0 {
 			return
 		}
-		if broker.KindOf(err) != broker.Unavailable || !s.engine.host.rest(s.life, pause) {
+		if broker.KindOf(err) != broker.Unavailable || !rest(s.life, s.engine.host.clock, pause) {
 			s.meters.dropped.Add(int64(len(list)))
 			return
 		}

@@ -1,6 +1,11 @@
 package engine
 
-import "signalbox/broker/topics"
+import (
+	"context"
+	"time"
+
+	"signalbox/broker/topics"
+)
 
 // Tap takes the messages of a topic filter in this process. Its methods are
 // called on the goroutine of whoever publishes, in the order of each publisher,
@@ -81,6 +86,70 @@ func (p *Publisher) Flush() {
 	}
 	p.touched = p.touched[:0]
 	p.engine.store.Room()
+}
+
+// How often Room looks at queues, and how long it waits for one that stays as
+// long as it is.
+const (
+	roomEvery    = 2 * time.Millisecond
+	roomPatience = 5 * time.Second
+)
+
+// Room waits until no connected subscriber of a topic has its queue more than
+// half full, as long as these queues become shorter. Whoever is away is not
+// waited for.
+func (p *Publisher) Room(ctx context.Context, topic string) {
+	fullest, full := p.fullest(topic)
+	if !full {
+		return
+	}
+	tick := time.NewTicker(roomEvery)
+	defer tick.Stop()
+	for since := time.Now(); full && time.Since(since) < roomPatience; {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		before := fullest
+		if fullest, full = p.fullest(topic); fullest < before {
+			since = time.Now()
+		}
+	}
+}
+
+// fullest gives the most messages that wait for a connected subscriber whose
+// queue is more than half full, if there is one.
+func (p *Publisher) fullest(topic string) (messages int, full bool) {
+	r := p.route(topic)
+	p.engine.refresh(r, nil)
+	for i := range r.to {
+		n, half := r.to[i].session.backlog()
+		if half {
+			messages, full = max(messages, n), true
+		}
+	}
+	for _, g := range r.matches.Groups {
+		for _, member := range g.Members {
+			if n, half := member.Who.backlog(); half {
+				messages, full = max(messages, n), true
+			}
+		}
+	}
+	return messages, full
+}
+
+// backlog tells how many messages wait for a client that is connected, and
+// whether that is more than half of what may.
+func (s *Session) backlog() (messages int, half bool) {
+	c := &s.engine.config
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conn == nil {
+		return 0, false
+	}
+	n := s.out.waiting()
+	return n, n > c.MaxQueuedMessages/2 || s.out.bytes > c.MaxQueuedBytes/2
 }
 
 // route finds what is known of a topic.

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -171,4 +172,38 @@ func TestPublisher(t *testing.T) {
 	if m := c.wantMessage(); m.payload != "passing" {
 		t.Errorf("got %v", m)
 	}
+}
+
+// TestRoom waits for a subscriber with much in its queue until that has become
+// less, and not for one that is away.
+func TestRoom(t *testing.T) {
+	t.Parallel()
+	b := start(t, t.TempDir(), func(c *engine.Config, _ *engine.Parts) { c.MaxQueuedMessages = 10 })
+	away := b.connect(keeps("away"))
+	away.subscribe("a", 1)
+	away.bye()
+	c := b.connect(fresh("c"))
+	c.subscribe("a", 1)
+	p := b.NewPublisher()
+	for range 6 {
+		p.Publish(&engine.Message{Topic: "a", QoS: 1})
+	}
+	p.Flush()
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	p.Room(stopped, "a")
+	waited := make(chan struct{})
+	go func() {
+		p.Room(t.Context(), "a")
+		close(waited)
+	}()
+	first := c.wantMessage()
+	select {
+	case <-waited:
+		t.Fatal("did not wait")
+	default:
+	}
+	c.ack(wire.TypePuback, first.id)
+	<-waited
+	p.Room(t.Context(), "b")
 }
