@@ -1,0 +1,345 @@
+package apitest_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/mochi-mqtt/server/v2/packets"
+
+	"signalbox/broker"
+	"signalbox/router/apitest"
+)
+
+// makeStream creates a stream from these members.
+func makeStream(t *testing.T, api *apitest.API, body object) {
+	t.Helper()
+	api.Root.Post(api.At("/streams"), body).Want(204)
+}
+
+// keeping is a stream that keeps what comes under a topic.
+func keeping(name, source string) object {
+	return object{"streamname": name, "sourceTopic": source, "persist": true}
+}
+
+// streamOf reads a record.
+func streamOf(api *apitest.API, name string) (s broker.Stream) {
+	api.Root.Get(api.At("/streams/detail?streamname=" + name)).Want(200).Decode(&s)
+	return s
+}
+
+// countOf reads how many messages a stream keeps.
+func countOf(api *apitest.API, name string) int64 {
+	var c broker.StreamCount
+	api.Root.Get(api.At("/streams/messages/count?streamname=" + name)).Want(200).Decode(&c)
+	return c.Count
+}
+
+// fill publishes messages that a stream keeps, the payloads 1, 2, … in order.
+// Each is stored when it is acknowledged. It gives a time in Unix seconds before
+// each of them, at which none came.
+func fill(t *testing.T, d *device, topic string, n int) (before []float64) {
+	t.Helper()
+	tick := func() int64 {
+		from := time.Now().UnixMilli()
+		waitFor(t, "the clock to go on", func() bool { return time.Now().UnixMilli() > from })
+		return from
+	}
+	for i := range n {
+		tick()
+		before = append(before, float64(tick())/1000)
+		if code := d.publish(topic, fmt.Sprint(i+1), 1); code >= 0x80 {
+			t.Fatalf("message %d on %s: refused with %#x", i+1, topic, code)
+		}
+	}
+	return before
+}
+
+// noReplay waits for the end of a replay.
+func noReplay(t *testing.T, api *apitest.API, name string) {
+	t.Helper()
+	waitFor(t, "the end of the replay of "+name, func() bool { return !streamOf(api, name).Replaying })
+}
+
+// TestStreams takes a stream through its life: operations 9 to 14 as a viewer.
+func TestStreams(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t, manned)
+	viewer, at := api.Token("viewer"), api.At
+	d, p := join(t, api, 5, "reader", asAdmin), join(t, api, 5, "writer", asAdmin)
+	d.subscribe(filter("out", 2), filter("again", 0))
+
+	viewer.Post(at("/streams"), object{"streamname": "hall 3", "sourceTopic": "plant/+/raw", "targetTopic": "out", "targetqos": 1,
+		"ttl": 86400, "textname": "Hall", "textdescription": "of machines", "key": "k", "persist": true, "query": object{
+			"select": []object{{"source": "[speed]", "target": "[data][max]", "alias": "max", "function": object{"name": "max"}}, {"source": "[loc]", "target": "[loc]"}},
+			"where":  []object{{"operator": "==", "left": "[loc]", "right": "Hall 3"}}}}).Want(204)
+	for _, payload := range []string{`{"speed":2.50,"loc":"Hall 3"}`, `{"speed":9,"loc":"Hall 4"}`, `no JSON`, `{"speed":1,"loc":"Hall 3"}`} {
+		p.publish("plant/7/raw", payload, 0)
+	}
+	for range 2 {
+		if pk := d.wantMessage("out", `{"data":{"max":2.50},"loc":"Hall 3"}`); pk.FixedHeader.Qos != 1 {
+			t.Errorf("republished with QoS %d, want 1", pk.FixedHeader.Qos)
+		} else {
+			d.acknowledge(pk.PacketID)
+		}
+	}
+	waitFor(t, "both messages to be kept", func() bool { return countOf(api, "hall%203") == 2 })
+
+	viewer.Put(at("/streams/replay"), object{"streamname": "hall 3", "replayTopic": "again", "gte": "", "lte": "", "reverse": false, "limit": -1, "speed": 0}).Want(204)
+	for range 2 {
+		d.wantMessage("again", `{"data":{"max":2.50},"loc":"Hall 3"}`)
+	}
+	noReplay(t, api, "hall%203")
+	s := streamOf(api, "hall%203")
+	if got := *s.Stats; got.Received != 4 || got.Republished != 2 || got.Persisted != 2 || got.Filtered != 1 || got.Invalid != 1 || got.Replayed != 2 || got.Dropped != 0 || got.Messages != 2 {
+		t.Errorf("stats: got %+v", got)
+	}
+	viewer.Delete(at("/streams/messages?streamname=hall%203")).Want(204)
+	if n := countOf(api, "hall%203"); n != 0 {
+		t.Errorf("%d messages are left after all were deleted", n)
+	}
+	viewer.Put(at("/streams"), object{"streamname": "hall 3", "active": false}).Want(204)
+	p.publish("plant/7/raw", `{"speed":2.50,"loc":"Hall 3"}`, 1)
+	if got := streamOf(api, "hall%203"); got.Active || got.Stats.Received != 4 {
+		t.Errorf("a stream that is not active: %+v, %+v", got, got.Stats)
+	}
+	viewer.Delete(at("/streams?streamname=hall%203")).Want(204)
+	viewer.Delete(at("/streams?streamname=hall%203")).WantError(404, "NOT_FOUND")
+	if got := strings.TrimSpace(string(viewer.Get(at("/streams")).Want(200).Body)); got != "[]" {
+		t.Errorf("streams are left: %s", got)
+	}
+}
+
+// TestStreamList pages through streams, as records and as names.
+func TestStreamList(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t)
+	names := []string{"a", "b", "c", "d"}
+	for _, name := range []string{"c", "a", "d", "b"} {
+		makeStream(t, api, object{"streamname": name, "sourceTopic": "of/" + name})
+	}
+	for query, want := range map[string][]string{
+		"": names, "?offset=0&count=-1&verbose=true": names, "?offset=1&count=2": names[1:3], "?offset=3&count=9": names[3:],
+		"?offset=9": {}, "?count=0": {}, "?verbose=false": names, "?verbose=false&offset=2": names[2:], "?verbose=false&count=0": {},
+	} {
+		answer := api.Root.Get(api.At("/streams" + query)).Want(200)
+		if total := answer.Header.Get("X-Total-Count"); total != "4" {
+			t.Errorf("%q: X-Total-Count %s, want 4", query, total)
+		}
+		got := []string{}
+		if strings.Contains(query, "verbose=false") {
+			answer.Decode(&got)
+		} else {
+			var records []broker.Stream
+			answer.Decode(&records)
+			for _, r := range records {
+				got = append(got, r.StreamName)
+				if r.SourceTopic != "of/"+r.StreamName || r.Stats == nil {
+					t.Errorf("%q: record %+v", query, r)
+				}
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q: got %q, want %q", query, got, want)
+		}
+	}
+	for _, query := range []string{"offset=-1", "count=-2", "offset=x", "verbose=maybe"} {
+		if got := api.Root.Get(api.At("/streams?"+query)).WantError(400, "INVALID_REQUEST").Fields(); len(got) != 1 || got[0] != "query."+strings.Split(query, "=")[0] {
+			t.Errorf("%s: bad fields %q", query, got)
+		}
+	}
+}
+
+// TestStreamRecord has all members, of the types that are specified.
+func TestStreamRecord(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t, manned)
+	makeStream(t, api, object{"streamname": "s", "sourceTopic": "in"})
+	var members map[string]json.RawMessage
+	api.Root.Get(api.At("/streams/detail?streamname=s")).Want(200).Decode(&members)
+	delete(members, "stats")
+	got, err := json.Marshal(members) // in order of names
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"active":true,"key":"","persist":false,"process":false,"query":{},"replaying":false,"sourcetopic":"in","streamname":"s",` +
+		`"targetqos":-1,"targettopic":"","textdescription":"","textname":"","ttl":0}`
+	if string(got) != want {
+		t.Errorf("defaults:\ngot  %s\nwant %s", got, want)
+	}
+	makeStream(t, api, object{"streamname": "q", "sourceTopic": "in", "query": object{"select": []object{{"source": "[a]", "target": "[a]"}}}})
+	if !streamOf(api, "q").Process {
+		t.Error("process is false by default with a query")
+	}
+
+	api.Root.Put(api.At("/streams"), object{"streamname": "s", "persist": true}).Want(204)
+	fill(t, join(t, api, 5, "writer", asAdmin), "in", 2)
+	begun := time.Now().UnixMilli()
+	api.Root.Put(api.At("/streams/replay"), object{"streamname": "s", "replayTopic": "again", "speed": 1e-9, "limit": 5}).Want(204)
+	waitFor(t, "the first message to be replayed", func() bool { s := streamOf(api, "s"); return s.Replay != nil && s.Replay.Sent == 1 })
+	s := streamOf(api, "s")
+	if now := time.Now().UnixMilli(); s.Replay.StartedAt < begun || s.Replay.StartedAt > now {
+		t.Errorf("startedAt %d is not between %d and %d", s.Replay.StartedAt, begun, now)
+	}
+	s.Replay.StartedAt = 0
+	if diff := cmp.Diff(&broker.StreamProgress{ReplayTopic: "again", Sent: 1, Total: 2, Speed: 1e-9}, s.Replay); diff != "" || !s.Replaying {
+		t.Errorf("replaying %v, progress (-want +got):\n%s", s.Replaying, diff)
+	}
+}
+
+// TestUpdateStream merges, or replaces.
+func TestUpdateStream(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t)
+	full := object{"streamname": "s", "sourceTopic": "in", "targetTopic": "out", "targetqos": 2, "ttl": 60, "key": "k", "textname": "n", "textdescription": "d",
+		"persist": true, "query": object{"select": []object{{"source": "[a]", "target": "[a]"}}}}
+	makeStream(t, api, full)
+	want := streamOf(api, "s")
+	if want.SourceTopic != "in" || want.TargetTopic != "out" || want.TargetQoS != 2 || want.TTL != 60 || want.Key != "k" || want.TextName != "n" ||
+		want.TextDescription != "d" || !want.Persist || !want.Process || !want.Active {
+		t.Fatalf("created: got %+v", want)
+	}
+	wantStream := func(what string) {
+		t.Helper()
+		if diff := cmp.Diff(want, streamOf(api, "s")); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", what, diff)
+		}
+	}
+	put := func(body any) { t.Helper(); api.Root.Put(api.At("/streams"), body).Want(204) }
+
+	put(object{"streamname": "s"})
+	wantStream("nothing given")
+	put(object{"streamname": "s", "sourcetopic": "other/#", "ttl": 0, "replace": false})
+	want.SourceTopic, want.TTL = "other/#", 0
+	wantStream("the specified spelling")
+	put(object{"streamname": "s", "sourceTopic": "in/#", "targetTopic": "", "process": false})
+	want.SourceTopic, want.TargetTopic, want.Process = "in/#", "", false
+	wantStream("the other spelling")
+	record := streamOf(api, "s")
+	put(record)
+	wantStream("the record sent back")
+	put(object{"streamname": "s", "sourcetopic": "in", "replace": true})
+	want = broker.Stream{StreamName: "s", SourceTopic: "in", TargetQoS: -1, Active: true, Query: json.RawMessage(`{}`), Stats: want.Stats}
+	wantStream("replaced")
+	if got := api.Root.Put(api.At("/streams"), object{"streamname": "s", "ttl": 5, "replace": true}).WantError(400, "INVALID_REQUEST").Fields(); !slices.Equal(got, []string{"body.sourcetopic"}) {
+		t.Errorf("replaced without a source: bad fields %q", got)
+	}
+	wantStream("refused")
+	api.Root.Post(api.At("/streams"), object{"streamname": "lower", "sourcetopic": "in", "targettopic": "x"}).Want(204)
+	if got := streamOf(api, "lower"); got.SourceTopic != "in" || got.TargetTopic != "x" {
+		t.Errorf("created in lower case: %+v", got)
+	}
+}
+
+// TestReplayStream tries every member of a replay.
+func TestReplayStream(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t, manned)
+	makeStream(t, api, keeping("s", "in"))
+	d, p := join(t, api, 5, "reader", asAdmin), join(t, api, 5, "writer", asAdmin)
+	d.subscribe(filter("again", 0))
+	before := fill(t, p, "in", 4)
+	text := func(seconds float64) string { return fmt.Sprintf("%.3f", seconds) }
+	for name, c := range map[string]struct {
+		members object
+		want    string
+	}{
+		"nothing":            {object{}, "1234"},
+		"all open":           {object{"gte": "", "lte": "", "limit": -1, "speed": 0, "reverse": false}, "1234"},
+		"from":               {object{"gte": text(before[2])}, "34"},
+		"until, a number":    {object{"lte": before[2]}, "12"},
+		"between":            {object{"gte": before[1], "lte": text(before[3])}, "23"},
+		"limit":              {object{"limit": 3}, "123"},
+		"limit of none":      {object{"limit": 0}, ""},
+		"reverse":            {object{"reverse": true, "limit": 2}, "43"},
+		"original":           {object{"speed": "original"}, "1234"},
+		"fastest":            {object{"speed": "fastest"}, "1234"},
+		"a factor":           {object{"speed": 2.5}, "1234"},
+		"the other spelling": {object{"replaytopic": "again"}, "1234"},
+	} {
+		body := object{"streamname": "s", "replayTopic": "again"}
+		if c.members["replaytopic"] != nil {
+			delete(body, "replayTopic")
+		}
+		for k, v := range c.members {
+			body[k] = v
+		}
+		api.Root.Put(api.At("/streams/replay"), body).Want(204)
+		noReplay(t, api, "s")
+		d.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Pingreq}})
+		got := ""
+		for pk := d.wantAny(packets.Publish, packets.Pingresp); pk.FixedHeader.Type == packets.Publish; pk = d.wantAny(packets.Publish, packets.Pingresp) {
+			got += string(pk.Payload)
+			if pk.TopicName != "again" || pk.FixedHeader.Retain {
+				t.Errorf("%s: replayed to %s, RETAIN %v", name, pk.TopicName, pk.FixedHeader.Retain)
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s: replayed %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// wantAny gives the next packet, which must be of one of the types.
+func (d *device) wantAny(kinds ...byte) packets.Packet {
+	d.t.Helper()
+	pk, err := d.next()
+	if err != nil || !slices.Contains(kinds, pk.FixedHeader.Type) {
+		d.t.Fatalf("waiting for packets of types %d: got type %d, %v", kinds, pk.FixedHeader.Type, err)
+	}
+	return pk
+}
+
+// TestStopStreamReplay has one replay at a time, until it is stopped.
+func TestStopStreamReplay(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t, manned)
+	viewer := api.Token("viewer")
+	makeStream(t, api, keeping("s", "in"))
+	fill(t, join(t, api, 5, "writer", asAdmin), "in", 2)
+	stop := api.At("/streams/replay?streamname=s")
+	viewer.Delete(stop).WantError(400, "CONFLICT")
+	slow := object{"streamname": "s", "replayTopic": "again", "speed": 1e-9}
+	viewer.Put(api.At("/streams/replay"), slow).Want(204)
+	viewer.Put(api.At("/streams/replay"), slow).WantError(400, "CONFLICT")
+	viewer.Delete(stop).Want(204)
+	if s := streamOf(api, "s"); s.Replaying || s.Replay != nil {
+		t.Errorf("stopped: %+v, %+v", s, s.Replay)
+	}
+	viewer.Put(api.At("/streams/replay"), slow).Want(204)
+	viewer.Delete(api.At("/streams?streamname=s")).Want(204) // and its replay
+	viewer.Delete(stop).WantError(404, "NOT_FOUND")
+}
+
+// TestClearStreamRange deletes by time.
+func TestClearStreamRange(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t, manned)
+	makeStream(t, api, keeping("s", "in"))
+	d, p := join(t, api, 5, "reader", asAdmin), join(t, api, 5, "writer", asAdmin)
+	d.subscribe(filter("again", 0))
+	before := fill(t, p, "in", 5)
+	editor, path := api.Token("editor"), api.At("/streams/messages/range?streamname=s")
+	api.Token("viewer").Delete(path+"&gte=1").WantError(403, "FORBIDDEN")
+	editor.Delete(path).WantError(400, "INVALID_REQUEST")
+	if n := countOf(api, "s"); n != 5 {
+		t.Fatalf("%d messages are left of 5, though no time was given", n)
+	}
+	editor.Delete(fmt.Sprintf("%s&gte=%.3f&lte=%.3f", path, before[1], before[2])).Want(204) // the second
+	editor.Delete(fmt.Sprintf("%s&gte=%.3f&lte=", path, before[4])).Want(204)                // the last
+	if n := countOf(api, "s"); n != 3 {
+		t.Errorf("%d messages are left, want 3", n)
+	}
+	editor.Put(api.At("/streams/replay"), object{"streamname": "s", "replayTopic": "again", "speed": "fastest"}).Want(204)
+	for _, payload := range []string{"1", "3", "4"} {
+		d.wantMessage("again", payload)
+	}
+	editor.Delete(fmt.Sprintf("%s&lte=%.3f", path, before[4])).Want(204)
+	if n := countOf(api, "s"); n != 0 {
+		t.Errorf("%d messages are left, want none", n)
+	}
+}
