@@ -151,6 +151,7 @@ func TestStreams_definitions(t *testing.T) {
 		{`{"command":"createStream","streamname":"n","sourcetopic":"a","targetqos":1.5}`, "refused: Invalid/missing targetqos"},
 		{`{"command":"createStream","streamname":"n","sourcetopic":"a","ttl":1e30}`, "refused: Invalid/missing ttl"},
 		{`{"command":"createStream","streamname":"n","sourcetopic":"a","query":[]}`, "refused: Invalid/missing query"},
+		{"{\"command\":\"createStream\",\"streamname\":\"n\",\"sourcetopic\":\"a\",\"query\":{\"x\":\"\xff\"}}", "refused: Invalid/missing query"},
 		{`{"command":"createStream","streamname":"n","sourcetopic":"a","active":1}`, "refused: Invalid/missing active"},
 		{`{"command":"createStream","streamname":"n","sourcetopic":"$bad"}`, "refused: sourcetopic must not begin with $"},
 		{`{"command":"createStream","streamname":"s1","sourcetopic":"a"}`, "refused: Stream already exists"},
@@ -277,9 +278,22 @@ func TestStreams_what_is_asked_is_what_is_done(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", c.command.Name, diff)
 		}
 	}
-	if got := string(ClearStreamMessages("s1", &from, &to).Encode("x")); got !=
-		`{"commands":[{"command":"clearStreamMessages","correlationData":"x","streamname":"s1","gte":1763640000.5,"lte":4102444800}]}` {
-		t.Errorf("times are not written as plain numbers: %s", got)
+}
+
+func TestStreams_are_asked_for_in_the_documented_spelling(t *testing.T) {
+	t.Parallel()
+	from, to, source, ttl := 1763640000.5, 4102444800.0, "a", int64(60)
+	for want, c := range map[string]Command{
+		`"clearStreamMessages","correlationData":"x","streamname":"s","gte":1763640000.5,"lte":4102444800`:                            ClearStreamMessages("s", &from, &to),
+		`"replayStream","correlationData":"x","streamname":"s","replaytopic":"r","limit":-1,"speed":"fastest","reverse":false`:        ReplayStream(broker.StreamReplay{StreamName: "s", ReplayTopic: "r", Limit: -1}),
+		`"replayStream","correlationData":"x","streamname":"s","replaytopic":"r","lte":4102444800,"limit":0,"speed":2,"reverse":true`: ReplayStream(broker.StreamReplay{StreamName: "s", ReplayTopic: "r", LTE: &to, Speed: 2, Reverse: true}),
+		`"modifyStream","ttl":60,"correlationData":"x","streamname":"s","sourcetopic":"a","replace":false`:                            ModifyStream(broker.StreamSpec{StreamName: "s", SourceTopic: &source, TTL: &ttl}, false),
+		`"listStreams","verbose":true,"count":-1,"correlationData":"x"`:                                                               ListStreams(true, -1, 0),
+		`"getStream","correlationData":"x","streamname":"s"`:                                                                          GetStream("s"),
+	} {
+		if got := string(c.Encode("x")); got != `{"commands":[{"command":`+want+`}]}` {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
 	}
 }
 
