@@ -28,6 +28,7 @@ import (
 	"signalbox/broker/embedded/store"
 	"signalbox/broker/embedded/sys"
 	"signalbox/broker/file"
+	"signalbox/broker/streams"
 	"signalbox/broker/topictree"
 )
 
@@ -45,7 +46,7 @@ const generatedLength = 20
 type Broker struct {
 	broker.Access // in process
 	broker.AccessTransfer
-	broker.NoStreams
+	broker.Streams
 	broker.NoBridges
 
 	config  Config
@@ -55,6 +56,7 @@ type Broker struct {
 	control *access.Control
 	store   *store.Store
 	engine  *engine.Engine
+	streams *streams.Engine // nil for none
 	limits  *guard.Limits
 	bans    *guard.Bans
 	flaps   *guard.Flapping
@@ -79,7 +81,7 @@ func New(ctx context.Context, cfg Config, dataDir string, log *slog.Logger) (*Br
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	b := &Broker{config: cfg, log: log, now: time.Now, life: newLifecycle()}
+	b := &Broker{Streams: broker.NoStreams{}, config: cfg, log: log, now: time.Now, life: newLifecycle()}
 	if err := b.build(ctx, filepath.Join(dataDir, DatabaseFile)); err != nil {
 		return nil, errors.Join(err, b.closeParts(context.WithoutCancel(ctx)))
 	}
@@ -113,6 +115,9 @@ func (b *Broker) build(ctx context.Context, path string) (err error) {
 	b.sys = sys.New(sys.Options{Source: figures{b}, Version: b.config.Version, Now: b.now})
 	b.control.OnCut(b.cut)
 	b.control.SetConnections(b.engine.Addresses)
+	if err := b.openStreams(ctx); err != nil {
+		return err
+	}
 	return b.engine.Load(ctx)
 }
 
@@ -151,7 +156,7 @@ func (b *Broker) bootstrap(ctx context.Context) error {
 
 // closeParts closes what there is, in reverse.
 func (b *Broker) closeParts(ctx context.Context) error {
-	var errs []error
+	errs := []error{b.closeStreams(ctx)}
 	if b.store != nil {
 		errs = append(errs, b.store.Close(ctx))
 	}
@@ -166,11 +171,14 @@ func (b *Broker) closeParts(ctx context.Context) error {
 
 // Capabilities lists what the broker can do.
 func (b *Broker) Capabilities() []broker.Capability {
+	if b.streams == nil {
+		return slices.DeleteFunc(slices.Clone(capabilities), func(c broker.Capability) bool { return c == broker.CapStreams })
+	}
 	return slices.Clone(capabilities)
 }
 
 var capabilities = []broker.Capability{
-	broker.CapDynamicSecurity, broker.CapInspect, broker.CapTopicTree, broker.CapTTL, broker.CapListeners,
+	broker.CapDynamicSecurity, broker.CapInspect, broker.CapStreams, broker.CapTopicTree, broker.CapTTL, broker.CapListeners,
 	broker.CapLicense, broker.CapClientControl, broker.CapMessages, broker.CapSubscriptions, broker.CapAccessCheck,
 	broker.CapDenials, broker.CapBans,
 }

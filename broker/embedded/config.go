@@ -13,6 +13,7 @@ import (
 	"signalbox/broker/embedded/guard"
 	"signalbox/broker/embedded/listen"
 	"signalbox/broker/file"
+	"signalbox/broker/streams"
 )
 
 // Config is how the embedded broker runs. The keys are those below "broker" in
@@ -69,6 +70,8 @@ type Config struct {
 	Limits guard.Config `mapstructure:"limits"`
 	// Version is shown in $SYS/broker/version.
 	Version string `mapstructure:"-"`
+	// Streams are what the streams of all brokers share; nil for a broker without.
+	Streams *streams.Host `mapstructure:"-"`
 	// KeepPassword, if set, is called with a generated admin password before
 	// the admin client is stored; its error ends the start.
 	KeepPassword func(broker.Secret) error `mapstructure:"-"`

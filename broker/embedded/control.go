@@ -34,6 +34,8 @@ func (b *Broker) dispatch(r *engine.Request) {
 		answer = control.Inspect(ctx, b, r.Payload)
 	case control.ClientControlTopic:
 		answer = control.ClientControl(ctx, b, r.Payload)
+	case control.StreamTopic:
+		answer = control.Streams(ctx, b, b.GetLicense, r.Payload)
 	case control.TopicTreeTopic:
 		answer = control.TopicTree(ctx, b.tree, r.Payload)
 	case control.LicenseTopic:
@@ -78,7 +80,7 @@ func (b *Broker) plugins() []control.Plugin {
 	return []control.Plugin{
 		part("broker", control.BrokerTopic), part("dynamic-security", dynsec.Topic),
 		part("inspect", control.InspectTopic), part("client-control", control.ClientControlTopic),
-		part("topic-tree", control.TopicTreeTopic),
+		part("stream-processing", control.StreamTopic), part("topic-tree", control.TopicTreeTopic),
 		part("license", control.LicenseTopic),
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"signalbox/broker"
+	"signalbox/broker/streams"
 	"signalbox/broker/topictree"
 )
 
@@ -26,6 +27,10 @@ type Dialer struct {
 	// to. It goes with each command, so that a broker's log and ours can be
 	// laid side by side. It must be set before the first Dial.
 	RequestID func(context.Context) string
+
+	// Streams, if set, are the streams that this service has on brokers without
+	// a plugin for them. It must be set before the first Dial.
+	Streams *streams.Host
 
 	log    *slog.Logger
 	now    func() time.Time

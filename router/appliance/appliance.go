@@ -22,7 +22,10 @@ import (
 	"signalbox/broker"
 	"signalbox/broker/embedded"
 	"signalbox/broker/embedded/access"
+	"signalbox/broker/file"
 	"signalbox/broker/remote"
+	"signalbox/broker/streams"
+	"signalbox/broker/streams/store"
 	"signalbox/db"
 	"signalbox/handlers"
 	"signalbox/handlers/auth"
@@ -42,6 +45,7 @@ type Appliance struct {
 	first   *credentials
 	metrics []prometheus.Collector // of the parts
 	ready   []func(context.Context) error
+	streams *streams.Host
 	undo    stops
 }
 
@@ -49,6 +53,7 @@ type Appliance struct {
 const (
 	databaseFile = "signalbox.db"
 	brokerFile   = embedded.DatabaseFile
+	streamsFile  = "streams.db"
 )
 
 // stopTime bounds how long stopping may take.
@@ -141,12 +146,31 @@ func (a *Appliance) openAPI(ctx context.Context) error {
 	}
 	users := auth.New(d, a.cfg.Auth, time.Now, a.log)
 	a.undo.addBounded(users.Close)
+	if err := a.openStreams(ctx, in(streamsFile)); err != nil {
+		return err
+	}
 	dialer := remote.New(a.log)
-	dialer.RequestID = router.RequestID
+	dialer.RequestID, dialer.Streams = router.RequestID, a.streams
 	pool := broker.NewPool(dialer.Dial)
 	a.undo.addBounded(pool.Close)
-	a.API = &handlers.API{DB: d, Brokers: pool, Clusters: broker.NoClusters{}, Auth: users, Vault: v,
+	a.API = &handlers.API{DB: d, Brokers: pool, Clusters: broker.NoClusters{}, Streams: a.streams, Auth: users, Vault: v,
 		CertDir: in("certs"), Now: time.Now, Log: a.log}
+	return nil
+}
+
+// openStreams opens what streams keep, of all brokers.
+func (a *Appliance) openStreams(ctx context.Context, path string) error {
+	c := a.cfg.Streams
+	s, err := store.Open(ctx, path, store.Options{
+		MaxBytes: c.MaxBytes, MaxStreamBytes: c.MaxStreamBytes, Durability: file.Durability(c.Durability), Log: a.log, Now: time.Now,
+	})
+	if err != nil {
+		return err
+	}
+	a.undo.addBounded(s.Close)
+	a.streams = streams.NewHost(c, s, a.log)
+	a.ready = append(a.ready, a.streams.Healthy)
+	a.metrics = append(a.metrics, streamMetrics{a.streams})
 	return nil
 }
 
@@ -172,7 +196,7 @@ func (a *Appliance) startBroker(ctx context.Context) error {
 	if !c.Enabled {
 		return nil
 	}
-	c.Version = a.version
+	c.Version, c.Streams = a.version, a.streams
 	c.KeepPassword = func(password broker.Secret) error {
 		return a.first.keep("MQTT administrator", c.AdminUsername, string(password))
 	}

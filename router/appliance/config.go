@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"signalbox/broker/embedded"
+	"signalbox/broker/streams"
 	"signalbox/handlers"
 	"signalbox/handlers/auth"
 	"signalbox/router"
@@ -19,6 +20,7 @@ type Config struct {
 	Admin   handlers.Admin  `mapstructure:"admin"`
 	Auth    auth.Config     `mapstructure:"auth"`
 	Broker  embedded.Config `mapstructure:"broker"`
+	Streams streams.Config  `mapstructure:"streams"`
 	Log     LogConfig       `mapstructure:"log"`
 }
 
@@ -31,12 +33,12 @@ type LogConfig struct {
 // DefaultConfig gives the configuration of an empty file.
 func DefaultConfig() Config {
 	return Config{DataDir: "./data", HTTP: router.DefaultConfig(), Admin: handlers.DefaultAdmin(),
-		Auth: auth.DefaultConfig(), Broker: embedded.DefaultConfig(), Log: LogConfig{Level: "info", Format: "text"}}
+		Auth: auth.DefaultConfig(), Broker: embedded.DefaultConfig(), Streams: streams.DefaultConfig(), Log: LogConfig{Level: "info", Format: "text"}}
 }
 
 // Validate names every key whose value cannot be used.
 func (c Config) Validate() error {
-	errs := []error{c.HTTP.Validate(), c.Admin.Validate(), c.Auth.Validate(), c.Broker.Validate()}
+	errs := []error{c.HTTP.Validate(), c.Admin.Validate(), c.Auth.Validate(), c.Broker.Validate(), c.Streams.Validate()}
 	if c.DataDir == "" {
 		errs = append(errs, errors.New("data_dir: must not be empty"))
 	}
