@@ -1,0 +1,111 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"syscall"
+	"testing"
+
+	"signalbox/broker/file"
+	"signalbox/broker/streams"
+)
+
+// cpu reports the processor time of one operation, which a busy machine leaves
+// as it is. The returned function is called at the end.
+func cpu(b *testing.B) func() {
+	used := func() int64 {
+		var u syscall.Rusage
+		must(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
+		return u.Utime.Nano() + u.Stime.Nano()
+	}
+	before := used()
+	return func() { b.ReportMetric(float64(used()-before)/float64(b.N), "cpu-ns/op") }
+}
+
+var durabilities = []file.Durability{file.Full, file.Process}
+
+// hundred makes messages of 100 bytes.
+func hundred(n int) (all []streams.Message) {
+	for i := range int64(n) {
+		all = append(all, streams.Message{Topic: "bench/topic/level", Payload: make([]byte, 83), QoS: 1, At: 1_800_000_000_000 + i})
+	}
+	return all
+}
+
+// BenchmarkAppend has one caller hand over messages, an operation each, in
+// batches or one by one, and waits for them in the end.
+func BenchmarkAppend(b *testing.B) {
+	for _, d := range durabilities {
+		for _, size := range []int{256, 1} {
+			for _, budget := range []int64{0, 32 << 20} {
+				b.Run(fmt.Sprintf("%s/%d/budget=%d", d, size, budget), func(b *testing.B) {
+					s := fresh(b, Options{Durability: d, MaxStreamBytes: budget})
+					l, list := stream(b, s, "s", 0), hundred(size)
+					b.ReportAllocs()
+					b.ResetTimer()
+					defer cpu(b)()
+					for range b.N/size + 1 {
+						must(b, l.Append(context.Background(), list, nil, func(err error) { must(b, err) }))
+					}
+					must(b, l.Close(context.Background()))
+				})
+			}
+		}
+	}
+}
+
+// BenchmarkSettle has publishers that wait for each message to be stored.
+func BenchmarkSettle(b *testing.B) {
+	for _, d := range durabilities {
+		for _, publishers := range []int{1, 64} {
+			b.Run(fmt.Sprintf("%s/%d", d, publishers), func(b *testing.B) {
+				s := fresh(b, Options{Durability: d})
+				l, list := stream(b, s, "s", 0), hundred(1)
+				b.ResetTimer()
+				defer cpu(b)()
+				var wg sync.WaitGroup
+				for range publishers {
+					wg.Go(func() {
+						for range b.N/publishers + 1 {
+							keep(b, l, list...)
+						}
+					})
+				}
+				wg.Wait()
+			})
+		}
+	}
+}
+
+// BenchmarkRead reads a million messages, which were stored in full blocks or
+// one by one. An operation is a message.
+func BenchmarkRead(b *testing.B) {
+	for _, size := range []int{256, 1} {
+		s := fresh(b, Options{Durability: file.Process})
+		l, list := stream(b, s, "s", 0), hundred(size)
+		total := 1_000_000
+		if size == 1 {
+			total = 100_000
+		}
+		for range total / size {
+			if size == 1 {
+				keep(b, l, list...)
+			} else {
+				hand(b, l, list...)
+			}
+		}
+		for _, reverse := range []bool{false, true} {
+			b.Run(fmt.Sprintf("%d/reverse=%t", size, reverse), func(b *testing.B) {
+				b.ReportAllocs()
+				defer cpu(b)()
+				for n := 0; n < b.N; {
+					must(b, l.Read(context.Background(), everything, reverse, func(streams.Message) bool {
+						n++
+						return n < b.N
+					}))
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,180 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"signalbox/broker/streams"
+)
+
+// Log is what one stream keeps; see streams.Log. All methods are safe for
+// concurrent use.
+type Log struct {
+	store            *Store
+	journal          *journal
+	closed           atomic.Bool
+	left             sync.Once // guards that another can open the journal
+	evicted, expired int64     // when it was opened
+}
+
+var _ streams.Log = (*Log)(nil)
+
+// errLogClosed is what becomes of messages that come after Close or Delete.
+var errLogClosed = errors.New("what the stream keeps is closed")
+
+// limits are bounds of a run and of a block.
+type limits struct{ messages, bytes int }
+
+// newLimits has blocks be a small part of each budget, as they go whole.
+func newLimits(o Options) limits {
+	l := limits{blockMessages, blockBytes}
+	for _, budget := range []int64{o.MaxBytes, o.MaxStreamBytes} {
+		if budget > 0 {
+			l.bytes = int(min(int64(l.bytes), max(budget/8, minBlockBytes)))
+		}
+	}
+	return l
+}
+
+// Append hands over messages to be kept; see streams.Log. While nothing can be
+// stored it says why and takes none.
+func (l *Log) Append(ctx context.Context, messages []streams.Message, state []byte, settle func(error)) error {
+	if err := l.store.Err(); err != nil {
+		return err
+	}
+	e := &entry{journal: l.journal, weight: entryWeight + len(state), state: slices.Clone(state), settle: settle}
+	for i := range messages {
+		e.weight += size(&messages[i])
+	}
+	return l.hand(ctx, e, func() { e.runs = l.cut(messages) })
+}
+
+// hand hands an entry over when there is room, and has it filled in its turn.
+func (l *Log) hand(ctx context.Context, e *entry, fill func()) error {
+	if err := l.store.inbox.reserve(ctx, e.weight); err != nil {
+		return err
+	}
+	l.journal.order.Lock()
+	defer l.journal.order.Unlock()
+	if l.closed.Load() || l.journal.gone {
+		l.store.inbox.done(e.weight)
+		return errLogClosed
+	}
+	fill()
+	if !l.store.inbox.put(e) {
+		return errClosed
+	}
+	return nil
+}
+
+// cut encodes messages as runs that fit into a block, with the journal's order
+// held.
+func (l *Log) cut(messages []streams.Message) (runs []run) {
+	_, ttl := l.journal.look()
+	for len(messages) > 0 {
+		n := l.fit(messages, ttl)
+		r := encode(messages[:n], l.journal.lastAt)
+		l.journal.lastAt, messages = r.lastAt, messages[n:]
+		runs = append(runs, r)
+	}
+	return runs
+}
+
+// fit tells how many messages, one at least, go into a run.
+func (l *Log) fit(messages []streams.Message, ttl int64) int {
+	limits, bytes := l.store.limits, 0
+	first := max(messages[0].At, l.journal.lastAt)
+	for i := range min(len(messages), limits.messages) {
+		bytes += size(&messages[i])
+		if i > 0 && (bytes > limits.bytes || spreads(first, messages[i].At, ttl)) {
+			return i
+		}
+	}
+	return min(len(messages), limits.messages)
+}
+
+// spreads tells whether messages are so far apart that they must not be in one
+// block, which expires as a whole.
+func spreads(first, last, ttl int64) bool { return ttl > 0 && last-first > ttl/2 }
+
+// State gives the state of the query as stored last.
+func (l *Log) State(ctx context.Context) (state []byte, err error) {
+	const q = `SELECT state FROM state WHERE stream = ?`
+	err = l.store.reading.db.QueryRowContext(ctx, q, l.journal.stream).Scan(&state)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the state of a query: %w", err)
+	}
+	return state, nil
+}
+
+// Usage tells what is kept and what went since the log was opened.
+func (l *Log) Usage() streams.Usage {
+	t, _ := l.journal.look()
+	return streams.Usage{
+		Messages: t.messages, Bytes: t.bytes,
+		Evicted: l.journal.evicted.Load() - l.evicted, Expired: l.journal.expired.Load() - l.expired,
+	}
+}
+
+// SetTTL sets for how many seconds messages are kept at least, 0 for ever.
+func (l *Log) SetTTL(seconds int64) {
+	if l.journal.setTTL(milliseconds(seconds)) {
+		l.store.mind()
+	}
+}
+
+// mind has the committer look at what expires when.
+func (s *Store) mind() {
+	select {
+	case s.retime <- struct{}{}:
+	default: // it is going to
+	}
+}
+
+// Clear deletes the messages of a range; see streams.Log. Where the context ends
+// first, it may still happen.
+func (l *Log) Clear(ctx context.Context, r streams.Range) error {
+	if r.From > r.To {
+		return nil
+	}
+	cleared := make(chan error, 1)
+	e := &entry{journal: l.journal, weight: entryWeight, task: func(c *committer) { c.clear(l.journal, r, cleared) }}
+	if err := l.hand(ctx, e, func() {}); err != nil {
+		return fmt.Errorf("clear messages: %w", err)
+	}
+	select {
+	case err := <-cleared:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("clear messages: %w", context.Cause(ctx))
+	}
+}
+
+// Close ends the use of the log when what was handed over is stored, or has come
+// to nothing. Where the context ends first, the log is closed all the same.
+func (l *Log) Close(ctx context.Context) error {
+	done := make(chan struct{})
+	last := &entry{journal: l.journal, weight: entryWeight, settle: func(error) { close(done) }}
+	err := l.hand(ctx, last, func() { l.closed.Store(true) })
+	if err == nil {
+		select {
+		case <-done:
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+	}
+	l.closed.Store(true)
+	l.left.Do(l.journal.unclaim)
+	if err == nil || errors.Is(err, errLogClosed) || errors.Is(err, errClosed) {
+		return nil
+	}
+	return fmt.Errorf("close what a stream keeps: %w", err)
+}

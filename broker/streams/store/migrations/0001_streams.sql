@@ -1,0 +1,48 @@
+-- +goose Up
+
+-- A stream of a broker. Its number is never given again, and small enough to be
+-- a part of the number of a block.
+CREATE TABLE stream (
+	id              INTEGER PRIMARY KEY AUTOINCREMENT CHECK (id BETWEEN 1 AND 8388607),
+	broker_id       TEXT NOT NULL,
+	streamname      TEXT NOT NULL,
+	sourcetopic     TEXT NOT NULL,
+	targettopic     TEXT NOT NULL,
+	targetqos       INTEGER NOT NULL,
+	ttl             INTEGER NOT NULL,
+	active          INTEGER NOT NULL CHECK (active IN (0, 1)),
+	process         INTEGER NOT NULL CHECK (process IN (0, 1)),
+	persist         INTEGER NOT NULL CHECK (persist IN (0, 1)),
+	key             TEXT NOT NULL,
+	textname        TEXT NOT NULL,
+	textdescription TEXT NOT NULL,
+	query           TEXT NOT NULL,
+	UNIQUE (broker_id, streamname)
+) STRICT;
+
+-- What a stream keeps, as a whole. It changes together with its blocks. One
+-- without a stream is what is left to be deleted of a stream that was.
+CREATE TABLE log (
+	stream   INTEGER PRIMARY KEY,
+	messages INTEGER NOT NULL,
+	bytes    INTEGER NOT NULL,
+	next     INTEGER NOT NULL, -- the sequence number of the next block
+	last_at  INTEGER NOT NULL  -- when the last message came that was ever stored
+) STRICT;
+
+-- Messages that were stored together, in order. The columns come before the
+-- messages, so that they can be read without those.
+CREATE TABLE block (
+	id       INTEGER PRIMARY KEY, -- stream << 40 | sequence number
+	first_at INTEGER NOT NULL,
+	last_at  INTEGER NOT NULL,
+	count    INTEGER NOT NULL,
+	bytes    INTEGER NOT NULL, -- of messages
+	messages BLOB NOT NULL
+) STRICT;
+
+-- The state of a stream's query after its last message.
+CREATE TABLE state (
+	stream INTEGER PRIMARY KEY,
+	state  BLOB NOT NULL
+) STRICT;

@@ -1,0 +1,33 @@
+package store
+
+import (
+	"embed"
+	"io/fs"
+
+	"signalbox/broker/file"
+)
+
+// name is what the file is called in messages to operators.
+const name = "the streams' database"
+
+//go:embed migrations/*.sql
+var embedded embed.FS
+
+// layout gives the steps of the schema. They are only ever added to.
+func layout() file.Layout {
+	sub, err := fs.Sub(embedded, "migrations")
+	if err != nil {
+		panic(err) // the name above is a valid one
+	}
+	return file.Layout{Name: name, Migrations: sub}
+}
+
+// sequenceBits is how much of a block's number is its sequence number within the
+// stream; the stream's number is above.
+const sequenceBits = 40
+
+// blockID gives the number of a block.
+func blockID(stream, sequence int64) int64 { return stream<<sequenceBits | sequence }
+
+// sequence gives the sequence number of a block.
+func sequence(block int64) int64 { return block & (1<<sequenceBits - 1) }

@@ -1,0 +1,187 @@
+// Package store keeps the streams of all brokers in streams.db, as a
+// streams.Store: their definitions, their messages and the states of their
+// queries.
+//
+// DESIGN.md tells how messages are stored, what is durable when, what is let go
+// of and what happens where nothing can be written. The package must not import
+// an MQTT library, net/http, or any package of this module but broker,
+// broker/file and broker/streams.
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"signalbox/broker/file"
+	"signalbox/broker/streams"
+)
+
+// Options say how messages are kept. MaxBytes bounds the messages of all streams
+// and MaxStreamBytes those of each, as they are stored; 0 is no bound. The zero
+// value has defaults: no bounds, Full, no log, the clock of the machine.
+type Options struct {
+	MaxBytes       int64
+	MaxStreamBytes int64
+	Durability     file.Durability
+	Log            *slog.Logger
+	Now            func() time.Time
+}
+
+// Store is the durable state of streams. All methods are safe for concurrent use.
+type Store struct {
+	options Options
+	log     *slog.Logger
+	now     func() time.Time
+	limits  limits
+
+	file        *file.File
+	definitions *sql.DB // writes definitions
+	reading     *reading
+	conn        *file.Conn // the committer's
+
+	inbox   *inbox
+	books   books
+	retime  chan struct{} // tells the committer of a change of a TTL, buffered by one
+	settled chan batch    // from the committer to the settler
+	cause   atomic.Pointer[file.Failure]
+
+	tasks     sync.WaitGroup // the committer and the settler
+	closeOnce sync.Once
+	closed    chan struct{} // closed once all is done
+	closeErr  error         // valid once closed is closed
+}
+
+var _ streams.Store = (*Store)(nil)
+
+// errClosed is what becomes of what comes too late.
+var errClosed = errors.New("the store of the streams' messages is closed")
+
+// batch is what was committed, or failed, together.
+type batch struct {
+	group []*entry
+	err   error
+}
+
+// batches is how many batches may wait to be settled; with more, commits wait.
+const batches = 4
+
+// Open opens or creates the file and begins to tidy it up. Its errors are
+// sentences that say what to do.
+func Open(ctx context.Context, path string, o Options) (*Store, error) {
+	o.setDefaults()
+	s := &Store{
+		options: o, log: o.Log, now: o.Now, limits: newLimits(o), inbox: newInbox(),
+		books:  books{journals: map[int64]*journal{}},
+		retime: make(chan struct{}, 1), settled: make(chan batch, batches), closed: make(chan struct{}),
+	}
+	if err := s.open(ctx, path); err != nil {
+		return nil, errors.Join(err, s.closeFile())
+	}
+	s.tasks.Go(newCommitter(s).run)
+	s.tasks.Go(s.settle)
+	return s, nil
+}
+
+func (o *Options) setDefaults() {
+	if o.Durability == "" {
+		o.Durability = file.Full
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+}
+
+// Check refuses, as Open would, a file that cannot be written to or that a newer
+// release wrote. It changes nothing; a file that is not there is fine.
+func Check(ctx context.Context, path string) error { return file.Check(ctx, path, layout()) }
+
+func (s *Store) open(ctx context.Context, path string) (err error) {
+	if s.file, err = file.Open(ctx, path, layout(), s.log); err != nil {
+		return err
+	}
+	s.definitions = s.file.Writer(file.Full)
+	if s.reading, err = openReading(ctx, s.file.Readers()); err != nil {
+		return fmt.Errorf("prepare to read %s: %w", s.file.Path(), err)
+	}
+	if s.conn, err = s.file.Connect(ctx, s.options.Durability, texts[:]); err != nil {
+		return fmt.Errorf("prepare to keep messages in %s: %w", s.file.Path(), err)
+	}
+	if err := s.load(ctx); err != nil {
+		return fmt.Errorf("read what streams keep in %s: %w", s.file.Path(), err)
+	}
+	return nil
+}
+
+// Err tells why nothing can be stored at present, in a sentence for an operator,
+// or nil.
+func (s *Store) Err() error {
+	if f := s.cause.Load(); f != nil {
+		return f
+	}
+	return nil
+}
+
+// Open gives what a stream keeps; see streams.Store.
+func (s *Store) Open(_ context.Context, id int64) (streams.Log, error) {
+	j := s.books.find(id)
+	if j == nil || j.isGone() {
+		return nil, errNotFound
+	}
+	if !j.claim() {
+		return nil, fmt.Errorf("what stream %d keeps is open already", id)
+	}
+	return &Log{store: s, journal: j, evicted: j.evicted.Load(), expired: j.expired.Load()}, nil
+}
+
+// Close stores what was handed over and ends. The context bounds the waiting
+// only; the closing goes on behind it.
+func (s *Store) Close(ctx context.Context) error {
+	s.closeOnce.Do(func() {
+		s.inbox.close()
+		go func() {
+			s.tasks.Wait()
+			s.closeErr = s.closeFile()
+			close(s.closed)
+		}()
+	})
+	select {
+	case <-s.closed:
+		return s.closeErr
+	case <-ctx.Done():
+		return fmt.Errorf("close %s: %w", name, context.Cause(ctx))
+	}
+}
+
+// closeFile closes what was opened of the file.
+func (s *Store) closeFile() (err error) {
+	if s.conn != nil {
+		err = s.conn.Close()
+	}
+	if s.reading != nil {
+		err = errors.Join(err, s.reading.close())
+	}
+	if s.file != nil {
+		err = errors.Join(err, s.definitions.Close(), s.file.Close())
+	}
+	return err
+}
+
+// settle tells what became of what was handed over, while more is committed.
+func (s *Store) settle() {
+	for b := range s.settled {
+		for _, e := range b.group {
+			if e.settle != nil {
+				e.settle(b.err)
+			}
+		}
+	}
+}
