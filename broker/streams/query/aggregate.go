@@ -119,9 +119,9 @@ func (s sum) plus(n number, text []byte) (sum, bool) {
 		s = s.plusFloat(high).plusFloat(low)
 		return s, s.finite()
 	}
-	v, err := strconv.ParseFloat(string(text), 64)
+	v, _ := strconv.ParseFloat(string(text), 64) // infinite if it is too large
 	s = s.plusFloat(v)
-	return s, err == nil && s.finite()
+	return s, s.finite()
 }
 
 // floating turns an exact sum into one of floats, still exact.
@@ -152,9 +152,10 @@ func twoSum(a, b float64) (sum, lost float64) {
 	return sum, a - (sum - part) + (b - part)
 }
 
-// finite tells whether the sum is a number. An infinite value leaves no number
-// as the rest.
-func (s sum) finite() bool { return !math.IsInf(s.value, 0) && !math.IsNaN(s.value+s.rest) }
+// finite tells whether the sum is a number, and can be added to.
+func (s sum) finite() bool { return isFinite(s.value) && isFinite(s.rest) }
+
+func isFinite(v float64) bool { return !math.IsInf(v, 0) && !math.IsNaN(v) }
 
 func (s sum) append(dst []byte) []byte {
 	if !s.float {

@@ -48,9 +48,10 @@ func cutName(path string) (name, after, complaint string) {
 	return name, path[end:], ""
 }
 
-// position gives the array element that a name addresses, -1 if none.
+// position gives the array element that a name addresses, a negative one if
+// none.
 func position(name string) int {
-	if n, err := strconv.Atoi(name); err == nil && n >= 0 && strconv.Itoa(n) == name {
+	if n, err := strconv.Atoi(name); err == nil && strconv.Itoa(n) == name {
 		return n
 	}
 	return -1

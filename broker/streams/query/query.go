@@ -6,6 +6,8 @@
 // the standard library, in particular no package of ours.
 package query
 
+import "sync"
+
 // Query is a compiled query. It does not change and may be used by any number
 // of goroutines, each with a State of its own.
 type Query struct {
@@ -18,6 +20,7 @@ type Query struct {
 	where       *condition
 	output      program
 	fingerprint uint64
+	idle        sync.Pool // of *State, for messages that come without one
 }
 
 // Verdict is what a query says of a message.
@@ -41,8 +44,8 @@ func (q *Query) Stateful() bool { return len(q.aggregates) > 0 }
 // Run runs the query on the payload of a message that came at the given time,
 // in epoch milliseconds, and appends its output to dst where the verdict is
 // Match; otherwise dst comes back as it was. The state must be one of this
-// query; where the query is not stateful, it may be nil, which costs the making
-// of one. Nothing of payload or dst is kept.
+// query; nil is a state without any message, as does for a query that is not
+// stateful. Nothing of payload or dst is kept.
 //
 // Run allocates for dst alone, but for a new extreme that is longer than those
 // before, and for a number of more than 32 bytes in a sum.
@@ -51,7 +54,8 @@ func (q *Query) Run(dst, payload []byte, at int64, s *State) (out []byte, v Verd
 		return append(dst, payload...), Match
 	}
 	if s == nil {
-		s = q.NewState()
+		s = q.borrow()
+		defer q.idle.Put(s)
 	}
 	if v := q.judge(payload, at, s); v != Match {
 		return dst, v
@@ -60,6 +64,16 @@ func (q *Query) Run(dst, payload []byte, at int64, s *State) (out []byte, v Verd
 		return append(dst, payload...), Match
 	}
 	return q.output.run(dst, q, payload, s), Match
+}
+
+// borrow gives a state without any message.
+func (q *Query) borrow() *State {
+	s, ok := q.idle.Get().(*State)
+	if !ok {
+		return q.NewState()
+	}
+	s.count = 0
+	return s
 }
 
 // judge gives the verdict, and takes a message into the aggregates that is not

@@ -1,6 +1,7 @@
 package query_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -69,6 +70,7 @@ func TestRun(t *testing.T) {
 			{0, ``, "invalid"}, {0, `{"a":1`, "invalid"}, {0, `{"a":1}}`, "invalid"}, {0, `{"a":01}`, "invalid"}, {0, `{'a':1}`, "invalid"},
 			{0, "[\"\n\"]", "invalid"}, {0, `[1,]`, "invalid"}, {0, `{"a":1,}`, "invalid"}, {0, `NaN`, "invalid"}, {0, `"\x"`, "invalid"}, {0, "\xef\xbb\xbf1", "invalid"},
 			{0, strings.Repeat("[", 128) + strings.Repeat("]", 128), `{"x":` + strings.Repeat("[", 128) + strings.Repeat("]", 128) + `}`},
+			{0, "[[" + strings.Repeat("[[]],{},", 200) + "{}]]", `{"x":[[` + strings.Repeat("[[]],{},", 200) + "{}]]}"},
 			{0, strings.Repeat("[", 129) + strings.Repeat("]", 129), "invalid"},
 		}},
 		{"a select that is missing is invalid, though it has only an alias", `{"select":[{"source":"[a]","alias":"a"},{"source":"[b]","target":"[b]"}]}`,
@@ -102,6 +104,10 @@ func TestRun(t *testing.T) {
 			{0, `{"a":1}`, `{"s":9223372036854776000}`}, {0, `{"a":-9223372036854775808}`, `{"s":0}`},
 			{0, `{"a":0.1}`, `{"s":0.1}`}, {0, `{"a":0.2}`, `{"s":0.30000000000000004}`}, {0, `{"a":0.3}`, `{"s":0.6}`}, {0, `{"a":1e22}`, `{"s":1e+22}`},
 		}},
+		{"a sum that begins beyond int64 is a float", `{"select":[{"source":"","target":"[s]","function":{"name":"sum"}}]}`,
+			[]message{{0, `9223372036854775808`, `{"s":9223372036854776000}`}, {0, `-9223372036854775809`, `{"s":0}`}}},
+		{"a sum goes down to the least int64", `{"select":[{"source":"","target":"[s]","function":{"name":"sum"}}]}`,
+			[]message{{0, `-9223372036854775808`, `{"s":-9223372036854775808}`}, {0, `-1`, `{"s":-9223372036854776000}`}}},
 		{"sum loses no small parts", `{"select":[{"source":"","target":"[s]","function":{"name":"sum"}}]}`,
 			[]message{{0, `1e100`, `{"s":1e+100}`}, {0, `1`, `{"s":1e+100}`}, {0, `-1e100`, `{"s":1}`}}},
 		{"sum never becomes infinite", `{"select":[{"source":"","target":"[s]","function":{"name":"sum"}},{"target":"[n]","function":{"name":"count"}}]}`, []message{
@@ -151,10 +157,12 @@ func TestWhere(t *testing.T) {
 	for _, c := range []struct{ left, right, order string }{
 		{`1`, `1`, "="}, {`1.0`, `1`, "="}, {`10e-1`, `1`, "="}, {`0.1e1`, `1`, "="}, {`100`, `1e2`, "="}, {`-0`, `0.00`, "="}, {`0e5`, `0`, "="},
 		{`1200`, `1.2e3`, "="}, {`0.00120`, `1.2E-3`, "="}, {`1e99999999999999999999`, `1e400`, ">"}, {`1e-99999999999999999999`, `0`, ">"},
+		{`1e18446744073709551617`, `1e400`, ">"}, {`1e9223372036854775807`, `1e400`, ">"}, {`1e-9223372036854775808`, `1e-400`, "<"},
 		{`1`, `2`, "<"}, {`10`, `9`, ">"}, {`-10`, `-9`, "<"}, {`-1`, `1`, "<"}, {`0`, `-1`, ">"}, {`0.5`, `0.49`, ">"}, {`1.5`, `15`, "<"}, {`0.05`, `0.5`, "<"},
 		{`9007199254740993`, `9007199254740992`, ">"}, {`123456789012345678901234567890`, `123456789012345678901234567891`, "<"},
 		{`1.0000000000000000000001`, `1`, ">"}, {`-1.0000000000000000000001`, `-1`, "<"},
 		{`"a"`, `"a"`, "="}, {`"a"`, `"b"`, "<"}, {`"B"`, `"a"`, "<"}, {`"a"`, `""`, ">"}, {`"\u0061\n"`, `"a\n"`, "="}, {`"ü"`, `"\u00fc"`, "="}, {`"😀"`, `"\ud83d\ude00"`, "="}, {`"\ud83d\ude00"`, `"😀"`, "="}, {`"a\\"`, `"a"`, ">"},
+		{`"\b\f\r\t\/\""`, `"\u0008\u000c\u000d\u0009/\u0022"`, "="}, {`"\ud83dx\ud83d\u0041\udc00"`, `"\ufffdx\ufffdA\ufffd"`, "="},
 		{`true`, `true`, "="}, {`false`, `true`, "≠"}, {`true`, `false`, "≠"},
 		{`"1"`, `1`, "≠"}, {`1`, `"1"`, "≠"}, {`true`, `"true"`, "≠"}, {`1`, `true`, "≠"}, {`null`, `0`, "≠"}, {`null`, `false`, "≠"}, {`[1]`, `1`, "≠"}, {`{}`, `""`, "≠"}, {`null`, `"null"`, "≠"},
 	} {
@@ -174,6 +182,19 @@ func TestWhere(t *testing.T) {
 	}
 }
 
+// TestSumOfMany adds up what no float64 is exactly.
+func TestSumOfMany(t *testing.T) {
+	t.Parallel()
+	q := compile(t, `{"select":[{"source":"","target":"[s]","function":{"name":"sum"}}]}`)
+	s, got := q.NewState(), ""
+	for range 100_000 {
+		got = run(q, s, `0.1`, 0)
+	}
+	if want := `{"s":10000}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
 func compile(tb testing.TB, text string) *query.Query {
 	tb.Helper()
 	q, err := query.Compile([]byte(text))
@@ -186,7 +207,7 @@ func compile(tb testing.TB, text string) *query.Query {
 // run gives the output, or the verdict.
 func run(q *query.Query, s *query.State, payload string, at float64) string {
 	const before = "before"
-	out, v := q.Run([]byte(before), []byte(payload), int64(at*1000), s)
+	out, v := q.Run([]byte(before), []byte(payload), int64(math.Round(at*1000)), s)
 	rest, kept := strings.CutPrefix(string(out), before)
 	switch {
 	case !kept || v != query.Match && rest != "":

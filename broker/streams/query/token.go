@@ -78,22 +78,19 @@ func (s *scanner) quoted() (escaped, ok bool) {
 	if !s.take('"') {
 		return false, false
 	}
-	for s.pos < len(s.text) {
-		c := s.text[s.pos]
-		s.pos++
-		switch {
-		case c == '"':
-			return escaped, true
-		case c < ' ':
+	for {
+		i := s.pos
+		for i < len(s.text) && s.text[i] != '"' && s.text[i] != '\\' && s.text[i] >= ' ' {
+			i++
+		}
+		s.pos = i
+		if !s.take('\\') {
+			return escaped, s.take('"')
+		}
+		if escaped = true; !s.escape() {
 			return false, false
-		case c == '\\':
-			escaped = true
-			if !s.escape() {
-				return false, false
-			}
 		}
 	}
-	return false, false
 }
 
 // escape scans what follows a backslash.
@@ -104,16 +101,21 @@ func (s *scanner) escape() bool {
 	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
 		return true
 	case 'u':
-		return s.hex() && s.hex() && s.hex() && s.hex()
+		return s.hex4()
 	}
 	return false
 }
 
-// hex goes over a hexadecimal digit.
-func (s *scanner) hex() bool {
-	c := s.peek()
-	s.pos++
-	return isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'f'
+// hex4 goes over four hexadecimal digits.
+func (s *scanner) hex4() bool {
+	for range 4 {
+		c := s.peek()
+		s.pos++
+		if !isDigit(c) && (c|0x20 < 'a' || 'f' < c|0x20) {
+			return false
+		}
+	}
+	return true
 }
 
 // unescape appends the text of a well-formed string, given with its quotes. Half
