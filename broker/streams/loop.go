@@ -62,8 +62,8 @@ type hop struct {
 }
 
 // wayBack looks for a way from topic, to which d publishes, to the source of d,
-// in order of length. It asks for each topic once who takes it, and comes to
-// each stream once, so that its cost grows with the number of streams.
+// in order of length. It comes to each stream once, so that its cost grows with
+// their number.
 func wayBack(active []Definition, d Definition, topic string) []string {
 	if !returns(active, &d, topic) {
 		return nil
@@ -74,16 +74,11 @@ func wayBack(active []Definition, d Definition, topic string) []string {
 			sources.add(s.SourceTopic, s)
 		}
 	}
-	asked := make(map[string]bool)
 	for queue := []*hop{{stream: &d, topic: topic}}; len(queue) > 0; queue = queue[1:] {
 		h := queue[0]
 		if matches(d.SourceTopic, h.topic) {
 			return append(h.path(), d.StreamName)
 		}
-		if asked[h.topic] {
-			continue
-		}
-		asked[h.topic] = true
 		for _, s := range sources.take(h.topic) {
 			queue = append(queue, &hop{stream: s, topic: s.TargetTopic, from: h})
 		}
@@ -95,7 +90,7 @@ func wayBack(active []Definition, d Definition, topic string) []string {
 // stream publishes; mostly none does, and the rest of the search is spared.
 func returns(active []Definition, d *Definition, topic string) bool {
 	return matches(d.SourceTopic, topic) || slices.ContainsFunc(active, func(s Definition) bool {
-		return s.Active && s.StreamName != d.StreamName && matches(d.SourceTopic, s.TargetTopic)
+		return s.Active && matches(d.SourceTopic, s.TargetTopic)
 	})
 }
 

@@ -42,6 +42,7 @@ func TestLoop(t *testing.T) {
 		"an inactive stream leads nowhere":      {active: []Definition{idle("b", "x/#", "z")}, changed: link("a", "z", "x/y")},
 		"a stream without target leads nowhere": {active: []Definition{link("b", "x/#", "")}, changed: link("a", "+", "x/y")},
 		"what is changed counts no more":        {active: []Definition{link("a", "x", "y"), link("b", "y", "x")}, changed: link("a", "x", "z")},
+		"what is changed leads nowhere else":    {active: []Definition{link("a", "z", "q"), link("b", "q", "x")}, changed: link("a", "x", "z")},
 		"the shortest way is told": {
 			active:  []Definition{link("b", "1", "2"), link("c", "2", "0"), link("d", "1", "3"), link("e", "3", "4"), link("f", "4", "0"), link("g", "1", "0")},
 			changed: link("a", "0", "1"), want: "a 1 g 0 a",

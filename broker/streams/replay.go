@@ -198,7 +198,7 @@ func (s *sender) take(ctx context.Context, m Message) bool {
 	if !s.await(ctx, s.offset(m.At)) {
 		return false
 	}
-	if len(s.batch) == maxBatch || len(s.batch) > 0 && s.bytes+m.size() > maxBatchBytes {
+	if len(s.batch) == maxBatch || s.bytes+m.size() > maxBatchBytes {
 		s.flush(ctx)
 	}
 	s.add(m)

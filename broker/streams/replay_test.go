@@ -21,8 +21,9 @@ import (
 // memory is a Log of messages in order.
 type memory struct {
 	Log
-	mu       sync.Mutex // guards messages
+	mu       sync.Mutex // guards messages and reads
 	messages []Message
+	reads    int   // of single messages
 	err      error // what Read ends with
 }
 
@@ -50,6 +51,7 @@ func (l *memory) at(i int, reverse bool) (Message, bool) {
 	if i >= len(l.messages) {
 		return Message{}, false
 	}
+	l.reads++
 	if reverse {
 		i = len(l.messages) - 1 - i
 	}
@@ -237,6 +239,25 @@ func TestReplayOfNothing(t *testing.T) {
 	}
 }
 
+// growing is a Log that keeps one more message whenever it was read.
+type growing struct{ *memory }
+
+func (l growing) Read(ctx context.Context, r Range, reverse bool, yield func(Message) bool) error {
+	defer l.keep(came(1)...)
+	return l.memory.Read(ctx, r, reverse, yield)
+}
+
+// TestReplayOfTheFuture does not send the first message that is ever kept.
+func TestReplayOfTheFuture(t *testing.T) {
+	t.Parallel()
+	w := try(broker.StreamReplay{Limit: -1}, nil)
+	w.count = 1
+	if err := w.run(t.Context(), growing{w.kept}, w.target); err != nil {
+		t.Error(err)
+	}
+	w.target.none(t)
+}
+
 // TestReplayIsClosed keeps more messages while those before are replayed, after
 // the clock was set back.
 func TestReplayIsClosed(t *testing.T) {
@@ -385,17 +406,17 @@ func TestReplayBatches(t *testing.T) {
 	})
 	t.Run("of a mebibyte at most, but for a single message", func(t *testing.T) {
 		t.Parallel()
-		kept := came(0, 0, 0, 0)
-		for i, size := range []int{400_000, 600_000, 100_000, 2_000_000} {
+		kept := came(0, 0, 0, 0, 0, 0)
+		for i, size := range []int{400_000, 600_000, 100_000, 2_000_000, 10, 10} {
 			kept[i].Payload = make([]byte, size)
 		}
 		w := try(broker.StreamReplay{Limit: -1}, kept).begin(t)
-		for _, want := range []int{2, 1, 1} {
+		for _, want := range []int{2, 1, 1, 2} {
 			if got := len(receive(t, w.target.batches)); got != want {
 				t.Errorf("a batch has %d messages, want %d", got, want)
 			}
 		}
-		w.ends(t, 4)
+		w.ends(t, 6)
 	})
 }
 
@@ -468,12 +489,24 @@ func TestReplayIsStoppedWhileItWaits(t *testing.T) {
 	}
 }
 
+// TestReplayIsStoppedWhileReading tells of that rather than of what it broke.
+func TestReplayIsStoppedWhileReading(t *testing.T) {
+	t.Parallel()
+	w := try(broker.StreamReplay{Limit: -1}, nil)
+	w.count, w.kept.err = 1, errors.New("interrupted")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := w.run(ctx, w.kept, w.target); !errors.Is(err, context.Canceled) {
+		t.Errorf("ended with %v, want that it was cancelled", err)
+	}
+}
+
 func TestReplayFails(t *testing.T) {
 	t.Parallel()
 	t.Run("when the broker takes no more", func(t *testing.T) {
 		t.Parallel()
 		broken := &broker.Error{Kind: broker.Unconfirmed, Msg: "no answer"}
-		w := try(broker.StreamReplay{Limit: -1}, came(make([]int64, 300)...))
+		w := try(broker.StreamReplay{Limit: -1}, came(make([]int64, 1000)...))
 		w.target.answers <- answer{done: 100, err: broken}
 		w.begin(t)
 		if err := receive(t, w.ended); !errors.Is(err, broken) {
@@ -483,6 +516,9 @@ func TestReplayFails(t *testing.T) {
 		w.target.none(t)
 		if got := w.progress().Sent; got != 100 {
 			t.Errorf("sent %d, want 100", got)
+		}
+		if got := w.kept.reads; got > 300 {
+			t.Errorf("%d messages were read, though none could be sent any more", got)
 		}
 	})
 	t.Run("when what is kept cannot be read", func(t *testing.T) {
