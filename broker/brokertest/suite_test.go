@@ -4,12 +4,16 @@ import (
 	"context"
 	"crypto/rand"
 	"log/slog"
+	"path/filepath"
 	"testing"
 
 	"signalbox/broker"
 	"signalbox/broker/brokertest"
 	"signalbox/broker/embedded"
+	"signalbox/broker/file"
 	"signalbox/broker/remote"
+	"signalbox/broker/streams"
+	"signalbox/broker/streams/store"
 )
 
 // lacking2011 is what Debian's Mosquitto, 2.0.11, lacks.
@@ -31,6 +35,7 @@ var lacking2011 = []brokertest.Feature{
 	brokertest.ClientControl,
 	brokertest.MessageProperties,
 	brokertest.OperatorsLists,
+	brokertest.Streams,
 }
 
 // dial connects to a broker over MQTT and waits until it is ready.
@@ -63,6 +68,22 @@ func TestRemoteToMosquitto(t *testing.T) {
 	})
 }
 
+// host is what has streams, with a file of its own.
+func host(t *testing.T) *streams.Host {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	kept, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "streams.db"), store.Options{Durability: file.Process, Log: log})
+	if err != nil {
+		t.Fatalf("open the file of streams: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := kept.Close(context.WithoutCancel(t.Context())); err != nil {
+			t.Errorf("close the file of streams: %v", err)
+		}
+	})
+	return streams.NewHost(streams.DefaultConfig(), kept, log)
+}
+
 // embed starts the broker of this process on a free port.
 func embed(t *testing.T) (*embedded.Broker, broker.Target) {
 	t.Helper()
@@ -71,6 +92,7 @@ func embed(t *testing.T) (*embedded.Broker, broker.Target) {
 	cfg.AllowAnonymous = true
 	cfg.PasswordIterations = 100
 	cfg.AdminPassword = broker.Secret(rand.Text())
+	cfg.Streams = host(t)
 	b, err := embedded.New(t.Context(), cfg, t.TempDir(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatalf("open the embedded broker: %v", err)
@@ -102,6 +124,7 @@ func TestRemoteToEmbedded(t *testing.T) {
 		_, target := embed(t)
 		return brokertest.Subject{Broker: dial(t, target), URL: target.URL,
 			AdminUsername: target.Username, AdminPassword: target.Password,
-			Lacks: []brokertest.Feature{brokertest.Transfer, brokertest.MessageProperties, brokertest.OperatorsLists}}
+			Lacks: []brokertest.Feature{brokertest.Transfer, brokertest.MessageProperties, brokertest.OperatorsLists,
+				brokertest.Streams}}
 	})
 }
