@@ -18,32 +18,48 @@ type outcome struct {
 	cpu       samples // of the broker, seconds for a million delivered messages
 	perSecond samples // delivered messages
 	p50, p99  samples // latencies, µs; of loads with a rate
+	dropped   samples // messages of a hundred that a stream dropped
 	err       error
 }
 
-// contest plays a load with each rival, in rounds that take turns. The first
-// round does not count.
-func (b *bench) contest(ctx context.Context, e load.Entry, rivals ...rival) (all []*outcome, err error) {
+// entrant is a rival with a load of its own.
+type entrant struct {
+	rival
+	load.Entry
+}
+
+// contest plays a load with each rival, in rounds that take turns.
+func (b *bench) contest(ctx context.Context, e load.Entry, rivals ...rival) ([]*outcome, error) {
+	var entrants []entrant
+	for _, r := range rivals {
+		entrants = append(entrants, entrant{r, e})
+	}
+	return b.compete(ctx, b.rounds, b.share, entrants...)
+}
+
+// compete plays each entrant's load with it, in rounds that take turns. A round
+// has one of share messages of the load; the first does not count.
+func (b *bench) compete(ctx context.Context, rounds, share int, entrants ...entrant) (all []*outcome, err error) {
 	var sessions []load.Session
 	defer func() {
 		for _, s := range sessions {
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	for _, r := range rivals {
-		s, err := e.Load.Open(ctx, r.target)
+	for _, e := range entrants {
+		s, err := e.Load.Open(ctx, e.target)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", r.name, err)
+			return nil, fmt.Errorf("%s: %w", e.name, err)
 		}
 		sessions = append(sessions, s)
-		all = append(all, &outcome{rival: r})
+		all = append(all, &outcome{rival: e.rival})
 	}
-	for round := range b.rounds + 1 {
+	for round := range rounds + 1 {
 		for i := range all {
 			if round%2 == 1 {
 				i = len(all) - 1 - i
 			}
-			all[i].play(ctx, sessions[i], e.Messages/b.share, round > 0)
+			all[i].play(ctx, sessions[i], entrants[i].Messages/share, round > 0)
 		}
 	}
 	return all, ctx.Err()
@@ -74,6 +90,7 @@ func (o *outcome) add(p load.Pass, cpu time.Duration) {
 	delivered := float64(p.Delivered)
 	o.cpu = append(o.cpu, cpu.Seconds()/delivered*1e6)
 	o.perSecond = append(o.perSecond, delivered/p.Took.Seconds())
+	o.dropped = append(o.dropped, 100*float64(p.Dropped)/(delivered+float64(p.Dropped)))
 	if n := len(p.Latencies); n > 0 {
 		o.p50 = append(o.p50, micros(p.Latencies[n/2]))
 		o.p99 = append(o.p99, micros(p.Latencies[n*99/100]))

@@ -38,10 +38,15 @@ func writeLoadAccess(file string) (access, error) {
 	return a, os.WriteFile(file, b, 0o600)
 }
 
+// streamControl is where streams are made and asked for, answers included.
+const streamControl = "$CONTROL/stream-processing/#"
+
 func loaderRole() broker.Role {
 	r := broker.Role{RoleName: loader, AllowWildcardSubs: true}
 	for _, t := range []broker.ACLType{broker.PublishClientSend, broker.PublishClientReceive, broker.SubscribePattern} {
-		r.ACLs = append(r.ACLs, broker.ACL{ACLType: t, Topic: "bench/#", Allow: true})
+		for _, topic := range []string{"bench/#", streamControl} {
+			r.ACLs = append(r.ACLs, broker.ACL{ACLType: t, Topic: topic, Allow: true})
+		}
 	}
 	return r
 }

@@ -54,6 +54,8 @@ func TestLoadAccess(t *testing.T) {
 	}{
 		{loader, "bench/load/000", true},
 		{loader, "other", false},
+		{loader, "$CONTROL/stream-processing/v1", true},
+		{loader, "$CONTROL/dynamic-security/v1", false},
 		{load.RightsUser(3), load.PathOf(3, 0), true},
 		{load.RightsUser(3), load.PathOf(3, load.RolesEach*load.ACLsEach-1), true},
 		{load.RightsUser(3), load.PathOf(3, load.RolesEach*load.ACLsEach), false},

@@ -36,10 +36,12 @@ type measurement struct {
 	do          func(*bench, context.Context) error
 }
 
-// The groups: what is asked through the API and over $CONTROL, and the messages.
+// The groups: what is asked through the API and over $CONTROL, the messages, and
+// what streams do with them.
 const (
 	management = "management"
 	engine     = "engine"
+	streams    = "streams"
 )
 
 // measurements is what a full run does. Those that want a fresh process come
@@ -61,6 +63,10 @@ var measurements = []measurement{
 	{engine, "retained", (*bench).measureRetained},
 	{engine, "backlog", (*bench).measureBacklog},
 	{engine, "durable", (*bench).measureDurable},
+	{streams, "republish", (*bench).measureRepublish},
+	{streams, "persist", (*bench).measurePersist},
+	{streams, "replay", (*bench).measureReplay},
+	{streams, "bystanders", (*bench).measureBystanders},
 }
 
 func main() {
@@ -90,7 +96,7 @@ func run(ctx context.Context, args []string) (err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	product := flags.String("product", "", "the built binary to measure")
 	only := flags.String("only", "", "measure only these, separated by commas: "+strings.Join(names(), ", ")+
-		"; or one of the groups "+management+" and "+engine)
+		"; or one of the groups "+strings.Join([]string{management, engine, streams}, ", "))
 	quick := flags.Bool("quick", false, "a smoke run: few calls on small stores, whose figures mean nothing")
 	var want profiling
 	flags.StringVar(&want.load, "profile", "", "profile this load of messages instead of measuring")

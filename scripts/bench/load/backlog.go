@@ -75,7 +75,7 @@ func (c *client) fill(messages int) error {
 func (c *client) drain(messages int) error {
 	var want int64
 	err := c.readAll(messages, 1, func(m packet.Message) error {
-		s, ok := readStamp(m.Payload, 1)
+		s, ok := readStamp(m.Payload, 1, false)
 		if !ok || s.seq != want || m.Dup {
 			return fmt.Errorf("message %d instead of %d: %w", s.seq, want, errWrong)
 		}

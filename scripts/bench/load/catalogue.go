@@ -32,7 +32,7 @@ func RightsUser(n int) string { return fmt.Sprintf("publisher-%02d", n) }
 // committed.
 var Durable = Flow{Publishers: 64, Subscribers: 1, Topics: 1, QoS: 1, Window: 1, Keep: true}
 
-// Catalogue lists all loads but crowds.
+// Catalogue lists the loads that every broker can play, but crowds.
 func Catalogue() []Entry {
 	fanIn := Flow{Publishers: 10, Subscribers: 1, Topics: 1}
 	fanOut := Flow{Publishers: 1, Subscribers: 200, Topics: 1}
@@ -53,9 +53,11 @@ func Catalogue() []Entry {
 	}
 }
 
+func all() []Entry { return append(Catalogue(), Streams()...) }
+
 // Names lists the names of all loads.
 func Names() (list []string) {
-	for _, e := range Catalogue() {
+	for _, e := range all() {
 		list = append(list, e.Name)
 	}
 	return list
@@ -63,7 +65,7 @@ func Names() (list []string) {
 
 // Find gives the load with that name.
 func Find(name string) (Entry, error) {
-	for _, e := range Catalogue() {
+	for _, e := range all() {
 		if e.Name == name {
 			return e, nil
 		}

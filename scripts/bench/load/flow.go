@@ -3,6 +3,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,14 +13,26 @@ import (
 )
 
 // Flow is a load of publishers and subscribers that stay connected. Publisher p
-// writes to topic p, subscriber s reads topic s, both modulo the topics.
+// writes to topic p, subscriber s reads topic s, both modulo the topics. Without
+// subscribers a message has arrived when the broker has taken it.
 type Flow struct {
 	Publishers, Subscribers, Topics int
+
+	// Name tells the topics and clients of a flow from those of others on the same
+	// broker; empty is "load".
+	Name string
 
 	QoS    byte
 	Window int  // messages of one publisher on their way at most
 	Rate   int  // messages a second in all; 0 is as fast as the loop goes
 	Keep   bool // subscribers have sessions that the broker keeps
+	JSON   bool // payloads are JSON of about 150 bytes, instead of 64 bytes
+
+	// Pings has publishers of QoS 0 ask the broker whether it has taken their
+	// messages, after every half window.
+	Pings bool
+	// Filter is what all subscribers read; empty is that each reads its topic.
+	Filter string
 
 	// Paths is how many topics of its own a publisher takes in turn; 0 is that it
 	// has none, but writes to its topic itself.
@@ -31,6 +44,7 @@ type Flow struct {
 // stream is a Flow whose clients are connected.
 type stream struct {
 	Flow
+	gauge       *gauge // of what is on its way through a stream; nil for none
 	publishers  []*publisher
 	subscribers []*subscriber
 	readers     sync.WaitGroup
@@ -40,6 +54,14 @@ type stream struct {
 
 // Open connects subscribers first, so that nothing is missed.
 func (f Flow) Open(ctx context.Context, t Target) (Session, error) {
+	s, err := f.open(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (f Flow) open(ctx context.Context, t Target) (*stream, error) {
 	s := &stream{Flow: f}
 	s.ended, s.end = context.WithCancelCause(ctx)
 	if err := s.connect(t); err != nil {
@@ -110,7 +132,7 @@ func (s *stream) Play(ctx context.Context, messages int) (Pass, error) {
 	}
 	var sending sync.WaitGroup
 	for _, p := range s.publishers {
-		sending.Go(func() { s.fail(p.play(s.ended)) })
+		sending.Go(func() { s.fail(p.play(s.ended, s.gauge)) })
 	}
 	sending.Wait()
 	stop()
@@ -125,6 +147,11 @@ func (s *stream) Play(ctx context.Context, messages int) (Pass, error) {
 func (s *stream) moved() (n int) {
 	for _, sub := range s.subscribers {
 		n += int(sub.arrived.Load())
+	}
+	if s.Subscribers == 0 {
+		for _, p := range s.publishers {
+			n += int(p.acked.Load())
+		}
 	}
 	return n
 }
@@ -143,7 +170,7 @@ func (s *stream) watch(ctx context.Context) (stop func()) {
 			case <-ctx.Done():
 				s.end(context.Cause(ctx))
 			case <-again.C:
-				now := s.moved()
+				now := s.moved() + int(s.gauge.passed())
 				if now != last {
 					last = now
 					continue
@@ -176,26 +203,38 @@ func (s *stream) latencies() []time.Duration {
 
 // filter is what subscriber n asks for.
 func (f Flow) filter(n int) string {
-	if f.Paths > 0 {
-		return topicOf(n%f.Topics) + "/#"
+	switch {
+	case f.Filter != "":
+		return f.Filter
+	case f.Paths > 0:
+		return f.topic(n%f.Topics) + "/#"
 	}
-	return topicOf(n % f.Topics)
+	return f.topic(n % f.Topics)
 }
 
 // topics are what publisher n writes to, in turn.
 func (f Flow) topics(n int) (list []string) {
 	for path := range f.Paths {
-		list = append(list, PathOf(n%f.Topics, path))
+		list = append(list, pathOf(f.topic(n%f.Topics), path))
 	}
 	if f.Paths == 0 {
-		list = []string{topicOf(n % f.Topics)}
+		list = []string{f.topic(n % f.Topics)}
 	}
 	return list
 }
 
-func topicOf(n int) string { return fmt.Sprintf("bench/load/%03d", n) }
+func (f Flow) topic(n int) string { return fmt.Sprintf("bench/%s/%03d", cmp.Or(f.Name, "load"), n) }
 
-// PathOf names the topics below a topic that a Flow with Paths writes to.
-func PathOf(topic, path int) string {
-	return fmt.Sprintf("%s/machine/%04d/state", topicOf(topic), path)
+// client names the n-th client of a kind.
+func (f Flow) client(kind string, n int) string {
+	if f.Name != "" {
+		kind = f.Name + "-" + kind
+	}
+	return fmt.Sprintf("bench-%s-%d", kind, n)
 }
+
+// PathOf names the topics below a topic that a Flow with Paths and no name
+// writes to.
+func PathOf(topic, path int) string { return pathOf(Flow{}.topic(topic), path) }
+
+func pathOf(topic string, path int) string { return fmt.Sprintf("%s/machine/%04d/state", topic, path) }

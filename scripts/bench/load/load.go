@@ -42,13 +42,11 @@ type Session interface {
 
 // Pass is what one Play came to.
 type Pass struct {
-	Delivered int // messages, counted once for each subscriber
+	Delivered int // messages, counted once for each subscriber, if there are any
+	Dropped   int // messages that a stream has lost, where that is allowed
 	Took      time.Duration
 	Latencies []time.Duration // sorted; of loads with a rate only
 }
-
-// PayloadSize is the length of every message, in bytes.
-const PayloadSize = 64
 
 // patience is how long nothing may move before a load counts as stuck.
 const patience = 10 * time.Second

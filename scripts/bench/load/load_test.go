@@ -105,9 +105,7 @@ func playTwice(t *testing.T, l Load, target Target, messages int) {
 func TestSubscriber_refuses(t *testing.T) {
 	t.Parallel()
 	message := func(publisher int, seq int64) packet.Message {
-		m := packet.Message{Topic: []byte("t"), Payload: make([]byte, PayloadSize), QoS: 1, ID: 1}
-		stamp{publisher: publisher, seq: seq}.put(m.Payload)
-		return m
+		return packet.Message{Topic: []byte("t"), Payload: stamp{publisher: publisher, seq: seq}.append(nil, false), QoS: 1, ID: 1}
 	}
 	short, otherQoS, retained, again := message(0, 1), message(0, 1), message(0, 1), message(0, 1)
 	short.Payload, otherQoS.QoS, retained.Retain, again.Dup = short.Payload[1:], 0, true, true

@@ -20,12 +20,15 @@ type publisher struct {
 	window    int64
 	topics    [][]byte
 	receivers []*subscriber
-	payload   [PayloadSize]byte
+	json      bool
+	payload   []byte
 	out       []byte
 
-	goal  int64 // messages to be sent in all; of play only, as sent
+	goal  int64 // messages to be sent in all; of play only, as the next two
 	sent  int64
-	acked atomic.Int64  // messages whose last acknowledgement came
+	let   int64         // messages that the gauge has let in
+	asked chan int64    // how many were sent before each PINGREQ that waits; nil without
+	acked atomic.Int64  // messages whose last acknowledgement came, or a PINGRESP after them
 	need  atomic.Int64  // how many must have arrived before play goes on
 	wake  chan struct{} // signals that this many have
 }
@@ -35,17 +38,20 @@ func (s *stream) newPublisher(t Target, n int) (*publisher, error) {
 	if s.Username != nil {
 		username = s.Username(n)
 	}
-	login := t.login(fmt.Sprintf("bench-pub-%d", n), username, true)
+	login := t.login(s.client("pub", n), username, true)
 	c, err := dial(s.ended, t.Addr, login, nil, bufferSize)
 	if err != nil {
 		return nil, err
 	}
-	p := &publisher{client: c, number: n, qos: s.QoS, window: int64(s.Window), wake: make(chan struct{}, 1)}
+	p := &publisher{client: c, number: n, qos: s.QoS, window: int64(s.Window), json: s.JSON, wake: make(chan struct{}, 1)}
+	if s.Pings {
+		p.asked = make(chan int64, mostPings)
+	}
 	for _, topic := range s.topics(n) {
 		p.topics = append(p.topics, []byte(topic))
 	}
 	for i, sub := range s.subscribers {
-		if i%s.Topics == n%s.Topics {
+		if i%s.Topics == n%s.Topics || s.Filter != "" {
 			p.receivers = append(p.receivers, sub)
 		}
 	}
@@ -55,7 +61,9 @@ func (s *stream) newPublisher(t Target, n int) (*publisher, error) {
 // play sends up to its goal and waits until all has arrived. Each message is a
 // write of its own, as devices send them; where the window is full, it waits
 // until half of it is free.
-func (p *publisher) play(ctx context.Context) error {
+func (p *publisher) play(ctx context.Context, g *gauge) error {
+	half := max(1, p.window/2)
+	p.let = p.sent
 	for arrived := p.progress(); p.sent < p.goal; {
 		if p.sent-arrived >= p.window {
 			if err := p.await(ctx, p.sent-p.window/2); err != nil {
@@ -63,11 +71,45 @@ func (p *publisher) play(ctx context.Context) error {
 			}
 			arrived = p.progress()
 		}
+		if p.sent == p.let {
+			n := min(half, p.goal-p.sent)
+			if err := g.enter(ctx, n); err != nil {
+				return err
+			}
+			p.let += n
+		}
 		if err := p.send(); err != nil {
 			return err
 		}
+		if p.asked != nil && (p.sent%half == 0 || p.sent == p.goal) {
+			if err := p.ping(); err != nil {
+				return err
+			}
+		}
 	}
 	return p.await(ctx, p.goal)
+}
+
+// mostPings is more than can wait for their answers: there are two in a window,
+// and one at the goal.
+const mostPings = 8
+
+// ping asks for an answer that comes when everything before was taken.
+func (p *publisher) ping() error {
+	p.asked <- p.sent
+	_, err := p.Write(packet.AppendEmpty(p.out[:0], packet.Pingreq))
+	return err
+}
+
+// answered takes the answer to a ping. It tells whether there was one.
+func (p *publisher) answered() bool {
+	select {
+	case sent := <-p.asked:
+		p.acked.Store(sent)
+		return true
+	default:
+		return false
+	}
 }
 
 // await waits until that many messages in all have arrived everywhere.
@@ -87,7 +129,7 @@ func (p *publisher) await(ctx context.Context, arrived int64) error {
 // acknowledged.
 func (p *publisher) progress() int64 {
 	least := p.sent
-	if p.qos > 0 {
+	if p.qos > 0 || p.asked != nil {
 		least = p.acked.Load()
 	}
 	for _, r := range p.receivers {
@@ -109,8 +151,8 @@ func (p *publisher) signal(arrived int64) {
 
 // send writes the next message.
 func (p *publisher) send() error {
-	stamp{publisher: p.number, seq: p.sent, sent: time.Since(epoch)}.put(p.payload[:])
-	m := packet.Message{Topic: p.topics[p.sent%int64(len(p.topics))], Payload: p.payload[:], ID: packetID(p.sent), QoS: p.qos}
+	p.payload = stamp{publisher: p.number, seq: p.sent, sent: time.Since(epoch)}.append(p.payload[:0], p.json)
+	m := packet.Message{Topic: p.topics[p.sent%int64(len(p.topics))], Payload: p.payload, ID: packetID(p.sent), QoS: p.qos}
 	p.out = packet.AppendPublish(p.out[:0], m)
 	p.sent++
 	_, err := p.Write(p.out)
@@ -137,6 +179,7 @@ func (p *publisher) run() error {
 		case first == packet.Pubrec && p.qos == 2 && id == packetID(recs):
 			recs++
 			out = packet.AppendAck(out, packet.Pubrel, id)
+		case first == packet.Pingresp && p.answered():
 		default:
 			return fmt.Errorf("publisher %d got packet %#x of %d after %d acknowledgements: %w", p.number, first, id, acked, errWrong)
 		}

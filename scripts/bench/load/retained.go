@@ -70,7 +70,7 @@ func (a *archive) fetch(ctx context.Context) error {
 	}
 	got := make([]bool, a.Topics)
 	return c.readAll(a.Topics, a.QoS, func(m packet.Message) error {
-		s, ok := readStamp(m.Payload, 1)
+		s, ok := readStamp(m.Payload, 1, false)
 		if !ok || !m.Retain || s.seq < 0 || s.seq >= int64(a.Topics) || string(m.Topic) != string(retainedTopic(int(s.seq))) {
 			return fmt.Errorf("retained message %d on %s: %w", s.seq, m.Topic, errWrong)
 		}
@@ -85,7 +85,5 @@ func (a *archive) fetch(ctx context.Context) error {
 func retainedTopic(n int) []byte { return fmt.Appendf(nil, "bench/site/%03d/device/%05d", n%100, n) }
 
 func payloadOf(n int) []byte {
-	payload := make([]byte, PayloadSize)
-	stamp{seq: int64(n)}.put(payload)
-	return payload
+	return stamp{seq: int64(n)}.append(nil, false)
 }

@@ -18,6 +18,7 @@ type subscriber struct {
 	number     int
 	qos        byte
 	timed      bool
+	json       bool
 	publishers []*publisher
 
 	// Of run only:
@@ -40,7 +41,7 @@ type unsolved struct {
 }
 
 func (s *stream) newSubscriber(t Target, n int) (*subscriber, error) {
-	c, err := dial(s.ended, t.Addr, t.login(fmt.Sprintf("bench-sub-%d", n), "", !s.Keep), nil, bufferSize)
+	c, err := dial(s.ended, t.Addr, t.login(s.client("sub", n), "", !s.Keep), nil, bufferSize)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +49,7 @@ func (s *stream) newSubscriber(t Target, n int) (*subscriber, error) {
 		c.Close()
 		return nil, err
 	}
-	return &subscriber{client: c, number: n, qos: s.QoS, timed: s.Rate > 0,
+	return &subscriber{client: c, number: n, qos: s.QoS, timed: s.Rate > 0, json: s.JSON,
 		next: make([]int64, s.Publishers), done: make([]int64, s.Publishers), progress: make([]atomic.Int64, s.Publishers)}, nil
 }
 
@@ -94,7 +95,7 @@ func (s *subscriber) take(out []byte, first byte, body []byte) ([]byte, error) {
 	if !ok || m.QoS != s.qos || m.Retain || m.Dup {
 		return out, fmt.Errorf("PUBLISH %#x of %d bytes: %w", first, len(body), errWrong)
 	}
-	stamp, ok := readStamp(m.Payload, len(s.next))
+	stamp, ok := readStamp(m.Payload, len(s.next), s.json)
 	if !ok {
 		return out, fmt.Errorf("a message on %s that nobody sent: %w", m.Topic, errWrong)
 	}

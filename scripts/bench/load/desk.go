@@ -1,0 +1,145 @@
+//go:build linux
+
+package load
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"signalbox/scripts/bench/packet"
+)
+
+// Where commands about streams go, and where their answers come from.
+const (
+	streamControl = "$CONTROL/stream-processing/v1"
+	streamAnswers = streamControl + "/response"
+)
+
+// desk is a client that gives commands about streams. It belongs to one
+// goroutine.
+type desk struct {
+	*client
+	asked int
+}
+
+// openDesk connects. The end of ctx ends the connection.
+func openDesk(ctx context.Context, t Target, name string) (d *desk, forget func() bool, err error) {
+	c, err := dial(ctx, t.Addr, t.login(name, "", true), nil, bufferSize)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := c.subscribe(streamAnswers, 0); err != nil {
+		return nil, nil, errors.Join(err, c.Close())
+	}
+	return &desk{client: c}, context.AfterFunc(ctx, func() { c.Close() }), nil
+}
+
+// withDesk has something done with a desk of its own.
+func withDesk(ctx context.Context, t Target, name string, do func(*desk) error) error {
+	d, forget, err := openDesk(ctx, t, name)
+	if err != nil {
+		return err
+	}
+	defer forget()
+	if err := do(d); err != nil {
+		return errors.Join(err, d.Close())
+	}
+	return d.leave()
+}
+
+// command is a command about a stream, with its fields.
+type command map[string]any
+
+// answer is what the broker says to a command.
+type answer struct {
+	Command         string          `json:"command"`
+	CorrelationData string          `json:"correlationData"`
+	Error           string          `json:"error"`
+	Data            json.RawMessage `json:"data"`
+}
+
+// order has commands done, all of which must succeed, and gives the data of
+// the last answer.
+func (d *desk) order(commands ...command) (json.RawMessage, error) {
+	d.asked++
+	id := strconv.Itoa(d.asked)
+	for _, c := range commands {
+		c["correlationData"] = id
+	}
+	request, err := json.Marshal(map[string]any{"commands": commands})
+	if err != nil {
+		return nil, err
+	}
+	if err := d.SetDeadline(time.Now().Add(patience)); err != nil {
+		return nil, err
+	}
+	m := packet.Message{Topic: []byte(streamControl), Payload: request}
+	if _, err := d.Write(packet.AppendPublish(nil, m)); err != nil {
+		return nil, err
+	}
+	return d.answer(id, len(commands))
+}
+
+// answer waits for the answers to a request. Those of others are passed over.
+func (d *desk) answer(id string, commands int) (json.RawMessage, error) {
+	for {
+		first, body, err := d.in.Next()
+		if err != nil {
+			return nil, fmt.Errorf("command about a stream: %w", err)
+		}
+		m, ok := packet.ReadPublish(first, body)
+		var got struct{ Responses []answer }
+		if packet.Kind(first) != packet.Publish || !ok || json.Unmarshal(m.Payload, &got) != nil || len(got.Responses) == 0 {
+			return nil, fmt.Errorf("answer % x: %w", body[:min(len(body), 40)], errWrong)
+		}
+		if got.Responses[0].CorrelationData != id {
+			continue
+		}
+		for _, a := range got.Responses {
+			if a.Error != "" {
+				return nil, fmt.Errorf("%s: %s: %w", a.Command, a.Error, errRefused)
+			}
+		}
+		if len(got.Responses) != commands {
+			return nil, fmt.Errorf("%d answers to %d commands: %w", len(got.Responses), commands, errWrong)
+		}
+		return got.Responses[commands-1].Data, nil
+	}
+}
+
+var errRefused = errors.New("the broker refuses a command about a stream")
+
+// streamState is what a load wants to know about a stream.
+type streamState struct {
+	Replaying bool `json:"replaying"`
+	Stats     struct {
+		Republished int64 `json:"republished"`
+		Persisted   int64 `json:"persisted"`
+		Replayed    int64 `json:"replayed"`
+		Filtered    int64 `json:"filtered"`
+		Invalid     int64 `json:"invalid"`
+		Dropped     int64 `json:"dropped"`
+	} `json:"stats"`
+}
+
+func (d *desk) state(stream string) (s streamState, err error) {
+	data, err := d.order(command{"command": "getStream", "streamname": stream})
+	if err != nil {
+		return s, err
+	}
+	return s, json.Unmarshal(data, &s)
+}
+
+// count asks how many messages a stream keeps.
+func (d *desk) count(stream string) (int64, error) {
+	data, err := d.order(command{"command": "getStreamMessageCount", "streamname": stream})
+	if err != nil {
+		return 0, err
+	}
+	var got struct{ Count int64 }
+	return got.Count, json.Unmarshal(data, &got)
+}

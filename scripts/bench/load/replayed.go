@@ -1,0 +1,162 @@
+//go:build linux
+
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"signalbox/scripts/bench/packet"
+)
+
+// Replayed is a load of the messages that a stream has kept, as fast as they
+// come. A Play has one replay after another, as often as the messages that are
+// to be delivered need it.
+type Replayed struct {
+	Name  string // of its stream, and in its topics
+	Kept  int    // messages of the stream
+	Heard bool   // a client reads them; otherwise nobody does
+	QoS   byte   // of its subscription
+}
+
+// library is a broker whose stream has kept the messages.
+type library struct {
+	Replayed
+	target Target
+	stream Stream
+}
+
+// Open creates the stream and has it keep its messages, which are published with
+// QoS 1.
+func (r Replayed) Open(ctx context.Context, t Target) (Session, error) {
+	l := &library{Replayed: r, target: t, stream: Stream{Name: r.Name, Source: "bench/" + r.Name, Persist: true}}
+	if err := l.withDesk(ctx, func(d *desk) error { return d.create([]Stream{l.stream}) }); err != nil {
+		return nil, err
+	}
+	if err := l.record(ctx); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+func (l *library) withDesk(ctx context.Context, do func(*desk) error) error {
+	return withDesk(ctx, l.target, "bench-desk-"+l.Name, do)
+}
+
+func (l *library) record(ctx context.Context) error {
+	c, err := dial(ctx, l.target.Addr, l.target.login("bench-writer-"+l.Name, "", true), nil, bufferSize)
+	if err != nil {
+		return err
+	}
+	defer context.AfterFunc(ctx, func() { c.Close() })()
+	if err := c.publishAll(l.Kept, func(n int) packet.Message {
+		return packet.Message{Topic: []byte(l.stream.Source), Payload: stamp{seq: int64(n)}.append(nil, true), QoS: 1}
+	}); err != nil {
+		return errors.Join(fmt.Errorf("have messages kept: %w", err), c.Close())
+	}
+	return c.leave()
+}
+
+// Play replays.
+func (l *library) Play(ctx context.Context, messages int) (pass Pass, err error) {
+	err = l.withDesk(ctx, func(d *desk) error {
+		began := time.Now()
+		for pass.Delivered < messages {
+			if err := l.replay(ctx, d); err != nil {
+				return err
+			}
+			pass.Delivered += l.Kept
+		}
+		pass.Took = time.Since(began)
+		return nil
+	})
+	return pass, err
+}
+
+// topic is where replays go.
+func (l *library) topic() string { return "bench/" + l.Name + "/again" }
+
+// replay has everything replayed, until it has come to its reader and the stream
+// is at rest.
+func (l *library) replay(ctx context.Context, d *desk) error {
+	before, err := d.state(l.stream.Name)
+	if err != nil {
+		return err
+	}
+	begin := func() error {
+		_, err := d.order(command{"command": "replayStream", "streamname": l.stream.Name, "replaytopic": l.topic(), "speed": 0})
+		return err
+	}
+	if l.Heard {
+		err = l.hear(ctx, begin)
+	} else {
+		err = begin()
+	}
+	if err != nil {
+		return err
+	}
+	return l.rest(ctx, d, before.Stats.Replayed+int64(l.Kept))
+}
+
+// hear has a client read a replay, every message once and in order.
+func (l *library) hear(ctx context.Context, begin func() error) error {
+	c, err := dial(ctx, l.target.Addr, l.target.login("bench-reader-"+l.Name, "", true), nil, bufferSize)
+	if err != nil {
+		return err
+	}
+	defer context.AfterFunc(ctx, func() { c.Close() })()
+	if err := c.subscribe(l.topic(), l.QoS); err != nil {
+		return errors.Join(err, c.Close())
+	}
+	if err := begin(); err != nil {
+		return errors.Join(err, c.Close())
+	}
+	var want int64
+	err = c.readAll(l.Kept, l.QoS, func(m packet.Message) error {
+		s, ok := readStamp(m.Payload, 1, true)
+		if !ok || s.seq != want || m.Dup || m.Retain {
+			return fmt.Errorf("replayed message %d instead of %d: %w", s.seq, want, errWrong)
+		}
+		want++
+		return nil
+	})
+	if err != nil {
+		return errors.Join(err, c.Close())
+	}
+	return c.leave()
+}
+
+// rest waits until no replay runs. Then that many messages must have been
+// replayed.
+func (l *library) rest(ctx context.Context, d *desk, replayed int64) error {
+	const breath = 2 * time.Millisecond
+	again := time.NewTicker(breath)
+	defer again.Stop()
+	for {
+		s, err := d.state(l.stream.Name)
+		if err != nil {
+			return err
+		}
+		if !s.Replaying {
+			if s.Stats.Replayed != replayed {
+				return fmt.Errorf("%d messages were replayed instead of %d: %w", s.Stats.Replayed, replayed, errWrong)
+			}
+			return nil
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Close deletes the stream.
+func (l *library) Close() error {
+	return l.withDesk(context.Background(), func(d *desk) error {
+		_, err := d.order(command{"command": "deleteStream", "streamname": l.stream.Name})
+		return err
+	})
+}

@@ -1,0 +1,214 @@
+//go:build linux
+
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Streamed is a Flow on a broker with streams. It waits until the stream that is
+// watched has done with its messages.
+type Streamed struct {
+	Flow
+	Streams []Stream
+	Watched int  // which of the streams; -1 is none
+	Lossy   bool // the flow does not wait for the stream, which may drop messages
+}
+
+// Stream is what a load creates.
+type Stream struct {
+	Name, Source string
+	Target       string // empty is none
+	Query        string // empty is none
+	Persist      bool
+}
+
+func (s Stream) create() command {
+	c := command{"command": "createStream", "streamname": s.Name, "sourcetopic": s.Source, "persist": s.Persist}
+	if s.Target != "" {
+		c["targettopic"] = s.Target
+	}
+	if s.Query != "" {
+		c["process"], c["query"] = true, rawJSON(s.Query)
+	}
+	return c
+}
+
+// rawJSON is JSON that stands in a command as it is.
+type rawJSON string
+
+// MarshalJSON gives it.
+func (r rawJSON) MarshalJSON() ([]byte, error) { return []byte(r), nil }
+
+// channel is a Streamed whose clients are connected.
+type channel struct {
+	Streamed
+	flow   *stream
+	target Target
+	kept   int64 // messages so far
+}
+
+// Open creates the streams and connects the clients.
+func (l Streamed) Open(ctx context.Context, t Target) (Session, error) {
+	c := &channel{Streamed: l, target: t}
+	if err := c.withDesk(ctx, func(d *desk) error { return d.create(l.Streams) }); err != nil {
+		return nil, err
+	}
+	flow, err := l.open(ctx, t)
+	if err != nil {
+		return nil, errors.Join(err, c.drop())
+	}
+	c.flow = flow
+	return c, nil
+}
+
+func (c *channel) withDesk(ctx context.Context, do func(*desk) error) error {
+	return withDesk(ctx, c.target, c.client("desk", 0), do)
+}
+
+// create creates streams, many at a time.
+func (d *desk) create(streams []Stream) error { return d.each(streams, Stream.create) }
+
+// each gives one command about each of many streams.
+func (d *desk) each(streams []Stream, about func(Stream) command) error {
+	const most = 50 // at a time
+	var commands []command
+	for i, s := range streams {
+		commands = append(commands, about(s))
+		if len(commands) < most && i < len(streams)-1 {
+			continue
+		}
+		if _, err := d.order(commands...); err != nil {
+			return err
+		}
+		commands = nil
+	}
+	return nil
+}
+
+// Play plays the flow, and then waits for the stream.
+func (c *channel) Play(ctx context.Context, messages int) (pass Pass, err error) {
+	if c.Watched < 0 {
+		return c.flow.Play(ctx, messages)
+	}
+	err = c.withDesk(ctx, func(d *desk) error {
+		began := time.Now()
+		pass, err = c.watch(ctx, d, messages)
+		pass.Took = time.Since(began)
+		return err
+	})
+	return pass, err
+}
+
+// watch plays while a goroutine asks the broker what became of the messages.
+func (c *channel) watch(ctx context.Context, d *desk, messages int) (Pass, error) {
+	before, err := d.state(c.watched().Name)
+	if err != nil {
+		return Pass{}, err
+	}
+	most := backlog
+	if c.Lossy {
+		most = 0
+	}
+	g := newGauge(most)
+	c.flow.gauge = g
+	ctx, stop := context.WithCancelCause(ctx)
+	var asking sync.WaitGroup
+	var after streamState
+	asking.Go(func() { after = c.ask(ctx, stop, d, g, before) })
+	pass, err := c.flow.Play(ctx, messages)
+	if err == nil {
+		err = g.rest(ctx)
+	}
+	stop(errDone)
+	asking.Wait()
+	if err != nil {
+		return pass, err
+	}
+	return c.account(pass, before, after)
+}
+
+// backlog is how many messages are on their way through a stream at most: the
+// product queues 10,000.
+const backlog = 8_000
+
+// errDone ends the asking.
+var errDone = errors.New("the messages are done with")
+
+func (c *channel) watched() Stream { return c.Streams[c.Watched] }
+
+// ask tells the gauge what the stream is done with, until ctx ends, and gives
+// what it was told last. It takes a breath between two questions, so that these
+// cost the broker little.
+func (c *channel) ask(ctx context.Context, stop context.CancelCauseFunc, d *desk, g *gauge, last streamState) streamState {
+	const breath = 4 * time.Millisecond
+	again := time.NewTicker(breath)
+	defer again.Stop()
+	done := c.done(last)
+	for {
+		select {
+		case <-ctx.Done():
+			return last
+		case <-again.C:
+		}
+		now, err := d.state(c.watched().Name)
+		if err != nil {
+			stop(err)
+			return last
+		}
+		last = now
+		g.tell(c.done(now) - done)
+	}
+}
+
+// done is how many messages the stream is done with.
+func (c *channel) done(s streamState) int64 {
+	return c.passed(s) + s.Stats.Filtered + s.Stats.Invalid + s.Stats.Dropped
+}
+
+// passed is how many messages have come through the stream.
+func (c *channel) passed(s streamState) int64 {
+	if c.watched().Persist {
+		return s.Stats.Persisted
+	}
+	return s.Stats.Republished
+}
+
+// account tells what came through. A message that did not is an error, unless
+// the flow is lossy.
+func (c *channel) account(pass Pass, before, after streamState) (Pass, error) {
+	passed, done := c.passed(after)-c.passed(before), c.done(after)-c.done(before)
+	pass.Delivered, pass.Dropped = int(passed), int(done-passed)
+	c.kept += passed
+	if dropped := after.Stats.Dropped - before.Stats.Dropped; int(dropped) != pass.Dropped || dropped > 0 && !c.Lossy {
+		return pass, fmt.Errorf("%d messages came through the stream, %d were dropped, of %d: %w", passed, dropped, done, errWrong)
+	}
+	return pass, nil
+}
+
+// Close ends the connections, holds what the stream keeps against what it said
+// that it kept, and deletes the streams.
+func (c *channel) Close() error { return errors.Join(c.flow.Close(), c.check(), c.drop()) }
+
+func (c *channel) check() error {
+	if c.Watched < 0 || !c.watched().Persist {
+		return nil
+	}
+	return c.withDesk(context.Background(), func(d *desk) error {
+		count, err := d.count(c.watched().Name)
+		if err == nil && count != c.kept {
+			err = fmt.Errorf("the stream keeps %d messages and said that it kept %d: %w", count, c.kept, errWrong)
+		}
+		return err
+	})
+}
+
+func (c *channel) drop() error {
+	return c.withDesk(context.Background(), func(d *desk) error {
+		return d.each(c.Streams, func(s Stream) command { return command{"command": "deleteStream", "streamname": s.Name} })
+	})
+}

@@ -1,0 +1,144 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"signalbox/scripts/bench/load"
+)
+
+// streamed tells whose load an entrant plays.
+type streamed struct{ name, load string }
+
+// enter has the loads of streams be played with one rival.
+func enter(r rival, loads ...streamed) (entrants []entrant, err error) {
+	for _, l := range loads {
+		e, err := load.Find(l.load)
+		if err != nil {
+			return nil, err
+		}
+		r.name = l.name
+		entrants = append(entrants, entrant{r, e})
+	}
+	return entrants, nil
+}
+
+// withStreams plays loads of streams with a fresh product.
+func (b *bench) withStreams(ctx context.Context, loads ...streamed) ([]*outcome, error) {
+	product, err := b.newRival(ctx)
+	if err != nil {
+		return nil, err
+	}
+	entrants, err := enter(product, loads...)
+	if err != nil {
+		return nil, err
+	}
+	return b.compete(ctx, b.rounds, b.share, entrants...)
+}
+
+// measureRepublish compares what a message costs the broker that goes through a
+// stream with one that goes to a subscriber, and with one that goes nowhere.
+func (b *bench) measureRepublish(ctx context.Context) error {
+	got, err := b.withStreams(ctx,
+		streamed{"nobody", load.Unheard}, streamed{"subscriber", load.Heard},
+		streamed{"stream", load.Republished}, streamed{"stream and subscriber", load.RepublishedHeard},
+		streamed{"query", load.Queried}, streamed{"query and subscriber", load.QueriedHeard})
+	if err != nil {
+		return err
+	}
+	const title = "10 publishers, QoS 0, JSON of 150 bytes"
+	nobody, subscriber := got[0], got[1]
+	for i, l := range []limit{atMost(2), atMost(2), atMost(3), atMost(3)} {
+		o := got[2+i]
+		b.ratio(title, o, subscriber, l)
+		b.surplus(title, o, subscriber, nobody)
+	}
+	return nil
+}
+
+// surplus reports what one outcome costs beyond a base over what another does.
+func (b *bench) surplus(title string, o, other, base *outcome) {
+	if o.err != nil || other.err != nil || b.failed(title, base) {
+		return
+	}
+	b.report.add(fmt.Sprintf("the same beyond %s: CPU, %s : %s", base.name, o.name, other.name), base.String(),
+		o.cpu.minus(base.cpu).over(other.cpu.minus(base.cpu)), "%.2f ×", told)
+}
+
+// measurePersist counts the messages that a stream keeps a second.
+func (b *bench) measurePersist(ctx context.Context) error {
+	before, err := b.fsync()
+	if err != nil {
+		return err
+	}
+	got, err := b.withStreams(ctx,
+		streamed{"10 publishers, QoS 0", load.Persisted}, streamed{"64 publishers, QoS 1", load.PersistedSafe},
+		streamed{"10 publishers, QoS 0, who do not wait", load.PersistedFlood})
+	if err != nil {
+		return err
+	}
+	after, err := b.fsync()
+	if err != nil {
+		return err
+	}
+	b.report.add("fsync of 4 KiB, before and after", "", append(before, after...), "%.0f µs", told)
+	for i, l := range []limit{atLeast(50_000), told, told} {
+		b.throughput("persisted a second, durability full", got[i], l)
+	}
+	if flood := got[2]; flood.err == nil {
+		b.report.add("the same: dropped of a hundred", "", flood.dropped, "%.0f", told)
+	}
+	return nil
+}
+
+// throughput reports the messages of an outcome a second.
+func (b *bench) throughput(title string, o *outcome, l limit) {
+	if !b.failed(title, o) {
+		b.report.add(title+": "+o.name, o.String(), o.perSecond, "%.0f /s", l)
+	}
+}
+
+// measureReplay counts the messages that a stream replays a second.
+func (b *bench) measureReplay(ctx context.Context) error {
+	got, err := b.withStreams(ctx, streamed{"nobody", load.Replay},
+		streamed{"1 subscriber, QoS 0", load.ReplayHeard}, streamed{"1 subscriber, QoS 1", load.ReplayHeardSafe})
+	if err != nil {
+		return err
+	}
+	for i, l := range []limit{atLeast(50_000), atLeast(50_000), told} {
+		b.throughput("replayed a second, speed 0, to", got[i], l)
+	}
+	return nil
+}
+
+// measureBystanders compares publishing beside many streams of which none
+// matches with publishing where there are none. How much two brokers without
+// streams differ tells what the comparison is worth.
+func (b *bench) measureBystanders(ctx context.Context) error {
+	const windows, shorter = 8, 2
+	var all []entrant
+	for _, l := range []streamed{{"none", load.NoBystanders}, {"1,000 streams", load.Bystanders}, {"none again", load.NoBystanders}} {
+		product, err := b.newRival(ctx)
+		if err != nil {
+			return err
+		}
+		entrants, err := enter(product, l)
+		if err != nil {
+			return err
+		}
+		all = append(all, entrants...)
+	}
+	got, err := b.compete(ctx, windows*b.rounds, shorter*b.share, all...)
+	if err != nil {
+		return err
+	}
+	const title = "10 publishers → 1 subscriber, QoS 0, beside streams of which none matches"
+	b.ratio(title, got[1], got[0], atMost(1.05))
+	b.ratio(title, got[2], got[0], told)
+	if got[0].err == nil && got[1].err == nil {
+		b.report.add(title+": messages a second, 1,000 streams : none", "", got[1].perSecond.over(got[0].perSecond), "%.2f ×", atLeast(0.95))
+	}
+	return nil
+}
