@@ -63,6 +63,7 @@ type target struct {
 	Messaging
 	batches chan []Message
 	answers chan answer // to the next batches; without one all is taken
+	asked   []string    // the topics that room was asked for, to be read at the end
 }
 
 // answer is what Publish gives.
@@ -75,8 +76,8 @@ func newTarget() *target {
 	return &target{batches: make(chan []Message, 1000), answers: make(chan answer, 100)}
 }
 
-// Room is always there.
-func (*target) Room(context.Context, string) {}
+// Room is always there. It is asked for by the goroutine of the replay only.
+func (b *target) Room(_ context.Context, topic string) { b.asked = append(b.asked, topic) }
 
 func (b *target) Publish(ctx context.Context, messages []Message) (done, refused int, err error) {
 	if err := ctx.Err(); err != nil {
@@ -403,6 +404,9 @@ func TestReplayBatches(t *testing.T) {
 			}
 		}
 		w.ends(t, 600)
+		if diff := cmp.Diff([]string{"again", "again", "again"}, w.target.asked); diff != "" {
+			t.Errorf("room was asked for (-want +got):\n%s", diff)
+		}
 	})
 	t.Run("of a mebibyte at most, but for a single message", func(t *testing.T) {
 		t.Parallel()
