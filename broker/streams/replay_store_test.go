@@ -4,12 +4,11 @@ import (
 	"context"
 	"math"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 
 	"signalbox/broker"
 	"signalbox/broker/streams"
@@ -139,7 +138,7 @@ func TestReplayFromDisk(t *testing.T) {
 			if progress.Sent != int64(len(want)) {
 				t.Errorf("sent %d, want %d", progress.Sent, len(want))
 			}
-			if !cmp.Equal(want, to.messages) {
+			if !reflect.DeepEqual(want, to.messages) {
 				t.Error("the messages are others than those kept, or in another order")
 			}
 		})
