@@ -12,6 +12,13 @@ import (
 // portion is how many messages are worked on at a time.
 const portion = 256
 
+// The room in bytes that outputs share, of which one that is kept keeps all; and
+// the longest output: a query may copy a payload many times over.
+const (
+	sharedRoom = 16 << 10
+	maxOutput  = 2 << 20
+)
+
 // The pauses before messages above QoS 0 are published again to a broker that
 // was not reached.
 const (
@@ -61,15 +68,20 @@ func (w *worker) work(s *stream, list []item) {
 // transform fills out with what the query makes of messages. What it does not
 // let through is settled at once.
 func (w *worker) transform(s *stream, p *plan, list []item) {
-	var room []byte // for outputs; they share it and are never changed
+	var room []byte // for outputs; some share it, none is changed
 	for i := range list {
 		m := list[i].Message
 		if p.query != nil {
+			if len(room) > sharedRoom {
+				room = nil
+			}
 			before := len(room)
 			var v query.Verdict
-			if room, v = p.query.Run(room, m.Payload, m.At, p.state); v != query.Match {
+			if room, v = p.query.Run(room, m.Payload, m.At, p.state); v == query.Match && len(room)-before > maxOutput {
+				room, v = room[:before], query.Invalid
+			}
+			if v != query.Match {
 				s.drop(v, list[i].settler)
-				room = room[:before]
 				continue
 			}
 			m.Payload = room[before:len(room):len(room)]

@@ -109,6 +109,14 @@ func (e *Engine) retain(m *Message, pub *publication) {
 		e.retained.set(m)
 		return
 	}
+	if pub.isHeld() { // what is retained keeps its order, and is stored by itself
+		m = m.again()
+		own := e.newPublication()
+		own.of = pub
+		pub.hold()
+		defer e.submit(own)
+		pub = own
+	}
 	m.ID = e.lastMessage.Add(1) // before anybody finds it
 	e.retained.begin(m.Topic)
 	e.retained.set(m)
@@ -119,15 +127,9 @@ func (e *Engine) retain(m *Message, pub *publication) {
 	pub.Retained = append(pub.Retained, record)
 }
 
-// submit hands a publication to the store, as far as there is something to be
-// stored. It belongs to those from then on who have a part in it.
-func (e *Engine) submit(pub *publication) {
-	if !pub.empty() {
-		pub.hold()
-		e.keep(pub)
-	}
-	pub.part(nil)
-}
+// submit hands a publication to the store, once nobody holds it any more. It
+// belongs to the store and to those who hold it from then on.
+func (e *Engine) submit(pub *publication) { pub.part(nil) }
 
 // keep hands the changes of a publication to the store.
 func (e *Engine) keep(pub *publication) {

@@ -248,6 +248,9 @@ func (c *Conn) repeat(id uint16) {
 	c.mu.Lock()
 	c.credit()
 	c.mu.Unlock()
+	if c.session.repeat(c, id) {
+		return
+	}
 	c.acknowledge(wire.TypePubrec, id, wire.ReasonSuccess)
 }
 
@@ -283,6 +286,9 @@ func (c *Conn) answer(pk *wire.Publish, pub *publication, reached bool) {
 			c.acknowledge(kind, pk.PacketID, reason)
 		}
 		return
+	}
+	if pk.QoS == 2 {
+		c.session.await(pub)
 	}
 	if pk.QoS > 0 {
 		pub.owes, pub.kind, pub.number = true, kind, c.owe(kind, pk.PacketID, reason)

@@ -41,7 +41,7 @@ type Session struct {
 	shares      bool  // messages came by a shared subscription
 	subscribed  map[string]topics.Options
 	out         outgoing
-	incoming    map[uint16]struct{} // QoS 2 messages received and not released
+	incoming    map[uint16]*publication // QoS 2 messages received and not released; nil once answered
 	window      int
 	maxPacket   uint32  // of the client; 0 for no limit
 	aliases     aliases // for topics, of the connection
@@ -353,10 +353,42 @@ func (s *Session) receive(id uint16) (isNew, store bool) {
 		return false, false
 	}
 	if s.incoming == nil {
-		s.incoming = map[uint16]struct{}{}
+		s.incoming = map[uint16]*publication{}
 	}
-	s.incoming[id] = struct{}{}
+	s.incoming[id] = nil
 	return true, s.stored
+}
+
+// await notes that a message of QoS 2 is answered with its publication only.
+func (s *Session) await(p *publication) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.incoming[p.incoming] = p
+}
+
+// repeat keeps a place for the answer to a message of QoS 2 that came again, if
+// the answer to the first is still owed.
+func (s *Session) repeat(c *Conn, id uint16) (owed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.incoming[id]
+	if p != nil {
+		p.repeats = append(p.repeats, repetition{c, c.owe(wire.TypePubrec, id, wire.ReasonSuccess)})
+	}
+	return p != nil
+}
+
+// answered ends what await began; a message that was refused may come again.
+func (s *Session) answered(p *publication, stored bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.incoming[p.incoming] != p: // its sender has released it unasked
+	case stored:
+		s.incoming[p.incoming] = nil
+	default:
+		delete(s.incoming, p.incoming)
+	}
 }
 
 // unreceive takes a packet identifier back: PUBREL came, or the message was

@@ -40,8 +40,16 @@ type publication struct {
 	willOf   *Session   // whose Will it is, to be put without it; nil for none
 	done     chan error // for the broker itself; nil where nobody waits
 
-	parts  atomic.Int32 // what must settle first: the store's, those of taps, and one while it is made
-	failed atomic.Pointer[error]
+	held    atomic.Int32 // by taps, and once while it is made; it is stored when nobody holds it any more
+	failed  atomic.Pointer[error]
+	of      *publication // that this one is a part of; nil for none
+	repeats []repetition // of the packet, to be answered with it; guarded by the session's mu
+}
+
+// repetition is a place that is kept for the answer to a packet that came again.
+type repetition struct {
+	conn   *Conn
+	number uint64
 }
 
 var publications = sync.Pool{New: func() any { return new(publication) }}
@@ -50,7 +58,7 @@ func (e *Engine) newPublication() *publication {
 	p := publications.Get().(*publication)
 	p.engine = e
 	p.Changes.Done = p
-	p.parts.Store(1)
+	p.held.Store(1)
 	return p
 }
 
@@ -62,20 +70,31 @@ func (p *publication) empty() bool {
 
 // settled tells whether there is nothing to wait for. It is asked by who makes
 // the publication.
-func (p *publication) settled() bool {
-	return p.empty() && p.parts.Load() == 1 && p.failed.Load() == nil
-}
+func (p *publication) settled() bool { return p.empty() && !p.isHeld() && p.failed.Load() == nil }
 
-// hold adds a part that must settle.
-func (p *publication) hold() { p.parts.Add(1) }
+// isHeld tells whether somebody else holds the publication. It is asked by who
+// makes it.
+func (p *publication) isHeld() bool { return p.held.Load() > 1 }
 
-// part settles a part. With the last one the publication is acknowledged.
+// hold keeps the publication from being stored and acknowledged.
+func (p *publication) hold() { p.held.Add(1) }
+
+// part ends a hold. With the last one the publication is stored or, where one
+// failed, taken back.
 func (p *publication) part(err error) {
 	if err != nil {
 		p.failed.CompareAndSwap(nil, &err)
 	}
-	if p.parts.Add(-1) == 0 {
-		p.finish()
+	if p.held.Add(-1) > 0 {
+		return
+	}
+	switch failed := p.failed.Load(); {
+	case failed != nil:
+		p.Settled(nil, *failed)
+	case p.empty():
+		p.finish(nil)
+	default:
+		p.engine.keep(p)
 	}
 }
 
@@ -86,8 +105,9 @@ func (p *publication) recycle() {
 	clear(p.Enqueued)
 	clear(p.Retained)
 	clear(p.Dequeued)
+	clear(p.repeats)
 	*p = publication{
-		sessions: p.sessions[:0],
+		sessions: p.sessions[:0], repeats: p.repeats[:0],
 		Changes: Changes{
 			Messages: p.Messages[:0], Enqueued: p.Enqueued[:0],
 			Received: p.Received[:0], Retained: p.Retained[:0], Dequeued: p.Dequeued[:0],
@@ -110,30 +130,38 @@ func (p *publication) Settled(_ *Changes, err error) {
 	for _, r := range p.Retained {
 		e.retained.settle(r, err == nil)
 	}
-	p.part(err)
+	p.finish(err)
 }
 
-// finish acknowledges the message to its publisher, or refuses it.
-func (p *publication) finish() {
-	var err error
-	if failed := p.failed.Load(); failed != nil {
-		err = *failed
-	}
-	if err != nil && p.incoming != 0 { // it may come again
-		p.conn.session.unreceive(p.incoming)
+// finish acknowledges the message to its publisher, or refuses it, and likewise
+// what repeated it meanwhile.
+func (p *publication) finish(err error) {
+	refused := wire.ReasonSuccess
+	if err != nil {
+		refused = wire.ReasonQuotaExceeded
 	}
 	if p.owes {
-		refused := wire.ReasonSuccess
-		if err != nil {
-			refused = wire.ReasonQuotaExceeded
+		p.pay(repetition{p.conn, p.number}, refused)
+	}
+	if p.incoming != 0 {
+		p.conn.session.answered(p, err == nil)
+		for _, r := range p.repeats {
+			p.pay(r, refused)
 		}
-		p.conn.pay(p.kind, p.number, refused)
-		p.engine.later(p.conn)
 	}
 	if p.done != nil {
 		p.done <- err
 	}
+	if p.of != nil {
+		p.of.part(err)
+	}
 	p.recycle()
+}
+
+// pay sends an answer for which a place is kept.
+func (p *publication) pay(r repetition, refused byte) {
+	r.conn.pay(p.kind, r.number, refused)
+	p.engine.later(r.conn)
 }
 
 // later has a connection flushed by the goroutine that does so for the store.

@@ -37,13 +37,14 @@ func (e *Engine) Open(filter string, tap Tap) (close func()) {
 	return func() { e.taps.Unsubscribe(filter, t) }
 }
 
-// tap shows a message to the taps of its topic. Those that hold it become parts
-// of its publication.
+// tap shows a message to the taps of its topic. Those that hold it keep it from
+// being stored: what is stored of a message says that its sender need not send
+// it again.
 func (e *Engine) tap(m *Message, r *route, pub *publication) {
 	for i := range r.taps.Subscribers {
 		t := r.taps.Subscribers[i].Who.tap
 		var hold *Hold
-		if m.QoS > 0 && t.Holds() {
+		if m.QoS > 0 && !pub.Owed && t.Holds() { // what is owed is acknowledged to nobody
 			pub.hold()
 			hold = (*Hold)(pub)
 		}

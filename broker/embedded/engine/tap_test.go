@@ -207,3 +207,75 @@ func TestRoom(t *testing.T) {
 	<-waited
 	p.Room(t.Context(), "b")
 }
+
+// TestRepeatedWhileHeld answers a message of QoS 2 that comes again on another
+// connection when the first is safe, and not before; it is delivered once.
+func TestRepeatedWhileHeld(t *testing.T) {
+	t.Parallel()
+	for _, lost := range []bool{false, true} {
+		t.Run(fmt.Sprintf("lost %t", lost), func(t *testing.T) {
+			t.Parallel()
+			b := start(t, t.TempDir())
+			d := newDrain(true)
+			b.Open("a", d)
+			c := b.connect(keeps("c"))
+			c.publish(wire.Outgoing{Topic: "a", QoS: 2, PacketID: 7})
+			m := <-d.taken
+			c = b.connect(keeps("c"))
+			c.publish(wire.Outgoing{Topic: "a", QoS: 2, PacketID: 7, Dup: true})
+			if p := c.ping(); p[0]>>4 != wire.TypePingresp {
+				t.Fatalf("% x before the message is safe", p)
+			}
+			var err error
+			want := byte(wire.ReasonSuccess)
+			if lost {
+				err, want = errDisk, wire.ReasonQuotaExceeded
+			}
+			m.hold.Settled(err)
+			if a := c.wantAck(wire.TypePubrec); a.PacketID != 7 || a.Reason != want {
+				t.Errorf("got %+v, want code %d", a, want)
+			}
+			if n := len(d.taken); n != 0 {
+				t.Errorf("taken %d times more", n)
+			}
+			c.publish(wire.Outgoing{Topic: "a", QoS: 2, PacketID: 7, Dup: true})
+			if lost { // it is as good as new
+				(<-d.taken).hold.Settled(nil)
+			}
+			c.wantAck(wire.TypePubrec)
+		})
+	}
+}
+
+// TestHeldIsNotStored stores nothing of a message that a tap holds but what is
+// retained: after a crash it must be new when it comes again.
+func TestHeldIsNotStored(t *testing.T) {
+	t.Parallel()
+	var disk *faulty
+	b := start(t, t.TempDir(), withFaulty(&disk))
+	d := newDrain(true)
+	b.Open("a", d)
+	reader := b.connect(keeps("reader"))
+	reader.subscribe("a", 2)
+	c := b.connect(keeps("c"))
+	disk.hang()
+	c.publish(wire.Outgoing{Topic: "a", QoS: 2, PacketID: 7})
+	c.publish(wire.Outgoing{Topic: "a", QoS: 2, PacketID: 8, Retain: true, Payload: []byte("kept")})
+	c.ping()
+	if n := disk.held(); n != 1 {
+		t.Errorf("%d changes were stored, want what is retained", n)
+	}
+	for range 2 {
+		(<-d.taken).hold.Settled(nil)
+	}
+	until(t, "the messages are being stored", func() bool { return disk.held() == 2 })
+	disk.work()
+	c.wantAck(wire.TypePubrec)
+	c.wantAck(wire.TypePubrec)
+	until(t, "the reader's queue is full", func() bool { return b.queue("reader") == 2 })
+	late := b.connect(fresh("late"))
+	late.subscribe("a", 0)
+	if m := late.wantMessage(); m.payload != "kept" {
+		t.Errorf("got %v", m)
+	}
+}

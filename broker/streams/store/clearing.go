@@ -57,10 +57,10 @@ func (k *clearing) step() (more bool, err error) {
 
 // clear deletes what is in the range of the next blocks and tells where to go
 // on. The blocks that go as a whole are side by side, as the others are at the
-// ends of the range.
+// ends of the range; they go first, so that there is room where the disk is full.
 func (k *clearing) clear(tx *transaction, blocks []block) (from int64, err error) {
 	ch := tx.change(k.journal)
-	var whole []block
+	var whole, partly []block
 	from = k.to
 	for i, b := range blocks {
 		if b.firstAt > k.To {
@@ -69,15 +69,23 @@ func (k *clearing) clear(tx *transaction, blocks []block) (from int64, err error
 		if k.From <= b.firstAt && b.lastAt <= k.To {
 			whole = append(whole, b)
 			tx.take(ch, b)
-		} else if err := tx.trim(ch, b, k.Range); err != nil {
-			return 0, err
+		} else {
+			partly = append(partly, b)
 		}
 		if tx.spent() || i == listRows-1 {
 			from = b.id + 1
 			break
 		}
 	}
-	return from, tx.remove(ch, whole)
+	if err := tx.remove(ch, whole); err != nil {
+		return 0, err
+	}
+	for _, b := range partly {
+		if err := tx.trim(ch, b, k.Range); err != nil {
+			return 0, err
+		}
+	}
+	return from, nil
 }
 
 // trim deletes the messages of a range from a block that has others, too.

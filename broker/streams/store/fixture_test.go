@@ -4,6 +4,8 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
+	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
@@ -192,3 +194,13 @@ func within(t testing.TB, s *Store, q string) {
 	must(t, err)
 }
 
+// dirOf gives the directory of a store.
+func dirOf(s *Store) string { return filepath.Dir(s.file.Path()) }
+
+// wasError leaves out all but the error.
+func wasError(_ any, err error) error { return err }
+
+// toText makes a log that writes what is at least a warning.
+func toText(w io.Writer) *slog.Logger {
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}

@@ -28,6 +28,7 @@ type entry struct {
 // inbox holds what was handed over, in order.
 type inbox struct {
 	wake chan struct{} // filled when there is something to do
+	room int           // the bound of weight
 
 	mu      sync.Mutex
 	vacant  chan struct{} // closed when weight has come below its bound
@@ -38,7 +39,7 @@ type inbox struct {
 }
 
 func newInbox() *inbox {
-	return &inbox{wake: make(chan struct{}, 1), vacant: make(chan struct{})}
+	return &inbox{wake: make(chan struct{}, 1), room: roomWeight, vacant: make(chan struct{})}
 }
 
 // reserve waits for room and takes it; it is given back with done.
@@ -63,7 +64,7 @@ func (b *inbox) tryReserve(weight int) (vacant <-chan struct{}, err error) {
 	if b.closed {
 		return nil, errClosed
 	}
-	if b.weight >= roomWeight {
+	if b.weight >= b.room {
 		return b.vacant, nil
 	}
 	b.weight += weight
@@ -135,7 +136,7 @@ func (b *inbox) done(weight int) {
 func (b *inbox) release(weight int) {
 	was := b.weight
 	b.weight -= weight
-	if was >= roomWeight && b.weight < roomWeight {
+	if was >= b.room && b.weight < b.room {
 		close(b.vacant)
 		b.vacant = make(chan struct{})
 	}

@@ -1,0 +1,413 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"signalbox/broker/streams"
+)
+
+// TestLog does at random what can be done with a log and compares what it keeps
+// with a list.
+func TestLog(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(6) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			t.Parallel()
+			random := rand.New(rand.NewPCG(seed, 4))
+			s := open(t, t.TempDir(), Options{})
+			m := &model{t: t, random: random, store: s, log: stream(t, s, "s", 0)}
+			keep(t, stream(t, s, "before", 0), messages(0, 9)...)
+			for range 120 {
+				m.step()
+			}
+			sound(t, m.store)
+			shut(t, m.store)
+		})
+	}
+}
+
+// model is a log and the list of what it should keep.
+type model struct {
+	t      *testing.T
+	random *rand.Rand
+	store  *Store
+	log    *Log
+	want   []streams.Message
+	at     int64
+	next   int
+}
+
+func (m *model) step() {
+	switch n := m.random.IntN(20); {
+	case n < 10:
+		m.append()
+	case n < 12:
+		m.clear()
+	case n < 13:
+		id := m.log.journal.stream
+		must(m.t, m.log.Close(m.t.Context()))
+		shut(m.t, m.store)
+		m.store = open(m.t, dirOf(m.store), Options{})
+		m.log = kept(m.t, m.store, id)
+	default:
+		m.check()
+	}
+}
+
+// append hands over some messages and does not wait for them, or for the last.
+func (m *model) append() {
+	var batch []streams.Message
+	size := 1 + m.random.IntN(10)
+	if m.random.IntN(4) == 0 {
+		size = m.random.IntN(2 * blockMessages)
+	}
+	for range size {
+		if m.random.IntN(3) == 0 {
+			m.at += m.random.Int64N(5)
+		}
+		m.next++
+		batch = append(batch, streams.Message{
+			Topic: fmt.Sprint("t/", m.random.IntN(3)), Payload: make([]byte, m.random.IntN(20)), At: m.at, QoS: byte(m.random.IntN(3)),
+			Properties: fmt.Append(nil, m.next),
+		})
+	}
+	if len(batch) > 0 && m.random.IntN(10) == 0 {
+		batch[len(batch)-1].Payload = make([]byte, 2*blockBytes)
+	}
+	m.want = append(m.want, batch...)
+	settled := hand(m.t, m.log, batch...)
+	if m.random.IntN(2) == 0 {
+		must(m.t, <-settled)
+	}
+	clear(batch) // it is ours again
+}
+
+// span gives a range at random, open on either side at times.
+func (m *model) span() streams.Range {
+	r := everything
+	if m.random.IntN(4) > 0 {
+		r.From = m.random.Int64N(m.at + 3)
+	}
+	if m.random.IntN(4) > 0 {
+		r.To = max(r.From, 0) + m.random.Int64N(m.at/3+3) - 1
+	}
+	return r
+}
+
+func (m *model) clear() {
+	r := m.span()
+	must(m.t, m.log.Clear(m.t.Context(), r))
+	m.want = slices.DeleteFunc(m.want, func(x streams.Message) bool { return r.From <= x.At && x.At <= r.To })
+}
+
+func (m *model) check() {
+	must(m.t, <-hand(m.t, m.log)) // all that was handed over is stored
+	r, reverse := m.span(), m.random.IntN(2) == 0
+	var want []streams.Message
+	for _, x := range m.want {
+		if r.From <= x.At && x.At <= r.To {
+			want = append(want, x)
+		}
+	}
+	n, err := m.log.Count(m.t.Context(), r)
+	must(m.t, err)
+	if n != int64(len(want)) {
+		m.t.Fatalf("counted %d messages in %v, want %d", n, r, len(want))
+	}
+	if reverse {
+		slices.Reverse(want)
+	}
+	got := read(m.t, m.log, r, reverse)
+	for i := range min(len(got), len(want)) {
+		if !same(got[i], want[i]) {
+			m.t.Fatalf("message %d of %v, reverse %t, is %s of %d, want %s of %d", i, r, reverse, got[i].Properties, got[i].At, want[i].Properties, want[i].At)
+		}
+	}
+	if len(got) != len(want) {
+		m.t.Fatalf("read %d messages in %v, reverse %t, want %d", len(got), r, reverse, len(want))
+	}
+	if u := m.log.Usage(); u.Messages != int64(len(m.want)) || u.Evicted != 0 || u.Expired != 0 {
+		m.t.Fatalf("got usage %+v, want %d messages", u, len(m.want))
+	}
+}
+
+// same compares messages, for which cmp takes too long.
+func same(a, b streams.Message) bool {
+	return a.Topic == b.Topic && a.At == b.At && a.QoS == b.QoS && bytes.Equal(a.Payload, b.Payload) && bytes.Equal(a.Properties, b.Properties)
+}
+
+// TestTimesNeverDecrease has a clock that goes back, also while the store is
+// closed and nothing is kept.
+func TestTimesNeverDecrease(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir(), Options{})
+	l := stream(t, s, "s", 0)
+	keep(t, l, streams.Message{At: 100}, streams.Message{At: 50})
+	keep(t, l, streams.Message{At: 99})
+	wantTimes(t, l, 100, 100, 100)
+	must(t, l.Clear(t.Context(), everything))
+	s = reopen(t, s, Options{})
+	l = kept(t, s, l.journal.stream)
+	keep(t, l, streams.Message{At: 98}, streams.Message{At: 101})
+	wantTimes(t, l, 100, 101)
+}
+
+// TestState stores the state with the messages, and keeps it where none is given.
+func TestState(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir(), Options{})
+	l, other := stream(t, s, "s", 0), stream(t, s, "other", 0)
+	if state, err := l.State(t.Context()); state != nil || err != nil {
+		t.Errorf("got %q (%v), want none", state, err)
+	}
+	room := []byte("first")
+	must(t, l.Append(t.Context(), messages(1, 1), room, func(error) {}))
+	copy(room, "xxxxx")
+	must(t, other.Append(t.Context(), messages(1, 1), []byte("other"), func(error) {}))
+	must(t, other.Append(t.Context(), nil, []byte("alone"), func(error) {}))
+	keep(t, l, messages(2, 1)...)
+	s = reopen(t, s, Options{})
+	for id, want := range map[int64]string{l.journal.stream: "first", other.journal.stream: "alone"} {
+		if state, err := kept(t, s, id).State(t.Context()); string(state) != want || err != nil {
+			t.Errorf("got %q (%v), want %q", state, err, want)
+		}
+	}
+}
+
+// TestSettleInOrder settles what was handed over to several logs in that order.
+func TestSettleInOrder(t *testing.T) {
+	t.Parallel()
+	s := fresh(t, Options{})
+	list := []*Log{stream(t, s, "a", 0), stream(t, s, "b", 0)}
+	const n = 300
+	got := make(chan int, n)
+	for i := range n {
+		must(t, list[i%2].Append(t.Context(), messages(int64(i), 1+i%3), nil, func(err error) {
+			must(t, err)
+			got <- i
+		}))
+	}
+	for i := range n {
+		if settled := <-got; settled != i {
+			t.Fatalf("%d was settled in place of %d", settled, i)
+		}
+	}
+}
+
+// TestRoom has those wait who hand over more than can be stored, until there is
+// room or their context ends.
+func TestRoom(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := fresh(t, Options{})
+		l := stream(t, s, "s", 0)
+		s.inbox.room = 64 << 10
+		must(t, s.file.Lock(t.Context()))
+		big := streams.Message{Payload: make([]byte, s.inbox.room/2)}
+		for range 3 { // the first is on its way to the disk, and counts still
+			ctx, cancel := context.WithCancelCause(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- l.Append(ctx, []streams.Message{big}, nil, func(err error) { must(t, err) }) }()
+			synctest.Wait()
+			select {
+			case err := <-done:
+				must(t, err)
+			default:
+				if l.journal.tally.messages > 0 || s.inbox.weight < s.inbox.room {
+					t.Error("waits though there is room")
+				}
+				cancel(errEnough)
+				if err := <-done; !errors.Is(err, errEnough) {
+					t.Errorf("got %v", err)
+				}
+			}
+			cancel(nil)
+		}
+		waiting := make(chan error, 1)
+		go func() { waiting <- l.Append(t.Context(), []streams.Message{big}, nil, func(error) {}) }()
+		synctest.Wait()
+		if len(waiting) > 0 {
+			t.Error("does not wait though there is no room")
+		}
+		s.file.Unlock()
+		must(t, <-waiting)
+		must(t, l.Close(t.Context()))
+		if u := l.Usage(); u.Messages != 3 {
+			t.Errorf("stored %d messages, want 3", u.Messages)
+		}
+		synctest.Wait()
+		if s.inbox.weight != 0 {
+			t.Errorf("%d bytes are said to be on their way", s.inbox.weight)
+		}
+	})
+}
+
+var errEnough = errors.New("enough")
+
+// TestReadHoldsNothing checks that no transaction is open while a reader does
+// something else: the log could not be begun anew.
+func TestReadHoldsNothing(t *testing.T) {
+	t.Parallel()
+	s := fresh(t, Options{})
+	l := stream(t, s, "s", 0)
+	const n = 2 * pageRows
+	for at := range int64(n) {
+		hand(t, l, messages(at, 1)...)
+	}
+	must(t, <-hand(t, l))
+	seen := 0
+	must(t, l.Read(t.Context(), everything, false, func(m streams.Message) bool {
+		if seen++; seen%500 == 0 {
+			var busy, pages, folded int
+			must(t, s.definitions.QueryRowContext(t.Context(), `PRAGMA wal_checkpoint(TRUNCATE)`).Scan(&busy, &pages, &folded))
+			if busy != 0 || pages != 0 {
+				t.Errorf("the log could not be folded after %d messages: %d, %d, %d", seen, busy, pages, folded)
+			}
+			keep(t, l, messages(n+1, 1)...) // and is not read
+		}
+		return true
+	}))
+	if seen != n {
+		t.Errorf("read %d messages, want %d", seen, n)
+	}
+}
+
+// TestReadBesideChanges reads while what comes next is deleted.
+func TestReadBesideChanges(t *testing.T) {
+	t.Parallel()
+	s := fresh(t, Options{})
+	l := stream(t, s, "s", 0)
+	const n = 3 * pageRows
+	for at := range int64(n) {
+		must(t, <-hand(t, l, messages(at, 1)...))
+		if at >= 10 { // enough to be sure that blocks are small
+			keep(t, l, messages(at+1, n-1)...)
+			break
+		}
+	}
+	for _, reverse := range []bool{false, true} {
+		var got []int64
+		must(t, l.Read(t.Context(), everything, reverse, func(m streams.Message) bool {
+			if len(got) == 0 {
+				must(t, l.Clear(t.Context(), streams.Range{From: 2, To: 9}))
+			}
+			got = append(got, m.At)
+			return len(got) < n
+		}))
+		if reverse {
+			slices.Reverse(got)
+		}
+		if !slices.IsSorted(got) {
+			t.Errorf("reverse %t: out of order", reverse)
+		}
+	}
+}
+
+// TestReadEnds when its context does, or when it is told to.
+func TestReadEnds(t *testing.T) {
+	t.Parallel()
+	s := fresh(t, Options{})
+	l := stream(t, s, "s", 0)
+	keep(t, l, messages(1, 5000)...)
+	n := 0
+	must(t, l.Read(t.Context(), everything, true, func(streams.Message) bool { n++; return n < 7 }))
+	if n != 7 {
+		t.Errorf("read %d messages after being told to end at 7", n)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := l.Read(ctx, everything, false, func(streams.Message) bool { return true }); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := l.Count(ctx, streams.Range{From: 3, To: 4}); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestClearIsBehindWhatWasHandedOver deletes also what is not stored yet, and
+// nothing that comes later.
+func TestClearIsBehindWhatWasHandedOver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := fresh(t, Options{})
+		l := stream(t, s, "s", 0)
+		must(t, s.file.Lock(t.Context()))
+		for at := range int64(10) {
+			hand(t, l, messages(at, 1)...)
+		}
+		cleared := make(chan error, 1)
+		go func() { cleared <- l.Clear(t.Context(), streams.Range{From: 2, To: 100}) }()
+		synctest.Wait()
+		hand(t, l, messages(50, 2)...)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := l.Clear(ctx, streams.Range{From: 51, To: 51}); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		s.file.Unlock()
+		must(t, <-cleared, <-hand(t, l))
+		synctest.Wait()
+		wantTimes(t, l, 0, 1, 50) // whoever no longer waits has it done all the same
+		sound(t, s)
+	})
+}
+
+// TestClearMuch takes several portions for it, and stores messages in between.
+func TestClearMuch(t *testing.T) {
+	t.Parallel()
+	s := fresh(t, Options{})
+	l := stream(t, s, "s", 0)
+	for at := range int64(3 * listRows) {
+		keep(t, l, messages(2*at, 1)...)
+	}
+	big := messages(3000, 20)
+	for i := range big {
+		big[i].Payload = make([]byte, 2<<20)
+	}
+	keep(t, l, big...)
+	must(t, l.Clear(t.Context(), streams.Range{From: 3, To: 3018}))
+	wantTimes(t, l, 0, 2, 3019)
+	sound(t, s)
+}
+
+// TestDamage has blocks that cannot be read, which are logged, counted as evicted
+// and deleted; what is in the others is read.
+func TestDamage(t *testing.T) {
+	t.Parallel()
+	for name, meets := range map[string]func(t *testing.T, l *Log){
+		"read":  func(t *testing.T, l *Log) { read(t, l, everything, false) },
+		"count": func(t *testing.T, l *Log) { must(t, wasError(l.Count(t.Context(), streams.Range{From: 2, To: 8}))) },
+		"clear": func(t *testing.T, l *Log) { must(t, l.Clear(t.Context(), streams.Range{From: 2, To: 2})) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				said := &strings.Builder{}
+				s := fresh(t, Options{Log: toText(said)})
+				l := stream(t, s, "s", 0)
+				for at := int64(1); at < 9; at += 3 {
+					keep(t, l, messages(at, 3)...)
+				}
+				within(t, s, `UPDATE block SET messages = substr(messages, 1, length(messages) - 1) WHERE first_at = 1`)
+				meets(t, l)
+				synctest.Wait()
+				wantTimes(t, l, 4, 5, 6, 7, 8, 9)
+				if u := l.Usage(); u.Evicted != 3 {
+					t.Errorf("counted %d messages as evicted, want 3", u.Evicted)
+				}
+				if got := said.String(); strings.Count(got, "level=ERROR") != 1 || !strings.Contains(got, "damaged") || strings.Contains(got, "payload") {
+					t.Errorf("logged %s", got)
+				}
+				sound(t, s)
+			})
+		})
+	}
+}
