@@ -1,0 +1,120 @@
+package feed
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"signalbox/broker/embedded/engine/wire"
+)
+
+// run keeps a connection to publish on. When the context ends, what is under way
+// is given up.
+func (p *publisher) run(ctx context.Context) {
+	p.feed.keep(ctx, p.feed.log, p.attend)
+	p.late()
+}
+
+func (p *publisher) attend(ctx context.Context) (done bool, err error) {
+	p.mu.Lock()
+	as := login{clientID: p.feed.options.ClientID + "-p", clean: p.fresh, keep: true, brief: true}
+	p.mu.Unlock()
+	c, err := p.feed.dial(ctx, as)
+	if err == nil {
+		p.up(c)
+		err = c.serve(ctx, p.acknowledged)
+	}
+	p.down(err)
+	return false, err
+}
+
+// up shows a connection, and sends on it again what is under way.
+func (p *publisher) up(c *conn) {
+	if c.version == wire.V5 {
+		c.farewell = appendLeave
+	}
+	p.mu.Lock()
+	if p.hurry != nil {
+		p.hurry.Stop()
+		p.hurry = nil
+	}
+	p.conn, p.cause, p.fresh = c, nil, false
+	if len(p.flows) > c.allowed.window {
+		p.giveUp()
+	}
+	p.resume(c)
+	signal(p.freed)
+	p.mu.Unlock()
+	p.outcome()
+}
+
+// resume goes on where the connection before has ended [MQTT-4.4.0-1]. With a new
+// session everything begins anew, but for what the broker had already taken over.
+// The caller holds mu.
+func (p *publisher) resume(c *conn) {
+	for _, fl := range p.underWay() {
+		out, _ := p.outgoing(fl.message, fl.qos)
+		out.PacketID, out.Dup, out.Expiry = fl.id, c.allowed.present, max(out.Expiry, 1)
+		switch {
+		case !fl.released:
+			c.publish(&out)
+		case c.allowed.present:
+			p.release(fl.id)
+		default:
+			p.finish(fl, published)
+		}
+	}
+}
+
+// down notes why there is no connection. What is under way waits for the next
+// one, though not for ever.
+func (p *publisher) down(err error) {
+	cause := p.feed.options.Explain(err)
+	p.mu.Lock()
+	if p.conn != nil {
+		p.hurry = time.AfterFunc(p.feed.timing.Answer, p.late)
+	}
+	p.conn, p.cause = nil, cause
+	signal(p.freed)
+	p.mu.Unlock()
+	p.outcome()
+}
+
+// outcome tells those who wait that an attempt to connect has had one.
+func (p *publisher) outcome() {
+	p.feed.mu.Lock()
+	defer p.feed.mu.Unlock()
+	p.tried.Store(true)
+	p.feed.announce()
+}
+
+// late gives up what is under way if there is still no connection.
+func (p *publisher) late() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.conn == nil {
+		if p.hurry != nil {
+			p.hurry.Stop()
+		}
+		p.hurry = nil
+		p.giveUp()
+		signal(p.freed)
+	}
+}
+
+// giveUp leaves open what becomes of the messages under way. They must not be
+// sent again after that, nor their identifiers be mistaken for others': the next
+// session is another one. The caller holds mu.
+func (p *publisher) giveUp() {
+	for _, fl := range p.underWay() {
+		p.fresh = true
+		fl.batch.err = p.why()
+		p.finish(fl, pending)
+	}
+}
+
+// underWay gives the messages under way, as they were sent. The caller holds mu.
+func (p *publisher) underWay() []*flow {
+	list := slices.Clone(p.order)
+	return slices.DeleteFunc(list, func(fl *flow) bool { return fl.over })
+}
