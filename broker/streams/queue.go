@@ -51,19 +51,19 @@ func (q *queue) put(m Message, s Settler) (taken, wake bool) {
 	return true, true
 }
 
-// take gives all that is there, and keeps spare for what comes next. Without
-// anything it gives nil, and whoever asked is to rest.
-func (q *queue) take(spare []item) []item {
+// take gives all that is there, and puts spare in its place for what comes next.
+// Where there is nothing, whoever asked is to rest, and gets the room back: a
+// stream that rests needs none.
+func (q *queue) take(spare []item) (list []item, more bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.list) == 0 {
-		q.running = false
-		q.list = nil // a stream that rests needs no room
-		return nil
+	list = q.list
+	if len(list) == 0 {
+		q.running, q.list = false, nil
+		return list, false
 	}
-	list := q.list
 	q.list, q.size = spare[:0], 0
-	return list
+	return list, true
 }
 
 // close refuses messages from now on.

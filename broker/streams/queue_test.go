@@ -45,10 +45,10 @@ func TestQueueBounds(t *testing.T) {
 			if taken != tt.wantTaken || awakens != tt.wantAwakens {
 				t.Errorf("%d taken and %d awakened, want %d and %d", taken, awakens, tt.wantTaken, tt.wantAwakens)
 			}
-			if list := tt.queue.take(nil); len(list) != taken {
+			if list, _ := tt.queue.take(nil); len(list) != taken {
 				t.Errorf("%d taken out", len(list))
 			}
-			if list := tt.queue.take(nil); list != nil {
+			if list, more := tt.queue.take(nil); more {
 				t.Errorf("%d left", len(list))
 			}
 		})
@@ -63,7 +63,7 @@ func TestQueueWork(t *testing.T) {
 		var seen []string
 		work := func() {
 			defer q.work.Done()
-			for list := q.take(nil); list != nil; list = q.take(list) {
+			for list, more := q.take(nil); more; list, more = q.take(list) {
 				for _, m := range list {
 					seen = append(seen, m.Topic)
 				}

@@ -2,6 +2,7 @@ package streams
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,20 +30,34 @@ const (
 // run works on the queue until there is nothing in it.
 func (s *stream) run() {
 	defer s.queue.work.Done()
-	var w worker
-	for list := s.queue.take(nil); list != nil; list = s.queue.take(list) {
+	w := workers.Get().(*worker) //nolint:forcetypeassert // it has nothing else
+	defer workers.Put(w)
+	for {
+		list, more := s.queue.take(w.spare)
+		if !more {
+			if cap(list) > cap(w.spare) {
+				w.spare = list
+			}
+			return
+		}
 		for at := 0; at < len(list); at += portion {
 			w.work(s, list[at:min(at+portion, len(list))])
 		}
 		clear(list) // the messages are no longer needed
+		w.spare = list
 	}
 }
 
-// worker is what a goroutine needs that works on a stream's messages.
+// worker is the room that a goroutine needs to work on a stream's messages.
 type worker struct {
+	spare    []item    // for the queue
 	out      []Message // after the query
 	settlers []Settler // of those in out and of no others
+	longest  int       // output of the last portion
 }
+
+// workers are those that nobody uses.
+var workers = sync.Pool{New: func() any { return new(worker) }}
 
 // work transforms messages, hands them over to be kept and publishes them. The
 // order in which that happens is the order in which they came.
@@ -69,11 +84,13 @@ func (w *worker) work(s *stream, list []item) {
 // let through is settled at once.
 func (w *worker) transform(s *stream, p *plan, list []item) {
 	var room []byte // for outputs; some share it, none is changed
+	expected := w.longest
+	w.longest = 0
 	for i := range list {
 		m := list[i].Message
 		if p.query != nil {
-			if len(room) > sharedRoom {
-				room = nil
+			if room == nil || len(room) > sharedRoom {
+				room = make([]byte, 0, min((len(list)-i)*expected, sharedRoom+expected))
 			}
 			before := len(room)
 			var v query.Verdict
@@ -85,6 +102,7 @@ func (w *worker) transform(s *stream, p *plan, list []item) {
 				continue
 			}
 			m.Payload = room[before:len(room):len(room)]
+			w.longest = max(w.longest, len(m.Payload))
 		}
 		w.out = append(w.out, m)
 		if list[i].settler != nil {
