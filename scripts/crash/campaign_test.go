@@ -37,7 +37,7 @@ func newCampaign(s *server, seed uint64, end os.Signal) *campaign {
 		pause: new(atomic.Bool), finish: make(chan struct{}), calm: make(chan struct{})}
 	for n, q := range qos {
 		c.publishers = append(c.publishers, &publisher{server: s, ledger: c.ledger, number: n, name: fmt.Sprintf("publisher-%d", n),
-			qos: q, dice: c.fork(), pause: c.pause})
+			qos: q, dice: c.fork(), pause: c.pause, window: 10, gap: 2 * time.Millisecond, write: message.payload})
 	}
 	c.keeper = c.publishers[c.ledger.keeper]
 	c.keeper.retain = true

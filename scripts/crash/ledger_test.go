@@ -12,13 +12,13 @@ type message struct{ publisher, n int }
 // complain about.
 type ledger struct {
 	mu         sync.Mutex
-	now        int64            // counts events, as a clock
-	qos        []byte           // of each publisher
-	keeper     int              // the publisher of retained messages, which no subscriber gets
-	sent       []int            // messages of each publisher that may have reached the broker
-	resent     map[message]bool // of QoS 1, so that the broker may take them for new ones [MQTT-4.3.2]
-	acked      []int            // messages of each publisher that are acknowledged to the end
-	committed  map[int]int64    // for each life: when the latest message was sent that was acknowledged in it
+	now        int64           // counts events, as a clock
+	qos        []byte          // of each publisher
+	keeper     int             // the publisher of retained messages, which no subscriber gets
+	sent       []int           // messages of each publisher that may have reached the broker
+	again      map[message]int // how often a message was sent after the first time
+	acked      []int           // messages of each publisher that are acknowledged to the end
+	committed  map[int]int64   // for each life: when the latest message was sent that was acknowledged in it
 	complaints []string
 	dropped    int  // complaints beyond those kept
 	disorderly bool // it is known that the broker changes the order; nobody complains of that
@@ -27,7 +27,7 @@ type ledger struct {
 // newLedger is for publishers of these QoS, the last of which is the keeper.
 func newLedger(qos ...byte) *ledger {
 	return &ledger{qos: qos, keeper: len(qos) - 1, sent: make([]int, len(qos)), acked: make([]int, len(qos)),
-		committed: map[int]int64{}, resent: map[message]bool{}}
+		committed: map[int]int64{}, again: map[message]int{}}
 }
 
 // tick gives a time that is later than all before it.
@@ -42,8 +42,8 @@ func (l *ledger) tick() int64 {
 func (l *ledger) sending(m message) (at int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if m.n < l.sent[m.publisher] && l.qos[m.publisher] == 1 {
-		l.resent[m] = true
+	if m.n < l.sent[m.publisher] {
+		l.again[m]++
 	}
 	l.sent[m.publisher] = max(l.sent[m.publisher], m.n+1)
 	l.now++
@@ -66,11 +66,15 @@ func (l *ledger) finished(m message) {
 }
 
 // mayBeTwo tells whether a message was sent more than once, and every time as if
-// for the first.
-func (l *ledger) mayBeTwo(m message) bool {
+// for the first: those of QoS 1, so that the broker may take them for new ones
+// [MQTT-4.3.2].
+func (l *ledger) mayBeTwo(m message) bool { return l.qos[m.publisher] == 1 && l.sentAgain(m) > 0 }
+
+// sentAgain is how often a message was sent after the first time.
+func (l *ledger) sentAgain(m message) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.resent[m]
+	return l.again[m]
 }
 
 // wasCommitted tells whether what the broker had dealt with in that life, at
@@ -93,6 +97,13 @@ func (l *ledger) extent(publisher int) (acked, sent int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.acked[publisher], l.sent[publisher]
+}
+
+// acknowledgedInAll is how many messages are acknowledged to the end.
+func (l *ledger) acknowledgedInAll() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return sum(l.acked)
 }
 
 // complain notes what the broker did wrong. The first complaints tell the most.

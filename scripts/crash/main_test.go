@@ -1,7 +1,8 @@
 // Package crash kills the broker, again and again, while clients publish,
 // subscribe, drop off, come back and take over from themselves, and holds it to
 // what it has acknowledged: nothing lost, nothing invented, QoS 2 exactly once,
-// the order of each publisher kept, retained messages as they were last set.
+// the order of each publisher kept, retained messages as they were last set, and
+// everything in the streams that keep it.
 //
 // It holds tests only: of the binary, and of its own clients with Mosquitto. It
 // must not reach into the program. DESIGN.md tells what the judgement rests on.

@@ -21,8 +21,13 @@ type publisher struct {
 	name   string // its client id
 	qos    byte
 	dice   *rand.Rand
-	retain bool         // it writes to the shelves
-	pause  *atomic.Bool // nothing new is to be sent
+	retain bool          // it writes to the shelves
+	pause  *atomic.Bool  // nothing new is to be sent
+	goal   int           // how many messages it sends; 0 is as many as there is time for
+	window int           // how many are on their way at most
+	gap    time.Duration // between two of them at most
+	write  func(message) []byte
+	breaks int // it cuts its connection after as many messages, on average; 0 for never
 
 	next    int      // message to be sent for the first time
 	id      uint16   // used last
@@ -37,9 +42,6 @@ type flight struct {
 	sent     int64 // the ledger's time
 	released bool  // PUBREC came
 }
-
-// inFlight is how many messages a publisher has on their way at most.
-const inFlight = 10
 
 // run publishes until finish is closed and everything is acknowledged.
 func (p *publisher) run(ctx context.Context, finish <-chan struct{}) {
@@ -68,20 +70,26 @@ func complainOfRefusal(l *ledger, name string, err error) {
 // everything is done.
 func (p *publisher) serve(l *link, finish <-chan struct{}) error {
 	p.resume(l)
-	due := time.Now()
+	due, last := time.Now(), p.next+p.dice.IntN(2*p.breaks+1)
 	for {
-		ended := closed(finish)
+		ended := closed(finish) || p.goal > 0 && p.next == p.goal
 		if ended && len(p.flights) == 0 {
 			l.out = packet.AppendEmpty(l.out, packet.Disconnect)
 			return l.flush()
 		}
-		open := !ended && len(p.flights) < inFlight && !p.pause.Load()
+		open := !ended && len(p.flights) < p.window && !p.pause.Load()
 		if now := time.Now(); open && !now.Before(due) {
 			p.publish(l)
-			due = now.Add(time.Duration(p.dice.IntN(2_000)) * time.Microsecond)
+			due = now.Add(time.Duration(p.dice.Int64N(int64(p.gap) + 1)))
+			if p.gap == 0 {
+				continue // what fits the window is written at once
+			}
 		}
 		if err := l.flush(); err != nil {
 			return err
+		}
+		if p.breaks > 0 && p.next > last {
+			return errCut
 		}
 		if err := p.take(l, open, due); err != nil {
 			return err
@@ -89,26 +97,32 @@ func (p *publisher) serve(l *link, finish <-chan struct{}) error {
 	}
 }
 
-// take reads a packet. Where more may be published it does not wait for longer
-// than that.
+var errCut = errors.New("the publisher has cut its connection")
+
+// take reads a packet, and those that came with it. Where more may be published
+// it does not wait for longer than that.
 func (p *publisher) take(l *link, open bool, due time.Time) error {
 	if waits := len(p.flights) > 0; !open && waits {
 		due = time.Now().Add(patience)
 	} else if !open {
 		due = time.Now().Add(idle)
 	}
-	first, body, err := l.next(due)
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		if open || len(p.flights) == 0 {
-			return nil
+	for {
+		first, body, err := l.next(due)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			if open || len(p.flights) == 0 {
+				return nil
+			}
+			p.ledger.complain("%s waited %v for an acknowledgement", p.name, patience)
 		}
-		p.ledger.complain("%s waited %v for an acknowledgement", p.name, patience)
+		if err == nil && !p.acknowledge(l, first, packet.ReadID(body)) {
+			p.ledger.complain("%s got packet %#x of id %d while %+v are on their way", p.name, first, packet.ReadID(body), p.flights)
+			err = errWrongPacket
+		}
+		if err != nil || !l.in.More() {
+			return err
+		}
 	}
-	if err == nil && !p.acknowledge(l, first, packet.ReadID(body)) {
-		p.ledger.complain("%s got packet %#x of id %d while %+v are on their way", p.name, first, packet.ReadID(body), p.flights)
-		err = errWrongPacket
-	}
-	return err
 }
 
 // resume sends again what is on its way, in the same order [MQTT-4.6.0-1]. A
@@ -142,7 +156,7 @@ func (p *publisher) publish(l *link) {
 
 func (p *publisher) send(l *link, f *flight, again bool) {
 	f.sent = p.ledger.sending(f.message)
-	m := packet.Message{Topic: []byte(topic(p.number)), Payload: f.payload(), ID: f.id, QoS: p.qos, Retain: p.retain, Dup: again}
+	m := packet.Message{Topic: []byte(topic(p.number)), Payload: p.write(f.message), ID: f.id, QoS: p.qos, Retain: p.retain, Dup: again}
 	if p.retain {
 		m.Topic, m.Payload = []byte(shelfTopic(shelfOf(f.n))), shelfPayload(f.message)
 	}
