@@ -55,31 +55,34 @@ func (c *committer) sweep() {
 
 func (c *committer) interval() time.Duration {
 	shortest := int64(maxTTL)
-	c.books.list(func(j *journal) bool {
+	for j := range c.books.all() {
 		if _, ttl := j.look(); ttl > 0 {
 			shortest = min(shortest, ttl)
 		}
-		return false
-	})
+	}
 	return min(max(time.Duration(min(shortest/4, maxSweep.Milliseconds()))*time.Millisecond, minSweep), maxSweep)
 }
 
 func (c *committer) sweepStep() (more bool, err error) {
 	now := c.now().UnixMilli()
-	due := c.books.list(func(j *journal) bool { return j.purging || j.expires(now) })
-	if len(due) == 0 && !c.over() {
+	var due, wide []*journal
+	for j := range c.books.all() {
+		if j.purging || j.expires(now) {
+			due = append(due, j)
+		} else if c.options.beyond(j.tally, j.tally.front) {
+			wide = append(wide, j)
+		}
+	}
+	if len(due)+len(wide) == 0 && !c.over() {
 		return c.conn.GiveBack(context.Background())
 	}
 	err = c.transact(func(tx *transaction) error {
 		for _, j := range due {
-			if tx.spent() {
-				return nil
-			}
 			if err := tx.letGo(j, now); err != nil {
 				return err
 			}
 		}
-		return tx.evict(&c.books, c.options)
+		return tx.evict(&c.books, c.options, wide)
 	})
 	return true, err // the last step finds nothing and gives back room
 }
@@ -99,16 +102,20 @@ func (j *journal) expires(now int64) bool {
 	return ttl > 0 && t.front.count > 0 && t.front.lastAt < now-ttl
 }
 
-// over tells whether there is more than the budgets allow and than must stay.
+// over tells whether there is more than the budget of all streams allows and
+// than must stay.
 func (c *committer) over() bool {
-	o := c.options
-	if o.MaxBytes > 0 && c.books.bytes > o.MaxBytes {
-		j, _ := (&transaction{}).oldest(&c.books)
-		return j != nil && j.tally.front.bytes < c.books.bytes
+	if c.options.MaxBytes == 0 || c.books.bytes <= c.options.MaxBytes {
+		return false
 	}
-	return o.MaxStreamBytes > 0 && len(c.books.list(func(j *journal) bool {
-		return !j.purging && j.tally.bytes > o.MaxStreamBytes && j.tally.front.bytes < j.tally.bytes
-	})) > 0
+	j, _ := (&transaction{}).oldest(&c.books)
+	return j != nil && j.tally.front.bytes < c.books.bytes
+}
+
+// beyond tells whether there is more of a stream than its budget allows and than
+// its oldest block, which may be the only one.
+func (o *Options) beyond(t tally, oldest block) bool {
+	return o.MaxStreamBytes > 0 && t.bytes > o.MaxStreamBytes && oldest.bytes < t.bytes
 }
 
 // purge begins to delete what a stream kept that is deleted.

@@ -27,6 +27,7 @@ func (c *committer) clear(j *journal, r streams.Range, cleared chan<- error) {
 			err = fmt.Errorf("clear messages: %w", err)
 		}
 		cleared <- err
+		c.sweep() // which gives back the room
 	}
 	if j.tally.front.count > 0 && r.From > j.tally.front.firstAt {
 		var err error

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"signalbox/broker/file"
@@ -96,7 +97,12 @@ func (c *committer) next() bool {
 	return true
 }
 
+// process commits a group, unless there is nothing in it, and has it settled.
 func (c *committer) process(group []*entry) {
+	if !slices.ContainsFunc(group, (*entry).holds) {
+		c.settled <- batch{group, nil}
+		return
+	}
 	if cause := c.cause.Load(); cause != nil {
 		c.settled <- batch{group, cause}
 		return
@@ -120,16 +126,19 @@ func (c *committer) process(group []*entry) {
 }
 
 // commit writes a group in one transaction and lets go of what is beyond the
-// budgets then.
+// budgets then. Where that is too much, it goes on with it later.
 func (c *committer) commit(group []*entry) error {
+	spent := false
 	err := c.transact(func(tx *transaction) error {
 		if err := tx.write(group, c.limits); err != nil {
 			return err
 		}
 		tx.allowance += max(tx.bytes-c.books.bytes, 0)
-		return tx.evict(&c.books, c.options)
+		err := tx.evict(&c.books, c.options, tx.journals())
+		spent = tx.spent()
+		return err
 	})
-	if err == nil && c.over() {
+	if err == nil && spent {
 		c.sweep()
 	}
 	return err

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -162,7 +163,7 @@ func sound(t testing.TB, s *Store) {
 	if verdict != "ok" {
 		t.Errorf("the file is damaged: %s", verdict)
 	}
-	for _, j := range s.books.list(func(*journal) bool { return true }) {
+	for _, j := range slices.Collect(s.books.all()) {
 		var counted, summed tally
 		must(t, s.reading.db.QueryRowContext(ctx, `SELECT messages, bytes, next, last_at FROM log WHERE stream = ?`, j.stream).
 			Scan(&counted.messages, &counted.bytes, &counted.next, &counted.lastAt))

@@ -25,6 +25,9 @@ type entry struct {
 	task    func(*committer)
 }
 
+// holds tells whether there is something to be stored.
+func (e *entry) holds() bool { return len(e.runs) > 0 || e.state != nil }
+
 // inbox holds what was handed over, in order.
 type inbox struct {
 	wake chan struct{} // filled when there is something to do

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"iter"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -114,16 +115,18 @@ func (b *books) drop(j *journal) {
 	delete(b.journals, j.stream)
 }
 
-// list gives the journals for which wanted answers true. It must not wait.
-func (b *books) list(wanted func(*journal) bool) (list []*journal) {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	for _, j := range b.journals {
-		if wanted(j) {
-			list = append(list, j)
+// all gives all journals. The loop must not wait: nobody else can enter one
+// meanwhile.
+func (b *books) all() iter.Seq[*journal] {
+	return func(yield func(*journal) bool) {
+		b.mu.RLock()
+		defer b.mu.RUnlock()
+		for _, j := range b.journals {
+			if !yield(j) {
+				return
+			}
 		}
 	}
-	return list
 }
 
 // maxTTL is the longest time in milliseconds whose double can be reckoned with.

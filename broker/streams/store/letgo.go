@@ -116,17 +116,14 @@ func (tx *transaction) purge(j *journal) error {
 	return tx.exec(deleteLog, j.stream)
 }
 
-// evict deletes the oldest blocks of the journals that are beyond the budget of a
-// stream, and then those of all, until that is kept. The newest block stays.
-func (tx *transaction) evict(b *books, o Options) error {
-	if o.MaxStreamBytes > 0 {
-		for _, j := range b.list(func(j *journal) bool { return tx.tally(j).bytes > o.MaxStreamBytes && !j.purging }) {
-			ch := tx.change(j)
-			if err := tx.evictFrom(ch, func(b block) bool {
-				return ch.tally.bytes > o.MaxStreamBytes && b.bytes < ch.tally.bytes
-			}); err != nil {
-				return err
-			}
+// evict deletes the oldest blocks of some journals until each is within the
+// budget of a stream, and then those of all, until that is kept. The newest block
+// stays.
+func (tx *transaction) evict(b *books, o Options, wide []*journal) error {
+	for _, j := range wide {
+		ch := tx.change(j)
+		if err := tx.evictFrom(ch, func(b block) bool { return o.beyond(ch.tally, b) }); err != nil {
+			return err
 		}
 	}
 	for o.MaxBytes > 0 && tx.bytes > o.MaxBytes && !tx.spent() {
@@ -155,8 +152,12 @@ func (tx *transaction) evictFrom(ch *change, old func(block) bool) error {
 func (tx *transaction) oldest(b *books) (j *journal, next int64) {
 	first := int64(math.MaxInt64)
 	next = math.MaxInt64
-	for _, candidate := range b.list(func(j *journal) bool { return tx.tally(j).front.count > 0 && !j.purging }) {
-		at := tx.tally(candidate).front.lastAt
+	for candidate := range b.all() {
+		front := tx.tally(candidate).front
+		if front.count == 0 || candidate.purging {
+			continue
+		}
+		at := front.lastAt
 		if j == nil || at < first {
 			j, first, next = candidate, at, first
 		} else {

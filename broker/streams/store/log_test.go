@@ -8,9 +8,11 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 
+	"signalbox/broker/file"
 	"signalbox/broker/streams"
 )
 
@@ -280,34 +282,71 @@ func TestReadHoldsNothing(t *testing.T) {
 	}
 }
 
-// TestReadBesideChanges reads while what comes next is deleted.
+// TestReadBesideChanges reads while what comes next is deleted and stored. What
+// is read is in order, and what nobody touches is there.
 func TestReadBesideChanges(t *testing.T) {
 	t.Parallel()
-	s := fresh(t, Options{})
+	s := fresh(t, Options{Durability: file.Process})
 	l := stream(t, s, "s", 0)
 	const n = 3 * pageRows
 	for at := range int64(n) {
-		must(t, <-hand(t, l, messages(at, 1)...))
-		if at >= 10 { // enough to be sure that blocks are small
-			keep(t, l, messages(at+1, n-1)...)
-			break
-		}
+		keep(t, l, messages(at, 1)...)
 	}
 	for _, reverse := range []bool{false, true} {
 		var got []int64
 		must(t, l.Read(t.Context(), everything, reverse, func(m streams.Message) bool {
-			if len(got) == 0 {
-				must(t, l.Clear(t.Context(), streams.Range{From: 2, To: 9}))
+			if len(got)%500 == 0 {
+				from := int64(n/2 + len(got)/10)
+				must(t, l.Clear(t.Context(), streams.Range{From: from, To: from + 20}))
 			}
 			got = append(got, m.At)
-			return len(got) < n
+			return true
 		}))
 		if reverse {
 			slices.Reverse(got)
 		}
-		if !slices.IsSorted(got) {
-			t.Errorf("reverse %t: out of order", reverse)
+		if !slices.IsSorted(got) || !slices.Equal(got[:n/2], times(0, n/2)) || len(got) == n {
+			t.Errorf("reverse %t: read %d messages, %d and so on", reverse, len(got), got[:5])
 		}
+	}
+}
+
+// TestTogether has many do at once what can be done, and nothing may be lost that
+// nobody deletes.
+func TestTogether(t *testing.T) {
+	t.Parallel()
+	s := fresh(t, Options{Durability: file.Process})
+	const writers, each = 4, 60
+	var wg sync.WaitGroup
+	for w := range writers {
+		l := stream(t, s, fmt.Sprint("log ", w), 0)
+		wg.Go(func() {
+			for i := range int64(each) {
+				keep(t, l, messages(10*i, 10)...)
+			}
+			wantTimes(t, l, times(0, 10*each)...)
+		})
+		wg.Go(func() {
+			for range each {
+				read(t, l, streams.Range{From: 5, To: 300}, w%2 == 0)
+				must(t, wasError(l.Count(t.Context(), streams.Range{From: 5, To: 300})), l.Clear(t.Context(), streams.Range{From: -9, To: -1}))
+			}
+		})
+		wg.Go(func() {
+			for i := range each / 6 {
+				short := stream(t, s, fmt.Sprint("short ", w, " ", i), 0)
+				hand(t, short, messages(1, 100)...)
+				must(t, short.Close(t.Context()), s.Delete(t.Context(), short.journal.stream))
+			}
+		})
+	}
+	wg.Wait()
+	if got := definitions(t.Context(), s); len(got) != writers {
+		t.Errorf("found %d streams, want %d", len(got), writers)
+	}
+	s = reopen(t, s, Options{})
+	for _, d := range definitions(t.Context(), s) {
+		wantTimes(t, kept(t, s, d.ID), times(0, 10*each)...)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -191,7 +192,7 @@ func TestPurgeIsResumed(t *testing.T) {
 	must(t, s.Delete(t.Context(), l.journal.stream))
 	shut(t, s)
 	again := open(t, filepath.Dir(s.file.Path()), Options{})
-	if n := len(again.books.list(func(j *journal) bool { return true })); n != 1 {
+	if n := len(slices.Collect(again.books.all())); n != 1 {
 		t.Errorf("%d journals are left, want 1", n)
 	}
 	wantNothingLeft(t, again)

@@ -85,6 +85,14 @@ func (tx *transaction) change(j *journal) *change {
 	return ch
 }
 
+// journals gives those that the transaction has to do with.
+func (tx *transaction) journals() (all []*journal) {
+	for _, ch := range tx.order {
+		all = append(all, ch.journal)
+	}
+	return all
+}
+
 // tally gives what a journal has within the transaction.
 func (tx *transaction) tally(j *journal) tally {
 	if ch := tx.changes[j]; ch != nil {
@@ -112,7 +120,7 @@ var names = [statements]string{
 // write stores entries in blocks, journal by journal.
 func (tx *transaction) write(group []*entry, l limits) error {
 	for _, e := range group {
-		if len(e.runs) > 0 || e.state != nil {
+		if e.holds() {
 			ch := tx.change(e.journal)
 			ch.entries = append(ch.entries, e)
 		}
