@@ -45,7 +45,7 @@ func (e everybody) Subscribe(ctx context.Context, filter string, deliver func(to
 		v.wire.Close()
 		return nil, failedFeed(filter, err)
 	}
-	return newFeed(v, b.timing, deliver), nil
+	return newReception(v, b.timing, deliver), nil
 }
 
 // failedFeed says why nothing can be received.
@@ -79,25 +79,25 @@ func (v *visit) subscribe(credentials *packets.ConnectPacket, filter string) err
 	}
 }
 
-// feed is a subscription that stands on a connection of its own.
-type feed struct {
+// reception is a subscription that stands on a connection of its own.
+type reception struct {
 	visit *visit
 	lost  chan struct{}
 	wg    sync.WaitGroup
 }
 
-func newFeed(v *visit, t timing, deliver func(string, []byte, byte, bool)) *feed {
-	f := &feed{visit: v, lost: make(chan struct{})}
+func newReception(v *visit, t timing, deliver func(string, []byte, byte, bool)) *reception {
+	f := &reception{visit: v, lost: make(chan struct{})}
 	f.wg.Go(func() { f.read(t.silence, deliver) })
 	f.wg.Go(func() { f.ping(t.ping) })
 	return f
 }
 
 // Lost is closed when the connection is gone.
-func (f *feed) Lost() <-chan struct{} { return f.lost }
+func (f *reception) Lost() <-chan struct{} { return f.lost }
 
 // Stop takes leave and waits for the end of the connection.
-func (f *feed) Stop() {
+func (f *reception) Stop() {
 	f.visit.write(packets.NewControlPacket(packets.Disconnect)) //nolint:errcheck // it may be gone already
 	f.visit.wire.Close()
 	f.wg.Wait()
@@ -105,7 +105,7 @@ func (f *feed) Stop() {
 
 // read hands over what is published. What is marked as retained was there before
 // [MQTT-3.3.1-9]. A broker that is silent, though pinged, is lost.
-func (f *feed) read(silence time.Duration, deliver func(string, []byte, byte, bool)) {
+func (f *reception) read(silence time.Duration, deliver func(string, []byte, byte, bool)) {
 	defer close(f.lost)
 	defer f.visit.wire.Close()
 	for {
@@ -121,7 +121,7 @@ func (f *feed) read(silence time.Duration, deliver func(string, []byte, byte, bo
 }
 
 // ping keeps the connection alive.
-func (f *feed) ping(every time.Duration) {
+func (f *reception) ping(every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {

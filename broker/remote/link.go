@@ -29,6 +29,7 @@ type link struct {
 	since   time.Time     // of the last change between reached and not reached
 	session *session      // while established
 	offered *offer        // by the last session that was established
+	reached bool          // there was a session
 	cause   *broker.Error // why there is no session, once one failed or was lost
 	changed chan struct{} // closed at the next change
 }
@@ -66,7 +67,7 @@ func (l *link) from(p, next phase) {
 func (l *link) up(s *session) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.session, l.offered, l.cause = s, &s.offered, nil
+	l.session, l.offered, l.cause, l.reached = s, &s.offered, nil, true
 	l.enter(established)
 }
 
@@ -104,6 +105,13 @@ func (l *link) offers(c broker.Capability) bool {
 	o := l.offered
 	l.mu.Unlock()
 	return o.has(c)
+}
+
+// known tells whether the broker was ever reached, so that what it offers is known.
+func (l *link) known() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.reached
 }
 
 // ready waits for the outcome of the attempt under way.

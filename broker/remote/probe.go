@@ -27,7 +27,7 @@ var features = []feature{
 	{control.BrokerTopic, []broker.Capability{broker.CapListeners}, control.ListPlugins()},
 	{control.LicenseTopic, []broker.Capability{broker.CapLicense}, control.GetLicenseInformation()},
 	{control.InspectTopic, []broker.Capability{broker.CapInspect}, control.ListClients(false, 1, 0)},
-	{"$CONTROL/stream-processing/v1", []broker.Capability{broker.CapStreams}, control.Command{Name: "listStreams", Count: new(1)}},
+	{control.StreamTopic, []broker.Capability{broker.CapStreams}, control.ListStreams(false, 1, 0)},
 	{control.TopicTreeTopic, []broker.Capability{broker.CapTopicTree, broker.CapTTL}, control.GetTTL()},
 	{"$CONTROL/cedalo/ha/v1", []broker.Capability{broker.CapCluster}, control.Bare("isLeader")},
 	{control.ClientControlTopic, []broker.Capability{broker.CapClientControl}, control.Bare("probe")},

@@ -2,9 +2,10 @@
 // on its control topics, as Mosquitto offers them: one connection per broker,
 // made in the background and made again when it is lost.
 //
-// Of this module it imports broker, broker/control, broker/dynsec and
-// broker/topictree only, and it is the only package that imports an MQTT client.
-// It must not import net/http or a database. DESIGN.md beside this file tells what the code cannot show.
+// Of this module it imports broker, broker/control, broker/dynsec, broker/streams,
+// broker/topictree and broker/remote/feed only, and it is the only package that
+// imports an MQTT client. It must not import net/http or a database. DESIGN.md
+// beside this file tells what the code cannot show.
 package remote
 
 import (
@@ -29,7 +30,8 @@ type Dialer struct {
 	RequestID func(context.Context) string
 
 	// Streams, if set, are the streams that this service has on brokers without
-	// a plugin for them. It must be set before the first Dial.
+	// a plugin for them. It must be set before the first Dial. A target without an
+	// id gets none.
 	Streams *streams.Host
 
 	log    *slog.Logger
@@ -102,16 +104,18 @@ func (d *Dialer) dial(t broker.Target) (*Broker, error) {
 	if t.TopicTree {
 		b.makeTree(ctx)
 	}
+	if d.Streams != nil && t.ID != "" {
+		b.openStreams(ctx, d.Streams, t.ID)
+	}
 	b.wg.Go(func() { b.run(ctx) })
 	b.wg.Go(func() { b.sample(ctx) })
 	return b, nil
 }
 
 // Broker is a broker reached over MQTT. What it offers is told by Capabilities;
-// streams and bridges cannot be used through this package, and no command asks
-// for what the embedded types stand for.
+// bridges cannot be used through this package, and no command asks for what the
+// embedded types stand for.
 type Broker struct {
-	broker.NoStreams
 	broker.NoBridges
 	broker.NoSubscriptions
 	broker.NoDenials
@@ -130,6 +134,7 @@ type Broker struct {
 	link   *link
 	sys    *sysTree
 	tree   *topictree.Follower // for a broker that keeps none; nil where none is to be made
+	own    *ownStreams         // nil where only the broker itself may have streams
 	visits chan struct{}       // one per short connection of its own; full, callers wait as long as their context
 
 	cancel context.CancelFunc // ends run and sample
@@ -152,6 +157,9 @@ func (b *Broker) Capabilities() []broker.Capability { return b.link.capabilities
 // Close ends the connection and waits until nothing that the broker started is
 // left, or until the context ends. It may be called more than once.
 func (b *Broker) Close(ctx context.Context) error {
+	if b.own != nil {
+		b.own.close(ctx) //nolint:errcheck // of the context, which the rest heeds too
+	}
 	b.cancel()
 	done := make(chan struct{})
 	go func() {

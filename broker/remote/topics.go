@@ -27,10 +27,14 @@ func (b *Broker) makeTree(ctx context.Context) {
 
 // madeUp is what this package makes up for where the broker does not offer it.
 func (b *Broker) madeUp() []broker.Capability {
-	if b.tree == nil {
-		return nil
+	var made []broker.Capability
+	if b.own != nil {
+		made = append(made, broker.CapStreams)
 	}
-	return []broker.Capability{broker.CapTopicTree, broker.CapTTL}
+	if b.tree != nil {
+		made = append(made, broker.CapTopicTree, broker.CapTTL)
+	}
+	return made
 }
 
 // ListTopics gives the topic tree of the node that this connection leads to: the

@@ -256,10 +256,33 @@ func (r *Refusal) Error() string {
 	return fmt.Sprintf("the log-in was refused with code 0x%02x of MQTT version %d", r.Code, r.Version)
 }
 
+// Older gives the code of MQTT 3.1.1 that says most of the same, 1 to 5, or 0.
+func (r *Refusal) Older() byte {
+	switch r.Code {
+	case wire.ReasonUnsupportedVersion:
+		return 1
+	case wire.ReasonClientIDNotValid:
+		return 2
+	case wire.ReasonServerUnavailable, wire.ReasonServerBusy:
+		return 3
+	case wire.ReasonBadUsernameOrPassword:
+		return 4
+	case wire.ReasonNotAuthorized, wire.ReasonBanned:
+		return 5
+	}
+	if r.Code > 5 {
+		return 0
+	}
+	return r.Code
+}
+
 // Ended is a broker that ends the connection and says why.
 type Ended struct {
 	Code byte // of the DISCONNECT
 }
+
+// TakenOver tells whether somebody else has connected with the same client id.
+func (e *Ended) TakenOver() bool { return e.Code == wire.ReasonSessionTakenOver }
 
 func (e *Ended) Error() string {
 	return fmt.Sprintf("the broker ended the connection with code 0x%02x", e.Code)
