@@ -26,29 +26,21 @@ type desk struct {
 	asked int
 }
 
-// openDesk connects. The end of ctx ends the connection.
-func openDesk(ctx context.Context, t Target, name string) (d *desk, forget func() bool, err error) {
-	c, err := dial(ctx, t.Addr, t.login(name, "", true), nil, bufferSize)
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := c.subscribe(streamAnswers, 0); err != nil {
-		return nil, nil, errors.Join(err, c.Close())
-	}
-	return &desk{client: c}, context.AfterFunc(ctx, func() { c.Close() }), nil
-}
-
-// withDesk has something done with a desk of its own.
+// withDesk connects, has something done, and disconnects. The end of ctx ends the
+// connection.
 func withDesk(ctx context.Context, t Target, name string, do func(*desk) error) error {
-	d, forget, err := openDesk(ctx, t, name)
+	c, err := dial(ctx, t.Addr, t.login(name, "", true), nil, bufferSize)
 	if err != nil {
 		return err
 	}
-	defer forget()
-	if err := do(d); err != nil {
-		return errors.Join(err, d.Close())
+	defer context.AfterFunc(ctx, func() { c.Close() })()
+	if err := c.subscribe(streamAnswers, 0); err != nil {
+		return errors.Join(err, c.Close())
 	}
-	return d.leave()
+	if err := do(&desk{client: c}); err != nil {
+		return errors.Join(err, c.Close())
+	}
+	return c.leave()
 }
 
 // command is a command about a stream, with its fields.
