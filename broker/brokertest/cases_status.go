@@ -42,7 +42,7 @@ func offered(t *testing.T, s *scene) {
 			}
 		}
 	}
-	for _, c := range []broker.Capability{broker.CapMessages, broker.CapAccessCheck} {
+	for _, c := range []broker.Capability{broker.CapStreams, broker.CapMessages, broker.CapAccessCheck} {
 		if !slices.Contains(has, c) {
 			t.Errorf("%s is missing in %q", c, has)
 		}
@@ -115,6 +115,8 @@ func closed(t *testing.T, s *scene) {
 	must(t, s.Broker.Close(t.Context()))
 	must(t, s.Broker.Close(t.Context()))
 	wantKind(t, s.Broker.CreateRole(t.Context(), broker.RoleSpec{RoleName: "too late"}), broker.Unavailable)
+	_, err := s.Broker.GetStream(t.Context(), "too late")
+	wantKind(t, err, broker.Unavailable)
 	if status := s.Broker.Status(); status.Connected {
 		t.Error("a closed broker says that it is connected")
 	}

@@ -3,8 +3,7 @@ package brokertest
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"slices"
+	"strings"
 	"testing"
 
 	"github.com/eclipse/paho.golang/paho"
@@ -26,36 +25,28 @@ type flow struct {
 	sent    int64 // how many messages the stream has to have received
 }
 
+// anyLevel makes a topic of a filter that matches it.
+var anyLevel = strings.NewReplacer("+", "any", "#", "any")
+
 // flow creates a stream like spec, with a name of its own; where spec does not
 // say so, also with a source and a target of its own. What is published when it
 // returns reaches the stream. The stream is deleted when the test is over.
 func (s *scene) flow(t *testing.T, spec broker.StreamSpec) *flow {
 	t.Helper()
-	f := s.planned(t, &spec)
-	s.live(t, *spec.SourceTopic, f.topic)
-	s.createStream(t, spec)
-	return f
-}
-
-// planned completes the specification and gives its flow, without creating the
-// stream.
-func (s *scene) planned(t *testing.T, spec *broker.StreamSpec) *flow {
-	t.Helper()
 	name := s.name("flow")
-	f := &flow{scene: s, name: name, topic: name + "/in", target: name + "/out", replay: name + "/again"}
 	spec.StreamName = name
 	if spec.SourceTopic == nil {
-		spec.SourceTopic = &f.topic
+		spec.SourceTopic = new(name + "/in")
 	}
 	if spec.TargetTopic == nil {
-		spec.TargetTopic = &f.target
+		spec.TargetTopic = new(name + "/out")
 	}
-	f.target = *spec.TargetTopic
-	filters := []string{f.replay}
+	f := &flow{scene: s, name: name, topic: anyLevel.Replace(*spec.SourceTopic), target: *spec.TargetTopic, replay: name + "/again"}
+	f.station = s.station(t, f.replay)
 	if f.target != "" {
-		filters = append(filters, f.target)
+		f.station.subscribe(t, f.target)
 	}
-	f.station = s.station(t, filters...)
+	s.createStream(t, spec)
 	return f
 }
 
@@ -73,30 +64,6 @@ func (s *scene) deleteStream(t *testing.T, name string) {
 	if err != nil && broker.KindOf(err) != broker.NotFound {
 		t.Errorf("delete %s: %v", name, err)
 	}
-}
-
-// live returns when messages of the topic reach streams whose source is the
-// filter, from their first moment on. A broker at a distance has to be
-// subscribed to first: until the test is over, a stream looks out that shows
-// when that is done.
-func (s *scene) live(t *testing.T, filter, topic string) {
-	t.Helper()
-	if !slices.Contains(s.Lacks, InstantStreams) {
-		return
-	}
-	name := s.name("lookout")
-	seen := "lookout/" + name
-	s.createStream(t, broker.StreamSpec{StreamName: name, SourceTopic: &filter, TargetTopic: &seen})
-	p, n := s.station(t, seen), 0
-	probe := func() string {
-		n++
-		text := fmt.Sprintf("probe %d of %s", n, name)
-		p.publish(t, topic, text)
-		return text
-	}
-	WaitFor(t, "messages of "+topic+" reach streams", func() bool { probe(); return len(p.got(seen)) > 0 })
-	last := probe()
-	WaitFor(t, "the last probe is through", func() bool { return slices.Contains(p.texts(seen), last) })
 }
 
 // publish sends messages to the source, one after the other, with QoS 1.

@@ -34,8 +34,6 @@ const (
 	ClientControl       Feature = "control of its clients"
 	MessageProperties   Feature = "a way to publish the properties of MQTT 5"
 	OperatorsLists      Feature = "lists of subscriptions, denials and bans"
-	Streams             Feature = "streams"
-	InstantStreams      Feature = "streams that take the first message after they were made"
 	StreamKeepsAcks     Feature = "acknowledging a message only when the stream that keeps it has it"
 	NamedFields         Feature = "naming the members of a request that are bad"
 )
@@ -90,13 +88,13 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 		{"client control", controlCases()},
 		{"messages", messageCases()},
 		{"access check", checkCases()},
-		{"streams", needing(Streams, streamCases())},
-		{"streams, what is refused", needing(Streams, streamInvalidCases())},
-		{"streams, loops", needing(Streams, streamLoopCases())},
-		{"streams, republishing", needing(Streams, streamRepublishCases())},
-		{"streams, queries", needing(Streams, streamQueryCases())},
-		{"streams, messages kept", needing(Streams, streamKeepCases())},
-		{"streams, replay", needing(Streams, streamReplayCases())},
+		{"streams", streamCases()},
+		{"streams, what is refused", streamInvalidCases()},
+		{"streams, loops", streamLoopCases()},
+		{"streams, republishing", streamRepublishCases()},
+		{"streams, queries", streamQueryCases()},
+		{"streams, messages kept", streamKeepCases()},
+		{"streams, replay", streamReplayCases()},
 		{"status", statusCases()},
 	}
 	for _, g := range groups {
@@ -105,14 +103,6 @@ func Run(t *testing.T, open func(t *testing.T) Subject) {
 			runGroup(t, g, open(t))
 		})
 	}
-}
-
-// needing has cases run only where there is a feature, besides what they need.
-func needing(f Feature, cases []testCase) []testCase {
-	for i := range cases {
-		cases[i].needs = append(slices.Clone(cases[i].needs), f)
-	}
-	return cases
 }
 
 func runGroup(t *testing.T, g group, subject Subject) {

@@ -35,13 +35,15 @@ var lacking2011 = []brokertest.Feature{
 	brokertest.ClientControl,
 	brokertest.MessageProperties,
 	brokertest.OperatorsLists,
-	brokertest.Streams,
+	brokertest.StreamKeepsAcks,
 }
 
 // dial connects to a broker over MQTT and waits until it is ready.
 func dial(t *testing.T, target broker.Target) broker.Broker {
 	t.Helper()
-	b, err := remote.New(slog.New(slog.DiscardHandler)).Dial(target)
+	d := remote.New(slog.New(slog.DiscardHandler))
+	d.Streams = host(t)
+	b, err := d.Dial(target)
 	if err != nil {
 		t.Fatalf("dial: %v", err)
 	}
@@ -59,7 +61,7 @@ func dial(t *testing.T, target broker.Target) broker.Broker {
 func TestRemoteToMosquitto(t *testing.T) {
 	t.Parallel()
 	brokertest.Run(t, func(t *testing.T) brokertest.Subject {
-		s := brokertest.Mosquitto(t, brokertest.AllowAnonymous())
+		s := brokertest.Mosquitto(t, brokertest.AllowAnonymous(), brokertest.WithConfig("max_queued_messages 0"))
 		return brokertest.Subject{
 			Broker: dial(t, s.Target()), URL: s.URL,
 			AdminUsername: s.AdminUsername, AdminPassword: s.AdminPassword,
@@ -124,7 +126,6 @@ func TestRemoteToEmbedded(t *testing.T) {
 		_, target := embed(t)
 		return brokertest.Subject{Broker: dial(t, target), URL: target.URL,
 			AdminUsername: target.Username, AdminPassword: target.Password,
-			Lacks: []brokertest.Feature{brokertest.Transfer, brokertest.MessageProperties, brokertest.OperatorsLists,
-				brokertest.Streams}}
+			Lacks: []brokertest.Feature{brokertest.Transfer, brokertest.MessageProperties, brokertest.OperatorsLists}}
 	})
 }

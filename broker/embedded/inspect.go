@@ -12,8 +12,8 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/embedded/engine/wire"
 	"signalbox/broker/topics"
+	"signalbox/broker/wire"
 )
 
 // anonymousName is what inspection shows for a client without username.

@@ -10,8 +10,8 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/embedded/engine/wire"
 	"signalbox/broker/embedded/guard"
+	"signalbox/broker/wire"
 )
 
 // ListRetained shows a part of the retained messages.

@@ -8,7 +8,7 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/embedded/engine/wire"
+	"signalbox/broker/wire"
 )
 
 // watcher is where the engine tells what happens.

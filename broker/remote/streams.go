@@ -118,7 +118,7 @@ func (b *Broker) feedOptions(id string) feed.Options {
 		Explain:  b.explainFeed,
 		ClientID: streamsClientID(id), Username: b.username, Password: b.password,
 		Timing: feed.Timing{Connect: t.connect, Answer: t.answer, Write: t.write, MinPause: t.minPause, MaxPause: t.maxPause,
-			Stable: t.stable, Ping: t.ping, Silence: t.silence, Retry: time.Minute},
+			Stable: t.stable, Ping: t.ping, Silence: t.silence, Retry: time.Minute, Linger: time.Second},
 		Now: b.now, Log: b.log,
 	}
 }

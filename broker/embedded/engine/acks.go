@@ -1,6 +1,6 @@
 package engine
 
-import "signalbox/broker/embedded/engine/wire"
+import "signalbox/broker/wire"
 
 // acks are acknowledgements that a client is owed, in the order of its packets
 // [MQTT-4.6.0-2]. One that waits for the store keeps back those behind.

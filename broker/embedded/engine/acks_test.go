@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"signalbox/broker/embedded/engine/wire"
+	"signalbox/broker/wire"
 )
 
 // sentAcks takes the acknowledgements apart that a connection is about to write,

@@ -3,7 +3,7 @@ package engine
 import (
 	"sync"
 
-	"signalbox/broker/embedded/engine/wire"
+	"signalbox/broker/wire"
 )
 
 // batchSize is how many bytes are written to a connection at once.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"signalbox/broker/embedded/engine/wire"
+	"signalbox/broker/wire"
 )
 
 // written is what a batch writes.

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"signalbox/broker/embedded/engine/wire"
+	"signalbox/broker/wire"
 )
 
 // grace is how long a connection that is being ended has to take what is still

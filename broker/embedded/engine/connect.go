@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"signalbox/broker/embedded/engine/wire"
+	"signalbox/broker/wire"
 )
 
 // maxConnectSize bounds the packet of a peer that has not said who it is: a

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"signalbox/broker/embedded/engine/wire"
+	"signalbox/broker/wire"
 )
 
 // The size of TestDelivery.

@@ -17,8 +17,8 @@ import (
 
 	"github.com/tidwall/btree"
 
-	"signalbox/broker/embedded/engine/wire"
 	"signalbox/broker/topics"
+	"signalbox/broker/wire"
 )
 
 // Parts are what an engine works with.

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/embedded/engine/wire"
+	"signalbox/broker/wire"
 )
 
 // TestUnsubscribeOnFullDisk takes subscriptions back while nothing can be stored:

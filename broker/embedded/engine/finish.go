@@ -1,8 +1,8 @@
 package engine
 
 import (
-	"signalbox/broker/embedded/engine/wire"
 	"signalbox/broker/topics"
+	"signalbox/broker/wire"
 )
 
 // finish leaves nothing of a connection behind but the session that waits for

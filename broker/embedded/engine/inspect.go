@@ -7,8 +7,8 @@ import (
 	"iter"
 	"slices"
 
-	"signalbox/broker/embedded/engine/wire"
 	"signalbox/broker/topics"
+	"signalbox/broker/wire"
 )
 
 // ErrNoClient tells that there is no session of the client id, or none whose

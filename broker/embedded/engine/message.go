@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"signalbox/broker/embedded/engine/wire"
+	"signalbox/broker/wire"
 )
 
 // Message is an application message. It is made once and shared by everybody

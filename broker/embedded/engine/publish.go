@@ -3,8 +3,8 @@ package engine
 import (
 	"strings"
 
-	"signalbox/broker/embedded/engine/wire"
 	"signalbox/broker/topics"
+	"signalbox/broker/wire"
 )
 
 // controlPrefix begins the topics of control APIs. What is published to them is

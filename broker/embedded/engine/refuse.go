@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"signalbox/broker/embedded/engine/wire"
+	"signalbox/broker/wire"
 )
 
 // reject answers CONNECT with the reason why the client does not get in, as far

@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/embedded/engine/wire"
 	"signalbox/broker/embedded/schema"
 	"signalbox/broker/embedded/store"
 	"signalbox/broker/file"
+	"signalbox/broker/wire"
 )
 
 // patience is how long something is waited for that must come.

@@ -8,7 +8,7 @@ import (
 	"runtime/debug"
 	"time"
 
-	"signalbox/broker/embedded/engine/wire"
+	"signalbox/broker/wire"
 )
 
 // incomingState is what the reading goroutine of a connection needs. It works

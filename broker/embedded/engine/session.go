@@ -4,8 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"signalbox/broker/embedded/engine/wire"
 	"signalbox/broker/topics"
+	"signalbox/broker/wire"
 )
 
 // Session is what a client id stands for: subscriptions, and what waits for the

@@ -16,9 +16,9 @@ import (
 	"testing"
 
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/embedded/engine/wire"
 	"signalbox/broker/embedded/schema"
 	"signalbox/broker/embedded/store"
+	"signalbox/broker/wire"
 )
 
 // TestRivals has many connections fight for one client id, with and without

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"signalbox/broker/embedded/engine/wire"
+	"signalbox/broker/wire"
 )
 
 // waiting is an acknowledgement that goes out when its changes are stored.

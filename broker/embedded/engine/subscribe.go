@@ -1,8 +1,8 @@
 package engine
 
 import (
-	"signalbox/broker/embedded/engine/wire"
 	"signalbox/broker/topics"
+	"signalbox/broker/wire"
 )
 
 // grant is a subscription that was granted, with what decides about retained

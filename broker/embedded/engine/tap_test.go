@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/embedded/engine/wire"
+	"signalbox/broker/wire"
 )
 
 // drain is a tap that keeps what it is given, and holds it if it is told to.

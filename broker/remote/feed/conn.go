@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"signalbox/broker/embedded/engine/wire"
+	"signalbox/broker/wire"
 )
 
 const (
@@ -25,6 +25,10 @@ const (
 	// inbound is how many messages above QoS 0 a broker of MQTT 5 may send before
 	// one is acknowledged.
 	inbound = 2048
+
+	// parting is how long a broker has to end a connection that it was told the
+	// end of.
+	parting = 2 * time.Second
 
 	// keepFor is for how long a broker keeps a session without a connection, in
 	// seconds. MQTT 3.1.1 knows no end of it.
@@ -206,10 +210,7 @@ func (c *conn) length() (n int, err error) {
 func (c *conn) serve(ctx context.Context, handle func(first byte, body []byte, cut bool) error) error {
 	over := make(chan struct{})
 	var wg sync.WaitGroup
-	wg.Go(func() {
-		defer c.Close()
-		c.out.write(c.Conn, c.timing.Write, over) //nolint:errcheck // the reader finds out
-	})
+	wg.Go(func() { c.write(over) })
 	wg.Go(func() { c.ping(over) })
 	stop := context.AfterFunc(ctx, func() { c.out.end(c.farewell) })
 	defer stop()
@@ -218,6 +219,22 @@ func (c *conn) serve(ctx context.Context, handle func(first byte, body []byte, c
 	c.Close()
 	wg.Wait()
 	return err
+}
+
+// write writes what is added. Behind the last of it the broker is left to end the
+// connection: were there something of it unread when it is closed here, the broker
+// might not get what was written before.
+func (c *conn) write(over <-chan struct{}) {
+	defer c.Close()
+	if c.out.write(c.Conn, c.timing.Write, over) != nil {
+		return
+	}
+	hurry := time.NewTimer(parting)
+	defer hurry.Stop()
+	select {
+	case <-hurry.C:
+	case <-over:
+	}
 }
 
 func (c *conn) read(handle func(first byte, body []byte, cut bool) error) error {

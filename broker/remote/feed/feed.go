@@ -52,6 +52,7 @@ type Timing struct {
 	Ping     time.Duration // between two PINGREQ
 	Silence  time.Duration // without anything from the broker: it is lost
 	Retry    time.Duration // between attempts at a subscription that was refused
+	Linger   time.Duration // without a change: what nothing is subscribed on is ended
 }
 
 // pause doubles with each trouble, up to a limit. Half of it is left to chance.
@@ -137,12 +138,16 @@ func New(o Options) *Feed {
 func (f *Feed) Run(ctx context.Context) {
 	defer f.lanes.Wait()
 	f.lanes.Go(func() { f.publisher.run(ctx) })
-	retry := time.NewTicker(f.timing.Retry)
+	retry, linger := time.NewTicker(f.timing.Retry), time.NewTimer(f.timing.Linger)
 	defer retry.Stop()
+	defer linger.Stop()
 	for {
 		select {
 		case <-f.kick:
 			f.plan(ctx)
+			linger.Reset(f.timing.Linger)
+		case <-linger.C:
+			f.endIdle()
 		case <-retry.C:
 			f.forgive()
 		case <-ctx.Done():

@@ -320,6 +320,7 @@ func TestCancel(t *testing.T) {
 		s.want(t, "1")
 		cancelSame()
 		cancelOther()
+		settle(t, f) // nothing
 		brokertest.WaitFor(t, "the lane ends", func() bool {
 			f.mu.Lock()
 			defer f.mu.Unlock()

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"signalbox/broker/embedded/engine/wire"
+	"signalbox/broker/wire"
 )
 
 // inbox holds the messages above QoS 0 of one session that are not acknowledged,

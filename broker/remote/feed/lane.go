@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 
-	"signalbox/broker/embedded/engine/wire"
 	"signalbox/broker/streams"
+	"signalbox/broker/wire"
 )
 
 // lane is one session with subscriptions, and its connection when it has one.
@@ -27,6 +27,7 @@ type lane struct {
 	kept    bool // the broker may keep a session
 	fresh   bool // what the broker keeps must not be gone on with
 	failed  bool // the last attempt to connect, or the last connection
+	ending  bool // the connection is being ended by us
 	conn    *conn
 	asked   map[uint16][]*sub // by packets that are not answered yet
 	nextID  uint16
@@ -54,6 +55,7 @@ func (l *lane) idle() bool {
 // end ends the connection of a lane that is idle, and its session where that can
 // be asked for. The caller holds the feed's mu.
 func (l *lane) end() {
+	l.ending = true
 	if l.conn.version == wire.V5 {
 		l.kept = false
 		l.conn.out.end(appendLeave)
@@ -190,7 +192,7 @@ func (l *lane) down() {
 	l.inbox.close()
 	l.feed.mu.Lock()
 	defer l.feed.mu.Unlock()
-	l.conn, l.failed = nil, true
+	l.conn, l.failed, l.ending = nil, !l.ending, false
 	l.feed.announce()
 }
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"signalbox/broker/embedded/engine/wire"
+	"signalbox/broker/wire"
 )
 
 // body cuts the fixed header off a packet of fewer than 128 bytes.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"signalbox/broker"
-	"signalbox/broker/embedded/engine/wire"
 	"signalbox/broker/streams"
+	"signalbox/broker/wire"
 )
 
 // publisher publishes, on a session of its own. What was sent and is not

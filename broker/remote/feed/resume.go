@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"signalbox/broker/embedded/engine/wire"
+	"signalbox/broker/wire"
 )
 
 // run keeps a connection to publish on. When the context ends, what is under way

@@ -18,8 +18,8 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/brokertest"
-	"signalbox/broker/embedded/engine/wire"
 	"signalbox/broker/streams"
+	"signalbox/broker/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 var quick = Timing{
 	Connect: 10 * time.Second, Answer: 10 * time.Second, Write: 10 * time.Second,
 	MinPause: 5 * time.Millisecond, MaxPause: 50 * time.Millisecond, Stable: time.Hour,
-	Ping: 30 * time.Second, Silence: time.Minute, Retry: time.Hour,
+	Ping: 30 * time.Second, Silence: time.Minute, Retry: time.Hour, Linger: 50 * time.Millisecond,
 }
 
 // options connect to a broker at an address.

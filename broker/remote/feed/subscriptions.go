@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"signalbox/broker/embedded/engine/wire"
+	"signalbox/broker/wire"
 )
 
 // sub is a subscription of a lane's session. Filter, id and lane never change;
@@ -154,8 +154,16 @@ func (l *lane) work(ctx context.Context, needed map[*sub]bool) {
 	for part := range slices.Chunk(leave, perPacket) {
 		l.unsubscribe(filters(part), part)
 	}
-	if l.idle() {
-		l.end()
+}
+
+// endIdle ends sessions that nothing is subscribed in.
+func (f *Feed) endIdle() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, l := range f.lane {
+		if l.conn != nil && l.idle() {
+			l.end()
+		}
 	}
 }
 
