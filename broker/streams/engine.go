@@ -29,7 +29,7 @@ type Engine struct {
 	once  sync.Once     // guards the closing of done
 	done  chan struct{} // closed when nothing of the engine is left
 
-	changing chan struct{} // holds one while definitions change
+	changing chan struct{} // holds one while definitions change, and from the engine's end on
 
 	mu      sync.RWMutex // guards streams
 	streams map[string]*stream
@@ -73,11 +73,12 @@ func (e *Engine) begin() {
 	}
 	close(e.ready)
 	<-e.life.Done()
+	e.changing <- struct{}{} // what is being changed is finished, and nothing else is begun
 	e.stopAll()
 }
 
-// load opens every stream that is defined, then has those that are active take
-// messages: so what one publishes is not missed by another.
+// load opens every stream that is defined, and has those that are active take
+// messages if all could be. What a broker publishes before Ready, some may miss.
 func (e *Engine) load(ctx context.Context) error {
 	definitions, err := e.host.store.Definitions(ctx, e.brokerID)
 	if err != nil {
@@ -163,10 +164,19 @@ func (e *Engine) Len(ctx context.Context) (int, error) {
 
 // await is Ready with an error for users.
 func (e *Engine) await(ctx context.Context, op string) error {
-	if err := e.Ready(ctx); err != nil {
-		return &broker.Error{Kind: broker.Unavailable, Op: op, Msg: "the stored streams are not read yet; try again", Err: err}
+	err := e.Ready(ctx)
+	switch {
+	case err == nil:
+		return nil
+	case e.life.Err() != nil:
+		return closing(op)
 	}
-	return nil
+	return &broker.Error{Kind: broker.Unavailable, Op: op, Msg: "the stored streams are not read yet; try again", Err: err}
+}
+
+// closing refuses what comes after Close.
+func closing(op string) error {
+	return &broker.Error{Kind: broker.Unavailable, Op: op, Msg: "the streams of this broker are being closed; try again when it is back"}
 }
 
 // find gives a stream by its name.
@@ -174,12 +184,17 @@ func (e *Engine) find(ctx context.Context, op, name string) (*stream, error) {
 	if err := e.await(ctx, op); err != nil {
 		return nil, err
 	}
-	e.mu.RLock()
-	defer e.mu.RUnlock()
-	if s := e.streams[name]; s != nil {
+	if s := e.stream(name); s != nil {
 		return s, nil
 	}
 	return nil, notFound(op)
+}
+
+// stream gives a stream by its name, nil for none.
+func (e *Engine) stream(name string) *stream {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return e.streams[name]
 }
 
 func notFound(op string) error {

@@ -2,6 +2,7 @@ package streams
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 
@@ -59,15 +60,17 @@ func (e *Engine) GetStream(ctx context.Context, streamname string) (broker.Strea
 	return s.record(), nil
 }
 
-// change runs a change of definitions, one at a time.
+// change runs a change of definitions, one at a time. Close waits for it.
 func (e *Engine) change(ctx context.Context, op string, do func(context.Context) error) error {
 	if err := e.await(ctx, op); err != nil {
 		return err
 	}
 	select {
 	case e.changing <- struct{}{}:
+	case <-e.life.Done():
+		return closing(op)
 	case <-ctx.Done():
-		return ctx.Err()
+		return &broker.Error{Kind: broker.Unavailable, Op: op, Msg: "another stream is being changed; try again", Err: ctx.Err()}
 	}
 	defer func() { <-e.changing }()
 	ctx = context.WithoutCancel(ctx) // half a change is none that a caller can make good
@@ -79,12 +82,9 @@ func (e *Engine) CreateStream(ctx context.Context, spec broker.StreamSpec) error
 	return e.change(ctx, opCreate, func(ctx context.Context) error {
 		d, _, err := define(nil, spec, true)
 		if err != nil {
-			return during(opCreate, err)
+			return err
 		}
-		e.mu.RLock()
-		taken := e.streams[d.StreamName] != nil
-		e.mu.RUnlock()
-		if taken {
+		if e.stream(d.StreamName) != nil {
 			return &broker.Error{Kind: broker.Exists, Op: opCreate, Msg: "Stream already exists"}
 		}
 		if err := e.checkLoop(opCreate, d); err != nil {
@@ -100,13 +100,18 @@ func (e *Engine) create(ctx context.Context, d Definition) (err error) {
 	}
 	s, err := e.open(ctx, d)
 	if err != nil {
-		return notKept(opCreate, err)
+		return notKept(opCreate, errors.Join(err, e.host.store.Delete(ctx, d.ID)))
 	}
+	e.begins(s)
+	return nil
+}
+
+// begins adds a stream and has it take messages.
+func (e *Engine) begins(s *stream) {
 	e.mu.Lock()
-	e.streams[d.StreamName] = s
+	e.streams[s.plan.Load().StreamName] = s
 	e.mu.Unlock()
 	s.attach()
-	return nil
 }
 
 // ModifyStream changes what is given of a stream, or with replace all of it. Its
@@ -120,7 +125,7 @@ func (e *Engine) ModifyStream(ctx context.Context, spec broker.StreamSpec, repla
 		old := s.plan.Load().Definition
 		d, q, err := define(&old, spec, replace)
 		if err != nil {
-			return during(opModify, err)
+			return err
 		}
 		if err := e.checkLoop(opModify, d); err != nil {
 			return err
@@ -140,11 +145,10 @@ func (e *Engine) DeleteStream(ctx context.Context, streamname string) error {
 		if err != nil {
 			return err
 		}
-		d := s.plan.Load().Definition
 		s.detach()
 		s.close(ctx)
-		if err := e.host.store.Delete(ctx, d.ID); err != nil {
-			return notKept(opDelete, e.resume(ctx, d, err))
+		if err := e.host.store.Delete(ctx, s.plan.Load().ID); err != nil {
+			return notKept(opDelete, e.resume(ctx, s, err))
 		}
 		e.mu.Lock()
 		delete(e.streams, streamname)
@@ -154,15 +158,13 @@ func (e *Engine) DeleteStream(ctx context.Context, streamname string) error {
 }
 
 // resume sets a stream going again that could not be deleted.
-func (e *Engine) resume(ctx context.Context, d Definition, cause error) error {
-	s, err := e.open(ctx, d)
+func (e *Engine) resume(ctx context.Context, old *stream, cause error) error {
+	s, err := e.open(ctx, old.plan.Load().Definition)
 	if err != nil {
 		return fmt.Errorf("%w; and it cannot be opened again: %w", cause, err)
 	}
-	e.mu.Lock()
-	e.streams[d.StreamName] = s
-	e.mu.Unlock()
-	s.attach()
+	s.goOn(old)
+	e.begins(s)
 	return cause
 }
 
@@ -174,7 +176,7 @@ func (e *Engine) CountStreamMessages(ctx context.Context, streamname string) (br
 	}
 	n, err := s.kept.Count(ctx, everything)
 	if err != nil {
-		return broker.StreamCount{}, notKept(opCount, err)
+		return broker.StreamCount{}, e.lost(opCount, s, err)
 	}
 	return broker.StreamCount{StreamName: streamname, Count: n}, nil
 }
@@ -193,9 +195,21 @@ func (e *Engine) ClearStreamMessages(ctx context.Context, streamname string, gte
 		return during(opClear, err)
 	}
 	if err := s.kept.Clear(ctx, r); err != nil {
-		return notKept(opClear, err)
+		return e.lost(opClear, s, err)
 	}
 	return nil
+}
+
+// lost tells why there is no way to what a stream keeps: it was closed or deleted
+// meanwhile, or the store failed.
+func (e *Engine) lost(op string, s *stream, err error) error {
+	switch {
+	case e.life.Err() != nil:
+		return closing(op)
+	case s.leaving():
+		return notFound(op)
+	}
+	return notKept(op, err)
 }
 
 // ReplayStream begins a replay.

@@ -2,6 +2,7 @@ package streams
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -17,12 +18,12 @@ type stream struct {
 	log    *slog.Logger
 	kept   Log
 	queue  queue
-	meters meters
+	meters *meters
 	plan   atomic.Pointer[plan]
 
-	life context.Context // ends replays, and waiting for a broker that is not reached
+	life context.Context // ends with close; replays end with it
 	end  context.CancelFunc
-	send context.Context // ends what is being published
+	send context.Context // ends publishing, leaveTime later
 	stop context.CancelFunc
 
 	mu       sync.Mutex // guards what follows; not held while calling out
@@ -46,7 +47,7 @@ type meters struct {
 }
 
 // open makes a stream of a definition, which does not take messages yet. The
-// state of its query is the one that was kept with its last message.
+// state of its query is the one that was kept last.
 func (e *Engine) open(ctx context.Context, d Definition) (*stream, error) {
 	q, err := query.Compile(d.Query)
 	if err != nil {
@@ -56,20 +57,27 @@ func (e *Engine) open(ctx context.Context, d Definition) (*stream, error) {
 	if err != nil {
 		return nil, err
 	}
+	p := newPlan(d, q)
+	if err := p.restore(ctx, kept); err != nil {
+		return nil, errors.Join(err, kept.Close(ctx))
+	}
 	kept.SetTTL(d.TTL)
 	c := e.host.config
 	s := &stream{
-		engine: e, log: e.log.With("stream", d.StreamName), kept: kept,
+		engine: e, log: e.log.With("stream", d.StreamName), kept: kept, meters: &meters{},
 		queue: queue{messages: c.QueueMessages, bytes: int(c.QueueBytes)},
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.send, s.stop = context.WithCancel(context.Background())
-	p := newPlan(d, q)
-	if err := p.restore(ctx, kept); err != nil {
-		s.log.Warn("the query's state could not be read; it begins anew", "error", err)
-	}
 	s.plan.Store(p)
 	return s, nil
+}
+
+// goOn has a stream that was opened just now go on from where another one of the
+// same definition ended.
+func (s *stream) goOn(old *stream) {
+	s.meters = old.meters
+	s.plan.Store(old.plan.Load())
 }
 
 func newPlan(d Definition, q *query.Query) *plan {
@@ -83,7 +91,7 @@ func newPlan(d Definition, q *query.Query) *plan {
 	return p
 }
 
-// restore takes over the state that was kept, if it is the query's.
+// restore takes over the state that was kept, if it is of this query.
 func (p *plan) restore(ctx context.Context, kept Log) error {
 	if p.state == nil || !p.Persist {
 		return nil
@@ -132,6 +140,13 @@ func (s *stream) detach() {
 	s.unsubscribe()
 	s.stopReplay()
 	s.queue.close()
+}
+
+// leaving tells whether the stream has been detached.
+func (s *stream) leaving() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.detached
 }
 
 // leaveTime is how long a broker has to take what a stream has left to publish
@@ -190,7 +205,7 @@ func (s *stream) Take(m Message, settler Settler) {
 // record gives the stream as its owner sees it.
 func (s *stream) record() broker.Stream {
 	r := s.plan.Load().Stream
-	m, u := &s.meters, s.kept.Usage()
+	m, u := s.meters, s.kept.Usage()
 	r.Stats = &broker.StreamStats{
 		Received: m.received.Load(), Republished: m.republished.Load(), Persisted: m.persisted.Load(),
 		Replayed: m.replayed.Load(), Filtered: m.filtered.Load(), Invalid: m.invalid.Load(), Dropped: m.dropped.Load(),

@@ -75,10 +75,10 @@ func NewHost(c Config, s Store, log *slog.Logger) *Host {
 // the background, after an older engine of the same broker was closed.
 func (h *Host) Open(brokerID string, m Messaging) *Engine {
 	e := newEngine(h, brokerID, m)
-	h.mu.Lock()
-	h.live[brokerID] = e
-	h.mu.Unlock()
 	e.tasks.Go(e.begin)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.live[brokerID] = e
 	return e
 }
 

@@ -150,8 +150,8 @@ func (s *stream) persisted(n int64, err error) {
 }
 
 // republish publishes messages to the target. Where the broker is not reached,
-// those of QoS 0 are lost; the others are tried again until the stream ends,
-// while the queue fills.
+// those of QoS 0 are lost; the others are tried again until the stream has ended
+// and its leave time is over, while the queue fills.
 func (s *stream) republish(p *plan, list []Message) {
 	for i := range list {
 		list[i].Topic = p.TargetTopic
@@ -172,11 +172,22 @@ func (s *stream) republish(p *plan, list []Message) {
 		if len(list) == 0 {
 			return
 		}
-		if broker.KindOf(err) != broker.Unavailable || !rest(s.life, s.engine.host.clock, pause) {
+		if broker.KindOf(err) != broker.Unavailable || !s.pause(pause) {
 			s.meters.dropped.Add(int64(len(list)))
 			return
 		}
 	}
+}
+
+// pause waits before a further attempt to publish, less when the stream ends. It
+// tells whether there is to be one.
+func (s *stream) pause(d time.Duration) bool {
+	until := s.life
+	if s.life.Err() != nil {
+		until, d = s.send, minPause
+	}
+	rest(until, s.engine.host.clock, d)
+	return s.send.Err() == nil
 }
 
 // insisted gives the messages above QoS 0; the others are lost.

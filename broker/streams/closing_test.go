@@ -1,0 +1,217 @@
+package streams_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"signalbox/broker"
+	"signalbox/broker/streams"
+)
+
+// TestClosed refuses everything once the engine is closed, without waiting.
+func TestClosed(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil, streams.DefaultConfig())
+	r.has(persist)
+	r.stop()
+	ctx := t.Context()
+	for name, do := range operations(r.Engine) {
+		e := wantKind(t, do(ctx, "s"), broker.Unavailable)
+		if e.Op == "" || e.Msg == "" {
+			t.Errorf("%s: the error is %+v", name, e)
+		}
+	}
+	if err := r.Ready(ctx); err == nil {
+		t.Error("it is ready")
+	}
+	if got := r.Streams(); len(got) != 0 {
+		t.Errorf("it has %d streams", len(got))
+	}
+	r.stop() // once more does no harm
+}
+
+// operations are all that can be done with a stream.
+func operations(e *streams.Engine) map[string]func(context.Context, string) error {
+	return map[string]func(context.Context, string) error{
+		"list": func(ctx context.Context, _ string) error {
+			return justErr(e.ListStreams(ctx, broker.ListOptions[broker.Stream]{Count: -1}))
+		},
+		"len":    func(ctx context.Context, _ string) error { return justErr(e.Len(ctx)) },
+		"get":    func(ctx context.Context, s string) error { return justErr(e.GetStream(ctx, s)) },
+		"create": func(ctx context.Context, s string) error { return e.CreateStream(ctx, spec(named(s+"2"))) },
+		"modify": func(ctx context.Context, s string) error { return e.ModifyStream(ctx, spec(named(s), persist), true) },
+		"delete": func(ctx context.Context, s string) error { return e.DeleteStream(ctx, s) },
+		"count":  func(ctx context.Context, s string) error { return justErr(e.CountStreamMessages(ctx, s)) },
+		"clear":  func(ctx context.Context, s string) error { return e.ClearStreamMessages(ctx, s, nil, nil) },
+		"replay": func(ctx context.Context, s string) error {
+			return e.ReplayStream(ctx, broker.StreamReplay{StreamName: s, ReplayTopic: "again", Limit: -1})
+		},
+		"stop": func(ctx context.Context, s string) error { return e.StopStreamReplay(ctx, s) },
+	}
+}
+
+// TestChangeWhileClosing leaves nothing open of a change that Close finds under
+// way, and closes once it is made.
+func TestChangeWhileClosing(t *testing.T) {
+	t.Parallel()
+	disk := open(t, t.TempDir())
+	t.Cleanup(func() { must(t, disk.Close(context.Background())) })
+	s := &faulty{Store: disk}
+	r := start(t, s, streams.DefaultConfig())
+	storing, stored := make(chan struct{}), make(chan struct{})
+	s.on("put", func() error {
+		close(storing)
+		<-stored
+		return nil
+	})
+	created := make(chan error, 1)
+	go func() { created <- r.CreateStream(t.Context(), spec(persist)) }()
+	closes(t, storing)
+	soon, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := r.Close(soon); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Close() = %v while a stream is created", err)
+	}
+	wantKind(t, r.CreateStream(t.Context(), spec(named("late"))), broker.Unavailable)
+	close(stored)
+	must(t, <-created)
+	r.stop()
+	if got := r.desk.subscribed(); got != "" {
+		t.Errorf("%q stays subscribed to", got)
+	}
+	s.on("put", nil)
+	r.again()
+	if got := r.desk.subscribed(); got != "in" {
+		t.Errorf("the next engine subscribes to %q", got)
+	}
+}
+
+// TestCloseDuringEverything closes an engine while all kinds of things are done,
+// and can open the next.
+func TestCloseDuringEverything(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil, streams.DefaultConfig())
+	for range 10 {
+		var busy sync.WaitGroup
+		var given receipts
+		for name, do := range operations(r.Engine) {
+			for _, stream := range []string{"x", "y"} {
+				busy.Go(func() {
+					for {
+						err := do(context.Background(), stream)
+						switch kind := broker.KindOf(err); {
+						case err == nil, kind == broker.NotFound, kind == broker.Exists, kind == broker.Conflict:
+						case kind == broker.Unavailable:
+							return
+						default:
+							t.Errorf("%s: %v: %v", name, err, errors.Unwrap(err))
+							return
+						}
+					}
+				})
+			}
+		}
+		busy.Go(func() {
+			for range 500 {
+				r.desk.send(streams.Message{Topic: "in", QoS: 1}, given.next())
+			}
+		})
+		must(t, justErr(r.ListStreams(t.Context(), broker.ListOptions[broker.Stream]{})))
+		await(t, func() error {
+			if n := r.desk.subscriptions(); n == 0 {
+				return errors.New("nothing has been subscribed to")
+			}
+			return nil
+		})
+		r.stop()
+		busy.Wait()
+		if got := r.desk.subscribed(); got != "" {
+			t.Fatalf("%q stays subscribed to", got)
+		}
+		r.again()
+	}
+}
+
+// TestCloseWorksOff keeps and publishes all that was taken before Close.
+func TestCloseWorksOff(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil, streams.DefaultConfig())
+	r.has(persist, to("out"))
+	var given receipts
+	for _, p := range numbers(0, 3000) {
+		r.desk.send(streams.Message{Topic: "in", Payload: []byte(p), QoS: 1}, given.next())
+	}
+	r.stop()
+	given.wants(t, 0)
+	if got := r.desk.payloads("out"); len(got) != 3000 || got[2999] != "2999" {
+		t.Errorf("%d messages were published", len(got))
+	}
+	r.again()
+	if got := r.kept(); len(got) != 3000 || got[0] != "0" || got[2999] != "2999" {
+		t.Errorf("%d messages were kept", len(got))
+	}
+}
+
+// TestCloseGivesUp leaves what a broker that cannot be reached, or does not
+// answer, has not taken within the leave time; what is to be kept is kept.
+func TestCloseGivesUp(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]func(context.Context, []streams.Message) (int, int, error){
+		"unreachable": unreachable,
+		"silent": func(ctx context.Context, _ []streams.Message) (int, int, error) {
+			<-ctx.Done()
+			return 0, 0, ctx.Err()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				disk := open(t, t.TempDir())
+				defer func() { must(t, disk.Close(context.Background())) }()
+				r := start(t, disk, streams.DefaultConfig())
+				r.has(persist, to("out"))
+				r.desk.answers(answer)
+				var given receipts
+				for range 1000 {
+					r.desk.send(streams.Message{Topic: "in", QoS: 1}, given.next())
+				}
+				synctest.Wait()
+				begun := time.Now()
+				r.stop()
+				if got := time.Since(begun); got < time.Second || got > 3*time.Second {
+					t.Errorf("it took %v", got)
+				}
+				given.wants(t, 0)
+				r.desk.answers(nil)
+				r.again()
+				if got := len(r.kept()); got != 1000 {
+					t.Errorf("%d messages were kept", got)
+				}
+				r.stop()
+			})
+		})
+	}
+}
+
+// TestCloseTriesOnce more what waits for a broker that has come back.
+func TestCloseTriesOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		disk := open(t, t.TempDir())
+		defer func() { must(t, disk.Close(context.Background())) }()
+		r := start(t, disk, streams.DefaultConfig())
+		r.has(to("out"))
+		r.desk.answers(unreachable)
+		r.desk.say(1, numbers(0, 1000)...)
+		<-time.After(time.Minute)
+		r.desk.answers(nil)
+		r.stop()
+		if got := len(r.desk.payloads("out")); got != 1000 {
+			t.Errorf("%d messages were published", got)
+		}
+	})
+}
