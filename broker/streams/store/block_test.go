@@ -105,7 +105,7 @@ func TestDecodeAllocates(t *testing.T) {
 // FuzzDecode decodes anything, with a checksum that is right. What can be decoded
 // is the same after encoding and decoding it once more.
 func FuzzDecode(f *testing.F) {
-	f.Add(encode(varied(), 0).data)
+	f.Add(encode(varied()[:3], 0).data)
 	f.Add(append(encode(messages(1, 3), 0).data, encode(messages(9, 1), 0).data...))
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 2, 0, 0, 0, 0})
 	f.Add([]byte{1, 2, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 0})
@@ -122,8 +122,8 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(got, again, cmpopts.EquateEmpty()); diff != "" {
-			t.Errorf("after encoding and decoding (-want +got):\n%s", diff)
+		if !slices.EqualFunc(got, again, same) {
+			t.Errorf("got %+v, and after encoding and decoding it once more %+v", got, again)
 		}
 	})
 }
