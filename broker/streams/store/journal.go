@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"iter"
 	"math"
 	"sync"
@@ -164,10 +165,11 @@ func (s *Store) load(ctx context.Context) error {
 // loadFronts finds the oldest block of each journal and enters them in the books.
 func (s *Store) loadFronts(ctx context.Context, all []*journal) error {
 	for _, j := range all {
-		var err error
-		if j.tally.front, err = s.reading.probe(ctx, blockID(j.stream, 0), blockID(j.stream, j.tally.next)); err != nil && err != sql.ErrNoRows {
+		front, err := s.reading.probe(ctx, blockID(j.stream, 0), blockID(j.stream, j.tally.next))
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
 			return err
 		}
+		j.tally.front = front
 		if j.purging = j.gone; !j.purging {
 			s.books.bytes += j.tally.bytes
 		}
