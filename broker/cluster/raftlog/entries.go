@@ -1,0 +1,180 @@
+package raftlog
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// portion is how many entries are deleted in one transaction, so that those who
+// append wait for no longer than that.
+const portion = 2048
+
+// IsMonotonic says that the log has no holes, so raft empties it when it has
+// taken over a snapshot.
+func (s *Store) IsMonotonic() bool { return true }
+
+// FirstIndex gives the number of the first entry, 0 where there is none.
+func (s *Store) FirstIndex() (uint64, error) {
+	first, _ := s.bounds()
+	return first, nil
+}
+
+// LastIndex gives the number of the last entry, 0 where there is none.
+func (s *Store) LastIndex() (uint64, error) {
+	_, last := s.bounds()
+	return last, nil
+}
+
+func (s *Store) bounds() (first, last uint64) {
+	s.edges.Lock()
+	defer s.edges.Unlock()
+	return s.first, s.last
+}
+
+func (s *Store) setEdges(first, last uint64) {
+	s.edges.Lock()
+	defer s.edges.Unlock()
+	s.first, s.last = first, last
+}
+
+// GetLog reads an entry, or answers raft.ErrLogNotFound.
+func (s *Store) GetLog(index uint64, l *raft.Log) error {
+	if first, last := s.bounds(); index < first || index > last || index == 0 {
+		return raft.ErrLogNotFound
+	}
+	var at int64
+	e := raft.Log{Index: index}
+	err := s.read.entry.QueryRow(int64(index)).Scan(&e.Term, &e.Type, &e.Data, &e.Extensions, &at)
+	if errors.Is(err, sql.ErrNoRows) {
+		return raft.ErrLogNotFound // deleted meanwhile
+	}
+	if err != nil {
+		return fmt.Errorf("read entry %d of the cluster's log: %w", index, err)
+	}
+	if at != 0 {
+		e.AppendedAt = time.Unix(0, at)
+	}
+	*l = e
+	return nil
+}
+
+// StoreLog appends an entry.
+func (s *Store) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log{l}) }
+
+// StoreLogs appends entries in one transaction, which is on the disk when it
+// returns. They follow each other and the last one, if there is one.
+func (s *Store) StoreLogs(logs []*raft.Log) error {
+	if len(logs) == 0 {
+		return nil
+	}
+	err := s.transact(func() error {
+		if err := s.inOrder(logs); err != nil {
+			return err
+		}
+		for _, l := range logs {
+			if err := s.insert(l); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("append to the cluster's log: %w", err)
+	}
+	first, _ := s.bounds()
+	if first == 0 {
+		first = logs[0].Index
+	}
+	s.setEdges(first, logs[len(logs)-1].Index)
+	return nil
+}
+
+func (s *Store) inOrder(logs []*raft.Log) error {
+	_, last := s.bounds()
+	for _, l := range logs {
+		if l.Index == 0 || last != 0 && l.Index != last+1 {
+			return fmt.Errorf("entry %d does not follow entry %d", l.Index, last)
+		}
+		last = l.Index
+	}
+	return nil
+}
+
+func (s *Store) insert(l *raft.Log) error {
+	var at int64
+	if !l.AppendedAt.IsZero() {
+		at = l.AppendedAt.UnixNano()
+	}
+	return s.conn.Exec(insertEntry, int64(l.Index), int64(l.Term), int64(l.Type), blob(l.Data), blob(l.Extensions), at)
+}
+
+// blob makes nothing an empty value, which is not NULL.
+func blob(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}
+
+// DeleteRange deletes entries from either end of the log, from and to included.
+// It does so in portions, in an order that leaves no hole wherever it ends.
+func (s *Store) DeleteRange(from, to uint64) error {
+	first, last := s.bounds()
+	from, to = max(from, first), min(to, last)
+	if first == 0 || from > to {
+		return nil
+	}
+	if from != first && to != last {
+		return fmt.Errorf("entries %d to %d are in the middle of the cluster's log", from, to)
+	}
+	for from <= to {
+		lo, hi := from, min(to, from+portion-1)
+		if from != first {
+			lo, hi = max(from, to-min(to, portion-1)), to
+		}
+		if err := s.deletePortion(lo, hi); err != nil {
+			return fmt.Errorf("delete from the cluster's log: %w", err)
+		}
+		if from != first {
+			to = lo - 1
+			continue
+		}
+		from, first = hi+1, hi+1
+	}
+	return s.giveBack()
+}
+
+// deletePortion deletes entries at one end and moves that end.
+func (s *Store) deletePortion(lo, hi uint64) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	err := s.conn.Transact(context.Background(), func() error { return s.conn.Exec(deleteEntries, int64(lo), int64(hi)) })
+	if err != nil {
+		return err
+	}
+	first, last := s.bounds()
+	switch {
+	case lo == first && hi == last:
+		s.setEdges(0, 0)
+	case lo == first:
+		s.setEdges(hi+1, last)
+	default:
+		s.setEdges(first, lo-1)
+	}
+	return nil
+}
+
+// giveBack makes the file smaller by some of what became free.
+func (s *Store) giveBack() error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	if _, err := s.conn.GiveBack(context.Background()); err != nil {
+		return fmt.Errorf("shrink the cluster's database: %w", err)
+	}
+	return nil
+}

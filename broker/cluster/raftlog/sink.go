@@ -1,0 +1,97 @@
+package raftlog
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"hash"
+	"os"
+	"runtime"
+
+	"github.com/hashicorp/raft"
+)
+
+// sink is a snapshot that is being written, by one goroutine.
+type sink struct {
+	store  *Store
+	meta   raft.SnapshotMeta
+	file   *os.File
+	buffer *bufio.Writer // to file and sum
+	sum    hash.Hash64
+	closed bool
+}
+
+// ID names the snapshot.
+func (k *sink) ID() string { return k.meta.ID }
+
+// Write adds to the contents.
+func (k *sink) Write(p []byte) (int, error) {
+	n, err := k.buffer.Write(p)
+	k.meta.Size += int64(n)
+	return n, err
+}
+
+// Close finishes the snapshot: it is on the disk and in the list when Close
+// returns nil, and gone otherwise. raft closes more than once.
+func (k *sink) Close() error {
+	if k.closed {
+		return nil
+	}
+	return k.finish(nil)
+}
+
+// Cancel gives the snapshot up, unless it is finished.
+func (k *sink) Cancel() error {
+	if k.closed {
+		return nil
+	}
+	k.closed = true
+	defer k.store.unfinished.Delete(k.meta.ID)
+	return errors.Join(k.file.Close(), os.Remove(k.file.Name()))
+}
+
+// finish brings the contents to the disk before the list says that they are
+// there, and lets go of snapshots that are no longer needed.
+func (k *sink) finish(c Changes) error {
+	if err := k.flush(); err != nil {
+		return errors.Join(fmt.Errorf("write a snapshot of the cluster: %w", err), k.Cancel())
+	}
+	s := k.store
+	err := s.transact(func() error {
+		return errors.Join(k.insert(), s.conn.Exec(deleteSnapshots, int64(retained)), s.put(c))
+	})
+	if err != nil {
+		return errors.Join(fmt.Errorf("finish a snapshot of the cluster: %w", err), k.Cancel())
+	}
+	k.closed = true
+	s.unfinished.Delete(k.meta.ID)
+	return errors.Join(k.file.Close(), s.sweep())
+}
+
+func (k *sink) flush() error {
+	if err := k.buffer.Flush(); err != nil {
+		return err
+	}
+	if err := k.file.Sync(); err != nil {
+		return err
+	}
+	return syncDir(k.store.dir)
+}
+
+func (k *sink) insert() error {
+	m := &k.meta
+	return k.store.conn.Exec(insertSnapshot, m.ID, int64(m.Version), int64(m.Index), int64(m.Term),
+		raft.EncodeConfiguration(m.Configuration), int64(m.ConfigurationIndex), m.Size, int64(k.sum.Sum64()))
+}
+
+// syncDir brings the names in a folder to the disk, where folders can be synced.
+func syncDir(path string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
