@@ -13,6 +13,7 @@ import (
 
 	"signalbox/broker/embedded/access"
 	"signalbox/broker/embedded/listen"
+	"signalbox/broker/streams/store"
 	"signalbox/db"
 )
 
@@ -49,10 +50,12 @@ func checkFiles(c Config) error {
 }
 
 func checkDatabases(ctx context.Context, c Config) error {
-	if err := db.Check(ctx, filepath.Join(c.DataDir, databaseFile)); err != nil || !c.Broker.Enabled {
-		return err
+	in := func(name string) string { return filepath.Join(c.DataDir, name) }
+	err := errors.Join(db.Check(ctx, in(databaseFile)), store.Check(ctx, in(streamsFile)))
+	if c.Broker.Enabled {
+		err = errors.Join(err, access.Check(ctx, in(brokerFile)))
 	}
-	return access.Check(ctx, filepath.Join(c.DataDir, brokerFile))
+	return err
 }
 
 // ErrRunning means that another process has the data directory.
