@@ -46,10 +46,11 @@ func keepCount(t *testing.T, s *scene) {
 func keepEverything(t *testing.T, s *scene) {
 	f := s.flow(t, broker.StreamSpec{SourceTopic: new("#"), TargetTopic: new(""), Persist: new(true)})
 	topics := []string{f.name, "/", f.name + "/a/b/c", "/x"}
-	for _, topic := range append(topics, "$any/x") {
-		f.station.send(t, &paho.Publish{Topic: topic, Payload: []byte("x")})
+	for _, topic := range topics {
+		f.station.publish(t, topic, "x")
 	}
-	s.role(t)
+	d := s.device(t, allow(broker.PublishClientSend, "$any/#"))
+	d.publish(t, "$any/x", "hidden", false)
 	f.sent = int64(len(topics))
 	f.settle(t)
 	f.publish(t, "last")

@@ -61,7 +61,7 @@ func dial(t *testing.T, target broker.Target) broker.Broker {
 func TestRemoteToMosquitto(t *testing.T) {
 	t.Parallel()
 	brokertest.Run(t, func(t *testing.T) brokertest.Subject {
-		s := brokertest.Mosquitto(t, brokertest.AllowAnonymous(), brokertest.WithConfig("max_queued_messages 0"))
+		s := brokertest.Mosquitto(t, brokertest.AllowAnonymous(), brokertest.WithConfig("max_queued_messages 100000"))
 		return brokertest.Subject{
 			Broker: dial(t, s.Target()), URL: s.URL,
 			AdminUsername: s.AdminUsername, AdminPassword: s.AdminPassword,
@@ -126,6 +126,7 @@ func TestRemoteToEmbedded(t *testing.T) {
 		_, target := embed(t)
 		return brokertest.Subject{Broker: dial(t, target), URL: target.URL,
 			AdminUsername: target.Username, AdminPassword: target.Password,
-			Lacks: []brokertest.Feature{brokertest.Transfer, brokertest.MessageProperties, brokertest.OperatorsLists}}
+			Lacks: []brokertest.Feature{brokertest.Transfer, brokertest.MessageProperties, brokertest.OperatorsLists,
+				brokertest.NamedFields, brokertest.UTF8StreamNames}}
 	})
 }
