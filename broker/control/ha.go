@@ -1,0 +1,260 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"signalbox/broker"
+	"signalbox/broker/dynsec"
+)
+
+// HATopic is the control topic of clusters.
+const HATopic = "$CONTROL/cedalo/ha/v1"
+
+// The commands of HATopic.
+const (
+	opCreateCluster = "createCluster"
+	opJoinCluster   = "joinCluster"
+	opAddNode       = "addNode"
+	opRemoveNode    = "removeNode"
+	opLeaveCluster  = "leaveCluster"
+	opDeleteCluster = "deleteCluster"
+	opGetCluster    = "getCluster"
+	opGetRaftStatus = "getRaftStatus"
+	opIsLeader      = "isLeader"
+	opSetLeader     = "setLeader"
+)
+
+// What a node of a cluster may say instead of an answer. The first two are the
+// texts of other brokers as well. Who asks tells them apart with errors.Is.
+const (
+	ErrInCluster   refusal = "This broker is already part of a cluster."
+	ErrNotLeader   refusal = "This broker is not the cluster leader."
+	ErrNoCluster   refusal = "This broker is not part of a cluster."
+	ErrClusterName refusal = "This broker is part of another cluster."
+	ErrNoLeader    refusal = "The cluster has no leader."
+	ErrNoNode      refusal = "Node not found"
+	ErrUnconfirmed refusal = "The outcome is not known: it may have been carried out."
+)
+
+// The texts about arguments.
+const (
+	errClusterName refusal = "Invalid/missing clustername"
+	errNodes       refusal = "Invalid/missing nodes"
+	errSameNode    refusal = "Invalid nodes: nodeid or address used twice"
+	errMyNode      refusal = "Invalid/missing mynode"
+	errSyncMode    refusal = "Invalid syncmode"
+	errInvitation  refusal = "Invalid invitation"
+	errNodeID      refusal = "Invalid/missing nodeid"
+	errAddress     refusal = "Invalid/missing address"
+	errPort        refusal = "Invalid/missing port"
+)
+
+// MaxNodes is how many nodes a cluster has at most.
+const MaxNodes = 7
+
+// HANode is a node of a cluster: its number, from 1, and where its cluster port
+// is. Mine marks the node that a command is sent to.
+type HANode struct {
+	NodeID  int    `json:"nodeid"`
+	Address string `json:"address"`
+	Port    int    `json:"port"`
+	Mine    bool   `json:"mynode,omitempty"`
+}
+
+// HASpec is a cluster to be made or joined, with one to [MaxNodes] nodes, one of
+// which is Mine. SyncMode is full, dynsec or hp, or empty where it was not said.
+// Invitation is for a node that joins; nil where there is none.
+type HASpec struct {
+	ClusterName string
+	SyncMode    string
+	Nodes       []HANode
+	Invitation  *Invitation
+}
+
+// HACreated is the data of createCluster: what the other nodes need to join.
+// Info is a sentence for who asked, if there is something to say.
+type HACreated struct {
+	Invitations []Invitation `json:"invitations,omitempty"`
+	Info        string       `json:"info,omitempty"`
+}
+
+// HAAdded is the data of addNode: what the node needs to join, if anything.
+type HAAdded struct {
+	Invitation *Invitation `json:"invitation,omitempty"`
+}
+
+// HACluster is the data of getCluster. Leader is the number of the leader, 0
+// where none is known.
+type HACluster struct {
+	ClusterName string   `json:"clustername"`
+	UUID        string   `json:"uuid"`
+	Version     int      `json:"version"`
+	SyncMode    string   `json:"syncmode"`
+	Nodes       []HANode `json:"nodes"`
+	Leader      int      `json:"leader,omitempty"`
+}
+
+// HALeader is the data of isLeader.
+type HALeader struct {
+	IsLeader bool `json:"isLeader"`
+}
+
+// ClusterNode is a broker that can be a node of a cluster. Where one of the
+// errors above applies, its errors wrap it; a [*broker.Error] of kind NotFound,
+// Unavailable or Unconfirmed stands for ErrNoNode, ErrNoLeader or ErrUnconfirmed.
+type ClusterNode interface {
+	CreateCluster(ctx context.Context, s HASpec) (HACreated, error)
+	JoinCluster(ctx context.Context, s HASpec) error
+	AddNode(ctx context.Context, clustername string, n HANode) (HAAdded, error)
+	RemoveNode(ctx context.Context, clustername string, n HANode) error
+	LeaveCluster(ctx context.Context, clustername string, n HANode) error
+	DeleteCluster(ctx context.Context, clustername string) error
+	SetLeader(ctx context.Context, clustername string, nodeid int) error
+	GetCluster(ctx context.Context) (HACluster, error)
+	// GetRaftStatus has state 0 where the broker is not in a cluster.
+	GetRaftStatus(ctx context.Context) (broker.RaftStatus, error)
+	IsLeader(ctx context.Context) (bool, error)
+}
+
+// HA does a request on HATopic.
+func HA(ctx context.Context, n ClusterNode, payload []byte) []byte {
+	args := reread(payload)
+	take := func(op string, do func(ctx context.Context, m members) (any, error)) command {
+		return command{op, func(ctx context.Context, _ dynsec.Object) (any, error) {
+			m, err := args.next(op)
+			if err != nil {
+				return nil, err
+			}
+			data, err := do(ctx, m)
+			return data, haRefusal(err)
+		}}
+	}
+	show := func(op string, do func(ctx context.Context) (any, error)) command {
+		return command{op, func(ctx context.Context, _ dynsec.Object) (any, error) {
+			data, err := do(ctx)
+			return data, haRefusal(err)
+		}}
+	}
+	return serve(ctx, payload, append(haChanges(n, take),
+		show(opGetCluster, func(ctx context.Context) (any, error) { return n.GetCluster(ctx) }),
+		show(opGetRaftStatus, func(ctx context.Context) (any, error) { return n.GetRaftStatus(ctx) }),
+		show(opIsLeader, func(ctx context.Context) (any, error) {
+			leads, err := n.IsLeader(ctx)
+			return HALeader{leads}, err
+		}),
+	)...)
+}
+
+// taker makes a command of what is done with its arguments.
+type taker func(op string, do func(ctx context.Context, m members) (any, error)) command
+
+// haChanges are the commands that have arguments.
+func haChanges(n ClusterNode, take taker) []command {
+	about := func(op string, do func(ctx context.Context, clustername string, node HANode) (any, error)) command {
+		return take(op, func(ctx context.Context, m members) (any, error) {
+			name, node, err := m.clusterNode()
+			if err != nil {
+				return nil, err
+			}
+			return do(ctx, name, node)
+		})
+	}
+	simple := func(op string, do func(ctx context.Context, clustername string, node HANode) error) command {
+		return about(op, func(ctx context.Context, name string, node HANode) (any, error) { return done{}, do(ctx, name, node) })
+	}
+	return append(haWholes(n, take),
+		about(opAddNode, func(ctx context.Context, name string, node HANode) (any, error) { return n.AddNode(ctx, name, node) }),
+		simple(opRemoveNode, n.RemoveNode),
+		simple(opLeaveCluster, n.LeaveCluster),
+	)
+}
+
+// haWholes are the commands about a cluster as a whole.
+func haWholes(n ClusterNode, take taker) []command {
+	return []command{
+		take(opCreateCluster, func(ctx context.Context, m members) (any, error) {
+			s, err := m.haSpec(true)
+			if err != nil {
+				return nil, err
+			}
+			return n.CreateCluster(ctx, s)
+		}),
+		take(opJoinCluster, func(ctx context.Context, m members) (any, error) {
+			s, err := m.haSpec(false)
+			if err != nil {
+				return nil, err
+			}
+			return done{}, n.JoinCluster(ctx, s)
+		}),
+		take(opDeleteCluster, func(ctx context.Context, m members) (any, error) {
+			name, err := m.clusterName()
+			if err != nil {
+				return nil, err
+			}
+			return done{}, n.DeleteCluster(ctx, name)
+		}),
+		take(opSetLeader, func(ctx context.Context, m members) (any, error) {
+			name, err := m.clusterName()
+			if err != nil {
+				return nil, err
+			}
+			id, err := m.nodeID()
+			if err != nil {
+				return nil, err
+			}
+			return done{}, n.SetLeader(ctx, name, id)
+		}),
+	}
+}
+
+// haRefusal gives the usual texts in place of errors that are more than a text:
+// who asks knows by them what kind they are of.
+func haRefusal(err error) error {
+	if _, said := errors.AsType[refusal](err); said || err == nil {
+		return err
+	}
+	for _, known := range haRefusals {
+		if known.stands && broker.KindOf(err) == known.kind {
+			return known.text
+		}
+	}
+	return err
+}
+
+// haRefusals say of what kind the texts are. One that stands is what errors of
+// the kind are told as.
+var haRefusals = []struct {
+	text   refusal
+	kind   broker.Kind
+	stands bool
+}{
+	{ErrInCluster, broker.Conflict, false},
+	{ErrNotLeader, broker.Conflict, false},
+	{ErrNoCluster, broker.Conflict, false},
+	{ErrClusterName, broker.Conflict, false},
+	{ErrNoLeader, broker.Unavailable, true},
+	{ErrNoNode, broker.NotFound, true},
+	{ErrUnconfirmed, broker.Unconfirmed, true},
+	{errInternal, broker.Internal, false},
+}
+
+// ClassifyHA makes a [*broker.Error] of the refusal of a command on HATopic. It
+// wraps the text where that is one of this package's. What no text is known for
+// is a conflict: clusters refuse what their state forbids.
+func (r Refusal) ClassifyHA(op string) error {
+	if r == Refusal(errUnknownCommand) {
+		return broker.NotSupported(op, broker.CapCluster)
+	}
+	for _, known := range haRefusals {
+		if strings.EqualFold(strings.TrimRight(string(r), ". "), strings.TrimRight(string(known.text), ".")) {
+			return &broker.Error{Kind: known.kind, Op: op, Msg: string(r), Err: known.text}
+		}
+	}
+	e := &broker.Error{Kind: broker.Conflict, Op: op, Msg: string(r)}
+	if kind := broker.KindOf(r.Classify(op, broker.CapCluster)); kind != broker.Internal {
+		e.Kind = kind
+	}
+	return e
+}

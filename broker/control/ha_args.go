@@ -1,0 +1,116 @@
+package control
+
+import (
+	"encoding/json"
+	"slices"
+)
+
+// The arguments of commands about clusters.
+
+func (m members) clusterName() (string, error) {
+	name, err := member[string](m, "clustername")
+	if err != nil || name == nil || *name == "" {
+		return "", errClusterName
+	}
+	return *name, nil
+}
+
+func (m members) nodeID() (int, error) {
+	id, err := member[int32](m, "nodeid")
+	if err != nil || id == nil || *id < 1 {
+		return 0, errNodeID
+	}
+	return int(*id), nil
+}
+
+// clusterNode gives the node that a command is about, and its cluster's name.
+func (m members) clusterNode() (clustername string, n HANode, err error) {
+	if clustername, err = m.clusterName(); err != nil {
+		return "", n, err
+	}
+	n, err = m.node()
+	return clustername, n, err
+}
+
+func (m members) node() (n HANode, err error) {
+	if n.NodeID, err = m.nodeID(); err != nil {
+		return n, err
+	}
+	address, err := member[string](m, "address")
+	if err != nil || address == nil || *address == "" {
+		return n, errAddress
+	}
+	port, err := member[uint16](m, "port")
+	if err != nil || port == nil || *port == 0 {
+		return n, errPort
+	}
+	n.Address, n.Port = *address, int(*port)
+	mine, err := member[bool](m, "mynode")
+	n.Mine = mine != nil && *mine
+	return n, err
+}
+
+// haSpec gives the cluster that is to be made or joined. Where it is made and no
+// node is marked as the receiver's, that is the first.
+func (m members) haSpec(made bool) (s HASpec, err error) {
+	if s.ClusterName, err = m.clusterName(); err != nil {
+		return s, err
+	}
+	if s.SyncMode, err = m.syncMode(); err != nil {
+		return s, err
+	}
+	if s.Nodes, err = m.nodes(); err != nil {
+		return s, err
+	}
+	isMine := func(n HANode) bool { return n.Mine }
+	if made && !slices.ContainsFunc(s.Nodes, isMine) {
+		s.Nodes[0].Mine = true
+	}
+	if len(slices.DeleteFunc(slices.Clone(s.Nodes), func(n HANode) bool { return !n.Mine })) != 1 {
+		return s, errMyNode
+	}
+	s.Invitation, err = member[Invitation](m, "invitation")
+	if err != nil {
+		return s, errInvitation
+	}
+	return s, nil
+}
+
+func (m members) syncMode() (string, error) {
+	mode, err := member[string](m, "syncmode")
+	if err != nil || mode != nil && !slices.Contains([]string{"full", "dynsec", "hp"}, *mode) {
+		return "", errSyncMode
+	}
+	if mode == nil {
+		return "", nil
+	}
+	return *mode, nil
+}
+
+func (m members) nodes() ([]HANode, error) {
+	list, err := member[[]json.RawMessage](m, "nodes")
+	if err != nil || list == nil || len(*list) == 0 || len(*list) > MaxNodes {
+		return nil, errNodes
+	}
+	nodes := make([]HANode, 0, len(*list))
+	for _, raw := range *list {
+		m, err := membersOf(raw)
+		if err != nil {
+			return nil, errNodes
+		}
+		n, err := m.node()
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(nodes, n.clashes) {
+			return nil, errSameNode
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes, nil
+}
+
+// clashes tells whether two nodes cannot be in one cluster.
+func (n HANode) clashes(other HANode) bool {
+	return n.NodeID == other.NodeID || n.Address == other.Address && n.Port == other.Port
+}

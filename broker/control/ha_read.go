@@ -1,0 +1,151 @@
+package control
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"signalbox/broker"
+)
+
+// Invitation is what a node needs to join a cluster: an object that whoever made
+// it wrote (certificates and the key that belongs to them) and that is handed on
+// as it is, with the number of the node. It prints without its secrets.
+type Invitation struct {
+	NodeID   int
+	document json.RawMessage
+}
+
+// NewInvitation makes an invitation of a value that is written as an object of
+// JSON.
+func NewInvitation(nodeid int, document any) (Invitation, error) {
+	raw, err := json.Marshal(document)
+	if err != nil {
+		return Invitation{}, fmt.Errorf("write an invitation: %w", err)
+	}
+	m := map[string]json.RawMessage{}
+	if err := json.Unmarshal(raw, &m); err != nil {
+		return Invitation{}, errors.New("write an invitation: not an object")
+	}
+	m["nodeid"] = encode(nodeid)
+	return Invitation{nodeid, encode(m)}, nil
+}
+
+// Open reads what the invitation was made of. Its error holds nothing of it.
+func (i Invitation) Open(document any) error {
+	if json.Unmarshal(i.document, document) != nil {
+		return errInvitation
+	}
+	return nil
+}
+
+// MarshalJSON writes the invitation with its secrets, for the one who joins.
+func (i Invitation) MarshalJSON() ([]byte, error) {
+	if i.document == nil {
+		return []byte("null"), nil
+	}
+	return i.document, nil
+}
+
+// UnmarshalJSON takes an object with a nodeid.
+func (i *Invitation) UnmarshalJSON(b []byte) error {
+	var known struct {
+		NodeID int `json:"nodeid"`
+	}
+	if !bytes.HasPrefix(b, []byte("{")) || json.Unmarshal(b, &known) != nil || known.NodeID < 1 {
+		return errInvitation
+	}
+	i.NodeID, i.document = known.NodeID, bytes.Clone(b)
+	return nil
+}
+
+// Format prints the invitation without its secrets, whatever the verb.
+func (i Invitation) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "invitation of node %d", i.NodeID) }
+
+// LogValue logs the invitation without its secrets.
+func (i Invitation) LogValue() slog.Value { return slog.StringValue(fmt.Sprint(i)) }
+
+// HAStatus is what getRaftStatus answers, as it is read. Its list is never nil.
+type HAStatus struct{ broker.RaftStatus }
+
+// UnmarshalJSON reads the record.
+func (s *HAStatus) UnmarshalJSON(b []byte) error {
+	if err := tolerant(b, &s.RaftStatus); err != nil {
+		return err
+	}
+	if s.Nodes == nil {
+		s.Nodes = []broker.RaftNode{}
+	}
+	return nil
+}
+
+// UnmarshalJSON takes invitations as far as they are such.
+func (c *HACreated) UnmarshalJSON(b []byte) error {
+	var r struct {
+		Invitations []json.RawMessage `json:"invitations"`
+		Info        string            `json:"info"`
+	}
+	if err := tolerant(b, &r); err != nil {
+		return err
+	}
+	c.Info = r.Info
+	for _, raw := range r.Invitations {
+		var i Invitation
+		if i.UnmarshalJSON(raw) == nil {
+			c.Invitations = append(c.Invitations, i)
+		}
+	}
+	return nil
+}
+
+// UnmarshalJSON takes the record itself, and one in the member cluster or ha.
+func (c *HACluster) UnmarshalJSON(b []byte) error {
+	var inner struct{ Cluster, HA json.RawMessage }
+	if err := tolerant(b, &inner); err != nil {
+		return err
+	}
+	for _, raw := range []json.RawMessage{inner.Cluster, inner.HA} {
+		if bytes.HasPrefix(raw, []byte("{")) {
+			b = raw
+		}
+	}
+	type record HACluster
+	return tolerant(b, (*record)(c))
+}
+
+// UnmarshalJSON takes the member leader as well.
+func (l *HALeader) UnmarshalJSON(b []byte) error {
+	var r struct{ IsLeader, Leader bool }
+	err := tolerant(b, &r)
+	l.IsLeader = r.IsLeader || r.Leader
+	return err
+}
+
+// dispensable is data that brokers need not answer with: the command is done
+// whether or not it can be read.
+type dispensable interface{ dispensable() }
+
+func (*HACreated) dispensable() {}
+func (*HAAdded) dispensable()   {}
+
+// ReadHA finds the answer to a command of [HATopic] in a message, as [Read] does.
+// The error is a [*broker.Error]: that of [Refusal.ClassifyHA] where the answer
+// is a refusal, otherwise one of kind Internal.
+func ReadHA(c HACommand, payload []byte, correlation string, into any) error {
+	err := Read(payload, correlation, nil)
+	if refusal, ok := errors.AsType[Refusal](err); ok {
+		return refusal.ClassifyHA(c.name)
+	}
+	if err == nil && into != nil {
+		err = Read(payload, correlation, into)
+		if _, ok := into.(dispensable); ok {
+			return nil
+		}
+	}
+	if err != nil {
+		return &broker.Error{Kind: broker.Internal, Op: c.name, Msg: "the broker's answer cannot be understood", Err: err}
+	}
+	return nil
+}
