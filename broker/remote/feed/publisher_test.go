@@ -200,6 +200,12 @@ func TestPublishGivenUp(t *testing.T) {
 	}
 	proxy.Pass()
 	reach(t, f)
+	f.publisher.mu.Lock()
+	present := f.publisher.conn.allowed.present
+	f.publisher.mu.Unlock()
+	if present {
+		t.Error("the session holds what was given up")
+	}
 	if done, _, err := f.Publish(t.Context(), numbered("out", 100, 1, 2)); done != 1 || err != nil {
 		t.Errorf("Publish() = %d, %v", done, err)
 	}
