@@ -2,10 +2,9 @@
 // client, for the streams of that broker: [Feed] implements streams.Messaging on
 // connections of its own, whose sessions outlive them.
 //
-// Of this module it imports broker, broker/streams, and from the embedded broker
-// the codec and the index of topics, which know nothing of it. It must not import
-// net/http, a database or an MQTT library. DESIGN.md tells what the code cannot
-// show.
+// Of this module it imports broker, broker/streams, broker/topics and broker/wire
+// only. It must not import net/http, a database or an MQTT library. DESIGN.md tells
+// what the code cannot show.
 package feed
 
 import (
