@@ -91,12 +91,10 @@ func (l faultyLog) Append(ctx context.Context, messages []streams.Message, state
 	if err := l.store.first("append"); err != nil {
 		return err
 	}
-	return l.Log.Append(ctx, messages, state, func(err error) {
-		if err == nil {
-			err = l.store.first("commit")
-		}
-		settle(err)
-	})
+	if err := l.store.first("commit"); err != nil { // in its turn, as the real one
+		return l.Log.Append(ctx, nil, nil, func(error) { settle(err) })
+	}
+	return l.Log.Append(ctx, messages, state, settle)
 }
 
 func (l faultyLog) Count(ctx context.Context, r streams.Range) (int64, error) {

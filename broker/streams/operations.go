@@ -245,13 +245,33 @@ func (e *Engine) StopStreamReplay(ctx context.Context, streamname string) error 
 	return nil
 }
 
-// checkLoop refuses a definition that closes a loop.
+// checkLoop refuses a definition that closes a loop, or the way of a replay that
+// runs back to its stream.
 func (e *Engine) checkLoop(op string, d Definition) error {
 	if !d.Active {
 		return nil
 	}
-	if chain := loop(e.active(d.StreamName), d); chain != nil {
+	others := e.active(d.StreamName)
+	if chain := loop(others, d); chain != nil {
 		return loopError(op, chain)
+	}
+	return e.checkReplays(op, append(others, d))
+}
+
+// checkReplays refuses active streams that would take what is being replayed
+// back to where it is kept.
+func (e *Engine) checkReplays(op string, active []Definition) error {
+	for _, d := range active {
+		s := e.stream(d.StreamName)
+		if s == nil {
+			continue
+		}
+		if now, _ := s.replaying(); now != nil {
+			if chain := replayLoop(active, d, now.ReplayTopic); chain != nil {
+				return &broker.Error{Kind: broker.Conflict, Op: op, Msg: "a replay runs whose messages would come back to their stream by " +
+					drawn(chain) + ": stop it or wait for its end"}
+			}
+		}
 	}
 	return nil
 }

@@ -22,12 +22,15 @@ type queue struct {
 	bytes    int
 	work     sync.WaitGroup // whoever takes out what is there
 
-	mu      sync.Mutex // guards what follows; held for moments only
-	list    []item
-	size    int
-	running bool // somebody takes out what is there, and looks again before resting
-	closed  bool
+	mu     sync.Mutex // guards what follows; held for moments only
+	list   []item
+	size   int
+	room   *[]item // from rooms, while somebody takes out what is there, and looks again before resting
+	closed bool
 }
+
+// rooms is room for lists that no queue uses: a stream that rests has none.
+var rooms = sync.Pool{New: func() any { return new([]item) }}
 
 // put adds a message. It tells whether it was taken, and whether somebody has
 // to be set to work, who calls work.Done in the end.
@@ -41,27 +44,30 @@ func (q *queue) put(m Message, s Settler) (taken, wake bool) {
 	if q.closed || len(q.list) >= room*q.messages || q.size+m.size() > room*q.bytes && len(q.list) > 0 {
 		return false, false
 	}
+	if wake = q.room == nil; wake {
+		q.room = rooms.Get().(*[]item) //nolint:forcetypeassert // it has nothing else
+		q.list = *q.room
+		q.work.Add(1) // here, so that nobody has waited for the end of work already
+	}
 	q.list = append(q.list, item{m, s})
 	q.size += m.size()
-	if q.running {
-		return true, false
-	}
-	q.running = true
-	q.work.Add(1) // here, so that nobody has waited for the end of work already
-	return true, true
+	return true, wake
 }
 
 // take gives all that is there, and puts spare in its place for what comes next.
-// Where there is nothing, whoever asked is to rest, and gets the room back: a
-// stream that rests needs none.
+// Where there is nothing, whoever asked is to rest.
 func (q *queue) take(spare []item) (list []item, more bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	list = q.list
-	if len(list) == 0 {
-		q.running, q.list = false, nil
-		return list, false
+	if len(q.list) == 0 {
+		if q.room != nil {
+			*q.room = q.list
+			rooms.Put(q.room)
+		}
+		q.list, q.room = nil, nil
+		return nil, false
 	}
+	list = q.list
 	q.list, q.size = spare[:0], 0
 	return list, true
 }

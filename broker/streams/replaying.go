@@ -45,13 +45,26 @@ func (s *stream) follow(ctx context.Context, now *running) {
 	defer now.cancel()
 	err := now.replay.run(ctx, s.kept, s.engine.messaging)
 	sent := now.replay.progress().Sent
-	s.meters.replayed.Add(sent)
 	if err != nil && !errors.Is(err, context.Canceled) {
 		s.log.Warn("a replay broke off", "sent", sent, "error", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.meters.replayed.Add(sent)
 	s.running = nil
+}
+
+// replaying gives the progress of the replay that runs, nil for none, and how
+// many messages all replays have sent.
+func (s *stream) replaying() (now *broker.StreamProgress, sent int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sent = s.meters.replayed.Load()
+	if s.running == nil {
+		return nil, sent
+	}
+	p := s.running.replay.progress()
+	return &p, sent + p.Sent
 }
 
 // stopReplay ends the replay that runs and waits for that. It tells whether one

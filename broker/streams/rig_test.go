@@ -278,6 +278,19 @@ func (d *desk) send(m streams.Message, settler streams.Settler) {
 	}
 }
 
+// give gives a message to whoever subscribes to its topic, each of whom is to
+// settle it.
+func (d *desk) give(m streams.Message, given *receipts) {
+	d.mu.Lock()
+	subs := slices.Clone(d.subs)
+	d.mu.Unlock()
+	for _, s := range subs {
+		if s.filter == m.Topic || s.filter == "#" {
+			s.in.Take(m, given.next())
+		}
+	}
+}
+
 // say sends payloads to "in", in order.
 func (d *desk) say(qos byte, payloads ...string) {
 	for i, p := range payloads {
@@ -404,8 +417,8 @@ func (r *receipts) settled(tb testing.TB) (all, failed int) {
 	return len(r.calls), failed
 }
 
-// wants waits until all are settled and holds against want how many were refused.
-func (r *receipts) wants(tb testing.TB, failed int) {
+// all waits until all are settled.
+func (r *receipts) all(tb testing.TB) {
 	tb.Helper()
 	await(tb, func() error {
 		if n, _ := r.settled(tb); n != r.given {
@@ -413,7 +426,21 @@ func (r *receipts) wants(tb testing.TB, failed int) {
 		}
 		return nil
 	})
+}
+
+// wants waits until all are settled and holds against failed how many were
+// refused.
+func (r *receipts) wants(tb testing.TB, failed int) {
+	tb.Helper()
+	r.all(tb)
 	if _, got := r.settled(tb); got != failed {
 		tb.Fatalf("%d messages were refused, want %d; the last with: %v", got, failed, r.calls[r.given-1])
 	}
+}
+
+// taken tells how many Settlers were given.
+func (r *receipts) taken() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.given
 }

@@ -20,6 +20,7 @@ type stream struct {
 	queue  queue
 	meters *meters
 	plan   atomic.Pointer[plan]
+	handed []byte // the state that was handed to the log last; the working goroutine's
 
 	life context.Context // ends with close; replays end with it
 	end  context.CancelFunc
@@ -70,13 +71,14 @@ func (e *Engine) open(ctx context.Context, d Definition) (*stream, error) {
 	s.life, s.end = context.WithCancel(context.Background())
 	s.send, s.stop = context.WithCancel(context.Background())
 	s.plan.Store(p)
+	s.handed = p.encoded()
 	return s, nil
 }
 
 // goOn has a stream that was opened just now go on from where another one of the
 // same definition ended.
 func (s *stream) goOn(old *stream) {
-	s.meters = old.meters
+	s.meters, s.handed = old.meters, old.handed
 	s.plan.Store(old.plan.Load())
 }
 
@@ -89,6 +91,14 @@ func newPlan(d Definition, q *query.Query) *plan {
 		}
 	}
 	return p
+}
+
+// encoded gives the state of the query as it is kept, nil for none.
+func (p *plan) encoded() []byte {
+	if p.state == nil {
+		return nil
+	}
+	return p.state.Append(nil)
 }
 
 // restore takes over the state that was kept, if it is of this query.
@@ -208,15 +218,10 @@ func (s *stream) record() broker.Stream {
 	m, u := s.meters, s.kept.Usage()
 	r.Stats = &broker.StreamStats{
 		Received: m.received.Load(), Republished: m.republished.Load(), Persisted: m.persisted.Load(),
-		Replayed: m.replayed.Load(), Filtered: m.filtered.Load(), Invalid: m.invalid.Load(), Dropped: m.dropped.Load(),
+		Filtered: m.filtered.Load(), Invalid: m.invalid.Load(), Dropped: m.dropped.Load(),
 		Evicted: u.Evicted, Expired: u.Expired, Messages: u.Messages, Bytes: u.Bytes,
 	}
-	s.mu.Lock()
-	now := s.running
-	s.mu.Unlock()
-	if now != nil {
-		p := now.replay.progress()
-		r.Replaying, r.Replay = true, &p
-	}
+	r.Replay, r.Stats.Replayed = s.replaying()
+	r.Replaying = r.Replay != nil
 	return r
 }

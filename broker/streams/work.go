@@ -1,7 +1,9 @@
 package streams
 
 import (
+	"bytes"
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,14 +34,7 @@ func (s *stream) run() {
 	defer s.queue.work.Done()
 	w := workers.Get().(*worker) //nolint:forcetypeassert // it has nothing else
 	defer workers.Put(w)
-	for {
-		list, more := s.queue.take(w.spare)
-		if !more {
-			if cap(list) > cap(w.spare) {
-				w.spare = list
-			}
-			return
-		}
+	for list, more := s.queue.take(w.spare); more; list, more = s.queue.take(w.spare) {
 		for at := 0; at < len(list); at += portion {
 			w.work(s, list[at:min(at+portion, len(list))])
 		}
@@ -52,8 +47,9 @@ func (s *stream) run() {
 type worker struct {
 	spare    []item    // for the queue
 	out      []Message // after the query
-	settlers []Settler // of those in out and of no others
-	longest  int       // output of the last portion
+	settlers []Settler // of those in out, and of those that only the state tells of
+	room     []byte    // for outputs; some share it, none is changed
+	longest  int       // output of the portion before, in bytes
 }
 
 // workers are those that nobody uses.
@@ -65,80 +61,97 @@ func (w *worker) work(s *stream, list []item) {
 	p := s.plan.Load()
 	w.out, w.settlers = w.out[:0], w.settlers[:0]
 	w.transform(s, p, list)
-	if len(w.out) == 0 {
-		return
-	}
-	j := newJoin(w.settlers)
+	var kept *join
 	if p.Persist {
-		w.persist(s, p, j)
+		kept = w.persist(s, p)
 	}
-	if p.TargetTopic != "" {
+	if p.TargetTopic != "" && len(w.out) > 0 {
 		s.republish(p, w.out)
 	}
-	j.part(nil)
+	if kept != nil {
+		kept.part(nil)
+	} else {
+		settle(w.settlers, nil)
+	}
 	clear(w.out)
 	clear(w.settlers)
 }
 
-// transform fills out with what the query makes of messages. What it does not
-// let through is settled at once.
+// transform fills out with what the query makes of messages.
 func (w *worker) transform(s *stream, p *plan, list []item) {
-	var room []byte // for outputs; some share it, none is changed
-	expected := w.longest
+	expected := min(w.longest, sharedRoom)
 	w.longest = 0
 	for i := range list {
-		m := list[i].Message
+		m, settler := list[i].Message, list[i].settler
 		if p.query != nil {
-			if room == nil || len(room) > sharedRoom {
-				room = make([]byte, 0, min((len(list)-i)*expected, sharedRoom+expected))
+			if w.room == nil || len(w.room)+expected > sharedRoom {
+				w.room = make([]byte, 0, min((len(list)-i)*expected, sharedRoom))
 			}
-			before := len(room)
 			var v query.Verdict
-			if room, v = p.query.Run(room, m.Payload, m.At, p.state); v == query.Match && len(room)-before > maxOutput {
-				room, v = room[:before], query.Invalid
-			}
-			if v != query.Match {
-				s.drop(v, list[i].settler)
+			if m.Payload, v = w.apply(p, &m); v != query.Match {
+				w.drop(s, p, v, settler)
 				continue
 			}
-			m.Payload = room[before:len(room):len(room)]
-			w.longest = max(w.longest, len(m.Payload))
 		}
 		w.out = append(w.out, m)
-		if list[i].settler != nil {
-			w.settlers = append(w.settlers, list[i].settler)
+		if settler != nil {
+			w.settlers = append(w.settlers, settler)
 		}
 	}
+	w.room = nil // what is left of it is not worth what it keeps
 }
 
-// drop counts a message that the query does not let through.
-func (s *stream) drop(v query.Verdict, settler Settler) {
+// apply runs the query on a message.
+func (w *worker) apply(p *plan, m *Message) (output []byte, v query.Verdict) {
+	before := len(w.room)
+	w.room, v = p.query.Run(w.room, m.Payload, m.At, p.state)
+	n := len(w.room) - before
+	if v != query.Match {
+		return nil, v
+	}
+	if n > maxOutput {
+		w.room = nil
+		return nil, query.Invalid
+	}
+	w.longest = max(w.longest, n)
+	return w.room[before:len(w.room):len(w.room)], query.Match
+}
+
+// drop counts a message that the query does not let through, and settles it. One
+// that it counted, and whose state is kept, is settled with that.
+func (w *worker) drop(s *stream, p *plan, v query.Verdict, settler Settler) {
 	if v == query.Filtered {
 		s.meters.filtered.Add(1)
 	} else {
 		s.meters.invalid.Add(1)
 	}
-	if settler != nil {
+	switch {
+	case settler == nil:
+	case v == query.Filtered && p.state != nil && p.Persist:
+		w.settlers = append(w.settlers, settler)
+	default:
 		settler.Settled(nil)
 	}
 }
 
-// persist hands messages over to be kept, together with the state of the query.
-func (w *worker) persist(s *stream, p *plan, j *join) {
-	var state []byte
-	if p.state != nil {
-		state = p.state.Append(nil)
+// persist hands messages over to be kept, together with the state of the query;
+// without messages only a state that has changed. It gives what settles them,
+// where the caller has a part in; nil where nothing was handed over.
+func (w *worker) persist(s *stream, p *plan) *join {
+	state := p.encoded()
+	if len(w.out) == 0 && (state == nil || bytes.Equal(state, s.handed)) {
+		return nil
 	}
-	n := int64(len(w.out))
-	j.hold()
-	err := s.kept.Append(context.Background(), w.out, state, func(err error) {
-		s.persisted(n, err)
-		j.part(err)
-	})
-	if err != nil {
+	s.handed = state
+	n, j := int64(len(w.out)), newJoin(w.settlers)
+	stored := func(err error) {
 		s.persisted(n, err)
 		j.part(err)
 	}
+	if err := s.kept.Append(context.Background(), w.out, state, stored); err != nil {
+		stored(err)
+	}
+	return j
 }
 
 func (s *stream) persisted(n int64, err error) {
@@ -202,37 +215,33 @@ func (s *stream) insisted(list []Message) []Message {
 	return kept
 }
 
-// join settles many messages when all has been done with them.
+// settle tells all what became of their messages.
+func settle(settlers []Settler, err error) {
+	for _, s := range settlers {
+		s.Settled(err)
+	}
+}
+
+// join settles messages when two parts are done: they are stored, and published.
 type join struct {
 	settlers []Settler
 	parts    atomic.Int32
-	failed   atomic.Pointer[error]
+	err      error // why they are not stored
 }
 
-// newJoin begins with one part. The settlers are copied.
+// newJoin begins a join. The settlers are copied.
 func newJoin(settlers []Settler) *join {
-	j := &join{}
-	if len(settlers) > 0 {
-		j.settlers = append(j.settlers, settlers...)
-	}
-	j.parts.Store(1)
+	j := &join{settlers: slices.Clone(settlers)}
+	j.parts.Store(2)
 	return j
 }
 
-func (j *join) hold() { j.parts.Add(1) }
-
+// part ends a part; only that of being stored can fail.
 func (j *join) part(err error) {
 	if err != nil {
-		j.failed.CompareAndSwap(nil, &err)
+		j.err = err
 	}
-	if j.parts.Add(-1) != 0 {
-		return
-	}
-	var outcome error
-	if failed := j.failed.Load(); failed != nil {
-		outcome = *failed
-	}
-	for _, s := range j.settlers {
-		s.Settled(outcome)
+	if j.parts.Add(-1) == 0 {
+		settle(j.settlers, j.err)
 	}
 }

@@ -1,0 +1,103 @@
+package streams_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"signalbox/broker"
+	"signalbox/broker/streams"
+)
+
+// TestStorm changes a stream at random while publishers wait for what they send,
+// the broker comes and goes and the disk fails: each message is settled once, and
+// as many are kept as are counted.
+func TestStorm(t *testing.T) {
+	t.Parallel()
+	for _, seed := range []uint64{1, 2, 3, rand.Uint64()} {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			disk := open(t, t.TempDir())
+			t.Cleanup(func() { must(t, disk.Close(context.Background())) })
+			s := &faulty{Store: disk}
+			c := streams.DefaultConfig()
+			c.QueueMessages = 100
+			r := start(t, s, c)
+			r.has(persist)
+			var given receipts
+			var publishers sync.WaitGroup
+			for p := range uint64(3) {
+				publishers.Go(func() { publish(r, &given, rand.New(rand.NewPCG(seed, p))) })
+			}
+			change(t, r, s, rand.New(rand.NewPCG(seed, 99)))
+			publishers.Wait()
+			given.all(t)
+			last := r.stats("s")
+			r.stop()
+			given.all(t)
+			if last.Received != int64(given.taken()) {
+				t.Errorf("%d messages were received, of %d", last.Received, given.taken())
+			}
+			r.desk.answers(nil)
+			r.again()
+			r.modify(inactive, persist)
+			if got := int64(len(r.kept())); got != last.Persisted {
+				t.Errorf("%d messages are kept, %d were", got, last.Persisted)
+			}
+		})
+	}
+}
+
+// publish sends messages of which some suit the queries and some do not.
+func publish(r *rig, given *receipts, random *rand.Rand) {
+	payloads := []string{`{"v":1}`, `{"v":9}`, `{}`, `nothing`, ``}
+	for range 2000 {
+		r.desk.give(streams.Message{Topic: "in", QoS: byte(random.IntN(3)), Payload: []byte(payloads[random.IntN(len(payloads))])}, given)
+	}
+}
+
+// change changes what stream "s" does, and what the broker and the disk do.
+func change(t *testing.T, r *rig, s *faulty, random *rand.Rand) {
+	t.Helper()
+	for range 150 {
+		var err error
+		switch random.IntN(8) {
+		case 0:
+			s.fails([]string{"append", "commit"}[random.IntN(2)])
+		case 1:
+			s.on("append", nil)
+			s.on("commit", nil)
+		case 2:
+			r.desk.answers(unreachable)
+		case 3:
+			r.desk.answers(nil)
+		case 4:
+			err = r.ReplayStream(t.Context(), broker.StreamReplay{StreamName: "s", ReplayTopic: "out", Limit: 10})
+		case 5:
+			err = r.ClearStreamMessages(t.Context(), "s", nil, new(float64(-1)))
+		default:
+			err = r.ModifyStream(t.Context(), wish(random), true)
+		}
+		if err != nil && broker.KindOf(err) != broker.Conflict {
+			t.Fatal(err, errors.Unwrap(err))
+		}
+	}
+	s.on("append", nil)
+	s.on("commit", nil)
+	r.desk.answers(nil)
+}
+
+// wish is any definition of stream "s".
+func wish(random *rand.Rand) broker.StreamSpec {
+	w := spec()
+	if random.IntN(2) == 0 {
+		w.TargetTopic = new("out")
+	}
+	w.Persist = new(random.IntN(3) > 0)
+	w.Active = new(random.IntN(5) > 0)
+	w.Query = [][]byte{nil, []byte(counting), []byte(tenth), []byte(`{"where":[{"operator":">","left":"[v]","right":5}]}`)}[random.IntN(4)]
+	return w
+}

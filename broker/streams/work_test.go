@@ -1,0 +1,288 @@
+package streams_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox/broker"
+	"signalbox/broker/streams"
+)
+
+// small has queues of ten messages.
+func small() streams.Config {
+	c := streams.DefaultConfig()
+	c.QueueMessages = 10
+	return c
+}
+
+// blocks has publishing wait. It gives what is closed when the first message is
+// being published, and a function that lets go.
+func (d *desk) blocks() (entered chan struct{}, leave func()) {
+	entered, left := make(chan struct{}), make(chan struct{})
+	first := true
+	d.answers(func(ctx context.Context, list []streams.Message) (int, int, error) {
+		if first {
+			first = false
+			close(entered)
+		}
+		select {
+		case <-left:
+			return len(list), 0, nil
+		case <-ctx.Done():
+			return 0, 0, ctx.Err()
+		}
+	})
+	return entered, func() { close(left) }
+}
+
+// TestRepublish publishes messages as they are to the target, in order, at the
+// QoS that is wanted.
+func TestRepublish(t *testing.T) {
+	t.Parallel()
+	for qos := -1; qos <= 2; qos++ {
+		t.Run(fmt.Sprint(qos), func(t *testing.T) {
+			t.Parallel()
+			r := start(t, nil, streams.DefaultConfig())
+			r.has(to("out"), func(s *broker.StreamSpec) { s.TargetQoS = &qos })
+			want := make([]streams.Message, 0, 3000)
+			for i := range 3000 {
+				m := streams.Message{Topic: "in", Payload: fmt.Append(nil, i), Properties: []byte{1, 1}, QoS: byte(i % 3), At: origin + int64(i), ExpiresAt: 2 * origin}
+				r.desk.send(m, nil)
+				m.Topic = "out"
+				if qos >= 0 {
+					m.QoS = byte(qos)
+				}
+				want = append(want, m)
+			}
+			r.desk.comes(t, "out", len(want))
+			if diff := cmp.Diff(want, r.desk.messages("out")); diff != "" {
+				t.Errorf("-want +got:\n%.2000s", diff)
+			}
+			r.counts("all are republished", func(s broker.StreamStats) bool {
+				return s.Received == 3000 && s.Republished == 3000 && s.Dropped == 0 && s.Persisted == 0
+			})
+		})
+	}
+}
+
+// TestChain passes messages through streams one behind another.
+func TestChain(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil, streams.DefaultConfig())
+	for i := range 20 {
+		r.has(named(fmt.Sprint(i)), from(fmt.Sprintf("t%d", i)), to(fmt.Sprintf("t%d", i+1)))
+	}
+	for _, p := range numbers(0, 1000) {
+		r.desk.send(streams.Message{Topic: "t0", Payload: []byte(p)}, nil)
+	}
+	if got := r.desk.comes(t, "t20", 1000); !slices.Equal(got, numbers(0, 1000)) {
+		t.Error("other messages came out than went in, or in another order")
+	}
+}
+
+// TestUnreachable loses messages of QoS 0, and publishes the others when the
+// broker is back, in order and with what came meanwhile.
+func TestUnreachable(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		disk := open(t, t.TempDir())
+		defer func() { must(t, disk.Close(context.Background())) }()
+		r := start(t, disk, streams.DefaultConfig())
+		defer r.stop()
+		r.has(to("out"))
+		attempts := 0
+		r.desk.answers(func(_ context.Context, list []streams.Message) (int, int, error) {
+			if attempts++; attempts == 1 && len(list) > 0 {
+				return 1, 0, errAway // it took one
+			}
+			return 0, 0, errAway
+		})
+		for i := range 100 {
+			r.desk.send(streams.Message{Topic: "in", Payload: fmt.Append(nil, i), QoS: byte(i % 2)}, nil)
+		}
+		<-time.After(time.Minute)
+		if got := r.desk.tries(); got < 12 || got > 30 {
+			t.Errorf("%d attempts in a minute", got)
+		}
+		r.desk.answers(nil)
+		<-time.After(10 * time.Second)
+		r.desk.send(streams.Message{Topic: "in", Payload: []byte("last")}, nil)
+		synctest.Wait()
+		// What the stream had not looked at when the broker came back is not lost.
+		sure := func(s string) bool { n, err := strconv.Atoi(s); return err != nil || n == 0 || n%2 == 1 }
+		got, want := r.desk.payloads("out"), slices.DeleteFunc(append(numbers(0, 100), "last"), func(s string) bool { return !sure(s) })
+		if certain := slices.DeleteFunc(slices.Clone(got), func(s string) bool { return !sure(s) }); !slices.Equal(certain, want) {
+			t.Errorf("got %v, want %v at least", got, want)
+		}
+		if s := r.stats("s"); s.Received != 101 || s.Republished != int64(len(got)) || s.Dropped != 101-int64(len(got)) {
+			t.Errorf("got %+v, want %d republished", s, len(got))
+		}
+	})
+}
+
+// TestRefused counts what the broker refuses, and what fails for another reason
+// than that it is not reached, as dropped; nothing is tried again.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		answer  func(context.Context, []streams.Message) (int, int, error)
+		dropped int64
+	}{
+		"refused": {func(_ context.Context, list []streams.Message) (int, int, error) { return len(list), len(list), nil }, 10},
+		"failed":  {func(_ context.Context, list []streams.Message) (int, int, error) { return 0, 0, errors.New("no") }, 10},
+		"denied": {func(_ context.Context, list []streams.Message) (int, int, error) {
+			return 0, 0, &broker.Error{Kind: broker.Denied, Msg: "not allowed"}
+		}, 10},
+		"broken": {func(_ context.Context, list []streams.Message) (int, int, error) { return 0, 0, nil }, 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := start(t, nil, streams.DefaultConfig())
+			r.has(to("out"))
+			r.desk.answers(test.answer)
+			r.desk.say(1, numbers(0, 10)...)
+			r.counts("all are dropped", func(s broker.StreamStats) bool {
+				return s.Dropped == test.dropped && s.Republished == 0
+			})
+		})
+	}
+}
+
+// TestFullQueue loses the newest messages, and tells whoever waits for them.
+func TestFullQueue(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil, small())
+	entered, leave := r.desk.blocks()
+	r.has(to("out"), persist)
+	var given receipts
+	r.desk.send(streams.Message{Topic: "in", Payload: []byte("0"), QoS: 1}, given.next())
+	closes(t, entered)
+	for _, p := range numbers(1, 31) {
+		r.desk.send(streams.Message{Topic: "in", Payload: []byte(p), QoS: 1}, given.next())
+	}
+	if all, failed := given.settled(t); all != 10 || failed != 10 {
+		t.Errorf("%d are settled, of which %d refused; want the 10 that are beyond the queue", all, failed)
+	}
+	leave()
+	given.wants(t, 10)
+	if got := r.desk.comes(t, "out", 21); !slices.Equal(got, numbers(0, 21)) {
+		t.Errorf("got %q", got)
+	}
+	if s := r.stats("s"); s.Received != 31 || s.Dropped != 10 || s.Republished != 21 || s.Persisted != 21 {
+		t.Errorf("got %+v", s)
+	}
+}
+
+// TestQueryVerdicts counts what a query does not let through, and settles it.
+func TestQueryVerdicts(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil, streams.DefaultConfig())
+	r.has(to("out"), persist, asking(`{"select":[{"source":"[v]","target":"[w]","alias":"v"}],"where":[{"operator":">","left":"v","right":1}]}`))
+	var given receipts
+	for _, p := range []string{`{"v":1}`, `{"v":2}`, `no`, `{}`, `{"v":3}`, ``} {
+		r.desk.send(streams.Message{Topic: "in", Payload: []byte(p), QoS: 1}, given.next())
+	}
+	given.wants(t, 0)
+	want := []string{`{"w":2}`, `{"w":3}`}
+	if got := r.desk.comes(t, "out", 2); !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+	if s := r.stats("s"); s.Filtered != 2 || s.Invalid != 2 || s.Republished != 2 || s.Persisted != 2 || s.Dropped != 0 || s.Received != 6 {
+		t.Errorf("got %+v", s)
+	}
+	if got := r.kept(); !slices.Equal(got, want) {
+		t.Errorf("kept %q", got)
+	}
+}
+
+// TestWithoutProcess passes messages by a query that is not to be applied.
+func TestWithoutProcess(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil, streams.DefaultConfig())
+	r.has(to("out"), asking(counting), func(s *broker.StreamSpec) { s.Process = new(false) })
+	r.desk.say(0, "no JSON")
+	if got := r.desk.comes(t, "out", 1); got[0] != "no JSON" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestLongOutput is invalid, and others come through beside it.
+func TestLongOutput(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil, streams.DefaultConfig())
+	var selects []string
+	for i := range 50 {
+		selects = append(selects, fmt.Sprintf(`{"source":"[v]","target":"[w%d]"}`, i))
+	}
+	r.has(to("out"), asking(`{"select":[`+strings.Join(selects, ",")+`]}`))
+	long := `{"v":"` + strings.Repeat("x", 60_000) + `"}`
+	r.desk.say(0, `{"v":1}`, long, `{"v":2}`)
+	got := r.desk.comes(t, "out", 2)
+	if len(got) != 2 || !strings.HasPrefix(got[0], `{"w0":1,`) || !strings.HasPrefix(got[1], `{"w0":2,`) {
+		t.Errorf("got %.1000q", got)
+	}
+	r.counts("one is invalid", func(s broker.StreamStats) bool { return s.Invalid == 1 && s.Republished == 2 })
+}
+
+// TestPersistAndRepublish keeps what the query makes, with the source's topic,
+// QoS and time, beside publishing it.
+func TestPersistAndRepublish(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil, streams.DefaultConfig())
+	r.has(to("out"), persist, asking(counting), func(s *broker.StreamSpec) { s.TargetQoS = new(0) })
+	for range 1000 {
+		r.desk.say(2, `{}`)
+	}
+	want := make([]string, 0, 1000)
+	for i := range 1000 {
+		want = append(want, fmt.Sprintf(`{"n":%d}`, i+1))
+	}
+	if got := r.desk.comes(t, "out", 1000); !slices.Equal(got, want) {
+		t.Error("other messages were published than the query made")
+	}
+	r.counts("all are kept", func(s broker.StreamStats) bool { return s.Persisted == 1000 && s.Messages == 1000 && s.Bytes > 0 })
+	r.modify(func(s *broker.StreamSpec) { s.TargetQoS = new(-1) })
+	if got := r.kept(); !slices.Equal(got, want) {
+		t.Error("other messages were kept than the query made")
+	}
+	if m := r.desk.messages("kept")[0]; m.QoS != 2 || m.At != origin {
+		t.Errorf("got %+v", m)
+	}
+}
+
+// TestUnsafe refuses messages that could not be kept, though they were published,
+// and counts them as dropped.
+func TestUnsafe(t *testing.T) {
+	t.Parallel()
+	for _, op := range []string{"append", "commit"} {
+		t.Run(op, func(t *testing.T) {
+			t.Parallel()
+			disk := open(t, t.TempDir())
+			t.Cleanup(func() { must(t, disk.Close(context.Background())) })
+			s := &faulty{Store: disk}
+			r := start(t, s, streams.DefaultConfig())
+			r.has(persist, to("out"))
+			s.fails(op)
+			var given receipts
+			for range 600 {
+				r.desk.send(streams.Message{Topic: "in", QoS: 1}, given.next())
+			}
+			given.wants(t, 600)
+			if got := r.stats("s"); got.Dropped != 600 || got.Persisted != 0 || got.Republished != 600 {
+				t.Errorf("got %+v", got)
+			}
+			s.on(op, nil)
+			r.desk.send(streams.Message{Topic: "in", QoS: 1}, given.next())
+			given.wants(t, 600)
+		})
+	}
+}
