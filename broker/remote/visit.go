@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -95,8 +96,9 @@ func (b *Broker) credentials() *packets.ConnectPacket {
 
 // receive logs in, subscribes and hands over the retained messages until take
 // has enough. A broker sends them right after the subscription, so that they
-// are all there when it answers a PINGREQ and then is quiet for a moment. QoS
-// 0 keeps them out of the limits of in-flight and queued messages.
+// are all there when it answers a PINGREQ, then is quiet for a moment, and
+// answers another one with nothing in between: the quiet may have been our own.
+// QoS 0 keeps them out of the limits of in-flight and queued messages.
 func (v *visit) receive(credentials *packets.ConnectPacket, filter string, take func(*packets.PublishPacket) bool) error {
 	if err := v.greet(credentials); err != nil {
 		return err
@@ -104,30 +106,54 @@ func (v *visit) receive(credentials *packets.ConnectPacket, filter string, take 
 	if err := v.write(subscription(filter), packets.NewControlPacket(packets.Pingreq)); err != nil {
 		return err
 	}
-	for pinged := false; ; {
-		if pinged {
-			v.wire.SetReadDeadline(time.Now().Add(v.quiet)) //nolint:errcheck // where it cannot be set, reading fails
-		}
-		p, err := packets.ReadPacket(v.wire)
-		if pinged && errors.Is(err, os.ErrDeadlineExceeded) {
-			return v.write(packets.NewControlPacket(packets.Disconnect))
-		}
-		if err != nil {
+	in := bufio.NewReader(v.wire)
+	for came := true; ; came = false {
+		last, err := v.untilQuiet(in, &came, take)
+		if last || err != nil {
 			return err
+		}
+		if err := v.write(packets.NewControlPacket(packets.Pingreq)); err != nil {
+			return err
+		}
+	}
+}
+
+// untilQuiet hands over what comes until PINGREQ is answered and the broker then
+// is quiet, and notes whether anything came. It tells whether that was all: that
+// take has enough, or nothing came before the answer.
+func (v *visit) untilQuiet(in *bufio.Reader, came *bool, take func(*packets.PublishPacket) bool) (last bool, err error) {
+	for pinged := false; ; {
+		if pinged && !v.more(in) {
+			return false, nil
+		}
+		p, err := packets.ReadPacket(in)
+		if err != nil {
+			return false, err
 		}
 		switch p := p.(type) {
 		case *packets.SubackPacket:
 			if p.ReturnCodes[0] == refusedSubscription {
-				return errForbidden
+				return false, errForbidden
 			}
 		case *packets.PingrespPacket:
-			pinged = true
+			if pinged = true; !*came {
+				return true, v.write(packets.NewControlPacket(packets.Disconnect))
+			}
 		case *packets.PublishPacket:
+			*came = true
 			if p.Retain && !take(p) {
-				return nil
+				return true, nil
 			}
 		}
 	}
+}
+
+// more waits for the beginning of a packet, or an error, for a moment.
+func (v *visit) more(in *bufio.Reader) bool {
+	v.wire.SetReadDeadline(time.Now().Add(v.quiet)) //nolint:errcheck // where it cannot be set, reading fails
+	_, err := in.Peek(1)
+	v.wire.SetReadDeadline(time.Time{}) //nolint:errcheck // as above
+	return !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // subscription makes the SUBSCRIBE of a visit, with QoS 0 [MQTT-3.8].
