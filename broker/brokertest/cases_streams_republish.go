@@ -32,6 +32,7 @@ func streamRepublishCases() []testCase {
 		testCase{name: "1,000 messages of several topics keep their order", run: republishOrder},
 		testCase{name: "overlapping and equal sources take every message once each", run: republishOverlap},
 		testCase{name: "a stream that is not active does nothing", run: republishInactive},
+		testCase{name: "a stream that was enabled takes the next message", run: republishEnabled},
 		testCase{name: "a stream that is modified meanwhile loses nothing", run: republishModified},
 		testCase{name: "another target and QoS are heeded from then on", run: republishRedirected},
 		testCase{name: "another source is heeded from then on", run: republishMoved},
@@ -262,6 +263,19 @@ func republishInactive(t *testing.T, s *scene) {
 	if got := f.count(t); got != 1 {
 		t.Errorf("%d messages are kept, want the one that came while the stream was active", got)
 	}
+}
+
+// republishEnabled switches a stream off and on faster than a subscription ends.
+func republishEnabled(t *testing.T, s *scene) {
+	f := s.flow(t, broker.StreamSpec{})
+	for i := range 30 {
+		f.modify(t, broker.StreamSpec{Active: new(false)})
+		f.modify(t, broker.StreamSpec{Active: new(true)})
+		text := fmt.Sprint(i)
+		f.publish(t, text)
+		f.wants(t, text)
+	}
+	f.settle(t)
 }
 
 // republishModified changes the texts, and what does not matter, of a stream
