@@ -56,12 +56,19 @@ type Control struct {
 	logins   *logins
 	hashing  slots
 
-	state       atomic.Pointer[dynsec.State] // what is stored, in memory; replaced by the writer only
+	state       atomic.Pointer[dynsec.State] // what is stored, in memory
 	initialised atomic.Bool
 	onCut       atomic.Pointer[func([]dynsec.Cut)]
 	connections atomic.Pointer[func(username string) []string]
 
+	turn       sync.Mutex // held by whoever stores and publishes; guards what follows
+	replicator Replicator // nil for a broker that changes by itself
+	proposal   *proposal  // that the writer waits for
+	failed     uint64     // the index of a change that could not be applied, or 0
+	applied    progress   // in the shared log; as it is stored
+
 	wg        sync.WaitGroup // the writer
+	hurry     func()         // gives up waiting for other brokers
 	closeOnce sync.Once
 	closed    chan struct{} // closed once the writer is done and the store is closed
 	closeErr  error         // valid once closed is closed
@@ -84,7 +91,9 @@ func Open(ctx context.Context, o Options) (*Control, error) {
 	if err != nil {
 		return nil, errors.Join(err, st.close())
 	}
-	c.wg.Go(c.writer.run)
+	running, hurry := context.WithCancel(context.WithoutCancel(ctx))
+	c.hurry = hurry
+	c.wg.Go(func() { c.writer.run(running) })
 	return c, nil
 }
 
@@ -104,7 +113,7 @@ func (o *Options) setDefaults() {
 // newControl loads the stored state and builds everything but the writer's
 // goroutine.
 func newControl(ctx context.Context, o Options, st *store) (*Control, error) {
-	state, initialised, err := st.load(ctx)
+	state, initialised, index, err := st.load(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the access control in %s: %w", st.file.Path(), err)
 	}
@@ -116,6 +125,7 @@ func newControl(ctx context.Context, o Options, st *store) (*Control, error) {
 		iterations: o.PasswordIterations, log: o.Log, store: st,
 		logins: newLogins(decoy), hashing: make(slots, runtime.NumCPU()), closed: make(chan struct{}),
 	}
+	c.applied.set(uint64(index))
 	c.state.Store(state)
 	c.initialised.Store(initialised)
 	c.accounts = newAccounts(&c.state)
@@ -141,12 +151,13 @@ func (c *Control) SetConnections(f func(username string) []string) { c.connectio
 
 // Close refuses new changes, commits those that wait, and closes the file unless
 // it was handed in. The context bounds the waiting only; the closing goes on
-// behind it.
+// behind it, but no longer waits for other brokers.
 func (c *Control) Close(ctx context.Context) error {
 	c.closeOnce.Do(func() {
 		c.writer.stop()
 		go func() {
 			c.wg.Wait()
+			c.hurry()
 			c.closeErr = c.store.close()
 			close(c.closed)
 		}()
@@ -155,6 +166,7 @@ func (c *Control) Close(ctx context.Context) error {
 	case <-c.closed:
 		return c.closeErr
 	case <-ctx.Done():
+		c.hurry()
 		return fmt.Errorf("close the access control: %w", ctx.Err())
 	}
 }

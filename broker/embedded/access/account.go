@@ -175,7 +175,7 @@ func concern(changes []dynsec.Change, cuts []dynsec.Cut) concerned {
 		switch ch := change.(type) {
 		case dynsec.PutClient:
 			c.usernames[ch.Username] = struct{}{}
-		case dynsec.PutDefaults:
+		case dynsec.PutDefaults, dynsec.Clear:
 			c.everybody, c.anonymous = true, true
 		}
 	}

@@ -11,9 +11,18 @@ import (
 	"signalbox/broker/dynsec"
 )
 
-// write stores changes, in order and all or none. The first ones leave the mark
-// that the broker was set up.
-func (s *store) write(ctx context.Context, changes []dynsec.Change) error {
+// batch is what one transaction stores: changes in order, in the place of all
+// that is there if it replaces, and the index in the shared log up to which the
+// broker then is, 0 for a broker that changes by itself.
+type batch struct {
+	changes  []dynsec.Change
+	replaces bool
+	index    uint64
+}
+
+// write stores a batch, all or nothing. The first changes leave the mark that the
+// broker was set up.
+func (s *store) write(ctx context.Context, b batch) error {
 	if err := s.file.Lock(ctx); err != nil {
 		return s.failed(fmt.Errorf("wait to write: %w", err))
 	}
@@ -23,7 +32,7 @@ func (s *store) write(ctx context.Context, changes []dynsec.Change) error {
 		return s.failed(fmt.Errorf("begin: %w", err))
 	}
 	defer tx.Rollback() //nolint:errcheck // nothing to undo after a commit
-	if err := s.putAll(&change{ctx: ctx, tx: tx, put: s.put, bound: map[*sql.Stmt]*sql.Stmt{}}, changes); err != nil {
+	if err := s.putAll(&change{ctx: ctx, tx: tx, put: s.put, bound: map[*sql.Stmt]*sql.Stmt{}}, b); err != nil {
 		return s.failed(err)
 	}
 	if err := tx.Commit(); err != nil {
@@ -38,21 +47,21 @@ func (s *store) failed(err error) error {
 	return err
 }
 
-// putAll stores changes. Of the change indexes only the last one counts.
-func (s *store) putAll(c *change, changes []dynsec.Change) error {
-	c.exec(c.put.setUp)
-	var index *int64
-	for _, ch := range changes {
-		if put, ok := ch.(dynsec.PutChangeIndex); ok {
-			index = &put.Index
-			continue
-		}
+func (s *store) putAll(c *change, b batch) error {
+	if b.replaces {
+		c.store(dynsec.Clear{})
+		c.exec(c.put.forget)
+	}
+	if len(b.changes) > 0 {
+		c.exec(c.put.setUp)
+	}
+	for _, ch := range b.changes {
 		if c.store(ch); c.err != nil {
 			return fmt.Errorf("store %T: %w", ch, c.err)
 		}
 	}
-	if index != nil {
-		c.exec(c.put.changeIndex, *index)
+	if b.index > 0 {
+		c.exec(c.put.applied, int64(b.index))
 	}
 	return c.err
 }
@@ -105,6 +114,8 @@ func (c *change) store(ch dynsec.Change) {
 		c.exec(c.put.defaults, d.PublishClientSend, d.PublishClientReceive, d.Subscribe, d.Unsubscribe)
 	case dynsec.PutAnonymousGroup:
 		c.exec(c.put.anonymousGroup, sql.NullString{String: ch.GroupName, Valid: ch.GroupName != ""})
+	case dynsec.PutChangeIndex:
+		c.exec(c.put.changeIndex, ch.Index)
 	case dynsec.Clear:
 		for _, stmt := range c.put.clear {
 			c.exec(stmt)

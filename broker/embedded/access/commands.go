@@ -46,6 +46,7 @@ func failed(commands []dynsec.Command) []dynsec.Answer {
 // read, else through the writer.
 func (c *Control) do(ctx context.Context, commands []dynsec.Command) (answers []dynsec.Answer, cuts []dynsec.Cut, err error) {
 	run := func(tx *dynsec.Tx) error {
+		answers = nil // of an attempt that came to nothing
 		for _, command := range commands {
 			answers = append(answers, tx.Do(command, c.live))
 		}
@@ -57,8 +58,10 @@ func (c *Control) do(ctx context.Context, commands []dynsec.Command) (answers []
 	if err := c.hashPasswords(ctx, commands); err != nil {
 		return nil, nil, err
 	}
-	cuts, err = c.change(ctx, &request{apply: run})
-	return answers, cuts, err
+	if cuts, err = c.change(ctx, &request{apply: run}); err != nil {
+		return nil, nil, err // the writer may be at work on the answers yet
+	}
+	return answers, cuts, nil
 }
 
 // hashPasswords puts hashes in the place of the passwords that commands set, so

@@ -12,15 +12,19 @@ import (
 	"signalbox/broker/dynsec"
 )
 
-// load reads the state as of one moment. initialised tells whether anything was
-// ever stored.
-func (s *store) load(ctx context.Context) (state *dynsec.State, initialised bool, err error) {
+// load reads the state as of one moment, and its index in the shared log.
+// initialised tells whether anything was ever stored.
+func (s *store) load(ctx context.Context) (state *dynsec.State, initialised bool, index int64, err error) {
 	tx, err := s.r.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
-		return nil, false, err
+		return nil, false, 0, err
 	}
 	defer tx.Rollback() //nolint:errcheck // it only read
-	return loadState(ctx, tx)
+	if index, err = applied(ctx, tx); err != nil {
+		return nil, false, 0, err
+	}
+	state, initialised, err = loadState(ctx, tx)
+	return state, initialised, index, err
 }
 
 func loadState(ctx context.Context, tx *sql.Tx) (*dynsec.State, bool, error) {

@@ -60,8 +60,10 @@ func (c *Control) Authenticate(ctx context.Context, cr Credentials) (*Account, e
 // of the state by a change that is just being published; a client must be in
 // both.
 func (c *Control) verify(ctx context.Context, cr Credentials) error {
+	c.logins.changing.RLock()
 	clientID, disabled, _, known := c.state.Load().Login(cr.Username)
 	owner, encoded, err := c.store.password(ctx, cr.Username)
+	c.logins.changing.RUnlock()
 	if err != nil {
 		return err
 	}
@@ -112,6 +114,8 @@ type proof [sha256.Size]byte
 type logins struct {
 	key   []byte
 	decoy string // a hash to verify against while no client has a password
+
+	changing sync.RWMutex // held while a whole state takes the place of another
 
 	mu    sync.Mutex // guards known
 	known map[string]proof

@@ -15,7 +15,9 @@ type statements struct {
 	group, deleteGroup, groupRole, deleteGroupRoles           *sql.Stmt
 	role, deleteRole                                          *sql.Stmt
 
-	clear [3]*sql.Stmt
+	clear   [3]*sql.Stmt
+	forget  *sql.Stmt
+	applied *sql.Stmt
 }
 
 // prepareStatements prepares them all. A record that is put again is updated in
@@ -73,6 +75,10 @@ func prepareStatements(ctx context.Context, db *sql.DB) (*statements, error) {
 		{&s.clear[0], `DELETE FROM access_clients`},
 		{&s.clear[1], `DELETE FROM access_groups`},
 		{&s.clear[2], `DELETE FROM access_roles`},
+		{&s.forget, `DELETE FROM access_settings`},
+		{&s.applied, `
+			INSERT INTO access_log (id, applied) VALUES (1, ?)
+			ON CONFLICT (id) DO UPDATE SET applied = excluded.applied`},
 	} {
 		stmt, err := db.PrepareContext(ctx, p.text)
 		if err != nil {

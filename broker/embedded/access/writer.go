@@ -2,8 +2,8 @@ package access
 
 import (
 	"context"
+	"errors"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -14,11 +14,13 @@ import (
 const (
 	queueLength = 1024 // changes that may wait; one more is refused
 	groupSize   = 512  // changes that share one SQLite transaction at most
+
+	decideAttempts = 4 // how often a group is decided anew because the state was replaced
 )
 
-// writer is the one goroutine that changes anything. It takes what waits in its
-// queue, applies it to a successor of the state, stores the difference in one
-// transaction, and only then publishes the successor and answers: what was
+// writer is the one goroutine that decides about changes. It takes what waits in
+// its queue, applies it to a successor of the state, has the difference stored in
+// one transaction and the successor published, and only then answers: what was
 // answered is durable, and what could not be stored has not happened.
 type writer struct {
 	control *Control
@@ -83,10 +85,11 @@ func (w *writer) submit(r *request) error {
 	}
 }
 
-// run works until the queue is closed and empty.
-func (w *writer) run() {
+// run works until the queue is closed and empty. Once the context ends it waits
+// for no other broker.
+func (w *writer) run(ctx context.Context) {
 	for first := range w.queue {
-		w.commit(w.group(first))
+		w.settle(ctx, w.group(first))
 	}
 }
 
@@ -107,20 +110,30 @@ func (w *writer) group(first *request) []*request {
 	return group
 }
 
-// commit applies and stores a group, makes it visible and answers.
-func (w *writer) commit(group []*request) {
-	next, steps := w.apply(group)
-	if slices.ContainsFunc(steps, step.stores) {
-		changes, cuts := collect(steps)
-		if err := w.control.store.write(context.Background(), changes); err != nil {
-			w.fail(steps, err)
-			return
-		}
-		w.control.publish(next, changes, cuts)
+// settle decides about a group, makes it durable and visible, and answers.
+func (w *writer) settle(ctx context.Context, group []*request) {
+	steps, err := w.decide(ctx, group)
+	if err != nil {
+		w.fail(steps, err)
+		return
 	}
 	for _, s := range steps {
 		w.answer(s.request, s.outcome)
 	}
+}
+
+// decide does a group on the published state. Where that was replaced before the
+// outcome was stored, it begins anew.
+func (w *writer) decide(ctx context.Context, group []*request) (steps []step, err error) {
+	for range decideAttempts {
+		state := w.control.state.Load()
+		var next *dynsec.State
+		next, steps = w.apply(state, group)
+		if err = w.control.commit(ctx, state, next, steps); !errors.Is(err, errStale) {
+			break
+		}
+	}
+	return steps, err
 }
 
 // answer ends a request. Where the caller has left, nobody but the writer knows
@@ -133,9 +146,9 @@ func (w *writer) answer(r *request, out outcome) {
 	w.control.cut(out.cuts)
 }
 
-// apply runs a group on the published state and gives the state after it.
-func (w *writer) apply(group []*request) (next *dynsec.State, steps []step) {
-	next, setUp := w.control.state.Load(), w.control.Initialised()
+// apply runs a group on a state and gives the one after it.
+func (w *writer) apply(state *dynsec.State, group []*request) (next *dynsec.State, steps []step) {
+	next, setUp := state, w.control.Initialised()
 	for _, r := range group {
 		s := step{request: r, outcome: outcome{err: errSetUp}}
 		if !r.first || !setUp {
@@ -158,9 +171,13 @@ func (r *request) run(s *dynsec.State) (*dynsec.State, step) {
 	return next, step{request: r, changes: changes, outcome: outcome{cuts: cuts}}
 }
 
-// collect joins what the steps of a group changed.
+// collect joins what the steps of a group changed. Of the change indexes, with
+// which the changes of each step end, only the last one counts.
 func collect(steps []step) (changes []dynsec.Change, cuts []dynsec.Cut) {
 	for _, s := range steps {
+		if n := len(changes); n > 0 && s.stores() {
+			changes = changes[:n-1]
+		}
 		changes = append(changes, s.changes...)
 		cuts = append(cuts, s.cuts...)
 	}
@@ -170,15 +187,15 @@ func collect(steps []step) (changes []dynsec.Change, cuts []dynsec.Cut) {
 // fail answers a group that could not be stored. All of it failed, for each
 // request may have seen what those before it did.
 func (w *writer) fail(steps []step, err error) {
-	cause := classify(err)
-	w.control.log.Error("a change to the access control could not be stored",
-		slog.Any("err", err), slog.Int("requests", len(steps)))
+	w.control.log.Error("changes to the access control were not made",
+		slog.Any("err", err), slog.Any("cause", errors.Unwrap(err)), slog.Int("requests", len(steps)))
 	for _, s := range steps {
-		w.answer(s.request, outcome{err: cause})
+		w.answer(s.request, outcome{err: err})
 	}
 }
 
-// publish makes a stored state the one that everybody sees.
+// publish makes a stored state the one that everybody sees. The caller has the
+// turn.
 func (c *Control) publish(next *dynsec.State, changes []dynsec.Change, cuts []dynsec.Cut) {
 	c.state.Store(next)
 	c.initialised.Store(true)

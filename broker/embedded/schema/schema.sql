@@ -33,6 +33,11 @@ CREATE TABLE access_groups (
 	textdescription TEXT
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE access_log (
+	id      INTEGER PRIMARY KEY CHECK (id = 1),
+	applied INTEGER NOT NULL
+) STRICT;
+
 CREATE TABLE access_passwords (
 	username TEXT NOT NULL PRIMARY KEY REFERENCES access_clients (username) ON DELETE CASCADE,
 	encoded  TEXT NOT NULL CHECK (encoded <> '')

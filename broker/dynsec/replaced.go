@@ -1,0 +1,70 @@
+package dynsec
+
+import (
+	"slices"
+
+	"signalbox/broker"
+)
+
+// Replaced gives whom it throws out if next takes the place of the state:
+// everybody whose rights or credentials differ, as with [Tx.End], each once and in
+// order of their names. Default access throws nobody out. The state does not know
+// hashes of passwords; newPassword tells whether a client has another one.
+func (s *State) Replaced(next *State, newPassword func(username string) bool) []Cut {
+	d := difference{old: s, next: next, roles: map[string]bool{}, groups: map[string]bool{}}
+	var cuts []Cut
+	for username, c := range each(s.clients, "") {
+		if d.client(c) || newPassword(username) {
+			cuts = append(cuts, Cut{Username: username})
+		}
+	}
+	if s.anonymous != next.anonymous || s.anonymous != "" && d.group(s.anonymous) {
+		cuts = append(cuts, Cut{Anonymous: true})
+	}
+	return cuts
+}
+
+// difference tells what is not the same in two states. What it found out about a
+// role or group it keeps, since many may hold it.
+type difference struct {
+	old, next     *State
+	roles, groups map[string]bool
+}
+
+// client tells whether a client is gone, or may do, or log in, otherwise.
+func (d *difference) client(old *ClientRecord) bool {
+	c, ok := d.next.clients.Get(old.Username)
+	return !ok || c.ClientID != old.ClientID || c.HasPassword != old.HasPassword || c.Disabled && !old.Disabled ||
+		!slices.Equal(c.Roles, old.Roles) || !slices.Equal(c.Groups, old.Groups) || d.anyRole(old.Roles) ||
+		slices.ContainsFunc(old.Groups, func(ref broker.GroupRef) bool { return d.group(ref.GroupName) })
+}
+
+func (d *difference) anyRole(refs []broker.RoleRef) bool {
+	return slices.ContainsFunc(refs, func(ref broker.RoleRef) bool { return d.role(ref.RoleName) })
+}
+
+func (d *difference) role(rolename string) bool {
+	return known(d.roles, rolename, func() bool {
+		old, _ := d.old.roles.Get(rolename)
+		r, ok := d.next.roles.Get(rolename)
+		return !ok || r.AllowWildcardSubs != old.AllowWildcardSubs || !slices.Equal(r.ACLs, old.ACLs)
+	})
+}
+
+func (d *difference) group(groupname string) bool {
+	return known(d.groups, groupname, func() bool {
+		old, _ := d.old.groups.Get(groupname)
+		g, ok := d.next.groups.Get(groupname)
+		return !ok || !slices.Equal(g.Roles, old.Roles) || d.anyRole(old.Roles)
+	})
+}
+
+// known finds an answer once.
+func known(answers map[string]bool, name string, find func() bool) bool {
+	answer, ok := answers[name]
+	if !ok {
+		answer = find()
+		answers[name] = answer
+	}
+	return answer
+}

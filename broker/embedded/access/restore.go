@@ -1,0 +1,199 @@
+package access
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash"
+	"hash/crc32"
+	"io"
+	"iter"
+
+	"signalbox/broker/dynsec"
+)
+
+// ImportState puts what a [Snapshot] holds in the place of everything, and takes
+// it for the state behind the change of the given index. Either all of it happens
+// or nothing. It gives the clients to disconnect, which are those whose rights or
+// credentials are others than before; they have the new rights already.
+//
+// Log-ins wait while it is stored, so that none is judged by the record of one
+// state and the password of the other.
+func (c *Control) ImportState(ctx context.Context, index uint64, r io.Reader) ([]dynsec.Cut, error) {
+	changes, err := readSnapshot(r)
+	if err != nil {
+		return nil, fmt.Errorf("read a snapshot of the access control: %w", err)
+	}
+	next, err := dynsec.Load(records(changes))
+	if err != nil {
+		return nil, fmt.Errorf("read a snapshot of the access control: %w: %w", ErrDamaged, err)
+	}
+	c.turn.Lock()
+	defer c.turn.Unlock()
+	cuts, err := c.replaced(ctx, next, changes)
+	if err != nil {
+		return nil, classify(err)
+	}
+	return cuts, c.replaceBy(ctx, next, batch{changes: changes, replaces: true, index: index}, cuts)
+}
+
+// replaceBy stores and publishes a whole state. The caller has the turn.
+func (c *Control) replaceBy(ctx context.Context, next *dynsec.State, b batch, cuts []dynsec.Cut) error {
+	c.logins.changing.Lock()
+	defer c.logins.changing.Unlock()
+	if err := c.store.write(ctx, b); err != nil {
+		return classify(err)
+	}
+	c.publish(next, []dynsec.Change{dynsec.Clear{}}, cuts)
+	c.initialised.Store(len(b.changes) > 0)
+	c.failed = 0
+	c.applied.set(b.index)
+	return nil
+}
+
+// replaced gives whom the state that changes make throws out.
+func (c *Control) replaced(ctx context.Context, next *dynsec.State, changes []dynsec.Change) ([]dynsec.Cut, error) {
+	before, err := c.store.passwords(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the passwords: %w", err)
+	}
+	for put := range only[dynsec.PutClient](changes) {
+		if put.Password != nil && before[put.Username] == *put.Password {
+			delete(before, put.Username)
+		}
+	}
+	return c.state.Load().Replaced(next, func(username string) bool {
+		_, other := before[username]
+		return other
+	}), nil
+}
+
+// records gives what changes of a snapshot put.
+func records(changes []dynsec.Change) (r dynsec.LoadRecords) {
+	r.Defaults = dynsec.DefaultDefaults()
+	r.Roles = recordsOf(changes, func(p dynsec.PutRole) dynsec.RoleRecord { return p.RoleRecord })
+	r.Groups = recordsOf(changes, func(p dynsec.PutGroup) dynsec.GroupRecord { return p.GroupRecord })
+	r.Clients = recordsOf(changes, func(p dynsec.PutClient) dynsec.ClientRecord { return p.ClientRecord })
+	for _, change := range changes {
+		switch put := change.(type) {
+		case dynsec.PutDefaults:
+			r.Defaults = put.Defaults
+		case dynsec.PutAnonymousGroup:
+			r.AnonymousGroup = put.GroupName
+		case dynsec.PutChangeIndex:
+			r.ChangeIndex = put.Index
+		}
+	}
+	return r
+}
+
+func recordsOf[C dynsec.Change, R any](changes []dynsec.Change, record func(C) R) iter.Seq[R] {
+	return func(yield func(R) bool) {
+		for put := range only[C](changes) {
+			if !yield(record(put)) {
+				return
+			}
+		}
+	}
+}
+
+// only yields the changes of one kind.
+func only[C dynsec.Change](changes []dynsec.Change) iter.Seq[C] {
+	return func(yield func(C) bool) {
+		for _, change := range changes {
+			if c, ok := change.(C); ok && !yield(c) {
+				return
+			}
+		}
+	}
+}
+
+// readSnapshot reads a snapshot to its end and gives what makes its state out of
+// nothing.
+func readSnapshot(from io.Reader) ([]dynsec.Change, error) {
+	r := &snapshotReader{from: bufio.NewReader(from), sum: crc32.New(castagnoli)}
+	if version, err := r.ReadByte(); err != nil {
+		return nil, damaged(err)
+	} else if version != format {
+		return nil, fmt.Errorf("format %d: %w", version, ErrFormat)
+	}
+	var changes []dynsec.Change
+	for {
+		change, err := r.record()
+		if err != nil {
+			return nil, damaged(err)
+		}
+		if change == nil {
+			return changes, r.finish()
+		}
+		changes = append(changes, change)
+	}
+}
+
+// damaged takes the early end of a snapshot for what it is.
+func damaged(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("%w: it ends too early", ErrDamaged)
+	}
+	return err
+}
+
+// snapshotReader reads and sums up.
+type snapshotReader struct {
+	from   *bufio.Reader
+	sum    hash.Hash32
+	buffer []byte
+}
+
+// ReadByte reads one byte.
+func (r *snapshotReader) ReadByte() (byte, error) {
+	b, err := r.from.ReadByte()
+	if err == nil {
+		r.sum.Write([]byte{b})
+	}
+	return b, err
+}
+
+// record reads the next record; nil is the end.
+func (r *snapshotReader) record() (dynsec.Change, error) {
+	n, err := binary.ReadUvarint(r)
+	if err != nil {
+		return nil, err
+	}
+	if n > maxRecord {
+		return nil, fmt.Errorf("%w: a record of %d bytes", ErrDamaged, n)
+	}
+	if n == 0 {
+		return nil, nil
+	}
+	b, err := io.ReadAll(io.LimitReader(r.from, int64(n)))
+	if err != nil {
+		return nil, err
+	}
+	if uint64(len(b)) < n {
+		return nil, io.ErrUnexpectedEOF
+	}
+	r.sum.Write(b)
+	d := &decoder{b: b}
+	return d.change(), d.end()
+}
+
+// finish checks the sum and that nothing follows it.
+func (r *snapshotReader) finish() error {
+	want := r.sum.Sum32()
+	var got [4]byte
+	if _, err := io.ReadFull(r.from, got[:]); err != nil {
+		return damaged(err)
+	}
+	if binary.BigEndian.Uint32(got[:]) != want {
+		return fmt.Errorf("%w: its sum is another", ErrDamaged)
+	}
+	if _, err := r.from.ReadByte(); err == nil {
+		return fmt.Errorf("%w: something follows its end", ErrDamaged)
+	} else if !errors.Is(err, io.EOF) {
+		return err
+	}
+	return nil
+}
