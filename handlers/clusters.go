@@ -2,6 +2,11 @@ package handlers
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
 
 	"signalbox/broker"
 )
@@ -32,28 +37,68 @@ func (a *API) GetCluster(ctx context.Context, r *GetClusterRequest) (broker.Clus
 // BrokerNode is a broker that becomes a node of a new cluster.
 type BrokerNode struct {
 	_              struct{}      `strict:"true"`
-	BrokerID       string        `json:"broker_id" required:"true"`
-	URL            string        `json:"url" required:"true"`
-	NodeID         int           `json:"nodeid" required:"true" min:"1"`
+	BrokerID       string        `json:"broker_id" required:"true" doc:"Id of a broker connection of the project, which is then used; any other broker is reached by url and the members below."`
+	URL            string        `json:"url" required:"true" minlen:"1"`
+	NodeID         int           `json:"nodeid" required:"true" min:"1" max:"2147483647"`
 	Name           string        `json:"name" required:"true"`
-	Address        string        `json:"address" required:"true"`
+	Address        string        `json:"address" required:"true" minlen:"1" doc:"Of the node's cluster port, as the other nodes reach it."`
 	Port           int           `json:"port" required:"true" min:"1" max:"65535"`
 	Username       string        `json:"username"`
 	Password       broker.Secret `json:"password"`
-	ClientCertFile string        `json:"client_cert_file"`
+	ClientCertFile string        `json:"client_cert_file" doc:"Name of a PEM file in the directory certs of the data directory; it is read once."`
 	ClientCert     string        `json:"client_cert"`
-	ClientKeyFile  string        `json:"client_key_file"`
+	ClientKeyFile  string        `json:"client_key_file" doc:"As client_cert_file."`
 	ClientKey      broker.Secret `json:"client_key"`
-	CACertFile     string        `json:"ca_cert_file"`
+	CACertFile     string        `json:"ca_cert_file" doc:"As client_cert_file."`
 	CACert         string        `json:"ca_cert"`
 }
 
 func (n BrokerNode) ref() broker.ClusterNodeRef {
-	return broker.ClusterNodeRef{
-		BrokerID: n.BrokerID, NodeID: n.NodeID, Name: n.Name, Address: n.Address, Port: n.Port,
-		Target: broker.Target{ID: n.BrokerID, URL: n.URL, Username: n.Username, Password: n.Password,
-			TLS: broker.TLS{CACert: n.CACert, ClientCert: n.ClientCert, ClientKey: n.ClientKey, Verify: true}},
+	return broker.ClusterNodeRef{BrokerID: n.BrokerID, NodeID: n.NodeID, Name: n.Name, Address: n.Address, Port: n.Port}
+}
+
+// connection gives how the node's broker is reached, as a connection that is not
+// stored.
+func (n BrokerNode) connection() NewConnectionBody {
+	c := NewConnectionBody{Name: n.Name, URL: n.URL}
+	c.Username, c.Password = given(n.Username), given(n.Password)
+	c.ClientCertFile, c.ClientCert = given(n.ClientCertFile), given(n.ClientCert)
+	c.ClientKeyFile, c.ClientKey = given(n.ClientKeyFile), given(n.ClientKey)
+	c.CACertFile, c.CACert = given(n.CACertFile), given(n.CACert)
+	return c
+}
+
+// given makes a member that is there unless it is empty.
+func given[T ~string](v T) Opt[T] { return Opt[T]{Value: v, Set: v != ""} }
+
+// nodeTarget checks how a node's broker is reached, and gives the target, with
+// an id that nothing else has. The error names fields by the prefix.
+func (a *API) nodeTarget(projectID, prefix string, c NewConnectionBody) (broker.Target, error) {
+	bad := c.check(a.CertDir)
+	if len(bad) > 0 {
+		return broker.Target{}, Invalid(under(prefix, bad)...)
 	}
+	row, err := a.newRow(projectID, c)
+	if err == nil {
+		t, err := a.target(row)
+		t.TopicTree = false
+		return t, err
+	}
+	if e, ok := errors.AsType[*Error](err); ok {
+		if fields, ok := e.Info["errors"].([]FieldError); ok {
+			return broker.Target{}, Invalid(under(prefix, fields)...)
+		}
+	}
+	return broker.Target{}, err
+}
+
+// under puts fields of a body below another one.
+func under(prefix string, fields []FieldError) []FieldError {
+	moved := make([]FieldError, len(fields))
+	for i, f := range fields {
+		moved[i] = FieldError{prefix + strings.TrimPrefix(f.Field, "body."), f.Message}
+	}
+	return moved
 }
 
 // CreateClusterRequest asks for a new cluster.
@@ -66,13 +111,85 @@ type CreateClusterRequest struct {
 	}
 }
 
-// CreateCluster makes a cluster of brokers of the project.
-func (a *API) CreateCluster(ctx context.Context, r *CreateClusterRequest) (broker.ClusterConnection, error) {
-	spec := broker.ClusterSpec{ClusterName: r.Body.ClusterName, SyncMode: r.Body.SyncMode}
-	for _, n := range r.Body.Nodes {
-		spec.Nodes = append(spec.Nodes, n.ref())
+// maxNodes is how many nodes a cluster has at most, fewNodes how many it needs
+// so that one can fail.
+const (
+	maxNodes = 7
+	fewNodes = 3
+)
+
+// Validate sees that no two nodes are the same.
+func (r *CreateClusterRequest) Validate() []FieldError {
+	var bad []FieldError
+	if len(r.Body.Nodes) > maxNodes {
+		bad = append(bad, FieldError{"body.nodes", fmt.Sprintf("must be at most %d", maxNodes)})
 	}
-	return a.Clusters.CreateCluster(ctx, r.ProjectID, spec)
+	unique := func(member string, of func(BrokerNode) string) {
+		first := map[string]int{}
+		for i, n := range r.Body.Nodes {
+			key := of(n)
+			if at, taken := first[key]; taken && key != "" {
+				bad = append(bad, FieldError{fmt.Sprintf("body.nodes[%d].%s", i, member), fmt.Sprintf("is that of nodes[%d] too", at)})
+			} else if !taken {
+				first[key] = i
+			}
+		}
+	}
+	unique("nodeid", func(n BrokerNode) string { return strconv.Itoa(n.NodeID) })
+	unique("address", func(n BrokerNode) string { return net.JoinHostPort(n.Address, strconv.Itoa(n.Port)) })
+	unique("name", func(n BrokerNode) string { return n.Name })
+	unique("broker_id", func(n BrokerNode) string { return n.BrokerID })
+	return bad
+}
+
+// NewCluster is how a new cluster is reached, by its first node, and what is to
+// be said of it.
+type NewCluster struct {
+	broker.ClusterConnection
+	Info string `json:"info,omitempty" doc:"A warning, if there is one."`
+}
+
+// CreateCluster makes a cluster of brokers of the project.
+func (a *API) CreateCluster(ctx context.Context, r *CreateClusterRequest) (NewCluster, error) {
+	spec := broker.ClusterSpec{ClusterName: r.Body.ClusterName, SyncMode: r.Body.SyncMode}
+	var err error
+	if spec.Nodes, err = a.nodeRefs(r.ProjectID, r.Body.Nodes); err != nil {
+		return NewCluster{}, err
+	}
+	made, err := a.Clusters.CreateCluster(ctx, r.ProjectID, spec)
+	if err != nil {
+		return NewCluster{}, err
+	}
+	first := r.Body.Nodes[0]
+	made.ClientCertFile, made.ClientKeyFile, made.CACertFile = first.ClientCertFile, first.ClientKeyFile, first.CACertFile
+	c := NewCluster{ClusterConnection: made}
+	if n := len(spec.Nodes); n < fewNodes {
+		c.Info = fmt.Sprintf("a cluster of %d cannot go on when a node fails: that takes %d or more", n, fewNodes)
+		a.Log.Warn("a cluster with few nodes was made", "cluster", made.ID, "nodes", n)
+	}
+	return c, nil
+}
+
+// nodeRefs checks the nodes; its error names every field that is wrong.
+func (a *API) nodeRefs(projectID string, nodes []BrokerNode) (refs []broker.ClusterNodeRef, err error) {
+	var bad []FieldError
+	for i, n := range nodes {
+		ref := n.ref()
+		ref.Target, err = a.nodeTarget(projectID, fmt.Sprintf("body.nodes[%d].", i), n.connection())
+		e, ok := errors.AsType[*Error](err)
+		fields, named := []FieldError(nil), false
+		if ok {
+			fields, named = e.Info["errors"].([]FieldError)
+		}
+		if err != nil && !named {
+			return nil, err
+		}
+		bad, refs = append(bad, fields...), append(refs, ref)
+	}
+	if bad != nil {
+		return nil, Invalid(bad...)
+	}
+	return refs, nil
 }
 
 // DeleteClusterRequest names a cluster.
@@ -148,8 +265,15 @@ type NodeReference struct {
 }
 
 func (n NodeReference) ref() broker.ClusterNodeRef {
-	return broker.ClusterNodeRef{BrokerID: n.BrokerID, NodeID: n.NodeID, Name: n.Name, Address: n.Address, Port: n.Port,
-		Target: broker.Target{ID: n.BrokerID, URL: n.URL, Username: n.Username, TLS: broker.TLS{Verify: true}}}
+	return broker.ClusterNodeRef{BrokerID: n.BrokerID, NodeID: n.NodeID, Name: n.Name, Address: n.Address, Port: n.Port}
+}
+
+// connection gives how the node's broker is reached, if it is said.
+func (n NodeReference) connection() NewConnectionBody {
+	c := NewConnectionBody{Name: n.Name, URL: n.URL}
+	c.Username, c.ClientCertFile = given(n.Username), given(n.ClientCertFile)
+	c.ClientKeyFile, c.CACertFile = given(n.ClientKeyFile), given(n.CACertFile)
+	return c
 }
 
 // JoinClusterRequest adds a node.
@@ -178,7 +302,14 @@ func (r *JoinClusterRequest) Validate() []FieldError {
 
 // JoinCluster adds a node to a cluster.
 func (a *API) JoinCluster(ctx context.Context, r *JoinClusterRequest) error {
-	return a.Clusters.JoinCluster(ctx, r.ProjectID, r.ClusterID, r.Body.ref())
+	ref := r.Body.ref()
+	if r.Body.URL != "" {
+		var err error
+		if ref.Target, err = a.nodeTarget(r.ProjectID, "body.", r.Body.connection()); err != nil {
+			return err
+		}
+	}
+	return a.Clusters.JoinCluster(ctx, r.ProjectID, r.ClusterID, ref)
 }
 
 // LeaveClusterRequest removes a node.

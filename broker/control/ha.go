@@ -35,6 +35,7 @@ const (
 	ErrClusterName refusal = "This broker is part of another cluster."
 	ErrNoLeader    refusal = "The cluster has no leader."
 	ErrNoNode      refusal = "Node not found"
+	ErrMember      refusal = "Node is already part of the cluster."
 	ErrUnconfirmed refusal = "The outcome is not known: it may have been carried out."
 )
 
@@ -234,6 +235,7 @@ var haRefusals = []struct {
 	{ErrNotLeader, broker.Conflict, false},
 	{ErrNoCluster, broker.Conflict, false},
 	{ErrClusterName, broker.Conflict, false},
+	{ErrMember, broker.Exists, false},
 	{ErrNoLeader, broker.Unavailable, true},
 	{ErrNoNode, broker.NotFound, true},
 	{ErrUnconfirmed, broker.Unconfirmed, true},

@@ -180,6 +180,7 @@ func TestHA_refusals_keep_their_kind(t *testing.T) {
 		{fmt.Errorf("create: %w", ErrInCluster), broker.Conflict, ErrInCluster},
 		{ErrNotLeader, broker.Conflict, ErrNotLeader},
 		{ErrNoCluster, broker.Conflict, ErrNoCluster},
+		{ErrMember, broker.Exists, ErrMember},
 		{ErrNoLeader, broker.Unavailable, ErrNoLeader},
 		{&broker.Error{Kind: broker.Unavailable, Msg: "quorum lost"}, broker.Unavailable, ErrNoLeader},
 		{&broker.Error{Kind: broker.Unconfirmed, Msg: "leader lost"}, broker.Unconfirmed, ErrUnconfirmed},

@@ -1,0 +1,114 @@
+package clusters
+
+import (
+	"context"
+
+	"signalbox/broker"
+	"signalbox/broker/control"
+)
+
+const (
+	opLeave  = "leaveCluster"
+	opDelete = "deleteCluster"
+)
+
+// LeaveCluster removes a node: its leader does that or, where there is none, the
+// node itself. The node need not be reachable.
+func (c *Clusters) LeaveCluster(ctx context.Context, projectID, clusterID string, ref broker.ClusterNodeRef) error {
+	cl, release, err := c.open(ctx, opLeave, projectID, clusterID)
+	if err != nil {
+		return err
+	}
+	defer release()
+	n, err := cl.find(ref)
+	if err != nil {
+		return err
+	}
+	if len(cl.Nodes) == 1 {
+		return &broker.Error{Kind: broker.Conflict, Op: opLeave, Msg: "it is the last node: delete the cluster instead"}
+	}
+	if err := c.remove(ctx, cl, n, c.look(ctx, projectID, cl.Nodes)); err != nil {
+		return err
+	}
+	if err := c.rows.RemoveNode(ctx, cl.ID, n.NodeID); err != nil {
+		return err
+	}
+	c.rows.Release(ctx, n)
+	c.log.Info("node left a cluster", "cluster", cl.ID, "name", cl.Name, "node", n.NodeID)
+	return nil
+}
+
+// find gives the node with the number, the broker or both.
+func (cl Cluster) find(ref broker.ClusterNodeRef) (Node, error) {
+	for _, n := range cl.Nodes {
+		if (ref.NodeID == 0 || ref.NodeID == n.NodeID) && (ref.BrokerID == "" || ref.BrokerID == n.BrokerID) {
+			return n, nil
+		}
+	}
+	return Node{}, &broker.Error{Kind: broker.NotFound, Op: opLeave, Msg: "the cluster has no such node"}
+}
+
+// DeleteCluster dissolves a cluster: each node is a broker of its own again, with
+// its data. With purge it is forgotten even if that failed; its nodes are left as
+// they are then. A name that is given must be the cluster's.
+func (c *Clusters) DeleteCluster(ctx context.Context, projectID, clusterID, clustername string, purge bool) error {
+	cl, release, err := c.open(ctx, opDelete, projectID, clusterID)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if clustername != "" && clustername != cl.Name {
+		return &broker.Error{Kind: broker.Conflict, Op: opDelete, Msg: "the cluster has another name than clustername"}
+	}
+	return c.delete(ctx, cl, purge)
+}
+
+// DeleteClusters deletes all clusters of a project.
+func (c *Clusters) DeleteClusters(ctx context.Context, projectID string, purge bool) ([]broker.ClusterResult, error) {
+	stored, err := c.rows.Clusters(ctx, projectID)
+	if err != nil {
+		return nil, err
+	}
+	results := make([]broker.ClusterResult, len(stored))
+	each(stored, func(i int, cl Cluster) {
+		results[i] = broker.ClusterResult{ClusterID: cl.ID, ClusterName: cl.Name,
+			Err: c.DeleteCluster(ctx, projectID, cl.ID, "", purge)}
+	})
+	return results, nil
+}
+
+func (c *Clusters) delete(ctx context.Context, cl Cluster, purge bool) error {
+	err := c.dissolve(ctx, cl)
+	if err != nil && !purge {
+		return err
+	}
+	if err != nil {
+		c.log.Warn("cluster forgotten that could not be dissolved", "cluster", cl.ID, "name", cl.Name, "error", err)
+	}
+	if err := c.rows.Delete(ctx, cl.ProjectID, cl.ID); err != nil {
+		return err
+	}
+	c.releaseAll(ctx, cl.Nodes)
+	c.log.Info("cluster deleted", "cluster", cl.ID, "name", cl.Name)
+	return nil
+}
+
+// dissolve has the leader tell all nodes that the cluster is no more. Nodes that
+// cannot be reached hear of it when they come back.
+func (c *Clusters) dissolve(ctx context.Context, cl Cluster) error {
+	seen := c.look(ctx, cl.ProjectID, cl.Nodes)
+	if len(missed(seen)) == 0 && len(members(cl.Name, seen)) == 0 {
+		return nil
+	}
+	leader := leaderOf(cl.Name, seen)
+	if leader == nil {
+		return noLeader(opDelete, seen)
+	}
+	if err := c.tell(ctx, cl.ProjectID, leader.Node, control.DeleteCluster(cl.Name), nil); err != nil {
+		return err
+	}
+	if err := c.free(ctx, cl, members(cl.Name, seen)); err != nil {
+		c.log.Warn("a node may not know yet that its cluster is no more", "cluster", cl.ID, "error", err)
+	}
+	return nil
+}
