@@ -16,7 +16,7 @@ func streamInvalidCases() []testCase {
 	cases := []testCase{
 		{name: "every bad member is named at once, and nothing is changed", run: streamAllBad},
 		{name: "limits are open to what just keeps them", run: streamLimits},
-		{name: "a name that is no text is refused", needs: []Feature{UTF8StreamNames}, run: streamNoText},
+		{name: "a name that is no text is refused", run: streamNoText},
 	}
 	for _, bad := range badMembers() {
 		cases = append(cases, testCase{name: bad.name + " is refused", run: func(t *testing.T, s *scene) { s.refusesMember(t, bad) }})

@@ -35,7 +35,6 @@ const (
 	MessageProperties   Feature = "a way to publish the properties of MQTT 5"
 	OperatorsLists      Feature = "lists of subscriptions, denials and bans"
 	StreamKeepsAcks     Feature = "acknowledging a message only when the stream that keeps it has it"
-	UTF8StreamNames     Feature = "refusing names of streams that are no valid UTF-8"
 	NamedFields         Feature = "naming the members of a request that are bad"
 )
 

@@ -127,6 +127,6 @@ func TestRemoteToEmbedded(t *testing.T) {
 		return brokertest.Subject{Broker: dial(t, target), URL: target.URL,
 			AdminUsername: target.Username, AdminPassword: target.Password,
 			Lacks: []brokertest.Feature{brokertest.Transfer, brokertest.MessageProperties, brokertest.OperatorsLists,
-				brokertest.NamedFields, brokertest.UTF8StreamNames}}
+				brokertest.NamedFields}}
 	})
 }

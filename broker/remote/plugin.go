@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"unicode/utf8"
 
 	"signalbox/broker"
 	"signalbox/broker/control"
@@ -27,46 +28,59 @@ func (p plugin) ListStreams(ctx context.Context, o broker.ListOptions[broker.Str
 // GetStream asks for the record of a stream.
 func (p plugin) GetStream(ctx context.Context, streamname string) (broker.Stream, error) {
 	var r control.StreamRecord
-	err := p.command(ctx, control.GetStream(streamname), &r)
+	err := p.about(ctx, streamname, control.GetStream(streamname), &r)
 	return r.Stream, err
 }
 
 // CreateStream has the broker create a stream.
 func (p plugin) CreateStream(ctx context.Context, s broker.StreamSpec) error {
+	if !utf8.ValidString(s.StreamName) {
+		return &broker.Error{Kind: broker.Invalid, Op: "createStream", Msg: "streamname: must be UTF-8",
+			Fields: []broker.Field{{Path: "streamname", Msg: "must be UTF-8"}}}
+	}
 	return p.command(ctx, control.CreateStream(s), nil)
 }
 
 // ModifyStream has the broker change a stream.
 func (p plugin) ModifyStream(ctx context.Context, s broker.StreamSpec, replace bool) error {
-	return p.command(ctx, control.ModifyStream(s, replace), nil)
+	return p.about(ctx, s.StreamName, control.ModifyStream(s, replace), nil)
 }
 
 // DeleteStream has the broker delete a stream.
 func (p plugin) DeleteStream(ctx context.Context, streamname string) error {
-	return p.command(ctx, control.DeleteStream(streamname), nil)
+	return p.about(ctx, streamname, control.DeleteStream(streamname), nil)
 }
 
 // CountStreamMessages asks how much a stream keeps.
 func (p plugin) CountStreamMessages(ctx context.Context, streamname string) (broker.StreamCount, error) {
 	var c control.StreamCount
-	err := p.command(ctx, control.CountStreamMessages(streamname), &c)
+	err := p.about(ctx, streamname, control.CountStreamMessages(streamname), &c)
 	c.StreamName = streamname
 	return c.StreamCount, err
 }
 
 // ClearStreamMessages has the broker delete messages of a stream.
 func (p plugin) ClearStreamMessages(ctx context.Context, streamname string, gte, lte *float64) error {
-	return p.command(ctx, control.ClearStreamMessages(streamname, gte, lte), nil)
+	return p.about(ctx, streamname, control.ClearStreamMessages(streamname, gte, lte), nil)
 }
 
 // ReplayStream has the broker begin a replay.
 func (p plugin) ReplayStream(ctx context.Context, r broker.StreamReplay) error {
-	return p.command(ctx, control.ReplayStream(r), nil)
+	return p.about(ctx, r.StreamName, control.ReplayStream(r), nil)
 }
 
 // StopStreamReplay has the broker end a replay.
 func (p plugin) StopStreamReplay(ctx context.Context, streamname string) error {
-	return p.command(ctx, control.StopStreamReplay(streamname), nil)
+	return p.about(ctx, streamname, control.StopStreamReplay(streamname), nil)
+}
+
+// about asks a command about a stream that is there. What is no UTF-8 cannot be
+// said in JSON, and is the name of none.
+func (p plugin) about(ctx context.Context, streamname string, c control.Command, data any) error {
+	if !utf8.ValidString(streamname) {
+		return &broker.Error{Kind: broker.NotFound, Op: c.Name, Msg: "Stream not found"}
+	}
+	return p.command(ctx, c, data)
 }
 
 // command asks a command about streams.

@@ -75,7 +75,7 @@ func (l *lane) settled() bool {
 		return false
 	}
 	for _, s := range l.subs {
-		if s.wanted && (s.state == absent || s.state == asked) {
+		if s.wanted && (s.state == absent || s.state == asked || s.state == leaving) {
 			return false
 		}
 	}
