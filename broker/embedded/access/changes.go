@@ -60,7 +60,7 @@ func (s *store) putAll(c *change, b batch) error {
 			return fmt.Errorf("store %T: %w", ch, c.err)
 		}
 	}
-	if b.index > 0 {
+	if b.index > 0 || b.replaces {
 		c.exec(c.put.applied, int64(b.index))
 	}
 	return c.err

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -18,7 +19,8 @@ import (
 
 const (
 	crashDir   = "ACCESS_CRASH_DIR"   // set for the process that is killed
-	crashKills = "ACCESS_CRASH_KILLS" // how often TestKill kills; a dozen if not set
+	crashKills = "ACCESS_CRASH_KILLS" // how often to kill; a dozen if not set
+	crashLog   = "ACCESS_CRASH_LOG"   // a file with a log, if the process is to change through one
 	writers    = 4
 )
 
@@ -30,25 +32,28 @@ const (
 // own: create both in one request, modify the first, delete the second.
 func TestKill(t *testing.T) {
 	t.Parallel()
-	kills := 12
-	if s := os.Getenv(crashKills); s != "" {
-		n, err := strconv.Atoi(s)
-		must(t, err)
-		kills = n
-	}
-	dir := t.TempDir()
+	kills, dir := kills(t), t.TempDir()
 	c := openIn(t, dir)
 	must(t, c.Bootstrap(t.Context(), "admin", "secret"), c.CreateGroup(t.Context(), broker.GroupSpec{GroupName: "g"}))
 	shut(t, c)
 	settled := map[string]int{} // changes of a pair that are known to be there
 	for kill := range kills {
-		acknowledged := runAndKill(t, dir, kill)
-		for pair, changes := range acknowledged {
-			settled[pair] = changes
-		}
+		maps.Copy(settled, runAndKill(t, dir, kill))
 		settle(t, dir, kill, settled)
 	}
 	t.Logf("%d kills, %d pairs of clients", kills, len(settled))
+}
+
+// kills tells how often to kill.
+func kills(t *testing.T) int {
+	t.Helper()
+	s := os.Getenv(crashKills)
+	if s == "" {
+		return 12
+	}
+	n, err := strconv.Atoi(s)
+	must(t, err)
+	return n
 }
 
 func openIn(t testing.TB, dir string) *Control {
@@ -60,10 +65,11 @@ func openIn(t testing.TB, dir string) *Control {
 
 // runAndKill lets a process work until it has acknowledged some changes, and
 // kills it. It gives the number of acknowledged changes per pair.
-func runAndKill(t *testing.T, dir string, kill int) map[string]int {
+func runAndKill(t *testing.T, dir string, kill int, environ ...string) map[string]int {
 	t.Helper()
 	process := exec.CommandContext(t.Context(), os.Args[0])
 	process.Env = append(os.Environ(), crashDir+"="+dir, fmt.Sprintf("ACCESS_CRASH_RUN=%d", kill))
+	process.Env = append(process.Env, environ...)
 	process.Stderr = os.Stderr
 	out, err := process.StdoutPipe()
 	must(t, err, process.Start())
@@ -168,6 +174,9 @@ func writeUntilKilled(dir string) {
 	c, err := Open(context.Background(), Options{Path: filepath.Join(dir, "broker.db"), PasswordIterations: iterations})
 	if err != nil {
 		panic(err)
+	}
+	if path := os.Getenv(crashLog); path != "" {
+		shareLog(c, path)
 	}
 	run, err := strconv.Atoi(os.Getenv("ACCESS_CRASH_RUN"))
 	if err != nil {

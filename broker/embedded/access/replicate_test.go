@@ -29,12 +29,16 @@ type changeLog struct {
 // shared gives nodes that share one log, through which the first one changes.
 func shared(t testing.TB, nodes int) (*changeLog, []*Control) {
 	t.Helper()
-	l := &changeLog{cuts: map[*Control][]dynsec.Cut{}}
+	l := logOf()
 	for range nodes {
 		l.nodes = append(l.nodes, fresh(t))
 	}
 	l.nodes[0].SetReplicator(l)
 	return l, l.nodes
+}
+
+func logOf(nodes ...*Control) *changeLog {
+	return &changeLog{nodes: nodes, cuts: map[*Control][]dynsec.Cut{}}
 }
 
 // Replicate appends an entry and has it applied everywhere.
@@ -282,11 +286,9 @@ func TestFullDiskOfANode(t *testing.T) {
 func TestDetach(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "broker.db")
-	l := &changeLog{cuts: map[*Control][]dynsec.Cut{}}
 	c := open(t, path)
-	l.nodes = []*Control{c}
 	must(t, c.CreateRole(t.Context(), role("alone")))
-	c.SetReplicator(l)
+	c.SetReplicator(logOf(c))
 	must(t, c.CreateRole(t.Context(), role("shared")))
 	c.SetReplicator(nil)
 	wantKind(t, c.CreateRole(t.Context(), role("r")), broker.Unavailable)
@@ -307,7 +309,7 @@ func TestReplicatorInBetween(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := fresh(t)
-		l := &changeLog{cuts: map[*Control][]dynsec.Cut{}, nodes: []*Control{c}}
+		l := logOf(c)
 		release := hold(t, c)
 		var wg sync.WaitGroup
 		wg.Go(func() { must(t, c.CreateRole(t.Context(), role("r"))) })
