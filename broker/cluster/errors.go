@@ -1,0 +1,49 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+)
+
+// What can come of an operation. After all but ErrUnconfirmed and ErrWaiting,
+// nothing has happened.
+var (
+	ErrClosed       = errors.New("the node is closed")
+	ErrClustered    = errors.New("this broker is already part of a cluster")
+	ErrNotClustered = errors.New("this broker is not part of a cluster")
+	ErrNotLeader    = errors.New("this broker is not the cluster leader")
+	ErrNoLeader     = errors.New("the cluster has no leader at the moment")
+	ErrUnknownNode  = errors.New("the cluster has no such node")
+	ErrMember       = errors.New("the node is a member already, and answers")
+	ErrLastNode     = errors.New("the node is the only one of its cluster, which can be deleted instead")
+	ErrNotVoter     = errors.New("the node has no vote at the moment, so it cannot lead")
+	ErrInvitation   = errors.New("the invitation is not, or no longer, valid")
+	ErrInvalid      = errors.New("the description of the cluster is not valid")
+	ErrBusy         = errors.New("too many requests wait for the leader")
+
+	// ErrUnconfirmed says that something was begun of which the end is not known.
+	ErrUnconfirmed = errors.New("it is not known whether it was done")
+
+	// ErrWaiting says that a node has joined, and goes on to wait for its members.
+	ErrWaiting = errors.New("the node has joined and waits for the cluster's leader")
+)
+
+// RemoteError is what a leader's Serve answered to another node. Its text may be
+// shown to whoever asked there.
+type RemoteError struct{ Text string }
+
+// Error gives the text.
+func (e *RemoteError) Error() string { return e.Text }
+
+// invalid is an ErrInvalid that says what is wrong.
+func invalid(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
+}
+
+// unconfirmed is an ErrUnconfirmed with its cause.
+func unconfirmed(cause error) error { return fmt.Errorf("%w: %w", ErrUnconfirmed, cause) }
+
+// notBegun tells whether a request can be given to the next leader.
+func notBegun(err error) bool {
+	return errors.Is(err, ErrNotLeader) || errors.Is(err, ErrNoLeader)
+}

@@ -1,0 +1,82 @@
+package cluster
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Figures are what is measured of a node.
+type Figures struct {
+	Voters    int  // members with a vote; 0 at rest
+	InContact int  // of them, those that the leader, this node, is in contact with, itself included
+	Leading   bool // whether this node leads, as only then InContact is known
+
+	LastContact time.Duration // since this node heard from the leader; 0 if it leads, or never did
+	Forwarded   uint64        // requests that Forward was given
+	Applied     Latency       // of proposals at this node, until it had applied them
+}
+
+// Latency is how long something took: how often it was done, in how many seconds
+// together, and how often in at most so many seconds.
+type Latency struct {
+	Count   uint64
+	Sum     float64
+	Buckets map[float64]uint64
+}
+
+// bounds are those of the buckets, in seconds.
+var bounds = [...]float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}
+
+// counters are counted since the node was opened.
+type counters struct {
+	forwarded atomic.Uint64
+	applied   stopwatch
+}
+
+// stopwatch counts how long something took.
+type stopwatch struct {
+	nanoseconds atomic.Int64
+	in          [len(bounds) + 1]atomic.Uint64 // the last is for all that took longer
+}
+
+func (w *stopwatch) observe(d time.Duration) {
+	w.nanoseconds.Add(int64(d))
+	i := 0
+	for i < len(bounds) && d.Seconds() > bounds[i] {
+		i++
+	}
+	w.in[i].Add(1)
+}
+
+func (w *stopwatch) latency() Latency {
+	l := Latency{Sum: time.Duration(w.nanoseconds.Load()).Seconds(), Buckets: map[float64]uint64{}}
+	for i := range w.in {
+		l.Count += w.in[i].Load()
+		if i < len(bounds) {
+			l.Buckets[bounds[i]] = l.Count
+		}
+	}
+	return l
+}
+
+// Figures gives what is measured.
+func (n *Node) Figures() Figures {
+	f := Figures{Forwarded: n.figures.forwarded.Load(), Applied: n.figures.applied.latency()}
+	s := n.seat.Load()
+	if s == nil {
+		return f
+	}
+	f.Voters = s.voters()
+	if f.Leading = s.state() == StateLeader; !f.Leading {
+		f.LastContact = since(n.options.Now(), s.raft.LastContact())
+		return f
+	}
+	heard := s.heardOf()
+	for _, m := range s.fsm.state.Load().Members {
+		c, ok := heard[m.ref()]
+		if s.role(m) == RoleVoter && (m.NodeID == s.id.Self.NodeID || ok && c.err == nil) {
+			f.InContact++
+		}
+	}
+	return f
+}

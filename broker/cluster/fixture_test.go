@@ -1,0 +1,463 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"signalbox/broker/file"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// must fails the test at the first error.
+func must(t testing.TB, errs ...error) {
+	t.Helper()
+	for _, err := range errs {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// patience is how long tests wait for what must come about.
+const patience = 20 * time.Second
+
+// eventually waits until a condition holds, which says why it does not.
+func eventually(t testing.TB, condition func() error) {
+	t.Helper()
+	ticks := time.NewTicker(5 * time.Millisecond)
+	defer ticks.Stop()
+	deadline := time.After(patience)
+	for {
+		err := condition()
+		if err == nil {
+			return
+		}
+		select {
+		case <-ticks.C:
+		case <-deadline:
+			t.Fatalf("after %v: %v", patience, err)
+		}
+	}
+}
+
+// within gives a context for one operation of a test.
+func within(t testing.TB, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// register is a machine of keys and values in a SQLite file, with its index in
+// the same transaction.
+type register struct {
+	file *file.File
+	db   *sql.DB
+
+	mu       sync.Mutex
+	values   map[string]string
+	applied  uint64
+	broken   error // with which Apply stops
+	restores int
+}
+
+// write is a command of a register: its answer is the value it replaces.
+type write struct{ Key, Value string }
+
+func (w write) encode() []byte {
+	text, _ := json.Marshal(w)
+	return text
+}
+
+func openRegister(t testing.TB, path string) *register {
+	t.Helper()
+	f, err := file.Open(context.Background(), path, file.Layout{Name: "the register", Migrations: fstest.MapFS{
+		"0001_register.sql": {Data: []byte("-- +goose Up\nCREATE TABLE value (key TEXT PRIMARY KEY, value TEXT) STRICT;\n" +
+			"CREATE TABLE applied (idx INTEGER) STRICT;\nINSERT INTO applied VALUES (0);\n")},
+	}}, slog.New(slog.DiscardHandler))
+	must(t, err)
+	r := &register{file: f, db: f.Writer(file.Process), values: map[string]string{}}
+	must(t, r.db.QueryRow(`SELECT idx FROM applied`).Scan(&r.applied))
+	rows, err := r.db.Query(`SELECT key, value FROM value`)
+	must(t, err)
+	defer rows.Close()
+	for rows.Next() {
+		var k, v string
+		must(t, rows.Scan(&k, &v))
+		r.values[k] = v
+	}
+	must(t, rows.Err())
+	return r
+}
+
+func (r *register) close() error { return errors.Join(r.db.Close(), r.file.Close()) }
+
+// store does something to the file, and sets the index, in one transaction.
+func (r *register) store(index uint64, change func(tx *sql.Tx) error) error {
+	tx, err := r.db.Begin()
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	if err := change(tx); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(`UPDATE applied SET idx = ?`, index); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+func (r *register) Apply(index uint64, command []byte) any {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.broken != nil {
+		return Stop{r.broken}
+	}
+	if index <= r.applied {
+		panic(fmt.Sprintf("command %d is given again after %d", index, r.applied))
+	}
+	var w write
+	if err := json.Unmarshal(command, &w); err != nil {
+		return Stop{err}
+	}
+	err := r.store(index, func(tx *sql.Tx) error {
+		_, err := tx.Exec(`INSERT INTO value VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value`, w.Key, w.Value)
+		return err
+	})
+	if err != nil {
+		return Stop{err}
+	}
+	old := r.values[w.Key]
+	r.values[w.Key], r.applied = w.Value, index
+	return old
+}
+
+func (r *register) Applied() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.applied
+}
+
+func (r *register) get(key string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.values[key]
+}
+
+func (r *register) all() map[string]string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.values)
+}
+
+// breaks makes Apply stop with an error, nil mends it.
+func (r *register) breaks(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.broken = err
+}
+
+type registerView struct{ values map[string]string }
+
+func (v registerView) WriteTo(w io.Writer) (int64, error) {
+	text, err := json.Marshal(v.values)
+	if err != nil {
+		return 0, err
+	}
+	n, err := w.Write(text)
+	return int64(n), err
+}
+
+func (registerView) Release() {}
+
+func (r *register) Snapshot(context.Context) (Snapshot, error) { return registerView{r.all()}, nil }
+
+func (r *register) Restore(_ context.Context, index uint64, from io.Reader) error {
+	values := map[string]string{}
+	if err := json.NewDecoder(from).Decode(&values); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	err := r.store(index, func(tx *sql.Tx) error {
+		if _, err := tx.Exec(`DELETE FROM value`); err != nil {
+			return err
+		}
+		for k, v := range values {
+			if _, err := tx.Exec(`INSERT INTO value VALUES (?, ?)`, k, v); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		r.values, r.applied = values, index
+		r.restores++
+	}
+	return err
+}
+
+// fleet is some nodes in this process, on a network that can be cut.
+type fleet struct {
+	t       testing.TB
+	dir     string
+	network *network
+	nodes   map[NodeID]*station
+	log     *logTo
+}
+
+// station is one node of a fleet, whether it runs or not.
+type station struct {
+	fleet    *fleet
+	id       NodeID
+	node     *Node
+	register *register
+}
+
+// quick is a timing for tests.
+func quick() Timing {
+	return Timing{
+		Heartbeat: 150 * time.Millisecond, Election: 150 * time.Millisecond, Lease: 100 * time.Millisecond, Commit: 5 * time.Millisecond,
+		Transport: 500 * time.Millisecond, Probe: 40 * time.Millisecond, Call: 400 * time.Millisecond, Request: 10 * time.Second,
+		Settle: 2 * time.Second, Tell: 100 * time.Millisecond, Retry: 50 * time.Millisecond,
+	}
+}
+
+func newFleet(t testing.TB) *fleet {
+	f := &fleet{t: t, dir: t.TempDir(), nodes: map[NodeID]*station{}, log: &logTo{}}
+	f.network = &network{fleet: f, cut: map[[2]NodeID]bool{}}
+	f.network.changed = sync.NewCond(&f.network.mu)
+	t.Cleanup(func() {
+		for _, s := range f.nodes {
+			s.close()
+		}
+		f.network.close()
+		if t.Failed() && testing.Verbose() {
+			t.Log(f.log.String())
+		}
+	})
+	return f
+}
+
+// logTo keeps what is logged.
+type logTo struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logTo) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logTo) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// start starts a node, or starts it again.
+func (f *fleet) start(id NodeID, tune ...func(*Options)) *station {
+	f.t.Helper()
+	s := &station{fleet: f, id: id}
+	dir := filepath.Join(f.dir, fmt.Sprint("node", id))
+	must(f.t, os.MkdirAll(dir, 0o700))
+	s.register = openRegister(f.t, filepath.Join(dir, "register.db"))
+	o := Options{
+		Dir: filepath.Join(dir, "cluster"), Listen: "127.0.0.1:0", Version: "test", Machine: s.register, Serve: s.serve, Timing: quick(),
+		Log:  slog.New(slog.NewTextHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug})).With("node", int(id)),
+		dial: func(ctx context.Context, hostPort string) (net.Conn, error) { return f.network.dial(ctx, id, hostPort) },
+	}
+	for _, tune := range tune {
+		tune(&o)
+	}
+	var err error
+	s.node, err = Open(context.Background(), o)
+	must(f.t, err)
+	f.network.set(s)
+	f.nodes[id] = s
+	return s
+}
+
+// serve answers what is forwarded: a write, or a key to be read.
+func (s *station) serve(ctx context.Context, _ NodeID, request []byte) ([]byte, error) {
+	n := s.node
+	t, err := n.Lead(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if key, ok := strings.CutPrefix(string(request), "read "); ok {
+		value := s.register.get(key)
+		return []byte(value), n.Confirm(ctx, t)
+	}
+	answer, _, err := n.ProposeIn(ctx, t, request)
+	old, _ := answer.(string)
+	return []byte(old), err
+}
+
+// close stops the node as a process that ends in good order does.
+func (s *station) close() { s.shut(true) }
+
+// kill stops the node without a word to the others.
+func (s *station) kill() { s.shut(false) }
+
+func (s *station) shut(handOver bool) {
+	if s.node == nil {
+		return
+	}
+	s.fleet.network.set(&station{id: s.id})
+	if err := s.node.shut(context.Background(), handOver); err != nil {
+		s.fleet.t.Errorf("close node %d: %v", s.id, err)
+	}
+	if err := s.register.close(); err != nil {
+		s.fleet.t.Errorf("close the register of node %d: %v", s.id, err)
+	}
+	s.node = nil
+}
+
+// lose deletes all that a node which is stopped has stored.
+func (s *station) lose() {
+	must(s.fleet.t, os.RemoveAll(filepath.Join(s.fleet.dir, fmt.Sprint("node", s.id))))
+}
+
+// member gives a node as the others know it.
+func member(id NodeID) Member {
+	return Member{NodeID: id, Address: fmt.Sprintf("node%d.test", id), Port: 7000}
+}
+
+func spec(self NodeID, ids ...NodeID) Spec {
+	s := Spec{Name: "c", SyncMode: "dynsec", Self: self}
+	for _, id := range ids {
+		s.Members = append(s.Members, member(id))
+	}
+	return s
+}
+
+// form starts nodes and makes a cluster of them, in which all have a vote.
+func (f *fleet) form(ids ...NodeID) *fleet {
+	f.t.Helper()
+	for _, id := range ids {
+		f.start(id)
+	}
+	invitations, err := f.nodes[ids[0]].node.Create(within(f.t, patience), spec(ids[0], ids...))
+	must(f.t, err)
+	var wg sync.WaitGroup
+	for _, i := range invitations {
+		wg.Go(func() {
+			if err := f.nodes[i.NodeID].node.Join(within(f.t, patience), spec(i.NodeID, ids...), i); err != nil {
+				f.t.Errorf("join node %d: %v", i.NodeID, err)
+			}
+		})
+	}
+	wg.Wait()
+	f.settled(len(ids))
+	return f
+}
+
+// leader waits for one, as all nodes that run in one part of the network see it.
+func (f *fleet) leader(among ...NodeID) *station {
+	f.t.Helper()
+	var found *station
+	eventually(f.t, func() error {
+		found = nil
+		for id, s := range f.nodes {
+			if s.node == nil || len(among) > 0 && !contains(among, id) {
+				continue
+			}
+			if _, err := s.node.Lead(within(f.t, time.Second)); err == nil {
+				found = s
+			}
+		}
+		if found == nil {
+			return errors.New("nobody leads")
+		}
+		return nil
+	})
+	return found
+}
+
+func contains(ids []NodeID, id NodeID) bool {
+	for _, i := range ids {
+		if i == id {
+			return true
+		}
+	}
+	return false
+}
+
+// follower gives a node that runs and does not lead.
+func (f *fleet) follower() *station {
+	l := f.leader()
+	for _, s := range f.nodes {
+		if s != l && s.node != nil {
+			return s
+		}
+	}
+	f.t.Fatal("there is only one node")
+	return nil
+}
+
+// settled waits until so many nodes have a vote and are in contact.
+func (f *fleet) settled(voters int) {
+	f.t.Helper()
+	eventually(f.t, func() error {
+		got := f.leader().node.Figures()
+		if got.Voters != voters || got.InContact != voters || !got.Leading {
+			return fmt.Errorf("want %d voters in contact, got %+v", voters, got)
+		}
+		return nil
+	})
+}
+
+// put writes by way of a node.
+func (s *station) put(t testing.TB, key, value string) {
+	t.Helper()
+	if _, err := s.node.Forward(within(t, patience), write{key, value}.encode()); err != nil {
+		t.Fatalf("write %s at node %d: %v", key, s.id, err)
+	}
+}
+
+// agree waits until all nodes that run hold the same, with some values in it.
+func (f *fleet) agree(want map[string]string) {
+	f.t.Helper()
+	eventually(f.t, func() error {
+		var first map[string]string
+		for id, s := range f.nodes {
+			if s.node == nil {
+				continue
+			}
+			got := s.register.all()
+			if first == nil {
+				first = got
+			}
+			if !maps.Equal(first, got) {
+				return fmt.Errorf("node %d holds %d values unlike another one", id, len(got))
+			}
+			for k, v := range want {
+				if got[k] != v {
+					return fmt.Errorf("node %d holds %q under %q, want %q", id, got[k], k, v)
+				}
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,189 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Forward has the leader's Serve answer a request, here or at another node. What
+// the leader had applied when it answered is applied here, too, when Forward
+// returns without an error.
+//
+// A request is given to the next leader as long as it was surely not begun. After
+// ErrUnconfirmed it may have been done; a *RemoteError is what another node's
+// Serve says.
+func (n *Node) Forward(ctx context.Context, request []byte) ([]byte, error) {
+	if len(request) > maxPayload {
+		return nil, invalid("a request has at most %d bytes", maxPayload)
+	}
+	n.figures.forwarded.Add(1)
+	ctx, cancel := n.bounded(ctx)
+	defer cancel()
+	for wait := n.options.Timing.Heartbeat / 64; ; wait = min(2*wait, n.options.Timing.Heartbeat/4) {
+		s, err := n.place()
+		if err != nil && !notBegun(err) {
+			return nil, err
+		}
+		var answer []byte
+		if err == nil {
+			answer, err = s.forward(ctx, request)
+		}
+		if err == nil || !notBegun(err) {
+			return answer, err
+		}
+		pause(ctx, wait)
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("%w: %w", ErrNoLeader, context.Cause(ctx))
+		}
+	}
+}
+
+// forward gives a request to the leader of the moment.
+func (s *seat) forward(ctx context.Context, request []byte) ([]byte, error) {
+	m, ok := s.leader()
+	if !ok {
+		return nil, ErrNoLeader
+	}
+	if m.NodeID == s.id.Self.NodeID {
+		return s.node.options.Serve(ctx, m.NodeID, request)
+	}
+	f, err := s.exchange.ask(ctx, m, callForward, request)
+	if err == nil {
+		err = f.problem()
+	}
+	switch {
+	case err == nil:
+	case errors.Is(err, ErrUnconfirmed), errors.Is(err, ErrBusy), isRemote(err):
+		return nil, err
+	default: // there was no connection
+		return nil, fmt.Errorf("%w: %w", ErrNoLeader, err)
+	}
+	if err := s.await(ctx, f.number); err != nil {
+		return nil, unconfirmed(fmt.Errorf("it is done, but not yet here: %w", err))
+	}
+	return f.payload, nil
+}
+
+func isRemote(err error) bool {
+	_, ok := errors.AsType[*RemoteError](err)
+	return ok
+}
+
+// problem gives the error that an answer is, nil where it is none.
+func (f frame) problem() error {
+	switch f.kind {
+	case statusOK:
+		return nil
+	case statusNotLeader:
+		return ErrNotLeader
+	case statusNoLeader:
+		return ErrNoLeader
+	case statusNotClustered:
+		return ErrNotClustered
+	case statusBusy:
+		return ErrBusy
+	case statusUnconfirmed:
+		return ErrUnconfirmed
+	}
+	return &RemoteError{string(f.payload)}
+}
+
+// reply makes an answer of what came of a request.
+func reply(payload []byte, err error) frame {
+	f := frame{kind: statusOK, payload: payload}
+	if err == nil && len(payload) > maxPayload {
+		err = unconfirmed(fmt.Errorf("the answer has %d bytes", len(payload)))
+	}
+	if err != nil {
+		f = frame{kind: statusFailed, payload: []byte(err.Error())}
+	}
+	for kind, is := range map[byte]error{
+		statusNotLeader: ErrNotLeader, statusNoLeader: ErrNoLeader, statusNotClustered: ErrNotClustered, statusBusy: ErrBusy,
+	} {
+		if errors.Is(err, is) {
+			f = frame{kind: kind}
+		}
+	}
+	if errors.Is(err, ErrUnconfirmed) { // whatever else it is
+		f = frame{kind: statusUnconfirmed}
+	}
+	return f
+}
+
+// answer answers a request of another node of a cluster that this one is, or was,
+// in. Who is no member any more is told that, and nothing else.
+func (n *Node) answer(ctx context.Context, b *badge, from ref, request frame) frame {
+	s := n.seat.Load()
+	if s == nil || s.badge != b {
+		if request.kind == callDissolved {
+			n.knows(b.uuid, from.id)
+			return reply(nil, nil)
+		}
+		return reply(nil, ErrNotClustered)
+	}
+	switch {
+	case request.kind == callStanding:
+		return reply(json.Marshal(s.standing(from)))
+	case !s.welcome(from):
+		return reply(nil, errStranger)
+	}
+	f := reply(s.answer(ctx, from, request))
+	f.number = s.fsm.upTo()
+	return f
+}
+
+// standing says how this node stands to another one.
+func (s *seat) standing(from ref) standing {
+	known := s.fsm.state.Load()
+	m, _ := s.leader()
+	return standing{
+		Version: s.node.options.Version, Applied: s.fsm.upTo(), Leader: m.NodeID,
+		Seeded: known.Index > 0, Removed: known.Index > 0 && !s.welcome(from),
+	}
+}
+
+// answer answers a member.
+func (s *seat) answer(ctx context.Context, from ref, request frame) ([]byte, error) {
+	switch request.kind {
+	case callForward:
+		return s.node.options.Serve(ctx, from.id, request.payload)
+	case callRemove:
+		var m Member
+		if err := json.Unmarshal(request.payload, &m); err != nil {
+			return nil, fmt.Errorf("read which node to remove: %w", err)
+		}
+		return nil, s.remove(ctx, m.NodeID, m.Generation)
+	case callRemoved:
+		return nil, s.node.end(endRemoved)
+	case callDissolved:
+		var index uint64
+		if err := json.Unmarshal(request.payload, &index); err != nil {
+			return nil, fmt.Errorf("read up to where the cluster went: %w", err)
+		}
+		return nil, s.dissolved(ctx, from, index)
+	}
+	return nil, fmt.Errorf("request %d is not known to this release", request.kind)
+}
+
+// dissolved ends with the cluster, with all that was agreed upon if it comes in
+// time.
+func (s *seat) dissolved(ctx context.Context, from ref, index uint64) error {
+	ctx, cancel := context.WithTimeout(ctx, s.node.options.Timing.Call/2)
+	defer cancel()
+	if err := s.await(ctx, index); err != nil {
+		s.node.log.Warn("the cluster is dissolved before all of its changes came here", "index", index, "applied", s.fsm.upTo())
+	}
+	s.node.knows(s.badge.uuid, from.id)
+	return s.node.end(endDissolved)
+}
+
+// since gives how long ago something was, 0 where it never was.
+func since(now, at time.Time) time.Duration {
+	if at.IsZero() {
+		return 0
+	}
+	return max(0, now.Sub(at))
+}

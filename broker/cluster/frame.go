@@ -1,0 +1,80 @@
+package cluster
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// maxPayload bounds one request or answer between nodes.
+const maxPayload = 16 << 20
+
+// frame is a request of the protocol "rpc", or its answer: a length of what
+// follows (4 bytes), an id that the answer has in common with its request (8), a
+// kind (1), a number (8), and a payload; all big endian.
+//
+// The number of a request is how long it may take, in milliseconds; that of an
+// answer is the index up to which the other node has applied everything.
+type frame struct {
+	id      uint64
+	kind    byte
+	number  uint64
+	payload []byte
+}
+
+const frameHeader = 8 + 1 + 8
+
+// The kinds of requests.
+const (
+	callForward   = 1 // a request for the leader's Serve
+	callStanding  = 2 // how the other node stands, and how it sees this one
+	callRemove    = 3 // the leader shall remove a node
+	callDissolved = 4 // the cluster is dissolved
+	callRemoved   = 5 // the other node is removed
+)
+
+// The kinds of answers. Of those up to statusBusy nothing was done.
+const (
+	statusOK = iota
+	statusNotLeader
+	statusNoLeader
+	statusNotClustered
+	statusBusy
+	statusUnconfirmed
+	statusFailed // the payload says why
+)
+
+// append appends the frame's encoding.
+func (f frame) append(b []byte) []byte {
+	b = binary.BigEndian.AppendUint32(b, uint32(frameHeader+len(f.payload)))
+	b = binary.BigEndian.AppendUint64(b, f.id)
+	b = append(b, f.kind)
+	b = binary.BigEndian.AppendUint64(b, f.number)
+	return append(b, f.payload...)
+}
+
+var errFrame = errors.New("what came is no frame")
+
+// readFrame reads one frame. What it takes in memory grows with what comes, not
+// with what is announced.
+func readFrame(r io.Reader) (frame, error) {
+	var front [4 + frameHeader]byte
+	if _, err := io.ReadFull(r, front[:]); err != nil {
+		return frame{}, fmt.Errorf("read a frame: %w", err)
+	}
+	size := binary.BigEndian.Uint32(front[:])
+	if size < frameHeader || size > frameHeader+maxPayload {
+		return frame{}, fmt.Errorf("read a frame: %w", errFrame)
+	}
+	f := frame{
+		id: binary.BigEndian.Uint64(front[4:]), kind: front[12], number: binary.BigEndian.Uint64(front[13:]),
+	}
+	var payload bytes.Buffer
+	if _, err := io.CopyN(&payload, r, int64(size-frameHeader)); err != nil {
+		return frame{}, fmt.Errorf("read a frame: %w", io.ErrUnexpectedEOF)
+	}
+	f.payload = payload.Bytes()
+	return f, nil
+}

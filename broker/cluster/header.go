@@ -1,0 +1,61 @@
+package cluster
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// magic begins every snapshot; its last byte is the format.
+const magic = "sbclus\x00\x01"
+
+// maxHeader bounds what is read as the header of a snapshot.
+const maxHeader = 1 << 20
+
+// header is what a snapshot holds before the machine's part: the cluster's own
+// state, and up to which command the machine had applied its own.
+type header struct {
+	State   state  `json:"state"`
+	Machine uint64 `json:"machine"`
+}
+
+// write writes the magic, the length of the rest (4 bytes, big endian), and the
+// rest as JSON.
+func (h header) write(w io.Writer) error {
+	text, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	b := binary.BigEndian.AppendUint32([]byte(magic), uint32(len(text)))
+	_, err = w.Write(append(b, text...))
+	return err
+}
+
+var errSnapshot = errors.New("it is no snapshot of a cluster that this release knows")
+
+// readHeader reads what write wrote, and nothing behind it.
+func readHeader(r io.Reader) (header, error) {
+	front := make([]byte, len(magic)+4)
+	if _, err := io.ReadFull(r, front); err != nil {
+		return header{}, fmt.Errorf("read a snapshot: %w", err)
+	}
+	size := binary.BigEndian.Uint32(front[len(magic):])
+	if !bytes.HasPrefix(front, []byte(magic)) || size > maxHeader {
+		return header{}, fmt.Errorf("read a snapshot: %w", errSnapshot)
+	}
+	var text bytes.Buffer
+	if _, err := io.CopyN(&text, r, int64(size)); err != nil {
+		return header{}, fmt.Errorf("read a snapshot: %w", err)
+	}
+	var h header
+	if err := json.Unmarshal(text.Bytes(), &h); err != nil {
+		return header{}, fmt.Errorf("read a snapshot: %w", err)
+	}
+	if h.State.Format != stateFormat {
+		return header{}, fmt.Errorf("read a snapshot: %w", errSnapshot)
+	}
+	return h, nil
+}

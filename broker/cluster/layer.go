@@ -1,0 +1,120 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// layer is the way on which raft reaches other nodes and is reached: the
+// connections of protocolRaft.
+type layer struct {
+	badge *badge
+	self  raft.ServerAddress
+	inbox chan net.Conn
+
+	ctx  context.Context // ended when nothing is connected any more
+	stop context.CancelFunc
+
+	mu  sync.Mutex // guards out
+	out map[*outgoing]struct{}
+}
+
+var _ raft.StreamLayer = (*layer)(nil)
+
+func newLayer(ctx context.Context, b *badge, self raft.ServerAddress) *layer {
+	l := &layer{badge: b, self: self, inbox: make(chan net.Conn), out: map[*outgoing]struct{}{}}
+	l.ctx, l.stop = context.WithCancel(ctx)
+	return l
+}
+
+// deliver hands a connection to raft. It is false where raft takes none any more.
+func (l *layer) deliver(conn net.Conn) bool {
+	select {
+	case l.inbox <- conn:
+		return true
+	case <-l.ctx.Done():
+		return false
+	}
+}
+
+// Accept gives the next connection.
+func (l *layer) Accept() (net.Conn, error) {
+	select {
+	case conn := <-l.inbox:
+		return conn, nil
+	case <-l.ctx.Done():
+		return nil, net.ErrClosed
+	}
+}
+
+// outgoing is a connection that raft has opened.
+type outgoing struct {
+	net.Conn
+	layer *layer
+}
+
+// Close ends the connection.
+func (o *outgoing) Close() error {
+	o.layer.mu.Lock()
+	delete(o.layer.out, o)
+	o.layer.mu.Unlock()
+	return o.Conn.Close()
+}
+
+// Dial connects to a node, and makes sure that it is that node.
+func (l *layer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+	to, hostPort, ok := parseServerAddress(address)
+	if !ok {
+		return nil, fmt.Errorf("%q names no node", address)
+	}
+	ctx, cancel := context.WithTimeout(l.ctx, timeout)
+	defer cancel()
+	conn, err := dial(ctx, l.badge, to, hostPort, protocolRaft)
+	if err != nil {
+		return nil, err
+	}
+	o := &outgoing{conn, l}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ctx.Err() != nil {
+		return nil, fmt.Errorf("connect to node %v: %w", to, closed(conn))
+	}
+	l.out[o] = struct{}{}
+	return o, nil
+}
+
+// closed closes a connection and says that there is none.
+func closed(conn net.Conn) error {
+	conn.Close()
+	return net.ErrClosed
+}
+
+// Close has nothing connected any more, in either direction.
+func (l *layer) Close() error {
+	l.stop()
+	l.mu.Lock()
+	all := l.out
+	l.out = map[*outgoing]struct{}{}
+	l.mu.Unlock()
+	for o := range all {
+		o.Conn.Close()
+	}
+	return nil
+}
+
+// address is a node's own, for raft.
+type address string
+
+// Network says what it is an address of.
+func (address) Network() string { return protocolRaft }
+
+// String gives the address.
+func (a address) String() string { return string(a) }
+
+// Addr gives the address under which others know this node.
+func (l *layer) Addr() net.Addr { return address(l.self) }

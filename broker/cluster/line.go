@@ -1,0 +1,264 @@
+package cluster
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+)
+
+// maxPending is how many requests wait for answers on one line. One more is
+// refused with ErrBusy.
+const maxPending = 256
+
+// line is a connection to another node on which requests are asked, many at once.
+type line struct {
+	conn net.Conn
+
+	writing sync.Mutex // one frame at a time
+
+	mu      sync.Mutex // guards the fields below; never held during I/O
+	last    uint64
+	pending map[uint64]chan frame // buffered by one
+	broken  chan struct{}         // closed when nothing comes any more
+	isOver  bool
+}
+
+func newLine(conn net.Conn) *line {
+	return &line{conn: conn, pending: map[uint64]chan frame{}, broken: make(chan struct{})}
+}
+
+// read hands out answers until the connection ends.
+func (l *line) read() {
+	defer l.end()
+	for r := bufio.NewReader(l.conn); ; {
+		f, err := readFrame(r)
+		if err != nil {
+			return
+		}
+		if answer := l.drop(f.id); answer != nil {
+			answer <- f
+		}
+	}
+}
+
+// drop takes a request off those that wait.
+func (l *line) drop(id uint64) chan frame {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	answer := l.pending[id]
+	delete(l.pending, id)
+	return answer
+}
+
+// end ends the line. Those who wait do not learn what came of their requests.
+func (l *line) end() {
+	l.mu.Lock()
+	again := l.isOver
+	l.isOver = true
+	l.mu.Unlock()
+	if !again {
+		close(l.broken)
+		l.conn.Close()
+	}
+}
+
+var errOver = errors.New("the connection has ended")
+
+func (l *line) begin() (id uint64, answer chan frame, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.isOver {
+		return 0, nil, errOver
+	}
+	if len(l.pending) >= maxPending {
+		return 0, nil, ErrBusy
+	}
+	l.last++
+	answer = make(chan frame, 1)
+	l.pending[l.last] = answer
+	return l.last, answer, nil
+}
+
+// ask sends a request and waits for its answer. Its errors are ErrUnconfirmed
+// unless surely nothing was sent.
+func (l *line) ask(ctx context.Context, kind byte, payload []byte) (frame, error) {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return frame{}, errors.New("a request to another node needs an end")
+	}
+	id, answer, err := l.begin()
+	if err != nil {
+		return frame{}, err
+	}
+	defer l.drop(id)
+	left := max(time.Until(deadline), time.Millisecond)
+	if err := l.write(frame{id: id, kind: kind, number: uint64(left.Milliseconds()), payload: payload}, deadline); err != nil {
+		return frame{}, unconfirmed(err)
+	}
+	select {
+	case f := <-answer:
+		return f, nil
+	case <-ctx.Done():
+		return frame{}, unconfirmed(context.Cause(ctx))
+	case <-l.broken:
+	}
+	select {
+	case f := <-answer: // it came before the end
+		return f, nil
+	default:
+		return frame{}, unconfirmed(errOver)
+	}
+}
+
+func (l *line) write(f frame, deadline time.Time) error {
+	b := f.append(nil)
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	l.conn.SetWriteDeadline(deadline)
+	if _, err := l.conn.Write(b); err != nil {
+		l.end() // part of the frame may have gone
+		return err
+	}
+	return nil
+}
+
+// exchange holds a line to each node that this one asks.
+type exchange struct {
+	badge *badge
+	ctx   context.Context // ends what is being connected
+
+	mu     sync.Mutex // guards the fields below
+	closed bool
+	lines  map[Member]*extension
+	wg     sync.WaitGroup
+}
+
+// extension is the place of a line. Whoever holds its turn makes it.
+type extension struct {
+	turn chan struct{}
+	line *line
+}
+
+// newExchange makes one whose lines show a badge, until a context ends.
+func newExchange(ctx context.Context, b *badge) *exchange {
+	return &exchange{badge: b, ctx: ctx, lines: map[Member]*extension{}}
+}
+
+// dial connects to another node.
+func dial(ctx context.Context, b *badge, to ref, hostPort, protocol string) (net.Conn, error) {
+	raw, err := b.dial(ctx, hostPort)
+	if err != nil {
+		return nil, fmt.Errorf("connect to node %v: %w", to, err)
+	}
+	conn := tls.Client(raw, b.client(to, protocol))
+	if err := conn.HandshakeContext(ctx); err != nil {
+		raw.Close()
+		return nil, fmt.Errorf("connect to node %v: %w", to, err)
+	}
+	return abrupt{conn}, nil
+}
+
+// abrupt is a connection that ends at once: the other side is told nothing that
+// could keep this one waiting.
+type abrupt struct{ *tls.Conn }
+
+// Close ends the connection.
+func (a abrupt) Close() error { return a.NetConn().Close() }
+
+// ask asks a node. Its errors are ErrUnconfirmed unless surely nothing was sent.
+func (x *exchange) ask(ctx context.Context, m Member, kind byte, payload []byte) (frame, error) {
+	l, err := x.line(ctx, m)
+	if err != nil {
+		return frame{}, err
+	}
+	return l.ask(ctx, kind, payload)
+}
+
+// line gives the line to a node, which it makes if need be.
+func (x *exchange) line(ctx context.Context, m Member) (*line, error) {
+	x.mu.Lock()
+	e := x.lines[m]
+	if e == nil {
+		e = &extension{turn: make(chan struct{}, 1)}
+		x.lines[m] = e
+	}
+	x.mu.Unlock()
+	select {
+	case e.turn <- struct{}{}:
+		defer func() { <-e.turn }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if e.line != nil && !e.line.over() {
+		return e.line, nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(x.ctx, cancel)()
+	conn, err := dial(ctx, x.badge, m.ref(), m.hostPort(), protocolRPC)
+	if err != nil {
+		return nil, err
+	}
+	l := newLine(conn)
+	if !x.start(l) {
+		conn.Close()
+		return nil, ErrClosed
+	}
+	e.line = l
+	return l, nil
+}
+
+func (l *line) over() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.isOver
+}
+
+// start reads a line, unless the exchange is closed.
+func (x *exchange) start(l *line) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.closed {
+		return false
+	}
+	x.wg.Go(l.read)
+	return true
+}
+
+// hangUp ends the line to a node that does not answer any more.
+func (x *exchange) hangUp(m Member) {
+	x.mu.Lock()
+	e := x.lines[m]
+	delete(x.lines, m)
+	x.mu.Unlock()
+	if e == nil {
+		return
+	}
+	e.turn <- struct{}{}
+	defer func() { <-e.turn }()
+	if e.line != nil {
+		e.line.end()
+	}
+}
+
+// close ends all lines, after its context has ended.
+func (x *exchange) close() {
+	x.mu.Lock()
+	x.closed = true
+	all := x.lines
+	x.lines = map[Member]*extension{}
+	x.mu.Unlock()
+	for _, e := range all {
+		e.turn <- struct{}{}
+		if e.line != nil {
+			e.line.end()
+		}
+		<-e.turn
+	}
+	x.wg.Wait()
+}

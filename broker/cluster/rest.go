@@ -1,0 +1,193 @@
+package cluster
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"signalbox/broker/cluster/raftlog"
+)
+
+// Why a node has to leave its cluster.
+const (
+	endRemoved   = "removed"
+	endDissolved = "dissolved"
+	endLeft      = "left"
+)
+
+// end has the node leave its cluster soon, and surely: it is kept.
+func (n *Node) end(why string) error {
+	if err := n.store.Keep(raftlog.Changes{keptEnding: []byte(why)}); err != nil {
+		return err
+	}
+	n.setEnding(why)
+	n.nudge()
+	return nil
+}
+
+func (n *Node) setEnding(why string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.ending = why
+}
+
+// keep looks after the node until it is closed.
+func (n *Node) keep(ctx context.Context) {
+	tell := time.NewTicker(n.options.Timing.Tell)
+	defer tell.Stop()
+	for {
+		n.lookAfter(ctx)
+		select {
+		case <-n.kick:
+		case <-tell.C:
+			n.tellGraves(ctx)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// lookAfter brings the node to rest where its cluster is no longer its own, and
+// starts it anew where it had to stop.
+func (n *Node) lookAfter(ctx context.Context) {
+	n.tidyGraves(ctx)
+	s := n.seat.Load()
+	if s == nil {
+		n.revive(ctx)
+		return
+	}
+	why, stopped := n.whyLeave(s), s.fsm.stopped.Load()
+	switch {
+	case why == endDissolved:
+		n.bury(ctx, s)
+	case why != "":
+		n.rest(ctx, s, why, nil)
+	case stopped != nil:
+		n.stepOut(ctx, s, stopped.Err)
+	default:
+		n.dropStrangers(ctx, s)
+	}
+}
+
+// whyLeave says why the node has to leave its cluster, "" while it has not.
+func (n *Node) whyLeave(s *seat) string {
+	known := s.fsm.state.Load()
+	switch {
+	case known.Dissolved:
+		return endDissolved
+	case known.Index > 0 && !known.has(s.badge.self):
+		return endRemoved
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.ending
+}
+
+// dropStrangers ends the connections of those who are members no more.
+func (n *Node) dropStrangers(ctx context.Context, s *seat) {
+	if n.take(ctx) != nil {
+		return
+	}
+	defer n.giveBack()
+	if n.port != nil {
+		n.port.cut(func(uuid string, from ref) bool { return uuid == s.badge.uuid && !s.welcome(from) })
+	}
+	s.nudge()
+}
+
+// stepOut leaves the consensus, and not the cluster, for a while: a change cannot
+// be applied here.
+func (n *Node) stepOut(ctx context.Context, s *seat, cause error) {
+	if n.take(ctx) != nil {
+		return
+	}
+	defer n.giveBack()
+	if n.seat.Load() == s {
+		n.setTrouble(cause.Error())
+		n.standUp()
+		n.nudge()
+	}
+}
+
+// revive has a node take part again that could not, after a while.
+func (n *Node) revive(ctx context.Context) {
+	n.mu.Lock()
+	trouble := n.errmsg
+	n.mu.Unlock()
+	if trouble == "" {
+		return
+	}
+	pause(ctx, n.options.Timing.Retry)
+	if n.take(ctx) != nil {
+		return
+	}
+	defer n.giveBack()
+	defer n.nudge()
+	id, err := n.loadIdentity()
+	if err == nil && id != nil {
+		err = n.sitDown(ctx, id)
+	}
+	if err != nil {
+		n.setTrouble(err.Error())
+		n.log.Warn("the node still cannot take part in its cluster", "err", err)
+		return
+	}
+	n.setTrouble("")
+}
+
+// rest leaves the cluster: what it was is forgotten in one transaction, in which
+// a grave may be kept.
+func (n *Node) rest(ctx context.Context, s *seat, why string, g *grave) {
+	if n.take(ctx) != nil {
+		return
+	}
+	defer n.giveBack()
+	if n.seat.Load() != s {
+		return
+	}
+	graves := n.listGraves()
+	if g != nil && len(g.pending) > 0 {
+		graves = append(slices.Clone(graves), g)
+	}
+	n.setTrouble("the node is about to leave its cluster")
+	n.standUp()
+	changes := forgotten()
+	changes[keptGraves] = encodeGraves(graves)
+	if err := n.store.Clear(changes); err != nil {
+		n.setTrouble(err.Error())
+		n.log.Error("the node cannot forget its cluster, and tries again", "err", err)
+		n.nudge()
+		return
+	}
+	n.setEnding("")
+	n.setGraves(graves)
+	n.setTrouble("")
+	n.log.Info("the node has left its cluster", "reason", why)
+	n.shutIfDone()
+	n.options.Changed()
+}
+
+// shutIfDone closes the port where nobody has to be listened to any more. The
+// caller has the turn.
+func (n *Node) shutIfDone() {
+	if n.seat.Load() != nil || len(n.listGraves()) > 0 {
+		return
+	}
+	if err := n.closePort(); err != nil {
+		n.log.Warn("the cluster port cannot be closed", "err", err)
+	}
+}
+
+// bury ends with a dissolved cluster. A leader first gives the others the time to
+// learn of it from the log, and tells them.
+func (n *Node) bury(ctx context.Context, s *seat) {
+	if s.raft.State() == raft.Leader {
+		n.tellAll(ctx, s.exchange, s.others(), s.fsm.state.Load())
+	}
+	n.rest(ctx, s, endDissolved, &grave{
+		id: s.id, badge: s.badge, until: n.options.Now().Add(mourning), pending: n.unaware(s.badge.uuid, s.others()),
+	})
+	n.tellGraves(ctx)
+}

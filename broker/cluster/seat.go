@@ -1,0 +1,275 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// cached is how many of the last entries are kept in memory for those who are
+// sent them.
+const cached = 512
+
+// seat is the node's place in a cluster while it takes part.
+type seat struct {
+	node     *Node
+	id       *identity
+	badge    *badge
+	fsm      *fsm
+	raft     *raft.Raft
+	trans    *raft.NetworkTransport
+	layer    *layer
+	exchange *exchange
+	tenure   atomic.Uint64 // the term in which this node has applied all that came before it led
+
+	ctx  context.Context
+	stop context.CancelFunc
+	wg   sync.WaitGroup
+	kick chan struct{} // holds one entry while there is something to look at before the time
+
+	mu        sync.Mutex // guards the fields below
+	closed    bool
+	proposals sync.WaitGroup // in raft's hands
+	contacts  map[ref]contact
+}
+
+// sitDown takes the node's place in its cluster. The caller has the turn, or
+// nobody else has the node yet.
+func (n *Node) sitDown(ctx context.Context, id *identity) (err error) {
+	s := &seat{node: n, id: id, kick: make(chan struct{}, 1), contacts: map[ref]contact{}}
+	if s.badge, err = n.badge(id); err != nil {
+		return err
+	}
+	known, err := n.loadState()
+	if err != nil {
+		return err
+	}
+	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
+	s.fsm = newFSM(s.ctx, n, known)
+	if err := s.fsm.catchUp(); err != nil {
+		s.stop()
+		return err
+	}
+	s.layer = newLayer(s.ctx, s.badge, id.Self.serverAddress())
+	s.exchange = newExchange(s.ctx, s.badge)
+	if err := s.startRaft(); err != nil {
+		s.stop()
+		return errors.Join(err, s.trans.Close())
+	}
+	n.seat.Store(s) // the port asks for it
+	if err := n.openPort(ctx); err != nil {
+		n.standUp()
+		return err
+	}
+	s.wg.Go(s.watch)
+	n.setTrouble("")
+	n.options.Changed()
+	return nil
+}
+
+func (s *seat) startRaft() error {
+	n := s.node
+	log := raftLog(n.log, n.options.Now)
+	s.trans = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+		Stream: s.layer, MaxPool: 3, Timeout: n.options.Timing.Transport, Logger: log,
+	})
+	cache, err := raft.NewLogCache(cached, n.store)
+	if err != nil {
+		return err
+	}
+	c := raft.DefaultConfig()
+	c.LocalID, c.Logger = raft.ServerID(s.badge.self.String()), log
+	c.NoSnapshotRestoreOnStart = true // see catchUp
+	c.ShutdownOnRemove = false        // the keeper sees to that
+	c.NoLegacyTelemetry = true
+	t := n.options.Timing
+	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout, c.CommitTimeout = t.Heartbeat, t.Election, t.Lease, t.Commit
+	c.SnapshotInterval, c.SnapshotThreshold, c.TrailingLogs = t.SnapshotEvery, t.SnapshotAfter, t.Trailing
+	if s.raft, err = raft.NewRaft(c, s.fsm, cache, n.store, n.store, s.trans); err != nil {
+		return fmt.Errorf("take part in the cluster: %w", err)
+	}
+	return nil
+}
+
+// openPort opens the cluster port, unless it is open.
+func (n *Node) openPort(ctx context.Context) error {
+	if n.port != nil {
+		return nil
+	}
+	p := &port{log: n.log, badge: n.badgeOf, consensus: n.consensus, answer: n.answer}
+	if err := p.open(context.WithoutCancel(ctx), n.options.Listen); err != nil {
+		return err
+	}
+	n.port = p
+	return nil
+}
+
+// closePort closes the cluster port, if it is open.
+func (n *Node) closePort() error {
+	if n.port == nil {
+		return nil
+	}
+	err := n.port.close()
+	n.port = nil
+	return err
+}
+
+// badgeOf gives what the node shows to others of a cluster, nil where it has
+// nothing to do with that.
+func (n *Node) badgeOf(uuid string) *badge {
+	if s := n.seat.Load(); s != nil && s.badge.uuid == uuid {
+		return s.badge
+	}
+	for _, g := range n.listGraves() {
+		if g.id.UUID == uuid {
+			return g.badge
+		}
+	}
+	return nil
+}
+
+// consensus hands a connection to raft, if it comes from a member.
+func (n *Node) consensus(b *badge, from ref, conn net.Conn) bool {
+	s := n.seat.Load()
+	return s != nil && s.badge == b && s.welcome(from) && s.layer.deliver(conn)
+}
+
+// welcome tells whether a node may take part. One that was added later than this
+// node has heard of is a member to the others already.
+func (s *seat) welcome(from ref) bool {
+	return s.fsm.state.Load().has(from) || from.generation > s.fsm.upTo()
+}
+
+// standUp gives up the place, without leaving the cluster. Whoever waits for a
+// proposal learns what came of it, as long as that can be known soon. The caller
+// has the turn.
+func (n *Node) standUp() {
+	s := n.seat.Load()
+	if s == nil {
+		return
+	}
+	n.seat.Store(nil)
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.finish(2 * (n.options.Timing.Heartbeat + n.options.Timing.Lease))
+	s.stop()
+	s.layer.Close()
+	if n.port != nil {
+		n.port.cut(func(uuid string, _ ref) bool { return uuid == s.badge.uuid })
+	}
+	n.store.Release() // nobody hears of this node any more
+	s.exchange.close()
+	s.wg.Wait()
+	s.raft.Shutdown().Error() //nolint:errcheck // it waits, and is always nil
+	s.trans.CloseStreams()
+	n.store.Rearm()
+	n.options.Changed()
+}
+
+// finish waits for the proposals in raft's hands. A leader that reaches nobody
+// gives them up when its lease ends; one that cannot store anything does not, so
+// the waiting is bounded.
+func (s *seat) finish(atMost time.Duration) {
+	done := make(chan struct{})
+	go func() { // ends with the proposals
+		defer close(done)
+		s.proposals.Wait()
+	}()
+	t := time.NewTimer(atMost)
+	defer t.Stop()
+	select {
+	case <-done:
+	case <-t.C:
+	}
+}
+
+// begin counts a proposal, unless the seat is given up.
+func (s *seat) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.proposals.Add(1)
+	return true
+}
+
+// handOver has another node lead, if this one does and there is one.
+func (s *seat) handOver(ctx context.Context) {
+	if s.raft.State() != raft.Leader || s.voters() < 2 {
+		return
+	}
+	if err := s.settle(ctx, s.raft.LeadershipTransfer); err != nil {
+		s.node.log.Warn("the leadership cannot be handed over", "err", err)
+	}
+}
+
+// voters counts those who have a vote.
+func (s *seat) voters() (n int) {
+	for _, server := range s.servers() {
+		if server.Suffrage == raft.Voter {
+			n++
+		}
+	}
+	return n
+}
+
+// servers lists the consensus' own view of who takes part.
+func (s *seat) servers() []raft.Server { return s.raft.GetConfiguration().Configuration().Servers }
+
+// leader gives who leads, as far as this node knows.
+func (s *seat) leader() (Member, bool) {
+	addr, _ := s.raft.LeaderWithID()
+	r, _, ok := parseServerAddress(addr)
+	if !ok {
+		return Member{}, false
+	}
+	m, ok := s.fsm.state.Load().member(r.id)
+	return m, ok && m.Generation == r.generation
+}
+
+// watch sees to what changes, and to what has to be looked at from time to time.
+func (s *seat) watch() {
+	seen := make(chan raft.Observation, 1)
+	observer := raft.NewObserver(seen, false, func(o *raft.Observation) bool {
+		switch o.Data.(type) {
+		case raft.LeaderObservation, raft.RaftState:
+			return true
+		}
+		return false
+	})
+	s.raft.RegisterObserver(observer)
+	defer s.raft.DeregisterObserver(observer)
+	ticks := time.NewTicker(s.node.options.Timing.Probe)
+	defer ticks.Stop()
+	var last NodeID
+	for s.ctx.Err() == nil {
+		if m, _ := s.leader(); m.NodeID != last {
+			last = m.NodeID
+			s.node.log.Info("the cluster's leader changes", "leader", int(last))
+			s.node.options.Changed()
+		}
+		s.look()
+		select {
+		case <-seen:
+		case <-ticks.C:
+		case <-s.kick:
+		case <-s.ctx.Done():
+		}
+	}
+}
+
+// nudge has the seat looked at soon.
+func (s *seat) nudge() {
+	select {
+	case s.kick <- struct{}{}:
+	default: // it will be looked at anyway
+	}
+}

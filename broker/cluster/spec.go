@@ -1,0 +1,114 @@
+package cluster
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strconv"
+)
+
+// maxMembers is how many nodes a cluster may have. Every further one makes
+// changes slower; seven survive the loss of three.
+const maxMembers = 7
+
+// Member is a node as the others know it. Generation is the index of the command
+// that made it a member, 1 for those that made the cluster together: a node that
+// is added again is another one to the consensus.
+type Member struct {
+	NodeID     NodeID `json:"nodeid"`
+	Address    string `json:"address"`
+	Port       int    `json:"port"`
+	Generation uint64 `json:"generation,omitzero"`
+}
+
+// hostPort gives where the member's cluster port is reached.
+func (m Member) hostPort() string { return net.JoinHostPort(m.Address, strconv.Itoa(m.Port)) }
+
+// ref names the member to the consensus.
+func (m Member) ref() ref { return ref{m.NodeID, m.Generation} }
+
+// Spec describes a cluster to be made or joined. Self is this node.
+type Spec struct {
+	Name     string
+	SyncMode string
+	Members  []Member
+	Self     NodeID
+}
+
+// Check says what is wrong with a description.
+func (s Spec) Check() error {
+	switch {
+	case s.Name == "":
+		return invalid("the cluster needs a name")
+	case s.SyncMode == "":
+		return invalid("the cluster needs a syncmode")
+	case len(s.Members) == 0 || len(s.Members) > maxMembers:
+		return invalid("a cluster has 1 to %d nodes, not %d", maxMembers, len(s.Members))
+	}
+	for i, m := range s.Members {
+		if err := m.check(s.Members[:i]); err != nil {
+			return err
+		}
+	}
+	if !slices.ContainsFunc(s.Members, func(m Member) bool { return m.NodeID == s.Self }) {
+		return invalid("this broker, node %d, is not among the nodes", s.Self)
+	}
+	return nil
+}
+
+// check says what is wrong with a member beside others.
+func (m Member) check(others []Member) error {
+	switch {
+	case m.NodeID < 1:
+		return invalid("node id %d is below 1", m.NodeID)
+	case m.Address == "" || m.Port < 1 || m.Port > 65535:
+		return invalid("node %d needs an address and a port from 1 to 65535", m.NodeID)
+	}
+	for _, o := range others {
+		if o.NodeID == m.NodeID {
+			return invalid("node id %d is there twice", m.NodeID)
+		}
+		if o.hostPort() == m.hostPort() {
+			return invalid("nodes %d and %d have the same address %s", o.NodeID, m.NodeID, m.hostPort())
+		}
+	}
+	return nil
+}
+
+// Warning says what an operator should know about a cluster of so many nodes, ""
+// where that is nothing.
+func (s Spec) Warning() string { return warning(len(s.Members)) }
+
+func warning(members int) string {
+	switch {
+	case members == 1:
+		return "the cluster has one node: nothing is kept anywhere else"
+	case members == 2:
+		return "the cluster has two nodes: it can change nothing while one of them is away; with three it can"
+	}
+	return ""
+}
+
+// Invitation is what a node needs to join. It holds a private key: it is handed
+// over on a connection that nobody listens to, and kept nowhere else.
+type Invitation struct {
+	UUID       string   `json:"uuid"` // of the cluster
+	NodeID     NodeID   `json:"nodeid"`
+	Generation uint64   `json:"generation"`
+	CACert     string   `json:"ca_cert"` // PEM, as the two below
+	Cert       string   `json:"cert"`
+	Key        string   `json:"key"`
+	Nodes      []Member `json:"nodes"` // who may be asked for the leader
+}
+
+// String leaves out the key.
+func (i Invitation) String() string {
+	return fmt.Sprintf("invitation of node %d to %s", i.NodeID, i.UUID)
+}
+
+// GoString leaves out the key.
+func (i Invitation) GoString() string { return i.String() }
+
+// LogValue leaves out the key.
+func (i Invitation) LogValue() slog.Value { return slog.StringValue(i.String()) }

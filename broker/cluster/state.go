@@ -1,0 +1,133 @@
+package cluster
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+)
+
+// stateFormat is the form in which the cluster's own state is kept and sent. A
+// node stops rather than guess at a newer one.
+const stateFormat = 1
+
+// state is what all nodes know of the cluster. It is replaced, never changed.
+type state struct {
+	Format    int      `json:"format"`
+	UUID      string   `json:"uuid"`
+	Name      string   `json:"name"`
+	SyncMode  string   `json:"syncmode"`
+	Members   []Member `json:"members"` // by node id
+	CACert    []byte   `json:"ca_cert"`
+	CAKey     []byte   `json:"ca_key"`
+	Dissolved bool     `json:"dissolved,omitzero"`
+	Index     uint64   `json:"index"` // up to which commands it is known to hold all; 0 while nothing was received
+}
+
+// member finds a node.
+func (s *state) member(id NodeID) (Member, bool) {
+	i := slices.IndexFunc(s.Members, func(m Member) bool { return m.NodeID == id })
+	if i < 0 {
+		return Member{}, false
+	}
+	return s.Members[i], true
+}
+
+// has tells whether a node is a member in just this generation.
+func (s *state) has(r ref) bool {
+	m, ok := s.member(r.id)
+	return ok && m.Generation == r.generation
+}
+
+// The orders that change the state.
+const (
+	opPut      = "put"
+	opRemove   = "remove"
+	opDissolve = "dissolve"
+)
+
+// order is a command to the cluster's own state.
+type order struct {
+	Format int    `json:"format"`
+	Op     string `json:"op"`
+	Member Member `json:"member,omitzero"`
+	Was    uint64 `json:"was,omitzero"` // the generation that put replaces or remove means, 0 for a new member
+}
+
+// encode gives the order as a command of the log.
+func (o order) encode() []byte {
+	o.Format = stateFormat
+	text, err := json.Marshal(o)
+	if err != nil {
+		panic(err) // numbers and strings can be encoded
+	}
+	return append([]byte{forCluster}, text...)
+}
+
+// decodeOrder reads an order. Its error means that a newer release made it.
+func decodeOrder(text []byte) (order, error) {
+	var o order
+	if err := json.Unmarshal(text, &o); err != nil {
+		return order{}, fmt.Errorf("read an order to the cluster: %w", err)
+	}
+	if o.Format != stateFormat || !slices.Contains([]string{opPut, opRemove, opDissolve}, o.Op) {
+		return order{}, fmt.Errorf("order %q of format %d to the cluster is not known to this release", o.Op, o.Format)
+	}
+	return o, nil
+}
+
+// apply carries an order out. The state that it gives is s where err is not nil:
+// the order came too late, or says nothing that can be done.
+func (s *state) apply(index uint64, o order) (next *state, m Member, err error) {
+	if s.Dissolved {
+		return s, Member{}, ErrNotClustered
+	}
+	old, known := s.member(o.Member.NodeID)
+	copied := *s
+	copied.Index = index
+	switch {
+	case o.Op == opDissolve:
+		copied.Dissolved = true
+		return &copied, Member{}, nil
+	case known != (o.Was != 0) || old.Generation != o.Was:
+		return s, Member{}, fmt.Errorf("%w: node %d was changed meanwhile", ErrUnknownNode, o.Member.NodeID)
+	}
+	others := slices.DeleteFunc(slices.Clone(s.Members), func(m Member) bool { return m.NodeID == o.Member.NodeID })
+	if o.Op == opRemove {
+		if len(others) == 0 {
+			return s, Member{}, ErrLastNode
+		}
+		copied.Members = others
+		return &copied, old, nil
+	}
+	if err := o.Member.check(others); err != nil {
+		return s, Member{}, err
+	}
+	if len(others) >= maxMembers {
+		return s, Member{}, invalid("a cluster has at most %d nodes", maxMembers)
+	}
+	m = o.Member
+	m.Generation = index
+	copied.Members = append(others, m)
+	slices.SortFunc(copied.Members, func(a, b Member) int { return int(a.NodeID - b.NodeID) })
+	return &copied, m, nil
+}
+
+// encode gives the state in the form in which it is kept.
+func (s *state) encode() []byte {
+	text, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // numbers, strings and bytes can be encoded
+	}
+	return text
+}
+
+func decodeState(text []byte) (*state, error) {
+	s := new(state)
+	if err := json.Unmarshal(text, s); err != nil {
+		return nil, fmt.Errorf("read the state of the cluster: %w", err)
+	}
+	if s.Format != stateFormat {
+		return nil, fmt.Errorf("the state of the cluster has format %d, this release knows %d", s.Format, stateFormat)
+	}
+	return s, nil
+}

@@ -1,0 +1,161 @@
+package cluster
+
+import (
+	"slices"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// The roles of a node in the consensus.
+const (
+	RoleStandby = 0 // it receives the log and has no vote
+	RoleVoter   = 1
+	RoleSpare   = 2 // it has not come in yet
+)
+
+// The states of a node.
+const (
+	StateUnavailable = 0
+	StateFollower    = 1
+	StateCandidate   = 2
+	StateLeader      = 3
+)
+
+// Info is what a node knows of its cluster.
+type Info struct {
+	Name     string
+	UUID     string
+	SyncMode string
+	Format   int // of what is replicated
+	Self     NodeID
+	Leader   NodeID // 0 while there is none
+	Nodes    []Member
+	Warning  string // what an operator should know of a cluster of so few nodes, "" where that is nothing
+}
+
+// Info gives what the node knows of its cluster. It answers ErrNotClustered at
+// rest.
+func (n *Node) Info() (Info, error) {
+	s, err := n.place()
+	if err != nil {
+		return Info{}, err
+	}
+	known := s.fsm.state.Load()
+	m, _ := s.leader()
+	info := Info{
+		Name: known.Name, UUID: s.badge.uuid, SyncMode: known.SyncMode, Format: stateFormat,
+		Self: s.id.Self.NodeID, Leader: m.NodeID, Nodes: slices.Clone(known.Members),
+	}
+	if known.Index == 0 {
+		info.Nodes = slices.Clone(s.id.Known)
+	}
+	info.Warning = warning(len(info.Nodes))
+	return info, nil
+}
+
+// Leader gives who leads, as far as this node knows. It is false while that is
+// nobody.
+func (n *Node) Leader() (NodeID, bool) {
+	s := n.seat.Load()
+	if s == nil {
+		return 0, false
+	}
+	m, ok := s.leader()
+	return m.NodeID, ok
+}
+
+// IsLeader tells whether this node leads, as far as it knows. Lead makes sure.
+func (n *Node) IsLeader() bool {
+	s := n.seat.Load()
+	return s != nil && s.raft.State() == raft.Leader
+}
+
+// Status is the consensus as one node sees it.
+type Status struct {
+	Nodes       []NodeStatus
+	State       int // one of StateUnavailable to StateLeader
+	CommitIndex uint64
+	LastApplied uint64
+	LastStored  uint64
+	Term        uint64
+	SyncMode    string
+	ErrMsg      string // why this node, or one of the others, does not take part
+}
+
+// NodeStatus is a member in the consensus. Only a leader knows of contacts.
+type NodeStatus struct {
+	Member
+	Role        int           // one of RoleStandby to RoleSpare
+	Version     string        // of its program, "" where that is not known
+	LastApplied uint64        // when it was last asked
+	LastContact time.Duration // since it last answered, 0 where it never did or is not asked
+	Err         error         // why it does not answer
+}
+
+// Status gives the state of the consensus, at once and in all circumstances.
+func (n *Node) Status() Status {
+	s, err := n.place()
+	if err != nil {
+		return Status{ErrMsg: err.Error()}
+	}
+	known := s.fsm.state.Load()
+	st := Status{
+		State: s.state(), SyncMode: known.SyncMode, Term: s.raft.CurrentTerm(),
+		CommitIndex: s.raft.CommitIndex(), LastApplied: s.fsm.upTo(), LastStored: s.raft.LastIndex(),
+	}
+	heard, leads := s.heardOf(), st.State == StateLeader
+	for _, m := range known.Members {
+		ns := NodeStatus{Member: m, Role: s.role(m)}
+		if c, ok := heard[m.ref()]; ok && leads {
+			ns.Version, ns.LastApplied, ns.Err = c.Version, c.Applied, c.err
+			ns.LastContact = since(n.options.Now(), c.at)
+		}
+		if m.NodeID == s.id.Self.NodeID {
+			ns.Version, ns.LastApplied = n.options.Version, st.LastApplied
+		}
+		st.Nodes = append(st.Nodes, ns)
+	}
+	st.ErrMsg = s.complaint()
+	return st
+}
+
+// complaint says what keeps this node from its work, "" where that is nothing.
+func (s *seat) complaint() string {
+	if stop := s.fsm.stopped.Load(); stop != nil {
+		return stop.Err.Error()
+	}
+	if _, ok := s.leader(); !ok {
+		if s.fsm.state.Load().Index == 0 {
+			return ErrWaiting.Error()
+		}
+		return ErrNoLeader.Error()
+	}
+	return ""
+}
+
+func (s *seat) state() int {
+	switch s.raft.State() {
+	case raft.Follower:
+		return StateFollower
+	case raft.Candidate:
+		return StateCandidate
+	case raft.Leader:
+		return StateLeader
+	}
+	return StateUnavailable
+}
+
+// role gives the role of a member.
+func (s *seat) role(m Member) int {
+	for _, server := range s.servers() {
+		if string(server.ID) != m.ref().String() {
+			continue
+		}
+		if server.Suffrage == raft.Voter {
+			return RoleVoter
+		}
+		return RoleStandby
+	}
+	return RoleSpare
+}

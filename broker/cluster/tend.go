@@ -1,0 +1,199 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// caughtUp is how many entries a node may lack when it is given a vote: it has
+// them before the vote counts.
+const caughtUp = 64
+
+// standing is what nodes tell each other of themselves, and how they see the one
+// that asks.
+type standing struct {
+	Version string `json:"version"`
+	Applied uint64 `json:"applied"`
+	Leader  NodeID `json:"leader,omitzero"`
+	Seeded  bool   `json:"seeded"`           // it has received the cluster's state
+	Removed bool   `json:"removed,omitzero"` // the one that asks is no member any more
+}
+
+// contact is the last that was heard of a member.
+type contact struct {
+	standing
+	at  time.Time // when it answered last, zero if never
+	err error     // why it did not answer since
+}
+
+// look is called after a change and from time to time. A leader brings the
+// consensus in line with the members, one step at a time; who knows no leader
+// asks what has become of the cluster.
+func (s *seat) look() {
+	if s.raft.State() == raft.Leader {
+		s.askAll()
+		if s.raft.State() == raft.Leader && s.step() {
+			s.nudge()
+		}
+		return
+	}
+	if _, ok := s.leader(); ok || s.node.options.Now().Sub(s.raft.LastContact()) < 3*s.node.options.Timing.Election {
+		return
+	}
+	s.askAll()
+	for _, c := range s.heardOf() {
+		if c.err == nil && c.Removed {
+			s.node.end(endRemoved)
+			return
+		}
+	}
+}
+
+// others lists the members beside this one. A node that has just joined knows
+// those who invited it.
+func (s *seat) others() (all []Member) {
+	known := s.fsm.state.Load()
+	members := known.Members
+	if known.Index == 0 {
+		members = s.id.Known
+	}
+	for _, m := range members {
+		if m.NodeID != s.id.Self.NodeID {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// askAll asks all other members how they stand, at the same time.
+func (s *seat) askAll() {
+	var wg sync.WaitGroup
+	others := s.others()
+	for _, m := range others {
+		wg.Go(func() {
+			st, err := s.askStanding(s.ctx, m)
+			s.heard(m, st, err)
+		})
+	}
+	wg.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for r := range s.contacts {
+		if !containsRef(others, r) {
+			delete(s.contacts, r)
+		}
+	}
+}
+
+func containsRef(members []Member, r ref) bool {
+	for _, m := range members {
+		if m.ref() == r {
+			return true
+		}
+	}
+	return false
+}
+
+// askStanding asks one member. Who does not answer in time loses the line on
+// which others may be waiting.
+func (s *seat) askStanding(ctx context.Context, m Member) (st standing, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.node.options.Timing.Call)
+	defer cancel()
+	f, err := s.exchange.ask(ctx, m, callStanding, nil)
+	if err != nil {
+		if ctx.Err() != nil {
+			s.exchange.hangUp(m)
+		}
+		return standing{}, err
+	}
+	if err := f.problem(); err != nil {
+		return standing{}, err
+	}
+	if err := json.Unmarshal(f.payload, &st); err != nil {
+		return standing{}, fmt.Errorf("read how node %d stands: %w", m.NodeID, err)
+	}
+	return st, nil
+}
+
+// heard remembers what was heard of a member, and logs when that changes.
+func (s *seat) heard(m Member, st standing, err error) {
+	if s.ctx.Err() != nil {
+		return
+	}
+	s.mu.Lock()
+	old, asked := s.contacts[m.ref()]
+	c := contact{st, s.node.options.Now(), nil}
+	if err != nil {
+		c = contact{old.standing, old.at, err}
+	}
+	s.contacts[m.ref()] = c
+	s.mu.Unlock()
+	switch {
+	case err != nil && (!asked || old.err == nil):
+		s.node.log.Warn("a node of the cluster does not answer", "node", int(m.NodeID), "address", m.hostPort(), "err", err)
+	case err == nil && asked && old.err != nil:
+		s.node.log.Info("a node of the cluster answers again", "node", int(m.NodeID))
+	}
+}
+
+// heardOf gives what was heard of the members.
+func (s *seat) heardOf() map[ref]contact {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := map[ref]contact{}
+	for r, c := range s.contacts {
+		all[r] = c
+	}
+	return all
+}
+
+// step makes one change to who takes part in the consensus, and tells whether
+// there may be more to change: nodes that are no members go; members that answer
+// come in without a vote, and are given one once they have what all have.
+func (s *seat) step() bool {
+	known, heard := s.fsm.state.Load(), s.heardOf()
+	if known.Dissolved {
+		return false
+	}
+	in := map[ref]raft.Server{}
+	for _, server := range s.servers() {
+		r, _ := parseRef(string(server.ID))
+		if !known.has(r) && r != s.badge.self {
+			return s.change("remove", r, func() raft.IndexFuture { return s.raft.RemoveServer(server.ID, 0, s.node.options.Timing.Call) })
+		}
+		in[r] = server
+	}
+	for _, m := range known.Members {
+		c, ok := heard[m.ref()]
+		if !ok || c.err != nil {
+			continue
+		}
+		server, isIn := in[m.ref()]
+		switch {
+		case !isIn:
+			return s.change("add", m.ref(), func() raft.IndexFuture {
+				return s.raft.AddNonvoter(raft.ServerID(m.ref().String()), m.serverAddress(), 0, s.node.options.Timing.Call)
+			})
+		case server.Suffrage != raft.Voter && c.Seeded && c.Applied+caughtUp >= s.fsm.upTo():
+			return s.change("give a vote to", m.ref(), func() raft.IndexFuture {
+				return s.raft.AddVoter(server.ID, server.Address, 0, s.node.options.Timing.Call)
+			})
+		}
+	}
+	return false
+}
+
+// change makes a change to who takes part, and waits until it is agreed upon.
+func (s *seat) change(what string, r ref, begin func() raft.IndexFuture) bool {
+	if err := s.settle(s.ctx, func() raft.Future { return begin() }); err != nil {
+		s.node.log.Warn("the members of the consensus cannot be changed now", "change", what, "node", r.String(), "err", err)
+		return false
+	}
+	s.node.log.Info("the members of the consensus change", "change", what, "node", r.String())
+	return true
+}
