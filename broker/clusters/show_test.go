@@ -1,0 +1,115 @@
+package clusters
+
+import (
+	"testing"
+	"time"
+
+	"signalbox/broker"
+	"signalbox/broker/control"
+)
+
+func TestState(t *testing.T) {
+	for name, tt := range map[string]struct {
+		before func(p []*paper)
+		state  string
+		leader int
+		ill    []int
+	}{
+		"all are well":                  {func([]*paper) {}, "active", 1, nil},
+		"a follower is down":            {func(p []*paper) { p[1].dead = true }, "degraded", 1, []int{2}},
+		"the leader is down":            {func(p []*paper) { p[0].dead = true }, "degraded", 2, []int{1}},
+		"the leader is out of reach":    {func(p []*paper) { p[0].cut = true }, "degraded", 1, []int{1}},
+		"most are down":                 {func(p []*paper) { p[0].dead, p[2].dead = true, true }, "inactive", 0, []int{1, 2, 3}},
+		"nobody is there":               {func(p []*paper) { p[0].cut, p[1].cut, p[2].cut = true, true, true }, "inactive", 0, []int{1, 2, 3}},
+		"a node is in another cluster":  {func(p []*paper) { p[1].stand(); p[1].sit(&ring{name: "x", seated: map[int]*paper{}}, 2) }, "degraded", 1, []int{2}},
+		"a node is in a namesake":       {func(p []*paper) { p[1].stand(); p[1].sit(&ring{name: "ha", uuid: "z", seated: map[int]*paper{}}, 2) }, "degraded", 1, []int{2}},
+		"a node is in no cluster":       {func(p []*paper) { p[1].stand() }, "degraded", 1, []int{2}},
+		"a node is not counted":         {func(p []*paper) { p[0].in.counted = []int{1, 3} }, "degraded", 1, []int{2}},
+		"one node still thinks it does": {func(p []*paper) { old := *p[0].in; old.leader, old.term = 2, 0; p[1].in = &old }, "degraded", 1, []int{2}},
+		"one does not know clusters":    {func(p []*paper) { p[2].plain = true }, "degraded", 1, []int{3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(r *rig) {
+				id, papers := r.cluster(3)
+				tt.before(papers)
+				r.wantState(id, tt.state, tt.leader, tt.ill...)
+			})
+		})
+	}
+}
+
+// TestLook_is_bounded asks many nodes that never answer.
+func TestLook_is_bounded(t *testing.T) {
+	run(t, func(r *rig) {
+		id, papers := r.cluster(3)
+		for range 40 {
+			if _, err := r.rows.Create(r.t.Context(), r.rows.stored[id]); err != nil {
+				r.t.Fatal(err)
+			}
+		}
+		for _, p := range papers {
+			p.mute = true
+		}
+		begin := time.Now()
+		list, err := r.ListClusters(r.t.Context(), project)
+		if took := time.Since(begin); err != nil || len(list) != 41 || took > defaultTiming.look {
+			r.t.Fatalf("got %d clusters, %v after %s", len(list), err, took)
+		}
+		for _, c := range list {
+			if c.State != "inactive" || c.Nodes[0].Error == "" {
+				r.t.Errorf("got %+v", c)
+			}
+		}
+	})
+}
+
+func TestListClusters_is_never_nil(t *testing.T) {
+	run(t, func(r *rig) {
+		list, err := r.ListClusters(r.t.Context(), project)
+		results, err2 := r.GetRaftStatus(r.t.Context(), project)
+		if list == nil || results == nil || err != nil || err2 != nil {
+			r.t.Errorf("got %v, %v, %v, %v", list, err, results, err2)
+		}
+		_, err = r.GetCluster(r.t.Context(), project, "none")
+		r.wantError(err, broker.NotFound)
+	})
+}
+
+func TestGetRaftStatus(t *testing.T) {
+	run(t, func(r *rig) {
+		_, papers := r.cluster(3)
+		status := func() broker.ClusterResult {
+			r.t.Helper()
+			got, err := r.GetRaftStatus(r.t.Context(), project)
+			if err != nil || len(got) != 1 || got[0].ClusterName != "ha" {
+				r.t.Fatalf("got %+v, %v", got, err)
+			}
+			return got[0]
+		}
+		if s := status(); s.Err != nil || s.Data.State != stateLeader || len(s.Data.Nodes) != 3 {
+			r.t.Errorf("got %+v", s)
+		}
+		papers[0].dead, papers[1].dead = true, true
+		if s := status(); s.Err != nil || s.Data.State != stateCandidate {
+			r.t.Errorf("of one without a leader: got %+v", s)
+		}
+		papers[2].mute = true
+		s := status()
+		r.wantError(s.Err, broker.Unavailable, "node 1 (n1): b1 refuses", "node 3")
+		for _, p := range papers {
+			p.dead, p.mute, p.plain = false, false, true
+		}
+		r.wantError(status().Err, broker.Unsupported)
+	})
+}
+
+// TestSee_takes_a_plugin_that_only_has_a_status as it takes any other.
+func TestSee_takes_a_plugin_that_only_has_a_status(t *testing.T) {
+	run(t, func(r *rig) {
+		id, papers := r.cluster(3)
+		for _, p := range papers {
+			p.fails["getCluster"] = control.Refusal("Unknown command").ClassifyHA("getCluster")
+		}
+		r.wantState(id, "active", 1)
+	})
+}
