@@ -55,39 +55,45 @@ func operations(e *streams.Engine) map[string]func(context.Context, string) erro
 }
 
 // TestChangeWhileClosing leaves nothing open of a change that Close finds under
-// way, and closes once it is made.
+// way, and closes once it is made; those that wait for their turn are refused.
 func TestChangeWhileClosing(t *testing.T) {
 	t.Parallel()
-	disk := open(t, t.TempDir())
-	t.Cleanup(func() { must(t, disk.Close(context.Background())) })
-	s := &faulty{Store: disk}
-	r := start(t, s, streams.DefaultConfig())
-	storing, stored := make(chan struct{}), make(chan struct{})
-	s.on("put", func() error {
-		close(storing)
-		<-stored
-		return nil
+	synctest.Test(t, func(t *testing.T) {
+		disk := open(t, t.TempDir())
+		defer func() { must(t, disk.Close(context.Background())) }()
+		s := &faulty{Store: disk}
+		r := start(t, s, streams.DefaultConfig())
+		storing, stored := make(chan struct{}), make(chan struct{})
+		s.on("put", func() error {
+			close(storing)
+			<-stored
+			return nil
+		})
+		created, waiting := make(chan error, 1), make(chan error, 1)
+		go func() { created <- r.CreateStream(t.Context(), spec(persist)) }()
+		<-storing
+		go func() { waiting <- r.CreateStream(t.Context(), spec(named("waiting"))) }()
+		synctest.Wait()
+		soon, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := r.Close(soon); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Close() = %v while a stream is created", err)
+		}
+		wantKind(t, r.CreateStream(t.Context(), spec(named("late"))), broker.Unavailable)
+		wantKind(t, <-waiting, broker.Unavailable)
+		close(stored)
+		must(t, <-created)
+		r.stop()
+		if got := r.desk.subscribed(); got != "" {
+			t.Errorf("%q stays subscribed to", got)
+		}
+		s.on("put", nil)
+		r.again()
+		if got := r.desk.subscribed(); got != "in" {
+			t.Errorf("the next engine subscribes to %q", got)
+		}
+		r.stop()
 	})
-	created := make(chan error, 1)
-	go func() { created <- r.CreateStream(t.Context(), spec(persist)) }()
-	closes(t, storing)
-	soon, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if err := r.Close(soon); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Close() = %v while a stream is created", err)
-	}
-	wantKind(t, r.CreateStream(t.Context(), spec(named("late"))), broker.Unavailable)
-	close(stored)
-	must(t, <-created)
-	r.stop()
-	if got := r.desk.subscribed(); got != "" {
-		t.Errorf("%q stays subscribed to", got)
-	}
-	s.on("put", nil)
-	r.again()
-	if got := r.desk.subscribed(); got != "in" {
-		t.Errorf("the next engine subscribes to %q", got)
-	}
 }
 
 // TestCloseDuringEverything closes an engine while all kinds of things are done,

@@ -94,7 +94,10 @@ func (l faultyLog) Append(ctx context.Context, messages []streams.Message, state
 	if err := l.store.first("commit"); err != nil { // in its turn, as the real one
 		return l.Log.Append(ctx, nil, nil, func(error) { settle(err) })
 	}
-	return l.Log.Append(ctx, messages, state, settle)
+	return l.Log.Append(ctx, messages, state, func(err error) {
+		l.store.first("settle") //nolint:errcheck // it only waits
+		settle(err)
+	})
 }
 
 func (l faultyLog) Count(ctx context.Context, r streams.Range) (int64, error) {

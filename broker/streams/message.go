@@ -44,7 +44,8 @@ type Messaging interface {
 	// topic that the filter matches, in the order of each publisher, each once,
 	// without those that were retained before. It returns at once; where the
 	// broker is remote it subscribes when there is a connection, and again on the
-	// next one. After cancel has returned the inlet is not called any more.
+	// next one. After cancel has returned the inlet is not given what is published
+	// afterwards; what was published before may still come.
 	Subscribe(filter string, in Inlet) (cancel func())
 	// Publish publishes messages in order, with RETAIN 0, and returns when the
 	// broker has them. It tells how many, from the first on, are done with, and

@@ -221,7 +221,7 @@ func (e *Engine) ReplayStream(ctx context.Context, r broker.StreamReplay) error 
 		}
 		d := s.plan.Load().Definition
 		if err := checkReplay(d, r); err != nil {
-			return during(opReplay, err)
+			return err
 		}
 		if chain := replayLoop(e.active(""), d, r.ReplayTopic); chain != nil {
 			return loopError(opReplay, chain)

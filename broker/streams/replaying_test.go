@@ -103,9 +103,24 @@ func TestReplayIsStopped(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, _ := replaying(t)
+			r, leave := replaying(t)
+			entered, left := make(chan struct{}), make(chan struct{})
+			r.desk.answers(func(ctx context.Context, _ []streams.Message) (int, int, error) {
+				close(entered)
+				<-ctx.Done()
+				<-time.After(20 * time.Millisecond) // somebody who does not wait is gone by then
+				close(left)
+				return 0, 0, ctx.Err()
+			})
+			leave()
+			closes(t, entered)
 			begun := time.Now()
 			must(t, stop(r))
+			select {
+			case <-left:
+			default:
+				t.Error("it did not wait for the replay's end")
+			}
 			if took := time.Since(begun); took > time.Second {
 				t.Errorf("it took %v", took)
 			}

@@ -40,7 +40,8 @@ type Log interface {
 	// wait for the disk: settle is called once, from the store's goroutine, when
 	// all of them are durable or none is. It waits while too much has been handed
 	// over and not been stored, the context ends that. The slice is the caller's
-	// again when it returns; the messages' bytes are not.
+	// again when it returns; the messages' bytes are not. There may be a state
+	// without messages.
 	Append(ctx context.Context, messages []Message, state []byte, settle func(error)) error
 	// State gives the state of the query as stored last, nil for none.
 	State(ctx context.Context) ([]byte, error)

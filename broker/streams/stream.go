@@ -20,7 +20,10 @@ type stream struct {
 	queue  queue
 	meters *meters
 	plan   atomic.Pointer[plan]
-	handed []byte // the state that was handed to the log last; the working goroutine's
+
+	// What follows is the working goroutine's.
+	handed  []byte // the state that was handed to the log last
+	longest int    // output of the last portion, in bytes
 
 	life context.Context // ends with close; replays end with it
 	end  context.CancelFunc
@@ -122,7 +125,7 @@ func (s *stream) attach() {
 	s.mu.Lock()
 	wanted := d.Active && !s.detached && s.cancel == nil
 	s.mu.Unlock()
-	if !wanted { // only changes attach and detach, one at a time
+	if !wanted { // whoever attaches and detaches holds Engine.changing, or loads
 		return
 	}
 	cancel := s.engine.messaging.Subscribe(d.SourceTopic, s)

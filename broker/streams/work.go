@@ -49,7 +49,6 @@ type worker struct {
 	out      []Message // after the query
 	settlers []Settler // of those in out, and of those that only the state tells of
 	room     []byte    // for outputs; some share it, none is changed
-	longest  int       // output of the portion before, in bytes
 }
 
 // workers are those that nobody uses.
@@ -79,8 +78,8 @@ func (w *worker) work(s *stream, list []item) {
 
 // transform fills out with what the query makes of messages.
 func (w *worker) transform(s *stream, p *plan, list []item) {
-	expected := min(w.longest, sharedRoom)
-	w.longest = 0
+	expected := min(s.longest, sharedRoom)
+	s.longest = 0
 	for i := range list {
 		m, settler := list[i].Message, list[i].settler
 		if p.query != nil {
@@ -88,7 +87,7 @@ func (w *worker) transform(s *stream, p *plan, list []item) {
 				w.room = make([]byte, 0, min((len(list)-i)*expected, sharedRoom))
 			}
 			var v query.Verdict
-			if m.Payload, v = w.apply(p, &m); v != query.Match {
+			if m.Payload, v = w.apply(s, p, &m); v != query.Match {
 				w.drop(s, p, v, settler)
 				continue
 			}
@@ -98,22 +97,21 @@ func (w *worker) transform(s *stream, p *plan, list []item) {
 			w.settlers = append(w.settlers, settler)
 		}
 	}
-	w.room = nil // what is left of it is not worth what it keeps
+	w.room = nil // it is the outputs' now
 }
 
 // apply runs the query on a message.
-func (w *worker) apply(p *plan, m *Message) (output []byte, v query.Verdict) {
+func (w *worker) apply(s *stream, p *plan, m *Message) (output []byte, v query.Verdict) {
 	before := len(w.room)
-	w.room, v = p.query.Run(w.room, m.Payload, m.At, p.state)
-	n := len(w.room) - before
-	if v != query.Match {
+	if w.room, v = p.query.Run(w.room, m.Payload, m.At, p.state); v != query.Match {
 		return nil, v
 	}
+	n := len(w.room) - before
 	if n > maxOutput {
 		w.room = nil
 		return nil, query.Invalid
 	}
-	w.longest = max(w.longest, n)
+	s.longest = max(s.longest, n)
 	return w.room[before:len(w.room):len(w.room)], query.Match
 }
 
