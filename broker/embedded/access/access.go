@@ -61,11 +61,11 @@ type Control struct {
 	onCut       atomic.Pointer[func([]dynsec.Cut)]
 	connections atomic.Pointer[func(username string) []string]
 
-	turn       sync.Mutex // held by whoever stores and publishes; guards what follows
-	replicator Replicator // nil for a broker that changes by itself
-	proposal   *proposal  // that the writer waits for
-	failed     uint64     // the index of a change that could not be applied, or 0
-	applied    progress   // in the shared log; as it is stored
+	turn       sync.Mutex                 // held by whoever stores and publishes; guards what follows
+	proposal   *proposal                  // that the writer waits for
+	failed     uint64                     // the index of a change that could not be applied, or 0
+	replicator atomic.Pointer[Replicator] // nil for a broker that changes by itself
+	applied    progress                   // in the shared log; as it is stored
 
 	wg        sync.WaitGroup // the writer
 	hurry     func()         // gives up waiting for other brokers

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"sync"
 
 	"signalbox/broker"
 	"signalbox/broker/dynsec"
@@ -125,7 +124,8 @@ func (c *Control) Detach(ctx context.Context) error {
 	if err := c.store.exec(ctx, "leave the shared access control", `DELETE FROM access_log`); err != nil {
 		return err
 	}
-	c.replicator, c.failed = nil, 0
+	c.replicator.Store(nil)
+	c.failed = 0
 	c.applied.set(0)
 	return nil
 }
@@ -134,27 +134,4 @@ func (c *Control) Detach(ctx context.Context) error {
 func applied(ctx context.Context, tx *sql.Tx) (index int64, err error) {
 	err = tx.QueryRowContext(ctx, `SELECT coalesce(max(applied), 0) FROM access_log`).Scan(&index)
 	return index, err
-}
-
-// progress is the applied index, for which others can wait.
-type progress struct {
-	mu    sync.Mutex // guards what follows
-	at    uint64
-	moved chan struct{} // closed when at changes; nil while nobody waits
-}
-
-func (p *progress) index() uint64 {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.at
-}
-
-func (p *progress) set(index uint64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.at = index
-	if p.moved != nil {
-		close(p.moved)
-		p.moved = nil
-	}
 }

@@ -10,6 +10,9 @@ import (
 
 // one runs a command of the Go API and passes its cuts on.
 func (c *Control) one(ctx context.Context, command dynsec.Command) error {
+	if r := c.elsewhere(); r != nil {
+		return named(c.forwardOne(ctx, r, command), command.Name())
+	}
 	answers, cuts, err := c.do(ctx, []dynsec.Command{command})
 	c.cut(cuts)
 	if err != nil {

@@ -14,20 +14,50 @@ import (
 // itself; those that only read see the ones before them.
 //
 // If the context ends before the answer is there, the answer is nil, the
-// request may still be done, and its cuts go to OnCut.
+// request may still be done, and its cuts go to OnCut. The cuts of a request that
+// another broker decides about come here with the change itself, before the
+// answer.
 func (c *Control) Handle(ctx context.Context, payload []byte) (answer []byte, cuts []dynsec.Cut) {
 	request := dynsec.DecodeRequest(payload)
-	answers, cuts, err := c.do(ctx, request.Commands)
-	if broker.KindOf(err) == broker.Unconfirmed {
+	answer, cuts, err := c.handle(ctx, request, payload)
+	switch {
+	case err == nil:
+		return answer, cuts
+	case broker.KindOf(err) == broker.Unconfirmed:
 		return nil, nil
 	}
-	if err != nil {
-		answers = failed(request.Commands)
+	return encode(request, failed(request.Commands)), nil
+}
+
+// handle does a request where it is decided about. It goes to another broker as
+// it came, for what is wrong with it is part of it.
+func (c *Control) handle(ctx context.Context, request dynsec.Request, payload []byte) ([]byte, []dynsec.Cut, error) {
+	if r := c.elsewhere(); r != nil && mutates(request.Commands) {
+		answer, err := c.forward(ctx, r, requestCommands, payload)
+		return answer, nil, err
 	}
+	return c.answer(ctx, request)
+}
+
+// answer does a request here.
+func (c *Control) answer(ctx context.Context, request dynsec.Request) ([]byte, []dynsec.Cut, error) {
+	answers, cuts, err := c.do(ctx, request.Commands)
+	if err != nil {
+		return nil, nil, err
+	}
+	return encode(request, answers), cuts, nil
+}
+
+// encode gives the answer to a request.
+func encode(request dynsec.Request, answers []dynsec.Answer) []byte {
 	if request.Fault != nil {
 		answers = append(answers, *request.Fault)
 	}
-	return dynsec.EncodeAnswers(answers), cuts
+	return dynsec.EncodeAnswers(answers)
+}
+
+func mutates(commands []dynsec.Command) bool {
+	return slices.ContainsFunc(commands, dynsec.Command.Mutates)
 }
 
 // failed answers commands that could not be done for reasons of our own.
@@ -52,7 +82,7 @@ func (c *Control) do(ctx context.Context, commands []dynsec.Command) (answers []
 		}
 		return nil
 	}
-	if !slices.ContainsFunc(commands, dynsec.Command.Mutates) {
+	if !mutates(commands) {
 		return answers, nil, run(c.state.Load().Begin())
 	}
 	if err := c.hashPasswords(ctx, commands); err != nil {

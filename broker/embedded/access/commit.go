@@ -16,11 +16,16 @@ const replicationTimeout = 10 * time.Second
 
 // Replicator is the way of changes to all brokers that share one access control.
 type Replicator interface {
+	// Leads tells whether changes are decided here. It must not block.
+	Leads() bool
 	// Replicate has ApplyChange called with the change on every one of the
 	// brokers, everywhere in the same order, and here before it returns. An error
 	// that is a *broker.Error of kind Unavailable says that this will never
 	// happen; after any other one it may.
 	Replicate(ctx context.Context, change []byte) error
+	// Forward has Serve of the broker where changes are decided do a request, at
+	// most once, and gives its answer. Errors are as with Replicate.
+	Forward(ctx context.Context, request []byte) (answer []byte, err error)
 }
 
 // errStale says that the state was replaced since a change to it was decided.
@@ -31,25 +36,26 @@ var errStale = &broker.Error{Kind: broker.Unavailable,
 var errAlone = &broker.Error{Kind: broker.Unavailable,
 	Msg: "the broker shares its access control with others that it does not reach; nothing was changed"}
 
-// SetReplicator has changes decided here and applied on every broker, through r,
-// from now on; with nil the broker changes by itself. When it returns, no change
-// is under way in the other manner. It must be called before anybody connects:
-// a broker whose AppliedIndex is not 0 makes no change without a replicator.
+// SetReplicator has changes decided where r leads and applied on every broker from
+// now on; with nil the broker changes by itself. When it returns, no change is
+// under way that went by itself. A broker whose AppliedIndex is not 0 makes no
+// change without a replicator, so that none is made before it is set; see Detach.
 func (c *Control) SetReplicator(r Replicator) {
 	c.turn.Lock()
 	defer c.turn.Unlock()
-	c.replicator = r
+	if r == nil {
+		c.replicator.Store(nil)
+		return
+	}
+	c.replicator.Store(&r)
 }
 
 // commit makes the outcome of steps durable and visible. They were decided on
 // state and lead to next; if it is no longer the published one, the error is
 // errStale.
 func (c *Control) commit(ctx context.Context, state, next *dynsec.State, steps []step) error {
-	c.turn.Lock()
-	r := c.replicator
-	c.turn.Unlock()
-	if r != nil {
-		return c.replicate(ctx, r, state, steps)
+	if r := c.replicator.Load(); r != nil {
+		return c.replicate(ctx, *r, state, steps)
 	}
 	if !slices.ContainsFunc(steps, step.stores) {
 		return nil
@@ -61,7 +67,7 @@ func (c *Control) commitAlone(state, next *dynsec.State, steps []step) error {
 	c.turn.Lock()
 	defer c.turn.Unlock()
 	switch {
-	case c.replicator != nil || c.state.Load() != state:
+	case c.replicator.Load() != nil || c.state.Load() != state:
 		return errStale
 	case c.applied.index() > 0:
 		return errAlone

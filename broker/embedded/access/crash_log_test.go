@@ -15,6 +15,7 @@ import (
 
 // logFile is a log on disk with one node.
 type logFile struct {
+	leads
 	file *os.File
 	next uint64 // the index of the next entry
 	node *Control

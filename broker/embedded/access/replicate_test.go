@@ -20,6 +20,7 @@ import (
 
 // changeLog is a log in memory, whose entries its nodes apply in order.
 type changeLog struct {
+	leads
 	mu      sync.Mutex // guards what follows
 	entries [][]byte
 	nodes   []*Control
@@ -65,10 +66,28 @@ func (l *changeLog) catchUp(t testing.TB, n *Control) {
 	}
 }
 
-// replicator makes a function a Replicator.
-type replicator func(ctx context.Context, change []byte) error
+// leads is embedded by a Replicator of a broker that decides itself.
+type leads struct{}
 
-func (r replicator) Replicate(ctx context.Context, change []byte) error { return r(ctx, change) }
+func (leads) Leads() bool { return true }
+
+func (leads) Forward(context.Context, []byte) ([]byte, error) {
+	return nil, errors.New("forwarded by the broker that decides")
+}
+
+// replicator makes a function a Replicator.
+func replicator(f func(ctx context.Context, change []byte) error) Replicator {
+	return replicateFunc{replicate: f}
+}
+
+type replicateFunc struct {
+	leads
+	replicate func(ctx context.Context, change []byte) error
+}
+
+func (r replicateFunc) Replicate(ctx context.Context, change []byte) error {
+	return r.replicate(ctx, change)
+}
 
 // bytesOf gives a snapshot.
 func bytesOf(t testing.TB, c *Control) []byte {

@@ -14,25 +14,35 @@ import (
 // document holds.
 func (c *Control) ImportAccess(ctx context.Context, document []byte, replace bool) (broker.ImportReport, error) {
 	const op = "importAccess"
+	if r := c.elsewhere(); r != nil {
+		report, err := c.forwardImport(ctx, r, document, replace)
+		return report, named(err, op)
+	}
+	report, cuts, err := c.importDocument(ctx, document, replace)
+	c.cut(cuts)
+	return report, named(err, op)
+}
+
+// importDocument takes a document over here. The caller must deal with the cuts.
+func (c *Control) importDocument(ctx context.Context, document []byte, replace bool) (broker.ImportReport, []dynsec.Cut, error) {
 	parsed, warnings, err := dynsec.ParseDocument(document)
 	if err != nil {
-		return broker.ImportReport{}, named(err, op)
+		return broker.ImportReport{}, nil, err
 	}
 	stored, err := c.store.passwords(ctx)
 	if err != nil {
-		return broker.ImportReport{}, named(classify(err), op)
+		return broker.ImportReport{}, nil, classify(err)
 	}
 	var report broker.ImportReport
 	cuts, err := c.change(ctx, &request{apply: func(tx *dynsec.Tx) (err error) {
 		report, err = tx.Import(parsed, replace, func(username string) string { return stored[username] })
 		return err
 	}})
-	c.cut(cuts)
 	if err != nil {
-		return broker.ImportReport{}, named(err, op)
+		return broker.ImportReport{}, nil, err
 	}
 	report.Warnings = slices.Insert(report.Warnings, 0, warnings...)
-	return report, nil
+	return report, cuts, nil
 }
 
 // ExportAccess gives the stored configuration as of one moment.

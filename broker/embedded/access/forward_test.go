@@ -1,0 +1,228 @@
+package access
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox/broker"
+	"signalbox/broker/dynsec"
+)
+
+// following is the Replicator of a broker that another one decides for.
+type following struct {
+	leader *Control
+	cuts   []dynsec.Cut // that Serve left to its caller
+}
+
+func (*following) Leads() bool { return false }
+
+func (*following) Replicate(context.Context, []byte) error {
+	return &broker.Error{Kind: broker.Unavailable, Msg: "not the leader"}
+}
+
+func (f *following) Forward(ctx context.Context, request []byte) ([]byte, error) {
+	answer, cuts := f.leader.Serve(ctx, request)
+	f.cuts = append(f.cuts, cuts...)
+	return answer, nil
+}
+
+// pair gives a broker that decides and one that follows it.
+func pair(t testing.TB) (l *changeLog, leader, node *Control, f *following) {
+	t.Helper()
+	l, nodes := shared(t, 2)
+	f = &following{leader: nodes[0]}
+	nodes[1].SetReplicator(f)
+	return l, nodes[0], nodes[1], f
+}
+
+// TestForwardedHistories sends random requests to a broker that follows, and
+// expects the answers that a broker gives which is by itself.
+func TestForwardedHistories(t *testing.T) {
+	t.Parallel()
+	_, leader, node, _ := pair(t)
+	d, alone := dice{rand.New(rand.NewPCG(1, 8))}, fresh(t)
+	requests := [][]byte{
+		[]byte(`{"commands":[{"command":"createClient","username":"odd","clientid":5}]}`), // of a wrong type
+		[]byte(`{"commands":[{"command":"createRole","rolename":"r"},17,{"command":"createRole","rolename":"s"}]}`),
+		[]byte(`{"commands":[{"command":"createGroup","groupname":"g","correlationData":"7"},{"command":"listGroups"}]}`),
+	}
+	for range 60 {
+		requests = append(requests, d.request(t))
+	}
+	for _, request := range requests {
+		got, cuts := node.Handle(t.Context(), request)
+		want, _ := alone.Handle(t.Context(), request)
+		if string(got) != string(want) || len(cuts) > 0 {
+			t.Fatalf("%s:\n got %s and %v\nwant %s", request, got, cuts, want)
+		}
+		same(t, string(request), leader, node)
+	}
+}
+
+// TestForwardedAPI expects the same of the Go API on a broker that follows as on
+// one by itself: what it does, and how it fails.
+func TestForwardedAPI(t *testing.T) {
+	t.Parallel()
+	_, leader, node, f := pair(t)
+	alone, text := fresh(t), "text"
+	ctx := t.Context()
+	for i, op := range []func(c *Control) error{
+		func(c *Control) error { return c.CreateRole(ctx, role("r", "a/#")) },
+		func(c *Control) error { return c.CreateRole(ctx, role("r")) },
+		func(c *Control) error { return c.CreateGroup(ctx, broker.GroupSpec{GroupName: "g", TextName: &text}) },
+		func(c *Control) error { return c.CreateClient(ctx, client("u", "r")) },
+		func(c *Control) error { return c.CreateClient(ctx, client("v", "none")) },
+		func(c *Control) error { return c.CreateClient(ctx, client("")) },
+		func(c *Control) error {
+			return c.ModifyGroup(ctx, broker.GroupSpec{GroupName: "g", Clients: []broker.MemberRef{{Username: "u", Priority: 4}}})
+		},
+		func(c *Control) error { return c.ModifyRole(ctx, broker.RoleSpec{RoleName: "r", TextName: &text}) },
+		func(c *Control) error { return c.ModifyClient(ctx, broker.ClientSpec{Username: "u", ClientID: &text}) },
+		func(c *Control) error { return c.DisableClient(ctx, "u") },
+		func(c *Control) error { return c.EnableClient(ctx, "none") },
+		func(c *Control) error {
+			return c.SetDefaultACLAccess(ctx, []broker.DefaultACL{{ACLType: "subscribe", Allow: true}})
+		},
+		func(c *Control) error { return second(c.ImportAccess(ctx, []byte(`{`), false)) },
+		func(c *Control) error {
+			return second(c.ImportAccess(ctx, []byte(`{"roles":[{"rolename":"r"}]}`), false))
+		},
+		func(c *Control) error {
+			return second(c.ImportAccess(ctx, []byte(`{"roles":[{"rolename":"imported"}]}`), false))
+		},
+		func(c *Control) error { return c.DeleteClient(ctx, "u") },
+		func(c *Control) error { return c.DeleteGroup(ctx, "g") },
+		func(c *Control) error { return c.DeleteRole(ctx, "r") },
+	} {
+		want, got := asError(op(alone)), asError(op(node))
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("operation %d, by itself (-) and forwarded (+):\n%s", i, diff)
+		}
+		same(t, fmt.Sprint("operation ", i), leader, node)
+	}
+	if export(t, alone) != export(t, node) {
+		t.Errorf("by itself (-) and forwarded (+):\n%s", cmp.Diff(export(t, alone), export(t, node)))
+	}
+	if !slices.Contains(f.cuts, dynsec.Cut{Username: "u"}) {
+		t.Errorf("cuts %v at the caller of Serve, want u among them", f.cuts)
+	}
+}
+
+// asError gives what a user is told of a failure.
+func asError(err error) broker.Error {
+	e, ok := errors.AsType[*broker.Error](err)
+	if !ok {
+		return broker.Error{}
+	}
+	return broker.Error{Kind: e.Kind, Op: e.Op, Msg: e.Msg}
+}
+
+func TestForwardedImportReports(t *testing.T) {
+	t.Parallel()
+	_, _, node, _ := pair(t)
+	report, err := node.ImportAccess(t.Context(), []byte(`{"clients":[{"username":"u"}],"odd":1}`), true)
+	must(t, err)
+	if report.Clients != 1 || len(report.Warnings) == 0 {
+		t.Errorf("got %+v", report)
+	}
+}
+
+// TestForwardWaitsForTheChange holds a change back on the broker that follows. Its
+// caller must not hear of it before it is in force there.
+func TestForwardWaitsForTheChange(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l, leader, node, _ := pair(t)
+		l.nodes = []*Control{leader}
+		var wg sync.WaitGroup
+		answered := make(chan error, 1)
+		wg.Go(func() { answered <- node.CreateRole(t.Context(), role("r")) })
+		synctest.Wait()
+		select {
+		case err := <-answered:
+			t.Errorf("answered %v before it was in force", err)
+		default:
+		}
+		l.catchUp(t, node)
+		must(t, <-answered)
+		wg.Wait()
+		wantKind(t, node.CreateRole(t.Context(), role("late")), broker.Unconfirmed)
+	})
+}
+
+// TestForwardFails expects the kind of failure to say whether it may have happened.
+func TestForwardFails(t *testing.T) {
+	t.Parallel()
+	_, leader, node, _ := pair(t)
+	for _, tc := range []struct {
+		name  string
+		reply func(ctx context.Context, request []byte) ([]byte, error)
+		want  broker.Kind
+	}{
+		{"nobody decides", func(context.Context, []byte) ([]byte, error) {
+			return nil, &broker.Error{Kind: broker.Unavailable, Msg: "no leader"}
+		}, broker.Unavailable},
+		{"the connection breaks", func(context.Context, []byte) ([]byte, error) { return nil, errors.New("broken") }, broker.Unconfirmed},
+		{"a reply of a newer release", func(context.Context, []byte) ([]byte, error) { return []byte{format + 1}, nil }, broker.Unconfirmed},
+		{"a request of a newer release", func(ctx context.Context, request []byte) ([]byte, error) {
+			request[0]++
+			answer, _ := leader.Serve(ctx, request)
+			return answer, nil
+		}, broker.Internal},
+		{"the other one does not decide either", func(ctx context.Context, request []byte) ([]byte, error) {
+			leader.SetReplicator(&following{})
+			answer, _ := leader.Serve(ctx, request)
+			return answer, nil
+		}, broker.Unavailable},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			node.SetReplicator(&forwardFunc{forward: tc.reply})
+			wantKind(t, node.CreateRole(t.Context(), role("r")), tc.want)
+			answer := command(t, node, `{"command":"createRole","rolename":"r"}`)
+			if (answer == "") != (tc.want == broker.Unconfirmed) {
+				t.Errorf("answer %q to a request over MQTT", answer)
+			}
+			if got := command(t, node, `{"command":"listRoles"}`); got != `{"responses":[{"command":"listRoles","data":{"totalCount":0,"roles":[]}}]}` {
+				t.Errorf("reading is answered %s", got)
+			}
+		})
+	}
+}
+
+type forwardFunc struct {
+	following
+	forward func(ctx context.Context, request []byte) ([]byte, error)
+}
+
+func (f *forwardFunc) Forward(ctx context.Context, request []byte) ([]byte, error) {
+	return f.forward(ctx, request)
+}
+
+// FuzzForward has whatever another broker may send read, as a request and as a
+// reply.
+func FuzzForward(f *testing.F) {
+	c := fresh(f)
+	f.Add(appendString([]byte{format, requestCommands}, `{"commands":[{"command":"createRole","rolename":"r"}]}`))
+	f.Add(appendString([]byte{format, requestReplace}, `{"roles":[]}`))
+	f.Add(c.encodeReply([]byte("payload"), nil))
+	f.Add(c.encodeReply(nil, &broker.Error{Kind: broker.Exists, Op: "o", Msg: "m"}))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		answer, _ := c.Serve(t.Context(), b)
+		if _, _, _, err := decodeReply(answer); err != nil {
+			t.Errorf("the answer to %q cannot be read: %v", b, err)
+		}
+		_, payload, failure, err := decodeReply(b)
+		if err == nil && failure == nil && !bytes.Contains(b, payload) {
+			t.Errorf("%q is not in %q", payload, b)
+		}
+	})
+}
