@@ -36,6 +36,8 @@ const (
 	ErrNoLeader    refusal = "The cluster has no leader."
 	ErrNoNode      refusal = "Node not found"
 	ErrMember      refusal = "Node is already part of the cluster."
+	ErrSyncMode    refusal = "This broker does not offer this syncmode."
+	ErrInvitation  refusal = "Invalid invitation"
 	ErrUnconfirmed refusal = "The outcome is not known: it may have been carried out."
 )
 
@@ -46,7 +48,6 @@ const (
 	errSameNode    refusal = "Invalid nodes: nodeid or address used twice"
 	errMyNode      refusal = "Invalid/missing mynode"
 	errSyncMode    refusal = "Invalid syncmode"
-	errInvitation  refusal = "Invalid invitation"
 	errNodeID      refusal = "Invalid/missing nodeid"
 	errAddress     refusal = "Invalid/missing address"
 	errPort        refusal = "Invalid/missing port"
@@ -236,6 +237,7 @@ var haRefusals = []struct {
 	{ErrNoCluster, broker.Conflict, false},
 	{ErrClusterName, broker.Conflict, false},
 	{ErrMember, broker.Exists, false},
+	{ErrSyncMode, broker.Unsupported, false},
 	{ErrNoLeader, broker.Unavailable, true},
 	{ErrNoNode, broker.NotFound, true},
 	{ErrUnconfirmed, broker.Unconfirmed, true},

@@ -71,7 +71,7 @@ func (m members) haSpec(made bool) (s HASpec, err error) {
 	}
 	s.Invitation, err = member[Invitation](m, "invitation")
 	if err != nil {
-		return s, errInvitation
+		return s, ErrInvitation
 	}
 	return s, nil
 }

@@ -36,7 +36,7 @@ func NewInvitation(nodeid int, document any) (Invitation, error) {
 // Open reads what the invitation was made of. Its error holds nothing of it.
 func (i Invitation) Open(document any) error {
 	if json.Unmarshal(i.document, document) != nil {
-		return errInvitation
+		return ErrInvitation
 	}
 	return nil
 }
@@ -55,7 +55,7 @@ func (i *Invitation) UnmarshalJSON(b []byte) error {
 		NodeID int `json:"nodeid"`
 	}
 	if !bytes.HasPrefix(b, []byte("{")) || json.Unmarshal(b, &known) != nil || known.NodeID < 1 {
-		return errInvitation
+		return ErrInvitation
 	}
 	i.NodeID, i.document = known.NodeID, bytes.Clone(b)
 	return nil

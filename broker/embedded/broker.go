@@ -57,6 +57,7 @@ type Broker struct {
 	store   *store.Store
 	engine  *engine.Engine
 	streams *streams.Engine // nil for none
+	cluster *member         // nil for none
 	limits  *guard.Limits
 	bans    *guard.Bans
 	flaps   *guard.Flapping
@@ -118,7 +119,10 @@ func (b *Broker) build(ctx context.Context, path string) (err error) {
 	if err := b.openStreams(ctx); err != nil {
 		return err
 	}
-	return b.engine.Load(ctx)
+	if err := b.engine.Load(ctx); err != nil {
+		return err
+	}
+	return b.openCluster(ctx, filepath.Dir(path))
 }
 
 // openAccess opens the access control and, on the first start, creates the admin
@@ -156,7 +160,7 @@ func (b *Broker) bootstrap(ctx context.Context) error {
 
 // closeParts closes what there is, in reverse.
 func (b *Broker) closeParts(ctx context.Context) error {
-	errs := []error{b.closeStreams(ctx)}
+	errs := []error{b.closeCluster(ctx), b.closeStreams(ctx)}
 	if b.store != nil {
 		errs = append(errs, b.store.Close(ctx))
 	}
@@ -171,14 +175,13 @@ func (b *Broker) closeParts(ctx context.Context) error {
 
 // Capabilities lists what the broker can do.
 func (b *Broker) Capabilities() []broker.Capability {
-	if b.streams == nil {
-		return slices.DeleteFunc(slices.Clone(capabilities), func(c broker.Capability) bool { return c == broker.CapStreams })
-	}
-	return slices.Clone(capabilities)
+	return slices.DeleteFunc(slices.Clone(capabilities), func(c broker.Capability) bool {
+		return c == broker.CapStreams && b.streams == nil || c == broker.CapCluster && b.cluster == nil
+	})
 }
 
 var capabilities = []broker.Capability{
 	broker.CapDynamicSecurity, broker.CapInspect, broker.CapStreams, broker.CapTopicTree, broker.CapTTL, broker.CapListeners,
-	broker.CapLicense, broker.CapClientControl, broker.CapMessages, broker.CapSubscriptions, broker.CapAccessCheck,
+	broker.CapLicense, broker.CapCluster, broker.CapClientControl, broker.CapMessages, broker.CapSubscriptions, broker.CapAccessCheck,
 	broker.CapDenials, broker.CapBans,
 }

@@ -70,6 +70,8 @@ type Config struct {
 	Limits guard.Config `mapstructure:"limits"`
 	// Version is shown in $SYS/broker/version.
 	Version string `mapstructure:"-"`
+	// Cluster says how the broker takes part in clusters.
+	Cluster ClusterConfig `mapstructure:"-"`
 	// Streams are what the streams of all brokers share; nil for a broker without.
 	Streams *streams.Host `mapstructure:"-"`
 	// KeepPassword, if set, is called with a generated admin password before

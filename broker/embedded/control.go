@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"signalbox/broker/control"
@@ -25,7 +26,11 @@ func (b *Broker) dispatch(r *engine.Request) {
 	defer cancel()
 	var cuts []dynsec.Cut
 	var answer []byte
-	switch r.Topic {
+	topic := r.Topic
+	if b.lacks(topic) {
+		topic = ""
+	}
+	switch topic {
 	case dynsec.Topic:
 		answer, cuts = b.control.Handle(ctx, r.Payload)
 	case control.BrokerTopic:
@@ -36,6 +41,8 @@ func (b *Broker) dispatch(r *engine.Request) {
 		answer = control.ClientControl(ctx, b, r.Payload)
 	case control.StreamTopic:
 		answer = control.Streams(ctx, b, b.GetLicense, r.Payload)
+	case control.HATopic:
+		answer = control.HA(ctx, b.cluster, r.Payload)
 	case control.TopicTreeTopic:
 		answer = control.TopicTree(ctx, b.tree, r.Payload)
 	case control.LicenseTopic:
@@ -48,6 +55,14 @@ func (b *Broker) dispatch(r *engine.Request) {
 	}
 	b.answer(r.Topic+control.ResponseSuffix, answer)
 	b.cut(cuts)
+	if r.Topic == control.HATopic {
+		b.cluster.answered()
+	}
+}
+
+// lacks tells whether a control API is not offered as the broker is configured.
+func (b *Broker) lacks(topic string) bool {
+	return topic == control.StreamTopic && b.streams == nil || topic == control.HATopic && b.cluster == nil
 }
 
 // answer publishes an answer to all who are subscribed to it and may receive
@@ -77,10 +92,11 @@ func (b *Broker) plugins() []control.Plugin {
 	part := func(name, topic string) control.Plugin {
 		return control.Plugin{Name: name, Version: b.config.Version, Endpoints: []string{topic}}
 	}
-	return []control.Plugin{
+	all := []control.Plugin{
 		part("broker", control.BrokerTopic), part("dynamic-security", dynsec.Topic),
 		part("inspect", control.InspectTopic), part("client-control", control.ClientControlTopic),
 		part("stream-processing", control.StreamTopic), part("topic-tree", control.TopicTreeTopic),
-		part("license", control.LicenseTopic),
+		part("license", control.LicenseTopic), part("cluster", control.HATopic),
 	}
+	return slices.DeleteFunc(all, func(p control.Plugin) bool { return b.lacks(p.Endpoints[0]) })
 }

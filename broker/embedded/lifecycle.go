@@ -102,10 +102,21 @@ func (b *Broker) shutDown() {
 	b.life.awaitStart()
 	ctx := context.Background()
 	b.doors.Close()
-	err := b.engine.Close(ctx)
+	err := b.handOver(ctx)
+	err = errors.Join(err, b.engine.Close(ctx))
 	b.doors.Wait()
 	b.tasks.Wait()
 	b.life.err = errors.Join(err, b.closeParts(ctx))
+}
+
+// handOverTime is how long a cluster's leader has to find another.
+const handOverTime = 3 * time.Second
+
+// handOver leaves the cluster's work to the others, before anybody here notices.
+func (b *Broker) handOver(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, handOverTime)
+	defer cancel()
+	return b.closeCluster(ctx)
 }
 
 // awaitStart waits for the end of a Start under way.

@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"signalbox/broker"
+	"signalbox/broker/clusters"
 	"signalbox/broker/embedded"
 	"signalbox/broker/embedded/access"
 	"signalbox/broker/file"
@@ -153,8 +154,9 @@ func (a *Appliance) openAPI(ctx context.Context) error {
 	dialer.RequestID, dialer.Streams = router.RequestID, a.streams
 	pool := broker.NewPool(dialer.Dial)
 	a.undo.addBounded(pool.Close)
-	a.API = &handlers.API{DB: d, Brokers: pool, Clusters: broker.NoClusters{}, Streams: a.streams, Auth: users, Vault: v,
+	a.API = &handlers.API{DB: d, Brokers: pool, Streams: a.streams, Auth: users, Vault: v,
 		CertDir: in("certs"), Now: time.Now, Log: a.log}
+	a.API.Clusters = clusters.New(a.API.ClusterRows(), a.log)
 	return nil
 }
 
@@ -196,7 +198,7 @@ func (a *Appliance) startBroker(ctx context.Context) error {
 	if !c.Enabled {
 		return nil
 	}
-	c.Version, c.Streams = a.version, a.streams
+	c.Version, c.Streams, c.Cluster = a.version, a.streams, a.cfg.Cluster
 	c.KeepPassword = func(password broker.Secret) error {
 		return a.first.keep("MQTT administrator", c.AdminUsername, string(password))
 	}

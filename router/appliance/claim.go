@@ -97,5 +97,8 @@ func portsFree(c Config) error {
 			}
 		}
 	}
+	if c.Broker.Enabled && c.Cluster.Listen != "" {
+		errs = append(errs, try("cluster.listen", c.Cluster.Listen))
+	}
 	return errors.Join(errs...)
 }

@@ -15,13 +15,14 @@ import (
 // Config is the whole configuration; each part belongs to the package that
 // uses it.
 type Config struct {
-	DataDir string          `mapstructure:"data_dir"`
-	HTTP    router.Config   `mapstructure:"http"`
-	Admin   handlers.Admin  `mapstructure:"admin"`
-	Auth    auth.Config     `mapstructure:"auth"`
-	Broker  embedded.Config `mapstructure:"broker"`
-	Streams streams.Config  `mapstructure:"streams"`
-	Log     LogConfig       `mapstructure:"log"`
+	DataDir string                 `mapstructure:"data_dir"`
+	HTTP    router.Config          `mapstructure:"http"`
+	Admin   handlers.Admin         `mapstructure:"admin"`
+	Auth    auth.Config            `mapstructure:"auth"`
+	Broker  embedded.Config        `mapstructure:"broker"`
+	Streams streams.Config         `mapstructure:"streams"`
+	Cluster embedded.ClusterConfig `mapstructure:"cluster"`
+	Log     LogConfig              `mapstructure:"log"`
 }
 
 // LogConfig is the configuration under "log.".
@@ -38,7 +39,7 @@ func DefaultConfig() Config {
 
 // Validate names every key whose value cannot be used.
 func (c Config) Validate() error {
-	errs := []error{c.HTTP.Validate(), c.Admin.Validate(), c.Auth.Validate(), c.Broker.Validate(), c.Streams.Validate()}
+	errs := []error{c.HTTP.Validate(), c.Admin.Validate(), c.Auth.Validate(), c.Broker.Validate(), c.Streams.Validate(), c.Cluster.Validate()}
 	if c.DataDir == "" {
 		errs = append(errs, errors.New("data_dir: must not be empty"))
 	}

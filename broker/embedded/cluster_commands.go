@@ -1,0 +1,173 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+
+	"signalbox/broker"
+	"signalbox/broker/cluster"
+	"signalbox/broker/control"
+)
+
+// syncDynsec is the mode that this broker offers: all nodes share their access
+// control and nothing else.
+const syncDynsec = "dynsec"
+
+// specOf reads the description of a cluster.
+func specOf(s control.HASpec) cluster.Spec {
+	spec := cluster.Spec{Name: s.ClusterName, SyncMode: s.SyncMode}
+	if spec.SyncMode == "" {
+		spec.SyncMode = syncDynsec
+	}
+	for _, n := range s.Nodes {
+		spec.Members = append(spec.Members, memberOf(n))
+		if n.Mine {
+			spec.Self = cluster.NodeID(n.NodeID)
+		}
+	}
+	return spec
+}
+
+func memberOf(n control.HANode) cluster.Member {
+	return cluster.Member{NodeID: cluster.NodeID(n.NodeID), Address: n.Address, Port: n.Port}
+}
+
+// CreateCluster makes a cluster of which this broker is the first node. Its
+// access control becomes everybody's.
+func (m *member) CreateCluster(ctx context.Context, s control.HASpec) (created control.HACreated, err error) {
+	spec := specOf(s)
+	if spec.SyncMode != syncDynsec {
+		return created, control.ErrSyncMode
+	}
+	var invitations []cluster.Invitation
+	err = m.enter(func() (err error) {
+		invitations, err = m.node.Create(ctx, spec)
+		return err
+	})
+	if err != nil {
+		return created, told(err)
+	}
+	created.Info = spec.Warning()
+	for _, i := range invitations {
+		out, err := control.NewInvitation(int(i.NodeID), i)
+		if err != nil {
+			return created, err
+		}
+		created.Invitations = append(created.Invitations, out)
+	}
+	return created, nil
+}
+
+// JoinCluster accepts an invitation. Where the cluster cannot let the node in for
+// now, it goes on waiting.
+func (m *member) JoinCluster(ctx context.Context, s control.HASpec) error {
+	var invitation cluster.Invitation
+	if s.Invitation == nil {
+		return control.ErrInvitation
+	}
+	if err := s.Invitation.Open(&invitation); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, joinPatience)
+	defer cancel()
+	err := m.enter(func() error { return m.node.Join(ctx, specOf(s), invitation) })
+	if errors.Is(err, cluster.ErrWaiting) {
+		m.broker.log.Info("the broker waits to be let into the cluster", "cluster", s.ClusterName)
+		return nil
+	}
+	return told(err)
+}
+
+// named refuses a command about another cluster.
+func (m *member) named(clustername string) error {
+	info, err := m.node.Info()
+	if err == nil && info.Name != clustername {
+		return control.ErrClusterName
+	}
+	return told(err)
+}
+
+// AddNode makes a broker a member, or a member that lost its data one again.
+func (m *member) AddNode(ctx context.Context, clustername string, n control.HANode) (added control.HAAdded, err error) {
+	if err := m.named(clustername); err != nil {
+		return added, err
+	}
+	invitation, err := m.node.AddNode(ctx, memberOf(n))
+	if err != nil {
+		return added, told(err)
+	}
+	out, err := control.NewInvitation(n.NodeID, invitation)
+	added.Invitation = &out
+	return added, err
+}
+
+// RemoveNode takes a member out.
+func (m *member) RemoveNode(ctx context.Context, clustername string, n control.HANode) error {
+	if err := m.named(clustername); err != nil {
+		return err
+	}
+	return told(m.node.RemoveNode(ctx, cluster.NodeID(n.NodeID)))
+}
+
+// LeaveCluster takes this broker out.
+func (m *member) LeaveCluster(ctx context.Context, clustername string, _ control.HANode) error {
+	if err := m.named(clustername); err != nil {
+		return err
+	}
+	return told(m.out(ctx, m.node.Leave))
+}
+
+// DeleteCluster dissolves the cluster.
+func (m *member) DeleteCluster(ctx context.Context, clustername string) error {
+	if err := m.named(clustername); err != nil {
+		return err
+	}
+	return told(m.out(ctx, m.node.Delete))
+}
+
+// out has the node come to rest, and the access control be this broker's own.
+func (m *member) out(ctx context.Context, do func(context.Context) error) error {
+	if err := do(ctx); err != nil {
+		return err
+	}
+	return m.settle(context.WithoutCancel(ctx))
+}
+
+// SetLeader hands the lead over.
+func (m *member) SetLeader(ctx context.Context, clustername string, nodeid int) error {
+	if err := m.named(clustername); err != nil {
+		return err
+	}
+	return told(m.node.SetLeader(ctx, cluster.NodeID(nodeid)))
+}
+
+// GetCluster tells of the cluster.
+func (m *member) GetCluster(context.Context) (control.HACluster, error) {
+	info, err := m.node.Info()
+	if err != nil {
+		return control.HACluster{}, told(err)
+	}
+	c := control.HACluster{
+		ClusterName: info.Name, UUID: info.UUID, Version: info.Format, SyncMode: info.SyncMode, Leader: int(info.Leader),
+	}
+	for _, n := range info.Nodes {
+		c.Nodes = append(c.Nodes, control.HANode{NodeID: int(n.NodeID), Address: n.Address, Port: n.Port, Mine: n.NodeID == info.Self})
+	}
+	return c, nil
+}
+
+// GetRaftStatus tells of the consensus.
+func (m *member) GetRaftStatus(context.Context) (broker.RaftStatus, error) {
+	s := m.node.Status()
+	status := broker.RaftStatus{
+		Nodes: []broker.RaftNode{}, State: s.State, CommitIndex: int64(s.CommitIndex), LastApplied: int64(s.LastApplied),
+		LastStored: int64(s.LastStored), CurrentTerm: int64(s.Term), SyncMode: s.SyncMode, ErrorMessage: s.ErrMsg,
+	}
+	for _, n := range s.Nodes {
+		status.Nodes = append(status.Nodes, broker.RaftNode{ID: int(n.NodeID), Address: n.Address, Role: n.Role})
+	}
+	return status, nil
+}
+
+// IsLeader tells whether this broker leads.
+func (m *member) IsLeader(context.Context) (bool, error) { return m.node.IsLeader(), nil }
