@@ -299,7 +299,10 @@ func during(op string, err error) error {
 	return err
 }
 
-// notKept is the answer where the store failed.
+// notKept is the answer where the store failed, in its own words if it has any.
 func notKept(op string, err error) error {
+	if e, ok := errors.AsType[*broker.Error](err); ok {
+		return &broker.Error{Kind: e.Kind, Op: op, Msg: e.Msg, Err: err}
+	}
 	return &broker.Error{Kind: broker.Internal, Op: op, Msg: "the streams' database failed; see the service's log", Err: err}
 }

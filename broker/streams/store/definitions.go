@@ -11,6 +11,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"signalbox/broker"
+	"signalbox/broker/file"
 	"signalbox/broker/streams"
 )
 
@@ -79,7 +80,11 @@ func (s *Store) named(what string, err error) error {
 	if e, ok := errors.AsType[*broker.Error](err); ok {
 		return e
 	}
-	return fmt.Errorf("%s: %w", what, s.file.Failure(err, "the database refuses it"))
+	sentence := s.file.Failure(err, "the streams' database refuses it; the log tells why").Error()
+	if !file.Unflushed(err) {
+		sentence += "; nothing was changed"
+	}
+	return &broker.Error{Kind: broker.Internal, Msg: sentence, Err: fmt.Errorf("%s: %w", what, err)}
 }
 
 // define changes definitions in one transaction, which is durable then, and takes
