@@ -142,27 +142,27 @@ func (r *CreateClusterRequest) Validate() []FieldError {
 	return bad
 }
 
-// NewCluster is how a new cluster is reached, by its first node, and what is to
+// ClusterConnection is how a new cluster is reached, by its first node, and what is to
 // be said of it.
-type NewCluster struct {
+type ClusterConnection struct {
 	broker.ClusterConnection
 	Info string `json:"info,omitempty" doc:"A warning, if there is one."`
 }
 
 // CreateCluster makes a cluster of brokers of the project.
-func (a *API) CreateCluster(ctx context.Context, r *CreateClusterRequest) (NewCluster, error) {
+func (a *API) CreateCluster(ctx context.Context, r *CreateClusterRequest) (ClusterConnection, error) {
 	spec := broker.ClusterSpec{ClusterName: r.Body.ClusterName, SyncMode: r.Body.SyncMode}
 	var err error
 	if spec.Nodes, err = a.nodeRefs(r.ProjectID, r.Body.Nodes); err != nil {
-		return NewCluster{}, err
+		return ClusterConnection{}, err
 	}
 	made, err := a.Clusters.CreateCluster(ctx, r.ProjectID, spec)
 	if err != nil {
-		return NewCluster{}, err
+		return ClusterConnection{}, err
 	}
 	first := r.Body.Nodes[0]
 	made.ClientCertFile, made.ClientKeyFile, made.CACertFile = first.ClientCertFile, first.ClientKeyFile, first.CACertFile
-	c := NewCluster{ClusterConnection: made}
+	c := ClusterConnection{ClusterConnection: made}
 	if n := len(spec.Nodes); n < fewNodes {
 		c.Info = fmt.Sprintf("a cluster of %d cannot go on when a node fails: that takes %d or more", n, fewNodes)
 		a.Log.Warn("a cluster with few nodes was made", "cluster", made.ID, "nodes", n)

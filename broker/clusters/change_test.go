@@ -1,6 +1,7 @@
 package clusters
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -155,7 +156,7 @@ func TestLeaveCluster(t *testing.T) {
 		"by its broker":            {func([]*paper) {}, broker.ClusterNodeRef{BrokerID: "b3"}, 1},
 		"the leader":               {func([]*paper) {}, broker.ClusterNodeRef{NodeID: 1}, 2},
 		"one that is down":         {func(p []*paper) { p[2].dead = true }, broker.ClusterNodeRef{NodeID: 3}, 1},
-		"one that is out already":  {func(p []*paper) { p[2].LeaveCluster(nil, "ha", control.HANode{}) }, broker.ClusterNodeRef{NodeID: 3}, 1}, //nolint:errcheck,staticcheck // it is in one
+		"one that is out already":  {func(p []*paper) { p[2].LeaveCluster(context.Background(), "ha", control.HANode{}) }, broker.ClusterNodeRef{NodeID: 3}, 1}, //nolint:errcheck // it is in one
 		"without the leader":       {func(p []*paper) { p[0].cut, p[1].cut = true, true }, broker.ClusterNodeRef{NodeID: 3}, 1},
 		"the leader's answer lost": {func(p []*paper) { p[0].lost["removeNode"] = true }, broker.ClusterNodeRef{NodeID: 3}, 1},
 	} {
@@ -173,6 +174,28 @@ func TestLeaveCluster(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestJoinCluster_frees_what_it_claimed tries again after a failure, and lets go
+// of what was connected for nothing.
+func TestJoinCluster_frees_what_it_claimed(t *testing.T) {
+	run(t, func(r *rig) {
+		id, papers := r.four()
+		n := ref(4)
+		n.BrokerID, n.Target.URL = "far", "mqtt://b4"
+		papers[3].dead = true
+		r.wantError(r.join(id, n), broker.Unavailable, "node 4")
+		if !slices.Equal(r.rows.released, []string{"far"}) {
+			r.t.Errorf("released: %v", r.rows.released)
+		}
+		papers[3].dead = false
+		if err := r.join(id, n); err != nil {
+			r.t.Fatal(err)
+		}
+		if err := r.leave(id, n); err != nil || len(r.rows.released) != 2 {
+			r.t.Errorf("released %v, %v", r.rows.released, err)
+		}
+	})
 }
 
 // TestLeaveCluster_unheard has a node leave that missed its removal.
@@ -254,6 +277,15 @@ func TestDeleteCluster(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestDeleteCluster_where_nobody_knows_clusters_any_more says so.
+func TestDeleteCluster_where_nobody_knows_clusters_any_more(t *testing.T) {
+	run(t, func(r *rig) {
+		id, papers := r.cluster(2)
+		papers[0].plain, papers[1].plain = true, true
+		r.wantError(r.DeleteCluster(r.t.Context(), project, id, "", false), broker.Unsupported, "node 1", "node 2")
+	})
 }
 
 func TestDeleteCluster_of_another_name(t *testing.T) {

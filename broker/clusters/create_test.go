@@ -2,6 +2,7 @@ package clusters
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -126,22 +127,48 @@ func TestCreateCluster_broken_off(t *testing.T) {
 	}
 }
 
-func TestCreateCluster_that_cannot_be_undone_stays_to_be_deleted(t *testing.T) {
+// TestCreateCluster_asks_again after the leader changed in between.
+func TestCreateCluster_asks_again(t *testing.T) {
 	run(t, func(r *rig) {
+		r.hall.manner = slow
 		papers := r.brokers(3)
-		papers[2].fails["joinCluster"] = &broker.Error{Kind: broker.Conflict, Msg: "no"}
-		papers[1].after["joinCluster"] = func() { papers[1].dead = true }
-		_, err := r.CreateCluster(r.t.Context(), project, spec(3))
-		r.wantError(err, broker.Conflict, "node 3 (n3): no", "b2 refuses connections", "delete the cluster")
-		papers[1].dead = false
-		delete(papers[2].fails, "joinCluster")
-		if err := r.DeleteCluster(r.t.Context(), project, "c1", "", true); err != nil {
-			r.t.Error(err)
+		papers[0].fails["addNode"] = control.Refusal(control.ErrNotLeader).ClassifyHA("addNode")
+		papers[0].onFail = func() { delete(papers[0].fails, "addNode") }
+		made, err := r.CreateCluster(r.t.Context(), project, spec(3))
+		if err != nil {
+			r.t.Fatal(err)
 		}
-		if len(r.rows.stored) != 0 {
-			r.t.Error("the cluster is still stored")
-		}
+		r.wantState(made.ID, "active", 1)
 	})
+}
+
+// TestCreateCluster_that_cannot_be_undone stays, to be deleted, with what its
+// nodes are reached by.
+func TestCreateCluster_that_cannot_be_undone(t *testing.T) {
+	refusal := &broker.Error{Kind: broker.Conflict, Msg: "no"}
+	for name, tt := range map[string]struct {
+		before func(p []*paper)
+		words  string
+		kept   bool
+	}{
+		"a node that is gone":     {func(p []*paper) { p[1].after["joinCluster"] = func() { p[1].dead = true } }, "b2 refuses connections", true},
+		"nodes that do not leave": {func(p []*paper) { p[0].fails["deleteCluster"], p[1].fails["leaveCluster"] = refusal, refusal }, "(no)", true},
+		"nodes that do":           {func([]*paper) {}, "node 3 (n3): no", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(r *rig) {
+				papers, s := r.brokers(3), spec(3)
+				s.Nodes[1].BrokerID, s.Nodes[1].Target.URL = "far", "mqtt://b2"
+				papers[2].fails["joinCluster"] = refusal
+				tt.before(papers)
+				_, err := r.CreateCluster(r.t.Context(), project, s)
+				r.wantError(err, broker.Conflict, "node 3 (n3): no", tt.words)
+				if _, kept := r.rows.stored["c1"]; kept != tt.kept || strings.Contains(fmt.Sprint(err), "delete the cluster") != kept || kept == (len(r.rows.released) > 0) {
+					r.t.Errorf("kept %v, released %v, after %v", kept, r.rows.released, err)
+				}
+			})
+		})
+	}
 }
 
 // TestCreateCluster_whose_caller_leaves is undone all the same.

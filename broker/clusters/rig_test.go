@@ -269,6 +269,8 @@ type paper struct {
 	fails map[string]error // what it says to a command instead of doing it
 	lost  map[string]bool  // commands whose answer is lost
 	after map[string]func()
+
+	onFail func() // called when it said one of fails
 }
 
 // AskHA is how the service reaches the broker.
@@ -290,6 +292,9 @@ func (p *paper) AskHA(ctx context.Context, c control.HACommand, data any) error 
 		p.log = append(p.log, name)
 	}
 	if err := p.fails[c.Name()]; err != nil {
+		if p.onFail != nil {
+			p.onFail()
+		}
 		return err
 	}
 	answer := control.HA(ctx, p, c.Encode("x"))

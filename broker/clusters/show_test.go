@@ -15,16 +15,19 @@ func TestState(t *testing.T) {
 		leader int
 		ill    []int
 	}{
-		"all are well":                  {func([]*paper) {}, "active", 1, nil},
-		"a follower is down":            {func(p []*paper) { p[1].dead = true }, "degraded", 1, []int{2}},
-		"the leader is down":            {func(p []*paper) { p[0].dead = true }, "degraded", 2, []int{1}},
-		"the leader is out of reach":    {func(p []*paper) { p[0].cut = true }, "degraded", 1, []int{1}},
-		"most are down":                 {func(p []*paper) { p[0].dead, p[2].dead = true, true }, "inactive", 0, []int{1, 2, 3}},
-		"nobody is there":               {func(p []*paper) { p[0].cut, p[1].cut, p[2].cut = true, true, true }, "inactive", 0, []int{1, 2, 3}},
-		"a node is in another cluster":  {func(p []*paper) { p[1].stand(); p[1].sit(&ring{name: "x", seated: map[int]*paper{}}, 2) }, "degraded", 1, []int{2}},
-		"a node is in a namesake":       {func(p []*paper) { p[1].stand(); p[1].sit(&ring{name: "ha", uuid: "z", seated: map[int]*paper{}}, 2) }, "degraded", 1, []int{2}},
-		"a node is in no cluster":       {func(p []*paper) { p[1].stand() }, "degraded", 1, []int{2}},
-		"a node is not counted":         {func(p []*paper) { p[0].in.counted = []int{1, 3} }, "degraded", 1, []int{2}},
+		"all are well":                 {func([]*paper) {}, "active", 1, nil},
+		"a follower is down":           {func(p []*paper) { p[1].dead = true }, "degraded", 1, []int{2}},
+		"the leader is down":           {func(p []*paper) { p[0].dead = true }, "degraded", 2, []int{1}},
+		"the leader is out of reach":   {func(p []*paper) { p[0].cut = true }, "degraded", 1, []int{1}},
+		"most are down":                {func(p []*paper) { p[0].dead, p[2].dead = true, true }, "inactive", 0, []int{1, 2, 3}},
+		"nobody is there":              {func(p []*paper) { p[0].cut, p[1].cut, p[2].cut = true, true, true }, "inactive", 0, []int{1, 2, 3}},
+		"a node is in another cluster": {func(p []*paper) { p[1].stand(); p[1].sit(&ring{name: "x", seated: map[int]*paper{}}, 2) }, "degraded", 1, []int{2}},
+		"a node is in a namesake":      {func(p []*paper) { p[1].stand(); p[1].sit(&ring{name: "ha", uuid: "z", seated: map[int]*paper{}}, 2) }, "degraded", 1, []int{2}},
+		"a node is in no cluster":      {func(p []*paper) { p[1].stand() }, "degraded", 1, []int{2}},
+		"a node is not counted": {func(p []*paper) {
+			old := *p[0].in
+			p[1].in, p[0].in.counted = &old, []int{1, 3}
+		}, "degraded", 1, []int{2}},
 		"one node still thinks it does": {func(p []*paper) { old := *p[0].in; old.leader, old.term = 2, 0; p[1].in = &old }, "degraded", 1, []int{2}},
 		"one does not know clusters":    {func(p []*paper) { p[2].plain = true }, "degraded", 1, []int{3}},
 	} {

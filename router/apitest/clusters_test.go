@@ -153,7 +153,7 @@ func (g *gathering) body(n int) object {
 	return object{"clustername": "ha", "syncmode": "dynsec", "nodes": nodes}
 }
 
-func (g *gathering) create(n int) (c handlers.NewCluster) {
+func (g *gathering) create(n int) (c handlers.ClusterConnection) {
 	g.t.Helper()
 	g.Root.Post(g.path(""), g.body(n)).Want(200).Decode(&c)
 	return c
