@@ -115,7 +115,7 @@ func (e *entry) refresh(s *dynsec.State, username string) {
 }
 
 // refresh brings the entries that a published change concerns up to date and
-// then marks those that it cuts. Called by the writer only.
+// then marks those that it cuts. The caller has the turn.
 func (a *accounts) refresh(s *dynsec.State, changes []dynsec.Change, cuts []dynsec.Cut) {
 	c := concern(changes, cuts)
 	if c.anonymous {

@@ -46,10 +46,10 @@ func (c *Control) ApplyChange(index uint64, change []byte) ([]dynsec.Cut, error)
 		p.settle(decided(err))
 		cuts = nil
 	}
-	if stale {
-		err = nil
+	if err != nil && !stale {
+		return nil, err
 	}
-	return cuts, err
+	return cuts, nil
 }
 
 // AppliedIndex is the index up to which changes were applied, durably; 0 for a

@@ -138,3 +138,43 @@ func BenchmarkAllowed(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkThroughLog creates clients through a log of one node that costs
+// nothing itself, with 16 callers at a time: what sharing adds.
+func BenchmarkThroughLog(b *testing.B) {
+	_, nodes := shared(b, 1)
+	fill(b, nodes[0], sizes[0])
+	var n atomic.Int64
+	b.SetParallelism(8)
+	defer cpu(b)()
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			spec := broker.ClientSpec{Username: fmt.Sprint("new-", n.Add(1)), Roles: roleRefs([]string{"r"})}
+			if err := nodes[0].CreateClient(b.Context(), spec); err != nil {
+				b.Error(err)
+			}
+		}
+	})
+}
+
+// BenchmarkSnapshot writes a snapshot, and puts one in the place of what is there.
+func BenchmarkSnapshot(b *testing.B) {
+	for _, size := range sizes {
+		c := fresh(b)
+		fill(b, c, size)
+		snapshot := bytesOf(b, c)
+		b.Run(fmt.Sprint("write/", size), func(b *testing.B) {
+			b.SetBytes(int64(len(snapshot)))
+			for b.Loop() {
+				bytesOf(b, c)
+			}
+		})
+		b.Run(fmt.Sprint("restore/", size), func(b *testing.B) {
+			b.SetBytes(int64(len(snapshot)))
+			for b.Loop() {
+				restore(b, c, 1, snapshot)
+			}
+		})
+	}
+}

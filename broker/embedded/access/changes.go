@@ -23,6 +23,12 @@ type batch struct {
 // write stores a batch, all or nothing. The first changes leave the mark that the
 // broker was set up.
 func (s *store) write(ctx context.Context, b batch) error {
+	return s.transact(ctx, b, func(commit func() error) error { return commit() })
+}
+
+// transact is write with a say in the moment: finish calls commit, and does around
+// it what must fall together with it.
+func (s *store) transact(ctx context.Context, b batch, finish func(commit func() error) error) error {
 	if err := s.file.Lock(ctx); err != nil {
 		return s.failed(fmt.Errorf("wait to write: %w", err))
 	}
@@ -35,7 +41,7 @@ func (s *store) write(ctx context.Context, b batch) error {
 	if err := s.putAll(&change{ctx: ctx, tx: tx, put: s.put, bound: map[*sql.Stmt]*sql.Stmt{}}, b); err != nil {
 		return s.failed(err)
 	}
-	if err := tx.Commit(); err != nil {
+	if err := finish(tx.Commit); err != nil {
 		return s.failed(fmt.Errorf("commit: %w", err))
 	}
 	s.writable.Store(true)

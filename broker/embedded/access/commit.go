@@ -85,7 +85,8 @@ func (c *Control) commitAlone(state, next *dynsec.State, steps []step) error {
 // when all agree that the state was the last one.
 func (c *Control) replicate(ctx context.Context, r Replicator, state *dynsec.State, steps []step) error {
 	changes, cuts := collect(steps)
-	p := &proposal{change: changeSet{base: state.ChangeIndex(), changes: changes, cuts: cuts}.encode()}
+	set := changeSet{id: newChangeID(), base: state.ChangeIndex(), changes: changes, cuts: cuts}
+	p := &proposal{change: set.encode()}
 	c.propose(p)
 	ctx, cancel := context.WithTimeout(ctx, replicationTimeout)
 	defer cancel()
@@ -113,17 +114,15 @@ func unconfirmed(err error) error {
 		Msg: "the change was not confirmed by the other brokers; it may have happened", Err: err}
 }
 
-// proposal is a change on its way through a replicator. Its fields belong to whoever has
-// the turn, as long as it is the proposal of the Control.
+// proposal is a change on its way through a replicator. Its fields belong to
+// whoever has the turn, as long as it is the proposal of the Control.
 type proposal struct {
 	change  []byte
 	applied bool // ApplyChange was called with it
 	err     error
 }
 
-// is tells whether it is this change, the first time that it comes.
-func (p *proposal) is(change []byte) bool {
-	return p != nil && !p.applied && bytes.Equal(p.change, change)
-}
+// is tells whether it is this change.
+func (p *proposal) is(change []byte) bool { return p != nil && bytes.Equal(p.change, change) }
 
 func (p *proposal) settle(err error) { p.applied, p.err = true, err }

@@ -24,7 +24,7 @@ func decodeChangeSet(b []byte) (changeSet, error) {
 	if err != nil {
 		return changeSet{}, err
 	}
-	s := changeSet{base: d.count()}
+	s := changeSet{id: d.id(), base: d.count()}
 	s.changes = list(d, d.change)
 	s.cuts = list(d, func() dynsec.Cut { return dynsec.Cut{Anonymous: d.bool(), Username: d.string()} })
 	if err := d.end(); err != nil {
@@ -124,6 +124,13 @@ func (d *decoder) client() dynsec.PutClient {
 	c.Password = d.text()
 	c.Roles, c.Groups = list(d, d.role), list(d, d.group)
 	return c
+}
+
+func (d *decoder) id() (id changeID) {
+	for i := range id {
+		id[i] = d.byte()
+	}
+	return id
 }
 
 func (d *decoder) role() broker.RoleRef {

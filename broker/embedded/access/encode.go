@@ -1,6 +1,7 @@
 package access
 
 import (
+	"crypto/rand"
 	"encoding/binary"
 
 	"signalbox/broker"
@@ -35,14 +36,24 @@ const (
 // changeSet is what a broker decided, in a form that leaves nothing to decide:
 // equal states become equal ones by it, on whatever broker.
 type changeSet struct {
+	id      changeID
 	base    int64 // the change index of the state that it was decided on
 	changes []dynsec.Change
 	cuts    []dynsec.Cut
 }
 
+// changeID tells a set from any other one, also from an earlier attempt at the
+// same that was given up and comes out of the log after all.
+type changeID [16]byte
+
+func newChangeID() (id changeID) {
+	rand.Read(id[:]) //nolint:errcheck // never fails
+	return id
+}
+
 // encode gives the set as bytes, of which there is one form only.
 func (s changeSet) encode() []byte {
-	b := binary.AppendUvarint([]byte{format}, uint64(s.base))
+	b := binary.AppendUvarint(append([]byte{format}, s.id[:]...), uint64(s.base))
 	b = appendList(b, s.changes, appendChange)
 	return appendList(b, s.cuts, func(b []byte, c dynsec.Cut) []byte {
 		return appendString(appendBool(b, c.Anonymous), c.Username)

@@ -39,7 +39,7 @@ func everyChange() []dynsec.Change {
 func TestChangeSetComesBack(t *testing.T) {
 	t.Parallel()
 	for _, want := range []changeSet{
-		{}, {base: 3, cuts: []dynsec.Cut{{Username: "u"}, {Anonymous: true}}}, {base: 7, changes: everyChange()},
+		{}, {base: 3, cuts: []dynsec.Cut{{Username: "u"}, {Anonymous: true}}}, {id: newChangeID(), base: 7, changes: everyChange()},
 	} {
 		got, err := decodeChangeSet(want.encode())
 		must(t, err)
@@ -82,8 +82,9 @@ func TestHalfAChangeSet(t *testing.T) {
 func FuzzChangeSet(f *testing.F) {
 	f.Add(changeSet{base: 7, changes: everyChange(), cuts: []dynsec.Cut{{Username: "u"}, {Anonymous: true}}}.encode())
 	f.Add(changeSet{}.encode())
-	f.Add([]byte{format, 0, 1, kindPutClient, 4, 0xff, 0xff, 0xff, 0xff, 0x0f})
-	f.Add([]byte{format, 0x80, 0x00})
+	head := append([]byte{format}, make([]byte, len(changeID{}))...)
+	f.Add(append(head[:len(head):len(head)], 0, 1, kindPutClient, 4, 0xff, 0xff, 0xff, 0xff, 0x0f))
+	f.Add(append(head[:len(head):len(head)], 0x80, 0x00))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s, err := decodeChangeSet(b)
 		if err != nil {

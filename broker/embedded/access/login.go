@@ -115,7 +115,7 @@ type logins struct {
 	key   []byte
 	decoy string // a hash to verify against while no client has a password
 
-	changing sync.RWMutex // held while a whole state takes the place of another
+	changing sync.RWMutex // written while a whole state takes the place of another
 
 	mu    sync.Mutex // guards known
 	known map[string]proof

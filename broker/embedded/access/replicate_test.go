@@ -168,6 +168,25 @@ func TestReplicateFails(t *testing.T) {
 	}
 }
 
+// TestEarlierAttempt has an attempt that was given up come out of the log while the
+// same is tried again. It must not be taken for the new one.
+func TestEarlierAttempt(t *testing.T) {
+	t.Parallel()
+	l, nodes := shared(t, 1)
+	c := nodes[0]
+	var early []byte
+	c.SetReplicator(replicator(func(_ context.Context, change []byte) error { early = change; return errors.New("lost") }))
+	wantKind(t, c.CreateRole(t.Context(), role("r")), broker.Unconfirmed)
+	c.SetReplicator(replicator(func(ctx context.Context, _ []byte) error {
+		must(t, l.Replicate(ctx, early))
+		return &broker.Error{Kind: broker.Unavailable, Msg: "no leader"}
+	}))
+	wantKind(t, c.CreateRole(t.Context(), role("r")), broker.Unavailable)
+	if _, ok := c.state.Load().Role("r"); !ok {
+		t.Error("the earlier attempt is not in force")
+	}
+}
+
 // TestStaleDecisions has another broker's change come before one that was decided
 // without knowing it. The second one must not undo the first.
 func TestStaleDecisions(t *testing.T) {

@@ -19,8 +19,8 @@ import (
 // or nothing. It gives the clients to disconnect, which are those whose rights or
 // credentials are others than before; they have the new rights already.
 //
-// Log-ins wait while it is stored, so that none is judged by the record of one
-// state and the password of the other.
+// Log-ins wait while it comes into force, so that none is judged by the record of
+// one state and the password of the other.
 func (c *Control) ImportState(ctx context.Context, index uint64, r io.Reader) ([]dynsec.Cut, error) {
 	changes, err := readSnapshot(r)
 	if err != nil {
@@ -36,17 +36,26 @@ func (c *Control) ImportState(ctx context.Context, index uint64, r io.Reader) ([
 	if err != nil {
 		return nil, classify(err)
 	}
-	return cuts, c.replaceBy(ctx, next, batch{changes: changes, replaces: true, index: index}, cuts)
+	if err := c.replaceBy(ctx, next, batch{changes: changes, replaces: true, index: index}, cuts); err != nil {
+		return nil, err
+	}
+	return cuts, nil
 }
 
 // replaceBy stores and publishes a whole state. The caller has the turn.
 func (c *Control) replaceBy(ctx context.Context, next *dynsec.State, b batch, cuts []dynsec.Cut) error {
-	c.logins.changing.Lock()
-	defer c.logins.changing.Unlock()
-	if err := c.store.write(ctx, b); err != nil {
+	err := c.store.transact(ctx, b, func(commit func() error) error {
+		c.logins.changing.Lock()
+		defer c.logins.changing.Unlock()
+		if err := commit(); err != nil {
+			return err
+		}
+		c.publish(next, []dynsec.Change{dynsec.Clear{}}, cuts)
+		return nil
+	})
+	if err != nil {
 		return classify(err)
 	}
-	c.publish(next, []dynsec.Change{dynsec.Clear{}}, cuts)
 	c.initialised.Store(len(b.changes) > 0)
 	c.failed = 0
 	c.applied.set(b.index)
@@ -142,9 +151,8 @@ func damaged(err error) error {
 
 // snapshotReader reads and sums up.
 type snapshotReader struct {
-	from   *bufio.Reader
-	sum    hash.Hash32
-	buffer []byte
+	from *bufio.Reader
+	sum  hash.Hash32
 }
 
 // ReadByte reads one byte.

@@ -187,7 +187,11 @@ func collect(steps []step) (changes []dynsec.Change, cuts []dynsec.Cut) {
 // fail answers a group that could not be stored. All of it failed, for each
 // request may have seen what those before it did.
 func (w *writer) fail(steps []step, err error) {
-	w.control.log.Error("changes to the access control were not made",
+	level := slog.LevelError
+	if broker.KindOf(err) == broker.Unavailable {
+		level = slog.LevelWarn // it is for others to make it possible
+	}
+	w.control.log.Log(context.Background(), level, "changes to the access control were not made",
 		slog.Any("err", err), slog.Any("cause", errors.Unwrap(err)), slog.Int("requests", len(steps)))
 	for _, s := range steps {
 		w.answer(s.request, outcome{err: err})
