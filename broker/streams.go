@@ -39,6 +39,7 @@ type Stream struct {
 	Replaying       bool            `json:"replaying"`
 	Query           json.RawMessage `json:"query"`
 
+	Error  string          `json:"error,omitempty" doc:"Why the stream takes no messages at present. An extension."`
 	Replay *StreamProgress `json:"replay,omitempty" doc:"The replay that runs. An extension."`
 	Stats  *StreamStats    `json:"stats,omitempty" doc:"What became of the messages. An extension."`
 }

@@ -77,6 +77,9 @@ func (m *messaging) Room(ctx context.Context, topic string) {
 	p.Room(ctx, topic)
 }
 
+// Refused is never so: the streams are the broker's own.
+func (*messaging) Refused(string) bool { return false }
+
 // Reached is always so: the broker is here.
 func (*messaging) Reached() error { return nil }
 

@@ -62,6 +62,9 @@ func (d *desk) Publish(ctx context.Context, list []streams.Message) (done, refus
 
 func (*desk) Room(context.Context, string) {}
 
+// Refused refuses what is forbidden.
+func (*desk) Refused(filter string) bool { return filter == "forbidden/#" }
+
 func (d *desk) Reached() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

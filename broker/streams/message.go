@@ -59,6 +59,9 @@ type Messaging interface {
 	// their queues what it could have sent more slowly. Where the broker does not
 	// tell, it returns at once. The context ends it.
 	Room(ctx context.Context, topic string)
+	// Refused tells whether the broker does not let a filter be subscribed to that
+	// an inlet is open for.
+	Refused(filter string) bool
 	// Reached tells whether the broker can be published to now; nil means so.
 	// The error is an [*broker.Error].
 	Reached() error

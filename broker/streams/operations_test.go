@@ -275,3 +275,20 @@ func TestDeleteWhileUsed(t *testing.T) {
 	}
 	given.all(t)
 }
+
+// TestRefusedSource shows in the record of an active stream that the broker does
+// not let its source be subscribed to.
+func TestRefusedSource(t *testing.T) {
+	t.Parallel()
+	r := start(t, nil, streams.DefaultConfig())
+	r.has(named("free"))
+	r.has(named("barred"), from("forbidden/#"))
+	r.has(named("idle"), from("forbidden/#"), inactive)
+	for name, want := range map[string]bool{"free": false, "barred": true, "idle": false} {
+		s, err := r.GetStream(t.Context(), name)
+		must(t, err)
+		if got := s.Error != ""; got != want {
+			t.Errorf("%s: error %q", name, s.Error)
+		}
+	}
+}

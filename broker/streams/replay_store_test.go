@@ -29,6 +29,8 @@ func (d *diary) Publish(_ context.Context, messages []streams.Message) (done, re
 // Room is always there.
 func (*diary) Room(context.Context, string) {}
 
+func (*diary) Refused(string) bool { return false }
+
 // origin is when the first message of a filled log came, in epoch milliseconds.
 const origin = 1_700_000_000_000
 

@@ -226,5 +226,8 @@ func (s *stream) record() broker.Stream {
 	}
 	r.Replay, r.Stats.Replayed = s.replaying()
 	r.Replaying = r.Replay != nil
+	if r.Active && s.engine.messaging.Refused(r.SourceTopic) {
+		r.Error = "the broker does not let the user of its connection subscribe to the source topic, or too many sources overlap; the log tells which"
+	}
 	return r
 }
