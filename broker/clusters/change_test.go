@@ -3,8 +3,10 @@ package clusters
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"testing"
+	"time"
 
 	"signalbox/broker"
 	"signalbox/broker/control"
@@ -105,6 +107,27 @@ func TestJoinCluster_refused(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestNewNodesHaveAVote when the command is answered, unless that takes long.
+func TestNewNodesHaveAVote(t *testing.T) {
+	run(t, func(r *rig) {
+		papers := r.brokers(4)
+		papers[1].standby, papers[3].standby = 10, 10
+		made, err := r.CreateCluster(r.t.Context(), project, spec(3))
+		if err != nil || papers[1].standby > 0 {
+			r.t.Fatalf("%d questions are left, %v", papers[1].standby, err)
+		}
+		if err := r.join(made.ID, ref(4)); err != nil || papers[3].standby > 0 {
+			r.t.Errorf("%d questions are left, %v", papers[3].standby, err)
+		}
+		papers[2].stand()
+		papers[2].standby = math.MaxInt
+		begin := time.Now()
+		if err := r.join(made.ID, ref(3)); err != nil || time.Since(begin) > defaultTiming.rally {
+			r.t.Errorf("after %s: %v", time.Since(begin), err)
+		}
+	})
 }
 
 // TestJoinCluster_again goes on where a joining broke off, or is no news.

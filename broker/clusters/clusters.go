@@ -89,6 +89,7 @@ type timing struct {
 	look   time.Duration // to ask all nodes how they are
 	change time.Duration // for a command that changes something
 	settle time.Duration // until a new cluster has a leader that counts all nodes
+	rally  time.Duration // until new nodes count for the majority
 	notice time.Duration // until a node hears that it is out of its cluster
 	pause  time.Duration // between two looks at it
 	undo   time.Duration // for undoing what failed
@@ -96,7 +97,7 @@ type timing struct {
 
 var defaultTiming = timing{
 	look: 3 * time.Second, change: 15 * time.Second, settle: 10 * time.Second,
-	notice: 2 * time.Second, pause: 100 * time.Millisecond, undo: 20 * time.Second,
+	rally: 5 * time.Second, notice: 2 * time.Second, pause: 100 * time.Millisecond, undo: 20 * time.Second,
 }
 
 // maxQuestions bounds how many nodes are asked at the same time.

@@ -170,7 +170,23 @@ func (a *attempt) make(ctx context.Context) error {
 	if err := a.joinAll(ctx, created.Invitations); err != nil {
 		return err
 	}
-	return a.settle(ctx)
+	if err := a.settle(ctx); err != nil {
+		return err
+	}
+	a.rally(ctx, a.cl, a.cl.Nodes)
+	return nil
+}
+
+// rally waits until new nodes count for the majority, so that from then on
+// another one may fail. That they do not yet is no failure: the leader goes on.
+func (c *Clusters) rally(ctx context.Context, cl Cluster, fresh []Node) {
+	counted := c.until(ctx, c.timing.rally, func() bool {
+		leader := leaderOf(cl.Name, c.look(ctx, cl.ProjectID, cl.Nodes))
+		return leader != nil && !slices.ContainsFunc(fresh, func(n Node) bool { return leader.standsBy(n.NodeID) })
+	})
+	if !counted {
+		c.log.Warn("new nodes have no vote in their cluster yet", "cluster", cl.ID, "name", cl.Name)
+	}
 }
 
 // mayHave tells whether what ended with an error may have been carried out.

@@ -128,7 +128,11 @@ func (c *Clusters) enter(ctx context.Context, cl Cluster, n Node, known bool) er
 	spec := cl.spec(n)
 	spec.Invitation = added.Invitation
 	err := c.tell(ctx, cl.ProjectID, n, control.JoinCluster(spec), nil)
-	if err == nil || known {
+	switch {
+	case err == nil:
+		c.rally(ctx, cl, []Node{n})
+		return nil
+	case known:
 		return err
 	}
 	return leaving(err, c.retract(ctx, cl, n))

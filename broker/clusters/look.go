@@ -19,6 +19,9 @@ const (
 	stateLeader
 )
 
+// roleStandby is the role of a node without a vote that is to get one.
+const roleStandby = 0
+
 // ask sends a command to a node. Its error names the node.
 func (c *Clusters) ask(ctx context.Context, projectID string, n Node, cmd control.HACommand, data any) error {
 	select {
@@ -77,6 +80,13 @@ func (s sight) counts(nodeID int) bool {
 	return len(s.status.Nodes)+len(s.cluster.Nodes) == 0 ||
 		slices.ContainsFunc(s.cluster.Nodes, func(n control.HANode) bool { return n.NodeID == nodeID }) ||
 		slices.ContainsFunc(s.status.Nodes, func(n broker.RaftNode) bool { return n.ID == nodeID })
+}
+
+// standsBy tells whether the node, as leader, has another one receive everything
+// without a vote. One that lists none has all vote.
+func (s sight) standsBy(nodeID int) bool {
+	return len(s.status.Nodes) > 0 &&
+		!slices.ContainsFunc(s.status.Nodes, func(n broker.RaftNode) bool { return n.ID == nodeID && n.Role != roleStandby })
 }
 
 // look asks all nodes how they are, at the same time, and takes as long as one

@@ -253,7 +253,11 @@ func (r Refusal) ClassifyHA(op string) error {
 	}
 	for _, known := range haRefusals {
 		if strings.EqualFold(strings.TrimRight(string(r), ". "), strings.TrimRight(string(known.text), ".")) {
-			return &broker.Error{Kind: known.kind, Op: op, Msg: string(r), Err: known.text}
+			e := &broker.Error{Kind: known.kind, Op: op, Msg: string(r), Err: known.text}
+			if e.Kind == broker.Unsupported {
+				e.Feature = broker.CapCluster
+			}
+			return e
 		}
 	}
 	e := &broker.Error{Kind: broker.Conflict, Op: op, Msg: string(r)}

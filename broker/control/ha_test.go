@@ -195,6 +195,9 @@ func TestHA_refusals_keep_their_kind(t *testing.T) {
 			t.Errorf("%v came over as %v of kind %d, want kind %d and %v", e.fail, err, broker.KindOf(err), e.kind, e.is)
 		}
 	}
+	if e, ok := errors.AsType[*broker.Error](Refusal(ErrSyncMode).ClassifyHA("op")); !ok || e.Kind != broker.Unsupported || e.Feature != broker.CapCluster {
+		t.Errorf("a syncmode that is not offered: %+v", e)
+	}
 	for text, want := range map[Refusal]broker.Kind{"This broker is already part of a cluster": broker.Conflict,
 		"Invalid/missing nodes": broker.Invalid, "Node not found": broker.NotFound, "Too few nodes": broker.Conflict, "Unknown command": broker.Unsupported} {
 		if got := broker.KindOf(text.ClassifyHA("op")); got != want {
