@@ -1,5 +1,5 @@
 // Package db keeps what the appliance itself knows (users, sessions, projects,
-// members, broker connections, tokens) in one SQLite file.
+// members, broker connections, clusters, tokens) in one SQLite file.
 //
 // Every exported method is one transaction: when it returns nil the change is
 // on disk, when it returns an error nothing has changed. Ids and times are made
