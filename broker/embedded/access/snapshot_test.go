@@ -190,7 +190,7 @@ func TestImportStateUnderChecks(t *testing.T) {
 			}
 		}
 	})
-	for i := range uint64(200) {
+	for i := range uint64(60) {
 		restore(t, c, i+2, [][]byte{second, first}[i%2])
 	}
 	done.Store(true)
