@@ -38,8 +38,8 @@ func (c ClusterConfig) Validate() error {
 const clusterDir = "cluster"
 
 // joinPatience is how long a node that joins waits to be let in before it is
-// answered; it goes on waiting afterwards.
-const joinPatience = 10 * time.Second
+// answered, which is before whoever asked loses patience; it goes on waiting.
+const joinPatience = 7 * time.Second
 
 // member is this broker as a node of a cluster, or as one that could be.
 type member struct {

@@ -42,7 +42,8 @@ func (b *Broker) dispatch(r *engine.Request) {
 	case control.StreamTopic:
 		answer = control.Streams(ctx, b, b.GetLicense, r.Payload)
 	case control.HATopic:
-		answer = control.HA(ctx, b.cluster, r.Payload)
+		b.answerHA(ctx, r)
+		return
 	case control.TopicTreeTopic:
 		answer = control.TopicTree(ctx, b.tree, r.Payload)
 	case control.LicenseTopic:
@@ -55,9 +56,18 @@ func (b *Broker) dispatch(r *engine.Request) {
 	}
 	b.answer(r.Topic+control.ResponseSuffix, answer)
 	b.cut(cuts)
-	if r.Topic == control.HATopic {
-		b.cluster.answered()
+}
+
+// answerHA does a request about clusters. The answer is for the requester alone:
+// it may hold the keys of nodes.
+func (b *Broker) answerHA(ctx context.Context, r *engine.Request) {
+	answer := control.HA(ctx, b.cluster, r.Payload)
+	if answer == nil {
+		b.log.Warn("a control request was not answered in time", "topic", r.Topic)
+	} else {
+		r.Reply(r.Topic+control.ResponseSuffix, answer)
 	}
+	b.cluster.answered()
 }
 
 // lacks tells whether a control API is not offered as the broker is configured.

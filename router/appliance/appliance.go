@@ -178,11 +178,10 @@ func (a *Appliance) openStreams(ctx context.Context, path string) error {
 
 // openVault opens the key file; it makes one only where nothing was sealed.
 func openVault(ctx context.Context, d *db.DB, path string) (*vault.Vault, error) {
-	rows, err := d.AllBrokers(ctx)
+	sealed, err := d.HasSecrets(ctx)
 	if err != nil {
 		return nil, err
 	}
-	sealed := slices.ContainsFunc(rows, func(b db.Broker) bool { return len(b.Secrets) > 0 })
 	return vault.Open(path, !sealed)
 }
 
