@@ -1,0 +1,250 @@
+package systemtest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// try asks a machine for a client, and notes what is known then. It tells whether
+// the machine acknowledged it.
+func (m *machine) try(t testing.TB, l *ledger, username string) bool {
+	t.Helper()
+	l.asked(username)
+	status, answer, err := m.api.do(t.Context(), "POST", m.api.at("/clients"), object{"username": username, "password": passwordOf(username)})
+	var refusal struct{ Code string }
+	switch {
+	case err != nil: // the process is gone
+	case status == 204:
+		l.promised(username, there)
+		return true
+	case json.Unmarshal(answer, &refusal) != nil:
+		t.Errorf("node %d: %d %s", m.id, status, answer)
+	case refusal.Code == "BROKER_UNAVAILABLE": // nothing was done, it says
+		l.set(username, gone)
+	case refusal.Code != "BROKER_TIMEOUT":
+		t.Errorf("node %d: %d %s", m.id, status, answer)
+	}
+	return false
+}
+
+// insist asks a machine again and again, under new names, until it acknowledges
+// one, and gives how long that took.
+func (m *machine) insist(t testing.TB, l *ledger, prefix string) time.Duration {
+	t.Helper()
+	began, n := time.Now(), 0
+	waitFor(t, fmt.Sprintf("node %d acknowledges a change", m.id), func() bool {
+		n++
+		return m.try(t, l, fmt.Sprintf("%s-%d", prefix, n))
+	})
+	return since(began)
+}
+
+// writers keep asking machines for clients until they are told to stop.
+type writers struct {
+	stop context.CancelFunc
+	done sync.WaitGroup
+}
+
+// startWriting lets one writer go for each machine. It ends with the process that
+// runs there now, too.
+func startWriting(t testing.TB, l *ledger, prefix string, machines ...*machine) *writers {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	w := &writers{stop: stop}
+	t.Cleanup(w.end)
+	for _, m := range machines {
+		run := *m // as it is now: the machine may be started again meanwhile
+		w.done.Go(func() {
+			for i := 1; ctx.Err() == nil && !run.run.ended(); i++ {
+				run.try(t, l, fmt.Sprintf("%s-%d-%d", prefix, run.id, i))
+			}
+		})
+	}
+	return w
+}
+
+func (w *writers) end() {
+	w.stop()
+	w.done.Wait()
+}
+
+// wantKept waits until machines have the same access control, and holds it against
+// the ledger.
+func wantKept(t testing.TB, l *ledger, machines ...*machine) {
+	t.Helper()
+	wantSame(t, machines...)
+	present := map[string]bool{}
+	for _, name := range machines[0].clients(t) {
+		present[name] = true
+	}
+	delete(present, mqttAdmin)
+	if lost, stray := l.complaints(present); len(lost)+len(stray) > 0 {
+		t.Errorf("lost %v, stray %v", clip(lost), clip(stray))
+	}
+	t.Logf("%d acknowledged changes are on %d nodes", l.acknowledged(), len(machines))
+}
+
+// TestClusterNodeKilled kills the leader, then a follower, while clients are made
+// through every node. Changes go on without them, none that was acknowledged is
+// lost, and who comes back has them all.
+func TestClusterNodeKilled(t *testing.T) {
+	t.Parallel()
+	c := gatherApart(t, 3)
+	c.create(t)
+	all := newLedger(0)
+	leader, followers := c.leading(t)
+	c.killWhileWriting(t, all, "leader", leader, followers)
+	leader, followers = c.leading(t)
+	c.killWhileWriting(t, all, "follower", followers[0], []*machine{leader, followers[1]})
+}
+
+// killWhileWriting kills a machine after some acknowledgements and starts it
+// again. The ledger is of this and all earlier rounds.
+func (c *club) killWhileWriting(t *testing.T, all *ledger, role string, killed *machine, left []*machine) {
+	t.Helper()
+	l := newLedger(60)
+	w := startWriting(t, l, role, c.machines...)
+	l.await(t)
+	killed.run.kill()
+	for _, m := range left {
+		t.Logf("%s killed: node %d acknowledges after %v more", role, m.id, m.insist(t, l, fmt.Sprintf("%s-killed-%d", role, m.id)))
+	}
+	c.await(t, "degraded", c.machines...)
+	began := time.Now()
+	killed.start(t)
+	started := since(began)
+	t.Logf("%s back: started after %v, acknowledges after %v more", role, started, killed.insist(t, l, role+"-back"))
+	w.end()
+	c.await(t, "active", c.machines...)
+	all.join(l)
+	wantKept(t, all, c.machines...)
+}
+
+// TestClusterWithoutMajority kills two of three nodes: nothing is acknowledged,
+// what only looks is answered, and one of the two is enough to go on. The other
+// has lost its data and joins again.
+func TestClusterWithoutMajority(t *testing.T) {
+	t.Parallel()
+	c := gatherApart(t, 3)
+	c.create(t)
+	l := newLedger(1)
+	last, back, lost := c.machines[0], c.machines[1], c.machines[2]
+	last.insist(t, l, "before")
+	back.run.kill()
+	lost.run.kill()
+	c.await(t, "inactive", c.machines...)
+	refused := make(chan bool, 1)
+	began := time.Now()
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	asking.Go(func() { refused <- !last.try(t, l, "alone") })
+	c.wantStatus(t, 200, 0, 1, 2)
+	if !last.knows(t, "before-1") || !letsIn(t, last.mqtt, "before-1", passwordOf("before-1")) {
+		t.Error("a node without a leader does not serve its clients any more")
+	}
+	lost.forget(t)
+	lost.add(t, "only-on-3")
+	if !<-refused {
+		t.Error("one of three nodes acknowledged a change")
+	}
+	t.Logf("refused after %v", since(began))
+	back.start(t)
+	t.Logf("the second of three is back: changes after %v", last.insist(t, l, "again"))
+	c.wantStatus(t, 200, 3)
+	waitFor(t, "the console has reached the broker again", func() bool { return c.console.connected(t, c.brokers[3]) })
+	began = time.Now()
+	c.console.must(t, "PUT", c.at("/join"), lost.node(c.brokers[3]), nil)
+	c.await(t, "active", c.machines...)
+	t.Logf("the third lost its data: a node again after %v", since(began))
+	lost.insist(t, l, "third")
+	wantKept(t, l, c.machines...)
+	c.wantForgotten(t)
+}
+
+// forget starts a machine anew that lost its data.
+func (m *machine) forget(t testing.TB) {
+	t.Helper()
+	if err := os.RemoveAll(m.dir); err != nil {
+		t.Fatal(err)
+	}
+	m.start(t)
+}
+
+// result is what operations say that answer for several clusters.
+type result struct {
+	ClusterID string
+	Status    int
+	Deleted   bool
+	Data      *struct{ State int }
+	Error     *struct{ Code string }
+}
+
+// wantStatus holds the answer for the cluster's consensus against a status and one
+// of the states.
+func (c *club) wantStatus(t testing.TB, status int, states ...int) {
+	t.Helper()
+	code, answer, err := c.console.do(t.Context(), "GET", c.console.inProject("/clusters/status"), nil)
+	var got []result
+	if err == nil {
+		err = json.Unmarshal(answer, &got)
+	}
+	if err != nil || code != 207 || len(got) != 1 || got[0].ClusterID != c.id || got[0].Status != status {
+		t.Fatalf("status: got %d %s %v, want %d for the cluster", code, answer, err, status)
+	}
+	if got[0].Data != nil && !slices.Contains(states, got[0].Data.State) || got[0].Data == nil && len(states) > 0 {
+		t.Errorf("status: got %s, want one of the states %v", answer, states)
+	}
+}
+
+// wantForgotten deletes a cluster of which no node can be reached. Only with purge
+// it is forgotten; its nodes stay together.
+func (c *club) wantForgotten(t *testing.T) {
+	t.Helper()
+	for _, m := range c.machines {
+		m.run.kill()
+	}
+	c.await(t, "inactive", c.machines...)
+	c.wantStatus(t, 503)
+	wantUnavailable(t, c.console, "DELETE", c.at(""), 503)
+	code, answer, err := c.console.do(t.Context(), "DELETE", c.console.inProject("/clusters"), nil)
+	var got []result
+	if err != nil || code != 207 || json.Unmarshal(answer, &got) != nil || len(got) != 1 ||
+		got[0].Status != 503 || got[0].Deleted || got[0].Error == nil || got[0].Error.Code != "BROKER_UNAVAILABLE" {
+		t.Errorf("delete all: got %d %s %v", code, answer, err)
+	}
+	if got := c.picture(t); len(got.Nodes) != len(c.machines) {
+		t.Errorf("after a deletion that did not succeed: %+v", got)
+	}
+	c.console.must(t, "DELETE", c.at("?purge=true"), nil, nil)
+	if got := c.console.text(t, c.console.inProject("/clusters")); got != "[]" {
+		t.Errorf("clusters: got %s, want none", got)
+	}
+	for _, m := range c.machines {
+		m.start(t)
+	}
+	c.machines[2].insist(t, newLedger(1), "purged")
+	wantSame(t, c.machines...)
+}
+
+// wantUnavailable makes sure that an operation fails because a broker cannot be
+// reached.
+func wantUnavailable(t testing.TB, c *caller, method, path string, status int) {
+	t.Helper()
+	wantCode(t, c, method, path, nil, status, "BROKER_UNAVAILABLE")
+}
+
+// wantCode calls, and holds the refusal against a status and a code.
+func wantCode(t testing.TB, c *caller, method, path string, body any, status int, code string) {
+	t.Helper()
+	got, answer, err := c.do(t.Context(), method, path, body)
+	var refusal struct{ Code string }
+	if err != nil || got != status || json.Unmarshal(answer, &refusal) != nil || refusal.Code != code {
+		t.Errorf("%s %s: got %d %s %v, want %d %s", method, path, got, answer, err, status, code)
+	}
+}

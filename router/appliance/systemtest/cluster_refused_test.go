@@ -1,0 +1,47 @@
+package systemtest
+
+import (
+	"slices"
+	"testing"
+)
+
+// TestClusterModesRefused asks for what is not offered. Nothing is left of it: the
+// same brokers become a cluster afterwards.
+func TestClusterModesRefused(t *testing.T) {
+	t.Parallel()
+	c := gather(t, 2)
+	c.machines[1].add(t, "only-on-2")
+	before := []string{c.machines[0].access(t), c.machines[1].access(t)}
+	for _, mode := range []string{"full", "hp"} {
+		wantCode(t, c.console, "POST", c.console.inProject("/clusters"), c.body(mode), 405, "NOT_SUPPORTED")
+		if got := c.console.text(t, c.console.inProject("/clusters")); got != "[]" {
+			t.Errorf("%s: clusters: got %s, want none", mode, got)
+		}
+		for i, m := range c.machines {
+			if got := m.access(t); got != before[i] {
+				t.Errorf("%s: node %d:\n got %s\nwant %s", mode, m.id, got, before[i])
+			}
+		}
+	}
+	wantApart(t, c.machines[0], c.machines[1], "refused")
+	c.create(t)
+	wantSame(t, c.machines...)
+}
+
+// TestClusterNeedsPort asks a broker that has no cluster port.
+func TestClusterNeedsPort(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t, 1)
+	m.run = serve(t, m.dir, configured(settings{"BROKER_LISTEN": m.mqtt}))
+	m.api = root(t, m.run)
+	c := &club{machines: []*machine{m}, console: m.api, brokers: map[int]string{1: m.api.embedded}}
+	if got := m.api.capabilities(t, m.api.embedded); slices.Contains(got, "cluster") {
+		t.Errorf("capabilities: got %v", got)
+	}
+	wantCode(t, m.api, "POST", m.api.inProject("/clusters"), c.body("dynsec"), 405, "NOT_SUPPORTED")
+	m.run.stop(t)
+	m.start(t)
+	if got := m.api.capabilities(t, m.api.embedded); !slices.Contains(got, "cluster") {
+		t.Errorf("with a cluster port: capabilities: got %v", got)
+	}
+}

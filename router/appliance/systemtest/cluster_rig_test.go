@@ -1,0 +1,264 @@
+package systemtest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// machine is a place with a data directory and addresses of its own, on which
+// the program runs, ends and runs again.
+type machine struct {
+	run     *process
+	api     *caller // of the service that runs there
+	dir     string
+	mqtt    string // host:port of the broker
+	cluster string // host:port of the cluster port
+	id      int    // number as a node
+}
+
+// port gives a port of the loopback interface that nobody listens on. It is none
+// of those that systems give out by themselves, so that it stays free while no
+// process of the test holds it.
+func port(t testing.TB) string {
+	t.Helper()
+	for range 100 {
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(12000+rand.IntN(18000)))
+		l, err := net.Listen("tcp", address)
+		if err != nil {
+			continue
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return address
+	}
+	t.Fatal("no port is free")
+	return ""
+}
+
+// newMachine makes one on which nothing has run yet.
+func newMachine(t testing.TB, id int) *machine {
+	t.Helper()
+	return &machine{dir: dataDir(t), mqtt: port(t), cluster: port(t), id: id}
+}
+
+// start runs the program, for the first time or again.
+func (m *machine) start(t testing.TB) {
+	t.Helper()
+	m.run = serve(t, m.dir, configured(settings{"BROKER_LISTEN": m.mqtt, "CLUSTER_LISTEN": m.cluster}))
+	m.api = root(t, m.run)
+}
+
+// node describes the machine to the cluster operations.
+func (m *machine) node(brokerID string) object {
+	host, p, err := net.SplitHostPort(m.cluster)
+	if err != nil {
+		panic(err)
+	}
+	number, err := strconv.Atoi(p)
+	if err != nil {
+		panic(err)
+	}
+	return object{"broker_id": brokerID, "url": "mqtt://" + m.mqtt, "nodeid": m.id, "name": fmt.Sprint("n", m.id), "address": host, "port": number}
+}
+
+// club is machines whose brokers act as one, and the service that drives them.
+type club struct {
+	machines []*machine
+	console  *caller
+	brokers  map[int]string // ids of the machines' brokers at the console, by number
+	id       string         // of the cluster
+}
+
+// gather starts machines, and has the first one's service know the brokers of the
+// others.
+func gather(t testing.TB, n int) *club {
+	t.Helper()
+	c := &club{brokers: map[int]string{}}
+	for i := range n {
+		m := newMachine(t, i+1)
+		m.start(t)
+		c.machines = append(c.machines, m)
+	}
+	c.console = c.machines[0].api
+	c.brokers[1] = c.console.embedded
+	for _, m := range c.machines[1:] {
+		c.connect(t, m)
+	}
+	return c
+}
+
+// gatherApart is gather with a service that has no broker and drives the others
+// from outside.
+func gatherApart(t testing.TB, n int) *club {
+	t.Helper()
+	c := &club{brokers: map[int]string{}, console: root(t, serve(t, dataDir(t), configured(settings{"BROKER_ENABLED": "false"})))}
+	for i := range n {
+		m := newMachine(t, i+1)
+		m.start(t)
+		c.machines = append(c.machines, m)
+		c.connect(t, m)
+	}
+	return c
+}
+
+// connect adds a connection to a machine's broker to the console, and waits until
+// it is known that the broker can be a node.
+func (c *club) connect(t testing.TB, m *machine) {
+	t.Helper()
+	var added struct{ ID string }
+	c.console.must(t, "POST", c.console.inProject("/brokers"), object{"name": fmt.Sprint("n", m.id), "url": "mqtt://" + m.mqtt,
+		"username": mqttAdmin, "password": mqttPassword}, &added)
+	c.brokers[m.id] = added.ID
+	waitFor(t, "the broker is known to be able to be a node", func() bool {
+		return slices.Contains(c.console.capabilities(t, added.ID), "cluster")
+	})
+}
+
+// inProject gives a path below the default project.
+func (c *caller) inProject(path string) string { return "/api/projects/" + c.project + path }
+
+// capabilities lists what a broker can do, as the service knows it.
+func (c *caller) capabilities(t testing.TB, brokerID string) []string {
+	t.Helper()
+	var b struct{ Capabilities []string }
+	c.must(t, "GET", c.inProject("/brokers/"+brokerID), nil, &b)
+	return b.Capabilities
+}
+
+// connected tells whether the service has a connection to a broker.
+func (c *caller) connected(t testing.TB, brokerID string) bool {
+	t.Helper()
+	var b struct{ Status struct{ Connected bool } }
+	c.must(t, "GET", c.inProject("/brokers/"+brokerID), nil, &b)
+	return b.Status.Connected
+}
+
+// body is the request for a cluster of all machines.
+func (c *club) body(mode string) object {
+	nodes := []object{}
+	for _, m := range c.machines {
+		nodes = append(nodes, m.node(c.brokers[m.id]))
+	}
+	return object{"clustername": "plant", "syncmode": mode, "nodes": nodes}
+}
+
+// create makes all machines a cluster.
+func (c *club) create(t testing.TB) {
+	t.Helper()
+	var made struct{ ID string }
+	began := time.Now()
+	c.console.must(t, "POST", c.console.inProject("/clusters"), c.body("dynsec"), &made)
+	c.id = made.ID
+	answered := since(began)
+	c.await(t, "active", c.machines...)
+	t.Logf("a cluster of %d: answered after %v, active after %v", len(c.machines), answered, since(began))
+}
+
+func since(began time.Time) time.Duration { return time.Since(began).Round(time.Millisecond) }
+
+// at gives a path below the cluster.
+func (c *club) at(path string) string { return c.console.inProject("/clusters/" + c.id + path) }
+
+// picture is a cluster as the service shows it.
+type picture struct {
+	ClusterName, SyncMode, State string
+	Nodes                        []struct {
+		NodeID int
+		Leader bool
+		Error  string
+	}
+}
+
+func (c *club) picture(t testing.TB) (p picture) {
+	t.Helper()
+	c.console.must(t, "GET", c.at(""), nil, &p)
+	return p
+}
+
+// leader gives the number of the leader, 0 where there is none.
+func (p picture) leader() int {
+	for _, n := range p.Nodes {
+		if n.Leader {
+			return n.NodeID
+		}
+	}
+	return 0
+}
+
+// await waits until the cluster is in a state with these nodes.
+func (c *club) await(t testing.TB, state string, machines ...*machine) {
+	t.Helper()
+	waitFor(t, "the cluster is "+state, func() bool {
+		p := c.picture(t)
+		return p.State == state && len(p.Nodes) == len(machines)
+	})
+}
+
+// leading gives the machine that leads, and the others in the order of numbers.
+func (c *club) leading(t testing.TB) (leader *machine, others []*machine) {
+	t.Helper()
+	id := 0
+	waitFor(t, "there is a leader", func() bool { id = c.picture(t).leader(); return id != 0 })
+	for _, m := range c.machines {
+		if m.id == id {
+			leader = m
+		} else {
+			others = append(others, m)
+		}
+	}
+	return leader, others
+}
+
+// clients lists the clients of the machine's own broker.
+func (m *machine) clients(t testing.TB) []string { t.Helper(); return m.api.names(t, "clients") }
+
+// knows tells whether the machine's own broker has a client.
+func (m *machine) knows(t testing.TB, username string) bool {
+	t.Helper()
+	return slices.Contains(m.clients(t), username)
+}
+
+// access gives all access control of the machine's own broker.
+func (m *machine) access(t testing.TB) string {
+	t.Helper()
+	all := ""
+	for _, path := range []string{"/clients?verbose=false", "/groups", "/roles", "/acldefault"} {
+		all += m.api.text(t, m.api.at(path)) + "\n"
+	}
+	return all
+}
+
+// wantSame waits until machines have the same access control.
+func wantSame(t testing.TB, machines ...*machine) {
+	t.Helper()
+	waitFor(t, "all nodes have the same access control", func() bool {
+		want := machines[0].access(t)
+		return !slices.ContainsFunc(machines[1:], func(m *machine) bool { return m.access(t) != want })
+	})
+}
+
+// add creates a client through a machine's API. It is in force there at once.
+func (m *machine) add(t testing.TB, username string) {
+	t.Helper()
+	m.api.must(t, "POST", m.api.at("/clients"), object{"username": username, "password": passwordOf(username)}, nil)
+	if !letsIn(t, m.mqtt, username, passwordOf(username)) {
+		t.Errorf("node %d acknowledged the client %s and does not let it in", m.id, username)
+	}
+}
+
+// wantEverywhere waits until all machines let in a client.
+func wantEverywhere(t testing.TB, username string, machines ...*machine) {
+	t.Helper()
+	for _, m := range machines {
+		waitFor(t, fmt.Sprintf("node %d has the client %s", m.id, username), func() bool { return m.knows(t, username) })
+		if !letsIn(t, m.mqtt, username, passwordOf(username)) {
+			t.Errorf("node %d has the client %s and does not let it in", m.id, username)
+		}
+	}
+}

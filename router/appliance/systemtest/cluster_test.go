@@ -1,0 +1,192 @@
+package systemtest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestCluster takes brokers of three machines from nothing through the life of a
+// cluster: they begin to share their access control, change it everywhere, a
+// fourth comes, one goes, and in the end each is alone again with its data.
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	c := gather(t, 3)
+	first, second := c.machines[0], c.machines[1]
+	first.api.sensor(t, "pump-7", "secret")
+	second.add(t, "only-on-2")
+	before := first.access(t)
+	c.create(t)
+	wantSame(t, c.machines...)
+	if got := first.access(t); got != before {
+		t.Errorf("the cluster's access control is not that of its first node:\n got %s\nwant %s", got, before)
+	}
+	if letsIn(t, second.mqtt, "only-on-2", passwordOf("only-on-2")) || !letsIn(t, second.mqtt, "pump-7", "secret") {
+		t.Error("the second node goes on with its own clients")
+	}
+	for _, m := range c.machines {
+		changeThrough(t, c, m)
+	}
+	c.wantCutOffEverywhere(t)
+	c.joinFourth(t)
+	c.leaveSecond(t)
+	c.dissolve(t)
+}
+
+// changeThrough changes the access control through one node, by each of its doors.
+// What it acknowledged is in force on it, and soon on all.
+func changeThrough(t *testing.T, c *club, m *machine) {
+	t.Helper()
+	name := fmt.Sprint("via-", m.id)
+	m.api.must(t, "POST", m.api.at("/roles"), object{"rolename": name, "acls": []object{
+		{"acltype": "subscribePattern", "topic": name + "/#", "priority": 0, "allow": true}}}, nil)
+	m.add(t, name)
+	m.ctrl(t, "addClientRole", name, name, "5")
+	m.wantMay(t, name)
+	control := newControlDoor(t, m.run, name)
+	control.create(object{"username": name + "-control", "password": passwordOf(name + "-control"), "roles": []object{{"rolename": name}}})
+	for i := range 5 {
+		user := fmt.Sprintf("%s-ctrl-%d", name, i)
+		m.ctrl(t, "createClient", user, "-p", passwordOf(user))
+		m.ctrl(t, "addClientRole", user, name, "5")
+		m.wantMay(t, name, user)
+	}
+	for _, user := range []string{name, name + "-control", name + "-ctrl-4"} {
+		wantEverywhere(t, user, c.machines...)
+	}
+	wantSame(t, c.machines...)
+	for _, other := range c.machines {
+		other.wantMay(t, name)
+	}
+}
+
+// ctrl has mosquitto_ctrl do a command of dynamic security at the machine's broker.
+func (m *machine) ctrl(t testing.TB, args ...string) {
+	t.Helper()
+	got := finish(t, tool(t, "mosquitto_ctrl", m.mqtt, mqttAdmin, mqttPassword, append([]string{"dynsec"}, args...)...))
+	if got.code != 0 || strings.Contains(got.stdout+got.stderr, "rror") {
+		t.Errorf("node %d: mosquitto_ctrl dynsec %v: %+v", m.id, args[:2], got)
+	}
+}
+
+// wantMay makes sure that clients (the one of the role's name where none is named)
+// may subscribe to what the role of that name grants, and to nothing else.
+func (m *machine) wantMay(t testing.TB, role string, usernames ...string) {
+	t.Helper()
+	if len(usernames) == 0 {
+		usernames = []string{role}
+	}
+	for _, username := range usernames {
+		for filter, want := range map[string]byte{role + "/x": 1, "other/x": 0x80} {
+			if got := m.subscribes(t, username, filter); got != want {
+				t.Errorf("node %d: %s subscribes to %s: got %#x, want %#x", m.id, username, filter, got, want)
+			}
+		}
+	}
+}
+
+// subscribes gives the code that a client's subscription is answered with. A
+// client that logs in right after its rights changed may be cut off once, for the
+// rights that it had before.
+func (m *machine) subscribes(t testing.TB, username, filter string) (code byte) {
+	t.Helper()
+	waitFor(t, "a subscription is answered", func() bool {
+		d := join(t, m.mqtt, username, passwordOf(username))
+		defer d.Disconnect(0)
+		code = d.subscribe(t, filter)
+		return code != 0
+	})
+	return code
+}
+
+// wantCutOffEverywhere changes clients through the leader while they are connected
+// to a follower, which cuts them off.
+func (c *club) wantCutOffEverywhere(t *testing.T) {
+	t.Helper()
+	leader, followers := c.leading(t)
+	for _, f := range followers {
+		user := fmt.Sprint("guest-", f.id)
+		leader.add(t, user)
+		wantEverywhere(t, user, f)
+		d := join(t, f.mqtt, user, passwordOf(user))
+		began := time.Now()
+		leader.api.must(t, "PUT", leader.api.at("/clients/enable"), object{"username": user, "enable": false}, nil)
+		d.wantCutOff(t)
+		t.Logf("disabled on the leader, cut off at node %d after %v", f.id, since(began))
+		if letsIn(t, f.mqtt, user, passwordOf(user)) {
+			t.Errorf("node %d lets in a client that was disabled", f.id)
+		}
+	}
+}
+
+// joinFourth adds a machine, whose own access control gives way.
+func (c *club) joinFourth(t *testing.T) {
+	t.Helper()
+	m := newMachine(t, 4)
+	m.start(t)
+	m.add(t, "only-on-4")
+	c.connect(t, m)
+	c.console.must(t, "PUT", c.at("/join"), m.node(c.brokers[4]), nil)
+	c.machines = append(c.machines, m)
+	c.await(t, "active", c.machines...)
+	wantSame(t, c.machines...)
+	if m.knows(t, "only-on-4") {
+		t.Error("the node that joined keeps a client of its own")
+	}
+	m.add(t, "via-4")
+	wantEverywhere(t, "via-4", c.machines...)
+}
+
+// leaveSecond takes a machine out. It keeps what there is, and changes it alone.
+func (c *club) leaveSecond(t *testing.T) {
+	t.Helper()
+	m := c.machines[1]
+	c.console.must(t, "PUT", c.at("/leave"), object{"nodeid": m.id}, nil)
+	c.machines = slices.Delete(c.machines, 1, 2)
+	c.await(t, "active", c.machines...)
+	wantEverywhere(t, "via-4", m)
+	wantApart(t, m, c.machines[0], "left")
+	wantSame(t, c.machines...)
+}
+
+// wantApart makes sure that each of two machines changes by itself. If they shared
+// an order of changes, who acknowledges the later one would know the earlier one.
+func wantApart(t testing.TB, a, b *machine, occasion string) {
+	t.Helper()
+	for _, m := range [][2]*machine{{a, b}, {b, a}} {
+		earlier, later := fmt.Sprintf("%s-%d", occasion, m[0].id), fmt.Sprintf("%s-%d-later", occasion, m[1].id)
+		m[0].add(t, earlier)
+		m[1].add(t, later)
+		if m[1].knows(t, earlier) {
+			t.Errorf("node %d still shares its clients with node %d", m[0].id, m[1].id)
+		}
+	}
+}
+
+// dissolve ends the cluster. Every machine goes on alone with what there was, also
+// after a restart.
+func (c *club) dissolve(t *testing.T) {
+	t.Helper()
+	var answer struct{ Deleted bool }
+	c.console.must(t, "DELETE", c.at("?clustername=plant"), nil, &answer)
+	if !answer.Deleted {
+		t.Error("the answer does not say that the cluster was deleted")
+	}
+	if got := c.console.text(t, c.console.inProject("/clusters")); got != "[]" {
+		t.Errorf("clusters: got %s, want none", got)
+	}
+	wantSame(t, c.machines...)
+	for i, m := range c.machines {
+		wantApart(t, m, c.machines[(i+1)%len(c.machines)], fmt.Sprint("dissolved-", i))
+	}
+	last := c.machines[len(c.machines)-1]
+	want := last.access(t)
+	last.run.stop(t)
+	last.start(t)
+	if got := last.access(t); got != want {
+		t.Errorf("after a restart:\n got %s\nwant %s", got, want)
+	}
+	wantApart(t, last, c.machines[0], "restarted")
+}
