@@ -199,16 +199,14 @@ func (n *Node) comeBack(ctx context.Context) error {
 		return err
 	}
 	n.graves = graves
-	ending, err := n.store.Kept(keptEnding)
-	if err != nil {
-		return err
-	}
-	n.ending = string(ending)
 	id, err := n.loadIdentity()
 	if err != nil {
 		return err
 	}
 	if id != nil {
+		if err := n.loadEnding(id.UUID); err != nil {
+			return err
+		}
 		return n.sitDown(ctx, id)
 	}
 	if len(graves) > 0 {

@@ -118,11 +118,11 @@ func reply(payload []byte, err error) frame {
 func (n *Node) answer(ctx context.Context, b *badge, from ref, request frame) frame {
 	s := n.seat.Load()
 	if s == nil || s.badge != b {
-		if request.kind == callDissolved {
-			n.knows(b.uuid, from.id)
-			return reply(nil, nil)
+		if request.kind != callDissolved {
+			return reply(nil, ErrNotClustered)
 		}
-		return reply(nil, ErrNotClustered)
+		n.knows(b.uuid, from.id)
+		return reply(nil, n.keepGraves(ctx)) // the other one will not tell again
 	}
 	switch {
 	case request.kind == callStanding:
@@ -157,7 +157,7 @@ func (s *seat) answer(ctx context.Context, from ref, request frame) ([]byte, err
 		}
 		return nil, s.remove(ctx, m.NodeID, m.Generation)
 	case callRemoved:
-		return nil, s.node.end(endRemoved)
+		return nil, s.end(endRemoved)
 	case callDissolved:
 		var index uint64
 		if err := json.Unmarshal(request.payload, &index); err != nil {
@@ -173,11 +173,11 @@ func (s *seat) answer(ctx context.Context, from ref, request frame) ([]byte, err
 func (s *seat) dissolved(ctx context.Context, from ref, index uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, s.node.options.Timing.Call/2)
 	defer cancel()
-	if err := s.await(ctx, index); err != nil {
+	if err := s.await(ctx, index); err != nil && s.fsm.upTo() < index {
 		s.node.log.Warn("the cluster is dissolved before all of its changes came here", "index", index, "applied", s.fsm.upTo())
 	}
 	s.node.knows(s.badge.uuid, from.id)
-	return s.node.end(endDissolved)
+	return s.end(endDissolved)
 }
 
 // since gives how long ago something was, 0 where it never was.

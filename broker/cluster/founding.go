@@ -187,7 +187,7 @@ func (n *Node) Join(ctx context.Context, spec Spec, inv Invitation) error {
 	for ctx.Err() == nil {
 		s, err := n.place()
 		if err == nil {
-			err = s.await(ctx, genesis) // the first snapshot comes as a whole
+			err = s.await(ctx, inv.Generation)
 		}
 		switch {
 		case err == nil:

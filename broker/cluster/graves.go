@@ -1,9 +1,11 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -12,8 +14,9 @@ import (
 )
 
 // grave is a cluster that was dissolved, as long as some of its members may not
-// know. Once a node has told another one, both know that the other knows. A grave
-// is replaced, not changed.
+// know. Once a node has told another one, both know that the other knows; as the
+// last word between two may be lost, a grave is left open for a while when there
+// is nobody left to tell. A grave is replaced, not changed.
 type grave struct {
 	id      *identity
 	badge   *badge
@@ -77,16 +80,17 @@ func (n *Node) listGraves() []*grave {
 	return n.graves
 }
 
-// setGraves remembers the graves that are kept, and no longer who knows of others.
+// setGraves remembers the graves that are kept, and no longer who knows of those
+// that are closed.
 func (n *Node) setGraves(all []*grave) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.graves = all
-	for uuid := range n.heard {
-		if !slices.ContainsFunc(all, func(g *grave) bool { return g.id.UUID == uuid }) {
-			delete(n.heard, uuid)
+	for _, g := range n.graves {
+		if !slices.ContainsFunc(all, func(o *grave) bool { return o.id.UUID == g.id.UUID }) {
+			delete(n.heard, g.id.UUID)
 		}
 	}
+	n.graves = all
 }
 
 // knows remembers that a node knows of the end of a cluster.
@@ -98,6 +102,13 @@ func (n *Node) knows(uuid string, id NodeID) {
 	n.heard[uuid][id] = true
 	n.mu.Unlock()
 	n.nudge()
+}
+
+// whoKnows lists who knows of the end of a cluster.
+func (n *Node) whoKnows(uuid string) []NodeID {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Sorted(maps.Keys(n.heard[uuid]))
 }
 
 // unaware lists the members that may not know of the end of their cluster.
@@ -115,36 +126,51 @@ func (n *Node) unaware(uuid string, members []Member) (all []Member) {
 // tidyGraves closes the graves of which all know, or that have been open for too
 // long.
 func (n *Node) tidyGraves(ctx context.Context) {
-	if len(n.listGraves()) == 0 || n.take(ctx) != nil {
+	if err := n.keepGraves(ctx); err != nil {
+		if ctx.Err() == nil {
+			n.log.Warn("it cannot be stored who knows of a dissolved cluster", "err", err)
+		}
 		return
+	}
+	if n.take(ctx) != nil {
+		return
+	}
+	defer n.giveBack()
+	n.shutIfDone()
+}
+
+// keepGraves stores what is known of graves by now.
+func (n *Node) keepGraves(ctx context.Context) error {
+	if err := n.take(ctx); err != nil {
+		return err
 	}
 	defer n.giveBack()
 	old := n.listGraves()
 	var open []*grave
 	for _, g := range old {
 		g = &grave{g.id, g.badge, n.unaware(g.id.UUID, g.pending), g.until}
-		if len(g.pending) > 0 && n.options.Now().Before(g.until) {
+		if last := n.lingering(); len(g.pending) == 0 && last.Before(g.until) {
+			g.until = last
+		}
+		if n.options.Now().Before(g.until) {
 			open = append(open, g)
 		}
 	}
 	open = open[max(0, len(open)-maxGraves):]
-	if pendingIn(open) == pendingIn(old) {
-		return
+	text := encodeGraves(open)
+	if bytes.Equal(text, encodeGraves(old)) {
+		return nil
 	}
-	if err := n.store.Keep(raftlog.Changes{keptGraves: encodeGraves(open)}); err != nil {
-		n.log.Warn("it cannot be stored who knows of a dissolved cluster", "err", err)
-		return
+	if err := n.store.Keep(raftlog.Changes{keptGraves: text}); err != nil {
+		return err
 	}
 	n.setGraves(open)
-	n.shutIfDone()
+	return nil
 }
 
-func pendingIn(all []*grave) (n int) {
-	for _, g := range all {
-		n += len(g.pending)
-	}
-	return n
-}
+// lingering gives until when a grave stays open of which all are known to know:
+// those who have not heard so tell again meanwhile.
+func (n *Node) lingering() time.Time { return n.options.Now().Add(3 * n.options.Timing.Tell) }
 
 // tellGraves tries once more to tell those who may not know.
 func (n *Node) tellGraves(ctx context.Context) {
@@ -171,7 +197,7 @@ func (n *Node) tellAll(ctx context.Context, x *exchange, members []Member, known
 	for _, m := range members {
 		wg.Go(func() {
 			if err := n.tell(ctx, x, m, index); err != nil {
-				n.log.Info("a node cannot be told that its cluster is dissolved; it will be", "node", int(m.NodeID), "err", err)
+				n.log.Debug("a node cannot be told that its cluster is dissolved; it will be", "node", int(m.NodeID), "err", err)
 				return
 			}
 			n.knows(known.UUID, m.NodeID)

@@ -108,18 +108,21 @@ func (n *Node) Leave(ctx context.Context) error {
 	ctx, cancel := n.bounded(ctx)
 	defer cancel()
 	s, err := n.place()
-	if err != nil && !notBegun(err) {
-		return err
-	}
-	if err == nil && len(s.others()) == 0 {
+	switch {
+	case err == nil && len(s.others()) == 0:
 		return n.Delete(ctx)
-	}
-	if err == nil {
+	case err == nil:
 		if err := s.leave(ctx); err != nil {
 			n.log.Warn("the node leaves its cluster without the others", "err", err)
 		}
+	case !notBegun(err):
+		return err
 	}
-	if err := n.end(endLeft); err != nil {
+	id, err := n.loadIdentity()
+	if err != nil || id == nil { // it has been told already
+		return err
+	}
+	if err := n.end(id.UUID, endLeft); err != nil {
 		return err
 	}
 	return n.untilRest(ctx)

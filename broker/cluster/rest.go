@@ -2,6 +2,8 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
@@ -17,9 +19,21 @@ const (
 	endLeft      = "left"
 )
 
+// ending is what is kept of a node that has to leave its cluster soon.
+type ending struct {
+	Why   string   `json:"why"`
+	Heard []NodeID `json:"heard,omitzero"` // who knows that the cluster is dissolved
+}
+
 // end has the node leave its cluster soon, and surely: it is kept.
-func (n *Node) end(why string) error {
-	if err := n.store.Keep(raftlog.Changes{keptEnding: []byte(why)}); err != nil {
+func (s *seat) end(why string) error { return s.node.end(s.badge.uuid, why) }
+
+func (n *Node) end(uuid, why string) error {
+	text, err := json.Marshal(ending{why, n.whoKnows(uuid)})
+	if err != nil {
+		panic(err) // strings and numbers can be encoded
+	}
+	if err := n.store.Keep(raftlog.Changes{keptEnding: text}); err != nil {
 		return err
 	}
 	n.setEnding(why)
@@ -31,6 +45,23 @@ func (n *Node) setEnding(why string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.ending = why
+}
+
+// loadEnding remembers what end has kept.
+func (n *Node) loadEnding(uuid string) error {
+	text, err := n.store.Kept(keptEnding)
+	if err != nil || text == nil {
+		return err
+	}
+	var e ending
+	if err := json.Unmarshal(text, &e); err != nil {
+		return fmt.Errorf("read why the node has to leave its cluster: %w", err)
+	}
+	for _, id := range e.Heard {
+		n.knows(uuid, id)
+	}
+	n.setEnding(e.Why)
+	return nil
 }
 
 // keep looks after the node until it is closed.
@@ -73,12 +104,11 @@ func (n *Node) lookAfter(ctx context.Context) {
 
 // whyLeave says why the node has to leave its cluster, "" while it has not.
 func (n *Node) whyLeave(s *seat) string {
-	known := s.fsm.state.Load()
 	switch {
-	case known.Dissolved:
-		return endDissolved
-	case known.Index > 0 && !known.has(s.badge.self):
+	case !s.welcome(s.badge.self):
 		return endRemoved
+	case s.fsm.state.Load().Dissolved:
+		return endDissolved
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -148,7 +178,7 @@ func (n *Node) rest(ctx context.Context, s *seat, why string, g *grave) {
 		return
 	}
 	graves := n.listGraves()
-	if g != nil && len(g.pending) > 0 {
+	if g != nil {
 		graves = append(slices.Clone(graves), g)
 	}
 	n.setTrouble("the node is about to leave its cluster")
@@ -186,8 +216,15 @@ func (n *Node) bury(ctx context.Context, s *seat) {
 	if s.raft.State() == raft.Leader {
 		n.tellAll(ctx, s.exchange, s.others(), s.fsm.state.Load())
 	}
-	n.rest(ctx, s, endDissolved, &grave{
-		id: s.id, badge: s.badge, until: n.options.Now().Add(mourning), pending: n.unaware(s.badge.uuid, s.others()),
-	})
+	others := s.others()
+	if len(others) == 0 {
+		n.rest(ctx, s, endDissolved, nil)
+		return
+	}
+	g := &grave{id: s.id, badge: s.badge, until: n.options.Now().Add(mourning), pending: n.unaware(s.badge.uuid, others)}
+	if len(g.pending) > 0 {
+		n.log.Info("nodes of the dissolved cluster are told when they come back", "nodes", len(g.pending))
+	}
+	n.rest(ctx, s, endDissolved, g)
 	n.tellGraves(ctx)
 }

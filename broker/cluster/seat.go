@@ -78,6 +78,7 @@ func (s *seat) startRaft() error {
 	log := raftLog(n.log, n.options.Now)
 	s.trans = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream: s.layer, MaxPool: 3, Timeout: n.options.Timing.Transport, Logger: log,
+		MaxRPCsInFlight: 1, // pipelines can lock up, see DESIGN.md
 	})
 	cache, err := raft.NewLogCache(cached, n.store)
 	if err != nil {
@@ -143,7 +144,8 @@ func (n *Node) consensus(b *badge, from ref, conn net.Conn) bool {
 // welcome tells whether a node may take part. One that was added later than this
 // node has heard of is a member to the others already.
 func (s *seat) welcome(from ref) bool {
-	return s.fsm.state.Load().has(from) || from.generation > s.fsm.upTo()
+	upTo := s.fsm.upTo() // before the state, which may be newer
+	return from.generation > upTo || s.fsm.state.Load().has(from)
 }
 
 // standUp gives up the place, without leaving the cluster. Whoever waits for a

@@ -48,7 +48,9 @@ func (s *seat) look() {
 	s.askAll()
 	for _, c := range s.heardOf() {
 		if c.err == nil && c.Removed {
-			s.node.end(endRemoved)
+			if err := s.end(endRemoved); err != nil {
+				s.node.log.Error("the node is removed, and cannot store that", "err", err)
+			}
 			return
 		}
 	}

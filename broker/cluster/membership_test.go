@@ -1,0 +1,329 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+)
+
+// TestCreateTakesOver gives a joining node, whose machine has a past of its own,
+// the state of the one that created the cluster.
+func TestCreateTakesOver(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	a, b := f.start(1), f.start(2)
+	for i := range 9 { // a higher index than the cluster will have for a while
+		b.register.Apply(uint64(100+i), write{"own", fmt.Sprint(i)}.encode())
+	}
+	a.register.Apply(7, write{"of a", "1"}.encode())
+	invitations, err := a.node.Create(within(t, patience), spec(1, 1, 2))
+	must(t, err, b.node.Join(within(t, patience), spec(2, 1, 2), invitations[0]))
+	f.settled(2)
+	a.put(t, "new", "2")
+	f.agree(map[string]string{"of a": "1", "own": "", "new": "2"})
+}
+
+// TestRestartComesBack closes all nodes and opens them again: nothing is lost, and
+// nothing is restored that was there.
+func TestRestartComesBack(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t).form(1, 2, 3)
+	f.nodes[1].put(t, "k", "v")
+	f.agree(map[string]string{"k": "v"})
+	for _, s := range f.nodes {
+		s.close()
+	}
+	for _, id := range []NodeID{1, 2, 3} {
+		f.start(id)
+	}
+	f.settled(3)
+	f.nodes[2].put(t, "l", "w")
+	f.agree(map[string]string{"k": "v", "l": "w"})
+	for id, s := range f.nodes {
+		if s.register.restores > 0 {
+			t.Errorf("node %d restored %d times what it had", id, s.register.restores)
+		}
+		info, err := s.node.Info()
+		if err != nil || info.Name != "c" || info.SyncMode != "dynsec" || info.Self != id || len(info.Nodes) != 3 || info.Warning != "" {
+			t.Errorf("node %d says %+v, %v", id, info, err)
+		}
+	}
+}
+
+// TestAddAndRemove has a fourth node come in, and one go that comes to rest with
+// its data.
+func TestAddAndRemove(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t).form(1, 2, 3)
+	f.nodes[1].put(t, "k", "v")
+	l := f.leader()
+	d := f.start(4)
+	invitation, err := l.node.AddNode(within(t, patience), member(4))
+	must(t, err)
+	if st := l.node.Status(); st.Nodes[3].Role != RoleSpare {
+		t.Errorf("who has not joined has role %d", st.Nodes[3].Role)
+	}
+	must(t, d.node.Join(within(t, patience), spec(4, 1, 2, 3, 4), invitation))
+	f.settled(4)
+	d.put(t, "by 4", "x")
+	f.agree(map[string]string{"k": "v", "by 4": "x"})
+
+	gone := f.follower()
+	must(t, f.leader().node.RemoveNode(within(t, patience), gone.id))
+	f.atRest(gone)
+	f.settled(3)
+	f.leader().put(t, "later", "y")
+	if got := gone.register.all(); got["k"] != "v" || got["later"] != "" {
+		t.Errorf("the node that went holds %v", got)
+	}
+	if err := f.leader().node.RemoveNode(within(t, patience), gone.id); !errors.Is(err, ErrUnknownNode) {
+		t.Errorf("got %v, want %v", err, ErrUnknownNode)
+	}
+}
+
+// atRest waits until a node is at rest, with its port closed.
+func (f *fleet) atRest(s *station) {
+	f.t.Helper()
+	eventually(f.t, func() error {
+		if _, err := s.node.Info(); !errors.Is(err, ErrNotClustered) {
+			return fmt.Errorf("node %d is not at rest: %v", s.id, err)
+		}
+		if addr, err := s.node.Addr(f.t.Context()); addr != "" || err != nil {
+			return fmt.Errorf("node %d still listens at %s (%v)", s.id, addr, err)
+		}
+		return nil
+	})
+	if st := s.node.Status(); st.State != StateUnavailable || st.ErrMsg == "" {
+		f.t.Errorf("node %d at rest has status %+v", s.id, st)
+	}
+}
+
+// TestRemovedWhileAway has a node learn of its removal when it comes back.
+func TestRemovedWhileAway(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t).form(1, 2, 3)
+	gone := f.follower()
+	gone.kill()
+	must(t, f.leader().node.RemoveNode(within(t, patience), gone.id))
+	f.settled(2)
+	f.atRest(f.start(gone.id))
+}
+
+// TestLostDirectory has a node that lost all it had come in again, under its
+// number. Who still answers is not replaced.
+func TestLostDirectory(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t).form(1, 2, 3)
+	f.nodes[1].put(t, "k", "v")
+	lost := f.follower()
+	if _, err := f.leader().node.AddNode(within(t, patience), member(lost.id)); !errors.Is(err, ErrMember) {
+		t.Errorf("got %v, want %v", err, ErrMember)
+	}
+	lost.kill()
+	lost.lose()
+	lost = f.start(lost.id)
+	invitation, err := f.leader().node.AddNode(within(t, patience), member(lost.id))
+	must(t, err, lost.node.Join(within(t, patience), spec(lost.id, 1, 2, 3), invitation))
+	f.settled(3)
+	lost.put(t, "l", "w")
+	f.agree(map[string]string{"k": "v", "l": "w"})
+}
+
+// TestStaleInvitation has an invitation refused that a later one replaced.
+func TestStaleInvitation(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t).form(1)
+	first, err := f.nodes[1].node.AddNode(within(t, patience), member(2))
+	must(t, err)
+	second, err := f.nodes[1].node.AddNode(within(t, patience), member(2))
+	must(t, err)
+	b := f.start(2)
+	if err := b.node.Join(within(t, patience), spec(2, 1, 2), first); !errors.Is(err, ErrInvitation) {
+		t.Fatalf("got %v, want %v", err, ErrInvitation)
+	}
+	f.atRest(b)
+	must(t, b.node.Join(within(t, patience), spec(2, 1, 2), second))
+	f.settled(2)
+}
+
+// TestJoinWaits has a node wait for a cluster that is away, over a restart.
+func TestJoinWaits(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t).form(1)
+	invitation, err := f.nodes[1].node.AddNode(within(t, patience), member(2))
+	must(t, err)
+	f.network.isolate(1)
+	b := f.start(2)
+	if err := b.node.Join(within(t, 300*time.Millisecond), spec(2, 1, 2), invitation); !errors.Is(err, ErrWaiting) {
+		t.Fatalf("got %v, want %v", err, ErrWaiting)
+	}
+	if err := b.node.Join(within(t, patience), spec(2, 1, 2), invitation); !errors.Is(err, ErrClustered) {
+		t.Errorf("got %v, want %v", err, ErrClustered)
+	}
+	b.close()
+	f.start(2)
+	f.network.mend(1)
+	f.settled(2)
+}
+
+// TestLeave has followers and the leader leave, one after the other, until the
+// last one's leaving is the end of the cluster.
+func TestLeave(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t).form(1, 2, 3)
+	f.nodes[1].put(t, "k", "v")
+	f.agree(map[string]string{"k": "v"})
+	for n, s := range []*station{f.leader(), nil, nil} {
+		if s == nil {
+			s = f.leader()
+		}
+		must(t, s.node.Leave(within(t, patience)))
+		f.atRest(s)
+		if got := s.register.get("k"); got != "v" {
+			t.Errorf("node %d left with %q", s.id, got)
+		}
+		if n < 2 {
+			s.close()
+			f.settled(2 - n)
+		}
+	}
+}
+
+// TestLeaveAlone has a node leave that finds no others.
+func TestLeaveAlone(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t).form(1, 2, 3)
+	gone := f.follower()
+	f.network.isolate(gone.id)
+	must(t, gone.node.Leave(within(t, 2*time.Second)))
+	f.atRest(gone)
+}
+
+// TestDelete dissolves a cluster. All who are there come to rest with the same
+// data; who is away does so when it comes back.
+func TestDelete(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t).form(1, 2, 3)
+	away := f.follower()
+	away.kill()
+	l := f.leader()
+	l.put(t, "k", "v")
+	must(t, l.node.Delete(within(t, patience)))
+	for id, s := range f.nodes {
+		if s == away {
+			continue
+		}
+		eventually(t, func() error {
+			if _, err := s.node.Info(); !errors.Is(err, ErrNotClustered) {
+				return fmt.Errorf("node %d is not at rest: %v", id, err)
+			}
+			return nil
+		})
+		if got := s.register.get("k"); got != "v" {
+			t.Errorf("node %d holds %q", id, got)
+		}
+	}
+	l.close() // its grave is kept
+	f.start(l.id)
+	f.start(away.id)
+	for _, s := range f.nodes {
+		f.atRest(s)
+	}
+	again, err := f.nodes[2].node.Create(within(t, patience), spec(2, 2, 3))
+	must(t, err, f.nodes[3].node.Join(within(t, patience), spec(3, 2, 3), again[0]))
+	f.settled(2)
+}
+
+// TestDeleteWithoutMajority changes nothing.
+func TestDeleteWithoutMajority(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t).form(1, 2)
+	l := f.leader()
+	f.follower().kill()
+	if err := l.node.Delete(within(t, time.Second)); err == nil {
+		t.Error("the cluster was dissolved by one of two")
+	}
+	if _, err := l.node.Info(); err != nil {
+		t.Errorf("the node has left: %v", err)
+	}
+}
+
+// TestSetLeader has each node lead in turn.
+func TestSetLeader(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t).form(1, 2, 3)
+	for id := range f.nodes {
+		must(t, f.leader().node.SetLeader(within(t, patience), id))
+		eventually(t, func() error {
+			if got := f.leader(); got.id != id {
+				return fmt.Errorf("node %d leads, want %d", got.id, id)
+			}
+			return nil
+		})
+	}
+	if err := f.leader().node.SetLeader(within(t, patience), 9); !errors.Is(err, ErrUnknownNode) {
+		t.Errorf("got %v, want %v", err, ErrUnknownNode)
+	}
+}
+
+// TestOnlyTheLeader has a follower refuse what is the leader's to do.
+func TestOnlyTheLeader(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t).form(1, 2, 3)
+	n := f.follower().node
+	ctx := within(t, patience)
+	_, add := n.AddNode(ctx, member(4))
+	_, _, propose := n.Propose(ctx, nil)
+	for name, err := range map[string]error{
+		"add": add, "propose": propose, "remove": n.RemoveNode(ctx, 1), "set leader": n.SetLeader(ctx, 1), "delete": n.Delete(ctx),
+	} {
+		if !errors.Is(err, ErrNotLeader) {
+			t.Errorf("%s: got %v, want %v", name, err, ErrNotLeader)
+		}
+	}
+}
+
+// TestRefusedSpecs names what is wrong.
+func TestRefusedSpecs(t *testing.T) {
+	t.Parallel()
+	s := newFleet(t).start(1)
+	twice, same, zero, port := spec(1, 1, 1), spec(1, 1, 2), spec(1, 1, 0), spec(1, 1, 2)
+	same.Members[1].Address = same.Members[0].Address
+	port.Members[1].Port = 65536
+	nameless, modeless := spec(1, 1), spec(1, 1)
+	nameless.Name, modeless.SyncMode = "", ""
+	for name, spec := range map[string]Spec{
+		"an id twice": twice, "an address twice": same, "id 0": zero, "a port": port, "no name": nameless, "no syncmode": modeless,
+		"no nodes": {Name: "c", SyncMode: "dynsec", Self: 1}, "eight nodes": spec(1, 1, 2, 3, 4, 5, 6, 7, 8), "not among them": spec(3, 1, 2),
+	} {
+		if _, err := s.node.Create(within(t, patience), spec); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s: got %v, want %v", name, err, ErrInvalid)
+		}
+	}
+	if w := spec(1, 1, 2).Warning(); w == "" {
+		t.Error("two nodes are no reason for a warning")
+	}
+}
+
+// TestChanged tells of coming, going and leaders.
+func TestChanged(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	changed := make(chan struct{}, 100)
+	s := f.start(1, func(o *Options) { o.Changed = func() { changed <- struct{}{} } })
+	_, err := s.node.Create(within(t, patience), spec(1, 1))
+	must(t, err)
+	eventually(t, func() error {
+		<-changed
+		if _, ok := s.node.Leader(); !ok || !s.node.IsLeader() {
+			return errors.New("nobody leads")
+		}
+		return nil
+	})
+	must(t, s.node.Delete(within(t, patience)))
+	for len(changed) > 0 || !slices.Contains([]int{StateUnavailable}, s.node.Status().State) {
+		<-changed
+	}
+}
