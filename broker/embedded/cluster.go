@@ -225,6 +225,14 @@ func (m *member) settle(ctx context.Context) error {
 	return nil
 }
 
+// isEntering tells whether a command that takes the broker into a cluster is not
+// answered yet. It holds the place for as long as that takes.
+func (m *member) isEntering() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.entering
+}
+
 // enter changes the node's place from none to one in a cluster. Nobody changes
 // the access control alone meanwhile.
 func (m *member) enter(do func() error) error {

@@ -3,6 +3,7 @@ package embedded
 import (
 	"context"
 	"errors"
+	"time"
 
 	"signalbox/broker"
 	"signalbox/broker/cluster"
@@ -141,9 +142,42 @@ func (m *member) SetLeader(ctx context.Context, clustername string, nodeid int) 
 	return told(m.node.SetLeader(ctx, cluster.NodeID(nodeid)))
 }
 
-// GetCluster tells of the cluster.
-func (m *member) GetCluster(context.Context) (control.HACluster, error) {
-	info, err := m.node.Info()
+// How long, and how often, a node is asked again that is between two places: one
+// that is leaving its cluster, as a rule for the length of one commit.
+const (
+	betweenPatience = time.Second
+	betweenPause    = 10 * time.Millisecond
+)
+
+// info gives what the node knows of its cluster. Who reads it must not take a node
+// that is just leaving for one that has left.
+func (m *member) info(ctx context.Context) (cluster.Info, error) {
+	ctx, cancel := context.WithTimeout(ctx, betweenPatience)
+	defer cancel()
+	again := time.NewTicker(betweenPause)
+	defer again.Stop()
+	for {
+		info, err := m.node.Info()
+		if !errors.Is(err, cluster.ErrNoLeader) {
+			return info, err
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return info, err
+		}
+	}
+}
+
+// GetCluster tells of the cluster. That there is none it tells only when the
+// access control is this broker's own again: who reads it may go on to change that.
+func (m *member) GetCluster(ctx context.Context) (control.HACluster, error) {
+	info, err := m.info(ctx)
+	if errors.Is(err, cluster.ErrNotClustered) && !m.isEntering() {
+		if err := m.settle(context.WithoutCancel(ctx)); err != nil {
+			return control.HACluster{}, told(err)
+		}
+	}
 	if err != nil {
 		return control.HACluster{}, told(err)
 	}
