@@ -25,18 +25,15 @@ type load struct {
 func (f *fleet) press(writers int) *load {
 	ctx, stop := context.WithCancel(context.Background())
 	l := &load{stop: stop, acknowledged: map[string]string{}}
-	stations := &f.network.nodes
 	for w := range writers {
 		l.wg.Go(func() {
 			for i := 0; ctx.Err() == nil; i++ {
-				f.network.mu.Lock()
-				s := stations[1+(w+i)%3]
-				f.network.mu.Unlock()
-				if s == nil || s.node == nil {
+				n := f.network.at(NodeID(1 + (w+i)%3))
+				if n == nil {
 					pause(ctx, time.Millisecond)
 					continue
 				}
-				l.write(ctx, s, fmt.Sprint("w", w), fmt.Sprint("w", w, "/", i))
+				l.write(ctx, n, fmt.Sprint("w", w), fmt.Sprint("w", w, "/", i))
 			}
 		})
 	}
@@ -44,18 +41,17 @@ func (f *fleet) press(writers int) *load {
 	return l
 }
 
-// write writes one value under a key of its own, and one under a key that the
-// writer writes again and again.
-func (l *load) write(ctx context.Context, s *station, again, key string) {
+// write writes one value under a key of its own.
+func (l *load) write(ctx context.Context, n *Node, value, key string) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	if _, err := s.node.Forward(ctx, write{key, again}.encode()); err != nil {
+	if _, err := n.Forward(ctx, write{key, value}.encode()); err != nil {
 		l.refused.Add(1)
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.acknowledged[key] = again
+	l.acknowledged[key] = value
 }
 
 func (l *load) count() int {

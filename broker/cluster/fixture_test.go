@@ -293,7 +293,7 @@ func (f *fleet) start(id NodeID, tune ...func(*Options)) *station {
 	var err error
 	s.node, err = Open(context.Background(), o)
 	must(f.t, err)
-	f.network.set(s)
+	f.network.set(id, s.node)
 	f.nodes[id] = s
 	return s
 }
@@ -324,7 +324,7 @@ func (s *station) shut(handOver bool) {
 	if s.node == nil {
 		return
 	}
-	s.fleet.network.set(&station{id: s.id})
+	s.fleet.network.set(s.id, nil)
 	if err := s.node.shut(context.Background(), handOver); err != nil {
 		s.fleet.t.Errorf("close node %d: %v", s.id, err)
 	}

@@ -17,16 +17,23 @@ type network struct {
 
 	mu     sync.Mutex // guards the fields below
 	cut    map[[2]NodeID]bool
-	nodes  [16]*station
+	nodes  [16]*Node // nil where none runs
 	conns  map[net.Conn]bool
 	closed bool
 }
 
-// set says where a node is reached; one that does not run is not.
-func (w *network) set(s *station) {
+// set says who is reached as a node, nil for nobody.
+func (w *network) set(id NodeID, n *Node) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.nodes[s.id] = s
+	w.nodes[id] = n
+}
+
+// at gives who is reached as a node, nil for nobody.
+func (w *network) at(id NodeID) *Node {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.nodes[id]
 }
 
 func pair(a, b NodeID) [2]NodeID { return [2]NodeID{min(a, b), max(a, b)} }
@@ -53,16 +60,16 @@ func (w *network) dial(ctx context.Context, from NodeID, hostPort string) (net.C
 		return nil, err
 	}
 	w.mu.Lock()
-	s, cut := w.nodes[to], w.cut[pair(from, to)]
+	n, cut := w.nodes[to], w.cut[pair(from, to)]
 	w.mu.Unlock()
 	if cut {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	if s == nil || s.node == nil {
+	if n == nil {
 		return nil, net.ErrClosed
 	}
-	addr, err := s.node.Addr(ctx)
+	addr, err := n.Addr(ctx)
 	if err != nil || addr == "" {
 		return nil, net.ErrClosed
 	}

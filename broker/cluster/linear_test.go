@@ -1,0 +1,153 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// asked is one operation on a key of the register: a read, or a write where value
+// is not "".
+type asked struct{ key, value string }
+
+// seen is what came of it: the value before. Of a write of which the end is not
+// known there is none.
+type seen struct {
+	value   string
+	unknown bool
+}
+
+// registers is what the cluster must look like from outside: registers that are
+// read and written at one moment each.
+var registers = porcupine.Model{
+	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
+		by := map[string][]porcupine.Operation{}
+		for _, o := range history {
+			key := o.Input.(asked).key
+			by[key] = append(by[key], o)
+		}
+		var all [][]porcupine.Operation
+		for _, one := range by {
+			all = append(all, one)
+		}
+		return all
+	},
+	Init: func() any { return "" },
+	Step: func(state, input, output any) (bool, any) {
+		in, out := input.(asked), output.(seen)
+		after := state
+		if in.value != "" {
+			after = in.value
+		}
+		return out.unknown || out.value == state, after
+	},
+}
+
+// TestLinearizable writes and reads at all nodes at the same time while leaders
+// are cut off, killed and replaced, and has the history checked.
+func TestLinearizable(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t).form(1, 2, 3)
+	ctx, stop := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	var mu sync.Mutex // guards history
+	var history []porcupine.Operation
+	count := func() int {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(history)
+	}
+	began := time.Now()
+	for client := range 5 {
+		wg.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				o := f.ask(client, i, began)
+				mu.Lock()
+				history = append(history, o...)
+				mu.Unlock()
+			}
+		})
+	}
+	f.disturb(func() { // lets some operations succeed
+		from := count()
+		eventually(t, func() error {
+			if n := count() - from; n < 60 {
+				return fmt.Errorf("there were only %d operations", n)
+			}
+			return nil
+		})
+	})
+	stop()
+	wg.Wait()
+	f.settled(3)
+	result, _ := porcupine.CheckOperationsVerbose(registers, history, 20*time.Second)
+	if result != porcupine.Ok {
+		t.Errorf("the history of %d operations is %v", len(history), result)
+	}
+	t.Logf("%d operations", len(history))
+}
+
+// ask reads or writes at one of the nodes and gives the operation, none where
+// nothing was done.
+func (f *fleet) ask(client, i int, began time.Time) []porcupine.Operation {
+	in := asked{key: fmt.Sprint("k", rand.IntN(3))}
+	request := []byte("read " + in.key)
+	if rand.IntN(2) == 0 {
+		in.value = fmt.Sprintf("%d/%d", client, i)
+		request = write{in.key, in.value}.encode()
+	}
+	n := f.network.at(NodeID(1 + rand.IntN(3)))
+	if n == nil {
+		pause(context.Background(), time.Millisecond)
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 700*time.Millisecond)
+	defer cancel()
+	call := time.Since(began)
+	answer, err := n.Forward(ctx, request)
+	o := porcupine.Operation{ClientId: client, Input: in, Call: int64(call), Output: seen{value: string(answer)}, Return: int64(time.Since(began))}
+	switch {
+	case err == nil:
+	case errors.Is(err, ErrUnconfirmed) && in.value != "":
+		o.Output, o.Return = seen{unknown: true}, int64(time.Hour) // it may still happen
+	default:
+		return nil
+	}
+	return []porcupine.Operation{o}
+}
+
+// disturb cuts off, kills and replaces leaders, and lets work between.
+func (f *fleet) disturb(work func()) {
+	for range 2 {
+		work()
+		old := f.leader()
+		f.network.isolate(old.id)
+		f.leader(f.others(old.id)...)
+		work()
+		f.network.mend(old.id)
+		f.settled(3)
+		killed := f.leader()
+		killed.kill()
+		work()
+		f.start(killed.id)
+		f.settled(3)
+		next := f.follower()
+		f.leader().node.SetLeader(within(f.t, patience), next.id) //nolint:errcheck // whoever leads, it goes on
+	}
+}
+
+// others gives the nodes beside one.
+func (f *fleet) others(id NodeID) (all []NodeID) {
+	for other := range f.nodes {
+		if other != id {
+			all = append(all, other)
+		}
+	}
+	return all
+}
