@@ -2,6 +2,8 @@ package systemtest
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -32,6 +34,7 @@ func TestCluster(t *testing.T) {
 	c.wantCutOffEverywhere(t)
 	c.joinFourth(t)
 	c.leaveSecond(t)
+	c.bringBack(t, c.machines[1])
 	c.dissolve(t)
 }
 
@@ -149,6 +152,40 @@ func (c *club) leaveSecond(t *testing.T) {
 	wantEverywhere(t, "via-4", m)
 	wantApart(t, m, c.machines[0], "left")
 	wantSame(t, c.machines...)
+}
+
+// bringBack has a machine lose what its broker knew and keep the rest, as after its
+// service's database alone was brought back from a copy, and join again.
+func (c *club) bringBack(t *testing.T, m *machine) {
+	t.Helper()
+	m.run.stop(t)
+	for _, pattern := range []string{"broker.db*", "cluster"} {
+		paths, err := filepath.Glob(filepath.Join(m.dir, pattern))
+		if err != nil || len(paths) == 0 {
+			t.Fatalf("%s: found %v, %v", pattern, paths, err)
+		}
+		for _, path := range paths {
+			if err := os.RemoveAll(path); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	m.start(t)
+	c.rejoin(t, m)
+	m.add(t, "brought-back")
+	wantEverywhere(t, "brought-back", c.machines...)
+	wantSame(t, c.machines...)
+}
+
+// rejoin makes a machine that lost its data a node again.
+func (c *club) rejoin(t testing.TB, m *machine) {
+	t.Helper()
+	waitFor(t, "the console has reached the broker again", func() bool { return c.console.connected(t, c.brokers[m.id]) })
+	began := time.Now()
+	c.console.must(t, "PUT", c.at("/join"), m.node(c.brokers[m.id]), nil)
+	answered := since(began)
+	c.await(t, "active", c.machines...)
+	t.Logf("node %d without its data: answered after %v, a node again after %v", m.id, answered, since(began))
 }
 
 // wantApart makes sure that each of two machines changes by itself. If they shared
