@@ -81,7 +81,11 @@ func (s *scene) paho(id string, in inbox, change func(*mqtt.ClientOptions)) mqtt
 	s.Helper()
 	o := mqtt.NewClientOptions().AddBroker(s.url()).SetClientID(id).SetProtocolVersion(uint(s.version)).
 		SetAutoReconnect(false).SetConnectTimeout(patience).SetOrderMatters(true).
-		SetDefaultPublishHandler(func(_ mqtt.Client, m mqtt.Message) { in <- m.Topic() + " " + string(m.Payload()) })
+		SetDefaultPublishHandler(func(_ mqtt.Client, m mqtt.Message) {
+			if !m.Duplicate() { // one that it had, and took leave before the library acknowledged it
+				in <- m.Topic() + " " + string(m.Payload())
+			}
+		})
 	change(o)
 	c := mqtt.NewClient(o)
 	s.settle(c.Connect())
