@@ -8,6 +8,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -124,28 +125,20 @@ func (o *Options) fill() {
 }
 
 func (t *Timing) fill() {
-	or(&t.Heartbeat, time.Second)
-	or(&t.Election, t.Heartbeat)
-	or(&t.Lease, t.Heartbeat*3/4)
-	or(&t.Commit, 50*time.Millisecond)
-	or(&t.Transport, 10*time.Second)
-	or(&t.Probe, time.Second)
-	or(&t.Call, 2*time.Second)
-	or(&t.Request, 10*time.Second)
-	or(&t.Settle, 5*time.Second)
-	or(&t.Tell, 15*time.Second)
-	or(&t.Retry, 5*time.Second)
-	or(&t.SnapshotEvery, 30*time.Second)
-	or(&t.SnapshotAfter, 8192)
-	or(&t.Trailing, 10240)
-}
-
-// or sets a value that is not set.
-func or[T comparable](v *T, otherwise T) {
-	var zero T
-	if *v == zero {
-		*v = otherwise
-	}
+	t.Heartbeat = cmp.Or(t.Heartbeat, time.Second)
+	t.Election = cmp.Or(t.Election, t.Heartbeat)
+	t.Lease = cmp.Or(t.Lease, t.Heartbeat*3/4)
+	t.Commit = cmp.Or(t.Commit, 50*time.Millisecond)
+	t.Transport = cmp.Or(t.Transport, 10*time.Second)
+	t.Probe = cmp.Or(t.Probe, time.Second)
+	t.Call = cmp.Or(t.Call, 2*time.Second)
+	t.Request = cmp.Or(t.Request, 10*time.Second)
+	t.Settle = cmp.Or(t.Settle, 5*time.Second)
+	t.Tell = cmp.Or(t.Tell, 15*time.Second)
+	t.Retry = cmp.Or(t.Retry, 5*time.Second)
+	t.SnapshotEvery = cmp.Or(t.SnapshotEvery, 30*time.Second)
+	t.SnapshotAfter = cmp.Or(t.SnapshotAfter, 8192)
+	t.Trailing = cmp.Or(t.Trailing, 10240)
 }
 
 // Node is this process as a member of a cluster, or at rest where it is in none.

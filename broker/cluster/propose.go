@@ -100,10 +100,10 @@ func (n *Node) ProposeIn(ctx context.Context, t Tenure, command []byte) (answer 
 	entry := make([]byte, 0, machineHeader+len(command))
 	entry = append(entry, forMachine)
 	entry = binary.BigEndian.AppendUint64(entry, t.term)
-	began := time.Now()
+	began := n.options.Now()
 	answer, index, err = s.propose(ctx, append(entry, command...))
 	if err == nil {
-		n.figures.applied.observe(time.Since(began))
+		n.figures.applied.observe(since(n.options.Now(), began))
 	}
 	return answer, index, err
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -85,20 +87,9 @@ func (s *seat) askAll() {
 	wg.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for r := range s.contacts {
-		if !containsRef(others, r) {
-			delete(s.contacts, r)
-		}
-	}
-}
-
-func containsRef(members []Member, r ref) bool {
-	for _, m := range members {
-		if m.ref() == r {
-			return true
-		}
-	}
-	return false
+	maps.DeleteFunc(s.contacts, func(r ref, _ contact) bool {
+		return !slices.ContainsFunc(others, func(m Member) bool { return m.ref() == r })
+	})
 }
 
 // askStanding asks one member. Who does not answer in time loses the line on
@@ -147,11 +138,7 @@ func (s *seat) heard(m Member, st standing, err error) {
 func (s *seat) heardOf() map[ref]contact {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := map[ref]contact{}
-	for r, c := range s.contacts {
-		all[r] = c
-	}
-	return all
+	return maps.Clone(s.contacts)
 }
 
 // step makes one change to who takes part in the consensus, and tells whether
