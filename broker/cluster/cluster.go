@@ -86,7 +86,7 @@ type Options struct {
 
 // Timing says how patient a node is; zero values have defaults.
 type Timing struct {
-	Heartbeat time.Duration // without a word from the leader, after which there is an election; 1 s
+	Heartbeat time.Duration // without a word from the leader, after which there is an election; 700 ms
 	Election  time.Duration // after which an undecided election is repeated; as Heartbeat
 	Lease     time.Duration // without a word from the majority, after which a leader steps down; 3/4 of Heartbeat
 	Commit    time.Duration // after which followers learn of what was committed last; 50 ms
@@ -125,7 +125,7 @@ func (o *Options) fill() {
 }
 
 func (t *Timing) fill() {
-	t.Heartbeat = cmp.Or(t.Heartbeat, time.Second)
+	t.Heartbeat = cmp.Or(t.Heartbeat, 700*time.Millisecond)
 	t.Election = cmp.Or(t.Election, t.Heartbeat)
 	t.Lease = cmp.Or(t.Lease, t.Heartbeat*3/4)
 	t.Commit = cmp.Or(t.Commit, 50*time.Millisecond)
