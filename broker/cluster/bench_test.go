@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// BenchmarkPropose proposes at the leader, with the timing that is the default,
-// and from several callers at once.
+// BenchmarkPropose proposes at the leader of a cluster of one node and of three,
+// which share this process and its disk, from one caller and from several at once.
 func BenchmarkPropose(b *testing.B) {
 	for _, nodes := range []int{1, 3} {
 		for _, callers := range []int{1, 16} {
