@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,16 +23,27 @@ func (s *scene) url() string {
 
 // inbox collects what a client of a library receives. It is deep enough for
 // every test, so that nothing of the library waits for it.
-type inbox chan string
+type inbox struct {
+	messages chan string
+	had      *sync.Map // all of them
+}
 
-func newInbox() inbox { return make(inbox, 1000) }
+func newInbox() inbox { return inbox{make(chan string, 1000), &sync.Map{}} }
+
+// put adds a message, unless it says itself that it may have come before, and
+// has: a client that takes leave may have it, and not have acknowledged it.
+func (in inbox) put(message string, duplicate bool) {
+	if _, had := in.had.LoadOrStore(message, true); !had || !duplicate {
+		in.messages <- message
+	}
+}
 
 // want takes messages in their order.
 func (in inbox) want(s *scene, messages ...string) {
 	s.Helper()
 	for _, want := range messages {
 		select {
-		case got := <-in:
+		case got := <-in.messages:
 			if got != want {
 				s.Fatalf("got %q, want %q", got, want)
 			}
@@ -82,9 +94,7 @@ func (s *scene) paho(id string, in inbox, change func(*mqtt.ClientOptions)) mqtt
 	o := mqtt.NewClientOptions().AddBroker(s.url()).SetClientID(id).SetProtocolVersion(uint(s.version)).
 		SetAutoReconnect(false).SetConnectTimeout(patience).SetOrderMatters(true).
 		SetDefaultPublishHandler(func(_ mqtt.Client, m mqtt.Message) {
-			if !m.Duplicate() { // one that it had, and took leave before the library acknowledged it
-				in <- m.Topic() + " " + string(m.Payload())
-			}
+			in.put(m.Topic()+" "+string(m.Payload()), m.Duplicate())
 		})
 	change(o)
 	c := mqtt.NewClient(o)
@@ -118,7 +128,7 @@ func TestClientPahoFive(t *testing.T) {
 			go c.Publish(s.Context(), answer) //nolint:errcheck // whether it arrived is what the test looks at
 		}, nil)
 		requester := s.pahoFive(s.id("requester"), func(_ *autopaho.ConnectionManager, m *paho.Publish) {
-			in <- fmt.Sprintf("%s %s %s %v", m.Topic, m.Payload, m.Properties.CorrelationData, m.Properties.User)
+			in.put(fmt.Sprintf("%s %s %s %v", m.Topic, m.Payload, m.Properties.CorrelationData, m.Properties.User), false)
 		}, nil)
 		s.subscribeFive(responder, paho.SubscribeOptions{Topic: "$share/responders/" + s.topic("ask"), QoS: 2})
 		s.subscribeFive(requester, paho.SubscribeOptions{Topic: s.topic("answer"), QoS: 2, NoLocal: true})
@@ -140,7 +150,7 @@ func TestClientPahoFiveReconnects(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		in := newInbox()
 		receiver := s.pahoFive(s.id("receiver"), func(_ *autopaho.ConnectionManager, m *paho.Publish) {
-			in <- string(m.Payload)
+			in.put(string(m.Payload), false)
 		}, func(c *autopaho.ClientConfig) { c.SessionExpiryInterval = 60 })
 		s.subscribeFive(receiver, paho.SubscribeOptions{Topic: s.topic("x"), QoS: 2})
 		sender := s.pahoFive(s.id("sender"), nil, nil)
