@@ -63,7 +63,9 @@ func newSignalbox(t *testing.T, settings ...string) *server {
 		if len(fields) < 2 || fields[0] != "MQTT" {
 			return false
 		}
-		s.addr = strings.TrimPrefix(fields[1], "mqtt://")
+		if addr := strings.TrimPrefix(fields[1], "mqtt://"); addr != s.addr { // only once: clients look at it
+			s.addr = addr
+		}
 		return true
 	}
 	s.stopAtEnd(t)
