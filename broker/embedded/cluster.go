@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -53,6 +54,9 @@ type member struct {
 	mu       sync.Mutex   // guards the fields below
 	entering bool         // into a cluster, by a command that is not answered yet
 	cuts     []dynsec.Cut // to be made when it is
+
+	asking map[string]int        // requests about access control under way, by username; "" for those without
+	spared map[string]dynsec.Cut // to be made when these are answered
 }
 
 // openCluster opens the node, if the broker is to take part in clusters. From
@@ -65,7 +69,8 @@ func (b *Broker) openCluster(ctx context.Context, dataDir string) (err error) {
 		}
 		return nil
 	}
-	m := &member{broker: b, ready: make(chan struct{}), look: make(chan struct{}, 1)}
+	m := &member{broker: b, ready: make(chan struct{}), look: make(chan struct{}, 1),
+		asking: map[string]int{}, spared: map[string]dynsec.Cut{}}
 	if shared {
 		b.control.SetReplicator(m)
 	}
@@ -100,7 +105,7 @@ func (m machine) Apply(index uint64, command []byte) any {
 	if err != nil {
 		return cluster.Stop{Err: err}
 	}
-	m.broker.cut(cuts)
+	m.broker.cut(m.spare(cuts))
 	return nil
 }
 
@@ -137,6 +142,51 @@ func (m *member) cut(cuts []dynsec.Cut) {
 	if !later {
 		m.broker.cut(cuts)
 	}
+}
+
+// spare leaves out, until they are answered, those who wait for an answer about
+// access control: an administrator who changes itself through a node that does
+// not lead is to hear of it.
+func (m *member) spare(cuts []dynsec.Cut) []dynsec.Cut {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(cuts), func(c dynsec.Cut) bool {
+		spared := m.asking[c.Username] > 0
+		if spared {
+			m.spared[c.Username] = c
+		}
+		return spared
+	})
+}
+
+// asks notes that a client waits for an answer. It gives what is to be called
+// when that is out.
+func (m *member) asks(username string) (answered func()) {
+	if m == nil {
+		return func() {}
+	}
+	m.mu.Lock()
+	m.asking[username]++
+	m.mu.Unlock()
+	return func() {
+		if c, due := m.heard(username); due {
+			m.broker.cut([]dynsec.Cut{c})
+		}
+	}
+}
+
+// heard notes that a client has its answer, and gives whether it is to be cut off
+// now.
+func (m *member) heard(username string) (c dynsec.Cut, due bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.asking[username]--; m.asking[username] > 0 {
+		return c, false
+	}
+	delete(m.asking, username)
+	c, due = m.spared[username]
+	delete(m.spared, username)
+	return c, due
 }
 
 // answered cuts off the clients that were to hear an answer first.

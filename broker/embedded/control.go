@@ -32,6 +32,7 @@ func (b *Broker) dispatch(r *engine.Request) {
 	}
 	switch topic {
 	case dynsec.Topic:
+		defer b.cluster.asks(r.Client().Username)()
 		answer, cuts = b.control.Handle(ctx, r.Payload)
 	case control.BrokerTopic:
 		answer = control.BrokerInfo(ctx, b.plugins(), b.ListListeners, r.Payload)
