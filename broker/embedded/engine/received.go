@@ -1,0 +1,63 @@
+package engine
+
+import "signalbox/broker/wire"
+
+// receive notes a message of QoS 2 from the client. It tells whether it is new
+// [MQTT-4.3.3-10].
+func (s *Session) receive(id uint16) (isNew, store bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.incoming[id]; ok {
+		return false, false
+	}
+	if s.incoming == nil {
+		s.incoming = map[uint16]*publication{}
+	}
+	s.incoming[id] = nil
+	return true, s.stored
+}
+
+// await notes that a message of QoS 2 is answered with its publication only.
+func (s *Session) await(p *publication) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.incoming[p.incoming] = p
+}
+
+// repeat keeps a place for the answer to a message of QoS 2 that came again, if
+// the answer to the first is still owed.
+func (s *Session) repeat(c *Conn, id uint16) (owed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.incoming[id]
+	if p != nil {
+		p.repeats = append(p.repeats, repetition{c, c.owe(wire.TypePubrec, id, wire.ReasonSuccess)})
+	}
+	return p != nil
+}
+
+// answered ends what await began; a message that was refused may come again.
+func (s *Session) answered(p *publication, stored bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.incoming[p.incoming] != p: // its sender has released it unasked
+	case stored:
+		s.incoming[p.incoming] = nil
+	default:
+		delete(s.incoming, p.incoming)
+	}
+}
+
+// unreceive takes a packet identifier back: PUBREL came, or the message was
+// refused. It tells whether it was there.
+func (s *Session) unreceive(id uint16) (known, store bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, known = s.incoming[id]
+	delete(s.incoming, id)
+	if len(s.incoming) == 0 {
+		s.incoming = nil
+	}
+	return known, s.stored && known
+}
