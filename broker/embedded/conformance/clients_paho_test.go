@@ -30,8 +30,8 @@ type inbox struct {
 
 func newInbox() inbox { return inbox{make(chan string, 1000), &sync.Map{}} }
 
-// put adds a message, unless it says itself that it may have come before, and
-// has: a client that takes leave may have it, and not have acknowledged it.
+// put adds a message, unless it may have come on an earlier connection, and has:
+// a client that takes leave may have it, and not have acknowledged it.
 func (in inbox) put(message string, duplicate bool) {
 	if _, had := in.had.LoadOrStore(message, true); !had || !duplicate {
 		in.messages <- message
@@ -91,10 +91,13 @@ func TestClientPaho(t *testing.T) {
 // paho connects a client of that library.
 func (s *scene) paho(id string, in inbox, change func(*mqtt.ClientOptions)) mqtt.Client {
 	s.Helper()
+	var came sync.Map // on this connection, where nothing may come again
 	o := mqtt.NewClientOptions().AddBroker(s.url()).SetClientID(id).SetProtocolVersion(uint(s.version)).
 		SetAutoReconnect(false).SetConnectTimeout(patience).SetOrderMatters(true).
 		SetDefaultPublishHandler(func(_ mqtt.Client, m mqtt.Message) {
-			in.put(m.Topic()+" "+string(m.Payload()), m.Duplicate())
+			text := m.Topic() + " " + string(m.Payload())
+			_, here := came.LoadOrStore(text, true)
+			in.put(text, m.Duplicate() && !here)
 		})
 	change(o)
 	c := mqtt.NewClient(o)
