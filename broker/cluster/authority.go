@@ -181,11 +181,12 @@ func (b *badge) peer(cs tls.ConnectionState) (ref, error) {
 const (
 	protocolRaft = "raft"
 	protocolRPC  = "rpc"
+	protocolData = "data"
 )
 
 // server is how this node receives others of its cluster.
 func (b *badge) server() *tls.Config {
-	c := b.config(protocolRaft, protocolRPC)
+	c := b.config(protocolRaft, protocolRPC, protocolData)
 	c.ClientAuth = tls.RequireAnyClientCert // which VerifyConnection checks
 	c.VerifyConnection = func(cs tls.ConnectionState) error {
 		_, err := b.peer(cs)

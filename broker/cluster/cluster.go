@@ -72,9 +72,18 @@ type Options struct {
 	// the request is given to the next leader.
 	Serve func(ctx context.Context, from NodeID, request []byte) ([]byte, error)
 
+	// Answer answers what other nodes ask this one, at any number at once.
+	Answer func(ctx context.Context, from NodeID, request []byte) ([]byte, error)
+
+	// Data takes a connection over that another node has opened with Dial. It is
+	// called on a goroutine of its own, and may leave the connection open when it
+	// returns. Whoever has the connection must close it once reading or writing fails:
+	// Close waits for that. Without Data there are no such connections.
+	Data func(from NodeID, conn net.Conn)
+
 	// Changed is called after the node has come into a cluster or left it, and when
-	// the leader has changed; several changes may be one call. It must not block,
-	// nor call what changes the membership.
+	// the leader or the members have changed; several changes may be one call. It
+	// must not block, nor call what changes the membership.
 	Changed func()
 
 	Log    *slog.Logger
@@ -115,6 +124,9 @@ func (o *Options) fill() {
 	}
 	if o.Serve == nil {
 		o.Serve = func(context.Context, NodeID, []byte) ([]byte, error) { return nil, errors.ErrUnsupported }
+	}
+	if o.Answer == nil {
+		o.Answer = func(context.Context, NodeID, []byte) ([]byte, error) { return nil, errors.ErrUnsupported }
 	}
 	if o.dial == nil {
 		o.dial = func(ctx context.Context, hostPort string) (net.Conn, error) {
@@ -252,12 +264,7 @@ func (n *Node) take(ctx context.Context) error {
 func (n *Node) giveBack() { <-n.turn }
 
 // nudge has the keeper look at the node soon.
-func (n *Node) nudge() {
-	select {
-	case n.kick <- struct{}{}:
-	default: // it will look anyway
-	}
-}
+func (n *Node) nudge() { poke(n.kick) }
 
 // Addr gives the address at which the cluster port listens, "" while it is
 // closed.

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
 )
@@ -19,7 +20,8 @@ var (
 	ErrNotVoter     = errors.New("the node has no vote at the moment, so it cannot lead")
 	ErrInvitation   = errors.New("the invitation is not, or no longer, valid")
 	ErrInvalid      = errors.New("the description of the cluster is not valid")
-	ErrBusy         = errors.New("too many requests wait for the leader")
+	ErrBusy         = errors.New("too many requests wait for the other node")
+	ErrUnreachable  = errors.New("the node cannot be reached at the moment")
 
 	// ErrUnconfirmed says that something was begun of which the end is not known.
 	ErrUnconfirmed = errors.New("it is not known whether it was done")
@@ -46,4 +48,10 @@ func unconfirmed(cause error) error { return fmt.Errorf("%w: %w", ErrUnconfirmed
 // notBegun tells whether a request can be given to the next leader.
 func notBegun(err error) bool {
 	return errors.Is(err, ErrNotLeader) || errors.Is(err, ErrNoLeader)
+}
+
+// overloaded is an ErrNoLeader of somebody whose time was over before raft took
+// what it wanted done.
+func overloaded(ctx context.Context) error {
+	return fmt.Errorf("%w: it has too much to do: %w", ErrNoLeader, context.Cause(ctx))
 }

@@ -100,6 +100,9 @@ func reply(payload []byte, err error) frame {
 	if err != nil {
 		f = frame{kind: statusFailed, payload: []byte(err.Error())}
 	}
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) { // whatever was done by then
+		f = frame{kind: statusUnconfirmed}
+	}
 	for kind, is := range map[byte]error{
 		statusNotLeader: ErrNotLeader, statusNoLeader: ErrNoLeader, statusNotClustered: ErrNotClustered, statusBusy: ErrBusy,
 	} {
@@ -150,6 +153,8 @@ func (s *seat) answer(ctx context.Context, from ref, request frame) ([]byte, err
 	switch request.kind {
 	case callForward:
 		return s.node.options.Serve(ctx, from.id, request.payload)
+	case callAsk:
+		return s.node.options.Answer(ctx, from.id, request.payload)
 	case callRemove:
 		var m Member
 		if err := json.Unmarshal(request.payload, &m); err != nil {

@@ -33,6 +33,7 @@ const (
 	callRemove    = 3 // the leader shall remove a node
 	callDissolved = 4 // the cluster is dissolved
 	callRemoved   = 5 // the other node is removed
+	callAsk       = 6 // a request for the other node's Answer
 )
 
 // The kinds of answers. Of those up to statusBusy nothing was done.

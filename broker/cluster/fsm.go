@@ -31,7 +31,7 @@ type fsm struct {
 	machine Machine
 	store   *raftlog.Store
 	log     *slog.Logger
-	nudge   func()
+	nudge   func() // told of changes
 	state   atomic.Pointer[state]
 	stopped atomic.Pointer[Stop] // why nothing is applied any more
 
@@ -55,7 +55,7 @@ type outcome struct {
 }
 
 func newFSM(ctx context.Context, n *Node, s *state) *fsm {
-	f := &fsm{ctx: ctx, machine: n.options.Machine, store: n.store, log: n.log, nudge: n.nudge}
+	f := &fsm{ctx: ctx, machine: n.options.Machine, store: n.store, log: n.log}
 	f.state.Store(s)
 	f.machineIndex = f.machine.Applied()
 	return f

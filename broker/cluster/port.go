@@ -13,10 +13,12 @@ import (
 )
 
 // Bounds of the cluster port. A connection beyond the first waits until another
-// one ends; a request beyond the second keeps its own connection waiting.
+// one ends; a request beyond the second keeps its own connection waiting; a
+// connection beyond the third is closed.
 const (
 	maxConns   = 512
 	maxServing = 64 // on one connection
+	maxData    = 16 // of one node, for data
 )
 
 // handshakeTime is how long a connection may take to say who it is.
@@ -31,6 +33,7 @@ type port struct {
 
 	badge     func(uuid string) *badge                                           // nil where the node has none
 	consensus func(b *badge, from ref, conn net.Conn) bool                       // takes a connection of protocolRaft over; false refuses it
+	data      func(b *badge, from ref, conn net.Conn) bool                       // takes a connection of protocolData over; false refuses it
 	answer    func(ctx context.Context, b *badge, from ref, request frame) frame // answers one request of protocolRPC
 
 	ctx   context.Context // of the answers
@@ -50,8 +53,9 @@ type guest struct {
 	over     func()
 	once     sync.Once
 
-	uuid string // set once it is known
-	from ref
+	uuid     string // set once it is known, as the two below
+	from     ref
+	protocol string
 }
 
 // Close ends the connection at once: the other side is told nothing that could
@@ -142,6 +146,10 @@ func (p *port) welcome(g *guest) {
 		if !p.consensus(b, from, g) {
 			g.Close()
 		}
+	case protocolData:
+		if p.crowded(g) || !p.data(b, from, g) {
+			g.Close()
+		}
 	case protocolRPC:
 		p.serve(b, from, g)
 		g.Close()
@@ -167,9 +175,26 @@ func (p *port) identify(g *guest) (b *badge, from ref, protocol string, err erro
 		return nil, ref{}, "", err
 	}
 	p.mu.Lock()
-	g.Conn, g.uuid, g.from = conn, b.uuid, from
+	g.Conn, g.uuid, g.from, g.protocol = conn, b.uuid, from, cs.NegotiatedProtocol
 	p.mu.Unlock()
 	return b, from, cs.NegotiatedProtocol, nil
+}
+
+// crowded tells whether somebody has too many connections for data, with this
+// one.
+func (p *port) crowded(g *guest) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := 0
+	for other := range p.guests {
+		if other.protocol == g.protocol && other.uuid == g.uuid && other.from == g.from {
+			n++
+		}
+	}
+	if n > maxData {
+		p.log.Warn("a node opens too many connections for data", "node", int(g.from.id))
+	}
+	return n > maxData
 }
 
 // serve answers requests until the connection ends.

@@ -82,6 +82,7 @@ func TestStrangers(t *testing.T) {
 		"to another cluster":                 elsewhere,
 		"TLS 1.2":                            old,
 		"an unknown protocol":                visit(member, "http/1.1"),
+		"a removed node, for data":           visit(badgeOf(known.UUID, ref{3, genesis}, known.CACert, known.CAKey), protocolData),
 		"a removed node, to the consensus":   visit(badgeOf(known.UUID, ref{3, genesis}, known.CACert, known.CAKey), protocolRaft),
 	} {
 		if err := v.ask(c); err == nil {

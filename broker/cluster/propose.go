@@ -97,36 +97,60 @@ func (n *Node) ProposeIn(ctx context.Context, t Tenure, command []byte) (answer 
 	}
 	ctx, cancel := n.bounded(ctx)
 	defer cancel()
+	return s.propose(ctx, t.entry(command), n.options.Now())
+}
+
+// Begin is ProposeIn for many commands under way: it hands a command to the
+// consensus, and wait gives what came of it, now or later, once or more often, or
+// never. Commands are applied in the order of the calls. Begin itself waits while
+// 1024 commands or 16 MiB of them are under way, at most as long as a proposal may
+// take: what finds no room in that time is not begun, and fails with ErrNoLeader.
+//
+// What follows a command that failed may still be done, as long as the tenure
+// lasts: who needs all or none ends with the first failure.
+func (n *Node) Begin(t Tenure, command []byte) (wait func(ctx context.Context) (answer any, err error)) {
+	failed := func(err error) func(context.Context) (any, error) {
+		return func(context.Context) (any, error) { return nil, err }
+	}
+	s, err := n.place()
+	if err != nil {
+		return failed(err)
+	}
+	ctx, cancel := n.bounded(s.ctx)
+	defer cancel()
+	p, err := s.agenda.enter(ctx, t.entry(command), n.options.Now())
+	if err != nil {
+		return failed(err)
+	}
+	return func(ctx context.Context) (any, error) {
+		answer, _, err := s.agenda.wait(ctx, p)
+		return answer, err
+	}
+}
+
+// entry makes an entry of the log of a command that was made during the tenure.
+func (t Tenure) entry(command []byte) []byte {
 	entry := make([]byte, 0, machineHeader+len(command))
 	entry = append(entry, forMachine)
 	entry = binary.BigEndian.AppendUint64(entry, t.term)
-	began := n.options.Now()
-	answer, index, err = s.propose(ctx, append(entry, command...))
-	if err == nil {
-		n.figures.applied.observe(since(n.options.Now(), began))
-	}
-	return answer, index, err
+	return append(entry, command...)
 }
 
 // order carries out an order to the cluster's own state.
 func (s *seat) order(ctx context.Context, o order) (m Member, index uint64, err error) {
-	answer, index, err := s.propose(ctx, o.encode())
+	answer, index, err := s.propose(ctx, o.encode(), time.Time{})
 	m, _ = answer.(Member)
 	return m, index, err
 }
 
-// propose hands an entry to raft and waits for what the fsm makes of it.
-func (s *seat) propose(ctx context.Context, entry []byte) (answer any, index uint64, err error) {
-	var f raft.ApplyFuture
-	err = s.settle(ctx, func() raft.Future {
-		f = s.raft.Apply(entry, patienceOf(ctx))
-		return f
-	})
+// propose hands an entry to raft and waits for what the fsm makes of it. began is
+// zero where it is not measured.
+func (s *seat) propose(ctx context.Context, entry []byte, began time.Time) (answer any, index uint64, err error) {
+	p, err := s.agenda.enter(ctx, entry, began)
 	if err != nil {
 		return nil, 0, err
 	}
-	o, _ := f.Response().(outcome)
-	return o.answer, f.Index(), o.err
+	return s.agenda.wait(ctx, p)
 }
 
 // settle begins something at raft and waits for its end, or for that of the

@@ -124,6 +124,7 @@ func (n *Node) dropStrangers(ctx context.Context, s *seat) {
 	if n.port != nil {
 		n.port.cut(func(uuid string, from ref) bool { return uuid == s.badge.uuid && !s.welcome(from) })
 	}
+	s.streams.cut(func(to ref) bool { return !s.welcome(to) })
 	s.nudge()
 }
 

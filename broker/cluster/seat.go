@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,13 +26,18 @@ type seat struct {
 	raft     *raft.Raft
 	trans    *raft.NetworkTransport
 	layer    *layer
-	exchange *exchange
+	exchange *exchange // for what keeps the cluster together
+	asking   *exchange // for what its nodes ask each other with Ask, however long that takes
+	streams  *streams
+	agenda   *agenda
 	tenure   atomic.Uint64 // the term in which this node has applied all that came before it led
 
 	ctx  context.Context
 	stop context.CancelFunc
 	wg   sync.WaitGroup
 	kick chan struct{} // holds one entry while there is something to look at before the time
+
+	changed chan struct{} // holds one entry while the members may have changed
 
 	mu        sync.Mutex // guards the fields below
 	closed    bool
@@ -42,7 +48,7 @@ type seat struct {
 // sitDown takes the node's place in its cluster. The caller has the turn, or
 // nobody else has the node yet.
 func (n *Node) sitDown(ctx context.Context, id *identity) (err error) {
-	s := &seat{node: n, id: id, kick: make(chan struct{}, 1), contacts: map[ref]contact{}}
+	s := &seat{node: n, id: id, kick: make(chan struct{}, 1), changed: make(chan struct{}, 1), contacts: map[ref]contact{}}
 	if s.badge, err = n.badge(id); err != nil {
 		return err
 	}
@@ -52,21 +58,28 @@ func (n *Node) sitDown(ctx context.Context, id *identity) (err error) {
 	}
 	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
 	s.fsm = newFSM(s.ctx, n, known)
+	s.fsm.nudge = func() {
+		poke(s.changed)
+		n.nudge()
+	}
 	if err := s.fsm.catchUp(); err != nil {
 		s.stop()
 		return err
 	}
 	s.layer = newLayer(s.ctx, s.badge, id.Self.serverAddress())
-	s.exchange = newExchange(s.ctx, s.badge)
+	s.exchange, s.asking = newExchange(s.ctx, s.badge), newExchange(s.ctx, s.badge)
+	s.streams, s.agenda = newStreams(), newAgenda(s)
 	if err := s.startRaft(); err != nil {
 		s.stop()
 		return errors.Join(err, s.trans.Close())
 	}
+	go s.agenda.run()
 	n.seat.Store(s) // the port asks for it
 	if err := n.openPort(ctx); err != nil {
 		n.standUp()
 		return err
 	}
+	s.wg.Go(s.announce)
 	s.wg.Go(s.watch)
 	n.setTrouble("")
 	n.options.Changed()
@@ -89,6 +102,7 @@ func (s *seat) startRaft() error {
 	c.NoSnapshotRestoreOnStart = true // see catchUp
 	c.ShutdownOnRemove = false        // the keeper sees to that
 	c.NoLegacyTelemetry = true
+	c.BatchApplyCh = true // so that entries given one after the other are stored together
 	t := n.options.Timing
 	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout, c.CommitTimeout = t.Heartbeat, t.Election, t.Lease, t.Commit
 	c.SnapshotInterval, c.SnapshotThreshold, c.TrailingLogs = t.SnapshotEvery, t.SnapshotAfter, t.Trailing
@@ -103,7 +117,7 @@ func (n *Node) openPort(ctx context.Context) error {
 	if n.port != nil {
 		return nil
 	}
-	p := &port{log: n.log, badge: n.badgeOf, consensus: n.consensus, answer: n.answer}
+	p := &port{log: n.log, badge: n.badgeOf, consensus: n.consensus, data: n.data, answer: n.answer}
 	if err := p.open(context.WithoutCancel(ctx), n.options.Listen); err != nil {
 		return err
 	}
@@ -141,6 +155,17 @@ func (n *Node) consensus(b *badge, from ref, conn net.Conn) bool {
 	return s != nil && s.badge == b && s.welcome(from) && s.layer.deliver(conn)
 }
 
+// data hands a connection to whoever takes those for data, if it comes from a
+// member.
+func (n *Node) data(b *badge, from ref, conn net.Conn) bool {
+	s := n.seat.Load()
+	if n.options.Data == nil || s == nil || s.badge != b || !s.welcome(from) {
+		return false
+	}
+	n.options.Data(from.id, conn)
+	return true
+}
+
 // welcome tells whether a node may take part. One that was added later than this
 // node has heard of is a member to the others already.
 func (s *seat) welcome(from ref) bool {
@@ -167,9 +192,12 @@ func (n *Node) standUp() {
 		n.port.cut(func(uuid string, _ ref) bool { return uuid == s.badge.uuid })
 	}
 	n.store.Release() // nobody hears of this node any more
+	s.streams.close()
 	s.exchange.close()
+	s.asking.close()
 	s.wg.Wait()
 	s.raft.Shutdown().Error() //nolint:errcheck // it waits, and is always nil
+	close(s.agenda.gone)
 	s.trans.CloseStreams()
 	n.store.Rearm()
 	n.options.Changed()
@@ -237,8 +265,8 @@ func (s *seat) leader() (Member, bool) {
 	return m, ok && m.Generation == r.generation
 }
 
-// watch sees to what changes, and to what has to be looked at from time to time.
-func (s *seat) watch() {
+// announce says when the leader or the members have changed, at once.
+func (s *seat) announce() {
 	seen := make(chan raft.Observation, 1)
 	observer := raft.NewObserver(seen, false, func(o *raft.Observation) bool {
 		switch o.Data.(type) {
@@ -252,15 +280,34 @@ func (s *seat) watch() {
 	ticks := time.NewTicker(s.node.options.Timing.Probe)
 	defer ticks.Stop()
 	var last NodeID
+	others := s.others()
 	for s.ctx.Err() == nil {
-		if m, _ := s.leader(); m.NodeID != last {
-			last = m.NodeID
-			s.node.log.Info("the cluster's leader changes", "leader", int(last))
+		m, _ := s.leader()
+		now := s.others()
+		if m.NodeID != last {
+			s.node.log.Info("the cluster's leader changes", "leader", int(m.NodeID))
+			s.nudge()
+		}
+		if m.NodeID != last || !slices.Equal(others, now) {
+			last, others = m.NodeID, now
 			s.node.options.Changed()
 		}
-		s.look()
 		select {
 		case <-seen:
+		case <-s.changed:
+		case <-ticks.C: // an observation may have found no room
+		case <-s.ctx.Done():
+		}
+	}
+}
+
+// watch looks at the members from time to time, and after changes.
+func (s *seat) watch() {
+	ticks := time.NewTicker(s.node.options.Timing.Probe)
+	defer ticks.Stop()
+	for s.ctx.Err() == nil {
+		s.look()
+		select {
 		case <-ticks.C:
 		case <-s.kick:
 		case <-s.ctx.Done():
@@ -269,9 +316,12 @@ func (s *seat) watch() {
 }
 
 // nudge has the seat looked at soon.
-func (s *seat) nudge() {
+func (s *seat) nudge() { poke(s.kick) }
+
+// poke leaves word in a channel that holds one, unless there is some already.
+func poke(kick chan struct{}) {
 	select {
-	case s.kick <- struct{}{}:
-	default: // it will be looked at anyway
+	case kick <- struct{}{}:
+	default:
 	}
 }

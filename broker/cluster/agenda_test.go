@@ -1,0 +1,112 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestBegin has many commands under way, which are applied in their order.
+func TestBegin(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t).form(1, 2, 3)
+	l := f.leader()
+	tenure, err := l.node.Lead(within(t, patience))
+	must(t, err)
+	before := l.node.Figures().Applied.Count
+	const many = 500
+	type waiting func(context.Context) (any, error)
+	var waits []waiting
+	for i := range many {
+		waits = append(waits, l.node.Begin(tenure, write{"k", fmt.Sprint(i)}.encode()))
+	}
+	for i, wait := range waits {
+		if i%3 == 0 {
+			continue // nobody has to
+		}
+		answer, err := wait(within(t, patience))
+		if want := fmt.Sprint(i - 1); err != nil || answer != want {
+			t.Fatalf("command %d replaced %v, %v, want %s", i, answer, err, want)
+		}
+	}
+	last := waits[many-1]
+	if again, err := last(within(t, patience)); err != nil || again != fmt.Sprint(many-2) {
+		t.Errorf("asked again: %v, %v", again, err)
+	}
+	f.agree(map[string]string{"k": fmt.Sprint(many - 1)})
+	if got := l.node.Figures().Applied.Count - before; got < many {
+		t.Errorf("%d commands were measured, want %d", got, many)
+	}
+}
+
+// gated is a register that applies nothing before its gate is opened.
+type gated struct {
+	*register
+	gate chan struct{}
+}
+
+func (g gated) Apply(index uint64, command []byte) any {
+	<-g.gate
+	return g.register.Apply(index, command)
+}
+
+// TestBeginIsBounded has Begin wait while too much is under way, and refuse what
+// finds no room.
+func TestBeginIsBounded(t *testing.T) {
+	t.Parallel()
+	f, gate := newFleet(t), make(chan struct{})
+	n := f.start(1, func(o *Options) {
+		o.Timing.Request = 100 * time.Millisecond
+		o.Machine = gated{o.Machine.(*register), gate}
+	}).node
+	_, err := n.Create(within(t, patience), spec(1, 1))
+	must(t, err)
+	tenure, err := n.Lead(within(t, patience))
+	must(t, err)
+	command := write{"k", strings.Repeat("x", maxUnderwayBytes/4)}.encode()
+	var waits []func(context.Context) (any, error)
+	for range 4 {
+		waits = append(waits, n.Begin(tenure, command))
+	}
+	for i, want := range []error{ErrUnconfirmed, ErrUnconfirmed, ErrUnconfirmed, ErrNoLeader} {
+		if _, err := waits[i](within(t, time.Millisecond)); !errors.Is(err, want) {
+			t.Errorf("command %d: got %v, want %v", i, err, want)
+		}
+	}
+	close(gate)
+	for i := range 3 {
+		if _, err := waits[i](within(t, patience)); err != nil {
+			t.Errorf("command %d: %v", i, err)
+		}
+	}
+	if _, err := n.Begin(tenure, command)(within(t, patience)); err != nil {
+		t.Errorf("there is room, and none was found: %v", err)
+	}
+}
+
+// TestBeginWithoutTenure refuses what was made in a tenure that has ended, and
+// what nobody leads.
+func TestBeginWithoutTenure(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t).form(1, 2, 3)
+	l, other := f.leader(), f.follower()
+	tenure, err := l.node.Lead(within(t, patience))
+	must(t, err)
+	if _, err := other.node.Begin(tenure, nil)(within(t, patience)); !errors.Is(err, ErrNotLeader) {
+		t.Errorf("got %v, want %v", err, ErrNotLeader)
+	}
+	must(t, l.node.SetLeader(within(t, patience), other.id))
+	eventually(t, func() error {
+		if _, err := l.node.Begin(tenure, write{"k", "v"}.encode())(within(t, patience)); !errors.Is(err, ErrNotLeader) {
+			return fmt.Errorf("got %w, want %w", err, ErrNotLeader)
+		}
+		return nil
+	})
+	l.close()
+	if _, err := other.node.Begin(Tenure{}, nil)(within(t, patience)); err == nil {
+		t.Error("a command of no tenure is applied")
+	}
+}

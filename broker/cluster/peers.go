@@ -1,0 +1,170 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+)
+
+// Peers lists the members beside this node, by their numbers. At rest there are
+// none.
+func (n *Node) Peers() []Member {
+	s := n.seat.Load()
+	if s == nil {
+		return nil
+	}
+	return s.others()
+}
+
+// Term gives the consensus' term, which grows with each election, 0 at rest.
+func (n *Node) Term() uint64 {
+	s := n.seat.Load()
+	if s == nil {
+		return 0
+	}
+	return s.raft.CurrentTerm()
+}
+
+// Term gives the term of the consensus that the tenure is.
+func (t Tenure) Term() uint64 { return t.term }
+
+// Ask has the Answer of one given member answer a request, whoever leads. After
+// ErrUnreachable, ErrBusy and ErrUnknownNode nothing has happened; after
+// ErrUnconfirmed it may have been done; a *RemoteError is what the Answer says.
+func (n *Node) Ask(ctx context.Context, to NodeID, request []byte) ([]byte, error) {
+	if len(request) > maxPayload {
+		return nil, invalid("a request has at most %d bytes", maxPayload)
+	}
+	ctx, cancel := n.bounded(ctx)
+	defer cancel()
+	s, m, err := n.peer(to)
+	if err != nil {
+		return nil, err
+	}
+	if m.NodeID == s.id.Self.NodeID {
+		return n.options.Answer(ctx, m.NodeID, request)
+	}
+	f, err := s.asking.ask(ctx, m, callAsk, request)
+	switch {
+	case errors.Is(err, ErrUnconfirmed), errors.Is(err, ErrBusy):
+		return nil, err
+	case err != nil: // there was no connection
+		return nil, unreachable(to, err)
+	}
+	switch err := f.problem(); {
+	case errors.Is(err, ErrNotClustered): // not any more, or not now
+		return nil, unreachable(to, err)
+	case err != nil:
+		return nil, err
+	}
+	return f.payload, nil
+}
+
+// peer finds a member of the cluster.
+func (n *Node) peer(id NodeID) (*seat, Member, error) {
+	s, err := n.place()
+	if err != nil {
+		return nil, Member{}, err
+	}
+	all := append(s.others(), s.id.Self)
+	i := slices.IndexFunc(all, func(m Member) bool { return m.NodeID == id })
+	if i < 0 {
+		return nil, Member{}, fmt.Errorf("node %d: %w", id, ErrUnknownNode)
+	}
+	return s, all[i], nil
+}
+
+// unreachable is an ErrUnreachable with its cause.
+func unreachable(id NodeID, cause error) error {
+	return fmt.Errorf("%w: node %d: %w", ErrUnreachable, id, cause)
+}
+
+// Dial opens a connection to another member, whose Data gets the other end. It is
+// encrypted, and both know who the other one is. It ends when either node leaves
+// the cluster or closes. A node takes 16 of them from each other one.
+func (n *Node) Dial(ctx context.Context, to NodeID) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, n.options.Timing.Call)
+	defer cancel()
+	s, m, err := n.peer(to)
+	if err != nil {
+		return nil, err
+	}
+	if m.NodeID == s.id.Self.NodeID {
+		return nil, fmt.Errorf("%w: it is this node", ErrUnknownNode)
+	}
+	defer context.AfterFunc(s.ctx, cancel)()
+	conn, err := dial(ctx, s.badge, m.ref(), m.hostPort(), protocolData)
+	if err != nil {
+		return nil, unreachable(to, err)
+	}
+	d := &stream{Conn: conn, to: m.ref(), of: s.streams}
+	if !s.streams.add(d) {
+		conn.Close()
+		return nil, unreachable(to, ErrClosed)
+	}
+	if !s.welcome(d.to) { // it went meanwhile
+		d.Close()
+		return nil, fmt.Errorf("node %d: %w", to, ErrUnknownNode)
+	}
+	return d, nil
+}
+
+// streams are the connections for data that this node has opened.
+type streams struct {
+	mu     sync.Mutex // guards the fields below
+	closed bool
+	all    map[*stream]struct{}
+}
+
+// stream is one of them, until it is closed.
+type stream struct {
+	net.Conn
+	to ref
+	of *streams
+}
+
+// Close ends the connection.
+func (d *stream) Close() error {
+	d.of.mu.Lock()
+	delete(d.of.all, d)
+	d.of.mu.Unlock()
+	return d.Conn.Close()
+}
+
+func newStreams() *streams { return &streams{all: map[*stream]struct{}{}} }
+
+// add counts a connection, unless there shall be none any more.
+func (x *streams) add(d *stream) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.closed {
+		x.all[d] = struct{}{}
+	}
+	return !x.closed
+}
+
+// cut ends the connections to those who are not to have one any more.
+func (x *streams) cut(unwanted func(to ref) bool) {
+	x.mu.Lock()
+	var out []*stream
+	for d := range x.all {
+		if unwanted(d.to) {
+			out = append(out, d)
+		}
+	}
+	x.mu.Unlock()
+	for _, d := range out {
+		d.Conn.Close() // whoever uses it closes it
+	}
+}
+
+// close ends all of them.
+func (x *streams) close() {
+	x.mu.Lock()
+	x.closed = true
+	x.mu.Unlock()
+	x.cut(func(ref) bool { return true })
+}

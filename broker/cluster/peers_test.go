@@ -1,0 +1,243 @@
+package cluster
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// inbox keeps the connections that a node was handed.
+type inbox struct {
+	mu    sync.Mutex
+	conns []net.Conn
+	came  chan NodeID
+}
+
+// echo takes connections over and sends back what comes, until they end.
+func (i *inbox) echo(from NodeID, conn net.Conn) {
+	i.mu.Lock()
+	i.conns = append(i.conns, conn)
+	i.mu.Unlock()
+	i.came <- from
+	defer conn.Close()
+	io.Copy(conn, conn)
+}
+
+// talkers makes a cluster of nodes that answer and take connections.
+func talkers(t *testing.T, ids ...NodeID) (*fleet, *inbox) {
+	t.Helper()
+	f, in := newFleet(t), &inbox{came: make(chan NodeID, 64)}
+	for _, id := range ids {
+		f.start(id, func(o *Options) {
+			o.Data = in.echo
+			o.Answer = func(ctx context.Context, from NodeID, request []byte) ([]byte, error) {
+				switch string(request) {
+				case "wait":
+					<-ctx.Done()
+					return nil, ctx.Err()
+				case "no":
+					return nil, errors.New("it refuses")
+				}
+				return fmt.Appendf(nil, "%d heard %d bytes of %d", id, len(request), from), nil
+			}
+		})
+	}
+	invitations, err := f.nodes[ids[0]].node.Create(within(t, patience), spec(ids[0], ids...))
+	must(t, err)
+	for _, i := range invitations {
+		must(t, f.nodes[i.NodeID].node.Join(within(t, patience), spec(i.NodeID, ids...), i))
+	}
+	f.settled(len(ids))
+	return f, in
+}
+
+// TestAsk asks each node, whoever leads, and says what may have happened where
+// there is no answer.
+func TestAsk(t *testing.T) {
+	t.Parallel()
+	f, _ := talkers(t, 1, 2, 3)
+	for from, s := range f.nodes {
+		for to := range f.nodes {
+			got, err := s.node.Ask(within(t, patience), to, make([]byte, 100_000))
+			if want := fmt.Sprintf("%d heard 100000 bytes of %d", to, from); err != nil || string(got) != want {
+				t.Errorf("got %q, %v, want %q", got, err, want)
+			}
+		}
+	}
+	n := f.nodes[1].node
+	_, err := n.Ask(within(t, patience), 2, []byte("no"))
+	if said, ok := errors.AsType[*RemoteError](err); !ok || said.Text != "it refuses" {
+		t.Errorf("got %v, want what the other node said", err)
+	}
+	_, err = n.Ask(within(t, 50*time.Millisecond), 2, []byte("wait"))
+	if !errors.Is(err, ErrUnconfirmed) {
+		t.Errorf("got %v, want %v", err, ErrUnconfirmed)
+	}
+	if _, err := n.Ask(within(t, patience), 9, nil); !errors.Is(err, ErrUnknownNode) {
+		t.Errorf("got %v, want %v", err, ErrUnknownNode)
+	}
+	f.nodes[3].kill()
+	eventually(t, func() error { // the connection may take its time to end
+		if _, err := n.Ask(within(t, patience), 3, nil); !errors.Is(err, ErrUnreachable) {
+			return fmt.Errorf("got %w, want %w", err, ErrUnreachable)
+		}
+		return nil
+	})
+}
+
+// TestAskWhileAnotherWaits answers a node whose other requests are not answered
+// for long, and counts it as in contact.
+func TestAskWhileAnotherWaits(t *testing.T) {
+	t.Parallel()
+	f, _ := talkers(t, 1, 2)
+	l, other := f.leader(), f.follower()
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for range maxServing {
+		wg.Go(func() { l.node.Ask(ctx, other.id, []byte("wait")) })
+	}
+	other.put(t, "k", "v")
+	if got := l.node.Figures(); got.InContact != 2 {
+		t.Errorf("%+v", got)
+	}
+	cancel()
+	wg.Wait()
+}
+
+// TestDial sends data both ways.
+func TestDial(t *testing.T) {
+	t.Parallel()
+	f, in := talkers(t, 1, 2)
+	conn, err := f.nodes[1].node.Dial(within(t, patience), 2)
+	must(t, err)
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(patience))
+	sent := bytes.Repeat([]byte("signal"), 100_000)
+	var wg sync.WaitGroup
+	wg.Go(func() { conn.Write(sent) })
+	got := make([]byte, len(sent))
+	if _, err := io.ReadFull(conn, got); err != nil || !bytes.Equal(got, sent) {
+		t.Errorf("other data came back (%v)", err)
+	}
+	wg.Wait()
+	if from := <-in.came; from != 1 {
+		t.Errorf("node 2 was reached by node %d", from)
+	}
+	for to, want := range map[NodeID]error{1: ErrUnknownNode, 9: ErrUnknownNode} {
+		if _, err := f.nodes[1].node.Dial(within(t, patience), to); !errors.Is(err, want) {
+			t.Errorf("to node %d: got %v, want %v", to, err, want)
+		}
+	}
+	f.nodes[2].close() // which waits for its end of the connection
+	if _, err := conn.Read(got); err == nil {
+		t.Error("the connection outlives the other node")
+	}
+	if _, err := f.nodes[1].node.Dial(within(t, patience), 2); !errors.Is(err, ErrUnreachable) {
+		t.Errorf("got %v, want %v", err, ErrUnreachable)
+	}
+}
+
+// TestDialIsBounded closes what a node opens beyond its share.
+func TestDialIsBounded(t *testing.T) {
+	t.Parallel()
+	f, in := talkers(t, 1, 2)
+	for range maxData {
+		conn, err := f.nodes[1].node.Dial(within(t, patience), 2)
+		must(t, err)
+		defer conn.Close()
+		<-in.came
+	}
+	conn, err := f.nodes[1].node.Dial(within(t, patience), 2)
+	must(t, err)
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(patience))
+	if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("one too many is open (%v)", err)
+	}
+	if len(in.came) > 0 {
+		t.Error("one too many was handed over")
+	}
+}
+
+// TestDataEndsWithMembership cuts the connections of a node that is removed, at
+// both ends of both kinds, and lets nobody in who is none.
+func TestDataEndsWithMembership(t *testing.T) {
+	t.Parallel()
+	f, in := talkers(t, 1, 2, 3)
+	l, gone := f.leader(), f.follower()
+	out, err := l.node.Dial(within(t, patience), gone.id)
+	must(t, err)
+	defer out.Close()
+	back, err := gone.node.Dial(within(t, patience), l.id)
+	must(t, err)
+	defer back.Close()
+	<-in.came
+	<-in.came
+	b := gone.node.seat.Load().badge
+	must(t, l.node.RemoveNode(within(t, patience), gone.id))
+	for name, conn := range map[string]net.Conn{"to": out, "from": back} {
+		conn.SetDeadline(time.Now().Add(patience))
+		if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a connection %s a node that was removed is open (%v)", name, err)
+		}
+	}
+	f.atRest(gone)
+	m := member(l.id)
+	m.Generation = genesis
+	conn, err := dial(within(t, patience), b, m.ref(), m.hostPort(), protocolData)
+	must(t, err)
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(patience))
+	if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("who was removed may come with data (%v)", err)
+	}
+	if len(in.came) > 0 {
+		t.Error("who was removed is handed over")
+	}
+	if got := gone.node.Peers(); got != nil || gone.node.Term() != 0 {
+		t.Errorf("at rest it has peers %v", got)
+	}
+}
+
+// TestPeers tells of members that come and go.
+func TestPeers(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	changes := make(chan struct{}, 1)
+	f.start(1, func(o *Options) { o.Changed = func() { poke(changes) } })
+	_, err := f.nodes[1].node.Create(within(t, patience), spec(1, 1))
+	must(t, err)
+	peers := func(want ...NodeID) {
+		t.Helper()
+		eventually(t, func() error {
+			<-changes
+			var got []NodeID
+			for _, m := range f.nodes[1].node.Peers() {
+				got = append(got, m.NodeID)
+			}
+			if !slices.Equal(got, want) {
+				return fmt.Errorf("the peers are %v, want %v", got, want)
+			}
+			return nil
+		})
+	}
+	peers()
+	term := f.nodes[1].node.Term()
+	tenure, err := f.nodes[1].node.Lead(within(t, patience))
+	must(t, err)
+	if term == 0 || tenure.Term() != term {
+		t.Errorf("the term is %d, that of the tenure %d", term, tenure.Term())
+	}
+	_, err = f.nodes[1].node.AddNode(within(t, patience), member(2))
+	must(t, err)
+	peers(2)
+	must(t, f.nodes[1].node.RemoveNode(within(t, patience), 2))
+	peers()
+}
