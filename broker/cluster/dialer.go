@@ -24,7 +24,9 @@ func dialer(listen string) func(ctx context.Context, hostPort string) (net.Conn,
 	own = own.Unmap()
 	plain := net.Dialer{KeepAliveConfig: keepAlive, ControlContext: notSilent}
 	if err != nil || own.IsUnspecified() {
-		return func(ctx context.Context, hostPort string) (net.Conn, error) { return plain.DialContext(ctx, "tcp", hostPort) }
+		return func(ctx context.Context, hostPort string) (net.Conn, error) {
+			return plain.DialContext(ctx, "tcp", hostPort)
+		}
 	}
 	bound := plain
 	bound.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(own, 0))
