@@ -38,7 +38,7 @@ func (c *Conn) onConnect(p []byte) error {
 	if err != nil {
 		return c.reject(err)
 	}
-	c.arrival = c.engine.lastArrival.Add(1)
+	c.arrival = c.engine.arrive()
 	c.engine.meters.packetsReceived.Add(1)
 	if c.socket.Greeted != nil {
 		c.socket.Greeted()
@@ -124,7 +124,7 @@ func (c *Conn) logIn() error {
 func (c *Conn) establish(assigned string) error {
 	keepAlive := c.keepAlive()
 	c.hello.KeepAlive, c.asked = keepAlive, c.hello.KeepAlive
-	s, present, err := c.engine.occupy(c)
+	s, present, err := c.obtain(assigned != "")
 	if err != nil {
 		return c.reject(err)
 	}
@@ -193,10 +193,10 @@ func (e *Engine) occupy(c *Conn) (s *Session, present bool, err error) {
 	for {
 		s, previous := e.claim(h.ClientID, c)
 		if s != nil && (s.username != c.username || s.anonymous != c.anonymous) {
-			return nil, false, &Refusal{Reason: wire.ReasonClientIDNotValid, Text: "the client id belongs to another username"}
+			return nil, false, ErrForeign
 		}
 		if previous != nil && previous.arrival > c.arrival { // while c waited
-			return nil, false, &Refusal{Reason: wire.ReasonServerUnavailable, Text: "a later connection has the session"}
+			return nil, false, ErrLater
 		}
 		if previous != nil {
 			previous.end(wire.ReasonSessionTakenOver, false)
@@ -281,7 +281,7 @@ func (s *Session) take(c *Conn) bool {
 func (s *Session) assume(c *Conn) {
 	h := c.hello
 	s.conn, s.rights, s.version, s.clean, s.keepAlive = c, c.rights, c.version, h.CleanStart, h.KeepAlive
-	s.protocol = c.socket.Protocol
+	s.protocol, s.arrival, s.moving = c.socket.Protocol, c.arrival, false
 	s.connectedAt, s.goneAt, s.address = s.engine.now(), 0, c.socket.Address
 	s.window = int(min(s.engine.config.MaxInflight, h.ReceiveMaximum))
 	s.maxPacket, s.aliases = h.MaximumPacketSize, newAliases(h.TopicAliasMaximum)

@@ -213,7 +213,7 @@ func (e *Engine) Publish(m *Message) error {
 func (e *Engine) publish(m *Message, from *Session, pub *publication) bool {
 	r := &route{topic: m.Topic}
 	var touched []*Conn
-	e.watcher.Published(m)
+	e.accepted(m)
 	stores := e.publishRetaining(m, r, from, pub, &touched)
 	for _, c := range touched {
 		c.flush()

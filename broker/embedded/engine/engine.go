@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -46,6 +47,9 @@ type Engine struct {
 
 	lastMessage, lastSession atomic.Uint64
 	lastArrival              atomic.Uint64
+	claims                   atomic.Pointer[Claims]
+	originLife               uint64 // this engine's, among all there ever were
+	lastOrigin               atomic.Uint64
 
 	mu       sync.Mutex // guards what follows; see DESIGN.md for the order of locks
 	sessions map[string]*Session
@@ -78,7 +82,7 @@ func New(c Config, p Parts) *Engine {
 		ordered:  btree.NewBTreeG(func(a, b *Session) bool { return a.clientID < b.clientID }),
 		flushNow: make(chan struct{}, 1), stopped: make(chan struct{}), closed: make(chan struct{}),
 	}
-	e.due = newSchedule(e)
+	e.due, e.originLife = newSchedule(e), rand.Uint64()|1
 	e.life, e.endLife = context.WithCancel(context.Background())
 	return e
 }

@@ -125,7 +125,7 @@ func (d ending) settle() bool {
 	}
 	e := s.engine
 	for filter := range d.filters {
-		e.index.Unsubscribe(filter, s)
+		s.delist(filter)
 	}
 	e.meters.subscriptions.Add(-int64(len(d.filters)))
 	e.due.remove(s)

@@ -64,7 +64,7 @@ func (e *Engine) schedule(s *Session) {
 
 // nextDue tells when the session is to be looked at. mu is held.
 func (s *Session) nextDue() (at int64, ok bool) {
-	if s.conn != nil || s.ended {
+	if s.conn != nil || s.ended || s.moving {
 		return 0, false
 	}
 	if s.will != nil {

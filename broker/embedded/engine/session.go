@@ -25,6 +25,8 @@ type Session struct {
 	conn        *Conn      // nil while the client is away
 	ended       bool       // nothing may be added any more
 	stored      bool       // the store knows it
+	moving      bool       // to another engine or from there: nothing is due meanwhile
+	arrival     uint64     // of the CONNECT that had it last; 0 where not known
 	rights      Rights
 	version     byte
 	clean       bool

@@ -140,7 +140,7 @@ func (e *Engine) subscribe(s *Session, g grant) (replaced bool) {
 	}
 	_, replaced = s.subscribed[g.filter]
 	s.subscribed[g.filter] = g.options
-	e.index.Subscribe(g.filter, s, g.options)
+	s.enlist(g.filter, g.options)
 	if !replaced {
 		e.meters.subscriptions.Add(1)
 	}
@@ -257,8 +257,14 @@ func (e *Engine) unsubscribe(s *Session, filter string) bool {
 	_, known := s.subscribed[filter]
 	delete(s.subscribed, filter)
 	if known {
-		e.index.Unsubscribe(filter, s)
+		s.delist(filter)
 		e.meters.subscriptions.Add(-1)
 	}
 	return known
 }
+
+// enlist has messages reach the session by a subscription. mu is held.
+func (s *Session) enlist(filter string, o topics.Options) { s.engine.index.Subscribe(filter, s, o) }
+
+// delist ends what enlist began. mu is held, or the session has ended.
+func (s *Session) delist(filter string) { s.engine.index.Unsubscribe(filter, s) }

@@ -73,7 +73,7 @@ func (p *Publisher) Publish(m *Message) bool {
 		e.meters.drop(DropNotStored, 1)
 		return false
 	}
-	e.watcher.Published(m)
+	e.accepted(m)
 	e.publishRetaining(m, r, nil, e.newPublication(), &p.touched)
 	return true
 }
