@@ -67,6 +67,7 @@ func (e *Engine) foster(state *StoredSession) (s *Session, isNew bool) {
 		s.rights.Release()
 		return there, false
 	}
+	s.era = e.era.Load()
 	e.sessions[s.clientID] = s
 	e.ordered.Set(s)
 	return s, true
@@ -214,7 +215,7 @@ func (s *Session) storeAdded(added []entry, incoming []IncomingRecord) error {
 		e.store.Room()
 		outcome := make(result, 1)
 		c.Done = outcome
-		e.store.Submit(c)
+		s.era.submit(c)
 		outcomes = append(outcomes, outcome)
 	}
 	var failed error
@@ -232,7 +233,7 @@ func (s *Session) withdraw(added []entry, incoming []IncomingRecord) {
 	for i := range added {
 		c.Dequeued = append(c.Dequeued, QueueRecord{SessionID: s.id, Seq: added[i].seq, Message: added[i].message})
 	}
-	s.engine.store.Submit(c)
+	s.era.submit(c)
 }
 
 // include makes the session have what was stored for it. It answers false if the

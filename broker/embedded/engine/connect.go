@@ -43,6 +43,10 @@ func (c *Conn) onConnect(p []byte) error {
 	if c.socket.Greeted != nil {
 		c.socket.Greeted()
 	}
+	c.era = c.engine.era.Load()
+	if c.isShutOut() {
+		return c.reject(errElsewhere)
+	}
 	assigned, err := c.admit()
 	if err != nil {
 		return c.reject(err)
@@ -107,6 +111,9 @@ func (c *Conn) logIn() error {
 	defer func() { clear(h.Password); h.Password = nil }()
 	ctx, cancel := context.WithTimeout(c.engine.life, c.engine.config.LoginTimeout)
 	defer cancel()
+	if !c.socket.AdminOnly {
+		defer context.AfterFunc(c.era.ctx, cancel)()
+	}
 	admission, err := c.engine.authority.Authenticate(ctx, login)
 	if err != nil {
 		return err
@@ -130,7 +137,7 @@ func (c *Conn) establish(assigned string) error {
 	}
 	c.session = s
 	if err := c.engine.storeSession(s); err != nil {
-		return c.reject(&Refusal{Reason: wire.ReasonQuotaExceeded, Text: "the session cannot be stored at present"})
+		return c.reject(unstored(err))
 	}
 	c.in.heard = c.engine.config.Now()
 	c.active.Store(c.in.heard.UnixMilli())
@@ -150,6 +157,14 @@ func (c *Conn) establish(assigned string) error {
 		c.end(wire.ReasonAdministrativeAction, false)
 	}
 	return nil
+}
+
+// unstored refuses a client whose session could not be stored.
+func unstored(err error) *Refusal {
+	if errors.Is(err, ErrUncertain) {
+		return errElsewhere
+	}
+	return &Refusal{Reason: wire.ReasonQuotaExceeded, Text: "the session cannot be stored at present"}
 }
 
 // keepAlive sets how long the client may be silent, one and a half times what
@@ -179,8 +194,8 @@ func (c *Conn) connack(present bool, assigned string, keepAlive uint16) *wire.Co
 	if keepAlive != c.asked {
 		a.HasServerKeepAlive, a.ServerKeepAlive = true, keepAlive
 	}
-	if c.hello.SessionExpiry > cfg.MaxSessionExpiry {
-		a.HasSessionExpiry, a.SessionExpiry = true, cfg.MaxSessionExpiry
+	if granted := c.session.lasts(); c.hello.SessionExpiry > granted {
+		a.HasSessionExpiry, a.SessionExpiry = true, granted
 	}
 	return a
 }
@@ -260,6 +275,10 @@ func (e *Engine) open(c *Conn) *Session {
 	e.sessions[s.clientID] = s
 	e.ordered.Set(s)
 	s.assume(c)
+	s.era = e.era.Load()
+	if !s.era.admits.Load() { // of an administrator, while the engine is suspended
+		s.expiry = 0
+	}
 	return s
 }
 
@@ -306,6 +325,9 @@ func (s *Session) assume(c *Conn) {
 func (e *Engine) storeSession(s *Session) error {
 	s.mu.Lock()
 	known := s.stored
+	if !known && s.era.isOver() {
+		s.expiry = 0
+	}
 	if !s.keeps() && !known {
 		s.mu.Unlock()
 		return nil
@@ -320,15 +342,25 @@ func (e *Engine) storeSession(s *Session) error {
 		s.stored, s.expiry = false, 0
 		s.mu.Unlock()
 	}
+	if errors.Is(err, errOver) {
+		return nil // it lasts as long as the connection
+	}
 	return err
 }
 
-// commit has changes stored and waits for that.
-func (e *Engine) commit(c *Changes) error {
+// lasts gives how long the session is kept after its connection, in seconds.
+func (s *Session) lasts() uint32 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.expiry
+}
+
+// commit has changes of the session stored and waits for that.
+func (s *Session) commit(c *Changes) error {
 	outcome := make(result, 1)
 	c.Done = outcome
-	e.store.Submit(c)
-	return e.outcome(outcome, c.Owed)
+	s.era.submit(c)
+	return s.engine.outcome(outcome, c.Owed)
 }
 
 // owedPatience is after how long somebody who waits for changes that are owed
@@ -346,7 +378,7 @@ func (e *Engine) outcome(r result, owed bool) error {
 		case err := <-r:
 			return err
 		case <-time.After(owedPatience):
-			if e.store.Err() != nil {
+			if err := e.store.Err(); err != nil && !errors.Is(err, ErrUncertain) {
 				return nil
 			}
 		}

@@ -18,6 +18,7 @@ type Session struct {
 	anonymous bool
 	created   int64
 	engine    *Engine
+	era       *era // in which it began here
 	counts    counts
 	due       due // the schedule's
 
@@ -83,7 +84,7 @@ func (s *Session) put(c *Changes) {
 	if !s.ended {
 		c.PutSessions = append(c.PutSessions, s.record())
 	}
-	s.engine.store.Submit(c)
+	s.era.submit(c)
 }
 
 // offer is a message for a session, as its subscriptions ask for it.
@@ -270,7 +271,7 @@ func (s *Session) abandon(e *entry) QueueRecord {
 // store never waits here.
 func (s *Session) forget(gone []QueueRecord) {
 	if s.stored && len(gone) > 0 {
-		s.engine.store.Submit(&Changes{Owed: true, Dequeued: gone})
+		s.era.submit(&Changes{Owed: true, Dequeued: gone})
 	}
 }
 
