@@ -213,7 +213,7 @@ func (j *journal) first(n int) (settled []uint64, errs []error, ok bool) {
 	if len(j.settled) < n {
 		return nil, nil, false
 	}
-	return slices.Clone(j.settled), slices.Clone(j.errs), true
+	return j.settled[:len(j.settled):len(j.settled)], j.errs[:len(j.errs):len(j.errs)], true
 }
 
 // count makes changes with the numbers from first to last.

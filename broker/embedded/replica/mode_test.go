@@ -145,7 +145,8 @@ func TestChangesOfMode(t *testing.T) {
 	}
 }
 
-// until makes changes until it is told to stop, and tells how many.
+// until makes changes until it is told to stop, and tells how many. At most 256
+// are pending.
 func (j *journal) until(s *Store, first uint64, stop <-chan struct{}) (made uint64) {
 	for {
 		select {
@@ -155,6 +156,7 @@ func (j *journal) until(s *Store, first uint64, stop <-chan struct{}) (made uint
 			s.Room()
 			j.count(s, first+made, first+made)
 			made++
+			j.wait(int(made) - 256)
 		}
 	}
 }
