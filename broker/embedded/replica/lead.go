@@ -19,9 +19,15 @@ const MaxCommand = 8 << 20
 
 // What becomes of changes that are not agreed upon.
 var (
-	errEnded    = errors.New("this node's time as the cluster's leader has ended")
+	errEnded    = uncertain{errors.New("this node's time as the cluster's leader has ended")}
 	errTooLarge = fmt.Errorf("changes to messages that have more than %d MiB cannot be agreed upon by a cluster", MaxCommand>>20)
 )
+
+// uncertain is an error that is an engine.ErrUncertain, too.
+type uncertain struct{ error }
+
+func (u uncertain) Is(target error) bool { return target == engine.ErrUncertain }
+func (u uncertain) Unwrap() error        { return u.error }
 
 // leading has changes agreed upon. Its context lasts as long as the leadership:
 // its cause is why that ended.
@@ -128,7 +134,7 @@ func (l *leading) await(b *batch) error {
 		if err == nil {
 			return nil
 		}
-		l.cease(fmt.Errorf("the cluster has not agreed upon changes to messages: %w", err))
+		l.cease(uncertain{fmt.Errorf("the cluster has not agreed upon changes to messages: %w", err)})
 	}
 	return context.Cause(l.ctx)
 }

@@ -128,11 +128,11 @@ func TestLeadLost(t *testing.T) {
 			_, applied := l.kept()
 			for i, err := range errs {
 				kept := i < len(applied)
-				if kept && err != nil || !kept && !errors.Is(err, errLost) {
+				if kept && err != nil || !kept && (!errors.Is(err, errLost) || !errors.Is(err, engine.ErrUncertain)) {
 					t.Fatalf("change %d of %d, of which %d are applied, is settled with %v", i+1, len(errs), len(applied), err)
 				}
 			}
-			if err := s.Err(); !errors.Is(err, errLost) {
+			if err := s.Err(); !errors.Is(err, errLost) || !errors.Is(err, engine.ErrUncertain) {
 				t.Errorf("got error %v", err)
 			}
 			if len(c.begun()) < failAt || len(c.begun()) > failAt+underway {
@@ -157,7 +157,7 @@ func TestLeadEnds(t *testing.T) {
 	<-lost
 	settled, errs := j.wait(3000)
 	for i, err := range errs {
-		if !errors.Is(err, errEnded) {
+		if !errors.Is(err, errEnded) || !errors.Is(err, engine.ErrUncertain) {
 			t.Fatalf("change %d is settled with %v", settled[i], err)
 		}
 	}

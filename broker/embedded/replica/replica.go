@@ -47,7 +47,9 @@ type Leadership interface {
 }
 
 // Retaining has a batch of retained messages agreed upon. It returns nil once
-// that is so and they are in force here; after an error they may or may not be.
+// that is so and they are in force here. An error that is engine.ErrUncertain says
+// that they may come into force, any other that they do not. It is called by one
+// goroutine, and returns when the context ends.
 type Retaining interface {
 	Retain(ctx context.Context, batch []byte) error
 }
@@ -92,11 +94,12 @@ func (s *Store) Follow(ctx context.Context) error {
 }
 
 // Refuse keeps nothing and says so: whatever is submitted is settled with an
-// error, which Err gives, too. It is for the time between a leadership and what
-// comes next, in which the engine has not yet ended its connections: nobody may
-// be told that something is kept.
+// error, which Err gives, too. It is that reason, and engine.ErrUncertain, as what
+// is Owed is not kept either. It is for the time between a leadership that the
+// owner ends and what comes next, in which the engine has not yet ended its
+// connections: nobody may be told that something is kept.
 func (s *Store) Refuse(ctx context.Context, reason error) error {
-	return s.become(ctx, newDiscarding(reason))
+	return s.become(ctx, newDiscarding(uncertain{reason}))
 }
 
 // Lead has all changes agreed upon by the cluster, in order. The first that is
@@ -104,8 +107,8 @@ func (s *Store) Refuse(ctx context.Context, reason error) error {
 // next change of mode is settled with one error, which Err gives from then on.
 // The channel is closed then, or when another mode follows.
 //
-// What was agreed upon and could not be learnt in time is settled with that error
-// as well: it means that nothing is known, not that nothing has happened.
+// The error is engine.ErrUncertain: what could not be learnt in time may have been
+// agreed upon all the same.
 func (s *Store) Lead(ctx context.Context, l Leadership) (lost <-chan struct{}, err error) {
 	m := newLeading(s.local, l, s.encode)
 	if err := s.become(ctx, m); err != nil {

@@ -107,7 +107,7 @@ func (s *sharing) retain(b *batch) error {
 	s.waiting.stall(err != nil)
 	switch {
 	case s.ctx.Err() != nil && err != nil:
-		return context.Cause(s.ctx)
+		return uncertain{context.Cause(s.ctx)}
 	case err != nil:
 		return fmt.Errorf("the cluster has not agreed upon a retained message: %w", err)
 	}

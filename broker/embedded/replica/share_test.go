@@ -140,6 +140,9 @@ func TestShareHangs(t *testing.T) {
 				t.Fatalf("got error %v, want %v", err, errUnshared)
 			}
 		}
+		if first, last := errs[0], errs[len(errs)-1]; !errors.Is(first, engine.ErrUncertain) || errors.Is(last, engine.ErrUncertain) {
+			t.Errorf("what was under way is settled with %v, what waited with %v", first, last)
+		}
 	})
 }
 
