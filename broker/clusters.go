@@ -15,6 +15,13 @@ type Clusters interface {
 	GetRaftStatus(ctx context.Context, projectID string) ([]ClusterResult, error)
 }
 
+// The modes of clusters: what their nodes share.
+const (
+	SyncFull   = "full"   // everything; only the leader serves clients
+	SyncDynsec = "dynsec" // access control
+	SyncHP     = "hp"     // access control and retained messages; messages cross nodes
+)
+
 // Cluster is a cluster with its nodes. State is active (all nodes healthy),
 // degraded (some down) or inactive (no leader).
 type Cluster struct {
@@ -55,7 +62,8 @@ type ClusterNodeRef struct {
 	Target   Target
 }
 
-// ClusterConnection is the connection record of a new cluster.
+// ClusterConnection is the connection record of a new cluster. Warning is what is to
+// be said of that, if anything.
 type ClusterConnection struct {
 	ID             string `json:"id"`
 	URL            string `json:"url"`
@@ -68,6 +76,7 @@ type ClusterConnection struct {
 	CACertFile     string `json:"ca_cert_file"`
 	CACert         string `json:"ca_cert"`
 	VerifyCACert   int    `json:"verify_ca_cert" enum:"0|1"`
+	Warning        string `json:"-"`
 }
 
 // ClusterResult is the outcome of one operation for one of several clusters:

@@ -2,9 +2,14 @@ package broker
 
 import "context"
 
-// Topics shows the topics in use and how long they are remembered. A cluster
-// answers with one entry per node; nodeID 0 means every node.
+// Topics shows the topics in use and how long they are remembered. Of an HP
+// cluster, whose nodes each have topics of their own, nodeID names a node; 0 means
+// every node, in the order of their numbers. Any other broker has one entry, and
+// NotFound for any nodeID but 0.
 type Topics interface {
+	// HPNodes gives the numbers, in ascending order, of the nodes of the HP cluster
+	// that the broker is in; none where it is in none.
+	HPNodes(ctx context.Context) ([]int, error)
 	ListTopics(ctx context.Context, nodeID, offset, count int) ([]TopicTree, error)
 	GetTTL(ctx context.Context, nodeID int) ([]int64, error)
 	SetTTL(ctx context.Context, nodeID int, seconds int64) error
@@ -50,6 +55,9 @@ type SubscribeTopic struct {
 
 // NoTopics is embedded by a broker without a topic tree.
 type NoTopics struct{}
+
+// HPNodes gives none.
+func (NoTopics) HPNodes(context.Context) ([]int, error) { return nil, nil }
 
 // ListTopics answers Unsupported.
 func (NoTopics) ListTopics(context.Context, int, int, int) ([]TopicTree, error) {

@@ -26,7 +26,8 @@ type Broker struct {
 	MetricsEnabled bool
 	TopicTree      bool // one may be made by subscribing to everything
 	HA             bool
-	ClusterMode    string // "", "full", "dynsec" or "hp"
+	ClusterMode    string // "", "full", "dynsec" or "hp", as it was said
+	NodeOf         string // the mode of the stored cluster that it is a node of, "" for none; only read
 	CACert         string // certificates are PEM
 	CACertFile     string
 	ClientCert     string
@@ -40,14 +41,16 @@ type Broker struct {
 const brokerColumns = `b.id, b.project_id, b.rev, b.type, b.name, b.description, b.url, b.username,
 	b.secrets, b.has_password, b.has_client_key, b.verify_ca_cert, b.metrics_enabled, b.topictree, b.ha,
 	b.cluster_mode, b.ca_cert, b.ca_cert_file, b.client_cert, b.client_cert_file, b.client_key_file,
-	b.details, b.created_at, b.updated_at`
+	b.details, b.created_at, b.updated_at, coalesce((
+		SELECT c.sync_mode FROM cluster_nodes n JOIN clusters c ON c.id = n.cluster_id
+		WHERE n.broker_id = b.id AND n.own = 0), '')`
 
 func scanBroker(row scanner) (b Broker, err error) {
 	var details sql.Null[string]
 	err = row.Scan(&b.ID, &b.ProjectID, &b.Rev, &b.Type, &b.Name, &b.Description, &b.URL, &b.Username,
 		&b.Secrets, &b.HasPassword, &b.HasClientKey, &b.VerifyCACert, &b.MetricsEnabled, &b.TopicTree, &b.HA,
 		&b.ClusterMode, &b.CACert, &b.CACertFile, &b.ClientCert, &b.ClientCertFile, &b.ClientKeyFile,
-		&details, (*millis)(&b.CreatedAt), (*millis)(&b.UpdatedAt))
+		&details, (*millis)(&b.CreatedAt), (*millis)(&b.UpdatedAt), &b.NodeOf)
 	if details.Valid {
 		b.Details = json.RawMessage(details.V)
 	}

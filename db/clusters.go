@@ -68,13 +68,19 @@ func (d *DB) CreateCluster(ctx context.Context, c Cluster) error {
 	})
 }
 
+// insertClusterNode stores a node. What was said of its connection's cluster gives
+// way to what is known.
 func insertClusterNode(ctx context.Context, tx *sql.Tx, n ClusterNode) error {
+	const known = "UPDATE brokers SET ha = 0, cluster_mode = '' WHERE id = ?"
 	const q = `
 		INSERT INTO cluster_nodes (id, cluster_id, node_id, broker_id, name, address, port, own,
 			url, username, secrets, verify_ca_cert, ca_cert, client_cert)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	_, err := tx.ExecContext(ctx, q, n.ID, n.ClusterID, n.NodeID, n.BrokerID, n.Name, n.Address, n.Port, n.Own,
 		n.URL, n.Username, n.Secrets, n.VerifyCACert, n.CACert, n.ClientCert)
+	if err == nil && !n.Own {
+		_, err = tx.ExecContext(ctx, known, n.BrokerID)
+	}
 	return err
 }
 

@@ -95,6 +95,45 @@ func TestClusterTakesItsNodesWithIt(t *testing.T) {
 	must(t, d.DeleteProject(ctx, "q", true), d.CreateCluster(ctx, cluster("one", "p")))
 }
 
+// TestBrokerKnowsOfItsCluster follows a connection into a cluster and out of it.
+// What was said of it before counts no more.
+func TestBrokerKnowsOfItsCluster(t *testing.T) {
+	t.Parallel()
+	d, ctx := world(t), t.Context()
+	c := cluster("one", "p")
+	c.SyncMode, c.Nodes[0].BrokerID, c.Nodes[1].BrokerID = "hp", "b", "other"
+	must(t, d.CreateBroker(ctx, connection("other", "p"))) // its id is that of a node that is reached otherwise
+	row, err := d.GetBroker(ctx, "p", "b")
+	wantErr(t, err, nil)
+	want := func(mode string) {
+		t.Helper()
+		want := row
+		want.NodeOf = mode
+		got, err := d.GetBroker(ctx, "p", "b")
+		wantErr(t, err, nil)
+		wantEqual(t, got, want)
+		other, err := d.GetBroker(ctx, "p", "other")
+		wantErr(t, err, nil)
+		wantEqual(t, other.NodeOf, "")
+		all, err := d.ListBrokers(ctx, "p")
+		wantErr(t, err, nil)
+		wantEqual(t, all, []db.Broker{want, other})
+	}
+	want("")
+	must(t, d.CreateCluster(ctx, c))
+	row.HA, row.ClusterMode = false, ""
+	want("hp")
+	must(t, d.UpdateBroker(ctx, row))
+	row.Rev++
+	want("hp")
+	must(t, d.DeleteClusterNode(ctx, "one", 1))
+	want("")
+	must(t, d.AddClusterNode(ctx, c.Nodes[0]))
+	want("hp")
+	must(t, d.DeleteCluster(ctx, "p", "one"))
+	want("")
+}
+
 func TestHasSecrets(t *testing.T) {
 	t.Parallel()
 	d, ctx := world(t), t.Context()

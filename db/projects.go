@@ -90,12 +90,16 @@ func (d *DB) UpdateProject(ctx context.Context, c ProjectUpdate) error {
 }
 
 // DeleteProject removes a project with its members and tokens, and with purge
-// its brokers too. ErrNotFound: no such project. ErrInUse: it has brokers.
+// its brokers and clusters too. ErrNotFound: no such project. ErrInUse: it has
+// some.
 func (d *DB) DeleteProject(ctx context.Context, id string, purge bool) error {
-	const hasBrokers = "SELECT EXISTS (SELECT 1 FROM brokers WHERE project_id = ?)"
+	const isUsed = `
+		SELECT EXISTS (
+			SELECT 1 FROM brokers WHERE project_id = ?1
+			UNION ALL SELECT 1 FROM clusters WHERE project_id = ?1)`
 	return d.write(ctx, "delete project", func(tx *sql.Tx) error {
 		if !purge {
-			if used, err := exists(ctx, tx, hasBrokers, id); err != nil || used {
+			if used, err := exists(ctx, tx, isUsed, id); err != nil || used {
 				return orInUse(err)
 			}
 		}

@@ -44,12 +44,12 @@ func (a *API) record(row db.Broker) (BrokerRecord, error) {
 	if err != nil {
 		return BrokerRecord{}, err
 	}
-	r := BrokerRecord{ServiceBase: serviceBase(row), Billing: billing, CloudDetails: cloud, URL: row.URL,
+	r := BrokerRecord{ServiceBase: a.serviceBase(row), Billing: billing, CloudDetails: cloud, URL: row.URL,
 		Description: row.Description, Username: row.Username, VerifyCACert: row.VerifyCACert,
 		MetricsEnabled: row.MetricsEnabled, TopicTree: row.TopicTree, CACert: row.CACert, ClientCert: row.ClientCert,
 		HasPassword: row.HasPassword, HasClientKey: row.HasClientKey, Capabilities: []broker.Capability{}}
-	if row.ClusterMode != "" {
-		r.ClusterMode = &row.ClusterMode
+	if mode := a.modeOf(row); mode != "" {
+		r.ClusterMode = &mode
 	}
 	b, err := a.connect(row)
 	if err != nil {
@@ -60,6 +60,29 @@ func (a *API) record(row db.Broker) (BrokerRecord, error) {
 	r.Status = BrokerState{Connected: s.Connected, Since: epoch(s.Since), Error: s.Error}
 	r.Capabilities = append(r.Capabilities, b.Capabilities()...)
 	return r, nil
+}
+
+// modeOf gives the mode of the cluster that a broker is a node of: as the broker in
+// this process knows it, as the project knows it or, for a cluster that was made
+// elsewhere, as was said with the connection; "" for none.
+func (a *API) modeOf(row db.Broker) string {
+	if mode := a.nodeOf(row); mode != "" {
+		return mode
+	}
+	return row.ClusterMode
+}
+
+// nodeOf is modeOf for what is known and not just said.
+func (a *API) nodeOf(row db.Broker) string {
+	if row.ID == a.Embedded {
+		b, ok := a.Brokers.Live(row.ID, row.Rev).(interface{ ClusterMode() (string, bool) })
+		if ok {
+			if mode, known := b.ClusterMode(); known {
+				return mode
+			}
+		}
+	}
+	return row.NodeOf
 }
 
 // ListBrokersRequest names a project.
@@ -169,6 +192,9 @@ func (a *API) UpdateBroker(ctx context.Context, r *UpdateBrokerRequest) error {
 		return Invalid(bad...)
 	}
 	row := r.row
+	if row.NodeOf != "" { // which is known, and may be what was read
+		r.Body.HA, r.Body.ClusterMode = Opt[bool]{}, Opt[string]{}
+	}
 	r.Body.Name.merge(&row.Name)
 	r.Body.URL.merge(&row.URL)
 	row.UpdatedAt = a.Now()

@@ -162,9 +162,10 @@ func (a *API) CreateCluster(ctx context.Context, r *CreateClusterRequest) (Clust
 	}
 	first := r.Body.Nodes[0]
 	made.ClientCertFile, made.ClientKeyFile, made.CACertFile = first.ClientCertFile, first.ClientKeyFile, first.CACertFile
-	c := ClusterConnection{ClusterConnection: made}
+	c := ClusterConnection{ClusterConnection: made, Info: made.Warning}
 	if n := len(spec.Nodes); n < fewNodes {
-		c.Info = fmt.Sprintf("a cluster of %d cannot go on when a node fails: that takes %d or more", n, fewNodes)
+		few := fmt.Sprintf("a cluster of %d cannot go on when a node fails: that takes %d or more", n, fewNodes)
+		c.Info = strings.TrimPrefix(c.Info+"; "+few, "; ")
 		a.Log.Warn("a cluster with few nodes was made", "cluster", made.ID, "nodes", n)
 	}
 	return c, nil

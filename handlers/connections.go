@@ -33,8 +33,8 @@ type ConnectionBody struct {
 	VerifyCACert   Opt[bool]          `json:"verify_ca_cert" doc:"False takes any certificate; default true."`
 	MetricsEnabled Opt[bool]          `json:"metricsEnabled" doc:"Default true."`
 	TopicTree      Opt[bool]          `json:"topictree" nullable:"true" doc:"False never subscribes to everything, as is done to make the topic tree of a broker without one; default true."`
-	HA             Opt[bool]          `json:"ha" doc:"Default false."`
-	ClusterMode    Opt[string]        `json:"clustermode" nullable:"true" enum:"full|dynsec|hp"`
+	HA             Opt[bool]          `json:"ha" doc:"Default false. True, whatever is said, while the broker is a node of a cluster."`
+	ClusterMode    Opt[string]        `json:"clustermode" nullable:"true" enum:"full|dynsec|hp" doc:"For a broker of a cluster that was not made here. It is the cluster's, whatever is said, while the broker is a node of one of the project's."`
 }
 
 var brokerSchemes = []string{"mqtt", "mqtts", "tcp", "ssl", "ws", "wss"}

@@ -3,6 +3,7 @@ package handlers
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"signalbox/db"
 	"signalbox/handlers/auth"
@@ -97,7 +98,7 @@ func (a *API) UpdateProject(ctx context.Context, r *UpdateProjectRequest) error 
 // DeleteProjectRequest names a project.
 type DeleteProjectRequest struct {
 	ProjectPath
-	Purge bool `query:"purge" default:"false" doc:"True deletes the project's broker connections with it."`
+	Purge bool `query:"purge" default:"false" doc:"True deletes the project's clusters and broker connections with it. Clusters are dissolved; one that cannot be is forgotten, and its nodes stay together."`
 }
 
 // DeleteProject deletes a project with its members and tokens.
@@ -111,6 +112,9 @@ func (a *API) DeleteProject(ctx context.Context, r *DeleteProjectRequest) error 
 			return conflict("the project holds the embedded broker; switch that off first (broker.enabled)")
 		}
 	}
+	if err := a.endClusters(ctx, r.ProjectID, r.Purge); err != nil {
+		return err
+	}
 	err = a.DB.DeleteProject(ctx, r.ProjectID, r.Purge)
 	if errors.Is(err, db.ErrInUse) {
 		return conflict("the project has broker connections; delete these first, or delete with purge=true")
@@ -122,6 +126,27 @@ func (a *API) DeleteProject(ctx context.Context, r *DeleteProjectRequest) error 
 		a.drop(ctx, row.ID)
 	}
 	return nil
+}
+
+// endClusters deletes the clusters of a project that is to be deleted, or refuses
+// that and names them.
+func (a *API) endClusters(ctx context.Context, projectID string, purge bool) error {
+	rows, err := a.DB.ListClusters(ctx, projectID)
+	if err != nil || len(rows) == 0 {
+		return err
+	}
+	if !purge {
+		names := make([]string, len(rows))
+		for i, row := range rows {
+			names[i] = row.Name
+		}
+		return conflict("the project has clusters (" + strings.Join(names, ", ") + "); delete these first, or delete with purge=true")
+	}
+	results, err := a.Clusters.DeleteClusters(ctx, projectID, true)
+	for _, r := range results {
+		err = errors.Join(err, r.Err)
+	}
+	return err
 }
 
 // MemberRecord is a member of a project.

@@ -85,8 +85,8 @@ func (ProjectService) OneOf() []any {
 	return []any{CloudService{}, SelfHostedService{}, OnPremiseService{}}
 }
 
-func serviceBase(row db.Broker) ServiceBase {
-	return ServiceBase{Type: row.Type, HA: row.HA, ID: row.ID, Name: row.Name, ProjectID: row.ProjectID,
+func (a *API) serviceBase(row db.Broker) ServiceBase {
+	return ServiceBase{Type: row.Type, HA: row.HA || a.nodeOf(row) != "", ID: row.ID, Name: row.Name, ProjectID: row.ProjectID,
 		CreatedAt: row.CreatedAt.UTC(), UpdatedAt: row.UpdatedAt.UTC()}
 }
 
@@ -116,9 +116,9 @@ func onPremiseRow(projectID, url string, now time.Time) (db.Broker, error) {
 // isOnPremise tells whether a record is that of a broker in this process.
 func isOnPremise(row db.Broker) bool { return row.Type == typeOnPremise }
 
-func projectService(row db.Broker) (ProjectService, error) {
+func (a *API) projectService(row db.Broker) (ProjectService, error) {
 	billing, cloud, err := details(row)
-	switch base := serviceBase(row); {
+	switch base := a.serviceBase(row); {
 	case err != nil:
 		return ProjectService{}, err
 	case cloud != nil:
@@ -174,7 +174,7 @@ func (a *API) GetProjectSettings(ctx context.Context, r *GetProjectSettingsReque
 		s.Project.UserID = &p.OwnerID
 	}
 	for _, row := range rows {
-		svc, err := projectService(row)
+		svc, err := a.projectService(row)
 		if err != nil {
 			return ProjectSettings{}, err
 		}

@@ -14,19 +14,23 @@ type NodePath struct {
 	NodeID int `query:"nodeid" default:"0" min:"0" doc:"Node of an HP cluster; absent means every node. Must be absent for any other broker."`
 }
 
-// Validate sees that a node is named of an HP cluster only.
-func (p *NodePath) Validate() []FieldError {
-	if p.NodeID != 0 && p.row.ClusterMode != modeHP {
-		return []FieldError{{"query.nodeid", "is for the nodes of an HP cluster, which this broker is not"}}
+// topicsOf gives the broker whose topics are asked for. That a node is named is
+// refused where there are none; a broker may be in a cluster that the project does
+// not know.
+func (a *API) topicsOf(ctx context.Context, p *NodePath) (broker.Broker, error) {
+	b, err := a.live(&p.BrokerPath)
+	if err != nil || p.NodeID == 0 || a.modeOf(p.row) == broker.SyncHP {
+		return b, err
 	}
-	return nil
+	nodes, err := b.HPNodes(ctx)
+	if err == nil && len(nodes) == 0 {
+		err = Invalid(FieldError{"query.nodeid", "is for the nodes of an HP cluster, which this broker is not"})
+	}
+	return b, err
 }
 
-// modeHP is the mode of a cluster whose nodes each keep topics of their own.
-const modeHP = "hp"
-
 // everyNode tells whether the answer is one per node.
-func (p *NodePath) everyNode() bool { return p.row.ClusterMode == modeHP && p.NodeID == 0 }
+func (a *API) everyNode(p *NodePath) bool { return p.NodeID == 0 && a.modeOf(p.row) == broker.SyncHP }
 
 // ListTopicsRequest asks for the topic tree.
 type ListTopicsRequest struct {
@@ -53,12 +57,12 @@ func (TopicTrees) OneOf() []any { return []any{broker.TopicTree{}, []broker.Topi
 
 // ListTopics gives the topics in use.
 func (a *API) ListTopics(ctx context.Context, r *ListTopicsRequest) (TopicTrees, error) {
-	b, err := a.live(&r.BrokerPath)
+	b, err := a.topicsOf(ctx, &r.NodePath)
 	if err != nil {
 		return TopicTrees{}, err
 	}
 	trees, err := b.ListTopics(ctx, r.NodeID, r.Offset, r.Count)
-	return TopicTrees{trees: trees, perNode: r.everyNode()}, err
+	return TopicTrees{trees: trees, perNode: a.everyNode(&r.NodePath)}, err
 }
 
 // GetTTLRequest asks for the time to live of topics.
@@ -73,7 +77,7 @@ type TTLRecord struct {
 
 // GetTTL gives the time to live of topics.
 func (a *API) GetTTL(ctx context.Context, r *GetTTLRequest) (TTLRecord, error) {
-	b, err := a.live(&r.BrokerPath)
+	b, err := a.topicsOf(ctx, &r.NodePath)
 	if err != nil {
 		return TTLRecord{}, err
 	}
@@ -81,7 +85,7 @@ func (a *API) GetTTL(ctx context.Context, r *GetTTLRequest) (TTLRecord, error) {
 	if err != nil {
 		return TTLRecord{}, err
 	}
-	if r.everyNode() || len(ttls) != 1 {
+	if a.everyNode(&r.NodePath) || len(ttls) != 1 {
 		return TTLRecord{TTLs: ttls}, nil
 	}
 	return TTLRecord{TTLSec: &ttls[0]}, nil
@@ -97,7 +101,7 @@ type SetTTLRequest struct {
 
 // SetTTL changes the time to live of topics.
 func (a *API) SetTTL(ctx context.Context, r *SetTTLRequest) error {
-	b, err := a.live(&r.BrokerPath)
+	b, err := a.topicsOf(ctx, &r.NodePath)
 	if err != nil {
 		return err
 	}

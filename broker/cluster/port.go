@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -69,10 +68,7 @@ func (g *guest) Close() error {
 
 // open begins to listen. The caller has set all but what is made here.
 func (p *port) open(ctx context.Context, address string) error {
-	listening := net.ListenConfig{KeepAliveConfig: keepAlive, Control: func(network, address string, c syscall.RawConn) error {
-		return notSilent(ctx, network, address, c)
-	}}
-	l, err := listening.Listen(ctx, "tcp", address)
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return fmt.Errorf("open the cluster port: %w", err)
 	}

@@ -30,6 +30,8 @@ type Cluster struct {
 	Name      string
 	SyncMode  string
 	Nodes     []Node
+
+	joining int // the number of a node that is among Nodes and not yet in the cluster
 }
 
 // Node is a broker of a cluster. It is reached by the broker connection BrokerID
@@ -176,6 +178,7 @@ func (cl Cluster) spec(mine Node) control.HASpec {
 
 // with gives the cluster with one more node.
 func (cl Cluster) with(n Node) Cluster {
+	cl.joining = n.NodeID
 	cl.Nodes = append(slices.Clone(cl.Nodes), n)
 	slices.SortStableFunc(cl.Nodes, func(a, b Node) int { return a.NodeID - b.NodeID })
 	return cl

@@ -32,7 +32,23 @@ func (c *Clusters) CreateCluster(ctx context.Context, projectID string, spec bro
 		return broker.ClusterConnection{}, err
 	}
 	c.log.Info("cluster created", "cluster", cl.ID, "name", cl.Name, "syncmode", cl.SyncMode, "nodes", len(cl.Nodes))
-	return connection(cl), nil
+	made := connection(cl)
+	made.Warning = c.outOfReach(ctx, cl)
+	return made, nil
+}
+
+// outOfReach tells which nodes of a new cluster cannot be reached any more: in
+// syncmode full all but the leader close their listeners, but for those with
+// admin_only.
+func (c *Clusters) outOfReach(ctx context.Context, cl Cluster) string {
+	if cl.SyncMode != broker.SyncFull {
+		return ""
+	}
+	away := missed(c.look(ctx, cl, cl.Nodes))
+	if len(away) == 0 {
+		return ""
+	}
+	return because(opCreate, broker.Unavailable, "the cluster serves, but not all of its nodes can be reached any more", away).Msg
 }
 
 // create checks and stores a cluster, and makes it.
@@ -127,7 +143,7 @@ func owner(stored []Cluster, n Node) *Cluster {
 
 // allFree sees that all nodes can be reached and are in no cluster.
 func (c *Clusters) allFree(ctx context.Context, cl Cluster) error {
-	seen := c.look(ctx, cl.ProjectID, cl.Nodes)
+	seen := c.look(ctx, cl, cl.Nodes)
 	if away := missed(seen); len(away) > 0 {
 		return because(opCreate, broker.Unavailable, "", away)
 	}
@@ -160,7 +176,7 @@ type attempt struct {
 func (a *attempt) make(ctx context.Context) error {
 	first := a.cl.Nodes[0]
 	var created control.HACreated
-	err := a.tell(ctx, a.cl.ProjectID, first, control.CreateCluster(a.cl.spec(first)), &created)
+	err := a.tell(ctx, a.cl, first, control.CreateCluster(a.cl.spec(first)), &created)
 	if mayHave(err) {
 		a.began = append(a.began, first)
 	}
@@ -181,7 +197,7 @@ func (a *attempt) make(ctx context.Context) error {
 // another one may fail. That they do not yet is no failure: the leader goes on.
 func (c *Clusters) rally(ctx context.Context, cl Cluster, fresh []Node) {
 	counted := c.until(ctx, c.timing.rally, func() bool {
-		leader := leaderOf(cl.Name, c.look(ctx, cl.ProjectID, cl.Nodes))
+		leader := leaderOf(cl.Name, c.look(ctx, cl, cl.Nodes))
 		return leader != nil && !slices.ContainsFunc(fresh, func(n Node) bool { return leader.standsBy(n.NodeID) })
 	})
 	if !counted {
@@ -211,7 +227,7 @@ func (a *attempt) joinAll(ctx context.Context, invitations []control.Invitation)
 		if at := slices.IndexFunc(invitations, func(i control.Invitation) bool { return i.NodeID == n.NodeID }); at >= 0 {
 			spec.Invitation = &invitations[at]
 		}
-		wg.Go(func() { errs[i] = a.tell(ctx, a.cl.ProjectID, n, control.JoinCluster(spec), nil) })
+		wg.Go(func() { errs[i] = a.tell(ctx, a.cl, n, control.JoinCluster(spec), nil) })
 	}
 	wg.Wait()
 	for i, err := range errs {
@@ -234,7 +250,7 @@ func (a *attempt) settle(ctx context.Context) error {
 	var seen []sight
 	var err error
 	agreed := a.until(ctx, a.timing.settle, func() bool {
-		seen = a.look(ctx, a.cl.ProjectID, a.cl.Nodes)
+		seen = a.look(ctx, a.cl, a.cl.Nodes)
 		leader := leaderOf(a.cl.Name, seen)
 		if leader == nil {
 			return false
@@ -261,7 +277,7 @@ func (a *attempt) addMissing(ctx context.Context, leader *sight) error {
 		if leader.counts(n.NodeID) {
 			continue
 		}
-		err := a.tell(ctx, a.cl.ProjectID, leader.Node, control.AddNode(a.cl.Name, n.ha()), &control.HAAdded{})
+		err := a.tell(ctx, a.cl, leader.Node, control.AddNode(a.cl.Name, n.ha()), &control.HAAdded{})
 		if err != nil && !errors.Is(err, control.ErrMember) {
 			return n.failed(fmt.Errorf("add the node: %w", err))
 		}

@@ -105,7 +105,7 @@ func (cl Cluster) clashes(n Node) (bad []broker.Field) {
 // enter makes the node, which is among the cluster's, a node of it. A known node
 // is left with the leader if it cannot join now.
 func (c *Clusters) enter(ctx context.Context, cl Cluster, n Node, known bool) error {
-	seen := c.look(ctx, cl.ProjectID, cl.Nodes)
+	seen := c.look(ctx, cl, cl.Nodes)
 	self, others := apart(seen, n.NodeID)
 	if known {
 		others = seen
@@ -122,12 +122,12 @@ func (c *Clusters) enter(ctx context.Context, cl Cluster, n Node, known bool) er
 		return nil
 	}
 	var added control.HAAdded
-	if err := c.tell(ctx, cl.ProjectID, leader.Node, control.AddNode(cl.Name, n.ha()), &added); err != nil || self.member {
+	if err := c.tell(ctx, cl, leader.Node, control.AddNode(cl.Name, n.ha()), &added); err != nil || self.member {
 		return err
 	}
 	spec := cl.spec(n)
 	spec.Invitation = added.Invitation
-	err := c.tell(ctx, cl.ProjectID, n, control.JoinCluster(spec), nil)
+	err := c.tell(ctx, cl, n, control.JoinCluster(spec), nil)
 	switch {
 	case err == nil:
 		c.rally(ctx, cl, []Node{n})
@@ -154,7 +154,7 @@ func apart(seen []sight, nodeID int) (self sight, others []sight) {
 func (c *Clusters) retract(ctx context.Context, cl Cluster, n Node) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.timing.undo)
 	defer cancel()
-	return c.remove(ctx, cl, n, c.look(ctx, cl.ProjectID, cl.Nodes))
+	return c.remove(ctx, cl, n, c.look(ctx, cl, cl.Nodes))
 }
 
 // remove has the leader remove a node, and the node itself leave where there is
@@ -163,7 +163,7 @@ func (c *Clusters) retract(ctx context.Context, cl Cluster, n Node) error {
 func (c *Clusters) remove(ctx context.Context, cl Cluster, n Node, seen []sight) error {
 	err := noLeader(opLeave, seen)
 	if leader := leaderOf(cl.Name, seen); leader != nil {
-		err = c.tell(ctx, cl.ProjectID, leader.Node, control.RemoveNode(cl.Name, n.ha()), nil)
+		err = c.tell(ctx, cl, leader.Node, control.RemoveNode(cl.Name, n.ha()), nil)
 		if errors.Is(err, control.ErrNoNode) {
 			err = nil
 		}
@@ -172,7 +172,7 @@ func (c *Clusters) remove(ctx context.Context, cl Cluster, n Node, seen []sight)
 		if !absent(err) {
 			return err
 		}
-		if alone := c.tell(ctx, cl.ProjectID, n, control.LeaveCluster(cl.Name, n.ha()), nil); alone != nil && !errors.Is(alone, control.ErrNoCluster) {
+		if alone := c.tell(ctx, cl, n, control.LeaveCluster(cl.Name, n.ha()), nil); alone != nil && !errors.Is(alone, control.ErrNoCluster) {
 			return err
 		}
 		return nil

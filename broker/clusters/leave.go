@@ -27,7 +27,7 @@ func (c *Clusters) LeaveCluster(ctx context.Context, projectID, clusterID string
 	if len(cl.Nodes) == 1 {
 		return &broker.Error{Kind: broker.Conflict, Op: opLeave, Msg: "it is the last node: delete the cluster instead"}
 	}
-	if err := c.remove(ctx, cl, n, c.look(ctx, projectID, cl.Nodes)); err != nil {
+	if err := c.remove(ctx, cl, n, c.look(ctx, cl, cl.Nodes)); err != nil {
 		return err
 	}
 	if err := c.rows.RemoveNode(ctx, cl.ID, n.NodeID); err != nil {
@@ -96,7 +96,7 @@ func (c *Clusters) delete(ctx context.Context, cl Cluster, purge bool) error {
 // dissolve has the leader tell all nodes that the cluster is no more. Nodes that
 // cannot be reached hear of it when they come back.
 func (c *Clusters) dissolve(ctx context.Context, cl Cluster) error {
-	seen := c.look(ctx, cl.ProjectID, cl.Nodes)
+	seen := c.look(ctx, cl, cl.Nodes)
 	if len(missed(seen)) == 0 && len(members(cl.Name, seen)) == 0 {
 		return nil
 	}
@@ -104,7 +104,7 @@ func (c *Clusters) dissolve(ctx context.Context, cl Cluster) error {
 	if leader == nil {
 		return noLeader(opDelete, seen)
 	}
-	if err := c.tell(ctx, cl.ProjectID, leader.Node, control.DeleteCluster(cl.Name), nil); err != nil {
+	if err := c.tell(ctx, cl, leader.Node, control.DeleteCluster(cl.Name), nil); err != nil {
 		return err
 	}
 	if err := c.free(ctx, cl, members(cl.Name, seen)); err != nil {

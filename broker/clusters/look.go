@@ -23,25 +23,42 @@ const (
 const roleStandby = 0
 
 // ask sends a command to a node. Its error names the node.
-func (c *Clusters) ask(ctx context.Context, projectID string, n Node, cmd control.HACommand, data any) error {
+func (c *Clusters) ask(ctx context.Context, cl Cluster, n Node, cmd control.HACommand, data any) error {
 	select {
 	case c.slots <- struct{}{}:
 		defer func() { <-c.slots }()
 	case <-ctx.Done():
 		return n.failed(&broker.Error{Kind: broker.Unavailable, Op: cmd.Name(), Msg: "it could not be asked in time", Err: ctx.Err()})
 	}
-	asker, err := c.rows.Reach(ctx, projectID, n)
-	if err != nil {
-		return n.failed(err)
+	asker, err := c.rows.Reach(ctx, cl.ProjectID, n)
+	if err == nil {
+		err = asker.AskHA(ctx, cmd, data)
 	}
-	return n.failed(asker.AskHA(ctx, cmd, data))
+	return cl.explained(n, n.failed(err))
+}
+
+// explained adds to an error of a node why that may be out of reach.
+func (cl Cluster) explained(n Node, err error) error {
+	if e, ok := errors.AsType[*broker.Error](err); ok {
+		e.Msg += cl.hint(n, err)
+	}
+	return err
+}
+
+// hint is what an operator may not think of, about a node of the cluster that
+// cannot be reached; "" for nothing.
+func (cl Cluster) hint(n Node, err error) string {
+	if cl.ID == "" || n.NodeID == cl.joining || cl.SyncMode != broker.SyncFull || err == nil || broker.KindOf(err) != broker.Unavailable {
+		return ""
+	}
+	return " (unless it leads, a node of a full cluster is reached by its listeners with admin_only alone: the connection must lead to one)"
 }
 
 // tell sends a command that changes something.
-func (c *Clusters) tell(ctx context.Context, projectID string, n Node, cmd control.HACommand, data any) error {
+func (c *Clusters) tell(ctx context.Context, cl Cluster, n Node, cmd control.HACommand, data any) error {
 	ctx, cancel := context.WithTimeout(ctx, c.timing.change)
 	defer cancel()
-	return c.ask(ctx, projectID, n, cmd, data)
+	return c.ask(ctx, cl, n, cmd, data)
 }
 
 // failed says of an error at which node it came about; nil stays nil.
@@ -91,28 +108,30 @@ func (s sight) standsBy(nodeID int) bool {
 
 // look asks all nodes how they are, at the same time, and takes as long as one
 // look may. The sights are in the order of the nodes.
-func (c *Clusters) look(ctx context.Context, projectID string, nodes []Node) []sight {
+func (c *Clusters) look(ctx context.Context, cl Cluster, nodes []Node) []sight {
 	ctx, cancel := context.WithTimeout(ctx, c.timing.look)
 	defer cancel()
 	seen := make([]sight, len(nodes))
 	var wg sync.WaitGroup
 	for i, n := range nodes {
-		wg.Go(func() { seen[i] = c.see(ctx, projectID, n) })
+		wg.Go(func() { seen[i] = c.see(ctx, cl, n) })
 	}
 	wg.Wait()
 	return seen
 }
 
 // see asks one node. Whether it is in a cluster tells getCluster where it is
-// answered; the state of consensus may be nothing also within one.
-func (c *Clusters) see(ctx context.Context, projectID string, n Node) sight {
+// answered; the state of consensus may be nothing also within one. A node that says
+// there of its cluster that it has no leader is in one.
+func (c *Clusters) see(ctx context.Context, cl Cluster, n Node) sight {
 	s := sight{Node: n}
 	var wg sync.WaitGroup
 	var statusErr, clusterErr error
-	wg.Go(func() { statusErr = c.ask(ctx, projectID, n, control.GetRaftStatus(), &s.status) })
-	wg.Go(func() { clusterErr = c.ask(ctx, projectID, n, control.GetCluster(), &s.cluster) })
+	wg.Go(func() { statusErr = c.ask(ctx, cl, n, control.GetRaftStatus(), &s.status) })
+	wg.Go(func() { clusterErr = c.ask(ctx, cl, n, control.GetCluster(), &s.cluster) })
 	wg.Wait()
-	s.member = clusterErr == nil && s.cluster.ClusterName != "" || statusErr == nil && s.status.State != stateUnavailable
+	s.member = clusterErr == nil && s.cluster.ClusterName != "" || statusErr == nil && s.status.State != stateUnavailable ||
+		errors.Is(clusterErr, control.ErrNoLeader)
 	switch {
 	case statusErr != nil && !nothing(statusErr):
 		s.err = statusErr

@@ -72,6 +72,8 @@ type paper struct {
 	lost  map[string]bool  // commands whose answer is lost
 	after map[string]func()
 
+	between bool // its consensus does not run
+
 	standby int // how many questions it has no vote for, once it is in
 
 	onFail func() // called when it said one of fails
@@ -266,7 +268,7 @@ func (p *paper) GetCluster(context.Context) (control.HACluster, error) {
 
 func (p *paper) GetRaftStatus(context.Context) (broker.RaftStatus, error) {
 	s := broker.RaftStatus{Nodes: []broker.RaftNode{}}
-	if p.in == nil {
+	if p.in == nil || p.between {
 		return s, nil
 	}
 	p.in.elect(p.hall.manner == others)

@@ -23,7 +23,7 @@ func (c *Clusters) ListClusters(ctx context.Context, projectID string) ([]broker
 		return nil, err
 	}
 	shown := make([]broker.Cluster, len(stored))
-	each(stored, func(i int, cl Cluster) { shown[i] = picture(cl, c.look(ctx, projectID, cl.Nodes)) })
+	each(stored, func(i int, cl Cluster) { shown[i] = picture(cl, c.look(ctx, cl, cl.Nodes)) })
 	return shown, nil
 }
 
@@ -33,7 +33,7 @@ func (c *Clusters) GetCluster(ctx context.Context, projectID, clusterID string) 
 	if err != nil {
 		return broker.Cluster{}, err
 	}
-	return picture(cl, c.look(ctx, projectID, cl.Nodes)), nil
+	return picture(cl, c.look(ctx, cl, cl.Nodes)), nil
 }
 
 // GetRaftStatus gives the state of each cluster's consensus as its leader sees it
@@ -46,7 +46,7 @@ func (c *Clusters) GetRaftStatus(ctx context.Context, projectID string) ([]broke
 	results := make([]broker.ClusterResult, len(stored))
 	each(stored, func(i int, cl Cluster) {
 		results[i] = broker.ClusterResult{ClusterID: cl.ID, ClusterName: cl.Name}
-		results[i].Data, results[i].Err = statusOf(cl, c.look(ctx, projectID, cl.Nodes))
+		results[i].Data, results[i].Err = statusOf(cl, c.look(ctx, cl, cl.Nodes))
 	})
 	return results, nil
 }
@@ -84,7 +84,7 @@ func picture(cl Cluster, seen []sight) broker.Cluster {
 	leaderID := toldLeader(cl.Name, leader, seen)
 	for i, s := range seen {
 		p.Nodes[i] = broker.ClusterNode{BrokerID: s.BrokerID, NodeID: s.NodeID, Name: s.Name, Address: s.Address, Port: s.Port, URL: s.URL,
-			Leader: s.NodeID == leaderID, LogIndex: max(s.status.LastStored, s.status.LastApplied), Error: ailment(cl.Name, s, leader)}
+			Leader: s.NodeID == leaderID, LogIndex: max(s.status.LastStored, s.status.LastApplied), Error: ailment(cl, s, leader)}
 		if p.Nodes[i].Error != "" {
 			p.State = degraded
 		}
@@ -110,13 +110,13 @@ func toldLeader(name string, leader *sight, seen []sight) int {
 }
 
 // ailment says what is wrong with a node, "" for nothing.
-func ailment(name string, s sight, leader *sight) string {
+func ailment(cl Cluster, s sight, leader *sight) string {
 	switch {
 	case s.err != nil:
-		return cause(s.err)
+		return cause(s.err) + cl.hint(s.Node, s.err)
 	case !s.member:
 		return "the broker is not part of a cluster"
-	case !s.in(name), s.foreign(leader):
+	case !s.in(cl.Name), s.foreign(leader):
 		return "the broker is part of another cluster"
 	case leader != nil && !leader.counts(s.NodeID):
 		return "the leader does not count the broker as a node"

@@ -1,6 +1,7 @@
 package clusters
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -114,5 +115,57 @@ func TestSee_takes_a_plugin_that_only_has_a_status(t *testing.T) {
 			p.fails["getCluster"] = control.Refusal("Unknown command").ClassifyHA("getCluster")
 		}
 		r.wantState(id, "active", 1)
+	})
+}
+
+// TestSee_knows_a_node_between_two_places as one of its cluster.
+func TestSee_knows_a_node_between_two_places(t *testing.T) {
+	run(t, func(r *rig) {
+		id, papers := r.cluster(3)
+		between := control.Refusal(control.ErrNoLeader).ClassifyHA("getCluster")
+		papers[1].between = true
+		papers[1].fails["getCluster"] = between
+		c := r.wantState(id, "degraded", 1, 2)
+		if got := c.Nodes[1].Error; got != "the broker takes no part in the cluster's consensus yet" {
+			r.t.Errorf("got %q", got)
+		}
+		free := r.brokers(5)
+		free[4].between, free[4].fails["getCluster"] = true, between
+		_, err := r.CreateCluster(r.t.Context(), project, broker.ClusterSpec{ClusterName: "other", SyncMode: "dynsec", Nodes: []broker.ClusterNodeRef{ref(4), ref(5)}})
+		r.wantError(err, broker.Conflict, "node 5", "already part of a cluster")
+	})
+}
+
+// TestFull_tells_how_nodes_are_reached where one cannot be that does not lead.
+func TestFull_tells_how_nodes_are_reached(t *testing.T) {
+	run(t, func(r *rig) {
+		papers, s := r.brokers(4), spec(3)
+		s.SyncMode = "full"
+		for _, p := range papers[1:3] {
+			p.after["joinCluster"] = func() { p.cut = true }
+		}
+		made, err := r.CreateCluster(r.t.Context(), project, s)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		for _, words := range []string{"node 2 (n2): b2 refuses", "node 3 (n3)", "admin_only"} {
+			if !strings.Contains(made.Warning, words) {
+				r.t.Errorf("the warning is %q, want %q in it", made.Warning, words)
+			}
+		}
+		c := r.wantState(made.ID, "degraded", 1, 2, 3)
+		if !strings.Contains(c.Nodes[1].Error, "admin_only") {
+			r.t.Errorf("got %q", c.Nodes[1].Error)
+		}
+		papers[0].cut = true
+		r.wantError(r.leave(made.ID, broker.ClusterNodeRef{NodeID: 3}), broker.Unavailable, "node 2 (n2): b2 refuses", "admin_only")
+		papers[0].cut, papers[3].dead = false, true
+		err = r.join(made.ID, ref(4))
+		r.wantError(err, broker.Unavailable, "node 4")
+		if strings.Contains(err.Error(), "admin_only") {
+			r.t.Errorf("of a broker that is in no cluster: %v", err)
+		}
+		papers[1].cut, papers[2].cut = false, false
+		r.wantState(made.ID, "active", 1)
 	})
 }

@@ -16,8 +16,8 @@ func (a *attempt) undo(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.timing.undo)
 	defer cancel()
 	if len(a.began) > 0 {
-		if leader := leaderOf(a.cl.Name, a.look(ctx, a.cl.ProjectID, a.began)); leader != nil {
-			a.tell(ctx, a.cl.ProjectID, leader.Node, control.DeleteCluster(a.cl.Name), nil) //nolint:errcheck // the nodes are looked at next
+		if leader := leaderOf(a.cl.Name, a.look(ctx, a.cl, a.began)); leader != nil {
+			a.tell(ctx, a.cl, leader.Node, control.DeleteCluster(a.cl.Name), nil) //nolint:errcheck // the nodes are looked at next
 		}
 		if err := a.free(ctx, a.cl, a.began); err != nil {
 			return err
@@ -32,7 +32,7 @@ func (a *attempt) undo(ctx context.Context) error {
 func (c *Clusters) free(ctx context.Context, cl Cluster, nodes []Node) error {
 	var seen []sight
 	out := c.until(ctx, c.timing.notice, func() bool {
-		seen = c.look(ctx, cl.ProjectID, nodes)
+		seen = c.look(ctx, cl, nodes)
 		return len(members(cl.Name, seen)) == 0
 	})
 	var errs []error
@@ -48,7 +48,7 @@ func (c *Clusters) free(ctx context.Context, cl Cluster, nodes []Node) error {
 // leaveAlone has nodes leave without their leader.
 func (c *Clusters) leaveAlone(ctx context.Context, cl Cluster, nodes []Node) (errs []error) {
 	for _, n := range nodes {
-		err := c.tell(ctx, cl.ProjectID, n, control.LeaveCluster(cl.Name, n.ha()), nil)
+		err := c.tell(ctx, cl, n, control.LeaveCluster(cl.Name, n.ha()), nil)
 		if !errors.Is(err, control.ErrNoCluster) {
 			errs = append(errs, err)
 		}

@@ -43,6 +43,7 @@ type Command struct {
 	Count                  *int     `json:"count,omitempty"`
 	Offset                 int      `json:"offset,omitempty"`
 	TTL                    *int64   `json:"ttl,omitempty"`
+	NodeID                 int      `json:"nodeid,omitempty"`
 	CorrelationData        string   `json:"correlationData,omitempty"`
 
 	*streamAsk
@@ -60,6 +61,13 @@ type Options struct {
 func (c Command) Encode(correlation string) []byte {
 	c.CorrelationData = correlation
 	return encode(map[string][]Command{"commands": {c}})
+}
+
+// On makes the command one for a node of the HP cluster of the broker that is
+// asked; 0 is for that broker.
+func (c Command) On(nodeID int) Command {
+	c.NodeID = nodeID
+	return c
 }
 
 // Bare makes a command without arguments, known here or not.

@@ -246,7 +246,7 @@ func TestClientControl_what_is_asked_is_what_is_done(t *testing.T) {
 func TestTopicTree(t *testing.T) {
 	t.Parallel()
 	tr := &tracker{ttl: time.Minute, limits: Limits{50000, 50000, 1000}}
-	ask := func(p []byte) []byte { return TopicTree(t.Context(), tr, p) }
+	ask := func(p []byte) []byte { return TopicTree(t.Context(), tr, nil, p) }
 	wantAnswers(t, ask, [][2]string{
 		{`{"command":"topicCount"}`, `{"command":"topicCount","data":{"publishCount":3,"subscribeCount":2}}`},
 		{`{"command":"listTopics","count":1,"offset":2}`, `{"command":"listTopics","data":{"publishTopics":{"count":3,"topics":["2/1"],"data":[{"topic":"2/1","payload":"<1>","qos":1,"retain":false,"lastModified":1763640000000,"messages":9}]},"subscribeTopics":{"count":2,"topics":["#"],"data":[{"topic":"#","clients":4}]}}}`},
@@ -275,6 +275,73 @@ func TestTopicTree(t *testing.T) {
 	var ttl TTL
 	if err := Read(ask(SetTTL(30).Encode("x")), "x", &ttl); err != nil || ttl.TTL != 30 || tr.ttl != 30*time.Second {
 		t.Errorf("setTtl: %v, %v, %v", ttl, tr.ttl, err)
+	}
+}
+
+// hall is the nodes of an HP cluster: 2 answers, 3 is away, 4 says nothing.
+type hall struct {
+	broker.NoTopics
+	ttl map[int]int64
+}
+
+func (h hall) fails(id int) error {
+	switch id {
+	case 2:
+		return nil
+	case 3:
+		return &broker.Error{Kind: broker.Unavailable, Msg: "secret address"}
+	case 4:
+		return &broker.Error{Kind: broker.Unconfirmed, Msg: "secret address"}
+	case 5:
+		return errors.New("secret cause")
+	}
+	return &broker.Error{Kind: broker.NotFound, Msg: "the cluster has no such node"}
+}
+
+func (h hall) ListTopics(_ context.Context, id, offset, count int) ([]broker.TopicTree, error) {
+	tree := (&tracker{}).Page(offset, count)
+	tree.PublishTopics.Count = id
+	return []broker.TopicTree{tree}, h.fails(id)
+}
+
+func (h hall) GetTTL(_ context.Context, id int) ([]int64, error) {
+	return []int64{h.ttl[id]}, h.fails(id)
+}
+
+func (h hall) SetTTL(_ context.Context, id int, seconds int64) error {
+	if h.fails(id) == nil {
+		h.ttl[id] = seconds
+	}
+	return h.fails(id)
+}
+
+// TestTopicTreeOfNodes asks a node of a cluster for others.
+func TestTopicTreeOfNodes(t *testing.T) {
+	t.Parallel()
+	tr, h := &tracker{ttl: time.Minute}, hall{ttl: map[int]int64{}}
+	ask := func(p []byte) []byte { return TopicTree(t.Context(), tr, h, p) }
+	wantAnswers(t, ask, [][2]string{
+		{`{"command":"getTtl","nodeid":0}`, `{"command":"getTtl","data":{"ttl":60}}`},
+		{`{"command":"setTtl","nodeid":2,"ttl":7},{"command":"getTtl","nodeid":2},{"command":"getTtl"}`,
+			`{"command":"setTtl","data":{"ttl":7}},{"command":"getTtl","data":{"ttl":7}},{"command":"getTtl","data":{"ttl":60}}`},
+		{`{"command":"setTtl","nodeid":2,"ttl":-7}`, `{"command":"setTtl","error":"Invalid/missing ttl"}`},
+		{`{"command":"listTopics","nodeid":3}`, `{"command":"listTopics","error":"Node cannot be reached"}`},
+		{`{"command":"setTtl","nodeid":4,"ttl":1}`, `{"command":"setTtl","error":"The outcome is not known: it may have been carried out."}`},
+		{`{"command":"getTtl","nodeid":5}`, `{"command":"getTtl","error":"Internal error"}`},
+		{`{"command":"getTtl","nodeid":-2}`, `{"command":"getTtl","error":"Node not found"}`},
+	})
+	var topics Topics
+	if err := Read(ask(ListTopics(2, 1).On(2).Encode("x")), "x", &topics); err != nil || topics.PublishTopics.Count != 2 || topics.PublishTopics.Topics[0] != "1/2" {
+		t.Errorf("tree of node 2: %+v, %v", topics, err)
+	}
+	alone := func(p []byte) []byte { return TopicTree(t.Context(), tr, nil, p) }
+	for _, c := range []Command{ListTopics(1, 0), GetTTL(), SetTTL(1)} {
+		if err := Read(alone(c.On(1).Encode("x")), "x", nil); !errors.Is(err, Refusal(ErrNoNode)) {
+			t.Errorf("%s of a node, where there are none: %v", c.Name, err)
+		}
+	}
+	if tr.ttl != time.Minute {
+		t.Errorf("the own TTL is %v", tr.ttl)
 	}
 }
 

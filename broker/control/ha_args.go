@@ -3,6 +3,8 @@ package control
 import (
 	"encoding/json"
 	"slices"
+
+	"signalbox/broker"
 )
 
 // The arguments of commands about clusters.
@@ -78,7 +80,7 @@ func (m members) haSpec(made bool) (s HASpec, err error) {
 
 func (m members) syncMode() (string, error) {
 	mode, err := member[string](m, "syncmode")
-	if err != nil || mode != nil && !slices.Contains([]string{"full", "dynsec", "hp"}, *mode) {
+	if err != nil || mode != nil && !slices.Contains([]string{broker.SyncFull, broker.SyncDynsec, broker.SyncHP}, *mode) {
 		return "", errSyncMode
 	}
 	if mode == nil {

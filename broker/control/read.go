@@ -23,6 +23,10 @@ func (r Refusal) Classify(op string, feature broker.Capability) error {
 	switch {
 	case r == Refusal(errUnknownCommand):
 		return broker.NotSupported(op, feature)
+	case r == Refusal(ErrNodeAway):
+		e.Kind = broker.Unavailable
+	case r == Refusal(ErrUnconfirmed):
+		e.Kind = broker.Unconfirmed
 	case has("not found"):
 		e.Kind = broker.NotFound
 	case has("nvalid"), has("issing"):

@@ -86,6 +86,7 @@ func TestClassify(t *testing.T) {
 	for text, want := range map[Refusal]broker.Kind{
 		"Unknown command": broker.Unsupported, "Client not found": broker.NotFound, "Filter not found": broker.NotFound,
 		"Invalid/missing topic": broker.Invalid, "Missing clientid": broker.Invalid, "Internal error": broker.Internal,
+		"Node not found": broker.NotFound, "Node cannot be reached": broker.Unavailable, Refusal(ErrUnconfirmed): broker.Unconfirmed,
 	} {
 		err := text.Classify("op", broker.CapInspect)
 		if broker.KindOf(err) != want {
@@ -99,6 +100,7 @@ func FuzzServe(f *testing.F) {
 		`{"commands":[{"command":"listClients","verbose":true,"correlationData":"x"},{"command":"getClient","clientid":"c1"}]}`,
 		`{"commands":[{"command":"subscribeClient","clientid":"c1","topic":"a","qos":1,"options":{"send_retain":"new"}}]}`,
 		`{"commands":[{"command":"setLimits","publishLimit":1e9},{"command":"addFilter","filter":"+/\u0000"},{"command":"setTtl","ttl":1}]}`,
+		`{"commands":[{"command":"setTtl","ttl":1,"nodeid":2},{"command":"getTtl","nodeid":-1e9},{"command":"listTopics","nodeid":3}]}`,
 		`{"commands":[{"command":"\ud800"},null]}`, "{\"commands\":[{\"command\":\"\xff\",\"correlationData\":\"\xfe\"}]}",
 	} {
 		f.Add([]byte(seed))
@@ -106,7 +108,8 @@ func FuzzServe(f *testing.F) {
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		r := newRoster()
 		for _, got := range [][]byte{
-			Inspect(t.Context(), r, payload), ClientControl(t.Context(), r, payload), TopicTree(t.Context(), &tracker{}, payload),
+			Inspect(t.Context(), r, payload), ClientControl(t.Context(), r, payload), TopicTree(t.Context(), &tracker{}, nil, payload),
+			TopicTree(t.Context(), &tracker{}, hall{ttl: map[int]int64{}}, payload),
 			BrokerInfo(t.Context(), nil, nil, []byte(`{"commands":[{"command":"listPlugins"}]}`)),
 		} {
 			var m struct{ Responses []map[string]any }

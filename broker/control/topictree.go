@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -31,8 +32,11 @@ type Limits struct {
 	Payload   int `json:"payloadLimit"`
 }
 
-// The texts of the topic tree.
+// The texts of the topic tree. ErrNodeAway is about a node that another one was to
+// ask.
 const (
+	ErrNodeAway refusal = "Node cannot be reached"
+
 	errTTL      refusal = "Invalid/missing ttl"
 	errFilter   refusal = "Invalid/missing filter"
 	errNoFilter refusal = "Filter not found"
@@ -49,19 +53,27 @@ type (
 	}
 )
 
-// TopicTree does a request on TopicTreeTopic.
-func TopicTree(ctx context.Context, t TopicTracker, payload []byte) []byte {
-	return serve(ctx, payload,
+// TopicTree does a request on TopicTreeTopic. The commands listTopics, getTtl and
+// setTtl may name another node of an HP cluster, "nodeid"; nodes is asked then, nil
+// where there is none to ask.
+func TopicTree(ctx context.Context, t TopicTracker, nodes broker.Topics, payload []byte) []byte {
+	return serve(ctx, payload, append(treeSettings(t),
 		command{"topicCount", func(context.Context, dynsec.Object) (any, error) {
 			publish, subscribe := t.Counts()
 			return topicCounts{publish, subscribe}, nil
 		}},
-		command{opListTopics, func(_ context.Context, args dynsec.Object) (any, error) {
-			return t.Page(window(args)), nil
+		command{opListTopics, func(ctx context.Context, args dynsec.Object) (any, error) {
+			return listTopics(ctx, t, nodes, args)
 		}},
-		command{opGetTTL, func(context.Context, dynsec.Object) (any, error) { return ttlOf(t), nil }},
-		command{opSetTTL, func(_ context.Context, args dynsec.Object) (any, error) { return setTTL(t, args) }},
-		command{"addFilter", func(_ context.Context, args dynsec.Object) (any, error) {
+		command{opGetTTL, func(ctx context.Context, args dynsec.Object) (any, error) { return getTTL(ctx, t, nodes, args) }},
+		command{opSetTTL, func(ctx context.Context, args dynsec.Object) (any, error) { return setTTL(ctx, t, nodes, args) }},
+	)...)
+}
+
+// treeSettings are the commands about what is tracked.
+func treeSettings(t TopicTracker) []command {
+	return []command{
+		{"addFilter", func(_ context.Context, args dynsec.Object) (any, error) {
 			filter, err := filterArg(args)
 			if err != nil {
 				return nil, err
@@ -69,19 +81,19 @@ func TopicTree(ctx context.Context, t TopicTracker, payload []byte) []byte {
 			t.AddFilter(filter)
 			return done{}, nil
 		}},
-		command{"removeFilter", func(_ context.Context, args dynsec.Object) (any, error) {
+		{"removeFilter", func(_ context.Context, args dynsec.Object) (any, error) {
 			return removeFilter(t, args)
 		}},
-		command{"clearFilters", func(context.Context, dynsec.Object) (any, error) {
+		{"clearFilters", func(context.Context, dynsec.Object) (any, error) {
 			t.ClearFilters()
 			return done{}, nil
 		}},
-		command{"listFilters", func(context.Context, dynsec.Object) (any, error) {
+		{"listFilters", func(context.Context, dynsec.Object) (any, error) {
 			return topicFilters{append([]string{}, t.Filters()...)}, nil
 		}},
-		command{"getLimits", func(context.Context, dynsec.Object) (any, error) { return t.Limits(), nil }},
-		command{"setLimits", func(_ context.Context, args dynsec.Object) (any, error) { return setLimits(t, args) }},
-	)
+		{"getLimits", func(context.Context, dynsec.Object) (any, error) { return t.Limits(), nil }},
+		{"setLimits", func(_ context.Context, args dynsec.Object) (any, error) { return setLimits(t, args) }},
+	}
 }
 
 // TTL is the data of getTtl: seconds.
@@ -91,10 +103,73 @@ type TTL struct {
 
 func ttlOf(t TopicTracker) TTL { return TTL{int64(t.TTL() / time.Second)} }
 
-func setTTL(t TopicTracker, args dynsec.Object) (any, error) {
+// nodeArg gives the number of the node that a command names, 0 for none.
+func nodeArg(args dynsec.Object, nodes broker.Topics) (id int, err error) {
+	id, _ = args.Int("nodeid")
+	if id != 0 && nodes == nil {
+		err = ErrNoNode
+	}
+	return id, err
+}
+
+// nodeRefusal gives the usual texts for what became of the question to a node.
+func nodeRefusal(err error) error {
+	if err == nil {
+		return nil
+	}
+	switch broker.KindOf(err) {
+	case broker.NotFound:
+		return ErrNoNode
+	case broker.Unavailable:
+		return ErrNodeAway
+	case broker.Unconfirmed:
+		return ErrUnconfirmed
+	}
+	return err
+}
+
+func listTopics(ctx context.Context, t TopicTracker, nodes broker.Topics, args dynsec.Object) (any, error) {
+	offset, count := window(args)
+	id, err := nodeArg(args, nodes)
+	switch {
+	case err != nil:
+		return nil, err
+	case id == 0:
+		return t.Page(offset, count), nil
+	}
+	trees, err := nodes.ListTopics(ctx, id, offset, count)
+	if err != nil || len(trees) != 1 {
+		return nil, cmp.Or(nodeRefusal(err), error(errInternal))
+	}
+	return trees[0], nil
+}
+
+func getTTL(ctx context.Context, t TopicTracker, nodes broker.Topics, args dynsec.Object) (any, error) {
+	id, err := nodeArg(args, nodes)
+	switch {
+	case err != nil:
+		return nil, err
+	case id == 0:
+		return ttlOf(t), nil
+	}
+	ttls, err := nodes.GetTTL(ctx, id)
+	if err != nil || len(ttls) != 1 {
+		return nil, cmp.Or(nodeRefusal(err), error(errInternal))
+	}
+	return TTL{ttls[0]}, nil
+}
+
+func setTTL(ctx context.Context, t TopicTracker, nodes broker.Topics, args dynsec.Object) (any, error) {
 	seconds, ok := args.Int("ttl")
 	if !ok || seconds < 0 {
 		return nil, errTTL
+	}
+	id, err := nodeArg(args, nodes)
+	if err != nil {
+		return nil, err
+	}
+	if id != 0 {
+		return TTL{int64(seconds)}, nodeRefusal(nodes.SetTTL(ctx, id, int64(seconds)))
 	}
 	t.SetTTL(time.Duration(seconds) * time.Second)
 	return ttlOf(t), nil

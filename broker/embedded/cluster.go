@@ -76,7 +76,7 @@ func (b *Broker) openCluster(ctx context.Context, dataDir string) (err error) {
 	}
 	m.node, err = cluster.Open(ctx, cluster.Options{
 		Dir: filepath.Join(dataDir, clusterDir), Listen: b.config.Cluster.Listen, Version: b.config.Version,
-		Machine: machine{m}, Serve: m.serve, Changed: m.changed, Log: b.log, Now: b.now,
+		Machine: machine{m}, Serve: m.serve, Answer: m.answer, Changed: m.changed, Log: b.log, Now: b.now,
 	})
 	if err != nil {
 		return fmt.Errorf("open the cluster port (cluster.listen): %w", err)

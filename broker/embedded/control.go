@@ -46,7 +46,7 @@ func (b *Broker) dispatch(r *engine.Request) {
 		b.answerHA(ctx, r)
 		return
 	case control.TopicTreeTopic:
-		answer = control.TopicTree(ctx, b.tree, r.Payload)
+		answer = control.TopicTree(ctx, b.tree, b, r.Payload)
 	case control.LicenseTopic:
 		answer = control.LicenseInfo(ctx, b.GetLicense, r.Payload)
 	default:

@@ -6,7 +6,15 @@ import (
 	"time"
 
 	"signalbox/broker"
+	"signalbox/broker/control"
+	"signalbox/broker/pages"
 	"signalbox/broker/topictree"
+)
+
+const (
+	opListTopics = "listTopics"
+	opGetTTL     = "getTTL"
+	opSetTTL     = "setTTL"
 )
 
 // longestTTL bounds the time to live of topics in the tree.
@@ -28,38 +36,94 @@ func (b *Broker) filters() iter.Seq2[string, int] {
 	})
 }
 
-// ListTopics shows the topics in use.
-func (b *Broker) ListTopics(_ context.Context, nodeID, offset, count int) ([]broker.TopicTree, error) {
-	if err := onlyNode(nodeID, "listTopics"); err != nil {
-		return nil, err
-	}
-	return []broker.TopicTree{b.tree.Page(offset, count)}, nil
+// HPNodes gives the numbers of the nodes of the HP cluster that this broker is in.
+func (b *Broker) HPNodes(context.Context) ([]int, error) {
+	_, nodes, err := b.cluster.hpNodes()
+	return nodes, err
+}
+
+// ListTopics shows the topics in use: this broker's or, in an HP cluster, a node's
+// or those of all nodes.
+func (b *Broker) ListTopics(ctx context.Context, nodeID, offset, count int) ([]broker.TopicTree, error) {
+	return eachNode(b, opListTopics, nodeID,
+		func() broker.TopicTree { return b.tree.Page(offset, count) },
+		func(id int) (broker.TopicTree, error) {
+			return pages.Tree(ctx, offset, count, func(ctx context.Context, count, offset int) (broker.TopicTree, error) {
+				var t control.Topics
+				err := b.askTopics(ctx, id, control.ListTopics(count, offset), &t)
+				return t.TopicTree, err
+			})
+		})
 }
 
 // GetTTL tells for how long a topic is shown after its last message, in seconds.
-func (b *Broker) GetTTL(_ context.Context, nodeID int) ([]int64, error) {
-	if err := onlyNode(nodeID, "getTTL"); err != nil {
-		return nil, err
-	}
-	return []int64{int64(b.tree.TTL() / time.Second)}, nil
+func (b *Broker) GetTTL(ctx context.Context, nodeID int) ([]int64, error) {
+	return eachNode(b, opGetTTL, nodeID, b.ttl, func(id int) (int64, error) { return b.askTTL(ctx, id, control.GetTTL()) })
 }
 
-// SetTTL changes that.
-func (b *Broker) SetTTL(_ context.Context, nodeID int, seconds int64) error {
-	if err := onlyNode(nodeID, "setTTL"); err != nil {
+func (b *Broker) ttl() int64 { return int64(b.tree.TTL() / time.Second) }
+
+func (b *Broker) askTTL(ctx context.Context, nodeID int, c control.Command) (int64, error) {
+	var t control.TTL
+	err := b.askTopics(ctx, nodeID, c, &t)
+	return t.TTL, err
+}
+
+// SetTTL changes that, on all nodes of an HP cluster unless one is named.
+func (b *Broker) SetTTL(ctx context.Context, nodeID int, seconds int64) error {
+	if seconds < 0 || seconds > int64(longestTTL/time.Second) {
+		return &broker.Error{Kind: broker.Invalid, Op: opSetTTL, Msg: "the time to live must be from 0 seconds to ten years"}
+	}
+	self, nodes, err := b.cluster.hpNodes()
+	if err != nil {
 		return err
 	}
-	if seconds < 0 || seconds > int64(longestTTL/time.Second) {
-		return &broker.Error{Kind: broker.Invalid, Op: "setTTL", Msg: "the time to live must be from 0 seconds to ten years"}
-	}
-	b.tree.SetTTL(time.Duration(seconds) * time.Second)
-	return nil
-}
-
-// onlyNode refuses to speak for the nodes of a cluster.
-func onlyNode(nodeID int, op string) error {
-	if nodeID == 0 {
+	set := func(id int) error {
+		if id != self {
+			_, err := b.askTTL(ctx, id, control.SetTTL(seconds))
+			return err
+		}
+		b.tree.SetTTL(time.Duration(seconds) * time.Second)
 		return nil
 	}
-	return &broker.Error{Kind: broker.NotFound, Op: op, Msg: "the broker is no cluster; leave nodeid out"}
+	switch {
+	case nodeID != 0:
+		_, err = broker.OneNode(opSetTTL, nodes, nodeID, func(id int) (struct{}, error) { return struct{}{}, set(id) })
+		return err
+	case len(nodes) > 0:
+		ready := func(id int) (err error) {
+			if id != self {
+				_, err = b.askTTL(ctx, id, control.GetTTL())
+			}
+			return err
+		}
+		return broker.SetNodes(opSetTTL, nodes, ready, set)
+	}
+	return set(self)
+}
+
+// eachNode has this broker or another node answer, by its number, or all nodes of
+// the HP cluster for 0.
+func eachNode[T any](b *Broker, op string, nodeID int, here func() T, there func(id int) (T, error)) ([]T, error) {
+	self, nodes, err := b.cluster.hpNodes()
+	if err != nil {
+		return nil, err
+	}
+	ask := func(id int) (T, error) {
+		if id == self {
+			return here(), nil
+		}
+		return there(id)
+	}
+	switch {
+	case nodeID != 0:
+		one, err := broker.OneNode(op, nodes, nodeID, ask)
+		if err != nil {
+			return nil, err
+		}
+		return []T{one}, nil
+	case len(nodes) > 0:
+		return broker.AskNodes(op, nodes, ask)
+	}
+	return []T{here()}, nil
 }

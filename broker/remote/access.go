@@ -6,6 +6,7 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/dynsec"
+	"signalbox/broker/pages"
 )
 
 // perform has a command of dynamic security done and gives its answer, which is
@@ -68,9 +69,9 @@ func (b *Broker) GetClient(ctx context.Context, username string) (broker.Client,
 
 // ListClients gives a part of the clients, fetched as it is read.
 func (b *Broker) ListClients(ctx context.Context, o broker.ListOptions[broker.Client]) (broker.Page[broker.Client], error) {
-	return list(ctx, source[broker.Client]{
-		name: func(c broker.Client) string { return c.Username },
-		fetch: func(ctx context.Context, verbose bool, count, offset int) (int, []broker.Client, error) {
+	return pages.List(ctx, pages.Source[broker.Client]{
+		Name: func(c broker.Client) string { return c.Username },
+		Fetch: func(ctx context.Context, verbose bool, count, offset int) (int, []broker.Client, error) {
 			a, err := b.perform(ctx, dynsec.ListClients(verbose, count, offset))
 			if err != nil {
 				return 0, nil, err
@@ -108,9 +109,9 @@ func (b *Broker) DisableClient(ctx context.Context, username string) error {
 
 // ListGroups gives a part of the groups, fetched as it is read.
 func (b *Broker) ListGroups(ctx context.Context, o broker.ListOptions[broker.Group]) (broker.Page[broker.Group], error) {
-	return list(ctx, source[broker.Group]{
-		name: func(g broker.Group) string { return g.GroupName },
-		fetch: func(ctx context.Context, verbose bool, count, offset int) (int, []broker.Group, error) {
+	return pages.List(ctx, pages.Source[broker.Group]{
+		Name: func(g broker.Group) string { return g.GroupName },
+		Fetch: func(ctx context.Context, verbose bool, count, offset int) (int, []broker.Group, error) {
 			a, err := b.perform(ctx, dynsec.ListGroups(verbose, count, offset))
 			if err != nil {
 				return 0, nil, err
@@ -137,9 +138,9 @@ func (b *Broker) DeleteGroup(ctx context.Context, groupname string) error {
 
 // ListRoles gives a part of the roles, fetched as it is read.
 func (b *Broker) ListRoles(ctx context.Context, o broker.ListOptions[broker.Role]) (broker.Page[broker.Role], error) {
-	return list(ctx, source[broker.Role]{
-		name: func(r broker.Role) string { return r.RoleName },
-		fetch: func(ctx context.Context, verbose bool, count, offset int) (int, []broker.Role, error) {
+	return pages.List(ctx, pages.Source[broker.Role]{
+		Name: func(r broker.Role) string { return r.RoleName },
+		Fetch: func(ctx context.Context, verbose bool, count, offset int) (int, []broker.Role, error) {
 			a, err := b.perform(ctx, dynsec.ListRoles(verbose, count, offset))
 			if err != nil {
 				return 0, nil, err

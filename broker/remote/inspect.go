@@ -5,13 +5,14 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/control"
+	"signalbox/broker/pages"
 )
 
 // InspectClients gives a part of the clients, fetched as it is read.
 func (b *Broker) InspectClients(ctx context.Context, offset, count int) (broker.Page[broker.ConnectedClient], error) {
-	return list(ctx, source[broker.ConnectedClient]{
-		name: func(c broker.ConnectedClient) string { return c.ClientID },
-		fetch: func(ctx context.Context, verbose bool, count, offset int) (int, []broker.ConnectedClient, error) {
+	return pages.List(ctx, pages.Source[broker.ConnectedClient]{
+		Name: func(c broker.ConnectedClient) string { return c.ClientID },
+		Fetch: func(ctx context.Context, verbose bool, count, offset int) (int, []broker.ConnectedClient, error) {
 			var l control.Clients
 			err := b.ask(ctx, broker.CapInspect, control.InspectTopic, control.ListClients(verbose, count, offset), &l)
 			return l.Total, l.Clients, err

@@ -12,6 +12,7 @@ import (
 	"signalbox/broker"
 	"signalbox/broker/brokertest"
 	"signalbox/broker/control"
+	"signalbox/broker/pages"
 )
 
 // inspectable is a scripted broker that answers on the control topics as a
@@ -32,7 +33,7 @@ func (b *inspectable) InspectClients(_ context.Context, offset, count int) (brok
 			all = append(all, broker.ConnectedClient{ClientID: c.ClientID, Username: c.Username})
 		}
 	}
-	return broker.Page[broker.ConnectedClient]{Total: len(b.clients), Items: sequence(all)}, nil
+	return broker.Page[broker.ConnectedClient]{Total: len(b.clients), Items: pages.Of(all)}, nil
 }
 
 func (b *inspectable) InspectClient(_ context.Context, id string) (broker.ConnectedClientDetail, error) {

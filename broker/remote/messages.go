@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"signalbox/broker"
+	"signalbox/broker/pages"
 )
 
 // The bounds of a list of retained messages. There is no way to ask a broker for
@@ -57,7 +58,7 @@ func (b *Broker) ListRetained(ctx context.Context, filter string, offset, count 
 	if count >= 0 {
 		part = part[:min(count, len(part))]
 	}
-	return broker.Page[broker.RetainedMessage]{Total: len(all), Items: sequence(part)}, nil
+	return broker.Page[broker.RetainedMessage]{Total: len(all), Items: pages.Of(part)}, nil
 }
 
 // GetRetained receives the retained message of a topic.

@@ -8,6 +8,7 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/control"
+	"signalbox/broker/pages"
 )
 
 // plugin is the streams that a broker has itself.
@@ -15,9 +16,9 @@ type plugin struct{ *Broker }
 
 // ListStreams gives a part of the streams, fetched as it is read.
 func (p plugin) ListStreams(ctx context.Context, o broker.ListOptions[broker.Stream]) (broker.Page[broker.Stream], error) {
-	return list(ctx, source[broker.Stream]{
-		name: func(s broker.Stream) string { return s.StreamName },
-		fetch: func(ctx context.Context, verbose bool, count, offset int) (int, []broker.Stream, error) {
+	return pages.List(ctx, pages.Source[broker.Stream]{
+		Name: func(s broker.Stream) string { return s.StreamName },
+		Fetch: func(ctx context.Context, verbose bool, count, offset int) (int, []broker.Stream, error) {
 			var l control.StreamList
 			err := p.command(ctx, control.ListStreams(verbose, count, offset), &l)
 			return l.Total, l.Streams, err

@@ -3,14 +3,20 @@ package remote
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"signalbox/broker"
 	"signalbox/broker/control"
+	"signalbox/broker/pages"
 	"signalbox/broker/topictree"
 )
 
-const opListTopics = "listTopics"
+const (
+	opListTopics = "listTopics"
+	opGetTTL     = "getTTL"
+	opSetTTL     = "setTTL"
+)
 
 // maxTTL is the longest TTL in seconds: ten years.
 const maxTTL = 10 * 365 * 24 * 60 * 60
@@ -37,38 +43,103 @@ func (b *Broker) madeUp() []broker.Capability {
 	return made
 }
 
-// ListTopics gives the topic tree of the node that this connection leads to: the
-// one that the broker keeps, otherwise one that is made of what it publishes from
-// the first question on.
-func (b *Broker) ListTopics(ctx context.Context, _, offset, count int) ([]broker.TopicTree, error) {
-	tree, err := b.kept(ctx, offset, count)
-	made, err := b.insteadOf(err)
-	if made != nil {
-		tree, err = followed(ctx, made, offset, count)
+// HPNodes asks the broker whether it is in an HP cluster, if it knows clusters.
+func (b *Broker) HPNodes(ctx context.Context) ([]int, error) {
+	var c control.HACluster
+	err := b.AskHA(ctx, control.GetCluster(), &c)
+	switch broker.KindOf(err) {
+	case broker.Unsupported, broker.NotFound, broker.Conflict:
+		return nil, nil
 	}
-	if err != nil {
+	if err != nil || c.SyncMode != broker.SyncHP {
 		return nil, err
 	}
-	return []broker.TopicTree{tree}, nil
+	nodes := make([]int, len(c.Nodes))
+	for i, n := range c.Nodes {
+		nodes[i] = n.NodeID
+	}
+	slices.Sort(nodes)
+	return nodes, nil
+}
+
+// ListTopics gives topic trees: of the node that this connection leads to, of the
+// node that is named or, where the broker is in an HP cluster, of each. A tree is
+// the one that the broker keeps, otherwise one that is made of what it publishes
+// from the first question on.
+func (b *Broker) ListTopics(ctx context.Context, nodeID, offset, count int) ([]broker.TopicTree, error) {
+	return eachNode(ctx, b, opListTopics, nodeID, func(id int) (broker.TopicTree, error) {
+		tree, err := b.kept(ctx, id, offset, count)
+		if id != 0 {
+			return tree, err
+		}
+		made, err := b.insteadOf(err)
+		if made != nil {
+			return followed(ctx, made, offset, count)
+		}
+		return tree, err
+	})
 }
 
 // GetTTL gives after how many seconds a topic leaves the tree.
-func (b *Broker) GetTTL(ctx context.Context, _ int) ([]int64, error) {
-	var t control.TTL
-	made, err := b.insteadOf(b.ask(ctx, broker.CapTTL, control.TopicTreeTopic, control.GetTTL(), &t))
-	if made != nil {
-		t.TTL = int64(made.TTL() / time.Second)
+func (b *Broker) GetTTL(ctx context.Context, nodeID int) ([]int64, error) {
+	return eachNode(ctx, b, opGetTTL, nodeID, func(id int) (int64, error) { return b.ttl(ctx, id) })
+}
+
+// eachNode asks one node by its number, all of them for 0, or the broker itself,
+// by the number 0, where there are no nodes.
+func eachNode[T any](ctx context.Context, b *Broker, op string, nodeID int, ask func(id int) (T, error)) ([]T, error) {
+	nodes, err := b.HPNodes(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case nodeID == 0 && len(nodes) > 0:
+		return broker.AskNodes(op, nodes, ask)
+	}
+	var one T
+	if nodeID != 0 {
+		one, err = broker.OneNode(op, nodes, nodeID, ask)
+	} else {
+		one, err = ask(0)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return []int64{t.TTL}, nil
+	return []T{one}, nil
+}
+
+// ttl asks the broker, or another node of its cluster through it.
+func (b *Broker) ttl(ctx context.Context, nodeID int) (int64, error) {
+	var t control.TTL
+	err := b.ask(ctx, broker.CapTTL, control.TopicTreeTopic, control.GetTTL().On(nodeID), &t)
+	if nodeID != 0 {
+		return t.TTL, err
+	}
+	made, err := b.insteadOf(err)
+	if made != nil {
+		return int64(made.TTL() / time.Second), nil
+	}
+	return t.TTL, err
 }
 
 // SetTTL changes after how many seconds a topic leaves the tree. For a tree that
 // the broker does not keep, it counts until the connection is closed.
-func (b *Broker) SetTTL(ctx context.Context, _ int, seconds int64) error {
-	made, err := b.insteadOf(b.ask(ctx, broker.CapTTL, control.TopicTreeTopic, control.SetTTL(seconds), nil))
+func (b *Broker) SetTTL(ctx context.Context, nodeID int, seconds int64) error {
+	nodes, err := b.HPNodes(ctx)
+	if err != nil {
+		return err
+	}
+	set := func(id int) error {
+		return b.ask(ctx, broker.CapTTL, control.TopicTreeTopic, control.SetTTL(seconds).On(id), nil)
+	}
+	switch {
+	case nodeID != 0:
+		_, err = broker.OneNode(opSetTTL, nodes, nodeID, func(id int) (struct{}, error) { return struct{}{}, set(id) })
+		return err
+	case len(nodes) > 0:
+		ready := func(id int) error { _, err := b.ttl(ctx, id); return err }
+		return broker.SetNodes(opSetTTL, nodes, ready, set)
+	}
+	made, err := b.insteadOf(set(0))
 	if made != nil {
 		made.SetTTL(time.Duration(min(seconds, maxTTL)) * time.Second)
 	}
@@ -101,63 +172,12 @@ func followed(ctx context.Context, tree *topictree.Follower, offset, count int) 
 	return broker.TopicTree{}, err
 }
 
-// kept reads a part of the tree that the broker keeps. A large one does not fit
-// into one answer, so it is fetched page by page.
-func (b *Broker) kept(ctx context.Context, offset, count int) (tree broker.TopicTree, err error) {
-	pages := treePages{broker: b, fetched: map[[2]int]broker.TopicTree{}}
-	p, s := &tree.PublishTopics, &tree.SubscribeTopics
-	p.Count, p.Topics, p.Data, err = collect(ctx, offset, count, source[broker.PublishTopic]{
-		name: func(t broker.PublishTopic) string { return t.Topic }, fetch: pages.published})
-	if err != nil {
-		return tree, err
-	}
-	s.Count, s.Topics, s.Data, err = collect(ctx, offset, count, source[broker.SubscribeTopic]{
-		name: func(t broker.SubscribeTopic) string { return t.Topic }, fetch: pages.subscribed})
-	return tree, err
-}
-
-// collect reads a part of a list to its end.
-func collect[T any](ctx context.Context, offset, count int, src source[T]) (total int, names []string, items []T, err error) {
-	page, err := list(ctx, src, broker.ListOptions[T]{Offset: offset, Count: count})
-	if err != nil {
-		return 0, nil, nil, err
-	}
-	names, items = []string{}, []T{}
-	for item, err := range page.Items {
-		if err != nil {
-			return 0, nil, nil, err
-		}
-		names, items = append(names, src.name(item)), append(items, item)
-	}
-	return page.Total, names, items, nil
-}
-
-// treePages are parts of a topic tree. Each holds a part of both lists, and is
-// fetched once for both.
-type treePages struct {
-	broker  *Broker
-	fetched map[[2]int]broker.TopicTree // by count and offset
-}
-
-func (p *treePages) get(ctx context.Context, count, offset int) (broker.TopicTree, error) {
-	key := [2]int{count, offset}
-	if t, ok := p.fetched[key]; ok {
-		return t, nil
-	}
-	var t control.Topics
-	err := p.broker.ask(ctx, broker.CapTopicTree, control.TopicTreeTopic, control.ListTopics(count, offset), &t)
-	if err == nil {
-		p.fetched[key] = t.TopicTree
-	}
-	return t.TopicTree, err
-}
-
-func (p *treePages) published(ctx context.Context, _ bool, count, offset int) (int, []broker.PublishTopic, error) {
-	t, err := p.get(ctx, count, offset)
-	return t.PublishTopics.Count, t.PublishTopics.Data, err
-}
-
-func (p *treePages) subscribed(ctx context.Context, _ bool, count, offset int) (int, []broker.SubscribeTopic, error) {
-	t, err := p.get(ctx, count, offset)
-	return t.SubscribeTopics.Count, t.SubscribeTopics.Data, err
+// kept reads a part of the tree that the broker keeps, or that another node of its
+// cluster does.
+func (b *Broker) kept(ctx context.Context, nodeID, offset, count int) (broker.TopicTree, error) {
+	return pages.Tree(ctx, offset, count, func(ctx context.Context, count, offset int) (broker.TopicTree, error) {
+		var t control.Topics
+		err := b.ask(ctx, broker.CapTopicTree, control.TopicTreeTopic, control.ListTopics(count, offset).On(nodeID), &t)
+		return t.TopicTree, err
+	})
 }

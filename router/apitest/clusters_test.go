@@ -24,6 +24,7 @@ import (
 type club struct {
 	mu     sync.Mutex // guards all that is below, and the members
 	name   string
+	mode   string
 	leader int
 	seats  map[int]*member
 }
@@ -60,7 +61,7 @@ func (m *member) sit(nodes []control.HANode) error {
 
 func (m *member) CreateCluster(_ context.Context, s control.HASpec) (control.HACreated, error) {
 	err := m.sit(s.Nodes)
-	m.club.name, m.club.leader = s.ClusterName, m.id
+	m.club.name, m.club.mode, m.club.leader = s.ClusterName, s.SyncMode, m.id
 	return control.HACreated{}, err
 }
 func (m *member) JoinCluster(_ context.Context, s control.HASpec) error { return m.sit(s.Nodes) }
@@ -120,7 +121,13 @@ type gathering struct {
 
 func gather(t *testing.T, n int) *gathering {
 	t.Helper()
-	g := &gathering{API: apitest.New(t), t: t}
+	return gatherIn(t, apitest.New(t), n)
+}
+
+// gatherIn puts the brokers into the project that the service is asked for.
+func gatherIn(t *testing.T, api *apitest.API, n int) *gathering {
+	t.Helper()
+	g := &gathering{API: api, t: t}
 	g.Handlers.Clusters = clusters.New(g.Handlers.ClusterRows(), slog.New(slog.DiscardHandler))
 	c := &club{seats: map[int]*member{}}
 	for i := range n {

@@ -24,7 +24,6 @@ type cost struct {
 // one, takes each call back and is not measured.
 type subject struct {
 	server   *child
-	others   []*child // the other nodes of its cluster, whose processor time counts as well
 	callers  int
 	calls    int // a round
 	do, undo call
@@ -75,7 +74,7 @@ func (s subject) play(turn int, t *tally) error {
 	shifted := func(do call) call {
 		return func(caller, n int) error { return do(caller, turn*calls+n) }
 	}
-	before, err := together(s.server, s.others)
+	before, err := s.server.cpu()
 	if err != nil {
 		return err
 	}
@@ -86,7 +85,7 @@ func (s subject) play(turn int, t *tally) error {
 	}
 	t.wall += time.Since(began)
 	t.took = append(t.took, took...)
-	after, err := together(s.server, s.others)
+	after, err := s.server.cpu()
 	t.cpu += after - before
 	if s.undo == nil || err != nil {
 		return err

@@ -1,10 +1,6 @@
 package engine
 
-import (
-	"errors"
-
-	"signalbox/broker/topics"
-)
+import "signalbox/broker/topics"
 
 // recipient is a subscriber of a topic that may be sent its messages.
 type recipient struct {
@@ -122,7 +118,7 @@ func (e *Engine) retain(m *Message, pub *publication) {
 		pub = own
 	}
 	m.ID = e.lastMessage.Add(1) // before anybody finds it
-	pub.flux = e.retained.begin(m.Topic)
+	e.retained.begin(m.Topic)
 	e.retained.set(m)
 	record := RetainedRecord{Topic: m.Topic, Message: m}
 	if len(m.Payload) == 0 {
@@ -149,7 +145,7 @@ func (e *Engine) keep(pub *publication) {
 		s.put(&pub.Changes)
 		return
 	}
-	pub.era.submit(&pub.Changes)
+	e.store.Submit(&pub.Changes)
 }
 
 // submitAny is submit for a publication that nothing may have to wait for. It
@@ -177,8 +173,7 @@ func (p *publication) message() *Message {
 // canStore tells whether a message is accepted: not while it would have to be
 // stored and nothing can be.
 func (e *Engine) canStore(m *Message, r *route) bool {
-	now := e.era.Load()
-	if now.volatile || now.admits.Load() && e.store.Err() == nil {
+	if e.store.Err() == nil {
 		return true
 	}
 	if m.Retain && lasting(m.Topic) {
@@ -186,9 +181,6 @@ func (e *Engine) canStore(m *Message, r *route) bool {
 	}
 	if m.QoS == 0 {
 		return true
-	}
-	if now.isRestoring() { // for whom it must be stored is not known yet
-		return false
 	}
 	for i := range r.to {
 		if r.to[i].terms.QoS > 0 && r.to[i].session.isStored() {
@@ -208,10 +200,6 @@ func (s *Session) isStored() bool {
 // something of it must be stored it waits for that.
 func (e *Engine) Publish(m *Message) error {
 	pub := e.newPublication()
-	if pub.era.isRestoring() && (m.QoS > 0 || m.Retain) {
-		pub.recycle()
-		return errRestoring
-	}
 	done := make(chan error, 1)
 	pub.done = done
 	if e.publish(m, nil, pub) {
@@ -220,15 +208,12 @@ func (e *Engine) Publish(m *Message) error {
 	return nil
 }
 
-// errRestoring refuses a message while it is not known for whom it is.
-var errRestoring = errors.New("the broker is reading its sessions at the moment")
-
 // publish delivers a message that came over no connection. It tells whether
 // something of it is being stored.
 func (e *Engine) publish(m *Message, from *Session, pub *publication) bool {
 	r := &route{topic: m.Topic}
 	var touched []*Conn
-	e.accepted(m)
+	e.watcher.Published(m)
 	stores := e.publishRetaining(m, r, from, pub, &touched)
 	for _, c := range touched {
 		c.flush()

@@ -37,7 +37,7 @@ func (c *Conn) leaveSession() {
 	s.mu.Lock()
 	s.conn, s.goneAt = nil, e.now()
 	s.lastGone = s.goneAt
-	if c.cut.Load() || !c.established.Load() || c.isShutOut() {
+	if c.cut.Load() || !c.established.Load() {
 		s.will = nil
 	}
 	s.out.dropPassing()
@@ -47,10 +47,6 @@ func (c *Conn) leaveSession() {
 		ended := s.conclude()
 		s.mu.Unlock()
 		ended.settle()
-		return
-	}
-	if s.era.isOver() { // the session will lapse
-		s.mu.Unlock()
 		return
 	}
 	s.settleAway()
@@ -100,18 +96,12 @@ type ending struct {
 // its client id may begin another one. The caller settles what that leads to
 // once it has released mu, which is held: otherwise the client could come back
 // in between to a session that is about to end.
-//
-// What the store has of an era that is over is another server's by now: its Will
-// and messages stay with it.
 func (s *Session) conclude() ending {
 	if s.ended {
 		return ending{}
 	}
 	s.ended = true
 	s.engine.forgetSession(s)
-	if s.stored && s.era.isOver() {
-		s.stored, s.will, s.shares = false, nil, false
-	}
 	d := ending{session: s, will: s.will, stored: s.stored, rights: s.rights, filters: s.subscribed, moving: s.handBack(true)}
 	s.subscribed, s.will = nil, nil
 	return d
@@ -133,38 +123,19 @@ func (d ending) settle() bool {
 	if s == nil {
 		return false
 	}
-	d.unsubscribe()
-	s.engine.handOver(s, d.moving)
-	s.engine.publishLast(d)
-	d.release()
-	return true
-}
-
-// lapse leaves nothing of the session in memory, and tells nobody.
-func (d ending) lapse() {
-	if d.session != nil {
-		d.unsubscribe()
-		d.release()
-	}
-}
-
-// unsubscribe takes all subscriptions of the session out of force.
-func (d ending) unsubscribe() {
-	e := d.session.engine
+	e := s.engine
 	for filter := range d.filters {
-		d.session.delist(filter)
+		e.index.Unsubscribe(filter, s)
 	}
 	e.meters.subscriptions.Add(-int64(len(d.filters)))
-	e.due.remove(d.session)
-}
-
-// release lets go of what the session holds.
-func (d ending) release() {
+	e.due.remove(s)
+	e.handOver(s, d.moving)
+	e.publishLast(d)
 	d.rights.Release()
-	s := d.session
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.out.clear()
+	s.mu.Unlock()
+	return true
 }
 
 // publishLast publishes the Will of a session that has ended and has the store
@@ -287,7 +258,7 @@ func (e *Engine) dropForbidden(s *Session) {
 		}
 	}
 	if s.isStored() && len(changes.Unsubscribed) > 0 {
-		s.era.submit(changes)
+		e.store.Submit(changes)
 	}
 }
 

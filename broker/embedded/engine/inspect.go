@@ -234,7 +234,7 @@ func (e *Engine) UnsubscribeClient(clientID, filter string) (bool, error) {
 	}
 	if s.isStored() {
 		gone := []SubscriptionRecord{{SessionID: s.id, Filter: filter}}
-		return true, s.commit(&Changes{Owed: true, Unsubscribed: gone})
+		return true, e.commit(&Changes{Owed: true, Unsubscribed: gone})
 	}
 	return true, nil
 }
@@ -283,9 +283,9 @@ func (e *Engine) deleteRetained(topic string, outcome result) bool {
 		outcome <- nil
 		return true
 	}
-	pub := e.newPublication()
-	pub.flux = r.begin(topic)
+	r.begin(topic)
 	r.remove(topic)
+	pub := e.newPublication()
 	pub.done, pub.Retained = outcome, append(pub.Retained, RetainedRecord{Topic: topic})
 	e.submit(pub)
 	return true

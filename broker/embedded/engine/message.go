@@ -20,7 +20,6 @@ type Message struct {
 	ExpiresAt  int64  // epoch milliseconds, 0 for never
 	Publisher  string // client id; "" for the broker itself
 	Username   string // of the publisher
-	Origin     Origin // of several engines, where and as which one it was published; zero where nobody asks
 
 	frames [frameKinds]atomic.Pointer[[]byte] // encoded when first asked for
 }
@@ -56,7 +55,6 @@ func (m *Message) again() *Message {
 	return &Message{
 		Topic: m.Topic, Payload: m.Payload, Properties: m.Properties, QoS: m.QoS, Retain: m.Retain,
 		CreatedAt: m.CreatedAt, ExpiresAt: m.ExpiresAt, Publisher: m.Publisher, Username: m.Username,
-		Origin: m.Origin,
 	}
 }
 

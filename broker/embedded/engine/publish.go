@@ -228,7 +228,7 @@ func (c *Conn) forward(pk *wire.Publish, r *route) {
 		pub.recycle()
 		return
 	}
-	e.accepted(m)
+	e.watcher.Published(m)
 	pub.conn = c
 	e.tap(m, r, pub)
 	if !m.Retain {

@@ -58,7 +58,7 @@ func (r *retained) remove(topic string) *Message {
 
 // begin notes that a topic is about to be changed, and the change handed to the
 // store. mu is held.
-func (r *retained) begin(topic string) *flux {
+func (r *retained) begin(topic string) {
 	f := r.fluxes[topic]
 	if f == nil {
 		f = &flux{}
@@ -66,18 +66,14 @@ func (r *retained) begin(topic string) *flux {
 		r.fluxes[topic] = f
 	}
 	f.under++
-	return f
 }
 
 // settle notes what became of a change. After the last one that is under way a
-// topic has what is stored. What was begun before everything was forgotten counts
-// no more.
-func (r *retained) settle(f *flux, record RetainedRecord, stored bool) {
+// topic has what is stored.
+func (r *retained) settle(record RetainedRecord, stored bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.fluxes[record.Topic] != f {
-		return
-	}
+	f := r.fluxes[record.Topic]
 	if stored {
 		f.stored = record.Message
 	}
@@ -91,17 +87,6 @@ func (r *retained) settle(f *flux, record RetainedRecord, stored bool) {
 		r.remove(record.Topic)
 	default:
 		r.set(f.stored)
-	}
-}
-
-// forget drops all messages that outlive the process, and what becomes of those
-// that are being stored. mu is held.
-func (r *retained) forget() {
-	r.fluxes = map[string]*flux{}
-	for topic := range r.index.Match("") {
-		if lasting(topic) {
-			r.remove(topic)
-		}
 	}
 }
 

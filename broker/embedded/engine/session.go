@@ -18,7 +18,6 @@ type Session struct {
 	anonymous bool
 	created   int64
 	engine    *Engine
-	era       *era // in which it began here
 	counts    counts
 	due       due // the schedule's
 
@@ -26,8 +25,6 @@ type Session struct {
 	conn        *Conn      // nil while the client is away
 	ended       bool       // nothing may be added any more
 	stored      bool       // the store knows it
-	moving      bool       // to another engine or from there: nothing is due meanwhile
-	arrival     uint64     // of the CONNECT that had it last; 0 where not known
 	rights      Rights
 	version     byte
 	clean       bool
@@ -84,7 +81,7 @@ func (s *Session) put(c *Changes) {
 	if !s.ended {
 		c.PutSessions = append(c.PutSessions, s.record())
 	}
-	s.era.submit(c)
+	s.engine.store.Submit(c)
 }
 
 // offer is a message for a session, as its subscriptions ask for it.
@@ -271,7 +268,7 @@ func (s *Session) abandon(e *entry) QueueRecord {
 // store never waits here.
 func (s *Session) forget(gone []QueueRecord) {
 	if s.stored && len(gone) > 0 {
-		s.era.submit(&Changes{Owed: true, Dequeued: gone})
+		s.engine.store.Submit(&Changes{Owed: true, Dequeued: gone})
 	}
 }
 

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"errors"
 	"sync"
 	"sync/atomic"
 
@@ -18,13 +17,8 @@ type waiting struct {
 }
 
 // Settled sends the acknowledgement, and lets a message of QoS 2 whose release
-// was stored be released again on another connection. Where it was not stored
-// nothing is sent that says so.
-func (w *waiting) Settled(_ *Changes, err error) {
-	if err != nil && w.session.isStored() {
-		w.conn.endUncertain()
-		return
-	}
+// was stored be released again on another connection.
+func (w *waiting) Settled(*Changes, error) {
 	for _, r := range w.Released {
 		flush, _ := w.session.settle(r.Seq, true)
 		w.conn.engine.later(flush)
@@ -37,8 +31,6 @@ func (w *waiting) Settled(_ *Changes, err error) {
 type publication struct {
 	Changes
 	engine   *Engine
-	era      *era       // in which it was made
-	flux     *flux      // of Retained; nil without
 	sessions []*Session // of Enqueued, one each
 	conn     *Conn      // the publisher's, nil for the broker itself
 	kind     byte       // of its acknowledgement
@@ -64,7 +56,7 @@ var publications = sync.Pool{New: func() any { return new(publication) }}
 
 func (e *Engine) newPublication() *publication {
 	p := publications.Get().(*publication)
-	p.engine, p.era = e, e.era.Load()
+	p.engine = e
 	p.Changes.Done = p
 	p.held.Store(1)
 	return p
@@ -131,12 +123,12 @@ func (p *publication) Settled(_ *Changes, err error) {
 	for i, r := range p.Enqueued {
 		flush, left := p.sessions[i].settle(r.Seq, err == nil)
 		if left { // its end may have been stored before the message
-			p.era.submit(&Changes{Owed: true, Dequeued: []QueueRecord{r}})
+			e.store.Submit(&Changes{Owed: true, Dequeued: []QueueRecord{r}})
 		}
 		e.later(flush)
 	}
 	for _, r := range p.Retained {
-		e.retained.settle(p.flux, r, err == nil)
+		e.retained.settle(r, err == nil)
 	}
 	p.finish(err)
 }
@@ -144,13 +136,17 @@ func (p *publication) Settled(_ *Changes, err error) {
 // finish acknowledges the message to its publisher, or refuses it, and likewise
 // what repeated it meanwhile.
 func (p *publication) finish(err error) {
+	refused := wire.ReasonSuccess
+	if err != nil {
+		refused = wire.ReasonQuotaExceeded
+	}
 	if p.owes {
-		p.pay(repetition{p.conn, p.number}, err)
+		p.pay(repetition{p.conn, p.number}, refused)
 	}
 	if p.incoming != 0 {
 		p.conn.session.answered(p, err == nil)
 		for _, r := range p.repeats {
-			p.pay(r, err)
+			p.pay(r, refused)
 		}
 	}
 	if p.done != nil {
@@ -162,18 +158,8 @@ func (p *publication) finish(err error) {
 	p.recycle()
 }
 
-// pay sends an answer for which a place is kept. A client that were told that a
-// message is refused which is stored after all could use its packet identifier
-// for another one; so where that is not known it is told nothing.
-func (p *publication) pay(r repetition, err error) {
-	refused := wire.ReasonSuccess
-	if err != nil {
-		refused = wire.ReasonQuotaExceeded
-	}
-	if errors.Is(err, ErrUncertain) {
-		r.conn.endUncertain()
-		return
-	}
+// pay sends an answer for which a place is kept.
+func (p *publication) pay(r repetition, refused byte) {
 	r.conn.pay(p.kind, r.number, refused)
 	p.engine.later(r.conn)
 }

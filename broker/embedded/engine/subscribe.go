@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"errors"
-
 	"signalbox/broker/topics"
 	"signalbox/broker/wire"
 )
@@ -34,11 +32,7 @@ func (c *Conn) onSubscribe(p []byte) error {
 			grants = append(grants, g)
 		}
 	}
-	err = c.engine.storeSubscriptions(c.session, grants)
-	if errors.Is(err, ErrUncertain) {
-		return err
-	}
-	if err != nil {
+	if err := c.engine.storeSubscriptions(c.session, grants); err != nil {
 		for i := range codes {
 			codes[i] = c.failure(wire.ReasonQuotaExceeded)
 		}
@@ -130,10 +124,7 @@ func (e *Engine) storeSubscriptions(s *Session, grants []grant) error {
 			SessionID: s.id, Filter: g.filter, Options: optionsByte(g.options), ID: g.options.ID,
 		})
 	}
-	if err := s.commit(changes); err != nil && s.isStored() {
-		return err
-	}
-	return nil
+	return e.commit(changes)
 }
 
 // subscribe puts a subscription in force.
@@ -149,7 +140,7 @@ func (e *Engine) subscribe(s *Session, g grant) (replaced bool) {
 	}
 	_, replaced = s.subscribed[g.filter]
 	s.subscribed[g.filter] = g.options
-	s.enlist(g.filter, g.options)
+	e.index.Subscribe(g.filter, s, g.options)
 	if !replaced {
 		e.meters.subscriptions.Add(1)
 	}
@@ -161,7 +152,7 @@ func (e *Engine) subscribe(s *Session, g grant) (replaced bool) {
 func (s *Session) disown(filter string) {
 	if s.stored {
 		gone := []SubscriptionRecord{{SessionID: s.id, Filter: filter}}
-		s.era.submit(&Changes{Owed: true, Unsubscribed: gone})
+		s.engine.store.Submit(&Changes{Owed: true, Unsubscribed: gone})
 	}
 }
 
@@ -218,7 +209,7 @@ func (e *Engine) handRetained(s *Session, o offer) *Conn {
 	if store {
 		pub := e.newPublication()
 		pub.Enqueued, pub.sessions = append(pub.Enqueued, record), append(pub.sessions, s)
-		pub.era.submit(&pub.Changes)
+		e.store.Submit(&pub.Changes)
 	}
 	return flush
 }
@@ -239,9 +230,7 @@ func (c *Conn) onUnsubscribe(p []byte) error {
 		}
 	}
 	if len(changes.Unsubscribed) > 0 && c.session.isStored() {
-		if err := c.session.commit(changes); errors.Is(err, ErrUncertain) {
-			return err
-		}
+		c.engine.commit(changes) //nolint:errcheck // owed, so it cannot fail
 	}
 	c.send(wire.AppendUnsuback(nil, c.version, pk.PacketID, codes))
 	return nil
@@ -268,14 +257,8 @@ func (e *Engine) unsubscribe(s *Session, filter string) bool {
 	_, known := s.subscribed[filter]
 	delete(s.subscribed, filter)
 	if known {
-		s.delist(filter)
+		e.index.Unsubscribe(filter, s)
 		e.meters.subscriptions.Add(-1)
 	}
 	return known
 }
-
-// enlist has messages reach the session by a subscription. mu is held.
-func (s *Session) enlist(filter string, o topics.Options) { s.engine.index.Subscribe(filter, s, o) }
-
-// delist ends what enlist began. mu is held, or the session has ended.
-func (s *Session) delist(filter string) { s.engine.index.Unsubscribe(filter, s) }

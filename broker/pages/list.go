@@ -1,4 +1,7 @@
-package remote
+// Package pages reads lists that a broker gives in parts, while others change them.
+//
+// Of this module it imports broker only.
+package pages
 
 import (
 	"context"
@@ -12,24 +15,24 @@ import (
 // How many entries are fetched by one command: few enough that the broker,
 // which does nothing else meanwhile, is not held up for long.
 const (
-	recordsPerPage = 1000
-	namesPerPage   = 10000
+	Records      = 1000
+	namesPerPage = 10000
 )
 
-// source is a list that a broker keeps, in order of names, and gives in parts.
-type source[T any] struct {
-	name  func(T) string
-	fetch func(ctx context.Context, verbose bool, count, offset int) (total int, items []T, err error)
+// Source is a list that a broker keeps, in order of names, and gives in parts.
+type Source[T any] struct {
+	Name  func(T) string
+	Fetch func(ctx context.Context, verbose bool, count, offset int) (total int, items []T, err error)
 }
 
-// list gives a part of a source. The first command is done now; the rest, page
+// List gives a part of a source. The first command is done now; the rest, page
 // by page, when the entries are read. With a filter, which no broker knows,
 // all of it is read now, because the total is that of the matches.
-func list[T any](ctx context.Context, src source[T], o broker.ListOptions[T]) (broker.Page[T], error) {
+func List[T any](ctx context.Context, src Source[T], o broker.ListOptions[T]) (broker.Page[T], error) {
 	if o.Match != nil {
 		return matches(ctx, src, o)
 	}
-	r := &reader[T]{source: src, verbose: !o.NamesOnly, offset: max(o.Offset, 0), left: o.Count}
+	r := &reader[T]{Source: src, verbose: !o.NamesOnly, offset: max(o.Offset, 0), left: o.Count}
 	if o.Count == 0 { // which Mosquitto takes for one
 		r.verbose, r.left = false, 1
 	}
@@ -38,13 +41,13 @@ func list[T any](ctx context.Context, src source[T], o broker.ListOptions[T]) (b
 		return broker.Page[T]{}, err
 	}
 	if o.Count == 0 {
-		return broker.Page[T]{Total: r.total, Items: sequence([]T{})}, nil
+		return broker.Page[T]{Total: r.total, Items: Of([]T{})}, nil
 	}
 	return broker.Page[T]{Total: r.total, Items: r.from(ctx, first)}, nil
 }
 
-func matches[T any](ctx context.Context, src source[T], o broker.ListOptions[T]) (broker.Page[T], error) {
-	r := &reader[T]{source: src, verbose: true, left: -1}
+func matches[T any](ctx context.Context, src Source[T], o broker.ListOptions[T]) (broker.Page[T], error) {
+	r := &reader[T]{Source: src, verbose: true, left: -1}
 	total, kept := 0, []T{}
 	for item, err := range r.from(ctx, nil) {
 		if err != nil {
@@ -58,10 +61,11 @@ func matches[T any](ctx context.Context, src source[T], o broker.ListOptions[T])
 		}
 		total++
 	}
-	return broker.Page[T]{Total: total, Items: sequence(kept)}, nil
+	return broker.Page[T]{Total: total, Items: Of(kept)}, nil
 }
 
-func sequence[T any](items []T) iter.Seq2[T, error] {
+// Of makes the entries of a page of a slice.
+func Of[T any](items []T) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for _, item := range items {
 			if !yield(item, nil) {
@@ -76,7 +80,7 @@ func sequence[T any](items []T) iter.Seq2[T, error] {
 // list is ordered, and because each page begins with the last entry of the one
 // before.
 type reader[T any] struct {
-	source[T]
+	Source[T]
 	verbose bool
 	offset  int // of the next entry
 	left    int // entries still wanted; negative means all
@@ -118,7 +122,7 @@ func (r *reader[T]) next(ctx context.Context) ([]T, error) {
 	}
 	for back := r.overlap(); ; back += size {
 		at := max(r.offset-back, 0)
-		total, items, err := r.fetch(ctx, r.verbose, size+r.offset-at, at)
+		total, items, err := r.Fetch(ctx, r.verbose, size+r.offset-at, at)
 		if err != nil {
 			return nil, err
 		}
@@ -132,7 +136,7 @@ func (r *reader[T]) next(ctx context.Context) ([]T, error) {
 
 // size is how many entries the next page may bring.
 func (r *reader[T]) size() int {
-	size := recordsPerPage
+	size := Records
 	if !r.verbose {
 		size = namesPerPage
 	}
@@ -156,11 +160,11 @@ func (r *reader[T]) seen(items []T) (n int, ok bool) {
 	if !r.begun {
 		return 0, true
 	}
-	if !slices.IsSortedFunc(items, func(a, b T) int { return strings.Compare(r.name(a), r.name(b)) }) {
+	if !slices.IsSortedFunc(items, func(a, b T) int { return strings.Compare(r.Name(a), r.Name(b)) }) {
 		return 1, true
 	}
 	n, found := slices.BinarySearchFunc(items, r.last, func(item T, name string) int {
-		return strings.Compare(r.name(item), name)
+		return strings.Compare(r.Name(item), name)
 	})
 	if found {
 		n++
@@ -178,7 +182,7 @@ func (r *reader[T]) take(items []T, at, size int) []T {
 		return nil
 	}
 	r.offset = at + len(items)
-	r.begun, r.last = true, r.name(items[len(items)-1])
+	r.begun, r.last = true, r.Name(items[len(items)-1])
 	if r.left >= 0 {
 		r.left -= len(items)
 	}

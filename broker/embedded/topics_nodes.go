@@ -1,0 +1,92 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"signalbox/broker"
+	"signalbox/broker/cluster"
+	"signalbox/broker/control"
+)
+
+// The first byte of what one node asks another says what the rest is about.
+const askTopicTree = 'T' // a message to the control topic of the topic tree
+
+// ClusterMode tells the mode of the cluster that this broker is a node of, "" for
+// none. It is not known while the node cannot take part.
+func (b *Broker) ClusterMode() (mode string, known bool) {
+	if b.cluster == nil {
+		return "", true
+	}
+	info, err := b.cluster.node.Info()
+	return info.SyncMode, err == nil || errors.Is(err, cluster.ErrNotClustered)
+}
+
+// hpNodes gives the numbers of this node and, in ascending order, of all nodes, in
+// an HP cluster; otherwise none.
+func (m *member) hpNodes() (self int, nodes []int, err error) {
+	if m == nil {
+		return 0, nil, nil
+	}
+	info, err := m.node.Info()
+	switch {
+	case errors.Is(err, cluster.ErrNotClustered):
+		return 0, nil, nil
+	case err != nil:
+		return 0, nil, &broker.Error{Kind: broker.Unavailable, Msg: "the broker's cluster is not known at the moment: " + err.Error(), Err: err}
+	case info.SyncMode != broker.SyncHP:
+		return 0, nil, nil
+	}
+	for _, n := range info.Nodes {
+		nodes = append(nodes, int(n.NodeID))
+	}
+	slices.Sort(nodes)
+	return int(info.Self), nodes, nil
+}
+
+// askTopics has another node do a command about its topics, and reads the data of
+// the answer.
+func (b *Broker) askTopics(ctx context.Context, nodeID int, c control.Command, data any) error {
+	const correlation = "node"
+	answer, err := b.cluster.node.Ask(ctx, cluster.NodeID(nodeID), append([]byte{askTopicTree}, c.Encode(correlation)...))
+	if err != nil {
+		return nodeAway(c.Name, err)
+	}
+	err = control.Read(answer, correlation, data)
+	if refusal, ok := errors.AsType[control.Refusal](err); ok {
+		return refusal.Classify(c.Name, broker.CapTopicTree)
+	}
+	if err != nil {
+		return &broker.Error{Kind: broker.Internal, Op: c.Name, Msg: "its answer cannot be understood", Err: err}
+	}
+	return nil
+}
+
+// nodeAway says why a node did not answer.
+func nodeAway(op string, err error) error {
+	switch {
+	case errors.Is(err, cluster.ErrUnconfirmed):
+		return &broker.Error{Kind: broker.Unconfirmed, Op: op, Msg: "it did not answer in time: it may have been carried out", Err: err}
+	case errors.Is(err, cluster.ErrUnknownNode):
+		return &broker.Error{Kind: broker.NotFound, Op: op, Msg: "the cluster has no such node", Err: err}
+	}
+	return &broker.Error{Kind: broker.Unavailable, Op: op, Msg: "it cannot be reached at the moment", Err: err}
+}
+
+// answer answers what another node asks.
+func (m *member) answer(ctx context.Context, _ cluster.NodeID, request []byte) ([]byte, error) {
+	if len(request) > 0 && request[0] == askTopicTree {
+		return m.broker.answerTopics(ctx, request[1:])
+	}
+	return nil, errors.ErrUnsupported
+}
+
+// answerTopics does what another node asks about this one's topics.
+func (b *Broker) answerTopics(ctx context.Context, request []byte) ([]byte, error) {
+	answer := control.TopicTree(ctx, b.tree, nil, request)
+	if answer == nil {
+		return nil, context.Cause(ctx)
+	}
+	return answer, nil
+}
