@@ -24,13 +24,14 @@ type Options struct {
 // cloned first.
 type Index[S comparable] struct {
 	generation atomic.Uint64
-	nobody     Matches[S] // what all topics have that nobody is subscribed to
+	nobody     Matches[S]   // what all topics have that nobody is subscribed to
+	unlisted   func(S) bool // whose subscriptions are matched, but neither listed nor counted
 
 	mu      sync.RWMutex             // guards all below
 	literal table[string, *entry[S]] // filters without a wildcard
 	wild    trie[entry[S]]           // those with one
 	shares  table[string, *share[S]] // by the whole filter
-	ordered *btree.BTreeG[listed[S]] // every subscription
+	ordered *btree.BTreeG[listed[S]] // every subscription that is listed
 	shared  int                      // number of those that are shared
 	since   uint64                   // of the latest subscription
 }
@@ -52,7 +53,14 @@ type share[S comparable] struct {
 
 // NewIndex makes an Index without subscriptions.
 func NewIndex[S comparable]() *Index[S] {
-	return &Index[S]{ordered: btree.NewBTreeGOptions(before[S], btree.Options{NoLocks: true})}
+	return NewIndexWithout[S](func(S) bool { return false })
+}
+
+// NewIndexWithout makes an Index that matches all subscriptions, but in which
+// those of some subscribers are neither listed nor counted. What unlisted says
+// of somebody must never change.
+func NewIndexWithout[S comparable](unlisted func(S) bool) *Index[S] {
+	return &Index[S]{unlisted: unlisted, ordered: btree.NewBTreeGOptions(before[S], btree.Options{NoLocks: true})}
 }
 
 // listed is a subscription as List finds it.
@@ -71,14 +79,14 @@ func before[S comparable](a, b listed[S]) bool {
 // number.
 func (x *Index[S]) Generation() uint64 { return x.generation.Load() }
 
-// Len gives the number of subscriptions.
+// Len gives the number of subscriptions that are listed.
 func (x *Index[S]) Len() int {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	return x.ordered.Len()
 }
 
-// SharedLen gives the number of subscriptions that are shared ones.
+// SharedLen gives the number of those that are shared ones.
 func (x *Index[S]) SharedLen() int {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -89,6 +97,7 @@ func (x *Index[S]) SharedLen() int {
 // the same filter and tells so [MQTT-3.8.4-3].
 func (x *Index[S]) Subscribe(filter string, who S, o Options) (replaced bool) {
 	inner, shared := unshared(filter)
+	isListed := !x.unlisted(who)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	e, s := x.made(inner), (*share[S])(nil)
@@ -97,26 +106,30 @@ func (x *Index[S]) Subscribe(filter string, who S, o Options) (replaced bool) {
 	}
 	members := e.roster(s)
 	if i := members.find(who); i >= 0 {
-		x.change(filter, e, &members.list[i], o)
+		x.change(filter, e, &members.list[i], o, isListed)
 		return true
 	}
 	x.since++
 	members.add(member[S]{who, x.since, o})
-	if shared {
+	if isListed {
+		x.ordered.Set(listed[S]{Entry[S]{filter, who, o}, x.since})
+	}
+	if shared && isListed {
 		x.shared++
 	}
-	x.ordered.Set(listed[S]{Entry[S]{filter, who, o}, x.since})
 	x.changed(e)
 	return false
 }
 
 // change sets the options of a subscription that is there.
-func (x *Index[S]) change(filter string, e *entry[S], m *member[S], o Options) {
+func (x *Index[S]) change(filter string, e *entry[S], m *member[S], o Options, isListed bool) {
 	if m.options == o {
 		return
 	}
 	m.options = o
-	x.ordered.Set(listed[S]{Entry[S]{filter, m.who, o}, m.since})
+	if isListed {
+		x.ordered.Set(listed[S]{Entry[S]{filter, m.who, o}, m.since})
+	}
 	x.changed(e)
 }
 
@@ -129,6 +142,7 @@ func (x *Index[S]) changed(e *entry[S]) {
 // Unsubscribe removes a subscription and tells whether it was there.
 func (x *Index[S]) Unsubscribe(filter string, who S) bool {
 	inner, shared := unshared(filter)
+	isListed := !x.unlisted(who)
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	e, s := x.entry(inner), x.shares.get(filter)
@@ -140,11 +154,15 @@ func (x *Index[S]) Unsubscribe(filter string, who S) bool {
 	if i < 0 {
 		return false
 	}
-	x.ordered.Delete(listed[S]{Entry[S]{Filter: filter}, members.list[i].since})
+	if isListed {
+		x.ordered.Delete(listed[S]{Entry[S]{Filter: filter}, members.list[i].since})
+	}
 	members.remove(i)
 	if shared {
-		x.shared--
 		x.tidyShare(s, e)
+	}
+	if shared && isListed {
+		x.shared--
 	}
 	x.tidy(inner, e)
 	x.changed(e)

@@ -280,6 +280,7 @@ func (s *Session) take(c *Conn) bool {
 // assume sets what a connection brings to its session. mu is held.
 func (s *Session) assume(c *Conn) {
 	h := c.hello
+	defer s.tellPresence()
 	s.conn, s.rights, s.version, s.clean, s.keepAlive = c, c.rights, c.version, h.CleanStart, h.KeepAlive
 	s.protocol = c.socket.Protocol
 	s.connectedAt, s.goneAt, s.address = s.engine.now(), 0, c.socket.Address

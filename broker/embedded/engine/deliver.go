@@ -1,6 +1,10 @@
 package engine
 
-import "signalbox/broker/topics"
+import (
+	"slices"
+
+	"signalbox/broker/topics"
+)
 
 // recipient is a subscriber of a topic that may be sent its messages.
 type recipient struct {
@@ -39,15 +43,30 @@ func (r *recipient) offer(m *Message, from *Session) (offer, bool) {
 // what must be stored first and in touched whose connections are to be flushed.
 // It tells whether anybody is subscribed.
 func (e *Engine) deliver(m *Message, r *route, from *Session, pub *publication, touched *[]*Conn) (reached bool) {
+	if len(r.peers) > 0 {
+		e.stamp(m)
+	}
+	e.deliverOwn(m, r, from, pub, touched)
+	var chosen []choice
+	for _, g := range r.matches.Groups {
+		if c, ok := e.handOne(g, m, anybody, pub, touched); ok {
+			chosen = append(chosen, c)
+		}
+	}
+	if retained := m.Retain && lasting(m.Topic); retained || len(r.peers)+len(chosen) > 0 {
+		e.cross(m, retained, r.peers, chosen, pub)
+	}
+	return len(r.matches.Subscribers)+len(r.matches.Groups) > 0
+}
+
+// deliverOwn queues a message for this node's clients that are subscribed by
+// themselves.
+func (e *Engine) deliverOwn(m *Message, r *route, from *Session, pub *publication, touched *[]*Conn) {
 	for i := range r.to {
 		if o, ok := r.to[i].offer(m, from); ok {
 			e.hand(r.to[i].session, o, pub, touched)
 		}
 	}
-	for _, g := range r.matches.Groups {
-		e.handOne(g, m, pub, touched)
-	}
-	return len(r.matches.Subscribers)+len(r.matches.Groups) > 0
 }
 
 // hand queues a message for one session.
@@ -62,25 +81,51 @@ func (e *Engine) hand(s *Session, o offer, pub *publication, touched *[]*Conn) {
 	}
 }
 
-// handOne queues a message for one member of a shared subscription: one that is
-// connected, or else one whose session waits for it [MQTT-4.8.2-4].
-func (e *Engine) handOne(g *topics.Group[*Session], m *Message, pub *publication, touched *[]*Conn) {
-	var away topics.Member[*Session] // Who is nil for none
+// handOne queues a message for one member of a shared subscription, or gives the
+// peer where it is to go to one.
+func (e *Engine) handOne(
+	g *topics.Group[*Session], m *Message, fits func(*Session) bool, pub *publication, touched *[]*Conn,
+) (c choice, abroad bool) {
+	member, ok := choose(g, m, fits)
+	switch {
+	case !ok:
+	case member.Who.peer != nil:
+		return choice{bound{member.Who.peer, member.QoS}, g.Filter}, true
+	default:
+		e.hand(member.Who, offerOf(member, g.Filter, m), pub, touched)
+	}
+	return c, false
+}
+
+// handOwn queues a message for one of this node's members of a shared
+// subscription. It answers false if there is none.
+func (e *Engine) handOwn(g *topics.Group[*Session], m *Message, pub *publication, touched *[]*Conn) bool {
+	member, ok := choose(g, m, isClient)
+	if ok {
+		e.hand(member.Who, offerOf(member, g.Filter, m), pub, touched)
+	}
+	return ok
+}
+
+// choose gives the member of a shared subscription that gets a message: one that
+// is connected, or else one whose session waits for it [MQTT-4.8.2-4].
+func choose(g *topics.Group[*Session], m *Message, fits func(*Session) bool) (found topics.Member[*Session], ok bool) {
 	for member := range g.Turn() {
 		present, keeps := member.Who.presence()
-		if !present && (!keeps || min(m.QoS, member.QoS) == 0 || away.Who != nil) || !member.Who.may(Receive, m.Topic) {
+		if !present && (!keeps || min(m.QoS, member.QoS) == 0 || ok) || !fits(member.Who) || !member.Who.may(Receive, m.Topic) {
 			continue
 		}
 		if present {
-			e.hand(member.Who, offerOf(member, g.Filter, m), pub, touched)
-			return
+			return member, true
 		}
-		away = member
+		found, ok = member, true
 	}
-	if away.Who != nil {
-		e.hand(away.Who, offerOf(away, g.Filter, m), pub, touched)
-	}
+	return found, ok
 }
+
+// Who may be chosen for a shared subscription.
+func anybody(*Session) bool    { return true }
+func isClient(s *Session) bool { return s.peer == nil }
 
 func offerOf(member topics.Member[*Session], share string, m *Message) offer {
 	var ids []uint32
@@ -96,6 +141,9 @@ func offerOf(member topics.Member[*Session], share string, m *Message) offer {
 // presence tells whether the session's client is there, and whether messages
 // wait for it otherwise.
 func (s *Session) presence() (present, keeps bool) {
+	if s.peer != nil {
+		return s.peer.presence(s)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.conn != nil && !s.ended, s.keeps() && !s.ended
@@ -109,7 +157,12 @@ func (e *Engine) retain(m *Message, pub *publication) {
 		e.retained.set(m)
 		return
 	}
-	if pub.isHeld() { // what is retained keeps its order, and is stored by itself
+	switch {
+	case e.retained.agreed:
+		e.stamp(m)
+		pub = e.ownPublication(pub)
+		defer e.submit(pub)
+	case pub.isHeld(): // what is retained keeps its order, and is stored by itself
 		m = m.again()
 		own := e.newPublication()
 		own.of = pub
@@ -118,7 +171,7 @@ func (e *Engine) retain(m *Message, pub *publication) {
 		pub = own
 	}
 	m.ID = e.lastMessage.Add(1) // before anybody finds it
-	e.retained.begin(m.Topic)
+	e.retained.beginFor(pub, m.Topic, m)
 	e.retained.set(m)
 	record := RetainedRecord{Topic: m.Topic, Message: m}
 	if len(m.Payload) == 0 {
@@ -176,9 +229,12 @@ func (e *Engine) canStore(m *Message, r *route) bool {
 	if e.store.Err() == nil {
 		return true
 	}
-	if m.Retain && lasting(m.Topic) {
-		return false
-	}
+	return !(m.Retain && lasting(m.Topic)) && canQueue(m, r)
+}
+
+// canQueue tells whether no client is to get a message that would have to be
+// stored for it.
+func canQueue(m *Message, r *route) bool {
 	if m.QoS == 0 {
 		return true
 	}
@@ -187,7 +243,12 @@ func (e *Engine) canStore(m *Message, r *route) bool {
 			return false
 		}
 	}
-	return len(r.matches.Groups) == 0
+	for _, g := range r.matches.Groups {
+		if slices.ContainsFunc(g.Members, func(m topics.Member[*Session]) bool { return isClient(m.Who) }) {
+			return false
+		}
+	}
+	return true
 }
 
 func (s *Session) isStored() bool {

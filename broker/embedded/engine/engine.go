@@ -44,6 +44,13 @@ type Engine struct {
 	taps     *topics.Index[*tapping]
 	retained *retained
 
+	peers  atomic.Pointer[[]*Peer] // nil while there were none; never changed, but replaced under mu
+	stamps atomic.Uint64           // the latest Stamp of a message
+	teller atomic.Pointer[teller]  // nil for none; changed under opening
+
+	opening sync.Mutex // guards what follows; held while telling Routes
+	opened  map[*tapping]struct{}
+
 	lastMessage, lastSession atomic.Uint64
 	lastArrival              atomic.Uint64
 
@@ -73,12 +80,14 @@ type Engine struct {
 func New(c Config, p Parts) *Engine {
 	e := &Engine{
 		config: c, store: p.Store, authority: p.Authority, watcher: p.Watcher, control: p.Control,
-		meters: &Meters{}, index: topics.NewIndex[*Session](), taps: topics.NewIndex[*tapping](), retained: newRetained(),
+		meters: &Meters{}, taps: topics.NewIndex[*tapping](),
+		index:    topics.NewIndexWithout(func(s *Session) bool { return s.peer != nil }),
+		opened:   map[*tapping]struct{}{},
 		sessions: map[string]*Session{}, conns: map[*Conn]struct{}{}, users: map[string]map[*Conn]struct{}{},
 		ordered:  btree.NewBTreeG(func(a, b *Session) bool { return a.clientID < b.clientID }),
 		flushNow: make(chan struct{}, 1), stopped: make(chan struct{}), closed: make(chan struct{}),
 	}
-	e.due = newSchedule(e)
+	e.retained, e.due = newRetained(e.now), newSchedule(e)
 	e.life, e.endLife = context.WithCancel(context.Background())
 	return e
 }
@@ -227,6 +236,7 @@ func (e *Engine) shutDown() {
 	}
 	e.tasks.Wait()
 	e.due.stop()
+	e.retained.stop()
 	close(e.stopped)
 	e.workers.Wait()
 }

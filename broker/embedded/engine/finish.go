@@ -36,6 +36,7 @@ func (c *Conn) leaveSession() {
 	s, e := c.session, c.engine
 	s.mu.Lock()
 	s.conn, s.goneAt = nil, e.now()
+	s.tellPresence()
 	s.lastGone = s.goneAt
 	if c.cut.Load() || !c.established.Load() {
 		s.will = nil
@@ -102,6 +103,9 @@ func (s *Session) conclude() ending {
 	}
 	s.ended = true
 	s.engine.forgetSession(s)
+	for filter, o := range s.subscribed {
+		s.tellLeft(filter, o)
+	}
 	d := ending{session: s, will: s.will, stored: s.stored, rights: s.rights, filters: s.subscribed, moving: s.handBack(true)}
 	s.subscribed, s.will = nil, nil
 	return d
@@ -208,7 +212,7 @@ func (e *Engine) handOver(from *Session, moving []QueueRecord) {
 func (e *Engine) handOverOne(from *Session, r QueueRecord, g *topics.Group[*Session]) {
 	for member := range g.Turn() {
 		present, _ := member.Who.presence()
-		if !present || member.Who == from || !member.Who.may(Receive, r.Message.Topic) {
+		if !present || !isClient(member.Who) || member.Who == from || !member.Who.may(Receive, r.Message.Topic) {
 			continue
 		}
 		if !from.giveUp(r.Seq) {

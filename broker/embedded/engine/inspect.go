@@ -218,6 +218,7 @@ func (e *Engine) SubscribeClient(clientID, filter string, o topics.Options) erro
 		return err
 	}
 	g.replaced = e.subscribe(s, g)
+	e.awaitRoutes()
 	e.sendRetained(s, g)
 	return nil
 }
@@ -283,9 +284,10 @@ func (e *Engine) deleteRetained(topic string, outcome result) bool {
 		outcome <- nil
 		return true
 	}
-	r.begin(topic)
-	r.remove(topic)
 	pub := e.newPublication()
+	pub.agreed = r.agreed
+	r.beginFor(pub, topic, nil)
+	r.remove(topic)
 	pub.done, pub.Retained = outcome, append(pub.Retained, RetainedRecord{Topic: topic})
 	e.submit(pub)
 	return true

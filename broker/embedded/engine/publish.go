@@ -28,6 +28,7 @@ type route struct {
 	allowed    bool
 	matches    *topics.Matches[*Session]
 	to         []recipient
+	peers      []bound // that are subscribed
 	taps       *topics.Matches[*tapping]
 }
 
@@ -142,9 +143,12 @@ func (e *Engine) refresh(r *route, rights Rights) {
 	}
 	r.epoch, r.generation, r.matches = epoch, generation, matches
 	r.allowed = rights == nil || rights.Allowed(Send, r.topic) && !reserved(r.topic)
-	r.to = r.to[:0]
+	r.to, r.peers = r.to[:0], r.peers[:0]
 	for i := range r.matches.Subscribers {
-		if s := &r.matches.Subscribers[i]; s.Who.may(Receive, r.topic) {
+		switch s := &r.matches.Subscribers[i]; {
+		case s.Who.peer != nil:
+			r.peers = append(r.peers, bound{s.Who.peer, s.QoS})
+		case s.Who.may(Receive, r.topic):
 			r.to = append(r.to, newRecipient(s))
 		}
 	}
@@ -157,6 +161,9 @@ func reserved(topic string) bool {
 
 // may asks the rights of the session's client.
 func (s *Session) may(k Kind, topic string) bool {
+	if s.peer != nil {
+		return true // who may receive a message is decided where it goes
+	}
 	s.mu.Lock()
 	rights := s.rights
 	s.mu.Unlock()
@@ -230,6 +237,7 @@ func (c *Conn) forward(pk *wire.Publish, r *route) {
 	}
 	e.watcher.Published(m)
 	pub.conn = c
+	c.in.crossing = c.in.crossing || len(r.peers) > 0
 	e.tap(m, r, pub)
 	if !m.Retain {
 		c.answer(pk, pub, e.deliver(m, r, c.session, pub, &c.in.touched))

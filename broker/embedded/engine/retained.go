@@ -4,6 +4,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"signalbox/broker/topics"
 )
@@ -15,19 +16,27 @@ type retained struct {
 	bytes    atomic.Int64 // of topics, payloads and properties
 	expiring atomic.Bool  // some of them expire
 
-	mu     sync.Mutex // held while handing over to the store, which never waits then; guards what follows
-	fluxes map[string]*flux
+	now func() int64 // epoch milliseconds
+
+	mu       sync.Mutex // held while handing over to the store, which never waits then; guards what follows
+	fluxes   map[string]*flux
+	agreed   bool        // changes are decided by a log that all nodes share
+	awaited  int         // in all fluxes
+	watching bool        // timer is running
+	timer    *time.Timer // nil until there is something to watch
+	closed   bool
 }
 
 // flux is what becomes of a topic while changes to it are being stored: should
 // they come to nothing, the topic has again what is stored.
 type flux struct {
-	stored *Message // nil for none
-	under  int      // changes under way
+	stored  *Message  // nil for none
+	under   int       // changes under way
+	awaited []awaited // changes that a log is to bring, in order
 }
 
-func newRetained() *retained {
-	return &retained{index: topics.NewRetained[*Message](), fluxes: map[string]*flux{}}
+func newRetained(now func() int64) *retained {
+	return &retained{index: topics.NewRetained[*Message](), now: now, fluxes: map[string]*flux{}}
 }
 
 // set keeps a message or, where its payload is empty, clears the topic's
@@ -56,20 +65,22 @@ func (r *retained) remove(topic string) *Message {
 	return m
 }
 
-// begin notes that a topic is about to be changed, and the change handed to the
-// store. mu is held.
-func (r *retained) begin(topic string) {
+// flux gives a topic's flux, or begins it. mu is held.
+func (r *retained) flux(topic string) *flux {
 	f := r.fluxes[topic]
 	if f == nil {
 		f = &flux{}
 		f.stored, _ = r.index.Get(topic)
 		r.fluxes[topic] = f
 	}
-	f.under++
+	return f
 }
 
-// settle notes what became of a change. After the last one that is under way a
-// topic has what is stored.
+// begin notes that a topic is about to be changed, and the change handed to the
+// store. mu is held.
+func (r *retained) begin(topic string) { r.flux(topic).under++ }
+
+// settle notes what became of a change.
 func (r *retained) settle(record RetainedRecord, stored bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,14 +88,21 @@ func (r *retained) settle(record RetainedRecord, stored bool) {
 	if stored {
 		f.stored = record.Message
 	}
-	if f.under--; f.under > 0 {
+	f.under--
+	r.rest(record.Topic, f)
+}
+
+// rest has a topic what is stored, after the last change that is under way. mu is
+// held.
+func (r *retained) rest(topic string, f *flux) {
+	if f.under > 0 || len(f.awaited) > 0 {
 		return
 	}
-	delete(r.fluxes, record.Topic)
-	switch current, _ := r.index.Get(record.Topic); {
+	delete(r.fluxes, topic)
+	switch current, _ := r.index.Get(topic); {
 	case current == f.stored:
 	case f.stored == nil:
-		r.remove(record.Topic)
+		r.remove(topic)
 	default:
 		r.set(f.stored)
 	}

@@ -29,6 +29,8 @@ type broker struct {
 	t     testing.TB
 	addr  string
 	close func()
+	store engine.Store
+	dir   string
 }
 
 // start runs a broker on the file in dir until the test or close ends it.
@@ -43,7 +45,7 @@ func start(t testing.TB, dir string, change ...func(*engine.Config, *engine.Part
 	for _, f := range change {
 		f(&c, &p)
 	}
-	b := &broker{Engine: engine.New(c, p), t: t}
+	b := &broker{Engine: engine.New(c, p), t: t, store: p.Store, dir: dir}
 	check(t, b.Load(t.Context()))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)

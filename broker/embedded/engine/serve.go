@@ -15,15 +15,16 @@ import (
 // through the packets that one read brought and then does at once what they
 // gave rise to.
 type incomingState struct {
-	reader  reader
-	publish wire.Publish
-	aliases map[uint16]string
-	known   map[string]*route // what is known of the topics published to
-	room    int               // that known takes, in bytes
-	touched []*Conn           // connections to be flushed
-	owed    *Changes          // acknowledgements that the store is to hear of
-	heard   time.Time         // when the last bytes came
-	idle    time.Duration     // silence after which the connection ends; 0 for none
+	reader   reader
+	publish  wire.Publish
+	aliases  map[uint16]string
+	known    map[string]*route // what is known of the topics published to
+	room     int               // that known takes, in bytes
+	touched  []*Conn           // connections to be flushed
+	crossing bool              // messages went to other nodes
+	owed     *Changes          // acknowledgements that the store is to hear of
+	heard    time.Time         // when the last bytes came
+	idle     time.Duration     // silence after which the connection ends; 0 for none
 }
 
 // errBye ends a connection at the client's wish.
@@ -185,6 +186,10 @@ func (c *Conn) waitForBytes() error {
 				runtime.Gosched() // who sends without pause lets others have a turn
 			}
 			c.engine.store.Room()
+			if c.in.crossing {
+				c.in.crossing = false
+				c.engine.roomAbroad()
+			}
 			return nil
 		}
 		if !errors.Is(err, os.ErrDeadlineExceeded) || c.in.idle == 0 {

@@ -19,7 +19,8 @@ type Session struct {
 	created   int64
 	engine    *Engine
 	counts    counts
-	due       due // the schedule's
+	due       due   // the schedule's
+	peer      *Peer // that it stands for; nil for a client's
 
 	mu          sync.Mutex // guards what follows; see DESIGN.md for the order of locks
 	conn        *Conn      // nil while the client is away
@@ -40,6 +41,7 @@ type Session struct {
 	expiring    bool  // messages in the queue expire
 	shares      bool  // messages came by a shared subscription
 	subscribed  map[string]topics.Options
+	told        told // of them
 	out         outgoing
 	incoming    map[uint16]*publication // QoS 2 messages received and not released; nil once answered
 	window      int

@@ -42,7 +42,11 @@ type publication struct {
 
 	held    atomic.Int32 // by taps, and once while it is made; it is stored when nobody holds it any more
 	failed  atomic.Pointer[error]
+	waits   atomic.Int32 // with whom it waits to be acknowledged, itself included; 0 for nobody but itself
 	of      *publication // that this one is a part of; nil for none
+	agreed  bool         // it is Retained only, and decided by a log
+	apart   bool         // that one waits for this with its acknowledgement only
+	receipt Receipt      // of another node; nil for none
 	repeats []repetition // of the packet, to be answered with it; guarded by the session's mu
 }
 
@@ -70,7 +74,9 @@ func (p *publication) empty() bool {
 
 // settled tells whether there is nothing to wait for. It is asked by who makes
 // the publication.
-func (p *publication) settled() bool { return p.empty() && !p.isHeld() && p.failed.Load() == nil }
+func (p *publication) settled() bool {
+	return p.empty() && !p.isHeld() && p.waits.Load() == 0 && p.failed.Load() == nil
+}
 
 // isHeld tells whether somebody else holds the publication. It is asked by who
 // makes it.
@@ -82,9 +88,7 @@ func (p *publication) hold() { p.held.Add(1) }
 // part ends a hold. With the last one the publication is stored or, where one
 // failed, taken back.
 func (p *publication) part(err error) {
-	if err != nil {
-		p.failed.CompareAndSwap(nil, &err)
-	}
+	p.fail(err)
 	if p.held.Add(-1) > 0 {
 		return
 	}
@@ -92,10 +96,43 @@ func (p *publication) part(err error) {
 	case failed != nil:
 		p.Settled(nil, *failed)
 	case p.empty():
-		p.finish(nil)
+		p.leave(nil)
 	default:
 		p.engine.keep(p)
 	}
+}
+
+// fail notes the first error that there is.
+func (p *publication) fail(err error) {
+	if err != nil {
+		p.failed.CompareAndSwap(nil, &err)
+	}
+}
+
+// wait keeps the publication from being acknowledged, though not from being
+// stored. It is called by who makes it.
+func (p *publication) wait() {
+	if p.waits.Load() == 0 {
+		p.waits.Add(1) // for itself
+	}
+	p.waits.Add(1)
+}
+
+// leave ends what wait began, and the publication's own wait for the store.
+// After the last of them it is acknowledged or, where one failed, refused.
+func (p *publication) leave(err error) {
+	if p.waits.Load() == 0 {
+		p.finish(err)
+		return
+	}
+	p.fail(err)
+	if p.waits.Add(-1) > 0 {
+		return
+	}
+	if failed := p.failed.Load(); failed != nil {
+		err = *failed
+	}
+	p.finish(err)
 }
 
 // recycle gives the publication back.
@@ -128,9 +165,13 @@ func (p *publication) Settled(_ *Changes, err error) {
 		e.later(flush)
 	}
 	for _, r := range p.Retained {
-		e.retained.settle(r, err == nil)
+		if p.agreed {
+			e.retained.answered(r, err == nil, e.foreseenUntil())
+		} else {
+			e.retained.settle(r, err == nil)
+		}
 	}
-	p.finish(err)
+	p.leave(err)
 }
 
 // finish acknowledges the message to its publisher, or refuses it, and likewise
@@ -152,7 +193,14 @@ func (p *publication) finish(err error) {
 	if p.done != nil {
 		p.done <- err
 	}
-	if p.of != nil {
+	if p.receipt != nil {
+		p.receipt.Settled(err)
+	}
+	switch {
+	case p.of == nil:
+	case p.apart:
+		p.of.leave(err)
+	default:
 		p.of.part(err)
 	}
 	p.recycle()

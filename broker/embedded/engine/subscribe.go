@@ -15,7 +15,7 @@ type grant struct {
 }
 
 // onSubscribe handles SUBSCRIBE: the subscriptions are stored, then in force,
-// then acknowledged; retained messages follow.
+// then known to other nodes, then acknowledged; retained messages follow.
 func (c *Conn) onSubscribe(p []byte) error {
 	pk, err := wire.DecodeSubscribe(p, c.version)
 	if err != nil {
@@ -40,6 +40,9 @@ func (c *Conn) onSubscribe(p []byte) error {
 	}
 	for i := range grants {
 		grants[i].replaced = c.engine.subscribe(c.session, grants[i])
+	}
+	if len(grants) > 0 {
+		c.engine.awaitRoutes()
 	}
 	c.send(wire.AppendSuback(nil, c.version, pk.PacketID, codes))
 	for _, g := range grants {
@@ -138,9 +141,10 @@ func (e *Engine) subscribe(s *Session, g grant) (replaced bool) {
 	if s.subscribed == nil {
 		s.subscribed = map[string]topics.Options{}
 	}
-	_, replaced = s.subscribed[g.filter]
+	before, replaced := s.subscribed[g.filter]
 	s.subscribed[g.filter] = g.options
 	e.index.Subscribe(g.filter, s, g.options)
+	s.tellOne(g.filter, replaced, before)
 	if !replaced {
 		e.meters.subscriptions.Add(1)
 	}
@@ -254,10 +258,11 @@ func (c *Conn) unsubscribe(filter string) byte {
 func (e *Engine) unsubscribe(s *Session, filter string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, known := s.subscribed[filter]
+	before, known := s.subscribed[filter]
 	delete(s.subscribed, filter)
 	if known {
 		e.index.Unsubscribe(filter, s)
+		s.tellLeft(filter, before)
 		e.meters.subscriptions.Add(-1)
 	}
 	return known

@@ -37,7 +37,8 @@ func (e *Engine) clearRetained(topic string, m *Message) {
 	r := e.retained
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if current, _ := r.index.Get(topic); current != m {
+	current, _ := r.index.Get(topic)
+	if current != m || r.agreed && r.fluxes[topic] != nil { // it is seen to once that has settled
 		return
 	}
 	r.remove(topic)

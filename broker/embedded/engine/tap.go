@@ -26,15 +26,36 @@ type Hold publication
 func (h *Hold) Settled(err error) { (*publication)(h).part(err) }
 
 // tapping is a tap that was opened.
-type tapping struct{ tap Tap }
+type tapping struct {
+	tap    Tap
+	filter string
+}
 
 // Open gives a tap the messages that are published from now on to topics that
 // the filter matches. After close has returned, messages that were published
 // before may still come, but none that is published afterwards.
 func (e *Engine) Open(filter string, tap Tap) (close func()) {
-	t := &tapping{tap}
+	t := &tapping{tap, filter}
 	e.taps.Subscribe(filter, t, topics.Options{QoS: 2})
-	return func() { e.taps.Unsubscribe(filter, t) }
+	e.opening.Lock()
+	defer e.opening.Unlock()
+	e.opened[t] = struct{}{}
+	if to := e.teller.Load(); to != nil {
+		to.joined(filter, tapped)
+	}
+	return func() { e.shut(t) }
+}
+
+// shut ends what Open began.
+func (e *Engine) shut(t *tapping) {
+	e.taps.Unsubscribe(t.filter, t)
+	e.opening.Lock()
+	defer e.opening.Unlock()
+	_, open := e.opened[t]
+	delete(e.opened, t)
+	if to := e.teller.Load(); to != nil && open {
+		to.left(t.filter, tapped)
+	}
 }
 
 // tap shows a message to the taps of its topic. Those that hold it keep it from
@@ -81,12 +102,17 @@ func (p *Publisher) Publish(m *Message) bool {
 // Flush sends what was published on its way, and waits while too much is to be
 // stored.
 func (p *Publisher) Flush() {
+	p.flushTouched()
+	p.engine.store.Room()
+	p.engine.roomAbroad()
+}
+
+func (p *Publisher) flushTouched() {
 	for i, c := range p.touched {
 		p.touched[i] = nil
 		c.flush()
 	}
 	p.touched = p.touched[:0]
-	p.engine.store.Room()
 }
 
 // How often Room looks at queues, and how long it waits for one that stays as
@@ -130,6 +156,11 @@ func (p *Publisher) fullest(topic string) (messages int, full bool) {
 			messages, full = max(messages, n), true
 		}
 	}
+	for _, b := range r.peers {
+		if n, half := b.peer.backlog(); half {
+			messages, full = max(messages, n), true
+		}
+	}
 	for _, g := range r.matches.Groups {
 		for _, member := range g.Members {
 			if n, half := member.Who.backlog(); half {
@@ -143,6 +174,9 @@ func (p *Publisher) fullest(topic string) (messages int, full bool) {
 // backlog tells how many messages wait for a client that is connected, and
 // whether that is more than half of what may.
 func (s *Session) backlog() (messages int, half bool) {
+	if s.peer != nil {
+		return s.peer.backlog()
+	}
 	c := &s.engine.config
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,0 +1,299 @@
+package engine
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"signalbox/broker/topics"
+	"signalbox/broker/wire"
+)
+
+// Link carries messages to another node. Its methods are called on the goroutine
+// of whoever publishes.
+type Link interface {
+	// Take is given a message, in the order of each publisher and, of retained
+	// ones, in the order of all. It must not block.
+	Take(m *Message, c Crossing)
+	// Backlog tells how many messages wait for the node, and whether that is more
+	// than half of what may.
+	Backlog() (messages int, half bool)
+	// Room waits while it is more than half, as long as that becomes less.
+	Room()
+}
+
+// Crossing is for whom a message goes to another node.
+type Crossing struct {
+	Direct bool     // for all who are subscribed there by themselves
+	Shares []string // for one member each of these shared subscriptions
+	QoS    byte     // the greatest it is delivered with there
+	// Receipt, where it is not nil, is settled once, when the node has stored the
+	// message as far as it must. There is none at QoS 0.
+	Receipt Receipt
+}
+
+// Receipt is told what became of a message that somebody waits for.
+type Receipt interface {
+	// Settled does not wait. An error says that the message cannot be stored.
+	Settled(err error)
+}
+
+// Interest is what those who are subscribed to one filter ask for.
+type Interest struct {
+	QoS  byte // the greatest
+	Away bool // of a shared subscription only members are left that are away
+}
+
+// Peer is another node as the engine knows it: subscribed to what somebody is
+// subscribed to there. Two sessions stand for it in the index, which are no
+// clients and never given anything: one for shared subscriptions of which only
+// members are left that are away, one for all the rest.
+type Peer struct {
+	engine        *Engine
+	link          Link
+	linked        atomic.Bool
+	present, away *Session
+
+	mu      sync.Mutex // guards what follows; held while calling the index
+	routes  map[string]announced
+	renewal uint64 // of the whole table
+	removed bool
+}
+
+// announced is an Interest, and the latest renewal of the table that it was in.
+type announced struct {
+	Interest
+	renewal uint64
+}
+
+// AddPeer makes another node known, which has no subscriptions at first.
+func (e *Engine) AddPeer(name string, l Link) *Peer {
+	p := &Peer{engine: e, link: l, routes: map[string]announced{}}
+	p.present = &Session{engine: e, peer: p, clientID: name}
+	p.away = &Session{engine: e, peer: p, clientID: name}
+	e.changePeers(func(all []*Peer) []*Peer { return append(all, p) })
+	return p
+}
+
+func (e *Engine) changePeers(change func([]*Peer) []*Peer) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var all []*Peer
+	if old := e.peers.Load(); old != nil {
+		all = slices.Clone(*old)
+	}
+	all = change(all)
+	e.peers.Store(&all)
+}
+
+// Remove forgets the node, and with it its subscriptions.
+func (p *Peer) Remove() {
+	p.mu.Lock()
+	p.removed = true
+	for filter := range p.routes {
+		p.drop(filter)
+	}
+	p.mu.Unlock()
+	p.engine.changePeers(func(all []*Peer) []*Peer {
+		return slices.DeleteFunc(all, func(other *Peer) bool { return other == p })
+	})
+}
+
+// SetLinked tells whether the node can be reached at present. While it cannot,
+// members of shared subscriptions there count as away.
+func (p *Peer) SetLinked(linked bool) { p.linked.Store(linked) }
+
+// Announce notes what is asked for at the node for a filter, in place of what
+// was. A filter that is none is passed over.
+func (p *Peer) Announce(filter string, i Interest) {
+	if !wire.ValidFilter(filter) {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.removed {
+		return
+	}
+	old, had := p.routes[filter]
+	p.routes[filter] = announced{i, p.renewal}
+	who := p.stands(i)
+	p.engine.index.Subscribe(filter, who, topics.Options{QoS: i.QoS, RetainAsPublished: true})
+	if had && p.stands(old.Interest) != who {
+		p.engine.index.Unsubscribe(filter, p.stands(old.Interest))
+	}
+}
+
+// stands gives the session that stands for the node in the index.
+func (p *Peer) stands(i Interest) *Session {
+	if i.Away {
+		return p.away
+	}
+	return p.present
+}
+
+// Withdraw notes that nobody is subscribed to a filter at the node any more.
+func (p *Peer) Withdraw(filter string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.drop(filter)
+}
+
+// drop forgets what is asked for. mu is held.
+func (p *Peer) drop(filter string) {
+	if old, had := p.routes[filter]; had {
+		p.engine.index.Unsubscribe(filter, p.stands(old.Interest))
+		delete(p.routes, filter)
+	}
+}
+
+// Renew begins a whole table of what is announced by the node: Prune, at its
+// end, withdraws what was not in it.
+func (p *Peer) Renew() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.renewal++
+}
+
+// Prune withdraws what was not announced since Renew.
+func (p *Peer) Prune() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for filter, a := range p.routes {
+		if a.renewal != p.renewal {
+			p.drop(filter)
+		}
+	}
+}
+
+// Routes is the number of filters that somebody is subscribed to at the node.
+func (p *Peer) Routes() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.routes)
+}
+
+// presence is that of a session that stands for the node.
+func (p *Peer) presence(s *Session) (present, keeps bool) {
+	return s == p.present && p.linked.Load(), true
+}
+
+// backlog is that of a session that stands for the node.
+func (p *Peer) backlog() (messages int, half bool) {
+	if !p.linked.Load() {
+		return 0, false
+	}
+	return p.link.Backlog()
+}
+
+// Reassign gives a message to other members of shared subscriptions of which the
+// node has none any more.
+func (p *Peer) Reassign(m *Message, shares []string, receipt Receipt) {
+	e, pub := p.engine, p.engine.newPublication()
+	pub.receipt = receipt
+	m = m.again()
+	var touched []*Conn
+	var chosen []choice
+	for _, g := range e.index.Match(m.Topic).Groups {
+		if !slices.Contains(shares, g.Filter) {
+			continue
+		}
+		if c, ok := e.handOne(g, m, p.isNot, pub, &touched); ok {
+			chosen = append(chosen, c)
+		}
+	}
+	e.cross(m, false, nil, chosen, pub)
+	for _, c := range touched {
+		c.flush()
+	}
+	if !e.submitAny(pub) && receipt != nil {
+		receipt.Settled(nil)
+	}
+}
+
+func (p *Peer) isNot(s *Session) bool { return s.peer != p }
+
+// bound is a peer that a message goes to.
+type bound struct {
+	peer *Peer
+	qos  byte
+}
+
+// choice is a peer that was chosen for a shared subscription.
+type choice struct {
+	bound
+	share string
+}
+
+// cross gives a message to the links of the peers that are subscribed or chosen,
+// or of all.
+func (e *Engine) cross(m *Message, everywhere bool, direct []bound, chosen []choice, pub *publication) {
+	peers := e.peers.Load()
+	if peers == nil {
+		return
+	}
+	for _, p := range *peers {
+		c := Crossing{Direct: everywhere}
+		for _, b := range direct {
+			if b.peer == p {
+				c.Direct, c.QoS = true, max(c.QoS, b.qos)
+			}
+		}
+		for _, b := range chosen {
+			if b.peer == p {
+				c.Shares, c.QoS = append(c.Shares, b.share), max(c.QoS, b.qos)
+			}
+		}
+		if c.Direct || len(c.Shares) > 0 {
+			c.QoS = min(c.QoS, m.QoS)
+			c.Receipt = pub.receiptFor(c.QoS)
+			p.link.Take(m, c)
+		}
+	}
+}
+
+// receiptFor keeps a publication from being acknowledged until a peer has the
+// message. It is not stored before either where that would say that its sender
+// need not send it again. What is owed is acknowledged to nobody.
+func (p *publication) receiptFor(qos byte) Receipt {
+	switch {
+	case qos == 0 || p.Owed:
+		return nil
+	case len(p.Received) > 0:
+		p.hold()
+		return (*Hold)(p)
+	}
+	p.wait()
+	return (*delay)(p)
+}
+
+// delay keeps a message from being acknowledged, but not from being stored.
+type delay publication
+
+// Settled lets the message be acknowledged, or refuses it.
+func (d *delay) Settled(err error) { (*publication)(d).leave(err) }
+
+// Identify sets the number of this node, from which messages that cross to
+// others have their Stamp.
+func (e *Engine) Identify(node uint16) {
+	e.stamps.Store(uint64(node)<<48 | uint64(e.now())<<7&(1<<48-1))
+}
+
+// stamp marks a message that crosses to other nodes, before anybody has it.
+func (e *Engine) stamp(m *Message) {
+	if m.Stamp == 0 {
+		m.Stamp = e.stamps.Add(1)
+	}
+}
+
+// roomAbroad waits while too much waits for other nodes.
+func (e *Engine) roomAbroad() {
+	peers := e.peers.Load()
+	if peers == nil {
+		return
+	}
+	for _, p := range *peers {
+		if _, half := p.backlog(); half {
+			p.link.Room()
+		}
+	}
+}

@@ -1,0 +1,221 @@
+package engine_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox/broker/embedded/engine"
+	"signalbox/broker/wire"
+)
+
+// crossing is a link to a node that is not there: it keeps what it is given.
+type crossing struct{ taken chan crossed }
+
+type crossed struct {
+	message *engine.Message
+	engine.Crossing
+}
+
+func newCrossing() *crossing { return &crossing{make(chan crossed, 100)} }
+
+func (l *crossing) Take(m *engine.Message, c engine.Crossing) { l.taken <- crossed{m, c} }
+func (l *crossing) Backlog() (int, bool)                      { return 0, false }
+func (l *crossing) Room()                                     {}
+
+// settled counts how often a receipt was settled, and with what.
+type settled chan error
+
+func newSettled() settled           { return make(settled, 10) }
+func (s settled) Settled(err error) { s <- err }
+func (s settled) wants(t *testing.T) error {
+	t.Helper()
+	err := <-s
+	if n := len(s); n > 0 {
+		t.Errorf("settled %d times more", n)
+	}
+	return err
+}
+
+// TestPeer hands a message over once, however many of the node's subscriptions
+// match, with the greatest QoS, and acknowledges it when the node has it.
+func TestPeer(t *testing.T) {
+	t.Parallel()
+	for _, qos := range []byte{1, 2} {
+		b, link := start(t, t.TempDir()), newCrossing()
+		p := b.AddPeer("other", link)
+		p.SetLinked(true)
+		p.Announce("a/+", engine.Interest{QoS: 1})
+		p.Announce("a/#", engine.Interest{QoS: 2})
+		p.Announce("$share/g/a/b", engine.Interest{QoS: 1})
+		p.Announce("b/#", engine.Interest{})
+		p.Announce("no/#/filter", engine.Interest{})
+		reader, c := b.connect(keeps("reader")), b.connect(keeps("c"))
+		reader.subscribe("a/b", 1)
+		c.publish(wire.Outgoing{Topic: "a/b", QoS: qos, PacketID: 7})
+		got := <-link.taken
+		if got.message.Stamp == 0 || !got.Direct || got.QoS != qos || !slices.Equal(got.Shares, []string{"$share/g/a/b"}) {
+			t.Errorf("got %+v", got)
+		}
+		if p := c.ping(); p[0]>>4 != wire.TypePingresp {
+			t.Fatalf("% x before the node has it", p)
+		}
+		got.Receipt.Settled(nil)
+		if a := c.wantAck(wire.TypePuback - 1 + qos); a.Reason != 0 { // PUBACK or PUBREC
+			t.Errorf("got %+v", a)
+		}
+		if m := reader.wantMessage(); m.topic != "a/b" {
+			t.Errorf("got %v", m)
+		}
+		c.publish(wire.Outgoing{Topic: "a/b", QoS: qos, PacketID: 8})
+		(<-link.taken).Receipt.Settled(errors.New("no room"))
+		if a := c.wantAck(wire.TypePuback - 1 + qos); a.Reason != wire.ReasonQuotaExceeded {
+			t.Errorf("got %+v", a)
+		}
+		c.publish(wire.Outgoing{Topic: "b", QoS: qos, PacketID: 9})
+		if got := <-link.taken; got.QoS != 0 || got.Receipt != nil {
+			t.Errorf("got %+v for a subscriber of QoS 0", got)
+		}
+		c.wantAck(wire.TypePuback - 1 + qos)
+		p.Withdraw("a/+")
+		p.Renew()
+		p.Announce("b/#", engine.Interest{})
+		p.Prune()
+		if n := p.Routes(); n != 1 {
+			t.Errorf("%d routes are left, want 1", n)
+		}
+		p.Remove()
+		c.publish(wire.Outgoing{Topic: "b"})
+		c.ping()
+		if n := len(link.taken); n != 0 {
+			t.Errorf("%d messages for a node that is no more", n)
+		}
+	}
+}
+
+// TestPeerIsNoClient shows nobody the subscriptions of other nodes as those of
+// clients.
+func TestPeerIsNoClient(t *testing.T) {
+	t.Parallel()
+	b := start(t, t.TempDir())
+	p := b.AddPeer("other", newCrossing())
+	p.Announce("a", engine.Interest{})
+	p.Announce("$share/g/a", engine.Interest{Away: true})
+	p.Announce("$share/g/a", engine.Interest{})
+	if n, list := b.Subscriptions(0, -1, nil); n+len(list) != 0 || b.Counts().Shared != 0 {
+		t.Errorf("got %v", list)
+	}
+}
+
+// TestSharedAcross chooses one member in turn, those of another node only while
+// it can be reached, and members that are away last.
+func TestSharedAcross(t *testing.T) {
+	t.Parallel()
+	b, link := start(t, t.TempDir()), newCrossing()
+	p := b.AddPeer("other", link)
+	p.SetLinked(true)
+	p.Announce("$share/g/a", engine.Interest{QoS: 1})
+	reader, c := b.connect(fresh("reader")), b.connect(fresh("c"))
+	reader.subscribe("$share/g/a", 0)
+	publish := func() {
+		c.publish(wire.Outgoing{Topic: "a"})
+		c.ping()
+	}
+	for range 4 {
+		publish()
+	}
+	if n := len(link.taken); n != 2 {
+		t.Errorf("%d of 4 messages for the other node", n)
+	}
+	p.SetLinked(false)
+	publish()
+	p.SetLinked(true)
+	p.Announce("$share/g/a", engine.Interest{QoS: 1, Away: true})
+	publish()
+	if n := len(link.taken); n != 2 {
+		t.Errorf("%d messages for a node that has no member present", n)
+	}
+	reader.bye()
+	publish() // QoS 0 waits for nobody
+	c.publish(wire.Outgoing{Topic: "a", QoS: 1, PacketID: 1})
+	for range 2 {
+		<-link.taken
+	}
+	got, done := <-link.taken, newSettled()
+	p.Reassign(got.message, got.Shares, done)
+	if err := done.wants(t); err != nil {
+		t.Errorf("a message without any member: %v", err)
+	}
+	reader = b.connect(keeps("reader"))
+	reader.subscribe("$share/g/a", 1)
+	p.Reassign(got.message, got.Shares, done)
+	if m := reader.wantMessage(); m.qos != 1 {
+		t.Errorf("got %v", m)
+	}
+	if err := done.wants(t); err != nil {
+		t.Error(err)
+	}
+	got.Receipt.Settled(nil)
+	c.wantAck(wire.TypePuback)
+}
+
+// TestReceive delivers what comes from another node to clients and taps, not to
+// other nodes, and tells of which shared subscriptions nobody is left.
+func TestReceive(t *testing.T) {
+	t.Parallel()
+	b, link, tap := start(t, t.TempDir()), newCrossing(), newDrain(true)
+	b.Open("a", tap)
+	p := b.AddPeer("other", link)
+	p.SetLinked(true)
+	p.Announce("#", engine.Interest{QoS: 2})
+	p.Announce("$share/g/a", engine.Interest{QoS: 2})
+	one, two := b.connect(keeps("one")), b.connect(fresh("two"))
+	one.subscribe("a", 1)
+	two.subscribe("$share/h/a", 0)
+	in, done := b.NewReceiver(), newSettled()
+	m := &engine.Message{Topic: "a", Payload: []byte("x"), QoS: 2, Publisher: "c", Stamp: 1}
+	untaken := in.Receive(m, engine.Crossing{
+		Direct: true, Shares: []string{"$share/g/a", "$share/h/a", "$share/i/a"}, QoS: 2, Receipt: done,
+	}, false)
+	in.Flush()
+	if diff := cmp.Diff([]string{"$share/g/a", "$share/i/a"}, untaken); diff != "" {
+		t.Errorf("untaken (-want +got):\n%s", diff)
+	}
+	if m := two.wantMessage(); m.payload != "x" {
+		t.Errorf("got %v", m)
+	}
+	if len(done) > 0 {
+		t.Error("settled before the tap has")
+	}
+	(<-tap.taken).hold.Settled(nil)
+	if m := one.wantMessage(); m.payload != "x" || m.qos != 1 {
+		t.Errorf("got %v", m)
+	}
+	if err := done.wants(t); err != nil {
+		t.Error(err)
+	}
+	in.Receive(&engine.Message{Topic: "other", QoS: 1}, engine.Crossing{Direct: true, QoS: 1, Receipt: done}, false)
+	if err := done.wants(t); err != nil {
+		t.Error(err)
+	}
+	if n := len(link.taken); n != 0 {
+		t.Errorf("%d messages went on to another node", n)
+	}
+}
+
+// TestReceiveWithoutRoom refuses what cannot be stored.
+func TestReceiveWithoutRoom(t *testing.T) {
+	t.Parallel()
+	var disk *faulty
+	b := start(t, t.TempDir(), withFaulty(&disk))
+	b.connect(keeps("one")).subscribe("a", 1)
+	in, done := b.NewReceiver(), newSettled()
+	disk.fail()
+	in.Receive(&engine.Message{Topic: "a", QoS: 1}, engine.Crossing{Direct: true, QoS: 1, Receipt: done}, false)
+	if err := done.wants(t); !errors.Is(err, errDisk) {
+		t.Errorf("got %v", err)
+	}
+	disk.work()
+}

@@ -1,0 +1,73 @@
+package engine
+
+import (
+	"slices"
+
+	"signalbox/broker/topics"
+)
+
+// Receiver takes in the messages of another node's publishers. It is used by one
+// goroutine at a time.
+type Receiver struct{ publisher *Publisher }
+
+// NewReceiver makes a Receiver.
+func (e *Engine) NewReceiver() *Receiver { return &Receiver{e.NewPublisher()} }
+
+// Receive delivers a message to this node's own subscribers and taps, without
+// waiting for what has to be stored of it. It gives the shared subscriptions of
+// which nobody is left here. A message that is given late, after others that were
+// published behind it, is not shown as retained: what is agreed upon counts.
+// Flush must follow before the receiver rests.
+func (r *Receiver) Receive(m *Message, c Crossing, late bool) (untaken []string) {
+	e, known := r.publisher.engine, r.publisher.route(m.Topic)
+	pub := e.newPublication()
+	pub.receipt = c.Receipt
+	if m.Retain && lasting(m.Topic) {
+		e.retained.mu.Lock()
+		defer e.retained.mu.Unlock()
+		if !late {
+			e.foresee(m)
+		}
+	}
+	e.refresh(known, nil)
+	if err := e.store.Err(); err != nil && c.QoS > 0 && !canQueue(m, known) {
+		e.meters.drop(DropNotStored, 1)
+		pub.recycle()
+		c.settle(err)
+		return nil
+	}
+	if c.Direct {
+		e.tap(m, known, pub)
+		e.deliverOwn(m, known, nil, pub, &r.publisher.touched)
+	}
+	untaken = e.receiveShares(m, known, c.Shares, pub, &r.publisher.touched)
+	if !e.submitAny(pub) {
+		c.settle(nil)
+	}
+	return untaken
+}
+
+// receiveShares gives a message to members of shared subscriptions, and those
+// that have none here.
+func (e *Engine) receiveShares(m *Message, r *route, shares []string, pub *publication, touched *[]*Conn) (untaken []string) {
+	for _, share := range shares {
+		i := slices.IndexFunc(r.matches.Groups, func(g *topics.Group[*Session]) bool { return g.Filter == share })
+		if i < 0 || !e.handOwn(r.matches.Groups[i], m, pub, touched) {
+			untaken = append(untaken, share)
+		}
+	}
+	return untaken
+}
+
+func (c *Crossing) settle(err error) {
+	if c.Receipt != nil {
+		c.Receipt.Settled(err)
+	}
+}
+
+// Flush sends what was received on its way, and waits while too much is to be
+// stored.
+func (r *Receiver) Flush() {
+	r.publisher.flushTouched()
+	r.publisher.engine.store.Room()
+}

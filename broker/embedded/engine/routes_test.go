@@ -1,0 +1,139 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox/broker/embedded/engine"
+	"signalbox/broker/wire"
+)
+
+// told counts what it is told of.
+type told struct {
+	mu    sync.Mutex
+	asked map[string]map[engine.Interest]int
+	known int
+}
+
+func newTold() *told { return &told{asked: map[string]map[engine.Interest]int{}} }
+
+func (r *told) Joined(filter string, i engine.Interest) { r.add(filter, i, 1) }
+func (r *told) Left(filter string, i engine.Interest)   { r.add(filter, i, -1) }
+
+func (r *told) add(filter string, i engine.Interest, n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.asked[filter] == nil {
+		r.asked[filter] = map[engine.Interest]int{}
+	}
+	if r.asked[filter][i] += n; r.asked[filter][i] == 0 {
+		delete(r.asked[filter], i)
+	}
+	if len(r.asked[filter]) == 0 {
+		delete(r.asked, filter)
+	}
+}
+
+func (r *told) Known(context.Context) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.known++
+}
+
+// is compares what was told with what the engine says of its clients.
+func (r *told) is(b *broker, taps map[string]map[engine.Interest]int) (diff string) {
+	want := newTold()
+	for filter, all := range taps {
+		for i, n := range all {
+			want.add(filter, i, n)
+		}
+	}
+	for s := range b.EachSubscription("") {
+		_, _, shared := wire.SplitShared(s.Filter)
+		c, _, err := b.Client(s.ClientID)
+		check(b.t, err)
+		want.add(s.Filter, engine.Interest{QoS: s.QoS, Away: shared && !c.Connected}, 1)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return cmp.Diff(want.asked, r.asked)
+}
+
+// TestRoutes tells of all subscriptions, whatever clients do, and from the middle
+// on to another one as well.
+func TestRoutes(t *testing.T) {
+	t.Parallel()
+	b, first := start(t, t.TempDir()), newTold()
+	b.SetRoutes(first)
+	filters := []string{"a", "a/+", "$share/g/a", "$share/h/a", "$share/g/#"}
+	var wg sync.WaitGroup
+	for n := range 4 {
+		wg.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(n), 1)) //nolint:gosec // a test's
+			c := b.connect(keeps(fmt.Sprint(n)))
+			for range 100 {
+				filter := filters[random.IntN(len(filters))]
+				switch random.IntN(5) {
+				case 0:
+					c.bye()
+					c = b.connect(keeps(fmt.Sprint(n)))
+				case 1:
+					c.bye()
+					c = b.connect(fresh(fmt.Sprint(n)))
+				case 2:
+					c.send(wire.AppendUnsubscribe(nil, c.version, &wire.Unsubscribe{PacketID: 1, Filters: []string{filter}}))
+					c.want(wire.TypeUnsuback)
+				default:
+					c.subscribe(filter, byte(random.IntN(3)))
+				}
+			}
+			if n%2 == 0 {
+				c.bye()
+			}
+		})
+	}
+	second := newTold()
+	end := b.Open("tap/#", newDrain(false))
+	b.SetRoutes(second)
+	wg.Wait()
+	until(t, "the clients are gone", func() bool { return b.Counts().Connected == 2 })
+	tap := map[string]map[engine.Interest]int{"tap/#": {{QoS: 2}: 1}}
+	until(t, "all is told", func() bool { return second.is(b, tap) == "" })
+	end()
+	end()
+	if diff := second.is(b, nil); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	b.SetRoutes(nil)
+	c := b.connect(fresh("late"))
+	c.subscribe("late", 0)
+	second.mu.Lock()
+	defer second.mu.Unlock()
+	if second.known == 0 {
+		t.Error("SUBACK has waited for nobody")
+	}
+	if second.asked["late"] != nil {
+		t.Error("told after the end")
+	}
+}
+
+// TestLocalRoutes tells nobody of what concerns this node alone.
+func TestLocalRoutes(t *testing.T) {
+	t.Parallel()
+	b, r := start(t, t.TempDir()), newTold()
+	b.SetRoutes(r)
+	c := b.connect(fresh("c"))
+	for _, filter := range []string{"$SYS/#", "$CONTROL/a/response", "$share/g/$SYS/a", "$other/a"} {
+		c.subscribe(filter, 0)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.asked) != 1 || r.asked["$other/a"] == nil {
+		t.Errorf("told %v", r.asked)
+	}
+}
