@@ -109,7 +109,9 @@ type Timing struct {
 
 	SnapshotEvery time.Duration // between looks whether a snapshot is due; 30 s
 	SnapshotAfter uint64        // entries since the last one that make one due; 8192
-	Trailing      uint64        // entries that stay for those who are behind; 10240
+	SnapshotBytes int64         // of the entries since the last one that make one due, if that one has not more; 64 MiB
+	Trailing      uint64        // entries that stay for those who are behind, at most; 10240
+	TrailingBytes int64         // of the entries that stay, or twice those of the last snapshot; 64 MiB
 }
 
 func (o *Options) fill() {
@@ -150,7 +152,9 @@ func (t *Timing) fill() {
 	t.Retry = cmp.Or(t.Retry, 5*time.Second)
 	t.SnapshotEvery = cmp.Or(t.SnapshotEvery, 30*time.Second)
 	t.SnapshotAfter = cmp.Or(t.SnapshotAfter, 8192)
+	t.SnapshotBytes = cmp.Or(t.SnapshotBytes, 64<<20)
 	t.Trailing = cmp.Or(t.Trailing, 10240)
+	t.TrailingBytes = cmp.Or(t.TrailingBytes, 64<<20)
 }
 
 // Node is this process as a member of a cluster, or at rest where it is in none.

@@ -200,8 +200,18 @@ func spec(self NodeID, ids ...NodeID) Spec {
 // form starts nodes and makes a cluster of them, in which all have a vote.
 func (f *fleet) form(ids ...NodeID) *fleet {
 	f.t.Helper()
+	return f.formWith(nil, ids...)
+}
+
+// formWith forms a cluster of nodes with options of their own.
+func (f *fleet) formWith(tune func(*Options), ids ...NodeID) *fleet {
+	f.t.Helper()
 	for _, id := range ids {
-		f.start(id)
+		if tune == nil {
+			f.start(id)
+		} else {
+			f.start(id, tune)
+		}
 	}
 	invitations, err := f.nodes[ids[0]].node.Create(within(f.t, patience), spec(ids[0], ids...))
 	must(f.t, err)

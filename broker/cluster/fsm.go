@@ -199,17 +199,20 @@ func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("take a snapshot: %w", err)
 	}
-	return &view{machine: m, header: header{State: *f.state.Load(), Machine: f.machineIndex}}, nil
+	return &view{ctx: f.ctx, machine: m, header: header{State: *f.state.Load(), Machine: f.machineIndex}}, nil
 }
 
 // view is a snapshot that is about to be written.
 type view struct {
+	ctx     context.Context // ends the writing
 	header  header
 	machine Snapshot
 }
 
 // Persist writes the snapshot. raft closes the sink.
-func (v *view) Persist(sink raft.SnapshotSink) error { return v.write(sink) }
+func (v *view) Persist(sink raft.SnapshotSink) error {
+	return v.write(lasting{ctx: v.ctx, Writer: sink})
+}
 
 func (v *view) write(w io.Writer) error {
 	if err := v.header.write(w); err != nil {
@@ -241,7 +244,7 @@ func (f *fsm) restore(index uint64, r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	if err := f.machine.Restore(f.ctx, index, r); err != nil {
+	if err := f.machine.Restore(f.ctx, index, lasting{ctx: f.ctx, Reader: r}); err != nil {
 		return fmt.Errorf("take over a snapshot: %w", err)
 	}
 	f.machineIndex = index

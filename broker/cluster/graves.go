@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -127,7 +128,7 @@ func (n *Node) unaware(uuid string, members []Member) (all []Member) {
 // long.
 func (n *Node) tidyGraves(ctx context.Context) {
 	if err := n.keepGraves(ctx); err != nil {
-		if ctx.Err() == nil {
+		if ctx.Err() == nil && !errors.Is(err, ErrClosed) {
 			n.log.Warn("it cannot be stored who knows of a dissolved cluster", "err", err)
 		}
 		return

@@ -15,6 +15,7 @@ import (
 type layer struct {
 	badge *badge
 	self  raft.ServerAddress
+	call  time.Duration // for a connection
 	inbox chan net.Conn
 
 	ctx  context.Context // ended when nothing is connected any more
@@ -26,8 +27,8 @@ type layer struct {
 
 var _ raft.StreamLayer = (*layer)(nil)
 
-func newLayer(ctx context.Context, b *badge, self raft.ServerAddress) *layer {
-	l := &layer{badge: b, self: self, inbox: make(chan net.Conn), out: map[*outgoing]struct{}{}}
+func newLayer(ctx context.Context, b *badge, self raft.ServerAddress, call time.Duration) *layer {
+	l := &layer{badge: b, self: self, call: call, inbox: make(chan net.Conn), out: map[*outgoing]struct{}{}}
 	l.ctx, l.stop = context.WithCancel(ctx)
 	return l
 }
@@ -72,7 +73,7 @@ func (l *layer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Con
 	if !ok {
 		return nil, fmt.Errorf("%q names no node", address)
 	}
-	ctx, cancel := context.WithTimeout(l.ctx, timeout)
+	ctx, cancel := context.WithTimeout(l.ctx, min(timeout, l.call)) // then the other side may be there again
 	defer cancel()
 	conn, err := dial(ctx, l.badge, to, hostPort, protocolRaft)
 	if err != nil {

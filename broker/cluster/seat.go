@@ -11,11 +11,13 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+
+	"signalbox/broker/cluster/raftlog"
 )
 
-// cached is how many of the last entries are kept in memory for those who are
-// sent them.
-const cached = 512
+// recent is how many bytes of the last entries are kept in memory for those who
+// are sent them.
+const recent = 16 << 20
 
 // seat is the node's place in a cluster while it takes part.
 type seat struct {
@@ -35,7 +37,8 @@ type seat struct {
 	ctx  context.Context
 	stop context.CancelFunc
 	wg   sync.WaitGroup
-	kick chan struct{} // holds one entry while there is something to look at before the time
+	last sync.WaitGroup // for those who may have to wait for raft's end
+	kick chan struct{}  // holds one entry while there is something to look at before the time
 
 	changed chan struct{} // holds one entry while the members may have changed
 
@@ -66,7 +69,7 @@ func (n *Node) sitDown(ctx context.Context, id *identity) (err error) {
 		s.stop()
 		return err
 	}
-	s.layer = newLayer(s.ctx, s.badge, id.Self.serverAddress())
+	s.layer = newLayer(s.ctx, s.badge, id.Self.serverAddress(), n.options.Timing.Call)
 	s.exchange, s.asking = newExchange(s.ctx, s.badge), newExchange(s.ctx, s.badge)
 	s.streams, s.agenda = newStreams(), newAgenda(s)
 	if err := s.startRaft(); err != nil {
@@ -81,6 +84,7 @@ func (n *Node) sitDown(ctx context.Context, id *identity) (err error) {
 	}
 	s.wg.Go(s.announce)
 	s.wg.Go(s.watch)
+	s.last.Go(s.compact)
 	n.setTrouble("")
 	n.options.Changed()
 	return nil
@@ -93,10 +97,6 @@ func (s *seat) startRaft() error {
 		Stream: s.layer, MaxPool: 3, Timeout: n.options.Timing.Transport, Logger: log,
 		MaxRPCsInFlight: 1, // pipelines can lock up, see DESIGN.md
 	})
-	cache, err := raft.NewLogCache(cached, n.store)
-	if err != nil {
-		return err
-	}
 	c := raft.DefaultConfig()
 	c.LocalID, c.Logger = raft.ServerID(s.badge.self.String()), log
 	c.NoSnapshotRestoreOnStart = true // see catchUp
@@ -106,7 +106,8 @@ func (s *seat) startRaft() error {
 	t := n.options.Timing
 	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout, c.CommitTimeout = t.Heartbeat, t.Election, t.Lease, t.Commit
 	c.SnapshotInterval, c.SnapshotThreshold, c.TrailingLogs = t.SnapshotEvery, t.SnapshotAfter, t.Trailing
-	if s.raft, err = raft.NewRaft(c, s.fsm, cache, n.store, n.store, s.trans); err != nil {
+	var err error
+	if s.raft, err = raft.NewRaft(c, s.fsm, raftlog.NewRecent(n.store, recent), n.store, n.store, transport{s.trans}); err != nil {
 		return fmt.Errorf("take part in the cluster: %w", err)
 	}
 	return nil
@@ -198,6 +199,7 @@ func (n *Node) standUp() {
 	s.wg.Wait()
 	s.raft.Shutdown().Error() //nolint:errcheck // it waits, and is always nil
 	close(s.agenda.gone)
+	s.last.Wait()
 	s.trans.CloseStreams()
 	n.store.Rearm()
 	n.options.Changed()

@@ -10,10 +10,6 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// portion is how many entries are deleted in one transaction, so that those who
-// append wait for no longer than that.
-const portion = 2048
-
 // IsMonotonic says that the log has no holes, so raft empties it when it has
 // taken over a snapshot.
 func (s *Store) IsMonotonic() bool { return true }
@@ -28,18 +24,6 @@ func (s *Store) FirstIndex() (uint64, error) {
 func (s *Store) LastIndex() (uint64, error) {
 	_, last := s.bounds()
 	return last, nil
-}
-
-func (s *Store) bounds() (first, last uint64) {
-	s.edges.Lock()
-	defer s.edges.Unlock()
-	return s.first, s.last
-}
-
-func (s *Store) setEdges(first, last uint64) {
-	s.edges.Lock()
-	defer s.edges.Unlock()
-	s.first, s.last = first, last
 }
 
 // GetLog reads an entry, or answers raft.ErrLogNotFound.
@@ -72,25 +56,25 @@ func (s *Store) StoreLogs(logs []*raft.Log) error {
 	if len(logs) == 0 {
 		return nil
 	}
-	err := s.transact(func() error {
-		if err := s.inOrder(logs); err != nil {
-			return err
-		}
-		for _, l := range logs {
-			if err := s.insert(l); err != nil {
-				return err
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	err := s.inOrder(logs)
+	if err == nil {
+		err = s.conn.Transact(context.Background(), func() error {
+			for _, l := range logs {
+				if err := s.insert(l); err != nil {
+					return err
+				}
 			}
-		}
-		return nil
-	})
+			return nil
+		})
+	}
 	if err != nil {
 		return fmt.Errorf("append to the cluster's log: %w", err)
 	}
-	first, _ := s.bounds()
-	if first == 0 {
-		first = logs[0].Index
+	for _, l := range logs {
+		s.extend(l.Index, len(l.Data))
 	}
-	s.setEdges(first, logs[len(logs)-1].Index)
 	return nil
 }
 
@@ -132,19 +116,21 @@ func (s *Store) DeleteRange(from, to uint64) error {
 	if from != first && to != last {
 		return fmt.Errorf("entries %d to %d are in the middle of the cluster's log", from, to)
 	}
+	front := from == first
 	for from <= to {
-		lo, hi := from, min(to, from+portion-1)
-		if from != first {
-			lo, hi = max(from, to-min(to, portion-1)), to
+		n := s.portion(from, to, front)
+		lo, hi := from, from+n-1
+		if !front {
+			lo, hi = to-n+1, to
 		}
 		if err := s.deletePortion(lo, hi); err != nil {
 			return fmt.Errorf("delete from the cluster's log: %w", err)
 		}
-		if from != first {
+		if front {
+			from = hi + 1
+		} else {
 			to = lo - 1
-			continue
 		}
-		from, first = hi+1, hi+1
 	}
 	return s.giveBack()
 }
@@ -154,19 +140,10 @@ func (s *Store) deletePortion(lo, hi uint64) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	err := s.conn.Transact(context.Background(), func() error { return s.conn.Exec(deleteEntries, int64(lo), int64(hi)) })
-	if err != nil {
-		return err
+	if err == nil {
+		s.shrink(lo, hi)
 	}
-	first, last := s.bounds()
-	switch {
-	case lo == first && hi == last:
-		s.setEdges(0, 0)
-	case lo == first:
-		s.setEdges(hi+1, last)
-	default:
-		s.setEdges(first, lo-1)
-	}
-	return nil
+	return err
 }
 
 // giveBack makes the file smaller by some of what became free.

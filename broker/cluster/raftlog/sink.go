@@ -18,8 +18,13 @@ type sink struct {
 	file   *os.File
 	buffer *bufio.Writer // to file and sum
 	sum    hash.Hash64
+	synced int64 // bytes that are on the disk
 	closed bool
 }
+
+// stretch is how much of a snapshot is brought to the disk at once. If all of it
+// were at the end, whoever appends to the log would wait for that long.
+const stretch = 4 << 20
 
 // ID names the snapshot.
 func (k *sink) ID() string { return k.meta.ID }
@@ -28,6 +33,10 @@ func (k *sink) ID() string { return k.meta.ID }
 func (k *sink) Write(p []byte) (int, error) {
 	n, err := k.buffer.Write(p)
 	k.meta.Size += int64(n)
+	if err == nil && k.meta.Size-k.synced >= stretch {
+		k.synced = k.meta.Size
+		err = errors.Join(k.buffer.Flush(), k.file.Sync())
+	}
 	return n, err
 }
 

@@ -76,8 +76,7 @@ type Store struct {
 	writing sync.Mutex // one transaction of conn at a time
 	conn    *file.Conn
 
-	edges       sync.Mutex // taken within writing
-	first, last uint64     // entries of the log, 0 while there are none
+	edges // its lock is taken within writing
 }
 
 var (
@@ -124,14 +123,6 @@ func (s *Store) prepare(ctx context.Context) error {
 	return nil
 }
 
-func (s *Store) findEdges(ctx context.Context) error {
-	const q = `SELECT coalesce(min(idx), 0), coalesce(max(idx), 0) FROM entry`
-	if err := s.readers.QueryRowContext(ctx, q).Scan(&s.first, &s.last); err != nil {
-		return fmt.Errorf("read the cluster's log: %w", err)
-	}
-	return nil
-}
-
 // transact runs write in a transaction, which is on the disk when it returns nil.
 // raft gives no context to what it stores: a write is never broken off.
 func (s *Store) transact(write func() error) error {
@@ -143,13 +134,15 @@ func (s *Store) transact(write func() error) error {
 // Clear forgets the log, terms, votes and snapshots, and makes changes to what
 // else is kept, in one transaction.
 func (s *Store) Clear(c Changes) error {
-	err := s.transact(func() error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	err := s.conn.Transact(context.Background(), func() error {
 		return errors.Join(s.conn.Exec(deleteAllEntries), s.conn.Exec(deleteAllSnapshots), s.conn.Exec(dropKeptOfRaft), s.put(c))
 	})
 	if err != nil {
 		return fmt.Errorf("clear the cluster's database: %w", err)
 	}
-	s.setEdges(0, 0)
+	s.clear()
 	return s.sweep()
 }
 

@@ -116,6 +116,7 @@ func TestAgainstMemory(t *testing.T) {
 	dir := t.TempDir()
 	s, want := open(t, dir), raft.NewInmemStore()
 	defer func() { must(t, s.Close()) }()
+	recent := NewRecent(s, 1000)
 	next := uint64(1)
 	for step := range 150 {
 		first, _ := want.FirstIndex()
@@ -124,27 +125,31 @@ func TestAgainstMemory(t *testing.T) {
 		case n < 6:
 			logs := entries(next, 1+rand.IntN(80))
 			logs[0].AppendedAt = time.Unix(int64(step), 7)
-			must(t, s.StoreLogs(logs), want.StoreLogs(logs))
+			must(t, recent.StoreLogs(logs), want.StoreLogs(logs))
 			next += uint64(len(logs))
 		case n == 6 && last > 0: // compaction
 			to := first + uint64(rand.IntN(int(last-first+2)))
-			must(t, s.DeleteRange(first, to), want.DeleteRange(first, min(to, last)))
+			must(t, recent.DeleteRange(first, to), want.DeleteRange(first, min(to, last)))
 		case n == 7 && last > first: // a conflict
 			from := first + 1 + uint64(rand.IntN(int(last-first)))
-			must(t, s.DeleteRange(from, last), want.DeleteRange(from, last))
+			must(t, recent.DeleteRange(from, last), want.DeleteRange(from, last))
 			next = from
 		case n == 8: // a snapshot was taken over
-			must(t, s.DeleteRange(first, last))
+			must(t, recent.DeleteRange(first, last))
 			want, next = raft.NewInmemStore(), next+uint64(rand.IntN(100))
 		case n == 9:
 			must(t, s.Close())
 			s = open(t, dir)
+			recent = NewRecent(s, 1000)
 		}
 		if first, _ := want.FirstIndex(); first == 0 || first > next {
 			want = raft.NewInmemStore() // it keeps its last index when it is emptied
 		}
 		if diff := cmp.Diff(contents(t, want), contents(t, s)); diff != "" {
 			t.Fatalf("after step %d (-memory +file):\n%s", step, diff)
+		}
+		if diff := cmp.Diff(contents(t, want), contents(t, recent)); diff != "" {
+			t.Fatalf("after step %d (-memory +recent):\n%s", step, diff)
 		}
 	}
 }

@@ -1,0 +1,205 @@
+package cluster
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// bulk is a register with a large part beside its values, which never changes and
+// takes its time to be written and read.
+type bulk struct {
+	*register
+	size int
+	slow time.Duration // for each mebibyte
+
+	mu       sync.Mutex
+	received int // of the large part, in the last Restore
+}
+
+const mebibyte = 1 << 20
+
+type bulkView struct {
+	registerView
+	bulk *bulk
+}
+
+func (b *bulk) Snapshot(context.Context) (Snapshot, error) {
+	return bulkView{registerView{b.all()}, b}, nil
+}
+
+func (v bulkView) WriteTo(w io.Writer) (int64, error) {
+	text, err := json.Marshal(v.values)
+	if err != nil {
+		return 0, err
+	}
+	if _, err := w.Write(append(text, '\n')); err != nil {
+		return 0, err
+	}
+	chunk := make([]byte, mebibyte)
+	for range v.bulk.size / mebibyte {
+		pause(context.Background(), v.bulk.slow)
+		if _, err := w.Write(chunk); err != nil {
+			return 0, err
+		}
+	}
+	return int64(len(text) + 1 + v.bulk.size), nil
+}
+
+func (b *bulk) Restore(ctx context.Context, index uint64, from io.Reader) error {
+	r := bufio.NewReader(from)
+	line, err := r.ReadBytes('\n')
+	if err != nil {
+		return err
+	}
+	received := 0
+	chunk := make([]byte, mebibyte)
+	for {
+		n, err := io.ReadFull(r, chunk)
+		received += n
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		pause(ctx, b.slow)
+	}
+	b.mu.Lock()
+	b.received = received
+	b.mu.Unlock()
+	return b.register.Restore(ctx, index, bytes.NewReader(line))
+}
+
+// usual is the timing of the product.
+func usual(o *Options) {
+	t := o.Timing
+	o.Timing = Timing{Probe: t.Probe, Request: t.Request, Settle: t.Settle, Tell: t.Tell, Retry: t.Retry}
+}
+
+// gaps writes at the leader while something is done. It tells for how long nothing
+// was acknowledged at most, and how much was.
+func (f *fleet) gaps(during func()) (longest time.Duration, n int) {
+	ctx, stop := context.WithCancel(f.t.Context())
+	done := make(chan struct{})
+	leader := f.leader()
+	go func() {
+		defer close(done)
+		for at := time.Now(); ctx.Err() == nil; n++ {
+			leader.node.Propose(ctx, write{fmt.Sprint("gap", n%9), "x"}.encode()) //nolint:errcheck // the next one is as good
+			longest = max(longest, time.Since(at))
+			at = time.Now()
+		}
+	}()
+	during()
+	stop()
+	<-done
+	return longest, n
+}
+
+// TestLargeSnapshot has a large and slow snapshot written, sent and taken over
+// under load. Nobody else comes to lead meanwhile, and writes go on.
+func TestLargeSnapshot(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	parts := map[NodeID]*bulk{}
+	tune := func(o *Options) {
+		usual(o)
+		b := &bulk{register: o.Machine.(*register), size: 24 * mebibyte, slow: 50 * time.Millisecond}
+		o.Machine = b
+		parts[NodeID(len(parts)+1)] = b
+	}
+	f.formWith(tune, 1, 2, 3)
+	away := f.follower()
+	away.kill()
+	away.lose()
+	term := f.leader().node.Term()
+	var wrote, restored time.Duration
+	longest, n := f.gaps(func() {
+		began := time.Now()
+		must(t, f.leader().node.seat.Load().raft.Snapshot().Error())
+		wrote = time.Since(began)
+		began = time.Now()
+		back := f.start(away.id, func(o *Options) {
+			usual(o)
+			parts[0] = &bulk{register: o.Machine.(*register), slow: 50 * time.Millisecond}
+			o.Machine = parts[0]
+		})
+		invitation, err := f.leader().node.AddNode(within(t, patience), member(back.id))
+		must(t, err, back.node.Join(within(t, patience), spec(back.id, 1, 2, 3), invitation))
+		restored = time.Since(began)
+	})
+	f.settled(3)
+	f.agree(nil)
+	if got := f.leader().node.Term(); got != term {
+		t.Errorf("the term is %d, and was %d", got, term)
+	}
+	if parts[0].received != 24*mebibyte {
+		t.Errorf("%d bytes were taken over", parts[0].received)
+	}
+	t.Logf("written in %v, sent and taken over in %v; at most %v between two acknowledged writes, %d of them",
+		wrote.Round(time.Millisecond), restored.Round(time.Millisecond), longest.Round(time.Millisecond), n)
+}
+
+// TestLargeEntries has many entries of half a mebibyte under way, and single ones
+// of eight, while a follower is away. Nobody else comes to lead meanwhile.
+func TestLargeEntries(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t).formWith(func(o *Options) {
+		usual(o)
+		o.Timing.SnapshotBytes, o.Timing.TrailingBytes = 1<<30, 1<<30
+	}, 1, 2, 3)
+	l, away := f.leader(), f.follower()
+	f.network.isolate(away.id)
+	tenure, err := l.node.Lead(within(t, patience))
+	must(t, err)
+	began := time.Now()
+	var waits []func(context.Context) (any, error)
+	for i, size := range append(slices.Repeat([]int{512 << 10}, 60), 8<<20, 8<<20) {
+		waits = append(waits, l.node.Begin(tenure, write{fmt.Sprint("k", i%4), strings.Repeat("0", size)}.encode()))
+	}
+	for _, wait := range waits {
+		if _, err := wait(within(t, patience)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	took := time.Since(began)
+	f.network.mend(away.id)
+	began = time.Now()
+	f.settled(3)
+	f.agree(map[string]string{"k1": strings.Repeat("0", 8<<20)})
+	if got := l.node.Term(); got != tenure.Term() || away.register.restores > 1 {
+		t.Errorf("the term is %d, and was %d; %d snapshots were taken over", got, tenure.Term(), away.register.restores)
+	}
+	t.Logf("46 MiB in %v; a follower that lacked them had them after %v", took.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
+}
+
+// TestLogIsBounded takes snapshots when the entries since the last one are large,
+// and lets go of them.
+func TestLogIsBounded(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	s := f.start(1, func(o *Options) {
+		o.Timing.SnapshotBytes, o.Timing.TrailingBytes, o.Timing.SnapshotEvery = mebibyte, mebibyte, 20*time.Millisecond
+		o.Timing.SnapshotAfter = 1 << 40
+	})
+	_, err := s.node.Create(within(t, patience), spec(1, 1))
+	must(t, err)
+	for range 40 {
+		s.put(t, "k", strings.Repeat("0", mebibyte/4))
+	}
+	eventually(t, func() error {
+		if got := s.node.store.Since(0); got > 4*mebibyte {
+			return fmt.Errorf("the log has %d bytes", got)
+		}
+		return nil
+	})
+}

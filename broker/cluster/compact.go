@@ -1,0 +1,80 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// compact looks whether the log has become too large, until the seat is given
+// up. raft looks for itself how many entries there are.
+func (s *seat) compact() {
+	ticks := time.NewTicker(min(time.Second, s.node.options.Timing.SnapshotEvery))
+	defer ticks.Stop()
+	for {
+		select {
+		case <-ticks.C:
+			if err := s.shrink(); err != nil {
+				s.node.log.Warn("the log of the cluster cannot be made smaller now", "err", err)
+			}
+		case <-s.ctx.Done():
+			return
+		}
+	}
+}
+
+// shrink takes a snapshot if one is due, and says how much of the log stays
+// whoever takes one. A snapshot is due when the entries since the last one have
+// more bytes than it; twice its bytes stay for those who are behind. So what is
+// written is at most doubled, the log is at most three times as large as the
+// state, and a node that was sent a snapshot finds what came meanwhile in the log.
+func (s *seat) shrink() error {
+	all, err := s.node.store.List()
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	last, t := all[0], s.node.options.Timing
+	c := s.raft.ReloadableConfig()
+	trailing := min(t.Trailing, s.node.store.Tail(max(t.TrailingBytes, 2*last.Size)))
+	if c.TrailingLogs != trailing {
+		c.TrailingLogs = trailing
+		if err := s.raft.ReloadConfig(c); err != nil {
+			return err
+		}
+	}
+	if s.node.store.Since(last.Index) <= max(t.SnapshotBytes, last.Size) {
+		return nil
+	}
+	err = s.raft.Snapshot().Error()
+	if errors.Is(err, raft.ErrNothingNewToSnapshot) || errors.Is(err, raft.ErrRaftShutdown) {
+		return nil
+	}
+	return err
+}
+
+// lasting passes bytes on until a context ends: a snapshot may take long, and a
+// node that closes does not wait for it.
+type lasting struct {
+	ctx context.Context
+	io.Reader
+	io.Writer
+}
+
+// Read reads on.
+func (l lasting) Read(p []byte) (int, error) {
+	if l.ctx.Err() != nil {
+		return 0, context.Cause(l.ctx)
+	}
+	return l.Reader.Read(p)
+}
+
+// Write writes on.
+func (l lasting) Write(p []byte) (int, error) {
+	if l.ctx.Err() != nil {
+		return 0, context.Cause(l.ctx)
+	}
+	return l.Writer.Write(p)
+}
