@@ -1,0 +1,155 @@
+package apitest_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strconv"
+	"testing"
+
+	"signalbox/broker"
+	"signalbox/broker/embedded/listen"
+	"signalbox/router/apitest"
+	"signalbox/router/appliance"
+)
+
+// freePort gives an address of the loopback interface that nobody listens on, and
+// that systems do not give out by themselves.
+func freePort(t *testing.T) string {
+	t.Helper()
+	for range 100 {
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(12000+rand.IntN(18000)))
+		l, err := net.Listen("tcp", address)
+		if err == nil {
+			l.Close()
+			return address
+		}
+	}
+	t.Fatal("no port is free")
+	return ""
+}
+
+// site is a service whose broker is a node of a cluster, or can be one.
+type site struct {
+	*apitest.API
+	id   int
+	port string // of the cluster
+	at   string // id of its broker at the first site
+}
+
+// sites starts services whose brokers can be nodes. The first one knows those of
+// the others, by their listeners for administrators.
+func sites(t *testing.T, n int) []*site {
+	t.Helper()
+	all := make([]*site, n)
+	for i := range all {
+		s := &site{id: i + 1, port: freePort(t)}
+		s.API = apitest.New(t, manned, scraped, func(c *appliance.Config) {
+			c.Cluster.Listen = s.port
+			c.Broker.Listeners = append(c.Broker.Listeners, listen.Config{Protocol: "mqtt", Address: "127.0.0.1:0", AdminOnly: true})
+		})
+		all[i] = s
+	}
+	first := all[0]
+	first.at = first.Embedded
+	for _, s := range all[1:] {
+		s.at = addBroker(t, first.API, object{"name": fmt.Sprint("n", s.id), "url": s.Doors[len(s.Doors)-1], "username": mqttAdmin, "password": mqttPassword})
+		waitFor(t, "the broker is known to be able to be a node", func() bool {
+			return slices.Contains(brokerRecord(first.API, s.at).Capabilities, broker.CapCluster)
+		})
+	}
+	return all
+}
+
+// unite makes the sites' brokers a cluster, over the first one's API.
+func unite(t *testing.T, all []*site, mode string) (path string) {
+	t.Helper()
+	first, nodes := all[0], []object{}
+	for _, s := range all {
+		host, port, err := net.SplitHostPort(s.port)
+		if err != nil {
+			t.Fatal(err)
+		}
+		number, err := strconv.Atoi(port)
+		if err != nil {
+			t.Fatal(err)
+		}
+		nodes = append(nodes, object{"broker_id": s.at, "url": "mqtt://x", "nodeid": s.id, "name": fmt.Sprint("n", s.id), "address": host, "port": number})
+	}
+	path = "/api/projects/" + first.Project + "/clusters"
+	var made struct{ ID string }
+	first.Root.Post(path, object{"clustername": "plant", "syncmode": mode, "nodes": nodes}).Want(200).Decode(&made)
+	path += "/" + made.ID
+	waitFor(t, "the cluster is active", func() bool {
+		var c broker.Cluster
+		first.Root.Get(path).Want(200).Decode(&c)
+		return c.State == "active"
+	})
+	return path
+}
+
+// TestMetricsOfTheCluster are those of a leader and of a follower, and before and
+// after of a broker alone.
+func TestMetricsOfTheCluster(t *testing.T) {
+	t.Parallel()
+	all := sites(t, 2)
+	want := func(s *site, want map[string]string) {
+		t.Helper()
+		got := metrics(s.API)
+		for name, value := range want {
+			if got["signalbox_cluster_"+name] != value {
+				t.Errorf("node %d: signalbox_cluster_%s is %q, want %q", s.id, name, got["signalbox_cluster_"+name], value)
+			}
+		}
+	}
+	const absent = ""
+	alone := map[string]string{"state": "0", "voters": "0", "voters_in_contact": absent, "last_contact_seconds": absent, "term": "0"}
+	want(all[0], alone)
+	path := unite(t, all, "dynsec")
+	leader, follower := all[0], all[1]
+	waitFor(t, "both have a vote", func() bool { return metrics(leader.API)["signalbox_cluster_voters_in_contact"] == "2" })
+	info := func(id int) string { return fmt.Sprintf(`info{cluster="plant",node="%d",syncmode="dynsec"}`, id) }
+	follower.Root.Post(follower.At("/clients"), object{"username": "via-follower", "password": "secret"}).Want(204)
+	leader.Root.Post(leader.At("/clients"), object{"username": "via-leader", "password": "secret"}).Want(204)
+	want(leader, map[string]string{"state": "3", "voters": "2", "voters_in_contact": "2", "last_contact_seconds": absent, "forwarded_total": "0",
+		info(1): "1", `node_role{node="1"}`: "1", `node_role{node="2"}`: "1", `node_up{node="1"}`: "1", `node_up{node="2"}`: "1"})
+	want(follower, map[string]string{"state": "1", "voters": "2", "voters_in_contact": absent, "forwarded_total": "1", info(2): "1", `node_up{node="2"}`: absent})
+	if got := metrics(follower.API)["signalbox_cluster_last_contact_seconds"]; got == absent {
+		t.Error("a follower does not say when it heard of its leader")
+	}
+	wantLog(t, metrics(leader.API))
+	leader.Root.Delete(path).Want(200)
+	for _, s := range all {
+		waitFor(t, "the broker is alone again", func() bool { return metrics(s.API)["signalbox_cluster_state"] == "0" })
+		want(s, alone)
+	}
+}
+
+// wantLog looks at what a leader tells of its log, and of the time changes took.
+func wantLog(t *testing.T, m map[string]string) {
+	t.Helper()
+	number := func(name string) float64 {
+		v, err := strconv.ParseFloat(m["signalbox_cluster_"+name], 64)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		return v
+	}
+	stored, committed, applied := number("stored_index"), number("commit_index"), number("applied_index")
+	if stored < committed || committed < applied || applied < 2 || number("term") < 1 || number(`node_applied_index{node="1"}`) < 2 {
+		t.Errorf("stored %v, committed %v, applied %v", stored, committed, applied)
+	}
+	count := number("apply_seconds_count")
+	if count < 2 || number(`apply_seconds_bucket{le="+Inf"}`) != count || number(`apply_seconds_bucket{le="10"}`) > count || number("apply_seconds_sum") <= 0 {
+		t.Errorf("%v changes in %v s", count, number("apply_seconds_sum"))
+	}
+}
+
+// TestNoMetricsOfAClusterWithoutAPort has a broker that cannot be a node.
+func TestNoMetricsOfAClusterWithoutAPort(t *testing.T) {
+	t.Parallel()
+	if got, ok := metrics(apitest.New(t, scraped))["signalbox_cluster_state"]; ok {
+		t.Errorf("state %s", got)
+	}
+}

@@ -1,0 +1,98 @@
+package appliance
+
+import (
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"signalbox/broker/embedded"
+)
+
+// clusterMetrics tells Prometheus of the embedded broker as a node of a cluster.
+// Of one that cannot be a node there are none; what only a leader or only a
+// follower knows is told by such a one alone.
+type clusterMetrics struct{ broker *embedded.Broker }
+
+var (
+	clusterNodeLabels = []string{"node"}
+
+	clusterInfo = prometheus.NewDesc("signalbox_cluster_info",
+		"The cluster that the broker is a node of, and its number there.", []string{"cluster", "syncmode", "node"}, nil)
+	clusterState = prometheus.NewDesc("signalbox_cluster_state",
+		"State of the broker in its cluster's consensus: 0 unavailable, 1 follower, 2 candidate, 3 leader.", nil, nil)
+	clusterVoters = prometheus.NewDesc("signalbox_cluster_voters",
+		"Nodes of the cluster that have a vote.", nil, nil)
+	clusterInContact = prometheus.NewDesc("signalbox_cluster_voters_in_contact",
+		"Nodes with a vote that the leader is in contact with, itself included. Told by the leader.", nil, nil)
+	clusterLastContact = prometheus.NewDesc("signalbox_cluster_last_contact_seconds",
+		"Time since the broker heard of its leader. Told by those who do not lead.", nil, nil)
+	clusterTerm = prometheus.NewDesc("signalbox_cluster_term",
+		"Term of the consensus, which grows with each election.", nil, nil)
+	clusterCommitted = prometheus.NewDesc("signalbox_cluster_commit_index",
+		"Last entry of the log that the broker knows to be agreed upon.", nil, nil)
+	clusterApplied = prometheus.NewDesc("signalbox_cluster_applied_index",
+		"Last entry of the log that the broker has applied.", nil, nil)
+	clusterStored = prometheus.NewDesc("signalbox_cluster_stored_index",
+		"Last entry of the log that the broker has stored.", nil, nil)
+	clusterForwarded = prometheus.NewDesc("signalbox_cluster_forwarded_total",
+		"Requests that the broker gave its leader since it was started.", nil, nil)
+	clusterApply = prometheus.NewDesc("signalbox_cluster_apply_seconds",
+		"Time from a change's proposal at the broker until it was agreed upon and applied there.", nil, nil)
+
+	clusterNodeRole = prometheus.NewDesc("signalbox_cluster_node_role",
+		"Role of a node: 0 standby, 1 voter, 2 spare. Told by the leader, as is all of single nodes.", clusterNodeLabels, nil)
+	clusterNodeApplied = prometheus.NewDesc("signalbox_cluster_node_applied_index",
+		"Last entry of the log that a node had applied when it was last asked.", clusterNodeLabels, nil)
+	clusterNodeUp = prometheus.NewDesc("signalbox_cluster_node_up",
+		"Whether a node answers the leader.", clusterNodeLabels, nil)
+)
+
+// Describe tells which metrics there are.
+func (clusterMetrics) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{clusterInfo, clusterState, clusterVoters, clusterInContact, clusterLastContact, clusterTerm,
+		clusterCommitted, clusterApplied, clusterStored, clusterForwarded, clusterApply, clusterNodeRole, clusterNodeApplied, clusterNodeUp} {
+		to <- d
+	}
+}
+
+// Collect tells them as they are now.
+func (m clusterMetrics) Collect(to chan<- prometheus.Metric) {
+	f, able := m.broker.ClusterFigures()
+	if !able {
+		return
+	}
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	if f.Self != 0 {
+		gauge(clusterInfo, 1, f.Name, f.SyncMode, strconv.Itoa(f.Self))
+	}
+	gauge(clusterState, float64(f.State))
+	gauge(clusterVoters, float64(f.Voters))
+	gauge(clusterTerm, float64(f.Term))
+	gauge(clusterCommitted, float64(f.CommitIndex))
+	gauge(clusterApplied, float64(f.LastApplied))
+	gauge(clusterStored, float64(f.LastStored))
+	if f.Leading {
+		gauge(clusterInContact, float64(f.InContact))
+		collectNodes(gauge, f)
+	} else if f.Self != 0 {
+		gauge(clusterLastContact, f.LastContact.Seconds())
+	}
+	to <- prometheus.MustNewConstMetric(clusterForwarded, prometheus.CounterValue, float64(f.Forwarded))
+	to <- prometheus.MustNewConstHistogram(clusterApply, f.Applied.Count, f.Applied.Sum, f.Applied.Buckets)
+}
+
+// collectNodes tells of single nodes. There are seven at most.
+func collectNodes(gauge func(*prometheus.Desc, float64, ...string), f embedded.ClusterFigures) {
+	for _, n := range f.Nodes {
+		label := strconv.Itoa(int(n.NodeID))
+		up := 0.0
+		if self := int(n.NodeID) == f.Self; self || n.Err == nil && n.LastContact > 0 {
+			up = 1
+		}
+		gauge(clusterNodeRole, float64(n.Role), label)
+		gauge(clusterNodeApplied, float64(n.LastApplied), label)
+		gauge(clusterNodeUp, up, label)
+	}
+}
