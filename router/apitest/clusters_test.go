@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -32,9 +33,10 @@ type club struct {
 // member is a broker that takes the commands of clusters, and does nothing else.
 type member struct {
 	broker.Broker
-	club *club
-	id   int // 0 where it is in no cluster
-	down bool
+	club  *club
+	id    int // 0 where it is in no cluster
+	down  bool
+	fault error // that it answers everything with, nil for none
 }
 
 func (m *member) Status() broker.Status             { return broker.Status{Connected: true} }
@@ -45,6 +47,9 @@ func (m *member) AskHA(ctx context.Context, c control.HACommand, data any) error
 	defer m.club.mu.Unlock()
 	if m.down {
 		return &broker.Error{Kind: broker.Unavailable, Op: c.Name(), Msg: "the broker refuses connections"}
+	}
+	if m.fault != nil {
+		return m.fault
 	}
 	return control.ReadHA(c, control.HA(ctx, m, c.Encode("x")), "x", data)
 }
@@ -96,7 +101,7 @@ func (m *member) GetCluster(context.Context) (control.HACluster, error) {
 }
 func (m *member) GetRaftStatus(context.Context) (broker.RaftStatus, error) {
 	s := broker.RaftStatus{Nodes: []broker.RaftNode{}, SyncMode: "dynsec"}
-	for id := range m.club.seats {
+	for _, id := range slices.Sorted(maps.Keys(m.club.seats)) {
 		s.Nodes = append(s.Nodes, broker.RaftNode{ID: id, Address: "a", Role: 1})
 	}
 	switch m.id {
