@@ -63,7 +63,7 @@ type Stop struct{ Err error }
 // defaults.
 type Options struct {
 	Dir     string // a folder of its own
-	Listen  string // host:port of the cluster port, which is open while the node is in a cluster
+	Listen  string // host:port of the cluster port, which is open while the node is in a cluster; see dialer
 	Version string // of the program, told to the others
 	Machine Machine
 
@@ -131,9 +131,7 @@ func (o *Options) fill() {
 		o.Answer = func(context.Context, NodeID, []byte) ([]byte, error) { return nil, errors.ErrUnsupported }
 	}
 	if o.dial == nil {
-		o.dial = func(ctx context.Context, hostPort string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "tcp", hostPort)
-		}
+		o.dial = dialer(o.Listen)
 	}
 	o.Timing.fill()
 }

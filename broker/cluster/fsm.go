@@ -24,6 +24,8 @@ const (
 
 const machineHeader = 1 + 8
 
+var _ raft.BatchingFSM = (*fsm)(nil)
+
 // fsm is what raft applies the log to: the machine, and the cluster's own state.
 // raft calls its methods on one goroutine.
 type fsm struct {

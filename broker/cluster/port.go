@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -68,7 +69,10 @@ func (g *guest) Close() error {
 
 // open begins to listen. The caller has set all but what is made here.
 func (p *port) open(ctx context.Context, address string) error {
-	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	listening := net.ListenConfig{KeepAliveConfig: keepAlive, Control: func(network, address string, c syscall.RawConn) error {
+		return notSilent(ctx, network, address, c)
+	}}
+	l, err := listening.Listen(ctx, "tcp", address)
 	if err != nil {
 		return fmt.Errorf("open the cluster port: %w", err)
 	}

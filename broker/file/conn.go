@@ -67,6 +67,14 @@ func (c *Conn) File() *File { return c.file }
 // SQL gives the connection for what is done rarely, outside of Transact.
 func (c *Conn) SQL() *sql.Conn { return c.conn }
 
+// SetDurability has transactions be as durable as that from now on. With Full, so
+// is what was committed before, as soon as the next one is. It is called outside
+// of Transact.
+func (c *Conn) SetDurability(d Durability) error {
+	text := map[Durability]string{Full: `PRAGMA synchronous = FULL`, Process: `PRAGMA synchronous = NORMAL`}[d]
+	return c.conn.Raw(func(any) error { return c.Run(text) })
+}
+
 // Transact runs write between BEGIN and COMMIT while nobody else writes. After
 // an error nothing of it has happened.
 func (c *Conn) Transact(ctx context.Context, write func() error) error {

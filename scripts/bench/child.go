@@ -130,6 +130,24 @@ func (c *child) cpu() (time.Duration, error) {
 	return time.Duration(ts.Nano()), nil
 }
 
+// together is the processor time of several processes.
+func together(one *child, others []*child) (sum time.Duration, err error) {
+	for _, c := range append([]*child{one}, others...) {
+		spent, err := c.cpu()
+		if err != nil {
+			return 0, err
+		}
+		sum += spent
+	}
+	return sum, nil
+}
+
+// kill ends the child as a loss of power does, as far as it is concerned.
+func (c *child) kill() {
+	c.cmd.Process.Kill() //nolint:errcheck // it may have ended already
+	<-c.done
+}
+
 // memory gives a line of /proc/PID/status in MiB: VmRSS is what is resident
 // now, VmHWM the most since the last call of forgetPeak.
 func (c *child) memory(line string) (mib float64, err error) {

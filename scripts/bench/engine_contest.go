@@ -70,7 +70,7 @@ func (o *outcome) play(ctx context.Context, s load.Session, messages int, counts
 	if o.err != nil {
 		return
 	}
-	before, err := o.server.cpu()
+	before, err := o.spent()
 	if err != nil {
 		o.err = err
 		return
@@ -80,7 +80,7 @@ func (o *outcome) play(ctx context.Context, s load.Session, messages int, counts
 		o.err = err
 		return
 	}
-	after, err := o.server.cpu()
+	after, err := o.spent()
 	if o.err = err; err == nil && counts {
 		o.add(pass, after-before)
 	}

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"time"
 
 	"signalbox/scripts/bench/load"
 	"signalbox/scripts/bench/relay"
@@ -21,8 +22,13 @@ const relayCommand = "relay"
 type rival struct {
 	name   string
 	server *child
+	others []*child // the other nodes of its cluster
 	target load.Target
 }
+
+// spent is the processor time that the broker has used so far, all its nodes
+// together.
+func (r rival) spent() (time.Duration, error) { return together(r.server, r.others) }
 
 // rivals are the brokers that several measurements share.
 type rivals struct{ product, mosquitto, relay rival }
@@ -61,7 +67,7 @@ func (b *bench) newRival(ctx context.Context, settings ...string) (r rival, err 
 	if err := b.startProduct(ctx, p); err != nil {
 		return r, err
 	}
-	return rival{"product", p.child, p.access.target(p.mqtt)}, nil
+	return rival{name: "product", server: p.child, target: p.access.target(p.mqtt)}, nil
 }
 
 // newPeer starts a fresh Mosquitto that lets everybody in and limits nothing
@@ -73,7 +79,7 @@ func (b *bench) newPeer(ctx context.Context) (r rival, err error) {
 	if err != nil {
 		return r, err
 	}
-	return rival{"Mosquitto", m.child, load.Target{Addr: m.addr}}, nil
+	return rival{name: "Mosquitto", server: m.child, target: load.Target{Addr: m.addr}}, nil
 }
 
 // newGuardedPeer starts a fresh Mosquitto with the access control of the product.
@@ -90,7 +96,7 @@ func (b *bench) newGuardedPeer(ctx context.Context) (r rival, err error) {
 	if err != nil {
 		return r, err
 	}
-	return rival{"Mosquitto", m.child, m.access.target(m.addr)}, nil
+	return rival{name: "Mosquitto", server: m.child, target: m.access.target(m.addr)}, nil
 }
 
 // newRelay starts this program as the relay.

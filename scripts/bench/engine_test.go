@@ -81,7 +81,7 @@ func TestContest(t *testing.T) {
 	gone := &child{name: "gone", cmd: &exec.Cmd{Process: &os.Process{Pid: 1 << 22}}}
 	target := load.Target{Addr: startRelay(t)}
 	e := load.Entry{Title: "a load", Load: load.Flow{Publishers: 2, Subscribers: 1, Topics: 1, QoS: 1, Window: 5}, Messages: 100}
-	got, err := b.contest(t.Context(), e, rival{"one", self, target}, rival{"other", gone, target})
+	got, err := b.contest(t.Context(), e, rival{name: "one", server: self, target: target}, rival{name: "other", server: gone, target: target})
 	if err != nil {
 		t.Fatal(err)
 	}

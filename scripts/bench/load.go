@@ -24,6 +24,7 @@ type cost struct {
 // one, takes each call back and is not measured.
 type subject struct {
 	server   *child
+	others   []*child // the other nodes of its cluster, whose processor time counts as well
 	callers  int
 	calls    int // a round
 	do, undo call
@@ -74,7 +75,7 @@ func (s subject) play(turn int, t *tally) error {
 	shifted := func(do call) call {
 		return func(caller, n int) error { return do(caller, turn*calls+n) }
 	}
-	before, err := s.server.cpu()
+	before, err := together(s.server, s.others)
 	if err != nil {
 		return err
 	}
@@ -85,7 +86,7 @@ func (s subject) play(turn int, t *tally) error {
 	}
 	t.wall += time.Since(began)
 	t.took = append(t.took, took...)
-	after, err := s.server.cpu()
+	after, err := together(s.server, s.others)
 	t.cpu += after - before
 	if s.undo == nil || err != nil {
 		return err

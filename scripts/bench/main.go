@@ -36,12 +36,13 @@ type measurement struct {
 	do          func(*bench, context.Context) error
 }
 
-// The groups: what is asked through the API and over $CONTROL, the messages, and
-// what streams do with them.
+// The groups: what is asked through the API and over $CONTROL, the messages, what
+// streams do with them, and what clusters add.
 const (
 	management = "management"
 	engine     = "engine"
 	streams    = "streams"
+	clusters   = "cluster"
 )
 
 // measurements is what a full run does. Those that want a fresh process come
@@ -67,6 +68,10 @@ var measurements = []measurement{
 	{streams, "persist", (*bench).measurePersist},
 	{streams, "replay", (*bench).measureReplay},
 	{streams, "bystanders", (*bench).measureBystanders},
+	{clusters, "agreement", (*bench).measureAgreement},
+	{clusters, "failover", (*bench).measureFailover},
+	{clusters, "replicated", (*bench).measureReplicated},
+	{clusters, "crossing", (*bench).measureCrossing},
 }
 
 func main() {
@@ -96,7 +101,7 @@ func run(ctx context.Context, args []string) (err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	product := flags.String("product", "", "the built binary to measure")
 	only := flags.String("only", "", "measure only these, separated by commas: "+strings.Join(names(), ", ")+
-		"; or one of the groups "+strings.Join([]string{management, engine, streams}, ", "))
+		"; or one of the groups "+strings.Join([]string{management, engine, streams, clusters}, ", "))
 	quick := flags.Bool("quick", false, "a smoke run: few calls on small stores, whose figures mean nothing")
 	var want profiling
 	flags.StringVar(&want.load, "profile", "", "profile this load of messages instead of measuring")

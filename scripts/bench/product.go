@@ -26,6 +26,10 @@ type product struct {
 	url, mqtt   string   // where it serves: base of the API, host:port of the broker
 	clients     string   // URL of the embedded broker's clients
 	settings    []string // of its environment, beside those that every instance has
+	project     string   // URL of the default project
+	root        string   // token of the root administrator
+	config      string   // file of its configuration; "" for none
+	apart       bool     // it has no broker of its own
 }
 
 const rootEmail = "root@example.org"
@@ -104,7 +108,11 @@ func (p *product) environ() []string {
 
 // start starts it and waits until /readyz answers 200 for the first time.
 func (p *product) start(ctx context.Context) (err error) {
-	p.child, err = launch(ctx, p.environ(), p.greeted, p.binary, "serve")
+	args := []string{"serve"}
+	if p.config != "" {
+		args = append(args, "--config", p.config)
+	}
+	p.child, err = launch(ctx, p.environ(), p.greeted, p.binary, args...)
 	if err != nil {
 		return err
 	}
@@ -123,7 +131,7 @@ func (p *product) greeted(line string) bool {
 	case "MQTT":
 		p.mqtt = strings.TrimPrefix(fields[1], "mqtt://")
 	}
-	return fields[0] == "MQTT"
+	return fields[0] == "MQTT" || p.apart && fields[0] == "API"
 }
 
 // restart gives it a fresh process on the same data, and the time from the
@@ -147,18 +155,21 @@ func (p *product) makeToken(ctx context.Context) error {
 	if err := p.decode(ctx, http.MethodPost, p.url+"/api/auth/login", body, &login); err != nil {
 		return err
 	}
-	p.token = login.Token
+	p.token, p.root = login.Token, login.Token
 	var projects, brokers []struct{ ID string }
 	if err := p.decode(ctx, http.MethodGet, p.url+"/api/projects", "", &projects); err != nil {
 		return err
 	}
-	project := p.url + "/api/projects/" + projects[0].ID
-	if err := p.decode(ctx, http.MethodGet, project+"/brokers", "", &brokers); err != nil {
+	p.project = p.url + "/api/projects/" + projects[0].ID
+	if p.apart {
+		return nil
+	}
+	if err := p.decode(ctx, http.MethodGet, p.project+"/brokers", "", &brokers); err != nil {
 		return err
 	}
-	p.clients = project + "/brokers/" + brokers[0].ID + "/clients"
+	p.clients = p.project + "/brokers/" + brokers[0].ID + "/clients"
 	var made struct{ Token string }
-	err := p.decode(ctx, http.MethodPost, project+"/tokens", `{"name":"bench","role":"editor","type":"unrestricted"}`, &made)
+	err := p.decode(ctx, http.MethodPost, p.project+"/tokens", `{"name":"bench","role":"editor","type":"unrestricted"}`, &made)
 	p.token = made.Token
 	return err
 }

@@ -44,27 +44,33 @@ func (e *Engine) ApplyRetained(records []RetainedRecord, keep func(*Changes) err
 			c.Messages = append(c.Messages, m)
 		}
 	}
-	e.retained.expectStore(records)
+	fluxes := e.retained.expectStore(records)
 	err := keep(c)
-	e.retained.bring(records, err == nil)
+	e.retained.bring(fluxes, records, err == nil)
 	return err
 }
 
 // expectStore keeps topics from being cleared for their age meanwhile.
-func (r *retained) expectStore(records []RetainedRecord) {
+func (r *retained) expectStore(records []RetainedRecord) []*flux {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, record := range records {
-		r.begin(record.Topic)
+	fluxes := make([]*flux, len(records))
+	for i, record := range records {
+		fluxes[i] = r.begin(record.Topic)
 	}
+	return fluxes
 }
 
-// bring notes what the log has brought.
-func (r *retained) bring(records []RetainedRecord, stored bool) {
+// bring notes what the log has brought, but for what was begun before everything
+// was forgotten.
+func (r *retained) bring(fluxes []*flux, records []RetainedRecord, stored bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, record := range records {
-		f := r.fluxes[record.Topic]
+	for i, record := range records {
+		f := fluxes[i]
+		if r.fluxes[record.Topic] != f {
+			continue
+		}
 		f.under--
 		if stored {
 			f.stored = record.Message
@@ -107,7 +113,7 @@ func (r *retained) beginFor(p *publication, topic string, m *Message) {
 		r.await(topic, awaited{message: m})
 		return
 	}
-	r.begin(topic)
+	p.flux = r.begin(topic)
 }
 
 // answered notes what became of a change that was to be agreed upon. One that was

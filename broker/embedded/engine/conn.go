@@ -28,6 +28,7 @@ type Conn struct {
 	hello   *wire.Connect
 	rights  Rights
 	arrival uint64 // its place among all, in the order of their CONNECTs
+	era     *era   // in which its CONNECT came
 	version byte
 	bridge  bool   // opened by a bridge of Mosquitto's
 	asked   uint16 // keep alive as CONNECT said
@@ -330,10 +331,26 @@ func (c *Conn) finishReason(reason byte) {
 // end takes leave of the client: MQTT 5 is told why. With drain it is sent
 // first what waits for it.
 func (c *Conn) end(reason byte, drain bool) {
+	if c.beginEnd(reason, drain) {
+		c.flush()
+	}
+}
+
+// endUncertain is end for a client to which an acknowledgement is owed that
+// will never be: it asks again, whoever serves it then. It does not wait.
+func (c *Conn) endUncertain() {
+	if c.beginEnd(wire.ReasonUseAnotherServer, false) {
+		c.engine.later(c)
+	}
+}
+
+// beginEnd prepares the connection's end. It tells whether the caller is to flush
+// the connection for it.
+func (c *Conn) beginEnd(reason byte, drain bool) bool {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	if c.ending {
-		c.mu.Unlock()
-		return
+		return false
 	}
 	c.finishReason(reason)
 	if c.established.Load() && c.version >= 5 {
@@ -341,8 +358,7 @@ func (c *Conn) end(reason byte, drain bool) {
 	}
 	c.ending, c.drained = true, drain
 	c.hurry = time.AfterFunc(grace, func() { c.close(reason) })
-	c.mu.Unlock()
-	c.flush()
+	return true
 }
 
 // endSoon is end for callers that hold a lock.

@@ -38,10 +38,14 @@ func (c *Conn) onConnect(p []byte) error {
 	if err != nil {
 		return c.reject(err)
 	}
-	c.arrival = c.engine.lastArrival.Add(1)
+	c.arrival = c.engine.arrive()
 	c.engine.meters.packetsReceived.Add(1)
 	if c.socket.Greeted != nil {
 		c.socket.Greeted()
+	}
+	c.era = c.engine.era.Load()
+	if c.isShutOut() {
+		return c.reject(errElsewhere)
 	}
 	assigned, err := c.admit()
 	if err != nil {
@@ -107,6 +111,9 @@ func (c *Conn) logIn() error {
 	defer func() { clear(h.Password); h.Password = nil }()
 	ctx, cancel := context.WithTimeout(c.engine.life, c.engine.config.LoginTimeout)
 	defer cancel()
+	if !c.socket.AdminOnly {
+		defer context.AfterFunc(c.era.ctx, cancel)()
+	}
 	admission, err := c.engine.authority.Authenticate(ctx, login)
 	if err != nil {
 		return err
@@ -124,13 +131,13 @@ func (c *Conn) logIn() error {
 func (c *Conn) establish(assigned string) error {
 	keepAlive := c.keepAlive()
 	c.hello.KeepAlive, c.asked = keepAlive, c.hello.KeepAlive
-	s, present, err := c.engine.occupy(c)
+	s, present, err := c.obtain(assigned != "")
 	if err != nil {
 		return c.reject(err)
 	}
 	c.session = s
 	if err := c.engine.storeSession(s); err != nil {
-		return c.reject(&Refusal{Reason: wire.ReasonQuotaExceeded, Text: "the session cannot be stored at present"})
+		return c.reject(unstored(err))
 	}
 	c.in.heard = c.engine.config.Now()
 	c.active.Store(c.in.heard.UnixMilli())
@@ -150,6 +157,14 @@ func (c *Conn) establish(assigned string) error {
 		c.end(wire.ReasonAdministrativeAction, false)
 	}
 	return nil
+}
+
+// unstored refuses a client whose session could not be stored.
+func unstored(err error) *Refusal {
+	if errors.Is(err, ErrUncertain) {
+		return errElsewhere
+	}
+	return &Refusal{Reason: wire.ReasonQuotaExceeded, Text: "the session cannot be stored at present"}
 }
 
 // keepAlive sets how long the client may be silent, one and a half times what
@@ -179,8 +194,8 @@ func (c *Conn) connack(present bool, assigned string, keepAlive uint16) *wire.Co
 	if keepAlive != c.asked {
 		a.HasServerKeepAlive, a.ServerKeepAlive = true, keepAlive
 	}
-	if c.hello.SessionExpiry > cfg.MaxSessionExpiry {
-		a.HasSessionExpiry, a.SessionExpiry = true, cfg.MaxSessionExpiry
+	if granted := c.session.lasts(); c.hello.SessionExpiry > granted {
+		a.HasSessionExpiry, a.SessionExpiry = true, granted
 	}
 	return a
 }
@@ -193,10 +208,10 @@ func (e *Engine) occupy(c *Conn) (s *Session, present bool, err error) {
 	for {
 		s, previous := e.claim(h.ClientID, c)
 		if s != nil && (s.username != c.username || s.anonymous != c.anonymous) {
-			return nil, false, &Refusal{Reason: wire.ReasonClientIDNotValid, Text: "the client id belongs to another username"}
+			return nil, false, ErrForeign
 		}
 		if previous != nil && previous.arrival > c.arrival { // while c waited
-			return nil, false, &Refusal{Reason: wire.ReasonServerUnavailable, Text: "a later connection has the session"}
+			return nil, false, ErrLater
 		}
 		if previous != nil {
 			previous.end(wire.ReasonSessionTakenOver, false)
@@ -260,6 +275,10 @@ func (e *Engine) open(c *Conn) *Session {
 	e.sessions[s.clientID] = s
 	e.ordered.Set(s)
 	s.assume(c)
+	s.era = e.era.Load()
+	if !s.era.admits.Load() { // of an administrator, while the engine is suspended
+		s.expiry = 0
+	}
 	return s
 }
 
@@ -282,7 +301,7 @@ func (s *Session) assume(c *Conn) {
 	h := c.hello
 	defer s.tellPresence()
 	s.conn, s.rights, s.version, s.clean, s.keepAlive = c, c.rights, c.version, h.CleanStart, h.KeepAlive
-	s.protocol = c.socket.Protocol
+	s.protocol, s.arrival, s.moving = c.socket.Protocol, c.arrival, false
 	s.connectedAt, s.goneAt, s.address = s.engine.now(), 0, c.socket.Address
 	s.window = int(min(s.engine.config.MaxInflight, h.ReceiveMaximum))
 	s.maxPacket, s.aliases = h.MaximumPacketSize, newAliases(h.TopicAliasMaximum)
@@ -307,6 +326,9 @@ func (s *Session) assume(c *Conn) {
 func (e *Engine) storeSession(s *Session) error {
 	s.mu.Lock()
 	known := s.stored
+	if !known && s.era.isOver() {
+		s.expiry = 0
+	}
 	if !s.keeps() && !known {
 		s.mu.Unlock()
 		return nil
@@ -321,15 +343,25 @@ func (e *Engine) storeSession(s *Session) error {
 		s.stored, s.expiry = false, 0
 		s.mu.Unlock()
 	}
+	if errors.Is(err, errOver) {
+		return nil // it lasts as long as the connection
+	}
 	return err
 }
 
-// commit has changes stored and waits for that.
-func (e *Engine) commit(c *Changes) error {
+// lasts gives how long the session is kept after its connection, in seconds.
+func (s *Session) lasts() uint32 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.expiry
+}
+
+// commit has changes of the session stored and waits for that.
+func (s *Session) commit(c *Changes) error {
 	outcome := make(result, 1)
 	c.Done = outcome
-	e.store.Submit(c)
-	return e.outcome(outcome, c.Owed)
+	s.era.submit(c)
+	return s.engine.outcome(outcome, c.Owed)
 }
 
 // owedPatience is after how long somebody who waits for changes that are owed
@@ -347,7 +379,7 @@ func (e *Engine) outcome(r result, owed bool) error {
 		case err := <-r:
 			return err
 		case <-time.After(owedPatience):
-			if e.store.Err() != nil {
+			if err := e.store.Err(); err != nil && !errors.Is(err, ErrUncertain) {
 				return nil
 			}
 		}

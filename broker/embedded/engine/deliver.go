@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"slices"
 
 	"signalbox/broker/topics"
@@ -198,7 +199,7 @@ func (e *Engine) keep(pub *publication) {
 		s.put(&pub.Changes)
 		return
 	}
-	e.store.Submit(&pub.Changes)
+	pub.era.submit(&pub.Changes)
 }
 
 // submitAny is submit for a publication that nothing may have to wait for. It
@@ -226,8 +227,12 @@ func (p *publication) message() *Message {
 // canStore tells whether a message is accepted: not while it would have to be
 // stored and nothing can be.
 func (e *Engine) canStore(m *Message, r *route) bool {
-	if e.store.Err() == nil {
+	now := e.era.Load()
+	if now.volatile || now.admits.Load() && e.store.Err() == nil {
 		return true
+	}
+	if m.QoS > 0 && now.isRestoring() { // for whom it must be stored is not known yet
+		return false
 	}
 	return !(m.Retain && lasting(m.Topic)) && canQueue(m, r)
 }
@@ -261,6 +266,10 @@ func (s *Session) isStored() bool {
 // something of it must be stored it waits for that.
 func (e *Engine) Publish(m *Message) error {
 	pub := e.newPublication()
+	if pub.era.isRestoring() && (m.QoS > 0 || m.Retain) {
+		pub.recycle()
+		return errRestoring
+	}
 	done := make(chan error, 1)
 	pub.done = done
 	if e.publish(m, nil, pub) {
@@ -269,12 +278,15 @@ func (e *Engine) Publish(m *Message) error {
 	return nil
 }
 
+// errRestoring refuses a message while it is not known for whom it is.
+var errRestoring = errors.New("the broker is reading its sessions at the moment")
+
 // publish delivers a message that came over no connection. It tells whether
 // something of it is being stored.
 func (e *Engine) publish(m *Message, from *Session, pub *publication) bool {
 	r := &route{topic: m.Topic}
 	var touched []*Conn
-	e.watcher.Published(m)
+	e.accepted(m)
 	stores := e.publishRetaining(m, r, from, pub, &touched)
 	for _, c := range touched {
 		c.flush()

@@ -9,7 +9,7 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -53,6 +53,9 @@ type Engine struct {
 
 	lastMessage, lastSession atomic.Uint64
 	lastArrival              atomic.Uint64
+	claims                   atomic.Pointer[Claims]
+	originLife               uint64 // this engine's, among all there ever were
+	lastOrigin               atomic.Uint64
 
 	mu       sync.Mutex // guards what follows; see DESIGN.md for the order of locks
 	sessions map[string]*Session
@@ -60,6 +63,14 @@ type Engine struct {
 	conns    map[*Conn]struct{}
 	users    map[string]map[*Conn]struct{} // admitted ones, by username; "" for those without
 	closing  bool
+	serving  bool // the workers run
+
+	suspending int             // Suspends that wait for their turn
+	calm       context.Context // ends while somebody suspends the engine, and when it is being closed
+	disturb    context.CancelCauseFunc
+
+	era  atomic.Pointer[era] // changed in a turn, under retained.mu and mu
+	turn chan struct{}       // holds one while the engine is suspended or resumed
 
 	due *schedule
 
@@ -76,7 +87,7 @@ type Engine struct {
 	closed  chan struct{}
 }
 
-// New makes an engine. Load must be called before the first Serve.
+// New makes an engine, which is suspended until the first Resume.
 func New(c Config, p Parts) *Engine {
 	e := &Engine{
 		config: c, store: p.Store, authority: p.Authority, watcher: p.Watcher, control: p.Control,
@@ -84,27 +95,28 @@ func New(c Config, p Parts) *Engine {
 		index:    topics.NewIndexWithout(func(s *Session) bool { return s.peer != nil }),
 		opened:   map[*tapping]struct{}{},
 		sessions: map[string]*Session{}, conns: map[*Conn]struct{}{}, users: map[string]map[*Conn]struct{}{},
-		ordered:  btree.NewBTreeG(func(a, b *Session) bool { return a.clientID < b.clientID }),
-		flushNow: make(chan struct{}, 1), stopped: make(chan struct{}), closed: make(chan struct{}),
+		ordered: btree.NewBTreeG(func(a, b *Session) bool { return a.clientID < b.clientID }),
+		turn:    make(chan struct{}, 1), flushNow: make(chan struct{}, 1), stopped: make(chan struct{}), closed: make(chan struct{}),
 	}
-	e.retained, e.due = newRetained(e.now), newSchedule(e)
+	e.retained, e.due, e.originLife = newRetained(e.now), newSchedule(e), rand.Uint64()|1
 	e.life, e.endLife = context.WithCancel(context.Background())
+	e.calm, e.disturb = context.WithCancelCause(e.life)
+	e.era.Store(newEra(e.store, true))
 	return e
 }
 
 // now is the time in epoch milliseconds.
 func (e *Engine) now() int64 { return e.config.Now().UnixMilli() }
 
-// Load takes over what was stored, and begins with what is due by the clock.
-func (e *Engine) Load(ctx context.Context) error {
-	stored, err := e.store.Load(ctx)
-	if err != nil {
-		return fmt.Errorf("read the stored sessions and messages: %w", err)
+// startWorkers starts the engine's own goroutines, once. mu is held, and the
+// engine is not closing.
+func (e *Engine) startWorkers() {
+	if e.serving {
+		return
 	}
-	e.restore(stored)
+	e.serving = true
 	e.workers.Go(e.flushLater)
 	e.workers.Go(e.due.run)
-	return nil
 }
 
 // enter takes a connection in, unless the engine is closing.
@@ -116,6 +128,7 @@ func (e *Engine) enter(c *Conn) bool {
 	}
 	e.conns[c] = struct{}{}
 	e.tasks.Add(1)
+	e.startWorkers()
 	return true
 }
 

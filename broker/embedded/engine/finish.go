@@ -38,7 +38,7 @@ func (c *Conn) leaveSession() {
 	s.conn, s.goneAt = nil, e.now()
 	s.tellPresence()
 	s.lastGone = s.goneAt
-	if c.cut.Load() || !c.established.Load() {
+	if c.cut.Load() || !c.established.Load() || c.isShutOut() {
 		s.will = nil
 	}
 	s.out.dropPassing()
@@ -48,6 +48,10 @@ func (c *Conn) leaveSession() {
 		ended := s.conclude()
 		s.mu.Unlock()
 		ended.settle()
+		return
+	}
+	if s.era.isOver() { // the session will lapse
+		s.mu.Unlock()
 		return
 	}
 	s.settleAway()
@@ -97,6 +101,9 @@ type ending struct {
 // its client id may begin another one. The caller settles what that leads to
 // once it has released mu, which is held: otherwise the client could come back
 // in between to a session that is about to end.
+//
+// What the store has of an era that is over is another server's by now: its Will
+// and messages stay with it.
 func (s *Session) conclude() ending {
 	if s.ended {
 		return ending{}
@@ -105,6 +112,9 @@ func (s *Session) conclude() ending {
 	s.engine.forgetSession(s)
 	for filter, o := range s.subscribed {
 		s.tellLeft(filter, o)
+	}
+	if s.stored && s.era.isOver() {
+		s.stored, s.will, s.shares = false, nil, false
 	}
 	d := ending{session: s, will: s.will, stored: s.stored, rights: s.rights, filters: s.subscribed, moving: s.handBack(true)}
 	s.subscribed, s.will = nil, nil
@@ -127,19 +137,38 @@ func (d ending) settle() bool {
 	if s == nil {
 		return false
 	}
-	e := s.engine
+	d.unsubscribe()
+	s.engine.handOver(s, d.moving)
+	s.engine.publishLast(d)
+	d.release()
+	return true
+}
+
+// lapse leaves nothing of the session in memory, and tells nobody.
+func (d ending) lapse() {
+	if d.session != nil {
+		d.unsubscribe()
+		d.release()
+	}
+}
+
+// unsubscribe takes all subscriptions of the session out of force.
+func (d ending) unsubscribe() {
+	e := d.session.engine
 	for filter := range d.filters {
-		e.index.Unsubscribe(filter, s)
+		d.session.delist(filter)
 	}
 	e.meters.subscriptions.Add(-int64(len(d.filters)))
-	e.due.remove(s)
-	e.handOver(s, d.moving)
-	e.publishLast(d)
+	e.due.remove(d.session)
+}
+
+// release lets go of what the session holds.
+func (d ending) release() {
 	d.rights.Release()
+	s := d.session
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.out.clear()
-	s.mu.Unlock()
-	return true
 }
 
 // publishLast publishes the Will of a session that has ended and has the store
@@ -262,7 +291,7 @@ func (e *Engine) dropForbidden(s *Session) {
 		}
 	}
 	if s.isStored() && len(changes.Unsubscribed) > 0 {
-		e.store.Submit(changes)
+		s.era.submit(changes)
 	}
 }
 

@@ -235,7 +235,7 @@ func (e *Engine) UnsubscribeClient(clientID, filter string) (bool, error) {
 	}
 	if s.isStored() {
 		gone := []SubscriptionRecord{{SessionID: s.id, Filter: filter}}
-		return true, e.commit(&Changes{Owed: true, Unsubscribed: gone})
+		return true, s.commit(&Changes{Owed: true, Unsubscribed: gone})
 	}
 	return true, nil
 }

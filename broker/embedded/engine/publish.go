@@ -235,7 +235,7 @@ func (c *Conn) forward(pk *wire.Publish, r *route) {
 		pub.recycle()
 		return
 	}
-	e.watcher.Published(m)
+	e.accepted(m)
 	pub.conn = c
 	c.in.crossing = c.in.crossing || len(r.peers) > 0
 	e.tap(m, r, pub)

@@ -71,7 +71,7 @@ func connackCode(version, reason byte) byte {
 		return 1
 	case wire.ReasonClientIDNotValid:
 		return 2
-	case wire.ReasonServerUnavailable, wire.ReasonServerBusy, wire.ReasonQuotaExceeded:
+	case wire.ReasonServerUnavailable, wire.ReasonServerBusy, wire.ReasonQuotaExceeded, wire.ReasonUseAnotherServer:
 		return 3
 	case wire.ReasonNotAuthorized, wire.ReasonBanned:
 		return 5

@@ -1,28 +1,98 @@
 package engine
 
-// restore makes sessions and retained messages of what was stored. Clients that
-// were connected when the process ended have been gone since now.
+import (
+	"sync/atomic"
+
+	"signalbox/broker/wire"
+)
+
+// restoredAtOnce is how many sessions are handed to the store in one piece that
+// were connected when they were stored.
+const restoredAtOnce = 256
+
+// restore begins an era with the sessions and retained messages of what was
+// stored, and lets everybody in. Clients that were connected when that ended have
+// been gone since now. Meanwhile nothing that is due is done, and what must be
+// stored for more than its own sender is refused.
 func (e *Engine) restore(stored *Snapshot) {
-	e.lastMessage.Store(stored.LastMessageID)
-	e.lastSession.Store(stored.LastSessionID)
-	for _, m := range stored.Retained {
+	e.due.attending.Lock()
+	defer e.due.attending.Unlock()
+	raise(&e.lastMessage, stored.LastMessageID)
+	raise(&e.lastSession, stored.LastSessionID)
+	now := e.beginEra(stored.Retained)
+	for all := stored.Sessions; len(all) > 0; {
+		n := min(len(all), restoredAtOnce)
+		e.restoreSessions(all[:n], now)
+		all = all[n:]
+	}
+	now.admits.Store(true)
+}
+
+// raise makes a counter be a number at least.
+func raise(counter *atomic.Uint64, to uint64) {
+	for n := counter.Load(); n < to && !counter.CompareAndSwap(n, to); n = counter.Load() {
+	}
+}
+
+// beginEra ends the time in which nothing was stored. What was retained in it is
+// forgotten.
+func (e *Engine) beginEra(kept []*Message) *era {
+	e.retained.mu.Lock()
+	defer e.retained.mu.Unlock()
+	now := newEra(e.store, false)
+	e.mu.Lock()
+	e.era.Swap(now).close()
+	e.mu.Unlock()
+	e.retained.forget()
+	for _, m := range kept {
 		e.retained.set(m)
 	}
+	return now
+}
+
+// restoreSessions brings sessions back. The store has the records of those that
+// were interrupted before anybody can take them.
+func (e *Engine) restoreSessions(stored []StoredSession, now *era) {
 	interrupted := &Changes{Owed: true}
-	for i := range stored.Sessions {
-		s := e.restoreSession(&stored.Sessions[i])
-		if stored.Sessions[i].DisconnectedAt == 0 {
+	sessions := make([]*Session, len(stored))
+	for i := range stored {
+		s := e.restoreSession(&stored[i], now)
+		sessions[i] = s
+		if stored[i].DisconnectedAt == 0 {
 			interrupted.PutSessions = append(interrupted.PutSessions, s.record())
 		}
 	}
 	if len(interrupted.PutSessions) > 0 {
-		e.store.Submit(interrupted)
+		now.submit(interrupted)
+	}
+	for i, s := range sessions {
+		for _, r := range stored[i].Subscriptions {
+			e.subscribe(s, grant{filter: r.Filter, options: optionsOf(r.Options, r.ID)})
+		}
+		e.install(s)
+		e.schedule(s)
 	}
 }
 
-func (e *Engine) restoreSession(stored *StoredSession) *Session {
+// install makes a restored session its client id's. An administrator that has
+// the client id while the engine was suspended loses it.
+func (e *Engine) install(s *Session) {
+	e.mu.Lock()
+	other := e.sessions[s.clientID]
+	e.sessions[s.clientID] = s
+	e.ordered.Set(s)
+	e.mu.Unlock()
+	if other == nil {
+		return
+	}
+	if c := other.connection(); c != nil {
+		c.end(wire.ReasonSessionTakenOver, false)
+	}
+}
+
+func (e *Engine) restoreSession(stored *StoredSession, now *era) *Session {
 	s := &Session{
-		engine: e, id: stored.ID, clientID: stored.ClientID, username: stored.Username, anonymous: stored.Anonymous,
+		engine: e, era: now, id: stored.ID, clientID: stored.ClientID, username: stored.Username, anonymous: stored.Anonymous,
 		created: stored.CreatedAt, stored: true, version: stored.Version, clean: stored.Clean,
 		keepAlive: stored.KeepAlive, expiry: stored.ExpiryInterval, connectedAt: stored.ConnectedAt,
 		goneAt: stored.DisconnectedAt, address: stored.Address, will: stored.Will, willDueAt: stored.WillDueAt,
@@ -42,12 +112,6 @@ func (e *Engine) restoreSession(stored *StoredSession) *Session {
 	for _, id := range stored.Incoming {
 		s.receive(id)
 	}
-	e.sessions[s.clientID] = s
-	e.ordered.Set(s)
-	for _, r := range stored.Subscriptions {
-		e.subscribe(s, grant{filter: r.Filter, options: optionsOf(r.Options, r.ID)})
-	}
-	e.schedule(s)
 	return s
 }
 

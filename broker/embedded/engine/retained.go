@@ -78,13 +78,20 @@ func (r *retained) flux(topic string) *flux {
 
 // begin notes that a topic is about to be changed, and the change handed to the
 // store. mu is held.
-func (r *retained) begin(topic string) { r.flux(topic).under++ }
+func (r *retained) begin(topic string) *flux {
+	f := r.flux(topic)
+	f.under++
+	return f
+}
 
-// settle notes what became of a change.
-func (r *retained) settle(record RetainedRecord, stored bool) {
+// settle notes what became of a change. What was begun before everything was
+// forgotten counts no more.
+func (r *retained) settle(f *flux, record RetainedRecord, stored bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f := r.fluxes[record.Topic]
+	if r.fluxes[record.Topic] != f {
+		return
+	}
 	if stored {
 		f.stored = record.Message
 	}
@@ -105,6 +112,17 @@ func (r *retained) rest(topic string, f *flux) {
 		r.remove(topic)
 	default:
 		r.set(f.stored)
+	}
+}
+
+// forget drops all messages that outlive the process, and what becomes of those
+// that are being stored. mu is held.
+func (r *retained) forget() {
+	r.fluxes, r.awaited = map[string]*flux{}, 0
+	for topic := range r.index.Match("") {
+		if lasting(topic) {
+			r.remove(topic)
+		}
 	}
 }
 

@@ -14,6 +14,8 @@ type schedule struct {
 	wake   chan struct{}
 	done   chan struct{}
 
+	attending sync.Mutex // held while what is due is done; the outermost lock
+
 	mu    sync.Mutex // guards items, and the due of sessions; the innermost lock, held for moments only
 	items dueItems
 }
@@ -64,7 +66,7 @@ func (e *Engine) schedule(s *Session) {
 
 // nextDue tells when the session is to be looked at. mu is held.
 func (s *Session) nextDue() (at int64, ok bool) {
-	if s.conn != nil || s.ended {
+	if s.conn != nil || s.ended || s.moving {
 		return 0, false
 	}
 	if s.will != nil {
@@ -120,15 +122,34 @@ func (d *schedule) run() {
 		case <-timer.C:
 		case <-d.wake:
 		case <-sweeping.C:
-			d.engine.sweep()
+			d.sweep()
 		case <-d.done:
 			return
 		}
-		for _, s := range d.take(d.engine.now()) {
-			d.engine.attend(s)
-		}
+		d.attend()
 		timer.Reset(d.wait(d.engine.now()))
 	}
+}
+
+// attend does what is due.
+func (d *schedule) attend() {
+	d.attending.Lock()
+	defer d.attending.Unlock()
+	for _, s := range d.take(d.engine.now()) {
+		d.engine.attend(s)
+	}
+}
+
+func (d *schedule) sweep() {
+	d.attending.Lock()
+	defer d.attending.Unlock()
+	d.engine.sweep()
+}
+
+// await waits for what is being done.
+func (d *schedule) await() {
+	d.attending.Lock()
+	defer d.attending.Unlock()
 }
 
 func (d *schedule) stop() { close(d.done) }
@@ -160,6 +181,10 @@ func (e *Engine) attend(s *Session) {
 	now := e.now()
 	s.mu.Lock()
 	at, ok := s.nextDue()
+	if s.era.isOver() { // its Will and its end are another server's
+		s.mu.Unlock()
+		return
+	}
 	if !ok || at > now {
 		if ok {
 			e.due.set(s, at)

@@ -80,6 +80,9 @@ func (c *Conn) fail(err error) {
 	switch {
 	case err == nil, errors.Is(err, errBye):
 		c.close(wire.ReasonSuccess)
+	case errors.Is(err, ErrUncertain):
+		c.end(wire.ReasonUseAnotherServer, false)
+		c.await()
 	case errors.As(err, &broken):
 		c.engine.config.Log.Debug("a connection broke the protocol", "remote", c.socket.Address, "reason", broken.Text)
 		c.end(broken.Reason, false)
@@ -163,7 +166,7 @@ func (c *Conn) sizeOf(buf []byte) (int, error) {
 func (c *Conn) complete() {
 	if owed := c.in.owed; owed != nil && len(owed.Dequeued) > 0 {
 		c.in.owed = nil
-		c.engine.store.Submit(owed)
+		c.session.era.submit(owed)
 	}
 	for i, other := range c.in.touched {
 		c.in.touched[i] = nil
@@ -294,7 +297,7 @@ func (c *Conn) onPubrec(id uint16) error {
 	case noted:
 		w := &waiting{conn: c, kind: wire.TypePubrel, number: c.owe(wire.TypePubrel, id, wire.ReasonSuccess), session: c.session}
 		w.Changes = Changes{Owed: true, Done: w, Released: []QueueRecord{record}}
-		c.engine.store.Submit(&w.Changes)
+		c.session.era.submit(&w.Changes)
 	}
 	return nil
 }
@@ -311,6 +314,6 @@ func (c *Conn) onPubrel(id uint16) {
 	default:
 		w := &waiting{conn: c, kind: wire.TypePubcomp, number: c.owe(wire.TypePubcomp, id, wire.ReasonSuccess), session: c.session}
 		w.Changes = Changes{Owed: true, Done: w, Forgotten: []IncomingRecord{{SessionID: c.session.id, PacketID: id}}}
-		c.engine.store.Submit(&w.Changes)
+		c.session.era.submit(&w.Changes)
 	}
 }

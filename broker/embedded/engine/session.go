@@ -18,6 +18,7 @@ type Session struct {
 	anonymous bool
 	created   int64
 	engine    *Engine
+	era       *era // in which it began here
 	counts    counts
 	due       due   // the schedule's
 	peer      *Peer // that it stands for; nil for a client's
@@ -26,6 +27,8 @@ type Session struct {
 	conn        *Conn      // nil while the client is away
 	ended       bool       // nothing may be added any more
 	stored      bool       // the store knows it
+	moving      bool       // to another engine or from there: nothing is due meanwhile
+	arrival     uint64     // of the CONNECT that had it last; 0 where not known
 	rights      Rights
 	version     byte
 	clean       bool
@@ -83,7 +86,7 @@ func (s *Session) put(c *Changes) {
 	if !s.ended {
 		c.PutSessions = append(c.PutSessions, s.record())
 	}
-	s.engine.store.Submit(c)
+	s.era.submit(c)
 }
 
 // offer is a message for a session, as its subscriptions ask for it.
@@ -270,7 +273,7 @@ func (s *Session) abandon(e *entry) QueueRecord {
 // store never waits here.
 func (s *Session) forget(gone []QueueRecord) {
 	if s.stored && len(gone) > 0 {
-		s.engine.store.Submit(&Changes{Owed: true, Dequeued: gone})
+		s.era.submit(&Changes{Owed: true, Dequeued: gone})
 	}
 }
 

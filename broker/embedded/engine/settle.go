@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"sync"
 	"sync/atomic"
 
@@ -17,8 +18,13 @@ type waiting struct {
 }
 
 // Settled sends the acknowledgement, and lets a message of QoS 2 whose release
-// was stored be released again on another connection.
-func (w *waiting) Settled(*Changes, error) {
+// was stored be released again on another connection. Where it was not stored
+// nothing is sent that says so.
+func (w *waiting) Settled(_ *Changes, err error) {
+	if err != nil && w.session.isStored() {
+		w.conn.endUncertain()
+		return
+	}
 	for _, r := range w.Released {
 		flush, _ := w.session.settle(r.Seq, true)
 		w.conn.engine.later(flush)
@@ -31,6 +37,8 @@ func (w *waiting) Settled(*Changes, error) {
 type publication struct {
 	Changes
 	engine   *Engine
+	era      *era       // in which it was made
+	flux     *flux      // of Retained; nil without
 	sessions []*Session // of Enqueued, one each
 	conn     *Conn      // the publisher's, nil for the broker itself
 	kind     byte       // of its acknowledgement
@@ -60,7 +68,7 @@ var publications = sync.Pool{New: func() any { return new(publication) }}
 
 func (e *Engine) newPublication() *publication {
 	p := publications.Get().(*publication)
-	p.engine = e
+	p.engine, p.era = e, e.era.Load()
 	p.Changes.Done = p
 	p.held.Store(1)
 	return p
@@ -160,7 +168,7 @@ func (p *publication) Settled(_ *Changes, err error) {
 	for i, r := range p.Enqueued {
 		flush, left := p.sessions[i].settle(r.Seq, err == nil)
 		if left { // its end may have been stored before the message
-			e.store.Submit(&Changes{Owed: true, Dequeued: []QueueRecord{r}})
+			p.era.submit(&Changes{Owed: true, Dequeued: []QueueRecord{r}})
 		}
 		e.later(flush)
 	}
@@ -168,7 +176,7 @@ func (p *publication) Settled(_ *Changes, err error) {
 		if p.agreed {
 			e.retained.answered(r, err == nil, e.foreseenUntil())
 		} else {
-			e.retained.settle(r, err == nil)
+			e.retained.settle(p.flux, r, err == nil)
 		}
 	}
 	p.leave(err)
@@ -177,17 +185,13 @@ func (p *publication) Settled(_ *Changes, err error) {
 // finish acknowledges the message to its publisher, or refuses it, and likewise
 // what repeated it meanwhile.
 func (p *publication) finish(err error) {
-	refused := wire.ReasonSuccess
-	if err != nil {
-		refused = wire.ReasonQuotaExceeded
-	}
 	if p.owes {
-		p.pay(repetition{p.conn, p.number}, refused)
+		p.pay(repetition{p.conn, p.number}, err)
 	}
 	if p.incoming != 0 {
 		p.conn.session.answered(p, err == nil)
 		for _, r := range p.repeats {
-			p.pay(r, refused)
+			p.pay(r, err)
 		}
 	}
 	if p.done != nil {
@@ -206,8 +210,18 @@ func (p *publication) finish(err error) {
 	p.recycle()
 }
 
-// pay sends an answer for which a place is kept.
-func (p *publication) pay(r repetition, refused byte) {
+// pay sends an answer for which a place is kept. A client that were told that a
+// message is refused which is stored after all could use its packet identifier
+// for another one; so where that is not known it is told nothing.
+func (p *publication) pay(r repetition, err error) {
+	refused := wire.ReasonSuccess
+	if err != nil {
+		refused = wire.ReasonQuotaExceeded
+	}
+	if errors.Is(err, ErrUncertain) {
+		r.conn.endUncertain()
+		return
+	}
 	r.conn.pay(p.kind, r.number, refused)
 	p.engine.later(r.conn)
 }

@@ -3,13 +3,14 @@ package engine
 import "context"
 
 // Store keeps what must outlive the process: messages, sessions with what waits
-// for them, and retained messages. It is asked once, at the start, and told of
-// every change from then on; the engine itself reads from memory only.
+// for them, and retained messages. It is asked whenever the engine is resumed, and
+// told of every change from then on; the engine itself reads from memory only.
 //
 // What was submitted is committed in the order of submission, many changes to
 // one transaction. Every Changes comes back through its Done, in that order.
 type Store interface {
-	// Load reads everything. It is called once, before any Submit.
+	// Load reads everything. It is called again when the engine was suspended
+	// meanwhile, and knows nothing of what was submitted.
 	Load(ctx context.Context) (*Snapshot, error)
 	// Room waits while too much is submitted and not yet committed. Submit
 	// itself never waits, so that it may be called with a lock held.
@@ -18,7 +19,8 @@ type Store interface {
 	// Changes belong to the store until it calls Done.Settled.
 	Submit(c *Changes)
 	// Err tells why nothing can be stored at present, or nil. While it is not
-	// nil, changes that are not Owed come back with it.
+	// nil, changes that are not Owed come back with it; where it is ErrUncertain all
+	// do.
 	Err() error
 	// Close commits what was submitted and ends.
 	Close(ctx context.Context) error

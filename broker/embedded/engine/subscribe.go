@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"errors"
+
 	"signalbox/broker/topics"
 	"signalbox/broker/wire"
 )
@@ -32,7 +34,11 @@ func (c *Conn) onSubscribe(p []byte) error {
 			grants = append(grants, g)
 		}
 	}
-	if err := c.engine.storeSubscriptions(c.session, grants); err != nil {
+	err = c.engine.storeSubscriptions(c.session, grants)
+	if errors.Is(err, ErrUncertain) {
+		return err
+	}
+	if err != nil {
 		for i := range codes {
 			codes[i] = c.failure(wire.ReasonQuotaExceeded)
 		}
@@ -127,7 +133,10 @@ func (e *Engine) storeSubscriptions(s *Session, grants []grant) error {
 			SessionID: s.id, Filter: g.filter, Options: optionsByte(g.options), ID: g.options.ID,
 		})
 	}
-	return e.commit(changes)
+	if err := s.commit(changes); err != nil && s.isStored() {
+		return err
+	}
+	return nil
 }
 
 // subscribe puts a subscription in force.
@@ -143,7 +152,7 @@ func (e *Engine) subscribe(s *Session, g grant) (replaced bool) {
 	}
 	before, replaced := s.subscribed[g.filter]
 	s.subscribed[g.filter] = g.options
-	e.index.Subscribe(g.filter, s, g.options)
+	s.enlist(g.filter, g.options)
 	s.tellOne(g.filter, replaced, before)
 	if !replaced {
 		e.meters.subscriptions.Add(1)
@@ -156,7 +165,7 @@ func (e *Engine) subscribe(s *Session, g grant) (replaced bool) {
 func (s *Session) disown(filter string) {
 	if s.stored {
 		gone := []SubscriptionRecord{{SessionID: s.id, Filter: filter}}
-		s.engine.store.Submit(&Changes{Owed: true, Unsubscribed: gone})
+		s.era.submit(&Changes{Owed: true, Unsubscribed: gone})
 	}
 }
 
@@ -213,7 +222,7 @@ func (e *Engine) handRetained(s *Session, o offer) *Conn {
 	if store {
 		pub := e.newPublication()
 		pub.Enqueued, pub.sessions = append(pub.Enqueued, record), append(pub.sessions, s)
-		e.store.Submit(&pub.Changes)
+		pub.era.submit(&pub.Changes)
 	}
 	return flush
 }
@@ -234,7 +243,9 @@ func (c *Conn) onUnsubscribe(p []byte) error {
 		}
 	}
 	if len(changes.Unsubscribed) > 0 && c.session.isStored() {
-		c.engine.commit(changes) //nolint:errcheck // owed, so it cannot fail
+		if err := c.session.commit(changes); errors.Is(err, ErrUncertain) {
+			return err
+		}
 	}
 	c.send(wire.AppendUnsuback(nil, c.version, pk.PacketID, codes))
 	return nil
@@ -261,9 +272,15 @@ func (e *Engine) unsubscribe(s *Session, filter string) bool {
 	before, known := s.subscribed[filter]
 	delete(s.subscribed, filter)
 	if known {
-		e.index.Unsubscribe(filter, s)
+		s.delist(filter)
 		s.tellLeft(filter, before)
 		e.meters.subscriptions.Add(-1)
 	}
 	return known
 }
+
+// enlist has messages reach the session by a subscription. mu is held.
+func (s *Session) enlist(filter string, o topics.Options) { s.engine.index.Subscribe(filter, s, o) }
+
+// delist ends what enlist began. mu is held, or the session has ended.
+func (s *Session) delist(filter string) { s.engine.index.Unsubscribe(filter, s) }

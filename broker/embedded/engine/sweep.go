@@ -45,7 +45,7 @@ func (e *Engine) clearRetained(topic string, m *Message) {
 	if f := r.fluxes[topic]; f != nil {
 		f.stored = nil
 	}
-	e.store.Submit(&Changes{Owed: true, Retained: []RetainedRecord{{Topic: topic}}})
+	e.era.Load().submit(&Changes{Owed: true, Retained: []RetainedRecord{{Topic: topic}}})
 }
 
 // sweep drops what has expired in the queue of a client that is away.

@@ -90,12 +90,14 @@ func (e *Engine) NewPublisher() *Publisher { return &Publisher{engine: e, known:
 func (p *Publisher) Publish(m *Message) bool {
 	e, r := p.engine, p.route(m.Topic)
 	e.refresh(r, nil)
+	pub := e.newPublication() // before it is asked whether it can be stored, which a turn may change
 	if !e.canStore(m, r) {
 		e.meters.drop(DropNotStored, 1)
+		pub.recycle()
 		return false
 	}
-	e.watcher.Published(m)
-	e.publishRetaining(m, r, nil, e.newPublication(), &p.touched)
+	e.accepted(m)
+	e.publishRetaining(m, r, nil, pub, &p.touched)
 	return true
 }
 

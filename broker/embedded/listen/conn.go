@@ -29,6 +29,7 @@ type Conn struct {
 	until    time.Time
 	ticket   *guard.Ticket // nil until there is a place
 	slot     bool          // it counts among the listener's
+	stopped  bool          // its listener was closed before it was handed over; guarded by Set.mu
 	gaveWay  atomic.Bool   // a limit has ended it before it was closed
 	closed   atomic.Bool
 }

@@ -34,7 +34,8 @@ type Listener struct {
 	certificates *certificates // nil without TLS
 	open         atomic.Int64  // connections
 
-	bound atomic.Pointer[binding] // nil until bound
+	bound atomic.Pointer[binding] // nil while it is closed
+	last  atomic.Pointer[string]  // the address that it was bound to last; nil for none
 
 	complaining sync.Mutex // guards complained
 	complained  map[string]complaint
@@ -67,10 +68,10 @@ func newListener(id int, c Config, o Options) (*Listener, error) {
 func (l *Listener) Config() Config { return l.config }
 
 // Addr is the address that the listener is bound to, as soon as it is, before
-// that the configured one: host:port, or a path.
+// that the configured one: host:port, or a path. It keeps it while it is closed.
 func (l *Listener) Addr() string {
-	if b := l.bound.Load(); b != nil {
-		return b.Addr().String()
+	if a := l.last.Load(); a != nil {
+		return *a
 	}
 	return l.config.Address
 }
@@ -101,19 +102,31 @@ func (l *Listener) Describe() broker.Listener {
 	return d
 }
 
-// bind opens the listener's socket.
+// bind opens the listener's socket, again at the port where it was.
 func (l *Listener) bind(ctx context.Context) (err error) {
 	b := &binding{}
 	if l.config.Protocol == Unix {
 		b.Listener, b.file, err = bindPath(ctx, l.config)
 	} else {
-		b.Listener, err = new(net.ListenConfig).Listen(ctx, "tcp", l.config.Address)
+		b.Listener, err = new(net.ListenConfig).Listen(ctx, "tcp", l.place())
 	}
 	if err != nil {
 		return l.explain(err)
 	}
+	address := b.Addr().String()
+	l.last.Store(&address)
 	l.bound.Store(b)
 	return nil
+}
+
+// place is the address to be bound: as configured, but with the port that the
+// system gave the first time.
+func (l *Listener) place() string {
+	host, port, _ := net.SplitHostPort(l.config.Address) // validated
+	if port == "0" {
+		_, port, _ = net.SplitHostPort(l.Addr())
+	}
+	return net.JoinHostPort(host, port)
 }
 
 // explain turns the failure to open a socket into a sentence that says what to
@@ -138,12 +151,11 @@ func (l *Listener) explain(err error) error {
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
 		advice = "no interface of this machine has that address"
 	}
-	return fmt.Errorf("broker cannot listen on %s (%s): %s: %w", l.config.Address, l.config.key("address"), advice, err)
+	return fmt.Errorf("broker cannot listen on %s (%s): %s: %w", l.Addr(), l.config.key("address"), advice, err)
 }
 
 // accept accepts connections until the socket is closed.
-func (l *Listener) accept(stop <-chan struct{}, welcome func(*Conn)) {
-	socket := l.bound.Load()
+func (l *Listener) accept(socket net.Listener, stop <-chan struct{}, welcome func(*Conn)) {
 	for {
 		accepted, err := socket.Accept()
 		switch {
@@ -230,7 +242,7 @@ func (l *Listener) complain(cause string) (times int, due bool) {
 
 // close stops accepting and gives the address free. Connections stay.
 func (l *Listener) close() {
-	b := l.bound.Load()
+	b := l.bound.Swap(nil)
 	if b == nil {
 		return
 	}

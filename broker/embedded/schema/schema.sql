@@ -91,6 +91,11 @@ CREATE TABLE message (
 	username   TEXT
 ) STRICT;
 
+CREATE TABLE message_log (
+	id      INTEGER PRIMARY KEY CHECK (id = 1),
+	applied INTEGER NOT NULL
+) STRICT;
+
 CREATE TABLE queue (
 	message          INTEGER NOT NULL,
 	session          INTEGER NOT NULL,

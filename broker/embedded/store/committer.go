@@ -25,16 +25,19 @@ const probeBytes = 256 << 10
 // commits it as one transaction and hands it on to be settled.
 type committer struct {
 	*Store
-	plan   *plan
-	writer writer
-	timer  *time.Timer       // until the next probe, or until idle
-	owed   []*engine.Changes // not stored yet, in order; none unless failing
-	since  time.Time         // of the failure
+	plan       *plan
+	writer     writer
+	durability file.Durability
+	timer      *time.Timer       // until the next probe, or until idle
+	owed       []*engine.Changes // not stored yet, in order; none unless failing
+	since      time.Time         // of the failure
 }
 
 func newCommitter(s *Store) *committer {
-	p := newPlan(s.books)
-	return &committer{Store: s, plan: p, writer: writer{disk: s.disk, plan: p}, timer: time.NewTimer(idleAfter)}
+	p := newPlan(nil)
+	return &committer{
+		Store: s, plan: p, writer: writer{disk: s.disk, plan: p}, durability: s.durability, timer: time.NewTimer(idleAfter),
+	}
 }
 
 // run works until the inbox is closed and empty.
@@ -54,15 +57,19 @@ func (c *committer) run() {
 	c.end()
 }
 
-// empty commits what waits, group by group.
+// empty commits what waits, group by group, and does errands in between.
 func (c *committer) empty() {
 	for {
-		group, weight := c.inbox.take(nil)
-		if len(group) == 0 {
+		group, weight, e := c.inbox.take()
+		switch {
+		case e != nil:
+			e.run(c)
+		case len(group) > 0:
+			c.process(group)
+			c.inbox.done(len(group), weight)
+		default:
 			return
 		}
-		c.process(group)
-		c.inbox.done(len(group), weight)
 	}
 }
 
@@ -79,7 +86,7 @@ func (c *committer) process(group []*engine.Changes) {
 // try commits a group and tells whether changes can be stored at all. If not, it
 // keeps what is owed.
 func (c *committer) try(group []*engine.Changes) bool {
-	err := c.commit(group)
+	err := c.commit(group, 0)
 	if err == nil {
 		c.settled <- batch{group, nil}
 		return true
@@ -92,15 +99,47 @@ func (c *committer) try(group []*engine.Changes) bool {
 	return false
 }
 
-// commit writes a group in one transaction.
-func (c *committer) commit(group []*engine.Changes) error {
+// commit writes a group in one transaction, under an index unless that is 0.
+func (c *committer) commit(group []*engine.Changes, index uint64) error {
 	defer c.plan.reset()
+	if err := c.learn(context.Background()); err != nil {
+		return err
+	}
 	c.plan.draw(group)
-	err := c.disk.Transact(context.Background(), func() error { return c.writer.write(group) })
+	err := c.disk.Transact(context.Background(), func() error { return c.writer.write(group, index) })
 	if err == nil {
 		c.books.note(c.plan)
 	}
 	return err
+}
+
+// learn reads what is stored into the ledger, where it is not known.
+func (c *committer) learn(ctx context.Context) error {
+	if c.books != nil {
+		return nil
+	}
+	_, err := c.load(ctx)
+	return err
+}
+
+// load reads everything.
+func (c *committer) load(ctx context.Context) (*loader, error) {
+	l, err := c.disk.load(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read the broker's messages: %w", err)
+	}
+	if l.dropped != (dropped{}) {
+		c.log.Warn("dropped from the broker's database what nothing refers to, or what refers to nothing",
+			slog.Int("messages", l.dropped.messages), slog.Int("queued", l.dropped.queued), slog.Int("other", l.dropped.other))
+	}
+	c.adopt(l.books)
+	return l, nil
+}
+
+// adopt has a ledger count from now on, or with nil has it read anew when it is
+// needed.
+func (c *committer) adopt(books *ledger) {
+	c.books, c.plan.books = books, books
 }
 
 // separate commits a group change by change, because one of them contradicts
@@ -108,7 +147,7 @@ func (c *committer) commit(group []*engine.Changes) error {
 // it is owed: it would fail for ever.
 func (c *committer) separate(group []*engine.Changes) bool {
 	for i := range group {
-		err := c.commit(group[i : i+1])
+		err := c.commit(group[i:i+1], 0)
 		if err != nil && !file.Fault(err) {
 			c.fail(err)
 			c.keep(group[i:])

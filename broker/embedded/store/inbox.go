@@ -33,8 +33,10 @@ type inbox struct {
 	full atomic.Bool // changes or weight are above their bounds
 }
 
+// submitted is changes, or an errand among them.
 type submitted struct {
 	changes *engine.Changes
+	errand  *errand
 	weight  int
 }
 
@@ -45,15 +47,22 @@ func newInbox() *inbox {
 }
 
 // put takes changes, unless the inbox is closed.
-func (b *inbox) put(c *engine.Changes) bool {
-	s := submitted{c, weigh(c)}
+func (b *inbox) put(c *engine.Changes) bool { return b.add(submitted{changes: c, weight: weigh(c)}) }
+
+// send takes an errand, unless the inbox is closed. It does not count: whoever
+// sends one waits for it.
+func (b *inbox) send(e *errand) bool { return b.add(submitted{errand: e}) }
+
+func (b *inbox) add(s submitted) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
 		return false
 	}
 	b.waiting = append(b.waiting, s)
-	b.count(1, s.weight)
+	if s.changes != nil {
+		b.count(1, s.weight)
+	}
 	b.rouse()
 	return true
 }
@@ -70,22 +79,31 @@ func weigh(c *engine.Changes) int {
 }
 
 // take gives what fits into one transaction with its weight, at least one
-// if there is any, and none where nothing waits.
-func (b *inbox) take(group []*engine.Changes) (_ []*engine.Changes, weight int) {
+// if there is any, and none where nothing waits. Where an errand is next, it
+// gives that instead.
+func (b *inbox) take() (group []*engine.Changes, weight int, e *errand) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for b.head < len(b.waiting) && len(group) < groupChanges && weight < groupWeight {
-		group = append(group, b.waiting[b.head].changes)
-		weight += b.waiting[b.head].weight
+		next := b.waiting[b.head]
+		if next.errand != nil && len(group) > 0 {
+			break
+		}
 		b.waiting[b.head] = submitted{}
 		b.head++
+		if next.errand != nil {
+			e = next.errand
+			break
+		}
+		group = append(group, next.changes)
+		weight += next.weight
 	}
 	if b.head >= len(b.waiting)/2 {
 		n := copy(b.waiting, b.waiting[b.head:])
 		clear(b.waiting[n:])
 		b.waiting, b.head = b.waiting[:n], 0
 	}
-	return group, weight
+	return group, weight, e
 }
 
 // done tells that changes that were taken are committed, or have come to nothing.

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -55,22 +53,11 @@ func (k disk) load(ctx context.Context) (*loader, error) {
 }
 
 func (l *loader) readSessions(ctx context.Context) error {
-	const q = `
-		SELECT id, clientid, username, anonymous, version, clean, keep_alive, expiry_interval,
-			created_at, connected_at, disconnected_at, address, will, will_due_at, sent_seq
-		FROM session ORDER BY id`
-	var r engine.SessionRecord
-	var will sql.NullString
-	err := each(ctx, l.conn, q, func() (err error) {
-		record := r
-		if record.Will, err = decodeWill(will); err != nil {
-			return err
-		}
-		l.snapshot.Sessions = append(l.snapshot.Sessions, engine.StoredSession{SessionRecord: record})
+	err := eachSession(ctx, l.conn, func(r engine.SessionRecord) error {
+		l.snapshot.Sessions = append(l.snapshot.Sessions, engine.StoredSession{SessionRecord: r})
 		l.snapshot.LastSessionID = r.ID
 		return nil
-	}, &r.ID, &r.ClientID, &r.Username, &r.Anonymous, &r.Version, &r.Clean, &r.KeepAlive, &r.ExpiryInterval,
-		&r.CreatedAt, &r.ConnectedAt, &r.DisconnectedAt, &r.Address, &will, &r.WillDueAt, &r.SentSeq)
+	})
 	for i := range l.snapshot.Sessions {
 		s := &l.snapshot.Sessions[i]
 		l.sessions[s.ID] = s
@@ -78,89 +65,52 @@ func (l *loader) readSessions(ctx context.Context) error {
 	return err
 }
 
-func decodeWill(text sql.NullString) (*engine.WillRecord, error) {
-	if !text.Valid {
-		return nil, nil
-	}
-	w := &engine.WillRecord{}
-	if err := json.Unmarshal([]byte(text.String), w); err != nil {
-		return nil, fmt.Errorf("decode a Will: %w", err)
-	}
-	return w, nil
-}
-
 func (l *loader) readSubscriptions(ctx context.Context) error {
-	const q = `SELECT session, filter, options, id FROM subscription ORDER BY session, filter`
-	var r engine.SubscriptionRecord
-	return each(ctx, l.conn, q, func() error {
+	return eachSubscription(ctx, l.conn, func(r engine.SubscriptionRecord) error {
 		if s := l.sessions[r.SessionID]; s != nil {
 			s.Subscriptions = append(s.Subscriptions, r)
 		} else {
 			l.dropped.other++
 		}
 		return nil
-	}, &r.SessionID, &r.Filter, &r.Options, &r.ID)
+	})
 }
 
 func (l *loader) readIncoming(ctx context.Context) error {
-	const q = `SELECT session, packet_id FROM incoming ORDER BY session, packet_id`
-	var r engine.IncomingRecord
-	return each(ctx, l.conn, q, func() error {
+	return eachIncoming(ctx, l.conn, func(r engine.IncomingRecord) error {
 		if s := l.sessions[r.SessionID]; s != nil {
 			s.Incoming = append(s.Incoming, r.PacketID)
 		} else {
 			l.dropped.other++
 		}
 		return nil
-	}, &r.SessionID, &r.PacketID)
+	})
 }
 
 // readMessages also finds what is retained. Of two messages for one topic, which
 // only damage can bring about, the newer one counts.
 func (l *loader) readMessages(ctx context.Context) error {
-	const q = `
-		SELECT id, topic, payload, properties, qos, retain, retained, created_at, expires_at,
-			coalesce(publisher, ''), coalesce(username, '')
-		FROM message ORDER BY id`
-	var m engine.Message
-	var retained bool
-	return each(ctx, l.conn, q, func() error {
-		kept := &engine.Message{
-			ID: m.ID, Topic: m.Topic, Payload: m.Payload, Properties: m.Properties, QoS: m.QoS, Retain: m.Retain,
-			CreatedAt: m.CreatedAt, ExpiresAt: m.ExpiresAt, Publisher: m.Publisher, Username: m.Username,
-		}
-		l.messages = append(l.messages, kept)
-		l.snapshot.LastMessageID = kept.ID
+	return eachMessage(ctx, l.conn, Everything, func(m *engine.Message, retained bool) error {
+		l.messages = append(l.messages, m)
+		l.snapshot.LastMessageID = m.ID
 		if retained {
-			l.retained[kept.Topic] = kept
+			l.retained[m.Topic] = m
 		}
 		return nil
-	}, &m.ID, &m.Topic, &m.Payload, &m.Properties, &m.QoS, &m.Retain, &retained, &m.CreatedAt, &m.ExpiresAt,
-		&m.Publisher, &m.Username)
+	})
 }
 
 func (l *loader) readQueues(ctx context.Context) error {
-	const q = `
-		SELECT message, session, seq, qos, retain, released, subscription_ids, coalesce(share, '')
-		FROM queue ORDER BY message, session, seq`
-	var r engine.QueueRecord
-	var message uint64
-	var ids []byte
-	return each(ctx, l.conn, q, func() (err error) {
-		s, m := l.sessions[r.SessionID], l.find(message)
-		if s == nil || m == nil {
+	return eachQueued(ctx, l.conn, func(message uint64, r engine.QueueRecord) error {
+		s := l.sessions[r.SessionID]
+		if r.Message = l.find(message); s == nil || r.Message == nil {
 			l.dropped.queued++
 			return nil
 		}
-		record := r
-		record.Message = m
-		if record.SubscriptionIDs, err = decodeIDs(ids); err != nil {
-			return err
-		}
-		s.Queue = append(s.Queue, record)
-		l.books.refs[m.ID]++
+		s.Queue = append(s.Queue, r)
+		l.books.refs[message]++
 		return nil
-	}, &message, &r.SessionID, &r.Seq, &r.QoS, &r.Retain, &r.Released, &ids, &r.Share)
+	})
 }
 
 // find gives a message or nil. It must be asked in order.
@@ -208,22 +158,4 @@ func (k disk) clean(ctx context.Context) error {
 		}
 		return nil
 	})
-}
-
-// each runs a query and calls f for each row, with its columns in places.
-func each(ctx context.Context, conn *sql.Conn, q string, f func() error, places ...any) (err error) {
-	rows, err := conn.QueryContext(ctx, q)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		if err := rows.Scan(places...); err != nil {
-			return err
-		}
-		if err := f(); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
 }

@@ -21,6 +21,8 @@ const (
 	setReleased
 	deleteQueued
 	deleteQueues
+	putApplied
+	deleteApplied
 	fill
 	drain
 
@@ -62,6 +64,9 @@ var texts = [statements]string{
 	setReleased:  `UPDATE queue SET released = 1 WHERE message = ? AND session = ? AND seq = ?`,
 	deleteQueued: `DELETE FROM queue WHERE message = ? AND session = ? AND seq = ?`,
 	deleteQueues: `DELETE FROM queue WHERE message BETWEEN ? AND ?`,
+
+	putApplied:    `INSERT INTO message_log (id, applied) VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET applied = excluded.applied`,
+	deleteApplied: `DELETE FROM message_log`,
 
 	// What is put to see whether there is room, under a number that no message
 	// has. If it is left behind, the next start finds that nothing refers to it.

@@ -28,14 +28,16 @@ type Options struct {
 	Now        func() time.Time
 }
 
-// Store is the durable state of one broker. All methods but Load are safe for
-// concurrent use.
+// Store is the durable state of one broker. All methods are safe for concurrent
+// use.
 type Store struct {
-	log   *slog.Logger
-	now   func() time.Time
-	inbox *inbox
-	disk  disk
-	books *ledger // what is stored; the committer's once it runs
+	log        *slog.Logger
+	now        func() time.Time
+	durability file.Durability // where the broker is alone
+	inbox      *inbox
+	disk       disk          // the committer's
+	books      *ledger       // what is stored, nil while unknown; the committer's
+	applied    atomic.Uint64 // index of the log that is applied
 
 	probe   chan struct{} // asks the committer to try again, buffered by one
 	settled chan batch    // from the committer to the settler
@@ -62,17 +64,25 @@ type batch struct {
 const batches = 4
 
 // Open prepares to keep messages in a file, which must stay open until Close
-// has returned.
+// has returned. It must be closed.
 func Open(ctx context.Context, f *file.File, o Options) (*Store, error) {
 	o.setDefaults()
 	d, err := openDisk(ctx, f, o.Durability)
 	if err != nil {
 		return nil, fmt.Errorf("prepare to keep messages in %s: %w", f.Path(), err)
 	}
-	return &Store{
-		log: o.Log, now: o.Now, inbox: newInbox(), disk: d, books: newLedger(),
+	s := &Store{
+		log: o.Log, now: o.Now, durability: o.Durability, inbox: newInbox(), disk: d,
 		probe: make(chan struct{}, 1), settled: make(chan batch, batches), closed: make(chan struct{}),
-	}, nil
+	}
+	index, err := applied(ctx, d.SQL())
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("read how far a log was applied in %s: %w", f.Path(), err), d.Close())
+	}
+	s.applied.Store(index)
+	s.tasks.Go(newCommitter(s).run)
+	s.tasks.Go(s.settle)
+	return s, nil
 }
 
 func (o *Options) setDefaults() {
@@ -87,23 +97,21 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// Load reads everything and lets the store take changes. It is called once.
+// Load reads everything that is stored, with what was submitted before. It may be
+// called again and again: what it gives is the caller's.
 func (s *Store) Load(ctx context.Context) (*engine.Snapshot, error) {
 	began := s.now()
-	l, err := s.disk.load(ctx)
+	var l *loader
+	err := s.send(ctx, func(c *committer) (err error) {
+		l, err = c.load(ctx)
+		return err
+	})
 	if err != nil {
-		return nil, fmt.Errorf("read the broker's messages: %w", err)
-	}
-	if l.dropped != (dropped{}) {
-		s.log.Warn("dropped from the broker's database what nothing refers to, or what refers to nothing",
-			slog.Int("messages", l.dropped.messages), slog.Int("queued", l.dropped.queued), slog.Int("other", l.dropped.other))
+		return nil, err
 	}
 	s.log.Info("broker's messages read", slog.Int("sessions", len(l.snapshot.Sessions)),
-		slog.Int("retained", len(l.snapshot.Retained)), slog.Int("messages", len(l.books.refs)),
+		slog.Int("retained", len(l.snapshot.Retained)), slog.Int("messages", len(l.messages)-l.dropped.messages),
 		slog.Duration("took", s.now().Sub(began)))
-	s.books = l.books
-	s.tasks.Go(newCommitter(s).run)
-	s.tasks.Go(s.settle)
 	return l.snapshot, nil
 }
 

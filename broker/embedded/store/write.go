@@ -17,10 +17,14 @@ type writer struct {
 	err   error
 }
 
-// write writes what a plan and its group come to. Deletions come first: the
-// number of a message that went may come again.
-func (w *writer) write(group []*engine.Changes) error {
+// write writes what a plan and its group come to, and unless it is 0 up to where
+// a log is applied with them. Deletions come first: the number of a message that
+// went may come again.
+func (w *writer) write(group []*engine.Changes, index uint64) error {
 	w.err = nil
+	if index != 0 {
+		w.exec(putApplied, int64(index))
+	}
 	for _, c := range group {
 		w.sessions(c)
 		w.incoming(c)
@@ -55,6 +59,7 @@ var names = [statements]string{
 	putMessage: "put a message", setRetained: "retain a message", deleteMessages: "delete messages",
 	putQueued: "put a queued message", setReleased: "release a message",
 	deleteQueued: "delete a queued message", deleteQueues: "delete queued messages",
+	putApplied: "put how far a log was applied", deleteApplied: "forget how far a log was applied",
 }
 
 func (w *writer) sessions(c *engine.Changes) {

@@ -156,6 +156,7 @@ func TestClusterWithoutMajority(t *testing.T) {
 	t.Logf("refused after %v", since(began))
 	back.start(t)
 	t.Logf("the second of three is back: changes after %v", last.insist(t, l, "again"))
+	waitFor(t, "the console has reached the second of three again", func() bool { return c.console.connected(t, c.brokers[back.id]) })
 	c.wantStatus(t, 200, 3)
 	c.rejoin(t, lost)
 	lost.insist(t, l, "third")

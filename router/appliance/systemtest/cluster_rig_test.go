@@ -18,16 +18,17 @@ type machine struct {
 	dir     string
 	mqtt    string // host:port of the broker
 	cluster string // host:port of the cluster port
+	reach   string // host:port under which the other machines reach that
 	id      int    // number as a node
 }
 
-// port gives a port of the loopback interface that nobody listens on. It is none
-// of those that systems give out by themselves, so that it stays free while no
-// process of the test holds it.
-func port(t testing.TB) string {
+// port gives a port of a host that nobody listens on. It is none of those that
+// systems give out by themselves, so that it stays free while no process of the
+// test holds it.
+func port(t testing.TB, host string) string {
 	t.Helper()
 	for range 100 {
-		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(12000+rand.IntN(18000)))
+		address := net.JoinHostPort(host, strconv.Itoa(12000+rand.IntN(18000)))
 		l, err := net.Listen("tcp", address)
 		if err != nil {
 			continue
@@ -44,7 +45,10 @@ func port(t testing.TB) string {
 // newMachine makes one on which nothing has run yet.
 func newMachine(t testing.TB, id int) *machine {
 	t.Helper()
-	return &machine{dir: dataDir(t), mqtt: port(t), cluster: port(t), id: id}
+	at := host()
+	m := &machine{dir: dataDir(t), mqtt: port(t, at), cluster: port(t, at), id: id}
+	m.reach = m.cluster
+	return m
 }
 
 // start runs the program, for the first time or again.
@@ -56,7 +60,7 @@ func (m *machine) start(t testing.TB) {
 
 // node describes the machine to the cluster operations.
 func (m *machine) node(brokerID string) object {
-	host, p, err := net.SplitHostPort(m.cluster)
+	host, p, err := net.SplitHostPort(m.reach)
 	if err != nil {
 		panic(err)
 	}
@@ -94,12 +98,15 @@ func gather(t testing.TB, n int) *club {
 }
 
 // gatherApart is gather with a service that has no broker and drives the others
-// from outside.
-func gatherApart(t testing.TB, n int) *club {
+// from outside. What is done with each machine comes before its first start.
+func gatherApart(t testing.TB, n int, prepare ...func(testing.TB, *machine)) *club {
 	t.Helper()
 	c := &club{brokers: map[int]string{}, console: root(t, serve(t, dataDir(t), configured(settings{"BROKER_ENABLED": "false"})))}
 	for i := range n {
 		m := newMachine(t, i+1)
+		for _, do := range prepare {
+			do(t, m)
+		}
 		m.start(t)
 		c.machines = append(c.machines, m)
 		c.connect(t, m)

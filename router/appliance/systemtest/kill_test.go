@@ -16,15 +16,18 @@ import (
 )
 
 // kills is how often TestKill kills the service: SIGNALBOX_TEST_KILLS, or a few.
-func kills(t *testing.T) int {
+func kills(t *testing.T) int { t.Helper(); return fromEnvironment(t, "SIGNALBOX_TEST_KILLS", 10) }
+
+// fromEnvironment gives how often something is done.
+func fromEnvironment(t *testing.T, name string, otherwise int) int {
 	t.Helper()
-	text := os.Getenv("SIGNALBOX_TEST_KILLS")
+	text := os.Getenv(name)
 	if text == "" {
-		return 10
+		return otherwise
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
-		t.Fatalf("SIGNALBOX_TEST_KILLS: %q is no number of kills", text)
+		t.Fatalf("%s: %q is no number of times", name, text)
 	}
 	return n
 }

@@ -63,6 +63,13 @@ func (l *ledger) count() {
 	}
 }
 
+// promises gives how many acknowledgements there were beyond enough.
+func (l *ledger) promises() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return -l.left
+}
+
 // await waits for enough acknowledgements.
 func (l *ledger) await(t testing.TB) {
 	t.Helper()

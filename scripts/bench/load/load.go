@@ -23,6 +23,7 @@ import (
 type Target struct {
 	Addr               string // host:port
 	Username, Password string // an empty username logs in without one
+	ReadAddr           string // where subscribers connect; empty is Addr
 }
 
 // Load is what a broker is to do.

@@ -3,6 +3,7 @@
 package load
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sync"
@@ -41,7 +42,7 @@ type unsolved struct {
 }
 
 func (s *stream) newSubscriber(t Target, n int) (*subscriber, error) {
-	c, err := dial(s.ended, t.Addr, t.login(s.client("sub", n), "", !s.Keep), nil, bufferSize)
+	c, err := dial(s.ended, cmp.Or(t.ReadAddr, t.Addr), t.login(s.client("sub", n), "", !s.Keep), nil, bufferSize)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,94 @@
+package engine
+
+import (
+	"context"
+
+	"signalbox/broker/wire"
+)
+
+// Claims sees to it that, of several engines, one has the session of a client id.
+type Claims interface {
+	// Claim is called for a client that was let in, before it is given its
+	// session, and may take its time. It leaves the session here, if there is one
+	// anywhere, or refuses the client with a *Refusal. Where it does not fail,
+	// settled is called once it is known whether the client has its session.
+	Claim(ctx context.Context, c Claim) (settled func(), err error)
+}
+
+// Claim is a client that wants its session.
+type Claim struct {
+	ClientID   string
+	Username   string
+	Anonymous  bool
+	CleanStart bool   // it wants a new one, and the old one ended
+	Arrival    uint64 // its CONNECT's place in the order of all that know of each other
+}
+
+// The refusals of a client that cannot have the session of its client id.
+var (
+	ErrLater   error = &Refusal{Reason: wire.ReasonServerUnavailable, Text: "a later connection has the session"}
+	ErrForeign error = &Refusal{Reason: wire.ReasonClientIDNotValid, Text: "the client id belongs to another username"}
+)
+
+// SetClaims has claims asked from now on for every client; nil ends that.
+func (e *Engine) SetClaims(c Claims) {
+	if c == nil {
+		e.claims.Store(nil)
+		return
+	}
+	e.claims.Store(&c)
+}
+
+// obtain gives the connection its session, once no other engine has it. The id
+// that a client was assigned is nobody else's.
+func (c *Conn) obtain(assigned bool) (s *Session, present bool, err error) {
+	claims := c.engine.claims.Load()
+	if claims == nil || assigned {
+		return c.engine.occupy(c)
+	}
+	settled, err := (*claims).Claim(c.engine.life, Claim{
+		ClientID: c.clientID, Username: c.username, Anonymous: c.anonymous,
+		CleanStart: c.hello.CleanStart, Arrival: c.arrival,
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	defer settled()
+	return c.engine.occupy(c)
+}
+
+// arrive gives a CONNECT its place: after all that are known, here and at other
+// engines, and else by the clock.
+func (e *Engine) arrive() uint64 {
+	now := uint64(e.config.Now().UnixMicro())
+	for {
+		last := e.lastArrival.Load()
+		next := max(last+1, now)
+		if e.lastArrival.CompareAndSwap(last, next) {
+			return next
+		}
+	}
+}
+
+// Witness puts the CONNECTs from now on behind one at another engine.
+func (e *Engine) Witness(arrival uint64) {
+	for last := e.lastArrival.Load(); last < arrival && !e.lastArrival.CompareAndSwap(last, arrival); {
+		last = e.lastArrival.Load()
+	}
+}
+
+// Origin tells messages apart that several engines know. The zero Origin is no
+// message's.
+type Origin struct {
+	Life   uint64 // of the engine that it was published to, from start to end
+	Number uint64
+}
+
+// accepted tells of a message that was published here, before it is delivered.
+// Where sessions move between engines, it is given its origin.
+func (e *Engine) accepted(m *Message) {
+	if e.claims.Load() != nil {
+		m.Origin = Origin{Life: e.originLife, Number: e.lastOrigin.Add(1)}
+	}
+	e.watcher.Published(m)
+}

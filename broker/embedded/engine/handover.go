@@ -1,0 +1,244 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"signalbox/broker/wire"
+)
+
+// Handover is a session that another engine takes over. Its client is away, and
+// nothing is due for it, until Keep or Part.
+type Handover struct{ session *Session }
+
+// Yield ends the connection that has the session of a client id, unless it
+// came later than the claim (ErrLater), and gives the session; with Clean Start it
+// ends it. Another user's session stays what it is (ErrForeign). Where there is
+// none, or none is left, it gives ErrNoClient.
+func (e *Engine) Yield(ctx context.Context, c Claim) (*Handover, error) {
+	for {
+		s := e.session(c.ClientID)
+		if s == nil {
+			return nil, ErrNoClient
+		}
+		if s.username != c.Username || s.anonymous != c.Anonymous {
+			return nil, ErrForeign
+		}
+		holder, given := s.pack(c)
+		switch {
+		case given:
+			return &Handover{s}, nil
+		case holder == nil: // it has Clean Start, or has just ended
+			e.end(s)
+		case holder.arrival > c.Arrival:
+			return nil, ErrLater
+		default:
+			holder.end(wire.ReasonSessionTakenOver, false)
+			select {
+			case <-holder.done:
+			case <-ctx.Done():
+				return nil, fmt.Errorf("wait for the client's connection to end: %w", context.Cause(ctx))
+			}
+		}
+	}
+}
+
+// pack readies a session whose client is away for another engine. Its client is
+// back, though elsewhere, so that its Will is void [MQTT-3.1.3-9].
+func (s *Session) pack(c Claim) (holder *Conn, given bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conn != nil || s.ended || c.CleanStart {
+		return s.conn, false
+	}
+	s.moving = true
+	if s.will != nil {
+		s.will, s.willDueAt = nil, 0
+		s.put(&Changes{Owed: true})
+	}
+	return nil, true
+}
+
+// State is the session without what waits for it. Next is the sequence number
+// that its next message would have.
+func (h *Handover) State() (state StoredSession, next uint64) {
+	s := h.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	state.SessionRecord = s.record()
+	for filter, o := range s.subscribed {
+		state.Subscriptions = append(state.Subscriptions, SubscriptionRecord{Filter: filter, Options: optionsByte(o), ID: o.ID})
+	}
+	return state, s.out.tail
+}
+
+// Arrival is the place of the CONNECT that had the session last.
+func (h *Handover) Arrival() uint64 {
+	h.session.mu.Lock()
+	defer h.session.mu.Unlock()
+	return h.session.latest()
+}
+
+// latest is the place of the CONNECT that had the session last, by the clock
+// where that was before a restart. mu is held.
+func (s *Session) latest() uint64 {
+	if s.arrival != 0 {
+		return s.arrival
+	}
+	return uint64(s.connectedAt) * uint64(time.Millisecond/time.Microsecond)
+}
+
+// answersEvery is how often Freeze looks whether answers are still owed.
+const answersEvery = 2 * time.Millisecond
+
+// Freeze keeps messages from now on away from the session, and gives the packet
+// identifiers of QoS 2 that its client has sent and not released. It waits for
+// those that are not answered yet: while it is not known whether their messages
+// can be stored, they are nobody's.
+func (h *Handover) Freeze(ctx context.Context) (incoming []uint16) {
+	s := h.session
+	s.mu.Lock()
+	for filter := range s.subscribed {
+		s.delist(filter)
+	}
+	s.mu.Unlock()
+	tick := time.NewTicker(answersEvery)
+	defer tick.Stop()
+	for {
+		incoming, owed := s.answeredIDs()
+		if !owed || ctx.Err() != nil {
+			return incoming
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// answeredIDs gives the packet identifiers of QoS 2 messages that are answered,
+// and tells whether there are others.
+func (s *Session) answeredIDs() (ids []uint16, owed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, p := range s.incoming {
+		if p == nil {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids, len(ids) < len(s.incoming)
+}
+
+// Queue gives messages that wait behind a sequence number, in order, about as
+// many as have a size, but one at least if there is any; and whether there are
+// more. Those up to SentSeq of the state were sent before.
+func (h *Handover) Queue(after uint64, size int) (part []QueueRecord, more bool) {
+	s := h.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for e := range s.out.from(after + 1) {
+		if size <= 0 {
+			return part, true
+		}
+		r := QueueRecord{Seq: e.seq, Message: e.message, QoS: e.qos, Retain: e.retain, Released: e.state&released != 0}
+		if e.extra != nil {
+			r.SubscriptionIDs, r.Share = e.extra.ids, e.extra.share
+		}
+		part = append(part, r)
+		size -= recordRoom + e.message.size()
+	}
+	return part, false
+}
+
+// recordRoom is what a message is counted for beside its size, in bytes.
+const recordRoom = 100
+
+// from gives the messages from a sequence number on that are not done with.
+func (o *outgoing) from(seq uint64) iter.Seq[*entry] {
+	return func(yield func(*entry) bool) {
+		for i := o.search(seq); i < o.kept.len(); i++ {
+			if e := o.kept.at(i); e.state&done == 0 && !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+// Part ends the session here: another engine has it, with what waited up to a
+// sequence number. It answers false, and ends nothing, if more has come since.
+func (h *Handover) Part(upTo uint64) bool {
+	s := h.session
+	s.mu.Lock()
+	for range s.out.from(upTo + 1) {
+		s.mu.Unlock()
+		return false
+	}
+	if s.conn != nil { // it was kept after all
+		s.mu.Unlock()
+		return true
+	}
+	s.shares = false // what waits by shared subscriptions has moved with it
+	ended := s.conclude()
+	s.mu.Unlock()
+	ended.settle()
+	return true
+}
+
+// Keep leaves the session here, as one whose client is away.
+func (h *Handover) Keep() {
+	s := h.session
+	s.mu.Lock()
+	s.moving = false
+	for filter, o := range s.subscribed { // none where it has ended
+		s.enlist(filter, o)
+	}
+	s.mu.Unlock()
+	s.engine.schedule(s)
+}
+
+// Holding is a session as engines compare them.
+type Holding struct {
+	ClientID  string
+	Username  string
+	Anonymous bool
+	Connected bool
+	CreatedAt int64  // which tells sessions of one client id apart
+	Arrival   uint64 // of the CONNECT that had it last
+}
+
+// Holdings gives sessions behind a client id, in order of client ids.
+func (e *Engine) Holdings(after string, count int) []Holding {
+	e.mu.Lock()
+	snapshot := e.ordered.Copy()
+	e.mu.Unlock()
+	var found []Holding
+	snapshot.Ascend(&Session{clientID: after}, func(s *Session) bool {
+		if s.clientID != after {
+			found = append(found, s.holding())
+		}
+		return len(found) < count
+	})
+	return found
+}
+
+// Holding gives the session of a client id.
+func (e *Engine) Holding(clientID string) (Holding, error) {
+	s := e.session(clientID)
+	if s == nil {
+		return Holding{}, ErrNoClient
+	}
+	return s.holding(), nil
+}
+
+func (s *Session) holding() Holding {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return Holding{
+		ClientID: s.clientID, Username: s.username, Anonymous: s.anonymous,
+		Connected: s.conn != nil, CreatedAt: s.created, Arrival: s.latest(),
+	}
+}

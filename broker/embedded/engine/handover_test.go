@@ -1,0 +1,333 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"signalbox/broker/embedded/engine"
+	"signalbox/broker/wire"
+)
+
+// move hands a client's session over from one engine to another, which must both
+// agree.
+func move(t *testing.T, from, to *broker, id string, between func()) {
+	t.Helper()
+	h, err := from.Yield(t.Context(), engine.Claim{ClientID: id, Arrival: 1 << 62})
+	check(t, err)
+	state, next := h.State()
+	a, err := to.Adopt(&state, next+1<<32)
+	check(t, err)
+	if between != nil {
+		between()
+	}
+	state.Incoming = h.Freeze(t.Context())
+	var upTo uint64
+	for more := true; more; {
+		var part []engine.QueueRecord
+		part, more = h.Queue(upTo, 300)
+		if len(part) > 0 {
+			upTo = part[len(part)-1].Seq
+		}
+		state.Queue = append(state.Queue, copied(part)...)
+	}
+	check(t, a.Fill(&state))
+	if !h.Part(upTo) {
+		t.Fatal("something came meanwhile")
+	}
+	a.Settle()
+}
+
+// copied is what comes over a wire.
+func copied(part []engine.QueueRecord) []engine.QueueRecord {
+	part = append([]engine.QueueRecord{}, part...)
+	for i := range part {
+		m := part[i].Message
+		part[i].Message = &engine.Message{Topic: m.Topic, Payload: m.Payload, QoS: m.QoS, Origin: m.Origin}
+	}
+	return part
+}
+
+// TestHandover moves a session with messages in every state: exchanges go on
+// where they were, and what comes meanwhile comes behind.
+func TestHandover(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	from, to := start(t, t.TempDir()), start(t, dir)
+	c := from.connect(keeps("c"))
+	c.subscribe("a/#", 2)
+	p := from.connect(fresh("p"))
+	for i, qos := range []byte{1, 2, 2, 1} {
+		p.publish(wire.Outgoing{Topic: "a/b", QoS: qos, PacketID: uint16(i + 1), Payload: fmt.Append(nil, i)})
+	}
+	sent := []message{c.wantMessage(), c.wantMessage(), c.wantMessage(), c.wantMessage()}
+	c.ack(wire.TypePubrec, sent[1].id)
+	c.wantAck(wire.TypePubrel)
+	c.publish(wire.Outgoing{Topic: "x", QoS: 2, PacketID: 7})
+	c.wantAck(wire.TypePubrec)
+	c.conn.Close()
+	until(t, "the client is gone", func() bool { i, _, _ := from.Client("c"); return !i.Connected })
+	check(t, from.Publish(&engine.Message{Topic: "a/c", QoS: 1, Payload: []byte("4")}))
+	move(t, from, to, "c", func() {
+		check(t, to.Publish(&engine.Message{Topic: "a/d", QoS: 1, Payload: []byte("5")}))
+		check(t, from.Publish(&engine.Message{Topic: "a/d", QoS: 1, Payload: []byte("6")}))
+	})
+	if _, _, err := from.Client("c"); !errors.Is(err, engine.ErrNoClient) {
+		t.Errorf("the session is still where it was: %v", err)
+	}
+	to.close()
+	to = start(t, dir)
+
+	again := to.connect(keeps("c"))
+	if !again.present {
+		t.Fatal("the session is not there")
+	}
+	want := []message{
+		{"a/b", "0", 1, sent[0].id, true}, {}, {"a/b", "2", 2, sent[2].id, true}, {"a/b", "3", 1, sent[3].id, true},
+		{"a/c", "4", 1, sent[3].id + 1, false}, {"a/d", "6", 1, sent[3].id + 2, false},
+	}
+	for i, w := range want {
+		if i != 1 {
+			if got := again.wantMessage(); got != w {
+				t.Errorf("message %d is %v, want %v", i, got, w)
+			}
+		} else if a := again.wantAck(wire.TypePubrel); a.PacketID != sent[1].id {
+			t.Errorf("PUBREL for %d, want %d", a.PacketID, sent[1].id)
+		}
+	}
+	again.ack(wire.TypePubrec, want[2].id)
+	again.wantAck(wire.TypePubrel)
+	for _, id := range []uint16{sent[1].id, want[2].id} {
+		again.ack(wire.TypePubcomp, id)
+	}
+	for _, i := range []int{0, 3, 4, 5} {
+		again.ack(wire.TypePuback, want[i].id)
+	}
+	last := again.wantMessage()
+	if last.payload != "5" || last.dup {
+		t.Errorf("the message that came meanwhile is %v", last)
+	}
+	again.ack(wire.TypePuback, last.id)
+	until(t, "the queue is empty", func() bool { return to.queue("c") == 0 })
+	again.publish(wire.Outgoing{Topic: "a/x", QoS: 2, PacketID: 7, Dup: true})
+	again.wantAck(wire.TypePubrec)
+	if n := to.queue("c"); n != 0 {
+		t.Errorf("%d messages wait: a repeated message was delivered again", n)
+	}
+}
+
+// TestHandoverOverlap leaves out what has reached both engines, and nothing else.
+func TestHandoverOverlap(t *testing.T) {
+	t.Parallel()
+	from, to := start(t, t.TempDir()), start(t, t.TempDir())
+	c := from.connect(keeps("c"))
+	c.subscribe("a", 1)
+	c.bye()
+	say := func(b *broker, n uint64) {
+		check(t, b.Publish(&engine.Message{Topic: "a", QoS: 1, Payload: fmt.Append(nil, n), Origin: engine.Origin{Life: 1, Number: n}}))
+	}
+	for n := range uint64(40) {
+		say(from, n+1)
+	}
+	move(t, from, to, "c", func() {
+		for n := range uint64(20) {
+			say(to, n+31)
+		}
+	})
+	c = to.connect(keeps("c"))
+	for n := range 50 {
+		m := c.wantMessage()
+		if m.payload != fmt.Sprint(n+1) {
+			t.Fatalf("message %d is %v", n+1, m)
+		}
+		c.ack(wire.TypePuback, m.id)
+	}
+	until(t, "the queue is empty", func() bool { return to.queue("c") == 0 })
+}
+
+// TestYield ends connections that came before, and spares those that came later
+// or are another user's.
+func TestYield(t *testing.T) {
+	t.Parallel()
+	b := start(t, t.TempDir())
+	c := b.connect(keeps("c"))
+	if _, err := b.Yield(t.Context(), engine.Claim{ClientID: "c", Arrival: 1}); !errors.Is(err, engine.ErrLater) {
+		t.Errorf("an earlier claim gives %v", err)
+	}
+	if _, err := b.Yield(t.Context(), engine.Claim{ClientID: "c", Username: "other", Arrival: 1 << 62}); !errors.Is(err, engine.ErrForeign) {
+		t.Errorf("another user's claim gives %v", err)
+	}
+	h, err := b.Yield(t.Context(), engine.Claim{ClientID: "c", Arrival: 1 << 62})
+	check(t, err)
+	if p := c.want(wire.TypeDisconnect); p[2] != wire.ReasonSessionTakenOver {
+		t.Errorf("DISCONNECT is % x", p)
+	}
+	h.Keep()
+	c = b.connect(keeps("c"))
+	if !c.present {
+		t.Error("a session that was kept is gone")
+	}
+	if _, err := b.Yield(t.Context(), engine.Claim{ClientID: "c", CleanStart: true, Arrival: 1 << 62}); !errors.Is(err, engine.ErrNoClient) {
+		t.Errorf("a claim with Clean Start gives %v", err)
+	}
+	if _, err := b.Holding("c"); !errors.Is(err, engine.ErrNoClient) {
+		t.Errorf("the session is still there: %v", err)
+	}
+}
+
+// TestKeep leaves a session that was frozen as it was.
+func TestKeep(t *testing.T) {
+	t.Parallel()
+	b := start(t, t.TempDir())
+	c := b.connect(keeps("c"))
+	c.subscribe("a", 1)
+	c.bye()
+	h, err := b.Yield(t.Context(), engine.Claim{ClientID: "c", Arrival: 1 << 62})
+	check(t, err)
+	h.Freeze(t.Context())
+	check(t, b.Publish(&engine.Message{Topic: "a", QoS: 1, Payload: []byte("lost")}))
+	h.Keep()
+	check(t, b.Publish(&engine.Message{Topic: "a", QoS: 1, Payload: []byte("kept")}))
+	if h.Part(0) {
+		t.Error("a session with more than was taken over has ended")
+	}
+	c = b.connect(keeps("c"))
+	if m := c.wantMessage(); m.payload != "kept" {
+		t.Errorf("got %v", m)
+	}
+}
+
+// TestAppend queues what waited elsewhere for a client that is there.
+func TestAppend(t *testing.T) {
+	t.Parallel()
+	b := start(t, t.TempDir())
+	c := b.connect(keeps("c"))
+	c.subscribe("a", 1)
+	check(t, b.Publish(&engine.Message{Topic: "a", QoS: 1, Payload: []byte("0"), Origin: engine.Origin{Life: 1, Number: 1}}))
+	var queue []engine.QueueRecord
+	for n := range uint64(3) {
+		m := &engine.Message{Topic: "a", QoS: 1, Payload: fmt.Append(nil, n), Origin: engine.Origin{Life: 1, Number: n + 1}}
+		queue = append(queue, engine.QueueRecord{Seq: n + 1, Message: m, QoS: 1})
+	}
+	check(t, b.Append("c", queue))
+	for n := range 3 {
+		if m := c.wantMessage(); m.payload != fmt.Sprint(n) {
+			t.Errorf("got %v, want %d", m, n)
+		}
+	}
+	if err := b.Append("nobody", queue); !errors.Is(err, engine.ErrNoClient) {
+		t.Errorf("for nobody it gives %v", err)
+	}
+}
+
+// TestAdoptOnFullDisk leaves nothing behind where the session cannot be stored.
+func TestAdoptOnFullDisk(t *testing.T) {
+	t.Parallel()
+	var disk *faulty
+	b := start(t, t.TempDir(), withFaulty(&disk))
+	state := &engine.StoredSession{SessionRecord: engine.SessionRecord{ClientID: "c", ExpiryInterval: 60, CreatedAt: 1}}
+	disk.fail()
+	if _, err := b.Adopt(state, 1); !errors.Is(err, errDisk) {
+		t.Errorf("got %v", err)
+	}
+	if total, _ := b.Clients(0, -1); total != 0 {
+		t.Errorf("%d sessions", total)
+	}
+	disk.work()
+	a, err := b.Adopt(state, 1)
+	check(t, err)
+	disk.fail()
+	state.Queue = []engine.QueueRecord{{Seq: 1, QoS: 1, Message: &engine.Message{Topic: "a", QoS: 1}}}
+	if err := a.Fill(state); !errors.Is(err, errDisk) {
+		t.Errorf("got %v", err)
+	}
+	disk.work()
+	check(t, a.Fill(state))
+	a.Settle()
+	if n := b.queue("c"); n != 1 {
+		t.Errorf("%d messages wait", n)
+	}
+}
+
+// claiming counts what is claimed, and refuses.
+type claiming struct {
+	mu      sync.Mutex
+	refuse  error
+	claimed []engine.Claim
+	settled int
+}
+
+func (c *claiming) Claim(_ context.Context, claim engine.Claim) (func(), error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.claimed = append(c.claimed, claim)
+	return c.settle, c.refuse
+}
+
+func (c *claiming) settle() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.settled++
+}
+
+func (c *claiming) refuseFromNow() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refuse = engine.ErrLater
+}
+
+// TestClaimsHook asks for everybody who brings a client id of its own, in the
+// order of their CONNECTs, and refuses whom it must.
+func TestClaimsHook(t *testing.T) {
+	t.Parallel()
+	b, claims := start(t, t.TempDir()), &claiming{}
+	b.SetClaims(claims)
+	b.connect(keeps("c")).bye()
+	b.Witness(1 << 60)
+	b.connect(wire.Connect{ClientID: "d", CleanStart: true, Username: "u", HasUsername: true}).bye()
+	b.connect(fresh("")).bye()
+	claims.refuseFromNow()
+	c := b.dial()
+	c.send(wire.AppendConnect(nil, &wire.Connect{Version: wire.V5, ClientID: "c"}))
+	if p := c.want(wire.TypeConnack); p[3] != wire.ReasonServerUnavailable {
+		t.Errorf("CONNACK is % x", p)
+	}
+	b.SetClaims(nil)
+	b.connect(fresh("c")).bye()
+	b.closeEngine(t)
+	if len(claims.claimed) != 3 || claims.settled != 2 {
+		t.Fatalf("%d claims, %d settled", len(claims.claimed), claims.settled)
+	}
+	if got := claims.claimed[1]; got.Arrival != 1<<60+1 || !got.CleanStart || got.Username != "u" || got.ClientID != "d" {
+		t.Errorf("claimed %+v", got)
+	}
+}
+
+// TestHoldings lists sessions piece by piece.
+func TestHoldings(t *testing.T) {
+	t.Parallel()
+	b := start(t, t.TempDir())
+	for i := range 5 {
+		c := b.connect(keeps(fmt.Sprint("c", i)))
+		if i%2 == 0 {
+			c.bye()
+		}
+	}
+	until(t, "they are gone", func() bool { return b.Counts().Connected == 2 })
+	var got []string
+	for after := ""; ; {
+		part := b.Holdings(after, 2)
+		for _, h := range part {
+			got = append(got, fmt.Sprintf("%s %v", h.ClientID, h.Connected))
+			after = h.ClientID
+		}
+		if len(part) < 2 {
+			break
+		}
+	}
+	if s := fmt.Sprint(got); s != "[c0 false c1 true c2 false c3 true c4 false]" {
+		t.Errorf("got %s", s)
+	}
+}

@@ -1,0 +1,190 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"signalbox/broker/wire"
+)
+
+// errClosing tells that the engine does not turn any more.
+var errClosing = errors.New("the broker is closing")
+
+// Suspend leaves the clients to another server. From now on only those that come
+// by AdminOnly sockets are let in. The connections of all others are ended with
+// a reason code, after what can still be sent to them; all sessions, Wills and
+// retained messages are forgotten here, and the store, which may have gone over
+// to another server's state already, is told nothing of that. Clients of
+// AdminOnly sockets stay, with sessions that end with their connections.
+//
+// Suspend waits until all that is done or, with an error, until its context
+// ends; it goes on behind that then. Whoever calls it sees to it that the store
+// answers what was submitted to it. A Resume under way is broken off, and an
+// engine that is suspended stays so.
+func (e *Engine) Suspend(ctx context.Context, reason byte) error {
+	defer e.interrupt()()
+	if err := e.takeTurn(ctx); err != nil {
+		return err
+	}
+	old, out, ok := e.shutOut()
+	if !ok {
+		e.endTurn()
+		return nil
+	}
+	done := make(chan struct{})
+	go func() {
+		defer e.tasks.Done()
+		defer close(done)
+		defer e.endTurn()
+		e.depart(old, out, reason)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the clients' connections to end: %w", context.Cause(ctx))
+	}
+}
+
+// Resume takes over what is stored, and lets everybody in. An engine that was
+// never resumed is suspended, one that is not suspended stays as it is. Clients
+// of AdminOnly sockets stay connected, unless a stored session has their client
+// id. Resume is broken off by its context, by Suspend and by Close, and the
+// engine is suspended as before then.
+func (e *Engine) Resume(ctx context.Context) error {
+	ctx, done, err := e.enterTurn(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := e.takeTurn(ctx); err != nil {
+		return err
+	}
+	defer e.endTurn()
+	if !e.era.Load().volatile {
+		return nil
+	}
+	stored, err := e.store.Load(ctx)
+	if err != nil {
+		return fmt.Errorf("read the stored sessions and messages: %w", err)
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("let the clients in: %w", context.Cause(ctx))
+	}
+	e.restore(stored)
+	return nil
+}
+
+// Load is the first Resume of an engine that nobody suspends.
+func (e *Engine) Load(ctx context.Context) error { return e.Resume(ctx) }
+
+// interrupt breaks a Resume under way off, and those that begin before the
+// function is called that it gives.
+func (e *Engine) interrupt() (end func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.suspending++
+	e.disturb(errOver)
+	return func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.suspending--; e.suspending == 0 {
+			e.calm, e.disturb = context.WithCancelCause(e.life)
+		}
+	}
+}
+
+// enterTurn begins a Resume, for which Close waits.
+func (e *Engine) enterTurn(ctx context.Context) (in context.Context, done func(), err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closing {
+		return nil, nil, errClosing
+	}
+	e.tasks.Add(1)
+	e.startWorkers()
+	in, cancel := context.WithCancelCause(ctx)
+	calm := e.calm
+	stop := context.AfterFunc(calm, func() { cancel(context.Cause(calm)) })
+	return in, func() {
+		stop()
+		cancel(nil)
+		e.tasks.Done()
+	}, nil
+}
+
+// takeTurn waits until nobody else suspends or resumes the engine.
+func (e *Engine) takeTurn(ctx context.Context) error {
+	select {
+	case e.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the broker's last turn to end: %w", context.Cause(ctx))
+	}
+}
+
+func (e *Engine) endTurn() { <-e.turn }
+
+// shutOut ends the era, and with it what is stored, and gives the connections
+// that are to go. It answers false if the engine is suspended or closing; else
+// the caller has one task to be done.
+func (e *Engine) shutOut() (old *era, out []*Conn, ok bool) {
+	e.retained.mu.Lock()
+	defer e.retained.mu.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	old = e.era.Load()
+	if e.closing || old.volatile {
+		return nil, nil, false
+	}
+	e.tasks.Add(1)
+	e.era.Store(newEra(e.store, true))
+	old.close()
+	e.retained.forget()
+	for c := range e.conns {
+		if !c.socket.AdminOnly {
+			out = append(out, c)
+		}
+	}
+	return old, out, true
+}
+
+// depart takes leave of clients and forgets what is left of an era.
+func (e *Engine) depart(old *era, out []*Conn, reason byte) {
+	for _, c := range out {
+		c.end(reason, true)
+	}
+	for _, c := range out {
+		<-c.done
+	}
+	e.due.await()
+	for _, s := range e.all() {
+		if s.era == old {
+			s.lapse()
+		}
+	}
+}
+
+// lapse ends what a session was to outlive its era with. One whose client is
+// there, an administrator's, goes on until the connection ends; any other one is
+// forgotten.
+func (s *Session) lapse() {
+	s.mu.Lock()
+	s.stored, s.expiry = false, 0
+	if s.conn != nil || s.ended {
+		s.mu.Unlock()
+		return
+	}
+	ended := s.conclude()
+	s.mu.Unlock()
+	ended.lapse()
+}
+
+// isShutOut tells whether the connection's client is left to another server.
+func (c *Conn) isShutOut() bool {
+	return !c.socket.AdminOnly && !c.engine.era.Load().admits.Load()
+}
+
+// errElsewhere refuses a client that is left to another server.
+var errElsewhere = &Refusal{Reason: wire.ReasonUseAnotherServer, Text: "the broker leaves its clients to another server"}

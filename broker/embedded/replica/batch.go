@@ -1,0 +1,94 @@
+package replica
+
+import (
+	"context"
+
+	"signalbox/broker/embedded/engine"
+)
+
+// batch is what is agreed upon and settled together.
+type batch struct {
+	group  []*engine.Changes
+	weight int
+	wait   func(context.Context) error // for the consensus; nil where it was not asked
+	err    error                       // why this batch alone was not handed over
+}
+
+func newBatch() *batch { return &batch{} }
+
+// settle tells what became of the changes, which are their makers' again then.
+func (b *batch) settle(err error) {
+	for _, c := range b.group {
+		if c.Done != nil {
+			c.Done.Settled(c, err)
+		}
+	}
+}
+
+func (b *batch) reset() {
+	clear(b.group)
+	*b = batch{group: b.group[:0]}
+}
+
+// What counts for a record besides what it refers to: more than the encoding of
+// its numbers takes.
+const (
+	recordWeight = 64
+	idWeight     = 5 // of a subscription identifier
+)
+
+// weigh tells how much memory changes hold and how long their encoding is, at
+// most.
+func weigh(c *engine.Changes) int {
+	records := len(c.PutSessions) + len(c.Subscribed) + len(c.Unsubscribed) + len(c.Messages) + len(c.Enqueued) +
+		len(c.Released) + len(c.Received) + len(c.Retained) + len(c.Dequeued) + len(c.Forgotten) + len(c.EndedSessions)
+	w := (1 + records) * recordWeight
+	for i := range c.PutSessions {
+		w += weighSession(&c.PutSessions[i])
+	}
+	for i := range c.Subscribed {
+		w += len(c.Subscribed[i].Filter)
+	}
+	for i := range c.Unsubscribed {
+		w += len(c.Unsubscribed[i].Filter)
+	}
+	return w + weighMessages(c)
+}
+
+func weighSession(r *engine.SessionRecord) int {
+	w := recordWeight + len(r.ClientID) + len(r.Username) + len(r.Address)
+	if will := r.Will; will != nil {
+		w += recordWeight + len(will.Topic) + len(will.Payload) + len(will.Properties)
+	}
+	return w
+}
+
+// weighMessages weighs messages with what refers to them. A message that is not
+// among the new ones counts whenever another one is referred to before it.
+func weighMessages(c *engine.Changes) (w int) {
+	var last *engine.Message
+	for _, m := range c.Messages {
+		w += weighMessage(m)
+		last = m
+	}
+	refer := func(m *engine.Message) {
+		if m != nil && m != last {
+			w += weighMessage(m)
+			last = m
+		}
+	}
+	for i := range c.Enqueued {
+		r := &c.Enqueued[i]
+		w += idWeight*len(r.SubscriptionIDs) + len(r.Share)
+		refer(r.Message)
+	}
+	for i := range c.Retained {
+		w += len(c.Retained[i].Topic)
+		refer(c.Retained[i].Message)
+	}
+	return w
+}
+
+func weighMessage(m *engine.Message) int {
+	return recordWeight + len(m.Topic) + len(m.Payload) + len(m.Properties) + len(m.Publisher) + len(m.Username)
+}

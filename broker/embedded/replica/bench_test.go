@@ -1,0 +1,87 @@
+package replica
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"signalbox/broker/embedded/engine"
+)
+
+// agreeing is a Leadership that agrees at once and applies nothing.
+type agreeing struct{ commands, bytes int }
+
+func (a *agreeing) Begin(command []byte) func(context.Context) error {
+	a.commands++
+	a.bytes += len(command)
+	return func(context.Context) error { return nil }
+}
+
+// tally is a Settler that counts.
+type tally struct{ settled atomic.Int64 }
+
+func (t *tally) Settled(*engine.Changes, error) { t.settled.Add(1) }
+
+// BenchmarkSubmit tells what a change costs in each mode besides its encoding and
+// what is done with it: the store behind settles at once.
+func BenchmarkSubmit(b *testing.B) {
+	bare := func(dst []byte, _ []*engine.Changes) []byte { return dst }
+	agreed := &agreeing{}
+	for _, mode := range []struct {
+		name  string
+		enter func(*Store) error
+	}{
+		{"alone", func(*Store) error { return nil }},
+		{"follow", func(s *Store) error { return s.Follow(b.Context()) }},
+		{"lead", func(s *Store) error { _, err := s.Lead(b.Context(), agreed); return err }},
+	} {
+		for _, makers := range []int{1, 64} {
+			b.Run(fmt.Sprint(mode.name, "-", makers), func(b *testing.B) {
+				l := &idle{}
+				s := Open(Options{Local: l, Encode: bare, Decode: decode})
+				defer s.Close(b.Context())
+				must(b, mode.enter(s))
+				*agreed = agreeing{}
+				b.ReportAllocs()
+				b.ResetTimer()
+				submitMany(b, s, makers)
+				if agreed.commands > 0 {
+					b.ReportMetric(float64(b.N)/float64(agreed.commands), "changes/batch")
+				}
+			})
+		}
+	}
+}
+
+// submitMany submits b.N changes from several goroutines and waits until all are
+// settled.
+func submitMany(b *testing.B, s *Store, makers int) {
+	b.Helper()
+	var done tally
+	var group sync.WaitGroup
+	for i := range makers {
+		group.Go(func() {
+			for n := i; n < b.N; n += makers {
+				s.Room()
+				s.Submit(&engine.Changes{Done: &done, EndedSessions: nil})
+			}
+		})
+	}
+	group.Wait()
+	for done.settled.Load() < int64(b.N) {
+		runtime.Gosched()
+	}
+}
+
+// idle is a store that settles within Submit, as none may, and keeps nothing.
+type idle struct{}
+
+func (*idle) Load(context.Context) (*engine.Snapshot, error) { return &engine.Snapshot{}, nil }
+func (*idle) Room()                                          {}
+func (*idle) Submit(c *engine.Changes)                       { c.Done.Settled(c, nil) }
+func (*idle) Err() error                                     { return nil }
+func (*idle) Close(context.Context) error                    { return nil }
+func (*idle) Apply(uint64, []*engine.Changes) error          { return nil }

@@ -1,0 +1,33 @@
+package replica
+
+import (
+	"sync"
+
+	"signalbox/broker/embedded/engine"
+)
+
+// discarding keeps nothing: it settles all changes alike.
+type discarding struct {
+	*queue
+	reason error // nil where nobody needs to know
+	tasks  sync.WaitGroup
+}
+
+func newDiscarding(reason error) *discarding { return &discarding{queue: newQueue(), reason: reason} }
+
+func (d *discarding) submit(c *engine.Changes) { d.put(c) }
+func (d *discarding) err() error               { return d.reason }
+func (d *discarding) keepsHere() bool          { return false }
+func (d *discarding) start()                   { d.tasks.Go(d.run) }
+
+func (d *discarding) end() {
+	d.close()
+	d.tasks.Wait()
+}
+
+func (d *discarding) run() {
+	for b := newBatch(); d.fill(b, groupChanges, groupWeight); b.reset() {
+		b.settle(d.reason)
+		d.done(b)
+	}
+}

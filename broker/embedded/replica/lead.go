@@ -1,0 +1,140 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"signalbox/broker/embedded/engine"
+)
+
+// underway is how many batches may be handed over and not settled. With more,
+// the next one gathers.
+const underway = 4
+
+// MaxCommand is the most bytes of a command. Changes that have more by themselves
+// are refused.
+const MaxCommand = 8 << 20
+
+// What becomes of changes that are not agreed upon.
+var (
+	errEnded    = uncertain{errors.New("this node's time as the cluster's leader has ended")}
+	errTooLarge = fmt.Errorf("changes to messages that have more than %d MiB cannot be agreed upon by a cluster", MaxCommand>>20)
+)
+
+// uncertain is an error that is an engine.ErrUncertain, too.
+type uncertain struct{ error }
+
+func (u uncertain) Is(target error) bool { return target == engine.ErrUncertain }
+func (u uncertain) Unwrap() error        { return u.error }
+
+// leading has changes agreed upon. Its context lasts as long as the leadership:
+// its cause is why that ended.
+type leading struct {
+	*queue
+	local      Local
+	leadership Leadership
+	encode     func(dst []byte, group []*engine.Changes) []byte
+
+	ctx   context.Context
+	cease context.CancelCauseFunc
+
+	idle  chan *batch // those that are not under way
+	begun chan *batch // in the order in which they were handed over
+	tasks sync.WaitGroup
+}
+
+func newLeading(local Local, leadership Leadership, encode func([]byte, []*engine.Changes) []byte) *leading {
+	l := &leading{
+		queue: newQueue(), local: local, leadership: leadership, encode: encode,
+		idle: make(chan *batch, underway), begun: make(chan *batch, underway),
+	}
+	l.ctx, l.cease = context.WithCancelCause(context.Background())
+	for range underway {
+		l.idle <- newBatch()
+	}
+	return l
+}
+
+func (l *leading) submit(c *engine.Changes) { l.put(c) }
+func (l *leading) keepsHere() bool          { return false }
+
+// err tells why the leadership has ended, or else what is wrong with the disk.
+func (l *leading) err() error {
+	if l.ctx.Err() != nil {
+		return context.Cause(l.ctx)
+	}
+	return l.local.Err()
+}
+
+func (l *leading) start() {
+	l.tasks.Go(l.propose)
+	l.tasks.Go(l.conclude)
+}
+
+// end has settled with an error what is not agreed upon by now.
+func (l *leading) end() {
+	l.cease(errEnded)
+	l.close()
+	l.tasks.Wait()
+}
+
+// finish has agreed upon what was submitted, as far as the context allows.
+func (l *leading) finish(ctx context.Context) {
+	stop := context.AfterFunc(ctx, func() { l.cease(errEnded) })
+	defer stop()
+	l.close()
+	l.tasks.Wait()
+}
+
+// propose hands over batches in order, until the queue is closed and empty.
+func (l *leading) propose() {
+	defer close(l.begun)
+	for b := range l.idle {
+		if !l.fill(b, groupChanges, groupWeight) {
+			return
+		}
+		l.begin(b)
+		l.begun <- b
+	}
+}
+
+// begin hands over a batch. One that comes after the leadership is only settled.
+func (l *leading) begin(b *batch) {
+	if l.ctx.Err() != nil {
+		return
+	}
+	command := l.encode(make([]byte, 0, b.weight), b.group)
+	if len(command) > MaxCommand {
+		b.err = errTooLarge
+		return
+	}
+	b.wait = l.leadership.Begin(command)
+}
+
+// conclude settles batches in the order in which they were handed over.
+func (l *leading) conclude() {
+	for b := range l.begun {
+		b.settle(l.await(b))
+		l.done(b)
+		b.reset()
+		l.idle <- b
+	}
+}
+
+// await gives what became of a batch. The first that is not agreed upon ends the
+// leadership.
+func (l *leading) await(b *batch) error {
+	if b.err != nil {
+		return b.err
+	}
+	if b.wait != nil && l.ctx.Err() == nil {
+		err := b.wait(l.ctx)
+		if err == nil {
+			return nil
+		}
+		l.cease(uncertain{fmt.Errorf("the cluster has not agreed upon changes to messages: %w", err)})
+	}
+	return context.Cause(l.ctx)
+}

@@ -1,0 +1,127 @@
+package replica
+
+import (
+	"context"
+	"fmt"
+
+	"signalbox/broker/embedded/engine"
+)
+
+// mode is what is done with changes.
+type mode interface {
+	// submit takes changes over. It does not wait; Store.mu is held.
+	submit(c *engine.Changes)
+	room()
+	err() error
+
+	// keepsHere tells whether the node's own store is given changes that the cluster
+	// has not agreed upon.
+	keepsHere() bool
+
+	// start begins the work, before the first changes come. end has settled what is
+	// pending, by the mode's own goroutines, and ends them; no more changes come then.
+	start()
+	end()
+}
+
+// become changes the mode.
+func (s *Store) become(ctx context.Context, next mode) error {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	if s.closed {
+		return errClosed
+	}
+	former := s.current()
+	if former.keepsHere() && !next.keepsHere() {
+		s.set(newGathering())
+		if err := s.drain(ctx); err != nil {
+			s.set(former)
+			return err
+		}
+	}
+	s.replace(former, next)
+	return nil
+}
+
+// replace ends a mode and starts the next. What is submitted meanwhile gathers.
+func (s *Store) replace(former, next mode) {
+	if _, gathers := s.current().(*gathering); !gathers {
+		s.set(newGathering())
+	}
+	former.end()
+	next.start()
+	s.set(next)
+}
+
+// set puts a mode in force, and hands it what has gathered, in order.
+func (s *Store) set(next mode) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	former := s.mode
+	s.mode = next
+	if g, gathered := former.(*gathering); gathered {
+		g.handTo(next)
+	}
+}
+
+// drain waits until all that was submitted to the node's own store is settled.
+func (s *Store) drain(ctx context.Context) error {
+	last := make(signal)
+	s.local.Submit(&engine.Changes{Owed: true, Done: last})
+	select {
+	case <-last:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait until the broker's messages are stored: %w", context.Cause(ctx))
+	}
+}
+
+// signal is a Settler that is closed.
+type signal chan struct{}
+
+func (s signal) Settled(*engine.Changes, error) { close(s) }
+
+// alone hands everything to the node's own store.
+type alone struct{ local Local }
+
+func (a alone) submit(c *engine.Changes) { a.local.Submit(c) }
+func (a alone) room()                    { a.local.Room() }
+func (a alone) err() error               { return a.local.Err() }
+func (a alone) keepsHere() bool          { return true }
+func (a alone) start()                   {}
+func (a alone) end()                     {}
+
+// gathering holds changes for the mode that comes next.
+type gathering struct{ *queue }
+
+func newGathering() *gathering { return &gathering{newQueue()} }
+
+func (g *gathering) submit(c *engine.Changes) { g.put(c) }
+func (g *gathering) err() error               { return nil }
+func (g *gathering) keepsHere() bool          { return false }
+func (g *gathering) start()                   {}
+func (g *gathering) end()                     {}
+
+// handTo hands over what has gathered, with Store.mu held for writing.
+func (g *gathering) handTo(next mode) {
+	for b := newBatch(); g.take(b, groupChanges, groupWeight); b.reset() {
+		for _, c := range b.group {
+			next.submit(c)
+		}
+	}
+	g.close()
+}
+
+// late refuses what comes after the store was closed.
+type late struct{}
+
+func (late) submit(c *engine.Changes) {
+	if c.Done != nil {
+		go c.Done.Settled(c, errClosed)
+	}
+}
+func (late) room()           {}
+func (late) err() error      { return errClosed }
+func (late) keepsHere() bool { return false }
+func (late) start()          {}
+func (late) end()            {}

@@ -1,0 +1,115 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"signalbox/broker/embedded/engine"
+)
+
+// patience is how long retained messages may take to be agreed upon before
+// nobody waits for room among them any more.
+const patience = time.Second
+
+// What becomes of retained messages that are not agreed upon.
+var (
+	errUnshared = errors.New("retained messages are no longer shared with the cluster")
+	errBehind   = errors.New("the cluster does not agree upon retained messages, and too many wait for that")
+)
+
+// sharing has retained messages agreed upon, and keeps all else here. What is
+// agreed upon comes one batch at a time, so the next one gathers meanwhile.
+type sharing struct {
+	local     Local
+	retaining Retaining
+	encode    func(dst []byte, group []*engine.Changes) []byte
+
+	ctx     context.Context
+	cease   context.CancelCauseFunc
+	waiting *queue      // to be agreed upon
+	refused *discarding // were too many
+	tasks   sync.WaitGroup
+}
+
+func newSharing(local Local, r Retaining, encode func([]byte, []*engine.Changes) []byte) *sharing {
+	s := &sharing{local: local, retaining: r, encode: encode, waiting: newQueue(), refused: newDiscarding(errBehind)}
+	s.ctx, s.cease = context.WithCancelCause(context.Background())
+	return s
+}
+
+func (s *sharing) submit(c *engine.Changes) {
+	switch {
+	case !shared(c):
+		s.local.Submit(c)
+	case !s.waiting.put(c):
+		s.refused.submit(c)
+	}
+}
+
+// shared tells whether changes are to be agreed upon: those that do nothing but
+// set or clear retained messages, and can be refused.
+func shared(c *engine.Changes) bool {
+	return len(c.Retained) > 0 && !c.Owed &&
+		len(c.PutSessions) == 0 && len(c.Subscribed) == 0 && len(c.Unsubscribed) == 0 && len(c.Enqueued) == 0 &&
+		len(c.Released) == 0 && len(c.Received) == 0 && len(c.Dequeued) == 0 && len(c.Forgotten) == 0 && len(c.EndedSessions) == 0
+}
+
+// room waits for both: here, and for the cluster as long as that answers.
+func (s *sharing) room() {
+	s.local.Room()
+	s.waiting.room()
+}
+
+func (s *sharing) err() error      { return s.local.Err() }
+func (s *sharing) keepsHere() bool { return true }
+
+func (s *sharing) start() {
+	s.refused.start()
+	s.tasks.Go(s.run)
+}
+
+func (s *sharing) end() {
+	s.cease(errUnshared)
+	s.waiting.close()
+	s.tasks.Wait()
+	s.refused.end()
+}
+
+func (s *sharing) run() {
+	for b := newBatch(); s.waiting.fill(b, groupChanges, groupWeight); b.reset() {
+		b.settle(s.retain(b))
+		s.waiting.done(b)
+	}
+}
+
+// retain has a batch agreed upon. The queue stalls when that takes long, and
+// until it succeeds again.
+func (s *sharing) retain(b *batch) error {
+	if s.ctx.Err() != nil {
+		return context.Cause(s.ctx)
+	}
+	batch := s.encode(make([]byte, 0, b.weight), b.group)
+	if len(batch) > MaxCommand {
+		return errTooLarge
+	}
+	stalled := make(chan struct{})
+	late := time.AfterFunc(patience, func() {
+		defer close(stalled)
+		s.waiting.stall(true)
+	})
+	err := s.retaining.Retain(s.ctx, batch)
+	if !late.Stop() {
+		<-stalled
+	}
+	s.waiting.stall(err != nil)
+	switch {
+	case s.ctx.Err() != nil && err != nil:
+		return uncertain{context.Cause(s.ctx)}
+	case err != nil:
+		return fmt.Errorf("the cluster has not agreed upon a retained message: %w", err)
+	}
+	return nil
+}

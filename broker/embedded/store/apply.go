@@ -1,0 +1,170 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"log/slog"
+	"math"
+
+	"signalbox/broker/embedded/engine"
+	"signalbox/broker/file"
+)
+
+// Apply stores changes of a log that several brokers share, together with the
+// index that they have there: in one transaction, after what was submitted
+// before. It returns when they are committed. Indexes grow; one that is applied
+// already is passed over. Done of the changes is not called.
+//
+// With an error nothing was stored, whether Owed or not. The caller must stop, and
+// may give the same index again. A change that contradicts what is stored, which
+// is a fault of this program, is left out and logged, as it would be elsewhere.
+func (s *Store) Apply(index uint64, group []*engine.Changes) error {
+	if index == 0 || index > math.MaxInt64 {
+		return fmt.Errorf("apply changes to the broker's messages: there is no index %d", index)
+	}
+	err := s.send(context.Background(), func(c *committer) error { return c.apply(index, group) })
+	if err != nil {
+		return fmt.Errorf("apply changes %d to the broker's messages: %w", index, err)
+	}
+	return nil
+}
+
+// AppliedIndex is the index up to which a shared log is stored; 0 for a broker
+// that shares none.
+func (s *Store) AppliedIndex() uint64 { return s.applied.Load() }
+
+// Detach ends the sharing: the broker keeps what it has and forgets the index, so
+// that it can begin with another log. The durability is again that of Options.
+func (s *Store) Detach(ctx context.Context) error {
+	return s.send(ctx, func(c *committer) error {
+		if err := c.endure(s.durability); err != nil {
+			return err
+		}
+		if err := c.disk.Transact(ctx, func() error { return c.disk.exec(deleteApplied) }); err != nil {
+			return fmt.Errorf("leave the shared messages: %w", err)
+		}
+		c.applied.Store(0)
+		return nil
+	})
+}
+
+// SetDurability says what transactions outlive from now on, until Detach. Changes
+// that a shared log keeps until they are in a snapshot need not be kept twice:
+// after a loss of power, what is missing is given to Apply again, as the index is
+// missing with it.
+func (s *Store) SetDurability(ctx context.Context, d file.Durability) error {
+	return s.send(ctx, func(c *committer) error { return c.endure(d) })
+}
+
+func (c *committer) endure(d file.Durability) error {
+	if d == c.durability {
+		return nil
+	}
+	if err := c.disk.SetDurability(d); err != nil {
+		return fmt.Errorf("say how durable the broker's messages are: %w", err)
+	}
+	c.durability = d
+	return nil
+}
+
+// apply commits a group under its index.
+func (c *committer) apply(index uint64, group []*engine.Changes) error {
+	if index <= c.applied.Load() {
+		return nil
+	}
+	if err := c.writable(); err != nil {
+		return err
+	}
+	err := c.commit(group, index)
+	if file.Fault(err) {
+		err = c.salvage(group, index)
+	}
+	if err != nil {
+		c.fail(err)
+		return c.cause.Load()
+	}
+	c.applied.Store(index)
+	c.timer.Reset(idleAfter)
+	return nil
+}
+
+// writable tries to end a time in which nothing could be stored, and tells why it
+// lasts. What is owed comes before all else.
+func (c *committer) writable() error {
+	c.recover()
+	if f := c.cause.Load(); f != nil {
+		return f
+	}
+	return nil
+}
+
+// salvage commits a group without those of its changes that contradict what is
+// stored.
+func (c *committer) salvage(group []*engine.Changes, index uint64) error {
+	return c.rewrite(context.Background(), c.books, nil, index, func() error {
+		for i := range group {
+			err := c.attempt(group[i : i+1])
+			if err != nil && !file.Fault(err) {
+				return err
+			}
+			if err != nil {
+				c.log.Error("changes contradict what is stored and were left out", slog.Any("err", err), slog.Uint64("index", index))
+			}
+		}
+		return nil
+	})
+}
+
+// attempt writes a group within a transaction, or nothing of it.
+func (c *committer) attempt(group []*engine.Changes) error {
+	if err := c.disk.Run(`SAVEPOINT attempt`); err != nil {
+		return err
+	}
+	err := c.step(group)
+	if file.Fault(err) {
+		if undo := c.disk.Run(`ROLLBACK TO attempt`); undo != nil {
+			return undo
+		}
+	} else if err != nil {
+		return err
+	}
+	if end := c.disk.Run(`RELEASE attempt`); end != nil {
+		return end
+	}
+	return err
+}
+
+// rewrite makes a transaction of several steps, which leaves an index. Each step
+// changes the ledger at once. Should it come to nothing, another ledger counts, or
+// with nil it is read anew.
+func (c *committer) rewrite(ctx context.Context, books, otherwise *ledger, index uint64, steps func() error) error {
+	c.adopt(books)
+	err := c.disk.Transact(ctx, func() error {
+		if err := steps(); err != nil {
+			return err
+		}
+		return c.disk.exec(putApplied, int64(index))
+	})
+	if err != nil {
+		c.adopt(otherwise)
+	}
+	return err
+}
+
+// step writes a group within rewrite.
+func (c *committer) step(group []*engine.Changes) error {
+	defer c.plan.reset()
+	c.plan.draw(group)
+	if err := c.writer.write(group, 0); err != nil {
+		return err
+	}
+	c.books.note(c.plan)
+	return nil
+}
+
+// applied reads the stored index.
+func applied(ctx context.Context, conn *sql.Conn) (index uint64, err error) {
+	err = conn.QueryRowContext(ctx, `SELECT coalesce(max(applied), 0) FROM message_log`).Scan(&index)
+	return index, err
+}

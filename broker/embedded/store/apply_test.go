@@ -1,0 +1,231 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox/broker/embedded/engine"
+	"signalbox/broker/file"
+)
+
+// wantIndex compares the index that is known and the one that is stored.
+func wantIndex(t testing.TB, s *opened, want uint64) {
+	t.Helper()
+	stored, err := applied(context.Background(), s.disk.SQL())
+	must(t, err)
+	if got := s.AppliedIndex(); got != want || stored != want {
+		t.Errorf("applied up to %d, stored up to %d, want %d", got, stored, want)
+	}
+}
+
+// wantSame expects a store to hold what another one holds.
+func wantSame(t testing.TB, want, got *opened) {
+	t.Helper()
+	a, err := want.Load(context.Background())
+	must(t, err)
+	b, err := got.Load(context.Background())
+	must(t, err)
+	if diff := cmp.Diff(describe(a), describe(b)); diff != "" {
+		t.Errorf("stored (-want +got):\n%s", diff)
+	}
+}
+
+// TestApply applies groups of a log beside what is submitted. What was applied is
+// passed over, also after a restart.
+func TestApply(t *testing.T) {
+	t.Parallel()
+	s := fresh(t, Options{})
+	wantIndex(t, s, 0)
+	begin := submit(s, &engine.Changes{PutSessions: []engine.SessionRecord{session(1)}})
+	must(t, s.Apply(3, []*engine.Changes{queued(1, message(1, "t")), queued(1, message(2, "t"))}))
+	must(t, <-begin)
+	wantIndex(t, s, 3)
+	must(t,
+		s.Apply(3, []*engine.Changes{queued(1, message(9, "t"))}),
+		s.Apply(2, []*engine.Changes{queued(1, message(9, "t"))}),
+		s.Apply(10, nil),
+	)
+	wantIndex(t, s, 10)
+	wantRows(t, s, map[string]int{"session": 1, "queue": 2, "message": 2})
+	sound(t, s)
+	again := reopen(t, s)
+	s.file, s.Store = again.file, again.Store // what the cleanup shuts
+	wantIndex(t, again, 10)
+	must(t, again.Apply(10, []*engine.Changes{dequeued(1, 1)}), again.Apply(11, []*engine.Changes{dequeued(1, 2)}))
+	wantRows(t, again, map[string]int{"session": 1, "queue": 1, "message": 1})
+	for _, index := range []uint64{0, math.MaxInt64 + 1} {
+		if err := again.Apply(index, nil); err == nil {
+			t.Errorf("index %d was taken", index)
+		}
+	}
+}
+
+// TestApplyWithoutLoad stores what follows a log in a store that nobody has read.
+func TestApplyWithoutLoad(t *testing.T) {
+	t.Parallel()
+	s := fresh(t, Options{})
+	store(t, s, &engine.Changes{PutSessions: []engine.SessionRecord{session(1)}}, queued(1, message(1, "t"), message(2, "t")))
+	shut(t, s)
+	unread, err := openPlain(strings.TrimSuffix(s.file.Path(), "broker.db"))
+	must(t, err)
+	*s = *unread
+	must(t, s.Apply(1, []*engine.Changes{dequeued(1, 1)}))
+	wantRows(t, s, map[string]int{"session": 1, "queue": 1, "message": 1})
+	sound(t, s)
+}
+
+// TestApplyWhereNothingCanBeStored gives an error also of what is owed, and takes
+// the same index when there is room again.
+func TestApplyWhereNothingCanBeStored(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := fresh(t, Options{})
+		must(t, s.Apply(1, []*engine.Changes{{PutSessions: []engine.SessionRecord{session(1)}}, queued(1, message(1, "t"))}))
+		within(t, s, `PRAGMA max_page_count = 1`)
+		group := []*engine.Changes{dequeued(1, 1), {Owed: true, PutSessions: []engine.SessionRecord{session(2)}}, queued(2, big(2, "t"))}
+		for range 2 {
+			if err := s.Apply(2, group); err == nil || !strings.Contains(err.Error(), "free some space") {
+				t.Errorf("got %v, want a sentence that helps", err)
+			}
+		}
+		if s.Err() == nil {
+			t.Error("the store does not tell that nothing can be stored")
+		}
+		wantIndex(t, s, 1)
+		wantRows(t, s, map[string]int{"session": 1, "queue": 1, "message": 1})
+		within(t, s, `PRAGMA max_page_count = 1000000`)
+		must(t, s.Apply(2, group), s.Err())
+		wantIndex(t, s, 2)
+		wantRows(t, s, map[string]int{"session": 2, "queue": 1, "message": 1})
+		sound(t, s)
+	})
+}
+
+// TestApplyBehindOwed does not pass by what is owed and cannot be stored.
+func TestApplyBehindOwed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := fresh(t, Options{})
+		within(t, s, `PRAGMA query_only = 1`)
+		owed := submit(s, &engine.Changes{Owed: true, PutSessions: []engine.SessionRecord{session(1)}})
+		later := &engine.Changes{PutSessions: []engine.SessionRecord{{ID: 1, ClientID: "later"}}}
+		if err := s.Apply(1, []*engine.Changes{later}); err == nil {
+			t.Error("applied without leave to write")
+		}
+		within(t, s, `PRAGMA query_only = 0`)
+		must(t, s.Apply(1, []*engine.Changes{later}), <-owed)
+		now, err := s.Load(t.Context())
+		must(t, err)
+		if got := now.Sessions[0].ClientID; got != "later" {
+			t.Errorf("the session is of %q, so not applied in order", got)
+		}
+	})
+}
+
+// TestApplyContradiction leaves out what contradicts what is stored, and nothing
+// else.
+func TestApplyContradiction(t *testing.T) {
+	t.Parallel()
+	s := fresh(t, Options{})
+	twice := message(3, "t")
+	must(t, s.Apply(7, []*engine.Changes{
+		{PutSessions: []engine.SessionRecord{session(1)}},
+		queued(1, message(1, "t")),
+		{Enqueued: []engine.QueueRecord{{SessionID: 1, Seq: 3, Message: twice}, {SessionID: 1, Seq: 3, Message: twice}}},
+		queued(1, message(2, "t")),
+	}))
+	wantIndex(t, s, 7)
+	wantRows(t, s, map[string]int{"session": 1, "queue": 2, "message": 2})
+	sound(t, s)
+	must(t, s.Apply(8, []*engine.Changes{dequeued(1, 1, 2)}), s.Err())
+	wantRows(t, s, map[string]int{"session": 1})
+	sound(t, s)
+}
+
+// TestDetach keeps what there is and forgets the index.
+func TestDetach(t *testing.T) {
+	t.Parallel()
+	s := fresh(t, Options{})
+	must(t, s.SetDurability(t.Context(), file.Process), s.Apply(5, []*engine.Changes{{PutSessions: []engine.SessionRecord{session(1)}}}))
+	wantSynchronous(t, s, 1)
+	must(t, s.Detach(t.Context()))
+	wantSynchronous(t, s, 2)
+	wantIndex(t, s, 0)
+	must(t, s.Apply(1, []*engine.Changes{queued(1, message(1, "t"))}))
+	wantIndex(t, s, 1)
+	wantRows(t, s, map[string]int{"session": 1, "queue": 1, "message": 1})
+}
+
+// wantSynchronous asks for what SQLite waits: 2 for the disk, 1 not at each commit.
+func wantSynchronous(t testing.TB, s *opened, want int) {
+	t.Helper()
+	var got int
+	must(t, s.disk.SQL().QueryRowContext(context.Background(), `PRAGMA synchronous`).Scan(&got))
+	if got != want {
+		t.Errorf("synchronous is %d, want %d", got, want)
+	}
+}
+
+// TestLoadAgain reads what is stored while changes come, each time with all that
+// was submitted before.
+func TestLoadAgain(t *testing.T) {
+	t.Parallel()
+	s := fresh(t, Options{Durability: file.Process})
+	s.Submit(&engine.Changes{PutSessions: []engine.SessionRecord{session(1)}})
+	for n := range uint64(50) {
+		m := message(n+1, fmt.Sprint("topic ", n))
+		s.Submit(&engine.Changes{Retained: []engine.RetainedRecord{{Topic: m.Topic, Message: m}}})
+		s.Submit(queued(1, m))
+		now, err := s.Load(t.Context())
+		must(t, err)
+		if got := len(now.Retained); got != int(n)+1 || len(now.Sessions[0].Queue) != got {
+			t.Fatalf("found %d retained and %d queued messages, want %d", got, len(now.Sessions[0].Queue), n+1)
+		}
+	}
+	sound(t, s)
+}
+
+// TestErrandGivenUp does nothing for who has ceased to wait, and takes nothing
+// after the end.
+func TestErrandGivenUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := open(t, t.TempDir(), Options{})
+		release := hold(t, s)
+		s.Submit(&engine.Changes{PutSessions: []engine.SessionRecord{session(1)}})
+		ctx, cancel := context.WithCancel(t.Context())
+		told := make(chan error, 1)
+		go func() { told <- s.Detach(ctx) }()
+		synctest.Wait()
+		cancel()
+		if err := <-told; !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		go func() { told <- s.Apply(4, nil) }()
+		synctest.Wait()
+		bounded, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := s.Close(bounded); err == nil {
+			t.Error("close does not honour its context")
+		}
+		release()
+		must(t, <-told, s.Close(t.Context()))
+		if err := s.Apply(5, nil); !errors.Is(err, errClosed) {
+			t.Errorf("got %v, want %v", err, errClosed)
+		}
+		if _, err := s.Load(t.Context()); !errors.Is(err, errClosed) {
+			t.Errorf("got %v, want %v", err, errClosed)
+		}
+		if got := s.AppliedIndex(); got != 4 {
+			t.Errorf("applied up to %d, want what was asked for before the end", got)
+		}
+		must(t, s.file.Close())
+	})
+}

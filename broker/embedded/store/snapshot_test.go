@@ -1,0 +1,257 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox/broker/embedded/engine"
+	"signalbox/broker/file"
+)
+
+// snap takes a snapshot and writes it.
+func snap(t testing.TB, s *opened, part Part) []byte {
+	t.Helper()
+	v, err := s.Snapshot(context.Background(), part)
+	must(t, err)
+	defer v.Release()
+	var b bytes.Buffer
+	n, err := v.WriteTo(&b)
+	must(t, err)
+	if n != int64(b.Len()) {
+		t.Errorf("wrote %d bytes and says %d", b.Len(), n)
+	}
+	return b.Bytes()
+}
+
+// counting gives numbers for messages.
+func counting(from uint64) func() uint64 {
+	return func() uint64 {
+		from++
+		return from
+	}
+}
+
+// filled is a store with some of each kind, in which one message is both queued
+// and retained.
+func filled(t testing.TB) *opened {
+	t.Helper()
+	s := fresh(t, Options{Durability: file.Process})
+	shared := message(1, "shared")
+	store(t, s,
+		&engine.Changes{
+			PutSessions: []engine.SessionRecord{session(1), {ID: 2, ClientID: "with a Will", Will: &engine.WillRecord{Topic: "w", Payload: []byte("gone")}}},
+			Subscribed:  []engine.SubscriptionRecord{{SessionID: 1, Filter: "a/#", Options: 1, ID: 2}, {SessionID: 2, Filter: "b"}},
+			Received:    []engine.IncomingRecord{{SessionID: 1, PacketID: 7}},
+			Retained:    []engine.RetainedRecord{{Topic: "shared", Message: shared}, {Topic: "alone", Message: message(3, "alone")}},
+		},
+		queued(1, shared, message(2, "queued")), queued(2, shared),
+		&engine.Changes{Released: []engine.QueueRecord{{SessionID: 2, Seq: 1}}},
+	)
+	return s
+}
+
+// TestSnapshotOfEverything restores a snapshot in a store that holds something
+// else. Nothing of that is left.
+func TestSnapshotOfEverything(t *testing.T) {
+	t.Parallel()
+	from, to := filled(t), fresh(t, Options{})
+	must(t, from.Apply(4, nil))
+	store(t, to,
+		&engine.Changes{PutSessions: []engine.SessionRecord{session(1), session(9)}, Retained: []engine.RetainedRecord{{Topic: "old", Message: message(8, "old")}}},
+		queued(9, message(1, "queued")),
+	)
+	v, err := from.Snapshot(t.Context(), Everything)
+	must(t, err)
+	if got := v.Index(); got != 4 {
+		t.Errorf("the snapshot is of index %d, want 4", got)
+	}
+	before, err := from.Load(t.Context())
+	must(t, err)
+	must(t, from.Apply(5, []*engine.Changes{{EndedSessions: []uint64{1, 2}, Retained: []engine.RetainedRecord{{Topic: "shared"}}}}))
+	var b bytes.Buffer
+	_, err = v.WriteTo(&b)
+	must(t, err)
+	v.Release()
+
+	b.WriteString("behind")
+	retained, err := to.Restore(t.Context(), 4, Everything, &b, nil)
+	must(t, err)
+	if len(retained) != 0 || b.String() != "behind" {
+		t.Errorf("got retained messages %v, and read so far that %q is left", retained, b.String())
+	}
+	wantIndex(t, to, 4)
+	now, err := to.Load(t.Context())
+	must(t, err)
+	if diff := cmp.Diff(describe(before), describe(now)); diff != "" {
+		t.Errorf("restored (-want +got):\n%s", diff)
+	}
+	sound(t, to)
+	must(t, to.Apply(5, []*engine.Changes{{EndedSessions: []uint64{1, 2}, Retained: []engine.RetainedRecord{{Topic: "shared"}}}}))
+	wantSame(t, from, to)
+	sound(t, to)
+}
+
+// TestSnapshotOfRetained exchanges the retained messages and nothing else. What
+// was retained and is queued stays queued.
+func TestSnapshotOfRetained(t *testing.T) {
+	t.Parallel()
+	from, to := fresh(t, Options{}), filled(t)
+	store(t, from, &engine.Changes{
+		PutSessions: []engine.SessionRecord{session(5)},
+		Retained:    []engine.RetainedRecord{{Topic: "shared", Message: message(2, "shared")}, {Topic: "new", Message: message(3, "new")}},
+	}, queued(5, message(4, "queued")))
+	before, err := to.Load(t.Context())
+	must(t, err)
+	retained, err := to.Restore(t.Context(), 9, RetainedOnly, bytes.NewReader(snap(t, from, RetainedOnly)), counting(100))
+	must(t, err)
+	now, err := to.Load(t.Context())
+	must(t, err)
+	want := &engine.Snapshot{Sessions: before.Sessions}
+	for i, topic := range []string{"shared", "new"} {
+		m := message(uint64(2+i), topic)
+		m.ID = uint64(101 + i)
+		want.Retained = append(want.Retained, m)
+	}
+	if diff := cmp.Diff(describe(want), describe(now)); diff != "" {
+		t.Errorf("restored (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(describe(want), describe(&engine.Snapshot{Sessions: now.Sessions, Retained: retained})); diff != "" {
+		t.Errorf("told (-want +got):\n%s", diff)
+	}
+	wantRows(t, to, map[string]int{"session": 2, "subscription": 2, "queue": 3, "incoming": 1, "message": 4})
+	wantIndex(t, to, 9)
+	sound(t, to)
+}
+
+// TestRestoreDamaged expects an error for a snapshot that is cut short anywhere,
+// is of another part, or fails at reading; and nothing to be changed by it.
+func TestRestoreDamaged(t *testing.T) {
+	t.Parallel()
+	from, to := filled(t), filled(t)
+	must(t, from.Apply(1, []*engine.Changes{queued(1, message(8, "t"))}), to.Apply(3, nil))
+	for _, part := range []Part{Everything, RetainedOnly} {
+		whole := snap(t, from, part)
+		damaged := map[string]io.Reader{
+			"a failing reader": io.MultiReader(bytes.NewReader(whole[:len(whole)-1]), failing{}),
+			"another part":     bytes.NewReader(snap(t, from, Everything+RetainedOnly-part)),
+			"another count":    bytes.NewReader(append(whole[:len(whole)-1:len(whole)-1], 9)),
+			"a long frame":     bytes.NewReader([]byte{snapshotVersion, byte(part), 0xff, 0, 0, 0}),
+			"a long short one": bytes.NewReader([]byte{snapshotVersion, byte(part), 0x10, 0, 0, 0, 1}),
+			"nonsense":         strings.NewReader(string([]byte{snapshotVersion, byte(part), 0, 0, 0, 3}) + "abc"),
+		}
+		for n := range whole {
+			damaged[fmt.Sprintf("%d of %d bytes", n, len(whole))] = bytes.NewReader(whole[:n])
+		}
+		for name, r := range damaged {
+			if _, err := to.Restore(t.Context(), 7, part, r, counting(100)); err == nil {
+				t.Errorf("%s of part %d: restored", name, part)
+			}
+		}
+	}
+	wantIndex(t, to, 3)
+	wantSame(t, filled(t), to)
+	sound(t, to)
+	must(t, to.Apply(4, []*engine.Changes{queued(1, message(9, "t"))}))
+	sound(t, to)
+}
+
+// failing is a reader that cannot be read.
+type failing struct{}
+
+func (failing) Read([]byte) (int, error) { return 0, errors.New("torn") }
+
+// TestSnapshotRefused asks for what there is not.
+func TestSnapshotRefused(t *testing.T) {
+	t.Parallel()
+	s := filled(t)
+	if _, err := s.Snapshot(t.Context(), 0); err == nil {
+		t.Error("took a snapshot of no part")
+	}
+	if _, err := s.Restore(t.Context(), 1, 3, bytes.NewReader(nil), nil); err == nil {
+		t.Error("restored no part")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Snapshot(ctx, Everything); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := s.Restore(ctx, 1, Everything, bytes.NewReader(snap(t, s, Everything)), nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	v, err := s.Snapshot(t.Context(), Everything)
+	must(t, err)
+	if _, err := v.WriteTo(failing{}); err == nil {
+		t.Error("wrote to what cannot be written to")
+	}
+	v.Release()
+	v.Release()
+	if _, err := v.WriteTo(io.Discard); err == nil {
+		t.Error("wrote what was released")
+	}
+}
+
+func (failing) Write([]byte) (int, error) { return 0, errors.New("torn") }
+
+// TestSnapshotOfMuch has more than one frame of each kind, and a message that is
+// queued for so many that its rows do not fit into one.
+func TestSnapshotOfMuch(t *testing.T) {
+	t.Parallel()
+	from, to := fresh(t, Options{Durability: file.Process}), fresh(t, Options{Durability: file.Process})
+	const sessions = 3 * frameWeight / 2 / recordWeight
+	common := message(1, "common")
+	c := &engine.Changes{Retained: []engine.RetainedRecord{{Topic: "common", Message: common}}}
+	for id := range uint64(sessions) {
+		c.PutSessions = append(c.PutSessions, session(id+1))
+		c.Subscribed = append(c.Subscribed, engine.SubscriptionRecord{SessionID: id + 1, Filter: "common"})
+		c.Received = append(c.Received, engine.IncomingRecord{SessionID: id + 1, PacketID: 1})
+		c.Enqueued = append(c.Enqueued, engine.QueueRecord{SessionID: id + 1, Seq: 1, Message: common, QoS: 1})
+	}
+	must(t, from.Apply(1, []*engine.Changes{c, queued(1, big(2, "large"), message(3, "small")), queued(2, big(4, "large"))}))
+	whole := snap(t, from, Everything)
+	_, err := to.Restore(t.Context(), 1, Everything, bytes.NewReader(whole), nil)
+	must(t, err)
+	wantSame(t, from, to)
+	sound(t, to)
+	if again := snap(t, to, Everything); !bytes.Equal(whole, again) {
+		t.Errorf("a snapshot of what was restored has %d bytes, the first one %d, and they differ", len(again), len(whole))
+	}
+}
+
+// TestSnapshotOfModel makes random changes in one store, and in others, which
+// begin with a snapshot taken at some time and apply what came since.
+func TestSnapshotOfModel(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	m := &model{rand: rand.New(rand.NewPCG(seed, 0)), retained: map[string]*engine.Message{}}
+	first, second := fresh(t, Options{Durability: file.Process}), fresh(t, Options{Durability: file.Process})
+	for index := uint64(1); index <= 60; index++ {
+		var group []*engine.Changes
+		for range 1 + m.rand.IntN(30) {
+			group = append(group, m.changes())
+		}
+		encoded := AppendChanges(nil, group)
+		must(t, first.Apply(index, group))
+		if m.chance(8) {
+			_, err := second.Restore(t.Context(), index, Everything, bytes.NewReader(snap(t, first, Everything)), nil)
+			must(t, err)
+		} else {
+			again, err := DecodeChanges(encoded)
+			must(t, err, second.Apply(index, again))
+		}
+		sound(t, second)
+	}
+	now, err := second.Load(t.Context())
+	must(t, err)
+	if diff := cmp.Diff(describe(m.snapshot()), describe(now)); diff != "" {
+		t.Errorf("seed %d (-want +got):\n%s", seed, diff)
+	}
+	wantSame(t, first, second)
+}

@@ -1,0 +1,149 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+// measureAgreement compares a change that a majority has to keep with one that a
+// broker keeps alone, and counts them with many callers at a time.
+func (b *bench) measureAgreement(ctx context.Context) error {
+	alone, err := b.theSmall(ctx)
+	if err != nil {
+		return err
+	}
+	t, err := b.newChanged(ctx)
+	if err != nil {
+		return err
+	}
+	leader, others, err := t.leading(ctx)
+	if err != nil {
+		return err
+	}
+	single := alone.apiDoor(ctx, b.few)
+	led, followed := t.door(ctx, leader, b.few), t.door(ctx, others[0], b.few)
+	before, err := b.fsync()
+	if err != nil {
+		return err
+	}
+	got, err := compare(b.rounds, single.load(1, b.creations, ""), t.load(led, leader, 1, b.creations), t.load(followed, others[0], 1, b.creations))
+	if err != nil {
+		return err
+	}
+	b.report.add("fsync of 4 KiB", "", before, "%.0f µs", told)
+	what := fmt.Sprintf("createClient over API, %d clients stored, cluster of %d on one machine", b.few, nodeCount)
+	b.versus(what+", leader : alone", got[1], got[0], atMost(3))
+	b.versus(what+", follower : alone", got[2], got[0], told)
+	many, err := compare(b.rounds, t.load(led, leader, writers, b.bulk), t.load(followed, others[0], writers, b.bulk))
+	if err != nil {
+		return err
+	}
+	what = fmt.Sprintf("creations a second over API, %d callers, cluster of %d", writers, nodeCount)
+	b.report.add(what+", through the leader", many[0].String(), many[0].perSecond, "%.0f /s", atLeast(2_000))
+	b.report.add(what+", through a follower", many[1].String(), many[1].perSecond, "%.0f /s", told)
+	return nil
+}
+
+// versus reports one series over another one: what a caller waits, and what all
+// processes spend.
+func (b *bench) versus(what string, got, base series, l limit) {
+	b.report.add(what+": p50", fmt.Sprintf("%s; %s", got, base), got.p50.over(base.p50), "%.2f ×", l)
+	b.report.add(what+": CPU of all nodes", "", got.cpu.over(base.cpu), "%.2f ×", told)
+}
+
+// newChanged makes a cluster that shares its access control, and has as many
+// clients as theSmall.
+func (b *bench) newChanged(ctx context.Context) (*trio, error) {
+	a, err := writeAccess(b.path("cluster.json"), b.few, 0)
+	if err != nil {
+		return nil, err
+	}
+	return b.newTrio(ctx, "dynsec", a)
+}
+
+// door is the way to create clients through a node.
+func (t *trio) door(ctx context.Context, node, stored int) door {
+	return t.nodes[node].apiDoor(ctx, stored)
+}
+
+// load is a load on a door, whose cost is that of all nodes.
+func (t *trio) load(d door, node, callers, calls int) subject {
+	s := d.load(callers, calls, "")
+	s.others = t.processes(node)
+	return s
+}
+
+// failovers is how often the leader is killed, for each round.
+const failovers = 2
+
+// measureFailover times how long no change is acknowledged when the leader is
+// killed.
+func (b *bench) measureFailover(ctx context.Context) error {
+	t, err := b.newChanged(ctx)
+	if err != nil {
+		return err
+	}
+	var took samples
+	for n := range failovers * b.rounds {
+		d, err := t.failOver(ctx, n)
+		if err != nil {
+			return err
+		}
+		took = append(took, d.Seconds())
+	}
+	what := fmt.Sprintf("leader killed, until the first change is acknowledged, %d times: ", len(took))
+	b.report.add(what+"median", "", took, "%.2f s", told)
+	b.report.add(what+"most", "", samples{slices.Max(took)}, "%.2f s", atMost(3))
+	return nil
+}
+
+// failOver kills the leader, asks both others for changes until one is
+// acknowledged, and starts the leader again.
+func (t *trio) failOver(ctx context.Context, n int) (time.Duration, error) {
+	leader, others, err := t.leading(ctx)
+	if err != nil {
+		return 0, err
+	}
+	asking, stop := context.WithCancel(ctx)
+	defer stop()
+	first := make(chan time.Time, len(others))
+	t.nodes[leader].kill()
+	began := time.Now()
+	var callers sync.WaitGroup
+	for _, i := range others {
+		callers.Go(func() {
+			for k := 0; asking.Err() == nil; k++ {
+				if t.create(asking, t.nodes[i], fmt.Sprintf("failover-%d-%d-%d", n, i, k)) == nil {
+					first <- time.Now()
+					return
+				}
+			}
+		})
+	}
+	var took time.Duration
+	select {
+	case at := <-first:
+		took = at.Sub(began)
+	case <-time.After(patience):
+		err = fmt.Errorf("no change is acknowledged %v after the leader was killed", patience)
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	stop()
+	callers.Wait()
+	if err != nil {
+		return 0, err
+	}
+	return took, t.nodes[leader].revive(ctx)
+}
+
+// revive starts a product again that was killed.
+func (p *product) revive(ctx context.Context) error {
+	_, err := p.restart(ctx)
+	return err
+}

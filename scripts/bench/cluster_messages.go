@@ -1,0 +1,112 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+
+	"signalbox/scripts/bench/load"
+)
+
+// newMessenger makes a cluster whose clients are those of the loads.
+func (b *bench) newMessenger(ctx context.Context, mode string) (*trio, error) {
+	a, err := writeLoadAccess(b.path("cluster.json"))
+	if err != nil {
+		return nil, err
+	}
+	return b.newTrio(ctx, mode, a)
+}
+
+// rival is the cluster as one broker, to which publishers connect at one node and
+// subscribers at another.
+func (t *trio) rival(name string, publish, read int) rival {
+	p := t.nodes[publish]
+	target := p.access.target(t.mqtt[publish])
+	target.ReadAddr = t.mqtt[read]
+	return rival{name: name, server: p.child, others: t.processes(publish), target: target}
+}
+
+// measureReplicated counts the messages that are acknowledged a second where each
+// publisher waits until a majority keeps its message and the subscriber's session.
+func (b *bench) measureReplicated(ctx context.Context) error {
+	alone, err := b.newRival(ctx)
+	if err != nil {
+		return err
+	}
+	alone.name = "alone"
+	t, err := b.newMessenger(ctx, "full")
+	if err != nil {
+		return err
+	}
+	leader, _, err := t.leading(ctx)
+	if err != nil {
+		return err
+	}
+	e, err := load.Find("durable")
+	if err != nil {
+		return err
+	}
+	before, err := b.fsync()
+	if err != nil {
+		return err
+	}
+	got, err := b.contest(ctx, e, t.rival("full", leader, leader), alone)
+	if err != nil {
+		return err
+	}
+	b.report.add("fsync of 4 KiB", "", before, "%.0f µs", told)
+	b.throughput(e.Title+", cluster of three: acknowledged a second", got[0], atLeast(5_000))
+	b.ratio(e.Title, got[0], got[1], told)
+	if !b.failed(e.Title, got[0]) && !b.failed(e.Title, got[1]) {
+		b.report.add(e.Title+": messages a second, full : alone", "", got[0].perSecond.over(got[1].perSecond), "%.2f ×", told)
+	}
+	return nil
+}
+
+// measureCrossing compares a message that goes from a client of one node to one of
+// another node with one that stays at a node, and with one of a broker alone.
+func (b *bench) measureCrossing(ctx context.Context) error {
+	alone, err := b.newRival(ctx)
+	if err != nil {
+		return err
+	}
+	alone.name = "alone"
+	t, err := b.newMessenger(ctx, "hp")
+	if err != nil {
+		return err
+	}
+	rivals := []rival{t.rival("crossing", 0, 1), t.rival("local", 0, 0), alone}
+	for _, name := range []string{"pairs-0", "pairs-1", "fan-in-0"} {
+		e, err := load.Find(name)
+		if err != nil {
+			return err
+		}
+		got, err := b.contest(ctx, e, rivals...)
+		if err != nil {
+			return err
+		}
+		l := told
+		if name == "pairs-0" {
+			l = atMost(2.5)
+		}
+		b.ratio(e.Title, got[0], got[1], l)
+		b.ratio(e.Title, got[1], got[2], told)
+	}
+	return b.crossingLatency(ctx, rivals)
+}
+
+// crossingLatency compares what the messages take.
+func (b *bench) crossingLatency(ctx context.Context, rivals []rival) error {
+	e, err := load.Find("latency")
+	if err != nil {
+		return err
+	}
+	got, err := b.contest(ctx, e, rivals...)
+	if err != nil || b.failed(e.Title, got[0]) || b.failed(e.Title, got[1]) {
+		return err
+	}
+	figures := got[0].String() + "; " + got[1].String()
+	b.report.add(e.Title+": p50, crossing : local", figures, got[0].p50.over(got[1].p50), "%.2f ×", told)
+	b.report.add(e.Title+": p99, crossing : local", "", got[0].p99.over(got[1].p99), "%.2f ×", atMost(3))
+	return nil
+}

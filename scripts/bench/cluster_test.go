@@ -1,0 +1,69 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+)
+
+func TestUntil(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	if err := until(t.Context(), "the third time", func() (bool, error) { asked++; return asked == 3, nil }); err != nil || asked != 3 {
+		t.Errorf("got %v after %d times, want 3", err, asked)
+	}
+	broken := errors.New("broken")
+	if err := until(t.Context(), "never", func() (bool, error) { return false, broken }); !errors.Is(err, broken) {
+		t.Errorf("got %v, want %v", err, broken)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := until(ctx, "never", func() (bool, error) { return false, nil }); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want %v", err, context.Canceled)
+	}
+}
+
+func TestFreePorts_differ(t *testing.T) {
+	t.Parallel()
+	ports, err := freePorts(3)
+	if err != nil || len(ports) != 3 || ports[0] == ports[1] || ports[1] == ports[2] || ports[0] == ports[2] {
+		t.Errorf("got %v and %v, want three", ports, err)
+	}
+}
+
+// TestTogether sums up the clocks of processes.
+func TestTogether(t *testing.T) {
+	t.Parallel()
+	self := &child{name: "self", cmd: &exec.Cmd{Process: &os.Process{Pid: os.Getpid()}}}
+	one, err := together(self, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	three, err := together(self, []*child{self, self})
+	if err != nil || three < 3*one {
+		t.Errorf("got %v and %v, want at least three times %v", three, err, one)
+	}
+	gone := &child{name: "gone", cmd: &exec.Cmd{Process: &os.Process{Pid: 1 << 22}}}
+	if _, err := together(self, []*child{gone}); err == nil {
+		t.Error("a process that does not exist has processor time")
+	}
+}
+
+// TestKill ends a child at once.
+func TestKill(t *testing.T) {
+	t.Parallel()
+	c, err := launch(t.Context(), nil, func(string) bool { return true }, "/bin/sh", "-c", "echo up; exec sleep 60")
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	c.kill()
+	if took := time.Since(began); took > patience/2 || c.cmd.ProcessState.Success() {
+		t.Errorf("after %v: %v", took, c.cmd.ProcessState)
+	}
+}
