@@ -110,11 +110,11 @@ func (s *Session) conclude() ending {
 	}
 	s.ended = true
 	s.engine.forgetSession(s)
-	if s.stored && s.era.isOver() {
-		s.stored, s.will, s.shares = false, nil, false
-	}
 	for filter, o := range s.subscribed {
 		s.tellLeft(filter, o)
+	}
+	if s.stored && s.era.isOver() {
+		s.stored, s.will, s.shares = false, nil, false
 	}
 	d := ending{session: s, will: s.will, stored: s.stored, rights: s.rights, filters: s.subscribed, moving: s.handBack(true)}
 	s.subscribed, s.will = nil, nil

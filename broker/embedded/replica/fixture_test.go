@@ -233,8 +233,8 @@ func upTo(first, last uint64) (all []uint64) {
 	return all
 }
 
-// cluster is a Leadership that agrees at once, unless it is told to hold.
-type cluster struct {
+// consensus is a Leadership that agrees at once, unless it is told to hold.
+type consensus struct {
 	store *Store
 
 	mu       sync.Mutex
@@ -247,7 +247,7 @@ type cluster struct {
 
 var errLost = errors.New("the leadership is lost")
 
-func (c *cluster) Begin(command []byte) func(context.Context) error {
+func (c *consensus) Begin(command []byte) func(context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.commands = append(c.commands, command)
@@ -257,7 +257,7 @@ func (c *cluster) Begin(command []byte) func(context.Context) error {
 	return func(ctx context.Context) error { return c.wait(ctx, number, held, command) }
 }
 
-func (c *cluster) wait(ctx context.Context, number int, held chan struct{}, command []byte) error {
+func (c *consensus) wait(ctx context.Context, number int, held chan struct{}, command []byte) error {
 	if held != nil {
 		select {
 		case <-held:
@@ -276,7 +276,7 @@ func (c *cluster) wait(ctx context.Context, number int, held chan struct{}, comm
 }
 
 // hold has commands wait until release is called.
-func (c *cluster) hold() (release func()) {
+func (c *consensus) hold() (release func()) {
 	held := make(chan struct{})
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -290,7 +290,7 @@ func (c *cluster) hold() (release func()) {
 }
 
 // begun gives what was begun.
-func (c *cluster) begun() [][]byte {
+func (c *consensus) begun() [][]byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.commands)

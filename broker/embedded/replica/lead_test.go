@@ -16,7 +16,7 @@ import (
 func TestLead(t *testing.T) {
 	t.Parallel()
 	s, l := open(t)
-	lead(t, s, &cluster{store: s})
+	lead(t, s, &consensus{store: s})
 	j := newJournal()
 	j.count(s, 1, 5000)
 	settled, errs := j.wait(5000)
@@ -34,7 +34,7 @@ func TestLeadGathers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := open(t)
-		c := &cluster{store: s}
+		c := &consensus{store: s}
 		release := c.hold()
 		lead(t, s, c)
 		j := newJournal()
@@ -66,7 +66,7 @@ func TestLeadWeighs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := open(t)
-		c := &cluster{store: s}
+		c := &consensus{store: s}
 		release := c.hold()
 		lead(t, s, c)
 		j := newJournal()
@@ -107,7 +107,7 @@ func TestLeadLost(t *testing.T) {
 		t.Run(fmt.Sprint(failAt), func(t *testing.T) {
 			t.Parallel()
 			s, l := open(t)
-			c := &cluster{store: s, failAt: failAt}
+			c := &consensus{store: s, failAt: failAt}
 			release := c.hold()
 			lost := lead(t, s, c)
 			j := newJournal()
@@ -147,7 +147,7 @@ func TestLeadLost(t *testing.T) {
 func TestLeadEnds(t *testing.T) {
 	t.Parallel()
 	s, l := open(t)
-	c := &cluster{store: s}
+	c := &consensus{store: s}
 	release := c.hold()
 	defer release()
 	lost := lead(t, s, c)
@@ -184,7 +184,7 @@ func TestLeadRoom(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				s, _ := open(t)
-				c := &cluster{store: s}
+				c := &consensus{store: s}
 				release := c.hold()
 				lead(t, s, c)
 				j := newJournal()
@@ -220,7 +220,7 @@ func TestLeadRoom(t *testing.T) {
 func TestSubmitWithinSettled(t *testing.T) {
 	t.Parallel()
 	s, l := open(t)
-	lead(t, s, &cluster{store: s})
+	lead(t, s, &consensus{store: s})
 	var mu sync.Mutex
 	last := make(chan struct{})
 	var again settlerFunc
@@ -255,7 +255,7 @@ func (f settlerFunc) Settled(c *engine.Changes, err error) { f(c, err) }
 func TestClose(t *testing.T) {
 	t.Parallel()
 	s, l := open(t)
-	c := &cluster{store: s}
+	c := &consensus{store: s}
 	release := c.hold()
 	lead(t, s, c)
 	j := newJournal()
@@ -279,7 +279,7 @@ func TestClose(t *testing.T) {
 func TestCloseInTime(t *testing.T) {
 	t.Parallel()
 	s, l := open(t)
-	c := &cluster{store: s}
+	c := &consensus{store: s}
 	release := c.hold()
 	defer release()
 	lead(t, s, c)

@@ -169,7 +169,7 @@ func changeModes(t *testing.T, s *Store, r *rand.Rand, follows bool) {
 		func() error { return s.Alone(t.Context()) },
 		func() error { return s.Refuse(t.Context(), errRefused) },
 		func() error { return s.Share(t.Context(), &retainer{}) },
-		func() error { _, err := s.Lead(t.Context(), &cluster{store: s, failAt: r.IntN(6)}); return err },
+		func() error { _, err := s.Lead(t.Context(), &consensus{store: s, failAt: r.IntN(6)}); return err },
 		func() error { return leadAlone(t, s) },
 		func() error { return s.Follow(t.Context()) },
 	}
@@ -195,7 +195,7 @@ func changeModes(t *testing.T, s *Store, r *rand.Rand, follows bool) {
 // leadAlone leads where nothing is agreed upon, and gives up.
 func leadAlone(t *testing.T, s *Store) error {
 	t.Helper()
-	c := &cluster{store: s}
+	c := &consensus{store: s}
 	defer c.hold()()
 	if _, err := s.Lead(t.Context(), c); err != nil {
 		return err
