@@ -93,7 +93,8 @@ CREATE TABLE message (
 
 CREATE TABLE message_log (
 	id      INTEGER PRIMARY KEY CHECK (id = 1),
-	applied INTEGER NOT NULL
+	applied INTEGER NOT NULL,
+	part    INTEGER NOT NULL
 ) STRICT;
 
 CREATE TABLE queue (

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -32,7 +33,30 @@ func (s *Store) Apply(index uint64, group []*engine.Changes) error {
 
 // AppliedIndex is the index up to which a shared log is stored; 0 for a broker
 // that shares none.
-func (s *Store) AppliedIndex() uint64 { return s.applied.Load() }
+func (s *Store) AppliedIndex() uint64 { return s.shared.Load().index }
+
+// Shared tells which part of the messages a shared log is about, and whether there
+// is one: the part that was restored last, or Everything where none was.
+func (s *Store) Shared() (part Part, ok bool) {
+	at := s.shared.Load()
+	return at.part, at.index != 0
+}
+
+// position is how far a shared log is applied, and what that log is about. The
+// index is 0 where there is none.
+type position struct {
+	index uint64
+	part  Part
+}
+
+// reached reads the stored position.
+func reached(ctx context.Context, conn *sql.Conn) (at position, err error) {
+	err = conn.QueryRowContext(ctx, `SELECT applied, part FROM message_log`).Scan(&at.index, &at.part)
+	if errors.Is(err, sql.ErrNoRows) {
+		return position{part: Everything}, nil
+	}
+	return at, err
+}
 
 // Detach ends the sharing: the broker keeps what it has and forgets the index, so
 // that it can begin with another log. The durability is again that of Options.
@@ -44,7 +68,7 @@ func (s *Store) Detach(ctx context.Context) error {
 		if err := c.disk.Transact(ctx, func() error { return c.disk.exec(deleteApplied) }); err != nil {
 			return fmt.Errorf("leave the shared messages: %w", err)
 		}
-		c.applied.Store(0)
+		c.shared.Store(&position{part: Everything})
 		return nil
 	})
 }
@@ -70,21 +94,23 @@ func (c *committer) endure(d file.Durability) error {
 
 // apply commits a group under its index.
 func (c *committer) apply(index uint64, group []*engine.Changes) error {
-	if index <= c.applied.Load() {
+	at := *c.shared.Load()
+	if index <= at.index {
 		return nil
 	}
 	if err := c.writable(); err != nil {
 		return err
 	}
-	err := c.commit(group, index)
+	at.index = index
+	err := c.commit(group, at)
 	if file.Fault(err) {
-		err = c.salvage(group, index)
+		err = c.salvage(group, at)
 	}
 	if err != nil {
 		c.fail(err)
 		return c.cause.Load()
 	}
-	c.applied.Store(index)
+	c.shared.Store(&at)
 	c.timer.Reset(idleAfter)
 	return nil
 }
@@ -101,15 +127,15 @@ func (c *committer) writable() error {
 
 // salvage commits a group without those of its changes that contradict what is
 // stored.
-func (c *committer) salvage(group []*engine.Changes, index uint64) error {
-	return c.rewrite(context.Background(), c.books, nil, index, func() error {
+func (c *committer) salvage(group []*engine.Changes, at position) error {
+	return c.rewrite(context.Background(), c.books, nil, at, func() error {
 		for i := range group {
 			err := c.attempt(group[i : i+1])
 			if err != nil && !file.Fault(err) {
 				return err
 			}
 			if err != nil {
-				c.log.Error("changes contradict what is stored and were left out", slog.Any("err", err), slog.Uint64("index", index))
+				c.log.Error("changes contradict what is stored and were left out", slog.Any("err", err), slog.Uint64("index", at.index))
 			}
 		}
 		return nil
@@ -135,16 +161,16 @@ func (c *committer) attempt(group []*engine.Changes) error {
 	return err
 }
 
-// rewrite makes a transaction of several steps, which leaves an index. Each step
-// changes the ledger at once. Should it come to nothing, another ledger counts, or
-// with nil it is read anew.
-func (c *committer) rewrite(ctx context.Context, books, otherwise *ledger, index uint64, steps func() error) error {
+// rewrite makes a transaction of several steps, with which a position is reached.
+// Each step changes the ledger at once. Should it come to nothing, another ledger
+// counts, or with nil it is read anew.
+func (c *committer) rewrite(ctx context.Context, books, otherwise *ledger, at position, steps func() error) error {
 	c.adopt(books)
 	err := c.disk.Transact(ctx, func() error {
 		if err := steps(); err != nil {
 			return err
 		}
-		return c.disk.exec(putApplied, int64(index))
+		return c.disk.exec(putApplied, int64(at.index), int64(at.part))
 	})
 	if err != nil {
 		c.adopt(otherwise)
@@ -156,15 +182,9 @@ func (c *committer) rewrite(ctx context.Context, books, otherwise *ledger, index
 func (c *committer) step(group []*engine.Changes) error {
 	defer c.plan.reset()
 	c.plan.draw(group)
-	if err := c.writer.write(group, 0); err != nil {
+	if err := c.writer.write(group, position{}); err != nil {
 		return err
 	}
 	c.books.note(c.plan)
 	return nil
-}
-
-// applied reads the stored index.
-func applied(ctx context.Context, conn *sql.Conn) (index uint64, err error) {
-	err = conn.QueryRowContext(ctx, `SELECT coalesce(max(applied), 0) FROM message_log`).Scan(&index)
-	return index, err
 }

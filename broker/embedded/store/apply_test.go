@@ -18,10 +18,19 @@ import (
 // wantIndex compares the index that is known and the one that is stored.
 func wantIndex(t testing.TB, s *opened, want uint64) {
 	t.Helper()
-	stored, err := applied(context.Background(), s.disk.SQL())
+	stored, err := reached(context.Background(), s.disk.SQL())
 	must(t, err)
-	if got := s.AppliedIndex(); got != want || stored != want {
-		t.Errorf("applied up to %d, stored up to %d, want %d", got, stored, want)
+	if got := s.AppliedIndex(); got != want || stored.index != want {
+		t.Errorf("applied up to %d, stored up to %d, want %d", got, stored.index, want)
+	}
+}
+
+// wantShared expects a store to share a part, or with 0 nothing.
+func wantShared(t testing.TB, s *opened, want Part) {
+	t.Helper()
+	part, ok := s.Shared()
+	if ok != (want != 0) || ok && part != want {
+		t.Errorf("shares part %d (%t), want %d", part, ok, want)
 	}
 }
 
@@ -43,6 +52,7 @@ func TestApply(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, Options{})
 	wantIndex(t, s, 0)
+	wantShared(t, s, 0)
 	begin := submit(s, &engine.Changes{PutSessions: []engine.SessionRecord{session(1)}})
 	must(t, s.Apply(3, []*engine.Changes{queued(1, message(1, "t")), queued(1, message(2, "t"))}))
 	must(t, <-begin)
@@ -58,6 +68,7 @@ func TestApply(t *testing.T) {
 	again := reopen(t, s)
 	s.file, s.Store = again.file, again.Store // what the cleanup shuts
 	wantIndex(t, again, 10)
+	wantShared(t, again, Everything)
 	must(t, again.Apply(10, []*engine.Changes{dequeued(1, 1)}), again.Apply(11, []*engine.Changes{dequeued(1, 2)}))
 	wantRows(t, again, map[string]int{"session": 1, "queue": 1, "message": 1})
 	for _, index := range []uint64{0, math.MaxInt64 + 1} {
@@ -158,6 +169,7 @@ func TestDetach(t *testing.T) {
 	must(t, s.Detach(t.Context()))
 	wantSynchronous(t, s, 2)
 	wantIndex(t, s, 0)
+	wantShared(t, s, 0)
 	must(t, s.Apply(1, []*engine.Changes{queued(1, message(1, "t"))}))
 	wantIndex(t, s, 1)
 	wantRows(t, s, map[string]int{"session": 1, "queue": 1, "message": 1})
@@ -190,6 +202,27 @@ func TestLoadAgain(t *testing.T) {
 		}
 	}
 	sound(t, s)
+}
+
+// TestFlush waits for what was submitted, and says so if that is owed.
+func TestFlush(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := fresh(t, Options{})
+		s.Submit(&engine.Changes{PutSessions: []engine.SessionRecord{session(1)}})
+		must(t, s.Flush(t.Context()))
+		wantRows(t, s, map[string]int{"session": 1})
+		within(t, s, `PRAGMA query_only = 1`)
+		s.Submit(&engine.Changes{Owed: true, PutSessions: []engine.SessionRecord{session(2)}})
+		if err := s.Flush(t.Context()); err == nil || !errors.Is(err, s.Err()) {
+			t.Errorf("got %v, want %v", err, s.Err())
+		}
+		within(t, s, `PRAGMA query_only = 0`)
+		s.Retry()
+		synctest.Wait()
+		must(t, s.Flush(t.Context()))
+		wantRows(t, s, map[string]int{"session": 2})
+	})
 }
 
 // TestErrandGivenUp does nothing for who has ceased to wait, and takes nothing

@@ -86,7 +86,7 @@ func (c *committer) process(group []*engine.Changes) {
 // try commits a group and tells whether changes can be stored at all. If not, it
 // keeps what is owed.
 func (c *committer) try(group []*engine.Changes) bool {
-	err := c.commit(group, 0)
+	err := c.commit(group, position{})
 	if err == nil {
 		c.settled <- batch{group, nil}
 		return true
@@ -99,14 +99,15 @@ func (c *committer) try(group []*engine.Changes) bool {
 	return false
 }
 
-// commit writes a group in one transaction, under an index unless that is 0.
-func (c *committer) commit(group []*engine.Changes, index uint64) error {
+// commit writes a group in one transaction, and the position that is reached with
+// it in a shared log, unless its index is 0.
+func (c *committer) commit(group []*engine.Changes, at position) error {
 	defer c.plan.reset()
 	if err := c.learn(context.Background()); err != nil {
 		return err
 	}
 	c.plan.draw(group)
-	err := c.disk.Transact(context.Background(), func() error { return c.writer.write(group, index) })
+	err := c.disk.Transact(context.Background(), func() error { return c.writer.write(group, at) })
 	if err == nil {
 		c.books.note(c.plan)
 	}
@@ -147,7 +148,7 @@ func (c *committer) adopt(books *ledger) {
 // it is owed: it would fail for ever.
 func (c *committer) separate(group []*engine.Changes) bool {
 	for i := range group {
-		err := c.commit(group[i:i+1], 0)
+		err := c.commit(group[i:i+1], position{})
 		if err != nil && !file.Fault(err) {
 			c.fail(err)
 			c.keep(group[i:])

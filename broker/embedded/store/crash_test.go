@@ -21,7 +21,7 @@ import (
 const (
 	crashDir   = "STORE_CRASH_DIR"   // set for the process that is killed
 	crashRun   = "STORE_CRASH_RUN"   // how many were killed before it
-	crashKills = "STORE_CRASH_KILLS" // how often TestKill kills; a dozen if not set
+	crashKills = "STORE_CRASH_KILLS" // how often a test kills; a dozen if not set
 	queues     = 4
 	window     = 10 // messages that each session of the process keeps waiting
 )
@@ -34,12 +34,7 @@ const (
 // oldest. Each step is one change, all or nothing.
 func TestKill(t *testing.T) {
 	t.Parallel()
-	kills := 12
-	if s := os.Getenv(crashKills); s != "" {
-		n, err := strconv.Atoi(s)
-		must(t, err)
-		kills = n
-	}
+	kills := howOften(t)
 	dir, total, last := t.TempDir(), 0, uint64(0)
 	for kill := range kills {
 		settled := runAndKill(t, dir, kill)
@@ -47,6 +42,18 @@ func TestKill(t *testing.T) {
 		last = verify(t, dir, last, settled)
 	}
 	t.Logf("%d kills, %d changes settled", kills, total)
+}
+
+// howOften tells how many processes are to be killed.
+func howOften(t *testing.T) int {
+	t.Helper()
+	s := os.Getenv(crashKills)
+	if s == "" {
+		return 12
+	}
+	n, err := strconv.Atoi(s)
+	must(t, err)
+	return n
 }
 
 // runAndKill lets a process work until it has settled some changes, and kills

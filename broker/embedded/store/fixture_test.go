@@ -27,6 +27,10 @@ func TestMain(m *testing.M) {
 		submitUntilKilled(dir)
 		return
 	}
+	if dir := os.Getenv(followDir); dir != "" {
+		followUntilKilled(dir)
+		return
+	}
 	if dir := os.Getenv(limitDir); dir != "" {
 		os.Exit(underLimit(dir))
 	}

@@ -29,11 +29,11 @@ const frameBytes = 512 << 20
 // and are queued stay queued. number is called for RetainedOnly alone, and must not
 // call the store.
 func (s *Store) Restore(ctx context.Context, index uint64, part Part, r io.Reader, number func() uint64) ([]*engine.Message, error) {
-	if index > math.MaxInt64 || !part.valid() {
+	if index == 0 || index > math.MaxInt64 || !part.valid() {
 		return nil, fmt.Errorf("restore the broker's messages: there is no index %d or no part %d", index, part)
 	}
-	in := &restoration{ctx: ctx, part: part, r: r, number: number}
-	err := s.send(ctx, func(c *committer) error { return c.restore(index, in) })
+	in := &restoration{ctx: ctx, at: position{index, part}, r: r, number: number}
+	err := s.send(ctx, func(c *committer) error { return c.restore(in) })
 	if err != nil {
 		return nil, fmt.Errorf("restore the broker's messages: %w", err)
 	}
@@ -43,7 +43,7 @@ func (s *Store) Restore(ctx context.Context, index uint64, part Part, r io.Reade
 // restoration is a snapshot that is being restored.
 type restoration struct {
 	ctx      context.Context // ends it between two groups
-	part     Part
+	at       position
 	r        io.Reader
 	buf      bytes.Buffer
 	number   func() uint64
@@ -51,7 +51,7 @@ type restoration struct {
 	topics   map[string]struct{} // of those
 }
 
-func (c *committer) restore(index uint64, in *restoration) error {
+func (c *committer) restore(in *restoration) error {
 	if err := c.writable(); err != nil {
 		return err
 	}
@@ -62,10 +62,10 @@ func (c *committer) restore(index uint64, in *restoration) error {
 	if err := c.endure(file.Full); err != nil {
 		return err
 	}
-	if err := c.replace(index, in); err != nil {
+	if err := c.replace(in); err != nil {
 		return err
 	}
-	c.applied.Store(index)
+	c.shared.Store(&in.at)
 	c.timer.Reset(idleAfter)
 	return nil
 }
@@ -79,11 +79,11 @@ func (c *committer) relax(d file.Durability) {
 
 // replace makes the transaction of a restoration. The ledger of Everything begins
 // empty, as the tables do.
-func (c *committer) replace(index uint64, in *restoration) error {
-	if in.part == Everything {
-		return c.rewrite(in.ctx, newLedger(), c.books, index, func() error { return c.refill(in) })
+func (c *committer) replace(in *restoration) error {
+	if in.at.part == Everything {
+		return c.rewrite(in.ctx, newLedger(), c.books, in.at, func() error { return c.refill(in) })
 	}
-	return c.rewrite(in.ctx, c.books, nil, index, func() error { return c.exchangeRetained(in) })
+	return c.rewrite(in.ctx, c.books, nil, in.at, func() error { return c.exchangeRetained(in) })
 }
 
 // refill puts a snapshot of everything in place of what is stored.
@@ -158,7 +158,7 @@ func (in *restoration) each(f func([]*engine.Changes) error) error {
 	if _, err := io.ReadFull(in.r, head[:]); err != nil {
 		return short(err)
 	}
-	if head != [...]byte{snapshotVersion, byte(in.part)} {
+	if head != [...]byte{snapshotVersion, byte(in.at.part)} {
 		return ErrDamaged
 	}
 	for n := uint64(0); ; n++ {

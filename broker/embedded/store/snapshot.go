@@ -63,7 +63,8 @@ func (v *Snapshot) begin(ctx context.Context) (err error) {
 	if _, err := v.conn.ExecContext(ctx, `BEGIN`); err != nil {
 		return err
 	}
-	v.index, err = applied(ctx, v.conn)
+	at, err := reached(ctx, v.conn)
+	v.index = at.index
 	return err
 }
 

@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -128,7 +129,17 @@ func TestSnapshotOfRetained(t *testing.T) {
 	}
 	wantRows(t, to, map[string]int{"session": 2, "subscription": 2, "queue": 3, "incoming": 1, "message": 4})
 	wantIndex(t, to, 9)
+	wantShared(t, to, RetainedOnly)
+	must(t, to.Apply(10, nil))
+	wantShared(t, to, RetainedOnly)
 	sound(t, to)
+	again := reopen(t, to)
+	to.file, to.Store = again.file, again.Store // what the cleanup shuts
+	wantShared(t, again, RetainedOnly)
+	_, err = to.Restore(t.Context(), 2, Everything, bytes.NewReader(snap(t, from, Everything)), nil)
+	must(t, err)
+	wantShared(t, to, Everything)
+	wantIndex(t, to, 2)
 }
 
 // TestRestoreDamaged expects an error for a snapshot that is cut short anywhere,
@@ -205,17 +216,21 @@ func (failing) Write([]byte) (int, error) { return 0, errors.New("torn") }
 func TestSnapshotOfMuch(t *testing.T) {
 	t.Parallel()
 	from, to := fresh(t, Options{Durability: file.Process}), fresh(t, Options{Durability: file.Process})
-	const sessions = 3 * frameWeight / 2 / recordWeight
+	const sessions, width = 400, 4096
+	wide := strings.Repeat("x", width)
 	common := message(1, "common")
 	c := &engine.Changes{Retained: []engine.RetainedRecord{{Topic: "common", Message: common}}}
 	for id := range uint64(sessions) {
-		c.PutSessions = append(c.PutSessions, session(id+1))
-		c.Subscribed = append(c.Subscribed, engine.SubscriptionRecord{SessionID: id + 1, Filter: "common"})
+		c.PutSessions = append(c.PutSessions, engine.SessionRecord{ID: id + 1, ClientID: fmt.Sprint(id), Username: wide})
+		c.Subscribed = append(c.Subscribed, engine.SubscriptionRecord{SessionID: id + 1, Filter: wide})
 		c.Received = append(c.Received, engine.IncomingRecord{SessionID: id + 1, PacketID: 1})
-		c.Enqueued = append(c.Enqueued, engine.QueueRecord{SessionID: id + 1, Seq: 1, Message: common, QoS: 1})
+		c.Enqueued = append(c.Enqueued, engine.QueueRecord{SessionID: id + 1, Seq: 1, Message: common, QoS: 1, Share: wide})
 	}
 	must(t, from.Apply(1, []*engine.Changes{c, queued(1, big(2, "large"), message(3, "small")), queued(2, big(4, "large"))}))
 	whole := snap(t, from, Everything)
+	if frames := binary.BigEndian.Uint64(whole[len(whole)-8:]); frames < 3*sessions*width/frameWeight {
+		t.Errorf("wrote %d frames", frames)
+	}
 	_, err := to.Restore(t.Context(), 1, Everything, bytes.NewReader(whole), nil)
 	must(t, err)
 	wantSame(t, from, to)
@@ -254,4 +269,43 @@ func TestSnapshotOfModel(t *testing.T) {
 		t.Errorf("seed %d (-want +got):\n%s", seed, diff)
 	}
 	wantSame(t, first, second)
+}
+
+// TestSnapshotBesideChanges takes and restores snapshots while changes are applied.
+// Each holds what its index says.
+func TestSnapshotBesideChanges(t *testing.T) {
+	t.Parallel()
+	from, to := fresh(t, Options{Durability: file.Process}), fresh(t, Options{Durability: file.Process})
+	done, last := make(chan struct{}), uint64(400)
+	go func() {
+		defer close(done)
+		for index := uint64(1); index <= last; index++ {
+			m := message(index, "kept")
+			c := &engine.Changes{Retained: []engine.RetainedRecord{{Topic: "kept", Message: m}}}
+			if err := from.Apply(index, []*engine.Changes{c}); err != nil {
+				t.Errorf("apply: %v", err)
+				return
+			}
+		}
+	}()
+	for taken := uint64(0); taken < last && !t.Failed(); {
+		v, err := from.Snapshot(t.Context(), Everything)
+		must(t, err)
+		taken = v.Index()
+		var b bytes.Buffer
+		_, err = v.WriteTo(&b)
+		v.Release()
+		must(t, err)
+		if taken == 0 {
+			continue
+		}
+		_, err = to.Restore(t.Context(), taken, Everything, &b, nil)
+		must(t, err)
+		now, err := to.Load(t.Context())
+		must(t, err)
+		if r := now.Retained; len(r) != 1 || r[0].ID != taken {
+			t.Errorf("a snapshot up to %d holds %v", taken, r)
+		}
+	}
+	<-done
 }

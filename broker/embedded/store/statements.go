@@ -65,7 +65,9 @@ var texts = [statements]string{
 	deleteQueued: `DELETE FROM queue WHERE message = ? AND session = ? AND seq = ?`,
 	deleteQueues: `DELETE FROM queue WHERE message BETWEEN ? AND ?`,
 
-	putApplied:    `INSERT INTO message_log (id, applied) VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET applied = excluded.applied`,
+	putApplied: `
+		INSERT INTO message_log (id, applied, part) VALUES (1, ?, ?)
+		ON CONFLICT (id) DO UPDATE SET applied = excluded.applied, part = excluded.part`,
 	deleteApplied: `DELETE FROM message_log`,
 
 	// What is put to see whether there is room, under a number that no message

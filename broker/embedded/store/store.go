@@ -35,9 +35,9 @@ type Store struct {
 	now        func() time.Time
 	durability file.Durability // where the broker is alone
 	inbox      *inbox
-	disk       disk          // the committer's
-	books      *ledger       // what is stored, nil while unknown; the committer's
-	applied    atomic.Uint64 // index of the log that is applied
+	disk       disk    // the committer's
+	books      *ledger // what is stored, nil while unknown; the committer's
+	shared     atomic.Pointer[position]
 
 	probe   chan struct{} // asks the committer to try again, buffered by one
 	settled chan batch    // from the committer to the settler
@@ -75,11 +75,11 @@ func Open(ctx context.Context, f *file.File, o Options) (*Store, error) {
 		log: o.Log, now: o.Now, durability: o.Durability, inbox: newInbox(), disk: d,
 		probe: make(chan struct{}, 1), settled: make(chan batch, batches), closed: make(chan struct{}),
 	}
-	index, err := applied(ctx, d.SQL())
+	at, err := reached(ctx, d.SQL())
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("read how far a log was applied in %s: %w", f.Path(), err), d.Close())
 	}
-	s.applied.Store(index)
+	s.shared.Store(&at)
 	s.tasks.Go(newCommitter(s).run)
 	s.tasks.Go(s.settle)
 	return s, nil
@@ -113,6 +113,17 @@ func (s *Store) Load(ctx context.Context) (*engine.Snapshot, error) {
 		slog.Int("retained", len(l.snapshot.Retained)), slog.Int("messages", len(l.messages)-l.dropped.messages),
 		slog.Duration("took", s.now().Sub(began)))
 	return l.snapshot, nil
+}
+
+// Flush waits until what was submitted before is committed. It gives the error
+// because of which some of that is owed.
+func (s *Store) Flush(ctx context.Context) error {
+	return s.send(ctx, func(c *committer) error {
+		if len(c.owed) > 0 {
+			return c.cause.Load()
+		}
+		return nil
+	})
 }
 
 // Room waits while much is submitted and not yet committed. What is owed and

@@ -17,13 +17,13 @@ type writer struct {
 	err   error
 }
 
-// write writes what a plan and its group come to, and unless it is 0 up to where
-// a log is applied with them. Deletions come first: the number of a message that
+// write writes what a plan and its group come to, and unless its index is 0 up to
+// where a log is applied with them. Deletions come first: the number of a message that
 // went may come again.
-func (w *writer) write(group []*engine.Changes, index uint64) error {
+func (w *writer) write(group []*engine.Changes, at position) error {
 	w.err = nil
-	if index != 0 {
-		w.exec(putApplied, int64(index))
+	if at.index != 0 {
+		w.exec(putApplied, int64(at.index), int64(at.part))
 	}
 	for _, c := range group {
 		w.sessions(c)

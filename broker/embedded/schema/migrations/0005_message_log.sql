@@ -1,8 +1,10 @@
 -- +goose Up
 
 -- Up to where the changes of a log that several brokers share are in the
--- messages. No row, or 0: the broker changes them by itself.
+-- messages, and which part of those the log is about: 1 all, 2 what is retained.
+-- No row: the broker changes them by itself.
 CREATE TABLE message_log (
 	id      INTEGER PRIMARY KEY CHECK (id = 1),
-	applied INTEGER NOT NULL
+	applied INTEGER NOT NULL,
+	part    INTEGER NOT NULL
 ) STRICT;
