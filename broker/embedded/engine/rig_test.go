@@ -36,6 +36,14 @@ type broker struct {
 // start runs a broker on the file in dir until the test or close ends it.
 func start(t testing.TB, dir string, change ...func(*engine.Config, *engine.Parts)) *broker {
 	t.Helper()
+	b := prepare(t, dir, change...)
+	check(t, b.Resume(t.Context()))
+	return b
+}
+
+// prepare is start for an engine that is not resumed yet.
+func prepare(t testing.TB, dir string, change ...func(*engine.Config, *engine.Parts)) *broker {
+	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	f, err := schema.Open(t.Context(), filepath.Join(dir, "broker.db"), log)
 	check(t, err)
@@ -46,7 +54,6 @@ func start(t testing.TB, dir string, change ...func(*engine.Config, *engine.Part
 		f(&c, &p)
 	}
 	b := &broker{Engine: engine.New(c, p), t: t, store: p.Store, dir: dir}
-	check(t, b.Load(t.Context()))
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
 	b.addr = l.Addr().String()

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"fmt"
 
 	"signalbox/broker/topics"
 	"signalbox/broker/wire"
@@ -243,8 +244,8 @@ func (c *Conn) onUnsubscribe(p []byte) error {
 		}
 	}
 	if len(changes.Unsubscribed) > 0 && c.session.isStored() {
-		if err := c.session.commit(changes); errors.Is(err, ErrUncertain) {
-			return err
+		if err := c.session.commit(changes); err != nil && c.session.isStored() {
+			return fmt.Errorf("%w: %w", ErrUncertain, err)
 		}
 	}
 	c.send(wire.AppendUnsuback(nil, c.version, pk.PacketID, codes))

@@ -65,15 +65,24 @@ func (e *Engine) Resume(ctx context.Context) error {
 	if !e.era.Load().volatile {
 		return nil
 	}
-	stored, err := e.store.Load(ctx)
+	stored, err := e.load(ctx)
 	if err != nil {
 		return fmt.Errorf("read the stored sessions and messages: %w", err)
 	}
-	if ctx.Err() != nil {
-		return fmt.Errorf("let the clients in: %w", context.Cause(ctx))
-	}
 	e.restore(stored)
 	return nil
+}
+
+// load reads what is stored, unless the context ends first.
+func (e *Engine) load(ctx context.Context) (*Snapshot, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	stored, err := e.store.Load(ctx)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return stored, err
 }
 
 // Load is the first Resume of an engine that nobody suspends.
@@ -114,8 +123,14 @@ func (e *Engine) enterTurn(ctx context.Context) (in context.Context, done func()
 	}, nil
 }
 
-// takeTurn waits until nobody else suspends or resumes the engine.
+// takeTurn waits until nobody else suspends or resumes the engine. It does not look
+// at the context where nobody does.
 func (e *Engine) takeTurn(ctx context.Context) error {
+	select {
+	case e.turn <- struct{}{}:
+		return nil
+	default:
+	}
 	select {
 	case e.turn <- struct{}{}:
 		return nil

@@ -1,0 +1,251 @@
+package engine_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox/broker/embedded/engine"
+	"signalbox/broker/wire"
+)
+
+// elsewhere is a store that may have another server's state when it is read, and
+// notes from then on what is submitted.
+type elsewhere struct {
+	*faulty
+	mu       sync.Mutex
+	snapshot *engine.Snapshot
+	noted    []string
+}
+
+func (s *elsewhere) Load(ctx context.Context) (*engine.Snapshot, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.snapshot == nil {
+		return s.faulty.Load(ctx)
+	}
+	return s.snapshot, nil
+}
+
+func (s *elsewhere) Submit(c *engine.Changes) {
+	s.mu.Lock()
+	if s.snapshot != nil {
+		s.note(c)
+	}
+	s.mu.Unlock()
+	s.faulty.Submit(c)
+}
+
+// note keeps what changes say of sessions, messages and topics.
+func (s *elsewhere) note(c *engine.Changes) {
+	for _, r := range c.PutSessions {
+		s.noted = append(s.noted, fmt.Sprintf("put %d", r.ID))
+	}
+	for _, m := range c.Messages {
+		s.noted = append(s.noted, fmt.Sprintf("message %d", m.ID))
+	}
+	for _, r := range c.Enqueued {
+		s.noted = append(s.noted, fmt.Sprintf("enqueued %d %d", r.SessionID, r.Seq))
+	}
+	for _, r := range append(c.Released, c.Dequeued...) {
+		s.noted = append(s.noted, fmt.Sprintf("done %d %d", r.SessionID, r.Seq))
+	}
+	for _, r := range append(c.Received, c.Forgotten...) {
+		s.noted = append(s.noted, fmt.Sprintf("incoming %d", r.SessionID))
+	}
+	for _, r := range append(c.Subscribed, c.Unsubscribed...) {
+		s.noted = append(s.noted, fmt.Sprintf("subscribed %d %s", r.SessionID, r.Filter))
+	}
+	for _, r := range c.Retained {
+		s.noted = append(s.noted, "retained "+r.Topic)
+	}
+	for _, id := range c.EndedSessions {
+		s.noted = append(s.noted, fmt.Sprintf("ended %d", id))
+	}
+}
+
+// submitted gives what was noted since it was asked last.
+func (s *elsewhere) submitted() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	noted := s.noted
+	s.noted = nil
+	return noted
+}
+
+// crowd fills the engine with all kinds of state, some of which the store does not
+// answer for. It gives a client that stays connected.
+func crowd(b *broker, s *elsewhere) {
+	h := keeps("gone")
+	h.Will = &wire.Will{Topic: "will/delayed", Payload: []byte("w"), QoS: 1, Delay: 3600}
+	gone := b.connect(h)
+	gone.subscribe("a", 2)
+	gone.subscribe("$share/g/s", 1)
+	gone.conn.Close()
+	h = keeps("here")
+	h.Will = &wire.Will{Topic: "r/will", Payload: []byte("w"), QoS: 1, Retain: true}
+	here := b.connect(h)
+	here.subscribe("a", 2)
+	here.subscribe("$share/g/s", 1)
+	publisher := b.connect(keeps("publisher"))
+	var whole []uint16 // packet identifiers of QoS 2
+	for id := range uint16(4) {
+		publisher.publish(wire.Outgoing{Topic: "a", QoS: byte(1 + id%2), PacketID: 1 + id})
+		publisher.read()
+		publisher.publish(wire.Outgoing{Topic: "s", QoS: 1, PacketID: 10 + id})
+		publisher.read()
+		for range 2 {
+			if m := here.wantMessage(); m.qos == 2 {
+				whole = append(whole, m.id)
+			}
+		}
+	}
+	publisher.publish(wire.Outgoing{Topic: "r/old", Payload: []byte("old"), QoS: 1, PacketID: 20, Retain: true})
+	publisher.wantAck(wire.TypePuback)
+	s.hang()
+	for _, id := range whole {
+		here.ack(wire.TypePubrec, id)
+	}
+	publisher.ack(wire.TypePubrel, 2)
+	for i, topic := range []string{"r/old", "r/new", "a", "s"} {
+		for qos := range byte(3) {
+			publisher.publish(wire.Outgoing{Topic: topic, Payload: []byte("x"), QoS: qos, PacketID: 100 + uint16(i)*3 + uint16(qos), Retain: i < 2})
+		}
+	}
+	publisher.publish(wire.Outgoing{Topic: "r/old", QoS: 1, PacketID: 200, Retain: true})
+	until(b.t, "all is submitted", func() bool { _, ok := b.RetainedOf("r/old"); return !ok && s.held() > 10 })
+}
+
+// state is what can be seen of an engine.
+type state struct {
+	Clients       []string
+	Subscriptions []string
+	Retained      []string
+	Counts        engine.Counts
+}
+
+func (b *broker) state() (s state) {
+	_, all := b.Clients(0, -1)
+	for i := range all {
+		s.Clients = append(s.Clients, fmt.Sprintf("%s %v %d", i.ClientID, i.Connected, i.Queue.Messages))
+	}
+	_, subscriptions := b.Subscriptions(0, -1, nil)
+	for _, one := range subscriptions {
+		s.Subscriptions = append(s.Subscriptions, one.Filter+" "+one.ClientID)
+	}
+	_, retained := b.Retained("", 0, -1)
+	for _, m := range retained {
+		s.Retained = append(s.Retained, m.Topic+" "+string(m.Payload))
+	}
+	c := b.Counts()
+	s.Counts = engine.Counts{Subscriptions: c.Subscriptions, Shared: c.Shared, Connected: c.Connected, Sessions: c.Sessions,
+		Retained: c.Retained, RetainedBytes: c.RetainedBytes, Queued: c.Queued, QueuedBytes: c.QueuedBytes}
+	return s
+}
+
+// another is a state that another server has left behind, under numbers that were
+// used here as well.
+func another() *engine.Snapshot {
+	m := &engine.Message{ID: 3, Topic: "b", Payload: []byte("m"), QoS: 1}
+	gone := time.Now().UnixMilli()
+	record := func(id uint64, clientID string) engine.SessionRecord {
+		return engine.SessionRecord{ID: id, ClientID: clientID, Version: wire.V5, ExpiryInterval: 3600, DisconnectedAt: gone}
+	}
+	return &engine.Snapshot{
+		Sessions: []engine.StoredSession{
+			{SessionRecord: record(1, "gone"), Queue: []engine.QueueRecord{{SessionID: 1, Seq: 1, Message: m, QoS: 1}, {SessionID: 1, Seq: 5, Message: m, QoS: 1}}},
+			{SessionRecord: record(3, "new"), Subscriptions: []engine.SubscriptionRecord{{SessionID: 3, Filter: "b", Options: 1}}},
+		},
+		Retained:      []*engine.Message{{ID: 2, Topic: "r/old", Payload: []byte("theirs"), Retain: true}},
+		LastMessageID: 1000, LastSessionID: 100,
+	}
+}
+
+// TestResumeIsWhatIsStored, whatever was under way when the engine was suspended,
+// and whenever the store comes back with it.
+func TestResumeIsWhatIsStored(t *testing.T) {
+	t.Parallel()
+	want := state{
+		Clients:       []string{"admin true 0", "gone false 2", "new false 0"},
+		Subscriptions: []string{"# admin", "b new"},
+		Retained:      []string{"r/old theirs"},
+		Counts: engine.Counts{Subscriptions: 2, Connected: 1, Sessions: 3, Retained: 1, RetainedBytes: 11,
+			Queued: 2, QueuedBytes: 4},
+	}
+	for late := range 3 { // when what is not owed fails
+		t.Run(fmt.Sprint(late), func(t *testing.T) {
+			t.Parallel()
+			var s *elsewhere
+			b := start(t, t.TempDir(), func(_ *engine.Config, p *engine.Parts) {
+				s = &elsewhere{faulty: &faulty{Store: p.Store}}
+				p.Store = s
+			})
+			admin := b.administrators().connect(fresh("admin"))
+			crowd(b, s)
+			admin.subscribe("#", 0)
+			for admin.ping()[0]>>4 == wire.TypePublish { // what is retained
+				admin.want(wire.TypePingresp)
+			}
+			steps := []func(){b.suspend, func() {
+				s.mu.Lock()
+				s.snapshot = another()
+				s.mu.Unlock()
+				b.resume()
+			}}
+			for i, step := range slices.Insert(steps, late, s.fail) {
+				step()
+				if i == late { // it may tell of nothing that is another server's by now
+					admin.ping()
+				}
+			}
+			s.work() // what was owed is settled
+			check(t, b.Publish(&engine.Message{Topic: "end", Payload: []byte("e"), QoS: 1}))
+			for {
+				if m := admin.wantMessage(); m.topic == "end" {
+					break
+				} else if m.topic == "r/will" || m.topic == "will/delayed" {
+					t.Errorf("the Will %v was published", m)
+				}
+			}
+			if d := cmp.Diff(want, b.state()); d != "" {
+				t.Errorf("(-want +got):\n%s", d)
+			}
+			if got := s.submitted(); len(got) != 0 {
+				t.Errorf("submitted: %q", got)
+			}
+			b.servesAnew(s)
+		})
+	}
+}
+
+// servesAnew has clients use what was restored. New things have new numbers.
+func (b *broker) servesAnew(s *elsewhere) {
+	t := b.t
+	t.Helper()
+	gone := b.connect(keeps("gone"))
+	if !gone.present {
+		t.Error("the session is not there")
+	}
+	for range 2 {
+		gone.ack(wire.TypePuback, gone.wantMessage().id)
+	}
+	gone.subscribe("c", 1)
+	if got, want := s.submitted(), []string{"put 1", "done 1 1", "done 1 5", "subscribed 1 c"}; !slices.Equal(got, want) {
+		t.Errorf("submitted %q, want %q", got, want)
+	}
+	fresh := b.connect(keeps("here"))
+	if fresh.present {
+		t.Error("a session is there that was not stored")
+	}
+	fresh.publish(wire.Outgoing{Topic: "c", QoS: 1, PacketID: 1})
+	fresh.wantAck(wire.TypePuback)
+	got := s.submitted()
+	if len(got) != 3 || got[0] <= "put 100" || got[1] <= "message 1000" || got[2] != "enqueued 1 6" {
+		t.Errorf("submitted %q", got)
+	}
+}

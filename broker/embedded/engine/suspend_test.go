@@ -1,0 +1,327 @@
+package engine_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"testing"
+
+	"signalbox/broker/embedded/engine"
+	"signalbox/broker/wire"
+)
+
+// administrators opens a second socket, which is AdminOnly.
+func (b *broker) administrators() *broker {
+	b.t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	check(b.t, err)
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() {
+				b.Serve(&engine.Socket{Conn: conn, Address: "127.0.0.1", Protocol: "MQTT", AdminOnly: true})
+			})
+		}
+	})
+	b.t.Cleanup(func() {
+		l.Close()
+		b.close()
+		serving.Wait()
+	})
+	return &broker{Engine: b.Engine, t: b.t, addr: l.Addr().String()}
+}
+
+// suspend leaves the clients to another server.
+func (b *broker) suspend() {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	check(b.t, b.Suspend(ctx, wire.ReasonUseAnotherServer))
+}
+
+func (b *broker) resume() {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	check(b.t, b.Resume(ctx))
+}
+
+// refused wants a CONNECT to be refused with a code.
+func (b *broker) refused(h wire.Connect, code byte) {
+	b.t.Helper()
+	c := b.dial()
+	c.send(wire.AppendConnect(nil, &h))
+	if p := c.want(wire.TypeConnack); p[3] != code {
+		b.t.Errorf("CONNACK % x, want code %#x", p, code)
+	}
+	c.gone()
+}
+
+// TestSuspendedServesAdministrators, and nobody else, without keeping anything:
+// before the first Resume and after Suspend.
+func TestSuspendedServesAdministrators(t *testing.T) {
+	t.Parallel()
+	b := prepare(t, t.TempDir())
+	admins := b.administrators()
+	for range 3 {
+		b.refused(wire.Connect{Version: wire.V5, ClientID: "c"}, wire.ReasonUseAnotherServer)
+		b.refused(wire.Connect{Version: wire.V311, ClientID: "c", CleanStart: true}, 3)
+		h := keeps("admin")
+		h.Version = wire.V5
+		admin := admins.dial()
+		admin.send(wire.AppendConnect(nil, &h))
+		if p := admin.want(wire.TypeConnack); p[2] != 0 || p[3] != 0 || !bytes.Contains(p, []byte{0x11, 0, 0, 0, 0}) {
+			t.Errorf("CONNACK % x does not tell that the session ends with the connection", p)
+		}
+		admin.subscribe("#", 2)
+		admin.publish(wire.Outgoing{Topic: "a", Payload: []byte("1"), QoS: 1, PacketID: 1, Retain: true})
+		admin.ack(wire.TypePuback, admin.wantMessage().id)
+		admin.wantAck(wire.TypePuback)
+		admin.publish(wire.Outgoing{Topic: "b", QoS: 2, PacketID: 2})
+		m, a := admin.read2()
+		if m.topic != "b" || a.Type != wire.TypePubrec {
+			t.Errorf("got %v, %v", m, a)
+		}
+		admin.ack(wire.TypePubrec, m.id)
+		admin.wantAck(wire.TypePubrel)
+		admin.ack(wire.TypePubcomp, m.id)
+		admin.ack(wire.TypePubrel, 2)
+		admin.wantAck(wire.TypePubcomp)
+		check(t, b.Publish(&engine.Message{Topic: "c", Payload: []byte("2"), QoS: 1, Retain: true}))
+		admin.ack(wire.TypePuback, admin.wantMessage().id)
+		if _, ok := b.RetainedOf("c"); !ok {
+			t.Error("nothing is retained for administrators")
+		}
+		if deleted, err := b.DeleteRetained("c"); !deleted || err != nil {
+			t.Errorf("deleted %v, %v", deleted, err)
+		}
+		admin.bye()
+		until(t, "the session ends with its connection", func() bool { _, _, err := b.Client("admin"); return err != nil })
+		b.resume()
+		if m, ok := b.RetainedOf("a"); ok {
+			t.Errorf("what was retained meanwhile stays: %v", m)
+		}
+		b.connect(fresh("c")).bye()
+		b.suspend()
+	}
+}
+
+// read2 gives a message and an acknowledgement, which come in any order.
+func (c *client) read2() (m message, a wire.Ack) {
+	c.t.Helper()
+	for range 2 {
+		p, err := c.read()
+		check(c.t, err)
+		if p[0]>>4 == wire.TypePublish {
+			m = c.parse(p)
+			continue
+		}
+		if a, err = wire.DecodeAck(p, c.version); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	return m, a
+}
+
+// TestSuspendTellsClients why their connections end, after what was to be sent to
+// them. Administrators stay, with their subscriptions and what waits for them.
+func TestSuspendTellsClients(t *testing.T) {
+	t.Parallel()
+	b := start(t, t.TempDir())
+	admins := b.administrators()
+	admin := admins.connect(keeps("admin"))
+	admin.subscribe("+/will", 1)
+	admin.subscribe("later", 1)
+	other := admins.connect(fresh("other"))
+	h := keeps("c")
+	h.Will = &wire.Will{Topic: "c/will", Delay: 60}
+	c := b.connect(h)
+	c.subscribe("a", 1)
+	h = fresh("old")
+	h.Version, h.Will = wire.V311, &wire.Will{Topic: "old/will"}
+	old := b.connect(h)
+	silent := b.dial() // has not said who it is
+	check(t, b.Publish(&engine.Message{Topic: "a", QoS: 1}))
+	check(t, b.Publish(&engine.Message{Topic: "later", QoS: 1}))
+	sent := admin.wantMessage()
+	b.suspend()
+	c.wantMessage()
+	if p := c.want(wire.TypeDisconnect); p[2] != wire.ReasonUseAnotherServer {
+		t.Errorf("DISCONNECT % x", p)
+	}
+	for _, gone := range []*client{c, old, silent} {
+		if p, err := gone.read(); err == nil {
+			t.Errorf("got % x", p)
+		}
+	}
+	if total, _ := b.Clients(0, -1); total != 2 {
+		t.Errorf("%d sessions are left", total)
+	}
+	admin.ack(wire.TypePuback, sent.id)
+	check(t, b.Publish(&engine.Message{Topic: "later", QoS: 1, Payload: []byte("2")}))
+	if m := admin.wantMessage(); m.payload != "2" {
+		t.Errorf("got %v", m) // it may be a Will
+	}
+	i, subscriptions, err := b.Client("admin")
+	check(t, err)
+	if i.Expiry != 0 || len(subscriptions) != 2 {
+		t.Errorf("the administrator's session is %+v with %v", i, subscriptions)
+	}
+	b.resume()
+	other.subscribe("more", 0) // nothing has happened to it
+	if i, _, err := b.Client("c"); err != nil || i.Connected || i.Will == nil {
+		t.Errorf("c is %+v, %v", i, err)
+	}
+	if i, _, err := b.Client("admin"); err != nil || i.Connected {
+		t.Errorf("the session that was stored is %+v, %v", i, err)
+	}
+	for {
+		p, err := admin.read()
+		if err != nil {
+			t.Fatal("the administrator whose session is there again is not told")
+		}
+		if p[0]>>4 == wire.TypeDisconnect {
+			break
+		}
+	}
+	if !admins.connect(keeps("admin")).present {
+		t.Error("the administrator's session is not there")
+	}
+}
+
+// slowLoad is a store that is read when its reader is let, or told not to.
+type slowLoad struct {
+	engine.Store
+	reading chan struct{} // takes one for each Load
+	let     chan struct{}
+}
+
+func (s *slowLoad) Load(ctx context.Context) (*engine.Snapshot, error) {
+	s.reading <- struct{}{}
+	select {
+	case <-s.let:
+		return s.Store.Load(ctx)
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func slow(into **slowLoad) func(*engine.Config, *engine.Parts) {
+	return func(_ *engine.Config, p *engine.Parts) {
+		*into = &slowLoad{Store: p.Store, reading: make(chan struct{}, 1), let: make(chan struct{}, 1)}
+		p.Store = *into
+	}
+}
+
+// TestResumeIsBrokenOff by its context, by Suspend and by Close, each of which
+// leaves the engine suspended.
+func TestResumeIsBrokenOff(t *testing.T) {
+	t.Parallel()
+	var s *slowLoad
+	b := prepare(t, t.TempDir(), slow(&s))
+	outcome := make(chan error)
+	resume := func(ctx context.Context) {
+		go func() { outcome <- b.Resume(ctx) }()
+		<-s.reading
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	resume(ctx)
+	waiting := make(chan error)
+	go func() { waiting <- b.Resume(ctx) }() // waits for the first
+	cancel()
+	for _, c := range []chan error{outcome, waiting} {
+		if err := <-c; !errors.Is(err, context.Canceled) {
+			t.Errorf("resumed: %v", err)
+		}
+	}
+	resume(t.Context())
+	b.suspend()
+	if err := <-outcome; err == nil {
+		t.Error("resumed although suspended")
+	}
+	b.refused(wire.Connect{Version: wire.V5, ClientID: "c"}, wire.ReasonUseAnotherServer)
+	s.let <- struct{}{}
+	resume(t.Context())
+	check(t, <-outcome)
+	check(t, b.Resume(t.Context())) // reads nothing
+	b.connect(fresh("c"))
+	b.suspend()
+	b.suspend()
+	resume(t.Context())
+	b.closeEngine(t)
+	if err := <-outcome; err == nil {
+		t.Error("resumed although closed")
+	}
+	b.suspend()
+	if err := b.Resume(t.Context()); err == nil {
+		t.Error("resumed although closed")
+	}
+}
+
+// TestSuspendGoesOn when its caller waits no longer, and the next turn waits for it.
+func TestSuspendGoesOn(t *testing.T) {
+	t.Parallel()
+	started, let := make(chan struct{}), make(chan struct{})
+	b := start(t, t.TempDir(), func(_ *engine.Config, p *engine.Parts) {
+		p.Control = func(*engine.Request) {
+			close(started)
+			<-let
+		}
+	})
+	c := b.connect(keeps("c"))
+	c.subscribe("a", 1)
+	c.publish(wire.Outgoing{Topic: "$CONTROL/x"})
+	<-started
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := b.Suspend(ctx, wire.ReasonUseAnotherServer); !errors.Is(err, context.Canceled) {
+		t.Errorf("suspended: %v", err)
+	}
+	if err := b.Resume(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("resumed: %v", err)
+	}
+	b.refused(wire.Connect{Version: wire.V5, ClientID: "d"}, wire.ReasonUseAnotherServer)
+	close(let)
+	b.resume()
+	if !b.connect(keeps("c")).present {
+		t.Error("the session is not there")
+	}
+}
+
+// TestTapsStayOpen while the engine is suspended and resumed; a message that one
+// holds meanwhile is refused.
+func TestTapsStayOpen(t *testing.T) {
+	t.Parallel()
+	b := start(t, t.TempDir())
+	admin := b.administrators().connect(fresh("admin"))
+	reader := b.connect(keeps("reader"))
+	reader.subscribe("a", 1)
+	d := newDrain(true)
+	defer b.Open("a", d)()
+	outcome := make(chan error, 1)
+	go func() { outcome <- b.Publish(&engine.Message{Topic: "a", Payload: []byte("1"), QoS: 1, Retain: true}) }()
+	held := <-d.taken
+	b.suspend()
+	admin.publish(wire.Outgoing{Topic: "a", Payload: []byte("2")})
+	if m := (<-d.taken).message; string(m.Payload) != "2" {
+		t.Errorf("took %s", m.Payload)
+	}
+	b.resume()
+	held.hold.Settled(nil)
+	if err := <-outcome; err == nil {
+		t.Error("what was held is said to be stored")
+	}
+	if n := b.queue("reader"); n != 0 {
+		t.Errorf("%d messages wait", n)
+	}
+	b.connect(fresh("c")).publish(wire.Outgoing{Topic: "a", Payload: []byte("3")})
+	if m := (<-d.taken).message; string(m.Payload) != "3" {
+		t.Errorf("took %s", m.Payload)
+	}
+}
