@@ -15,7 +15,8 @@ import (
 // Apply stores changes of a log that several brokers share, together with the
 // index that they have there: in one transaction, after what was submitted
 // before. It returns when they are committed. Indexes grow; one that is applied
-// already is passed over. Done of the changes is not called.
+// already is passed over. Done of the changes is not called, and no Settler may
+// call Apply.
 //
 // With an error nothing was stored, whether Owed or not. The caller must stop, and
 // may give the same index again. A change that contradicts what is stored, which
@@ -73,10 +74,10 @@ func (s *Store) Detach(ctx context.Context) error {
 	})
 }
 
-// SetDurability says what transactions outlive from now on, until Detach. Changes
-// that a shared log keeps until they are in a snapshot need not be kept twice:
-// after a loss of power, what is missing is given to Apply again, as the index is
-// missing with it.
+// SetDurability says what transactions outlive from now on, until Detach. Where
+// Everything is shared, changes need not be kept twice: the log has them until they
+// are in a snapshot. After a loss of power what is missing is given to Apply again,
+// as the index is missing with it.
 func (s *Store) SetDurability(ctx context.Context, d file.Durability) error {
 	return s.send(ctx, func(c *committer) error { return c.endure(d) })
 }

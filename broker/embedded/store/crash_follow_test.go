@@ -45,7 +45,7 @@ func followAndKill(t *testing.T, dir string, last uint64) (_ uint64, restoring b
 	process.Stderr = os.Stderr
 	out, err := process.StdoutPipe()
 	must(t, err, process.Start())
-	killAfter, atRestore := 1+rand.IntN(100), rand.IntN(2) == 0
+	killAfter, atRestore := 1+rand.IntN(40), rand.IntN(2) == 0
 	for line := range readLines(bufio.NewScanner(out)) {
 		if restoring = line == "restore"; !restoring {
 			last, err = strconv.ParseUint(line, 10, 64)

@@ -309,3 +309,31 @@ func TestSnapshotBesideChanges(t *testing.T) {
 	}
 	<-done
 }
+
+// FuzzRestoration reads snapshots that may be damaged. What it takes for whole has
+// an end, and is not read beyond.
+func FuzzRestoration(f *testing.F) {
+	frame := AppendChanges(nil, everything())
+	whole := binary.BigEndian.AppendUint32([]byte{snapshotVersion, byte(Everything)}, uint32(len(frame)))
+	whole = binary.BigEndian.AppendUint64(append(append(whole, frame...), 0, 0, 0, 0), 1)
+	f.Add(whole)
+	f.Add(append(whole[:len(whole):len(whole)], "behind"...))
+	f.Add(whole[:len(whole)/2])
+	f.Add([]byte{snapshotVersion, byte(Everything), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r := bytes.NewReader(b)
+		in := &restoration{ctx: t.Context(), at: position{1, Everything}, r: r}
+		groups := uint64(0)
+		err := in.each(func([]*engine.Changes) error {
+			groups++
+			return nil
+		})
+		if err != nil {
+			return
+		}
+		read := b[:len(b)-r.Len()]
+		if n := len(read); n < 14 || binary.BigEndian.Uint64(read[n-8:]) != groups || binary.BigEndian.Uint32(read[n-12:]) != 0 {
+			t.Errorf("read %d groups from %x", groups, read)
+		}
+	})
+}
