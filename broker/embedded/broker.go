@@ -24,6 +24,7 @@ import (
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/embedded/guard"
 	"signalbox/broker/embedded/listen"
+	"signalbox/broker/embedded/replica"
 	"signalbox/broker/embedded/schema"
 	"signalbox/broker/embedded/store"
 	"signalbox/broker/embedded/sys"
@@ -55,6 +56,7 @@ type Broker struct {
 	file    *file.File
 	control *access.Control
 	store   *store.Store
+	replica *replica.Store // before the store
 	engine  *engine.Engine
 	streams *streams.Engine // nil for none
 	cluster *member         // nil for none
@@ -104,6 +106,7 @@ func (b *Broker) build(ctx context.Context, path string) (err error) {
 	if b.store, err = store.Open(ctx, b.file, store.Options{Durability: durability, Log: b.log, Now: b.now}); err != nil {
 		return err
 	}
+	b.replica = replica.Open(replica.Options{Local: b.store, Encode: store.AppendChanges, Decode: store.DecodeChanges})
 	if b.bans, err = guard.OpenBans(ctx, b.control, b.now); err != nil {
 		return err
 	}
@@ -111,15 +114,12 @@ func (b *Broker) build(ctx context.Context, path string) (err error) {
 	b.denials = newDenials()
 	b.tree = b.newTree()
 	b.engine = engine.New(b.engineConfig(), engine.Parts{
-		Store: b.store, Authority: authority{b}, Watcher: watcher{b}, Control: b.dispatch,
+		Store: b.replica, Authority: authority{b}, Watcher: watcher{b}, Control: b.dispatch,
 	})
 	b.sys = sys.New(sys.Options{Source: figures{b}, Version: b.config.Version, Now: b.now})
 	b.control.OnCut(b.cut)
 	b.control.SetConnections(b.engine.Addresses)
 	if err := b.openStreams(ctx); err != nil {
-		return err
-	}
-	if err := b.engine.Load(ctx); err != nil {
 		return err
 	}
 	return b.openCluster(ctx, filepath.Dir(path))
@@ -161,8 +161,8 @@ func (b *Broker) bootstrap(ctx context.Context) error {
 // closeParts closes what there is, in reverse.
 func (b *Broker) closeParts(ctx context.Context) error {
 	errs := []error{b.closeCluster(ctx), b.closeStreams(ctx)}
-	if b.store != nil {
-		errs = append(errs, b.store.Close(ctx))
+	if b.replica != nil {
+		errs = append(errs, b.replica.Close(ctx))
 	}
 	if b.control != nil {
 		errs = append(errs, b.control.Close(ctx))

@@ -4,17 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"path/filepath"
-	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"signalbox/broker"
 	"signalbox/broker/cluster"
 	"signalbox/broker/control"
 	"signalbox/broker/dynsec"
+	"signalbox/broker/wire"
 )
 
 // ClusterConfig is the configuration under "cluster.".
@@ -49,7 +49,13 @@ type member struct {
 	ready  chan struct{}
 	look   chan struct{} // holds one entry while the node's place has to be looked at
 
-	place sync.Mutex // held while the place is changed or looked at
+	shares atomic.Int32 // a sharing
+
+	place   sync.Mutex      // held while the place is changed or looked at; guards what follows
+	lost    <-chan struct{} // closed when something was not agreed upon in the last reign
+	regime  regime
+	term    uint64 // in which this node leads, where it does
+	closing bool
 
 	mu       sync.Mutex   // guards the fields below
 	entering bool         // into a cluster, by a command that is not answered yet
@@ -59,20 +65,21 @@ type member struct {
 	spared map[string]dynsec.Cut // to be made when these are answered
 }
 
-// openCluster opens the node, if the broker is to take part in clusters. From
-// then on the access control changes by agreement where it is shared.
+// openCluster loads what the broker keeps and opens the node, if the broker is to
+// take part in clusters. From then on what is shared changes by agreement.
 func (b *Broker) openCluster(ctx context.Context, dataDir string) (err error) {
+	_, messages := b.store.Shared()
 	shared := b.control.AppliedIndex() > 0
 	if b.config.Cluster.Listen == "" {
-		if shared {
-			b.log.Warn("the access control is shared with a cluster and cannot be changed; set cluster.listen again")
-		}
-		return nil
+		return b.openAlone(ctx, shared, messages)
 	}
 	m := &member{broker: b, ready: make(chan struct{}), look: make(chan struct{}, 1),
 		asking: map[string]int{}, spared: map[string]dynsec.Cut{}}
 	if shared {
 		b.control.SetReplicator(m)
+	}
+	if err := m.begin(ctx); err != nil {
+		return err
 	}
 	m.node, err = cluster.Open(ctx, cluster.Options{
 		Dir: filepath.Join(dataDir, clusterDir), Listen: b.config.Cluster.Listen, Version: b.config.Version,
@@ -88,152 +95,33 @@ func (b *Broker) openCluster(ctx context.Context, dataDir string) (err error) {
 	return nil
 }
 
-// closeCluster leaves the cluster's work to the others.
+// openAlone is for a broker that takes no part in clusters. If it did, and shared
+// its messages, it must not change them alone.
+func (b *Broker) openAlone(ctx context.Context, access, messages bool) error {
+	if messages {
+		return errors.New("this broker's messages are shared with a cluster: set cluster.listen again, and let it leave the cluster first")
+	}
+	if access {
+		b.log.Warn("the access control is shared with a cluster and cannot be changed; set cluster.listen again")
+	}
+	return b.engine.Load(ctx)
+}
+
+// closeCluster leaves the cluster's work to the others. A leader of clients takes
+// leave of them first, so that what they were told of is kept.
 func (b *Broker) closeCluster(ctx context.Context) error {
-	if b.cluster == nil {
-		return nil
-	}
-	return b.cluster.node.Close(ctx)
-}
-
-// machine is the access control as the cluster replicates it.
-type machine struct{ *member }
-
-// Apply applies a change, and cuts off whom it concerns.
-func (m machine) Apply(index uint64, command []byte) any {
-	cuts, err := m.broker.control.ApplyChange(index, command)
-	if err != nil {
-		return cluster.Stop{Err: err}
-	}
-	m.broker.cut(m.spare(cuts))
-	return nil
-}
-
-// Applied gives the index of the last change.
-func (m machine) Applied() uint64 { return m.broker.control.AppliedIndex() }
-
-// Snapshot gives the access control as it is now.
-func (m machine) Snapshot(ctx context.Context) (cluster.Snapshot, error) {
-	s, err := m.broker.control.Snapshot(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-// Restore takes over the access control of the others.
-func (m machine) Restore(ctx context.Context, index uint64, r io.Reader) error {
-	cuts, err := m.broker.control.ImportState(ctx, index, r)
-	if err == nil {
-		m.cut(cuts)
-	}
-	return err
-}
-
-// cut cuts off clients, after the answer where a command is under way: whoever
-// has this broker join a cluster may not be known there.
-func (m *member) cut(cuts []dynsec.Cut) {
-	m.mu.Lock()
-	later := m.entering
-	if later {
-		m.cuts = append(m.cuts, cuts...)
-	}
-	m.mu.Unlock()
-	if !later {
-		m.broker.cut(cuts)
-	}
-}
-
-// spare leaves out, until they are answered, those who wait for an answer about
-// access control: an administrator who changes itself through a node that does
-// not lead is to hear of it.
-func (m *member) spare(cuts []dynsec.Cut) []dynsec.Cut {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(cuts), func(c dynsec.Cut) bool {
-		spared := m.asking[c.Username] > 0
-		if spared {
-			m.spared[c.Username] = c
-		}
-		return spared
-	})
-}
-
-// asks notes that a client waits for an answer. It gives what is to be called
-// when that is out.
-func (m *member) asks(username string) (answered func()) {
+	m := b.cluster
 	if m == nil {
-		return func() {}
-	}
-	m.mu.Lock()
-	m.asking[username]++
-	m.mu.Unlock()
-	return func() {
-		if c, due := m.heard(username); due {
-			m.broker.cut([]dynsec.Cut{c})
-		}
-	}
-}
-
-// heard notes that a client has its answer, and gives whether it is to be cut off
-// now.
-func (m *member) heard(username string) (c dynsec.Cut, due bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.asking[username]--; m.asking[username] > 0 {
-		return c, false
-	}
-	delete(m.asking, username)
-	c, due = m.spared[username]
-	delete(m.spared, username)
-	return c, due
-}
-
-// answered cuts off the clients that were to hear an answer first.
-func (m *member) answered() {
-	m.mu.Lock()
-	cuts := m.cuts
-	m.entering, m.cuts = false, nil
-	m.mu.Unlock()
-	m.broker.cut(cuts)
-}
-
-// Leads tells whether changes are decided here.
-func (m *member) Leads() bool { return m.node.IsLeader() }
-
-// Replicate has a change applied on all nodes.
-func (m *member) Replicate(ctx context.Context, change []byte) error {
-	_, _, err := m.node.Propose(ctx, change)
-	return outcomeOf(err)
-}
-
-// Forward has the leader serve a request.
-func (m *member) Forward(ctx context.Context, request []byte) ([]byte, error) {
-	answer, err := m.node.Forward(ctx, request)
-	return answer, outcomeOf(err)
-}
-
-// outcomeOf says whether what was proposed may still happen.
-func outcomeOf(err error) error {
-	if err == nil {
 		return nil
 	}
-	if _, remote := errors.AsType[*cluster.RemoteError](err); remote || errors.Is(err, cluster.ErrUnconfirmed) {
-		return &broker.Error{Kind: broker.Unconfirmed, Err: err, Msg: "the cluster did not confirm the change in time: it may be in force"}
+	m.place.Lock()
+	m.closing = true
+	var err error
+	if m.regime == leading {
+		err = b.suspend(ctx, wire.ReasonServerShuttingDown)
 	}
-	return &broker.Error{Kind: broker.Unavailable, Err: err, Msg: "the cluster takes no changes at the moment: " + err.Error()}
-}
-
-// serve does a request of another node about access control.
-func (m *member) serve(ctx context.Context, _ cluster.NodeID, request []byte) ([]byte, error) {
-	select {
-	case <-m.ready:
-	case <-ctx.Done():
-		return nil, cluster.ErrNoLeader
-	}
-	answer, cuts := m.broker.control.Serve(ctx, request)
-	m.broker.cut(cuts)
-	return answer, nil
+	m.place.Unlock()
+	return errors.Join(err, m.node.Close(ctx))
 }
 
 // changed has the node's place looked at.
@@ -244,36 +132,67 @@ func (m *member) changed() {
 	}
 }
 
-// follow shares the access control as long as the broker is in a cluster.
+// followEvery is how often the node's place is looked at, whether or not it is
+// known to have changed.
+const followEvery = time.Second
+
+// follow serves in the way that the node's place demands, until the broker closes.
 func (m *member) follow() {
+	again := time.NewTicker(followEvery)
+	defer again.Stop()
 	for {
 		select {
 		case <-m.look:
-			if err := m.settle(context.Background()); err != nil {
-				m.broker.log.Error("the access control could not be separated from the cluster", "error", err)
-			}
+		case <-again.C:
 		case <-m.broker.life.closing:
 			return
+		}
+		if err := m.settle(context.Background()); err != nil && !errors.Is(err, errNotYet) {
+			m.broker.log.Warn("the broker cannot serve yet as its cluster demands, and tries again", "error", err)
 		}
 	}
 }
 
-// settle shares the access control, or does not any more, as the node's place
-// demands.
+// settle shares with the others what the node's place demands, and has the broker
+// serve accordingly.
 func (m *member) settle(ctx context.Context) error {
 	m.place.Lock()
 	defer m.place.Unlock()
-	_, err := m.node.Info()
+	if m.closing {
+		return nil
+	}
+	info, err := m.node.Info()
 	switch {
-	case err == nil, errors.Is(err, cluster.ErrNoLeader):
-		m.broker.control.SetReplicator(m)
-	case errors.Is(err, cluster.ErrNotClustered) && m.broker.control.AppliedIndex() > 0:
-		return m.broker.control.Detach(ctx)
 	case errors.Is(err, cluster.ErrNotClustered):
-		m.broker.control.SetReplicator(nil)
+		return m.separate(ctx)
+	case err == nil:
+		m.broker.control.SetReplicator(m)
+		m.shares.Store(int32(syncModes[info.SyncMode]))
+		return m.turn(ctx, m.demanded(m.sharing()))
+	case errors.Is(err, cluster.ErrNoLeader): // it is between two places
+		m.broker.control.SetReplicator(m)
+		if m.regime == leading {
+			return m.turn(ctx, waiting)
+		}
 	}
 	return nil
 }
+
+// separate makes this broker's own what it had shared.
+func (m *member) separate(ctx context.Context) error {
+	b := m.broker
+	_, messages := b.store.Shared()
+	if b.control.AppliedIndex() > 0 || messages {
+		if err := errors.Join(b.control.Detach(ctx), b.store.Detach(ctx)); err != nil {
+			return err
+		}
+	}
+	b.control.SetReplicator(nil)
+	m.shares.Store(int32(sharesNothing))
+	return m.turn(ctx, alone)
+}
+
+func (m *member) sharing() sharing { return sharing(m.shares.Load()) }
 
 // isEntering tells whether a command that takes the broker into a cluster is not
 // answered yet. It holds the place for as long as that takes.
@@ -284,18 +203,38 @@ func (m *member) isEntering() bool {
 }
 
 // enter changes the node's place from none to one in a cluster. Nobody changes
-// the access control alone meanwhile.
-func (m *member) enter(do func() error) error {
+// alone meanwhile what is to be shared.
+func (m *member) enter(s sharing, do func() error) error {
 	m.mu.Lock()
 	m.entering = true
 	m.mu.Unlock()
 	m.place.Lock()
-	if _, err := m.node.Info(); errors.Is(err, cluster.ErrNotClustered) {
-		m.broker.control.SetReplicator(m)
+	err := m.prepare(context.Background(), s)
+	if err == nil {
+		err = do()
 	}
-	err := do()
 	m.place.Unlock()
-	return errors.Join(err, m.settle(context.Background()))
+	if settled := m.settle(context.Background()); !errors.Is(settled, errNotYet) {
+		err = errors.Join(err, settled)
+	}
+	return err
+}
+
+// prepare has a broker that is in no cluster serve as one that is in one without a
+// leader. The place is held.
+func (m *member) prepare(ctx context.Context, s sharing) error {
+	if _, err := m.node.Info(); !errors.Is(err, cluster.ErrNotClustered) {
+		return nil // whoever asks is told
+	}
+	m.broker.control.SetReplicator(m)
+	m.shares.Store(int32(s))
+	switch s {
+	case sharesEverything:
+		return m.turn(ctx, waiting)
+	case sharesRetained:
+		return m.turn(ctx, meshed)
+	}
+	return nil
 }
 
 // refusals are what the errors of a node are told as.
@@ -328,7 +267,7 @@ func (b *Broker) AskHA(ctx context.Context, c control.HACommand, data any) error
 		return broker.NotSupported(c.Name(), broker.CapCluster)
 	}
 	const correlation = "own"
-	answer := control.HA(ctx, b.cluster, c.Encode(correlation))
+	answer := control.HA(ctx, commander{b.cluster, true}, c.Encode(correlation))
 	b.cluster.answered()
 	if answer == nil {
 		return &broker.Error{Kind: broker.Unconfirmed, Op: c.Name(), Msg: "the broker did not answer in time: it may have been carried out", Err: ctx.Err()}

@@ -10,15 +10,70 @@ import (
 	"signalbox/broker/control"
 )
 
-// syncDynsec is the mode that this broker offers: all nodes share their access
-// control and nothing else.
-const syncDynsec = "dynsec"
+// defaultMode is the syncmode of a cluster for which none is said.
+const defaultMode = "dynsec"
+
+// commander is who commands about clusters. In syncmode full this broker closes
+// its ordinary listeners, and ends their connections: who came over one of these
+// would not hear an answer, and would find nobody afterwards.
+type commander struct {
+	*member
+	stays bool // it is not ended then
+}
+
+// may refuses a command in a mode.
+func (c commander) may(mode sharing) error {
+	if mode == sharesEverything && !(c.stays && c.broker.doors.HasAdminOnly()) {
+		return control.ErrAdminOnly
+	}
+	return nil
+}
+
+// CreateCluster makes a cluster of which this broker is the first node.
+func (c commander) CreateCluster(ctx context.Context, s control.HASpec) (created control.HACreated, err error) {
+	mode, known := syncModes[specOf(s).SyncMode]
+	if !known {
+		return created, control.ErrSyncMode
+	}
+	if err := c.may(mode); err != nil {
+		return created, err
+	}
+	return c.member.CreateCluster(ctx, s)
+}
+
+// JoinCluster accepts an invitation.
+func (c commander) JoinCluster(ctx context.Context, s control.HASpec) error {
+	mode, known := syncModes[specOf(s).SyncMode]
+	if !known {
+		return control.ErrSyncMode
+	}
+	if err := c.may(mode); err != nil {
+		return err
+	}
+	return c.member.JoinCluster(ctx, s)
+}
+
+// LeaveCluster takes this broker out.
+func (c commander) LeaveCluster(ctx context.Context, clustername string, n control.HANode) error {
+	if err := c.may(c.sharing()); err != nil {
+		return err
+	}
+	return c.member.LeaveCluster(ctx, clustername, n)
+}
+
+// DeleteCluster dissolves the cluster.
+func (c commander) DeleteCluster(ctx context.Context, clustername string) error {
+	if err := c.may(c.sharing()); err != nil {
+		return err
+	}
+	return c.member.DeleteCluster(ctx, clustername)
+}
 
 // specOf reads the description of a cluster.
 func specOf(s control.HASpec) cluster.Spec {
 	spec := cluster.Spec{Name: s.ClusterName, SyncMode: s.SyncMode}
 	if spec.SyncMode == "" {
-		spec.SyncMode = syncDynsec
+		spec.SyncMode = defaultMode
 	}
 	for _, n := range s.Nodes {
 		spec.Members = append(spec.Members, memberOf(n))
@@ -33,15 +88,12 @@ func memberOf(n control.HANode) cluster.Member {
 	return cluster.Member{NodeID: cluster.NodeID(n.NodeID), Address: n.Address, Port: n.Port}
 }
 
-// CreateCluster makes a cluster of which this broker is the first node. Its
-// access control becomes everybody's.
+// CreateCluster makes a cluster of which this broker is the first node. What is
+// shared becomes everybody's as it is here.
 func (m *member) CreateCluster(ctx context.Context, s control.HASpec) (created control.HACreated, err error) {
 	spec := specOf(s)
-	if spec.SyncMode != syncDynsec {
-		return created, control.ErrSyncMode
-	}
 	var invitations []cluster.Invitation
-	err = m.enter(func() (err error) {
+	err = m.enter(syncModes[spec.SyncMode], func() (err error) {
 		invitations, err = m.node.Create(ctx, spec)
 		return err
 	})
@@ -71,7 +123,8 @@ func (m *member) JoinCluster(ctx context.Context, s control.HASpec) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, joinPatience)
 	defer cancel()
-	err := m.enter(func() error { return m.node.Join(ctx, specOf(s), invitation) })
+	spec := specOf(s)
+	err := m.enter(syncModes[spec.SyncMode], func() error { return m.node.Join(ctx, spec, invitation) })
 	if errors.Is(err, cluster.ErrWaiting) {
 		m.broker.log.Info("the broker waits to be let into the cluster", "cluster", s.ClusterName)
 		return nil

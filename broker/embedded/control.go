@@ -62,7 +62,7 @@ func (b *Broker) dispatch(r *engine.Request) {
 // answerHA does a request about clusters. The answer is for the requester alone:
 // it may hold the keys of nodes.
 func (b *Broker) answerHA(ctx context.Context, r *engine.Request) {
-	answer := control.HA(ctx, b.cluster, r.Payload)
+	answer := control.HA(ctx, commander{b.cluster, r.AdminOnly()}, r.Payload)
 	if answer == nil {
 		b.log.Warn("a control request was not answered in time", "topic", r.Topic)
 	} else {

@@ -264,6 +264,10 @@ type Request struct {
 // Client tells who asks.
 func (r *Request) Client() ClientEvent { return r.conn.event() }
 
+// AdminOnly tells whether the requester came over a listener for administrators
+// only.
+func (r *Request) AdminOnly() bool { return r.conn.socket.AdminOnly }
+
 // Reply sends a message to the requester alone, subscribed or not, if it may
 // receive it.
 func (r *Request) Reply(topic string, payload []byte) {

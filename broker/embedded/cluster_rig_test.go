@@ -1,0 +1,186 @@
+package embedded
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"testing"
+	"time"
+
+	"signalbox/broker/control"
+	"signalbox/broker/embedded/listen"
+)
+
+// node is a broker that can be one of a cluster, and stops and starts.
+type node struct {
+	*Broker
+	t      *testing.T
+	config Config
+	dir    string
+	at     control.HANode
+}
+
+// startNode runs a broker with a cluster port, and beside its ordinary listener one
+// for administrators.
+func startNode(t *testing.T, id int) *node {
+	t.Helper()
+	n := &node{t: t, config: testConfig(), dir: t.TempDir()}
+	n.config.Listen = freePort(t)
+	n.config.Listeners = []listen.Config{{Protocol: "mqtt", Address: freePort(t), AdminOnly: true}}
+	n.config.Cluster.Listen = freePort(t)
+	host, port, _ := net.SplitHostPort(n.config.Cluster.Listen)
+	number, _ := strconv.Atoi(port)
+	n.at = control.HANode{NodeID: id, Address: host, Port: number}
+	n.start()
+	t.Cleanup(n.stop)
+	return n
+}
+
+// freePort gives an address that nobody listens at, and that systems do not give
+// out by themselves.
+func freePort(t *testing.T) string {
+	t.Helper()
+	for range 100 {
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(12000+rand.IntN(18000)))
+		if l, err := net.Listen("tcp", address); err == nil {
+			l.Close()
+			return address
+		}
+	}
+	t.Fatal("no port is free")
+	return ""
+}
+
+func (n *node) start() {
+	n.t.Helper()
+	b, err := New(n.t.Context(), n.config, n.dir, slog.New(slog.NewTextHandler(testLog{n.t}, nil)).With("node", n.at.NodeID))
+	if err != nil {
+		n.t.Fatalf("New: %v", err)
+	}
+	if err := b.Start(n.t.Context()); err != nil {
+		n.t.Fatalf("Start: %v", err)
+	}
+	n.Broker = b
+}
+
+// stop closes the broker, if it is running.
+func (n *node) stop() {
+	if n.Broker == nil {
+		return
+	}
+	if err := n.Close(context.WithoutCancel(n.t.Context())); err != nil {
+		n.t.Errorf("Close: %v", err)
+	}
+	n.Broker = nil
+}
+
+// cluster are nodes that act as one.
+type nodes []*node
+
+// gather makes a cluster.
+func gather(t *testing.T, count int, mode string, prepare func(*node)) nodes {
+	t.Helper()
+	var all nodes
+	for i := range count {
+		all = append(all, startNode(t, i+1))
+	}
+	prepare(all[0])
+	var created control.HACreated
+	all[0].ask(control.CreateCluster(all.spec(mode, 1, nil)), &created)
+	for i := range created.Invitations {
+		n := all[i+1]
+		n.ask(control.JoinCluster(all.spec(mode, n.at.NodeID, &created.Invitations[i])), nil)
+	}
+	eventually(t, "all nodes have a vote", func() bool { return all.voters() == count })
+	return all
+}
+
+func (all nodes) spec(mode string, mine int, invitation *control.Invitation) control.HASpec {
+	s := control.HASpec{ClusterName: "plant", SyncMode: mode, Invitation: invitation}
+	for _, n := range all {
+		at := n.at
+		at.Mine = at.NodeID == mine
+		s.Nodes = append(s.Nodes, at)
+	}
+	return s
+}
+
+// ask has a node do a command.
+func (n *node) ask(c control.HACommand, data any) {
+	n.t.Helper()
+	ctx, cancel := context.WithTimeout(n.t.Context(), patience)
+	defer cancel()
+	if err := n.AskHA(ctx, c, data); err != nil {
+		n.t.Fatalf("%s at node %d: %v", c.Name(), n.at.NodeID, err)
+	}
+}
+
+// voters is how many nodes have a vote, as the leader sees it.
+func (all nodes) voters() (voters int) {
+	leader := all.leader()
+	if leader == nil {
+		return 0
+	}
+	for _, s := range leader.cluster.node.Status().Nodes {
+		if s.Role == 1 {
+			voters++
+		}
+	}
+	return voters
+}
+
+// leader is the node that leads, nil for none.
+func (all nodes) leader() *node {
+	for _, n := range all {
+		if n.Broker != nil && n.cluster.node.IsLeader() {
+			return n
+		}
+	}
+	return nil
+}
+
+// others are all that run but one.
+func (all nodes) others(but *node) (others nodes) {
+	for _, n := range all {
+		if n != but && n.Broker != nil {
+			others = append(others, n)
+		}
+	}
+	return others
+}
+
+// open tells whether a listener takes connections: 0 is the ordinary one, 1 that
+// for administrators.
+func (n *node) open(listener int) bool {
+	address := n.config.Listen
+	if listener == 1 {
+		address = n.config.Listeners[0].Address
+	}
+	conn, err := net.DialTimeout("tcp", address, time.Second)
+	if err != nil {
+		return false
+	}
+	conn.Close()
+	return true
+}
+
+// serving gives the only node whose ordinary listener is open, once there is just
+// one.
+func (all nodes) serving(t *testing.T) *node {
+	t.Helper()
+	var found *node
+	eventually(t, "one node serves clients", func() bool {
+		found = nil
+		count := 0
+		for _, n := range all {
+			if n.Broker != nil && n.open(0) {
+				found = n
+				count++
+			}
+		}
+		return count == 1
+	})
+	return found
+}

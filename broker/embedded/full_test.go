@@ -1,0 +1,102 @@
+package embedded
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"testing"
+
+	"github.com/mochi-mqtt/server/v2/packets"
+
+	"signalbox/broker/control"
+)
+
+// TestFull makes a cluster whose nodes share everything, stops the leader again and
+// again, and looks for what was acknowledged.
+func TestFull(t *testing.T) {
+	all := gather(t, 3, "full", func(first *node) {
+		allow(t, first.Broker, "dev", everything()...)
+		publisher := join(t, first.Broker, 5, as("dev", "pw"), withID("publisher"))
+		publisher.send(publisher.message("before", "kept", 1, true))
+		publisher.want(packets.Puback)
+	})
+	reader := join(t, all.serving(t).Broker, 5, as("dev", "pw"), withID("reader"), persistent)
+	if codes := reader.subscribe(2, "news/#"); codes[0] != 2 {
+		t.Fatalf("SUBACK code %d", codes[0])
+	}
+	reader.conn.Close()
+
+	var want []string
+	for round := range 3 {
+		leader := all.serving(t)
+		for _, n := range all.others(leader) {
+			if !n.open(1) {
+				t.Errorf("node %d is closed to administrators", n.at.NodeID)
+			}
+			n.administrator().conn.Close()
+		}
+		publisher := join(t, leader.Broker, 5, as("dev", "pw"))
+		for i := range 20 {
+			topic := fmt.Sprintf("news/%d/%d", round, i)
+			publisher.publish(topic, "x", 1)
+			want = append(want, topic)
+		}
+		leader.stop()
+		next := all.serving(t)
+		if next == leader {
+			t.Fatal("a node serves that was stopped")
+		}
+		leader.start()
+		eventually(t, "the node is back", func() bool { return all.voters() == 3 && all.leader().inContact() == 3 })
+	}
+	got := readAll(t, all.serving(t), len(want))
+	if !slices.Equal(got, want) {
+		t.Errorf("the reader got %d messages: %v\nwant %d: %v", len(got), got, len(want), want)
+	}
+	newcomer := join(t, all.serving(t).Broker, 5, as("dev", "pw"))
+	newcomer.subscribe(0, "before")
+	if pk := newcomer.want(packets.Publish); string(pk.Payload) != "kept" || !pk.FixedHeader.Retain {
+		t.Errorf("retained %q", pk.Payload)
+	}
+
+	all.serving(t).ask(control.DeleteCluster("plant"), nil)
+	eventually(t, "every node serves by itself", func() bool { return all[0].open(0) && all[1].open(0) && all[2].open(0) })
+	for _, n := range all {
+		d := join(t, n.Broker, 5, as("dev", "pw"))
+		d.subscribe(0, "before")
+		if pk := d.want(packets.Publish); string(pk.Payload) != "kept" {
+			t.Errorf("node %d retains %q", n.at.NodeID, pk.Payload)
+		}
+	}
+}
+
+// administrator joins over the listener for administrators.
+func (n *node) administrator() *device {
+	n.t.Helper()
+	conn, err := net.Dial("tcp", n.config.Listeners[0].Address)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	d := newDevice(n.t, conn, 5)
+	if ack := d.greet(as(adminName, adminPassword)); ack.ReasonCode != 0 {
+		n.t.Fatalf("CONNACK code %d", ack.ReasonCode)
+	}
+	return d
+}
+
+func (n *node) inContact() int { return n.cluster.node.Figures().InContact }
+
+// readAll takes what waits for the reader.
+func readAll(t *testing.T, n *node, count int) (topics []string) {
+	t.Helper()
+	reader := dial(t, n.Broker, 5)
+	if ack := reader.greet(as("dev", "pw"), withID("reader"), persistent); !ack.SessionPresent {
+		t.Fatal("there is no session")
+	}
+	for range count {
+		pk := reader.want(packets.Publish)
+		topics = append(topics, pk.TopicName)
+		reader.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Puback}, PacketID: pk.PacketID})
+	}
+	return append(topics, reader.settled()...)
+}

@@ -1,0 +1,220 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"signalbox/broker/cluster"
+	"signalbox/broker/embedded/store"
+	"signalbox/broker/file"
+	"signalbox/broker/wire"
+)
+
+// sharing is what the nodes of a cluster share beside their access control.
+type sharing int32
+
+const (
+	sharesNothing    sharing = iota // syncmode dynsec, or no cluster
+	sharesEverything                // full: sessions, queues and retained messages
+	sharesRetained                  // hp: retained messages
+)
+
+// syncModes are the modes that this broker offers.
+var syncModes = map[string]sharing{"dynsec": sharesNothing, "full": sharesEverything}
+
+// holds gives the first byte of a snapshot.
+func (s sharing) holds() byte {
+	return map[sharing]byte{sharesNothing: holdsAccess, sharesEverything: holdsEverything, sharesRetained: holdsRetained}[s]
+}
+
+// regime is the way in which this broker serves. Between two of them it goes by
+// one or two steps: alone – waiting – leading, and alone – meshed.
+type regime int
+
+const (
+	alone   regime = iota // sessions and messages are its own
+	waiting               // syncmode full: another node leads, this one serves administrators only
+	leading               // syncmode full: it leads
+	meshed                // syncmode hp
+)
+
+// leadPatience is how long it may take to have everything applied that earlier
+// leaders have committed.
+const leadPatience = 5 * time.Second
+
+// begin takes up the regime that the broker had when it was closed, before
+// anything of the cluster's log is applied.
+func (m *member) begin(ctx context.Context) error {
+	part, shared := m.broker.store.Shared()
+	switch {
+	case !shared:
+		return m.broker.engine.Load(ctx)
+	case part == store.Everything:
+		m.shares.Store(int32(sharesEverything))
+		return m.turn(ctx, waiting)
+	}
+	m.shares.Store(int32(sharesRetained))
+	if err := m.broker.engine.Load(ctx); err != nil {
+		return err
+	}
+	return m.turn(ctx, meshed)
+}
+
+// demanded gives the regime for what is shared. A leader whose reign was
+// interrupted does not lead any more: what it knows is not all there is.
+func (m *member) demanded(s sharing) regime {
+	switch {
+	case s == sharesRetained:
+		return meshed
+	case s != sharesEverything:
+		return alone
+	case m.regime == leading && (m.node.Term() != m.term || m.isLost()):
+		return waiting
+	case m.node.IsLeader():
+		return leading
+	}
+	return waiting
+}
+
+// isLost tells whether something was not agreed upon.
+func (m *member) isLost() bool {
+	select {
+	case <-m.lost:
+		return true
+	default:
+		return false
+	}
+}
+
+// turn goes to a regime, step by step. The place is held.
+func (m *member) turn(ctx context.Context, to regime) error {
+	for m.regime != to {
+		next := m.regime.step(to)
+		if err := m.take(ctx, next); err != nil {
+			return err
+		}
+		m.regime = next
+	}
+	return nil
+}
+
+// step gives the next regime on the way to another one.
+func (r regime) step(to regime) regime {
+	switch {
+	case r == leading, r == alone && to == leading:
+		return waiting
+	case r == meshed, r == waiting && to == meshed:
+		return alone
+	}
+	return to
+}
+
+// take does one step.
+func (m *member) take(ctx context.Context, next regime) error {
+	switch {
+	case next == leading:
+		return m.lead(ctx)
+	case next == waiting:
+		return m.withdraw(ctx)
+	}
+	return m.standAlone(ctx)
+}
+
+// errElsewhere is what becomes of what a leader has not agreed upon in time.
+var errElsewhere = errors.New("another node of the cluster leads")
+
+// withdraw leaves the clients to another node, which is told to them. What is
+// under way of a leader's comes to nothing here; what is this broker's alone is
+// stored.
+func (m *member) withdraw(ctx context.Context) error {
+	b := m.broker
+	if err := b.doors.Restrict(true); err != nil {
+		return err
+	}
+	if m.regime == leading {
+		b.log.Info("the broker does not lead its cluster any more, and leaves the clients to another node")
+		if err := b.replica.Refuse(ctx, errElsewhere); err != nil {
+			return err
+		}
+	}
+	if err := b.suspend(ctx, wire.ReasonUseAnotherServer); err != nil {
+		return err
+	}
+	if err := b.replica.Follow(ctx); err != nil {
+		return err
+	}
+	return b.store.SetDurability(ctx, file.Process)
+}
+
+// suspendPatience is how long clients may take to be gone.
+const suspendPatience = 5 * time.Second
+
+func (b *Broker) suspend(ctx context.Context, reason byte) error {
+	ctx, cancel := context.WithTimeout(ctx, suspendPatience)
+	defer cancel()
+	return b.engine.Suspend(ctx, reason)
+}
+
+// errNotYet is why a node that was elected does not lead: earlier changes are not
+// all applied, or it leads no more.
+var errNotYet = errors.New("the node does not lead yet")
+
+// lead serves the clients, from what the cluster has kept.
+func (m *member) lead(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, leadPatience)
+	defer cancel()
+	tenure, err := m.node.Lead(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errNotYet, err)
+	}
+	b := m.broker
+	m.term = tenure.Term()
+	if m.lost, err = b.replica.Lead(ctx, reign{m.node, tenure}); err != nil {
+		return err
+	}
+	lost := m.lost
+	b.tasks.Go(func() { m.watch(lost) })
+	if err := b.engine.Resume(ctx); err != nil {
+		return err
+	}
+	b.log.Info("the broker leads its cluster and serves the clients", "term", m.term)
+	return b.doors.Restrict(false)
+}
+
+// watch has the node's place looked at when a reign is over.
+func (m *member) watch(lost <-chan struct{}) {
+	select {
+	case <-lost:
+		m.changed()
+	case <-m.broker.life.closing:
+	}
+}
+
+// standAlone serves the clients from what this broker has.
+func (m *member) standAlone(ctx context.Context) error {
+	b := m.broker
+	if err := b.replica.Alone(ctx); err != nil {
+		return err
+	}
+	if err := b.engine.Resume(ctx); err != nil {
+		return err
+	}
+	return b.doors.Restrict(false)
+}
+
+// reign is a time during which this node leads without interruption.
+type reign struct {
+	node   *cluster.Node
+	tenure cluster.Tenure
+}
+
+// Begin hands changes of messages over to be agreed upon.
+func (r reign) Begin(changes []byte) (wait func(context.Context) error) {
+	w := r.node.Begin(r.tenure, with(aboutMessages, changes))
+	return func(ctx context.Context) error {
+		_, err := w(ctx)
+		return err
+	}
+}
