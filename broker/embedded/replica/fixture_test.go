@@ -102,6 +102,7 @@ type local struct {
 	submitted []uint64 // by the engine
 	applied   []uint64 // by the cluster
 	index     uint64
+	failure   error // with which it refuses what is not owed
 }
 
 func newLocal(t testing.TB) *local {
@@ -124,7 +125,25 @@ func (l *local) Submit(c *engine.Changes) {
 	if n := numberOf(c); n != 0 {
 		l.submitted = append(l.submitted, n)
 	}
+	if l.failure != nil && !c.Owed {
+		c = &engine.Changes{Done: refusal{c, l.failure}}
+	}
 	l.submit(c)
+}
+
+// refusal is a Settler that passes an error on.
+type refusal struct {
+	changes *engine.Changes
+	err     error
+}
+
+func (r refusal) Settled(*engine.Changes, error) { r.changes.Done.Settled(r.changes, r.err) }
+
+// fail has the store refuse what comes, or take it again.
+func (l *local) fail(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.failure = err
 }
 
 func (l *local) Apply(index uint64, group []*engine.Changes) error {
@@ -163,14 +182,9 @@ func lead(t testing.TB, s *Store, l Leadership) (lost <-chan struct{}) {
 	return lost
 }
 
-// receipt is a Settler that passes on what it is told.
-type receipt chan error
-
-func (r receipt) Settled(_ *engine.Changes, err error) { r <- err }
-
 // submit hands over changes and gives what will tell what became of them.
-func submit(s *Store, c *engine.Changes) receipt {
-	r := make(receipt, 1)
+func submit(s *Store, c *engine.Changes) verdict {
+	r := make(verdict, 1)
 	c.Done = r
 	s.Submit(c)
 	return r

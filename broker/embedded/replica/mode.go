@@ -64,22 +64,27 @@ func (s *Store) set(next mode) {
 	}
 }
 
-// drain waits until all that was submitted to the node's own store is settled.
+// drain waits until all that was submitted to the node's own store is settled. A
+// store that cannot write says so at once, and may keep what is Owed for later.
 func (s *Store) drain(ctx context.Context) error {
-	last := make(signal)
-	s.local.Submit(&engine.Changes{Owed: true, Done: last})
+	last := make(verdict, 1)
+	s.local.Submit(&engine.Changes{Done: last})
+	var err error
 	select {
-	case <-last:
-		return nil
+	case err = <-last:
 	case <-ctx.Done():
-		return fmt.Errorf("wait until the broker's messages are stored: %w", context.Cause(ctx))
+		err = context.Cause(ctx)
 	}
+	if err != nil {
+		return fmt.Errorf("wait until the broker's messages are stored: %w", err)
+	}
+	return nil
 }
 
-// signal is a Settler that is closed.
-type signal chan struct{}
+// verdict is a Settler that passes on what it is told, once.
+type verdict chan error
 
-func (s signal) Settled(*engine.Changes, error) { close(s) }
+func (v verdict) Settled(_ *engine.Changes, err error) { v <- err }
 
 // alone hands everything to the node's own store.
 type alone struct{ local Local }

@@ -232,3 +232,22 @@ func forgotten(settled []uint64, errs []error, known map[uint64]bool) (n int) {
 	}
 	return n
 }
+
+// TestDrainFullDisk goes on as before when the node's own store cannot write, and
+// waits for nobody.
+func TestDrainFullDisk(t *testing.T) {
+	t.Parallel()
+	s, l := open(t)
+	l.fail(errRefused)
+	if err := s.Follow(t.Context()); !errors.Is(err, errRefused) {
+		t.Fatalf("got error %v, want %v", err, errRefused)
+	}
+	if err := <-submit(s, change(1)); !errors.Is(err, errRefused) {
+		t.Errorf("settled with %v, want %v", err, errRefused)
+	}
+	l.fail(nil)
+	must(t, s.Follow(t.Context()), <-submit(s, change(2)))
+	if submitted, _ := l.kept(); !slices.Equal(submitted, []uint64{1}) {
+		t.Errorf("the node's own store was given %v", submitted)
+	}
+}

@@ -80,9 +80,9 @@ func Open(o Options) *Store {
 	return &Store{local: o.Local, encode: o.Encode, decode: o.Decode, mode: alone{o.Local}}
 }
 
-// Alone keeps everything here and nowhere else. If the context ends before the
-// former mode has, its error is returned and the former mode goes on, as with the
-// methods that follow.
+// Alone keeps everything here and nowhere else. Where the former mode cannot end,
+// because the context does or the node's own store cannot write, it goes on and
+// there is an error; so it is with the methods that follow.
 func (s *Store) Alone(ctx context.Context) error {
 	return s.become(ctx, alone{s.local})
 }

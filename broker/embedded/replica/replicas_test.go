@@ -138,7 +138,7 @@ func (m *member) publish(t *testing.T, tenure *term, made *int) map[string]error
 	_, last := m.load(t)
 	type outcome struct {
 		payload string
-		receipt receipt
+		receipt verdict
 	}
 	outcomes := map[string]error{}
 	settle := func(o outcome) { outcomes[o.payload] = <-o.receipt }
