@@ -92,9 +92,11 @@ CREATE TABLE message (
 ) STRICT;
 
 CREATE TABLE message_log (
-	id      INTEGER PRIMARY KEY CHECK (id = 1),
-	applied INTEGER NOT NULL,
-	part    INTEGER NOT NULL
+	id           INTEGER PRIMARY KEY CHECK (id = 1),
+	applied      INTEGER NOT NULL,
+	part         INTEGER NOT NULL,
+	last_message INTEGER NOT NULL,
+	last_session INTEGER NOT NULL
 ) STRICT;
 
 CREATE TABLE queue (

@@ -2,8 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -41,22 +39,6 @@ func (s *Store) AppliedIndex() uint64 { return s.shared.Load().index }
 func (s *Store) Shared() (part Part, ok bool) {
 	at := s.shared.Load()
 	return at.part, at.index != 0
-}
-
-// position is how far a shared log is applied, and what that log is about. The
-// index is 0 where there is none.
-type position struct {
-	index uint64
-	part  Part
-}
-
-// reached reads the stored position.
-func reached(ctx context.Context, conn *sql.Conn) (at position, err error) {
-	err = conn.QueryRowContext(ctx, `SELECT applied, part FROM message_log`).Scan(&at.index, &at.part)
-	if errors.Is(err, sql.ErrNoRows) {
-		return position{part: Everything}, nil
-	}
-	return at, err
 }
 
 // Detach ends the sharing: the broker keeps what it has and forgets the index, so
@@ -102,7 +84,7 @@ func (c *committer) apply(index uint64, group []*engine.Changes) error {
 	if err := c.writable(); err != nil {
 		return err
 	}
-	at.index = index
+	at.advance(index, group)
 	err := c.commit(group, at)
 	if file.Fault(err) {
 		err = c.salvage(group, at)
@@ -129,7 +111,7 @@ func (c *committer) writable() error {
 // salvage commits a group without those of its changes that contradict what is
 // stored.
 func (c *committer) salvage(group []*engine.Changes, at position) error {
-	return c.rewrite(context.Background(), c.books, nil, at, func() error {
+	return c.rewrite(context.Background(), c.books, nil, &at, func() error {
 		for i := range group {
 			err := c.attempt(group[i : i+1])
 			if err != nil && !file.Fault(err) {
@@ -164,14 +146,14 @@ func (c *committer) attempt(group []*engine.Changes) error {
 
 // rewrite makes a transaction of several steps, with which a position is reached.
 // Each step changes the ledger at once. Should it come to nothing, another ledger
-// counts, or with nil it is read anew.
-func (c *committer) rewrite(ctx context.Context, books, otherwise *ledger, at position, steps func() error) error {
+// counts, or with nil it is read anew. The steps may still change the position.
+func (c *committer) rewrite(ctx context.Context, books, otherwise *ledger, at *position, steps func() error) error {
 	c.adopt(books)
 	err := c.disk.Transact(ctx, func() error {
 		if err := steps(); err != nil {
 			return err
 		}
-		return c.disk.exec(putApplied, int64(at.index), int64(at.part))
+		return c.disk.exec(putApplied, at.values()...)
 	})
 	if err != nil {
 		c.adopt(otherwise)

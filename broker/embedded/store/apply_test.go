@@ -204,27 +204,6 @@ func TestLoadAgain(t *testing.T) {
 	sound(t, s)
 }
 
-// TestFlush waits for what was submitted, and says so if that is owed.
-func TestFlush(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := fresh(t, Options{})
-		s.Submit(&engine.Changes{PutSessions: []engine.SessionRecord{session(1)}})
-		must(t, s.Flush(t.Context()))
-		wantRows(t, s, map[string]int{"session": 1})
-		within(t, s, `PRAGMA query_only = 1`)
-		s.Submit(&engine.Changes{Owed: true, PutSessions: []engine.SessionRecord{session(2)}})
-		if err := s.Flush(t.Context()); err == nil || !errors.Is(err, s.Err()) {
-			t.Errorf("got %v, want %v", err, s.Err())
-		}
-		within(t, s, `PRAGMA query_only = 0`)
-		s.Retry()
-		synctest.Wait()
-		must(t, s.Flush(t.Context()))
-		wantRows(t, s, map[string]int{"session": 2})
-	})
-}
-
 // TestErrandGivenUp does nothing for who has ceased to wait, and takes nothing
 // after the end.
 func TestErrandGivenUp(t *testing.T) {

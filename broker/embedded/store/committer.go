@@ -133,6 +133,9 @@ func (c *committer) load(ctx context.Context) (*loader, error) {
 		c.log.Warn("dropped from the broker's database what nothing refers to, or what refers to nothing",
 			slog.Int("messages", l.dropped.messages), slog.Int("queued", l.dropped.queued), slog.Int("other", l.dropped.other))
 	}
+	last := c.shared.Load().last
+	l.snapshot.LastMessageID = max(l.snapshot.LastMessageID, last.message)
+	l.snapshot.LastSessionID = max(l.snapshot.LastSessionID, last.session)
 	c.adopt(l.books)
 	return l, nil
 }

@@ -32,7 +32,7 @@ func (s *Store) Restore(ctx context.Context, index uint64, part Part, r io.Reade
 	if index == 0 || index > math.MaxInt64 || !part.valid() {
 		return nil, fmt.Errorf("restore the broker's messages: there is no index %d or no part %d", index, part)
 	}
-	in := &restoration{ctx: ctx, at: position{index, part}, r: r, number: number}
+	in := &restoration{ctx: ctx, at: position{index: index, part: part}, r: r, number: number}
 	err := s.send(ctx, func(c *committer) error { return c.restore(in) })
 	if err != nil {
 		return nil, fmt.Errorf("restore the broker's messages: %w", err)
@@ -81,9 +81,9 @@ func (c *committer) relax(d file.Durability) {
 // empty, as the tables do.
 func (c *committer) replace(in *restoration) error {
 	if in.at.part == Everything {
-		return c.rewrite(in.ctx, newLedger(), c.books, in.at, func() error { return c.refill(in) })
+		return c.rewrite(in.ctx, newLedger(), c.books, &in.at, func() error { return c.refill(in) })
 	}
-	return c.rewrite(in.ctx, c.books, nil, in.at, func() error { return c.exchangeRetained(in) })
+	return c.rewrite(in.ctx, c.books, nil, &in.at, func() error { return c.exchangeRetained(in) })
 }
 
 // refill puts a snapshot of everything in place of what is stored.
@@ -152,14 +152,26 @@ func (c *committer) clear(but map[string]struct{}) error {
 	return nil
 }
 
-// each reads the snapshot to its end and calls f with each group.
-func (in *restoration) each(f func([]*engine.Changes) error) error {
-	var head [2]byte
+// head reads what comes before the groups. Numbers of RetainedOnly count elsewhere.
+func (in *restoration) head() error {
+	var head [headBytes]byte
 	if _, err := io.ReadFull(in.r, head[:]); err != nil {
 		return short(err)
 	}
-	if head != [...]byte{snapshotVersion, byte(in.at.part)} {
+	last := numbers{binary.BigEndian.Uint64(head[2:]), binary.BigEndian.Uint64(head[10:])}
+	if head[0] != snapshotVersion || head[1] != byte(in.at.part) || max(last.message, last.session) > math.MaxInt64 {
 		return ErrDamaged
+	}
+	if in.at.part == Everything {
+		in.at.last = last
+	}
+	return nil
+}
+
+// each reads the snapshot to its end and calls f with each group.
+func (in *restoration) each(f func([]*engine.Changes) error) error {
+	if err := in.head(); err != nil {
+		return err
 	}
 	for n := uint64(0); ; n++ {
 		if err := context.Cause(in.ctx); err != nil {

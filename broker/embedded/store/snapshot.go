@@ -24,8 +24,12 @@ const (
 
 func (p Part) valid() bool { return p == Everything || p == RetainedOnly }
 
-// snapshotVersion begins a snapshot, followed by its part.
-const snapshotVersion = 1
+// snapshotVersion begins a snapshot, followed by its part and the last numbers that
+// were given to a message and a session, in eight bytes each.
+const (
+	snapshotVersion = 1
+	headBytes       = 18
+)
 
 // frameWeight is about how much a frame of a snapshot holds, in bytes; more only
 // where it has one large message.
@@ -38,6 +42,7 @@ type Snapshot struct {
 	conn  *sql.Conn
 	part  Part
 	index uint64
+	last  numbers
 }
 
 // Snapshot takes a view of what is stored, which later changes do not alter. It
@@ -64,7 +69,11 @@ func (v *Snapshot) begin(ctx context.Context) (err error) {
 		return err
 	}
 	at, err := reached(ctx, v.conn)
+	if err != nil {
+		return err
+	}
 	v.index = at.index
+	v.last, err = given(ctx, v.conn, at)
 	return err
 }
 
@@ -98,7 +107,10 @@ func (v *Snapshot) WriteTo(w io.Writer) (int64, error) {
 }
 
 func (v *Snapshot) write(out *frames) error {
-	if err := out.write([]byte{snapshotVersion, byte(v.part)}); err != nil {
+	head := []byte{snapshotVersion, byte(v.part)}
+	head = binary.BigEndian.AppendUint64(head, v.last.message)
+	head = binary.BigEndian.AppendUint64(head, v.last.session)
+	if err := out.write(head); err != nil {
 		return err
 	}
 	steps := []func(*frames) error{v.writeSessions, v.writeSubscriptions, v.writeIncoming, v.writeMessages}

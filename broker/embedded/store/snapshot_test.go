@@ -154,9 +154,10 @@ func TestRestoreDamaged(t *testing.T) {
 			"a failing reader": io.MultiReader(bytes.NewReader(whole[:len(whole)-1]), failing{}),
 			"another part":     bytes.NewReader(snap(t, from, Everything+RetainedOnly-part)),
 			"another count":    bytes.NewReader(append(whole[:len(whole)-1:len(whole)-1], 9)),
-			"a long frame":     bytes.NewReader([]byte{snapshotVersion, byte(part), 0xff, 0, 0, 0}),
-			"a long short one": bytes.NewReader([]byte{snapshotVersion, byte(part), 0x10, 0, 0, 0, 1}),
-			"nonsense":         strings.NewReader(string([]byte{snapshotVersion, byte(part), 0, 0, 0, 3}) + "abc"),
+			"a long frame":     bytes.NewReader(append(whole[:headBytes:headBytes], 0xff, 0, 0, 0)),
+			"a long short one": bytes.NewReader(append(whole[:headBytes:headBytes], 0x10, 0, 0, 0, 1)),
+			"nonsense":         bytes.NewReader(append(whole[:headBytes:headBytes], 0, 0, 0, 3, 'a', 'b', 'c')),
+			"large numbers":    bytes.NewReader(append([]byte{snapshotVersion, byte(part), 0x80}, whole[3:]...)),
 		}
 		for n := range whole {
 			damaged[fmt.Sprintf("%d of %d bytes", n, len(whole))] = bytes.NewReader(whole[:n])
@@ -314,15 +315,16 @@ func TestSnapshotBesideChanges(t *testing.T) {
 // an end, and is not read beyond.
 func FuzzRestoration(f *testing.F) {
 	frame := AppendChanges(nil, everything())
-	whole := binary.BigEndian.AppendUint32([]byte{snapshotVersion, byte(Everything)}, uint32(len(frame)))
+	head := append([]byte{snapshotVersion, byte(Everything)}, make([]byte, headBytes-2)...)
+	whole := binary.BigEndian.AppendUint32(head[:headBytes:headBytes], uint32(len(frame)))
 	whole = binary.BigEndian.AppendUint64(append(append(whole, frame...), 0, 0, 0, 0), 1)
 	f.Add(whole)
 	f.Add(append(whole[:len(whole):len(whole)], "behind"...))
 	f.Add(whole[:len(whole)/2])
-	f.Add([]byte{snapshotVersion, byte(Everything), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})
+	f.Add(append(head, make([]byte, 12)...))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := bytes.NewReader(b)
-		in := &restoration{ctx: t.Context(), at: position{1, Everything}, r: r}
+		in := &restoration{ctx: t.Context(), at: position{index: 1, part: Everything}, r: r}
 		groups := uint64(0)
 		err := in.each(func([]*engine.Changes) error {
 			groups++
@@ -332,8 +334,47 @@ func FuzzRestoration(f *testing.F) {
 			return
 		}
 		read := b[:len(b)-r.Len()]
-		if n := len(read); n < 14 || binary.BigEndian.Uint64(read[n-8:]) != groups || binary.BigEndian.Uint32(read[n-12:]) != 0 {
+		if n := len(read); n < headBytes+12 || binary.BigEndian.Uint64(read[n-8:]) != groups || binary.BigEndian.Uint32(read[n-12:]) != 0 {
 			t.Errorf("read %d groups from %x", groups, read)
 		}
 	})
+}
+
+// TestNumbersDoNotComeAgain has a broker apply at once what others applied one after
+// the other, the later of them with numbers of what was gone by then. They give other
+// numbers therefore, also after a restart and after a snapshot was restored.
+func TestNumbersDoNotComeAgain(t *testing.T) {
+	t.Parallel()
+	first, second, third := fresh(t, Options{}), fresh(t, Options{}), fresh(t, Options{})
+	store(t, first, &engine.Changes{PutSessions: []engine.SessionRecord{session(1), session(2)}}, queued(1, message(5, "t")))
+	whole := snap(t, first, Everything)
+	for _, s := range []*opened{second, third} {
+		_, err := s.Restore(t.Context(), 1, Everything, bytes.NewReader(whole), nil)
+		must(t, err)
+	}
+	gone := []*engine.Changes{
+		dequeued(1, 5), {EndedSessions: []uint64{2}},
+		queued(1, message(7, "t")), dequeued(1, 7), {PutSessions: []engine.SessionRecord{session(4)}}, {EndedSessions: []uint64{4}},
+	}
+	must(t, second.Apply(2, gone))
+	_, err := first.Restore(t.Context(), 2, Everything, bytes.NewReader(snap(t, second, Everything)), nil)
+	must(t, err)
+	again := reopen(t, second)
+	second.file, second.Store = again.file, again.Store // what the cleanup shuts
+	for name, s := range map[string]*opened{"after a restart": second, "after a snapshot": first} {
+		now, err := s.Load(t.Context())
+		must(t, err)
+		if now.LastMessageID != 7 || now.LastSessionID != 4 {
+			t.Errorf("%s the last numbers are %d and %d, want 7 and 4", name, now.LastMessageID, now.LastSessionID)
+		}
+	}
+	later := []*engine.Changes{{PutSessions: []engine.SessionRecord{session(5)}}, queued(5, message(8, "t"))}
+	must(t, second.Apply(3, later), third.Apply(3, append(gone, later...)))
+	wantSame(t, second, third)
+	must(t, second.Detach(t.Context()))
+	now, err := second.Load(t.Context())
+	must(t, err)
+	if now.LastMessageID != 8 || now.LastSessionID != 5 {
+		t.Errorf("alone, the last numbers are %d and %d", now.LastMessageID, now.LastSessionID)
+	}
 }

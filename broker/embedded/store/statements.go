@@ -66,8 +66,9 @@ var texts = [statements]string{
 	deleteQueues: `DELETE FROM queue WHERE message BETWEEN ? AND ?`,
 
 	putApplied: `
-		INSERT INTO message_log (id, applied, part) VALUES (1, ?, ?)
-		ON CONFLICT (id) DO UPDATE SET applied = excluded.applied, part = excluded.part`,
+		INSERT INTO message_log (id, applied, part, last_message, last_session) VALUES (1, ?, ?, ?, ?)
+		ON CONFLICT (id) DO UPDATE SET applied = excluded.applied, part = excluded.part,
+			last_message = excluded.last_message, last_session = excluded.last_session`,
 	deleteApplied: `DELETE FROM message_log`,
 
 	// What is put to see whether there is room, under a number that no message

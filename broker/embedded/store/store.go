@@ -115,17 +115,6 @@ func (s *Store) Load(ctx context.Context) (*engine.Snapshot, error) {
 	return l.snapshot, nil
 }
 
-// Flush waits until what was submitted before is committed. It gives the error
-// because of which some of that is owed.
-func (s *Store) Flush(ctx context.Context) error {
-	return s.send(ctx, func(c *committer) error {
-		if len(c.owed) > 0 {
-			return c.cause.Load()
-		}
-		return nil
-	})
-}
-
 // Room waits while much is submitted and not yet committed. What is owed and
 // cannot be stored does not count, so nobody waits for a disk that is full.
 func (s *Store) Room() { s.inbox.room() }

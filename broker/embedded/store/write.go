@@ -23,7 +23,7 @@ type writer struct {
 func (w *writer) write(group []*engine.Changes, at position) error {
 	w.err = nil
 	if at.index != 0 {
-		w.exec(putApplied, int64(at.index), int64(at.part))
+		w.exec(putApplied, at.values()...)
 	}
 	for _, c := range group {
 		w.sessions(c)
