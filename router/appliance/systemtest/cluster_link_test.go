@@ -20,6 +20,9 @@ type link struct {
 	forget  func() bool
 }
 
+// answerTime is how long an answer may take that is no promise to keep anything.
+const answerTime = 5 * time.Second
+
 // errRefused is a CONNACK that says no.
 var errRefused = errors.New("the broker refuses the connection")
 
@@ -59,7 +62,7 @@ func (l *link) ask(want byte) ([]byte, error) {
 	if err := l.flush(); err != nil {
 		return nil, err
 	}
-	first, body, err := l.next(time.Now().Add(patience))
+	first, body, err := l.next(time.Now().Add(answerTime))
 	if err == nil && first != want {
 		err = fmt.Errorf("got packet %#x, want %#x", first, want)
 	}

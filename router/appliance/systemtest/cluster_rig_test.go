@@ -1,9 +1,11 @@
 package systemtest
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"testing"
@@ -16,7 +18,9 @@ type machine struct {
 	run     *process
 	api     *caller // of the service that runs there
 	dir     string
-	mqtt    string // host:port of the broker
+	mqtt    string // host:port of the broker, for its clients
+	door    string // host:port of the broker, for the console
+	config  string // file of the configuration, "" for none
 	cluster string // host:port of the cluster port
 	reach   string // host:port under which the other machines reach that
 	id      int    // number as a node
@@ -47,15 +51,26 @@ func newMachine(t testing.TB, id int) *machine {
 	t.Helper()
 	at := host()
 	m := &machine{dir: dataDir(t), mqtt: port(t, at), cluster: port(t, at), id: id}
-	m.reach = m.cluster
+	m.reach, m.door = m.cluster, m.mqtt
 	return m
 }
 
 // start runs the program, for the first time or again.
 func (m *machine) start(t testing.TB) {
 	t.Helper()
-	m.run = serve(t, m.dir, configured(settings{"BROKER_LISTEN": m.mqtt, "CLUSTER_LISTEN": m.cluster}))
+	m.run = serve(t, m.dir, configured(settings{"BROKER_LISTEN": m.mqtt, "CLUSTER_LISTEN": m.cluster, configFile: m.config}))
 	m.api = root(t, m.run)
+}
+
+// manage gives a machine a listener for administrators, over which it is managed.
+func manage(t testing.TB, m *machine) {
+	t.Helper()
+	at, _, err := net.SplitHostPort(m.mqtt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.door, m.config = port(t, at), filepath.Join(t.TempDir(), "config.yaml")
+	write(t, m.config, fmt.Sprintf("broker: {listeners: [{protocol: mqtt, address: %q, admin_only: true}]}\n", m.door))
 }
 
 // node describes the machine to the cluster operations.
@@ -68,7 +83,7 @@ func (m *machine) node(brokerID string) object {
 	if err != nil {
 		panic(err)
 	}
-	return object{"broker_id": brokerID, "url": "mqtt://" + m.mqtt, "nodeid": m.id, "name": fmt.Sprint("n", m.id), "address": host, "port": number}
+	return object{"broker_id": brokerID, "url": "mqtt://" + m.door, "nodeid": m.id, "name": fmt.Sprint("n", m.id), "address": host, "port": number}
 }
 
 // club is machines whose brokers act as one, and the service that drives them.
@@ -76,6 +91,7 @@ type club struct {
 	machines []*machine
 	console  *caller
 	brokers  map[int]string // ids of the machines' brokers at the console, by number
+	mode     string         // syncmode, dynsec where it is ""
 	id       string         // of the cluster
 }
 
@@ -119,7 +135,7 @@ func gatherApart(t testing.TB, n int, prepare ...func(testing.TB, *machine)) *cl
 func (c *club) connect(t testing.TB, m *machine) {
 	t.Helper()
 	var added struct{ ID string }
-	c.console.must(t, "POST", c.console.inProject("/brokers"), object{"name": fmt.Sprint("n", m.id), "url": "mqtt://" + m.mqtt,
+	c.console.must(t, "POST", c.console.inProject("/brokers"), object{"name": fmt.Sprint("n", m.id), "url": "mqtt://" + m.door,
 		"username": mqttAdmin, "password": mqttPassword}, &added)
 	c.brokers[m.id] = added.ID
 	waitFor(t, "the broker is known to be able to be a node", func() bool {
@@ -160,7 +176,7 @@ func (c *club) create(t testing.TB) {
 	t.Helper()
 	var made struct{ ID string }
 	began := time.Now()
-	c.console.must(t, "POST", c.console.inProject("/clusters"), c.body("dynsec"), &made)
+	c.console.must(t, "POST", c.console.inProject("/clusters"), c.body(cmp.Or(c.mode, "dynsec")), &made)
 	c.id = made.ID
 	answered := since(began)
 	c.await(t, "active", c.machines...)

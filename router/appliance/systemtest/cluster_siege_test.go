@@ -29,13 +29,14 @@ type siege struct {
 }
 
 // besiege makes a cluster whose wires can be cut, and has it work.
-func besiege(t testing.TB, n int) *siege {
+func besiege(t testing.TB, mode string, n int, prepare ...func(testing.TB, *machine)) *siege {
 	t.Helper()
 	s := &siege{wires: newWires(t), ledger: newLedger(0), contest: &contest{began: time.Now()}, doors: newDoors(), up: map[int]*machine{}}
-	s.club = gatherApart(t, n, s.wires.lay)
+	s.club = gatherApart(t, n, append(prepare, s.wires.lay)...)
+	s.mode = mode
 	s.create(t)
 	first := s.machines[0]
-	first.add(t, visitor)
+	first.api.must(t, "POST", first.api.at("/clients"), object{"username": visitor, "password": passwordOf(visitor)}, nil)
 	if !s.doors.build(t, first) {
 		t.Fatal("no doors were built")
 	}
@@ -202,8 +203,14 @@ func (s *siege) judge(t testing.TB) {
 		s.ledger.asked(contestedName(i))
 	}
 	s.ledger.asked(visitor)
+	s.ledger.asked(worker)
 	wantKept(t, s.ledger, s.machines...)
-	s.doors.judge(t, s.machines...)
+	serving := s.machines
+	if s.mode == "full" {
+		leader, _ := s.leading(t)
+		serving = []*machine{leader}
+	}
+	s.doors.judge(t, serving...)
 }
 
 // fault is something that happens to a cluster at work. It gives how long nothing
@@ -326,7 +333,7 @@ func (s *siege) endure(t testing.TB, all ...fault) {
 // made through all nodes.
 func TestClusterGrows(t *testing.T) {
 	t.Parallel()
-	s := besiege(t, 3)
+	s := besiege(t, "dynsec", 3)
 	s.more(t, 20)
 	m := newMachine(t, 4)
 	s.wires.lay(t, m)
@@ -360,7 +367,7 @@ func sieges(t *testing.T) []fault {
 // are made through all of them.
 func TestClusterFaults(t *testing.T) {
 	t.Parallel()
-	s := besiege(t, 3)
+	s := besiege(t, "dynsec", 3)
 	s.endure(t, sieges(t)...)
 	s.judge(t)
 }

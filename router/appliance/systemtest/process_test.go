@@ -38,6 +38,9 @@ func waitFor(t testing.TB, what string, holds func() bool) {
 // without the prefix. Those of a test go over these.
 type settings map[string]string
 
+// configFile is the setting that no variable of the environment gives.
+const configFile = ""
+
 // configured are settings under which nothing has to be generated.
 func configured(more settings) settings {
 	s := settings{"ADMIN_EMAIL": rootEmail, "ADMIN_PASSWORD": rootPassword, "BROKER_ADMIN_PASSWORD": mqttPassword}
@@ -56,6 +59,7 @@ func (s settings) environ(dir string) []string {
 	for name, value := range s {
 		all[name] = value
 	}
+	delete(all, configFile)
 	var env []string
 	for name, value := range all {
 		env = append(env, "SIGNALBOX_"+name+"="+value)
@@ -99,7 +103,11 @@ func (o *output) String() string {
 func launch(t testing.TB, dir string, s settings) *process {
 	t.Helper()
 	p := &process{dir: dir, done: make(chan struct{})}
-	p.cmd = exec.Command("/bin/sh", "-c", `umask 0; exec "$0" serve`, program)
+	args := []string{"-c", `umask 0; exec "$0" serve "$@"`, program}
+	if file := s[configFile]; file != "" {
+		args = append(args, "--config", file)
+	}
+	p.cmd = exec.Command("/bin/sh", args...)
 	p.cmd.Env = s.environ(dir)
 	p.cmd.Dir = t.TempDir()
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr

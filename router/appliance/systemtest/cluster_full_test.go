@@ -1,0 +1,158 @@
+package systemtest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"signalbox/scripts/bench/packet"
+)
+
+// TestClusterFull has clients publish and read on a cluster of which one node at a
+// time serves clients, while that node is killed, cut off and restarted. Nothing
+// that was acknowledged is lost, nothing of QoS 2 comes twice, and in the end each
+// node goes on alone with everything.
+func TestClusterFull(t *testing.T) {
+	t.Parallel()
+	s := besiege(t, "full", 3, manage)
+	tr := newTraffic(t, s.machines[0], s.machines...)
+	everywhere := clientAddresses(s.machines...)
+	tr.read(t, "reader-1", "traffic/#", 1, everywhere)
+	tr.read(t, "reader-2", "traffic/#", 2, everywhere)
+	absent := tr.read(t, "absent", "traffic/#", 2, everywhere)
+	absent.leave()
+	for _, qos := range []byte{1, 1, 2, 2} {
+		tr.publish(qos, false, everywhere)
+	}
+	keeper := tr.publish(1, true, everywhere)
+	tr.more(t, 100)
+	s.wantOneServes(t)
+	s.endure(t, tr.heard(fullSieges(t))...)
+	s.wantOneServes(t)
+	s.judge(t)
+	absent.back()
+	tr.judge(t)
+	leader, others := s.leading(t)
+	wantRetained(t, leader, keeper)
+	s.part(t, keeper, others[0])
+}
+
+// fullSieges are the faults that TestClusterFull has happen, after each of which
+// messages must be acknowledged again.
+func fullSieges(t *testing.T) []fault {
+	t.Helper()
+	if os.Getenv("SIGNALBOX_TEST_SIEGES") != "" {
+		return sieges(t)
+	}
+	return []fault{faults[0], faults[2], faults[8]}
+}
+
+// heard has more messages be acknowledged after each fault.
+func (tr *traffic) heard(all []fault) (heard []fault) {
+	for _, f := range all {
+		heard = append(heard, fault{f.name, func(t testing.TB, s *siege) time.Duration {
+			took := f.happen(t, s)
+			tr.more(t, 100)
+			return took
+		}})
+	}
+	return heard
+}
+
+// wantOneServes makes sure that the leader alone lets clients in, and that
+// administrators get in everywhere.
+func (s *siege) wantOneServes(t testing.TB) {
+	t.Helper()
+	leader, _ := s.leading(t)
+	for _, m := range s.machines {
+		if m.admits(t, m.mqtt, worker, passwordOf(worker)) != (m == leader) {
+			t.Errorf("node %d lets clients in: %t; node %d leads", m.id, m != leader, leader.id)
+		}
+		if !m.admits(t, m.door, mqttAdmin, mqttPassword) {
+			t.Errorf("node %d does not let its administrator in", m.id)
+		}
+		if m.admits(t, m.door, worker, passwordOf(worker)) {
+			t.Errorf("node %d lets everybody in where administrators only may", m.id)
+		}
+	}
+}
+
+// admits tells whether a machine lets somebody in.
+func (m *machine) admits(t testing.TB, address, username, password string) bool {
+	t.Helper()
+	l, err := attachAs(t.Context(), address, packet.Login{ClientID: "asks-" + username, Clean: true, Username: username, Password: password})
+	if err != nil {
+		return false
+	}
+	l.close()
+	return true
+}
+
+// wantRetained makes sure that a machine retains what a publisher was promised, or
+// what it sent later.
+func wantRetained(t testing.TB, m *machine, s *sender) {
+	t.Helper()
+	s.mu.Lock()
+	sent, done := s.sent, s.done
+	s.mu.Unlock()
+	l, err := attachAs(t.Context(), m.mqtt, packet.Login{ClientID: "looks", Clean: true, Username: worker, Password: passwordOf(worker)})
+	if err != nil {
+		t.Fatalf("node %d: %v", m.id, err)
+	}
+	defer l.close()
+	if _, err := l.subscribe(string(s.topic()), 1); err != nil {
+		t.Fatalf("node %d: %v", m.id, err)
+	}
+	first, body, err := l.next(time.Now().Add(answerTime))
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("node %d retains nothing, want message %d", m.id, done-1)
+		return
+	}
+	p, ok := packet.ReadPublish(first, body)
+	got, known := readNote(p.Payload)
+	if err != nil || !ok || !known || !p.Retain || got.n < done-1 || got.n >= sent {
+		t.Errorf("node %d retains %q, %v; want message %d to %d", m.id, p.Payload, err, done-1, sent-1)
+	}
+}
+
+// part takes one node out, and dissolves the cluster of the others. Each has what
+// there was: what is retained, and the sessions.
+func (s *siege) part(t *testing.T, keeper *sender, leaver *machine) {
+	t.Helper()
+	s.console.must(t, "PUT", s.at("/leave"), object{"nodeid": leaver.id}, nil)
+	wantAlone(t, leaver, keeper)
+	s.console.must(t, "DELETE", s.at("?clustername=plant"), nil, nil)
+	for _, m := range s.machines {
+		wantAlone(t, m, keeper)
+	}
+}
+
+// wantAlone makes sure that a machine serves clients by itself, with what the
+// cluster had.
+func wantAlone(t *testing.T, m *machine, keeper *sender) {
+	t.Helper()
+	waitFor(t, fmt.Sprintf("node %d serves by itself", m.id), func() bool { return m.admits(t, m.mqtt, worker, passwordOf(worker)) })
+	wantRetained(t, m, keeper)
+	for _, name := range []string{"reader-1", "absent", "sender-0"} {
+		l, err := attachAs(t.Context(), m.mqtt, packet.Login{ClientID: name, Username: worker, Password: passwordOf(worker)})
+		if err != nil {
+			t.Errorf("node %d: %s: %v", m.id, name, err)
+			continue
+		}
+		if !l.present {
+			t.Errorf("node %d does not have the session of %s", m.id, name)
+		}
+		l.close()
+	}
+	l, err := attachAs(t.Context(), m.mqtt, packet.Login{ClientID: "lone", Clean: true, Username: worker, Password: passwordOf(worker)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	l.out = packet.AppendPublish(l.out, packet.Message{Topic: []byte("traffic/lone"), Payload: []byte("x"), ID: 1, QoS: 1})
+	if _, err := l.ask(packet.Puback); err != nil {
+		t.Errorf("node %d alone does not take a message: %v", m.id, err)
+	}
+}
