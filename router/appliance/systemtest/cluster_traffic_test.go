@@ -40,7 +40,8 @@ type traffic struct {
 	acked      int // in all
 }
 
-// worker is the client as which traffic logs in: it may do anything below traffic/.
+// worker is the client as which traffic logs in: it may do anything below traffic/
+// and below cross/.
 const worker = "worker"
 
 // newTraffic makes its client, through a machine, for all machines.
@@ -48,7 +49,9 @@ func newTraffic(t testing.TB, m *machine, all ...*machine) *traffic {
 	t.Helper()
 	acls := []object{}
 	for _, kind := range []string{"publishClientSend", "publishClientReceive", "subscribePattern", "unsubscribePattern"} {
-		acls = append(acls, object{"acltype": kind, "topic": "traffic/#", "priority": 0, "allow": true})
+		for _, topic := range []string{"traffic/#", "cross/#"} {
+			acls = append(acls, object{"acltype": kind, "topic": topic, "priority": 0, "allow": true})
+		}
 	}
 	m.api.must(t, "POST", m.api.at("/roles"), object{"rolename": worker, "acls": acls}, nil)
 	m.api.must(t, "POST", m.api.at("/clients"), object{"username": worker, "password": passwordOf(worker), "roles": []object{{"rolename": worker}}}, nil)
