@@ -5,15 +5,19 @@ import (
 	"testing"
 )
 
-// TestClusterModesRefused asks for what is not offered. Nothing is left of it: the
-// same brokers become a cluster afterwards.
+// TestClusterModesRefused asks for what is not offered: a mode, and one that needs a
+// listener for administrators from brokers without. Nothing is left of it: the same
+// brokers become a cluster afterwards.
 func TestClusterModesRefused(t *testing.T) {
 	t.Parallel()
 	c := gather(t, 2)
 	c.machines[1].add(t, "only-on-2")
 	before := []string{c.machines[0].access(t), c.machines[1].access(t)}
-	for _, mode := range []string{"full", "hp"} {
-		wantCode(t, c.console, "POST", c.console.inProject("/clusters"), c.body(mode), 405, "NOT_SUPPORTED")
+	for mode, want := range map[string]struct {
+		status int
+		code   string
+	}{"full": {400, "CONFLICT"}, "hp": {405, "NOT_SUPPORTED"}} {
+		wantCode(t, c.console, "POST", c.console.inProject("/clusters"), c.body(mode), want.status, want.code)
 		if got := c.console.text(t, c.console.inProject("/clusters")); got != "[]" {
 			t.Errorf("%s: clusters: got %s, want none", mode, got)
 		}
