@@ -231,7 +231,7 @@ func (r *retained) replace(topic string, m *Message) {
 // be sent again is not stored before it.
 func (e *Engine) ownPublication(of *publication) *publication {
 	own := e.newPublication()
-	own.agreed = true
+	own.agreed, own.era = true, of.era
 	switch {
 	case of.Owed: // it is acknowledged to nobody, and must be stored
 	case len(of.Received) > 0:

@@ -166,7 +166,7 @@ func (e *Engine) retain(m *Message, pub *publication) {
 	case pub.isHeld(): // what is retained keeps its order, and is stored by itself
 		m = m.again()
 		own := e.newPublication()
-		own.of = pub
+		own.of, own.era = pub, pub.era
 		pub.hold()
 		defer e.submit(own)
 		pub = own
@@ -227,11 +227,11 @@ func (p *publication) message() *Message {
 // canStore tells whether a message is accepted: not while it would have to be
 // stored and nothing can be.
 func (e *Engine) canStore(m *Message, r *route) bool {
-	now := e.era.Load()
-	if now.volatile || now.admits.Load() && e.store.Err() == nil {
+	now, err := e.era.Load(), e.store.Err()
+	if now.volatile || now.admits.Load() && err == nil {
 		return true
 	}
-	if m.QoS > 0 && now.isRestoring() { // for whom it must be stored is not known yet
+	if m.QoS > 0 && (now.isRestoring() || errors.Is(err, ErrUncertain)) { // for whom it must be stored is not known
 		return false
 	}
 	return !(m.Retain && lasting(m.Topic)) && canQueue(m, r)

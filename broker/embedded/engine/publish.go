@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"strings"
 
 	"signalbox/broker/topics"
@@ -217,6 +218,9 @@ func (c *Conn) request(pk *wire.Publish, topic string) {
 func (c *Conn) forward(pk *wire.Publish, r *route) {
 	e := c.engine
 	pub := e.newPublication()
+	if !c.socket.AdminOnly {
+		pub.era = c.era // whoever is left to another server is told nothing by this one
+	}
 	if pk.QoS == 2 {
 		isNew, store := c.session.receive(pk.PacketID)
 		if !isNew { // [MQTT-4.3.3-10]
@@ -230,7 +234,7 @@ func (c *Conn) forward(pk *wire.Publish, r *route) {
 		pub.incoming = pk.PacketID
 	}
 	m := c.message(pk, r.topic)
-	if !e.canStore(m, r) {
+	if c.isShutOut() || !e.canStore(m, r) {
 		c.refuse(pk)
 		pub.recycle()
 		return
@@ -305,13 +309,20 @@ func (c *Conn) answer(pk *wire.Publish, pub *publication, reached bool) {
 }
 
 // refuse answers a message that cannot be stored: MQTT 5 is told so, older
-// versions get no acknowledgement.
+// versions get no acknowledgement. Where another server has it stored, no version
+// gets one.
 func (c *Conn) refuse(pk *wire.Publish) {
 	c.engine.meters.drop(DropNotStored, 1)
 	if pk.QoS == 2 {
 		c.session.unreceive(pk.PacketID)
 	}
-	if pk.QoS == 0 || c.version < 5 {
+	switch {
+	case pk.QoS == 0:
+		return
+	case c.isShutOut(), errors.Is(c.engine.store.Err(), ErrUncertain):
+		c.endUncertain()
+		return
+	case c.version < 5:
 		return
 	}
 	kind := wire.TypePuback

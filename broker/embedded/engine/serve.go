@@ -80,7 +80,7 @@ func (c *Conn) fail(err error) {
 	switch {
 	case err == nil, errors.Is(err, errBye):
 		c.close(wire.ReasonSuccess)
-	case errors.Is(err, ErrUncertain):
+	case c.untold(err):
 		c.end(wire.ReasonUseAnotherServer, false)
 		c.await()
 	case errors.As(err, &broken):

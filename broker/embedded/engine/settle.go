@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"errors"
 	"sync"
 	"sync/atomic"
 
@@ -166,7 +165,8 @@ func (p *publication) recycle() {
 func (p *publication) Settled(_ *Changes, err error) {
 	e := p.engine
 	for i, r := range p.Enqueued {
-		flush, left := p.sessions[i].settle(r.Seq, err == nil)
+		s := p.sessions[i]
+		flush, left := s.settle(r.Seq, err == nil && s.era == p.era)
 		if left { // its end may have been stored before the message
 			p.era.submit(&Changes{Owed: true, Dequeued: []QueueRecord{r}})
 		}
@@ -218,7 +218,7 @@ func (p *publication) pay(r repetition, err error) {
 	if err != nil {
 		refused = wire.ReasonQuotaExceeded
 	}
-	if errors.Is(err, ErrUncertain) {
+	if r.conn.untold(err) {
 		r.conn.endUncertain()
 		return
 	}

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"errors"
-	"fmt"
 
 	"signalbox/broker/topics"
 	"signalbox/broker/wire"
@@ -36,10 +35,10 @@ func (c *Conn) onSubscribe(p []byte) error {
 		}
 	}
 	err = c.engine.storeSubscriptions(c.session, grants)
-	if errors.Is(err, ErrUncertain) {
+	if c.untold(err) {
 		return err
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, errOver) { // else it holds for the connection
 		for i := range codes {
 			codes[i] = c.failure(wire.ReasonQuotaExceeded)
 		}
@@ -244,8 +243,8 @@ func (c *Conn) onUnsubscribe(p []byte) error {
 		}
 	}
 	if len(changes.Unsubscribed) > 0 && c.session.isStored() {
-		if err := c.session.commit(changes); err != nil && c.session.isStored() {
-			return fmt.Errorf("%w: %w", ErrUncertain, err)
+		if err := c.session.commit(changes); c.untold(err) {
+			return err
 		}
 	}
 	c.send(wire.AppendUnsuback(nil, c.version, pk.PacketID, codes))

@@ -201,5 +201,12 @@ func (c *Conn) isShutOut() bool {
 	return !c.socket.AdminOnly && !c.engine.era.Load().admits.Load()
 }
 
+// untold tells whether the client is told nothing of changes that came to nothing:
+// where it is not known whether they did, and where it goes to another server,
+// which takes what it sends again.
+func (c *Conn) untold(err error) bool {
+	return errors.Is(err, ErrUncertain) || errors.Is(err, errOver) && !c.socket.AdminOnly
+}
+
 // errElsewhere refuses a client that is left to another server.
 var errElsewhere = &Refusal{Reason: wire.ReasonUseAnotherServer, Text: "the broker leaves its clients to another server"}

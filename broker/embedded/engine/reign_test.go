@@ -1,0 +1,354 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"signalbox/broker/embedded/engine"
+	"signalbox/broker/embedded/replica"
+	"signalbox/broker/embedded/store"
+	"signalbox/broker/wire"
+)
+
+// elected is a node that leads now and then: the real store behind a log, of which
+// a leader whose reign ends does not know how far it will be kept.
+type elected struct {
+	*replica.Store
+	t     testing.TB
+	index uint64 // of the log
+	now   *reign
+}
+
+// reign is the time in which the node leads.
+type reign struct {
+	log     chan entry
+	lost    chan struct{}
+	applied sync.WaitGroup
+}
+
+type entry struct {
+	command []byte
+	applied chan struct{}
+}
+
+// withElected puts a replica before the store.
+func withElected(t testing.TB, into **elected) func(*engine.Config, *engine.Parts) {
+	return func(_ *engine.Config, p *engine.Parts) {
+		*into = &elected{t: t, Store: replica.Open(replica.Options{
+			Local: p.Store.(*store.Store), Encode: store.AppendChanges, Decode: store.DecodeChanges,
+		})}
+		p.Store = *into
+	}
+}
+
+var errReignOver = errors.New("another node leads")
+
+// Begin appends a command to the log.
+func (r *reign) Begin(command []byte) func(context.Context) error {
+	e := entry{command, make(chan struct{})}
+	select {
+	case r.log <- e:
+	case <-r.lost:
+	}
+	return func(ctx context.Context) error {
+		select {
+		case <-e.applied:
+			return nil
+		case <-r.lost:
+			return errReignOver
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// lead begins a reign.
+func (n *elected) lead() {
+	r := &reign{log: make(chan entry, 1000), lost: make(chan struct{})}
+	n.now = r
+	r.applied.Go(func() { n.apply(r) })
+	_, err := n.Lead(context.Background(), r)
+	check(n.t, err)
+}
+
+// apply applies the log; of what is in it when the reign ends only the first part.
+func (n *elected) apply(r *reign) {
+	for {
+		select {
+		case e := <-r.log:
+			n.applyOne(e)
+		case <-r.lost:
+			for left := len(r.log); left > 0; left-- {
+				e := <-r.log
+				if left = rand.IntN(left + 1); left > 0 {
+					n.applyOne(e)
+				}
+			}
+			return
+		}
+	}
+}
+
+func (n *elected) applyOne(e entry) {
+	n.index++
+	if err := n.Apply(n.index, e.command); err != nil {
+		n.t.Errorf("apply: %v", err)
+	}
+	close(e.applied)
+}
+
+// depose ends the reign, of which the owner may learn first or the engine. It
+// comes back when what is left of the log is applied.
+func (n *elected) depose(b *broker) {
+	ctx := context.Background()
+	if rand.IntN(2) == 0 {
+		close(n.now.lost)
+		check(n.t, n.Refuse(ctx, errReignOver))
+	} else {
+		check(n.t, n.Refuse(ctx, errReignOver))
+		close(n.now.lost)
+	}
+	b.suspend()
+	check(n.t, n.Follow(ctx))
+	n.now.applied.Wait()
+}
+
+// tryConnect opens a connection, if the broker lets it in.
+func (b *broker) tryConnect(h wire.Connect) *client {
+	conn := b.dial()
+	conn.send(wire.AppendConnect(nil, &h))
+	p, err := conn.read()
+	if err != nil || p[0]>>4 != wire.TypeConnack || p[3] != 0 {
+		conn.conn.Close()
+		return nil
+	}
+	conn.present = p[2] == 1
+	return conn
+}
+
+// reconnect tries until it is let in, or until no more is wanted.
+func (b *broker) reconnect(ctx context.Context, clientID string) *client {
+	h := keeps(clientID)
+	h.Version, h.ReceiveMaximum = wire.V5, 65535
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		if c := b.tryConnect(h); c != nil {
+			return c
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// sender publishes numbers at one QoS, the next when one is acknowledged, on as
+// many connections as that takes.
+type sender struct {
+	b     *broker
+	name  string
+	qos   byte
+	acked atomic.Int64 // the last number
+}
+
+// run sends until the context ends, and then what is not acknowledged yet.
+func (s *sender) run(ctx context.Context) {
+	var c *client
+	next := func() { c = s.b.reconnect(s.b.t.Context(), s.name) }
+	next()
+	for number := int64(1); ctx.Err() == nil; number++ {
+		id := uint16(number%65535) + 1
+		for dup := false; !s.publish(c, number, id, dup); dup = true {
+			next()
+			if !c.present {
+				s.b.t.Errorf("%s has lost its session", s.name)
+			}
+		}
+		for s.qos == 2 && !s.release(c, id) {
+			next()
+		}
+		s.acked.Store(number)
+	}
+}
+
+func (s *sender) publish(c *client, number int64, id uint16, dup bool) bool {
+	o := wire.Outgoing{Topic: "t/" + s.name, Payload: fmt.Append(nil, number), QoS: s.qos, PacketID: id, Dup: dup, Retain: true}
+	if _, err := c.conn.Write(wire.AppendPublish(nil, wire.V5, &o)); err != nil {
+		return false
+	}
+	kind := []byte{0, wire.TypePuback, wire.TypePubrec}[s.qos]
+	return s.answered(c, kind, id)
+}
+
+func (s *sender) release(c *client, id uint16) bool {
+	if _, err := c.conn.Write(wire.AppendAck(nil, wire.V5, wire.TypePubrel, id, 0, "")); err != nil {
+		return false
+	}
+	return s.answered(c, wire.TypePubcomp, id)
+}
+
+// answered tells whether an acknowledgement comes. None refuses, but that what
+// was released is known no longer.
+func (s *sender) answered(c *client, kind byte, id uint16) bool {
+	p, err := c.read()
+	if err != nil || p[0]>>4 == wire.TypeDisconnect {
+		return false
+	}
+	a, err := wire.DecodeAck(p, wire.V5)
+	if err != nil || a.Type != kind || a.PacketID != id || a.Reason >= 0x80 && kind != wire.TypePubcomp {
+		s.b.t.Errorf("%s got % x, %v; want an acknowledgement of type %d for %d", s.name, p, err, kind, id)
+	}
+	return true
+}
+
+// recipient keeps what it gets by a subscription, over all its connections.
+type recipient struct {
+	b        *broker
+	name     string
+	filter   string
+	qos      byte
+	released map[uint16]bool // packet identifiers of QoS 2 that wait for PUBREL
+
+	mu     sync.Mutex // guards counts
+	counts map[string]int
+	last   map[string]int
+}
+
+// run receives until the context ends.
+func (r *recipient) run(ctx context.Context, subscribed func()) {
+	r.released, r.counts, r.last = map[uint16]bool{}, map[string]int{}, map[string]int{}
+	c := r.b.reconnect(ctx, r.name)
+	c.subscribe(r.filter, r.qos|2<<4)
+	subscribed()
+	for c != nil {
+		conn := c.conn
+		stop := context.AfterFunc(ctx, func() { conn.Close() })
+		for r.receive(c) {
+		}
+		stop()
+		if c = r.b.reconnect(ctx, r.name); c != nil && !c.present && ctx.Err() == nil {
+			r.b.t.Errorf("%s has lost its session", r.name)
+		}
+	}
+}
+
+// receive handles one packet, as the standard asks for.
+func (r *recipient) receive(c *client) bool {
+	p, err := c.read()
+	if err != nil {
+		return false
+	}
+	switch p[0] >> 4 {
+	case wire.TypePublish:
+		m := c.parse(p)
+		answer := wire.TypePuback
+		if m.qos == 2 {
+			answer = wire.TypePubrec
+		}
+		if m.qos < 2 || !r.released[m.id] {
+			r.count(m)
+		}
+		r.released[m.id] = m.qos == 2
+		_, err = c.conn.Write(wire.AppendAck(nil, wire.V5, answer, m.id, 0, ""))
+	case wire.TypePubrel:
+		a, _ := wire.DecodeAck(p, wire.V5)
+		delete(r.released, a.PacketID)
+		_, err = c.conn.Write(wire.AppendAck(nil, wire.V5, wire.TypePubcomp, a.PacketID, 0, ""))
+	}
+	return err == nil
+}
+
+func (r *recipient) count(m message) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := m.topic + " " + m.payload
+	r.counts[key]++
+	n, _ := strconv.Atoi(m.payload)
+	if m.qos == 2 && strings.HasPrefix(r.filter, "t") && n <= r.last[m.topic] {
+		r.b.t.Errorf("%s got %s after %d", r.name, key, r.last[m.topic])
+	}
+	r.last[m.topic] = n
+}
+
+// has is how often a message came.
+func (r *recipient) has(key string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.counts[key]
+}
+
+// TestReigns has clients publish and receive over many reigns of a node. Whatever
+// was acknowledged is received by all who are subscribed, at QoS 2 once, in order,
+// and nothing is refused.
+func TestReigns(t *testing.T) {
+	t.Parallel()
+	var n *elected
+	b := start(t, t.TempDir(), withElected(t, &n))
+	b.suspend()
+	n.lead()
+	b.resume()
+	recipients := []*recipient{
+		{b: b, name: "one", filter: "t/+", qos: 1}, {b: b, name: "two", filter: "t/+", qos: 2},
+		{b: b, name: "s1", filter: "$share/g/t/+", qos: 1}, {b: b, name: "s2", filter: "$share/g/t/+", qos: 1},
+	}
+	senders := []*sender{{b: b, name: "a", qos: 1}, {b: b, name: "b", qos: 2}, {b: b, name: "c", qos: 2}}
+	reading, stopReading := context.WithCancel(t.Context())
+	sending, stopSending := context.WithCancel(t.Context())
+	var readers, writers, subscribed sync.WaitGroup
+	subscribed.Add(len(recipients))
+	for _, r := range recipients {
+		readers.Go(func() { r.run(reading, subscribed.Done) })
+	}
+	subscribed.Wait()
+	for _, s := range senders {
+		writers.Go(func() { s.run(sending) })
+	}
+	for range 15 {
+		for _, s := range senders {
+			more := s.acked.Load() + 5
+			until(t, s.name+" is served", func() bool { return s.acked.Load() >= more || t.Failed() })
+		}
+		n.depose(b)
+		n.lead()
+		b.resume()
+	}
+	stopSending()
+	writers.Wait()
+	for _, s := range senders {
+		s.wantReceived(recipients)
+		if m, ok := b.RetainedOf("t/" + s.name); !ok || string(m.Payload) != fmt.Sprint(s.acked.Load()) {
+			t.Errorf("retained of %s is %v, want %d", s.name, m, s.acked.Load())
+		}
+	}
+	stopReading()
+	readers.Wait()
+	check(t, n.Alone(context.Background()))
+	close(n.now.lost)
+	n.now.applied.Wait()
+}
+
+// wantReceived waits until everything that was acknowledged has come.
+func (s *sender) wantReceived(by []*recipient) {
+	t := s.b.t
+	t.Helper()
+	for number := range s.acked.Load() {
+		key := fmt.Sprintf("t/%s %d", s.name, number+1)
+		for _, r := range by[:2] {
+			until(t, r.name+" gets "+key, func() bool { return r.has(key) > 0 })
+		}
+		until(t, "a member gets "+key, func() bool { return by[2].has(key)+by[3].has(key) > 0 })
+		if times := by[1].has(key); s.qos == 2 && times != 1 {
+			t.Errorf("two got %s %d times", key, times)
+		}
+	}
+}

@@ -1,0 +1,263 @@
+package engine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox/broker/embedded/engine"
+	"signalbox/broker/topics"
+	"signalbox/broker/wire"
+)
+
+// TestWillWaitsForResume leaves a Will that becomes due while the engine is
+// suspended to whoever serves its client then: it is published once, after that.
+func TestWillWaitsForResume(t *testing.T) {
+	t.Parallel()
+	now := newClock()
+	b := start(t, t.TempDir(), func(c *engine.Config, _ *engine.Parts) { c.Now = now.get })
+	h := keeps("c")
+	h.Will = &wire.Will{Topic: "will", Payload: []byte("w"), QoS: 1, Delay: 600}
+	b.connect(h).conn.Close()
+	until(t, "the client is gone", func() bool { i, _, err := b.Client("c"); return err == nil && !i.Connected })
+	admin := b.administrators().connect(fresh("admin"))
+	admin.subscribe("will", 1)
+	b.suspend()
+	now.advance(20 * time.Minute)
+	check(t, b.Publish(&engine.Message{Topic: "will", Payload: []byte("first")}))
+	if m := admin.wantMessage(); m.payload != "first" {
+		t.Errorf("got %v", m)
+	}
+	b.resume()
+	if m := admin.wantMessage(); m.payload != "w" {
+		t.Errorf("got %v", m)
+	}
+	until(t, "the Will is forgotten", func() bool { i, _, err := b.Client("c"); return err == nil && i.Will == nil })
+	b.suspend()
+	b.resume()
+	check(t, b.Publish(&engine.Message{Topic: "will", Payload: []byte("last")}))
+	if m := admin.wantMessage(); m.payload != "last" {
+		t.Errorf("got %v", m)
+	}
+}
+
+// TestPacketsInATurn keeps a client's SUBSCRIBE and UNSUBSCRIBE unanswered whose
+// changes another server may have stored or not.
+func TestPacketsInATurn(t *testing.T) {
+	t.Parallel()
+	packets := map[string][]byte{
+		"SUBSCRIBE":   wire.AppendSubscribe(nil, wire.V5, &wire.Subscribe{PacketID: 1, Filters: []wire.Filter{{Filter: "b"}}}),
+		"UNSUBSCRIBE": wire.AppendUnsubscribe(nil, wire.V5, &wire.Unsubscribe{PacketID: 1, Filters: []string{"a"}}),
+		"QoS 1":       wire.AppendPublish(nil, wire.V5, &wire.Outgoing{Topic: "a", QoS: 1, PacketID: 1}),
+		"QoS 2":       wire.AppendPublish(nil, wire.V5, &wire.Outgoing{Topic: "nobody", QoS: 2, PacketID: 1}),
+		"retained":    wire.AppendPublish(nil, wire.V5, &wire.Outgoing{Topic: "r", Payload: []byte("x"), QoS: 1, PacketID: 1, Retain: true}),
+		"PUBREL":      wire.AppendAck(nil, wire.V5, wire.TypePubrel, 9, 0, ""),
+	}
+	for name, p := range packets {
+		for _, hangs := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, hangs), func(t *testing.T) {
+				t.Parallel()
+				var s *unsure
+				b := start(t, t.TempDir(), withUnsure(&s))
+				c := b.connect(keeps("c"))
+				c.subscribe("a", 1)
+				c.publish(wire.Outgoing{Topic: "nobody", QoS: 2, PacketID: 9})
+				c.wantAck(wire.TypePubrec)
+				s.lose(hangs)
+				c.send(p)
+				if hangs {
+					until(t, "it is submitted", func() bool { return s.waiting() > 0 })
+					s.lose(false)
+				}
+				if p := c.want(wire.TypeDisconnect); p[2] != wire.ReasonUseAnotherServer {
+					t.Errorf("DISCONNECT % x", p)
+				}
+				c.gone()
+				b.refused(keepsV5("c"), wire.ReasonUseAnotherServer)
+				b.refused(keepsV5("d"), wire.ReasonUseAnotherServer)
+				b.suspend()
+				s.keep()
+				b.resume()
+				if again := b.connect(keeps("c")); !again.present {
+					t.Error("the session is not there")
+				}
+			})
+		}
+	}
+}
+
+func keepsV5(id string) wire.Connect {
+	h := keeps(id)
+	h.Version = wire.V5
+	return h
+}
+
+// unsure is the real store which may lose its say: nothing is known of what is
+// submitted then.
+type unsure struct {
+	engine.Store
+	mu    sync.Mutex
+	lost  bool
+	hangs bool
+	held  []*engine.Changes
+}
+
+func withUnsure(into **unsure) func(*engine.Config, *engine.Parts) {
+	return func(_ *engine.Config, p *engine.Parts) {
+		*into = &unsure{Store: p.Store}
+		p.Store = *into
+	}
+}
+
+func (s *unsure) Submit(c *engine.Changes) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.hangs:
+		s.held = append(s.held, c)
+	case s.lost:
+		s.answer(c)
+	default:
+		s.Store.Submit(c)
+	}
+}
+
+func (s *unsure) answer(c *engine.Changes) {
+	if c.Done != nil {
+		s.Store.Submit(&engine.Changes{Done: refusal{c, fmt.Errorf("deposed: %w", engine.ErrUncertain)}})
+	}
+}
+
+func (s *unsure) Err() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lost {
+		return engine.ErrUncertain
+	}
+	return nil
+}
+
+// lose has changes wait, or come back as those of which nothing is known.
+func (s *unsure) lose(hangs bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lost, s.hangs = !hangs, hangs
+	for _, c := range s.held {
+		s.answer(c)
+	}
+	s.held = nil
+}
+
+func (s *unsure) keep() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lost, s.hangs = false, false
+}
+
+func (s *unsure) waiting() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.held)
+}
+
+// TestTurns suspends and resumes the engine from several sides while clients and
+// administrators come and go, until it closes: nobody waits for ever, and nothing is
+// left behind.
+func TestTurns(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			b := start(t, t.TempDir())
+			admins := b.administrators()
+			var all sync.WaitGroup
+			var turned atomic.Int64
+			ctx, stop := context.WithCancel(t.Context())
+			for g := range uint64(3) {
+				dice := rand.New(rand.NewPCG(seed, g))
+				all.Go(func() { b.turnAbout(ctx, dice, &turned) })
+				all.Go(func() { b.comeAndGo(ctx, fmt.Sprint("c", g)) })
+				all.Go(func() { admins.comeAndGo(ctx, fmt.Sprint("a", g)) })
+			}
+			all.Go(func() { b.tell(ctx) })
+			until(t, "there are many turns", func() bool { return turned.Load() > 150 })
+			if seed%2 == 0 {
+				b.closeEngine(t) // in the midst of it
+			}
+			stop()
+			all.Wait()
+			if seed%2 == 0 {
+				return
+			}
+			b.resume()
+			until(t, "all are gone", func() bool { return b.Counts().Connected == 0 })
+			b.suspend()
+			until(t, "nothing is left", func() bool { return cmp.Equal(state{}, b.state()) })
+			b.resume()
+			b.connect(fresh("last")).subscribe("a", 0)
+		})
+	}
+}
+
+// turnAbout suspends and resumes, some of the time without waiting for it.
+func (b *broker) turnAbout(ctx context.Context, dice *rand.Rand, turned *atomic.Int64) {
+	for ctx.Err() == nil {
+		one, cancel := context.WithCancel(ctx)
+		if dice.IntN(4) == 0 {
+			cancel()
+		}
+		var err error
+		if dice.IntN(2) == 0 {
+			err = b.Suspend(one, wire.ReasonUseAnotherServer)
+		} else {
+			err = b.Resume(one)
+		}
+		cancel()
+		if err == nil || errors.Is(err, context.Canceled) {
+			turned.Add(1)
+		}
+	}
+}
+
+// comeAndGo connects under one client id and does what clients do.
+func (b *broker) comeAndGo(ctx context.Context, clientID string) {
+	for id := uint16(1); ctx.Err() == nil; id++ {
+		conn := b.dial()
+		h := keepsV5(clientID)
+		h.Will, h.ReceiveMaximum = &wire.Will{Topic: "r/" + clientID, QoS: 1}, 10
+		p := wire.AppendConnect(nil, &h)
+		p = wire.AppendSubscribe(p, wire.V5, &wire.Subscribe{PacketID: id, Filters: []wire.Filter{{Filter: "#", Options: 2}}})
+		for qos := range byte(3) {
+			p = wire.AppendPublish(p, wire.V5, &wire.Outgoing{Topic: "r/" + clientID, Payload: []byte("x"), QoS: qos, PacketID: id, Retain: id%2 == 0})
+		}
+		conn.conn.Write(p)
+		for range 4 {
+			if _, err := conn.read(); err != nil {
+				break
+			}
+		}
+		conn.conn.Close()
+	}
+}
+
+// tell publishes what the broker itself does, and asks what there is.
+func (b *broker) tell(ctx context.Context) {
+	p := b.NewPublisher()
+	for n := 0; ctx.Err() == nil; n++ {
+		p.Publish(&engine.Message{Topic: fmt.Sprint("s/", n%5), QoS: byte(n % 3), Payload: []byte("x")})
+		p.Flush()
+		b.Publish(&engine.Message{Topic: fmt.Sprint("r/", n%5), QoS: 1, Payload: []byte("x"), Retain: true})
+		b.DeleteRetained(fmt.Sprint("r/", (n+1)%5))
+		b.SubscribeClient("c1", "s/+", topics.Options{QoS: 1})
+		b.UnsubscribeClient("c1", "s/+")
+		b.Forget(ctx, "a1")
+		b.state()
+	}
+}
