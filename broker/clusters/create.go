@@ -262,7 +262,7 @@ func (a *attempt) settle(ctx context.Context) error {
 	case err != nil:
 		return err
 	case !agreed:
-		return noLeader(opCreate, seen)
+		return noLeader(opCreate, a.cl, seen)
 	}
 	return nil
 }

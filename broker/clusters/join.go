@@ -117,7 +117,7 @@ func (c *Clusters) enter(ctx context.Context, cl Cluster, n Node, known bool) er
 	case self.member && (!self.in(cl.Name) || self.foreign(leader)):
 		return self.taken(opJoin)
 	case leader == nil:
-		return noLeader(opJoin, others)
+		return noLeader(opJoin, cl, others)
 	case self.member && leader.counts(n.NodeID):
 		return nil
 	}
@@ -161,7 +161,7 @@ func (c *Clusters) retract(ctx context.Context, cl Cluster, n Node) error {
 // no leader to do that, or it is not heard of. What the leader refuses is not
 // done.
 func (c *Clusters) remove(ctx context.Context, cl Cluster, n Node, seen []sight) error {
-	err := noLeader(opLeave, seen)
+	err := noLeader(opLeave, cl, seen)
 	if leader := leaderOf(cl.Name, seen); leader != nil {
 		err = c.tell(ctx, cl, leader.Node, control.RemoveNode(cl.Name, n.ha()), nil)
 		if errors.Is(err, control.ErrNoNode) {

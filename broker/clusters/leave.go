@@ -102,7 +102,7 @@ func (c *Clusters) dissolve(ctx context.Context, cl Cluster) error {
 	}
 	leader := leaderOf(cl.Name, seen)
 	if leader == nil {
-		return noLeader(opDelete, seen)
+		return noLeader(opDelete, cl, seen)
 	}
 	if err := c.tell(ctx, cl, leader.Node, control.DeleteCluster(cl.Name), nil); err != nil {
 		return err

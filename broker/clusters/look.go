@@ -179,12 +179,18 @@ func missed(seen []sight) []sight {
 	return slices.DeleteFunc(slices.Clone(seen), func(s sight) bool { return s.err == nil })
 }
 
-// noLeader says why a change cannot be made: no node can be reached, or none
-// leads.
-func noLeader(op string, seen []sight) error {
+// noLeader says why a change cannot be made: no node can be reached, the one that
+// leads cannot be, or none leads.
+func noLeader(op string, cl Cluster, seen []sight) error {
 	away := missed(seen)
 	if len(away) == len(seen) {
 		return because(op, broker.Unavailable, "", away)
+	}
+	leads := toldLeader(cl.Name, nil, seen)
+	if i := slices.IndexFunc(away, func(s sight) bool { return s.NodeID == leads }); i >= 0 {
+		e := because(op, broker.Unavailable, away[i].String()+" leads the cluster and cannot be asked", away[i:i+1])
+		e.Kind, e.Feature = broker.Unavailable, ""
+		return e
 	}
 	e := because(op, broker.Unavailable, "the cluster has no leader: a majority of its nodes must run and reach each other", away)
 	e.Kind, e.Feature, e.Err = broker.Unavailable, "", errors.Join(control.ErrNoLeader, e.Err)

@@ -169,3 +169,26 @@ func TestFull_tells_how_nodes_are_reached(t *testing.T) {
 		r.wantState(made.ID, "active", 1)
 	})
 }
+
+// TestLeader_that_cannot_be_reached is named: that there is none would be false.
+func TestLeader_that_cannot_be_reached(t *testing.T) {
+	run(t, func(r *rig) {
+		id, papers := r.cluster(3)
+		r.brokers(4)
+		for i, p := range papers {
+			r.hall.papers[p.name] = papers[i]
+		}
+		papers[0].cut = true
+		for name, err := range map[string]error{
+			"join":   r.join(id, ref(4)),
+			"delete": r.DeleteCluster(r.t.Context(), project, id, "", false),
+		} {
+			r.wantError(err, broker.Unavailable, "node 1 (n1) leads the cluster and cannot be asked", "b1 refuses")
+			if strings.Contains(err.Error(), "no leader") {
+				r.t.Errorf("%s: %v", name, err)
+			}
+		}
+		papers[0].dead, papers[1].dead = true, true
+		r.wantError(r.DeleteCluster(r.t.Context(), project, id, "", false), broker.Unavailable, "no leader", "b1 refuses", "b2 refuses")
+	})
+}

@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -22,7 +23,9 @@ const (
 // link is the state of a broker's connection as seen from outside. Run changes
 // it, everybody looks at it.
 type link struct {
-	now func() time.Time
+	now    func() time.Time
+	timing timing
+	wake   chan struct{} // holds an entry where the next attempt is to be made earlier
 
 	mu      sync.Mutex // guards the fields below; never held while waiting
 	phase   phase
@@ -31,11 +34,13 @@ type link struct {
 	offered *offer        // by the last session that was established
 	reached bool          // there was a session
 	cause   *broker.Error // why there is no session, once one failed or was lost
+	ended   time.Time     // when that came about
+	begun   time.Time     // when the last attempt began
 	changed chan struct{} // closed at the next change
 }
 
-func newLink(now func() time.Time) *link {
-	return &link{now: now, since: now(), offered: &offer{}, changed: make(chan struct{})}
+func newLink(now func() time.Time, t timing) *link {
+	return &link{now: now, timing: t, wake: make(chan struct{}, 1), since: now(), offered: &offer{}, changed: make(chan struct{})}
 }
 
 // enter changes the phase and wakes those who wait for that. The caller holds mu.
@@ -48,19 +53,55 @@ func (l *link) enter(p phase) {
 	l.changed = make(chan struct{})
 }
 
-// attempt notes that an attempt begins.
-func (l *link) attempt() { l.from(resting, retrying) }
-
-// rest notes that the next attempt has to wait.
-func (l *link) rest() { l.from(connecting, resting) }
-
-// from changes the phase if it is the given one.
-func (l *link) from(p, next phase) {
+// attempt notes that an attempt begins. It is the one that somebody may be
+// waiting for.
+func (l *link) attempt() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.phase == p {
-		l.enter(next)
+	select {
+	case <-l.wake:
+	default:
 	}
+	l.begun = l.now()
+	if l.phase == resting {
+		l.enter(retrying)
+	}
+}
+
+// rest notes that the next attempt has to wait.
+func (l *link) rest() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.phase == connecting {
+		l.enter(resting)
+	}
+}
+
+// urge has the next attempt made now, if there was none lately and the broker was
+// just not there: one that refuses log-ins may ban who comes too often. It tells
+// how long an attempt under way is worth waiting for.
+func (l *link) urge() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.phase == resting && l.away() && l.now().Sub(l.ended) >= l.timing.urge {
+		l.begun = l.now()
+		l.enter(retrying)
+		select {
+		case l.wake <- struct{}{}:
+		default: // run is about to look
+		}
+	}
+	if l.phase != retrying {
+		return 0
+	}
+	return l.begun.Add(l.timing.hope).Sub(l.now())
+}
+
+// away tells whether the broker could not be connected to, or was lost. The caller
+// holds mu.
+func (l *link) away() bool {
+	f, ok := errors.AsType[*failure](l.cause)
+	return ok && (f.stage == dialling || f.stage == attending)
 }
 
 // up notes that a session stands.
@@ -75,7 +116,7 @@ func (l *link) up(s *session) {
 func (l *link) down(cause *broker.Error, p phase) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.session, l.cause = nil, cause
+	l.session, l.cause, l.ended = nil, cause, l.now()
 	l.enter(p)
 }
 
@@ -120,9 +161,19 @@ func (l *link) ready(ctx context.Context) error {
 	return err
 }
 
-// current gives the session that stands. It waits for an attempt under way
-// only where there is hope: when the attempt before it did not fail.
+// current gives the session that stands. It waits for an attempt under way where
+// there is hope: when the attempt before it did not fail; otherwise as long as that
+// is fresh.
 func (l *link) current(ctx context.Context) (*session, error) {
+	hope := l.urge()
+	if hope <= 0 {
+		return l.wait(ctx, connecting)
+	}
+	fresh, cancel := context.WithTimeout(ctx, hope)
+	defer cancel()
+	if s, err := l.wait(fresh, connecting, retrying); err == nil || fresh.Err() == nil {
+		return s, err
+	}
 	return l.wait(ctx, connecting)
 }
 

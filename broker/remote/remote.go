@@ -47,6 +47,8 @@ type timing struct {
 	write    time.Duration // for writing one packet
 	minPause time.Duration // before the second attempt in a row
 	maxPause time.Duration // between attempts
+	urge     time.Duration // after a failure, before an operation has the next attempt made earlier
+	hope     time.Duration // how long an operation waits for that one
 	stable   time.Duration // a connection that stood for so long was a good one
 	sample   time.Duration // between two samples of the $SYS tree
 	quiet    time.Duration // without a retained message: that was the last
@@ -61,6 +63,8 @@ var defaultTiming = timing{
 	write:    10 * time.Second,
 	minPause: time.Second,
 	maxPause: 30 * time.Second,
+	urge:     time.Second,
+	hope:     time.Second,
 	stable:   10 * time.Second,
 	sample:   10 * time.Second,
 	quiet:    50 * time.Millisecond,
@@ -98,7 +102,7 @@ func (d *Dialer) dial(t broker.Target) (*Broker, error) {
 		endpoint: ep, username: t.Username, password: t.Password,
 		instance: rand.Text(), requestID: d.RequestID,
 		timing: d.timing, now: d.now, log: log,
-		link: newLink(d.now), sys: newSysTree(d.now), cancel: cancel,
+		link: newLink(d.now, d.timing), sys: newSysTree(d.now), cancel: cancel,
 		visits: make(chan struct{}, maxVisits),
 	}
 	if t.TopicTree {

@@ -135,7 +135,7 @@ func TestLoss_is_made_good_at_once(t *testing.T) {
 	target := server.Target()
 	target.URL = proxy.URL
 	d := quick()
-	d.timing.minPause, d.timing.maxPause = time.Hour, time.Hour
+	d.timing.minPause, d.timing.maxPause, d.timing.urge = time.Hour, time.Hour, time.Hour
 	b := open(t, d, target)
 	if err := b.Ready(t.Context()); err != nil {
 		t.Fatal(err)

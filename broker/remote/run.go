@@ -75,13 +75,14 @@ func (b *Broker) fail(ctx context.Context, f *failure, next phase) {
 	b.link.down(cause, next)
 }
 
-// rest waits until the next attempt is due.
+// rest waits until the next attempt is due, or asked for.
 func (b *Broker) rest(ctx context.Context, pause time.Duration) {
 	b.link.rest()
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+	case <-b.link.wake:
 	case <-ctx.Done():
 	}
 }

@@ -40,7 +40,12 @@ type scripted struct {
 // serve starts the broker and gives a target for it.
 func (s *scripted) serve(t testing.TB) broker.Target {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	return s.serveAt(t, "127.0.0.1:0")
+}
+
+func (s *scripted) serveAt(t testing.TB, addr string) broker.Target {
+	t.Helper()
+	ln, err := net.Listen("tcp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}
