@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -240,4 +241,73 @@ func TestErrandGivenUp(t *testing.T) {
 		}
 		must(t, s.file.Close())
 	})
+}
+
+// TestApplyManyAtOnce applies a log group by group in one store, and many groups at
+// once in another. Brokers that serve one after the other made it: each goes on with
+// the sequence numbers that it finds, so that some come again.
+func TestApplyManyAtOnce(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	m := &model{rand: rand.New(rand.NewPCG(seed, 0)), retained: map[string]*engine.Message{}}
+	single, many := fresh(t, Options{Durability: file.Process}), fresh(t, Options{Durability: file.Process})
+	var gathered []*engine.Changes
+	for index := uint64(1); index <= 300; index++ {
+		group := m.group()
+		gathered = append(gathered, group...)
+		must(t, single.Apply(index, group))
+		if m.chance(10) {
+			again, err := DecodeChanges(AppendChanges(nil, gathered))
+			must(t, err, many.Apply(index, again))
+			gathered = nil
+			sound(t, single)
+			sound(t, many)
+		}
+		if m.chance(2) {
+			m.takeOver()
+		}
+	}
+	must(t, many.Apply(301, gathered))
+	wantSame(t, single, many)
+	now, err := many.Load(t.Context())
+	must(t, err)
+	if diff := cmp.Diff(describe(m.snapshot()), describe(now)); diff != "" || t.Failed() {
+		t.Errorf("seed %d (-want +got):\n%s", seed, diff)
+	}
+}
+
+// group makes some changes.
+func (m *model) group() (group []*engine.Changes) {
+	for range 1 + m.rand.IntN(10) {
+		group = append(group, m.changes())
+	}
+	return group
+}
+
+// takeOver has sequence numbers go on behind what waits.
+func (m *model) takeOver() {
+	m.seq = 0
+	for _, s := range m.sessions {
+		for _, r := range s.Queue {
+			m.seq = max(m.seq, r.Seq)
+		}
+	}
+}
+
+// TestPlaceTakenAgain has a place in a queue left, taken and left twice, at once. Each
+// message loses one reference only.
+func TestPlaceTakenAgain(t *testing.T) {
+	t.Parallel()
+	s := fresh(t, Options{})
+	m, n := message(1, "t"), message(2, "t")
+	must(t,
+		s.Apply(1, []*engine.Changes{{PutSessions: []engine.SessionRecord{session(1), session(2)}}, queued(1, m), queued(2, m)}),
+		s.Apply(2, []*engine.Changes{
+			dequeued(1, 1),
+			{Enqueued: []engine.QueueRecord{{SessionID: 1, Seq: 1, Message: n, QoS: 1}}},
+			dequeued(1, 1, 1),
+		}),
+	)
+	wantRows(t, s, map[string]int{"session": 2, "queue": 1, "message": 1})
+	sound(t, s)
 }

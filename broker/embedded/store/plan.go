@@ -122,13 +122,16 @@ func (p *plan) release(s seat) {
 
 func (p *plan) dequeue(s seat) {
 	i, known := p.at[s]
-	if known && i != gone {
+	message := p.books.find(s.session, s.seq)
+	switch {
+	case known && i != gone:
 		p.refer(p.join[i].Message, -1)
 		p.join[i].Message = nil
 		delete(p.at, s)
-		return
-	}
-	if message := p.books.find(s.session, s.seq); message != 0 && !known {
+		if message != 0 { // a row that was there before has left already
+			p.at[s] = gone
+		}
+	case message != 0 && !known:
 		p.vanish(place{s, message})
 	}
 }
