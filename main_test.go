@@ -53,6 +53,7 @@ var mayImport = map[string][]string{
 	"broker/embedded/engine":  {"broker/topics", "broker/wire"},
 	"broker/embedded/guard":   {"broker"},
 	"broker/embedded/listen":  {"broker", "broker/embedded/guard"},
+	"broker/embedded/mesh":    {"broker/embedded/engine"},
 	"broker/embedded/replica": {"broker/embedded/engine"},
 	"broker/embedded/schema":  {"broker/file"},
 	"broker/embedded/store":   {"broker/embedded/engine", "broker/file"},

@@ -221,7 +221,10 @@ func (s *Session) handBack(ended bool) (moving []QueueRecord) {
 		if e.state&sent != 0 && (!ended || e.qos == 2) {
 			continue
 		}
-		moving = append(moving, QueueRecord{SessionID: s.id, Seq: e.seq, Message: e.message, Share: e.extra.share})
+		moving = append(moving, QueueRecord{
+			SessionID: s.id, Seq: e.seq, Message: e.message, QoS: e.qos, Retain: e.retain,
+			SubscriptionIDs: e.extra.ids, Share: e.extra.share,
+		})
 	}
 	return moving
 }
@@ -241,10 +244,14 @@ func (e *Engine) handOver(from *Session, moving []QueueRecord) {
 func (e *Engine) handOverOne(from *Session, r QueueRecord, g *topics.Group[*Session]) {
 	for member := range g.Turn() {
 		present, _ := member.Who.presence()
-		if !present || !isClient(member.Who) || member.Who == from || !member.Who.may(Receive, r.Message.Topic) {
+		if !present || member.Who == from || !member.Who.may(Receive, r.Message.Topic) {
 			continue
 		}
 		if !from.giveUp(r.Seq) {
+			return
+		}
+		if !isClient(member.Who) {
+			e.handAbroad(from, r, member)
 			return
 		}
 		pub := e.newPublication()

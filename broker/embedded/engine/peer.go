@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -34,9 +35,13 @@ type Crossing struct {
 
 // Receipt is told what became of a message that somebody waits for.
 type Receipt interface {
-	// Settled does not wait. An error says that the message cannot be stored.
+	// Settled does not wait. An error says that the message cannot be stored, or,
+	// where it is ErrGone, that nobody waits for the node any longer.
 	Settled(err error)
 }
+
+// ErrGone says that another node was not reached for too long.
+var ErrGone = errors.New("the node is gone")
 
 // Interest is what those who are subscribed to one filter ask for.
 type Interest struct {
@@ -57,6 +62,7 @@ type Peer struct {
 	mu      sync.Mutex // guards what follows; held while calling the index
 	routes  map[string]announced
 	renewal uint64 // of the whole table
+	lost    bool   // for now: nothing of it is in the index
 	removed bool
 }
 
@@ -101,7 +107,36 @@ func (p *Peer) Remove() {
 
 // SetLinked tells whether the node can be reached at present. While it cannot,
 // members of shared subscriptions there count as away.
-func (p *Peer) SetLinked(linked bool) { p.linked.Store(linked) }
+func (p *Peer) SetLinked(linked bool) {
+	p.linked.Store(linked)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !linked || !p.lost || p.removed {
+		return
+	}
+	p.lost = false
+	for filter, a := range p.routes {
+		p.enter(filter, a.Interest)
+	}
+}
+
+// Lose has nothing sent to the node until it is linked again.
+func (p *Peer) Lose() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.lost || p.removed {
+		return
+	}
+	p.lost = true
+	for filter, a := range p.routes {
+		p.engine.index.Unsubscribe(filter, p.stands(a.Interest))
+	}
+}
+
+// enter puts a subscription into the index. mu is held.
+func (p *Peer) enter(filter string, i Interest) {
+	p.engine.index.Subscribe(filter, p.stands(i), topics.Options{QoS: i.QoS, RetainAsPublished: true})
+}
 
 // Announce notes what is asked for at the node for a filter, in place of what
 // was. A filter that is none is passed over.
@@ -116,9 +151,11 @@ func (p *Peer) Announce(filter string, i Interest) {
 	}
 	old, had := p.routes[filter]
 	p.routes[filter] = announced{i, p.renewal}
-	who := p.stands(i)
-	p.engine.index.Subscribe(filter, who, topics.Options{QoS: i.QoS, RetainAsPublished: true})
-	if had && p.stands(old.Interest) != who {
+	if p.lost {
+		return
+	}
+	p.enter(filter, i)
+	if had && p.stands(old.Interest) != p.stands(i) {
 		p.engine.index.Unsubscribe(filter, p.stands(old.Interest))
 	}
 }
@@ -141,7 +178,7 @@ func (p *Peer) Withdraw(filter string) {
 // drop forgets what is asked for. mu is held.
 func (p *Peer) drop(filter string) {
 	if old, had := p.routes[filter]; had {
-		p.engine.index.Unsubscribe(filter, p.stands(old.Interest))
+		p.engine.index.Unsubscribe(filter, p.stands(old.Interest)) // where it is in it
 		delete(p.routes, filter)
 	}
 }
@@ -211,79 +248,6 @@ func (p *Peer) Reassign(m *Message, shares []string, receipt Receipt) {
 }
 
 func (p *Peer) isNot(s *Session) bool { return s.peer != p }
-
-// bound is a peer that a message goes to.
-type bound struct {
-	peer *Peer
-	qos  byte
-}
-
-// choice is a peer that was chosen for a shared subscription.
-type choice struct {
-	bound
-	share string
-}
-
-// cross gives a message to the links of the peers that are subscribed or chosen,
-// or of all.
-func (e *Engine) cross(m *Message, everywhere bool, direct []bound, chosen []choice, pub *publication) {
-	peers := e.peers.Load()
-	if peers == nil {
-		return
-	}
-	for _, p := range *peers {
-		c := Crossing{Direct: everywhere}
-		for _, b := range direct {
-			if b.peer == p {
-				c.Direct, c.QoS = true, max(c.QoS, b.qos)
-			}
-		}
-		for _, b := range chosen {
-			if b.peer == p {
-				c.Shares, c.QoS = append(c.Shares, b.share), max(c.QoS, b.qos)
-			}
-		}
-		if c.Direct || len(c.Shares) > 0 {
-			c.QoS = min(c.QoS, m.QoS)
-			c.Receipt = pub.receiptFor(c.QoS)
-			p.link.Take(m, c)
-		}
-	}
-}
-
-// receiptFor keeps a publication from being acknowledged until a peer has the
-// message. It is not stored before either where that would say that its sender
-// need not send it again. What is owed is acknowledged to nobody.
-func (p *publication) receiptFor(qos byte) Receipt {
-	switch {
-	case qos == 0 || p.Owed:
-		return nil
-	case len(p.Received) > 0:
-		p.hold()
-		return (*Hold)(p)
-	}
-	p.wait()
-	return (*delay)(p)
-}
-
-// delay keeps a message from being acknowledged, but not from being stored.
-type delay publication
-
-// Settled lets the message be acknowledged, or refuses it.
-func (d *delay) Settled(err error) { (*publication)(d).leave(err) }
-
-// Identify sets the number of this node, from which messages that cross to
-// others have their Stamp.
-func (e *Engine) Identify(node uint16) {
-	e.stamps.Store(uint64(node)<<48 | uint64(e.now())<<7&(1<<48-1))
-}
-
-// stamp marks a message that crosses to other nodes, before anybody has it.
-func (e *Engine) stamp(m *Message) {
-	if m.Stamp == 0 {
-		m.Stamp = e.stamps.Add(1)
-	}
-}
 
 // roomAbroad waits while too much waits for other nodes.
 func (e *Engine) roomAbroad() {

@@ -1,0 +1,205 @@
+package mesh_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"signalbox/broker/wire"
+)
+
+// TestBroken breaks links all the time while messages cross. Nothing above QoS 0
+// is lost, in order, and nothing comes twice.
+func TestBroken(t *testing.T) {
+	t.Parallel()
+	const messages = 400
+	f, n := weave(t, 3)
+	var wg, breaking sync.WaitGroup
+	over := make(chan struct{})
+	for i := range n {
+		reader := n[i].connect(fmt.Sprint("reader", i), i != 1)
+		reader.subscribe("load/#", 2)
+		wg.Go(func() {
+			next := map[string]int{}
+			for range (len(n)) * messages {
+				m := reader.next()
+				if want := fmt.Sprint(next[m.topic]); m.payload != want {
+					t.Errorf("reader %d got message %s of %s, want %s", i, m.payload, m.topic, want)
+					return
+				}
+				next[m.topic]++
+			}
+			reader.drained()
+		})
+	}
+	for i := range n {
+		wg.Go(func() {
+			c := n[i].connect(fmt.Sprint("c", i), true)
+			for k := range messages {
+				if code := c.publish(wire.Outgoing{
+					Topic: fmt.Sprint("load/", i), Payload: fmt.Append(nil, k), QoS: byte(k%2 + 1), PacketID: uint16(k%100 + 1),
+				}); code != 0 {
+					t.Errorf("message %d of %d: code %d", k, i, code)
+				}
+			}
+		})
+	}
+	breaking.Go(func() {
+		random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test's
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			from, to := random.IntN(3)+1, random.IntN(3)+1
+			f.breaks(from, to, random.IntN(3) == 0)
+			select {
+			case <-tick.C:
+				f.heal(from, to)
+			case <-over:
+				f.heal(from, to)
+				return
+			}
+		}
+	})
+	wg.Wait()
+	close(over)
+	breaking.Wait()
+	for _, one := range n {
+		for _, f := range one.mesh.Figures() {
+			if f.GivenUp+f.Refused > 0 {
+				t.Errorf("%+v", f)
+			}
+		}
+	}
+}
+
+// TestGone keeps a publisher waiting for a node that is gone for as long as the
+// grace, and then no longer; and serves that node when it is back.
+func TestGone(t *testing.T) {
+	t.Parallel()
+	f, n := weave(t, 2, func(f *fabric) { f.grace = 500 * time.Millisecond })
+	reader, c := n[0].connect("reader", true), n[1].connect("c", false)
+	reader.subscribe("a", 1)
+	f.breaks(2, 1, true)
+	if code := c.publish(wire.Outgoing{Topic: "a", QoS: 1, PacketID: 1}); code != 0 {
+		t.Errorf("got code %d", code)
+	}
+	if g := n[1].figures(1); g.Linked || g.GivenUp != 1 || g.Waiting != 0 {
+		t.Errorf("got %+v", g)
+	}
+	if code := c.publish(wire.Outgoing{Topic: "a", QoS: 1, PacketID: 1}); code != wire.ReasonNoMatchingSubscribers {
+		t.Errorf("got code %d for a message to a node that is gone", code)
+	}
+	f.heal(2, 1)
+	n[1].linked(1)
+	c.publish(wire.Outgoing{Topic: "a", Payload: []byte("back"), QoS: 1, PacketID: 1})
+	if m := reader.next(); m.payload != "back" {
+		t.Errorf("got %v", m)
+	}
+	f.breaks(1, 2, true)
+	until(t, "the routes are forgotten", func() bool { return n[1].figures(1).Routes == 0 })
+	f.heal(1, 2)
+	until(t, "the routes are there again", func() bool { return n[1].figures(1).Routes == 1 })
+}
+
+// TestRestart starts a node again while messages wait for it: they reach the
+// session that it has kept.
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	f, n := weave(t, 2)
+	reader := n[0].connect("reader", true)
+	reader.subscribe("a", 1)
+	c := n[1].connect("c", false)
+	f.forget(1)
+	n[0].close()
+	until(t, "the link is down", func() bool { return !n[1].figures(1).Linked })
+	c.send(wire.AppendPublish(nil, wire.V5, &wire.Outgoing{Topic: "a", Payload: []byte("waits"), QoS: 1, PacketID: 1}))
+	c.silent()
+	back := f.start(1, n[0].dir)
+	back.mesh.SetPeers(f.ids())
+	if code := reason(c.want(wire.TypePuback)); code != 0 {
+		t.Errorf("got code %d", code)
+	}
+	reader = back.connect("reader", true)
+	if m := reader.next(); m.payload != "waits" {
+		t.Errorf("got %v", m)
+	}
+}
+
+// TestRemoved keeps nobody waiting for a node that is no member any more.
+func TestRemoved(t *testing.T) {
+	t.Parallel()
+	f, n := weave(t, 2)
+	n[0].connect("reader", true).subscribe("a", 1)
+	c := n[1].connect("c", false)
+	f.breaks(2, 1, true)
+	until(t, "the link is down", func() bool { return !n[1].figures(1).Linked })
+	c.send(wire.AppendPublish(nil, wire.V5, &wire.Outgoing{Topic: "a", QoS: 1, PacketID: 1}))
+	c.silent()
+	n[1].mesh.SetPeers([]int{2})
+	if code := reason(c.want(wire.TypePuback)); code != 0 {
+		t.Errorf("got code %d", code)
+	}
+	n[1].mesh.SetPeers(f.ids())
+	f.heal(2, 1)
+	n[1].linked(1)
+	n[0].linked(1)
+}
+
+// TestClosedWhileWaiting refuses what is not confirmed when its node ends.
+func TestClosedWhileWaiting(t *testing.T) {
+	t.Parallel()
+	f, n := weave(t, 2)
+	n[0].connect("reader", true).subscribe("a", 1)
+	c := n[1].connect("c", false)
+	f.breaks(2, 1, true)
+	until(t, "the link is down", func() bool { return !n[1].figures(1).Linked })
+	c.send(wire.AppendPublish(nil, wire.V5, &wire.Outgoing{Topic: "a", QoS: 1, PacketID: 1}))
+	c.silent()
+	n[1].mesh.Close()
+	if code := reason(c.want(wire.TypePuback)); code != wire.ReasonQuotaExceeded {
+		t.Errorf("got code %d", code)
+	}
+}
+
+// TestMute takes a node for dead that says nothing, though its connection stays.
+func TestMute(t *testing.T) {
+	t.Parallel()
+	f, n := weave(t, 2)
+	f.mute(2, 1)
+	since := time.Now()
+	until(t, "the link is given up", func() bool { return !n[1].figures(1).Linked })
+	if d := time.Since(since); d > 10*time.Second { // three, on a machine that has time
+		t.Errorf("it took %v", d)
+	}
+	n[1].linked(1)
+}
+
+// muted is a connection over which nothing goes any more, once it is told so.
+type muted struct {
+	net.Conn
+	mute chan struct{}
+}
+
+func (m *muted) Read(p []byte) (int, error) {
+	n, err := m.Conn.Read(p)
+	select {
+	case <-m.mute:
+		if err == nil { // as if it had not come
+			return m.Read(p)
+		}
+	default:
+	}
+	return n, err
+}
+
+func (m *muted) Write(p []byte) (int, error) {
+	select {
+	case <-m.mute:
+		return len(p), nil
+	default:
+		return m.Conn.Write(p)
+	}
+}

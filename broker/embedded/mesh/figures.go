@@ -1,0 +1,47 @@
+package mesh
+
+import "slices"
+
+// Figures tell of the links between this node and another one, in totals since
+// the other node became known.
+type Figures struct {
+	Node   int
+	Linked bool // messages can be sent to it
+
+	Routes                   int   // filters that somebody is subscribed to there
+	Sent, Received           int64 // messages
+	SentBytes, ReceivedBytes int64 // all in all
+	Repeated                 int64 // messages sent again after a link broke
+	Waiting, WaitingBytes    int64 // messages to be sent or confirmed, now
+
+	Dropped int64 // messages of QoS 0 while there was no link or no room
+	Refused int64 // above QoS 0, for which there was no room or that could not be stored there
+	GivenUp int64 // above QoS 0, for a node that was gone
+}
+
+// Figures gives those of all other nodes, in order.
+func (m *Mesh) Figures() []Figures {
+	m.mu.Lock()
+	all := make([]Figures, 0, len(m.peers))
+	peers := make([]*peer, 0, len(m.peers))
+	for _, p := range m.peers {
+		peers = append(peers, p)
+	}
+	m.mu.Unlock()
+	for _, p := range peers {
+		all = append(all, p.figures())
+	}
+	slices.SortFunc(all, func(a, b Figures) int { return a.Node - b.Node })
+	return all
+}
+
+func (p *peer) figures() Figures {
+	l := p.link
+	l.mu.Lock()
+	f := l.totals
+	f.Linked, f.Waiting, f.WaitingBytes = l.linked, int64(l.queue.waiting()), l.queue.bytes
+	l.mu.Unlock()
+	f.Node, f.Routes = p.id, p.handle.Routes()
+	f.Received, f.ReceivedBytes = p.intake.messages.Load(), p.intake.bytes.Load()
+	return f
+}

@@ -1,0 +1,214 @@
+package mesh_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+
+	"signalbox/broker/wire"
+)
+
+// TestAcross brings messages of all levels from one node to another, once however
+// many subscriptions match, from the SUBACK until the UNSUBACK.
+func TestAcross(t *testing.T) {
+	t.Parallel()
+	_, n := weave(t, 3)
+	reader, other, c := n[0].connect("reader", true), n[1].connect("other", false), n[2].connect("c", false)
+	for _, f := range []string{"a/+", "a/#", "#"} {
+		reader.subscribe(f, 2)
+	}
+	other.subscribe("a/b", 1)
+	for qos := range byte(3) {
+		for i := range 10 {
+			payload := fmt.Sprint(qos, i)
+			c.publish(wire.Outgoing{Topic: "a/b", Payload: []byte(payload), QoS: qos, PacketID: uint16(i + 1)})
+			if m := reader.next(); m != (message{"a/b", payload, qos, false}) {
+				t.Fatalf("got %v, want %s at QoS %d", m, payload, qos)
+			}
+			if m := other.next(); m != (message{"a/b", payload, min(qos, 1), false}) {
+				t.Fatalf("got %v, want %s at QoS %d", m, payload, min(qos, 1))
+			}
+		}
+	}
+	other.unsubscribe("a/b")
+	until(t, "the node knows", func() bool { return n[2].figures(2).Routes == 0 })
+	c.publish(wire.Outgoing{Topic: "a/b", QoS: 1, PacketID: 1})
+	reader.next()
+	for _, one := range n {
+		for _, f := range one.mesh.Figures() {
+			want := int64(0)
+			if one == n[2] {
+				want = 31 - int64(f.Node-1)
+			}
+			if f.Sent != want {
+				t.Errorf("node %d has sent %d messages to node %d, want %d", one.id, f.Sent, f.Node, want)
+			}
+		}
+	}
+	if r := c.publish(wire.Outgoing{Topic: "nobody/b", QoS: 1, PacketID: 1}); r != wire.ReasonSuccess { // "#" is there
+		t.Errorf("got code %d", r)
+	}
+}
+
+// TestOrder keeps the order of every publisher at every node, and nothing goes
+// round or comes twice.
+func TestOrder(t *testing.T) {
+	t.Parallel()
+	const nodes, messages = 3, 400
+	_, n := weave(t, nodes)
+	var readers []*client
+	for i := range n {
+		c := n[i].connect(fmt.Sprint("reader", i), i%2 == 0)
+		c.subscribe("load/#", 2)
+		readers = append(readers, c)
+	}
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			c := n[i].connect(fmt.Sprint("c", i), false)
+			for k := range messages {
+				c.publish(wire.Outgoing{
+					Topic: fmt.Sprint("load/", i), Payload: fmt.Append(nil, k), QoS: byte(k % 3), PacketID: uint16(k%100 + 1),
+				})
+			}
+		})
+	}
+	for _, r := range readers {
+		wg.Go(func() {
+			next := map[string]int{}
+			for range nodes * messages {
+				m := r.next()
+				if want := fmt.Sprint(next[m.topic]); m.payload != want {
+					t.Errorf("got message %s of %s, want %s", m.payload, m.topic, want)
+					return
+				}
+				next[m.topic]++
+			}
+		})
+	}
+	wg.Wait()
+	for _, r := range readers {
+		r.drained()
+	}
+}
+
+// TestSubscribed publishes at one node as soon as another one has acknowledged
+// the subscription.
+func TestSubscribed(t *testing.T) {
+	t.Parallel()
+	_, n := weave(t, 3)
+	c := n[0].connect("c", false)
+	for i := range 200 {
+		reader := n[1+i%2].connect("reader", false)
+		topic := fmt.Sprint("topic/", i)
+		reader.subscribe(topic, 0)
+		c.publish(wire.Outgoing{Topic: topic})
+		if m := reader.next(); m.topic != topic {
+			t.Fatalf("got %v, want %s", m, topic)
+		}
+		reader.unsubscribe(topic)
+	}
+}
+
+// TestShared gives every message to one member, wherever members and publishers
+// are, and all members some.
+func TestShared(t *testing.T) {
+	t.Parallel()
+	const nodes, messages = 3, 300
+	_, n := weave(t, nodes)
+	var mu sync.Mutex
+	seen, byNode := map[string]int{}, map[int]int{}
+	total := 0
+	for i := range n {
+		for k := range 2 {
+			c := n[i].connect(fmt.Sprint("member", i, k), false)
+			c.subscribe("$share/g/work/#", 1)
+			go func() {
+				for {
+					m, ok := c.tryNext()
+					if !ok {
+						return
+					}
+					mu.Lock()
+					seen[m.topic+m.payload]++
+					byNode[i]++
+					total++
+					mu.Unlock()
+				}
+			}()
+		}
+	}
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			c := n[i].connect(fmt.Sprint("c", i), false)
+			for k := range messages {
+				c.publish(wire.Outgoing{Topic: fmt.Sprint("work/", i), Payload: fmt.Append(nil, "-", k), QoS: byte(k % 2), PacketID: 1})
+			}
+		})
+	}
+	wg.Wait()
+	until(t, "all messages have come", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return total >= nodes*messages
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	for m, times := range seen {
+		if times != 1 {
+			t.Errorf("%s came %d times", m, times)
+		}
+	}
+	if len(seen) != nodes*messages || len(byNode) != nodes {
+		t.Errorf("%d different messages at %d nodes, want %d at %d", len(seen), len(byNode), nodes*messages, nodes)
+	}
+}
+
+// TestSharedLeaves gives messages to another member where the last one of a node
+// goes while they are on their way.
+func TestSharedLeaves(t *testing.T) {
+	t.Parallel()
+	_, n := weave(t, 2)
+	stays := n[0].connect("stays", false)
+	stays.subscribe("$share/g/work", 1)
+	const messages = 300
+	got := make(chan string, 2*messages)
+	go func() {
+		for {
+			m, ok := stays.tryNext()
+			if !ok {
+				return
+			}
+			got <- m.payload
+		}
+	}()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c := n[0].connect("c", false)
+		for k := range messages {
+			c.publish(wire.Outgoing{Topic: "work", Payload: fmt.Append(nil, k), QoS: 1, PacketID: 1})
+		}
+	}()
+	for running := true; running; {
+		select {
+		case <-done:
+			running = false
+		default:
+			goes := n[1].connect("goes", false)
+			each := func(m message) { got <- m.payload }
+			goes.send(wire.AppendSubscribe(nil, wire.V5, &wire.Subscribe{
+				PacketID: 1, Filters: []wire.Filter{{Filter: "$share/g/work", Options: 1}},
+			}))
+			goes.until(wire.TypeSuback, each)
+			goes.send(wire.AppendUnsubscribe(nil, wire.V5, &wire.Unsubscribe{PacketID: 1, Filters: []string{"$share/g/work"}}))
+			goes.until(wire.TypeUnsuback, each)
+			goes.conn.Close()
+		}
+	}
+	seen := map[string]bool{}
+	for len(seen) < messages {
+		seen[<-got] = true
+	}
+}

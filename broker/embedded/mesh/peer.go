@@ -1,0 +1,82 @@
+package mesh
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"time"
+
+	"signalbox/broker/embedded/engine"
+)
+
+// peer is another node: the link to it, and what comes from it.
+type peer struct {
+	mesh   *Mesh
+	id     int
+	handle *engine.Peer
+	link   *link
+	intake *intake
+
+	life    context.Context // ends when it is no peer any more
+	end     context.CancelFunc
+	running sync.WaitGroup
+
+	mu    sync.Mutex  // guards what follows; held while telling the engine whether the node can be reached
+	grace *time.Timer // runs while it cannot
+}
+
+// newPeer makes a node known and begins to connect to it.
+func newPeer(m *Mesh, id int) *peer {
+	p := &peer{mesh: m, id: id}
+	p.life, p.end = context.WithCancel(m.life)
+	p.link, p.intake = newLink(m, p), newIntake(p)
+	p.handle = m.engine.AddPeer(strconv.Itoa(id), p.link)
+	p.grace = time.AfterFunc(m.grace, p.lose)
+	p.running.Go(func() { p.link.run(p.life) })
+	return p
+}
+
+// reached tells the engine that messages can be sent to the node.
+func (p *peer) reached() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.grace.Stop()
+	p.handle.SetLinked(true)
+}
+
+// unreached tells it that they must wait.
+func (p *peer) unreached() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.handle.SetLinked(false)
+	p.grace.Reset(p.mesh.grace)
+}
+
+// lose gives up what waits for the node, which was not reached for too long.
+func (p *peer) lose() {
+	p.mu.Lock()
+	waiting, is := p.link.giveUp(nil)
+	if is {
+		p.handle.Lose()
+	}
+	p.mu.Unlock()
+	for _, r := range waiting {
+		r.Settled(engine.ErrGone)
+	}
+}
+
+// close ends all that has to do with the node. Messages that wait for it are
+// settled with an error.
+func (p *peer) close(err error) {
+	p.end()
+	p.handle.Remove()
+	p.running.Wait()
+	p.intake.close()
+	p.mu.Lock()
+	p.grace.Stop()
+	waiting, _ := p.link.giveUp(err)
+	p.mu.Unlock()
+	for _, r := range waiting {
+		r.Settled(err)
+	}
+}
