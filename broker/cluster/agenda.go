@@ -117,7 +117,7 @@ func (a *agenda) settle(p *proposal) {
 	}
 	p.future = nil // and with it the entry
 	if n := a.seat.node; p.err == nil && !p.began.IsZero() {
-		n.figures.applied.observe(since(n.options.Now(), p.began))
+		n.figures.applied.observe(since(time.Now(), p.began))
 	}
 	close(p.done)
 	a.bytes.Add(-p.size)

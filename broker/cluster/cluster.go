@@ -103,6 +103,7 @@ type Timing struct {
 	Probe     time.Duration // between a leader's looks at its members; 1 s
 	Call      time.Duration // for the answer to such a look, and for a connection; 2 s
 	Request   time.Duration // for a proposal or a forwarded request whose context has no end; 10 s
+	NoLeader  time.Duration // without a leader, after which forwarded requests are refused and do not wait for one; 5 s
 	Settle    time.Duration // for members to end with a cluster that is deleted; 5 s
 	Tell      time.Duration // between attempts to tell those that were not there; 15 s
 	Retry     time.Duration // before a node that had to stop tries again; 5 s
@@ -145,6 +146,7 @@ func (t *Timing) fill() {
 	t.Probe = cmp.Or(t.Probe, time.Second)
 	t.Call = cmp.Or(t.Call, 2*time.Second)
 	t.Request = cmp.Or(t.Request, 10*time.Second)
+	t.NoLeader = cmp.Or(t.NoLeader, 5*time.Second)
 	t.Settle = cmp.Or(t.Settle, 5*time.Second)
 	t.Tell = cmp.Or(t.Tell, 15*time.Second)
 	t.Retry = cmp.Or(t.Retry, 5*time.Second)
@@ -173,7 +175,7 @@ type Node struct {
 
 	mu     sync.Mutex // guards the fields below
 	closed bool
-	ending string                     // why the node has to leave its cluster, "" while it has not
+	ending ending                     // of the cluster that the node has to leave
 	graves []*grave                   // clusters that were dissolved while members were away; replaced, not changed
 	heard  map[string]map[NodeID]bool // who knows of a dissolved cluster already
 	errmsg string                     // why the node is not taking part, though it should

@@ -68,7 +68,7 @@ func (n *Node) Figures() Figures {
 	}
 	f.Voters = s.voters()
 	if f.Leading = s.state() == StateLeader; !f.Leading {
-		f.LastContact = since(n.options.Now(), s.raft.LastContact())
+		f.LastContact = since(time.Now(), s.raft.LastContact())
 		return f
 	}
 	heard := s.heardOf()

@@ -80,9 +80,9 @@ type station struct {
 // quick is a timing for tests.
 func quick() Timing {
 	return Timing{
-		Heartbeat: 150 * time.Millisecond, Election: 150 * time.Millisecond, Lease: 100 * time.Millisecond, Commit: 5 * time.Millisecond,
+		Heartbeat: 250 * time.Millisecond, Election: 250 * time.Millisecond, Lease: 200 * time.Millisecond, Commit: 5 * time.Millisecond,
 		Transport: 500 * time.Millisecond, Probe: 40 * time.Millisecond, Call: 400 * time.Millisecond, Request: 10 * time.Second,
-		Settle: 2 * time.Second, Tell: 100 * time.Millisecond, Retry: 50 * time.Millisecond,
+		NoLeader: patience, Settle: 2 * time.Second, Tell: 100 * time.Millisecond, Retry: 50 * time.Millisecond,
 	}
 }
 
@@ -262,13 +262,22 @@ func (f *fleet) follower() *station {
 	return nil
 }
 
-// settled waits until so many nodes have a vote and are in contact.
+// settled waits until so many nodes have a vote and are in contact, and all that
+// run know that.
 func (f *fleet) settled(voters int) {
 	f.t.Helper()
 	eventually(f.t, func() error {
 		got := f.leader().node.Figures()
 		if got.Voters != voters || got.InContact != voters || !got.Leading {
 			return fmt.Errorf("want %d voters in contact, got %+v", voters, got)
+		}
+		for id, s := range f.nodes {
+			if s.node == nil || s.node.seat.Load() == nil {
+				continue
+			}
+			if got := s.node.Figures().Voters; got != voters {
+				return fmt.Errorf("node %d knows of %d voters", id, got)
+			}
 		}
 		return nil
 	})

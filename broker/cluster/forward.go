@@ -22,7 +22,7 @@ func (n *Node) Forward(ctx context.Context, request []byte) ([]byte, error) {
 	n.figures.forwarded.Add(1)
 	ctx, cancel := n.bounded(ctx)
 	defer cancel()
-	for wait := n.options.Timing.Heartbeat / 64; ; wait = min(2*wait, n.options.Timing.Heartbeat/4) {
+	for wait := n.options.Timing.Heartbeat / 64; ; wait = min(2*wait, n.options.Timing.Heartbeat/16) {
 		s, err := n.place()
 		if err != nil && !notBegun(err) {
 			return nil, err
@@ -31,26 +31,33 @@ func (n *Node) Forward(ctx context.Context, request []byte) ([]byte, error) {
 		if err == nil {
 			answer, err = s.forward(ctx, request)
 		}
-		if err == nil || !notBegun(err) {
+		if err == nil || !notBegun(err) || s != nil && s.hopeless() {
 			return answer, err
 		}
 		pause(ctx, wait)
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("%w: %w", ErrNoLeader, context.Cause(ctx))
+			return nil, fmt.Errorf("%w: %w", err, context.Cause(ctx))
 		}
 	}
+}
+
+// hopeless tells whether there has been no leader for so long that there is no
+// point in waiting for one.
+func (s *seat) hopeless() bool {
+	r := s.reign.Load()
+	return r.leader.NodeID == 0 && time.Since(r.since) > s.node.options.Timing.NoLeader
 }
 
 // forward gives a request to the leader of the moment.
 func (s *seat) forward(ctx context.Context, request []byte) ([]byte, error) {
 	m, ok := s.leader()
 	if !ok {
-		return nil, ErrNoLeader
+		return nil, s.noLeader()
 	}
 	if m.NodeID == s.id.Self.NodeID {
 		return s.node.options.Serve(ctx, m.NodeID, request)
 	}
-	f, err := s.exchange.ask(ctx, m, callForward, request)
+	f, err := s.askLeader(ctx, m, request)
 	if err == nil {
 		err = f.problem()
 	}
@@ -65,6 +72,30 @@ func (s *seat) forward(ctx context.Context, request []byte) ([]byte, error) {
 		return nil, unconfirmed(fmt.Errorf("it is done, but not yet here: %w", err))
 	}
 	return f.payload, nil
+}
+
+// askLeader asks a node that leads. When it does no more, there is nothing to
+// wait for if the request was not sent; if it was, an answer may still be on its
+// way, of a leader that has handed over, but not for long.
+func (s *seat) askLeader(ctx context.Context, m Member, request []byte) (frame, error) {
+	r := s.reign.Load()
+	if r.leader != m { // the news is on its way
+		return s.exchange.ask(ctx, m, callForward, request)
+	}
+	connecting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(r.ctx, cancel)()
+	l, err := s.exchange.line(connecting, m)
+	if err != nil {
+		return frame{}, err
+	}
+	asking, giveUp := context.WithCancel(ctx)
+	defer giveUp()
+	defer context.AfterFunc(r.ctx, func() {
+		pause(asking, s.node.options.Timing.Call)
+		giveUp()
+	})()
+	return l.ask(asking, callForward, request)
 }
 
 func isRemote(err error) bool {
@@ -143,7 +174,7 @@ func (s *seat) standing(from ref) standing {
 	known := s.fsm.state.Load()
 	m, _ := s.leader()
 	return standing{
-		Version: s.node.options.Version, Applied: s.fsm.upTo(), Leader: m.NodeID,
+		Version: s.node.options.Version, Applied: s.fsm.upTo(), Held: s.raft.AppliedIndex(), Leader: m.NodeID,
 		Seeded: known.Index > 0, Removed: known.Index > 0 && !s.welcome(from),
 	}
 }

@@ -63,7 +63,7 @@ func (n *Node) atRest() error {
 	if _, err := n.place(); !errors.Is(err, ErrNotClustered) {
 		return ErrClustered
 	}
-	n.setEnding("")
+	n.setEnding("", "")
 	return nil
 }
 
@@ -162,7 +162,7 @@ func (n *Node) begin(ctx context.Context, known *state, id *identity) error {
 	v := &view{machine: m, header: header{State: *known}}
 	defer v.Release()
 	changes := raftlog.TermChange(genesis)
-	maps.Copy(changes, raftlog.Changes{keptIdentity: id.encode(), keptState: nil})
+	maps.Copy(changes, raftlog.Changes{keptIdentity: id.encode(), keptState: nil, keptEnding: nil})
 	meta := raft.SnapshotMeta{
 		Version: 1, Index: genesis, Term: genesis, ConfigurationIndex: genesis,
 		Configuration: raft.Configuration{Servers: []raft.Server{id.Self.server(raft.Voter)}},

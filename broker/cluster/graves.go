@@ -177,7 +177,7 @@ func (n *Node) lingering() time.Time { return n.options.Now().Add(3 * n.options.
 func (n *Node) tellGraves(ctx context.Context) {
 	for _, g := range n.listGraves() {
 		asking, stop := context.WithCancel(ctx)
-		x := newExchange(asking, g.badge)
+		x := newExchange(asking, g.badge, n.options.Timing.Call)
 		n.tellAll(ctx, x, g.pending, &state{UUID: g.id.UUID})
 		stop()
 		x.close()

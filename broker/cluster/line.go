@@ -131,6 +131,7 @@ func (l *line) write(f frame, deadline time.Time) error {
 type exchange struct {
 	badge *badge
 	ctx   context.Context // ends what is being connected
+	call  time.Duration   // for a connection
 
 	mu     sync.Mutex // guards the fields below
 	closed bool
@@ -145,8 +146,8 @@ type extension struct {
 }
 
 // newExchange makes one whose lines show a badge, until a context ends.
-func newExchange(ctx context.Context, b *badge) *exchange {
-	return &exchange{badge: b, ctx: ctx, lines: map[Member]*extension{}}
+func newExchange(ctx context.Context, b *badge, call time.Duration) *exchange {
+	return &exchange{badge: b, ctx: ctx, call: call, lines: map[Member]*extension{}}
 }
 
 // dial connects to another node.
@@ -197,7 +198,7 @@ func (x *exchange) line(ctx context.Context, m Member) (*line, error) {
 	if e.line != nil && !e.line.over() {
 		return e.line, nil
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithTimeout(ctx, x.call)
 	defer cancel()
 	defer context.AfterFunc(x.ctx, cancel)()
 	conn, err := dial(ctx, x.badge, m.ref(), m.hostPort(), protocolRPC)

@@ -327,3 +327,24 @@ func TestChanged(t *testing.T) {
 		<-changed
 	}
 }
+
+// TestLateEnding has a node stay in its cluster when it hears, late, of the end of
+// one that it was in before.
+func TestLateEnding(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t).form(1)
+	s := f.nodes[1]
+	old := s.node.seat.Load().badge.uuid
+	must(t, s.node.Delete(within(t, patience)))
+	must(t, s.node.end(old, endLeft)) // nobody waits for it any more
+	_, err := s.node.Create(within(t, patience), spec(1, 1))
+	must(t, err)
+	must(t, s.node.end(old, endDissolved))
+	s.node.lookAfter(t.Context())
+	s.put(t, "k", "v")
+	s.close()
+	s = f.start(1)
+	s.node.lookAfter(t.Context())
+	s.put(t, "l", "w")
+	f.agree(map[string]string{"k": "v", "l": "w"})
+}

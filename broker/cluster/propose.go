@@ -97,7 +97,7 @@ func (n *Node) ProposeIn(ctx context.Context, t Tenure, command []byte) (answer 
 	}
 	ctx, cancel := n.bounded(ctx)
 	defer cancel()
-	return s.propose(ctx, t.entry(command), n.options.Now())
+	return s.propose(ctx, t.entry(command), time.Now())
 }
 
 // Begin is ProposeIn for many commands under way: it hands a command to the
@@ -118,7 +118,7 @@ func (n *Node) Begin(t Tenure, command []byte) (wait func(ctx context.Context) (
 	}
 	ctx, cancel := n.bounded(s.ctx)
 	defer cancel()
-	p, err := s.agenda.enter(ctx, t.entry(command), n.options.Now())
+	p, err := s.agenda.enter(ctx, t.entry(command), time.Now())
 	if err != nil {
 		return failed(err)
 	}

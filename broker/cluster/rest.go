@@ -19,8 +19,10 @@ const (
 	endLeft      = "left"
 )
 
-// ending is what is kept of a node that has to leave its cluster soon.
+// ending is what is kept of a node that has to leave its cluster soon. One of
+// another cluster means nothing: it came too late.
 type ending struct {
+	UUID  string   `json:"uuid,omitzero"` // of the cluster; "" in files of earlier releases
 	Why   string   `json:"why"`
 	Heard []NodeID `json:"heard,omitzero"` // who knows that the cluster is dissolved
 }
@@ -29,22 +31,25 @@ type ending struct {
 func (s *seat) end(why string) error { return s.node.end(s.badge.uuid, why) }
 
 func (n *Node) end(uuid, why string) error {
-	text, err := json.Marshal(ending{why, n.whoKnows(uuid)})
+	if s := n.seat.Load(); s != nil && s.badge.uuid != uuid {
+		return nil
+	}
+	text, err := json.Marshal(ending{uuid, why, n.whoKnows(uuid)})
 	if err != nil {
 		panic(err) // strings and numbers can be encoded
 	}
 	if err := n.store.Keep(raftlog.Changes{keptEnding: text}); err != nil {
 		return err
 	}
-	n.setEnding(why)
+	n.setEnding(uuid, why)
 	n.nudge()
 	return nil
 }
 
-func (n *Node) setEnding(why string) {
+func (n *Node) setEnding(uuid, why string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.ending = why
+	n.ending = ending{UUID: uuid, Why: why}
 }
 
 // loadEnding remembers what end has kept.
@@ -57,10 +62,13 @@ func (n *Node) loadEnding(uuid string) error {
 	if err := json.Unmarshal(text, &e); err != nil {
 		return fmt.Errorf("read why the node has to leave its cluster: %w", err)
 	}
+	if e.UUID != "" && e.UUID != uuid {
+		return nil
+	}
 	for _, id := range e.Heard {
 		n.knows(uuid, id)
 	}
-	n.setEnding(e.Why)
+	n.setEnding(uuid, e.Why)
 	return nil
 }
 
@@ -112,7 +120,10 @@ func (n *Node) whyLeave(s *seat) string {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.ending
+	if n.ending.UUID != s.badge.uuid {
+		return ""
+	}
+	return n.ending.Why
 }
 
 // dropStrangers ends the connections of those who are members no more.
@@ -192,7 +203,7 @@ func (n *Node) rest(ctx context.Context, s *seat, why string, g *grave) {
 		n.nudge()
 		return
 	}
-	n.setEnding("")
+	n.setEnding("", "")
 	n.setGraves(graves)
 	n.setTrouble("")
 	n.log.Info("the node has left its cluster", "reason", why)

@@ -32,6 +32,7 @@ type seat struct {
 	asking   *exchange // for what its nodes ask each other with Ask, however long that takes
 	streams  *streams
 	agenda   *agenda
+	reign    atomic.Pointer[reign]
 	tenure   atomic.Uint64 // the term in which this node has applied all that came before it led
 
 	ctx  context.Context
@@ -41,6 +42,8 @@ type seat struct {
 	kick chan struct{}  // holds one entry while there is something to look at before the time
 
 	changed chan struct{} // holds one entry while the members may have changed
+
+	given vote // of watch alone
 
 	mu        sync.Mutex // guards the fields below
 	closed    bool
@@ -60,6 +63,7 @@ func (n *Node) sitDown(ctx context.Context, id *identity) (err error) {
 		return err
 	}
 	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
+	s.reign.Store(newReign(s.ctx, Member{}))
 	s.fsm = newFSM(s.ctx, n, known)
 	s.fsm.nudge = func() {
 		poke(s.changed)
@@ -70,7 +74,7 @@ func (n *Node) sitDown(ctx context.Context, id *identity) (err error) {
 		return err
 	}
 	s.layer = newLayer(s.ctx, s.badge, id.Self.serverAddress(), n.options.Timing.Call)
-	s.exchange, s.asking = newExchange(s.ctx, s.badge), newExchange(s.ctx, s.badge)
+	s.exchange, s.asking = newExchange(s.ctx, s.badge, n.options.Timing.Call), newExchange(s.ctx, s.badge, n.options.Timing.Call)
 	s.streams, s.agenda = newStreams(), newAgenda(s)
 	if err := s.startRaft(); err != nil {
 		s.stop()
@@ -84,6 +88,7 @@ func (n *Node) sitDown(ctx context.Context, id *identity) (err error) {
 	}
 	s.wg.Go(s.announce)
 	s.wg.Go(s.watch)
+	s.wg.Go(s.hasten)
 	s.last.Go(s.compact)
 	n.setTrouble("")
 	n.options.Changed()
@@ -104,7 +109,7 @@ func (s *seat) startRaft() error {
 	c.NoLegacyTelemetry = true
 	c.BatchApplyCh = true // so that entries given one after the other are stored together
 	t := n.options.Timing
-	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout, c.CommitTimeout = t.Heartbeat, t.Election, t.Lease, t.Commit
+	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout, c.CommitTimeout = t.Heartbeat, t.Election+nudged, t.Lease, t.Commit
 	c.SnapshotInterval, c.SnapshotThreshold, c.TrailingLogs = t.SnapshotEvery, t.SnapshotAfter, t.Trailing
 	var err error
 	if s.raft, err = raft.NewRaft(c, s.fsm, raftlog.NewRecent(n.store, recent), n.store, n.store, transport{s.trans}); err != nil {
@@ -267,6 +272,20 @@ func (s *seat) leader() (Member, bool) {
 	return m, ok && m.Generation == r.generation
 }
 
+// reign is the time in which one node leads, as far as this one knows, or nobody.
+type reign struct {
+	leader Member // none where its number is 0
+	since  time.Time
+	ctx    context.Context // ends with it
+	end    context.CancelFunc
+}
+
+func newReign(ctx context.Context, leader Member) *reign {
+	r := &reign{leader: leader, since: time.Now()}
+	r.ctx, r.end = context.WithCancel(ctx)
+	return r
+}
+
 // announce says when the leader or the members have changed, at once.
 func (s *seat) announce() {
 	seen := make(chan raft.Observation, 1)
@@ -281,17 +300,18 @@ func (s *seat) announce() {
 	defer s.raft.DeregisterObserver(observer)
 	ticks := time.NewTicker(s.node.options.Timing.Probe)
 	defer ticks.Stop()
-	var last NodeID
 	others := s.others()
 	for s.ctx.Err() == nil {
 		m, _ := s.leader()
-		now := s.others()
-		if m.NodeID != last {
+		old, now := s.reign.Load(), s.others()
+		if m != old.leader {
 			s.node.log.Info("the cluster's leader changes", "leader", int(m.NodeID))
+			s.reign.Store(newReign(s.ctx, m))
+			old.end()
 			s.nudge()
 		}
-		if m.NodeID != last || !slices.Equal(others, now) {
-			last, others = m.NodeID, now
+		if m != old.leader || !slices.Equal(others, now) {
+			others = now
 			s.node.options.Changed()
 		}
 		select {

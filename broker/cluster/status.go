@@ -1,7 +1,10 @@
 package cluster
 
 import (
+	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -109,7 +112,7 @@ func (n *Node) Status() Status {
 		ns := NodeStatus{Member: m, Role: s.role(m)}
 		if c, ok := heard[m.ref()]; ok && leads {
 			ns.Version, ns.LastApplied, ns.Err = c.Version, c.Applied, c.err
-			ns.LastContact = since(n.options.Now(), c.at)
+			ns.LastContact = since(time.Now(), c.at)
 		}
 		if m.NodeID == s.id.Self.NodeID {
 			ns.Version, ns.LastApplied = n.options.Version, st.LastApplied
@@ -129,9 +132,24 @@ func (s *seat) complaint() string {
 		if s.fsm.state.Load().Index == 0 {
 			return ErrWaiting.Error()
 		}
-		return ErrNoLeader.Error()
+		return s.noLeader().Error()
 	}
 	return ""
+}
+
+// noLeader is an ErrNoLeader that says who does not answer.
+func (s *seat) noLeader() error {
+	var silent []string
+	heard := s.heardOf()
+	for _, m := range s.others() {
+		if heard[m.ref()].err != nil {
+			silent = append(silent, strconv.Itoa(int(m.NodeID)))
+		}
+	}
+	if len(silent) == 0 {
+		return ErrNoLeader
+	}
+	return fmt.Errorf("%w: of its %d nodes, %s cannot be reached from here", ErrNoLeader, len(s.others())+1, strings.Join(silent, ", "))
 }
 
 func (s *seat) state() int {

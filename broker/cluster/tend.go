@@ -21,6 +21,7 @@ const caughtUp = 64
 type standing struct {
 	Version string `json:"version"`
 	Applied uint64 `json:"applied"`
+	Held    uint64 `json:"held,omitzero"` // up to which entry of the log, of any kind, it has dealt with all; 0 in earlier releases
 	Leader  NodeID `json:"leader,omitzero"`
 	Seeded  bool   `json:"seeded"`           // it has received the cluster's state
 	Removed bool   `json:"removed,omitzero"` // the one that asks is no member any more
@@ -44,7 +45,7 @@ func (s *seat) look() {
 		}
 		return
 	}
-	if _, ok := s.leader(); ok || s.node.options.Now().Sub(s.raft.LastContact()) < 3*s.node.options.Timing.Election {
+	if _, ok := s.leader(); ok || time.Since(s.raft.LastContact()) < 3*s.node.options.Timing.Election {
 		return
 	}
 	s.askAll()
@@ -120,7 +121,7 @@ func (s *seat) heard(m Member, st standing, err error) {
 	}
 	s.mu.Lock()
 	old, asked := s.contacts[m.ref()]
-	c := contact{st, s.node.options.Now(), nil}
+	c := contact{st, time.Now(), nil}
 	if err != nil {
 		c = contact{old.standing, old.at, err}
 	}
@@ -168,13 +169,54 @@ func (s *seat) step() bool {
 			return s.change("add", m.ref(), func() raft.IndexFuture {
 				return s.raft.AddNonvoter(raft.ServerID(m.ref().String()), m.serverAddress(), 0, s.node.options.Timing.Call)
 			})
-		case server.Suffrage != raft.Voter && c.Seeded && c.Applied+caughtUp >= s.fsm.upTo():
-			return s.change("give a vote to", m.ref(), func() raft.IndexFuture {
-				return s.raft.AddVoter(server.ID, server.Address, 0, s.node.options.Timing.Call)
-			})
+		case server.Suffrage != raft.Voter && c.Seeded && c.Applied+caughtUp >= s.fsm.upTo() && s.informed(m.ref(), heard):
+			return s.giveVote(m.ref(), server)
 		}
 	}
 	return false
+}
+
+// giveVote gives a node a vote.
+func (s *seat) giveVote(r ref, server raft.Server) bool {
+	var f raft.IndexFuture
+	ok := s.change("give a vote to", r, func() raft.IndexFuture {
+		f = s.raft.AddVoter(server.ID, server.Address, 0, s.node.options.Timing.Call)
+		return f
+	})
+	if ok {
+		s.given = vote{s.given.term, f.Index(), time.Now()}
+	}
+	return ok
+}
+
+// informed tells whether a node that is to be given a vote, and those who have one
+// and answer, know of all who were given one before. A node votes for nobody of
+// whom it does not know that he may lead, so two votes that are given at once
+// might leave nobody to lead if this node went down now. One that lags cannot
+// keep the others waiting for long.
+func (s *seat) informed(r ref, heard map[ref]contact) bool {
+	if term := s.raft.CurrentTerm(); s.given.term != term {
+		s.given = vote{term, s.raft.LastIndex(), time.Now()}
+	}
+	if time.Since(s.given.at) > s.node.options.Timing.Request {
+		return true
+	}
+	for _, server := range s.servers() {
+		voter, _ := parseRef(string(server.ID))
+		c, ok := heard[voter]
+		if (server.Suffrage == raft.Voter || voter == r) && ok && c.err == nil && c.Held > 0 && c.Held < s.given.index {
+			time.AfterFunc(2*s.node.options.Timing.Commit, s.nudge)
+			return false
+		}
+	}
+	return true
+}
+
+// vote is when this node, in the term in which it leads, has given the last one,
+// or would have.
+type vote struct {
+	term, index uint64
+	at          time.Time
 }
 
 // change makes a change to who takes part, and waits until it is agreed upon.

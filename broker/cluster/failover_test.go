@@ -1,0 +1,93 @@
+package cluster
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// rounds is how often the fail-over is measured.
+var rounds = flag.Int("rounds", 3, "how often a leader is killed to measure the time without one")
+
+// TestFailOver kills leaders and measures how long it takes until a change is
+// acknowledged again, with the timing of the product.
+func TestFailOver(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t).formWith(usual, 1, 2, 3)
+	var all []time.Duration
+	for i := range *rounds {
+		killed, by := f.leader(), f.follower()
+		killed.kill()
+		began := time.Now()
+		eventually(t, func() error { // one that was on its way to the leader is not known to be done
+			_, err := by.node.Forward(within(t, patience), write{"k", fmt.Sprint(i)}.encode())
+			return err
+		})
+		all = append(all, time.Since(began).Round(time.Millisecond))
+		f.start(killed.id, usual)
+		f.settled(3)
+	}
+	slices.Sort(all)
+	t.Logf("until a change was acknowledged after the leader was killed: %v", all)
+	if longest := all[len(all)-1]; longest > 3*time.Second {
+		t.Errorf("it took %v", longest)
+	}
+}
+
+// TestNoMajority refuses changes soon where there is no majority, and says who is
+// missing.
+func TestNoMajority(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t).formWith(func(o *Options) { o.Timing.NoLeader = 300 * time.Millisecond }, 1, 2, 3)
+	last := f.follower()
+	for _, id := range f.others(last.id) {
+		f.nodes[id].kill()
+	}
+	request := write{"k", "v"}.encode()
+	began := time.Now()
+	eventually(t, func() error { // one may have been on its way
+		if _, err := last.node.Forward(within(t, patience), request); !errors.Is(err, ErrNoLeader) {
+			return fmt.Errorf("got %w, want %w", err, ErrNoLeader)
+		}
+		return nil
+	})
+	if took := time.Since(began); took > patience/2 {
+		t.Errorf("it was refused after %v", took)
+	}
+	eventually(t, func() error {
+		missing := f.others(last.id)
+		slices.Sort(missing)
+		want := fmt.Sprintf("of its 3 nodes, %d, %d cannot be reached", missing[0], missing[1])
+		_, err := last.node.Forward(within(t, patience), request)
+		if got := fmt.Sprint(err); !strings.Contains(got, want) {
+			return fmt.Errorf("it says %q", got)
+		}
+		return nil
+	})
+}
+
+// TestForwardLeavesDeadLeader has requests that went to a leader that is silent
+// from then on end soon after there is another one, and those that come later go
+// to that one.
+func TestForwardLeavesDeadLeader(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t).form(1, 2, 3)
+	old, by := f.leader(), f.follower()
+	by.put(t, "k", "v") // there is a connection
+	f.network.isolate(old.id)
+	began := time.Now()
+	if _, err := by.node.Forward(within(t, patience), write{"k", "w"}.encode()); !errors.Is(err, ErrUnconfirmed) {
+		t.Errorf("got %v, want %v", err, ErrUnconfirmed)
+	}
+	if took := time.Since(began); took > patience/2 {
+		t.Errorf("it was given up after %v", took)
+	}
+	by.put(t, "k", "x")
+	f.network.mend(old.id)
+	f.settled(3)
+	f.agree(map[string]string{"k": "x"})
+}
