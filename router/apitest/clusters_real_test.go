@@ -62,31 +62,45 @@ func sites(t *testing.T, n int) []*site {
 	return all
 }
 
+// node describes the site to the cluster operations.
+func (s *site) node() object {
+	host, port, err := net.SplitHostPort(s.port)
+	if err != nil {
+		panic(err)
+	}
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		panic(err)
+	}
+	return object{"broker_id": s.at, "url": "mqtt://x", "nodeid": s.id, "name": fmt.Sprint("n", s.id), "address": host, "port": number}
+}
+
 // unite makes the sites' brokers a cluster, over the first one's API.
 func unite(t *testing.T, all []*site, mode string) (path string) {
 	t.Helper()
 	first, nodes := all[0], []object{}
 	for _, s := range all {
-		host, port, err := net.SplitHostPort(s.port)
-		if err != nil {
-			t.Fatal(err)
-		}
-		number, err := strconv.Atoi(port)
-		if err != nil {
-			t.Fatal(err)
-		}
-		nodes = append(nodes, object{"broker_id": s.at, "url": "mqtt://x", "nodeid": s.id, "name": fmt.Sprint("n", s.id), "address": host, "port": number})
+		nodes = append(nodes, s.node())
 	}
 	path = "/api/projects/" + first.Project + "/clusters"
-	var made struct{ ID string }
+	var made struct{ ID, Info string }
 	first.Root.Post(path, object{"clustername": "plant", "syncmode": mode, "nodes": nodes}).Want(200).Decode(&made)
+	if len(all) >= 3 && made.Info != "" {
+		t.Errorf("info: %s", made.Info)
+	}
 	path += "/" + made.ID
-	waitFor(t, "the cluster is active", func() bool {
-		var c broker.Cluster
-		first.Root.Get(path).Want(200).Decode(&c)
-		return c.State == "active"
-	})
+	waitState(t, first, path, "active", len(all))
 	return path
+}
+
+// waitState waits until the cluster is in a state, with so many nodes.
+func waitState(t *testing.T, console *site, path, state string, nodes int) {
+	t.Helper()
+	waitFor(t, "the cluster is "+state, func() bool {
+		var c broker.Cluster
+		console.Root.Get(path).Want(200).Decode(&c)
+		return c.State == state && len(c.Nodes) == nodes
+	})
 }
 
 // TestMetricsOfTheCluster are those of a leader and of a follower, and before and

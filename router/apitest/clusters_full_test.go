@@ -1,0 +1,116 @@
+package apitest_test
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+
+	"signalbox/broker"
+)
+
+// isOpen tells whether a listener takes connections.
+func isOpen(door string) bool {
+	conn, err := net.Dial("tcp", strings.TrimPrefix(door, "mqtt://"))
+	if err != nil {
+		return false
+	}
+	conn.Close()
+	return true
+}
+
+// wantServing waits until of the sites just one serves clients, and gives it. All
+// are open to administrators.
+func wantServing(t *testing.T, all []*site) (serving *site) {
+	t.Helper()
+	waitFor(t, "one node serves clients", func() bool {
+		serving = nil
+		for _, s := range all {
+			if isOpen(s.Doors[0]) {
+				if serving != nil {
+					return false
+				}
+				serving = s
+			}
+		}
+		return serving != nil
+	})
+	for _, s := range all {
+		if !isOpen(s.Doors[1]) {
+			t.Errorf("node %d is not open to administrators", s.id)
+		}
+	}
+	return serving
+}
+
+// TestFullCluster takes a cluster in which one node serves through its life over
+// HTTP.
+func TestFullCluster(t *testing.T) {
+	t.Parallel()
+	all := sites(t, 4)
+	first, three := all[0], all[:3]
+	path := unite(t, three, "full")
+	if s := wantServing(t, three); s != first {
+		t.Errorf("node %d serves, want the one that the cluster began with", s.id)
+	}
+	for _, s := range three {
+		if r := brokerRecord(first.API, s.at); !r.HA || r.ClusterMode == nil || *r.ClusterMode != "full" {
+			t.Errorf("node %d: ha %t, clustermode %v", s.id, r.HA, r.ClusterMode)
+		}
+	}
+	own := brokerRecord(all[1].API, all[1].Embedded) // whose project does not know of the cluster
+	if !own.HA || own.ClusterMode == nil || *own.ClusterMode != "full" {
+		t.Errorf("node 2 of itself: ha %t, clustermode %v", own.HA, own.ClusterMode)
+	}
+	first.Root.Post(first.At("/messages"), object{"topic": "kept", "payload": "x", "qos": 1, "retain": true}).Want(204)
+
+	first.Root.Put(path+"/join", all[3].node()).Want(204)
+	waitState(t, first, path, "active", 4)
+	wantServing(t, all)
+	first.Root.Put(path+"/leave", object{"nodeid": 2}).Want(204)
+	waitState(t, first, path, "active", 3)
+	waitFor(t, "the node that left serves", func() bool { return isOpen(all[1].Doors[0]) })
+	if r := brokerRecord(first.API, all[1].at); r.HA || r.ClusterMode != nil {
+		t.Errorf("after it left: ha %t, clustermode %v", r.HA, r.ClusterMode)
+	}
+	first.Root.Delete(path + "?clustername=plant").Want(200)
+	for _, s := range all {
+		waitFor(t, "every node serves", func() bool { return isOpen(s.Doors[0]) })
+		waitFor(t, "every node has what was retained", func() bool {
+			var kept []struct{ Topic string }
+			s.Root.Get(s.At("/messages/retained?filter=kept")).Want(200).Decode(&kept)
+			return len(kept) == 1
+		})
+	}
+}
+
+// TestFullClusterThroughTheWrongDoor is refused where a node is reached by a listener
+// that would be closed, and nothing is left of it.
+func TestFullClusterThroughTheWrongDoor(t *testing.T) {
+	t.Parallel()
+	all := sites(t, 2)
+	first := all[0]
+	right := all[1].at
+	all[1].at = addBroker(t, first.API, object{"name": "ordinary", "url": all[1].Doors[0], "username": mqttAdmin, "password": mqttPassword})
+	waitFor(t, "the broker is known to be able to be a node", func() bool {
+		return slices.Contains(brokerRecord(first.API, all[1].at).Capabilities, broker.CapCluster)
+	})
+	clusters := "/api/projects/" + first.Project + "/clusters"
+	body := object{"clustername": "plant", "syncmode": "full", "nodes": []object{all[0].node(), all[1].node()}}
+	e := first.Root.Post(clusters, body).WantError(400, "CONFLICT").Error()
+	for _, words := range []string{"node 2 (n2)", "admin_only"} {
+		if !strings.Contains(e.Message, words) {
+			t.Errorf("got %q, want %q in it", e.Message, words)
+		}
+	}
+	if got := strings.TrimSpace(string(first.Root.Get(clusters).Want(200).Body)); got != "[]" {
+		t.Errorf("left: %s", got)
+	}
+	for _, s := range all {
+		waitFor(t, fmt.Sprint("node ", s.id, " serves"), func() bool { return isOpen(s.Doors[0]) })
+	}
+	all[1].at = right
+	unite(t, all, "full")
+	wantServing(t, all)
+}
