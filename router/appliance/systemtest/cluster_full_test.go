@@ -34,9 +34,43 @@ func TestClusterFull(t *testing.T) {
 	s.judge(t)
 	absent.back()
 	tr.judge(t)
-	leader, others := s.leading(t)
+	leader, _ := s.leading(t)
 	wantRetained(t, leader, keeper)
-	s.part(t, keeper, others[0])
+	s.bequeath(t, leader)
+	leaver := s.growFull(t)
+	s.part(t, keeper, leaver)
+}
+
+// heirloom is how many messages wait for the heir.
+const heirloom = 20
+
+// bequeath has messages wait for a client that is away.
+func (s *siege) bequeath(t *testing.T, leader *machine) {
+	t.Helper()
+	heir := guest(t, leader, "heir", false)
+	heir.wantSubscribed(t, "cross/heir", 1)
+	heir.close()
+	writer := guest(t, leader, "bequeaths", true)
+	for i := range heirloom {
+		writer.put(t, "cross/heir", fmt.Sprint(i), 1, false)
+	}
+	writer.close()
+}
+
+// growFull has a node more come, whose own data gives way to what the others have.
+func (s *siege) growFull(t *testing.T) *machine {
+	t.Helper()
+	m := newMachine(t, len(s.machines)+1)
+	manage(t, m)
+	s.wires.lay(t, m)
+	m.start(t)
+	m.api.must(t, "POST", m.api.at("/messages"), object{"topic": "cross/own", "payload": "old", "qos": 1, "retain": true}, nil)
+	s.connect(t, m)
+	s.console.must(t, "PUT", s.at("/join"), m.node(s.brokers[m.id]), nil)
+	s.machines = append(s.machines, m)
+	s.well(t)
+	s.wantOneServes(t)
+	return m
 }
 
 // fullSieges are the faults that TestClusterFull has happen, after each of which
@@ -46,7 +80,7 @@ func fullSieges(t *testing.T) []fault {
 	if os.Getenv("SIGNALBOX_TEST_SIEGES") != "" {
 		return sieges(t)
 	}
-	return []fault{faults[0], faults[2], faults[8]}
+	return []fault{faults[0], faults[2], faults[8], faults[12]}
 }
 
 // heard has more messages be acknowledged after each fault.
@@ -123,9 +157,14 @@ func (s *siege) part(t *testing.T, keeper *sender, leaver *machine) {
 	t.Helper()
 	s.console.must(t, "PUT", s.at("/leave"), object{"nodeid": leaver.id}, nil)
 	wantAlone(t, leaver, keeper)
+	if got := retainedAt(t, leaver, "cross/own"); got != "" {
+		t.Errorf("node %d retains %q of the time before it came", leaver.id, got)
+	}
 	s.console.must(t, "DELETE", s.at("?clustername=plant"), nil, nil)
 	for _, m := range s.machines {
-		wantAlone(t, m, keeper)
+		if m != leaver {
+			wantAlone(t, m, keeper)
+		}
 	}
 }
 
@@ -146,13 +185,11 @@ func wantAlone(t *testing.T, m *machine, keeper *sender) {
 		}
 		l.close()
 	}
-	l, err := attachAs(t.Context(), m.mqtt, packet.Login{ClientID: "lone", Clean: true, Username: worker, Password: passwordOf(worker)})
-	if err != nil {
-		t.Fatal(err)
+	heir := guest(t, m, "heir", false)
+	for i := range heirloom {
+		if got := heir.get(t); string(got.Payload) != fmt.Sprint(i) {
+			t.Fatalf("node %d: the heir gets %q, want message %d", m.id, got.Payload, i)
+		}
 	}
-	defer l.close()
-	l.out = packet.AppendPublish(l.out, packet.Message{Topic: []byte("traffic/lone"), Payload: []byte("x"), ID: 1, QoS: 1})
-	if _, err := l.ask(packet.Puback); err != nil {
-		t.Errorf("node %d alone does not take a message: %v", m.id, err)
-	}
+	heir.put(t, "cross/lone", "x", 1, false)
 }

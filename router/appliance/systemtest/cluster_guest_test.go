@@ -1,0 +1,86 @@
+package systemtest
+
+import (
+	"testing"
+	"time"
+
+	"signalbox/scripts/bench/packet"
+)
+
+// guest is attachAs for a worker that must get in.
+func guest(t testing.TB, m *machine, clientID string, clean bool) *link {
+	t.Helper()
+	l, err := attachAs(t.Context(), m.mqtt, packet.Login{ClientID: clientID, Clean: clean, Username: worker, Password: passwordOf(worker)})
+	if err != nil {
+		t.Fatalf("node %d: %s: %v", m.id, clientID, err)
+	}
+	t.Cleanup(l.close)
+	return l
+}
+
+// wantSubscribed subscribes.
+func (l *link) wantSubscribed(t testing.TB, filter string, qos byte) {
+	t.Helper()
+	if code, err := l.subscribe(filter, qos); err != nil || code != qos {
+		t.Fatalf("subscribe to %s: %#x, %v", filter, code, err)
+	}
+}
+
+// put publishes, and waits for the acknowledgement of QoS 1.
+func (l *link) put(t testing.TB, topic, payload string, qos byte, retain bool) {
+	t.Helper()
+	l.out = packet.AppendPublish(l.out, packet.Message{Topic: []byte(topic), Payload: []byte(payload), ID: uint16(qos), QoS: qos, Retain: retain})
+	var err error
+	if qos == 0 {
+		err = l.flush()
+	} else {
+		_, err = l.ask(packet.Puback)
+	}
+	if err != nil {
+		t.Fatalf("publish to %s: %v", topic, err)
+	}
+}
+
+// get waits for a message. Nothing else may be on its way.
+func (l *link) get(t testing.TB) packet.Message {
+	t.Helper()
+	first, body, err := l.next(time.Now().Add(answerTime))
+	m, ok := packet.ReadPublish(first, body)
+	if err != nil || packet.Kind(first) != packet.Publish || !ok {
+		t.Fatalf("got packet %#x % x, %v; want a message", first, body, err)
+	}
+	if m.QoS == 1 {
+		l.out = packet.AppendAck(l.out, packet.Puback, m.ID)
+		if err := l.flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return m
+}
+
+// visit is a guest without a session.
+func visit(t testing.TB, m *machine, clientID string) *link {
+	t.Helper()
+	return guest(t, m, clientID, true)
+}
+
+// retainedAt gives what a machine retains for a topic, "" for nothing.
+func retainedAt(t testing.TB, m *machine, topic string) string {
+	t.Helper()
+	l := visit(t, m, "looks")
+	defer l.close()
+	l.wantSubscribed(t, topic, 1)
+	l.out = packet.AppendEmpty(l.out, packet.Pingreq)
+	if err := l.flush(); err != nil {
+		t.Fatal(err)
+	}
+	first, body, err := l.next(time.Now().Add(answerTime))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, ok := packet.ReadPublish(first, body)
+	if packet.Kind(first) != packet.Publish || !ok {
+		return ""
+	}
+	return string(kept.Payload)
+}
