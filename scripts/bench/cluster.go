@@ -13,6 +13,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -23,6 +24,7 @@ type trio struct {
 	nodes []*product
 	admin []string // host:port where each node is managed
 	mqtt  []string // host:port of each node's clients
+	tries atomic.Int64
 }
 
 // console is where a cluster is made and looked at.

@@ -88,23 +88,31 @@ func (b *bench) measureFailover(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	return b.failOvers(ctx, t, "change", func(ctx context.Context, node, n int) error {
+		return t.create(ctx, t.nodes[node], fmt.Sprintf("failover-%d", n))
+	})
+}
+
+// failOvers kills the leader again and again, and reports how long it took until
+// something was acknowledged.
+func (b *bench) failOvers(ctx context.Context, t *trio, something string, try func(ctx context.Context, node, n int) error) error {
 	var took samples
-	for n := range failovers * b.rounds {
-		d, err := t.failOver(ctx, n)
+	for range failovers * b.rounds {
+		d, err := t.failOver(ctx, try)
 		if err != nil {
 			return err
 		}
 		took = append(took, d.Seconds())
 	}
-	what := fmt.Sprintf("leader killed, until the first change is acknowledged, %d times: ", len(took))
+	what := fmt.Sprintf("leader killed, until the first %s is acknowledged, %d times: ", something, len(took))
 	b.report.add(what+"median", "", took, "%.2f s", told)
 	b.report.add(what+"most", "", samples{slices.Max(took)}, "%.2f s", atMost(3))
 	return nil
 }
 
-// failOver kills the leader, asks both others for changes until one is
+// failOver kills the leader, tries something at both others until it is
 // acknowledged, and starts the leader again.
-func (t *trio) failOver(ctx context.Context, n int) (time.Duration, error) {
+func (t *trio) failOver(ctx context.Context, try func(ctx context.Context, node, n int) error) (time.Duration, error) {
 	leader, others, err := t.leading(ctx)
 	if err != nil {
 		return 0, err
@@ -117,8 +125,8 @@ func (t *trio) failOver(ctx context.Context, n int) (time.Duration, error) {
 	var callers sync.WaitGroup
 	for _, i := range others {
 		callers.Go(func() {
-			for k := 0; asking.Err() == nil; k++ {
-				if t.create(asking, t.nodes[i], fmt.Sprintf("failover-%d-%d-%d", n, i, k)) == nil {
+			for asking.Err() == nil {
+				if try(asking, i, int(t.tries.Add(1))) == nil {
 					first <- time.Now()
 					return
 				}

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"signalbox/scripts/bench/load"
 )
@@ -61,6 +62,30 @@ func (b *bench) measureReplicated(ctx context.Context) error {
 		b.report.add(e.Title+": messages a second, full : alone", "", got[0].perSecond.over(got[1].perSecond), "%.2f ×", told)
 	}
 	return nil
+}
+
+// measureTakeover times how long no message is acknowledged when the leader is
+// killed, to a client that tries the other nodes in turn.
+func (b *bench) measureTakeover(ctx context.Context) error {
+	t, err := b.newMessenger(ctx, "full")
+	if err != nil {
+		return err
+	}
+	return b.failOvers(ctx, t, "message", func(ctx context.Context, node, n int) error {
+		return t.publish(ctx, node, fmt.Sprintf("takeover-%d", n))
+	})
+}
+
+// publish has a client of its own publish a message of QoS 1 at a node.
+func (t *trio) publish(ctx context.Context, node int, clientID string) error {
+	w, err := dial(ctx, t.mqtt[node], clientID, loader, t.nodes[node].access.password)
+	if err != nil {
+		return err
+	}
+	defer w.conn.Close()
+	const acknowledged, puback = publish | 2, 0x40
+	_, err = w.ask(acknowledged, append(text(nil, "bench/takeover"), 0, 1, 'x'), puback)
+	return err
 }
 
 // measureCrossing compares a message that goes from a client of one node to one of

@@ -71,6 +71,7 @@ var measurements = []measurement{
 	{clusters, "agreement", (*bench).measureAgreement},
 	{clusters, "failover", (*bench).measureFailover},
 	{clusters, "replicated", (*bench).measureReplicated},
+	{clusters, "takeover", (*bench).measureTakeover},
 	{clusters, "crossing", (*bench).measureCrossing},
 }
 

@@ -77,7 +77,7 @@ func rolling(t testing.TB, s *siege) (longest time.Duration) {
 		next := s.machines[(i+1)%len(s.machines)]
 		longest = max(longest, s.recovery(t, next))
 		s.back(t, m)
-		s.well(t)
+		s.insist(t, m) // which it does when it has caught up
 	}
 	return longest
 }
@@ -89,6 +89,7 @@ func withoutData(leads bool) func(testing.TB, *siege) time.Duration {
 		took := s.recovery(t, others...)
 		s.doors.forget(m)
 		m.forget(t)
+		waitLong(t, "the console reaches the broker", func() bool { return s.console.connected(t, s.brokers[m.id]) })
 		s.rejoin(t, m)
 		s.man(t, m)
 		return took

@@ -177,16 +177,22 @@ func (s *siege) back(t testing.TB, m *machine) {
 	s.man(t, m)
 }
 
-// well waits until all nodes are well. The console tries a broker that was lost
-// several times within a minute again after half a minute only.
+// well waits until all nodes are well.
 func (s *siege) well(t testing.TB) {
+	t.Helper()
+	waitLong(t, "all nodes are well", func() bool { return s.picture(t).State == "active" })
+}
+
+// waitLong is waitFor for what the console finds out: it tries a broker that was
+// lost several times within a minute again after half a minute only.
+func waitLong(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	end := time.Now().Add(2 * patience)
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()
-	for p := s.picture(t); p.State != "active"; p = s.picture(t) {
+	for !holds() {
 		if time.Now().After(end) {
-			t.Fatalf("the cluster is not well: %+v", p)
+			t.Fatalf("waited in vain until %s", what)
 		}
 		<-again.C
 	}
