@@ -218,9 +218,6 @@ func (c *Conn) request(pk *wire.Publish, topic string) {
 func (c *Conn) forward(pk *wire.Publish, r *route) {
 	e := c.engine
 	pub := e.newPublication()
-	if !c.socket.AdminOnly {
-		pub.era = c.era // whoever is left to another server is told nothing by this one
-	}
 	if pk.QoS == 2 {
 		isNew, store := c.session.receive(pk.PacketID)
 		if !isNew { // [MQTT-4.3.3-10]
@@ -234,7 +231,7 @@ func (c *Conn) forward(pk *wire.Publish, r *route) {
 		pub.incoming = pk.PacketID
 	}
 	m := c.message(pk, r.topic)
-	if c.isShutOut() || !e.canStore(m, r) {
+	if c.isShutOut() || !e.canStore(m, r) { // the publication's era has not ended before
 		c.refuse(pk)
 		pub.recycle()
 		return

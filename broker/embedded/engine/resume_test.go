@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -87,6 +88,7 @@ func crowd(b *broker, s *elsewhere) {
 	gone.subscribe("a", 2)
 	gone.subscribe("$share/g/s", 1)
 	gone.conn.Close()
+	until(b.t, "the client is gone", func() bool { i, _, err := b.Client("gone"); return err == nil && !i.Connected })
 	h = keeps("here")
 	h.Will = &wire.Will{Topic: "r/will", Payload: []byte("w"), QoS: 1, Retain: true}
 	here := b.connect(h)
@@ -244,8 +246,40 @@ func (b *broker) servesAnew(s *elsewhere) {
 	}
 	fresh.publish(wire.Outgoing{Topic: "c", QoS: 1, PacketID: 1})
 	fresh.wantAck(wire.TypePuback)
-	got := s.submitted()
-	if len(got) != 3 || got[0] <= "put 100" || got[1] <= "message 1000" || got[2] != "enqueued 1 6" {
-		t.Errorf("submitted %q", got)
+	var session, message int
+	got := strings.Join(s.submitted(), ", ")
+	_, err := fmt.Sscanf(got, "put %d, message %d, enqueued 1 6", &session, &message)
+	if err != nil || session <= 100 || message <= 1000 {
+		t.Errorf("submitted %s", got)
 	}
+}
+
+// BenchmarkTurn resumes and suspends an engine with 50,000 sessions that are away,
+// each with a subscription and ten messages, and as many retained messages.
+func BenchmarkTurn(b *testing.B) {
+	const sessions = 50_000
+	snapshot := &engine.Snapshot{LastMessageID: 10, LastSessionID: sessions}
+	m := &engine.Message{ID: 1, Topic: "a", Payload: []byte("m"), QoS: 1}
+	for id := range uint64(sessions) {
+		s := engine.StoredSession{SessionRecord: engine.SessionRecord{
+			ID: id + 1, ClientID: fmt.Sprint("client", id), Version: wire.V5, ExpiryInterval: engine.NeverExpires, DisconnectedAt: 1,
+		}}
+		s.Subscriptions = []engine.SubscriptionRecord{{SessionID: id + 1, Filter: fmt.Sprint("to/", id, "/+"), Options: 1}}
+		for seq := range uint64(10) {
+			s.Queue = append(s.Queue, engine.QueueRecord{SessionID: id + 1, Seq: seq + 1, Message: m, QoS: 1})
+		}
+		snapshot.Sessions = append(snapshot.Sessions, s)
+		snapshot.Retained = append(snapshot.Retained, &engine.Message{Topic: fmt.Sprint("r/", id), Payload: []byte("m")})
+	}
+	e := prepare(b, b.TempDir(), func(_ *engine.Config, p *engine.Parts) {
+		p.Store = &elsewhere{faulty: &faulty{Store: p.Store}, snapshot: snapshot}
+	})
+	var resuming time.Duration
+	for b.Loop() {
+		began := time.Now()
+		e.resume()
+		resuming += time.Since(began)
+		e.suspend()
+	}
+	b.ReportMetric(float64(resuming.Milliseconds())/float64(b.N), "ms/resume")
 }

@@ -167,6 +167,7 @@ func (e *Engine) shutOut() (old *era, out []*Conn, ok bool) {
 
 // depart takes leave of clients and forgets what is left of an era.
 func (e *Engine) depart(old *era, out []*Conn, reason byte) {
+	e.lapse(old)
 	for _, c := range out {
 		c.end(reason, true)
 	}
@@ -174,6 +175,11 @@ func (e *Engine) depart(old *era, out []*Conn, reason byte) {
 		<-c.done
 	}
 	e.due.await()
+	e.lapse(old)
+}
+
+// lapse ends what sessions were to outlive an era with.
+func (e *Engine) lapse(old *era) {
 	for _, s := range e.all() {
 		if s.era == old {
 			s.lapse()
@@ -182,18 +188,20 @@ func (e *Engine) depart(old *era, out []*Conn, reason byte) {
 }
 
 // lapse ends what a session was to outlive its era with. One whose client is
-// there, an administrator's, goes on until the connection ends; any other one is
-// forgotten.
+// there goes on in memory until the connection ends, if it is an administrator's;
+// any other one is forgotten once its client is gone.
 func (s *Session) lapse() {
 	s.mu.Lock()
-	s.stored, s.expiry = false, 0
-	if s.conn != nil || s.ended {
+	switch c := s.conn; {
+	case c == nil:
+		ended := s.conclude()
 		s.mu.Unlock()
+		ended.lapse()
 		return
+	case c.socket.AdminOnly:
+		s.stored, s.expiry = false, 0
 	}
-	ended := s.conclude()
 	s.mu.Unlock()
-	ended.lapse()
 }
 
 // isShutOut tells whether the connection's client is left to another server.

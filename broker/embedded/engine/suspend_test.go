@@ -7,6 +7,7 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"time"
 
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/wire"
@@ -274,8 +275,16 @@ func TestSuspendGoesOn(t *testing.T) {
 			<-let
 		}
 	})
+	admins := b.administrators()
+	admin, other := admins.connect(keeps("admin")), admins.connect(fresh("other"))
+	admin.subscribe("a", 1)
+	h := keeps("away")
+	h.Will = &wire.Will{Topic: "a", Payload: []byte("will"), Delay: 1}
+	b.connect(h).conn.Close()
+	until(t, "the client is gone", func() bool { i, _, err := b.Client("away"); return err == nil && !i.Connected })
+	gone := time.Now()
 	c := b.connect(keeps("c"))
-	c.subscribe("a", 1)
+	c.subscribe("b", 1)
 	c.publish(wire.Outgoing{Topic: "$CONTROL/x"})
 	<-started
 	ctx, cancel := context.WithCancel(t.Context())
@@ -287,6 +296,15 @@ func TestSuspendGoesOn(t *testing.T) {
 		t.Errorf("resumed: %v", err)
 	}
 	b.refused(wire.Connect{Version: wire.V5, ClientID: "d"}, wire.ReasonUseAnotherServer)
+	for time.Since(gone) < 3*time.Second/2 { // beyond the Will's delay
+		other.publish(wire.Outgoing{Topic: "a", QoS: 1, PacketID: 1})
+		other.wantAck(wire.TypePuback)
+		m := admin.wantMessage()
+		if m.payload != "" {
+			t.Errorf("got %v", m)
+		}
+		admin.ack(wire.TypePuback, m.id)
+	}
 	close(let)
 	b.resume()
 	if !b.connect(keeps("c")).present {

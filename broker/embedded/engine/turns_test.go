@@ -155,6 +155,22 @@ func (s *unsure) lose(hangs bool) {
 	s.held = nil
 }
 
+// take gives what waits, and has nothing wait any more.
+func (s *unsure) take() []*engine.Changes {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	held := s.held
+	s.held, s.hangs = nil, false
+	return held
+}
+
+// settle has changes come back.
+func (s *unsure) settle(changes []*engine.Changes, err error) {
+	for _, c := range changes {
+		s.Store.Submit(&engine.Changes{Done: refusal{c, err}})
+	}
+}
+
 func (s *unsure) keep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,6 +181,30 @@ func (s *unsure) waiting() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.held)
+}
+
+// TestOldChanges has the store come back with a retained message of an earlier
+// reign while another one of its topic is being stored, which fails.
+func TestOldChanges(t *testing.T) {
+	t.Parallel()
+	var s *unsure
+	b := start(t, t.TempDir(), withUnsure(&s))
+	publish := func(payload string) []*engine.Changes {
+		s.lose(true)
+		b.connect(fresh("c")).publish(wire.Outgoing{Topic: "r", Payload: []byte(payload), QoS: 1, PacketID: 1, Retain: true})
+		until(t, "it is submitted", func() bool { return s.waiting() > 0 })
+		return s.take()
+	}
+	first := publish("1")
+	b.suspend()
+	b.resume()
+	second := publish("2")
+	s.settle(first, nil)
+	s.settle(second, errDisk)
+	check(t, b.Publish(&engine.Message{Topic: "end", Payload: []byte("x"), Retain: true}))
+	if m, ok := b.RetainedOf("r"); ok {
+		t.Errorf("retained is %v", m)
+	}
 }
 
 // TestTurns suspends and resumes the engine from several sides while clients and
