@@ -20,7 +20,7 @@ import (
 // ClusterConfig is the configuration under "cluster.".
 type ClusterConfig struct {
 	// Listen is the address of the cluster port; empty for a broker that takes no
-	// part in clusters.
+	// disconnectPeers in clusters.
 	Listen string `mapstructure:"listen"`
 }
 
@@ -49,7 +49,8 @@ type member struct {
 	ready  chan struct{}
 	look   chan struct{} // holds one entry while the node's place has to be looked at
 
-	shares atomic.Int32 // a sharing
+	shares   atomic.Int32             // a sharing
+	peering  atomic.Pointer[peering] // nil for none
 
 	place   sync.Mutex      // held while the place is changed or looked at; guards what follows
 	lost    <-chan struct{} // closed when something was not agreed upon in the last reign
@@ -83,7 +84,7 @@ func (b *Broker) openCluster(ctx context.Context, dataDir string) (err error) {
 	}
 	m.node, err = cluster.Open(ctx, cluster.Options{
 		Dir: filepath.Join(dataDir, clusterDir), Listen: b.config.Cluster.Listen, Version: b.config.Version,
-		Machine: machine{m}, Serve: m.serve, Answer: m.answer, Changed: m.changed, Log: b.log, Now: b.now,
+		Machine: machine{m}, Serve: m.serve, Answer: m.answer, Data: m.accept, Changed: m.changed, Log: b.log, Now: b.now,
 	})
 	if err != nil {
 		return fmt.Errorf("open the cluster port (cluster.listen): %w", err)
@@ -107,8 +108,9 @@ func (b *Broker) openAlone(ctx context.Context, access, messages bool) error {
 	return b.engine.Load(ctx)
 }
 
-// closeCluster leaves the cluster's work to the others. A leader of clients takes
-// leave of them first, so that what they were told of is kept.
+// closeCluster leaves the cluster's work to the others. Who serves clients that
+// others have a share in takes leave of them first, so that what they were told of
+// is kept.
 func (b *Broker) closeCluster(ctx context.Context) error {
 	m := b.cluster
 	if m == nil {
@@ -117,8 +119,12 @@ func (b *Broker) closeCluster(ctx context.Context) error {
 	m.place.Lock()
 	m.closing = true
 	var err error
-	if m.regime == leading {
+	switch m.regime {
+	case leading:
 		err = b.suspend(ctx, wire.ReasonServerShuttingDown)
+	case meshed:
+		err = b.engine.Close(ctx)
+		m.disconnectPeers()
 	}
 	m.place.Unlock()
 	return errors.Join(err, m.node.Close(ctx))
@@ -168,7 +174,11 @@ func (m *member) settle(ctx context.Context) error {
 	case err == nil:
 		m.broker.control.SetReplicator(m)
 		m.shares.Store(int32(syncModes[info.SyncMode]))
-		return m.turn(ctx, m.demanded(m.sharing()))
+		err := m.turn(ctx, m.demanded(m.sharing()))
+		if err == nil && m.regime == meshed {
+			m.connectPeers(info.Self, info.Nodes)
+		}
+		return err
 	case errors.Is(err, cluster.ErrNoLeader): // it is between two places
 		m.broker.control.SetReplicator(m)
 		if m.regime == leading {

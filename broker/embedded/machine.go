@@ -82,6 +82,8 @@ func (m machine) apply(index uint64, command []byte) error {
 		return err
 	case aboutMessages:
 		return m.broker.replica.Apply(index, body)
+	case aboutRetained:
+		return m.applyRetained(index, body)
 	}
 	return fmt.Errorf("a command about %q in the cluster's log is not known to this release", about)
 }
@@ -192,6 +194,9 @@ func (m machine) restoreMessages(ctx context.Context, index uint64, holds byte, 
 	if !ok {
 		return nil
 	}
-	_, err := m.broker.store.Restore(ctx, index, part, r, nil)
+	retained, err := m.broker.store.Restore(ctx, index, part, r, m.broker.engine.NextMessageID)
+	if err == nil && part == store.RetainedOnly {
+		m.broker.engine.ReplaceRetained(retained)
+	}
 	return err
 }

@@ -22,7 +22,7 @@ const (
 )
 
 // syncModes are the modes that this broker offers.
-var syncModes = map[string]sharing{"dynsec": sharesNothing, "full": sharesEverything}
+var syncModes = map[string]sharing{"dynsec": sharesNothing, "full": sharesEverything, "hp": sharesRetained}
 
 // holds gives the first byte of a snapshot.
 func (s sharing) holds() byte {
@@ -116,6 +116,10 @@ func (m *member) take(ctx context.Context, next regime) error {
 	switch {
 	case next == leading:
 		return m.lead(ctx)
+	case next == meshed:
+		return m.shareRetained(ctx)
+	case m.regime == meshed:
+		return m.unshareRetained(ctx)
 	case next == waiting:
 		return m.withdraw(ctx)
 	}

@@ -25,6 +25,9 @@ type awaited struct {
 	until   int64    // epoch milliseconds; 0 while its publisher waits for it
 }
 
+// NextMessageID gives a number that no message of this node has.
+func (e *Engine) NextMessageID() uint64 { return e.lastMessage.Add(1) }
+
 // AgreeRetained has changes of retained messages submitted by themselves, and
 // decided by what ApplyRetained is given; or, with false, by the store alone.
 func (e *Engine) AgreeRetained(agreed bool) {

@@ -1,0 +1,235 @@
+package embedded
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/mochi-mqtt/server/v2/packets"
+
+	"signalbox/broker/control"
+)
+
+// gatherHP makes a cluster of three whose nodes all serve clients.
+func gatherHP(t *testing.T) nodes {
+	t.Helper()
+	all := gather(t, 3, "hp", func(first *node) { allow(t, first.Broker, "dev", everything()...) })
+	eventually(t, "all nodes are linked", func() bool {
+		for _, n := range all {
+			p := n.cluster.peering.Load()
+			if p == nil {
+				return false
+			}
+			linked := 0
+			for _, f := range p.mesh.Figures() {
+				if f.Linked {
+					linked++
+				}
+			}
+			if linked != len(all)-1 {
+				return false
+			}
+		}
+		return true
+	})
+	return all
+}
+
+// TestHPMessages publishes on each node what is subscribed to on each.
+func TestHPMessages(t *testing.T) {
+	all := gatherHP(t)
+	for qos := range byte(3) {
+		t.Run(fmt.Sprint("QoS ", qos), func(t *testing.T) { testHPMessages(t, all, qos) })
+	}
+}
+
+func testHPMessages(t *testing.T, all nodes, qos byte) {
+	var readers, writers []*device
+	for _, n := range all {
+		r := join(t, n.Broker, 5, as("dev", "pw"))
+		r.subscribe(qos, fmt.Sprintf("q%d/#", qos), fmt.Sprintf("q%d/+/1", qos))
+		readers = append(readers, r)
+		writers = append(writers, join(t, n.Broker, 5, as("dev", "pw")))
+	}
+	const messages = 50
+	for i := range messages {
+		for k, w := range writers {
+			w.publishAll(fmt.Sprintf("q%d/%d/%d", qos, k, i), qos)
+		}
+	}
+	for k, r := range readers {
+		got := map[string][]string{}
+		for range messages * len(writers) {
+			pk := r.want(packets.Publish)
+			if pk.FixedHeader.Qos != qos {
+				t.Fatalf("QoS %d, want %d", pk.FixedHeader.Qos, qos)
+			}
+			r.acknowledge(pk)
+			var from, i int
+			if _, err := fmt.Sscanf(pk.TopicName, fmt.Sprintf("q%d/%%d/%%d", qos), &from, &i); err != nil {
+				t.Fatal(err)
+			}
+			got[fmt.Sprint(from)] = append(got[fmt.Sprint(from)], fmt.Sprint(i))
+		}
+		if rest := r.settled(); len(rest) > 0 {
+			t.Errorf("reader at node %d got %d more: %v", k+1, len(rest), rest)
+		}
+		for from, numbers := range got {
+			var want []string
+			for i := range messages {
+				want = append(want, fmt.Sprint(i))
+			}
+			if !slices.Equal(numbers, want) {
+				t.Errorf("reader at node %d, writer %s: got %v", k+1, from, numbers)
+			}
+		}
+	}
+}
+
+// publishAll sends a message and takes part in all that follows from its QoS.
+func (d *device) publishAll(topic string, qos byte) {
+	d.t.Helper()
+	m := d.message(topic, "x", qos, false)
+	d.send(m)
+	switch qos {
+	case 1:
+		d.want(packets.Puback)
+	case 2:
+		d.want(packets.Pubrec)
+		d.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Pubrel, Qos: 1}, PacketID: m.PacketID})
+		d.want(packets.Pubcomp)
+	}
+}
+
+// acknowledge takes a message in, as its QoS demands.
+func (d *device) acknowledge(pk packets.Packet) {
+	d.t.Helper()
+	switch pk.FixedHeader.Qos {
+	case 1:
+		d.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Puback}, PacketID: pk.PacketID})
+	case 2:
+		d.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Pubrec}, PacketID: pk.PacketID})
+	}
+}
+
+// TestHPClient has one client come to each node in turn: it is there only, and so
+// is its session.
+func TestHPClient(t *testing.T) {
+	all := gatherHP(t)
+	first := join(t, all[0].Broker, 5, as("dev", "pw"), withID("wanderer"), persistent)
+	first.subscribe(1, "way/#")
+	before := first
+	for round := range 6 {
+		n := all[(round+1)%3]
+		writer := join(t, all[round%3].Broker, 5, as("dev", "pw"))
+		next := dial(t, n.Broker, 5)
+		if ack := next.greet(as("dev", "pw"), withID("wanderer"), persistent); ack.ReasonCode != 0 || !ack.SessionPresent {
+			t.Fatalf("round %d: CONNACK code %d, session present %v", round, ack.ReasonCode, ack.SessionPresent)
+		}
+		before.wantEnd()
+		topic := fmt.Sprint("way/", round)
+		writer.publishAll(topic, 1)
+		pk := next.want(packets.Publish)
+		if pk.TopicName != topic {
+			t.Fatalf("round %d: got %s", round, pk.TopicName)
+		}
+		next.acknowledge(pk)
+		for _, other := range all {
+			if _, _, err := other.engine.Client("wanderer"); (err == nil) != (other == n) {
+				t.Errorf("round %d: node %d: %v", round, other.at.NodeID, err)
+			}
+		}
+		before = next
+	}
+	before.conn.Close()
+	before.wantForgotten(all[0].Broker)
+	writer := join(t, all[2].Broker, 5, as("dev", "pw"))
+	for i := range 10 {
+		writer.publishAll(fmt.Sprint("way/queued/", i), 1)
+	}
+	last := dial(t, all[1].Broker, 5)
+	if ack := last.greet(as("dev", "pw"), withID("wanderer"), persistent); !ack.SessionPresent {
+		t.Fatal("there is no session")
+	}
+	for i := range 10 {
+		pk := last.want(packets.Publish)
+		if want := fmt.Sprint("way/queued/", i); pk.TopicName != want {
+			t.Fatalf("got %s, want %s", pk.TopicName, want)
+		}
+		last.acknowledge(pk)
+	}
+}
+
+// TestHPRetained retains messages on each node, and finds them on each.
+func TestHPRetained(t *testing.T) {
+	all := gatherHP(t)
+	for i, n := range all {
+		w := join(t, n.Broker, 5, as("dev", "pw"))
+		w.send(w.message(fmt.Sprint("kept/", i), "x", 1, true))
+		w.want(packets.Puback)
+	}
+	stopped := all[1]
+	stopped.stop()
+	w := join(t, all[2].Broker, 5, as("dev", "pw"))
+	w.send(w.message("kept/away", "x", 1, true))
+	w.want(packets.Puback)
+	w.send(w.message("kept/0", "", 1, true))
+	w.want(packets.Puback)
+	stopped.start()
+	want := []string{"kept/1", "kept/2", "kept/away"}
+	for _, n := range all {
+		eventually(t, fmt.Sprintf("node %d has all that is retained", n.at.NodeID), func() bool {
+			var got []string
+			_, kept := n.engine.Retained("kept/#", 0, -1)
+			for _, m := range kept {
+				got = append(got, m.Topic)
+			}
+			return slices.Equal(got, want)
+		})
+	}
+	all.leader().ask(control.DeleteCluster("plant"), nil)
+	for _, n := range all {
+		eventually(t, "every node is alone", func() bool { return n.cluster.peering.Load() == nil })
+		d := join(t, n.Broker, 5, as("dev", "pw"))
+		d.subscribe(0, "kept/#")
+		if got := d.settled(); len(got) != len(want) {
+			t.Errorf("node %d retains %v", n.at.NodeID, got)
+		}
+		d.publishAll("kept/alone", 1)
+	}
+}
+
+// TestHPShared has messages for a shared subscription come to one of its members,
+// wherever they are.
+func TestHPShared(t *testing.T) {
+	all := gatherHP(t)
+	var members []*device
+	for _, n := range all {
+		m := join(t, n.Broker, 5, as("dev", "pw"))
+		m.subscribe(1, "$share/g/work/#")
+		members = append(members, m)
+	}
+	w := join(t, all[0].Broker, 5, as("dev", "pw"))
+	const messages = 60
+	for i := range messages {
+		w.publishAll(fmt.Sprint("work/", i), 1)
+	}
+	got := map[string]int{}
+	for i, m := range members {
+		mine := m.settled()
+		if len(mine) == 0 {
+			t.Errorf("the member at node %d got nothing", i+1)
+		}
+		for _, topic := range mine {
+			got[topic]++
+		}
+	}
+	if len(got) != messages {
+		t.Errorf("%d of %d messages came", len(got), messages)
+	}
+	for topic, n := range got {
+		if n != 1 {
+			t.Errorf("%s came %d times", topic, n)
+		}
+	}
+}
