@@ -49,8 +49,8 @@ type member struct {
 	ready  chan struct{}
 	look   chan struct{} // holds one entry while the node's place has to be looked at
 
-	shares   atomic.Int32             // a sharing
-	peering  atomic.Pointer[peering] // nil for none
+	shares  atomic.Int32            // a sharing
+	peering atomic.Pointer[peering] // nil for none
 
 	place   sync.Mutex      // held while the place is changed or looked at; guards what follows
 	lost    <-chan struct{} // closed when something was not agreed upon in the last reign

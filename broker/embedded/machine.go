@@ -102,14 +102,14 @@ func with(about byte, body []byte) []byte {
 }
 
 // Applied gives the index of the last command. What is about access control and
-// what is about messages is stored one after the other in one file, so that the
-// later of them was stored with all before it.
+// what is about messages is stored one after the other in one file, so that
+// whatever was stored was so with all before it.
 func (m machine) Applied() uint64 {
 	return max(m.broker.control.AppliedIndex(), m.broker.store.AppliedIndex())
 }
 
-// The first byte of a snapshot says what is in it: the access control in chunks,
-// and behind it what else is shared.
+// The first byte of a snapshot says what is in it: what is shared beside the access
+// control, and behind it the access control.
 const (
 	holdsAccess     = 'a'
 	holdsEverything = 'f'
@@ -144,19 +144,18 @@ func (m machine) Snapshot(ctx context.Context) (cluster.Snapshot, error) {
 }
 
 // WriteTo writes the snapshot as Restore reads it.
-func (s *snapshot) WriteTo(w io.Writer) (int64, error) {
-	out := &chunks{to: w}
-	if _, err := w.Write([]byte{s.holds}); err != nil {
-		return 0, err
+func (s *snapshot) WriteTo(w io.Writer) (written int64, err error) {
+	n, err := w.Write([]byte{s.holds})
+	written = int64(n)
+	for _, part := range []io.WriterTo{s.messages, s.access} {
+		if err != nil || part == (*store.Snapshot)(nil) {
+			continue
+		}
+		var n int64
+		n, err = part.WriteTo(w)
+		written += n
 	}
-	if _, err := s.access.WriteTo(out); err != nil {
-		return out.written, err
-	}
-	if err := out.end(); err != nil || s.messages == nil {
-		return out.written, err
-	}
-	n, err := s.messages.WriteTo(w)
-	return out.written + n, err
+	return written, err
 }
 
 // Release ends the views.
@@ -167,6 +166,10 @@ func (s *snapshot) Release() {
 	}
 }
 
+// begun is the index of what is restored first: as long as the rest is not, Applied
+// is that of before, and all is restored again.
+const begun = 1
+
 // Restore takes over what the others share.
 func (m machine) Restore(ctx context.Context, index uint64, r io.Reader) error {
 	var holds [1]byte
@@ -176,25 +179,23 @@ func (m machine) Restore(ctx context.Context, index uint64, r io.Reader) error {
 	if want := m.sharing().holds(); holds[0] != want {
 		return fmt.Errorf("the snapshot holds %q and this node shares %q", holds[0], want)
 	}
-	from := &chunkReader{from: r}
-	cuts, err := m.broker.control.ImportState(ctx, index, from)
-	if err != nil {
+	if err := m.restoreMessages(ctx, holds[0], r); err != nil {
 		return err
 	}
-	m.cut(cuts)
-	if _, err := io.Copy(io.Discard, from); err != nil {
-		return err
+	cuts, err := m.broker.control.ImportState(ctx, index, r)
+	if err == nil {
+		m.cut(cuts)
 	}
-	return m.restoreMessages(ctx, index, holds[0], r)
+	return err
 }
 
 // restoreMessages takes over what is shared beside the access control.
-func (m machine) restoreMessages(ctx context.Context, index uint64, holds byte, r io.Reader) error {
+func (m machine) restoreMessages(ctx context.Context, holds byte, r io.Reader) error {
 	part, ok := parts[holds]
 	if !ok {
 		return nil
 	}
-	retained, err := m.broker.store.Restore(ctx, index, part, r, m.broker.engine.NextMessageID)
+	retained, err := m.broker.store.Restore(ctx, begun, part, r, m.broker.engine.NextMessageID)
 	if err == nil && part == store.RetainedOnly {
 		m.broker.engine.ReplaceRetained(retained)
 	}
