@@ -125,8 +125,12 @@ func (d *device) send(pk packets.Packet) {
 		err = pk.PublishEncode(&buf)
 	case packets.Puback:
 		err = pk.PubackEncode(&buf)
+	case packets.Pubrec:
+		err = pk.PubrecEncode(&buf)
 	case packets.Pubrel:
 		err = pk.PubrelEncode(&buf)
+	case packets.Pubcomp:
+		err = pk.PubcompEncode(&buf)
 	case packets.Subscribe:
 		err = pk.SubscribeEncode(&buf)
 	case packets.Unsubscribe:
@@ -180,6 +184,8 @@ func decode(pk *packets.Packet, body []byte) error {
 		return pk.PublishDecode(body)
 	case packets.Puback:
 		return pk.PubackDecode(body)
+	case packets.Pubrel:
+		return pk.PubrelDecode(body)
 	case packets.Pubrec:
 		return pk.PubrecDecode(body)
 	case packets.Pubcomp:

@@ -7,18 +7,15 @@ import (
 	"time"
 
 	"signalbox/broker/cluster"
-	"signalbox/broker/embedded/claims"
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/embedded/mesh"
 	"signalbox/broker/embedded/store"
 )
 
 // peering is what nodes that all serve clients do with each other beside what
-// they agree upon: messages go to where somebody is subscribed, and a client id is
-// at one node only.
+// they agree upon: messages go to where somebody is subscribed.
 type peering struct {
-	mesh   *mesh.Mesh
-	claims *claims.Claims
+	mesh *mesh.Mesh
 }
 
 // shareRetained has this broker serve clients together with the other nodes. Retained
@@ -40,8 +37,6 @@ func (m *member) connectPeers(self cluster.NodeID, nodes []cluster.Member) {
 		b := m.broker
 		t = &peering{}
 		t.mesh = mesh.New(mesh.Options{Self: int(self), Engine: b.engine, Net: network{m.node}, Log: b.log})
-		t.claims = claims.New(claims.Options{Self: int(self), Engine: b.engine, Net: network{m.node}, Flush: t.mesh.Flush, Log: b.log})
-		t.claims.Open()
 		m.peering.Store(t)
 	}
 	var others []int
@@ -57,7 +52,6 @@ func (m *member) connectPeers(self cluster.NodeID, nodes []cluster.Member) {
 func (m *member) disconnectPeers() {
 	t := m.peering.Swap(nil)
 	if t != nil {
-		t.claims.Close()
 		t.mesh.Close()
 	}
 }
@@ -75,22 +69,9 @@ func (m *member) unshareRetained(ctx context.Context) error {
 // network is the cluster port as a way to other nodes.
 type network struct{ node *cluster.Node }
 
-// Peers gives the other nodes.
-func (n network) Peers() (nodes []int) {
-	for _, p := range n.node.Peers() {
-		nodes = append(nodes, int(p.NodeID))
-	}
-	return nodes
-}
-
 // Dial opens a link to another node.
 func (n network) Dial(ctx context.Context, to int) (net.Conn, error) {
 	return n.node.Dial(ctx, cluster.NodeID(to))
-}
-
-// Ask puts a request about clients to another node.
-func (n network) Ask(ctx context.Context, to int, request []byte) ([]byte, error) {
-	return n.node.Ask(ctx, cluster.NodeID(to), with(askClaims, request))
 }
 
 // accept takes the other end of a link.

@@ -7,13 +7,16 @@ import (
 
 	"github.com/mochi-mqtt/server/v2/packets"
 
+	"signalbox/broker"
 	"signalbox/broker/control"
 )
 
 // gatherHP makes a cluster of three whose nodes all serve clients.
 func gatherHP(t *testing.T) nodes {
 	t.Helper()
-	all := gather(t, 3, "hp", func(first *node) { allow(t, first.Broker, "dev", everything()...) })
+	all := gather(t, 3, "hp", func(first *node) {
+		allow(t, first.Broker, "dev", append(everything(), acl(broker.SubscribePattern, "$share/g/#", true))...)
+	})
 	eventually(t, "all nodes are linked", func() bool {
 		for _, n := range all {
 			p := n.cluster.peering.Load()
@@ -60,11 +63,10 @@ func testHPMessages(t *testing.T, all nodes, qos byte) {
 	for k, r := range readers {
 		got := map[string][]string{}
 		for range messages * len(writers) {
-			pk := r.want(packets.Publish)
+			pk := r.take()
 			if pk.FixedHeader.Qos != qos {
 				t.Fatalf("QoS %d, want %d", pk.FixedHeader.Qos, qos)
 			}
-			r.acknowledge(pk)
 			var from, i int
 			if _, err := fmt.Sscanf(pk.TopicName, fmt.Sprintf("q%d/%%d/%%d", qos), &from, &i); err != nil {
 				t.Fatal(err)
@@ -101,62 +103,30 @@ func (d *device) publishAll(topic string, qos byte) {
 	}
 }
 
-// acknowledge takes a message in, as its QoS demands.
-func (d *device) acknowledge(pk packets.Packet) {
+// take gives the next message, and takes part in all that follows from its QoS.
+func (d *device) take() packets.Packet {
 	d.t.Helper()
-	switch pk.FixedHeader.Qos {
-	case 1:
-		d.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Puback}, PacketID: pk.PacketID})
-	case 2:
-		d.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Pubrec}, PacketID: pk.PacketID})
-	}
-}
-
-// TestHPClient has one client come to each node in turn: it is there only, and so
-// is its session.
-func TestHPClient(t *testing.T) {
-	all := gatherHP(t)
-	first := join(t, all[0].Broker, 5, as("dev", "pw"), withID("wanderer"), persistent)
-	first.subscribe(1, "way/#")
-	before := first
-	for round := range 6 {
-		n := all[(round+1)%3]
-		writer := join(t, all[round%3].Broker, 5, as("dev", "pw"))
-		next := dial(t, n.Broker, 5)
-		if ack := next.greet(as("dev", "pw"), withID("wanderer"), persistent); ack.ReasonCode != 0 || !ack.SessionPresent {
-			t.Fatalf("round %d: CONNACK code %d, session present %v", round, ack.ReasonCode, ack.SessionPresent)
+	for {
+		pk, err := d.next()
+		if err != nil {
+			d.t.Fatal(err)
 		}
-		before.wantEnd()
-		topic := fmt.Sprint("way/", round)
-		writer.publishAll(topic, 1)
-		pk := next.want(packets.Publish)
-		if pk.TopicName != topic {
-			t.Fatalf("round %d: got %s", round, pk.TopicName)
+		answer := packets.Packet{PacketID: pk.PacketID}
+		switch {
+		case pk.FixedHeader.Type == packets.Pubrel:
+			answer.FixedHeader.Type = packets.Pubcomp
+			d.send(answer)
+			continue
+		case pk.FixedHeader.Type != packets.Publish:
+			d.t.Fatalf("got a packet of type %d, code %#x", pk.FixedHeader.Type, pk.ReasonCode)
+		case pk.FixedHeader.Qos == 1:
+			answer.FixedHeader.Type = packets.Puback
+			d.send(answer)
+		case pk.FixedHeader.Qos == 2:
+			answer.FixedHeader.Type = packets.Pubrec
+			d.send(answer)
 		}
-		next.acknowledge(pk)
-		for _, other := range all {
-			if _, _, err := other.engine.Client("wanderer"); (err == nil) != (other == n) {
-				t.Errorf("round %d: node %d: %v", round, other.at.NodeID, err)
-			}
-		}
-		before = next
-	}
-	before.conn.Close()
-	before.wantForgotten(all[0].Broker)
-	writer := join(t, all[2].Broker, 5, as("dev", "pw"))
-	for i := range 10 {
-		writer.publishAll(fmt.Sprint("way/queued/", i), 1)
-	}
-	last := dial(t, all[1].Broker, 5)
-	if ack := last.greet(as("dev", "pw"), withID("wanderer"), persistent); !ack.SessionPresent {
-		t.Fatal("there is no session")
-	}
-	for i := range 10 {
-		pk := last.want(packets.Publish)
-		if want := fmt.Sprint("way/queued/", i); pk.TopicName != want {
-			t.Fatalf("got %s, want %s", pk.TopicName, want)
-		}
-		last.acknowledge(pk)
+		return pk
 	}
 }
 
@@ -195,7 +165,7 @@ func TestHPRetained(t *testing.T) {
 		if got := d.settled(); len(got) != len(want) {
 			t.Errorf("node %d retains %v", n.at.NodeID, got)
 		}
-		d.publishAll("kept/alone", 1)
+		join(t, n.Broker, 5, as("dev", "pw")).publishAll("kept/alone", 1)
 	}
 }
 
@@ -206,7 +176,9 @@ func TestHPShared(t *testing.T) {
 	var members []*device
 	for _, n := range all {
 		m := join(t, n.Broker, 5, as("dev", "pw"))
-		m.subscribe(1, "$share/g/work/#")
+		if codes := m.subscribe(1, "$share/g/work/#"); codes[0] != 1 {
+			t.Fatalf("SUBACK code %d", codes[0])
+		}
 		members = append(members, m)
 	}
 	w := join(t, all[0].Broker, 5, as("dev", "pw"))
