@@ -124,6 +124,9 @@ func propertiesOf(raw []byte) *broker.MessageProperties {
 
 // Publish publishes a message of an administrator's.
 func (b *Broker) Publish(_ context.Context, p broker.PublishSpec) error {
+	if err := b.cluster.mayPublish(); err != nil {
+		return err
+	}
 	properties, err := wire.EncodeProperties(describe(p))
 	if err != nil {
 		return &broker.Error{Kind: broker.Invalid, Op: "publish", Msg: "a property cannot be sent", Err: err}

@@ -3,6 +3,7 @@ package embedded
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"signalbox/broker"
@@ -89,4 +90,22 @@ func (b *Broker) answerTopics(ctx context.Context, request []byte) ([]byte, erro
 		return nil, context.Cause(ctx)
 	}
 	return answer, nil
+}
+
+// mayPublish refuses what would reach nobody and be kept by nobody: a message from
+// the API, which nobody has to connect for, at a node of a full cluster that does
+// not lead.
+func (m *member) mayPublish() error {
+	if m == nil {
+		return nil
+	}
+	info, err := m.node.Info()
+	if err != nil || info.SyncMode != broker.SyncFull || info.Leader == info.Self {
+		return nil
+	}
+	msg := "the broker does not lead its cluster of syncmode full, so nobody would get the message: publish it at the leader"
+	if info.Leader != 0 {
+		msg += fmt.Sprintf(", node %d", info.Leader)
+	}
+	return &broker.Error{Kind: broker.Conflict, Op: "publish", Msg: msg}
 }

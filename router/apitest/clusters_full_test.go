@@ -63,7 +63,11 @@ func TestFullCluster(t *testing.T) {
 	if !own.HA || own.ClusterMode == nil || *own.ClusterMode != "full" {
 		t.Errorf("node 2 of itself: ha %t, clustermode %v", own.HA, own.ClusterMode)
 	}
-	first.Root.Post(first.At("/messages"), object{"topic": "kept", "payload": "x", "qos": 1, "retain": true}).Want(204)
+	message := object{"topic": "kept", "payload": "x", "qos": 1, "retain": true}
+	first.Root.Post(first.At("/messages"), message).Want(204)
+	if e := all[1].Root.Post(all[1].At("/messages"), message).WantError(400, "CONFLICT").Error(); !strings.Contains(e.Message, "node 1") {
+		t.Errorf("the leader is not named: %q", e.Message)
+	}
 
 	first.Root.Put(path+"/join", all[3].node()).Want(204)
 	waitState(t, first, path, "active", 4)
