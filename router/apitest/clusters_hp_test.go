@@ -1,0 +1,134 @@
+package apitest_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox/broker"
+	"signalbox/router/apitest"
+)
+
+// ways are the ways to a site's broker: its own service, and the connection that the
+// first site has.
+func (s *site) ways(first *site) map[string]struct {
+	api *apitest.API
+	id  string
+} {
+	return map[string]struct {
+		api *apitest.API
+		id  string
+	}{"itself": {s.API, s.Embedded}, "a connection": {first.API, s.at}}
+}
+
+// TestTopicsOfAnHPCluster asks for the topics and the TTL of nodes, operations 51 to
+// 53: at each node, by its own service and by a connection.
+func TestTopicsOfAnHPCluster(t *testing.T) {
+	t.Parallel()
+	all := sites(t, 3)
+	first := all[0]
+	path := unite(t, all, "hp")
+	first.Root.Get(first.At("/topictree")).Want(200) // from the first question on there are trees
+	for _, s := range all {
+		s.Root.Post(s.At("/messages"), object{"topic": fmt.Sprint("node/", s.id), "payload": "x", "qos": 1}).Want(204)
+	}
+	for i, s := range all {
+		for name, way := range s.ways(first) {
+			t.Run(fmt.Sprintf("node %d by %s", s.id, name), func(t *testing.T) {
+				c, at := way.api.Token("viewer"), way.api.BrokerAt(way.id, "/topictree")
+				wantTrees(t, c, at)
+				wantTTLs(t, c, at+"/ttl", 10*(i+1))
+			})
+		}
+	}
+	last := all[2]
+	last.Stop()
+	for _, answer := range []*apitest.Answer{first.Root.Get(first.At("/topictree")), first.Root.Get(first.At("/topictree/ttl")),
+		first.Root.Get(first.At("/topictree?nodeid=3")), first.Root.Put(first.At("/topictree/ttl"), object{"ttl_sec": 9})} {
+		if e := answer.WantError(503, "BROKER_UNAVAILABLE").Error(); !strings.HasPrefix(e.Message, "node 3: ") {
+			t.Errorf("the node is not named: %q", e.Message)
+		}
+	}
+	first.Root.Put(first.At("/topictree/ttl?nodeid=2"), object{"ttl_sec": 22}).Want(204)
+	if got := strings.TrimSpace(string(all[1].Root.Get(all[1].At("/topictree/ttl?nodeid=2")).Want(200).Body)); got != `{"ttl_sec":22}` {
+		t.Errorf("TTL of node 2: %s", got)
+	}
+	first.Root.Delete(path).Want(200)
+	for _, s := range all[:2] {
+		waitFor(t, "the broker is alone", func() bool { return brokerRecord(s.API, s.Embedded).ClusterMode == nil })
+		s.Root.Get(s.At("/topictree?nodeid=1")).WantError(400, "INVALID_REQUEST")
+		wantTTL(t, s.Root, s.At(""), map[int]int{1: 31, 2: 22}[s.id])
+	}
+}
+
+// wantTrees asks for the trees of three nodes, in each of which there is one topic.
+func wantTrees(t *testing.T, c *apitest.Caller, at string) {
+	t.Helper()
+	var trees []broker.TopicTree
+	c.Get(at + "?count=5").Want(200).Decode(&trees)
+	var got [][]string
+	for _, tree := range trees {
+		got = append(got, tree.PublishTopics.Topics)
+	}
+	if diff := cmp.Diff([][]string{{"node/1"}, {"node/2"}, {"node/3"}}, got); diff != "" {
+		t.Errorf("trees (-want +got):\n%s", diff)
+	}
+	for id := 1; id <= 3; id++ {
+		var tree broker.TopicTree
+		c.Get(at + fmt.Sprint("?nodeid=", id)).Want(200).Decode(&tree)
+		if got, want := tree.PublishTopics, trees[id-1].PublishTopics; cmp.Diff(want, got) != "" {
+			t.Errorf("tree of node %d: %+v, want %+v", id, got, want)
+		}
+	}
+	if e := c.Get(at+"?nodeid=4").WantError(404, "NOT_FOUND").Error(); !strings.Contains(e.Message, "node 4") {
+		t.Errorf("the node is not named: %q", e.Message)
+	}
+}
+
+// wantTTLs sets the TTL of all nodes, and then one more of single ones.
+func wantTTLs(t *testing.T, c *apitest.Caller, at string, seconds int) {
+	t.Helper()
+	want := func(query, want string) {
+		t.Helper()
+		if got := strings.TrimSpace(string(c.Get(at + query).Want(200).Body)); got != want {
+			t.Errorf("%q: got %s, want %s", query, got, want)
+		}
+	}
+	c.Put(at, object{"ttl_sec": seconds}).Want(204)
+	want("", fmt.Sprintf(`{"ttls":[%d,%d,%d]}`, seconds, seconds, seconds))
+	for id := 1; id <= 3; id++ {
+		c.Put(at+fmt.Sprint("?nodeid=", id), object{"ttl_sec": seconds + id}).Want(204)
+		want(fmt.Sprint("?nodeid=", id), fmt.Sprintf(`{"ttl_sec":%d}`, seconds+id))
+	}
+	want("", fmt.Sprintf(`{"ttls":[%d,%d,%d]}`, seconds+1, seconds+2, seconds+3))
+	c.Put(at+"?nodeid=4", object{"ttl_sec": 1}).WantError(404, "NOT_FOUND")
+}
+
+// TestHPCluster has what is published over the API reach the clients of other nodes.
+func TestHPCluster(t *testing.T) {
+	t.Parallel()
+	all := sites(t, 3)
+	unite(t, all, "hp")
+	for i, s := range all {
+		if r := brokerRecord(s.API, s.Embedded); !r.HA || r.ClusterMode == nil || *r.ClusterMode != "hp" {
+			t.Errorf("node %d of itself: ha %t, clustermode %v", s.id, r.HA, r.ClusterMode)
+		}
+		d := join(t, s.API, 5, fmt.Sprint("d", s.id), asAdmin)
+		topic := fmt.Sprint("plant/", s.id)
+		d.subscribe(filter(topic, 1))
+		far := all[(i+1)%3]
+		far.Root.Post(far.At("/messages"), object{"topic": topic, "payload": "x", "qos": 1, "retain": true}).Want(204)
+		if m := d.wantMessage(topic, "x"); m.FixedHeader.Qos != 1 {
+			t.Errorf("node %d: got QoS %d", s.id, m.FixedHeader.Qos)
+		}
+	}
+	for _, s := range all {
+		waitFor(t, "what is retained anywhere", func() bool {
+			var kept []struct{ Topic string }
+			s.Root.Get(s.At("/messages/retained?filter=plant/%2B")).Want(200).Decode(&kept)
+			return len(kept) == 3
+		})
+	}
+}
