@@ -166,6 +166,9 @@ func (n *Node) answer(ctx context.Context, b *badge, from ref, request frame) fr
 	}
 	f := reply(s.answer(ctx, from, request))
 	f.number = s.fsm.upTo()
+	if request.kind == callForward {
+		poke(s.awaited)
+	}
 	return f
 }
 

@@ -42,6 +42,7 @@ type seat struct {
 	kick chan struct{}  // holds one entry while there is something to look at before the time
 
 	changed chan struct{} // holds one entry while the members may have changed
+	awaited chan struct{} // holds one entry while another node waits for what is applied here
 
 	given vote // of watch alone
 
@@ -54,7 +55,7 @@ type seat struct {
 // sitDown takes the node's place in its cluster. The caller has the turn, or
 // nobody else has the node yet.
 func (n *Node) sitDown(ctx context.Context, id *identity) (err error) {
-	s := &seat{node: n, id: id, kick: make(chan struct{}, 1), changed: make(chan struct{}, 1), contacts: map[ref]contact{}}
+	s := &seat{node: n, id: id, kick: make(chan struct{}, 1), changed: make(chan struct{}, 1), awaited: make(chan struct{}, 1), contacts: map[ref]contact{}}
 	if s.badge, err = n.badge(id); err != nil {
 		return err
 	}
@@ -89,6 +90,7 @@ func (n *Node) sitDown(ctx context.Context, id *identity) (err error) {
 	s.wg.Go(s.announce)
 	s.wg.Go(s.watch)
 	s.wg.Go(s.hasten)
+	s.wg.Go(s.spread)
 	s.last.Go(s.compact)
 	n.setTrouble("")
 	n.options.Changed()
