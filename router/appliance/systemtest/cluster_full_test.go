@@ -66,7 +66,7 @@ func (s *siege) growFull(t *testing.T) *machine {
 	m.start(t)
 	m.api.must(t, "POST", m.api.at("/messages"), object{"topic": "cross/own", "payload": "old", "qos": 1, "retain": true}, nil)
 	s.connect(t, m)
-	s.console.must(t, "PUT", s.at("/join"), m.node(s.brokers[m.id]), nil)
+	s.join(t, m)
 	s.machines = append(s.machines, m)
 	s.well(t)
 	s.wantOneServes(t)

@@ -89,8 +89,8 @@ func withoutData(leads bool) func(testing.TB, *siege) time.Duration {
 		took := s.recovery(t, others...)
 		s.doors.forget(m)
 		m.forget(t)
-		waitLong(t, "the console reaches the broker", func() bool { return s.console.connected(t, s.brokers[m.id]) })
-		s.rejoin(t, m)
+		s.join(t, m)
+		s.well(t)
 		s.man(t, m)
 		return took
 	}
