@@ -1,6 +1,9 @@
 package mesh
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // Figures tell of the links between this node and another one, in totals since
 // the other node became known.
@@ -22,12 +25,9 @@ type Figures struct {
 // Figures gives those of all other nodes, in order.
 func (m *Mesh) Figures() []Figures {
 	m.mu.Lock()
-	all := make([]Figures, 0, len(m.peers))
-	peers := make([]*peer, 0, len(m.peers))
-	for _, p := range m.peers {
-		peers = append(peers, p)
-	}
+	peers := slices.Collect(maps.Values(m.peers))
 	m.mu.Unlock()
+	all := make([]Figures, 0, len(peers))
 	for _, p := range peers {
 		all = append(all, p.figures())
 	}

@@ -43,6 +43,7 @@ func (i *intake) serve(conn net.Conn) {
 	}
 	leave := i.replace(conn)
 	defer leave()
+	signal(i.peer.link.try)
 	err = i.run(conn, in, h.incarnation)
 	i.peer.mesh.log.Debug("the link of a node broke", "node", i.peer.id, "error", err)
 }

@@ -108,12 +108,7 @@ func (l *ledger) receiving(busy bool) {
 	}
 }
 
-func (l *ledger) rouse() {
-	select {
-	case l.wake <- struct{}{}:
-	default:
-	}
-}
+func (l *ledger) rouse() { signal(l.wake) }
 
 // answers is what one connection has been told.
 type answers struct {

@@ -38,6 +38,7 @@ type link struct {
 	mesh *Mesh
 	peer *peer
 	wake chan struct{} // there is something to be sent
+	try  chan struct{} // the other node is there, so it can be connected to
 
 	audience *audience
 
@@ -47,19 +48,23 @@ type link struct {
 	lost   bool          // for longer than the grace, or for ever: nothing waits any more
 	closed error         // with which messages are refused then; nil for none
 	room   chan struct{} // closed when there is room again; nil while there is
+	empty  chan struct{} // closed when nothing waits, or the node cannot be reached; nil where nobody cares
 	totals Figures
 }
 
 func newLink(m *Mesh, p *peer) *link {
-	l := &link{mesh: m, peer: p, wake: make(chan struct{}, 1)}
+	l := &link{mesh: m, peer: p, wake: make(chan struct{}, 1), try: make(chan struct{}, 1)}
 	l.audience = &audience{wake: l.rouse}
 	return l
 }
 
 // rouse has the link look for what is to be sent.
-func (l *link) rouse() {
+func (l *link) rouse() { signal(l.wake) }
+
+// signal wakes whoever waits at a channel, or will.
+func signal(c chan struct{}) {
 	select {
-	case l.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
@@ -130,11 +135,32 @@ func (l *link) Room() {
 	}
 }
 
-// release lets those go on who wait for room, if there is. mu is held.
+// drain waits until nothing waits for the other node any more, as long as that
+// can be reached.
+func (l *link) drain(ctx context.Context) {
+	l.mu.Lock()
+	if l.empty == nil {
+		l.empty = make(chan struct{})
+	}
+	empty := l.empty
+	l.release()
+	l.mu.Unlock()
+	select {
+	case <-empty:
+	case <-ctx.Done():
+	}
+}
+
+// release lets those go on who wait for room, or for everything to be sent. mu is
+// held.
 func (l *link) release() {
 	if l.room != nil && (!l.linked || !l.queue.half()) {
 		close(l.room)
 		l.room = nil
+	}
+	if l.empty != nil && (!l.linked || l.queue.waiting() == 0) {
+		close(l.empty)
+		l.empty = nil
 	}
 }
 
@@ -149,6 +175,7 @@ func (l *link) run(ctx context.Context) {
 		l.mesh.log.Debug("no link to a node", "node", l.peer.id, "error", err, "was up", up)
 		select {
 		case <-time.After(wait):
+		case <-l.try:
 		case <-ctx.Done():
 		}
 		wait = min(2*wait, longestWait)

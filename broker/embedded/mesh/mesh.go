@@ -13,7 +13,9 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"log/slog"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -119,18 +121,28 @@ func (m *Mesh) Accept(from int, conn net.Conn) {
 	m.tasks.Go(func() { p.intake.serve(conn) })
 }
 
-// Close ends all links. Messages that no other node has confirmed by then are
-// refused to their publishers.
+// drainWithin is how long Close waits for other nodes.
+const drainWithin = 2 * time.Second
+
+// Close ends all links, once other nodes have what waits for them or they had
+// time enough. Messages that are not confirmed by then are refused to their
+// publishers. Where the engine is closed, too, that should have happened before,
+// so that its last messages, the Wills, are among them.
 func (m *Mesh) Close() {
+	ctx, cancel := context.WithTimeout(context.Background(), drainWithin)
+	defer cancel()
 	m.mu.Lock()
-	if m.closed {
-		m.mu.Unlock()
-		m.tasks.Wait()
-		return
+	peers := slices.Collect(maps.Values(m.peers))
+	m.mu.Unlock()
+	for _, p := range peers {
+		p.link.drain(ctx)
 	}
-	m.closed = true
-	for _, p := range m.peers {
-		m.tasks.Go(func() { p.close(errClosed) })
+	m.mu.Lock()
+	if !m.closed {
+		m.closed = true
+		for _, p := range m.peers {
+			m.tasks.Go(func() { p.close(errClosed) })
+		}
 	}
 	m.mu.Unlock()
 	m.engine.SetRoutes(nil)

@@ -212,3 +212,16 @@ func TestSharedLeaves(t *testing.T) {
 		seen[<-got] = true
 	}
 }
+
+// TestLastWill brings the Wills of a node that is closed to the others.
+func TestLastWill(t *testing.T) {
+	t.Parallel()
+	_, n := weave(t, 2)
+	reader := n[0].connect("reader", false)
+	reader.subscribe("will", 1)
+	n[1].connect("c", false, func(h *wire.Connect) { h.Will = &wire.Will{Topic: "will", Payload: []byte("gone"), QoS: 1} })
+	n[1].close()
+	if m := reader.next(); m.payload != "gone" {
+		t.Errorf("got %v", m)
+	}
+}

@@ -53,24 +53,25 @@ func (r *reader) fill() error {
 	return err
 }
 
-// makeRoom moves what is left to the front, of a buffer twice as long where it
-// fills this one, and of an ordinary one again where it is short.
+// makeRoom moves what is left to the front, if there is something before it: of a
+// buffer twice as long where it fills this one, and of an ordinary one again where
+// it is short.
 func (r *reader) makeRoom() {
 	left, size := r.end-r.begin, len(r.buf)
 	switch {
 	case left == size:
 		size *= 2
+	case r.begin == 0 && left > 0:
+		return
 	case left < readSize/2:
 		size = readSize
 	}
-	if size == len(r.buf) {
-		copy(r.buf, r.buf[r.begin:r.end])
-	} else {
-		buf := make([]byte, size)
-		copy(buf, r.buf[r.begin:r.end])
-		r.buf = buf
+	to := r.buf
+	if size != len(r.buf) {
+		to = make([]byte, size)
 	}
-	r.begin, r.end = 0, left
+	copy(to, r.buf[r.begin:r.end])
+	r.buf, r.begin, r.end = to, 0, left
 }
 
 // frame waits for a frame.

@@ -31,6 +31,8 @@ type fabric struct {
 	conns map[[2]int][]*muted // from, to
 	cut   map[[2]int]bool
 	grace time.Duration
+	log   *agreement // nil for none
+	wrap  func(id int, s engine.Store) engine.Store
 }
 
 // node is an engine with the real store, behind a TCP socket, and its mesh.
@@ -83,10 +85,19 @@ func (f *fabric) start(id int, dir string) *node {
 	s, err := store.Open(t.Context(), db, store.Options{Durability: file.Process})
 	check(t, err)
 	n := &node{t: t, fabric: f, id: id, dir: dir}
-	n.Engine = engine.New(engine.DefaultConfig(), engine.Parts{
-		Store: s, Authority: permissive{}, Watcher: blind{}, Control: func(*engine.Request) {},
-	})
+	parts := engine.Parts{Store: s, Authority: permissive{}, Watcher: blind{}, Control: func(*engine.Request) {}}
+	if f.log != nil {
+		parts.Store = agreeing{s, f.log}
+	}
+	if f.wrap != nil {
+		parts.Store = f.wrap(id, s)
+	}
+	n.Engine = engine.New(engine.DefaultConfig(), parts)
 	check(t, n.Load(t.Context()))
+	if f.log != nil {
+		n.AgreeRetained(true)
+		f.log.follow(n, s)
+	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
 	n.addr = l.Addr().String()
@@ -97,9 +108,12 @@ func (f *fabric) start(id int, dir string) *node {
 		l.Close()
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		n.mesh.Close()
 		check(t, n.Engine.Close(ctx))
+		n.mesh.Close()
 		serving.Wait()
+		if f.log != nil {
+			f.log.close()
+		}
 		check(t, s.Close(ctx))
 		check(t, db.Close())
 	})
@@ -204,6 +218,14 @@ func (f *fabric) heal(from, to int) {
 	f.cut[[2]int{from, to}] = false
 }
 
+// connections is how many were made from a node to another since they were broken
+// or muted.
+func (f *fabric) connections(from, to int) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.conns[[2]int{from, to}])
+}
+
 // mute has nothing go over the connections from a node to another any more.
 func (f *fabric) mute(from, to int) {
 	f.mu.Lock()
@@ -276,7 +298,7 @@ type client struct {
 }
 
 // connect opens a connection; with kept, of a session that is.
-func (n *node) connect(id string, kept bool) *client {
+func (n *node) connect(id string, kept bool, change ...func(*wire.Connect)) *client {
 	n.t.Helper()
 	conn, err := net.Dial("tcp", n.addr)
 	check(n.t, err)
@@ -285,6 +307,9 @@ func (n *node) connect(id string, kept bool) *client {
 	h := wire.Connect{Version: wire.V5, ClientID: id, CleanStart: !kept, ReceiveMaximum: 65535}
 	if kept {
 		h.SessionExpiry, h.HasSessionExpiry = 3600, true
+	}
+	for _, f := range change {
+		f(&h)
 	}
 	c.send(wire.AppendConnect(nil, &h))
 	if p := c.want(wire.TypeConnack); p[3] != 0 {

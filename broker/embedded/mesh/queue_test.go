@@ -1,0 +1,120 @@
+package mesh
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"signalbox/broker/embedded/engine"
+)
+
+// note is a receipt that knows of which message it is.
+type note struct {
+	name    string
+	settled *[]string
+}
+
+func (n note) Settled(error) { *n.settled = append(*n.settled, n.name) }
+
+// TestQueue holds a queue against a naive one: messages go out in order, again
+// after a break unless the other node has them, and are settled once, in order.
+func TestQueue(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(15) {
+		random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a test's
+		var q queue
+		var settled, wanted []string
+		var received, confirmed, last uint64 // at the other node
+		pushed := 0
+		for range 2000 {
+			switch random.IntN(8) {
+			case 0, 1, 2:
+				pushed++
+				name := fmt.Sprint(pushed)
+				c := engine.Crossing{QoS: byte(random.IntN(3))}
+				if c.QoS > 0 {
+					last++
+					c.Receipt = note{name, &settled}
+					wanted = append(wanted, name)
+				}
+				q.push(parcel{message: &engine.Message{Topic: name}, Crossing: c})
+			case 3, 4, 5:
+				batch, _ := q.take(nil, int64(random.IntN(500)))
+				for _, p := range batch {
+					if p.number == 0 {
+						continue
+					}
+					if p.number != received+1 {
+						t.Fatalf("message %d comes after %d", p.number, received)
+					}
+					received = p.number
+				}
+			case 6:
+				confirmed += uint64(random.IntN(int(received-confirmed) + 1))
+				for _, r := range q.confirm(confirmed, nil) {
+					r.Settled(nil)
+				}
+			case 7:
+				if random.IntN(4) == 0 { // sent, but it has not arrived
+					received = confirmed + uint64(random.IntN(int(received-confirmed)+1))
+				}
+				q.resume(received)
+				if p := q.find(received + 1); p != nil {
+					t.Fatalf("message %d counts as sent", p.number)
+				}
+			}
+			if want := wanted[:confirmed]; !slices.Equal(settled, want) {
+				t.Fatalf("settled %v, want %v", settled, want)
+			}
+			q.isSound(t)
+		}
+		receipts, n := q.clear()
+		if want := len(wanted) - int(confirmed); len(receipts) != want || n != want || q.bytes != 0 || q.waiting() != 0 {
+			t.Fatalf("%d receipts of %d messages, want %d; %d bytes are left", len(receipts), n, want, q.bytes)
+		}
+	}
+}
+
+// isSound counts again what the queue counts.
+func (q *queue) isSound(t *testing.T) {
+	t.Helper()
+	var bytes int64
+	for _, r := range []*ring[parcel]{&q.unsent, &q.unconfirmed} {
+		for i := range r.len() {
+			bytes += r.at(i).size()
+		}
+	}
+	if bytes != q.bytes || q.again > q.unconfirmed.len() {
+		t.Fatalf("%d bytes, want %d; %d of %d were sent", q.bytes, bytes, q.again, q.unconfirmed.len())
+	}
+}
+
+// TestQueueBounds has room for one message of any size, and no more than so many
+// or so large ones.
+func TestQueueBounds(t *testing.T) {
+	t.Parallel()
+	large := parcel{message: &engine.Message{Payload: make([]byte, maxWaitingBytes+1)}}
+	small := parcel{message: &engine.Message{Topic: "a"}}
+	var q queue
+	if q.full(&large) {
+		t.Error("there is no room for one large message")
+	}
+	q.push(large)
+	if !q.full(&small) || !q.half() {
+		t.Error("there is room behind a large message")
+	}
+	q = queue{}
+	for range maxWaiting {
+		if q.full(&small) {
+			t.Fatal("full too early")
+		}
+		q.push(small)
+	}
+	if !q.full(&small) {
+		t.Error("there is room for more")
+	}
+	if q.take(nil, 1); q.full(&small) {
+		t.Error("there is no room though a message has gone")
+	}
+}
