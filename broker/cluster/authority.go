@@ -219,5 +219,8 @@ func (b *badge) client(to ref, protocol string) *tls.Config {
 }
 
 func (b *badge) config(protocols ...string) *tls.Config {
-	return &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{b.cert}, NextProtos: protocols}
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{b.cert}, NextProtos: protocols,
+		DynamicRecordSizingDisabled: true, // it helps who reads while it comes; here whole messages are waited for
+	}
 }

@@ -191,13 +191,14 @@ func (p *sponge) Restore(_ context.Context, index uint64, from io.Reader) error 
 	return err
 }
 
-// sponges makes a cluster of three of them, with the timing of the product and a
-// log that is not made smaller.
+// sponges makes a cluster of three of them, with nearly the timing of the product
+// and a log that is not made smaller.
 func sponges(t testing.TB) (*fleet, map[NodeID]*sponge) {
 	t.Helper()
 	f, all := newFleet(t), map[NodeID]*sponge{}
 	f.formWith(func(o *Options) {
 		usual(o)
+		o.Timing.Heartbeat, o.Timing.Lease = 2*time.Second, 2*time.Second // what is measured here takes the processors
 		o.Timing.SnapshotBytes, o.Timing.TrailingBytes, o.Timing.SnapshotAfter = 1<<40, 1<<40, 1<<40
 		p := new(sponge)
 		all[NodeID(len(all)+1)], o.Machine = p, p

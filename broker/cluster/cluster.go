@@ -19,6 +19,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hashicorp/raft"
+
 	"signalbox/broker/cluster/raftlog"
 )
 
@@ -91,6 +93,7 @@ type Options struct {
 	Timing Timing
 
 	dial func(ctx context.Context, hostPort string) (net.Conn, error) // to other nodes, over TCP
+	logs func(raft.LogStore) raft.LogStore                            // what raft's log is to be seen through
 }
 
 // Timing says how patient a node is; zero values have defaults.
@@ -133,6 +136,9 @@ func (o *Options) fill() {
 	}
 	if o.dial == nil {
 		o.dial = dialer(o.Listen)
+	}
+	if o.logs == nil {
+		o.logs = func(s raft.LogStore) raft.LogStore { return s }
 	}
 	o.Timing.fill()
 }

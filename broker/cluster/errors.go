@@ -45,9 +45,10 @@ func invalid(format string, args ...any) error {
 // unconfirmed is an ErrUnconfirmed with its cause.
 func unconfirmed(cause error) error { return fmt.Errorf("%w: %w", ErrUnconfirmed, cause) }
 
-// notBegun tells whether a request can be given to the next leader.
+// notBegun tells whether a request can be given to the next leader. Of one that
+// was begun the cause may be that there is no leader any more.
 func notBegun(err error) bool {
-	return errors.Is(err, ErrNotLeader) || errors.Is(err, ErrNoLeader)
+	return (errors.Is(err, ErrNotLeader) || errors.Is(err, ErrNoLeader)) && !errors.Is(err, ErrUnconfirmed)
 }
 
 // overloaded is an ErrNoLeader of somebody whose time was over before raft took

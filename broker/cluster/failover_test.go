@@ -33,7 +33,11 @@ func TestFailOver(t *testing.T) {
 	}
 	slices.Sort(all)
 	t.Logf("until a change was acknowledged after the leader was killed: %v", all)
-	if longest := all[len(all)-1]; longest > 3*time.Second {
+	most := 3 * time.Second
+	if *rounds < 10 { // it is not measured: other tests take the processors
+		most = patience
+	}
+	if longest := all[len(all)-1]; longest > most {
 		t.Errorf("it took %v", longest)
 	}
 }

@@ -116,7 +116,7 @@ func TestFollowerKilled(t *testing.T) {
 // is acknowledged on its side.
 func TestLeaderCutOff(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t).form(1, 2, 3)
+	f := newFleet(t).formWith(func(o *Options) { o.Timing.NoLeader = time.Second }, 1, 2, 3)
 	l := f.press(6)
 	l.more(t, 50)
 	old := f.leader()
@@ -274,4 +274,40 @@ func TestTenureEnds(t *testing.T) {
 		t.Error("a tenure that has ended is confirmed")
 	}
 	f.agree(map[string]string{"k": "of the other"})
+}
+
+// TestClosedWhileAwaiting does not take a request for one that was not begun when
+// it was done and the node that forwarded it closes before it sees that.
+func TestClosedWhileAwaiting(t *testing.T) {
+	t.Parallel()
+	f, gate := newFleet(t), make(chan struct{})
+	close(gate)
+	gates := map[NodeID]*gated{}
+	f.formWith(func(o *Options) {
+		g := &gated{o.Machine.(*register), gate}
+		gates[NodeID(len(gates)+1)], o.Machine = g, g
+	}, 1, 2, 3)
+	l, by := f.leader(), f.follower()
+	shut := make(chan struct{})
+	gates[by.id].gate = shut
+	var wg sync.WaitGroup
+	var got error
+	wg.Go(func() { _, got = by.node.Forward(within(t, patience), write{"k", "v"}.encode()) })
+	eventually(t, func() error {
+		if l.register.get("k") != "v" {
+			return errors.New("it is not done yet")
+		}
+		return nil
+	})
+	closing := make(chan struct{})
+	go func() {
+		defer close(closing)
+		by.kill()
+	}()
+	wg.Wait()
+	close(shut)
+	<-closing
+	if !errors.Is(got, ErrUnconfirmed) {
+		t.Errorf("got %v, want %v", got, ErrUnconfirmed)
+	}
 }

@@ -92,7 +92,7 @@ func (s *seat) askLeader(ctx context.Context, m Member, request []byte) (frame, 
 	asking, giveUp := context.WithCancel(ctx)
 	defer giveUp()
 	defer context.AfterFunc(r.ctx, func() {
-		pause(asking, s.node.options.Timing.Call)
+		pause(asking, s.node.options.Timing.Heartbeat)
 		giveUp()
 	})()
 	return l.ask(asking, callForward, request)

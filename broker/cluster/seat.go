@@ -16,8 +16,8 @@ import (
 )
 
 // recent is how many bytes of the last entries are kept in memory for those who
-// are sent them.
-const recent = 16 << 20
+// are sent them: what may be under way, and as much again for who is behind.
+const recent = 2 * maxUnderwayBytes
 
 // seat is the node's place in a cluster while it takes part.
 type seat struct {
@@ -114,7 +114,8 @@ func (s *seat) startRaft() error {
 	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout, c.CommitTimeout = t.Heartbeat, t.Election+nudged, t.Lease, t.Commit
 	c.SnapshotInterval, c.SnapshotThreshold, c.TrailingLogs = t.SnapshotEvery, t.SnapshotAfter, t.Trailing
 	var err error
-	if s.raft, err = raft.NewRaft(c, s.fsm, raftlog.NewRecent(n.store, recent), n.store, n.store, transport{s.trans}); err != nil {
+	logs := n.options.logs(raftlog.NewRecent(n.store, recent))
+	if s.raft, err = raft.NewRaft(c, s.fsm, logs, n.store, n.store, transport{s.trans}); err != nil {
 		return fmt.Errorf("take part in the cluster: %w", err)
 	}
 	return nil
