@@ -1,6 +1,9 @@
 package embedded
 
-import "signalbox/broker/cluster"
+import (
+	"signalbox/broker/cluster"
+	"signalbox/broker/embedded/mesh"
+)
 
 // ClusterFigures are what is measured of this broker as a node of a cluster. At
 // rest only what was counted is there.
@@ -21,4 +24,17 @@ func (b *Broker) ClusterFigures() (f ClusterFigures, able bool) {
 		f.Name, f.Self = info.Name, int(info.Self)
 	}
 	return f, true
+}
+
+// Links gives what is measured of the links to the other nodes of an HP cluster;
+// none otherwise.
+func (b *Broker) Links() []mesh.Figures {
+	if b.cluster == nil {
+		return nil
+	}
+	t := b.cluster.peering.Load()
+	if t == nil {
+		return nil
+	}
+	return t.mesh.Figures()
 }

@@ -131,4 +131,32 @@ func TestHPCluster(t *testing.T) {
 			return len(kept) == 3
 		})
 	}
+	for i, s := range all {
+		wantLinks(t, s, all[(i+1)%3], all[(i+2)%3])
+	}
+}
+
+// wantLinks looks at what a node tells of its links: it published one message, which
+// is retained and so goes to all nodes, as did the others; on each there is one
+// subscriber.
+func wantLinks(t *testing.T, s *site, others ...*site) {
+	t.Helper()
+	got := metrics(s.API)
+	for link, want := range map[string]string{
+		"up": "1", "routes": "1", "sent_messages_total": "1", "received_messages_total": "1", "repeated_messages_total": "0",
+		"waiting_messages": "0", "waiting_bytes": "0", "dropped_messages_total": "0", "refused_messages_total": "0", "given_up_messages_total": "0",
+	} {
+		for _, other := range others {
+			if name := fmt.Sprintf(`signalbox_cluster_link_%s{node="%d"}`, link, other.id); got[name] != want {
+				t.Errorf("node %d: %s is %q, want %q", s.id, name, got[name], want)
+			}
+		}
+	}
+	for _, other := range others {
+		for _, name := range []string{"sent_bytes_total", "received_bytes_total"} {
+			if v := got[fmt.Sprintf(`signalbox_cluster_link_%s{node="%d"}`, name, other.id)]; v == "" || v == "0" {
+				t.Errorf("node %d: %s is %q", s.id, name, v)
+			}
+		}
+	}
 }
