@@ -50,6 +50,7 @@ var mayImport = map[string][]string{
 		"broker/embedded/engine", "broker/embedded/guard", "broker/embedded/listen", "broker/embedded/mesh", "broker/embedded/replica", "broker/embedded/schema",
 		"broker/embedded/store", "broker/embedded/sys", "broker/file", "broker/pages", "broker/streams", "broker/topics", "broker/topictree", "broker/wire"},
 	"broker/embedded/access":  {"broker", "broker/dynsec", "broker/embedded/schema", "broker/file"},
+	"broker/embedded/claims":  {"broker/embedded/engine", "broker/wire"},
 	"broker/embedded/engine":  {"broker/topics", "broker/wire"},
 	"broker/embedded/guard":   {"broker"},
 	"broker/embedded/listen":  {"broker", "broker/embedded/guard"},

@@ -1,8 +1,10 @@
 package engine
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"signalbox/broker/wire"
@@ -10,12 +12,22 @@ import (
 
 // Adoption is a session that this engine takes over from others. Nothing is due
 // for it until Settle, or until its client has it.
-type Adoption struct{ session *Session }
+type Adoption struct {
+	session *Session
+	isNew   bool   // it was not here before
+	floor   uint64 // the number that its next message would have if there were no gap
+	base    uint64 // the first number behind the gap
+}
 
-// Adopt puts a session in force that another engine has: from now on messages
-// reach it here, under sequence numbers from next on. What waits for it comes by
-// Fill. If there is one of the client id already, whose client must be away, both
-// become one. It waits until that is stored.
+// gap is how many sequence numbers are left free for messages that wait elsewhere
+// and are not known of yet. It is far less than there are packet identifiers, so
+// that messages on both sides of it can be under way.
+const gap = 16 << 10
+
+// Adopt puts a session in force that another engine has, where its next message
+// would have the number next: from now on messages reach it here. What waits for it
+// comes by Fill. If there is one of the client id already, whose client must be
+// away, both become one. It waits until that is stored, and other nodes know of it.
 func (e *Engine) Adopt(state *StoredSession, next uint64) (*Adoption, error) {
 	s, isNew := e.foster(state)
 	s.mu.Lock()
@@ -24,7 +36,9 @@ func (e *Engine) Adopt(state *StoredSession, next uint64) (*Adoption, error) {
 		return nil, ErrLater
 	}
 	s.moving, s.stored = true, true
-	s.out.skip(max(next, 1) - 1)
+	a := &Adoption{session: s, isNew: isNew, floor: max(s.out.tail, next)}
+	s.out.skip(a.floor + gap - 1)
+	a.base, s.again = s.out.tail, marks{}
 	outcome := make(result, 1)
 	changes := &Changes{Done: outcome}
 	var grants []grant
@@ -46,7 +60,8 @@ func (e *Engine) Adopt(state *StoredSession, next uint64) (*Adoption, error) {
 	for _, g := range grants {
 		e.subscribe(s, g)
 	}
-	return &Adoption{s}, nil
+	e.awaitRoutes()
+	return a, nil
 }
 
 // foster finds the session of a client id or makes it.
@@ -88,7 +103,7 @@ func (s *Session) discard() {
 // already is left out.
 func (a *Adoption) Fill(parts ...*StoredSession) error {
 	s := a.session
-	added := s.choose(parts)
+	added := a.choose(parts)
 	var incoming []IncomingRecord
 	for _, p := range parts {
 		for _, id := range p.Incoming {
@@ -99,7 +114,7 @@ func (a *Adoption) Fill(parts ...*StoredSession) error {
 		s.withdraw(added, incoming)
 		return fmt.Errorf("store what waits for a session that comes from another node: %w", err)
 	}
-	if !s.include(added, incoming) {
+	if !a.include(added, incoming) {
 		s.withdraw(added, incoming)
 		return ErrNoClient
 	}
@@ -109,26 +124,38 @@ func (a *Adoption) Fill(parts ...*StoredSession) error {
 // mark tells the messages of a queue apart: one can come by a subscription, as a
 // retained one, and by shared subscriptions.
 type mark struct {
-	origin Origin
+	stamp  uint64
 	retain bool
 	share  string
 }
 
-// marks are the messages of a queue whose origins are known.
+// marks are messages of a queue that have crossed from node to node. Only those
+// can come twice.
 type marks map[mark]struct{}
 
 // add notes a message. It tells whether it was not there.
 func (k marks) add(e *entry) bool {
-	m := mark{origin: e.message.Origin, retain: e.retain}
-	if m.origin == (Origin{}) {
+	m := markOf(e.message, e.extra, e.retain)
+	if m.stamp == 0 {
 		return true
-	}
-	if e.extra != nil {
-		m.share = e.extra.share
 	}
 	before := len(k)
 	k[m] = struct{}{}
 	return len(k) > before
+}
+
+func markOf(m *Message, x *extra, retain bool) mark {
+	k := mark{stamp: m.Stamp, retain: retain}
+	if x != nil {
+		k.share = x.share
+	}
+	return k
+}
+
+// has tells whether an offered message is among them.
+func (k marks) has(o *offer) bool {
+	_, there := k[markOf(o.message, o.extra, o.retain)]
+	return there
 }
 
 // marks gives the messages that wait for the session. mu is held.
@@ -141,29 +168,57 @@ func (s *Session) marks() marks {
 }
 
 // choose gives the messages that the session does not have yet, in the order of
-// the numbers that they are to have.
-func (s *Session) choose(parts []*StoredSession) (added []entry) {
+// the numbers that they are to have. Those that were sent come first, for they
+// keep theirs.
+func (a *Adoption) choose(parts []*StoredSession) (added []entry) {
+	s := a.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	known, taken := s.marks(), map[uint64]bool{}
+	known, taken := s.marks(), map[uint64]*Message{}
 	for _, sentOnes := range []bool{true, false} {
 		for _, p := range parts {
 			for _, r := range p.Queue {
 				e := carried(r, p.SentSeq)
-				if e.state&sent != 0 != sentOnes || !known.add(&e) && !sentOnes {
-					continue
+				if e.state&sent != 0 == sentOnes && a.number(&e, known, taken) {
+					added = append(added, e)
 				}
-				if e.seq == 0 || e.seq >= s.out.tail || taken[e.seq] || s.out.get(e.seq) != nil {
-					e.seq = s.out.tail
-					s.out.tail++
-				}
-				taken[e.seq] = true
-				added = append(added, e)
 			}
 		}
 	}
 	slices.SortFunc(added, func(a, b entry) int { return cmp.Compare(a.seq, b.seq) })
 	return added
+}
+
+// number gives a message that comes from elsewhere its number. It answers false if
+// the session has it already.
+func (a *Adoption) number(e *entry, known marks, taken map[uint64]*Message) bool {
+	s := a.session
+	if !known.add(e) && e.state&released == 0 {
+		return false
+	}
+	if e.seq >= a.floor { // it may be on its way here, too
+		s.again.add(e)
+	}
+	rival := taken[e.seq]
+	if own := s.out.get(e.seq); own != nil {
+		rival = own.message
+	}
+	if rival.equals(e.message) { // a part of it was taken over before
+		return false
+	}
+	if rival != nil || e.seq == 0 || e.seq >= s.out.tail {
+		e.seq = s.out.tail
+		s.out.tail++
+	}
+	taken[e.seq] = e.message
+	return true
+}
+
+// equals tells whether a message, nil for none, is another one as it came over a
+// wire.
+func (m *Message) equals(other *Message) bool {
+	return m != nil && m.Topic == other.Topic && m.CreatedAt == other.CreatedAt && m.Publisher == other.Publisher &&
+		bytes.Equal(m.Payload, other.Payload)
 }
 
 // carried is a message as it waited elsewhere; up to a number, all were sent.
@@ -238,13 +293,17 @@ func (s *Session) withdraw(added []entry, incoming []IncomingRecord) {
 
 // include makes the session have what was stored for it. It answers false if the
 // session has ended, or its client has come, meanwhile.
-func (s *Session) include(added []entry, incoming []IncomingRecord) bool {
+func (a *Adoption) include(added []entry, incoming []IncomingRecord) bool {
+	s := a.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended || s.conn != nil {
 		return false
 	}
 	s.out.insert(added)
+	if s.out.tail == a.base { // nothing has come meanwhile
+		s.out.close(a.floor)
+	}
 	for i := range added {
 		s.shares = s.shares || added[i].extra != nil && added[i].extra.share != ""
 		s.expiring = s.expiring || added[i].message.ExpiresAt != 0
@@ -287,8 +346,40 @@ func (o *outgoing) insert(added []entry) {
 	o.rewind()
 }
 
-// Settle ends an adoption whose client has not come.
-func (a *Adoption) Settle() { (&Handover{a.session}).Keep() }
+// close makes numbers go on behind the newest message, but not before one.
+func (o *outgoing) close(floor uint64) {
+	o.tail = max(floor, o.upTo+1)
+	if n := o.kept.len(); n > 0 {
+		o.tail = max(o.tail, o.kept.at(n-1).seq+1)
+	}
+	o.rewind()
+}
+
+// Settle lets the session live on by itself.
+func (a *Adoption) Settle() {
+	a.session.mu.Lock()
+	a.session.moving = false
+	a.session.mu.Unlock()
+	a.session.engine.schedule(a.session)
+}
+
+// Close ends the adoption: of the messages that came with the session, none is on
+// its way here any more.
+func (a *Adoption) Close() {
+	a.session.mu.Lock()
+	defer a.session.mu.Unlock()
+	a.session.again = nil
+}
+
+// Discard ends an adoption before Fill: nothing is left of a session that was not
+// here before.
+func (a *Adoption) Discard() {
+	if a.isNew {
+		(&Handover{a.session}).Part(math.MaxUint64 - 1)
+		return
+	}
+	a.Settle()
+}
 
 // Append queues messages that waited for a session elsewhere behind all others,
 // but for those that wait here already or that the client has confirmed, and waits

@@ -32,6 +32,7 @@ var (
 
 // SetClaims has claims asked from now on for every client; nil ends that.
 func (e *Engine) SetClaims(c Claims) {
+	e.publishing.on.Store(c != nil)
 	if c == nil {
 		e.claims.Store(nil)
 		return
@@ -75,20 +76,4 @@ func (e *Engine) Witness(arrival uint64) {
 	for last := e.lastArrival.Load(); last < arrival && !e.lastArrival.CompareAndSwap(last, arrival); {
 		last = e.lastArrival.Load()
 	}
-}
-
-// Origin tells messages apart that several engines know. The zero Origin is no
-// message's.
-type Origin struct {
-	Life   uint64 // of the engine that it was published to, from start to end
-	Number uint64
-}
-
-// accepted tells of a message that was published here, before it is delivered.
-// Where sessions move between engines, it is given its origin.
-func (e *Engine) accepted(m *Message) {
-	if e.claims.Load() != nil {
-		m.Origin = Origin{Life: e.originLife, Number: e.lastOrigin.Add(1)}
-	}
-	e.watcher.Published(m)
 }

@@ -301,7 +301,7 @@ func (s *Session) assume(c *Conn) {
 	h := c.hello
 	defer s.tellPresence()
 	s.conn, s.rights, s.version, s.clean, s.keepAlive = c, c.rights, c.version, h.CleanStart, h.KeepAlive
-	s.protocol, s.arrival, s.moving = c.socket.Protocol, c.arrival, false
+	s.protocol, s.arrival = c.socket.Protocol, c.arrival
 	s.connectedAt, s.goneAt, s.address = s.engine.now(), 0, c.socket.Address
 	s.window = int(min(s.engine.config.MaxInflight, h.ReceiveMaximum))
 	s.maxPacket, s.aliases = h.MaximumPacketSize, newAliases(h.TopicAliasMaximum)

@@ -286,7 +286,7 @@ var errRestoring = errors.New("the broker is reading its sessions at the moment"
 func (e *Engine) publish(m *Message, from *Session, pub *publication) bool {
 	r := &route{topic: m.Topic}
 	var touched []*Conn
-	e.accepted(m)
+	e.watcher.Published(m)
 	stores := e.publishRetaining(m, r, from, pub, &touched)
 	for _, c := range touched {
 		c.flush()
@@ -297,6 +297,9 @@ func (e *Engine) publish(m *Message, from *Session, pub *publication) bool {
 // publishRetaining retains a message if it is to be, delivers it and hands over
 // what is to be stored. It tells whether that is anything.
 func (e *Engine) publishRetaining(m *Message, r *route, from *Session, pub *publication, touched *[]*Conn) bool {
+	if under := e.publishing.begin(0); under != nil {
+		defer under.end()
+	}
 	if m.Retain {
 		e.retained.mu.Lock()
 		defer e.retained.mu.Unlock()

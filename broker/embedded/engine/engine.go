@@ -9,7 +9,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -54,8 +53,7 @@ type Engine struct {
 	lastMessage, lastSession atomic.Uint64
 	lastArrival              atomic.Uint64
 	claims                   atomic.Pointer[Claims]
-	originLife               uint64 // this engine's, among all there ever were
-	lastOrigin               atomic.Uint64
+	publishing               sections
 
 	mu       sync.Mutex // guards what follows; see DESIGN.md for the order of locks
 	sessions map[string]*Session
@@ -98,7 +96,7 @@ func New(c Config, p Parts) *Engine {
 		ordered: btree.NewBTreeG(func(a, b *Session) bool { return a.clientID < b.clientID }),
 		turn:    make(chan struct{}, 1), flushNow: make(chan struct{}, 1), stopped: make(chan struct{}), closed: make(chan struct{}),
 	}
-	e.retained, e.due, e.originLife = newRetained(e.now), newSchedule(e), rand.Uint64()|1
+	e.retained, e.due = newRetained(e.now), newSchedule(e)
 	e.life, e.endLife = context.WithCancel(context.Background())
 	e.calm, e.disturb = context.WithCancelCause(e.life)
 	e.era.Store(newEra(e.store, true))

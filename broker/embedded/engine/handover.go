@@ -101,10 +101,13 @@ const answersEvery = 2 * time.Millisecond
 func (h *Handover) Freeze(ctx context.Context) (incoming []uint16) {
 	s := h.session
 	s.mu.Lock()
-	for filter := range s.subscribed {
+	for filter, o := range s.subscribed {
 		s.delist(filter)
+		s.tellLeft(filter, o)
 	}
+	s.told = told{}
 	s.mu.Unlock()
+	s.engine.Pass(ctx) //nolint:errcheck // then what is late is left to Part
 	tick := time.NewTicker(answersEvery)
 	defer tick.Stop()
 	for {
@@ -196,6 +199,7 @@ func (h *Handover) Keep() {
 	for filter, o := range s.subscribed { // none where it has ended
 		s.enlist(filter, o)
 	}
+	s.tellPresence()
 	s.mu.Unlock()
 	s.engine.schedule(s)
 }

@@ -21,7 +21,6 @@ type Message struct {
 	Publisher  string // client id; "" for the broker itself
 	Username   string // of the publisher
 	Stamp      uint64 // the same on all nodes; 0 for one that has not crossed from node to node
-	Origin     Origin // of several engines, where and as which one it was published; zero where nobody asks
 
 	frames [frameKinds]atomic.Pointer[[]byte] // encoded when first asked for
 }
@@ -57,7 +56,7 @@ func (m *Message) again() *Message {
 	return &Message{
 		Topic: m.Topic, Payload: m.Payload, Properties: m.Properties, QoS: m.QoS, Retain: m.Retain,
 		CreatedAt: m.CreatedAt, ExpiresAt: m.ExpiresAt, Publisher: m.Publisher, Username: m.Username,
-		Stamp: m.Stamp, Origin: m.Origin,
+		Stamp: m.Stamp,
 	}
 }
 

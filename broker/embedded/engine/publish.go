@@ -217,6 +217,10 @@ func (c *Conn) request(pk *wire.Publish, topic string) {
 // stored.
 func (c *Conn) forward(pk *wire.Publish, r *route) {
 	e := c.engine
+	if under := e.publishing.begin(c.arrival); under != nil {
+		defer under.end()
+		e.refresh(r, c.rights)
+	}
 	pub := e.newPublication()
 	if pk.QoS == 2 {
 		isNew, store := c.session.receive(pk.PacketID)
@@ -236,7 +240,7 @@ func (c *Conn) forward(pk *wire.Publish, r *route) {
 		pub.recycle()
 		return
 	}
-	e.accepted(m)
+	e.watcher.Published(m)
 	pub.conn = c
 	c.in.crossing = c.in.crossing || len(r.peers) > 0
 	e.tap(m, r, pub)

@@ -28,6 +28,7 @@ type Session struct {
 	ended       bool       // nothing may be added any more
 	stored      bool       // the store knows it
 	moving      bool       // to another engine or from there: nothing is due meanwhile
+	again       marks      // messages that came with it, and may come once more; nil for none
 	arrival     uint64     // of the CONNECT that had it last; 0 where not known
 	rights      Rights
 	version     byte
@@ -110,7 +111,7 @@ func (s *Session) accept(o offer) (flush *Conn, record QueueRecord, store bool) 
 	if o.qos == 0 {
 		return s.acceptPassing(o), record, false
 	}
-	if s.conn == nil && !s.keeps() {
+	if s.conn == nil && !s.keeps() || s.again != nil && s.again.has(&o) {
 		return nil, record, false
 	}
 	if s.overfull(o) {

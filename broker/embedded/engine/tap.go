@@ -96,7 +96,7 @@ func (p *Publisher) Publish(m *Message) bool {
 		pub.recycle()
 		return false
 	}
-	e.accepted(m)
+	e.watcher.Published(m)
 	e.publishRetaining(m, r, nil, pub, &p.touched)
 	return true
 }

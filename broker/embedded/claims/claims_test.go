@@ -1,0 +1,131 @@
+package claims_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"signalbox/broker/embedded/engine"
+	"signalbox/broker/wire"
+)
+
+// TestTakeOver brings a session from one node to another: the older connection is
+// told, and messages under way go on.
+func TestTakeOver(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3)
+	here, there := c.nodes[0], c.nodes[1]
+	first := here.connect(keeps("c"))
+	first.subscribe(here, "a", 1)
+	check(t, c.nodes[2].Publish(&engine.Message{Topic: "a", QoS: 1, Payload: []byte("0")}))
+	sent, err := parse(first.want(here, wire.TypePublish))
+	check(t, err)
+
+	second := there.connect(keeps("c"))
+	if p := first.want(here, wire.TypeDisconnect); p[2] != wire.ReasonSessionTakenOver {
+		t.Errorf("DISCONNECT is % x", p)
+	}
+	if !second.present {
+		t.Fatal("there is no session")
+	}
+	if got := c.sessions("c"); !slices.Equal(got, []int{-2}) {
+		t.Errorf("the session is at %v", got)
+	}
+	again, err := parse(second.want(there, wire.TypePublish))
+	check(t, err)
+	sent.dup = true
+	if again != sent {
+		t.Errorf("got %v, want %v", again, sent)
+	}
+	check(t, here.Publish(&engine.Message{Topic: "a", QoS: 1, Payload: []byte("1")}))
+	if m, err := parse(second.want(there, wire.TypePublish)); err != nil || m.payload != "1" || m.dup {
+		t.Errorf("got %v, %v", m, err)
+	}
+	if f := there.claims.Figures(); f.Taken != 1 || f.Claims != 1 || f.Messages != 1 {
+		t.Errorf("figures: %+v", f)
+	}
+	if f := here.claims.Figures(); f.Given != 1 || f.Waiting != 0 {
+		t.Errorf("figures: %+v", f)
+	}
+}
+
+// TestCleanStart ends the session wherever it is, and sends its Will.
+func TestCleanStart(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 2)
+	here, there := c.nodes[0], c.nodes[1]
+	h := keeps("c")
+	h.Will = &wire.Will{Topic: "will", Payload: []byte("w"), Delay: 1000}
+	first := here.connect(h)
+	first.subscribe(here, "a", 1)
+	watcher := here.connect(wire.Connect{ClientID: "watcher"})
+	watcher.subscribe(here, "will", 0)
+	second := there.connect(wire.Connect{ClientID: "c", CleanStart: true})
+	if second.present {
+		t.Error("there is a session")
+	}
+	if m, err := parse(watcher.want(here, wire.TypePublish)); err != nil || m.payload != "w" {
+		t.Errorf("got %v, %v", m, err)
+	}
+	if got := c.sessions("c"); !slices.Equal(got, []int{-2}) {
+		t.Errorf("the session is at %v", got)
+	}
+}
+
+// TestForeign refuses a client id that belongs to another username elsewhere, and
+// leaves its connection alone.
+func TestForeign(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 2)
+	h := keeps("c")
+	c.nodes[0].connect(h)
+	h.Username, h.HasUsername = "other", true
+	if _, err := c.nodes[1].dial(h); !errors.Is(err, refused(wire.ReasonClientIDNotValid)) {
+		t.Errorf("got %v", err)
+	}
+	if got := c.sessions("c"); !slices.Equal(got, []int{-1}) {
+		t.Errorf("the session is at %v", got)
+	}
+}
+
+// TestNoExpiry leaves nothing of a session that is not kept.
+func TestNoExpiry(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 2)
+	c.nodes[0].connect(wire.Connect{ClientID: "c"})
+	if c.nodes[1].connect(wire.Connect{ClientID: "c"}).present {
+		t.Error("there is a session")
+	}
+	if got := c.sessions("c"); !slices.Equal(got, []int{-2}) {
+		t.Errorf("the session is at %v", got)
+	}
+}
+
+// TestLargeQueue brings a queue of many pages, and messages larger than what one
+// answer holds, in order.
+func TestLargeQueue(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 2)
+	here, there := c.nodes[0], c.nodes[1]
+	first := here.connect(keeps("c"))
+	first.subscribe(here, "a", 1)
+	first.Close()
+	sizes := []int{10, 9 << 20, 100, 20 << 20, 0}
+	for i := range 3000 {
+		sizes = append(sizes, i%2000)
+	}
+	for i, size := range sizes {
+		check(t, here.Publish(&engine.Message{Topic: "a", QoS: 1, Payload: append(make([]byte, size), fmt.Sprint("|", i)...)}))
+	}
+	second := there.connect(keeps("c"))
+	for i, size := range sizes {
+		m, err := parse(second.want(there, wire.TypePublish))
+		check(t, err)
+		want := fmt.Sprint("|", i)
+		if len(m.payload) != size+len(want) || m.payload[size:] != want {
+			t.Fatalf("message %d has %d bytes", i, len(m.payload))
+		}
+		check(t, second.ack(wire.TypePuback, m.id))
+	}
+}

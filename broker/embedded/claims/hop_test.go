@@ -1,0 +1,235 @@
+package claims_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"signalbox/broker/embedded/engine"
+	"signalbox/broker/wire"
+)
+
+// The kinds of request, as they stand in their second byte.
+const (
+	kindClaim = 1 + iota
+	kindFetch
+	kindDone
+	kindKeep
+	kindStatus
+	kindFlush
+	kindList
+	kindPull
+)
+
+// hopper is a client that goes from node to node and keeps an account of what it
+// got, across its connections.
+type hopper struct {
+	c        *cluster
+	dice     *rand.Rand
+	pending  map[uint16]bool // QoS 2, received and not released
+	got      map[string]int  // by payload
+	newest   map[string]int  // of each publisher, for each QoS
+	disorder int
+	hops     int
+	anew     int // connections without a session
+	last     *conn
+	lastSeen atomic.Int64 // messages received
+}
+
+func newHopper(c *cluster, seed uint64) *hopper {
+	return &hopper{
+		c: c, dice: rand.New(rand.NewPCG(seed, 7)), pending: map[uint16]bool{}, got: map[string]int{}, newest: map[string]int{},
+	}
+}
+
+// hop connects to some node and takes messages there until the connection breaks
+// or it wants to go on. It answers false if it was not let in.
+func (h *hopper) hop(limit int, quiet time.Duration) bool {
+	n := h.c.nodes[h.dice.IntN(len(h.c.nodes))]
+	c, err := n.dial(keeps("hopper"))
+	if err != nil {
+		return false
+	}
+	if h.last != nil && h.dice.IntN(2) == 0 { // else the node ends it
+		h.last.Close()
+	}
+	h.hops, h.last = h.hops+1, c
+	h.c.t.Cleanup(func() { c.Close() })
+	if !c.present {
+		h.anew++
+		h.pending = map[uint16]bool{}
+		c.subscribe(n, "a", 2)
+	}
+	for range limit {
+		if err := c.SetReadDeadline(time.Now().Add(quiet)); err != nil {
+			return true
+		}
+		p, err := c.next()
+		if err != nil || h.handle(c, p) != nil {
+			return true
+		}
+	}
+	return true
+}
+
+// handle takes one packet, as a client should; now and then the connection breaks
+// before it is answered.
+func (h *hopper) handle(c *conn, p []byte) error {
+	switch p[0] >> 4 {
+	case wire.TypePublish:
+		m, err := parse(p)
+		if err != nil {
+			return err
+		}
+		if m.qos == 1 {
+			h.count(m)
+			return c.ack(wire.TypePuback, m.id)
+		}
+		if !h.pending[m.id] {
+			h.pending[m.id] = true
+			h.count(m)
+		}
+		return c.ack(wire.TypePubrec, m.id)
+	case wire.TypePubrel:
+		delete(h.pending, packetID(p))
+		return c.ack(wire.TypePubcomp, packetID(p))
+	}
+	return nil
+}
+
+// count notes a message, "publisher-number".
+func (h *hopper) count(m message) {
+	h.got[m.payload]++
+	h.lastSeen.Add(1)
+	if h.got[m.payload] > 1 {
+		return
+	}
+	publisher, number, _ := strings.Cut(m.payload, "-")
+	n, err := strconv.Atoi(number)
+	check(h.c.t, err)
+	key := fmt.Sprint(publisher, m.qos)
+	if n < h.newest[key] {
+		h.disorder++
+	}
+	h.newest[key] = max(h.newest[key], n)
+}
+
+// publishers publish at every node, QoS 1 and 2 in turn, until stop. They give
+// what was acknowledged.
+func (c *cluster) publish(stop chan struct{}, pause time.Duration) (acknowledged func() []string) {
+	var mu sync.Mutex
+	var all []string
+	var running sync.WaitGroup
+	for _, n := range c.nodes {
+		running.Go(func() {
+			for i := 1; ; i++ {
+				select {
+				case <-stop:
+					return
+				case <-time.After(pause):
+				}
+				payload := fmt.Sprintf("%d-%d", n.number, i)
+				m := &engine.Message{Topic: "a", QoS: byte(1 + i%2), Payload: []byte(payload), Publisher: fmt.Sprint("p", n.number)}
+				if n.Publish(m) == nil {
+					mu.Lock()
+					all = append(all, payload)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	return func() []string { running.Wait(); return all }
+}
+
+// run has the client hop for a while, then stay until it has everything that was
+// acknowledged.
+func (h *hopper) run(hops int) (acknowledged []string) {
+	for !h.hop(0, 0) { // that it is subscribed
+	}
+	stop := make(chan struct{})
+	acked := h.c.publish(stop, 300*time.Microsecond)
+	for h.hops < hops {
+		h.hop(h.dice.IntN(200), 50*time.Millisecond)
+	}
+	close(stop)
+	acknowledged = acked()
+	for end := time.Now().Add(patience); h.anew == 1 && h.missing(acknowledged) > 0 && time.Now().Before(end); {
+		h.hop(1<<20, 200*time.Millisecond)
+	}
+	return acknowledged
+}
+
+// missing is how many messages have not come.
+func (h *hopper) missing(acknowledged []string) (n int) {
+	for _, payload := range acknowledged {
+		if h.got[payload] == 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// settled waits until the session is at one node.
+func (h *hopper) settled() {
+	h.c.t.Helper()
+	until(h.c.t, "the session is at one node", func() bool { return len(h.c.sessions("hopper")) == 1 })
+}
+
+// TestHopping has a client go from node to node while messages are published at
+// all of them: it gets each of QoS 1 in order, and each of QoS 2 once.
+func TestHopping(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3)
+	h := newHopper(c, 1)
+	acknowledged := h.run(100)
+	t.Logf("%d hops, %d messages, figures of node 1: %+v", h.hops, len(acknowledged), c.nodes[0].claims.Figures())
+	if n := h.missing(acknowledged); n > 0 {
+		t.Errorf("%d of %d messages are missing", n, len(acknowledged))
+	}
+	if h.anew != 1 {
+		t.Errorf("%d new sessions", h.anew)
+	}
+	if h.disorder > 0 {
+		t.Errorf("%d messages came behind later ones", h.disorder)
+	}
+	for payload, n := range h.got {
+		if number, _ := strconv.Atoi(payload[2:]); n > 1 && number%2 == 1 {
+			t.Errorf("message %s of QoS 2 came %d times", payload, n)
+		}
+	}
+	h.settled()
+}
+
+// TestHoppingWithFaults loses requests and answers of every kind but claims: then
+// nothing that was acknowledged is lost, and the session neither.
+func TestHoppingWithFaults(t *testing.T) {
+	t.Parallel()
+	for kind, name := range map[byte]string{
+		kindFetch: "fetch", kindDone: "done", kindKeep: "keep", kindFlush: "flush", kindList: "list", kindPull: "pull", 0: "all",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t, 3)
+			dice := rand.New(rand.NewPCG(uint64(kind), 3))
+			c.spoil(func(request []byte) (f fault) {
+				if request[1] != kindClaim && (kind == 0 || request[1] == kind) {
+					f.before, f.after = dice.IntN(6) == 0, dice.IntN(6) == 0
+					f.delay = time.Duration(dice.IntN(2000)) * time.Microsecond
+				}
+				return f
+			})
+			h := newHopper(c, uint64(kind))
+			acknowledged := h.run(40)
+			t.Logf("%d hops, %d messages, %d new sessions, figures of node 1: %+v", h.hops, len(acknowledged), h.anew, c.nodes[0].claims.Figures())
+			if n := h.missing(acknowledged); n > 0 && h.anew == 1 {
+				t.Errorf("%d of %d messages are missing", n, len(acknowledged))
+			}
+			h.settled()
+		})
+	}
+}

@@ -1,0 +1,424 @@
+package claims_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"signalbox/broker/embedded/claims"
+	"signalbox/broker/embedded/engine"
+	"signalbox/broker/embedded/schema"
+	"signalbox/broker/embedded/store"
+	"signalbox/broker/file"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// patience is how long something is waited for that must come.
+const patience = 30 * time.Second
+
+// cluster is some nodes, each with a real engine, store and socket. Their requests
+// and messages cross in this process.
+type cluster struct {
+	t     testing.TB
+	nodes []*node // node n is nodes[n-1]
+
+	mu    sync.Mutex
+	fault func(request []byte) fault
+}
+
+// fault is what becomes of a request.
+type fault struct {
+	before, after bool // it, or its answer, is lost
+	delay         time.Duration
+}
+
+type node struct {
+	*engine.Engine
+	claims  *claims.Claims
+	cluster *cluster
+	number  int
+	addr    string
+	close   func()
+	cross   *crossing
+
+	mu    sync.Mutex
+	apart bool // reaches nobody and is not reached
+}
+
+// newCluster starts nodes until the test ends.
+func newCluster(t testing.TB, n int, change ...func(*claims.Options)) *cluster {
+	t.Helper()
+	c := &cluster{t: t, fault: func([]byte) fault { return fault{} }}
+	for i := range n {
+		c.nodes = append(c.nodes, c.start(i+1, change))
+	}
+	for _, node := range c.nodes {
+		node.cross = newCrossing(node)
+	}
+	for _, node := range c.nodes {
+		node.cross.open()
+		node.claims.Open()
+	}
+	for _, node := range c.nodes {
+		t.Cleanup(node.close)
+	}
+	for _, node := range c.nodes {
+		t.Cleanup(node.cross.stop)
+	}
+	for _, node := range c.nodes {
+		t.Cleanup(node.claims.Close)
+	}
+	return c
+}
+
+func (c *cluster) start(number int, change []func(*claims.Options)) *node {
+	c.t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	f, err := schema.Open(c.t.Context(), filepath.Join(c.t.TempDir(), "broker.db"), log)
+	check(c.t, err)
+	s, err := store.Open(c.t.Context(), f, store.Options{Durability: file.Process})
+	check(c.t, err)
+	n := &node{cluster: c, number: number}
+	n.Engine = engine.New(engine.DefaultConfig(), engine.Parts{
+		Store: s, Authority: permissive{}, Watcher: blind{}, Control: func(*engine.Request) {},
+	})
+	check(c.t, n.Load(c.t.Context()))
+	o := claims.Options{
+		Self: number, Engine: n.Engine, Net: n, Patience: 5 * time.Second, Hold: time.Second, Probe: 20 * time.Millisecond,
+		Flush: func(ctx context.Context, to int) error { return n.cross.flush(ctx, to) },
+	}
+	for _, f := range change {
+		f(&o)
+	}
+	n.claims = claims.New(o)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	check(c.t, err)
+	n.addr = l.Addr().String()
+	var serving sync.WaitGroup
+	serving.Go(func() { n.accept(l, &serving) })
+	n.close = sync.OnceFunc(func() {
+		l.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := n.Engine.Close(ctx); err != nil {
+			c.t.Errorf("close: %v", err)
+			return
+		}
+		serving.Wait()
+		if err := s.Close(ctx); err != nil {
+			c.t.Errorf("close the store: %v", err)
+		}
+		check(c.t, f.Close())
+	})
+	return n
+}
+
+func (n *node) accept(l net.Listener, serving *sync.WaitGroup) {
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		raw, err := conn.(*net.TCPConn).SyscallConn()
+		if err != nil {
+			panic(err)
+		}
+		serving.Go(func() {
+			n.Serve(&engine.Socket{Conn: conn, Raw: raw, Address: "127.0.0.1", Protocol: "MQTT"})
+		})
+	}
+}
+
+// spoil has requests become what f says, one after the other.
+func (c *cluster) spoil(f func(request []byte) fault) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fault = f
+}
+
+func (c *cluster) faultOf(request []byte) fault {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.fault(request)
+}
+
+// part cuts a node off from all others, or joins it again.
+func (n *node) part(apart bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.apart = apart
+}
+
+func (n *node) isApart() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.apart
+}
+
+// Peers gives all other nodes.
+func (n *node) Peers() (found []int) {
+	for _, other := range n.cluster.nodes {
+		if other != n {
+			found = append(found, other.number)
+		}
+	}
+	return found
+}
+
+var errCut = errors.New("the node cannot be reached")
+
+// Ask puts a request to another node.
+func (n *node) Ask(ctx context.Context, to int, request []byte) ([]byte, error) {
+	other := n.cluster.nodes[to-1]
+	f := n.cluster.faultOf(request)
+	if f.delay > 0 {
+		select {
+		case <-time.After(f.delay):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	if f.before || n.isApart() || other.isApart() {
+		return nil, errCut
+	}
+	b, err := other.claims.Serve(ctx, n.number, slices.Clone(request))
+	if f.after || n.isApart() || other.isApart() {
+		return nil, errCut
+	}
+	return b, err
+}
+
+// crossing brings the messages of a node to those that, as far as it knows, have
+// subscribers for them, and tells these what is subscribed to there.
+type crossing struct {
+	node  *node
+	links map[int]*link
+	ended sync.WaitGroup
+
+	mu      sync.Mutex
+	filters map[string]int
+	changed map[string]struct{}
+	wake    chan struct{}
+	quit    chan struct{}
+	telling sync.Mutex
+}
+
+// link carries messages to another node. It is slow, and each message waits until
+// the one before is stored.
+type link struct {
+	lane chan crossed
+	quit chan struct{}
+	peer *engine.Peer
+	to   *node
+}
+
+// crossed is a message on its way or, without one, somebody who waits for those
+// before.
+type crossed struct {
+	message *engine.Message
+	engine.Crossing
+	passed chan struct{}
+}
+
+func newCrossing(n *node) *crossing {
+	x := &crossing{
+		node: n, links: map[int]*link{}, filters: map[string]int{}, changed: map[string]struct{}{}, wake: make(chan struct{}, 1),
+		quit: make(chan struct{}),
+	}
+	n.Identify(uint16(n.number))
+	for _, to := range n.Peers() {
+		l := &link{lane: make(chan crossed, 1<<16), quit: x.quit, to: n.cluster.nodes[to-1]}
+		l.peer = n.AddPeer(fmt.Sprint(to), l)
+		l.peer.SetLinked(true)
+		x.links[to] = l
+		x.ended.Go(l.carry)
+	}
+	return x
+}
+
+// open begins to tell of subscriptions.
+func (x *crossing) open() {
+	x.node.SetRoutes(x)
+	x.ended.Go(func() {
+		for {
+			select {
+			case <-x.wake:
+				<-time.After(time.Millisecond)
+				x.tell()
+			case <-x.quit:
+				return
+			}
+		}
+	})
+}
+
+func (x *crossing) stop() {
+	x.node.SetRoutes(nil)
+	close(x.quit)
+	for _, l := range x.links {
+		l.peer.Remove()
+	}
+	x.ended.Wait()
+}
+
+func (x *crossing) Joined(filter string, _ engine.Interest) { x.note(filter, 1) }
+func (x *crossing) Left(filter string, _ engine.Interest)   { x.note(filter, -1) }
+
+func (x *crossing) note(filter string, n int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.filters[filter] += n
+	x.changed[filter] = struct{}{}
+	select {
+	case x.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (x *crossing) Known(context.Context) { x.tell() }
+
+// tell tells the other nodes what has changed.
+func (x *crossing) tell() {
+	x.telling.Lock()
+	defer x.telling.Unlock()
+	x.mu.Lock()
+	now := map[string]int{}
+	for filter := range x.changed {
+		now[filter] = x.filters[filter]
+	}
+	clear(x.changed)
+	x.mu.Unlock()
+	for _, to := range x.links {
+		back := to.to.cross.links[x.node.number].peer
+		for filter, n := range now {
+			if n > 0 {
+				back.Announce(filter, engine.Interest{QoS: 2})
+			} else {
+				back.Withdraw(filter)
+			}
+		}
+	}
+}
+
+func (l *link) Backlog() (int, bool) { return len(l.lane), false }
+func (l *link) Room()                {}
+
+func (l *link) Take(m *engine.Message, c engine.Crossing) { l.lane <- crossed{message: m, Crossing: c} }
+
+func (l *link) carry() {
+	receiver := l.to.NewReceiver()
+	for {
+		var x crossed
+		select {
+		case x = <-l.lane:
+		case <-l.quit:
+			return
+		}
+		if x.message == nil {
+			close(x.passed)
+			continue
+		}
+		<-time.After(50 * time.Microsecond)
+		m := x.message
+		r := &receipt{done: make(chan error, 1)}
+		again := &engine.Message{Topic: m.Topic, Payload: m.Payload, QoS: m.QoS, CreatedAt: m.CreatedAt, Publisher: m.Publisher, Stamp: m.Stamp}
+		receiver.Receive(again, engine.Crossing{Direct: x.Direct, QoS: x.QoS, Receipt: r}, false)
+		receiver.Flush()
+		err := <-r.done
+		if x.Receipt != nil {
+			x.Receipt.Settled(err)
+		}
+	}
+}
+
+type receipt struct{ done chan error }
+
+func (r *receipt) Settled(err error) { r.done <- err }
+
+// flush waits until all that was sent to a node has arrived.
+func (x *crossing) flush(ctx context.Context, to int) error {
+	passed := make(chan struct{})
+	x.links[to].lane <- crossed{passed: passed}
+	select {
+	case <-passed:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// answers tells whether no node has found another one silent.
+func (c *cluster) answers() bool {
+	return !slices.ContainsFunc(c.nodes, func(n *node) bool { return n.claims.Figures().Unanswered > 0 })
+}
+
+// sessions gives the nodes that have a session of a client id, connected ones
+// negative.
+func (c *cluster) sessions(clientID string) (found []int) {
+	for _, n := range c.nodes {
+		switch h, err := n.Holding(clientID); {
+		case err != nil:
+		case h.Connected:
+			found = append(found, -n.number)
+		default:
+			found = append(found, n.number)
+		}
+	}
+	return found
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// until waits for a condition.
+func until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	end := time.After(patience)
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatalf("waited in vain: %s", what)
+		}
+	}
+}
+
+// permissive lets everybody do everything.
+type permissive struct{}
+
+func (permissive) Authenticate(_ context.Context, l *engine.Login) (engine.Admission, error) {
+	return engine.Admission{Username: l.Username, Rights: all{}}, nil
+}
+func (permissive) Resume(string, string, bool) engine.Rights { return all{} }
+func (permissive) Epoch() uint64                             { return 0 }
+
+type all struct{}
+
+func (all) Allowed(engine.Kind, string) bool { return true }
+func (all) Cut() bool                        { return false }
+func (all) Release()                         {}
+
+// blind watches nothing.
+type blind struct{}
+
+func (blind) Connected(engine.ClientEvent)                   {}
+func (blind) Disconnected(engine.ClientEvent, byte)          {}
+func (blind) Refused(engine.ClientEvent, byte, string)       {}
+func (blind) Denied(engine.ClientEvent, engine.Kind, string) {}
+func (blind) Published(*engine.Message)                      {}

@@ -1,0 +1,187 @@
+package claims_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"signalbox/broker/embedded/claims"
+	"signalbox/broker/embedded/engine"
+	"signalbox/broker/wire"
+)
+
+// impatient passes nodes over soon.
+func impatient(o *claims.Options) { o.Patience, o.Hold = 100*time.Millisecond, 300*time.Millisecond }
+
+// TestStorm has one client id connect at all nodes at once, many times over: one
+// connection is left, and one session.
+func TestStorm(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3)
+	for round := range 15 {
+		var mu sync.Mutex
+		var open []*conn
+		var dialing sync.WaitGroup
+		for i := range 12 {
+			dialing.Go(func() {
+				h := keeps("c")
+				h.CleanStart = (round+i)%4 == 0
+				if s, err := c.nodes[i%3].dial(h); err == nil {
+					mu.Lock()
+					open = append(open, s)
+					mu.Unlock()
+				}
+			})
+		}
+		dialing.Wait()
+		left := make(chan *conn, len(open))
+		for _, s := range open {
+			check(t, s.SetReadDeadline(time.Time{}))
+			go func() {
+				for {
+					if _, err := s.next(); err != nil {
+						left <- nil
+						return
+					}
+				}
+			}()
+		}
+		for range len(open) - 1 {
+			<-left
+		}
+		if got := c.sessions("c"); len(got) != 1 || got[0] > 0 {
+			t.Fatalf("round %d: %d connections were let in, the session is at %v", round, len(open), got)
+		}
+		for _, s := range open {
+			s.Close()
+		}
+		<-left
+	}
+}
+
+// TestPartition lets clients in on both sides of a cut, and afterwards leaves the
+// one that came last.
+func TestPartition(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3, impatient)
+	alone := c.nodes[0]
+	first := alone.connect(keeps("c"))
+	alone.connect(keeps("away")).Close()
+	foreign := keeps("foreign")
+	alone.connect(foreign)
+	alone.part(true)
+	foreign.Username, foreign.HasUsername = "other", true
+	for _, h := range []wire.Connect{keeps("c"), keeps("away"), foreign} {
+		if c.nodes[1].connect(h).present {
+			t.Errorf("%s has the session that it cannot have", h.ClientID)
+		}
+	}
+	if got := c.sessions("c"); !slices.Equal(got, []int{-1, -2}) {
+		t.Errorf("cut off, the sessions are at %v", got)
+	}
+	alone.part(false)
+	for _, id := range []string{"c", "away", "foreign"} {
+		until(t, id+" is at one node", func() bool { return slices.Equal(c.sessions(id), []int{-2}) })
+	}
+	if p := first.want(alone, wire.TypeDisconnect); p[2] != wire.ReasonSessionTakenOver {
+		t.Errorf("DISCONNECT is % x", p)
+	}
+	until(t, "all answer", c.answers)
+}
+
+// TestUnite makes two parts of one session one again, whoever finds them.
+func TestUnite(t *testing.T) {
+	t.Parallel()
+	for _, connected := range []bool{false, true} {
+		t.Run(fmt.Sprint("connected ", connected), func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t, 2, impatient)
+			here, there := c.nodes[0], c.nodes[1]
+			first := here.connect(keeps("c"))
+			first.subscribe(here, "a", 1)
+			first.Close()
+			until(t, "the client has gone", func() bool { return slices.Equal(c.sessions("c"), []int{1}) })
+			h, err := here.Holding("c")
+			check(t, err)
+			for _, n := range c.nodes {
+				n.part(true)
+			}
+			state := &engine.StoredSession{
+				SessionRecord: engine.SessionRecord{ClientID: "c", ExpiryInterval: 60, CreatedAt: h.CreatedAt, ConnectedAt: h.CreatedAt + 1e6},
+				Subscriptions: []engine.SubscriptionRecord{{Filter: "a", Options: 1}},
+			}
+			a, err := there.Adopt(state, 1)
+			check(t, err)
+			a.Settle()
+			a.Close()
+			for i := range 10 {
+				check(t, c.nodes[i%2].Publish(&engine.Message{Topic: "a", QoS: 1, Payload: fmt.Append(nil, i)}))
+			}
+			for _, n := range c.nodes { // which finds out that the other does not answer
+				n.connect(keeps(fmt.Sprint("other", n.number)))
+			}
+			var s *conn
+			if connected {
+				s = there.connect(keeps("c"))
+			}
+			for _, n := range c.nodes {
+				n.part(false)
+			}
+			if !connected {
+				until(t, "they are one", func() bool { return len(c.sessions("c")) == 1 })
+				until(t, "all answer", c.answers)
+				s = here.connect(keeps("c"))
+			}
+			var got []string
+			for range 10 {
+				m, err := parse(s.want(here, wire.TypePublish))
+				check(t, err)
+				got = append(got, m.payload)
+				check(t, s.ack(wire.TypePuback, m.id))
+			}
+			slices.Sort(got)
+			if want := "[0 1 2 3 4 5 6 7 8 9]"; fmt.Sprint(got) != want {
+				t.Errorf("got %v", got)
+			}
+			until(t, "the session is at one node", func() bool { return len(c.sessions("c")) == 1 })
+		})
+	}
+}
+
+// TestHoppingOverCuts cuts nodes off and joins them again while a client hops. The
+// session may be lost then, and begun anew, but not without telling; and one is
+// left in the end.
+func TestHoppingOverCuts(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3, impatient)
+	stop := make(chan struct{})
+	var cutting sync.WaitGroup
+	cutting.Go(func() {
+		dice := rand.New(rand.NewPCG(5, 5))
+		for {
+			n := c.nodes[dice.IntN(3)]
+			n.part(!n.isApart())
+			select {
+			case <-time.After(time.Duration(dice.IntN(60)) * time.Millisecond):
+			case <-stop:
+				return
+			}
+		}
+	})
+	h := newHopper(c, 5)
+	acknowledged := h.run(80)
+	close(stop)
+	cutting.Wait()
+	for _, n := range c.nodes {
+		n.part(false)
+	}
+	h.settled()
+	t.Logf("%d hops, %d messages, %d new sessions, %d missing; node 1: %+v",
+		h.hops, len(acknowledged), h.anew, h.missing(acknowledged), c.nodes[0].claims.Figures())
+	if h.anew == 1 && h.missing(acknowledged) > 0 {
+		t.Errorf("%d of %d messages are missing", h.missing(acknowledged), len(acknowledged))
+	}
+}

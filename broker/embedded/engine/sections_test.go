@@ -1,0 +1,74 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// TestSections passes only when every section has ended that had begun before, and
+// whatever was begun since.
+func TestSections(t *testing.T) {
+	t.Parallel()
+	var s sections
+	if s.begin(1) != nil {
+		t.Error("there are sections though nobody asks")
+	}
+	s.on.Store(true)
+	var begun, ended [8]atomic.Int64
+	stop := make(chan struct{})
+	var running sync.WaitGroup
+	for i := range begun {
+		running.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				u := s.begin(uint64(i))
+				begun[i].Add(1)
+				ended[i].Add(1)
+				u.end()
+			}
+		})
+	}
+	for range 300 {
+		var before [len(begun)]int64
+		for i := range begun {
+			before[i] = begun[i].Load()
+		}
+		if err := s.pass(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for i := range ended {
+			if n := ended[i].Load(); n < before[i] {
+				t.Fatalf("passed with %d sections ended of %d", n, before[i])
+			}
+		}
+	}
+	close(stop)
+	running.Wait()
+}
+
+// TestSectionsGivenUp waits again for what an earlier pass gave up waiting for.
+func TestSectionsGivenUp(t *testing.T) {
+	t.Parallel()
+	var s sections
+	s.on.Store(true)
+	u := s.begin(3)
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 3 {
+		if err := s.pass(over); !errors.Is(err, context.Canceled) {
+			t.Fatalf("passed a section that goes on: %v", err)
+		}
+		s.begin(3).end()
+	}
+	u.end()
+	if err := s.pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
