@@ -32,7 +32,7 @@ func (m *member) hpNodes() (self int, nodes []int, err error) {
 	}
 	info, err := m.node.Info()
 	switch {
-	case errors.Is(err, cluster.ErrNotClustered):
+	case errors.Is(err, cluster.ErrNotClustered), err != nil && m.sharing() != sharesRetained:
 		return 0, nil, nil
 	case err != nil:
 		return 0, nil, &broker.Error{Kind: broker.Unavailable, Msg: "the broker's cluster is not known at the moment: " + err.Error(), Err: err}
@@ -96,16 +96,12 @@ func (b *Broker) answerTopics(ctx context.Context, request []byte) ([]byte, erro
 // the API, which nobody has to connect for, at a node of a full cluster that does
 // not lead.
 func (m *member) mayPublish() error {
-	if m == nil {
-		return nil
-	}
-	info, err := m.node.Info()
-	if err != nil || info.SyncMode != broker.SyncFull || info.Leader == info.Self {
+	if m == nil || m.sharing() != sharesEverything || m.node.IsLeader() {
 		return nil
 	}
 	msg := "the broker does not lead its cluster of syncmode full, so nobody would get the message: publish it at the leader"
-	if info.Leader != 0 {
-		msg += fmt.Sprintf(", node %d", info.Leader)
+	if leader, known := m.node.Leader(); known {
+		msg += fmt.Sprintf(", node %d", leader)
 	}
 	return &broker.Error{Kind: broker.Conflict, Op: "publish", Msg: msg}
 }
