@@ -12,7 +12,7 @@ import (
 // TestBegin has many commands under way, which are applied in their order.
 func TestBegin(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t).form(1, 2, 3)
+	f := newFleet(t).formWith(usual, 1, 2, 3)
 	l := f.leader()
 	tenure, err := l.node.Lead(within(t, patience))
 	must(t, err)

@@ -208,9 +208,12 @@ func (s *seat) answer(ctx context.Context, from ref, request frame) ([]byte, err
 }
 
 // dissolved ends with the cluster, with all that was agreed upon if it comes in
-// time.
+// time. Most of the time is given to that, and a little is left for the answer.
 func (s *seat) dissolved(ctx context.Context, from ref, index uint64) error {
-	ctx, cancel := context.WithTimeout(ctx, s.node.options.Timing.Call/2)
+	if s.dissolvedAt.Load() < index {
+		s.dissolvedAt.Store(index)
+	}
+	ctx, cancel := context.WithTimeout(ctx, patienceOf(ctx)*4/5)
 	defer cancel()
 	if err := s.await(ctx, index); err != nil && s.fsm.upTo() < index {
 		s.node.log.Warn("the cluster is dissolved before all of its changes came here", "index", index, "applied", s.fsm.upTo())

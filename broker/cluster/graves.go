@@ -23,6 +23,7 @@ type grave struct {
 	badge   *badge
 	pending []Member
 	until   time.Time
+	index   uint64 // up to which command the cluster went, 0 where that is not known
 }
 
 // A grave is closed after a month, and the oldest when there are too many: who
@@ -37,6 +38,7 @@ type keptGrave struct {
 	Identity *identity `json:"identity"`
 	Pending  []Member  `json:"pending"`
 	Until    time.Time `json:"until"`
+	Index    uint64    `json:"index,omitzero"`
 }
 
 // encodeGraves gives the form in which graves are kept, nil for none.
@@ -46,7 +48,7 @@ func encodeGraves(all []*grave) []byte {
 	}
 	var kept []keptGrave
 	for _, g := range all {
-		kept = append(kept, keptGrave{g.id, g.pending, g.until})
+		kept = append(kept, keptGrave{g.id, g.pending, g.until, g.index})
 	}
 	text, err := json.Marshal(kept)
 	if err != nil {
@@ -70,7 +72,7 @@ func (n *Node) loadGraves() ([]*grave, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read which clusters were dissolved: %w", err)
 		}
-		all = append(all, &grave{k.Identity, b, k.Pending, k.Until})
+		all = append(all, &grave{k.Identity, b, k.Pending, k.Until, k.Index})
 	}
 	return all, nil
 }
@@ -149,7 +151,7 @@ func (n *Node) keepGraves(ctx context.Context) error {
 	old := n.listGraves()
 	var open []*grave
 	for _, g := range old {
-		g = &grave{g.id, g.badge, n.unaware(g.id.UUID, g.pending), g.until}
+		g = &grave{g.id, g.badge, n.unaware(g.id.UUID, g.pending), g.until, g.index}
 		if last := n.lingering(); len(g.pending) == 0 && last.Before(g.until) {
 			g.until = last
 		}
@@ -178,7 +180,7 @@ func (n *Node) tellGraves(ctx context.Context) {
 	for _, g := range n.listGraves() {
 		asking, stop := context.WithCancel(ctx)
 		x := newExchange(asking, g.badge, n.options.Timing.Call)
-		n.tellAll(ctx, x, g.pending, &state{UUID: g.id.UUID})
+		n.tellAll(ctx, x, g.pending, g.id.UUID, g.index)
 		stop()
 		x.close()
 	}
@@ -187,10 +189,10 @@ func (n *Node) tellGraves(ctx context.Context) {
 
 // tellAll tells members at the same time that their cluster is dissolved, and up
 // to which command it went.
-func (n *Node) tellAll(ctx context.Context, x *exchange, members []Member, known *state) {
+func (n *Node) tellAll(ctx context.Context, x *exchange, members []Member, uuid string, upTo uint64) {
 	ctx, cancel := context.WithTimeout(ctx, n.options.Timing.Settle)
 	defer cancel()
-	index, err := json.Marshal(known.Index)
+	index, err := json.Marshal(upTo)
 	if err != nil {
 		panic(err) // a number can be encoded
 	}
@@ -201,16 +203,14 @@ func (n *Node) tellAll(ctx context.Context, x *exchange, members []Member, known
 				n.log.Debug("a node cannot be told that its cluster is dissolved; it will be", "node", int(m.NodeID), "err", err)
 				return
 			}
-			n.knows(known.UUID, m.NodeID)
+			n.knows(uuid, m.NodeID)
 		})
 	}
 	wg.Wait()
 }
 
-// tell tells one member.
+// tell tells one member, which may have something to catch up with.
 func (n *Node) tell(ctx context.Context, x *exchange, m Member, index []byte) error {
-	ctx, cancel := context.WithTimeout(ctx, n.options.Timing.Call)
-	defer cancel()
 	f, err := x.ask(ctx, m, callDissolved, index)
 	if err != nil {
 		return err

@@ -1,9 +1,12 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -347,4 +350,39 @@ func TestLateEnding(t *testing.T) {
 	s.node.lookAfter(t.Context())
 	s.put(t, "l", "w")
 	f.agree(map[string]string{"k": "v", "l": "w"})
+}
+
+// late is a register that takes its time to apply.
+type late struct{ *register }
+
+func (l late) Apply(index uint64, command []byte) any {
+	pause(context.Background(), 30*time.Millisecond)
+	return l.register.Apply(index, command)
+}
+
+// TestDeleteWaitsForTheLate has a node that lags behind end with all that was
+// agreed upon before the cluster was dissolved, whoever tells it of that.
+func TestDeleteWaitsForTheLate(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t).formWith(func(o *Options) {
+		o.Timing.Settle = patience / 2
+		if strings.HasSuffix(filepath.Dir(o.Dir), "node3") {
+			o.Machine = late{o.Machine.(*register)}
+		}
+	}, 1, 2, 3)
+	l := f.leader()
+	if l.id == 3 {
+		must(t, l.node.SetLeader(within(t, patience), 1))
+		l = f.leader(1, 2)
+	}
+	tenure, err := l.node.Lead(within(t, patience))
+	must(t, err)
+	for i := range 50 {
+		l.node.Begin(tenure, write{fmt.Sprint("k", i), "v"}.encode())
+	}
+	must(t, l.node.Delete(within(t, patience)))
+	f.atRest(f.nodes[3])
+	if got := len(f.nodes[3].register.all()); got != 50 {
+		t.Errorf("the node that was late ended with %d values of 50", got)
+	}
 }

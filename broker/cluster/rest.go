@@ -225,15 +225,19 @@ func (n *Node) shutIfDone() {
 // bury ends with a dissolved cluster. A leader first gives the others the time to
 // learn of it from the log, and tells them.
 func (n *Node) bury(ctx context.Context, s *seat) {
+	index := s.dissolvedAt.Load()
+	if known := s.fsm.state.Load(); known.Dissolved {
+		index = known.Index
+	}
 	if s.raft.State() == raft.Leader {
-		n.tellAll(ctx, s.exchange, s.others(), s.fsm.state.Load())
+		n.tellAll(ctx, s.exchange, s.others(), s.badge.uuid, index)
 	}
 	others := s.others()
 	if len(others) == 0 {
 		n.rest(ctx, s, endDissolved, nil)
 		return
 	}
-	g := &grave{id: s.id, badge: s.badge, until: n.options.Now().Add(mourning), pending: n.unaware(s.badge.uuid, others)}
+	g := &grave{id: s.id, badge: s.badge, until: n.options.Now().Add(mourning), pending: n.unaware(s.badge.uuid, others), index: index}
 	if len(g.pending) > 0 {
 		n.log.Info("nodes of the dissolved cluster are told when they come back", "nodes", len(g.pending))
 	}

@@ -33,7 +33,10 @@ type seat struct {
 	streams  *streams
 	agenda   *agenda
 	reign    atomic.Pointer[reign]
-	tenure   atomic.Uint64 // the term in which this node has applied all that came before it led
+
+	dissolvedAt atomic.Uint64 // up to which command the cluster went, as others tell
+
+	tenure atomic.Uint64 // the term in which this node has applied all that came before it led
 
 	ctx  context.Context
 	stop context.CancelFunc
