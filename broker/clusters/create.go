@@ -13,8 +13,9 @@ import (
 
 const opCreate = "createCluster"
 
-// CreateCluster makes a cluster of brokers that are in none. The first node's
-// access control becomes everybody's. If it fails, the error names the node that
+// CreateCluster makes a cluster of brokers that are in none, or takes over one that
+// they are already, just as described. The first node's access control becomes
+// everybody's. If it fails, the error names the node that
 // it failed at, and all that was begun is undone, as far as the nodes can be
 // reached; where that is not all, the cluster stays in the list, to be deleted.
 func (c *Clusters) CreateCluster(ctx context.Context, projectID string, spec broker.ClusterSpec) (broker.ClusterConnection, error) {
@@ -28,12 +29,15 @@ func (c *Clusters) CreateCluster(ctx context.Context, projectID string, spec bro
 		return broker.ClusterConnection{}, err
 	}
 	defer release()
-	if err := c.create(ctx, &cl); err != nil {
+	there, err := c.create(ctx, &cl)
+	if err != nil {
 		return broker.ClusterConnection{}, err
 	}
-	c.log.Info("cluster created", "cluster", cl.ID, "name", cl.Name, "syncmode", cl.SyncMode, "nodes", len(cl.Nodes))
+	c.log.Info("cluster created", "cluster", cl.ID, "name", cl.Name, "syncmode", cl.SyncMode, "nodes", len(cl.Nodes), "was_there", there)
 	made := connection(cl)
-	made.Warning = c.outOfReach(ctx, cl)
+	if made.Warning = c.outOfReach(ctx, cl); there {
+		made.Warning = "the brokers were this cluster already, which the project knows from now on"
+	}
 	return made, nil
 }
 
@@ -51,28 +55,28 @@ func (c *Clusters) outOfReach(ctx context.Context, cl Cluster) string {
 	return because(opCreate, broker.Unavailable, "the cluster serves, but not all of its nodes can be reached any more", away).Msg
 }
 
-// create checks and stores a cluster, and makes it.
-func (c *Clusters) create(ctx context.Context, cl *Cluster) (err error) {
+// create checks and stores a cluster, and makes it unless it is there.
+func (c *Clusters) create(ctx context.Context, cl *Cluster) (there bool, err error) {
 	kept := false
 	defer func() {
 		if err != nil && !kept {
 			c.releaseAll(ctx, cl.Nodes)
 		}
 	}()
-	if err := c.mayCreate(ctx, *cl); err != nil {
-		return err
+	if there, err = c.mayCreate(ctx, *cl); err != nil {
+		return false, err
 	}
-	if cl.ID, err = c.rows.Create(ctx, *cl); err != nil {
-		return err
+	if cl.ID, err = c.rows.Create(ctx, *cl); err != nil || there {
+		return there, err
 	}
 	a := attempt{Clusters: c, cl: *cl}
 	if err = a.make(ctx); err == nil {
-		return nil
+		return false, nil
 	}
 	c.log.Warn("cluster not created", "cluster", cl.ID, "name", cl.Name, "error", err)
 	left := a.undo(ctx)
 	kept = left != nil
-	return leaving(err, left)
+	return false, leaving(err, left)
 }
 
 // resolve says how the nodes are reached. Its error names each that cannot be.
@@ -112,20 +116,21 @@ func keys(nodes ...Node) []string {
 }
 
 // mayCreate sees that name and brokers are free, and that all nodes can be
-// reached: what can be known before anything is done need not be undone.
-func (c *Clusters) mayCreate(ctx context.Context, cl Cluster) error {
+// reached: what can be known before anything is done need not be undone. It tells
+// whether the cluster is there already.
+func (c *Clusters) mayCreate(ctx context.Context, cl Cluster) (there bool, err error) {
 	stored, err := c.rows.Clusters(ctx, cl.ProjectID)
 	if err != nil {
-		return err
+		return false, err
 	}
 	for _, other := range stored {
 		if other.Name == cl.Name {
-			return &broker.Error{Kind: broker.Exists, Op: opCreate, Msg: "the project has a cluster of this name"}
+			return false, &broker.Error{Kind: broker.Exists, Op: opCreate, Msg: "the project has a cluster of this name"}
 		}
 	}
 	for _, n := range cl.Nodes {
 		if other := owner(stored, n); other != nil {
-			return n.failed(&broker.Error{Kind: broker.Conflict, Op: opCreate, Msg: fmt.Sprintf("the broker is a node of the cluster %q", other.Name)})
+			return false, n.failed(&broker.Error{Kind: broker.Conflict, Op: opCreate, Msg: fmt.Sprintf("the broker is a node of the cluster %q", other.Name)})
 		}
 	}
 	return c.allFree(ctx, cl)
@@ -141,18 +146,39 @@ func owner(stored []Cluster, n Node) *Cluster {
 	return nil
 }
 
-// allFree sees that all nodes can be reached and are in no cluster.
-func (c *Clusters) allFree(ctx context.Context, cl Cluster) error {
+// allFree sees that all nodes can be reached and are in no cluster, or in this one.
+func (c *Clusters) allFree(ctx context.Context, cl Cluster) (there bool, err error) {
 	seen := c.look(ctx, cl, cl.Nodes)
 	if away := missed(seen); len(away) > 0 {
-		return because(opCreate, broker.Unavailable, "", away)
+		return false, because(opCreate, broker.Unavailable, "", away)
+	}
+	if cl.isThere(seen) {
+		return true, nil
 	}
 	for _, s := range seen {
 		if s.member {
-			return s.taken(opCreate)
+			return false, s.taken(opCreate)
 		}
 	}
-	return nil
+	return false, nil
+}
+
+// isThere tells whether the brokers are this cluster already, with a leader: of this
+// name and mode, and with these nodes, each with its number and address. It may have
+// been made by a service that is lost.
+func (cl Cluster) isThere(seen []sight) bool {
+	leader := leaderOf(cl.Name, seen)
+	if leader == nil || leader.cluster.SyncMode != cl.SyncMode || len(leader.cluster.Nodes) != len(cl.Nodes) || leader.cluster.UUID == "" {
+		return false
+	}
+	for _, s := range seen {
+		mine := s.ha()
+		mine.Mine = true
+		if s.cluster.ClusterName != cl.Name || s.cluster.UUID != leader.cluster.UUID || !slices.Contains(s.cluster.Nodes, mine) {
+			return false
+		}
+	}
+	return true
 }
 
 // taken says that a node's broker is in a cluster.

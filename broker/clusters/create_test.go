@@ -206,3 +206,53 @@ func TestOneChangeAtATime(t *testing.T) {
 		}
 	})
 }
+
+// TestCreateCluster_that_is_there takes it over, just as it is: whoever made it may be
+// lost. What is not just that is refused.
+func TestCreateCluster_that_is_there(t *testing.T) {
+	for name, tt := range map[string]struct {
+		before func(p []*paper, s *broker.ClusterSpec)
+		taken  bool
+	}{
+		"the same":         {func([]*paper, *broker.ClusterSpec) {}, true},
+		"another leader":   {func(p []*paper, _ *broker.ClusterSpec) { p[0].in.leader = 2 }, true},
+		"another name":     {func(_ []*paper, s *broker.ClusterSpec) { s.ClusterName = "hb" }, false},
+		"another mode":     {func(_ []*paper, s *broker.ClusterSpec) { s.SyncMode = "hp" }, false},
+		"a node less":      {func(_ []*paper, s *broker.ClusterSpec) { s.Nodes = s.Nodes[:2] }, false},
+		"other numbers":    {func(_ []*paper, s *broker.ClusterSpec) { s.Nodes[0].NodeID, s.Nodes[1].NodeID = 2, 1 }, false},
+		"another address":  {func(_ []*paper, s *broker.ClusterSpec) { s.Nodes[2].Port = 7001 }, false},
+		"a node elsewhere": {func(p []*paper, _ *broker.ClusterSpec) { p[2].stand() }, false},
+		"a namesake": {func(p []*paper, _ *broker.ClusterSpec) {
+			p[2].stand()
+			p[2].sit(&ring{name: "ha", uuid: "z", seated: map[int]*paper{}}, 3)
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run(t, func(r *rig) {
+				id, papers := r.cluster(3)
+				delete(r.rows.stored, id)
+				for _, p := range papers {
+					p.log = nil
+				}
+				s := spec(3)
+				tt.before(papers, &s)
+				made, err := r.CreateCluster(r.t.Context(), project, s)
+				if tt.taken {
+					if err != nil || !strings.Contains(made.Warning, "already") {
+						r.t.Fatalf("got %+v, %v", made, err)
+					}
+					if c, err := r.GetCluster(r.t.Context(), project, made.ID); err != nil || c.State != "active" {
+						r.t.Errorf("got %+v, %v", c, err)
+					}
+				} else if r.wantError(err, broker.Conflict, "already part of a cluster"); len(r.rows.stored) != 0 {
+					r.t.Error("a cluster is stored")
+				}
+				for _, p := range papers {
+					if len(p.log) > 0 {
+						r.t.Errorf("%s was asked %v", p.name, p.log)
+					}
+				}
+			})
+		})
+	}
+}

@@ -259,9 +259,9 @@ func (p *paper) GetCluster(context.Context) (control.HACluster, error) {
 		return control.HACluster{}, control.ErrNoCluster
 	}
 	p.in.elect(p.hall.manner == others)
-	c := control.HACluster{ClusterName: p.in.name, UUID: p.in.uuid, Leader: p.in.leader}
+	c := control.HACluster{ClusterName: p.in.name, UUID: p.in.uuid, SyncMode: "dynsec", Leader: p.in.leader}
 	for _, id := range p.in.counted {
-		c.Nodes = append(c.Nodes, control.HANode{NodeID: id})
+		c.Nodes = append(c.Nodes, control.HANode{NodeID: id, Address: fmt.Sprint("10.0.0.", id), Port: 7000, Mine: id == p.id})
 	}
 	return c, nil
 }

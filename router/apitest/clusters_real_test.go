@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"signalbox/broker"
@@ -166,4 +167,30 @@ func TestNoMetricsOfAClusterWithoutAPort(t *testing.T) {
 	if got, ok := metrics(apitest.New(t, scraped))["signalbox_cluster_state"]; ok {
 		t.Errorf("state %s", got)
 	}
+}
+
+// TestClusterIsTakenOver by the service of another node, after the one that made it is
+// lost with its database.
+func TestClusterIsTakenOver(t *testing.T) {
+	t.Parallel()
+	all := sites(t, 3)
+	unite(t, all, "hp")
+	heir, nodes := all[1], []object{}
+	for _, s := range all {
+		n := s.node()
+		if n["broker_id"] = heir.Embedded; s != heir {
+			n["broker_id"] = addBroker(t, heir.API, object{"name": fmt.Sprint("n", s.id), "url": s.Doors[1], "username": mqttAdmin, "password": mqttPassword})
+		}
+		nodes = append(nodes, n)
+	}
+	path, body := "/api/projects/"+heir.Project+"/clusters", object{"clustername": "plant", "syncmode": "hp", "nodes": nodes}
+	var made struct{ ID, Info string }
+	heir.Root.Post(path, body).Want(200).Decode(&made)
+	if !strings.Contains(made.Info, "already") {
+		t.Errorf("info: %q", made.Info)
+	}
+	waitState(t, heir, path+"/"+made.ID, "active", 3)
+	heir.Root.Put(path+"/"+made.ID+"/leave", object{"nodeid": 1}).Want(204)
+	waitState(t, heir, path+"/"+made.ID, "active", 2)
+	heir.Root.Delete(path + "/" + made.ID).Want(200)
 }
