@@ -22,30 +22,32 @@ func (e *Engine) sweepRetained(now int64) {
 	left := false
 	_, kept := e.retained.index.Page("", 0, -1)
 	for _, k := range kept {
-		if k.Message.expired(now) {
-			e.clearRetained(k.Topic, k.Message)
-		}
-		left = left || k.Message.ExpiresAt > now
+		left = left || k.Message.ExpiresAt > now || k.Message.expired(now) && !e.clearRetained(k.Topic, k.Message)
 	}
 	if left {
 		e.retained.expiring.Store(true)
 	}
 }
 
-// clearRetained clears a topic's retained message, if it is still this one.
-func (e *Engine) clearRetained(topic string, m *Message) {
+// clearRetained clears a topic's retained message, if it is still this one. It
+// answers false if that must wait.
+func (e *Engine) clearRetained(topic string, m *Message) bool {
 	r := e.retained
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	current, _ := r.index.Get(topic)
-	if current != m || r.agreed && r.fluxes[topic] != nil { // it is seen to once that has settled
-		return
+	if current != m {
+		return true
+	}
+	if r.agreed && r.fluxes[topic] != nil {
+		return false
 	}
 	r.remove(topic)
 	if f := r.fluxes[topic]; f != nil {
 		f.stored = nil
 	}
 	e.era.Load().submit(&Changes{Owed: true, Retained: []RetainedRecord{{Topic: topic}}})
+	return true
 }
 
 // sweep drops what has expired in the queue of a client that is away.

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	"signalbox/broker/embedded/engine"
 	"signalbox/broker/wire"
 )
 
@@ -224,4 +225,32 @@ func TestLastWill(t *testing.T) {
 	if m := reader.next(); m.payload != "gone" {
 		t.Errorf("got %v", m)
 	}
+}
+
+// drain is a tap that keeps what it is given, and holds it.
+type drain chan func(error)
+
+func (d drain) Holds() bool                            { return true }
+func (d drain) Take(_ *engine.Message, h *engine.Hold) { d <- h.Settled }
+
+// TestTap shows messages to taps of other nodes, and acknowledges them when
+// these have settled.
+func TestTap(t *testing.T) {
+	t.Parallel()
+	_, n := weave(t, 2)
+	tap := make(drain, 10)
+	end := n[1].Open("a/#", tap)
+	until(t, "the other node knows of the tap", func() bool { return n[0].figures(2).Routes == 1 })
+	c := n[0].connect("c", false)
+	for _, qos := range []byte{1, 2} {
+		c.send(wire.AppendPublish(nil, wire.V5, &wire.Outgoing{Topic: "a/b", QoS: qos, PacketID: 7}))
+		settled := <-tap
+		c.silent()
+		settled(nil)
+		if code := reason(c.want(wire.TypePuback + qos - 1)); code != 0 {
+			t.Errorf("got code %d", code)
+		}
+	}
+	end()
+	until(t, "the other node knows of its end", func() bool { return n[0].figures(2).Routes == 0 })
 }

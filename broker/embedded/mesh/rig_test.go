@@ -32,6 +32,7 @@ type fabric struct {
 	cut   map[[2]int]bool
 	grace time.Duration
 	log   *agreement // nil for none
+	many  bool       // messages may be under way to and from a client
 	wrap  func(id int, s engine.Store) engine.Store
 }
 
@@ -92,7 +93,11 @@ func (f *fabric) start(id int, dir string) *node {
 	if f.wrap != nil {
 		parts.Store = f.wrap(id, s)
 	}
-	n.Engine = engine.New(engine.DefaultConfig(), parts)
+	c := engine.DefaultConfig()
+	if f.many {
+		c.ReceiveMaximum, c.MaxInflight = 65_535, 65_535
+	}
+	n.Engine = engine.New(c, parts)
 	check(t, n.Load(t.Context()))
 	if f.log != nil {
 		n.AgreeRetained(true)
