@@ -20,7 +20,7 @@ import (
 // ClusterConfig is the configuration under "cluster.".
 type ClusterConfig struct {
 	// Listen is the address of the cluster port; empty for a broker that takes no
-	// disconnectPeers in clusters.
+	// part in clusters.
 	Listen string `mapstructure:"listen"`
 }
 

@@ -48,6 +48,27 @@ func (m *member) connectPeers(self cluster.NodeID, nodes []cluster.Member) {
 	t.mesh.SetPeers(others)
 }
 
+// hearPatience is how long a node that starts waits for others to tell what is
+// subscribed to there. Who cannot be reached is not waited for.
+const hearPatience = 5 * time.Second
+
+// hearPeers waits until this node knows where messages are to go, before its first
+// client can publish any.
+func (m *member) hearPeers(ctx context.Context) error {
+	if m.sharing() != sharesRetained {
+		return nil
+	}
+	if err := m.settle(ctx); err != nil {
+		return err
+	}
+	if t := m.peering.Load(); t != nil {
+		ctx, cancel := context.WithTimeout(ctx, hearPatience)
+		defer cancel()
+		t.mesh.Heard(ctx)
+	}
+	return nil
+}
+
 // disconnectPeers ends the links to the other nodes.
 func (m *member) disconnectPeers() {
 	t := m.peering.Swap(nil)

@@ -37,6 +37,11 @@ func (b *Broker) Start(ctx context.Context) error {
 	if b.life.serving || b.life.isClosing() {
 		return errors.New("the broker was started before")
 	}
+	if b.cluster != nil {
+		if err := b.cluster.hearPeers(ctx); err != nil {
+			b.log.Warn("the broker does not know yet what clients of its cluster are subscribed to", "error", err)
+		}
+	}
 	if err := b.doors.Bind(ctx); err != nil {
 		return err
 	}

@@ -265,6 +265,7 @@ func (c *courier) routes(r *routes) {
 	if c.whole {
 		handle.Prune()
 		c.whole = false
+		c.intake.peer.hear()
 	}
 	c.ledger.mu.Lock()
 	c.ledger.known = r.number

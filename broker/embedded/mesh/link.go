@@ -171,6 +171,8 @@ func (l *link) run(ctx context.Context) {
 		up, err := l.attempt(ctx)
 		if up {
 			wait = firstWait
+		} else {
+			l.peer.hear()
 		}
 		l.mesh.log.Debug("no link to a node", "node", l.peer.id, "error", err, "was up", up)
 		select {

@@ -121,6 +121,21 @@ func (m *Mesh) Accept(from int, conn net.Conn) {
 	m.tasks.Go(func() { p.intake.serve(conn) })
 }
 
+// Heard waits until each of the other nodes has told what is subscribed to there,
+// once, or could not be reached when that was tried.
+func (m *Mesh) Heard(ctx context.Context) {
+	m.mu.Lock()
+	peers := slices.Collect(maps.Values(m.peers))
+	m.mu.Unlock()
+	for _, p := range peers {
+		select {
+		case <-p.told:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // drainWithin is how long Close waits for other nodes.
 const drainWithin = 2 * time.Second
 

@@ -16,6 +16,8 @@ type peer struct {
 	handle *engine.Peer
 	link   *link
 	intake *intake
+	heard  sync.Once
+	told   chan struct{} // closed when it has told its routes once, or could not be reached
 
 	life    context.Context // ends when it is no peer any more
 	end     context.CancelFunc
@@ -27,7 +29,7 @@ type peer struct {
 
 // newPeer makes a node known and begins to connect to it.
 func newPeer(m *Mesh, id int) *peer {
-	p := &peer{mesh: m, id: id}
+	p := &peer{mesh: m, id: id, told: make(chan struct{})}
 	p.life, p.end = context.WithCancel(m.life)
 	p.link, p.intake = newLink(m, p), newIntake(p)
 	p.handle = m.engine.AddPeer(strconv.Itoa(id), p.link)
@@ -35,6 +37,9 @@ func newPeer(m *Mesh, id int) *peer {
 	p.running.Go(func() { p.link.run(p.life) })
 	return p
 }
+
+// hear ends the wait for the node's first table of routes.
+func (p *peer) hear() { p.heard.Do(func() { close(p.told) }) }
 
 // reached tells the engine that messages can be sent to the node.
 func (p *peer) reached() {
@@ -69,6 +74,7 @@ func (p *peer) lose() {
 // settled with an error.
 func (p *peer) close(err error) {
 	p.end()
+	p.hear()
 	p.handle.Remove()
 	p.running.Wait()
 	p.intake.close()
