@@ -173,7 +173,9 @@ func (m *member) settle(ctx context.Context) error {
 		return m.separate(ctx)
 	case err == nil:
 		m.broker.control.SetReplicator(m)
-		m.shares.Store(int32(syncModes[info.SyncMode]))
+		if info.SyncMode != "" { // else it waits to be let in, and shares what it was told
+			m.shares.Store(int32(syncModes[info.SyncMode]))
+		}
 		err := m.turn(ctx, m.demanded(m.sharing()))
 		if err == nil && m.regime == meshed {
 			m.connectPeers(info.Self, info.Nodes)
@@ -238,6 +240,11 @@ func (m *member) prepare(ctx context.Context, s sharing) error {
 	}
 	m.broker.control.SetReplicator(m)
 	m.shares.Store(int32(s))
+	if part, ok := parts[s.holds()]; ok {
+		if err := m.broker.store.Attach(ctx, part); err != nil {
+			return err
+		}
+	}
 	switch s {
 	case sharesEverything:
 		return m.turn(ctx, waiting)

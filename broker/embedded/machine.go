@@ -177,7 +177,7 @@ func (m machine) Restore(ctx context.Context, index uint64, r io.Reader) error {
 		return fmt.Errorf("read what the snapshot holds: %w", err)
 	}
 	if want := m.sharing().holds(); holds[0] != want {
-		return fmt.Errorf("the snapshot holds %q and this node shares %q", holds[0], want)
+		return fmt.Errorf("the cluster has another syncmode than this node was told (it sends %q, not %q): let the node leave, and join it with that of the cluster", holds[0], want)
 	}
 	if err := m.restoreMessages(ctx, holds[0], r); err != nil {
 		return err

@@ -35,10 +35,29 @@ func (s *Store) Apply(index uint64, group []*engine.Changes) error {
 func (s *Store) AppliedIndex() uint64 { return s.shared.Load().index }
 
 // Shared tells which part of the messages a shared log is about, and whether there
-// is one: the part that was restored last, or Everything where none was.
+// is one: the part that was attached or restored last, or Everything where none
+// was.
 func (s *Store) Shared() (part Part, ok bool) {
 	at := s.shared.Load()
 	return at.part, at.index != 0
+}
+
+// Attach says that a part of the messages will be shared, before there is anything
+// of a log: after a crash it is known that what is here is not to be served. The
+// index is the least there is. A broker that shares messages already goes on.
+func (s *Store) Attach(ctx context.Context, part Part) error {
+	return s.send(ctx, func(c *committer) error {
+		at := *c.shared.Load()
+		if at.index != 0 && at.part == part {
+			return nil
+		}
+		at.index, at.part = 1, part
+		if err := c.disk.Transact(ctx, func() error { return c.disk.exec(putApplied, at.values()...) }); err != nil {
+			return fmt.Errorf("begin to share the broker's messages: %w", err)
+		}
+		c.shared.Store(&at)
+		return nil
+	})
 }
 
 // Detach ends the sharing: the broker keeps what it has and forgets the index, so

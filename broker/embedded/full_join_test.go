@@ -1,0 +1,61 @@
+package embedded
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/mochi-mqtt/server/v2/packets"
+
+	"signalbox/broker/control"
+)
+
+// TestJoinLate has nodes join while nobody can let them in. They serve nobody
+// meanwhile, after a restart neither, and share everything once they are let in.
+func TestJoinLate(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name      string
+		meanwhile func(*node)
+	}{
+		{"waiting", func(*node) {}},
+		{"restarted", func(n *node) { n.stop(); n.start() }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			all := nodes{startNode(t, 1), startNode(t, 2)}
+			first, second := all[0], all[1]
+			allow(t, first.Broker, "dev", everything()...)
+			var created control.HACreated
+			first.ask(control.CreateCluster(all.spec("full", 1, nil)), &created)
+			publisher := join(t, first.Broker, 5, as("dev", "pw"))
+			publisher.send(publisher.message("before", "kept", 1, true))
+			publisher.want(packets.Puback)
+			first.stop()
+
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			_ = second.AskHA(ctx, control.JoinCluster(all.spec("full", 2, &created.Invitations[0])), nil) // it waits
+			test.meanwhile(second)
+			second.cluster.changed()
+			eventually(t, "its place was looked at", func() bool { return len(second.cluster.look) == 0 })
+			second.cluster.place.Lock()
+			if r := second.cluster.regime; r != waiting {
+				t.Errorf("regime %v, want %v", r, waiting)
+			}
+			second.cluster.place.Unlock()
+			if second.open(0) {
+				t.Error("a node that waits to be let in serves clients")
+			}
+			first.start()
+			eventually(t, "all nodes have a vote", func() bool { return all.voters() == 2 })
+			all.serving(t).ask(control.SetLeader("plant", 2), nil)
+			eventually(t, "the second node serves", func() bool { return second.open(0) })
+			reader := join(t, second.Broker, 5, as("dev", "pw"))
+			reader.subscribe(0, "before")
+			if pk := reader.want(packets.Publish); string(pk.Payload) != "kept" {
+				t.Errorf("retained %q", pk.Payload)
+			}
+		})
+	}
+}
