@@ -55,7 +55,8 @@ type member struct {
 	place   sync.Mutex      // held while the place is changed or looked at; guards what follows
 	lost    <-chan struct{} // closed when something was not agreed upon in the last reign
 	regime  regime
-	term    uint64 // in which this node leads, where it does
+	term    uint64    // in which this node leads, or did last
+	rests   time.Time // until then it does not try to lead, as it could not
 	closing bool
 
 	mu       sync.Mutex   // guards the fields below
@@ -144,16 +145,22 @@ const followEvery = time.Second
 
 // follow serves in the way that the node's place demands, until the broker closes.
 func (m *member) follow() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	m.broker.tasks.Go(func() {
+		<-m.broker.life.closing
+		cancel()
+	})
 	again := time.NewTicker(followEvery)
 	defer again.Stop()
 	for {
 		select {
 		case <-m.look:
 		case <-again.C:
-		case <-m.broker.life.closing:
+		case <-ctx.Done():
 			return
 		}
-		if err := m.settle(context.Background()); err != nil && !errors.Is(err, errNotYet) {
+		if err := m.settle(ctx); err != nil && !errors.Is(err, errNotYet) && ctx.Err() == nil {
 			m.broker.log.Warn("the broker cannot serve yet as its cluster demands, and tries again", "error", err)
 		}
 	}

@@ -3,10 +3,8 @@ package embedded
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
-	"signalbox/broker/cluster"
 	"signalbox/broker/embedded/store"
 	"signalbox/broker/file"
 	"signalbox/broker/wire"
@@ -40,10 +38,6 @@ const (
 	meshed                // syncmode hp
 )
 
-// leadPatience is how long it may take to have everything applied that earlier
-// leaders have committed.
-const leadPatience = 5 * time.Second
-
 // begin takes up the regime that the broker had when it was closed, before
 // anything of the cluster's log is applied.
 func (m *member) begin(ctx context.Context) error {
@@ -71,6 +65,8 @@ func (m *member) demanded(s sharing) regime {
 	case s != sharesEverything:
 		return alone
 	case m.regime == leading && (m.node.Term() != m.term || m.isLost()):
+		return waiting
+	case m.regime != leading && m.broker.now().Before(m.rests):
 		return waiting
 	case m.node.IsLeader():
 		return leading
@@ -161,41 +157,6 @@ func (b *Broker) suspend(ctx context.Context, reason byte) error {
 	return b.engine.Suspend(ctx, reason)
 }
 
-// errNotYet is why a node that was elected does not lead: earlier changes are not
-// all applied, or it leads no more.
-var errNotYet = errors.New("the node does not lead yet")
-
-// lead serves the clients, from what the cluster has kept.
-func (m *member) lead(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, leadPatience)
-	defer cancel()
-	tenure, err := m.node.Lead(ctx)
-	if err != nil {
-		return fmt.Errorf("%w: %w", errNotYet, err)
-	}
-	b := m.broker
-	m.term = tenure.Term()
-	if m.lost, err = b.replica.Lead(ctx, reign{m.node, tenure}); err != nil {
-		return err
-	}
-	lost := m.lost
-	b.tasks.Go(func() { m.watch(lost) })
-	if err := b.engine.Resume(ctx); err != nil {
-		return err
-	}
-	b.log.Info("the broker leads its cluster and serves the clients", "term", m.term)
-	return b.doors.Restrict(false)
-}
-
-// watch has the node's place looked at when a reign is over.
-func (m *member) watch(lost <-chan struct{}) {
-	select {
-	case <-lost:
-		m.changed()
-	case <-m.broker.life.closing:
-	}
-}
-
 // standAlone serves the clients from what this broker has.
 func (m *member) standAlone(ctx context.Context) error {
 	b := m.broker
@@ -206,19 +167,4 @@ func (m *member) standAlone(ctx context.Context) error {
 		return err
 	}
 	return b.doors.Restrict(false)
-}
-
-// reign is a time during which this node leads without interruption.
-type reign struct {
-	node   *cluster.Node
-	tenure cluster.Tenure
-}
-
-// Begin hands changes of messages over to be agreed upon.
-func (r reign) Begin(changes []byte) (wait func(context.Context) error) {
-	w := r.node.Begin(r.tenure, with(aboutMessages, changes))
-	return func(ctx context.Context) error {
-		_, err := w(ctx)
-		return err
-	}
 }

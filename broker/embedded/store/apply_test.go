@@ -311,3 +311,21 @@ func TestPlaceTakenAgain(t *testing.T) {
 	wantRows(t, s, map[string]int{"session": 2, "queue": 1, "message": 1})
 	sound(t, s)
 }
+
+// TestAttach says what will be shared, and that nothing is lost by it.
+func TestAttach(t *testing.T) {
+	t.Parallel()
+	s := fresh(t, Options{})
+	store(t, s, &engine.Changes{PutSessions: []engine.SessionRecord{session(1)}})
+	must(t, s.Attach(t.Context(), RetainedOnly))
+	wantShared(t, s, RetainedOnly)
+	must(t, s.Attach(t.Context(), Everything))
+	s = reopen(t, s)
+	wantShared(t, s, Everything)
+	wantIndex(t, s, 1)
+	must(t, s.Apply(7, []*engine.Changes{{PutSessions: []engine.SessionRecord{session(2)}}}), s.Attach(t.Context(), Everything))
+	wantIndex(t, s, 7)
+	must(t, s.Detach(t.Context()))
+	wantShared(t, s, 0)
+	wantRows(t, s, map[string]int{"session": 2})
+}

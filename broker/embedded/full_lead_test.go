@@ -1,0 +1,92 @@
+package embedded
+
+import (
+	"net"
+	"sync/atomic"
+	"testing"
+
+	"github.com/mochi-mqtt/server/v2/packets"
+
+	"signalbox/broker/control"
+)
+
+// TestLeadInVain has a node elected that cannot open its listener. Another one
+// serves then, and so does the first once it can.
+func TestLeadInVain(t *testing.T) {
+	t.Parallel()
+	all := gather(t, 3, "full", func(first *node) { allow(t, first.Broker, "dev", everything()...) })
+	leader := all.serving(t)
+	reader := join(t, leader.Broker, 5, as("dev", "pw"), withID("reader"), persistent)
+	reader.subscribe(1, "news/#")
+
+	unlucky := all.others(leader)[0]
+	eventually(t, "the port is free", func() bool { return !unlucky.open(0) })
+	taken, err := net.Listen("tcp", unlucky.config.Listen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	leader.ask(control.SetLeader("plant", unlucky.at.NodeID), nil)
+	var serving *node
+	eventually(t, "another node serves clients", func() bool {
+		for _, n := range all.others(unlucky) {
+			if n.open(0) && n.cluster.node.IsLeader() {
+				serving = n
+			}
+		}
+		return serving != nil
+	})
+	publisher := join(t, serving.Broker, 5, as("dev", "pw"))
+	publisher.publish("news/1", "x", 1)
+
+	taken.Close()
+	serving.ask(control.SetLeader("plant", unlucky.at.NodeID), nil)
+	if n := all.serving(t); n != unlucky {
+		t.Errorf("node %d serves, want %d", n.at.NodeID, unlucky.at.NodeID)
+	}
+	if got := readAll(t, unlucky, 1); got[0] != "news/1" {
+		t.Errorf("got %v", got)
+	}
+}
+
+// TestLeadAgain interrupts a reign with a hand-over that comes to nothing: the node
+// leads again in the same term, and knows all that it was given before.
+func TestLeadAgain(t *testing.T) {
+	t.Parallel()
+	all := gather(t, 3, "full", func(first *node) { allow(t, first.Broker, "dev", everything()...) })
+	leader := all.serving(t)
+	reader := join(t, leader.Broker, 5, as("dev", "pw"), withID("reader"), persistent)
+	reader.subscribe(1, "news/#")
+	reader.conn.Close()
+	gone := all.others(leader)[0]
+	gone.stop()
+	term := leader.cluster.node.Term()
+
+	var acknowledged atomic.Int64
+	ended := make(chan struct{})
+	publisher := join(t, leader.Broker, 5, as("dev", "pw"))
+	go func() {
+		defer close(ended)
+		for {
+			publisher.send(publisher.message("news/1", "x", 1, false))
+			if pk, err := publisher.next(); err != nil || pk.FixedHeader.Type != packets.Puback || pk.ReasonCode != 0 {
+				return
+			}
+			acknowledged.Add(1)
+		}
+	}()
+	eventually(t, "messages are published", func() bool { return acknowledged.Load() > 9 })
+	if err := leader.AskHA(t.Context(), control.SetLeader("plant", gone.at.NodeID), nil); err == nil {
+		t.Error("a node leads that is gone")
+	}
+	<-ended // with the reign
+	count := int(acknowledged.Load())
+	leader = all.serving(t)
+	t.Logf("node %d leads in term %d, which was %d", leader.at.NodeID, leader.cluster.node.Term(), term)
+	second := join(t, leader.Broker, 5, as("dev", "pw"))
+	second.publish("news/2", "x", 1)
+	got := readAll(t, leader, count+1)
+	if len(got) > count+2 || got[len(got)-1] != "news/2" { // one may be stored and not acknowledged
+		t.Errorf("got %d messages, the last %q; want %d, the last news/2", len(got), got[len(got)-1], count+1)
+	}
+}
