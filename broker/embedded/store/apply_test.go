@@ -315,7 +315,8 @@ func TestPlaceTakenAgain(t *testing.T) {
 // TestAttach says what will be shared, and that nothing is lost by it.
 func TestAttach(t *testing.T) {
 	t.Parallel()
-	s := fresh(t, Options{})
+	s := open(t, t.TempDir(), Options{})
+	defer func() { shut(t, s) }()
 	store(t, s, &engine.Changes{PutSessions: []engine.SessionRecord{session(1)}})
 	must(t, s.Attach(t.Context(), RetainedOnly))
 	wantShared(t, s, RetainedOnly)
