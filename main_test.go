@@ -46,7 +46,7 @@ var mayImport = map[string][]string{
 	"broker/topictree":       {"broker", "broker/control", "broker/dynsec"},
 	"broker/remote":          {"broker", "broker/control", "broker/dynsec", "broker/pages", "broker/remote/feed", "broker/streams", "broker/topictree"},
 	"broker/remote/feed":     {"broker", "broker/streams", "broker/topics", "broker/wire"},
-	"broker/embedded": {"broker", "broker/cluster", "broker/control", "broker/dynsec", "broker/embedded/access",
+	"broker/embedded": {"broker", "broker/cluster", "broker/control", "broker/dynsec", "broker/embedded/access", "broker/embedded/claims",
 		"broker/embedded/engine", "broker/embedded/guard", "broker/embedded/listen", "broker/embedded/mesh", "broker/embedded/replica", "broker/embedded/schema",
 		"broker/embedded/store", "broker/embedded/sys", "broker/file", "broker/pages", "broker/streams", "broker/topics", "broker/topictree", "broker/wire"},
 	"broker/embedded/access":  {"broker", "broker/dynsec", "broker/embedded/schema", "broker/file"},

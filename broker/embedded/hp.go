@@ -7,15 +7,18 @@ import (
 	"time"
 
 	"signalbox/broker/cluster"
+	"signalbox/broker/embedded/claims"
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/embedded/mesh"
 	"signalbox/broker/embedded/store"
 )
 
 // peering is what nodes that all serve clients do with each other beside what
-// they agree upon: messages go to where somebody is subscribed.
+// they agree upon: messages go to where somebody is subscribed, and a client id is
+// at one node only.
 type peering struct {
-	mesh *mesh.Mesh
+	mesh   *mesh.Mesh
+	claims *claims.Claims
 }
 
 // shareRetained has this broker serve clients together with the other nodes. Retained
@@ -37,6 +40,8 @@ func (m *member) connectPeers(self cluster.NodeID, nodes []cluster.Member) {
 		b := m.broker
 		t = &peering{}
 		t.mesh = mesh.New(mesh.Options{Self: int(self), Engine: b.engine, Net: network{m.node}, Log: b.log})
+		t.claims = claims.New(claims.Options{Self: int(self), Engine: b.engine, Net: network{m.node}, Flush: t.mesh.Flush, Log: b.log})
+		t.claims.Open()
 		m.peering.Store(t)
 	}
 	var others []int
@@ -73,6 +78,7 @@ func (m *member) hearPeers(ctx context.Context) error {
 func (m *member) disconnectPeers() {
 	t := m.peering.Swap(nil)
 	if t != nil {
+		t.claims.Close()
 		t.mesh.Close()
 	}
 }
@@ -89,6 +95,19 @@ func (m *member) unshareRetained(ctx context.Context) error {
 
 // network is the cluster port as a way to other nodes.
 type network struct{ node *cluster.Node }
+
+// Peers gives the other nodes.
+func (n network) Peers() (nodes []int) {
+	for _, p := range n.node.Peers() {
+		nodes = append(nodes, int(p.NodeID))
+	}
+	return nodes
+}
+
+// Ask puts a request about clients to another node.
+func (n network) Ask(ctx context.Context, to int, request []byte) ([]byte, error) {
+	return n.node.Ask(ctx, cluster.NodeID(to), with(askClaims, request))
+}
 
 // Dial opens a link to another node.
 func (n network) Dial(ctx context.Context, to int) (net.Conn, error) {

@@ -130,6 +130,53 @@ func (d *device) take() packets.Packet {
 	}
 }
 
+// TestHPClient has one client come to each node in turn: it is there only, and so
+// is its session.
+func TestHPClient(t *testing.T) {
+	all := gatherHP(t)
+	first := join(t, all[0].Broker, 5, as("dev", "pw"), withID("wanderer"), persistent)
+	first.subscribe(1, "way/#")
+	before := first
+	for round := range 6 {
+		n := all[(round+1)%3]
+		writer := join(t, all[round%3].Broker, 5, as("dev", "pw"))
+		next := dial(t, n.Broker, 5)
+		if ack := next.greet(as("dev", "pw"), withID("wanderer"), persistent); ack.ReasonCode != 0 || !ack.SessionPresent {
+			t.Fatalf("round %d: CONNACK code %d, session present %v", round, ack.ReasonCode, ack.SessionPresent)
+		}
+		if pk := before.want(packets.Disconnect); pk.ReasonCode != 0x8e {
+			t.Errorf("round %d: DISCONNECT code %#x", round, pk.ReasonCode)
+		}
+		topic := fmt.Sprint("way/", round)
+		writer.publishAll(topic, 1)
+		if pk := next.take(); pk.TopicName != topic {
+			t.Fatalf("round %d: got %s", round, pk.TopicName)
+		}
+		for _, other := range all {
+			if _, _, err := other.engine.Client("wanderer"); (err == nil) != (other == n) {
+				t.Errorf("round %d: node %d: %v", round, other.at.NodeID, err)
+			}
+		}
+		before = next
+	}
+	before.conn.Close()
+	before.wantForgotten(all[0].Broker)
+	writer := join(t, all[2].Broker, 5, as("dev", "pw"))
+	for i := range 10 {
+		writer.publishAll(fmt.Sprint("way/queued/", i), 1)
+	}
+	last := dial(t, all[1].Broker, 5)
+	if ack := last.greet(as("dev", "pw"), withID("wanderer"), persistent); !ack.SessionPresent {
+		t.Fatal("there is no session")
+	}
+	for i := range 10 {
+		pk := last.take()
+		if want := fmt.Sprint("way/queued/", i); pk.TopicName != want {
+			t.Fatalf("got %s, want %s", pk.TopicName, want)
+		}
+	}
+}
+
 // TestHPRetained retains messages on each node, and finds them on each.
 func TestHPRetained(t *testing.T) {
 	all := gatherHP(t)

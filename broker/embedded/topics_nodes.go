@@ -12,7 +12,10 @@ import (
 )
 
 // The first byte of what one node asks another says what the rest is about.
-const askTopicTree = 'T' // a message to the control topic of the topic tree
+const (
+	askTopicTree = 'T' // a message to the control topic of the topic tree
+	askClaims    = 'C' // whom a client is with, and its session
+)
 
 // ClusterMode tells the mode of the cluster that this broker is a node of, "" for
 // none. It is not known while the node cannot take part.
@@ -76,9 +79,16 @@ func nodeAway(op string, err error) error {
 }
 
 // answer answers what another node asks.
-func (m *member) answer(ctx context.Context, _ cluster.NodeID, request []byte) ([]byte, error) {
-	if about, body, err := parted(request); err == nil && about == askTopicTree {
+func (m *member) answer(ctx context.Context, from cluster.NodeID, request []byte) ([]byte, error) {
+	about, body, err := parted(request)
+	if err != nil {
+		return nil, err
+	}
+	switch p := m.peering.Load(); {
+	case about == askTopicTree:
 		return m.broker.answerTopics(ctx, body)
+	case about == askClaims && p != nil:
+		return p.claims.Serve(ctx, int(from), body)
 	}
 	return nil, errors.ErrUnsupported
 }

@@ -42,14 +42,15 @@ type link struct {
 
 	audience *audience
 
-	mu     sync.Mutex // guards what follows; an innermost lock, held for moments only
-	queue  queue
-	linked bool
-	lost   bool          // for longer than the grace, or for ever: nothing waits any more
-	closed error         // with which messages are refused then; nil for none
-	room   chan struct{} // closed when there is room again; nil while there is
-	empty  chan struct{} // closed when nothing waits, or the node cannot be reached; nil where nobody cares
-	totals Figures
+	mu      sync.Mutex // guards what follows; an innermost lock, held for moments only
+	queue   queue
+	linked  bool
+	lost    bool          // for longer than the grace, or for ever: nothing waits any more
+	closed  error         // with which messages are refused then; nil for none
+	room    chan struct{} // closed when there is room again; nil while there is
+	empty   chan struct{} // closed when nothing waits, or the node cannot be reached; nil where nobody cares
+	flushes []flush
+	totals  Figures
 }
 
 func newLink(m *Mesh, p *peer) *link {
@@ -158,6 +159,7 @@ func (l *link) release() {
 		close(l.room)
 		l.room = nil
 	}
+	l.releaseFlushes()
 	if l.empty != nil && (!l.linked || l.queue.waiting() == 0) {
 		close(l.empty)
 		l.empty = nil

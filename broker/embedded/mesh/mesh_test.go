@@ -93,6 +93,30 @@ func TestOrder(t *testing.T) {
 	}
 }
 
+// TestFlush waits for a node that stores what it is sent, and for none that is
+// away.
+func TestFlush(t *testing.T) {
+	t.Parallel()
+	_, n := weave(t, 2)
+	reader := n[1].connect("reader", true)
+	reader.subscribe("t", 1)
+	p := n[0].NewPublisher()
+	for i := range 50 {
+		if !p.Publish(&engine.Message{Topic: "t", Payload: fmt.Append(nil, i), QoS: 1}) {
+			t.Fatal("a message is refused")
+		}
+		if err := n[0].mesh.Flush(t.Context(), 2); err != nil {
+			t.Fatal(err)
+		}
+		if got := n[0].mesh.Figures()[0].Waiting; got != 0 {
+			t.Errorf("%d messages wait", got)
+		}
+	}
+	if err := n[0].mesh.Flush(t.Context(), 3); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestSubscribed publishes at one node as soon as another one has acknowledged
 // the subscription.
 func TestSubscribed(t *testing.T) {

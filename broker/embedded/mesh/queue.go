@@ -14,6 +14,7 @@ type queue struct {
 	unsent      ring[parcel]
 	unconfirmed ring[parcel]
 	last        uint64 // number of the latest above QoS 0
+	confirmed   uint64 // up to which number none waits any more
 	again       int    // from which place on the unconfirmed ones are to be sent again
 	bytes       int64
 }
@@ -87,6 +88,7 @@ func (q *queue) confirm(number uint64, receipts []engine.Receipt) []engine.Recei
 	for q.unconfirmed.len() > 0 && q.again > 0 && q.unconfirmed.at(0).number <= number {
 		p := q.unconfirmed.pop()
 		q.again--
+		q.confirmed = p.number
 		q.bytes -= p.size()
 		if p.Receipt != nil {
 			receipts = append(receipts, p.Receipt)
@@ -121,6 +123,6 @@ func (q *queue) clear() (receipts []engine.Receipt, messages int) {
 			}
 		}
 	}
-	q.again, q.bytes = 0, 0
+	q.again, q.bytes, q.confirmed = 0, 0, q.last
 	return receipts, messages
 }
