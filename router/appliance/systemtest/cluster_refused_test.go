@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestClusterModesRefused asks for what is not offered: a mode, and one that needs a
-// listener for administrators from brokers without. Nothing is left of it: the same
+// TestClusterModesRefused asks for what is not offered: a mode that is none, and one
+// that needs a listener for administrators from brokers without. Nothing is left of it: the same
 // brokers become a cluster afterwards.
 func TestClusterModesRefused(t *testing.T) {
 	t.Parallel()
@@ -16,7 +16,7 @@ func TestClusterModesRefused(t *testing.T) {
 	for mode, want := range map[string]struct {
 		status int
 		code   string
-	}{"full": {400, "CONFLICT"}, "hp": {405, "NOT_SUPPORTED"}} {
+	}{"full": {400, "CONFLICT"}, "half": {400, "INVALID_REQUEST"}} {
 		wantCode(t, c.console, "POST", c.console.inProject("/clusters"), c.body(mode), want.status, want.code)
 		if got := c.console.text(t, c.console.inProject("/clusters")); got != "[]" {
 			t.Errorf("%s: clusters: got %s, want none", mode, got)
