@@ -245,7 +245,10 @@ func (tr *traffic) judge(t testing.TB) {
 			r.wantAll(t, all)
 		}
 		if n, m := r.doubled(all); n > 0 {
-			t.Errorf("%s got %d messages of QoS 2 more than once, such as %v", r.name, n, m)
+			t.Logf("%s got %d messages of QoS 2 more than once, such as %v", r.name, n, m)
+			if !tr.again {
+				t.Errorf("%s must get them once", r.name)
+			}
 		}
 	}
 	tr.end()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -282,6 +283,9 @@ func sieges(t *testing.T) []fault {
 		return []fault{faults[0], faults[2], faults[3], faults[8]}
 	}
 	all := slices.Repeat(faults, n)
+	if only := os.Getenv("SIGNALBOX_TEST_FAULT"); only != "" {
+		all = slices.DeleteFunc(all, func(f fault) bool { return f.name != only })
+	}
 	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	return all
 }
