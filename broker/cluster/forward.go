@@ -177,7 +177,8 @@ func (s *seat) standing(from ref) standing {
 	known := s.fsm.state.Load()
 	m, _ := s.leader()
 	return standing{
-		Version: s.node.options.Version, Applied: s.fsm.upTo(), Held: s.raft.AppliedIndex(), Leader: m.NodeID,
+		Version: s.node.options.Version, Applied: s.fsm.upTo(), Held: s.raft.AppliedIndex(),
+		Stored: s.raft.LastIndex(), Leader: m.NodeID,
 		Seeded: known.Index > 0, Removed: known.Index > 0 && !s.welcome(from),
 	}
 }

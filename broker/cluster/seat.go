@@ -114,7 +114,7 @@ func (s *seat) startRaft() error {
 	c.NoLegacyTelemetry = true
 	c.BatchApplyCh = true // so that entries given one after the other are stored together
 	t := n.options.Timing
-	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout, c.CommitTimeout = t.Heartbeat, t.Election+nudged, t.Lease, t.Commit
+	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout, c.CommitTimeout = t.Heartbeat, t.Election, t.Lease, t.Commit
 	c.SnapshotInterval, c.SnapshotThreshold, c.TrailingLogs = t.SnapshotEvery, t.SnapshotAfter, t.Trailing
 	var err error
 	logs := n.options.logs(raftlog.NewRecent(n.store, recent))

@@ -21,7 +21,8 @@ const caughtUp = 64
 type standing struct {
 	Version string `json:"version"`
 	Applied uint64 `json:"applied"`
-	Held    uint64 `json:"held,omitzero"` // up to which entry of the log, of any kind, it has dealt with all; 0 in earlier releases
+	Held    uint64 `json:"held,omitzero"`   // up to which entry of the log, of any kind, it has dealt with all; 0 in earlier releases
+	Stored  uint64 `json:"stored,omitzero"` // the last entry of its log
 	Leader  NodeID `json:"leader,omitzero"`
 	Seeded  bool   `json:"seeded"`           // it has received the cluster's state
 	Removed bool   `json:"removed,omitzero"` // the one that asks is no member any more
@@ -98,11 +99,17 @@ func (s *seat) askAll() {
 func (s *seat) askStanding(ctx context.Context, m Member) (st standing, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.node.options.Timing.Call)
 	defer cancel()
+	st, err = s.standingOf(ctx, m)
+	if err != nil && ctx.Err() != nil {
+		s.exchange.hangUp(m)
+	}
+	return st, err
+}
+
+// standingOf asks one member, as long as its caller likes.
+func (s *seat) standingOf(ctx context.Context, m Member) (st standing, err error) {
 	f, err := s.exchange.ask(ctx, m, callStanding, nil)
 	if err != nil {
-		if ctx.Err() != nil {
-			s.exchange.hangUp(m)
-		}
 		return standing{}, err
 	}
 	if err := f.problem(); err != nil {
