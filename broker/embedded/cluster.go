@@ -14,6 +14,7 @@ import (
 	"signalbox/broker/cluster"
 	"signalbox/broker/control"
 	"signalbox/broker/dynsec"
+	"signalbox/broker/embedded/replica"
 	"signalbox/broker/wire"
 )
 
@@ -181,7 +182,7 @@ func (m *member) settle(ctx context.Context) error {
 	case err == nil:
 		m.broker.control.SetReplicator(m)
 		if info.SyncMode != "" { // else it waits to be let in, and shares what it was told
-			m.shares.Store(int32(syncModes[info.SyncMode]))
+			m.share(syncModes[info.SyncMode])
 		}
 		err := m.turn(ctx, m.demanded(m.sharing()))
 		if err == nil && m.regime == meshed {
@@ -209,6 +210,15 @@ func (m *member) separate(ctx context.Context) error {
 	b.control.SetReplicator(nil)
 	m.shares.Store(int32(sharesNothing))
 	return m.turn(ctx, alone)
+}
+
+// share notes what is shared from now on.
+func (m *member) share(s sharing) {
+	was := sharing(m.shares.Swap(int32(s)))
+	if c := m.broker.config; s != was && s != sharesNothing && c.MaxPacketSize > replica.MaxCommand {
+		m.broker.log.Warn("messages that are larger than what a cluster agrees upon at once are refused, though max_packet_size allows them",
+			"max_packet_size", c.MaxPacketSize, "agreed_upon", replica.MaxCommand)
+	}
 }
 
 func (m *member) sharing() sharing { return sharing(m.shares.Load()) }
@@ -246,7 +256,7 @@ func (m *member) prepare(ctx context.Context, s sharing) error {
 		return nil // whoever asks is told
 	}
 	m.broker.control.SetReplicator(m)
-	m.shares.Store(int32(s))
+	m.share(s)
 	if part, ok := parts[s.holds()]; ok {
 		if err := m.broker.store.Attach(ctx, part); err != nil {
 			return err

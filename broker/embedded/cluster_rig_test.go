@@ -24,9 +24,12 @@ type node struct {
 
 // startNode runs a broker with a cluster port, and beside its ordinary listener one
 // for administrators.
-func startNode(t *testing.T, id int) *node {
+func startNode(t *testing.T, id int, change ...func(*Config)) *node {
 	t.Helper()
 	n := &node{t: t, config: testConfig(), dir: t.TempDir()}
+	for _, f := range change {
+		f(&n.config)
+	}
 	n.config.Listen = freePort(t)
 	n.config.Listeners = []listen.Config{{Protocol: "mqtt", Address: freePort(t), AdminOnly: true}}
 	n.config.Cluster.Listen = freePort(t)
@@ -80,11 +83,11 @@ func (n *node) stop() {
 type nodes []*node
 
 // gather makes a cluster.
-func gather(t *testing.T, count int, mode string, prepare func(*node)) nodes {
+func gather(t *testing.T, count int, mode string, prepare func(*node), change ...func(*Config)) nodes {
 	t.Helper()
 	var all nodes
 	for i := range count {
-		all = append(all, startNode(t, i+1))
+		all = append(all, startNode(t, i+1, change...))
 	}
 	prepare(all[0])
 	var created control.HACreated

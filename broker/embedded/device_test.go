@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"crypto/tls"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -114,6 +115,11 @@ func join(t *testing.T, b *Broker, version byte, options ...connectOption) *devi
 
 func (d *device) send(pk packets.Packet) {
 	d.t.Helper()
+	d.raw(d.encode(pk)...)
+}
+
+func (d *device) encode(pk packets.Packet) []byte {
+	d.t.Helper()
 	pk.ProtocolVersion = d.version
 	pk.Mods.AllowResponseInfo = true
 	var buf bytes.Buffer
@@ -140,12 +146,12 @@ func (d *device) send(pk packets.Packet) {
 	case packets.Disconnect:
 		err = pk.DisconnectEncode(&buf)
 	default:
-		d.t.Fatalf("cannot send a packet of type %d", pk.FixedHeader.Type)
+		err = fmt.Errorf("cannot send a packet of type %d", pk.FixedHeader.Type)
 	}
 	if err != nil {
-		d.t.Fatal(err)
+		d.t.Error(err)
 	}
-	d.raw(buf.Bytes()...)
+	return buf.Bytes()
 }
 
 func (d *device) raw(b ...byte) {

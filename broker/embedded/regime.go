@@ -46,10 +46,10 @@ func (m *member) begin(ctx context.Context) error {
 	case !shared:
 		return m.broker.engine.Load(ctx)
 	case part == store.Everything:
-		m.shares.Store(int32(sharesEverything))
+		m.share(sharesEverything)
 		return m.turn(ctx, waiting)
 	}
-	m.shares.Store(int32(sharesRetained))
+	m.share(sharesRetained)
 	if err := m.broker.engine.Load(ctx); err != nil {
 		return err
 	}

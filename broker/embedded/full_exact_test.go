@@ -1,0 +1,84 @@
+package embedded
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"signalbox/broker/control"
+)
+
+// TestExactlyOnce hands the lead from node to node, and has leaders stop and come
+// back, while clients with kept sessions publish and receive. What was acknowledged
+// arrives, and at QoS 2 once.
+func TestExactlyOnce(t *testing.T) {
+	t.Parallel()
+	all := gather(t, 3, "full", func(first *node) { allow(t, first.Broker, "dev", everything()...) })
+	readers := []*roamer{newRoamer(t, all, "reader 1"), newRoamer(t, all, "reader 2")}
+	for i, r := range readers {
+		d := join(t, all.serving(t).Broker, 5, as("dev", "pw"), withID(r.name), persistent)
+		d.subscribe(byte(i+1), "news/#")
+		d.conn.Close()
+		r.known = true
+	}
+	publishers := []*roamer{newRoamer(t, all, "one"), newRoamer(t, all, "two"), newRoamer(t, all, "two more")}
+	writing, endWriting := context.WithCancel(t.Context())
+	reading, endReading := context.WithCancel(t.Context())
+	var writers, others sync.WaitGroup
+	defer others.Wait()
+	defer endReading()
+	for i, p := range publishers {
+		writers.Go(func() { p.roam(writing, func() error { return p.publishNext(byte(min(i+1, 2))) }) })
+	}
+	for _, r := range readers {
+		others.Go(func() { r.roam(reading, r.receive) })
+	}
+	for round := range 9 {
+		leader := all.serving(t)
+		atLeast := make([]int64, len(publishers))
+		for i, p := range publishers {
+			atLeast[i] = p.count.Load() + 10
+		}
+		eventually(t, "messages are published", func() bool {
+			return publishers[0].count.Load() > atLeast[0] && publishers[1].count.Load() > atLeast[1] && publishers[2].count.Load() > atLeast[2]
+		})
+		next := all[leader.at.NodeID%3]
+		if round%3 < 2 {
+			leader.AskHA(t.Context(), control.SetLeader("plant", next.at.NodeID), nil) //nolint:errcheck // another may lead by now
+		} else {
+			leader.stop()
+			all.serving(t)
+			leader.start()
+		}
+		eventually(t, "all nodes are there", func() bool { return all.voters() == 3 && all.leader().inContact() == 3 })
+	}
+	endWriting()
+	writers.Wait()
+	for _, r := range readers {
+		eventually(t, "all was received", func() bool {
+			times := r.times()
+			for _, p := range publishers {
+				for n := range p.count.Load() {
+					if times[fmt.Sprintf("%s %d", p.name, n)] == 0 {
+						return false
+					}
+				}
+			}
+			return true
+		})
+	}
+	for _, r := range append(readers, publishers...) {
+		if r.lost > 0 {
+			t.Errorf("%s lost its session %d times", r.name, r.lost)
+		}
+	}
+	for _, p := range publishers {
+		t.Logf("%s: %d messages", p.name, p.count.Load())
+	}
+	for payload, n := range readers[1].times() {
+		if n > 1 && payload[:3] == "two" {
+			t.Errorf("%q was received %d times", payload, n)
+		}
+	}
+}

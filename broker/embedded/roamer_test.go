@@ -1,0 +1,178 @@
+package embedded
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mochi-mqtt/server/v2/packets"
+)
+
+// roamer is a client with a kept session that goes to whichever node serves, and
+// takes up there what it had begun elsewhere.
+type roamer struct {
+	device
+	all   nodes
+	lost  int  // sessions that were not there any more
+	known bool // it has had a session
+
+	// of a publisher
+	count    atomic.Int64 // messages that are acknowledged to the end
+	sent     bool         // a message is on its way, under the packet identifier id
+	released bool         // PUBREC came
+
+	// of a subscriber
+	mu       sync.Mutex
+	open     map[uint16]bool // QoS 2: received and not released
+	received []string
+}
+
+func newRoamer(t *testing.T, all nodes, name string) *roamer {
+	return &roamer{device: device{t: t, version: 5, name: name}, all: all, open: map[uint16]bool{}}
+}
+
+// roam does its work on one connection after the other until the context ends.
+func (r *roamer) roam(ctx context.Context, work func() error) {
+	for i := 0; ctx.Err() == nil; i++ {
+		if r.connect(ctx, r.all[i%len(r.all)].config.Listen) == nil {
+			stop := context.AfterFunc(ctx, func() { r.conn.Close() })
+			for err := error(nil); err == nil && ctx.Err() == nil; {
+				err = work()
+			}
+			stop()
+		}
+		if r.conn != nil {
+			r.conn.Close()
+		}
+		select {
+		case <-time.After(5 * time.Millisecond): // the next node is tried
+		case <-ctx.Done():
+		}
+	}
+}
+
+var errRefused = errors.New("refused")
+
+func (r *roamer) connect(ctx context.Context, address string) (err error) {
+	if r.conn, err = (&net.Dialer{}).DialContext(ctx, "tcp", address); err != nil {
+		return err
+	}
+	r.r = bufio.NewReader(r.conn)
+	pk := packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Connect}}
+	pk.Connect.ProtocolName, pk.Connect.ClientIdentifier = []byte("MQTT"), r.name
+	as("dev", "pw")(&pk)
+	persistent(&pk)
+	if err := r.try(pk); err != nil {
+		return err
+	}
+	ack, err := r.answer()
+	if err != nil || ack.ReasonCode != 0 {
+		return errors.Join(err, errRefused)
+	}
+	if r.known && !ack.SessionPresent {
+		r.lost++
+	}
+	return nil
+}
+
+func (r *roamer) try(pk packets.Packet) error {
+	_, err := r.conn.Write(r.encode(pk))
+	return err
+}
+
+// answer gives the next packet, which must come soon.
+func (r *roamer) answer() (packets.Packet, error) {
+	if err := r.conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		return packets.Packet{}, err
+	}
+	return r.next()
+}
+
+// publishNext has one message acknowledged to the end, begun anew where it was
+// interrupted.
+func (r *roamer) publishNext(qos byte) error {
+	r.known = true
+	again := r.sent
+	if !r.sent {
+		r.sent, r.released, r.id = true, false, r.id%60_000+1
+	}
+	if !r.released {
+		pk := packets.Packet{
+			FixedHeader: packets.FixedHeader{Type: packets.Publish, Qos: qos, Dup: again}, PacketID: r.id,
+			TopicName: "news/" + r.name, Payload: []byte(r.name + " " + strconv.FormatInt(r.count.Load(), 10)),
+		}
+		if err := r.exchange(pk, map[byte]byte{1: packets.Puback, 2: packets.Pubrec}[qos]); err != nil {
+			return err
+		}
+		r.released = true
+	}
+	if qos == 2 {
+		pk := packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Pubrel, Qos: 1}, PacketID: r.id}
+		if err := r.exchange(pk, packets.Pubcomp); err != nil {
+			return err
+		}
+	}
+	r.sent = false
+	r.count.Add(1)
+	return nil
+}
+
+func (r *roamer) exchange(pk packets.Packet, kind byte) error {
+	if err := r.try(pk); err != nil {
+		return err
+	}
+	ack, err := r.answer()
+	if err == nil && (ack.FixedHeader.Type != kind || ack.PacketID != r.id || ack.ReasonCode >= 0x80 && kind != packets.Pubcomp) {
+		err = errRefused
+	}
+	return err
+}
+
+// receive takes one packet.
+func (r *roamer) receive() error {
+	pk, err := r.answer()
+	if err != nil {
+		return err
+	}
+	reply := packets.Packet{PacketID: pk.PacketID}
+	switch kind, qos := pk.FixedHeader.Type, pk.FixedHeader.Qos; {
+	case kind == packets.Publish && qos == 2:
+		if !r.open[pk.PacketID] {
+			r.note(string(pk.Payload))
+		}
+		r.open[pk.PacketID] = true
+		reply.FixedHeader.Type = packets.Pubrec
+	case kind == packets.Publish && qos == 1:
+		r.note(string(pk.Payload))
+		reply.FixedHeader.Type = packets.Puback
+	case kind == packets.Pubrel:
+		delete(r.open, pk.PacketID)
+		reply.FixedHeader.Type = packets.Pubcomp
+	default:
+		return errRefused
+	}
+	return r.try(reply)
+}
+
+func (r *roamer) note(payload string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.received = append(r.received, payload)
+}
+
+// times gives how often each payload was received.
+func (r *roamer) times() map[string]int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	times := map[string]int{}
+	for _, p := range r.received {
+		times[p]++
+	}
+	return times
+}
