@@ -34,16 +34,22 @@ func (a *adoption) settle() {
 // all is stored, and the other nodes have forgotten it or are going to.
 func (c *Claims) takeOver(t *turn, gifts []offered) (*adoption, error) {
 	var givers []int
+	subscribed := false
 	for _, o := range gifts {
 		givers = append(givers, o.from)
+		subscribed = subscribed || len(o.state.Subscriptions) > 0
 	}
-	c.fence(t.ctx, []int{c.o.Self}) // what has come to both nodes by now has come here
+	fence := c.fence
+	if !subscribed { // no messages are on their way
+		fence = func(context.Context, []int) {}
+	}
+	fence(t.ctx, []int{c.o.Self}) // what has come to both nodes by now has come here
 	adopted, err := c.adopt(gifts)
 	if err != nil {
 		c.keepAll(gifts)
 		return nil, err
 	}
-	c.fence(t.ctx, givers)  // what went only there has come there
+	fence(t.ctx, givers)    // what went only there has come there
 	if t.ctx.Err() != nil { // nothing was fetched yet: it is all where it was
 		adopted.engine.Discard()
 		c.keepAll(gifts)

@@ -1,0 +1,162 @@
+package claims_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox/broker/embedded/engine"
+	"signalbox/broker/topics"
+	"signalbox/broker/wire"
+)
+
+// TestMovedSession shows a session as it was, at another node, and ends it there
+// when its time has come.
+func TestMovedSession(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 2)
+	here, there := c.nodes[0], c.nodes[1]
+	h := keeps("c")
+	h.Username, h.HasUsername, h.SessionExpiry = "u", true, 1
+	s := here.connect(h)
+	filters := []wire.Filter{{Filter: "a/+", Options: 2 | 4 | 8 | 1<<4}, {Filter: "$share/g/b", Options: 1}}
+	check(t, s.send(wire.AppendSubscribe(nil, wire.V5, &wire.Subscribe{PacketID: 1, ID: 77, Filters: filters})))
+	s.want(here, wire.TypeSuback)
+	before, subscribed, err := here.Client("c")
+	check(t, err)
+
+	s = there.connect(h)
+	after, now, err := there.Client("c")
+	check(t, err)
+	want := []engine.Subscription{
+		{Filter: "$share/g/b", ClientID: "c", Username: "u", Options: topics.Options{QoS: 1, ID: 77}},
+		{Filter: "a/+", ClientID: "c", Username: "u", Options: topics.Options{QoS: 2, NoLocal: true, RetainAsPublished: true, RetainHandling: 1, ID: 77}},
+	}
+	for _, got := range [][]engine.Subscription{subscribed, now} {
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("subscriptions (-want +got):\n%s", diff)
+		}
+	}
+	if after.CreatedAt != before.CreatedAt || after.Username != "u" || after.Anonymous != before.Anonymous || after.Expiry != 1 {
+		t.Errorf("the session was %+v and is %+v", before, after)
+	}
+	s.Close()
+	until(t, "the session has expired", func() bool { return len(c.sessions("c")) == 0 })
+}
+
+// TestTakerFails leaves the session where it is if the node that wants it is not
+// heard of any more.
+func TestTakerFails(t *testing.T) {
+	t.Parallel()
+	for _, kinds := range [][]byte{{kindFetch, kindKeep, kindStatus}, {kindFetch, kindStatus}, {kindFetch, kindKeep}} {
+		t.Run(fmt.Sprint(kinds), func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t, 2, impatient)
+			here, there := c.nodes[0], c.nodes[1]
+			s := here.connect(keeps("c"))
+			s.subscribe(here, "a", 1)
+			s.Close()
+			check(t, here.Publish(&engine.Message{Topic: "a", QoS: 1, Payload: []byte("0")}))
+			c.spoil(func(request []byte) fault { return fault{before: slices.Contains(kinds, request[1])} })
+			if _, err := there.dial(keeps("c")); !errors.Is(err, refused(wire.ReasonServerUnavailable)) {
+				t.Errorf("the client is told %v", err)
+			}
+			until(t, "the session is kept", func() bool {
+				f := here.claims.Figures()
+				return f.Waiting == 0 && f.Kept > 0
+			})
+			c.spoil(func([]byte) fault { return fault{} })
+			check(t, here.Publish(&engine.Message{Topic: "a", QoS: 1, Payload: []byte("1")}))
+			until(t, "all answer", c.answers)
+			s = here.connect(keeps("c"))
+			if !s.present {
+				t.Fatal("the session is lost")
+			}
+			for i := range 2 {
+				m, err := parse(s.want(here, wire.TypePublish))
+				check(t, err)
+				if m.payload != fmt.Sprint(i) {
+					t.Errorf("got %v, want %d", m, i)
+				}
+				check(t, s.ack(wire.TypePuback, m.id))
+			}
+			until(t, "the session is at one node", func() bool { return slices.Equal(c.sessions("c"), []int{-1}) })
+		})
+	}
+}
+
+// TestFarewellLost has the node that gave a session find out that it has arrived:
+// by asking, or by being told again.
+func TestFarewellLost(t *testing.T) {
+	t.Parallel()
+	for name, after := range map[string]func(request []byte) fault{
+		"asks":       func(request []byte) fault { return fault{before: request[1] == kindDone} },
+		"told again": func(request []byte) fault { return fault{before: request[1] == kindStatus} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t, 2, impatient)
+			here, there := c.nodes[0], c.nodes[1]
+			here.connect(keeps("c")).subscribe(here, "a", 1)
+			c.spoil(func(request []byte) fault { return fault{before: request[1] == kindDone || request[1] == kindStatus} })
+			if !there.connect(keeps("c")).present {
+				t.Error("there is no session")
+			}
+			if got := c.sessions("c"); !slices.Equal(got, []int{1, -2}) {
+				t.Errorf("the session is at %v", got)
+			}
+			c.spoil(after)
+			until(t, "the session is at one node", func() bool { return slices.Equal(c.sessions("c"), []int{-2}) })
+			if f := here.claims.Figures(); f.Given != 1 {
+				t.Errorf("figures: %+v", f)
+			}
+		})
+	}
+}
+
+// TestDeadPeer lets clients in without a node that does not answer, the first one
+// after a while and the others at once.
+func TestDeadPeer(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 2, impatient)
+	c.nodes[1].part(true)
+	for i := range 3 {
+		began := time.Now()
+		c.nodes[0].connect(keeps(fmt.Sprint("c", i)))
+		if took := time.Since(began); i == 2 && took > patience/2 {
+			t.Errorf("the client waited for %v", took)
+		}
+	}
+	if f := c.nodes[0].claims.Figures(); f.PassedOver > 1 || f.Unanswered != 1 {
+		t.Errorf("figures: %+v", f)
+	}
+	c.nodes[1].part(false)
+	until(t, "all answer", c.answers)
+}
+
+// TestClose leaves sessions that are on their way where they are.
+func TestClose(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 2)
+	here, there := c.nodes[0], c.nodes[1]
+	here.connect(keeps("c")).subscribe(here, "a", 1)
+	c.spoil(func(request []byte) fault { return fault{before: request[1] == kindFetch} })
+	refusal := make(chan error, 1)
+	go func() {
+		_, err := there.dial(keeps("c"))
+		refusal <- err
+	}()
+	until(t, "the session is on its way", func() bool { return here.claims.Figures().Waiting == 1 })
+	here.claims.Close()
+	there.claims.Close()
+	if err := <-refusal; !errors.Is(err, refused(wire.ReasonServerUnavailable)) {
+		t.Errorf("the client is told %v", err)
+	}
+	if !here.connect(keeps("c")).present {
+		t.Error("the session is gone")
+	}
+}

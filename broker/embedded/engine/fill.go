@@ -1,0 +1,310 @@
+package engine
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Fill adds what waited for the session elsewhere, Queue, Incoming and SentSeq of
+// each part, and waits until it is stored. Messages keep their numbers where these
+// are free, and so their packet identifiers; what has not been sent and waits here
+// already is left out.
+func (a *Adoption) Fill(parts ...*StoredSession) error {
+	s := a.session
+	added := a.choose(parts)
+	var incoming []IncomingRecord
+	for _, p := range parts {
+		for _, id := range p.Incoming {
+			incoming = append(incoming, IncomingRecord{SessionID: s.id, PacketID: id})
+		}
+	}
+	if err := s.storeAdded(added, incoming); err != nil {
+		s.withdraw(added, incoming)
+		return fmt.Errorf("store what waits for a session that comes from another node: %w", err)
+	}
+	if !a.include(added, incoming) {
+		s.withdraw(added, incoming)
+		return ErrNoClient
+	}
+	return nil
+}
+
+// mark tells the messages of a queue apart: one can come by a subscription, as a
+// retained one, and by shared subscriptions.
+type mark struct {
+	stamp  uint64
+	retain bool
+	share  string
+}
+
+// marks are messages of a queue that have crossed from node to node. Only those
+// can come twice.
+type marks map[mark]struct{}
+
+// add notes a message. It tells whether it was not there.
+func (k marks) add(e *entry) bool {
+	m := markOf(e.message, e.extra, e.retain)
+	if m.stamp == 0 {
+		return true
+	}
+	before := len(k)
+	k[m] = struct{}{}
+	return len(k) > before
+}
+
+func markOf(m *Message, x *extra, retain bool) mark {
+	k := mark{stamp: m.Stamp, retain: retain}
+	if x != nil {
+		k.share = x.share
+	}
+	return k
+}
+
+// has tells whether an offered message is among them.
+func (k marks) has(o *offer) bool {
+	_, there := k[markOf(o.message, o.extra, o.retain)]
+	return there
+}
+
+// marks gives the messages that wait for the session. mu is held.
+func (s *Session) marks() marks {
+	known := marks{}
+	for e := range s.out.all() {
+		known.add(e)
+	}
+	return known
+}
+
+// choose gives the messages that the session does not have yet, in the order of
+// the numbers that they are to have. Those that were sent come first, for they
+// keep theirs.
+func (a *Adoption) choose(parts []*StoredSession) (added []entry) {
+	s := a.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known, taken := s.marks(), map[uint64]*Message{}
+	for _, sentOnes := range []bool{true, false} {
+		for _, p := range parts {
+			for _, r := range p.Queue {
+				e := carried(r, p.SentSeq)
+				if e.state&sent != 0 == sentOnes && a.number(&e, known, taken) {
+					added = append(added, e)
+				}
+			}
+		}
+	}
+	slices.SortFunc(added, func(a, b entry) int { return cmp.Compare(a.seq, b.seq) })
+	return added
+}
+
+// number gives a message that comes from elsewhere its number. It answers false if
+// the session has it already.
+func (a *Adoption) number(e *entry, known marks, taken map[uint64]*Message) bool {
+	s := a.session
+	if !known.add(e) && e.state&released == 0 {
+		return false
+	}
+	if e.seq >= a.floor { // it may be on its way here, too
+		s.again.add(e)
+	}
+	rival := taken[e.seq]
+	if own := s.out.get(e.seq); own != nil {
+		rival = own.message
+	}
+	if rival.equals(e.message) { // a part of it was taken over before
+		return false
+	}
+	if rival != nil || e.seq == 0 || e.seq >= s.out.tail {
+		e.seq = s.out.tail
+		s.out.tail++
+	}
+	taken[e.seq] = e.message
+	return true
+}
+
+// equals tells whether a message, nil for none, is another one as it came over a
+// wire.
+func (m *Message) equals(other *Message) bool {
+	return m != nil && m.Topic == other.Topic && m.CreatedAt == other.CreatedAt && m.Publisher == other.Publisher &&
+		bytes.Equal(m.Payload, other.Payload)
+}
+
+// carried is a message as it waited elsewhere; up to a number, all were sent.
+func carried(r QueueRecord, upTo uint64) entry {
+	e := entry{
+		message: r.Message, extra: newExtra(r.SubscriptionIDs, r.Share), seq: r.Seq, qos: r.QoS, retain: r.Retain,
+		state: durable, size: int32(r.Message.size()),
+	}
+	switch {
+	case r.Released:
+		e.state |= released | sent
+	case r.Seq <= upTo:
+		e.state |= sent
+	}
+	return e
+}
+
+// record is the message as the store keeps it.
+func (e *entry) record(session uint64) QueueRecord {
+	r := QueueRecord{
+		SessionID: session, Seq: e.seq, Message: e.message, QoS: e.qos, Retain: e.retain, Released: e.state&released != 0,
+	}
+	if e.extra != nil {
+		r.SubscriptionIDs, r.Share = e.extra.ids, e.extra.share
+	}
+	return r
+}
+
+// addedAtOnce is how many messages are stored in one transaction.
+const addedAtOnce = 1000
+
+// storeAdded stores messages and packet identifiers that come from elsewhere.
+func (s *Session) storeAdded(added []entry, incoming []IncomingRecord) error {
+	e := s.engine
+	var outcomes []result
+	for first := true; first || len(added) > 0; first = false {
+		c := &Changes{}
+		if first {
+			c.Received = incoming
+		}
+		n := min(len(added), addedAtOnce)
+		for i := range added[:n] {
+			m := added[i].message
+			m.ID = e.lastMessage.Add(1)
+			c.Messages = append(c.Messages, m)
+			c.Enqueued = append(c.Enqueued, added[i].record(s.id))
+		}
+		added = added[n:]
+		e.store.Room()
+		outcome := make(result, 1)
+		c.Done = outcome
+		s.era.submit(c)
+		outcomes = append(outcomes, outcome)
+	}
+	var failed error
+	for _, outcome := range outcomes {
+		if err := <-outcome; err != nil {
+			failed = err
+		}
+	}
+	return failed
+}
+
+// withdraw takes out of the store what was added in vain.
+func (s *Session) withdraw(added []entry, incoming []IncomingRecord) {
+	c := &Changes{Owed: true, Forgotten: incoming}
+	for i := range added {
+		c.Dequeued = append(c.Dequeued, QueueRecord{SessionID: s.id, Seq: added[i].seq, Message: added[i].message})
+	}
+	s.era.submit(c)
+}
+
+// include makes the session have what was stored for it. It answers false if the
+// session has ended, or its client has come, meanwhile.
+func (a *Adoption) include(added []entry, incoming []IncomingRecord) bool {
+	s := a.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended || s.conn != nil {
+		return false
+	}
+	s.out.insert(added)
+	if s.out.tail == a.base { // nothing has come meanwhile
+		s.out.close(a.floor)
+	}
+	for i := range added {
+		s.shares = s.shares || added[i].extra != nil && added[i].extra.share != ""
+		s.expiring = s.expiring || added[i].message.ExpiresAt != 0
+	}
+	if s.incoming == nil && len(incoming) > 0 {
+		s.incoming = map[uint16]*publication{}
+	}
+	for _, r := range incoming {
+		if _, known := s.incoming[r.PacketID]; !known {
+			s.incoming[r.PacketID] = nil
+		}
+	}
+	s.put(&Changes{Owed: true}) // with the number up to which messages were sent
+	return true
+}
+
+// insert adds messages in the order of their numbers, which are free, to a queue
+// of which nothing is under way.
+func (o *outgoing) insert(added []entry) {
+	merged := ring[entry]{}
+	add := func(e entry) {
+		merged.push(e)
+		if e.state&sent != 0 {
+			o.upTo = max(o.upTo, e.seq)
+		}
+	}
+	for e := range o.all() {
+		for len(added) > 0 && added[0].seq < e.seq {
+			o.live, o.bytes = o.live+1, o.bytes+int64(added[0].size)
+			add(added[0])
+			added = added[1:]
+		}
+		add(*e)
+	}
+	for i := range added {
+		o.live, o.bytes = o.live+1, o.bytes+int64(added[i].size)
+		add(added[i])
+	}
+	o.kept = merged
+	o.rewind()
+}
+
+// close makes numbers go on behind the newest message, but not before one.
+func (o *outgoing) close(floor uint64) {
+	o.tail = max(floor, o.upTo+1)
+	if n := o.kept.len(); n > 0 {
+		o.tail = max(o.tail, o.kept.at(n-1).seq+1)
+	}
+	o.rewind()
+}
+
+// Append queues messages that waited for a session elsewhere behind all others,
+// but for those that wait here already or that the client has confirmed, and waits
+// until they are stored.
+func (e *Engine) Append(clientID string, queue []QueueRecord) error {
+	s := e.session(clientID)
+	if s == nil {
+		return ErrNoClient
+	}
+	var outcomes []chan error
+	var touched []*Conn
+	for _, r := range s.missing(queue) {
+		pub := e.newPublication()
+		done := make(chan error, 1)
+		pub.done = done
+		o := offer{message: r.Message, extra: newExtra(r.SubscriptionIDs, r.Share), qos: r.QoS, retain: r.Retain, extraRoom: true}
+		e.hand(s, o, pub, &touched)
+		if e.submitAny(pub) {
+			outcomes = append(outcomes, done)
+		}
+	}
+	for _, c := range touched {
+		c.flush()
+	}
+	for _, done := range outcomes {
+		if err := <-done; err != nil {
+			return fmt.Errorf("store what waited for a session at another node: %w", err)
+		}
+	}
+	return nil
+}
+
+// missing gives those messages that the session does not have.
+func (s *Session) missing(queue []QueueRecord) (found []QueueRecord) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := s.marks()
+	for _, r := range queue {
+		if e := carried(r, 0); !r.Released && known.add(&e) {
+			found = append(found, r)
+		}
+	}
+	return found
+}
