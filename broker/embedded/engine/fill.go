@@ -62,9 +62,9 @@ func markOf(m *Message, x *extra, retain bool) mark {
 	return k
 }
 
-// has tells whether an offered message is among them.
-func (k marks) has(o *offer) bool {
-	_, there := k[markOf(o.message, o.extra, o.retain)]
+// has tells whether a message is among them.
+func (k marks) has(m mark) bool {
+	_, there := k[m]
 	return there
 }
 
@@ -77,6 +77,15 @@ func (s *Session) marks() marks {
 	return known
 }
 
+// selection is what is known while it is chosen what of a session's messages is
+// taken over.
+type selection struct {
+	own   marks               // waited here before
+	known marks               // these, and what was chosen
+	taken map[uint64]*Message // numbers
+	late  map[string]bool     // publishers whose next messages come behind those that wait here
+}
+
 // choose gives the messages that the session does not have yet, in the order of
 // the numbers that they are to have. Those that were sent come first, for they
 // keep theirs.
@@ -84,12 +93,13 @@ func (a *Adoption) choose(parts []*StoredSession) (added []entry) {
 	s := a.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	known, taken := s.marks(), map[uint64]*Message{}
+	x := &selection{own: s.marks(), known: s.marks(), taken: map[uint64]*Message{}}
 	for _, sentOnes := range []bool{true, false} {
 		for _, p := range parts {
+			x.late = map[string]bool{}
 			for _, r := range p.Queue {
 				e := carried(r, p.SentSeq)
-				if e.state&sent != 0 == sentOnes && a.number(&e, known, taken) {
+				if e.state&sent != 0 == sentOnes && a.number(&e, x) {
 					added = append(added, e)
 				}
 			}
@@ -100,27 +110,32 @@ func (a *Adoption) choose(parts []*StoredSession) (added []entry) {
 }
 
 // number gives a message that comes from elsewhere its number. It answers false if
-// the session has it already.
-func (a *Adoption) number(e *entry, known marks, taken map[uint64]*Message) bool {
+// the session has it already. What a publisher has sent after a message that waits
+// here comes behind that.
+func (a *Adoption) number(e *entry, x *selection) bool {
 	s := a.session
-	if !known.add(e) && e.state&released == 0 {
+	if x.own.has(markOf(e.message, e.extra, e.retain)) {
+		x.late[e.message.Publisher] = true
+	}
+	if !x.known.add(e) && e.state&released == 0 {
 		return false
 	}
 	if e.seq >= a.floor { // it may be on its way here, too
 		s.again.add(e)
 	}
-	rival := taken[e.seq]
+	rival := x.taken[e.seq]
 	if own := s.out.get(e.seq); own != nil {
 		rival = own.message
 	}
 	if rival.equals(e.message) { // a part of it was taken over before
 		return false
 	}
-	if rival != nil || e.seq == 0 || e.seq >= s.out.tail {
+	late := e.state&sent == 0 && x.late[e.message.Publisher]
+	if rival != nil || late || e.seq == 0 || e.seq >= s.out.tail {
 		e.seq = s.out.tail
 		s.out.tail++
 	}
-	taken[e.seq] = e.message
+	x.taken[e.seq] = e.message
 	return true
 }
 

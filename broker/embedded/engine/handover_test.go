@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -45,7 +46,7 @@ func copied(part []engine.QueueRecord) []engine.QueueRecord {
 	part = append([]engine.QueueRecord{}, part...)
 	for i := range part {
 		m := part[i].Message
-		part[i].Message = &engine.Message{Topic: m.Topic, Payload: m.Payload, QoS: m.QoS, Stamp: m.Stamp}
+		part[i].Message = &engine.Message{Topic: m.Topic, Payload: m.Payload, QoS: m.QoS, Publisher: m.Publisher, Stamp: m.Stamp}
 	}
 	return part
 }
@@ -330,4 +331,49 @@ func TestHoldings(t *testing.T) {
 	if s := fmt.Sprint(got); s != "[c0 false c1 true c2 false c3 true c4 false]" {
 		t.Errorf("got %s", s)
 	}
+}
+
+// TestHandoverOrder keeps the order of a publisher whose messages came to both
+// engines, to the one that is left a little earlier.
+func TestHandoverOrder(t *testing.T) {
+	t.Parallel()
+	from, to := start(t, t.TempDir()), start(t, t.TempDir())
+	c := from.connect(keeps("c"))
+	c.subscribe("a", 1)
+	c.bye()
+	say := func(b *broker, publisher string, stamp uint64) {
+		check(t, b.Publish(&engine.Message{
+			Topic: "a", QoS: 1, Payload: fmt.Append(nil, publisher, stamp), Publisher: publisher, Stamp: stamp,
+		}))
+	}
+	for n := range uint64(3) {
+		say(from, "p", n+1)
+		say(from, "r", n+20)
+	}
+	move(t, from, to, "c", func() { // p's come to both, those of r only to one or the other
+		for n := range uint64(4) {
+			say(from, "p", n+4)
+		}
+		say(from, "r", 23)
+		for n := range uint64(2) {
+			say(to, "r", n+30)
+			say(to, "p", n+4)
+		}
+	})
+	for n := range uint64(3) {
+		say(to, "p", n+6) // on their way, but for the last
+	}
+	c = to.connect(keeps("c"))
+	newest := map[string]int{}
+	for range 8 + 6 {
+		m := c.wantMessage()
+		n, err := strconv.Atoi(m.payload[1:])
+		check(t, err)
+		if n <= newest[m.payload[:1]] {
+			t.Errorf("%s comes behind %d", m.payload, newest[m.payload[:1]])
+		}
+		newest[m.payload[:1]] = n
+		c.ack(wire.TypePuback, m.id)
+	}
+	until(t, "the queue is empty", func() bool { return to.queue("c") == 0 })
 }

@@ -111,7 +111,7 @@ func (s *Session) accept(o offer) (flush *Conn, record QueueRecord, store bool) 
 	if o.qos == 0 {
 		return s.acceptPassing(o), record, false
 	}
-	if s.conn == nil && !s.keeps() || s.again != nil && s.again.has(&o) {
+	if s.conn == nil && !s.keeps() || s.again != nil && s.again.has(markOf(o.message, o.extra, o.retain)) {
 		return nil, record, false
 	}
 	if s.overfull(o) {
