@@ -1,6 +1,7 @@
 package mesh_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -57,9 +58,10 @@ func TestFull(t *testing.T) {
 	const messages = 40
 	var outcomes []chan error
 	for i := range messages {
-		outcomes = append(outcomes, make(chan error, 1))
+		outcome := make(chan error, 1)
+		outcomes = append(outcomes, outcome)
 		go func() {
-			outcomes[i] <- n[1].Publish(&engine.Message{Topic: "a", QoS: 1, Payload: append(fmt.Appendf(nil, "%4d", i), make([]byte, 1<<20)...)})
+			outcome <- n[1].Publish(&engine.Message{Topic: "a", QoS: 1, Payload: append(fmt.Appendf(nil, "%4d", i), make([]byte, 1<<20)...)})
 		}()
 	}
 	until(t, "the rest is refused", func() bool { return n[1].figures(1).Refused == messages-15 })
@@ -132,4 +134,41 @@ func (f *failing) Err() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.err
+}
+
+// TestFlushHangs waits for a node whose disk hangs, as long as its caller, and not for
+// one that cannot be reached any more.
+func TestFlushHangs(t *testing.T) {
+	t.Parallel()
+	disks := map[int]*hanging{}
+	f, n := weave(t, 2, func(f *fabric) {
+		f.wrap = func(id int, s engine.Store) engine.Store {
+			disks[id] = &hanging{Store: s}
+			return disks[id]
+		}
+	})
+	n[0].connect("reader", true).subscribe("a", 1)
+	check(t, n[1].mesh.Flush(t.Context(), 1))
+	check(t, n[1].mesh.Flush(t.Context(), 7))
+	disks[1].hang(true)
+	p := n[1].NewPublisher()
+	publish := func() { p.Publish(&engine.Message{Topic: "a", QoS: 1}) }
+	publish()
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	if err := n[1].mesh.Flush(stopped, 1); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v while the disk hangs", err)
+	}
+	flushed := make(chan error, 1)
+	go func() { flushed <- n[1].mesh.Flush(t.Context(), 1) }()
+	until(t, "somebody waits", func() bool { return n[1].figures(1).Waiting == 1 })
+	publish() // is not waited for
+	disks[1].hang(false)
+	check(t, <-flushed)
+	disks[1].hang(true)
+	publish()
+	go func() { flushed <- n[1].mesh.Flush(t.Context(), 1) }()
+	f.breaks(2, 1, true)
+	check(t, <-flushed)
+	disks[1].hang(false)
 }

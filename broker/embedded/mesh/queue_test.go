@@ -67,6 +67,9 @@ func TestQueue(t *testing.T) {
 			if want := wanted[:confirmed]; !slices.Equal(settled, want) {
 				t.Fatalf("settled %v, want %v", settled, want)
 			}
+			if q.confirmed != confirmed {
+				t.Fatalf("%d counts as confirmed, want %d", q.confirmed, confirmed)
+			}
 			q.isSound(t)
 		}
 		receipts, n := q.clear()
