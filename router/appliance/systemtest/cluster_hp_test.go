@@ -24,10 +24,14 @@ func TestClusterHP(t *testing.T) {
 		tr.read(t, fmt.Sprint("reader-2-", m.id), "traffic/#", 2, here)
 		shared = append(shared, tr.read(t, fmt.Sprint("shared-", m.id), "$share/g/traffic/#", 2, here))
 	}
+	for _, qos := range []byte{1, 2} {
+		tr.roam(t, fmt.Sprint("roamer-", qos), "traffic/#", qos, clientAddresses(c.machines...))
+	}
 	tr.publishAtEach(c.machines)
 	tr.more(t, 1000)
 	c.crossUnsafely(t)
 	c.retainEverywhere(t)
+	c.wander(t)
 	c.askTopics(t)
 	tr.judge(t)
 	tr.wantShared(t, shared)

@@ -19,7 +19,9 @@ type reader struct {
 	filter string
 	qos    byte
 	at     places
+	roams  bool // from place to place, now and then
 	held   map[uint16]note
+	moves  int // connections so far, of run alone
 
 	mu    sync.Mutex   // guards the fields below
 	came  map[note]int // how often
@@ -33,8 +35,19 @@ type reader struct {
 // read has one more client read, and waits until it is subscribed.
 func (tr *traffic) read(t testing.TB, name, filter string, qos byte, at places) *reader {
 	t.Helper()
-	r := &reader{traffic: tr, name: name, filter: filter, qos: qos, at: at, held: map[uint16]note{},
-		ready: make(chan struct{}), came: map[note]int{}, first: map[int]int{}, paused: make(chan struct{}), resumed: make(chan struct{})}
+	return tr.start(t, &reader{name: name, filter: filter, qos: qos, at: at})
+}
+
+// roam is read for a client that takes its session from place to place.
+func (tr *traffic) roam(t testing.TB, name, filter string, qos byte, at places) *reader {
+	t.Helper()
+	return tr.start(t, &reader{name: name, filter: filter, qos: qos, at: at, roams: true})
+}
+
+func (tr *traffic) start(t testing.TB, r *reader) *reader {
+	t.Helper()
+	r.traffic, r.held, r.came, r.first = tr, map[uint16]note{}, map[note]int{}, map[int]int{}
+	r.ready, r.paused, r.resumed = make(chan struct{}), make(chan struct{}), make(chan struct{})
 	tr.mu.Lock()
 	tr.readers = append(tr.readers, r)
 	tr.mu.Unlock()
@@ -42,7 +55,7 @@ func (tr *traffic) read(t testing.TB, name, filter string, qos byte, at places) 
 	select {
 	case <-r.ready:
 	case <-time.After(patience):
-		t.Fatalf("%s is not subscribed", name)
+		t.Fatalf("%s is not subscribed", r.name)
 	}
 	return r
 }
@@ -52,7 +65,13 @@ func (r *reader) leave() { close(r.paused) }
 func (r *reader) back()  { close(r.resumed) }
 
 func (r *reader) run() {
-	for r.ctx.Err() == nil {
+	var old *link
+	defer func() {
+		if old != nil {
+			old.close()
+		}
+	}()
+	for n := 0; r.ctx.Err() == nil; n++ {
 		if isClosed(r.paused) && !isClosed(r.resumed) {
 			select {
 			case <-r.resumed:
@@ -60,16 +79,29 @@ func (r *reader) run() {
 				return
 			}
 		}
-		l := r.connect(r.name, r.at)
+		l := r.connectFrom(n, r.name, r.at)
 		if l == nil {
 			return
 		}
-		if err := r.serve(l); errors.Is(err, errWrong) {
+		if r.moves++; old != nil { // it has taken over from itself
+			old.close()
+			old = nil
+		}
+		switch err := r.serve(l); {
+		case errors.Is(err, errMoves) && n%2 == 0:
+			old = l
+			continue
+		case errors.Is(err, errWrong):
 			r.complain("%s: %v", r.name, err)
 		}
 		l.close()
 	}
 }
+
+// errMoves is that a client goes to another place, and roamEvery how often it does.
+var errMoves = errors.New("the client moves")
+
+const roamEvery = 150 * time.Millisecond
 
 var errWrong = errors.New("a packet that must not come")
 
@@ -90,7 +122,10 @@ func (r *reader) serve(l *link) error {
 	if !isClosed(r.ready) {
 		close(r.ready)
 	}
-	for {
+	for began := time.Now(); ; {
+		if r.roams && time.Since(began) > roamEvery && !isClosed(r.finish) {
+			return errMoves
+		}
 		if isClosed(r.paused) && !isClosed(r.resumed) {
 			l.out = packet.AppendEmpty(l.out, packet.Disconnect)
 			return l.flush()

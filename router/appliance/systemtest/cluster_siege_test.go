@@ -242,7 +242,7 @@ func (s *siege) endure(t testing.TB, all ...fault) {
 		began := time.Now()
 		gaps[f.name] = append(gaps[f.name], f.happen(t, s))
 		s.well(t)
-		t.Logf("%s: acknowledged again after %v, all well after %v", f.name, gaps[f.name][len(gaps[f.name])-1], since(began))
+		t.Logf("%s %s: acknowledged again after %v, all well after %v", began.Format("15:04:05.000"), f.name, gaps[f.name][len(gaps[f.name])-1], since(began))
 		if t.Failed() {
 			return
 		}

@@ -72,7 +72,7 @@ func (tr *traffic) complain(format string, args ...any) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
 	if len(tr.complaints) < 20 {
-		tr.complaints = append(tr.complaints, fmt.Sprintf(format, args...))
+		tr.complaints = append(tr.complaints, time.Now().Format("15:04:05.000 ")+fmt.Sprintf(format, args...))
 	}
 }
 
@@ -101,10 +101,13 @@ func clientAddresses(machines ...*machine) (p places) {
 
 // connect tries one place after the other until it is let in. A node that lost its
 // data refuses everybody until it is one again. It is nil when the context ends.
-func (tr *traffic) connect(name string, p places) *link {
+func (tr *traffic) connect(name string, p places) *link { return tr.connectFrom(0, name, p) }
+
+// connectFrom is connect that begins with the nth place.
+func (tr *traffic) connectFrom(n int, name string, p places) *link {
 	again := time.NewTicker(5 * time.Millisecond)
 	defer again.Stop()
-	for i := 0; ; i++ {
+	for i := n; ; i++ {
 		l, err := attachAs(tr.ctx, p[i%len(p)], packet.Login{ClientID: name, Username: worker, Password: passwordOf(worker)})
 		if err == nil {
 			return l
