@@ -102,11 +102,7 @@ func (b *bench) measureCrossing(ctx context.Context) error {
 	}
 	rivals := []rival{t.rival("crossing", 0, 1), t.rival("local", 0, 0), alone}
 	for _, name := range []string{"pairs-0", "pairs-1", "fan-in-0"} {
-		e, err := load.Find(name)
-		if err != nil {
-			return err
-		}
-		got, err := b.contest(ctx, e, rivals...)
+		e, got, err := b.cross(ctx, name, rivals)
 		if err != nil {
 			return err
 		}
@@ -120,13 +116,30 @@ func (b *bench) measureCrossing(ctx context.Context) error {
 	return b.crossingLatency(ctx, rivals)
 }
 
+// cross plays a load with rivals of which some are the same brokers: clients have
+// names of their own with each.
+func (b *bench) cross(ctx context.Context, name string, rivals []rival) (e load.Entry, got []*outcome, err error) {
+	if e, err = load.Find(name); err != nil {
+		return e, nil, err
+	}
+	var entrants []entrant
+	for _, r := range rivals {
+		flow, ok := e.Load.(load.Flow)
+		if !ok {
+			return e, nil, fmt.Errorf("the load %s has no clients that stay", name)
+		}
+		own := e
+		flow.Name = r.name
+		own.Load = flow
+		entrants = append(entrants, entrant{r, own})
+	}
+	got, err = b.compete(ctx, b.rounds, b.share, entrants...)
+	return e, got, err
+}
+
 // crossingLatency compares what the messages take.
 func (b *bench) crossingLatency(ctx context.Context, rivals []rival) error {
-	e, err := load.Find("latency")
-	if err != nil {
-		return err
-	}
-	got, err := b.contest(ctx, e, rivals...)
+	e, got, err := b.cross(ctx, "latency", rivals)
 	if err != nil || b.failed(e.Title, got[0]) || b.failed(e.Title, got[1]) {
 		return err
 	}
