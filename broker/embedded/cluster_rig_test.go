@@ -24,18 +24,18 @@ type node struct {
 
 // startNode runs a broker with a cluster port, and beside its ordinary listener one
 // for administrators.
-func startNode(t *testing.T, id int, change ...func(*Config)) *node {
+func startNode(t *testing.T, id int, prepare ...func(*node)) *node {
 	t.Helper()
 	n := &node{t: t, config: testConfig(), dir: t.TempDir()}
-	for _, f := range change {
-		f(&n.config)
-	}
 	n.config.Listen = freePort(t)
 	n.config.Listeners = []listen.Config{{Protocol: "mqtt", Address: freePort(t), AdminOnly: true}}
 	n.config.Cluster.Listen = freePort(t)
 	host, port, _ := net.SplitHostPort(n.config.Cluster.Listen)
 	number, _ := strconv.Atoi(port)
 	n.at = control.HANode{NodeID: id, Address: host, Port: number}
+	for _, p := range prepare {
+		p(n)
+	}
 	n.start()
 	t.Cleanup(n.stop)
 	return n
@@ -83,11 +83,11 @@ func (n *node) stop() {
 type nodes []*node
 
 // gather makes a cluster.
-func gather(t *testing.T, count int, mode string, prepare func(*node), change ...func(*Config)) nodes {
+func gather(t *testing.T, count int, mode string, prepare func(*node), each ...func(*node)) nodes {
 	t.Helper()
 	var all nodes
 	for i := range count {
-		all = append(all, startNode(t, i+1, change...))
+		all = append(all, startNode(t, i+1, each...))
 	}
 	prepare(all[0])
 	var created control.HACreated

@@ -15,7 +15,7 @@ import (
 func TestLargeMessages(t *testing.T) {
 	t.Parallel()
 	all := gather(t, 2, "full", func(first *node) { allow(t, first.Broker, "dev", everything()...) },
-		func(c *Config) { c.MaxPacketSize = 32 << 20 })
+		func(n *node) { n.config.MaxPacketSize = 32 << 20 })
 	leader := all.serving(t)
 	reader := join(t, leader.Broker, 5, as("dev", "pw"), withID("reader"), persistent)
 	reader.subscribe(1, "news/#")

@@ -3,6 +3,9 @@ package embedded
 import (
 	"fmt"
 	"testing"
+	"time"
+
+	"github.com/mochi-mqtt/server/v2/packets"
 )
 
 // TestHPRestart publishes at a node that was just started again what somebody is
@@ -20,4 +23,112 @@ func TestHPRestart(t *testing.T) {
 			t.Errorf("the reader got %v, want %s", got, topic)
 		}
 	}
+}
+
+// TestHPParted cuts one node off from the others, and joins it with them again.
+// What each side can do alone goes on; nobody waits for longer than the grace.
+func TestHPParted(t *testing.T) {
+	w := newWires(t)
+	all := gatherHP(t, w.lay)
+	near, far := all[0], all[2]
+	nearReader, farReader := reading(t, near, "news/#"), reading(t, far, "news/#")
+	joinPatient(t, near).publishAll("news/before", 1)
+	nearReader.wantTopic("news/before")
+	farReader.wantTopic("news/before")
+
+	w.isolate(all, far, true)
+	t.Run("both sides", func(t *testing.T) {
+		for name, side := range map[string]struct {
+			*node
+			reader *device
+		}{"near": {near, nearReader}, "far": {far, farReader}} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				testParted(t, name, side.node, side.reader)
+			})
+		}
+	})
+	w.isolate(all, far, false)
+	all.linked(t)
+	eventually(t, "all are in contact", func() bool { l := all.leader(); return l != nil && l.inContact() == 3 })
+	for _, n := range []*node{near, far} {
+		p := joinPatient(t, n)
+		p.publishAll("news/after", 2)
+		nearReader.wantTopic("news/after")
+		farReader.wantTopic("news/after")
+		p.send(p.message("kept/x", fmt.Sprint(n.at.NodeID), 1, true))
+		if ack := p.want(packets.Puback); ack.ReasonCode >= 0x80 {
+			t.Errorf("a retained message is refused at node %d: %#x", n.at.NodeID, ack.ReasonCode)
+		}
+	}
+	for _, n := range all {
+		eventually(t, fmt.Sprintf("node %d retains what the others do", n.at.NodeID), func() bool {
+			return n.retains("kept/x") == "3" && n.retains("kept/far") == "" && n.retains("kept/near") == "x"
+		})
+	}
+}
+
+// testParted publishes on one side what somebody on each is subscribed to.
+func testParted(t *testing.T, name string, n *node, reader *device) {
+	p := joinPatient(t, n)
+	began := time.Now()
+	p.publishAll("news/parted", 1)
+	t.Logf("%s: acknowledged after %v", name, time.Since(began))
+	reader.wantTopic("news/parted")
+	began = time.Now()
+	p.publishAll("news/gone", 2)
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("with the others given up a message is acknowledged after %v", took)
+	}
+	reader.wantTopic("news/gone")
+
+	began = time.Now()
+	p.send(p.message("kept/"+name, "x", 1, true))
+	ack := p.want(packets.Puback)
+	t.Logf("%s: retained message answered with %#x after %v", name, ack.ReasonCode, time.Since(began))
+	if refused := ack.ReasonCode >= 0x80; refused != (name == "far") {
+		t.Errorf("a retained message is answered with %#x", ack.ReasonCode)
+	}
+	began = time.Now()
+	p.send(p.message("kept/"+name, "x", 1, true))
+	p.want(packets.Puback)
+	t.Logf("%s: the next one after %v", name, time.Since(began))
+}
+
+// reading joins as a reader that waits for long.
+func reading(t *testing.T, n *node, filters ...string) *device {
+	t.Helper()
+	d := joinPatient(t, n)
+	for _, code := range d.subscribe(2, filters...) {
+		if code > 2 {
+			t.Fatalf("SUBACK code %#x", code)
+		}
+	}
+	return d
+}
+
+// joinPatient joins as a client that waits for longer than what is given up takes.
+func joinPatient(t *testing.T, n *node, options ...connectOption) *device {
+	t.Helper()
+	d := join(t, n.Broker, 5, append([]connectOption{as("dev", "pw")}, options...)...)
+	if err := d.conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func (d *device) wantTopic(topic string) {
+	d.t.Helper()
+	if pk := d.take(); pk.TopicName != topic {
+		d.t.Errorf("got %s, want %s", pk.TopicName, topic)
+	}
+}
+
+// retains is the payload that a node retains for a topic.
+func (n *node) retains(topic string) string {
+	_, kept := n.engine.Retained(topic, 0, 1)
+	if len(kept) == 0 {
+		return ""
+	}
+	return string(kept[0].Payload)
 }

@@ -12,30 +12,39 @@ import (
 )
 
 // gatherHP makes a cluster of three whose nodes all serve clients.
-func gatherHP(t *testing.T) nodes {
+func gatherHP(t *testing.T, each ...func(*node)) nodes {
 	t.Helper()
 	all := gather(t, 3, "hp", func(first *node) {
 		allow(t, first.Broker, "dev", append(everything(), acl(broker.SubscribePattern, "$share/g/#", true))...)
-	})
+	}, each...)
+	all.linked(t)
+	return all
+}
+
+// linked waits until all nodes that run have links to all others that do.
+func (all nodes) linked(t *testing.T) {
+	t.Helper()
 	eventually(t, "all nodes are linked", func() bool {
-		for _, n := range all {
-			p := n.cluster.peering.Load()
-			if p == nil {
-				return false
-			}
-			linked := 0
-			for _, f := range p.mesh.Figures() {
-				if f.Linked {
-					linked++
-				}
-			}
-			if linked != len(all)-1 {
+		running := all.others(nil)
+		for _, n := range running {
+			if n.links() != len(running)-1 {
 				return false
 			}
 		}
 		return true
 	})
-	return all
+}
+
+// links is how many other nodes this one can send messages to.
+func (n *node) links() (linked int) {
+	if p := n.cluster.peering.Load(); p != nil {
+		for _, f := range p.mesh.Figures() {
+			if f.Linked {
+				linked++
+			}
+		}
+	}
+	return linked
 }
 
 // TestHPMessages publishes on each node what is subscribed to on each.
