@@ -11,6 +11,7 @@ import (
 // TestHPRestart publishes at a node that was just started again what somebody is
 // subscribed to at another one.
 func TestHPRestart(t *testing.T) {
+	t.Parallel()
 	all := gatherHP(t)
 	reader := join(t, all[1].Broker, 5, as("dev", "pw"))
 	reader.subscribe(1, "news/#")
@@ -28,6 +29,7 @@ func TestHPRestart(t *testing.T) {
 // TestHPParted cuts one node off from the others, and joins it with them again.
 // What each side can do alone goes on; nobody waits for longer than the grace.
 func TestHPParted(t *testing.T) {
+	t.Parallel()
 	w := newWires(t)
 	all := gatherHP(t, w.lay)
 	near, far := all[0], all[2]
