@@ -28,7 +28,7 @@ import (
 // ours that it may import. Whoever adds a package draws it in here.
 var mayImport = map[string][]string{
 	"": {"broker", "broker/dynsec", "router/appliance", "router/client"},
-	"router/appliance": {"broker", "broker/clusters", "broker/embedded", "broker/embedded/access", "broker/embedded/listen", "broker/embedded/mesh",
+	"router/appliance": {"broker", "broker/clusters", "broker/embedded", "broker/embedded/access", "broker/embedded/claims", "broker/embedded/listen", "broker/embedded/mesh",
 		"broker/file", "broker/remote", "broker/streams", "broker/streams/store", "db", "handlers", "handlers/auth", "handlers/vault", "router"},
 	"router/client":          {"broker"},
 	"router":                 {"broker", "db", "handlers", "handlers/auth"},

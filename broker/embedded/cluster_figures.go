@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"signalbox/broker/cluster"
+	"signalbox/broker/embedded/claims"
 	"signalbox/broker/embedded/mesh"
 )
 
@@ -37,4 +38,17 @@ func (b *Broker) Links() []mesh.Figures {
 		return nil
 	}
 	return t.mesh.Figures()
+}
+
+// Claims gives what is measured of clients that come from one node of an HP cluster
+// to another; false where the broker is in none.
+func (b *Broker) Claims() (f claims.Figures, ok bool) {
+	if b.cluster == nil {
+		return f, false
+	}
+	t := b.cluster.peering.Load()
+	if t == nil {
+		return f, false
+	}
+	return t.claims.Figures(), true
 }

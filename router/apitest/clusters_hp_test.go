@@ -160,3 +160,26 @@ func wantLinks(t *testing.T, s *site, others ...*site) {
 		}
 	}
 }
+
+// TestSessionThatMoves is counted where it came from and where it went.
+func TestSessionThatMoves(t *testing.T) {
+	t.Parallel()
+	all := sites(t, 2)
+	unite(t, all, "hp")
+	from, to := all[0], all[1]
+	d := join(t, from.API, 5, "mover", asAdmin, lasting)
+	d.subscribe(filter("plant/#", 1))
+	d.drop()
+	waitFor(t, "the session waits", func() bool { return !detail(from.API, "mover").Connected })
+	to.Root.Post(to.At("/messages"), object{"topic": "plant/7", "payload": "x", "qos": 1}).Want(204)
+	join(t, to.API, 5, "mover", asAdmin, lasting).wantMessage("plant/7", "x")
+	if !detail(to.API, "mover").Connected {
+		t.Error("the client is not connected where it is")
+	}
+	waitFor(t, "the session has gone", func() bool {
+		gone, come := metrics(from.API), metrics(to.API)
+		return gone["signalbox_cluster_sessions_given_total"] == "1" && come["signalbox_cluster_sessions_taken_total"] == "1" &&
+			come["signalbox_cluster_sessions_messages_total"] == "1" && gone["signalbox_cluster_sessions_under_way"] == "0"
+	})
+	from.Root.Get(from.At("/client-inspect/detail?clientid=mover")).WantError(404, "NOT_FOUND")
+}

@@ -207,7 +207,7 @@ func (a *Appliance) startBroker(ctx context.Context) error {
 	}
 	a.undo.addBounded(b.Close)
 	a.ready = append(a.ready, b.Healthy)
-	a.metrics = append(a.metrics, b.Collector(), clusterMetrics{b}, meshMetrics{b})
+	a.metrics = append(a.metrics, b.Collector(), clusterMetrics{b}, meshMetrics{b}, claimMetrics{b})
 	if err := b.Start(ctx); err != nil {
 		return err
 	}
