@@ -203,3 +203,40 @@ func (m *muted) Write(p []byte) (int, error) {
 		return m.Conn.Write(p)
 	}
 }
+
+// TestManyRoutes tells a table of many frames, changes to it, and what is left of
+// it after a break.
+func TestManyRoutes(t *testing.T) {
+	t.Parallel()
+	const filters, each = 9_000, 500
+	f, n := weave(t, 2)
+	c := n[0].connect("c", false)
+	f.breaks(1, 2, true)
+	subscribe := func(form string) {
+		for i := 0; i < filters; i += each {
+			s := &wire.Subscribe{PacketID: 1}
+			for k := range each {
+				s.Filters = append(s.Filters, wire.Filter{Filter: fmt.Sprintf(form, i+k)})
+			}
+			c.send(wire.AppendSubscribe(nil, wire.V5, s))
+			c.want(wire.TypeSuback)
+		}
+	}
+	subscribe("site/%d/+/state")
+	f.heal(1, 2)
+	until(t, "all routes are known", func() bool { return n[1].figures(1).Routes == filters })
+	for i := 0; i < filters; i += each {
+		u := &wire.Unsubscribe{PacketID: 1}
+		for k := range each - 1 {
+			u.Filters = append(u.Filters, fmt.Sprintf("site/%d/+/state", i+k))
+		}
+		if i == filters/2 {
+			f.breaks(1, 2, false)
+		}
+		c.send(wire.AppendUnsubscribe(nil, wire.V5, u))
+		c.want(wire.TypeUnsuback)
+	}
+	until(t, "those that are left are known", func() bool { return n[1].figures(1).Routes == filters/each })
+	c.conn.Close()
+	until(t, "none is left", func() bool { return n[1].figures(1).Routes == 0 })
+}
