@@ -113,7 +113,8 @@ func (c *Claims) Open() {
 	c.start(c.probe)
 }
 
-// Close ends that. Sessions that are on their way stay where they are.
+// Close ends that. Sessions that are on their way stay where they are. Where the
+// engine and the links to other nodes are closed, too, that comes first.
 func (c *Claims) Close() {
 	c.mu.Lock()
 	first := !c.closed

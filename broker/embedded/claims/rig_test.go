@@ -15,6 +15,7 @@ import (
 
 	"signalbox/broker/embedded/claims"
 	"signalbox/broker/embedded/engine"
+	"signalbox/broker/embedded/mesh"
 	"signalbox/broker/embedded/schema"
 	"signalbox/broker/embedded/store"
 	"signalbox/broker/file"
@@ -48,7 +49,7 @@ type node struct {
 	number  int
 	addr    string
 	close   func()
-	cross   *crossing
+	mesh    *mesh.Mesh
 
 	mu    sync.Mutex
 	apart bool // reaches nobody and is not reached
@@ -62,17 +63,14 @@ func newCluster(t testing.TB, n int, change ...func(*claims.Options)) *cluster {
 		c.nodes = append(c.nodes, c.start(i+1, change))
 	}
 	for _, node := range c.nodes {
-		node.cross = newCrossing(node)
+		node.mesh.SetPeers(node.Peers())
 	}
 	for _, node := range c.nodes {
-		node.cross.open()
+		until(t, "the nodes are linked", node.linked)
 		node.claims.Open()
 	}
 	for _, node := range c.nodes {
 		t.Cleanup(node.close)
-	}
-	for _, node := range c.nodes {
-		t.Cleanup(node.cross.stop)
 	}
 	for _, node := range c.nodes {
 		t.Cleanup(node.claims.Close)
@@ -92,9 +90,10 @@ func (c *cluster) start(number int, change []func(*claims.Options)) *node {
 		Store: s, Authority: permissive{}, Watcher: blind{}, Control: func(*engine.Request) {},
 	})
 	check(c.t, n.Load(c.t.Context()))
+	n.mesh = mesh.New(mesh.Options{Self: number, Engine: n.Engine, Net: n})
 	o := claims.Options{
 		Self: number, Engine: n.Engine, Net: n, Patience: 5 * time.Second, Hold: time.Second, Probe: 20 * time.Millisecond,
-		Flush: func(ctx context.Context, to int) error { return n.cross.flush(ctx, to) },
+		Flush: n.mesh.Flush,
 	}
 	for _, f := range change {
 		f(&o)
@@ -113,6 +112,7 @@ func (c *cluster) start(number int, change []func(*claims.Options)) *node {
 			c.t.Errorf("close: %v", err)
 			return
 		}
+		n.mesh.Close()
 		serving.Wait()
 		if err := s.Close(ctx); err != nil {
 			c.t.Errorf("close the store: %v", err)
@@ -162,6 +162,31 @@ func (n *node) isApart() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.apart
+}
+
+// linked tells whether messages cross to all other nodes.
+func (n *node) linked() bool {
+	return !slices.ContainsFunc(n.mesh.Figures(), func(f mesh.Figures) bool { return !f.Linked })
+}
+
+// Dial makes a connection for messages, which is never cut.
+func (n *node) Dial(_ context.Context, to int) (net.Conn, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close()
+	here, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		return nil, err
+	}
+	there, err := l.Accept()
+	if err != nil {
+		here.Close()
+		return nil, err
+	}
+	n.cluster.nodes[to-1].mesh.Accept(n.number, there)
+	return here, nil
 }
 
 // Peers gives all other nodes.

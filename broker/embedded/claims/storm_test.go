@@ -172,7 +172,7 @@ func TestHoppingOverCuts(t *testing.T) {
 		}
 	})
 	h := newHopper(c, 5)
-	acknowledged := h.run(80)
+	acknowledged := h.run(50)
 	close(stop)
 	cutting.Wait()
 	for _, n := range c.nodes {
