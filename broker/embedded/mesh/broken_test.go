@@ -1,6 +1,7 @@
 package mesh_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -125,6 +126,44 @@ func TestRestart(t *testing.T) {
 	reader = back.connect("reader", true)
 	if m := reader.next(); m.payload != "waits" {
 		t.Errorf("got %v", m)
+	}
+}
+
+// TestStartTogether starts all nodes again, one a little later. The first one knows
+// what is subscribed to at the second before it is ready.
+func TestStartTogether(t *testing.T) {
+	t.Parallel()
+	f, n := weave(t, 2)
+	n[1].connect("reader", true).subscribe("a", 1)
+	f.forget(1)
+	f.forget(2)
+	n[0].close()
+	n[1].close()
+	first := f.start(1, n[0].dir)
+	first.mesh.SetPeers([]int{1, 2})
+	routes := make(chan int)
+	go func() {
+		first.mesh.Heard(t.Context())
+		routes <- first.figures(2).Routes
+	}()
+	second := f.start(2, n[1].dir)
+	second.mesh.SetPeers([]int{1, 2})
+	if got := <-routes; got != 1 {
+		t.Errorf("ready with %d routes, want 1", got)
+	}
+}
+
+// TestAway waits for a node that is not there, but not for long.
+func TestAway(t *testing.T) {
+	t.Parallel()
+	f := &fabric{t: t, nodes: map[int]*node{}, conns: map[[2]int][]*muted{}, cut: map[[2]int]bool{}}
+	n := f.start(1, t.TempDir())
+	n.mesh.SetPeers([]int{1, 2})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	n.mesh.Heard(ctx)
+	if ctx.Err() != nil {
+		t.Error("a node that is not there is waited for all the time")
 	}
 }
 

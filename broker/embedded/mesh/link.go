@@ -168,12 +168,12 @@ func (l *link) release() {
 
 // run keeps the link up until the context ends.
 func (l *link) run(ctx context.Context) {
-	wait := firstWait
+	wait, began := firstWait, time.Now()
 	for ctx.Err() == nil {
 		up, err := l.attempt(ctx)
 		if up {
 			wait = firstWait
-		} else {
+		} else if time.Since(began) > startTogether {
 			l.peer.hear()
 		}
 		l.mesh.log.Debug("no link to a node", "node", l.peer.id, "error", err, "was up", up)

@@ -121,8 +121,12 @@ func (m *Mesh) Accept(from int, conn net.Conn) {
 	m.tasks.Go(func() { p.intake.serve(conn) })
 }
 
+// startTogether is how long a node that cannot be reached may be about to start, as
+// after a loss of power that has met all.
+const startTogether = 2 * time.Second
+
 // Heard waits until each of the other nodes has told what is subscribed to there,
-// once, or could not be reached when that was tried.
+// once, or could not be reached for as long as it may take to start.
 func (m *Mesh) Heard(ctx context.Context) {
 	m.mu.Lock()
 	peers := slices.Collect(maps.Values(m.peers))

@@ -17,7 +17,7 @@ type peer struct {
 	link   *link
 	intake *intake
 	heard  sync.Once
-	told   chan struct{} // closed when it has told its routes once, or could not be reached
+	told   chan struct{} // closed when it has told its routes once, or was not reached for startTogether
 
 	life    context.Context // ends when it is no peer any more
 	end     context.CancelFunc
