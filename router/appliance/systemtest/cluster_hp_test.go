@@ -49,6 +49,9 @@ func TestClusterHPFaults(t *testing.T) {
 		tr.read(t, fmt.Sprint("reader-1-", m.id), "traffic/#", 1, here)
 		tr.read(t, fmt.Sprint("reader-2-", m.id), "traffic/#", 2, here)
 	}
+	for _, qos := range []byte{1, 2} {
+		tr.roam(t, fmt.Sprint("roamer-", qos), "traffic/#", qos, clientAddresses(s.machines...))
+	}
 	tr.publishAtEach(s.machines)
 	tr.more(t, 100)
 	s.endure(t, tr.heard(hpSieges(t))...)
@@ -69,7 +72,7 @@ func (tr *traffic) publishAtEach(machines []*machine) {
 func hpSieges(t *testing.T) []fault {
 	t.Helper()
 	if os.Getenv("SIGNALBOX_TEST_SIEGES") == "" {
-		return []fault{faults[0], faults[2], faults[8]}
+		return []fault{faults[0], faults[2], faults[8], faults[9]}
 	}
 	return slices.DeleteFunc(sieges(t), func(f fault) bool { // sessions are their node's own
 		return f.name == "leader without its data" || f.name == "follower without its data"
