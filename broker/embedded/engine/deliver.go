@@ -228,7 +228,10 @@ func (p *publication) message() *Message {
 // stored and nothing can be.
 func (e *Engine) canStore(m *Message, r *route) bool {
 	now, err := e.era.Load(), e.store.Err()
-	if now.volatile || now.admits.Load() && err == nil {
+	if now.volatile { // whoever it is for is at another server
+		return m.QoS == 0 && !(m.Retain && lasting(m.Topic))
+	}
+	if now.admits.Load() && err == nil {
 		return true
 	}
 	if m.QoS > 0 && (now.isRestoring() || errors.Is(err, ErrUncertain)) { // for whom it must be stored is not known
