@@ -115,23 +115,6 @@ func TestSuspendedServesAdministrators(t *testing.T) {
 	}
 }
 
-// read2 gives a message and an acknowledgement, which come in any order.
-func (c *client) read2() (m message, a wire.Ack) {
-	c.t.Helper()
-	for range 2 {
-		p, err := c.read()
-		check(c.t, err)
-		if p[0]>>4 == wire.TypePublish {
-			m = c.parse(p)
-			continue
-		}
-		if a, err = wire.DecodeAck(p, c.version); err != nil {
-			c.t.Fatal(err)
-		}
-	}
-	return m, a
-}
-
 // TestSuspendTellsClients why their connections end, after what was to be sent to
 // them. Administrators stay, with their subscriptions and what waits for them.
 func TestSuspendTellsClients(t *testing.T) {
