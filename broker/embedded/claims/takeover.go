@@ -14,6 +14,7 @@ const maxRounds = 8
 // adoption is a session that was brought here.
 type adoption struct {
 	engine *engine.Adoption
+	parts  []*engine.Adoption // all there are, that one included
 	claims *Claims
 }
 
@@ -26,8 +27,22 @@ func (a *adoption) settle() {
 	a.engine.Settle()
 	a.claims.start(func() {
 		a.claims.fence(a.claims.life, []int{a.claims.o.Self})
-		a.engine.Close()
+		a.close()
 	})
+}
+
+// close forgets what has come with the session.
+func (a *adoption) close() {
+	for _, part := range a.parts {
+		part.Close()
+	}
+}
+
+// discard leaves the session where it was.
+func (a *adoption) discard() {
+	for _, part := range a.parts {
+		part.Discard()
+	}
 }
 
 // takeOver brings offered sessions here, which are parts of one. When it returns,
@@ -51,7 +66,7 @@ func (c *Claims) takeOver(t *turn, gifts []offered) (*adoption, error) {
 	}
 	fence(t.ctx, givers)    // what went only there has come there
 	if t.ctx.Err() != nil { // nothing was fetched yet: it is all where it was
-		adopted.engine.Discard()
+		adopted.discard()
 		c.keepAll(gifts)
 		return nil, context.Cause(t.ctx)
 	}
@@ -76,20 +91,17 @@ func (c *Claims) adopt(gifts []offered) (*adoption, error) {
 	for _, o := range gifts {
 		next = max(next, o.next)
 	}
-	var adopted *engine.Adoption
+	adopted := &adoption{claims: c}
 	for _, o := range gifts {
 		a, err := c.o.Engine.Adopt(&o.state, next)
 		if err != nil {
-			if adopted != nil {
-				adopted.Discard()
-			}
+			adopted.discard()
 			return nil, err
 		}
-		if adopted == nil {
-			adopted = a
-		}
+		adopted.parts = append(adopted.parts, a)
 	}
-	return &adoption{adopted, c}, nil
+	adopted.engine = adopted.parts[0]
+	return adopted, nil
 }
 
 // fence waits until nodes have all messages that any node that answers has sent to

@@ -35,7 +35,10 @@ func (e *Engine) Adopt(state *StoredSession, next uint64) (*Adoption, error) {
 	s.moving, s.stored = true, true
 	a := &Adoption{session: s, isNew: isNew, floor: max(s.out.tail, next)}
 	s.out.skip(a.floor + gap - 1)
-	a.base, s.again = s.out.tail, marks{}
+	a.base = s.out.tail
+	if s.adoptions++; s.again == nil {
+		s.again = marks{}
+	}
 	outcome := make(result, 1)
 	changes := &Changes{Done: outcome}
 	var grants []grant
@@ -49,6 +52,7 @@ func (e *Engine) Adopt(state *StoredSession, next uint64) (*Adoption, error) {
 	s.put(changes)
 	s.mu.Unlock()
 	if err := <-outcome; err != nil {
+		a.Close()
 		if isNew {
 			s.discard()
 		}
@@ -102,17 +106,20 @@ func (a *Adoption) Settle() {
 	a.session.engine.schedule(a.session)
 }
 
-// Close ends the adoption: of the messages that came with the session, none is on
-// its way here any more.
+// Close ends the adoption, once: of the messages that came with the session, none
+// is on its way here any more.
 func (a *Adoption) Close() {
 	a.session.mu.Lock()
 	defer a.session.mu.Unlock()
-	a.session.again = nil
+	if a.session.adoptions--; a.session.adoptions == 0 {
+		a.session.again = nil
+	}
 }
 
 // Discard ends an adoption before Fill: nothing is left of a session that was not
 // here before.
 func (a *Adoption) Discard() {
+	a.Close()
 	if a.isNew {
 		(&Handover{a.session}).Part(math.MaxUint64 - 1)
 		return

@@ -120,9 +120,7 @@ func (a *Adoption) number(e *entry, x *selection) bool {
 	if !x.known.add(e) && e.state&released == 0 {
 		return false
 	}
-	if e.seq >= a.floor { // it may be on its way here, too
-		s.again.add(e)
-	}
+	s.again.add(e) // it may be on its way here, too
 	rival := x.taken[e.seq]
 	if own := s.out.get(e.seq); own != nil {
 		rival = own.message

@@ -29,6 +29,7 @@ type Session struct {
 	stored      bool       // the store knows it
 	moving      bool       // to another engine or from there: nothing is due meanwhile
 	again       marks      // messages that came with it, and may come once more; nil for none
+	adoptions   int        // that are not closed, as long as which that is so
 	arrival     uint64     // of the CONNECT that had it last; 0 where not known
 	rights      Rights
 	version     byte
