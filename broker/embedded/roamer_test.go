@@ -19,8 +19,9 @@ import (
 type roamer struct {
 	device
 	all   nodes
-	lost  int  // sessions that were not there any more
-	known bool // it has had a session
+	lost  int    // sessions that were not there any more
+	known bool   // it has had a session
+	extra string // behind each payload, and a space
 
 	// of a publisher
 	count    atomic.Int64 // messages that are acknowledged to the end
@@ -105,7 +106,7 @@ func (r *roamer) publishNext(qos byte) error {
 	if !r.released {
 		pk := packets.Packet{
 			FixedHeader: packets.FixedHeader{Type: packets.Publish, Qos: qos, Dup: again}, PacketID: r.id,
-			TopicName: "news/" + r.name, Payload: []byte(r.name + " " + strconv.FormatInt(r.count.Load(), 10)),
+			TopicName: "news/" + r.name, Payload: []byte(r.name + " " + strconv.FormatInt(r.count.Load(), 10) + r.extra),
 		}
 		if err := r.exchange(pk, map[byte]byte{1: packets.Puback, 2: packets.Pubrec}[qos]); err != nil {
 			return err
