@@ -14,8 +14,8 @@ import (
 	"signalbox/broker/cluster"
 	"signalbox/broker/control"
 	"signalbox/broker/dynsec"
+	"signalbox/broker/embedded/engine"
 	"signalbox/broker/embedded/replica"
-	"signalbox/broker/wire"
 )
 
 // ClusterConfig is the configuration under "cluster.".
@@ -112,7 +112,7 @@ func (b *Broker) openAlone(ctx context.Context, access, messages bool) error {
 
 // closeCluster leaves the cluster's work to the others. Who serves clients that
 // others have a share in takes leave of them first, so that what they were told of
-// is kept.
+// is kept, and what they left behind, as their Wills, is agreed upon.
 func (b *Broker) closeCluster(ctx context.Context) error {
 	m := b.cluster
 	if m == nil {
@@ -123,7 +123,7 @@ func (b *Broker) closeCluster(ctx context.Context) error {
 	var err error
 	switch m.regime {
 	case leading:
-		err = b.suspend(ctx, wire.ReasonServerShuttingDown)
+		err = errors.Join(b.engine.Close(ctx), b.settled(ctx))
 	case meshed:
 		err = b.engine.Close(ctx)
 		m.disconnectPeers()
@@ -131,6 +131,23 @@ func (b *Broker) closeCluster(ctx context.Context) error {
 	m.place.Unlock()
 	return errors.Join(err, m.node.Close(ctx))
 }
+
+// settled waits until it is known what became of all that clients have done.
+func (b *Broker) settled(ctx context.Context) error {
+	done := make(verdict, 1)
+	b.replica.Submit(&engine.Changes{Done: done})
+	select {
+	case <-done: // another node may lead already, which is logged
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait until the cluster has agreed upon what clients have done: %w", context.Cause(ctx))
+	}
+}
+
+// verdict is an engine.Settler that passes on what it is told, once.
+type verdict chan error
+
+func (v verdict) Settled(_ *engine.Changes, err error) { v <- err }
 
 // changed has the node's place looked at.
 func (m *member) changed() {
