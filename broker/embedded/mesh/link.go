@@ -257,16 +257,16 @@ func (l *link) down() {
 }
 
 // giveUp ends the wait for the other node, unless it is reached now; with an error
-// for ever. It gives those who wait for messages that are lost by that.
-func (l *link) giveUp(err error) (waiting []engine.Receipt, is bool) {
+// for ever. It gives the messages above QoS 0 that are not sent there any more.
+func (l *link) giveUp(err error) (waiting []parcel, is bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.linked {
 		return nil, false
 	}
 	l.lost, l.closed = true, err
-	waiting, n := l.queue.clear()
-	l.totals.GivenUp += int64(n)
+	waiting = l.queue.clear()
+	l.totals.GivenUp += int64(len(waiting))
 	l.release()
 	return waiting, true
 }

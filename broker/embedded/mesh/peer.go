@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"sync"
 	"time"
@@ -65,8 +66,20 @@ func (p *peer) lose() {
 		p.handle.Lose()
 	}
 	p.mu.Unlock()
-	for _, r := range waiting {
-		r.Settled(engine.ErrGone)
+	p.settle(waiting, engine.ErrGone)
+}
+
+// settle has messages end that the node was to get. If it is gone, those for
+// shared subscriptions go to other members.
+func (p *peer) settle(waiting []parcel, err error) {
+	for i := range waiting {
+		m := &waiting[i]
+		switch {
+		case len(m.Shares) > 0 && errors.Is(err, engine.ErrGone):
+			p.handle.Reassign(m.message, m.Shares, m.Receipt)
+		case m.Receipt != nil:
+			m.Receipt.Settled(err)
+		}
 	}
 }
 
@@ -82,7 +95,5 @@ func (p *peer) close(err error) {
 	p.grace.Stop()
 	waiting, _ := p.link.giveUp(err)
 	p.mu.Unlock()
-	for _, r := range waiting {
-		r.Settled(err)
-	}
+	p.settle(waiting, err)
 }

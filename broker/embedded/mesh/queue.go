@@ -109,20 +109,15 @@ func (q *queue) find(number uint64) *parcel {
 	return q.unconfirmed.at(int(i))
 }
 
-// clear takes everything out and gives those who wait, and how many messages
-// above QoS 0 there were.
-func (q *queue) clear() (receipts []engine.Receipt, messages int) {
+// clear takes everything out and gives the messages above QoS 0, in order.
+func (q *queue) clear() (messages []parcel) {
 	for _, r := range []*ring[parcel]{&q.unconfirmed, &q.unsent} {
 		for r.len() > 0 {
-			p := r.pop()
-			if p.number > 0 {
-				messages++
-			}
-			if p.Receipt != nil {
-				receipts = append(receipts, p.Receipt)
+			if p := r.pop(); p.number > 0 {
+				messages = append(messages, p)
 			}
 		}
 	}
 	q.again, q.bytes, q.confirmed = 0, 0, q.last
-	return receipts, messages
+	return messages
 }

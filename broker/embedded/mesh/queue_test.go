@@ -72,9 +72,14 @@ func TestQueue(t *testing.T) {
 			}
 			q.isSound(t)
 		}
-		receipts, n := q.clear()
-		if want := len(wanted) - int(confirmed); len(receipts) != want || n != want || q.bytes != 0 || q.waiting() != 0 {
-			t.Fatalf("%d receipts of %d messages, want %d; %d bytes are left", len(receipts), n, want, q.bytes)
+		left := q.clear()
+		if want := len(wanted) - int(confirmed); len(left) != want || q.bytes != 0 || q.waiting() != 0 {
+			t.Fatalf("%d messages, want %d; %d bytes are left", len(left), want, q.bytes)
+		}
+		for i, p := range left {
+			if got, want := p.message.Topic, wanted[int(confirmed)+i]; got != want || p.Receipt == nil {
+				t.Fatalf("message %s, want %s", got, want)
+			}
 		}
 	}
 }

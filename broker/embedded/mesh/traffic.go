@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"net"
+	"slices"
 	"time"
 
 	"signalbox/broker/embedded/engine"
@@ -154,7 +155,8 @@ func (l *link) refuse(number uint64) {
 	}
 }
 
-// reassign gives a message to other members of shared subscriptions.
+// reassign gives a message to other members of shared subscriptions, once: a new
+// connection tells again what was told before.
 func (l *link) reassign(n numbered) {
 	l.mu.Lock()
 	p := l.queue.find(n.number)
@@ -162,11 +164,30 @@ func (l *link) reassign(n numbered) {
 		l.mu.Unlock()
 		return
 	}
+	names, left := divide(p.Shares, n.names)
+	if len(names) == 0 {
+		l.mu.Unlock()
+		return
+	}
+	p.Shares = left
 	m, receipt := p.message, p.Receipt
 	if receipt != nil {
 		both := newJoint(receipt)
 		p.Receipt, receipt = both, both
 	}
 	l.mu.Unlock()
-	l.peer.handle.Reassign(m, n.names, receipt)
+	l.peer.handle.Reassign(m, names, receipt)
+}
+
+// divide parts names into those that are among others and those that are left, in
+// new slices.
+func divide(names, among []string) (those, left []string) {
+	for _, name := range names {
+		if slices.Contains(among, name) {
+			those = append(those, name)
+		} else {
+			left = append(left, name)
+		}
+	}
+	return those, left
 }

@@ -1,0 +1,93 @@
+package mesh_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"signalbox/broker/embedded/engine"
+	"signalbox/broker/wire"
+)
+
+// TestSharedGone gives to other members what was on its way to those of a node that
+// is gone.
+func TestSharedGone(t *testing.T) {
+	t.Parallel()
+	for name, removed := range map[string]bool{"not reached for too long": false, "no member any more": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, n := weave(t, 2, func(f *fabric) { f.grace, f.many = 500*time.Millisecond, true })
+			near, far := n[0].connect("near", false), n[1].connect("far", false)
+			near.subscribe("$share/g/work", 1)
+			far.subscribe("$share/g/work", 1)
+			f.mute(1, 2)
+			f.breaks(1, 2, true)
+			c := n[0].connect("c", false)
+			const messages = 10
+			for i := range messages {
+				o := wire.Outgoing{Topic: "work", Payload: fmt.Append(nil, i), QoS: 1, PacketID: uint16(i + 1)}
+				c.send(wire.AppendPublish(nil, wire.V5, &o))
+			}
+			until(t, "some are on their way", func() bool { return n[0].figures(2).Waiting > 0 })
+			if removed {
+				n[0].mesh.SetPeers(nil)
+			}
+			for range messages {
+				if code := reason(c.want(wire.TypePuback)); code != 0 {
+					t.Errorf("got code %d", code)
+				}
+			}
+			got := map[string]int{}
+			for range messages {
+				got[near.next().payload]++
+			}
+			if len(got) != messages {
+				t.Errorf("got %v", got)
+			}
+			near.drained()
+		})
+	}
+}
+
+// TestSharedOnce gives a message of which nobody is left to another member once,
+// though a link breaks before all is said about it.
+func TestSharedOnce(t *testing.T) {
+	t.Parallel()
+	disks := map[int]*hanging{}
+	f, n := weave(t, 2, func(f *fabric) {
+		f.many = true
+		f.wrap = func(id int, s engine.Store) engine.Store {
+			disks[id] = &hanging{Store: s}
+			return disks[id]
+		}
+	})
+	near, far, keeps := n[0].connect("near", false), n[1].connect("far", false), n[1].connect("keeps", true)
+	near.subscribe("$share/g/work", 2)
+	far.subscribe("$share/g/work", 2)
+	keeps.subscribe("hold", 1)
+	f.mute(2, 1)
+	f.breaks(2, 1, true)
+	far.unsubscribe("$share/g/work") // the other node does not learn of it
+	disks[2].hang(true)
+	c := n[0].connect("c", false)
+	const messages = 4
+	for i, topic := range []string{"hold", "work", "work", "work", "work"} {
+		o := wire.Outgoing{Topic: topic, Payload: fmt.Append(nil, i), QoS: 1, PacketID: uint16(i + 1)}
+		c.send(wire.AppendPublish(nil, wire.V5, &o))
+	}
+	got := map[string]int{}
+	for range messages {
+		got[near.next().payload]++
+	}
+	if len(got) != messages {
+		t.Errorf("got %v", got)
+	}
+	f.breaks(1, 2, false)
+	until(t, "there is another connection", func() bool { return f.connections(1, 2) > 0 })
+	n[0].linked(1)
+	disks[2].hang(false)
+	for range messages + 1 {
+		c.want(wire.TypePuback)
+	}
+	near.drained()
+}
