@@ -102,9 +102,7 @@ func allKilled(t testing.TB, s *siege) time.Duration {
 		all.Go(m.run.kill)
 	}
 	all.Wait()
-	for _, m := range s.machines {
-		s.back(t, m)
-	}
+	s.back(t, s.machines...)
 	return s.recovery(t, s.machines...)
 }
 
@@ -132,8 +130,6 @@ func majorityKilled(t testing.TB, s *siege) time.Duration {
 	if last.try(t, s.ledger, s.group(last)) {
 		t.Errorf("node %d of %d acknowledged a change by itself", last.id, len(s.machines))
 	}
-	for _, m := range others {
-		s.back(t, m)
-	}
+	s.back(t, others...)
 	return s.recovery(t, s.machines...)
 }

@@ -58,8 +58,19 @@ func newMachine(t testing.TB, id int) *machine {
 // start runs the program, for the first time or again.
 func (m *machine) start(t testing.TB) {
 	t.Helper()
-	m.run = serve(t, m.dir, configured(settings{"BROKER_LISTEN": m.mqtt, "CLUSTER_LISTEN": m.cluster, configFile: m.config}))
-	m.api = root(t, m.run)
+	startAll(t, m)
+}
+
+// startAll runs the program on machines at the same time.
+func startAll(t testing.TB, machines ...*machine) {
+	t.Helper()
+	for _, m := range machines {
+		m.run = launch(t, m.dir, configured(settings{"BROKER_LISTEN": m.mqtt, "CLUSTER_LISTEN": m.cluster, configFile: m.config}))
+	}
+	for _, m := range machines {
+		m.run.awaitGreeting(t)
+		m.api = root(t, m.run)
+	}
 }
 
 // manage gives a machine a listener for administrators, over which it is managed.

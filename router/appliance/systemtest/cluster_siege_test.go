@@ -171,11 +171,13 @@ func (s *siege) group(m *machine) string {
 	return fmt.Sprintf("g%d-%d", s.groups, m.id)
 }
 
-// back starts a machine that was killed, and has it be worked with again.
-func (s *siege) back(t testing.TB, m *machine) {
+// back starts machines that were killed, and has them be worked with again.
+func (s *siege) back(t testing.TB, machines ...*machine) {
 	t.Helper()
-	m.start(t)
-	s.man(t, m)
+	startAll(t, machines...)
+	for _, m := range machines {
+		s.man(t, m)
+	}
 }
 
 // well waits until all nodes are well.
