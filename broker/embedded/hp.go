@@ -83,8 +83,13 @@ func (m *member) disconnectPeers() {
 	}
 }
 
-// unshareRetained has this broker serve clients by itself.
+// unshareRetained has this broker serve clients by itself. Messages that were on
+// their way to other nodes are acknowledged to their publishers, as when those
+// nodes had gone.
 func (m *member) unshareRetained(ctx context.Context) error {
+	if t := m.peering.Load(); t != nil {
+		t.mesh.SetPeers(nil)
+	}
 	m.disconnectPeers()
 	if err := m.broker.replica.Alone(ctx); err != nil {
 		return err

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/mochi-mqtt/server/v2/packets"
+
+	"signalbox/broker/control"
 )
 
 // TestHPRestart publishes at a node that was just started again what somebody is
@@ -133,4 +135,23 @@ func (n *node) retains(topic string) string {
 		return ""
 	}
 	return string(kept[0].Payload)
+}
+
+// TestHPLeaves takes a node out while one of its clients waits for nodes that do not
+// answer: the client is answered.
+func TestHPLeaves(t *testing.T) {
+	t.Parallel()
+	w := newWires(t)
+	all := gatherHP(t, w.lay)
+	n := all[2]
+	reading(t, all[0], "news/#")
+	p := joinPatient(t, n)
+	p.publishAll("news/1", 1)
+	w.isolate(all, n, true)
+	p.send(p.message("news/2", "x", 1, false))
+	n.ask(control.LeaveCluster("plant", n.at), nil)
+	if ack := p.want(packets.Puback); ack.ReasonCode >= 0x80 {
+		t.Errorf("answered with %#x", ack.ReasonCode)
+	}
+	p.publishAll("news/3", 1)
 }
