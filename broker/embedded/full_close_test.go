@@ -1,0 +1,56 @@
+package embedded
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"signalbox/broker/control"
+)
+
+// TestFullClose closes nodes while the lead goes from one to the other. They end in
+// time, come back and serve, and at last nothing of them is left.
+func TestFullClose(t *testing.T) {
+	before := goleak.IgnoreCurrent()
+	all := gather(t, 3, "full", func(first *node) { allow(t, first.Broker, "dev", everything()...) })
+	reader := join(t, all.serving(t).Broker, 5, as("dev", "pw"), withID("reader"), persistent)
+	reader.subscribe(1, "news/#")
+	reader.conn.Close()
+	for round := range 8 {
+		leader := all.serving(t)
+		next := all[leader.at.NodeID%3]
+		publisher := join(t, leader.Broker, 5, as("dev", "pw"))
+		publisher.publish("news", "x", 1)
+		handed := make(chan struct{})
+		go func() {
+			defer close(handed)
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			defer cancel()
+			leader.AskHA(ctx, control.SetLeader("plant", next.at.NodeID), nil) //nolint:errcheck // it closes meanwhile
+		}()
+		closing := []*node{leader, next}[round%2]
+		b := closing.Broker
+		wait := time.NewTimer(time.Duration(rand.IntN(60)) * time.Millisecond)
+		<-wait.C // a different moment each time
+		began := time.Now()
+		if err := b.Close(t.Context()); err != nil {
+			t.Errorf("Close: %v", err)
+		}
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("Close took %v", took)
+		}
+		<-handed
+		closing.start()
+		eventually(t, "all nodes are there", func() bool { return all.voters() == 3 && all.leader().inContact() == 3 })
+	}
+	if got := readAll(t, all.serving(t), 8); len(got) != 8 {
+		t.Errorf("got %d messages, want 8", len(got))
+	}
+	for _, n := range all {
+		n.stop()
+	}
+	goleak.VerifyNone(t, before)
+}
