@@ -124,7 +124,7 @@ func (b *Broker) closeCluster(ctx context.Context) error {
 	switch m.regime {
 	case leading:
 		err = errors.Join(b.engine.Close(ctx), b.settled(ctx))
-	case meshed:
+	case meshed, between:
 		err = b.engine.Close(ctx)
 		m.disconnectPeers()
 	}
@@ -208,7 +208,7 @@ func (m *member) settle(ctx context.Context) error {
 		return err
 	case errors.Is(err, cluster.ErrNoLeader): // it is between two places
 		m.broker.control.SetReplicator(m)
-		if m.regime == leading {
+		if m.sharing() == sharesEverything {
 			return m.turn(ctx, waiting)
 		}
 	}

@@ -36,6 +36,7 @@ const (
 	waiting               // syncmode full: another node leads, this one serves administrators only
 	leading               // syncmode full: it leads
 	meshed                // syncmode hp
+	between               // a step was begun and has not come to its end
 )
 
 // begin takes up the regime that the broker had when it was closed, before
@@ -87,8 +88,9 @@ func (m *member) isLost() bool {
 // turn goes to a regime, step by step. The place is held.
 func (m *member) turn(ctx context.Context, to regime) error {
 	for m.regime != to {
-		next := m.regime.step(to)
-		if err := m.take(ctx, next); err != nil {
+		from, next := m.regime, m.regime.step(to)
+		m.regime = between
+		if err := m.take(ctx, from, next); err != nil {
 			return err
 		}
 		m.regime = next
@@ -99,25 +101,31 @@ func (m *member) turn(ctx context.Context, to regime) error {
 // step gives the next regime on the way to another one.
 func (r regime) step(to regime) regime {
 	switch {
-	case r == leading, r == alone && to == leading:
+	case r == leading, r != waiting && to == leading:
 		return waiting
-	case r == meshed, r == waiting && to == meshed:
+	case r == meshed, r != alone && to == meshed:
 		return alone
 	}
 	return to
 }
 
-// take does one step.
-func (m *member) take(ctx context.Context, next regime) error {
+// take does one step. After one that failed all is undone that it may have done.
+func (m *member) take(ctx context.Context, from, next regime) error {
 	switch {
 	case next == leading:
 		return m.lead(ctx)
 	case next == meshed:
 		return m.shareRetained(ctx)
-	case m.regime == meshed:
-		return m.unshareRetained(ctx)
 	case next == waiting:
-		return m.withdraw(ctx)
+		return m.withdraw(ctx, from)
+	}
+	if from != waiting {
+		if err := m.unshareRetained(ctx); err != nil {
+			return err
+		}
+	}
+	if from == meshed {
+		return nil
 	}
 	return m.standAlone(ctx)
 }
@@ -128,13 +136,15 @@ var errElsewhere = errors.New("another node of the cluster leads")
 // withdraw leaves the clients to another node, which is told to them. What is
 // under way of a leader's comes to nothing here; what is this broker's alone is
 // stored.
-func (m *member) withdraw(ctx context.Context) error {
+func (m *member) withdraw(ctx context.Context, from regime) error {
 	b := m.broker
 	if err := b.doors.Restrict(true); err != nil {
 		return err
 	}
-	if m.regime == leading {
+	if from == leading {
 		b.log.Info("the broker does not lead its cluster any more, and leaves the clients to another node")
+	}
+	if from != alone {
 		if err := b.replica.Refuse(ctx, errElsewhere); err != nil {
 			return err
 		}

@@ -26,19 +26,18 @@ var errNotYet = errors.New("the node does not lead yet")
 func (m *member) lead(ctx context.Context) error {
 	tenure, err := m.tenure(ctx)
 	if err != nil {
+		m.regime = waiting
 		return fmt.Errorf("%w: %w", errNotYet, err)
 	}
 	m.term = tenure.Term()
 	if m.lost, err = m.broker.replica.Lead(ctx, reign{m.node, tenure}); err != nil {
 		return err
 	}
-	m.regime = leading // whatever becomes of it, it is ended like that
 	if err = m.ascend(ctx); err == nil {
 		return nil
 	}
 	m.rests = m.broker.now().Add(restTime)
-	if left := m.withdraw(ctx); left != nil {
-		m.lost = over // it is tried again
+	if left := m.withdraw(ctx, leading); left != nil {
 		return errors.Join(err, left)
 	}
 	m.regime = waiting
@@ -47,13 +46,6 @@ func (m *member) lead(ctx context.Context) error {
 	}
 	return err
 }
-
-// over is the end of a reign that is to be ended.
-var over = func() chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
-}()
 
 // tenure waits until all is applied that was agreed upon before, also of what this
 // node has begun in an earlier reign of the same term.
