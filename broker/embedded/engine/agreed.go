@@ -77,6 +77,9 @@ func (r *retained) bring(fluxes []*flux, records []RetainedRecord, stored bool) 
 		f.under--
 		if stored {
 			f.stored = record.Message
+			if record.Message != nil {
+				r.brought.add(record.Message)
+			}
 			r.drop(f, func(a awaited) bool { return same(a.message, record.Message) })
 		}
 		r.rest(record.Topic, f)
@@ -140,10 +143,11 @@ func (r *retained) answered(record RetainedRecord, agreed bool, until int64) {
 	}
 }
 
-// foresee shows a change that crossed from another node. retained.mu is held.
+// foresee shows a change that crossed from another node, unless the log has brought
+// it before. retained.mu is held.
 func (e *Engine) foresee(m *Message) {
 	r := e.retained
-	if !r.agreed || r.awaited >= maxAwaited {
+	if !r.agreed || r.awaited >= maxAwaited || r.brought.has(m) {
 		return
 	}
 	m.ID = e.lastMessage.Add(1) // before anybody finds it

@@ -266,3 +266,32 @@ func TestReplaceRetained(t *testing.T) {
 		t.Errorf("after the change was refused (-want +got):\n%s", diff)
 	}
 }
+
+// TestBroughtBefore shows what the log has brought last, though a message that it
+// has brought before crosses only now.
+func TestBroughtBefore(t *testing.T) {
+	t.Parallel()
+	b := (&agreement{}).join(t)
+	receiver := b.NewReceiver()
+	message := func(payload string) *engine.Message {
+		return &engine.Message{Topic: "a", Payload: []byte(payload), QoS: 1, Retain: true, CreatedAt: 1, Publisher: "p"}
+	}
+	shows := func(want string) {
+		t.Helper()
+		if m, _ := b.RetainedOf("a"); m == nil || string(m.Payload) != want {
+			t.Errorf("retained %v, want %s", m, want)
+		}
+	}
+	for _, payload := range []string{"1", "2"} {
+		check(t, b.ApplyRetained([]engine.RetainedRecord{{Topic: "a", Message: message(payload)}}, b.keep))
+	}
+	receiver.Receive(message("1"), engine.Crossing{Direct: true}, false)
+	shows("2")
+	receiver.Receive(message("3"), engine.Crossing{Direct: true}, false)
+	shows("3")
+	for i := range 5000 { // more than are remembered
+		check(t, b.ApplyRetained([]engine.RetainedRecord{{Topic: "b", Message: message(fmt.Sprint(i))}}, func(*engine.Changes) error { return nil }))
+	}
+	receiver.Receive(message("4"), engine.Crossing{Direct: true}, false)
+	shows("4")
+}

@@ -22,6 +22,7 @@ type retained struct {
 	fluxes   map[string]*flux
 	agreed   bool        // changes are decided by a log that all nodes share
 	awaited  int         // in all fluxes
+	brought  *brought    // what the log has brought
 	watching bool        // timer is running
 	timer    *time.Timer // nil until there is something to watch
 	closed   bool
@@ -36,7 +37,7 @@ type flux struct {
 }
 
 func newRetained(now func() int64) *retained {
-	return &retained{index: topics.NewRetained[*Message](), now: now, fluxes: map[string]*flux{}}
+	return &retained{index: topics.NewRetained[*Message](), now: now, fluxes: map[string]*flux{}, brought: newBrought()}
 }
 
 // set keeps a message or, where its payload is empty, clears the topic's
