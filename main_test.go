@@ -67,18 +67,19 @@ var mayImport = map[string][]string{
 	"broker/streams/store":    {"broker", "broker/file", "broker/streams"},
 
 	// What only tests and the gate use.
-	"broker/brokertest":      {"broker", "broker/dynsec"},
-	"db/dbtest":              {"db"},
-	"router/apitest":         {"handlers", "router/appliance"},
-	"scripts/bench":          {"broker", "broker/dynsec", "scripts/bench/load", "scripts/bench/relay"},
-	"scripts/bench/load":     {"scripts/bench/packet"},
-	"scripts/bench/mqttload": {"scripts/bench/load"},
-	"scripts/bench/packet":   {},
-	"scripts/bench/profiled": {"router/appliance"},
-	"scripts/bench/relay":    {"scripts/bench/packet"},
-	"scripts/crash":          {},
-	"scripts/flood":          {},
-	"scripts/testlines":      {},
+	"broker/brokertest":          {"broker", "broker/dynsec"},
+	"broker/embedded/enginetest": {"broker/embedded/engine", "broker/embedded/schema", "broker/embedded/store", "broker/file", "broker/wire"},
+	"db/dbtest":                  {"db"},
+	"router/apitest":             {"handlers", "router/appliance"},
+	"scripts/bench":              {"broker", "broker/dynsec", "scripts/bench/load", "scripts/bench/relay"},
+	"scripts/bench/load":         {"scripts/bench/packet"},
+	"scripts/bench/mqttload":     {"scripts/bench/load"},
+	"scripts/bench/packet":       {},
+	"scripts/bench/profiled":     {"router/appliance"},
+	"scripts/bench/relay":        {"scripts/bench/packet"},
+	"scripts/crash":              {},
+	"scripts/flood":              {},
+	"scripts/testlines":          {},
 
 	// Tests only, of the binary.
 	"broker/embedded/conformance": {},
@@ -103,7 +104,7 @@ var onlyIn = map[string][]string{
 	"database/sql":                        {"broker/cluster/raftlog", "db", "db/dbtest", "broker/embedded/access", "broker/embedded/store", "broker/file", "broker/streams/store", "scripts/bench"},
 	"net/http":                            {"router", "router/client", "router/apitest", "broker/embedded/listen", "broker/remote", "scripts/bench"},
 	"github.com/gofrs/flock":              {"router/appliance"},
-	"testing":                             {"broker/brokertest", "db/dbtest", "router/apitest"},
+	"testing":                             {"broker/brokertest", "broker/embedded/enginetest", "db/dbtest", "router/apitest"},
 
 	// Nobody's: there is something better, or it needs a C compiler.
 	"log":                         {},

@@ -18,7 +18,7 @@ func BenchmarkConnect(b *testing.B) {
 			}
 			h := wire.Connect{ClientID: "c", CleanStart: true}
 			for b.Loop() {
-				s, err := c.nodes[0].dial(h)
+				s, err := c.nodes[0].TryConnect(h)
 				check(b, err)
 				s.Close()
 			}
@@ -32,8 +32,8 @@ func BenchmarkMove(b *testing.B) {
 	for _, messages := range []int{0, 1000} {
 		b.Run(fmt.Sprintf("messages=%d", messages), func(b *testing.B) {
 			c := newCluster(b, 3)
-			s := c.nodes[0].connect(keeps("c"))
-			s.subscribe(c.nodes[0], "a", 1)
+			s := c.nodes[0].Connect(keeps("c"))
+			s.Subscribe("a", 1)
 			s.Close()
 			for range messages {
 				check(b, c.nodes[0].Publish(&engine.Message{Topic: "a", QoS: 1, Payload: make([]byte, 100)}))
@@ -41,7 +41,7 @@ func BenchmarkMove(b *testing.B) {
 			h := keeps("c")
 			h.ReceiveMaximum = 1
 			for i := 1; b.Loop(); i++ {
-				s, err := c.nodes[i%3].dial(h)
+				s, err := c.nodes[i%3].TryConnect(h)
 				check(b, err)
 				s.Close()
 			}

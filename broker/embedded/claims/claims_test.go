@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"signalbox/broker/embedded/engine"
+	"signalbox/broker/embedded/enginetest"
 	"signalbox/broker/wire"
 )
 
@@ -16,31 +17,29 @@ func TestTakeOver(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3)
 	here, there := c.nodes[0], c.nodes[1]
-	first := here.connect(keeps("c"))
-	first.subscribe(here, "a", 1)
+	first := here.Connect(keeps("c"))
+	first.Subscribe("a", 1)
 	check(t, c.nodes[2].Publish(&engine.Message{Topic: "a", QoS: 1, Payload: []byte("0")}))
-	sent, err := parse(first.want(here, wire.TypePublish))
-	check(t, err)
+	sent := first.WantMessage()
 
-	second := there.connect(keeps("c"))
-	if p := first.want(here, wire.TypeDisconnect); p[2] != wire.ReasonSessionTakenOver {
+	second := there.Connect(keeps("c"))
+	if p := first.Want(wire.TypeDisconnect); p[2] != wire.ReasonSessionTakenOver {
 		t.Errorf("DISCONNECT is % x", p)
 	}
-	if !second.present {
+	if !second.Present {
 		t.Fatal("there is no session")
 	}
 	if got := c.sessions("c"); !slices.Equal(got, []int{-2}) {
 		t.Errorf("the session is at %v", got)
 	}
-	again, err := parse(second.want(there, wire.TypePublish))
-	check(t, err)
-	sent.dup = true
+	again := second.WantMessage()
+	sent.Dup = true
 	if again != sent {
 		t.Errorf("got %v, want %v", again, sent)
 	}
 	check(t, here.Publish(&engine.Message{Topic: "a", QoS: 1, Payload: []byte("1")}))
-	if m, err := parse(second.want(there, wire.TypePublish)); err != nil || m.payload != "1" || m.dup {
-		t.Errorf("got %v, %v", m, err)
+	if m := second.WantMessage(); m.Payload != "1" || m.Dup {
+		t.Errorf("got %v", m)
 	}
 	if f := there.claims.Figures(); f.Taken != 1 || f.Claims != 1 || f.Messages != 1 {
 		t.Errorf("figures: %+v", f)
@@ -57,16 +56,16 @@ func TestCleanStart(t *testing.T) {
 	here, there := c.nodes[0], c.nodes[1]
 	h := keeps("c")
 	h.Will = &wire.Will{Topic: "will", Payload: []byte("w"), Delay: 1000}
-	first := here.connect(h)
-	first.subscribe(here, "a", 1)
-	watcher := here.connect(wire.Connect{ClientID: "watcher"})
-	watcher.subscribe(here, "will", 0)
-	second := there.connect(wire.Connect{ClientID: "c", CleanStart: true})
-	if second.present {
+	first := here.Connect(h)
+	first.Subscribe("a", 1)
+	watcher := here.Connect(wire.Connect{ClientID: "watcher"})
+	watcher.Subscribe("will", 0)
+	second := there.Connect(wire.Connect{ClientID: "c", CleanStart: true})
+	if second.Present {
 		t.Error("there is a session")
 	}
-	if m, err := parse(watcher.want(here, wire.TypePublish)); err != nil || m.payload != "w" {
-		t.Errorf("got %v, %v", m, err)
+	if m := watcher.WantMessage(); m.Payload != "w" {
+		t.Errorf("got %v", m)
 	}
 	if got := c.sessions("c"); !slices.Equal(got, []int{-2}) {
 		t.Errorf("the session is at %v", got)
@@ -79,9 +78,9 @@ func TestForeign(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 2)
 	h := keeps("c")
-	c.nodes[0].connect(h)
+	c.nodes[0].Connect(h)
 	h.Username, h.HasUsername = "other", true
-	if _, err := c.nodes[1].dial(h); !errors.Is(err, refused(wire.ReasonClientIDNotValid)) {
+	if _, err := c.nodes[1].TryConnect(h); !errors.Is(err, enginetest.Refused(wire.ReasonClientIDNotValid)) {
 		t.Errorf("got %v", err)
 	}
 	if got := c.sessions("c"); !slices.Equal(got, []int{-1}) {
@@ -93,8 +92,8 @@ func TestForeign(t *testing.T) {
 func TestNoExpiry(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 2)
-	c.nodes[0].connect(wire.Connect{ClientID: "c"})
-	if c.nodes[1].connect(wire.Connect{ClientID: "c"}).present {
+	c.nodes[0].Connect(wire.Connect{ClientID: "c"})
+	if c.nodes[1].Connect(wire.Connect{ClientID: "c"}).Present {
 		t.Error("there is a session")
 	}
 	if got := c.sessions("c"); !slices.Equal(got, []int{-2}) {
@@ -108,8 +107,8 @@ func TestLargeQueue(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 2)
 	here, there := c.nodes[0], c.nodes[1]
-	first := here.connect(keeps("c"))
-	first.subscribe(here, "a", 1)
+	first := here.Connect(keeps("c"))
+	first.Subscribe("a", 1)
 	first.Close()
 	sizes := []int{10, 9 << 20, 100, 20 << 20, 0}
 	for i := range 3000 {
@@ -118,14 +117,13 @@ func TestLargeQueue(t *testing.T) {
 	for i, size := range sizes {
 		check(t, here.Publish(&engine.Message{Topic: "a", QoS: 1, Payload: append(make([]byte, size), fmt.Sprint("|", i)...)}))
 	}
-	second := there.connect(keeps("c"))
+	second := there.Connect(keeps("c"))
 	for i, size := range sizes {
-		m, err := parse(second.want(there, wire.TypePublish))
-		check(t, err)
+		m := second.WantMessage()
 		want := fmt.Sprint("|", i)
-		if len(m.payload) != size+len(want) || m.payload[size:] != want {
-			t.Fatalf("message %d has %d bytes", i, len(m.payload))
+		if len(m.Payload) != size+len(want) || m.Payload[size:] != want {
+			t.Fatalf("message %d has %d bytes", i, len(m.Payload))
 		}
-		check(t, second.ack(wire.TypePuback, m.id))
+		second.Ack(wire.TypePuback, m.ID)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/broker/embedded/engine"
+	"signalbox/broker/embedded/enginetest"
 	"signalbox/broker/topics"
 	"signalbox/broker/wire"
 )
@@ -22,14 +23,14 @@ func TestMovedSession(t *testing.T) {
 	here, there := c.nodes[0], c.nodes[1]
 	h := keeps("c")
 	h.Username, h.HasUsername, h.SessionExpiry = "u", true, 1
-	s := here.connect(h)
+	s := here.Connect(h)
 	filters := []wire.Filter{{Filter: "a/+", Options: 2 | 4 | 8 | 1<<4}, {Filter: "$share/g/b", Options: 1}}
-	check(t, s.send(wire.AppendSubscribe(nil, wire.V5, &wire.Subscribe{PacketID: 1, ID: 77, Filters: filters})))
-	s.want(here, wire.TypeSuback)
+	s.Send(wire.AppendSubscribe(nil, wire.V5, &wire.Subscribe{PacketID: 1, ID: 77, Filters: filters}))
+	s.Want(wire.TypeSuback)
 	before, subscribed, err := here.Client("c")
 	check(t, err)
 
-	s = there.connect(h)
+	s = there.Connect(h)
 	after, now, err := there.Client("c")
 	check(t, err)
 	want := []engine.Subscription{
@@ -57,29 +58,28 @@ func TestTakerFails(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t, 2, impatient)
 			here, there := c.nodes[0], c.nodes[1]
-			s := here.connect(keeps("c"))
-			s.subscribe(here, "a", 1)
+			s := here.Connect(keeps("c"))
+			s.Subscribe("a", 1)
 			s.Close()
 			check(t, here.Publish(&engine.Message{Topic: "a", QoS: 1, Payload: []byte("0")}))
 			c.spoil(func(request []byte) fault { return fault{before: slices.Contains(kinds, request[1])} })
-			if _, err := there.dial(keeps("c")); !errors.Is(err, refused(wire.ReasonServerUnavailable)) {
+			if _, err := there.TryConnect(keeps("c")); !errors.Is(err, enginetest.Refused(wire.ReasonServerUnavailable)) {
 				t.Errorf("the client is told %v", err)
 			}
 			until(t, "the session is kept", func() bool { return here.claims.Figures().Kept > 0 })
 			c.spoil(func([]byte) fault { return fault{} })
 			check(t, here.Publish(&engine.Message{Topic: "a", QoS: 1, Payload: []byte("1")}))
 			until(t, "all answer", c.answers)
-			s = here.connect(keeps("c"))
-			if !s.present {
+			s = here.Connect(keeps("c"))
+			if !s.Present {
 				t.Fatal("the session is lost")
 			}
 			for i := range 2 {
-				m, err := parse(s.want(here, wire.TypePublish))
-				check(t, err)
-				if m.payload != fmt.Sprint(i) {
+				m := s.WantMessage()
+				if m.Payload != fmt.Sprint(i) {
 					t.Errorf("got %v, want %d", m, i)
 				}
-				check(t, s.ack(wire.TypePuback, m.id))
+				s.Ack(wire.TypePuback, m.ID)
 			}
 			until(t, "the session is at one node", func() bool { return slices.Equal(c.sessions("c"), []int{-1}) })
 		})
@@ -98,9 +98,9 @@ func TestFarewellLost(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t, 2, impatient)
 			here, there := c.nodes[0], c.nodes[1]
-			here.connect(keeps("c")).subscribe(here, "a", 1)
+			here.Connect(keeps("c")).Subscribe("a", 1)
 			c.spoil(func(request []byte) fault { return fault{before: request[1] == kindDone || request[1] == kindStatus} })
-			if !there.connect(keeps("c")).present {
+			if !there.Connect(keeps("c")).Present {
 				t.Error("there is no session")
 			}
 			if got := c.sessions("c"); !slices.Equal(got, []int{1, -2}) {
@@ -123,7 +123,7 @@ func TestDeadPeer(t *testing.T) {
 	c.nodes[1].part(true)
 	for i := range 3 {
 		began := time.Now()
-		c.nodes[0].connect(keeps(fmt.Sprint("c", i)))
+		c.nodes[0].Connect(keeps(fmt.Sprint("c", i)))
 		if took := time.Since(began); i == 2 && took > patience/2 {
 			t.Errorf("the client waited for %v", took)
 		}
@@ -140,20 +140,20 @@ func TestClose(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 2)
 	here, there := c.nodes[0], c.nodes[1]
-	here.connect(keeps("c")).subscribe(here, "a", 1)
+	here.Connect(keeps("c")).Subscribe("a", 1)
 	c.spoil(func(request []byte) fault { return fault{before: request[1] == kindFetch} })
 	refusal := make(chan error, 1)
 	go func() {
-		_, err := there.dial(keeps("c"))
+		_, err := there.TryConnect(keeps("c"))
 		refusal <- err
 	}()
 	until(t, "the session is on its way", func() bool { return here.claims.Figures().Waiting == 1 })
 	here.claims.Close()
 	there.claims.Close()
-	if err := <-refusal; !errors.Is(err, refused(wire.ReasonServerUnavailable)) {
+	if err := <-refusal; !errors.Is(err, enginetest.Refused(wire.ReasonServerUnavailable)) {
 		t.Errorf("the client is told %v", err)
 	}
-	if !here.connect(keeps("c")).present {
+	if !here.Connect(keeps("c")).Present {
 		t.Error("the session is gone")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"signalbox/broker/embedded/engine"
+	"signalbox/broker/embedded/enginetest"
 	"signalbox/broker/wire"
 )
 
@@ -36,7 +37,7 @@ type hopper struct {
 	disorder int
 	hops     int
 	anew     int // connections without a session
-	last     *conn
+	last     *enginetest.Client
 }
 
 func newHopper(c *cluster, seed uint64) *hopper {
@@ -49,7 +50,7 @@ func newHopper(c *cluster, seed uint64) *hopper {
 // or it wants to go on. It answers false if it was not let in.
 func (h *hopper) hop(limit int, quiet time.Duration) bool {
 	n := h.c.nodes[h.dice.IntN(len(h.c.nodes))]
-	c, err := n.dial(keeps("hopper"))
+	c, err := n.TryConnect(keeps("hopper"))
 	if err != nil {
 		return false
 	}
@@ -58,7 +59,7 @@ func (h *hopper) hop(limit int, quiet time.Duration) bool {
 	}
 	h.hops, h.last = h.hops+1, c
 	h.c.t.Cleanup(func() { c.Close() })
-	if !c.present {
+	if !c.Present {
 		h.anew++
 		h.pending = map[uint16]bool{}
 		if h.subscribe(c) != nil {
@@ -69,7 +70,7 @@ func (h *hopper) hop(limit int, quiet time.Duration) bool {
 		if err := c.SetReadDeadline(time.Now().Add(quiet)); err != nil {
 			return true
 		}
-		p, err := c.next()
+		p, err := c.Next()
 		if err != nil || h.handle(c, p) != nil {
 			return true
 		}
@@ -78,11 +79,11 @@ func (h *hopper) hop(limit int, quiet time.Duration) bool {
 }
 
 // subscribe subscribes to what is published. Messages may come before SUBACK.
-func (h *hopper) subscribe(c *conn) error {
+func (h *hopper) subscribe(c *enginetest.Client) error {
 	p := wire.AppendSubscribe(nil, wire.V5, &wire.Subscribe{PacketID: 1, Filters: []wire.Filter{{Filter: "a", Options: 2}}})
-	for err := c.send(p); ; {
+	for err := c.TrySend(p); ; {
 		if err == nil {
-			p, err = c.read()
+			p, err = c.Read()
 		}
 		if err != nil || p[0]>>4 == wire.TypeSuback {
 			return err
@@ -93,39 +94,41 @@ func (h *hopper) subscribe(c *conn) error {
 
 // handle takes one packet, as a client should; now and then the connection breaks
 // before it is answered.
-func (h *hopper) handle(c *conn, p []byte) error {
+func (h *hopper) handle(c *enginetest.Client, p []byte) error {
 	switch p[0] >> 4 {
 	case wire.TypePublish:
-		m, err := parse(p)
-		if err != nil {
-			return err
-		}
-		if m.qos == 1 {
+		m := c.Parse(p)
+		if m.QoS == 1 {
 			h.count(m)
-			return c.ack(wire.TypePuback, m.id)
+			return answer(c, wire.TypePuback, m.ID)
 		}
-		if !h.pending[m.id] {
-			h.pending[m.id] = true
+		if !h.pending[m.ID] {
+			h.pending[m.ID] = true
 			h.count(m)
 		}
-		return c.ack(wire.TypePubrec, m.id)
+		return answer(c, wire.TypePubrec, m.ID)
 	case wire.TypePubrel:
-		delete(h.pending, packetID(p))
-		return c.ack(wire.TypePubcomp, packetID(p))
+		delete(h.pending, enginetest.PacketID(p))
+		return answer(c, wire.TypePubcomp, enginetest.PacketID(p))
 	}
 	return nil
 }
 
+// answer acknowledges what came on a connection that may have ended.
+func answer(c *enginetest.Client, kind byte, id uint16) error {
+	return c.TrySend(wire.AppendAck(nil, wire.V5, kind, id, 0, ""))
+}
+
 // count notes a message, "publisher-number".
-func (h *hopper) count(m message) {
-	h.got[m.payload]++
-	if h.got[m.payload] > 1 {
+func (h *hopper) count(m enginetest.Message) {
+	h.got[m.Payload]++
+	if h.got[m.Payload] > 1 {
 		return
 	}
-	publisher, number, _ := strings.Cut(m.payload, "-")
+	publisher, number, _ := strings.Cut(m.Payload, "-")
 	n, err := strconv.Atoi(number)
 	check(h.c.t, err)
-	key := fmt.Sprint(publisher, m.qos)
+	key := fmt.Sprint(publisher, m.QoS)
 	if n < h.newest[key] {
 		h.disorder++
 	}

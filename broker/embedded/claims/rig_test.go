@@ -3,9 +3,7 @@ package claims_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net"
-	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -14,11 +12,8 @@ import (
 	"go.uber.org/goleak"
 
 	"signalbox/broker/embedded/claims"
-	"signalbox/broker/embedded/engine"
+	"signalbox/broker/embedded/enginetest"
 	"signalbox/broker/embedded/mesh"
-	"signalbox/broker/embedded/schema"
-	"signalbox/broker/embedded/store"
-	"signalbox/broker/file"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -43,11 +38,10 @@ type fault struct {
 }
 
 type node struct {
-	*engine.Engine
+	*enginetest.Broker
 	claims  *claims.Claims
 	cluster *cluster
 	number  int
-	addr    string
 	close   func()
 	mesh    *mesh.Mesh
 
@@ -80,15 +74,7 @@ func newCluster(t testing.TB, n int, change ...func(*claims.Options)) *cluster {
 
 func (c *cluster) start(number int, change []func(*claims.Options)) *node {
 	c.t.Helper()
-	log := slog.New(slog.DiscardHandler)
-	f, err := schema.Open(c.t.Context(), filepath.Join(c.t.TempDir(), "broker.db"), log)
-	check(c.t, err)
-	s, err := store.Open(c.t.Context(), f, store.Options{Durability: file.Process})
-	check(c.t, err)
-	n := &node{cluster: c, number: number}
-	n.Engine = engine.New(engine.DefaultConfig(), engine.Parts{
-		Store: s, Authority: permissive{}, Watcher: blind{}, Control: func(*engine.Request) {},
-	})
+	n := &node{Broker: enginetest.Start(c.t, patience, c.t.TempDir()), cluster: c, number: number}
 	check(c.t, n.Load(c.t.Context()))
 	n.mesh = mesh.New(mesh.Options{Self: number, Engine: n.Engine, Net: n})
 	o := claims.Options{
@@ -99,43 +85,8 @@ func (c *cluster) start(number int, change []func(*claims.Options)) *node {
 		f(&o)
 	}
 	n.claims = claims.New(o)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	check(c.t, err)
-	n.addr = l.Addr().String()
-	var serving sync.WaitGroup
-	serving.Go(func() { n.accept(l, &serving) })
-	n.close = sync.OnceFunc(func() {
-		l.Close()
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		if err := n.Engine.Close(ctx); err != nil {
-			c.t.Errorf("close: %v", err)
-			return
-		}
-		n.mesh.Close()
-		serving.Wait()
-		if err := s.Close(ctx); err != nil {
-			c.t.Errorf("close the store: %v", err)
-		}
-		check(c.t, f.Close())
-	})
+	n.close = func() { n.Close(n.mesh.Close) }
 	return n
-}
-
-func (n *node) accept(l net.Listener, serving *sync.WaitGroup) {
-	for {
-		conn, err := l.Accept()
-		if err != nil {
-			return
-		}
-		raw, err := conn.(*net.TCPConn).SyscallConn()
-		if err != nil {
-			panic(err)
-		}
-		serving.Go(func() {
-			n.Serve(&engine.Socket{Conn: conn, Raw: raw, Address: "127.0.0.1", Protocol: "MQTT"})
-		})
-	}
 }
 
 // spoil has requests become what f says, one after the other.
@@ -242,48 +193,13 @@ func (c *cluster) sessions(clientID string) (found []int) {
 	return found
 }
 
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+var (
+	check = enginetest.Check
+	keeps = enginetest.Keeps
+)
 
 // until waits for a condition.
 func until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	end := time.After(patience)
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-end:
-			t.Fatalf("waited in vain: %s", what)
-		}
-	}
+	enginetest.Until(t, patience, what, ok)
 }
-
-// permissive lets everybody do everything.
-type permissive struct{}
-
-func (permissive) Authenticate(_ context.Context, l *engine.Login) (engine.Admission, error) {
-	return engine.Admission{Username: l.Username, Rights: all{}}, nil
-}
-func (permissive) Resume(string, string, bool) engine.Rights { return all{} }
-func (permissive) Epoch() uint64                             { return 0 }
-
-type all struct{}
-
-func (all) Allowed(engine.Kind, string) bool { return true }
-func (all) Cut() bool                        { return false }
-func (all) Release()                         {}
-
-// blind watches nothing.
-type blind struct{}
-
-func (blind) Connected(engine.ClientEvent)                   {}
-func (blind) Disconnected(engine.ClientEvent, byte)          {}
-func (blind) Refused(engine.ClientEvent, byte, string)       {}
-func (blind) Denied(engine.ClientEvent, engine.Kind, string) {}
-func (blind) Published(*engine.Message)                      {}

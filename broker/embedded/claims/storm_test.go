@@ -10,6 +10,7 @@ import (
 
 	"signalbox/broker/embedded/claims"
 	"signalbox/broker/embedded/engine"
+	"signalbox/broker/embedded/enginetest"
 	"signalbox/broker/wire"
 )
 
@@ -23,13 +24,13 @@ func TestStorm(t *testing.T) {
 	c := newCluster(t, 3)
 	for round := range 15 {
 		var mu sync.Mutex
-		var open []*conn
+		var open []*enginetest.Client
 		var dialing sync.WaitGroup
 		for i := range 12 {
 			dialing.Go(func() {
 				h := keeps("c")
 				h.CleanStart = (round+i)%4 == 0
-				if s, err := c.nodes[i%3].dial(h); err == nil {
+				if s, err := c.nodes[i%3].TryConnect(h); err == nil {
 					mu.Lock()
 					open = append(open, s)
 					mu.Unlock()
@@ -37,12 +38,12 @@ func TestStorm(t *testing.T) {
 			})
 		}
 		dialing.Wait()
-		left := make(chan *conn, len(open))
+		left := make(chan *enginetest.Client, len(open))
 		for _, s := range open {
 			check(t, s.SetReadDeadline(time.Time{}))
 			go func() {
 				for {
-					if _, err := s.next(); err != nil {
+					if _, err := s.Next(); err != nil {
 						left <- nil
 						return
 					}
@@ -68,14 +69,14 @@ func TestPartition(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, impatient)
 	alone := c.nodes[0]
-	first := alone.connect(keeps("c"))
-	alone.connect(keeps("away")).Close()
+	first := alone.Connect(keeps("c"))
+	alone.Connect(keeps("away")).Close()
 	foreign := keeps("foreign")
-	alone.connect(foreign)
+	alone.Connect(foreign)
 	alone.part(true)
 	foreign.Username, foreign.HasUsername = "other", true
 	for _, h := range []wire.Connect{keeps("c"), keeps("away"), foreign} {
-		if c.nodes[1].connect(h).present {
+		if c.nodes[1].Connect(h).Present {
 			t.Errorf("%s has the session that it cannot have", h.ClientID)
 		}
 	}
@@ -86,7 +87,7 @@ func TestPartition(t *testing.T) {
 	for _, id := range []string{"c", "away", "foreign"} {
 		until(t, id+" is at one node", func() bool { return slices.Equal(c.sessions(id), []int{-2}) })
 	}
-	if p := first.want(alone, wire.TypeDisconnect); p[2] != wire.ReasonSessionTakenOver {
+	if p := first.Want(wire.TypeDisconnect); p[2] != wire.ReasonSessionTakenOver {
 		t.Errorf("DISCONNECT is % x", p)
 	}
 	until(t, "all answer", c.answers)
@@ -100,8 +101,8 @@ func TestUnite(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t, 2, impatient)
 			here, there := c.nodes[0], c.nodes[1]
-			first := here.connect(keeps("c"))
-			first.subscribe(here, "a", 1)
+			first := here.Connect(keeps("c"))
+			first.Subscribe("a", 1)
 			first.Close()
 			until(t, "the client has gone", func() bool { return slices.Equal(c.sessions("c"), []int{1}) })
 			h, err := here.Holding("c")
@@ -121,11 +122,11 @@ func TestUnite(t *testing.T) {
 				check(t, c.nodes[i%2].Publish(&engine.Message{Topic: "a", QoS: 1, Payload: fmt.Append(nil, i)}))
 			}
 			for _, n := range c.nodes { // which finds out that the other does not answer
-				n.connect(keeps(fmt.Sprint("other", n.number)))
+				n.Connect(keeps(fmt.Sprint("other", n.number)))
 			}
-			var s *conn
+			var s *enginetest.Client
 			if connected {
-				s = there.connect(keeps("c"))
+				s = there.Connect(keeps("c"))
 			}
 			for _, n := range c.nodes {
 				n.part(false)
@@ -133,14 +134,13 @@ func TestUnite(t *testing.T) {
 			if !connected {
 				until(t, "they are one", func() bool { return len(c.sessions("c")) == 1 })
 				until(t, "all answer", c.answers)
-				s = here.connect(keeps("c"))
+				s = here.Connect(keeps("c"))
 			}
 			var got []string
 			for range 10 {
-				m, err := parse(s.want(here, wire.TypePublish))
-				check(t, err)
-				got = append(got, m.payload)
-				check(t, s.ack(wire.TypePuback, m.id))
+				m := s.WantMessage()
+				got = append(got, m.Payload)
+				s.Ack(wire.TypePuback, m.ID)
 			}
 			slices.Sort(got)
 			if want := "[0 1 2 3 4 5 6 7 8 9]"; fmt.Sprint(got) != want {

@@ -90,7 +90,7 @@ func decoded(records []engine.RetainedRecord) (all []engine.RetainedRecord) {
 func (b *broker) keep(c *engine.Changes) error {
 	done := make(outcome, 1)
 	c.Done = done
-	b.store.(agreeing).Store.Submit(c) //nolint:forcetypeassert // join made it
+	b.Store.(agreeing).Store.Submit(c) //nolint:forcetypeassert // join made it
 	return <-done
 }
 
@@ -114,34 +114,34 @@ func TestAgreed(t *testing.T) {
 	t.Parallel()
 	log := &agreement{}
 	a, b := log.join(t), log.join(t)
-	reader, c := a.connect(keeps("reader")), a.connect(keeps("c"))
-	reader.subscribe("a", 1)
+	reader, c := a.Connect(keeps("reader")), a.Connect(keeps("c"))
+	reader.Subscribe("a", 1)
 	set := func(payload string, qos byte) {
-		c.publish(wire.Outgoing{Topic: "a", Payload: []byte(payload), QoS: qos, PacketID: 7, Retain: true})
+		c.Publish(wire.Outgoing{Topic: "a", Payload: []byte(payload), QoS: qos, PacketID: 7, Retain: true})
 	}
 	set("one", 2)
-	c.ping() // it is not acknowledged yet
+	c.Ping() // it is not acknowledged yet
 	if diff := cmp.Diff(map[string]string{"a": "one"}, a.shown()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	log.bring(t)
-	c.wantAck(wire.TypePubrec)
-	reader.wantMessage()
+	c.WantAck(wire.TypePubrec)
+	reader.WantMessage()
 	until(t, "the other node has it", func() bool { return b.shown()["a"] == "one" })
 	log.refusing = true
-	c.ack(wire.TypePubrel, 7)
-	c.wantAck(wire.TypePubcomp)
+	c.Ack(wire.TypePubrel, 7)
+	c.WantAck(wire.TypePubcomp)
 	set("two", 1)
-	if m := reader.wantMessage(); m.payload != "two" { // is not kept from others meanwhile
+	if m := reader.WantMessage(); m.Payload != "two" { // is not kept from others meanwhile
 		t.Errorf("got %v", m)
 	}
 	set("", 1)
-	c.ping()
+	c.Ping()
 	for range 2 {
 		if !log.bring(t) {
 			t.Fatal("nothing was proposed")
 		}
-		if a := c.wantAck(wire.TypePuback); a.Reason != wire.ReasonQuotaExceeded {
+		if a := c.WantAck(wire.TypePuback); a.Reason != wire.ReasonQuotaExceeded {
 			t.Errorf("got %+v", a)
 		}
 	}

@@ -23,20 +23,20 @@ func BenchmarkMessage(b *testing.B) {
 func benchMessage(b *testing.B, readers int, qos byte) {
 	const batch, window = 50, 20 // batches under way
 	broker := start(b, b.TempDir())
-	c := broker.connect(fresh("c"))
+	c := broker.Connect(fresh("c"))
 	if qos > 0 {
-		go io.Copy(io.Discard, c.in) //nolint:errcheck // until the end
+		go io.Copy(io.Discard, c.In) //nolint:errcheck // until the end
 	}
 	one := wire.AppendPublish(nil, wire.V5, &wire.Outgoing{Topic: "bench/topic", Payload: make([]byte, 100), QoS: qos, PacketID: 1})
 	arrived := wire.AppendPublish(nil, wire.V5, &wire.Outgoing{Topic: "bench/topic", Payload: make([]byte, 100)})
 	credit, read := make(chan struct{}, window), make(chan error, readers)
 	for i := range readers {
-		r := broker.connect(fresh(fmt.Sprint("reader", i)))
-		r.subscribe("bench/topic", 0)
+		r := broker.Connect(fresh(fmt.Sprint("reader", i)))
+		r.Subscribe("bench/topic", 0)
 		go func() {
 			buf := make([]byte, batch*len(arrived))
 			for range b.N/batch + 1 {
-				if _, err := io.ReadFull(r.in, buf); err != nil {
+				if _, err := io.ReadFull(r.In, buf); err != nil {
 					read <- err
 					return
 				}
@@ -56,7 +56,7 @@ func benchMessage(b *testing.B, readers int, qos byte) {
 	b.ResetTimer()
 	for range b.N/batch + 1 {
 		credit <- struct{}{}
-		c.send(packets)
+		c.Send(packets)
 	}
 	for range readers {
 		check(b, <-read)

@@ -48,19 +48,19 @@ func TestDelivery(t *testing.T) {
 // publishAll sends a publisher's messages, odd ones at QoS 1, even ones at QoS 2,
 // a few at a time, until all are acknowledged.
 func (b *broker) publishAll(i int) {
-	c := b.connect(fresh(fmt.Sprintf("p%d", i)))
-	defer c.conn.Close()
+	c := b.Connect(fresh(fmt.Sprintf("p%d", i)))
+	defer c.Close()
 	open, next := 0, 1
 	for next <= perSender || open > 0 {
 		for ; open < 10 && next <= perSender; next++ {
-			c.publish(wire.Outgoing{
+			c.Publish(wire.Outgoing{
 				Topic: fmt.Sprintf("m/%d", i), Payload: fmt.Append(nil, next), QoS: byte(1 + (next+1)%2), PacketID: uint16(next),
 			})
 			open++
 		}
-		p, err := c.read()
+		p, err := c.Read()
 		if err != nil {
-			b.t.Errorf("publisher %d: %v", i, err)
+			b.T.Errorf("publisher %d: %v", i, err)
 			return
 		}
 		id := uint16(p[2])<<8 | uint16(p[3])
@@ -68,7 +68,7 @@ func (b *broker) publishAll(i int) {
 		case wire.TypePuback, wire.TypePubcomp:
 			open--
 		case wire.TypePubrec:
-			c.conn.Write(wire.AppendAck(nil, c.version, wire.TypePubrel, id, 0, "")) //nolint:errcheck // reading will tell
+			c.Write(wire.AppendAck(nil, c.Version, wire.TypePubrel, id, 0, "")) //nolint:errcheck // reading will tell
 		}
 	}
 }
@@ -89,25 +89,25 @@ func (r *reader) hello() wire.Connect {
 }
 
 func (r *reader) subscribe() {
-	c := r.broker.connect(r.hello())
-	c.subscribe("m/#", 2)
-	c.bye()
+	c := r.broker.Connect(r.hello())
+	c.Subscribe("m/#", 2)
+	c.Bye()
 }
 
 func (r *reader) run() {
 	for last := (*client)(nil); !r.complete(); {
-		c := r.broker.dial()
+		c := r.broker.Dial()
 		h := r.hello()
 		h.Version = wire.V5
-		c.conn.Write(wire.AppendConnect(nil, &h)) //nolint:errcheck // reading will tell
+		c.Write(wire.AppendConnect(nil, &h)) //nolint:errcheck // reading will tell
 		if last != nil {
-			last.conn.Close()
+			last.Close()
 		}
 		if !r.session(c) {
 			return
 		}
 		if last = c; r.dice.IntN(2) == 0 {
-			c.conn.Close()
+			c.Close()
 		}
 	}
 }
@@ -121,11 +121,11 @@ func (r *reader) complete() bool {
 // drain fetches what was not acknowledged yet.
 func (r *reader) drain(t *testing.T) {
 	t.Helper()
-	c := r.broker.connect(r.hello())
+	c := r.broker.Connect(r.hello())
 	for r.broker.queue(r.id) > 0 {
-		p, err := c.read()
+		p, err := c.Read()
 		check(t, err)
-		c.send(append(r.handle(c, p), wire.TypePingreq<<4, 0))
+		c.Send(append(r.handle(c, p), wire.TypePingreq<<4, 0))
 	}
 }
 
@@ -133,17 +133,17 @@ func (r *reader) drain(t *testing.T) {
 // nothing comes for too long.
 func (r *reader) session(c *client) bool {
 	for life := 20 + r.dice.IntN(60); life > 0 && !r.complete(); life-- {
-		p, err := c.read()
+		p, err := c.Read()
 		var late net.Error
 		if errors.As(err, &late) && late.Timeout() {
-			r.broker.t.Errorf("%s: nothing comes any more, %d identifiers are held", r.id, len(r.held))
+			r.broker.T.Errorf("%s: nothing comes any more, %d identifiers are held", r.id, len(r.held))
 			return false
 		}
 		if err != nil {
 			return true
 		}
 		if answer := r.handle(c, p); answer != nil && r.dice.IntN(20) > 0 {
-			c.conn.Write(answer) //nolint:errcheck // reading will tell
+			c.Write(answer) //nolint:errcheck // reading will tell
 		} else if answer != nil {
 			return true // broke off before the answer
 		}
@@ -155,28 +155,28 @@ func (r *reader) session(c *client) bool {
 func (r *reader) handle(c *client, p []byte) []byte {
 	switch p[0] >> 4 {
 	case wire.TypePublish:
-		m := c.parse(p)
-		if m.qos == 2 {
-			if !r.held[m.id] {
-				r.held[m.id] = true
+		m := c.Parse(p)
+		if m.QoS == 2 {
+			if !r.held[m.ID] {
+				r.held[m.ID] = true
 				r.note(m)
 			}
-			return wire.AppendAck(nil, c.version, wire.TypePubrec, m.id, 0, "")
+			return wire.AppendAck(nil, c.Version, wire.TypePubrec, m.ID, 0, "")
 		}
 		r.note(m)
-		return wire.AppendAck(nil, c.version, wire.TypePuback, m.id, 0, "")
+		return wire.AppendAck(nil, c.Version, wire.TypePuback, m.ID, 0, "")
 	case wire.TypePubrel:
 		id := uint16(p[2])<<8 | uint16(p[3])
 		delete(r.held, id)
-		return wire.AppendAck(nil, c.version, wire.TypePubcomp, id, 0, "")
+		return wire.AppendAck(nil, c.Version, wire.TypePubcomp, id, 0, "")
 	}
 	return nil
 }
 
 func (r *reader) note(m message) {
 	var from, n int
-	if _, err := fmt.Sscanf(m.topic+" "+m.payload, "m/%d %d", &from, &n); err != nil {
-		r.broker.t.Errorf("%s: got %v", r.id, m)
+	if _, err := fmt.Sscanf(m.Topic+" "+m.Payload, "m/%d %d", &from, &n); err != nil {
+		r.broker.T.Errorf("%s: got %v", r.id, m)
 		return
 	}
 	r.got[from] = append(r.got[from], n)

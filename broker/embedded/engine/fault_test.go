@@ -17,22 +17,22 @@ func TestUnsubscribeOnFullDisk(t *testing.T) {
 	t.Parallel()
 	var disk *faulty
 	b := start(t, t.TempDir(), withFaulty(&disk))
-	other := b.connect(fresh("other"))
-	other.subscribe("to/other", 0)
-	c := b.connect(keeps("c"))
-	c.subscribe("a", 1)
+	other := b.Connect(fresh("other"))
+	other.Subscribe("to/other", 0)
+	c := b.Connect(keeps("c"))
+	c.Subscribe("a", 1)
 	disk.fail()
 	both := wire.AppendPublish(nil, wire.V5, &wire.Outgoing{Topic: "to/other", Payload: []byte("x")})
-	c.send(wire.AppendUnsubscribe(both, wire.V5, &wire.Unsubscribe{PacketID: 2, Filters: []string{"a"}}))
-	other.wantMessage()
-	c.want(wire.TypeUnsuback)
-	again := b.connect(keeps("c"))
-	if !again.present {
+	c.Send(wire.AppendUnsubscribe(both, wire.V5, &wire.Unsubscribe{PacketID: 2, Filters: []string{"a"}}))
+	other.WantMessage()
+	c.Want(wire.TypeUnsuback)
+	again := b.Connect(keeps("c"))
+	if !again.Present {
 		t.Error("a session that is stored already cannot be resumed")
 	}
-	again.send(wire.AppendUnsubscribe(nil, wire.V5, &wire.Unsubscribe{PacketID: 2, Filters: []string{"a"}}))
+	again.Send(wire.AppendUnsubscribe(nil, wire.V5, &wire.Unsubscribe{PacketID: 2, Filters: []string{"a"}}))
 	b.Engine.Disconnect("c") //nolint:errcheck // it may be gone
-	b.closeEngine(t)
+	b.CloseEngine()
 	disk.work()
 }
 
@@ -42,23 +42,23 @@ func TestOwedKeepsNothingBack(t *testing.T) {
 	t.Parallel()
 	var disk *faulty
 	b := start(t, t.TempDir(), withFaulty(&disk))
-	c := b.connect(keeps("c"))
-	c.subscribe("a", 2)
-	publisher := b.connect(fresh("p"))
-	publisher.publish(wire.Outgoing{Topic: "a", QoS: 2, PacketID: 1})
-	publisher.wantAck(wire.TypePubrec)
-	m := c.wantMessage()
+	c := b.Connect(keeps("c"))
+	c.Subscribe("a", 2)
+	publisher := b.Connect(fresh("p"))
+	publisher.Publish(wire.Outgoing{Topic: "a", QoS: 2, PacketID: 1})
+	publisher.WantAck(wire.TypePubrec)
+	m := c.WantMessage()
 	disk.fail()
-	c.ack(wire.TypePubrec, m.id)
-	c.publish(wire.Outgoing{Topic: "nobody", QoS: 1, PacketID: 7})
-	if a := c.wantAck(wire.TypePuback); a.PacketID != 7 {
+	c.Ack(wire.TypePubrec, m.ID)
+	c.Publish(wire.Outgoing{Topic: "nobody", QoS: 1, PacketID: 7})
+	if a := c.WantAck(wire.TypePuback); a.PacketID != 7 {
 		t.Errorf("got PUBACK for %d", a.PacketID)
 	}
 	disk.work()
-	if a := c.wantAck(wire.TypePubrel); a.PacketID != m.id {
+	if a := c.WantAck(wire.TypePubrel); a.PacketID != m.ID {
 		t.Errorf("got PUBREL for %d", a.PacketID)
 	}
-	c.ack(wire.TypePubcomp, m.id)
+	c.Ack(wire.TypePubcomp, m.ID)
 	until(t, "the message is done with", func() bool { return b.queue("c") == 0 })
 }
 
@@ -69,16 +69,16 @@ func TestRefusedRetained(t *testing.T) {
 	for _, last := range []string{"third", ""} {
 		var disk *faulty
 		b := start(t, t.TempDir(), withFaulty(&disk))
-		c := b.connect(fresh("c"))
-		c.publish(wire.Outgoing{Topic: "a", Payload: []byte("first"), Retain: true, QoS: 1, PacketID: 1})
-		c.wantAck(wire.TypePuback)
+		c := b.Connect(fresh("c"))
+		c.Publish(wire.Outgoing{Topic: "a", Payload: []byte("first"), Retain: true, QoS: 1, PacketID: 1})
+		c.WantAck(wire.TypePuback)
 		disk.hang()
-		c.publish(wire.Outgoing{Topic: "a", Payload: []byte("second"), Retain: true, QoS: 1, PacketID: 2})
-		c.publish(wire.Outgoing{Topic: "a", Payload: []byte(last), Retain: true, QoS: 1, PacketID: 3})
+		c.Publish(wire.Outgoing{Topic: "a", Payload: []byte("second"), Retain: true, QoS: 1, PacketID: 2})
+		c.Publish(wire.Outgoing{Topic: "a", Payload: []byte(last), Retain: true, QoS: 1, PacketID: 3})
 		until(t, "both are submitted", func() bool { return disk.held() == 2 })
 		disk.fail()
 		for range 2 {
-			if a := c.wantAck(wire.TypePuback); a.Reason != wire.ReasonQuotaExceeded {
+			if a := c.WantAck(wire.TypePuback); a.Reason != wire.ReasonQuotaExceeded {
 				t.Errorf("PUBACK has reason %#x", a.Reason)
 			}
 		}
@@ -95,19 +95,19 @@ func TestReceiveMaximum(t *testing.T) {
 	t.Parallel()
 	var disk *faulty
 	b := start(t, t.TempDir(), withFaulty(&disk), func(c *engine.Config, _ *engine.Parts) { c.ReceiveMaximum = 3 })
-	c := b.connect(keeps("c"))
-	c.subscribe("a", 1)
+	c := b.Connect(keeps("c"))
+	c.Subscribe("a", 1)
 	for id := range uint16(50) {
-		c.ack(wire.TypePubrel, id+1)
-		if a := c.wantAck(wire.TypePubcomp); a.Reason != wire.ReasonPacketIDNotFound {
+		c.Ack(wire.TypePubrel, id+1)
+		if a := c.WantAck(wire.TypePubcomp); a.Reason != wire.ReasonPacketIDNotFound {
 			t.Fatalf("PUBCOMP has reason %#x", a.Reason)
 		}
 	}
 	disk.hang()
 	for id := range uint16(4) {
-		c.publish(wire.Outgoing{Topic: "a", QoS: 1, PacketID: id + 1})
+		c.Publish(wire.Outgoing{Topic: "a", QoS: 1, PacketID: id + 1})
 	}
-	if p := c.want(wire.TypeDisconnect); p[2] != wire.ReasonReceiveMaximumExceeded {
+	if p := c.Want(wire.TypeDisconnect); p[2] != wire.ReasonReceiveMaximumExceeded {
 		t.Errorf("DISCONNECT % x", p)
 	}
 	disk.work()
@@ -117,14 +117,14 @@ func TestReceiveMaximum(t *testing.T) {
 func TestSubscriptionsOfOnePacket(t *testing.T) {
 	t.Parallel()
 	b := start(t, t.TempDir(), func(c *engine.Config, _ *engine.Parts) { c.MaxSubscriptions = 3 })
-	c := b.connect(fresh("c"))
-	c.subscribe("a", 0)
+	c := b.Connect(fresh("c"))
+	c.Subscribe("a", 0)
 	s := &wire.Subscribe{PacketID: 2}
 	for _, f := range []string{"a", "b", "b", "c", "d", "a"} {
 		s.Filters = append(s.Filters, wire.Filter{Filter: f})
 	}
-	c.send(wire.AppendSubscribe(nil, wire.V5, s))
-	p := c.want(wire.TypeSuback)
+	c.Send(wire.AppendSubscribe(nil, wire.V5, s))
+	p := c.Want(wire.TypeSuback)
 	if got := p[len(p)-6:]; !bytes.Equal(got, []byte{0, 0, 0, 0, wire.ReasonQuotaExceeded, 0}) {
 		t.Errorf("SUBACK % x", got)
 	}
@@ -136,20 +136,20 @@ func TestSlowReaderThatCatchesUp(t *testing.T) {
 	t.Parallel()
 	const limit = time.Second
 	b := start(t, t.TempDir(), func(c *engine.Config, _ *engine.Parts) { c.WriteTimeout = limit })
-	slow, publisher := b.connect(fresh("slow")), b.connect(fresh("p"))
-	slow.subscribe("a", 0)
+	slow, publisher := b.Connect(fresh("slow")), b.Connect(fresh("p"))
+	slow.Subscribe("a", 0)
 	const n = 16
 	for range n {
-		publisher.publish(wire.Outgoing{Topic: "a", Payload: make([]byte, 1<<20)})
+		publisher.Publish(wire.Outgoing{Topic: "a", Payload: make([]byte, 1<<20)})
 	}
-	publisher.send(wire.AppendPingreq(nil))
-	publisher.want(wire.TypePingresp)
+	publisher.Send(wire.AppendPingreq(nil))
+	publisher.Want(wire.TypePingresp)
 	for range n {
-		slow.wantMessage()
+		slow.WantMessage()
 	}
 	for began := time.Now(); time.Since(began) < limit*3/2; {
-		slow.send(wire.AppendPingreq(nil))
-		slow.want(wire.TypePingresp)
+		slow.Send(wire.AppendPingreq(nil))
+		slow.Want(wire.TypePingresp)
 	}
 }
 
@@ -162,16 +162,16 @@ func TestSlowLink(t *testing.T) {
 	b := start(t, t.TempDir(), func(c *engine.Config, _ *engine.Parts) {
 		c.WriteTimeout, c.MaxPacketSize = limit, size+100
 	})
-	slow, publisher := b.connect(fresh("slow")), b.connect(fresh("p"))
-	slow.subscribe("a", 0)
-	publisher.publish(wire.Outgoing{Topic: "a", Payload: make([]byte, size)})
+	slow, publisher := b.Connect(fresh("slow")), b.Connect(fresh("p"))
+	slow.Subscribe("a", 0)
+	publisher.Publish(wire.Outgoing{Topic: "a", Payload: make([]byte, size)})
 	pace := time.NewTicker(4 * limit * part / size)
 	defer pace.Stop()
 	buf := make([]byte, part)
 	for got := 0; got < size; {
 		<-pace.C
-		slow.conn.SetReadDeadline(time.Now().Add(patience))
-		n, err := slow.in.Read(buf)
+		slow.SetReadDeadline(time.Now().Add(patience))
+		n, err := slow.In.Read(buf)
 		if err != nil {
 			t.Fatalf("after %d bytes: %v", got, err)
 		}
@@ -185,15 +185,15 @@ func TestQoS2DoesNotExpire(t *testing.T) {
 	t.Parallel()
 	now := newClock()
 	b := start(t, t.TempDir(), func(c *engine.Config, _ *engine.Parts) { c.Now = now.get })
-	c, publisher := b.connect(keeps("c")), b.connect(fresh("p"))
-	c.subscribe("a", 2)
+	c, publisher := b.Connect(keeps("c")), b.Connect(fresh("p"))
+	c.Subscribe("a", 2)
 	for qos := byte(1); qos <= 2; qos++ {
-		publisher.publish(wire.Outgoing{Topic: "a", Payload: fmt.Append(nil, qos), QoS: qos, PacketID: uint16(qos), HasExpiry: true, Expiry: 1})
-		c.wantMessage()
+		publisher.Publish(wire.Outgoing{Topic: "a", Payload: fmt.Append(nil, qos), QoS: qos, PacketID: uint16(qos), HasExpiry: true, Expiry: 1})
+		c.WantMessage()
 	}
 	now.advance(time.Minute)
-	c = b.connect(keeps("c"))
-	if m := c.wantMessage(); m.qos != 2 || !m.dup {
+	c = b.Connect(keeps("c"))
+	if m := c.WantMessage(); m.QoS != 2 || !m.Dup {
 		t.Errorf("got %v", m)
 	}
 }

@@ -57,18 +57,18 @@ func TestHandover(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	from, to := start(t, t.TempDir()), start(t, dir)
-	c := from.connect(keeps("c"))
-	c.subscribe("a/#", 2)
-	p := from.connect(fresh("p"))
+	c := from.Connect(keeps("c"))
+	c.Subscribe("a/#", 2)
+	p := from.Connect(fresh("p"))
 	for i, qos := range []byte{1, 2, 2, 1} {
-		p.publish(wire.Outgoing{Topic: "a/b", QoS: qos, PacketID: uint16(i + 1), Payload: fmt.Append(nil, i)})
+		p.Publish(wire.Outgoing{Topic: "a/b", QoS: qos, PacketID: uint16(i + 1), Payload: fmt.Append(nil, i)})
 	}
-	sent := []message{c.wantMessage(), c.wantMessage(), c.wantMessage(), c.wantMessage()}
-	c.ack(wire.TypePubrec, sent[1].id)
-	c.wantAck(wire.TypePubrel)
-	c.publish(wire.Outgoing{Topic: "x", QoS: 2, PacketID: 7})
-	c.wantAck(wire.TypePubrec)
-	c.conn.Close()
+	sent := []message{c.WantMessage(), c.WantMessage(), c.WantMessage(), c.WantMessage()}
+	c.Ack(wire.TypePubrec, sent[1].ID)
+	c.WantAck(wire.TypePubrel)
+	c.Publish(wire.Outgoing{Topic: "x", QoS: 2, PacketID: 7})
+	c.WantAck(wire.TypePubrec)
+	c.Close()
 	until(t, "the client is gone", func() bool { i, _, _ := from.Client("c"); return !i.Connected })
 	check(t, from.Publish(&engine.Message{Topic: "a/c", QoS: 1, Payload: []byte("4")}))
 	move(t, from, to, "c", func() {
@@ -81,39 +81,43 @@ func TestHandover(t *testing.T) {
 	to.close()
 	to = start(t, dir)
 
-	again := to.connect(keeps("c"))
-	if !again.present {
+	again := to.Connect(keeps("c"))
+	if !again.Present {
 		t.Fatal("the session is not there")
 	}
 	want := []message{
-		{"a/b", "0", 1, sent[0].id, true}, {}, {"a/b", "2", 2, sent[2].id, true}, {"a/b", "3", 1, sent[3].id, true},
-		{"a/c", "4", 1, sent[3].id + 1, false}, {"a/d", "6", 1, sent[3].id + 2, false},
+		{Topic: "a/b", Payload: "0", QoS: 1, ID: sent[0].ID, Dup: true},
+		{},
+		{Topic: "a/b", Payload: "2", QoS: 2, ID: sent[2].ID, Dup: true},
+		{Topic: "a/b", Payload: "3", QoS: 1, ID: sent[3].ID, Dup: true},
+		{Topic: "a/c", Payload: "4", QoS: 1, ID: sent[3].ID + 1},
+		{Topic: "a/d", Payload: "6", QoS: 1, ID: sent[3].ID + 2},
 	}
 	for i, w := range want {
 		if i != 1 {
-			if got := again.wantMessage(); got != w {
+			if got := again.WantMessage(); got != w {
 				t.Errorf("message %d is %v, want %v", i, got, w)
 			}
-		} else if a := again.wantAck(wire.TypePubrel); a.PacketID != sent[1].id {
-			t.Errorf("PUBREL for %d, want %d", a.PacketID, sent[1].id)
+		} else if a := again.WantAck(wire.TypePubrel); a.PacketID != sent[1].ID {
+			t.Errorf("PUBREL for %d, want %d", a.PacketID, sent[1].ID)
 		}
 	}
-	last := again.wantMessage()
-	if last.payload != "5" || last.dup {
+	last := again.WantMessage()
+	if last.Payload != "5" || last.Dup {
 		t.Errorf("the message that came meanwhile is %v", last)
 	}
-	again.ack(wire.TypePubrec, want[2].id)
-	again.wantAck(wire.TypePubrel)
-	for _, id := range []uint16{sent[1].id, want[2].id} {
-		again.ack(wire.TypePubcomp, id)
+	again.Ack(wire.TypePubrec, want[2].ID)
+	again.WantAck(wire.TypePubrel)
+	for _, id := range []uint16{sent[1].ID, want[2].ID} {
+		again.Ack(wire.TypePubcomp, id)
 	}
 	for _, i := range []int{0, 3, 4, 5} {
-		again.ack(wire.TypePuback, want[i].id)
+		again.Ack(wire.TypePuback, want[i].ID)
 	}
-	again.ack(wire.TypePuback, last.id)
+	again.Ack(wire.TypePuback, last.ID)
 	until(t, "the queue is empty", func() bool { return to.queue("c") == 0 })
-	again.publish(wire.Outgoing{Topic: "a/x", QoS: 2, PacketID: 7, Dup: true})
-	again.wantAck(wire.TypePubrec)
+	again.Publish(wire.Outgoing{Topic: "a/x", QoS: 2, PacketID: 7, Dup: true})
+	again.WantAck(wire.TypePubrec)
 	if n := to.queue("c"); n != 0 {
 		t.Errorf("%d messages wait: a repeated message was delivered again", n)
 	}
@@ -123,9 +127,9 @@ func TestHandover(t *testing.T) {
 func TestHandoverOverlap(t *testing.T) {
 	t.Parallel()
 	from, to := start(t, t.TempDir()), start(t, t.TempDir())
-	c := from.connect(keeps("c"))
-	c.subscribe("a", 1)
-	c.bye()
+	c := from.Connect(keeps("c"))
+	c.Subscribe("a", 1)
+	c.Bye()
 	say := func(b *broker, n uint64) {
 		check(t, b.Publish(&engine.Message{Topic: "a", QoS: 1, Payload: fmt.Append(nil, n), Stamp: n}))
 	}
@@ -137,13 +141,13 @@ func TestHandoverOverlap(t *testing.T) {
 			say(to, n+31)
 		}
 	})
-	c = to.connect(keeps("c"))
+	c = to.Connect(keeps("c"))
 	for n := range 50 {
-		m := c.wantMessage()
-		if m.payload != fmt.Sprint(n+1) {
+		m := c.WantMessage()
+		if m.Payload != fmt.Sprint(n+1) {
 			t.Fatalf("message %d is %v", n+1, m)
 		}
-		c.ack(wire.TypePuback, m.id)
+		c.Ack(wire.TypePuback, m.ID)
 	}
 	until(t, "the queue is empty", func() bool { return to.queue("c") == 0 })
 }
@@ -153,7 +157,7 @@ func TestHandoverOverlap(t *testing.T) {
 func TestYield(t *testing.T) {
 	t.Parallel()
 	b := start(t, t.TempDir())
-	c := b.connect(keeps("c"))
+	c := b.Connect(keeps("c"))
 	if _, err := b.Yield(t.Context(), engine.Claim{ClientID: "c", Arrival: 1}); !errors.Is(err, engine.ErrLater) {
 		t.Errorf("an earlier claim gives %v", err)
 	}
@@ -162,12 +166,12 @@ func TestYield(t *testing.T) {
 	}
 	h, err := b.Yield(t.Context(), engine.Claim{ClientID: "c", Arrival: 1 << 62})
 	check(t, err)
-	if p := c.want(wire.TypeDisconnect); p[2] != wire.ReasonSessionTakenOver {
+	if p := c.Want(wire.TypeDisconnect); p[2] != wire.ReasonSessionTakenOver {
 		t.Errorf("DISCONNECT is % x", p)
 	}
 	h.Keep()
-	c = b.connect(keeps("c"))
-	if !c.present {
+	c = b.Connect(keeps("c"))
+	if !c.Present {
 		t.Error("a session that was kept is gone")
 	}
 	if _, err := b.Yield(t.Context(), engine.Claim{ClientID: "c", CleanStart: true, Arrival: 1 << 62}); !errors.Is(err, engine.ErrNoClient) {
@@ -182,9 +186,9 @@ func TestYield(t *testing.T) {
 func TestKeep(t *testing.T) {
 	t.Parallel()
 	b := start(t, t.TempDir())
-	c := b.connect(keeps("c"))
-	c.subscribe("a", 1)
-	c.bye()
+	c := b.Connect(keeps("c"))
+	c.Subscribe("a", 1)
+	c.Bye()
 	h, err := b.Yield(t.Context(), engine.Claim{ClientID: "c", Arrival: 1 << 62})
 	check(t, err)
 	h.Freeze(t.Context())
@@ -194,8 +198,8 @@ func TestKeep(t *testing.T) {
 	if h.Part(0) {
 		t.Error("a session with more than was taken over has ended")
 	}
-	c = b.connect(keeps("c"))
-	if m := c.wantMessage(); m.payload != "kept" {
+	c = b.Connect(keeps("c"))
+	if m := c.WantMessage(); m.Payload != "kept" {
 		t.Errorf("got %v", m)
 	}
 }
@@ -204,8 +208,8 @@ func TestKeep(t *testing.T) {
 func TestAppend(t *testing.T) {
 	t.Parallel()
 	b := start(t, t.TempDir())
-	c := b.connect(keeps("c"))
-	c.subscribe("a", 1)
+	c := b.Connect(keeps("c"))
+	c.Subscribe("a", 1)
 	check(t, b.Publish(&engine.Message{Topic: "a", QoS: 1, Payload: []byte("0"), Stamp: 1}))
 	var queue []engine.QueueRecord
 	for n := range uint64(3) {
@@ -214,7 +218,7 @@ func TestAppend(t *testing.T) {
 	}
 	check(t, b.Append("c", queue))
 	for n := range 3 {
-		if m := c.wantMessage(); m.payload != fmt.Sprint(n) {
+		if m := c.WantMessage(); m.Payload != fmt.Sprint(n) {
 			t.Errorf("got %v, want %d", m, n)
 		}
 	}
@@ -285,19 +289,19 @@ func TestClaimsHook(t *testing.T) {
 	t.Parallel()
 	b, claims := start(t, t.TempDir()), &claiming{}
 	b.SetClaims(claims)
-	b.connect(keeps("c")).bye()
+	b.Connect(keeps("c")).Bye()
 	b.Witness(1 << 60)
-	b.connect(wire.Connect{ClientID: "d", CleanStart: true, Username: "u", HasUsername: true}).bye()
-	b.connect(fresh("")).bye()
+	b.Connect(wire.Connect{ClientID: "d", CleanStart: true, Username: "u", HasUsername: true}).Bye()
+	b.Connect(fresh("")).Bye()
 	claims.refuseFromNow()
-	c := b.dial()
-	c.send(wire.AppendConnect(nil, &wire.Connect{Version: wire.V5, ClientID: "c"}))
-	if p := c.want(wire.TypeConnack); p[3] != wire.ReasonServerUnavailable {
+	c := b.Dial()
+	c.Send(wire.AppendConnect(nil, &wire.Connect{Version: wire.V5, ClientID: "c"}))
+	if p := c.Want(wire.TypeConnack); p[3] != wire.ReasonServerUnavailable {
 		t.Errorf("CONNACK is % x", p)
 	}
 	b.SetClaims(nil)
-	b.connect(fresh("c")).bye()
-	b.closeEngine(t)
+	b.Connect(fresh("c")).Bye()
+	b.CloseEngine()
 	if len(claims.claimed) != 3 || claims.settled != 2 {
 		t.Fatalf("%d claims, %d settled", len(claims.claimed), claims.settled)
 	}
@@ -311,9 +315,9 @@ func TestHoldings(t *testing.T) {
 	t.Parallel()
 	b := start(t, t.TempDir())
 	for i := range 5 {
-		c := b.connect(keeps(fmt.Sprint("c", i)))
+		c := b.Connect(keeps(fmt.Sprint("c", i)))
 		if i%2 == 0 {
-			c.bye()
+			c.Bye()
 		}
 	}
 	until(t, "they are gone", func() bool { return b.Counts().Connected == 2 })
@@ -338,9 +342,9 @@ func TestHoldings(t *testing.T) {
 func TestHandoverOrder(t *testing.T) {
 	t.Parallel()
 	from, to := start(t, t.TempDir()), start(t, t.TempDir())
-	c := from.connect(keeps("c"))
-	c.subscribe("a", 1)
-	c.bye()
+	c := from.Connect(keeps("c"))
+	c.Subscribe("a", 1)
+	c.Bye()
 	say := func(b *broker, publisher string, stamp uint64) {
 		check(t, b.Publish(&engine.Message{
 			Topic: "a", QoS: 1, Payload: fmt.Append(nil, publisher, stamp), Publisher: publisher, Stamp: stamp,
@@ -363,17 +367,17 @@ func TestHandoverOrder(t *testing.T) {
 	for n := range uint64(3) {
 		say(to, "p", n+6) // on their way, but for the last
 	}
-	c = to.connect(keeps("c"))
+	c = to.Connect(keeps("c"))
 	newest := map[string]int{}
 	for range 8 + 6 {
-		m := c.wantMessage()
-		n, err := strconv.Atoi(m.payload[1:])
+		m := c.WantMessage()
+		n, err := strconv.Atoi(m.Payload[1:])
 		check(t, err)
-		if n <= newest[m.payload[:1]] {
-			t.Errorf("%s comes behind %d", m.payload, newest[m.payload[:1]])
+		if n <= newest[m.Payload[:1]] {
+			t.Errorf("%s comes behind %d", m.Payload, newest[m.Payload[:1]])
 		}
-		newest[m.payload[:1]] = n
-		c.ack(wire.TypePuback, m.id)
+		newest[m.Payload[:1]] = n
+		c.Ack(wire.TypePuback, m.ID)
 	}
 	until(t, "the queue is empty", func() bool { return to.queue("c") == 0 })
 }

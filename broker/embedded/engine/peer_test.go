@@ -52,33 +52,33 @@ func TestPeer(t *testing.T) {
 		p.Announce("$share/g/a/b", engine.Interest{QoS: 1})
 		p.Announce("b/#", engine.Interest{})
 		p.Announce("no/#/filter", engine.Interest{})
-		reader, c := b.connect(keeps("reader")), b.connect(keeps("c"))
-		reader.subscribe("a/b", 1)
-		c.publish(wire.Outgoing{Topic: "a/b", QoS: qos, PacketID: 7})
+		reader, c := b.Connect(keeps("reader")), b.Connect(keeps("c"))
+		reader.Subscribe("a/b", 1)
+		c.Publish(wire.Outgoing{Topic: "a/b", QoS: qos, PacketID: 7})
 		got := <-link.taken
 		if got.message.Stamp == 0 || !got.Direct || got.QoS != qos || !slices.Equal(got.Shares, []string{"$share/g/a/b"}) {
 			t.Errorf("got %+v", got)
 		}
-		if p := c.ping(); p[0]>>4 != wire.TypePingresp {
+		if p := c.Ping(); p[0]>>4 != wire.TypePingresp {
 			t.Fatalf("% x before the node has it", p)
 		}
 		got.Receipt.Settled(nil)
-		if a := c.wantAck(wire.TypePuback - 1 + qos); a.Reason != 0 { // PUBACK or PUBREC
+		if a := c.WantAck(wire.TypePuback - 1 + qos); a.Reason != 0 { // PUBACK or PUBREC
 			t.Errorf("got %+v", a)
 		}
-		if m := reader.wantMessage(); m.topic != "a/b" {
+		if m := reader.WantMessage(); m.Topic != "a/b" {
 			t.Errorf("got %v", m)
 		}
-		c.publish(wire.Outgoing{Topic: "a/b", QoS: qos, PacketID: 8})
+		c.Publish(wire.Outgoing{Topic: "a/b", QoS: qos, PacketID: 8})
 		(<-link.taken).Receipt.Settled(errors.New("no room"))
-		if a := c.wantAck(wire.TypePuback - 1 + qos); a.Reason != wire.ReasonQuotaExceeded {
+		if a := c.WantAck(wire.TypePuback - 1 + qos); a.Reason != wire.ReasonQuotaExceeded {
 			t.Errorf("got %+v", a)
 		}
-		c.publish(wire.Outgoing{Topic: "b", QoS: qos, PacketID: 9})
+		c.Publish(wire.Outgoing{Topic: "b", QoS: qos, PacketID: 9})
 		if got := <-link.taken; got.QoS != 0 || got.Receipt != nil {
 			t.Errorf("got %+v for a subscriber of QoS 0", got)
 		}
-		c.wantAck(wire.TypePuback - 1 + qos)
+		c.WantAck(wire.TypePuback - 1 + qos)
 		p.Withdraw("a/+")
 		p.Renew()
 		p.Announce("b/#", engine.Interest{})
@@ -87,8 +87,8 @@ func TestPeer(t *testing.T) {
 			t.Errorf("%d routes are left, want 1", n)
 		}
 		p.Remove()
-		c.publish(wire.Outgoing{Topic: "b"})
-		c.ping()
+		c.Publish(wire.Outgoing{Topic: "b"})
+		c.Ping()
 		if n := len(link.taken); n != 0 {
 			t.Errorf("%d messages for a node that is no more", n)
 		}
@@ -117,11 +117,11 @@ func TestSharedAcross(t *testing.T) {
 	p := b.AddPeer("other", link)
 	p.SetLinked(true)
 	p.Announce("$share/g/a", engine.Interest{QoS: 1})
-	reader, c := b.connect(fresh("reader")), b.connect(fresh("c"))
-	reader.subscribe("$share/g/a", 0)
+	reader, c := b.Connect(fresh("reader")), b.Connect(fresh("c"))
+	reader.Subscribe("$share/g/a", 0)
 	publish := func() {
-		c.publish(wire.Outgoing{Topic: "a"})
-		c.ping()
+		c.Publish(wire.Outgoing{Topic: "a"})
+		c.Ping()
 	}
 	for range 4 {
 		publish()
@@ -137,9 +137,9 @@ func TestSharedAcross(t *testing.T) {
 	if n := len(link.taken); n != 2 {
 		t.Errorf("%d messages for a node that has no member present", n)
 	}
-	reader.bye()
+	reader.Bye()
 	publish() // QoS 0 waits for nobody
-	c.publish(wire.Outgoing{Topic: "a", QoS: 1, PacketID: 1})
+	c.Publish(wire.Outgoing{Topic: "a", QoS: 1, PacketID: 1})
 	for range 2 {
 		<-link.taken
 	}
@@ -148,17 +148,17 @@ func TestSharedAcross(t *testing.T) {
 	if err := done.wants(t); err != nil {
 		t.Errorf("a message without any member: %v", err)
 	}
-	reader = b.connect(keeps("reader"))
-	reader.subscribe("$share/g/a", 1)
+	reader = b.Connect(keeps("reader"))
+	reader.Subscribe("$share/g/a", 1)
 	p.Reassign(got.message, got.Shares, done)
-	if m := reader.wantMessage(); m.qos != 1 {
+	if m := reader.WantMessage(); m.QoS != 1 {
 		t.Errorf("got %v", m)
 	}
 	if err := done.wants(t); err != nil {
 		t.Error(err)
 	}
 	got.Receipt.Settled(nil)
-	c.wantAck(wire.TypePuback)
+	c.WantAck(wire.TypePuback)
 }
 
 // TestReceive delivers what comes from another node to clients and taps, not to
@@ -171,9 +171,9 @@ func TestReceive(t *testing.T) {
 	p.SetLinked(true)
 	p.Announce("#", engine.Interest{QoS: 2})
 	p.Announce("$share/g/a", engine.Interest{QoS: 2})
-	one, two := b.connect(keeps("one")), b.connect(fresh("two"))
-	one.subscribe("a", 1)
-	two.subscribe("$share/h/a", 0)
+	one, two := b.Connect(keeps("one")), b.Connect(fresh("two"))
+	one.Subscribe("a", 1)
+	two.Subscribe("$share/h/a", 0)
 	in, done := b.NewReceiver(), newSettled()
 	m := &engine.Message{Topic: "a", Payload: []byte("x"), QoS: 2, Publisher: "c", Stamp: 1}
 	untaken := in.Receive(m, engine.Crossing{
@@ -183,14 +183,14 @@ func TestReceive(t *testing.T) {
 	if diff := cmp.Diff([]string{"$share/g/a", "$share/i/a"}, untaken); diff != "" {
 		t.Errorf("untaken (-want +got):\n%s", diff)
 	}
-	if m := two.wantMessage(); m.payload != "x" {
+	if m := two.WantMessage(); m.Payload != "x" {
 		t.Errorf("got %v", m)
 	}
 	if len(done) > 0 {
 		t.Error("settled before the tap has")
 	}
 	(<-tap.taken).hold.Settled(nil)
-	if m := one.wantMessage(); m.payload != "x" || m.qos != 1 {
+	if m := one.WantMessage(); m.Payload != "x" || m.QoS != 1 {
 		t.Errorf("got %v", m)
 	}
 	if err := done.wants(t); err != nil {
@@ -210,7 +210,7 @@ func TestReceiveWithoutRoom(t *testing.T) {
 	t.Parallel()
 	var disk *faulty
 	b := start(t, t.TempDir(), withFaulty(&disk))
-	b.connect(keeps("one")).subscribe("a", 1)
+	b.Connect(keeps("one")).Subscribe("a", 1)
 	in, done := b.NewReceiver(), newSettled()
 	disk.fail()
 	in.Receive(&engine.Message{Topic: "a", QoS: 1}, engine.Crossing{Direct: true, QoS: 1, Receipt: done}, false)

@@ -123,15 +123,12 @@ func (n *elected) depose(b *broker) {
 
 // tryConnect opens a connection, if the broker lets it in.
 func (b *broker) tryConnect(h wire.Connect) *client {
-	conn := b.dial()
-	conn.send(wire.AppendConnect(nil, &h))
-	p, err := conn.read()
-	if err != nil || p[0]>>4 != wire.TypeConnack || p[3] != 0 {
-		conn.conn.Close()
+	c, err := b.TryConnect(h)
+	if err != nil {
 		return nil
 	}
-	conn.present = p[2] == 1
-	return conn
+	b.T.Cleanup(func() { c.Close() })
+	return c
 }
 
 // reconnect tries until it is let in, or until no more is wanted.
@@ -164,14 +161,14 @@ type sender struct {
 // run sends until the context ends, and then what is not acknowledged yet.
 func (s *sender) run(ctx context.Context) {
 	var c *client
-	next := func() { c = s.b.reconnect(s.b.t.Context(), s.name) }
+	next := func() { c = s.b.reconnect(s.b.T.Context(), s.name) }
 	next()
 	for number := int64(1); ctx.Err() == nil; number++ {
 		id := uint16(number%65535) + 1
 		for dup := false; !s.publish(c, number, id, dup); dup = true {
 			next()
-			if !c.present {
-				s.b.t.Errorf("%s has lost its session", s.name)
+			if !c.Present {
+				s.b.T.Errorf("%s has lost its session", s.name)
 			}
 		}
 		for s.qos == 2 && !s.release(c, id) {
@@ -183,7 +180,7 @@ func (s *sender) run(ctx context.Context) {
 
 func (s *sender) publish(c *client, number int64, id uint16, dup bool) bool {
 	o := wire.Outgoing{Topic: "t/" + s.name, Payload: fmt.Append(nil, number), QoS: s.qos, PacketID: id, Dup: dup, Retain: true}
-	if _, err := c.conn.Write(wire.AppendPublish(nil, wire.V5, &o)); err != nil {
+	if _, err := c.Write(wire.AppendPublish(nil, wire.V5, &o)); err != nil {
 		return false
 	}
 	kind := []byte{0, wire.TypePuback, wire.TypePubrec}[s.qos]
@@ -191,7 +188,7 @@ func (s *sender) publish(c *client, number int64, id uint16, dup bool) bool {
 }
 
 func (s *sender) release(c *client, id uint16) bool {
-	if _, err := c.conn.Write(wire.AppendAck(nil, wire.V5, wire.TypePubrel, id, 0, "")); err != nil {
+	if _, err := c.Write(wire.AppendAck(nil, wire.V5, wire.TypePubrel, id, 0, "")); err != nil {
 		return false
 	}
 	return s.answered(c, wire.TypePubcomp, id)
@@ -200,13 +197,13 @@ func (s *sender) release(c *client, id uint16) bool {
 // answered tells whether an acknowledgement comes. None refuses, but that what
 // was released is known no longer.
 func (s *sender) answered(c *client, kind byte, id uint16) bool {
-	p, err := c.read()
+	p, err := c.Read()
 	if err != nil || p[0]>>4 == wire.TypeDisconnect {
 		return false
 	}
 	a, err := wire.DecodeAck(p, wire.V5)
 	if err != nil || a.Type != kind || a.PacketID != id || a.Reason >= 0x80 && kind != wire.TypePubcomp {
-		s.b.t.Errorf("%s got % x, %v; want an acknowledgement of type %d for %d", s.name, p, err, kind, id)
+		s.b.T.Errorf("%s got % x, %v; want an acknowledgement of type %d for %d", s.name, p, err, kind, id)
 	}
 	return true
 }
@@ -228,42 +225,42 @@ type recipient struct {
 func (r *recipient) run(ctx context.Context, subscribed func()) {
 	r.released, r.counts, r.last = map[uint16]bool{}, map[string]int{}, map[string]int{}
 	c := r.b.reconnect(ctx, r.name)
-	c.subscribe(r.filter, r.qos|2<<4)
+	c.Subscribe(r.filter, r.qos|2<<4)
 	subscribed()
 	for c != nil {
-		conn := c.conn
+		conn := c.Conn
 		stop := context.AfterFunc(ctx, func() { conn.Close() })
 		for r.receive(c) {
 		}
 		stop()
-		if c = r.b.reconnect(ctx, r.name); c != nil && !c.present && ctx.Err() == nil {
-			r.b.t.Errorf("%s has lost its session", r.name)
+		if c = r.b.reconnect(ctx, r.name); c != nil && !c.Present && ctx.Err() == nil {
+			r.b.T.Errorf("%s has lost its session", r.name)
 		}
 	}
 }
 
 // receive handles one packet, as the standard asks for.
 func (r *recipient) receive(c *client) bool {
-	p, err := c.read()
+	p, err := c.Read()
 	if err != nil {
 		return false
 	}
 	switch p[0] >> 4 {
 	case wire.TypePublish:
-		m := c.parse(p)
+		m := c.Parse(p)
 		answer := wire.TypePuback
-		if m.qos == 2 {
+		if m.QoS == 2 {
 			answer = wire.TypePubrec
 		}
-		if m.qos < 2 || !r.released[m.id] {
+		if m.QoS < 2 || !r.released[m.ID] {
 			r.count(m)
 		}
-		r.released[m.id] = m.qos == 2
-		_, err = c.conn.Write(wire.AppendAck(nil, wire.V5, answer, m.id, 0, ""))
+		r.released[m.ID] = m.QoS == 2
+		_, err = c.Write(wire.AppendAck(nil, wire.V5, answer, m.ID, 0, ""))
 	case wire.TypePubrel:
 		a, _ := wire.DecodeAck(p, wire.V5)
 		delete(r.released, a.PacketID)
-		_, err = c.conn.Write(wire.AppendAck(nil, wire.V5, wire.TypePubcomp, a.PacketID, 0, ""))
+		_, err = c.Write(wire.AppendAck(nil, wire.V5, wire.TypePubcomp, a.PacketID, 0, ""))
 	}
 	return err == nil
 }
@@ -271,13 +268,13 @@ func (r *recipient) receive(c *client) bool {
 func (r *recipient) count(m message) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	key := m.topic + " " + m.payload
+	key := m.Topic + " " + m.Payload
 	r.counts[key]++
-	n, _ := strconv.Atoi(m.payload)
-	if m.qos == 2 && strings.HasPrefix(r.filter, "t") && n <= r.last[m.topic] {
-		r.b.t.Errorf("%s got %s after %d", r.name, key, r.last[m.topic])
+	n, _ := strconv.Atoi(m.Payload)
+	if m.QoS == 2 && strings.HasPrefix(r.filter, "t") && n <= r.last[m.Topic] {
+		r.b.T.Errorf("%s got %s after %d", r.name, key, r.last[m.Topic])
 	}
-	r.last[m.topic] = n
+	r.last[m.Topic] = n
 }
 
 // has is how often a message came.
@@ -339,7 +336,7 @@ func TestReigns(t *testing.T) {
 
 // wantReceived waits until everything that was acknowledged has come.
 func (s *sender) wantReceived(by []*recipient) {
-	t := s.b.t
+	t := s.b.T
 	t.Helper()
 	for number := range s.acked.Load() {
 		key := fmt.Sprintf("t/%s %d", s.name, number+1)

@@ -84,43 +84,43 @@ func (s *elsewhere) submitted() []string {
 func crowd(b *broker, s *elsewhere) {
 	h := keeps("gone")
 	h.Will = &wire.Will{Topic: "will/delayed", Payload: []byte("w"), QoS: 1, Delay: 3600}
-	gone := b.connect(h)
-	gone.subscribe("a", 2)
-	gone.subscribe("$share/g/s", 1)
-	gone.conn.Close()
-	until(b.t, "the client is gone", func() bool { i, _, err := b.Client("gone"); return err == nil && !i.Connected })
+	gone := b.Connect(h)
+	gone.Subscribe("a", 2)
+	gone.Subscribe("$share/g/s", 1)
+	gone.Close()
+	until(b.T, "the client is gone", func() bool { i, _, err := b.Client("gone"); return err == nil && !i.Connected })
 	h = keeps("here")
 	h.Will = &wire.Will{Topic: "r/will", Payload: []byte("w"), QoS: 1, Retain: true}
-	here := b.connect(h)
-	here.subscribe("a", 2)
-	here.subscribe("$share/g/s", 1)
-	publisher := b.connect(keeps("publisher"))
+	here := b.Connect(h)
+	here.Subscribe("a", 2)
+	here.Subscribe("$share/g/s", 1)
+	publisher := b.Connect(keeps("publisher"))
 	var whole []uint16 // packet identifiers of QoS 2
 	for id := range uint16(4) {
-		publisher.publish(wire.Outgoing{Topic: "a", QoS: byte(1 + id%2), PacketID: 1 + id})
-		publisher.read()
-		publisher.publish(wire.Outgoing{Topic: "s", QoS: 1, PacketID: 10 + id})
-		publisher.read()
+		publisher.Publish(wire.Outgoing{Topic: "a", QoS: byte(1 + id%2), PacketID: 1 + id})
+		publisher.Read()
+		publisher.Publish(wire.Outgoing{Topic: "s", QoS: 1, PacketID: 10 + id})
+		publisher.Read()
 		for range 2 {
-			if m := here.wantMessage(); m.qos == 2 {
-				whole = append(whole, m.id)
+			if m := here.WantMessage(); m.QoS == 2 {
+				whole = append(whole, m.ID)
 			}
 		}
 	}
-	publisher.publish(wire.Outgoing{Topic: "r/old", Payload: []byte("old"), QoS: 1, PacketID: 20, Retain: true})
-	publisher.wantAck(wire.TypePuback)
+	publisher.Publish(wire.Outgoing{Topic: "r/old", Payload: []byte("old"), QoS: 1, PacketID: 20, Retain: true})
+	publisher.WantAck(wire.TypePuback)
 	s.hang()
 	for _, id := range whole {
-		here.ack(wire.TypePubrec, id)
+		here.Ack(wire.TypePubrec, id)
 	}
-	publisher.ack(wire.TypePubrel, 2)
+	publisher.Ack(wire.TypePubrel, 2)
 	for i, topic := range []string{"r/old", "r/new", "a", "s"} {
 		for qos := range byte(3) {
-			publisher.publish(wire.Outgoing{Topic: topic, Payload: []byte("x"), QoS: qos, PacketID: 100 + uint16(i)*3 + uint16(qos), Retain: i < 2})
+			publisher.Publish(wire.Outgoing{Topic: topic, Payload: []byte("x"), QoS: qos, PacketID: 100 + uint16(i)*3 + uint16(qos), Retain: i < 2})
 		}
 	}
-	publisher.publish(wire.Outgoing{Topic: "r/old", QoS: 1, PacketID: 200, Retain: true})
-	until(b.t, "all is submitted", func() bool { _, ok := b.RetainedOf("r/old"); return !ok && s.held() > 10 })
+	publisher.Publish(wire.Outgoing{Topic: "r/old", QoS: 1, PacketID: 200, Retain: true})
+	until(b.T, "all is submitted", func() bool { _, ok := b.RetainedOf("r/old"); return !ok && s.held() > 10 })
 }
 
 // state is what can be seen of an engine.
@@ -187,11 +187,11 @@ func TestResumeIsWhatIsStored(t *testing.T) {
 				s = &elsewhere{faulty: &faulty{Store: p.Store}}
 				p.Store = s
 			})
-			admin := b.administrators().connect(fresh("admin"))
+			admin := b.administrators().Connect(fresh("admin"))
 			crowd(b, s)
-			admin.subscribe("#", 0)
-			for admin.ping()[0]>>4 == wire.TypePublish { // what is retained
-				admin.want(wire.TypePingresp)
+			admin.Subscribe("#", 0)
+			for admin.Ping()[0]>>4 == wire.TypePublish { // what is retained
+				admin.Want(wire.TypePingresp)
 			}
 			steps := []func(){b.suspend, func() {
 				s.mu.Lock()
@@ -202,15 +202,15 @@ func TestResumeIsWhatIsStored(t *testing.T) {
 			for i, step := range slices.Insert(steps, late, s.fail) {
 				step()
 				if i == late { // it may tell of nothing that is another server's by now
-					admin.ping()
+					admin.Ping()
 				}
 			}
 			s.work() // what was owed is settled
 			check(t, b.Publish(&engine.Message{Topic: "end", Payload: []byte("e"), QoS: 1}))
 			for {
-				if m := admin.wantMessage(); m.topic == "end" {
+				if m := admin.WantMessage(); m.Topic == "end" {
 					break
-				} else if m.topic == "r/will" || m.topic == "will/delayed" {
+				} else if m.Topic == "r/will" || m.Topic == "will/delayed" {
 					t.Errorf("the Will %v was published", m)
 				}
 			}
@@ -227,25 +227,25 @@ func TestResumeIsWhatIsStored(t *testing.T) {
 
 // servesAnew has clients use what was restored. New things have new numbers.
 func (b *broker) servesAnew(s *elsewhere) {
-	t := b.t
+	t := b.T
 	t.Helper()
-	gone := b.connect(keeps("gone"))
-	if !gone.present {
+	gone := b.Connect(keeps("gone"))
+	if !gone.Present {
 		t.Error("the session is not there")
 	}
 	for range 2 {
-		gone.ack(wire.TypePuback, gone.wantMessage().id)
+		gone.Ack(wire.TypePuback, gone.WantMessage().ID)
 	}
-	gone.subscribe("c", 1)
+	gone.Subscribe("c", 1)
 	if got, want := s.submitted(), []string{"put 1", "done 1 1", "done 1 5", "subscribed 1 c"}; !slices.Equal(got, want) {
 		t.Errorf("submitted %q, want %q", got, want)
 	}
-	fresh := b.connect(keeps("here"))
-	if fresh.present {
+	fresh := b.Connect(keeps("here"))
+	if fresh.Present {
 		t.Error("a session is there that was not stored")
 	}
-	fresh.publish(wire.Outgoing{Topic: "c", QoS: 1, PacketID: 1})
-	fresh.wantAck(wire.TypePuback)
+	fresh.Publish(wire.Outgoing{Topic: "c", QoS: 1, PacketID: 1})
+	fresh.WantAck(wire.TypePuback)
 	var session, message int
 	got := strings.Join(s.submitted(), ", ")
 	_, err := fmt.Sscanf(got, "put %d, message %d, enqueued 1 6", &session, &message)

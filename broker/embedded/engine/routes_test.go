@@ -56,7 +56,7 @@ func (r *told) is(b *broker, taps map[string]map[engine.Interest]int) (diff stri
 	for s := range b.EachSubscription("") {
 		_, _, shared := wire.SplitShared(s.Filter)
 		c, _, err := b.Client(s.ClientID)
-		check(b.t, err)
+		check(b.T, err)
 		want.add(s.Filter, engine.Interest{QoS: s.QoS, Away: shared && !c.Connected}, 1)
 	}
 	r.mu.Lock()
@@ -75,25 +75,25 @@ func TestRoutes(t *testing.T) {
 	for n := range 4 {
 		wg.Go(func() {
 			random := rand.New(rand.NewPCG(uint64(n), 1)) //nolint:gosec // a test's
-			c := b.connect(keeps(fmt.Sprint(n)))
+			c := b.Connect(keeps(fmt.Sprint(n)))
 			for range 100 {
 				filter := filters[random.IntN(len(filters))]
 				switch random.IntN(5) {
 				case 0:
-					c.bye()
-					c = b.connect(keeps(fmt.Sprint(n)))
+					c.Bye()
+					c = b.Connect(keeps(fmt.Sprint(n)))
 				case 1:
-					c.bye()
-					c = b.connect(fresh(fmt.Sprint(n)))
+					c.Bye()
+					c = b.Connect(fresh(fmt.Sprint(n)))
 				case 2:
-					c.send(wire.AppendUnsubscribe(nil, c.version, &wire.Unsubscribe{PacketID: 1, Filters: []string{filter}}))
-					c.want(wire.TypeUnsuback)
+					c.Send(wire.AppendUnsubscribe(nil, c.Version, &wire.Unsubscribe{PacketID: 1, Filters: []string{filter}}))
+					c.Want(wire.TypeUnsuback)
 				default:
-					c.subscribe(filter, byte(random.IntN(3)))
+					c.Subscribe(filter, byte(random.IntN(3)))
 				}
 			}
 			if n%2 == 0 {
-				c.bye()
+				c.Bye()
 			}
 		})
 	}
@@ -110,8 +110,8 @@ func TestRoutes(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	b.SetRoutes(nil)
-	c := b.connect(fresh("late"))
-	c.subscribe("late", 0)
+	c := b.Connect(fresh("late"))
+	c.Subscribe("late", 0)
 	second.mu.Lock()
 	defer second.mu.Unlock()
 	if second.known == 0 {
@@ -127,9 +127,9 @@ func TestLocalRoutes(t *testing.T) {
 	t.Parallel()
 	b, r := start(t, t.TempDir()), newTold()
 	b.SetRoutes(r)
-	c := b.connect(fresh("c"))
+	c := b.Connect(fresh("c"))
 	for _, filter := range []string{"$SYS/#", "$CONTROL/a/response", "$share/g/$SYS/a", "$other/a"} {
-		c.subscribe(filter, 0)
+		c.Subscribe(filter, 0)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

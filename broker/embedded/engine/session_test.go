@@ -39,13 +39,13 @@ func TestRivals(t *testing.T) {
 	rivals.Wait()
 	h := keeps("rival")
 	h.CleanStart = true
-	c := b.connect(h)
-	c.subscribe("own", 1)
-	c.publish(wire.Outgoing{Topic: "own", QoS: 1, PacketID: 9, Payload: []byte("last")})
+	c := b.Connect(h)
+	c.Subscribe("own", 1)
+	c.Publish(wire.Outgoing{Topic: "own", QoS: 1, PacketID: 9, Payload: []byte("last")})
 	for {
-		p, err := c.read()
+		p, err := c.Read()
 		check(t, err)
-		if p[0]>>4 == wire.TypePublish && c.parse(p).payload == "last" {
+		if p[0]>>4 == wire.TypePublish && c.Parse(p).Payload == "last" {
 			break
 		}
 	}
@@ -61,25 +61,25 @@ func (b *broker) fight(dice *rand.Rand, text string) {
 	if dice.IntN(3) > 0 {
 		h.SessionExpiry, h.HasSessionExpiry = uint32(dice.IntN(2)*3600), true
 	}
-	c := b.dial()
-	defer c.conn.Close()
+	c := b.Dial()
+	defer c.Close()
 	p := wire.AppendConnect(nil, &h)
 	p = wire.AppendSubscribe(p, wire.V5, &wire.Subscribe{PacketID: 1, Filters: []wire.Filter{{Filter: "own", Options: 1}}})
 	p = wire.AppendPublish(p, wire.V5, &wire.Outgoing{Topic: "own", QoS: 1, PacketID: 2, Payload: []byte(text)})
-	if _, err := c.conn.Write(p); err != nil {
+	if _, err := c.Write(p); err != nil {
 		return
 	}
 	for {
-		p, err := c.read()
+		p, err := c.Read()
 		var late net.Error
 		switch {
 		case errors.As(err, &late) && late.Timeout():
-			b.t.Errorf("%s is connected, but its message does not come", text)
+			b.T.Errorf("%s is connected, but its message does not come", text)
 			return
 		case err != nil, p[0]>>4 == wire.TypeDisconnect:
 			return
 		case p[0]>>4 == wire.TypePublish:
-			if m := c.parse(p); m.payload == text {
+			if m := c.Parse(p); m.Payload == text {
 				return
 			}
 		}
@@ -91,17 +91,17 @@ func (b *broker) fight(dice *rand.Rand, text string) {
 func TestWillAtTakeOver(t *testing.T) {
 	t.Parallel()
 	b := start(t, t.TempDir())
-	watcher := b.connect(fresh("watcher"))
-	watcher.subscribe("will", 0)
+	watcher := b.Connect(fresh("watcher"))
+	watcher.Subscribe("will", 0)
 	h := keeps("c")
 	for i := range 50 {
 		h.Will = &wire.Will{Topic: "will", Payload: fmt.Append(nil, i)}
-		b.connect(h)
+		b.Connect(h)
 		if i == 0 {
 			continue
 		}
-		if m := watcher.wantMessage(); m.payload != fmt.Sprint(i-1) {
-			t.Fatalf("at take-over %d the Will was %q", i, m.payload)
+		if m := watcher.WantMessage(); m.Payload != fmt.Sprint(i-1) {
+			t.Fatalf("at take-over %d the Will was %q", i, m.Payload)
 		}
 	}
 }
@@ -112,12 +112,12 @@ func TestWillOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	b := start(t, dir)
-	reader := b.connect(keeps("reader"))
-	reader.subscribe("will", 1)
+	reader := b.Connect(keeps("reader"))
+	reader.Subscribe("will", 1)
 	h := keeps("c")
 	h.Will = &wire.Will{Topic: "will", Payload: []byte("w"), QoS: 1, Delay: 1}
-	b.connect(h).conn.Close()
-	reader.ack(wire.TypePuback, reader.wantMessage().id)
+	b.Connect(h).Close()
+	reader.Ack(wire.TypePuback, reader.WantMessage().ID)
 	until(t, "the message is done with", func() bool { return b.queue("reader") == 0 })
 	b.close()
 
@@ -136,17 +136,17 @@ func TestWillOnFullDisk(t *testing.T) {
 	t.Parallel()
 	var disk *faulty
 	b := start(t, t.TempDir(), withFaulty(&disk))
-	reader := b.connect(keeps("reader"))
-	reader.subscribe("will", 1)
+	reader := b.Connect(keeps("reader"))
+	reader.Subscribe("will", 1)
 	h := fresh("c")
 	h.Will = &wire.Will{Topic: "will", Payload: []byte("w"), QoS: 1}
-	c := b.connect(h)
+	c := b.Connect(h)
 	disk.fail()
-	c.conn.Close()
+	c.Close()
 	until(t, "the session is gone", func() bool { _, _, err := b.Client("c"); return err != nil })
 	until(t, "the Will waits", func() bool { return b.queue("reader") == 1 })
 	disk.work()
-	if m := reader.wantMessage(); m.payload != "w" {
+	if m := reader.WantMessage(); m.Payload != "w" {
 		t.Errorf("got %v", m)
 	}
 }
@@ -157,19 +157,19 @@ func TestEndWhileStoring(t *testing.T) {
 	t.Parallel()
 	dir, door := t.TempDir(), &door{reached: make(chan struct{}), open: make(chan struct{})}
 	b := start(t, dir, func(_ *engine.Config, p *engine.Parts) { p.Authority = door })
-	c := b.connect(keeps("c"))
-	c.subscribe("a", 1)
-	c.bye()
-	member := b.connect(fresh("member"))
-	member.subscribe("$share/group/a", 0)
-	publisher := b.connect(fresh("p"))
+	c := b.Connect(keeps("c"))
+	c.Subscribe("a", 1)
+	c.Bye()
+	member := b.Connect(fresh("member"))
+	member.Subscribe("$share/group/a", 0)
+	publisher := b.Connect(fresh("p"))
 	door.shut.Store(true)
-	publisher.publish(wire.Outgoing{Topic: "a", QoS: 1, PacketID: 1})
+	publisher.Publish(wire.Outgoing{Topic: "a", QoS: 1, PacketID: 1})
 	<-door.reached // c has the message, and whether the member gets one is being asked
 	check(t, b.Forget(t.Context(), "c"))
 	check(t, b.Publish(&engine.Message{Topic: "z", Payload: []byte("z"), Retain: true})) // the end is stored now
 	close(door.open)
-	publisher.wantAck(wire.TypePuback)
+	publisher.WantAck(wire.TypePuback)
 	b.close()
 	if log := reopened(t, dir); strings.Contains(log, "level=WARN") {
 		t.Errorf("something is left in the store: %s", log)
@@ -225,15 +225,15 @@ func reopened(t *testing.T, dir string) string {
 func TestForgetConnected(t *testing.T) {
 	t.Parallel()
 	b := start(t, t.TempDir())
-	c := b.connect(keeps("c"))
+	c := b.Connect(keeps("c"))
 	check(t, b.Forget(t.Context(), "c"))
-	if p, err := c.read(); err != nil || p[0]>>4 != wire.TypeDisconnect || p[2] != wire.ReasonAdministrativeAction {
+	if p, err := c.Read(); err != nil || p[0]>>4 != wire.TypeDisconnect || p[2] != wire.ReasonAdministrativeAction {
 		t.Errorf("got % x, %v", p, err)
 	}
-	if _, err := c.read(); !errors.Is(err, io.EOF) {
+	if _, err := c.Read(); !errors.Is(err, io.EOF) {
 		t.Errorf("the connection ends with %v", err)
 	}
-	if b.connect(keeps("c")).present {
+	if b.Connect(keeps("c")).Present {
 		t.Error("the session is still there")
 	}
 	if err := b.Forget(t.Context(), "nobody"); !errors.Is(err, engine.ErrNoClient) {

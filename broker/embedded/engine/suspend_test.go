@@ -10,14 +10,15 @@ import (
 	"time"
 
 	"signalbox/broker/embedded/engine"
+	"signalbox/broker/embedded/enginetest"
 	"signalbox/broker/wire"
 )
 
 // administrators opens a second socket, which is AdminOnly.
 func (b *broker) administrators() *broker {
-	b.t.Helper()
+	b.T.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	check(b.t, err)
+	check(b.T, err)
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		for {
@@ -30,38 +31,38 @@ func (b *broker) administrators() *broker {
 			})
 		}
 	})
-	b.t.Cleanup(func() {
+	b.T.Cleanup(func() {
 		l.Close()
 		b.close()
 		serving.Wait()
 	})
-	return &broker{Engine: b.Engine, t: b.t, addr: l.Addr().String()}
+	return &broker{Broker: &enginetest.Broker{Engine: b.Engine, T: b.T, Addr: l.Addr().String(), Patience: patience}}
 }
 
 // suspend leaves the clients to another server.
 func (b *broker) suspend() {
-	b.t.Helper()
+	b.T.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	check(b.t, b.Suspend(ctx, wire.ReasonUseAnotherServer))
+	check(b.T, b.Suspend(ctx, wire.ReasonUseAnotherServer))
 }
 
 func (b *broker) resume() {
-	b.t.Helper()
+	b.T.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	check(b.t, b.Resume(ctx))
+	check(b.T, b.Resume(ctx))
 }
 
 // refused wants a CONNECT to be refused with a code.
 func (b *broker) refused(h wire.Connect, code byte) {
-	b.t.Helper()
-	c := b.dial()
-	c.send(wire.AppendConnect(nil, &h))
-	if p := c.want(wire.TypeConnack); p[3] != code {
-		b.t.Errorf("CONNACK % x, want code %#x", p, code)
+	b.T.Helper()
+	c := b.Dial()
+	c.Send(wire.AppendConnect(nil, &h))
+	if p := c.Want(wire.TypeConnack); p[3] != code {
+		b.T.Errorf("CONNACK % x, want code %#x", p, code)
 	}
-	c.gone()
+	c.Gone()
 }
 
 // TestSuspendedServesAdministrators, and nobody else, without keeping anything:
@@ -75,42 +76,42 @@ func TestSuspendedServesAdministrators(t *testing.T) {
 		b.refused(wire.Connect{Version: wire.V311, ClientID: "c", CleanStart: true}, 3)
 		h := keeps("admin")
 		h.Version = wire.V5
-		admin := admins.dial()
-		admin.send(wire.AppendConnect(nil, &h))
-		if p := admin.want(wire.TypeConnack); p[2] != 0 || p[3] != 0 || !bytes.Contains(p, []byte{0x11, 0, 0, 0, 0}) {
+		admin := admins.Dial()
+		admin.Send(wire.AppendConnect(nil, &h))
+		if p := admin.Want(wire.TypeConnack); p[2] != 0 || p[3] != 0 || !bytes.Contains(p, []byte{0x11, 0, 0, 0, 0}) {
 			t.Errorf("CONNACK % x does not tell that the session ends with the connection", p)
 		}
-		admin.subscribe("#", 2)
-		admin.publish(wire.Outgoing{Topic: "a"})
-		if m := admin.wantMessage(); m.topic != "a" {
+		admin.Subscribe("#", 2)
+		admin.Publish(wire.Outgoing{Topic: "a"})
+		if m := admin.WantMessage(); m.Topic != "a" {
 			t.Errorf("got %v", m)
 		}
 		for id, o := range []wire.Outgoing{{QoS: 1}, {QoS: 2}, {QoS: 1, Retain: true}} { // those it is for are elsewhere
 			o.Topic, o.Payload, o.PacketID = "a", []byte("1"), uint16(id+1)
-			admin.publish(o)
+			admin.Publish(o)
 			kind := wire.TypePuback
 			if o.QoS == 2 {
 				kind = wire.TypePubrec
 			}
-			if p := admin.want(kind); p[4] != wire.ReasonQuotaExceeded {
+			if p := admin.Want(kind); p[4] != wire.ReasonQuotaExceeded {
 				t.Errorf("a message of QoS %d is answered with % x", o.QoS, p)
 			}
 		}
 		check(t, b.Publish(&engine.Message{Topic: "c", Payload: []byte("2"), QoS: 1, Retain: true}))
-		admin.ack(wire.TypePuback, admin.wantMessage().id)
+		admin.Ack(wire.TypePuback, admin.WantMessage().ID)
 		if _, ok := b.RetainedOf("c"); !ok {
 			t.Error("nothing is retained for administrators")
 		}
 		if deleted, err := b.DeleteRetained("c"); !deleted || err != nil {
 			t.Errorf("deleted %v, %v", deleted, err)
 		}
-		admin.bye()
+		admin.Bye()
 		until(t, "the session ends with its connection", func() bool { _, _, err := b.Client("admin"); return err != nil })
 		b.resume()
 		if m, ok := b.RetainedOf("a"); ok {
 			t.Errorf("what was retained meanwhile stays: %v", m)
 		}
-		b.connect(fresh("c")).bye()
+		b.Connect(fresh("c")).Bye()
 		b.suspend()
 	}
 }
@@ -121,37 +122,37 @@ func TestSuspendTellsClients(t *testing.T) {
 	t.Parallel()
 	b := start(t, t.TempDir())
 	admins := b.administrators()
-	admin := admins.connect(keeps("admin"))
-	admin.subscribe("+/will", 1)
-	admin.subscribe("later", 1)
-	other := admins.connect(fresh("other"))
+	admin := admins.Connect(keeps("admin"))
+	admin.Subscribe("+/will", 1)
+	admin.Subscribe("later", 1)
+	other := admins.Connect(fresh("other"))
 	h := keeps("c")
 	h.Will = &wire.Will{Topic: "c/will", Delay: 60}
-	c := b.connect(h)
-	c.subscribe("a", 1)
+	c := b.Connect(h)
+	c.Subscribe("a", 1)
 	h = fresh("old")
 	h.Version, h.Will = wire.V311, &wire.Will{Topic: "old/will"}
-	old := b.connect(h)
-	silent := b.dial() // has not said who it is
+	old := b.Connect(h)
+	silent := b.Dial() // has not said who it is
 	check(t, b.Publish(&engine.Message{Topic: "a", QoS: 1}))
 	check(t, b.Publish(&engine.Message{Topic: "later", QoS: 1}))
-	sent := admin.wantMessage()
+	sent := admin.WantMessage()
 	b.suspend()
-	c.wantMessage()
-	if p := c.want(wire.TypeDisconnect); p[2] != wire.ReasonUseAnotherServer {
+	c.WantMessage()
+	if p := c.Want(wire.TypeDisconnect); p[2] != wire.ReasonUseAnotherServer {
 		t.Errorf("DISCONNECT % x", p)
 	}
 	for _, gone := range []*client{c, old, silent} {
-		if p, err := gone.read(); err == nil {
+		if p, err := gone.Read(); err == nil {
 			t.Errorf("got % x", p)
 		}
 	}
 	if total, _ := b.Clients(0, -1); total != 2 {
 		t.Errorf("%d sessions are left", total)
 	}
-	admin.ack(wire.TypePuback, sent.id)
+	admin.Ack(wire.TypePuback, sent.ID)
 	check(t, b.Publish(&engine.Message{Topic: "later", QoS: 1, Payload: []byte("2")}))
-	if m := admin.wantMessage(); m.payload != "2" {
+	if m := admin.WantMessage(); m.Payload != "2" {
 		t.Errorf("got %v", m) // it may be a Will
 	}
 	i, subscriptions, err := b.Client("admin")
@@ -160,7 +161,7 @@ func TestSuspendTellsClients(t *testing.T) {
 		t.Errorf("the administrator's session is %+v with %v", i, subscriptions)
 	}
 	b.resume()
-	other.subscribe("more", 0) // nothing has happened to it
+	other.Subscribe("more", 0) // nothing has happened to it
 	if i, _, err := b.Client("c"); err != nil || i.Connected || i.Will == nil {
 		t.Errorf("c is %+v, %v", i, err)
 	}
@@ -168,7 +169,7 @@ func TestSuspendTellsClients(t *testing.T) {
 		t.Errorf("the session that was stored is %+v, %v", i, err)
 	}
 	for {
-		p, err := admin.read()
+		p, err := admin.Read()
 		if err != nil {
 			t.Fatal("the administrator whose session is there again is not told")
 		}
@@ -176,7 +177,7 @@ func TestSuspendTellsClients(t *testing.T) {
 			break
 		}
 	}
-	if !admins.connect(keeps("admin")).present {
+	if !admins.Connect(keeps("admin")).Present {
 		t.Error("the administrator's session is not there")
 	}
 }
@@ -236,11 +237,11 @@ func TestResumeIsBrokenOff(t *testing.T) {
 	resume(t.Context())
 	check(t, <-outcome)
 	check(t, b.Resume(t.Context())) // reads nothing
-	b.connect(fresh("c"))
+	b.Connect(fresh("c"))
 	b.suspend()
 	b.suspend()
 	resume(t.Context())
-	b.closeEngine(t)
+	b.CloseEngine()
 	if err := <-outcome; err == nil {
 		t.Error("resumed although closed")
 	}
@@ -261,16 +262,16 @@ func TestSuspendGoesOn(t *testing.T) {
 		}
 	})
 	admins := b.administrators()
-	admin, other := admins.connect(keeps("admin")), admins.connect(fresh("other"))
-	admin.subscribe("a", 1)
+	admin, other := admins.Connect(keeps("admin")), admins.Connect(fresh("other"))
+	admin.Subscribe("a", 1)
 	h := keeps("away")
 	h.Will = &wire.Will{Topic: "a", Payload: []byte("will"), Delay: 1}
-	b.connect(h).conn.Close()
+	b.Connect(h).Close()
 	until(t, "the client is gone", func() bool { i, _, err := b.Client("away"); return err == nil && !i.Connected })
 	gone := time.Now()
-	c := b.connect(keeps("c"))
-	c.subscribe("b", 1)
-	c.publish(wire.Outgoing{Topic: "$CONTROL/x"})
+	c := b.Connect(keeps("c"))
+	c.Subscribe("b", 1)
+	c.Publish(wire.Outgoing{Topic: "$CONTROL/x"})
 	<-started
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -282,14 +283,14 @@ func TestSuspendGoesOn(t *testing.T) {
 	}
 	b.refused(wire.Connect{Version: wire.V5, ClientID: "d"}, wire.ReasonUseAnotherServer)
 	for time.Since(gone) < 3*time.Second/2 { // beyond the Will's delay
-		other.publish(wire.Outgoing{Topic: "a"})
-		if m := admin.wantMessage(); m.payload != "" {
+		other.Publish(wire.Outgoing{Topic: "a"})
+		if m := admin.WantMessage(); m.Payload != "" {
 			t.Errorf("got %v", m)
 		}
 	}
 	close(let)
 	b.resume()
-	if !b.connect(keeps("c")).present {
+	if !b.Connect(keeps("c")).Present {
 		t.Error("the session is not there")
 	}
 }
@@ -299,16 +300,16 @@ func TestSuspendGoesOn(t *testing.T) {
 func TestTapsStayOpen(t *testing.T) {
 	t.Parallel()
 	b := start(t, t.TempDir())
-	admin := b.administrators().connect(fresh("admin"))
-	reader := b.connect(keeps("reader"))
-	reader.subscribe("a", 1)
+	admin := b.administrators().Connect(fresh("admin"))
+	reader := b.Connect(keeps("reader"))
+	reader.Subscribe("a", 1)
 	d := newDrain(true)
 	defer b.Open("a", d)()
 	outcome := make(chan error, 1)
 	go func() { outcome <- b.Publish(&engine.Message{Topic: "a", Payload: []byte("1"), QoS: 1, Retain: true}) }()
 	held := <-d.taken
 	b.suspend()
-	admin.publish(wire.Outgoing{Topic: "a", Payload: []byte("2")})
+	admin.Publish(wire.Outgoing{Topic: "a", Payload: []byte("2")})
 	if m := (<-d.taken).message; string(m.Payload) != "2" {
 		t.Errorf("took %s", m.Payload)
 	}
@@ -320,7 +321,7 @@ func TestTapsStayOpen(t *testing.T) {
 	if n := b.queue("reader"); n != 0 {
 		t.Errorf("%d messages wait", n)
 	}
-	b.connect(fresh("c")).publish(wire.Outgoing{Topic: "a", Payload: []byte("3")})
+	b.Connect(fresh("c")).Publish(wire.Outgoing{Topic: "a", Payload: []byte("3")})
 	if m := (<-d.taken).message; string(m.Payload) != "3" {
 		t.Errorf("took %s", m.Payload)
 	}

@@ -27,15 +27,6 @@ func newDrain(holds bool) *drain { return &drain{holds: holds, taken: make(chan 
 func (d *drain) Holds() bool                            { return d.holds }
 func (d *drain) Take(m *engine.Message, h *engine.Hold) { d.taken <- taken{m, h} }
 
-// ping sees to it that all that was sent has been dealt with.
-func (c *client) ping() []byte {
-	c.t.Helper()
-	c.send([]byte{wire.TypePingreq << 4, 0})
-	p, err := c.read()
-	check(c.t, err)
-	return p
-}
-
 // TestTap takes messages in order, those of other topics and those published
 // after its end not.
 func TestTap(t *testing.T) {
@@ -43,14 +34,14 @@ func TestTap(t *testing.T) {
 	b := start(t, t.TempDir())
 	d := newDrain(false)
 	end := b.Open("a/+", d)
-	c := b.connect(fresh("c"))
+	c := b.Connect(fresh("c"))
 	for _, topic := range []string{"a/1", "b/1", "a/2", "$SYS/x", "a/2/3", "a/3"} {
-		c.publish(wire.Outgoing{Topic: topic, Payload: []byte(topic), QoS: 1, PacketID: 1})
-		c.wantAck(wire.TypePuback)
+		c.Publish(wire.Outgoing{Topic: topic, Payload: []byte(topic), QoS: 1, PacketID: 1})
+		c.WantAck(wire.TypePuback)
 	}
 	end()
-	c.publish(wire.Outgoing{Topic: "a/4", QoS: 1, PacketID: 1})
-	c.wantAck(wire.TypePuback)
+	c.Publish(wire.Outgoing{Topic: "a/4", QoS: 1, PacketID: 1})
+	c.WantAck(wire.TypePuback)
 	var got []string
 	for range len(d.taken) {
 		m := <-d.taken
@@ -77,11 +68,11 @@ func TestTapHolds(t *testing.T) {
 				b.Open("a", first)
 				b.Open("#", second)
 				b.Open("+", third)
-				b.connect(keeps("reader")).subscribe("a", 2) // so that the store has a part, too
-				c := b.connect(fresh("c"))
-				c.publish(wire.Outgoing{Topic: "a", QoS: qos, PacketID: 7})
+				b.Connect(keeps("reader")).Subscribe("a", 2) // so that the store has a part, too
+				c := b.Connect(fresh("c"))
+				c.Publish(wire.Outgoing{Topic: "a", QoS: qos, PacketID: 7})
 				one, two, three := <-first.taken, <-second.taken, <-third.taken
-				if p := c.ping(); p[0]>>4 != wire.TypePingresp {
+				if p := c.Ping(); p[0]>>4 != wire.TypePingresp {
 					t.Fatalf("% x before anybody has settled", p)
 				}
 				if three.hold != nil {
@@ -96,11 +87,11 @@ func TestTapHolds(t *testing.T) {
 					err, want = errors.New("no room"), wire.ReasonQuotaExceeded
 				}
 				one.hold.Settled(err)
-				if p := c.ping(); p[0]>>4 != wire.TypePingresp {
+				if p := c.Ping(); p[0]>>4 != wire.TypePingresp {
 					t.Fatalf("% x before all have settled", p)
 				}
 				two.hold.Settled(nil)
-				if a := c.wantAck(kind); a.PacketID != 7 || a.Reason != want {
+				if a := c.WantAck(kind); a.PacketID != 7 || a.Reason != want {
 					t.Errorf("got %+v, want code %d", a, want)
 				}
 			})
@@ -113,9 +104,9 @@ func TestTapSettlesAtOnce(t *testing.T) {
 	t.Parallel()
 	b := start(t, t.TempDir())
 	b.Open("a", hasty{})
-	c := b.connect(fresh("c"))
-	c.publish(wire.Outgoing{Topic: "a", QoS: 1, PacketID: 7})
-	if a := c.wantAck(wire.TypePuback); a.PacketID != 7 || a.Reason != wire.ReasonQuotaExceeded {
+	c := b.Connect(fresh("c"))
+	c.Publish(wire.Outgoing{Topic: "a", QoS: 1, PacketID: 7})
+	if a := c.WantAck(wire.TypePuback); a.PacketID != 7 || a.Reason != wire.ReasonQuotaExceeded {
 		t.Errorf("got %+v", a)
 	}
 	if err := b.Publish(&engine.Message{Topic: "a", QoS: 1}); !errors.Is(err, errDisk) {
@@ -142,8 +133,8 @@ func TestPublisher(t *testing.T) {
 	b := start(t, t.TempDir(), withFaulty(&disk))
 	p := b.NewPublisher()
 	p.Publish(&engine.Message{Topic: "a", Payload: []byte("nobody")})
-	c := b.connect(keeps("c"))
-	c.subscribe("a", 1)
+	c := b.Connect(keeps("c"))
+	c.Subscribe("a", 1)
 	for i := range 300 {
 		if !p.Publish(&engine.Message{Topic: "a", Payload: fmt.Append(nil, i), QoS: byte(i % 2)}) {
 			t.Fatal("a message was refused")
@@ -152,14 +143,14 @@ func TestPublisher(t *testing.T) {
 	p.Flush()
 	last := map[byte]int{0: -2, 1: -1}
 	for range 300 {
-		m := c.wantMessage()
-		if m.qos == 1 {
-			c.ack(wire.TypePuback, m.id)
+		m := c.WantMessage()
+		if m.QoS == 1 {
+			c.Ack(wire.TypePuback, m.ID)
 		}
-		if want := fmt.Sprint(last[m.qos] + 2); m.payload != want {
-			t.Fatalf("got %s, want %s", m.payload, want)
+		if want := fmt.Sprint(last[m.QoS] + 2); m.Payload != want {
+			t.Fatalf("got %s, want %s", m.Payload, want)
 		}
-		last[m.qos] += 2
+		last[m.QoS] += 2
 	}
 	disk.fail()
 	if p.Publish(&engine.Message{Topic: "a", QoS: 1}) {
@@ -169,7 +160,7 @@ func TestPublisher(t *testing.T) {
 		t.Error("a message was refused that need not be stored")
 	}
 	p.Flush()
-	if m := c.wantMessage(); m.payload != "passing" {
+	if m := c.WantMessage(); m.Payload != "passing" {
 		t.Errorf("got %v", m)
 	}
 }
@@ -179,11 +170,11 @@ func TestPublisher(t *testing.T) {
 func TestRoom(t *testing.T) {
 	t.Parallel()
 	b := start(t, t.TempDir(), func(c *engine.Config, _ *engine.Parts) { c.MaxQueuedMessages = 10 })
-	away := b.connect(keeps("away"))
-	away.subscribe("a", 1)
-	away.bye()
-	c := b.connect(fresh("c"))
-	c.subscribe("a", 1)
+	away := b.Connect(keeps("away"))
+	away.Subscribe("a", 1)
+	away.Bye()
+	c := b.Connect(fresh("c"))
+	c.Subscribe("a", 1)
 	p := b.NewPublisher()
 	for range 6 {
 		p.Publish(&engine.Message{Topic: "a", QoS: 1})
@@ -197,13 +188,13 @@ func TestRoom(t *testing.T) {
 		p.Room(t.Context(), "a")
 		close(waited)
 	}()
-	first := c.wantMessage()
+	first := c.WantMessage()
 	select {
 	case <-waited:
 		t.Fatal("did not wait")
 	default:
 	}
-	c.ack(wire.TypePuback, first.id)
+	c.Ack(wire.TypePuback, first.ID)
 	<-waited
 	p.Room(t.Context(), "b")
 }
@@ -218,12 +209,12 @@ func TestRepeatedWhileHeld(t *testing.T) {
 			b := start(t, t.TempDir())
 			d := newDrain(true)
 			b.Open("a", d)
-			c := b.connect(keeps("c"))
-			c.publish(wire.Outgoing{Topic: "a", QoS: 2, PacketID: 7})
+			c := b.Connect(keeps("c"))
+			c.Publish(wire.Outgoing{Topic: "a", QoS: 2, PacketID: 7})
 			m := <-d.taken
-			c = b.connect(keeps("c"))
-			c.publish(wire.Outgoing{Topic: "a", QoS: 2, PacketID: 7, Dup: true})
-			if p := c.ping(); p[0]>>4 != wire.TypePingresp {
+			c = b.Connect(keeps("c"))
+			c.Publish(wire.Outgoing{Topic: "a", QoS: 2, PacketID: 7, Dup: true})
+			if p := c.Ping(); p[0]>>4 != wire.TypePingresp {
 				t.Fatalf("% x before the message is safe", p)
 			}
 			var err error
@@ -232,17 +223,17 @@ func TestRepeatedWhileHeld(t *testing.T) {
 				err, want = errDisk, wire.ReasonQuotaExceeded
 			}
 			m.hold.Settled(err)
-			if a := c.wantAck(wire.TypePubrec); a.PacketID != 7 || a.Reason != want {
+			if a := c.WantAck(wire.TypePubrec); a.PacketID != 7 || a.Reason != want {
 				t.Errorf("got %+v, want code %d", a, want)
 			}
 			if n := len(d.taken); n != 0 {
 				t.Errorf("taken %d times more", n)
 			}
-			c.publish(wire.Outgoing{Topic: "a", QoS: 2, PacketID: 7, Dup: true})
+			c.Publish(wire.Outgoing{Topic: "a", QoS: 2, PacketID: 7, Dup: true})
 			if lost { // it is as good as new
 				(<-d.taken).hold.Settled(nil)
 			}
-			c.wantAck(wire.TypePubrec)
+			c.WantAck(wire.TypePubrec)
 		})
 	}
 }
@@ -255,13 +246,13 @@ func TestHeldIsNotStored(t *testing.T) {
 	b := start(t, t.TempDir(), withFaulty(&disk))
 	d := newDrain(true)
 	b.Open("a", d)
-	reader := b.connect(keeps("reader"))
-	reader.subscribe("a", 2)
-	c := b.connect(keeps("c"))
+	reader := b.Connect(keeps("reader"))
+	reader.Subscribe("a", 2)
+	c := b.Connect(keeps("c"))
 	disk.hang()
-	c.publish(wire.Outgoing{Topic: "a", QoS: 2, PacketID: 7})
-	c.publish(wire.Outgoing{Topic: "a", QoS: 2, PacketID: 8, Retain: true, Payload: []byte("kept")})
-	c.ping()
+	c.Publish(wire.Outgoing{Topic: "a", QoS: 2, PacketID: 7})
+	c.Publish(wire.Outgoing{Topic: "a", QoS: 2, PacketID: 8, Retain: true, Payload: []byte("kept")})
+	c.Ping()
 	if n := disk.held(); n != 1 {
 		t.Errorf("%d changes were stored, want what is retained", n)
 	}
@@ -270,12 +261,12 @@ func TestHeldIsNotStored(t *testing.T) {
 	}
 	until(t, "the messages are being stored", func() bool { return disk.held() == 2 })
 	disk.work()
-	c.wantAck(wire.TypePubrec)
-	c.wantAck(wire.TypePubrec)
+	c.WantAck(wire.TypePubrec)
+	c.WantAck(wire.TypePubrec)
 	until(t, "the reader's queue is full", func() bool { return b.queue("reader") == 2 })
-	late := b.connect(fresh("late"))
-	late.subscribe("a", 0)
-	if m := late.wantMessage(); m.payload != "kept" {
+	late := b.Connect(fresh("late"))
+	late.Subscribe("a", 0)
+	if m := late.WantMessage(); m.Payload != "kept" {
 		t.Errorf("got %v", m)
 	}
 }

@@ -25,25 +25,25 @@ func TestWillWaitsForResume(t *testing.T) {
 	b := start(t, t.TempDir(), func(c *engine.Config, _ *engine.Parts) { c.Now = now.get })
 	h := keeps("c")
 	h.Will = &wire.Will{Topic: "will", Payload: []byte("w"), QoS: 1, Delay: 600}
-	b.connect(h).conn.Close()
+	b.Connect(h).Close()
 	until(t, "the client is gone", func() bool { i, _, err := b.Client("c"); return err == nil && !i.Connected })
-	admin := b.administrators().connect(fresh("admin"))
-	admin.subscribe("will", 1)
+	admin := b.administrators().Connect(fresh("admin"))
+	admin.Subscribe("will", 1)
 	b.suspend()
 	now.advance(20 * time.Minute)
 	check(t, b.Publish(&engine.Message{Topic: "will", Payload: []byte("first")}))
-	if m := admin.wantMessage(); m.payload != "first" {
+	if m := admin.WantMessage(); m.Payload != "first" {
 		t.Errorf("got %v", m)
 	}
 	b.resume()
-	if m := admin.wantMessage(); m.payload != "w" {
+	if m := admin.WantMessage(); m.Payload != "w" {
 		t.Errorf("got %v", m)
 	}
 	until(t, "the Will is forgotten", func() bool { i, _, err := b.Client("c"); return err == nil && i.Will == nil })
 	b.suspend()
 	b.resume()
 	check(t, b.Publish(&engine.Message{Topic: "will", Payload: []byte("last")}))
-	if m := admin.wantMessage(); m.payload != "last" {
+	if m := admin.WantMessage(); m.Payload != "last" {
 		t.Errorf("got %v", m)
 	}
 }
@@ -66,26 +66,26 @@ func TestPacketsInATurn(t *testing.T) {
 				t.Parallel()
 				var s *unsure
 				b := start(t, t.TempDir(), withUnsure(&s))
-				c := b.connect(keeps("c"))
-				c.subscribe("a", 1)
-				c.publish(wire.Outgoing{Topic: "nobody", QoS: 2, PacketID: 9})
-				c.wantAck(wire.TypePubrec)
+				c := b.Connect(keeps("c"))
+				c.Subscribe("a", 1)
+				c.Publish(wire.Outgoing{Topic: "nobody", QoS: 2, PacketID: 9})
+				c.WantAck(wire.TypePubrec)
 				s.lose(hangs)
-				c.send(p)
+				c.Send(p)
 				if hangs {
 					until(t, "it is submitted", func() bool { return s.waiting() > 0 })
 					s.lose(false)
 				}
-				if p := c.want(wire.TypeDisconnect); p[2] != wire.ReasonUseAnotherServer {
+				if p := c.Want(wire.TypeDisconnect); p[2] != wire.ReasonUseAnotherServer {
 					t.Errorf("DISCONNECT % x", p)
 				}
-				c.gone()
+				c.Gone()
 				b.refused(keepsV5("c"), wire.ReasonUseAnotherServer)
 				b.refused(keepsV5("d"), wire.ReasonUseAnotherServer)
 				b.suspend()
 				s.keep()
 				b.resume()
-				if again := b.connect(keeps("c")); !again.present {
+				if again := b.Connect(keeps("c")); !again.Present {
 					t.Error("the session is not there")
 				}
 			})
@@ -191,7 +191,7 @@ func TestOldChanges(t *testing.T) {
 	b := start(t, t.TempDir(), withUnsure(&s))
 	publish := func(payload string) []*engine.Changes {
 		s.lose(true)
-		b.connect(fresh("c")).publish(wire.Outgoing{Topic: "r", Payload: []byte(payload), QoS: 1, PacketID: 1, Retain: true})
+		b.Connect(fresh("c")).Publish(wire.Outgoing{Topic: "r", Payload: []byte(payload), QoS: 1, PacketID: 1, Retain: true})
 		until(t, "it is submitted", func() bool { return s.waiting() > 0 })
 		return s.take()
 	}
@@ -229,7 +229,7 @@ func TestTurns(t *testing.T) {
 			all.Go(func() { b.tell(ctx) })
 			until(t, "there are many turns", func() bool { return turned.Load() > 150 })
 			if seed%2 == 0 {
-				b.closeEngine(t) // in the midst of it
+				b.CloseEngine() // in the midst of it
 			}
 			stop()
 			all.Wait()
@@ -241,7 +241,7 @@ func TestTurns(t *testing.T) {
 			b.suspend()
 			until(t, "nothing is left", func() bool { return cmp.Equal(state{}, b.state()) })
 			b.resume()
-			b.connect(fresh("last")).subscribe("a", 0)
+			b.Connect(fresh("last")).Subscribe("a", 0)
 		})
 	}
 }
@@ -269,7 +269,7 @@ func (b *broker) turnAbout(ctx context.Context, dice *rand.Rand, turned *atomic.
 // comeAndGo connects under one client id and does what clients do.
 func (b *broker) comeAndGo(ctx context.Context, clientID string) {
 	for id := uint16(1); ctx.Err() == nil; id++ {
-		conn := b.dial()
+		conn := b.Dial()
 		h := keepsV5(clientID)
 		h.Will, h.ReceiveMaximum = &wire.Will{Topic: "r/" + clientID, QoS: 1}, 10
 		p := wire.AppendConnect(nil, &h)
@@ -277,13 +277,13 @@ func (b *broker) comeAndGo(ctx context.Context, clientID string) {
 		for qos := range byte(3) {
 			p = wire.AppendPublish(p, wire.V5, &wire.Outgoing{Topic: "r/" + clientID, Payload: []byte("x"), QoS: qos, PacketID: id, Retain: id%2 == 0})
 		}
-		conn.conn.Write(p)
+		conn.Write(p)
 		for range 4 {
-			if _, err := conn.read(); err != nil {
+			if _, err := conn.Read(); err != nil {
 				break
 			}
 		}
-		conn.conn.Close()
+		conn.Close()
 	}
 }
 

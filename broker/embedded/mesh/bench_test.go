@@ -32,14 +32,14 @@ func BenchmarkMessage(b *testing.B) {
 func stream(b *testing.B, from, to *node, qos byte, size int) {
 	const batch, window = 50, 20 // batches under way
 	reader, c := to.connect("reader", false), from.connect("c", false)
-	reader.subscribe("bench/topic", qos)
+	reader.Subscribe("bench/topic", qos)
 	o := wire.Outgoing{Topic: "bench/topic", Payload: make([]byte, size), QoS: qos, PacketID: 1}
 	one := wire.AppendPublish(nil, wire.V5, &o)
 	credit, read := make(chan struct{}, window), make(chan error, 1)
 	go func() {
 		buf, acks := make([]byte, batch*len(one)), []byte{}
 		for range b.N/batch + 1 {
-			if _, err := io.ReadFull(reader.in, buf); err != nil {
+			if _, err := io.ReadFull(reader.In, buf); err != nil {
 				read <- err
 				return
 			}
@@ -49,19 +49,19 @@ func stream(b *testing.B, from, to *node, qos byte, size int) {
 				id := wire.PacketIDOffset(p)
 				acks = append(acks, wire.TypePuback<<4, 2, p[id], p[id+1])
 			}
-			reader.conn.Write(acks) //nolint:errcheck // reading will tell
+			reader.Write(acks) //nolint:errcheck // reading will tell
 		}
 		read <- nil
 	}()
 	if qos > 0 {
-		go io.Copy(io.Discard, c.in) //nolint:errcheck // until the end
+		go io.Copy(io.Discard, c.In) //nolint:errcheck // until the end
 	}
 	packets := bytes.Repeat(one, batch)
 	before := cpu(b)
 	b.ResetTimer()
 	for range b.N/batch + 1 {
 		credit <- struct{}{}
-		c.send(packets)
+		c.Send(packets)
 	}
 	check(b, <-read)
 	b.StopTimer()

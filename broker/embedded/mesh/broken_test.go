@@ -22,7 +22,7 @@ func TestBroken(t *testing.T) {
 	over := make(chan struct{})
 	for i := range n {
 		reader := n[i].connect(fmt.Sprint("reader", i), i != 1)
-		reader.subscribe("load/#", 2)
+		reader.Subscribe("load/#", 2)
 		wg.Go(func() {
 			next := map[string]int{}
 			for range (len(n)) * messages {
@@ -82,7 +82,7 @@ func TestGone(t *testing.T) {
 	t.Parallel()
 	f, n := weave(t, 2, func(f *fabric) { f.grace = 500 * time.Millisecond })
 	reader, c := n[0].connect("reader", true), n[1].connect("c", false)
-	reader.subscribe("a", 1)
+	reader.Subscribe("a", 1)
 	f.breaks(2, 1, true)
 	if code := c.publish(wire.Outgoing{Topic: "a", QoS: 1, PacketID: 1}); code != 0 {
 		t.Errorf("got code %d", code)
@@ -111,16 +111,16 @@ func TestRestart(t *testing.T) {
 	t.Parallel()
 	f, n := weave(t, 2)
 	reader := n[0].connect("reader", true)
-	reader.subscribe("a", 1)
+	reader.Subscribe("a", 1)
 	c := n[1].connect("c", false)
 	f.forget(1)
 	n[0].close()
 	until(t, "the link is down", func() bool { return !n[1].figures(1).Linked })
-	c.send(wire.AppendPublish(nil, wire.V5, &wire.Outgoing{Topic: "a", Payload: []byte("waits"), QoS: 1, PacketID: 1}))
+	c.Send(wire.AppendPublish(nil, wire.V5, &wire.Outgoing{Topic: "a", Payload: []byte("waits"), QoS: 1, PacketID: 1}))
 	c.silent()
 	back := f.start(1, n[0].dir)
 	back.mesh.SetPeers(f.ids())
-	if code := reason(c.want(wire.TypePuback)); code != 0 {
+	if code := c.WantAck(wire.TypePuback).Reason; code != 0 {
 		t.Errorf("got code %d", code)
 	}
 	reader = back.connect("reader", true)
@@ -134,7 +134,7 @@ func TestRestart(t *testing.T) {
 func TestStartTogether(t *testing.T) {
 	t.Parallel()
 	f, n := weave(t, 2)
-	n[1].connect("reader", true).subscribe("a", 1)
+	n[1].connect("reader", true).Subscribe("a", 1)
 	f.forget(1)
 	f.forget(2)
 	n[0].close()
@@ -171,14 +171,14 @@ func TestAway(t *testing.T) {
 func TestRemoved(t *testing.T) {
 	t.Parallel()
 	f, n := weave(t, 2)
-	n[0].connect("reader", true).subscribe("a", 1)
+	n[0].connect("reader", true).Subscribe("a", 1)
 	c := n[1].connect("c", false)
 	f.breaks(2, 1, true)
 	until(t, "the link is down", func() bool { return !n[1].figures(1).Linked })
-	c.send(wire.AppendPublish(nil, wire.V5, &wire.Outgoing{Topic: "a", QoS: 1, PacketID: 1}))
+	c.Send(wire.AppendPublish(nil, wire.V5, &wire.Outgoing{Topic: "a", QoS: 1, PacketID: 1}))
 	c.silent()
 	n[1].mesh.SetPeers([]int{2})
-	if code := reason(c.want(wire.TypePuback)); code != 0 {
+	if code := c.WantAck(wire.TypePuback).Reason; code != 0 {
 		t.Errorf("got code %d", code)
 	}
 	n[1].mesh.SetPeers(f.ids())
@@ -191,14 +191,14 @@ func TestRemoved(t *testing.T) {
 func TestClosedWhileWaiting(t *testing.T) {
 	t.Parallel()
 	f, n := weave(t, 2)
-	n[0].connect("reader", true).subscribe("a", 1)
+	n[0].connect("reader", true).Subscribe("a", 1)
 	c := n[1].connect("c", false)
 	f.breaks(2, 1, true)
 	until(t, "the link is down", func() bool { return !n[1].figures(1).Linked })
-	c.send(wire.AppendPublish(nil, wire.V5, &wire.Outgoing{Topic: "a", QoS: 1, PacketID: 1}))
+	c.Send(wire.AppendPublish(nil, wire.V5, &wire.Outgoing{Topic: "a", QoS: 1, PacketID: 1}))
 	c.silent()
 	n[1].mesh.Close()
-	if code := reason(c.want(wire.TypePuback)); code != wire.ReasonQuotaExceeded {
+	if code := c.WantAck(wire.TypePuback).Reason; code != wire.ReasonQuotaExceeded {
 		t.Errorf("got code %d", code)
 	}
 }
@@ -257,8 +257,8 @@ func TestManyRoutes(t *testing.T) {
 			for k := range each {
 				s.Filters = append(s.Filters, wire.Filter{Filter: fmt.Sprintf(form, i+k)})
 			}
-			c.send(wire.AppendSubscribe(nil, wire.V5, s))
-			c.want(wire.TypeSuback)
+			c.Send(wire.AppendSubscribe(nil, wire.V5, s))
+			c.Want(wire.TypeSuback)
 		}
 	}
 	subscribe("site/%d/+/state")
@@ -272,10 +272,10 @@ func TestManyRoutes(t *testing.T) {
 		if i == filters/2 {
 			f.breaks(1, 2, false)
 		}
-		c.send(wire.AppendUnsubscribe(nil, wire.V5, u))
-		c.want(wire.TypeUnsuback)
+		c.Send(wire.AppendUnsubscribe(nil, wire.V5, u))
+		c.Want(wire.TypeUnsuback)
 	}
 	until(t, "those that are left are known", func() bool { return n[1].figures(1).Routes == filters/each })
-	c.conn.Close()
+	c.Close()
 	until(t, "none is left", func() bool { return n[1].figures(1).Routes == 0 })
 }

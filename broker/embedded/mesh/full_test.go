@@ -52,7 +52,7 @@ func TestFull(t *testing.T) {
 		}
 	})
 	reader := n[0].connect("reader", true)
-	reader.subscribe("a", 1)
+	reader.Subscribe("a", 1)
 	disks[1].hang(true)
 	p := n[1].NewPublisher()
 	const messages = 40
@@ -103,7 +103,7 @@ func TestCannotStore(t *testing.T) {
 		}
 	})
 	reader, c := n[0].connect("reader", true), n[1].connect("c", false)
-	reader.subscribe("a", 1)
+	reader.Subscribe("a", 1)
 	full[1].fail(errFull)
 	if code := c.publish(wire.Outgoing{Topic: "a", QoS: 1, PacketID: 1}); code != wire.ReasonQuotaExceeded {
 		t.Errorf("got code %d", code)
@@ -147,7 +147,7 @@ func TestFlushHangs(t *testing.T) {
 			return disks[id]
 		}
 	})
-	n[0].connect("reader", true).subscribe("a", 1)
+	n[0].connect("reader", true).Subscribe("a", 1)
 	check(t, n[1].mesh.Flush(t.Context(), 1))
 	check(t, n[1].mesh.Flush(t.Context(), 7))
 	disks[1].hang(true)

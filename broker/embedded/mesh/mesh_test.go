@@ -16,9 +16,9 @@ func TestAcross(t *testing.T) {
 	_, n := weave(t, 3)
 	reader, other, c := n[0].connect("reader", true), n[1].connect("other", false), n[2].connect("c", false)
 	for _, f := range []string{"a/+", "a/#", "#"} {
-		reader.subscribe(f, 2)
+		reader.Subscribe(f, 2)
 	}
-	other.subscribe("a/b", 1)
+	other.Subscribe("a/b", 1)
 	for qos := range byte(3) {
 		for i := range 10 {
 			payload := fmt.Sprint(qos, i)
@@ -60,7 +60,7 @@ func TestOrder(t *testing.T) {
 	var readers []*client
 	for i := range n {
 		c := n[i].connect(fmt.Sprint("reader", i), i%2 == 0)
-		c.subscribe("load/#", 2)
+		c.Subscribe("load/#", 2)
 		readers = append(readers, c)
 	}
 	var wg sync.WaitGroup
@@ -99,7 +99,7 @@ func TestFlush(t *testing.T) {
 	t.Parallel()
 	_, n := weave(t, 2)
 	reader := n[1].connect("reader", true)
-	reader.subscribe("t", 1)
+	reader.Subscribe("t", 1)
 	p := n[0].NewPublisher()
 	for i := range 50 {
 		if !p.Publish(&engine.Message{Topic: "t", Payload: fmt.Append(nil, i), QoS: 1}) {
@@ -126,7 +126,7 @@ func TestSubscribed(t *testing.T) {
 	for i := range 200 {
 		reader := n[1+i%2].connect("reader", false)
 		topic := fmt.Sprint("topic/", i)
-		reader.subscribe(topic, 0)
+		reader.Subscribe(topic, 0)
 		c.publish(wire.Outgoing{Topic: topic})
 		if m := reader.next(); m.topic != topic {
 			t.Fatalf("got %v, want %s", m, topic)
@@ -147,7 +147,7 @@ func TestShared(t *testing.T) {
 	for i := range n {
 		for k := range 2 {
 			c := n[i].connect(fmt.Sprint("member", i, k), false)
-			c.subscribe("$share/g/work/#", 1)
+			c.Subscribe("$share/g/work/#", 1)
 			go func() {
 				for {
 					m, ok := c.tryNext()
@@ -196,7 +196,7 @@ func TestSharedLeaves(t *testing.T) {
 	t.Parallel()
 	_, n := weave(t, 2)
 	stays := n[0].connect("stays", false)
-	stays.subscribe("$share/g/work", 1)
+	stays.Subscribe("$share/g/work", 1)
 	const messages = 300
 	got := make(chan string, 2*messages)
 	go func() {
@@ -223,13 +223,13 @@ func TestSharedLeaves(t *testing.T) {
 		default:
 			goes := n[1].connect("goes", false)
 			each := func(m message) { got <- m.payload }
-			goes.send(wire.AppendSubscribe(nil, wire.V5, &wire.Subscribe{
+			goes.Send(wire.AppendSubscribe(nil, wire.V5, &wire.Subscribe{
 				PacketID: 1, Filters: []wire.Filter{{Filter: "$share/g/work", Options: 1}},
 			}))
 			goes.until(wire.TypeSuback, each)
-			goes.send(wire.AppendUnsubscribe(nil, wire.V5, &wire.Unsubscribe{PacketID: 1, Filters: []string{"$share/g/work"}}))
+			goes.Send(wire.AppendUnsubscribe(nil, wire.V5, &wire.Unsubscribe{PacketID: 1, Filters: []string{"$share/g/work"}}))
 			goes.until(wire.TypeUnsuback, each)
-			goes.conn.Close()
+			goes.Close()
 		}
 	}
 	seen := map[string]bool{}
@@ -243,7 +243,7 @@ func TestLastWill(t *testing.T) {
 	t.Parallel()
 	_, n := weave(t, 2)
 	reader := n[0].connect("reader", false)
-	reader.subscribe("will", 1)
+	reader.Subscribe("will", 1)
 	n[1].connect("c", false, func(h *wire.Connect) { h.Will = &wire.Will{Topic: "will", Payload: []byte("gone"), QoS: 1} })
 	n[1].close()
 	if m := reader.next(); m.payload != "gone" {
@@ -267,11 +267,11 @@ func TestTap(t *testing.T) {
 	until(t, "the other node knows of the tap", func() bool { return n[0].figures(2).Routes == 1 })
 	c := n[0].connect("c", false)
 	for _, qos := range []byte{1, 2} {
-		c.send(wire.AppendPublish(nil, wire.V5, &wire.Outgoing{Topic: "a/b", QoS: qos, PacketID: 7}))
+		c.Send(wire.AppendPublish(nil, wire.V5, &wire.Outgoing{Topic: "a/b", QoS: qos, PacketID: 7}))
 		settled := <-tap
 		c.silent()
 		settled(nil)
-		if code := reason(c.want(wire.TypePuback + qos - 1)); code != 0 {
+		if code := c.WantAck(wire.TypePuback + qos - 1).Reason; code != 0 {
 			t.Errorf("got code %d", code)
 		}
 	}

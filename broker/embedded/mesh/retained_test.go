@@ -162,14 +162,14 @@ func TestRetained(t *testing.T) {
 			defer close(published)
 			c.publish(wire.Outgoing{Topic: topic, Payload: []byte("x"), QoS: byte(i % 2), PacketID: 1, Retain: true})
 		}()
-		reader.send(wire.AppendSubscribe(nil, wire.V5, &wire.Subscribe{PacketID: 1, Filters: []wire.Filter{{Filter: topic}}}))
+		reader.Send(wire.AppendSubscribe(nil, wire.V5, &wire.Subscribe{PacketID: 1, Filters: []wire.Filter{{Filter: topic}}}))
 		came := 0
 		reader.until(wire.TypeSuback, func(message) { came++ })
 		if came == 0 {
 			reader.next()
 		}
 		<-published
-		reader.send(wire.AppendUnsubscribe(nil, wire.V5, &wire.Unsubscribe{PacketID: 1, Filters: []string{topic}}))
+		reader.Send(wire.AppendUnsubscribe(nil, wire.V5, &wire.Unsubscribe{PacketID: 1, Filters: []string{topic}}))
 		reader.until(wire.TypeUnsuback, func(message) {})
 	}
 }

@@ -18,22 +18,22 @@ func TestSharedGone(t *testing.T) {
 			t.Parallel()
 			f, n := weave(t, 2, func(f *fabric) { f.grace, f.many = 500*time.Millisecond, true })
 			near, far := n[0].connect("near", false), n[1].connect("far", false)
-			near.subscribe("$share/g/work", 1)
-			far.subscribe("$share/g/work", 1)
+			near.Subscribe("$share/g/work", 1)
+			far.Subscribe("$share/g/work", 1)
 			f.mute(1, 2)
 			f.breaks(1, 2, true)
 			c := n[0].connect("c", false)
 			const messages = 10
 			for i := range messages {
 				o := wire.Outgoing{Topic: "work", Payload: fmt.Append(nil, i), QoS: 1, PacketID: uint16(i + 1)}
-				c.send(wire.AppendPublish(nil, wire.V5, &o))
+				c.Send(wire.AppendPublish(nil, wire.V5, &o))
 			}
 			until(t, "some are on their way", func() bool { return n[0].figures(2).Waiting > 0 })
 			if removed {
 				n[0].mesh.SetPeers(nil)
 			}
 			for range messages {
-				if code := reason(c.want(wire.TypePuback)); code != 0 {
+				if code := c.WantAck(wire.TypePuback).Reason; code != 0 {
 					t.Errorf("got code %d", code)
 				}
 			}
@@ -62,9 +62,9 @@ func TestSharedOnce(t *testing.T) {
 		}
 	})
 	near, far, keeps := n[0].connect("near", false), n[1].connect("far", false), n[1].connect("keeps", true)
-	near.subscribe("$share/g/work", 2)
-	far.subscribe("$share/g/work", 2)
-	keeps.subscribe("hold", 1)
+	near.Subscribe("$share/g/work", 2)
+	far.Subscribe("$share/g/work", 2)
+	keeps.Subscribe("hold", 1)
 	f.mute(2, 1)
 	f.breaks(2, 1, true)
 	far.unsubscribe("$share/g/work") // the other node does not learn of it
@@ -73,7 +73,7 @@ func TestSharedOnce(t *testing.T) {
 	const messages = 4
 	for i, topic := range []string{"hold", "work", "work", "work", "work"} {
 		o := wire.Outgoing{Topic: topic, Payload: fmt.Append(nil, i), QoS: 1, PacketID: uint16(i + 1)}
-		c.send(wire.AppendPublish(nil, wire.V5, &o))
+		c.Send(wire.AppendPublish(nil, wire.V5, &o))
 	}
 	got := map[string]int{}
 	for range messages {
@@ -87,7 +87,7 @@ func TestSharedOnce(t *testing.T) {
 	n[0].linked(1)
 	disks[2].hang(false)
 	for range messages + 1 {
-		c.want(wire.TypePuback)
+		c.Want(wire.TypePuback)
 	}
 	near.drained()
 }

@@ -1,0 +1,242 @@
+package enginetest
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"signalbox/broker/wire"
+)
+
+// Client is the other side of a connection, packet by packet.
+type Client struct {
+	net.Conn
+	T       testing.TB
+	In      *bufio.Reader // of what the connection gives
+	Version byte
+	Present bool // whether CONNACK told of a session
+
+	patience time.Duration
+}
+
+// Message is a PUBLISH as the client gets it.
+type Message struct {
+	Topic, Payload string
+	QoS            byte
+	ID             uint16
+	Dup            bool
+}
+
+// Refused is the reason in a CONNACK.
+type Refused byte
+
+func (r Refused) Error() string { return fmt.Sprintf("refused: 0x%02x", byte(r)) }
+
+// Keeps is a CONNECT of a session that is kept.
+func Keeps(id string) wire.Connect {
+	return wire.Connect{ClientID: id, SessionExpiry: 3600, HasSessionExpiry: true}
+}
+
+// Fresh is a CONNECT of a session that ends with its connection.
+func Fresh(id string) wire.Connect { return wire.Connect{ClientID: id, CleanStart: true} }
+
+// Dial opens a connection, which the end of the test closes.
+func (b *Broker) Dial() *Client {
+	b.T.Helper()
+	c, err := b.dial()
+	Check(b.T, err)
+	b.T.Cleanup(func() { c.Close() })
+	return c
+}
+
+func (b *Broker) dial() (*Client, error) {
+	conn, err := net.Dial("tcp", b.Addr)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{Conn: conn, T: b.T, In: bufio.NewReader(conn), Version: wire.V5, patience: b.Patience}, nil
+}
+
+// Connect opens a connection and waits for CONNACK, which must let it in. The
+// end of the test closes it.
+func (b *Broker) Connect(h wire.Connect) *Client {
+	b.T.Helper()
+	c, err := b.TryConnect(h)
+	if err != nil {
+		b.T.Fatalf("connect %q: %v", h.ClientID, err)
+	}
+	b.T.Cleanup(func() { c.Close() })
+	return c
+}
+
+// TryConnect is Connect that may fail, with Refused when CONNACK says so. Nobody
+// closes the connection that it gives.
+func (b *Broker) TryConnect(h wire.Connect) (*Client, error) {
+	c, err := b.dial()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.introduce(h); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// introduce sends CONNECT and takes CONNACK.
+func (c *Client) introduce(h wire.Connect) error {
+	if h.Version == 0 {
+		h.Version = wire.V5
+	}
+	c.Version = h.Version
+	if h.ReceiveMaximum == 0 {
+		h.ReceiveMaximum = 65535
+	}
+	if err := c.TrySend(wire.AppendConnect(nil, &h)); err != nil {
+		return err
+	}
+	p, err := c.Read()
+	switch {
+	case err != nil:
+		return err
+	case p[0]>>4 != wire.TypeConnack:
+		return fmt.Errorf("got a packet % x, want CONNACK", p[:min(len(p), 40)])
+	case p[3] != 0:
+		return Refused(p[3])
+	}
+	c.Present = p[2] == 1
+	return nil
+}
+
+// Send sends a packet.
+func (c *Client) Send(p []byte) {
+	c.T.Helper()
+	if err := c.TrySend(p); err != nil {
+		c.T.Fatalf("send: %v", err)
+	}
+}
+
+// TrySend is Send that may fail.
+func (c *Client) TrySend(p []byte) error {
+	_, err := c.Write(p)
+	return err
+}
+
+// Read gives the next packet.
+func (c *Client) Read() ([]byte, error) {
+	if err := c.SetReadDeadline(time.Now().Add(c.patience)); err != nil {
+		return nil, err
+	}
+	return c.Next()
+}
+
+// Next is Read for as long as the connection's deadline lets it take.
+func (c *Client) Next() ([]byte, error) {
+	size := 0
+	for n := 2; size == 0; n++ {
+		head, err := c.In.Peek(n)
+		if err != nil {
+			return nil, err
+		}
+		if size, err = wire.Size(head); err != nil {
+			return nil, err
+		}
+	}
+	p := make([]byte, size)
+	_, err := io.ReadFull(c.In, p)
+	return p, err
+}
+
+// Want gives the next packet, which must be of a type.
+func (c *Client) Want(kind byte) []byte {
+	c.T.Helper()
+	p, err := c.Read()
+	if err != nil {
+		c.T.Fatalf("wait for a packet of type %d: %v", kind, err)
+	}
+	if p[0]>>4 != kind {
+		c.T.Fatalf("got a packet % x, want one of type %d", p[:min(len(p), 40)], kind)
+	}
+	return p
+}
+
+// Gone waits for the end of the connection.
+func (c *Client) Gone() {
+	c.T.Helper()
+	for {
+		if _, err := c.Read(); err != nil {
+			return
+		}
+	}
+}
+
+// Subscribe waits for SUBACK, which must grant the subscription.
+func (c *Client) Subscribe(filter string, options byte) {
+	c.T.Helper()
+	c.Send(wire.AppendSubscribe(nil, c.Version, &wire.Subscribe{PacketID: 1, Filters: []wire.Filter{{Filter: filter, Options: options}}}))
+	if p := c.Want(wire.TypeSuback); p[len(p)-1] >= 0x80 {
+		c.T.Fatalf("SUBACK refuses: % x", p)
+	}
+}
+
+// Publish sends a message.
+func (c *Client) Publish(o wire.Outgoing) {
+	c.T.Helper()
+	c.Send(wire.AppendPublish(nil, c.Version, &o))
+}
+
+// Ack sends an acknowledgement.
+func (c *Client) Ack(kind byte, id uint16) {
+	c.T.Helper()
+	c.Send(wire.AppendAck(nil, c.Version, kind, id, 0, ""))
+}
+
+// WantAck gives the next packet as an acknowledgement of a type.
+func (c *Client) WantAck(kind byte) wire.Ack {
+	c.T.Helper()
+	p := c.Want(kind)
+	a := wire.Ack{Type: kind, PacketID: PacketID(p)}
+	if len(p) > 4 {
+		a.Reason = p[4]
+	}
+	return a
+}
+
+// PacketID is that of an acknowledgement.
+func PacketID(p []byte) uint16 { return binary.BigEndian.Uint16(p[2:]) }
+
+// WantMessage gives the next packet as a message.
+func (c *Client) WantMessage() Message {
+	c.T.Helper()
+	return c.Parse(c.Want(wire.TypePublish))
+}
+
+// Parse reads a PUBLISH.
+func (c *Client) Parse(p []byte) Message {
+	c.T.Helper()
+	var pk wire.Publish
+	if err := wire.DecodePublish(p, c.Version, &pk); err != nil {
+		c.T.Fatalf("PUBLISH % x: %v", p, err)
+	}
+	return Message{string(pk.Topic), string(pk.Payload), pk.QoS, pk.PacketID, p[0]&8 != 0}
+}
+
+// Ping sees to it that all that was sent has been dealt with.
+func (c *Client) Ping() []byte {
+	c.T.Helper()
+	c.Send(wire.AppendPingreq(nil))
+	p, err := c.Read()
+	Check(c.T, err)
+	return p
+}
+
+// Bye takes leave and waits for the connection to be gone.
+func (c *Client) Bye() {
+	c.T.Helper()
+	c.Send([]byte{wire.TypeDisconnect << 4, 0})
+	c.Gone()
+}

@@ -1,0 +1,72 @@
+// Package enginetest is what tests around the embedded engine share: Start,
+// which runs an engine with the real store behind a TCP socket, and Client, the
+// other side of a connection, packet by packet.
+//
+// Only tests import it.
+package enginetest
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"signalbox/broker/embedded/engine"
+)
+
+// Check fails the test on an error.
+func Check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Until waits for a condition.
+func Until(t testing.TB, patience time.Duration, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	end := time.After(patience)
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatalf("waited in vain: %s", what)
+		}
+	}
+}
+
+// Permissive lets everybody do everything.
+type Permissive struct{}
+
+// Authenticate lets everybody in.
+func (Permissive) Authenticate(_ context.Context, l *engine.Login) (engine.Admission, error) {
+	return engine.Admission{Username: l.Username, Rights: Everything{}}, nil
+}
+
+// Resume gives all rights.
+func (Permissive) Resume(string, string, bool) engine.Rights { return Everything{} }
+
+// Epoch never changes.
+func (Permissive) Epoch() uint64 { return 0 }
+
+// Everything is the rights of who may do everything.
+type Everything struct{}
+
+// Allowed allows it.
+func (Everything) Allowed(engine.Kind, string) bool { return true }
+
+// Cut never cuts a connection off.
+func (Everything) Cut() bool { return false }
+
+// Release holds nothing.
+func (Everything) Release() {}
+
+// blind watches nothing.
+type blind struct{}
+
+func (blind) Connected(engine.ClientEvent)                   {}
+func (blind) Disconnected(engine.ClientEvent, byte)          {}
+func (blind) Refused(engine.ClientEvent, byte, string)       {}
+func (blind) Denied(engine.ClientEvent, engine.Kind, string) {}
+func (blind) Published(*engine.Message)                      {}
