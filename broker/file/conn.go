@@ -71,8 +71,7 @@ func (c *Conn) SQL() *sql.Conn { return c.conn }
 // is what was committed before, as soon as the next one is. It is called outside
 // of Transact.
 func (c *Conn) SetDurability(d Durability) error {
-	text := map[Durability]string{Full: `PRAGMA synchronous = FULL`, Process: `PRAGMA synchronous = NORMAL`}[d]
-	return c.conn.Raw(func(any) error { return c.Run(text) })
+	return c.conn.Raw(func(any) error { return c.Run(d.pragma()) })
 }
 
 // Transact runs write between BEGIN and COMMIT while nobody else writes. After

@@ -117,6 +117,17 @@ func (f *File) Writer(d Durability) *sql.DB {
 	return openPool(f.path, 1, forAll+forWriter+synchronous[d])
 }
 
+// SetDurability has the transactions of a Writer be as durable as that from now on,
+// as Conn's does.
+func SetDurability(ctx context.Context, writer *sql.DB, d Durability) error {
+	_, err := writer.ExecContext(ctx, d.pragma())
+	return err
+}
+
+func (d Durability) pragma() string {
+	return map[Durability]string{Full: `PRAGMA synchronous = FULL`, Process: `PRAGMA synchronous = NORMAL`}[d]
+}
+
 // Readers gives a pool of connections that cannot write. They see what was
 // committed and wait for nobody. It is the caller's to close, before the file.
 func (f *File) Readers() *sql.DB {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"signalbox/broker"
+	"signalbox/broker/file"
 )
 
 // PutBan stores a ban, in place of one of the same kind and value.
@@ -82,6 +83,9 @@ func (s *store) exec(ctx context.Context, what, query string, args ...any) error
 		return fmt.Errorf("%s: wait to write: %w", what, err)
 	}
 	defer s.file.Unlock()
+	if err := s.endure(ctx, file.Full); err != nil {
+		return fmt.Errorf("%s: %w", what, classify(s.failed(err)))
+	}
 	if _, err := s.w.ExecContext(ctx, query, args...); err != nil {
 		return fmt.Errorf("%s: %w", what, classify(s.failed(err)))
 	}

@@ -9,6 +9,7 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/dynsec"
+	"signalbox/broker/file"
 )
 
 // batch is what one transaction stores: changes in order, in the place of all
@@ -18,6 +19,16 @@ type batch struct {
 	changes  []dynsec.Change
 	replaces bool
 	index    uint64
+}
+
+// durability is what a batch must outlive. A change of the shared log is on the
+// disks of a majority before it comes here: should a loss of power take it, its
+// index goes with it, and it is given again.
+func (b batch) durability() file.Durability {
+	if b.index > 0 && !b.replaces {
+		return file.Process
+	}
+	return file.Full
 }
 
 // write stores a batch, all or nothing. The first changes leave the mark that the
@@ -33,6 +44,9 @@ func (s *store) transact(ctx context.Context, b batch, finish func(commit func()
 		return s.failed(fmt.Errorf("wait to write: %w", err))
 	}
 	defer s.file.Unlock()
+	if err := s.endure(ctx, b.durability()); err != nil {
+		return s.failed(err)
+	}
 	tx, err := s.w.BeginTx(ctx, nil)
 	if err != nil {
 		return s.failed(fmt.Errorf("begin: %w", err))

@@ -16,12 +16,14 @@ import (
 type store struct {
 	file *file.File
 	owns bool    // the file is this store's to close
-	w    *sql.DB // one connection; what it commits is on the disk
+	w    *sql.DB // one connection
 	r    *sql.DB // query_only
 
 	put      *statements // prepared on w
 	passwd   *sql.Stmt   // prepared on r
 	writable atomic.Bool // the last transaction was stored
+
+	durability file.Durability // of what w commits; whoever has the file's lock may change it
 }
 
 // openStore opens the file, unless it is open, and prepares all statements.
@@ -33,7 +35,8 @@ func openStore(ctx context.Context, o Options) (*store, error) {
 			return nil, err
 		}
 	}
-	s.w, s.r = s.file.Writer(file.Full), s.file.Readers()
+	s.durability = file.Full
+	s.w, s.r = s.file.Writer(s.durability), s.file.Readers()
 	s.writable.Store(true)
 	if err := s.prepare(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("prepare %s: %w", s.file.Path(), err), s.close())
@@ -93,6 +96,18 @@ func (s *store) ping(ctx context.Context) error {
 		return classify(err)
 	}
 	s.writable.Store(true)
+	return nil
+}
+
+// endure says what the next commits outlive. The file's lock is held.
+func (s *store) endure(ctx context.Context, d file.Durability) error {
+	if d == s.durability {
+		return nil
+	}
+	if err := file.SetDurability(ctx, s.w, d); err != nil {
+		return fmt.Errorf("say how durable the access control is: %w", err)
+	}
+	s.durability = d
 	return nil
 }
 
