@@ -3,12 +3,12 @@ package embedded
 import (
 	"context"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"strconv"
 	"testing"
 	"time"
 
+	"signalbox/broker/brokertest"
 	"signalbox/broker/control"
 	"signalbox/broker/embedded/listen"
 )
@@ -27,9 +27,9 @@ type node struct {
 func startNode(t *testing.T, id int, prepare ...func(*node)) *node {
 	t.Helper()
 	n := &node{t: t, config: testConfig(), dir: t.TempDir()}
-	n.config.Listen = freePort(t)
-	n.config.Listeners = []listen.Config{{Protocol: "mqtt", Address: freePort(t), AdminOnly: true}}
-	n.config.Cluster.Listen = freePort(t)
+	n.config.Listen = brokertest.FreePort(t, "127.0.0.1")
+	n.config.Listeners = []listen.Config{{Protocol: "mqtt", Address: brokertest.FreePort(t, "127.0.0.1"), AdminOnly: true}}
+	n.config.Cluster.Listen = brokertest.FreePort(t, "127.0.0.1")
 	host, port, _ := net.SplitHostPort(n.config.Cluster.Listen)
 	number, _ := strconv.Atoi(port)
 	n.at = control.HANode{NodeID: id, Address: host, Port: number}
@@ -39,21 +39,6 @@ func startNode(t *testing.T, id int, prepare ...func(*node)) *node {
 	n.start()
 	t.Cleanup(n.stop)
 	return n
-}
-
-// freePort gives an address that nobody listens at, and that systems do not give
-// out by themselves.
-func freePort(t *testing.T) string {
-	t.Helper()
-	for range 100 {
-		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(12000+rand.IntN(18000)))
-		if l, err := net.Listen("tcp", address); err == nil {
-			l.Close()
-			return address
-		}
-	}
-	t.Fatal("no port is free")
-	return ""
 }
 
 func (n *node) start() {

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"net"
 	"slices"
@@ -17,7 +18,16 @@ import (
 	"signalbox/broker/embedded/listen"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// sideBySide is how many tests run at once: those of clusters wait more than they
+// work.
+const sideBySide = 4
+
+func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", fmt.Sprint(sideBySide)); err != nil { // the command line may say otherwise
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func TestFirstStart(t *testing.T) {
 	t.Parallel()

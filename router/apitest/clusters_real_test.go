@@ -2,7 +2,6 @@ package apitest_test
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"slices"
 	"strconv"
@@ -10,26 +9,11 @@ import (
 	"testing"
 
 	"signalbox/broker"
+	"signalbox/broker/brokertest"
 	"signalbox/broker/embedded/listen"
 	"signalbox/router/apitest"
 	"signalbox/router/appliance"
 )
-
-// freePort gives an address of the loopback interface that nobody listens on, and
-// that systems do not give out by themselves.
-func freePort(t *testing.T) string {
-	t.Helper()
-	for range 100 {
-		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(12000+rand.IntN(18000)))
-		l, err := net.Listen("tcp", address)
-		if err == nil {
-			l.Close()
-			return address
-		}
-	}
-	t.Fatal("no port is free")
-	return ""
-}
 
 // site is a service whose broker is a node of a cluster, or can be one.
 type site struct {
@@ -45,7 +29,7 @@ func sites(t *testing.T, n int) []*site {
 	t.Helper()
 	all := make([]*site, n)
 	for i := range all {
-		s := &site{id: i + 1, port: freePort(t)}
+		s := &site{id: i + 1, port: brokertest.FreePort(t, "127.0.0.1")}
 		s.API = apitest.New(t, manned, scraped, func(c *appliance.Config) {
 			c.Cluster.Listen = s.port
 			c.Broker.Listeners = append(c.Broker.Listeners, listen.Config{Protocol: "mqtt", Address: "127.0.0.1:0", AdminOnly: true})

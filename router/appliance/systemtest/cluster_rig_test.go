@@ -3,13 +3,14 @@ package systemtest
 import (
 	"cmp"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"testing"
 	"time"
+
+	"signalbox/broker/brokertest"
 )
 
 // machine is a place with a data directory and addresses of its own, on which
@@ -26,31 +27,11 @@ type machine struct {
 	id      int    // number as a node
 }
 
-// port gives a port of a host that nobody listens on. It is none of those that
-// systems give out by themselves, so that it stays free while no process of the
-// test holds it.
-func port(t testing.TB, host string) string {
-	t.Helper()
-	for range 100 {
-		address := net.JoinHostPort(host, strconv.Itoa(12000+rand.IntN(18000)))
-		l, err := net.Listen("tcp", address)
-		if err != nil {
-			continue
-		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
-		return address
-	}
-	t.Fatal("no port is free")
-	return ""
-}
-
 // newMachine makes one on which nothing has run yet.
 func newMachine(t testing.TB, id int) *machine {
 	t.Helper()
 	at := host()
-	m := &machine{dir: dataDir(t), mqtt: port(t, at), cluster: port(t, at), id: id}
+	m := &machine{dir: dataDir(t), mqtt: brokertest.FreePort(t, at), cluster: brokertest.FreePort(t, at), id: id}
 	m.reach, m.door = m.cluster, m.mqtt
 	return m
 }
@@ -80,7 +61,7 @@ func manage(t testing.TB, m *machine) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.door, m.config = port(t, at), filepath.Join(t.TempDir(), "config.yaml")
+	m.door, m.config = brokertest.FreePort(t, at), filepath.Join(t.TempDir(), "config.yaml")
 	write(t, m.config, fmt.Sprintf("broker: {listeners: [{protocol: mqtt, address: %q, admin_only: true}]}\n", m.door))
 }
 
