@@ -35,7 +35,11 @@ func (c *Claims) Claim(ctx context.Context, claim engine.Claim) (settled func(),
 		t.end()
 		return nil, c.refusal(err)
 	}
-	return func() { adopted.settle(); t.end() }, nil
+	return func() {
+		c.suspect(t.passedOver...) // whatever was compared with them, this session was not
+		adopted.settle()
+		t.end()
+	}, nil
 }
 
 // refusal is why a client does not get in.
@@ -53,7 +57,7 @@ func (c *Claims) refusal(err error) error {
 // gather ends what is elsewhere of a client id and brings its session here. It
 // gives the session that was brought, if one was.
 func (c *Claims) gather(t *turn, claim engine.Claim) (*adoption, error) {
-	gifts, err := c.askAll(t.ctx, claim)
+	gifts, err := c.askAll(t, claim)
 	if err == nil && len(gifts) > 0 {
 		gifts, err = c.newest(t.ctx, claim, gifts)
 	}
@@ -72,21 +76,22 @@ type offered struct {
 
 // askAll claims a client id at all nodes at once, and gives the sessions that are
 // offered. Nodes that do not answer are passed over.
-func (c *Claims) askAll(ctx context.Context, claim engine.Claim) (gifts []offered, err error) {
+func (c *Claims) askAll(t *turn, claim engine.Claim) (gifts []offered, err error) {
 	var mu sync.Mutex
 	var asked sync.WaitGroup
 	request := claimRequest{Claim: claim}.encode()
-	for _, n := range c.answering() {
+	nodes, silent := c.answering()
+	t.passedOver = silent
+	for _, n := range nodes {
 		asked.Go(func() {
-			b, failed := c.ask(ctx, n, request)
-			if failed != nil {
-				c.counts.passedOver.Add(1)
-				return
-			}
+			b, unanswered := c.ask(t.ctx, n, request)
 			a, failed := decodeClaimAnswer(b)
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
+			case unanswered != nil:
+				c.counts.passedOver.Add(1)
+				t.passedOver = append(t.passedOver, n)
 			case failed != nil:
 				c.o.Log.Warn("an answer of another node cannot be read", "node", n, "error", failed)
 			case a.outcome == outcomeLater:
@@ -101,8 +106,8 @@ func (c *Claims) askAll(ctx context.Context, claim engine.Claim) (gifts []offere
 		})
 	}
 	asked.Wait()
-	if ctx.Err() != nil {
-		err = context.Cause(ctx)
+	if t.ctx.Err() != nil {
+		err = context.Cause(t.ctx)
 	}
 	return gifts, err
 }
@@ -138,7 +143,9 @@ func (c *Claims) newest(ctx context.Context, claim engine.Claim, gifts []offered
 			continue
 		}
 		c.counts.reconciled.Add(1)
-		c.farewell(o, everything)
+		if c.farewell(o, everything) != replyDone {
+			c.suspect(o.from)
+		}
 	}
 	return same, nil
 }

@@ -112,6 +112,7 @@ func (c *Claims) serveName(ctx context.Context, from int, kind byte, name string
 		defer func() { <-c.draws }()
 		if err := c.draw(from, name); err != nil {
 			c.o.Log.Debug("a session is at two nodes", "node", from, "error", err)
+			c.suspect(from)
 		}
 	})
 	if !drawn {

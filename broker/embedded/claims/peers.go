@@ -10,7 +10,7 @@ type peer struct {
 	silent  bool // it did not answer: clients are let in without it
 	strange bool // it may have sessions that are here, too
 	busy    bool // it is being reconciled
-	missed  int  // how often it did not answer
+	doubts  int  // how often it became strange
 }
 
 // peerOf gives what is known of a node. mu is held.
@@ -23,18 +23,19 @@ func (c *Claims) peerOf(node int) *peer {
 	return p
 }
 
-// answering gives the nodes that are worth asking.
-func (c *Claims) answering() []int {
+// answering gives the nodes that are worth asking, and the others.
+func (c *Claims) answering() (found, silent []int) {
 	nodes := c.o.Net.Peers()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	found := make([]int, 0, len(nodes))
 	for _, n := range nodes {
-		if !c.peerOf(n).silent {
+		if c.peerOf(n).silent {
+			silent = append(silent, n)
+		} else {
 			found = append(found, n)
 		}
 	}
-	return found
+	return found, silent
 }
 
 // The pauses between attempts to ask a node.
@@ -72,7 +73,19 @@ func (c *Claims) miss(node int) {
 	defer c.mu.Unlock()
 	p := c.peerOf(node)
 	p.silent, p.strange = true, true
-	p.missed++
+	p.doubts++
+}
+
+// suspect notes that nodes may have sessions that are here, too, although they
+// answer.
+func (c *Claims) suspect(nodes ...int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, n := range nodes {
+		p := c.peerOf(n)
+		p.strange = true
+		p.doubts++
+	}
 }
 
 // probe looks after peers that are strange, until the end.

@@ -18,13 +18,13 @@ const (
 // a while, or never, in agreement: of each pair one stays.
 func (c *Claims) reconcile(node int) {
 	c.mu.Lock()
-	before := c.peerOf(node).missed
+	before := c.peerOf(node).doubts
 	c.mu.Unlock()
 	agreed := c.compareAll(node)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.peerOf(node)
-	p.busy, p.strange = false, !agreed || p.missed != before
+	p.busy, p.strange = false, !agreed || p.doubts != before
 }
 
 // compareAll goes through the sessions of a node. It tells whether it came to the
@@ -85,12 +85,13 @@ func (c *Claims) welcome(node int) {
 
 // compare sees to it that one of two sessions of a client id stays.
 func (c *Claims) compare(node int, theirs engine.Holding) error {
+	if c.turns.busy(theirs.ClientID) { // and perhaps about to be here
+		return errors.New("it is being claimed")
+	}
 	own, err := c.o.Engine.Holding(theirs.ClientID)
 	switch {
 	case err != nil:
 		return nil //nolint:nilerr // it is not here, so all is well
-	case c.turns.busy(theirs.ClientID):
-		return errors.New("it is being claimed")
 	case !c.behind(own, node, theirs):
 		return c.draw(node, theirs.ClientID)
 	}
@@ -128,6 +129,11 @@ func (c *Claims) draw(node int, clientID string) error {
 	}
 	defer t.end()
 	defer context.AfterFunc(ctx, func() { t.cancel(context.Cause(ctx)) })()
+	if now, err := c.o.Engine.Holding(clientID); err != nil || now.Arrival != own.Arrival {
+		return errGone
+	} else {
+		own = now
+	}
 	claim := engine.Claim{ClientID: clientID, Arrival: own.Arrival}
 	o, err := c.askOne(t.ctx, node, claimRequest{Claim: claim, anyUser: true})
 	if err != nil {
@@ -135,7 +141,9 @@ func (c *Claims) draw(node int, clientID string) error {
 	}
 	c.counts.reconciled.Add(1)
 	if o.state.CreatedAt != own.CreatedAt || o.state.Username != own.Username {
-		c.farewell(o, everything)
+		if c.farewell(o, everything) == replyUnknown { // without an answer, the node asks
+			return errGone
+		}
 		return nil
 	}
 	if err := c.unite(t, own, o); err != nil {
@@ -177,8 +185,11 @@ func (c *Claims) unite(t *turn, own engine.Holding, o offered) error {
 	if n := len(part.Queue); n > 0 {
 		upTo = part.Queue[n-1].Seq
 	}
-	if c.farewell(o, upTo) == replyMore {
+	switch c.farewell(o, upTo) {
+	case replyMore:
 		return errors.New("more has come meanwhile")
+	case replyUnknown: // without an answer, the node asks
+		return errGone
 	}
 	return nil
 }

@@ -151,6 +151,27 @@ func TestUnite(t *testing.T) {
 	}
 }
 
+// TestReconciledMeanwhile lets a client in without a node that answers again, and
+// is compared, before the client has its session.
+func TestReconciledMeanwhile(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 3, func(o *claims.Options) { o.Patience = time.Second })
+	here, there := c.nodes[0], c.nodes[1]
+	there.part(true)
+	there.Connect(keeps("c")).Close()
+	here.Connect(keeps("other")) // and finds out that one node does not answer
+	joined := false
+	c.spoil(func(request []byte) (f fault) {
+		if request[1] == kindClaim && !joined {
+			joined, f.delay = true, 500*time.Millisecond
+			there.part(false)
+		}
+		return f
+	})
+	here.Connect(keeps("c"))
+	until(t, "the session is at one node", func() bool { return slices.Equal(c.sessions("c"), []int{-1}) })
+}
+
 // TestHoppingOverCuts cuts nodes off and joins them again while a client hops. The
 // session may be lost then, and begun anew, but not without telling; and one is
 // left in the end.

@@ -76,6 +76,7 @@ func (c *Claims) takeOver(t *turn, gifts []offered) (*adoption, error) {
 	}
 	if err != nil {
 		c.keepAll(gifts)
+		c.suspect(givers...) // which have the rest
 		return adopted, err
 	}
 	c.counts.taken.Add(1)
@@ -109,7 +110,8 @@ func (c *Claims) adopt(gifts []offered) (*adoption, error) {
 func (c *Claims) fence(ctx context.Context, to []int) {
 	request := encodeFlush(to)
 	var asked sync.WaitGroup
-	for _, n := range c.answering() {
+	nodes, _ := c.answering()
+	for _, n := range nodes {
 		asked.Go(func() { c.ask(ctx, n, request) }) //nolint:errcheck // who does not answer is passed over
 	}
 	bounded, cancel := context.WithTimeout(ctx, c.o.Patience)
@@ -193,7 +195,12 @@ func (c *Claims) takeLeave(ctx context.Context, adopted *adoption, o offered, pa
 		if n := len(part.Queue); n > 0 {
 			upTo = part.Queue[n-1].Seq
 		}
-		if c.farewell(o, upTo) != replyMore {
+		switch c.farewell(o, upTo) {
+		case replyDone:
+			return
+		case replyMore:
+		default: // it is not known whether the session has gone there
+			c.suspect(o.from)
 			return
 		}
 		part = &engine.StoredSession{}
@@ -202,6 +209,7 @@ func (c *Claims) takeLeave(ctx context.Context, adopted *adoption, o offered, pa
 		}
 	}
 	c.keepAll([]offered{o})
+	c.suspect(o.from)
 }
 
 // receipt names a session that a node has given.

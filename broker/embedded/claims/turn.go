@@ -28,6 +28,8 @@ type turn struct {
 	done     chan struct{} // closed at its end
 	turns    *turns
 	once     sync.Once
+
+	passedOver []int // nodes that did not answer a client's claim
 }
 
 type turns struct {
