@@ -218,6 +218,39 @@ func TestPublishGivenUp(t *testing.T) {
 	}
 }
 
+// TestPublishGivenUpMeanwhile gives messages up while the CONNECT is under way that
+// would go on with their session.
+func TestPublishGivenUpMeanwhile(t *testing.T) {
+	t.Parallel()
+	server := brokertest.Mosquitto(t)
+	proxy := brokertest.NewProxy(t, server.Addr)
+	o := options(server, proxy.Addr)
+	o.Timing.Answer = 200 * time.Millisecond
+	f, _ := run(t, o)
+	reach(t, f)
+	held := proxy.Hold()
+	result := make(chan error, 1)
+	go func() {
+		_, _, err := f.Publish(context.Background(), numbered("out", 0, 10, 2))
+		result <- err
+	}()
+	<-held
+	held = proxy.Hold() // the CONNECT that follows
+	proxy.Cut()
+	<-held
+	if err := <-result; broker.KindOf(err) != broker.Unavailable {
+		t.Errorf("Publish() = %v", err)
+	}
+	proxy.Pass()
+	reach(t, f)
+	f.publisher.mu.Lock()
+	present := f.publisher.conn.allowed.present
+	f.publisher.mu.Unlock()
+	if present {
+		t.Error("the session holds what was given up")
+	}
+}
+
 // TestPublishEnds ends with the context, while the broker says nothing.
 func TestPublishEnds(t *testing.T) {
 	t.Parallel()

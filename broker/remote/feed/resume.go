@@ -16,24 +16,40 @@ func (p *publisher) run(ctx context.Context) {
 }
 
 func (p *publisher) attend(ctx context.Context) (done bool, err error) {
-	p.mu.Lock()
-	as := login{clientID: p.feed.options.ClientID + "-p", clean: p.fresh, keep: true, brief: true}
-	p.mu.Unlock()
-	c, err := p.feed.dial(ctx, as)
+	c, err := p.connect(ctx)
 	if err == nil {
-		p.up(c)
 		err = c.serve(ctx, p.acknowledged)
 	}
 	p.down(err)
 	return false, err
 }
 
-// up shows a connection, and sends on it again what is under way.
-func (p *publisher) up(c *conn) {
+// connect opens a connection. One that goes on with a session whose messages were
+// given up while it was made is not used.
+func (p *publisher) connect(ctx context.Context) (*conn, error) {
+	for {
+		p.mu.Lock()
+		as := login{clientID: p.feed.options.ClientID + "-p", clean: p.fresh, keep: true, brief: true}
+		p.mu.Unlock()
+		c, err := p.feed.dial(ctx, as)
+		if err != nil || p.up(c, as.clean) {
+			return c, err
+		}
+		c.Close()
+	}
+}
+
+// up shows a connection, and sends on it again what is under way. It answers false
+// where the session must not be gone on with.
+func (p *publisher) up(c *conn, clean bool) bool {
 	if c.version == wire.V5 {
 		c.farewell = appendLeave
 	}
 	p.mu.Lock()
+	if p.fresh && !clean {
+		p.mu.Unlock()
+		return false
+	}
 	if p.hurry != nil {
 		p.hurry.Stop()
 		p.hurry = nil
@@ -46,6 +62,7 @@ func (p *publisher) up(c *conn) {
 	signal(p.freed)
 	p.mu.Unlock()
 	p.outcome()
+	return true
 }
 
 // resume goes on where the connection before has ended [MQTT-4.4.0-1]. With a new
