@@ -21,9 +21,17 @@ type commander struct {
 	stays bool // it is not ended then
 }
 
-// may refuses a command in a mode.
-func (c commander) may(mode sharing) error {
-	if mode == sharesEverything && !(c.stays && c.broker.doors.HasAdminOnly()) {
+// mayEnter refuses to enter a cluster in a mode.
+func (c commander) mayEnter(mode sharing) error {
+	if mode == sharesEverything && !c.broker.doors.HasAdminOnly() {
+		return control.ErrAdminOnly
+	}
+	return c.mayCommand(mode)
+}
+
+// mayCommand refuses a command by which the listeners are closed or opened.
+func (c commander) mayCommand(mode sharing) error {
+	if mode == sharesEverything && !c.stays {
 		return control.ErrAdminOnly
 	}
 	return nil
@@ -35,7 +43,7 @@ func (c commander) CreateCluster(ctx context.Context, s control.HASpec) (created
 	if !known {
 		return created, control.ErrSyncMode
 	}
-	if err := c.may(mode); err != nil {
+	if err := c.mayEnter(mode); err != nil {
 		return created, err
 	}
 	return c.member.CreateCluster(ctx, s)
@@ -47,7 +55,7 @@ func (c commander) JoinCluster(ctx context.Context, s control.HASpec) error {
 	if !known {
 		return control.ErrSyncMode
 	}
-	if err := c.may(mode); err != nil {
+	if err := c.mayEnter(mode); err != nil {
 		return err
 	}
 	return c.member.JoinCluster(ctx, s)
@@ -55,7 +63,7 @@ func (c commander) JoinCluster(ctx context.Context, s control.HASpec) error {
 
 // LeaveCluster takes this broker out.
 func (c commander) LeaveCluster(ctx context.Context, clustername string, n control.HANode) error {
-	if err := c.may(c.sharing()); err != nil {
+	if err := c.mayCommand(c.sharing()); err != nil {
 		return err
 	}
 	return c.member.LeaveCluster(ctx, clustername, n)
@@ -63,7 +71,7 @@ func (c commander) LeaveCluster(ctx context.Context, clustername string, n contr
 
 // DeleteCluster dissolves the cluster.
 func (c commander) DeleteCluster(ctx context.Context, clustername string) error {
-	if err := c.may(c.sharing()); err != nil {
+	if err := c.mayCommand(c.sharing()); err != nil {
 		return err
 	}
 	return c.member.DeleteCluster(ctx, clustername)

@@ -100,3 +100,17 @@ func readAll(t *testing.T, n *node, count int) (topics []string) {
 	}
 	return append(topics, reader.settled()...)
 }
+
+// TestFullLeavesWithoutAdminOnly takes a node out whose listener for administrators
+// was taken out of the configuration meanwhile.
+func TestFullLeavesWithoutAdminOnly(t *testing.T) {
+	t.Parallel()
+	all := gather(t, 1, "full", func(*node) {})
+	n := all.serving(t)
+	n.stop()
+	n.config.Listeners = nil
+	n.start()
+	eventually(t, "the node leads again", func() bool { return n.cluster.node.IsLeader() })
+	n.ask(control.DeleteCluster("plant"), nil)
+	eventually(t, "the node serves by itself", func() bool { return n.open(0) })
+}

@@ -25,15 +25,12 @@ type machine struct{ *member }
 
 var _ cluster.BatchMachine = machine{}
 
-// Apply applies a command, and cuts off whom it concerns.
+// Apply applies one command, as ApplyBatch does.
 func (m machine) Apply(index uint64, command []byte) any {
-	if err := m.apply(index, command); err != nil {
-		return cluster.Stop{Err: err}
-	}
-	return nil
+	return m.ApplyBatch([]cluster.Command{{Index: index, Data: command}})[0]
 }
 
-// ApplyBatch applies commands. Those about messages that follow each other are
+// ApplyBatch applies commands, and cuts off whom they concern. Those about messages that follow each other are
 // stored together.
 func (m machine) ApplyBatch(commands []cluster.Command) []any {
 	answers := make([]any, len(commands))
@@ -55,20 +52,20 @@ func (m machine) ApplyBatch(commands []cluster.Command) []any {
 
 func aboutMessage(c cluster.Command) bool { return len(c.Data) > 0 && c.Data[0] == aboutMessages }
 
-// applyRun applies one command, or several about messages: all of them or none.
+// applyRun applies one command, or some about messages: all of them or none.
 func (m machine) applyRun(run []cluster.Command) error {
-	last := run[len(run)-1].Index
 	if !aboutMessage(run[0]) {
-		return m.apply(last, run[0].Data)
+		return m.applyOne(run[0].Index, run[0].Data)
 	}
 	bodies := make([][]byte, len(run))
 	for i, c := range run {
 		bodies[i] = c.Data[1:]
 	}
-	return m.broker.replica.Apply(last, bodies...)
+	return m.broker.replica.Apply(run[len(run)-1].Index, bodies...)
 }
 
-func (m machine) apply(index uint64, command []byte) error {
+// applyOne applies a command that is not about messages.
+func (m machine) applyOne(index uint64, command []byte) error {
 	about, body, err := parted(command)
 	if err != nil {
 		return err
@@ -80,8 +77,6 @@ func (m machine) apply(index uint64, command []byte) error {
 			m.broker.cut(m.spare(cuts))
 		}
 		return err
-	case aboutMessages:
-		return m.broker.replica.Apply(index, body)
 	case aboutRetained:
 		return m.applyRetained(index, body)
 	}
