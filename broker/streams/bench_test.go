@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"signalbox/broker"
+	"signalbox/broker/messaging"
 	"signalbox/broker/streams"
 )
 
@@ -17,7 +18,7 @@ type sink struct {
 	n atomic.Int64
 }
 
-func (s *sink) Publish(_ context.Context, list []streams.Message) (done, refused int, err error) {
+func (s *sink) Publish(_ context.Context, list []messaging.Message) (done, refused int, err error) {
 	s.n.Add(int64(len(list)))
 	return len(list), 0, nil
 }
@@ -32,7 +33,7 @@ func (v void) Open(ctx context.Context, id int64) (streams.Log, error) {
 
 type voidLog struct{ streams.Log }
 
-func (voidLog) Append(_ context.Context, _ []streams.Message, _ []byte, settle func(error)) error {
+func (voidLog) Append(_ context.Context, _ []messaging.Message, _ []byte, settle func(error)) error {
 	settle(nil)
 	return nil
 }
@@ -62,7 +63,7 @@ func pipeline(b *testing.B, s broker.StreamSpec, burst int) {
 	b.Cleanup(func() { must(b, e.Close(context.Background())) })
 	must(b, e.CreateStream(b.Context(), s))
 	in := out.subs[0].in
-	m := streams.Message{Topic: "in", Payload: []byte(`{"v":12.5,"unit":"kW","place":"hall 3","state":"running"}`), QoS: 1}
+	m := messaging.Message{Topic: "in", Payload: []byte(`{"v":12.5,"unit":"kW","place":"hall 3","state":"running"}`), QoS: 1}
 	arrived := make(chan struct{}, burst)
 	b.ReportAllocs()
 	b.ResetTimer()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"signalbox/broker"
+	"signalbox/broker/messaging"
 	"signalbox/broker/streams"
 )
 
@@ -123,7 +124,7 @@ func TestCloseDuringEverything(t *testing.T) {
 		}
 		busy.Go(func() {
 			for range 500 {
-				r.desk.send(streams.Message{Topic: "in", QoS: 1}, given.next())
+				r.desk.send(messaging.Message{Topic: "in", QoS: 1}, given.next())
 			}
 		})
 		must(t, justErr(r.ListStreams(t.Context(), broker.ListOptions[broker.Stream]{})))
@@ -149,7 +150,7 @@ func TestCloseWorksOff(t *testing.T) {
 	r.has(persist, to("out"))
 	var given receipts
 	for _, p := range numbers(0, 3000) {
-		r.desk.send(streams.Message{Topic: "in", Payload: []byte(p), QoS: 1}, given.next())
+		r.desk.send(messaging.Message{Topic: "in", Payload: []byte(p), QoS: 1}, given.next())
 	}
 	r.stop()
 	given.wants(t, 0)
@@ -166,9 +167,9 @@ func TestCloseWorksOff(t *testing.T) {
 // answer, has not taken within the leave time; what is to be kept is kept.
 func TestCloseGivesUp(t *testing.T) {
 	t.Parallel()
-	for name, answer := range map[string]func(context.Context, []streams.Message) (int, int, error){
+	for name, answer := range map[string]func(context.Context, []messaging.Message) (int, int, error){
 		"unreachable": unreachable,
-		"silent": func(ctx context.Context, _ []streams.Message) (int, int, error) {
+		"silent": func(ctx context.Context, _ []messaging.Message) (int, int, error) {
 			<-ctx.Done()
 			return 0, 0, ctx.Err()
 		},
@@ -183,7 +184,7 @@ func TestCloseGivesUp(t *testing.T) {
 				r.desk.answers(answer)
 				var given receipts
 				for range 1000 {
-					r.desk.send(streams.Message{Topic: "in", QoS: 1}, given.next())
+					r.desk.send(messaging.Message{Topic: "in", QoS: 1}, given.next())
 				}
 				synctest.Wait()
 				begun := time.Now()

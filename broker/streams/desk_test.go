@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"signalbox/broker"
-	"signalbox/broker/streams"
+	"signalbox/broker/messaging"
 )
 
 // desk is a broker in memory, whose publishing can be had to fail and to wait.
@@ -18,18 +18,18 @@ type desk struct {
 	mu        sync.Mutex // guards what follows; not held while calling out
 	subs      []*subscription
 	made      int // subscriptions ever made
-	published []streams.Message
+	published []messaging.Message
 	attempts  int // to publish
-	answer    func(ctx context.Context, list []streams.Message) (done, refused int, err error)
+	answer    func(ctx context.Context, list []messaging.Message) (done, refused int, err error)
 	away      error
 }
 
 type subscription struct {
 	filter string
-	in     streams.Inlet
+	in     messaging.Inlet
 }
 
-func (d *desk) Subscribe(filter string, in streams.Inlet) (cancel func()) {
+func (d *desk) Subscribe(filter string, in messaging.Inlet) (cancel func()) {
 	s := &subscription{filter, in}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -42,7 +42,7 @@ func (d *desk) Subscribe(filter string, in streams.Inlet) (cancel func()) {
 	}
 }
 
-func (d *desk) Publish(ctx context.Context, list []streams.Message) (done, refused int, err error) {
+func (d *desk) Publish(ctx context.Context, list []messaging.Message) (done, refused int, err error) {
 	d.mu.Lock()
 	answer := d.answer
 	d.attempts++
@@ -72,7 +72,7 @@ func (d *desk) Reached() error {
 }
 
 // answers sets what becomes of what is published, nil for success.
-func (d *desk) answers(f func(ctx context.Context, list []streams.Message) (done, refused int, err error)) {
+func (d *desk) answers(f func(ctx context.Context, list []messaging.Message) (done, refused int, err error)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.answer = f
@@ -82,12 +82,12 @@ func (d *desk) answers(f func(ctx context.Context, list []streams.Message) (done
 var errAway = &broker.Error{Kind: broker.Unavailable, Msg: "the broker is not connected"}
 
 // unreachable takes nothing.
-func unreachable(context.Context, []streams.Message) (done, refused int, err error) {
+func unreachable(context.Context, []messaging.Message) (done, refused int, err error) {
 	return 0, 0, errAway
 }
 
 // send gives a message to whoever subscribes to its topic.
-func (d *desk) send(m streams.Message, settler streams.Settler) {
+func (d *desk) send(m messaging.Message, settler messaging.Settler) {
 	d.mu.Lock()
 	subs := slices.Clone(d.subs)
 	d.mu.Unlock()
@@ -100,7 +100,7 @@ func (d *desk) send(m streams.Message, settler streams.Settler) {
 
 // give gives a message to whoever subscribes to its topic, each of whom is to
 // settle it.
-func (d *desk) give(m streams.Message, given *receipts) {
+func (d *desk) give(m messaging.Message, given *receipts) {
 	d.mu.Lock()
 	subs := slices.Clone(d.subs)
 	d.mu.Unlock()
@@ -114,7 +114,7 @@ func (d *desk) give(m streams.Message, given *receipts) {
 // say sends payloads to "in", in order.
 func (d *desk) say(qos byte, payloads ...string) {
 	for i, p := range payloads {
-		d.send(streams.Message{Topic: "in", Payload: []byte(p), QoS: qos, At: origin + int64(i)}, nil)
+		d.send(messaging.Message{Topic: "in", Payload: []byte(p), QoS: qos, At: origin + int64(i)}, nil)
 	}
 }
 
@@ -137,7 +137,7 @@ func (d *desk) forget() {
 }
 
 // messages gives what was published to a topic, in order.
-func (d *desk) messages(topic string) (all []streams.Message) {
+func (d *desk) messages(topic string) (all []messaging.Message) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, m := range d.published {
@@ -188,7 +188,7 @@ func (d *desk) comes(tb testing.TB, topic string, n int) []string {
 func (d *desk) blocks() (entered chan struct{}, leave func()) {
 	entered, left := make(chan struct{}), make(chan struct{})
 	first := true
-	d.answers(func(ctx context.Context, list []streams.Message) (int, int, error) {
+	d.answers(func(ctx context.Context, list []messaging.Message) (int, int, error) {
 		if first {
 			first = false
 			close(entered)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"signalbox/broker"
+	"signalbox/broker/messaging"
 )
 
 // retryLoad is the pause before definitions that could not be read are read
@@ -19,7 +20,7 @@ const retryLoad = 5 * time.Second
 type Engine struct {
 	host      *Host
 	brokerID  string
-	messaging Messaging
+	messaging messaging.Broker
 	log       *slog.Logger
 
 	life  context.Context // ends with Close
@@ -37,7 +38,7 @@ type Engine struct {
 
 var _ broker.Streams = (*Engine)(nil)
 
-func newEngine(h *Host, brokerID string, m Messaging) *Engine {
+func newEngine(h *Host, brokerID string, m messaging.Broker) *Engine {
 	e := &Engine{
 		host: h, brokerID: brokerID, messaging: m, log: h.log.With("broker", brokerID),
 		ready: make(chan struct{}), done: make(chan struct{}),

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 
+	"signalbox/broker/messaging"
 	"signalbox/broker/streams"
 )
 
@@ -87,7 +88,7 @@ func (l faultyLog) State(ctx context.Context) ([]byte, error) {
 	return l.Log.State(ctx)
 }
 
-func (l faultyLog) Append(ctx context.Context, messages []streams.Message, state []byte, settle func(error)) error {
+func (l faultyLog) Append(ctx context.Context, messages []messaging.Message, state []byte, settle func(error)) error {
 	if err := l.store.first("append"); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"signalbox/broker"
+	"signalbox/broker/messaging"
 	"signalbox/broker/streams"
 	"signalbox/broker/streams/store"
 )
@@ -29,7 +30,7 @@ func (d *desk) everyOne() {
 	subs := slices.Clone(d.subs)
 	d.mu.Unlock()
 	for _, s := range subs {
-		s.in.Take(streams.Message{Topic: s.filter}, nil)
+		s.in.Take(messaging.Message{Topic: s.filter}, nil)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/broker"
+	"signalbox/broker/messaging"
 	"signalbox/broker/streams"
 )
 
@@ -253,7 +254,7 @@ func TestDeleteWhileUsed(t *testing.T) {
 		var busy sync.WaitGroup
 		busy.Go(func() {
 			for range 200 {
-				r.desk.give(streams.Message{Topic: "in", QoS: 1}, &given)
+				r.desk.give(messaging.Message{Topic: "in", QoS: 1}, &given)
 			}
 		})
 		for _, name := range []string{"count", "clear", "replay", "get", "modify"} {

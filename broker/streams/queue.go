@@ -3,6 +3,8 @@ package streams
 import (
 	"errors"
 	"sync"
+
+	"signalbox/broker/messaging"
 )
 
 // errFull is why a message was lost that could not be queued any more.
@@ -10,8 +12,8 @@ var errFull = errors.New("the stream's queue is full")
 
 // item is a message that waits for its stream.
 type item struct {
-	Message
-	settler Settler // nil for none
+	messaging.Message
+	settler messaging.Settler // nil for none
 }
 
 // queue holds the messages that a stream has taken and not looked at. It is
@@ -34,14 +36,14 @@ var rooms = sync.Pool{New: func() any { return new([]item) }}
 
 // put adds a message. It tells whether it was taken, and whether somebody has
 // to be set to work, who calls work.Done in the end.
-func (q *queue) put(m Message, s Settler) (taken, wake bool) {
+func (q *queue) put(m messaging.Message, s messaging.Settler) (taken, wake bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	room := 1
 	if s != nil {
 		room = 2
 	}
-	if q.closed || len(q.list) >= room*q.messages || q.size+m.size() > room*q.bytes && len(q.list) > 0 {
+	if q.closed || len(q.list) >= room*q.messages || q.size+m.Size() > room*q.bytes && len(q.list) > 0 {
 		return false, false
 	}
 	if wake = q.room == nil; wake {
@@ -50,7 +52,7 @@ func (q *queue) put(m Message, s Settler) (taken, wake bool) {
 		q.work.Add(1) // here, so that nobody has waited for the end of work already
 	}
 	q.list = append(q.list, item{m, s})
-	q.size += m.size()
+	q.size += m.Size()
 	return true, wake
 }
 

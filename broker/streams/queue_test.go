@@ -3,6 +3,8 @@ package streams
 import (
 	"testing"
 	"testing/synctest"
+
+	"signalbox/broker/messaging"
 )
 
 // nobody is a Settler that does not care.
@@ -18,14 +20,14 @@ func TestQueueBounds(t *testing.T) {
 		name        string
 		queue       *queue
 		size        int
-		settler     Settler
+		settler     messaging.Settler
 		wantTaken   int
 		wantAwakens int
 	}{
 		{"messages", &queue{messages: 3, bytes: 1 << 20}, 10, nil, 3, 1},
 		{"messages that are waited for", &queue{messages: 3, bytes: 1 << 20}, 10, nobody{}, 6, 1},
-		{"bytes", &queue{messages: 100, bytes: 4 * (10 + overhead)}, 10, nil, 4, 1},
-		{"bytes that are waited for", &queue{messages: 100, bytes: 4 * (10 + overhead)}, 10, nobody{}, 8, 1},
+		{"bytes", &queue{messages: 100, bytes: 4 * (10 + messaging.Overhead)}, 10, nil, 4, 1},
+		{"bytes that are waited for", &queue{messages: 100, bytes: 4 * (10 + messaging.Overhead)}, 10, nobody{}, 8, 1},
 		{"one that is too long", &queue{messages: 100, bytes: 10}, 1000, nil, 1, 1},
 		{"closed", &queue{messages: 100, bytes: 1000, closed: true}, 10, nil, 0, 0},
 	}
@@ -34,7 +36,7 @@ func TestQueueBounds(t *testing.T) {
 			t.Parallel()
 			var taken, awakens int
 			for range 20 {
-				ok, wake := tt.queue.put(Message{Payload: make([]byte, tt.size)}, tt.settler)
+				ok, wake := tt.queue.put(messaging.Message{Payload: make([]byte, tt.size)}, tt.settler)
 				if ok {
 					taken++
 				}
@@ -70,7 +72,7 @@ func TestQueueWork(t *testing.T) {
 			}
 		}
 		for _, topic := range []string{"a", "b", "c", "d"} {
-			if _, wake := q.put(Message{Topic: topic}, nil); wake {
+			if _, wake := q.put(messaging.Message{Topic: topic}, nil); wake {
 				go work()
 			}
 			if topic == "b" {
@@ -82,7 +84,7 @@ func TestQueueWork(t *testing.T) {
 		if got := len(seen); got != 4 || seen[0] != "a" || seen[3] != "d" {
 			t.Errorf("got %q", seen)
 		}
-		if taken, wake := q.put(Message{}, nil); taken || wake {
+		if taken, wake := q.put(messaging.Message{}, nil); taken || wake {
 			t.Error("a closed queue takes messages")
 		}
 	})

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"testing"
 
-	"signalbox/broker/streams"
+	"signalbox/broker/messaging"
 )
 
 // receipts are Settlers, which must be called once each.
@@ -21,7 +21,7 @@ type receipt struct {
 }
 
 // next gives a Settler.
-func (r *receipts) next() streams.Settler {
+func (r *receipts) next() messaging.Settler {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.calls == nil {

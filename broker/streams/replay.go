@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"signalbox/broker"
+	"signalbox/broker/messaging"
 )
 
 // The bounds of what a replay hands to the broker at once.
@@ -128,7 +129,7 @@ func (p *replay) progress() broker.StreamProgress {
 // run publishes the messages that are kept now, until all are done with, the
 // context ends or the broker takes no more; the error says which. While the
 // broker is not reached, it waits.
-func (p *replay) run(ctx context.Context, kept Log, m Messaging) error {
+func (p *replay) run(ctx context.Context, kept Log, m messaging.Broker) error {
 	err := p.publish(ctx, kept, m)
 	if ctx.Err() != nil {
 		err = ctx.Err()
@@ -139,7 +140,7 @@ func (p *replay) run(ctx context.Context, kept Log, m Messaging) error {
 	return nil
 }
 
-func (p *replay) publish(ctx context.Context, kept Log, m Messaging) error {
+func (p *replay) publish(ctx context.Context, kept Log, m messaging.Broker) error {
 	if p.count == 0 {
 		return nil
 	}
@@ -148,7 +149,7 @@ func (p *replay) publish(ctx context.Context, kept Log, m Messaging) error {
 		return err
 	}
 	s := sender{replay: p, messaging: m, left: p.count}
-	err = kept.Read(ctx, span, p.request.Reverse, func(m Message) bool { return s.take(ctx, m) })
+	err = kept.Read(ctx, span, p.request.Reverse, func(m messaging.Message) bool { return s.take(ctx, m) })
 	if err == nil {
 		s.flush(ctx)
 		err = s.err
@@ -167,7 +168,7 @@ func (p *replay) span(ctx context.Context, kept Log) (Range, error) {
 		return r, err
 	}
 	last := int64(math.MinInt64) // before all messages
-	err = kept.Read(ctx, r, true, func(m Message) bool {
+	err = kept.Read(ctx, r, true, func(m messaging.Message) bool {
 		last = m.At
 		return false
 	})
@@ -179,11 +180,11 @@ func (p *replay) span(ctx context.Context, kept Log) (Range, error) {
 // together.
 type sender struct {
 	*replay
-	messaging Messaging
-	left      int64     // how many are still to be taken
-	begun     time.Time // when the first was taken
-	first     int64     // when that one had come, epoch milliseconds
-	batch     []Message // taken, due, not published
+	messaging messaging.Broker
+	left      int64               // how many are still to be taken
+	begun     time.Time           // when the first was taken
+	first     int64               // when that one had come, epoch milliseconds
+	batch     []messaging.Message // taken, due, not published
 	bytes     int
 	refused   int64
 	waiting   bool  // the broker was not reached when last tried
@@ -191,14 +192,14 @@ type sender struct {
 }
 
 // take takes a message when it is due, and tells whether more are wanted.
-func (s *sender) take(ctx context.Context, m Message) bool {
+func (s *sender) take(ctx context.Context, m messaging.Message) bool {
 	if s.begun.IsZero() {
 		s.begun, s.first = s.clock.Now(), m.At
 	}
 	if !s.await(ctx, s.offset(m.At)) {
 		return false
 	}
-	if len(s.batch) == maxBatch || s.bytes+m.size() > maxBatchBytes {
+	if len(s.batch) == maxBatch || s.bytes+m.Size() > maxBatchBytes {
 		s.flush(ctx)
 	}
 	s.add(m)
@@ -207,13 +208,13 @@ func (s *sender) take(ctx context.Context, m Message) bool {
 }
 
 // add puts a message into the batch as it is to be published.
-func (s *sender) add(m Message) {
+func (s *sender) add(m messaging.Message) {
 	m.Topic, m.ExpiresAt = s.request.ReplayTopic, 0
 	if s.stream.TargetQoS >= 0 {
 		m.QoS = byte(s.stream.TargetQoS)
 	}
 	s.batch = append(s.batch, m)
-	s.bytes += m.size()
+	s.bytes += m.Size()
 }
 
 // offset tells how long after the first message one is due that had come at the

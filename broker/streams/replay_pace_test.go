@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"signalbox/broker"
+	"signalbox/broker/messaging"
 )
 
 func TestReplayPace(t *testing.T) {
@@ -226,7 +227,7 @@ func TestReplayFails(t *testing.T) {
 	t.Run("when what is kept cannot be read", func(t *testing.T) {
 		t.Parallel()
 		broken := errors.New("broken")
-		for _, kept := range [][]Message{nil, came(0)} { // when it looks for the end, and later
+		for _, kept := range [][]messaging.Message{nil, came(0)} { // when it looks for the end, and later
 			w := try(broker.StreamReplay{Limit: -1}, kept)
 			w.count, w.kept.err = 2, broken
 			if err := w.run(t.Context(), w.kept, w.target); !errors.Is(err, broken) {

@@ -11,17 +11,18 @@ import (
 	"time"
 
 	"signalbox/broker"
+	"signalbox/broker/messaging"
 	"signalbox/broker/streams"
 	"signalbox/broker/streams/store"
 )
 
 // diary is a broker that writes down what is published to it.
 type diary struct {
-	streams.Messaging
-	messages []streams.Message
+	messaging.Broker
+	messages []messaging.Message
 }
 
-func (d *diary) Publish(_ context.Context, messages []streams.Message) (done, refused int, err error) {
+func (d *diary) Publish(_ context.Context, messages []messaging.Message) (done, refused int, err error) {
 	d.messages = append(d.messages, messages...)
 	return len(messages), 0, nil
 }
@@ -87,10 +88,10 @@ func fill(tb testing.TB, kept streams.Log, n int) {
 	}
 }
 
-func numbered(n int) []streams.Message {
-	all := make([]streams.Message, 0, n)
+func numbered(n int) []messaging.Message {
+	all := make([]messaging.Message, 0, n)
 	for i := range n {
-		all = append(all, streams.Message{
+		all = append(all, messaging.Message{
 			Topic: "source", Payload: strconv.AppendInt(nil, int64(i), 10), Properties: []byte{1, 0}, QoS: byte(i % 3), At: origin + int64(i),
 		})
 	}
@@ -98,7 +99,7 @@ func numbered(n int) []streams.Message {
 }
 
 // replayed gives what is published of messages from one number to another.
-func replayed(from, to int, reverse bool) []streams.Message {
+func replayed(from, to int, reverse bool) []messaging.Message {
 	all := numbered(to + 1)[from:]
 	for i := range all {
 		all[i].Topic = "again"
@@ -153,7 +154,7 @@ func BenchmarkReplay(b *testing.B) {
 	kept := filled(b, n)
 	d := streams.Definition{Stream: broker.Stream{StreamName: "s", TargetQoS: -1}}
 	for b.Loop() {
-		to := diary{messages: make([]streams.Message, 0, n)}
+		to := diary{messages: make([]messaging.Message, 0, n)}
 		p, err := streams.Replay(b.Context(), kept, &to, d, broker.StreamReplay{ReplayTopic: "again", Limit: -1}, math.MaxInt64)
 		if err != nil || p.Sent != n {
 			b.Fatalf("sent %d, error %v", p.Sent, err)

@@ -14,24 +14,25 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/broker"
+	"signalbox/broker/messaging"
 )
 
 // memory is a Log of messages in order.
 type memory struct {
 	Log
 	mu       sync.Mutex // guards messages and reads
-	messages []Message
+	messages []messaging.Message
 	reads    int   // of single messages
 	err      error // what Read ends with
 }
 
-func (l *memory) keep(messages ...Message) {
+func (l *memory) keep(messages ...messaging.Message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.messages = append(l.messages, messages...)
 }
 
-func (l *memory) Read(ctx context.Context, r Range, reverse bool, yield func(Message) bool) error {
+func (l *memory) Read(ctx context.Context, r Range, reverse bool, yield func(messaging.Message) bool) error {
 	for i := 0; ; i++ {
 		m, ok := l.at(i, reverse)
 		if !ok {
@@ -43,11 +44,11 @@ func (l *memory) Read(ctx context.Context, r Range, reverse bool, yield func(Mes
 	}
 }
 
-func (l *memory) at(i int, reverse bool) (Message, bool) {
+func (l *memory) at(i int, reverse bool) (messaging.Message, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if i >= len(l.messages) {
-		return Message{}, false
+		return messaging.Message{}, false
 	}
 	l.reads++
 	if reverse {
@@ -58,8 +59,8 @@ func (l *memory) at(i int, reverse bool) (Message, bool) {
 
 // target is a broker that takes batches, if it is not told otherwise.
 type target struct {
-	Messaging
-	batches chan []Message
+	messaging.Broker
+	batches chan []messaging.Message
 	answers chan answer // to the next batches; without one all is taken
 	asked   []string    // the topics that room was asked for, to be read at the end
 }
@@ -71,13 +72,13 @@ type answer struct {
 }
 
 func newTarget() *target {
-	return &target{batches: make(chan []Message, 1000), answers: make(chan answer, 100)}
+	return &target{batches: make(chan []messaging.Message, 1000), answers: make(chan answer, 100)}
 }
 
 // Room is always there. It is asked for by the goroutine of the replay only.
 func (b *target) Room(_ context.Context, topic string) { b.asked = append(b.asked, topic) }
 
-func (b *target) Publish(ctx context.Context, messages []Message) (done, refused int, err error) {
+func (b *target) Publish(ctx context.Context, messages []messaging.Message) (done, refused int, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, 0, err
 	}
@@ -108,7 +109,7 @@ func (b *target) none(t *testing.T) {
 	}
 }
 
-func payloads(batch []Message) string {
+func payloads(batch []messaging.Message) string {
 	var parts []string
 	for _, m := range batch {
 		parts = append(parts, string(m.Payload))
@@ -118,10 +119,10 @@ func payloads(batch []Message) string {
 
 // came makes messages that came at the given milliseconds after a time, which
 // are their payloads.
-func came(at ...int64) []Message {
-	var all []Message
+func came(at ...int64) []messaging.Message {
+	var all []messaging.Message
 	for _, ms := range at {
-		all = append(all, Message{Topic: "source", Payload: fmt.Append(nil, ms), At: ms})
+		all = append(all, messaging.Message{Topic: "source", Payload: fmt.Append(nil, ms), At: ms})
 	}
 	return all
 }
@@ -140,7 +141,7 @@ type trial struct {
 var keeper = Definition{Stream: broker.Stream{StreamName: "s", SourceTopic: "source", TargetQoS: -1, Active: true, Persist: true}}
 
 // try makes a replay of messages. Begin runs it.
-func try(r broker.StreamReplay, messages []Message) *trial {
+func try(r broker.StreamReplay, messages []messaging.Message) *trial {
 	r.ReplayTopic = "again"
 	w := &trial{clock: newDrivenClock(), kept: &memory{messages: messages}, target: newTarget(), logged: new(bytes.Buffer), ended: make(chan error, 1)}
 	w.replay = newReplay(keeper, r, int64(len(messages)), w.clock)
@@ -174,7 +175,7 @@ func (w *trial) ends(t *testing.T, want int64) {
 
 func TestReplayMessages(t *testing.T) {
 	t.Parallel()
-	kept := []Message{
+	kept := []messaging.Message{
 		{Topic: "source", Payload: []byte("p"), Properties: []byte{1, 0}, QoS: 2, At: 5, ExpiresAt: 9},
 		{Topic: "source/x", Payload: nil, QoS: 0, At: 5},
 	}
@@ -182,14 +183,14 @@ func TestReplayMessages(t *testing.T) {
 		w := try(broker.StreamReplay{Limit: -1, Speed: 0}, slices.Clone(kept))
 		w.stream.TargetQoS = qos
 		w.begin(t).ends(t, 2)
-		wanted := []Message{
+		wanted := []messaging.Message{
 			{Topic: "again", Payload: []byte("p"), Properties: []byte{1, 0}, QoS: want[0], At: 5},
 			{Topic: "again", QoS: want[1], At: 5},
 		}
 		if diff := cmp.Diff(wanted, receive(t, w.target.batches)); diff != "" {
 			t.Errorf("at target QoS %d (-want +got):\n%s", qos, diff)
 		}
-		if diff := cmp.Diff([]Message{{Topic: "source", Payload: []byte("p"), Properties: []byte{1, 0}, QoS: 2, At: 5, ExpiresAt: 9}, {Topic: "source/x", At: 5}}, w.kept.messages); diff != "" {
+		if diff := cmp.Diff([]messaging.Message{{Topic: "source", Payload: []byte("p"), Properties: []byte{1, 0}, QoS: 2, At: 5, ExpiresAt: 9}, {Topic: "source/x", At: 5}}, w.kept.messages); diff != "" {
 			t.Errorf("what is kept has changed (-want +got):\n%s", diff)
 		}
 	}
@@ -241,7 +242,7 @@ func TestReplayOfNothing(t *testing.T) {
 // growing is a Log that keeps one more message whenever it was read.
 type growing struct{ *memory }
 
-func (l growing) Read(ctx context.Context, r Range, reverse bool, yield func(Message) bool) error {
+func (l growing) Read(ctx context.Context, r Range, reverse bool, yield func(messaging.Message) bool) error {
 	defer l.keep(came(1)...)
 	return l.memory.Read(ctx, r, reverse, yield)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"signalbox/broker"
+	"signalbox/broker/messaging"
 	"signalbox/broker/streams"
 )
 
@@ -70,7 +71,7 @@ func TestReplayProgressShown(t *testing.T) {
 	t.Parallel()
 	r, leave := replaying(t)
 	taken, second := 0, make(chan struct{})
-	r.desk.answers(func(ctx context.Context, list []streams.Message) (int, int, error) {
+	r.desk.answers(func(ctx context.Context, list []messaging.Message) (int, int, error) {
 		if taken += len(list); taken > 500 {
 			close(second)
 			<-ctx.Done()
@@ -105,7 +106,7 @@ func TestReplayIsStopped(t *testing.T) {
 			t.Parallel()
 			r, leave := replaying(t)
 			entered, left := make(chan struct{}), make(chan struct{})
-			r.desk.answers(func(ctx context.Context, _ []streams.Message) (int, int, error) {
+			r.desk.answers(func(ctx context.Context, _ []messaging.Message) (int, int, error) {
 				close(entered)
 				<-ctx.Done()
 				<-time.After(20 * time.Millisecond) // somebody who does not wait is gone by then

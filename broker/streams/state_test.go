@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"signalbox/broker"
+	"signalbox/broker/messaging"
 	"signalbox/broker/streams"
 )
 
@@ -56,7 +57,7 @@ func TestStateOfFiltered(t *testing.T) {
 	r.has(to("out"), persist, asking(tenth))
 	var given receipts
 	for range 9 {
-		r.desk.send(streams.Message{Topic: "in", Payload: []byte(`{}`), QoS: 1}, given.next())
+		r.desk.send(messaging.Message{Topic: "in", Payload: []byte(`{}`), QoS: 1}, given.next())
 		given.wants(t, 0)
 		r.again()
 	}
@@ -65,7 +66,7 @@ func TestStateOfFiltered(t *testing.T) {
 	}
 	s.fails("append")
 	r.modify(asking(`{"select":[{"target":"[n]","alias":"n","function":{"name":"count"}}],"where":[{"operator":">=","left":"n","right":100}]}`))
-	r.desk.send(streams.Message{Topic: "in", Payload: []byte(`{}`), QoS: 1}, given.next())
+	r.desk.send(messaging.Message{Topic: "in", Payload: []byte(`{}`), QoS: 1}, given.next())
 	given.wants(t, 1)
 }
 
@@ -80,7 +81,7 @@ func TestStateUnchanged(t *testing.T) {
 	s.fails("append")
 	var given receipts
 	for range 100 {
-		r.desk.send(streams.Message{Topic: "in", Payload: []byte(`{"v":1}`), QoS: 1}, given.next())
+		r.desk.send(messaging.Message{Topic: "in", Payload: []byte(`{"v":1}`), QoS: 1}, given.next())
 	}
 	given.wants(t, 0)
 	r.counts("all are filtered", func(s broker.StreamStats) bool { return s.Filtered == 100 && s.Dropped == 0 })

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"signalbox/broker"
+	"signalbox/broker/messaging"
 )
 
 // Definition is a stream as it is stored. ID is its number in the store; no
@@ -42,7 +43,7 @@ type Log interface {
 	// over and not been stored, the context ends that. The slice is the caller's
 	// again when it returns; the messages' bytes are not. There may be a state
 	// without messages.
-	Append(ctx context.Context, messages []Message, state []byte, settle func(error)) error
+	Append(ctx context.Context, messages []messaging.Message, state []byte, settle func(error)) error
 	// State gives the state of the query as stored last, nil for none.
 	State(ctx context.Context) ([]byte, error)
 	// Usage tells what is kept and what went.
@@ -52,7 +53,7 @@ type Log interface {
 	// Read reads the messages of a range that are kept now, forward or backward,
 	// and calls yield with each until it answers false. No transaction stays open
 	// while yield runs; what is deleted meanwhile may be left out.
-	Read(ctx context.Context, r Range, reverse bool, yield func(Message) bool) error
+	Read(ctx context.Context, r Range, reverse bool, yield func(messaging.Message) bool) error
 	// Clear deletes the messages of a range, also those handed over before that
 	// are not stored yet. It is durable when Clear returns.
 	Clear(ctx context.Context, r Range) error

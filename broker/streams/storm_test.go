@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"signalbox/broker"
+	"signalbox/broker/messaging"
 	"signalbox/broker/streams"
 )
 
@@ -55,7 +56,7 @@ func TestStorm(t *testing.T) {
 func publish(r *rig, given *receipts, random *rand.Rand) {
 	payloads := []string{`{"v":1}`, `{"v":9}`, `{}`, `nothing`, ``}
 	for range 2000 {
-		r.desk.give(streams.Message{Topic: "in", QoS: byte(random.IntN(3)), Payload: []byte(payloads[random.IntN(len(payloads))])}, given)
+		r.desk.give(messaging.Message{Topic: "in", QoS: byte(random.IntN(3)), Payload: []byte(payloads[random.IntN(len(payloads))])}, given)
 	}
 }
 

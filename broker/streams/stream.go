@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"signalbox/broker"
+	"signalbox/broker/messaging"
 	"signalbox/broker/streams/query"
 )
 
@@ -200,7 +201,8 @@ func (s *stream) modify(d Definition, q *query.Query) {
 func (s *stream) Keeps() bool { return s.plan.Load().Persist }
 
 // Take queues a message.
-func (s *stream) Take(m Message, settler Settler) {
+func (s *stream) Take(m messaging.Message, settler messaging.Settler) {
+	m.Retain = false // a stream sees what a plain subscriber does
 	s.meters.received.Add(1)
 	taken, wake := s.queue.put(m, settler)
 	if wake {

@@ -1,10 +1,10 @@
 // Package streams is the stream engine of one broker: it takes the messages of
 // topics, transforms them by a query, publishes them to other topics, keeps them
-// and replays them. It implements broker.Streams on anything that is a Messaging,
-// in this process or far away.
+// and replays them. It implements broker.Streams on a messaging.Broker, in this
+// process or far away.
 //
-// Of this module it imports broker and broker/streams/query only; it must not
-// import an MQTT library, a database or net/http. DESIGN.md tells how a message
+// Of this module it imports broker, broker/messaging and broker/streams/query
+// only; it must not import an MQTT library, a database or net/http. DESIGN.md tells how a message
 // travels and what is safe when.
 package streams
 
@@ -16,6 +16,8 @@ import (
 	"maps"
 	"slices"
 	"sync"
+
+	"signalbox/broker/messaging"
 )
 
 // Config is the configuration under "streams.".
@@ -73,7 +75,7 @@ func NewHost(c Config, s Store, log *slog.Logger) *Host {
 
 // Open gives the stream engine of a broker, at once. It reads the definitions in
 // the background, after an older engine of the same broker was closed.
-func (h *Host) Open(brokerID string, m Messaging) *Engine {
+func (h *Host) Open(brokerID string, m messaging.Broker) *Engine {
 	e := newEngine(h, brokerID, m)
 	e.tasks.Go(e.begin)
 	h.mu.Lock()

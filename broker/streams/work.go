@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"signalbox/broker"
+	"signalbox/broker/messaging"
 	"signalbox/broker/streams/query"
 )
 
@@ -45,10 +46,10 @@ func (s *stream) run() {
 
 // worker is the room that a goroutine needs to work on a stream's messages.
 type worker struct {
-	spare    []item    // for the queue
-	out      []Message // after the query
-	settlers []Settler // of those in out, and of those that only the state tells of
-	room     []byte    // for outputs; some share it, none is changed
+	spare    []item              // for the queue
+	out      []messaging.Message // after the query
+	settlers []messaging.Settler // of those in out, and of those that only the state tells of
+	room     []byte              // for outputs; some share it, none is changed
 }
 
 // workers are those that nobody uses.
@@ -101,7 +102,7 @@ func (w *worker) transform(s *stream, p *plan, list []item) {
 }
 
 // apply runs the query on a message.
-func (w *worker) apply(s *stream, p *plan, m *Message) (output []byte, v query.Verdict) {
+func (w *worker) apply(s *stream, p *plan, m *messaging.Message) (output []byte, v query.Verdict) {
 	before := len(w.room)
 	if w.room, v = p.query.Run(w.room, m.Payload, m.At, p.state); v != query.Match {
 		return nil, v
@@ -117,7 +118,7 @@ func (w *worker) apply(s *stream, p *plan, m *Message) (output []byte, v query.V
 
 // drop counts a message that the query does not let through, and settles it. One
 // that it counted, and whose state is kept, is settled with that.
-func (w *worker) drop(s *stream, p *plan, v query.Verdict, settler Settler) {
+func (w *worker) drop(s *stream, p *plan, v query.Verdict, settler messaging.Settler) {
 	if v == query.Filtered {
 		s.meters.filtered.Add(1)
 	} else {
@@ -163,7 +164,7 @@ func (s *stream) persisted(n int64, err error) {
 // republish publishes messages to the target. Where the broker is not reached,
 // those of QoS 0 are lost; the others are tried again until the stream has ended
 // and its leave time is over, while the queue fills.
-func (s *stream) republish(p *plan, list []Message) {
+func (s *stream) republish(p *plan, list []messaging.Message) {
 	for i := range list {
 		list[i].Topic = p.TargetTopic
 		if p.TargetQoS >= 0 {
@@ -202,7 +203,7 @@ func (s *stream) pause(d time.Duration) bool {
 }
 
 // insisted gives the messages above QoS 0; the others are lost.
-func (s *stream) insisted(list []Message) []Message {
+func (s *stream) insisted(list []messaging.Message) []messaging.Message {
 	kept := list[:0]
 	for _, m := range list {
 		if m.QoS > 0 {
@@ -214,7 +215,7 @@ func (s *stream) insisted(list []Message) []Message {
 }
 
 // settle tells all what became of their messages.
-func settle(settlers []Settler, err error) {
+func settle(settlers []messaging.Settler, err error) {
 	for _, s := range settlers {
 		s.Settled(err)
 	}
@@ -222,13 +223,13 @@ func settle(settlers []Settler, err error) {
 
 // join settles messages when two parts are done: they are stored, and published.
 type join struct {
-	settlers []Settler
+	settlers []messaging.Settler
 	parts    atomic.Int32
 	err      error // why they are not stored
 }
 
 // newJoin begins a join. The settlers are copied.
-func newJoin(settlers []Settler) *join {
+func newJoin(settlers []messaging.Settler) *join {
 	j := &join{settlers: slices.Clone(settlers)}
 	j.parts.Store(2)
 	return j

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/broker"
+	"signalbox/broker/messaging"
 	"signalbox/broker/streams"
 )
 
@@ -32,9 +33,9 @@ func TestRepublish(t *testing.T) {
 			t.Parallel()
 			r := start(t, nil, streams.DefaultConfig())
 			r.has(to("out"), func(s *broker.StreamSpec) { s.TargetQoS = &qos })
-			want := make([]streams.Message, 0, 3000)
+			want := make([]messaging.Message, 0, 3000)
 			for i := range 3000 {
-				m := streams.Message{Topic: "in", Payload: fmt.Append(nil, i), Properties: []byte{1, 1}, QoS: byte(i % 3), At: origin + int64(i), ExpiresAt: 2 * origin}
+				m := messaging.Message{Topic: "in", Payload: fmt.Append(nil, i), Properties: []byte{1, 1}, QoS: byte(i % 3), At: origin + int64(i), ExpiresAt: 2 * origin}
 				r.desk.send(m, nil)
 				m.Topic = "out"
 				if qos >= 0 {
@@ -61,7 +62,7 @@ func TestChain(t *testing.T) {
 		r.has(named(fmt.Sprint(i)), from(fmt.Sprintf("t%d", i)), to(fmt.Sprintf("t%d", i+1)))
 	}
 	for _, p := range numbers(0, 1000) {
-		r.desk.send(streams.Message{Topic: "t0", Payload: []byte(p)}, nil)
+		r.desk.send(messaging.Message{Topic: "t0", Payload: []byte(p)}, nil)
 	}
 	if got := r.desk.comes(t, "t20", 1000); !slices.Equal(got, numbers(0, 1000)) {
 		t.Error("other messages came out than went in, or in another order")
@@ -79,7 +80,7 @@ func TestUnreachable(t *testing.T) {
 		defer r.stop()
 		r.has(to("out"))
 		attempts, all := 0, make(chan struct{})
-		r.desk.answers(func(_ context.Context, list []streams.Message) (int, int, error) {
+		r.desk.answers(func(_ context.Context, list []messaging.Message) (int, int, error) {
 			switch attempts++; attempts {
 			case 1:
 				<-all // are in the queue, so that they are tried together
@@ -89,10 +90,10 @@ func TestUnreachable(t *testing.T) {
 			}
 			return 0, 0, errAway
 		})
-		r.desk.send(streams.Message{Topic: "in", Payload: []byte("first")}, nil)
+		r.desk.send(messaging.Message{Topic: "in", Payload: []byte("first")}, nil)
 		synctest.Wait()
 		for i := range 100 {
-			r.desk.send(streams.Message{Topic: "in", Payload: fmt.Append(nil, i), QoS: byte(i % 2)}, nil)
+			r.desk.send(messaging.Message{Topic: "in", Payload: fmt.Append(nil, i), QoS: byte(i % 2)}, nil)
 		}
 		close(all)
 		<-time.After(time.Minute)
@@ -101,7 +102,7 @@ func TestUnreachable(t *testing.T) {
 		}
 		r.desk.answers(nil)
 		<-time.After(10 * time.Second)
-		r.desk.send(streams.Message{Topic: "in", Payload: []byte("last")}, nil)
+		r.desk.send(messaging.Message{Topic: "in", Payload: []byte("last")}, nil)
 		synctest.Wait()
 		want := []string{"first", "0"}
 		for i := 1; i < 100; i += 2 {
@@ -122,15 +123,15 @@ func TestUnreachable(t *testing.T) {
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		answer  func(context.Context, []streams.Message) (int, int, error)
+		answer  func(context.Context, []messaging.Message) (int, int, error)
 		dropped int64
 	}{
-		"refused": {func(_ context.Context, list []streams.Message) (int, int, error) { return len(list), len(list), nil }, 10},
-		"failed":  {func(_ context.Context, list []streams.Message) (int, int, error) { return 0, 0, errors.New("no") }, 10},
-		"denied": {func(_ context.Context, list []streams.Message) (int, int, error) {
+		"refused": {func(_ context.Context, list []messaging.Message) (int, int, error) { return len(list), len(list), nil }, 10},
+		"failed":  {func(_ context.Context, list []messaging.Message) (int, int, error) { return 0, 0, errors.New("no") }, 10},
+		"denied": {func(_ context.Context, list []messaging.Message) (int, int, error) {
 			return 0, 0, &broker.Error{Kind: broker.Denied, Msg: "not allowed"}
 		}, 10},
-		"broken": {func(_ context.Context, list []streams.Message) (int, int, error) { return 0, 0, nil }, 10},
+		"broken": {func(_ context.Context, list []messaging.Message) (int, int, error) { return 0, 0, nil }, 10},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -152,10 +153,10 @@ func TestFullQueue(t *testing.T) {
 	entered, leave := r.desk.blocks()
 	r.has(to("out"), persist)
 	var given receipts
-	r.desk.send(streams.Message{Topic: "in", Payload: []byte("0"), QoS: 1}, given.next())
+	r.desk.send(messaging.Message{Topic: "in", Payload: []byte("0"), QoS: 1}, given.next())
 	closes(t, entered)
 	for _, p := range numbers(1, 31) {
-		r.desk.send(streams.Message{Topic: "in", Payload: []byte(p), QoS: 1}, given.next())
+		r.desk.send(messaging.Message{Topic: "in", Payload: []byte(p), QoS: 1}, given.next())
 	}
 	if all, failed := given.settled(t); all != 10 || failed != 10 {
 		t.Errorf("%d are settled, of which %d refused; want the 10 that are beyond the queue", all, failed)
@@ -177,7 +178,7 @@ func TestQueryVerdicts(t *testing.T) {
 	r.has(to("out"), persist, asking(`{"select":[{"source":"[v]","target":"[w]","alias":"v"}],"where":[{"operator":">","left":"v","right":1}]}`))
 	var given receipts
 	for _, p := range []string{`{"v":1}`, `{"v":2}`, `no`, `{}`, `{"v":3}`, ``} {
-		r.desk.send(streams.Message{Topic: "in", Payload: []byte(p), QoS: 1}, given.next())
+		r.desk.send(messaging.Message{Topic: "in", Payload: []byte(p), QoS: 1}, given.next())
 	}
 	given.wants(t, 0)
 	want := []string{`{"w":2}`, `{"w":3}`}
@@ -258,7 +259,7 @@ func TestSettledAtLast(t *testing.T) {
 	r.has(persist, to("out"))
 	var given receipts
 	entered, leave := r.desk.blocks()
-	r.desk.give(streams.Message{Topic: "in", QoS: 1}, &given)
+	r.desk.give(messaging.Message{Topic: "in", QoS: 1}, &given)
 	closes(t, entered)
 	r.counts("it is stored", func(s broker.StreamStats) bool { return s.Persisted == 1 })
 	if n, _ := given.settled(t); n != 0 {
@@ -273,7 +274,7 @@ func TestSettledAtLast(t *testing.T) {
 		<-stored
 		return nil
 	})
-	r.desk.give(streams.Message{Topic: "in", QoS: 1}, &given)
+	r.desk.give(messaging.Message{Topic: "in", QoS: 1}, &given)
 	closes(t, storing)
 	r.counts("it is published", func(s broker.StreamStats) bool { return s.Republished == 2 })
 	if n, _ := given.settled(t); n != 1 {
@@ -298,14 +299,14 @@ func TestUnsafe(t *testing.T) {
 			s.fails(op)
 			var given receipts
 			for range 600 {
-				r.desk.send(streams.Message{Topic: "in", QoS: 1}, given.next())
+				r.desk.send(messaging.Message{Topic: "in", QoS: 1}, given.next())
 			}
 			given.wants(t, 600)
 			if got := r.stats("s"); got.Dropped != 600 || got.Persisted != 0 || got.Republished != 600 {
 				t.Errorf("got %+v", got)
 			}
 			s.on(op, nil)
-			r.desk.send(streams.Message{Topic: "in", QoS: 1}, given.next())
+			r.desk.send(messaging.Message{Topic: "in", QoS: 1}, given.next())
 			given.wants(t, 600)
 		})
 	}

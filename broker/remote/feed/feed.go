@@ -1,5 +1,5 @@
 // Package feed takes the messages of a broker and publishes to it as its MQTT
-// client, for the streams of that broker: [Feed] implements streams.Messaging on
+// client, for the streams of that broker: [Feed] implements messaging.Broker on
 // connections of its own, whose sessions outlive them.
 //
 // Of this module it imports broker, broker/streams, broker/topics and broker/wire
@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"signalbox/broker"
-	"signalbox/broker/streams"
+	"signalbox/broker/messaging"
 	"signalbox/broker/topics"
 )
 
@@ -114,7 +114,7 @@ type sources struct{ now, before *sub }
 
 // inlet is one that wants messages.
 type inlet struct {
-	streams.Inlet
+	messaging.Inlet
 	gone bool // guarded by delivering
 }
 
@@ -155,8 +155,8 @@ func (f *Feed) Run(ctx context.Context) {
 	}
 }
 
-// Subscribe gives an inlet the messages of a filter; see streams.Messaging.
-func (f *Feed) Subscribe(filter string, in streams.Inlet) (cancel func()) {
+// Subscribe gives an inlet the messages of a filter; see messaging.Broker.
+func (f *Feed) Subscribe(filter string, in messaging.Inlet) (cancel func()) {
 	own := &inlet{Inlet: in}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -227,11 +227,11 @@ func (f *Feed) Leave() {
 	f.left = true
 }
 
-// Publish publishes messages; see streams.Messaging. What is under way when the
+// Publish publishes messages; see messaging.Broker. What is under way when the
 // connection is lost is sent again on the next one, if that comes in time; the
 // call waits for it. A message of QoS 0 is done with when it is on its way, one
 // that has expired at once.
-func (f *Feed) Publish(ctx context.Context, messages []streams.Message) (done, refused int, err error) {
+func (f *Feed) Publish(ctx context.Context, messages []messaging.Message) (done, refused int, err error) {
 	return f.publisher.publish(ctx, messages)
 }
 
@@ -290,4 +290,4 @@ func (f *Feed) settled() bool {
 	return true
 }
 
-var _ streams.Messaging = (*Feed)(nil)
+var _ messaging.Broker = (*Feed)(nil)

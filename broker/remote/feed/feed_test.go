@@ -14,7 +14,7 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/brokertest"
-	"signalbox/broker/streams"
+	"signalbox/broker/messaging"
 )
 
 // ways are the two in which messages are told apart.
@@ -111,7 +111,7 @@ func TestProperties(t *testing.T) {
 
 	p.subscribe("out")
 	m.Topic = "out"
-	if done, refused, err := f.Publish(t.Context(), []streams.Message{m}); done != 1 || refused != 0 || err != nil {
+	if done, refused, err := f.Publish(t.Context(), []messaging.Message{m}); done != 1 || refused != 0 || err != nil {
 		t.Fatalf("Publish() = %d, %d, %v", done, refused, err)
 	}
 	got := p.next()
@@ -140,7 +140,7 @@ func TestOlder(t *testing.T) {
 		m := s.list()[0]
 		for qos := range byte(3) {
 			m.Topic, m.QoS, m.Properties = "out", qos, []byte("\x01\x01")
-			if done, _, err := f.Publish(t.Context(), []streams.Message{m}); done != 1 || err != nil {
+			if done, _, err := f.Publish(t.Context(), []messaging.Message{m}); done != 1 || err != nil {
 				t.Fatalf("Publish() = %d, %v", done, err)
 			}
 			if got := p.next(); got.QoS != qos || got.Properties.PayloadFormat != nil || string(got.Payload) != "live" {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 
-	"signalbox/broker/streams"
+	"signalbox/broker/messaging"
 	"signalbox/broker/wire"
 )
 
@@ -244,7 +244,7 @@ func (l *lane) take(p *incoming, cut bool) {
 
 // deliver tells whether there was somebody to deliver to.
 func (l *lane) deliver(p *incoming, a *arrival) (led bool) {
-	m := streams.Message{Topic: string(p.topic)}
+	m := messaging.Message{Topic: string(p.topic)}
 	for _, match := range l.feed.index.Match(m.Topic).Subscribers {
 		if !match.Who.leads(l, p.by) {
 			continue
@@ -280,7 +280,7 @@ func (s *sub) brings(l *lane, by []uint32) bool {
 }
 
 // fill makes a message that does not share memory with the connection.
-func (p *incoming) fill(m *streams.Message, now int64) {
+func (p *incoming) fill(m *messaging.Message, now int64) {
 	room := make([]byte, 0, len(p.payload)+len(p.properties))
 	room = append(append(room, p.payload...), p.properties...)
 	n := len(p.payload)
@@ -291,7 +291,7 @@ func (p *incoming) fill(m *streams.Message, now int64) {
 }
 
 // offer gives a message to an inlet; a is nil for one of QoS 0.
-func (in *inlet) offer(m streams.Message, a *arrival) {
+func (in *inlet) offer(m messaging.Message, a *arrival) {
 	switch {
 	case in.gone:
 	case a != nil && in.Keeps():

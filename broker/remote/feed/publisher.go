@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"signalbox/broker"
-	"signalbox/broker/streams"
+	"signalbox/broker/messaging"
 	"signalbox/broker/wire"
 )
 
@@ -32,7 +32,7 @@ type publisher struct {
 
 // flow is a message above QoS 0 on its way.
 type flow struct {
-	message  streams.Message
+	message  messaging.Message
 	qos      byte
 	id       uint16
 	released bool // PUBREC has come: it is the broker's
@@ -62,7 +62,7 @@ const (
 	declined // by the broker
 )
 
-func (p *publisher) publish(ctx context.Context, messages []streams.Message) (done, refused int, err error) {
+func (p *publisher) publish(ctx context.Context, messages []messaging.Message) (done, refused int, err error) {
 	if len(messages) == 0 {
 		return 0, 0, nil
 	}
@@ -118,7 +118,7 @@ func (b *batch) outcome(err error) (done, refused int, _ error) {
 }
 
 // send sends messages, as fast as the broker takes them.
-func (p *publisher) send(ctx context.Context, b *batch, messages []streams.Message) error {
+func (p *publisher) send(ctx context.Context, b *batch, messages []messaging.Message) error {
 	for i := 0; i < len(messages); {
 		room, sent, err := p.begin(b, i, messages[i])
 		switch {
@@ -140,7 +140,7 @@ func (p *publisher) send(ctx context.Context, b *batch, messages []streams.Messa
 
 // begin sends one message, if there is room for it. Otherwise there may be when
 // the channel tells, or freed. A connection that was lost just now is waited for.
-func (p *publisher) begin(b *batch, i int, m streams.Message) (room <-chan struct{}, sent bool, err error) {
+func (p *publisher) begin(b *batch, i int, m messaging.Message) (room <-chan struct{}, sent bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch c := p.conn; {
@@ -156,7 +156,7 @@ func (p *publisher) begin(b *batch, i int, m streams.Message) (room <-chan struc
 }
 
 // dispatch sends one message. The caller holds mu.
-func (p *publisher) dispatch(b *batch, i int, m streams.Message) {
+func (p *publisher) dispatch(b *batch, i int, m messaging.Message) {
 	c := p.conn
 	out, alive := p.outgoing(m, min(m.QoS, c.allowed.maxQoS))
 	switch {
@@ -182,7 +182,7 @@ func (c *conn) publish(out *wire.Outgoing) {
 }
 
 // outgoing makes a PUBLISH. A message that has expired is not alive.
-func (p *publisher) outgoing(m streams.Message, qos byte) (out wire.Outgoing, alive bool) {
+func (p *publisher) outgoing(m messaging.Message, qos byte) (out wire.Outgoing, alive bool) {
 	out = wire.Outgoing{Topic: m.Topic, Payload: m.Payload, Properties: m.Properties, QoS: qos}
 	if m.ExpiresAt == 0 {
 		return out, true

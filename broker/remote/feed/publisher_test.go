@@ -12,13 +12,13 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/brokertest"
-	"signalbox/broker/streams"
+	"signalbox/broker/messaging"
 )
 
 // numbered makes messages to a topic, their payloads numbers in order.
-func numbered(topic string, from, n int, qos byte) (list []streams.Message) {
+func numbered(topic string, from, n int, qos byte) (list []messaging.Message) {
 	for i := range n {
-		list = append(list, streams.Message{Topic: topic, Payload: fmt.Append(nil, from+i), QoS: qos})
+		list = append(list, messaging.Message{Topic: topic, Payload: fmt.Append(nil, from+i), QoS: qos})
 	}
 	return list
 }
@@ -85,12 +85,12 @@ func TestPublishRefused(t *testing.T) {
 	reach(t, f)
 	p := join(t, server)
 	p.subscribe("#")
-	var list []streams.Message
+	var list []messaging.Message
 	for _, qos := range []byte{1, 2} {
-		list = append(list, streams.Message{Topic: "no/1", QoS: qos}, streams.Message{Topic: "yes", QoS: qos})
+		list = append(list, messaging.Message{Topic: "no/1", QoS: qos}, messaging.Message{Topic: "yes", QoS: qos})
 	}
 	now := time.Now().UnixMilli()
-	list = append(list, streams.Message{Topic: "yes", QoS: 1, ExpiresAt: now - 1})
+	list = append(list, messaging.Message{Topic: "yes", QoS: 1, ExpiresAt: now - 1})
 	done, refused, err := f.Publish(t.Context(), list)
 	if done != 5 || refused != 2 || err != nil {
 		t.Errorf("Publish() = %d, %d, %v", done, refused, err)
@@ -116,7 +116,7 @@ func TestPublishBounds(t *testing.T) {
 	f.publisher.mu.Unlock()
 	p := join(t, server)
 	p.subscribe("a")
-	done, refused, err := f.Publish(t.Context(), []streams.Message{{Topic: "a", Payload: []byte(strings.Repeat("x", 100)), QoS: 1}, {Topic: "a", Payload: []byte("y"), QoS: 2}})
+	done, refused, err := f.Publish(t.Context(), []messaging.Message{{Topic: "a", Payload: []byte(strings.Repeat("x", 100)), QoS: 1}, {Topic: "a", Payload: []byte("y"), QoS: 2}})
 	if done != 2 || refused != 1 || err != nil {
 		t.Errorf("Publish() = %d, %d, %v", done, refused, err)
 	}

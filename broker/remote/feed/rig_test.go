@@ -18,7 +18,7 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/brokertest"
-	"signalbox/broker/streams"
+	"signalbox/broker/messaging"
 	"signalbox/broker/wire"
 )
 
@@ -100,13 +100,13 @@ type sink struct {
 	keeps bool
 
 	mu       sync.Mutex
-	taken    []streams.Message
-	settlers []streams.Settler
+	taken    []messaging.Message
+	settlers []messaging.Settler
 }
 
 func (s *sink) Keeps() bool { return s.keeps }
 
-func (s *sink) Take(m streams.Message, settler streams.Settler) {
+func (s *sink) Take(m messaging.Message, settler messaging.Settler) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.taken = append(s.taken, m)
@@ -115,7 +115,7 @@ func (s *sink) Take(m streams.Message, settler streams.Settler) {
 	}
 }
 
-func (s *sink) list() []streams.Message {
+func (s *sink) list() []messaging.Message {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.taken)

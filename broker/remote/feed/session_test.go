@@ -10,7 +10,7 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/brokertest"
-	"signalbox/broker/streams"
+	"signalbox/broker/messaging"
 )
 
 // TestKeptSession loses nothing while there is no connection, and takes nothing
@@ -146,7 +146,7 @@ func TestBrokerGone(t *testing.T) {
 		server.Stop(t)
 		brokertest.WaitFor(t, "it is known to be gone", func() bool { return f.Reached() != nil })
 		var unavailable *broker.Error
-		if _, _, err := f.Publish(t.Context(), []streams.Message{{Topic: "b"}}); !errors.As(err, &unavailable) || unavailable.Kind != broker.Unavailable {
+		if _, _, err := f.Publish(t.Context(), []messaging.Message{{Topic: "b"}}); !errors.As(err, &unavailable) || unavailable.Kind != broker.Unavailable {
 			t.Errorf("Publish() = %v", err)
 		}
 		server.Start(t)

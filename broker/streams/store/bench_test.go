@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"signalbox/broker/file"
-	"signalbox/broker/streams"
+	"signalbox/broker/messaging"
 )
 
 // cpu reports the processor time of one operation, which a busy machine leaves
@@ -26,9 +26,9 @@ func cpu(b *testing.B) func() {
 var durabilities = []file.Durability{file.Full, file.Process}
 
 // hundred makes messages of 100 bytes.
-func hundred(n int) (all []streams.Message) {
+func hundred(n int) (all []messaging.Message) {
 	for i := range int64(n) {
-		all = append(all, streams.Message{Topic: "bench/topic/level", Payload: make([]byte, 83), QoS: 1, At: 1_800_000_000_000 + i})
+		all = append(all, messaging.Message{Topic: "bench/topic/level", Payload: make([]byte, 83), QoS: 1, At: 1_800_000_000_000 + i})
 	}
 	return all
 }
@@ -100,7 +100,7 @@ func BenchmarkRead(b *testing.B) {
 				b.ReportAllocs()
 				defer cpu(b)()
 				for n := 0; n < b.N; {
-					must(b, l.Read(context.Background(), everything, reverse, func(streams.Message) bool {
+					must(b, l.Read(context.Background(), everything, reverse, func(messaging.Message) bool {
 						n++
 						return n < b.N
 					}))

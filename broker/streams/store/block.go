@@ -6,7 +6,7 @@ import (
 	"hash/crc32"
 	"math"
 
-	"signalbox/broker/streams"
+	"signalbox/broker/messaging"
 )
 
 // A block is some messages in order, as they are stored:
@@ -50,7 +50,7 @@ const (
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // size is about what a message takes in a block.
-func size(m *streams.Message) int { return len(m.Topic) + len(m.Properties) + len(m.Payload) + 8 }
+func size(m *messaging.Message) int { return len(m.Topic) + len(m.Properties) + len(m.Payload) + 8 }
 
 // run is some messages, encoded.
 type run struct {
@@ -60,7 +60,7 @@ type run struct {
 }
 
 // encode writes messages as a run. Their times do not go below last.
-func encode(messages []streams.Message, last int64) run {
+func encode(messages []messaging.Message, last int64) run {
 	room := runOverhead
 	for i := range messages {
 		room += size(&messages[i]) + messageOverhead
@@ -78,7 +78,7 @@ func encode(messages []streams.Message, last int64) run {
 	return run{b, len(messages), first, at}
 }
 
-func appendMessage(b []byte, m *streams.Message, distance int64, same bool) []byte {
+func appendMessage(b []byte, m *messaging.Message, distance int64, same bool) []byte {
 	flags := m.QoS & qosMask
 	if same {
 		flags |= sameTopic
@@ -121,7 +121,7 @@ func damaged(err error) bool {
 
 // decode reads a block and adds its messages to dst. They share the block's
 // bytes.
-func decode(dst []streams.Message, block []byte) ([]streams.Message, error) {
+func decode(dst []messaging.Message, block []byte) ([]messaging.Message, error) {
 	if len(block) < header || block[0] != version {
 		return dst, errVersion
 	}
@@ -145,7 +145,7 @@ type decoder struct {
 }
 
 // run reads a run. What its first number says is not believed before it is seen.
-func (d *decoder) run(dst []streams.Message) []streams.Message {
+func (d *decoder) run(dst []messaging.Message) []messaging.Message {
 	count := d.number()
 	at, n := binary.Varint(d.rest)
 	if n <= 0 || count == 0 {
@@ -163,7 +163,7 @@ func (d *decoder) run(dst []streams.Message) []streams.Message {
 }
 
 // message reads a message that follows one of a time and topic.
-func (d *decoder) message(at int64, topic string, known bool) (m streams.Message) {
+func (d *decoder) message(at int64, topic string, known bool) (m messaging.Message) {
 	flags := d.flags()
 	if flags&sameTopic == 0 {
 		topic = string(d.bytes())
@@ -175,7 +175,7 @@ func (d *decoder) message(at int64, topic string, known bool) (m streams.Message
 		d.broken = true
 		return m
 	}
-	m = streams.Message{Topic: topic, QoS: flags & qosMask, At: at + int64(distance)}
+	m = messaging.Message{Topic: topic, QoS: flags & qosMask, At: at + int64(distance)}
 	if flags&hasProperties != 0 {
 		m.Properties = d.bytes()
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"signalbox/broker/streams"
+	"signalbox/broker/messaging"
 )
 
 // sealed makes a block of runs.
@@ -24,8 +24,8 @@ func sealed(runs ...run) []byte {
 }
 
 // varied are messages with all that one can have.
-func varied() []streams.Message {
-	return []streams.Message{
+func varied() []messaging.Message {
+	return []messaging.Message{
 		{Topic: "a/ü", Payload: []byte{0, 255}, Properties: []byte{38, 0}, QoS: 2, At: 5},
 		{Topic: "a/ü", Payload: nil, QoS: 1, At: 5},
 		{Topic: "b", Payload: bytes.Repeat([]byte("x"), 300), At: 1 << 50},
@@ -47,7 +47,7 @@ func TestBlock(t *testing.T) {
 // TestTimesOfRun has times that go back, and begin before the last one.
 func TestTimesOfRun(t *testing.T) {
 	t.Parallel()
-	r := encode([]streams.Message{{At: 3}, {At: 12}, {At: -1}, {At: 11}, {At: 13}}, 10)
+	r := encode([]messaging.Message{{At: 3}, {At: 12}, {At: -1}, {At: 11}, {At: 13}}, 10)
 	got, err := decode(nil, sealed(r))
 	must(t, err)
 	var at []int64
@@ -91,7 +91,7 @@ func TestDamagedBlock(t *testing.T) {
 
 // TestDecodeAllocates nothing but a topic.
 func TestDecodeAllocates(t *testing.T) {
-	room := make([]streams.Message, 0, 100)
+	room := make([]messaging.Message, 0, 100)
 	b := sealed(encode(messages(1, 100), 0))
 	if n := testing.AllocsPerRun(100, func() {
 		if _, err := decode(room, b); err != nil {

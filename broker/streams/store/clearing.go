@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 
+	"signalbox/broker/messaging"
 	"signalbox/broker/streams"
 )
 
@@ -127,7 +128,7 @@ func (tx *transaction) replace(ch *change, b block, r run) error {
 var errNoBlock = errors.New("there is no such block")
 
 // read reads the messages of a block.
-func (tx *transaction) read(id int64) (messages []streams.Message, err error) {
+func (tx *transaction) read(id int64) (messages []messaging.Message, err error) {
 	row, body := make([]driver.Value, 1), []byte(nil)
 	err = tx.conn.Query(int(readBlock), row, func() error {
 		body, _ = row[0].([]byte)

@@ -13,6 +13,7 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/file"
+	"signalbox/broker/messaging"
 	"signalbox/broker/streams"
 )
 
@@ -84,7 +85,7 @@ func verify(t *testing.T, path string, settled [logs]int64) {
 	for i, d := range definitions(t.Context(), s) {
 		l := kept(t, s, d.ID)
 		var last int64
-		must(t, l.Read(t.Context(), everything, false, func(m streams.Message) bool {
+		must(t, l.Read(t.Context(), everything, false, func(m messaging.Message) bool {
 			if m.At != last+1 || string(m.Payload) != fmt.Sprint("payload ", m.At) {
 				t.Errorf("log %d: %q of %d comes behind %d", i, m.Payload, m.At, last)
 			}

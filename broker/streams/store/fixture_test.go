@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"signalbox/broker"
+	"signalbox/broker/messaging"
 	"signalbox/broker/streams"
 )
 
@@ -97,15 +98,15 @@ func stream(t testing.TB, s *Store, streamname string, ttl int64) *Log {
 var everything = streams.Range{From: math.MinInt64, To: math.MaxInt64}
 
 // messages makes some, a millisecond apart.
-func messages(at int64, n int) (all []streams.Message) {
+func messages(at int64, n int) (all []messaging.Message) {
 	for i := range int64(n) {
-		all = append(all, streams.Message{Topic: "t/1", Payload: fmt.Appendf(nil, "payload %d", at+i), QoS: byte(i % 3), At: at + i})
+		all = append(all, messaging.Message{Topic: "t/1", Payload: fmt.Appendf(nil, "payload %d", at+i), QoS: byte(i % 3), At: at + i})
 	}
 	return all
 }
 
 // hand appends messages and gives what will tell what became of them.
-func hand(t testing.TB, l *Log, ms ...streams.Message) <-chan error {
+func hand(t testing.TB, l *Log, ms ...messaging.Message) <-chan error {
 	t.Helper()
 	settled := make(chan error, 1)
 	must(t, l.Append(context.Background(), ms, nil, func(err error) { settled <- err }))
@@ -113,15 +114,15 @@ func hand(t testing.TB, l *Log, ms ...streams.Message) <-chan error {
 }
 
 // keep appends messages and waits until they are stored.
-func keep(t testing.TB, l *Log, ms ...streams.Message) {
+func keep(t testing.TB, l *Log, ms ...messaging.Message) {
 	t.Helper()
 	must(t, <-hand(t, l, ms...))
 }
 
 // read gives the messages of a range.
-func read(t testing.TB, l *Log, r streams.Range, reverse bool) (all []streams.Message) {
+func read(t testing.TB, l *Log, r streams.Range, reverse bool) (all []messaging.Message) {
 	t.Helper()
-	must(t, l.Read(context.Background(), r, reverse, func(m streams.Message) bool {
+	must(t, l.Read(context.Background(), r, reverse, func(m messaging.Message) bool {
 		all = append(all, m)
 		return true
 	}))

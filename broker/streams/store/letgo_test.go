@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"signalbox/broker/file"
-	"signalbox/broker/streams"
+	"signalbox/broker/messaging"
 )
 
 // now appends a message that came now.
 func now(t testing.TB, l *Log) int64 {
 	t.Helper()
 	at := time.Now().UnixMilli()
-	keep(t, l, streams.Message{Topic: "t", At: at})
+	keep(t, l, messaging.Message{Topic: "t", At: at})
 	return at
 }
 
@@ -32,16 +32,16 @@ func TestTTL(t *testing.T) {
 				began := now(t, l)
 				now(t, forever)
 				length := time.Duration(ttl) * time.Second
-				batch := []streams.Message{}
+				batch := []messaging.Message{}
 				for i := range int64(10) { // of which the last comes two TTLs after the first
-					batch = append(batch, streams.Message{At: began + i*2*length.Milliseconds()/9})
+					batch = append(batch, messaging.Message{At: began + i*2*length.Milliseconds()/9})
 				}
 				keep(t, l, batch...)
 				for step := range 20 {
 					elapse(length / 4)
 					passed := time.Now().UnixMilli() - began
 					fewest, most := 0, 0
-					for _, m := range append(batch, streams.Message{At: began}) {
+					for _, m := range append(batch, messaging.Message{At: began}) {
 						age := passed - (m.At - began)
 						if age <= length.Milliseconds() {
 							fewest++
@@ -110,7 +110,7 @@ func TestSetTTL(t *testing.T) {
 }
 
 // weighty makes messages of about a size.
-func weighty(at int64, n, size int) []streams.Message {
+func weighty(at int64, n, size int) []messaging.Message {
 	ms := messages(at, n)
 	for i := range ms {
 		ms[i].Payload = make([]byte, size)

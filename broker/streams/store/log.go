@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"signalbox/broker/messaging"
 	"signalbox/broker/streams"
 )
 
@@ -43,7 +44,7 @@ func newLimits(o Options) limits {
 
 // Append hands over messages to be kept; see streams.Log. While nothing can be
 // stored it says why and takes none.
-func (l *Log) Append(ctx context.Context, messages []streams.Message, state []byte, settle func(error)) error {
+func (l *Log) Append(ctx context.Context, messages []messaging.Message, state []byte, settle func(error)) error {
 	if err := l.store.Err(); err != nil {
 		return err
 	}
@@ -74,7 +75,7 @@ func (l *Log) hand(ctx context.Context, e *entry, fill func()) error {
 
 // cut encodes messages as runs that fit into a block, with the journal's order
 // held.
-func (l *Log) cut(messages []streams.Message) (runs []run) {
+func (l *Log) cut(messages []messaging.Message) (runs []run) {
 	_, ttl := l.journal.look()
 	for len(messages) > 0 {
 		n := l.fit(messages, ttl)
@@ -86,7 +87,7 @@ func (l *Log) cut(messages []streams.Message) (runs []run) {
 }
 
 // fit tells how many messages, one at least, go into a run.
-func (l *Log) fit(messages []streams.Message, ttl int64) int {
+func (l *Log) fit(messages []messaging.Message, ttl int64) int {
 	limits, bytes := l.store.limits, 0
 	first := max(messages[0].At, l.journal.lastAt)
 	for i := range min(len(messages), limits.messages) {

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 
 	"signalbox/broker/file"
+	"signalbox/broker/messaging"
 	"signalbox/broker/streams"
 )
 
@@ -42,7 +43,7 @@ type model struct {
 	random *rand.Rand
 	store  *Store
 	log    *Log
-	want   []streams.Message
+	want   []messaging.Message
 	at     int64
 	next   int
 }
@@ -66,7 +67,7 @@ func (m *model) step() {
 
 // append hands over some messages and does not wait for them, or for the last.
 func (m *model) append() {
-	var batch []streams.Message
+	var batch []messaging.Message
 	size := 1 + m.random.IntN(10)
 	if m.random.IntN(4) == 0 {
 		size = m.random.IntN(2 * blockMessages)
@@ -76,7 +77,7 @@ func (m *model) append() {
 			m.at += m.random.Int64N(5)
 		}
 		m.next++
-		batch = append(batch, streams.Message{
+		batch = append(batch, messaging.Message{
 			Topic: fmt.Sprint("t/", m.random.IntN(3)), Payload: make([]byte, m.random.IntN(20)), At: m.at, QoS: byte(m.random.IntN(3)),
 			Properties: fmt.Append(nil, m.next),
 		})
@@ -107,13 +108,13 @@ func (m *model) span() streams.Range {
 func (m *model) clear() {
 	r := m.span()
 	must(m.t, m.log.Clear(m.t.Context(), r))
-	m.want = slices.DeleteFunc(m.want, func(x streams.Message) bool { return r.From <= x.At && x.At <= r.To })
+	m.want = slices.DeleteFunc(m.want, func(x messaging.Message) bool { return r.From <= x.At && x.At <= r.To })
 }
 
 func (m *model) check() {
 	must(m.t, <-hand(m.t, m.log)) // all that was handed over is stored
 	r, reverse := m.span(), m.random.IntN(2) == 0
-	var want []streams.Message
+	var want []messaging.Message
 	for _, x := range m.want {
 		if r.From <= x.At && x.At <= r.To {
 			want = append(want, x)
@@ -142,7 +143,7 @@ func (m *model) check() {
 }
 
 // same compares messages, for which cmp takes too long.
-func same(a, b streams.Message) bool {
+func same(a, b messaging.Message) bool {
 	return a.Topic == b.Topic && a.At == b.At && a.QoS == b.QoS && bytes.Equal(a.Payload, b.Payload) && bytes.Equal(a.Properties, b.Properties)
 }
 
@@ -152,13 +153,13 @@ func TestTimesNeverDecrease(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir(), Options{})
 	l := stream(t, s, "s", 0)
-	keep(t, l, streams.Message{At: 100}, streams.Message{At: 50})
-	keep(t, l, streams.Message{At: 99})
+	keep(t, l, messaging.Message{At: 100}, messaging.Message{At: 50})
+	keep(t, l, messaging.Message{At: 99})
 	wantTimes(t, l, 100, 100, 100)
 	must(t, l.Clear(t.Context(), everything))
 	s = reopen(t, s, Options{})
 	l = kept(t, s, l.journal.stream)
-	keep(t, l, streams.Message{At: 98}, streams.Message{At: 101})
+	keep(t, l, messaging.Message{At: 98}, messaging.Message{At: 101})
 	wantTimes(t, l, 100, 101)
 }
 
@@ -213,11 +214,11 @@ func TestRoom(t *testing.T) {
 		l := stream(t, s, "s", 0)
 		s.inbox.room = 64 << 10
 		must(t, s.file.Lock(t.Context()))
-		big := streams.Message{Payload: make([]byte, s.inbox.room/2)}
+		big := messaging.Message{Payload: make([]byte, s.inbox.room/2)}
 		for range 3 { // the first is on its way to the disk, and counts still
 			ctx, cancel := context.WithCancelCause(t.Context())
 			done := make(chan error, 1)
-			go func() { done <- l.Append(ctx, []streams.Message{big}, nil, func(err error) { must(t, err) }) }()
+			go func() { done <- l.Append(ctx, []messaging.Message{big}, nil, func(err error) { must(t, err) }) }()
 			synctest.Wait()
 			select {
 			case err := <-done:
@@ -234,7 +235,7 @@ func TestRoom(t *testing.T) {
 			cancel(nil)
 		}
 		waiting := make(chan error, 1)
-		go func() { waiting <- l.Append(t.Context(), []streams.Message{big}, nil, func(error) {}) }()
+		go func() { waiting <- l.Append(t.Context(), []messaging.Message{big}, nil, func(error) {}) }()
 		synctest.Wait()
 		if len(waiting) > 0 {
 			t.Error("does not wait though there is no room")
@@ -266,7 +267,7 @@ func TestReadHoldsNothing(t *testing.T) {
 	}
 	must(t, <-hand(t, l))
 	seen := 0
-	must(t, l.Read(t.Context(), everything, false, func(m streams.Message) bool {
+	must(t, l.Read(t.Context(), everything, false, func(m messaging.Message) bool {
 		if seen++; seen%500 == 0 {
 			var busy, pages, folded int
 			must(t, s.definitions.QueryRowContext(t.Context(), `PRAGMA wal_checkpoint(TRUNCATE)`).Scan(&busy, &pages, &folded))
@@ -294,7 +295,7 @@ func TestReadBesideChanges(t *testing.T) {
 	}
 	for _, reverse := range []bool{false, true} {
 		var got []int64
-		must(t, l.Read(t.Context(), everything, reverse, func(m streams.Message) bool {
+		must(t, l.Read(t.Context(), everything, reverse, func(m messaging.Message) bool {
 			if len(got)%500 == 0 {
 				from := int64(n/2 + len(got)/10)
 				must(t, l.Clear(t.Context(), streams.Range{From: from, To: from + 20}))
@@ -357,13 +358,13 @@ func TestReadEnds(t *testing.T) {
 	l := stream(t, s, "s", 0)
 	keep(t, l, messages(1, 5000)...)
 	n := 0
-	must(t, l.Read(t.Context(), everything, true, func(streams.Message) bool { n++; return n < 7 }))
+	must(t, l.Read(t.Context(), everything, true, func(messaging.Message) bool { n++; return n < 7 }))
 	if n != 7 {
 		t.Errorf("read %d messages after being told to end at 7", n)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := l.Read(ctx, everything, false, func(streams.Message) bool { return true }); !errors.Is(err, context.Canceled) {
+	if err := l.Read(ctx, everything, false, func(messaging.Message) bool { return true }); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := l.Count(ctx, streams.Range{From: 3, To: 4}); !errors.Is(err, context.Canceled) {

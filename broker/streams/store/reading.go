@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"signalbox/broker/messaging"
 	"signalbox/broker/streams"
 )
 
@@ -154,13 +155,13 @@ func (l *Log) span(ctx context.Context, r streams.Range) (s span, err error) {
 }
 
 // Read reads messages; see streams.Log. A block that is damaged is left out.
-func (l *Log) Read(ctx context.Context, r streams.Range, reverse bool, yield func(streams.Message) bool) error {
+func (l *Log) Read(ctx context.Context, r streams.Range, reverse bool, yield func(messaging.Message) bool) error {
 	s, err := l.span(ctx, r)
 	if err != nil {
 		return fmt.Errorf("find messages: %w", err)
 	}
 	var p page
-	var messages []streams.Message
+	var messages []messaging.Message
 	for s.from < s.to {
 		if err := l.store.reading.read(ctx, &p, s.from, s.to, reverse, pageRows); err != nil {
 			return fmt.Errorf("read messages: %w", err)
@@ -192,7 +193,7 @@ func (s *span) advance(p *page, reverse bool) {
 
 // pass calls yield with those messages that are in a range, until it answers
 // false; so does pass then.
-func pass(r streams.Range, messages []streams.Message, reverse bool, yield func(streams.Message) bool) bool {
+func pass(r streams.Range, messages []messaging.Message, reverse bool, yield func(messaging.Message) bool) bool {
 	for i := range messages {
 		m := &messages[i]
 		if reverse {
@@ -207,7 +208,7 @@ func pass(r streams.Range, messages []streams.Message, reverse bool, yield func(
 
 // decode reads a block. One that is damaged has no messages; the committer is
 // told to delete it.
-func (l *Log) decode(ctx context.Context, dst []streams.Message, b block, body []byte) ([]streams.Message, error) {
+func (l *Log) decode(ctx context.Context, dst []messaging.Message, b block, body []byte) ([]messaging.Message, error) {
 	messages, err := decode(dst, body)
 	if err == nil {
 		return messages, nil
@@ -272,7 +273,7 @@ func (l *Log) within(ctx context.Context, r streams.Range, p *page) (n int64, er
 		if err != nil {
 			return 0, err
 		}
-		pass(r, messages, false, func(streams.Message) bool { n++; return true })
+		pass(r, messages, false, func(messaging.Message) bool { n++; return true })
 	}
 	return n, nil
 }

@@ -1,23 +1,30 @@
-package streams
+// Package messaging is the seam between a broker and what works with the messages
+// of one inside this service: streams and bridges. [Broker] is implemented by the
+// embedded broker and by the client that feeds on a remote one.
+//
+// It must not import any other package of this module.
+package messaging
 
 import "context"
 
-// Message is an application message as a stream takes it from its source, keeps
-// it and publishes it. Its bytes belong to nobody and are never changed.
+// Message is an application message as it is taken from a broker and published
+// to one. Its bytes belong to nobody and are never changed.
 type Message struct {
 	Topic      string
 	Payload    []byte
 	Properties []byte // those passed on, as encoded in MQTT 5, without their length and without an expiry
 	QoS        byte
-	At         int64 // when it came, epoch milliseconds
-	ExpiresAt  int64 // epoch milliseconds, 0 for never; not kept
+	Retain     bool   // as published, where the broker tells it
+	At         int64  // when it came, epoch milliseconds
+	ExpiresAt  int64  // epoch milliseconds, 0 for never
+	ClientID   string // of the publisher; "" where the broker does not tell it, or published itself
 }
 
-// size is what a message counts against bounds, in bytes.
-func (m *Message) size() int { return len(m.Topic) + len(m.Payload) + len(m.Properties) + overhead }
+// Size is what a message counts against bounds, in bytes.
+func (m *Message) Size() int { return len(m.Topic) + len(m.Payload) + len(m.Properties) + Overhead }
 
-// overhead is what a message takes beside its bytes.
-const overhead = 64
+// Overhead is what a message takes beside its bytes.
+const Overhead = 64
 
 // Settler waits for a message to be safe: its source must not be acknowledged
 // before.
@@ -37,9 +44,9 @@ type Inlet interface {
 	Take(m Message, settler Settler)
 }
 
-// Messaging is a broker as streams use it. All methods are safe for concurrent
+// Broker is a broker as streams and bridges use it. All methods are safe for concurrent
 // use.
-type Messaging interface {
+type Broker interface {
 	// Subscribe gives an inlet every message that is published from now on to a
 	// topic that the filter matches, in the order of each publisher, each once,
 	// without those that were retained before. It returns at once; where the
@@ -47,8 +54,8 @@ type Messaging interface {
 	// next one. After cancel has returned the inlet is not given what is published
 	// afterwards; what was published before may still come.
 	Subscribe(filter string, in Inlet) (cancel func())
-	// Publish publishes messages in order, with RETAIN 0, and returns when the
-	// broker has them. It tells how many, from the first on, are done with, and
+	// Publish publishes messages in order, with RETAIN as they say, and returns
+	// when the broker has them. It tells how many, from the first on, are done with, and
 	// how many of these the broker refused. An error says why the others are not
 	// done with: it is the context's, or an [*broker.Error], of kind Unavailable
 	// where trying again later may help. It may wait for the broker to have room.

@@ -1,0 +1,77 @@
+package embedded
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"signalbox/broker/embedded/engine"
+	"signalbox/broker/messaging"
+)
+
+// seam is the engine as streams and bridges use it.
+type seam struct {
+	engine     *engine.Engine
+	now        func() time.Time
+	publishers sync.Pool
+}
+
+// seam gives streams and bridges their access to the engine.
+func (b *Broker) seam() *seam {
+	return &seam{engine: b.engine, now: b.now, publishers: sync.Pool{New: func() any { return b.engine.NewPublisher() }}}
+}
+
+// Subscribe opens a tap.
+func (m *seam) Subscribe(filter string, in messaging.Inlet) (cancel func()) {
+	return m.engine.Open(filter, inlet{in})
+}
+
+// Publish publishes all at once. What cannot be stored is refused.
+func (m *seam) Publish(_ context.Context, list []messaging.Message) (done, refused int, err error) {
+	p := m.publishers.Get().(*engine.Publisher)
+	defer m.publishers.Put(p)
+	now := m.now().UnixMilli()
+	for i := range list {
+		s := &list[i]
+		if !p.Publish(&engine.Message{
+			Topic: s.Topic, Payload: s.Payload, Properties: s.Properties, QoS: s.QoS,
+			Retain: s.Retain, CreatedAt: now, ExpiresAt: s.ExpiresAt,
+		}) {
+			refused++
+		}
+	}
+	p.Flush()
+	return len(list), refused, nil
+}
+
+// Room waits for the subscribers of the topic.
+func (m *seam) Room(ctx context.Context, topic string) {
+	p := m.publishers.Get().(*engine.Publisher)
+	defer m.publishers.Put(p)
+	p.Room(ctx, topic)
+}
+
+// Refused is never so: they are the broker's own.
+func (*seam) Refused(string) bool { return false }
+
+// Reached is always so: the broker is here.
+func (*seam) Reached() error { return nil }
+
+// inlet is where a stream takes messages, as a tap of the engine.
+type inlet struct{ messaging.Inlet }
+
+// Holds tells whether a message is to be safe before it is acknowledged.
+func (i inlet) Holds() bool { return i.Keeps() }
+
+// Take hands the stream a message.
+func (i inlet) Take(m *engine.Message, hold *engine.Hold) {
+	s := messaging.Message{
+		Topic: m.Topic, Payload: m.Payload, Properties: m.Properties, QoS: m.QoS, Retain: m.Retain,
+		At: m.CreatedAt, ExpiresAt: m.ExpiresAt, ClientID: m.Publisher,
+	}
+	if hold == nil {
+		i.Inlet.Take(s, nil)
+		return
+	}
+	i.Inlet.Take(s, hold)
+}
