@@ -1,0 +1,129 @@
+package bridges
+
+import (
+	"context"
+	"encoding/json"
+
+	"signalbox/broker/bridges/mapping"
+	"signalbox/broker/messaging"
+)
+
+// Kind is a kind of bridge. All methods are safe for concurrent use.
+type Kind interface {
+	// ID is the bridge's id, as in "http-bridge".
+	ID() string
+	// Schema gives what is particular to the kind in its configuration.
+	Schema() Schema
+	// Compile makes a connector of a connection whose document keeps to the
+	// schema. It connects to nothing. It finds everything that is wrong.
+	Compile(c *Connection) (Connector, Problems)
+}
+
+// Schema holds the JSON Schemas (2020-12) of a kind. Each describes an object;
+// those that are nil add nothing. They may refer to "#/$defs/tls" and the other
+// definitions of common.json. A property with "writeOnly": true is a secret: it is
+// masked when read. One with "x-address": true says where secrets are sent to:
+// when it changes, masked secrets have to be given anew.
+type Schema struct {
+	Title       string          // of the whole document
+	Description string          //
+	Connection  json.RawMessage // the member "connection" of a connection
+	Options     json.RawMessage // what its "options" have beside those that all kinds have
+	Mapping     json.RawMessage // what its "topicMappings" have beside name, mqttTopics and, with Records, schemaMapping
+	Records     bool            // messages become records: there are schemaMappings
+}
+
+// Connection is what a Connector is made of.
+type Connection struct {
+	Name     string
+	Document json.RawMessage // the connection's part of the document, its secrets open
+	// Records are the schema mapping of each topic mapping by the name of that;
+	// mapping.Default() where it names none.
+	Records map[string]*mapping.Mapping
+	// Local is the broker that the bridge belongs to; nil while a document is only
+	// looked at.
+	Local messaging.Broker
+	// Identity names that broker; it is the same in every run and no other has it.
+	Identity string
+	// Trial is set where the connection is made only to see whether it can be: it
+	// must not disturb the one that is there, and delivers nothing.
+	Trial bool
+	// Meter counts what the engine cannot see. Never nil.
+	Meter *Meter
+}
+
+// Connector is one connection to a target. The engine calls Connect, then Deliver
+// and Check as long as they succeed, then Connect again; one call at a time, and
+// Close at the end, once.
+type Connector interface {
+	// Connect reaches the target, within the context. The error is a sentence for
+	// an operator which names the cause and what to do, without secrets.
+	Connect(ctx context.Context) error
+	// Deliver hands over messages, in the order of each topic, and notes in
+	// results (as long as the batch, all Pending) what became of each. An error
+	// says why those that are still Pending are to be tried again: a *Lost where
+	// the connection has to be made anew first.
+	Deliver(ctx context.Context, batch []*Entry, results []Result) error
+	// Check tells whether the target is still there. It is called now and then
+	// while there is nothing to deliver.
+	Check(ctx context.Context) error
+	// Close gives everything back. After it nothing runs any more.
+	Close(ctx context.Context) error
+}
+
+// Watched is a Connector that notices by itself when its connection breaks or
+// comes back, where Check is called at once.
+type Watched interface {
+	Connector
+	// Changed gives a channel that is sent to, without waiting, at such a moment.
+	Changed() <-chan struct{}
+}
+
+// Lost is the error of a Deliver or Check that found the connection broken.
+type Lost struct{ Err error }
+
+// Error gives the cause.
+func (l *Lost) Error() string { return l.Err.Error() }
+
+// Unwrap gives the cause.
+func (l *Lost) Unwrap() error { return l.Err }
+
+// Entry is a message in the queue of a connection.
+type Entry struct {
+	ID       uint64 // its place in the queue; entries are delivered in the order of their IDs
+	Mapping  string // name of the topic mapping by which it came
+	Attempts int    // how often its delivery failed
+	messaging.Message
+	// MessageID is the same whenever the entry is delivered, and no other entry of
+	// any signalbox has it: targets may know a repetition by it.
+	MessageID string
+}
+
+// Result is what became of an entry. The zero Result is Pending.
+type Result struct {
+	State State
+	// Reason says in a sentence why a Rejected entry is not taken, or what keeps a
+	// Pending one.
+	Reason string
+}
+
+// State is how far the delivery of an entry is.
+type State int
+
+// The states.
+const (
+	Pending   State = iota // not delivered, to be tried again
+	Delivered              // the target has it
+	Rejected               // the target will not take it, however often it is tried
+	Skipped                // it has been where it was to go; not delivered, and done with
+)
+
+// Problem is what is wrong at a place of a document. Path is as in
+// "connection.port" or "topicMappings[0].target", relative to the connection.
+type Problem struct{ Path, Msg string }
+
+// Problems are all that was found.
+type Problems []Problem
+
+// Add notes a problem.
+func (p *Problems) Add(path, msg string) { *p = append(*p, Problem{path, msg}) }
