@@ -1,0 +1,123 @@
+package peertest
+
+import (
+	"database/sql"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+
+	"signalbox/broker/brokertest"
+)
+
+// Database is a PostgreSQL or a MariaDB. Its user may do everything.
+type Database struct {
+	Driver   string // "postgresql" or "mariadb"
+	Host     string
+	Port     int
+	Name     string // of the database that is there from the beginning
+	Username string
+	Password string
+	CA       []byte // PEM, of who signed its certificate; nil without TLS
+
+	*peer
+	pool *sql.DB
+}
+
+// Names that every database server begins with.
+const (
+	username     = "signalbox"
+	databaseName = "plant"
+)
+
+// choosePort gives the server a port of its own.
+func (d *Database) choosePort(t testing.TB) {
+	t.Helper()
+	host, port, err := net.SplitHostPort(brokertest.FreePort(t, "127.0.0.1"))
+	if err != nil {
+		t.Fatalf("choose a port: %v", err)
+	}
+	d.Host = host
+	if d.Port, err = strconv.Atoi(port); err != nil {
+		t.Fatalf("choose a port: %v", err)
+	}
+}
+
+// Address is host and port.
+func (d *Database) Address() string { return net.JoinHostPort(d.Host, strconv.Itoa(d.Port)) }
+
+// open opens the pool that Exec and Query work with.
+func (d *Database) open(t testing.TB, driver, dsn string) {
+	t.Helper()
+	pool, err := sql.Open(driver, dsn)
+	if err != nil {
+		t.Fatalf("open %s: %v", d.name, err)
+	}
+	pool.SetMaxIdleConns(0) // none that the server's end would break
+	d.pool = pool
+	t.Cleanup(func() { pool.Close() })
+}
+
+// Exec executes a statement.
+func (d *Database) Exec(t testing.TB, statement string, args ...any) {
+	t.Helper()
+	if _, err := d.pool.ExecContext(t.Context(), statement, args...); err != nil {
+		t.Fatalf("%s: %s: %v", d.name, statement, err)
+	}
+}
+
+// Query gives the rows of a query as text, with NULL for what is not there.
+func (d *Database) Query(t testing.TB, query string, args ...any) [][]string {
+	t.Helper()
+	rows, err := d.pool.QueryContext(t.Context(), query, args...)
+	if err != nil {
+		t.Fatalf("%s: %s: %v", d.name, query, err)
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		t.Fatalf("%s: %s: %v", d.name, query, err)
+	}
+	var all [][]string
+	for rows.Next() {
+		all = append(all, scan(t, rows, len(columns)))
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatalf("%s: %s: %v", d.name, query, err)
+	}
+	return all
+}
+
+// scan reads a row.
+func scan(t testing.TB, rows *sql.Rows, columns int) []string {
+	t.Helper()
+	values := make([]sql.NullString, columns)
+	targets := make([]any, columns)
+	for i := range values {
+		targets[i] = &values[i]
+	}
+	if err := rows.Scan(targets...); err != nil {
+		t.Fatalf("read a row: %v", err)
+	}
+	row := make([]string, columns)
+	for i, v := range values {
+		row[i] = "NULL"
+		if v.Valid {
+			row[i] = v.String
+		}
+	}
+	return row
+}
+
+// Column gives the first column of a query's rows.
+func (d *Database) Column(t testing.TB, query string, args ...any) []string {
+	t.Helper()
+	var all []string
+	for _, row := range d.Query(t, query, args...) {
+		all = append(all, row[0])
+	}
+	return all
+}
+
+// quote makes a string of SQL of a text that has no backslash.
+func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
