@@ -28,6 +28,15 @@ const (
 	opReplayStream        = "replayStream"
 	opStopStreamReplay    = "stopStreamReplay"
 	opGetStreamLicense    = "getLicense"
+
+	opGetBridgeConfig    = "getConfig"
+	opUpdateBridgeConfig = "updateConfig"
+	opGetBridgeStatus    = "getStatus"
+	opGetBridgeSchema    = "getConfigSchema"
+	opTestBridge         = "testConfig"
+	opListDeadLetters    = "listDeadLetters"
+	opRetryDeadLetters   = "retryDeadLetters"
+	opDeleteDeadLetters  = "deleteDeadLetters"
 )
 
 // Command is a command to be asked of a broker. Members that are nil or zero
@@ -47,6 +56,7 @@ type Command struct {
 	CorrelationData        string   `json:"correlationData,omitempty"`
 
 	*streamAsk
+	*bridgeAsk
 }
 
 // Options are the options of a subscription.

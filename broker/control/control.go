@@ -63,7 +63,14 @@ type answer struct {
 	Command         string          `json:"command"`
 	Data            json.RawMessage `json:"data,omitempty"`
 	Error           string          `json:"error,omitempty"`
+	Fields          []field         `json:"fields,omitempty"` // an extension
 	CorrelationData *string         `json:"correlationData,omitempty"`
+}
+
+// field is an argument that cannot be used, as in broker.Field.
+type field struct {
+	Path    string `json:"path"`
+	Message string `json:"message"`
 }
 
 // serve does the commands of a request in order and gives the message that
@@ -98,7 +105,7 @@ func do(ctx context.Context, r dynsec.OtherCommand, table []command) answer {
 		data, err := c.do(ctx, r.Args)
 		switch {
 		case err != nil:
-			a.Error = text(err)
+			a.Error, a.Fields = text(err), fieldsOf(err)
 		case data != nil:
 			a.Data = encode(data)
 		}
@@ -121,6 +128,18 @@ func text(err error) string {
 		return string(errUnknownCommand)
 	}
 	return e.Msg
+}
+
+// fieldsOf names the arguments that cannot be used, where that is known.
+func fieldsOf(err error) (list []field) {
+	e, ok := errors.AsType[*broker.Error](err)
+	if !ok || e.Kind != broker.Invalid {
+		return nil
+	}
+	for _, f := range e.Fields {
+		list = append(list, field{f.Path, f.Msg})
+	}
+	return list
 }
 
 // missing gives the refusal in place of an error of kind NotFound.

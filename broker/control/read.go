@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"signalbox/broker"
@@ -14,6 +15,21 @@ import (
 type Refusal string
 
 func (r Refusal) Error() string { return string(r) }
+
+// DetailedRefusal is a refusal that names what is wrong with the arguments.
+type DetailedRefusal struct {
+	Refusal
+	Fields []broker.Field
+}
+
+// Unwrap gives the text.
+func (r *DetailedRefusal) Unwrap() error { return r.Refusal }
+
+// Classify is that of the text; a refusal that names arguments is of kind
+// Invalid.
+func (r *DetailedRefusal) Classify(op string, _ broker.Capability) error {
+	return &broker.Error{Kind: broker.Invalid, Op: op, Msg: string(r.Refusal), Fields: r.Fields}
+}
 
 // Classify makes a [*broker.Error] of the refusal of an operation. Brokers have
 // no codes, so that their texts are what there is to go by.
@@ -36,34 +52,58 @@ func (r Refusal) Classify(op string, feature broker.Capability) error {
 }
 
 // Read finds the answer with the correlation data in a message and reads its
-// data into a value, nil for none. Data is read tolerantly: what is missing, or
-// of another type than is known, stays as it was. The error is a [Refusal]
-// where the answer is one.
+// data into a value, nil for none: an array into a slice, an object into anything
+// else. Data is read tolerantly: what is missing, or of another type than is
+// known, stays as it was; a json.RawMessage takes it as it is. The error is a
+// [Refusal] where the answer is one, which may be a [DetailedRefusal].
 func Read(payload []byte, correlation string, into any) error {
 	var m struct {
 		Responses []struct {
 			CorrelationData string          `json:"correlationData"`
 			Error           string          `json:"error"`
+			Fields          json.RawMessage `json:"fields"`
 			Data            json.RawMessage `json:"data"`
 		} `json:"responses"`
 	}
-	if err := tolerant(payload, &m); err != nil {
+	if err := json.Unmarshal(payload, &m); err != nil && !misfit(err) {
 		return fmt.Errorf("read an answer: %w", err)
 	}
 	for _, r := range m.Responses {
 		switch {
 		case r.CorrelationData != correlation:
 		case r.Error != "":
-			return Refusal(r.Error)
+			return refusalOf(r.Error, r.Fields)
 		case into == nil:
 			return nil
-		case len(r.Data) == 0 || r.Data[0] != '{':
+		case len(r.Data) == 0 || r.Data[0] != opening(into):
 			return errors.New("answer holds no data")
 		default:
 			return tolerant(r.Data, into)
 		}
 	}
 	return errors.New("answer not found in its message")
+}
+
+// opening is what the data for a value begins with.
+func opening(into any) byte {
+	if t := reflect.TypeOf(into).Elem(); t.Kind() == reflect.Slice && t != reflect.TypeFor[json.RawMessage]() {
+		return '['
+	}
+	return '{'
+}
+
+// refusalOf gives the refusal with the arguments that it names, if they are in
+// our form.
+func refusalOf(text string, fields json.RawMessage) error {
+	var list []field
+	if len(fields) == 0 || json.Unmarshal(fields, &list) != nil || len(list) == 0 {
+		return Refusal(text)
+	}
+	r := &DetailedRefusal{Refusal: Refusal(text)}
+	for _, f := range list {
+		r.Fields = append(r.Fields, broker.Field{Path: f.Path, Msg: f.Message})
+	}
+	return r
 }
 
 // tolerant reads JSON and passes over members of a type that does not fit,

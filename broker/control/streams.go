@@ -156,19 +156,26 @@ func listStreams(ctx context.Context, s broker.Streams, args dynsec.Object) (any
 }
 
 func collectStreams(items iter.Seq2[broker.Stream, error], verbose bool) ([]json.RawMessage, error) {
+	return collected(items, func(s broker.Stream) any {
+		if verbose {
+			return s
+		}
+		return s.StreamName
+	})
+}
+
+// collected writes the entries of a part of a list, if an answer has room for
+// them.
+func collected[T any](items iter.Seq2[T, error], form func(T) any) ([]json.RawMessage, error) {
 	list, room := []json.RawMessage{}, maxAnswer
 	if items == nil {
 		return list, nil
 	}
-	for s, err := range items {
+	for item, err := range items {
 		if err != nil {
 			return nil, err
 		}
-		entry := any(s)
-		if !verbose {
-			entry = s.StreamName
-		}
-		raw := encode(entry)
+		raw := encode(form(item))
 		if room -= len(raw); room < 0 {
 			return nil, errTooLarge
 		}

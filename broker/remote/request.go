@@ -65,6 +65,12 @@ func (r request) failed(err error) error {
 	return e
 }
 
+// refused is an answer that says no, with or without the arguments at fault.
+type refused interface {
+	error
+	Classify(op string, feature broker.Capability) error
+}
+
 // ask sends a command other than those of dynamic security, and reads the data
 // of its answer into data, nil for none.
 func (b *Broker) ask(ctx context.Context, feature broker.Capability, topic string, c control.Command, data any) error {
@@ -73,8 +79,8 @@ func (b *Broker) ask(ctx context.Context, feature broker.Capability, topic strin
 		return err
 	}
 	err = control.Read(payload, correlation, data)
-	if refusal, ok := errors.AsType[control.Refusal](err); ok {
-		return refusal.Classify(c.Name, feature)
+	if r, ok := errors.AsType[refused](err); ok {
+		return r.Classify(c.Name, feature)
 	}
 	if err != nil {
 		return &broker.Error{Kind: broker.Internal, Op: c.Name, Msg: "the broker's answer cannot be understood", Err: err}
