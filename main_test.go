@@ -66,7 +66,7 @@ var mayImport = map[string][]string{
 	"broker/topics":           {},
 	"broker/messaging":        {},
 	"broker/bridges":          {"broker", "broker/bridges/mapping", "broker/messaging", "broker/topics"},
-	"broker/bridges/mapping":  {"broker", "broker/messaging"},
+	"broker/bridges/mapping":  {"broker/messaging", "broker/wire"},
 	"broker/bridges/store":    {"broker", "broker/bridges", "broker/file", "broker/messaging"},
 	"broker/bridges/http":     {"broker", "broker/bridges", "broker/bridges/mapping"},
 	"broker/bridges/influxdb": {"broker", "broker/bridges", "broker/bridges/mapping"},

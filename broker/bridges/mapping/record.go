@@ -1,0 +1,163 @@
+package mapping
+
+import (
+	"fmt"
+	"strings"
+)
+
+// maxFields is how many members a record may have.
+const maxFields = 500
+
+// Mapping makes records of messages. It is safe for concurrent use.
+type Mapping struct {
+	name   string
+	fields []field
+}
+
+type field struct {
+	source   *Expression // nil where the value is constant
+	constant Value
+	target   string
+	typ      string
+	convert  func(Value) (Value, bool)
+	fallback Value
+	required bool
+}
+
+// Compile makes a mapping, or finds everything that is wrong with it.
+func Compile(s Spec) (*Mapping, []Problem) {
+	m := &Mapping{name: s.Name, fields: make([]field, len(s.Mapping))}
+	var problems []Problem
+	switch {
+	case len(s.Mapping) == 0:
+		problems = append(problems, Problem{"mapping", "must have at least one member"})
+	case len(s.Mapping) > maxFields:
+		return nil, []Problem{{"mapping", fmt.Sprintf("must have at most %d members", maxFields)}}
+	}
+	targets := map[string]bool{}
+	for i, spec := range s.Mapping {
+		at := fmt.Sprintf("mapping[%d]", i)
+		var found []Problem
+		m.fields[i], found = spec.compile()
+		if targets[spec.Target] {
+			found = append(found, Problem{"target", fmt.Sprintf("%q is the target of another source already", spec.Target)})
+		}
+		targets[spec.Target] = true
+		for _, p := range found {
+			problems = append(problems, Problem{at + "." + p.Path, p.Msg})
+		}
+	}
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	return m, nil
+}
+
+func (s *FieldSpec) compile() (f field, problems []Problem) {
+	add := func(path, msg string) { problems = append(problems, Problem{path, msg}) }
+	f = field{target: s.Target, typ: s.Type, required: s.Required}
+	if s.Target == "" {
+		add("target", "must not be empty")
+	}
+	var known bool
+	if f.convert, known = types[s.Type]; !known {
+		add("type", fmt.Sprintf("must be one of %s", strings.Join(Types(), ", ")))
+		return f, problems
+	}
+	var err error
+	switch isConstant := s.Value != nil; {
+	case isConstant && s.Source != "":
+		add("value", "must not be there beside a source")
+	case isConstant && s.Default != nil:
+		add("default", "has no use beside a constant value")
+	case isConstant:
+		if f.constant, err = constant(s.Value, s.Type); err != nil {
+			add("value", err.Error())
+		}
+	case s.Source == "":
+		add("source", "must be there, or else a value")
+	default:
+		if f.source, err = ParseExpression(s.Source); err != nil {
+			add("source", err.Error())
+		}
+	}
+	if s.Default != nil {
+		if f.fallback, err = constant(s.Default, s.Type); err != nil {
+			add("default", err.Error())
+		}
+	}
+	return f, problems
+}
+
+// standard is what Default maps, each to a member of the same name.
+var standard = []string{"topic", "payload", "qos", "retain", "timestamp", "client_id"}
+
+// Default gives the mapping of those who configure none: topic, payload, qos,
+// retain, timestamp and client_id.
+func Default() *Mapping {
+	s := Spec{}
+	for _, name := range standard {
+		s.Mapping = append(s.Mapping, FieldSpec{Source: name, Target: name})
+	}
+	m, _ := Compile(s) // nothing can be wrong with it
+	return m
+}
+
+// Targets gives the names of the members in their order.
+func (m *Mapping) Targets() []string {
+	targets := make([]string, len(m.fields))
+	for i := range m.fields {
+		targets[i] = m.fields[i].target
+	}
+	return targets
+}
+
+// Types gives the configured type of each member in their order, "" where it is
+// as it comes.
+func (m *Mapping) Types() []string {
+	list := make([]string, len(m.fields))
+	for i := range m.fields {
+		list[i] = m.fields[i].typ
+	}
+	return list
+}
+
+// Record makes a record of a message. The error is an *Unfit.
+func (m *Mapping) Record(msg *Message) (Record, error) {
+	r := make(Record, len(m.fields))
+	for i := range m.fields {
+		v, err := m.fields[i].value(msg)
+		if err != nil {
+			return nil, err
+		}
+		r[i] = Field{Target: m.fields[i].target, Value: v}
+	}
+	return r, nil
+}
+
+func (f *field) value(msg *Message) (Value, error) {
+	if f.source == nil {
+		return f.constant, nil
+	}
+	v, err := f.source.Value(msg)
+	if err != nil {
+		return nil, err
+	}
+	if v == nil {
+		v = f.fallback
+	} else if v, err = f.converted(v); err != nil {
+		return nil, err
+	}
+	if v == nil && f.required {
+		return nil, &Unfit{fmt.Sprintf("the message has no %s, which is required", f.source)}
+	}
+	return v, nil
+}
+
+func (f *field) converted(v Value) (Value, error) {
+	to, ok := f.convert(v)
+	if !ok {
+		return nil, &Unfit{fmt.Sprintf("%s is no value of type %s", f.source, f.typ)}
+	}
+	return to, nil
+}

@@ -1,0 +1,224 @@
+package mapping
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Escape says where the text of a template goes, and so what keeps a message from
+// changing more of it than its place.
+type Escape int
+
+// The places.
+const (
+	EscapeNone Escape = iota // plain text; values as they are
+	EscapePath               // a path or query of a URL; values are escaped as one segment
+	EscapeJSON               // a JSON document; values become JSON, or inside of a string a part of it
+)
+
+// maxTemplate is how long a template may be, in bytes.
+const maxTemplate = 64 << 10
+
+// Template is a text with places for parts of messages. It is safe for concurrent
+// use.
+type Template struct {
+	pieces []piece
+	check  bool // a value could make it other than JSON
+}
+
+// piece is literal text and an expression behind it, nil at the end.
+type piece struct {
+	literal string
+	value   *Expression
+	write   filter
+}
+
+// filter appends a value in a certain form.
+type filter func(dst []byte, v Value) []byte
+
+var filters = map[string]filter{
+	"raw":    AppendText,
+	"json":   AppendJSON,
+	"url":    appendURL,
+	"path":   appendPath,
+	"base64": appendBase64,
+}
+
+// ParseTemplate reads a text with places as in ${topic} or ${payload|base64}; $${
+// is a literal ${. Filters are raw, json, url, path (as url, but slashes stay) and
+// base64. The error is a sentence without a beginning.
+func ParseTemplate(text string, e Escape) (*Template, error) {
+	if len(text) > maxTemplate {
+		return nil, fmt.Errorf("must have at most %d bytes", maxTemplate)
+	}
+	p := parser{rest: text, escape: e}
+	if err := p.run(); err != nil {
+		return nil, err
+	}
+	t := &Template{pieces: p.pieces, check: p.check}
+	if e == EscapeJSON {
+		return t, t.tryJSON()
+	}
+	return t, nil
+}
+
+// parser reads a template.
+type parser struct {
+	rest    string
+	escape  Escape
+	pieces  []piece
+	literal []byte
+	quoted  quoted
+	check   bool
+}
+
+func (p *parser) run() error {
+	for {
+		before, after, ok := strings.Cut(p.rest, "${")
+		if !ok {
+			p.text(p.rest)
+			p.pieces = append(p.pieces, piece{literal: string(p.literal)})
+			return nil
+		}
+		if text, isEscaped := strings.CutSuffix(before, "$"); isEscaped {
+			p.text(text + "${")
+			p.rest = after
+			continue
+		}
+		p.text(before)
+		end := placeEnd(after)
+		if end < 0 {
+			return errors.New("has a ${ that is not closed; a literal one is written $${")
+		}
+		if err := p.place(after[:end]); err != nil {
+			return fmt.Errorf("has ${%s}: %w", after[:end], err)
+		}
+		p.rest = after[end+1:]
+	}
+}
+
+func (p *parser) text(s string) {
+	p.literal = append(p.literal, s...)
+	p.quoted.pass(s)
+}
+
+// placeEnd finds the brace that closes a place: not one in quotes.
+func placeEnd(s string) int {
+	var q quoted
+	for i := range len(s) {
+		if s[i] == '}' && !q.inside {
+			return i
+		}
+		q.pass(s[i : i+1])
+	}
+	return -1
+}
+
+func (p *parser) place(text string) error {
+	name := ""
+	if i := strings.LastIndexByte(text, '|'); i > strings.LastIndexByte(text, '"') {
+		text, name = text[:i], strings.TrimSpace(text[i+1:])
+		if _, ok := filters[name]; !ok {
+			return fmt.Errorf("%q is none of the filters raw, json, url, path, base64", name)
+		}
+	}
+	value, err := ParseExpression(strings.TrimSpace(text))
+	if err != nil {
+		return err
+	}
+	p.pieces = append(p.pieces, piece{string(p.literal), value, p.filter(name)})
+	p.literal = p.literal[:0]
+	return nil
+}
+
+// filter gives the one that is named, or that of the place. In JSON nothing else
+// keeps a document sound than what is made for it: the others are looked at anew
+// with every message.
+func (p *parser) filter(name string) filter {
+	switch {
+	case p.escape == EscapePath && name == "":
+		return appendURL
+	case p.escape == EscapeJSON && (name == "" || name == "json"):
+		if p.quoted.inside {
+			return appendInString
+		}
+		return AppendJSON
+	case name == "":
+		return AppendText
+	}
+	p.check = p.check || p.escape == EscapeJSON
+	return filters[name]
+}
+
+// quoted follows text in and out of strings in double quotes.
+type quoted struct{ inside, escaped bool }
+
+func (q *quoted) pass(s string) {
+	for i := range len(s) {
+		switch {
+		case q.escaped:
+			q.escaped = false
+		case s[i] == '"':
+			q.inside = !q.inside
+		case s[i] == '\\':
+			q.escaped = q.inside
+		}
+	}
+}
+
+// Append appends the text that the template makes of a message. The error is an
+// *Unfit.
+func (t *Template) Append(dst []byte, m *Message) ([]byte, error) {
+	start := len(dst)
+	for i := range t.pieces {
+		p := &t.pieces[i]
+		dst = append(dst, p.literal...)
+		if p.value == nil {
+			break
+		}
+		v, err := p.value.Value(m)
+		if err != nil {
+			return dst, err
+		}
+		dst = p.write(dst, v)
+	}
+	if t.check && !json.Valid(dst[start:]) {
+		return dst, &Unfit{"the template makes no valid JSON of the message"}
+	}
+	return dst, nil
+}
+
+// Constant tells whether the text is the same for all messages.
+func (t *Template) Constant() bool { return len(t.pieces) == 1 }
+
+func appendBase64(dst []byte, v Value) []byte {
+	if b, ok := v.([]byte); ok {
+		return base64.StdEncoding.AppendEncode(dst, b)
+	}
+	return base64.StdEncoding.AppendEncode(dst, AppendText(nil, v))
+}
+
+func appendURL(dst []byte, v Value) []byte { return appendPercent(dst, v, "") }
+
+func appendPath(dst []byte, v Value) []byte { return appendPercent(dst, v, "/") }
+
+// appendPercent escapes all but the unreserved characters of RFC 3986, and those
+// that are to stay.
+func appendPercent(dst []byte, v Value, stay string) []byte {
+	for _, b := range AppendText(nil, v) {
+		if isUnreserved(b) || strings.IndexByte(stay, b) >= 0 {
+			dst = append(dst, b)
+			continue
+		}
+		dst = append(dst, '%', hexDigits[b>>4], hexDigits[b&15])
+	}
+	return dst
+}
+
+func isUnreserved(b byte) bool {
+	return b >= '0' && b <= '9' || b >= 'A' && b <= 'Z' || b >= 'a' && b <= 'z' || bytes.IndexByte([]byte("-._~"), b) >= 0
+}
