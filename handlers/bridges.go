@@ -3,6 +3,8 @@ package handlers
 import (
 	"context"
 	"encoding/json"
+	"slices"
+	"strings"
 
 	"signalbox/broker"
 )
@@ -41,7 +43,7 @@ func (a *API) GetBridgeConfig(ctx context.Context, r *GetBridgeConfigRequest) (j
 // SetBridgeConfigRequest holds a bridge's configuration.
 type SetBridgeConfigRequest struct {
 	BridgePath
-	Body json.RawMessage `object:"true"`
+	Body json.RawMessage `object:"true" doc:"The whole configuration; the operation getBridgeSchema tells its form. A secret that is ******** stays as it is."`
 }
 
 // SetBridgeConfig changes a bridge's configuration.
@@ -64,4 +66,113 @@ func (a *API) GetBridgeStatus(ctx context.Context, r *GetBridgeStatusRequest) (L
 	}
 	status, err := b.GetBridgeStatus(ctx, r.BridgeID)
 	return listOf(status), err
+}
+
+// GetBridgeSchemaRequest names a bridge.
+type GetBridgeSchemaRequest struct{ BridgePath }
+
+// GetBridgeSchema gives the JSON Schema of a bridge's configuration.
+func (a *API) GetBridgeSchema(ctx context.Context, r *GetBridgeSchemaRequest) (json.RawMessage, error) {
+	b, err := a.live(&r.BrokerPath)
+	if err != nil {
+		return nil, err
+	}
+	return b.GetBridgeSchema(ctx, r.BridgeID)
+}
+
+// TestBridgeRequest holds a configuration, or none.
+type TestBridgeRequest struct {
+	BridgePath
+	Body json.RawMessage `object:"true" optional:"true" doc:"The whole configuration, as for setBridgeConfig; absent is the one that is stored."`
+}
+
+// TestBridge tries the connections of a configuration.
+func (a *API) TestBridge(ctx context.Context, r *TestBridgeRequest) (List[broker.BridgeTest], error) {
+	b, err := a.live(&r.BrokerPath)
+	if err != nil {
+		return List[broker.BridgeTest]{}, err
+	}
+	config := r.Body
+	if config == nil {
+		if config, err = b.GetBridgeConfig(ctx, r.BridgeID); err != nil {
+			return List[broker.BridgeTest]{}, err
+		}
+	}
+	tests, err := b.TestBridge(ctx, r.BridgeID, config)
+	return listOf(tests), err
+}
+
+// DeadLetterPath names a connection of a bridge.
+type DeadLetterPath struct {
+	BridgePath
+	ConnectionName string `path:"connectionName" doc:"Name of the connection."`
+}
+
+// ListDeadLettersRequest asks for dead letters.
+type ListDeadLettersRequest struct {
+	DeadLetterPath
+	Paging
+}
+
+// ListDeadLetters lists the messages of a connection that its target does not take.
+func (a *API) ListDeadLetters(ctx context.Context, r *ListDeadLettersRequest) (List[broker.DeadLetter], error) {
+	b, err := a.live(&r.BrokerPath)
+	if err != nil {
+		return List[broker.DeadLetter]{}, err
+	}
+	page, err := b.ListDeadLetters(ctx, r.BridgeID, r.ConnectionName, r.Offset, r.Count)
+	return List[broker.DeadLetter]{page: page}, err
+}
+
+// DeadLetterCount tells how many dead letters it was about.
+type DeadLetterCount struct {
+	Count int `json:"count"`
+}
+
+// RetryDeadLettersRequest names dead letters of a connection, or none for all.
+type RetryDeadLettersRequest struct {
+	DeadLetterPath
+	Body struct {
+		IDs []string `json:"ids" minlen:"1" doc:"Ids of dead letters; absent means all."`
+	} `optional:"true"`
+}
+
+// RetryDeadLetters puts dead letters behind the queue again.
+func (a *API) RetryDeadLetters(ctx context.Context, r *RetryDeadLettersRequest) (DeadLetterCount, error) {
+	b, err := a.live(&r.BrokerPath)
+	if err != nil {
+		return DeadLetterCount{}, err
+	}
+	n, err := b.RetryDeadLetters(ctx, r.BridgeID, r.ConnectionName, r.Body.IDs)
+	return DeadLetterCount{n}, err
+}
+
+// DeleteDeadLettersRequest names dead letters of a connection, or none for all.
+type DeleteDeadLettersRequest struct {
+	DeadLetterPath
+	IDs string `query:"ids" minlen:"1" doc:"Ids of dead letters, separated by commas; absent means all."`
+
+	ids []string
+}
+
+// Validate reads the ids. A list that was meant to name some and names none must
+// not delete all.
+func (r *DeleteDeadLettersRequest) Validate() []FieldError {
+	if r.IDs == "" {
+		return nil
+	}
+	if r.ids = strings.Split(r.IDs, ","); slices.Contains(r.ids, "") {
+		return []FieldError{{"query.ids", "must be ids separated by commas"}}
+	}
+	return nil
+}
+
+// DeleteDeadLetters deletes dead letters.
+func (a *API) DeleteDeadLetters(ctx context.Context, r *DeleteDeadLettersRequest) (DeadLetterCount, error) {
+	b, err := a.live(&r.BrokerPath)
+	if err != nil {
+		return DeadLetterCount{}, err
+	}
+	n, err := b.DeleteDeadLetters(ctx, r.BridgeID, r.ConnectionName, r.ids)
+	return DeadLetterCount{n}, err
 }

@@ -224,6 +224,9 @@ func readBody(w http.ResponseWriter, r *http.Request, max int64) ([]byte, error)
 // bindBody sets the body and notes everything that is wrong with it.
 func (p *plan) bindBody(bad *problems, req reflect.Value, body []byte) {
 	root := &place{name: "body"}
+	if p.body.rules.optional && len(skipSpace(body)) == 0 {
+		return
+	}
 	if message := checkJSON(body); message != "" {
 		bad.add(root, message)
 		return

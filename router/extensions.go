@@ -17,6 +17,7 @@ func (rt *router) extensions() []*route {
 		tagged("Projects", projectExtensions(h)),
 		tagged("Users", userExtensions(h)),
 		tagged("Brokers", brokerExtensions(h)),
+		tagged("Brokers", bridgeExtensions(h)),
 		tagged("Client inspection", inspectionExtensions(h)),
 		tagged("Messages", messageExtensions(h)),
 		tagged("Streams", streamExtensions(h)),

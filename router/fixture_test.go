@@ -140,7 +140,7 @@ func (f *fixture) do(t *testing.T, method, target, token, body string, header ..
 // path puts the fixture's ids into a path of the table.
 func (f *fixture) path(p string) string {
 	return strings.NewReplacer("{projectId}", f.project, "{brokerId}", f.broker, "{userId}", f.owner.ID,
-		"{clusterId}", newID(), "{tokenId}", newID(), "{bridgeId}", "b1", "{file}", docsScriptName).Replace(p)
+		"{clusterId}", newID(), "{tokenId}", newID(), "{bridgeId}", "b1", "{connectionName}", "c1", "{file}", docsScriptName).Replace(p)
 }
 
 func newID() string { return uuid.Must(uuid.NewV7()).String() }

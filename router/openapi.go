@@ -47,6 +47,7 @@ type (
 		ID          string               `json:"operationId"`
 		Tags        []string             `json:"tags"`
 		Summary     string               `json:"summary"`
+		Description string               `json:"description,omitempty"`
 		Extension   bool                 `json:"x-extension,omitempty"`
 		MinimumRole string               `json:"x-minimum-role"`
 		Security    []map[string][]any   `json:"security"`
@@ -66,7 +67,8 @@ type (
 		Content  map[string]docMedia `json:"content"`
 	}
 	docMedia struct {
-		Schema *schema `json:"schema"`
+		Schema  *schema         `json:"schema"`
+		Example json.RawMessage `json:"example,omitempty"`
 	}
 	response struct {
 		Ref         string               `json:"$ref,omitempty"`
@@ -129,16 +131,17 @@ func (rt *router) writeOpenAPI(types shapes) ([]byte, error) {
 
 func (d *document) add(s *schemas, row *route) error {
 	op := &operation{
-		ID: row.ID, Tags: []string{row.Tag}, Summary: row.Summary, Extension: row.Extension,
+		ID: row.ID, Tags: []string{row.Tag}, Summary: row.Summary, Description: row.Description, Extension: row.Extension,
 		MinimumRole: row.Role.String(), Security: security(row), Parameters: parameters(s, row),
 	}
 	if row.plan != nil && row.plan.body != nil {
-		op.Body = &docBody{Required: true, Content: jsonMedia(s.ofParameter(row.plan.body))}
+		op.Body = &docBody{Required: !row.plan.body.rules.optional, Content: withExample(jsonMedia(s.ofParameter(row.plan.body)), row.BodyExample)}
 	}
 	success, err := s.success(row)
 	if err != nil {
 		return err
 	}
+	success.Content = withExample(success.Content, row.Example)
 	op.Responses = map[string]*response{strconv.Itoa(row.Status): success}
 	for _, status := range row.promised {
 		op.Responses[strconv.Itoa(status)] = &response{Ref: "#/components/responses/" + responseName(status)}
@@ -184,6 +187,18 @@ func parameters(s *schemas, row *route) []docParameter {
 
 func jsonMedia(s *schema) map[string]docMedia {
 	return map[string]docMedia{"application/json": {Schema: s}}
+}
+
+// withExample gives the media with an example; "" is none.
+func withExample(content map[string]docMedia, example string) map[string]docMedia {
+	if example == "" {
+		return content
+	}
+	for name, m := range content {
+		m.Example = json.RawMessage(example)
+		content[name] = m
+	}
+	return content
 }
 
 // addErrors adds one response per status of failure; rows refer to it.

@@ -23,6 +23,10 @@ type route struct {
 	Tag     string
 	Summary string
 
+	Description string // more than the summary, in Markdown
+	BodyExample string // JSON of a request's body
+	Example     string // JSON of an answer
+
 	Extension  bool // stands in decisions of ours, not in the specification
 	Restricted bool // open to a restricted token though the path names no broker
 	UsersOnly  bool // makes no sense for a project token

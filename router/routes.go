@@ -153,6 +153,11 @@ func inspectionRoutes(h *handlers.API) []route {
 
 // brokerRoutes are operations 39 to 50.
 func brokerRoutes(h *handlers.API) []route {
+	return slices.Concat(connectionRoutes(h), bridgeRoutes(h), brokerFacts(h))
+}
+
+// connectionRoutes are operations 39 to 43.
+func connectionRoutes(h *handlers.API) []route {
 	return []route{
 		{ID: "listBrokers", Method: "GET", Path: projectPath + "/brokers", Role: auth.Viewer, Status: 200, Errors: setA,
 			Summary: "List the project's brokers", Restricted: true, Do: query(h.ListBrokers)},
@@ -164,14 +169,12 @@ func brokerRoutes(h *handlers.API) []route {
 			Summary: "Delete a broker connection", Do: command(h.DeleteBroker)},
 		{ID: "updateBroker", Method: "PUT", Path: brokerPath, Role: auth.Editor, Status: 204, Errors: setA,
 			Summary: "Update a broker connection", Do: command(h.UpdateBroker)},
-		{ID: "listBridges", Method: "GET", Path: brokerPath + "/bridges", Role: auth.Viewer, Status: 200, Errors: setA,
-			Summary: "List the bridges available under the licence", Do: query(h.ListBridges)},
-		{ID: "getBridgeConfig", Method: "GET", Path: bridgePath + "/config", Role: auth.Viewer, Status: 200, Errors: setA,
-			Summary: "Get the configuration of a bridge", Do: query(h.GetBridgeConfig)},
-		{ID: "setBridgeConfig", Method: "PUT", Path: bridgePath + "/config", Role: auth.Viewer, Status: 204, Errors: setA,
-			Summary: "Change the configuration of a bridge", Do: command(h.SetBridgeConfig)},
-		{ID: "getBridgeStatus", Method: "GET", Path: bridgePath + "/status", Role: auth.Viewer, Status: 200, Errors: setA,
-			Summary: "Get the status of a bridge", Do: query(h.GetBridgeStatus)},
+	}
+}
+
+// brokerFacts are operations 48 to 50.
+func brokerFacts(h *handlers.API) []route {
+	return []route{
 		{ID: "getBrokerInfo", Method: "GET", Path: brokerPath + "/info", Role: auth.Viewer, Status: 200, Errors: setA,
 			Summary: "Connect to the broker and get what it tells about itself", Do: query(h.GetBrokerInfo)},
 		{ID: "getLicense", Method: "GET", Path: brokerPath + "/license", Role: auth.Viewer, Status: 200, Errors: setA,

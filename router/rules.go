@@ -18,6 +18,7 @@ type rules struct {
 	required bool
 	nullable bool
 	object   bool // a free value that must be an object
+	optional bool // a body that may be left out
 	alone    bool // a query parameter beside which the others do not count
 	minLen   int  // characters of a string, entries of a list
 	enum     []string
@@ -33,6 +34,7 @@ func parseRules(tag reflect.StructTag) (rules, error) {
 		required: tag.Get("required") == "true",
 		nullable: tag.Get("nullable") == "true",
 		object:   tag.Get("object") == "true",
+		optional: tag.Get("optional") == "true",
 		alone:    tag.Get("alone") == "true",
 		format:   tag.Get("format"),
 		fallback: tag.Get("default"),
