@@ -79,6 +79,26 @@ type Watched interface {
 	Changed() <-chan struct{}
 }
 
+// Selective is a Connector that does not take the messages of mqttTopics as they
+// stand.
+type Selective interface {
+	Connector
+	// Filters gives what is taken from the broker for a topic mapping; none where
+	// nothing is.
+	Filters(mapping string) []string
+	// Retained tells whether what the broker retains when a topic mapping is made,
+	// or gets another filter, is to be taken too, with RETAIN.
+	Retained(mapping string) bool
+}
+
+// Resident is a Kind that has something to do at every broker, whether or not
+// there are connections.
+type Resident interface {
+	Kind
+	// Open begins at a broker; identity is that of Connection. It does not wait.
+	Open(local messaging.Broker, identity string) (end func())
+}
+
 // Lost is the error of a Deliver or Check that found the connection broken.
 type Lost struct{ Err error }
 

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"iter"
 	"sync"
 	"time"
 
@@ -44,6 +45,22 @@ func (m *seam) Publish(_ context.Context, list []messaging.Message) (done, refus
 	return len(list), refused, nil
 }
 
+// Retained gives what is retained now.
+func (m *seam) Retained(ctx context.Context, filter string) iter.Seq2[messaging.Message, error] {
+	return func(yield func(messaging.Message, error) bool) {
+		_, list := m.engine.Retained(filter, 0, -1)
+		for _, kept := range list {
+			if err := ctx.Err(); err != nil {
+				yield(messaging.Message{}, err)
+				return
+			}
+			if !yield(taken(kept), nil) {
+				return
+			}
+		}
+	}
+}
+
 // Room waits for the subscribers of the topic.
 func (m *seam) Room(ctx context.Context, topic string) {
 	p := m.publishers.Get().(*engine.Publisher)
@@ -65,13 +82,18 @@ func (i inlet) Holds() bool { return i.Keeps() }
 
 // Take hands the stream a message.
 func (i inlet) Take(m *engine.Message, hold *engine.Hold) {
-	s := messaging.Message{
-		Topic: m.Topic, Payload: m.Payload, Properties: m.Properties, QoS: m.QoS, Retain: m.Retain,
-		At: m.CreatedAt, ExpiresAt: m.ExpiresAt, ClientID: m.Publisher,
-	}
+	s := taken(m)
 	if hold == nil {
 		i.Inlet.Take(s, nil)
 		return
 	}
 	i.Inlet.Take(s, hold)
+}
+
+// taken is a message as streams and bridges see it.
+func taken(m *engine.Message) messaging.Message {
+	return messaging.Message{
+		Topic: m.Topic, Payload: m.Payload, Properties: m.Properties, QoS: m.QoS, Retain: m.Retain,
+		At: m.CreatedAt, ExpiresAt: m.ExpiresAt, ClientID: m.Publisher,
+	}
 }

@@ -5,7 +5,10 @@
 // It must not import any other package of this module.
 package messaging
 
-import "context"
+import (
+	"context"
+	"iter"
+)
 
 // Message is an application message as it is taken from a broker and published
 // to one. Its bytes belong to nobody and are never changed.
@@ -61,6 +64,10 @@ type Broker interface {
 	// where trying again later may help. It may wait for the broker to have room.
 	// The slice is the caller's again afterwards.
 	Publish(ctx context.Context, messages []Message) (done, refused int, err error)
+	// Retained gives what the broker retains on topics that a filter matches, in no
+	// order. What is published meanwhile may be left out. An error, which is an
+	// [*broker.Error] or the context's, is the last.
+	Retained(ctx context.Context, filter string) iter.Seq2[Message, error]
 	// Room waits while those who are connected and subscribed to a topic have many
 	// messages waiting and go on taking them, so that a replay does not lose at
 	// their queues what it could have sent more slowly. Where the broker does not

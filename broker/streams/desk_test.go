@@ -3,6 +3,7 @@ package streams_test
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -61,6 +62,10 @@ func (d *desk) Publish(ctx context.Context, list []messaging.Message) (done, ref
 }
 
 func (*desk) Room(context.Context, string) {}
+
+func (*desk) Retained(context.Context, string) iter.Seq2[messaging.Message, error] {
+	return func(func(messaging.Message, error) bool) {}
+}
 
 // Refused refuses what is forbidden.
 func (*desk) Refused(filter string) bool { return filter == "forbidden/#" }

@@ -2,6 +2,7 @@ package streams_test
 
 import (
 	"context"
+	"iter"
 	"math"
 	"path/filepath"
 	"reflect"
@@ -29,6 +30,10 @@ func (d *diary) Publish(_ context.Context, messages []messaging.Message) (done, 
 
 // Room is always there.
 func (*diary) Room(context.Context, string) {}
+
+func (*diary) Retained(context.Context, string) iter.Seq2[messaging.Message, error] {
+	return func(func(messaging.Message, error) bool) {}
+}
 
 func (*diary) Refused(string) bool { return false }
 

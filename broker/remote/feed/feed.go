@@ -9,6 +9,7 @@ package feed
 
 import (
 	"context"
+	"iter"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -31,6 +32,9 @@ type Options struct {
 	// Explain makes a sentence of kind Unavailable of why there is no connection:
 	// an error of Open, a *Refusal, an *Ended, or one of reading and writing.
 	Explain func(err error) *broker.Error
+
+	// Retained has messages taken too that are retained when a subscription is new.
+	Retained bool
 
 	ClientID string // begins the client ids; two more characters follow
 	Username string
@@ -74,6 +78,7 @@ type Feed struct {
 	kick      chan struct{}         // buffered by one: the plan may have to change
 	lanes     sync.WaitGroup        // their goroutines
 	tongue    tongue
+	visiting  chan struct{} // buffered by one: full while somebody visits
 
 	// delivering is held for reading while a message is handed to inlets, so that
 	// who holds it for writing knows that none is: it makes the end of a
@@ -124,6 +129,7 @@ func New(o Options) *Feed {
 		options: o, timing: o.Timing, log: o.Log,
 		index: topics.NewIndex[*route](), kick: make(chan struct{}, 1),
 		routes: map[string]*route{}, refused: map[string]bool{}, changed: make(chan struct{}),
+		visiting: make(chan struct{}, 1),
 	}
 	f.publisher = newPublisher(f)
 	for i := range f.lane {
@@ -233,6 +239,21 @@ func (f *Feed) Leave() {
 // that has expired at once.
 func (f *Feed) Publish(ctx context.Context, messages []messaging.Message) (done, refused int, err error) {
 	return f.publisher.publish(ctx, messages)
+}
+
+// Retained asks for them on a connection of its own, one call at a time. Their QoS
+// is not told: it is 1.
+func (f *Feed) Retained(ctx context.Context, filter string) iter.Seq2[messaging.Message, error] {
+	return func(yield func(messaging.Message, error) bool) {
+		wanted := true
+		err := f.visit(ctx, filter, func(m messaging.Message) bool {
+			wanted = yield(m, nil)
+			return wanted
+		})
+		if err != nil && wanted {
+			yield(messaging.Message{}, err)
+		}
+	}
 }
 
 // Room returns at once: no broker tells what waits for its other clients.

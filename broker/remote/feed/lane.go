@@ -217,8 +217,7 @@ func (l *lane) handle(first byte, body []byte, cut bool) error {
 	return errMalformed
 }
 
-// take hands a message to those that want it. One with RETAIN was there before
-// its subscription.
+// take hands a message to those that want it.
 func (l *lane) take(p *incoming, cut bool) {
 	f := l.feed
 	f.delivering.RLock()
@@ -237,9 +236,15 @@ func (l *lane) take(p *incoming, cut bool) {
 		l.log.Warn("message passed over: it is too long", "limit", maxPacket)
 		return
 	}
-	if !p.retain && !l.deliver(p, a) {
+	if !l.stale(p) && !l.deliver(p, a) {
 		l.search(p)
 	}
+}
+
+// stale tells whether a message was there before its subscription, and is not
+// wanted. MQTT 5 sends none of these; before, RETAIN tells them [MQTT-3.3.1-8].
+func (l *lane) stale(p *incoming) bool {
+	return p.retain && l.conn.version != wire.V5 && !l.feed.options.Retained
 }
 
 // deliver tells whether there was somebody to deliver to.
@@ -285,6 +290,7 @@ func (p *incoming) fill(m *messaging.Message, now int64) {
 	room = append(append(room, p.payload...), p.properties...)
 	n := len(p.payload)
 	m.Payload, m.Properties, m.QoS, m.At = room[:n:n], room[n:], p.qos, now
+	m.Retain = p.retain
 	if p.expiry > 0 {
 		m.ExpiresAt = now + int64(p.expiry)*1000
 	}

@@ -19,6 +19,7 @@ const (
 	propReceiveMaximum    = 0x21
 	propTopicAlias        = 0x23
 	propMaximumQoS        = 0x24
+	propRetainAvailable   = 0x25
 	propMaximumPacketSize = 0x27
 	propWildcardAvailable = 0x28
 	propSubIDAvailable    = 0x29
@@ -140,6 +141,7 @@ type connack struct {
 	maxQoS     byte // of what it takes
 	maxPacket  int  // bytes, 0 for no limit
 	keepAlive  int  // seconds, 0 for what was asked for
+	forgets    bool // it retains nothing
 	identified bool // it tells by which subscription it sends a message
 }
 
@@ -160,6 +162,8 @@ func (a *connack) learn(id byte, n uint32) {
 		a.window = max(int(n), 1)
 	case propMaximumQoS:
 		a.maxQoS = min(byte(n), 2)
+	case propRetainAvailable:
+		a.forgets = n == 0
 	case propMaximumPacketSize:
 		a.maxPacket = int(n)
 	case propServerKeepAlive:

@@ -159,6 +159,7 @@ func (p *publisher) begin(b *batch, i int, m messaging.Message) (room <-chan str
 func (p *publisher) dispatch(b *batch, i int, m messaging.Message) {
 	c := p.conn
 	out, alive := p.outgoing(m, min(m.QoS, c.allowed.maxQoS))
+	out.Retain = out.Retain && !c.allowed.forgets
 	switch {
 	case !alive:
 		b.ends[i] = published
@@ -183,7 +184,7 @@ func (c *conn) publish(out *wire.Outgoing) {
 
 // outgoing makes a PUBLISH. A message that has expired is not alive.
 func (p *publisher) outgoing(m messaging.Message, qos byte) (out wire.Outgoing, alive bool) {
-	out = wire.Outgoing{Topic: m.Topic, Payload: m.Payload, Properties: m.Properties, QoS: qos}
+	out = wire.Outgoing{Topic: m.Topic, Payload: m.Payload, Properties: m.Properties, QoS: qos, Retain: m.Retain}
 	if m.ExpiresAt == 0 {
 		return out, true
 	}

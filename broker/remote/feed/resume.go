@@ -72,6 +72,7 @@ func (p *publisher) resume(c *conn) {
 	for _, fl := range p.underWay() {
 		out, _ := p.outgoing(fl.message, fl.qos)
 		out.PacketID, out.Dup, out.Expiry = fl.id, c.allowed.present, max(out.Expiry, 1)
+		out.Retain = out.Retain && !c.allowed.forgets
 		switch {
 		case !fl.released:
 			c.publish(&out)

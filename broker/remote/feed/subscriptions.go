@@ -178,20 +178,33 @@ func filters(list []*sub) (names []string) {
 	return names
 }
 
-// subscribe sends a SUBSCRIBE with QoS 2, without retained messages. Before MQTT
-// 5 those cannot be kept away, but they can be told by their flag [MQTT-3.3.1-8].
-// The caller holds mu.
+// What a SUBSCRIBE says of RETAIN in MQTT 5 [MQTT 3.8.3.1].
+const (
+	asPublished     = 1 << 3
+	retainedIfNew   = 1 << 4
+	withoutRetained = 2 << 4
+)
+
+// wishes are the options of subscriptions: QoS 2, RETAIN as published, and
+// retained messages as they are wanted. Before MQTT 5 those come with each
+// SUBSCRIBE.
+func (l *lane) wishes() byte {
+	switch {
+	case l.conn.version != wire.V5:
+		return 2
+	case l.feed.options.Retained:
+		return 2 | asPublished | retainedIfNew
+	}
+	return 2 | asPublished | withoutRetained
+}
+
+// subscribe sends a SUBSCRIBE. The caller holds mu.
 func (l *lane) subscribe(list []*sub) {
-	c := l.conn
-	const withoutRetained = 2 << 4
+	c, options := l.conn, l.wishes()
 	for _, group := range sameID(list) {
 		p := &wire.Subscribe{PacketID: l.ask(group), ID: group[0].id}
 		for _, s := range group {
 			s.state = asked
-			options := byte(2)
-			if c.version == wire.V5 {
-				options |= withoutRetained
-			}
 			p.Filters = append(p.Filters, wire.Filter{Filter: s.filter, Options: options})
 		}
 		c.out.add(func(dst []byte) []byte { return wire.AppendSubscribe(dst, c.version, p) })
