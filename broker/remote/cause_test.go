@@ -12,6 +12,7 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/brokertest"
+	"signalbox/broker/remote/endpoint"
 )
 
 // wantCause checks that a target cannot be reached for the reason that the
@@ -88,8 +89,8 @@ func TestCause_nobody_there(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ep := endpoint{host: "h", addr: "h:1"}
-			if e := ep.explain(&failure{stage: dialling, err: c.err}, ""); !strings.Contains(e.Msg, c.want) {
+			ep := endpoint.Endpoint{Host: "h", Addr: "h:1"}
+			if e := ep.Explain(&failure{Stage: endpoint.Dialling, Err: c.err}, ""); !strings.Contains(e.Msg, c.want) {
 				t.Errorf("explain() = %q, want %q", e.Msg, c.want)
 			}
 		})

@@ -29,7 +29,7 @@ func (e everybody) Subscribe(ctx context.Context, filter string, deliver func(to
 	if _, err := b.link.current(ctx); err != nil {
 		return nil, b.unavailable(opListTopics, err)
 	}
-	conn, f := b.endpoint.open(ctx, new(atomic.Bool))
+	conn, f := b.endpoint.Open(ctx, new(atomic.Bool))
 	if f != nil {
 		return nil, b.unavailable(opListTopics, b.explain(f))
 	}

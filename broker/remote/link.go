@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"signalbox/broker"
+	"signalbox/broker/remote/endpoint"
 )
 
 // phase is where a link is between its sessions.
@@ -101,7 +102,7 @@ func (l *link) urge() time.Duration {
 // holds mu.
 func (l *link) away() bool {
 	f, ok := errors.AsType[*failure](l.cause)
-	return ok && (f.stage == dialling || f.stage == attending)
+	return ok && (f.Stage == endpoint.Dialling || f.Stage == attending)
 }
 
 // up notes that a session stands.

@@ -60,7 +60,7 @@ func (b *Broker) explore(ctx context.Context, s *session) *failure {
 		err = errNotAllowed
 	}
 	if err != nil {
-		return &failure{stage: subscribing, err: err}
+		return &failure{Stage: subscribing, Err: err}
 	}
 	var probes []*probe
 	for _, f := range features {
@@ -70,7 +70,7 @@ func (b *Broker) explore(ctx context.Context, s *session) *failure {
 	}
 	last := len(probes) - 1
 	if err := probes[last].finish(limited, s); err != nil && !errors.Is(err, errNoEndpoint) {
-		return &failure{stage: probing, err: err}
+		return &failure{Stage: probing, Err: err}
 	}
 	for _, p := range probes[:last] {
 		b.finishLater(ctx, s, p)

@@ -3,7 +3,7 @@
 // made in the background and made again when it is lost.
 //
 // Of this module it imports broker, broker/control, broker/dynsec, broker/streams,
-// broker/topictree and broker/remote/feed only, and it is the only package that
+// broker/topictree, broker/remote/endpoint and broker/remote/feed only, and it is the only package that
 // imports an MQTT client. It must not import net/http or a database. DESIGN.md
 // beside this file tells what the code cannot show.
 package remote
@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"signalbox/broker"
+	"signalbox/broker/remote/endpoint"
 	"signalbox/broker/streams"
 	"signalbox/broker/topictree"
 )
@@ -93,8 +94,8 @@ func (d *Dialer) dial(t broker.Target) (*Broker, error) {
 	if err != nil {
 		return nil, &broker.Error{Kind: broker.Invalid, Op: "connect", Msg: err.Error(), Err: err}
 	}
-	log := d.log.With("broker", t.ID, "addr", ep.addr)
-	if ep.tls != nil && ep.tls.InsecureSkipVerify {
+	log := d.log.With("broker", t.ID, "addr", ep.Addr)
+	if ep.TLS != nil && ep.TLS.InsecureSkipVerify {
 		log.Warn("broker certificate is not verified")
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -125,7 +126,7 @@ type Broker struct {
 	broker.NoDenials
 	broker.NoBans
 
-	endpoint  endpoint
+	endpoint  endpoint.Endpoint
 	username  string
 	password  broker.Secret
 	instance  string // begins the correlation data of our commands

@@ -44,7 +44,7 @@ func (b *Broker) unavailable(op string, err error) error {
 	if cause, ok := errors.AsType[*broker.Error](err); ok {
 		return &broker.Error{Kind: broker.Unavailable, Op: op, Msg: cause.Msg, Err: cause.Err}
 	}
-	return &broker.Error{Kind: broker.Unavailable, Op: op, Msg: b.endpoint.addr + " has not answered yet", Err: err}
+	return &broker.Error{Kind: broker.Unavailable, Op: op, Msg: b.endpoint.Addr + " has not answered yet", Err: err}
 }
 
 // failed says what became of a call without an answer.

@@ -6,14 +6,12 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"time"
-
-	"signalbox/broker"
 )
 
 // run keeps a session standing until the context ends. After a loss it tries
 // again at once; after a failure, or when sessions do not last, ever later.
 func (b *Broker) run(ctx context.Context) {
-	defer b.link.close(b.explain(&failure{err: errClosed}))
+	defer b.link.close(b.explain(&failure{Err: errClosed}))
 	for troubles := 0; ; troubles++ {
 		b.link.attempt()
 		s, f := b.establish(ctx)
@@ -52,7 +50,7 @@ func (b *Broker) attend(ctx context.Context, s *session) (good bool) {
 	b.link.up(s)
 	select {
 	case <-s.lost:
-		b.fail(ctx, &failure{stage: attending, err: errors.Join(errLost, s.err)}, connecting)
+		b.fail(ctx, &failure{Stage: attending, Err: errors.Join(errLost, s.err)}, connecting)
 	case <-ctx.Done():
 	}
 	good = b.now().Sub(from) >= b.timing.stable
@@ -96,6 +94,3 @@ func (t timing) pause(troubles int) time.Duration {
 	}
 	return full/2 + rand.N(full/2+1)
 }
-
-// explain is [endpoint.explain] for this broker's user.
-func (b *Broker) explain(f *failure) *broker.Error { return b.endpoint.explain(f, b.username) }

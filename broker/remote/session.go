@@ -15,6 +15,7 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/control"
+	"signalbox/broker/remote/endpoint"
 )
 
 // session is one MQTT connection from its CONNECT to its end; the next one is
@@ -43,13 +44,13 @@ func (b *Broker) connect(ctx context.Context) (*session, *failure) {
 	ctx, cancel := context.WithTimeout(ctx, b.timing.connect)
 	defer cancel()
 	var certWanted atomic.Bool
-	conn, f := b.endpoint.open(ctx, &certWanted)
+	conn, f := b.endpoint.Open(ctx, &certWanted)
 	if f != nil {
 		return nil, f
 	}
 	s := b.newSession(conn)
 	if err := s.logIn(ctx, b.clientOptions()); err != nil {
-		return nil, &failure{stage: greeting, certWanted: certWanted.Load(), err: err}
+		return nil, &failure{Stage: endpoint.Greeting, CertWanted: certWanted.Load(), Err: loginRefused(err)}
 	}
 	b.wg.Go(s.send)
 	return s, nil

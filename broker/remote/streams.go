@@ -10,9 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/eclipse/paho.mqtt.golang/packets"
-
 	"signalbox/broker"
+	"signalbox/broker/remote/endpoint"
 	"signalbox/broker/remote/feed"
 	"signalbox/broker/streams"
 )
@@ -105,7 +104,7 @@ func (b *Broker) feedOptions(id string) feed.Options {
 	t := b.timing
 	return feed.Options{
 		Open: func(ctx context.Context) (net.Conn, error) {
-			conn, f := b.endpoint.open(ctx, new(atomic.Bool))
+			conn, f := b.endpoint.Open(ctx, new(atomic.Bool))
 			if f != nil {
 				return nil, f
 			}
@@ -139,12 +138,12 @@ func (b *Broker) explainFeed(err error) *broker.Error {
 	case opening:
 		return b.explain(f)
 	case refused:
-		return b.explain(&failure{stage: greeting, err: errors.Join(packets.ConnErrors[refusal.Older()], err)})
+		return b.explain(&failure{Stage: endpoint.Greeting, Err: &endpoint.Refused{Code: refusal.Older(), Err: err}})
 	case said && ended.TakenOver():
 		return &broker.Error{Kind: broker.Unavailable, Op: "connect", Err: err,
 			Msg: "somebody else connects with the client id of this service's streams: does it run twice?"}
 	}
-	return b.explain(&failure{stage: attending, err: err})
+	return b.explain(&failure{Stage: attending, Err: err})
 }
 
 // streams gives what has the broker's streams: this service where it has some;

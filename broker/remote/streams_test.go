@@ -18,6 +18,7 @@ import (
 	"signalbox/broker/brokertest"
 	"signalbox/broker/control"
 	"signalbox/broker/file"
+	"signalbox/broker/remote/endpoint"
 	"signalbox/broker/remote/feed"
 	"signalbox/broker/streams"
 	"signalbox/broker/streams/store"
@@ -259,7 +260,7 @@ func TestExplainFeed(t *testing.T) {
 		"before the log-in":        &feed.Refusal{Version: 5, Code: 0x97},
 		"does it run twice":        &feed.Ended{Code: 0x8e},
 		"was lost":                 &feed.Ended{Code: 0x8b},
-		"refuses connections":      &failure{stage: dialling, err: syscall.ECONNREFUSED},
+		"refuses connections":      &failure{Stage: endpoint.Dialling, Err: syscall.ECONNREFUSED},
 		"connection to the broker": io.EOF,
 	} {
 		if e := b.explainFeed(err); e.Kind != broker.Unavailable || !strings.Contains(e.Msg, want) {

@@ -64,7 +64,7 @@ func (b *Broker) enter(ctx context.Context, op string) (*visit, error) {
 	case <-ctx.Done():
 		return nil, &broker.Error{Kind: broker.Unavailable, Op: op, Msg: "too many others read what this broker retains; try again", Err: ctx.Err()}
 	}
-	conn, f := b.endpoint.open(ctx, new(atomic.Bool))
+	conn, f := b.endpoint.Open(ctx, new(atomic.Bool))
 	if f != nil {
 		<-b.visits
 		return nil, b.unavailable(op, b.explain(f))

@@ -2,11 +2,12 @@ package remote
 
 import (
 	"bufio"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"time"
+
+	"signalbox/broker/remote/endpoint"
 )
 
 // Types of MQTT control packets that a broker may send to this client
@@ -64,7 +65,7 @@ func (w *wire) SetWriteDeadline(time.Time) error { return nil }
 // SetDeadline sets the deadline for reading only.
 func (w *wire) SetDeadline(t time.Time) error { return w.SetReadDeadline(t) }
 
-// Read hands on packets that passed the checks. A *protocolError says that
+// Read hands on packets that passed the checks. A *endpoint.ProtocolError says that
 // what came is no MQTT, or not what a broker may send here.
 func (w *wire) Read(p []byte) (int, error) {
 	for len(w.head) == 0 && w.body == 0 {
@@ -174,16 +175,5 @@ func (w *wire) fits(kind byte, length int) bool {
 // tell what it is.
 func (w *wire) offence(first byte) error {
 	more, _ := w.in.Peek(min(w.in.Buffered(), 7)) // what is buffered can be peeked at
-	return &protocolError{greeted: w.greeted, begin: append([]byte{first}, more...)}
-}
-
-// protocolError is a broker that does not keep to MQTT 3.1.1. Begin holds the
-// first bytes of what came; before the greeting it is likely another protocol.
-type protocolError struct {
-	greeted bool
-	begin   []byte
-}
-
-func (e *protocolError) Error() string {
-	return fmt.Sprintf("received what is no MQTT packet here, beginning with % x", e.begin)
+	return &endpoint.ProtocolError{Greeted: w.greeted, Begin: append([]byte{first}, more...)}
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/eclipse/paho.mqtt.golang/packets"
+
+	"signalbox/broker/remote/endpoint"
 )
 
 // tape is a connection on which everything to be read is there already.
@@ -57,7 +59,7 @@ func TestWire(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got, err := io.ReadAll(wireOf(c.in))
-			_, offends := errors.AsType[*protocolError](err)
+			_, offends := errors.AsType[*endpoint.ProtocolError](err)
 			if offends != c.offends {
 				t.Fatalf("reading ended with %v", err)
 			}

@@ -6,103 +6,29 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"net"
-	"net/url"
 	"slices"
-	"strconv"
-	"strings"
 
 	"signalbox/broker"
+	"signalbox/broker/remote/endpoint"
 )
-
-// scheme says how a URL's scheme is carried: the port where the URL names none,
-// and the layers between TCP and MQTT.
-type scheme struct {
-	port   string
-	secure bool // with TLS
-	ws     bool
-}
-
-var schemes = map[string]scheme{
-	"mqtt":  {port: "1883"},
-	"tcp":   {port: "1883"},
-	"mqtts": {port: "8883", secure: true},
-	"ssl":   {port: "8883", secure: true},
-	"ws":    {port: "80", ws: true},
-	"wss":   {port: "443", secure: true, ws: true},
-}
-
-// endpoint is where and how a broker is reached. It holds no credentials but
-// the client certificate.
-type endpoint struct {
-	scheme
-	host  string      // without port and brackets
-	addr  string      // host:port
-	wsURL string      // the URL of the WebSocket handshake
-	tls   *tls.Config // nil without TLS
-}
 
 // parseTarget checks everything of a target that can be checked without
 // connecting. Its errors name the member that is wrong.
-func parseTarget(t broker.Target) (endpoint, error) {
-	ep, err := parseURL(t.URL)
+func parseTarget(t broker.Target) (endpoint.Endpoint, error) {
+	ep, err := endpoint.Parse(t.URL)
 	if err != nil {
-		return endpoint{}, fmt.Errorf("url: %w", err)
+		return endpoint.Endpoint{}, fmt.Errorf("url: %w", err)
 	}
 	if err := checkCredentials(t); err != nil {
-		return endpoint{}, err
+		return endpoint.Endpoint{}, err
 	}
-	config, err := tlsConfig(t.TLS, ep.host)
+	config, err := tlsConfig(t.TLS, ep.Host)
 	if err != nil {
-		return endpoint{}, err
+		return endpoint.Endpoint{}, err
 	}
-	if ep.secure {
-		ep.tls = config
-	}
+	ep.Secure(config)
+	ep.Words = endpoint.Words{CA: "ca_cert", Certificate: "client_cert", Key: "client_key"}
 	return ep, nil
-}
-
-// parseURL takes scheme://host[:port] apart, and a path for WebSockets.
-// Credentials in it are refused: a URL is shown in lists.
-func parseURL(raw string) (endpoint, error) {
-	u, err := url.Parse(strings.TrimSpace(raw))
-	if err != nil {
-		return endpoint{}, errors.New("is not a URL: it must look like mqtt://host:1883")
-	}
-	s, ok := schemes[u.Scheme]
-	switch {
-	case !ok:
-		return endpoint{}, errors.New("must begin with mqtt://, mqtts://, tcp://, ssl://, ws:// or wss://")
-	case u.Hostname() == "":
-		return endpoint{}, errors.New("has no host")
-	case u.User != nil:
-		return endpoint{}, errors.New("must not hold credentials: username and password have members of their own")
-	case u.Fragment != "":
-		return endpoint{}, errors.New("must not have a fragment")
-	case !s.ws && (u.RawQuery != "" || u.Path != "" && u.Path != "/"):
-		return endpoint{}, errors.New("must end after host and port: only ws:// and wss:// have a path")
-	}
-	port := u.Port()
-	if port == "" {
-		port = s.port
-	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return endpoint{}, errors.New("the port must be a number from 1 to 65535")
-	}
-	ep := endpoint{scheme: s, host: u.Hostname(), addr: net.JoinHostPort(u.Hostname(), port)}
-	if s.ws {
-		ep.wsURL = webSocketURL(u, ep.addr)
-	}
-	return ep, nil
-}
-
-func webSocketURL(u *url.URL, addr string) string {
-	w := *u
-	w.Host = addr
-	if w.Path == "" {
-		w.Path = "/"
-	}
-	return w.String()
 }
 
 // maxField is the length of the longest string that MQTT can carry, in bytes

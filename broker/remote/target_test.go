@@ -9,28 +9,6 @@ import (
 	"signalbox/broker/brokertest"
 )
 
-func TestParseURL(t *testing.T) {
-	t.Parallel()
-	for raw, want := range map[string]endpoint{
-		"mqtt://h":                    {addr: "h:1883"},
-		" tcp://h/ ":                  {addr: "h:1883"},
-		"MQTT://h:99":                 {addr: "h:99"},
-		"mqtts://h":                   {addr: "h:8883"},
-		"ssl://[::1]":                 {host: "::1", addr: "[::1]:8883"},
-		"ws://h":                      {addr: "h:80", wsURL: "ws://h:80/"},
-		"wss://h/mqtt?key=1":          {addr: "h:443", wsURL: "wss://h:443/mqtt?key=1"},
-		"ws://[2001:db8::1]:9001/a/b": {host: "2001:db8::1", addr: "[2001:db8::1]:9001", wsURL: "ws://[2001:db8::1]:9001/a/b"},
-	} {
-		got, err := parseURL(raw)
-		if want.host == "" {
-			want.host = "h"
-		}
-		if err != nil || got.addr != want.addr || got.host != want.host || got.wsURL != want.wsURL {
-			t.Errorf("parseURL(%q) = %+v, %v; want %+v", raw, got, err, want)
-		}
-	}
-}
-
 func TestDial_names_what_is_wrong(t *testing.T) {
 	t.Parallel()
 	ca := brokertest.NewCA(t)
@@ -80,22 +58,4 @@ func TestDial_names_what_is_wrong(t *testing.T) {
 			}
 		})
 	}
-}
-
-func FuzzParseURL(f *testing.F) {
-	for _, seed := range []string{"mqtt://h", "wss://u:p@h:1/x?y#z", "ssl://[::1%25lo]:65535", "ws://h/%2f"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, raw string) {
-		ep, err := parseURL(raw)
-		if err != nil {
-			return
-		}
-		if ep.host == "" || !strings.Contains(ep.addr, ":") || ep.ws != (ep.wsURL != "") {
-			t.Errorf("parseURL(%q) = %+v", raw, ep)
-		}
-		if strings.Contains(ep.wsURL, "@") && !strings.Contains(raw, "@") {
-			t.Errorf("parseURL(%q) made credentials up: %q", raw, ep.wsURL)
-		}
-	})
 }

@@ -1,4 +1,4 @@
-package remote
+package endpoint
 
 import (
 	"context"
@@ -53,7 +53,7 @@ func (w *webSocket) Read(p []byte) (int, error) {
 				return 0, err
 			}
 			if kind != websocket.BinaryMessage {
-				return 0, &protocolError{greeted: true}
+				return 0, &ProtocolError{Greeted: true}
 			}
 			w.message = r
 		}
