@@ -1,0 +1,246 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"signalbox/broker"
+	"signalbox/broker/bridges"
+	"signalbox/broker/file"
+)
+
+// identify gives the store's name, and makes it at first.
+func (s *Store) identify(ctx context.Context) (identity string, err error) {
+	const read = `SELECT name FROM identity`
+	err = s.configs.QueryRowContext(ctx, read).Scan(&identity)
+	if !errors.Is(err, sql.ErrNoRows) {
+		return identity, err
+	}
+	identity = strings.ToLower(rand.Text())
+	const write = `INSERT INTO identity (name) VALUES (?)`
+	return identity, s.alone(ctx, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, write, identity)
+		return err
+	}, func() {})
+}
+
+// alone runs a durable transaction while nobody else writes, and takes note of it
+// before others can.
+func (s *Store) alone(ctx context.Context, write func(*sql.Tx) error, note func()) error {
+	if err := s.file.Lock(ctx); err != nil {
+		return fmt.Errorf("wait to write: %w", err)
+	}
+	defer s.file.Unlock()
+	tx, err := s.configs.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("begin: %w", err)
+	}
+	defer tx.Rollback() //nolint:errcheck // does nothing after the commit
+	if err := write(tx); err != nil {
+		return err
+	}
+	if err := tx.Commit(); err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	note()
+	return nil
+}
+
+// beside gives what a configuration is sealed for: that of one bridge does not
+// open as that of another.
+func beside(brokerID, bridgeID string) []byte {
+	b := append([]byte("bridge configuration\x00"), binary.BigEndian.AppendUint32(nil, uint32(len(brokerID)))...)
+	return append(append(b, brokerID...), bridgeID...)
+}
+
+// Configs gives the configurations of a broker's bridges. Where some cannot be
+// opened it gives the others along with the error.
+func (s *Store) Configs(ctx context.Context, brokerID string) (map[string]json.RawMessage, error) {
+	const q = `SELECT bridge_id, document FROM config WHERE broker_id = ?`
+	rows, err := s.reading.db.QueryContext(ctx, q, brokerID)
+	if err != nil {
+		return nil, fmt.Errorf("read configurations of bridges: %w", err)
+	}
+	defer rows.Close()
+	all, failed := map[string]json.RawMessage{}, []error(nil)
+	for rows.Next() {
+		var id string
+		var sealed []byte
+		if err := rows.Scan(&id, &sealed); err != nil {
+			return nil, fmt.Errorf("read the configuration of a bridge: %w", err)
+		}
+		plain, err := s.options.Seal.Unseal(sealed, beside(brokerID, id))
+		if err != nil {
+			failed = append(failed, fmt.Errorf("open the configuration of %s: %w; start with the key that it was stored with, or configure the bridge anew", id, err))
+			continue
+		}
+		all[id] = plain
+	}
+	return all, errors.Join(append(failed, rows.Err())...)
+}
+
+// PutConfig stores a configuration and which connections there are; see
+// bridges.Store.
+func (s *Store) PutConfig(ctx context.Context, brokerID, bridgeID string, document json.RawMessage, connections []string) error {
+	if document == nil {
+		connections = nil
+	}
+	var made, gone []int64
+	err := s.define(ctx, func(tx *sql.Tx) (err error) {
+		if err := s.setConfig(ctx, tx, brokerID, bridgeID, document); err != nil {
+			return err
+		}
+		made, gone, err = setQueues(ctx, tx, brokerID, bridgeID, connections)
+		return err
+	}, &made, &gone)
+	if err != nil {
+		return s.named("store the configuration of a bridge", err)
+	}
+	return nil
+}
+
+// Forget deletes everything of a broker.
+func (s *Store) Forget(ctx context.Context, brokerID string) error {
+	var made, gone []int64
+	err := s.define(ctx, func(tx *sql.Tx) (err error) {
+		if _, err := tx.ExecContext(ctx, `DELETE FROM config WHERE broker_id = ?`, brokerID); err != nil {
+			return err
+		}
+		const q = `UPDATE queue SET gone = 1 WHERE broker_id = ? AND gone = 0 RETURNING id`
+		gone, err = collect(tx.QueryContext(ctx, q, brokerID))
+		return err
+	}, &made, &gone)
+	if err != nil {
+		return s.named("delete the bridges of a broker", err)
+	}
+	return nil
+}
+
+// define changes configurations and which queues there are, and takes note of
+// those that were made and that are gone.
+func (s *Store) define(ctx context.Context, change func(*sql.Tx) error, made, gone *[]int64) error {
+	return s.alone(ctx, change, func() {
+		for _, queue := range *made {
+			s.books.put(s.newJournal(queue, tally{next: 1}))
+		}
+		for _, queue := range *gone {
+			s.bury(s.books.find(queue))
+		}
+	})
+}
+
+// setConfig stores a configuration, or deletes it where there is none.
+func (s *Store) setConfig(ctx context.Context, tx *sql.Tx, brokerID, bridgeID string, document json.RawMessage) (err error) {
+	if document == nil {
+		const q = `DELETE FROM config WHERE broker_id = ? AND bridge_id = ?`
+		_, err = tx.ExecContext(ctx, q, brokerID, bridgeID)
+		return err
+	}
+	const q = `
+		INSERT INTO config (broker_id, bridge_id, document) VALUES (?, ?, ?)
+		ON CONFLICT (broker_id, bridge_id) DO UPDATE SET document = excluded.document`
+	_, err = tx.ExecContext(ctx, q, brokerID, bridgeID, s.options.Seal.Seal(document, beside(brokerID, bridgeID)))
+	return err
+}
+
+// setQueues makes the queues of connections that are new and gives up those of
+// connections that are not named.
+func setQueues(ctx context.Context, tx *sql.Tx, brokerID, bridgeID string, connections []string) (made, gone []int64, err error) {
+	const list = `SELECT connection, id FROM queue WHERE broker_id = ? AND bridge_id = ? AND gone = 0`
+	have, err := pairs(tx.QueryContext(ctx, list, brokerID, bridgeID))
+	if err != nil {
+		return nil, nil, err
+	}
+	for connection, queue := range have {
+		if !slices.Contains(connections, connection) {
+			if _, err := tx.ExecContext(ctx, `UPDATE queue SET gone = 1 WHERE id = ?`, queue); err != nil {
+				return nil, nil, err
+			}
+			gone = append(gone, queue)
+		}
+	}
+	const insert = `INSERT INTO queue (broker_id, bridge_id, connection) VALUES (?, ?, ?) RETURNING id`
+	for _, connection := range connections {
+		if have[connection] > 0 {
+			continue
+		}
+		var queue int64
+		if err := tx.QueryRowContext(ctx, insert, brokerID, bridgeID, connection).Scan(&queue); err != nil {
+			return nil, nil, err
+		}
+		have[connection] = queue
+		made = append(made, queue)
+	}
+	return made, gone, nil
+}
+
+// pairs reads names and numbers.
+func pairs(rows *sql.Rows, err error) (map[string]int64, error) {
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	all := map[string]int64{}
+	for rows.Next() {
+		var key string
+		var number int64
+		if err := rows.Scan(&key, &number); err != nil {
+			return nil, err
+		}
+		all[key] = number
+	}
+	return all, rows.Err()
+}
+
+// collect reads numbers.
+func collect(rows *sql.Rows, err error) (ids []int64, _ error) {
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	return ids, rows.Err()
+}
+
+// named says what could not be done, and what an operator can do about it.
+func (s *Store) named(what string, err error) error {
+	sentence := s.file.Failure(err, "the bridges' database refuses it; the log tells why").Error()
+	if !file.Unflushed(err) {
+		sentence += "; nothing was changed"
+	}
+	return &broker.Error{Kind: broker.Internal, Msg: sentence, Err: fmt.Errorf("%s: %w", what, err)}
+}
+
+// Queue opens the queue of a connection; see bridges.Store.
+func (s *Store) Queue(ctx context.Context, brokerID, bridgeID, connection string, b bridges.Bounds) (bridges.Queue, error) {
+	const q = `SELECT id FROM queue WHERE broker_id = ? AND bridge_id = ? AND connection = ? AND gone = 0`
+	var queue int64
+	err := s.reading.db.QueryRowContext(ctx, q, brokerID, bridgeID, connection).Scan(&queue)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, errNoQueue(connection)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("find the queue of a bridge: %w", err)
+	}
+	j := s.books.find(queue)
+	if j == nil {
+		return nil, errNoQueue(connection)
+	}
+	if !j.claim(b) {
+		return nil, fmt.Errorf("the queue of connection %q is open already", connection)
+	}
+	return &Queue{store: s, journal: j}, nil
+}

@@ -1,0 +1,285 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"signalbox/broker/bridges"
+	"signalbox/broker/messaging"
+)
+
+var update = flag.Bool("update", false, "write schema.sql anew")
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(crashPath); path != "" {
+		workUntilKilled(path)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// must fails the test at the first error.
+func must(t testing.TB, errs ...error) {
+	t.Helper()
+	for _, err := range errs {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// box seals with a key.
+type box struct{ cipher.AEAD }
+
+func newBox(key byte) box {
+	b, err := aes.NewCipher(bytes.Repeat([]byte{key}, 32))
+	if err != nil {
+		panic(err)
+	}
+	aead, err := cipher.NewGCMWithRandomNonce(b)
+	if err != nil {
+		panic(err)
+	}
+	return box{aead}
+}
+
+func (b box) Seal(plain, aad []byte) []byte { return b.AEAD.Seal(nil, nil, plain, aad) }
+
+func (b box) Unseal(sealed, aad []byte) ([]byte, error) {
+	plain, err := b.Open(nil, nil, sealed, aad)
+	if err != nil {
+		return nil, errors.New("it was sealed with another key")
+	}
+	return plain, nil
+}
+
+// open opens the store of a directory. The caller shuts it.
+func open(t testing.TB, dir string, o Options) *Store {
+	t.Helper()
+	if o.Seal == nil {
+		o.Seal = newBox(1)
+	}
+	s, err := Open(context.Background(), filepath.Join(dir, "bridges.db"), o)
+	must(t, err)
+	return s
+}
+
+// fresh opens an empty store and shuts it with the test.
+func fresh(t testing.TB, o Options) *Store {
+	t.Helper()
+	s := open(t, t.TempDir(), o)
+	t.Cleanup(func() { shut(t, s) })
+	return s
+}
+
+func shut(t testing.TB, s *Store) {
+	t.Helper()
+	must(t, s.Close(context.Background()))
+}
+
+// reopen closes a store and opens it again, until the end of the test.
+func reopen(t testing.TB, s *Store, o Options) *Store {
+	t.Helper()
+	shut(t, s)
+	again := open(t, filepath.Dir(s.file.Path()), o)
+	t.Cleanup(func() { shut(t, again) })
+	return again
+}
+
+var document = []byte(`{"connections":[]}`)
+
+// wide are bounds that nothing reaches here.
+var wide = bridges.Bounds{Messages: 1 << 40, Bytes: 1 << 50, DeadLetters: 1000}
+
+// connect makes connections of bridge "x" of broker "b", and no others.
+func connect(t testing.TB, s *Store, names ...string) {
+	t.Helper()
+	must(t, s.PutConfig(context.Background(), "b", "x", document, names))
+}
+
+// queueOf opens the queue of a connection.
+func queueOf(t testing.TB, s *Store, connection string, b bridges.Bounds) *Queue {
+	t.Helper()
+	q, err := s.Queue(context.Background(), "b", "x", connection, b)
+	must(t, err)
+	return q.(*Queue)
+}
+
+// lone makes a queue of the only connection.
+func lone(t testing.TB, s *Store, b bridges.Bounds) *Queue {
+	t.Helper()
+	connect(t, s, "c")
+	return queueOf(t, s, "c", b)
+}
+
+// entry makes one that tells its number.
+func entry(n int) bridges.Entry {
+	return bridges.Entry{Mapping: "m", Message: messaging.Message{
+		Topic: "t/1", Payload: fmt.Appendf(nil, "payload %d", n), QoS: byte(n % 3), At: int64(n), ClientID: "c",
+	}}
+}
+
+// hand puts an entry and gives what will tell what became of it.
+func hand(t testing.TB, q *Queue, e bridges.Entry) <-chan error {
+	t.Helper()
+	settled := make(chan error, 1)
+	q.Put(e, func(err error) { settled <- err })
+	return settled
+}
+
+// keep puts entries with numbers from one up to and without another, and waits
+// until they are settled.
+func keep(t testing.TB, q *Queue, from, to int) {
+	t.Helper()
+	var last <-chan error
+	for n := from; n < to; n++ {
+		last = hand(t, q, entry(n))
+	}
+	must(t, <-last)
+}
+
+// peek gives all entries behind an ID.
+func peek(t testing.TB, q *Queue, after uint64) (all []*bridges.Entry) {
+	t.Helper()
+	for {
+		list, err := q.Peek(context.Background(), after, 100, 1<<20)
+		must(t, err)
+		if len(list) == 0 {
+			return all
+		}
+		all = append(all, list...)
+		after = list[len(list)-1].ID
+	}
+}
+
+// numbers gives those of entries.
+func numbers(list []*bridges.Entry) []int {
+	all := []int{}
+	for _, e := range list {
+		all = append(all, int(e.At))
+	}
+	return all
+}
+
+// wantHeld compares the numbers of what is held with what is wanted.
+func wantHeld(t testing.TB, q *Queue, want ...int) {
+	t.Helper()
+	list := peek(t, q, 0)
+	if diff := cmp.Diff(want, numbers(list)); diff != "" && len(want)+len(list) > 0 {
+		t.Errorf("held messages (-want +got):\n%s", diff)
+	}
+	if !slices.IsSortedFunc(list, func(a, b *bridges.Entry) int { return int(a.ID) - int(b.ID) }) {
+		t.Error("not in order of their IDs")
+	}
+	barrier(t, q)
+	if u := q.Usage(); u.Messages != int64(len(want)) {
+		t.Errorf("usage says %d messages, want %d", u.Messages, len(want))
+	}
+}
+
+// upTo gives numbers from one up to and without another.
+func upTo(from, to int) (all []int) {
+	for n := from; n < to; n++ {
+		all = append(all, n)
+	}
+	return all
+}
+
+// ids gives those of the entries of some numbers.
+func ids(t testing.TB, q *Queue, numbers ...int) (all []uint64) {
+	t.Helper()
+	for _, e := range peek(t, q, 0) {
+		if slices.Contains(numbers, int(e.At)) {
+			all = append(all, e.ID)
+		}
+	}
+	return all
+}
+
+// barrier waits until all that was handed over is done.
+func barrier(t testing.TB, q *Queue) {
+	t.Helper()
+	must(t, q.do(context.Background(), func(*committer) error { return nil }))
+}
+
+// remove removes the entries of some numbers, durably.
+func remove(t testing.TB, q *Queue, numbers ...int) {
+	t.Helper()
+	q.Remove(ids(t, q, numbers...))
+	barrier(t, q)
+}
+
+// reject makes dead letters of the entries of some numbers.
+func reject(t testing.TB, q *Queue, reason string, numbers ...int) {
+	t.Helper()
+	var list []bridges.Rejection
+	for _, id := range ids(t, q, numbers...) {
+		list = append(list, bridges.Rejection{ID: id, Reason: reason, Attempts: 3, At: time.UnixMilli(5000)})
+	}
+	must(t, q.Reject(context.Background(), list))
+}
+
+// sound checks the file, and that memory and file agree on what is held.
+func sound(t testing.TB, s *Store) {
+	t.Helper()
+	ctx := context.Background()
+	var verdict string
+	must(t, s.reading.db.QueryRowContext(ctx, `PRAGMA integrity_check`).Scan(&verdict))
+	if verdict != "ok" {
+		t.Errorf("the file is damaged: %s", verdict)
+	}
+	for _, j := range slices.Collect(s.books.all()) {
+		var counted, summed tally
+		scan := func(q string, places ...any) {
+			t.Helper()
+			must(t, s.reading.db.QueryRowContext(ctx, q, j.queue).Scan(places...))
+		}
+		scan(`SELECT messages, bytes, next, dead, dead_bytes FROM queue WHERE id = ?`,
+			&counted.messages, &counted.bytes, &counted.next, &counted.dead, &counted.deadBytes)
+		var goneMessages, goneBytes, strays int64
+		scan(`SELECT coalesce(sum(count), 0), coalesce(sum(bytes), 0) FROM block WHERE id >> 43 = ?`, &summed.messages, &summed.bytes)
+		scan(`SELECT coalesce(sum(count), 0), coalesce(sum(bytes), 0) FROM removed WHERE block >> 43 = ?`, &goneMessages, &goneBytes)
+		scan(`SELECT count(*), coalesce(sum(bytes), 0) FROM dead WHERE id >> 43 = ?`, &summed.dead, &summed.deadBytes)
+		scan(`SELECT count(*) FROM removed WHERE block >> 43 = ? AND block NOT IN (SELECT id FROM block)`, &strays)
+		summed.messages -= goneMessages
+		summed.bytes -= goneBytes
+		summed.next = counted.next
+		if got, _ := j.look(); got != counted || got != summed || strays != 0 {
+			t.Errorf("queue %d: memory says %+v, the queue %+v, the rows %+v, with %d strays", j.queue, got, counted, summed, strays)
+		}
+	}
+}
+
+// elapse lets time pass within a bubble, and all that happens in it.
+func elapse(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// within runs a statement on the committer's own connection, while that waits.
+func within(t testing.TB, s *Store, q string) {
+	t.Helper()
+	_, err := s.conn.SQL().ExecContext(context.Background(), q)
+	must(t, err)
+}
+
+// toText makes a log that writes what is at least a warning.
+func toText(w io.Writer) *slog.Logger {
+	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}

@@ -1,0 +1,176 @@
+package store
+
+import (
+	"context"
+	"iter"
+	"sync"
+	"sync/atomic"
+
+	"signalbox/broker/bridges"
+)
+
+// journal is what is known by heart of a queue. There is one for each queue, and
+// one for each that is being deleted.
+type journal struct {
+	queue   int64
+	prefix  string // of the IDs of its messages
+	ready   chan struct{}
+	dropped atomic.Int64 // messages, since the store was opened
+	lost    atomic.Int64 // dead letters
+	gone    atomic.Bool  // the queue is deleted: nothing is kept any more
+
+	reading sync.Mutex // held while the window is filled from the file; before mu
+
+	mu       sync.Mutex // guards the fields below
+	open     bool
+	bounds   bridges.Bounds
+	tally    tally // changed by the committer only, which may read it without mu
+	window   window
+	removing []uint64            // to be removed, and not taken by the committer
+	removed  []uint64            // taken by the committer, and not durable
+	touched  bool                // the committer knows that there is something to be removed
+	watch    map[uint64]struct{} // what was removed for good while somebody reads, nil while nobody does
+
+	// The committer's.
+	blocks blocks
+	front  uint64 // nothing before it is left
+	buried bool   // what is left is being deleted, and not counted any more
+}
+
+// tally sums up what is stored of a queue.
+type tally struct {
+	messages, bytes int64
+	next            uint64 // the ID of the next entry
+	dead, deadBytes int64
+}
+
+// claim opens the journal for the one who uses it.
+func (j *journal) claim(b bridges.Bounds) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.open {
+		return false
+	}
+	j.open, j.bounds = true, b
+	return true
+}
+
+func (j *journal) unclaim() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.open = false
+}
+
+func (j *journal) look() (tally, bridges.Bounds) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.tally, j.bounds
+}
+
+// drop removes entries from what is given to be delivered. It tells whether the
+// committer is to be told.
+func (j *journal) drop(ids []uint64) (tell bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, id := range ids {
+		j.window.remove(id)
+	}
+	j.removing = append(j.removing, ids...)
+	tell = !j.touched
+	j.touched = true
+	return tell
+}
+
+// takeRemoved gives what the committer is to remove.
+func (j *journal) takeRemoved() []uint64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.removed, j.removing, j.touched = append(j.removed, j.removing...), nil, false
+	return j.removed
+}
+
+// ring tells whoever waits for entries.
+func (j *journal) ring() {
+	select {
+	case j.ready <- struct{}{}:
+	default:
+	}
+}
+
+// books are all journals.
+type books struct {
+	mu       sync.RWMutex // guards journals
+	journals map[int64]*journal
+	bytes    int64 // of all but those that are gone, with their dead letters; the committer's
+	memory   atomic.Int64
+}
+
+func (b *books) find(queue int64) *journal {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.journals[queue]
+}
+
+func (b *books) put(j *journal) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.journals[j.queue] = j
+}
+
+func (b *books) drop(j *journal) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.journals, j.queue)
+}
+
+// all gives all journals. The loop must not wait.
+func (b *books) all() iter.Seq[*journal] {
+	return func(yield func(*journal) bool) {
+		b.mu.RLock()
+		defer b.mu.RUnlock()
+		for _, j := range b.journals {
+			if !yield(j) {
+				return
+			}
+		}
+	}
+}
+
+// newJournal makes one of what is stored.
+func (s *Store) newJournal(queue int64, t tally) *journal {
+	j := &journal{queue: queue, prefix: s.prefix(queue), ready: make(chan struct{}, 1), tally: t}
+	j.window = window{from: 1, to: 1, memory: &s.books.memory}
+	if t.messages == 0 {
+		j.window.to = t.next
+	} else {
+		j.ring()
+	}
+	return j
+}
+
+// load reads all journals.
+func (s *Store) load(ctx context.Context) error {
+	const q = `SELECT id, gone, messages, bytes, next, dead, dead_bytes FROM queue`
+	rows, err := s.reading.db.QueryContext(ctx, q)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var queue int64
+		var gone bool
+		var t tally
+		if err := rows.Scan(&queue, &gone, &t.messages, &t.bytes, &t.next, &t.dead, &t.deadBytes); err != nil {
+			return err
+		}
+		j := s.newJournal(queue, t)
+		s.books.put(j)
+		if gone {
+			j.gone.Store(true)
+			s.left = append(s.left, j)
+		} else {
+			s.books.bytes += t.bytes + t.deadBytes
+		}
+	}
+	return rows.Err()
+}

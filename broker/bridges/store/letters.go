@@ -1,0 +1,105 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"signalbox/broker"
+)
+
+// DeadLetters gives a part of the dead letters, oldest first, and how many there
+// are. Those that are damaged are left out.
+func (q *Queue) DeadLetters(ctx context.Context, offset, count int) (total int, list []broker.DeadLetter, err error) {
+	const text = `
+		SELECT id, rejected_at, attempts, reason, entry FROM dead
+		WHERE id >= ? AND id < ?
+		ORDER BY id LIMIT ? OFFSET ?`
+	t, _ := q.journal.look()
+	if q.journal.gone.Load() {
+		return 0, nil, nil
+	}
+	queue := q.journal.queue
+	rows, err := q.store.reading.db.QueryContext(ctx, text, rowID(queue, 0), rowID(queue+1, 0), max(count, 0), max(offset, 0))
+	if err != nil {
+		return 0, nil, fmt.Errorf("read dead letters: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id, at int64
+		var d broker.DeadLetter
+		var entry []byte
+		if err := rows.Scan(&id, &at, &d.Attempts, &d.Reason, &entry); err != nil {
+			return 0, nil, fmt.Errorf("read a dead letter: %w", err)
+		}
+		records, err := decode(entry, 1)
+		if err != nil {
+			continue
+		}
+		d.ID, d.RejectedAt = strconv.FormatUint(entryID(id), 10), timeOf(at)
+		show(&d, records[0])
+		list = append(list, d)
+	}
+	return int(t.dead), list, rows.Err()
+}
+
+// show fills in what a message is.
+func show(d *broker.DeadLetter, r record) {
+	d.Topic, d.QoS, d.Mapping, d.ReceivedAt = r.Topic, int(r.QoS), r.Mapping, timeOf(r.At)
+	d.Size = len(r.Payload)
+	d.Payload, d.Encoding, d.Truncated = broker.ShowPayload(r.Payload, broker.PreviewLimit)
+}
+
+// RetryDeadLetters puts dead letters behind the queue, as long as there is room;
+// see bridges.Queue.
+func (q *Queue) RetryDeadLetters(ctx context.Context, ids []string) (int, error) {
+	n, err := q.each(ctx, ids, (*transaction).retry)
+	if err != nil {
+		return n, fmt.Errorf("retry dead letters: %w", err)
+	}
+	return n, nil
+}
+
+// DeleteDeadLetters deletes dead letters; see bridges.Queue.
+func (q *Queue) DeleteDeadLetters(ctx context.Context, ids []string) (int, error) {
+	n, err := q.each(ctx, ids, (*transaction).deleteDead)
+	if err != nil {
+		return n, fmt.Errorf("delete dead letters: %w", err)
+	}
+	return n, nil
+}
+
+// each does something with the dead letters of some IDs, or all, portion by
+// portion, and tells with how many.
+func (q *Queue) each(ctx context.Context, ids []string, step func(*transaction, *change, []span) (int, []span, error)) (total int, err error) {
+	t, _ := q.journal.look()
+	spans := spansOf(ids, t.next)
+	for len(spans) > 0 {
+		n, rest := 0, []span(nil)
+		if err := q.do(ctx, func(c *committer) error {
+			return c.change(q.journal, func(tx *transaction, ch *change) (err error) {
+				n, rest, err = step(tx, ch, slices.Clone(spans))
+				return err
+			})
+		}); err != nil {
+			return total, err
+		}
+		total, spans = total+n, rest
+	}
+	return total, nil
+}
+
+// spansOf gives the ranges of some IDs, or of all before one. What is no ID is
+// left out, as there is no dead letter of it.
+func spansOf(ids []string, next uint64) (spans []span) {
+	if len(ids) == 0 {
+		return []span{{0, next}}
+	}
+	for _, s := range ids {
+		if id, err := strconv.ParseUint(s, 10, idBits); err == nil && id < next {
+			spans = append(spans, span{id, id + 1})
+		}
+	}
+	return spans
+}

@@ -1,0 +1,107 @@
+package store
+
+import (
+	"database/sql/driver"
+	"errors"
+	"log/slog"
+)
+
+// A transaction that deletes what is left deletes about portion bytes at most, so
+// that what is handed over meanwhile does not wait for long. A row counts for
+// rowWork more than it has.
+const (
+	portion = 16 << 20
+	rowWork = 1 << 10
+)
+
+// bury has the committer delete what a queue held, behind all that was handed
+// over.
+func (s *Store) bury(j *journal) {
+	j.gone.Store(true)
+	j.ring()
+	s.inbox.put(item{journal: j, task: func(c *committer) {
+		j.buried, j.blocks = true, nil
+		c.books.bytes -= j.tally.bytes + j.tally.deadBytes
+		j.empty()
+		c.purging = append(c.purging, j)
+	}})
+}
+
+// empty gives back the memory of what is read no more.
+func (j *journal) empty() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.window.restart(j.tally.next)
+}
+
+// purge deletes a portion of what is left of queues that are gone. It tells
+// whether there is more.
+func (c *committer) purge() bool {
+	if len(c.purging) == 0 || c.cause.Load() != nil {
+		return false
+	}
+	j, done := c.purging[0], false
+	err := c.transact(func(tx *transaction) (err error) {
+		done, err = tx.purge(j)
+		return err
+	})
+	if err != nil {
+		c.fail(err)
+		return false
+	}
+	c.committed()
+	if done {
+		c.purging = c.purging[1:]
+		c.books.drop(j)
+		c.log.Debug("the queue of a bridge was deleted", slog.Int64("queue", j.queue))
+	}
+	return len(c.purging) > 0
+}
+
+// purge deletes some of what is left of a queue, and with the last of it the
+// queue.
+func (tx *transaction) purge(j *journal) (done bool, err error) {
+	for _, part := range []struct {
+		list    statement
+		deletes []statement
+	}{
+		{sumBlocks, []statement{deleteBlocks, deleteRemoved}},
+		{sumDead, []statement{deleteDead}},
+	} {
+		rows, err := tx.sum(part.list, j, 0, rowID(j.queue+1, 0))
+		if err != nil {
+			return false, err
+		}
+		if len(rows) == 0 {
+			continue
+		}
+		for _, s := range part.deletes {
+			if err := tx.exec(s, rows[0].id, rows[len(rows)-1].id); err != nil {
+				return false, err
+			}
+		}
+		return false, nil
+	}
+	return true, tx.exec(deleteQueue, j.queue)
+}
+
+// sumRows is how many rows are summed up together.
+const sumRows = 1024
+
+// sum gives the numbers and bytes of the first rows of a queue from an ID on and
+// before a number, of a portion of bytes.
+func (tx *transaction) sum(s statement, j *journal, from uint64, to int64) (rows []row, err error) {
+	work := int64(0)
+	err = tx.query(s, 2, func(v []driver.Value) error {
+		r := row{id: v[0].(int64), bytes: v[1].(int64)}
+		rows = append(rows, r)
+		if work += r.bytes + rowWork; work >= portion {
+			return errEnough
+		}
+		return nil
+	}, rowID(j.queue, from), to, int64(sumRows))
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return rows, err
+}

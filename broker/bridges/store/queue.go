@@ -1,0 +1,161 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"signalbox/broker"
+	"signalbox/broker/bridges"
+)
+
+// Queue holds the messages of one connection; see bridges.Queue. All methods are
+// safe for concurrent use.
+type Queue struct {
+	store   *Store
+	journal *journal
+	closed  atomic.Bool
+	left    sync.Once // guards that another can open the journal
+}
+
+var _ bridges.Queue = (*Queue)(nil)
+
+// Put hands over an entry; see bridges.Queue. Where nobody waits for it, it is
+// dropped when too much waits to be stored. What comes after the connection was
+// deleted is dropped, too.
+func (q *Queue) Put(e bridges.Entry, settle func(error)) {
+	if q.closed.Load() {
+		q.refuse(settle)
+		return
+	}
+	full, closed := q.store.inbox.put(item{journal: q.journal, record: record{Entry: &e}, size: int64(e.Size()), settle: settle})
+	switch {
+	case full:
+		q.journal.dropped.Add(1)
+	case closed:
+		q.refuse(settle)
+	}
+}
+
+// refuse settles what comes too late.
+func (q *Queue) refuse(settle func(error)) {
+	q.journal.dropped.Add(1)
+	if settle != nil {
+		go settle(errClosed)
+	}
+}
+
+// Peek gives entries that are stored and not removed; see bridges.Queue. They are
+// shared with later calls. Those that are damaged are left out.
+func (q *Queue) Peek(ctx context.Context, after uint64, messages, bytes int) ([]*bridges.Entry, error) {
+	for {
+		list, read := q.journal.pick(after, messages, bytes)
+		if !read {
+			return list, nil
+		}
+		if err := q.fill(ctx, after); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// Ready gives a channel that is sent to when there may be something new.
+func (q *Queue) Ready() <-chan struct{} { return q.journal.ready }
+
+// Remove takes entries out; see bridges.Queue.
+func (q *Queue) Remove(ids []uint64) {
+	if len(ids) > 0 && q.journal.drop(ids) {
+		q.store.inbox.touch(q.journal)
+	}
+}
+
+// SetBounds changes what the queue holds.
+func (q *Queue) SetBounds(b bridges.Bounds) {
+	q.journal.mu.Lock()
+	defer q.journal.mu.Unlock()
+	q.journal.bounds = b
+}
+
+// Usage tells what is held and what went.
+func (q *Queue) Usage() bridges.Usage {
+	t, _ := q.journal.look()
+	return bridges.Usage{
+		Messages: t.messages, Bytes: t.bytes, DeadLetters: t.dead,
+		Dropped: q.journal.dropped.Load(), LostDeadLetters: q.journal.lost.Load(),
+	}
+}
+
+// do has the committer do something behind all that was handed over, and waits for
+// it. Where the context ends first, it is done all the same.
+func (q *Queue) do(ctx context.Context, task func(*committer) error) error {
+	done := make(chan error, 1)
+	_, closed := q.store.inbox.put(item{journal: q.journal, task: func(c *committer) { done <- task(c) }})
+	if closed {
+		return errClosed
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Reject makes dead letters of entries; see bridges.Queue.
+func (q *Queue) Reject(ctx context.Context, list []bridges.Rejection) error {
+	err := q.do(ctx, func(c *committer) error {
+		return c.change(q.journal, func(tx *transaction, ch *change) error { return tx.reject(ch, list) })
+	})
+	if err != nil {
+		return fmt.Errorf("keep dead letters: %w", err)
+	}
+	return nil
+}
+
+// change changes a queue durably, unless it is gone.
+func (c *committer) change(j *journal, write func(*transaction, *change) error) error {
+	if j.buried {
+		return nil
+	}
+	if err := c.demand(true); err != nil {
+		return err
+	}
+	err := c.transact(func(tx *transaction) error { return write(tx, tx.change(j)) })
+	if err != nil {
+		return c.file.Failure(err, "the bridges' database refuses it; the log tells why")
+	}
+	c.committed()
+	return nil
+}
+
+// Close ends the use of the queue when what was handed over is stored, or has
+// come to nothing. Where the context ends first, the queue is closed all the same.
+func (q *Queue) Close(ctx context.Context) error {
+	if q.closed.Swap(true) {
+		return nil
+	}
+	defer q.left.Do(q.journal.unclaim)
+	done := make(chan struct{})
+	_, closed := q.store.inbox.put(item{journal: q.journal, task: func(c *committer) {
+		c.settled <- batch{[]item{{settle: func(error) { close(done) }}}, nil}
+	}})
+	if closed {
+		return nil
+	}
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("close the queue of a bridge: %w", context.Cause(ctx))
+	}
+}
+
+// timeOf gives a time that is stored.
+func timeOf(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
+
+// errNoQueue is the answer to a connection that is not there.
+func errNoQueue(connection string) error {
+	return &broker.Error{Kind: broker.NotFound, Msg: fmt.Sprintf("there is no connection %q", connection)}
+}

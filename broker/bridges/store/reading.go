@@ -1,0 +1,197 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"signalbox/broker/bridges"
+)
+
+// reading is what reads queues, beside whoever writes.
+type reading struct {
+	db     *sql.DB
+	blocks *sql.Stmt
+}
+
+// Bounds of what is read at once. More rows than fit into pageBytes are not read
+// of those that were asked for.
+const (
+	pageRows  = 1024
+	pageBytes = 1 << 20
+)
+
+func openReading(ctx context.Context, db *sql.DB) (*reading, error) {
+	r := &reading{db: db}
+	var err error
+	r.blocks, err = db.PrepareContext(ctx, selectBlocks)
+	return r, err
+}
+
+func (r *reading) close() (err error) {
+	if r.blocks != nil {
+		err = r.blocks.Close()
+	}
+	return errors.Join(err, r.db.Close())
+}
+
+// page reads the blocks of a queue from the one on that holds an ID and before
+// another, and tells whether these were all. No transaction stays open.
+func (r *reading) page(ctx context.Context, queue int64, from, to uint64) (page []row, all bool, err error) {
+	rows, err := r.blocks.QueryContext(ctx, rowID(queue, 0), rowID(queue, from), rowID(queue, to), pageRows)
+	if err != nil {
+		return nil, false, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	bytes := int64(0)
+	for bytes < pageBytes && rows.Next() {
+		var w row
+		var count, size sql.NullInt64
+		if err := rows.Scan(&w.id, &w.count, &w.bytes, &w.entries, &count, &size, &w.gone.which); err != nil {
+			return nil, false, err
+		}
+		w.gone.count, w.gone.bytes = count.Int64, size.Int64
+		page = append(page, w)
+		bytes += w.bytes
+	}
+	return page, bytes < pageBytes && len(page) < pageRows, rows.Err()
+}
+
+// pick gives entries that are in memory, or tells that some have to be read.
+func (j *journal) pick(after uint64, messages, bytes int) (list []*bridges.Entry, read bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if messages <= 0 || j.ended(after+1) {
+		return nil, false
+	}
+	if w := &j.window; w.from <= after+1 && after+1 <= w.to {
+		if list = w.pick(after+1, messages, bytes); len(list) > 0 {
+			return list, false
+		}
+		return nil, w.to < j.tally.next
+	}
+	return nil, true
+}
+
+// ended tells, with mu held, that there is nothing from an ID on.
+func (j *journal) ended(from uint64) bool {
+	return j.gone.Load() || j.tally.messages == 0 || from >= j.tally.next
+}
+
+// begin finds out what has to be read next so that what is behind an ID is in
+// memory. It answers false where nothing has.
+func (j *journal) begin(after uint64) (s span, ok bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	w := &j.window
+	inside := w.from <= after+1 && after+1 <= w.to
+	if j.ended(after+1) || inside && (w.to >= j.tally.next || len(w.pick(after+1, 1, 0)) > 0) {
+		return s, false
+	}
+	if !inside {
+		w.restart(after + 1)
+	}
+	j.watch = map[uint64]struct{}{}
+	return span{w.to, j.tally.next}, true
+}
+
+// fill reads what comes next behind an ID into the window.
+func (q *Queue) fill(ctx context.Context, after uint64) error {
+	j := q.journal
+	j.reading.Lock()
+	defer j.reading.Unlock()
+	s, ok := j.begin(after)
+	if !ok {
+		return nil
+	}
+	page, all, err := q.store.reading.page(ctx, j.queue, s.from, s.to)
+	if err != nil {
+		j.install(s, nil, s.from)
+		return fmt.Errorf("read the queue of a bridge: %w", err)
+	}
+	var records []record
+	end := s.from
+	for i := range page {
+		r := &page[i]
+		end = max(end, entryID(r.id)+uint64(max(r.count, 1)))
+		list, err := j.decode(r)
+		if err != nil {
+			q.discard(r.id)
+			continue
+		}
+		records = append(records, list...)
+	}
+	if all {
+		end = s.to
+	}
+	j.install(s, records, min(end, s.to))
+	return nil
+}
+
+// decode gives the entries of a row that were not removed.
+func (j *journal) decode(r *row) (left []record, err error) {
+	records, err := decode(r.entries, r.count)
+	if err != nil {
+		return nil, err
+	}
+	for i, e := range records {
+		if !r.gone.has(i) {
+			e.ID = entryID(r.id) + uint64(i)
+			e.MessageID = j.messageID(e)
+			left = append(left, e)
+		}
+	}
+	return left, nil
+}
+
+// install puts what was read into the window, without what was removed meanwhile.
+func (j *journal) install(s span, records []record, end uint64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	gone := j.watch
+	j.watch = nil
+	w := &j.window
+	if w.to != s.from { // the queue was emptied
+		return
+	}
+	for _, ids := range [][]uint64{j.removing, j.removed} {
+		for _, id := range ids {
+			gone[id] = struct{}{}
+		}
+	}
+	var bytes int64
+	for _, r := range records {
+		bytes += cost(r.Entry)
+	}
+	w.shrink(bytes)
+	for _, r := range records {
+		if _, was := gone[r.ID]; !was && r.ID >= s.from {
+			w.grow(r.Entry)
+		}
+	}
+	w.to = end
+}
+
+// discard has the committer delete a row that was found to be damaged, if it is.
+func (q *Queue) discard(id int64) {
+	q.store.inbox.put(item{journal: q.journal, task: func(c *committer) {
+		err := c.transact(func(tx *transaction) error {
+			if q.journal.buried {
+				return nil
+			}
+			ch := tx.change(q.journal)
+			rows, err := tx.list(q.journal, entryID(id), 1)
+			if err != nil || len(rows) == 0 || rows[0].id != id {
+				return err
+			}
+			if _, err := rows[0].block(); err != nil {
+				tx.dispose(ch, rows[0], err)
+			}
+			return nil
+		})
+		if err != nil {
+			c.log.Warn("damaged messages of a bridge could not be deleted", "err", err)
+		}
+	}})
+}

@@ -1,0 +1,180 @@
+package store
+
+import (
+	"database/sql/driver"
+	"errors"
+	"slices"
+)
+
+// loadRows and loadBytes bound how many blocks are read together to find out
+// what they hold.
+const (
+	loadRows  = 64
+	loadBytes = 1 << 20
+)
+
+// errEnough ends a query.
+var errEnough = errors.New("enough was read")
+
+// row is a row of selectBlocks.
+type row struct {
+	id, count, bytes int64
+	entries          []byte
+	gone             holes
+}
+
+// rowOf reads the columns of a row.
+func rowOf(v []driver.Value) (r row) {
+	r.id, r.count, r.bytes = v[0].(int64), v[1].(int64), v[2].(int64)
+	r.entries, _ = v[3].([]byte)
+	r.gone.count, _ = v[4].(int64) // NULL where nothing was removed
+	r.gone.bytes, _ = v[5].(int64)
+	r.gone.which, _ = v[6].([]byte)
+	return r
+}
+
+// list gives the rows from the block on that holds an ID, some more than one, at
+// most.
+func (tx *transaction) list(j *journal, id uint64, limit int) (rows []row, err error) {
+	bytes := int64(0)
+	err = tx.query(listBlocks, 7, func(v []driver.Value) error {
+		r := rowOf(v)
+		rows = append(rows, r)
+		if bytes += r.bytes; bytes >= loadBytes {
+			return errEnough
+		}
+		return nil
+	}, rowID(j.queue, 0), rowID(j.queue, id), rowID(j.queue+1, 0), int64(limit))
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return rows, err
+}
+
+// learn reads what blocks hold from the one on that holds an ID, and gives the
+// first of them; nil where there is none.
+func (tx *transaction) learn(ch *change, id uint64) (first *cut, err error) {
+	rows, err := tx.list(ch.journal, id, loadRows)
+	if err != nil {
+		return nil, err
+	}
+	for i, r := range rows {
+		c := ch.cuts[entryID(r.id)]
+		if c == nil {
+			b, err := r.block()
+			if err != nil {
+				tx.dispose(ch, r, err)
+			} else if ch.journal.blocks.learn(b); i == 0 {
+				ch.cuts[b.first] = newCut(b)
+			}
+			c = ch.cuts[entryID(r.id)]
+		}
+		if i == 0 {
+			first = c
+		}
+	}
+	return first, nil
+}
+
+// block gives what the committer has to know of a row.
+func (r *row) block() (*block, error) {
+	records, err := decode(r.entries, r.count)
+	if err != nil {
+		return nil, err
+	}
+	b := &block{first: entryID(r.id), sizes: make([]uint32, len(records)), gone: r.gone, marked: r.gone.which != nil}
+	for i, e := range records {
+		b.sizes[i] = uint32(e.Size())
+	}
+	return b, nil
+}
+
+// dispose deletes a row that cannot be read.
+func (tx *transaction) dispose(ch *change, r row, cause error) {
+	b := &block{first: entryID(r.id), sizes: make([]uint32, min(max(r.count, 1), blockEntries)), gone: r.gone, marked: true}
+	left := r.count - r.gone.count
+	ch.cuts[b.first] = &cut{block: b, gone: r.gone, changed: true, damaged: true}
+	tx.count(ch, -left, -(r.bytes - r.gone.bytes))
+	ch.dropped += left
+	tx.damaged = append(tx.damaged, damage{r.id, left, cause})
+}
+
+// find gives the block that holds an ID, nil where there is none.
+func (tx *transaction) find(ch *change, id uint64) (*cut, error) {
+	if b := ch.journal.blocks.find(id); b != nil {
+		c := ch.cuts[b.first]
+		if c == nil {
+			c = newCut(b)
+			ch.cuts[b.first] = c
+		}
+		return c, nil
+	}
+	if id >= ch.journal.tally.next {
+		return nil, nil
+	}
+	c, err := tx.learn(ch, id)
+	if err != nil || c == nil || !c.holds(id) {
+		return nil, err
+	}
+	return c, nil
+}
+
+// remove takes entries out. Those that are not there any more are left out.
+func (tx *transaction) remove(ch *change, ids []uint64) (err error) {
+	sorted := slices.Clone(ids)
+	slices.Sort(sorted)
+	var c *cut
+	for _, id := range sorted {
+		if c == nil || !c.holds(id) {
+			if c, err = tx.find(ch, id); err != nil {
+				return err
+			}
+		}
+		if c != nil && !c.damaged {
+			tx.takeOut(ch, c, id)
+		}
+	}
+	return nil
+}
+
+// takeOut takes an entry out of its block, if it is there.
+func (tx *transaction) takeOut(ch *change, c *cut, id uint64) bool {
+	size, ok := c.remove(int(id - c.first))
+	if ok {
+		tx.count(ch, -1, -size)
+		ch.removed = append(ch.removed, id)
+	}
+	return ok
+}
+
+// evict takes out the oldest entries while there are some and full answers true.
+func (tx *transaction) evict(ch *change, full func() bool) error {
+	for id := max(ch.journal.front, 1); ch.tally.messages > 0 && full(); {
+		c, err := tx.next(ch, id)
+		if err != nil {
+			return err
+		}
+		if c == nil { // only where the file holds less than is known
+			tx.count(ch, -ch.tally.messages, -ch.tally.bytes)
+			return nil
+		}
+		for id = max(id, c.first); id < c.end() && !c.damaged && full(); id++ {
+			if tx.takeOut(ch, c, id) {
+				ch.dropped++
+			}
+		}
+		if c.empty() {
+			id = c.end()
+		}
+		ch.front = id
+	}
+	return nil
+}
+
+// next gives the block that holds an ID, or the first one behind it.
+func (tx *transaction) next(ch *change, id uint64) (*cut, error) {
+	if c, err := tx.find(ch, id); c != nil || err != nil || id >= ch.journal.tally.next {
+		return c, err
+	}
+	return tx.learn(ch, id)
+}

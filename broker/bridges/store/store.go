@@ -1,0 +1,190 @@
+// Package store keeps the configurations and queues of the bridges of all brokers
+// in bridges.db, as a bridges.Store.
+//
+// DESIGN.md tells how messages are stored, what is durable when, what is dropped
+// and what happens where nothing can be written. The package must not import an
+// MQTT library, net/http, or any package of this module but broker,
+// broker/bridges, broker/file and broker/messaging.
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"signalbox/broker/bridges"
+	"signalbox/broker/file"
+)
+
+// Sealer hides what is secret. What was sealed for some data beside it opens only
+// with that.
+type Sealer interface {
+	Seal(plain, aad []byte) []byte
+	Unseal(sealed, aad []byte) ([]byte, error)
+}
+
+// Options say how messages are kept. MaxBytes bounds the messages of all queues
+// and their dead letters, as messages count; 0 is no bound. Seal must be given.
+// Else the zero value has defaults: no bound, Full, no log, the clock of the
+// machine.
+type Options struct {
+	MaxBytes   int64
+	Durability file.Durability
+	Seal       Sealer
+	Log        *slog.Logger
+	Now        func() time.Time
+}
+
+// Store is the durable state of bridges. All methods are safe for concurrent use.
+type Store struct {
+	options  Options
+	log      *slog.Logger
+	now      func() time.Time
+	identity string
+
+	file    *file.File
+	configs *sql.DB // writes configurations
+	reading *reading
+	conn    *file.Conn // the committer's
+
+	inbox   *inbox
+	books   books
+	left    []*journal // of queues that are gone, when the store was opened
+	settled chan batch // from the committer to the settler
+	cause   atomic.Pointer[file.Failure]
+
+	tasks     sync.WaitGroup // the committer and the settler
+	closeOnce sync.Once
+	closed    chan struct{} // closed once all is done
+	closeErr  error         // valid once closed is closed
+}
+
+var _ bridges.Store = (*Store)(nil)
+
+// errClosed is what becomes of what comes too late.
+var errClosed = errors.New("the store of the bridges' messages is closed")
+
+// batch is what was committed, or failed, together.
+type batch struct {
+	group []item
+	err   error
+}
+
+// batches is how many batches may wait to be settled; with more, commits wait.
+const batches = 4
+
+// Open opens or creates the file. Its errors are sentences that say what to do.
+func Open(ctx context.Context, path string, o Options) (*Store, error) {
+	if o.Seal == nil {
+		return nil, errors.New("open the bridges' database: nothing is given to seal configurations with")
+	}
+	o.setDefaults()
+	s := &Store{
+		options: o, log: o.Log, now: o.Now, inbox: newInbox(),
+		books:   books{journals: map[int64]*journal{}},
+		settled: make(chan batch, batches), closed: make(chan struct{}),
+	}
+	if err := s.open(ctx, path); err != nil {
+		return nil, errors.Join(err, s.closeFile())
+	}
+	s.tasks.Go(newCommitter(s).run)
+	s.tasks.Go(s.settle)
+	return s, nil
+}
+
+func (o *Options) setDefaults() {
+	if o.Durability == "" {
+		o.Durability = file.Full
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+}
+
+// Check refuses, as Open would, a file that cannot be written to or that a newer
+// release wrote. It changes nothing; a file that is not there is fine.
+func Check(ctx context.Context, path string) error { return file.Check(ctx, path, layout()) }
+
+func (s *Store) open(ctx context.Context, path string) (err error) {
+	if s.file, err = file.Open(ctx, path, layout(), s.log); err != nil {
+		return err
+	}
+	s.configs = s.file.Writer(file.Full)
+	if s.reading, err = openReading(ctx, s.file.Readers()); err != nil {
+		return fmt.Errorf("prepare to read %s: %w", s.file.Path(), err)
+	}
+	if s.conn, err = s.file.Connect(ctx, s.options.Durability, texts[:]); err != nil {
+		return fmt.Errorf("prepare to keep messages in %s: %w", s.file.Path(), err)
+	}
+	if s.identity, err = s.identify(ctx); err != nil {
+		return fmt.Errorf("read the identity of %s: %w", s.file.Path(), err)
+	}
+	if err := s.load(ctx); err != nil {
+		return fmt.Errorf("read the queues of bridges in %s: %w", s.file.Path(), err)
+	}
+	return nil
+}
+
+// Identity names the store; no other has that name.
+func (s *Store) Identity() string { return s.identity }
+
+// Err tells why nothing can be stored at present, in a sentence for an operator,
+// or nil.
+func (s *Store) Err() error {
+	if f := s.cause.Load(); f != nil {
+		return f
+	}
+	return nil
+}
+
+// Close stores what was handed over and ends. The context bounds the waiting
+// only; the closing goes on behind it.
+func (s *Store) Close(ctx context.Context) error {
+	s.closeOnce.Do(func() {
+		s.inbox.close()
+		go func() {
+			s.tasks.Wait()
+			s.closeErr = s.closeFile()
+			close(s.closed)
+		}()
+	})
+	select {
+	case <-s.closed:
+		return s.closeErr
+	case <-ctx.Done():
+		return fmt.Errorf("close %s: %w", name, context.Cause(ctx))
+	}
+}
+
+// closeFile closes what was opened of the file.
+func (s *Store) closeFile() (err error) {
+	if s.conn != nil {
+		err = s.conn.Close()
+	}
+	if s.reading != nil {
+		err = errors.Join(err, s.reading.close())
+	}
+	if s.file != nil {
+		err = errors.Join(err, s.configs.Close(), s.file.Close())
+	}
+	return err
+}
+
+// settle tells what became of what was handed over, while more is committed.
+func (s *Store) settle() {
+	for b := range s.settled {
+		for _, i := range b.group {
+			if i.settle != nil {
+				i.settle(b.err)
+			}
+		}
+	}
+}

@@ -1,0 +1,244 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"database/sql/driver"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+
+	"signalbox/broker/bridges"
+	"signalbox/broker/file"
+)
+
+// transaction writes to the journals. It works on copies of their tallies, so
+// there is nothing to be undone in memory where it fails.
+type transaction struct {
+	conn    *file.Conn
+	bytes   int64 // of all journals that are not gone
+	max     int64 // what there may be, 0 for no bound
+	changes map[*journal]*change
+	order   []*change // of changes
+	encoder encoder
+	damaged []damage
+}
+
+// damage is why entries cannot be read.
+type damage struct {
+	row, messages int64
+	cause         error
+}
+
+// change is what a transaction makes of a journal.
+type change struct {
+	journal *journal
+	bounds  bridges.Bounds
+	tally   tally
+	touched bool // the tally has changed
+
+	front   uint64          // nothing before it is left; 0 where that is not known
+	cuts    map[uint64]*cut // by the first ID of their blocks
+	removed []uint64        // what was taken out
+	items   []item          // to be put
+	stored  []*block        // what was put
+	entries []*bridges.Entry
+
+	reaped        bool // all that the journal wanted removed was
+	dropped, lost int64
+}
+
+// transact runs write as one transaction and takes over into the journals what
+// it has changed.
+func (c *committer) transact(write func(*transaction) error) error {
+	tx := &transaction{conn: c.conn, bytes: c.books.bytes, max: c.options.MaxBytes, changes: map[*journal]*change{}, encoder: c.encoder}
+	err := c.conn.Transact(context.Background(), func() error {
+		if err := write(tx); err != nil {
+			return err
+		}
+		for _, ch := range tx.order {
+			if err := tx.save(ch); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	c.encoder = tx.encoder
+	if err == nil {
+		c.apply(tx)
+	}
+	return err
+}
+
+// change gives what the transaction makes of a journal.
+func (tx *transaction) change(j *journal) *change {
+	ch := tx.changes[j]
+	if ch == nil {
+		t, b := j.look()
+		ch = &change{journal: j, bounds: b, tally: t, cuts: map[uint64]*cut{}}
+		tx.changes[j] = ch
+		tx.order = append(tx.order, ch)
+	}
+	return ch
+}
+
+// exec runs a statement. Of what it failed at, only the statement is told: the
+// values are users'.
+func (tx *transaction) exec(s statement, values ...driver.Value) error {
+	if err := tx.conn.Exec(int(s), values...); err != nil {
+		return fmt.Errorf("%s: %w", names[s], err)
+	}
+	return nil
+}
+
+// query runs a statement that gives rows of so many columns.
+func (tx *transaction) query(s statement, columns int, row func([]driver.Value) error, values ...driver.Value) error {
+	places := make([]driver.Value, columns)
+	err := tx.conn.Query(int(s), places, func() error { return row(places) }, values...)
+	if err != nil {
+		return fmt.Errorf("%s: %w", names[s], err)
+	}
+	return nil
+}
+
+// count adds messages to the sums of a queue, or takes them away.
+func (tx *transaction) count(ch *change, messages, bytes int64) {
+	ch.touched = true
+	ch.tally.messages += messages
+	ch.tally.bytes += bytes
+	if !ch.journal.buried {
+		tx.bytes += bytes
+	}
+}
+
+// countDead does so with dead letters.
+func (tx *transaction) countDead(ch *change, letters, bytes int64) {
+	ch.touched = true
+	ch.tally.dead += letters
+	ch.tally.deadBytes += bytes
+	if !ch.journal.buried {
+		tx.bytes += bytes
+	}
+}
+
+// save stores what was removed of blocks and the sums of a queue.
+func (tx *transaction) save(ch *change) error {
+	cuts := slices.SortedFunc(maps.Values(ch.cuts), func(a, b *cut) int { return cmp.Compare(a.first, b.first) })
+	for len(cuts) > 0 {
+		n := run(cuts)
+		if n > 0 {
+			if err := tx.deleteRun(ch.journal, cuts[:n]); err != nil {
+				return err
+			}
+		} else if n = 1; cuts[0].changed {
+			if err := tx.mark(ch.journal, cuts[0]); err != nil {
+				return err
+			}
+		}
+		cuts = cuts[n:]
+	}
+	if t := &ch.tally; ch.touched && !ch.journal.buried {
+		return tx.exec(setQueue, t.messages, t.bytes, int64(t.next), t.dead, t.deadBytes, ch.journal.queue)
+	}
+	return nil
+}
+
+// run tells how many of the first blocks are empty and side by side.
+func run(cuts []*cut) (n int) {
+	for n < len(cuts) && cuts[n].empty() && (n == 0 || cuts[n-1].end() == cuts[n].first) {
+		n++
+	}
+	return n
+}
+
+func (tx *transaction) deleteRun(j *journal, cuts []*cut) error {
+	first, last := rowID(j.queue, cuts[0].first), rowID(j.queue, cuts[len(cuts)-1].first)
+	if slices.ContainsFunc(cuts, func(c *cut) bool { return c.marked }) {
+		if err := tx.exec(deleteRemoved, first, last); err != nil {
+			return err
+		}
+	}
+	return tx.exec(deleteBlocks, first, last)
+}
+
+func (tx *transaction) mark(j *journal, c *cut) error {
+	return tx.exec(setRemoved, rowID(j.queue, c.first), c.gone.count, c.gone.bytes, c.gone.which)
+}
+
+// apply takes over what was committed.
+func (c *committer) apply(tx *transaction) {
+	c.books.bytes = tx.bytes
+	for _, ch := range tx.order {
+		ch.settleBlocks()
+		ch.journal.apply(ch)
+	}
+	for _, d := range tx.damaged {
+		c.log.Error("messages of a bridge are damaged and were deleted", slog.Int64("queue", d.row>>idBits),
+			slog.Uint64("entry", entryID(d.row)), slog.Int64("messages", d.messages), slog.Any("err", d.cause))
+	}
+	c.tell(tx)
+}
+
+// settleBlocks takes over what is known of blocks now.
+func (ch *change) settleBlocks() {
+	j := ch.journal
+	for _, c := range ch.cuts {
+		if c.empty() {
+			c.block.gone.count = int64(len(c.sizes))
+		} else if c.changed {
+			c.block.gone, c.marked = c.gone, true
+		}
+	}
+	j.blocks = slices.DeleteFunc(j.blocks, func(b *block) bool {
+		c := ch.cuts[b.first]
+		return c != nil && c.empty()
+	})
+	for _, b := range ch.stored {
+		j.blocks.learn(b)
+	}
+	if ch.front > 0 {
+		j.front = ch.front
+	}
+}
+
+// apply shows what was committed to those who read.
+func (j *journal) apply(ch *change) {
+	j.dropped.Add(ch.dropped)
+	j.lost.Add(ch.lost)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.tally = ch.tally
+	if ch.reaped {
+		j.removed = nil
+	}
+	for _, id := range ch.removed {
+		j.window.remove(id)
+		if j.watch != nil {
+			j.watch[id] = struct{}{}
+		}
+	}
+	j.extend(ch)
+	if ch.tally.messages == 0 {
+		j.window.restart(ch.tally.next)
+		j.window.from = 1
+	}
+	if len(ch.entries) > 0 {
+		j.ring()
+	}
+}
+
+// extend adds what was stored to the window if that reaches so far and has room.
+func (j *journal) extend(ch *change) {
+	w := &j.window
+	if len(ch.entries) == 0 || w.to != ch.entries[0].ID {
+		return
+	}
+	for _, e := range ch.entries {
+		if !w.takes(cost(e)) {
+			return
+		}
+		w.grow(e)
+		w.to = e.ID + 1
+	}
+}
