@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"sync"
 	"time"
@@ -33,16 +34,66 @@ func (m *seam) Publish(_ context.Context, list []messaging.Message) (done, refus
 	defer m.publishers.Put(p)
 	now := m.now().UnixMilli()
 	for i := range list {
-		s := &list[i]
-		if !p.Publish(&engine.Message{
-			Topic: s.Topic, Payload: s.Payload, Properties: s.Properties, QoS: s.QoS,
-			Retain: s.Retain, CreatedAt: now, ExpiresAt: s.ExpiresAt,
-		}) {
+		if !p.Publish(given(&list[i], now)) {
 			refused++
 		}
 	}
 	p.Flush()
 	return len(list), refused, nil
+}
+
+// errNotStored is a message that the engine does not take at present.
+var errNotStored = errors.New("the broker cannot store messages at present")
+
+// PublishStored publishes all at once and waits for the store.
+func (m *seam) PublishStored(ctx context.Context, list []messaging.Message, errs []error) error {
+	p := m.publishers.Get().(*engine.Publisher)
+	defer m.publishers.Put(p)
+	now, told := m.now().UnixMilli(), make([]<-chan error, len(list))
+	for i := range list {
+		ok := false
+		if told[i], ok = p.PublishTold(given(&list[i], now)); !ok {
+			told[i], errs[i] = nil, errNotStored
+		}
+	}
+	p.Flush()
+	for i, c := range told {
+		if c == nil {
+			continue
+		}
+		select {
+		case errs[i] = <-c:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// given is a message as the engine takes it.
+func given(s *messaging.Message, now int64) *engine.Message {
+	return &engine.Message{
+		Topic: s.Topic, Payload: s.Payload, Properties: s.Properties, QoS: s.QoS,
+		Retain: s.Retain, CreatedAt: now, ExpiresAt: s.ExpiresAt,
+	}
+}
+
+// Guard has a border looked after.
+func (m *seam) Guard(b messaging.Border) (end func()) { return m.engine.Guard(border{b}) }
+
+// border is one as the engine asks it.
+type border struct{ messaging.Border }
+
+// Admit asks about a message.
+func (b border) Admit(m *engine.Message) bool {
+	s := taken(m)
+	return b.Border.Admit(&s)
+}
+
+// Withdraw takes that back.
+func (b border) Withdraw(m *engine.Message) {
+	s := taken(m)
+	b.Border.Withdraw(&s)
 }
 
 // Retained gives what is retained now.

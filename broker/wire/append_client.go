@@ -65,6 +65,9 @@ func (c *Connect) appendProperties(dst []byte) []byte {
 	if c.RequestResponseInfo {
 		dst = append(dst, propRequestResponseInfo, 1)
 	}
+	if c.Peer != "" {
+		dst = appendText(appendText(append(dst, propUser), BridgeProperty), c.Peer)
+	}
 	if c.HasAuthMethod {
 		dst = appendText(append(dst, propAuthMethod), c.AuthMethod)
 	}

@@ -22,6 +22,7 @@ type Connack struct {
 	WildcardsUnavailable bool
 	SubIDsUnavailable    bool
 	SharedUnavailable    bool
+	Peer                 string // the server's name for a bridge, in the user property BridgeProperty
 }
 
 // AppendConnack appends a CONNACK. The order of its properties is Mosquitto's.
@@ -59,7 +60,11 @@ func (c *Connack) appendProperties(dst []byte) []byte {
 	dst = appendUnavailable(dst, propSubIDAvailable, c.SubIDsUnavailable)
 	dst = appendUnavailable(dst, propSharedAvailable, c.SharedUnavailable)
 	dst = appendNonEmpty(dst, propReasonString, c.ReasonString)
-	return appendNonEmpty(dst, propResponseInformation, c.ResponseInformation)
+	dst = appendNonEmpty(dst, propResponseInformation, c.ResponseInformation)
+	if c.Peer != "" {
+		dst = appendText(appendText(append(dst, propUser), BridgeProperty), c.Peer)
+	}
+	return dst
 }
 
 // appendUnavailable appends that the server does without something.

@@ -22,6 +22,7 @@ type Connect struct {
 	RequestResponseInfo bool
 	AuthMethod          string
 	HasAuthMethod       bool
+	Peer                string // name of a bridge's own broker, in the user property BridgeProperty; "" for none
 }
 
 // Will is the message that a client leaves to be published for it.
@@ -46,6 +47,11 @@ const (
 	flagPassword   = 1 << 6
 	flagUsername   = 1 << 7
 )
+
+// BridgeProperty is the name of the user property that bridges of this service
+// know each other by: in CONNECT and CONNACK it holds the name of the broker that
+// speaks, in a message where it has been.
+const BridgeProperty = "signalbox-bridge"
 
 // bridgeBit is set in the version by bridges of Mosquitto's kind, in MQTT 3.1
 // and 3.1.1.

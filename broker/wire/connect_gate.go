@@ -87,7 +87,11 @@ func (g *connectGate) checkFlags() {
 // walkProperties reads the properties of CONNECT [MQTT 3.1.2.11].
 func (g *connectGate) walkProperties() {
 	w := g.properties(inConnect)
-	w.all()
+	for p, ok := w.next(); ok; p, ok = w.next() {
+		if p.id == propUser && string(p.name) == BridgeProperty {
+			g.Peer = string(p.bytes)
+		}
+	}
 	g.HasAuthMethod = w.seen&(1<<propAuthMethod) != 0
 	if w.seen&(1<<propAuthData) != 0 && !g.HasAuthMethod {
 		w.fail(violation("there are authentication data without a method"))

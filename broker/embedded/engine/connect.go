@@ -185,7 +185,7 @@ func (c *Conn) connack(present bool, assigned string, keepAlive uint16) *wire.Co
 		return a
 	}
 	cfg := &c.engine.config
-	a.AssignedClientID = assigned
+	a.AssignedClientID, a.Peer = assigned, c.engine.nameFor(c.hello)
 	a.ReceiveMaximum = cfg.ReceiveMaximum
 	a.TopicAliasMaximum = cfg.TopicAliasMaximum
 	if cfg.TellPacketSize {

@@ -45,6 +45,7 @@ type Engine struct {
 
 	peers  atomic.Pointer[[]*Peer] // nil while there were none; never changed, but replaced under mu
 	stamps atomic.Uint64           // the latest Stamp of a message
+	border atomic.Pointer[Border]  // nil for none
 	teller atomic.Pointer[teller]  // nil for none; changed under opening
 
 	opening sync.Mutex // guards what follows; held while telling Routes

@@ -240,8 +240,12 @@ func (c *Conn) forward(pk *wire.Publish, r *route) {
 		pub.recycle()
 		return
 	}
-	e.watcher.Published(m)
 	pub.conn = c
+	if !e.passes(m, pub) {
+		c.answer(pk, pub, true)
+		return
+	}
+	e.watcher.Published(m)
 	c.in.crossing = c.in.crossing || len(r.peers) > 0
 	e.tap(m, r, pub)
 	if !m.Retain {

@@ -45,6 +45,7 @@ type publication struct {
 	owes     bool       // there is one
 	incoming uint16     // packet identifier of QoS 2, to be freed on failure; 0 for none
 	willOf   *Session   // whose Will it is, to be put without it; nil for none
+	withdraw func()     // called on failure; nil for none
 	done     chan error // for the broker itself; nil where nobody waits
 
 	held    atomic.Int32 // by taps, and once while it is made; it is stored when nobody holds it any more
@@ -193,6 +194,9 @@ func (p *publication) finish(err error) {
 		for _, r := range p.repeats {
 			p.pay(r, err)
 		}
+	}
+	if p.withdraw != nil && err != nil {
+		p.withdraw()
 	}
 	if p.done != nil {
 		p.done <- err

@@ -87,17 +87,34 @@ func (e *Engine) NewPublisher() *Publisher { return &Publisher{engine: e, known:
 // Publish delivers a message, without waiting for what has to be stored of it. It
 // answers false where that cannot be stored at present. Flush must follow before
 // the publisher rests.
-func (p *Publisher) Publish(m *Message) bool {
+func (p *Publisher) Publish(m *Message) bool { return p.publish(m, nil) }
+
+// PublishTold is Publish for who wants to know what became of the message: where
+// there is something to wait for, stored gives it.
+func (p *Publisher) PublishTold(m *Message) (stored <-chan error, ok bool) {
+	done := make(chan error, 1)
+	if m.QoS == 0 {
+		done = nil
+	}
+	ok = p.publish(m, done)
+	return done, ok
+}
+
+// publish publishes a message. done, where it is not nil, is buffered by one.
+func (p *Publisher) publish(m *Message, done chan error) bool {
 	e, r := p.engine, p.route(m.Topic)
 	e.refresh(r, nil)
 	pub := e.newPublication() // before it is asked whether it can be stored, which a turn may change
+	pub.done = done
 	if !e.canStore(m, r) {
 		e.meters.drop(DropNotStored, 1)
 		pub.recycle()
 		return false
 	}
 	e.watcher.Published(m)
-	e.publishRetaining(m, r, nil, pub, &p.touched)
+	if !e.publishRetaining(m, r, nil, pub, &p.touched) && done != nil {
+		done <- nil
+	}
 	return true
 }
 

@@ -58,12 +58,16 @@ type login struct {
 	clean    bool // the session, if there is one, is thrown away
 	keep     bool // the session is kept after the connection
 	brief    bool // it is not where the broker would keep it for ever
+	tells    bool // of the state of the connection, by its Will
 }
 
 // dial connects with MQTT 5, or with 3.1.1 where the broker does not know that.
 func (f *Feed) dial(ctx context.Context, as login) (*conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, f.timing.Connect)
 	defer cancel()
+	if v := f.options.Client.Version; v != 0 {
+		return f.greet(ctx, v, as)
+	}
 	c, err := f.greet(ctx, wire.V5, as)
 	if f.tongue.older(err) {
 		return f.greet(ctx, wire.V311, as)
@@ -112,6 +116,7 @@ func (f *Feed) greet(ctx context.Context, version byte, as login) (*conn, error)
 		raw.Close()
 		return nil, err
 	}
+	f.peer.Store(&Peer{Version: version, Identity: c.allowed.peer})
 	return c, nil
 }
 
@@ -122,9 +127,7 @@ func (o *Options) connect(version byte, as login) *wire.Connect {
 		HasUsername: o.Username != "", Username: o.Username, HasPassword: o.Password != "", Password: []byte(o.Password),
 		ReceiveMaximum: inbound, MaximumPacketSize: maxPacket, RequestProblemInfo: true,
 	}
-	if as.keep {
-		c.SessionExpiry, c.HasSessionExpiry = keepFor, true
-	}
+	o.Client.introduce(c, as)
 	return c
 }
 

@@ -36,6 +36,9 @@ type Options struct {
 	// Retained has messages taken too that are retained when a subscription is new.
 	Retained bool
 
+	// Client is what is told and asked of a broker beyond that. It may be left out.
+	Client Client
+
 	ClientID string // begins the client ids; two more characters follow
 	Username string
 	Password broker.Secret
@@ -78,6 +81,8 @@ type Feed struct {
 	kick      chan struct{}         // buffered by one: the plan may have to change
 	lanes     sync.WaitGroup        // their goroutines
 	tongue    tongue
+	peer      atomic.Pointer[Peer]
+	tries     atomic.Uint64
 	visiting  chan struct{} // buffered by one: full while somebody visits
 
 	// delivering is held for reading while a message is handed to inlets, so that
@@ -222,6 +227,9 @@ func (f *Feed) touch() {
 func (f *Feed) announce() {
 	close(f.changed)
 	f.changed = make(chan struct{})
+	if tell := f.options.Client.Changed; tell != nil {
+		tell()
+	}
 }
 
 // Leave stops taking messages, though not acknowledging those that were taken

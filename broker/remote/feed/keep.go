@@ -31,7 +31,7 @@ func (f *Feed) keep(ctx context.Context, log *slog.Logger, attend func(context.C
 		if cause.Msg != told {
 			told, level = cause.Msg, slog.LevelWarn
 		}
-		log.Log(ctx, level, "streams not connected", "cause", cause.Msg, "error", err)
+		log.Log(ctx, level, "client not connected", "cause", cause.Msg, "error", err)
 		if !good {
 			rest(ctx, f.timing.pause(max(troubles, 0)))
 		}

@@ -24,10 +24,11 @@ type lane struct {
 	// Guarded by the feed.
 	subs    map[string]*sub
 	running bool
-	kept    bool // the broker may keep a session
-	fresh   bool // what the broker keeps must not be gone on with
-	failed  bool // the last attempt to connect, or the last connection
-	ending  bool // the connection is being ended by us
+	kept    bool  // the broker may keep a session
+	fresh   bool  // what the broker keeps must not be gone on with
+	cause   error // of that
+	failed  bool  // the last attempt to connect, or the last connection
+	ending  bool  // the connection is being ended by us
 	conn    *conn
 	asked   map[uint16][]*sub // by packets that are not answered yet
 	nextID  uint16
@@ -91,7 +92,7 @@ func (l *lane) attend(ctx context.Context) (done bool, err error) {
 	}
 	c, err := l.feed.dial(ctx, *as)
 	if err != nil {
-		l.down()
+		l.down(err)
 		return false, err
 	}
 	if idle {
@@ -105,7 +106,7 @@ func (l *lane) attend(ctx context.Context) (done bool, err error) {
 		err = c.serve(ctx, l.handle)
 	}
 	c.Close()
-	l.down()
+	l.down(err)
 	return false, err
 }
 
@@ -117,7 +118,8 @@ func (l *lane) prepare() (idle bool, as *login) {
 		l.running, l.conn = false, nil
 		return true, nil
 	}
-	return idle, &login{clientID: l.clientID, clean: idle || l.fresh, keep: !idle}
+	clean := l.feed.options.Client.Clean
+	return idle, &login{clientID: l.clientID, clean: idle || l.fresh || clean, keep: !idle && !clean}
 }
 
 // forget ends the session on a connection that threw it away: what begins with a
@@ -142,18 +144,19 @@ func (l *lane) up(c *conn) bool {
 	if c.allowed.identified {
 		m = identified
 	}
-	l.kept = true
+	l.kept = !f.options.Client.Clean
 	if f.mode != unknown && f.mode != m {
 		f.begin(m)
 		return false
 	}
-	f.mode, l.conn, l.failed, l.fresh = m, c, false, false
+	f.tries.Add(1)
+	f.mode, l.conn, l.failed, l.fresh, l.cause = m, c, false, false, nil
 	l.asked, l.searched = map[uint16][]*sub{}, map[uint32]bool{}
 	for _, s := range l.subs {
 		l.renew(s, c.allowed.present)
 	}
 	l.inbox.open(c.out, c.allowed.present)
-	l.log.Info("streams connected", "version", c.version, "session", c.allowed.present)
+	l.log.Info("client connected", "version", c.version, "session", c.allowed.present)
 	f.touch()
 	return true
 }
@@ -187,11 +190,17 @@ func (f *Feed) begin(m mode) {
 	f.touch()
 }
 
-// down notes that there is no connection.
-func (l *lane) down() {
+// down notes that there is no connection, and why.
+func (l *lane) down(err error) {
 	l.inbox.close()
+	var cause error
+	if err != nil {
+		cause = l.feed.options.Explain(err)
+	}
 	l.feed.mu.Lock()
 	defer l.feed.mu.Unlock()
+	l.feed.tries.Add(1)
+	l.cause = cause
 	l.conn, l.failed, l.ending = nil, !l.ending, false
 	l.feed.announce()
 }

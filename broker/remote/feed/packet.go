@@ -20,6 +20,7 @@ const (
 	propTopicAlias        = 0x23
 	propMaximumQoS        = 0x24
 	propRetainAvailable   = 0x25
+	propUser              = 0x26
 	propMaximumPacketSize = 0x27
 	propWildcardAvailable = 0x28
 	propSubIDAvailable    = 0x29
@@ -137,12 +138,13 @@ const olderWindow = 20
 type connack struct {
 	present    bool // it has kept the session
 	code       byte
-	window     int  // PUBLISH packets above QoS 0 that it takes at a time
-	maxQoS     byte // of what it takes
-	maxPacket  int  // bytes, 0 for no limit
-	keepAlive  int  // seconds, 0 for what was asked for
-	forgets    bool // it retains nothing
-	identified bool // it tells by which subscription it sends a message
+	window     int    // PUBLISH packets above QoS 0 that it takes at a time
+	maxQoS     byte   // of what it takes
+	maxPacket  int    // bytes, 0 for no limit
+	keepAlive  int    // seconds, 0 for what was asked for
+	forgets    bool   // it retains nothing
+	peer       string // what the broker is called among bridges
+	identified bool   // it tells by which subscription it sends a message
 }
 
 // decodeConnack decodes a CONNACK [MQTT 3.2].
@@ -151,12 +153,12 @@ func decodeConnack(body []byte, version byte) (connack, error) {
 	a := connack{present: s.number(1)&1 != 0, code: byte(s.number(1)), window: olderWindow, maxQoS: 2}
 	if version == wire.V5 {
 		a.window, a.identified = 65535, true
-		s.properties(func(id byte, n uint32, _ []byte) { a.learn(id, n) })
+		s.properties(func(id byte, n uint32, raw []byte) { a.learn(id, n, raw) })
 	}
 	return a, s.err()
 }
 
-func (a *connack) learn(id byte, n uint32) {
+func (a *connack) learn(id byte, n uint32, raw []byte) {
 	switch id {
 	case propReceiveMaximum:
 		a.window = max(int(n), 1)
@@ -168,6 +170,11 @@ func (a *connack) learn(id byte, n uint32) {
 		a.maxPacket = int(n)
 	case propServerKeepAlive:
 		a.keepAlive = int(n)
+	case propUser:
+		pair := scanner{rest: raw[1:]}
+		if name, value := pair.bytes(), pair.bytes(); string(name) == wire.BridgeProperty {
+			a.peer = string(value)
+		}
 	case propSubIDAvailable:
 		a.identified = n != 0
 	}

@@ -47,9 +47,10 @@ func newPublisher(f *Feed) *publisher {
 
 // batch is the messages of one call.
 type batch struct {
-	ends    []end // of each message
-	waiting int   // messages under way, and one while more are sent
-	err     error // why one under way was given up
+	ends    []end  // of each message
+	codes   []byte // why those that are declined are; nil where nobody asks
+	waiting int    // messages under way, and one while more are sent
+	err     error  // why one under way was given up
 	over    chan struct{}
 }
 
@@ -72,12 +73,8 @@ func (p *publisher) publish(ctx context.Context, messages []messaging.Message) (
 		return 0, 0, ctx.Err()
 	}
 	b := &batch{ends: make([]end, len(messages)), waiting: 1, over: make(chan struct{})}
-	err = p.send(ctx, b, messages)
-	<-p.turn
-	signal(p.freed) // which may have been meant for the next one
-	p.mu.Lock()
-	b.part()
-	p.mu.Unlock()
+	_, err = p.send(ctx, b, messages)
+	p.sent(b)
 	select {
 	case <-b.over:
 	case <-ctx.Done():
@@ -86,6 +83,24 @@ func (p *publisher) publish(ctx context.Context, messages []messaging.Message) (
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return b.outcome(err)
+}
+
+// sent ends the turn of a batch.
+func (p *publisher) sent(b *batch) {
+	<-p.turn
+	signal(p.freed) // which may have been meant for the next one
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b.part()
+}
+
+// decline notes that the broker does not take a message. The caller holds the
+// publisher's mu.
+func (b *batch) decline(i int, code byte) {
+	b.ends[i] = declined
+	if b.codes != nil {
+		b.codes[i] = code
+	}
 }
 
 // part ends one of those that are waited for. The caller holds the publisher's
@@ -117,25 +132,25 @@ func (b *batch) outcome(err error) (done, refused int, _ error) {
 	return done, refused, err
 }
 
-// send sends messages, as fast as the broker takes them.
-func (p *publisher) send(ctx context.Context, b *batch, messages []messaging.Message) error {
-	for i := 0; i < len(messages); {
-		room, sent, err := p.begin(b, i, messages[i])
+// send sends messages, as fast as the broker takes them, and counts them.
+func (p *publisher) send(ctx context.Context, b *batch, messages []messaging.Message) (n int, err error) {
+	for n < len(messages) {
+		room, sent, err := p.begin(b, n, messages[n])
 		switch {
 		case err != nil:
-			return err
+			return n, err
 		case sent:
-			i++
+			n++
 			continue
 		}
 		select {
 		case <-p.freed:
 		case <-room:
 		case <-ctx.Done():
-			return ctx.Err()
+			return n, ctx.Err()
 		}
 	}
-	return nil
+	return n, nil
 }
 
 // begin sends one message, if there is room for it. Otherwise there may be when
@@ -165,7 +180,7 @@ func (p *publisher) dispatch(b *batch, i int, m messaging.Message) {
 		b.ends[i] = published
 		return
 	case c.allowed.maxPacket > 0 && wire.PublishSize(c.version, &out) > c.allowed.maxPacket:
-		b.ends[i] = declined
+		b.decline(i, wire.ReasonPacketTooLarge)
 		return
 	case out.QoS == 0:
 		b.ends[i] = published
@@ -209,7 +224,7 @@ func (p *publisher) why() error {
 	case p.cause != nil:
 		return p.cause
 	}
-	return &broker.Error{Kind: broker.Unavailable, Op: "publish", Msg: "the connection on which streams publish is not made yet; try again"}
+	return &broker.Error{Kind: broker.Unavailable, Op: "publish", Msg: "the connection to publish on is not made yet; try again"}
 }
 
 func (p *publisher) reached() error {
@@ -232,6 +247,9 @@ func (p *publisher) acknowledged(first byte, body []byte, _ bool) error {
 		p.release(id)
 	case fl == nil:
 	case kind == wire.TypePubrec, kind == wire.TypePuback && fl.qos == 1:
+		if refused {
+			fl.batch.decline(fl.index, code)
+		}
 		p.finish(fl, outcomeOf(refused))
 	case kind == wire.TypePubcomp && fl.released: // with whatever code
 		p.finish(fl, published)

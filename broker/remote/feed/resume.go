@@ -29,7 +29,7 @@ func (p *publisher) attend(ctx context.Context) (done bool, err error) {
 func (p *publisher) connect(ctx context.Context) (*conn, error) {
 	for {
 		p.mu.Lock()
-		as := login{clientID: p.feed.options.ClientID + "-p", clean: p.fresh, keep: true, brief: true}
+		as := login{clientID: p.feed.options.ClientID + "-p", clean: p.fresh, keep: true, brief: !p.feed.options.Client.Patient, tells: true}
 		p.mu.Unlock()
 		c, err := p.feed.dial(ctx, as)
 		if err != nil || p.up(c, as.clean) {
@@ -42,9 +42,15 @@ func (p *publisher) connect(ctx context.Context) (*conn, error) {
 // up shows a connection, and sends on it again what is under way. It answers false
 // where the session must not be gone on with.
 func (p *publisher) up(c *conn, clean bool) bool {
-	if c.version == wire.V5 {
-		c.farewell = appendLeave
+	me := &p.feed.options.Client
+	c.farewell = func(dst []byte) []byte {
+		dst = me.state(dst, c.version, stateLost)
+		if c.version == wire.V5 {
+			return appendLeave(dst)
+		}
+		return appendGoodbye(dst)
 	}
+	c.out.add(func(dst []byte) []byte { return me.state(dst, c.version, stateStanding) })
 	p.mu.Lock()
 	if p.fresh && !clean {
 		p.mu.Unlock()
@@ -89,7 +95,7 @@ func (p *publisher) resume(c *conn) {
 func (p *publisher) down(err error) {
 	cause := p.feed.options.Explain(err)
 	p.mu.Lock()
-	if p.conn != nil {
+	if p.conn != nil && !p.feed.options.Client.Patient {
 		p.hurry = time.AfterFunc(p.feed.timing.Answer, p.late)
 	}
 	p.conn, p.cause = nil, cause
@@ -103,6 +109,7 @@ func (p *publisher) outcome() {
 	p.feed.mu.Lock()
 	defer p.feed.mu.Unlock()
 	p.tried.Store(true)
+	p.feed.tries.Add(1)
 	p.feed.announce()
 }
 

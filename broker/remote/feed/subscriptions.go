@@ -82,7 +82,7 @@ func (f *Feed) place(places map[string]place) {
 	}
 	n := len(f.routes) - len(places)
 	if n > f.leftOut {
-		f.log.Warn("too many streams have sources that overlap: some get no messages", "sources", n, "connections", maxLanes)
+		f.log.Warn("too many subscriptions overlap: some get no messages", "subscriptions", n, "connections", maxLanes)
 	}
 	f.leftOut = n
 }
@@ -281,7 +281,7 @@ func (f *Feed) answer(s *sub, code byte) {
 	s.state = refused
 	if !f.refused[s.filter] && f.routes[s.filter] != nil {
 		f.refused[s.filter] = true
-		f.log.Warn("subscription refused: a stream gets no messages", "filter", s.filter, "code", code)
+		f.log.Warn("subscription refused: no messages come", "filter", s.filter, "code", code)
 	}
 }
 

@@ -1,0 +1,53 @@
+package engine
+
+import (
+	"bytes"
+
+	"signalbox/broker/wire"
+)
+
+// Border is where messages come in that have crossed bridges between brokers.
+// Its methods are called on the goroutines of publishers and of the store; they
+// must not block.
+type Border interface {
+	// Identity is what this broker is called among bridges.
+	Identity() string
+	// Admit is given a message of a client that tells of bridges, and says whether
+	// it is to be delivered; it has been here before where not.
+	Admit(m *Message) bool
+	// Withdraw takes back the admittance of a message that could not be stored. It
+	// will come again.
+	Withdraw(m *Message)
+}
+
+// Guard has a border looked after, until end. There is one at a time: the last.
+func (e *Engine) Guard(b Border) (end func()) {
+	own := &b
+	e.border.Store(own)
+	return func() { e.border.CompareAndSwap(own, nil) }
+}
+
+// tale begins the user property that tells of bridges.
+var tale = append([]byte{0, byte(len(wire.BridgeProperty))}, wire.BridgeProperty...)
+
+// passes tells whether a message may come in. One that comes to nothing later is
+// withdrawn then.
+func (e *Engine) passes(m *Message, pub *publication) bool {
+	b := e.border.Load()
+	if b == nil || len(m.Properties) == 0 || !bytes.Contains(m.Properties, tale) {
+		return true
+	}
+	if !(*b).Admit(m) {
+		return false
+	}
+	pub.withdraw = func() { (*b).Withdraw(m) }
+	return true
+}
+
+// nameFor gives what a bridge that connects is told this broker is called.
+func (e *Engine) nameFor(hello *wire.Connect) string {
+	if b := e.border.Load(); b != nil && hello.Peer != "" {
+		return (*b).Identity()
+	}
+	return ""
+}
