@@ -67,7 +67,8 @@ type Connector interface {
 	// Check tells whether the target is still there. It is called now and then
 	// while there is nothing to deliver.
 	Check(ctx context.Context) error
-	// Close gives everything back. After it nothing runs any more.
+	// Close gives everything back, also where Connect was never called. After it
+	// nothing runs any more.
 	Close(ctx context.Context) error
 }
 

@@ -1,0 +1,143 @@
+package bridges
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// deliver hands a batch to the connector and deals with what became of it.
+func (w *worker) deliver(batch []*Entry) error {
+	for _, e := range batch {
+		e.Attempts = max(e.Attempts, w.attempts[e.ID])
+	}
+	results := make([]Result, len(batch))
+	ctx, cancel := context.WithTimeout(w.hard, milliseconds(w.options.Timeout))
+	defer cancel()
+	err, panicked := guarded(w.log, func() error { return w.connector.Deliver(ctx, batch, results) })
+	w.careful = max(w.careful-len(batch), 0)
+	if panicked {
+		w.blame(batch, results)
+	}
+	o := w.sort(batch, results, err)
+	if len(o.done) > 0 {
+		w.queue.Remove(o.done)
+		w.relax()
+	}
+	w.after = o.after
+	if len(o.rejected) > 0 {
+		if rejectErr := w.reject(o.rejected); rejectErr != nil {
+			return rejectErr
+		}
+	}
+	return w.conclude(o, err, panicked)
+}
+
+// blame finds which entry makes the connector panic: they are tried one by one,
+// and what fails alone is rejected.
+func (w *worker) blame(batch []*Entry, results []Result) {
+	if len(batch) > 1 {
+		w.careful = len(batch)
+	} else if results[0].State == Pending {
+		results[0] = Result{Rejected, "delivering it makes this kind of bridge fail by a fault of the program"}
+	}
+}
+
+// outcome is what became of a batch.
+type outcome struct {
+	done     []uint64
+	rejected []Rejection
+	pending  int
+	after    uint64 // entries up to it are done with
+	reason   string // of the first that is pending, "" for none
+}
+
+// sort deals out a batch by the results.
+func (w *worker) sort(batch []*Entry, results []Result, err error) (o outcome) {
+	o.after = batch[len(batch)-1].ID
+	now := time.Now()
+	for i, e := range batch {
+		r := results[i]
+		switch r.State {
+		case Delivered:
+			w.delivered.Add(1)
+			o.done = append(o.done, e.ID)
+			delete(w.attempts, e.ID)
+		case Skipped:
+			w.skipped.Add(1)
+			o.done = append(o.done, e.ID)
+			delete(w.attempts, e.ID)
+		case Rejected:
+			o.rejected = append(o.rejected, Rejection{ID: e.ID, Reason: scrub(r.Reason, w.secrets), Attempts: e.Attempts + 1, At: now})
+		default:
+			w.postpone(&o, e, w.reason(r, results, err), now)
+		}
+	}
+	return o
+}
+
+// reason says what keeps an entry that is pending.
+func (w *worker) reason(r Result, results []Result, err error) string {
+	switch {
+	case r.Reason != "":
+		return scrub(r.Reason, w.secrets)
+	case err != nil:
+		return w.words(err)
+	}
+	return scrub(firstReason(results), w.secrets)
+}
+
+// postpone leaves an entry to the next attempt, or gives it up where there is to
+// be none. What failed only because the connector is to go has lost nothing.
+func (w *worker) postpone(o *outcome, e *Entry, reason string, now time.Time) {
+	if w.hard.Err() == nil {
+		e.Attempts++
+		if why := w.givesUp(e.Attempts); why != "" {
+			o.rejected = append(o.rejected, Rejection{ID: e.ID, Reason: why + reason, Attempts: e.Attempts, At: now})
+			return
+		}
+		w.attempts[e.ID] = e.Attempts
+	}
+	if o.pending == 0 {
+		o.after, o.reason = e.ID-1, reason
+	}
+	o.pending++
+}
+
+// givesUp tells whether an entry that has failed so often is not tried again.
+func (w *worker) givesUp(attempts int) (why string) {
+	switch {
+	case w.options.RetryMin == 0:
+		return "not tried again, as retryMinInsertDelay is 0: "
+	case w.options.MaxAttempts > 0 && attempts >= w.options.MaxAttempts:
+		return fmt.Sprintf("given up after %d attempts: ", attempts)
+	}
+	return ""
+}
+
+// conclude shows the state after a delivery, and tells whether to wait before the
+// next.
+func (w *worker) conclude(o outcome, err error, panicked bool) error {
+	_, lost := errors.AsType[*Lost](err)
+	if lost || panicked {
+		w.connected = false
+	}
+	if w.hard.Err() != nil {
+		return w.hard.Err()
+	}
+	if o.pending > 0 {
+		w.failing = o.reason
+		w.retries.Add(1)
+		w.show(w.connected, w.failing)
+		return errors.New(o.reason)
+	}
+	if !w.connected {
+		w.show(false, w.words(err))
+		return err
+	}
+	w.failing = ""
+	w.relax()
+	w.show(true, "")
+	return nil
+}

@@ -1,0 +1,271 @@
+package bridges
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"signalbox/broker"
+	"signalbox/broker/bridges/mapping"
+)
+
+// document is a configuration that was read.
+type document struct {
+	tree        any             // secrets open
+	text        json.RawMessage // the same
+	connections []*connection
+}
+
+// connection is one of a document.
+type connection struct {
+	path     string
+	name     string
+	enabled  bool
+	options  options
+	mappings []topicMapping
+	text     json.RawMessage // its part of the document
+	origin   string          // what it was made of: the same where nothing has changed
+	records  map[string]*mapping.Mapping
+	secrets  []string
+	bad      bool // it has problems, so that no connector can be made of it
+}
+
+// topicMapping is what all kinds know of one.
+type topicMapping struct {
+	Name          string   `json:"name"`
+	MQTTTopics    []string `json:"mqttTopics"`
+	SchemaMapping string   `json:"schemaMapping"`
+}
+
+// options are those of all kinds.
+type options struct {
+	Messages    int64  `json:"maxQueuedMessages"`
+	Bytes       int64  `json:"maxQueuedBytes"`
+	WhenFull    string `json:"whenFull"`
+	RetryMin    int64  `json:"retryMinInsertDelay"`
+	RetryMax    int64  `json:"retryMaxInsertDelay"`
+	MaxAttempts int    `json:"maxAttempts"`
+	DeadLetters int64  `json:"maxDeadLetters"`
+	BatchSize   int    `json:"batchSize"`
+	BatchDelay  int64  `json:"batchDelay"`
+	Timeout     int64  `json:"timeout"`
+}
+
+// defaultOptions are those that common.json promises.
+func defaultOptions() options {
+	return options{Messages: 100_000, Bytes: 256 << 20, RetryMin: 500, RetryMax: 30_000, DeadLetters: 10_000, BatchSize: 256, Timeout: 30_000}
+}
+
+func (o *options) bounds() Bounds {
+	return Bounds{Messages: o.Messages, Bytes: o.Bytes, DropOldest: o.WhenFull == "dropOldest", DeadLetters: o.DeadLetters}
+}
+
+func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// names gives the names of the connections.
+func (d *document) names() []string {
+	names := make([]string, 0, len(d.connections))
+	for _, c := range d.connections {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+// read reads a document, with masked secrets as they are stored.
+func (s *schema) read(text, stored []byte) (*document, Problems) {
+	tree, problems := readTree(text)
+	if tree == nil && len(problems) > 0 {
+		return nil, problems
+	}
+	if len(stored) > 0 {
+		old, _ := readTree(stored)
+		return s.understand(tree, old, problems)
+	}
+	return s.understand(tree, nil, problems)
+}
+
+// understand goes on from the JSON.
+func (s *schema) understand(tree, stored any, problems Problems) (*document, Problems) {
+	tree, found := s.unmask(tree, stored)
+	problems = append(append(problems, found...), s.validate(tree)...)
+	d := &document{tree: tree, text: appendTree(nil, tree)}
+	root, ok := tree.(*object)
+	if !ok {
+		return d, sorted(problems)
+	}
+	mappings, origins := s.schemaMappings(root, &problems)
+	list, _ := root.get("connections").([]any)
+	for i, v := range list {
+		c := s.connection(index("connections", i), v, problems)
+		if !c.bad {
+			c.find(s, v, mappings, origins, &problems)
+		}
+		d.connections = append(d.connections, c)
+	}
+	d.unique(&problems)
+	return d, sorted(problems)
+}
+
+// touches tells whether one of the problems is below a place.
+func (p Problems) touches(root string) bool {
+	return slices.ContainsFunc(p, func(p Problem) bool { return p.Path == "" || under(p.Path, root) })
+}
+
+// connection reads a connection, as far as it has no problems.
+func (s *schema) connection(path string, v any, problems Problems) *connection {
+	c := &connection{path: path, name: nameOf(v), bad: problems.touches(path), text: appendTree(nil, v), origin: fingerprint(v), secrets: s.secretsOf(v)}
+	if c.bad {
+		return c
+	}
+	var read struct {
+		Enabled       *bool          `json:"enabled"`
+		Options       options        `json:"options"`
+		TopicMappings []topicMapping `json:"topicMappings"`
+	}
+	read.Options = defaultOptions()
+	if err := json.Unmarshal(c.text, &read); err != nil {
+		c.bad = true
+		return c
+	}
+	c.enabled = read.Enabled == nil || *read.Enabled
+	c.options, c.mappings = read.Options, read.TopicMappings
+	if o, _ := v.(*object).get("options").(*object); o == nil || !o.has("retryMaxInsertDelay") {
+		c.options.RetryMax = max(c.options.RetryMax, c.options.RetryMin)
+	}
+	return c
+}
+
+// find looks for what a schema cannot say, and for the schema mappings that a
+// connection names.
+func (c *connection) find(s *schema, v any, mappings map[string]*mapping.Mapping, origins map[string]string, problems *Problems) {
+	before := len(*problems)
+	if c.options.RetryMax < c.options.RetryMin {
+		problems.Add(c.path+".options.retryMaxInsertDelay", "must not be less than retryMinInsertDelay")
+	}
+	names := map[string]bool{}
+	used := map[string]string{}
+	c.records = map[string]*mapping.Mapping{}
+	for i, t := range c.mappings {
+		path := index(c.path+".topicMappings", i)
+		if names[t.Name] {
+			problems.Add(path+".name", "is the name of another topic mapping of this connection")
+		}
+		names[t.Name] = true
+		if !s.records {
+			continue
+		}
+		c.records[t.Name] = mapping.Default()
+		if t.SchemaMapping == "" {
+			continue
+		}
+		m, ok := mappings[t.SchemaMapping]
+		if !ok {
+			problems.Add(path+".schemaMapping", "there is no schema mapping of this name")
+			continue
+		}
+		c.bad = c.bad || m == nil // which has problems of its own
+		c.records[t.Name] = m
+		used[t.SchemaMapping] = origins[t.SchemaMapping]
+	}
+	for _, name := range slices.Sorted(maps.Keys(used)) {
+		c.origin += used[name]
+	}
+	c.bad = c.bad || len(*problems) > before
+}
+
+// schemaMappings compiles those of a document. One that has problems is nil.
+func (s *schema) schemaMappings(root *object, problems *Problems) (compiled map[string]*mapping.Mapping, origins map[string]string) {
+	compiled, origins = map[string]*mapping.Mapping{}, map[string]string{}
+	list, _ := root.get("schemaMappings").([]any)
+	for i, v := range list {
+		path, name := index("schemaMappings", i), nameOf(v)
+		if _, twice := compiled[name]; twice && name != "" {
+			problems.Add(path+".name", "is the name of another schema mapping")
+		}
+		compiled[name], origins[name] = nil, fingerprint(v)
+		if problems.touches(path) {
+			continue
+		}
+		var spec mapping.Spec
+		if err := json.Unmarshal(appendTree(nil, v), &spec); err != nil {
+			problems.Add(path, "cannot be read as a schema mapping")
+			continue
+		}
+		m, found := mapping.Compile(spec)
+		for _, p := range found {
+			problems.Add(join(path, p.Path), p.Msg)
+		}
+		if len(found) == 0 {
+			compiled[name] = m
+		}
+	}
+	return compiled, origins
+}
+
+// unique refuses names that two connections have.
+func (d *document) unique(problems *Problems) {
+	seen := map[string]bool{}
+	for _, c := range d.connections {
+		if seen[c.name] && c.name != "" {
+			problems.Add(c.path+".name", "is the name of another connection of this bridge")
+		}
+		seen[c.name] = true
+	}
+}
+
+// join gives the path of a place below another one.
+func join(root, path string) string {
+	switch {
+	case path == "":
+		return root
+	case root == "" || path[0] == '[':
+		return root + path
+	}
+	return root + "." + path
+}
+
+// compile makes the connector of a connection.
+func (k *kind) compile(c *connection, with *Connection) (connector Connector, found Problems) {
+	defer func() {
+		if recover() != nil { // what it says may hold secrets
+			connector, found = nil, Problems{{c.path, "this kind of bridge cannot be made of it: a fault of the program"}}
+		}
+	}()
+	with.Name, with.Document, with.Records = c.name, c.text, c.records
+	if with.Meter == nil {
+		with.Meter = &Meter{}
+	}
+	connector, problems := k.Compile(with)
+	for _, p := range problems {
+		found.Add(join(c.path, p.Path), p.Msg)
+	}
+	if connector == nil && len(found) == 0 {
+		found.Add(c.path, "this kind of bridge made nothing of it")
+	}
+	return connector, append(found, c.filters(connector)...)
+}
+
+// filters finds topics that cannot be taken from the broker. Those of a Selective
+// connector, and of one that could not be made, are not known here.
+func (c *connection) filters(connector Connector) (found Problems) {
+	if _, ok := connector.(Selective); ok {
+		return nil
+	}
+	for i, t := range c.mappings {
+		for j, f := range t.MQTTTopics {
+			path := index(index(c.path+".topicMappings", i)+".mqttTopics", j)
+			switch {
+			case f == "" && connector == nil:
+			case !broker.ValidFilter(f):
+				found.Add(path, "is no valid topic filter")
+			case connector != nil && strings.HasPrefix(f, "$share/"):
+				found.Add(path, "a shared subscription cannot be a source: give the filter in it")
+			case connector != nil && f[0] == '$':
+				found.Add(path, "topics with $ cannot be taken")
+			}
+		}
+	}
+	return found
+}

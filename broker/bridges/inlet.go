@@ -1,0 +1,75 @@
+package bridges
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"signalbox/broker/messaging"
+)
+
+// errClosed is why a message is refused that came while its queue was not open.
+var errClosed = errors.New("the queue of the bridge is not open")
+
+// inlet takes the messages of a filter for a link.
+type inlet struct {
+	link   *link
+	filter string
+	cancel func()    // set before anybody closes it
+	once   sync.Once // guards the calling of cancel
+}
+
+// Keeps is always so: a bridge loses nothing that was acknowledged.
+func (*inlet) Keeps() bool { return true }
+
+// Take puts a message into the queue, once for each topic mapping that takes it.
+func (in *inlet) Take(m messaging.Message, settler messaging.Settler) {
+	l := in.link
+	p := l.plan.Load()
+	o := p.opening(in)
+	var room [8]*route
+	routes := room[:0]
+	if o != nil && m.Topic != "" && m.Topic[0] != '$' && p.responsible(o, m.Topic, m.At) {
+		for _, r := range o.routes {
+			if r.takes(m.Topic) {
+				routes = append(routes, r)
+			}
+		}
+	}
+	if len(routes) == 0 {
+		if settler != nil {
+			settler.Settled(nil)
+		}
+		return
+	}
+	settle := shared(settler, len(routes))
+	for _, r := range routes {
+		l.put(Entry{Mapping: r.mapping, Message: m}, settle)
+	}
+}
+
+// shared gives what is called for each of n entries, and settles a message with
+// the last; nil where nobody waits.
+func shared(settler messaging.Settler, n int) func(error) {
+	switch {
+	case settler == nil:
+		return nil
+	case n == 1:
+		return settler.Settled
+	}
+	var left atomic.Int64
+	var failed atomic.Pointer[error]
+	left.Store(int64(n))
+	return func(err error) {
+		if err != nil {
+			failed.Store(&err)
+		}
+		if left.Add(-1) > 0 {
+			return
+		}
+		if e := failed.Load(); e != nil {
+			err = *e
+		}
+		settler.Settled(err)
+	}
+}

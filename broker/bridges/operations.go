@@ -1,0 +1,194 @@
+package bridges
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+
+	"signalbox/broker"
+)
+
+// The names of the operations, as in the control API.
+const (
+	opList   = "listBridges"
+	opConfig = "getBridgeConfig"
+	opSet    = "setBridgeConfig"
+	opStatus = "getBridgeStatus"
+	opSchema = "getBridgeSchema"
+	opTest   = "testBridge"
+	opDead   = "listDeadLetters"
+	opRetry  = "retryDeadLetters"
+	opDelete = "deleteDeadLetters"
+)
+
+// ListBridges gives the kinds, active where there are connections.
+func (e *Engine) ListBridges(ctx context.Context) ([]broker.Bridge, error) {
+	if err := e.await(ctx, opList); err != nil {
+		return nil, err
+	}
+	list := make([]broker.Bridge, 0, len(e.bridges))
+	for _, b := range e.bridges {
+		list = append(list, broker.Bridge{ID: b.kind.ID(), IsActive: len(b.all()) > 0})
+	}
+	return list, nil
+}
+
+// GetBridgeConfig gives the configuration with masked secrets; one without
+// connections where there is none.
+func (e *Engine) GetBridgeConfig(ctx context.Context, bridgeID string) (json.RawMessage, error) {
+	b, err := e.find(ctx, opConfig, bridgeID)
+	if err != nil {
+		return nil, err
+	}
+	d, s := b.current(), b.kind.schema()
+	if d == nil {
+		empty := tree("version", "v1", "connections", []any{})
+		if s.records {
+			empty.put("schemaMappings", []any{})
+		}
+		return appendTree(nil, empty), nil
+	}
+	return appendTree(nil, s.mask(d.tree)), nil
+}
+
+// SetBridgeConfig stores a configuration and puts it in force. Connections that
+// stay the same are not touched.
+func (e *Engine) SetBridgeConfig(ctx context.Context, bridgeID string, config json.RawMessage) error {
+	b, err := e.find(ctx, opSet, bridgeID)
+	if err != nil {
+		return err
+	}
+	return e.change(ctx, opSet, func(ctx context.Context) error { return b.set(ctx, opSet, config) })
+}
+
+// GetBridgeSchema gives the JSON Schema of the configuration.
+func (e *Engine) GetBridgeSchema(ctx context.Context, bridgeID string) (json.RawMessage, error) {
+	b, err := e.find(ctx, opSchema, bridgeID)
+	if err != nil {
+		return nil, err
+	}
+	return b.kind.schema().text, nil
+}
+
+// GetBridgeStatus gives the state of the connections.
+func (e *Engine) GetBridgeStatus(ctx context.Context, bridgeID string) ([]broker.BridgeStatus, error) {
+	b, err := e.find(ctx, opStatus, bridgeID)
+	if err != nil {
+		return nil, err
+	}
+	list := []broker.BridgeStatus{}
+	for _, l := range b.all() {
+		list = append(list, l.status())
+	}
+	return list, nil
+}
+
+// Figure is the state of a connection, for metrics.
+type Figure struct {
+	Bridge string
+	broker.BridgeStatus
+}
+
+// Figures gives the state of all connections, in order of the bridges' ids.
+func (e *Engine) Figures() iter.Seq[Figure] {
+	return func(yield func(Figure) bool) {
+		for _, b := range e.bridges {
+			for _, l := range b.all() {
+				if !yield(Figure{b.kind.ID(), l.status()}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// from gives what the connection of the link was made of.
+func (l *link) from() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.origin
+}
+
+// status gives the state of the connection.
+func (l *link) status() broker.BridgeStatus {
+	l.mu.Lock()
+	s := broker.BridgeStatus{ConnectionName: l.name, IsConnected: l.connected, Error: l.trouble}
+	l.mu.Unlock()
+	var u Usage
+	if q := l.queue.Load(); q != nil {
+		u = q.Usage()
+	}
+	if filter := l.refusedFilter(); filter != "" && s.Error == "" {
+		s.Error = fmt.Sprintf("the broker does not let the user of its connection subscribe to %s; give that user the right to", filter)
+	}
+	s.QueuedMessages = u.Messages
+	s.Stats = &broker.BridgeStats{
+		QueuedBytes: u.Bytes, DeadLetters: u.DeadLetters,
+		Received: l.received.Load(), Delivered: l.delivered.Load(), Rejected: l.rejected.Load(), Retries: l.retries.Load(),
+		Dropped: u.Dropped + l.expired.Load() + l.refused.Load() + l.meter.Dropped.Load(),
+		Inbound: l.meter.Inbound.Load(), Looped: l.meter.Looped.Load() + l.skipped.Load(),
+	}
+	return s
+}
+
+// ListDeadLetters gives dead letters, oldest first.
+func (e *Engine) ListDeadLetters(ctx context.Context, bridgeID, connectionName string, offset, count int) (broker.Page[broker.DeadLetter], error) {
+	q, err := e.queue(ctx, opDead, bridgeID, connectionName)
+	if err != nil {
+		return broker.Page[broker.DeadLetter]{}, err
+	}
+	total, list, err := q.DeadLetters(ctx, offset, count)
+	if err != nil {
+		return broker.Page[broker.DeadLetter]{}, notKept(opDead, err)
+	}
+	return broker.Page[broker.DeadLetter]{Total: total, Items: func(yield func(broker.DeadLetter, error) bool) {
+		for _, d := range list {
+			if !yield(d, nil) {
+				return
+			}
+		}
+	}}, nil
+}
+
+// RetryDeadLetters puts dead letters behind the queue again.
+func (e *Engine) RetryDeadLetters(ctx context.Context, bridgeID, connectionName string, ids []string) (int, error) {
+	q, err := e.queue(ctx, opRetry, bridgeID, connectionName)
+	if err != nil {
+		return 0, err
+	}
+	n, err := q.RetryDeadLetters(ctx, ids)
+	if err != nil {
+		return 0, notKept(opRetry, err)
+	}
+	return n, nil
+}
+
+// DeleteDeadLetters deletes dead letters.
+func (e *Engine) DeleteDeadLetters(ctx context.Context, bridgeID, connectionName string, ids []string) (int, error) {
+	q, err := e.queue(ctx, opDelete, bridgeID, connectionName)
+	if err != nil {
+		return 0, err
+	}
+	n, err := q.DeleteDeadLetters(ctx, ids)
+	if err != nil {
+		return 0, notKept(opDelete, err)
+	}
+	return n, nil
+}
+
+// queue gives the queue of a connection.
+func (e *Engine) queue(ctx context.Context, op, bridgeID, connectionName string) (Queue, error) {
+	b, err := e.find(ctx, op, bridgeID)
+	if err != nil {
+		return nil, err
+	}
+	l := b.link(connectionName)
+	if l == nil {
+		return nil, &broker.Error{Kind: broker.NotFound, Op: op, Msg: "Connection not found"}
+	}
+	if q := l.queue.Load(); q != nil {
+		return q, nil
+	}
+	return nil, &broker.Error{Kind: broker.Unavailable, Op: op, Msg: "the queue of this connection is not open; try again"}
+}

@@ -1,0 +1,153 @@
+package bridges
+
+import (
+	"math"
+	"slices"
+)
+
+// plan says which messages of the broker a link takes, and for which topic
+// mappings. It is never changed, but replaced whole.
+type plan struct {
+	routes   []route
+	openings []opening // in the order in which they were subscribed
+}
+
+// route is what a topic mapping takes.
+type route struct {
+	mapping string
+	filters []string
+}
+
+// takes tells whether a route takes a topic.
+func (r *route) takes(topic string) bool {
+	return slices.ContainsFunc(r.filters, func(f string) bool { return matches(f, topic) })
+}
+
+// opening is an inlet as a plan uses it. Of all that are open for a topic, the
+// first takes the message: so each is taken once, however filters overlap, and
+// the same inlet takes it before and after the plan is replaced. One that is to
+// go takes what came until a moment shortly after, and what comes later is for
+// the next one: both are open around that moment.
+type opening struct {
+	*inlet
+	until  int64    // epoch milliseconds
+	ahead  []int    // openings before it that are open for some topic of it
+	routes []*route // those that take some topic of it
+}
+
+// always is the until of an inlet that stays.
+const always = math.MaxInt64
+
+// newPlan puts a plan together.
+func newPlan(routes []route, openings []opening) *plan {
+	p := &plan{routes: routes, openings: openings}
+	for i := range p.openings {
+		o := &p.openings[i]
+		o.ahead, o.routes = nil, nil
+		for j := range i {
+			if overlap(p.openings[j].filter, o.filter) {
+				o.ahead = append(o.ahead, j)
+			}
+		}
+		for j := range p.routes {
+			r := &p.routes[j]
+			if slices.ContainsFunc(r.filters, func(f string) bool { return overlap(f, o.filter) }) {
+				o.routes = append(o.routes, r)
+			}
+		}
+	}
+	return p
+}
+
+// opening finds an inlet, nil where the plan does not use it.
+func (p *plan) opening(in *inlet) *opening {
+	for i := range p.openings {
+		if p.openings[i].inlet == in {
+			return &p.openings[i]
+		}
+	}
+	return nil
+}
+
+// responsible tells whether it is for an opening to take a message.
+func (p *plan) responsible(o *opening, topic string, at int64) bool {
+	if at > o.until {
+		return false
+	}
+	for _, j := range o.ahead {
+		if other := &p.openings[j]; at <= other.until && matches(other.filter, topic) {
+			return false
+		}
+	}
+	return true
+}
+
+// next gives the plan for other routes. Inlets whose filters are wanted stay;
+// fresh are those to be subscribed once the plan is in force, stale those that
+// are wanted no more: at once where no other one takes what they have taken, and
+// otherwise after until.
+func (p *plan) next(l *link, routes []route, until int64) (n *plan, fresh, stale []*inlet) {
+	wanted := map[string]bool{}
+	var order []string
+	for _, r := range routes {
+		for _, f := range r.filters {
+			if !wanted[f] {
+				wanted[f] = true
+				order = append(order, f)
+			}
+		}
+	}
+	have := map[string]bool{}
+	var openings []opening
+	for _, o := range p.openings {
+		if wanted[o.filter] && o.until == always {
+			have[o.filter] = true
+		} else {
+			o.until = min(o.until, until)
+			stale = append(stale, o.inlet)
+		}
+		openings = append(openings, opening{inlet: o.inlet, until: o.until})
+	}
+	for _, f := range order {
+		if !have[f] {
+			in := &inlet{link: l, filter: f}
+			fresh = append(fresh, in)
+			openings = append(openings, opening{inlet: in, until: always})
+		}
+	}
+	return newPlan(routes, openings), fresh, stale
+}
+
+// without gives the plan without inlets that are closed.
+func (p *plan) without(closed []*inlet) *plan {
+	var openings []opening
+	for _, o := range p.openings {
+		if !slices.Contains(closed, o.inlet) {
+			openings = append(openings, opening{inlet: o.inlet, until: o.until})
+		}
+	}
+	return newPlan(p.routes, openings)
+}
+
+// relieved tells whether an inlet may go at once: no other one that stays is open
+// for a topic of it.
+func (p *plan) relieved(in *inlet) bool {
+	return !slices.ContainsFunc(p.openings, func(o opening) bool {
+		return o.inlet != in && o.until == always && overlap(o.filter, in.filter)
+	})
+}
+
+// added gives what routes have that those of the plan do not have.
+func (p *plan) added(routes []route) []route {
+	var all []route
+	for _, r := range routes {
+		known := func(f string) bool {
+			return slices.ContainsFunc(p.routes, func(o route) bool { return o.mapping == r.mapping && slices.Contains(o.filters, f) })
+		}
+		r.filters = slices.DeleteFunc(slices.Clone(r.filters), known)
+		if len(r.filters) > 0 {
+			all = append(all, r)
+		}
+	}
+	return all
+}

@@ -1,0 +1,72 @@
+package bridges
+
+import (
+	"time"
+
+	"signalbox/broker/messaging"
+)
+
+// seed takes what the broker retains for routes that are new, where the connector
+// wants it.
+func (l *link) seed(connector Connector, added []route) {
+	selective, ok := connector.(Selective)
+	if !ok {
+		return
+	}
+	for _, r := range added {
+		if selective.Retained(r.mapping) {
+			l.tasks.Go(func() { l.retained(r) })
+		}
+	}
+}
+
+// retained queues the retained messages of a route, each once. It tries again
+// where the broker cannot be asked, until the link ends or its queue is open no
+// more.
+func (l *link) retained(r route) {
+	taken := map[string]bool{}
+	for _, filter := range r.filters {
+		for {
+			err := l.ask(filter, r.mapping, taken)
+			if err == nil {
+				break
+			}
+			l.log.Debug("what the broker retains could not be read; trying again", "filter", filter, "error", err)
+			if !rest(l.life, retryOpen) {
+				return
+			}
+		}
+	}
+}
+
+// ask queues what a filter matches and was not taken before. So many are on their
+// way at most as seedWindow says: the queue has no other bound for what comes
+// faster than it can be stored.
+func (l *link) ask(filter, mapping string, taken map[string]bool) error {
+	room := make(chan struct{}, seedWindow)
+	for m, err := range l.engine.local.Retained(l.life, filter) {
+		switch {
+		case err != nil:
+			return err
+		case taken[m.Topic] || m.Topic == "" || m.Topic[0] == '$':
+			continue
+		}
+		select {
+		case room <- struct{}{}:
+		case <-l.life.Done():
+			return nil
+		}
+		taken[m.Topic] = true
+		l.put(entryOf(mapping, m), func(error) { <-room })
+	}
+	return nil
+}
+
+// entryOf makes an entry of a retained message.
+func entryOf(mapping string, m messaging.Message) Entry {
+	m.Retain = true
+	if m.At == 0 {
+		m.At = time.Now().UnixMilli()
+	}
+	return Entry{Mapping: mapping, Message: m}
+}

@@ -1,0 +1,182 @@
+package bridges
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// marks are what a schema says about a value beside its form.
+type marks struct {
+	secret  bool // masked when it is read
+	address bool // says where secrets are sent to
+}
+
+// shape is where in a connection there are secrets and addresses. A schema's
+// alternatives are taken together.
+type shape struct {
+	marks
+	fallback string // fingerprint of the default, "" for none
+	members  map[string]*shape
+	rest     *shape // of the other members
+	items    *shape
+}
+
+// newShape reads the marks of a schema.
+func newShape(schema, defs map[string]any, depth int) *shape {
+	if depth > maxDepth {
+		panic("bridges: a schema refers to itself")
+	}
+	s := &shape{members: map[string]*shape{}}
+	s.secret, _ = schema["writeOnly"].(bool)
+	s.address, _ = schema["x-address"].(bool)
+	if d, ok := schema["default"]; ok {
+		s.fallback = fingerprint(d)
+	}
+	if ref, ok := schema["$ref"].(string); ok {
+		target, ok := defs[strings.TrimPrefix(ref, "#/$defs/")].(map[string]any)
+		if !ok {
+			panic(fmt.Sprintf("bridges: a schema refers to %s, which is none of its definitions", ref))
+		}
+		s.add(newShape(target, defs, depth+1))
+	}
+	for keyword, v := range schema {
+		s.read(keyword, v, defs, depth+1)
+	}
+	return s
+}
+
+// read takes over what a keyword says.
+func (s *shape) read(keyword string, v any, defs map[string]any, depth int) {
+	switch v := v.(type) {
+	case []any:
+		if keyword == "allOf" || keyword == "anyOf" || keyword == "oneOf" {
+			for _, e := range v {
+				s.add(newShape(asSchema(e), defs, depth))
+			}
+		}
+	case map[string]any:
+		switch keyword {
+		case "properties":
+			for name, e := range v {
+				s.add(&shape{members: map[string]*shape{name: newShape(asSchema(e), defs, depth)}})
+			}
+		case "additionalProperties", "unevaluatedProperties":
+			s.add(&shape{rest: newShape(v, defs, depth)})
+		case "patternProperties":
+			for _, e := range v {
+				s.add(&shape{rest: newShape(asSchema(e), defs, depth)})
+			}
+		case "dependentSchemas":
+			for _, e := range v {
+				s.add(newShape(asSchema(e), defs, depth))
+			}
+		case "items":
+			s.add(&shape{items: newShape(v, defs, depth)})
+		case "if", "then", "else":
+			s.add(newShape(v, defs, depth))
+		}
+	}
+}
+
+func asSchema(v any) map[string]any {
+	m, _ := v.(map[string]any)
+	return m
+}
+
+// add takes over the marks of another shape.
+func (s *shape) add(o *shape) {
+	s.secret, s.address = s.secret || o.secret, s.address || o.address
+	if s.fallback == "" {
+		s.fallback = o.fallback
+	}
+	for name, m := range o.members {
+		if known := s.members[name]; known != nil {
+			known.add(m)
+		} else {
+			s.members[name] = m
+		}
+	}
+	s.rest, s.items = together(s.rest, o.rest), together(s.items, o.items)
+}
+
+func together(a, b *shape) *shape {
+	if a == nil {
+		return b
+	}
+	if b != nil {
+		a.add(b)
+	}
+	return a
+}
+
+// member gives the shape of a member, nil for one without marks.
+func (s *shape) member(name string) *shape {
+	if s == nil {
+		return nil
+	}
+	if m := s.members[name]; m != nil {
+		return m
+	}
+	return s.rest
+}
+
+// leaf is a value in a document that is neither object nor array. Its key is its
+// path with the names of entries that have one instead of their places: what is
+// the same in two documents.
+type leaf struct {
+	path, key string
+	marks
+	fallback bool // it is what the schema says where there is none
+	value    any
+}
+
+// rewrite gives a tree with every leaf as change wants it.
+func (s *shape) rewrite(v any, root string, change func(leaf) any) any {
+	return s.visit(v, leaf{path: root}, change)
+}
+
+func (s *shape) visit(v any, at leaf, change func(leaf) any) any {
+	if s != nil {
+		at.secret, at.address = at.secret || s.secret, at.address || s.address
+	}
+	switch v := v.(type) {
+	case *object:
+		o := &object{members: make([]member, len(v.members))}
+		for i, m := range v.members {
+			o.members[i] = member{m.name, s.member(m.name).visit(m.value, at.step(m.name), change)}
+		}
+		return o
+	case []any:
+		var items *shape
+		if s != nil {
+			items = s.items
+		}
+		list := make([]any, len(v))
+		for i, e := range v {
+			list[i] = items.visit(e, at.entry(i, e), change)
+		}
+		return list
+	}
+	at.value = v
+	at.fallback = s != nil && s.fallback != "" && s.fallback == fingerprint(v)
+	return change(at)
+}
+
+func (l leaf) step(name string) leaf {
+	l.path, l.key = at(l.path, name), at(l.key, name)
+	return l
+}
+
+func (l leaf) entry(i int, v any) leaf {
+	l.path = index(l.path, i)
+	if o, ok := v.(*object); ok {
+		if name, ok := o.get("name").(string); ok {
+			text, _ := json.Marshal(name) //nolint:errchkjson // a string
+			l.key += "[name=" + string(text) + "]"
+			return l
+		}
+	}
+	l.key = index(l.key, i)
+	return l
+}

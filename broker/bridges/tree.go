@@ -1,0 +1,245 @@
+package bridges
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/big"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// object is a JSON object that keeps the order of its members. The other values
+// of a tree are nil, bool, string, json.Number and []any.
+type object struct{ members []member }
+
+type member struct {
+	name  string
+	value any
+}
+
+// get gives a member's value, nil where there is none.
+func (o *object) get(name string) any {
+	for i := range o.members {
+		if o.members[i].name == name {
+			return o.members[i].value
+		}
+	}
+	return nil
+}
+
+// has tells whether there is a member.
+func (o *object) has(name string) bool {
+	for i := range o.members {
+		if o.members[i].name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// put replaces a member, or adds it at the end.
+func (o *object) put(name string, v any) {
+	for i := range o.members {
+		if o.members[i].name == name {
+			o.members[i].value = v
+			return
+		}
+	}
+	o.members = append(o.members, member{name, v})
+}
+
+// The bounds of a document.
+const (
+	maxDocument = 4 << 20 // bytes
+	maxDepth    = 64      // arrays and objects in one another
+	maxNumber   = 64      // characters
+)
+
+// treeReader reads a tree, and notes what must not be in one.
+type treeReader struct {
+	dec      *json.Decoder
+	problems Problems
+}
+
+// readTree reads JSON whose objects have no member twice.
+func readTree(text []byte) (any, Problems) {
+	switch {
+	case len(text) > maxDocument:
+		return nil, Problems{{"", fmt.Sprintf("must not be longer than %d bytes", maxDocument)}}
+	case !utf8.Valid(text):
+		return nil, Problems{{"", "must be UTF-8"}}
+	}
+	var whole json.RawMessage
+	if err := json.Unmarshal(text, &whole); err != nil {
+		return nil, Problems{{"", "is not JSON: " + err.Error()}}
+	}
+	r := &treeReader{dec: json.NewDecoder(bytes.NewReader(text))}
+	r.dec.UseNumber()
+	v, err := r.value("", 0)
+	if err != nil {
+		return nil, Problems{{"", "is not JSON: " + err.Error()}}
+	}
+	return v, r.problems
+}
+
+func (r *treeReader) value(path string, depth int) (any, error) {
+	t, err := r.dec.Token()
+	if err != nil {
+		return nil, err
+	}
+	switch t := t.(type) {
+	case json.Delim:
+		if depth >= maxDepth {
+			return nil, fmt.Errorf("it is more than %d levels deep", maxDepth)
+		}
+		if t == '[' {
+			return r.array(path, depth)
+		}
+		return r.object(path, depth)
+	case json.Number:
+		return r.number(path, t), nil
+	}
+	return t, nil
+}
+
+func (r *treeReader) array(path string, depth int) (any, error) {
+	list := []any{}
+	for r.dec.More() {
+		v, err := r.value(index(path, len(list)), depth+1)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, v)
+	}
+	_, err := r.dec.Token()
+	return list, err
+}
+
+func (r *treeReader) object(path string, depth int) (any, error) {
+	o, seen := &object{}, map[string]bool{}
+	for r.dec.More() {
+		t, err := r.dec.Token()
+		if err != nil {
+			return nil, err
+		}
+		name, _ := t.(string)
+		v, err := r.value(at(path, name), depth+1)
+		if err != nil {
+			return nil, err
+		}
+		if seen[name] {
+			r.problems.Add(at(path, name), "is given twice")
+			continue
+		}
+		seen[name] = true
+		o.members = append(o.members, member{name, v})
+	}
+	_, err := r.dec.Token()
+	return o, err
+}
+
+// number writes whole numbers as such, so that 1.0 and 1e3 fit an integer.
+func (r *treeReader) number(path string, n json.Number) json.Number {
+	f, err := n.Float64()
+	if err != nil || len(n) > maxNumber {
+		r.problems.Add(path, "is a number that cannot be used: it is too large or too long")
+		return "0"
+	}
+	if f > 1e300 || f < -1e300 || f != 0 && f < 1e-300 && f > -1e-300 {
+		return n
+	}
+	if exact, ok := new(big.Rat).SetString(n.String()); ok && exact.IsInt() && exact.Num().IsInt64() {
+		return json.Number(strconv.FormatInt(exact.Num().Int64(), 10))
+	}
+	return n
+}
+
+var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
+
+// at gives the path of a member.
+func at(path, name string) string {
+	switch {
+	case !plainName.MatchString(name):
+		return path + "[" + strconv.Quote(name) + "]"
+	case path == "":
+		return name
+	}
+	return path + "." + name
+}
+
+// index gives the path of an entry.
+func index(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
+
+// under tells whether a path is another one or leads through it.
+func under(path, root string) bool {
+	rest, ok := strings.CutPrefix(path, root)
+	return ok && (root == "" || rest == "" || rest[0] == '.' || rest[0] == '[')
+}
+
+// appendTree writes a tree, without spaces.
+func appendTree(dst []byte, v any) []byte {
+	switch v := v.(type) {
+	case *object:
+		dst = append(dst, '{')
+		for i, m := range v.members {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = append(appendScalar(dst, m.name), ':')
+			dst = appendTree(dst, m.value)
+		}
+		return append(dst, '}')
+	case []any:
+		dst = append(dst, '[')
+		for i, e := range v {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = appendTree(dst, e)
+		}
+		return append(dst, ']')
+	}
+	return appendScalar(dst, v)
+}
+
+func appendScalar(dst []byte, v any) []byte {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return append(dst, "null"...) // no tree holds what cannot be written
+	}
+	return append(dst, bytes.TrimSuffix(b.Bytes(), []byte("\n"))...)
+}
+
+// plain gives a tree as encoding/json would, its numbers as json.Number.
+func plain(v any) any {
+	switch v := v.(type) {
+	case *object:
+		m := make(map[string]any, len(v.members))
+		for _, e := range v.members {
+			m[e.name] = plain(e.value)
+		}
+		return m
+	case []any:
+		list := make([]any, len(v))
+		for i := range v {
+			list[i] = plain(v[i])
+		}
+		return list
+	}
+	return v
+}
+
+// fingerprint gives a text that two trees share where they differ in the order of
+// members at most.
+func fingerprint(v any) string {
+	b, err := json.Marshal(plain(v))
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}

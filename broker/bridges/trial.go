@@ -1,0 +1,93 @@
+package bridges
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"signalbox/broker"
+)
+
+// trialTime is how long a connection may take that is only tried.
+const trialTime = 10 * time.Second
+
+// TestBridge tries the connections of a configuration, or of the stored one where
+// none is given, all at once. Nothing is stored, and nothing delivered.
+func (e *Engine) TestBridge(ctx context.Context, bridgeID string, config json.RawMessage) ([]broker.BridgeTest, error) {
+	b, err := e.find(ctx, opTest, bridgeID)
+	if err != nil {
+		return nil, err
+	}
+	if !e.enter() {
+		return nil, closing(opTest)
+	}
+	defer e.trials.Done()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(e.life, cancel)()
+	return b.try(ctx, config)
+}
+
+// enter begins a trial, which Close waits for.
+func (e *Engine) enter() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.closed {
+		e.trials.Add(1)
+	}
+	return !e.closed
+}
+
+// try makes the connections of a document and closes them again.
+func (b *bridge) try(ctx context.Context, config json.RawMessage) ([]broker.BridgeTest, error) {
+	old := stored(b.current())
+	if len(config) == 0 {
+		config = old
+	}
+	if len(config) == 0 {
+		return []broker.BridgeTest{}, nil
+	}
+	d, problems := b.kind.schema().read(config, old)
+	if d == nil {
+		return nil, refuse(opTest, problems)
+	}
+	connectors := make([]Connector, len(d.connections))
+	for i, c := range d.connections {
+		if !c.bad {
+			var found Problems
+			connectors[i], found = b.kind.compile(c, &Connection{Local: b.engine.local, Identity: b.engine.identity, Trial: true})
+			problems = append(problems, found...)
+		}
+	}
+	if len(problems) > 0 {
+		for _, c := range connectors {
+			b.discard(c)
+		}
+		return nil, refuse(opTest, sorted(problems))
+	}
+	results := make([]broker.BridgeTest, len(connectors))
+	var trials sync.WaitGroup
+	for i, c := range d.connections {
+		trials.Go(func() { results[i] = b.tryOne(ctx, c, connectors[i]) })
+	}
+	trials.Wait()
+	return results, nil
+}
+
+// tryOne makes one connection and closes it again.
+func (b *bridge) tryOne(ctx context.Context, c *connection, connector Connector) broker.BridgeTest {
+	defer b.discard(connector)
+	ctx, cancel := context.WithTimeout(ctx, trialTime)
+	defer cancel()
+	err, _ := guarded(b.log, func() error {
+		if err := connector.Connect(ctx); err != nil {
+			return err
+		}
+		return connector.Check(ctx)
+	})
+	if err != nil {
+		return broker.BridgeTest{ConnectionName: c.name, Error: wordsOf(err, c.secrets)}
+	}
+	return broker.BridgeTest{ConnectionName: c.name, IsConnected: true}
+}

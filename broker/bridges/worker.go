@@ -1,0 +1,312 @@
+package bridges
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+)
+
+// The pauses and bounds of workers.
+const (
+	connectTime = 10 * time.Second // for Connect and Check
+	checkPause  = 5 * time.Second  // between checks while there is nothing to do
+	batchBytes  = 4 << 20          // of a batch at most, beyond its first entry
+	leastPause  = 500 * time.Millisecond
+	longPause   = 30 * time.Second // where nothing is to be tried again but the connection
+)
+
+// worker delivers the entries of a queue with one connector.
+type worker struct {
+	*link
+	*assignment
+	queue     Queue
+	connected bool
+	pause     time.Duration  // before the next attempt, if this one fails
+	after     uint64         // entries up to it are done with
+	attempts  map[uint64]int // of entries that have failed
+	careful   int            // so many are to be delivered one by one
+	owed      []Rejection    // that the store has not taken yet
+	failing   string         // why entries are tried again, "" where none is
+}
+
+// run works until another assignment comes. A delivery that is under way then has
+// leaveTime to finish.
+func (w *worker) run() {
+	defer w.kill()
+	defer discard(w.log, w.connector)
+	stop := context.AfterFunc(w.soft, func() {
+		if rest(w.hard, leaveTime) {
+			w.kill()
+		}
+	})
+	defer stop()
+	w.relax()
+	for w.soft.Err() == nil {
+		if err := w.step(); err != nil && w.soft.Err() == nil {
+			w.wait()
+		}
+	}
+	w.show(false, "")
+}
+
+// step does what is next. An error is why to wait before the next step.
+func (w *worker) step() error {
+	if len(w.owed) > 0 {
+		if err := w.reject(w.owed); err != nil {
+			return err
+		}
+	}
+	if !w.connected {
+		if err := w.connect(); err != nil {
+			return err
+		}
+	}
+	batch, err := w.gather()
+	switch {
+	case err != nil:
+		return w.unstored(err)
+	case len(batch) == 0:
+		return w.idle()
+	}
+	return w.deliver(batch)
+}
+
+// connect makes the connection.
+func (w *worker) connect() error {
+	ctx, cancel := context.WithTimeout(w.soft, connectTime)
+	defer cancel()
+	if err, _ := guarded(w.log, func() error { return w.connector.Connect(ctx) }); err != nil {
+		w.trouble(false, err)
+		return err
+	}
+	w.connected = true
+	w.show(true, w.failing)
+	return nil
+}
+
+// idle waits for entries, and looks now and then whether the target is there.
+func (w *worker) idle() error {
+	w.relax()
+	t := time.NewTimer(checkPause)
+	defer t.Stop()
+	select {
+	case <-w.queue.Ready():
+		return nil
+	case <-w.soft.Done():
+		return nil
+	case <-w.changed():
+	case <-t.C:
+	}
+	ctx, cancel := context.WithTimeout(w.soft, connectTime)
+	defer cancel()
+	err, _ := guarded(w.log, func() error { return w.connector.Check(ctx) })
+	if err != nil && w.soft.Err() == nil {
+		w.connected = false
+		w.trouble(false, err)
+		return err
+	}
+	if w.soft.Err() == nil {
+		w.show(true, "")
+	}
+	return nil
+}
+
+// changed gives the channel of a Watched connector.
+func (w *worker) changed() <-chan struct{} {
+	if c, ok := w.connector.(Watched); ok {
+		return c.Changed()
+	}
+	return nil
+}
+
+// relax begins the pauses anew, after a success.
+func (w *worker) relax() {
+	w.pause = milliseconds(w.options.RetryMin)
+	if w.pause == 0 {
+		w.pause = leastPause
+	}
+}
+
+// wait rests before the next attempt. A connector that noticed something ends
+// that, but not before the shortest pause is over.
+func (w *worker) wait() {
+	least, now := w.pause, w.pause
+	longest := milliseconds(w.options.RetryMax)
+	if w.options.RetryMin == 0 {
+		longest = longPause
+	}
+	w.relax()
+	least = min(least, w.pause)
+	w.pause = max(w.pause, min(2*now, longest))
+	if !rest(w.soft, least) || now == least {
+		return
+	}
+	t := time.NewTimer(now - least)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-w.changed():
+	case <-w.soft.Done():
+	}
+}
+
+// trouble shows an error of the target.
+func (w *worker) trouble(connected bool, err error) {
+	if w.soft.Err() == nil {
+		w.show(connected, w.words(err))
+	}
+}
+
+// words gives the sentence of an error, without secrets that are in it in spite
+// of all.
+func (w *worker) words(err error) string { return wordsOf(err, w.secrets) }
+
+// wordsOf gives the sentence of an error.
+func wordsOf(err error, secrets []string) string {
+	text := err.Error()
+	if text == context.DeadlineExceeded.Error() {
+		text = "the target has not answered in time"
+	}
+	return scrub(text, secrets)
+}
+
+// scrub masks secrets in a text.
+func scrub(text string, secrets []string) string {
+	for _, s := range secrets {
+		text = strings.ReplaceAll(text, s, masked)
+	}
+	return text
+}
+
+// unstored shows an error of the store.
+func (w *worker) unstored(err error) error {
+	if w.soft.Err() == nil {
+		w.log.Error("the queue of a bridge failed; trying again", "error", err)
+		w.show(w.connected, "the queue of this connection cannot be read or written; the service's log tells why")
+	}
+	return err
+}
+
+// gather gives the entries to be delivered next.
+func (w *worker) gather() ([]*Entry, error) {
+	n := w.options.BatchSize
+	if w.careful > 0 {
+		n = 1
+	}
+	for {
+		list, err := w.queue.Peek(w.soft, w.after, n, batchBytes)
+		if err != nil || len(list) == 0 {
+			return nil, err
+		}
+		if w.options.BatchDelay > 0 && len(list) < n && w.failing == "" {
+			if list, err = w.collect(list, n); err != nil {
+				return nil, err
+			}
+		}
+		last := list[len(list)-1].ID
+		w.forget(list[0].ID)
+		if list, err = w.sift(list); err != nil || len(list) > 0 {
+			return list, err
+		}
+		w.after = last
+	}
+}
+
+// collect waits for more entries.
+func (w *worker) collect(list []*Entry, n int) ([]*Entry, error) {
+	t := time.NewTimer(milliseconds(w.options.BatchDelay))
+	defer t.Stop()
+	for len(list) > 0 && len(list) < n {
+		select {
+		case <-w.queue.Ready():
+		case <-t.C:
+			return list, nil
+		case <-w.soft.Done():
+			return nil, w.soft.Err()
+		}
+		var err error
+		if list, err = w.queue.Peek(w.soft, w.after, n, batchBytes); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// forget drops what is known of entries that are gone.
+func (w *worker) forget(before uint64) {
+	for id := range w.attempts {
+		if id < before {
+			delete(w.attempts, id)
+		}
+	}
+}
+
+// sift takes out entries that are not to be delivered: those that have expired,
+// and those whose topic mapping is gone.
+func (w *worker) sift(list []*Entry) ([]*Entry, error) {
+	now := time.Now()
+	var expired []uint64
+	var orphans []Rejection
+	kept := list[:0:len(list)]
+	for _, e := range list {
+		switch {
+		case e.ExpiresAt != 0 && e.ExpiresAt <= now.UnixMilli():
+			expired = append(expired, e.ID)
+		case !w.mappings[e.Mapping]:
+			orphans = append(orphans, Rejection{ID: e.ID, Attempts: e.Attempts, At: now,
+				Reason: fmt.Sprintf("there is no topic mapping %q any more", e.Mapping)})
+		default:
+			kept = append(kept, e)
+		}
+	}
+	if len(expired) > 0 {
+		w.queue.Remove(expired)
+		w.expired.Add(int64(len(expired)))
+	}
+	if len(orphans) > 0 {
+		return kept, w.reject(orphans)
+	}
+	return kept, nil
+}
+
+// reject makes dead letters; those that the store does not take are owed.
+func (w *worker) reject(list []Rejection) error {
+	w.owed = list
+	if err := w.queue.Reject(w.hard, list); err != nil {
+		return w.unstored(err)
+	}
+	w.owed = nil
+	w.rejected.Add(int64(len(list)))
+	for _, r := range list {
+		delete(w.attempts, r.ID)
+	}
+	return nil
+}
+
+// errPanic is what is told of a connector that panicked; the log has the rest.
+var errPanic = errors.New("this kind of bridge failed by a fault of the program, which the service's log describes")
+
+// guarded calls a connector, whose panic must not end the process.
+func guarded(log *slog.Logger, call func() error) (err error, panicked bool) {
+	defer func() {
+		if r := recover(); r != nil {
+			log.Error("a connector of a bridge panicked", "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+			err, panicked = errPanic, true
+		}
+	}()
+	return call(), false
+}
+
+// firstReason gives what keeps the first entry that is still pending.
+func firstReason(results []Result) string {
+	i := slices.IndexFunc(results, func(r Result) bool { return r.State == Pending && r.Reason != "" })
+	if i < 0 {
+		return "the target has not taken it, and says no more"
+	}
+	return results[i].Reason
+}
