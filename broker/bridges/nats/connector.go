@@ -1,0 +1,211 @@
+package nats
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	natsgo "github.com/nats-io/nats.go"
+
+	"signalbox/broker/bridges"
+)
+
+// connector is one connection to NATS.
+type connector struct {
+	options   natsgo.Options
+	jetStream bool
+	trial     bool
+	plans     map[string]*plan // by topic mapping
+	changed   chan struct{}
+
+	conn     *natsgo.Conn     // nil while there is none
+	refusals *refusals        // on this connection
+	closed   chan struct{}    // closed when the connection has broken
+	answers  chan *natsgo.Msg // of JetStream; nil without
+	inbox    string           // where answers come to, up to the part that tells them apart
+	round    uint64           // counts batches, so that late answers are known
+}
+
+// Connect connects to one of the servers.
+func (c *connector) Connect(ctx context.Context) error {
+	c.drop()
+	o := c.options
+	closed, refusals := make(chan struct{}), newRefusals()
+	o.ClosedCB = func(*natsgo.Conn) {
+		close(closed)
+		c.notice()
+	}
+	o.AsyncErrorCB = func(_ *natsgo.Conn, _ *natsgo.Subscription, err error) { refusals.note(err) }
+	conn, err := dial(ctx, o)
+	if err != nil {
+		return err
+	}
+	c.conn, c.closed, c.refusals = conn, closed, refusals
+	if c.jetStream {
+		err = c.openStreams(ctx)
+	}
+	if err != nil {
+		c.drop()
+	}
+	return err
+}
+
+// Changed tells that the connection broke.
+func (c *connector) Changed() <-chan struct{} { return c.changed }
+
+func (c *connector) notice() {
+	select {
+	case c.changed <- struct{}{}:
+	default: // it is known already
+	}
+}
+
+// Check asks the server for an answer.
+func (c *connector) Check(ctx context.Context) error {
+	if c.conn == nil {
+		return &bridges.Lost{Err: errNotConnected}
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := c.conn.FlushWithContext(ctx); err != nil {
+		return c.lost(err)
+	}
+	return nil
+}
+
+// patience is how long the server may take to answer, where the context says
+// nothing less.
+const patience = time.Minute
+
+var errNotConnected = errors.New("there is no connection to a server")
+
+// Close ends the connection.
+func (c *connector) Close(context.Context) error {
+	c.drop()
+	return nil
+}
+
+func (c *connector) drop() {
+	if c.conn != nil {
+		c.conn.Close()
+	}
+	c.conn, c.closed, c.answers, c.refusals = nil, nil, nil, nil
+}
+
+// lost says why the connection broke, and gives it up.
+func (c *connector) lost(err error) error {
+	last := c.conn.LastError()
+	if errors.Is(err, natsgo.ErrConnectionClosed) && last != nil && !errors.Is(last, natsgo.ErrPermissionViolation) {
+		err = last
+	}
+	c.drop()
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		err = sentence(err, "the server did not answer in time")
+	case errors.Is(err, natsgo.ErrConnectionClosed):
+		err = sentence(err, "the server ended the connection")
+	case errors.Is(err, natsgo.ErrAuthExpired), errors.Is(err, natsgo.ErrAuthRevoked):
+		err = why(err, nil)
+	default:
+		err = fmt.Errorf("the connection to the server broke: %w", err)
+	}
+	return &bridges.Lost{Err: err}
+}
+
+// Deliver publishes a batch.
+func (c *connector) Deliver(ctx context.Context, batch []*bridges.Entry, results []bridges.Result) error {
+	if c.conn == nil {
+		return &bridges.Lost{Err: errNotConnected}
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	messages := make([]*natsgo.Msg, len(batch))
+	for i, e := range batch {
+		m, err := c.plans[e.Mapping].message(e, c.jetStream)
+		if err != nil {
+			results[i] = bridges.Result{State: bridges.Rejected, Reason: err.Error()}
+			continue
+		}
+		messages[i] = m
+	}
+	if err := c.sendAll(messages, results); err != nil {
+		return err
+	}
+	refused, err := c.flush(ctx, messages, results)
+	if err != nil {
+		return err
+	}
+	if c.jetStream {
+		return cmp.Or(refused, c.await(ctx, messages, results))
+	}
+	for i, m := range messages {
+		if m != nil && results[i] == (bridges.Result{}) {
+			results[i].State = bridges.Delivered
+		}
+	}
+	return refused
+}
+
+// sendAll hands messages to the client. An error says that there is no connection
+// any more.
+func (c *connector) sendAll(messages []*natsgo.Msg, results []bridges.Result) error {
+	c.round++
+	for i, m := range messages {
+		if m == nil {
+			continue
+		}
+		if c.jetStream {
+			m.Reply = c.reply() + strconv.Itoa(i)
+		}
+		if err := c.send(m, &results[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// flush waits until the server has all that was sent. Refused is the first reason
+// why it does not let a message pass; each of them is pending with its own.
+func (c *connector) flush(ctx context.Context, messages []*natsgo.Msg, results []bridges.Result) (refused, err error) {
+	err = c.conn.FlushWithContext(ctx)
+	if err == nil {
+		err = c.refusals.await(ctx, c.conn)
+	}
+	if err != nil {
+		return nil, c.lost(err)
+	}
+	subjects := c.refusals.take()
+	for i, m := range messages {
+		if m == nil || results[i].State != bridges.Pending {
+			continue
+		}
+		if reason := subjects[m.Subject]; reason != nil {
+			results[i].Reason = reason.Error()
+			refused = cmp.Or(refused, reason)
+		}
+	}
+	return refused, nil
+}
+
+// send hands a message to the client. An error says that there is no connection
+// any more; a message that cannot be sent is rejected.
+func (c *connector) send(m *natsgo.Msg, result *bridges.Result) error {
+	err := c.conn.PublishMsg(m)
+	switch {
+	case err == nil:
+	case errors.Is(err, natsgo.ErrMaxPayload):
+		*result = bridges.Result{State: bridges.Rejected,
+			Reason: fmt.Sprintf("the message is larger than the %d bytes that the server takes", c.conn.MaxPayload())}
+	case errors.Is(err, natsgo.ErrBadSubject):
+		*result = bridges.Result{State: bridges.Rejected, Reason: fmt.Sprintf("%q is no subject", m.Subject)}
+	case errors.Is(err, natsgo.ErrHeadersNotSupported):
+		c.drop()
+		return &bridges.Lost{Err: sentence(err, "the server knows no headers: it must be NATS 2.2 or later")}
+	default:
+		return c.lost(err)
+	}
+	return nil
+}

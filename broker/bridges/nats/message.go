@@ -1,0 +1,120 @@
+package nats
+
+import (
+	"net/textproto"
+	"strconv"
+	"strings"
+
+	natsgo "github.com/nats-io/nats.go"
+
+	"signalbox/broker/bridges"
+	"signalbox/broker/bridges/mapping"
+	"signalbox/broker/wire"
+)
+
+// plan says what messages of a topic mapping become.
+type plan struct {
+	subject *mapping.Template // nil for the topic
+	value   *mapping.Template // nil for the record
+	record  *mapping.Mapping  // nil for the payload
+	headers bool
+}
+
+// message makes what is published of an entry. The error says why there is no such
+// message.
+func (l *plan) message(e *bridges.Entry, withID bool) (*natsgo.Msg, error) {
+	m := &mapping.Message{Message: &e.Message, MessageID: e.MessageID}
+	subject, err := l.subjectOf(m)
+	if err != nil {
+		return nil, err
+	}
+	out := natsgo.NewMsg(subject)
+	if out.Data, err = l.data(m); err != nil {
+		return nil, err
+	}
+	if l.headers {
+		addHeaders(out.Header, e)
+	}
+	if withID || l.headers {
+		out.Header.Set(natsgo.MsgIdHdr, e.MessageID)
+	}
+	return out, nil
+}
+
+func (l *plan) subjectOf(m *mapping.Message) (string, error) {
+	subject := ""
+	if l.subject == nil {
+		subject = subjectOfTopic(m.Topic)
+	} else {
+		text, err := l.subject.Append(nil, m)
+		if err != nil {
+			return "", err
+		}
+		subject = tokens(string(text))
+	}
+	return subject, checkSubject(subject)
+}
+
+func (l *plan) data(m *mapping.Message) ([]byte, error) {
+	switch {
+	case l.value != nil:
+		return l.value.Append(nil, m)
+	case l.record != nil:
+		record, err := l.record.Record(m)
+		if err != nil {
+			return nil, err
+		}
+		return record.AppendJSON(nil), nil
+	}
+	return m.Payload, nil
+}
+
+// The headers that tell what a message was.
+const (
+	headerTopic           = "Mqtt-Topic"
+	headerQoS             = "Mqtt-Qos"
+	headerRetain          = "Mqtt-Retain"
+	headerContentType     = "Content-Type"
+	headerResponseTopic   = "Mqtt-Response-Topic"
+	headerCorrelationData = "Mqtt-Correlation-Data" // base64
+)
+
+// addHeaders says what the message was. User properties keep their names where
+// these can be names of headers; those that servers act on, or that are said here,
+// are a publisher's to claim in no case.
+func addHeaders(h natsgo.Header, e *bridges.Entry) {
+	for _, p := range wire.DescribeProperties(e.Properties) {
+		switch p.Identifier {
+		case wire.PropertyUser:
+			if mayName(p.Name) {
+				h.Add(p.Name, oneLine(p.Value))
+			}
+		case wire.PropertyContentType:
+			h.Set(headerContentType, oneLine(p.Value))
+		case wire.PropertyResponseTopic:
+			h.Set(headerResponseTopic, oneLine(p.Value))
+		case wire.PropertyCorrelationData:
+			h.Set(headerCorrelationData, p.Value)
+		}
+	}
+	h.Set(headerTopic, oneLine(e.Topic))
+	h.Set(headerQoS, strconv.Itoa(int(e.QoS)))
+	h.Set(headerRetain, strconv.FormatBool(e.Retain))
+}
+
+// mayName tells whether a user property can be a header.
+func mayName(name string) bool {
+	canonical := textproto.CanonicalMIMEHeaderKey(name)
+	if name == "" || canonical == headerContentType || strings.HasPrefix(canonical, "Nats-") || strings.HasPrefix(canonical, "Mqtt-") {
+		return false
+	}
+	for i := range len(name) {
+		if c := name[i]; c <= ' ' || c >= 0x7f || strings.IndexByte(`"(),/:;<=>?@[\]{}`, c) >= 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// oneLine keeps a value from ending its header.
+func oneLine(s string) string { return strings.NewReplacer("\r", " ", "\n", " ").Replace(s) }
