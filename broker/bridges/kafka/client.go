@@ -1,0 +1,89 @@
+package kafka
+
+import (
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	"signalbox/broker/bridges"
+)
+
+// defaultMaxBytes is how large a batch may be for brokers that are configured no
+// other way.
+const defaultMaxBytes = 1_000_000
+
+// metadataAge is how long the client waits before it asks again where partitions
+// are: an attempt that failed takes as long.
+const metadataAge = 250 * time.Millisecond
+
+// clientOptions says where the cluster is and who the client is.
+func clientOptions(c cluster, p *bridges.Problems) []kgo.Opt {
+	for i, address := range c.Brokers {
+		host, port, err := net.SplitHostPort(address)
+		if number, e := strconv.Atoi(port); err != nil || host == "" || e != nil || number < 1 || number > 65535 || strings.ContainsAny(host, "/@ ") {
+			p.Add("connection.brokers["+strconv.Itoa(i)+"]", "must be a host and a port as in kafka:9092")
+		}
+	}
+	id := c.ClientID
+	if id == "" {
+		id = "signalbox"
+	}
+	opts := []kgo.Opt{kgo.SeedBrokers(c.Brokers...), kgo.ClientID(id)}
+	if t := c.TLS.Config("", "connection.tls", p); t != nil {
+		opts = append(opts, kgo.DialTLSConfig(t))
+	}
+	if c.SASL != nil {
+		opts = append(opts, kgo.SASL(c.SASL.mechanism()))
+	}
+	return opts
+}
+
+func (l *login) mechanism() sasl.Mechanism {
+	switch l.Mechanism {
+	case "scram-sha-256":
+		return scram.Auth{User: l.Username, Pass: l.Password}.AsSha256Mechanism()
+	case "scram-sha-512":
+		return scram.Auth{User: l.Username, Pass: l.Password}.AsSha512Mechanism()
+	}
+	return plain.Auth{User: l.Username, Pass: l.Password}.AsMechanism()
+}
+
+var codecs = map[string]kgo.CompressionCodec{
+	"":       kgo.NoCompression(),
+	"none":   kgo.NoCompression(),
+	"gzip":   kgo.GzipCompression(),
+	"snappy": kgo.SnappyCompression(),
+	"lz4":    kgo.Lz4Compression(),
+	"zstd":   kgo.ZstdCompression(),
+}
+
+// client gives the options of the producer. It collects what Deliver hands over
+// until it is told to send.
+func (o options) client(maxBytes int32, p *bridges.Problems) []kgo.Opt {
+	opts := []kgo.Opt{
+		kgo.ManualFlushing(), kgo.MaxBufferedRecords(1 << 20), kgo.ProducerBatchMaxBytes(maxBytes),
+		kgo.BrokerMaxWriteBytes(max(100<<20, 2*maxBytes)), kgo.ProducerBatchCompression(codecs[o.Compression]),
+		kgo.UnknownTopicRetries(1), kgo.MetadataMinAge(metadataAge), kgo.DisableClientMetrics(), kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)),
+	}
+	idempotent := o.Idempotent == nil || *o.Idempotent
+	if o.Acks == "leader" {
+		if o.Idempotent != nil && idempotent {
+			p.Add("options.idempotent", "must be false where only the leader acknowledges")
+		}
+		idempotent = false
+		opts = append(opts, kgo.RequiredAcks(kgo.LeaderAck()))
+	}
+	if !idempotent {
+		opts = append(opts, kgo.DisableIdempotentWrite())
+	}
+	if o.CreateTopics {
+		opts = append(opts, kgo.AllowAutoTopicCreation())
+	}
+	return opts
+}

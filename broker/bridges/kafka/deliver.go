@@ -1,0 +1,159 @@
+package kafka
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"signalbox/broker/bridges"
+)
+
+// Deliver produces a batch and waits for every acknowledgement.
+func (c *connector) Deliver(ctx context.Context, batch []*bridges.Entry, results []bridges.Result) error {
+	if c.client == nil {
+		return &bridges.Lost{Err: errNotConnected}
+	}
+	d := &delivery{client: c.client, records: make([]*kgo.Record, len(batch)), results: results, held: make(map[string]error)}
+	for i, e := range batch {
+		r, err := c.plans[e.Mapping].produced(e)
+		if err != nil {
+			results[i] = bridges.Result{State: bridges.Rejected, Reason: err.Error()}
+			continue
+		}
+		d.records[i] = r
+	}
+	if err := d.run(ctx, int(c.maxBytes)); err != nil {
+		return c.lost(err)
+	}
+	return d.first
+}
+
+// delivery is a batch under way.
+type delivery struct {
+	client  *kgo.Client
+	records []*kgo.Record // nil for those that are done with
+	results []bridges.Result
+	held    map[string]error // topics that take nothing at present
+	first   error            // of these
+}
+
+// run sends portions that are small enough for one batch of each partition: these
+// fail or succeed as one, so that no message overtakes another that failed. The
+// error says that the client is of no use any more.
+func (d *delivery) run(ctx context.Context, maxBytes int) error {
+	var portion []int
+	bytes := 0
+	for i, r := range d.records {
+		if r == nil {
+			continue
+		}
+		n := size(r)
+		if len(portion) > 0 && bytes+n > maxBytes {
+			if err := d.send(ctx, portion); err != nil {
+				return err
+			}
+			portion, bytes = nil, 0
+		}
+		portion, bytes = append(portion, i), bytes+n
+	}
+	return d.send(ctx, portion)
+}
+
+// send sends a portion. Where a batch is not taken for what is in it, its messages
+// are sent one by one, in order.
+func (d *delivery) send(ctx context.Context, portion []int) error {
+	portion = d.withoutHeld(portion)
+	outcomes, flushed := d.produce(ctx, portion)
+	var singly []int
+	var fatal error
+	for k, i := range portion {
+		topic := d.records[i].Topic
+		switch err := outcomes[k]; {
+		case err == nil:
+			d.results[i] = bridges.Result{State: bridges.Delivered}
+		case errors.Is(err, errUnderWay):
+		case isFault(err) && len(portion) > 1:
+			singly = append(singly, i)
+		case isFault(err) || errors.Is(err, kerr.InvalidTopicException):
+			d.results[i] = bridges.Result{State: bridges.Rejected, Reason: fault(err, topic)}
+		case isTopicTrouble(err):
+			d.hold(topicTrouble(err, topic), topic)
+			d.results[i].Reason = d.held[topic].Error()
+		default:
+			fatal = cmp.Or(fatal, err)
+		}
+	}
+	if err := cmp.Or(flushed, fatal); err != nil {
+		return err
+	}
+	for _, i := range singly {
+		if err := d.send(ctx, []int{i}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *delivery) hold(err error, topic string) {
+	if d.held[topic] == nil {
+		d.held[topic] = err
+	}
+	d.first = cmp.Or(d.first, err)
+}
+
+// withoutHeld leaves out what is not to be sent before the trouble of its topic is
+// over.
+func (d *delivery) withoutHeld(portion []int) []int {
+	var left []int
+	for _, i := range portion {
+		if err := d.held[d.records[i].Topic]; err != nil {
+			d.results[i].Reason = err.Error()
+			continue
+		}
+		left = append(left, i)
+	}
+	return left
+}
+
+// errUnderWay is the outcome of what was not waited for to its end.
+var errUnderWay = errors.New("not acknowledged yet")
+
+// outcomes are noted by the client's goroutines.
+type outcomes struct {
+	mu   sync.Mutex // guards the field below
+	list []error
+}
+
+func (o *outcomes) set(k int, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.list[k] = err
+}
+
+// take gives the outcomes so far, and keeps later ones from changing them.
+func (o *outcomes) take() []error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	list := o.list
+	o.list = make([]error, len(list))
+	return list
+}
+
+// produce hands a portion to the client and waits until it is done with. The error
+// is the context's.
+func (d *delivery) produce(ctx context.Context, portion []int) ([]error, error) {
+	o := &outcomes{list: make([]error, len(portion))}
+	for k := range portion {
+		o.list[k] = errUnderWay
+	}
+	for k, i := range portion {
+		// The context ends the wait, not the record: an idempotent producer must not give up one of many.
+		d.client.Produce(context.WithoutCancel(ctx), d.records[i], func(_ *kgo.Record, err error) { o.set(k, err) })
+	}
+	err := d.client.Flush(ctx)
+	return o.take(), err
+}

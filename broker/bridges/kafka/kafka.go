@@ -1,0 +1,137 @@
+// Package kafka is the kind of bridge that produces messages to Apache Kafka and
+// what speaks its protocol.
+//
+// DESIGN.md tells how the order of messages is kept and what may come twice. It
+// must not import the stores of bridges nor another kind.
+package kafka
+
+import (
+	_ "embed"
+	"strconv"
+
+	"signalbox/broker/bridges"
+	"signalbox/broker/bridges/mapping"
+	"signalbox/broker/messaging"
+)
+
+var (
+	//go:embed connection.json
+	connectionSchema []byte
+	//go:embed options.json
+	optionsSchema []byte
+	//go:embed mapping.json
+	mappingSchema []byte
+)
+
+// Kind is the kafka-bridge.
+type Kind struct{}
+
+// ID is "kafka-bridge".
+func (Kind) ID() string { return "kafka-bridge" }
+
+// Schema gives what is particular to Kafka in the configuration.
+func (Kind) Schema() bridges.Schema {
+	return bridges.Schema{
+		Title:       "Apache Kafka",
+		Description: "Produces messages to the topics of a Kafka cluster.",
+		Connection:  connectionSchema,
+		Options:     optionsSchema,
+		Mapping:     mappingSchema,
+		Records:     true,
+	}
+}
+
+// document is a connection as it is configured.
+type document struct {
+	Connection    cluster          `json:"connection"`
+	Options       options          `json:"options"`
+	TopicMappings []mappingOptions `json:"topicMappings"`
+}
+
+type cluster struct {
+	Brokers  []string    `json:"brokers"`
+	ClientID string      `json:"clientId"`
+	TLS      bridges.TLS `json:"tls"`
+	SASL     *login      `json:"sasl"`
+}
+
+type login struct {
+	Mechanism string `json:"mechanism"`
+	Username  string `json:"username"`
+	Password  string `json:"password"`
+}
+
+type options struct {
+	Acks            string `json:"acks"`
+	Idempotent      *bool  `json:"idempotent"`
+	Compression     string `json:"compression"`
+	MaxMessageBytes int32  `json:"maxMessageBytes"`
+	CreateTopics    bool   `json:"createTopics"`
+}
+
+type mappingOptions struct {
+	Name          string  `json:"name"`
+	Target        string  `json:"target"`
+	Key           *string `json:"key"`
+	SchemaMapping *string `json:"schemaMapping"`
+	Value         *string `json:"value"`
+	Headers       *bool   `json:"headers"`
+}
+
+// Compile makes a connector of a connection.
+func (Kind) Compile(c *bridges.Connection) (bridges.Connector, bridges.Problems) {
+	var d document
+	problems := bridges.Decode(c.Document, &d)
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	k := &connector{login: d.Connection.SASL != nil, trial: c.Trial, plans: make(map[string]*plan), changed: make(chan struct{}, 1), maxBytes: defaultMaxBytes}
+	if d.Options.MaxMessageBytes > 0 {
+		k.maxBytes = d.Options.MaxMessageBytes
+	}
+	k.options = append(clientOptions(d.Connection, &problems), d.Options.client(k.maxBytes, &problems)...)
+	for i, m := range d.TopicMappings {
+		place := "topicMappings[" + strconv.Itoa(i) + "]."
+		k.plans[m.Name] = newPlan(m, c.Records[m.Name], place, &problems)
+	}
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	return k, nil
+}
+
+// newPlan makes a topic mapping ready.
+func newPlan(m mappingOptions, record *mapping.Mapping, place string, p *bridges.Problems) *plan {
+	l := &plan{headers: m.Headers == nil || *m.Headers}
+	parse := func(text, name string) *mapping.Template {
+		t, err := mapping.ParseTemplate(text, mapping.EscapeNone)
+		if err != nil {
+			p.Add(place+name, err.Error())
+		}
+		return t
+	}
+	target, key := m.Target, "${topic}"
+	if target == "" {
+		target = "${topic}"
+	}
+	if m.Key != nil {
+		key = *m.Key
+	}
+	if l.topic = parse(target, "target"); l.topic != nil && l.topic.Constant() {
+		name, err := l.topicOf(&mapping.Message{Message: &messaging.Message{}})
+		if err != nil {
+			p.Add(place+"target", err.Error())
+		}
+		l.constant = name
+	}
+	l.key = parse(key, "key")
+	switch {
+	case m.Value != nil && m.SchemaMapping != nil:
+		p.Add(place+"value", "must be left out where there is a schemaMapping")
+	case m.Value != nil:
+		l.value = parse(*m.Value, "value")
+	case m.SchemaMapping != nil:
+		l.record = record
+	}
+	return l
+}

@@ -1,0 +1,139 @@
+package kafka
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"signalbox/broker/bridges"
+	"signalbox/broker/bridges/mapping"
+	"signalbox/broker/wire"
+)
+
+// plan says what messages of a topic mapping become.
+type plan struct {
+	topic    *mapping.Template
+	constant string // the topic where it is the same for all messages
+	key      *mapping.Template
+	value    *mapping.Template // nil for the record
+	record   *mapping.Mapping  // nil for the payload
+	headers  bool
+}
+
+// produced makes what is produced of an entry. The error says why there is no such
+// record.
+func (l *plan) produced(e *bridges.Entry) (*kgo.Record, error) {
+	m := &mapping.Message{Message: &e.Message, MessageID: e.MessageID}
+	topic, err := l.topicOf(m)
+	if err != nil {
+		return nil, err
+	}
+	r := &kgo.Record{Topic: topic, Timestamp: time.UnixMilli(e.At)}
+	key, err := l.key.Append(nil, m)
+	if err != nil {
+		return nil, err
+	}
+	if len(key) > 0 {
+		r.Key = key
+	}
+	if r.Value, err = l.valueOf(m); err != nil {
+		return nil, err
+	}
+	if l.headers {
+		r.Headers = headers(e)
+	}
+	return r, nil
+}
+
+// topicOf gives the topic, in which slashes are dots.
+func (l *plan) topicOf(m *mapping.Message) (string, error) {
+	text, err := l.topic.Append(nil, m)
+	if err != nil {
+		return "", err
+	}
+	topic := strings.ReplaceAll(string(text), "/", ".")
+	return topic, checkTopic(topic)
+}
+
+// maxTopic is how long the name of a topic may be, in bytes.
+const maxTopic = 249
+
+// checkTopic tells why there can be no topic of a name.
+func checkTopic(name string) error {
+	switch {
+	case name == "":
+		return errors.New("the topic's name is empty")
+	case len(name) > maxTopic:
+		return fmt.Errorf("the topic's name has more than %d characters", maxTopic)
+	case name == "." || name == "..":
+		return fmt.Errorf("%q is no name of a topic", name)
+	}
+	for i := range len(name) {
+		if c := name[i]; !isLetter(c) && strings.IndexByte("0123456789._-", c) < 0 {
+			return fmt.Errorf("the topic's name %q has a character that Kafka does not allow: there may be letters, digits, dots, hyphens and underscores", name)
+		}
+	}
+	return nil
+}
+
+func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
+
+func (l *plan) valueOf(m *mapping.Message) ([]byte, error) {
+	switch {
+	case l.value != nil:
+		return l.value.Append(nil, m)
+	case l.record != nil:
+		record, err := l.record.Record(m)
+		if err != nil {
+			return nil, err
+		}
+		return record.AppendJSON(nil), nil
+	}
+	return m.Payload, nil
+}
+
+// own is what the names of headers begin with that tell what a message was.
+const own = "mqtt."
+
+// headers says what the message was. User properties keep their names; one that
+// looks like a header of ours is left out, so that nobody is deceived.
+func headers(e *bridges.Entry) []kgo.RecordHeader {
+	text := func(name, value string) kgo.RecordHeader {
+		return kgo.RecordHeader{Key: own + name, Value: []byte(value)}
+	}
+	all := []kgo.RecordHeader{
+		text("topic", e.Topic), text("qos", strconv.Itoa(int(e.QoS))), text("retain", strconv.FormatBool(e.Retain)), text("message_id", e.MessageID),
+	}
+	for _, p := range wire.DescribeProperties(e.Properties) {
+		switch p.Identifier {
+		case wire.PropertyContentType:
+			all = append(all, text("content_type", p.Value))
+		case wire.PropertyResponseTopic:
+			all = append(all, text("response_topic", p.Value))
+		case wire.PropertyCorrelationData:
+			data, err := base64.StdEncoding.DecodeString(p.Value)
+			if err == nil {
+				all = append(all, kgo.RecordHeader{Key: own + "correlation_data", Value: data})
+			}
+		case wire.PropertyUser:
+			if !strings.HasPrefix(p.Name, own) {
+				all = append(all, kgo.RecordHeader{Key: p.Name, Value: []byte(p.Value)})
+			}
+		}
+	}
+	return all
+}
+
+// size is at least what a record takes in a batch, in bytes.
+func size(r *kgo.Record) int {
+	n := len(r.Key) + len(r.Value) + 64
+	for _, h := range r.Headers {
+		n += len(h.Key) + len(h.Value) + 10
+	}
+	return n
+}
