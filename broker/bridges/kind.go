@@ -87,6 +87,10 @@ type Selective interface {
 	// Filters gives what is taken from the broker for a topic mapping; none where
 	// nothing is.
 	Filters(mapping string) []string
+	// Enter is given a message that a topic mapping takes, before it is queued. It
+	// may change its Properties, and tells whether it is to be queued at all. It
+	// must not wait.
+	Enter(mapping string, m *messaging.Message) bool
 	// Retained tells whether what the broker retains when a topic mapping is made,
 	// or gets another filter, is to be taken too, with RETAIN.
 	Retained(mapping string) bool

@@ -25,7 +25,7 @@ func (b *Broker) seam() *seam {
 
 // Subscribe opens a tap.
 func (m *seam) Subscribe(filter string, in messaging.Inlet) (cancel func()) {
-	return m.engine.Open(filter, inlet{in})
+	return m.engine.Open(filter, inlet{in, m})
 }
 
 // Publish publishes all at once. What cannot be stored is refused.
@@ -78,24 +78,6 @@ func given(s *messaging.Message, now int64) *engine.Message {
 	}
 }
 
-// Guard has a border looked after.
-func (m *seam) Guard(b messaging.Border) (end func()) { return m.engine.Guard(border{b}) }
-
-// border is one as the engine asks it.
-type border struct{ messaging.Border }
-
-// Admit asks about a message.
-func (b border) Admit(m *engine.Message) bool {
-	s := taken(m)
-	return b.Border.Admit(&s)
-}
-
-// Withdraw takes that back.
-func (b border) Withdraw(m *engine.Message) {
-	s := taken(m)
-	b.Border.Withdraw(&s)
-}
-
 // Retained gives what is retained now.
 func (m *seam) Retained(ctx context.Context, filter string) iter.Seq2[messaging.Message, error] {
 	return func(yield func(messaging.Message, error) bool) {
@@ -105,7 +87,7 @@ func (m *seam) Retained(ctx context.Context, filter string) iter.Seq2[messaging.
 				yield(messaging.Message{}, err)
 				return
 			}
-			if !yield(taken(kept), nil) {
+			if !yield(m.taken(kept), nil) {
 				return
 			}
 		}
@@ -126,14 +108,17 @@ func (*seam) Refused(string) bool { return false }
 func (*seam) Reached() error { return nil }
 
 // inlet is where a stream takes messages, as a tap of the engine.
-type inlet struct{ messaging.Inlet }
+type inlet struct {
+	messaging.Inlet
+	seam *seam
+}
 
 // Holds tells whether a message is to be safe before it is acknowledged.
 func (i inlet) Holds() bool { return i.Keeps() }
 
 // Take hands the stream a message.
 func (i inlet) Take(m *engine.Message, hold *engine.Hold) {
-	s := taken(m)
+	s := i.seam.taken(m)
 	if hold == nil {
 		i.Inlet.Take(s, nil)
 		return
@@ -142,9 +127,9 @@ func (i inlet) Take(m *engine.Message, hold *engine.Hold) {
 }
 
 // taken is a message as streams and bridges see it.
-func taken(m *engine.Message) messaging.Message {
+func (m *seam) taken(k *engine.Message) messaging.Message {
 	return messaging.Message{
-		Topic: m.Topic, Payload: m.Payload, Properties: m.Properties, QoS: m.QoS, Retain: m.Retain,
-		At: m.CreatedAt, ExpiresAt: m.ExpiresAt, ClientID: m.Publisher,
+		Topic: k.Topic, Payload: k.Payload, Properties: k.Properties, QoS: k.QoS, Retain: k.Retain,
+		At: k.CreatedAt, ExpiresAt: k.ExpiresAt, Serial: m.engine.Serial(k), ClientID: k.Publisher,
 	}
 }

@@ -18,6 +18,9 @@ type Border interface {
 	// Admit is given a message of a client that tells of bridges, and says whether
 	// it is to be delivered.
 	Admit(m *Message) bool
+	// Depart gives the properties with which a message goes to a bridge that takes
+	// it from the broker as a client.
+	Depart(m *Message) []byte
 	// Withdraw takes back the admittance of a message that came to nothing and will
 	// come again.
 	Withdraw(m *Message)

@@ -20,6 +20,7 @@ type Message struct {
 	Retain     bool   // as published, where the broker tells it
 	At         int64  // when it came, epoch milliseconds
 	ExpiresAt  int64  // epoch milliseconds, 0 for never
+	Serial     uint64 // no other message of this broker has it while the process runs; 0 where there is none
 	ClientID   string // of the publisher; "" where the broker does not tell it, or published itself
 }
 

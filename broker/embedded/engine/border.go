@@ -7,14 +7,17 @@ import (
 )
 
 // Border is where messages come in that have crossed bridges between brokers.
-// Its methods are called on the goroutines of publishers and of the store; they
-// must not block.
+// Its methods are called on the goroutines of publishers, of subscribers and of the
+// store, Depart with the lock of a session held; they must not block.
 type Border interface {
 	// Identity is what this broker is called among bridges.
 	Identity() string
 	// Admit is given a message of a client that tells of bridges, and says whether
 	// it is to be delivered; it has been here before where not.
 	Admit(m *Message) bool
+	// Depart gives the properties with which a message goes to a bridge that takes
+	// it from here.
+	Depart(m *Message) []byte
 	// Withdraw takes back the admittance of a message that could not be stored. It
 	// will come again.
 	Withdraw(m *Message)
@@ -50,4 +53,21 @@ func (e *Engine) nameFor(hello *wire.Connect) string {
 		return (*b).Identity()
 	}
 	return ""
+}
+
+// toBridge gives the properties of a message for a bridge, nil for its own.
+func (e *Engine) toBridge(m *Message) []byte {
+	if b := e.border.Load(); b != nil {
+		return (*b).Depart(m)
+	}
+	return nil
+}
+
+// Serial is a number that no other message has while this process runs.
+func (e *Engine) Serial(m *Message) uint64 {
+	if n := m.serial.Load(); n != 0 {
+		return n
+	}
+	m.serial.CompareAndSwap(0, e.serials.Add(1))
+	return m.serial.Load()
 }

@@ -305,6 +305,7 @@ func (s *Session) assume(c *Conn) {
 	s.connectedAt, s.goneAt, s.address = s.engine.now(), 0, c.socket.Address
 	s.window = int(min(s.engine.config.MaxInflight, h.ReceiveMaximum))
 	s.maxPacket, s.aliases = h.MaximumPacketSize, newAliases(h.TopicAliasMaximum)
+	s.toBridge = h.Peer != ""
 	s.will, s.willDueAt = nil, 0
 	if w := h.Will; w != nil {
 		s.will = &WillRecord{

@@ -53,6 +53,7 @@ type Engine struct {
 
 	lastMessage, lastSession atomic.Uint64
 	lastArrival              atomic.Uint64
+	serials                  atomic.Uint64
 	claims                   atomic.Pointer[Claims]
 	publishing               sections
 

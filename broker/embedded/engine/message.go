@@ -22,6 +22,8 @@ type Message struct {
 	Username   string // of the publisher
 	Stamp      uint64 // the same on all nodes; 0 for one that has not crossed from node to node
 
+	serial atomic.Uint64 // given when first asked for
+
 	frames [frameKinds]atomic.Pointer[[]byte] // encoded when first asked for
 }
 
@@ -89,13 +91,14 @@ type delivery struct {
 	dup     bool
 	retain  bool
 	alias   uint16 // 0 for none
+	told    []byte // properties that a bridge gets in place of the message's; nil for these
 	known   bool   // the client knows what the alias stands for
 }
 
 // shared tells whether the delivery is, but for its flags and packet
 // identifier, encoded as for everybody else.
 func (d *delivery) shared(version byte) bool {
-	return version < 5 || d.alias == 0 && d.message.ExpiresAt == 0 && (d.extra == nil || len(d.extra.ids) == 0)
+	return version < 5 || d.told == nil && d.alias == 0 && d.message.ExpiresAt == 0 && (d.extra == nil || len(d.extra.ids) == 0)
 }
 
 // flags is the first byte of the packet [MQTT-3.3.1].
@@ -122,6 +125,9 @@ func (d *delivery) outgoing(version byte, now int64) wire.Outgoing {
 	}
 	if m.ExpiresAt != 0 {
 		o.HasExpiry, o.Expiry = true, m.remaining(now)
+	}
+	if d.told != nil {
+		o.Properties = d.told
 	}
 	o.Alias, o.OmitTopic = d.alias, d.known
 	if d.extra != nil {

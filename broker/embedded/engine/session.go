@@ -51,6 +51,7 @@ type Session struct {
 	incoming    map[uint16]*publication // QoS 2 messages received and not released; nil once answered
 	window      int
 	maxPacket   uint32  // of the client; 0 for no limit
+	toBridge    bool    // the client is a bridge that is told where messages have been
 	aliases     aliases // for topics, of the connection
 }
 
@@ -235,6 +236,9 @@ func (s *Session) sendPassing(b *batch, now int64) {
 // takes it.
 func (s *Session) deliver(d *delivery, b *batch, now int64) bool {
 	s.aliases.apply(d)
+	if s.toBridge {
+		d.told = s.engine.toBridge(d.message)
+	}
 	if !s.fits(d.message, *d, now) {
 		return false
 	}

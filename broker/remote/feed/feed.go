@@ -83,6 +83,7 @@ type Feed struct {
 	tongue    tongue
 	peer      atomic.Pointer[Peer]
 	tries     atomic.Uint64
+	serials   atomic.Uint64 // of messages
 	visiting  chan struct{} // buffered by one: full while somebody visits
 
 	// delivering is held for reading while a message is handed to inlets, so that

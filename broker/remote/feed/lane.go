@@ -266,6 +266,7 @@ func (l *lane) deliver(p *incoming, a *arrival) (led bool) {
 		if !led {
 			led = true
 			p.fill(&m, l.feed.options.Now().UnixMilli())
+			m.Serial = l.feed.serials.Add(1)
 		}
 		for _, in := range *match.Who.inlets.Load() {
 			in.offer(m, a)
