@@ -44,7 +44,15 @@ func (in *inlet) Take(m messaging.Message, settler messaging.Settler) {
 	}
 	settle := shared(settler, len(routes))
 	for _, r := range routes {
-		l.put(Entry{Mapping: r.mapping, Message: m}, settle)
+		e := Entry{Mapping: r.mapping, Message: m}
+		if r.admits(&e.Message) {
+			l.put(e, settle)
+			continue
+		}
+		l.skipped.Add(1)
+		if settle != nil {
+			settle(nil)
+		}
 	}
 }
 

@@ -209,12 +209,12 @@ func routesOf(c *connection, connector Connector) []route {
 	selective, _ := connector.(Selective)
 	routes := make([]route, 0, len(c.mappings))
 	for _, m := range c.mappings {
-		filters := m.MQTTTopics
+		r := route{mapping: m.Name, filters: m.MQTTTopics}
 		if selective != nil {
-			filters = selective.Filters(m.Name)
+			r.filters, r.enter = selective.Filters(m.Name), selective.Enter
 		}
-		if len(filters) > 0 {
-			routes = append(routes, route{m.Name, filters})
+		if len(r.filters) > 0 {
+			routes = append(routes, r)
 		}
 	}
 	return routes

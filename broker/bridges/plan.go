@@ -3,6 +3,8 @@ package bridges
 import (
 	"math"
 	"slices"
+
+	"signalbox/broker/messaging"
 )
 
 // plan says which messages of the broker a link takes, and for which topic
@@ -16,7 +18,11 @@ type plan struct {
 type route struct {
 	mapping string
 	filters []string
+	enter   func(mapping string, m *messaging.Message) bool // nil where all are to be queued
 }
+
+// admits tells whether a message is to be queued, which it may change.
+func (r *route) admits(m *messaging.Message) bool { return r.enter == nil || r.enter(r.mapping, m) }
 
 // takes tells whether a route takes a topic.
 func (r *route) takes(topic string) bool {

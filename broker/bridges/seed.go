@@ -27,7 +27,7 @@ func (l *link) retained(r route) {
 	taken := map[string]bool{}
 	for _, filter := range r.filters {
 		for {
-			err := l.ask(filter, r.mapping, taken)
+			err := l.ask(filter, &r, taken)
 			if err == nil {
 				break
 			}
@@ -42,7 +42,7 @@ func (l *link) retained(r route) {
 // ask queues what a filter matches and was not taken before. So many are on their
 // way at most as seedWindow says: the queue has no other bound for what comes
 // faster than it can be stored.
-func (l *link) ask(filter, mapping string, taken map[string]bool) error {
+func (l *link) ask(filter string, r *route, taken map[string]bool) error {
 	room := make(chan struct{}, seedWindow)
 	for m, err := range l.engine.local.Retained(l.life, filter) {
 		switch {
@@ -51,13 +51,18 @@ func (l *link) ask(filter, mapping string, taken map[string]bool) error {
 		case taken[m.Topic] || m.Topic == "" || m.Topic[0] == '$':
 			continue
 		}
+		e := entryOf(r.mapping, m)
+		if !r.admits(&e.Message) {
+			l.skipped.Add(1)
+			continue
+		}
 		select {
 		case room <- struct{}{}:
 		case <-l.life.Done():
 			return nil
 		}
 		taken[m.Topic] = true
-		l.put(entryOf(mapping, m), func(error) { <-room })
+		l.put(e, func(error) { <-room })
 	}
 	return nil
 }
