@@ -1,0 +1,231 @@
+// Package bridgestest is what bridges are tested with: a broker and a store in
+// memory, a kind whose targets do as they are told, and a rig that holds a bridge
+// of any kind.
+//
+// Of this module it imports broker, broker/bridges and broker/messaging only.
+package bridgestest
+
+import (
+	"context"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"signalbox/broker/messaging"
+)
+
+// Broker is a broker in memory. All methods are safe for concurrent use.
+type Broker struct {
+	mu         sync.Mutex // guards what follows; not held while calling out
+	subs       []*subscription
+	made       int
+	published  []messaging.Message
+	retained   map[string]messaging.Message
+	forbidden  string
+	unsettled  int
+	settled    []error
+	publishing func(messaging.Message) error
+}
+
+type subscription struct {
+	filter string
+	in     messaging.Inlet
+}
+
+var _ messaging.Broker = (*Broker)(nil)
+
+// Subscribe opens an inlet.
+func (b *Broker) Subscribe(filter string, in messaging.Inlet) (cancel func()) {
+	s := &subscription{filter, in}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.subs = append(b.subs, s)
+	b.made++
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.subs = slices.DeleteFunc(slices.Clone(b.subs), func(o *subscription) bool { return o == s })
+	}
+}
+
+// Publish publishes messages to whoever is subscribed. Where Publishing has set
+// an answer, it ends with the first message that this refuses.
+func (b *Broker) Publish(ctx context.Context, messages []messaging.Message) (done, refused int, err error) {
+	for _, m := range messages {
+		if err := ctx.Err(); err != nil {
+			return done, refused, err
+		}
+		b.mu.Lock()
+		answer := b.publishing
+		b.mu.Unlock()
+		if answer != nil {
+			if err := answer(m); err != nil {
+				return done, refused, err
+			}
+		}
+		b.mu.Lock()
+		b.published = append(b.published, m)
+		if m.Retain {
+			b.retain(m)
+		}
+		b.mu.Unlock()
+		b.send(m, false)
+		done++
+	}
+	return done, refused, nil
+}
+
+// Publishing sets what Publish is to answer for a message, nil for success.
+func (b *Broker) Publishing(answer func(messaging.Message) error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.publishing = answer
+}
+
+// Say publishes a message as a client does: what is above QoS 0 is to be settled.
+func (b *Broker) Say(m messaging.Message) {
+	if m.At == 0 {
+		m.At = time.Now().UnixMilli()
+	}
+	if m.Retain {
+		b.mu.Lock()
+		b.retain(m)
+		b.mu.Unlock()
+	}
+	b.send(m, true)
+}
+
+// Text publishes a text at QoS 1.
+func (b *Broker) Text(topic, payload string) {
+	b.Say(messaging.Message{Topic: topic, Payload: []byte(payload), QoS: 1})
+}
+
+func (b *Broker) retain(m messaging.Message) {
+	if b.retained == nil {
+		b.retained = map[string]messaging.Message{}
+	}
+	if len(m.Payload) == 0 {
+		delete(b.retained, m.Topic)
+		return
+	}
+	b.retained[m.Topic] = m
+}
+
+// send gives a message to whoever is subscribed.
+func (b *Broker) send(m messaging.Message, settles bool) {
+	b.mu.Lock()
+	subs := b.subs
+	b.mu.Unlock()
+	for _, s := range subs {
+		if !Matches(s.filter, m.Topic) {
+			continue
+		}
+		if !settles || m.QoS == 0 || !s.in.Keeps() {
+			s.in.Take(m, nil)
+			continue
+		}
+		b.mu.Lock()
+		b.unsettled++
+		b.mu.Unlock()
+		s.in.Take(m, &receipt{broker: b})
+	}
+}
+
+// receipt must be settled once.
+type receipt struct {
+	broker *Broker
+	once   bool
+}
+
+// Settled notes it.
+func (r *receipt) Settled(err error) {
+	r.broker.mu.Lock()
+	defer r.broker.mu.Unlock()
+	if r.once {
+		panic("bridgestest: a message is settled twice")
+	}
+	r.once = true
+	r.broker.unsettled--
+	r.broker.settled = append(r.broker.settled, err)
+}
+
+// Settled tells how many messages wait to be settled, and with what the others
+// were.
+func (b *Broker) Settled() (waiting int, settled []error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.unsettled, slices.Clone(b.settled)
+}
+
+// Published gives what was published by Publish, in order.
+func (b *Broker) Published() []messaging.Message {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.published)
+}
+
+// Subscribed gives the filters that are subscribed to, in order, and how many
+// subscriptions were ever made.
+func (b *Broker) Subscribed() (filters []string, made int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, s := range b.subs {
+		filters = append(filters, s.filter)
+	}
+	slices.Sort(filters)
+	return filters, b.made
+}
+
+// Retained gives what is retained.
+func (b *Broker) Retained(_ context.Context, filter string) iter.Seq2[messaging.Message, error] {
+	b.mu.Lock()
+	all := maps.Clone(b.retained)
+	b.mu.Unlock()
+	return func(yield func(messaging.Message, error) bool) {
+		for _, topic := range slices.Sorted(maps.Keys(all)) {
+			if Matches(filter, topic) && !yield(all[topic], nil) {
+				return
+			}
+		}
+	}
+}
+
+// Room does not wait.
+func (*Broker) Room(context.Context, string) {}
+
+// Forbid has the broker refuse a filter.
+func (b *Broker) Forbid(filter string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.forbidden = filter
+}
+
+// Refused tells whether a filter is the forbidden one.
+func (b *Broker) Refused(filter string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return filter == b.forbidden
+}
+
+// Reached is always so.
+func (*Broker) Reached() error { return nil }
+
+// Matches tells whether a filter matches a topic.
+func Matches(filter, topic string) bool {
+	if strings.HasPrefix(topic, "$") != strings.HasPrefix(filter, "$") {
+		return false
+	}
+	f, t := strings.Split(filter, "/"), strings.Split(topic, "/")
+	for i, level := range f {
+		if level == "#" {
+			return true
+		}
+		if i >= len(t) || level != "+" && level != t[i] {
+			return false
+		}
+	}
+	return len(f) == len(t) || len(f) == len(t)+1 && f[len(t)] == "#"
+}

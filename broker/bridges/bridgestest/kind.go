@@ -1,0 +1,251 @@
+package bridgestest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"sync"
+
+	"signalbox/broker/bridges"
+)
+
+// Kind is a kind of bridge whose targets are in memory: a connection leads to the
+// Target named by its address. All methods are safe for concurrent use.
+type Kind struct {
+	Name string // its id, "fake-bridge" where it is empty
+
+	mu         sync.Mutex // guards what follows
+	targets    map[string]*Target
+	connectors []*connector
+}
+
+var _ bridges.Kind = (*Kind)(nil)
+
+// ID gives the id.
+func (k *Kind) ID() string {
+	if k.Name == "" {
+		return "fake-bridge"
+	}
+	return k.Name
+}
+
+// Schema describes address, password, tls and a few members to try schemas with.
+func (*Kind) Schema() bridges.Schema {
+	return bridges.Schema{
+		Title: "Fake", Description: "Leads nowhere.", Records: true,
+		Connection: json.RawMessage(`{"type":"object","required":["address"],"properties":{
+			"address":{"type":"string","minLength":1,"x-address":true},
+			"port":{"type":"integer","minimum":1,"maximum":65535,"default":1883,"x-address":true},
+			"credentials":{"$ref":"#/$defs/credentials"},"tls":{"$ref":"#/$defs/tls"},
+			"headers":{"type":"object","additionalProperties":{"type":"string","writeOnly":true}},
+			"sign":{"oneOf":[
+				{"type":"object","properties":{"by":{"const":"key"},"key":{"type":"string","minLength":3,"writeOnly":true}},"required":["by","key"]},
+				{"type":"object","properties":{"by":{"const":"name"},"name":{"type":"string","format":"hostname"}},"required":["by","name"]}]}}}`),
+		Options: json.RawMessage(`{"type":"object","properties":{"flavour":{"enum":["sweet","sour"],"default":"sweet"}}}`),
+		Mapping: json.RawMessage(`{"type":"object","required":["target"],"properties":{"target":{"type":"string","pattern":"^[a-z]+$"}}}`),
+	}
+}
+
+// Compile makes a connector. The target "nowhere" is one that it does not take.
+func (k *Kind) Compile(c *bridges.Connection) (bridges.Connector, bridges.Problems) {
+	var d struct {
+		Connection struct {
+			Address string       `json:"address"`
+			TLS     *bridges.TLS `json:"tls"`
+		} `json:"connection"`
+		TopicMappings []struct {
+			Target string `json:"target"`
+		} `json:"topicMappings"`
+	}
+	problems := bridges.Decode(c.Document, &d)
+	d.Connection.TLS.Config(d.Connection.Address, "connection.tls", &problems)
+	for i, m := range d.TopicMappings {
+		if m.Target == "nowhere" {
+			problems.Add("topicMappings["+string(rune('0'+i))+"].target", "leads nowhere")
+		}
+	}
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	made := &connector{target: k.Target(d.Connection.Address), trial: c.Trial}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.connectors = append(k.connectors, made)
+	return made, nil
+}
+
+// Target gives a target by its address.
+func (k *Kind) Target(address string) *Target {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.targets == nil {
+		k.targets = map[string]*Target{}
+	}
+	if k.targets[address] == nil {
+		k.targets[address] = &Target{changed: make(chan struct{}, 1)}
+	}
+	return k.targets[address]
+}
+
+// Connectors tells how many connectors were made, and how many of them closed.
+func (k *Kind) Connectors() (made, closed int) {
+	k.mu.Lock()
+	all := slices.Clone(k.connectors)
+	k.mu.Unlock()
+	for _, c := range all {
+		c.target.mu.Lock()
+		if c.closed {
+			closed++
+		}
+		c.target.mu.Unlock()
+	}
+	return len(all), closed
+}
+
+// Target takes messages. All methods are safe for concurrent use.
+type Target struct {
+	changed chan struct{}
+
+	mu       sync.Mutex // guards what follows; not held while calling out
+	got      []bridges.Entry
+	connects int
+	batches  []int
+	away     error
+	answer   func(ctx context.Context, batch []*bridges.Entry, results []bridges.Result) error
+}
+
+// Away has the target not be reached for a reason, or reached where that is nil.
+func (t *Target) Away(err error) {
+	t.mu.Lock()
+	t.away = err
+	t.mu.Unlock()
+	select {
+	case t.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Answers sets what becomes of batches; without it all is delivered. What it
+// marks as delivered counts as got.
+func (t *Target) Answers(f func(ctx context.Context, batch []*bridges.Entry, results []bridges.Result) error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.answer = f
+}
+
+// Got gives what was delivered, in order.
+func (t *Target) Got() []bridges.Entry {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.got)
+}
+
+// Payloads gives the payloads of what was delivered, in order.
+func (t *Target) Payloads() []string {
+	all := []string{}
+	for _, e := range t.Got() {
+		all = append(all, string(e.Payload))
+	}
+	return all
+}
+
+// Batches gives the sizes of the batches that came, and how often a connection was
+// to be made.
+func (t *Target) Batches() (sizes []int, connects int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.batches), t.connects
+}
+
+// connector leads to a Target.
+type connector struct {
+	target *Target
+	trial  bool
+	busy   sync.Mutex // held during every call, to see that there is one at a time
+	closed bool       // guarded by target.mu
+}
+
+var _ bridges.Watched = (*connector)(nil)
+
+// enter sees to it that the contract is kept.
+func (c *connector) enter() (leave func()) {
+	if !c.busy.TryLock() {
+		panic("bridgestest: a connector is called twice at a time")
+	}
+	c.target.mu.Lock()
+	defer c.target.mu.Unlock()
+	if c.closed {
+		panic("bridgestest: a connector is called that is closed")
+	}
+	return c.busy.Unlock
+}
+
+// Connect reaches the target.
+func (c *connector) Connect(ctx context.Context) error {
+	defer c.enter()()
+	c.target.mu.Lock()
+	defer c.target.mu.Unlock()
+	c.target.connects++
+	return errors.Join(c.target.away, ctx.Err())
+}
+
+// Deliver hands a batch over.
+func (c *connector) Deliver(ctx context.Context, batch []*bridges.Entry, results []bridges.Result) error {
+	defer c.enter()()
+	if c.trial {
+		panic("bridgestest: a trial delivers")
+	}
+	t := c.target
+	t.mu.Lock()
+	answer, away := t.answer, t.away
+	t.batches = append(t.batches, len(batch))
+	t.mu.Unlock()
+	if away != nil {
+		return &bridges.Lost{Err: away}
+	}
+	var err error
+	if answer != nil {
+		err = answer(ctx, batch, results)
+	} else {
+		All(results, bridges.Delivered, "")
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i, r := range results {
+		if r.State == bridges.Delivered {
+			t.got = append(t.got, *batch[i])
+		}
+	}
+	return err
+}
+
+// All gives all results the same state.
+func All(results []bridges.Result, s bridges.State, reason string) {
+	for i := range results {
+		results[i] = bridges.Result{State: s, Reason: reason}
+	}
+}
+
+// Check tells whether the target is away.
+func (c *connector) Check(context.Context) error {
+	defer c.enter()()
+	c.target.mu.Lock()
+	defer c.target.mu.Unlock()
+	if c.target.away != nil {
+		return &bridges.Lost{Err: c.target.away}
+	}
+	return nil
+}
+
+// Changed tells when the target goes away or comes back.
+func (c *connector) Changed() <-chan struct{} { return c.target.changed }
+
+// Close ends it.
+func (c *connector) Close(context.Context) error {
+	defer c.enter()()
+	c.target.mu.Lock()
+	defer c.target.mu.Unlock()
+	c.closed = true
+	return nil
+}
