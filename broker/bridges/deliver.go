@@ -1,9 +1,11 @@
 package bridges
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -50,13 +52,14 @@ type outcome struct {
 	rejected []Rejection
 	pending  int
 	after    uint64 // entries up to it are done with
-	reason   string // of the first that is pending, "" for none
+	reason   string // of the first that has failed and is pending, "" for none
 }
 
 // sort deals out a batch by the results.
 func (w *worker) sort(batch []*Entry, results []Result, err error) (o outcome) {
 	o.after = batch[len(batch)-1].ID
 	now := time.Now()
+	blanket := err != nil && !slices.ContainsFunc(results, func(r Result) bool { return r.State == Pending && r.Reason != "" })
 	for i, e := range batch {
 		r := results[i]
 		switch r.State {
@@ -71,27 +74,21 @@ func (w *worker) sort(batch []*Entry, results []Result, err error) (o outcome) {
 		case Rejected:
 			o.rejected = append(o.rejected, Rejection{ID: e.ID, Reason: scrub(r.Reason, w.secrets), Attempts: e.Attempts + 1, At: now})
 		default:
-			w.postpone(&o, e, w.reason(r, results, err), now)
+			reason := scrub(r.Reason, w.secrets)
+			if blanket {
+				reason = w.words(err)
+			}
+			w.postpone(&o, e, reason, now)
 		}
 	}
 	return o
 }
 
-// reason says what keeps an entry that is pending.
-func (w *worker) reason(r Result, results []Result, err error) string {
-	switch {
-	case r.Reason != "":
-		return scrub(r.Reason, w.secrets)
-	case err != nil:
-		return w.words(err)
-	}
-	return scrub(firstReason(results), w.secrets)
-}
-
 // postpone leaves an entry to the next attempt, or gives it up where there is to
-// be none. What failed only because the connector is to go has lost nothing.
+// be none. What has no reason was not tried; what failed only because the
+// connector is to go has lost nothing.
 func (w *worker) postpone(o *outcome, e *Entry, reason string, now time.Time) {
-	if w.hard.Err() == nil {
+	if reason != "" && w.hard.Err() == nil {
 		e.Attempts++
 		if why := w.givesUp(e.Attempts); why != "" {
 			o.rejected = append(o.rejected, Rejection{ID: e.ID, Reason: why + reason, Attempts: e.Attempts, At: now})
@@ -100,7 +97,10 @@ func (w *worker) postpone(o *outcome, e *Entry, reason string, now time.Time) {
 		w.attempts[e.ID] = e.Attempts
 	}
 	if o.pending == 0 {
-		o.after, o.reason = e.ID-1, reason
+		o.after = e.ID - 1
+	}
+	if o.reason == "" {
+		o.reason = reason
 	}
 	o.pending++
 }
@@ -126,11 +126,11 @@ func (w *worker) conclude(o outcome, err error, panicked bool) error {
 	if w.hard.Err() != nil {
 		return w.hard.Err()
 	}
-	if o.pending > 0 {
-		w.failing = o.reason
+	if o.pending > 0 && (o.reason != "" || len(o.done)+len(o.rejected) == 0) {
+		w.failing = cmp.Or(o.reason, "the target has taken nothing, and says no more")
 		w.retries.Add(1)
 		w.show(w.connected, w.failing)
-		return errors.New(o.reason)
+		return errors.New(w.failing)
 	}
 	if !w.connected {
 		w.show(false, w.words(err))

@@ -62,7 +62,9 @@ type Connector interface {
 	// Deliver hands over messages, in the order of each topic, and notes in
 	// results (as long as the batch, all Pending) what became of each. An error
 	// says why those that are still Pending are to be tried again: a *Lost where
-	// the connection has to be made anew first.
+	// the connection has to be made anew first. Where Pending results have reasons,
+	// those without were not tried. Without an error and reasons the rest is tried
+	// again at once, if anything became of the others.
 	Deliver(ctx context.Context, batch []*Entry, results []Result) error
 	// Check tells whether the target is still there. It is called now and then
 	// while there is nothing to deliver.

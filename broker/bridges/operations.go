@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"math"
 
 	"signalbox/broker"
 )
@@ -137,6 +138,9 @@ func (e *Engine) ListDeadLetters(ctx context.Context, bridgeID, connectionName s
 	q, err := e.queue(ctx, opDead, bridgeID, connectionName)
 	if err != nil {
 		return broker.Page[broker.DeadLetter]{}, err
+	}
+	if count < 0 {
+		count = math.MaxInt32
 	}
 	total, list, err := q.DeadLetters(ctx, offset, count)
 	if err != nil {

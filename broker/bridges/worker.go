@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"time"
 )
@@ -300,13 +299,4 @@ func guarded(log *slog.Logger, call func() error) (err error, panicked bool) {
 		}
 	}()
 	return call(), false
-}
-
-// firstReason gives what keeps the first entry that is still pending.
-func firstReason(results []Result) string {
-	i := slices.IndexFunc(results, func(r Result) bool { return r.State == Pending && r.Reason != "" })
-	if i < 0 {
-		return "the target has not taken it, and says no more"
-	}
-	return results[i].Reason
 }
