@@ -25,6 +25,10 @@ var types = map[string]func(v Value) (Value, bool){
 // Types gives the names of the types that values can be made to be.
 func Types() []string { return []string{"string", "number", "integer", "boolean", "json", "time"} }
 
+// Convert makes a value, which is not nil, one of a type. It tells whether it is
+// such a value.
+func Convert(v Value, typ string) (Value, bool) { return types[typ](v) }
+
 // words gives text that may be read as something else: a payload's or a string.
 func words(v Value) (string, bool) {
 	switch v := v.(type) {

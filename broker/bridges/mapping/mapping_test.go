@@ -240,3 +240,13 @@ func TestCompileNamesAllProblems(t *testing.T) {
 		}
 	}
 }
+
+func TestConvert(t *testing.T) {
+	t.Parallel()
+	if v, ok := mapping.Convert("21.0", "integer"); !ok || v != int64(21) {
+		t.Errorf("got %v and %v, want 21", v, ok)
+	}
+	if v, ok := mapping.Convert("21.5", "integer"); ok {
+		t.Errorf("got %v, want no integer", v)
+	}
+}

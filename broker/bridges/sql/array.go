@@ -1,0 +1,58 @@
+package sql
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+)
+
+// arrayLiteral writes an array of JSON as PostgreSQL reads arrays. What is none stays
+// as it is: the database says what is wrong with it.
+func arrayLiteral(raw json.RawMessage) string {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	var list []any
+	if err := d.Decode(&list); err != nil {
+		return string(raw)
+	}
+	var b strings.Builder
+	writeArray(&b, list)
+	return b.String()
+}
+
+func writeArray(b *strings.Builder, list []any) {
+	b.WriteByte('{')
+	for i, e := range list {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		writeElement(b, e)
+	}
+	b.WriteByte('}')
+}
+
+// quoteElement quotes what has a meaning in an array.
+var quoteElement = strings.NewReplacer(`"`, `\"`, `\`, `\\`)
+
+func writeElement(b *strings.Builder, e any) {
+	var word string
+	switch e := e.(type) {
+	case nil:
+		b.WriteString("NULL")
+		return
+	case []any:
+		writeArray(b, e)
+		return
+	case string:
+		word = e
+	default:
+		text, err := json.Marshal(e)
+		if err != nil {
+			return // what was read as JSON can be written so
+		}
+		word = string(text)
+	}
+	b.WriteByte('"')
+	quoteElement.WriteString(b, word) //nolint:errcheck // a Builder takes everything
+	b.WriteByte('"')
+}

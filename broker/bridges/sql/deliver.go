@@ -1,0 +1,104 @@
+package sql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"signalbox/broker/bridges"
+	"signalbox/broker/bridges/mapping"
+)
+
+var errNotConnected = errors.New("there is no connection to the database")
+
+// row is an entry that became one.
+type row struct {
+	at   int // its place in the batch
+	plan *plan
+	of   []any
+}
+
+// Deliver inserts the messages of a batch in one transaction. Where the database
+// does not take one of them, it takes the others.
+func (c *connector) Deliver(ctx context.Context, batch []*bridges.Entry, results []bridges.Result) error {
+	if c.session == nil {
+		return &bridges.Lost{Err: errNotConnected}
+	}
+	rows := make([]row, 0, len(batch))
+	for i, e := range batch {
+		r, err := c.row(e)
+		if err != nil {
+			results[i] = bridges.Result{State: bridges.Rejected, Reason: err.Error()}
+			continue
+		}
+		r.at = i
+		rows = append(rows, r)
+	}
+	return c.insert(ctx, rows, results)
+}
+
+// row makes a row of an entry. The error says why that cannot be.
+func (c *connector) row(e *bridges.Entry) (row, error) {
+	p := c.plans[e.Mapping]
+	if p == nil {
+		return row{}, fmt.Errorf("the topic mapping %q is not there any more", e.Mapping)
+	}
+	record, err := p.record.Record(&mapping.Message{Message: &e.Message, MessageID: e.MessageID})
+	if err != nil {
+		return row{}, err
+	}
+	r := row{plan: p, of: make([]any, len(record))}
+	for i, f := range record {
+		if r.of[i], err = p.columns[i].value(f.Value); err != nil {
+			return row{}, err
+		}
+	}
+	return r, nil
+}
+
+// insert inserts rows all together. Where the database says that one of them will
+// never do, it inserts one half and then the other, so that in the end only that
+// one is rejected: what is inserted stays so, whatever becomes of the rest.
+func (c *connector) insert(ctx context.Context, rows []row, results []bridges.Result) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	groups := grouped(rows)
+	err := c.session.insert(ctx, groups)
+	if err == nil {
+		for _, r := range rows {
+			results[r.at] = bridges.Result{State: bridges.Delivered}
+		}
+		return nil
+	}
+	about, why := c.session.judge(err, groups)
+	switch {
+	case about == ofConnection:
+		return &bridges.Lost{Err: &explained{why, err}}
+	case about == ofDatabase:
+		return &explained{why, err}
+	case len(rows) == 1:
+		results[rows[0].at] = bridges.Result{State: bridges.Rejected, Reason: why}
+		return nil
+	}
+	half := len(rows) / 2
+	if err := c.insert(ctx, rows[:half], results); err != nil {
+		return err
+	}
+	return c.insert(ctx, rows[half:], results)
+}
+
+// grouped puts the rows of each topic mapping together, in their order.
+func grouped(rows []row) (groups []group) {
+	places := map[*plan]int{}
+	for _, r := range rows {
+		at, known := places[r.plan]
+		if !known {
+			at = len(groups)
+			places[r.plan] = at
+			groups = append(groups, group{plan: r.plan})
+		}
+		groups[at].rows = append(groups[at].rows, r.of)
+	}
+	return groups
+}

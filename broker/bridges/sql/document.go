@@ -1,0 +1,157 @@
+package sql
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+
+	"signalbox/broker/bridges"
+	"signalbox/broker/bridges/mapping"
+)
+
+// document is a connection as it is configured.
+type document struct {
+	Connection    server         `json:"connection"`
+	TopicMappings []topicMapping `json:"topicMappings"`
+}
+
+type server struct {
+	Driver      string      `json:"driver"`
+	Hostname    string      `json:"hostname"`
+	Port        int         `json:"port"`
+	Database    string      `json:"database"`
+	Schema      string      `json:"schema"`
+	Credentials credentials `json:"credentials"`
+	TLS         bridges.TLS `json:"tls"`
+}
+
+type credentials struct {
+	Username string `json:"username"`
+	Password string `json:"password"`
+}
+
+type topicMapping struct {
+	Name          string `json:"name"`
+	Target        string `json:"target"`
+	SchemaMapping string `json:"schemaMapping"`
+	OnConflict    string `json:"onConflict"`
+}
+
+// endpoint is what a session is opened with.
+type endpoint struct {
+	host     string
+	port     int
+	database string
+	schema   string
+	username string
+	password string
+	tls      *tls.Config // nil without TLS
+}
+
+// address is host and port.
+func (e *endpoint) address() string { return net.JoinHostPort(e.host, strconv.Itoa(e.port)) }
+
+// dialect is a way of speaking SQL.
+type dialect struct {
+	open    func(ctx context.Context, e *endpoint) (session, error)
+	port    int
+	name    int  // how long one may be, in bytes
+	schemas bool // there are some beside databases
+}
+
+var (
+	postgresql = dialect{open: openPostgres, port: 5432, name: 63, schemas: true}
+	cockroach  = dialect{open: openPostgres, port: 26257, name: 128, schemas: true}
+	mySQL      = dialect{open: openMySQL, port: 3306, name: 64 * 4}
+)
+
+// dialects are those of the drivers.
+var dialects = map[string]dialect{
+	"postgresql": postgresql, "timescaledb": postgresql, "cockroachdb": cockroach, "mysql": mySQL, "mariadb": mySQL,
+}
+
+// Compile makes a connector of a connection.
+func (Kind) Compile(c *bridges.Connection) (bridges.Connector, bridges.Problems) {
+	var d document
+	problems := bridges.Decode(c.Document, &d)
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	speaks, known := dialects[d.Connection.Driver]
+	if !known {
+		problems.Add("connection.driver", "is unknown")
+		return nil, problems
+	}
+	e := d.Connection.endpoint(speaks, &problems)
+	k := &connector{plans: make(map[string]*plan, len(d.TopicMappings))}
+	k.open = func(ctx context.Context) (session, error) { return speaks.open(ctx, e) }
+	for i, m := range d.TopicMappings {
+		t, err := parseTable(m.Target, speaks.name)
+		if err != nil {
+			problems.Add(fmt.Sprintf("topicMappings[%d].target", i), err.Error())
+		}
+		if t.schema == "" {
+			t.schema = d.Connection.Schema
+		}
+		k.plans[m.Name] = newPlan(m, t, c.Records[m.Name], speaks, i, &problems)
+	}
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	return k, nil
+}
+
+// endpoint gives what sessions are opened with.
+func (s *server) endpoint(d dialect, p *bridges.Problems) *endpoint {
+	if s.Credentials.Username == "" {
+		p.Add("connection.credentials.username", "must not be empty")
+	}
+	if s.Schema != "" && !d.schemas {
+		p.Add("connection.schema", "has no meaning for this database, whose tables are in databases: leave it out")
+	}
+	if strings.ContainsAny(s.Hostname, "/@, ") {
+		p.Add("connection.hostname", "must be the name or address of one machine")
+	}
+	port := s.Port
+	if port == 0 {
+		port = d.port
+	}
+	return &endpoint{
+		host: s.Hostname, port: port, database: s.Database, schema: s.Schema,
+		username: s.Credentials.Username, password: s.Credentials.Password,
+		tls: s.TLS.Config(s.Hostname, "connection.tls", p),
+	}
+}
+
+// plan is what a topic mapping inserts, and where.
+type plan struct {
+	mapping string // its name
+	source  string // where an operator changes the fields
+	table   table
+	ignore  bool // rows that are there already
+	record  *mapping.Mapping
+	fields  []string // of the records
+
+	columns   []column // of the fields, once connected
+	statement string   // that inserts them, as the session makes it, once it did
+}
+
+func newPlan(m topicMapping, t table, r *mapping.Mapping, d dialect, i int, p *bridges.Problems) *plan {
+	if r == nil {
+		r = mapping.Default()
+	}
+	l := &plan{mapping: m.Name, table: t, ignore: m.OnConflict == "ignore", record: r, fields: r.Targets()}
+	l.source = fmt.Sprintf("give the topic mapping %q a schema mapping", m.Name)
+	if m.SchemaMapping != "" {
+		l.source = fmt.Sprintf("change the schema mapping %q", m.SchemaMapping)
+	}
+	for _, f := range l.fields {
+		if err := checkName(f, d.name); err != nil {
+			p.Add(fmt.Sprintf("topicMappings[%d].schemaMapping", i), fmt.Sprintf("its target %q cannot be a column: it %v", f, err))
+		}
+	}
+	return l
+}

@@ -1,0 +1,274 @@
+package sql
+
+import (
+	"context"
+	stdsql "database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+)
+
+// mySession is a session with MySQL or MariaDB.
+type mySession struct {
+	pool  *stdsql.DB // of one connection
+	conn  *stdsql.Conn
+	bytes int // how long a statement may be
+}
+
+// openMySQL connects.
+func openMySQL(ctx context.Context, e *endpoint) (session, error) {
+	config := mysql.NewConfig()
+	config.Net, config.Addr, config.DBName = "tcp", e.address(), e.database
+	config.User, config.Passwd, config.TLS = e.username, e.password, e.tls
+	config.AllowCleartextPasswords = e.tls != nil && !e.tls.InsecureSkipVerify // which only who is asked for may see
+	config.InterpolateParams = true                                            // a batch is one statement and one answer
+	config.MaxAllowedPacket = 0                                                // as the server says
+	config.ConnectionAttributes = "program_name:signalbox"
+	config.Logger = &mysql.NopLogger{}
+	connector, err := mysql.NewConnector(config)
+	if err != nil {
+		return nil, unreached(e, err)
+	}
+	s := &mySession{pool: stdsql.OpenDB(connector)}
+	if s.conn, err = s.pool.Conn(ctx); err != nil {
+		s.pool.Close() //nolint:errcheck // it has nothing open
+		return nil, myUnreached(e, err)
+	}
+	if err := s.begin(ctx); err != nil {
+		s.close(ctx) //nolint:errcheck // why it is given up is told
+		return nil, err
+	}
+	return s, nil
+}
+
+// begin has the server refuse what it would change to make it fit, and reads what
+// it takes.
+func (s *mySession) begin(ctx context.Context) error {
+	const (
+		strict = `SET autocommit = 1, time_zone = '+00:00', sql_mode = CONCAT_WS(',', NULLIF(@@sql_mode, ''), 'STRICT_ALL_TABLES')`
+		limits = `SELECT @@max_allowed_packet`
+	)
+	_, err := s.conn.ExecContext(ctx, strict)
+	if err == nil {
+		err = s.conn.QueryRowContext(ctx, limits).Scan(&s.bytes)
+	}
+	if err != nil {
+		_, why := s.judge(err, nil)
+		return &explained{why, err}
+	}
+	return nil
+}
+
+// look reads what the catalogue has of a table.
+func (s *mySession) look(ctx context.Context, t table) (*shape, error) {
+	found := &shape{loose: true}
+	var err error
+	if found.columns, err = s.columns(ctx, t); err != nil || len(found.columns) == 0 {
+		return nil, err
+	}
+	found.trouble, err = s.trouble(ctx, t)
+	return found, err
+}
+
+// columns reads those of a table.
+func (s *mySession) columns(ctx context.Context, t table) (all []column, err error) {
+	const columns = `
+		SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE = 'NO' AND COLUMN_DEFAULT IS NULL, EXTRA, PRIVILEGES
+		FROM information_schema.COLUMNS
+		WHERE TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) AND TABLE_NAME = ?
+		ORDER BY ORDINAL_POSITION`
+	rows, err := s.conn.QueryContext(ctx, columns, t.schema, t.name)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var c column
+		var typ, extra, privileges string
+		if err := rows.Scan(&c.name, &typ, &c.typ, &c.required, &extra, &privileges); err != nil {
+			return nil, err
+		}
+		extra = strings.ToLower(extra)
+		c.kind = myKind(strings.ToLower(typ), strings.ToLower(c.typ))
+		c.generated = strings.Contains(extra, "stored generated") || strings.Contains(extra, "virtual generated")
+		c.required = c.required && !c.generated && !strings.Contains(extra, "auto_increment") && !strings.Contains(extra, "default_generated")
+		c.closed = !strings.Contains(strings.ToLower(privileges), "insert")
+		all = append(all, c)
+	}
+	return all, rows.Err()
+}
+
+// trouble tells why nothing can be inserted into a table. One without transactions
+// would keep a part of a batch that fails.
+func (s *mySession) trouble(ctx context.Context, t table) (string, error) {
+	const engine = `
+		SELECT t.ENGINE, e.TRANSACTIONS
+		FROM information_schema.TABLES t
+		JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE
+		WHERE t.TABLE_SCHEMA = COALESCE(NULLIF(?, ''), DATABASE()) AND t.TABLE_NAME = ?`
+	var name string
+	var transactions stdsql.NullString
+	err := s.conn.QueryRowContext(ctx, engine, t.schema, t.name).Scan(&name, &transactions)
+	if errors.Is(err, stdsql.ErrNoRows) { // a view
+		return "", nil
+	}
+	if err == nil && transactions.String == "NO" {
+		return fmt.Sprintf("has the engine %s, which knows no transactions: give it the engine InnoDB", name), nil
+	}
+	return "", err
+}
+
+// myKind tells what a type holds.
+func myKind(typ, full string) kind {
+	switch typ {
+	case "tinyint", "smallint", "mediumint", "int", "bigint", "year":
+		if strings.HasPrefix(full, "tinyint(1)") {
+			return truth
+		}
+		return whole
+	case "decimal", "float", "double":
+		return numbers
+	case "date", "datetime", "timestamp", "time":
+		return moments
+	case "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob":
+		return octets
+	case "json":
+		return structured
+	case "bit":
+		return bits
+	}
+	return words
+}
+
+// insert sends a statement for each group. One alone is a transaction by itself.
+func (s *mySession) insert(ctx context.Context, groups []group) error {
+	statements, err := s.statements(groups)
+	if err != nil {
+		return err
+	}
+	if len(statements) == 1 {
+		return statements[0].exec(ctx, s.conn)
+	}
+	tx, err := s.conn.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() //nolint:errcheck // committed, or given up
+	for _, st := range statements {
+		if err := st.exec(ctx, tx); err != nil {
+			return err
+		}
+	}
+	return tx.Commit()
+}
+
+// statement is one with its values.
+type statement struct {
+	text   string
+	values []any
+}
+
+func (s statement) exec(ctx context.Context, on interface {
+	ExecContext(ctx context.Context, query string, args ...any) (stdsql.Result, error)
+},
+) error {
+	_, err := on.ExecContext(ctx, s.text, s.values...)
+	return err
+}
+
+var errTooLong = errors.New("a row is longer than the database takes")
+
+// statements makes one for each group, more where it would be longer than the
+// server takes.
+func (s *mySession) statements(groups []group) (all []statement, err error) {
+	for _, g := range groups {
+		for rows := g.rows; len(rows) > 0; {
+			n := s.room(rows)
+			if n == 0 {
+				return nil, errTooLong
+			}
+			values := make([]any, 0, n*len(g.plan.columns))
+			for _, r := range rows[:n] {
+				for _, v := range r {
+					values = append(values, myValue(v))
+				}
+			}
+			all = append(all, statement{g.plan.myInsert(n), values})
+			rows = rows[n:]
+		}
+	}
+	return all, nil
+}
+
+// Room for what is in a statement beside its values, and beside each of them, in
+// bytes.
+const (
+	around = 8 << 10
+	beside = 40
+)
+
+// room tells how many of the rows there is room for in a statement. A byte takes two
+// where it is quoted, which it is not in a row alone that needs more room so.
+func (s *mySession) room(rows [][]any) int {
+	size := around
+	for i, r := range rows {
+		raw := 0
+		for _, v := range r {
+			raw += length(v)
+		}
+		size += 2*raw + beside*len(r)
+		switch {
+		case raw+around > s.bytes:
+			return i
+		case size > s.bytes:
+			return max(i, 1)
+		}
+	}
+	return len(rows)
+}
+
+func length(v any) int {
+	switch v := v.(type) {
+	case string:
+		return len(v)
+	case []byte:
+		return len(v)
+	}
+	return 0
+}
+
+// myInsert is the statement that inserts so many rows. A row that is there already
+// is changed into itself, as IGNORE would let everything else pass too.
+func (p *plan) myInsert(rows int) string {
+	if p.statement == "" {
+		names := make([]string, len(p.columns))
+		for i, c := range p.columns {
+			names[i] = backQuoted(c.name)
+		}
+		p.statement = fmt.Sprintf("INSERT INTO %s (%s) VALUES ", p.table.quoted(backQuoted), strings.Join(names, ", "))
+	}
+	marks := "(" + strings.Join(slices.Repeat([]string{"?"}, len(p.columns)), ",") + ")"
+	text := p.statement + strings.Repeat(marks+",", rows-1) + marks
+	if p.ignore {
+		first := backQuoted(p.columns[0].name)
+		text += " ON DUPLICATE KEY UPDATE " + first + " = " + first
+	}
+	return text
+}
+
+// myValue gives a value as the driver writes it into a statement.
+func myValue(v any) any {
+	if t, ok := v.(time.Time); ok {
+		return t.UTC().Format("2006-01-02 15:04:05.999999")
+	}
+	return v
+}
+
+func (s *mySession) ping(ctx context.Context) error { return s.conn.PingContext(ctx) }
+
+// close ends the session. The driver waits for nothing.
+func (s *mySession) close(context.Context) error { return errors.Join(s.conn.Close(), s.pool.Close()) }

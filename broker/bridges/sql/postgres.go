@@ -1,0 +1,217 @@
+package sql
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// postgres is a session with PostgreSQL.
+type postgres struct {
+	conn *pgconn.PgConn
+}
+
+// openPostgres connects. What the environment says to other clients of PostgreSQL
+// does not count.
+func openPostgres(ctx context.Context, e *endpoint) (session, error) {
+	config, err := pgconn.ParseConfig("host=localhost port=5432 user=x password='' dbname=x sslmode=disable passfile='' target_session_attrs=any require_auth=''")
+	if err != nil {
+		return nil, fmt.Errorf("the settings of PostgreSQL clients in the environment are wrong: %w", errors.Unwrap(err))
+	}
+	config.Host, config.Port, config.Database = e.host, uint16(e.port), e.database // #nosec G115 -- a port
+	config.User, config.Password = e.username, e.password
+	config.TLSConfig, config.Fallbacks, config.ConnectTimeout = e.tls, nil, 0
+	if e.tls == nil {
+		config.RequireAuth = "!password" // none that anybody could read on its way
+	}
+	config.RuntimeParams = map[string]string{"application_name": "signalbox", "client_encoding": "UTF8", "timezone": "UTC", "datestyle": "ISO"}
+	conn, err := pgconn.ConnectConfig(ctx, config)
+	if err != nil {
+		return nil, postgresUnreached(e, err)
+	}
+	s := &postgres{conn: conn}
+	if err := s.writable(ctx); err != nil {
+		s.close(ctx) //nolint:errcheck // why it is given up is told
+		return nil, err
+	}
+	return s, nil
+}
+
+var errReadOnly = errors.New("the database takes no changes at present: it is a standby, or set to be read-only; connect to the one that is written to")
+
+// writable tells whether the database takes changes.
+func (s *postgres) writable(ctx context.Context) error {
+	rows, err := s.query(ctx, "SHOW transaction_read_only")
+	if err != nil {
+		_, why := s.judge(err, nil)
+		return &explained{why, err}
+	}
+	if len(rows) == 1 && rows[0][0] == "on" {
+		return errReadOnly
+	}
+	return nil
+}
+
+// query gives the rows of a query as text, "" for NULL.
+func (s *postgres) query(ctx context.Context, query string, args ...string) ([][]string, error) {
+	values := make([][]byte, len(args))
+	for i, a := range args {
+		values[i] = []byte(a)
+	}
+	result := s.conn.ExecParams(ctx, query, values, nil, nil, nil).Read()
+	if result.Err != nil {
+		return nil, result.Err
+	}
+	rows := make([][]string, len(result.Rows))
+	for i, r := range result.Rows {
+		for _, v := range r {
+			rows[i] = append(rows[i], string(v))
+		}
+	}
+	return rows, nil
+}
+
+// look reads what the catalogue has of a table.
+func (s *postgres) look(ctx context.Context, t table) (*shape, error) {
+	const columns = `
+		SELECT a.attname, format_type(a.atttypid, -1), t.typcategory,
+			CASE WHEN t.typtype = 'd' THEN format_type(t.typbasetype, -1) ELSE format_type(a.atttypid, -1) END,
+			a.attnotnull AND NOT a.atthasdef AND a.attidentity = '',
+			a.attidentity = 'a' OR a.attgenerated <> '',
+			NOT has_column_privilege(a.attrelid, a.attnum, 'INSERT'),
+			r.relkind
+		FROM pg_catalog.pg_class r
+		JOIN pg_catalog.pg_attribute a ON a.attrelid = r.oid AND a.attnum > 0 AND NOT a.attisdropped
+		JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
+		WHERE r.oid = to_regclass($1::text)
+		ORDER BY a.attnum`
+	rows, err := s.query(ctx, columns, t.quoted(doubleQuoted))
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	found := &shape{}
+	for _, r := range rows {
+		found.columns = append(found.columns, column{
+			name: r[0], typ: r[1], kind: postgresKind(r[2], r[3]),
+			required: r[4] == "t", generated: r[5] == "t", closed: r[6] == "t",
+		})
+	}
+	if !strings.Contains("rpvf", rows[0][7]) {
+		found.trouble = "is nothing that rows can be inserted into: name a table"
+	}
+	return found, nil
+}
+
+// postgresKind tells what a type holds by its category and, where it is a domain,
+// the type under it.
+func postgresKind(category, base string) kind {
+	switch base {
+	case "smallint", "integer", "bigint":
+		return whole
+	case "bytea":
+		return octets
+	case "json", "jsonb":
+		return structured
+	}
+	switch category {
+	case "A":
+		return lists
+	case "B":
+		return truth
+	case "D":
+		return moments
+	case "N":
+		return numbers
+	}
+	return words
+}
+
+// The object ids of text and of arrays of it, which are the same everywhere.
+const (
+	textID      = 25
+	textArrayID = 1009
+)
+
+// insert sends a statement for each group at once, without a transaction around
+// them: they are one as nothing is between them that ends it.
+func (s *postgres) insert(ctx context.Context, groups []group) error {
+	batch := &pgconn.Batch{}
+	for _, g := range groups {
+		width := len(g.plan.columns)
+		values := make([][]byte, width)
+		for i := range values {
+			values[i] = textArray(g.rows, i)
+		}
+		batch.ExecParams(g.plan.postgresInsert(), values, slices.Repeat([]uint32{textArrayID}, width), slices.Repeat([]int16{1}, width), nil)
+	}
+	return s.conn.ExecBatch(ctx, batch).Close()
+}
+
+// postgresInsert is the statement that inserts rows whose columns are arrays of
+// text, of which the database reads what it holds: so it is the same for any
+// number of rows.
+func (p *plan) postgresInsert() string {
+	if p.statement == "" {
+		names, values, parameters, aliases := make([]string, len(p.columns)), make([]string, len(p.columns)), make([]string, len(p.columns)), make([]string, len(p.columns))
+		for i, c := range p.columns {
+			n := strconv.Itoa(i + 1)
+			names[i], values[i], parameters[i], aliases[i] = doubleQuoted(c.name), "c"+n+"::"+c.typ, "$"+n, "c"+n
+		}
+		p.statement = fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM unnest(%s) AS rows (%s)", p.table.quoted(doubleQuoted),
+			strings.Join(names, ", "), strings.Join(values, ", "), strings.Join(parameters, ", "), strings.Join(aliases, ", "))
+		if p.ignore {
+			p.statement += " ON CONFLICT DO NOTHING"
+		}
+	}
+	return p.statement
+}
+
+// textArray writes a column of rows as the database sends arrays of text: how many
+// dimensions, whether there are NULLs, of what, how many from which place on, and
+// each with its length before it.
+func textArray(rows [][]any, column int) []byte {
+	head := []uint32{1, 1, textID, uint32(len(rows)), 1} // #nosec G115 -- a batch is not that large
+	b := make([]byte, 0, 4*len(head)+24*len(rows))
+	for _, n := range head {
+		b = binary.BigEndian.AppendUint32(b, n)
+	}
+	for _, r := range rows {
+		at := len(b)
+		b = append(b, 0xff, 0xff, 0xff, 0xff) // NULL
+		if r[column] == nil {
+			continue
+		}
+		b = appendPostgres(b, r[column])
+		binary.BigEndian.PutUint32(b[at:], uint32(len(b)-at-4)) // #nosec G115 -- a message is not that large
+	}
+	return b
+}
+
+// appendPostgres writes a value as text that PostgreSQL reads.
+func appendPostgres(b []byte, v any) []byte {
+	switch v := v.(type) {
+	case string:
+		return append(b, v...)
+	case []byte:
+		return hex.AppendEncode(append(b, `\x`...), v)
+	case bool:
+		return strconv.AppendBool(b, v)
+	case int64:
+		return strconv.AppendInt(b, v, 10)
+	case time.Time:
+		return v.UTC().AppendFormat(b, "2006-01-02T15:04:05.999999Z")
+	}
+	return b
+}
+
+func (s *postgres) ping(ctx context.Context) error { return s.conn.Ping(ctx) }
+
+func (s *postgres) close(ctx context.Context) error { return s.conn.Close(ctx) }

@@ -1,0 +1,101 @@
+package sql
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// postgresUnreached tells why PostgreSQL lets nobody in.
+func postgresUnreached(e *endpoint, err error) error {
+	var said *pgconn.PgError
+	if !errors.As(err, &said) {
+		return unreached(e, err)
+	}
+	why := "it refuses: " + clipped(said.Message)
+	switch said.Code {
+	case "28P01":
+		why = fmt.Sprintf("user name or password of %q is wrong", e.username)
+	case "28000":
+		why = fmt.Sprintf("it does not let the user %q in from here: check the user name, and the server's pg_hba.conf (%s)", e.username, clipped(said.Message))
+	case "3D000":
+		why = fmt.Sprintf("it has no database %q: create it, or change the name", e.database)
+	case "42501":
+		why = fmt.Sprintf("the user %q may not connect to the database %q: grant CONNECT", e.username, e.database)
+	case "53300":
+		why = "it has as many connections as it allows: raise max_connections, or close others"
+	case "57P03":
+		why = "it is starting or stopping"
+	}
+	return &explained{fmt.Sprintf("cannot connect to the database at %s: %s", e.address(), why), err}
+}
+
+// postgresFaults tells what codes and classes of codes are about; what is not
+// here, is about the database.
+var postgresFaults = map[string]fault{
+	"22": ofRow, // data exceptions
+	"23": ofRow, // integrity constraints
+	"44": ofRow, // views with check options
+	"54": ofRow, // limits, as of an index's entry
+	"P0": ofRow, // what triggers raise
+
+	"08": ofConnection,
+	"28": ofConnection,
+	"3F": ofConnection, // no such schema
+	"42": ofConnection, // what is named in statements, and rights: to be looked at anew
+	"0A": ofConnection, // so it is where types changed
+
+	"25006": ofConnection, // read-only: there may be another by now
+	"57P01": ofConnection,
+	"57P02": ofConnection,
+	"57P03": ofConnection,
+}
+
+// postgresAdvice says what to do about what may pass.
+var postgresAdvice = map[string]string{
+	"25006": "the database takes no changes at present, it is a standby or set to be read-only",
+	"53100": "the database has no room on its disk: make some",
+	"53200": "the database has no memory left",
+	"40001": "the database broke the transaction off because of another one; it is tried again",
+	"40P01": "the database broke the transaction off because another one waited for it; it is tried again",
+	"57014": "the database broke the statement off: raise its statement_timeout, or lower batchSize",
+	"57P01": "the database was stopped",
+	"57P02": "the database ended after a failure",
+	"57P03": "the database is starting or stopping",
+	"42501": "the database does not let the user do this: grant INSERT",
+}
+
+// judge tells what an error is about.
+func (s *postgres) judge(err error, groups []group) (fault, string) {
+	var said *pgconn.PgError
+	if !errors.As(err, &said) {
+		return ofConnection, broken(err)
+	}
+	why := "the database refuses: " + clipped(said.Message)
+	if advice, ok := postgresAdvice[said.Code]; ok {
+		why = advice + " (" + clipped(said.Message) + ")"
+	}
+	about, known := postgresFaults[said.Code]
+	if !known && len(said.Code) == 5 {
+		about = postgresFaults[said.Code[:2]]
+	}
+	switch {
+	case s.conn.IsClosed():
+		about = ofConnection
+	case about == ofRow && said.Code == "23502" && !fills(groups, said.ColumnName):
+		about = ofConnection // the table wants what no row has
+	}
+	return about, why
+}
+
+// fills tells whether rows have values for a column.
+func fills(groups []group, name string) bool {
+	for _, g := range groups {
+		if slices.ContainsFunc(g.plan.columns, func(c column) bool { return c.name == name }) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,164 @@
+package sql
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"testing"
+
+	"signalbox/broker/bridges"
+	"signalbox/broker/bridges/mapping"
+	"signalbox/broker/bridges/peertest"
+	"signalbox/broker/messaging"
+)
+
+// starts are the servers that are tested with.
+var starts = map[string]func(testing.TB, ...peertest.Option) *peertest.Database{
+	"PostgreSQL": peertest.StartPostgres, "MariaDB": peertest.StartMariaDB,
+}
+
+// test is one at a server that others use at the same time.
+type test = func(t *testing.T, d *peertest.Database)
+
+// TestDatabases runs what leaves servers as they are at each kind of them.
+func TestDatabases(t *testing.T) {
+	t.Parallel()
+	for name, start := range starts {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := start(t, peertest.TLS())
+			for _, tests := range []map[string]test{connections, insertions, {"types": testTypes}} {
+				for name, test := range tests {
+					t.Run(name, func(t *testing.T) {
+						t.Parallel()
+						test(t, d)
+					})
+				}
+			}
+		})
+	}
+}
+
+// rig is the connection of a bridge to a database.
+type rig struct {
+	t    *testing.T
+	d    *peertest.Database
+	last uint64
+
+	server   map[string]any
+	mappings []map[string]any
+	records  map[string]*mapping.Mapping
+}
+
+// newRig gives a rig that inserts into no table yet.
+func newRig(t *testing.T, d *peertest.Database) *rig {
+	t.Helper()
+	return &rig{t: t, d: d, records: map[string]*mapping.Mapping{}, server: map[string]any{
+		"driver": d.Driver, "hostname": d.Host, "port": d.Port, "database": d.Name,
+		"credentials": map[string]any{"username": d.Username, "password": d.Password},
+	}}
+}
+
+// into adds a topic mapping with a field for each of pairs of source and target.
+func (r *rig) into(name, target, onConflict string, pairs ...string) *rig {
+	r.t.Helper()
+	spec := mapping.Spec{Name: name}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		spec.Mapping = append(spec.Mapping, mapping.FieldSpec{Source: pairs[i], Target: pairs[i+1]})
+	}
+	m, problems := mapping.Compile(spec)
+	if len(problems) > 0 {
+		r.t.Fatalf("schema mapping: %v", problems)
+	}
+	r.records[name] = m
+	r.mappings = append(r.mappings, map[string]any{"name": name, "mqttTopics": []string{"#"}, "target": target, "schemaMapping": name, "onConflict": onConflict})
+	return r
+}
+
+// compile makes the connector.
+func (r *rig) compile() (*connector, bridges.Problems) {
+	r.t.Helper()
+	document, err := json.Marshal(map[string]any{"name": "c1", "connection": r.server, "topicMappings": r.mappings})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	made, problems := Kind{}.Compile(&bridges.Connection{Name: "c1", Document: document, Records: r.records, Meter: &bridges.Meter{}})
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	c, ok := made.(*connector)
+	if !ok {
+		r.t.Fatalf("the connector is a %T", made)
+	}
+	r.t.Cleanup(func() { c.Close(context.WithoutCancel(r.t.Context())) })
+	return c, nil
+}
+
+// connected gives a connector with a connection.
+func (r *rig) connected() *connector {
+	r.t.Helper()
+	c, problems := r.compile()
+	if len(problems) > 0 {
+		r.t.Fatalf("compile: %v", problems)
+	}
+	if err := c.Connect(r.t.Context()); err != nil {
+		r.t.Fatalf("connect: %v", err)
+	}
+	return c
+}
+
+// refused gives why there is no connection.
+func (r *rig) refused() string {
+	r.t.Helper()
+	c, problems := r.compile()
+	if len(problems) > 0 {
+		r.t.Fatalf("compile: %v", problems)
+	}
+	err := c.Connect(r.t.Context())
+	if err == nil {
+		r.t.Fatal("there is a connection")
+	}
+	return err.Error()
+}
+
+// entry makes one of a topic mapping.
+func (r *rig) entry(mapping, payload string) *bridges.Entry {
+	r.last++
+	return &bridges.Entry{ID: r.last, Mapping: mapping, MessageID: "m" + strconv.FormatUint(r.last, 10),
+		Message: messaging.Message{Topic: "plant/7", Payload: []byte(payload), QoS: 1, At: 1_700_000_000_123, ClientID: "pump"}}
+}
+
+// entries makes one for each payload.
+func (r *rig) entries(mapping string, payloads ...string) (all []*bridges.Entry) {
+	for _, p := range payloads {
+		all = append(all, r.entry(mapping, p))
+	}
+	return all
+}
+
+// numbered makes payloads {"n":from} to {"n":to}.
+func numbered(from, to int) (payloads []string) {
+	for n := from; n <= to; n++ {
+		payloads = append(payloads, fmt.Sprintf(`{"n":%d}`, n))
+	}
+	return payloads
+}
+
+// deliver delivers entries, which must succeed as a whole, and gives the states.
+func deliver(t *testing.T, c *connector, batch []*bridges.Entry) []bridges.Result {
+	t.Helper()
+	results := make([]bridges.Result, len(batch))
+	if err := c.Deliver(t.Context(), batch, results); err != nil {
+		t.Fatalf("deliver: %v", err)
+	}
+	return results
+}
+
+// states gives those of results.
+func states(results []bridges.Result) (all []bridges.State) {
+	for _, r := range results {
+		all = append(all, r.State)
+	}
+	return all
+}
