@@ -1,0 +1,120 @@
+package http
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	nethttp "net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"signalbox/broker/bridges"
+)
+
+const (
+	maxExcerpt = 200       // how much of an answer is shown, in bytes
+	maxAnswer  = 256 << 10 // how much of one is read so that the connection can be used again
+	maxPause   = 5 * time.Minute
+
+	answerTime = time.Second // how long an answer is read after its status
+)
+
+// outcome is what became of an attempt.
+type outcome struct {
+	state  bridges.State
+	reason string
+	status int   // 0 where there was no answer
+	err    error // where it is to be tried again
+	halt   bool  // nothing else is to be sent now
+}
+
+// attempt sends a request and judges the answer.
+func (c *connector) attempt(ctx context.Context, r *request) outcome {
+	whole, cancel := context.WithCancel(ctx)
+	defer cancel()
+	resp, err := c.send(whole, r)
+	if err != nil {
+		return c.unanswered(ctx, err)
+	}
+	defer resp.Body.Close()
+	defer time.AfterFunc(answerTime, cancel).Stop()
+	c.reached.note(c.now())
+	o := c.judge(resp)
+	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswer) // the status has said it all
+	return o
+}
+
+// judge tells what a status means. Bodies of answers do not count: a server that
+// dies while it sends one has taken the message.
+func (c *connector) judge(resp *nethttp.Response) outcome {
+	o := outcome{status: resp.StatusCode}
+	switch code := resp.StatusCode; {
+	case code >= 200 && code < 300 || slices.Contains(c.options.SuccessStatus, code):
+		o.state = bridges.Delivered
+	case code >= 500 || slices.Contains(transient, code) || slices.Contains(c.options.RetryStatus, code):
+		o.reason = c.answered(resp)
+		o.err = errors.New(o.reason + advice[code])
+		o.halt = slices.Contains(general, code)
+		c.pause.ask(c.now(), resp)
+	case code >= 300 && code < 400:
+		o.state = bridges.Rejected
+		o.reason = fmt.Sprintf("the server answered %s and leads to %q; redirections are not followed: give that as the URL if it is right", status(code),
+			c.clean(resp.Header.Get("Location")))
+	default:
+		o.state, o.reason = bridges.Rejected, c.answered(resp)
+	}
+	return o
+}
+
+var (
+	// transient are the statuses below 500 that are about the moment, or about who
+	// asks, and not about the message.
+	transient = []int{401, 407, 408, 425, 429}
+	// general are those that would be answered to anything else too.
+	general = []int{401, 407, 429, 503}
+	// advice is what to do about some.
+	advice = map[int]string{
+		401: ": check credentials, bearerToken and secretHeaders",
+		407: ": there is a proxy that wants credentials, which the bridge has none for",
+	}
+)
+
+func status(code int) string {
+	return strings.TrimSpace(strconv.Itoa(code) + " " + nethttp.StatusText(code))
+}
+
+// answered gives the status with the beginning of the answer.
+func (c *connector) answered(resp *nethttp.Response) string {
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, 2*maxExcerpt)) // what there is
+	if excerpt := c.clean(string(text)); excerpt != "" {
+		return fmt.Sprintf("the server answered %s: %s", status(resp.StatusCode), excerpt)
+	}
+	return "the server answered " + status(resp.StatusCode)
+}
+
+// clean gives the beginning of a text that a server has sent, on one line and
+// without secrets.
+func (c *connector) clean(text string) string {
+	text = c.scrub.Replace(strings.ToValidUTF8(text, ""))
+	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }), " ")
+	if len(text) > maxExcerpt {
+		text = strings.ToValidUTF8(text[:maxExcerpt], "") + "..."
+	}
+	return text
+}
+
+// unanswered judges an attempt without an answer.
+func (c *connector) unanswered(ctx context.Context, err error) outcome {
+	reason := "the server did not answer in time; it may have taken the message"
+	if ctx.Err() == nil {
+		reason = c.explain(err)
+		c.reached.forget()
+		c.transport.CloseIdleConnections()
+		return outcome{reason: reason, err: &bridges.Lost{Err: errors.New(reason)}, halt: true}
+	}
+	return outcome{reason: reason, err: errors.New(reason), halt: true}
+}

@@ -1,0 +1,202 @@
+package http
+
+import (
+	"crypto/tls"
+	"encoding/base64"
+	nethttp "net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"signalbox/broker"
+	"signalbox/broker/bridges"
+)
+
+// document is a connection as it is configured.
+type document struct {
+	Connection    server         `json:"connection"`
+	Options       options        `json:"options"`
+	TopicMappings []topicMapping `json:"topicMappings"`
+}
+
+type server struct {
+	URL           string                   `json:"url"`
+	Credentials   bridges.Credentials      `json:"credentials"`
+	BearerToken   broker.Secret            `json:"bearerToken"`
+	Headers       map[string]string        `json:"headers"`
+	SecretHeaders map[string]broker.Secret `json:"secretHeaders"`
+	TLS           bridges.TLS              `json:"tls"`
+	HMAC          *hmacSpec                `json:"hmac"`
+}
+
+type options struct {
+	Concurrency   int   `json:"concurrency"`
+	SuccessStatus []int `json:"successStatus"`
+	RetryStatus   []int `json:"retryStatus"`
+}
+
+// base gives the URL that paths are added to.
+func (s *server) base(p *bridges.Problems) *url.URL {
+	const at = "connection.url"
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		p.Add(at, "is no URL")
+		return &url.URL{}
+	}
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https":
+		p.Add(at, "must begin with http:// or https://")
+	case u.Hostname() == "":
+		p.Add(at, "must name a host")
+	case u.User != nil:
+		p.Add(at, "must not hold credentials: they belong to credentials, bearerToken or secretHeaders")
+	case u.RawQuery != "" || u.ForceQuery || strings.Contains(s.URL, "#"):
+		p.Add(at, "must end with the path; a query belongs to the path of a topic mapping")
+	case hasDotSegment(u.EscapedPath()):
+		p.Add(at, "must not have . or .. in its path")
+	}
+	return u
+}
+
+// reserved are the headers that are not for a configuration, and why.
+var reserved = map[string]string{
+	"Host": "it comes from the URL", "Content-Type": "it is the contentType of a topic mapping",
+	"Content-Length": "", "Transfer-Encoding": "", "Connection": "", "Keep-Alive": "", "Te": "", "Trailer": "", "Upgrade": "", "Expect": "",
+	"Proxy-Connection": "", messageIDHeader: "", topicHeader: "",
+}
+
+// isToken tells whether a text can be a name in HTTP.
+func isToken(s string) bool {
+	return s != "" && strings.IndexFunc(s, func(r rune) bool {
+		return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
+	}) < 0
+}
+
+// isHeaderValue tells whether a text can be the value of a header.
+func isHeaderValue[T ~string](s T) bool {
+	for i := range len(s) {
+		if s[i] < ' ' && s[i] != '\t' || s[i] == 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// headerProblem says why a header cannot be configured, "" where it can.
+func headerProblem(name string) string {
+	if !isToken(name) {
+		return "is no name of a header"
+	}
+	why, ok := reserved[nethttp.CanonicalHeaderKey(name)]
+	switch {
+	case !ok:
+		return ""
+	case why == "":
+		return "is set by the bridge"
+	}
+	return "cannot be set here: " + why
+}
+
+// header gives what every request has.
+func (s *server) header(p *bridges.Problems) nethttp.Header {
+	h := nethttp.Header{"User-Agent": {"signalbox"}}
+	for name, value := range s.Headers {
+		at := member("connection.headers", name)
+		addHeader(h, at, name, value, p)
+		if c := nethttp.CanonicalHeaderKey(name); c == "Authorization" || c == "Cookie" || c == "Proxy-Authorization" {
+			p.Add(at, "is a secret: it belongs to secretHeaders")
+		}
+	}
+	for name, value := range s.SecretHeaders {
+		at := member("connection.secretHeaders", name)
+		if h.Get(name) != "" && !strings.EqualFold(name, "User-Agent") {
+			p.Add(at, "is given twice")
+		}
+		addHeader(h, at, name, string(value), p)
+	}
+	s.authorize(h, p)
+	if s.HMAC != nil {
+		s.HMAC.check(h, p)
+	}
+	return h
+}
+
+func addHeader(h nethttp.Header, at, name, value string, p *bridges.Problems) {
+	if msg := headerProblem(name); msg != "" {
+		p.Add(at, msg)
+	}
+	if !isHeaderValue(value) {
+		p.Add(at, "has a value with characters that no header has")
+	}
+	h.Set(name, value)
+}
+
+func (s *server) authorize(h nethttp.Header, p *bridges.Problems) {
+	basic := s.Credentials.Username != "" || s.Credentials.Password != ""
+	if basic && s.BearerToken != "" {
+		p.Add("connection.bearerToken", "must not be there beside credentials")
+	}
+	if (basic || s.BearerToken != "") && h.Get("Authorization") != "" {
+		p.Add("connection.secretHeaders", "must not have Authorization beside credentials or bearerToken")
+	}
+	switch {
+	case basic && strings.Contains(s.Credentials.Username, ":"):
+		p.Add("connection.credentials.username", "must not have a colon")
+	case basic:
+		h.Set("Authorization", "Basic "+s.basic())
+	case !isHeaderValue(s.BearerToken):
+		p.Add("connection.bearerToken", "has characters that no header has")
+	case s.BearerToken != "":
+		h.Set("Authorization", "Bearer "+string(s.BearerToken))
+	}
+}
+
+func (s *server) basic() string {
+	return base64.StdEncoding.EncodeToString([]byte(s.Credentials.Username + ":" + s.Credentials.Password))
+}
+
+// secure gives how TLS is spoken, nil for not at all.
+func (s *server) secure(base *url.URL, p *bridges.Problems) *tls.Config {
+	if base.Scheme != "https" {
+		if s.TLS.Enabled {
+			p.Add("connection.url", "must begin with https:// where TLS is enabled")
+		}
+		return nil
+	}
+	s.TLS.Enabled = true
+	return s.TLS.Config(base.Hostname(), "connection.tls", p)
+}
+
+// scrubber takes the secrets out of what a server answers, which may be what it
+// was sent.
+func (s *server) scrubber() *strings.Replacer {
+	var pairs []string
+	hide := func(secret string) {
+		if secret != "" {
+			pairs = append(pairs, secret, "********")
+		}
+	}
+	if s.Credentials.Password != "" {
+		hide(s.basic())
+	}
+	hide(s.Credentials.Password)
+	hide(string(s.BearerToken))
+	for _, value := range s.SecretHeaders {
+		hide(string(value))
+	}
+	if s.HMAC != nil {
+		hide(string(s.HMAC.Secret))
+	}
+	return strings.NewReplacer(pairs...)
+}
+
+var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
+
+// member gives the path of a member of an object whose names are free.
+func member(path, name string) string {
+	if plainName.MatchString(name) {
+		return path + "." + name
+	}
+	return path + "[" + strconv.Quote(name) + "]"
+}

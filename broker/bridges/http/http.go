@@ -1,0 +1,96 @@
+// Package http leads messages to HTTP servers: a request for each, or one for
+// many. It is the kind "http-bridge" of bridges.
+//
+// It must not import another kind, nor anything that knows the broker.
+package http
+
+import (
+	"crypto/tls"
+	_ "embed"
+	"fmt"
+	nethttp "net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"signalbox/broker/bridges"
+)
+
+// ID is the kind's id.
+const ID = "http-bridge"
+
+//go:embed connection.json
+var connectionSchema []byte
+
+//go:embed options.json
+var optionsSchema []byte
+
+//go:embed mapping.json
+var mappingSchema []byte
+
+// Kind makes connectors to HTTP servers.
+type Kind struct {
+	now func() time.Time
+}
+
+// New gives the kind.
+func New() Kind { return Kind{now: time.Now} }
+
+// ID gives "http-bridge".
+func (Kind) ID() string { return ID }
+
+// Schema gives what is particular to HTTP.
+func (Kind) Schema() bridges.Schema {
+	return bridges.Schema{
+		Title: "HTTP bridge",
+		Description: "Messages become HTTP requests: one each, or one for many. A message is done with when the server answers " +
+			"with a status of success; it is sent again after an answer 5xx, 401, 407, 408, 425 or 429, and when there is no answer. " +
+			"Any other status makes a dead letter of it. A request for one message has its identity in X-Signalbox-Message-Id, which stays " +
+			"the same when it is sent again, and its topic, escaped as in URLs, in X-Signalbox-Topic.",
+		Connection: connectionSchema,
+		Options:    optionsSchema,
+		Mapping:    mappingSchema,
+		Records:    true,
+	}
+}
+
+// Compile makes a connector, which connects to nothing yet.
+func (k Kind) Compile(c *bridges.Connection) (bridges.Connector, bridges.Problems) {
+	d := document{Options: options{Concurrency: 1}}
+	problems := bridges.Decode(c.Document, &d)
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	conn := &connector{now: k.now, options: d.Options, mappings: map[string]*topicMapping{}}
+	conn.base = d.Connection.base(&problems)
+	conn.header = d.Connection.header(&problems)
+	conn.sign = d.Connection.HMAC.signer()
+	conn.scrub = d.Connection.scrubber()
+	secure := d.Connection.secure(conn.base, &problems)
+	for i := range d.TopicMappings {
+		m := &d.TopicMappings[i]
+		conn.mappings[m.Name] = m.compile(fmt.Sprintf("topicMappings[%d]", i), c.Records[m.Name], &problems)
+	}
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	conn.reach(secure)
+	return conn, nil
+}
+
+// connector is a connection to a server. What it is made of does not change.
+type connector struct {
+	now      func() time.Time
+	base     *url.URL
+	header   nethttp.Header // of every request
+	sign     *signer        // nil where requests are not signed
+	scrub    *strings.Replacer
+	options  options
+	mappings map[string]*topicMapping
+	tls      *tls.Config // nil where the server is reached in the clear
+
+	transport *nethttp.Transport
+	client    *nethttp.Client
+	pause     pause // what the server asks for
+	reached   seen
+}

@@ -1,0 +1,73 @@
+package http
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+)
+
+// maxLocation is how long what is added to the URL may be, in bytes.
+const maxLocation = 16 << 10
+
+// location gives path and query for what is added to a path: what a template made
+// of a message, so that it may be anything.
+func location(base, added string) (path, query string, err error) {
+	path, query, _ = strings.Cut(added, "?")
+	if path != "" {
+		path = strings.TrimSuffix(base, "/") + path
+	} else if path = base; path == "" {
+		path = "/"
+	}
+	switch {
+	case len(added) > maxLocation:
+		return "", "", errors.New("makes a path that is too long")
+	case !isLocation(added):
+		return "", "", errors.New("makes a path with characters that no URL has; without |raw they are escaped")
+	case hasDotSegment(path):
+		return "", "", errors.New("makes a path with . or .. as a segment, which would lead elsewhere")
+	}
+	return path, query, nil
+}
+
+// isLocation tells whether a text has only what may stand in the path and query
+// of a URL.
+func isLocation(s string) bool {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c == '%':
+			if i+2 >= len(s) || !isHex(s[i+1]) || !isHex(s[i+2]) {
+				return false
+			}
+		case c <= ' ' || c >= 0x7f || strings.IndexByte("\"#<>[\\]^`{|}", c) >= 0:
+			return false
+		}
+	}
+	return true
+}
+
+func isHex(c byte) bool {
+	return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'f'
+}
+
+// unescaped shows dots and separators that some servers see behind escapes.
+var unescaped = strings.NewReplacer("%2e", ".", "%2E", ".", "%2f", "/", "%2F", "/", "%5c", "/", "%5C", "/", "%3b", ";", "%3B", ";")
+
+// hasDotSegment tells whether a path has segments that servers take as the way
+// back, also where they are escaped.
+func hasDotSegment(path string) bool {
+	for segment := range strings.SplitSeq(unescaped.Replace(path), "/") {
+		if name, _, _ := strings.Cut(segment, ";"); name == "." || name == ".." {
+			return true
+		}
+	}
+	return false
+}
+
+// at gives the URL for a path and query that location has made.
+func at(base *url.URL, path, query string) (*url.URL, error) {
+	plain, err := url.PathUnescape(path)
+	if err != nil {
+		return nil, errors.New("makes a path that no URL can have")
+	}
+	return &url.URL{Scheme: base.Scheme, Host: base.Host, Path: plain, RawPath: path, RawQuery: query}, nil
+}

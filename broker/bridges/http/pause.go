@@ -1,0 +1,84 @@
+package http
+
+import (
+	"context"
+	"errors"
+	nethttp "net/http"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// pause is how long the server asks not to be asked. It is safe for concurrent
+// use.
+type pause struct {
+	mu    sync.Mutex
+	until time.Time
+}
+
+// ask notes what an answer asks for in Retry-After (RFC 9110, 10.2.3).
+func (p *pause) ask(now time.Time, resp *nethttp.Response) {
+	wait := retryAfter(now, resp.Header.Get("Retry-After"))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if until := now.Add(wait); wait > 0 && until.After(p.until) {
+		p.until = until
+	}
+}
+
+func retryAfter(now time.Time, text string) time.Duration {
+	if seconds, err := strconv.ParseUint(text, 10, 32); err == nil {
+		return min(time.Duration(seconds)*time.Second, maxPause)
+	}
+	if at, err := nethttp.ParseTime(text); err == nil {
+		return min(at.Sub(now), maxPause)
+	}
+	return 0
+}
+
+// left tells how much of it is left.
+func (p *pause) left(now time.Time) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.until.Sub(now)
+}
+
+// wait waits for its end, or says that the context would end sooner.
+func (p *pause) wait(ctx context.Context, now time.Time) error {
+	left := p.left(now)
+	if left <= 0 {
+		return nil
+	}
+	if deadline, ok := ctx.Deadline(); ok && left > deadline.Sub(now)/2 {
+		return errors.New("the server asks to wait for " + left.Round(time.Second).String() + " (Retry-After)")
+	}
+	t := time.NewTimer(left)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return errors.New("the server asks to wait (Retry-After)")
+	}
+}
+
+// seen is when the server was there last. It is safe for concurrent use.
+type seen struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func (s *seen) note(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.at = now
+}
+
+func (s *seen) forget() { s.note(time.Time{}) }
+
+// since tells whether it was there within some time.
+func (s *seen) within(now time.Time, d time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.at.IsZero() && now.Sub(s.at) < d
+}

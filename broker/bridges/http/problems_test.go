@@ -1,0 +1,89 @@
+package http_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestProblems(t *testing.T) {
+	t.Parallel()
+	const url = `"url":"http://localhost"`
+	for _, c := range []struct{ connection, mapping, path string }{
+		{`"url":"ftp://localhost"`, "", "connection.url"},
+		{`"url":"localhost:80"`, "", "connection.url"},
+		{`"url":"http://"`, "", "connection.url"},
+		{`"url":"http://ann:secret@localhost"`, "", "connection.url"},
+		{`"url":"http://localhost/?key=1"`, "", "connection.url"},
+		{`"url":"http://localhost/#a"`, "", "connection.url"},
+		{`"url":"http://localhost/a/%2E%2e/"`, "", "connection.url"},
+		{`"url":"http://local host"`, "", "connection.url"},
+		{`"url":"http://localhost","tls":{"enabled":true}`, "", "connection.url"},
+		{url + `,"headers":{"a b":"c"}`, "", `connection.headers["a b"]`},
+		{url + `,"headers":{"A":"c\n"}`, "", `connection.headers.A`},
+		{url + `,"headers":{"host":"c"}`, "", `connection.headers.host`},
+		{url + `,"headers":{"Authorization":"c"}`, "", `connection.headers.Authorization`},
+		{url + `,"headers":{"X-Signalbox-Topic":"c"}`, "", `connection.headers.X-Signalbox-Topic`},
+		{url + `,"headers":{"A":"c"},"secretHeaders":{"a":"d"}`, "", `connection.secretHeaders.a`},
+		{url + `,"secretHeaders":{"Content-Length":"5"}`, "", `connection.secretHeaders.Content-Length`},
+		{url + `,"secretHeaders":{"Authorization":"x"},"bearerToken":"y"`, "", "connection.secretHeaders"},
+		{url + `,"credentials":{"username":"u"},"bearerToken":"y"`, "", "connection.bearerToken"},
+		{url + `,"credentials":{"username":"u:v"}`, "", "connection.credentials.username"},
+		{url + `,"bearerToken":"y\n"`, "", "connection.bearerToken"},
+		{url + `,"hmac":{"secret":"s","header":"a b"}`, "", "connection.hmac.header"},
+		{url + `,"hmac":{"secret":"s","header":"User-Agent"}`, "", "connection.hmac.header"},
+		{url, `"path":"x"`, "topicMappings[0].path"},
+		{url, `"path":"@evil.example"`, "topicMappings[0].path"},
+		{url, `"path":"/a b"`, "topicMappings[0].path"},
+		{url, `"path":"/a/../b"`, "topicMappings[0].path"},
+		{url, `"path":"/${tpoic}"`, "topicMappings[0].path"},
+		{url, `"body":"{\"a\":}"`, "topicMappings[0].body"},
+		{url, `"body":"${payload","contentType":"text/plain"`, "topicMappings[0].body"},
+		{url, `"contentType":"a/b/c","body":"x"`, "topicMappings[0].contentType"},
+		{url, `"contentType":"text/plain"`, "topicMappings[0].contentType"},
+		{url, `"batch":true,"method":"GET"`, "topicMappings[0].batch"},
+		{url, `"batch":true,"contentType":"text/plain","body":"x"`, "topicMappings[0].batch"},
+		{url, `"batch":true,"path":"/${topic}"`, "topicMappings[0].path"},
+		{url, `"batch":true,"headers":{"A":"${topic}"}`, `topicMappings[0].headers.A`},
+		{url, `"headers":{"A":"x","a":"y"}`, `topicMappings[0].headers.a`},
+		{url, `"headers":{"A":"${"}`, `topicMappings[0].headers.A`},
+		{url, `"headers":{"A":"\u0001"}`, `topicMappings[0].headers.A`},
+		{url, `"headers":{"Content-Type":"a/b"}`, `topicMappings[0].headers.Content-Type`},
+	} {
+		conn, problems := compile(c.connection, "", "{"+joined(`"name":"m"`, c.mapping)+"}", nil)
+		var got []string
+		for _, p := range problems {
+			got = append(got, p.Path)
+			if p.Msg == "" || strings.Contains(p.Msg, "secret@") {
+				t.Errorf("%s %s: got %q", c.connection, c.mapping, p.Msg)
+			}
+		}
+		if want := []string{c.path}; conn != nil || !cmp.Equal(got, want) {
+			t.Errorf("%s %s: got %q, %v, want %q", c.connection, c.mapping, got, problems, want)
+		}
+	}
+}
+
+func TestAllProblemsAtOnce(t *testing.T) {
+	t.Parallel()
+	_, problems := compile(`"url":"x:","headers":{"a b":""}`, "", `{"name":"m","path":"x"},{"name":"n","body":"{"}`, nil)
+	var got []string
+	for _, p := range problems {
+		got = append(got, p.Path)
+	}
+	want := []string{"connection.url", `connection.headers["a b"]`, "topicMappings[0].path", "topicMappings[1].body"}
+	if !cmp.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestNothingPrintsSecrets(t *testing.T) {
+	t.Parallel()
+	conn, problems := compile(`"url":"http://localhost","credentials":{"username":"u","password":"pass-secret"},"bearerToken":"token-secret","secretHeaders":{"a b":"key-secret"},"hmac":{"secret":"sign-secret","header":"("}`,
+		"", "", nil)
+	if text := fmt.Sprintf("%+v", problems); conn != nil || strings.Contains(text, "-secret") {
+		t.Errorf("got %s", text)
+	}
+}

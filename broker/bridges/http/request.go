@@ -1,0 +1,110 @@
+package http
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	nethttp "net/http"
+	"net/url"
+
+	"signalbox/broker/bridges"
+	"signalbox/broker/bridges/mapping"
+)
+
+// request is one before it is sent; it is signed with the time at which it is.
+type request struct {
+	method string
+	url    *url.URL
+	header nethttp.Header
+	body   []byte
+}
+
+// seenBy gives a message as templates and mappings see it.
+func seenBy(e *bridges.Entry) *mapping.Message {
+	return &mapping.Message{Message: &e.Message, MessageID: e.MessageID}
+}
+
+// single makes the request for one message. The error says why the message cannot
+// be sent.
+func (c *connector) single(m *topicMapping, e *bridges.Entry) (*request, error) {
+	msg := seenBy(e)
+	r, err := c.outline(m, msg)
+	if err != nil {
+		return nil, err
+	}
+	r.header.Set(messageIDHeader, e.MessageID)
+	r.header.Set(topicHeader, url.PathEscape(e.Topic))
+	if m.hasBody() {
+		r.body, err = m.appendBody(nil, msg)
+	}
+	return r, err
+}
+
+// outline makes a request without its body.
+func (c *connector) outline(m *topicMapping, msg *mapping.Message) (*request, error) {
+	added, err := m.path.Append(nil, msg)
+	if err != nil {
+		return nil, err
+	}
+	path, query, err := location(c.base.EscapedPath(), string(added))
+	if err != nil {
+		return nil, fmt.Errorf("the topic mapping %w", err)
+	}
+	r := &request{method: m.Method, header: c.header.Clone()}
+	if r.url, err = at(c.base, path, query); err != nil {
+		return nil, fmt.Errorf("the topic mapping %w", err)
+	}
+	if m.hasBody() {
+		r.header.Set("Content-Type", m.ContentType)
+	}
+	for _, h := range m.headers {
+		value, err := h.value.Append(nil, msg)
+		switch {
+		case err != nil:
+			return nil, err
+		case !isHeaderValue(string(value)):
+			return nil, errors.New("the message makes a value of the header " + h.name + " that no header has")
+		case len(value) > 0:
+			r.header.Set(h.name, string(value))
+		}
+	}
+	return r, nil
+}
+
+func (m *topicMapping) hasBody() bool { return m.body != nil || m.record != nil }
+
+func (m *topicMapping) appendBody(dst []byte, msg *mapping.Message) ([]byte, error) {
+	if m.body != nil {
+		return m.body.Append(dst, msg)
+	}
+	r, err := m.record.Record(msg)
+	if err != nil {
+		return dst, err
+	}
+	return r.AppendJSON(dst), nil
+}
+
+// many makes the request for messages whose bodies are made.
+func (c *connector) many(m *topicMapping, first *bridges.Entry, bodies [][]byte) (*request, error) {
+	r, err := c.outline(m, seenBy(first))
+	if err != nil {
+		return nil, err
+	}
+	r.body = append([]byte{'['}, bytes.Join(bodies, []byte{','})...)
+	r.body = append(r.body, ']')
+	return r, nil
+}
+
+// send makes an attempt.
+func (c *connector) send(ctx context.Context, r *request) (*nethttp.Response, error) {
+	req, err := nethttp.NewRequestWithContext(ctx, r.method, r.url.String(), bytes.NewReader(r.body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header = r.header
+	if c.sign != nil {
+		c.sign.sign(req.Header, c.now(), r.body)
+	}
+	return c.client.Do(req)
+}

@@ -1,0 +1,126 @@
+package http
+
+import (
+	"maps"
+	"mime"
+	nethttp "net/http"
+	"slices"
+	"strings"
+
+	"signalbox/broker/bridges"
+	"signalbox/broker/bridges/mapping"
+)
+
+const (
+	messageIDHeader = "X-Signalbox-Message-Id"
+	topicHeader     = "X-Signalbox-Topic"
+)
+
+// topicMapping is what becomes of the messages of some topics. Once it is
+// compiled it does not change.
+type topicMapping struct {
+	Name        string            `json:"name"`
+	Method      string            `json:"method"`
+	Path        string            `json:"path"`
+	Body        *string           `json:"body"`
+	ContentType string            `json:"contentType"`
+	Headers     map[string]string `json:"headers"`
+	Batch       bool              `json:"batch"`
+
+	path    *mapping.Template
+	body    *mapping.Template // nil for a record, or for none
+	record  *mapping.Mapping  // nil for none
+	headers []header
+}
+
+// header is one with parts of messages.
+type header struct {
+	name  string
+	value *mapping.Template
+}
+
+func (m *topicMapping) compile(at string, record *mapping.Mapping, p *bridges.Problems) *topicMapping {
+	if m.Method == "" {
+		m.Method = nethttp.MethodPost
+	}
+	if m.ContentType == "" {
+		m.ContentType = "application/json"
+	}
+	if m.Path != "" && m.Path[0] != '/' && m.Path[0] != '?' {
+		p.Add(at+".path", "must begin with / or ?")
+	}
+	m.path = m.template(at+".path", m.Path, mapping.EscapePath, p)
+	m.compileBody(at, record, p)
+	m.compileHeaders(at, p)
+	if m.path != nil && m.path.Constant() {
+		if _, _, err := location("/", m.Path); err != nil {
+			p.Add(at+".path", err.Error())
+		}
+	}
+	return m
+}
+
+// template notes what is wrong with one, nil then.
+func (m *topicMapping) template(at, text string, e mapping.Escape, p *bridges.Problems) *mapping.Template {
+	t, err := mapping.ParseTemplate(text, e)
+	if err != nil {
+		p.Add(at, err.Error())
+		return nil
+	}
+	return t
+}
+
+func (m *topicMapping) compileBody(at string, record *mapping.Mapping, p *bridges.Problems) {
+	media, _, err := mime.ParseMediaType(m.ContentType)
+	if err != nil || !isHeaderValue(m.ContentType) {
+		p.Add(at+".contentType", "is no content type, as in application/json")
+	}
+	isJSON, hasBody := media == "application/json" || strings.HasSuffix(media, "+json"), true
+	switch {
+	case m.Body == nil && (m.Method == nethttp.MethodGet || m.Method == nethttp.MethodDelete):
+		hasBody = false
+	case m.Body == nil && record == nil:
+		m.record = mapping.Default()
+	case m.Body == nil:
+		m.record = record
+	case isJSON:
+		m.body = m.template(at+".body", *m.Body, mapping.EscapeJSON, p)
+	default:
+		m.body = m.template(at+".body", *m.Body, mapping.EscapeNone, p)
+	}
+	if m.record != nil && !isJSON && err == nil {
+		p.Add(at+".contentType", "must be one of JSON where the body is a record: give a body, or leave it out")
+	}
+	if m.Batch && (!isJSON || !hasBody) {
+		p.Add(at+".batch", "needs bodies of JSON")
+	}
+	if m.Batch && m.path != nil && !m.path.Constant() {
+		p.Add(at+".path", "must be the same for all messages of a batch")
+	}
+}
+
+func (m *topicMapping) compileHeaders(at string, p *bridges.Problems) {
+	names := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(m.Headers)) {
+		at := member(at+".headers", name)
+		if msg := headerProblem(name); msg != "" {
+			p.Add(at, msg)
+		}
+		if canonical := nethttp.CanonicalHeaderKey(name); names[canonical] {
+			p.Add(at, "is given twice")
+		} else {
+			names[canonical] = true
+		}
+		t := m.template(at, m.Headers[name], mapping.EscapeNone, p)
+		if t == nil {
+			continue
+		}
+		if m.Batch && !t.Constant() {
+			p.Add(at, "must be the same for all messages of a batch")
+		}
+		if t.Constant() && !isHeaderValue(m.Headers[name]) {
+			p.Add(at, "has a value with characters that no header has")
+		}
+		m.headers = append(m.headers, header{name, t})
+	}
+}
