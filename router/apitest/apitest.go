@@ -11,8 +11,8 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
@@ -94,9 +94,19 @@ func logger(t testing.TB) *slog.Logger {
 	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
+// documents are the documents that were read so far, by their text: most services
+// of a test binary hand out the same, and to read one takes longer than to start
+// a service.
+var documents sync.Map // of routers.Router
+
 func (a *API) readDocument() {
 	a.t.Helper()
-	document, err := openapi3.NewLoader().LoadFromURI(&url.URL{Scheme: "http", Host: a.URL[len("http://"):], Path: "/api/openapi.json"})
+	text := a.document()
+	if known, ok := documents.Load(string(text)); ok {
+		a.routes = known.(routers.Router)
+		return
+	}
+	document, err := openapi3.NewLoader().LoadFromData(text)
 	if err != nil {
 		a.t.Fatal("read the OpenAPI document:", err)
 	}
@@ -104,6 +114,22 @@ func (a *API) readDocument() {
 	if a.routes, err = legacy.NewRouter(document, openapi3.DisableExamplesValidation()); err != nil {
 		a.t.Fatal("use the OpenAPI document:", err)
 	}
+	documents.Store(string(text), a.routes)
+}
+
+// document gives the text of the document.
+func (a *API) document() []byte {
+	a.t.Helper()
+	answer, err := http.Get(a.URL + "/api/openapi.json")
+	if err != nil {
+		a.t.Fatal("get the OpenAPI document:", err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		a.t.Fatalf("get the OpenAPI document: %s, %v", answer.Status, err)
+	}
+	return text
 }
 
 // Caller is somebody who calls the API.
