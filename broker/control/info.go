@@ -13,6 +13,7 @@ type Plugin struct {
 	Name      string   `json:"name"`
 	Version   string   `json:"version,omitempty"`
 	Endpoints []string `json:"control-endpoints,omitempty"`
+	Active    *bool    `json:"active,omitempty"` // of a bridge, whether it is configured; nil is not told. An extension.
 }
 
 // Plugins is the data of listPlugins.

@@ -149,6 +149,14 @@ func (l *link) offers(c broker.Capability) bool {
 	return o.has(c)
 }
 
+// hasBridge tells whether the broker told of a bridge when the session began.
+func (l *link) hasBridge(bridgeID string) bool {
+	l.mu.Lock()
+	o := l.offered
+	l.mu.Unlock()
+	return o.bridges.has(bridgeID)
+}
+
 // known tells whether the broker was ever reached, so that what it offers is known.
 func (l *link) known() bool {
 	l.mu.Lock()

@@ -18,8 +18,31 @@ var shown = []broker.Capability{
 type offer struct {
 	made []broker.Capability // what this package makes up for where the broker does not offer it
 
+	bridges nameSet // by their ids
+
 	mu   sync.Mutex // guards caps
 	caps []broker.Capability
+}
+
+// nameSet is a set of names. The zero value is empty.
+type nameSet struct {
+	mu  sync.Mutex // guards set
+	set map[string]bool
+}
+
+func (n *nameSet) has(name string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.set[name]
+}
+
+func (n *nameSet) add(name string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.set == nil {
+		n.set = map[string]bool{}
+	}
+	n.set[name] = true
 }
 
 func (o *offer) add(caps ...broker.Capability) {

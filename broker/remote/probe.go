@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 
 	"signalbox/broker"
 	"signalbox/broker/control"
@@ -33,9 +32,6 @@ var features = []feature{
 	{control.ClientControlTopic, []broker.Capability{broker.CapClientControl}, control.Bare("probe")},
 	{dynsec.Topic, []broker.Capability{broker.CapDynamicSecurity, broker.CapAccessCheck}, control.Bare("getDefaultACLAccess")},
 }
-
-// bridgeSuffix ends the control topics of bridges.
-const bridgeSuffix = "-bridge/v1"
 
 // topics are what a session subscribes to: the answers to each feature one by
 // one, because a user's rights may not cover a wildcard, and the $SYS tree.
@@ -127,17 +123,28 @@ func (p *probe) conclude(r reply, s *session) {
 	}
 	s.offered.add(p.caps...)
 	if p.topic == control.BrokerTopic {
-		s.offered.add(capsOfPlugins(r.payload, p.call.correlation)...)
+		s.offered.learn(r.payload, p.call.correlation)
 	}
 }
 
-// capsOfPlugins reads listPlugins' answer: what each plugin's control topics
-// stand for. A broker that lists its plugins need not be slow to answer for
-// them to be known, and bridges are known by nothing else.
-func capsOfPlugins(payload []byte, correlation string) (caps []broker.Capability) {
+// learn reads listPlugins' answer.
+func (o *offer) learn(payload []byte, correlation string) {
 	var data control.Plugins
 	if control.Read(payload, correlation, &data) != nil {
-		return nil
+		return
+	}
+	for _, b := range bridgesOf(data) {
+		o.bridges.add(b.ID)
+	}
+	o.add(capsOfPlugins(data)...)
+}
+
+// capsOfPlugins gives what each plugin's control topics stand for. A broker that
+// lists its plugins need not be slow to answer for them to be known, and bridges
+// are known by nothing else.
+func capsOfPlugins(data control.Plugins) (caps []broker.Capability) {
+	if len(bridgesOf(data)) > 0 {
+		caps = append(caps, broker.CapBridges)
 	}
 	for _, p := range data.Plugins {
 		for _, topic := range p.Endpoints {
@@ -148,9 +155,6 @@ func capsOfPlugins(payload []byte, correlation string) (caps []broker.Capability
 }
 
 func capsOf(topic string) []broker.Capability {
-	if strings.HasSuffix(topic, bridgeSuffix) {
-		return []broker.Capability{broker.CapBridges}
-	}
 	i := slices.IndexFunc(features, func(f feature) bool { return f.topic == topic })
 	if i < 0 {
 		return nil

@@ -15,6 +15,7 @@ type request struct {
 	topic   string
 	feature broker.Capability
 	encode  func(correlation string) []byte
+	apart   bool // what answers is not subscribed to by every session
 }
 
 // do sends a request and gives the message that answers it, and the
@@ -31,6 +32,11 @@ func (b *Broker) do(ctx context.Context, r request) (payload []byte, correlation
 	if !s.offered.has(r.feature) {
 		return nil, "", broker.NotSupported(r.op, r.feature)
 	}
+	if r.apart {
+		if err := s.listen(ctx, r.topic+control.ResponseSuffix); err != nil {
+			return nil, "", r.deaf(err)
+		}
+	}
 	correlation = b.correlation(ctx)
 	payload, err = s.ask(ctx, newCall(r.topic, correlation, r.encode(correlation)))
 	if err != nil {
@@ -45,6 +51,16 @@ func (b *Broker) unavailable(op string, err error) error {
 		return &broker.Error{Kind: broker.Unavailable, Op: op, Msg: cause.Msg, Err: cause.Err}
 	}
 	return &broker.Error{Kind: broker.Unavailable, Op: op, Msg: b.endpoint.Addr + " has not answered yet", Err: err}
+}
+
+// deaf says why the answer to a request could not be heard, so that it was not
+// sent.
+func (r request) deaf(err error) error {
+	if errors.Is(err, errNotAllowed) {
+		return &broker.Error{Kind: broker.Denied, Op: r.op, Err: err,
+			Msg: "the broker does not let the connection's user subscribe to " + r.topic + control.ResponseSuffix}
+	}
+	return r.failed(errors.Join(errNotSent, err))
 }
 
 // failed says what became of a call without an answer.
@@ -74,16 +90,21 @@ type refused interface {
 // ask sends a command other than those of dynamic security, and reads the data
 // of its answer into data, nil for none.
 func (b *Broker) ask(ctx context.Context, feature broker.Capability, topic string, c control.Command, data any) error {
-	payload, correlation, err := b.do(ctx, request{op: c.Name, topic: topic, feature: feature, encode: c.Encode})
+	return b.read(ctx, request{op: c.Name, topic: topic, feature: feature, encode: c.Encode}, data)
+}
+
+// read sends a request and reads the data of its answer into data, nil for none.
+func (b *Broker) read(ctx context.Context, r request, data any) error {
+	payload, correlation, err := b.do(ctx, r)
 	if err != nil {
 		return err
 	}
 	err = control.Read(payload, correlation, data)
-	if r, ok := errors.AsType[refused](err); ok {
-		return r.Classify(c.Name, feature)
+	if no, ok := errors.AsType[refused](err); ok {
+		return no.Classify(r.op, r.feature)
 	}
 	if err != nil {
-		return &broker.Error{Kind: broker.Internal, Op: c.Name, Msg: "the broker's answer cannot be understood", Err: err}
+		return &broker.Error{Kind: broker.Internal, Op: r.op, Msg: "the broker's answer cannot be understood", Err: err}
 	}
 	return nil
 }

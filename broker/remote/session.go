@@ -29,6 +29,8 @@ type session struct {
 	sys     func(topic string, payload []byte)
 	offered offer
 
+	listening nameSet // topics beside those that every session subscribes to
+
 	lost chan struct{} // closed when the connection has ended, for whatever reason
 	once sync.Once     // guards the closing of lost
 	err  error         // why it ended; to be read after lost
@@ -158,6 +160,22 @@ func (s *session) subscribe(ctx context.Context, topics []string) (refused []str
 		}
 	}
 	return refused, nil
+}
+
+// listen subscribes to a topic that not every session subscribes to, once.
+func (s *session) listen(ctx context.Context, topic string) error {
+	if s.listening.has(topic) {
+		return nil
+	}
+	refused, err := s.subscribe(ctx, []string{topic})
+	switch {
+	case err != nil:
+		return err
+	case len(refused) > 0:
+		return errNotAllowed
+	}
+	s.listening.add(topic)
+	return nil
 }
 
 // refusedSubscription is the return code of a SUBACK that means no [MQTT-3.9.3-2].
