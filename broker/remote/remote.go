@@ -109,19 +109,15 @@ func (d *Dialer) dial(t broker.Target) (*Broker, error) {
 	if t.TopicTree {
 		b.makeTree(ctx)
 	}
-	if d.Streams != nil && t.ID != "" {
-		b.openStreams(ctx, d.Streams, t.ID)
-	}
+	b.openOwn(ctx, d, t.ID)
 	b.wg.Go(func() { b.run(ctx) })
 	b.wg.Go(func() { b.sample(ctx) })
 	return b, nil
 }
 
 // Broker is a broker reached over MQTT. What it offers is told by Capabilities;
-// bridges cannot be used through this package, and no command asks for what the
-// embedded types stand for.
+// no command asks for what the embedded types stand for.
 type Broker struct {
-	broker.NoBridges
 	broker.NoSubscriptions
 	broker.NoDenials
 	broker.NoBans
@@ -139,7 +135,7 @@ type Broker struct {
 	link   *link
 	sys    *sysTree
 	tree   *topictree.Follower // for a broker that keeps none; nil where none is to be made
-	own    *ownStreams         // nil where only the broker itself may have streams
+	own    own                 // what this service has on the broker
 	visits chan struct{}       // one per short connection of its own; full, callers wait as long as their context
 
 	cancel context.CancelFunc // ends run and sample
@@ -162,9 +158,7 @@ func (b *Broker) Capabilities() []broker.Capability { return b.link.capabilities
 // Close ends the connection and waits until nothing that the broker started is
 // left, or until the context ends. It may be called more than once.
 func (b *Broker) Close(ctx context.Context) error {
-	if b.own != nil {
-		b.own.close(ctx) //nolint:errcheck // of the context, which the rest heeds too
-	}
+	b.own.close(ctx) //nolint:errcheck // of the context, which the rest heeds too
 	b.cancel()
 	done := make(chan struct{})
 	go func() {

@@ -139,7 +139,12 @@ func (s *scripted) payload(p *packets.PublishPacket) []byte {
 			return payload
 		}
 	}
-	var m struct{ Commands []control.Command }
+	var m struct {
+		Commands []struct {
+			Name            string `json:"command"`
+			CorrelationData string
+		}
+	}
 	if json.Unmarshal(p.Payload, &m) != nil || len(m.Commands) != 1 || s.answers == nil {
 		return nil
 	}

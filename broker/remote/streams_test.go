@@ -229,7 +229,7 @@ func TestPluginOfTheBroker(t *testing.T) {
 	must(t, b.DeleteStream(t.Context(), "s"))
 	_, err = b.GetStream(t.Context(), "s")
 	wantKind(t, err, broker.NotFound)
-	if n, err := b.own.Len(t.Context()); err != nil || n != 0 {
+	if n, err := b.own.streams.Len(t.Context()); err != nil || n != 0 {
 		t.Errorf("%d streams are in this service, %v", n, err)
 	}
 }

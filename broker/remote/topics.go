@@ -34,7 +34,7 @@ func (b *Broker) makeTree(ctx context.Context) {
 // madeUp is what this package makes up for where the broker does not offer it.
 func (b *Broker) madeUp() []broker.Capability {
 	var made []broker.Capability
-	if b.own != nil {
+	if b.own.streams != nil {
 		made = append(made, broker.CapStreams)
 	}
 	if b.tree != nil {

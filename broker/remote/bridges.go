@@ -1,0 +1,108 @@
+package remote
+
+import (
+	"context"
+	"encoding/json"
+
+	"signalbox/broker"
+)
+
+// ownBridges are bridges of this service on a broker.
+type ownBridges struct {
+	bridgeEngine
+	own *own
+}
+
+type bridgeEngine interface {
+	engine
+	broker.Bridges
+}
+
+// SetBridgeConfig replaces the configuration. Where there is a connection, what is
+// wanted is subscribed to when this returns.
+func (o *ownBridges) SetBridgeConfig(ctx context.Context, bridgeID string, config json.RawMessage) error {
+	err := o.bridgeEngine.SetBridgeConfig(ctx, bridgeID, config)
+	o.own.settle(ctx, o)
+	return err
+}
+
+// bridges gives what has the broker's bridges: this service where it has some;
+// otherwise the broker itself, if it can.
+func (b *Broker) bridges(ctx context.Context, op string) (broker.Bridges, error) {
+	if b.own.bridges == nil {
+		return bridgePlugins{b}, nil
+	}
+	ours, err := b.own.has(ctx, b.own.bridges, broker.CapBridges, op)
+	switch {
+	case err != nil:
+		return nil, err
+	case ours:
+		return b.own.bridges, nil
+	}
+	return bridgePlugins{b}, nil
+}
+
+// ListBridges gives what the broker offers, in order of the ids.
+func (b *Broker) ListBridges(ctx context.Context) ([]broker.Bridge, error) {
+	return withBridges(ctx, b, "listBridges", func(s broker.Bridges) ([]broker.Bridge, error) { return s.ListBridges(ctx) })
+}
+
+// GetBridgeConfig gives the configuration, its secrets masked.
+func (b *Broker) GetBridgeConfig(ctx context.Context, bridgeID string) (json.RawMessage, error) {
+	return withBridges(ctx, b, "getBridgeConfig", func(s broker.Bridges) (json.RawMessage, error) { return s.GetBridgeConfig(ctx, bridgeID) })
+}
+
+// SetBridgeConfig replaces the configuration: of the broker if it has bridges
+// itself, otherwise of this service.
+func (b *Broker) SetBridgeConfig(ctx context.Context, bridgeID string, config json.RawMessage) error {
+	s, err := b.bridges(ctx, "setBridgeConfig")
+	if err != nil {
+		return err
+	}
+	return s.SetBridgeConfig(ctx, bridgeID, config)
+}
+
+// GetBridgeStatus gives the state of each connection, in their order.
+func (b *Broker) GetBridgeStatus(ctx context.Context, bridgeID string) ([]broker.BridgeStatus, error) {
+	return withBridges(ctx, b, "getBridgeStatus", func(s broker.Bridges) ([]broker.BridgeStatus, error) { return s.GetBridgeStatus(ctx, bridgeID) })
+}
+
+// GetBridgeSchema gives the JSON Schema of the configuration.
+func (b *Broker) GetBridgeSchema(ctx context.Context, bridgeID string) (json.RawMessage, error) {
+	return withBridges(ctx, b, "getBridgeSchema", func(s broker.Bridges) (json.RawMessage, error) { return s.GetBridgeSchema(ctx, bridgeID) })
+}
+
+// TestBridge tries the connections of a configuration.
+func (b *Broker) TestBridge(ctx context.Context, bridgeID string, config json.RawMessage) ([]broker.BridgeTest, error) {
+	return withBridges(ctx, b, "testBridge", func(s broker.Bridges) ([]broker.BridgeTest, error) { return s.TestBridge(ctx, bridgeID, config) })
+}
+
+// ListDeadLetters gives a part of the messages of a connection that its target does
+// not take.
+func (b *Broker) ListDeadLetters(ctx context.Context, bridgeID, connectionName string, offset, count int) (broker.Page[broker.DeadLetter], error) {
+	return withBridges(ctx, b, "listDeadLetters", func(s broker.Bridges) (broker.Page[broker.DeadLetter], error) {
+		return s.ListDeadLetters(ctx, bridgeID, connectionName, offset, count)
+	})
+}
+
+// RetryDeadLetters puts dead letters behind the queue again.
+func (b *Broker) RetryDeadLetters(ctx context.Context, bridgeID, connectionName string, ids []string) (int, error) {
+	return withBridges(ctx, b, "retryDeadLetters", func(s broker.Bridges) (int, error) {
+		return s.RetryDeadLetters(ctx, bridgeID, connectionName, ids)
+	})
+}
+
+// DeleteDeadLetters deletes dead letters.
+func (b *Broker) DeleteDeadLetters(ctx context.Context, bridgeID, connectionName string, ids []string) (int, error) {
+	return withBridges(ctx, b, "deleteDeadLetters", func(s broker.Bridges) (int, error) {
+		return s.DeleteDeadLetters(ctx, bridgeID, connectionName, ids)
+	})
+}
+
+func withBridges[T any](ctx context.Context, b *Broker, op string, do func(broker.Bridges) (T, error)) (none T, err error) {
+	s, err := b.bridges(ctx, op)
+	if err != nil {
+		return none, err
+	}
+	return do(s)
+}
