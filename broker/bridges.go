@@ -22,8 +22,8 @@ type Bridges interface {
 
 	// GetBridgeSchema gives the JSON Schema of the configuration.
 	GetBridgeSchema(ctx context.Context, bridgeID string) (json.RawMessage, error)
-	// TestBridge tries the connections of a configuration, without any effect on
-	// those that are there.
+	// TestBridge tries the connections of a configuration, or of the one that is
+	// stored where it is nil, without any effect on those that are there.
 	TestBridge(ctx context.Context, bridgeID string, config json.RawMessage) ([]BridgeTest, error)
 	// ListDeadLetters gives the messages of a connection that its target does not
 	// take, oldest first.

@@ -92,13 +92,7 @@ func (a *API) TestBridge(ctx context.Context, r *TestBridgeRequest) (List[broker
 	if err != nil {
 		return List[broker.BridgeTest]{}, err
 	}
-	config := r.Body
-	if config == nil {
-		if config, err = b.GetBridgeConfig(ctx, r.BridgeID); err != nil {
-			return List[broker.BridgeTest]{}, err
-		}
-	}
-	tests, err := b.TestBridge(ctx, r.BridgeID, config)
+	tests, err := b.TestBridge(ctx, r.BridgeID, r.Body)
 	return listOf(tests), err
 }
 

@@ -279,22 +279,21 @@ func (a *API) ConnectAll(ctx context.Context) error {
 	return err
 }
 
-// dropTime is how long the end of a connection and of its streams may take.
+// dropTime is how long the end of a connection and of what is its own may take.
 const dropTime = 30 * time.Second
 
-// drop ends the connection of a record that is gone, and deletes the streams
-// that were made for it. As nobody could ask for that again, it is done also
-// where the caller does not wait.
+// drop ends the connection of a record that is gone, and deletes the streams and
+// bridges that were made for it. As nobody could ask for that again, it is done
+// also where the caller does not wait.
 func (a *API) drop(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTime)
 	defer cancel()
 	if err := a.Brokers.Drop(ctx, id); err != nil {
 		a.Log.Warn("broker connection not closed cleanly", "broker", id, "err", err)
 	}
-	if a.Streams == nil {
-		return
-	}
-	if err := a.Streams.Forget(ctx, id); err != nil {
-		a.Log.Error("streams of a deleted broker connection are left", "broker", id, "err", err)
+	for _, own := range a.Own {
+		if err := own.Forget(ctx, id); err != nil {
+			a.Log.Error("something of a deleted broker connection is left", "what", own.Name, "broker", id, "err", err)
+		}
 	}
 }

@@ -30,19 +30,14 @@ import (
 	"signalbox/handlers/vault"
 )
 
-// API holds what the operations work on. All fields but Streams and Embedded are
+// API holds what the operations work on. All fields but Own and Embedded are
 // required.
 type API struct {
 	DB       *db.DB
 	Brokers  *broker.Pool
 	Clusters broker.Clusters
-	// Streams keeps what brokers that have no streams of their own need for
-	// them; nil for none.
-	Streams interface {
-		// Forget deletes the streams of a broker with their messages, once the
-		// broker is closed.
-		Forget(ctx context.Context, brokerID string) error
-	}
+	// Own is what this service keeps of its own for brokers.
+	Own []Own
 	Auth  *auth.Auth
 	Vault *vault.Vault
 	// Embedded is the id of the record of the broker in this process, ""
@@ -52,6 +47,13 @@ type API struct {
 	CertDir string
 	Now     func() time.Time
 	Log     *slog.Logger
+}
+
+// Own is what this service keeps of its own for brokers, such as streams.
+type Own struct {
+	Name string
+	// Forget deletes all of it of a broker, once the broker is closed.
+	Forget func(ctx context.Context, brokerID string) error
 }
 
 // newID makes an identifier: a UUID of version 7, in order of time.

@@ -56,6 +56,10 @@ func NewHost(s Store, kinds []Kind, log *slog.Logger) *Host {
 	return h
 }
 
+// Identity is random, made once, and kept: what this service is called among
+// bridges.
+func (h *Host) Identity() string { return h.store.Identity() }
+
 // Kinds gives the ids of the bridges that there can be, in order.
 func (h *Host) Kinds() []string {
 	ids := make([]string, 0, len(h.kinds))

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -16,6 +17,13 @@ const (
 	bridgeTopicSuffix = "/v1"
 	bridgeIDSuffix    = "-bridge"
 )
+
+// TakesLong tells whether a request on the control topic of a bridge may take long,
+// because it waits for other systems.
+func TakesLong(payload []byte) bool {
+	commands, _ := dynsec.DecodeCommands(payload)
+	return slices.ContainsFunc(commands, func(c dynsec.OtherCommand) bool { return strings.EqualFold(c.Name, opTestBridge) })
+}
 
 // BridgeTopic gives the control topic of a bridge, such as "http-bridge".
 func BridgeTopic(bridgeID string) string { return bridgeTopicPrefix + bridgeID + bridgeTopicSuffix }
@@ -129,12 +137,6 @@ func testBridge(ctx context.Context, b broker.Bridges, bridgeID string, m member
 	config, ok := m.object("config")
 	if !ok {
 		return nil, errTestConfig
-	}
-	if config == nil {
-		var err error
-		if config, err = b.GetBridgeConfig(ctx, bridgeID); err != nil {
-			return nil, err
-		}
 	}
 	list, err := b.TestBridge(ctx, bridgeID, config)
 	return append([]broker.BridgeTest{}, list...), err

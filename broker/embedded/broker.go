@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"signalbox/broker"
+	"signalbox/broker/bridges"
 	"signalbox/broker/embedded/access"
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/embedded/guard"
@@ -48,7 +49,7 @@ type Broker struct {
 	broker.Access // in process
 	broker.AccessTransfer
 	broker.Streams
-	broker.NoBridges
+	broker.Bridges
 
 	config  Config
 	log     *slog.Logger
@@ -59,6 +60,8 @@ type Broker struct {
 	replica *replica.Store // before the store
 	engine  *engine.Engine
 	streams *streams.Engine // nil for none
+	bridges *bridges.Engine // nil for none
+	trials  chan struct{}   // holds one for each request that waits for other systems
 	cluster *member         // nil for none
 	limits  *guard.Limits
 	bans    *guard.Bans
@@ -84,7 +87,8 @@ func New(ctx context.Context, cfg Config, dataDir string, log *slog.Logger) (*Br
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	b := &Broker{Streams: broker.NoStreams{}, config: cfg, log: log, now: time.Now, life: newLifecycle()}
+	b := &Broker{Streams: broker.NoStreams{}, Bridges: broker.NoBridges{}, config: cfg, log: log, now: time.Now,
+		trials: make(chan struct{}, maxTrials), life: newLifecycle()}
 	if err := b.build(ctx, filepath.Join(dataDir, DatabaseFile)); err != nil {
 		return nil, errors.Join(err, b.closeParts(context.WithoutCancel(ctx)))
 	}
@@ -120,6 +124,9 @@ func (b *Broker) build(ctx context.Context, path string) (err error) {
 	b.control.OnCut(b.cut)
 	b.control.SetConnections(b.engine.Addresses)
 	if err := b.openStreams(ctx); err != nil {
+		return err
+	}
+	if err := b.openBridges(ctx); err != nil {
 		return err
 	}
 	return b.openCluster(ctx, filepath.Dir(path))
@@ -160,7 +167,7 @@ func (b *Broker) bootstrap(ctx context.Context) error {
 
 // closeParts closes what there is, in reverse.
 func (b *Broker) closeParts(ctx context.Context) error {
-	errs := []error{b.closeCluster(ctx), b.closeStreams(ctx)}
+	errs := []error{b.closeCluster(ctx), b.closeStreams(ctx), b.closeBridges(ctx)}
 	if b.replica != nil {
 		errs = append(errs, b.replica.Close(ctx))
 	}
@@ -176,12 +183,13 @@ func (b *Broker) closeParts(ctx context.Context) error {
 // Capabilities lists what the broker can do.
 func (b *Broker) Capabilities() []broker.Capability {
 	return slices.DeleteFunc(slices.Clone(capabilities), func(c broker.Capability) bool {
-		return c == broker.CapStreams && b.streams == nil || c == broker.CapCluster && b.cluster == nil
+		return c == broker.CapStreams && b.streams == nil || c == broker.CapBridges && b.bridges == nil ||
+			c == broker.CapCluster && b.cluster == nil
 	})
 }
 
 var capabilities = []broker.Capability{
 	broker.CapDynamicSecurity, broker.CapInspect, broker.CapStreams, broker.CapTopicTree, broker.CapTTL, broker.CapListeners,
-	broker.CapLicense, broker.CapCluster, broker.CapClientControl, broker.CapMessages, broker.CapSubscriptions, broker.CapAccessCheck,
+	broker.CapBridges, broker.CapLicense, broker.CapCluster, broker.CapClientControl, broker.CapMessages, broker.CapSubscriptions, broker.CapAccessCheck,
 	broker.CapDenials, broker.CapBans,
 }

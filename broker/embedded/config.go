@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"signalbox/broker"
+	"signalbox/broker/bridges"
 	"signalbox/broker/embedded/access"
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/embedded/guard"
@@ -74,6 +75,8 @@ type Config struct {
 	Cluster ClusterConfig `mapstructure:"-"`
 	// Streams are what the streams of all brokers share; nil for a broker without.
 	Streams *streams.Host `mapstructure:"-"`
+	// Bridges are what the bridges of all brokers share; nil for a broker without.
+	Bridges *bridges.Host `mapstructure:"-"`
 	// KeepPassword, if set, is called with a generated admin password before
 	// the admin client is stored; its error ends the start.
 	KeepPassword func(broker.Secret) error `mapstructure:"-"`

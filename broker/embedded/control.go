@@ -22,6 +22,10 @@ const maxTopic = 65535
 // dispatch does a request to a control API. The answer goes out before anybody
 // is cut off, also to an administrator who changed itself.
 func (b *Broker) dispatch(r *engine.Request) {
+	if id, ok := b.bridgeOf(r.Topic); ok {
+		b.answerBridge(id, r)
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), controlTimeout)
 	defer cancel()
 	var cuts []dynsec.Cut
@@ -35,7 +39,7 @@ func (b *Broker) dispatch(r *engine.Request) {
 		defer b.cluster.asks(r.Client().Username)()
 		answer, cuts = b.control.Handle(ctx, r.Payload)
 	case control.BrokerTopic:
-		answer = control.BrokerInfo(ctx, b.plugins(), b.ListListeners, r.Payload)
+		answer = control.BrokerInfo(ctx, b.plugins(ctx), b.ListListeners, r.Payload)
 	case control.InspectTopic:
 		answer = control.Inspect(ctx, b, r.Payload)
 	case control.ClientControlTopic:
@@ -99,7 +103,7 @@ func (b *Broker) cut(cuts []dynsec.Cut) {
 }
 
 // plugins are the parts of the broker with a control API.
-func (b *Broker) plugins() []control.Plugin {
+func (b *Broker) plugins(ctx context.Context) []control.Plugin {
 	part := func(name, topic string) control.Plugin {
 		return control.Plugin{Name: name, Version: b.config.Version, Endpoints: []string{topic}}
 	}
@@ -109,5 +113,6 @@ func (b *Broker) plugins() []control.Plugin {
 		part("stream-processing", control.StreamTopic), part("topic-tree", control.TopicTreeTopic),
 		part("license", control.LicenseTopic), part("cluster", control.HATopic),
 	}
-	return slices.DeleteFunc(all, func(p control.Plugin) bool { return b.lacks(p.Endpoints[0]) })
+	all = slices.DeleteFunc(all, func(p control.Plugin) bool { return b.lacks(p.Endpoints[0]) })
+	return append(all, b.bridgePlugins(ctx)...)
 }

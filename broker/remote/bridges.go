@@ -5,23 +5,19 @@ import (
 	"encoding/json"
 
 	"signalbox/broker"
+	"signalbox/broker/bridges"
 )
 
 // ownBridges are bridges of this service on a broker.
 type ownBridges struct {
-	bridgeEngine
+	*bridges.Engine
 	own *own
-}
-
-type bridgeEngine interface {
-	engine
-	broker.Bridges
 }
 
 // SetBridgeConfig replaces the configuration. Where there is a connection, what is
 // wanted is subscribed to when this returns.
 func (o *ownBridges) SetBridgeConfig(ctx context.Context, bridgeID string, config json.RawMessage) error {
-	err := o.bridgeEngine.SetBridgeConfig(ctx, bridgeID, config)
+	err := o.Engine.SetBridgeConfig(ctx, bridgeID, config)
 	o.own.settle(ctx, o)
 	return err
 }

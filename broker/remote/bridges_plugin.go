@@ -118,7 +118,9 @@ func (p bridgePlugins) GetBridgeSchema(ctx context.Context, bridgeID string) (sc
 // TestBridge has the broker try a configuration; see GetBridgeSchema.
 func (p bridgePlugins) TestBridge(ctx context.Context, bridgeID string, config json.RawMessage) ([]broker.BridgeTest, error) {
 	var l control.BridgeTestList
-	err := p.command(ctx, bridgeID, control.TestBridge(config), &l)
+	r := aboutBridge(bridgeID, control.TestBridge(config))
+	r.waits = true
+	err := p.request(ctx, bridgeID, r, &l)
 	return l, err
 }
 
@@ -159,12 +161,21 @@ func (p bridgePlugins) about(ctx context.Context, bridgeID, connectionName strin
 
 // command asks a command of a bridge that the broker has.
 func (p bridgePlugins) command(ctx context.Context, bridgeID string, c control.Command, data any) error {
+	return p.request(ctx, bridgeID, aboutBridge(bridgeID, c), data)
+}
+
+// aboutBridge is a request about a bridge.
+func aboutBridge(bridgeID string, c control.Command) request {
+	return request{op: c.Name, topic: control.BridgeTopic(bridgeID), feature: broker.CapBridges, encode: c.Encode, apart: true}
+}
+
+func (p bridgePlugins) request(ctx context.Context, bridgeID string, r request, data any) error {
 	if !p.link.hasBridge(bridgeID) {
-		if err := p.look(ctx, bridgeID, c.Name); err != nil {
+		if err := p.look(ctx, bridgeID, r.op); err != nil {
 			return err
 		}
 	}
-	err := p.read(ctx, request{op: c.Name, topic: control.BridgeTopic(bridgeID), feature: broker.CapBridges, encode: c.Encode, apart: true}, data)
+	err := p.read(ctx, r, data)
 	if e, ok := errors.AsType[*broker.Error](err); ok && e.Kind == broker.Internal && e.Err == nil {
 		e.Kind = kindOfRefusal(e.Msg)
 	}

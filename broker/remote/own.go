@@ -42,13 +42,17 @@ type engine interface {
 func (b *Broker) openOwn(ctx context.Context, d *Dialer, id string) {
 	o := &b.own
 	o.broker, o.needed = b, make(chan struct{})
-	if id == "" || d.Streams == nil {
+	if id == "" || d.Streams == nil && d.Bridges == nil {
 		return
 	}
 	o.feed = feed.New(b.feedOptions(id))
 	if d.Streams != nil {
 		o.streams = &ownStreams{d.Streams.Open(id, o.feed), o}
 		o.engines = append(o.engines, o.streams)
+	}
+	if d.Bridges != nil {
+		o.bridges = &ownBridges{d.Bridges.Open(id, b.endpoint.Addr, o.feed), o}
+		o.engines = append(o.engines, o.bridges)
 	}
 	b.wg.Go(func() { o.run(ctx) })
 }

@@ -2,9 +2,9 @@
 // on its control topics, as Mosquitto offers them: one connection per broker,
 // made in the background and made again when it is lost.
 //
-// Of this module it imports broker, broker/control, broker/dynsec, broker/streams,
-// broker/topictree, broker/remote/endpoint and broker/remote/feed only, and it is the only package that
-// imports an MQTT client. It must not import net/http or a database. DESIGN.md
+// Of this module it imports broker, broker/bridges, broker/control, broker/dynsec,
+// broker/pages, broker/streams, broker/topictree, broker/remote/endpoint and
+// broker/remote/feed only, and it is the only package that imports an MQTT client. It must not import net/http or a database. DESIGN.md
 // beside this file tells what the code cannot show.
 package remote
 
@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"signalbox/broker"
+	"signalbox/broker/bridges"
 	"signalbox/broker/remote/endpoint"
 	"signalbox/broker/streams"
 	"signalbox/broker/topictree"
@@ -34,6 +35,8 @@ type Dialer struct {
 	// a plugin for them. It must be set before the first Dial. A target without an
 	// id gets none.
 	Streams *streams.Host
+	// Bridges, if set, are the bridges that this service has, as Streams.
+	Bridges *bridges.Host
 
 	log    *slog.Logger
 	now    func() time.Time
@@ -44,6 +47,7 @@ type Dialer struct {
 type timing struct {
 	connect  time.Duration // from the name look-up to the CONNACK
 	answer   time.Duration // for a command, and for subscribing
+	others   time.Duration // that a broker waits for other systems
 	grace    time.Duration // for a probe's answer, once the probe is acknowledged
 	write    time.Duration // for writing one packet
 	minPause time.Duration // before the second attempt in a row
@@ -60,6 +64,7 @@ type timing struct {
 var defaultTiming = timing{
 	connect:  10 * time.Second,
 	answer:   10 * time.Second,
+	others:   20 * time.Second,
 	grace:    3 * time.Second,
 	write:    10 * time.Second,
 	minPause: time.Second,

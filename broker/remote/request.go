@@ -16,6 +16,7 @@ type request struct {
 	feature broker.Capability
 	encode  func(correlation string) []byte
 	apart   bool // what answers is not subscribed to by every session
+	waits   bool // the broker waits for other systems before it answers
 }
 
 // do sends a request and gives the message that answers it, and the
@@ -23,7 +24,11 @@ type request struct {
 // [*broker.Error]: Unavailable while nothing was sent, Unconfirmed after that,
 // Unsupported where the broker has nobody who would answer.
 func (b *Broker) do(ctx context.Context, r request) (payload []byte, correlation string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, b.timing.answer)
+	limit := b.timing.answer
+	if r.waits {
+		limit += b.timing.others
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	s, err := b.link.current(ctx)
 	if err != nil {

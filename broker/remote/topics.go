@@ -37,6 +37,9 @@ func (b *Broker) madeUp() []broker.Capability {
 	if b.own.streams != nil {
 		made = append(made, broker.CapStreams)
 	}
+	if b.own.bridges != nil {
+		made = append(made, broker.CapBridges)
+	}
 	if b.tree != nil {
 		made = append(made, broker.CapTopicTree, broker.CapTTL)
 	}

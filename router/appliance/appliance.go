@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"signalbox/broker"
+	"signalbox/broker/bridges"
 	"signalbox/broker/clusters"
 	"signalbox/broker/embedded"
 	"signalbox/broker/embedded/access"
@@ -47,6 +48,7 @@ type Appliance struct {
 	metrics []prometheus.Collector // of the parts
 	ready   []func(context.Context) error
 	streams *streams.Host
+	bridges *bridges.Host
 	undo    stops
 }
 
@@ -55,6 +57,7 @@ const (
 	databaseFile = "signalbox.db"
 	brokerFile   = embedded.DatabaseFile
 	streamsFile  = "streams.db"
+	bridgesFile  = "bridges.db"
 )
 
 // stopTime bounds how long stopping may take.
@@ -138,10 +141,16 @@ func (a *Appliance) openAPI(ctx context.Context) error {
 	}
 	a.undo.addBounded(d.Close)
 	a.ready = append(a.ready, d.Ping)
-	v, err := openVault(ctx, d, in("secret.key"))
+	seal := &lateSealer{}
+	kept, err := a.openBridges(ctx, in(bridgesFile), seal)
 	if err != nil {
 		return err
 	}
+	v, err := openVault(ctx, in("secret.key"), d, kept)
+	if err != nil {
+		return err
+	}
+	seal.vault = v
 	if err := os.MkdirAll(in("certs"), 0o700); err != nil {
 		return err
 	}
@@ -151,10 +160,10 @@ func (a *Appliance) openAPI(ctx context.Context) error {
 		return err
 	}
 	dialer := remote.New(a.log)
-	dialer.RequestID, dialer.Streams = router.RequestID, a.streams
+	dialer.RequestID, dialer.Streams, dialer.Bridges = router.RequestID, a.streams, a.bridges
 	pool := broker.NewPool(dialer.Dial)
 	a.undo.addBounded(pool.Close)
-	a.API = &handlers.API{DB: d, Brokers: pool, Streams: a.streams, Auth: users, Vault: v,
+	a.API = &handlers.API{DB: d, Brokers: pool, Own: a.own(), Auth: users, Vault: v,
 		CertDir: in("certs"), Now: time.Now, Log: a.log}
 	a.API.Clusters = clusters.New(a.API.ClusterRows(), a.log)
 	return nil
@@ -177,10 +186,16 @@ func (a *Appliance) openStreams(ctx context.Context, path string) error {
 }
 
 // openVault opens the key file; it makes one only where nothing was sealed.
-func openVault(ctx context.Context, d *db.DB, path string) (*vault.Vault, error) {
-	sealed, err := d.HasSecrets(ctx)
-	if err != nil {
-		return nil, err
+func openVault(ctx context.Context, path string, files ...interface {
+	HasSecrets(ctx context.Context) (bool, error)
+}) (*vault.Vault, error) {
+	sealed := false
+	for _, f := range files {
+		has, err := f.HasSecrets(ctx)
+		if err != nil {
+			return nil, err
+		}
+		sealed = sealed || has
 	}
 	return vault.Open(path, !sealed)
 }
@@ -197,7 +212,7 @@ func (a *Appliance) startBroker(ctx context.Context) error {
 	if !c.Enabled {
 		return nil
 	}
-	c.Version, c.Streams, c.Cluster = a.version, a.streams, a.cfg.Cluster
+	c.Version, c.Streams, c.Bridges, c.Cluster = a.version, a.streams, a.bridges, a.cfg.Cluster
 	c.KeepPassword = func(password broker.Secret) error {
 		return a.first.keep("MQTT administrator", c.AdminUsername, string(password))
 	}

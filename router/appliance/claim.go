@@ -11,6 +11,7 @@ import (
 
 	"github.com/gofrs/flock"
 
+	bridgestore "signalbox/broker/bridges/store"
 	"signalbox/broker/embedded/access"
 	"signalbox/broker/embedded/listen"
 	"signalbox/broker/streams/store"
@@ -51,7 +52,7 @@ func checkFiles(c Config) error {
 
 func checkDatabases(ctx context.Context, c Config) error {
 	in := func(name string) string { return filepath.Join(c.DataDir, name) }
-	err := errors.Join(db.Check(ctx, in(databaseFile)), store.Check(ctx, in(streamsFile)))
+	err := errors.Join(db.Check(ctx, in(databaseFile)), store.Check(ctx, in(streamsFile)), bridgestore.Check(ctx, in(bridgesFile)))
 	if c.Broker.Enabled {
 		err = errors.Join(err, access.Check(ctx, in(brokerFile)))
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 
+	"signalbox/broker/bridges"
 	"signalbox/broker/embedded"
 	"signalbox/broker/streams"
 	"signalbox/handlers"
@@ -21,6 +22,7 @@ type Config struct {
 	Auth    auth.Config            `mapstructure:"auth"`
 	Broker  embedded.Config        `mapstructure:"broker"`
 	Streams streams.Config         `mapstructure:"streams"`
+	Bridges bridges.Config         `mapstructure:"bridges"`
 	Cluster embedded.ClusterConfig `mapstructure:"cluster"`
 	Log     LogConfig              `mapstructure:"log"`
 }
@@ -34,12 +36,13 @@ type LogConfig struct {
 // DefaultConfig gives the configuration of an empty file.
 func DefaultConfig() Config {
 	return Config{DataDir: "./data", HTTP: router.DefaultConfig(), Admin: handlers.DefaultAdmin(),
-		Auth: auth.DefaultConfig(), Broker: embedded.DefaultConfig(), Streams: streams.DefaultConfig(), Log: LogConfig{Level: "info", Format: "text"}}
+		Auth: auth.DefaultConfig(), Broker: embedded.DefaultConfig(), Streams: streams.DefaultConfig(), Bridges: bridges.DefaultConfig(),
+		Log: LogConfig{Level: "info", Format: "text"}}
 }
 
 // Validate names every key whose value cannot be used.
 func (c Config) Validate() error {
-	errs := []error{c.HTTP.Validate(), c.Admin.Validate(), c.Auth.Validate(), c.Broker.Validate(), c.Streams.Validate(), c.Cluster.Validate()}
+	errs := []error{c.HTTP.Validate(), c.Admin.Validate(), c.Auth.Validate(), c.Broker.Validate(), c.Streams.Validate(), c.Bridges.Validate(), c.Cluster.Validate()}
 	if c.DataDir == "" {
 		errs = append(errs, errors.New("data_dir: must not be empty"))
 	}
