@@ -37,7 +37,7 @@ type API struct {
 	Brokers  *broker.Pool
 	Clusters broker.Clusters
 	// Own is what this service keeps of its own for brokers.
-	Own []Own
+	Own   []Own
 	Auth  *auth.Auth
 	Vault *vault.Vault
 	// Embedded is the id of the record of the broker in this process, ""

@@ -1,8 +1,14 @@
 package appliance
 
-import "signalbox/broker/bridges"
+import (
+	"signalbox/broker/bridges"
+	"signalbox/broker/bridges/http"
+	"signalbox/broker/bridges/kafka"
+	"signalbox/broker/bridges/nats"
+	"signalbox/broker/bridges/sql"
+)
 
 // bridgeKinds are the kinds of bridges that there can be.
-func (a *Appliance) bridgeKinds() []bridges.Kind {
-	return []bridges.Kind{}
+func bridgeKinds() []bridges.Kind {
+	return []bridges.Kind{http.New(), kafka.Kind{}, nats.Kind{}, sql.Kind{}}
 }

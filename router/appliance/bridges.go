@@ -22,7 +22,7 @@ func (a *Appliance) openBridges(ctx context.Context, path string, seal *lateSeal
 		return nil, err
 	}
 	a.undo.addBounded(s.Close)
-	a.bridges = bridges.NewHost(s, a.bridgeKinds(), a.log)
+	a.bridges = bridges.NewHost(s, bridgeKinds(), a.log)
 	a.ready = append(a.ready, a.bridges.Healthy)
 	a.metrics = append(a.metrics, bridgeMetrics{a.bridges})
 	return s, nil
