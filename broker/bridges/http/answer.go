@@ -109,12 +109,12 @@ func (c *connector) clean(text string) string {
 
 // unanswered judges an attempt without an answer.
 func (c *connector) unanswered(ctx context.Context, err error) outcome {
-	reason := "the server did not answer in time; it may have taken the message"
-	if ctx.Err() == nil {
-		reason = c.explain(err)
-		c.reached.forget()
-		c.transport.CloseIdleConnections()
-		return outcome{reason: reason, err: &bridges.Lost{Err: errors.New(reason)}, halt: true}
+	c.reached.forget()
+	c.transport.CloseIdleConnections()
+	if ctx.Err() != nil {
+		const reason = "the server did not answer in time; it may have taken the message"
+		return outcome{reason: reason, err: errors.New(reason), halt: true}
 	}
-	return outcome{reason: reason, err: errors.New(reason), halt: true}
+	reason := c.explain(err)
+	return outcome{reason: reason, err: &bridges.Lost{Err: errors.New(reason)}, halt: true}
 }

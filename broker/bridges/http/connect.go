@@ -20,14 +20,17 @@ import (
 const checkEvery = 30 * time.Second
 
 // reach makes what requests go through. Proxies of the environment do not count:
-// a message goes where the configuration says.
+// a message goes where the configuration says. Pings find a connection of HTTP/2
+// dead, which otherwise would be used again after each request that it swallows.
 func (c *connector) reach(secure *tls.Config) {
 	c.tls = secure
 	c.transport = &nethttp.Transport{
 		DialContext:            (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
 		TLSClientConfig:        secure.Clone(), // it adds to it
 		TLSHandshakeTimeout:    10 * time.Second,
+		ExpectContinueTimeout:  time.Second,
 		ForceAttemptHTTP2:      true,
+		HTTP2:                  &nethttp.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second},
 		DisableCompression:     true,
 		MaxConnsPerHost:        c.options.Concurrency,
 		MaxIdleConnsPerHost:    c.options.Concurrency,

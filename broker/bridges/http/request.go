@@ -96,6 +96,10 @@ func (c *connector) many(m *topicMapping, first *bridges.Entry, bodies [][]byte)
 	return r, nil
 }
 
+// largeBody is from when on the server is asked before a body is sent, so that its
+// refusal is not lost when it closes the connection meanwhile.
+const largeBody = 1 << 20
+
 // send makes an attempt.
 func (c *connector) send(ctx context.Context, r *request) (*nethttp.Response, error) {
 	req, err := nethttp.NewRequestWithContext(ctx, r.method, r.url.String(), bytes.NewReader(r.body))
@@ -103,6 +107,9 @@ func (c *connector) send(ctx context.Context, r *request) (*nethttp.Response, er
 		return nil, err
 	}
 	req.Header = r.header
+	if len(r.body) >= largeBody {
+		req.Header.Set("Expect", "100-continue")
+	}
 	if c.sign != nil {
 		c.sign.sign(req.Header, c.now(), r.body)
 	}
