@@ -28,7 +28,7 @@ func TestDatabases(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := start(t, peertest.TLS())
-			for _, tests := range []map[string]test{connections, insertions, {"types": testTypes}} {
+			for _, tests := range []map[string]test{connections, insertions, outages, {"types": testTypes}} {
 				for name, test := range tests {
 					t.Run(name, func(t *testing.T) {
 						t.Parallel()

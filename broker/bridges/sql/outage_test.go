@@ -1,0 +1,249 @@
+package sql
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox/broker"
+	"signalbox/broker/bridges"
+	"signalbox/broker/bridges/bridgestest"
+	"signalbox/broker/bridges/peertest"
+)
+
+// outages begin and end while the server is there for others.
+var outages = map[string]test{
+	"an answer that is lost":          testAnswerLost,
+	"an answer that does not come":    testSilence,
+	"a session that is ended":         testSessionEnded,
+	"a lock that another session has": testLock,
+}
+
+// testAnswerLost has a commit whose outcome nobody knows. A unique column knows.
+func testAnswerLost(t *testing.T, d *peertest.Database) {
+	unique(t, d, "answers")
+	w := newWay(t, d)
+	r := newRig(t, d).into("t1", "answers", "ignore", "message_id", "id", "jsonPayload.n", "n").into("t2", "answers", "error", "message_id", "id", "jsonPayload.n", "n")
+	r.server["port"] = w.port(t)
+	c := r.connected()
+	batch := r.entries("t1", numbered(1, 20)...)
+	w.fault.Store(cutting)
+	lost(t, c, batch)
+	<-w.struck
+	w.fault.Store(passing)
+	if err := c.Connect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	deliver(t, c, batch)
+	if got := d.Column(t, "SELECT COUNT(n) FROM answers"); got[0] != "20" {
+		t.Errorf("got %s rows, want 20", got[0])
+	}
+	for i, e := range batch {
+		e.Mapping = "t2"
+		if got := deliver(t, c, batch[i:i+1])[0]; got.State != bridges.Rejected {
+			t.Errorf("entry %d came twice with onConflict error: got %+v, want it rejected", i, got)
+		}
+	}
+}
+
+// testSilence does not wait longer than it is given.
+func testSilence(t *testing.T, d *peertest.Database) {
+	unique(t, d, "silence")
+	w := newWay(t, d)
+	r := newRig(t, d).into("t1", "silence", "ignore", "message_id", "id", "jsonPayload.n", "n")
+	r.server["port"] = w.port(t)
+	c := r.connected()
+	batch := r.entries("t1", numbered(1, 20)...)
+	w.fault.Store(swallowing)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	err := c.Deliver(ctx, batch, make([]bridges.Result, len(batch)))
+	if !isLost(err) || !strings.Contains(err.Error(), "did not answer in time") {
+		t.Errorf("got %v, want a lost connection for want of an answer", err)
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it took %s to give up after 200 ms", took)
+	}
+	ctx, cancel = context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if err := c.Connect(ctx); err == nil {
+		t.Error("there is a connection to who says nothing")
+	}
+	w.fault.Store(passing)
+	if err := c.Connect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	deliver(t, c, batch)
+	if got := d.Column(t, "SELECT COUNT(n) FROM silence"); got[0] != "20" {
+		t.Errorf("got %s rows, want 20", got[0])
+	}
+}
+
+// testSessionEnded finds out that the server has ended the session.
+func testSessionEnded(t *testing.T, d *peertest.Database) {
+	d.Exec(t, "CREATE TABLE ended (n INTEGER)")
+	r := newRig(t, d).into("t1", "ended", "", "jsonPayload.n", "n")
+	c := r.connected()
+	end, sessions := "SELECT pg_terminate_backend(%s)", "SELECT pid FROM pg_stat_activity WHERE pid = "
+	if d.Driver == "mariadb" {
+		end, sessions = "KILL CONNECTION %s", "SELECT id FROM information_schema.processlist WHERE id = "
+	}
+	kill := func() {
+		id := sessionOf(t, c)
+		d.Exec(t, fmt.Sprintf(end, id))
+		bridgestest.Await(t, func() error {
+			if left := d.Column(t, sessions+id); len(left) > 0 {
+				return fmt.Errorf("the session %s is still there", id)
+			}
+			return nil
+		})
+	}
+	if err := c.Check(t.Context()); err != nil {
+		t.Errorf("check of a connection: %v", err)
+	}
+	kill()
+	if err := c.Check(t.Context()); !isLost(err) {
+		t.Errorf("got %v, want a lost connection", err)
+	}
+	lost(t, c, r.entries("t1", `{"n":1}`))
+	if err := c.Connect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	kill()
+	lost(t, c, r.entries("t1", `{"n":1}`))
+	if err := c.Connect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	deliver(t, c, r.entries("t1", `{"n":1}`))
+}
+
+// sessionOf gives the server's number of a connection.
+func sessionOf(t *testing.T, c *connector) string {
+	t.Helper()
+	switch s := c.session.(type) {
+	case *postgres:
+		return strconv.FormatUint(uint64(s.conn.PID()), 10)
+	case *mySession:
+		var id string
+		if err := s.conn.QueryRowContext(t.Context(), "SELECT CONNECTION_ID()").Scan(&id); err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	t.Fatal("no session")
+	return ""
+}
+
+// testLock waits for a lock as long as the server lets it, and then tells that it
+// will be tried again.
+func testLock(t *testing.T, d *peertest.Database) {
+	unique(t, d, "locked")
+	holder := newRig(t, d).into("t1", "locked", "", "message_id", "id", "jsonPayload.n", "n").connected()
+	r := newRig(t, d).into("t1", "locked", "", "message_id", "id", "jsonPayload.n", "n")
+	c := r.connected()
+	hold, release, brief := "BEGIN; INSERT INTO locked (id, n) VALUES ('m1', 1)", "ROLLBACK", "SET lock_timeout = '50ms'"
+	if d.Driver == "mariadb" {
+		hold, brief = "INSERT INTO locked (id, n) VALUES ('m1', 1)", "SET SESSION innodb_lock_wait_timeout = 1"
+		execute(t, holder, "BEGIN")
+	}
+	execute(t, holder, hold)
+	execute(t, c, brief)
+	batch := r.entries("t1", numbered(1, 3)...)
+	results := make([]bridges.Result, len(batch))
+	err := c.Deliver(t.Context(), batch, results)
+	if err == nil || isLost(err) || results[0].State != bridges.Pending {
+		t.Errorf("got %v and %+v, want it pending on a connection that is there", err, results)
+	}
+	execute(t, holder, release)
+	deliver(t, c, batch)
+}
+
+// execute executes a statement in a session of its own.
+func execute(t *testing.T, c *connector, statement string) {
+	t.Helper()
+	var err error
+	switch s := c.session.(type) {
+	case *postgres:
+		err = s.conn.Exec(t.Context(), statement).Close()
+	case *mySession:
+		_, err = s.conn.ExecContext(t.Context(), statement)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+// TestServerEnds publishes while the server is stopped, killed and started again.
+// Every message is there in the end, once, and in order.
+func TestServerEnds(t *testing.T) {
+	t.Parallel()
+	for name, start := range starts {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := start(t)
+			unique(t, d, "kept")
+			r := bridgestest.Start(t, Kind{}, nil)
+			r.Set(configuration(t, d, "kept"))
+			published := 0
+			publish := func() {
+				for range 1000 {
+					published++
+					r.Broker.Text("plant/7", fmt.Sprintf(`{"n":%d}`, published))
+				}
+			}
+			publish()
+			r.Until("db", "something is delivered", func(s broker.BridgeStatus) bool { return s.Stats.Delivered > 0 })
+			publish()
+			d.Kill(t)
+			publish()
+			r.Until("db", "the outage is told", func(s broker.BridgeStatus) bool { return !s.IsConnected && s.Error != "" })
+			d.Start(t)
+			r.Until("db", "there is a connection", func(s broker.BridgeStatus) bool { return s.IsConnected })
+			publish()
+			d.Stop(t)
+			d.Start(t)
+			publish()
+			r.Until("db", "all is delivered", func(s broker.BridgeStatus) bool { return s.QueuedMessages == 0 && s.IsConnected })
+			want := make([]string, published)
+			for i := range want {
+				want[i] = strconv.Itoa(i + 1)
+			}
+			if diff := cmp.Diff(want, d.Column(t, "SELECT n FROM kept ORDER BY seq")); diff != "" {
+				t.Errorf("rows (-want +got):\n%s", diff)
+			}
+			if letters := r.DeadLetters("db"); len(letters) > 0 {
+				t.Errorf("got %d dead letters; the first: %+v", len(letters), letters[0])
+			}
+		})
+	}
+}
+
+// configuration gives a whole configuration that fills a table of unique.
+func configuration(t *testing.T, d *peertest.Database, table string) string {
+	t.Helper()
+	text, err := json.Marshal(map[string]any{
+		"version": "v1",
+		"connections": []any{map[string]any{
+			"name": "db",
+			"connection": map[string]any{"driver": d.Driver, "hostname": d.Host, "port": d.Port, "database": d.Name,
+				"credentials": map[string]any{"username": d.Username, "password": d.Password}},
+			"options":       map[string]any{"retryMinInsertDelay": 10, "retryMaxInsertDelay": 50},
+			"topicMappings": []any{map[string]any{"name": "t1", "mqttTopics": []string{"plant/#"}, "target": table, "schemaMapping": "s1", "onConflict": "ignore"}},
+		}},
+		"schemaMappings": []any{map[string]any{"name": "s1", "mapping": []any{
+			map[string]any{"source": "message_id", "target": "id"},
+			map[string]any{"source": "jsonPayload.n", "target": "n", "type": "integer"},
+		}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

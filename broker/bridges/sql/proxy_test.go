@@ -1,0 +1,89 @@
+package sql
+
+import (
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"signalbox/broker/bridges/peertest"
+)
+
+// faults of a way.
+const (
+	passing    = iota
+	cutting    // the next answer is lost, and the connection with it
+	swallowing // no answer comes, and the connection stays
+)
+
+// way leads to a database until it breaks.
+type way struct {
+	listener net.Listener
+	target   string
+	fault    atomic.Int32
+	struck   chan struct{} // sent to when an answer was lost
+	work     sync.WaitGroup
+}
+
+// newWay leads to a database. It ends with the test.
+func newWay(t *testing.T, d *peertest.Database) *way {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &way{listener: l, target: d.Address(), struck: make(chan struct{}, 100)}
+	w.work.Go(w.accept)
+	t.Cleanup(func() {
+		l.Close()
+		w.work.Wait()
+	})
+	return w
+}
+
+func (w *way) accept() {
+	for {
+		client, err := w.listener.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", w.target)
+		if err != nil {
+			client.Close()
+			continue
+		}
+		w.work.Go(func() {
+			io.Copy(server, client) //nolint:errcheck // either end may close
+			server.Close()
+		})
+		w.work.Go(func() { w.answer(client, server) })
+	}
+}
+
+// answer hands on what the database says.
+func (w *way) answer(client, server net.Conn) {
+	defer client.Close()
+	defer server.Close()
+	b := make([]byte, 64<<10)
+	for {
+		n, err := server.Read(b)
+		if err != nil {
+			return
+		}
+		switch w.fault.Load() {
+		case cutting:
+			w.struck <- struct{}{}
+			return
+		case swallowing:
+			w.struck <- struct{}{}
+			continue
+		}
+		if _, err := client.Write(b[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// port is where the way begins.
+func (w *way) port(t *testing.T) int { return portOf(t, w.listener.Addr().String()) }
