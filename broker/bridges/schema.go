@@ -77,7 +77,7 @@ func assemble(s Schema) *object {
 	options := extend(sharedPart("options"), mustTree(s.Options))
 	topic := sharedPart("topicMapping")
 	if s.Records {
-		properties(topic).put("schemaMapping", common().get("schemaMappingName"))
+		properties(topic).put("schemaMapping", sharedPart("schemaMappingName"))
 	}
 	topic = extend(topic, mustTree(s.Mapping))
 	defs := tree("connection", tree(
@@ -93,10 +93,10 @@ func assemble(s Schema) *object {
 		"connections", tree("title", "Connections", "type", "array", "maxItems", json.Number("100"), "items", tree("$ref", "#/$defs/connection")))
 	if s.Records {
 		members.put("schemaMappings", tree("title", "Schema mappings", "type", "array", "maxItems", json.Number("1000"), "items", tree("$ref", "#/$defs/schemaMapping")))
-		defs.put("schemaMapping", common().get("schemaMapping"))
+		defs.put("schemaMapping", sharedPart("schemaMapping"))
 	}
-	defs.put("tls", common().get("tls"))
-	defs.put("credentials", common().get("credentials"))
+	defs.put("tls", sharedPart("tls"))
+	defs.put("credentials", sharedPart("credentials"))
 	root := tree("$schema", "https://json-schema.org/draft/2020-12/schema", "title", s.Title, "description", s.Description,
 		"type", "object", "properties", members, "required", []any{"connections"}, "$defs", defs)
 	closed, _ := closeObjects(root).(*object)

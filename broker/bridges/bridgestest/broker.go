@@ -1,8 +1,8 @@
 // Package bridgestest is what bridges are tested with: a broker and a store in
-// memory, a kind whose targets do as they are told, and a rig that holds a bridge
-// of any kind.
+// memory, a kind whose targets do as they are told, a rig that holds a bridge of
+// any kind, and what does with one connector what the engine does.
 //
-// Of this module it imports broker, broker/bridges and broker/messaging only.
+// It must not import any kind of bridge.
 package bridgestest
 
 import (

@@ -1,7 +1,3 @@
-// Package bridgestest is what tests of connectors share: it does with one what the
-// engine does.
-//
-// It must not import any kind of bridge.
 package bridgestest
 
 import (

@@ -1,0 +1,396 @@
+package bridges_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox/broker"
+	"signalbox/broker/bridges"
+	"signalbox/broker/bridges/bridgestest"
+	"signalbox/broker/messaging"
+)
+
+// TestUnchangedStays has connections that stay the same not be touched.
+func TestUnchangedStays(t *testing.T) {
+	t.Parallel()
+	r, k := start(t)
+	other := strings.ReplaceAll(takes("b", "b"), `"t"`, `"u"`)
+	r.Set(doc(takes("a", "a"), other))
+	r.Until("a", "it is connected", func(s broker.BridgeStatus) bool { return s.IsConnected })
+	r.Until("b", "it is connected", func(s broker.BridgeStatus) bool { return s.IsConnected })
+	reordered := `{"topicMappings":[{"target":"x","name":"m","mqttTopics":["a"]}],"name":"a","connection":{"address":"t"}}`
+	r.Set(doc(strings.ReplaceAll(other, `"b"]`, `"b","c"]`), reordered))
+	r.Until("b", "it is connected", func(s broker.BridgeStatus) bool { return s.IsConnected })
+	bridgestest.Await(t, func() error {
+		if made, closed := k.Connectors(); made != 3 || closed != 1 {
+			return fmt.Errorf("%d connectors were made and %d closed, want 3 and 1", made, closed)
+		}
+		return nil
+	})
+	if _, connects := k.Target("t").Batches(); connects != 1 {
+		t.Errorf("the connection that stays was made %d times", connects)
+	}
+	if filters, made := r.Broker.Subscribed(); !slices.Equal(filters, []string{"a", "b", "c"}) || made != 3 {
+		t.Errorf("%q are subscribed to, in %d subscriptions", filters, made)
+	}
+}
+
+// TestOverlap has each message come once for each mapping.
+func TestOverlap(t *testing.T) {
+	t.Parallel()
+	r, k := start(t)
+	r.Set(`{"connections":[{"name":"c","connection":{"address":"t"},"topicMappings":[
+		{"name":"m","mqttTopics":["a/#","a/b","+/b"],"target":"x"},{"name":"n","mqttTopics":["#"],"target":"x"},{"name":"o","mqttTopics":["b/b"],"target":"x"}]}]}`)
+	say(r.Broker, "a/b", "1")
+	say(r.Broker, "b/b", "2")
+	say(r.Broker, "c", "3")
+	say(r.Broker, "$SYS/b", "4")
+	arrives(t, k.Target("t"), 6)
+	var got []string
+	for _, e := range k.Target("t").Got() {
+		got = append(got, e.Mapping+string(e.Payload))
+	}
+	if diff := cmp.Diff([]string{"m1", "n1", "m2", "n2", "o2", "n3"}, got); diff != "" {
+		t.Errorf("what came (-want +got):\n%s", diff)
+	}
+	bridgestest.Await(t, func() error {
+		if waiting, _ := r.Broker.Settled(); waiting > 0 {
+			return fmt.Errorf("%d messages are not settled", waiting)
+		}
+		return nil
+	})
+}
+
+func TestMappingGone(t *testing.T) {
+	t.Parallel()
+	r, k := start(t)
+	k.Target("t").Away(errors.New("away"))
+	r.Set(doc(takes("c", "a", "b")))
+	say(r.Broker, "a", "1")
+	r.Until("c", "it waits", func(s broker.BridgeStatus) bool { return s.QueuedMessages == 1 })
+	k.Target("t").Away(nil)
+	r.Set(doc(strings.Replace(takes("c", "a", "b"), `"m"`, `"n"`, 1)))
+	say(r.Broker, "a", "2")
+	if got := arrives(t, k.Target("t"), 1); !slices.Contains(got, "2") && !slices.Contains(got, "1") {
+		t.Errorf("got %q", got)
+	}
+	r.Until("c", "nothing waits", func(s broker.BridgeStatus) bool { return s.QueuedMessages == 0 })
+	if s := r.Status("c"); s.Stats.Delivered+s.Stats.Rejected != 2 {
+		t.Errorf("the state is %+v", *s.Stats)
+	}
+	for _, l := range r.DeadLetters("c") {
+		if l.Reason != `there is no topic mapping "m" any more` {
+			t.Errorf("the reason is %q", l.Reason)
+		}
+	}
+}
+
+// TestDisabled keeps the queue and takes nothing.
+func TestDisabled(t *testing.T) {
+	t.Parallel()
+	k := &bridgestest.Kind{}
+	r := bridgestest.Start(t, k, disk(t))
+	k.Target("t").Away(errors.New("away"))
+	r.Set(doc(takes("c", "a")))
+	say(r.Broker, "a", "1")
+	r.Until("c", "it waits", func(s broker.BridgeStatus) bool { return s.QueuedMessages == 1 && s.Error == "away" })
+	off := strings.Replace(doc(takes("c", "a")), `"name":"c"`, `"name":"c","enabled":false`, 1)
+	r.Set(off)
+	k.Target("t").Away(nil)
+	r.Until("c", "it rests", func(s broker.BridgeStatus) bool { return s.QueuedMessages == 1 && s.Error == "" && !s.IsConnected })
+	say(r.Broker, "a", "2")
+	if filters, _ := r.Broker.Subscribed(); len(filters) > 0 {
+		t.Errorf("it is subscribed to %q", filters)
+	}
+	r.Again()
+	if s := r.Status("c"); s.QueuedMessages != 1 || s.IsConnected {
+		t.Errorf("after a restart the state is %+v", s)
+	}
+	r.Set(doc(takes("c", "a")))
+	say(r.Broker, "a", "3")
+	if got := arrives(t, k.Target("t"), 2); !slices.Equal(got, []string{"1", "3"}) {
+		t.Errorf("got %q, want what had waited and what came afterwards", got)
+	}
+}
+
+// TestRemoved ends a connection and its queue.
+func TestRemoved(t *testing.T) {
+	t.Parallel()
+	k := &bridgestest.Kind{}
+	r := bridgestest.Start(t, k, disk(t))
+	k.Target("t").Away(errors.New("away"))
+	r.Set(doc(takes("c", "a")))
+	say(r.Broker, "a", "1")
+	r.Until("c", "it waits", func(s broker.BridgeStatus) bool { return s.QueuedMessages == 1 })
+	if list, err := r.ListBridges(t.Context()); err != nil || !list[0].IsActive {
+		t.Errorf("bridges are %+v, %v", list, err)
+	}
+	r.Set(doc())
+	if list, err := r.ListBridges(t.Context()); err != nil || list[0].IsActive {
+		t.Errorf("bridges are %+v, %v", list, err)
+	}
+	if made, closed := k.Connectors(); made != closed {
+		t.Errorf("%d connectors of %d were closed", closed, made)
+	}
+	_, err := r.ListDeadLetters(t.Context(), fake, "c", 0, -1)
+	wantKind(t, err, broker.NotFound)
+	r.Set(doc(takes("c", "a")))
+	if s := r.Status("c"); s.QueuedMessages != 0 {
+		t.Errorf("the state is %+v, want a new queue", s)
+	}
+}
+
+// TestNotStored has nothing change when it cannot be stored.
+func TestNotStored(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &bridgestest.Store{}
+		k := &bridgestest.Kind{}
+		r := bridgestest.Start(t, k, s)
+		r.Set(doc(takes("c", "a"), takes("d", "d")))
+		before := config(t, r)
+		s.Fail(errors.New("the disk is full"))
+		wantKind(t, set(r, doc(takes("c", "b"), takes("e", "e"))), broker.Internal)
+		s.Fail(nil)
+		if got := config(t, r); got != before {
+			t.Errorf("the configuration is %s", got)
+		}
+		say(r.Broker, "a", "1")
+		arrives(t, k.Target("t"), 1)
+		bridgestest.Await(t, func() error { // the one that was to go opens its queue again
+			say(r.Broker, "d", "2")
+			if !slices.Contains(k.Target("t").Payloads(), "2") {
+				return errors.New("nothing comes by the connection that was to go")
+			}
+			return nil
+		})
+	})
+}
+
+// traffic publishes numbered messages to topics until it is stopped.
+type traffic struct {
+	running sync.WaitGroup
+	stopped chan struct{}
+	said    []int // by topic
+}
+
+func begin(b *bridgestest.Broker, topics ...string) *traffic {
+	f := &traffic{stopped: make(chan struct{}), said: make([]int, len(topics))}
+	for i, topic := range topics {
+		f.running.Go(func() {
+			for {
+				select {
+				case <-f.stopped:
+					return
+				default:
+				}
+				b.Text(topic, fmt.Sprint(f.said[i]))
+				f.said[i]++
+				if f.said[i]%20 == 0 { // so that the worker keeps up
+					<-time.After(time.Millisecond)
+				}
+			}
+		})
+	}
+	return f
+}
+
+func (f *traffic) stop() (total int) {
+	close(f.stopped)
+	f.running.Wait()
+	for _, n := range f.said {
+		total += n
+	}
+	return total
+}
+
+// TestChangeUnderLoad changes everything that can be changed while messages come:
+// none is lost, none comes twice, and each topic's are in order.
+func TestChangeUnderLoad(t *testing.T) {
+	t.Parallel()
+	k := &bridgestest.Kind{}
+	r := bridgestest.Start(t, k, disk(t))
+	documents := []string{
+		doc(takes("c", "a/#")), doc(takes("c", "a/1", "a/#")), doc(takes("c", "a/1", "a/2", "a/+")), doc(takes("c", "#")),
+		doc(takes("c", "a/+", "a/1")), doc(strings.Replace(takes("c", "a/#"), `"t"}`, `"t","port":7},"options":{"batchSize":7}`, 1)),
+	}
+	r.Set(documents[0])
+	f := begin(r.Broker, "a/1", "a/2", "a/3")
+	for i := range 60 {
+		r.Set(documents[i%len(documents)])
+		<-time.After(3 * time.Millisecond)
+	}
+	total := f.stop()
+	arrives(t, k.Target("t"), total)
+	r.Until("c", "nothing waits", func(s broker.BridgeStatus) bool { return s.QueuedMessages == 0 })
+	next := map[string]int{}
+	for _, e := range k.Target("t").Got() {
+		if string(e.Payload) != fmt.Sprint(next[e.Topic]) {
+			t.Fatalf("%s of %s came where %d was next", e.Payload, e.Topic, next[e.Topic])
+		}
+		next[e.Topic]++
+	}
+	if made, closed := k.Connectors(); made-closed != 1 {
+		t.Errorf("%d of %d connectors were closed, want all but one", closed, made)
+	}
+}
+
+// TestFiltersGo has inlets end that others have taken over from.
+func TestFiltersGo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, _ := start(t)
+		r.Set(doc(takes("c", "#", "x/y")))
+		r.Set(doc(takes("c", "a/#")))
+		if filters, _ := r.Broker.Subscribed(); !slices.Equal(filters, []string{"#", "a/#"}) {
+			t.Errorf("%q are subscribed to just after the change", filters)
+		}
+		pass(3 * time.Second)
+		synctest.Wait()
+		if filters, _ := r.Broker.Subscribed(); !slices.Equal(filters, []string{"a/#"}) {
+			t.Errorf("%q are subscribed to", filters)
+		}
+	})
+}
+
+// TestCloseUnderLoad ends the engine while messages come and deliveries are under
+// way, again and again: what was settled is not lost, and comes once.
+func TestCloseUnderLoad(t *testing.T) {
+	t.Parallel()
+	k := &bridgestest.Kind{}
+	r := bridgestest.Start(t, k, disk(t))
+	k.Target("t").Answers(func(_ context.Context, batch []*bridges.Entry, results []bridges.Result) error {
+		<-time.After(time.Millisecond)
+		for i := range batch[:(len(batch)+1)/2] {
+			results[i].State = bridges.Delivered
+		}
+		return nil
+	})
+	r.Set(doc(takes("c", "a/#")))
+	for range 8 {
+		f := begin(r.Broker, "a/1", "a/2")
+		bridgestest.Await(t, func() error {
+			if len(k.Target("t").Got()) == 0 {
+				return errors.New("nothing has come")
+			}
+			return nil
+		})
+		r.Again()
+		f.stop()
+	}
+	k.Target("t").Answers(nil)
+	r.Until("c", "nothing waits", func(s broker.BridgeStatus) bool { return s.QueuedMessages == 0 && s.IsConnected })
+	_, settled := r.Broker.Settled()
+	kept := 0
+	for _, err := range settled {
+		if err == nil {
+			kept++
+		}
+	}
+	ids := map[string]bool{}
+	for _, e := range k.Target("t").Got() {
+		if ids[e.MessageID] {
+			t.Errorf("%s came twice", e.MessageID)
+		}
+		ids[e.MessageID] = true
+	}
+	if len(ids) < kept {
+		t.Errorf("%d messages came of %d that were settled", len(ids), kept)
+	}
+	if made, closed := k.Connectors(); made-closed != 1 {
+		t.Errorf("%d of %d connectors were closed, want all but one", closed, made)
+	}
+}
+
+// TestHangingTarget has a change and the end not wait for ever.
+func TestHangingTarget(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, k := start(t)
+		k.Target("t").Answers(func(ctx context.Context, _ []*bridges.Entry, _ []bridges.Result) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		r.Set(doc(takes("c", "a")))
+		say(r.Broker, "a", "1")
+		synctest.Wait()
+		begun := time.Now()
+		r.Set(doc(strings.Replace(takes("c", "a"), `"t"`, `"u"`, 1)))
+		if took := time.Since(begun); took > 0 {
+			t.Errorf("the change took %v", took)
+		}
+		pass(6 * time.Second)
+		synctest.Wait()
+		if got := k.Target("u").Payloads(); !slices.Equal(got, []string{"1"}) {
+			t.Errorf("got %q at the other target", got)
+		}
+	})
+}
+
+// seeded wants what is retained.
+type seeded struct{ *bridgestest.Kind }
+
+type seededConnector struct {
+	bridges.Connector
+	filters []string
+}
+
+func (c seededConnector) Filters(string) []string { return c.filters }
+func (seededConnector) Retained(string) bool      { return true }
+
+// Enter leaves out what says so, and marks the rest.
+func (seededConnector) Enter(_ string, m *messaging.Message) bool {
+	m.Properties = []byte("entered")
+	return string(m.Payload) != "not this"
+}
+
+func (k seeded) Compile(c *bridges.Connection) (bridges.Connector, bridges.Problems) {
+	made, problems := k.Kind.Compile(c)
+	if made == nil {
+		return nil, problems
+	}
+	var d struct {
+		TopicMappings []struct {
+			MQTTTopics []string `json:"mqttTopics"`
+		} `json:"topicMappings"`
+	}
+	problems = append(problems, bridges.Decode(c.Document, &d)...)
+	var filters []string
+	for _, f := range d.TopicMappings[0].MQTTTopics {
+		filters = append(filters, "local/"+f)
+	}
+	return seededConnector{made, filters}, problems
+}
+
+// TestRetained has a new mapping, and a new filter, get what is retained.
+func TestRetained(t *testing.T) {
+	t.Parallel()
+	k := &bridgestest.Kind{}
+	r := bridgestest.Start(t, seeded{k}, disk(t))
+	for i := range 200 {
+		r.Broker.Say(messaging.Message{Topic: fmt.Sprintf("local/a/%d", i), Payload: []byte("kept"), Retain: true})
+	}
+	r.Broker.Say(messaging.Message{Topic: "local/b/1", Payload: []byte("b"), Retain: true})
+	r.Set(doc(takes("c", "a/#", "a/1")))
+	arrives(t, k.Target("t"), 200)
+	for _, e := range k.Target("t").Got() {
+		if !e.Retain || e.Mapping != "m" || string(e.Properties) != "entered" {
+			t.Errorf("got %+v, want it with RETAIN", e)
+		}
+	}
+	r.Again()
+	say(r.Broker, "local/a/1", "not this")
+	r.Set(doc(takes("c", "a/#", "a/1", "b/+")))
+	if got := arrives(t, k.Target("t"), 201); len(got) != 201 || got[200] != "b" {
+		t.Errorf("got %q, want only what the new filter matches", got[200:])
+	}
+}
