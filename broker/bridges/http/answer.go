@@ -56,8 +56,8 @@ func (c *connector) judge(resp *nethttp.Response) outcome {
 	case code >= 200 && code < 300 || slices.Contains(c.options.SuccessStatus, code):
 		o.state = bridges.Delivered
 	case code >= 500 || slices.Contains(transient, code) || slices.Contains(c.options.RetryStatus, code):
-		o.reason = c.answered(resp)
-		o.err = errors.New(o.reason + advice[code])
+		o.reason = c.answered(resp) + advice[code]
+		o.err = errors.New(o.reason)
 		o.halt = slices.Contains(general, code)
 		c.pause.ask(c.now(), resp)
 	case code >= 300 && code < 400:
@@ -78,8 +78,8 @@ var (
 	general = []int{401, 407, 429, 503}
 	// advice is what to do about some.
 	advice = map[int]string{
-		401: ": check credentials, bearerToken and secretHeaders",
-		407: ": there is a proxy that wants credentials, which the bridge has none for",
+		401: " (check credentials, bearerToken and secretHeaders)",
+		407: " (a proxy wants credentials, which the bridge cannot give)",
 	}
 )
 

@@ -49,6 +49,8 @@ func (s *server) base(p *bridges.Problems) *url.URL {
 		p.Add(at, "must begin with http:// or https://")
 	case u.Hostname() == "":
 		p.Add(at, "must name a host")
+	case !isPort(u.Port()):
+		p.Add(at, "must have a port between 1 and 65535, or none")
 	case u.User != nil:
 		p.Add(at, "must not hold credentials: they belong to credentials, bearerToken or secretHeaders")
 	case u.RawQuery != "" || u.ForceQuery || strings.Contains(s.URL, "#"):
@@ -57,6 +59,11 @@ func (s *server) base(p *bridges.Problems) *url.URL {
 		p.Add(at, "must not have . or .. in its path")
 	}
 	return u
+}
+
+func isPort(text string) bool {
+	n, err := strconv.Atoi(text)
+	return text == "" || err == nil && n > 0 && n < 1<<16
 }
 
 // reserved are the headers that are not for a configuration, and why.

@@ -19,6 +19,8 @@ func TestProblems(t *testing.T) {
 		{`"url":"http://localhost/?key=1"`, "", "connection.url"},
 		{`"url":"http://localhost/#a"`, "", "connection.url"},
 		{`"url":"http://localhost/a/%2E%2e/"`, "", "connection.url"},
+		{`"url":"http://localhost:65536"`, "", "connection.url"},
+		{`"url":"http://localhost:0"`, "", "connection.url"},
 		{`"url":"http://local host"`, "", "connection.url"},
 		{`"url":"http://localhost","tls":{"enabled":true}`, "", "connection.url"},
 		{url + `,"headers":{"a b":"c"}`, "", `connection.headers["a b"]`},
