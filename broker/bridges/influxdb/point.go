@@ -1,0 +1,241 @@
+package influxdb
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/influxdata/line-protocol/v2/lineprotocol"
+
+	"signalbox/broker/bridges"
+	"signalbox/broker/bridges/mapping"
+)
+
+// plan says what messages of a topic mapping become.
+type plan struct {
+	measurement *mapping.Template
+	tags        []tag            // in the order of their names
+	record      *mapping.Mapping // nil where the payload has the fields
+	types       []string         // of its fields
+	time        *mapping.Expression
+	unit        time.Duration // of a time that is a number
+	unique      bool          // times are those of arrival, and made to differ
+}
+
+type tag struct {
+	name  string
+	value *mapping.Template
+}
+
+var units = map[string]time.Duration{"ns": time.Nanosecond, "us": time.Microsecond, "ms": time.Millisecond, "s": time.Second}
+
+// line makes the line of an entry. The error says why there is none.
+func (l *plan) line(e *bridges.Entry) ([]byte, error) {
+	m := &mapping.Message{Message: &e.Message, MessageID: e.MessageID}
+	var enc lineprotocol.Encoder
+	name, err := l.measurement.Append(nil, m)
+	if err != nil {
+		return nil, err
+	}
+	if len(name) == 0 || name[0] == '#' || isAmbiguous(string(name)) { // a line that begins with # is a comment
+		return nil, fmt.Errorf("%q is no name of a measurement", name)
+	}
+	enc.StartLine(string(name))
+	if err := l.addTags(&enc, m); err != nil {
+		return nil, err
+	}
+	if err := enc.Err(); err != nil {
+		return nil, fmt.Errorf("the message makes no point: %w", err)
+	}
+	fields, err := l.fields(m)
+	if err != nil {
+		return nil, err
+	}
+	if len(fields) == 0 {
+		return nil, errors.New("the message has no value for any field")
+	}
+	at, err := l.at(m, e.ID)
+	if err != nil {
+		return nil, err
+	}
+	line := enc.Bytes()
+	for i, f := range fields {
+		line = append(line, " ,"[min(i, 1)])
+		line = f.append(line)
+	}
+	line = strconv.AppendInt(append(line, ' '), at.UnixNano(), 10)
+	return append(line, '\n'), nil
+}
+
+// addTags adds the tags that have a value.
+func (l *plan) addTags(enc *lineprotocol.Encoder, m *mapping.Message) error {
+	for _, t := range l.tags {
+		value, err := t.value.Append(nil, m)
+		if err != nil {
+			return err
+		}
+		if isAmbiguous(string(value)) {
+			return fmt.Errorf("the tag %s cannot be %q, for its backslash: InfluxDB would not see where it ends", t.name, value)
+		}
+		if len(value) > 0 {
+			enc.AddTag(t.name, string(value))
+		}
+	}
+	return nil
+}
+
+// field is one of a point.
+type field struct {
+	name  string
+	value lineprotocol.Value
+}
+
+// nameEscapes and textEscapes are those of names and of texts in the line protocol.
+// The library's would make two characters of the end of a line in a text.
+var (
+	nameEscapes = strings.NewReplacer(",", `\,`, "=", `\=`, " ", `\ `)
+	textEscapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+)
+
+func (f field) append(line []byte) []byte {
+	line = append(append(line, nameEscapes.Replace(f.name)...), '=')
+	if f.value.Kind() != lineprotocol.String {
+		return f.value.AppendBytes(line)
+	}
+	line = append(append(line, '"'), textEscapes.Replace(f.value.StringV())...)
+	return append(line, '"')
+}
+
+func (l *plan) fields(m *mapping.Message) ([]field, error) {
+	if l.record == nil {
+		return payloadFields(m.Payload)
+	}
+	record, err := l.record.Record(m)
+	if err != nil {
+		return nil, err
+	}
+	var all []field
+	for i, f := range record {
+		if f.Value == nil {
+			continue
+		}
+		v, ok := lineprotocol.NewValue(plain(f.Value, l.types[i] == "integer"))
+		if !ok {
+			return nil, fmt.Errorf("the field %q has a value that InfluxDB does not have", f.Target)
+		}
+		all = append(all, field{f.Target, v})
+	}
+	return all, nil
+}
+
+// plain makes one of the kinds of values that points have. A number is a float
+// unless it is configured to be an integer: a field has one kind for all time, and
+// 20 is to be followed by 20.5.
+func plain(v mapping.Value, integer bool) any {
+	switch v := v.(type) {
+	case int64:
+		if !integer {
+			return float64(v)
+		}
+		return v
+	case float64, bool:
+		return v
+	case []byte:
+		if !utf8.Valid(v) {
+			return base64.StdEncoding.EncodeToString(v)
+		}
+		return string(v)
+	}
+	return string(mapping.AppendText(nil, v))
+}
+
+// payloadFields gives what a payload has without a mapping: the members of a JSON
+// object that are no objects, arrays or null; anything else is the field "value".
+func payloadFields(payload []byte) ([]field, error) {
+	members := map[string]any{"value": string(payload)}
+	var document any
+	if json.Unmarshal(payload, &document) == nil {
+		if object, ok := document.(map[string]any); ok {
+			members = object
+		} else {
+			members["value"] = document
+		}
+	}
+	var all []field
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		switch members[name].(type) {
+		case float64, bool, string:
+		default:
+			continue
+		}
+		v, ok := lineprotocol.NewValue(members[name])
+		if why := nameProblem(name); why != "" || !ok {
+			return nil, fmt.Errorf("%q is no field: its name %s", name, strings.TrimSpace(why+" or its value is no text"))
+		}
+		all = append(all, field{name, v})
+	}
+	return all, nil
+}
+
+// at gives the time of a point. Those of arrival have milliseconds; the place in
+// the queue makes them differ below, so that no point takes the place of another
+// of its series, and one that is written again takes its own.
+func (l *plan) at(m *mapping.Message, id uint64) (time.Time, error) {
+	v, err := l.time.Value(m)
+	if err != nil {
+		return time.Time{}, err
+	}
+	at, ok := l.instant(v)
+	if !ok || at.Before(firstTime) || at.After(lastTime) {
+		return time.Time{}, fmt.Errorf("%s is no time, as a number or as RFC 3339 has it", l.time)
+	}
+	if l.unique {
+		at = at.Add(time.Duration(id % uint64(time.Millisecond)))
+	}
+	return at, nil
+}
+
+// The times that points may have, which both versions know.
+var (
+	firstTime = time.Unix(0, math.MinInt64).Add(time.Second)
+	lastTime  = time.Unix(0, math.MaxInt64).Add(-time.Second)
+)
+
+func (l *plan) instant(v mapping.Value) (time.Time, bool) {
+	switch v := v.(type) {
+	case time.Time:
+		return v, true
+	case int64:
+		if limit := math.MaxInt64 / int64(l.unit); v > limit || v < -limit {
+			return time.Time{}, false
+		}
+		return time.Unix(0, v*int64(l.unit)), true
+	case float64:
+		ns := v * float64(l.unit)
+		return time.Unix(0, int64(ns)), math.Abs(ns) < math.MaxInt64
+	case []byte:
+		return l.instant(string(bytes.TrimSpace(v)))
+	case string:
+		if at, err := time.Parse(time.RFC3339Nano, v); err == nil {
+			return at, true
+		}
+		if n, err := strconv.ParseInt(v, 10, 64); err == nil {
+			return l.instant(n)
+		}
+		f, err := strconv.ParseFloat(v, 64)
+		if err != nil || math.IsNaN(f) {
+			return time.Time{}, false
+		}
+		return l.instant(f)
+	}
+	return time.Time{}, false
+}
