@@ -2,6 +2,7 @@ package feed
 
 import (
 	"cmp"
+	"errors"
 
 	"signalbox/broker"
 	"signalbox/broker/wire"
@@ -39,6 +40,10 @@ func (f *Feed) Peer() Peer {
 	return Peer{}
 }
 
+// ErrNotYet is the cause of an error where no attempt to connect has had an
+// outcome.
+var ErrNotYet = errors.New("no attempt to connect has had an outcome yet")
+
 // Broken says why not all connections stand that are needed, nil if they do.
 func (f *Feed) Broken() error {
 	if err := f.publisher.reached(); err != nil {
@@ -52,7 +57,7 @@ func (f *Feed) Broken() error {
 		case l.cause != nil:
 			return l.cause
 		default:
-			return &broker.Error{Kind: broker.Unavailable, Op: "subscribe", Msg: "the connection to receive on is not made yet; try again"}
+			return &broker.Error{Kind: broker.Unavailable, Op: "subscribe", Msg: "the connection to receive on is not made yet; try again", Err: ErrNotYet}
 		}
 	}
 	return nil

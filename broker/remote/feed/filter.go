@@ -2,9 +2,9 @@ package feed
 
 import "strings"
 
-// covers tells whether a matches every topic that b matches. Two different
+// Covers tells whether a matches every topic that b matches. Two different
 // filters may cover each other, as "#" and "+/#" do.
-func covers(a, b string) bool {
+func Covers(a, b string) bool {
 	if hidden(a, b) {
 		return false
 	}
@@ -27,8 +27,8 @@ func covers(a, b string) bool {
 	}
 }
 
-// overlap tells whether there is a topic that both filters match.
-func overlap(a, b string) bool {
+// Overlap tells whether there is a topic that both filters match.
+func Overlap(a, b string) bool {
 	if hidden(a, b) || hidden(b, a) {
 		return false
 	}

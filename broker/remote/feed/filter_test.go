@@ -66,11 +66,11 @@ func TestFilters(t *testing.T) {
 				both = both || sets[a][i] && sets[b][i]
 				onlyB = onlyB || sets[b][i] && !sets[a][i]
 			}
-			if got := overlap(a, b); got != both {
-				t.Errorf("overlap(%q, %q) = %t", a, b, got)
+			if got := Overlap(a, b); got != both {
+				t.Errorf("Overlap(%q, %q) = %t", a, b, got)
 			}
-			if got := covers(a, b); got != !onlyB {
-				t.Errorf("covers(%q, %q) = %t", a, b, got)
+			if got := Covers(a, b); got != !onlyB {
+				t.Errorf("Covers(%q, %q) = %t", a, b, got)
 			}
 		}
 	}
@@ -116,10 +116,10 @@ func FuzzFilters(f *testing.F) {
 			}
 		}
 		inA, inB := matches(a, topic), matches(b, topic)
-		if inA && inB && !overlap(a, b) {
+		if inA && inB && !Overlap(a, b) {
 			t.Errorf("%q matches %q and %q, which are said not to overlap", topic, a, b)
 		}
-		if inB && !inA && covers(a, b) {
+		if inB && !inA && Covers(a, b) {
 			t.Errorf("%q matches %q, not %q that is said to cover it", topic, b, a)
 		}
 	})

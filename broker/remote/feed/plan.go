@@ -91,7 +91,7 @@ func split(filters []string) (roots []string, covered map[string]string) {
 func cover(wide []string, f string) (root string, ok bool) {
 	root = f
 	for _, w := range wide {
-		if w != root && covers(w, root) && (!covers(root, w) || w < root) {
+		if w != root && Covers(w, root) && (!Covers(root, w) || w < root) {
 			root = w
 		}
 	}
@@ -104,7 +104,7 @@ func cover(wide []string, f string) (root string, ok bool) {
 func spread(roots []string, places map[string]place) {
 	var lanes [maxLanes]struct{ wide, exact []string }
 	for _, f := range roots {
-		clash := func(other string) bool { return overlap(f, other) }
+		clash := func(other string) bool { return Overlap(f, other) }
 		for i := range lanes {
 			l := &lanes[i]
 			switch {

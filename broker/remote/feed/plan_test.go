@@ -51,11 +51,11 @@ func TestArrangeHolds(t *testing.T) {
 		filters = slices.Compact(filters)
 		places := arrange(filters, false)
 		for f, p := range places {
-			if !covers(p.root, f) {
+			if !Covers(p.root, f) {
 				t.Fatalf("%q comes by %q", f, p.root)
 			}
 			for g, q := range places {
-				if p.lane == q.lane && p.root != q.root && overlap(p.root, q.root) {
+				if p.lane == q.lane && p.root != q.root && Overlap(p.root, q.root) {
 					t.Fatalf("%q and %q come by %q and %q on one lane", f, g, p.root, q.root)
 				}
 			}

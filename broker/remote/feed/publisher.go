@@ -224,7 +224,7 @@ func (p *publisher) why() error {
 	case p.cause != nil:
 		return p.cause
 	}
-	return &broker.Error{Kind: broker.Unavailable, Op: "publish", Msg: "the connection to publish on is not made yet; try again"}
+	return &broker.Error{Kind: broker.Unavailable, Op: "publish", Msg: "the connection to publish on is not made yet; try again", Err: ErrNotYet}
 }
 
 func (p *publisher) reached() error {

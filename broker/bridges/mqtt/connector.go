@@ -1,0 +1,355 @@
+package mqtt
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"signalbox/broker"
+	"signalbox/broker/bridges"
+	"signalbox/broker/messaging"
+	"signalbox/broker/remote/endpoint"
+	"signalbox/broker/remote/feed"
+	"signalbox/broker/wire"
+)
+
+// connector is one connection to another broker. What it sends comes from the
+// engine's queue; what it takes from there goes by its own.
+type connector struct {
+	document *document
+	site     *site
+	local    messaging.Broker
+	meter    *bridges.Meter
+	trial    bool
+	outs     map[string]*route // by name of the mapping
+	ins      []*route
+	guess    token // of the other broker's name, where it tells none
+
+	feed    *feed.Feed
+	known   atomic.Pointer[acquaintance]
+	met     atomic.Bool   // it has been connected to
+	changed chan struct{} // buffered by one, for the engine
+	stir    chan struct{} // buffered by one, for who waits in Connect and Deliver
+	inbound inbound
+
+	// What follows is for the engine's goroutine.
+	started bool
+	life    context.Context // ends publishing here
+	end     context.CancelFunc
+	cancels []func()      // of the subscriptions there
+	stop    func()        // ends the client
+	brought chan struct{} // closed when nothing is published here any more
+	tasks   sync.WaitGroup
+	flights map[uint64]flight // by entry
+	state   string            // that was told here last
+}
+
+// acquaintance is a broker that told its name.
+type acquaintance struct {
+	name  string
+	token token
+}
+
+var (
+	_ bridges.Selective = (*connector)(nil)
+	_ bridges.Watched   = (*connector)(nil)
+)
+
+func newConnector(s *site, c *bridges.Connection, d *document) *connector {
+	n := &connector{
+		document: d, site: s, local: c.Local, meter: c.Meter, trial: c.Trial, outs: map[string]*route{},
+		guess: tokenOf(d.Connection.BrokerID), changed: make(chan struct{}, 1), stir: make(chan struct{}, 1),
+		inbound: inbound{wake: make(chan struct{}, 1)}, flights: map[uint64]flight{}, brought: make(chan struct{}),
+	}
+	for _, r := range d.routes {
+		if r.out {
+			n.outs[r.name] = r
+		}
+		if r.in {
+			n.ins = append(n.ins, r)
+		}
+	}
+	n.life, n.end = context.WithCancel(context.Background())
+	n.feed = feed.New(n.options(c.Identity))
+	return n
+}
+
+// options are those of the client. A trial has a client id of its own, so that it
+// is in nobody's way.
+func (c *connector) options(identity string) feed.Options {
+	s := &c.document.Connection
+	o := feed.Options{
+		Open:  c.open,
+		Await: func(ctx context.Context) error { return ctx.Err() }, Explain: c.explain,
+		Retained: true, ClientID: s.ClientID, Client: c.document.client(),
+		Timing: c.document.timing(), Now: time.Now, Log: slog.New(slog.DiscardHandler),
+	}
+	if s.Credentials != nil {
+		o.Username, o.Password = s.Credentials.Username, broker.Secret(s.Credentials.Password)
+	}
+	o.Client.Identity = identity
+	o.Client.Changed = func() { signal(c.changed); signal(c.stir) }
+	if c.trial {
+		o.ClientID, o.Client.State = "signalbox-"+rand.Text()[:11], ""
+	}
+	return o
+}
+
+func (c *connector) open(ctx context.Context) (net.Conn, error) {
+	conn, f := c.document.endpoint.Open(ctx, new(atomic.Bool))
+	if f != nil {
+		return nil, f
+	}
+	return conn, nil
+}
+
+// explain says why there is no connection.
+func (c *connector) explain(err error) *broker.Error {
+	e := c.cause(err)
+	e.Op = "" // the sentence is all that is shown
+	return e
+}
+
+func (c *connector) cause(err error) *broker.Error {
+	ep, username := &c.document.endpoint, ""
+	if s := c.document.Connection.Credentials; s != nil {
+		username = s.Username
+	}
+	f, opening := errors.AsType[*endpoint.Failure](err)
+	refusal, refused := errors.AsType[*feed.Refusal](err)
+	ended, said := errors.AsType[*feed.Ended](err)
+	switch {
+	case opening:
+		return ep.Explain(f, username)
+	case refused:
+		return ep.Explain(&endpoint.Failure{Stage: endpoint.Greeting, Err: &endpoint.Refused{Code: refusal.Older(), Err: err}}, username)
+	case said && ended.TakenOver():
+		return &broker.Error{Kind: broker.Unavailable, Op: "connect", Err: err,
+			Msg: fmt.Sprintf("somebody else connects to the broker with client ids that begin with %q: give each bridge a clientId of its own", c.document.Connection.ClientID)}
+	}
+	return ep.Explain(&endpoint.Failure{Stage: endpoint.Standing, Err: err}, username)
+}
+
+// peer stands for the other broker's name.
+func (c *connector) peer() token {
+	name := c.feed.Peer().Identity
+	if name == "" {
+		return c.guess
+	}
+	if a := c.known.Load(); a != nil && a.name == name {
+		return a.token
+	}
+	a := &acquaintance{name, tokenOf(name)}
+	c.known.Store(a)
+	return a.token
+}
+
+// sends tells whether messages of a topic here go to the other broker.
+func (c *connector) sends(topic string) bool {
+	for _, r := range c.outs {
+		if r.takesHere(topic) {
+			return true
+		}
+	}
+	return false
+}
+
+// fetches tells whether messages of a topic there come to a topic here.
+func (c *connector) fetches(there token, here string) bool {
+	for _, r := range c.ins {
+		if topic, ok := r.abroad(here); ok && r.first(r.remote, topic) >= 0 && tokenOf(topic) == there {
+			return true
+		}
+	}
+	return false
+}
+
+// Filters gives what a topic mapping takes from this broker.
+func (c *connector) Filters(mapping string) []string {
+	r := c.outs[mapping]
+	if r == nil {
+		return nil
+	}
+	return r.filters(r.local)
+}
+
+// Retained tells whether what is retained here is retained there.
+func (c *connector) Retained(mapping string) bool {
+	return c.outs[mapping] != nil && c.outs[mapping].retain
+}
+
+// Enter marks a message that is to be sent, and passes over one that the other
+// broker has, or is sent by another one.
+func (c *connector) Enter(_ string, m *messaging.Message) bool {
+	t, rest := splitTrace(m.Properties)
+	if t != nil && t.covers(c.peer()) {
+		return false
+	}
+	properties, ok := c.site.sign(t, rest, m)
+	if ok {
+		m.Properties = properties
+	}
+	return ok
+}
+
+// Changed tells when a connection was made or lost.
+func (c *connector) Changed() <-chan struct{} { return c.changed }
+
+// Connect has the client connect, and waits for that. The client itself connects
+// again later.
+func (c *connector) Connect(ctx context.Context) error {
+	if !c.started {
+		c.start()
+	}
+	if err := c.reach(ctx); err != nil {
+		c.tell("0")
+		return err
+	}
+	if err := c.check(); err != nil {
+		return err
+	}
+	c.met.Store(true)
+	if c.trial {
+		return nil
+	}
+	if err := c.feed.Settled(ctx); err != nil {
+		return errors.New("the broker does not answer subscriptions in time: it may be overloaded")
+	}
+	c.tell("1")
+	return nil
+}
+
+// start sets the client going.
+func (c *connector) start() {
+	c.started = true
+	ctx, cancel := context.WithCancel(context.Background())
+	c.stop = cancel
+	if !c.trial {
+		c.site.add(c)
+		for _, r := range c.ins {
+			for i, filter := range r.filters(r.remote) {
+				c.cancels = append(c.cancels, c.feed.Subscribe(filter, &intake{c, r, i}))
+			}
+		}
+		go func() {
+			defer close(c.brought)
+			c.bring(c.life)
+		}()
+	} else {
+		close(c.brought)
+	}
+	c.tasks.Go(func() { c.feed.Run(ctx) })
+}
+
+// reach waits until all connections stand, or an attempt has failed.
+func (c *connector) reach(ctx context.Context) error {
+	tries := c.feed.Tries()
+	for {
+		err := c.feed.Broken()
+		switch {
+		case err == nil:
+			return nil
+		case c.feed.Tries() > tries && !errors.Is(err, feed.ErrNotYet):
+			return err
+		}
+		select {
+		case <-c.stir:
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// check finds what makes a connection of no use.
+func (c *connector) check() error {
+	switch p := c.feed.Peer(); {
+	case p.Identity == c.site.identity:
+		return errors.New("the url leads to the very broker that this bridge belongs to")
+	case p.Version != wire.V5 && c.circular():
+		return errors.New("the broker speaks MQTT 3.1.1 only, in which messages cannot be kept from going in circles: " +
+			"give topics that are sent and topics that are taken prefixes of their own")
+	}
+	return nil
+}
+
+// circular tells whether what is sent may be taken again.
+func (c *connector) circular() bool {
+	for _, out := range c.outs {
+		for _, in := range c.ins {
+			if out.echoes(in) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Check tells whether the connections stand.
+func (c *connector) Check(context.Context) error {
+	if err := c.feed.Broken(); err != nil {
+		c.tell("0")
+		return err
+	}
+	c.tell("1")
+	return c.refused()
+}
+
+// refused names a filter that the other broker does not let us subscribe to, where
+// there is nothing else to do.
+func (c *connector) refused() error {
+	if len(c.outs) > 0 {
+		return nil
+	}
+	for _, r := range c.ins {
+		for _, filter := range r.filters(r.remote) {
+			if c.feed.Refused(filter) {
+				return fmt.Errorf("the broker does not let the connection's user subscribe to %q", filter)
+			}
+		}
+	}
+	return nil
+}
+
+// tellTime is for a message that tells of the connection.
+const tellTime = 2 * time.Second
+
+// tell tells here whether there is a connection.
+func (c *connector) tell(state string) {
+	topic := c.document.Connection.NotificationTopic
+	if topic == "" || c.trial || c.local == nil || c.state == state {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), tellTime)
+	defer cancel()
+	m := messaging.Message{Topic: topic, Payload: []byte(state), Retain: true}
+	if _, _, err := c.local.Publish(ctx, []messaging.Message{m}); err == nil {
+		c.state = state
+	}
+}
+
+// Close ends the client. What it has taken is published here first, as long as the
+// context allows.
+func (c *connector) Close(ctx context.Context) error {
+	defer c.end()
+	if !c.started {
+		return nil
+	}
+	c.site.remove(c)
+	c.feed.Leave()
+	c.inbound.end()
+	defer context.AfterFunc(ctx, c.end)()
+	<-c.brought
+	for _, cancel := range c.cancels {
+		cancel()
+	}
+	c.stop()
+	c.tasks.Wait()
+	c.tell("0")
+	return ctx.Err()
+}

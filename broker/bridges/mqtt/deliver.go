@@ -1,0 +1,152 @@
+package mqtt
+
+import (
+	"context"
+	"fmt"
+
+	"signalbox/broker/bridges"
+	"signalbox/broker/messaging"
+	"signalbox/broker/remote/feed"
+	"signalbox/broker/wire"
+)
+
+// flight is an entry on its way: it goes on on the next connection where one is
+// lost, so it must not be sent again as long as it is under way.
+type flight struct {
+	delivery *feed.Delivery
+	index    int
+}
+
+// Deliver sends messages and waits for the broker to have them.
+func (c *connector) Deliver(ctx context.Context, batch []*bridges.Entry, results []bridges.Result) error {
+	c.prune(batch[0].ID)
+	err := c.send(ctx, batch, results)
+	if err == nil {
+		err = c.await(ctx, batch)
+	}
+	for i, e := range batch {
+		c.conclude(e.ID, &results[i])
+	}
+	if broken := c.feed.Reached(); err != nil && broken != nil {
+		return &bridges.Lost{Err: broken}
+	}
+	return err
+}
+
+// prune drops what is known of entries that are gone.
+func (c *connector) prune(before uint64) {
+	for id := range c.flights {
+		if id < before {
+			delete(c.flights, id)
+		}
+	}
+}
+
+// send sends what is not under way yet.
+func (c *connector) send(ctx context.Context, batch []*bridges.Entry, results []bridges.Result) error {
+	var list []messaging.Message
+	var ids []uint64
+	for i, e := range batch {
+		if _, under := c.flights[e.ID]; under {
+			continue
+		}
+		m, r := c.outgoing(e)
+		if results[i] = r; r.State == bridges.Pending {
+			list, ids = append(list, m), append(ids, e.ID)
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	d, sent, err := c.feed.Send(ctx, list)
+	for i, id := range ids[:sent] {
+		c.flights[id] = flight{d, i}
+	}
+	return err
+}
+
+// outgoing makes the message that the other broker gets.
+func (c *connector) outgoing(e *bridges.Entry) (messaging.Message, bridges.Result) {
+	m := e.Message
+	r := c.outs[e.Mapping]
+	if r == nil {
+		return m, bridges.Result{State: bridges.Rejected, Reason: fmt.Sprintf("the topic mapping %q sends nothing any more", e.Mapping)}
+	}
+	topic, ok := r.abroad(m.Topic)
+	if !ok {
+		return m, bridges.Result{State: bridges.Rejected, Reason: "its topic cannot be used at the other broker, with the prefixes of the topic mapping"}
+	}
+	if t, _ := splitTrace(m.Properties); t != nil && t.hasVisited(c.peer()) {
+		return m, bridges.Result{State: bridges.Skipped}
+	}
+	m.Topic, m.QoS, m.Retain = topic, min(m.QoS, r.qos), m.Retain && r.retain
+	return m, bridges.Result{}
+}
+
+// await waits until everything of a batch is done with, or the connection is lost.
+func (c *connector) await(ctx context.Context, batch []*bridges.Entry) error {
+	for _, e := range batch {
+		f, under := c.flights[e.ID]
+		for under {
+			select {
+			case <-f.delivery.Over():
+				under = false
+				continue
+			case <-c.stir:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			if err := c.feed.Reached(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// conclude notes what became of an entry that was sent.
+func (c *connector) conclude(id uint64, r *bridges.Result) {
+	f, under := c.flights[id]
+	if !under {
+		return
+	}
+	o := f.delivery.Outcome(f.index)
+	switch {
+	case o.Done && o.Code == 0:
+		r.State = bridges.Delivered
+	case o.Done && passing(o.Code):
+		r.Reason = fmt.Sprintf("the broker does not take it at present (reason code 0x%02x)", o.Code)
+	case o.Done:
+		r.State, r.Reason = bridges.Rejected, whyRejected(o.Code)
+	case !over(f.delivery):
+		return // it is still under way
+	}
+	delete(c.flights, id)
+}
+
+func over(d *feed.Delivery) bool {
+	select {
+	case <-d.Over():
+		return true
+	default:
+		return false
+	}
+}
+
+// passing tells whether a broker may take later what it refuses now.
+func passing(code byte) bool {
+	return code == wire.ReasonUnspecified || code == wire.ReasonImplementationSpecific || code == wire.ReasonQuotaExceeded
+}
+
+// whyRejected says why a broker does not take a message.
+func whyRejected(code byte) string {
+	switch code {
+	case wire.ReasonNotAuthorized:
+		return "the broker does not let the connection's user publish there"
+	case wire.ReasonTopicNameInvalid:
+		return "the broker does not take its topic"
+	case wire.ReasonPacketTooLarge:
+		return "it is larger than the broker takes"
+	}
+	return fmt.Sprintf("the broker refuses it with reason code 0x%02x", code)
+}

@@ -1,0 +1,151 @@
+package mqtt
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/base32"
+	"fmt"
+	"strings"
+	"time"
+
+	"signalbox/broker"
+	"signalbox/broker/bridges"
+	"signalbox/broker/remote/endpoint"
+	"signalbox/broker/remote/feed"
+	"signalbox/broker/wire"
+)
+
+// document is a connection as it is configured.
+type document struct {
+	Connection    settings      `json:"connection"`
+	Options       pauses        `json:"options"`
+	TopicMappings []mappingSpec `json:"topicMappings"`
+
+	endpoint endpoint.Endpoint
+	routes   []*route
+}
+
+// settings are the member "connection".
+type settings struct {
+	URL               string               `json:"url"`
+	Credentials       *bridges.Credentials `json:"credentials"`
+	TLS               *bridges.TLS         `json:"tls"`
+	ClientID          string               `json:"clientId"`
+	KeepAlive         int                  `json:"keepAlive"`
+	CleanStart        bool                 `json:"cleanStart"`
+	SessionExpiry     uint32               `json:"sessionExpiry"`
+	ProtocolVersion   string               `json:"protocolVersion"`
+	Notifications     bool                 `json:"notifications"`
+	NotificationTopic string               `json:"notificationTopic"`
+	BrokerID          string               `json:"brokerId"`
+}
+
+// pauses are those of the options that matter here, in milliseconds.
+type pauses struct {
+	Min int64 `json:"retryMinInsertDelay"`
+	Max int64 `json:"retryMaxInsertDelay"`
+}
+
+// mappingSpec is a topic mapping.
+type mappingSpec struct {
+	Name         string   `json:"name"`
+	MQTTTopics   []string `json:"mqttTopics"`
+	Direction    string   `json:"direction"`
+	QoS          *int     `json:"qos"`
+	Retain       *bool    `json:"retain"`
+	LocalPrefix  string   `json:"localPrefix"`
+	RemotePrefix string   `json:"remotePrefix"`
+}
+
+// read reads a connection, with all that is wrong with it.
+func read(c *bridges.Connection) (*document, bridges.Problems) {
+	d := &document{Connection: settings{KeepAlive: 60, SessionExpiry: 3600, ProtocolVersion: "auto", Notifications: true},
+		Options: pauses{Min: 500, Max: 30_000}}
+	p := bridges.Decode(c.Document, d)
+	if len(p) > 0 {
+		return nil, p
+	}
+	d.reach(&p)
+	s := &d.Connection
+	s.ClientID = cmp.Or(s.ClientID, clientID(c.Identity, c.Name))
+	if s.Notifications {
+		s.NotificationTopic = cmp.Or(s.NotificationTopic, "$SYS/broker/connection/"+s.ClientID+"/state")
+		if !broker.ValidTopic(s.NotificationTopic) {
+			p.Add("connection.notificationTopic", "is no valid topic")
+		}
+	} else {
+		s.NotificationTopic = ""
+	}
+	if s.Credentials != nil && s.Credentials.Username == "" && s.Credentials.Password != "" {
+		p.Add("connection.credentials.username", "is missing beside the password")
+	}
+	for i := range d.TopicMappings {
+		d.routes = append(d.routes, d.TopicMappings[i].compile(fmt.Sprintf("topicMappings[%d]", i), &p))
+	}
+	d.collisions(&p)
+	return d, p
+}
+
+// reach finds out where the broker is.
+func (d *document) reach(p *bridges.Problems) {
+	s := &d.Connection
+	ep, err := endpoint.Parse(s.URL)
+	if err != nil {
+		p.Add("connection.url", err.Error())
+		return
+	}
+	ep.Words = endpoint.Words{CA: "tls.caCertificate", Certificate: "tls.clientCertificate", Key: "tls.clientKey"}
+	switch {
+	case ep.Secured():
+		t := bridges.TLS{}
+		if s.TLS != nil {
+			t = *s.TLS
+		}
+		t.Enabled = true
+		ep.Secure(t.Config(ep.Host, "connection.tls", p))
+	case s.TLS != nil && s.TLS.Enabled:
+		p.Add("connection.tls.enabled", "the url says that there is no TLS: it must begin with mqtts:// or wss://")
+	}
+	s.BrokerID = cmp.Or(s.BrokerID, strings.ToLower(ep.Addr))
+	d.endpoint = ep
+}
+
+// clientID makes a client id that is the same in every run, with room for two more
+// characters: 23 are the most that each broker takes [MQTT-3.1.3-5].
+func clientID(identity, connection string) string {
+	sum := sha256.Sum256([]byte(identity + "\x00" + connection))
+	return "signalbox-" + base32.HexEncoding.EncodeToString(sum[:])[:11]
+}
+
+// collisions finds topics that two mappings lead the same way: each message of
+// both would go twice.
+func (d *document) collisions(p *bridges.Problems) {
+	for j, b := range d.routes {
+		for i, a := range d.routes[:j] {
+			if a.collides(b) {
+				p.Add(fmt.Sprintf("topicMappings[%d].mqttTopics", j),
+					fmt.Sprintf("overlaps with topicMappings[%d], which leads the same topics the same way: messages would go twice", i))
+			}
+		}
+	}
+}
+
+// timing is how the client takes its time.
+func (d *document) timing() feed.Timing {
+	silence := time.Duration(d.Connection.KeepAlive) * time.Second
+	least := max(time.Duration(d.Options.Min)*time.Millisecond, 100*time.Millisecond)
+	return feed.Timing{
+		Connect: 10 * time.Second, Answer: 10 * time.Second, Write: 10 * time.Second,
+		MinPause: least, MaxPause: max(time.Duration(d.Options.Max)*time.Millisecond, least), Stable: 10 * time.Second,
+		Ping: silence / 2, Silence: silence, Retry: time.Minute, Linger: time.Second,
+	}
+}
+
+// client is how the client appears to the other broker.
+func (d *document) client() feed.Client {
+	s := &d.Connection
+	return feed.Client{
+		Version: map[string]byte{"5": wire.V5, "3.1.1": wire.V311}[s.ProtocolVersion],
+		Clean:   s.CleanStart, Expiry: s.SessionExpiry, Patient: true, State: s.NotificationTopic,
+	}
+}

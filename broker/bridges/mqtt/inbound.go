@@ -1,0 +1,222 @@
+package mqtt
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"signalbox/broker/messaging"
+)
+
+// The bounds of what waits to be published here. Messages above QoS 0 are bounded
+// by what the other broker sends before it is acknowledged.
+const (
+	looseMessages = 10_000   // of QoS 0; the newest go
+	looseBytes    = 64 << 20 // theirs
+	portion       = 256      // published together
+
+	retryPublish = 500 * time.Millisecond // where this broker cannot be reached
+)
+
+// intake takes the messages of one filter from the other broker.
+type intake struct {
+	*connector
+	route *route
+	index int // of the pattern
+}
+
+// Keeps is always so: what was not published here comes again.
+func (*intake) Keeps() bool { return true }
+
+// Take has a message published here, if it has not been here.
+func (in *intake) Take(m messaging.Message, settler messaging.Settler) {
+	if in.route.first(in.route.remote, m.Topic) != in.index {
+		settle(settler, nil) // it comes by the other one too
+		return
+	}
+	a := arrival{message: m, settler: settler}
+	topic, ok := in.route.home(m.Topic)
+	switch {
+	case !ok:
+		in.meter.Dropped.Add(1)
+	case !in.enter(&a, m.Topic, topic):
+		in.meter.Looped.Add(1)
+	case in.inbound.put(a):
+		return
+	default:
+		in.meter.Dropped.Add(1)
+		in.site.memory.remove(a.visitor)
+	}
+	settle(settler, nil)
+}
+
+func settle(s messaging.Settler, err error) {
+	if s != nil {
+		s.Settled(err)
+	}
+}
+
+// enter makes of a message what is to be published here. It answers false where it
+// has been here, or comes on another way.
+func (in *intake) enter(a *arrival, there, here string) bool {
+	t, rest := splitTrace(a.message.Properties)
+	peer := in.peer()
+	if t == nil {
+		t = &trace{topic: tokenOf(there)}
+		t.id = in.site.identify(&messaging.Message{})
+	}
+	direct := len(t.visited) == 0 || len(t.visited) == 1 && t.visited[0] == peer
+	if t.hasVisited(in.site.self) || !direct && (t.covers(in.site.self) || in.site.fetches(t, here)) || !t.visit(peer) {
+		return false
+	}
+	a.visitor = visitor{t.id, tokenOf(here)}
+	a.message.Topic, a.message.Properties = here, t.join(rest)
+	a.message.QoS, a.message.Retain = min(a.message.QoS, in.route.qos), a.message.Retain && in.route.retain
+	return in.site.memory.add(a.visitor)
+}
+
+// arrival is a message on its way into this broker.
+type arrival struct {
+	message messaging.Message
+	settler messaging.Settler // nil at QoS 0
+	visitor visitor
+}
+
+// inbound holds what is to be published here. It is safe for concurrent use.
+type inbound struct {
+	wake chan struct{} // buffered by one
+
+	mu    sync.Mutex // guards what follows
+	list  []arrival
+	loose int // of QoS 0
+	bytes int // theirs
+	ended bool
+}
+
+// put adds a message, if there is room.
+func (q *inbound) put(a arrival) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.ended {
+		return false
+	}
+	if a.settler == nil {
+		if n := a.message.Size(); q.loose >= looseMessages || q.bytes+n > looseBytes {
+			return false
+		}
+		q.loose++
+		q.bytes += a.message.Size()
+	}
+	q.list = append(q.list, a)
+	signal(q.wake)
+	return true
+}
+
+// take takes some out; over tells that there will be no more.
+func (q *inbound) take() (part []arrival, over bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := min(len(q.list), portion)
+	part = append(part, q.list[:n]...)
+	clear(q.list[:n])
+	if q.list = q.list[n:]; len(q.list) == 0 {
+		q.list = nil
+	}
+	for i := range part {
+		if part[i].settler == nil {
+			q.loose--
+			q.bytes -= part[i].message.Size()
+		}
+	}
+	return part, q.ended && n == 0
+}
+
+// end has no more taken in.
+func (q *inbound) end() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.ended = true
+	signal(q.wake)
+}
+
+// bring publishes here what comes, until there will be no more, or the context
+// ends.
+func (c *connector) bring(ctx context.Context) {
+	for {
+		part, over := c.inbound.take()
+		switch {
+		case over:
+			return
+		case len(part) > 0:
+			c.publish(ctx, part)
+			continue
+		}
+		select {
+		case <-c.inbound.wake:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// publish publishes messages here and settles those that are done with. What is
+// left when the context ends comes again.
+func (c *connector) publish(ctx context.Context, part []arrival) {
+	list := make([]messaging.Message, 0, len(part))
+	for i := range part {
+		list = append(list, part[i].message)
+	}
+	errs := make([]error, len(part))
+	if b, ok := c.local.(messaging.Telling); ok {
+		if b.PublishStored(ctx, list, errs) != nil {
+			return
+		}
+		c.arrived(part, errs)
+		return
+	}
+	for len(list) > 0 {
+		done, refused, err := c.local.Publish(ctx, list)
+		c.meter.Dropped.Add(int64(refused))
+		c.meter.Inbound.Add(int64(done - refused))
+		for i := range part[:done] {
+			settle(part[i].settler, nil)
+		}
+		part, list = part[done:], list[done:]
+		if err != nil && !rest(ctx, retryPublish) {
+			return
+		}
+	}
+}
+
+// arrived settles messages.
+func (c *connector) arrived(part []arrival, errs []error) {
+	for i := range part {
+		if errs[i] == nil {
+			c.meter.Inbound.Add(1)
+		} else {
+			c.meter.Dropped.Add(1)
+			c.site.memory.remove(part[i].visitor)
+		}
+		settle(part[i].settler, errs[i])
+	}
+}
+
+// rest waits. It tells whether it was for the whole time.
+func rest(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// signal sets a flag that is a channel buffered by one.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,74 @@
+// Package mqtt is the kind of bridge that leads messages to other MQTT brokers,
+// and from them to this one, as the client of package feed. It keeps messages from
+// going in circles, whatever way brokers are connected.
+//
+// It must not import net/http, a database or an MQTT library.
+package mqtt
+
+import (
+	_ "embed"
+	"sync"
+
+	"signalbox/broker/bridges"
+	"signalbox/broker/messaging"
+)
+
+// Kind is the bridge to MQTT brokers.
+type Kind struct {
+	mu    sync.Mutex       // guards sites
+	sites map[string]*site // by identity of the broker
+}
+
+// New makes the kind.
+func New() *Kind { return &Kind{sites: map[string]*site{}} }
+
+var (
+	//go:embed connection.json
+	connectionSchema []byte
+	//go:embed mapping.json
+	mappingSchema []byte
+)
+
+// ID is the bridge's id.
+func (*Kind) ID() string { return "mqtt-bridge" }
+
+// Schema gives what is particular to the kind.
+func (*Kind) Schema() bridges.Schema {
+	return bridges.Schema{
+		Title:       "MQTT bridge",
+		Description: "Leads messages to other MQTT brokers, and from them to this one.",
+		Connection:  connectionSchema, Mapping: mappingSchema,
+	}
+}
+
+// Open has what other brokers' bridges bring to a broker looked after, where that
+// can be done.
+func (k *Kind) Open(local messaging.Broker, identity string) (end func()) {
+	if g, ok := local.(messaging.Guarded); ok {
+		return g.Guard(k.site(identity))
+	}
+	return func() {}
+}
+
+// site gives what the connections of a broker share.
+func (k *Kind) site(identity string) *site {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s := k.sites[identity]
+	if s == nil {
+		s = newSite(identity)
+		k.sites[identity] = s
+	}
+	return s
+}
+
+// Compile makes a connector.
+func (k *Kind) Compile(c *bridges.Connection) (bridges.Connector, bridges.Problems) {
+	d, problems := read(c)
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	return newConnector(k.site(c.Identity), c, d), nil
+}
+
+var _ bridges.Resident = (*Kind)(nil)

@@ -1,0 +1,131 @@
+package mqtt
+
+import (
+	"fmt"
+	"strings"
+
+	"signalbox/broker"
+	"signalbox/broker/bridges"
+	"signalbox/broker/remote/feed"
+)
+
+// maxTopic is the length of the longest topic, in bytes [MQTT-1.5.3].
+const maxTopic = 65535
+
+// route is a topic mapping: the topics local+pattern here are remote+pattern
+// there.
+type route struct {
+	name          string
+	patterns      []string
+	local, remote string // prefixes
+	out, in       bool
+	qos           byte
+	retain        bool
+}
+
+// compile makes a route, with all that is wrong with it.
+func (s *mappingSpec) compile(path string, p *bridges.Problems) *route {
+	r := &route{name: s.Name, patterns: s.MQTTTopics, local: s.LocalPrefix, remote: s.RemotePrefix, qos: 2, retain: true}
+	r.out, r.in = s.Direction != "in", s.Direction == "in" || s.Direction == "both"
+	if s.QoS != nil {
+		r.qos = byte(*s.QoS)
+	}
+	if s.Retain != nil {
+		r.retain = *s.Retain
+	}
+	for member, prefix := range map[string]string{"localPrefix": r.local, "remotePrefix": r.remote} {
+		if strings.ContainsAny(prefix, "+#\x00") {
+			p.Add(path+"."+member, "must not hold + or #")
+			return r
+		}
+	}
+	for i, pattern := range r.patterns {
+		if why := r.unfit(pattern); why != "" {
+			p.Add(fmt.Sprintf("%s.mqttTopics[%d]", path, i), why)
+		}
+	}
+	return r
+}
+
+// unfit says why a pattern cannot be used.
+func (r *route) unfit(pattern string) string {
+	local, remote := r.local+pattern, r.remote+pattern
+	switch {
+	case !broker.ValidFilter(local) || len(local) > maxTopic:
+		return "makes no valid topic filter here, with localPrefix before it"
+	case !broker.ValidFilter(remote) || len(remote) > maxTopic:
+		return "makes no valid topic filter at the other broker, with remotePrefix before it"
+	case strings.HasPrefix(local, "$share/"), strings.HasPrefix(remote, "$share/"):
+		return "a shared subscription cannot be led over a bridge: give the filter in it"
+	case strings.HasPrefix(local, "$"):
+		return "topics with $ cannot be taken here, nor published"
+	case r.out && strings.HasPrefix(remote, "$"):
+		return "topics with $ cannot be published at the other broker"
+	}
+	return ""
+}
+
+// filters gives the topic filters that begin with a prefix.
+func (r *route) filters(prefix string) []string {
+	list := make([]string, 0, len(r.patterns))
+	for _, pattern := range r.patterns {
+		list = append(list, prefix+pattern)
+	}
+	return list
+}
+
+// abroad gives the topic at the other broker of one here.
+func (r *route) abroad(topic string) (string, bool) { return rename(topic, r.local, r.remote) }
+
+// home gives the topic here of one at the other broker.
+func (r *route) home(topic string) (string, bool) { return rename(topic, r.remote, r.local) }
+
+func rename(topic, from, to string) (string, bool) {
+	rest, ok := strings.CutPrefix(topic, from)
+	renamed := to + rest
+	return renamed, ok && renamed != "" && len(renamed) <= maxTopic && renamed[0] != '$'
+}
+
+// takesHere tells whether a topic here is one of the route's.
+func (r *route) takesHere(topic string) bool { return r.first(r.local, topic) >= 0 }
+
+// first gives the first pattern that a topic matches, -1 for none.
+func (r *route) first(prefix, topic string) int {
+	for i, pattern := range r.patterns {
+		if feed.Covers(prefix+pattern, topic) {
+			return i
+		}
+	}
+	return -1
+}
+
+// collides tells whether another route leads some message the same way to the same
+// topic.
+func (r *route) collides(other *route) bool {
+	if !(r.out && other.out || r.in && other.in) || len(r.remote)-len(r.local) != len(other.remote)-len(other.local) {
+		return false
+	}
+	for _, a := range r.patterns {
+		for _, b := range other.patterns {
+			if feed.Overlap(r.local+a, other.local+b) && feed.Overlap(r.remote+a, other.remote+b) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// echoes tells whether what the route sends may come back by another one.
+func (r *route) echoes(other *route) bool {
+	if !r.out || !other.in {
+		return false
+	}
+	for _, a := range r.patterns {
+		for _, b := range other.patterns {
+			if feed.Overlap(r.remote+a, other.remote+b) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,206 @@
+package mqtt
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"slices"
+	"strings"
+
+	"signalbox/broker/wire"
+)
+
+// The bounds of a trace. A message that has been at more brokers goes no further;
+// of targets that are more, the rest is left out.
+const (
+	maxVisited = 32
+	maxPending = 64
+)
+
+// token stands for a broker's name, or for a topic.
+type token [9]byte
+
+func tokenOf(name string) (t token) {
+	sum := sha256.Sum256([]byte(name))
+	copy(t[:], sum[:])
+	return t
+}
+
+// ident names a message on all its ways.
+type ident [12]byte
+
+// trace is where a message has been and where it is being sent to, as the user
+// property wire.BridgeProperty tells: version, identifier, topic where it was
+// published, visited, pending, in base64, of which tokens take 12 characters.
+type trace struct {
+	id      ident
+	topic   token   // at the first broker
+	visited []token // brokers, the first where it was published
+	pending []token // brokers to which a bridge of one of those sends it
+}
+
+// identLen and tokenLen are lengths in base64.
+const (
+	identLen = 16
+	tokenLen = 12
+	version1 = "1."
+)
+
+var encoding = base64.RawURLEncoding.Strict()
+
+// append appends the value of the property.
+func (t *trace) append(dst []byte) []byte {
+	dst = append(dst, version1...)
+	dst = encoding.AppendEncode(dst, t.id[:])
+	dst = encoding.AppendEncode(dst, t.topic[:])
+	for _, list := range [][]token{t.visited, t.pending} {
+		dst = append(dst, '.')
+		for _, k := range list {
+			dst = encoding.AppendEncode(dst, k[:])
+		}
+	}
+	return dst
+}
+
+// parseTrace reads the value of the property. What does not keep to its form in
+// every respect is none.
+func parseTrace(value string) (*trace, bool) {
+	rest, ok := strings.CutPrefix(value, version1)
+	if !ok || len(rest) < identLen+tokenLen {
+		return nil, false
+	}
+	t := &trace{}
+	visited, pending, ok := strings.Cut(rest[identLen+tokenLen:], ".")
+	if !ok || visited != "" {
+		return nil, false
+	}
+	visited, pending, ok = strings.Cut(pending, ".")
+	if !ok || !decode(t.id[:], rest[:identLen]) || !decode(t.topic[:], rest[identLen:identLen+tokenLen]) {
+		return nil, false
+	}
+	var fit bool
+	if t.visited, fit = parseTokens(visited, maxVisited); !fit || len(t.visited) == 0 {
+		return nil, false
+	}
+	t.pending, fit = parseTokens(pending, maxPending)
+	return t, fit
+}
+
+func parseTokens(s string, most int) (list []token, ok bool) {
+	if len(s)%tokenLen != 0 || len(s)/tokenLen > most {
+		return nil, false
+	}
+	for ; s != ""; s = s[tokenLen:] {
+		var k token
+		if !decode(k[:], s[:tokenLen]) {
+			return nil, false
+		}
+		list = append(list, k)
+	}
+	return list, true
+}
+
+// decode fills dst, of which the length is that of the text.
+func decode(dst []byte, s string) bool {
+	n, err := encoding.Decode(dst, []byte(s))
+	return err == nil && n == len(dst)
+}
+
+func (t *trace) hasVisited(k token) bool { return slices.Contains(t.visited, k) }
+
+// covers tells whether a broker has the message, or is being sent it.
+func (t *trace) covers(k token) bool { return t.hasVisited(k) || slices.Contains(t.pending, k) }
+
+// visit notes that the message is at a broker. It answers false where it has been
+// at too many.
+func (t *trace) visit(k token) bool {
+	if t.hasVisited(k) {
+		return true
+	}
+	t.visited = append(t.visited, k)
+	return len(t.visited) <= maxVisited
+}
+
+// expect notes that a broker is being sent the message.
+func (t *trace) expect(k token) {
+	if len(t.pending) < maxPending && !t.covers(k) {
+		t.pending = append(t.pending, k)
+	}
+}
+
+// propUser is the identifier of a user property [MQTT 2.2.2.2].
+const propUser = 0x26
+
+// mark begins each property that holds a trace.
+var mark = append([]byte{propUser, 0, byte(len(wire.BridgeProperty))}, wire.BridgeProperty...)
+
+// splitTrace takes the trace out of the properties of a message; nil where there
+// is none, or none that can be believed. The properties themselves stay as they
+// are.
+func splitTrace(properties []byte) (t *trace, rest []byte) {
+	if !bytes.Contains(properties, mark) {
+		return nil, properties
+	}
+	from := 0
+	for at := 0; at < len(properties); {
+		n := propertyLen(properties[at:])
+		if n == 0 {
+			return nil, properties // no properties of a message: they are left alone
+		}
+		if value, ok := traceValue(properties[at : at+n]); ok {
+			if t == nil {
+				t, _ = parseTrace(value)
+			}
+			rest = append(rest, properties[from:at]...)
+			from = at + n
+		}
+		at += n
+	}
+	return t, append(rest, properties[from:]...)
+}
+
+// traceValue gives the value of a property that holds a trace.
+func traceValue(p []byte) (string, bool) {
+	rest, ok := bytes.CutPrefix(p, mark)
+	if !ok || len(rest) < 2 {
+		return "", false
+	}
+	return string(rest[2:]), true
+}
+
+// propertyLen is the length of the property that comes first, 0 where it is none
+// of a message.
+func propertyLen(p []byte) int {
+	n := 0
+	switch p[0] {
+	case 0x01: // payload format indicator
+		n = 2
+	case 0x03, 0x08, 0x09: // content type, response topic, correlation data
+		n = textLen(p, 1)
+	case propUser:
+		if n = textLen(p, 1); n > 0 {
+			n = textLen(p, n)
+		}
+	}
+	if n > len(p) {
+		return 0
+	}
+	return n
+}
+
+// textLen is where the text ends that begins at a place, 0 for nowhere.
+func textLen(p []byte, at int) int {
+	if len(p) < at+2 {
+		return 0
+	}
+	return at + 2 + int(binary.BigEndian.Uint16(p[at:]))
+}
+
+// join puts a trace behind properties. It makes a copy.
+func (t *trace) join(properties []byte) []byte {
+	value := t.append(make([]byte, 0, 512))
+	b := make([]byte, 0, len(properties)+len(mark)+2+len(value))
+	b = append(append(b, properties...), mark...)
+	return append(binary.BigEndian.AppendUint16(b, uint16(len(value))), value...)
+}
