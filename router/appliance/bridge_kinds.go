@@ -4,11 +4,12 @@ import (
 	"signalbox/broker/bridges"
 	"signalbox/broker/bridges/http"
 	"signalbox/broker/bridges/kafka"
+	"signalbox/broker/bridges/mqtt"
 	"signalbox/broker/bridges/nats"
 	"signalbox/broker/bridges/sql"
 )
 
 // bridgeKinds are the kinds of bridges that there can be.
 func bridgeKinds() []bridges.Kind {
-	return []bridges.Kind{http.New(), kafka.Kind{}, nats.Kind{}, sql.Kind{}}
+	return []bridges.Kind{http.New(), kafka.Kind{}, mqtt.New(), nats.Kind{}, sql.Kind{}}
 }
