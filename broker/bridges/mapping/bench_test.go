@@ -1,6 +1,8 @@
 package mapping_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"signalbox/broker/bridges/mapping"
@@ -19,5 +21,24 @@ func BenchmarkRecord(b *testing.B) {
 			b.Fatal(err)
 		}
 		out = r.AppendJSON(out[:0])
+	}
+}
+
+// BenchmarkManyFields makes records of twenty members of a payload of forty.
+func BenchmarkManyFields(b *testing.B) {
+	var members, fields []string
+	for i := range 40 {
+		members = append(members, fmt.Sprintf(`"sensor%d":{"value":%d.5,"unit":"degrees","ok":true}`, i, i))
+		if i%2 == 0 {
+			fields = append(fields, fmt.Sprintf(`{"source":"jsonPayload.sensor%d.value","target":"s%d"}`, i, i))
+		}
+	}
+	m := compiled(b, `{"mapping":[`+strings.Join(fields, ",")+`]}`)
+	msg := example(b, "{"+strings.Join(members, ",")+"}")
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := m.Record(&mapping.Message{Message: msg.Message}); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

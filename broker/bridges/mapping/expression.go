@@ -15,8 +15,10 @@ const maxExpression = 1000
 
 // Expression names a part of a message.
 type Expression struct {
-	text  string
-	value func(m *Message) (Value, error)
+	text   string
+	value  func(m *Message) (Value, error)
+	path   []step // of jsonPayload
+	isJSON bool
 }
 
 // String gives the expression as it was written.
@@ -76,7 +78,7 @@ func ParseExpression(text string) (*Expression, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Expression{text: text, value: value}, nil
+	return &Expression{text: text, value: value, path: path, isJSON: text[:end] == "jsonPayload"}, nil
 }
 
 // source gives what a name with a path stands for.

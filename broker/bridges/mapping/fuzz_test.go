@@ -124,3 +124,37 @@ func FuzzRecord(f *testing.F) {
 		}
 	})
 }
+
+// FuzzPaths holds that fields find together what each finds alone.
+func FuzzPaths(f *testing.F) {
+	f.Add("jsonPayload.a", "jsonPayload.a.b", "jsonPayload.a[0]", []byte(`{"a":{"b":1},"a":[{"b":2}]}`))
+	f.Add("jsonPayload.o", `jsonPayload.o["a b"][-1].c`, `jsonPayload.o["a b"][0]`, []byte(document))
+	f.Add("jsonPayload", "jsonPayload[0]", "jsonPayload[-1][0]", []byte(`[1,[null,2]]`))
+	f.Fuzz(func(t *testing.T, a, b, c string, payload []byte) {
+		m := example(t, string(payload))
+		var s mapping.Spec
+		var want mapping.Record
+		var unfit error
+		for i, source := range []string{a, b, c, a} {
+			e, err := mapping.ParseExpression(source)
+			if err != nil {
+				return
+			}
+			target := string(rune('a' + i))
+			v, err := e.Value(m)
+			if err != nil {
+				unfit = err
+			}
+			s.Mapping = append(s.Mapping, mapping.FieldSpec{Source: source, Target: target})
+			want = append(want, mapping.Field{Target: target, Value: v})
+		}
+		compiled, problems := mapping.Compile(s)
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		got, err := compiled.Record(m)
+		if (err != nil) != (unfit != nil) || err == nil && !cmp.Equal(got, want) {
+			t.Fatalf("got %v, %v, want %v, %v", got, err, want, unfit)
+		}
+	})
+}

@@ -3,6 +3,8 @@ package mapping
 import (
 	"fmt"
 	"strings"
+
+	"github.com/tidwall/gjson"
 )
 
 // maxFields is how many members a record may have.
@@ -10,12 +12,13 @@ const maxFields = 500
 
 // Mapping makes records of messages. It is safe for concurrent use.
 type Mapping struct {
-	name   string
 	fields []field
+	paths  *paths // of the fields whose source is in the payload; nil for none
 }
 
 type field struct {
 	source   *Expression // nil where the value is constant
+	path     int         // in the mapping's paths
 	constant Value
 	target   string
 	typ      string
@@ -26,7 +29,7 @@ type field struct {
 
 // Compile makes a mapping, or finds everything that is wrong with it.
 func Compile(s Spec) (*Mapping, []Problem) {
-	m := &Mapping{name: s.Name, fields: make([]field, len(s.Mapping))}
+	m := &Mapping{fields: make([]field, len(s.Mapping))}
 	var problems []Problem
 	switch {
 	case len(s.Mapping) == 0:
@@ -50,7 +53,22 @@ func Compile(s Spec) (*Mapping, []Problem) {
 	if len(problems) > 0 {
 		return nil, problems
 	}
+	m.collect()
 	return m, nil
+}
+
+// collect has the payload scanned once for all fields.
+func (m *Mapping) collect() {
+	for i := range m.fields {
+		f := &m.fields[i]
+		if f.source == nil || !f.source.isJSON {
+			continue
+		}
+		if m.paths == nil {
+			m.paths = &paths{}
+		}
+		f.path = m.paths.add(f.source.path)
+	}
 }
 
 func (s *FieldSpec) compile() (f field, problems []Problem) {
@@ -124,9 +142,17 @@ func (m *Mapping) Types() []string {
 
 // Record makes a record of a message. The error is an *Unfit.
 func (m *Mapping) Record(msg *Message) (Record, error) {
+	var found []gjson.Result
+	if m.paths != nil {
+		doc, err := msg.json()
+		if err != nil {
+			return nil, err
+		}
+		found = m.paths.find(doc)
+	}
 	r := make(Record, len(m.fields))
 	for i := range m.fields {
-		v, err := m.fields[i].value(msg)
+		v, err := m.fields[i].value(msg, found)
 		if err != nil {
 			return nil, err
 		}
@@ -135,11 +161,13 @@ func (m *Mapping) Record(msg *Message) (Record, error) {
 	return r, nil
 }
 
-func (f *field) value(msg *Message) (Value, error) {
+// value gives a member of the record of a message, of whose payload the paths are
+// found.
+func (f *field) value(msg *Message, found []gjson.Result) (Value, error) {
 	if f.source == nil {
 		return f.constant, nil
 	}
-	v, err := f.source.Value(msg)
+	v, err := f.raw(msg, found)
 	if err != nil {
 		return nil, err
 	}
@@ -152,6 +180,13 @@ func (f *field) value(msg *Message) (Value, error) {
 		return nil, &Unfit{fmt.Sprintf("the message has no %s, which is required", f.source)}
 	}
 	return v, nil
+}
+
+func (f *field) raw(msg *Message, found []gjson.Result) (Value, error) {
+	if f.source.isJSON {
+		return valueOf(found[f.path])
+	}
+	return f.source.Value(msg)
 }
 
 func (f *field) converted(v Value) (Value, error) {

@@ -1,0 +1,70 @@
+package mapping
+
+import "github.com/tidwall/gjson"
+
+// paths finds several paths of a payload in one go, however many there are: what
+// is common to them is scanned once. It does not change once it is made.
+type paths struct {
+	root  place
+	count int
+}
+
+// place is a step that some paths have, with those that follow it.
+type place struct {
+	step
+	id     int
+	behind []*place
+}
+
+// add takes in a path and gives its id.
+func (p *paths) add(path []step) (id int) {
+	at := &p.root
+	for _, s := range path {
+		at = at.follow(s, &p.count)
+	}
+	return at.id
+}
+
+func (p *place) follow(s step, count *int) *place {
+	for _, b := range p.behind {
+		if b.step == s {
+			return b
+		}
+	}
+	*count++
+	b := &place{step: s, id: *count}
+	p.behind = append(p.behind, b)
+	return b
+}
+
+// find gives what is at each path of a valid document, by their ids.
+func (p *paths) find(doc gjson.Result) []gjson.Result {
+	found := make([]gjson.Result, p.count+1)
+	found[0] = doc
+	p.root.fill(found)
+	return found
+}
+
+// fill finds what is behind a place.
+func (p *place) fill(found []gjson.Result) {
+	doc := found[p.id]
+	if len(p.behind) == 0 || !doc.IsObject() && !doc.IsArray() {
+		return
+	}
+	if doc.IsObject() {
+		doc.ForEach(func(name, value gjson.Result) bool {
+			for _, b := range p.behind {
+				if !b.isIndex && b.name == name.Str {
+					found[b.id] = value
+				}
+			}
+			return true
+		})
+	}
+	for _, b := range p.behind {
+		if b.isIndex {
+			found[b.id] = b.find(doc)
+		}
+		b.fill(found)
+	}
+}
