@@ -28,6 +28,7 @@ var connections = map[string]test{
 	"sentences about tables":         testTables,
 	"a user who may not do all":      testRights,
 	"certificates":                   testTLS,
+	"a policy for rows":              testPolicy,
 	"a table without transactions":   testNoTransactions,
 	"a database that is read-only":   testReadOnly,
 	"a database of another's schema": testSchema,
@@ -145,6 +146,25 @@ func testRights(t *testing.T, d *peertest.Database) {
 		d.Exec(t, "FLUSH PRIVILEGES")
 	}
 	lost(t, c, r.entries("t1", `{"n":2}`))
+}
+
+// testPolicy has rows refused that the user may not insert, and no others.
+func testPolicy(t *testing.T, d *peertest.Database) {
+	if d.Driver == "mariadb" {
+		t.Skip("MariaDB has no policies for rows")
+	}
+	d.Exec(t, "CREATE TABLE policed (n INTEGER)")
+	d.Exec(t, "CREATE USER clerk PASSWORD 'clerk-secret'")
+	d.Exec(t, "GRANT INSERT ON policed TO clerk")
+	d.Exec(t, "ALTER TABLE policed ENABLE ROW LEVEL SECURITY")
+	d.Exec(t, "CREATE POLICY small ON policed FOR INSERT WITH CHECK (n < 10)")
+	r := newRig(t, d).into("t1", "policed", "", "jsonPayload.n", "n")
+	r.server["credentials"] = map[string]any{"username": "clerk", "password": "clerk-secret"}
+	results := deliver(t, r.connected(), r.entries("t1", `{"n":1}`, `{"n":20}`, `{"n":3}`))
+	want := []bridges.State{bridges.Delivered, bridges.Rejected, bridges.Delivered}
+	if diff := cmp.Diff(want, states(results)); diff != "" {
+		t.Errorf("states (-want +got):\n%s", diff)
+	}
 }
 
 // testTLS connects where the server's certificate is to be verified, and where not.

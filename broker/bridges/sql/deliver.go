@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"signalbox/broker/bridges"
 	"signalbox/broker/bridges/mapping"
@@ -34,7 +35,26 @@ func (c *connector) Deliver(ctx context.Context, batch []*bridges.Entry, results
 		r.at = i
 		rows = append(rows, r)
 	}
-	return c.insert(ctx, rows, results)
+	d := delivery{session: c.session, results: results, enough: enough(ctx)}
+	return d.insert(ctx, rows)
+}
+
+// delivery is that of one batch.
+type delivery struct {
+	session session
+	results []bridges.Result
+	enough  time.Time // no more is begun from then on, so that nothing is cut off in its midst; zero for never
+	settled bool      // something became of a row
+}
+
+// enough is when three quarters of the time that there is are over.
+func enough(ctx context.Context) time.Time {
+	deadline, bounded := ctx.Deadline()
+	if !bounded {
+		return time.Time{}
+	}
+	now := time.Now()
+	return now.Add(deadline.Sub(now) / 4 * 3)
 }
 
 // row makes a row of an entry. The error says why that cannot be.
@@ -59,33 +79,39 @@ func (c *connector) row(e *bridges.Entry) (row, error) {
 // insert inserts rows all together. Where the database says that one of them will
 // never do, it inserts one half and then the other, so that in the end only that
 // one is rejected: what is inserted stays so, whatever becomes of the rest.
-func (c *connector) insert(ctx context.Context, rows []row, results []bridges.Result) error {
-	if len(rows) == 0 {
+func (d *delivery) insert(ctx context.Context, rows []row) error {
+	if len(rows) == 0 || d.settled && !d.enough.IsZero() && time.Now().After(d.enough) {
 		return nil
 	}
 	groups := grouped(rows)
-	err := c.session.insert(ctx, groups)
+	err := d.session.insert(ctx, groups)
 	if err == nil {
-		for _, r := range rows {
-			results[r.at] = bridges.Result{State: bridges.Delivered}
-		}
+		d.settle(rows, bridges.Result{State: bridges.Delivered})
 		return nil
 	}
-	about, why := c.session.judge(err, groups)
+	about, why := d.session.judge(err, groups)
 	switch {
 	case about == ofConnection:
 		return &bridges.Lost{Err: &explained{why, err}}
 	case about == ofDatabase:
 		return &explained{why, err}
 	case len(rows) == 1:
-		results[rows[0].at] = bridges.Result{State: bridges.Rejected, Reason: why}
+		d.settle(rows, bridges.Result{State: bridges.Rejected, Reason: why})
 		return nil
 	}
 	half := len(rows) / 2
-	if err := c.insert(ctx, rows[:half], results); err != nil {
+	if err := d.insert(ctx, rows[:half]); err != nil {
 		return err
 	}
-	return c.insert(ctx, rows[half:], results)
+	return d.insert(ctx, rows[half:])
+}
+
+// settle notes what became of rows.
+func (d *delivery) settle(rows []row, r bridges.Result) {
+	d.settled = true
+	for _, row := range rows {
+		d.results[row.at] = r
+	}
 }
 
 // grouped puts the rows of each topic mapping together, in their order.

@@ -23,6 +23,7 @@ var outages = map[string]test{
 	"an answer that does not come":    testSilence,
 	"a session that is ended":         testSessionEnded,
 	"a lock that another session has": testLock,
+	"time that is over in a batch":    testTime,
 }
 
 // testAnswerLost has a commit whose outcome nobody knows. A unique column knows.
@@ -83,6 +84,36 @@ func testSilence(t *testing.T, d *peertest.Database) {
 	deliver(t, c, batch)
 	if got := d.Column(t, "SELECT COUNT(n) FROM silence"); got[0] != "20" {
 		t.Errorf("got %s rows, want 20", got[0])
+	}
+}
+
+// testTime begins nothing more when most of the time is over and something is
+// settled: the rest is pending, without a reason, as it was not tried.
+func testTime(t *testing.T, d *peertest.Database) {
+	d.Exec(t, "CREATE TABLE slow (n INTEGER CHECK (n > 0))")
+	r := newRig(t, d).into("t1", "slow", "", "jsonPayload.n", "n")
+	c := r.connected()
+	var rows []row
+	for i, e := range r.entries("t1", `{"n":0}`, `{"n":1}`, `{"n":2}`, `{"n":3}`) {
+		row, err := c.row(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		row.at = i
+		rows = append(rows, row)
+	}
+	late := delivery{session: c.session, results: make([]bridges.Result, len(rows)), enough: time.Now()}
+	if err := late.insert(t.Context(), rows); err != nil {
+		t.Fatal(err)
+	}
+	want := []bridges.State{bridges.Rejected, bridges.Pending, bridges.Pending, bridges.Pending}
+	if diff := cmp.Diff(want, states(late.results)); diff != "" || late.results[1].Reason != "" {
+		t.Errorf("states (-want +got):\n%s%q", diff, late.results[1].Reason)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	if left := time.Until(enough(ctx)); left < 44*time.Minute || left > 45*time.Minute {
+		t.Errorf("of an hour enough is over in %s, want 45 minutes", left)
 	}
 }
 
@@ -166,7 +197,7 @@ func testLock(t *testing.T, d *peertest.Database) {
 }
 
 // execute executes a statement in a session of its own.
-func execute(t *testing.T, c *connector, statement string) {
+func execute(t testing.TB, c *connector, statement string) {
 	t.Helper()
 	var err error
 	switch s := c.session.(type) {

@@ -214,4 +214,16 @@ func appendPostgres(b []byte, v any) []byte {
 
 func (s *postgres) ping(ctx context.Context) error { return s.conn.Ping(ctx) }
 
-func (s *postgres) close(ctx context.Context) error { return s.conn.Close(ctx) }
+// parting is how long a server may take to part.
+const parting = time.Second
+
+func (s *postgres) close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, parting)
+	defer cancel()
+	err := s.conn.Close(ctx)
+	select {
+	case <-s.conn.CleanupDone():
+	case <-ctx.Done():
+	}
+	return err
+}

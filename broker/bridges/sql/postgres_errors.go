@@ -84,6 +84,8 @@ func (s *postgres) judge(err error, groups []group) (fault, string) {
 	switch {
 	case s.conn.IsClosed():
 		about = ofConnection
+	case said.Code == "42501" && said.Routine == "ExecWithCheckOptions":
+		about, why = ofRow, "the database refuses: "+clipped(said.Message) // by a policy for rows
 	case about == ofRow && said.Code == "23502" && !fills(groups, said.ColumnName):
 		about = ofConnection // the table wants what no row has
 	}

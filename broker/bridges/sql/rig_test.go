@@ -42,7 +42,7 @@ func TestDatabases(t *testing.T) {
 
 // rig is the connection of a bridge to a database.
 type rig struct {
-	t    *testing.T
+	t    testing.TB
 	d    *peertest.Database
 	last uint64
 
@@ -52,7 +52,7 @@ type rig struct {
 }
 
 // newRig gives a rig that inserts into no table yet.
-func newRig(t *testing.T, d *peertest.Database) *rig {
+func newRig(t testing.TB, d *peertest.Database) *rig {
 	t.Helper()
 	return &rig{t: t, d: d, records: map[string]*mapping.Mapping{}, server: map[string]any{
 		"driver": d.Driver, "hostname": d.Host, "port": d.Port, "database": d.Name,
@@ -146,7 +146,7 @@ func numbered(from, to int) (payloads []string) {
 }
 
 // deliver delivers entries, which must succeed as a whole, and gives the states.
-func deliver(t *testing.T, c *connector, batch []*bridges.Entry) []bridges.Result {
+func deliver(t testing.TB, c *connector, batch []*bridges.Entry) []bridges.Result {
 	t.Helper()
 	results := make([]bridges.Result, len(batch))
 	if err := c.Deliver(t.Context(), batch, results); err != nil {
