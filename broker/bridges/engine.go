@@ -35,6 +35,7 @@ type Engine struct {
 	mu     sync.Mutex     // guards closed
 	closed bool           // no trial is begun any more
 	trials sync.WaitGroup // those that run
+	trying chan struct{}  // holds one for each trial that connects
 }
 
 var _ broker.Bridges = (*Engine)(nil)
@@ -42,7 +43,7 @@ var _ broker.Bridges = (*Engine)(nil)
 func newEngine(h *Host, brokerID, identity string, local messaging.Broker) *Engine {
 	e := &Engine{
 		host: h, brokerID: brokerID, identity: identity, local: local, log: h.log.With("broker", brokerID),
-		ready: make(chan struct{}), done: make(chan struct{}), changing: make(chan struct{}, 1),
+		ready: make(chan struct{}), done: make(chan struct{}), changing: make(chan struct{}, 1), trying: make(chan struct{}, maxTrials),
 	}
 	e.life, e.end = context.WithCancel(context.Background())
 	for _, k := range h.kinds {

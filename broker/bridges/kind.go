@@ -83,7 +83,7 @@ type Watched interface {
 }
 
 // Selective is a Connector that does not take the messages of mqttTopics as they
-// stand.
+// stand. Its methods are called at any time, also before Connect and after Close.
 type Selective interface {
 	Connector
 	// Filters gives what is taken from the broker for a topic mapping; none where

@@ -266,14 +266,12 @@ func (l *link) drop(closing ...*inlet) {
 	l.replan(func(p *plan) *plan { return p.without(closing) })
 }
 
-// detach has the link take no more messages.
+// detach has the link take no more messages. Those that were published before are
+// taken while the queue is open, and refused afterwards.
 func (l *link) detach() {
-	p := l.plan.Load()
-	all := make([]*inlet, 0, len(p.openings))
-	for _, o := range p.openings {
-		all = append(all, o.inlet)
+	for _, o := range l.plan.Load().openings {
+		o.once.Do(o.cancel)
 	}
-	l.drop(all...)
 }
 
 // close ends the link; detach comes before. What it has taken is kept.
@@ -311,16 +309,19 @@ func discard(log *slog.Logger, c Connector) {
 	}
 }
 
-// show notes the state, and logs what is new.
+// show notes the state. It logs when trouble begins and ends, not each time that
+// it is tried again.
 func (l *link) show(connected bool, trouble string) {
 	l.mu.Lock()
 	was, before := l.connected, l.trouble
 	l.connected, l.trouble = connected, trouble
 	l.mu.Unlock()
 	switch {
-	case trouble != "" && trouble != before:
+	case trouble != "" && (before == "" || was && !connected):
 		l.log.Warn("a connection of a bridge has trouble", "error", trouble, "connected", connected)
-	case connected && (!was || before != ""):
+	case trouble != "" && trouble != before:
+		l.log.Debug("a connection of a bridge has other trouble", "error", trouble, "connected", connected)
+	case connected && trouble == "" && (!was || before != ""):
 		l.log.Info("a connection of a bridge works")
 	}
 }

@@ -9,8 +9,11 @@ import (
 	"signalbox/broker"
 )
 
-// trialTime is how long a connection may take that is only tried.
-const trialTime = 10 * time.Second
+// The bounds of trials.
+const (
+	trialTime = 10 * time.Second // for a connection that is only tried
+	maxTrials = 4                // configurations of a broker tried at the same time; others wait
+)
 
 // TestBridge tries the connections of a configuration, or of the stored one where
 // none is given, all at once. Nothing is stored, and nothing delivered.
@@ -26,6 +29,12 @@ func (e *Engine) TestBridge(ctx context.Context, bridgeID string, config json.Ra
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(e.life, cancel)()
+	select {
+	case e.trying <- struct{}{}:
+		defer func() { <-e.trying }()
+	case <-ctx.Done():
+		return nil, &broker.Error{Kind: broker.Unavailable, Op: opTest, Msg: "other connections are being tried; try again", Err: ctx.Err()}
+	}
 	return b.try(ctx, config)
 }
 

@@ -98,6 +98,25 @@ func (b *Broker) Say(m messaging.Message) {
 	b.send(m, true)
 }
 
+// SayWait is Say for a message that one inlet takes, which done gets the end of.
+func (b *Broker) SayWait(m messaging.Message, done chan<- error) {
+	m.At = time.Now().UnixMilli()
+	b.mu.Lock()
+	subs := b.subs
+	b.mu.Unlock()
+	for _, s := range subs {
+		if Matches(s.filter, m.Topic) {
+			s.in.Take(m, notice(done))
+		}
+	}
+}
+
+// notice sends what a message is settled with.
+type notice chan<- error
+
+// Settled sends it.
+func (n notice) Settled(err error) { n <- err }
+
 // Text publishes a text at QoS 1.
 func (b *Broker) Text(topic, payload string) {
 	b.Say(messaging.Message{Topic: topic, Payload: []byte(payload), QoS: 1})
