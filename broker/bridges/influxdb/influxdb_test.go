@@ -153,10 +153,6 @@ func TestPoison(t *testing.T) {
 				topic = "#"
 			case 12:
 				payload = `{"v":1,"time":2}`
-			case 13: // larger than the server takes, compressed or not
-				large := make([]byte, 2*peertest.InfluxMaxBody)
-				rand.Read(large)
-				payload = fmt.Sprintf(`{"s":%q}`, base64.StdEncoding.EncodeToString(large))
 			default:
 				entries = append(entries, bridgestest.Entry(i, topic, payload))
 				continue
@@ -181,6 +177,19 @@ func TestPoison(t *testing.T) {
 		if got := own.Query(t, `SELECT count(v) FROM m`); got[0][1] != float64(40-len(want)) {
 			t.Errorf("got %v points, want %d", got, 40-len(want))
 		}
+	}
+}
+
+// TestTooLarge rejects what is larger than the server takes, compressed or not.
+func TestTooLarge(t *testing.T) {
+	t.Parallel()
+	p := peertest.StartInfluxDB(t)
+	large := make([]byte, peertest.InfluxMaxBody+100_000)
+	rand.Read(large)
+	entries := []*bridges.Entry{bridgestest.Entry(1, "a", base64.StdEncoding.EncodeToString(large)), bridgestest.Entry(2, "a", "small")}
+	o := bridgestest.Drive(t, compile(t, to(p), ``, `,"target":"m"`), entries, 2, nil)
+	if got := p.Query(t, `SELECT count(value) FROM m`); got[0][1] != 1.0 || o.Rejected[1] == "" || len(o.Failures) > 0 {
+		t.Errorf("got %v points, rejected %v and failures %q", got, o.Rejected, o.Failures)
 	}
 }
 

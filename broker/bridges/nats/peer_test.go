@@ -111,9 +111,9 @@ func (p *peer) addStream(t testing.TB, name, subject string, size int32, opts ..
 }
 
 // stored gives what a stream has, which is to be so many messages.
-func (p *peer) stored(t testing.TB, name, subject string, count int) (all []*natsgo.Msg) {
+func (p *peer) stored(t testing.TB, name, subject string, count int, opts ...natsgo.Option) (all []*natsgo.Msg) {
 	t.Helper()
-	js, err := p.client(t).JetStream()
+	js, err := p.client(t, opts...).JetStream()
 	if err != nil {
 		t.Fatal(err)
 	}
