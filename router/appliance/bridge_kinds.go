@@ -3,6 +3,7 @@ package appliance
 import (
 	"signalbox/broker/bridges"
 	"signalbox/broker/bridges/http"
+	"signalbox/broker/bridges/influxdb"
 	"signalbox/broker/bridges/kafka"
 	"signalbox/broker/bridges/mqtt"
 	"signalbox/broker/bridges/nats"
@@ -11,5 +12,5 @@ import (
 
 // bridgeKinds are the kinds of bridges that there can be.
 func bridgeKinds() []bridges.Kind {
-	return []bridges.Kind{http.New(), kafka.Kind{}, mqtt.New(), nats.Kind{}, sql.Kind{}}
+	return []bridges.Kind{http.New(), influxdb.Kind{}, kafka.Kind{}, mqtt.New(), nats.Kind{}, sql.Kind{}}
 }
