@@ -37,8 +37,6 @@ type node struct {
 	box      *box // nil for Mosquitto
 }
 
-func (n *node) url() string { return "mqtt://" + n.addr }
-
 // mosquitto starts one.
 func mosquitto(t testing.TB, opts ...brokertest.Option) (*node, *brokertest.Server) {
 	t.Helper()
