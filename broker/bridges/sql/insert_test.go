@@ -29,6 +29,8 @@ var insertions = map[string]test{
 	"names that need quotes":                     testQuotes,
 	"rows longer than a statement":               testLong,
 	"a trigger that refuses":                     testTrigger,
+	"a NULL that is refused elsewhere":           testNullElsewhere,
+	"a sequence at its end":                      testSequence,
 	"what only the default mapping says":         testDefaultMapping,
 }
 
@@ -301,6 +303,42 @@ func testTrigger(t *testing.T, d *peertest.Database) {
 	if diff := cmp.Diff(want, states(results)); diff != "" || !strings.Contains(results[1].Reason, "not two") {
 		t.Errorf("states (-want +got):\n%s%s", diff, results[1].Reason)
 	}
+}
+
+// testNullElsewhere has a NULL refused by a type, and by the table of a trigger.
+func testNullElsewhere(t *testing.T, d *peertest.Database) {
+	if d.Driver == "mariadb" {
+		t.Skip("MariaDB tells nothing of columns in its errors")
+	}
+	d.Exec(t, "CREATE DOMAIN something AS INTEGER NOT NULL")
+	d.Exec(t, "CREATE TABLE audit (seen INTEGER NOT NULL)")
+	d.Exec(t, "CREATE TABLE audited (n something, m INTEGER)")
+	d.Exec(t, "CREATE FUNCTION audit() RETURNS trigger AS $$ BEGIN INSERT INTO audit VALUES (NEW.m); RETURN NEW; END $$ LANGUAGE plpgsql")
+	d.Exec(t, "CREATE TRIGGER audit BEFORE INSERT ON audited FOR EACH ROW EXECUTE FUNCTION audit()")
+	r := newRig(t, d).into("t1", "audited", "", "jsonPayload.n", "n", "jsonPayload.m", "m")
+	results := deliver(t, r.connected(), r.entries("t1", `{"n":1,"m":1}`, `{"m":2}`, `{"n":3}`, `{"n":4,"m":4}`))
+	want := []bridges.State{bridges.Delivered, bridges.Rejected, bridges.Rejected, bridges.Delivered}
+	if diff := cmp.Diff(want, states(results)); diff != "" {
+		t.Errorf("states (-want +got):\n%s", diff)
+	}
+}
+
+// testSequence rejects nothing because the database has no numbers left.
+func testSequence(t *testing.T, d *peertest.Database) {
+	if d.Driver == "mariadb" {
+		t.Skip("MariaDB says that the number is there already")
+	}
+	d.Exec(t, "CREATE SEQUENCE few MAXVALUE 3")
+	d.Exec(t, "CREATE TABLE few_numbers (seq INTEGER DEFAULT nextval('few'), n INTEGER)")
+	r := newRig(t, d).into("t1", "few_numbers", "", "jsonPayload.n", "n")
+	c := r.connected()
+	batch := r.entries("t1", numbered(1, 5)...)
+	results := make([]bridges.Result, len(batch))
+	if err := c.Deliver(t.Context(), batch, results); err == nil || isLost(err) || results[0].State != bridges.Pending {
+		t.Errorf("got %v and %+v, want it pending", err, results)
+	}
+	d.Exec(t, "ALTER SEQUENCE few MAXVALUE 100")
+	deliver(t, c, batch)
 }
 
 func testDefaultMapping(t *testing.T, d *peertest.Database) {

@@ -47,6 +47,8 @@ var postgresFaults = map[string]fault{
 	"42": ofConnection, // what is named in statements, and rights: to be looked at anew
 	"0A": ofConnection, // so it is where types changed
 
+	"2200H": ofDatabase, // a sequence is at its end
+
 	"25006": ofConnection, // read-only: there may be another by now
 	"57P01": ofConnection,
 	"57P02": ofConnection,
@@ -55,6 +57,7 @@ var postgresFaults = map[string]fault{
 
 // postgresAdvice says what to do about what may pass.
 var postgresAdvice = map[string]string{
+	"2200H": "the database has no numbers left for a column: alter its sequence",
 	"25006": "the database takes no changes at present, it is a standby or set to be read-only",
 	"53100": "the database has no room on its disk: make some",
 	"53200": "the database has no memory left",
@@ -86,18 +89,25 @@ func (s *postgres) judge(err error, groups []group) (fault, string) {
 		about = ofConnection
 	case said.Code == "42501" && said.Routine == "ExecWithCheckOptions":
 		about, why = ofRow, "the database refuses: "+clipped(said.Message) // by a policy for rows
-	case about == ofRow && said.Code == "23502" && !fills(groups, said.ColumnName):
+	case about == ofRow && said.Code == "23502" && lacks(groups, said):
 		about = ofConnection // the table wants what no row has
 	}
 	return about, why
 }
 
-// fills tells whether rows have values for a column.
-func fills(groups []group, name string) bool {
+// lacks tells whether it is a column that no row has a value for, which is said to
+// have none, in a table that is inserted into: not one of a table that a trigger
+// fills.
+func lacks(groups []group, said *pgconn.PgError) bool {
+	ours := false
 	for _, g := range groups {
-		if slices.ContainsFunc(g.plan.columns, func(c column) bool { return c.name == name }) {
-			return true
+		if g.plan.table.name != said.TableName {
+			continue
+		}
+		ours = true
+		if slices.ContainsFunc(g.plan.columns, func(c column) bool { return c.name == said.ColumnName }) {
+			return false
 		}
 	}
-	return false
+	return ours && said.ColumnName != ""
 }
