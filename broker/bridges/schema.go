@@ -74,6 +74,9 @@ func assemble(s Schema) *object {
 	if connection == nil {
 		connection = tree("type", "object")
 	}
+	if !connection.has("title") {
+		connection.members = append([]member{{"title", "Target"}}, connection.members...)
+	}
 	options := extend(sharedPart("options"), mustTree(s.Options))
 	topic := sharedPart("topicMapping")
 	if s.Records {
