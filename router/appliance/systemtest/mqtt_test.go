@@ -26,17 +26,24 @@ func logIn(t testing.TB, address, username, password string) (*device, error) {
 // logInAs is logIn with a client id.
 func logInAs(t testing.TB, address, clientID, username, password string) (*device, error) {
 	t.Helper()
-	d := &device{cut: make(chan struct{})}
-	d.Client = mqtt.NewClient(mqtt.NewClientOptions().AddBroker("tcp://" + address).
-		SetClientID(clientID).SetUsername(username).SetPassword(password).SetProtocolVersion(4).
-		SetAutoReconnect(false).SetConnectTimeout(patience).SetWriteTimeout(patience).
-		SetConnectionLostHandler(func(mqtt.Client, error) { close(d.cut) }))
+	d := newDevice(address, func(o *mqtt.ClientOptions) { o.SetClientID(clientID).SetUsername(username).SetPassword(password) })
 	token := d.Connect()
 	if !token.WaitTimeout(patience) {
 		t.Fatal("no CONNACK")
 	}
 	t.Cleanup(func() { d.Disconnect(0) })
 	return d, token.Error()
+}
+
+// newDevice prepares one that connects once.
+func newDevice(address string, options func(*mqtt.ClientOptions)) *device {
+	d := &device{cut: make(chan struct{})}
+	o := mqtt.NewClientOptions().AddBroker("tcp://" + address).SetProtocolVersion(4).
+		SetAutoReconnect(false).SetConnectTimeout(patience).SetWriteTimeout(patience).
+		SetConnectionLostHandler(func(mqtt.Client, error) { close(d.cut) })
+	options(o)
+	d.Client = mqtt.NewClient(o)
+	return d
 }
 
 // join is logIn for one that must get in.

@@ -1,0 +1,143 @@
+package systemtest
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+)
+
+// arrival is a message as a bridge's peer has it. N counts the messages of a
+// topic, Attempt how often its sender has sent it: a sender repeats what was not
+// acknowledged.
+type arrival struct {
+	Topic   string `json:"topic"`
+	N       int    `json:"n"`
+	Attempt int    `json:"attempt"`
+	ID      string `json:"id,omitempty"` // that the bridge gave it, "" where the peer is told none
+}
+
+// arrivals are what came to a peer, in order. It is for peers that run within
+// the test.
+type arrivals struct {
+	mu   sync.Mutex // guards list
+	list []arrival
+}
+
+func (a *arrivals) take(more ...arrival) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.list = append(a.list, more...)
+}
+
+// count gives how many came.
+func (a *arrivals) count(testing.TB) int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.list)
+}
+
+// all lists them.
+func (a *arrivals) all(testing.TB) []arrival {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.list)
+}
+
+// findings are what a comparison of the arrivals with what was sent has shown.
+type findings struct {
+	resent     int      // the sender sent them again, and both came
+	duplicates int      // the bridge delivered them again
+	complaints []string // what must not be
+}
+
+func (f *findings) complain(format string, values ...any) {
+	if len(f.complaints) < 20 {
+		f.complaints = append(f.complaints, fmt.Sprintf(format, values...))
+	}
+}
+
+// compare holds arrivals against the last number of each topic.
+func compare(list []arrival, last map[string]int) findings {
+	var f findings
+	came := map[string]int{}       // the last number that came of each topic
+	copies := map[arrival]int{}    // by topic, number and attempt
+	ids := map[arrival]string{}    // the same
+	owners := map[string]arrival{} // by id
+	for _, a := range list {
+		message, next := arrival{Topic: a.Topic, N: a.N, Attempt: a.Attempt}, came[a.Topic]+1
+		switch {
+		case a.N == next:
+			came[a.Topic] = next
+		case a.N > next:
+			f.complain("%s: %d came before %d", a.Topic, a.N, next)
+			came[a.Topic] = a.N
+		case copies[message] > 0:
+			f.duplicates++
+		default:
+			f.resent++
+		}
+		copies[message]++
+		if a.ID != "" {
+			if known, ok := ids[message]; ok && known != a.ID {
+				f.complain("%+v came with the id %s before", a, known)
+			}
+			if owner, ok := owners[a.ID]; ok && owner != message {
+				f.complain("%+v has the id of %+v", a, owner)
+			}
+			ids[message], owners[a.ID] = a.ID, message
+		}
+	}
+	for topic, n := range last {
+		if came[topic] != n {
+			f.complain("%s: the last that came is %d, the last that was acknowledged %d", topic, came[topic], n)
+		}
+	}
+	for topic := range came {
+		if _, known := last[topic]; !known {
+			f.complain("nothing was sent to %s", topic)
+		}
+	}
+	return f
+}
+
+// complete tells whether of each topic the last message came.
+func complete(list []arrival, last map[string]int) bool {
+	came := map[string]bool{}
+	for _, a := range list {
+		if a.N == last[a.Topic] {
+			came[a.Topic] = true
+		}
+	}
+	return len(came) == len(last)
+}
+
+// TestCompare shows that a comparison finds what it is to find.
+func TestCompare(t *testing.T) {
+	t.Parallel()
+	a := func(n, attempt int, id string) arrival { return arrival{Topic: "a", N: n, Attempt: attempt, ID: id} }
+	for _, c := range []struct {
+		name               string
+		list               []arrival
+		resent, duplicates int
+		complaints         int
+	}{
+		{"all in order", []arrival{a(1, 1, "x"), a(2, 1, "y"), a(3, 1, "z")}, 0, 0, 0},
+		{"one sent again", []arrival{a(1, 1, "x"), a(2, 1, "y"), a(2, 2, "w"), a(3, 1, "z")}, 1, 0, 0},
+		{"one delivered again", []arrival{a(1, 1, "x"), a(2, 1, "y"), a(1, 1, "x"), a(3, 1, "z")}, 0, 1, 0},
+		{"one delivered again with another id", []arrival{a(1, 1, "x"), a(1, 1, "y"), a(2, 1, ""), a(3, 1, "")}, 0, 1, 1},
+		{"an id of two", []arrival{a(1, 1, "x"), a(2, 1, "x"), a(3, 1, "")}, 0, 0, 1},
+		{"one lost", []arrival{a(1, 1, ""), a(3, 1, "")}, 0, 0, 1},
+		{"the last lost", []arrival{a(1, 1, ""), a(2, 1, "")}, 0, 0, 1},
+		{"wrong order", []arrival{a(2, 1, ""), a(1, 1, ""), a(3, 1, "")}, 1, 0, 1},
+		{"a strange one", []arrival{a(1, 1, ""), a(2, 1, ""), a(3, 1, ""), {Topic: "b", N: 1}}, 0, 0, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			got := compare(c.list, map[string]int{"a": 3})
+			if got.resent != c.resent || got.duplicates != c.duplicates || len(got.complaints) != c.complaints {
+				t.Errorf("got %+v, want %d resent, %d duplicates and %d complaints", got, c.resent, c.duplicates, c.complaints)
+			}
+		})
+	}
+}

@@ -1,0 +1,122 @@
+package systemtest
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"testing"
+	"time"
+
+	mqtt "github.com/eclipse/paho.mqtt.golang"
+
+	"signalbox/broker/brokertest"
+)
+
+// mosquittoPeer is a Mosquitto that keeps what it has.
+type mosquittoPeer struct {
+	*collector
+	server    *brokertest.Server
+	direction string
+}
+
+func newMosquittoPeer(t testing.TB, direction string) *mosquittoPeer {
+	t.Helper()
+	return &mosquittoPeer{direction: direction, server: brokertest.Mosquitto(t, brokertest.WithoutPlugin(), brokertest.WithConfig(
+		"persistence true", "persistence_location "+t.TempDir()+"/", "max_queued_messages 0"))}
+}
+
+// newOutboundPeer makes one to which messages go.
+func newOutboundPeer(t testing.TB, _ entrance) peer {
+	t.Helper()
+	p := newMosquittoPeer(t, "out")
+	p.collector = collect(t, p.entrance())
+	return outbound{p}
+}
+
+// outbound hides that messages could be published there.
+type outbound struct{ peer }
+
+// newInboundPeer makes one from which messages come.
+func newInboundPeer(t testing.TB, own entrance) peer {
+	t.Helper()
+	p := newMosquittoPeer(t, "in")
+	p.collector = collect(t, own)
+	return p
+}
+
+func (p *mosquittoPeer) entrance() entrance { return entrance{address: p.server.Addr} }
+func (p *mosquittoPeer) start(t testing.TB) { t.Helper(); p.server.Start(t) }
+func (p *mosquittoPeer) stop(t testing.TB)  { t.Helper(); p.server.Stop(t) }
+
+func (p *mosquittoPeer) bridge() (string, object) {
+	return "mqtt-bridge", connectTo(object{"url": p.server.URL}, object{}, object{"direction": p.direction})
+}
+
+// collector subscribes to all messages and keeps its session, wherever the broker
+// goes.
+type collector struct {
+	arrivals
+	entrance entrance
+	at       sync.Once
+	ready    chan struct{} // closed when it is subscribed
+}
+
+// collect starts one, which ends with the test.
+func collect(t testing.TB, e entrance) *collector {
+	t.Helper()
+	c := &collector{entrance: e, ready: make(chan struct{})}
+	ctx, cancel := context.WithCancel(context.Background())
+	var work sync.WaitGroup
+	t.Cleanup(func() {
+		cancel()
+		work.Wait()
+	})
+	work.Go(func() { c.run(ctx) })
+	select {
+	case <-c.ready:
+	case <-time.After(patience):
+		t.Fatal("the collector gets no subscription")
+	}
+	return c
+}
+
+// run connects again and again.
+func (c *collector) run(ctx context.Context) {
+	again := time.NewTicker(tick)
+	defer again.Stop()
+	for ctx.Err() == nil {
+		c.connect(ctx)
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// connect takes messages over one connection, as long as it lasts.
+func (c *collector) connect(ctx context.Context) {
+	d := newDevice(c.entrance.address, func(o *mqtt.ClientOptions) {
+		o.SetClientID("collector").SetUsername(c.entrance.username).SetPassword(c.entrance.password).
+			SetCleanSession(false).SetConnectTimeout(time.Second).SetDefaultPublishHandler(c.message)
+	})
+	defer d.Disconnect(0)
+	if token := d.Connect(); !token.WaitTimeout(patience) || token.Error() != nil {
+		return
+	}
+	if token := d.Subscribe("plant/#", 1, nil); !token.WaitTimeout(patience) || token.Error() != nil {
+		return
+	}
+	c.at.Do(func() { close(c.ready) })
+	select {
+	case <-d.cut:
+	case <-ctx.Done():
+	}
+}
+
+func (c *collector) message(_ mqtt.Client, m mqtt.Message) {
+	var a arrival
+	if json.Unmarshal(m.Payload(), &a) != nil || a.Topic != m.Topic() {
+		a = arrival{Topic: "damaged: " + m.Topic()}
+	}
+	c.take(a)
+}

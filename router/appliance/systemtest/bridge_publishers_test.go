@@ -1,0 +1,201 @@
+package systemtest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	mqtt "github.com/eclipse/paho.mqtt.golang"
+)
+
+// entrance is where messages are published.
+type entrance struct{ address, username, password string }
+
+// publishers publish numbered messages with QoS 1, each to topics of its own, until
+// they are told that it is enough. What was not acknowledged when a connection
+// broke they send again.
+type publishers struct {
+	list []*publisher
+	work sync.WaitGroup
+	done chan struct{} // closed when it is enough
+	once sync.Once
+}
+
+const (
+	publisherCount     = 2
+	topicsOfAPublisher = 4
+	underWay           = 100 // messages of a publisher that are not acknowledged
+	// A publisher's pace leaves time for what is to happen meanwhile.
+	tick       = 10 * time.Millisecond
+	sentOnTick = 20
+)
+
+// newPublishers starts them. They end at the latest with the test.
+func newPublishers(t testing.TB, e entrance) *publishers {
+	t.Helper()
+	p := &publishers{done: make(chan struct{})}
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(func() {
+		cancel()
+		p.work.Wait()
+	})
+	for i := range publisherCount {
+		one := &publisher{entrance: e, enough: p.done, numbers: map[string]int{}}
+		for n := range topicsOfAPublisher {
+			one.topics = append(one.topics, fmt.Sprintf("plant/%d/%d", i, n))
+		}
+		p.list = append(p.list, one)
+		p.work.Go(func() { one.run(ctx) })
+	}
+	return p
+}
+
+// acknowledged gives how many messages are.
+func (p *publishers) acknowledged() (n int) {
+	for _, one := range p.list {
+		n += int(one.acknowledged.Load())
+	}
+	return n
+}
+
+// finish waits until so many messages are acknowledged and until none is under
+// way, and gives the last number of each topic.
+func (p *publishers) finish(t testing.TB, n int) map[string]int {
+	t.Helper()
+	waitFor(t, fmt.Sprintf("%d messages are acknowledged", n), func() bool { return p.acknowledged() >= n })
+	p.once.Do(func() { close(p.done) })
+	ended := make(chan struct{})
+	go func() {
+		p.work.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(patience):
+		t.Fatal("the publishers' last messages are not acknowledged")
+	}
+	last := map[string]int{}
+	for _, one := range p.list {
+		maps.Copy(last, one.numbers)
+	}
+	return last
+}
+
+// publisher is one of them.
+type publisher struct {
+	entrance
+	topics       []string
+	enough       <-chan struct{}
+	acknowledged atomic.Int64
+
+	// The rest is the goroutine's own until it has ended.
+	numbers map[string]int // the last number of each topic
+	turn    int            // which topic is next
+	open    []*parcel      // not acknowledged, in the order in which they were sent
+}
+
+// parcel is a message that is not acknowledged.
+type parcel struct {
+	arrival
+	token mqtt.Token
+}
+
+// run connects again and again.
+func (p *publisher) run(ctx context.Context) {
+	again := time.NewTicker(tick)
+	defer again.Stop()
+	for ctx.Err() == nil && !(p.isEnough() && len(p.open) == 0) {
+		p.connect(ctx)
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (p *publisher) isEnough() bool {
+	select {
+	case <-p.enough:
+		return true
+	default:
+		return false
+	}
+}
+
+// connect publishes over one connection, as long as it lasts.
+func (p *publisher) connect(ctx context.Context) {
+	d := newDevice(p.address, func(o *mqtt.ClientOptions) {
+		o.SetUsername(p.username).SetPassword(p.password).SetConnectTimeout(time.Second).SetWriteTimeout(time.Second)
+	})
+	defer d.Disconnect(0)
+	if token := d.Connect(); !token.WaitTimeout(patience) || token.Error() != nil {
+		return
+	}
+	for _, open := range p.open {
+		open.Attempt++
+		if !open.publish(d) {
+			return
+		}
+	}
+	p.stream(ctx, d)
+}
+
+// stream publishes at the publisher's pace, until all that was sent is acknowledged
+// or the connection breaks.
+func (p *publisher) stream(ctx context.Context, d *device) {
+	pace := time.NewTicker(tick)
+	defer pace.Stop()
+	for {
+		var first <-chan struct{}
+		if len(p.open) > 0 {
+			first = p.open[0].token.Done()
+		} else if p.isEnough() {
+			return
+		}
+		select {
+		case <-first:
+			if p.open[0].token.Error() != nil {
+				return
+			}
+			p.open = p.open[1:]
+			p.acknowledged.Add(1)
+		case <-pace.C:
+			if !p.portion(d) {
+				return
+			}
+		case <-d.cut:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// portion sends what the pace and the window allow. False means that the
+// connection broke.
+func (p *publisher) portion(d *device) bool {
+	for n := 0; n < sentOnTick && len(p.open) < underWay && !p.isEnough(); n++ {
+		topic := p.topics[p.turn%len(p.topics)]
+		p.turn++
+		p.numbers[topic]++
+		next := &parcel{arrival: arrival{Topic: topic, N: p.numbers[topic], Attempt: 1}}
+		p.open = append(p.open, next)
+		if !next.publish(d) {
+			return false
+		}
+	}
+	return true
+}
+
+// publish sends a message once more. False means that it was not sent, so that
+// nothing may be sent after it.
+func (p *parcel) publish(d *device) bool {
+	payload, _ := json.Marshal(p.arrival) // it is plain
+	p.token = d.Publish(p.Topic, 1, false, payload)
+	return p.token.Error() == nil
+}

@@ -1,0 +1,188 @@
+package systemtest
+
+import (
+	"fmt"
+	"testing"
+
+	"signalbox/broker/brokertest"
+)
+
+// peer is a system that a bridge leads to, or comes from, for the length of a
+// test. It runs when it is made.
+type peer interface {
+	// bridge gives the id of the bridge and its configuration.
+	bridge() (id string, document object)
+	// stop ends it as its operator would, and start begins it again on what it
+	// has kept.
+	stop(t testing.TB)
+	start(t testing.TB)
+	// count gives about how many messages came, all gives them in order. Both
+	// work while it is stopped.
+	count(t testing.TB) int
+	all(t testing.TB) []arrival
+}
+
+// source is a peer that messages come from: they are published there.
+type source interface{ entrance() entrance }
+
+// messages is how many cross each bridge, at least.
+const messages = 10_000
+
+// TestBridgeCampaign sends messages over each bridge, while the peer stops and
+// starts again and while the service is killed. Nothing that was acknowledged may
+// be lost, and the order of each topic stays.
+func TestBridgeCampaign(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		make func(t testing.TB, own entrance) peer
+		// once is set where the peer knows what it has already.
+		once bool
+	}{
+		{name: "HTTP", make: newHTTPPeer},
+		{name: "to Mosquitto", make: newOutboundPeer},
+		{name: "from Mosquitto", make: newInboundPeer},
+		{name: "PostgreSQL", make: newPostgresPeer, once: true},
+		{name: "MariaDB", make: newMariaDBPeer, once: true},
+		{name: "InfluxDB", make: newInfluxPeer, once: true},
+		{name: "Kafka", make: newKafkaPeer},
+		{name: "JetStream", make: newJetStreamPeer, once: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			crossing := newCrossing(t, c.make)
+			crossing.run(t)
+			found := crossing.compare(t)
+			if c.once && found.duplicates > 0 {
+				t.Errorf("%d messages came twice", found.duplicates)
+			}
+		})
+	}
+}
+
+// crossing is a campaign over one bridge.
+type crossing struct {
+	settings settings
+	service  *process
+	api      *caller
+	bridge   string // id
+	peer     peer
+	inbound  bool // from the peer to the service
+
+	publishers *publishers
+	last       map[string]int // number of each topic, when all is sent
+}
+
+// newCrossing starts the service, with a bridge to the peer, and the publishers.
+func newCrossing(t testing.TB, newPeer func(testing.TB, entrance) peer) *crossing {
+	t.Helper()
+	own := entrance{brokertest.FreePort(t, "127.0.0.1"), "plant", "secret"}
+	c := &crossing{settings: configured(settings{"BROKER_LISTEN": own.address, "LOG_LEVEL": "info"})}
+	c.service = serve(t, dataDir(t), c.settings)
+	c.api = root(t, c.service)
+	c.admit(t, own)
+	c.peer = newPeer(t, own)
+	var document object
+	c.bridge, document = c.peer.bridge()
+	c.api.must(t, "PUT", c.api.at("/bridges/"+c.bridge+"/config"), document, nil)
+	waitFor(t, "the bridge is connected", func() bool { return c.status(t).IsConnected })
+	if s, is := c.peer.(source); is {
+		own, c.inbound = s.entrance(), true
+	}
+	c.publishers = newPublishers(t, own)
+	return c
+}
+
+// admit makes a client that may publish and subscribe to what crosses the bridge.
+func (c *crossing) admit(t testing.TB, e entrance) {
+	t.Helper()
+	var acls []object
+	for _, kind := range []string{"publishClientSend", "publishClientReceive", "subscribePattern"} {
+		acls = append(acls, object{"acltype": kind, "topic": "plant/#", "priority": 0, "allow": true})
+	}
+	c.api.must(t, "POST", c.api.at("/roles"), object{"rolename": "plant"}, nil)
+	c.api.must(t, "PUT", c.api.at("/roles"), object{"rolename": "plant", "acls": acls}, nil)
+	c.api.must(t, "POST", c.api.at("/clients"), object{"username": e.username, "password": e.password,
+		"roles": []object{{"rolename": "plant"}}}, nil)
+}
+
+// bridgeStatus is what the service tells about the connection.
+type bridgeStatus struct {
+	QueuedMessages int
+	IsConnected    bool
+	Error          string
+	Stats          struct{ Dropped, Rejected, DeadLetters int }
+}
+
+func (c *crossing) status(t testing.TB) bridgeStatus {
+	t.Helper()
+	var list []bridgeStatus
+	c.api.must(t, "GET", c.api.at("/bridges/"+c.bridge+"/status"), nil, &list)
+	if len(list) != 1 {
+		t.Fatalf("status of %d connections, want one", len(list))
+	}
+	return list[0]
+}
+
+// run has the service killed three times, and the peer stopped once: while
+// messages go through, while they are queued, and while the queue gets shorter.
+func (c *crossing) run(t *testing.T) {
+	t.Helper()
+	c.arrive(t, messages/8)
+	c.kill(t, "while messages go through")
+	c.arrive(t, messages/8)
+	c.peer.stop(t)
+	if !c.inbound {
+		from := c.publishers.acknowledged()
+		waitFor(t, "messages are queued", func() bool { return c.publishers.acknowledged() >= from+messages/8 })
+	}
+	c.kill(t, "while the peer is away")
+	c.peer.start(t)
+	c.arrive(t, messages/20)
+	c.kill(t, "while the queue gets shorter")
+	c.last = c.publishers.finish(t, messages)
+	waitFor(t, "all messages are there", func() bool {
+		return c.peer.count(t) >= c.sent() && complete(c.peer.all(t), c.last)
+	})
+	waitFor(t, "nothing is queued", func() bool { return c.status(t).QueuedMessages == 0 })
+	if s := c.status(t); s.Stats.Dropped+s.Stats.Rejected+s.Stats.DeadLetters > 0 || s.Error != "" {
+		t.Errorf("status in the end: %+v", s)
+	}
+	c.service.stop(t)
+}
+
+// arrive waits until so many more messages have come to the peer.
+func (c *crossing) arrive(t testing.TB, n int) {
+	t.Helper()
+	from := c.peer.count(t)
+	waitFor(t, fmt.Sprintf("%d more messages come than %d", n, from), func() bool { return c.peer.count(t) >= from+n })
+}
+
+// kill kills the service and starts it again.
+func (c *crossing) kill(t testing.TB, when string) {
+	t.Helper()
+	c.service.kill()
+	t.Logf("killed %s: %d acknowledged, about %d came", when, c.publishers.acknowledged(), c.peer.count(t))
+	c.service = serve(t, c.service.dir, c.settings)
+	c.api.url = c.service.url
+}
+
+// sent gives how many messages were.
+func (c *crossing) sent() (n int) {
+	for _, last := range c.last {
+		n += last
+	}
+	return n
+}
+
+// compare looks for what is lost, and where the order was lost.
+func (c *crossing) compare(t testing.TB) findings {
+	t.Helper()
+	found := compare(c.peer.all(t), c.last)
+	for _, complaint := range found.complaints {
+		t.Error(complaint)
+	}
+	t.Logf("%d messages acknowledged and there; %d that were sent again came twice, %d were delivered twice",
+		c.sent(), found.resent, found.duplicates)
+	return found
+}
