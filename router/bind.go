@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/julienschmidt/httprouter"
 
@@ -121,7 +122,7 @@ func (p *parameter) check() error {
 // bindPath sets the path parameters and the caller's address.
 func (p *plan) bindPath(req reflect.Value, params httprouter.Params, address func() string) {
 	for i := range p.path {
-		req.FieldByIndex(p.path[i].index).SetString(params.ByName(p.path[i].name))
+		req.FieldByIndex(p.path[i].index).SetString(strings.ReplaceAll(params.ByName(p.path[i].name), innerSlash, "/"))
 	}
 	for i := range p.meta {
 		req.FieldByIndex(p.meta[i].index).SetString(address())

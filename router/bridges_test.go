@@ -1,10 +1,17 @@
 package router
 
 import (
+	"context"
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
+
+	"signalbox/broker"
+	"signalbox/handlers"
 )
 
 func TestExamples_are_what_operations_take_and_give(t *testing.T) {
@@ -48,6 +55,31 @@ func TestBody_may_be_left_out_where_a_row_says_so(t *testing.T) {
 			if bad := row.bindJSON(body); (len(bad) == 0) != ok {
 				t.Errorf("%s %q: %v", id, body, bad)
 			}
+		}
+	}
+}
+
+func TestNames_in_paths_may_hold_slashes(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	row := f.row(t, "listDeadLetters")
+	for name, want := range map[string]string{"line%201": "line 1", "a%2Fb%2f": "a/b/", "a%2F..%2Fb": "a/../b", "%25": "%", "%252F": "%2F"} {
+		var got string
+		watched := *row
+		watched.Do.call = func(_ context.Context, r any) (any, error) {
+			got = r.(*handlers.ListDeadLettersRequest).ConnectionName
+			return nil, broker.NotSupported("listDeadLetters", broker.CapBridges)
+		}
+		rt := *f.router
+		rt.rows = []*route{&watched}
+		must(t, rt.build())
+		path := strings.Replace(f.path(strings.Replace(row.Path, "{connectionName}", "NAME", 1)), "NAME", name, 1)
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(http.MethodGet, path, nil)
+		r.Header.Set("Authorization", "Bearer "+f.tokens["viewer"])
+		rt.ServeHTTP(w, r)
+		if wantError(t, w.Result(), 405, handlers.CodeNotSupported); got != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}
 }

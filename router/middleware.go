@@ -86,7 +86,7 @@ func (rt *router) serveSafely(w *answer, r *http.Request, x *exchange) {
 		e.Info = map[string]any{"requestId": x.id}
 		writeError(w, &e)
 	}()
-	rt.mux.ServeHTTP(w, r)
+	rt.mux.ServeHTTP(w, keepSlashes(r))
 }
 
 // observe writes the access log and counts. Neither path parameters beyond the

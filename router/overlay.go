@@ -3,6 +3,8 @@ package router
 import (
 	"fmt"
 	"maps"
+	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 )
@@ -48,11 +50,38 @@ func (row *route) matches(path string) bool {
 			end = len(path)
 		}
 		got, path = path[:end], path[end:]
-		if got == "" || want[0] != ':' && got != want {
+		if got == "" || want[0] != ':' && got != want || want != givenName && strings.Contains(got, innerSlash) {
 			return false
 		}
 	}
 	return path == ""
+}
+
+// innerSlash stands for a slash that belongs to a name in a path, where it was
+// escaped, so that rows are found by the slashes between names.
+const innerSlash = "\x00"
+
+// givenName is the parameter for a name that users choose, which may hold slashes;
+// all others are ids.
+const givenName = ":connectionName"
+
+// keepSlashes gives the request with such slashes kept apart.
+func keepSlashes(r *http.Request) *http.Request {
+	escaped := r.URL.EscapedPath()
+	if !strings.Contains(strings.ToLower(escaped), "%2f") {
+		return r
+	}
+	segments := strings.Split(escaped, "/")
+	for i, s := range segments {
+		name, err := url.PathUnescape(s)
+		if err != nil {
+			return r
+		}
+		segments[i] = strings.ReplaceAll(name, "/", innerSlash)
+	}
+	apart := r.Clone(r.Context())
+	apart.URL.Path, apart.URL.RawPath = strings.Join(segments, "/"), ""
+	return apart
 }
 
 // segmentsOf splits a path of the table, "/api/users/{userId}", into segments in
