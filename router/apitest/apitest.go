@@ -57,6 +57,12 @@ func In(dir string) Option { return func(c *appliance.Config) { c.DataDir = dir 
 // New starts a service and stops it at the end of the test.
 func New(t testing.TB, options ...Option) *API {
 	t.Helper()
+	return NewLogged(t, logger(t), options...)
+}
+
+// NewLogged is New for a test that reads the service's log.
+func NewLogged(t testing.TB, log *slog.Logger, options ...Option) *API {
+	t.Helper()
 	c := appliance.DefaultConfig()
 	c.DataDir, c.HTTP.Listen, c.Broker.Listen = t.TempDir(), "127.0.0.1:0", "127.0.0.1:0"
 	c.Admin = handlers.Admin{Email: RootEmail, Password: RootPassword}
@@ -64,7 +70,7 @@ func New(t testing.TB, options ...Option) *API {
 	for _, o := range options {
 		o(&c)
 	}
-	service, err := appliance.Start(t.Context(), c, "test", logger(t))
+	service, err := appliance.Start(t.Context(), c, "test", log)
 	if err != nil {
 		t.Fatal(err)
 	}

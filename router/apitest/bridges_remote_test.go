@@ -1,0 +1,259 @@
+package apitest_test
+
+import (
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mochi-mqtt/server/v2/packets"
+
+	"signalbox/broker"
+	bridgestore "signalbox/broker/bridges/store"
+	"signalbox/broker/control"
+	"signalbox/broker/file"
+	"signalbox/handlers"
+	"signalbox/router/apitest"
+)
+
+// TestBridgesOfMosquitto has messages of a broker that has no bridges of its own
+// delivered by this service, beside a stream.
+func TestBridgesOfMosquitto(t *testing.T) {
+	t.Parallel()
+	dir, server := t.TempDir(), newCatcher(t)
+	api := apitest.New(t, apitest.In(dir))
+	id := addMosquitto(t, api)
+	if got := brokerRecord(api, id).Capabilities; !slices.Contains(got, broker.CapBridges) || isActive(t, api, id) {
+		t.Errorf("capabilities: %q", got)
+	}
+	config := toCatcher(server.URL, "", nil)
+	config["connections"].([]object)[0]["topicMappings"] = []object{{"name": "m", "mqttTopics": []string{"in/#", "streamed"}, "body": "${payload}", "contentType": "text/plain"}}
+	api.Root.Post(api.BrokerAt(id, "/streams"), object{"streamname": "s", "sourceTopic": "in/stream", "targetTopic": "streamed", "persist": true}).Want(204)
+	api.Root.Put(bridgeAt(api, id, "/config"), config).Want(204)
+	publish := func(topic, payload string) {
+		t.Helper()
+		api.Root.Post(api.BrokerAt(id, "/messages"), object{"topic": topic, "payload": payload, "qos": 1}).Want(204)
+	}
+	publish("in/1", "one")
+	publish("in/1", "two")
+	server.waitGot("one", "two")
+	publish("in/stream", "three")
+	waitFor(t, "what a stream publishes", func() bool { return len(server.got()) == 4 })
+	if !isActive(t, api, id) || isActive(t, api, api.Embedded) {
+		t.Error("active is the bridge of Mosquitto alone")
+	}
+	if s := statusOf(t, api, id); !s.IsConnected || s.Stats.Received != 4 {
+		t.Errorf("status %+v, %+v", s, s.Stats)
+	}
+	server.shut()
+	publish("in/1", "five")
+	waitFor(t, "a message to wait", func() bool { return statusOf(t, api, id).QueuedMessages == 1 })
+	api.Stop()
+
+	api = apitest.New(t, apitest.In(dir))
+	server.open()
+	waitFor(t, "what waited to be delivered", func() bool { return slices.Contains(server.got(), "five") })
+	waitFor(t, "the connection to the broker", func() bool { return brokerRecord(api, id).Status.Connected })
+	api.Root.Put(bridgeAt(api, id, "/config"), object{"connections": []object{}}).Want(204)
+	if isActive(t, api, id) {
+		t.Error("the bridge is still active")
+	}
+}
+
+// TestBridgesOfASecondService asks for the bridges of one service's embedded broker
+// from another, over the control topics.
+func TestBridgesOfASecondService(t *testing.T) {
+	t.Parallel()
+	first, second, server := apitest.New(t, manned), apitest.New(t), newCatcher(t)
+	id := addBroker(t, second, object{"name": "first", "url": "mqtt://" + first.MQTT, "username": mqttAdmin, "password": mqttPassword})
+	waitFor(t, "the connection", func() bool { return brokerRecord(second, id).Status.Connected })
+	far := func(path string) string { return bridgeAt(second, id, path) }
+	second.Root.Put(far("/config"), toCatcher(server.URL, bridgeSecret, object{"maxAttempts": 1})).Want(204)
+	p := join(t, first, 5, "writer", asAdmin)
+	p.publish("in/1", "one", 1)
+	server.waitGot("one")
+	server.status.Store(422)
+	p.publish("in/1", "two", 1)
+	p.publish("in/1", "three", 1)
+	waitFor(t, "two dead letters", func() bool { return statusOf(t, first, first.Embedded).Stats.DeadLetters == 2 })
+	same := func(path string) {
+		t.Helper()
+		near := string(first.Root.Get(bridgeAt(first, first.Embedded, path)).Want(200).Body)
+		if got := string(second.Root.Get(far(path)).Want(200).Body); got != near {
+			t.Errorf("%s:\nfar  %s\nnear %s", path, got, near)
+		}
+	}
+	for _, path := range []string{"/config", "/schema", "/status", "/connections/c/deadletters", "/connections/c/deadletters?offset=1&count=1"} {
+		same(path)
+	}
+	near := string(first.Root.Get(first.At("/bridges")).Want(200).Body)
+	if got := string(second.Root.Get(second.BrokerAt(id, "/bridges")).Want(200).Body); got != near {
+		t.Errorf("bridges:\nfar  %s\nnear %s", got, near)
+	}
+	shown := second.Root.Get(far("/config")).Want(200).Body
+	second.Root.Put(far("/config"), apitest.Text(shown)).Want(204)
+	same("/config")
+	for _, body := range []any{nil, apitest.Text(shown)} {
+		var tested []broker.BridgeTest
+		second.Root.Post(far("/test"), body).Want(200).Decode(&tested)
+		if len(tested) != 1 || tested[0].ConnectionName != "c" {
+			t.Errorf("tested %+v", tested)
+		}
+	}
+	bad := object{"connections": []object{{"name": "c", "connection": object{"url": "ftp://x", "bearerToken": mask}}}}
+	want := first.Root.Put(bridgeAt(first, first.Embedded, "/config"), bad).WantError(400, "INVALID_REQUEST")
+	if got := second.Root.Put(far("/config"), bad).WantError(400, "INVALID_REQUEST"); !slices.Equal(got.Fields(), want.Fields()) || len(got.Fields()) == 0 {
+		t.Errorf("bad fields: far %q, near %q", got.Fields(), want.Fields())
+	}
+	var n struct{ Count int }
+	second.Root.Delete(far("/connections/c/deadletters")).Want(200).Decode(&n)
+	if n.Count != 2 || len(deadLetters(first, first.Embedded, "")) != 0 {
+		t.Errorf("%d were deleted", n.Count)
+	}
+	second.Root.Post(far("/connections/none/deadletters/retry"), nil).WantError(404, "NOT_FOUND")
+	second.Root.Get(strings.Replace(far("/config"), "http-bridge", "none-bridge", 1)).WantError(404, "NOT_FOUND")
+}
+
+// TestBridgesOfABrokerThatIsDown cannot be asked of its own.
+func TestBridgesOfABrokerThatIsDown(t *testing.T) {
+	t.Parallel()
+	api := apitest.New(t)
+	down := addBroker(t, api, object{"name": "down", "url": "mqtt://127.0.0.1:1"})
+	waitFor(t, "the first attempt to connect", func() bool { return brokerRecord(api, down).Status.Error != "" })
+	api.Root.Get(api.BrokerAt(down, "/bridges")).WantError(503, "BROKER_UNAVAILABLE")
+	for _, c := range bridgeCalls {
+		api.Root.Do(c.method, bridgeAt(api, down, c.path), c.body).WantError(503, "BROKER_UNAVAILABLE")
+	}
+}
+
+// lines is a log that a test reads.
+type lines struct {
+	mu   sync.Mutex // guards text
+	text strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// TestBridgeSecretsAreShownToNobody: neither by an operation, nor on a control topic,
+// nor in the log, also when the target echoes what it is sent.
+func TestBridgeSecretsAreShownToNobody(t *testing.T) {
+	t.Parallel()
+	log, server := &lines{}, newCatcher(t)
+	api := apitest.NewLogged(t, slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})), manned, scraped)
+	at := func(path string) string { return bridgeAt(api, api.Embedded, path) }
+	config := toCatcher(server.URL, bridgeSecret, nil)
+	connection := config["connections"].([]object)[0]["connection"].(object)
+	connection["secretHeaders"] = object{"X-Key": bridgeSecret}
+	connection["hmac"] = object{"secret": bridgeSecret}
+	api.Root.Put(at("/config"), config).Want(204)
+	d, p := join(t, api, 5, "reader", asAdmin), join(t, api, 5, "writer", asAdmin)
+	topic := control.BridgeTopic("http-bridge")
+	d.subscribe(filter(topic+"/response", 0))
+	p.publish("in/1", "one", 1)
+	server.waitGot("one")
+	server.status.Store(422)
+	p.publish("in/1", "two", 1)
+	waitFor(t, "a dead letter", func() bool { return len(deadLetters(api, api.Embedded, "")) == 1 })
+	connection["url"] = server.URL + "/elsewhere"
+	connection["bearerToken"] = mask
+	var shown []string
+	for _, answer := range []*apitest.Answer{
+		api.Root.Get(at("/config")), api.Root.Get(at("/status")), api.Root.Get(at("/schema")), api.Root.Get(at("/connections/c/deadletters")),
+		api.Root.Get(api.At("/bridges")), api.Root.Get(api.At("/access/export")), api.Root.Get(api.At("")), api.Root.Get("/metrics"),
+		api.Root.Get("/api/projects/" + api.Project + "/settings"), api.Root.Put(at("/config"), config), api.Root.Post(at("/test"), config), api.Root.Post(at("/test"), nil),
+	} {
+		shown = append(shown, string(answer.Body))
+	}
+	for _, command := range []string{`{"command":"getConfig"}`, `{"command":"updateConfig","configChange":{"connections":[{"name":"x","connection":{"url":"` + bridgeSecret + `://x"}}]}}`, `{"command":"getStatus"}`} {
+		p.publish(topic, `{"commands":[`+command+`]}`, 1)
+		pk := d.want(packets.Publish)
+		if strings.HasPrefix(command, `{"command":"getC`) && !strings.Contains(string(pk.Payload), mask) {
+			t.Errorf("%s is answered with %s", command, pk.Payload)
+		}
+		shown = append(shown, string(pk.Payload))
+	}
+	api.Stop()
+	shown = append(shown, log.String())
+	for _, text := range shown {
+		if i := strings.Index(text, bridgeSecret); i >= 0 {
+			t.Errorf("a secret is shown: …%s", text[max(i-200, 0):min(i+100, len(text))])
+		}
+	}
+}
+
+// TestDeletedBrokersForgetTheirBridges, deleted alone or with their project. The
+// brokers are down, so that their bridges are put in beforehand.
+func TestDeletedBrokersForgetTheirBridges(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	api := apitest.New(t, apitest.In(dir))
+	var project handlers.ProjectRecord
+	api.Root.Post("/api/projects", object{"name": "short-lived"}).Want(200).Decode(&project)
+	purge := "/api/projects/" + project.ID
+	down := object{"name": "down", "url": "mqtt://127.0.0.1:1"}
+	stays, deleted := addBroker(t, api, down), addBroker(t, api, down)
+	var purged handlers.Identifier
+	api.Root.Post(purge+"/brokers", down).Want(200).Decode(&purged)
+	seal := api.Handlers.Vault
+	open := func() *bridgestore.Store {
+		s, err := bridgestore.Open(t.Context(), filepath.Join(dir, "bridges.db"), bridgestore.Options{
+			Durability: file.Durability("full"), Seal: seal, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	api.Stop()
+	ids := []string{stays, deleted, purged.ID}
+	kept := open()
+	for _, id := range ids {
+		if err := kept.PutConfig(t.Context(), id, "http-bridge", []byte(`{"version":"v1","connections":[]}`), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kept.Close(t.Context()) //nolint:errcheck // what is not stored is missed below
+
+	api = apitest.New(t, apitest.In(dir))
+	api.Root.Delete(api.BrokerAt(deleted, "")).Want(204)
+	api.Root.Delete(purge + "?purge=true").Want(204)
+	api.Stop()
+	kept = open()
+	defer kept.Close(t.Context()) //nolint:errcheck // it is only read
+	for i, want := range []int{1, 0, 0} {
+		if all, err := kept.Configs(t.Context(), ids[i]); err != nil || len(all) != want {
+			t.Errorf("broker %d: %d bridges are stored, %v, want %d", i, len(all), err, want)
+		}
+	}
+}
+
+// TestBridgeMetrics tells what became of the messages of each connection.
+func TestBridgeMetrics(t *testing.T) {
+	t.Parallel()
+	api, server := apitest.New(t, manned, scraped), newCatcher(t)
+	api.Root.Put(bridgeAt(api, api.Embedded, "/config"), toCatcher(server.URL, "", nil)).Want(204)
+	p := join(t, api, 5, "writer", asAdmin)
+	p.publish("in/1", "one", 1)
+	server.waitGot("one")
+	waitFor(t, "the queue to be empty", func() bool { return statusOf(t, api, api.Embedded).QueuedMessages == 0 })
+	all := metrics(api)
+	for name, want := range map[string]string{"connected": "1", "queued_messages": "0", "queued_bytes": "0", "dead_letters": "0", "received_total": "1",
+		"delivered_total": "1", "dropped_total": "0", "rejected_total": "0", "retries_total": "0", "inbound_total": "0", "looped_total": "0"} {
+		series := "signalbox_bridge_" + name + `{bridge="http-bridge",broker="embedded",connection="c"}`
+		if got, ok := all[series]; !ok || got != want {
+			t.Errorf("%s is %q, want %q", series, got, want)
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package apitest_test
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"signalbox/broker"
+	"signalbox/router/apitest"
+)
+
+// catcher is an HTTP server to which bridges deliver. It can go away and come back
+// at the same address.
+type catcher struct {
+	t      *testing.T
+	URL    string
+	addr   string
+	status atomic.Int64 // of its answers
+	server *http.Server
+
+	mu     sync.Mutex // guards what follows
+	bodies []string   // of the requests that were taken
+	tokens []string   // that came with them
+}
+
+func newCatcher(t *testing.T) *catcher {
+	t.Helper()
+	c := &catcher{t: t, addr: "127.0.0.1:0"}
+	c.status.Store(http.StatusNoContent)
+	c.open()
+	c.URL = "http://" + c.addr
+	t.Cleanup(func() { c.server.Close() })
+	return c
+}
+
+// open lets the server be there.
+func (c *catcher) open() {
+	c.t.Helper()
+	l, err := net.Listen("tcp", c.addr)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.addr = l.Addr().String()
+	c.server = &http.Server{Handler: http.HandlerFunc(c.take)}
+	go c.server.Serve(l) //nolint:errcheck // it ends with Close
+}
+
+// shut lets it be gone.
+func (c *catcher) shut() { c.server.Close() }
+
+func (c *catcher) take(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	status := int(c.status.Load())
+	if status < 300 && r.Method == http.MethodPost {
+		c.mu.Lock()
+		c.bodies, c.tokens = append(c.bodies, string(body)), append(c.tokens, r.Header.Get("Authorization"))
+		c.mu.Unlock()
+	}
+	w.WriteHeader(status)
+}
+
+// got gives the bodies so far.
+func (c *catcher) got() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.bodies)
+}
+
+// gotToken tells whether a message came with an Authorization.
+func (c *catcher) gotToken(want string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Contains(c.tokens, want)
+}
+
+// waitGot waits for bodies, in order.
+func (c *catcher) waitGot(want ...string) {
+	c.t.Helper()
+	waitFor(c.t, "all messages to be delivered", func() bool { return len(c.got()) >= len(want) })
+	if got := c.got(); !slices.Equal(got, want) {
+		c.t.Fatalf("delivered %q, want %q", got, want)
+	}
+}
+
+// bridgeSecret is what nobody is ever shown.
+const bridgeSecret = "qqSecretThatNobodyIsShown"
+
+// mask is what is shown in its place.
+const mask = "********"
+
+// toCatcher is a configuration of the http-bridge with one connection, "c".
+func toCatcher(url, token string, options object) object {
+	o := object{"retryMinInsertDelay": 20, "retryMaxInsertDelay": 50}
+	for name, value := range options {
+		o[name] = value
+	}
+	return object{"version": "v1", "connections": []object{{
+		"name": "c", "connection": object{"url": url, "bearerToken": token}, "options": o,
+		"topicMappings": []object{{"name": "m", "mqttTopics": []string{"in/#"}, "body": "${payload}", "contentType": "text/plain"}},
+	}}}
+}
+
+// bridgeAt gives a path below the http-bridge of a broker.
+func bridgeAt(api *apitest.API, id, path string) string {
+	return api.BrokerAt(id, "/bridges/http-bridge"+path)
+}
+
+// statusOf reads the state of the connection "c".
+func statusOf(t *testing.T, api *apitest.API, id string) broker.BridgeStatus {
+	t.Helper()
+	var all []broker.BridgeStatus
+	api.Root.Get(bridgeAt(api, id, "/status")).Want(200).Decode(&all)
+	if len(all) != 1 || all[0].ConnectionName != "c" || all[0].Stats == nil {
+		t.Fatalf("status %+v", all)
+	}
+	return all[0]
+}
+
+// deadLetters reads those of the connection "c".
+func deadLetters(api *apitest.API, id, query string) (list []broker.DeadLetter) {
+	api.Root.Get(bridgeAt(api, id, "/connections/c/deadletters"+query)).Want(200).Decode(&list)
+	return list
+}
+
+// isActive tells whether the http-bridge of a broker is.
+func isActive(t *testing.T, api *apitest.API, id string) bool {
+	t.Helper()
+	var list []broker.Bridge
+	api.Root.Get(api.BrokerAt(id, "/bridges")).Want(200).Decode(&list)
+	i := slices.IndexFunc(list, func(b broker.Bridge) bool { return b.ID == "http-bridge" })
+	if i < 0 {
+		t.Fatalf("no http-bridge in %+v", list)
+	}
+	return list[i].IsActive
+}
