@@ -21,10 +21,11 @@ func StartMariaDB(t testing.TB, opts ...Option) *Database {
 	install := find(t, "mariadb-server", "mariadb-install-db", "/usr/bin/mariadb-install-db")
 	f := newFiles(t)
 	d := &Database{Driver: "mariadb", Username: username, Password: rand.Text(), Name: databaseName}
-	f.run(t, install, "--no-defaults", "--datadir="+f.path("data"), "--auth-root-authentication-method=normal",
+	scratch := "--tmpdir=" + f.dir // one that it shares, it clears of what others have there
+	f.run(t, install, "--no-defaults", "--datadir="+f.path("data"), scratch, "--auth-root-authentication-method=normal",
 		"--skip-test-db", "--skip-log-bin", "--innodb-log-file-size=8M")
 
-	settings := []string{"--datadir=" + f.path("data"), "--bind-address=127.0.0.1", "--socket=" + f.path("socket"),
+	settings := []string{"--datadir=" + f.path("data"), scratch, "--bind-address=127.0.0.1", "--socket=" + f.path("socket"),
 		"--pid-file=" + f.path("pid"), "--init-file=" + f.write(t, "init.sql", d.mariaDBUsers()), "--skip-name-resolve",
 		"--innodb-log-file-size=8M", "--innodb-buffer-pool-size=32M", "--character-set-server=utf8mb4", "--default-time-zone=+00:00"}
 	if !o.durable {
