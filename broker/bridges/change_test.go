@@ -16,7 +16,6 @@ import (
 	"signalbox/broker"
 	"signalbox/broker/bridges"
 	"signalbox/broker/bridges/bridgestest"
-	"signalbox/broker/messaging"
 )
 
 // TestUnchangedStays has connections that stay the same not be touched.
@@ -336,61 +335,22 @@ func TestHangingTarget(t *testing.T) {
 	})
 }
 
-// seeded wants what is retained.
-type seeded struct{ *bridgestest.Kind }
-
-type seededConnector struct {
-	bridges.Connector
-	filters []string
-}
-
-func (c seededConnector) Filters(string) []string { return c.filters }
-func (seededConnector) Retained(string) bool      { return true }
-
-// Enter leaves out what says so, and marks the rest.
-func (seededConnector) Enter(_ string, m *messaging.Message) bool {
-	m.Properties = []byte("entered")
-	return string(m.Payload) != "not this"
-}
-
-func (k seeded) Compile(c *bridges.Connection) (bridges.Connector, bridges.Problems) {
-	made, problems := k.Kind.Compile(c)
-	if made == nil {
-		return nil, problems
-	}
-	var d struct {
-		TopicMappings []struct {
-			MQTTTopics []string `json:"mqttTopics"`
-		} `json:"topicMappings"`
-	}
-	problems = append(problems, bridges.Decode(c.Document, &d)...)
-	var filters []string
-	for _, f := range d.TopicMappings[0].MQTTTopics {
-		filters = append(filters, "local/"+f)
-	}
-	return seededConnector{made, filters}, problems
-}
-
-// TestRetained has a new mapping, and a new filter, get what is retained.
-func TestRetained(t *testing.T) {
+// TestMappingAdded has the worker that ends not take what comes by a new topic
+// mapping for what came by one that is gone.
+func TestMappingAdded(t *testing.T) {
 	t.Parallel()
-	k := &bridgestest.Kind{}
-	r := bridgestest.Start(t, seeded{k}, disk(t))
-	for i := range 200 {
-		r.Broker.Say(messaging.Message{Topic: fmt.Sprintf("local/a/%d", i), Payload: []byte("kept"), Retain: true})
+	r, k := start(t)
+	r.Set(doc(takes("c", "a")))
+	r.Until("c", "it is connected", func(s broker.BridgeStatus) bool { return s.IsConnected })
+	r.Broker.Subscribing(func(string) {
+		say(r.Broker, "b", "1")
+		r.Until("c", "it is dealt with", func(s broker.BridgeStatus) bool { return s.Stats.Delivered+s.Stats.Rejected == 1 })
+	})
+	r.Set(doc(strings.Replace(takes("c", "a"), `"topicMappings":[`, `"topicMappings":[{"name":"n","mqttTopics":["b"],"target":"x"},`, 1)))
+	if letters := r.DeadLetters("c"); len(letters) > 0 {
+		t.Errorf("dead letters are %+v", letters)
 	}
-	r.Broker.Say(messaging.Message{Topic: "local/b/1", Payload: []byte("b"), Retain: true})
-	r.Set(doc(takes("c", "a/#", "a/1")))
-	arrives(t, k.Target("t"), 200)
-	for _, e := range k.Target("t").Got() {
-		if !e.Retain || e.Mapping != "m" || string(e.Properties) != "entered" {
-			t.Errorf("got %+v, want it with RETAIN", e)
-		}
-	}
-	r.Again()
-	say(r.Broker, "local/a/1", "not this")
-	r.Set(doc(takes("c", "a/#", "a/1", "b/+")))
-	if got := arrives(t, k.Target("t"), 201); len(got) != 201 || got[200] != "b" {
-		t.Errorf("got %q, want only what the new filter matches", got[200:])
+	if got := k.Target("t").Payloads(); !slices.Equal(got, []string{"1"}) {
+		t.Errorf("got %q", got)
 	}
 }

@@ -174,19 +174,19 @@ func (l *link) modify(c *connection, connector Connector, trouble string, fresh 
 		}
 		return
 	}
-	routes := routesOf(c, connector)
-	added := l.plan.Load().added(routes)
-	l.take(routes)
-	if fresh {
-		l.seed(connector, added)
-	}
 	a := &assignment{connector: connector, options: c.options, mappings: map[string]bool{}, secrets: c.secrets}
 	for _, m := range c.mappings {
 		a.mappings[m.Name] = true
 	}
 	a.soft, a.leave = context.WithCancel(l.life)
 	a.hard, a.kill = context.WithCancel(context.Background())
-	l.assign(a)
+	l.assign(a) // first: the worker before must not see entries of mappings that it does not know
+	routes := routesOf(c, connector)
+	added := l.plan.Load().added(routes)
+	l.take(routes)
+	if fresh {
+		l.seed(connector, added)
+	}
 }
 
 // adopt notes what the connection is made of, and the bounds of its queue. Those of

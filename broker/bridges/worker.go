@@ -267,10 +267,13 @@ func (w *worker) sift(list []*Entry) ([]*Entry, error) {
 		w.queue.Remove(expired)
 		w.expired.Add(int64(len(expired)))
 	}
-	if len(orphans) > 0 {
-		return kept, w.reject(orphans)
+	switch {
+	case len(orphans) == 0:
+		return kept, nil
+	case w.soft.Err() != nil: // the mappings may be those of the next worker
+		return nil, w.soft.Err()
 	}
-	return kept, nil
+	return kept, w.reject(orphans)
 }
 
 // reject makes dead letters; those that the store does not take are owed.

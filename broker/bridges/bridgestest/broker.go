@@ -28,6 +28,7 @@ type Broker struct {
 	unsettled  int
 	settled    []error
 	publishing func(messaging.Message) error
+	subscribed func(filter string)
 }
 
 type subscription struct {
@@ -41,9 +42,13 @@ var _ messaging.Broker = (*Broker)(nil)
 func (b *Broker) Subscribe(filter string, in messaging.Inlet) (cancel func()) {
 	s := &subscription{filter, in}
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.subs = append(b.subs, s)
+	b.subs = append(slices.Clone(b.subs), s)
 	b.made++
+	then := b.subscribed
+	b.mu.Unlock()
+	if then != nil {
+		then(filter)
+	}
 	return func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -76,6 +81,13 @@ func (b *Broker) Publish(ctx context.Context, messages []messaging.Message) (don
 		done++
 	}
 	return done, refused, nil
+}
+
+// Subscribing sets what is called whenever an inlet was opened.
+func (b *Broker) Subscribing(then func(filter string)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.subscribed = then
 }
 
 // Publishing sets what Publish is to answer for a message, nil for success.
