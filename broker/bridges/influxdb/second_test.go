@@ -2,12 +2,14 @@ package influxdb_test
 
 import (
 	"compress/gzip"
+	"context"
 	"fmt"
 	"io"
 	nethttp "net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -149,6 +151,26 @@ func TestProblems(t *testing.T) {
 		_, problems := influxdb.Kind{}.Compile(connection(t, tt.server, ``, tt.mapping))
 		if len(problems) != 1 || problems[0].Path != tt.want {
 			t.Errorf("%s %s: got %v, want one at %s", tt.server, tt.mapping, problems, tt.want)
+		}
+	}
+}
+
+// TestSilence waits for a server that says nothing as long as it may, and no
+// longer.
+func TestSilence(t *testing.T) {
+	t.Parallel()
+	c := compile(t, fmt.Sprintf(`"url":"http://%s","database":"x"`, bridgestest.Silent(t, nil)), ``, `,"target":"m"`)
+	for name, call := range map[string]func(context.Context) error{
+		"connect": c.Connect,
+		"check":   c.Check,
+		"deliver": func(ctx context.Context) error {
+			return c.Deliver(ctx, []*bridges.Entry{bridgestest.Entry(1, "a", "1")}, make([]bridges.Result, 1))
+		},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if err := call(ctx); err == nil || !strings.HasPrefix(err.Error(), "the server did not answer in time") {
+			t.Errorf("%s: got %v, want that it did not answer", name, err)
 		}
 	}
 }

@@ -35,9 +35,6 @@ func clientOptions(c cluster, p *bridges.Problems) []kgo.Opt {
 		id = "signalbox"
 	}
 	opts := []kgo.Opt{kgo.SeedBrokers(c.Brokers...), kgo.ClientID(id)}
-	if t := c.TLS.Config("", "connection.tls", p); t != nil {
-		opts = append(opts, kgo.DialTLSConfig(t))
-	}
 	if c.SASL != nil {
 		opts = append(opts, kgo.SASL(c.SASL.mechanism()))
 	}

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"sync"
@@ -17,6 +18,7 @@ import (
 // connector is one connection to a cluster.
 type connector struct {
 	options  []kgo.Opt
+	tls      *tls.Config // nil for none
 	maxBytes int32
 	login    bool // there are credentials
 	trial    bool
@@ -25,6 +27,7 @@ type connector struct {
 
 	client *kgo.Client // nil while there is none
 	watch  *watch      // of the client
+	lines  *lines      // of the client
 }
 
 // watch is told by the client of its connections to brokers.
@@ -59,15 +62,19 @@ func (w *watch) err() error {
 // Connect makes a client and reaches one of the brokers.
 func (c *connector) Connect(ctx context.Context) error {
 	c.drop()
-	w := &watch{changed: c.changed}
-	client, err := kgo.NewClient(append([]kgo.Opt{kgo.WithHooks(w)}, c.options...)...)
+	w, l := &watch{changed: c.changed}, newLines(c.tls)
+	client, err := kgo.NewClient(append([]kgo.Opt{kgo.WithHooks(w), kgo.Dialer(l.dial)}, c.options...)...)
 	if err != nil {
 		return sentence(err, "the configuration is none for a client of Kafka: "+err.Error())
 	}
-	c.client, c.watch = client, w
+	c.client, c.watch, c.lines = client, w, l
+	stop := context.AfterFunc(ctx, l.end)
 	err = client.Ping(ctx)
 	if err == nil && c.trial {
 		err = c.findTopics(ctx)
+	}
+	if !stop() {
+		err = ctx.Err()
 	}
 	if err != nil {
 		err = explain(err, w.err(), c.login)
@@ -109,7 +116,12 @@ func (c *connector) Check(ctx context.Context) error {
 	if c.client == nil {
 		return &bridges.Lost{Err: errNotConnected}
 	}
-	if err := c.client.Ping(ctx); err != nil {
+	stop := context.AfterFunc(ctx, c.lines.end)
+	err := c.client.Ping(ctx)
+	if !stop() {
+		err = ctx.Err()
+	}
+	if err != nil {
 		return c.lost(err)
 	}
 	return nil
@@ -125,9 +137,10 @@ func (c *connector) Close(context.Context) error {
 
 func (c *connector) drop() {
 	if c.client != nil {
+		c.lines.end()
 		c.client.Close()
 	}
-	c.client, c.watch = nil, nil
+	c.client, c.watch, c.lines = nil, nil, nil
 }
 
 // lost gives the client up, and with it what it still has under way.

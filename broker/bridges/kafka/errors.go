@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -71,14 +72,21 @@ func explain(err, last error, login bool) error {
 		return sentence(err, "a broker ended the connection while the client logged in: check the user name, the password and the mechanism, and whether it expects TLS")
 	case errors.As(err, &mute), errors.As(last, &mute), last != nil && errors.Is(last, io.EOF):
 		return sentence(err, "a broker ended the connection at once: check whether it expects TLS, or SASL")
-	case last != nil:
+	case last != nil && !isSilence(last):
 		return fmt.Errorf("no broker can be reached: %w", last)
-	case errors.Is(err, context.DeadlineExceeded):
-		return sentence(err, "the cluster did not answer in time")
+	case isSilence(err), last != nil:
+		return sentence(err, "the cluster did not answer in time: check whether it runs, the addresses, and whether it expects TLS")
 	case errors.Is(err, kgo.ErrClientClosed):
 		return sentence(err, "the connection to the cluster was closed")
 	}
 	return fmt.Errorf("the cluster does not take messages: %w", err)
+}
+
+// isSilence tells whether an error is only that something took too long, or was cut
+// off for that.
+func isSilence(err error) bool {
+	timeout, ok := errors.AsType[net.Error](err)
+	return ok && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, net.ErrClosed)
 }
 
 // explained is an error whose sentence is ours.

@@ -89,6 +89,7 @@ func (Kind) Compile(c *bridges.Connection) (bridges.Connector, bridges.Problems)
 	if d.Options.MaxMessageBytes > 0 {
 		k.maxBytes = d.Options.MaxMessageBytes
 	}
+	k.tls = d.Connection.TLS.Config("", "connection.tls", &problems)
 	k.options = append(clientOptions(d.Connection, &problems), d.Options.client(k.maxBytes, &problems)...)
 	for i, m := range d.TopicMappings {
 		place := "topicMappings[" + strconv.Itoa(i) + "]."

@@ -23,11 +23,13 @@ import (
 
 const secret = "c0rrect-horse"
 
+var kind = nats.Kind{}
+
 // compile makes a connector of a document without its braces' outer parts.
 func compile(t *testing.T, connection, options, topicMapping string) bridges.Connector {
 	t.Helper()
 	document := fmt.Sprintf(`{"name":"c1","connection":{%s},"options":{%s},"topicMappings":[{"name":"t1","mqttTopics":["#"]%s}]}`, connection, options, topicMapping)
-	return bridgestest.Compile(t, nats.Kind{}, bridgestest.Connection(t, document,
+	return bridgestest.Compile(t, kind, bridgestest.Connection(t, document,
 		mapping.Spec{Name: "s1", Mapping: []mapping.FieldSpec{{Source: "jsonPayload.v", Target: "value", Required: true}}}))
 }
 

@@ -133,3 +133,5 @@ func (p *peer) stored(t testing.TB, name, subject string, count int, opts ...nat
 	}
 	return all
 }
+
+func withoutStreams(o *server.Options) { o.JetStream = false }

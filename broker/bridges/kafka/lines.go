@@ -1,0 +1,70 @@
+package kafka
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"sync"
+)
+
+// lines are the network connections of one client. The library waits for brokers
+// that say nothing longer than a context lets it; it goes on at once when the lines
+// are cut.
+type lines struct {
+	tls *tls.Config // nil for none
+
+	mu   sync.Mutex // guards the fields below
+	cut  bool
+	open map[net.Conn]struct{}
+}
+
+func newLines(secure *tls.Config) *lines {
+	return &lines{tls: secure, open: make(map[net.Conn]struct{})}
+}
+
+// dial makes a line.
+func (l *lines) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	var conn net.Conn
+	var err error
+	if l.tls != nil {
+		conn, err = (&tls.Dialer{Config: l.tls}).DialContext(ctx, network, address)
+	} else {
+		conn, err = (&net.Dialer{}).DialContext(ctx, network, address)
+	}
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cut {
+		conn.Close()
+		return nil, net.ErrClosed
+	}
+	l.open[conn] = struct{}{}
+	return &line{conn, l}, nil
+}
+
+// end cuts all lines, and those that are made later.
+func (l *lines) end() {
+	l.mu.Lock()
+	open := l.open
+	l.cut, l.open = true, nil
+	l.mu.Unlock()
+	for conn := range open {
+		conn.Close()
+	}
+}
+
+// line is one that is forgotten when it is closed.
+type line struct {
+	net.Conn
+	lines *lines
+}
+
+// Close closes it.
+func (l *line) Close() error {
+	l.lines.mu.Lock()
+	delete(l.lines.open, l.Conn)
+	l.lines.mu.Unlock()
+	return l.Conn.Close()
+}
