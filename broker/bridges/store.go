@@ -66,7 +66,8 @@ type Queue interface {
 	RetryDeadLetters(ctx context.Context, ids []string) (int, error)
 	// DeleteDeadLetters deletes dead letters, all where ids is empty.
 	DeleteDeadLetters(ctx context.Context, ids []string) (int, error)
-	// Close ends the use of the queue. What was handed over is stored.
+	// Close ends the use of the queue. What was handed over is stored; what is put
+	// afterwards is refused.
 	Close(ctx context.Context) error
 }
 

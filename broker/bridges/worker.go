@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -203,7 +204,7 @@ func (w *worker) gather() ([]*Entry, error) {
 			return nil, err
 		}
 		if w.options.BatchDelay > 0 && len(list) < n && w.failing == "" {
-			if list, err = w.collect(list, n); err != nil {
+			if list, err = w.collect(list, n); err != nil || len(list) == 0 {
 				return nil, err
 			}
 		}
@@ -297,9 +298,18 @@ var errPanic = errors.New("this kind of bridge failed by a fault of the program,
 func guarded(log *slog.Logger, call func() error) (err error, panicked bool) {
 	defer func() {
 		if r := recover(); r != nil {
-			log.Error("a connector of a bridge panicked", "panic", fmt.Sprint(r), "stack", string(debug.Stack()))
+			log.Error("a connector of a bridge panicked", "panic", panicText(r), "stack", string(debug.Stack()))
 			err, panicked = errPanic, true
 		}
 	}()
 	return call(), false
+}
+
+// panicText tells what a panic was about: of what is not the runtime's only the
+// type, as it may hold secrets.
+func panicText(r any) string {
+	if err, ok := r.(runtime.Error); ok {
+		return err.Error()
+	}
+	return fmt.Sprintf("%T", r)
 }
