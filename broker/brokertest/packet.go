@@ -15,6 +15,8 @@ const (
 	Connack     PacketType = 2
 	Publish     PacketType = 3
 	Puback      PacketType = 4
+	Pubrec      PacketType = 5
+	Pubcomp     PacketType = 7
 	Subscribe   PacketType = 8
 	Suback      PacketType = 9
 	Unsubscribe PacketType = 10

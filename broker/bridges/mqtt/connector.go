@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,7 +13,6 @@ import (
 	"signalbox/broker"
 	"signalbox/broker/bridges"
 	"signalbox/broker/messaging"
-	"signalbox/broker/remote/endpoint"
 	"signalbox/broker/remote/feed"
 	"signalbox/broker/wire"
 )
@@ -33,6 +31,7 @@ type connector struct {
 
 	feed    *feed.Feed
 	known   atomic.Pointer[acquaintance]
+	losses  losses
 	met     atomic.Bool   // it has been connected to
 	changed chan struct{} // buffered by one, for the engine
 	stir    chan struct{} // buffered by one, for who waits in Connect and Deliver
@@ -99,41 +98,6 @@ func (c *connector) options(identity string) feed.Options {
 		o.ClientID, o.Client.State = "signalbox-"+rand.Text()[:11], ""
 	}
 	return o
-}
-
-func (c *connector) open(ctx context.Context) (net.Conn, error) {
-	conn, f := c.document.endpoint.Open(ctx, new(atomic.Bool))
-	if f != nil {
-		return nil, f
-	}
-	return conn, nil
-}
-
-// explain says why there is no connection.
-func (c *connector) explain(err error) *broker.Error {
-	e := c.cause(err)
-	e.Op = "" // the sentence is all that is shown
-	return e
-}
-
-func (c *connector) cause(err error) *broker.Error {
-	ep, username := &c.document.endpoint, ""
-	if s := c.document.Connection.Credentials; s != nil {
-		username = s.Username
-	}
-	f, opening := errors.AsType[*endpoint.Failure](err)
-	refusal, refused := errors.AsType[*feed.Refusal](err)
-	ended, said := errors.AsType[*feed.Ended](err)
-	switch {
-	case opening:
-		return ep.Explain(f, username)
-	case refused:
-		return ep.Explain(&endpoint.Failure{Stage: endpoint.Greeting, Err: &endpoint.Refused{Code: refusal.Older(), Err: err}}, username)
-	case said && ended.TakenOver():
-		return &broker.Error{Kind: broker.Unavailable, Op: "connect", Err: err,
-			Msg: fmt.Sprintf("somebody else connects to the broker with client ids that begin with %q: give each bridge a clientId of its own", c.document.Connection.ClientID)}
-	}
-	return ep.Explain(&endpoint.Failure{Stage: endpoint.Standing, Err: err}, username)
 }
 
 // peer stands for the other broker's name.

@@ -1,0 +1,78 @@
+package mqtt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"signalbox/broker"
+	"signalbox/broker/remote/endpoint"
+	"signalbox/broker/remote/feed"
+)
+
+// open opens a connection up to where MQTT begins.
+func (c *connector) open(ctx context.Context) (net.Conn, error) {
+	conn, f := c.document.endpoint.Open(ctx, new(atomic.Bool))
+	if f != nil {
+		return nil, f
+	}
+	return conn, nil
+}
+
+// explain says why there is no connection.
+func (c *connector) explain(err error) *broker.Error {
+	e := c.cause(err)
+	e.Op = "" // the sentence is all that is shown
+	return e
+}
+
+func (c *connector) cause(err error) *broker.Error {
+	ep, username := &c.document.endpoint, ""
+	if s := c.document.Connection.Credentials; s != nil {
+		username = s.Username
+	}
+	f, opening := errors.AsType[*endpoint.Failure](err)
+	refusal, refused := errors.AsType[*feed.Refusal](err)
+	ended, said := errors.AsType[*feed.Ended](err)
+	switch {
+	case opening:
+		return ep.Explain(f, username)
+	case refused:
+		return ep.Explain(&endpoint.Failure{Stage: endpoint.Greeting, Err: &endpoint.Refused{Code: refusal.Older(), Err: err}}, username)
+	case said && ended.TakenOver():
+		return &broker.Error{Kind: broker.Unavailable, Op: "connect", Err: err,
+			Msg: c.rival("somebody else connects to the broker with client ids that begin with %q: give each bridge a clientId of its own")}
+	case c.losses.often():
+		return &broker.Error{Kind: broker.Unavailable, Err: err,
+			Msg: c.rival("the broker ends the connection again and again after the log-in: " +
+				"perhaps somebody else uses client ids that begin with %q, or the broker dislikes what is sent")}
+	}
+	return ep.Explain(&endpoint.Failure{Stage: endpoint.Standing, Err: err}, username)
+}
+
+// rival puts the client id into a sentence.
+func (c *connector) rival(format string) string {
+	return fmt.Sprintf(format, c.document.Connection.ClientID)
+}
+
+// losses are the latest times when a connection that stood was lost.
+type losses struct {
+	mu    sync.Mutex // guards times
+	times [6]time.Time
+}
+
+// lossTime is the time within which so many losses are many.
+const lossTime = 30 * time.Second
+
+// often notes a loss, and tells whether there were many of late.
+func (l *losses) often() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	copy(l.times[:], l.times[1:])
+	l.times[len(l.times)-1] = time.Now()
+	return time.Since(l.times[0]) < lossTime
+}
