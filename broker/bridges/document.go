@@ -244,7 +244,17 @@ func (k *kind) compile(c *connection, with *Connection) (connector Connector, fo
 	if connector == nil && len(found) == 0 {
 		found.Add(c.path, "this kind of bridge made nothing of it")
 	}
-	return connector, append(found, c.filters(connector)...)
+	return connector, found.and(c.filters(connector))
+}
+
+// and adds problems at places that have none yet.
+func (p Problems) and(more Problems) Problems {
+	for _, m := range more {
+		if !slices.ContainsFunc(p, func(known Problem) bool { return known.Path == m.Path }) {
+			p = append(p, m)
+		}
+	}
+	return p
 }
 
 // filters finds topics that cannot be taken from the broker. Those of a Selective
