@@ -110,6 +110,8 @@ func (w *worker) givesUp(attempts int) (why string) {
 	switch {
 	case w.options.RetryMin == 0:
 		return "not tried again, as retryMinInsertDelay is 0: "
+	case w.options.MaxAttempts == 1:
+		return "given up after the first attempt: "
 	case w.options.MaxAttempts > 0 && attempts >= w.options.MaxAttempts:
 		return fmt.Sprintf("given up after %d attempts: ", attempts)
 	}
