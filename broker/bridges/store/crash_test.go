@@ -1,5 +1,303 @@
 package store
 
-const crashPath = "BRIDGES_CRASH_PATH" // set for the process that is killed
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
 
-func workUntilKilled(string) {}
+	"signalbox/broker/bridges"
+	"signalbox/broker/file"
+)
+
+const (
+	crashPath  = "BRIDGES_CRASH_PATH"  // set for the process that is killed
+	crashKills = "BRIDGES_CRASH_KILLS" // how often TestKill kills; six times if not set
+	crashed    = 3                     // queues of the process
+)
+
+// said is what the processes said of a queue before they died. An entry's ID is the
+// number of its message.
+type said struct {
+	settled  uint64 // all up to here are stored
+	taken    uint64 // all up to here may have been removed or rejected
+	removed  uint64 // all up to here were, durably
+	rejected []uint64
+}
+
+// TestKill kills a process that puts, removes and rejects entries and changes the
+// configuration, again and again on the same file. What it said was settled must
+// be there when the file is opened again, in order, and what it said was removed
+// must not.
+func TestKill(t *testing.T) {
+	t.Parallel()
+	kills := 6
+	if s := os.Getenv(crashKills); s != "" {
+		n, err := strconv.Atoi(s)
+		must(t, err)
+		kills = n
+	}
+	path := filepath.Join(t.TempDir(), "bridges.db")
+	var all [crashed]said
+	for range kills {
+		runAndKill(t, path, &all)
+		verifyAll(t, path, all)
+		if t.Failed() {
+			return
+		}
+	}
+	s := open(t, filepath.Dir(path), Options{})
+	defer shut(t, s)
+	sound(t, s)
+	t.Logf("%d kills, %+v settled and %+v removed of a queue", kills, all[0].settled, all[0].removed)
+}
+
+// runAndKill lets a process work until it has said some things, and kills it.
+func runAndKill(t *testing.T, path string, all *[crashed]said) {
+	t.Helper()
+	process := exec.CommandContext(t.Context(), os.Args[0])
+	process.Env = append(os.Environ(), crashPath+"="+path)
+	process.Stderr = os.Stderr
+	out, err := process.StdoutPipe()
+	must(t, err, process.Start())
+	killAfter := 1 + rand.IntN(400) + max(0, rand.IntN(8000)-6000)
+	lines := bufio.NewScanner(out)
+	for n := 1; lines.Scan(); n++ { // also what was said before it died
+		var what string
+		var queue int
+		var id uint64
+		if _, err := fmt.Sscanf(lines.Text(), "%s %d %d", &what, &queue, &id); err != nil {
+			t.Fatalf("the process says %q", lines.Text())
+		}
+		x := &all[queue]
+		switch what {
+		case "settled":
+			x.settled = max(x.settled, id)
+		case "taken":
+			x.taken = max(x.taken, id)
+		case "removed":
+			x.removed = max(x.removed, id)
+		case "rejected":
+			x.rejected = append(x.rejected, id)
+		}
+		if n == killAfter {
+			must(t, process.Process.Kill())
+		}
+	}
+	if err := process.Wait(); process.ProcessState.Exited() {
+		t.Fatalf("the process ended by itself: %v", err)
+	}
+}
+
+// verifyAll opens the file after a kill.
+func verifyAll(t *testing.T, path string, all [crashed]said) {
+	t.Helper()
+	s := open(t, filepath.Dir(path), Options{})
+	defer shut(t, s)
+	for i, x := range all {
+		verify(t, s, i, x)
+	}
+	verifyConfig(t, s)
+	agree(t, s)
+}
+
+// verify looks at a queue.
+func verify(t *testing.T, s *Store, i int, x said) {
+	t.Helper()
+	o, err := s.Queue(t.Context(), "b", "x", fmt.Sprint("q", i), endless)
+	if err != nil {
+		if x.settled > 0 {
+			t.Errorf("queue %d had messages and is gone: %v", i, err)
+		}
+		return
+	}
+	q := o.(*Queue)
+	_, dead, err := q.DeadLetters(t.Context(), 0, 1<<20)
+	must(t, err)
+	where := map[uint64]string{}
+	for _, d := range dead {
+		id, _ := strconv.ParseUint(d.ID, 10, 64)
+		where[id] = "a dead letter"
+	}
+	for _, e := range peek(t, q, 0) {
+		if string(e.Payload) != fmt.Sprint("payload ", e.ID) || where[e.ID] != "" || e.ID <= x.removed {
+			t.Errorf("queue %d, %d removed: entry %d holds %q and is %s", i, x.removed, e.ID, e.Payload, where[e.ID])
+		}
+		where[e.ID] = "held"
+	}
+	for id := x.taken + 1; id <= x.settled; id++ {
+		if where[id] != "held" && id%crashRejects != 0 {
+			t.Errorf("queue %d: entry %d was settled and is lost", i, id)
+		}
+	}
+	for _, id := range x.rejected {
+		if where[id] != "a dead letter" {
+			t.Errorf("queue %d: entry %d was rejected and is %q", i, id, where[id])
+		}
+	}
+	wantNoGap(t, i, where)
+}
+
+// wantNoGap sees that of what is held nothing is missing between the first and
+// the last one.
+func wantNoGap(t *testing.T, i int, where map[uint64]string) {
+	t.Helper()
+	var held []uint64
+	for id, w := range where {
+		if w == "held" {
+			held = append(held, id)
+		}
+	}
+	slices.Sort(held)
+	for n := 1; n < len(held); n++ {
+		for id := held[n-1] + 1; id < held[n]; id++ {
+			if where[id] == "" && id%crashRejects != 0 {
+				t.Errorf("queue %d: entry %d is missing between %d and %d", i, id, held[n-1], held[n])
+			}
+		}
+	}
+}
+
+// verifyConfig sees that there are the queues that the configuration names.
+func verifyConfig(t *testing.T, s *Store) {
+	t.Helper()
+	configs, err := s.Configs(t.Context(), "b")
+	must(t, err)
+	var want []string
+	if configs["x"] != nil {
+		must(t, json.Unmarshal(configs["x"], &want))
+	}
+	rows, err := s.reading.db.QueryContext(t.Context(), `SELECT connection FROM queue WHERE gone = 0 ORDER BY connection`)
+	must(t, err)
+	defer rows.Close()
+	var got []string
+	for rows.Next() {
+		var name string
+		must(t, rows.Scan(&name))
+		got = append(got, name)
+	}
+	must(t, rows.Err())
+	if !slices.Equal(got, want) {
+		t.Errorf("the configuration names %v, and there are %v", want, got)
+	}
+}
+
+// crashRejects is which entries are rejected.
+const crashRejects = 97
+
+// endless are no bounds.
+var endless = bridges.Bounds{DeadLetters: 1 << 40}
+
+// worker is the process that TestKill kills.
+type worker struct {
+	*Store
+	ctx context.Context
+}
+
+// workUntilKilled goes on behind what is stored, and says what it does.
+func workUntilKilled(path string) {
+	ctx := context.Background()
+	s, err := Open(ctx, path, Options{Durability: file.Process, Seal: newBox(1)})
+	try(err)
+	w := &worker{s, ctx}
+	w.configure(crashed)
+	for i := range crashed {
+		q, err := s.Queue(ctx, "b", "x", fmt.Sprint("q", i), endless)
+		try(err)
+		room := make(chan struct{}, 5000)
+		for range q.Usage().Messages {
+			room <- struct{}{}
+		}
+		go w.put(i, q.(*Queue), room)
+		go w.deliver(i, q.(*Queue), room)
+	}
+	for n := 0; ; n++ {
+		w.configure(crashed + n%3)
+		if n%3 == 0 {
+			continue
+		}
+		q, err := s.Queue(ctx, "b", "x", fmt.Sprint("q", crashed+n%3-1), endless)
+		try(err)
+		for range 100 {
+			q.Put(entry(1), nil)
+		}
+		try(q.Close(ctx))
+	}
+}
+
+func try(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+// configure has so many connections be there.
+func (w *worker) configure(n int) {
+	var names []string
+	for i := range n {
+		names = append(names, fmt.Sprint("q", i))
+	}
+	doc, err := json.Marshal(names)
+	try(err)
+	try(w.PutConfig(w.ctx, "b", "x", doc, names))
+}
+
+func say(what string, queue int, id uint64) { fmt.Fprintln(os.Stdout, what, queue, id) }
+
+// put puts entries whose number is their ID, as long as there is room.
+func (w *worker) put(i int, q *Queue, room chan<- struct{}) {
+	t, _ := q.journal.look()
+	for id := t.next; ; id++ {
+		room <- struct{}{}
+		e := entry(int(id))
+		if rand.IntN(50) == 0 {
+			e.ClientID = strings.Repeat("c", 20_000)
+		}
+		q.Put(e, func(err error) {
+			try(err)
+			if id%20 == 0 {
+				say("settled", i, id)
+			}
+		})
+	}
+}
+
+// deliver takes entries out in order, or makes dead letters of them.
+func (w *worker) deliver(i int, q *Queue, room <-chan struct{}) {
+	for {
+		list, err := q.Peek(w.ctx, 0, 1+rand.IntN(200), 1<<20)
+		try(err)
+		if len(list) == 0 {
+			<-q.Ready()
+			continue
+		}
+		last := list[len(list)-1].ID
+		say("taken", i, last)
+		var ids []uint64
+		for _, e := range list {
+			if e.ID%crashRejects != 0 {
+				ids = append(ids, e.ID)
+				continue
+			}
+			try(q.Reject(w.ctx, []bridges.Rejection{{ID: e.ID, Reason: "no", At: time.Now()}}))
+			say("rejected", i, e.ID)
+		}
+		q.Remove(ids)
+		for range list {
+			<-room
+		}
+		if rand.IntN(3) == 0 {
+			try(q.do(w.ctx, func(*committer) error { return nil }))
+			say("removed", i, last)
+		}
+	}
+}

@@ -1,10 +1,8 @@
 package store
 
 import (
-	"cmp"
 	"database/sql/driver"
 	"errors"
-	"slices"
 	"strings"
 
 	"signalbox/broker/bridges"
@@ -16,16 +14,15 @@ const maxReason = 1000
 // reject makes dead letters of entries. Those that are not there any more are
 // left out.
 func (tx *transaction) reject(ch *change, list []bridges.Rejection) error {
-	sorted := slices.SortedFunc(slices.Values(list), func(a, b bridges.Rejection) int { return cmp.Compare(a.ID, b.ID) })
+	why, ids := map[uint64]bridges.Rejection{}, []uint64(nil)
+	for _, r := range list {
+		why[r.ID], ids = r, append(ids, r.ID)
+	}
 	var first uint64
 	var records []record
-	for _, r := range sorted {
-		c, err := tx.find(ch, r.ID)
-		if err != nil {
-			return err
-		}
-		if c == nil || c.damaged || c.gone.has(int(r.ID-c.first)) {
-			continue
+	err := tx.each(ch, ids, func(c *cut, id uint64) (err error) {
+		if c.gone.has(int(id - c.first)) {
+			return nil
 		}
 		if c.first != first {
 			if records, err = tx.fetch(ch, c); err != nil {
@@ -33,13 +30,14 @@ func (tx *transaction) reject(ch *change, list []bridges.Rejection) error {
 			}
 			first = c.first
 		}
-		if records == nil { // it was found to be damaged
-			continue
+		if records == nil { // the block is not there, or damaged
+			return nil
 		}
-		if err := tx.keepDead(ch, records[r.ID-c.first], r); err != nil {
-			return err
-		}
-		tx.takeOut(ch, c, r.ID)
+		tx.takeOut(ch, c, id)
+		return tx.keepDead(ch, records[id-c.first], why[id])
+	})
+	if err != nil {
+		return err
 	}
 	return tx.trimDead(ch)
 }

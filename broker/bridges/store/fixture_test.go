@@ -244,7 +244,17 @@ func sound(t testing.TB, s *Store) {
 	if verdict != "ok" {
 		t.Errorf("the file is damaged: %s", verdict)
 	}
+	agree(t, s)
+}
+
+// agree sees that memory and file agree on what is held.
+func agree(t testing.TB, s *Store) {
+	t.Helper()
+	ctx := context.Background()
 	for _, j := range slices.Collect(s.books.all()) {
+		if j.gone.Load() { // and purged meanwhile
+			continue
+		}
 		var counted, summed tally
 		scan := func(q string, places ...any) {
 			t.Helper()

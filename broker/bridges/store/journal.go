@@ -167,6 +167,7 @@ func (s *Store) load(ctx context.Context) error {
 		s.books.put(j)
 		if gone {
 			j.gone.Store(true)
+			j.buried = true
 			s.left = append(s.left, j)
 		} else {
 			s.books.bytes += t.bytes + t.deadBytes

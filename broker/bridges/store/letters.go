@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -90,8 +91,8 @@ func (q *Queue) each(ctx context.Context, ids []string, step func(*transaction, 
 	return total, nil
 }
 
-// spansOf gives the ranges of some IDs, or of all before one. What is no ID is
-// left out, as there is no dead letter of it.
+// spansOf gives the ranges of some IDs, in order, or of all before one. What is no
+// ID is left out, as there is no dead letter of it.
 func spansOf(ids []string, next uint64) (spans []span) {
 	if len(ids) == 0 {
 		return []span{{0, next}}
@@ -101,5 +102,6 @@ func spansOf(ids []string, next uint64) (spans []span) {
 			spans = append(spans, span{id, id + 1})
 		}
 	}
-	return spans
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	return slices.Compact(spans)
 }

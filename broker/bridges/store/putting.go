@@ -55,8 +55,8 @@ func (tx *transaction) makeRoom(ch *change, items []item) ([]item, error) {
 	}
 	ch.dropped += int64(first)
 	items = items[first:]
-	return items, tx.evict(ch, func() bool {
-		return full(ch.bounds, ch.tally.messages+int64(len(items)), ch.tally.bytes+bytes)
+	return items, tx.evict(ch, func() bool { // what is older than an item that went goes, too
+		return first > 0 || full(ch.bounds, ch.tally.messages+int64(len(items)), ch.tally.bytes+bytes)
 	})
 }
 

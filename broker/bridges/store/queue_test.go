@@ -75,14 +75,14 @@ func TestPeekBounds(t *testing.T) {
 // list.
 func TestModel(t *testing.T) {
 	t.Parallel()
-	for range 8 {
+	for range 3 {
 		seed := rand.Uint64()
 		t.Run("", func(t *testing.T) {
 			t.Parallel()
 			t.Logf("seed %d", seed)
 			m := &model{t: t, r: rand.New(rand.NewPCG(seed, 0)), s: fresh(t, Options{}), place: map[int]int{}}
 			m.q = lone(t, m.s, wide)
-			for range 120 {
+			for range 40 {
 				m.step()
 				if t.Failed() {
 					return
@@ -117,7 +117,7 @@ func (m *model) step() {
 	t := m.t
 	switch m.r.IntN(8) {
 	case 0, 1:
-		n := 1 + m.r.IntN(3000)
+		n := 1 + m.r.IntN(600)*(1+m.r.IntN(2)*3)
 		keep(t, m.q, m.next, m.next+n)
 		m.came(upTo(m.next, m.next+n)...)
 		m.next += n

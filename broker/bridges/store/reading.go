@@ -36,8 +36,9 @@ func (r *reading) close() (err error) {
 	return errors.Join(err, r.db.Close())
 }
 
-// page reads the blocks of a queue from the one on that holds an ID and before
-// another, and tells whether these were all. No transaction stays open.
+// page reads the blocks of a queue from the last one on that does not begin behind
+// an ID, and before another, and tells whether these were all. No transaction stays
+// open.
 func (r *reading) page(ctx context.Context, queue int64, from, to uint64) (page []row, all bool, err error) {
 	rows, err := r.blocks.QueryContext(ctx, rowID(queue, 0), rowID(queue, from), rowID(queue, to), pageRows)
 	if err != nil {
@@ -53,7 +54,9 @@ func (r *reading) page(ctx context.Context, queue int64, from, to uint64) (page 
 		}
 		w.gone.count, w.gone.bytes = count.Int64, size.Int64
 		page = append(page, w)
-		bytes += w.bytes
+		if w.end() > from { // the first row may be before
+			bytes += w.bytes
+		}
 	}
 	return page, bytes < pageBytes && len(page) < pageRows, rows.Err()
 }
@@ -114,7 +117,7 @@ func (q *Queue) fill(ctx context.Context, after uint64) error {
 	end := s.from
 	for i := range page {
 		r := &page[i]
-		end = max(end, entryID(r.id)+uint64(max(r.count, 1)))
+		end = max(end, r.end())
 		list, err := j.decode(r)
 		if err != nil {
 			q.discard(r.id)

@@ -33,14 +33,20 @@ func rowOf(v []driver.Value) (r row) {
 	return r
 }
 
-// list gives the rows from the block on that holds an ID, some more than one, at
-// most.
+// end gives the ID behind a row.
+func (r *row) end() uint64 { return entryID(r.id) + uint64(max(r.count, 1)) }
+
+// list gives some rows from the last one on that does not begin behind an ID. Only
+// that one may end before it.
 func (tx *transaction) list(j *journal, id uint64, limit int) (rows []row, err error) {
 	bytes := int64(0)
 	err = tx.query(listBlocks, 7, func(v []driver.Value) error {
 		r := rowOf(v)
 		rows = append(rows, r)
-		if bytes += r.bytes; bytes >= loadBytes {
+		if r.end() > id {
+			bytes += r.bytes
+		}
+		if bytes >= loadBytes {
 			return errEnough
 		}
 		return nil
@@ -51,25 +57,28 @@ func (tx *transaction) list(j *journal, id uint64, limit int) (rows []row, err e
 	return rows, err
 }
 
-// learn reads what blocks hold from the one on that holds an ID, and gives the
-// first of them; nil where there is none.
+// learn reads what blocks hold from the one on that holds an ID, or the first one
+// behind it, and gives that; nil where there is none.
 func (tx *transaction) learn(ch *change, id uint64) (first *cut, err error) {
 	rows, err := tx.list(ch.journal, id, loadRows)
 	if err != nil {
 		return nil, err
 	}
-	for i, r := range rows {
+	for _, r := range rows {
+		if r.end() <= id {
+			continue
+		}
 		c := ch.cuts[entryID(r.id)]
 		if c == nil {
 			b, err := r.block()
 			if err != nil {
-				tx.dispose(ch, r, err)
-			} else if ch.journal.blocks.learn(b); i == 0 {
-				ch.cuts[b.first] = newCut(b)
+				c = tx.dispose(ch, r, err)
+			} else if ch.journal.blocks.learn(b); first == nil {
+				c = newCut(b)
+				ch.cuts[b.first] = c
 			}
-			c = ch.cuts[entryID(r.id)]
 		}
-		if i == 0 {
+		if first == nil {
 			first = c
 		}
 	}
@@ -89,18 +98,23 @@ func (r *row) block() (*block, error) {
 	return b, nil
 }
 
-// dispose deletes a row that cannot be read.
-func (tx *transaction) dispose(ch *change, r row, cause error) {
+// dispose deletes a row that cannot be read. As it may not tell either how much it
+// has, the queue is summed up anew.
+func (tx *transaction) dispose(ch *change, r row, cause error) *cut {
 	b := &block{first: entryID(r.id), sizes: make([]uint32, min(max(r.count, 1), blockEntries)), gone: r.gone, marked: true}
 	left := r.count - r.gone.count
-	ch.cuts[b.first] = &cut{block: b, gone: r.gone, changed: true, damaged: true}
+	c := &cut{block: b, gone: r.gone, changed: true, damaged: true}
+	ch.cuts[b.first] = c
 	tx.count(ch, -left, -(r.bytes - r.gone.bytes))
 	ch.dropped += left
+	ch.recount = true
 	tx.damaged = append(tx.damaged, damage{r.id, left, cause})
+	return c
 }
 
-// find gives the block that holds an ID, nil where there is none.
-func (tx *transaction) find(ch *change, id uint64) (*cut, error) {
+// next gives the block that holds an ID, or the first one behind it, nil where
+// there is none.
+func (tx *transaction) next(ch *change, id uint64) (*cut, error) {
 	if b := ch.journal.blocks.find(id); b != nil {
 		c := ch.cuts[b.first]
 		if c == nil {
@@ -112,29 +126,40 @@ func (tx *transaction) find(ch *change, id uint64) (*cut, error) {
 	if id >= ch.journal.tally.next {
 		return nil, nil
 	}
-	c, err := tx.learn(ch, id)
-	if err != nil || c == nil || !c.holds(id) {
-		return nil, err
-	}
-	return c, nil
+	return tx.learn(ch, id)
 }
 
-// remove takes entries out. Those that are not there any more are left out.
-func (tx *transaction) remove(ch *change, ids []uint64) (err error) {
-	sorted := slices.Clone(ids)
-	slices.Sort(sorted)
+// each calls f with those of some IDs that are in a block that can be read, in
+// order.
+func (tx *transaction) each(ch *change, ids []uint64, f func(*cut, uint64) error) (err error) {
 	var c *cut
-	for _, id := range sorted {
-		if c == nil || !c.holds(id) {
-			if c, err = tx.find(ch, id); err != nil {
+	for _, id := range slices.Sorted(slices.Values(ids)) {
+		if id < ch.journal.front {
+			continue
+		}
+		if c == nil || id >= c.end() {
+			if c, err = tx.next(ch, id); err != nil {
 				return err
 			}
 		}
-		if c != nil && !c.damaged {
-			tx.takeOut(ch, c, id)
+		if c == nil {
+			return nil // nor is there one behind
+		}
+		if c.holds(id) && !c.damaged {
+			if err := f(c, id); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// remove takes entries out. Those that are not there any more are left out.
+func (tx *transaction) remove(ch *change, ids []uint64) error {
+	return tx.each(ch, ids, func(c *cut, id uint64) error {
+		tx.takeOut(ch, c, id)
+		return nil
+	})
 }
 
 // takeOut takes an entry out of its block, if it is there.
@@ -155,7 +180,7 @@ func (tx *transaction) evict(ch *change, full func() bool) error {
 			return err
 		}
 		if c == nil { // only where the file holds less than is known
-			tx.count(ch, -ch.tally.messages, -ch.tally.bytes)
+			ch.recount = true
 			return nil
 		}
 		for id = max(id, c.first); id < c.end() && !c.damaged && full(); id++ {
@@ -169,12 +194,4 @@ func (tx *transaction) evict(ch *change, full func() bool) error {
 		ch.front = id
 	}
 	return nil
-}
-
-// next gives the block that holds an ID, or the first one behind it.
-func (tx *transaction) next(ch *change, id uint64) (*cut, error) {
-	if c, err := tx.find(ch, id); c != nil || err != nil || id >= ch.journal.tally.next {
-		return c, err
-	}
-	return tx.learn(ch, id)
 }

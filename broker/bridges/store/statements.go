@@ -12,6 +12,7 @@ const (
 	setQueue
 	deleteQueue
 	sumBlocks
+	sumQueue
 	putDead
 	listDead
 	sumDead
@@ -36,6 +37,11 @@ var texts = [statements]string{
 	deleteQueue: `DELETE FROM queue WHERE id = ?`,
 	sumBlocks:   `SELECT id, bytes FROM block WHERE id >= ? AND id < ? ORDER BY id LIMIT ?`,
 
+	sumQueue: `
+		SELECT coalesce(sum(block.count - coalesce(removed.count, 0)), 0), coalesce(sum(block.bytes - coalesce(removed.bytes, 0)), 0)
+		FROM block LEFT JOIN removed ON removed.block = block.id
+		WHERE block.id >= ? AND block.id < ?`,
+
 	putDead: `
 		INSERT INTO dead (id, rejected_at, attempts, bytes, reason, entry) VALUES (?, ?, ?, ?, ?, ?)`,
 	listDead: `
@@ -54,14 +60,14 @@ var texts = [statements]string{
 var names = [statements]string{
 	putBlock: "put a block", deleteBlocks: "delete blocks", listBlocks: "list blocks",
 	setRemoved: "note what was removed", deleteRemoved: "forget what was removed",
-	setQueue: "change a queue", deleteQueue: "delete a queue", sumBlocks: "sum up blocks",
+	setQueue: "change a queue", deleteQueue: "delete a queue", sumBlocks: "sum up blocks", sumQueue: "sum up a queue",
 	putDead: "put a dead letter", listDead: "list dead letters", sumDead: "sum up dead letters", deleteDead: "delete dead letters",
 	fill: "fill", drain: "drain",
 }
 
-// selectBlocks gives blocks from the one on that holds an entry, or the first one
-// behind it, and before a number. The numbers are the queue's first, the
-// entry's and the end.
+// selectBlocks gives blocks from the last one on that does not begin behind an
+// entry, and before a number. The numbers are the queue's first, the entry's and
+// the end.
 const selectBlocks = `
 	SELECT block.id, block.count, block.bytes, block.entries, removed.count, removed.bytes, removed.which
 	FROM block LEFT JOIN removed ON removed.block = block.id

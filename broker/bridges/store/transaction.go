@@ -46,6 +46,7 @@ type change struct {
 	entries []*bridges.Entry
 
 	reaped        bool // all that the journal wanted removed was
+	recount       bool // what is known may not be what is stored
 	dropped, lost int64
 }
 
@@ -138,10 +139,27 @@ func (tx *transaction) save(ch *change) error {
 		}
 		cuts = cuts[n:]
 	}
+	if ch.recount {
+		if err := tx.recount(ch); err != nil {
+			return err
+		}
+	}
 	if t := &ch.tally; ch.touched && !ch.journal.buried {
 		return tx.exec(setQueue, t.messages, t.bytes, int64(t.next), t.dead, t.deadBytes, ch.journal.queue)
 	}
 	return nil
+}
+
+// recount sums up what is stored of a queue.
+func (tx *transaction) recount(ch *change) error {
+	var messages, bytes int64
+	queue := ch.journal.queue
+	err := tx.query(sumQueue, 2, func(v []driver.Value) error {
+		messages, bytes = v[0].(int64), v[1].(int64)
+		return nil
+	}, rowID(queue, 0), rowID(queue+1, 0))
+	tx.count(ch, messages-ch.tally.messages, bytes-ch.tally.bytes)
+	return err
 }
 
 // run tells how many of the first blocks are empty and side by side.
@@ -184,21 +202,23 @@ func (c *committer) apply(tx *transaction) {
 func (ch *change) settleBlocks() {
 	j := ch.journal
 	for _, c := range ch.cuts {
-		if c.empty() {
-			c.block.gone.count = int64(len(c.sizes))
-		} else if c.changed {
+		if c.changed && !c.empty() {
 			c.block.gone, c.marked = c.gone, true
 		}
 	}
+	j.front = max(j.front, ch.front, 1)
 	j.blocks = slices.DeleteFunc(j.blocks, func(b *block) bool {
 		c := ch.cuts[b.first]
-		return c != nil && c.empty()
+		if c == nil || !c.empty() {
+			return false
+		}
+		if b.holds(j.front) {
+			j.front = b.end()
+		}
+		return true
 	})
 	for _, b := range ch.stored {
 		j.blocks.learn(b)
-	}
-	if ch.front > 0 {
-		j.front = ch.front
 	}
 }
 

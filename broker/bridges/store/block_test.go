@@ -1,0 +1,150 @@
+package store
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"signalbox/broker/bridges"
+	"signalbox/broker/messaging"
+)
+
+// encode makes a block.
+func encode(records ...record) []byte {
+	e := &encoder{}
+	e.reset()
+	for _, r := range records {
+		e.add(r)
+	}
+	return bytes.Clone(e.seal())
+}
+
+// resealed gives a block with a checksum that is right.
+func resealed(b []byte) []byte {
+	if len(b) >= header {
+		b[0] = version
+		binary.BigEndian.PutUint32(b[1:header], crc32.Checksum(b[header:], castagnoli))
+	}
+	return b
+}
+
+// everyField are entries that have all there can be, and little, in turn.
+func everyField() []record {
+	full := bridges.Entry{Mapping: "mapping", Attempts: 3, Message: messaging.Message{
+		Topic: "a/b", Payload: []byte("payload"), Properties: []byte{3, 0, 1, 'x'}, QoS: 2, Retain: true, At: 1_800_000_000_000, ExpiresAt: 1_800_000_060_000, ClientID: "client",
+	}}
+	earlier, extreme := full, full
+	earlier.At, earlier.ExpiresAt, earlier.Topic = 5, 4, "c"
+	extreme.At, extreme.ExpiresAt, extreme.Attempts, extreme.Payload = math.MinInt64, math.MaxInt64, math.MaxInt32, nil
+	return []record{{&bridges.Entry{}, 0}, {&full, 7}, {&full, 0}, {&earlier, 1<<idBits - 1}, {&extreme, 0}, {&bridges.Entry{}, 0}}
+}
+
+// TestBlock gives back what was encoded.
+func TestBlock(t *testing.T) {
+	t.Parallel()
+	want := everyField()
+	got, err := decode(encode(want...), int64(len(want)))
+	must(t, err)
+	wantRecords(t, got, want)
+}
+
+func wantRecords(t *testing.T, got, want []record) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("got %d records, want %d", len(got), len(want))
+	}
+	for i := range want {
+		w, g := *want[i].Entry, *got[i].Entry
+		if w.Payload == nil {
+			w.Payload = []byte{}
+		}
+		if diff := cmp.Diff(w, g); diff != "" || want[i].origin != got[i].origin {
+			t.Errorf("record %d, origin %d, want %d (-want +got):\n%s", i, got[i].origin, want[i].origin, diff)
+		}
+	}
+}
+
+// TestEveryField sees that there is no field of a message that is not stored.
+func TestEveryField(t *testing.T) {
+	t.Parallel()
+	full := everyField()[1].Entry
+	for i, f := range reflect.VisibleFields(reflect.TypeFor[bridges.Entry]()) {
+		given := map[string]bool{"ID": true, "MessageID": true}[f.Name]
+		if reflect.ValueOf(*full).FieldByIndex(f.Index).IsZero() != given {
+			t.Errorf("field %d, %s, is not tested", i, f.Name)
+		}
+	}
+}
+
+// TestDamagedBlock tells what is wrong.
+func TestDamagedBlock(t *testing.T) {
+	t.Parallel()
+	good := encode(everyField()...)
+	for name, c := range map[string]struct {
+		damage func(b []byte) []byte
+		want   error
+	}{
+		"nothing":      {func([]byte) []byte { return nil }, errVersion},
+		"version":      {func(b []byte) []byte { b[0]++; return b }, errVersion},
+		"bit":          {func(b []byte) []byte { b[len(b)/2] ^= 4; return b }, errChecksum},
+		"end":          {func(b []byte) []byte { return b[:len(b)-1] }, errChecksum},
+		"sealed end":   {func(b []byte) []byte { return resealed(b[:len(b)-1]) }, errFormat},
+		"one too many": {func(b []byte) []byte { return resealed(append(b, b[header:]...)) }, errFormat},
+		"flags":        {func([]byte) []byte { return resealed(append(make([]byte, header), 0xff, 0xff, 0x7f)) }, errFormat},
+		"QoS":          {func([]byte) []byte { return resealed(append(make([]byte, header), 3, 0, 0, 0, 0, 0)) }, errFormat},
+		"length":       {func([]byte) []byte { return resealed(append(make([]byte, header), 0, 0xff, 0xff, 0xff, 0xff, 0x0f)) }, errFormat},
+	} {
+		if _, err := decode(c.damage(bytes.Clone(good)), 6); !errors.Is(err, c.want) {
+			t.Errorf("%s: got %v, want %v", name, err, c.want)
+		}
+	}
+}
+
+// TestBlockFits has blocks end where they are full.
+func TestBlockFits(t *testing.T) {
+	t.Parallel()
+	e := &encoder{}
+	e.reset()
+	if !e.fits(10 * blockBytes) {
+		t.Error("one entry does not fit, however large")
+	}
+	large := entry(1)
+	large.Payload = []byte(strings.Repeat("x", blockBytes/2))
+	e.add(record{Entry: &large})
+	if e.fits(blockBytes/2) || !e.fits(1000) {
+		t.Error("does not end at its bound of bytes")
+	}
+	e.reset()
+	for range blockEntries {
+		small := bridges.Entry{}
+		e.add(record{Entry: &small})
+	}
+	if e.fits(0) {
+		t.Error("does not end at its bound of entries")
+	}
+}
+
+// FuzzDecode reads anything without harm, and what it reads can be stored.
+func FuzzDecode(f *testing.F) {
+	for _, r := range everyField() {
+		f.Add(encode(r), int64(1))
+	}
+	f.Add(encode(everyField()...), int64(6))
+	f.Add([]byte{version, 0, 0, 0, 0}, int64(0))
+	f.Fuzz(func(t *testing.T, b []byte, count int64) {
+		records, err := decode(resealed(bytes.Clone(b)), count)
+		if err != nil {
+			return
+		}
+		again, err := decode(encode(records...), count)
+		must(t, err)
+		wantRecords(t, again, records)
+	})
+}

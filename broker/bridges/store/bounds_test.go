@@ -1,0 +1,177 @@
+package store
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"signalbox/broker/bridges"
+)
+
+// TestNewestGo drops what comes when the queue is full.
+func TestNewestGo(t *testing.T) {
+	t.Parallel()
+	s := fresh(t, Options{})
+	q := lone(t, s, bridges.Bounds{Messages: 10})
+	keep(t, q, 1, 16)
+	wantHeld(t, q, upTo(1, 11)...)
+	remove(t, q, 1, 2, 5)
+	keep(t, q, 20, 30)
+	wantHeld(t, q, 3, 4, 6, 7, 8, 9, 10, 20, 21, 22)
+	q.SetBounds(bridges.Bounds{Messages: 12})
+	keep(t, q, 30, 40)
+	wantHeld(t, q, 3, 4, 6, 7, 8, 9, 10, 20, 21, 22, 30, 31)
+	if u := q.Usage(); u.Dropped != 5+7+8 {
+		t.Errorf("dropped %d, want %d", u.Dropped, 5+7+8)
+	}
+	sound(t, s)
+}
+
+// TestOldestGo makes room for what comes.
+func TestOldestGo(t *testing.T) {
+	t.Parallel()
+	s := fresh(t, Options{})
+	q := lone(t, s, bridges.Bounds{Messages: 10, DropOldest: true})
+	keep(t, q, 1, 26)
+	wantHeld(t, q, upTo(16, 26)...)
+	remove(t, q, 17, 18, 25)
+	keep(t, q, 26, 32)
+	wantHeld(t, q, 21, 22, 23, 24, 26, 27, 28, 29, 30, 31)
+	s = reopen(t, s, Options{})
+	q = queueOf(t, s, "c", bridges.Bounds{Messages: 5, DropOldest: true})
+	keep(t, q, 32, 33)
+	wantHeld(t, q, 28, 29, 30, 31, 32)
+	if u := q.Usage(); u.Dropped != 6 {
+		t.Errorf("dropped %d, want 6", u.Dropped)
+	}
+	sound(t, s)
+}
+
+// sized makes an entry that counts for so many bytes.
+func sized(n, size int) bridges.Entry {
+	e := entry(n)
+	e.Payload = nil
+	e.Payload = []byte(strings.Repeat("x", size-e.Size()))
+	return e
+}
+
+// TestBytes compares what a queue holds that is bounded in bytes with what a list
+// does that takes one entry after the other.
+func TestBytes(t *testing.T) {
+	t.Parallel()
+	for range 2 {
+		seed := rand.Uint64()
+		for _, oldest := range []bool{false, true} {
+			t.Run("", func(t *testing.T) {
+				t.Parallel()
+				t.Logf("seed %d, oldest %t", seed, oldest)
+				r := rand.New(rand.NewPCG(seed, 1))
+				bounds := bridges.Bounds{Messages: 60, Bytes: 10_000, DropOldest: oldest}
+				s := fresh(t, Options{})
+				q, m := lone(t, s, bounds), &bounded{bounds: bounds}
+				for n := 1; n < 400; {
+					var last <-chan error
+					for range 1 + r.IntN(100) {
+						e := sized(n, 100+r.IntN(100)*r.IntN(120))
+						m.put(n, e.Size())
+						last = hand(t, q, e)
+						n++
+					}
+					must(t, <-last)
+					wantHeld(t, q, m.numbers...)
+					gone := m.remove(r.IntN(20))
+					remove(t, q, gone...)
+				}
+				if u := q.Usage(); u.Dropped != m.dropped || u.Bytes != int64(m.bytes) {
+					t.Errorf("dropped %d and holds %d bytes, want %d and %d", u.Dropped, u.Bytes, m.dropped, m.bytes)
+				}
+				sound(t, s)
+			})
+		}
+	}
+}
+
+// bounded is a list within bounds.
+type bounded struct {
+	bounds         bridges.Bounds
+	numbers, sizes []int
+	bytes          int
+	dropped        int64
+}
+
+func (m *bounded) full(size int) bool {
+	return len(m.numbers)+1 > int(m.bounds.Messages) || m.bytes+size > int(m.bounds.Bytes)
+}
+
+func (m *bounded) put(n, size int) {
+	if size > int(m.bounds.Bytes) || m.full(size) && !m.bounds.DropOldest {
+		m.dropped++
+		return
+	}
+	for m.full(size) {
+		m.remove(1)
+		m.dropped++
+	}
+	m.numbers, m.sizes = append(m.numbers, n), append(m.sizes, size)
+	m.bytes += size
+}
+
+func (m *bounded) remove(n int) (gone []int) {
+	n = min(n, len(m.numbers))
+	gone = append(gone, m.numbers[:n]...)
+	for _, size := range m.sizes[:n] {
+		m.bytes -= size
+	}
+	m.numbers, m.sizes = m.numbers[n:], m.sizes[n:]
+	return gone
+}
+
+// TestMaxBytes has the newest of any queue go when there is too much in all.
+func TestMaxBytes(t *testing.T) {
+	t.Parallel()
+	s := fresh(t, Options{MaxBytes: 1000})
+	connect(t, s, "c", "d")
+	c, d := queueOf(t, s, "c", wide), queueOf(t, s, "d", bridges.Bounds{DropOldest: true, DeadLetters: 10})
+	for n := range 6 {
+		must(t, <-hand(t, c, sized(n, 100)), <-hand(t, d, sized(n, 100)))
+	}
+	wantHeld(t, c, upTo(0, 5)...)
+	wantHeld(t, d, upTo(0, 5)...)
+	remove(t, c, 0, 1)
+	reject(t, d, "", 0, 1)
+	must(t, <-hand(t, c, sized(6, 200)), <-hand(t, d, sized(6, 100)))
+	wantHeld(t, c, 2, 3, 4, 6)
+	wantHeld(t, d, 2, 3, 4)
+	s = reopen(t, s, Options{MaxBytes: 1000})
+	c, d = queueOf(t, s, "c", wide), queueOf(t, s, "d", wide)
+	must(t, <-hand(t, c, sized(7, 100)))
+	wantHeld(t, c, 2, 3, 4, 6)
+	connect(t, s, "d")
+	must(t, <-hand(t, d, sized(8, 500)), <-hand(t, d, sized(9, 100)))
+	wantHeld(t, d, 2, 3, 4, 8)
+	sound(t, s)
+}
+
+// TestInboxBound drops what nobody waits for when too much waits to be stored, and
+// nothing else.
+func TestInboxBound(t *testing.T) {
+	t.Parallel()
+	s := open(t, t.TempDir(), Options{})
+	s.inbox.mu.Lock()
+	s.inbox.room = 10 * (itemWeight + 100)
+	s.inbox.mu.Unlock()
+	q := lone(t, s, wide)
+	must(t, s.file.Lock(t.Context()))
+	for n := range 20 {
+		q.Put(sized(n, 100), nil)
+	}
+	waited := hand(t, q, sized(20, 100))
+	s.file.Unlock()
+	must(t, <-waited)
+	got := peek(t, q, 0)
+	if u := q.Usage(); u.Dropped != int64(21-len(got)) || len(got) != 11 || got[10].At != 20 {
+		t.Errorf("holds %v and dropped %d", numbers(got), u.Dropped)
+	}
+	sound(t, s)
+	shut(t, s)
+}

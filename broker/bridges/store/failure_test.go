@@ -1,0 +1,235 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"signalbox/broker/bridges"
+)
+
+// TestNothingCanBeStored makes the file full or read-only. What is handed over is
+// refused with a sentence that helps, and the store recovers by itself.
+func TestNothingCanBeStored(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ breaks, mends, says string }{
+		"full":      {`PRAGMA max_page_count = 1`, `PRAGMA max_page_count = 1000000`, "the disk that holds the bridges' database is full: free some space"},
+		"read-only": {`PRAGMA query_only = 1`, `PRAGMA query_only = 0`, "the bridges' database cannot be written to: check the permissions"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { nothingCanBeStored(t, tc.breaks, tc.mends, tc.says) })
+		})
+	}
+}
+
+func nothingCanBeStored(t *testing.T, breaks, mends, says string) {
+	said := &strings.Builder{}
+	s := fresh(t, Options{Log: toText(said)})
+	q := lone(t, s, wide)
+	keep(t, q, 1, 6)
+	within(t, s, breaks)
+	wantRefusal := func(err error) {
+		t.Helper()
+		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "SQL") {
+			t.Errorf("got %v, want %q and nothing of SQLite", err, says)
+		}
+	}
+	wantRefusal(<-hand(t, q, sized(6, 2*probeBytes)))
+	wantRefusal(s.Err())
+	wantRefusal(<-hand(t, q, entry(7)))
+	q.Put(entry(8), nil)
+	q.Remove(ids(t, q, 2))
+	if strings.Contains(breaks, "query_only") {
+		wantRefusal(q.Reject(t.Context(), []bridges.Rejection{{ID: 4}}))
+	}
+	elapse(3 * probeEvery)
+	wantRefusal(s.Err())
+	if n := strings.Count(said.String(), "level=ERROR"); n != 1 {
+		t.Errorf("logged %d errors, want one: %s", n, said)
+	}
+	if got := numbers(peek(t, q, 0)); fmt.Sprint(got) != "[1 3 4 5]" {
+		t.Errorf("gives %v", got)
+	}
+	if u := q.Usage(); u.Dropped != 1 {
+		t.Errorf("dropped %d, want 1", u.Dropped)
+	}
+
+	within(t, s, mends)
+	elapse(2 * probeEvery)
+	if err := s.Err(); err != nil {
+		t.Errorf("the store does not recover by itself: %v", err)
+	}
+	keep(t, q, 9, 11)
+	wantHeld(t, q, 1, 3, 4, 5, 9, 10)
+	sound(t, s)
+}
+
+// TestClosedWhileFailing gives removed entries again, as they could not be taken
+// out, and loses none.
+func TestClosedWhileFailing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := fresh(t, Options{})
+		q := lone(t, s, wide)
+		keep(t, q, 1, 6)
+		within(t, s, `PRAGMA query_only = 1`)
+		if err := <-hand(t, q, entry(6)); err == nil {
+			t.Error("stored in a file that is read-only")
+		}
+		q.Remove(ids(t, q, 1, 2))
+		if got := peek(t, q, 0); len(got) != 3 {
+			t.Errorf("gives %v", numbers(got))
+		}
+		s = reopen(t, s, Options{})
+		wantHeld(t, queueOf(t, s, "c", wide), upTo(1, 6)...)
+		sound(t, s)
+	})
+}
+
+// TestDrainFullDisk has a queue drained while there is no room for more, which
+// makes some.
+func TestDrainFullDisk(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := fresh(t, Options{})
+		q := lone(t, s, wide)
+		for n := range 10 {
+			must(t, <-hand(t, q, sized(n, 100<<10)))
+		}
+		within(t, s, `PRAGMA max_page_count = 1`)
+		if err := <-hand(t, q, sized(10, 1<<20)); err == nil || s.Err() == nil {
+			t.Fatalf("stored on a full disk: %v", err)
+		}
+		q.Remove(ids(t, q, upTo(0, 9)...))
+		elapse(2 * probeEvery)
+		if err := s.Err(); err != nil {
+			t.Errorf("there is room now: %v", err)
+		}
+		keep(t, q, 11, 13)
+		wantHeld(t, q, 9, 11, 12)
+		sound(t, s)
+	})
+}
+
+// TestConfigsWhileFailing says why a configuration cannot be stored, and has
+// changed nothing.
+func TestConfigsWhileFailing(t *testing.T) {
+	t.Parallel()
+	s := fresh(t, Options{})
+	q := lone(t, s, wide)
+	_, err := s.configs.ExecContext(t.Context(), `PRAGMA query_only = 1`)
+	must(t, err)
+	const says = "the bridges' database cannot be written to"
+	for _, err := range []error{s.PutConfig(t.Context(), "b", "x", document, []string{"d"}), s.Forget(t.Context(), "b")} {
+		if err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("got %v, want %q", err, says)
+		}
+	}
+	keep(t, q, 1, 3)
+	wantHeld(t, q, 1, 2)
+	sound(t, s)
+}
+
+// TestQueueAtFault has one queue that contradicts the file. What is handed over to
+// others with it is stored.
+func TestQueueAtFault(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		said := &strings.Builder{}
+		s := fresh(t, Options{Log: toText(said)})
+		connect(t, s, "c", "d")
+		bad, good := queueOf(t, s, "c", wide), queueOf(t, s, "d", wide)
+		keep(t, good, 1, 5)
+		within(t, s, fmt.Sprintf(`INSERT INTO block (id, count, bytes, entries) VALUES (%d, 0, 0, x'00')`, rowID(bad.journal.queue, 1)))
+		must(t, s.file.Lock(t.Context()))
+		hand(t, good, entry(5))
+		synctest.Wait()
+		before, refused, after := hand(t, good, entry(6)), hand(t, bad, entry(1)), hand(t, good, entry(7))
+		good.Remove([]uint64{1})
+		s.file.Unlock()
+		must(t, <-before, <-after)
+		if err := <-refused; err == nil || s.Err() != nil || !strings.Contains(said.String(), "contradict") {
+			t.Errorf("got %v and %v, logged %s", err, s.Err(), said)
+		}
+		wantHeld(t, good, 2, 3, 4, 5, 6, 7)
+		within(t, s, `DELETE FROM block WHERE count = 0`)
+		sound(t, s)
+	})
+}
+
+// damages are ways in which a row can be damaged.
+var damages = map[string]string{
+	"checksum": `UPDATE block SET entries = CAST(substr(entries, 1, 9) || x'7f' || substr(entries, 11) AS BLOB) WHERE id = %d`,
+	"version":  `UPDATE block SET entries = x'0900000000' WHERE id = %d`,
+	"nothing":  `UPDATE block SET entries = x'' WHERE id = %d`,
+	"count":    `UPDATE block SET count = count + 1, bytes = bytes + 80 WHERE id = %d`,
+}
+
+// TestDamagedRows are left out, deleted, counted and told in the log, whoever meets
+// them first.
+func TestDamagedRows(t *testing.T) {
+	t.Parallel()
+	for name, damage := range damages {
+		for _, by := range []string{"peek", "remove", "evict", "reject"} {
+			t.Run(name+"/"+by, func(t *testing.T) {
+				t.Parallel()
+				said := &strings.Builder{}
+				s := fresh(t, Options{})
+				q := lone(t, s, wide)
+				for n := 1; n < 40; n += 10 {
+					keepBlock(t, q, n, n+10)
+				}
+				remove(t, q, 12, 13)
+				within(t, s, fmt.Sprintf(damage, rowID(q.journal.queue, 11)))
+				s = reopen(t, s, Options{Log: toText(said)})
+				q = queueOf(t, s, "c", bridges.Bounds{Messages: 38, DropOldest: true, DeadLetters: 10})
+				meet(t, q, by)
+				want := append(upTo(2, 11), upTo(21, 41)...)
+				if by == "evict" {
+					want = upTo(21, 42)
+				}
+				if by == "evict" && name == "count" { // it seemed to have one more
+					want = append(upTo(10, 11), want...)
+				}
+				peek(t, q, 0)
+				wantHeld(t, q, want...)
+				if n := strings.Count(said.String(), "messages of a bridge are damaged"); n != 1 || q.Usage().Dropped < 8 {
+					t.Errorf("told %d times, dropped %d: %s", n, q.Usage().Dropped, said)
+				}
+				sound(t, s)
+			})
+		}
+	}
+}
+
+// meet has the damaged row met by something, and the first entry go.
+func meet(t *testing.T, q *Queue, by string) {
+	t.Helper()
+	switch by {
+	case "peek":
+		peek(t, q, 0)
+		remove(t, q, 1)
+	case "remove":
+		q.Remove([]uint64{1, 11, 14, 20})
+		barrier(t, q)
+	case "reject":
+		must(t, q.Reject(t.Context(), []bridges.Rejection{{ID: 1}, {ID: 15}}))
+	case "evict":
+		q.SetBounds(bridges.Bounds{Messages: 21, DropOldest: true})
+		keep(t, q, 41, 42)
+	}
+}
+
+// keepBlock keeps entries in one block.
+func keepBlock(t *testing.T, q *Queue, from, to int) {
+	t.Helper()
+	must(t, q.store.file.Lock(t.Context()))
+	q.Remove([]uint64{0}) // the committer waits with it
+	for n := from; n < to; n++ {
+		q.Put(entry(n), nil)
+	}
+	q.store.file.Unlock()
+	barrier(t, q)
+}

@@ -1,0 +1,155 @@
+package store
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"signalbox/broker/bridges"
+)
+
+// TestLargeQueue holds more than is in memory, and gives all of it.
+func TestLargeQueue(t *testing.T) {
+	t.Parallel()
+	s := fresh(t, Options{})
+	q := lone(t, s, wide)
+	for n := range 200 {
+		hand(t, q, sized(n, 50<<10))
+	}
+	must(t, <-hand(t, q, sized(200, 5<<20)))
+	wantHeld(t, q, upTo(0, 201)...)
+	if w := &q.journal.window; w.bytes > windowBytes+5<<20 || w.bytes != s.books.memory.Load() {
+		t.Errorf("the window has %d bytes, all have %d", w.bytes, s.books.memory.Load())
+	}
+	remove(t, q, upTo(0, 150)...)
+	keep(t, q, 201, 210)
+	wantHeld(t, q, upTo(150, 210)...)
+	remove(t, q, upTo(150, 210)...)
+	if n := s.books.memory.Load(); n != 0 {
+		t.Errorf("%d bytes are left in memory", n)
+	}
+	sound(t, s)
+}
+
+// TestBackAndForth peeks anywhere, with entries at the front that stay.
+func TestBackAndForth(t *testing.T) {
+	t.Parallel()
+	s := fresh(t, Options{})
+	q := lone(t, s, wide)
+	for n := 1; n < 200; n++ {
+		hand(t, q, sized(n, 40<<10))
+	}
+	must(t, <-hand(t, q, sized(200, 100)))
+	for range 30 {
+		after := rand.IntN(200)
+		list, err := q.Peek(t.Context(), uint64(after), 5, 1<<20)
+		must(t, err)
+		want := upTo(after+1, min(after+6, 201)) // or fewer, where what is in memory ends
+		if got := numbers(list); len(got) == 0 || len(got) > len(want) || !slices.Equal(got, want[:len(got)]) {
+			t.Errorf("behind %d: got %v", after, got)
+		}
+	}
+	q.Remove(idsUpTo(50, 201))
+	wantHeld(t, q, upTo(1, 50)...)
+}
+
+func idsUpTo(from, to uint64) (all []uint64) {
+	for id := from; id < to; id++ {
+		all = append(all, id)
+	}
+	return all
+}
+
+// TestGoingOn has entries put, delivered, removed, rejected and evicted all at
+// once. Those that are given are in order, and none is given again.
+func TestGoingOn(t *testing.T) {
+	t.Parallel()
+	for name, bounds := range map[string]bridges.Bounds{
+		"wide":   wide,
+		"oldest": {Messages: 2000, DropOldest: true, DeadLetters: 50},
+		"newest": {Messages: 2000, DeadLetters: 50},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := fresh(t, Options{})
+			q := lone(t, s, bounds)
+			const total = 10_000
+			var ended atomic.Bool
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				room := make(chan struct{}, 3000)
+				for n := range total {
+					room <- struct{}{}
+					q.Put(sized(n, 100+n%7*100), func(err error) {
+						if err != nil {
+							t.Error(err)
+						}
+						<-room
+					})
+				}
+				for range cap(room) {
+					room <- struct{}{}
+				}
+				ended.Store(true)
+				q.journal.ring()
+			})
+			given, rejected := consume(t, q, ended.Load)
+			wg.Wait()
+			barrier(t, q)
+			u := q.Usage()
+			twice := int64(given) + u.Dropped - total // given, and evicted before they were removed
+			if twice < 0 || twice > 0 && !bounds.DropOldest || u.Messages != 0 || u.DeadLetters+u.LostDeadLetters != int64(rejected) {
+				t.Errorf("gave %d of %d, rejected %d, usage is %+v", given, total, rejected, u)
+			}
+			if name == "wide" && given != total {
+				t.Errorf("lost some: gave %d", given)
+			}
+			sound(t, s)
+		})
+	}
+}
+
+// consume delivers until all was put and nothing is left.
+func consume(t *testing.T, q *Queue, ended func() bool) (given, rejected int) {
+	var last uint64
+	for after := uint64(0); ; {
+		over := ended()
+		list, err := q.Peek(context.Background(), after, 1+rand.IntN(300), 1<<16)
+		must(t, err)
+		if len(list) == 0 {
+			if over {
+				return given, rejected
+			}
+			<-q.Ready()
+			continue
+		}
+		var removed []uint64
+		for _, e := range list {
+			if e.ID <= last {
+				t.Errorf("gave %d behind %d", e.ID, last)
+			}
+			last = e.ID
+			removed = append(removed, e.ID)
+		}
+		if rand.IntN(2) == 0 {
+			after = last
+		}
+		given += len(list)
+		if rand.IntN(20) == 0 {
+			rejected += refuse(t, q, removed[:1])
+			removed = removed[1:]
+		}
+		q.Remove(removed)
+	}
+}
+
+// refuse makes a dead letter of an entry. One that was evicted meanwhile is none.
+func refuse(t *testing.T, q *Queue, ids []uint64) int {
+	before := q.Usage()
+	must(t, q.Reject(context.Background(), []bridges.Rejection{{ID: ids[0]}}))
+	after := q.Usage()
+	return int(after.DeadLetters + after.LostDeadLetters - before.DeadLetters - before.LostDeadLetters)
+}
