@@ -2,6 +2,7 @@ package apitest_test
 
 import (
 	"log/slog"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"signalbox/broker/file"
 	"signalbox/handlers"
 	"signalbox/router/apitest"
+	"signalbox/router/appliance"
 )
 
 // TestBridgesOfMosquitto has messages of a broker that has no bridges of its own
@@ -255,5 +257,34 @@ func TestBridgeMetrics(t *testing.T) {
 		if got, ok := all[series]; !ok || got != want {
 			t.Errorf("%s is %q, want %q", series, got, want)
 		}
+	}
+}
+
+// TestBridgesNeedTheirKey: a service that has nothing else sealed makes no new key
+// where configurations of bridges are.
+func TestBridgesNeedTheirKey(t *testing.T) {
+	t.Parallel()
+	dir, server := t.TempDir(), newCatcher(t)
+	api := apitest.New(t, apitest.In(dir))
+	api.Root.Put(bridgeAt(api, api.Embedded, "/config"), toCatcher(server.URL, bridgeSecret, nil)).Want(204)
+	api.Stop()
+	key := filepath.Join(dir, "secret.key")
+	if err := os.Rename(key, key+".away"); err != nil {
+		t.Fatal(err)
+	}
+	c := appliance.DefaultConfig()
+	c.DataDir, c.HTTP.Listen, c.Broker.Listen = dir, "127.0.0.1:0", "127.0.0.1:0"
+	if a, err := appliance.Start(t.Context(), c, "test", slog.New(slog.DiscardHandler)); err == nil {
+		a.Stop() //nolint:errcheck // it should not run
+		t.Fatal("the service runs without its key")
+	} else if !strings.Contains(err.Error(), "secret.key") {
+		t.Errorf("error %v does not name the key", err)
+	}
+	if err := os.Rename(key+".away", key); err != nil {
+		t.Fatal(err)
+	}
+	again := apitest.New(t, apitest.In(dir))
+	if !isActive(t, again, again.Embedded) {
+		t.Error("the bridge is gone")
 	}
 }

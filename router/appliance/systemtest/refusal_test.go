@@ -115,7 +115,7 @@ func TestUnwritableDataIsRefused(t *testing.T) {
 	t.Run("directory of another user", func(t *testing.T) {
 		wantRefusedAsNobody(t, readOnly(t, t.TempDir()), "data_dir", "permission denied", "make it writable")
 	})
-	for _, name := range []string{"signalbox.db", "broker.db"} {
+	for _, name := range []string{"signalbox.db", "broker.db", "streams.db", "bridges.db"} {
 		t.Run(name+" of another user", func(t *testing.T) {
 			dir := used(t)
 			giveAway(t, dir)
@@ -186,7 +186,7 @@ func wantRefusedAsNobody(t *testing.T, dir string, hints ...string) {
 // TestNewerDatabaseIsRefused pretends that a later release has written a file.
 func TestNewerDatabaseIsRefused(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"signalbox.db", "broker.db"} {
+	for _, name := range []string{"signalbox.db", "broker.db", "streams.db", "bridges.db"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := used(t)
@@ -225,7 +225,7 @@ func raiseSchema(t *testing.T, path string) {
 
 func TestForeignFileIsRefused(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"signalbox.db", "broker.db"} {
+	for _, name := range []string{"signalbox.db", "broker.db", "bridges.db"} {
 		dir := used(t)
 		write(t, filepath.Join(dir, name), strings.Repeat("this is no database\n", 100))
 		wantRefusal(t, dir, configured(nil), name)
