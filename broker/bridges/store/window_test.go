@@ -153,3 +153,24 @@ func refuse(t *testing.T, q *Queue, ids []uint64) int {
 	after := q.Usage()
 	return int(after.DeadLetters + after.LostDeadLetters - before.DeadLetters - before.LostDeadLetters)
 }
+
+// TestGapBehindLargeBlock goes on where the last block before is larger than what
+// is read at once, and there is nothing between.
+func TestGapBehindLargeBlock(t *testing.T) {
+	t.Parallel()
+	s := fresh(t, Options{})
+	q := lone(t, s, wide)
+	must(t, <-hand(t, q, sized(1, 2*pageBytes)))
+	for n := 2; n < 6; n++ {
+		keep(t, q, n, n+1)
+	}
+	remove(t, q, 2, 3)
+	s = reopen(t, s, Options{})
+	q = queueOf(t, s, "c", wide)
+	if got := numbers(peek(t, q, 1)); !slices.Equal(got, []int{4, 5}) {
+		t.Errorf("behind the large one: got %v", got)
+	}
+	q.Remove([]uint64{2, 3, 4})
+	wantHeld(t, q, 1, 5)
+	sound(t, s)
+}
