@@ -1,6 +1,6 @@
 // Package control is the language of the control topics beside dynamic
-// security: inspection, client control, the topic tree, the licence, and what
-// the broker tells about itself. It has both sides: what a broker answers, and
+// security: inspection, client control, the topic tree, streams, bridges,
+// clusters, the licence, and what the broker tells about itself. It has both sides: what a broker answers, and
 // what somebody asks and reads of the answer.
 //
 // An answer is nil where the context ends before all commands were done; some

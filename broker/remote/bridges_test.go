@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/broker"
+	"signalbox/broker/bridges"
+	"signalbox/broker/bridges/bridgestest"
+	"signalbox/broker/brokertest"
 	"signalbox/broker/control"
 )
 
@@ -240,4 +244,75 @@ func (*deadLetters) RetryDeadLetters(_ context.Context, _, _ string, ids []strin
 
 func (*deadLetters) DeleteDeadLetters(context.Context, string, string, []string) (int, error) {
 	return deadLetterCount, nil
+}
+
+// TestOwnBridges delivers messages of a broker that has no bridges itself, beside a
+// stream, and those that were published while the service was away.
+func TestOwnBridges(t *testing.T) {
+	t.Parallel()
+	server := brokertest.Mosquitto(t)
+	d, other, kind := hosting(t), connected(t, server.Target()), &bridgestest.Kind{}
+	d.Bridges = bridges.NewHost(&bridgestest.Store{}, []bridges.Kind{kind}, slog.New(slog.DiscardHandler))
+	b := hosted(t, d, server.Target())
+	if !slices.Contains(b.Capabilities(), broker.CapBridges) {
+		t.Errorf("capabilities: %q", b.Capabilities())
+	}
+	wantActive := func(active bool) {
+		t.Helper()
+		list, err := b.ListBridges(t.Context())
+		if must(t, err); !slices.Equal(list, []broker.Bridge{{ID: "fake-bridge", IsActive: active}}) {
+			t.Errorf("bridges %+v", list)
+		}
+	}
+	wantActive(false)
+	must(t, b.CreateStream(t.Context(), broker.StreamSpec{StreamName: "s", SourceTopic: new("in/#"), TargetTopic: new("out")}))
+	config := json.RawMessage(`{"connections":[{"name":"c","connection":{"address":"a"},"topicMappings":[{"name":"m","mqttTopics":["in/1","out"],"target":"x"}]}]}`)
+	must(t, b.SetBridgeConfig(t.Context(), "fake-bridge", config))
+	wantActive(true)
+	wantGot := func(want ...string) {
+		t.Helper()
+		brokertest.WaitFor(t, "the messages to be delivered", func() bool { return len(kind.Target("a").Payloads()) >= len(want) })
+		got := kind.Target("a").Payloads()
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("delivered %q, want %q", got, want)
+		}
+	}
+	must(t, other.Publish(t.Context(), broker.PublishSpec{Topic: "in/1", QoS: 1, Payload: []byte("1")}))
+	wantGot("1", "1") // itself, and from the stream
+	must(t, b.Close(t.Context()))
+	must(t, other.Publish(t.Context(), broker.PublishSpec{Topic: "in/1", QoS: 1, Payload: []byte("2")}))
+	b = hosted(t, d, server.Target())
+	wantGot("1", "1", "2", "2")
+	must(t, b.DeleteStream(t.Context(), "s"))
+	must(t, b.SetBridgeConfig(t.Context(), "fake-bridge", json.RawMessage(`{"connections":[]}`)))
+	wantActive(false)
+}
+
+// TestOwnBridgesAreNotLostSightOf when a broker has bridges itself later, nor when it
+// is gone.
+func TestOwnBridgesAreNotLostSightOf(t *testing.T) {
+	t.Parallel()
+	d, kind := quick(), &bridgestest.Kind{}
+	d.Bridges = bridges.NewHost(&bridgestest.Store{}, []bridges.Kind{kind}, slog.New(slog.DiscardHandler))
+	config := json.RawMessage(`{"connections":[{"name":"c","connection":{"address":"a"},"enabled":false,"topicMappings":[]}]}`)
+	target := (&scripted{answers: onlyDynsec}).serve(t)
+	b := hosted(t, d, target)
+	must(t, b.SetBridgeConfig(t.Context(), "fake-bridge", config))
+	must(t, b.Close(t.Context()))
+
+	server := &bridging{config: secretConfig}
+	target.URL = (&scripted{answers: server.answer}).serve(t).URL
+	b = hosted(t, d, target)
+	if list, err := b.ListBridges(t.Context()); err != nil || !slices.Equal(list, []broker.Bridge{{ID: "fake-bridge", IsActive: true}}) {
+		t.Errorf("bridges %+v, %v", list, err)
+	}
+	must(t, b.SetBridgeConfig(t.Context(), "fake-bridge", json.RawMessage(`{"connections":[]}`)))
+	if list, err := b.ListBridges(t.Context()); err != nil || len(list) != 4 {
+		t.Errorf("bridges %+v, %v", list, err)
+	}
+	must(t, b.Close(t.Context()))
+
+	target.URL, target.ID = "mqtt://127.0.0.1:1", "gone"
+	b = open(t, d, target)
+	wantKind(t, b.SetBridgeConfig(t.Context(), "fake-bridge", config), broker.Unavailable)
 }
