@@ -18,9 +18,10 @@ type border struct {
 func (b border) Identity() string { return b.asks.Identity() }
 
 // Admit asks about a message.
-func (b border) Admit(m *engine.Message) bool {
+func (b border) Admit(m *engine.Message) (ok, later bool) {
 	s := b.seam.taken(m)
-	return b.asks.Admit(&s)
+	v := b.asks.Admit(&s)
+	return v == messaging.Admitted, v == messaging.Later
 }
 
 // Depart asks for the properties of one.

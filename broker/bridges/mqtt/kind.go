@@ -44,10 +44,23 @@ func (*Kind) Schema() bridges.Schema {
 // Open has what other brokers' bridges bring to a broker looked after, where that
 // can be done.
 func (k *Kind) Open(local messaging.Broker, identity string) (end func()) {
+	s, unguard := k.site(identity), func() {}
 	if g, ok := local.(messaging.Guarded); ok {
-		return g.Guard(k.site(identity))
+		unguard = g.Guard(s)
 	}
-	return func() {}
+	return func() {
+		unguard()
+		k.forget(s)
+	}
+}
+
+// forget drops what connections that are gone have shared.
+func (k *Kind) forget(s *site) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.sites[s.identity] == s {
+		delete(k.sites, s.identity)
+	}
 }
 
 // site gives what the connections of a broker share.

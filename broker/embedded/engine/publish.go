@@ -157,7 +157,15 @@ func (e *Engine) refresh(r *route, rights Rights) {
 
 // reserved tells whether only the broker publishes to a topic.
 func reserved(topic string) bool {
-	return strings.HasPrefix(topic, "$SYS") || strings.HasPrefix(topic, "$share")
+	return strings.HasPrefix(topic, "$SYS") && !bridgeState(topic) || strings.HasPrefix(topic, "$share")
+}
+
+// bridgeState tells whether a topic is one where a bridge tells whether it is
+// connected, as bridges of Mosquitto do too.
+func bridgeState(topic string) bool {
+	rest, ok := strings.CutPrefix(topic, "$SYS/broker/connection/")
+	name, last, _ := strings.Cut(rest, "/")
+	return ok && name != "" && last == "state"
 }
 
 // may asks the rights of the session's client.
@@ -241,8 +249,7 @@ func (c *Conn) forward(pk *wire.Publish, r *route) {
 		return
 	}
 	pub.conn = c
-	if !e.passes(m, pub) {
-		c.answer(pk, pub, true)
+	if !c.passes(pk, m, pub) {
 		return
 	}
 	e.watcher.Published(m)
