@@ -67,7 +67,7 @@ func (e *Engine) begin() {
 			defer r.Open(e.local, e.identity)()
 		}
 	}
-	for {
+	for told := ""; ; {
 		err := e.load(e.life)
 		if err == nil {
 			break
@@ -75,7 +75,10 @@ func (e *Engine) begin() {
 		if e.life.Err() != nil {
 			return
 		}
-		e.log.Error("the stored configurations of bridges could not be read; trying again", "error", err)
+		if why := err.Error(); why != told {
+			e.log.Error("the stored configurations of bridges could not be read; trying again", "error", err)
+			told = why
+		}
 		if !rest(e.life, retryLoad) {
 			return
 		}

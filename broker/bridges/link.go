@@ -1,6 +1,7 @@
 package bridges
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"slices"
@@ -16,6 +17,7 @@ const (
 	handOver   = time.Second      // before and after an inlet leaves its topics to another one
 	closeTime  = 10 * time.Second // for a connector to close
 	seedWindow = 64               // retained messages on their way into a queue
+	quiet      = 10 * time.Minute // from one trouble of a connection that the log has to the next
 )
 
 // link is a connection in force: what takes its messages, its queue, and the
@@ -42,7 +44,9 @@ type link struct {
 	want      *assignment // nil for none
 	busy      *assignment // the latest that the worker began with
 	connected bool
-	trouble   string // why there is no connection, or nothing is delivered
+	trouble   string    // why there is no connection, or nothing is delivered
+	told      bool      // the log has the trouble that there is
+	toldAt    time.Time // when it last got one
 }
 
 type openQueue struct{ Queue }
@@ -100,8 +104,18 @@ func (l *link) open(ctx context.Context) error {
 
 // troubled shows that the queue cannot be opened.
 func (l *link) troubled(err error) {
-	l.log.Error("the queue of a bridge cannot be opened; trying again", "error", err)
-	l.show(false, "the queue of this connection cannot be opened; the service's log tells why")
+	l.unkept(err, false, "the queue of this connection cannot be opened; the service's log tells why")
+}
+
+// unkept shows that the queue fails, and logs why, once as long as that lasts.
+func (l *link) unkept(err error, connected bool, trouble string) {
+	l.mu.Lock()
+	known := l.trouble == trouble
+	l.mu.Unlock()
+	if !known {
+		l.log.Error("the queue of a bridge fails; trying again", "error", err)
+	}
+	l.show(connected, trouble)
 }
 
 // run works with one assignment after the other.
@@ -169,9 +183,7 @@ func (l *link) modify(c *connection, connector Connector, trouble string, fresh 
 	if connector == nil {
 		l.take(nil)
 		l.assign(nil)
-		if trouble != "" {
-			l.show(false, trouble)
-		}
+		l.show(false, trouble) // of one that is disabled the worker may show more until it ends
 		return
 	}
 	a := &assignment{connector: connector, options: c.options, mappings: map[string]bool{}, secrets: c.secrets}
@@ -193,6 +205,7 @@ func (l *link) modify(c *connection, connector Connector, trouble string, fresh 
 // one that is bad are not known.
 func (l *link) adopt(c *connection) {
 	l.mu.Lock()
+	l.told, l.toldAt = false, time.Time{}
 	l.origin = c.origin
 	if !c.bad {
 		l.bounds = c.options.bounds()
@@ -309,20 +322,30 @@ func discard(log *slog.Logger, c Connector) {
 	}
 }
 
-// show notes the state. It logs when trouble begins and ends, not each time that
-// it is tried again.
+// show notes the state. The log has when trouble begins and when it ends, not each
+// attempt; of a connection that comes and goes, once in a while.
 func (l *link) show(connected bool, trouble string) {
+	now := time.Now()
 	l.mu.Lock()
-	was, before := l.connected, l.trouble
+	same := l.connected == connected && l.trouble == trouble
 	l.connected, l.trouble = connected, trouble
+	begins := trouble != "" && !l.told && now.Sub(l.toldAt) >= quiet
+	ends := trouble == "" && connected && (l.told || l.toldAt.IsZero())
+	switch {
+	case begins:
+		l.told, l.toldAt = true, now
+	case ends:
+		l.told = false
+		l.toldAt = cmp.Or(l.toldAt, now.Add(-quiet))
+	}
 	l.mu.Unlock()
 	switch {
-	case trouble != "" && (before == "" || was && !connected):
+	case begins:
 		l.log.Warn("a connection of a bridge has trouble", "error", trouble, "connected", connected)
-	case trouble != "" && trouble != before:
-		l.log.Debug("a connection of a bridge has other trouble", "error", trouble, "connected", connected)
-	case connected && trouble == "" && (!was || before != ""):
+	case ends:
 		l.log.Info("a connection of a bridge works")
+	case !same:
+		l.log.Debug("the state of a connection of a bridge changed", "error", trouble, "connected", connected)
 	}
 }
 

@@ -186,8 +186,7 @@ func scrub(text string, secrets []string) string {
 // unstored shows an error of the store.
 func (w *worker) unstored(err error) error {
 	if w.soft.Err() == nil {
-		w.log.Error("the queue of a bridge failed; trying again", "error", err)
-		w.show(w.connected, "the queue of this connection cannot be read or written; the service's log tells why")
+		w.unkept(err, w.connected, "the queue of this connection cannot be read or written; the service's log tells why")
 	}
 	return err
 }

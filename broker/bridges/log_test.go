@@ -1,0 +1,143 @@
+package bridges_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"signalbox/broker/bridges"
+	"signalbox/broker/bridges/bridgestest"
+)
+
+// lines counts what a log is told.
+type lines struct {
+	mu  sync.Mutex // guards all
+	all []string
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, string(p))
+	return len(p), nil
+}
+
+// count tells how many lines have a text in them.
+func (l *lines) count(text string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, line := range l.all {
+		if strings.Contains(line, text) {
+			n++
+		}
+	}
+	return n
+}
+
+// logged opens a fake bridge whose log is kept, on a store in memory.
+func logged(t *testing.T) (*bridges.Engine, *bridgestest.Broker, *bridgestest.Kind, *lines) {
+	t.Helper()
+	out, k, b := &lines{}, &bridgestest.Kind{}, &bridgestest.Broker{}
+	h := bridges.NewHost(&bridgestest.Store{}, []bridges.Kind{k}, slog.New(slog.NewTextHandler(out, nil)))
+	e := h.Open("b", "here", b)
+	must(t, e.Ready(t.Context()))
+	t.Cleanup(func() { must(t, e.Close(context.Background())) })
+	return e, b, k, out
+}
+
+// TestLogOfADay has targets be in trouble for a day in each way there is: the log
+// tells when it begins and when it ends, and of what comes and goes now and then.
+func TestLogOfADay(t *testing.T) {
+	t.Parallel()
+	for name, trouble := range map[string]func(target *bridgestest.Target) (over func()){
+		"it is away": func(target *bridgestest.Target) func() {
+			target.Away(errors.New("away"))
+			return func() { target.Away(nil) }
+		},
+		"it is reached and takes nothing": func(target *bridgestest.Target) func() {
+			target.Answers(func(context.Context, []*bridges.Entry, []bridges.Result) error { return errors.New("busy") })
+			return func() { target.Answers(nil) }
+		},
+		"it is reached and hangs up": func(target *bridgestest.Target) func() {
+			target.Answers(func(context.Context, []*bridges.Entry, []bridges.Result) error {
+				return &bridges.Lost{Err: errors.New("it hung up")}
+			})
+			return func() { target.Answers(nil) }
+		},
+		"it says something else each time": func(target *bridgestest.Target) func() {
+			n := 0
+			target.Answers(func(context.Context, []*bridges.Entry, []bridges.Result) error {
+				n++
+				return fmt.Errorf("request %d failed", n)
+			})
+			return func() { target.Answers(nil) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				e, b, k, out := logged(t)
+				must(t, e.SetBridgeConfig(t.Context(), fake, []byte(doc(conn("c")))))
+				synctest.Wait()
+				over := trouble(k.Target("t"))
+				say(b, "a/b", "1")
+				pass(24 * time.Hour)
+				if n := out.count("has trouble"); n != 1 {
+					t.Errorf("the log has %d lines about trouble, want one", n)
+				}
+				works := out.count("bridge works")
+				over()
+				pass(time.Minute)
+				if n := out.count("bridge works"); n != works+1 {
+					t.Errorf("the log says %d times that it works, want %d", n, works+1)
+				}
+			})
+		})
+	}
+}
+
+// TestLogOfComingAndGoing has a target go away and come back each minute of a day.
+func TestLogOfComingAndGoing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e, _, k, out := logged(t)
+		must(t, e.SetBridgeConfig(t.Context(), fake, []byte(doc(conn("c")))))
+		synctest.Wait()
+		for range 24 * 60 {
+			k.Target("t").Away(errors.New("away"))
+			pass(30 * time.Second)
+			k.Target("t").Away(nil)
+			pass(30 * time.Second)
+		}
+		if n := out.count(""); n < 100 || n > 300 {
+			t.Errorf("the log has %d lines", n)
+		}
+		k.Target("t").Away(errors.New("away"))
+		pass(time.Hour)
+		if trouble, works := out.count("has trouble"), out.count("bridge works"); trouble != works {
+			t.Errorf("the log says %d times that there is trouble, which lasts, and %d times that it works", trouble, works)
+		}
+	})
+}
+
+// TestDisabledIsNoTrouble has what was wrong with a connection be gone once it is
+// switched off.
+func TestDisabledIsNoTrouble(t *testing.T) {
+	t.Parallel()
+	s := &bridgestest.Store{}
+	must(t, s.PutConfig(t.Context(), "b", fake, []byte(doc(strings.Replace(conn("c"), `"x"`, `"NO"`, 1))), []string{"c"}))
+	r := bridgestest.Start(t, &bridgestest.Kind{}, s)
+	if r.Status("c").Error == "" {
+		t.Fatal("a stored configuration that cannot be used is no trouble")
+	}
+	r.Set(doc(strings.Replace(conn("c"), `{"name"`, `{"enabled":false,"name"`, 1)))
+	if got := r.Status("c").Error; got != "" {
+		t.Errorf("the error of a connection that is switched off is %q", got)
+	}
+}
