@@ -18,10 +18,9 @@ type border struct {
 func (b border) Identity() string { return b.asks.Identity() }
 
 // Admit asks about a message.
-func (b border) Admit(m *engine.Message) (ok, later bool) {
+func (b border) Admit(m *engine.Message) bool {
 	s := b.seam.taken(m)
-	v := b.asks.Admit(&s)
-	return v == messaging.Admitted, v == messaging.Later
+	return b.asks.Admit(&s)
 }
 
 // Depart asks for the properties of one.

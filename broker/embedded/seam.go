@@ -45,8 +45,23 @@ func (m *seam) Publish(_ context.Context, list []messaging.Message) (done, refus
 // errNotStored is a message that the engine does not take at present.
 var errNotStored = errors.New("the broker cannot store messages at present")
 
-// PublishStored publishes all at once and waits for the store.
+// PublishStored publishes all at once and waits for the store. It waits while the
+// broker does not know its sessions, as at its start or while another node of its
+// cluster has them, and publishes all again where that began meanwhile.
 func (m *seam) PublishStored(ctx context.Context, list []messaging.Message, errs []error) error {
+	for {
+		serving, err := m.engine.Serving(ctx)
+		if err != nil {
+			return err
+		}
+		clear(errs)
+		if err := m.publishStored(ctx, list, errs); err != nil || serving.Err() == nil {
+			return err
+		}
+	}
+}
+
+func (m *seam) publishStored(ctx context.Context, list []messaging.Message, errs []error) error {
 	p := m.publishers.Get().(*engine.Publisher)
 	defer m.publishers.Put(p)
 	now, told := m.now().UnixMilli(), make([]<-chan error, len(list))

@@ -15,9 +15,9 @@ type Guarded interface {
 type Border interface {
 	// Identity is what the broker is called among bridges.
 	Identity() string
-	// Admit is given a message of a client that tells of bridges, and says what is
-	// to become of it.
-	Admit(m *Message) Verdict
+	// Admit is given a message of a client that tells of bridges, and says whether
+	// it is to be delivered.
+	Admit(m *Message) bool
 	// Depart gives the properties with which a message goes to a bridge that takes
 	// it from the broker as a client.
 	Depart(m *Message) []byte
@@ -35,13 +35,3 @@ type Telling interface {
 	// is not known then.
 	PublishStored(ctx context.Context, messages []Message, errs []error) error
 }
-
-// Verdict is what is to become of a message at a border.
-type Verdict int
-
-// The verdicts.
-const (
-	Admitted Verdict = iota // it is delivered
-	Known                   // it is acknowledged and not delivered: it has been here, or comes on another way
-	Later                   // it is refused for now: that is not known yet
-)

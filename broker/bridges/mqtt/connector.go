@@ -31,7 +31,6 @@ type connector struct {
 
 	feed    *feed.Feed
 	known   atomic.Pointer[acquaintance]
-	made    time.Time
 	losses  losses
 	met     atomic.Bool   // it has been connected to
 	changed chan struct{} // buffered by one, for the engine
@@ -64,7 +63,7 @@ var (
 func newConnector(s *site, c *bridges.Connection, d *document) *connector {
 	n := &connector{
 		document: d, site: s, local: c.Local, meter: c.Meter, trial: c.Trial, outs: map[string]*route{},
-		made: time.Now(), guess: tokenOf(d.Connection.BrokerID), changed: make(chan struct{}, 1), stir: make(chan struct{}, 1),
+		guess: tokenOf(d.Connection.BrokerID), changed: make(chan struct{}, 1), stir: make(chan struct{}, 1),
 		inbound: inbound{wake: make(chan struct{}, 1)}, flights: map[uint64]flight{}, brought: make(chan struct{}),
 	}
 	for _, r := range d.routes {
@@ -77,9 +76,6 @@ func newConnector(s *site, c *bridges.Connection, d *document) *connector {
 	}
 	n.life, n.end = context.WithCancel(context.Background())
 	n.feed = feed.New(n.options(c.Identity))
-	if !n.trial && n.local != nil { // before its first message is taken
-		s.add(n)
-	}
 	return n
 }
 
@@ -199,6 +195,7 @@ func (c *connector) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	c.stop = cancel
 	if !c.trial {
+		c.site.add(c)
 		for _, r := range c.ins {
 			for i, filter := range r.filters(r.remote) {
 				c.cancels = append(c.cancels, c.feed.Subscribe(filter, &intake{c, r, i}))
@@ -304,10 +301,10 @@ func (c *connector) tell(state string) {
 // context allows.
 func (c *connector) Close(ctx context.Context) error {
 	defer c.end()
-	c.site.remove(c)
 	if !c.started {
 		return nil
 	}
+	c.site.remove(c)
 	c.feed.Leave()
 	c.inbound.end()
 	defer context.AfterFunc(ctx, c.end)()

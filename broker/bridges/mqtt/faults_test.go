@@ -144,35 +144,3 @@ func TestTakeover(t *testing.T) {
 		})
 	}
 }
-
-// TestRestart has a signalbox of a triangle stop, and start again with messages
-// for it waiting at both others: each comes once.
-func TestRestart(t *testing.T) {
-	t.Parallel()
-	a, b := signalbox(t, "A"), signalbox(t, "B")
-	m, _ := mosquitto(t)
-	a.bridge(t, all(b, "both"), all(m, "both"))
-	b.bridge(t, all(m, "both"))
-	atA, atM := join(t, a, "#"), join(t, m, "#")
-	joinAs(t, b, "kept", "#").leave()
-	b.box.stop()
-	brokertest.WaitFor(t, "it is seen to be away", func() bool { return !a.status(t)[0].IsConnected })
-	var want []string
-	for i := range 30 {
-		for name, c := range map[string]*client{"A": atA, "M": atM} {
-			topic := fmt.Sprintf("%s/%d", name, i)
-			c.send(topic, "x", byte(1+i%2), false)
-			want = append(want, fmt.Sprintf("%s=x/%d", topic, 1+i%2))
-		}
-	}
-	atA.want("at A", want...)
-	atM.want("at M", want...)
-	b.box.start(b, b.addr)
-	b.connected(t)
-	a.connected(t)
-	atB := joinAs(t, b, "kept")
-	brokertest.WaitFor(t, "nothing waits", func() bool { return a.status(t)[0].QueuedMessages == 0 })
-	atA.send("last", "x", 2, false)
-	atM.send("last", "y", 2, false)
-	atB.want("at B", append(want, "last=x/2", "last=y/2")...)
-}

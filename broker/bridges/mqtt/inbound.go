@@ -162,62 +162,43 @@ func (c *connector) bring(ctx context.Context) {
 // publish publishes messages here and settles those that are done with. What is
 // left when the context ends comes again.
 func (c *connector) publish(ctx context.Context, part []arrival) {
-	for len(part) > 0 {
-		if b, ok := c.local.(messaging.Telling); ok {
-			part = c.store(ctx, b, part)
-		} else {
-			part = c.hand(ctx, part)
+	list := make([]messaging.Message, 0, len(part))
+	for i := range part {
+		list = append(list, part[i].message)
+	}
+	errs := make([]error, len(part))
+	if b, ok := c.local.(messaging.Telling); ok {
+		if b.PublishStored(ctx, list, errs) != nil {
+			return
 		}
-		if len(part) > 0 && !rest(ctx, retryPublish) {
+		c.arrived(part, errs)
+		return
+	}
+	for len(list) > 0 {
+		done, refused, err := c.local.Publish(ctx, list)
+		c.meter.Dropped.Add(int64(refused))
+		c.meter.Inbound.Add(int64(done - refused))
+		for i := range part[:done] {
+			settle(part[i].settler, nil)
+		}
+		part, list = part[done:], list[done:]
+		if err != nil && !rest(ctx, retryPublish) {
 			return
 		}
 	}
 }
 
-// store publishes messages at a broker that tells when it has stored them, and
-// gives those that it does not store at present, as while it starts or where its
-// disk is full. One of QoS 0 is lost then.
-func (c *connector) store(ctx context.Context, b messaging.Telling, part []arrival) (left []arrival) {
-	errs := make([]error, len(part))
-	if b.PublishStored(ctx, messagesOf(part), errs) != nil {
-		return part // the context's end
-	}
-	for i, a := range part {
-		switch {
-		case errs[i] == nil:
-			c.meter.Inbound.Add(1)
-			settle(a.settler, nil)
-		case a.settler != nil:
-			left = append(left, a)
-		default:
-			c.meter.Dropped.Add(1)
-			c.site.memory.remove(a.visitor)
-		}
-	}
-	return left
-}
-
-// hand publishes messages at another broker, and gives those that it does not have
-// yet.
-func (c *connector) hand(ctx context.Context, part []arrival) (left []arrival) {
-	done, refused, err := c.local.Publish(ctx, messagesOf(part))
-	c.meter.Dropped.Add(int64(refused))
-	c.meter.Inbound.Add(int64(done - refused))
-	for _, a := range part[:done] {
-		settle(a.settler, nil)
-	}
-	if err == nil {
-		return nil
-	}
-	return part[done:]
-}
-
-func messagesOf(part []arrival) []messaging.Message {
-	list := make([]messaging.Message, 0, len(part))
+// arrived settles messages.
+func (c *connector) arrived(part []arrival, errs []error) {
 	for i := range part {
-		list = append(list, part[i].message)
+		if errs[i] == nil {
+			c.meter.Inbound.Add(1)
+		} else {
+			c.meter.Dropped.Add(1)
+			c.site.memory.remove(part[i].visitor)
+		}
+		settle(part[i].settler, errs[i])
 	}
-	return list
 }
 
 // rest waits. It tells whether it was for the whole time.

@@ -44,23 +44,10 @@ func (*Kind) Schema() bridges.Schema {
 // Open has what other brokers' bridges bring to a broker looked after, where that
 // can be done.
 func (k *Kind) Open(local messaging.Broker, identity string) (end func()) {
-	s, unguard := k.site(identity), func() {}
 	if g, ok := local.(messaging.Guarded); ok {
-		unguard = g.Guard(s)
+		return g.Guard(k.site(identity))
 	}
-	return func() {
-		unguard()
-		k.forget(s)
-	}
-}
-
-// forget drops what connections that are gone have shared.
-func (k *Kind) forget(s *site) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.sites[s.identity] == s {
-		delete(k.sites, s.identity)
-	}
+	return func() {}
 }
 
 // site gives what the connections of a broker share.

@@ -80,19 +80,10 @@ func TestItself(t *testing.T) {
 // TestNotifications tells both brokers whether the bridge is connected.
 func TestNotifications(t *testing.T) {
 	t.Parallel()
-	mosquitto, _ := mosquitto(t)
-	for name, m := range map[string]*node{"Mosquitto": mosquitto, "signalbox": signalbox(t, "B")} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			notifications(t, m)
-		})
-	}
-}
-
-func notifications(t *testing.T, m *node) {
 	a := signalbox(t, "A")
+	m, server := mosquitto(t)
 	const topic = "$SYS/broker/connection/mine/state"
-	proxy := brokertest.NewProxy(t, m.addr)
+	proxy := brokertest.NewProxy(t, server.Addr)
 	l := all(m, "out")
 	l.addr, l.connection = proxy.Addr, map[string]any{"clientId": "mine"}
 	a.bridge(t, l)

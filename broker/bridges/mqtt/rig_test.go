@@ -218,13 +218,6 @@ type client struct {
 // join connects a client, which subscribes to filters with QoS 2.
 func join(t testing.TB, n *node, filters ...string) *client {
 	t.Helper()
-	return joinAs(t, n, "", filters...)
-}
-
-// joinAs connects a client that has a session which is kept, where it has a client
-// id.
-func joinAs(t testing.TB, n *node, clientID string, filters ...string) *client {
-	t.Helper()
 	conn, err := net.Dial("tcp", n.addr)
 	if err != nil {
 		t.Fatal(err)
@@ -239,11 +232,6 @@ func joinAs(t testing.TB, n *node, clientID string, filters ...string) *client {
 		},
 	}})
 	connect := &paho.Connect{KeepAlive: 60, CleanStart: true, UsernameFlag: true, PasswordFlag: true, Username: n.username, Password: []byte(n.password)}
-	if clientID != "" {
-		hour := uint32(3600)
-		connect.ClientID, connect.CleanStart = clientID, false
-		connect.Properties = &paho.ConnectProperties{SessionExpiryInterval: &hour}
-	}
 	if _, err := c.Connect(t.Context(), connect); err != nil {
 		t.Fatal(err)
 	}
@@ -299,11 +287,6 @@ func (c *client) texts() (list []string) {
 func (c *client) want(what string, texts ...string) {
 	c.t.Helper()
 	slices.Sort(texts)
-	defer func() {
-		if c.t.Failed() {
-			c.t.Logf("%s came:\n%q", what, c.texts())
-		}
-	}()
 	brokertest.WaitFor(c.t, what+": "+fmt.Sprint(len(texts))+" messages", func() bool { return len(c.list()) >= len(texts) })
 	if got := c.texts(); !slices.Equal(got, texts) {
 		c.t.Errorf("%s:\n got %q\nwant %q", what, got, texts)

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"slices"
 	"sync"
-	"time"
 
 	"signalbox/broker/messaging"
 )
@@ -21,7 +20,7 @@ type site struct {
 	memory   memory
 
 	mu    sync.RWMutex // guards what follows; held for moments only, no other lock is taken under it but one of a feed's
-	links []*connector // in the order in which they were made
+	links []*connector // that run
 }
 
 func newSite(identity string) *site {
@@ -64,20 +63,6 @@ func (s *site) fetches(t *trace, topic string) bool {
 	})
 }
 
-// introduction is how long a connection may take to stand for the first time
-// before it is no longer counted on.
-const introduction = 30 * time.Second
-
-// mayFetch tells whether it is not known yet if this broker takes a message itself:
-// the connection for it has not stood yet, as after a start, and may do so soon.
-func (s *site) mayFetch(t *trace, topic string) bool {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return slices.ContainsFunc(s.links, func(c *connector) bool {
-		return !c.met.Load() && time.Since(c.made) < introduction && c.peer() == t.visited[0] && c.fetches(t.topic, topic)
-	})
-}
-
 // sign gives the properties with which a message leaves this broker, and its
 // trace before. It answers false where the message has been at too many brokers.
 func (s *site) sign(t *trace, rest []byte, m *messaging.Message) (properties []byte, ok bool) {
@@ -105,21 +90,16 @@ func (s *site) identify(m *messaging.Message) (id ident) {
 // Identity is what the broker is called among bridges.
 func (s *site) Identity() string { return s.identity }
 
-// Admit tells what is to become of a message that a client publishes. QoS 0 does
-// not wait: it is not kept for a connection that is away.
-func (s *site) Admit(m *messaging.Message) messaging.Verdict {
+// Admit tells whether a message that a client publishes is to be delivered.
+func (s *site) Admit(m *messaging.Message) bool {
 	t, _ := splitTrace(m.Properties)
 	switch {
 	case t == nil:
-		return messaging.Admitted
+		return true
 	case t.hasVisited(s.self), s.fetches(t, m.Topic):
-		return messaging.Known
-	case m.QoS > 0 && s.mayFetch(t, m.Topic):
-		return messaging.Later
-	case s.memory.add(visitor{t.id, tokenOf(m.Topic)}):
-		return messaging.Admitted
+		return false
 	}
-	return messaging.Known
+	return s.memory.add(visitor{t.id, tokenOf(m.Topic)})
 }
 
 // Withdraw forgets a message that came to nothing.

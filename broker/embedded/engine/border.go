@@ -13,9 +13,8 @@ type Border interface {
 	// Identity is what this broker is called among bridges.
 	Identity() string
 	// Admit is given a message of a client that tells of bridges, and says whether
-	// it is to be delivered. It has been here before where not; or, with later, that
-	// is not known yet, and it is to come again.
-	Admit(m *Message) (ok, later bool)
+	// it is to be delivered; it has been here before where not.
+	Admit(m *Message) bool
 	// Depart gives the properties with which a message goes to a bridge that takes
 	// it from here.
 	Depart(m *Message) []byte
@@ -34,37 +33,18 @@ func (e *Engine) Guard(b Border) (end func()) {
 // tale begins the user property that tells of bridges.
 var tale = append([]byte{0, byte(len(wire.BridgeProperty))}, wire.BridgeProperty...)
 
-// passes tells whether a message may come in; otherwise it answers its sender.
-// One that comes to nothing after all is withdrawn then.
-func (c *Conn) passes(pk *wire.Publish, m *Message, pub *publication) bool {
-	b := c.engine.border.Load()
+// passes tells whether a message may come in. One that comes to nothing later is
+// withdrawn then.
+func (e *Engine) passes(m *Message, pub *publication) bool {
+	b := e.border.Load()
 	if b == nil || len(m.Properties) == 0 || !bytes.Contains(m.Properties, tale) {
 		return true
 	}
-	ok, later := (*b).Admit(m)
-	switch {
-	case ok:
-		pub.withdraw = func() { (*b).Withdraw(m) }
-	case later:
-		c.postpone(pk)
-		pub.recycle()
-	default:
-		c.answer(pk, pub, true)
+	if !(*b).Admit(m) {
+		return false
 	}
-	return ok
-}
-
-// postpone has a bridge send a message again.
-func (c *Conn) postpone(pk *wire.Publish) {
-	kind := wire.TypePuback
-	switch pk.QoS {
-	case 0:
-		return
-	case 2:
-		c.session.unreceive(pk.PacketID)
-		kind = wire.TypePubrec
-	}
-	c.acknowledge(kind, pk.PacketID, wire.ReasonQuotaExceeded)
+	pub.withdraw = func() { (*b).Withdraw(m) }
+	return true
 }
 
 // nameFor gives what a bridge that connects is told this broker is called.

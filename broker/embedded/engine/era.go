@@ -22,8 +22,9 @@ var errOver = errors.New("the broker has left its clients to another server mean
 // may have another state, in which the same numbers stand for something else.
 type era struct {
 	store    Store
-	volatile bool        // nothing is stored: the engine is suspended
-	admits   atomic.Bool // ordinary clients are let in
+	volatile bool          // nothing is stored: the engine is suspended
+	admits   atomic.Bool   // ordinary clients are let in
+	admitted chan struct{} // closed when they are for the first time
 
 	ctx context.Context // ends with the era; for log-ins
 	end context.CancelFunc
@@ -33,9 +34,15 @@ type era struct {
 }
 
 func newEra(s Store, volatile bool) *era {
-	t := &era{store: s, volatile: volatile}
+	t := &era{store: s, volatile: volatile, admitted: make(chan struct{})}
 	t.ctx, t.end = context.WithCancel(context.Background())
 	return t
+}
+
+// admit lets ordinary clients in, once.
+func (t *era) admit() {
+	t.admits.Store(true)
+	close(t.admitted)
 }
 
 // submit hands changes to the store. Where nothing is stored they are settled

@@ -157,15 +157,7 @@ func (e *Engine) refresh(r *route, rights Rights) {
 
 // reserved tells whether only the broker publishes to a topic.
 func reserved(topic string) bool {
-	return strings.HasPrefix(topic, "$SYS") && !bridgeState(topic) || strings.HasPrefix(topic, "$share")
-}
-
-// bridgeState tells whether a topic is one where a bridge tells whether it is
-// connected, as bridges of Mosquitto do too.
-func bridgeState(topic string) bool {
-	rest, ok := strings.CutPrefix(topic, "$SYS/broker/connection/")
-	name, last, _ := strings.Cut(rest, "/")
-	return ok && name != "" && last == "state"
+	return strings.HasPrefix(topic, "$SYS") || strings.HasPrefix(topic, "$share")
 }
 
 // may asks the rights of the session's client.
@@ -249,7 +241,8 @@ func (c *Conn) forward(pk *wire.Publish, r *route) {
 		return
 	}
 	pub.conn = c
-	if !c.passes(pk, m, pub) {
+	if !e.passes(m, pub) {
+		c.answer(pk, pub, true)
 		return
 	}
 	e.watcher.Published(m)

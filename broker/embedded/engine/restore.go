@@ -25,7 +25,7 @@ func (e *Engine) restore(stored *Snapshot) {
 		e.restoreSessions(all[:n], now)
 		all = all[n:]
 	}
-	now.admits.Store(true)
+	now.admit()
 }
 
 // raise makes a counter be a number at least.

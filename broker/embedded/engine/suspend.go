@@ -88,6 +88,27 @@ func (e *Engine) load(ctx context.Context) (*Snapshot, error) {
 // Load is the first Resume of an engine that nobody suspends.
 func (e *Engine) Load(ctx context.Context) error { return e.Resume(ctx) }
 
+// Serving waits until the engine is not suspended and all sessions are back: what
+// is published before is lost to them. The context that it gives ends when the
+// engine is suspended again, at the latest: who published meanwhile does not know
+// then what became of it.
+func (e *Engine) Serving(ctx context.Context) (serving context.Context, err error) {
+	for {
+		now := e.era.Load()
+		if now.admits.Load() {
+			return now.ctx, nil
+		}
+		select {
+		case <-now.admitted:
+		case <-now.ctx.Done(): // there is another
+		case <-e.life.Done():
+			return nil, errClosing
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
 // interrupt breaks a Resume under way off, and those that begin before the
 // function is called that it gives.
 func (e *Engine) interrupt() (end func()) {
