@@ -141,6 +141,11 @@ func (c *crossing) run(t *testing.T) {
 	c.arrive(t, messages/20)
 	c.kill(t, "while the queue gets shorter")
 	c.last = c.publishers.finish(t, messages)
+	defer func() { // also where the wait ends the test
+		if t.Failed() {
+			c.compare(t)
+		}
+	}()
 	waitFor(t, "all messages are there", func() bool {
 		return c.peer.count(t) >= c.sent() && complete(c.peer.all(t), c.last)
 	})
