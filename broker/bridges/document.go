@@ -2,10 +2,12 @@ package bridges
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"signalbox/broker"
 	"signalbox/broker/bridges/mapping"
@@ -97,15 +99,38 @@ func (s *schema) understand(tree, stored any, problems Problems) (*document, Pro
 	}
 	mappings, origins := s.schemaMappings(root, &problems)
 	list, _ := root.get("connections").([]any)
+	over, filters := len(problems) > maxProblems || len(list) > maxConnections, 0
 	for i, v := range list {
-		c := s.connection(index("connections", i), v, problems)
+		c := s.connection(index("connections", i), v, problems, over)
+		if filters += c.count(); filters > maxFilters {
+			over = true
+		}
 		if !c.bad {
 			c.find(s, v, mappings, origins, &problems)
 		}
 		d.connections = append(d.connections, c)
 	}
+	if filters > maxFilters {
+		problems.Add("connections", fmt.Sprintf("must not have more than %d topic filters in all", maxFilters))
+	}
 	d.unique(&problems)
 	return d, sorted(problems)
+}
+
+// Bounds of a document. What compares each topic filter with each takes the square
+// of them.
+const (
+	maxConnections       = 100
+	maxFilters           = 10_000 // of a document
+	maxConnectionFilters = 2000
+)
+
+// count gives the number of topic filters of a connection.
+func (c *connection) count() (n int) {
+	for _, m := range c.mappings {
+		n += len(m.MQTTTopics)
+	}
+	return n
 }
 
 // touches tells whether one of the problems is below a place.
@@ -113,9 +138,10 @@ func (p Problems) touches(root string) bool {
 	return slices.ContainsFunc(p, func(p Problem) bool { return p.Path == "" || under(p.Path, root) })
 }
 
-// connection reads a connection, as far as it has no problems.
-func (s *schema) connection(path string, v any, problems Problems) *connection {
-	c := &connection{path: path, name: nameOf(v), bad: problems.touches(path), text: appendTree(nil, v), origin: fingerprint(v), secrets: s.secretsOf(v)}
+// connection reads a connection, as far as it has no problems. Where a document has
+// too many, all are bad.
+func (s *schema) connection(path string, v any, problems Problems, over bool) *connection {
+	c := &connection{path: path, name: nameOf(v), bad: over || problems.touches(path), text: appendTree(nil, v), origin: fingerprint(v), secrets: s.secretsOf(v)}
 	if c.bad {
 		return c
 	}
@@ -143,6 +169,9 @@ func (c *connection) find(s *schema, v any, mappings map[string]*mapping.Mapping
 	before := len(*problems)
 	if c.options.RetryMax < c.options.RetryMin {
 		problems.Add(c.path+".options.retryMaxInsertDelay", "must not be less than retryMinInsertDelay")
+	}
+	if c.count() > maxConnectionFilters {
+		problems.Add(c.path+".topicMappings", fmt.Sprintf("must not have more than %d topic filters in all", maxConnectionFilters))
 	}
 	names := map[string]bool{}
 	used := map[string]string{}
@@ -185,7 +214,7 @@ func (s *schema) schemaMappings(root *object, problems *Problems) (compiled map[
 			problems.Add(path+".name", "is the name of another schema mapping")
 		}
 		compiled[name], origins[name] = nil, fingerprint(v)
-		if problems.touches(path) {
+		if len(*problems) > maxProblems || problems.touches(path) {
 			continue
 		}
 		var spec mapping.Spec
@@ -204,10 +233,17 @@ func (s *schema) schemaMappings(root *object, problems *Problems) (compiled map[
 	return compiled, origins
 }
 
-// unique refuses names that two connections have.
+// unique refuses names that two connections have, and those that cannot stand in
+// the path of a URL.
 func (d *document) unique(problems *Problems) {
 	seen := map[string]bool{}
 	for _, c := range d.connections {
+		switch {
+		case c.name == "." || c.name == "..":
+			problems.Add(c.path+".name", "must not be . or .., which lead elsewhere in a URL")
+		case strings.ContainsFunc(c.name, unicode.IsControl):
+			problems.Add(c.path+".name", "must not hold control characters")
+		}
 		if seen[c.name] && c.name != "" {
 			problems.Add(c.path+".name", "is the name of another connection of this bridge")
 		}

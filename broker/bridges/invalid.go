@@ -27,9 +27,10 @@ func (s *schema) validate(document any) Problems {
 		return Problems{{"", "cannot be held against the schema"}}
 	}
 	leaves := leavesOf(failed)
+	meant := meantBy(leaves)
 	var problems Problems
 	for _, l := range leaves {
-		if echo(l, leaves) {
+		if echo(l, meant) {
 			continue
 		}
 		problems = append(problems, explain(pathOf(root, l.InstanceLocation), l.ErrorKind)...)
@@ -39,15 +40,31 @@ func (s *schema) validate(document any) Problems {
 
 // echo tells whether a failure says of a member that it is not known only because
 // what knows it has failed too.
-func echo(l *jsonschema.ValidationError, all []*jsonschema.ValidationError) bool {
-	if _, ok := l.ErrorKind.(*failure.FalseSchema); !ok || len(l.InstanceLocation) == 0 {
+func echo(l *jsonschema.ValidationError, meant [][]string) bool {
+	if !isUnknown(l) || len(l.InstanceLocation) == 0 {
 		return false
 	}
 	parent := l.InstanceLocation[:len(l.InstanceLocation)-1]
-	return slices.ContainsFunc(all, func(o *jsonschema.ValidationError) bool {
-		_, same := o.ErrorKind.(*failure.FalseSchema)
-		return !same && len(o.InstanceLocation) >= len(parent) && slices.Equal(o.InstanceLocation[:len(parent)], parent)
-	})
+	i, _ := slices.BinarySearchFunc(meant, parent, slices.Compare)
+	return i < len(meant) && len(meant[i]) >= len(parent) && slices.Equal(meant[i][:len(parent)], parent)
+}
+
+// meantBy gives the places of all failures but those of members that are not
+// known, in order.
+func meantBy(leaves []*jsonschema.ValidationError) [][]string {
+	var places [][]string
+	for _, l := range leaves {
+		if !isUnknown(l) {
+			places = append(places, l.InstanceLocation)
+		}
+	}
+	slices.SortFunc(places, slices.Compare)
+	return places
+}
+
+func isUnknown(l *jsonschema.ValidationError) bool {
+	_, ok := l.ErrorKind.(*failure.FalseSchema)
+	return ok
 }
 
 // leavesOf gives what is wrong at last. Of alternatives it takes the one that is
@@ -307,6 +324,9 @@ func leadingNumber(s string) (n int, rest string) {
 // the first few places.
 func refuse(op string, problems Problems) error {
 	const most = 3
+	if len(problems) > maxProblems {
+		problems = append(problems[:maxProblems:maxProblems], Problem{"", "there are more problems than are told at once"})
+	}
 	var parts []string
 	fields := make([]broker.Field, 0, len(problems))
 	for i, p := range problems {

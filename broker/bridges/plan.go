@@ -11,7 +11,8 @@ import (
 // mappings. It is never changed, but replaced whole.
 type plan struct {
 	routes   []route
-	openings []opening // in the order in which they were subscribed
+	openings []opening      // in the order in which they were subscribed
+	places   map[*inlet]int // of the openings
 }
 
 // route is what a topic mapping takes.
@@ -46,9 +47,10 @@ const always = math.MaxInt64
 
 // newPlan puts a plan together.
 func newPlan(routes []route, openings []opening) *plan {
-	p := &plan{routes: routes, openings: openings}
+	p := &plan{routes: routes, openings: openings, places: make(map[*inlet]int, len(openings))}
 	for i := range p.openings {
 		o := &p.openings[i]
+		p.places[o.inlet] = i
 		o.ahead, o.routes = nil, nil
 		for j := range i {
 			if overlap(p.openings[j].filter, o.filter) {
@@ -67,10 +69,8 @@ func newPlan(routes []route, openings []opening) *plan {
 
 // opening finds an inlet, nil where the plan does not use it.
 func (p *plan) opening(in *inlet) *opening {
-	for i := range p.openings {
-		if p.openings[i].inlet == in {
-			return &p.openings[i]
-		}
+	if i, ok := p.places[in]; ok {
+		return &p.openings[i]
 	}
 	return nil
 }

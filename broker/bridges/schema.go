@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -93,7 +94,7 @@ func assemble(s Schema) *object {
 		"required", []any{"name", "connection"}))
 	members := tree(
 		"version", tree("title", "Version of the document", "enum", []any{"v1"}, "default", "v1"),
-		"connections", tree("title", "Connections", "type", "array", "maxItems", json.Number("100"), "items", tree("$ref", "#/$defs/connection")))
+		"connections", tree("title", "Connections", "type", "array", "maxItems", json.Number(strconv.Itoa(maxConnections)), "items", tree("$ref", "#/$defs/connection")))
 	if s.Records {
 		members.put("schemaMappings", tree("title", "Schema mappings", "type", "array", "maxItems", json.Number("1000"), "items", tree("$ref", "#/$defs/schemaMapping")))
 		defs.put("schemaMapping", sharedPart("schemaMapping"))

@@ -3,6 +3,7 @@ package bridges
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/big"
 	"regexp"
@@ -56,13 +57,19 @@ const (
 	maxDocument = 4 << 20 // bytes
 	maxDepth    = 64      // arrays and objects in one another
 	maxNumber   = 64      // characters
+	maxValues   = 100_000
+	maxPath     = 1024 // bytes of the path of a value
+	maxProblems = 100  // that are told
 )
 
 // treeReader reads a tree, and notes what must not be in one.
 type treeReader struct {
 	dec      *json.Decoder
+	values   int
 	problems Problems
 }
+
+var errProblems = errors.New("there are too many problems")
 
 // readTree reads JSON whose objects have no member twice.
 func readTree(text []byte) (any, Problems) {
@@ -79,8 +86,11 @@ func readTree(text []byte) (any, Problems) {
 	r := &treeReader{dec: json.NewDecoder(bytes.NewReader(text))}
 	r.dec.UseNumber()
 	v, err := r.value("", 0)
-	if err != nil {
-		return nil, Problems{{"", "is not JSON: " + err.Error()}}
+	switch {
+	case errors.Is(err, errProblems):
+		return nil, r.problems
+	case err != nil:
+		return nil, Problems{{"", "cannot be used: " + err.Error()}}
 	}
 	return v, r.problems
 }
@@ -88,6 +98,9 @@ func readTree(text []byte) (any, Problems) {
 func (r *treeReader) value(path string, depth int) (any, error) {
 	t, err := r.dec.Token()
 	if err != nil {
+		return nil, err
+	}
+	if err := r.count(path); err != nil {
 		return nil, err
 	}
 	switch t := t.(type) {
@@ -103,6 +116,21 @@ func (r *treeReader) value(path string, depth int) (any, error) {
 		return r.number(path, t), nil
 	}
 	return t, nil
+}
+
+// count ends reading where there is more than a document needs. Without it the
+// paths of a small document could take gigabytes.
+func (r *treeReader) count(path string) error {
+	r.values++
+	switch {
+	case r.values > maxValues:
+		return fmt.Errorf("it has more than %d values", maxValues)
+	case len(path) > maxPath:
+		return fmt.Errorf("the names that lead to a value have more than %d bytes", maxPath)
+	case len(r.problems) >= maxProblems:
+		return errProblems
+	}
+	return nil
 }
 
 func (r *treeReader) array(path string, depth int) (any, error) {

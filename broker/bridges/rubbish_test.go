@@ -1,0 +1,62 @@
+package bridges_test
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"signalbox/broker"
+)
+
+// TestRubbishIsRefusedSoon sends documents of half a megabyte that are made to
+// take long.
+func TestRubbishIsRefusedSoon(t *testing.T) {
+	t.Parallel()
+	const room = 1 << 19
+	fill := func(before, one, after string) string {
+		return before + strings.TrimSuffix(strings.Repeat(one, (room-len(before)-len(after))/len(one)), ",") + after
+	}
+	counted := func(before, format, after string, n int) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, format, strconv.FormatInt(int64(i), 36))
+		}
+		return before + strings.TrimSuffix(b.String(), ",") + after
+	}
+	for name, text := range map[string]string{
+		"many entries below a long name": fill(`{"`+strings.Repeat("n", room/2)+`":[`, `0,`, `]}`),
+		"long names in one another":      strings.Repeat(`{"`+strings.Repeat("n", room/40)+`":`, 39) + "1" + strings.Repeat("}", 39),
+		"one member again and again":     fill(`{`, `"a":1,`, `}`),
+		"members that nobody knows":      counted(`{"connections":[{"name":"c","connection":{"address":"t",`, `"%s":1,`, `}}]}`, 20_000),
+		"unknown members of connections": counted(`{"connections":[{"name":"c","connection":{"address":"t"},`, `"x%s":1,`, `}]}`, 20_000),
+		"unknown credentials":            counted(`{"connections":[{"name":"c","connection":{"address":"t","credentials":{`, `"x%s":1,`, `}}}]}`, 20_000),
+		"connections that are none":      fill(`{"connections":[`, `0,`, `]}`),
+		"empty schema mappings":          fill(`{"connections":[],"schemaMappings":[`, `{},`, `]}`),
+		"too many connections":           counted(`{"connections":[`, `{"name":"%s","connection":{"address":"t"}},`, `]}`, 10_000),
+		"empty connections":              fill(`{"connections":[`, `{},`, `]}`),
+		"topics":                         counted(`{"connections":[{"name":"c","connection":{"address":"t"},"topicMappings":[{"name":"m","target":"x","mqttTopics":[`, `"%s",`, `]}]}]}`, 50_000),
+		"deep":                           strings.Repeat("[", room/2) + strings.Repeat("]", room/2),
+		"numbers":                        fill(`{"connections":[`, `1e400,`, `]}`),
+		"NUL":                            doc(conn("c\x00d")),
+		"a name that leads elsewhere":    doc(conn("..")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, _ := start(t)
+			begin := time.Now()
+			e := wantKind(t, set(r, text), broker.Invalid)
+			if took := time.Since(begin); took > 10*time.Second {
+				t.Errorf("refused after %s", took)
+			}
+			size := len(e.Msg)
+			for _, f := range e.Fields {
+				size += len(f.Path) + len(f.Msg)
+			}
+			if len(e.Fields) > 200 || size > 200_000 {
+				t.Errorf("%d problems are told, in %d bytes", len(e.Fields), size)
+			}
+		})
+	}
+}
