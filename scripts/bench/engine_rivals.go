@@ -56,18 +56,25 @@ func (b *bench) theRivals(ctx context.Context) (*rivals, error) {
 // newRival starts a fresh product with log-in and access control, and with
 // these settings.
 func (b *bench) newRival(ctx context.Context, settings ...string) (r rival, err error) {
-	p, err := b.emptyProduct()
+	a, err := writeLoadAccess(b.path("load.json"))
 	if err != nil {
 		return r, err
 	}
-	p.settings = settings
-	if p.access, err = writeLoadAccess(p.dir + ".json"); err != nil {
-		return r, err
-	}
-	if err := b.startProduct(ctx, p); err != nil {
+	p, err := b.newLoaded(ctx, a, settings...)
+	if err != nil {
 		return r, err
 	}
 	return rival{name: "product", server: p.child, target: p.access.target(p.mqtt)}, nil
+}
+
+// newLoaded starts a fresh product with that access control.
+func (b *bench) newLoaded(ctx context.Context, a access, settings ...string) (*product, error) {
+	p, err := b.emptyProduct()
+	if err != nil {
+		return nil, err
+	}
+	p.access, p.settings = a, settings
+	return p, b.startProduct(ctx, p)
 }
 
 // newPeer starts a fresh Mosquitto that lets everybody in and limits nothing

@@ -37,12 +37,13 @@ type measurement struct {
 }
 
 // The groups: what is asked through the API and over $CONTROL, the messages, what
-// streams do with them, and what clusters add.
+// streams do with them, what clusters add, and what bridges lead elsewhere.
 const (
 	management = "management"
 	engine     = "engine"
 	streams    = "streams"
 	clusters   = "cluster"
+	bridges    = "bridges"
 )
 
 // measurements is what a full run does. Those that want a fresh process come
@@ -73,6 +74,10 @@ var measurements = []measurement{
 	{clusters, "replicated", (*bench).measureReplicated},
 	{clusters, "takeover", (*bench).measureTakeover},
 	{clusters, "crossing", (*bench).measureCrossing},
+	{bridges, "burden", (*bench).measureBurden},
+	{bridges, "publishers", (*bench).measurePublishers},
+	{bridges, "drain", (*bench).measureDrain},
+	{bridges, "brokers", (*bench).measureBrokers},
 }
 
 func main() {
@@ -84,6 +89,8 @@ func main() {
 		err = serveLimit(ctx, os.Args[2:], os.Stdout)
 	case len(os.Args) > 1 && os.Args[1] == relayCommand:
 		err = serveRelay(ctx, os.Stdout)
+	case len(os.Args) > 1 && os.Args[1] == sinkCommand:
+		err = serveSinks(ctx, os.Stdout)
 	default:
 		err = run(ctx, os.Args[1:])
 	}
@@ -102,7 +109,7 @@ func run(ctx context.Context, args []string) (err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	product := flags.String("product", "", "the built binary to measure")
 	only := flags.String("only", "", "measure only these, separated by commas: "+strings.Join(names(), ", ")+
-		"; or one of the groups "+strings.Join([]string{management, engine, streams, clusters}, ", "))
+		"; or one of the groups "+strings.Join([]string{management, engine, streams, clusters, bridges}, ", "))
 	quick := flags.Bool("quick", false, "a smoke run: few calls on small stores, whose figures mean nothing")
 	var want profiling
 	flags.StringVar(&want.load, "profile", "", "profile this load of messages instead of measuring")
@@ -202,13 +209,17 @@ type scale struct {
 	devices     int
 	share       int // of the messages of a load that a round has: one of so many
 	crowd       int // idle connections
+	waiting     int // messages in the queue of a bridge
+	drained     int // messages that it delivers in a round
 }
 
 var (
 	full = scale{rounds: 5, few: 1_000, many: 100_000, reads: 20_000, pages: 3_000, creations: 1_000,
-		bulk: 5_000, hashed: 600, peerChanges: turns, checks: 2_000_000, devices: 5_000, share: 1, crowd: 10_000}
+		bulk: 5_000, hashed: 600, peerChanges: turns, checks: 2_000_000, devices: 5_000, share: 1, crowd: 10_000,
+		waiting: 1_000_000, drained: 200_000}
 	smoke = scale{rounds: 1, few: 100, many: 2_000, reads: 500, pages: 100, creations: 50,
-		bulk: 200, hashed: 32, peerChanges: turns, checks: 100_000, devices: 100, share: 20, crowd: 500}
+		bulk: 200, hashed: 32, peerChanges: turns, checks: 100_000, devices: 100, share: 20, crowd: 500,
+		waiting: 20_000, drained: 5_000}
 )
 
 func newBench(binary string, quick bool) (*bench, error) {

@@ -25,6 +25,7 @@ type Flow struct {
 	QoS    byte
 	Window int  // messages of one publisher on their way at most
 	Rate   int  // messages a second in all; 0 is as fast as the loop goes
+	Acked  bool // with a rate: latencies are those of acknowledgements, not of arrivals
 	Keep   bool // subscribers have sessions that the broker keeps
 	JSON   bool // payloads are JSON of about 150 bytes, instead of 64 bytes
 
@@ -191,11 +192,14 @@ func (s *stream) hangUp() {
 	}
 }
 
-// latencies gathers and forgets what subscribers have measured.
+// latencies gathers and forgets what subscribers or publishers have measured.
 func (s *stream) latencies() []time.Duration {
 	var all []time.Duration
 	for _, sub := range s.subscribers {
 		all = append(all, sub.takeLatencies()...)
+	}
+	for _, p := range s.publishers {
+		all = append(all, p.acks.take()...)
 	}
 	slices.Sort(all)
 	return all

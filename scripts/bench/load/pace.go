@@ -25,7 +25,11 @@ func (s *stream) pace(share int64) {
 			pause := unix.NsecToTimespec(int64(left))
 			unix.Nanosleep(&pause, nil) //nolint:errcheck // woken early it sends early
 		}
-		if err := s.publishers[n%int64(s.Publishers)].send(); err != nil {
+		err := s.gauge.enter(s.ended, 1)
+		if err == nil {
+			err = s.publishers[n%int64(s.Publishers)].send()
+		}
+		if err != nil {
 			s.fail(err)
 			return
 		}

@@ -95,3 +95,6 @@ func member(payload []byte, name string) (n int64, ok bool) {
 	}
 	return 0, false // it is cut short
 }
+
+// Sample is a payload of JSON as publishers send it.
+func Sample() []byte { return stamp{}.appendJSON(nil) }

@@ -31,6 +31,7 @@ type publisher struct {
 	acked atomic.Int64  // messages whose last acknowledgement came, or a PINGRESP after them
 	need  atomic.Int64  // how many must have arrived before play goes on
 	wake  chan struct{} // signals that this many have
+	acks  *ackTimes     // nil where nobody asks
 }
 
 func (s *stream) newPublisher(t Target, n int) (*publisher, error) {
@@ -46,6 +47,12 @@ func (s *stream) newPublisher(t Target, n int) (*publisher, error) {
 	p := &publisher{client: c, number: n, qos: s.QoS, window: int64(s.Window), json: s.JSON, wake: make(chan struct{}, 1)}
 	if s.Pings {
 		p.asked = make(chan int64, mostPings)
+	}
+	if s.Rate > 0 && s.Acked {
+		p.acks = &ackTimes{}
+		if s.Pings {
+			p.asked = make(chan int64, mostTimed) // one for each message
+		}
 	}
 	for _, topic := range s.topics(n) {
 		p.topics = append(p.topics, []byte(topic))
@@ -105,6 +112,7 @@ func (p *publisher) ping() error {
 func (p *publisher) answered() bool {
 	select {
 	case sent := <-p.asked:
+		p.acks.acked(sent - 1)
 		p.acked.Store(sent)
 		return true
 	default:
@@ -154,7 +162,12 @@ func (p *publisher) send() error {
 	p.payload = stamp{publisher: p.number, seq: p.sent, sent: time.Since(epoch)}.append(p.payload[:0], p.json)
 	m := packet.Message{Topic: p.topics[p.sent%int64(len(p.topics))], Payload: p.payload, ID: packetID(p.sent), QoS: p.qos}
 	p.out = packet.AppendPublish(p.out[:0], m)
+	p.acks.sent(p.sent)
 	p.sent++
+	if p.acks != nil && p.asked != nil {
+		p.asked <- p.sent
+		p.out = packet.AppendEmpty(p.out, packet.Pingreq)
+	}
 	_, err := p.Write(p.out)
 	return err
 }
@@ -175,6 +188,7 @@ func (p *publisher) run() error {
 		id, acked := packet.ReadID(body), p.acked.Load()
 		switch {
 		case first == packet.Puback && p.qos == 1 && id == packetID(acked), first == packet.Pubcomp && p.qos == 2 && id == packetID(acked):
+			p.acks.acked(acked)
 			p.acked.Store(acked + 1)
 		case first == packet.Pubrec && p.qos == 2 && id == packetID(recs):
 			recs++

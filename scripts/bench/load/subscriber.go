@@ -50,7 +50,7 @@ func (s *stream) newSubscriber(t Target, n int) (*subscriber, error) {
 		c.Close()
 		return nil, err
 	}
-	return &subscriber{client: c, number: n, qos: s.QoS, timed: s.Rate > 0, json: s.JSON,
+	return &subscriber{client: c, number: n, qos: s.QoS, timed: s.Rate > 0 && !s.Acked, json: s.JSON,
 		next: make([]int64, s.Publishers), done: make([]int64, s.Publishers), progress: make([]atomic.Int64, s.Publishers)}, nil
 }
 

@@ -1,0 +1,184 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"signalbox/scripts/bench/load"
+)
+
+// processBridges has what bridges keep survive the end of the process, but not that
+// of the machine.
+const processBridges = "SIGNALBOX_BRIDGES_DURABILITY=process"
+
+// measureBrokers compares a message that goes from a publisher at one broker to a
+// subscriber at another one with the same between two Mosquittos and their own
+// bridge, which keeps its messages in memory.
+func (b *bench) measureBrokers(ctx context.Context) error {
+	full, err := b.newPair(ctx, "product")
+	if err != nil {
+		return err
+	}
+	process, err := b.newPair(ctx, "product, durability process", processBridges)
+	if err != nil {
+		return err
+	}
+	peer, err := b.newMosquittoPair(ctx)
+	if err != nil {
+		return err
+	}
+	for _, r := range []rival{full, process, peer} {
+		if err := probeBridge(ctx, r); err != nil {
+			return err
+		}
+	}
+	for qos := range byte(2) {
+		if err := b.measureLed(ctx, qos, full, process, peer); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// measureLed plays as fast as it goes, and then 1,000 messages a second.
+func (b *bench) measureLed(ctx context.Context, qos byte, rivals ...rival) error {
+	f := load.Flow{Publishers: 10, Subscribers: 1, Topics: 1, Name: fmt.Sprintf("led-%d", qos), QoS: qos, Window: 100}
+	if qos > 0 {
+		f.Window = 20
+	}
+	title := fmt.Sprintf("10 publishers → bridge → 1 subscriber at another broker, QoS %d", qos)
+	rounds := min(b.rounds, bridgeRounds)
+	got, err := b.led(ctx, rounds, b.share, load.Entry{Title: title, Load: f, Messages: 60_000}, rivals)
+	if err != nil {
+		return err
+	}
+	peer := len(rivals) - 1
+	for i, o := range got[:peer] {
+		l := told
+		if i == 0 {
+			l = atMost(1)
+		}
+		b.ratio(title, o, got[peer], l)
+		if o.err == nil && got[peer].err == nil {
+			b.report.add(fmt.Sprintf("%s: messages a second, %s : Mosquitto", title, o.name), "", o.perSecond.over(got[peer].perSecond), "%.2f ×", told)
+		}
+	}
+	f.Name, f.Rate = paced(f.Name), 1_000
+	title += ", 1,000 messages a second"
+	if got, err = b.led(ctx, rounds, min(b.share, 5), load.Entry{Title: title, Load: f, Messages: 2_000}, rivals); err != nil {
+		return err
+	}
+	for i, o := range got[:peer] {
+		b.slower(title, o, got[peer], i == 1)
+	}
+	return nil
+}
+
+// led plays a load with each rival.
+func (b *bench) led(ctx context.Context, rounds, share int, e load.Entry, rivals []rival) ([]*outcome, error) {
+	var entrants []entrant
+	for _, r := range rivals {
+		entrants = append(entrants, entrant{r, e})
+	}
+	return b.compete(ctx, rounds, share, entrants...)
+}
+
+// slower reports latencies over a base's.
+func (b *bench) slower(title string, o, base *outcome, bounded bool) {
+	if b.failed(title, o) || b.failed(title, base) {
+		return
+	}
+	l := told
+	if bounded {
+		l = atMost(3)
+	}
+	b.report.add(fmt.Sprintf("%s: p50, %s : %s", title, o.name, base.name), o.String()+"; "+base.String(), o.p50.over(base.p50), "%.2f ×", l)
+	b.report.add(fmt.Sprintf("%s: p99, %s : %s", title, o.name, base.name), "", o.p99.over(base.p99), "%.2f ×", told)
+}
+
+// newPair starts two products of which one leads to the other.
+func (b *bench) newPair(ctx context.Context, name string, settings ...string) (r rival, err error) {
+	a, err := writeLoadAccess(b.path("bridges.json"))
+	if err != nil {
+		return r, err
+	}
+	other, err := b.newLoaded(ctx, a)
+	if err != nil {
+		return r, err
+	}
+	p, err := b.newBridging(ctx, a, settings...)
+	if err != nil {
+		return r, err
+	}
+	c := conduit{kind: mqttBridge, name: "other", target: brokerAt(a.target(other.mqtt)), topics: []string{"bench/#"}}
+	if err := p.connect(ctx, c); err != nil {
+		return r, err
+	}
+	if err := p.awaitStatus(ctx, c, "it is connected", reached); err != nil {
+		return r, err
+	}
+	r = p.rival(name)
+	r.target.ReadAddr, r.others = other.mqtt, []*child{other.child}
+	return r, nil
+}
+
+// newMosquittoPair starts two Mosquittos of which one leads to the other.
+func (b *bench) newMosquittoPair(ctx context.Context) (r rival, err error) {
+	other, err := b.newPeer(ctx)
+	if err != nil {
+		return r, err
+	}
+	m, err := b.startMosquitto(ctx, func(*mosquitto, string) (string, error) {
+		return "allow_anonymous true\nmax_queued_messages 0\nmax_inflight_messages 1000\n" +
+			"connection other\naddress " + other.target.Addr + "\ntopic bench/# out 2\nnotifications false\ntry_private false\n", nil
+	})
+	if err != nil {
+		return r, err
+	}
+	target := load.Target{Addr: m.addr, ReadAddr: other.target.Addr}
+	return rival{name: "Mosquitto", server: m.child, others: []*child{other.server}, target: target}, nil
+}
+
+// probeBridge waits until a message of one broker comes to the other.
+func probeBridge(ctx context.Context, r rival) error {
+	from, err := dial(ctx, r.target.Addr, "bench-probe-from", r.target.Username, r.target.Password)
+	if err != nil {
+		return err
+	}
+	defer from.conn.Close()
+	to, err := dial(ctx, r.target.ReadAddr, "bench-probe-to", r.target.Username, r.target.Password)
+	if err != nil {
+		return err
+	}
+	defer to.conn.Close()
+	const topic = "bench/probe"
+	if _, err := to.ask(subscribe, append(text([]byte{0, 1}, topic), 0), suback); err != nil {
+		return err
+	}
+	return until(ctx, r.name+" leads messages on", func() (bool, error) {
+		if err := from.send(publish, append(text(nil, topic), "probe"...)); err != nil {
+			return false, err
+		}
+		return to.hears()
+	})
+}
+
+// hears tells whether something comes in a moment.
+func (w *wire) hears() (bool, error) {
+	const moment = 200 * time.Millisecond
+	if err := w.conn.SetReadDeadline(time.Now().Add(moment)); err != nil {
+		return false, err
+	}
+	_, err := w.r.Peek(1)
+	var late net.Error
+	if errors.As(err, &late) && late.Timeout() || errors.Is(err, os.ErrDeadlineExceeded) {
+		return false, nil
+	}
+	return err == nil, err
+}

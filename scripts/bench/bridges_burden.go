@@ -1,0 +1,151 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"signalbox/scripts/bench/load"
+)
+
+// measureBurden weighs bridges that have nothing to do, and one whose messages
+// wait, and times the start with these.
+func (b *bench) measureBurden(ctx context.Context) error {
+	a, err := writeLoadAccess(b.path("bridges.json"))
+	if err != nil {
+		return err
+	}
+	p, err := b.newBridging(ctx, a)
+	if err != nil {
+		return err
+	}
+	if err := b.weighIdle(ctx, p); err != nil {
+		return err
+	}
+	return b.weighWaiting(ctx, p)
+}
+
+// weighIdle tells what connections add to what is resident while they have nothing
+// to deliver.
+func (b *bench) weighIdle(ctx context.Context, p *bridging) error {
+	const connections = 10
+	at, err := b.newSinks(ctx)
+	if err != nil {
+		return err
+	}
+	idle := func(n int) conduit {
+		return conduit{kind: httpBridge, name: fmt.Sprint("idle-", n), target: members{"url": at.HTTP}, topics: []string{fmt.Sprintf("bench/idle/%d", n)}}
+	}
+	first := idle(0)
+	if err := p.connect(ctx, first); err != nil {
+		return err
+	}
+	if err := p.awaitStatus(ctx, first, "it is connected", reached); err != nil {
+		return err
+	}
+	before, err := p.settled(ctx)
+	if err != nil {
+		return err
+	}
+	var list []conduit
+	for n := range connections {
+		list = append(list, idle(n+1))
+	}
+	if err := p.connect(ctx, list...); err != nil {
+		return err
+	}
+	for _, c := range list {
+		if err := p.awaitStatus(ctx, c, "it is connected", reached); err != nil {
+			return err
+		}
+	}
+	after, err := p.settled(ctx)
+	if err != nil {
+		return err
+	}
+	b.report.add(fmt.Sprintf("%d idle connections of bridges: memory of each", connections), fmt.Sprintf("%.1f MiB; before %.1f MiB", after, before),
+		samples{(after - before) * 1024 / connections}, "%.0f KiB", atMost(200))
+	p.conduits = nil
+	return p.configure(ctx, httpBridge)
+}
+
+// weighWaiting tells what is resident while very many messages wait, and how long
+// the product takes to start with them, against a start without.
+func (b *bench) weighWaiting(ctx context.Context, p *bridging) error {
+	empty, err := b.startsOf(ctx, p)
+	if err != nil {
+		return err
+	}
+	lean, err := p.settled(ctx)
+	if err != nil {
+		return err
+	}
+	if err := p.forgetPeak(); err != nil {
+		return err
+	}
+	if err := b.pile(ctx, p); err != nil {
+		return err
+	}
+	waiting, err := p.settled(ctx)
+	if err != nil {
+		return err
+	}
+	peak, err := p.memory("VmHWM")
+	if err != nil {
+		return err
+	}
+	starts, err := b.startsOf(ctx, p)
+	if err != nil {
+		return err
+	}
+	again, err := p.settled(ctx)
+	if err != nil {
+		return err
+	}
+	what := fmt.Sprintf("%d messages of 150 bytes wait in a queue", b.waiting)
+	b.report.add(what+": resident memory more", fmt.Sprintf("%.1f MiB; before %.1f MiB; most while they came %.1f MiB", waiting, lean, peak),
+		samples{waiting - lean}, "%.1f MiB", atMost(64))
+	b.report.add(what+": resident memory more, after a restart", fmt.Sprintf("%.1f MiB", again), samples{again - lean}, "%.1f MiB", atMost(32))
+	b.report.add(what+": start, with them : without", fmt.Sprintf("%.2f s; %.2f s", starts.median(), empty.median()), starts.over(empty), "%.2f ×", atMost(1.5))
+	return nil
+}
+
+// startsOf times restarts, in seconds.
+func (b *bench) startsOf(ctx context.Context, p *bridging) (seconds samples, err error) {
+	for range min(b.rounds, bridgeRounds) {
+		took, err := p.restart(ctx)
+		if err != nil {
+			return nil, err
+		}
+		seconds = append(seconds, took.Seconds())
+	}
+	return seconds, nil
+}
+
+// pile has messages wait in a queue.
+func (b *bench) pile(ctx context.Context, p *bridging) error {
+	nowhere, err := freeAddress()
+	if err != nil {
+		return err
+	}
+	f := bridged("pile", 0)
+	c := conduit{kind: natsBridge, name: "pile", target: members{"servers": []string{"nats://" + nowhere}}, topics: []string{f.Filter},
+		options: members{"maxQueuedMessages": 2 * b.waiting, "maxQueuedBytes": 1 << 40}}
+	if err := p.connect(ctx, c); err != nil {
+		return err
+	}
+	s, err := load.Guided{Flow: f, Most: onTheWay, Done: p.counting(c, taken)}.Open(ctx, p.access.target(p.mqtt))
+	if err != nil {
+		return err
+	}
+	defer s.Close() //nolint:errcheck // it has published all
+	if _, err := s.Play(ctx, b.waiting); err != nil {
+		return err
+	}
+	last, err := p.status(ctx, c.kind, c.name)
+	if err == nil && last.Stats.Dropped > 0 {
+		err = fmt.Errorf("messages did not stay: %s", fate(last))
+	}
+	return err
+}

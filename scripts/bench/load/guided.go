@@ -1,0 +1,90 @@
+//go:build linux
+
+package load
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// Guided is a Flow whose messages go on from the broker to somewhere else. It
+// waits until they are done with there.
+type Guided struct {
+	Flow
+	// Most is how many messages may be on their way there; 0 is no bound, and that
+	// only what the publishers wait for is timed.
+	Most int
+	// Done tells how many messages have been done with so far.
+	Done func(context.Context) (int64, error)
+}
+
+// guided is a Guided whose clients are connected.
+type guided struct {
+	Guided
+	flow *stream
+}
+
+// Open connects the clients.
+func (g Guided) Open(ctx context.Context, t Target) (Session, error) {
+	s, err := g.open(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	return &guided{g, s}, nil
+}
+
+// Close ends the connections.
+func (g *guided) Close() error { return g.flow.Close() }
+
+// Play plays the flow, and waits until its messages are done with.
+func (g *guided) Play(ctx context.Context, messages int) (Pass, error) {
+	before, err := g.Done(ctx)
+	if err != nil {
+		return Pass{}, err
+	}
+	gauge := newGauge(g.Most)
+	g.flow.gauge = gauge
+	ctx, stop := context.WithCancelCause(ctx)
+	var asking sync.WaitGroup
+	asking.Go(func() { stop(g.ask(ctx, gauge, before)) })
+	began := time.Now()
+	pass, err := g.flow.Play(ctx, messages)
+	if err == nil {
+		err = gauge.rest(ctx)
+	}
+	if g.Most > 0 {
+		pass.Took = time.Since(began)
+	}
+	stop(errDone)
+	asking.Wait()
+	return pass, err
+}
+
+// ask tells the gauge what is done with, until ctx ends or nothing moves any more.
+// It asks seldom, so that the questions cost the broker little.
+func (g *guided) ask(ctx context.Context, gauge *gauge, before int64) error {
+	const breath = 20 * time.Millisecond
+	again := time.NewTicker(breath)
+	defer again.Stop()
+	for last, moved := before, time.Now(); ; {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-again.C:
+		}
+		now, err := g.Done(ctx)
+		switch {
+		case errors.Is(context.Cause(ctx), errDone):
+			return nil
+		case err != nil:
+			return err
+		case now != last:
+			last, moved = now, time.Now()
+			gauge.tell(now - before)
+		case time.Since(moved) > 2*patience:
+			return errStuck
+		}
+	}
+}
