@@ -19,6 +19,7 @@ type Engine struct {
 	host     *Host
 	brokerID string
 	identity string
+	owner    string
 	local    messaging.Broker
 	log      *slog.Logger
 	bridges  []*bridge // one for each kind, in order of their ids
@@ -42,7 +43,7 @@ var _ broker.Bridges = (*Engine)(nil)
 
 func newEngine(h *Host, brokerID, identity string, local messaging.Broker) *Engine {
 	e := &Engine{
-		host: h, brokerID: brokerID, identity: identity, local: local, log: h.log.With("broker", brokerID),
+		host: h, brokerID: brokerID, identity: identity, owner: h.Identity() + "/" + brokerID, local: local, log: h.log.With("broker", brokerID),
 		ready: make(chan struct{}), done: make(chan struct{}), changing: make(chan struct{}, 1), trying: make(chan struct{}, maxTrials),
 	}
 	e.life, e.end = context.WithCancel(context.Background())

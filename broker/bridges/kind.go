@@ -45,6 +45,10 @@ type Connection struct {
 	Local messaging.Broker
 	// Identity names that broker; it is the same in every run and no other has it.
 	Identity string
+	// Owner names what has the connection: it is the same in every run, and no other
+	// broker of this service, nor any of another service, has it, also where two of
+	// them are the same broker.
+	Owner string
 	// Trial is set where the connection is made only to see whether it can be: it
 	// must not disturb the one that is there, and delivers nothing.
 	Trial bool

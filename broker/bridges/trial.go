@@ -65,7 +65,7 @@ func (b *bridge) try(ctx context.Context, config json.RawMessage) ([]broker.Brid
 	for i, c := range d.connections {
 		if !c.bad {
 			var found Problems
-			connectors[i], found = b.kind.compile(c, &Connection{Local: b.engine.local, Identity: b.engine.identity, Trial: true})
+			connectors[i], found = b.kind.compile(c, &Connection{Local: b.engine.local, Identity: b.engine.identity, Owner: b.engine.owner, Trial: true})
 			problems = append(problems, found...)
 		}
 	}

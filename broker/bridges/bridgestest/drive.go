@@ -20,7 +20,7 @@ const Patience = 60 * time.Second
 // whose topic mappings may name these schema mappings.
 func Connection(t testing.TB, document string, specs ...mapping.Spec) *bridges.Connection {
 	t.Helper()
-	c := &bridges.Connection{Name: "c1", Document: json.RawMessage(document), Identity: "broker-1",
+	c := &bridges.Connection{Name: "c1", Document: json.RawMessage(document), Identity: "broker-1", Owner: "owner-1",
 		Records: make(map[string]*mapping.Mapping), Meter: &bridges.Meter{}}
 	var d struct {
 		TopicMappings []struct{ Name, SchemaMapping string }

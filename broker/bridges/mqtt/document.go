@@ -67,7 +67,7 @@ func read(c *bridges.Connection) (*document, bridges.Problems) {
 	}
 	d.reach(&p)
 	s := &d.Connection
-	s.ClientID = cmp.Or(s.ClientID, clientID(c.Identity, c.Name))
+	s.ClientID = cmp.Or(s.ClientID, clientID(c.Owner, c.Name))
 	if s.Notifications {
 		s.NotificationTopic = cmp.Or(s.NotificationTopic, "$SYS/broker/connection/"+s.ClientID+"/state")
 		if !broker.ValidTopic(s.NotificationTopic) {
@@ -112,8 +112,8 @@ func (d *document) reach(p *bridges.Problems) {
 
 // clientID makes a client id that is the same in every run, with room for two more
 // characters: 23 are the most that each broker takes [MQTT-3.1.3-5].
-func clientID(identity, connection string) string {
-	sum := sha256.Sum256([]byte(identity + "\x00" + connection))
+func clientID(owner, connection string) string {
+	sum := sha256.Sum256([]byte(owner + "\x00" + connection))
 	return "signalbox-" + base32.HexEncoding.EncodeToString(sum[:])[:11]
 }
 
