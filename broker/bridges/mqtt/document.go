@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 
 	"signalbox/broker"
 	"signalbox/broker/bridges"
@@ -69,12 +70,18 @@ func read(c *bridges.Connection) (*document, bridges.Problems) {
 	s := &d.Connection
 	s.ClientID = cmp.Or(s.ClientID, clientID(c.Owner, c.Name))
 	if s.Notifications {
-		s.NotificationTopic = cmp.Or(s.NotificationTopic, "$SYS/broker/connection/"+s.ClientID+"/state")
-		if !broker.ValidTopic(s.NotificationTopic) {
+		s.NotificationTopic = cmp.Or(s.NotificationTopic, notices+s.ClientID+"/state")
+		switch {
+		case !broker.ValidTopic(s.NotificationTopic):
 			p.Add("connection.notificationTopic", "is no valid topic")
+		case s.NotificationTopic[0] == '$' && !isNotice(s.NotificationTopic):
+			p.Add("connection.notificationTopic", "must not begin with $, but for "+notices+" and more")
 		}
 	} else {
 		s.NotificationTopic = ""
+	}
+	if strings.ContainsFunc(s.ClientID, unicode.IsControl) {
+		p.Add("connection.clientId", "must not hold control characters")
 	}
 	if s.Credentials != nil && s.Credentials.Username == "" && s.Credentials.Password != "" {
 		p.Add("connection.credentials.username", "is missing beside the password")
@@ -84,6 +91,14 @@ func read(c *bridges.Connection) (*document, bridges.Problems) {
 	}
 	d.collisions(&p)
 	return d, p
+}
+
+// notices begin the topics by which brokers tell of their bridges. What else begins
+// with $ is for the brokers themselves, some of it to command them.
+const notices = "$SYS/broker/connection/"
+
+func isNotice(topic string) bool {
+	return strings.HasPrefix(topic, notices) && len(topic) > len(notices)
 }
 
 // reach finds out where the broker is.
