@@ -1,6 +1,14 @@
 package bridges
 
-import "slices"
+import (
+	"cmp"
+	"encoding/base64"
+	"html"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
 
 // masked stands for a secret in a document that is read, and says of one that is
 // sent that the secret is to stay.
@@ -124,14 +132,71 @@ func nameOf(connection any) string {
 }
 
 // secretsOf gives the secrets of a connection that are long enough to be told
-// from other text.
+// from other text, and the forms in which they are sent or told. The longest comes
+// first, as one may hold another.
 func (s *schema) secretsOf(connection any) []string {
 	var all []string
-	s.shape.rewrite(connection, "", func(l leaf) any {
-		if text, ok := l.value.(string); ok && l.secret && len(text) >= 6 {
+	add := func(text string) {
+		if len(text) >= leastSecret && !slices.Contains(all, text) {
 			all = append(all, text)
+		}
+	}
+	users := s.keep(connection, func(l leaf) bool { return strings.HasSuffix(l.key, "username") })
+	s.shape.rewrite(connection, "", func(l leaf) any {
+		text, ok := l.value.(string)
+		if !ok || !l.secret {
+			return l.value
+		}
+		before, isPassword := strings.CutSuffix(l.key, "password")
+		if user, ok := users[before+"username"].(string); ok && isPassword && text != "" {
+			add(base64.StdEncoding.EncodeToString([]byte(user + ":" + text))) // as in Basic authentication
+		}
+		if len(text) >= leastSecret {
+			quoted, encoded := strconv.Quote(text), appendScalar(nil, text)
+			for _, form := range []string{text, base64.StdEncoding.EncodeToString([]byte(text)), url.QueryEscape(text), url.PathEscape(text),
+				quoted[1 : len(quoted)-1], string(encoded[1 : len(encoded)-1]), html.EscapeString(text)} {
+				add(form)
+			}
 		}
 		return l.value
 	})
+	slices.SortFunc(all, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
 	return all
+}
+
+// leastSecret is how many bytes a secret has at least that is searched for, leastPart
+// how many of it at the end of a text that was cut off.
+const (
+	leastSecret = 6
+	leastPart   = 4
+)
+
+// scrub masks secrets in a text, also where the text is cut off in one.
+func scrub(text string, secrets []string) string {
+	for _, s := range secrets {
+		text = strings.ReplaceAll(text, s, masked)
+	}
+	for _, s := range secrets {
+		for _, mark := range []string{"...", "…"} {
+			if strings.Contains(text, mark) {
+				parts := strings.Split(text, mark)
+				for i := range parts[:len(parts)-1] {
+					parts[i] = withoutPart(parts[i], s)
+				}
+				text = strings.Join(parts, mark)
+			}
+		}
+		text = withoutPart(text, s)
+	}
+	return text
+}
+
+// withoutPart masks the beginning of a secret at the end of a text.
+func withoutPart(text, secret string) string {
+	for n := min(len(secret)-1, len(text)); n >= leastPart; n-- {
+		if before, ok := strings.CutSuffix(text, secret[:n]); ok {
+			return before + masked
+		}
+	}
+	return text
 }

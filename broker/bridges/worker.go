@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"runtime"
 	"runtime/debug"
-	"strings"
 	"time"
 )
 
@@ -173,14 +172,6 @@ func wordsOf(err error, secrets []string) string {
 		text = "the target has not answered in time"
 	}
 	return scrub(text, secrets)
-}
-
-// scrub masks secrets in a text.
-func scrub(text string, secrets []string) string {
-	for _, s := range secrets {
-		text = strings.ReplaceAll(text, s, masked)
-	}
-	return text
 }
 
 // unstored shows an error of the store.

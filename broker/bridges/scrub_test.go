@@ -1,0 +1,49 @@
+package bridges
+
+import (
+	"strings"
+	"testing"
+)
+
+// spoken is a kind whose connections have secrets.
+type spoken struct{}
+
+func (spoken) ID() string { return "spoken-bridge" }
+
+func (spoken) Schema() Schema {
+	return Schema{Connection: []byte(`{"type":"object","properties":{"credentials":{"$ref":"#/$defs/credentials"},
+		"token":{"type":"string","writeOnly":true},"tokens":{"type":"array","items":{"type":"string","writeOnly":true}}}}`)}
+}
+
+func (spoken) Compile(*Connection) (Connector, Problems) { return nil, nil }
+
+// TestScrub takes secrets out of what targets tell, in all forms in which they may
+// stand there.
+func TestScrub(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("eyJhbGciOi", 40)
+	v, _ := readTree([]byte(`{"name":"c","connection":{"credentials":{"username":"u","password":"p/w+\"<&é"},"token":"` + long + `","tokens":["abcdef","abcdefghijkl","abc"]}}`))
+	secrets := newKind(spoken{}).schema().secretsOf(v)
+	for text, want := range map[string]string{
+		"plain p/w+\"<&é here":                   "plain ******** here",
+		`quoted "p/w+\"<&é"`:                     `quoted "********"`,
+		`escaped p\/w`:                           `escaped p\/w`,
+		"in a query p%2Fw%2B%22%3C%26%C3%A9 end": "in a query ******** end",
+		"Basic dTpwL3crIjwmw6k= end":             "Basic ******** end",
+		"base64 cC93KyI8JsOp":                    "base64 ********",
+		"<b>p/w+&#34;&lt;&amp;é</b>":             "<b>********</b>",
+		"one in the other abcdefghijkl, abcdef":  "one in the other ********, ********",
+		"cut off " + long[:100]:                  "cut off ********",
+		"cut off " + long[:100] + "...":          "cut off ********...",
+		"cut off " + long[:100] + "... (try it)": "cut off ********... (try it)",
+		"cut off " + long[:100] + "…":            "cut off ********…",
+		"cut off abcd":                           "cut off ********",
+		"short abc stays, as does eyJ":           "short abc stays, as does eyJ",
+		"the server refuses connections ...":     "the server refuses connections ...",
+		"":                                       "",
+	} {
+		if got := scrub(text, secrets); got != want {
+			t.Errorf("%q\nbecame %q,\nwant %q", text, got, want)
+		}
+	}
+}
