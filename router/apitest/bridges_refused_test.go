@@ -101,7 +101,7 @@ func TestBadBridgeConfigs(t *testing.T) {
 		"an unknown schema mapping": {changed(func(c object) {
 			c["topicMappings"] = []object{{"name": "m", "mqttTopics": []string{"a"}, "schemaMapping": "none"}}
 		}), []string{"body.connections[0].topicMappings[0].schemaMapping"}},
-		"a secret for another address": {toCatcher("http://127.0.0.1:9", mask, nil), []string{"body.connections[0].connection.bearerToken"}},
+		"a secret for another address": {toCatcher("http://127.0.0.1:9", mask, nil), []string{"body.connections[0].connection.token"}},
 	} {
 		for _, to := range []string{"/config", "/test"} {
 			if to == "/test" && c.body == nil {

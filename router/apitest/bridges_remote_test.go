@@ -105,7 +105,7 @@ func TestBridgesOfASecondService(t *testing.T) {
 			t.Errorf("tested %+v", tested)
 		}
 	}
-	bad := object{"connections": []object{{"name": "c", "connection": object{"url": "ftp://x", "bearerToken": mask}}}}
+	bad := object{"connections": []object{{"name": "c", "connection": object{"url": "ftp://x", "token": mask}}}}
 	want := first.Root.Put(bridgeAt(first, first.Embedded, "/config"), bad).WantError(400, "INVALID_REQUEST")
 	if got := second.Root.Put(far("/config"), bad).WantError(400, "INVALID_REQUEST"); !slices.Equal(got.Fields(), want.Fields()) || len(got.Fields()) == 0 {
 		t.Errorf("bad fields: far %q, near %q", got.Fields(), want.Fields())
@@ -170,7 +170,7 @@ func TestBridgeSecretsAreShownToNobody(t *testing.T) {
 	p.publish("in/1", "two", 1)
 	waitFor(t, "a dead letter", func() bool { return len(deadLetters(api, api.Embedded, "")) == 1 })
 	connection["url"] = server.URL + "/elsewhere"
-	connection["bearerToken"] = mask
+	connection["token"] = mask
 	var shown []string
 	for _, answer := range []*apitest.Answer{
 		api.Root.Get(at("/config")), api.Root.Get(at("/status")), api.Root.Get(at("/schema")), api.Root.Get(at("/connections/c/deadletters")),

@@ -99,7 +99,7 @@ func toCatcher(url, token string, options object) object {
 		o[name] = value
 	}
 	return object{"version": "v1", "connections": []object{{
-		"name": "c", "connection": object{"url": url, "bearerToken": token}, "options": o,
+		"name": "c", "connection": object{"url": url, "token": token}, "options": o,
 		"topicMappings": []object{{"name": "m", "mqttTopics": []string{"in/#"}, "body": "${payload}", "contentType": "text/plain"}},
 	}}}
 }

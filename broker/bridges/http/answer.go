@@ -78,7 +78,7 @@ var (
 	general = []int{401, 407, 429, 503}
 	// advice is what to do about some.
 	advice = map[int]string{
-		401: " (check credentials, bearerToken and secretHeaders)",
+		401: " (check credentials, token and secretHeaders)",
 		407: " (a proxy wants credentials, which the bridge cannot give)",
 	}
 )

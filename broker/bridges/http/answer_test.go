@@ -76,7 +76,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, "signed with sign-secret by pass-secret")
 	})
-	for _, connection := range []string{`"bearerToken":"bearer-secret"`, `"credentials":{"username":"u","password":"pass-secret"}`} {
+	for _, connection := range []string{`"token":"bearer-secret"`, `"credentials":{"username":"u","password":"pass-secret"}`} {
 		for _, method := range []string{"POST", "PUT"} {
 			c := connected(t, s.URL, connection+`,"secretHeaders":{"X-Api-Key":"key-secret"},"hmac":{"secret":"sign-secret"}`, "", `"method":"`+method+`"`)
 			results, err := deliver(t, c, entries("1"))

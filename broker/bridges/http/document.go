@@ -23,7 +23,7 @@ type document struct {
 type server struct {
 	URL           string                   `json:"url"`
 	Credentials   bridges.Credentials      `json:"credentials"`
-	BearerToken   broker.Secret            `json:"bearerToken"`
+	Token         broker.Secret            `json:"token"`
 	Headers       map[string]string        `json:"headers"`
 	SecretHeaders map[string]broker.Secret `json:"secretHeaders"`
 	TLS           bridges.TLS              `json:"tls"`
@@ -52,9 +52,9 @@ func (s *server) base(p *bridges.Problems) *url.URL {
 	case !isPort(u.Port()):
 		p.Add(at, "must have a port between 1 and 65535, or none")
 	case u.User != nil:
-		p.Add(at, "must not hold credentials: they belong to credentials, bearerToken or secretHeaders")
+		p.Add(at, "must not hold credentials: they belong to credentials, token or secretHeaders")
 	case u.RawQuery != "" || u.ForceQuery || strings.Contains(s.URL, "#"):
-		p.Add(at, "must end with the path; a query belongs to the path of a topic mapping")
+		p.Add(at, "must end with the path; a query belongs to the target of a topic mapping")
 	case hasDotSegment(u.EscapedPath()):
 		p.Add(at, "must not have . or .. in its path")
 	}
@@ -141,21 +141,21 @@ func addHeader(h nethttp.Header, at, name, value string, p *bridges.Problems) {
 
 func (s *server) authorize(h nethttp.Header, p *bridges.Problems) {
 	basic := s.Credentials.Username != "" || s.Credentials.Password != ""
-	if basic && s.BearerToken != "" {
-		p.Add("connection.bearerToken", "must not be there beside credentials")
+	if basic && s.Token != "" {
+		p.Add("connection.token", "must not be there beside credentials")
 	}
-	if (basic || s.BearerToken != "") && h.Get("Authorization") != "" {
-		p.Add("connection.secretHeaders", "must not have Authorization beside credentials or bearerToken")
+	if (basic || s.Token != "") && h.Get("Authorization") != "" {
+		p.Add("connection.secretHeaders", "must not have Authorization beside credentials or token")
 	}
 	switch {
 	case basic && strings.Contains(s.Credentials.Username, ":"):
 		p.Add("connection.credentials.username", "must not have a colon")
 	case basic:
 		h.Set("Authorization", "Basic "+s.basic())
-	case !isHeaderValue(s.BearerToken):
-		p.Add("connection.bearerToken", "has characters that no header has")
-	case s.BearerToken != "":
-		h.Set("Authorization", "Bearer "+string(s.BearerToken))
+	case !isHeaderValue(s.Token):
+		p.Add("connection.token", "has characters that no header has")
+	case s.Token != "":
+		h.Set("Authorization", "Bearer "+string(s.Token))
 	}
 }
 
@@ -188,7 +188,7 @@ func (s *server) scrubber() *strings.Replacer {
 		hide(s.basic())
 	}
 	hide(s.Credentials.Password)
-	hide(string(s.BearerToken))
+	hide(string(s.Token))
 	for _, value := range s.SecretHeaders {
 		hide(string(value))
 	}

@@ -85,7 +85,7 @@ func engine(t *testing.T) (*bridges.Engine, *local) {
 const whole = `{"version":"v1","connections":[{"name":"c1","connection":{"url":"URL/in","credentials":{"username":"u","password":"pass-secret"},
 	"headers":{"X-Plant":"north"},"secretHeaders":{"X-Api-Key":"key-secret"},"tls":{"enabled":false},"hmac":{"secret":"sign-secret","header":"X-Sign","algorithm":"sha512"}},
 	"options":{"concurrency":4,"successStatus":[409],"retryStatus":[404],"retryMinInsertDelay":1,"retryMaxInsertDelay":20},
-	"topicMappings":[{"name":"m","mqttTopics":["a/#"],"schemaMapping":"s","method":"PUT","path":"/${topic|path}","headers":{"X-Q":"${qos}"},"contentType":"application/json"},
+	"topicMappings":[{"name":"m","mqttTopics":["a/#"],"schemaMapping":"s","method":"PUT","target":"/${topic|path}","headers":{"X-Q":"${qos}"},"contentType":"application/json"},
 		{"name":"many","mqttTopics":["many/#"],"batch":true,"body":"{\"v\":${payload|raw}}"}]}],
 	"schemaMappings":[{"name":"s","mapping":[{"source":"jsonPayload.n","target":"n","type":"integer","required":true}]}]}`
 

@@ -22,8 +22,8 @@ import (
 func TestARequestForEachMessage(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	c := connected(t, s.URL+"/api/", `"bearerToken":"token-1","headers":{"x-plant":"north"},"secretHeaders":{"X-Api-Key":"key-1"}`, "",
-		`"method":"PUT","path":"/machines/${topic[1]}?at=${timestamp}","body":"{\"v\":${jsonPayload.v},\"t\":\"${topic}\"}","headers":{"X-Client":"${client_id}","X-None":"${contentType}"}`)
+	c := connected(t, s.URL+"/api/", `"token":"token-1","headers":{"x-plant":"north"},"secretHeaders":{"X-Api-Key":"key-1"}`, "",
+		`"method":"PUT","target":"/machines/${topic[1]}?at=${timestamp}","body":"{\"v\":${jsonPayload.v},\"t\":\"${topic}\"}","headers":{"X-Client":"${client_id}","X-None":"${contentType}"}`)
 	delivered(t, c, []*bridges.Entry{entry(1, "plant/hall 3", `{"v":1.5}`), entry(2, "plant/é/x", `{"v":"\""}`)})
 	var got []string
 	for _, r := range s.requests() {
@@ -81,7 +81,7 @@ func TestBodies(t *testing.T) {
 func TestMessagesThatMakeNoRequest(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	c := connected(t, s.URL, "", "", `"path":"/x/${jsonPayload.p}/y${jsonPayload.raw|raw}","headers":{"X-H":"${jsonPayload.h}"},"body":"${jsonPayload.b}"`)
+	c := connected(t, s.URL, "", "", `"target":"/x/${jsonPayload.p}/y${jsonPayload.raw|raw}","headers":{"X-H":"${jsonPayload.h}"},"body":"${jsonPayload.b}"`)
 	payloads := []string{`{"p":"a"}`, `no JSON`, `{"p":".."}`, `{"p":"."}`, `{"p":"../../z"}`, `{"p":"..\\z"}`, `{"p":"..;x"}`, `{"raw":" "}`, `{"raw":"/../z"}`, `{"raw":"/%2e%2E/"}`,
 		`{"raw":"#"}`, `{"raw":"%"}`, `{"raw":"\r\nX: y"}`, `{"raw":"é"}`, `{"h":"a\nb"}`, `{"h":"\u0000"}`, `{"raw":"` + strings.Repeat("a", 20_000) + `"}`, `{"p":"..."}`, `{"raw":"?a=%2F"}`}
 	good := []int{0, len(payloads) - 2, len(payloads) - 1}
@@ -147,7 +147,7 @@ func TestSignature(t *testing.T) {
 func TestBatch(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	c := connected(t, s.URL, "", "", `"batch":true,"path":"/bulk","body":"{\"v\":${jsonPayload.v}}"`)
+	c := connected(t, s.URL, "", "", `"batch":true,"target":"/bulk","body":"{\"v\":${jsonPayload.v}}"`)
 	results, err := deliver(t, c, entries(`{"v":1}`, `no JSON`, `{"v":2}`, `{"v":[3]}`))
 	if err != nil {
 		t.Fatal(err)

@@ -30,24 +30,24 @@ func TestProblems(t *testing.T) {
 		{url + `,"headers":{"X-Signalbox-Topic":"c"}`, "", `connection.headers.X-Signalbox-Topic`},
 		{url + `,"headers":{"A":"c"},"secretHeaders":{"a":"d"}`, "", `connection.secretHeaders.a`},
 		{url + `,"secretHeaders":{"Content-Length":"5"}`, "", `connection.secretHeaders.Content-Length`},
-		{url + `,"secretHeaders":{"Authorization":"x"},"bearerToken":"y"`, "", "connection.secretHeaders"},
-		{url + `,"credentials":{"username":"u"},"bearerToken":"y"`, "", "connection.bearerToken"},
+		{url + `,"secretHeaders":{"Authorization":"x"},"token":"y"`, "", "connection.secretHeaders"},
+		{url + `,"credentials":{"username":"u"},"token":"y"`, "", "connection.token"},
 		{url + `,"credentials":{"username":"u:v"}`, "", "connection.credentials.username"},
-		{url + `,"bearerToken":"y\n"`, "", "connection.bearerToken"},
+		{url + `,"token":"y\n"`, "", "connection.token"},
 		{url + `,"hmac":{"secret":"s","header":"a b"}`, "", "connection.hmac.header"},
 		{url + `,"hmac":{"secret":"s","header":"User-Agent"}`, "", "connection.hmac.header"},
-		{url, `"path":"x"`, "topicMappings[0].path"},
-		{url, `"path":"@evil.example"`, "topicMappings[0].path"},
-		{url, `"path":"/a b"`, "topicMappings[0].path"},
-		{url, `"path":"/a/../b"`, "topicMappings[0].path"},
-		{url, `"path":"/${tpoic}"`, "topicMappings[0].path"},
+		{url, `"target":"x"`, "topicMappings[0].target"},
+		{url, `"target":"@evil.example"`, "topicMappings[0].target"},
+		{url, `"target":"/a b"`, "topicMappings[0].target"},
+		{url, `"target":"/a/../b"`, "topicMappings[0].target"},
+		{url, `"target":"/${tpoic}"`, "topicMappings[0].target"},
 		{url, `"body":"{\"a\":}"`, "topicMappings[0].body"},
 		{url, `"body":"${payload","contentType":"text/plain"`, "topicMappings[0].body"},
 		{url, `"contentType":"a/b/c","body":"x"`, "topicMappings[0].contentType"},
 		{url, `"contentType":"text/plain"`, "topicMappings[0].contentType"},
 		{url, `"batch":true,"method":"GET"`, "topicMappings[0].batch"},
 		{url, `"batch":true,"contentType":"text/plain","body":"x"`, "topicMappings[0].batch"},
-		{url, `"batch":true,"path":"/${topic}"`, "topicMappings[0].path"},
+		{url, `"batch":true,"target":"/${topic}"`, "topicMappings[0].target"},
 		{url, `"batch":true,"headers":{"A":"${topic}"}`, `topicMappings[0].headers.A`},
 		{url, `"headers":{"A":"x","a":"y"}`, `topicMappings[0].headers.a`},
 		{url, `"headers":{"A":"${"}`, `topicMappings[0].headers.A`},
@@ -70,12 +70,12 @@ func TestProblems(t *testing.T) {
 
 func TestAllProblemsAtOnce(t *testing.T) {
 	t.Parallel()
-	_, problems := compile(`"url":"x:","headers":{"a b":""}`, "", `{"name":"m","path":"x"},{"name":"n","body":"{"}`, nil)
+	_, problems := compile(`"url":"x:","headers":{"a b":""}`, "", `{"name":"m","target":"x"},{"name":"n","body":"{"}`, nil)
 	var got []string
 	for _, p := range problems {
 		got = append(got, p.Path)
 	}
-	want := []string{"connection.url", `connection.headers["a b"]`, "topicMappings[0].path", "topicMappings[1].body"}
+	want := []string{"connection.url", `connection.headers["a b"]`, "topicMappings[0].target", "topicMappings[1].body"}
 	if !cmp.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -83,7 +83,7 @@ func TestAllProblemsAtOnce(t *testing.T) {
 
 func TestNothingPrintsSecrets(t *testing.T) {
 	t.Parallel()
-	conn, problems := compile(`"url":"http://localhost","credentials":{"username":"u","password":"pass-secret"},"bearerToken":"token-secret","secretHeaders":{"a b":"key-secret"},"hmac":{"secret":"sign-secret","header":"("}`,
+	conn, problems := compile(`"url":"http://localhost","credentials":{"username":"u","password":"pass-secret"},"token":"token-secret","secretHeaders":{"a b":"key-secret"},"hmac":{"secret":"sign-secret","header":"("}`,
 		"", "", nil)
 	if text := fmt.Sprintf("%+v", problems); conn != nil || strings.Contains(text, "-secret") {
 		t.Errorf("got %s", text)

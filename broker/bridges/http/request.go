@@ -43,7 +43,7 @@ func (c *connector) single(m *topicMapping, e *bridges.Entry) (*request, error) 
 
 // outline makes a request without its body.
 func (c *connector) outline(m *topicMapping, msg *mapping.Message) (*request, error) {
-	added, err := m.path.Append(nil, msg)
+	added, err := m.target.Append(nil, msg)
 	if err != nil {
 		return nil, err
 	}

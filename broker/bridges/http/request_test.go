@@ -18,8 +18,8 @@ var errDialled = errors.New("a connection is wanted")
 // that a message is at fault: what cannot be sent would be tried for ever.
 func FuzzRequest(f *testing.F) {
 	for _, seed := range []string{
-		`"url":"https://example.com/api","headers":{"A":"b"},"hmac":{"secret":"s"}},"topicMappings":[{"name":"m","path":"/${topic|raw}","headers":{"X":"${payload}"}}]`,
-		`"url":"http://[::1]:80","bearerToken":"é"},"topicMappings":[{"name":"m","method":"GET","path":"?${payload}","contentType":"text/plain; a=\"b\""}]`,
+		`"url":"https://example.com/api","headers":{"A":"b"},"hmac":{"secret":"s"}},"topicMappings":[{"name":"m","target":"/${topic|raw}","headers":{"X":"${payload}"}}]`,
+		`"url":"http://[::1]:80","token":"é"},"topicMappings":[{"name":"m","method":"GET","target":"?${payload}","contentType":"text/plain; a=\"b\""}]`,
 		`"url":"http://h","credentials":{"username":"u"}},"topicMappings":[{"name":"m","body":"{\"a\":\"${payload}\"}","batch":true}]`,
 		`"url":"http://h:99999/a//b"},"topicMappings":[{"name":"m","method":"PURGE","body":"${payload}","contentType":"a/b"}]`,
 	} {

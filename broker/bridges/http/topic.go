@@ -21,13 +21,13 @@ const (
 type topicMapping struct {
 	Name        string            `json:"name"`
 	Method      string            `json:"method"`
-	Path        string            `json:"path"`
+	Target      string            `json:"target"`
 	Body        *string           `json:"body"`
 	ContentType string            `json:"contentType"`
 	Headers     map[string]string `json:"headers"`
 	Batch       bool              `json:"batch"`
 
-	path    *mapping.Template
+	target  *mapping.Template
 	body    *mapping.Template // nil for a record, or for none
 	record  *mapping.Mapping  // nil for none
 	headers []header
@@ -46,15 +46,15 @@ func (m *topicMapping) compile(at string, record *mapping.Mapping, p *bridges.Pr
 	if m.ContentType == "" {
 		m.ContentType = "application/json"
 	}
-	if m.Path != "" && m.Path[0] != '/' && m.Path[0] != '?' {
-		p.Add(at+".path", "must begin with / or ?")
+	if m.Target != "" && m.Target[0] != '/' && m.Target[0] != '?' {
+		p.Add(at+".target", "must begin with / or ?")
 	}
-	m.path = m.template(at+".path", m.Path, mapping.EscapePath, p)
+	m.target = m.template(at+".target", m.Target, mapping.EscapePath, p)
 	m.compileBody(at, record, p)
 	m.compileHeaders(at, p)
-	if m.path != nil && m.path.Constant() {
-		if _, _, err := location("/", m.Path); err != nil {
-			p.Add(at+".path", err.Error())
+	if m.target != nil && m.target.Constant() {
+		if _, _, err := location("/", m.Target); err != nil {
+			p.Add(at+".target", err.Error())
 		}
 	}
 	return m
@@ -94,8 +94,8 @@ func (m *topicMapping) compileBody(at string, record *mapping.Mapping, p *bridge
 	if m.Batch && (!isJSON || !hasBody) {
 		p.Add(at+".batch", "needs bodies of JSON")
 	}
-	if m.Batch && m.path != nil && !m.path.Constant() {
-		p.Add(at+".path", "must be the same for all messages of a batch")
+	if m.Batch && m.target != nil && !m.target.Constant() {
+		p.Add(at+".target", "must be the same for all messages of a batch")
 	}
 }
 

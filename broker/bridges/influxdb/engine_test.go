@@ -14,7 +14,7 @@ import (
 // whole is a document with all there is; the second connection is of version 2.
 const whole = `{"version":"v1","connections":[
 	{"name":"c1","connection":{"version":1,"url":"URL","database":"plant","retentionPolicy":"autogen","credentials":{"username":"admin","password":"secret-PASSWORD"},"tls":{"enabled":false}},
-		"options":{"gzip":true,"uniqueTimestamps":true,"retryMinInsertDelay":1,"retryMaxInsertDelay":20},
+		"options":{"compression":"gzip","uniqueTimestamps":true,"retryMinInsertDelay":1,"retryMaxInsertDelay":20},
 		"topicMappings":[{"name":"m","mqttTopics":["a/#"],"target":"m","tags":{"line":"${topic[1]}"},"schemaMapping":"s","timestamp":"timestamp","timestampUnit":"ms"}]},
 	{"name":"c2","enabled":false,"connection":{"version":2,"url":"http://influx:8086","organization":"o","bucket":"b","token":"secret-token"},"topicMappings":[{"name":"m","mqttTopics":["b/#"],"target":"m"}]}],
 	"schemaMappings":[{"name":"s","mapping":[{"source":"jsonPayload.n","target":"n","type":"integer","required":true}]}]}`

@@ -52,8 +52,8 @@ type document struct {
 }
 
 type options struct {
-	Gzip             bool `json:"gzip"`
-	UniqueTimestamps bool `json:"uniqueTimestamps"`
+	Compression      string `json:"compression"`
+	UniqueTimestamps bool   `json:"uniqueTimestamps"`
 }
 
 type mappingOptions struct {
@@ -67,12 +67,12 @@ type mappingOptions struct {
 
 // Compile makes a connector of a connection.
 func (Kind) Compile(c *bridges.Connection) (bridges.Connector, bridges.Problems) {
-	d := document{Options: options{Gzip: true, UniqueTimestamps: true}}
+	d := document{Options: options{Compression: "gzip", UniqueTimestamps: true}}
 	problems := bridges.Decode(c.Document, &d)
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	k := &connector{client: newClient(&d.Connection, d.Options.Gzip, &problems), plans: make(map[string]*plan)}
+	k := &connector{client: newClient(&d.Connection, d.Options.Compression == "gzip", &problems), plans: make(map[string]*plan)}
 	for i, m := range d.TopicMappings {
 		place := "topicMappings[" + strconv.Itoa(i) + "]."
 		l := newPlan(m, c.Records[m.Name], place, &problems)

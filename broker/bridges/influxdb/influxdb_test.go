@@ -135,7 +135,7 @@ func TestUniqueTimestamps(t *testing.T) {
 func TestPoison(t *testing.T) {
 	t.Parallel()
 	p := peertest.StartInfluxDB(t)
-	for _, options := range []string{``, `"gzip":false`} {
+	for _, options := range []string{``, `"compression":"none"`} {
 		own := fresh(t, p, fmt.Sprintf("poison%d", len(options)))
 		c := compile(t, to(own), options, `,"target":"${topic[0]}","tags":{}`)
 		var entries []*bridges.Entry
@@ -201,7 +201,7 @@ func TestLargeBatch(t *testing.T) {
 	for i := range 60 {
 		entries = append(entries, bridgestest.Entry(uint64(i+1), "a", strings.Repeat("x", 60_000)))
 	}
-	o := bridgestest.Drive(t, compile(t, to(p), `"gzip":false`, `,"target":"m"`), entries, 60, nil)
+	o := bridgestest.Drive(t, compile(t, to(p), `"compression":"none"`, `,"target":"m"`), entries, 60, nil)
 	if got := p.Query(t, `SELECT count(value) FROM m`); got[0][1] != 60.0 || len(o.Failures) > 0 {
 		t.Errorf("got %v points and failures %q", got, o.Failures)
 	}

@@ -35,20 +35,34 @@ func clientOptions(c cluster, p *bridges.Problems) []kgo.Opt {
 		id = "signalbox"
 	}
 	opts := []kgo.Opt{kgo.SeedBrokers(c.Brokers...), kgo.ClientID(id)}
-	if c.SASL != nil {
-		opts = append(opts, kgo.SASL(c.SASL.mechanism()))
+	if login := c.mechanism(p); login != nil {
+		opts = append(opts, kgo.SASL(login))
 	}
 	return opts
 }
 
-func (l *login) mechanism() sasl.Mechanism {
-	switch l.Mechanism {
-	case "scram-sha-256":
-		return scram.Auth{User: l.Username, Pass: l.Password}.AsSha256Mechanism()
-	case "scram-sha-512":
-		return scram.Auth{User: l.Username, Pass: l.Password}.AsSha512Mechanism()
+// mechanism is how the client proves who it is, nil for not at all.
+func (c *cluster) mechanism(p *bridges.Problems) sasl.Mechanism {
+	switch {
+	case c.Credentials == nil && c.SASLMechanism == "":
+		return nil
+	case c.Credentials == nil:
+		p.Add("connection.credentials", "must be given beside saslMechanism")
+		return nil
+	case c.SASLMechanism == "":
+		p.Add("connection.saslMechanism", "must be given beside credentials")
+		return nil
+	case c.Credentials.Username == "":
+		p.Add("connection.credentials.username", "must not be empty")
 	}
-	return plain.Auth{User: l.Username, Pass: l.Password}.AsMechanism()
+	user, password := c.Credentials.Username, c.Credentials.Password
+	switch c.SASLMechanism {
+	case "scram-sha-256":
+		return scram.Auth{User: user, Pass: password}.AsSha256Mechanism()
+	case "scram-sha-512":
+		return scram.Auth{User: user, Pass: password}.AsSha512Mechanism()
+	}
+	return plain.Auth{User: user, Pass: password}.AsMechanism()
 }
 
 var codecs = map[string]kgo.CompressionCodec{

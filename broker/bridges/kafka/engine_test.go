@@ -15,9 +15,9 @@ import (
 
 // whole is a document with all there is.
 const whole = `{"version":"v1","connections":[
-	{"name":"c1","connection":{"brokers":["ADDRESS"],"clientId":"plant","sasl":{"mechanism":"plain","username":"u","password":"secret-1"},"tls":{"enabled":false}},
+	{"name":"c1","connection":{"brokers":["ADDRESS"],"clientId":"plant","saslMechanism":"plain","credentials":{"username":"u","password":"secret-1"},"tls":{"enabled":false}},
 		"options":{"acks":"all","idempotent":true,"compression":"gzip","maxMessageBytes":100000,"createTopics":false,"retryMinInsertDelay":1,"retryMaxInsertDelay":20},
-		"topicMappings":[{"name":"m","mqttTopics":["a/#"],"target":"plant","key":"${topic}","schemaMapping":"s","headers":true},
+		"topicMappings":[{"name":"m","mqttTopics":["a/#"],"target":"plant","key":"${topic}","schemaMapping":"s","mqttHeaders":true},
 			{"name":"v","mqttTopics":["b/#"],"value":"${payload}"}]}],
 	"schemaMappings":[{"name":"s","mapping":[{"source":"jsonPayload.n","target":"n","type":"integer","required":true}]}]}`
 

@@ -49,16 +49,11 @@ type document struct {
 }
 
 type cluster struct {
-	Brokers  []string    `json:"brokers"`
-	ClientID string      `json:"clientId"`
-	TLS      bridges.TLS `json:"tls"`
-	SASL     *login      `json:"sasl"`
-}
-
-type login struct {
-	Mechanism string `json:"mechanism"`
-	Username  string `json:"username"`
-	Password  string `json:"password"`
+	Brokers       []string             `json:"brokers"`
+	ClientID      string               `json:"clientId"`
+	Credentials   *bridges.Credentials `json:"credentials"`
+	SASLMechanism string               `json:"saslMechanism"`
+	TLS           bridges.TLS          `json:"tls"`
 }
 
 type options struct {
@@ -75,7 +70,7 @@ type mappingOptions struct {
 	Key           *string `json:"key"`
 	SchemaMapping *string `json:"schemaMapping"`
 	Value         *string `json:"value"`
-	Headers       *bool   `json:"headers"`
+	MQTTHeaders   *bool   `json:"mqttHeaders"`
 }
 
 // Compile makes a connector of a connection.
@@ -85,7 +80,7 @@ func (Kind) Compile(c *bridges.Connection) (bridges.Connector, bridges.Problems)
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	k := &connector{login: d.Connection.SASL != nil, trial: c.Trial, plans: make(map[string]*plan), changed: make(chan struct{}, 1), maxBytes: defaultMaxBytes}
+	k := &connector{login: d.Connection.Credentials != nil, trial: c.Trial, plans: make(map[string]*plan), changed: make(chan struct{}, 1), maxBytes: defaultMaxBytes}
 	if d.Options.MaxMessageBytes > 0 {
 		k.maxBytes = d.Options.MaxMessageBytes
 	}
@@ -103,7 +98,7 @@ func (Kind) Compile(c *bridges.Connection) (bridges.Connector, bridges.Problems)
 
 // newPlan makes a topic mapping ready.
 func newPlan(m mappingOptions, record *mapping.Mapping, place string, p *bridges.Problems) *plan {
-	l := &plan{headers: m.Headers == nil || *m.Headers}
+	l := &plan{headers: m.MQTTHeaders == nil || *m.MQTTHeaders}
 	parse := func(text, name string) *mapping.Template {
 		t, err := mapping.ParseTemplate(text, mapping.EscapeNone)
 		if err != nil {

@@ -40,7 +40,7 @@ func TestRecord(t *testing.T) {
 		{"no key", `,"key":""`, "a.b", "", `{"v":1.5}`},
 		{"value", `,"value":"<${jsonPayload.v}>"`, "a.b", "a/b", `<1.5>`},
 		{"record", `,"schemaMapping":"s1"`, "a.b", "a/b", `{"value":1.5}`},
-		{"without headers", `,"headers":false`, "a.b", "a/b", `{"v":1.5}`},
+		{"without headers", `,"mqttHeaders":false`, "a.b", "a/b", `{"v":1.5}`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -288,7 +288,7 @@ func TestLogin(t *testing.T) {
 			t.Parallel()
 			p := startPeer(t, kfake.EnableSASL(), kfake.Superuser(method, "u", secret))
 			login := func(password string) string {
-				return fmt.Sprintf(`%s,"sasl":{"mechanism":%q,"username":"u","password":%q}`, p.brokers(), mechanism, password)
+				return fmt.Sprintf(`%s,"saslMechanism":%q,"credentials":{"username":"u","password":%q}`, p.brokers(), mechanism, password)
 			}
 			if err := bridgestest.Connect(t, compile(t, login(secret), ``, ``)); err != nil {
 				t.Errorf("got %v, want a connection", err)
@@ -313,7 +313,7 @@ func TestNotPermitted(t *testing.T) {
 	}
 	p := startPeer(t, kfake.EnableSASL(), kfake.EnableACLs(), kfake.SeedTopics(1, "yes", "no"),
 		kfake.User("PLAIN", "u", secret, allow("yes", kmsg.ACLOperationWrite), allow("yes", kmsg.ACLOperationDescribe), allow("no", kmsg.ACLOperationDescribe)))
-	c := compile(t, fmt.Sprintf(`%s,"sasl":{"mechanism":"plain","username":"u","password":%q}`, p.brokers(), secret), ``, ``)
+	c := compile(t, fmt.Sprintf(`%s,"saslMechanism":"plain","credentials":{"username":"u","password":%q}`, p.brokers(), secret), ``, ``)
 	if err := bridgestest.Connect(t, c); err != nil {
 		t.Fatal(err)
 	}

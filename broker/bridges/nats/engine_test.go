@@ -17,7 +17,7 @@ import (
 const whole = `{"version":"v1","connections":[
 	{"name":"c1","connection":{"servers":["URL"],"clientName":"plant","credentials":{"username":"u","password":"secret-1"},"tls":{"enabled":false}},
 		"options":{"jetStream":true,"retryMinInsertDelay":1,"retryMaxInsertDelay":20},
-		"topicMappings":[{"name":"m","mqttTopics":["a/#"],"target":"plant.${topic}","schemaMapping":"s","headers":true},
+		"topicMappings":[{"name":"m","mqttTopics":["a/#"],"target":"plant.${topic}","schemaMapping":"s","mqttHeaders":true},
 			{"name":"v","mqttTopics":["b/#"],"value":"${payload}"}]},
 	{"name":"c2","enabled":false,"connection":{"servers":["tls://nats:4222"],"token":"secret-2","tls":{"enabled":true}}}],
 	"schemaMappings":[{"name":"s","mapping":[{"source":"jsonPayload.n","target":"n","type":"integer","required":true}]}]}`

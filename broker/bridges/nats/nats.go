@@ -51,17 +51,12 @@ type document struct {
 }
 
 type server struct {
-	Servers     []string     `json:"servers"`
-	ClientName  string       `json:"clientName"`
-	Credentials *credentials `json:"credentials"`
-	Token       string       `json:"token"`
-	NkeySeed    string       `json:"nkeySeed"`
-	TLS         bridges.TLS  `json:"tls"`
-}
-
-type credentials struct {
-	Username string `json:"username"`
-	Password string `json:"password"`
+	Servers     []string             `json:"servers"`
+	ClientName  string               `json:"clientName"`
+	Credentials *bridges.Credentials `json:"credentials"`
+	Token       string               `json:"token"`
+	NkeySeed    string               `json:"nkeySeed"`
+	TLS         bridges.TLS          `json:"tls"`
 }
 
 type options struct {
@@ -73,7 +68,7 @@ type mappingOptions struct {
 	Target        string  `json:"target"`
 	SchemaMapping *string `json:"schemaMapping"`
 	Value         *string `json:"value"`
-	Headers       *bool   `json:"headers"`
+	MQTTHeaders   *bool   `json:"mqttHeaders"`
 }
 
 // Compile makes a connector of a connection.
@@ -129,7 +124,7 @@ func signer(seed string) (public string, sign func(nonce []byte) ([]byte, error)
 
 // newPlan makes a topic mapping ready.
 func newPlan(m mappingOptions, record *mapping.Mapping, place string, p *bridges.Problems) *plan {
-	l := &plan{headers: m.Headers == nil || *m.Headers}
+	l := &plan{headers: m.MQTTHeaders == nil || *m.MQTTHeaders}
 	if m.SchemaMapping != nil {
 		l.record = record
 	}

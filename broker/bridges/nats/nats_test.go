@@ -58,7 +58,7 @@ func TestMessage(t *testing.T) {
 		{"target", `,"target":"plant.${topic}.x"`, "a/b", "plant.a.b.x", `{"v":1.5}`},
 		{"value", `,"value":"<${jsonPayload.v}>"`, "a/b", "a.b", `<1.5>`},
 		{"record", `,"schemaMapping":"s1"`, "a/b", "a.b", `{"value":1.5}`},
-		{"without headers", `,"headers":false`, "a/b", "a.b", `{"v":1.5}`},
+		{"without headers", `,"mqttHeaders":false`, "a/b", "a.b", `{"v":1.5}`},
 	} {
 		c := compile(t, servers(p), ``, tt.mapping)
 		e := bridgestest.Entry(1, tt.topic, `{"v":1.5}`)
@@ -90,7 +90,7 @@ func TestPoison(t *testing.T) {
 				p.addStream(t, prefix, prefix+".>", 500)
 			}
 			all := subscribe(t, p.client(t), prefix+".>")
-			c := compile(t, servers(p), fmt.Sprintf(`"jetStream":%t`, stream), fmt.Sprintf(`,"target":"%s.${jsonPayload.s}","headers":false`, prefix))
+			c := compile(t, servers(p), fmt.Sprintf(`"jetStream":%t`, stream), fmt.Sprintf(`,"target":"%s.${jsonPayload.s}","mqttHeaders":false`, prefix))
 			entries := []*bridges.Entry{
 				bridgestest.Entry(1, "a", `{"s":"one"}`),
 				bridgestest.Entry(2, "a", `no JSON`),

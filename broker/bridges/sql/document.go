@@ -19,18 +19,13 @@ type document struct {
 }
 
 type server struct {
-	Driver      string      `json:"driver"`
-	Hostname    string      `json:"hostname"`
-	Port        int         `json:"port"`
-	Database    string      `json:"database"`
-	Schema      string      `json:"schema"`
-	Credentials credentials `json:"credentials"`
-	TLS         bridges.TLS `json:"tls"`
-}
-
-type credentials struct {
-	Username string `json:"username"`
-	Password string `json:"password"`
+	Driver      string              `json:"driver"`
+	Hostname    string              `json:"hostname"`
+	Port        int                 `json:"port"`
+	Database    string              `json:"database"`
+	Schema      string              `json:"schema"`
+	Credentials bridges.Credentials `json:"credentials"`
+	TLS         bridges.TLS         `json:"tls"`
 }
 
 type topicMapping struct {

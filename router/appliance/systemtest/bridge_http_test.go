@@ -50,7 +50,7 @@ func connectTo(connection, options, mapping object, schemas ...object) object {
 }
 
 func (p *httpPeer) bridge() (string, object) {
-	return "http-bridge", connectTo(object{"url": "http://" + p.address}, object{"concurrency": 8}, object{"path": "/messages"}, numbers("id"))
+	return "http-bridge", connectTo(object{"url": "http://" + p.address}, object{"concurrency": 8}, object{"target": "/messages"}, numbers("id"))
 }
 
 func (p *httpPeer) start(t testing.TB) {
