@@ -140,7 +140,7 @@ func (c *client) expectPublish(want publish) (id uint16) {
 		c.Fatalf("%s: a PUBLISH with packet identifier 0: %v", c.name, got)
 	}
 	want.id = got.id
-	if wanted := parse(c.version, want.bytes(c.version)); got.String() != wanted.String() {
+	if wanted := parse(c.version, want.bytes(c.version)); !same(got, wanted) {
 		c.Fatalf("%s:\n got %v\n     % x\nwant %v", c.name, got, got.raw, wanted)
 	}
 	return got.id

@@ -87,7 +87,7 @@ func (c *client) receiveAll(many int, again bool, message func(i int) publish) {
 		}
 		want := message(i)
 		want.id, want.dup = got.id, again && got.first&8 != 0
-		if got.String() != parse(c.version, want.bytes(c.version)).String() {
+		if !same(got, parse(c.version, want.bytes(c.version))) {
 			c.Fatalf("%s: message %d:\n got %v\nwant %+v", c.name, i, got, want)
 		}
 		c.acknowledgeFirst(got)
