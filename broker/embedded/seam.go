@@ -61,6 +61,11 @@ func (m *seam) PublishStored(ctx context.Context, list []messaging.Message, errs
 	}
 }
 
+// Serving waits until the engine is not suspended and all sessions are back.
+func (m *seam) Serving(ctx context.Context) (serving context.Context, err error) {
+	return m.engine.Serving(ctx)
+}
+
 func (m *seam) publishStored(ctx context.Context, list []messaging.Message, errs []error) error {
 	p := m.publishers.Get().(*engine.Publisher)
 	defer m.publishers.Put(p)

@@ -34,4 +34,8 @@ type Telling interface {
 	// broker did not take. The error is the context's; what became of the messages
 	// is not known then.
 	PublishStored(ctx context.Context, messages []Message, errs []error) error
+	// Serving waits until the broker serves clients, which another node of its
+	// cluster may do in its place. The context that it gives ends when it no longer
+	// does. The error is the context's, or that the broker is being closed.
+	Serving(ctx context.Context) (serving context.Context, err error)
 }

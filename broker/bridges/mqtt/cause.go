@@ -20,7 +20,7 @@ func (c *connector) open(ctx context.Context) (net.Conn, error) {
 	if f != nil {
 		return nil, f
 	}
-	return conn, nil
+	return c.whileServing(ctx, conn)
 }
 
 // explain says why there is no connection.

@@ -85,7 +85,7 @@ func (c *connector) options(identity string) feed.Options {
 	s := &c.document.Connection
 	o := feed.Options{
 		Open:  c.open,
-		Await: func(ctx context.Context) error { return ctx.Err() }, Explain: c.explain,
+		Await: c.awaitServing, Explain: c.explain,
 		Retained: true, ClientID: s.ClientID, Client: c.document.client(),
 		Timing: c.document.timing(), Now: time.Now, Log: slog.New(slog.DiscardHandler),
 	}
@@ -170,6 +170,9 @@ func (c *connector) Changed() <-chan struct{} { return c.changed }
 func (c *connector) Connect(ctx context.Context) error {
 	if !c.started {
 		c.start()
+	}
+	if c.awaitServing(ctx) != nil {
+		return errElsewhere
 	}
 	if err := c.reach(ctx); err != nil {
 		c.tell("0")

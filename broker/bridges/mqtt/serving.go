@@ -1,0 +1,58 @@
+package mqtt
+
+import (
+	"context"
+	"errors"
+	"net"
+
+	"signalbox/broker/messaging"
+)
+
+// errElsewhere is why a connection that takes messages is not made.
+var errElsewhere = errors.New("this broker does not serve clients at present, as another node of its cluster does: " +
+	"the connection waits until it does")
+
+// leader gives the broker where the connection is only for while that serves
+// clients, nil otherwise. A connection that takes messages is: else each node of a
+// cluster in mode full would gather them, and bring them again when its turn comes.
+func (c *connector) leader() messaging.Telling {
+	if b, ok := c.local.(messaging.Telling); ok && len(c.ins) > 0 && !c.trial {
+		return b
+	}
+	return nil
+}
+
+// awaitServing waits until it makes sense to connect.
+func (c *connector) awaitServing(ctx context.Context) error {
+	if b := c.leader(); b != nil {
+		_, err := b.Serving(ctx)
+		return err
+	}
+	return ctx.Err()
+}
+
+// whileServing has a connection end when the broker serves no more.
+func (c *connector) whileServing(ctx context.Context, conn net.Conn) (net.Conn, error) {
+	b := c.leader()
+	if b == nil {
+		return conn, nil
+	}
+	serving, err := b.Serving(ctx)
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return &bound{conn, context.AfterFunc(serving, func() { conn.Close() })}, nil
+}
+
+// bound is a connection that something else may end.
+type bound struct {
+	net.Conn
+	free func() bool
+}
+
+// Close closes it.
+func (b *bound) Close() error {
+	b.free()
+	return b.Conn.Close()
+}

@@ -1,0 +1,114 @@
+package embedded
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	pahomqtt "github.com/eclipse/paho.mqtt.golang"
+
+	"signalbox/broker/bridges"
+	"signalbox/broker/bridges/mqtt"
+	"signalbox/broker/bridges/store"
+	"signalbox/broker/brokertest"
+	"signalbox/broker/control"
+	"signalbox/broker/file"
+)
+
+// unsealed seals nothing.
+type unsealed struct{}
+
+func (unsealed) Seal(plain, _ []byte) []byte             { return plain }
+func (unsealed) Unseal(sealed, _ []byte) ([]byte, error) { return sealed, nil }
+
+// TestFullBridgesTake has each node of a cluster take messages from the same broker
+// by the same client id: only the one that serves does, and the next one goes on
+// where it was, with nothing lost and nothing brought again.
+func TestFullBridgesTake(t *testing.T) {
+	t.Parallel()
+	other := brokertest.Mosquitto(t, brokertest.WithoutPlugin())
+	all := gather(t, 3, "full", func(first *node) { allow(t, first.Broker, "dev", everything()...) }, func(n *node) {
+		log := slog.New(slog.NewTextHandler(testLog{t}, nil))
+		s, err := store.Open(t.Context(), filepath.Join(n.dir, "bridges.db"), store.Options{Durability: file.Process, Seal: unsealed{}, Log: log, Now: time.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close(context.WithoutCancel(t.Context())) })
+		n.config.Bridges = bridges.NewHost(s, []bridges.Kind{mqtt.New()}, log)
+	})
+	for _, n := range all {
+		if err := n.SetBridgeConfig(t.Context(), "mqtt-bridge", json.RawMessage(`{"connections":[{"name":"c",
+			"connection":{"url":"`+other.URL+`","clientId":"plant"},
+			"topicMappings":[{"name":"m","mqttTopics":["in/#"],"direction":"in","qos":1}]}]}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	leader := all.serving(t)
+	reader := join(t, leader.Broker, 5, as("dev", "pw"), withID("reader"), persistent)
+	reader.subscribe(1, "in/#")
+	reader.conn.Close()
+	connected := func(n *node) bool {
+		s, err := n.GetBridgeStatus(t.Context(), "mqtt-bridge")
+		return err == nil && len(s) == 1 && s[0].IsConnected
+	}
+	publisher := pahomqtt.NewClient(pahomqtt.NewClientOptions().AddBroker(strings.Replace(other.URL, "mqtt://", "tcp://", 1)).SetClientID("publisher"))
+	if token := publisher.Connect(); token.Wait() && token.Error() != nil {
+		t.Fatal(token.Error())
+	}
+	defer publisher.Disconnect(0)
+	var want []string
+	publish := func(n int) {
+		for range n {
+			text := fmt.Sprint(len(want))
+			want = append(want, text)
+			if token := publisher.Publish("in/1", 1, false, text); token.Wait() && token.Error() != nil {
+				t.Fatal(token.Error())
+			}
+		}
+	}
+	brought := func(n *node) int64 {
+		s, err := n.GetBridgeStatus(t.Context(), "mqtt-bridge")
+		if err != nil {
+			return 0
+		}
+		return s[0].Stats.Inbound
+	}
+	eventually(t, "the bridge of the node that serves", func() bool { return connected(leader) })
+	publish(20)
+	eventually(t, "they are brought", func() bool { return brought(leader) == 20 })
+	for _, n := range all.others(leader) {
+		if connected(n) {
+			t.Errorf("node %d takes messages beside the one that serves", n.at.NodeID)
+		}
+	}
+	second := all[leader.at.NodeID%3]
+	leader.ask(control.SetLeader("plant", second.at.NodeID), nil)
+	publish(20)
+	eventually(t, "the next node brings what is left", func() bool {
+		return all.leader() != nil && connected(all.leader()) && brought(all[0])+brought(all[1])+brought(all[2]) >= 40
+	})
+	third := all.serving(t)
+	third.stop()
+	publish(20)
+	last := all.serving(t)
+	eventually(t, "the last node brings what is left", func() bool { return connected(last) })
+	reader = join(t, last.Broker, 5, as("dev", "pw"), withID("reader"), persistent)
+	publish(1)
+	got := map[string]int{}
+	for range len(want) {
+		got[string(reader.take().Payload)]++
+	}
+	for _, text := range want {
+		if got[text] != 1 {
+			t.Errorf("%s came %d times", text, got[text])
+		}
+	}
+	if rest := reader.settled(); len(rest) > 0 {
+		t.Errorf("the reader got %v, too", rest)
+	}
+}
