@@ -10,9 +10,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"signalbox/broker/bridges"
+	"signalbox/broker/bridges/reach"
 )
 
 const (
@@ -99,18 +99,13 @@ func (c *connector) answered(resp *nethttp.Response) string {
 // clean gives the beginning of a text that a server has sent, on one line and
 // without secrets.
 func (c *connector) clean(text string) string {
-	text = c.scrub.Replace(strings.ToValidUTF8(text, ""))
-	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }), " ")
-	if len(text) > maxExcerpt {
-		text = strings.ToValidUTF8(text[:maxExcerpt], "") + "..."
-	}
-	return text
+	return reach.Excerpt(c.scrub.Replace(text), maxExcerpt)
 }
 
 // unanswered judges an attempt without an answer.
 func (c *connector) unanswered(ctx context.Context, err error) outcome {
 	c.reached.forget()
-	c.transport.CloseIdleConnections()
+	c.client.CloseIdleConnections()
 	if ctx.Err() != nil {
 		const reason = "the server did not answer in time; it may have taken the message"
 		return outcome{reason: reason, err: errors.New(reason), halt: true}

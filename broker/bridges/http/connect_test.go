@@ -125,7 +125,7 @@ func TestConnectSaysWhatIsWrong(t *testing.T) {
 	for _, c := range []struct{ url, connection, want string }{
 		{gone.URL, "", "refuses connections"},
 		{secure.URL, "", "its authority is unknown"},
-		{"https://localhost:" + port, secure.authority(), "it is for another name"},
+		{"https://localhost:" + port, secure.authority(), "its certificate is for another name"},
 		{strings.Replace(clear.URL, "http:", "https:", 1), "", "does not speak TLS"},
 	} {
 		if got := connectError(t, c.url, c.connection); !strings.Contains(got, c.want) {

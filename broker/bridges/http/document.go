@@ -1,10 +1,8 @@
 package http
 
 import (
-	"crypto/tls"
 	"encoding/base64"
 	nethttp "net/http"
-	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
@@ -34,36 +32,6 @@ type options struct {
 	Concurrency   int   `json:"concurrency"`
 	SuccessStatus []int `json:"successStatus"`
 	RetryStatus   []int `json:"retryStatus"`
-}
-
-// base gives the URL that paths are added to.
-func (s *server) base(p *bridges.Problems) *url.URL {
-	const at = "connection.url"
-	u, err := url.Parse(s.URL)
-	if err != nil {
-		p.Add(at, "is no URL")
-		return &url.URL{}
-	}
-	switch {
-	case u.Scheme != "http" && u.Scheme != "https":
-		p.Add(at, "must begin with http:// or https://")
-	case u.Hostname() == "":
-		p.Add(at, "must name a host")
-	case !isPort(u.Port()):
-		p.Add(at, "must have a port between 1 and 65535, or none")
-	case u.User != nil:
-		p.Add(at, "must not hold credentials: they belong to credentials, token or secretHeaders")
-	case u.RawQuery != "" || u.ForceQuery || strings.Contains(s.URL, "#"):
-		p.Add(at, "must end with the path; a query belongs to the target of a topic mapping")
-	case hasDotSegment(u.EscapedPath()):
-		p.Add(at, "must not have . or .. in its path")
-	}
-	return u
-}
-
-func isPort(text string) bool {
-	n, err := strconv.Atoi(text)
-	return text == "" || err == nil && n > 0 && n < 1<<16
 }
 
 // reserved are the headers that are not for a configuration, and why.
@@ -161,18 +129,6 @@ func (s *server) authorize(h nethttp.Header, p *bridges.Problems) {
 
 func (s *server) basic() string {
 	return base64.StdEncoding.EncodeToString([]byte(s.Credentials.Username + ":" + s.Credentials.Password))
-}
-
-// secure gives how TLS is spoken, nil for not at all.
-func (s *server) secure(base *url.URL, p *bridges.Problems) *tls.Config {
-	if base.Scheme != "https" {
-		if s.TLS.Enabled {
-			p.Add("connection.url", "must begin with https:// where TLS is enabled")
-		}
-		return nil
-	}
-	s.TLS.Enabled = true
-	return s.TLS.Config(base.Hostname(), "connection.tls", p)
 }
 
 // scrubber takes the secrets out of what a server answers, which may be what it

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"signalbox/broker/bridges"
+	"signalbox/broker/bridges/reach"
 )
 
 // ID is the kind's id.
@@ -62,11 +63,10 @@ func (k Kind) Compile(c *bridges.Connection) (bridges.Connector, bridges.Problem
 		return nil, problems
 	}
 	conn := &connector{now: k.now, options: d.Options, mappings: map[string]*topicMapping{}}
-	conn.base = d.Connection.base(&problems)
+	conn.base, conn.tls = reach.Server(d.Connection.URL, d.Connection.TLS, &problems)
 	conn.header = d.Connection.header(&problems)
 	conn.sign = d.Connection.HMAC.signer()
 	conn.scrub = d.Connection.scrubber()
-	secure := d.Connection.secure(conn.base, &problems)
 	for i := range d.TopicMappings {
 		m := &d.TopicMappings[i]
 		conn.mappings[m.Name] = m.compile(fmt.Sprintf("topicMappings[%d]", i), c.Records[m.Name], &problems)
@@ -74,7 +74,7 @@ func (k Kind) Compile(c *bridges.Connection) (bridges.Connector, bridges.Problem
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	conn.reach(secure)
+	conn.client = reach.Client(conn.tls, d.Options.Concurrency)
 	return conn, nil
 }
 
@@ -89,8 +89,7 @@ type connector struct {
 	mappings map[string]*topicMapping
 	tls      *tls.Config // nil where the server is reached in the clear
 
-	transport *nethttp.Transport
-	client    *nethttp.Client
-	pause     pause // what the server asks for
-	reached   seen
+	client  *nethttp.Client
+	pause   pause // what the server asks for
+	reached seen
 }

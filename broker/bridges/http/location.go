@@ -4,6 +4,8 @@ import (
 	"errors"
 	"net/url"
 	"strings"
+
+	"signalbox/broker/bridges/reach"
 )
 
 // maxLocation is how long what is added to the URL may be, in bytes.
@@ -23,7 +25,7 @@ func location(base, added string) (path, query string, err error) {
 		return "", "", errors.New("makes a path that is too long")
 	case !isLocation(added):
 		return "", "", errors.New("makes a path with characters that no URL has; without |raw they are escaped")
-	case hasDotSegment(path):
+	case reach.HasDotSegment(path):
 		return "", "", errors.New("makes a path with . or .. as a segment, which would lead elsewhere")
 	}
 	return path, query, nil
@@ -47,20 +49,6 @@ func isLocation(s string) bool {
 
 func isHex(c byte) bool {
 	return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'f'
-}
-
-// unescaped shows dots and separators that some servers see behind escapes.
-var unescaped = strings.NewReplacer("%2e", ".", "%2E", ".", "%2f", "/", "%2F", "/", "%5c", "/", "%5C", "/", "%3b", ";", "%3B", ";")
-
-// hasDotSegment tells whether a path has segments that servers take as the way
-// back, also where they are escaped.
-func hasDotSegment(path string) bool {
-	for segment := range strings.SplitSeq(unescaped.Replace(path), "/") {
-		if name, _, _ := strings.Cut(segment, ";"); name == "." || name == ".." {
-			return true
-		}
-	}
-	return false
 }
 
 // at gives the URL for a path and query that location has made.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net"
+	nethttp "net/http"
 	"testing"
 
 	"signalbox/broker/bridges"
@@ -33,7 +34,7 @@ func FuzzRequest(f *testing.F) {
 			return
 		}
 		c, _ := made.(*connector)
-		c.transport.DialContext = func(context.Context, string, string) (net.Conn, error) { return nil, errDialled }
+		c.client.Transport.(*nethttp.Transport).DialContext = func(context.Context, string, string) (net.Conn, error) { return nil, errDialled }
 		e := &bridges.Entry{Mapping: "m", MessageID: "store-1", Message: messaging.Message{Topic: topic, Payload: payload}}
 		for _, m := range c.mappings {
 			switch m.Method { // the schema's

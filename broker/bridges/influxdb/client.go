@@ -5,18 +5,15 @@ import (
 	"cmp"
 	"compress/gzip"
 	"context"
-	"crypto/tls"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"net"
 	nethttp "net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"signalbox/broker/bridges"
+	"signalbox/broker/bridges/reach"
 )
 
 // server is where points are written to.
@@ -56,24 +53,6 @@ func (s *server) check(p *bridges.Problems) {
 	}
 }
 
-// base gives the URL that the paths of requests are added to.
-func (s *server) base(p *bridges.Problems) *url.URL {
-	u, err := url.Parse(s.URL)
-	switch {
-	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
-		p.Add("connection.url", "must be a URL as in http://influxdb:8086")
-		return &url.URL{}
-	case u.User != nil:
-		p.Add("connection.url", "must not hold credentials: they have members of their own")
-	case u.RawQuery != "" || u.Fragment != "":
-		p.Add("connection.url", "must have nothing behind its path")
-	case u.Scheme == "http" && s.TLS.Enabled:
-		p.Add("connection.url", "must begin with https:// where TLS is enabled")
-	}
-	s.TLS.Enabled = u.Scheme == "https"
-	return u
-}
-
 // write gives the URL for points, without its place on the server.
 func (s *server) write() (path string, query url.Values) {
 	query = url.Values{"precision": {"ns"}}
@@ -95,7 +74,6 @@ func (s *server) write() (path string, query url.Values) {
 // client sends requests to one server.
 type client struct {
 	http      *nethttp.Client
-	transport *nethttp.Transport
 	write     string // URLs
 	ping      string
 	place     string // what points are written to, for sentences
@@ -105,20 +83,11 @@ type client struct {
 
 func newClient(s *server, gzipped bool, p *bridges.Problems) *client {
 	s.check(p)
-	base := s.base(p)
+	base, secure := reach.Server(s.URL, s.TLS, p)
 	path, query := s.write()
 	write := base.JoinPath(path)
 	write.RawQuery = query.Encode()
-	t := &nethttp.Transport{ // proxies of the environment do not count: points go where the configuration says
-		DialContext:            (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
-		TLSClientConfig:        s.TLS.Config(base.Hostname(), "connection.tls", p),
-		TLSHandshakeTimeout:    10 * time.Second,
-		MaxIdleConnsPerHost:    1,
-		IdleConnTimeout:        time.Minute,
-		MaxResponseHeaderBytes: 64 << 10,
-	}
-	c := &client{transport: t, write: write.String(), ping: base.JoinPath("ping").String(), gzip: gzipped}
-	c.http = &nethttp.Client{Transport: t, CheckRedirect: func(*nethttp.Request, []*nethttp.Request) error { return nethttp.ErrUseLastResponse }}
+	c := &client{http: reach.Client(secure, 1), write: write.String(), ping: base.JoinPath("ping").String(), gzip: gzipped}
 	c.authorize, c.place = s.authorize(), fmt.Sprintf("the database %q", s.Database)
 	if s.Version == 2 {
 		c.place = fmt.Sprintf("the bucket %q of the organization %q", s.Bucket, s.Organization)
@@ -198,34 +167,13 @@ func sentenceOf(body []byte) string {
 	if json.Unmarshal(body, &parsed) == nil {
 		text = cmp.Or(parsed.Error, parsed.Message)
 	}
-	text = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(text, "?"))
-	if runes := []rune(text); len(runes) > maxText {
-		text = string(runes[:maxText]) + "..."
-	}
-	return strings.TrimSpace(text)
+	return reach.Excerpt(text, maxText)
 }
 
 // explain makes a sentence of why there is no answer.
 func explain(err error) error {
-	if untrusted, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return fmt.Errorf("the server's certificate is not to be trusted: %w; check the members of tls", untrusted.Err)
+	if reach.IsSilence(err) {
+		return reach.Explained(err, "the server did not answer in time")
 	}
-	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok || errors.Is(err, nethttp.ErrSchemeMismatch) {
-		return errors.New("the server does not speak TLS: check whether the URL begins with https rightly")
-	}
-	if failed, ok := errors.AsType[*url.Error](err); ok {
-		err = failed.Err // without the URL, which is known
-	}
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("the server did not answer in time: %w", err)
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("the server ended the connection before it answered: %w", err)
-	}
-	return fmt.Errorf("the server cannot be reached: %w", err)
+	return reach.Explained(err, "the server cannot be reached: "+reach.Cause(err))
 }

@@ -41,7 +41,7 @@ func (c *connector) Check(ctx context.Context) error {
 
 // Close ends the connection.
 func (c *connector) Close(context.Context) error {
-	c.transport.CloseIdleConnections()
+	c.http.CloseIdleConnections()
 	return nil
 }
 

@@ -254,7 +254,7 @@ func TestMissing(t *testing.T) {
 		{"no right", as(p, "low", "l0w-secret"), `the user or token may not write to the database "plant": allow it at the server ("low" user is not authorized to write to database "plant")`},
 		{"no database", strings.Replace(to(p), `"plant"`, `"nowhere"`, 1), `the server has not found the database "nowhere": create it, or check the names and the version (database not found: "nowhere")`},
 		{"no retention policy", to(p) + `,"retentionPolicy":"none"`, `the server did not write to the database "plant" (retention policy not found: none)`},
-		{"not there", fmt.Sprintf(`"url":"http://%s","database":"x"`, brokertest.FreePort(t, "127.0.0.1")), "the server cannot be reached: dial tcp"},
+		{"not there", fmt.Sprintf(`"url":"http://%s","database":"x"`, brokertest.FreePort(t, "127.0.0.1")), "the server cannot be reached: it refuses connections"},
 	} {
 		err := bridgestest.Connect(t, compile(t, tt.server, ``, `,"target":"m"`))
 		if err == nil || !strings.HasPrefix(err.Error(), tt.want) || strings.Contains(err.Error(), "secret") {

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"signalbox/broker/bridges"
+	"signalbox/broker/bridges/reach"
 )
 
 // connector is one connection to a cluster.
@@ -65,7 +66,7 @@ func (c *connector) Connect(ctx context.Context) error {
 	w, l := &watch{changed: c.changed}, newLines(c.tls)
 	client, err := kgo.NewClient(append([]kgo.Opt{kgo.WithHooks(w), kgo.Dialer(l.dial)}, c.options...)...)
 	if err != nil {
-		return sentence(err, "the configuration is none for a client of Kafka: "+err.Error())
+		return reach.Explained(err, "the configuration is none for a client of Kafka: "+err.Error())
 	}
 	c.client, c.watch, c.lines = client, w, l
 	stop := context.AfterFunc(ctx, l.end)

@@ -12,6 +12,7 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 
 	"signalbox/broker/bridges"
+	"signalbox/broker/bridges/reach"
 )
 
 // clientOptions makes the client's options of what is configured. The client does
@@ -114,33 +115,22 @@ func why(err, last error) error {
 	var untrusted *tls.CertificateVerificationError
 	switch {
 	case errors.As(err, &untrusted):
-		return sentence(err, "the server's certificate is not to be trusted: "+untrusted.Err.Error()+"; check the members of tls")
+		return reach.Explained(err, "no server can be reached: "+reach.Cause(err))
 	case errors.Is(err, natsgo.ErrAuthorization), errors.Is(err, natsgo.ErrAuthExpired), errors.Is(err, natsgo.ErrAuthRevoked),
 		errors.Is(err, natsgo.ErrAccountAuthExpired):
-		return sentence(err, "the server does not let this client in: check the credentials, token or nkey")
+		return reach.Explained(err, "the server does not let this client in: check the credentials, token or nkey")
 	case errors.Is(err, natsgo.ErrNkeysNotSupported):
-		return sentence(err, "the server knows no nkeys: use credentials or a token")
+		return reach.Explained(err, "the server knows no nkeys: use credentials or a token")
 	case errors.Is(err, natsgo.ErrSecureConnWanted):
-		return sentence(err, "the server offers no TLS: switch it off, or on at the server")
+		return reach.Explained(err, "the server offers no TLS: switch it off, or on at the server")
 	case errors.Is(err, natsgo.ErrMaxConnectionsExceeded), errors.Is(err, natsgo.ErrMaxAccountConnectionsExceeded):
-		return sentence(err, "the server has as many connections as it allows")
+		return reach.Explained(err, "the server has as many connections as it allows")
 	case errors.Is(err, natsgo.ErrNoServers) && last != nil:
-		return fmt.Errorf("no server can be reached: %w", last)
+		return reach.Explained(last, "no server can be reached: "+reach.Cause(last))
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, natsgo.ErrTimeout):
-		return sentence(err, "no server answered in time: check the addresses, and whether it is a NATS server that listens there")
+		return reach.Explained(err, "no server answered in time: check the addresses, and whether it is a NATS server that listens there")
 	case last != nil && errors.Is(err, last):
-		return fmt.Errorf("no server can be reached: %w", err)
+		return reach.Explained(err, "no server can be reached: "+reach.Cause(err))
 	}
 	return fmt.Errorf("no connection to a server: %w", err)
 }
-
-// explained is an error with a sentence of ours before its cause.
-type explained struct {
-	sentence string
-	cause    error
-}
-
-func sentence(cause error, text string) error { return &explained{text, cause} }
-
-func (e *explained) Error() string { return e.sentence }
-func (e *explained) Unwrap() error { return e.cause }

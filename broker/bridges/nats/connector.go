@@ -11,6 +11,7 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 
 	"signalbox/broker/bridges"
+	"signalbox/broker/bridges/reach"
 )
 
 // connector is one connection to NATS.
@@ -104,9 +105,9 @@ func (c *connector) lost(err error) error {
 	c.drop()
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
-		err = sentence(err, "the server did not answer in time")
+		err = reach.Explained(err, "the server did not answer in time")
 	case errors.Is(err, natsgo.ErrConnectionClosed):
-		err = sentence(err, "the server ended the connection")
+		err = reach.Explained(err, "the server ended the connection")
 	case errors.Is(err, natsgo.ErrAuthExpired), errors.Is(err, natsgo.ErrAuthRevoked):
 		err = why(err, nil)
 	default:
@@ -203,7 +204,7 @@ func (c *connector) send(m *natsgo.Msg, result *bridges.Result) error {
 		*result = bridges.Result{State: bridges.Rejected, Reason: fmt.Sprintf("%q is no subject", m.Subject)}
 	case errors.Is(err, natsgo.ErrHeadersNotSupported):
 		c.drop()
-		return &bridges.Lost{Err: sentence(err, "the server knows no headers: it must be NATS 2.2 or later")}
+		return &bridges.Lost{Err: reach.Explained(err, "the server knows no headers: it must be NATS 2.2 or later")}
 	default:
 		return c.lost(err)
 	}

@@ -12,6 +12,7 @@ import (
 	natsgo "github.com/nats-io/nats.go"
 
 	"signalbox/broker/bridges"
+	"signalbox/broker/bridges/reach"
 )
 
 // The errors of JetStream by which a message is never taken.
@@ -49,7 +50,7 @@ func (c *connector) openStreams(ctx context.Context) error {
 	}
 	_, err = c.conn.RequestWithContext(ctx, "$JS.API.INFO", nil)
 	if errors.Is(err, natsgo.ErrNoResponders) {
-		return sentence(err, "the server has no JetStream, at least not for this user: switch it on at the server, or off here")
+		return reach.Explained(err, "the server has no JetStream, at least not for this user: switch it on at the server, or off here")
 	}
 	return nil // who may not ask may still be allowed to publish
 }

@@ -313,8 +313,8 @@ func TestTLS(t *testing.T) {
 		want string
 	}{
 		{"trusted", secure, fmt.Sprintf(`{"enabled":true,"caCertificate":%q}`, ca.PEM), ""},
-		{"a stranger's", secure, fmt.Sprintf(`{"enabled":true,"caCertificate":%q}`, stranger.PEM), "certificate signed by unknown authority"},
-		{"not switched on", secure, `{}`, "certificate signed by unknown authority"},
+		{"a stranger's", secure, fmt.Sprintf(`{"enabled":true,"caCertificate":%q}`, stranger.PEM), "its certificate is not to be trusted, as its authority is unknown"},
+		{"not switched on", secure, `{}`, "its certificate is not to be trusted, as its authority is unknown"},
 		{"not offered", plain, `{"enabled":true}`, "the server offers no TLS: switch it off, or on at the server"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	natsgo "github.com/nats-io/nats.go"
+
+	"signalbox/broker/bridges/reach"
 )
 
 // refusals are the subjects that a server does not let the user publish to, as it
@@ -30,7 +32,7 @@ func (r *refusals) note(err error) {
 	r.mu.Lock()
 	r.last = err
 	if subject, ok := quoted(err); ok && errors.Is(err, natsgo.ErrPermissionViolation) {
-		r.subjects[subject] = sentence(err, fmt.Sprintf("the user may not publish to %q: allow it at the server, or change the target", subject))
+		r.subjects[subject] = reach.Explained(err, fmt.Sprintf("the user may not publish to %q: allow it at the server, or change the target", subject))
 	}
 	r.mu.Unlock()
 	select {

@@ -47,8 +47,8 @@ func testConnectRefused(t *testing.T, d *peertest.Database) {
 		"wrong password":   {change{"credentials": change{"username": d.Username, "password": password}}, `user name or password of "` + d.Username + `" is wrong`},
 		"unknown user":     {change{"credentials": change{"username": "stranger", "password": password}}, `"stranger" is wrong`},
 		"unknown database": {change{"database": "nowhere"}, `it has no database "nowhere"`},
-		"nobody listens":   {change{"port": portOf(t, brokertest.FreePort(t, "127.0.0.1"))}, "nothing listens there"},
-		"unknown host":     {change{"hostname": "host.invalid"}, "its host is unknown"},
+		"nobody listens":   {change{"port": portOf(t, brokertest.FreePort(t, "127.0.0.1"))}, "it refuses connections"},
+		"unknown host":     {change{"hostname": "host.invalid"}, `the host "host.invalid" is not found`},
 	} {
 		r := newRig(t, d).into("t1", "unread", "", "jsonPayload.n", "n")
 		maps.Copy(r.server, c.change)
@@ -179,7 +179,7 @@ func testTLS(t *testing.T, d *peertest.Database) {
 	r := with(map[string]any{"caCertificate": string(d.CA)})
 	deliver(t, r.connected(), r.entries("t1", `{"n":1}`))
 	with(map[string]any{"verify": false}).connected()
-	if got, want := with(map[string]any{}).refused(), "is signed by an authority that is not trusted"; !strings.Contains(got, want) {
+	if got, want := with(map[string]any{}).refused(), "as its authority is unknown"; !strings.Contains(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	other := with(map[string]any{"caCertificate": string(d.CA), "serverName": "other.example"})

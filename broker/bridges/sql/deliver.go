@@ -8,6 +8,7 @@ import (
 
 	"signalbox/broker/bridges"
 	"signalbox/broker/bridges/mapping"
+	"signalbox/broker/bridges/reach"
 )
 
 var errNotConnected = errors.New("there is no connection to the database")
@@ -92,9 +93,9 @@ func (d *delivery) insert(ctx context.Context, rows []row) error {
 	about, why := d.session.judge(err, groups)
 	switch {
 	case about == ofConnection:
-		return &bridges.Lost{Err: &explained{why, err}}
+		return &bridges.Lost{Err: reach.Explained(err, why)}
 	case about == ofDatabase:
-		return &explained{why, err}
+		return reach.Explained(err, why)
 	case len(rows) == 1:
 		d.settle(rows, bridges.Result{State: bridges.Rejected, Reason: why})
 		return nil

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/go-sql-driver/mysql"
+
+	"signalbox/broker/bridges/reach"
 )
 
 // mySession is a session with MySQL or MariaDB.
@@ -58,7 +60,7 @@ func (s *mySession) begin(ctx context.Context) error {
 	}
 	if err != nil {
 		_, why := s.judge(err, nil)
-		return &explained{why, err}
+		return reach.Explained(err, why)
 	}
 	return nil
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/go-sql-driver/mysql"
+
+	"signalbox/broker/bridges/reach"
 )
 
 // myUnreached tells why MySQL lets nobody in.
@@ -34,18 +36,18 @@ func myUnreached(e *endpoint, err error) error {
 	case 1820, 1862:
 		why = fmt.Sprintf("the password of %q has expired: set another", e.username)
 	}
-	return &explained{fmt.Sprintf("cannot connect to the database at %s: %s", e.address(), why), err}
+	return reach.Explained(err, fmt.Sprintf("cannot connect to the database at %s: %s", e.address(), why))
 }
 
 // myOwn tells what the driver does not want.
 func myOwn(err error) error {
 	switch {
 	case errors.Is(err, mysql.ErrNoTLS):
-		return &explained{"it offers no TLS: switch it on there, or off here", nil}
+		return reach.Explained(nil, "it offers no TLS: switch it on there, or off here")
 	case errors.Is(err, mysql.ErrCleartextPassword):
-		return &explained{"it wants the password as it is, which is sent only with TLS and a certificate that is verified", nil}
+		return reach.Explained(nil, "it wants the password as it is, which is sent only with TLS and a certificate that is verified")
 	case errors.Is(err, mysql.ErrUnknownPlugin), errors.Is(err, mysql.ErrOldPassword):
-		return &explained{"it wants a kind of log-in that is not known here: give the user mysql_native_password, caching_sha2_password or ed25519", nil}
+		return reach.Explained(nil, "it wants a kind of log-in that is not known here: give the user mysql_native_password, caching_sha2_password or ed25519")
 	}
 	return err
 }

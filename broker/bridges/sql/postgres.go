@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"signalbox/broker/bridges/reach"
 )
 
 // postgres is a session with PostgreSQL.
@@ -52,7 +54,7 @@ func (s *postgres) writable(ctx context.Context) error {
 	rows, err := s.query(ctx, "SHOW transaction_read_only")
 	if err != nil {
 		_, why := s.judge(err, nil)
-		return &explained{why, err}
+		return reach.Explained(err, why)
 	}
 	if len(rows) == 1 && rows[0][0] == "on" {
 		return errReadOnly

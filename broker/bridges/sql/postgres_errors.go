@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"signalbox/broker/bridges/reach"
 )
 
 // postgresUnreached tells why PostgreSQL lets nobody in.
@@ -29,7 +31,7 @@ func postgresUnreached(e *endpoint, err error) error {
 	case "57P03":
 		why = "it is starting or stopping"
 	}
-	return &explained{fmt.Sprintf("cannot connect to the database at %s: %s", e.address(), why), err}
+	return reach.Explained(err, fmt.Sprintf("cannot connect to the database at %s: %s", e.address(), why))
 }
 
 // postgresFaults tells what codes and classes of codes are about; what is not

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"signalbox/broker/bridges/reach"
 )
 
 // prepare looks at the tables that are written to. What is not as it should be is
@@ -18,7 +20,7 @@ func (c *connector) prepare(ctx context.Context, s session) error {
 		shape, err := s.look(ctx, p.table)
 		if err != nil {
 			_, why := s.judge(err, nil)
-			return &explained{fmt.Sprintf("look at the table %s: %s", p.table, why), err}
+			return reach.Explained(err, fmt.Sprintf("look at the table %s: %s", p.table, why))
 		}
 		found = append(found, p.fit(shape)...)
 	}

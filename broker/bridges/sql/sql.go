@@ -10,6 +10,7 @@ import (
 	_ "embed"
 
 	"signalbox/broker/bridges"
+	"signalbox/broker/bridges/reach"
 )
 
 var (
@@ -94,7 +95,7 @@ func (c *connector) Check(ctx context.Context) error {
 	}
 	if err := c.session.ping(ctx); err != nil {
 		_, why := c.session.judge(err, nil)
-		return &bridges.Lost{Err: &explained{why, err}}
+		return &bridges.Lost{Err: reach.Explained(err, why)}
 	}
 	return nil
 }

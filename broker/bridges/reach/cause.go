@@ -1,0 +1,94 @@
+package reach
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	nethttp "net/http"
+	"os"
+	"syscall"
+)
+
+// mostCause is how much is told of an error that is not known here, in bytes.
+const mostCause = 500
+
+// Cause says why a target cannot be reached, or is no more, and what to do. A
+// sentence goes on with it behind a colon; "it" is the target.
+func Cause(err error) string {
+	if dns, ok := errors.AsType[*net.DNSError](err); ok {
+		return whyNotFound(dns)
+	}
+	if why := whyNotSecured(err); why != "" {
+		return why
+	}
+	switch {
+	case IsSilence(err):
+		return "it did not answer in time: check the address, and the firewalls on the way"
+	case errors.Is(err, context.Canceled):
+		return "the attempt was ended"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "it refuses connections: check the address, and whether it runs"
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return "there is no route to it: check the address and the network"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return "it ended the connection"
+	}
+	return Excerpt(innermost(err), mostCause)
+}
+
+// IsSilence tells whether an error is only that something took too long.
+func IsSilence(err error) bool {
+	timeout, ok := errors.AsType[net.Error](err)
+	return ok && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+func whyNotFound(e *net.DNSError) string {
+	if e.IsNotFound {
+		return fmt.Sprintf("the host %q is not found: check the address", e.Name)
+	}
+	return fmt.Sprintf("the host %q is not found, as no name server answers", e.Name)
+}
+
+// whyNotSecured is about TLS, "" for what is not.
+func whyNotSecured(err error) string {
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return "its certificate is not to be trusted, as its authority is unknown: give that as tls.caCertificate"
+	}
+	if _, ok := errors.AsType[x509.HostnameError](err); ok {
+		return "its certificate is for another name: check the address, or give the name as tls.serverName"
+	}
+	if cert, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return "its certificate is not valid: " + Excerpt(cert.Err.Error(), mostCause)
+	}
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok || errors.Is(err, nethttp.ErrSchemeMismatch) {
+		return "it does not speak TLS: check the address, or switch TLS off"
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "remote error" { // an alert
+		return fmt.Sprintf("it refuses TLS as it is configured (%s): check tls.clientCertificate and tls.clientKey", Excerpt(op.Err.Error(), mostCause))
+	}
+	return ""
+}
+
+// innermost gives the text of an error's first cause, which has none of the words
+// that libraries put around it.
+func innermost(err error) string {
+	for {
+		var next error
+		switch e := err.(type) { //nolint:errorlint // each is looked at in turn
+		case interface{ Unwrap() error }:
+			next = e.Unwrap()
+		case interface{ Unwrap() []error }:
+			if all := e.Unwrap(); len(all) > 0 {
+				next = all[len(all)-1]
+			}
+		}
+		if next == nil {
+			return err.Error()
+		}
+		err = next
+	}
+}

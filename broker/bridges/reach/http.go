@@ -1,0 +1,85 @@
+package reach
+
+import (
+	"crypto/tls"
+	"net"
+	nethttp "net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"signalbox/broker/bridges"
+)
+
+// Server reads the URL of an HTTP server and how TLS is spoken to it, nil for not
+// at all: https enables it. What is wrong is noted at connection.url and below
+// connection.tls.
+func Server(text string, secure bridges.TLS, p *bridges.Problems) (*url.URL, *tls.Config) {
+	const at = "connection.url"
+	u, err := url.Parse(text)
+	if err != nil {
+		p.Add(at, "is no URL")
+		return &url.URL{}, nil
+	}
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https":
+		p.Add(at, "must begin with http:// or https://")
+	case u.Hostname() == "":
+		p.Add(at, "must name a host")
+	case !isPort(u.Port()):
+		p.Add(at, "must have a port between 1 and 65535, or none")
+	case u.User != nil:
+		p.Add(at, "must not hold credentials: they have members of their own")
+	case u.RawQuery != "" || u.ForceQuery || strings.Contains(text, "#"):
+		p.Add(at, "must end with the path")
+	case HasDotSegment(u.EscapedPath()):
+		p.Add(at, "must not have . or .. in its path")
+	case u.Scheme == "http" && secure.Enabled:
+		p.Add(at, "must begin with https:// where TLS is enabled")
+	}
+	secure.Enabled = u.Scheme == "https"
+	return u, secure.Config(u.Hostname(), "connection.tls", p)
+}
+
+func isPort(text string) bool {
+	n, err := strconv.Atoi(text)
+	return text == "" || err == nil && n > 0 && n < 1<<16
+}
+
+// Client makes a client with so many connections. Proxies of the environment do
+// not count, nor redirections: a message goes where the configuration says. Pings
+// find a connection of HTTP/2 dead, which otherwise would be used again after each
+// request that it swallows.
+func Client(secure *tls.Config, connections int) *nethttp.Client {
+	return &nethttp.Client{
+		Transport: &nethttp.Transport{
+			DialContext:            (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
+			TLSClientConfig:        secure.Clone(), // it adds to it
+			TLSHandshakeTimeout:    10 * time.Second,
+			ExpectContinueTimeout:  time.Second,
+			ForceAttemptHTTP2:      true,
+			HTTP2:                  &nethttp.HTTP2Config{SendPingTimeout: 15 * time.Second, PingTimeout: 10 * time.Second},
+			DisableCompression:     true,
+			MaxConnsPerHost:        connections,
+			MaxIdleConnsPerHost:    connections,
+			IdleConnTimeout:        90 * time.Second,
+			MaxResponseHeaderBytes: 64 << 10,
+		},
+		CheckRedirect: func(*nethttp.Request, []*nethttp.Request) error { return nethttp.ErrUseLastResponse },
+	}
+}
+
+// unescaped shows dots and separators that some servers see behind escapes.
+var unescaped = strings.NewReplacer("%2e", ".", "%2E", ".", "%2f", "/", "%2F", "/", "%5c", "/", "%5C", "/", "%3b", ";", "%3B", ";")
+
+// HasDotSegment tells whether a path has segments that servers take as the way
+// back, also where they are escaped.
+func HasDotSegment(path string) bool {
+	for segment := range strings.SplitSeq(unescaped.Replace(path), "/") {
+		if name, _, _ := strings.Cut(segment, ";"); name == "." || name == ".." {
+			return true
+		}
+	}
+	return false
+}
