@@ -31,7 +31,7 @@ func newRefusals() *refusals {
 func (r *refusals) note(err error) {
 	r.mu.Lock()
 	r.last = err
-	if subject, ok := quoted(err); ok && errors.Is(err, natsgo.ErrPermissionViolation) {
+	if subject, ok := quoted(err.Error()); ok && errors.Is(err, natsgo.ErrPermissionViolation) {
 		r.subjects[subject] = reach.Explained(err, fmt.Sprintf("the user may not publish to %q: allow it at the server, or change the target", subject))
 	}
 	r.mu.Unlock()
@@ -75,10 +75,10 @@ func (r *refusals) take() map[string]error {
 	return taken
 }
 
-// quoted finds the subject that an error of the server is about: it has no other
-// place than the text, between the first quotation mark and the last.
-func quoted(err error) (string, bool) {
-	_, rest, ok := strings.Cut(err.Error(), `"`)
+// quoted finds the subject in what a server said of it: it has no other place than
+// the text, between the first quotation mark and the last.
+func quoted(said string) (string, bool) {
+	_, rest, ok := strings.Cut(said, `"`)
 	end := strings.LastIndexByte(rest, '"')
 	if !ok || end < 0 {
 		return "", false
