@@ -65,7 +65,7 @@ func (b *bench) weighIdle(ctx context.Context, p *bridging) error {
 		return err
 	}
 	b.report.add(fmt.Sprintf("%d idle connections of bridges: memory of each", connections), fmt.Sprintf("%.1f MiB; before %.1f MiB", after, before),
-		samples{(after - before) * 1024 / connections}, "%.0f KiB", atMost(200))
+		samples{(after - before) * 1024 / connections}, "%.0f KiB", atMost(100))
 	p.conduits = nil
 	return p.configure(ctx, httpBridge)
 }
@@ -105,7 +105,7 @@ func (b *bench) weighWaiting(ctx context.Context, p *bridging) error {
 	}
 	what := fmt.Sprintf("%d messages of 150 bytes wait in a queue", b.waiting)
 	b.report.add(what+": resident memory more", fmt.Sprintf("%.1f MiB; before %.1f MiB; most while they came %.1f MiB", waiting, lean, peak),
-		samples{waiting - lean}, "%.1f MiB", atMost(64))
+		samples{waiting - lean}, "%.1f MiB", told)
 	b.report.add(what+": resident memory more, after a restart", fmt.Sprintf("%.1f MiB", again), samples{again - lean}, "%.1f MiB", atMost(32))
 	b.report.add(what+": start, with them : without", fmt.Sprintf("%.2f s; %.2f s", starts.median(), empty.median()), starts.over(empty), "%.2f ×", atMost(1.5))
 	return nil
