@@ -2,6 +2,7 @@ package feed
 
 import (
 	"encoding/binary"
+	"errors"
 	"sync"
 	"sync/atomic"
 
@@ -16,13 +17,27 @@ type inbox struct {
 	out  *outbox    // of the connection; nil for none
 	list []*arrival // came on this connection and are to be acknowledged, in order
 	held map[uint16]*arrival
+
+	waiting, bytes int // messages that are not settled, of all connections
 }
+
+// The bounds of what is not settled. A broker of MQTT 5 is told a lower number, an
+// older one cannot be told any.
+const (
+	maxWaiting      = 65535
+	maxWaitingBytes = 256 << 20
+)
+
+// errFlood is a broker that sends more than can be kept meanwhile. The connection
+// ends; what was not taken comes again on the next one.
+var errFlood = errors.New("the broker sends messages faster than they can be kept")
 
 // arrival is a message above QoS 0.
 type arrival struct {
 	inbox *inbox
 	id    uint16
 	qos   byte
+	size  int
 	parts atomic.Int32 // that must settle before it is acknowledged
 
 	// The rest is guarded by the inbox.
@@ -65,18 +80,23 @@ func (b *inbox) close() {
 // sent again on a new connection [MQTT-4.4.0-1]. A message without DUP is another
 // one with the same identifier, unless it is of QoS 2, whose identifier is free
 // only after PUBREL [MQTT-4.3.3-10].
-func (b *inbox) admit(id uint16, qos byte, dup bool) *arrival {
+func (b *inbox) admit(id uint16, qos byte, dup bool, size int) (*arrival, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if a := b.held[id]; a != nil && a.qos == qos && (dup || qos == 2) {
 		b.again(a)
-		return nil
+		return nil, nil
 	}
-	a := &arrival{inbox: b, id: id, qos: qos}
+	if b.waiting >= maxWaiting || b.bytes+size > maxWaitingBytes {
+		return nil, errFlood
+	}
+	b.waiting++
+	b.bytes += size
+	a := &arrival{inbox: b, id: id, qos: qos, size: size}
 	a.parts.Store(1)
 	b.held[id] = a
 	b.list = append(b.list, a)
-	return a
+	return a, nil
 }
 
 // again acknowledges a message that was sent again. The caller holds mu.
@@ -95,6 +115,8 @@ func (b *inbox) settle(a *arrival) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	a.settled = true
+	b.waiting--
+	b.bytes -= a.size
 	b.flush()
 }
 

@@ -211,7 +211,7 @@ func (l *lane) handle(first byte, body []byte, cut bool) error {
 	case wire.TypePublish:
 		err := l.message.decode(first, body, l.conn.version)
 		if err == nil {
-			l.take(&l.message, cut)
+			err = l.take(&l.message, cut, len(body))
 		}
 		return err
 	case wire.TypePubrel:
@@ -226,28 +226,30 @@ func (l *lane) handle(first byte, body []byte, cut bool) error {
 	return errMalformed
 }
 
-// take hands a message to those that want it.
-func (l *lane) take(p *incoming, cut bool) {
+// take hands a message of a size to those that want it.
+func (l *lane) take(p *incoming, cut bool, size int) error {
 	f := l.feed
 	f.delivering.RLock()
 	defer f.delivering.RUnlock()
 	if f.left {
-		return // it will come again, as it is not acknowledged
+		return nil // it will come again, as it is not acknowledged
 	}
 	var a *arrival
 	if p.qos > 0 {
-		if a = l.inbox.admit(p.id, p.qos, p.dup); a == nil {
-			return
+		var err error
+		if a, err = l.inbox.admit(p.id, p.qos, p.dup, size); a == nil {
+			return err
 		}
 		defer a.Settled(nil)
 	}
 	if cut {
 		l.log.Warn("message passed over: it is too long", "limit", maxPacket)
-		return
+		return nil
 	}
 	if !l.stale(p) && !l.deliver(p, a) {
 		l.search(p)
 	}
+	return nil
 }
 
 // stale tells whether a message was there before its subscription, and is not
