@@ -27,6 +27,18 @@ type Message struct {
 // parsed says what of a message was parsed.
 type parsed struct{ payload, noJSON, properties bool }
 
+// A message may become so many bytes, or so many times its payload: a template or
+// mapping that repeats a large payload would take all memory.
+const (
+	mostBytes = 16 << 20
+	mostTimes = 8
+)
+
+var errTooMuch = &Unfit{"the configuration repeats so much of the message that it becomes too large"}
+
+// most is how many bytes may become of the message.
+func (m *Message) most() int { return max(mostBytes, mostTimes*len(m.Payload)) }
+
 var errNoJSON = &Unfit{"the payload is no JSON"}
 
 var machine = sync.OnceValue(func() string {

@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -150,15 +151,31 @@ func (m *Mapping) Record(msg *Message) (Record, error) {
 		}
 		found = m.paths.find(doc)
 	}
-	r := make(Record, len(m.fields))
+	r, size := make(Record, len(m.fields)), 0
 	for i := range m.fields {
 		v, err := m.fields[i].value(msg, found)
 		if err != nil {
 			return nil, err
 		}
+		if size += sizeOf(v); size > msg.most() {
+			return nil, errTooMuch
+		}
 		r[i] = Field{Target: m.fields[i].target, Value: v}
 	}
 	return r, nil
+}
+
+// sizeOf is how many bytes a value takes that may take many.
+func sizeOf(v Value) int {
+	switch v := v.(type) {
+	case []byte:
+		return len(v)
+	case string:
+		return len(v)
+	case json.RawMessage:
+		return len(v)
+	}
+	return 0
 }
 
 // value gives a member of the record of a message, of whose payload the paths are

@@ -184,7 +184,9 @@ func (t *Template) Append(dst []byte, m *Message) ([]byte, error) {
 		if err != nil {
 			return dst, err
 		}
-		dst = p.write(dst, v)
+		if dst = p.write(dst, v); len(dst)-start > m.most() {
+			return dst, errTooMuch
+		}
 	}
 	if t.check && !json.Valid(dst[start:]) {
 		return dst, &Unfit{"the template makes no valid JSON of the message"}
