@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -20,6 +19,7 @@ import (
 // connector is one connection to another broker. What it sends comes from the
 // engine's queue; what it takes from there goes by its own.
 type connector struct {
+	name     string
 	document *document
 	site     *site
 	local    messaging.Broker
@@ -32,9 +32,13 @@ type connector struct {
 	feed    *feed.Feed
 	known   atomic.Pointer[acquaintance]
 	losses  losses
-	met     atomic.Bool   // it has been connected to
-	changed chan struct{} // buffered by one, for the engine
-	stir    chan struct{} // buffered by one, for who waits in Connect and Deliver
+	former  atomic.Pointer[token]    // of the other broker's name, as the connector before knew it; nil for not at all
+	barred  atomic.Pointer[[]string] // filters that the other broker refuses; nil for none
+	met     atomic.Bool              // it has been connected to
+	left    atomic.Bool              // it is closed, and another one takes its place
+	downAt  atomic.Int64             // since when there is no connection, epoch milliseconds; 0 where there is one
+	changed chan struct{}            // buffered by one, for the engine
+	stir    chan struct{}            // buffered by one, for who waits in Connect and Deliver
 	inbound inbound
 
 	// What follows is for the engine's goroutine.
@@ -62,7 +66,7 @@ var (
 
 func newConnector(s *site, c *bridges.Connection, d *document) *connector {
 	n := &connector{
-		document: d, site: s, local: c.Local, meter: c.Meter, trial: c.Trial, outs: map[string]*route{},
+		name: c.Name, document: d, site: s, local: c.Local, meter: c.Meter, trial: c.Trial, outs: map[string]*route{},
 		guess: tokenOf(d.Connection.BrokerID), changed: make(chan struct{}, 1), stir: make(chan struct{}, 1),
 		inbound: inbound{wake: make(chan struct{}, 1)}, flights: map[uint64]flight{}, brought: make(chan struct{}),
 	}
@@ -76,6 +80,9 @@ func newConnector(s *site, c *bridges.Connection, d *document) *connector {
 	}
 	n.life, n.end = context.WithCancel(context.Background())
 	n.feed = feed.New(n.options(c.Identity))
+	if !n.trial {
+		s.announce(n)
+	}
 	return n
 }
 
@@ -102,7 +109,11 @@ func (c *connector) options(identity string) feed.Options {
 
 // peer stands for the other broker's name.
 func (c *connector) peer() token {
-	name := c.feed.Peer().Identity
+	p := c.feed.Peer()
+	name := p.Identity
+	if former := c.former.Load(); former != nil && p.Version == 0 {
+		return *former
+	}
 	if name == "" {
 		return c.guess
 	}
@@ -114,20 +125,24 @@ func (c *connector) peer() token {
 	return a.token
 }
 
-// sends tells whether messages of a topic here go to the other broker.
-func (c *connector) sends(topic string) bool {
+// expect notes in a trace to what topics messages of a topic here go at the other
+// broker.
+func (c *connector) expect(t *trace, topic string) {
+	peer := c.peer()
+	if t.hasVisited(peer) {
+		return
+	}
 	for _, r := range c.outs {
-		if r.takesHere(topic) {
-			return true
+		if there, ok := r.abroad(topic); ok && r.takesHere(topic) {
+			t.expect(placeOf(peer, there))
 		}
 	}
-	return false
 }
 
 // fetches tells whether messages of a topic there come to a topic here.
 func (c *connector) fetches(there token, here string) bool {
 	for _, r := range c.ins {
-		if topic, ok := r.abroad(here); ok && r.first(r.remote, topic) >= 0 && tokenOf(topic) == there {
+		if topic, ok := r.abroad(here); ok && c.granted(r, topic) >= 0 && tokenOf(topic) == there {
 			return true
 		}
 	}
@@ -150,10 +165,13 @@ func (c *connector) Retained(mapping string) bool {
 
 // Enter marks a message that is to be sent, and passes over one that the other
 // broker has, or is sent by another one.
-func (c *connector) Enter(_ string, m *messaging.Message) bool {
+func (c *connector) Enter(mapping string, m *messaging.Message) bool {
 	t, rest := splitTrace(m.Properties)
-	if t != nil && t.covers(c.peer()) {
-		return false
+	if t != nil {
+		there, _ := c.outs[mapping].abroad(m.Topic)
+		if t.covers(c.peer(), there) {
+			return false
+		}
 	}
 	properties, ok := c.site.sign(t, rest, m)
 	if ok {
@@ -175,20 +193,19 @@ func (c *connector) Connect(ctx context.Context) error {
 		return errElsewhere
 	}
 	if err := c.reach(ctx); err != nil {
-		c.tell("0")
+		c.down()
 		return err
 	}
 	if err := c.check(); err != nil {
 		return err
 	}
-	c.met.Store(true)
 	if c.trial {
 		return nil
 	}
 	if err := c.feed.Settled(ctx); err != nil {
 		return errors.New("the broker does not answer subscriptions in time: it may be overloaded")
 	}
-	c.tell("1")
+	c.up()
 	return nil
 }
 
@@ -260,27 +277,11 @@ func (c *connector) circular() bool {
 // Check tells whether the connections stand.
 func (c *connector) Check(context.Context) error {
 	if err := c.feed.Broken(); err != nil {
-		c.tell("0")
+		c.down()
 		return err
 	}
-	c.tell("1")
+	c.up()
 	return c.refused()
-}
-
-// refused names a filter that the other broker does not let us subscribe to, where
-// there is nothing else to do.
-func (c *connector) refused() error {
-	if len(c.outs) > 0 {
-		return nil
-	}
-	for _, r := range c.ins {
-		for _, filter := range r.filters(r.remote) {
-			if c.feed.Refused(filter) {
-				return fmt.Errorf("the broker does not let the connection's user subscribe to %q", filter)
-			}
-		}
-	}
-	return nil
 }
 
 // tellTime is for a message that tells of the connection.
@@ -304,10 +305,10 @@ func (c *connector) tell(state string) {
 // context allows.
 func (c *connector) Close(ctx context.Context) error {
 	defer c.end()
+	c.site.remove(c)
 	if !c.started {
 		return nil
 	}
-	c.site.remove(c)
 	c.feed.Leave()
 	c.inbound.end()
 	defer context.AfterFunc(ctx, c.end)()

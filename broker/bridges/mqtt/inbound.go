@@ -30,7 +30,7 @@ func (*intake) Keeps() bool { return true }
 
 // Take has a message published here, if it has not been here.
 func (in *intake) Take(m messaging.Message, settler messaging.Settler) {
-	if in.route.first(in.route.remote, m.Topic) != in.index {
+	if in.granted(in.route, m.Topic) != in.index {
 		settle(settler, nil) // it comes by the other one too
 		return
 	}
@@ -66,7 +66,7 @@ func (in *intake) enter(a *arrival, there, here string) bool {
 		t.id = in.site.identify(&messaging.Message{})
 	}
 	direct := len(t.visited) == 0 || len(t.visited) == 1 && t.visited[0] == peer
-	if t.hasVisited(in.site.self) || !direct && (t.covers(in.site.self) || in.site.fetches(t, here)) || !t.visit(peer) {
+	if t.hasVisited(in.site.self) || !direct && (t.covers(in.site.self, here) || in.site.fetches(t, here, a.message.QoS)) || !t.visit(peer) {
 		return false
 	}
 	a.visitor = visitor{t.id, tokenOf(here)}

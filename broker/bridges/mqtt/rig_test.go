@@ -292,3 +292,20 @@ func (c *client) want(what string, texts ...string) {
 		c.t.Errorf("%s:\n got %q\nwant %q", what, got, texts)
 	}
 }
+
+// weak leads all topics in a direction, on a way that can be cut.
+func weak(t testing.TB, to *node, direction string) (link, *brokertest.Proxy) {
+	t.Helper()
+	proxy := brokertest.NewProxy(t, to.addr)
+	l := all(to, direction)
+	l.addr = proxy.Addr
+	return l, proxy
+}
+
+// sever has the only connection of a box go down, and stay so.
+func sever(t testing.TB, n *node, proxy *brokertest.Proxy) {
+	t.Helper()
+	proxy.Refuse()
+	proxy.Cut()
+	brokertest.WaitFor(t, "the link is seen to be down", func() bool { return !n.status(t)[0].IsConnected })
+}

@@ -19,8 +19,9 @@ type site struct {
 	nonce    [16]byte // makes identifiers of messages differ from those of other runs
 	memory   memory
 
-	mu    sync.RWMutex // guards what follows; held for moments only, no other lock is taken under it but one of a feed's
-	links []*connector // that run
+	mu     sync.RWMutex // guards what follows; held for moments only, no other lock is taken under it but one of a feed's
+	links  []*connector // that run, or have until others that are coming take their places
+	coming []*connector // that are made and do not run yet
 }
 
 func newSite(identity string) *site {
@@ -29,37 +30,62 @@ func newSite(identity string) *site {
 	return s
 }
 
+// announce tells of a connector that is to run, or to be closed.
+func (s *site) announce(c *connector) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.coming = append(s.coming, c)
+}
+
+// add notes that a connector runs. It takes the place of the one before of its
+// name.
 func (s *site) add(c *connector) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.coming = slices.DeleteFunc(s.coming, func(other *connector) bool { return other == c })
+	for _, other := range s.links {
+		if other.left.Load() && other.name == c.name {
+			c.inherit(other)
+		}
+	}
+	s.clear(c.name)
 	s.links = append(s.links, c)
 }
 
+// remove notes that a connector is closed. As long as another one of its name is
+// coming, what it sends and takes counts as sent and taken: that one will do it.
 func (s *site) remove(c *connector) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.links = slices.DeleteFunc(s.links, func(other *connector) bool { return other == c })
+	c.left.Store(true)
+	s.coming = slices.DeleteFunc(s.coming, func(other *connector) bool { return other == c })
+	if !slices.ContainsFunc(s.coming, func(other *connector) bool { return other.name == c.name }) {
+		s.clear(c.name)
+	}
 }
 
-// expect notes in a trace all brokers to which connections lead that take a topic
-// of this one.
+// clear drops closed connectors of a name. The caller holds mu.
+func (s *site) clear(name string) {
+	s.links = slices.DeleteFunc(s.links, func(other *connector) bool { return other.left.Load() && other.name == name })
+}
+
+// expect notes in a trace all places to which connections lead from a topic of this
+// broker.
 func (s *site) expect(t *trace, topic string) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for _, c := range s.links {
-		if c.sends(topic) {
-			t.expect(c.peer())
-		}
+		c.expect(t, topic)
 	}
 }
 
 // fetches tells whether this broker takes a message, which was published at
 // another one, from there itself, to the same topic.
-func (s *site) fetches(t *trace, topic string) bool {
+func (s *site) fetches(t *trace, topic string, qos byte) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return slices.ContainsFunc(s.links, func(c *connector) bool {
-		return c.met.Load() && c.peer() == t.visited[0] && c.fetches(t.topic, topic)
+		return c.peer() == t.visited[0] && c.sure(qos) && c.fetches(t.topic, topic)
 	})
 }
 
@@ -96,7 +122,7 @@ func (s *site) Admit(m *messaging.Message) bool {
 	switch {
 	case t == nil:
 		return true
-	case t.hasVisited(s.self), s.fetches(t, m.Topic):
+	case t.hasVisited(s.self), s.fetches(t, m.Topic, m.QoS):
 		return false
 	}
 	return s.memory.add(visitor{t.id, tokenOf(m.Topic)})

@@ -18,8 +18,16 @@ const (
 	maxPending = 64
 )
 
-// token stands for a broker's name, or for a topic.
+// token stands for a broker's name, for a topic, or for a place, which is a topic
+// at a broker.
 type token [9]byte
+
+// placeOf stands for a topic at a broker.
+func placeOf(broker token, topic string) (t token) {
+	sum := sha256.Sum256(append(broker[:], topic...))
+	copy(t[:], sum[:])
+	return t
+}
 
 func tokenOf(name string) (t token) {
 	sum := sha256.Sum256([]byte(name))
@@ -37,7 +45,7 @@ type trace struct {
 	id      ident
 	topic   token   // at the first broker
 	visited []token // brokers, the first where it was published
-	pending []token // brokers to which a bridge of one of those sends it
+	pending []token // places to which a bridge of one of those sends it
 }
 
 // identLen and tokenLen are lengths in base64.
@@ -109,8 +117,10 @@ func decode(dst []byte, s string) bool {
 
 func (t *trace) hasVisited(k token) bool { return slices.Contains(t.visited, k) }
 
-// covers tells whether a broker has the message, or is being sent it.
-func (t *trace) covers(k token) bool { return t.hasVisited(k) || slices.Contains(t.pending, k) }
+// covers tells whether a broker has the message, or is being sent it to a topic.
+func (t *trace) covers(k token, topic string) bool {
+	return t.hasVisited(k) || slices.Contains(t.pending, placeOf(k, topic))
+}
 
 // visit notes that the message is at a broker. It answers false where it has been
 // at too many.
@@ -122,10 +132,10 @@ func (t *trace) visit(k token) bool {
 	return len(t.visited) <= maxVisited
 }
 
-// expect notes that a broker is being sent the message.
-func (t *trace) expect(k token) {
-	if len(t.pending) < maxPending && !t.covers(k) {
-		t.pending = append(t.pending, k)
+// expect notes that the message is being sent to a place.
+func (t *trace) expect(place token) {
+	if len(t.pending) < maxPending && !slices.Contains(t.pending, place) {
+		t.pending = append(t.pending, place)
 	}
 }
 

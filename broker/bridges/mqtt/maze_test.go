@@ -1,0 +1,324 @@
+package mqtt_test
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/eclipse/paho.golang/paho"
+
+	"signalbox/broker/brokertest"
+)
+
+var (
+	mazeSeed  = flag.Uint64("maze.seed", 1, "the first seed of TestMaze")
+	mazeSeeds = flag.Int("maze.seeds", 5, "how many seeds TestMaze goes through")
+)
+
+// edge leads topics of one broker to another one.
+type edge struct {
+	from, to int
+	filter   string
+}
+
+// passage is a connection of a maze.
+type passage struct {
+	owner, to int
+	link      link
+	proxy     *brokertest.Proxy
+}
+
+// maze is brokers bridged at random.
+type maze struct {
+	*circuit
+	random   *rand.Rand
+	edges    []edge
+	passages []*passage
+	want     []map[string]span // by broker: what is to come, how often
+}
+
+// span is how often a message may come.
+type span struct{ least, most int }
+
+// topics of a maze: each filter takes one, or all.
+var mazeTopics = []string{"t", "u"}
+
+// newMaze starts brokers and bridges them.
+func newMaze(t *testing.T, seed uint64) *maze {
+	m := &maze{random: rand.New(rand.NewPCG(seed, 0))}
+	var nodes []*node
+	boxes := 2 + m.random.IntN(3)
+	for i := range boxes {
+		nodes = append(nodes, signalbox(t, fmt.Sprint("S", i)))
+	}
+	for i := range m.random.IntN(3) {
+		n, _ := mosquitto(t)
+		n.name = fmt.Sprint("M", i)
+		nodes = append(nodes, n)
+	}
+	m.circuit = listen(t, nodes...)
+	for range nodes {
+		m.want = append(m.want, map[string]span{})
+	}
+	for owner := range boxes {
+		for to := range nodes {
+			m.join(owner, to)
+		}
+	}
+	m.configure()
+	for i := range boxes {
+		if len(m.links(i)) > 0 {
+			nodes[i].connected(t)
+		}
+	}
+	return m
+}
+
+// join bridges a broker to another one, or not. Of two connections to the same
+// signalbox topics may be the same.
+func (m *maze) join(owner, to int) {
+	many := 0
+	if owner != to && m.random.IntN(10) < 6 {
+		many = 1
+		if m.nodes[to].box != nil && m.random.IntN(4) == 0 {
+			many = 2
+		}
+	}
+	for range many {
+		proxy := brokertest.NewProxy(m.t, m.nodes[to].addr)
+		p := &passage{owner: owner, to: to, proxy: proxy, link: link{to: m.nodes[to], addr: proxy.Addr}}
+		for _, topic := range mazeTopics {
+			direction := []string{"out", "in", "both", "both", ""}[m.random.IntN(5)]
+			if direction == "" {
+				continue
+			}
+			filter := topic + "/#"
+			p.link.mappings = append(p.link.mappings, map[string]any{"name": topic, "mqttTopics": []string{filter}, "direction": direction})
+			if direction != "in" {
+				m.edges = append(m.edges, edge{owner, to, topic})
+			}
+			if direction != "out" {
+				m.edges = append(m.edges, edge{to, owner, topic})
+			}
+		}
+		if len(p.link.mappings) > 0 {
+			m.passages = append(m.passages, p)
+		}
+	}
+}
+
+// links gives the connections of a broker.
+func (m *maze) links(owner int) (list []link) {
+	for _, p := range m.passages {
+		if p.owner == owner {
+			list = append(list, p.link)
+		}
+	}
+	return list
+}
+
+func (m *maze) configure() {
+	m.t.Helper()
+	for i, n := range m.nodes {
+		if l := m.links(i); len(l) > 0 {
+			n.configure(m.t, l...)
+		}
+	}
+}
+
+// reach gives the brokers to which messages of one lead.
+func (m *maze) reach(from int, topic string) map[int]bool {
+	found := map[int]bool{from: true}
+	for more := true; more; {
+		more = false
+		for _, e := range m.edges {
+			if e.filter == topic && found[e.from] && !found[e.to] {
+				found[e.to], more = true, true
+			}
+		}
+	}
+	return found
+}
+
+// ways counts the brokers from which messages lead to one.
+func (m *maze) ways(to int, topic string, found map[int]bool) int {
+	from := map[int]bool{}
+	for _, e := range m.edges {
+		if e.filter == topic && e.to == to && found[e.from] {
+			from[e.from] = true
+		}
+	}
+	return len(from)
+}
+
+// expect notes where a message is to come, and how often: once at a signalbox, if
+// it was published at one.
+func (m *maze) expect(at int, topic, text string) {
+	found := m.reach(at, topic)
+	takers := 0
+	for _, e := range m.edges {
+		if e.from == at && e.filter == topic {
+			takers++
+		}
+	}
+	for to := range found {
+		s := span{1, 1}
+		if to != at && m.nodes[to].box == nil {
+			s.most = m.ways(to, topic, found)
+		}
+		if to != at && m.nodes[at].box == nil {
+			s.most *= takers
+			if slices.Contains(m.edges, edge{at, to, topic}) && m.nodes[to].box != nil {
+				s.most = 1
+			}
+		}
+		m.want[to][text] = s
+	}
+}
+
+// publish publishes some messages at random places.
+func (m *maze) publish(round string, many int, least byte) {
+	for k := range many {
+		at, topic := m.random.IntN(len(m.nodes)), mazeTopics[m.random.IntN(len(mazeTopics))]
+		qos, retain := least+byte(m.random.IntN(int(3-least))), m.random.IntN(4) == 0
+		name := fmt.Sprintf("%s/%s/%s/%d", topic, round, m.nodes[at].name, k)
+		text := fmt.Sprintf("%s=x/%d", name, qos)
+		if retain {
+			text += "r"
+		}
+		m.clients[at].publish(&paho.Publish{Topic: name, Payload: []byte("x"), QoS: qos, Retain: retain})
+		m.expect(at, topic, text)
+	}
+}
+
+// counts gives how often each message came to a client.
+func counts(c *client) map[string]int {
+	n := map[string]int{}
+	for _, text := range c.texts() {
+		n[text]++
+	}
+	return n
+}
+
+// settle waits until all has come, and nothing more comes; then it compares.
+func (m *maze) settle() {
+	m.t.Helper()
+	m.complete()
+	total, since := -1, time.Now()
+	brokertest.WaitFor(m.t, "nothing more comes", func() bool {
+		n := 0
+		for _, c := range m.clients {
+			n += len(c.list())
+		}
+		if n != total {
+			total, since = n, time.Now()
+		}
+		return time.Since(since) > 200*time.Millisecond
+	})
+	for i, c := range m.clients {
+		for text, n := range counts(c) {
+			if s := m.want[i][text]; n < s.least || n > s.most {
+				m.t.Errorf("%s came %d times to %s, want %+v", text, n, m.nodes[i].name, s)
+			}
+		}
+	}
+}
+
+// complete waits until all has come.
+func (m *maze) complete() {
+	m.t.Helper()
+	for i, c := range m.clients {
+		brokertest.WaitFor(m.t, "all has come to "+m.nodes[i].name, func() bool { return len(m.missing(i, c)) == 0 })
+	}
+}
+
+func (m *maze) missing(i int, c *client) (list []string) {
+	got := counts(c)
+	for text, s := range m.want[i] {
+		if got[text] < s.least {
+			list = append(list, text)
+		}
+	}
+	return list
+}
+
+// String tells how the brokers are bridged.
+func (m *maze) String() string {
+	var b strings.Builder
+	for _, p := range m.passages {
+		fmt.Fprintf(&b, "%s-%s", m.nodes[p.owner].name, m.nodes[p.to].name)
+		for _, t := range p.link.mappings {
+			fmt.Fprintf(&b, " %s:%s", t["name"], t["direction"])
+		}
+		b.WriteString("; ")
+	}
+	return b.String()
+}
+
+// disturb has something go wrong.
+func (m *maze) disturb() {
+	if len(m.passages) == 0 {
+		return
+	}
+	p := m.passages[m.random.IntN(len(m.passages))]
+	switch m.random.IntN(6) {
+	case 0:
+		p.proxy.Cut()
+	case 1:
+		p.proxy.CutBefore(brokertest.Pubrec)
+	case 2:
+		p.proxy.CutAfter(brokertest.Publish)
+	case 3:
+		p.proxy.CutBefore(brokertest.Pubcomp)
+	case 4:
+		p.proxy.Refuse()
+		p.proxy.Cut()
+	case 5: // what is under way on a lost connection would be sent anew
+		for _, other := range m.passages {
+			other.proxy.Pass()
+		}
+		for i := range m.nodes {
+			if len(m.links(i)) > 0 {
+				m.nodes[i].connected(m.t)
+			}
+		}
+		m.complete()
+		p.link.options = map[string]any{"batchSize": 1 + m.random.IntN(256)}
+		m.nodes[p.owner].configure(m.t, m.links(p.owner)...)
+	}
+}
+
+// TestMaze bridges brokers at random and publishes at random places, while links
+// are cut, stay down for a while and are configured anew: each message comes to
+// every broker that it can reach, and once where that can be.
+func TestMaze(t *testing.T) {
+	t.Parallel()
+	for seed := *mazeSeed; seed < *mazeSeed+uint64(*mazeSeeds); seed++ {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			m := newMaze(t, seed)
+			t.Cleanup(func() {
+				if t.Failed() {
+					t.Log(m)
+					for i, c := range m.clients {
+						t.Logf("missing at %s: %q", m.nodes[i].name, m.missing(i, c))
+					}
+				}
+			})
+			m.publish("calm", 40, 0)
+			m.settle()
+			for round := range 10 {
+				m.disturb()
+				m.publish(fmt.Sprint("rough", round), 8, 2)
+			}
+			for _, p := range m.passages {
+				p.proxy.Pass()
+			}
+			m.settle()
+		})
+	}
+}

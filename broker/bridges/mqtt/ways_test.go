@@ -1,0 +1,69 @@
+package mqtt_test
+
+import (
+	"testing"
+
+	"signalbox/broker"
+)
+
+// TestTwoTopics has a message come to a broker at two topics on two ways: each is
+// a message of its own there.
+func TestTwoTopics(t *testing.T) {
+	t.Parallel()
+	a, b, x := signalbox(t, "A"), signalbox(t, "B"), signalbox(t, "X")
+	x.bridge(t, all(b, "out"))
+	a.bridge(t, all(x, "out"), link{to: b, mappings: []map[string]any{{"mqttTopics": []string{"#"}, "remotePrefix": "from-a/"}}})
+	c := join(t, b, "#")
+	join(t, a).send("t", "x", 2, false)
+	c.want("at B", "from-a/t=x/2", "t=x/2")
+}
+
+// TestRefusedSubscription takes what another broker sends of its own accord where
+// that does not let it be taken.
+func TestRefusedSubscription(t *testing.T) {
+	t.Parallel()
+	a, b := signalbox(t, "A"), signalbox(t, "B")
+	password := broker.Secret("sender-password")
+	acls := []broker.ACL{{ACLType: broker.PublishClientSend, Topic: "#", Allow: true}, {ACLType: broker.PublishClientSend, Topic: "$SYS/#", Allow: true},
+		{ACLType: broker.PublishClientReceive, Topic: "#", Allow: true}, {ACLType: broker.SubscribePattern, Topic: "t/b", Allow: true}}
+	if err := a.box.CreateRole(t.Context(), broker.RoleSpec{RoleName: "sender", ACLs: acls}); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.box.CreateClient(t.Context(), broker.ClientSpec{Username: "sender", Password: &password,
+		Roles: []broker.RoleRef{{RoleName: "sender", Priority: broker.NoPriority}}}); err != nil {
+		t.Fatal(err)
+	}
+	l := link{to: a, mappings: []map[string]any{{"mqttTopics": []string{"t/#", "t/b"}, "direction": "both"}},
+		connection: map[string]any{"credentials": map[string]any{"username": "sender", "password": string(password)}}}
+	b.bridge(t, l)
+	c := join(t, b, "#")
+	p := join(t, a)
+	p.send("t/b", "taken", 1, false)
+	c.want("by the filter that is granted", "t/b=taken/1")
+	a.bridge(t, all(b, "out"))
+	p.send("t/a", "sent", 1, false)
+	p.send("t/b", "both", 1, false)
+	c.want("on either way", "t/a=sent/1", "t/b=both/1", "t/b=taken/1")
+}
+
+// TestCleanPull takes what another broker sends of its own accord while the
+// connection by which it is taken is down and nothing is kept for that.
+func TestCleanPull(t *testing.T) {
+	t.Parallel()
+	a, b := signalbox(t, "A"), signalbox(t, "B")
+	l, proxy := weak(t, a, "in")
+	l.connection = map[string]any{"cleanStart": true}
+	b.bridge(t, l)
+	a.bridge(t, all(b, "out"))
+	c, p := join(t, b, "#"), join(t, a)
+	p.send("t", "before", 1, false)
+	c.want("both stand", "t=before/1")
+	sever(t, b, proxy)
+	p.send("t", "down", 1, false)
+	p.send("t", "loose", 0, false)
+	c.want("one is down", "t=before/1", "t=down/1", "t=loose/0")
+	proxy.Pass()
+	b.connected(t)
+	p.send("t", "after", 1, false)
+	c.want("both stand again", "t=after/1", "t=before/1", "t=down/1", "t=loose/0")
+}
