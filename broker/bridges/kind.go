@@ -63,7 +63,8 @@ type Connector interface {
 	// Connect reaches the target, within the context. The error is a sentence for
 	// an operator which names the cause and what to do, without secrets.
 	Connect(ctx context.Context) error
-	// Deliver hands over messages, in the order of each topic, and notes in
+	// Deliver hands over messages, in the order of each topic, each by a topic
+	// mapping that the connection has, and notes in
 	// results (as long as the batch, all Pending) what became of each. An error
 	// says why those that are still Pending are to be tried again: a *Lost where
 	// the connection has to be made anew first. Where Pending results have reasons,
@@ -128,6 +129,11 @@ type Entry struct {
 	// MessageID is the same whenever the entry is delivered, and no other entry of
 	// any signalbox has it: targets may know a repetition by it.
 	MessageID string
+}
+
+// Seen gives the entry as mappings and templates see it.
+func (e *Entry) Seen() *mapping.Message {
+	return &mapping.Message{Message: &e.Message, MessageID: e.MessageID}
 }
 
 // Result is what became of an entry. The zero Result is Pending.

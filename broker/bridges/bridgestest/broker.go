@@ -27,7 +27,6 @@ type Broker struct {
 	forbidden  string
 	unsettled  int
 	settled    []error
-	publishing func(messaging.Message) error
 	subscribed func(filter string)
 }
 
@@ -56,20 +55,11 @@ func (b *Broker) Subscribe(filter string, in messaging.Inlet) (cancel func()) {
 	}
 }
 
-// Publish publishes messages to whoever is subscribed. Where Publishing has set
-// an answer, it ends with the first message that this refuses.
+// Publish publishes messages to whoever is subscribed.
 func (b *Broker) Publish(ctx context.Context, messages []messaging.Message) (done, refused int, err error) {
 	for _, m := range messages {
 		if err := ctx.Err(); err != nil {
 			return done, refused, err
-		}
-		b.mu.Lock()
-		answer := b.publishing
-		b.mu.Unlock()
-		if answer != nil {
-			if err := answer(m); err != nil {
-				return done, refused, err
-			}
 		}
 		b.mu.Lock()
 		b.published = append(b.published, m)
@@ -88,13 +78,6 @@ func (b *Broker) Subscribing(then func(filter string)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.subscribed = then
-}
-
-// Publishing sets what Publish is to answer for a message, nil for success.
-func (b *Broker) Publishing(answer func(messaging.Message) error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.publishing = answer
 }
 
 // Say publishes a message as a client does: what is above QoS 0 is to be settled.

@@ -59,10 +59,6 @@ func (d *delivery) lanes() []*lane {
 	var all []*lane
 	for i, e := range d.batch {
 		m := d.mappings[e.Mapping]
-		if m == nil {
-			d.results[i] = bridges.Result{State: bridges.Rejected, Reason: "there is no topic mapping of the name " + e.Mapping + " any more"}
-			continue
-		}
 		k := key{e.Mapping, e.Topic}
 		if m.Batch {
 			k.topic = ""
@@ -123,7 +119,7 @@ func (d *delivery) together(ctx context.Context, l *lane) {
 	bodies := make([][]byte, 0, len(l.entries))
 	fit := make([]int, 0, len(l.entries))
 	for _, i := range l.entries {
-		body, err := l.mapping.appendBody(nil, seenBy(d.batch[i]))
+		body, err := l.mapping.body.Of(d.batch[i].Seen())
 		if err != nil {
 			d.note([]int{i}, outcome{state: bridges.Rejected, reason: err.Error()})
 			continue

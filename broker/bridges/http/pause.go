@@ -76,7 +76,7 @@ func (s *seen) note(now time.Time) {
 
 func (s *seen) forget() { s.note(time.Time{}) }
 
-// since tells whether it was there within some time.
+// within tells whether it was there within some time.
 func (s *seen) within(now time.Time, d time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -20,23 +20,18 @@ type request struct {
 	body   []byte
 }
 
-// seenBy gives a message as templates and mappings see it.
-func seenBy(e *bridges.Entry) *mapping.Message {
-	return &mapping.Message{Message: &e.Message, MessageID: e.MessageID}
-}
-
 // single makes the request for one message. The error says why the message cannot
 // be sent.
 func (c *connector) single(m *topicMapping, e *bridges.Entry) (*request, error) {
-	msg := seenBy(e)
+	msg := e.Seen()
 	r, err := c.outline(m, msg)
 	if err != nil {
 		return nil, err
 	}
 	r.header.Set(messageIDHeader, e.MessageID)
 	r.header.Set(topicHeader, url.PathEscape(e.Topic))
-	if m.hasBody() {
-		r.body, err = m.appendBody(nil, msg)
+	if m.hasBody {
+		r.body, err = m.body.Of(msg)
 	}
 	return r, err
 }
@@ -55,7 +50,7 @@ func (c *connector) outline(m *topicMapping, msg *mapping.Message) (*request, er
 	if r.url, err = at(c.base, path, query); err != nil {
 		return nil, fmt.Errorf("the topic mapping %w", err)
 	}
-	if m.hasBody() {
+	if m.hasBody {
 		r.header.Set("Content-Type", m.ContentType)
 	}
 	for _, h := range m.headers {
@@ -72,22 +67,9 @@ func (c *connector) outline(m *topicMapping, msg *mapping.Message) (*request, er
 	return r, nil
 }
 
-func (m *topicMapping) hasBody() bool { return m.body != nil || m.record != nil }
-
-func (m *topicMapping) appendBody(dst []byte, msg *mapping.Message) ([]byte, error) {
-	if m.body != nil {
-		return m.body.Append(dst, msg)
-	}
-	r, err := m.record.Record(msg)
-	if err != nil {
-		return dst, err
-	}
-	return r.AppendJSON(dst), nil
-}
-
 // many makes the request for messages whose bodies are made.
 func (c *connector) many(m *topicMapping, first *bridges.Entry, bodies [][]byte) (*request, error) {
-	r, err := c.outline(m, seenBy(first))
+	r, err := c.outline(m, first.Seen())
 	if err != nil {
 		return nil, err
 	}

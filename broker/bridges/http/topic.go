@@ -28,8 +28,8 @@ type topicMapping struct {
 	Batch       bool              `json:"batch"`
 
 	target  *mapping.Template
-	body    *mapping.Template // nil for a record, or for none
-	record  *mapping.Mapping  // nil for none
+	hasBody bool
+	body    mapping.Content
 	headers []header
 }
 
@@ -75,23 +75,23 @@ func (m *topicMapping) compileBody(at string, record *mapping.Mapping, p *bridge
 	if err != nil || !isHeaderValue(m.ContentType) {
 		p.Add(at+".contentType", "is no content type, as in application/json")
 	}
-	isJSON, hasBody := media == "application/json" || strings.HasSuffix(media, "+json"), true
+	isJSON := media == "application/json" || strings.HasSuffix(media, "+json")
+	m.hasBody = m.Body != nil || m.Method != nethttp.MethodGet && m.Method != nethttp.MethodDelete
 	switch {
-	case m.Body == nil && (m.Method == nethttp.MethodGet || m.Method == nethttp.MethodDelete):
-		hasBody = false
+	case !m.hasBody:
 	case m.Body == nil && record == nil:
-		m.record = mapping.Default()
+		m.body.Record = mapping.Default()
 	case m.Body == nil:
-		m.record = record
+		m.body.Record = record
 	case isJSON:
-		m.body = m.template(at+".body", *m.Body, mapping.EscapeJSON, p)
+		m.body.Template = m.template(at+".body", *m.Body, mapping.EscapeJSON, p)
 	default:
-		m.body = m.template(at+".body", *m.Body, mapping.EscapeNone, p)
+		m.body.Template = m.template(at+".body", *m.Body, mapping.EscapeNone, p)
 	}
-	if m.record != nil && !isJSON && err == nil {
+	if m.body.Record != nil && !isJSON && err == nil {
 		p.Add(at+".contentType", "must be one of JSON where the body is a record: give a body, or leave it out")
 	}
-	if m.Batch && (!isJSON || !hasBody) {
+	if m.Batch && (!isJSON || !m.hasBody) {
 		p.Add(at+".batch", "needs bodies of JSON")
 	}
 	if m.Batch && m.target != nil && !m.target.Constant() {

@@ -40,7 +40,7 @@ var units = map[string]time.Duration{"ns": time.Nanosecond, "us": time.Microseco
 
 // line makes the line of an entry. The error says why there is none.
 func (l *plan) line(e *bridges.Entry) ([]byte, error) {
-	m := &mapping.Message{Message: &e.Message, MessageID: e.MessageID}
+	m := e.Seen()
 	var enc lineprotocol.Encoder
 	name, err := l.measurement.Append(nil, m)
 	if err != nil {

@@ -125,9 +125,9 @@ func newPlan(m mappingOptions, record *mapping.Mapping, place string, p *bridges
 	case m.Value != nil && m.SchemaMapping != nil:
 		p.Add(place+"value", "must be left out where there is a schemaMapping")
 	case m.Value != nil:
-		l.value = parse(*m.Value, "value")
+		l.value.Template = parse(*m.Value, "value")
 	case m.SchemaMapping != nil:
-		l.record = record
+		l.value.Record = record
 	}
 	return l
 }

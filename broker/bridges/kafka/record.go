@@ -20,15 +20,14 @@ type plan struct {
 	topic    *mapping.Template
 	constant string // the topic where it is the same for all messages
 	key      *mapping.Template
-	value    *mapping.Template // nil for the record
-	record   *mapping.Mapping  // nil for the payload
+	value    mapping.Content
 	headers  bool
 }
 
 // produced makes what is produced of an entry. The error says why there is no such
 // record.
 func (l *plan) produced(e *bridges.Entry) (*kgo.Record, error) {
-	m := &mapping.Message{Message: &e.Message, MessageID: e.MessageID}
+	m := e.Seen()
 	topic, err := l.topicOf(m)
 	if err != nil {
 		return nil, err
@@ -41,7 +40,7 @@ func (l *plan) produced(e *bridges.Entry) (*kgo.Record, error) {
 	if len(key) > 0 {
 		r.Key = key
 	}
-	if r.Value, err = l.valueOf(m); err != nil {
+	if r.Value, err = l.value.Of(m); err != nil {
 		return nil, err
 	}
 	if l.headers {
@@ -82,20 +81,6 @@ func checkTopic(name string) error {
 }
 
 func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
-
-func (l *plan) valueOf(m *mapping.Message) ([]byte, error) {
-	switch {
-	case l.value != nil:
-		return l.value.Append(nil, m)
-	case l.record != nil:
-		record, err := l.record.Record(m)
-		if err != nil {
-			return nil, err
-		}
-		return record.AppendJSON(nil), nil
-	}
-	return m.Payload, nil
-}
 
 // own is what the names of headers begin with that tell what a message was.
 const own = "mqtt."

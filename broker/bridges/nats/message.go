@@ -15,21 +15,20 @@ import (
 // plan says what messages of a topic mapping become.
 type plan struct {
 	subject *mapping.Template // nil for the topic
-	value   *mapping.Template // nil for the record
-	record  *mapping.Mapping  // nil for the payload
+	value   mapping.Content
 	headers bool
 }
 
 // message makes what is published of an entry. The error says why there is no such
 // message.
 func (l *plan) message(e *bridges.Entry, withID bool) (*natsgo.Msg, error) {
-	m := &mapping.Message{Message: &e.Message, MessageID: e.MessageID}
+	m := e.Seen()
 	subject, err := l.subjectOf(m)
 	if err != nil {
 		return nil, err
 	}
 	out := natsgo.NewMsg(subject)
-	if out.Data, err = l.data(m); err != nil {
+	if out.Data, err = l.value.Of(m); err != nil {
 		return nil, err
 	}
 	if l.headers {
@@ -53,20 +52,6 @@ func (l *plan) subjectOf(m *mapping.Message) (string, error) {
 		subject = tokens(string(text))
 	}
 	return subject, checkSubject(subject)
-}
-
-func (l *plan) data(m *mapping.Message) ([]byte, error) {
-	switch {
-	case l.value != nil:
-		return l.value.Append(nil, m)
-	case l.record != nil:
-		record, err := l.record.Record(m)
-		if err != nil {
-			return nil, err
-		}
-		return record.AppendJSON(nil), nil
-	}
-	return m.Payload, nil
 }
 
 // The headers that tell what a message was.

@@ -126,7 +126,7 @@ func signer(seed string) (public string, sign func(nonce []byte) ([]byte, error)
 func newPlan(m mappingOptions, record *mapping.Mapping, place string, p *bridges.Problems) *plan {
 	l := &plan{headers: m.MQTTHeaders == nil || *m.MQTTHeaders}
 	if m.SchemaMapping != nil {
-		l.record = record
+		l.value.Record = record
 	}
 	var err error
 	if m.Target != "" {
@@ -142,7 +142,7 @@ func newPlan(m mappingOptions, record *mapping.Mapping, place string, p *bridges
 	if m.SchemaMapping != nil {
 		p.Add(place+"value", "must be left out where there is a schemaMapping")
 	}
-	if l.value, err = mapping.ParseTemplate(*m.Value, mapping.EscapeNone); err != nil {
+	if l.value.Template, err = mapping.ParseTemplate(*m.Value, mapping.EscapeNone); err != nil {
 		p.Add(place+"value", err.Error())
 	}
 	return l

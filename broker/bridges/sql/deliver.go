@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"signalbox/broker/bridges"
-	"signalbox/broker/bridges/mapping"
 	"signalbox/broker/bridges/reach"
 )
 
@@ -64,7 +63,7 @@ func (c *connector) row(e *bridges.Entry) (row, error) {
 	if p == nil {
 		return row{}, fmt.Errorf("the topic mapping %q is not there any more", e.Mapping)
 	}
-	record, err := p.record.Record(&mapping.Message{Message: &e.Message, MessageID: e.MessageID})
+	record, err := p.record.Record(e.Seen())
 	if err != nil {
 		return row{}, err
 	}
