@@ -1,0 +1,72 @@
+package systemtest
+
+import (
+	"net/http"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// hangingPeer is a server that answers nothing while it is told so.
+type hangingPeer struct {
+	*httpPeer
+	mu   sync.Mutex    // guards what follows
+	goOn chan struct{} // closed when it answers
+}
+
+func (p *hangingPeer) hang() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.goOn = make(chan struct{})
+}
+
+func (p *hangingPeer) answer() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	close(p.goOn)
+}
+
+// ServeHTTP takes a message, unless it has to wait: then it refuses it in the end.
+func (p *hangingPeer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	goOn := p.goOn
+	p.mu.Unlock()
+	select {
+	case <-goOn:
+		p.serve(w, r)
+		return
+	default:
+	}
+	select {
+	case <-goOn:
+	case <-r.Context().Done():
+	}
+	http.Error(w, "too late", http.StatusServiceUnavailable)
+}
+
+// TestStopWithAHangingPeer tells a service to stop while a peer takes requests and
+// does not answer, and messages come. It ends in time, and nothing is lost.
+func TestStopWithAHangingPeer(t *testing.T) {
+	t.Parallel()
+	var server *hangingPeer
+	c := newCrossing(t, func(t testing.TB, own entrance) peer {
+		server = &hangingPeer{httpPeer: newHTTPPeer(t, own).(*httpPeer), goOn: make(chan struct{})}
+		server.answer()
+		server.server.Handler = server
+		return server
+	})
+	c.arrive(t, 200)
+	server.hang()
+	waitFor(t, "messages are queued", func() bool { return c.status(t).QueuedMessages > 200 })
+	c.service.signal(syscall.SIGTERM)
+	c.service.wantStopped(t)
+	server.answer()
+	c.service = serve(t, c.service.dir, c.settings)
+	c.api.url = c.service.url
+	c.last = c.publishers.finish(t, 2000)
+	waitFor(t, "all messages are there", func() bool { return complete(c.peer.all(t), c.last) })
+	waitFor(t, "nothing is queued", func() bool { return c.status(t).QueuedMessages == 0 })
+	if found := c.compare(t); found.duplicates > 0 {
+		t.Errorf("%d messages were delivered twice", found.duplicates)
+	}
+}
