@@ -121,6 +121,15 @@ func (e *Engine) stopAll() {
 	e.trials.Wait()
 }
 
+// leave has nothing more be delivered.
+func (e *Engine) leave() {
+	for _, b := range e.bridges {
+		for _, l := range b.all() {
+			l.leave()
+		}
+	}
+}
+
 // Close ends all bridges of the broker and waits until what they have taken is
 // kept, or until the context ends.
 func (e *Engine) Close(ctx context.Context) error {

@@ -94,6 +94,16 @@ func (h *Host) Forget(ctx context.Context, brokerID string) error {
 	return h.store.Forget(ctx, brokerID)
 }
 
+// Leave has the bridges of all brokers deliver no more: what is under way has its
+// time from now on. Messages are taken until an engine is closed. It does not wait;
+// a service that ends calls it first, so that the brokers, which are closed one after
+// the other, wait for no target one after the other.
+func (h *Host) Leave() {
+	for _, e := range h.Engines() {
+		e.leave()
+	}
+}
+
 // Healthy says why bridges cannot keep messages at present, nil if they can.
 func (h *Host) Healthy(context.Context) error { return h.store.Err() }
 

@@ -175,6 +175,16 @@ func (l *link) assign(a *assignment) {
 	}
 }
 
+// leave has the worker finish; what is taken is kept.
+func (l *link) leave() {
+	l.mu.Lock()
+	a := l.want
+	l.mu.Unlock()
+	if a != nil {
+		a.leave()
+	}
+}
+
 // modify puts a connection in force, the first or another one. The connector is
 // nil where it is disabled, or of no use for the reason that trouble gives. With
 // fresh, topic mappings that were not there get what the broker retains.

@@ -108,6 +108,9 @@ func (a *Appliance) start(ctx context.Context) error {
 func (a *Appliance) Stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTime)
 	defer cancel()
+	if a.bridges != nil {
+		a.bridges.Leave()
+	}
 	var errs []error
 	for _, stop := range slices.Backward(a.undo) {
 		errs = append(errs, stop(ctx))

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"signalbox/broker/brokertest"
 )
 
 // hangingPeer is a server that answers nothing while it is told so.
@@ -45,7 +47,8 @@ func (p *hangingPeer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // TestStopWithAHangingPeer tells a service to stop while a peer takes requests and
-// does not answer, and messages come. It ends in time, and nothing is lost.
+// does not answer, for the embedded broker and for another one, and messages come.
+// It ends in time, and nothing is lost.
 func TestStopWithAHangingPeer(t *testing.T) {
 	t.Parallel()
 	var server *hangingPeer
@@ -55,18 +58,39 @@ func TestStopWithAHangingPeer(t *testing.T) {
 		server.server.Handler = server
 		return server
 	})
+	other := c.bridgeAtMosquitto(t)
 	c.arrive(t, 200)
 	server.hang()
-	waitFor(t, "messages are queued", func() bool { return c.status(t).QueuedMessages > 200 })
+	c.api.must(t, "POST", other+"/messages", object{"topic": "else/1", "payload": `{"n":1}`, "qos": 1}, nil)
+	waitFor(t, "messages are queued", func() bool {
+		return c.status(t).QueuedMessages > 200 && c.statusAt(t, other).QueuedMessages > 0
+	})
 	c.service.signal(syscall.SIGTERM)
 	c.service.wantStopped(t)
 	server.answer()
 	c.service = serve(t, c.service.dir, c.settings)
 	c.api.url = c.service.url
 	c.last = c.publishers.finish(t, 2000)
+	c.last["else/1"] = 1
 	waitFor(t, "all messages are there", func() bool { return complete(c.peer.all(t), c.last) })
 	waitFor(t, "nothing is queued", func() bool { return c.status(t).QueuedMessages == 0 })
 	if found := c.compare(t); found.duplicates > 0 {
 		t.Errorf("%d messages were delivered twice", found.duplicates)
 	}
+}
+
+// bridgeAtMosquitto has the bridge be at another broker, too, and gives the path of
+// that.
+func (c *crossing) bridgeAtMosquitto(t testing.TB) string {
+	t.Helper()
+	s := brokertest.Mosquitto(t)
+	var id struct{ ID string }
+	c.api.must(t, "POST", c.api.inProject("/brokers"), object{"name": "other", "url": s.URL,
+		"username": s.AdminUsername, "password": string(s.AdminPassword)}, &id)
+	at := c.api.inProject("/brokers/" + id.ID)
+	waitFor(t, "the connection to the other broker", func() bool { return c.api.connected(t, id.ID) })
+	_, document := c.peer.bridge()
+	document["connections"].([]object)[0]["topicMappings"].([]object)[0]["mqttTopics"] = []string{"else/#"}
+	c.api.must(t, "PUT", at+"/bridges/"+c.bridge+"/config", document, nil)
+	return at
 }

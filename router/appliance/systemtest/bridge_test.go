@@ -116,8 +116,14 @@ type bridgeStatus struct {
 
 func (c *crossing) status(t testing.TB) bridgeStatus {
 	t.Helper()
+	return c.statusAt(t, c.api.at(""))
+}
+
+// statusAt gives the status of the bridge of the broker with a path.
+func (c *crossing) statusAt(t testing.TB, path string) bridgeStatus {
+	t.Helper()
 	var list []bridgeStatus
-	c.api.must(t, "GET", c.api.at("/bridges/"+c.bridge+"/status"), nil, &list)
+	c.api.must(t, "GET", path+"/bridges/"+c.bridge+"/status", nil, &list)
 	if len(list) != 1 {
 		t.Fatalf("status of %d connections, want one", len(list))
 	}

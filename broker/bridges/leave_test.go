@@ -1,0 +1,45 @@
+package bridges_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"signalbox/broker/bridges"
+)
+
+// TestLeave has a delivery under way end in its time once the service is to end,
+// and what comes until then is taken and delivered by the next engine.
+func TestLeave(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, k := start(t)
+		r.Set(doc(conn("c")))
+		synctest.Wait()
+		k.Target("t").Answers(func(ctx context.Context, _ []*bridges.Entry, _ []bridges.Result) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		say(r.Broker, "a/b", "1")
+		synctest.Wait()
+		begun := time.Now()
+		r.Host.Leave()
+		say(r.Broker, "a/b", "2")
+		pass(5 * time.Second)
+		synctest.Wait()
+		if _, settled := r.Broker.Settled(); len(settled) != 2 || slices.ContainsFunc(settled, func(err error) bool { return err != nil }) {
+			t.Errorf("settled %v, want both messages", settled)
+		}
+		k.Target("t").Answers(nil)
+		r.Again()
+		if took := time.Since(begun); took > 5*time.Second {
+			t.Errorf("the end took %v", took)
+		}
+		synctest.Wait()
+		if got := k.Target("t").Payloads(); !slices.Equal(got, []string{"1", "2"}) {
+			t.Errorf("got %q", got)
+		}
+	})
+}
