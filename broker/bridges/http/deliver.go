@@ -59,6 +59,10 @@ func (d *delivery) lanes() []*lane {
 	var all []*lane
 	for i, e := range d.batch {
 		m := d.mappings[e.Mapping]
+		if m == nil {
+			d.results[i] = bridges.Result{State: bridges.Rejected, Reason: "there is no topic mapping of the name " + e.Mapping + " any more"}
+			continue
+		}
 		k := key{e.Mapping, e.Topic}
 		if m.Batch {
 			k.topic = ""
