@@ -109,8 +109,8 @@ func withSecrets(addr, certificate, key string) map[string][]object {
 	return map[string][]object{
 		"http-bridge": {
 			{"url": "http://" + addr, "credentials": login, "secretHeaders": object{"X-Key": secretText}, "hmac": object{"secret": secretText}},
-			{"url": "http://" + addr, "bearerToken": secretText},
-			{"url": "https://" + addr, "bearerToken": secretText, "tls": tls},
+			{"url": "http://" + addr, "token": secretText},
+			{"url": "https://" + addr, "token": secretText, "tls": tls},
 		},
 		"mqtt-bridge": {
 			{"url": "mqtt://" + addr, "credentials": login},
@@ -129,8 +129,8 @@ func withSecrets(addr, certificate, key string) map[string][]object {
 			{"url": "https://" + addr, "version": 2, "organization": "o", "bucket": "b", "token": secretText, "tls": tls},
 		},
 		"kafka-bridge": {
-			{"brokers": []string{addr}, "sasl": object{"mechanism": "plain", "username": "user", "password": secretText}},
-			{"brokers": []string{addr}, "sasl": object{"mechanism": "scram-sha-256", "username": "user", "password": secretText}, "tls": tls},
+			{"brokers": []string{addr}, "saslMechanism": "plain", "credentials": login},
+			{"brokers": []string{addr}, "saslMechanism": "scram-sha-256", "credentials": login, "tls": tls},
 		},
 		"nats-bridge": {
 			{"servers": []string{"nats://" + addr}, "credentials": login},
