@@ -79,7 +79,7 @@ func (s *server) header(p *bridges.Problems) nethttp.Header {
 	for name, value := range s.Headers {
 		at := member("connection.headers", name)
 		addHeader(h, at, name, value, p)
-		if c := nethttp.CanonicalHeaderKey(name); c == "Authorization" || c == "Cookie" || c == "Proxy-Authorization" {
+		if isSecretHeader(name) {
 			p.Add(at, "is a secret: it belongs to secretHeaders")
 		}
 	}
@@ -95,6 +95,12 @@ func (s *server) header(p *bridges.Problems) nethttp.Header {
 		s.HMAC.check(h, p)
 	}
 	return h
+}
+
+// isSecretHeader tells whether what a header holds is always a secret.
+func isSecretHeader(name string) bool {
+	c := nethttp.CanonicalHeaderKey(name)
+	return c == "Authorization" || c == "Cookie" || c == "Proxy-Authorization"
 }
 
 func addHeader(h nethttp.Header, at, name, value string, p *bridges.Problems) {

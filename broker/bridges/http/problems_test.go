@@ -53,6 +53,7 @@ func TestProblems(t *testing.T) {
 		{url, `"headers":{"A":"${"}`, `topicMappings[0].headers.A`},
 		{url, `"headers":{"A":"\u0001"}`, `topicMappings[0].headers.A`},
 		{url, `"headers":{"Content-Type":"a/b"}`, `topicMappings[0].headers.Content-Type`},
+		{url, `"headers":{"authorization":"Bearer x"}`, `topicMappings[0].headers.authorization`},
 	} {
 		conn, problems := compile(c.connection, "", "{"+joined(`"name":"m"`, c.mapping)+"}", nil)
 		var got []string

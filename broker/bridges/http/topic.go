@@ -121,6 +121,9 @@ func (m *topicMapping) compileHeaders(at string, p *bridges.Problems) {
 		if t.Constant() && !isHeaderValue(m.Headers[name]) {
 			p.Add(at, "has a value with characters that no header has")
 		}
+		if t.Constant() && isSecretHeader(name) {
+			p.Add(at, "is a secret: it belongs to secretHeaders of the connection")
+		}
 		m.headers = append(m.headers, header{name, t})
 	}
 }
