@@ -3,6 +3,7 @@ package mqtt_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"signalbox/broker/brokertest"
 )
@@ -65,6 +66,23 @@ func (c *circuit) want(texts []string) []string {
 		c.clients[i].want("at "+n.name, texts...)
 	}
 	return texts
+}
+
+// settled waits until nothing more comes, and gives how many messages came in all.
+func (c *circuit) settled() (total int) {
+	c.t.Helper()
+	since := time.Now()
+	brokertest.WaitFor(c.t, "nothing more comes", func() bool {
+		n := 0
+		for _, client := range c.clients {
+			n += len(client.list())
+		}
+		if n != total {
+			total, since = n, time.Now()
+		}
+		return time.Since(since) > 300*time.Millisecond
+	})
+	return total
 }
 
 // TestTriangle has three brokers of which each pair is bridged, both ways, for all

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/eclipse/paho.golang/paho"
 
@@ -208,17 +207,7 @@ func counts(c *client) map[string]int {
 func (m *maze) settle() {
 	m.t.Helper()
 	m.complete()
-	total, since := -1, time.Now()
-	brokertest.WaitFor(m.t, "nothing more comes", func() bool {
-		n := 0
-		for _, c := range m.clients {
-			n += len(c.list())
-		}
-		if n != total {
-			total, since = n, time.Now()
-		}
-		return time.Since(since) > 200*time.Millisecond
-	})
+	m.settled()
 	for i, c := range m.clients {
 		for text, n := range counts(c) {
 			if s := m.want[i][text]; n < s.least || n > s.most {
