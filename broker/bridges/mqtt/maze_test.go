@@ -15,7 +15,7 @@ import (
 
 var (
 	mazeSeed  = flag.Uint64("maze.seed", 1, "the first seed of TestMaze")
-	mazeSeeds = flag.Int("maze.seeds", 5, "how many seeds TestMaze goes through")
+	mazeSeeds = flag.Int("maze.seeds", 4, "how many seeds TestMaze goes through")
 )
 
 // edge leads topics of one broker to another one.
