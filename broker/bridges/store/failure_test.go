@@ -225,11 +225,11 @@ func meet(t *testing.T, q *Queue, by string) {
 // keepBlock keeps entries in one block.
 func keepBlock(t *testing.T, q *Queue, from, to int) {
 	t.Helper()
-	must(t, q.store.file.Lock(t.Context()))
-	q.Remove([]uint64{0}) // the committer waits with it
-	for n := from; n < to; n++ {
-		q.Put(entry(n), nil)
-	}
-	q.store.file.Unlock()
+	must(t, q.do(t.Context(), func(*committer) error { // which takes nothing meanwhile
+		for n := from; n < to; n++ {
+			q.Put(entry(n), nil)
+		}
+		return nil
+	}))
 	barrier(t, q)
 }
