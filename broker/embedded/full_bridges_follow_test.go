@@ -1,0 +1,140 @@
+package embedded
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"signalbox/broker/bridges"
+	"signalbox/broker/bridges/mqtt"
+	"signalbox/broker/bridges/store"
+	"signalbox/broker/control"
+	"signalbox/broker/file"
+)
+
+// bridgeMQTT has a broker offer bridges to MQTT brokers, kept below a directory.
+func bridgeMQTT(t *testing.T, c *Config, dir string) {
+	t.Helper()
+	log := slog.New(slog.NewTextHandler(testLog{t}, nil))
+	s, err := store.Open(t.Context(), filepath.Join(dir, "bridges.db"), store.Options{Durability: file.Process, Seal: unsealed{}, Log: log, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close(context.WithoutCancel(t.Context())) })
+	c.Bridges = bridges.NewHost(s, []bridges.Kind{mqtt.New()}, log)
+}
+
+// front is an address that leads to whatever node serves clients, as that of a
+// cluster does.
+func (all nodes) front(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	var tasks sync.WaitGroup
+	t.Cleanup(func() {
+		l.Close()
+		cancel()
+		tasks.Wait()
+	})
+	addresses := make([]string, 0, len(all))
+	for _, n := range all {
+		addresses = append(addresses, n.config.Listen)
+	}
+	tasks.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			tasks.Go(func() { relay(ctx, conn, addresses) })
+		}
+	})
+	return l.Addr().String()
+}
+
+// relay leads a connection to the first address that takes it.
+func relay(ctx context.Context, conn net.Conn, addresses []string) {
+	defer conn.Close()
+	for _, address := range addresses {
+		there, err := net.Dial("tcp", address)
+		if err != nil {
+			continue
+		}
+		defer context.AfterFunc(ctx, func() { conn.Close(); there.Close() })()
+		var back sync.WaitGroup
+		back.Go(func() {
+			io.Copy(conn, there) //nolint:errcheck // it ends in any case
+			conn.Close()
+		})
+		io.Copy(there, conn) //nolint:errcheck // it ends in any case
+		there.Close()
+		back.Wait()
+		return
+	}
+}
+
+// TestFullBridgesFollow has another signalbox bridge to a cluster both ways: it
+// goes on with whatever node leads, and everything comes to both.
+func TestFullBridgesFollow(t *testing.T) {
+	t.Parallel()
+	all := gather(t, 3, "full", func(first *node) { allow(t, first.Broker, "dev", everything()...) },
+		func(n *node) { bridgeMQTT(t, &n.config, n.dir) })
+	single := start(t, func(c *Config) { bridgeMQTT(t, c, t.TempDir()) })
+	allow(t, single, "dev", everything()...)
+	if err := single.SetBridgeConfig(t.Context(), "mqtt-bridge", json.RawMessage(`{"connections":[{"name":"c",
+		"connection":{"url":"mqtt://`+all.front(t)+`","clientId":"single","credentials":{"username":"dev","password":"pw"}},
+		"options":{"retryMinInsertDelay":50,"retryMaxInsertDelay":500},
+		"topicMappings":[{"name":"m","mqttTopics":["t/#"],"direction":"both"}]}]}`)); err != nil {
+		t.Fatal(err)
+	}
+	connected := func() bool {
+		s, err := single.GetBridgeStatus(t.Context(), "mqtt-bridge")
+		return err == nil && len(s) == 1 && s[0].IsConnected && s[0].QueuedMessages == 0
+	}
+	eventually(t, "the bridge is connected", connected)
+	here := join(t, single, 5, as("dev", "pw"), withID("here"))
+	here.subscribe(1, "t/cluster")
+	reader := join(t, all.serving(t).Broker, 5, as("dev", "pw"), withID("reader"), persistent)
+	reader.subscribe(1, "t/single")
+	reader.conn.Close()
+	speaker := join(t, single, 5, as("dev", "pw"), withID("speaker"))
+	total := 0
+	publish := func() {
+		there := join(t, all.serving(t).Broker, 5, as("dev", "pw"), withID(fmt.Sprint("publisher", total)))
+		for range 15 {
+			there.publish("t/cluster", fmt.Sprint(total), 1)
+			speaker.publish("t/single", fmt.Sprint(total), 1)
+			total++
+		}
+		there.conn.Close()
+	}
+	publish()
+	leader := all.serving(t)
+	leader.ask(control.SetLeader("plant", all[leader.at.NodeID%3].at.NodeID), nil)
+	publish()
+	all.serving(t).stop()
+	publish()
+	eventually(t, "the bridge is connected again", connected)
+	reader = join(t, all.serving(t).Broker, 5, as("dev", "pw"), withID("reader"), persistent)
+	for at, d := range map[string]*device{"the cluster": reader, "the other broker": here} {
+		got := map[string]int{}
+		for len(got) < total {
+			got[string(d.take().Payload)]++
+		}
+		for text, n := range got {
+			if n > 2 {
+				t.Errorf("%s came %d times to %s", text, n, at)
+			}
+		}
+	}
+}
