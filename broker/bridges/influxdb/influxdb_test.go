@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -218,24 +217,7 @@ func TestKill(t *testing.T) {
 	for i := range count {
 		entries = append(entries, bridgestest.Entry(uint64(i+1), fmt.Sprint("t/", i%3), fmt.Sprint(i)))
 	}
-	var restart sync.WaitGroup
-	stops := 0
-	o := bridgestest.Drive(t, c, entries, 50, func(left int) {
-		switch {
-		case stops == 0 && left < count*3/4: // between two batches
-			stops++
-			p.Stop(t)
-			restart.Go(func() { p.Start(t) })
-		case stops == 1 && left < count/2: // while a batch is under way
-			stops++
-			restart.Wait()
-			restart.Go(func() {
-				p.Kill(t)
-				p.Start(t)
-			})
-		}
-	})
-	restart.Wait()
+	o := bridgestest.DriveOverOutages(t, c, entries, 50, func() { p.Stop(t) }, func() { p.Kill(t) }, func() { p.Start(t) })
 	if got := p.Query(t, `SELECT count(distinct(value)), count(value) FROM m`); got[0][1] != float64(count) || got[0][2] != float64(count) || len(o.Rejected) > 0 {
 		t.Errorf("got %v points, want %d; rejected: %v", got, count, o.Rejected)
 	}

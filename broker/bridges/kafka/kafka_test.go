@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -161,24 +160,7 @@ func TestRestart(t *testing.T) {
 	c := compile(t, p.brokers(), ``, `,"target":"kept"`)
 	const count = 3000
 	entries, want := numbered(count)
-	var restart sync.WaitGroup
-	stops := 0
-	o := bridgestest.Drive(t, c, entries, 50, func(left int) {
-		switch {
-		case stops == 0 && left < count*3/4: // between two batches
-			stops++
-			p.stop()
-			restart.Go(func() { p.start(t) })
-		case stops == 1 && left < count/2: // while a batch is under way
-			stops++
-			restart.Wait()
-			restart.Go(func() {
-				p.stop()
-				p.start(t)
-			})
-		}
-	})
-	restart.Wait()
+	o := bridgestest.DriveOverOutages(t, c, entries, 50, p.stop, p.stop, func() { p.start(t) })
 	if len(o.Rejected) > 0 {
 		t.Errorf("got rejected %v", o.Rejected)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -145,24 +144,7 @@ func TestRestart(t *testing.T) {
 	for i := range count {
 		entries = append(entries, bridgestest.Entry(uint64(i+1), fmt.Sprintf("t/%d", i%3), fmt.Sprint(i)))
 	}
-	var restart sync.WaitGroup
-	stops := 0
-	o := bridgestest.Drive(t, c, entries, 50, func(left int) {
-		switch {
-		case stops == 0 && left < count*3/4: // between two batches
-			stops++
-			p.stop()
-			restart.Go(func() { p.start(t) })
-		case stops == 1 && left < count/2: // while a batch is under way
-			stops++
-			restart.Wait()
-			restart.Go(func() {
-				p.stop()
-				p.start(t)
-			})
-		}
-	})
-	restart.Wait()
+	o := bridgestest.DriveOverOutages(t, c, entries, 50, p.stop, p.stop, func() { p.start(t) })
 	if len(o.Failures) == 0 || len(o.Rejected) > 0 {
 		t.Errorf("got failures %q and rejected %v, want the first only", o.Failures, o.Rejected)
 	}
