@@ -43,6 +43,31 @@ func TestUnchangedStays(t *testing.T) {
 	}
 }
 
+// TestStateOfWhatIsThere shows no state of a connection that has been changed
+// meanwhile, though it has something to finish.
+func TestStateOfWhatIsThere(t *testing.T) {
+	t.Parallel()
+	r, k := start(t)
+	finish, begun := make(chan struct{}), make(chan struct{})
+	k.Target("t").Answers(func(_ context.Context, _ []*bridges.Entry, results []bridges.Result) error {
+		close(begun)
+		<-finish
+		bridgestest.All(results, bridges.Delivered, "")
+		return nil
+	})
+	k.Target("u").Away(errors.New("away"))
+	r.Set(doc(takes("c", "a")))
+	say(r.Broker, "a", "1")
+	<-begun
+	r.Until("c", "it is connected", func(s broker.BridgeStatus) bool { return s.IsConnected })
+	r.Set(doc(strings.Replace(takes("c", "a"), `"t"`, `"u"`, 1)))
+	if s := r.Status("c"); s.IsConnected {
+		t.Errorf("it is connected to what it has left: %+v", s)
+	}
+	close(finish)
+	r.Until("c", "it says why not", func(s broker.BridgeStatus) bool { return s.Error == "away" })
+}
+
 // TestOverlap has each message come once for each mapping.
 func TestOverlap(t *testing.T) {
 	t.Parallel()

@@ -160,6 +160,7 @@ func (l *link) assign(a *assignment) {
 	old := l.want
 	begun := old != nil && old == l.busy
 	l.want = a
+	l.connected, l.trouble = false, "" // until it shows its own
 	l.mu.Unlock()
 	select {
 	case l.wake <- struct{}{}:
@@ -193,7 +194,7 @@ func (l *link) modify(c *connection, connector Connector, trouble string, fresh 
 	if connector == nil {
 		l.take(nil)
 		l.assign(nil)
-		l.show(false, trouble) // of one that is disabled the worker may show more until it ends
+		l.show(false, trouble)
 		return
 	}
 	a := &assignment{connector: connector, options: c.options, mappings: map[string]bool{}, secrets: c.secrets}
@@ -335,8 +336,20 @@ func discard(log *slog.Logger, c Connector) {
 // show notes the state. The log has when trouble begins and when it ends, not each
 // attempt; of a connection that comes and goes, once in a while.
 func (l *link) show(connected bool, trouble string) {
+	l.mu.Lock()
+	a := l.want
+	l.mu.Unlock()
+	l.showOf(a, connected, trouble)
+}
+
+// showOf notes the state of an assignment, unless another one has come.
+func (l *link) showOf(a *assignment, connected bool, trouble string) {
 	now := time.Now()
 	l.mu.Lock()
+	if a != l.want {
+		l.mu.Unlock()
+		return
+	}
 	same := l.connected == connected && l.trouble == trouble
 	l.connected, l.trouble = connected, trouble
 	begins := trouble != "" && !l.told && now.Sub(l.toldAt) >= quiet

@@ -154,6 +154,11 @@ func (w *worker) wait() {
 	}
 }
 
+// show shows the state, unless another assignment has come, whose state it is then.
+func (w *worker) show(connected bool, trouble string) {
+	w.showOf(w.assignment, connected, trouble)
+}
+
 // trouble shows an error of the target.
 func (w *worker) trouble(connected bool, err error) {
 	if w.soft.Err() == nil {
