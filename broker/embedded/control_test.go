@@ -168,18 +168,15 @@ func TestAdministratorChangesItself(t *testing.T) {
 		"disableClient":     `{"command":"disableClient","username":"%s"}`,
 	} {
 		for _, version := range versions {
-			t.Run(fmt.Sprint(name, version), func(t *testing.T) {
-				t.Parallel()
+			t.Run(fmt.Sprint(name, version), func(t *testing.T) { // one by one: each may read the answers to all
 				who := fmt.Sprint(name, version)
 				allow(t, b, who, acl(broker.PublishClientSend, "$CONTROL/#", true),
 					acl(broker.PublishClientReceive, "$CONTROL/#", true), acl(broker.SubscribePattern, "$CONTROL/#", true))
 				d := join(t, b, version, as(who, "pw"))
 				d.subscribe(0, dynsec.ResponseTopic)
 				d.command(fmt.Sprintf(change, who))
-				for { // the other subtests' answers come, too
-					if strings.Contains(string(d.want(packets.Publish).Payload), `"command":"`+name+`"`) {
-						break
-					}
+				if got := string(d.want(packets.Publish).Payload); !strings.Contains(got, `"command":"`+name+`"`) {
+					t.Errorf("got the answer %s", got)
 				}
 				d.wantCut()
 			})

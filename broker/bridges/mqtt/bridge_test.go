@@ -33,7 +33,10 @@ func TestOut(t *testing.T) {
 	p.send("elsewhere", "x", 1, false)
 	p.send("here/last", "x", 1, false)
 	there.want("live", append(want, "there/last=x/1")...)
-	for _, got := range there.list()[1:4] {
+	for _, got := range there.list() { // in any order: messages of other QoS may overtake
+		if got.Topic == "there/kept" || got.Topic == "there/last" {
+			continue
+		}
 		if o := got.Properties; o.ContentType != "text/plain" || o.ResponseTopic != "back" || string(o.CorrelationData) != "\x01\x02" || o.User.Get("k") != "v" {
 			t.Errorf("properties of %s: %+v", got.Topic, o)
 		}
