@@ -26,9 +26,10 @@ type connector struct {
 	plans    map[string]*plan // by topic mapping
 	changed  chan struct{}
 
-	client *kgo.Client // nil while there is none
-	watch  *watch      // of the client
-	lines  *lines      // of the client
+	client *kgo.Client     // nil while there is none
+	watch  *watch          // of the client
+	lines  *lines          // of the client
+	known  map[string]bool // topics that the client knows the partitions of
 }
 
 // watch is told by the client of its connections to brokers.
@@ -68,7 +69,7 @@ func (c *connector) Connect(ctx context.Context) error {
 	if err != nil {
 		return reach.Explained(err, "the configuration is none for a client of Kafka: "+err.Error())
 	}
-	c.client, c.watch, c.lines = client, w, l
+	c.client, c.watch, c.lines, c.known = client, w, l, make(map[string]bool)
 	stop := context.AfterFunc(ctx, l.end)
 	err = client.Ping(ctx)
 	if err == nil && c.trial {
@@ -141,7 +142,7 @@ func (c *connector) drop() {
 		c.lines.end()
 		c.client.Close()
 	}
-	c.client, c.watch, c.lines = nil, nil, nil
+	c.client, c.watch, c.lines, c.known = nil, nil, nil, nil
 }
 
 // lost gives the client up, and with it what it still has under way.

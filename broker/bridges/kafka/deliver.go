@@ -17,7 +17,7 @@ func (c *connector) Deliver(ctx context.Context, batch []*bridges.Entry, results
 	if c.client == nil {
 		return &bridges.Lost{Err: errNotConnected}
 	}
-	d := &delivery{client: c.client, records: make([]*kgo.Record, len(batch)), results: results, held: make(map[string]error)}
+	d := &delivery{client: c.client, lines: c.lines, known: c.known, records: make([]*kgo.Record, len(batch)), results: results, held: make(map[string]error)}
 	for i, e := range batch {
 		r, err := c.plans[e.Mapping].produced(e)
 		if err != nil {
@@ -35,7 +35,9 @@ func (c *connector) Deliver(ctx context.Context, batch []*bridges.Entry, results
 // delivery is a batch under way.
 type delivery struct {
 	client  *kgo.Client
-	records []*kgo.Record // nil for those that are done with
+	lines   *lines
+	known   map[string]bool // topics that the client knows the partitions of
+	records []*kgo.Record   // nil for those that are done with
 	results []bridges.Result
 	held    map[string]error // topics that take nothing at present
 	first   error            // of these
@@ -53,25 +55,51 @@ func (d *delivery) run(ctx context.Context, maxBytes int) error {
 		}
 		n := size(r)
 		if len(portion) > 0 && bytes+n > maxBytes {
-			if err := d.send(ctx, portion); err != nil {
+			if err := d.sendPortion(ctx, portion); err != nil {
 				return err
 			}
 			portion, bytes = nil, 0
 		}
 		portion, bytes = append(portion, i), bytes+n
 	}
-	return d.send(ctx, portion)
+	return d.sendPortion(ctx, portion)
 }
 
-// send sends a portion. Where a batch is not taken for what is in it, its messages
-// are sent one by one, in order.
+// sendPortion sends the first message of each topic that is new to the client
+// before the others: those of such a topic come into their batch while it may be
+// sent already.
+func (d *delivery) sendPortion(ctx context.Context, portion []int) error {
+	var first, others []int
+	begun := make(map[string]bool)
+	for _, i := range portion {
+		topic := d.records[i].Topic
+		if d.known[topic] || begun[topic] {
+			others = append(others, i)
+			continue
+		}
+		begun[topic] = true
+		first = append(first, i)
+	}
+	if err := d.send(ctx, first); err != nil {
+		return err
+	}
+	return d.send(ctx, others)
+}
+
+// send sends messages of topics that the client knows, and no more than one of each
+// other. Where a batch is not taken for what is in it, its messages are sent one by
+// one, in order.
 func (d *delivery) send(ctx context.Context, portion []int) error {
 	portion = d.withoutHeld(portion)
+	if len(portion) == 0 {
+		return nil
+	}
 	outcomes, flushed := d.produce(ctx, portion)
 	var singly []int
 	var fatal error
 	for k, i := range portion {
 		topic := d.records[i].Topic
+		d.known[topic] = true
 		switch err := outcomes[k]; {
 		case err == nil:
 			d.results[i] = bridges.Result{State: bridges.Delivered}
@@ -99,6 +127,7 @@ func (d *delivery) send(ctx context.Context, portion []int) error {
 }
 
 func (d *delivery) hold(err error, topic string) {
+	delete(d.known, topic)
 	if d.held[topic] == nil {
 		d.held[topic] = err
 	}
@@ -150,10 +179,16 @@ func (d *delivery) produce(ctx context.Context, portion []int) ([]error, error) 
 	for k := range portion {
 		o.list[k] = errUnderWay
 	}
+	d.lines.hush(func() { d.hand(ctx, portion, o) })
+	err := d.client.Flush(ctx)
+	return o.take(), err
+}
+
+// hand gives a portion to the client. It may begin to send at once, though it is to
+// wait for Flush: it still does what the Flush before had it do.
+func (d *delivery) hand(ctx context.Context, portion []int, o *outcomes) {
 	for k, i := range portion {
 		// The context ends the wait, not the record: an idempotent producer must not give up one of many.
 		d.client.Produce(context.WithoutCancel(ctx), d.records[i], func(_ *kgo.Record, err error) { o.set(k, err) })
 	}
-	err := d.client.Flush(ctx)
-	return o.take(), err
 }

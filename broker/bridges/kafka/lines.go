@@ -11,7 +11,8 @@ import (
 // that say nothing longer than a context lets it; it goes on at once when the lines
 // are cut.
 type lines struct {
-	tls *tls.Config // nil for none
+	tls     *tls.Config  // nil for none
+	writing sync.RWMutex // is held while nothing is to be written
 
 	mu   sync.Mutex // guards the fields below
 	cut  bool
@@ -44,6 +45,20 @@ func (l *lines) dial(ctx context.Context, network, address string) (net.Conn, er
 	return &line{conn, l}, nil
 }
 
+// hush has nothing written on the lines until f is done, which must not wait for
+// the network.
+func (l *lines) hush(f func()) {
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	f()
+}
+
+// awaitHush waits until there is none.
+func (l *lines) awaitHush() {
+	l.writing.RLock()
+	defer l.writing.RUnlock()
+}
+
 // end cuts all lines, and those that are made later.
 func (l *lines) end() {
 	l.mu.Lock()
@@ -59,6 +74,13 @@ func (l *lines) end() {
 type line struct {
 	net.Conn
 	lines *lines
+}
+
+// Write begins when there is no hush. It does not hold one up: the peer may take
+// nothing.
+func (l *line) Write(p []byte) (int, error) {
+	l.lines.awaitHush()
+	return l.Conn.Write(p)
 }
 
 // Close closes it.

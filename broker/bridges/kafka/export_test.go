@@ -1,0 +1,16 @@
+package kafka
+
+import (
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"signalbox/broker/bridges"
+)
+
+// WithOptions has a connector make its clients with further options.
+func WithOptions(c bridges.Connector, opts ...kgo.Opt) {
+	k := c.(*connector)
+	k.options = append(k.options, opts...)
+}
+
+// Client gives the client of a connector.
+func Client(c bridges.Connector) *kgo.Client { return c.(*connector).client }
