@@ -88,6 +88,7 @@ type DeadLetter struct {
 	RejectedAt time.Time `json:"rejectedAt"`
 	Attempts   int       `json:"attempts"`
 	Reason     string    `json:"reason" doc:"Why the target does not take it."`
+	Answer     string    `json:"answer,omitempty" doc:"The beginning of what the target answered; shown to editors and admins."`
 }
 
 // NoBridges is embedded by a broker without bridges.

@@ -45,11 +45,26 @@ type Broker interface {
 }
 
 // Status tells whether a broker is reached, since when (the time of the last
-// change) and, if not, why: one sentence that an operator can act on.
+// change) and, if not, why: one sentence that an operator can act on. Missing
+// is what a broker that was reached does not offer.
 type Status struct {
 	Connected bool
 	Since     time.Time
 	Error     string
+	Missing   []Missing
+}
+
+// Missing is a feature that a broker does not offer, why, and what an operator
+// can do about it. Reason and Remedy are clauses without a full stop.
+type Missing struct {
+	Feature Capability `json:"feature"`
+	Reason  string     `json:"reason"`
+	Remedy  string     `json:"remedy"`
+}
+
+// Error returns the error of an operation that needs the feature.
+func (m Missing) Error(op string) *Error {
+	return &Error{Kind: Unsupported, Op: op, Feature: m.Feature, Msg: m.Reason + ": " + m.Remedy}
 }
 
 // Capability names a feature that a broker may have. The values are those of
@@ -83,11 +98,12 @@ type Page[T any] struct {
 }
 
 // ListOptions selects a part of a list. Count -1 means all. Match, when set,
-// is applied before Offset and Count. With NamesOnly the entries need hold
+// is applied before Offset and Count, and the context is looked at between
+// entries. With NamesOnly the entries need hold
 // nothing but their name.
 type ListOptions[T any] struct {
 	Offset    int
 	Count     int
 	NamesOnly bool
-	Match     func(T) bool
+	Match     Match[T]
 }

@@ -12,6 +12,7 @@ type Clusters interface {
 	DeleteClusters(ctx context.Context, projectID string, purge bool) ([]ClusterResult, error)
 	JoinCluster(ctx context.Context, projectID, clusterID string, n ClusterNodeRef) error
 	LeaveCluster(ctx context.Context, projectID, clusterID string, n ClusterNodeRef) error
+	SetLeader(ctx context.Context, projectID, clusterID string, nodeID int) error
 	GetRaftStatus(ctx context.Context, projectID string) ([]ClusterResult, error)
 }
 
@@ -144,6 +145,11 @@ func (NoClusters) JoinCluster(context.Context, string, string, ClusterNodeRef) e
 // LeaveCluster answers Unsupported.
 func (NoClusters) LeaveCluster(context.Context, string, string, ClusterNodeRef) error {
 	return noClusters("leaveCluster")
+}
+
+// SetLeader returns Unsupported.
+func (NoClusters) SetLeader(context.Context, string, string, int) error {
+	return noClusters("setLeader")
 }
 
 // GetRaftStatus answers Unsupported.

@@ -1,10 +1,10 @@
 package broker
 
 import (
+	"context"
 	"fmt"
-	"regexp"
-	"slices"
 	"strings"
+	"time"
 )
 
 // FilterModes are the ways in which a list can be filtered. All but equals and
@@ -21,123 +21,156 @@ var (
 	SubscriptionFilterTargets = []string{"topic", "clientid", "username", "share"}
 )
 
-// matcher compiles a filter's mode and value.
-func matcher(mode, value string) (func(string) bool, error) {
+// Match reports whether an entry of a list is wanted. It is made for one list
+// and not safe for concurrent use. An error, which may be the context's, ends
+// the list.
+type Match[T any] func(ctx context.Context, entry T) (bool, error)
+
+// Matches reports whether an entry is wanted; a nil match wants all. Once the
+// context has ended it returns the context's error.
+func Matches[T any](ctx context.Context, match Match[T], entry T) (bool, error) {
+	if err := ctx.Err(); err != nil || match == nil {
+		return err == nil, err
+	}
+	return match(ctx, entry)
+}
+
+// predicate is a Match of one text.
+type predicate = Match[string]
+
+// newPredicate compiles a filter's mode and value. Its errors are about the value,
+// where the mode is one of FilterModes.
+func newPredicate(mode, value string) (predicate, error) {
 	low := strings.ToLower(value)
 	switch mode {
 	case "contains":
-		return func(s string) bool { return strings.Contains(strings.ToLower(s), low) }, nil
+		return MatchFunc(func(s string) bool { return strings.Contains(strings.ToLower(s), low) }), nil
 	case "startsWith":
-		return func(s string) bool { return strings.HasPrefix(strings.ToLower(s), low) }, nil
+		return MatchFunc(func(s string) bool { return strings.HasPrefix(strings.ToLower(s), low) }), nil
 	case "endsWith":
-		return func(s string) bool { return strings.HasSuffix(strings.ToLower(s), low) }, nil
+		return MatchFunc(func(s string) bool { return strings.HasSuffix(strings.ToLower(s), low) }), nil
 	case "equals":
-		return func(s string) bool { return s == value }, nil
+		return MatchFunc(func(s string) bool { return s == value }), nil
 	case "regex":
-		re, err := regexp.Compile(value)
+		e, err := newExpression(value, time.Now)
 		if err != nil {
-			return nil, fmt.Errorf("filterValue: %w", err)
+			return nil, err
 		}
-		return re.MatchString, nil
+		return e.match, nil
 	}
 	return nil, fmt.Errorf("filterMode: must be one of %s", strings.Join(FilterModes, ", "))
+}
+
+// MatchFunc returns a Match that does not fail.
+func MatchFunc[T any](is func(T) bool) Match[T] {
+	return func(_ context.Context, entry T) (bool, error) { return is(entry), nil }
+}
+
+// textMatch matches a text of an entry.
+func textMatch[T any](is predicate, text func(T) string) Match[T] {
+	return func(ctx context.Context, entry T) (bool, error) { return is(ctx, text(entry)) }
+}
+
+// anyMatch matches a list of an entry: one element that matches is enough.
+func anyMatch[T, E any](is predicate, list func(T) []E, text func(E) string) Match[T] {
+	return func(ctx context.Context, entry T) (bool, error) {
+		for _, element := range list(entry) {
+			if ok, err := is(ctx, text(element)); ok || err != nil {
+				return ok, err
+			}
+		}
+		return false, nil
+	}
 }
 
 // ClientFilter compiles a filter over clients: target is one of
 // ClientFilterTargets, mode one of FilterModes. Where the target is a list, one
 // entry that matches is enough.
-func ClientFilter(target, mode, value string) (func(Client) bool, error) {
-	is, err := matcher(mode, value)
+func ClientFilter(target, mode, value string) (Match[Client], error) {
+	is, err := newPredicate(mode, value)
 	if err != nil {
 		return nil, err
 	}
 	switch target {
 	case "username":
-		return func(c Client) bool { return is(c.Username) }, nil
+		return textMatch(is, func(c Client) string { return c.Username }), nil
 	case "clientid":
-		return func(c Client) bool { return is(c.ClientID) }, nil
+		return textMatch(is, func(c Client) string { return c.ClientID }), nil
 	case "textname":
-		return func(c Client) bool { return is(text(c.TextName)) }, nil
+		return textMatch(is, func(c Client) string { return text(c.TextName) }), nil
 	case "textdescription":
-		return func(c Client) bool { return is(text(c.TextDescription)) }, nil
+		return textMatch(is, func(c Client) string { return text(c.TextDescription) }), nil
 	case "rolename":
-		return func(c Client) bool { return anyRole(c.Roles, is) }, nil
+		return anyMatch(is, func(c Client) []RoleRef { return c.Roles }, roleName), nil
 	case "groupname":
-		return func(c Client) bool {
-			return slices.ContainsFunc(c.Groups, func(g GroupRef) bool { return is(g.GroupName) })
-		}, nil
+		return anyMatch(is, func(c Client) []GroupRef { return c.Groups }, func(g GroupRef) string { return g.GroupName }), nil
 	}
 	return nil, badTarget(ClientFilterTargets)
 }
 
 // GroupFilter compiles a filter over groups; see ClientFilter.
-func GroupFilter(target, mode, value string) (func(Group) bool, error) {
-	is, err := matcher(mode, value)
+func GroupFilter(target, mode, value string) (Match[Group], error) {
+	is, err := newPredicate(mode, value)
 	if err != nil {
 		return nil, err
 	}
 	switch target {
 	case "groupname":
-		return func(g Group) bool { return is(g.GroupName) }, nil
+		return textMatch(is, func(g Group) string { return g.GroupName }), nil
 	case "textname":
-		return func(g Group) bool { return is(text(g.TextName)) }, nil
+		return textMatch(is, func(g Group) string { return text(g.TextName) }), nil
 	case "textdescription":
-		return func(g Group) bool { return is(text(g.TextDescription)) }, nil
+		return textMatch(is, func(g Group) string { return text(g.TextDescription) }), nil
 	case "username":
-		return func(g Group) bool {
-			return slices.ContainsFunc(g.Clients, func(m MemberRef) bool { return is(m.Username) })
-		}, nil
+		return anyMatch(is, func(g Group) []MemberRef { return g.Clients }, func(m MemberRef) string { return m.Username }), nil
 	case "rolename":
-		return func(g Group) bool { return anyRole(g.Roles, is) }, nil
+		return anyMatch(is, func(g Group) []RoleRef { return g.Roles }, roleName), nil
 	}
 	return nil, badTarget(GroupFilterTargets)
 }
 
 // RoleFilter compiles a filter over roles; see ClientFilter.
-func RoleFilter(target, mode, value string) (func(Role) bool, error) {
-	is, err := matcher(mode, value)
+func RoleFilter(target, mode, value string) (Match[Role], error) {
+	is, err := newPredicate(mode, value)
 	if err != nil {
 		return nil, err
 	}
+	acls := func(r Role) []ACL { return r.ACLs }
 	switch target {
 	case "rolename":
-		return func(r Role) bool { return is(r.RoleName) }, nil
+		return textMatch(is, func(r Role) string { return r.RoleName }), nil
 	case "textname":
-		return func(r Role) bool { return is(text(r.TextName)) }, nil
+		return textMatch(is, func(r Role) string { return text(r.TextName) }), nil
 	case "textdescription":
-		return func(r Role) bool { return is(text(r.TextDescription)) }, nil
+		return textMatch(is, func(r Role) string { return text(r.TextDescription) }), nil
 	case "topic":
-		return func(r Role) bool { return slices.ContainsFunc(r.ACLs, func(a ACL) bool { return is(a.Topic) }) }, nil
+		return anyMatch(is, acls, func(a ACL) string { return a.Topic }), nil
 	case "acltype":
-		return func(r Role) bool {
-			return slices.ContainsFunc(r.ACLs, func(a ACL) bool { return is(string(a.ACLType)) })
-		}, nil
+		return anyMatch(is, acls, func(a ACL) string { return string(a.ACLType) }), nil
 	}
 	return nil, badTarget(RoleFilterTargets)
 }
 
 // SubscriptionFilter compiles a filter over subscriptions; see ClientFilter.
-func SubscriptionFilter(target, mode, value string) (func(Subscription) bool, error) {
-	is, err := matcher(mode, value)
+func SubscriptionFilter(target, mode, value string) (Match[Subscription], error) {
+	is, err := newPredicate(mode, value)
 	if err != nil {
 		return nil, err
 	}
 	switch target {
 	case "topic":
-		return func(s Subscription) bool { return is(s.Topic) }, nil
+		return textMatch(is, func(s Subscription) string { return s.Topic }), nil
 	case "clientid":
-		return func(s Subscription) bool { return is(s.ClientID) }, nil
+		return textMatch(is, func(s Subscription) string { return s.ClientID }), nil
 	case "username":
-		return func(s Subscription) bool { return is(s.Username) }, nil
+		return textMatch(is, func(s Subscription) string { return s.Username }), nil
 	case "share":
-		return func(s Subscription) bool { return is(s.Share) }, nil
+		return textMatch(is, func(s Subscription) string { return s.Share }), nil
 	}
 	return nil, badTarget(SubscriptionFilterTargets)
 }
 
-func anyRole(roles []RoleRef, is func(string) bool) bool {
-	return slices.ContainsFunc(roles, func(r RoleRef) bool { return is(r.RoleName) })
-}
+func roleName(r RoleRef) string { return r.RoleName }
 
 func badTarget(targets []string) error {
 	return fmt.Errorf("filterTarget: must be one of %s", strings.Join(targets, ", "))

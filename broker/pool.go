@@ -125,18 +125,24 @@ func (p *Pool) Drop(ctx context.Context, id string) error {
 	return e.broker.Close(ctx)
 }
 
+// Trial is what a broker turned out to offer, and what not.
+type Trial struct {
+	Capabilities []Capability
+	Missing      []Missing
+}
+
 // Try connects to a target that is not stored, waits for the outcome and
-// closes again. It gives the broker's capabilities, or the cause as an *Error.
-func (p *Pool) Try(ctx context.Context, t Target) ([]Capability, error) {
+// closes again. It returns what the broker offers, or the cause as an *Error.
+func (p *Pool) Try(ctx context.Context, t Target) (Trial, error) {
 	b, err := p.dial(t)
 	if err != nil {
-		return nil, err
+		return Trial{}, err
 	}
 	defer b.Close(context.WithoutCancel(ctx)) //nolint:errcheck // the trial is over
 	if err := b.Ready(ctx); err != nil {
-		return nil, err
+		return Trial{}, err
 	}
-	return b.Capabilities(), nil
+	return Trial{Capabilities: b.Capabilities(), Missing: b.Status().Missing}, nil
 }
 
 // Close closes every broker that the pool dialled and refuses new ones.

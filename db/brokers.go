@@ -133,10 +133,24 @@ func (d *DB) UpdateBroker(ctx context.Context, b Broker) error {
 
 // DeleteBroker removes a broker connection, also from the lists of tokens. A
 // restricted token that is left without brokers stays and opens none.
-// ErrNotFound: no such broker in that project.
+// ErrNotFound: no such broker in that project. ErrConflict: it is a node of a
+// cluster, which is reached by this connection.
 func (d *DB) DeleteBroker(ctx context.Context, projectID, id string) error {
-	const q = "DELETE FROM brokers WHERE id = ? AND project_id = ?"
+	const (
+		q     = "DELETE FROM brokers WHERE id = ? AND project_id = ?"
+		nodes = `
+			SELECT COUNT(*) FROM cluster_nodes
+			JOIN brokers ON brokers.id = cluster_nodes.broker_id
+			WHERE cluster_nodes.broker_id = ? AND cluster_nodes.own = 0 AND brokers.project_id = ?`
+	)
 	return d.write(ctx, "delete broker", func(tx *sql.Tx) error {
+		var n int
+		if err := tx.QueryRowContext(ctx, nodes, id, projectID).Scan(&n); err != nil {
+			return err
+		}
+		if n > 0 {
+			return ErrConflict
+		}
 		return affected(tx.ExecContext(ctx, q, id, projectID))
 	})
 }

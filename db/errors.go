@@ -7,6 +7,8 @@ import (
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"signalbox/broker/file"
 )
 
 // What a caller can act on. Every method wraps at most one of them.
@@ -21,11 +23,12 @@ var (
 	ErrConflict = errors.New("changed meanwhile")
 	// ErrLastRoot means that no root administrator would be left.
 	ErrLastRoot = errors.New("the last root administrator has to stay")
+	// ErrNotAdmin means that the user does not administer the project.
+	ErrNotAdmin = errors.New("does not administer the project")
 	// ErrNewer means that a newer version of the program wrote the file.
 	ErrNewer = errors.New("database is newer than this program")
 	// ErrForeign means that the file is none of ours.
-	ErrForeign = errors.New("the file belongs to another program or is damaged: " +
-		"choose another data directory, or put the file back from a backup")
+	ErrForeign = file.ErrForeign
 )
 
 // wrap says what was being done, and names err by a sentinel where SQLite's
@@ -49,15 +52,6 @@ func classify(err error) error {
 		return fmt.Errorf("%w (%w)", ErrNotFound, err)
 	}
 	return err
-}
-
-// foreignOr names the error of a first look into a file.
-func foreignOr(err error) error {
-	switch code(err) & 0xff {
-	case sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT:
-		return fmt.Errorf("%w (%w)", ErrForeign, err)
-	}
-	return fmt.Errorf("read schema: %w", err)
 }
 
 // storageRefused reports whether the disk, not the statement, was at fault.

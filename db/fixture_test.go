@@ -33,7 +33,7 @@ func connection(id, project string) db.Broker {
 }
 
 func token(id, project string, brokers ...string) db.Token {
-	t := db.Token{ID: id, ProjectID: project, Issuer: "issuer", Name: "name of " + id, Hash: "hash of " + id,
+	t := db.Token{ID: id, ProjectID: project, OwnerID: "owner", OwnerRole: "admin", Issuer: "issuer", Name: "name of " + id, Hash: "hash of " + id,
 		Role: "viewer", Type: "unrestricted", Brokers: []string{}, IssuedAt: at(7), ValidUntil: at(1 << 40)}
 	if len(brokers) > 0 {
 		t.Type, t.Brokers = "restricted", brokers

@@ -14,9 +14,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"signalbox/db"
+	"signalbox/scripts/suite"
 )
 
 const (
@@ -25,7 +25,7 @@ const (
 )
 
 // What a method acknowledged is there after SIGKILL, and nothing is there by half.
-func TestKilledWriterLosesNothing(t *testing.T) {
+func TestCampaignKilledWriter(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "signalbox.db")
 	var acknowledged []string
@@ -106,7 +106,7 @@ func readAfterKill(t *testing.T, path string) (stored map[string]bool) {
 // turn, and names each on its standard output once it is acknowledged.
 func writeUntilKilled(path string) int {
 	err := func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), suite.HangLimit)
 		defer cancel()
 		d, err := db.Open(ctx, path, slog.New(slog.DiscardHandler))
 		if err != nil {

@@ -62,7 +62,7 @@ func putMember(ctx context.Context, tx *sql.Tx, projectID, userID, role string) 
 	return err
 }
 
-// DeleteMember takes a user out of a project. ErrNotFound: no such project or
+// DeleteMember takes a user out of a project and ends its tokens there. ErrNotFound: no such project or
 // member. ErrInUse: the owner has to stay.
 func (d *DB) DeleteMember(ctx context.Context, projectID, userID string) error {
 	const q = "DELETE FROM members WHERE project_id = ? AND user_id = ?"
@@ -74,7 +74,10 @@ func (d *DB) DeleteMember(ctx context.Context, projectID, userID string) error {
 		if owner == userID {
 			return ErrInUse
 		}
-		return affected(tx.ExecContext(ctx, q, projectID, userID))
+		if err := affected(tx.ExecContext(ctx, q, projectID, userID)); err != nil {
+			return err
+		}
+		return endTokens(ctx, tx, userID, projectID)
 	})
 }
 

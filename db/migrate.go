@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"github.com/pressly/goose/v3"
+
+	"signalbox/broker/file"
 )
 
 //go:embed migrations/*.sql
@@ -39,13 +41,28 @@ func Check(ctx context.Context, path string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return fmt.Errorf("open database: %w; make it writable for the user that runs the service", err)
+		return file.OpenError(path, err)
 	}
 	f.Close() //nolint:errcheck // it was only a trial
-	if _, err := inspect(ctx, path, released()); err != nil {
-		return fmt.Errorf("open database %s: %w", path, err)
+	_, err = inspect(ctx, path, released())
+	return file.OpenError(path, err)
+}
+
+// HasEmbedded reports whether the file at path knows the broker of this service's own
+// process. It changes nothing; a file that does not exist, or holds nothing, knows none.
+func HasEmbedded(ctx context.Context, path string) (known bool, err error) {
+	if info, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
+		return false, nil
 	}
-	return nil
+	err = file.Look(ctx, path, func(pool *sql.DB) error {
+		version, err := storedVersion(ctx, pool)
+		if err != nil || version == 0 {
+			return err
+		}
+		known, err = exists(ctx, pool, "SELECT EXISTS (SELECT 1 FROM brokers WHERE type = 'on-premise-setup')")
+		return err
+	})
+	return known, file.OpenError(path, err)
 }
 
 // inspect gives the schema version of the file at path, 0 for a new one, and
@@ -56,12 +73,11 @@ func inspect(ctx context.Context, path string, steps fs.FS) (version int64, err 
 	} else if err != nil {
 		return 0, err
 	}
-	pool, err := sql.Open("sqlite", dsn(path, url.Values{"mode": {"ro"}, "_pragma": {"busy_timeout(5000)"}}))
+	err = file.Look(ctx, path, func(pool *sql.DB) (err error) {
+		version, err = storedVersion(ctx, pool)
+		return err
+	})
 	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, pool.Close()) }()
-	if version, err = storedVersion(ctx, pool); err != nil {
 		return 0, err
 	}
 	if newest, err := newestVersion(steps); err != nil || version > newest {
@@ -92,7 +108,7 @@ func storedVersion(ctx context.Context, q queryer) (version int64, err error) {
 			(SELECT application_id FROM pragma_application_id)
 		FROM sqlite_schema WHERE type = 'table'`
 	if err := q.QueryRowContext(ctx, look).Scan(&tables, &ours, &owner); err != nil {
-		return 0, foreignOr(err)
+		return 0, err
 	}
 	switch {
 	case tables == 0:
@@ -187,6 +203,9 @@ func replace(from, to string) error {
 	}
 	if err := os.Rename(from, to); err != nil {
 		return err
+	}
+	if runtime.GOOS == "windows" { // which cannot bring a folder's names to the disk
+		return nil
 	}
 	return syncFile(filepath.Dir(to))
 }

@@ -282,3 +282,53 @@ func TestInterruptedFirstMigrationGoesOn(t *testing.T) {
 		t.Errorf("got files %v, want %v", got, want)
 	}
 }
+
+// TestKilledWithoutWAL opens a database of which a process was killed while it wrote to
+// it without WAL, as at the very beginning: what it had begun is rolled back.
+func TestKilledWithoutWAL(t *testing.T) {
+	t.Parallel()
+	source := filepath.Join(t.TempDir(), "signalbox.db")
+	d, err := open(t.Context(), source, released(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	pool, err := sql.Open("sqlite", dsn(source, url.Values{"_pragma": {"journal_mode(DELETE)", "cache_size(1)"}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	pool.SetMaxOpenConns(1)
+	if _, err := pool.ExecContext(t.Context(), `
+		BEGIN;
+		CREATE TABLE begun (x TEXT) STRICT;
+		INSERT INTO begun (x) SELECT hex(randomblob(4000)) FROM (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100) SELECT i FROM n)`,
+	); err != nil {
+		t.Fatal(err)
+	}
+	for name, look := range map[string]func(path string) error{
+		"Check":       func(path string) error { return Check(t.Context(), path) },
+		"HasEmbedded": func(path string) error { _, err := HasEmbedded(t.Context(), path); return err },
+		"Open":        func(string) error { return nil },
+	} {
+		path := filepath.Join(t.TempDir(), "signalbox.db")
+		for _, suffix := range []string{"", "-journal"} {
+			b, err := os.ReadFile(source + suffix)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path+suffix, b, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := look(path); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		d := reopen(t, path, released())
+		if begun, err := exists(t.Context(), d.ro, "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'begun')"); begun || err != nil {
+			t.Errorf("%s: what was begun is there: %t, %v", name, begun, err)
+		}
+	}
+}

@@ -21,7 +21,7 @@ func (d *DB) ListRoots(ctx context.Context, offset, limit int) (total int, page 
 }
 
 // SetRoot makes the user with that address a root administrator, or an ordinary
-// user again. ErrNotFound: no such user. ErrLastRoot: it is the last one.
+// user again, whose tokens end in projects of which it is no member. ErrNotFound: no such user. ErrLastRoot: it is the last one.
 func (d *DB) SetRoot(ctx context.Context, email string, root bool, at time.Time) error {
 	return d.write(ctx, "set root administrator", func(tx *sql.Tx) error {
 		u, err := userByEmail(ctx, tx, email)
@@ -34,7 +34,10 @@ func (d *DB) SetRoot(ctx context.Context, email string, root bool, at time.Time)
 			}
 		}
 		u.Root, u.UpdatedAt = root, at
-		return storeUser(ctx, tx, u)
+		if err := storeUser(ctx, tx, u); err != nil || root {
+			return err
+		}
+		return endTokens(ctx, tx, u.ID, "")
 	})
 }
 

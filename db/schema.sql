@@ -119,7 +119,11 @@ CREATE TABLE tokens (
 	issued_at    INTEGER NOT NULL,
 	valid_until  INTEGER NOT NULL,     -- 0 = for ever
 	last_used_at INTEGER NOT NULL      -- 0 = never
-) STRICT;
+, owner_id TEXT REFERENCES users (id) ON DELETE CASCADE, parent_id TEXT REFERENCES tokens (id) ON DELETE CASCADE) STRICT;
+
+CREATE INDEX tokens_by_owner ON tokens (owner_id);
+
+CREATE INDEX tokens_by_parent ON tokens (parent_id);
 
 CREATE INDEX tokens_by_project ON tokens (project_id, issued_at, id);
 

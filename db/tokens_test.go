@@ -57,9 +57,14 @@ func TestDeleteToken(t *testing.T) {
 	t.Parallel()
 	d, ctx := world(t), t.Context()
 	must(t, d.CreateToken(ctx, token("t", "p", "b")))
-	wantErr(t, d.DeleteToken(ctx, "q", "t"), db.ErrNotFound)
-	wantErr(t, d.DeleteToken(ctx, "p", "t"), nil)
-	wantErr(t, d.DeleteToken(ctx, "p", "t"), db.ErrNotFound)
+	for _, c := range []struct {
+		project string
+		want    error
+	}{{"q", db.ErrNotFound}, {"p", nil}, {"p", db.ErrNotFound}} {
+		ended, err := d.DeleteToken(ctx, c.project, "t")
+		wantErr(t, err, c.want)
+		wantEqual(t, len(ended), 0)
+	}
 	_, err := d.TokenByHash(ctx, token("t", "p").Hash)
 	wantErr(t, err, db.ErrNotFound)
 }

@@ -189,7 +189,7 @@ func (d *DB) SetPassword(ctx context.Context, userID, hash, keepSession string, 
 	})
 }
 
-// DeleteUser removes a user, its sessions and memberships. ErrNotFound: no such
+// DeleteUser removes a user, its sessions, memberships and tokens. ErrNotFound: no such
 // user. ErrLastRoot: it is the last root administrator. ErrInUse: it owns projects.
 func (d *DB) DeleteUser(ctx context.Context, id string) error {
 	const owns = "SELECT EXISTS (SELECT 1 FROM projects WHERE owner_id = ?)"

@@ -3,6 +3,7 @@ package handlers
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 
 	"signalbox/broker"
 )
@@ -29,6 +30,22 @@ func (a *API) GetDefaultACLAccess(ctx context.Context, r *GetDefaultACLAccessReq
 type DefaultACLBody struct {
 	ACLType string `json:"acltype" required:"true" enum:"publishClientSend|publishClientReceive|subscribe|unsubscribe"`
 	Allow   bool   `json:"allow" required:"true"`
+}
+
+// Validate refuses entries that contradict each other.
+func (r *SetDefaultACLAccessRequest) Validate() []FieldError {
+	var bad []FieldError
+	first := map[string]int{}
+	for i, acl := range r.Body {
+		at, given := first[acl.ACLType]
+		switch {
+		case !given:
+			first[acl.ACLType] = i
+		case r.Body[at].Allow != acl.Allow:
+			bad = append(bad, FieldError{fmt.Sprintf("body[%d].allow", i), fmt.Sprintf("contradicts body[%d]: give %s once", at, acl.ACLType)})
+		}
+	}
+	return bad
 }
 
 // SetDefaultACLAccessRequest holds one to four entries; the others stay.

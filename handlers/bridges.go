@@ -3,16 +3,37 @@ package handlers
 import (
 	"context"
 	"encoding/json"
+	"iter"
 	"slices"
 	"strings"
 
 	"signalbox/broker"
+	"signalbox/handlers/auth"
 )
 
 // BridgePath names a bridge of a broker.
 type BridgePath struct {
 	BrokerPath
 	BridgeID string `path:"bridgeId" doc:"Id of the bridge."`
+}
+
+// Locate finds the bridge.
+func (p *BridgePath) Locate(ctx context.Context, a *API) error {
+	b, err := a.live(&p.BrokerPath)
+	if err != nil {
+		return nil //nolint:nilerr // whether it has the bridge is not known
+	}
+	_, err = b.GetBridgeConfig(ctx, p.BridgeID)
+	return ifNotFound(err)
+}
+
+// ifNotFound returns the error of a broker where it says that something does not
+// exist, otherwise nil.
+func ifNotFound(err error) error {
+	if err != nil && broker.KindOf(err) == broker.NotFound {
+		return err
+	}
+	return nil
 }
 
 // ListBridgesRequest names a broker.
@@ -102,6 +123,16 @@ type DeadLetterPath struct {
 	ConnectionName string `path:"connectionName" doc:"Name of the connection."`
 }
 
+// Locate finds the bridge and its connection.
+func (p *DeadLetterPath) Locate(ctx context.Context, a *API) error {
+	b, err := a.live(&p.BrokerPath)
+	if err != nil {
+		return nil //nolint:nilerr // whether it has the connection is not known
+	}
+	_, err = b.ListDeadLetters(ctx, p.BridgeID, p.ConnectionName, 0, 0)
+	return ifNotFound(err)
+}
+
 // ListDeadLettersRequest asks for dead letters.
 type ListDeadLettersRequest struct {
 	DeadLetterPath
@@ -109,13 +140,37 @@ type ListDeadLettersRequest struct {
 }
 
 // ListDeadLetters lists the messages of a connection that its target does not take.
+// What the target answered is for those who may edit: viewers may configure bridges,
+// and would read by them what only this service can.
 func (a *API) ListDeadLetters(ctx context.Context, r *ListDeadLettersRequest) (List[broker.DeadLetter], error) {
 	b, err := a.live(&r.BrokerPath)
 	if err != nil {
 		return List[broker.DeadLetter]{}, err
 	}
+	role, err := a.Auth.RoleIn(ctx, auth.From(ctx), r.ProjectID)
+	if err != nil {
+		return List[broker.DeadLetter]{}, err
+	}
 	page, err := b.ListDeadLetters(ctx, r.BridgeID, r.ConnectionName, r.Offset, r.Count)
+	if !role.Allows(auth.Editor) {
+		page.Items = withoutAnswers(page.Items)
+	}
 	return List[broker.DeadLetter]{page: page}, err
+}
+
+// withoutAnswers returns dead letters without what their targets answered.
+func withoutAnswers(letters iter.Seq2[broker.DeadLetter, error]) iter.Seq2[broker.DeadLetter, error] {
+	if letters == nil {
+		return nil
+	}
+	return func(yield func(broker.DeadLetter, error) bool) {
+		for d, err := range letters {
+			d.Answer = ""
+			if !yield(d, err) {
+				return
+			}
+		}
+	}
 }
 
 // DeadLetterCount tells how many dead letters it was about.

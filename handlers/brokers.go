@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"signalbox/broker"
@@ -17,13 +18,13 @@ type BrokerRecord struct {
 	*CloudDetails
 	URL            string              `json:"url"`
 	Description    string              `json:"description"`
-	Username       string              `json:"username"`
+	Username       *string             `json:"username"`
 	VerifyCACert   bool                `json:"verify_ca_cert"`
 	MetricsEnabled bool                `json:"metricsEnabled"`
 	TopicTree      bool                `json:"topictree"`
 	ClusterMode    *string             `json:"clustermode" enum:"full|dynsec|hp"`
-	CACert         string              `json:"ca_cert"`
-	ClientCert     string              `json:"client_cert"`
+	CACert         *string             `json:"ca_cert"`
+	ClientCert     *string             `json:"client_cert"`
 	HasPassword    bool                `json:"hasPassword"`
 	HasClientKey   bool                `json:"hasClientKey"`
 	Status         BrokerState         `json:"status"`
@@ -31,11 +32,12 @@ type BrokerRecord struct {
 }
 
 // BrokerState tells whether a broker is reached, since when (epoch
-// milliseconds) and, if not, why.
+// milliseconds) and, if not, why; and what it does not offer, once it was reached.
 type BrokerState struct {
-	Connected bool   `json:"connected"`
-	Since     int64  `json:"since"`
-	Error     string `json:"error,omitempty"`
+	Connected bool             `json:"connected"`
+	Since     int64            `json:"since"`
+	Error     string           `json:"error,omitempty"`
+	Missing   []broker.Missing `json:"missing" doc:"What the broker does not offer, why, and what would change that."`
 }
 
 // record describes a broker as it is now.
@@ -45,21 +47,29 @@ func (a *API) record(row db.Broker) (BrokerRecord, error) {
 		return BrokerRecord{}, err
 	}
 	r := BrokerRecord{ServiceBase: a.serviceBase(row), Billing: billing, CloudDetails: cloud, URL: row.URL,
-		Description: row.Description, Username: row.Username, VerifyCACert: row.VerifyCACert,
-		MetricsEnabled: row.MetricsEnabled, TopicTree: row.TopicTree, CACert: row.CACert, ClientCert: row.ClientCert,
+		Description: row.Description, Username: orNull(row.Username), VerifyCACert: row.VerifyCACert,
+		MetricsEnabled: row.MetricsEnabled, TopicTree: row.TopicTree, CACert: orNull(row.CACert), ClientCert: orNull(row.ClientCert),
 		HasPassword: row.HasPassword, HasClientKey: row.HasClientKey, Capabilities: []broker.Capability{}}
 	if mode := a.modeOf(row); mode != "" {
 		r.ClusterMode = &mode
 	}
 	b, err := a.connect(row)
 	if err != nil {
-		r.Status = BrokerState{Since: epoch(row.UpdatedAt), Error: ErrorFor(err).Message}
+		r.Status = BrokerState{Since: epoch(row.UpdatedAt), Error: ErrorFor(err).Message, Missing: []broker.Missing{}}
 		return r, nil
 	}
 	s := b.Status()
-	r.Status = BrokerState{Connected: s.Connected, Since: epoch(s.Since), Error: s.Error}
+	r.Status = BrokerState{Connected: s.Connected, Since: epoch(s.Since), Error: s.Error, Missing: append([]broker.Missing{}, s.Missing...)}
 	r.Capabilities = append(r.Capabilities, b.Capabilities()...)
 	return r, nil
+}
+
+// orNull returns what shows an empty text as null, which an update takes for "none".
+func orNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
 }
 
 // modeOf gives the mode of the cluster that a broker is a node of: as the broker in
@@ -135,7 +145,10 @@ func (a *API) newRow(projectID string, b NewConnectionBody) (db.Broker, error) {
 	now := a.Now()
 	row := db.Broker{ID: newID(), ProjectID: projectID, Rev: 1, Type: typeSelfHosted, Name: b.Name,
 		URL: b.URL, VerifyCACert: true, MetricsEnabled: true, TopicTree: true, CreatedAt: now, UpdatedAt: now}
-	return row, a.merge(&row, b.ConnectionBody)
+	if err := a.merge(&row, b.ConnectionBody); err != nil {
+		return row, err
+	}
+	return row, a.checkPair(row)
 }
 
 // CreateBrokerRequest describes a new connection.
@@ -179,7 +192,7 @@ type UpdateBrokerRequest struct {
 }
 
 // UpdateBroker changes what is given of a connection and connects anew; null
-// clears.
+// clears. A stored secret is not sent to a changed address.
 func (a *API) UpdateBroker(ctx context.Context, r *UpdateBrokerRequest) error {
 	if r.BrokerID == a.Embedded {
 		return conflict("the embedded broker's connection is managed by signalbox itself")
@@ -201,6 +214,12 @@ func (a *API) UpdateBroker(ctx context.Context, r *UpdateBrokerRequest) error {
 	if err := a.merge(&row, r.Body.ConnectionBody); err != nil {
 		return err
 	}
+	if bad := movedSecrets(r.row, row, r.Body.ConnectionBody); bad != nil {
+		return Invalid(bad...)
+	}
+	if err := a.checkPair(row); err != nil {
+		return err
+	}
 	if err := a.DB.UpdateBroker(ctx, row); err != nil {
 		return err
 	}
@@ -217,7 +236,11 @@ func (a *API) DeleteBroker(ctx context.Context, r *DeleteBrokerRequest) error {
 	if r.BrokerID == a.Embedded {
 		return conflict("the embedded broker cannot be deleted while it is switched on (broker.enabled)")
 	}
-	if err := a.DB.DeleteBroker(ctx, r.ProjectID, r.BrokerID); err != nil {
+	err := a.DB.DeleteBroker(ctx, r.ProjectID, r.BrokerID)
+	switch {
+	case errors.Is(err, db.ErrConflict):
+		return conflict("the broker is a node of a cluster, which is reached by this connection: let the node leave the cluster, or delete the cluster, first")
+	case err != nil:
 		return err
 	}
 	a.drop(ctx, r.BrokerID)
@@ -230,11 +253,13 @@ type TestBrokerRequest struct {
 	Body NewConnectionBody
 }
 
-// BrokerTrial is the outcome of a trial: the capabilities, or why not.
+// BrokerTrial is the outcome of a trial: the capabilities and what is missing, or
+// why not.
 type BrokerTrial struct {
 	Connected    bool                `json:"connected"`
 	Error        string              `json:"error,omitempty"`
 	Capabilities []broker.Capability `json:"capabilities"`
+	Missing      []broker.Missing    `json:"missing" doc:"As in a broker's record."`
 }
 
 // trialTime is how long a trial may take.
@@ -255,9 +280,9 @@ func (a *API) TestBroker(ctx context.Context, r *TestBrokerRequest) (BrokerTrial
 	}
 	ctx, cancel := context.WithTimeout(ctx, trialTime)
 	defer cancel()
-	capabilities, err := a.Brokers.Try(ctx, target)
+	trial, err := a.Brokers.Try(ctx, target)
 	if err != nil {
-		return BrokerTrial{Error: ErrorFor(err).Message, Capabilities: []broker.Capability{}}, nil
+		return BrokerTrial{Error: ErrorFor(err).Message, Capabilities: []broker.Capability{}, Missing: []broker.Missing{}}, nil
 	}
-	return BrokerTrial{Connected: true, Capabilities: capabilities}, nil
+	return BrokerTrial{Connected: true, Capabilities: trial.Capabilities, Missing: append([]broker.Missing{}, trial.Missing...)}, nil
 }

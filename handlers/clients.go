@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"errors"
 
 	"signalbox/broker"
 )
@@ -54,21 +55,31 @@ type Listing struct {
 	Paging
 	Verbose     bool   `query:"verbose" default:"true" doc:"False lists only names."`
 	FilterValue string `query:"filterValue" doc:"Only entries that match this value; empty means all."`
-	FilterMode  string `query:"filterMode" default:"contains" enum:"contains|equals|startsWith|endsWith|regex" doc:"How filterValue is compared; all but equals and regex ignore case."`
+	FilterMode  string `query:"filterMode" default:"contains" enum:"contains|equals|startsWith|endsWith|regex" doc:"How filterValue is compared; all but equals and regex ignore case. A regular expression (RE2) has at most 1000 bytes and 1000 instructions once compiled, and 5 seconds for the list."`
 }
 
 // options compiles the query; compile is the filter of the listed kind.
-func options[T any](l Listing, target string, compile func(target, mode, value string) (func(T) bool, error)) (broker.ListOptions[T], error) {
+func options[T any](l Listing, target string, compile func(target, mode, value string) (broker.Match[T], error)) (broker.ListOptions[T], error) {
 	o := broker.ListOptions[T]{Offset: l.Offset, Count: l.Count, NamesOnly: !l.Verbose}
 	if l.FilterValue == "" {
 		return o, nil
 	}
 	match, err := compile(target, l.FilterMode, l.FilterValue)
 	if err != nil {
-		return o, Invalid(FieldError{Field: "query.filterValue", Message: err.Error()})
+		return o, badFilter(err)
 	}
-	o.Match = match
+	o.Match = func(ctx context.Context, entry T) (bool, error) {
+		wanted, err := match(ctx, entry)
+		if errors.Is(err, broker.ErrFilterTime) {
+			err = badFilter(err)
+		}
+		return wanted, err
+	}
 	return o, nil
+}
+
+func badFilter(err error) error {
+	return Invalid(FieldError{Field: "query.filterValue", Message: err.Error()})
 }
 
 // listed makes the answer of a list operation.

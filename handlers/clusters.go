@@ -17,6 +17,12 @@ type ClusterPath struct {
 	ClusterID string `path:"clusterId" doc:"Id of the cluster."`
 }
 
+// Resolve finds the cluster's record.
+func (p *ClusterPath) Resolve(ctx context.Context, a *API) error {
+	_, err := a.DB.GetCluster(ctx, p.ProjectID, p.ClusterID)
+	return notFound(err, "the project has no cluster with this id")
+}
+
 // ListClustersRequest names a project.
 type ListClustersRequest struct{ ProjectPath }
 
@@ -249,6 +255,19 @@ func outcomes(results []broker.ClusterResult, deleting bool) []ClusterOutcome {
 func (a *API) DeleteClusters(ctx context.Context, r *DeleteClustersRequest) ([]ClusterOutcome, error) {
 	results, err := a.Clusters.DeleteClusters(ctx, r.ProjectID, r.Purge)
 	return outcomes(results, true), err
+}
+
+// SetClusterLeaderRequest names a cluster and the node that is to lead it.
+type SetClusterLeaderRequest struct {
+	ClusterPath
+	Body struct {
+		NodeID int `json:"nodeid" required:"true" min:"1" max:"2147483647" doc:"Number of a node with a vote."`
+	}
+}
+
+// SetClusterLeader has another node of a cluster lead.
+func (a *API) SetClusterLeader(ctx context.Context, r *SetClusterLeaderRequest) error {
+	return a.Clusters.SetLeader(ctx, r.ProjectID, r.ClusterID, r.Body.NodeID)
 }
 
 // NodeReference names a node that joins or leaves.

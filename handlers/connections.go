@@ -164,8 +164,7 @@ func (a *API) unseal(row db.Broker) (sealed, error) {
 	return s, json.Unmarshal(plain, &s)
 }
 
-// merge puts what is given of a connection into its record, and sees that
-// certificate and key belong together.
+// merge puts what is given of a connection into its record.
 func (a *API) merge(row *db.Broker, b ConnectionBody) error {
 	secrets, err := a.unseal(*row)
 	if err != nil {
@@ -191,7 +190,50 @@ func (a *API) merge(row *db.Broker, b ConnectionBody) error {
 		return err
 	}
 	row.Secrets = a.Vault.Seal(plain, []byte(row.ID))
-	return a.checkPair(*row)
+	return nil
+}
+
+// movedSecrets names the stored secrets that a change would have sent to another
+// address, or under other TLS checks than those they were given for, unless the
+// change gives or clears them: who may change a connection must not learn its
+// password that way.
+func movedSecrets(before, after db.Broker, b ConnectionBody) []FieldError {
+	why := movedBy(before, after)
+	if why == "" {
+		return nil
+	}
+	var bad []FieldError
+	for _, s := range []struct {
+		field  string
+		stored bool
+		given  Opt[broker.Secret]
+	}{{"password", before.HasPassword, b.Password}, {"client_key", before.HasClientKey, b.ClientKey}} {
+		if s.stored && !s.given.Set {
+			bad = append(bad, FieldError{"body." + s.field, "must be given again, since " + why +
+				" changes: a stored secret is sent only to the address, and with the TLS checks, for which it was given"})
+		}
+	}
+	return bad
+}
+
+// movedBy returns the first member that has a connection lead elsewhere or trust
+// its broker otherwise, "" for none.
+func movedBy(before, after db.Broker) string {
+	switch {
+	case before.URL != after.URL:
+		return "url"
+	case before.VerifyCACert && !after.VerifyCACert:
+		return "verify_ca_cert"
+	case before.CACert != after.CACert:
+		return "ca_cert"
+	case before.CACertFile != after.CACertFile:
+		return "ca_cert_file"
+	case before.ClientCert != after.ClientCert:
+		return "client_cert"
+	case before.ClientCertFile != after.ClientCertFile:
+		return "client_cert_file"
+	}
+	return ""
 }
 
 func mergeSecret(o Opt[broker.Secret], dst *string) {

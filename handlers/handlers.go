@@ -8,11 +8,11 @@
 // # What package router reads from the request and result types
 //
 // A request's fields are bound by their tags: path, query, meta ("address":
-// the caller's IP address) and the field Body. The tags minlen, min, max, enum,
+// the caller's IP address) and the field Body. The tags minlen, nul, min, max, enum,
 // format, required, nullable, alone and default are enforced and documented; doc is
 // a sentence for the document. A request that has Resolve finds what its path
-// names before query and body are looked at; one that has Validate adds what
-// tags cannot say. A result may be a [List], a [Raw] document, or carry a
+// names before query and body are looked at; one that has Locate does so where these
+// are invalid; one that has Validate adds what tags cannot say. A result may be a [List], a [Raw] document, or carry a
 // session cookie; a type with OneOf is documented as a choice.
 package handlers
 

@@ -106,7 +106,7 @@ type PublishRequest struct {
 	BrokerPath
 	Body struct {
 		Topic           string             `json:"topic" required:"true" minlen:"1" doc:"Where the message is published. A broker that is reached over MQTT 3.1.1 does not tell that rights forbid it."`
-		Payload         string             `json:"payload" doc:"Text, or base64 where encoding says so; absent is empty. Empty and retained deletes what the topic retains."`
+		Payload         string             `json:"payload" nul:"true" doc:"Text, or base64 where encoding says so; absent is empty. Empty and retained deletes what the topic retains."`
 		Encoding        string             `json:"encoding" enum:"text|base64" doc:"How payload is written; default text."`
 		QoS             int                `json:"qos" min:"0" max:"2" doc:"Default 0."`
 		Retain          bool               `json:"retain" doc:"True has the topic retain the message."`
@@ -139,15 +139,11 @@ func (r *PublishRequest) Validate() (bad []FieldError) {
 	return append(bad, fromBase64("body.correlationData", r.Body.CorrelationData, &r.correlation)...)
 }
 
-// reservedTopic tells whether a topic belongs to brokers themselves. What is
+// reservedTopic reports whether a topic belongs to brokers themselves. What is
 // published to $CONTROL is a command, which would get past the roles of the API.
 func reservedTopic(topic string) bool {
-	for _, prefix := range []string{"$CONTROL", "$SYS", "$share"} {
-		if strings.HasPrefix(topic, prefix) {
-			return true
-		}
-	}
-	return false
+	level, _, _ := strings.Cut(topic, "/")
+	return level == "$CONTROL" || level == "$SYS" || level == "$share"
 }
 
 func fromBase64(field, s string, into *[]byte) []FieldError {
@@ -179,7 +175,7 @@ type ListSubscriptionsRequest struct {
 	Paging
 	ClientID     string `query:"clientid" doc:"Only the subscriptions of this client."`
 	FilterValue  string `query:"filterValue" doc:"Only subscriptions that match this value; empty means all."`
-	FilterMode   string `query:"filterMode" default:"contains" enum:"contains|equals|startsWith|endsWith|regex" doc:"How filterValue is compared; all but equals and regex ignore case."`
+	FilterMode   string `query:"filterMode" default:"contains" enum:"contains|equals|startsWith|endsWith|regex" doc:"How filterValue is compared; all but equals and regex ignore case. A regular expression (RE2) has at most 1000 bytes and 1000 instructions once compiled, and 5 seconds for the list."`
 	FilterTarget string `query:"filterTarget" default:"topic" enum:"topic|clientid|username|share" doc:"Field that filterValue is compared with."`
 }
 

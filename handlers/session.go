@@ -38,6 +38,9 @@ func (r LoginRecord) SessionCookie() (value string, expires time.Time) { return 
 // Login begins a session.
 func (a *API) Login(ctx context.Context, r *LoginRequest) (LoginRecord, error) {
 	s, err := a.Auth.Login(ctx, r.Body.Email, r.Body.Password, r.Address)
+	if errors.Is(err, auth.ErrUnauthenticated) {
+		return LoginRecord{}, &Error{Status: 401, Code: CodeUnauthorized, Message: "email or password is wrong"}
+	}
 	if err != nil {
 		return LoginRecord{}, err
 	}

@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -29,6 +30,10 @@ type TokenRecord struct {
 	LastUsedDate int64    `json:"last_used_date"`
 	Brokers      []string `json:"brokers"`
 	Type         string   `json:"type" enum:"restricted|unrestricted"`
+
+	OwnerID         string  `json:"owner_id" doc:"The user with whose membership of the project the token ends."`
+	ParentID        *string `json:"parent_id" doc:"The token that made it, with which it ends; null where a user did."`
+	EffectiveRoleID string  `json:"effective_role_id" enum:"admin|editor|viewer|nobody" doc:"What the token may do now: never more than its owner may."`
 }
 
 // NewTokenRecord is a token just created, with its value, which is never
@@ -41,7 +46,8 @@ type NewTokenRecord struct {
 func tokenRecord(t db.Token) TokenRecord {
 	return TokenRecord{ID: t.ID, ProjectID: t.ProjectID, Issuer: t.Issuer, Name: t.Name, Hash: t.Hash, RoleID: t.Role,
 		IssueDate: epoch(t.IssuedAt), ValidDate: epoch(t.ValidUntil), LastUsedDate: epoch(t.LastUsedAt),
-		Brokers: append([]string{}, t.Brokers...), Type: t.Type}
+		Brokers: append([]string{}, t.Brokers...), Type: t.Type,
+		OwnerID: t.OwnerID, ParentID: orNull(t.ParentID), EffectiveRoleID: auth.TokenRole(t).String()}
 }
 
 // epoch gives epoch milliseconds, 0 for the zero time.
@@ -111,19 +117,30 @@ func validDate(s string) (time.Time, error) {
 	return t, nil
 }
 
-// CreateToken creates a token and shows its value, once.
+// CreateToken creates a token and shows its value, once. It ends with the membership
+// of the user who makes it, or with the token that makes it.
 func (a *API) CreateToken(ctx context.Context, r *CreateTokenRequest) (NewTokenRecord, error) {
 	now := a.Now()
 	if bad := a.checkToken(ctx, r, now); bad != nil {
 		return NewTokenRecord{}, bad
 	}
 	value, hash := auth.NewToken()
-	t := db.Token{ID: newID(), ProjectID: r.ProjectID, Issuer: auth.From(ctx).Name, Name: r.Body.Name, Hash: hash,
-		Role: r.Body.Role, Type: r.Body.Type, Brokers: r.Body.Brokers, IssuedAt: now, ValidUntil: r.validUntil}
+	caller := auth.From(ctx)
+	t := db.Token{ID: newID(), ProjectID: r.ProjectID, Issuer: caller.Name, OwnerID: caller.ID, OwnerRole: r.Body.Role,
+		Name: r.Body.Name, Hash: hash, Role: r.Body.Role, Type: r.Body.Type, Brokers: r.Body.Brokers, IssuedAt: now, ValidUntil: r.validUntil}
+	if caller.Token != nil {
+		t.OwnerID, t.ParentID = caller.Token.OwnerID, caller.Token.ID
+	}
 	if err := a.DB.CreateToken(ctx, t); err != nil {
-		return NewTokenRecord{}, err
+		return NewTokenRecord{}, noLongerAdmin(err)
 	}
 	return NewTokenRecord{TokenRecord: tokenRecord(t), Token: value}, nil
+}
+
+// outlives reports whether a token with the one end is valid for longer than one
+// with the other. The zero time is no end.
+func outlives(end, other time.Time) bool {
+	return !other.IsZero() && (end.IsZero() || end.After(other))
 }
 
 // checkToken looks at what only the clock and the database can tell.
@@ -131,6 +148,10 @@ func (a *API) checkToken(ctx context.Context, r *CreateTokenRequest, now time.Ti
 	var bad []FieldError
 	if !r.validUntil.IsZero() && !r.validUntil.After(now) {
 		bad = append(bad, FieldError{"body.valid_date", "must lie in the future"})
+	}
+	if parent := auth.From(ctx).Token; parent != nil && outlives(r.validUntil, parent.ValidUntil) {
+		bad = append(bad, FieldError{"body.valid_date", "must not be later than " + parent.ValidUntil.UTC().Format(time.RFC3339) +
+			", when the token that you use ends"})
 	}
 	rows, err := a.DB.ListBrokers(ctx, r.ProjectID)
 	if err != nil {
@@ -147,14 +168,53 @@ func (a *API) checkToken(ctx context.Context, r *CreateTokenRequest, now time.Ti
 	return nil
 }
 
-// DeleteTokenRequest names a token.
-type DeleteTokenRequest struct {
+// TokenPath names a token of a project.
+type TokenPath struct {
 	ProjectPath
 	TokenID string `path:"tokenId" doc:"Id of the token."`
 }
 
-// DeleteToken revokes a token.
-func (a *API) DeleteToken(ctx context.Context, r *DeleteTokenRequest) (Deleted, error) {
-	err := a.DB.DeleteToken(ctx, r.ProjectID, r.TokenID)
-	return Deleted{Deleted: err == nil}, notFound(err, "the project has no token with this id")
+// DeleteTokenRequest names a token.
+type DeleteTokenRequest struct{ TokenPath }
+
+// RevokedToken is the outcome of revoking a token.
+type RevokedToken struct {
+	Deleted     bool         `json:"deleted"`
+	Descendants []EndedToken `json:"descendants" doc:"The tokens that it made, and that these made, which ended with it."`
 }
+
+// EndedToken is a token that ended with the one that made it.
+type EndedToken struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+// DeleteToken revokes a token with those that it made.
+func (a *API) DeleteToken(ctx context.Context, r *DeleteTokenRequest) (RevokedToken, error) {
+	ended, err := a.DB.DeleteToken(ctx, r.ProjectID, r.TokenID)
+	revoked := RevokedToken{Deleted: err == nil, Descendants: make([]EndedToken, 0, len(ended))}
+	for _, t := range ended {
+		revoked.Descendants = append(revoked.Descendants, EndedToken{ID: t.ID, Name: t.Name})
+	}
+	return revoked, noToken(err)
+}
+
+// TakeTokenRequest names a token.
+type TakeTokenRequest struct{ TokenPath }
+
+// TakeToken makes the caller the owner of a token and of those that it made. Nobody
+// can hand a token to somebody else: it would outlive who made it unnoticed.
+func (a *API) TakeToken(ctx context.Context, r *TakeTokenRequest) error {
+	return noToken(noLongerAdmin(a.DB.SetTokenOwner(ctx, r.ProjectID, r.TokenID, auth.From(ctx).ID)))
+}
+
+// noLongerAdmin makes a refusal of it where the caller's membership has ended since the
+// request was let in.
+func noLongerAdmin(err error) error {
+	if errors.Is(err, db.ErrNotAdmin) {
+		return Forbidden("you do not administer this project any longer")
+	}
+	return err
+}
+
+func noToken(err error) error { return notFound(err, "the project has no token with this id") }

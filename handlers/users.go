@@ -224,7 +224,7 @@ func (a *API) projectsOf(ctx context.Context, p *auth.Principal) ([]db.ProjectRo
 	switch {
 	case p.Token != nil:
 		project, err := a.DB.GetProject(ctx, p.Token.ProjectID)
-		return []db.ProjectRole{{Project: project, Role: p.Token.Role}}, err
+		return []db.ProjectRole{{Project: project, Role: auth.TokenRole(*p.Token).String()}}, err
 	case !p.Root:
 		return a.DB.ProjectsOf(ctx, p.ID)
 	}

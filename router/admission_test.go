@@ -15,7 +15,7 @@ import (
 )
 
 // forUsersOnly are the operations that make no sense for a project token.
-var forUsersOnly = []string{"createProject", "logout", "changePassword"}
+var forUsersOnly = []string{"createProject", "logout", "changePassword", "takeToken"}
 
 // lastRows are the operations that would spoil the others of a matrix.
 var lastRows = []string{"deleteBroker", "logout"}
@@ -103,13 +103,15 @@ func TestMalformedJSON_is_400_on_every_row_with_a_body(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	root := f.login(t)
+	cluster := db.Cluster{ID: newID(), ProjectID: f.project, Name: "plant", SyncMode: "full", CreatedAt: time.Now()}
+	must(t, f.db.CreateCluster(t.Context(), cluster))
 	n := 0
 	for _, row := range f.router.rows {
 		if row.plan == nil || row.plan.body == nil {
 			continue
 		}
 		n++
-		path := strings.Replace(row.Path, "/clusters/{clusterId}", "/clusters/"+newID(), 1)
+		path := strings.Replace(row.Path, "/clusters/{clusterId}", "/clusters/"+cluster.ID, 1)
 		e := wantError(t, f.do(t, row.Method, f.path(path), root, `{"a":`), 400, handlers.CodeInvalidRequest)
 		if e.Info["errors"] == nil {
 			t.Errorf("%s: info.errors is missing", row.ID)
@@ -233,7 +235,7 @@ func TestLogin_failures_of_one_address_are_slowed_down(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	for range 20 {
-		resp := f.do(t, "POST", "/api/auth/login", "", `{"email":"x@example.org","password":"y"}`)
+		resp := f.do(t, "POST", "/api/auth/login", "", `{"email":"x@example.org","password":"y"}`, "X-Forwarded-For", "203.0.113.9")
 		if resp.StatusCode == 429 {
 			wantError(t, resp, 429, handlers.CodeTooManyAttempts)
 			if resp.Header.Get("Retry-After") == "" {

@@ -72,6 +72,8 @@ func (rt *router) authorize(ctx context.Context, p *auth.Principal, row *route, 
 	switch {
 	case row.UsersOnly && p.Kind != auth.KindUser:
 		return handlers.Forbidden("only a user may do this, not a project token")
+	case row.Creators && !rt.auth.MayCreateProjects(p):
+		return handlers.Forbidden("you may not create projects here; ask a platform administrator (auth.project_creators)")
 	case row.Role == auth.Root:
 		return allow(p.Root, "only a platform administrator may do this")
 	case !row.inProject():

@@ -34,8 +34,8 @@ type parameter struct {
 	rules rules
 }
 
-// metaAddress is the one fact about a request that operations ask for: the IP
-// address of the caller.
+// metaAddress is the one fact about a request that operations ask for: where the
+// caller is, for limits.
 const metaAddress = "address"
 
 // planOf computes the plan of a request type.

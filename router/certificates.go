@@ -68,18 +68,29 @@ func (c *certificates) get(now time.Time) *tls.Certificate {
 		return c.current
 	}
 	c.checked = now
-	stamp := stampOf(c.files)
-	if stamp == c.stamp {
-		return c.current
+	if stampOf(c.files) != c.stamp {
+		c.read()
 	}
+	return c.current
+}
+
+// reload reads the files now, whether they look changed or not.
+func (c *certificates) reload() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.read()
+}
+
+// read takes up what the files hold, if it can be used. The lock is held.
+func (c *certificates) read() {
+	stamp := stampOf(c.files)
 	cert, err := tls.LoadX509KeyPair(c.files.CertFile, c.files.KeyFile)
 	if err != nil {
 		c.log.Warn("certificate not reloaded", "cert_file", c.files.CertFile, "error", err)
-		return c.current
+		return
 	}
 	c.log.Info("certificate reloaded", "cert_file", c.files.CertFile)
 	c.current, c.stamp = &cert, stamp
-	return c.current
 }
 
 func stampOf(files TLSConfig) (s [2]fileStamp) {

@@ -11,13 +11,17 @@ import (
 
 // Config is how the service is reached over HTTP; its keys stand under "http.".
 type Config struct {
-	Listen         string        `mapstructure:"listen"`
-	TLS            TLSConfig     `mapstructure:"tls"`
-	ReadTimeout    time.Duration `mapstructure:"read_timeout"`
-	WriteTimeout   time.Duration `mapstructure:"write_timeout"`
-	IdleTimeout    time.Duration `mapstructure:"idle_timeout"`
-	TrustedProxies []string      `mapstructure:"trusted_proxies"`
-	MetricsToken   broker.Secret `mapstructure:"metrics_token"`
+	Listen       string        `mapstructure:"listen"`
+	TLS          TLSConfig     `mapstructure:"tls"`
+	ReadTimeout  time.Duration `mapstructure:"read_timeout"`
+	WriteTimeout time.Duration `mapstructure:"write_timeout"`
+	IdleTimeout  time.Duration `mapstructure:"idle_timeout"`
+	// MaxConnections and MaxConnectionsPerAddress bound open connections; 0 for no
+	// bound. Trusted proxies are exempt from the latter.
+	MaxConnections           int           `mapstructure:"max_connections"`
+	MaxConnectionsPerAddress int           `mapstructure:"max_connections_per_address"`
+	TrustedProxies           []string      `mapstructure:"trusted_proxies"`
+	MetricsToken             broker.Secret `mapstructure:"metrics_token"`
 }
 
 // TLSConfig names the PEM files of the certificate and its key. Both empty
@@ -30,13 +34,18 @@ type TLSConfig struct {
 // DefaultConfig gives the configuration of an empty file: loopback, no TLS.
 func DefaultConfig() Config {
 	return Config{
-		Listen:         "127.0.0.1:8080",
-		ReadTimeout:    time.Minute,
-		WriteTimeout:   time.Minute,
-		IdleTimeout:    2 * time.Minute,
-		TrustedProxies: []string{},
+		Listen:                   "127.0.0.1:8080",
+		ReadTimeout:              time.Minute,
+		WriteTimeout:             time.Minute,
+		IdleTimeout:              2 * time.Minute,
+		MaxConnections:           1024,
+		MaxConnectionsPerAddress: 256,
+		TrustedProxies:           []string{},
 	}
 }
+
+// mostConnections bounds the bounds on connections.
+const mostConnections = 1_000_000
 
 // Validate names every key that is wrong, each in a sentence of its own.
 func (c Config) Validate() error {
@@ -53,6 +62,14 @@ func (c Config) Validate() error {
 	}{{"read_timeout", c.ReadTimeout}, {"write_timeout", c.WriteTimeout}, {"idle_timeout", c.IdleTimeout}} {
 		if t.value <= 0 {
 			errs = append(errs, fmt.Errorf("http.%s: must be positive", t.key))
+		}
+	}
+	for _, n := range []struct {
+		key   string
+		value int
+	}{{"max_connections", c.MaxConnections}, {"max_connections_per_address", c.MaxConnectionsPerAddress}} {
+		if n.value < 0 || n.value > mostConnections {
+			errs = append(errs, fmt.Errorf("http.%s: must be from 0 to %d", n.key, mostConnections))
 		}
 	}
 	if _, err := parseProxies(c.TrustedProxies); err != nil {

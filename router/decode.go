@@ -159,6 +159,9 @@ func decodeFree(raw json.RawMessage, r *rules, v reflect.Value) string {
 	if r.object && raw[0] != '{' {
 		return "must be an object"
 	}
+	if hasLoneSurrogate(raw) {
+		return loneSurrogate
+	}
 	if v.Type() == rawType {
 		v.SetBytes(raw)
 		return ""
@@ -193,6 +196,9 @@ func (s *shape) decodeScalar(raw json.RawMessage, r *rules, v reflect.Value) str
 func (s *shape) decodeText(raw json.RawMessage, r *rules, v reflect.Value) string {
 	if raw[0] != '"' {
 		return "must be a string"
+	}
+	if hasLoneSurrogate(raw) {
+		return loneSurrogate
 	}
 	value := unquote(raw)
 	if v.Type() == timeType {

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"reflect"
@@ -40,22 +41,38 @@ type resolver interface {
 	Resolve(ctx context.Context, a *handlers.API) error
 }
 
+// locator is a request whose path names something that only its operation looks
+// for. Locate is called where query or body are invalid; its error, a 404, then
+// comes before theirs.
+type locator interface {
+	Locate(ctx context.Context, a *handlers.API) error
+}
+
 // validator is a request with rules that tags cannot state.
 type validator interface{ Validate() []handlers.FieldError }
 
 // call binds the request, calls the operation and gives its answer.
 func (rt *router) call(ctx context.Context, w http.ResponseWriter, r *http.Request, row *route, params httprouter.Params) (any, error) {
 	v := reflect.New(row.plan.typ)
-	row.plan.bindPath(v.Elem(), params, func() string { return rt.proxies.address(r).String() })
+	row.plan.bindPath(v.Elem(), params, func() string { return rt.proxies.caller(r) })
 	if q, ok := v.Interface().(resolver); ok {
 		if err := q.Resolve(ctx, rt.api); err != nil {
 			return nil, err
 		}
 	}
 	if err := row.bindRest(w, r, v); err != nil {
-		return nil, err
+		return nil, rt.located(ctx, v, err)
 	}
 	return row.Do.call(ctx, v.Interface())
+}
+
+// located returns the error of an invalid request, or that what its path names does
+// not exist.
+func (rt *router) located(ctx context.Context, v reflect.Value, invalid error) error {
+	if q, ok := v.Interface().(locator); ok {
+		return cmp.Or(q.Locate(ctx, rt.api), invalid)
+	}
+	return invalid
 }
 
 // bindRest binds and validates query and body; its error names every bad field.

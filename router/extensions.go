@@ -15,7 +15,9 @@ func (rt *router) extensions() []*route {
 	rows := slices.Concat(
 		tagged("Session", sessionRoutes(h)),
 		tagged("Projects", projectExtensions(h)),
+		tagged("Tokens", tokenExtensions(h)),
 		tagged("Users", userExtensions(h)),
+		tagged("Clusters", clusterExtensions(h)),
 		tagged("Brokers", brokerExtensions(h)),
 		tagged("Brokers", bridgeExtensions(h)),
 		tagged("Client inspection", inspectionExtensions(h)),
@@ -48,7 +50,7 @@ func sessionRoutes(h *handlers.API) []route {
 func projectExtensions(h *handlers.API) []route {
 	return []route{
 		{ID: "createProject", Method: "POST", Path: "/api/projects", Role: auth.SignedIn, Status: 200,
-			Summary: "Create a project", UsersOnly: true, Do: query(h.CreateProject)},
+			Summary: "Create a project", UsersOnly: true, Creators: true, Do: query(h.CreateProject)},
 		{ID: "getProject", Method: "GET", Path: projectPath, Role: auth.Viewer, Status: 200,
 			Summary: "Get a project", Restricted: true, Do: query(h.GetProject)},
 		{ID: "updateProject", Method: "PUT", Path: projectPath, Role: auth.Admin, Status: 204,
@@ -64,11 +66,27 @@ func projectExtensions(h *handlers.API) []route {
 	}
 }
 
+// tokenExtensions manage tokens.
+func tokenExtensions(h *handlers.API) []route {
+	return []route{
+		{ID: "takeToken", Method: "PUT", Path: projectPath + "/tokens/{tokenId}/owner", Role: auth.Admin, Status: 204,
+			Summary: "Become the owner of a token and of those that it made", UsersOnly: true, Do: command(h.TakeToken)},
+	}
+}
+
 // userExtensions manage users.
 func userExtensions(h *handlers.API) []route {
 	return []route{
 		{ID: "updateUser", Method: "PUT", Path: "/api/users/{userId}", Role: auth.Root, Status: 204,
 			Summary: "Update a user", Do: command(h.UpdateUser)},
+	}
+}
+
+// clusterExtensions go beyond what the specification asks of a cluster.
+func clusterExtensions(h *handlers.API) []route {
+	return []route{
+		{ID: "setClusterLeader", Method: "PUT", Path: clusterPath + "/leader", Role: auth.Editor, Status: 204, Errors: []int{500, 503},
+			Summary: "Have another node lead the cluster", Do: command(h.SetClusterLeader)},
 	}
 }
 

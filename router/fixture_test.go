@@ -99,7 +99,7 @@ func (f *fixture) addBroker(t testing.TB, name string) string {
 func (f *fixture) addToken(t testing.TB, token db.Token) string {
 	t.Helper()
 	value, hash := auth.NewToken()
-	token.ID, token.Hash, token.Name, token.IssuedAt = newID(), hash, token.Role, time.Now()
+	token.ID, token.OwnerID, token.Hash, token.Name, token.IssuedAt = newID(), f.owner.ID, hash, token.Role, time.Now()
 	must(t, f.db.CreateToken(t.Context(), token))
 	return value
 }

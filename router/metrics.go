@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"signalbox/broker/panics"
 	"signalbox/handlers"
 )
 
@@ -40,7 +41,10 @@ func newMetrics(version string, more ...prometheus.Collector) *metrics {
 		ConstLabels: prometheus.Labels{"version": version},
 	})
 	info.Set(1)
-	m.registry.MustRegister(m.requests, m.duration, info,
+	survived := prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: "signalbox_panics_total", Help: "Panics survived, each a fault of the program; the log has the stack.",
+	}, func() float64 { return float64(panics.Count()) })
+	m.registry.MustRegister(m.requests, m.duration, info, survived,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registry.MustRegister(more...)
 	return m

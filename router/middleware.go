@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"runtime/debug"
 	"time"
 
+	"signalbox/broker/panics"
 	"signalbox/handlers"
 )
 
@@ -49,6 +49,10 @@ func (rt *router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
 	out := &answer{ResponseWriter: w}
 	setHeaders(w.Header(), x.id)
+	if len(r.TransferEncoding) > 0 {
+		// A Content-Length beside it, which net/http drops, may hide another request [RFC 9112, 6.3].
+		w.Header().Set("Connection", "close")
+	}
 	aborted := true // unless serveSafely returns
 	defer func() {
 		rt.observe(r, x, out, rt.now().Sub(start), aborted)
@@ -78,7 +82,8 @@ func (rt *router) serveSafely(w *answer, r *http.Request, x *exchange) {
 		if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 			panic(http.ErrAbortHandler)
 		}
-		rt.log.ErrorContext(r.Context(), "panic", "op", x.op, "request_id", x.id, "value", fmt.Sprint(v), "stack", string(debug.Stack()))
+		panics.Log(r.Context(), rt.log, "a request could not be handled", fmt.Sprint(v),
+			slog.String("op", x.op), slog.String("request_id", x.id))
 		if w.status != 0 {
 			panic(http.ErrAbortHandler)
 		}

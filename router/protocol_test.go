@@ -173,7 +173,7 @@ func TestHeaders_stand_on_every_answer(t *testing.T) {
 
 func TestPanic_is_500_with_the_request_id(t *testing.T) {
 	t.Parallel()
-	rt, log := newTable(t, &route{ID: "boom", Do: query(func(context.Context, *noParts) (Health, error) { panic("secret state") })})
+	rt, log := newTable(t, &route{ID: "boom", Do: query(func(context.Context, *noParts) (Health, error) { panic("deliberate: secret state") })})
 	resp := get(rt, "GET", "/x")
 	id := resp.Header.Get("X-Request-Id")
 	e := wantError(t, resp, 500, handlers.CodeInternalError)
@@ -193,7 +193,7 @@ func TestPanic_after_the_header_breaks_the_connection_off(t *testing.T) {
 	abort := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	late := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Write([]byte("half")) //nolint:errcheck // a recorder
-		panic("late")
+		panic("deliberate: late")
 	})
 	for name, h := range map[string]http.Handler{"abort": abort, "late": late} {
 		rt, log := newTable(t, &route{ID: name, Serve: h, Produces: "text/plain"})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strings"
 )
 
@@ -68,6 +69,39 @@ func (ps proxies) address(r *http.Request) netip.Addr {
 		}
 	}
 	return at
+}
+
+// forwarding are the headers that proxies add.
+var forwarding = []string{"X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip", "Forwarded", "Via"}
+
+// caller names where the caller is, for limits: its address, which is loopback only
+// for who is on this machine. Whatever else comes from there was passed on by a
+// proxy that is not trusted, for anyone: such callers count as one.
+func (ps proxies) caller(r *http.Request) string {
+	at := ps.address(r)
+	if at.IsLoopback() && !isDirect(r) {
+		return "a proxy at " + at.String()
+	}
+	return at.String()
+}
+
+// isDirect reports whether nothing shows that a proxy passed the request on: none of
+// its headers, a host that only this machine calls itself, and no HTTP/1.0, which nginx
+// speaks to what it stands before, with such a host, unless it is told otherwise.
+func isDirect(r *http.Request) bool {
+	if !r.ProtoAtLeast(1, 1) {
+		return false
+	}
+	for _, name := range forwarding {
+		if r.Header.Get(name) != "" {
+			return false
+		}
+	}
+	host := (&url.URL{Host: r.Host}).Hostname()
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return ip.Unmap().IsLoopback()
+	}
+	return strings.EqualFold(host, "localhost")
 }
 
 // secure tells whether the caller came in by TLS.

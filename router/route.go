@@ -30,6 +30,7 @@ type route struct {
 	Extension  bool // stands in decisions of ours, not in the specification
 	Restricted bool // open to a restricted token though the path names no broker
 	UsersOnly  bool // makes no sense for a project token
+	Creators   bool // only for who may create projects
 	Scrape     bool // open to the configured scrape token too
 	Large      bool // bodies of up to largeBody bytes, and the time that they need
 

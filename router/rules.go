@@ -19,6 +19,7 @@ type rules struct {
 	nullable bool
 	object   bool // a free value that must be an object
 	optional bool // a body that may be left out
+	nul      bool // a string that may hold U+0000
 	alone    bool // a query parameter beside which the others do not count
 	minLen   int  // characters of a string, entries of a list
 	enum     []string
@@ -35,6 +36,7 @@ func parseRules(tag reflect.StructTag) (rules, error) {
 		nullable: tag.Get("nullable") == "true",
 		object:   tag.Get("object") == "true",
 		optional: tag.Get("optional") == "true",
+		nul:      tag.Get("nul") == "true",
 		alone:    tag.Get("alone") == "true",
 		format:   tag.Get("format"),
 		fallback: tag.Get("default"),
@@ -77,6 +79,8 @@ func parseBound(tag reflect.StructTag, name string) (*float64, error) {
 // checkText gives what is wrong with a string, or "".
 func (r *rules) checkText(s string) string {
 	switch {
+	case !r.nul && strings.IndexByte(s, 0) >= 0: // brokers written in C take what is before it for the whole
+		return "must not hold U+0000"
 	case r.minLen > 0 && utf8.RuneCountInString(s) < r.minLen:
 		return "must have at least " + count(r.minLen, "character")
 	case r.enum != nil && !slices.Contains(r.enum, s):

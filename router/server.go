@@ -22,6 +22,8 @@ type Server struct {
 	cfg    Config
 	router *router
 	http   *http.Server
+	certs  *certificates // nil without TLS; set by Start
+	bounds *connections
 	log    *slog.Logger
 
 	mu       sync.Mutex // guards listener and done
@@ -43,17 +45,20 @@ func New(api *handlers.API, a *auth.Auth, cfg Config, ready func(context.Context
 	if err != nil {
 		return nil, err
 	}
+	bounds := newConnections(cfg, trusted, log)
+	more = append(append(more, bounds.collectors()...), newBrokerGauge(api))
 	rt := &router{api: api, auth: a, cfg: cfg, proxies: trusted, log: log, now: time.Now,
-		ready: ready, version: version, metrics: newMetrics(version, append(more, newBrokerGauge(api))...)}
+		ready: ready, version: version, metrics: newMetrics(version, more...)}
 	rt.rows = rt.routes()
 	if err := rt.build(); err != nil {
 		return nil, fmt.Errorf("build router: %w", err)
 	}
-	s := &Server{cfg: cfg, router: rt, log: log}
+	s := &Server{cfg: cfg, router: rt, bounds: bounds, log: log}
 	s.http = &http.Server{
 		Handler: rt, ReadHeaderTimeout: headerTimeout, ReadTimeout: cfg.ReadTimeout,
 		WriteTimeout: cfg.WriteTimeout, IdleTimeout: cfg.IdleTimeout,
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ConnState: bounds.onState,
+		ErrorLog:  slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	return s, nil
 }
@@ -68,7 +73,7 @@ func (s *Server) Start(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.http.TLSConfig = certs.config()
+		s.certs, s.http.TLSConfig = certs, certs.config()
 	}
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", s.cfg.Listen)
 	if errors.Is(err, syscall.EADDRINUSE) {
@@ -81,17 +86,27 @@ func (s *Server) Start(ctx context.Context) error {
 	s.mu.Lock()
 	s.listener, s.done = l, done
 	s.mu.Unlock()
-	go s.serve(l, done)
+	go s.serve(&boundedListener{l, s.bounds}, done)
 	return nil
+}
+
+// ReloadCertificates reads the certificate's files now, instead of when somebody
+// connects after they have changed. It is called after Start.
+func (s *Server) ReloadCertificates() {
+	if s.certs != nil {
+		s.certs.reload()
+	}
 }
 
 func (s *Server) serve(l net.Listener, done chan struct{}) {
 	defer close(done)
 	var err error
 	if s.http.TLSConfig != nil {
-		err = s.http.ServeTLS(l, "", "")
+		secured := newTLSListener(l, s.http.TLSConfig, s.log)
+		err = s.http.Serve(secured)
+		secured.wait()
 	} else {
-		err = s.http.Serve(l)
+		err = s.http.Serve(objectListener{l})
 	}
 	if !errors.Is(err, http.ErrServerClosed) {
 		s.log.Error("HTTP server ended", "error", err)

@@ -297,3 +297,27 @@ func TestProxies(t *testing.T) {
 		}
 	}
 }
+
+func TestCaller_is_this_machine_only_without_a_proxy(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, peer, host, header, want string }{
+		{"this machine", "127.0.0.1:5", "127.0.0.1:8080", "", "127.0.0.1"},
+		{"this machine by name", "127.0.0.1:5", "localhost:8080", "", "127.0.0.1"},
+		{"this machine by IPv6", "[::1]:5", "[::1]:8080", "", "::1"},
+		{"another machine", "192.0.2.1:5", "localhost", "", "192.0.2.1"},
+		{"a proxy that tells the host", "127.0.0.1:5", "signalbox.example", "", "a proxy at 127.0.0.1"},
+		{"a proxy that tells the address", "127.0.0.1:5", "127.0.0.1:8080", "X-Forwarded-For", "a proxy at 127.0.0.1"},
+		{"a proxy that tells itself", "[::1]:5", "[::1]:8080", "Via", "a proxy at ::1"},
+		{"a proxy of RFC 7239", "127.0.0.1:5", "127.0.0.1:8080", "Forwarded", "a proxy at 127.0.0.1"},
+		{"no host", "127.0.0.1:5", "", "", "a proxy at 127.0.0.1"},
+	} {
+		r := httptest.NewRequest("POST", "/", nil)
+		r.RemoteAddr, r.Host = c.peer, c.host
+		if c.header != "" {
+			r.Header.Set(c.header, "127.0.0.1")
+		}
+		if got := (proxies{}).caller(r); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
+	}
+}

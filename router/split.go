@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"iter"
+	"strconv"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -111,6 +113,45 @@ func nestedLen(b []byte) int {
 			}
 		}
 	}
+}
+
+// loneSurrogate is what is wrong with a value for which hasLoneSurrogate is true.
+const loneSurrogate = "holds half of a surrogate pair (\\ud800 to \\udfff), which stands for no character"
+
+// hasLoneSurrogate reports whether a JSON value escapes half of a UTF-16 surrogate
+// pair. The standard library reads each as U+FFFD, so that different names would
+// become one.
+func hasLoneSurrogate(value []byte) bool {
+	for {
+		i := bytes.IndexByte(value, '\\')
+		if i < 0 {
+			return false
+		}
+		value = value[i:]
+		r := escapedRune(value)
+		switch {
+		case r < 0:
+			value = value[2:]
+		case !utf16.IsSurrogate(r):
+			value = value[6:]
+		case utf16.DecodeRune(r, escapedRune(value[6:])) == utf8.RuneError:
+			return true
+		default:
+			value = value[12:]
+		}
+	}
+}
+
+// escapedRune returns the code unit of a \u escape at the start of b, -1 for none.
+func escapedRune(b []byte) rune {
+	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+		return -1
+	}
+	n, err := strconv.ParseUint(string(b[2:6]), 16, 16)
+	if err != nil {
+		return -1
+	}
+	return rune(n)
 }
 
 // unquote gives the text of a JSON string.

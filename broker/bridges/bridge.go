@@ -91,7 +91,7 @@ func (b *bridge) connector(c *connection, m *Meter) (Connector, Problems) {
 	if c.bad {
 		return nil, nil
 	}
-	connector, found := b.kind.compile(c, &Connection{Local: b.engine.local, Identity: b.engine.identity, Owner: b.engine.owner, Meter: m})
+	connector, found := b.kind.compile(b.log, c, &Connection{Local: b.engine.local, Identity: b.engine.identity, Owner: b.engine.owner, Dial: b.engine.host.Dial, Now: b.engine.host.Now, Meter: m})
 	if len(found) > 0 || !c.enabled {
 		b.discard(connector)
 		connector = nil

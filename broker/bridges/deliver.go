@@ -42,7 +42,7 @@ func (w *worker) blame(batch []*Entry, results []Result) {
 	if len(batch) > 1 {
 		w.careful = len(batch)
 	} else if results[0].State == Pending {
-		results[0] = Result{Rejected, "delivering it makes this kind of bridge fail by a fault of the program"}
+		results[0] = Result{State: Rejected, Reason: "delivering it makes this kind of bridge fail by a fault of the program"}
 	}
 }
 
@@ -72,13 +72,13 @@ func (w *worker) sort(batch []*Entry, results []Result, err error) (o outcome) {
 			o.done = append(o.done, e.ID)
 			delete(w.attempts, e.ID)
 		case Rejected:
-			o.rejected = append(o.rejected, Rejection{ID: e.ID, Reason: scrub(r.Reason, w.secrets), Attempts: e.Attempts + 1, At: now})
+			o.rejected = append(o.rejected, Rejection{ID: e.ID, Reason: scrub(r.Reason, w.secrets), Answer: scrub(r.Answer, w.secrets), Attempts: e.Attempts + 1, At: now})
 		default:
-			reason := scrub(r.Reason, w.secrets)
+			reason, answer := scrub(r.Reason, w.secrets), scrub(r.Answer, w.secrets)
 			if blanket {
-				reason = w.words(err)
+				reason, answer = w.words(err), answerOf(err, w.secrets)
 			}
-			w.postpone(&o, e, reason, now)
+			w.postpone(&o, e, reason, answer, now)
 		}
 	}
 	return o
@@ -87,11 +87,11 @@ func (w *worker) sort(batch []*Entry, results []Result, err error) (o outcome) {
 // postpone leaves an entry to the next attempt, or gives it up where there is to
 // be none. What has no reason was not tried; what failed only because the
 // connector is to go has lost nothing.
-func (w *worker) postpone(o *outcome, e *Entry, reason string, now time.Time) {
+func (w *worker) postpone(o *outcome, e *Entry, reason, answer string, now time.Time) {
 	if reason != "" && w.hard.Err() == nil {
 		e.Attempts++
 		if why := w.givesUp(e.Attempts); why != "" {
-			o.rejected = append(o.rejected, Rejection{ID: e.ID, Reason: why + reason, Attempts: e.Attempts, At: now})
+			o.rejected = append(o.rejected, Rejection{ID: e.ID, Reason: why + reason, Answer: answer, Attempts: e.Attempts, At: now})
 			return
 		}
 		w.attempts[e.ID] = e.Attempts

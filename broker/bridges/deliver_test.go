@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +16,8 @@ import (
 	"signalbox/broker"
 	"signalbox/broker/bridges"
 	"signalbox/broker/bridges/bridgestest"
+	"signalbox/broker/clock"
+	"signalbox/broker/clock/clocktest"
 	"signalbox/broker/messaging"
 )
 
@@ -239,6 +242,10 @@ func TestMaxAttempts(t *testing.T) {
 	})
 }
 
+// deliberate is what a test panics with; scripts/test fails on any other panic
+// that is survived.
+type deliberate struct{}
+
 // TestPanic has a connector panic over one message among others.
 func TestPanic(t *testing.T) {
 	t.Parallel()
@@ -249,7 +256,7 @@ func TestPanic(t *testing.T) {
 		target.Answers(func(_ context.Context, batch []*bridges.Entry, results []bridges.Result) error {
 			for i, e := range batch {
 				if string(e.Payload) == "bomb" {
-					panic("boom")
+					panic(deliberate{})
 				}
 				results[i].State = bridges.Delivered
 			}
@@ -286,6 +293,31 @@ func TestExpired(t *testing.T) {
 		}
 		if s := r.Status("c"); s.Stats.Dropped != 1 || s.QueuedMessages != 0 {
 			t.Errorf("the state is %+v %+v", s, *s.Stats)
+		}
+	})
+}
+
+// TestExpiresByTheClock delivers by the clock of the Host, whatever the time of day is.
+func TestExpiresByTheClock(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := clocktest.New()
+		c := clock.New(m.Sources(), slog.New(slog.DiscardHandler))
+		r, k := start(t)
+		r.Host.Now = c.Now
+		r.Again()
+		k.Target("t").Away(errors.New("away"))
+		r.Set(doc(conn("c")))
+		for payload, left := range map[string]time.Duration{"short": time.Minute, "long": time.Hour} {
+			r.Broker.Say(messaging.Message{Topic: "a/b", Payload: []byte(payload), At: c.Now().UnixMilli(), ExpiresAt: c.Now().Add(left).UnixMilli()})
+		}
+		pass(48 * time.Hour) // by the time of day
+		m.Pass(2 * time.Minute)
+		k.Target("t").Away(nil)
+		pass(time.Minute)
+		synctest.Wait()
+		if got := k.Target("t").Payloads(); !slices.Equal(got, []string{"long"}) {
+			t.Errorf("got %q, want the one that has not expired", got)
 		}
 	})
 }

@@ -1,8 +1,10 @@
 package bridges
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -11,6 +13,7 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/bridges/mapping"
+	"signalbox/broker/panics"
 )
 
 // document is a configuration that was read.
@@ -263,13 +266,15 @@ func join(root, path string) string {
 }
 
 // compile makes the connector of a connection.
-func (k *kind) compile(c *connection, with *Connection) (connector Connector, found Problems) {
+func (k *kind) compile(log *slog.Logger, c *connection, with *Connection) (connector Connector, found Problems) {
 	defer func() {
-		if recover() != nil { // what it says may hold secrets
+		if r := recover(); r != nil {
+			panics.Log(context.Background(), log, "a connection of a bridge could not be configured", panicText(r), slog.String("connection", c.name))
 			connector, found = nil, Problems{{c.path, "this kind of bridge cannot be made of it: a fault of the program"}}
 		}
 	}()
 	with.Name, with.Document, with.Records = c.name, c.text, c.records
+	with.Timeout = milliseconds(c.options.Timeout)
 	if with.Meter == nil {
 		with.Meter = &Meter{}
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"signalbox/broker/messaging"
 )
@@ -37,6 +38,12 @@ func (c Config) Validate() error {
 // Host is what the bridges of all brokers share. All methods are safe for
 // concurrent use.
 type Host struct {
+	// Dial, if set, is that of Connection. It must be set before the first Open.
+	Dial Dial
+	// Now is the clock of messages' times, by which they expire; it must not be one
+	// that can be set. NewHost sets it to time.Now. It must be set before the first Open.
+	Now func() time.Time
+
 	store Store
 	kinds []*kind // in order of their ids
 	log   *slog.Logger
@@ -48,7 +55,7 @@ type Host struct {
 
 // NewHost makes a Host on a store. No two kinds have the same id.
 func NewHost(s Store, kinds []Kind, log *slog.Logger) *Host {
-	h := &Host{store: s, log: log, turns: map[string]chan struct{}{}, live: map[string]*Engine{}}
+	h := &Host{Now: time.Now, store: s, log: log, turns: map[string]chan struct{}{}, live: map[string]*Engine{}}
 	for _, k := range kinds {
 		h.kinds = append(h.kinds, newKind(k))
 	}

@@ -3,6 +3,9 @@ package bridges
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"net"
+	"time"
 
 	"signalbox/broker/bridges/mapping"
 	"signalbox/broker/messaging"
@@ -52,8 +55,34 @@ type Connection struct {
 	// Trial is set where the connection is made only to see whether it can be: it
 	// must not disturb the one that is there, and delivers nothing.
 	Trial bool
+	// Timeout is how long Deliver may take for a batch; 0 is not bounded.
+	Timeout time.Duration
 	// Meter counts what the engine cannot see. Never nil.
 	Meter *Meter
+	// Dial opens every network connection to the target, and refuses those that this
+	// service must not open; nil opens any.
+	Dial Dial
+	// Now is the clock of messages' times; nil is time.Now.
+	Now func() time.Time
+}
+
+// Dial opens a network connection to a host and port. A name is looked up by it.
+type Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+// DialContext opens a network connection by Dial.
+func (c *Connection) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	if c.Dial == nil {
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}
+	return c.Dial(ctx, network, address)
+}
+
+// Clock returns Now, which is never nil then.
+func (c *Connection) Clock() func() time.Time {
+	if c.Now == nil {
+		return time.Now
+	}
+	return c.Now
 }
 
 // Connector is one connection to a target. The engine calls Connect, then Deliver
@@ -140,8 +169,25 @@ func (e *Entry) Seen() *mapping.Message {
 type Result struct {
 	State State
 	// Reason says in a sentence why a Rejected entry is not taken, or what keeps a
-	// Pending one.
-	Reason string
+	// Pending one. It holds nothing of what the target answered, which it may have
+	// told this service only: the beginning of that is Answer, and shown only to those
+	// who may edit.
+	Reason, Answer string
+}
+
+// Answered is an error of a connector that knows what the target answered, "" for
+// nothing. Its sentence holds nothing of that, as Reason of a Result does.
+type Answered interface {
+	error
+	Answer() string
+}
+
+// answerOf returns what a target answered, as far as an error knows it.
+func answerOf(err error, secrets []string) string {
+	if a, ok := errors.AsType[Answered](err); ok {
+		return scrub(a.Answer(), secrets)
+	}
+	return ""
 }
 
 // State is how far the delivery of an entry is.

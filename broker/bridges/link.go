@@ -247,7 +247,7 @@ func routesOf(c *connection, connector Connector) []route {
 // take has the link take what routes say. Only who holds Engine.changing, or
 // loads, calls it.
 func (l *link) take(routes []route) {
-	until := time.Now().Add(handOver).UnixMilli()
+	until := l.engine.host.Now().Add(handOver).UnixMilli()
 	var fresh, stale []*inlet
 	p := l.replan(func(p *plan) (n *plan) {
 		n, fresh, stale = p.next(l, routes, until)

@@ -75,6 +75,7 @@ type Queue interface {
 type Rejection struct {
 	ID       uint64
 	Reason   string
+	Answer   string // the beginning of what the target answered
 	Attempts int
 	At       time.Time
 }

@@ -65,7 +65,7 @@ func (b *bridge) try(ctx context.Context, config json.RawMessage) ([]broker.Brid
 	for i, c := range d.connections {
 		if !c.bad {
 			var found Problems
-			connectors[i], found = b.kind.compile(c, &Connection{Local: b.engine.local, Identity: b.engine.identity, Owner: b.engine.owner, Trial: true})
+			connectors[i], found = b.kind.compile(b.log, c, &Connection{Local: b.engine.local, Identity: b.engine.identity, Owner: b.engine.owner, Dial: b.engine.host.Dial, Now: b.engine.host.Now, Trial: true})
 			problems = append(problems, found...)
 		}
 	}
@@ -96,7 +96,11 @@ func (b *bridge) tryOne(ctx context.Context, c *connection, connector Connector)
 		return connector.Check(ctx)
 	})
 	if err != nil {
-		return broker.BridgeTest{ConnectionName: c.name, Error: wordsOf(err, c.secrets)}
+		text := wordsOf(err, c.secrets)
+		if answer := answerOf(err, c.secrets); answer != "" { // who may try connections may read what they answer
+			text += ": " + answer
+		}
+		return broker.BridgeTest{ConnectionName: c.name, Error: text}
 	}
 	return broker.BridgeTest{ConnectionName: c.name, IsConnected: true}
 }

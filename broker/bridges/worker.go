@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
-	"runtime/debug"
 	"time"
+
+	"signalbox/broker/panics"
 )
 
 // The pauses and bounds of workers.
@@ -244,7 +245,7 @@ func (w *worker) forget(before uint64) {
 // sift takes out entries that are not to be delivered: those that have expired,
 // and those whose topic mapping is gone.
 func (w *worker) sift(list []*Entry) ([]*Entry, error) {
-	now := time.Now()
+	now := w.engine.host.Now()
 	var expired []uint64
 	var orphans []Rejection
 	kept := list[:0:len(list)]
@@ -253,7 +254,7 @@ func (w *worker) sift(list []*Entry) ([]*Entry, error) {
 		case e.ExpiresAt != 0 && e.ExpiresAt <= now.UnixMilli():
 			expired = append(expired, e.ID)
 		case !w.mappings[e.Mapping]:
-			orphans = append(orphans, Rejection{ID: e.ID, Attempts: e.Attempts, At: now,
+			orphans = append(orphans, Rejection{ID: e.ID, Attempts: e.Attempts, At: time.Now(),
 				Reason: fmt.Sprintf("there is no topic mapping %q any more", e.Mapping)})
 		default:
 			kept = append(kept, e)
@@ -293,7 +294,7 @@ var errPanic = errors.New("this kind of bridge failed by a fault of the program,
 func guarded(log *slog.Logger, call func() error) (err error, panicked bool) {
 	defer func() {
 		if r := recover(); r != nil {
-			log.Error("a connector of a bridge panicked", "panic", panicText(r), "stack", string(debug.Stack()))
+			panics.Log(context.Background(), log, "a connector of a bridge panicked", panicText(r))
 			err, panicked = errPanic, true
 		}
 	}()

@@ -9,17 +9,15 @@ package brokertest
 import (
 	"testing"
 	"time"
-)
 
-// patience is how long a test waits for something that must happen. It is so
-// long that only a defect exceeds it, also on a loaded machine.
-const patience = 20 * time.Second
+	"signalbox/scripts/suite"
+)
 
 // WaitFor waits until the condition holds and fails the test when it does not
 // come true in time. What completes the sentence "waited in vain until ...".
 func WaitFor(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(patience)
+	deadline := time.NewTimer(suite.HangLimit)
 	defer deadline.Stop()
 	again := time.NewTicker(5 * time.Millisecond)
 	defer again.Stop()

@@ -2,6 +2,7 @@ package brokertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -69,6 +70,7 @@ func pagingCases[T any](what string, open func(*scene) lister[T]) []testCase {
 		named("all come in the order of their names", listAll[T]),
 		named("every window is cut from the whole", listWindows[T]),
 		named("a filter comes before the window, and the total counts what it lets through", listMatches[T]),
+		named("a filtered list ends when its caller leaves", listEndsWithCaller[T]),
 		named("a list of names has the same names in the same order", listNames[T]),
 	}
 }
@@ -133,14 +135,14 @@ func listMatches[T any](t *testing.T, l lister[T]) {
 		want  []string
 		total int
 	}{
-		{broker.ListOptions[T]{Count: -1, Match: ours}, listed, 7},
-		{broker.ListOptions[T]{Count: 2, Offset: 4, Match: ours}, listed[4:6], 7},
-		{broker.ListOptions[T]{Count: -1, Offset: 6, Match: ours}, listed[6:], 7},
-		{broker.ListOptions[T]{Count: -1, Offset: 7, Match: ours}, []string{}, 7},
-		{broker.ListOptions[T]{Count: 0, Match: ours}, []string{}, 7},
-		{broker.ListOptions[T]{Count: -1, Match: odd}, listed[1:2], 1},
-		{broker.ListOptions[T]{Count: -1, Match: none}, []string{}, 0},
-		{broker.ListOptions[T]{Count: 3, Offset: 1, NamesOnly: true, Match: ours}, listed[1:4], 7},
+		{broker.ListOptions[T]{Count: -1, Match: broker.MatchFunc(ours)}, listed, 7},
+		{broker.ListOptions[T]{Count: 2, Offset: 4, Match: broker.MatchFunc(ours)}, listed[4:6], 7},
+		{broker.ListOptions[T]{Count: -1, Offset: 6, Match: broker.MatchFunc(ours)}, listed[6:], 7},
+		{broker.ListOptions[T]{Count: -1, Offset: 7, Match: broker.MatchFunc(ours)}, []string{}, 7},
+		{broker.ListOptions[T]{Count: 0, Match: broker.MatchFunc(ours)}, []string{}, 7},
+		{broker.ListOptions[T]{Count: -1, Match: broker.MatchFunc(odd)}, listed[1:2], 1},
+		{broker.ListOptions[T]{Count: -1, Match: broker.MatchFunc(none)}, []string{}, 0},
+		{broker.ListOptions[T]{Count: 3, Offset: 1, NamesOnly: true, Match: broker.MatchFunc(ours)}, listed[1:4], 7},
 	}
 	for i, tt := range tests {
 		got, total := l.names(t, tt.o)
@@ -152,6 +154,28 @@ func listMatches[T any](t *testing.T, l lister[T]) {
 		}
 	}
 }
+
+// listEndsWithCaller gives up in the middle of a list that is filtered.
+func listEndsWithCaller[T any](t *testing.T, l lister[T]) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	seen := 0
+	_, err := l.list(ctx, broker.ListOptions[T]{Count: -1, Match: func(context.Context, T) (bool, error) {
+		seen++
+		cancel()
+		return true, nil
+	}})
+	if !errors.Is(err, context.Canceled) || seen != 1 {
+		t.Errorf("after the caller left, the filter was asked %d times, want 1; error %v", seen, err)
+	}
+	if _, err := l.list(t.Context(), broker.ListOptions[T]{Count: -1, Match: func(context.Context, T) (bool, error) {
+		return false, errEnough
+	}}); !errors.Is(err, errEnough) {
+		t.Errorf("the filter's error is lost: %v", err)
+	}
+}
+
+var errEnough = errors.New("enough")
 
 func listNames[T any](t *testing.T, l lister[T]) {
 	want, _ := l.names(t, broker.ListOptions[T]{Count: -1})

@@ -230,7 +230,7 @@ func streamVerbose(t *testing.T, s *scene) {
 		t.Errorf("record in the list (-want +got):\n%s", diff)
 	}
 	page, err := s.Broker.ListStreams(t.Context(), broker.ListOptions[broker.Stream]{Count: -1,
-		Match: func(r broker.Stream) bool { return strings.HasPrefix(r.TextName, "Wärme") }})
+		Match: broker.MatchFunc(func(r broker.Stream) bool { return strings.HasPrefix(r.TextName, "Wärme") })})
 	must(t, err)
 	if page.Total != 1 {
 		t.Errorf("a filter by text matches %d streams, want 1", page.Total)

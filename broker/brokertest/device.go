@@ -13,6 +13,7 @@ import (
 	"github.com/eclipse/paho.mqtt.golang/packets"
 
 	"signalbox/broker"
+	"signalbox/scripts/suite"
 )
 
 // identity is how a device introduces itself. Without a username it is an
@@ -63,7 +64,7 @@ func (s *scene) connect(t *testing.T, who identity) (*device, error) {
 func (d *device) options(url string, who identity) *mqtt.ClientOptions {
 	o := mqtt.NewClientOptions().AddBroker(url).SetClientID(who.clientID).
 		SetProtocolVersion(4).SetAutoReconnect(false).SetConnectRetry(false).
-		SetConnectTimeout(patience).SetWriteTimeout(patience).
+		SetConnectTimeout(suite.HangLimit).SetWriteTimeout(suite.HangLimit).
 		SetOrderMatters(true).SetDefaultPublishHandler(d.take).
 		SetConnectionLostHandler(func(mqtt.Client, error) { close(d.lost) }).
 		SetCustomOpenConnectionFn(d.dial)
@@ -78,7 +79,7 @@ func (d *device) options(url string, who identity) *mqtt.ClientOptions {
 
 // dial keeps the connection, so that drop can end it without a word.
 func (d *device) dial(u *url.URL, _ mqtt.ClientOptions) (net.Conn, error) {
-	conn, err := net.DialTimeout("tcp", u.Host, patience)
+	conn, err := net.DialTimeout("tcp", u.Host, suite.HangLimit)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.conn = conn
@@ -155,7 +156,7 @@ func (d *device) isCutOff(t *testing.T) {
 	t.Helper()
 	select {
 	case <-d.lost:
-	case <-time.After(patience):
+	case <-time.After(suite.HangLimit):
 		t.Fatalf("%s is still connected", d.username)
 	}
 }
@@ -172,7 +173,7 @@ func (d *device) isConnected(t *testing.T) {
 
 func wait(t *testing.T, token mqtt.Token, what string) {
 	t.Helper()
-	if !token.WaitTimeout(patience) {
+	if !token.WaitTimeout(suite.HangLimit) {
 		t.Fatalf("%s: the broker does not answer", what)
 	}
 }

@@ -22,7 +22,7 @@ var faults = []fault{
 	{"cut before the command arrives", func(p *brokertest.Proxy) <-chan struct{} { return p.CutBefore(brokertest.Publish) }, false, true},
 	{"cut after the command arrived", func(p *brokertest.Proxy) <-chan struct{} { return p.CutAfter(brokertest.Publish) }, true, true},
 	{"the answer is dropped", (*brokertest.Proxy).DropAnswers, true, false},
-	{"everything is delayed beyond patience", (*brokertest.Proxy).Hold, true, false},
+	{"everything is delayed beyond suite.HangLimit", (*brokertest.Proxy).Hold, true, false},
 	{"garbage in place of the answer", func(p *brokertest.Proxy) <-chan struct{} {
 		return p.Garbage([]byte{0x30, 0xff, 0xff, 0xff, 0xff, 1})
 	}, true, true},

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"signalbox/broker"
+	"signalbox/scripts/suite"
 )
 
 // Server is a Mosquitto that runs for one test. URLs of listeners that were
@@ -159,7 +160,7 @@ func (s *Server) launch(t testing.TB) error {
 	}
 	serving := make(chan struct{})
 	go p.follow(out, serving)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), suite.HangLimit)
 	defer cancel()
 	select {
 	case <-serving:
@@ -200,7 +201,7 @@ func (p *process) whyEnded() error {
 // and again, because Mosquitto forgets what it is asked while it starts.
 func (p *process) stop() (err error) {
 	p.once.Do(func() {
-		deadline := time.NewTimer(patience)
+		deadline := time.NewTimer(suite.HangLimit)
 		defer deadline.Stop()
 		again := time.NewTicker(20 * time.Millisecond)
 		defer again.Stop()

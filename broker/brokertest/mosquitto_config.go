@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -19,6 +20,10 @@ import (
 type options struct {
 	anonymous  bool
 	noPlugin   bool
+	initiated  bool
+	perListen  bool
+	passwords  bool
+	acl        string
 	ws         bool
 	tls        bool
 	cert       *KeyPair
@@ -38,6 +43,20 @@ func AllowAnonymous() Option { return func(o *options) { o.anonymous = true } }
 func WithoutPlugin() Option {
 	return func(o *options) { o.noPlugin, o.anonymous = true, true }
 }
+
+// InitiatedDynsec starts from what "mosquitto_ctrl dynsec init" makes: its admin may
+// do less than that of other servers.
+func InitiatedDynsec() Option { return func(o *options) { o.initiated = true } }
+
+// WithPasswordFile leaves dynamic security out: clients are those of a
+// password_file, of which the admin is the only one, and the content of an acl_file
+// says what they may do.
+func WithPasswordFile(acl string) Option {
+	return func(o *options) { o.noPlugin, o.passwords, o.acl = true, true, acl }
+}
+
+// PerListener gives each listener its own security (per_listener_settings true).
+func PerListener() Option { return func(o *options) { o.perListen = true } }
 
 // WithWebSockets adds a listener for MQTT over WebSockets, and one with TLS
 // when the server has TLS.
@@ -75,13 +94,34 @@ func (s *Server) prepare(t testing.TB) {
 	s.ConfigPath = filepath.Join(dir, "mosquitto.conf")
 	if !s.options.noPlugin {
 		s.DynsecPath = filepath.Join(dir, "dynamic-security.json")
-		if s.options.dynsec == nil {
-			s.options.dynsec = adminDocument(t, s.AdminUsername, string(s.AdminPassword))
-		}
-		write(t, s.DynsecPath, s.options.dynsec)
+		s.writeDynsec(t)
+	}
+	if s.options.passwords {
+		write(t, filepath.Join(dir, "acl"), []byte(s.options.acl))
+		run(t, "mosquitto_passwd", "-b", "-c", filepath.Join(dir, "passwd"), s.AdminUsername, string(s.AdminPassword))
 	}
 	if s.options.tls {
 		s.writeCertificates(t, dir)
+	}
+}
+
+func (s *Server) writeDynsec(t testing.TB) {
+	t.Helper()
+	switch {
+	case s.options.initiated:
+		run(t, "mosquitto_ctrl", "dynsec", "init", s.DynsecPath, s.AdminUsername, string(s.AdminPassword))
+		return
+	case s.options.dynsec == nil:
+		s.options.dynsec = adminDocument(t, s.AdminUsername, string(s.AdminPassword))
+	}
+	write(t, s.DynsecPath, s.options.dynsec)
+}
+
+// run runs one of Mosquitto's tools.
+func run(t testing.TB, tool string, args ...string) {
+	t.Helper()
+	if out, err := exec.Command(tool, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", tool, err, out)
 	}
 }
 
@@ -101,7 +141,7 @@ func (s *Server) writeCertificates(t testing.TB, dir string) {
 func (s *Server) configure(t testing.TB) {
 	t.Helper()
 	conf := []string{
-		"per_listener_settings false",
+		fmt.Sprintf("per_listener_settings %t", s.options.perListen),
 		"persistence false",
 		"sys_interval 1",
 		"set_tcp_nodelay true", // otherwise an answer waits 40 ms for the client to confirm the PUBACK before it
@@ -111,17 +151,28 @@ func (s *Server) configure(t testing.TB) {
 		"log_type notice",
 		"log_type information",
 		"connection_messages true",
-		fmt.Sprintf("allow_anonymous %t", s.options.anonymous),
 	}
 	if os.Geteuid() == 0 {
 		conf = append(conf, "user root") // otherwise it gives its rights up, and cannot write here
 	}
-	if s.plugin != "" {
-		conf = append(conf, "plugin "+s.plugin, "plugin_opt_config_file "+s.DynsecPath)
+	if !s.options.perListen {
+		conf = append(conf, s.security()...)
 	}
 	conf = append(conf, s.listeners(t)...)
 	conf = append(conf, s.options.extra...)
 	write(t, s.ConfigPath, []byte(strings.Join(conf, "\n")+"\n"))
+}
+
+// security says who gets in and may do what.
+func (s *Server) security() []string {
+	lines := []string{fmt.Sprintf("allow_anonymous %t", s.options.anonymous)}
+	if s.plugin != "" {
+		lines = append(lines, "plugin "+s.plugin, "plugin_opt_config_file "+s.DynsecPath)
+	}
+	if dir := filepath.Dir(s.ConfigPath); s.options.passwords {
+		lines = append(lines, "password_file "+filepath.Join(dir, "passwd"), "acl_file "+filepath.Join(dir, "acl"))
+	}
+	return lines
 }
 
 // listeners chooses a port for each listener and describes it.
@@ -131,6 +182,9 @@ func (s *Server) listeners(t testing.TB) (conf []string) {
 		port := freePort(t)
 		addr = net.JoinHostPort("127.0.0.1", port)
 		conf = append(append(conf, "listener "+port+" 127.0.0.1"), lines...)
+		if s.options.perListen {
+			conf = append(conf, s.security()...)
+		}
 		return addr, scheme + "://" + addr
 	}
 	s.Addr, s.URL = add("mqtt")

@@ -4,17 +4,17 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"testing"
-	"time"
 
 	mqtt "github.com/eclipse/paho.mqtt.golang"
 
 	"signalbox/broker/brokertest"
+	"signalbox/scripts/suite"
 )
 
 // connect logs in with plain paho, to test what the suite stands on.
 func connect(url, username, password string, config *tls.Config) (mqtt.Client, error) {
 	o := mqtt.NewClientOptions().AddBroker(url).SetUsername(username).SetPassword(password).
-		SetProtocolVersion(4).SetAutoReconnect(false).SetConnectTimeout(10 * time.Second).SetTLSConfig(config)
+		SetProtocolVersion(4).SetAutoReconnect(false).SetConnectTimeout(suite.HangLimit).SetTLSConfig(config)
 	c := mqtt.NewClient(o)
 	token := c.Connect()
 	token.Wait()

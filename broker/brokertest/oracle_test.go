@@ -1,25 +1,17 @@
 package brokertest_test
 
 import (
-	"math/rand/v2"
-	"os"
-	"strconv"
 	"testing"
 
 	"signalbox/broker/brokertest"
+	"signalbox/scripts/suite"
 )
 
 // TestOracle asks a real Mosquitto and the embedded broker the same thousands
-// of questions. ORACLE_SEED repeats a run.
+// of questions.
 func TestOracle(t *testing.T) {
 	t.Parallel()
-	seed := rand.Uint64()
-	if given, ok := os.LookupEnv("ORACLE_SEED"); ok {
-		var err error
-		if seed, err = strconv.ParseUint(given, 10, 64); err != nil {
-			t.Fatalf("ORACLE_SEED: %v", err)
-		}
-	}
+	seed := suite.Seed(t)
 	s := brokertest.Mosquitto(t)
 	oracle := brokertest.Subject{Broker: dial(t, s.Target()), URL: s.URL,
 		AdminUsername: s.AdminUsername, AdminPassword: s.AdminPassword}

@@ -8,6 +8,7 @@ import (
 	mqtt "github.com/eclipse/paho.mqtt.golang"
 
 	"signalbox/broker/brokertest"
+	"signalbox/scripts/suite"
 )
 
 // client is a plain MQTT client that records what it gets.
@@ -35,7 +36,7 @@ func join(t *testing.T, s *brokertest.Server, url string) *client {
 // done waits for an operation that must succeed.
 func done(t *testing.T, token mqtt.Token, what string) {
 	t.Helper()
-	if !token.WaitTimeout(20 * time.Second) {
+	if !token.WaitTimeout(suite.HangLimit) {
 		t.Fatalf("%s: no answer", what)
 	}
 	if err := token.Error(); err != nil {
@@ -49,7 +50,7 @@ func (c *client) next(t *testing.T) string {
 	select {
 	case payload := <-c.got:
 		return payload
-	case <-time.After(20 * time.Second):
+	case <-time.After(suite.HangLimit):
 		t.Fatal("nothing comes")
 		return ""
 	}
@@ -59,7 +60,7 @@ func within(t *testing.T, what string, happened <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-happened:
-	case <-time.After(20 * time.Second):
+	case <-time.After(suite.HangLimit):
 		t.Fatalf("waited in vain until %s", what)
 	}
 }
@@ -110,7 +111,7 @@ func TestProxyCutsAfter(t *testing.T) {
 	token := c.Publish("t", 1, false, "arrived")
 	within(t, "the fault has struck", struck)
 	within(t, "the client has lost its connection", c.lost)
-	if token.WaitTimeout(20*time.Second) && token.Error() == nil {
+	if token.WaitTimeout(suite.HangLimit) && token.Error() == nil {
 		t.Error("the client got an acknowledgement")
 	}
 	if got := witness.next(t); got != "arrived" {

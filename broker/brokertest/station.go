@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/eclipse/paho.golang/paho"
+
+	"signalbox/scripts/suite"
 )
 
 // station is an MQTT 5 client of a test, with the admin's rights. It shows
@@ -27,10 +29,10 @@ func (s *scene) station(t *testing.T, filters ...string) *station {
 	t.Helper()
 	u, err := url.Parse(s.URL)
 	must(t, err)
-	conn, err := net.DialTimeout("tcp", u.Host, patience)
+	conn, err := net.DialTimeout("tcp", u.Host, suite.HangLimit)
 	must(t, err)
 	p := &station{name: s.name("station")}
-	p.client = paho.NewClient(paho.ClientConfig{Conn: conn, PacketTimeout: patience,
+	p.client = paho.NewClient(paho.ClientConfig{Conn: conn, PacketTimeout: suite.HangLimit,
 		OnPublishReceived: []func(paho.PublishReceived) (bool, error){p.take}})
 	_, err = p.client.Connect(t.Context(), &paho.Connect{ClientID: p.name, CleanStart: true,
 		UsernameFlag: true, Username: s.AdminUsername, PasswordFlag: true, Password: []byte(s.AdminPassword)})

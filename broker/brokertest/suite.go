@@ -215,7 +215,7 @@ func wantKind(t *testing.T, err error, want broker.Kind) {
 func find[T any](t *testing.T, list func(context.Context, broker.ListOptions[T]) (broker.Page[T], error),
 	match func(T) bool) (found T, ok bool) {
 	t.Helper()
-	page, err := list(t.Context(), broker.ListOptions[T]{Count: -1, Match: match})
+	page, err := list(t.Context(), broker.ListOptions[T]{Count: -1, Match: broker.MatchFunc(match)})
 	must(t, err)
 	for item, err := range page.Items {
 		must(t, err)

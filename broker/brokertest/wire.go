@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"signalbox/broker"
+	"signalbox/scripts/suite"
 )
 
 // wire is an MQTT 5 client of the barest kind. Version 5 tells with a reason
@@ -25,12 +26,12 @@ const notAuthorized = 0x87
 // dialWire connects and logs in; the broker must accept.
 func dialWire(t *testing.T, addr, username string, secret broker.Secret) *wire {
 	t.Helper()
-	conn, err := net.DialTimeout("tcp", addr, patience)
+	conn, err := net.DialTimeout("tcp", addr, suite.HangLimit)
 	if err != nil {
 		t.Fatalf("connect: %v", err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(3 * patience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(3 * suite.HangLimit)); err != nil {
 		t.Fatalf("set a deadline: %v", err)
 	}
 	w := &wire{conn: conn, r: bufio.NewReader(conn)}

@@ -7,14 +7,16 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"signalbox/scripts/suite"
 )
 
 // TestBegin has many commands under way, which are applied in their order.
 func TestBegin(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t).formWith(usual, 1, 2, 3)
+	f := newFleet(t).formWith(calm, 1, 2, 3)
 	l := f.leader()
-	tenure, err := l.node.Lead(within(t, patience))
+	tenure, err := l.node.Lead(within(t, suite.HangLimit))
 	must(t, err)
 	before := l.node.Figures().Applied.Count
 	const many = 500
@@ -27,13 +29,13 @@ func TestBegin(t *testing.T) {
 		if i%3 == 0 {
 			continue // nobody has to
 		}
-		answer, err := wait(within(t, patience))
+		answer, err := wait(within(t, suite.HangLimit))
 		if want := fmt.Sprint(i - 1); err != nil || answer != want {
 			t.Fatalf("command %d replaced %v, %v, want %s", i, answer, err, want)
 		}
 	}
 	last := waits[many-1]
-	if again, err := last(within(t, patience)); err != nil || again != fmt.Sprint(many-2) {
+	if again, err := last(within(t, suite.HangLimit)); err != nil || again != fmt.Sprint(many-2) {
 		t.Errorf("asked again: %v, %v", again, err)
 	}
 	f.agree(map[string]string{"k": fmt.Sprint(many - 1)})
@@ -59,12 +61,12 @@ func TestBeginIsBounded(t *testing.T) {
 	t.Parallel()
 	f, gate := newFleet(t), make(chan struct{})
 	n := f.start(1, func(o *Options) {
-		o.Timing.Request = 100 * time.Millisecond
+		o.Timing.Request = time.Second // for which the last one waits
 		o.Machine = gated{o.Machine.(*register), gate}
 	}).node
-	_, err := n.Create(within(t, patience), spec(1, 1))
+	_, err := n.Create(within(t, suite.HangLimit), spec(1, 1))
 	must(t, err)
-	tenure, err := n.Lead(within(t, patience))
+	tenure, err := n.Lead(within(t, suite.HangLimit))
 	must(t, err)
 	command := write{"k", strings.Repeat("x", maxUnderwayBytes/4)}.encode()
 	var waits []func(context.Context) (any, error)
@@ -78,11 +80,11 @@ func TestBeginIsBounded(t *testing.T) {
 	}
 	close(gate)
 	for i := range 3 {
-		if _, err := waits[i](within(t, patience)); err != nil {
+		if _, err := waits[i](within(t, suite.HangLimit)); err != nil {
 			t.Errorf("command %d: %v", i, err)
 		}
 	}
-	if _, err := n.Begin(tenure, command)(within(t, patience)); err != nil {
+	if _, err := n.Begin(tenure, command)(within(t, suite.HangLimit)); err != nil {
 		t.Errorf("there is room, and none was found: %v", err)
 	}
 }
@@ -93,20 +95,20 @@ func TestBeginWithoutTenure(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).form(1, 2, 3)
 	l, other := f.leader(), f.follower()
-	tenure, err := l.node.Lead(within(t, patience))
+	tenure, err := l.node.Lead(within(t, suite.HangLimit))
 	must(t, err)
-	if _, err := other.node.Begin(tenure, nil)(within(t, patience)); !errors.Is(err, ErrNotLeader) {
+	if _, err := other.node.Begin(tenure, nil)(within(t, suite.HangLimit)); !errors.Is(err, ErrNotLeader) {
 		t.Errorf("got %v, want %v", err, ErrNotLeader)
 	}
-	must(t, l.node.SetLeader(within(t, patience), other.id))
+	must(t, l.node.SetLeader(within(t, suite.HangLimit), other.id))
 	eventually(t, func() error {
-		if _, err := l.node.Begin(tenure, write{"k", "v"}.encode())(within(t, patience)); !errors.Is(err, ErrNotLeader) {
+		if _, err := l.node.Begin(tenure, write{"k", "v"}.encode())(within(t, suite.HangLimit)); !errors.Is(err, ErrNotLeader) {
 			return fmt.Errorf("got %w, want %w", err, ErrNotLeader)
 		}
 		return nil
 	})
 	l.close()
-	if _, err := other.node.Begin(Tenure{}, nil)(within(t, patience)); err == nil {
+	if _, err := other.node.Begin(Tenure{}, nil)(within(t, suite.HangLimit)); err == nil {
 		t.Error("a command of no tenure is applied")
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"testing"
+
+	"signalbox/scripts/suite"
 )
 
 // batched is a register that applies several commands in one transaction, once
@@ -77,7 +79,7 @@ func alone(t *testing.T) (*fleet, *Node, *batched) {
 		b.register = o.Machine.(*register)
 		o.Machine = b
 	}).node
-	_, err := n.Create(within(t, patience), spec(1, 1))
+	_, err := n.Create(within(t, suite.HangLimit), spec(1, 1))
 	must(t, err)
 	return f, n, b
 }
@@ -87,7 +89,7 @@ func alone(t *testing.T) (*fleet, *Node, *batched) {
 func TestBatches(t *testing.T) {
 	t.Parallel()
 	_, n, b := alone(t)
-	tenure, err := n.Lead(within(t, patience))
+	tenure, err := n.Lead(within(t, suite.HangLimit))
 	must(t, err)
 	var waits []func(context.Context) (any, error)
 	var invited sync.WaitGroup
@@ -95,7 +97,7 @@ func TestBatches(t *testing.T) {
 		waits = append(waits, n.Begin(tenure, write{fmt.Sprint("k", i%7), fmt.Sprint(i)}.encode()))
 		if i == 100 {
 			invited.Go(func() {
-				if _, err := n.AddNode(within(t, patience), member(2)); err != nil {
+				if _, err := n.AddNode(within(t, suite.HangLimit), member(2)); err != nil {
 					t.Error(err)
 				}
 			})
@@ -103,7 +105,7 @@ func TestBatches(t *testing.T) {
 	}
 	close(b.gate)
 	for i, wait := range waits {
-		if answer, err := wait(within(t, patience)); err != nil || answer != fmt.Sprint(i) {
+		if answer, err := wait(within(t, suite.HangLimit)); err != nil || answer != fmt.Sprint(i) {
 			t.Errorf("command %d is answered %v, %v", i, answer, err)
 		}
 	}
@@ -124,7 +126,7 @@ func TestBatchStops(t *testing.T) {
 	t.Parallel()
 	_, n, b := alone(t)
 	b.setStops(true)
-	tenure, err := n.Lead(within(t, patience))
+	tenure, err := n.Lead(within(t, suite.HangLimit))
 	must(t, err)
 	var waits []func(context.Context) (any, error)
 	for i := range 50 {
@@ -135,7 +137,7 @@ func TestBatchStops(t *testing.T) {
 		waits = append(waits, n.Begin(tenure, write{fmt.Sprint("k", i), value}.encode()))
 	}
 	close(b.gate)
-	if _, err := waits[49](within(t, patience)); !errors.Is(err, ErrUnconfirmed) {
+	if _, err := waits[49](within(t, suite.HangLimit)); !errors.Is(err, ErrUnconfirmed) {
 		t.Errorf("got %v, want %v", err, ErrUnconfirmed)
 	}
 	eventually(t, func() error {

@@ -23,7 +23,7 @@ func (f *fleet) direct(o *Options) {
 		if err != nil || addr == "" {
 			return nil, net.ErrClosed
 		}
-		return dialer("")(ctx, addr)
+		return dialer("", nil)(ctx, addr)
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"signalbox/scripts/suite"
 )
 
 // bulk is a register with a large part beside its values, which never changes and
@@ -86,6 +88,12 @@ func usual(o *Options) {
 	o.Timing = Timing{Probe: t.Probe, Request: t.Request, Settle: t.Settle, Tell: t.Tell, Retry: t.Retry}
 }
 
+// calm is a timing for tests in which no leader fails.
+func calm(o *Options) {
+	usual(o)
+	o.Timing.Heartbeat, o.Timing.Lease = 20*time.Second, 20*time.Second
+}
+
 // gaps writes at the leader while something is done. It tells for how long nothing
 // was acknowledged at most, and how much was.
 func (f *fleet) gaps(during func()) (longest time.Duration, n int) {
@@ -97,6 +105,7 @@ func (f *fleet) gaps(during func()) (longest time.Duration, n int) {
 		for at := time.Now(); ctx.Err() == nil; n++ {
 			leader.node.Propose(ctx, write{fmt.Sprint("gap", n%9), "x"}.encode()) //nolint:errcheck // the next one is as good
 			longest = max(longest, time.Since(at))
+			pause(ctx, 5*time.Millisecond) // the processors are for what is done meanwhile
 			at = time.Now()
 		}
 	}()
@@ -112,9 +121,14 @@ func TestLargeSnapshot(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
 	parts := map[NodeID]*bulk{}
-	tune := func(o *Options) {
+	const slow = 300 * time.Millisecond // the snapshot takes longer than a leader may be silent
+	slowly := func(o *Options) {
 		usual(o)
-		b := &bulk{register: o.Machine.(*register), size: 16 * mebibyte, slow: 75 * time.Millisecond}
+		o.Timing.Heartbeat = 4 * time.Second
+	}
+	tune := func(o *Options) {
+		slowly(o)
+		b := &bulk{register: o.Machine.(*register), size: 16 * mebibyte, slow: slow}
 		o.Machine = b
 		parts[NodeID(len(parts)+1)] = b
 	}
@@ -130,12 +144,12 @@ func TestLargeSnapshot(t *testing.T) {
 		wrote = time.Since(began)
 		began = time.Now()
 		back := f.start(away.id, func(o *Options) {
-			usual(o)
-			parts[0] = &bulk{register: o.Machine.(*register), slow: 75 * time.Millisecond}
+			slowly(o)
+			parts[0] = &bulk{register: o.Machine.(*register), slow: slow}
 			o.Machine = parts[0]
 		})
-		invitation, err := f.leader().node.AddNode(within(t, patience), member(back.id))
-		must(t, err, back.node.Join(within(t, patience), spec(back.id, 1, 2, 3), invitation))
+		invitation, err := f.leader().node.AddNode(within(t, suite.HangLimit), member(back.id))
+		must(t, err, back.node.Join(within(t, suite.HangLimit), spec(back.id, 1, 2, 3), invitation))
 		restored = time.Since(began)
 	})
 	f.settled(3)
@@ -198,7 +212,7 @@ func sponges(t testing.TB) (*fleet, map[NodeID]*sponge) {
 	f, all := newFleet(t), map[NodeID]*sponge{}
 	f.formWith(func(o *Options) {
 		usual(o)
-		o.Timing.Heartbeat, o.Timing.Lease = 2*time.Second, 2*time.Second // what is measured here takes the processors
+		o.Timing.Heartbeat, o.Timing.Lease = 10*time.Second, 10*time.Second // what is measured here takes the processors
 		o.Timing.SnapshotBytes, o.Timing.TrailingBytes, o.Timing.SnapshotAfter = 1<<40, 1<<40, 1<<40
 		p := new(sponge)
 		all[NodeID(len(all)+1)], o.Machine = p, p
@@ -213,7 +227,7 @@ func TestLargeEntries(t *testing.T) {
 	f, all := sponges(t)
 	l, away := f.leader(), f.follower()
 	f.network.isolate(away.id)
-	tenure, err := l.node.Lead(within(t, patience))
+	tenure, err := l.node.Lead(within(t, suite.HangLimit))
 	must(t, err)
 	began, sum := time.Now(), 0
 	var waits []func(context.Context) (any, error)
@@ -222,7 +236,7 @@ func TestLargeEntries(t *testing.T) {
 		sum += size
 	}
 	for _, wait := range waits {
-		if _, err := wait(within(t, patience)); err != nil {
+		if _, err := wait(within(t, suite.HangLimit)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -253,9 +267,9 @@ func TestLogIsBounded(t *testing.T) {
 		o.Timing.SnapshotBytes, o.Timing.TrailingBytes, o.Timing.SnapshotEvery = mebibyte, mebibyte, 20*time.Millisecond
 		o.Timing.SnapshotAfter = 1 << 40
 	})
-	_, err := s.node.Create(within(t, patience), spec(1, 1))
+	_, err := s.node.Create(within(t, suite.HangLimit), spec(1, 1))
 	must(t, err)
-	for range 40 {
+	for range 24 {
 		s.put(t, "k", strings.Repeat("0", mebibyte/4))
 	}
 	eventually(t, func() error {

@@ -17,6 +17,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -88,13 +89,30 @@ type Options struct {
 	// must not block, nor call what changes the membership.
 	Changed func()
 
+	// Beyond these bounds Healthy says what is wrong. 0 is no bound.
+	MaxLag      uint64 // entries that may be committed and not applied here
+	MinFreeDisk int64  // bytes that should be free on the disk that Dir is on
+
+	// Allowed returns what is asked whether an address, found for the host and port of
+	// another node, may be connected to. Without it any may.
+	Allowed func(hostPort string) Control
+
+	// Seal hides the node's key where it is stored. Without it the key is stored as it
+	// is.
+	Seal Sealer
+
 	Log    *slog.Logger
 	Now    func() time.Time
 	Timing Timing
 
 	dial func(ctx context.Context, hostPort string) (net.Conn, error) // to other nodes, over TCP
 	logs func(raft.LogStore) raft.LogStore                            // what raft's log is to be seen through
+
+	diskFree func(dir string) int64 // bytes, below 0 where that is not known
 }
+
+// Control looks at an address that is about to be dialled, as [net.Dialer.ControlContext].
+type Control = func(ctx context.Context, network, address string, c syscall.RawConn) error
 
 // Timing says how patient a node is; zero values have defaults.
 type Timing struct {
@@ -110,6 +128,8 @@ type Timing struct {
 	Settle    time.Duration // for members to end with a cluster that is deleted; 5 s
 	Tell      time.Duration // between attempts to tell those that were not there; 15 s
 	Retry     time.Duration // before a node that had to stop tries again; 5 s
+
+	Certificate time.Duration // for which a certificate of a connection lasts, in the time of the cluster; 7 days
 
 	SnapshotEvery time.Duration // between looks whether a snapshot is due; 30 s
 	SnapshotAfter uint64        // entries since the last one that make one due; 8192
@@ -134,8 +154,11 @@ func (o *Options) fill() {
 	if o.Answer == nil {
 		o.Answer = func(context.Context, NodeID, []byte) ([]byte, error) { return nil, errors.ErrUnsupported }
 	}
+	if o.diskFree == nil {
+		o.diskFree = diskFree
+	}
 	if o.dial == nil {
-		o.dial = dialer(o.Listen)
+		o.dial = dialer(o.Listen, o.Allowed)
 	}
 	if o.logs == nil {
 		o.logs = func(s raft.LogStore) raft.LogStore { return s }
@@ -156,6 +179,7 @@ func (t *Timing) fill() {
 	t.Settle = cmp.Or(t.Settle, 5*time.Second)
 	t.Tell = cmp.Or(t.Tell, 15*time.Second)
 	t.Retry = cmp.Or(t.Retry, 5*time.Second)
+	t.Certificate = cmp.Or(t.Certificate, certificateLife)
 	t.SnapshotEvery = cmp.Or(t.SnapshotEvery, 30*time.Second)
 	t.SnapshotAfter = cmp.Or(t.SnapshotAfter, 8192)
 	t.SnapshotBytes = cmp.Or(t.SnapshotBytes, 64<<20)
@@ -170,6 +194,7 @@ type Node struct {
 	log     *slog.Logger
 	store   *raftlog.Store
 	figures counters
+	clock   *clock
 
 	stop context.CancelFunc // ends what the node has started
 	wg   sync.WaitGroup
@@ -199,7 +224,11 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 		options: o, log: o.Log, store: store, stop: stop,
 		kick: make(chan struct{}, 1), turn: make(chan struct{}, 1), heard: map[string]map[NodeID]bool{},
 	}
-	if err := n.comeBack(background); err != nil {
+	err = n.loadClock()
+	if err == nil {
+		err = n.comeBack(background)
+	}
+	if err != nil {
 		stop()
 		return nil, errors.Join(err, n.closePort(), store.Close())
 	}

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"syscall"
 	"time"
 )
 
@@ -18,23 +19,31 @@ var keepAlive = net.KeepAliveConfig{Enable: true, Idle: silence, Interval: silen
 
 // dialer gives how other nodes are reached from a cluster port: over the network
 // that the port is on, where it is on a certain one.
-func dialer(listen string) func(ctx context.Context, hostPort string) (net.Conn, error) {
+func dialer(listen string, allowed func(hostPort string) Control) func(ctx context.Context, hostPort string) (net.Conn, error) {
 	host, _, _ := net.SplitHostPort(listen)
 	own, err := netip.ParseAddr(host)
 	own = own.Unmap()
-	plain := net.Dialer{KeepAliveConfig: keepAlive, ControlContext: notSilent}
-	if err != nil || own.IsUnspecified() {
-		return func(ctx context.Context, hostPort string) (net.Conn, error) {
-			return plain.DialContext(ctx, "tcp", hostPort)
-		}
-	}
-	bound := plain
-	bound.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(own, 0))
+	isBound := err == nil && !own.IsUnspecified()
 	return func(ctx context.Context, hostPort string) (net.Conn, error) {
-		if reaches(ctx, own, hostPort) {
-			return bound.DialContext(ctx, "tcp", hostPort)
+		d := net.Dialer{KeepAliveConfig: keepAlive, ControlContext: controlOf(hostPort, allowed)}
+		if isBound && reaches(ctx, own, hostPort) {
+			d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(own, 0))
 		}
-		return plain.DialContext(ctx, "tcp", hostPort)
+		return d.DialContext(ctx, "tcp", hostPort)
+	}
+}
+
+// controlOf returns what a connection to another node goes through before it is made.
+func controlOf(hostPort string, allowed func(hostPort string) Control) Control {
+	if allowed == nil {
+		return notSilent
+	}
+	check := allowed(hostPort)
+	return func(ctx context.Context, network, address string, c syscall.RawConn) error {
+		if err := check(ctx, network, address, c); err != nil {
+			return err
+		}
+		return notSilent(ctx, network, address, c)
 	}
 }
 

@@ -1,8 +1,13 @@
 package cluster
 
 import (
+	"context"
+	"errors"
 	"net"
+	"syscall"
 	"testing"
+
+	"signalbox/scripts/suite"
 )
 
 // TestDialer connects from the address on which the cluster port listens, where
@@ -23,7 +28,7 @@ func TestDialer(t *testing.T) {
 		"not an address":  "127.0.0.1",
 		"[fe80::1%lo]:70": "127.0.0.1",
 	} {
-		conn, err := dialer(listen)(within(t, patience), l.Addr().String())
+		conn, err := dialer(listen, nil)(within(t, suite.HangLimit), l.Addr().String())
 		if err != nil {
 			t.Errorf("%s: %v", listen, err)
 			continue
@@ -31,6 +36,29 @@ func TestDialer(t *testing.T) {
 		defer conn.Close()
 		if host, _, _ := net.SplitHostPort(conn.LocalAddr().String()); host != want {
 			t.Errorf("%s connects from %s, want %s", listen, host, want)
+		}
+	}
+}
+
+// TestDialerAsks has every address refused that was found for another node.
+func TestDialerAsks(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer l.Close()
+	refused := errors.New("refused")
+	var asked string
+	allowed := func(hostPort string) Control {
+		return func(_ context.Context, _, address string, _ syscall.RawConn) error {
+			asked = hostPort + " at " + address
+			return refused
+		}
+	}
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	for _, listen := range []string{"127.0.0.3:7000", "0.0.0.0:7000"} {
+		_, err := dialer(listen, allowed)(within(t, suite.HangLimit), "localhost:"+port)
+		if want := "localhost:" + port + " at 127.0.0.1:" + port; !errors.Is(err, refused) || asked != want {
+			t.Errorf("%s: got %v, asked for %s, want it refused for %s", listen, err, asked, want)
 		}
 	}
 }

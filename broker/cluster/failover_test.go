@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"signalbox/scripts/suite"
 )
 
 // rounds is how often the fail-over is measured.
@@ -24,7 +26,7 @@ func TestFailOver(t *testing.T) {
 		killed.kill()
 		began := time.Now()
 		eventually(t, func() error { // one that was on its way to the leader is not known to be done
-			_, err := by.node.Forward(within(t, patience), write{"k", fmt.Sprint(i)}.encode())
+			_, err := by.node.Forward(within(t, suite.HangLimit), write{"k", fmt.Sprint(i)}.encode())
 			return err
 		})
 		all = append(all, time.Since(began).Round(time.Millisecond))
@@ -35,7 +37,7 @@ func TestFailOver(t *testing.T) {
 	t.Logf("until a change was acknowledged after the leader was killed: %v", all)
 	most := 3 * time.Second
 	if *rounds < 10 { // it is not measured: other tests take the processors
-		most = patience
+		most = suite.HangLimit
 	}
 	if longest := all[len(all)-1]; longest > most {
 		t.Errorf("it took %v", longest)
@@ -54,19 +56,19 @@ func TestNoMajority(t *testing.T) {
 	request := write{"k", "v"}.encode()
 	began := time.Now()
 	eventually(t, func() error { // one may have been on its way
-		if _, err := last.node.Forward(within(t, patience), request); !errors.Is(err, ErrNoLeader) {
+		if _, err := last.node.Forward(within(t, suite.HangLimit), request); !errors.Is(err, ErrNoLeader) {
 			return fmt.Errorf("got %w, want %w", err, ErrNoLeader)
 		}
 		return nil
 	})
-	if took := time.Since(began); took > patience/2 {
+	if took := time.Since(began); took > suite.HangLimit/2 {
 		t.Errorf("it was refused after %v", took)
 	}
 	eventually(t, func() error {
 		missing := f.others(last.id)
 		slices.Sort(missing)
 		want := fmt.Sprintf("of its 3 nodes, %d, %d cannot be reached", missing[0], missing[1])
-		_, err := last.node.Forward(within(t, patience), request)
+		_, err := last.node.Forward(within(t, suite.HangLimit), request)
 		if got := fmt.Sprint(err); !strings.Contains(got, want) {
 			return fmt.Errorf("it says %q", got)
 		}
@@ -84,10 +86,10 @@ func TestForwardLeavesDeadLeader(t *testing.T) {
 	by.put(t, "k", "v") // there is a connection
 	f.network.isolate(old.id)
 	began := time.Now()
-	if _, err := by.node.Forward(within(t, patience), write{"k", "w"}.encode()); !errors.Is(err, ErrUnconfirmed) {
+	if _, err := by.node.Forward(within(t, suite.HangLimit), write{"k", "w"}.encode()); !errors.Is(err, ErrUnconfirmed) {
 		t.Errorf("got %v, want %v", err, ErrUnconfirmed)
 	}
-	if took := time.Since(began); took > patience/2 {
+	if took := time.Since(began); took > suite.HangLimit/2 {
 		t.Errorf("it was given up after %v", took)
 	}
 	by.put(t, "k", "x")

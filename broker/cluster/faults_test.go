@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"signalbox/scripts/suite"
 )
 
 // load writes by way of nodes until it is stopped, and knows what was
@@ -170,9 +172,9 @@ func TestMajorityLost(t *testing.T) {
 	f.agree(map[string]string{"l": "x"})
 }
 
-// TestSnapshotUnderLoad compacts the log so that a node that was away needs a
+// TestCampaignSnapshotUnderLoad compacts the log so that a node that was away needs a
 // snapshot.
-func TestSnapshotUnderLoad(t *testing.T) {
+func TestCampaignSnapshotUnderLoad(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
 	small := func(o *Options) {
@@ -181,10 +183,10 @@ func TestSnapshotUnderLoad(t *testing.T) {
 	for _, id := range []NodeID{1, 2, 3} {
 		f.start(id, small)
 	}
-	invitations, err := f.nodes[1].node.Create(within(t, patience), spec(1, 1, 2, 3))
+	invitations, err := f.nodes[1].node.Create(within(t, suite.HangLimit), spec(1, 1, 2, 3))
 	must(t, err)
 	for _, i := range invitations {
-		must(t, f.nodes[i.NodeID].node.Join(within(t, patience), spec(i.NodeID, 1, 2, 3), i))
+		must(t, f.nodes[i.NodeID].node.Join(within(t, suite.HangLimit), spec(i.NodeID, 1, 2, 3), i))
 	}
 	f.settled(3)
 	l := f.press(4)
@@ -207,9 +209,9 @@ func TestSnapshotUnderLoad(t *testing.T) {
 	}
 }
 
-// TestRollingRestart restarts all nodes in good order under load. Nearly nothing
+// TestCampaignRollingRestart restarts all nodes in good order under load. Nearly nothing
 // is refused meanwhile, and nothing lost.
-func TestRollingRestart(t *testing.T) {
+func TestCampaignRollingRestart(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).form(1, 2, 3)
 	l := f.press(4)
@@ -224,9 +226,9 @@ func TestRollingRestart(t *testing.T) {
 	t.Logf("%d writes acknowledged, %d not", len(all), l.refused.Load())
 }
 
-// TestMachineStops has a machine that cannot apply leave the consensus and come
+// TestCampaignMachineStops has a machine that cannot apply leave the consensus and come
 // back, while the others go on.
-func TestMachineStops(t *testing.T) {
+func TestCampaignMachineStops(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).form(1, 2, 3)
 	full := errors.New("the disk is full")
@@ -252,25 +254,25 @@ func TestTenureEnds(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).form(1, 2, 3)
 	l := f.leader()
-	tenure, err := l.node.Lead(within(t, patience))
+	tenure, err := l.node.Lead(within(t, suite.HangLimit))
 	must(t, err)
 	other := f.follower()
-	must(t, l.node.SetLeader(within(t, patience), other.id))
+	must(t, l.node.SetLeader(within(t, suite.HangLimit), other.id))
 	other.put(t, "k", "of the other")
 	eventually(t, func() error {
 		if f.leader() != l {
-			return f.leader().node.SetLeader(within(t, patience), l.id)
+			return f.leader().node.SetLeader(within(t, suite.HangLimit), l.id)
 		}
 		return nil
 	})
 	eventually(t, func() error { // ErrNoLeader while it settles in
-		_, _, err := l.node.ProposeIn(within(t, patience), tenure, write{"k", "stale"}.encode())
+		_, _, err := l.node.ProposeIn(within(t, suite.HangLimit), tenure, write{"k", "stale"}.encode())
 		if !errors.Is(err, ErrNotLeader) {
 			return fmt.Errorf("got %w, want %w", err, ErrNotLeader)
 		}
 		return nil
 	})
-	if err := l.node.Confirm(within(t, patience), tenure); err == nil {
+	if err := l.node.Confirm(within(t, suite.HangLimit), tenure); err == nil {
 		t.Error("a tenure that has ended is confirmed")
 	}
 	f.agree(map[string]string{"k": "of the other"})
@@ -292,7 +294,7 @@ func TestClosedWhileAwaiting(t *testing.T) {
 	gates[by.id].gate = shut
 	var wg sync.WaitGroup
 	var got error
-	wg.Go(func() { _, got = by.node.Forward(within(t, patience), write{"k", "v"}.encode()) })
+	wg.Go(func() { _, got = by.node.Forward(within(t, suite.HangLimit), write{"k", "v"}.encode()) })
 	eventually(t, func() error {
 		if l.register.get("k") != "v" {
 			return errors.New("it is not done yet")

@@ -11,6 +11,8 @@ type Figures struct {
 	InContact int  // of them, those that the leader, this node, is in contact with, itself included
 	Leading   bool // whether this node leads, as only then InContact is known
 
+	Refused uint64 // connections to the cluster port that were refused since the start, as their nodes are not members
+
 	LastContact time.Duration // since this node heard from the leader; 0 if it leads, or never did
 	Forwarded   uint64        // requests that Forward was given
 	Applied     Latency       // of proposals at this node, until it had applied them
@@ -30,7 +32,10 @@ var bounds = [...]float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 
 // counters are counted since the node was opened.
 type counters struct {
 	forwarded atomic.Uint64
+	refused   refusals
 	applied   stopwatch
+
+	appendFailures atomic.Uint64 // changes of the log that could not be stored
 }
 
 // stopwatch counts how long something took.
@@ -61,7 +66,7 @@ func (w *stopwatch) latency() Latency {
 
 // Figures gives what is measured.
 func (n *Node) Figures() Figures {
-	f := Figures{Forwarded: n.figures.forwarded.Load(), Applied: n.figures.applied.latency()}
+	f := Figures{Forwarded: n.figures.forwarded.Load(), Refused: n.figures.refused.all.Load(), Applied: n.figures.applied.latency()}
 	s := n.seat.Load()
 	if s == nil {
 		return f

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -17,9 +18,19 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"signalbox/scripts/suite"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// sideBySide is how many tests run at once: they wait more than they work.
+const sideBySide = 4
+
+func TestMain(m *testing.M) {
+	if err := flag.Set("test.parallel", fmt.Sprint(sideBySide)); err != nil { // the command line may say otherwise
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // must fails the test at the first error.
 func must(t testing.TB, errs ...error) {
@@ -31,15 +42,12 @@ func must(t testing.TB, errs ...error) {
 	}
 }
 
-// patience is how long tests wait for what must come about.
-const patience = 20 * time.Second
-
 // eventually waits until a condition holds, which says why it does not.
 func eventually(t testing.TB, condition func() error) {
 	t.Helper()
 	ticks := time.NewTicker(5 * time.Millisecond)
 	defer ticks.Stop()
-	deadline := time.After(patience)
+	deadline := time.After(suite.HangLimit)
 	for {
 		err := condition()
 		if err == nil {
@@ -48,7 +56,7 @@ func eventually(t testing.TB, condition func() error) {
 		select {
 		case <-ticks.C:
 		case <-deadline:
-			t.Fatalf("after %v: %v", patience, err)
+			t.Fatalf("after %v: %v", suite.HangLimit, err)
 		}
 	}
 }
@@ -77,12 +85,13 @@ type station struct {
 	register *register
 }
 
-// quick is a timing for tests.
+// quick is a timing for tests. Leaders are missed late, so that none is replaced
+// only because the machine has much else to do.
 func quick() Timing {
 	return Timing{
-		Heartbeat: 250 * time.Millisecond, Election: 250 * time.Millisecond, Lease: 200 * time.Millisecond, Commit: 5 * time.Millisecond,
-		Transport: 500 * time.Millisecond, Probe: 40 * time.Millisecond, Call: 400 * time.Millisecond, Request: 10 * time.Second,
-		NoLeader: patience, Settle: 2 * time.Second, Tell: 100 * time.Millisecond, Retry: 50 * time.Millisecond,
+		Heartbeat: 2 * time.Second, Election: 2 * time.Second, Lease: 1600 * time.Millisecond, Commit: 5 * time.Millisecond,
+		Transport: 2 * time.Second, Probe: 40 * time.Millisecond, Call: 2 * time.Second, Request: 10 * time.Second,
+		NoLeader: suite.HangLimit, Settle: 2 * time.Second, Tell: time.Second, Retry: 50 * time.Millisecond,
 	}
 }
 
@@ -213,12 +222,12 @@ func (f *fleet) formWith(tune func(*Options), ids ...NodeID) *fleet {
 			f.start(id, tune)
 		}
 	}
-	invitations, err := f.nodes[ids[0]].node.Create(within(f.t, patience), spec(ids[0], ids...))
+	invitations, err := f.nodes[ids[0]].node.Create(within(f.t, suite.HangLimit), spec(ids[0], ids...))
 	must(f.t, err)
 	var wg sync.WaitGroup
 	for _, i := range invitations {
 		wg.Go(func() {
-			if err := f.nodes[i.NodeID].node.Join(within(f.t, patience), spec(i.NodeID, ids...), i); err != nil {
+			if err := f.nodes[i.NodeID].node.Join(within(f.t, suite.HangLimit), spec(i.NodeID, ids...), i); err != nil {
 				f.t.Errorf("join node %d: %v", i.NodeID, err)
 			}
 		})
@@ -278,15 +287,27 @@ func (f *fleet) settled(voters int) {
 			if got := s.node.Figures().Voters; got != voters {
 				return fmt.Errorf("node %d knows of %d voters", id, got)
 			}
+			if !s.hasOwnKey() {
+				return fmt.Errorf("node %d has no key of its own yet", id)
+			}
 		}
 		return nil
 	})
 }
 
+// hasOwnKey reports whether a node that takes part uses a key that it has made itself,
+// and no other one any more.
+func (s *station) hasOwnKey() bool {
+	place := s.node.seat.Load()
+	p := place.fsm.state.Load().Keys[place.credentials.self.String()]
+	own, err := fingerprintOf(place.credentials.own.Load().key)
+	return err == nil && place.current.Load().Own && p == pin{Key: own}
+}
+
 // put writes by way of a node.
 func (s *station) put(t testing.TB, key, value string) {
 	t.Helper()
-	if _, err := s.node.Forward(within(t, patience), write{key, value}.encode()); err != nil {
+	if _, err := s.node.Forward(within(t, suite.HangLimit), write{key, value}.encode()); err != nil {
 		t.Fatalf("write %s at node %d: %v", key, s.id, err)
 	}
 }

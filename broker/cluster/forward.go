@@ -149,22 +149,29 @@ func reply(payload []byte, err error) frame {
 
 // answer answers a request of another node of a cluster that this one is, or was,
 // in. Who is no member any more is told that, and nothing else.
-func (n *Node) answer(ctx context.Context, b *badge, from ref, request frame) frame {
+func (n *Node) answer(ctx context.Context, b *credentials, from *presented, request frame) frame {
 	s := n.seat.Load()
-	if s == nil || s.badge != b {
-		if request.kind != callDissolved {
+	if s == nil || s.credentials != b {
+		if request.kind != callDissolved || b.isMember(from) != nil {
 			return reply(nil, ErrNotClustered)
 		}
-		n.knows(b.uuid, from.id)
+		if b.known().has(from.ref) { // else an earlier release's authority may have certified anything
+			n.knows(b.uuid, from.id)
+		}
 		return reply(nil, n.keepGraves(ctx)) // the other one will not tell again
 	}
-	switch {
-	case request.kind == callStanding:
-		return reply(json.Marshal(s.standing(from)))
-	case !s.welcome(from):
+	if request.kind != callStanding && !s.confirmed(ctx) {
+		return reply(nil, ErrNoLeader)
+	}
+	switch member := s.trusts(from); {
+	case request.kind == callStanding && member:
+		return reply(json.Marshal(s.standing(from.ref)))
+	case request.kind == callStanding && s.isRemoved(from.ref):
+		return reply(json.Marshal(standing{Seeded: true, Removed: true}))
+	case !member:
 		return reply(nil, errStranger)
 	}
-	f := reply(s.answer(ctx, from, request))
+	f := reply(s.answer(ctx, from.ref, request))
 	f.number = s.fsm.upTo()
 	if request.kind == callForward {
 		poke(s.awaited)
@@ -176,11 +183,18 @@ func (n *Node) answer(ctx context.Context, b *badge, from ref, request frame) fr
 func (s *seat) standing(from ref) standing {
 	known := s.fsm.state.Load()
 	m, _ := s.leader()
+	key, _ := fingerprintOf(s.credentials.own.Load().key) // it could be encoded before
 	return standing{
+		Key: key, Known: known.Index, Keys: known.Keys,
 		Version: s.node.options.Version, Applied: s.fsm.upTo(), Held: s.raft.AppliedIndex(),
 		Stored: s.raft.LastIndex(), Leader: m.NodeID,
-		Seeded: known.Index > 0, Removed: known.Index > 0 && !s.welcome(from),
+		Seeded: known.Index > 0, Removed: s.isRemoved(from),
 	}
+}
+
+// isRemoved reports whether a node is not a member any more.
+func (s *seat) isRemoved(from ref) bool {
+	return s.fsm.state.Load().Index > 0 && !s.welcome(from)
 }
 
 // answer answers a member.
@@ -195,9 +209,18 @@ func (s *seat) answer(ctx context.Context, from ref, request frame) ([]byte, err
 		if err := json.Unmarshal(request.payload, &m); err != nil {
 			return nil, fmt.Errorf("read which node to remove: %w", err)
 		}
+		if m.ref() != from { // it asks for itself; others are removed by the leader alone
+			return nil, errStranger
+		}
 		return nil, s.remove(ctx, m.NodeID, m.Generation)
 	case callRemoved:
 		return nil, s.end(endRemoved)
+	case callKey:
+		var c keyChange
+		if err := json.Unmarshal(request.payload, &c); err != nil {
+			return nil, fmt.Errorf("read which key to change: %w", err)
+		}
+		return nil, s.orderKey(ctx, from, c)
 	case callDissolved:
 		var index uint64
 		if err := json.Unmarshal(request.payload, &index); err != nil {
@@ -219,7 +242,7 @@ func (s *seat) dissolved(ctx context.Context, from ref, index uint64) error {
 	if err := s.await(ctx, index); err != nil && s.fsm.upTo() < index {
 		s.node.log.Warn("the cluster is dissolved before all of its changes came here", "index", index, "applied", s.fsm.upTo())
 	}
-	s.node.knows(s.badge.uuid, from.id)
+	s.node.knows(s.credentials.uuid, from.id)
 	return s.end(endDissolved)
 }
 

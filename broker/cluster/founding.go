@@ -2,11 +2,13 @@ package cluster
 
 import (
 	"context"
+	"crypto"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/hashicorp/raft"
@@ -42,6 +44,7 @@ func (n *Node) Create(ctx context.Context, spec Spec) ([]Invitation, error) {
 	if err != nil {
 		return nil, err
 	}
+	id.Own = true
 	if err := n.begin(ctx, known, id); err != nil {
 		return nil, err
 	}
@@ -76,7 +79,7 @@ func (n *Node) lead(ctx context.Context) error {
 		if err == nil || !notBegun(err) {
 			return err
 		}
-		pause(ctx, n.options.Timing.Heartbeat/16)
+		pause(ctx, min(n.options.Timing.Heartbeat/16, 20*time.Millisecond))
 		if ctx.Err() != nil {
 			return fmt.Errorf("%w: %w", ErrNoLeader, context.Cause(ctx))
 		}
@@ -97,7 +100,7 @@ func (n *Node) undo(cause error) error {
 
 // forgotten is what lets go of the cluster that a node was in.
 func forgotten() raftlog.Changes {
-	return raftlog.Changes{keptIdentity: nil, keptState: nil, keptEnding: nil}
+	return raftlog.Changes{keptIdentity: nil, keptState: nil, keptEnding: nil, keptAcknowledged: nil}
 }
 
 // found makes the state with which a cluster begins.
@@ -111,30 +114,51 @@ func found(spec Spec) (*state, error) {
 		s.Members[i].Generation = genesis
 	}
 	slices.SortFunc(s.Members, func(a, b Member) int { return int(a.NodeID - b.NodeID) })
-	if s.CACert, s.CAKey, err = newAuthority(s.UUID); err != nil {
-		return nil, fmt.Errorf("make the cluster's authority: %w", err)
+	s.secrets = map[ref]crypto.Signer{}
+	for _, m := range s.Members {
+		key, err := newKey()
+		if err != nil {
+			return nil, err
+		}
+		name, err := fingerprintOf(key)
+		if err != nil {
+			return nil, err
+		}
+		s.secrets[m.ref()] = key
+		s.setKey(m, pin{Key: name})
 	}
 	return s, nil
 }
 
-// identify issues what a member needs to take part.
-func (s *state) identify(m Member) (*identity, error) {
-	cert, key, err := issue(s.UUID, m.ref(), s.CACert, s.CAKey)
-	if err != nil {
-		return nil, fmt.Errorf("issue a certificate for node %d: %w", m.NodeID, err)
+// identify makes what a member needs to take part.
+func (s *state) identify(m Member) (*identity, error) { return s.identifyWith(m, s.secrets[m.ref()]) }
+
+// identifyWith makes it with a key. In a cluster that was made by an earlier release its
+// authority signs.
+func (s *state) identifyWith(m Member, key crypto.Signer) (id *identity, err error) {
+	id = &identity{UUID: s.UUID, Self: m, Known: s.Members, Keys: s.Keys}
+	if s.Keys == nil {
+		err = id.certifyBy(s, key)
+	} else {
+		err = id.setKey(key, key)
 	}
-	return &identity{UUID: s.UUID, Self: m, CACert: s.CACert, Cert: cert, Key: key, Known: s.Members}, nil
+	if err != nil {
+		return nil, fmt.Errorf("make an identity for node %d: %w", m.NodeID, err)
+	}
+	return id, nil
 }
 
 // invite makes the invitation of a member.
-func (s *state) invite(m Member) (Invitation, error) {
-	id, err := s.identify(m)
+func (s *state) invite(m Member) (Invitation, error) { return s.inviteWith(m, s.secrets[m.ref()]) }
+
+func (s *state) inviteWith(m Member, key crypto.Signer) (Invitation, error) {
+	id, err := s.identifyWith(m, key)
 	if err != nil {
 		return Invitation{}, err
 	}
 	return Invitation{
 		UUID: id.UUID, NodeID: m.NodeID, Generation: m.Generation,
-		CACert: string(id.CACert), Cert: string(id.Cert), Key: string(id.Key), Nodes: id.Known,
+		CACert: string(id.CACert), Cert: string(id.Cert), Key: string(id.Key), Nodes: id.Known, Keys: id.Keys,
 	}, nil
 }
 
@@ -162,7 +186,7 @@ func (n *Node) begin(ctx context.Context, known *state, id *identity) error {
 	v := &view{machine: m, header: header{State: *known}}
 	defer v.Release()
 	changes := raftlog.TermChange(genesis)
-	maps.Copy(changes, raftlog.Changes{keptIdentity: id.encode(), keptState: nil, keptEnding: nil})
+	maps.Copy(changes, raftlog.Changes{keptIdentity: id.encode(n.options.Seal), keptState: nil, keptEnding: nil})
 	meta := raft.SnapshotMeta{
 		Version: 1, Index: genesis, Term: genesis, ConfigurationIndex: genesis,
 		Configuration: raft.Configuration{Servers: []raft.Server{id.Self.server(raft.Voter)}},
@@ -209,14 +233,14 @@ func (i Invitation) accept(spec Spec) (*identity, error) {
 	}
 	at := slices.IndexFunc(spec.Members, func(m Member) bool { return m.NodeID == spec.Self })
 	id := &identity{
-		UUID: i.UUID, Self: spec.Members[at], Known: i.Nodes,
+		UUID: i.UUID, Self: spec.Members[at], Known: i.Nodes, Keys: i.Keys,
 		CACert: []byte(i.CACert), Cert: []byte(i.Cert), Key: []byte(i.Key),
 	}
 	id.Self.Generation = i.Generation
 	if len(id.Known) == 0 {
 		return nil, fmt.Errorf("%w: it names no nodes", ErrInvitation)
 	}
-	if _, err := id.badge(); err != nil {
+	if _, err := id.credentials(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvitation, err)
 	}
 	return id, nil
@@ -232,7 +256,7 @@ func (n *Node) join(ctx context.Context, id *identity) error {
 		return err
 	}
 	c := forgotten()
-	c[keptIdentity] = id.encode()
+	c[keptIdentity] = id.encode(n.options.Seal)
 	if err := n.store.Clear(c); err != nil {
 		return err
 	}

@@ -34,6 +34,7 @@ const (
 	callDissolved = 4 // the cluster is dissolved
 	callRemoved   = 5 // the other node is removed
 	callAsk       = 6 // a request for the other node's Answer
+	callKey       = 7 // the leader shall change the key of the node that asks
 )
 
 // The kinds of answers. Of those up to statusBusy nothing was done.

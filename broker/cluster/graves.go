@@ -19,11 +19,11 @@ import (
 // last word between two may be lost, a grave is left open for a while when there
 // is nobody left to tell. A grave is replaced, not changed.
 type grave struct {
-	id      *identity
-	badge   *badge
-	pending []Member
-	until   time.Time
-	index   uint64 // up to which command the cluster went, 0 where that is not known
+	id          *identity
+	credentials *credentials
+	pending     []Member
+	until       time.Time
+	index       uint64 // up to which command the cluster went, 0 where that is not known
 }
 
 // A grave is closed after a month, and the oldest when there are too many: who
@@ -42,13 +42,13 @@ type keptGrave struct {
 }
 
 // encodeGraves gives the form in which graves are kept, nil for none.
-func encodeGraves(all []*grave) []byte {
+func encodeGraves(all []*grave, with Sealer) []byte {
 	if len(all) == 0 {
 		return nil
 	}
 	var kept []keptGrave
 	for _, g := range all {
-		kept = append(kept, keptGrave{g.id, g.pending, g.until, g.index})
+		kept = append(kept, keptGrave{g.id.seal(with), g.pending, g.until, g.index})
 	}
 	text, err := json.Marshal(kept)
 	if err != nil {
@@ -68,7 +68,10 @@ func (n *Node) loadGraves() ([]*grave, error) {
 	}
 	var all []*grave
 	for _, k := range kept {
-		b, err := n.badge(k.Identity)
+		if _, err := k.Identity.unseal(n.options.Seal); err != nil {
+			return nil, fmt.Errorf("read which clusters were dissolved: %w", err)
+		}
+		b, err := n.credentials(k.Identity)
 		if err != nil {
 			return nil, fmt.Errorf("read which clusters were dissolved: %w", err)
 		}
@@ -151,7 +154,7 @@ func (n *Node) keepGraves(ctx context.Context) error {
 	old := n.listGraves()
 	var open []*grave
 	for _, g := range old {
-		g = &grave{g.id, g.badge, n.unaware(g.id.UUID, g.pending), g.until, g.index}
+		g = &grave{g.id, g.credentials, n.unaware(g.id.UUID, g.pending), g.until, g.index}
 		if last := n.lingering(); len(g.pending) == 0 && last.Before(g.until) {
 			g.until = last
 		}
@@ -160,11 +163,10 @@ func (n *Node) keepGraves(ctx context.Context) error {
 		}
 	}
 	open = open[max(0, len(open)-maxGraves):]
-	text := encodeGraves(open)
-	if bytes.Equal(text, encodeGraves(old)) {
+	if bytes.Equal(encodeGraves(open, nil), encodeGraves(old, nil)) {
 		return nil
 	}
-	if err := n.store.Keep(raftlog.Changes{keptGraves: text}); err != nil {
+	if err := n.store.Keep(raftlog.Changes{keptGraves: encodeGraves(open, n.options.Seal)}); err != nil {
 		return err
 	}
 	n.setGraves(open)
@@ -179,7 +181,7 @@ func (n *Node) lingering() time.Time { return n.options.Now().Add(3 * n.options.
 func (n *Node) tellGraves(ctx context.Context) {
 	for _, g := range n.listGraves() {
 		asking, stop := context.WithCancel(ctx)
-		x := newExchange(asking, g.badge, n.options.Timing.Call)
+		x := newExchange(asking, g.credentials, n.options.Timing.Call)
 		n.tellAll(ctx, x, g.pending, g.id.UUID, g.index)
 		stop()
 		x.close()

@@ -54,7 +54,7 @@ func readHeader(r io.Reader) (header, error) {
 	if err := json.Unmarshal(text.Bytes(), &h); err != nil {
 		return header{}, fmt.Errorf("read a snapshot: %w", err)
 	}
-	if h.State.Format != stateFormat {
+	if h.State.Format < authorityFormat || h.State.Format > stateFormat {
 		return header{}, fmt.Errorf("read a snapshot: %w", errSnapshot)
 	}
 	return h, nil

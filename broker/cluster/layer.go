@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"sync"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -13,22 +12,21 @@ import (
 // layer is the way on which raft reaches other nodes and is reached: the
 // connections of protocolRaft.
 type layer struct {
-	badge *badge
-	self  raft.ServerAddress
-	call  time.Duration // for a connection
-	inbox chan net.Conn
+	credentials *credentials
+	self        raft.ServerAddress
+	call        time.Duration // for a connection
+	inbox       chan net.Conn
 
 	ctx  context.Context // ended when nothing is connected any more
 	stop context.CancelFunc
 
-	mu  sync.Mutex // guards out
-	out map[*outgoing]struct{}
+	out *outbound
 }
 
 var _ raft.StreamLayer = (*layer)(nil)
 
-func newLayer(ctx context.Context, b *badge, self raft.ServerAddress, call time.Duration) *layer {
-	l := &layer{badge: b, self: self, call: call, inbox: make(chan net.Conn), out: map[*outgoing]struct{}{}}
+func newLayer(ctx context.Context, b *credentials, self raft.ServerAddress, call time.Duration) *layer {
+	l := &layer{credentials: b, self: self, call: call, inbox: make(chan net.Conn), out: newOutbound()}
 	l.ctx, l.stop = context.WithCancel(ctx)
 	return l
 }
@@ -53,20 +51,6 @@ func (l *layer) Accept() (net.Conn, error) {
 	}
 }
 
-// outgoing is a connection that raft has opened.
-type outgoing struct {
-	net.Conn
-	layer *layer
-}
-
-// Close ends the connection.
-func (o *outgoing) Close() error {
-	o.layer.mu.Lock()
-	delete(o.layer.out, o)
-	o.layer.mu.Unlock()
-	return o.Conn.Close()
-}
-
 // Dial connects to a node, and makes sure that it is that node.
 func (l *layer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
 	to, hostPort, ok := parseServerAddress(address)
@@ -75,36 +59,21 @@ func (l *layer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Con
 	}
 	ctx, cancel := context.WithTimeout(l.ctx, min(timeout, l.call)) // then the other side may be there again
 	defer cancel()
-	conn, err := dial(ctx, l.badge, to, hostPort, protocolRaft)
+	conn, err := dial(ctx, l.credentials, to, hostPort, protocolRaft)
 	if err != nil {
 		return nil, err
 	}
-	o := &outgoing{conn, l}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.ctx.Err() != nil {
-		return nil, fmt.Errorf("connect to node %v: %w", to, closed(conn))
+	o, ok := l.out.add(conn, to)
+	if !ok {
+		return nil, fmt.Errorf("connect to node %v: %w", to, net.ErrClosed)
 	}
-	l.out[o] = struct{}{}
 	return o, nil
-}
-
-// closed closes a connection and says that there is none.
-func closed(conn net.Conn) error {
-	conn.Close()
-	return net.ErrClosed
 }
 
 // Close has nothing connected any more, in either direction.
 func (l *layer) Close() error {
 	l.stop()
-	l.mu.Lock()
-	all := l.out
-	l.out = map[*outgoing]struct{}{}
-	l.mu.Unlock()
-	for o := range all {
-		o.Conn.Close()
-	}
+	l.out.close()
 	return nil
 }
 

@@ -26,6 +26,7 @@ type line struct {
 	pending map[uint64]chan frame // buffered by one
 	broken  chan struct{}         // closed when nothing comes any more
 	isOver  bool
+	retired bool // it ends when nothing is pending
 }
 
 func newLine(conn net.Conn) *line {
@@ -40,14 +41,25 @@ func (l *line) read() {
 		if err != nil {
 			return
 		}
-		if answer := l.drop(f.id); answer != nil {
+		if answer := l.take(f.id); answer != nil {
 			answer <- f
 		}
 	}
 }
 
-// drop takes a request off those that wait.
-func (l *line) drop(id uint64) chan frame {
+// drop ends a request. The last one of a line that is retired ends the line.
+func (l *line) drop(id uint64) {
+	l.take(id)
+	l.mu.Lock()
+	last := l.retired && len(l.pending) == 0
+	l.mu.Unlock()
+	if last {
+		l.end()
+	}
+}
+
+// take takes a request off those that wait, for its answer.
+func (l *line) take(id uint64) chan frame {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	answer := l.pending[id]
@@ -129,9 +141,9 @@ func (l *line) write(f frame, deadline time.Time) error {
 
 // exchange holds a line to each node that this one asks.
 type exchange struct {
-	badge *badge
-	ctx   context.Context // ends what is being connected
-	call  time.Duration   // for a connection
+	credentials *credentials
+	ctx         context.Context // ends what is being connected
+	call        time.Duration   // for a connection
 
 	mu     sync.Mutex // guards the fields below
 	closed bool
@@ -145,13 +157,14 @@ type extension struct {
 	line *line
 }
 
-// newExchange makes one whose lines show a badge, until a context ends.
-func newExchange(ctx context.Context, b *badge, call time.Duration) *exchange {
-	return &exchange{badge: b, ctx: ctx, call: call, lines: map[Member]*extension{}}
+// newExchange makes one whose lines show credentials, until a context ends.
+func newExchange(ctx context.Context, b *credentials, call time.Duration) *exchange {
+	return &exchange{credentials: b, ctx: ctx, call: call, lines: map[Member]*extension{}}
 }
 
 // dial connects to another node.
-func dial(ctx context.Context, b *badge, to ref, hostPort, protocol string) (net.Conn, error) {
+func dial(ctx context.Context, b *credentials, to ref, hostPort, protocol string) (net.Conn, error) {
+	own := b.own.Load()
 	raw, err := b.dial(ctx, hostPort)
 	if err != nil {
 		return nil, fmt.Errorf("connect to node %v: %w", to, err)
@@ -161,7 +174,12 @@ func dial(ctx context.Context, b *badge, to ref, hostPort, protocol string) (net
 		raw.Close()
 		return nil, fmt.Errorf("connect to node %v: %w", to, err)
 	}
-	return abrupt{conn}, nil
+	p, err := b.read(conn.ConnectionState())
+	if err != nil {
+		raw.Close()
+		return nil, fmt.Errorf("connect to node %v: %w", to, err)
+	}
+	return checked{abrupt{conn}, b, p, own}, nil
 }
 
 // abrupt is a connection that ends at once: the other side is told nothing that
@@ -182,26 +200,21 @@ func (x *exchange) ask(ctx context.Context, m Member, kind byte, payload []byte)
 
 // line gives the line to a node, which it makes if need be.
 func (x *exchange) line(ctx context.Context, m Member) (*line, error) {
-	x.mu.Lock()
-	e := x.lines[m]
-	if e == nil {
-		e = &extension{turn: make(chan struct{}, 1)}
-		x.lines[m] = e
+	e, err := x.enter(ctx, m)
+	if err != nil {
+		return nil, err
 	}
-	x.mu.Unlock()
-	select {
-	case e.turn <- struct{}{}:
-		defer func() { <-e.turn }()
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
+	defer func() { <-e.turn }()
 	if e.line != nil && !e.line.over() {
-		return e.line, nil
+		if !e.line.isStale() {
+			return e.line, nil
+		}
+		e.line.retire()
 	}
 	ctx, cancel := context.WithTimeout(ctx, x.call)
 	defer cancel()
 	defer context.AfterFunc(x.ctx, cancel)()
-	conn, err := dial(ctx, x.badge, m.ref(), m.hostPort(), protocolRPC)
+	conn, err := dial(ctx, x.credentials, m.ref(), m.hostPort(), protocolRPC)
 	if err != nil {
 		return nil, err
 	}
@@ -212,6 +225,56 @@ func (x *exchange) line(ctx context.Context, m Member) (*line, error) {
 	}
 	e.line = l
 	return l, nil
+}
+
+// enter waits for the turn at the place of a line. The caller gives it back.
+func (x *exchange) enter(ctx context.Context, m Member) (*extension, error) {
+	for {
+		x.mu.Lock()
+		e := x.lines[m]
+		if e == nil {
+			e = &extension{turn: make(chan struct{}, 1)}
+			x.lines[m] = e
+		}
+		x.mu.Unlock()
+		select {
+		case e.turn <- struct{}{}:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		x.mu.Lock()
+		isCurrent := x.lines[m] == e
+		x.mu.Unlock()
+		if isCurrent {
+			return e, nil
+		}
+		<-e.turn // the line was given up meanwhile: close does not know this place any more
+	}
+}
+
+// isStale reports whether no more requests should be asked on the line.
+func (l *line) isStale() bool {
+	c, ok := l.conn.(checked)
+	return ok && c.isStale()
+}
+
+// retire ends the line once its last request is answered. Others are asked on another
+// line.
+func (l *line) retire() {
+	l.mu.Lock()
+	l.retired = true
+	idle := len(l.pending) == 0
+	l.mu.Unlock()
+	if idle {
+		l.end()
+	}
+}
+
+// allowLast has a last request go to a node that is not a member any more.
+func (l *line) allowLast() {
+	if c, ok := l.conn.(checked); ok {
+		c.peer.isTold.Store(true)
+	}
 }
 
 func (l *line) over() bool {
@@ -233,17 +296,34 @@ func (x *exchange) start(l *line) bool {
 
 // hangUp ends the line to a node that does not answer any more.
 func (x *exchange) hangUp(m Member) {
+	if l := x.detach(m); l != nil {
+		l.end()
+	}
+}
+
+// detach returns the line to a node, nil for none, which its caller ends. The next request
+// to that node makes another one.
+func (x *exchange) detach(m Member) *line {
 	x.mu.Lock()
 	e := x.lines[m]
 	delete(x.lines, m)
 	x.mu.Unlock()
 	if e == nil {
-		return
+		return nil
 	}
 	e.turn <- struct{}{}
 	defer func() { <-e.turn }()
-	if e.line != nil {
-		e.line.end()
+	return e.line
+}
+
+// cut ends the lines to those who are not to have one any more.
+func (x *exchange) cut(unwanted func(to ref) bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for m := range x.lines {
+		if !x.closed && unwanted(m.ref()) {
+			x.wg.Go(func() { x.hangUp(m) })
+		}
 	}
 }
 

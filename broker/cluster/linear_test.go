@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
+
+	"signalbox/scripts/suite"
 )
 
 // asked is one operation on a key of the register: a read, or a write where value
@@ -49,9 +51,9 @@ var registers = porcupine.Model{
 	},
 }
 
-// TestLinearizable writes and reads at all nodes at the same time while leaders
+// TestCampaignLinearizable writes and reads at all nodes at the same time while leaders
 // are cut off, killed and replaced, and has the history checked.
-func TestLinearizable(t *testing.T) {
+func TestCampaignLinearizable(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).form(1, 2, 3)
 	ctx, stop := context.WithCancel(context.Background())
@@ -138,7 +140,7 @@ func (f *fleet) disturb(work func()) {
 		f.start(killed.id)
 		f.settled(3)
 		next := f.follower()
-		f.leader().node.SetLeader(within(f.t, patience), next.id) //nolint:errcheck // whoever leads, it goes on
+		f.leader().node.SetLeader(within(f.t, suite.HangLimit), next.id) //nolint:errcheck // whoever leads, it goes on
 	}
 }
 

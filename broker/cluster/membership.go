@@ -32,7 +32,17 @@ func (n *Node) AddNode(ctx context.Context, m Member) (Invitation, error) {
 		}
 	}
 	m.Generation = 0
-	added, index, err := s.order(ctx, order{Op: opPut, Member: m, Was: old.Generation})
+	key, err := newKey()
+	if err != nil {
+		return Invitation{}, err
+	}
+	o := order{Op: opPut, Member: m, Was: old.Generation}
+	if s.fsm.state.Load().Keys != nil {
+		if o.Key, err = fingerprintOf(key); err != nil {
+			return Invitation{}, err
+		}
+	}
+	added, index, err := s.order(ctx, o)
 	if err != nil {
 		return Invitation{}, fmt.Errorf("add node %d: %w", m.NodeID, err)
 	}
@@ -40,7 +50,7 @@ func (n *Node) AddNode(ctx context.Context, m Member) (Invitation, error) {
 	if err := s.await(ctx, index); err != nil {
 		return Invitation{}, unconfirmed(err)
 	}
-	return s.fsm.state.Load().invite(added)
+	return s.fsm.state.Load().inviteWith(added, key)
 }
 
 // leading gives the seat if this node leads.
@@ -87,23 +97,37 @@ func (s *seat) remove(ctx context.Context, id NodeID, generation uint64) error {
 	if id == s.id.Self.NodeID {
 		return ErrNotLeader // it asks itself; another one has to lead
 	}
+	l := s.exchange.detach(m) // later no connection is made to it
+	if l != nil {
+		defer l.end()
+	}
 	if _, _, err := s.order(ctx, order{Op: opRemove, Member: Member{NodeID: id}, Was: generation}); err != nil {
 		return fmt.Errorf("remove node %d: %w", id, err)
 	}
 	s.nudge()
-	tell, cancel := context.WithTimeout(ctx, s.node.options.Timing.Call)
-	defer cancel()
-	if _, err := s.exchange.ask(tell, m, callRemoved, nil); err != nil {
+	if err := s.tellRemoved(ctx, l); err != nil {
 		s.node.log.Info("a node cannot be told that it was removed; it will ask", "node", int(id), "err", err)
 	}
-	s.exchange.hangUp(m)
 	return nil
 }
 
+// tellRemoved tells a node that it was removed, on a connection of the time before.
+func (s *seat) tellRemoved(ctx context.Context, l *line) error {
+	if l == nil {
+		return errOver
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.node.options.Timing.Call)
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
+	l.allowLast()
+	_, err := l.ask(ctx, callRemoved, nil)
+	return err
+}
+
 // Leave ends this node's membership. The others remove it if there is a leader;
-// if none can be found before half of the time has passed, it comes to rest alone
-// and stays a member that is away to them. The only node of a cluster is deleted
-// with it.
+// if there has been none for long, or none can be found before half of the time has
+// passed, it comes to rest alone and stays a member that is away to them. The only node
+// of a cluster is deleted with it.
 func (n *Node) Leave(ctx context.Context) error {
 	ctx, cancel := n.bounded(ctx)
 	defer cancel()
@@ -153,7 +177,7 @@ func (s *seat) leave(ctx context.Context) error {
 		}
 		pause(ctx, s.node.options.Timing.Heartbeat/8)
 		switch {
-		case ctx.Err() != nil:
+		case ctx.Err() != nil, s.hopeless():
 			return ErrNoLeader
 		case s.ctx.Err() != nil: // it has heard of its removal before the answer came
 			return nil

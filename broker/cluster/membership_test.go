@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"signalbox/scripts/suite"
 )
 
 // TestCreateTakesOver gives a joining node, whose machine has a past of its own,
@@ -21,8 +23,8 @@ func TestCreateTakesOver(t *testing.T) {
 		b.register.Apply(uint64(100+i), write{"own", fmt.Sprint(i)}.encode())
 	}
 	a.register.Apply(7, write{"of a", "1"}.encode())
-	invitations, err := a.node.Create(within(t, patience), spec(1, 1, 2))
-	must(t, err, b.node.Join(within(t, patience), spec(2, 1, 2), invitations[0]))
+	invitations, err := a.node.Create(within(t, suite.HangLimit), spec(1, 1, 2))
+	must(t, err, b.node.Join(within(t, suite.HangLimit), spec(2, 1, 2), invitations[0]))
 	f.settled(2)
 	a.put(t, "new", "2")
 	f.agree(map[string]string{"of a": "1", "own": "", "new": "2"})
@@ -63,25 +65,25 @@ func TestAddAndRemove(t *testing.T) {
 	f.nodes[1].put(t, "k", "v")
 	l := f.leader()
 	d := f.start(4)
-	invitation, err := l.node.AddNode(within(t, patience), member(4))
+	invitation, err := l.node.AddNode(within(t, suite.HangLimit), member(4))
 	must(t, err)
 	if st := l.node.Status(); st.Nodes[3].Role != RoleSpare {
 		t.Errorf("who has not joined has role %d", st.Nodes[3].Role)
 	}
-	must(t, d.node.Join(within(t, patience), spec(4, 1, 2, 3, 4), invitation))
+	must(t, d.node.Join(within(t, suite.HangLimit), spec(4, 1, 2, 3, 4), invitation))
 	f.settled(4)
 	d.put(t, "by 4", "x")
 	f.agree(map[string]string{"k": "v", "by 4": "x"})
 
 	gone := f.follower()
-	must(t, f.leader().node.RemoveNode(within(t, patience), gone.id))
+	must(t, f.leader().node.RemoveNode(within(t, suite.HangLimit), gone.id))
 	f.atRest(gone)
 	f.settled(3)
 	f.leader().put(t, "later", "y")
 	if got := gone.register.all(); got["k"] != "v" || got["later"] != "" {
 		t.Errorf("the node that went holds %v", got)
 	}
-	if err := f.leader().node.RemoveNode(within(t, patience), gone.id); !errors.Is(err, ErrUnknownNode) {
+	if err := f.leader().node.RemoveNode(within(t, suite.HangLimit), gone.id); !errors.Is(err, ErrUnknownNode) {
 		t.Errorf("got %v, want %v", err, ErrUnknownNode)
 	}
 }
@@ -103,13 +105,26 @@ func (f *fleet) atRest(s *station) {
 	}
 }
 
+// TestRemovedIsToldAtOnce removes a node that would ask what has become of the cluster
+// only long after it hears from no leader any more.
+func TestRemovedIsToldAtOnce(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t).formWith(func(o *Options) {
+		calm(o)
+		o.Timing.Election = suite.HangLimit
+	}, 1, 2, 3)
+	gone := f.follower()
+	must(t, f.leader().node.RemoveNode(within(t, suite.HangLimit), gone.id))
+	f.atRest(gone)
+}
+
 // TestRemovedWhileAway has a node learn of its removal when it comes back.
 func TestRemovedWhileAway(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).form(1, 2, 3)
 	gone := f.follower()
 	gone.kill()
-	must(t, f.leader().node.RemoveNode(within(t, patience), gone.id))
+	must(t, f.leader().node.RemoveNode(within(t, suite.HangLimit), gone.id))
 	f.settled(2)
 	f.atRest(f.start(gone.id))
 }
@@ -121,14 +136,14 @@ func TestLostDirectory(t *testing.T) {
 	f := newFleet(t).form(1, 2, 3)
 	f.nodes[1].put(t, "k", "v")
 	lost := f.follower()
-	if _, err := f.leader().node.AddNode(within(t, patience), member(lost.id)); !errors.Is(err, ErrMember) {
+	if _, err := f.leader().node.AddNode(within(t, suite.HangLimit), member(lost.id)); !errors.Is(err, ErrMember) {
 		t.Errorf("got %v, want %v", err, ErrMember)
 	}
 	lost.kill()
 	lost.lose()
 	lost = f.start(lost.id)
-	invitation, err := f.leader().node.AddNode(within(t, patience), member(lost.id))
-	must(t, err, lost.node.Join(within(t, patience), spec(lost.id, 1, 2, 3), invitation))
+	invitation, err := f.leader().node.AddNode(within(t, suite.HangLimit), member(lost.id))
+	must(t, err, lost.node.Join(within(t, suite.HangLimit), spec(lost.id, 1, 2, 3), invitation))
 	f.settled(3)
 	lost.put(t, "l", "w")
 	f.agree(map[string]string{"k": "v", "l": "w"})
@@ -138,16 +153,16 @@ func TestLostDirectory(t *testing.T) {
 func TestStaleInvitation(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).form(1)
-	first, err := f.nodes[1].node.AddNode(within(t, patience), member(2))
+	first, err := f.nodes[1].node.AddNode(within(t, suite.HangLimit), member(2))
 	must(t, err)
-	second, err := f.nodes[1].node.AddNode(within(t, patience), member(2))
+	second, err := f.nodes[1].node.AddNode(within(t, suite.HangLimit), member(2))
 	must(t, err)
 	b := f.start(2)
-	if err := b.node.Join(within(t, patience), spec(2, 1, 2), first); !errors.Is(err, ErrInvitation) {
+	if err := b.node.Join(within(t, suite.HangLimit), spec(2, 1, 2), first); !errors.Is(err, ErrInvitation) {
 		t.Fatalf("got %v, want %v", err, ErrInvitation)
 	}
 	f.atRest(b)
-	must(t, b.node.Join(within(t, patience), spec(2, 1, 2), second))
+	must(t, b.node.Join(within(t, suite.HangLimit), spec(2, 1, 2), second))
 	f.settled(2)
 }
 
@@ -155,14 +170,14 @@ func TestStaleInvitation(t *testing.T) {
 func TestJoinWaits(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).form(1)
-	invitation, err := f.nodes[1].node.AddNode(within(t, patience), member(2))
+	invitation, err := f.nodes[1].node.AddNode(within(t, suite.HangLimit), member(2))
 	must(t, err)
 	f.network.isolate(1)
 	b := f.start(2)
 	if err := b.node.Join(within(t, 300*time.Millisecond), spec(2, 1, 2), invitation); !errors.Is(err, ErrWaiting) {
 		t.Fatalf("got %v, want %v", err, ErrWaiting)
 	}
-	if err := b.node.Join(within(t, patience), spec(2, 1, 2), invitation); !errors.Is(err, ErrClustered) {
+	if err := b.node.Join(within(t, suite.HangLimit), spec(2, 1, 2), invitation); !errors.Is(err, ErrClustered) {
 		t.Errorf("got %v, want %v", err, ErrClustered)
 	}
 	b.close()
@@ -182,7 +197,7 @@ func TestLeave(t *testing.T) {
 		if s == nil {
 			s = f.leader()
 		}
-		must(t, s.node.Leave(within(t, patience)))
+		must(t, s.node.Leave(within(t, suite.HangLimit)))
 		f.atRest(s)
 		if got := s.register.get("k"); got != "v" {
 			t.Errorf("node %d left with %q", s.id, got)
@@ -194,13 +209,18 @@ func TestLeave(t *testing.T) {
 	}
 }
 
-// TestLeaveAlone has a node leave that finds no others.
+// TestLeaveAlone has a node leave that finds no others. Once there has been no leader for
+// long, it does not wait for one for half of the time it has.
 func TestLeaveAlone(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t).form(1, 2, 3)
+	f := newFleet(t).formWith(func(o *Options) { o.Timing.NoLeader = time.Second }, 1, 2, 3)
 	gone := f.follower()
 	f.network.isolate(gone.id)
-	must(t, gone.node.Leave(within(t, 2*time.Second)))
+	ctx := within(t, 2*suite.HangLimit)
+	must(t, gone.node.Leave(ctx))
+	if deadline, _ := ctx.Deadline(); time.Until(deadline) < suite.HangLimit {
+		t.Error("the node has waited for a leader for half of the time")
+	}
 	f.atRest(gone)
 }
 
@@ -213,7 +233,7 @@ func TestDelete(t *testing.T) {
 	away.kill()
 	l := f.leader()
 	l.put(t, "k", "v")
-	must(t, l.node.Delete(within(t, patience)))
+	must(t, l.node.Delete(within(t, suite.HangLimit)))
 	for id, s := range f.nodes {
 		if s == away {
 			continue
@@ -234,8 +254,8 @@ func TestDelete(t *testing.T) {
 	for _, s := range f.nodes {
 		f.atRest(s)
 	}
-	again, err := f.nodes[2].node.Create(within(t, patience), spec(2, 2, 3))
-	must(t, err, f.nodes[3].node.Join(within(t, patience), spec(3, 2, 3), again[0]))
+	again, err := f.nodes[2].node.Create(within(t, suite.HangLimit), spec(2, 2, 3))
+	must(t, err, f.nodes[3].node.Join(within(t, suite.HangLimit), spec(3, 2, 3), again[0]))
 	f.settled(2)
 }
 
@@ -258,7 +278,7 @@ func TestSetLeader(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).form(1, 2, 3)
 	for id := range f.nodes {
-		must(t, f.leader().node.SetLeader(within(t, patience), id))
+		must(t, f.leader().node.SetLeader(within(t, suite.HangLimit), id))
 		eventually(t, func() error {
 			if got := f.leader(); got.id != id {
 				return fmt.Errorf("node %d leads, want %d", got.id, id)
@@ -266,7 +286,7 @@ func TestSetLeader(t *testing.T) {
 			return nil
 		})
 	}
-	if err := f.leader().node.SetLeader(within(t, patience), 9); !errors.Is(err, ErrUnknownNode) {
+	if err := f.leader().node.SetLeader(within(t, suite.HangLimit), 9); !errors.Is(err, ErrUnknownNode) {
 		t.Errorf("got %v, want %v", err, ErrUnknownNode)
 	}
 }
@@ -276,7 +296,7 @@ func TestOnlyTheLeader(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).form(1, 2, 3)
 	n := f.follower().node
-	ctx := within(t, patience)
+	ctx := within(t, suite.HangLimit)
 	_, add := n.AddNode(ctx, member(4))
 	_, _, propose := n.Propose(ctx, nil)
 	for name, err := range map[string]error{
@@ -301,7 +321,7 @@ func TestRefusedSpecs(t *testing.T) {
 		"an id twice": twice, "an address twice": same, "id 0": zero, "a port": port, "no name": nameless, "no syncmode": modeless,
 		"no nodes": {Name: "c", SyncMode: "dynsec", Self: 1}, "eight nodes": spec(1, 1, 2, 3, 4, 5, 6, 7, 8), "not among them": spec(3, 1, 2),
 	} {
-		if _, err := s.node.Create(within(t, patience), spec); !errors.Is(err, ErrInvalid) {
+		if _, err := s.node.Create(within(t, suite.HangLimit), spec); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s: got %v, want %v", name, err, ErrInvalid)
 		}
 	}
@@ -316,7 +336,7 @@ func TestChanged(t *testing.T) {
 	f := newFleet(t)
 	changed := make(chan struct{}, 100)
 	s := f.start(1, func(o *Options) { o.Changed = func() { changed <- struct{}{} } })
-	_, err := s.node.Create(within(t, patience), spec(1, 1))
+	_, err := s.node.Create(within(t, suite.HangLimit), spec(1, 1))
 	must(t, err)
 	eventually(t, func() error {
 		<-changed
@@ -325,7 +345,7 @@ func TestChanged(t *testing.T) {
 		}
 		return nil
 	})
-	must(t, s.node.Delete(within(t, patience)))
+	must(t, s.node.Delete(within(t, suite.HangLimit)))
 	for len(changed) > 0 || !slices.Contains([]int{StateUnavailable}, s.node.Status().State) {
 		<-changed
 	}
@@ -337,10 +357,10 @@ func TestLateEnding(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).form(1)
 	s := f.nodes[1]
-	old := s.node.seat.Load().badge.uuid
-	must(t, s.node.Delete(within(t, patience)))
+	old := s.node.seat.Load().credentials.uuid
+	must(t, s.node.Delete(within(t, suite.HangLimit)))
 	must(t, s.node.end(old, endLeft)) // nobody waits for it any more
-	_, err := s.node.Create(within(t, patience), spec(1, 1))
+	_, err := s.node.Create(within(t, suite.HangLimit), spec(1, 1))
 	must(t, err)
 	must(t, s.node.end(old, endDissolved))
 	s.node.lookAfter(t.Context())
@@ -365,22 +385,22 @@ func (l late) Apply(index uint64, command []byte) any {
 func TestDeleteWaitsForTheLate(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).formWith(func(o *Options) {
-		o.Timing.Settle = patience / 2
+		o.Timing.Settle = suite.HangLimit / 2
 		if strings.HasSuffix(filepath.Dir(o.Dir), "node3") {
 			o.Machine = late{o.Machine.(*register)}
 		}
 	}, 1, 2, 3)
 	l := f.leader()
 	if l.id == 3 {
-		must(t, l.node.SetLeader(within(t, patience), 1))
+		must(t, l.node.SetLeader(within(t, suite.HangLimit), 1))
 		l = f.leader(1, 2)
 	}
-	tenure, err := l.node.Lead(within(t, patience))
+	tenure, err := l.node.Lead(within(t, suite.HangLimit))
 	must(t, err)
 	for i := range 50 {
 		l.node.Begin(tenure, write{fmt.Sprint("k", i), "v"}.encode())
 	}
-	must(t, l.node.Delete(within(t, patience)))
+	must(t, l.node.Delete(within(t, suite.HangLimit)))
 	f.atRest(f.nodes[3])
 	if got := len(f.nodes[3].register.all()); got != 50 {
 		t.Errorf("the node that was late ended with %d values of 50", got)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"slices"
-	"sync"
 )
 
 // Peers lists the members beside this node, by their numbers. At rest there are
@@ -96,13 +95,12 @@ func (n *Node) Dial(ctx context.Context, to NodeID) (net.Conn, error) {
 		return nil, fmt.Errorf("%w: it is this node", ErrUnknownNode)
 	}
 	defer context.AfterFunc(s.ctx, cancel)()
-	conn, err := dial(ctx, s.badge, m.ref(), m.hostPort(), protocolData)
+	conn, err := dial(ctx, s.credentials, m.ref(), m.hostPort(), protocolData)
 	if err != nil {
 		return nil, unreachable(to, err)
 	}
-	d := &stream{Conn: conn, to: m.ref(), of: s.streams}
-	if !s.streams.add(d) {
-		conn.Close()
+	d, ok := s.streams.add(conn, m.ref())
+	if !ok {
 		return nil, unreachable(to, ErrClosed)
 	}
 	if !s.welcome(d.to) { // it went meanwhile
@@ -110,61 +108,4 @@ func (n *Node) Dial(ctx context.Context, to NodeID) (net.Conn, error) {
 		return nil, fmt.Errorf("node %d: %w", to, ErrUnknownNode)
 	}
 	return d, nil
-}
-
-// streams are the connections for data that this node has opened.
-type streams struct {
-	mu     sync.Mutex // guards the fields below
-	closed bool
-	all    map[*stream]struct{}
-}
-
-// stream is one of them, until it is closed.
-type stream struct {
-	net.Conn
-	to ref
-	of *streams
-}
-
-// Close ends the connection.
-func (d *stream) Close() error {
-	d.of.mu.Lock()
-	delete(d.of.all, d)
-	d.of.mu.Unlock()
-	return d.Conn.Close()
-}
-
-func newStreams() *streams { return &streams{all: map[*stream]struct{}{}} }
-
-// add counts a connection, unless there shall be none any more.
-func (x *streams) add(d *stream) bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if !x.closed {
-		x.all[d] = struct{}{}
-	}
-	return !x.closed
-}
-
-// cut ends the connections to those who are not to have one any more.
-func (x *streams) cut(unwanted func(to ref) bool) {
-	x.mu.Lock()
-	var out []*stream
-	for d := range x.all {
-		if unwanted(d.to) {
-			out = append(out, d)
-		}
-	}
-	x.mu.Unlock()
-	for _, d := range out {
-		d.Conn.Close() // whoever uses it closes it
-	}
-}
-
-// close ends all of them.
-func (x *streams) close() {
-	x.mu.Lock()
-	x.closed = true
-	x.mu.Unlock()
-	x.cut(func(ref) bool { return true })
 }

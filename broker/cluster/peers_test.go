@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"signalbox/scripts/suite"
 )
 
 // inbox keeps the connections that a node was handed.
@@ -49,10 +51,10 @@ func talkers(t *testing.T, ids ...NodeID) (*fleet, *inbox) {
 			}
 		})
 	}
-	invitations, err := f.nodes[ids[0]].node.Create(within(t, patience), spec(ids[0], ids...))
+	invitations, err := f.nodes[ids[0]].node.Create(within(t, suite.HangLimit), spec(ids[0], ids...))
 	must(t, err)
 	for _, i := range invitations {
-		must(t, f.nodes[i.NodeID].node.Join(within(t, patience), spec(i.NodeID, ids...), i))
+		must(t, f.nodes[i.NodeID].node.Join(within(t, suite.HangLimit), spec(i.NodeID, ids...), i))
 	}
 	f.settled(len(ids))
 	return f, in
@@ -65,14 +67,14 @@ func TestAsk(t *testing.T) {
 	f, _ := talkers(t, 1, 2, 3)
 	for from, s := range f.nodes {
 		for to := range f.nodes {
-			got, err := s.node.Ask(within(t, patience), to, make([]byte, 100_000))
+			got, err := s.node.Ask(within(t, suite.HangLimit), to, make([]byte, 100_000))
 			if want := fmt.Sprintf("%d heard 100000 bytes of %d", to, from); err != nil || string(got) != want {
 				t.Errorf("got %q, %v, want %q", got, err, want)
 			}
 		}
 	}
 	n := f.nodes[1].node
-	_, err := n.Ask(within(t, patience), 2, []byte("no"))
+	_, err := n.Ask(within(t, suite.HangLimit), 2, []byte("no"))
 	if said, ok := errors.AsType[*RemoteError](err); !ok || said.Text != "it refuses" {
 		t.Errorf("got %v, want what the other node said", err)
 	}
@@ -80,12 +82,12 @@ func TestAsk(t *testing.T) {
 	if !errors.Is(err, ErrUnconfirmed) {
 		t.Errorf("got %v, want %v", err, ErrUnconfirmed)
 	}
-	if _, err := n.Ask(within(t, patience), 9, nil); !errors.Is(err, ErrUnknownNode) {
+	if _, err := n.Ask(within(t, suite.HangLimit), 9, nil); !errors.Is(err, ErrUnknownNode) {
 		t.Errorf("got %v, want %v", err, ErrUnknownNode)
 	}
 	f.nodes[3].kill()
 	eventually(t, func() error { // the connection may take its time to end
-		if _, err := n.Ask(within(t, patience), 3, nil); !errors.Is(err, ErrUnreachable) {
+		if _, err := n.Ask(within(t, suite.HangLimit), 3, nil); !errors.Is(err, ErrUnreachable) {
 			return fmt.Errorf("got %w, want %w", err, ErrUnreachable)
 		}
 		return nil
@@ -115,10 +117,10 @@ func TestAskWhileAnotherWaits(t *testing.T) {
 func TestDial(t *testing.T) {
 	t.Parallel()
 	f, in := talkers(t, 1, 2)
-	conn, err := f.nodes[1].node.Dial(within(t, patience), 2)
+	conn, err := f.nodes[1].node.Dial(within(t, suite.HangLimit), 2)
 	must(t, err)
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(patience))
+	conn.SetDeadline(time.Now().Add(suite.HangLimit))
 	sent := bytes.Repeat([]byte("signal"), 100_000)
 	var wg sync.WaitGroup
 	wg.Go(func() { conn.Write(sent) })
@@ -131,7 +133,7 @@ func TestDial(t *testing.T) {
 		t.Errorf("node 2 was reached by node %d", from)
 	}
 	for to, want := range map[NodeID]error{1: ErrUnknownNode, 9: ErrUnknownNode} {
-		if _, err := f.nodes[1].node.Dial(within(t, patience), to); !errors.Is(err, want) {
+		if _, err := f.nodes[1].node.Dial(within(t, suite.HangLimit), to); !errors.Is(err, want) {
 			t.Errorf("to node %d: got %v, want %v", to, err, want)
 		}
 	}
@@ -139,7 +141,7 @@ func TestDial(t *testing.T) {
 	if _, err := conn.Read(got); err == nil {
 		t.Error("the connection outlives the other node")
 	}
-	if _, err := f.nodes[1].node.Dial(within(t, patience), 2); !errors.Is(err, ErrUnreachable) {
+	if _, err := f.nodes[1].node.Dial(within(t, suite.HangLimit), 2); !errors.Is(err, ErrUnreachable) {
 		t.Errorf("got %v, want %v", err, ErrUnreachable)
 	}
 }
@@ -149,15 +151,15 @@ func TestDialIsBounded(t *testing.T) {
 	t.Parallel()
 	f, in := talkers(t, 1, 2)
 	for range maxData {
-		conn, err := f.nodes[1].node.Dial(within(t, patience), 2)
+		conn, err := f.nodes[1].node.Dial(within(t, suite.HangLimit), 2)
 		must(t, err)
 		defer conn.Close()
 		<-in.came
 	}
-	conn, err := f.nodes[1].node.Dial(within(t, patience), 2)
+	conn, err := f.nodes[1].node.Dial(within(t, suite.HangLimit), 2)
 	must(t, err)
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(patience))
+	conn.SetDeadline(time.Now().Add(suite.HangLimit))
 	if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("one too many is open (%v)", err)
 	}
@@ -172,18 +174,18 @@ func TestDataEndsWithMembership(t *testing.T) {
 	t.Parallel()
 	f, in := talkers(t, 1, 2, 3)
 	l, gone := f.leader(), f.follower()
-	out, err := l.node.Dial(within(t, patience), gone.id)
+	out, err := l.node.Dial(within(t, suite.HangLimit), gone.id)
 	must(t, err)
 	defer out.Close()
-	back, err := gone.node.Dial(within(t, patience), l.id)
+	back, err := gone.node.Dial(within(t, suite.HangLimit), l.id)
 	must(t, err)
 	defer back.Close()
 	<-in.came
 	<-in.came
-	b := gone.node.seat.Load().badge
-	must(t, l.node.RemoveNode(within(t, patience), gone.id))
+	b := gone.node.seat.Load().credentials
+	must(t, l.node.RemoveNode(within(t, suite.HangLimit), gone.id))
 	for name, conn := range map[string]net.Conn{"to": out, "from": back} {
-		conn.SetDeadline(time.Now().Add(patience))
+		conn.SetDeadline(time.Now().Add(suite.HangLimit))
 		if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a connection %s a node that was removed is open (%v)", name, err)
 		}
@@ -191,10 +193,10 @@ func TestDataEndsWithMembership(t *testing.T) {
 	f.atRest(gone)
 	m := member(l.id)
 	m.Generation = genesis
-	conn, err := dial(within(t, patience), b, m.ref(), m.hostPort(), protocolData)
+	conn, err := dial(within(t, suite.HangLimit), b, m.ref(), m.hostPort(), protocolData)
 	must(t, err)
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(patience))
+	conn.SetDeadline(time.Now().Add(suite.HangLimit))
 	if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("who was removed may come with data (%v)", err)
 	}
@@ -212,7 +214,7 @@ func TestPeers(t *testing.T) {
 	f := newFleet(t)
 	changes := make(chan struct{}, 1)
 	f.start(1, func(o *Options) { o.Changed = func() { poke(changes) } })
-	_, err := f.nodes[1].node.Create(within(t, patience), spec(1, 1))
+	_, err := f.nodes[1].node.Create(within(t, suite.HangLimit), spec(1, 1))
 	must(t, err)
 	peers := func(want ...NodeID) {
 		t.Helper()
@@ -230,14 +232,14 @@ func TestPeers(t *testing.T) {
 	}
 	peers()
 	term := f.nodes[1].node.Term()
-	tenure, err := f.nodes[1].node.Lead(within(t, patience))
+	tenure, err := f.nodes[1].node.Lead(within(t, suite.HangLimit))
 	must(t, err)
 	if term == 0 || tenure.Term() != term {
 		t.Errorf("the term is %d, that of the tenure %d", term, tenure.Term())
 	}
-	_, err = f.nodes[1].node.AddNode(within(t, patience), member(2))
+	_, err = f.nodes[1].node.AddNode(within(t, suite.HangLimit), member(2))
 	must(t, err)
 	peers(2)
-	must(t, f.nodes[1].node.RemoveNode(within(t, patience), 2))
+	must(t, f.nodes[1].node.RemoveNode(within(t, suite.HangLimit), 2))
 	peers()
 }

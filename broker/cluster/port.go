@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"sync"
@@ -25,6 +26,12 @@ const (
 // handshakeTime is how long a connection may take to say who it is.
 const handshakeTime = 5 * time.Second
 
+// maxFormerPayload bounds the request of a node that is not a member any more.
+const maxFormerPayload = 4 << 10
+
+// complaintInterval is how often it is logged at most that nothing is accepted.
+const complaintInterval = time.Minute
+
 // port is where others reach this node: one listener for all protocols and for
 // each cluster that the node is, or was, in. It lets nobody in but nodes with a
 // certificate of that cluster.
@@ -32,10 +39,12 @@ type port struct {
 	listener net.Listener
 	log      *slog.Logger
 
-	badge     func(uuid string) *badge                                           // nil where the node has none
-	consensus func(b *badge, from ref, conn net.Conn) bool                       // takes a connection of protocolRaft over; false refuses it
-	data      func(b *badge, from ref, conn net.Conn) bool                       // takes a connection of protocolData over; false refuses it
-	answer    func(ctx context.Context, b *badge, from ref, request frame) frame // answers one request of protocolRPC
+	credentials func(uuid string) *credentials                                                  // nil where the node has none
+	consensus   func(b *credentials, from *presented, conn net.Conn) bool                       // takes a connection of protocolRaft over; false refuses it
+	data        func(b *credentials, from *presented, conn net.Conn) bool                       // takes a connection of protocolData over; false refuses it
+	answer      func(ctx context.Context, b *credentials, from *presented, request frame) frame // answers one request of protocolRPC
+
+	refusals *refusals
 
 	ctx   context.Context // of the answers
 	stop  context.CancelFunc
@@ -45,6 +54,7 @@ type port struct {
 	mu     sync.Mutex // guards the fields below
 	closed bool
 	guests map[*guest]struct{}
+	count  uint64 // of all that there were
 }
 
 // guest is a connection that somebody opened. It is over when it is closed.
@@ -54,9 +64,12 @@ type guest struct {
 	over     func()
 	once     sync.Once
 
-	uuid     string // set once it is known, as the two below
-	from     ref
+	began    uint64 // a number that grows from connection to connection
+	uuid     string // set once it is known, as the three below
+	from     *presented
 	protocol string
+	isMember bool
+	hasEnded bool // to make room for another connection
 }
 
 // Close ends the connection at once: the other side is told nothing that could
@@ -83,10 +96,9 @@ func (p *port) open(ctx context.Context, address string) error {
 }
 
 func (p *port) accept() {
+	var complained time.Time // when it was last logged
 	for {
-		select {
-		case p.rooms <- struct{}{}:
-		case <-p.ctx.Done():
+		if !p.reserve() {
 			return
 		}
 		conn, err := p.listener.Accept()
@@ -95,7 +107,10 @@ func (p *port) accept() {
 		}
 		if err != nil { // of the system's: no descriptor is left, say
 			<-p.rooms
-			p.log.Warn("a connection to the cluster port cannot be accepted", "err", err)
+			if now := time.Now(); now.Sub(complained) >= complaintInterval {
+				complained = now
+				p.log.Warn("connections to the cluster port cannot be accepted", "error", err)
+			}
 			pause(p.ctx, 100*time.Millisecond)
 			continue
 		}
@@ -103,6 +118,52 @@ func (p *port) accept() {
 			go p.welcome(g) // counted by receive
 		}
 	}
+}
+
+// reserve waits until there may be one more connection. Where there are too many, the
+// oldest of those that are no member's ends for it, so that members are not kept out by
+// others.
+func (p *port) reserve() bool {
+	select {
+	case p.rooms <- struct{}{}:
+		return true
+	default:
+	}
+	p.endOldest()
+	select {
+	case p.rooms <- struct{}{}:
+		return true
+	case <-p.ctx.Done():
+		return false
+	}
+}
+
+// endOldest ends the oldest connection that is not known to be a member's.
+func (p *port) endOldest() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var oldest *guest
+	for g := range p.guests {
+		if !g.isMember && (oldest == nil || g.began < oldest.began) {
+			oldest = g
+		}
+	}
+	if oldest != nil {
+		oldest.hasEnded = true
+		oldest.raw.Close() // whoever uses it closes it
+	}
+}
+
+var errTooMany = errors.New("there are too many connections to the cluster port, and this one was not a member's")
+
+// causeOf returns why a connection failed: the error that it has shown, or what ended it.
+func (p *port) causeOf(g *guest, err error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if g.hasEnded {
+		return errTooMany
+	}
+	return err
 }
 
 // pause waits, or until the context ends.
@@ -124,7 +185,8 @@ func (p *port) receive(conn net.Conn) *guest {
 		<-p.rooms
 		return nil
 	}
-	g := &guest{raw: conn}
+	p.count++
+	g := &guest{raw: conn, began: p.count}
 	g.over = func() {
 		p.mu.Lock()
 		delete(p.guests, g)
@@ -141,45 +203,56 @@ func (p *port) receive(conn net.Conn) *guest {
 func (p *port) welcome(g *guest) {
 	b, from, protocol, err := p.identify(g)
 	if err != nil {
-		p.log.Debug("a connection to the cluster port is refused", "peer", g.raw.RemoteAddr().String(), "err", err)
+		p.refuse(g, p.causeOf(g, err))
 		g.Close()
 		return
 	}
 	switch protocol {
 	case protocolRaft:
-		if !p.consensus(b, from, g) {
+		if !p.admitted(b, g) || !p.consensus(b, from, g) {
+			p.refuse(g, fmt.Errorf("%w: node %s", errStranger, from.name))
 			g.Close()
 		}
 	case protocolData:
-		if p.crowded(g) || !p.data(b, from, g) {
+		if p.crowded(g) {
+			g.Close()
+		} else if !p.admitted(b, g) || !p.data(b, from, g) {
+			p.refuse(g, fmt.Errorf("%w: node %s", errStranger, from.name))
 			g.Close()
 		}
 	case protocolRPC:
-		p.serve(b, from, g)
+		if p.admitted(b, g) {
+			p.serve(b, from, g)
+		} else {
+			p.answerOnce(b, from, g)
+		}
 		g.Close()
 	default:
 		g.Close()
 	}
 }
 
-func (p *port) identify(g *guest) (b *badge, from ref, protocol string, err error) {
+func (p *port) identify(g *guest) (b *credentials, from *presented, protocol string, err error) {
 	ctx, cancel := context.WithTimeout(p.ctx, handshakeTime)
 	defer cancel()
 	conn := tls.Server(g.raw, &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-		if b = p.badge(hello.ServerName); b == nil {
+		if b = p.credentials(hello.ServerName); b == nil {
 			return nil, errors.New("the node knows no such cluster")
 		}
 		return b.server(), nil
 	}})
 	if err := conn.HandshakeContext(ctx); err != nil {
-		return nil, ref{}, "", err
+		return nil, nil, "", err
 	}
 	cs := conn.ConnectionState()
-	if from, err = b.peer(cs); err != nil {
-		return nil, ref{}, "", err
+	if from, err = b.read(cs); err != nil {
+		return nil, nil, "", err
 	}
 	p.mu.Lock()
 	g.Conn, g.uuid, g.from, g.protocol = conn, b.uuid, from, cs.NegotiatedProtocol
+	if g.protocol != protocolRPC { // where each request is looked at
+		g.Conn = checked{conn, b, from, b.own.Load()}
+	}
 	p.mu.Unlock()
 	return b, from, cs.NegotiatedProtocol, nil
 }
@@ -191,7 +264,7 @@ func (p *port) crowded(g *guest) bool {
 	defer p.mu.Unlock()
 	n := 0
 	for other := range p.guests {
-		if other.protocol == g.protocol && other.uuid == g.uuid && other.from == g.from {
+		if other.protocol == g.protocol && other.uuid == g.uuid && other.from.ref == g.from.ref {
 			n++
 		}
 	}
@@ -201,13 +274,35 @@ func (p *port) crowded(g *guest) bool {
 	return n > maxData
 }
 
+// admitted notes whether a connection is a member's.
+func (p *port) admitted(b *credentials, g *guest) bool {
+	is := b.isMember(g.from) == nil
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	g.isMember = is
+	return is
+}
+
+// answerOnce answers one request of a node that was a member once. It may learn of that,
+// and not keep anything here waiting.
+func (p *port) answerOnce(b *credentials, from *presented, g *guest) {
+	g.SetDeadline(time.Now().Add(handshakeTime))
+	f, err := readFrame(io.LimitReader(g, maxFormerPayload))
+	if err != nil {
+		return
+	}
+	a := p.answerInTime(p.ctx, b, from, f)
+	if _, err := g.Write(a.append(nil)); err != nil {
+		p.log.Debug("a node that was a member cannot be answered", "node", int(from.id), "error", err)
+	}
+}
+
 // serve answers requests until the connection ends.
-func (p *port) serve(b *badge, from ref, g *guest) {
+func (p *port) serve(b *credentials, from *presented, g *guest) {
 	ctx, cancel := context.WithCancel(p.ctx)
 	var wg sync.WaitGroup
-	defer wg.Wait()
+	defer wg.Wait() // what is answered by then is still written
 	defer cancel()
-	defer g.Close()
 	serving := make(chan struct{}, maxServing)
 	var writing sync.Mutex
 	for r := bufio.NewReader(g); ; {
@@ -230,7 +325,7 @@ func (p *port) serve(b *badge, from ref, g *guest) {
 }
 
 // answerInTime gives an answer the time its request has.
-func (p *port) answerInTime(ctx context.Context, b *badge, from ref, f frame) frame {
+func (p *port) answerInTime(ctx context.Context, b *credentials, from *presented, f frame) frame {
 	const most = uint64(10 * time.Minute / time.Millisecond)
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(min(f.number, most))*time.Millisecond)
 	defer cancel()
@@ -240,7 +335,7 @@ func (p *port) answerInTime(ctx context.Context, b *badge, from ref, f frame) fr
 }
 
 // cut ends the connections of those who are not to have one any more.
-func (p *port) cut(unwanted func(uuid string, from ref) bool) {
+func (p *port) cut(unwanted func(uuid string, from *presented) bool) {
 	p.mu.Lock()
 	var out []*guest
 	for g := range p.guests {
@@ -251,6 +346,23 @@ func (p *port) cut(unwanted func(uuid string, from ref) bool) {
 	p.mu.Unlock()
 	for _, g := range out {
 		g.raw.Close() // whoever uses it closes it
+	}
+}
+
+// finish ends the connections of a cluster that this node does not take part in any more.
+// Requests that were begun are answered before: one may be what this node leaves for, and
+// then the other side waits to hear that this one knows.
+func (p *port) finish(uuid string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for g := range p.guests {
+		switch {
+		case g.uuid != uuid:
+		case g.protocol == protocolRPC:
+			g.raw.SetReadDeadline(time.Unix(1, 0)) // no more requests come
+		default:
+			g.raw.Close() // whoever uses it closes it
+		}
 	}
 }
 

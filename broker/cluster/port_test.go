@@ -3,13 +3,17 @@ package cluster
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/tls"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"strings"
 	"testing"
 	"time"
+
+	"signalbox/scripts/suite"
 )
 
 // visitor is somebody who connects to a cluster port.
@@ -25,7 +29,7 @@ func (v visitor) ask(c *tls.Config) error {
 	raw, err := new(net.Dialer).DialContext(v.t.Context(), "tcp", v.addr)
 	must(v.t, err)
 	defer raw.Close()
-	raw.SetDeadline(time.Now().Add(patience))
+	raw.SetDeadline(time.Now().Add(suite.HangLimit))
 	conn := tls.Client(raw, c)
 	if err := conn.HandshakeContext(v.t.Context()); err != nil {
 		return err
@@ -48,54 +52,46 @@ func TestStrangers(t *testing.T) {
 	addr, err := s.node.Addr(t.Context())
 	must(t, err)
 	v := visitor{t, addr}
-	known := s.node.seat.Load().fsm.state.Load()
-
-	badgeOf := func(uuid string, r ref, caCert, caKey []byte) *badge {
-		cert, key, err := issue(uuid, r, caCert, caKey)
-		must(t, err)
-		pair, err := tls.X509KeyPair(cert, key)
-		must(t, err)
-		return &badge{uuid: uuid, self: r, cert: pair}
+	uuid := s.node.seat.Load().credentials.uuid
+	visit := func(show func() (*tls.Certificate, error), protocol string) *tls.Config {
+		return &tls.Config{
+			MinVersion: tls.VersionTLS13, ServerName: uuid, InsecureSkipVerify: true, NextProtos: []string{protocol},
+			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return show() },
+		}
 	}
-	visit := func(b *badge, protocol string) *tls.Config {
-		c := b.config(protocol)
-		c.ServerName, c.InsecureSkipVerify = known.UUID, true
-		return c
+	member := f.nodes[2].node.seat.Load().credentials
+	named := func(uuid string, r ref) func() (*tls.Certificate, error) {
+		i := &identity{UUID: uuid, Self: Member{NodeID: r.id, Generation: r.generation}}
+		key, err := newKey()
+		must(t, err, i.setKey(key, key))
+		b, err := i.credentials()
+		must(t, err)
+		return b.show
 	}
-	foreignCA, foreignKey, err := newAuthority(known.UUID)
-	must(t, err)
-	member := badgeOf(known.UUID, ref{2, genesis}, known.CACert, known.CAKey)
-	if err := v.ask(visit(member, protocolRPC)); err != nil {
+	if err := v.ask(visit(member.show, protocolRPC)); err != nil {
 		t.Fatalf("a member is refused: %v", err)
 	}
-	nobody := visit(member, protocolRPC)
-	nobody.Certificates = nil
-	elsewhere := visit(member, protocolRPC)
+	anonymous := visit(member.show, protocolRPC)
+	anonymous.GetClientCertificate = nil
+	elsewhere := visit(member.show, protocolRPC)
 	elsewhere.ServerName = "01234567-89ab-7def-8123-456789abcdef"
-	old := visit(member, protocolRPC)
+	old := visit(member.show, protocolRPC)
 	old.MinVersion, old.MaxVersion = tls.VersionTLS12, tls.VersionTLS12
 	for name, c := range map[string]*tls.Config{
-		"another authority of the same name": visit(badgeOf(known.UUID, ref{2, genesis}, foreignCA, foreignKey), protocolRPC),
-		"another cluster's node":             visit(badgeOf("other", ref{2, genesis}, known.CACert, known.CAKey), protocolRPC),
-		"the authority itself":               visit(&badge{cert: pairOf(t, known.CACert, known.CAKey)}, protocolRPC),
-		"no certificate":                     nobody,
-		"to another cluster":                 elsewhere,
-		"TLS 1.2":                            old,
-		"an unknown protocol":                visit(member, "http/1.1"),
-		"a removed node, for data":           visit(badgeOf(known.UUID, ref{3, genesis}, known.CACert, known.CAKey), protocolData),
-		"a removed node, to the consensus":   visit(badgeOf(known.UUID, ref{3, genesis}, known.CACert, known.CAKey), protocolRaft),
+		"another key of a member's name":   visit(named(uuid, ref{2, genesis}), protocolRPC),
+		"another cluster's node":           visit(named("other", ref{2, genesis}), protocolRPC),
+		"a node that was never added":      visit(named(uuid, ref{9, 1 << 40}), protocolRPC),
+		"no certificate":                   anonymous,
+		"to another cluster":               elsewhere,
+		"TLS 1.2":                          old,
+		"an unknown protocol":              visit(member.show, "http/1.1"),
+		"a removed node, for data":         visit(named(uuid, ref{3, genesis}), protocolData),
+		"a removed node, to the consensus": visit(named(uuid, ref{3, genesis}), protocolRaft),
 	} {
 		if err := v.ask(c); err == nil {
 			t.Errorf("%s may speak", name)
 		}
 	}
-}
-
-func pairOf(t testing.TB, cert, key []byte) tls.Certificate {
-	t.Helper()
-	pair, err := tls.X509KeyPair(cert, key)
-	must(t, err)
-	return pair
 }
 
 // TestRemovedMayOnlyAsk has a node that is no member told so, and nothing else.
@@ -104,14 +100,17 @@ func TestRemovedMayOnlyAsk(t *testing.T) {
 	f := newFleet(t).form(1)
 	n := f.nodes[1].node
 	s := n.seat.Load()
-	gone := ref{9, genesis}
-	for kind, want := range map[byte]bool{callStanding: true, callForward: false, callRemove: false, callDissolved: false, callRemoved: false} {
-		a := n.answer(t.Context(), s.badge, gone, frame{kind: kind, payload: []byte(`{}`)})
+	gone := &presented{ref: ref{9, genesis}, name: "9.1", keys: []string{"x"}}
+	for kind, want := range map[byte]bool{callStanding: true, callForward: false, callRemove: false, callDissolved: false, callRemoved: false, callKey: false} {
+		a := n.answer(t.Context(), s.credentials, gone, frame{kind: kind, payload: []byte(`{}`)})
 		if got := a.problem() == nil; got != want {
 			t.Errorf("request %d: answered %v, want %v", kind, got, want)
 		}
+		if kind == callStanding {
+			must(t, tellsNothing(a))
+		}
 	}
-	if st := s.standing(gone); !st.Removed {
+	if st := s.standing(gone.ref); !st.Removed {
 		t.Errorf("it is told %+v", st)
 	}
 	if st := s.standing(ref{9, s.fsm.upTo() + 1}); st.Removed {
@@ -119,11 +118,36 @@ func TestRemovedMayOnlyAsk(t *testing.T) {
 	}
 }
 
+// TestAnswerBeforeEnd has a node leave its cluster because of what it is asked: who has
+// asked hears that it was done.
+func TestAnswerBeforeEnd(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t).form(1, 2)
+	member := f.nodes[2].node.seat.Load().credentials
+	p := &port{
+		log: slog.New(slog.DiscardHandler), refusals: &refusals{},
+		credentials: func(string) *credentials { return f.nodes[1].node.seat.Load().credentials },
+	}
+	p.answer = func(context.Context, *credentials, *presented, frame) frame {
+		p.finish(member.uuid)
+		return reply([]byte("done"), nil)
+	}
+	must(t, p.open(t.Context(), "127.0.0.1:0"))
+	defer p.close()
+	as, err := member.show()
+	must(t, err)
+	a := &attacker{t: t, uuid: member.uuid}
+	got, err := a.ask(p.listener.Addr().String(), *as, callDissolved, "1")
+	if err != nil || string(got.payload) != "done" {
+		t.Errorf("got %q, %v", got.payload, err)
+	}
+}
+
 // TestNoSecretsInLogs looks for keys in what is logged and printed.
 func TestNoSecretsInLogs(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).form(1)
-	i, err := f.nodes[1].node.AddNode(within(t, patience), member(2))
+	i, err := f.nodes[1].node.AddNode(within(t, suite.HangLimit), member(2))
 	must(t, err)
 	l := f.nodes[1].node.log
 	l.Info("invited", "invitation", i)

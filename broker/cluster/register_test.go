@@ -107,6 +107,13 @@ func (r *register) Applied() uint64 {
 	return r.applied
 }
 
+// restored returns how many snapshots were taken over.
+func (r *register) restored() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.restores
+}
+
 func (r *register) get(key string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

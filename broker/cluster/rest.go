@@ -28,10 +28,10 @@ type ending struct {
 }
 
 // end has the node leave its cluster soon, and surely: it is kept.
-func (s *seat) end(why string) error { return s.node.end(s.badge.uuid, why) }
+func (s *seat) end(why string) error { return s.node.end(s.credentials.uuid, why) }
 
 func (n *Node) end(uuid, why string) error {
-	if s := n.seat.Load(); s != nil && s.badge.uuid != uuid {
+	if s := n.seat.Load(); s != nil && s.credentials.uuid != uuid {
 		return nil
 	}
 	text, err := json.Marshal(ending{uuid, why, n.whoKnows(uuid)})
@@ -113,14 +113,14 @@ func (n *Node) lookAfter(ctx context.Context) {
 // whyLeave says why the node has to leave its cluster, "" while it has not.
 func (n *Node) whyLeave(s *seat) string {
 	switch {
-	case !s.welcome(s.badge.self):
+	case !s.welcome(s.credentials.self):
 		return endRemoved
 	case s.fsm.state.Load().Dissolved:
 		return endDissolved
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.ending.UUID != s.badge.uuid {
+	if n.ending.UUID != s.credentials.uuid {
 		return ""
 	}
 	return n.ending.Why
@@ -133,9 +133,13 @@ func (n *Node) dropStrangers(ctx context.Context, s *seat) {
 	}
 	defer n.giveBack()
 	if n.port != nil {
-		n.port.cut(func(uuid string, from ref) bool { return uuid == s.badge.uuid && !s.welcome(from) })
+		n.port.cut(func(uuid string, from *presented) bool { return uuid == s.credentials.uuid && !s.trusts(from) })
 	}
-	s.streams.cut(func(to ref) bool { return !s.welcome(to) })
+	gone := func(to ref) bool { return !s.welcome(to) || s.disowned(to) }
+	s.streams.cut(gone)
+	s.layer.out.cut(gone)
+	s.exchange.cut(gone)
+	s.asking.cut(gone)
 	s.nudge()
 }
 
@@ -196,7 +200,7 @@ func (n *Node) rest(ctx context.Context, s *seat, why string, g *grave) {
 	n.setTrouble("the node is about to leave its cluster")
 	n.standUp()
 	changes := forgotten()
-	changes[keptGraves] = encodeGraves(graves)
+	changes[keptGraves] = encodeGraves(graves, n.options.Seal)
 	if err := n.store.Clear(changes); err != nil {
 		n.setTrouble(err.Error())
 		n.log.Error("the node cannot forget its cluster, and tries again", "err", err)
@@ -230,14 +234,21 @@ func (n *Node) bury(ctx context.Context, s *seat) {
 		index = known.Index
 	}
 	if s.raft.State() == raft.Leader {
-		n.tellAll(ctx, s.exchange, s.others(), s.badge.uuid, index)
+		n.tellAll(ctx, s.exchange, s.others(), s.credentials.uuid, index)
 	}
 	others := s.others()
 	if len(others) == 0 {
 		n.rest(ctx, s, endDissolved, nil)
 		return
 	}
-	g := &grave{id: s.id, badge: s.badge, until: n.options.Now().Add(mourning), pending: n.unaware(s.badge.uuid, others), index: index}
+	id := s.current.Load().withPins(s.fsm.state.Load())
+	b, err := n.credentials(id)
+	if err != nil {
+		n.log.Error("the end of the cluster cannot be told to nodes that are away", "error", err)
+		n.rest(ctx, s, endDissolved, nil)
+		return
+	}
+	g := &grave{id: id, credentials: b, until: n.options.Now().Add(mourning), pending: n.unaware(s.credentials.uuid, others), index: index}
 	if len(g.pending) > 0 {
 		n.log.Info("nodes of the dissolved cluster are told when they come back", "nodes", len(g.pending))
 	}

@@ -21,18 +21,19 @@ const recent = 2 * maxUnderwayBytes
 
 // seat is the node's place in a cluster while it takes part.
 type seat struct {
-	node     *Node
-	id       *identity
-	badge    *badge
-	fsm      *fsm
-	raft     *raft.Raft
-	trans    *raft.NetworkTransport
-	layer    *layer
-	exchange *exchange // for what keeps the cluster together
-	asking   *exchange // for what its nodes ask each other with Ask, however long that takes
-	streams  *streams
-	agenda   *agenda
-	reign    atomic.Pointer[reign]
+	node        *Node
+	id          *identity
+	credentials *credentials
+	fsm         *fsm
+	raft        *raft.Raft
+	trans       *raft.NetworkTransport
+	layer       *layer
+	exchange    *exchange // for what keeps the cluster together
+	asking      *exchange // for what its nodes ask each other with Ask, however long that takes
+	streams     *outbound // connections for data
+	agenda      *agenda
+	log         *watchedLog
+	reign       atomic.Pointer[reign]
 
 	dissolvedAt atomic.Uint64 // up to which command the cluster went, as others tell
 
@@ -49,6 +50,21 @@ type seat struct {
 
 	given vote // of watch alone
 
+	reached      reachability  // by the consensus' heartbeats
+	leaderCommit atomic.Uint64 // up to which entry the leader has said that the log is committed
+
+	keysKick  chan struct{}            // holds one entry while the keys are to be looked at
+	current   atomic.Pointer[identity] // id, with the key that the node has now
+	asked     chan struct{}            // closed when the others were asked once
+	warned    atomic.Int64             // when a member was last logged that others say was removed
+	vouching  sync.Mutex               // guards vouchedAt; held while others are asked
+	vouchedAt time.Time
+
+	toldUpTo       atomic.Uint64 // up to which command a member has said that it knows the members
+	reliesOnOthers atomic.Bool   // a node is let in because another member says that it is one
+
+	acknowledged atomic.Pointer[position] // nil where the node has all that it has acknowledged
+
 	mu        sync.Mutex // guards the fields below
 	closed    bool
 	proposals sync.WaitGroup // in raft's hands
@@ -58,10 +74,11 @@ type seat struct {
 // sitDown takes the node's place in its cluster. The caller has the turn, or
 // nobody else has the node yet.
 func (n *Node) sitDown(ctx context.Context, id *identity) (err error) {
-	s := &seat{node: n, id: id, kick: make(chan struct{}, 1), changed: make(chan struct{}, 1), awaited: make(chan struct{}, 1), contacts: map[ref]contact{}}
-	if s.badge, err = n.badge(id); err != nil {
+	s := &seat{node: n, id: id, kick: make(chan struct{}, 1), changed: make(chan struct{}, 1), awaited: make(chan struct{}, 1), keysKick: make(chan struct{}, 1), asked: make(chan struct{}), contacts: map[ref]contact{}}
+	if s.credentials, err = n.credentials(id); err != nil {
 		return err
 	}
+	s.current.Store(id)
 	known, err := n.loadState()
 	if err != nil {
 		return err
@@ -71,15 +88,23 @@ func (n *Node) sitDown(ctx context.Context, id *identity) (err error) {
 	s.fsm = newFSM(s.ctx, n, known)
 	s.fsm.nudge = func() {
 		poke(s.changed)
+		poke(s.keysKick)
 		n.nudge()
 	}
-	if err := s.fsm.catchUp(); err != nil {
+	s.credentials.known, s.credentials.vouched, s.credentials.vouch, s.credentials.disowned = s.known, s.vouched, s.askAbout, s.disowned
+	if err := errors.Join(n.dropIncomplete(), s.fsm.catchUp()); err != nil {
 		s.stop()
 		return err
 	}
-	s.layer = newLayer(s.ctx, s.badge, id.Self.serverAddress(), n.options.Timing.Call)
-	s.exchange, s.asking = newExchange(s.ctx, s.badge, n.options.Timing.Call), newExchange(s.ctx, s.badge, n.options.Timing.Call)
-	s.streams, s.agenda = newStreams(), newAgenda(s)
+	acknowledged, err := n.loadAcknowledged()
+	if err != nil {
+		s.stop()
+		return err
+	}
+	s.acknowledged.Store(acknowledged)
+	s.layer = newLayer(s.ctx, s.credentials, id.Self.serverAddress(), n.options.Timing.Call)
+	s.exchange, s.asking = newExchange(s.ctx, s.credentials, n.options.Timing.Call), newExchange(s.ctx, s.credentials, n.options.Timing.Call)
+	s.streams, s.agenda = newOutbound(), newAgenda(s)
 	if err := s.startRaft(); err != nil {
 		s.stop()
 		return errors.Join(err, s.trans.Close())
@@ -92,6 +117,7 @@ func (n *Node) sitDown(ctx context.Context, id *identity) (err error) {
 	}
 	s.wg.Go(s.announce)
 	s.wg.Go(s.watch)
+	s.wg.Go(s.watchKeys)
 	s.wg.Go(s.hasten)
 	s.wg.Go(s.spread)
 	s.last.Go(s.compact)
@@ -108,7 +134,7 @@ func (s *seat) startRaft() error {
 		MaxRPCsInFlight: 1, // pipelines can lock up, see DESIGN.md
 	})
 	c := raft.DefaultConfig()
-	c.LocalID, c.Logger = raft.ServerID(s.badge.self.String()), log
+	c.LocalID, c.Logger = raft.ServerID(s.credentials.self.String()), log
 	c.NoSnapshotRestoreOnStart = true // see catchUp
 	c.ShutdownOnRemove = false        // the keeper sees to that
 	c.NoLegacyTelemetry = true
@@ -116,11 +142,16 @@ func (s *seat) startRaft() error {
 	t := n.options.Timing
 	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout, c.CommitTimeout = t.Heartbeat, t.Election, t.Lease, t.Commit
 	c.SnapshotInterval, c.SnapshotThreshold, c.TrailingLogs = t.SnapshotEvery, t.SnapshotAfter, t.Trailing
+	s.log = &watchedLog{LogStore: n.options.logs(raftlog.NewRecent(n.store, recent)), failures: &n.figures.appendFailures}
+	if err := s.log.findCommand(); err != nil {
+		return err
+	}
+	r := &receiver{seat: s, log: s.log, in: s.trans.Consumer(), out: make(chan raft.RPC)}
 	var err error
-	logs := n.options.logs(raftlog.NewRecent(n.store, recent))
-	if s.raft, err = raft.NewRaft(c, s.fsm, logs, n.store, n.store, transport{s.trans}); err != nil {
+	if s.raft, err = raft.NewRaft(c, s.fsm, s.log, n.store, n.store, transport{s.trans, s, r.out}); err != nil {
 		return fmt.Errorf("take part in the cluster: %w", err)
 	}
+	s.wg.Go(r.run)
 	return nil
 }
 
@@ -129,7 +160,7 @@ func (n *Node) openPort(ctx context.Context) error {
 	if n.port != nil {
 		return nil
 	}
-	p := &port{log: n.log, badge: n.badgeOf, consensus: n.consensus, data: n.data, answer: n.answer}
+	p := &port{log: n.log, refusals: &n.figures.refused, credentials: n.credentialsOf, consensus: n.consensus, data: n.data, answer: n.answer}
 	if err := p.open(context.WithoutCancel(ctx), n.options.Listen); err != nil {
 		return err
 	}
@@ -147,39 +178,40 @@ func (n *Node) closePort() error {
 	return err
 }
 
-// badgeOf gives what the node shows to others of a cluster, nil where it has
+// credentialsOf returns what the node shows to others of a cluster, nil where it has
 // nothing to do with that.
-func (n *Node) badgeOf(uuid string) *badge {
-	if s := n.seat.Load(); s != nil && s.badge.uuid == uuid {
-		return s.badge
+func (n *Node) credentialsOf(uuid string) *credentials {
+	if s := n.seat.Load(); s != nil && s.credentials.uuid == uuid {
+		return s.credentials
 	}
 	for _, g := range n.listGraves() {
 		if g.id.UUID == uuid {
-			return g.badge
+			return g.credentials
 		}
 	}
 	return nil
 }
 
 // consensus hands a connection to raft, if it comes from a member.
-func (n *Node) consensus(b *badge, from ref, conn net.Conn) bool {
+func (n *Node) consensus(b *credentials, from *presented, conn net.Conn) bool {
 	s := n.seat.Load()
-	return s != nil && s.badge == b && s.welcome(from) && s.layer.deliver(conn)
+	return s != nil && s.credentials == b && s.confirmed(s.ctx) && s.trusts(from) && s.layer.deliver(conn)
 }
 
 // data hands a connection to whoever takes those for data, if it comes from a
 // member.
-func (n *Node) data(b *badge, from ref, conn net.Conn) bool {
+func (n *Node) data(b *credentials, from *presented, conn net.Conn) bool {
 	s := n.seat.Load()
-	if n.options.Data == nil || s == nil || s.badge != b || !s.welcome(from) {
+	if n.options.Data == nil || s == nil || s.credentials != b || !s.confirmed(s.ctx) || !s.trusts(from) {
 		return false
 	}
 	n.options.Data(from.id, conn)
 	return true
 }
 
-// welcome tells whether a node may take part. One that was added later than this
-// node has heard of is a member to the others already.
+// welcome reports whether a node may be a member, by its name alone: trusts decides
+// about a connection. One that was added later than this node has heard of is a member
+// to the others already.
 func (s *seat) welcome(from ref) bool {
 	upTo := s.fsm.upTo() // before the state, which may be newer
 	return from.generation > upTo || s.fsm.state.Load().has(from)
@@ -201,7 +233,7 @@ func (n *Node) standUp() {
 	s.stop()
 	s.layer.Close()
 	if n.port != nil {
-		n.port.cut(func(uuid string, _ ref) bool { return uuid == s.badge.uuid })
+		n.port.finish(s.credentials.uuid)
 	}
 	n.store.Release() // nobody hears of this node any more
 	s.streams.close()
@@ -331,6 +363,7 @@ func (s *seat) announce() {
 
 // watch looks at the members from time to time, and after changes.
 func (s *seat) watch() {
+	s.lookFirst()
 	ticks := time.NewTicker(s.node.options.Timing.Probe)
 	defer ticks.Stop()
 	for s.ctx.Err() == nil {

@@ -4,6 +4,8 @@ import (
 	"net"
 	"syscall"
 	"testing"
+
+	"signalbox/scripts/suite"
 )
 
 // TestNotSilent has both ends of a connection given up when the other one says
@@ -13,7 +15,7 @@ func TestNotSilent(t *testing.T) {
 	f := newFleet(t).form(1)
 	addr, err := f.nodes[1].node.Addr(t.Context())
 	must(t, err)
-	conn, err := dialer("127.0.0.1:0")(within(t, patience), addr)
+	conn, err := dialer("127.0.0.1:0", nil)(within(t, suite.HangLimit), addr)
 	must(t, err)
 	defer conn.Close()
 	ends := []net.Conn{conn}

@@ -96,10 +96,12 @@ type Invitation struct {
 	UUID       string   `json:"uuid"` // of the cluster
 	NodeID     NodeID   `json:"nodeid"`
 	Generation uint64   `json:"generation"`
-	CACert     string   `json:"ca_cert"` // PEM, as the two below
+	CACert     string   `json:"ca_cert,omitempty"` // PEM, as the two below
 	Cert       string   `json:"cert"`
 	Key        string   `json:"key"`
 	Nodes      []Member `json:"nodes"` // who may be asked for the leader
+
+	Keys map[string]pin `json:"keys,omitempty"` // of these; nil in a cluster made by an earlier release
 }
 
 // String leaves out the key.

@@ -1,14 +1,19 @@
 package cluster
 
 import (
+	"crypto"
 	"encoding/json"
 	"fmt"
 	"slices"
 )
 
-// stateFormat is the form in which the cluster's own state is kept and sent. A
-// node stops rather than guess at a newer one.
-const stateFormat = 1
+// The forms in which the cluster's own state is kept and sent. A node stops rather
+// than guess at a newer one.
+const (
+	authorityFormat = 1 // of clusters made by earlier releases, which have an authority
+	keyedFormat     = 2 // members are known by their keys
+	stateFormat     = keyedFormat
+)
 
 // state is what all nodes know of the cluster. It is replaced, never changed.
 type state struct {
@@ -16,11 +21,16 @@ type state struct {
 	UUID      string   `json:"uuid"`
 	Name      string   `json:"name"`
 	SyncMode  string   `json:"syncmode"`
-	Members   []Member `json:"members"` // by node id
-	CACert    []byte   `json:"ca_cert"`
-	CAKey     []byte   `json:"ca_key"`
+	Members   []Member `json:"members"`           // by node id
+	CACert    []byte   `json:"ca_cert,omitempty"` // of a cluster made by an earlier release
+	CAKey     []byte   `json:"ca_key,omitempty"`
 	Dissolved bool     `json:"dissolved,omitzero"`
 	Index     uint64   `json:"index"` // up to which commands it is known to hold all; 0 while nothing was received
+
+	secrets map[ref]crypto.Signer // keys of those who are invited; of the node that makes the cluster, and not stored
+
+	Keys   map[string]pin `json:"keys,omitempty"`   // of the members, by ref; nil in a cluster made by an earlier release
+	Former []former       `json:"former,omitempty"` // members that were removed, the latest last
 }
 
 // member finds a node.
@@ -43,6 +53,8 @@ const (
 	opPut      = "put"
 	opRemove   = "remove"
 	opDissolve = "dissolve"
+	opPin      = "pin" // members are known by their keys from now on
+	opKey      = "key" // a member has another key
 )
 
 // order is a command to the cluster's own state.
@@ -50,12 +62,19 @@ type order struct {
 	Format int    `json:"format"`
 	Op     string `json:"op"`
 	Member Member `json:"member,omitzero"`
-	Was    uint64 `json:"was,omitzero"` // the generation that put replaces or remove means, 0 for a new member
+	Was    uint64 `json:"was,omitzero"` // the generation that put replaces, or remove and key mean, 0 for a new member
+
+	Key    string         `json:"key,omitempty"`     // fingerprint: of the new member, or the new one
+	WasKey string         `json:"was_key,omitempty"` // that key replaces
+	Keys   map[string]pin `json:"keys,omitempty"`    // of pin: those of all members
 }
 
 // encode gives the order as a command of the log.
 func (o order) encode() []byte {
-	o.Format = stateFormat
+	o.Format = authorityFormat
+	if o.Key != "" || o.WasKey != "" || o.Keys != nil {
+		o.Format = keyedFormat
+	}
 	text, err := json.Marshal(o)
 	if err != nil {
 		panic(err) // numbers and strings can be encoded
@@ -69,7 +88,7 @@ func decodeOrder(text []byte) (order, error) {
 	if err := json.Unmarshal(text, &o); err != nil {
 		return order{}, fmt.Errorf("read an order to the cluster: %w", err)
 	}
-	if o.Format != stateFormat || !slices.Contains([]string{opPut, opRemove, opDissolve}, o.Op) {
+	if o.Format > stateFormat || o.Format < authorityFormat || !slices.Contains([]string{opPut, opRemove, opDissolve, opPin, opKey}, o.Op) {
 		return order{}, fmt.Errorf("order %q of format %d to the cluster is not known to this release", o.Op, o.Format)
 	}
 	return o, nil
@@ -88,8 +107,19 @@ func (s *state) apply(index uint64, o order) (next *state, m Member, err error) 
 	case o.Op == opDissolve:
 		copied.Dissolved = true
 		return &copied, Member{}, nil
+	case o.Op == opPin:
+		if err := copied.pin(o.Keys); err != nil {
+			return s, Member{}, err
+		}
+		return &copied, Member{}, nil
 	case known != (o.Was != 0) || old.Generation != o.Was:
 		return s, Member{}, fmt.Errorf("%w: node %d was changed meanwhile", ErrUnknownNode, o.Member.NodeID)
+	}
+	if o.Op == opKey {
+		if err := copied.changeKey(old, o.WasKey, o.Key); err != nil {
+			return s, Member{}, err
+		}
+		return &copied, old, nil
 	}
 	others := slices.DeleteFunc(slices.Clone(s.Members), func(m Member) bool { return m.NodeID == o.Member.NodeID })
 	if o.Op == opRemove {
@@ -97,7 +127,11 @@ func (s *state) apply(index uint64, o order) (next *state, m Member, err error) 
 			return s, Member{}, ErrLastNode
 		}
 		copied.Members = others
+		copied.forget(old)
 		return &copied, old, nil
+	}
+	if (s.Keys != nil) != (o.Key != "") {
+		return s, Member{}, fmt.Errorf("%w: the cluster has changed how it knows its nodes meanwhile, try again", ErrUnknownNode)
 	}
 	if err := o.Member.check(others); err != nil {
 		return s, Member{}, err
@@ -107,6 +141,10 @@ func (s *state) apply(index uint64, o order) (next *state, m Member, err error) 
 	}
 	m = o.Member
 	m.Generation = index
+	copied.forget(old)
+	if o.Key != "" {
+		copied.setKey(m, pin{Key: o.Key})
+	}
 	copied.Members = append(others, m)
 	slices.SortFunc(copied.Members, func(a, b Member) int { return int(a.NodeID - b.NodeID) })
 	return &copied, m, nil
@@ -126,7 +164,7 @@ func decodeState(text []byte) (*state, error) {
 	if err := json.Unmarshal(text, s); err != nil {
 		return nil, fmt.Errorf("read the state of the cluster: %w", err)
 	}
-	if s.Format != stateFormat {
+	if s.Format < authorityFormat || s.Format > stateFormat {
 		return nil, fmt.Errorf("the state of the cluster has format %d, this release knows %d", s.Format, stateFormat)
 	}
 	return s, nil

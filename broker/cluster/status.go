@@ -47,7 +47,7 @@ func (n *Node) Info() (Info, error) {
 	known := s.fsm.state.Load()
 	m, _ := s.leader()
 	info := Info{
-		Name: known.Name, UUID: s.badge.uuid, SyncMode: known.SyncMode, Format: stateFormat,
+		Name: known.Name, UUID: s.credentials.uuid, SyncMode: known.SyncMode, Format: stateFormat,
 		Self: s.id.Self.NodeID, Leader: m.NodeID, Nodes: slices.Clone(known.Members),
 	}
 	if known.Index == 0 {
@@ -133,6 +133,10 @@ func (s *seat) complaint() string {
 			return ErrWaiting.Error()
 		}
 		return s.noLeader().Error()
+	}
+	if err := s.node.Healthy(); err != nil {
+		text := err.Error()
+		return strings.ReplaceAll(text, "\n", "; ")
 	}
 	return ""
 }

@@ -26,6 +26,10 @@ type standing struct {
 	Leader  NodeID `json:"leader,omitzero"`
 	Seeded  bool   `json:"seeded"`           // it has received the cluster's state
 	Removed bool   `json:"removed,omitzero"` // the one that asks is no member any more
+
+	Key   string         `json:"key,omitempty"`   // fingerprint of its own key; "" in earlier releases
+	Known uint64         `json:"known,omitempty"` // up to which command it knows the members
+	Keys  map[string]pin `json:"keys,omitempty"`  // of these
 }
 
 // contact is the last that was heard of a member.
@@ -47,16 +51,25 @@ func (s *seat) look() {
 		return
 	}
 	if _, ok := s.leader(); ok || time.Since(s.raft.LastContact()) < 3*s.node.options.Timing.Election {
+		s.askAgain()
 		return
 	}
 	s.askAll()
-	for _, c := range s.heardOf() {
-		if c.err == nil && c.Removed {
-			if err := s.end(endRemoved); err != nil {
-				s.node.log.Error("the node is removed, and cannot store that", "err", err)
-			}
-			return
+	if s.isTrulyRemoved() {
+		if err := s.end(endRemoved); err != nil {
+			s.node.log.Error("the node is removed, and cannot store that", "err", err)
 		}
+	}
+}
+
+// askAgain asks those whose word this node needs, though it has a leader.
+func (s *seat) askAgain() {
+	known := s.fsm.state.Load()
+	switch {
+	case s.reliesOnOthers.Swap(false), s.toldUpTo.Load() > known.Index:
+		s.askAll()
+	case known.Keys != nil:
+		s.ask(s.unanswered())
 	}
 }
 
@@ -78,20 +91,27 @@ func (s *seat) others() (all []Member) {
 
 // askAll asks all other members how they stand, at the same time.
 func (s *seat) askAll() {
-	var wg sync.WaitGroup
 	others := s.others()
-	for _, m := range others {
-		wg.Go(func() {
-			st, err := s.askStanding(s.ctx, m)
-			s.heard(m, st, err)
-		})
-	}
-	wg.Wait()
+	s.ask(others)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	maps.DeleteFunc(s.contacts, func(r ref, _ contact) bool {
 		return !slices.ContainsFunc(others, func(m Member) bool { return m.ref() == r })
 	})
+}
+
+// ask asks members how they stand, at the same time.
+func (s *seat) ask(members []Member) { s.askWith(s.askStanding, members) }
+
+func (s *seat) askWith(ask func(context.Context, Member) (standing, error), members []Member) {
+	var wg sync.WaitGroup
+	for _, m := range members {
+		wg.Go(func() {
+			st, err := ask(s.ctx, m)
+			s.heard(m, st, err)
+		})
+	}
+	wg.Wait()
 }
 
 // askStanding asks one member. Who does not answer in time loses the line on
@@ -104,6 +124,13 @@ func (s *seat) askStanding(ctx context.Context, m Member) (st standing, err erro
 		s.exchange.hangUp(m)
 	}
 	return st, err
+}
+
+// standingInTime asks one member, and leaves its line to the others that wait there.
+func (s *seat) standingInTime(ctx context.Context, m Member) (standing, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.node.options.Timing.Call)
+	defer cancel()
+	return s.standingOf(ctx, m)
 }
 
 // standingOf asks one member, as long as its caller likes.
@@ -134,6 +161,10 @@ func (s *seat) heard(m Member, st standing, err error) {
 	}
 	s.contacts[m.ref()] = c
 	s.mu.Unlock()
+	if known := s.fsm.state.Load().Index; known > 0 && st.Known > known {
+		raise(&s.toldUpTo, st.Known)
+		s.node.nudge() // it may say that another one was removed
+	}
 	switch {
 	case err != nil && (!asked || old.err == nil):
 		s.node.log.Warn("a node of the cluster does not answer", "node", int(m.NodeID), "address", m.hostPort(), "err", err)
@@ -160,7 +191,7 @@ func (s *seat) step() bool {
 	in := map[ref]raft.Server{}
 	for _, server := range s.servers() {
 		r, _ := parseRef(string(server.ID))
-		if !known.has(r) && r != s.badge.self {
+		if !known.has(r) && r != s.credentials.self {
 			return s.change("remove", r, func() raft.IndexFuture { return s.raft.RemoveServer(server.ID, 0, s.node.options.Timing.Call) })
 		}
 		in[r] = server

@@ -132,7 +132,8 @@ func (c *Clusters) claim(op string, keys ...string) (release func(), err error) 
 	}, nil
 }
 
-// open finds a cluster and takes it for a change.
+// open finds a cluster and takes it for a change. The change asks nodes with a
+// context of broker.WithFreshAttempt: one that was just started answers.
 func (c *Clusters) open(ctx context.Context, op, projectID, clusterID string) (Cluster, func(), error) {
 	release, err := c.claim(op, "cluster/"+clusterID)
 	if err != nil {

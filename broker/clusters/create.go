@@ -24,6 +24,7 @@ func (c *Clusters) CreateCluster(ctx context.Context, projectID string, spec bro
 	if cl.Nodes, err = c.resolve(ctx, projectID, spec.Nodes); err != nil {
 		return broker.ClusterConnection{}, err
 	}
+	ctx = broker.WithFreshAttempt(ctx)
 	release, err := c.claim(opCreate, keys(cl.Nodes...)...)
 	if err != nil {
 		return broker.ClusterConnection{}, err

@@ -14,6 +14,7 @@ const opJoin = "joinCluster"
 // joins again the same way, under its number and address; one whose joining broke
 // off goes on where that was.
 func (c *Clusters) JoinCluster(ctx context.Context, projectID, clusterID string, ref broker.ClusterNodeRef) error {
+	ctx = broker.WithFreshAttempt(ctx)
 	cl, release, err := c.open(ctx, opJoin, projectID, clusterID)
 	if err != nil {
 		return err
@@ -114,10 +115,15 @@ func (c *Clusters) enter(ctx context.Context, cl Cluster, n Node, known bool) er
 	switch {
 	case self.err != nil:
 		return self.err
-	case self.member && (!self.in(cl.Name) || self.foreign(leader)):
+	case self.member && !self.waits() && (!self.in(cl.Name) || self.foreign(leader)):
 		return self.taken(opJoin)
 	case leader == nil:
 		return noLeader(opJoin, cl, others)
+	case self.waits(): // with an invitation that is void, or to a cluster that cannot be reached
+		if err := errors.Join(c.leaveAlone(ctx, cl, []Node{n})...); err != nil {
+			return err
+		}
+		self.member = false
 	case self.member && leader.counts(n.NodeID):
 		return nil
 	}

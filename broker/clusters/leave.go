@@ -15,6 +15,7 @@ const (
 // LeaveCluster removes a node: its leader does that or, where there is none, the
 // node itself. The node need not be reachable.
 func (c *Clusters) LeaveCluster(ctx context.Context, projectID, clusterID string, ref broker.ClusterNodeRef) error {
+	ctx = broker.WithFreshAttempt(ctx)
 	cl, release, err := c.open(ctx, opLeave, projectID, clusterID)
 	if err != nil {
 		return err
@@ -52,6 +53,7 @@ func (cl Cluster) find(ref broker.ClusterNodeRef) (Node, error) {
 // its data. With purge it is forgotten even if that failed; its nodes are left as
 // they are then. A name that is given must be the cluster's.
 func (c *Clusters) DeleteCluster(ctx context.Context, projectID, clusterID, clustername string, purge bool) error {
+	ctx = broker.WithFreshAttempt(ctx)
 	cl, release, err := c.open(ctx, opDelete, projectID, clusterID)
 	if err != nil {
 		return err

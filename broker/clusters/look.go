@@ -85,6 +85,12 @@ func (s sight) in(name string) bool {
 	return s.err == nil && s.member && (s.cluster.ClusterName == "" || s.cluster.ClusterName == name)
 }
 
+// waits reports whether the node was invited and waits to be let in: it does not
+// know the name of its cluster yet.
+func (s sight) waits() bool {
+	return s.err == nil && s.member && s.cluster.ClusterName == "" && s.cluster.UUID != ""
+}
+
 // foreign tells whether the node is in another cluster than the leader, whatever
 // their names.
 func (s sight) foreign(leader *sight) bool {

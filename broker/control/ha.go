@@ -33,13 +33,15 @@ const (
 	ErrNotLeader   refusal = "This broker is not the cluster leader."
 	ErrNoCluster   refusal = "This broker is not part of a cluster."
 	ErrClusterName refusal = "This broker is part of another cluster."
-	ErrNoLeader    refusal = "The cluster has no leader."
+	ErrNoLeader    refusal = "The cluster has no leader: nothing was changed, try again."
 	ErrNoNode      refusal = "Node not found"
 	ErrMember      refusal = "Node is already part of the cluster."
 	ErrSyncMode    refusal = "This broker does not offer this syncmode."
 	ErrAdminOnly   refusal = "Syncmode full closes all listeners but those with admin_only: use one of these."
 	ErrInvitation  refusal = "Invalid invitation"
 	ErrUnconfirmed refusal = "The outcome is not known: it may have been carried out."
+
+	errNoLeaderBefore refusal = "The cluster has no leader." // what earlier releases say
 )
 
 // The texts about arguments.
@@ -254,6 +256,9 @@ func (r Refusal) ClassifyHA(op string) error {
 		return broker.NotSupported(op, broker.CapCluster)
 	}
 	for _, known := range haRefusals {
+		if r == Refusal(errNoLeaderBefore) {
+			r = Refusal(ErrNoLeader)
+		}
 		if strings.EqualFold(strings.TrimRight(string(r), ". "), strings.TrimRight(string(known.text), ".")) {
 			e := &broker.Error{Kind: known.kind, Op: op, Msg: string(r), Err: known.text}
 			if e.Kind == broker.Unsupported {

@@ -39,6 +39,10 @@ type Change interface{ change() }
 type PutClient struct {
 	ClientRecord
 	Password *string
+
+	// Previous is the record that this one takes the place of, so that a store can
+	// write only the difference; nil where there was none, or it is not known.
+	Previous *ClientRecord
 }
 
 // DropClient removes a client and its memberships.

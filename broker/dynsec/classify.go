@@ -1,6 +1,7 @@
 package dynsec
 
 import (
+	"errors"
 	"strings"
 
 	"signalbox/broker"
@@ -14,7 +15,36 @@ func Classify(op, text string) error {
 	if e.Kind == broker.Unsupported {
 		e.Feature = broker.CapDynamicSecurity
 	}
+	if problem, ok := strings.CutPrefix(text, passwordRefused); ok {
+		e.Fields = []broker.Field{{Path: "password", Msg: problem}}
+	}
 	return e
+}
+
+// passwordRefused begins the text about a password that does not meet the rules.
+const passwordRefused = "Invalid password: "
+
+// The beginnings of texts that say whether a command may be sent again.
+const (
+	nothingChanged = "Nothing was changed, try again"
+	outcomeUnknown = "It is not known whether this was done, look before you try again"
+)
+
+// NotDone returns the text of the answer to a command that failed for a reason of
+// the broker's own. It says whether to try again, if that is known.
+func NotDone(err error) string {
+	begin := ""
+	switch broker.KindOf(err) {
+	case broker.Unavailable:
+		begin = nothingChanged
+	case broker.Unconfirmed:
+		begin = outcomeUnknown
+	}
+	e, ok := errors.AsType[*broker.Error](err)
+	if begin == "" || !ok {
+		return errInternal.Error()
+	}
+	return begin + ": " + e.Msg
 }
 
 func kindOf(text string) broker.Kind {
@@ -23,6 +53,10 @@ func kindOf(text string) broker.Kind {
 	switch {
 	case text == unknownCommand:
 		return broker.Unsupported
+	case begins(nothingChanged):
+		return broker.Unavailable
+	case begins(outcomeUnknown):
+		return broker.Unconfirmed
 	case has("not found"), has("does not exist"):
 		return broker.NotFound
 	case has("already"):

@@ -1,6 +1,10 @@
 package dynsec
 
-import "signalbox/broker"
+import (
+	"fmt"
+
+	"signalbox/broker"
+)
 
 // Command is one command of a request. The zero value is an unknown command.
 // Printing it shows its name only, as it may hold a password.
@@ -10,6 +14,7 @@ type Command struct {
 	correlation *string
 	args        arguments
 	hash        string // of args.password
+	refused     error  // why it must not be done; nil for none
 }
 
 // arguments is all that a command can carry; each command looks at its own.
@@ -111,3 +116,9 @@ func (c *Command) PasswordToHash() (password string, ok bool) {
 
 // SetPasswordHash sets the hash to store; see PasswordToHash.
 func (c *Command) SetPasswordHash(hash string) { c.hash = hash }
+
+// RefusePassword has the command fail because its password has fewer characters than
+// are needed.
+func (c *Command) RefusePassword(needed int) {
+	c.refused = refusal(fmt.Sprintf(passwordRefused+"it must have at least %d characters", needed))
+}

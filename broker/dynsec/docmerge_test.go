@@ -13,7 +13,7 @@ import (
 func TestMergeOfPasswordsAndRights(t *testing.T) {
 	t.Parallel()
 	hash := madeByMosquitto["2.0"].encoded
-	users, _, err := ParsePasswordFile(strings.NewReader("bob:" + hash + "\nquiet:" + hash))
+	users, _, err := ParsePasswordFile(strings.NewReader("bob:"+hash+"\nquiet:"+hash), false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,13 +13,14 @@ import (
 // wrong is named with its line and its place. The first error stays: after it
 // nothing is read and every value is zero.
 type docReader struct {
-	b        []byte
-	dec      *json.Decoder
-	path     []string
-	err      error
-	warnings []string
-	silent   int // warnings that were not written down
-	unknown  map[string]bool
+	b              []byte
+	dec            *json.Decoder
+	path           []string
+	err            error
+	warnings       []string
+	silentDefaults bool // the default access is null: the file says nothing about it
+	silent         int  // warnings that were not written down
+	unknown        map[string]bool
 }
 
 // maxWarnings bounds how many warnings are written down.
@@ -73,11 +74,11 @@ func (r *docReader) token() json.Token {
 	return t
 }
 
-// object hands every member's name, in lower case, over to be read. A member
-// that is there twice is an error.
-func (r *docReader) object(each func(member string)) {
+// object calls each with every member's name, in lower case, and reports whether
+// there is an object. A member that is there twice is an error.
+func (r *docReader) object(each func(member string)) bool {
 	if !r.enter('{', "an object") {
-		return
+		return false
 	}
 	seen := make(map[string]bool)
 	for r.err == nil && r.dec.More() {
@@ -92,6 +93,7 @@ func (r *docReader) object(each func(member string)) {
 		r.path = r.path[:len(r.path)-1]
 	}
 	r.token()
+	return true
 }
 
 // array calls each to read an element, as often as there is one.

@@ -50,7 +50,7 @@ func ParseDocument(b []byte) (Document, []string, error) {
 	var d Document
 	r.object(func(member string) { r.document(&d, member) })
 	r.end()
-	if r.err == nil && d.Defaults == nil {
+	if r.err == nil && d.Defaults == nil && !r.silentDefaults {
 		d.Defaults = &Defaults{}
 		r.warnings = append(r.warnings, "defaultACLAccess is missing: what no ACL decides about is denied")
 	}
@@ -69,8 +69,7 @@ func (r *docReader) document(d *Document, member string) {
 	case "changeindex":
 		d.ChangeIndex = max(r.number(0), 0)
 	case "defaultaclaccess":
-		d.Defaults = &Defaults{}
-		r.object(func(member string) { r.defaults(d.Defaults, member) })
+		d.Defaults = r.settings()
 	case "clients":
 		r.array(func() { d.Clients = append(d.Clients, r.client()) })
 	case "groups":
@@ -82,6 +81,16 @@ func (r *docReader) document(d *Document, member string) {
 	default:
 		r.skip()
 	}
+}
+
+// settings reads the default access; null says nothing about it.
+func (r *docReader) settings() *Defaults {
+	d := &Defaults{}
+	if null := !r.object(func(member string) { r.defaults(d, member) }); null {
+		r.silentDefaults = true
+		return nil
+	}
+	return d
 }
 
 func (r *docReader) defaults(d *Defaults, member string) {

@@ -15,10 +15,21 @@ import (
 // salt of 2.1's length cannot be expressed there. Without Defaults those of a
 // new broker are written.
 func (d Document) Marshal() ([]byte, error) {
-	f := fileDocument{ChangeIndex: d.ChangeIndex, Defaults: fileDefaults(DefaultDefaults()), AnonymousGroup: d.AnonymousGroup,
+	if d.Defaults == nil {
+		defaults := DefaultDefaults()
+		d.Defaults = &defaults
+	}
+	return d.MarshalRecords()
+}
+
+// MarshalRecords writes the document as Marshal does, but without Defaults it writes
+// null for them, which ParseDocument reads as saying nothing about them. It is for
+// this program, not for Mosquitto.
+func (d Document) MarshalRecords() ([]byte, error) {
+	f := fileDocument{ChangeIndex: d.ChangeIndex, AnonymousGroup: d.AnonymousGroup,
 		Clients: make([]fileClient, 0, len(d.Clients)), Groups: make([]fileGroup, 0, len(d.Groups)), Roles: make([]broker.Role, 0, len(d.Roles))}
 	if d.Defaults != nil {
-		f.Defaults = fileDefaults(*d.Defaults)
+		f.Defaults = (*fileDefaults)(d.Defaults)
 	}
 	for _, c := range d.Clients {
 		f.Clients = append(f.Clients, newFileClient(c))
@@ -44,7 +55,7 @@ func (d Document) Marshal() ([]byte, error) {
 type (
 	fileDocument struct {
 		ChangeIndex    int64         `json:"changeIndex"`
-		Defaults       fileDefaults  `json:"defaultACLAccess"`
+		Defaults       *fileDefaults `json:"defaultACLAccess"`
 		Clients        []fileClient  `json:"clients"`
 		Groups         []fileGroup   `json:"groups"`
 		AnonymousGroup string        `json:"anonymousGroup,omitempty"`

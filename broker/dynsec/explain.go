@@ -16,19 +16,22 @@ type Records struct {
 	Groups         map[string]broker.Group
 	Roles          map[string]broker.Role
 	Defaults       []broker.DefaultACL
+	// ReservedPrefixes is true of Mosquitto, which reserves $SYS and $share as
+	// beginnings of topics ($SYSTEM, $shared), not as their first level.
+	ReservedPrefixes bool
 }
 
 // Explain says what [Rights.Allowed] says of the same client, and why. Beyond
 // that it denies what never gets as far as the rights: a client that is not
 // there, is disabled or comes with another client id than the one it is bound
-// to, and a publish to $SYS or $share, which Mosquitto grants nobody.
+// to, and a publish to $SYS or $share, which is granted to no client.
 func Explain(q broker.AccessCheck, r Records) broker.Verdict {
 	ev, known := events[q.Action]
 	v := broker.Verdict{ACLType: ev.defaultName()}
 	switch {
 	case !known || !ev.accepts(q.Topic):
 		return denied(v, broker.DecidedByTopic, "this is not what a client can %s: %q", q.Action, q.Topic)
-	case ev == PublishSend && reserved(q.Topic):
+	case ev == PublishSend && r.reserved(q.Topic):
 		return denied(v, broker.DecidedBySystem, "no client may publish to topics that begin with $SYS or $share")
 	case q.Username == "":
 		return r.decide(v, ev, q, r.anonymousRoles())
@@ -54,9 +57,13 @@ func (ev Event) defaultName() string {
 	return [...]string{defaultSend, defaultReceive, defaultSubscribe, defaultUnsubscribe}[ev]
 }
 
-// reserved tells whether a topic is one that Mosquitto lets nobody publish to.
-func reserved(topic string) bool {
-	return strings.HasPrefix(topic, "$SYS") || strings.HasPrefix(topic, "$share")
+// reserved reports whether no client may publish to a topic.
+func (r Records) reserved(topic string) bool {
+	if r.ReservedPrefixes {
+		return strings.HasPrefix(topic, "$SYS") || strings.HasPrefix(topic, "$share")
+	}
+	level, _, _ := strings.Cut(topic, "/")
+	return level == "$SYS" || level == "$share"
 }
 
 func denied(v broker.Verdict, source broker.DecidedBy, reason string, args ...any) broker.Verdict {

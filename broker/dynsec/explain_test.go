@@ -79,6 +79,10 @@ func TestExplain(t *testing.T) {
 			broker.Verdict{ACLType: "publishClientSend", Source: "client-id", Reason: `the client can connect with the client id "x" only`}},
 		"$SYS": {broker.AccessCheck{Username: "pump", Action: "publish", Topic: "$SYS/x"}, nil,
 			broker.Verdict{ACLType: "publishClientSend", Source: "system", Reason: "no client may publish to topics that begin with $SYS or $share"}},
+		"beside $SYS": {broker.AccessCheck{Username: "pump", Action: "publish", Topic: "$SYSTEM/x"}, nil,
+			broker.Verdict{ACLType: "publishClientSend", Source: "default", Reason: "no ACL matches, and the default for publishClientSend denies it"}},
+		"beside $SYS at Mosquitto": {broker.AccessCheck{Username: "pump", Action: "publish", Topic: "$SYSTEM/x"}, func(r *Records) { r.ReservedPrefixes = true },
+			broker.Verdict{ACLType: "publishClientSend", Source: "system", Reason: "no client may publish to topics that begin with $SYS or $share"}},
 		"no topic": {broker.AccessCheck{Username: "pump", Action: "publish", Topic: "a/#"}, nil,
 			broker.Verdict{ACLType: "publishClientSend", Source: "invalid-topic", Reason: `this is not what a client can publish: "a/#"`}},
 	} {

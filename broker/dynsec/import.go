@@ -26,7 +26,7 @@ func (t *Tx) Import(d Document, replace bool, stored func(username string) strin
 			t.clear()
 		}
 		t.importRecords(d)
-		t.importSettings(d)
+		r.Warnings = t.importSettings(d, replace)
 	default:
 		merged, err := t.s.Document(keptPassword(&t.s, stored)).Merge(d)
 		if err != nil {
@@ -140,15 +140,21 @@ func (t *Tx) ownNames(refs []broker.RoleRef) []broker.RoleRef {
 }
 
 // importSettings takes the settings over; a document that says nothing about
-// the default access leaves it as it is.
-func (t *Tx) importSettings(d Document) {
+// the default access leaves it as it is. It warns where it changes what was set
+// before, unless that is to be replaced.
+func (t *Tx) importSettings(d Document, replace bool) []string {
+	warnings := []string{}
 	if d.Defaults != nil {
+		if !replace && t.s.index > 0 && *d.Defaults != t.s.defaults {
+			warnings = append(warnings, "the default access was set before, and is now that of the file")
+		}
 		t.s.defaults = *d.Defaults
 		t.record(PutDefaults{Defaults: *d.Defaults})
 	}
 	t.s.anonymous = d.AnonymousGroup
 	t.record(PutAnonymousGroup{GroupName: d.AnonymousGroup})
 	t.cutAnonymous()
+	return warnings
 }
 
 // mergeSettings takes over an anonymous group where there was none, and warns

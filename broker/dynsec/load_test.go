@@ -42,7 +42,7 @@ func TestLoadPutsInOrder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := usernames(t, s.ListClients(broker.ListOptions[broker.Client]{Count: -1})); !slices.Equal(got, []string{"x", "y"}) {
+	if got := usernames(t, part(t, s.ListClients, broker.ListOptions[broker.Client]{Count: -1})); !slices.Equal(got, []string{"x", "y"}) {
 		t.Errorf("clients %q", got)
 	}
 	c, _ := s.Client("x")

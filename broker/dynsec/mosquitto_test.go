@@ -16,10 +16,8 @@ import (
 	"signalbox/broker"
 	"signalbox/broker/brokertest"
 	"signalbox/broker/dynsec"
+	"signalbox/scripts/suite"
 )
-
-// patience bounds every wait for the broker.
-const patience = 20 * time.Second
 
 // connect logs in to a broker; the error is what it answered.
 func connect(t *testing.T, s *brokertest.Server, clientID, username, password string, each mqtt.MessageHandler) (mqtt.Client, error) {
@@ -29,7 +27,7 @@ func connect(t *testing.T, s *brokertest.Server, clientID, username, password st
 		SetAutoReconnect(false).SetConnectRetry(false).SetDefaultPublishHandler(each)
 	c := mqtt.NewClient(o)
 	token := c.Connect()
-	if !token.WaitTimeout(patience) {
+	if !token.WaitTimeout(suite.HangLimit) {
 		t.Fatalf("%s: no answer to CONNECT", username)
 	}
 	t.Cleanup(func() { c.Disconnect(0) })
@@ -47,7 +45,7 @@ func mustConnect(t *testing.T, s *brokertest.Server, clientID, username string, 
 
 func done(t *testing.T, what string, token mqtt.Token) {
 	t.Helper()
-	if !token.WaitTimeout(patience) || token.Error() != nil {
+	if !token.WaitTimeout(suite.HangLimit) || token.Error() != nil {
 		t.Fatalf("%s: %v", what, token.Error())
 	}
 }
@@ -114,7 +112,7 @@ func rewritten(t *testing.T, s *brokertest.Server, want dynsec.Document) {
 		if got != `{"responses":[{"command":"createRole"}]}` {
 			t.Fatalf("got answer %s", got)
 		}
-	case <-time.After(patience):
+	case <-time.After(suite.HangLimit):
 		t.Fatal("no answer")
 	}
 	b, err := os.ReadFile(s.DynsecPath)
@@ -251,7 +249,7 @@ func newListener(t *testing.T, s *brokertest.Server, username string, filters ..
 // until gives the topics that came before the mark.
 func (l *listener) until(t *testing.T, mark string) (topics []string) {
 	t.Helper()
-	timeout := time.After(patience)
+	timeout := time.After(suite.HangLimit)
 	for {
 		select {
 		case topic := <-l.topics:

@@ -1,6 +1,7 @@
 package dynsec
 
 import (
+	"context"
 	"iter"
 
 	"github.com/tidwall/btree"
@@ -10,36 +11,36 @@ import (
 
 // ListClients gives a part of the clients in order of their names, without live
 // connections. Without a Match the cost of a page does not depend on its offset.
-func (s *State) ListClients(o broker.ListOptions[broker.Client]) broker.Page[broker.Client] {
+func (s *State) ListClients(ctx context.Context, o broker.ListOptions[broker.Client]) (broker.Page[broker.Client], error) {
 	bare := func(name string) broker.Client {
 		return broker.Client{Username: name, Roles: []broker.RoleRef{}, Groups: []broker.GroupRef{}, Connections: []broker.Connection{}}
 	}
-	return page(s.clients, o, viewClient, bare)
+	return page(ctx, s.clients, o, viewClient, bare)
 }
 
 // ListGroups gives a part of the groups in order of their names.
-func (s *State) ListGroups(o broker.ListOptions[broker.Group]) broker.Page[broker.Group] {
+func (s *State) ListGroups(ctx context.Context, o broker.ListOptions[broker.Group]) (broker.Page[broker.Group], error) {
 	bare := func(name string) broker.Group {
 		return broker.Group{GroupName: name, Clients: []broker.MemberRef{}, Roles: []broker.RoleRef{}}
 	}
-	return page(s.groups, o, viewGroup, bare)
+	return page(ctx, s.groups, o, viewGroup, bare)
 }
 
 // ListRoles gives a part of the roles in order of their names.
-func (s *State) ListRoles(o broker.ListOptions[broker.Role]) broker.Page[broker.Role] {
+func (s *State) ListRoles(ctx context.Context, o broker.ListOptions[broker.Role]) (broker.Page[broker.Role], error) {
 	bare := func(name string) broker.Role { return broker.Role{RoleName: name, ACLs: []broker.ACL{}} }
-	return page(s.roles, o, viewRole, bare)
+	return page(ctx, s.roles, o, viewRole, bare)
 }
 
 // page selects a part of a tree. view makes an entry from its record, bare one
 // that holds just the name.
-func page[R, T any](m *btree.Map[string, R], o broker.ListOptions[T], view func(R) T, bare func(string) T) broker.Page[T] {
+func page[R, T any](ctx context.Context, m *btree.Map[string, R], o broker.ListOptions[T], view func(R) T, bare func(string) T) (broker.Page[T], error) {
 	show := func(_ string, r R) T { return view(r) }
 	if o.NamesOnly {
 		show = func(name string, _ R) T { return bare(name) }
 	}
 	if o.Match != nil {
-		return matched(m, o, view, show)
+		return matched(ctx, m, o, view, show)
 	}
 	return broker.Page[T]{Total: m.Len(), Items: func(yield func(T, error) bool) {
 		for name, r := range span(m, o.Offset, o.Count) {
@@ -47,15 +48,19 @@ func page[R, T any](m *btree.Map[string, R], o broker.ListOptions[T], view func(
 				return
 			}
 		}
-	}}
+	}}, nil
 }
 
 // matched selects a part of the entries that match. It keeps their names only
 // and makes the entries when they are asked for.
-func matched[R, T any](m *btree.Map[string, R], o broker.ListOptions[T], view func(R) T, show func(string, R) T) broker.Page[T] {
+func matched[R, T any](ctx context.Context, m *btree.Map[string, R], o broker.ListOptions[T], view func(R) T, show func(string, R) T) (broker.Page[T], error) {
 	var hits []string
 	for name, r := range each(m, "") {
-		if o.Match(view(r)) {
+		ok, err := broker.Matches(ctx, o.Match, view(r))
+		if err != nil {
+			return broker.Page[T]{}, err
+		}
+		if ok {
 			hits = append(hits, name)
 		}
 	}
@@ -71,7 +76,7 @@ func matched[R, T any](m *btree.Map[string, R], o broker.ListOptions[T], view fu
 				return
 			}
 		}
-	}}
+	}}, nil
 }
 
 // span yields count entries of a tree from the one at offset on; a negative

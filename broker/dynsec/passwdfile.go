@@ -14,11 +14,12 @@ import (
 const maxLineBytes = 128 << 10
 
 // ParsePasswordFile reads a password_file of Mosquitto: a client for each line
-// user:hash. Hashes that begin with $7$ or $argon2id$ are kept. $6$, which is
-// one round of SHA-512, and passwords that are not hashed are refused; the error
-// is a *broker.Error of kind Invalid that names every line at fault.
-func ParsePasswordFile(r io.Reader) (Document, []string, error) {
-	f := passwordFile{seen: make(map[string]bool)}
+// user:hash. Hashes that begin with $7$, $argon2id$ or $6$ are kept. $6$ is one
+// round of SHA-512: a warning names each user who needs a new password, and strict
+// refuses the file. Passwords that are not hashed are refused; the error is a
+// *broker.Error of kind Invalid that names every line at fault.
+func ParsePasswordFile(r io.Reader, strict bool) (Document, []string, error) {
+	f := passwordFile{seen: make(map[string]bool), strict: strict}
 	if err := eachLine(r, &f.checker, f.line); err != nil {
 		return Document{}, nil, err
 	}
@@ -31,15 +32,21 @@ func ParsePasswordFile(r io.Reader) (Document, []string, error) {
 
 type passwordFile struct {
 	checker
-	doc  Document
-	seen map[string]bool
+	doc    Document
+	seen   map[string]bool
+	strict bool
+	weak   []string // users with a hash of the kind $6$
 }
 
 func (f *passwordFile) warnings() []string {
 	if len(f.doc.Clients) == 0 {
 		return []string{"there is no client in the file"}
 	}
-	return nil
+	var all []string
+	for _, username := range f.weak {
+		all = append(all, fmt.Sprintf("user %q needs a new password: the hash is of the old kind $6$, which is quickly guessed by whoever gets hold of it; it works until then", username))
+	}
+	return all
 }
 
 func (f *passwordFile) line(n int, line string) {
@@ -60,13 +67,16 @@ func (f *passwordFile) line(n int, line string) {
 
 func (f *passwordFile) client(n int, username, hash string) {
 	switch err := CheckPasswordHash(hash); {
-	case strings.HasPrefix(hash, "$6$"):
+	case IsWeakHash(hash) && f.strict:
 		f.add("line %d: user %q has a hash of the old kind $6$, too weak to be kept: set a new password with mosquitto_passwd and import again", n, username)
 	case !strings.HasPrefix(hash, "$"):
 		f.add("line %d: user %q has a password that is not hashed: run mosquitto_passwd -U on the file and import again", n, username)
 	case err != nil:
 		f.add("line %d: user %q: %v", n, username, err)
 	default:
+		if IsWeakHash(hash) {
+			f.weak = append(f.weak, username)
+		}
 		f.doc.Clients = append(f.doc.Clients, DocumentClient{Username: username, EncodedPassword: hash})
 	}
 }

@@ -18,7 +18,7 @@ func TestPasswordFile(t *testing.T) {
 	t.Parallel()
 	old, now := madeByMosquitto["2.0"].encoded, madeByMosquitto["2.1"].encoded
 	file := "# users\r\n\r\nzoe:" + now + "\r\n  bob : " + old + " \nada:" + argonReference
-	d, warnings, err := ParsePasswordFile(strings.NewReader(file))
+	d, warnings, err := ParsePasswordFile(strings.NewReader(file), false)
 	want := Document{Clients: []DocumentClient{
 		{Username: "ada", EncodedPassword: argonReference},
 		{Username: "bob", EncodedPassword: old},
@@ -43,7 +43,7 @@ func TestPasswordFileOfMosquittoPasswd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, _, err := ParsePasswordFile(strings.NewReader(string(b)))
+	d, _, err := ParsePasswordFile(strings.NewReader(string(b)), false)
 	if err != nil || len(d.Clients) != 1 || d.Clients[0].Username != "bob" {
 		t.Fatalf("got %+v, %v, want bob", d.Clients, err)
 	}
@@ -82,7 +82,7 @@ func TestPasswordFileFaultsAreNamed(t *testing.T) {
 		`line 8: user "broken": not a password hash of a known form: salt is not base64 of 12 or 64 bytes`,
 		`line 9: not UTF-8`,
 	}
-	d, _, err := ParsePasswordFile(strings.NewReader(file))
+	d, _, err := ParsePasswordFile(strings.NewReader(file), true)
 	if broker.KindOf(err) != broker.Invalid || d.Clients != nil {
 		t.Fatalf("got %+v, %v, want an Invalid error and nothing else", d, err)
 	}
@@ -99,7 +99,7 @@ func TestPasswordFileFaultsAreNamed(t *testing.T) {
 func TestFileThatCannotBeReadToItsEnd(t *testing.T) {
 	t.Parallel()
 	long := "\nuser " + strings.Repeat("x", maxLineBytes)
-	if _, _, err := ParsePasswordFile(strings.NewReader(long)); err == nil || !strings.Contains(message(err), "line 2: longer than") {
+	if _, _, err := ParsePasswordFile(strings.NewReader(long), false); err == nil || !strings.Contains(message(err), "line 2: longer than") {
 		t.Errorf("got %v, want a line too long", err)
 	}
 	broken := errors.New("broken")
@@ -110,7 +110,7 @@ func TestFileThatCannotBeReadToItsEnd(t *testing.T) {
 
 func TestPasswordFileWithoutClients(t *testing.T) {
 	t.Parallel()
-	if d, w, err := ParsePasswordFile(strings.NewReader("# nothing\n")); err != nil || len(w) != 1 || len(d.Clients) != 0 {
+	if d, w, err := ParsePasswordFile(strings.NewReader("# nothing\n"), false); err != nil || len(w) != 1 || len(d.Clients) != 0 {
 		t.Errorf("got %+v, %q, %v, want nothing and a warning", d, w, err)
 	}
 }
@@ -119,7 +119,7 @@ func FuzzParsePasswordFile(f *testing.F) {
 	f.Add("a:" + madeByMosquitto["2.0"].encoded + "\r\n#\n b : $7$1$x$y")
 	f.Add("x\ny:$6$")
 	f.Fuzz(func(t *testing.T, file string) {
-		d, _, err := ParsePasswordFile(strings.NewReader(file))
+		d, _, err := ParsePasswordFile(strings.NewReader(file), false)
 		checkParsed(t, d, err)
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -54,9 +55,13 @@ func HashPassword(password []byte, iterations int) (string, error) {
 	return encodePBKDF2(iterations, salt, hash), nil
 }
 
+// IsWeakHash reports whether a hash is of Mosquitto's old kind $6$, one round of
+// SHA-512: whoever has it tries a thousand million passwords in a second.
+func IsWeakHash(encoded string) bool { return strings.HasPrefix(encoded, "$6$") }
+
 // VerifyPassword tells whether the password is the one that was hashed, in a
-// time that does not depend on how much of it is right. It knows $7$ and the
-// PHC form of argon2id. A hash of another form is an [ErrPasswordForm], one
+// time that does not depend on how much of it is right. It knows $7$, the
+// PHC form of argon2id, and $6$, which takes no time to speak of. A hash of another form is an [ErrPasswordForm], one
 // that would take too long an [ErrPasswordCost]; no work is done for either.
 func VerifyPassword(encoded string, password []byte) (bool, error) {
 	h, err := parseHash(encoded)
@@ -76,7 +81,8 @@ func CheckPasswordHash(encoded string) error {
 	return err
 }
 
-// passwordHash is a hash taken apart. With memory it is argon2id, else PBKDF2.
+// passwordHash is a hash taken apart. With memory it is argon2id, with iterations
+// PBKDF2, else one round of SHA-512.
 type passwordHash struct {
 	salt, hash []byte
 	iterations uint32
@@ -87,6 +93,10 @@ type passwordHash struct {
 func (h passwordHash) derive(password []byte) ([]byte, error) {
 	if h.memory > 0 {
 		return argon2.IDKey(password, h.salt, h.iterations, h.memory, h.threads, uint32(len(h.hash))), nil
+	}
+	if h.iterations == 0 {
+		sum := sha512.Sum512(slices.Concat(password, h.salt))
+		return sum[:], nil
 	}
 	key, err := pbkdf2.Key(sha512.New, string(password), h.salt, int(h.iterations), len(h.hash))
 	if err != nil {
@@ -101,6 +111,8 @@ func parseHash(encoded string) (passwordHash, error) {
 		return parsePBKDF2(encoded)
 	case strings.HasPrefix(encoded, "$argon2id$"):
 		return parseArgon2id(encoded)
+	case IsWeakHash(encoded):
+		return parseSHA512(encoded)
 	}
 	return passwordHash{}, ErrPasswordForm
 }
@@ -127,6 +139,23 @@ func parsePBKDF2(encoded string) (passwordHash, error) {
 		return passwordHash{}, fmt.Errorf("%w: hash is not base64 of %d bytes", ErrPasswordForm, hashBytes)
 	}
 	return passwordHash{salt: salt, hash: hash, iterations: uint32(n)}, nil
+}
+
+// parseSHA512 takes $6$salt$hash apart.
+func parseSHA512(encoded string) (passwordHash, error) {
+	parts := strings.Split(encoded, "$")
+	if len(parts) != 4 {
+		return passwordHash{}, fmt.Errorf("%w: $6$ has two parts", ErrPasswordForm)
+	}
+	salt, err := base64.StdEncoding.Strict().DecodeString(parts[2])
+	if err != nil || len(salt) != saltBytes && len(salt) != oldSaltBytes {
+		return passwordHash{}, fmt.Errorf("%w: salt is not base64 of %d or %d bytes", ErrPasswordForm, oldSaltBytes, saltBytes)
+	}
+	hash, err := base64.StdEncoding.Strict().DecodeString(parts[3])
+	if err != nil || len(hash) != hashBytes {
+		return passwordHash{}, fmt.Errorf("%w: hash is not base64 of %d bytes", ErrPasswordForm, hashBytes)
+	}
+	return passwordHash{salt: salt, hash: hash}, nil
 }
 
 func encodePBKDF2(iterations int, salt, hash []byte) string {

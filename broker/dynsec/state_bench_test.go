@@ -52,7 +52,7 @@ func BenchmarkListClients(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				n := 0
-				for range s.ListClients(broker.ListOptions[broker.Client]{Offset: offset, Count: 100}).Items {
+				for range part(b, s.ListClients, broker.ListOptions[broker.Client]{Offset: offset, Count: 100}).Items {
 					n++
 				}
 				if n != 100 {

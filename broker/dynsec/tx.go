@@ -48,6 +48,10 @@ func (t *Tx) Do(c Command, live Connections) Answer {
 		a.Error = string(errUnknownCommand)
 		return a
 	}
+	if c.refused != nil {
+		a.Error = c.refused.Error()
+		return a
+	}
 	before := len(t.changes)
 	data, err := c.op.do(t, &c, live)
 	if err != nil {
@@ -113,9 +117,10 @@ func (t *Tx) setGroup(g *group) {
 // putClient stores a client in place of the one of its name, if any. All its
 // roles and groups must be there.
 func (t *Tx) putClient(c *ClientRecord, password *string) {
-	old, ok := t.s.clients.Set(c.Username, c)
+	previous, ok := t.s.clients.Set(c.Username, c)
+	old := previous
 	if !ok {
-		old = &ClientRecord{}
+		previous, old = nil, &ClientRecord{}
 	}
 	for _, ref := range old.Roles {
 		if !hasRole(c.Roles, ref.RoleName) {
@@ -128,7 +133,7 @@ func (t *Tx) putClient(c *ClientRecord, password *string) {
 		}
 	}
 	t.regroup(c.Username, old.Groups, c.Groups)
-	t.record(PutClient{ClientRecord: *c, Password: password})
+	t.record(PutClient{ClientRecord: *c, Password: password, Previous: previous})
 }
 
 // regroup moves a client between groups.

@@ -41,7 +41,7 @@ func TestReadersNeedNoLock(t *testing.T) {
 
 func readAll(t *testing.T, s *State, n int) {
 	total := 0
-	for c := range s.ListClients(broker.ListOptions[broker.Client]{Count: -1}).Items {
+	for c := range part(t, s.ListClients, broker.ListOptions[broker.Client]{Count: -1}).Items {
 		if _, ok := s.Rights(c.Username); !ok {
 			t.Errorf("no rights for %q", c.Username)
 		}

@@ -63,7 +63,7 @@ func TestBridgesOnControl(t *testing.T) {
 	topic := control.BridgeTopic("fake-bridge")
 	d := join(t, b, 5, as(adminName, adminPassword))
 	d.subscribe(0, "$CONTROL/#")
-	ask := func(topic, command string) { d.publish(topic, `{"commands":[`+command+`]}`, 1) }
+	ask := func(topic, command string) { d.send(d.message(topic, `{"commands":[`+command+`]}`, 0, false)) }
 	want := func(topic, answer string) {
 		t.Helper()
 		got := d.want(packets.Publish)

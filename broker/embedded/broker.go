@@ -21,6 +21,7 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/bridges"
+	"signalbox/broker/clock"
 	"signalbox/broker/embedded/access"
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/embedded/guard"
@@ -51,28 +52,30 @@ type Broker struct {
 	broker.Streams
 	broker.Bridges
 
-	config  Config
-	log     *slog.Logger
-	now     func() time.Time
-	file    *file.File
-	control *access.Control
-	store   *store.Store
-	replica *replica.Store // before the store
-	engine  *engine.Engine
-	streams *streams.Engine // nil for none
-	bridges *bridges.Engine // nil for none
-	trials  chan struct{}   // holds one for each request that waits for other systems
-	cluster *member         // nil for none
-	limits  *guard.Limits
-	bans    *guard.Bans
-	flaps   *guard.Flapping
-	denials *denials
-	tree    *topictree.Tracker
-	sys     *sys.Tree
-	doors   *listen.Set
-	traffic listen.Counters
-	tasks   sync.WaitGroup
-	life    lifecycle
+	config   Config
+	log      *slog.Logger
+	now      func() time.Time // the time of day; for durations in this process only
+	unwatch  func()           // stops the clock that is the broker's own
+	file     *file.File
+	timeline *clock.Timeline // by which sessions and messages expire
+	control  *access.Control
+	store    *store.Store
+	replica  *replica.Store // before the store
+	engine   *engine.Engine
+	streams  *streams.Engine // nil for none
+	bridges  *bridges.Engine // nil for none
+	trials   chan struct{}   // holds one for each request that waits for other systems
+	cluster  *member         // nil for none
+	limits   *guard.Limits
+	bans     *guard.Bans
+	flaps    *guard.Flapping
+	denials  *denials
+	tree     *topictree.Tracker
+	sys      *sys.Tree
+	doors    *listen.Set
+	traffic  listen.Counters
+	tasks    sync.WaitGroup
+	life     lifecycle
 }
 
 var _ broker.Broker = (*Broker)(nil)
@@ -100,7 +103,7 @@ func (b *Broker) build(ctx context.Context, path string) (err error) {
 	if b.doors, err = b.openDoors(); err != nil {
 		return err
 	}
-	if b.file, err = schema.Open(ctx, path, b.log); err != nil {
+	if err := b.openFile(ctx, path); err != nil {
 		return err
 	}
 	if err := b.openAccess(ctx); err != nil {
@@ -111,10 +114,10 @@ func (b *Broker) build(ctx context.Context, path string) (err error) {
 		return err
 	}
 	b.replica = replica.Open(replica.Options{Local: b.store, Encode: store.AppendChanges, Decode: store.DecodeChanges})
-	if b.bans, err = guard.OpenBans(ctx, b.control, b.now); err != nil {
+	if b.bans, err = guard.OpenBans(ctx, b.control, guard.Clocks{Wall: b.now, Service: b.timeline.Now}); err != nil {
 		return err
 	}
-	b.flaps = guard.NewFlapping(b.config.Limits.Flapping, b.now)
+	b.flaps = guard.NewFlapping(b.config.Limits.Flapping, b.timeline.Now)
 	b.denials = newDenials()
 	b.tree = b.newTree()
 	b.engine = engine.New(b.engineConfig(), engine.Parts{
@@ -132,11 +135,25 @@ func (b *Broker) build(ctx context.Context, path string) (err error) {
 	return b.openCluster(ctx, filepath.Dir(path))
 }
 
+// openFile opens the file and the time by which what is in it expires.
+func (b *Broker) openFile(ctx context.Context, path string) (err error) {
+	if b.file, err = schema.Open(ctx, path, b.log); err != nil {
+		return err
+	}
+	c := b.config.Clock
+	if c == nil {
+		c = clock.New(clock.Machine(), b.log)
+		b.unwatch = c.Start()
+	}
+	b.timeline, err = c.Open(ctx, b.file)
+	return err
+}
+
 // openAccess opens the access control and, on the first start, creates the admin
 // client.
 func (b *Broker) openAccess(ctx context.Context) error {
 	control, err := access.Open(ctx, access.Options{
-		File: b.file, PasswordIterations: b.config.PasswordIterations, Log: b.log,
+		File: b.file, PasswordIterations: b.config.PasswordIterations, MinPasswordLength: b.config.MinPasswordLength, Log: b.log,
 	})
 	if err != nil {
 		return err
@@ -173,6 +190,12 @@ func (b *Broker) closeParts(ctx context.Context) error {
 	}
 	if b.control != nil {
 		errs = append(errs, b.control.Close(ctx))
+	}
+	if b.timeline != nil {
+		errs = append(errs, b.timeline.Close(ctx))
+	}
+	if b.unwatch != nil {
+		b.unwatch()
 	}
 	if b.file != nil {
 		errs = append(errs, b.file.Close())

@@ -8,10 +8,8 @@ import (
 	"time"
 
 	"signalbox/broker"
+	"signalbox/scripts/suite"
 )
-
-// patience is how long tests wait for what must happen.
-const patience = 10 * time.Second
 
 const (
 	adminName     = "admin"
@@ -88,7 +86,7 @@ func everything() []broker.ACL {
 // eventually waits until a condition holds.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), suite.HangLimit)
 	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()

@@ -15,6 +15,7 @@ import (
 	"signalbox/broker/control"
 	"signalbox/broker/dynsec"
 	"signalbox/broker/embedded/engine"
+	"signalbox/broker/embedded/mesh"
 	"signalbox/broker/embedded/replica"
 )
 
@@ -23,17 +24,62 @@ type ClusterConfig struct {
 	// Listen is the address of the cluster port; empty for a broker that takes no
 	// part in clusters.
 	Listen string `mapstructure:"listen"`
+	// MaxLag is how many committed changes may have yet to be applied here before
+	// the broker is not ready; 0 for any number.
+	MaxLag int `mapstructure:"max_lag"`
+	// MinFreeDisk is how many bytes should be free on the disk of the cluster's
+	// files; with fewer the broker is not ready. 0 for none.
+	MinFreeDisk int64 `mapstructure:"min_free_disk"`
+	// ElectionTimeout is how long the leader may be silent before the other nodes
+	// elect another one.
+	ElectionTimeout time.Duration `mapstructure:"election_timeout"`
+	// Seal hides the node's key in the data directory; without it the key is stored as
+	// it is.
+	Seal cluster.Sealer `mapstructure:"-"`
+	// Allowed returns what is asked before a connection to another node is made; nil
+	// allows any.
+	Allowed func(hostPort string) cluster.Control `mapstructure:"-"`
+}
+
+// The bounds of ElectionTimeout.
+const (
+	minElectionTimeout = 100 * time.Millisecond
+	maxElectionTimeout = time.Minute
+)
+
+// DefaultClusterConfig returns the configuration of an empty file.
+func DefaultClusterConfig() ClusterConfig {
+	return ClusterConfig{MaxLag: 10_000, MinFreeDisk: 128 << 20, ElectionTimeout: 700 * time.Millisecond}
 }
 
 // Validate names every key whose value cannot be used.
 func (c ClusterConfig) Validate() error {
-	if c.Listen == "" {
-		return nil
+	var errs []error
+	if c.MaxLag < 0 {
+		errs = append(errs, errors.New("cluster.max_lag: must not be negative"))
 	}
-	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
-		return fmt.Errorf("cluster.listen: must be host:port, as in 10.0.0.1:7000, or empty: %w", err)
+	if c.MinFreeDisk < 0 {
+		errs = append(errs, errors.New("cluster.min_free_disk: must not be negative"))
 	}
-	return nil
+	if t := c.ElectionTimeout; t < minElectionTimeout || t > maxElectionTimeout {
+		errs = append(errs, fmt.Errorf("cluster.election_timeout: must be from %v to %v", minElectionTimeout, maxElectionTimeout))
+	}
+	if _, _, err := net.SplitHostPort(c.Listen); c.Listen != "" && err != nil {
+		errs = append(errs, fmt.Errorf("cluster.listen: must be host:port, as in 10.0.0.1:7000, or empty: %w", err))
+	}
+	return errors.Join(errs...)
+}
+
+// HasClusterSecrets reports whether the data directory holds a key of a node of a
+// cluster that only the sealer opens which has sealed it.
+func HasClusterSecrets(ctx context.Context, dataDir string) (bool, error) {
+	return cluster.IsSealed(ctx, filepath.Join(dataDir, clusterDir))
+}
+
+// ResealCluster seals that key in another way, while no broker runs on the data
+// directory.
+func ResealCluster(ctx context.Context, dataDir string, reseal func(sealed, aad []byte) ([]byte, error)) (int, error) {
+	return cluster.Reseal(ctx, filepath.Join(dataDir, clusterDir), reseal)
 }
 
 // clusterDir is the folder of the cluster's files in the data directory.
@@ -50,7 +96,10 @@ type member struct {
 	ready  chan struct{}
 	look   chan struct{} // holds one entry while the node's place has to be looked at
 
+	losses  *mesh.Losses            // of all that this broker was a node of, since its start
 	shares  atomic.Int32            // a sharing
+	timed   atomic.Bool             // syncmode full: this node has the cluster's time
+	ahead   differences             // syncmode hp
 	peering atomic.Pointer[peering] // nil for none
 
 	place   sync.Mutex      // held while the place is changed or looked at; guards what follows
@@ -76,7 +125,7 @@ func (b *Broker) openCluster(ctx context.Context, dataDir string) (err error) {
 	if b.config.Cluster.Listen == "" {
 		return b.openAlone(ctx, shared, messages)
 	}
-	m := &member{broker: b, ready: make(chan struct{}), look: make(chan struct{}, 1),
+	m := &member{broker: b, losses: mesh.NewLosses(b.log), ready: make(chan struct{}), look: make(chan struct{}, 1),
 		asking: map[string]int{}, spared: map[string]dynsec.Cut{}}
 	if shared {
 		b.control.SetReplicator(m)
@@ -87,6 +136,9 @@ func (b *Broker) openCluster(ctx context.Context, dataDir string) (err error) {
 	m.node, err = cluster.Open(ctx, cluster.Options{
 		Dir: filepath.Join(dataDir, clusterDir), Listen: b.config.Cluster.Listen, Version: b.config.Version,
 		Machine: machine{m}, Serve: m.serve, Answer: m.answer, Data: m.accept, Changed: m.changed, Log: b.log, Now: b.now,
+		MaxLag: uint64(b.config.Cluster.MaxLag), MinFreeDisk: b.config.Cluster.MinFreeDisk,
+		Timing: cluster.Timing{Heartbeat: b.config.Cluster.ElectionTimeout},
+		Seal:   b.config.Cluster.Seal, Allowed: b.config.Cluster.Allowed,
 	})
 	if err != nil {
 		return fmt.Errorf("open the cluster port (cluster.listen): %w", err)
@@ -123,7 +175,8 @@ func (b *Broker) closeCluster(ctx context.Context) error {
 	var err error
 	switch m.regime {
 	case leading:
-		err = errors.Join(b.engine.Close(ctx), b.settled(ctx))
+		err = b.engine.Close(ctx)
+		b.awaitAgreement(ctx)
 	case meshed, between:
 		err = b.engine.Close(ctx)
 		m.disconnectPeers()
@@ -132,15 +185,17 @@ func (b *Broker) closeCluster(ctx context.Context) error {
 	return errors.Join(err, m.node.Close(ctx))
 }
 
-// settled waits until it is known what became of all that clients have done.
-func (b *Broker) settled(ctx context.Context) error {
+// awaitAgreement waits until it is known whether the cluster has agreed on all that clients
+// have done. A leader without a majority learns that only at the end of its lease, which
+// may be later than the broker waits.
+func (b *Broker) awaitAgreement(ctx context.Context) {
 	done := make(verdict, 1)
 	b.replica.Submit(&engine.Changes{Done: done})
 	select {
 	case <-done: // another node may lead already, which is logged
-		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("wait until the cluster has agreed upon what clients have done: %w", context.Cause(ctx))
+		b.log.Warn("the broker closes before it is known whether the cluster has agreed on what clients did last; "+
+			"it has acknowledged none of that", "error", context.Cause(ctx))
 	}
 }
 
@@ -169,6 +224,7 @@ func (m *member) follow() {
 		<-m.broker.life.closing
 		cancel()
 	})
+	m.broker.tasks.Go(func() { m.keepTime(ctx) })
 	again := time.NewTicker(followEvery)
 	defer again.Stop()
 	for {
@@ -232,6 +288,9 @@ func (m *member) separate(ctx context.Context) error {
 // share notes what is shared from now on.
 func (m *member) share(s sharing) {
 	was := sharing(m.shares.Swap(int32(s)))
+	if s != sharesEverything {
+		m.timed.Store(false) // another cluster has another time
+	}
 	if c := m.broker.config; s != was && s != sharesNothing && c.MaxPacketSize > replica.MaxCommand {
 		m.broker.log.Warn("messages that are larger than what a cluster agrees upon at once are refused, though max_packet_size allows them",
 			"max_packet_size", c.MaxPacketSize, "agreed_upon", replica.MaxCommand)

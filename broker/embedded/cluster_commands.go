@@ -140,10 +140,11 @@ func (m *member) JoinCluster(ctx context.Context, s control.HASpec) error {
 	return told(err)
 }
 
-// named refuses a command about another cluster.
+// named refuses a command about another cluster. A node that waits to be let in
+// does not know the name of its cluster yet.
 func (m *member) named(clustername string) error {
 	info, err := m.node.Info()
-	if err == nil && info.Name != clustername {
+	if err == nil && info.Name != clustername && info.Name != "" {
 		return control.ErrClusterName
 	}
 	return told(err)

@@ -11,6 +11,7 @@ import (
 type ClusterFigures struct {
 	cluster.Figures
 	cluster.Status
+	cluster.Health
 	Name string
 	Self int
 }
@@ -21,6 +22,7 @@ func (b *Broker) ClusterFigures() (f ClusterFigures, able bool) {
 		return f, false
 	}
 	f.Figures, f.Status = b.cluster.node.Figures(), b.cluster.node.Status()
+	f.Health = b.cluster.node.Health()
 	if info, err := b.cluster.node.Info(); err == nil {
 		f.Name, f.Self = info.Name, int(info.Self)
 	}
@@ -51,4 +53,13 @@ func (b *Broker) Claims() (f claims.Figures, ok bool) {
 		return f, false
 	}
 	return t.claims.Figures(), true
+}
+
+// Losses counts the acknowledged messages that were lost to sessions at other nodes
+// of an HP cluster; nil where the broker cannot be a node.
+func (b *Broker) Losses() *mesh.Losses {
+	if b.cluster == nil {
+		return nil
+	}
+	return b.cluster.losses
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"signalbox/broker/brokertest"
 	"signalbox/broker/control"
 	"signalbox/broker/embedded/listen"
+	"signalbox/scripts/suite"
 )
 
 // node is a broker that can be one of a cluster, and stops and starts.
@@ -22,6 +24,10 @@ type node struct {
 	at     control.HANode
 }
 
+// electionTimeout is long, so that no leader is replaced only because the machine
+// has much else to do.
+const electionTimeout = 5 * time.Second
+
 // startNode runs a broker with a cluster port, and beside its ordinary listener one
 // for administrators.
 func startNode(t *testing.T, id int, prepare ...func(*node)) *node {
@@ -30,6 +36,7 @@ func startNode(t *testing.T, id int, prepare ...func(*node)) *node {
 	n.config.Listen = brokertest.FreePort(t, "127.0.0.1")
 	n.config.Listeners = []listen.Config{{Protocol: "mqtt", Address: brokertest.FreePort(t, "127.0.0.1"), AdminOnly: true}}
 	n.config.Cluster.Listen = brokertest.FreePort(t, "127.0.0.1")
+	n.config.Cluster.ElectionTimeout = electionTimeout
 	host, port, _ := net.SplitHostPort(n.config.Cluster.Listen)
 	number, _ := strconv.Atoi(port)
 	n.at = control.HANode{NodeID: id, Address: host, Port: number}
@@ -98,7 +105,7 @@ func (all nodes) spec(mode string, mine int, invitation *control.Invitation) con
 // ask has a node do a command.
 func (n *node) ask(c control.HACommand, data any) {
 	n.t.Helper()
-	ctx, cancel := context.WithTimeout(n.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(n.t.Context(), suite.HangLimit)
 	defer cancel()
 	if err := n.AskHA(ctx, c, data); err != nil {
 		n.t.Fatalf("%s at node %d: %v", c.Name(), n.at.NodeID, err)
@@ -129,6 +136,16 @@ func (all nodes) leader() *node {
 	return nil
 }
 
+// areAll reports whether all nodes have a vote, are in contact with their leader and
+// know of no later election: one that does makes the leader resign.
+func (all nodes) areAll() bool {
+	leader := all.leader()
+	return leader != nil && all.voters() == len(all) && leader.inContact() == len(all) &&
+		!slices.ContainsFunc(all, func(n *node) bool {
+			return n.Broker == nil || n.cluster.node.Term() != leader.cluster.node.Term()
+		})
+}
+
 // others are all that run but one.
 func (all nodes) others(but *node) (others nodes) {
 	for _, n := range all {
@@ -154,8 +171,16 @@ func (n *node) open(listener int) bool {
 	return true
 }
 
-// serving gives the only node whose ordinary listener is open, once there is just
-// one.
+// leads reports whether the node serves clients as the leader of its cluster, and is not
+// on its way to that or from it.
+func (n *node) leads() bool {
+	n.cluster.place.Lock()
+	defer n.cluster.place.Unlock()
+	return n.cluster.regime == leading
+}
+
+// serving returns the only node whose ordinary listener is open, once there is just
+// one and it leads.
 func (all nodes) serving(t *testing.T) *node {
 	t.Helper()
 	var found *node
@@ -168,7 +193,7 @@ func (all nodes) serving(t *testing.T) *node {
 				count++
 			}
 		}
-		return count == 1
+		return count == 1 && found.leads()
 	})
 	return found
 }

@@ -3,12 +3,15 @@ package embedded
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"signalbox/broker"
 	"signalbox/broker/bridges"
+	"signalbox/broker/clock"
 	"signalbox/broker/embedded/access"
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/embedded/guard"
@@ -35,6 +38,9 @@ type Config struct {
 	AllowAnonymous bool `mapstructure:"allow_anonymous"`
 	// PasswordIterations is the PBKDF2-SHA512 cost of new password hashes.
 	PasswordIterations int `mapstructure:"password_iterations"`
+	// MinPasswordLength is how many characters the password of a client must have
+	// that is set over HTTP or $CONTROL; 0 for any.
+	MinPasswordLength int `mapstructure:"min_password_length"`
 	// Durability is what an acknowledged message outlives: "full" the loss of
 	// power, "process" the end of the process.
 	Durability string `mapstructure:"durability"`
@@ -53,6 +59,10 @@ type Config struct {
 	// MaxQueuedMessages and MaxQueuedBytes bound what waits for one client.
 	MaxQueuedMessages int `mapstructure:"max_queued_messages"`
 	MaxQueuedBytes    int `mapstructure:"max_queued_bytes"`
+	// Quota bounds what all clients together may have, UserQuota what those of one
+	// username may. 0 is no bound.
+	Quota     engine.Quota `mapstructure:"quota"`
+	UserQuota engine.Quota `mapstructure:"user_quota"`
 	// SlowConsumer is what happens when the queue of a connected client is
 	// full: "drop" the newest message, or "disconnect" the client.
 	SlowConsumer string `mapstructure:"slow_consumer"`
@@ -77,6 +87,9 @@ type Config struct {
 	Streams *streams.Host `mapstructure:"-"`
 	// Bridges are what the bridges of all brokers share; nil for a broker without.
 	Bridges *bridges.Host `mapstructure:"-"`
+	// Clock is the service time of the process, which nobody can set; nil for one of
+	// the broker's own.
+	Clock *clock.Clock `mapstructure:"-"`
 	// KeepPassword, if set, is called with a generated admin password before
 	// the admin client is stored; its error ends the start.
 	KeepPassword func(broker.Secret) error `mapstructure:"-"`
@@ -94,6 +107,7 @@ const (
 	maxPasswordIterations = 10_000_000
 	minPacketSize         = 1 << 10
 	maxPacketSize         = 268_435_455 // the most that MQTT can express [MQTT-2.1.4]
+	maxQueuedBytes        = min(1<<40, math.MaxInt)
 )
 
 // DefaultConfig is closed to the outside: loopback only, nobody anonymous.
@@ -113,6 +127,8 @@ func DefaultConfig() Config {
 		MaxInflightMessages: int(e.MaxInflight),
 		MaxQueuedMessages:   e.MaxQueuedMessages,
 		MaxQueuedBytes:      int(e.MaxQueuedBytes),
+		Quota:               e.Quota,
+		UserQuota:           e.UserQuota,
 		SlowConsumer:        slowDrop,
 		MaxKeepAlive:        65_535 * time.Second,
 		MaxTopicLevels:      201,
@@ -132,6 +148,9 @@ func (c Config) Validate() error {
 	bad.check(c.Listen != "" || len(c.Listeners) > 0, "listen", "must be host:port unless listeners are given")
 	bad.check(c.AdminUsername != "", "admin_username", "must not be empty")
 	bad.between("password_iterations", c.PasswordIterations, minPasswordIterations, maxPasswordIterations)
+	bad.between("min_password_length", c.MinPasswordLength, 0, generatedLength)
+	bad.check(c.AdminPassword == "" || utf8.RuneCountInString(string(c.AdminPassword)) >= c.MinPasswordLength,
+		"admin_password", "must not be shorter than min_password_length")
 	bad.among("durability", c.Durability, string(file.Full), string(file.Process))
 	bad.between("max_connections", c.MaxConnections, 1, 1_000_000)
 	bad.between("max_packet_size", c.MaxPacketSize, minPacketSize, maxPacketSize)
@@ -146,7 +165,9 @@ func (c Config) Validate() error {
 func (c Config) validateSessions(bad *faults) {
 	bad.between("max_inflight_messages", c.MaxInflightMessages, 1, 65_535)
 	bad.between("max_queued_messages", c.MaxQueuedMessages, 1, 100_000_000)
-	bad.between("max_queued_bytes", c.MaxQueuedBytes, 1<<10, 1<<40)
+	bad.between("max_queued_bytes", c.MaxQueuedBytes, 1<<10, maxQueuedBytes)
+	bad.quota("quota", c.Quota)
+	bad.quota("user_quota", c.UserQuota)
 	bad.among("slow_consumer", c.SlowConsumer, slowDrop, slowDisconnect)
 	bad.wholeSeconds("max_keep_alive", c.MaxKeepAlive, 65_535*time.Second)
 	bad.wholeSeconds("max_session_expiry", c.MaxSessionExpiry, (engine.NeverExpires-1)*time.Second)
@@ -175,13 +196,14 @@ func (b *Broker) engineConfig() engine.Config {
 	e.MaxPacketSize, e.ConnectTimeout, e.WriteTimeout = c.MaxPacketSize, c.ConnectTimeout, c.WriteTimeout
 	e.MaxInflight, e.ReceiveMaximum = uint16(c.MaxInflightMessages), uint16(c.MaxInflightMessages)
 	e.MaxQueuedMessages, e.MaxQueuedBytes = c.MaxQueuedMessages, int64(c.MaxQueuedBytes)
+	e.Quota, e.UserQuota = c.Quota, c.UserQuota
 	e.DisconnectSlow = c.SlowConsumer == slowDisconnect
 	e.MaxKeepAlive = uint16(c.MaxKeepAlive / time.Second)
 	if c.MaxSessionExpiry > 0 {
 		e.MaxSessionExpiry = uint32(c.MaxSessionExpiry / time.Second)
 	}
 	e.MaxTopicLevels, e.MaxTopicLength, e.MaxSubscriptions = c.MaxTopicLevels, c.MaxTopicLength, c.MaxSubscriptions
-	e.Now, e.Log = b.now, b.log
+	e.Now, e.Log = b.timeline.Now, b.log
 	return e
 }
 
@@ -200,6 +222,19 @@ func (f *faults) check(ok bool, key, what string) {
 
 func (f *faults) between(key string, n, low, high int) {
 	f.check(low <= n && n <= high, key, fmt.Sprintf("must be from %d to %d", low, high))
+}
+
+func (f *faults) quota(key string, q engine.Quota) {
+	const most = 1 << 50
+	for _, bound := range []struct {
+		key string
+		n   int64
+	}{
+		{"sessions", q.Sessions}, {"session_bytes", q.SessionBytes}, {"subscription_bytes", q.SubscriptionBytes}, {"queued_bytes", q.QueuedBytes},
+		{"retained_messages", q.RetainedMessages}, {"retained_bytes", q.RetainedBytes},
+	} {
+		f.check(0 <= bound.n && bound.n <= most, key+"."+bound.key, fmt.Sprintf("must be from 0, which is no bound, to %d", int64(most)))
+	}
 }
 
 func (f *faults) among(key, value string, values ...string) {

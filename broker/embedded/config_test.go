@@ -35,6 +35,8 @@ func TestValidateNamesEveryBadKey(t *testing.T) {
 		"listeners alone": {func(c *Config) {
 			c.Listen, c.Listeners = "", []listen.Config{{Protocol: "mqtt", Address: ":0"}}
 		}, nil},
+		"negative quotas": {func(c *Config) { c.Quota.Sessions, c.UserQuota.RetainedBytes = -1, -1 },
+			[]string{"quota.sessions", "user_quota.retained_bytes"}},
 		"no address":   {func(c *Config) { c.Listen = "here" }, []string{"listen"}},
 		"port too big": {func(c *Config) { c.Listen = "127.0.0.1:65536" }, []string{"listen"}},
 		"negative times": {func(c *Config) { c.ConnectTimeout, c.WriteTimeout = -time.Second, 0 },

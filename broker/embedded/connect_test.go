@@ -3,7 +3,6 @@ package embedded
 import (
 	"fmt"
 	"io"
-	"net"
 	"sync/atomic"
 	"testing"
 
@@ -281,15 +280,7 @@ func TestTooManyConnections(t *testing.T) {
 // connectBytes gives a CONNECT as it goes over the wire.
 func connectBytes(t *testing.T, version byte, options ...connectOption) []byte {
 	t.Helper()
-	here, there := net.Pipe()
-	d := newDevice(t, here, version)
-	sent := make(chan []byte, 1)
-	go func() {
-		buf := make([]byte, 4096)
-		n, _ := there.Read(buf)
-		sent <- buf[:n]
-		there.Close()
-	}()
+	d := &device{t: t, version: version}
 	pk := packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Connect}}
 	pk.Connect.ProtocolName = []byte("MQTT")
 	pk.Connect.Clean = true
@@ -297,6 +288,5 @@ func connectBytes(t *testing.T, version byte, options ...connectOption) []byte {
 	for _, o := range options {
 		o(&pk)
 	}
-	d.send(pk)
-	return <-sent
+	return d.encode(pk)
 }

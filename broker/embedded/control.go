@@ -87,7 +87,7 @@ func (b *Broker) answer(topic string, payload []byte) {
 		b.log.Warn("a control request was not answered in time", "topic", topic)
 		return
 	}
-	b.engine.Publish(&engine.Message{Topic: topic, Payload: payload, CreatedAt: b.now().UnixMilli()}) //nolint:errcheck // QoS 0: nothing is stored
+	b.engine.Publish(&engine.Message{Topic: topic, Payload: payload, CreatedAt: b.timeline.Now().UnixMilli()}) //nolint:errcheck // QoS 0: nothing is stored
 }
 
 // cut throws out the clients whose rights or credentials changed. It does not

@@ -14,6 +14,7 @@ import (
 	"github.com/mochi-mqtt/server/v2/packets"
 
 	"signalbox/broker/dynsec"
+	"signalbox/scripts/suite"
 )
 
 // device is an MQTT client that hides nothing: it sends packets as it is told
@@ -79,7 +80,7 @@ func dialTLS(t *testing.T, address string, c *tls.Config, version byte) *device 
 func newDevice(t *testing.T, conn net.Conn, version byte) *device {
 	t.Helper()
 	t.Cleanup(func() { conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(suite.HangLimit)); err != nil {
 		t.Fatal(err)
 	}
 	return &device{t: t, version: version, conn: conn, r: bufio.NewReader(conn)}

@@ -38,7 +38,7 @@ func (c Config) Check() error {
 func (b *Broker) welcome(c *listen.Conn) {
 	d := c.Listener().Describe()
 	s := &engine.Socket{
-		Conn: c, Raw: c.Raw(), Greeted: c.Greeted, Address: shownAddress(c), Protocol: "MQTT",
+		Conn: c, Raw: c.Raw(), Greeted: c.Greeted, Reserve: c.Reserve, AwaitEnd: c.AwaitEnd, Address: shownAddress(c), Protocol: "MQTT",
 		Identity: c.Identity(), AdminOnly: c.Listener().Config().AdminOnly,
 		Listener: engine.Listener{Port: d.Port, BindAddress: d.BindAddress},
 	}
@@ -81,3 +81,6 @@ func (b *Broker) Addrs() []string {
 	}
 	return addrs
 }
+
+// ReloadCertificates reads the certificates of all listeners again.
+func (b *Broker) ReloadCertificates() { b.doors.ReloadCertificates() }

@@ -28,10 +28,12 @@ func (unsealed) Unseal(sealed, _ []byte) ([]byte, error) { return sealed, nil }
 
 // TestFullBridgesTake has each node of a cluster take messages from the same broker
 // by the same client id: only the one that serves does, and the next one goes on
-// where it was, with nothing lost and nothing brought again.
+// where it was. Nothing is lost, and what was acknowledged does not come again: that
+// broker sends one message at a time, so only the last one before a change may not have
+// been [MQTT-4.4.0-1].
 func TestFullBridgesTake(t *testing.T) {
 	t.Parallel()
-	other := brokertest.Mosquitto(t, brokertest.WithoutPlugin())
+	other := brokertest.Mosquitto(t, brokertest.WithoutPlugin(), brokertest.WithConfig("max_inflight_messages 1"))
 	all := gather(t, 3, "full", func(first *node) { allow(t, first.Broker, "dev", everything()...) }, func(n *node) {
 		log := slog.New(slog.NewTextHandler(testLog{t}, nil))
 		s, err := store.Open(t.Context(), filepath.Join(n.dir, "bridges.db"), store.Options{Durability: file.Process, Seal: unsealed{}, Log: log, Now: time.Now})
@@ -88,6 +90,7 @@ func TestFullBridgesTake(t *testing.T) {
 	}
 	second := all[leader.at.NodeID%3]
 	leader.ask(control.SetLeader("plant", second.at.NodeID), nil)
+	eventually(t, "the bridge of the node that has served is closed", func() bool { return !connected(leader) })
 	publish(20)
 	eventually(t, "the next node brings what is left", func() bool {
 		return all.leader() != nil && connected(all.leader()) && brought(all[0])+brought(all[1])+brought(all[2]) >= 40
@@ -100,11 +103,12 @@ func TestFullBridgesTake(t *testing.T) {
 	reader = join(t, last.Broker, 5, as("dev", "pw"), withID("reader"), persistent)
 	publish(1)
 	got := map[string]int{}
-	for range len(want) {
+	for got[want[len(want)-1]] == 0 {
 		got[string(reader.take().Payload)]++
 	}
-	for _, text := range want {
-		if got[text] != 1 {
+	for i, text := range want {
+		mayRepeat := i == 19 || i == 39 || i == 38 && got["19"] == 2 // which was counted then
+		if got[text] != 1 && !(mayRepeat && got[text] == 2) {
 			t.Errorf("%s came %d times", text, got[text])
 		}
 	}

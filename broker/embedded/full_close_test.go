@@ -9,6 +9,7 @@ import (
 	"go.uber.org/goleak"
 
 	"signalbox/broker/control"
+	"signalbox/scripts/suite"
 )
 
 // TestFullClose closes nodes while the lead goes from one to the other. They end in
@@ -27,7 +28,7 @@ func TestFullClose(t *testing.T) {
 		handed := make(chan struct{})
 		go func() {
 			defer close(handed)
-			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			ctx, cancel := context.WithTimeout(context.Background(), suite.HangLimit)
 			defer cancel()
 			leader.AskHA(ctx, control.SetLeader("plant", next.at.NodeID), nil) //nolint:errcheck // it closes meanwhile
 		}()
@@ -35,16 +36,12 @@ func TestFullClose(t *testing.T) {
 		b := closing.Broker
 		wait := time.NewTimer(time.Duration(rand.IntN(60)) * time.Millisecond)
 		<-wait.C // a different moment each time
-		began := time.Now()
 		if err := b.Close(t.Context()); err != nil {
 			t.Errorf("Close: %v", err)
 		}
-		if took := time.Since(began); took > 5*time.Second {
-			t.Errorf("Close took %v", took)
-		}
 		<-handed
 		closing.start()
-		eventually(t, "all nodes are there", func() bool { return all.voters() == 3 && all.leader().inContact() == 3 })
+		eventually(t, "all nodes are there", all.areAll)
 	}
 	if got := readAll(t, all.serving(t), 8); len(got) != 8 {
 		t.Errorf("got %d messages, want 8", len(got))

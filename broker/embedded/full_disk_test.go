@@ -98,7 +98,7 @@ func testFullDisks(t *testing.T) {
 		goesOn()
 		disk.mend(t)
 		eventually(t, "all nodes are there", func() bool {
-			return all.voters() == 3 && all.leader().inContact() == 3 && unlucky.Healthy(t.Context()) == nil
+			return all.areAll() && unlucky.Healthy(t.Context()) == nil
 		})
 		goesOn()
 		all.serving(t).ask(control.SetLeader("plant", unlucky.at.NodeID), nil)

@@ -51,7 +51,7 @@ func TestExactlyOnce(t *testing.T) {
 			all.serving(t)
 			leader.start()
 		}
-		eventually(t, "all nodes are there", func() bool { return all.voters() == 3 && all.leader().inContact() == 3 })
+		eventually(t, "all nodes are there", all.areAll)
 	}
 	endWriting()
 	writers.Wait()

@@ -2,6 +2,8 @@ package embedded
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,5 +59,48 @@ func TestJoinLate(t *testing.T) {
 				t.Errorf("retained %q", pk.Payload)
 			}
 		})
+	}
+}
+
+// TestWaitingNodeLeaves takes a node out that waits for a cluster which it cannot
+// reach, and lets it join again.
+func TestWaitingNodeLeaves(t *testing.T) {
+	t.Parallel()
+	all := nodes{startNode(t, 1), startNode(t, 2)}
+	first, second := all[0], all[1]
+	var created control.HACreated
+	first.ask(control.CreateCluster(all.spec("dynsec", 1, nil)), &created)
+	first.stop()
+	second.ask(control.JoinCluster(all.spec("dynsec", 2, &created.Invitations[0])), nil)
+	if info, err := second.cluster.node.Info(); err != nil || info.SyncMode != "" {
+		t.Fatalf("the node does not wait: %+v (%v)", info, err)
+	}
+	second.ask(control.LeaveCluster("plant", second.at), nil)
+	var c control.HACluster
+	if err := second.AskHA(t.Context(), control.GetCluster(), &c); !errors.Is(err, control.ErrNoCluster) {
+		t.Fatalf("the node is in a cluster: %+v (%v)", c, err)
+	}
+	first.start()
+	eventually(t, "the first node leads", func() bool { return first.cluster.node.IsLeader() })
+	var added control.HAAdded
+	first.ask(control.AddNode("plant", second.at), &added)
+	second.ask(control.JoinCluster(all.spec("dynsec", 2, added.Invitation)), nil)
+	eventually(t, "both have a vote", func() bool { return all.voters() == 2 })
+}
+
+// TestControlWithoutLeader has a node without a leader say on the control topic that
+// nothing was changed, and that it can be tried again.
+func TestControlWithoutLeader(t *testing.T) {
+	t.Parallel()
+	all := gather(t, 2, "dynsec", func(*node) {})
+	all[0].stop()
+	n := all[1]
+	eventually(t, "there is no leader", func() bool { return n.cluster.node.Status().ErrMsg != "" })
+	eventually(t, "the answer says to try again", func() bool {
+		answer, _ := n.control.Handle(t.Context(), []byte(`{"commands":[{"command":"createRole","rolename":"r"}]}`))
+		return strings.Contains(string(answer), "Nothing was changed, try again: ")
+	})
+	if err := n.AskHA(t.Context(), control.DeleteCluster("plant"), nil); err == nil || !strings.Contains(err.Error(), "try again") {
+		t.Errorf("got %v, want words to try again", err)
 	}
 }

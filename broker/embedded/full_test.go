@@ -47,7 +47,7 @@ func TestFull(t *testing.T) {
 			t.Fatal("a node serves that was stopped")
 		}
 		leader.start()
-		eventually(t, "the node is back", func() bool { return all.voters() == 3 && all.leader().inContact() == 3 })
+		eventually(t, "the node is back", all.areAll)
 	}
 	got := readAll(t, all.serving(t), len(want))
 	if !slices.Equal(got, want) {

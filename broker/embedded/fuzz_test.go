@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/mochi-mqtt/server/v2/packets"
+
+	"signalbox/scripts/suite"
 )
 
 // FuzzConnection sends anything after CONNECT. Whatever it is, it may end its
@@ -38,7 +40,7 @@ func FuzzConnection(f *testing.F) {
 		d.greet(as(adminName, adminPassword), withWill("w", "x"))
 		conn.Write(b1) //nolint:errcheck // the broker may have closed it by now
 		conn.(*net.TCPConn).CloseWrite()
-		conn.SetDeadline(time.Now().Add(patience))
+		conn.SetDeadline(time.Now().Add(suite.HangLimit))
 		if _, err := io.Copy(io.Discard, conn); err != nil && isTimeout(err) {
 			t.Errorf("% x: the connection did not end", b1)
 		}

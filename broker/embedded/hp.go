@@ -39,8 +39,11 @@ func (m *member) connectPeers(self cluster.NodeID, nodes []cluster.Member) {
 	if t == nil {
 		b := m.broker
 		t = &peering{}
-		t.mesh = mesh.New(mesh.Options{Self: int(self), Engine: b.engine, Net: network{m.node}, Log: b.log})
-		t.claims = claims.New(claims.Options{Self: int(self), Engine: b.engine, Net: network{m.node}, Flush: t.mesh.Flush, Log: b.log})
+		t.mesh = mesh.New(mesh.Options{Self: int(self), Engine: b.engine, Net: network{m.node}, Ahead: m.ahead.of, Losses: m.losses, Log: b.log})
+		t.claims = claims.New(claims.Options{
+			Self: int(self), Engine: b.engine, Net: network{m.node}, Ahead: m.ahead.of, Flush: t.mesh.Flush, Log: b.log,
+			Discarded: func(node, messages int) { m.losses.Add(mesh.LostSuperseded, node, messages) },
+		})
 		t.claims.Open()
 		m.peering.Store(t)
 	}

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -41,29 +42,30 @@ func TestHPParted(t *testing.T) {
 	farReader.wantTopic("news/before")
 
 	w.isolate(all, far, true)
-	t.Run("both sides", func(t *testing.T) {
-		for name, side := range map[string]struct {
-			*node
-			reader *device
-		}{"near": {near, nearReader}, "far": {far, farReader}} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				testParted(t, name, side.node, side.reader)
-			})
-		}
-	})
+	for _, side := range []struct {
+		name string
+		*node
+		reader *device
+	}{{"near", near, nearReader}, {"far", far, farReader}} {
+		t.Run(side.name, func(t *testing.T) { testParted(t, side.name, side.node, side.reader) })
+	}
 	w.isolate(all, far, false)
 	all.linked(t)
-	eventually(t, "all are in contact", func() bool { l := all.leader(); return l != nil && l.inContact() == 3 })
+	eventually(t, "all are in contact, and have the log", func() bool {
+		l := all.leader()
+		return l != nil && all.areAll() && !slices.ContainsFunc(all, func(n *node) bool {
+			return n.cluster.node.Status().LastApplied < l.cluster.node.Status().LastApplied
+		})
+	})
 	for _, n := range []*node{near, far} {
 		p := joinPatient(t, n)
 		p.publishAll("news/after", 2)
 		nearReader.wantTopic("news/after")
 		farReader.wantTopic("news/after")
-		eventually(t, fmt.Sprintf("node %d takes retained messages", n.at.NodeID), func() bool {
-			p.send(p.message("kept/x", fmt.Sprint(n.at.NodeID), 1, true))
-			return p.want(packets.Puback).ReasonCode < 0x80 // after a long time apart the log takes ten seconds to come again
-		})
+		p.send(p.message("kept/x", fmt.Sprint(n.at.NodeID), 1, true))
+		if code := p.want(packets.Puback).ReasonCode; code >= 0x80 {
+			t.Errorf("node %d answers a retained message with %#x", n.at.NodeID, code)
+		}
 	}
 	for _, n := range all {
 		eventually(t, fmt.Sprintf("node %d retains what the others do", n.at.NodeID), func() bool {
@@ -77,12 +79,12 @@ func testParted(t *testing.T, name string, n *node, reader *device) {
 	p := joinPatient(t, n)
 	began := time.Now()
 	p.publishAll("news/parted", 1)
-	t.Logf("%s: acknowledged after %v", name, time.Since(began))
+	waited := time.Since(began) // for the grace
 	reader.wantTopic("news/parted")
 	began = time.Now()
 	p.publishAll("news/gone", 2)
-	if took := time.Since(began); took > time.Second {
-		t.Errorf("with the others given up a message is acknowledged after %v", took)
+	if took := time.Since(began); name == "near" && took > waited/2 { // the far side has waited meanwhile
+		t.Errorf("with the others given up a message is acknowledged after %v, and before after %v", took, waited)
 	}
 	reader.wantTopic("news/gone")
 
@@ -111,11 +113,12 @@ func reading(t *testing.T, n *node, filters ...string) *device {
 	return d
 }
 
-// joinPatient joins as a client that waits for longer than what is given up takes.
+// joinPatient joins as a client that waits for longer than what is given up takes,
+// however slow the machine is.
 func joinPatient(t *testing.T, n *node, options ...connectOption) *device {
 	t.Helper()
 	d := join(t, n.Broker, 5, append([]connectOption{as("dev", "pw")}, options...)...)
-	if err := d.conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+	if err := d.conn.SetDeadline(time.Now().Add(10 * time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	return d

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/mochi-mqtt/server/v2/packets"
+
+	"signalbox/scripts/suite"
 )
 
 // TestHPRetainedRace retains and clears a few topics at all nodes at once, again and
@@ -84,7 +86,7 @@ func (all nodes) alike(t *testing.T) {
 	defer again.Stop()
 	for !same() {
 		<-again.C
-		if time.Since(began) > 2*patience { // what the log does not bring is shown for patience
+		if time.Since(began) > suite.HangLimit {
 			t.Fatalf("what is retained differs: %v", differ)
 		}
 	}

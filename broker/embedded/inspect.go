@@ -24,7 +24,7 @@ func (b *Broker) InspectClients(_ context.Context, offset, count int) (broker.Pa
 	total, infos := b.engine.Clients(offset, count)
 	return broker.Page[broker.ConnectedClient]{Total: total, Items: func(yield func(broker.ConnectedClient, error) bool) {
 		for i := range infos {
-			if !yield(clientOf(&i), nil) {
+			if !yield(b.clientOf(&i), nil) {
 				return
 			}
 		}
@@ -53,11 +53,11 @@ func named(err error, op string) error {
 	return &broker.Error{Kind: broker.Unavailable, Op: op, Msg: "the broker cannot store anything at present", Err: err}
 }
 
-func clientOf(i *engine.Info) broker.ConnectedClient {
+func (b *Broker) clientOf(i *engine.Info) broker.ConnectedClient {
 	return broker.ConnectedClient{
 		Username: shownName(i), ClientID: i.ClientID, Address: i.Address,
 		Protocol: protocolName(i), ProtocolVersion: versionName(i.Version), Connected: i.Connected,
-		LastConnect: i.ConnectedAt, LastDisconnect: lastGone(i),
+		LastConnect: b.timeline.Wall(i.ConnectedAt), LastDisconnect: b.lastGone(i),
 		Queues: broker.ClientQueues{
 			BytesOut: i.Queue.Bytes - i.Queue.InflightBytes, BytesMax: i.Queue.BytesMax,
 			MessagesOut: i.Queue.Messages - i.Queue.Inflight, MessagesMax: i.Queue.MessagesMax,
@@ -87,11 +87,12 @@ func versionName(v byte) string {
 }
 
 // lastGone is nil for a client that never disconnected.
-func lastGone(i *engine.Info) *int64 {
+func (b *Broker) lastGone(i *engine.Info) *int64 {
 	if i.GoneAt == 0 {
 		return nil
 	}
-	return &i.GoneAt
+	at := b.timeline.Wall(i.GoneAt)
+	return &at
 }
 
 // detailOf shows a session. CleanSession tells what becomes of the session when
@@ -104,7 +105,7 @@ func (b *Broker) detailOf(i *engine.Info, subscriptions []engine.Subscription) b
 		Protocol: protocolName(i), ProtocolVersion: versionName(i.Version),
 		NumSubscriptions: int64(i.Subscribed), NumPublished: i.Published, NumSubscribed: i.Delivered,
 		BytesPublished: i.PublishedBytes, BytesSubscribed: i.DeliveredBytes,
-		Connected: i.Connected, LastConnect: i.ConnectedAt, LastDisconnect: lastGone(i),
+		Connected: i.Connected, LastConnect: b.timeline.Wall(i.ConnectedAt), LastDisconnect: b.lastGone(i),
 		Keepalive: int(i.KeepAlive), CleanSession: i.Expiry == 0, Subscriptions: []string{},
 		Will: willOf(i.Will), Queues: queuesOf(&i.Queue), Inflight: b.inflightOf(i),
 	}
@@ -228,7 +229,7 @@ func (b *Broker) UnsubscribeClient(_ context.Context, clientID, topic string) er
 
 func dropsOf(dropped map[engine.DropReason]int64) *broker.ClientDrops {
 	return &broker.ClientDrops{
-		QueueFull: dropped[engine.DropQueueFull], Expired: dropped[engine.DropExpired],
+		QueueFull: dropped[engine.DropQueueFull] + dropped[engine.DropQuota], Expired: dropped[engine.DropExpired],
 		TooLarge: dropped[engine.DropTooLarge], NotStored: dropped[engine.DropNotStored],
 	}
 }

@@ -71,13 +71,19 @@ func (b *Broker) Ready(context.Context) error {
 	return nil
 }
 
-// Healthy tells whether the broker serves and can store changes and messages.
+// Healthy returns what keeps the broker from serving, from storing changes and
+// messages, or from doing its part in its cluster; nil for nothing.
 func (b *Broker) Healthy(ctx context.Context) error {
 	if err := b.Ready(ctx); err != nil {
 		return err
 	}
 	if err := b.store.Err(); err != nil {
 		return &broker.Error{Kind: broker.Unavailable, Op: "store", Msg: err.Error(), Err: err}
+	}
+	if b.cluster != nil {
+		if err := b.cluster.node.Healthy(); err != nil {
+			return &broker.Error{Kind: broker.Unavailable, Op: "cluster", Msg: err.Error(), Err: err}
+		}
 	}
 	return b.control.Ping(ctx)
 }

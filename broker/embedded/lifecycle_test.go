@@ -149,7 +149,7 @@ func TestCloseBeforeStart(t *testing.T) {
 }
 
 // stalled joins a client that stops reading, and publishes to it until its
-// buffers are full and the broker's write blocks.
+// buffers are full and the broker's write blocks, or the broker gave the client up.
 func stalled(t *testing.T, b *Broker) *device {
 	t.Helper()
 	d := join(t, b, 5, as(adminName, adminPassword), withID("stalled"))
@@ -165,7 +165,7 @@ func stalled(t *testing.T, b *Broker) *device {
 		before := sent
 		sent = b.engine.Counts().PublishesSent
 		i, _, err := b.engine.Client("stalled")
-		return sent == before && err == nil && i.Queue.Messages > 0
+		return err != nil || sent == before && i.Queue.Messages > 0
 	})
 	return d
 }

@@ -19,7 +19,7 @@ func (b *Broker) ListRetained(_ context.Context, filter string, offset, count in
 	total, messages := b.engine.Retained(filter, offset, count)
 	return broker.Page[broker.RetainedMessage]{Total: total, Items: func(yield func(broker.RetainedMessage, error) bool) {
 		for _, m := range messages {
-			if !yield(shown(m, broker.PreviewLimit), nil) {
+			if !yield(b.shown(m, broker.PreviewLimit), nil) {
 				return
 			}
 		}
@@ -32,7 +32,7 @@ func (b *Broker) GetRetained(_ context.Context, topic string) (broker.RetainedMe
 	if !ok {
 		return broker.RetainedMessage{}, noRetained("getRetained")
 	}
-	return shown(m, -1), nil
+	return b.shown(m, -1), nil
 }
 
 func noRetained(op string) error {
@@ -90,14 +90,14 @@ func (b *Broker) deleteOne(ctx context.Context, topic string, deleted *atomic.In
 }
 
 // shown is a message as people see it.
-func shown(m *engine.Message, limit int) broker.RetainedMessage {
+func (b *Broker) shown(m *engine.Message, limit int) broker.RetainedMessage {
 	qos := int(m.QoS)
 	r := broker.RetainedMessage{
-		Topic: m.Topic, QoS: &qos, PublishedAt: time.UnixMilli(m.CreatedAt).UTC(),
+		Topic: m.Topic, QoS: &qos, PublishedAt: time.UnixMilli(b.timeline.Wall(m.CreatedAt)).UTC(),
 		ClientID: m.Publisher, Username: m.Username, Properties: propertiesOf(m.Properties),
 	}
 	if m.ExpiresAt != 0 {
-		r.ExpiresAt = time.UnixMilli(m.ExpiresAt).UTC()
+		r.ExpiresAt = time.UnixMilli(b.timeline.Wall(m.ExpiresAt)).UTC()
 	}
 	return r.WithPayload(m.Payload, limit)
 }
@@ -133,7 +133,7 @@ func (b *Broker) Publish(_ context.Context, p broker.PublishSpec) error {
 	}
 	m := &engine.Message{
 		Topic: p.Topic, Payload: p.Payload, Properties: properties, QoS: byte(p.QoS), Retain: p.Retain,
-		CreatedAt: b.now().UnixMilli(),
+		CreatedAt: b.timeline.Now().UnixMilli(),
 	}
 	if p.Expiry != nil {
 		m.SetExpiry(*p.Expiry)
@@ -157,10 +157,15 @@ func describe(p broker.PublishSpec) (all []wire.Property) {
 }
 
 // ListSubscriptions shows who is subscribed to what.
-func (b *Broker) ListSubscriptions(_ context.Context, o broker.SubscriptionOptions) (broker.Page[broker.Subscription], error) {
+func (b *Broker) ListSubscriptions(ctx context.Context, o broker.SubscriptionOptions) (broker.Page[broker.Subscription], error) {
 	var found []broker.Subscription
 	for s := range b.engine.EachSubscription(o.ClientID) {
-		if shown := subscriptionOf(s); o.Match == nil || o.Match(shown) {
+		shown := subscriptionOf(s)
+		wanted, err := broker.Matches(ctx, o.Match, shown)
+		if err != nil {
+			return broker.Page[broker.Subscription]{}, err
+		}
+		if wanted {
 			found = append(found, shown)
 		}
 	}
@@ -217,7 +222,11 @@ func pageOf[T any](all []T, offset, count int) broker.Page[T] {
 
 // ListBans shows the bans in force.
 func (b *Broker) ListBans(_ context.Context, offset, count int) (broker.Page[broker.Ban], error) {
-	return pageOf(b.bans.List(), offset, count), nil
+	bans := b.bans.List()
+	for i, ban := range bans {
+		bans[i] = b.shownBan(ban)
+	}
+	return pageOf(bans, offset, count), nil
 }
 
 // AddBan bans, and cuts off whom it concerns.
@@ -231,6 +240,15 @@ func (b *Broker) AddBan(ctx context.Context, s broker.BanSpec) error {
 		b.expel()
 	}
 	return err
+}
+
+// shownBan is a ban as people see it: the times of one for a while are service times.
+func (b *Broker) shownBan(ban broker.Ban) broker.Ban {
+	if ban.CreatedBy == guard.ByFlapping {
+		ban.CreatedAt = time.UnixMilli(b.timeline.Wall(ban.CreatedAt.UnixMilli())).UTC()
+		ban.ExpiresAt = time.UnixMilli(b.timeline.Wall(ban.ExpiresAt.UnixMilli())).UTC()
+	}
+	return ban
 }
 
 // DeleteBan ends a ban.

@@ -30,6 +30,7 @@ func (m *member) lead(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", errNotYet, err)
 	}
 	m.term = tenure.Term()
+	m.agreeOnTime(ctx)
 	if m.lost, err = m.broker.replica.Lead(ctx, reign{m.node, tenure}); err != nil {
 		return err
 	}

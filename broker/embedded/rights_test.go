@@ -54,6 +54,40 @@ func TestPublishClientSend(t *testing.T) {
 	}
 }
 
+// TestTopicsBesideTheReserved publishes to topics that begin like those that belong
+// to the broker, and to those.
+func TestTopicsBesideTheReserved(t *testing.T) {
+	t.Parallel()
+	b := start(t)
+	var acls []broker.ACL
+	for _, topic := range []string{"$SYSTEM/a", "$shared/x", "$CONTROLLER/x", "$SYS", "$SYS/x", "$share", "$share/g/x"} {
+		acls = append(acls, acl(broker.PublishClientSend, topic, true))
+	}
+	allow(t, b, "alice", append(acls, acl(broker.PublishClientReceive, "$SYSTEM/#", true), acl(broker.SubscribePattern, "$SYSTEM/#", true))...)
+	d := join(t, b, 5, as("alice", "pw"))
+	d.subscribe(1, "$SYSTEM/#")
+	for topic, want := range map[string]byte{
+		"$shared/x": 16, "$CONTROLLER/x": 16, "$SYS": 135, "$SYS/x": 135, "$share": 135, "$share/g/x": 135,
+	} {
+		if got := d.publish(topic, "x", 1).ReasonCode; got != want {
+			t.Errorf("to %s: code %d, want %d", topic, got, want)
+		}
+	}
+	d.send(d.message("$SYSTEM/a", "x", 1, false))
+	if got := d.want(packets.Publish).TopicName; got != "$SYSTEM/a" {
+		t.Errorf("got a message of %s", got)
+	}
+	if err := b.Publish(t.Context(), broker.PublishSpec{Topic: "$SYSTEM/a", Payload: []byte("y")}); err != nil {
+		t.Fatal(err)
+	}
+	for _, topic := range []string{"$SYSTEM/a", "$shared/x"} {
+		v, err := b.CheckAccess(t.Context(), broker.AccessCheck{Username: "alice", Action: broker.ActionPublish, Topic: topic})
+		if err != nil || !v.Allowed {
+			t.Errorf("the access check of %s: %+v, %v", topic, v, err)
+		}
+	}
+}
+
 // TestRefusedQoS2 goes on for longer than the broker's window of messages under
 // way is wide.
 func TestRefusedQoS2(t *testing.T) {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/mochi-mqtt/server/v2/packets"
+
+	"signalbox/scripts/suite"
 )
 
 // roamer is a client with a kept session that goes to whichever node serves, and
@@ -89,7 +91,7 @@ func (r *roamer) try(pk packets.Packet) error {
 
 // answer gives the next packet, which must come soon.
 func (r *roamer) answer() (packets.Packet, error) {
-	if err := r.conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+	if err := r.conn.SetReadDeadline(time.Now().Add(suite.HangLimit)); err != nil {
 		return packets.Packet{}, err
 	}
 	return r.next()

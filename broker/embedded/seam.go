@@ -5,8 +5,8 @@ import (
 	"errors"
 	"iter"
 	"sync"
-	"time"
 
+	"signalbox/broker/clock"
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/messaging"
 )
@@ -14,13 +14,13 @@ import (
 // seam is the engine as streams and bridges use it.
 type seam struct {
 	engine     *engine.Engine
-	now        func() time.Time
+	timeline   *clock.Timeline
 	publishers sync.Pool
 }
 
 // seam gives streams and bridges their access to the engine.
 func (b *Broker) seam() *seam {
-	return &seam{engine: b.engine, now: b.now, publishers: sync.Pool{New: func() any { return b.engine.NewPublisher() }}}
+	return &seam{engine: b.engine, timeline: b.timeline, publishers: sync.Pool{New: func() any { return b.engine.NewPublisher() }}}
 }
 
 // Subscribe opens a tap.
@@ -32,9 +32,8 @@ func (m *seam) Subscribe(filter string, in messaging.Inlet) (cancel func()) {
 func (m *seam) Publish(_ context.Context, list []messaging.Message) (done, refused int, err error) {
 	p := m.publishers.Get().(*engine.Publisher)
 	defer m.publishers.Put(p)
-	now := m.now().UnixMilli()
 	for i := range list {
-		if !p.Publish(given(&list[i], now)) {
+		if !p.Publish(m.given(&list[i])) {
 			refused++
 		}
 	}
@@ -69,10 +68,10 @@ func (m *seam) Serving(ctx context.Context) (serving context.Context, err error)
 func (m *seam) publishStored(ctx context.Context, list []messaging.Message, errs []error) error {
 	p := m.publishers.Get().(*engine.Publisher)
 	defer m.publishers.Put(p)
-	now, told := m.now().UnixMilli(), make([]<-chan error, len(list))
+	told := make([]<-chan error, len(list))
 	for i := range list {
 		ok := false
-		if told[i], ok = p.PublishTold(given(&list[i], now)); !ok {
+		if told[i], ok = p.PublishTold(m.given(&list[i])); !ok {
 			told[i], errs[i] = nil, errNotStored
 		}
 	}
@@ -90,11 +89,12 @@ func (m *seam) publishStored(ctx context.Context, list []messaging.Message, errs
 	return nil
 }
 
-// given is a message as the engine takes it.
-func given(s *messaging.Message, now int64) *engine.Message {
+// given is a message as the engine takes it, whose times are those of the broker's
+// database.
+func (m *seam) given(s *messaging.Message) *engine.Message {
 	return &engine.Message{
 		Topic: s.Topic, Payload: s.Payload, Properties: s.Properties, QoS: s.QoS,
-		Retain: s.Retain, CreatedAt: now, ExpiresAt: s.ExpiresAt,
+		Retain: s.Retain, CreatedAt: m.timeline.Now().UnixMilli(), ExpiresAt: m.timeline.In(s.ExpiresAt),
 	}
 }
 
@@ -150,6 +150,6 @@ func (i inlet) Take(m *engine.Message, hold *engine.Hold) {
 func (m *seam) taken(k *engine.Message) messaging.Message {
 	return messaging.Message{
 		Topic: k.Topic, Payload: k.Payload, Properties: k.Properties, QoS: k.QoS, Retain: k.Retain,
-		At: k.CreatedAt, ExpiresAt: k.ExpiresAt, Serial: m.engine.Serial(k), ClientID: k.Publisher,
+		At: m.timeline.Out(k.CreatedAt), ExpiresAt: m.timeline.Out(k.ExpiresAt), Serial: m.engine.Serial(k), ClientID: k.Publisher,
 	}
 }

@@ -25,6 +25,7 @@ func (f figures) Read() sys.Reading {
 		Lost:         b.traffic.Lost(),
 		Open:         int64(usage.Open),
 		HalfOpen:     int64(usage.HalfOpen),
+		LoginBytes:   usage.LoginBytes,
 		Stored:       c.Retained + c.Queued,
 		StoredBytes:  c.RetainedBytes + c.QueuedBytes,
 		NotTracked:   b.tree.NotTracked(),
@@ -36,7 +37,7 @@ func (f figures) Read() sys.Reading {
 func (b *Broker) tellOfItself() {
 	for _, t := range b.sys.Sample() {
 		b.engine.Publish(&engine.Message{ //nolint:errcheck // nothing of it is stored
-			Topic: t.Name, Payload: []byte(t.Value), Retain: true, CreatedAt: b.now().UnixMilli(),
+			Topic: t.Name, Payload: []byte(t.Value), Retain: true, CreatedAt: b.timeline.Now().UnixMilli(),
 		})
 	}
 }

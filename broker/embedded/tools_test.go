@@ -12,6 +12,7 @@ import (
 	"github.com/mochi-mqtt/server/v2/packets"
 
 	"signalbox/broker"
+	"signalbox/scripts/suite"
 )
 
 // tool runs one of Mosquitto's command-line clients as the admin. Where they
@@ -29,7 +30,7 @@ func tool(t *testing.T, b *Broker, name string, args ...string) (output string, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), suite.HangLimit)
 	defer cancel()
 	all := append([]string{"-h", host, "-p", port, "-u", adminName, "-P", adminPassword}, args...)
 	cmd := exec.CommandContext(ctx, path, all...)

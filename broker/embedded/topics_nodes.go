@@ -15,6 +15,7 @@ import (
 const (
 	askTopicTree = 'T' // a message to the control topic of the topic tree
 	askClaims    = 'C' // whom a client is with, and its session
+	// and askTime
 )
 
 // ClusterMode tells the mode of the cluster that this broker is a node of, "" for
@@ -85,6 +86,8 @@ func (m *member) answer(ctx context.Context, from cluster.NodeID, request []byte
 		return nil, err
 	}
 	switch p := m.peering.Load(); {
+	case about == askTime:
+		return m.answerTime(), nil
 	case about == askTopicTree:
 		return m.broker.answerTopics(ctx, body)
 	case about == askClaims && p != nil:

@@ -67,6 +67,6 @@ func (b *Broker) banFlapping(ban broker.Ban) {
 		b.log.Warn("a client that connects too often could not be banned", "clientid", ban.Value, "error", err)
 		return
 	}
-	b.log.Warn("a client that connects too often was banned", "clientid", ban.Value, "until", ban.ExpiresAt)
+	b.log.Warn("a client that connects too often was banned", "clientid", ban.Value, "until", b.shownBan(ban).ExpiresAt)
 	b.expel()
 }

@@ -35,7 +35,7 @@ func Advice(err error, name string) string {
 	case sqlite3.SQLITE_IOERR:
 		return "the disk that holds " + name + " reports an error: check it"
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
-		return name + " is damaged: stop the service and put back a copy"
+		return name + " is damaged: stop the service, put back a copy from a backup, and keep the damaged file until that works"
 	}
 	if Fault(err) {
 		return "the change contradicts what is stored, which is a fault of this program"

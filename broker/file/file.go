@@ -73,6 +73,9 @@ func Open(ctx context.Context, path string, l Layout, log *slog.Logger) (*File, 
 	if err != nil {
 		return nil, fmt.Errorf("find %s: %w", path, err)
 	}
+	if err := Check(ctx, abs, l); err != nil {
+		return nil, err
+	}
 	if err := touch(abs, l.Name); err != nil {
 		return nil, err
 	}
@@ -92,8 +95,11 @@ func Open(ctx context.Context, path string, l Layout, log *slog.Logger) (*File, 
 // the owner only.
 func touch(path, name string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("open %s: %w; create its folder first", name, err)
+	}
 	if err != nil {
-		return fmt.Errorf("open %s: %w; make the folder writable for the user that runs the service", name, err)
+		return OpenError(path, err)
 	}
 	return f.Close()
 }

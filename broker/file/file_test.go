@@ -210,7 +210,11 @@ func TestOpenRefuses(t *testing.T) {
 		}, "newer release"},
 		"no database": {func(t *testing.T, path string) {
 			must(t, os.WriteFile(path, []byte(strings.Repeat("text ", 500)), 0o600))
-		}, "move it away"},
+		}, "is not an SQLite database"},
+		"another program's database": {func(t *testing.T, path string) {
+			must(t, os.Remove(path))
+			execute(t, path, `CREATE TABLE cookies (id TEXT)`)
+		}, "of another program"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

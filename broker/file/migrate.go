@@ -22,7 +22,7 @@ func migrate(ctx context.Context, db *sql.DB, path string, steps fs.FS, log *slo
 	}
 	have, err := version(ctx, db)
 	if err != nil {
-		return unreadable(path, err)
+		return OpenError(path, err)
 	}
 	sources := p.ListSources()
 	want := sources[len(sources)-1].Version
@@ -33,14 +33,14 @@ func migrate(ctx context.Context, db *sql.DB, path string, steps fs.FS, log *slo
 		return nil
 	case have > 0:
 		if err := snapshot(ctx, db, fmt.Sprintf("%s.before-v%d", path, want)); err != nil {
-			return err
+			return Explain(path, err)
 		}
 		if err := giveBackRoom(ctx, db); err != nil {
-			return fmt.Errorf("rebuild %s so that it can shrink: %w", path, err)
+			return Explain(path, fmt.Errorf("rebuild %s so that it can shrink: %w", path, err))
 		}
 	}
 	if _, err := p.Up(ctx); err != nil {
-		return fmt.Errorf("bring the schema of %s from %d to %d: %w", path, have, want, err)
+		return Explain(path, fmt.Errorf("bring the schema of %s from %d to %d: %w", path, have, want, err))
 	}
 	log.Info("database schema brought up to date", slog.String("path", path), slog.Int64("from", have), slog.Int64("to", want))
 	return nil
@@ -48,7 +48,7 @@ func migrate(ctx context.Context, db *sql.DB, path string, steps fs.FS, log *slo
 
 // Check refuses, as Open would, a file that cannot be written to or that a newer
 // release wrote. It changes nothing; a file that is not there is fine.
-func Check(ctx context.Context, path string, l Layout) (err error) {
+func Check(ctx context.Context, path string, l Layout) error {
 	if empty(path) {
 		return nil
 	}
@@ -63,11 +63,13 @@ func Check(ctx context.Context, path string, l Layout) (err error) {
 	if err != nil {
 		return err
 	}
-	db := openPool(path, 1, "mode=ro&_pragma=busy_timeout(5000)")
-	defer func() { err = errors.Join(err, db.Close()) }()
-	have, err := version(ctx, db)
+	var have int64
+	err = Look(ctx, path, func(db *sql.DB) (err error) {
+		have, err = version(ctx, db)
+		return err
+	})
 	if err != nil {
-		return unreadable(path, err)
+		return OpenError(path, err)
 	}
 	if have > want {
 		return newer(path, have, want)
@@ -76,20 +78,20 @@ func Check(ctx context.Context, path string, l Layout) (err error) {
 }
 
 func newer(path string, have, want int64) error {
-	return fmt.Errorf("%s was written by a newer release (schema %d, this one knows %d): start that release, or put back the copy %s.before-v%d if it is there",
+	return fmt.Errorf("%s was written by a newer release (schema %d, this one knows %d): start that release, or keep the file elsewhere and put the copy %s.before-v%d in its place, which lacks what came later",
 		path, have, want, path, want+1)
 }
 
-func unreadable(path string, err error) error {
-	return fmt.Errorf("read %s: %w; if it is no database of this service, move it away", path, err)
-}
-
-// version reads which schema a file has, 0 for an empty one, and writes nothing.
+// version reads which schema a file has, 0 for an empty one, and writes nothing. A
+// file with tables that are not ours is ErrForeign.
 func version(ctx context.Context, db *sql.DB) (int64, error) {
-	const tables = `SELECT count(*) FROM sqlite_schema WHERE name = 'goose_db_version'`
-	var n int
-	if err := db.QueryRowContext(ctx, tables).Scan(&n); err != nil || n == 0 {
+	const tables = `SELECT count(*), count(*) FILTER (WHERE name = 'goose_db_version') FROM sqlite_schema WHERE type = 'table'`
+	var all, ours int
+	if err := db.QueryRowContext(ctx, tables).Scan(&all, &ours); err != nil || all == 0 {
 		return 0, err
+	}
+	if ours == 0 {
+		return 0, ErrForeign
 	}
 	const newest = `SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied`
 	var v int64

@@ -18,8 +18,8 @@ type Message struct {
 	Properties []byte // those passed on, as encoded in MQTT 5, without their length and without an expiry
 	QoS        byte
 	Retain     bool   // as published, where the broker tells it
-	At         int64  // when it came, epoch milliseconds
-	ExpiresAt  int64  // epoch milliseconds, 0 for never
+	At         int64  // when it came, epoch milliseconds of the clock of this service, which nobody can set
+	ExpiresAt  int64  // the same, 0 for never
 	Serial     uint64 // no other message of this broker has it while the process runs; 0 where there is none
 	ClientID   string // of the publisher; "" where the broker does not tell it, or published itself
 }

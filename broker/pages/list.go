@@ -53,7 +53,11 @@ func matches[T any](ctx context.Context, src Source[T], o broker.ListOptions[T])
 		if err != nil {
 			return broker.Page[T]{}, err
 		}
-		if !o.Match(item) {
+		wanted, err := broker.Matches(ctx, o.Match, item)
+		if err != nil {
+			return broker.Page[T]{}, err
+		}
+		if !wanted {
 			continue
 		}
 		if total >= o.Offset && (o.Count < 0 || len(kept) < o.Count) {

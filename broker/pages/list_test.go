@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"signalbox/broker"
+	"signalbox/scripts/suite"
 )
 
 // people is a list that changes while it is read.
@@ -37,8 +38,7 @@ func (p *people) source() Source[string] {
 // goes meanwhile at most once.
 func TestList_that_changes_while_it_is_read(t *testing.T) {
 	t.Parallel()
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := suite.Seed(t)
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	for range 8 {
 		there := map[string]bool{}
@@ -124,7 +124,7 @@ func TestList_ends_with_an_error(t *testing.T) {
 	if _, err := List(t.Context(), p.source(), broker.ListOptions[string]{Count: -1}); !errors.Is(err, broken) {
 		t.Errorf("List() = %v", err)
 	}
-	if _, err := List(t.Context(), p.source(), broker.ListOptions[string]{Count: -1, Match: func(string) bool { return true }}); !errors.Is(err, broken) {
+	if _, err := List(t.Context(), p.source(), broker.ListOptions[string]{Count: -1, Match: broker.MatchFunc(func(string) bool { return true })}); !errors.Is(err, broken) {
 		t.Errorf("List() with a filter = %v", err)
 	}
 }

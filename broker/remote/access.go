@@ -13,16 +13,32 @@ import (
 // no error. Each command goes in a message of its own, so that what an error
 // says is true of just that command.
 func (b *Broker) perform(ctx context.Context, c dynsec.Command) (dynsec.Answer, error) {
-	payload, correlation, err := b.do(ctx, request{
-		op: c.Name(), topic: dynsec.Topic, feature: broker.CapDynamicSecurity,
-		encode: func(correlation string) []byte {
-			return dynsec.EncodeRequest([]dynsec.Command{c.WithCorrelation(correlation)})
-		},
-	})
+	if err := c.Check(); err != nil {
+		return dynsec.Answer{}, err
+	}
+	payload, correlation, err := b.do(ctx, dynsecRequest(c))
 	if err != nil {
 		return dynsec.Answer{}, err
 	}
 	return decodeDynsec(c.Name(), payload, correlation)
+}
+
+// performOn is perform on a session that is there.
+func (b *Broker) performOn(ctx context.Context, s *session, c dynsec.Command) (dynsec.Answer, error) {
+	payload, correlation, err := b.exchange(ctx, s, dynsecRequest(c))
+	if err != nil {
+		return dynsec.Answer{}, err
+	}
+	return decodeDynsec(c.Name(), payload, correlation)
+}
+
+func dynsecRequest(c dynsec.Command) request {
+	return request{
+		op: c.Name(), topic: dynsec.Topic, feature: broker.CapDynamicSecurity,
+		encode: func(correlation string) []byte {
+			return dynsec.EncodeRequest([]dynsec.Command{c.WithCorrelation(correlation)})
+		},
+	}
 }
 
 // decodeDynsec finds the answer with the correlation data in its message.
@@ -83,13 +99,13 @@ func (b *Broker) ListClients(ctx context.Context, o broker.ListOptions[broker.Cl
 
 // CreateClient creates a client.
 func (b *Broker) CreateClient(ctx context.Context, c broker.ClientSpec) error {
-	return b.change(ctx, dynsec.CreateClient(c))
+	return b.changeWith(ctx, dynsec.CreateClient(c), mentioned{groups: c.Groups, roles: c.Roles})
 }
 
 // ModifyClient changes what the specification names. The broker cuts the
 // client's connections.
 func (b *Broker) ModifyClient(ctx context.Context, c broker.ClientSpec) error {
-	return b.change(ctx, dynsec.ModifyClient(c))
+	return b.changeWith(ctx, dynsec.ModifyClient(c), mentioned{groups: c.Groups, roles: c.Roles})
 }
 
 // DeleteClient deletes a client.
@@ -123,12 +139,12 @@ func (b *Broker) ListGroups(ctx context.Context, o broker.ListOptions[broker.Gro
 
 // CreateGroup creates a group.
 func (b *Broker) CreateGroup(ctx context.Context, g broker.GroupSpec) error {
-	return b.change(ctx, dynsec.CreateGroup(g))
+	return b.changeWith(ctx, dynsec.CreateGroup(g), mentioned{roles: g.Roles})
 }
 
 // ModifyGroup changes what the specification names.
 func (b *Broker) ModifyGroup(ctx context.Context, g broker.GroupSpec) error {
-	return b.change(ctx, dynsec.ModifyGroup(g))
+	return b.changeWith(ctx, dynsec.ModifyGroup(g), mentioned{clients: g.Clients, roles: g.Roles})
 }
 
 // DeleteGroup deletes a group.
@@ -152,17 +168,34 @@ func (b *Broker) ListRoles(ctx context.Context, o broker.ListOptions[broker.Role
 
 // CreateRole creates a role.
 func (b *Broker) CreateRole(ctx context.Context, r broker.RoleSpec) error {
-	return b.change(ctx, dynsec.CreateRole(r))
+	c := dynsec.CreateRole(r)
+	if err := b.keepsWildcards(ctx, c.Name(), r.AllowWildcardSubs); err != nil {
+		return err
+	}
+	return b.change(ctx, c)
 }
 
 // ModifyRole changes what the specification names.
 func (b *Broker) ModifyRole(ctx context.Context, r broker.RoleSpec) error {
-	return b.change(ctx, dynsec.ModifyRole(r))
+	c := dynsec.ModifyRole(r)
+	if err := b.keepsWildcards(ctx, c.Name(), r.AllowWildcardSubs); err != nil {
+		return err
+	}
+	return b.change(ctx, c)
 }
 
-// DeleteRole deletes a role.
+// DeleteRole takes a role from whoever holds it and deletes it.
 func (b *Broker) DeleteRole(ctx context.Context, rolename string) error {
-	return b.change(ctx, dynsec.DeleteRole(rolename))
+	c := dynsec.DeleteRole(rolename)
+	if err := c.Check(); err != nil {
+		return err
+	}
+	if !b.isSignalbox() {
+		if err := b.takeRole(ctx, c.Name(), rolename); err != nil {
+			return err
+		}
+	}
+	return b.change(ctx, c)
 }
 
 // ImportAccess is Unsupported: no command takes password hashes.

@@ -15,8 +15,8 @@ var (
 	errNoEndpoint  = errors.New("endpoint not available")
 	errNotSent     = errors.New("command not sent")
 	errLost        = errors.New("connection lost")
-	errNoAnswer    = errors.New("no answer to an acknowledged command")
-	errUnconfirmed = errors.New("no acknowledgement of a command")
+	errNoAnswer    = errors.New("no answer to a command that was processed")
+	errUnconfirmed = errors.New("no answer in time")
 )
 
 // The stages of a call. Only the sender goes from queued to sent, only the
@@ -37,10 +37,11 @@ type call struct {
 	qos         byte
 	retain      bool
 	unanswered  bool
-	grace       time.Duration // how long to wait after the acknowledgement; 0: as long as the context
+	probe       bool          // a PINGREQ follows, so that silence is noticed, or that the broker has the message
+	grace       time.Duration // how long a probe waits after the PINGRESP, for a broker that answers later
 
 	stage atomic.Int32
-	token chan mqtt.Token // of a PUBLISH whose acknowledgement counts, once it is out; buffered by one
+	token chan mqtt.Token // of a PUBLISH whose end counts, once it is out; buffered by one
 	reply chan reply      // buffered by one: nobody waits for a caller that left
 }
 
@@ -76,7 +77,7 @@ func (s *session) submit(ctx context.Context, c *call) ([]byte, error) {
 
 func (s *session) await(ctx context.Context, c *call) ([]byte, error) {
 	var token mqtt.Token
-	var acknowledged <-chan struct{}
+	var done, passed <-chan struct{}
 	var overdue <-chan time.Time
 	silence := errUnconfirmed
 	for {
@@ -84,15 +85,18 @@ func (s *session) await(ctx context.Context, c *call) ([]byte, error) {
 		case r := <-c.reply:
 			return r.payload, r.err
 		case token = <-c.token:
-			acknowledged = token.Done()
-		case <-acknowledged:
-			if c.unanswered {
+			done = token.Done()
+		case <-done:
+			if c.unanswered && !c.probe || token.Error() != nil {
 				return nil, lostIf(token.Error())
 			}
-			acknowledged, silence = nil, errNoAnswer
-			if c.grace > 0 {
-				overdue = time.After(c.grace)
+			done = nil
+			passed, _ = s.wire.ping() // where it cannot be written, the connection is about to be lost
+		case <-passed:
+			if c.unanswered {
+				return nil, nil
 			}
+			passed, silence, overdue = nil, errNoAnswer, time.After(c.grace)
 		case <-s.lost:
 			return c.giveUp(errLost)
 		case <-overdue:
@@ -146,10 +150,10 @@ func (s *session) send() {
 	}
 }
 
-// publish sends a call. A probe has QoS 1: the broker acknowledges it even where
-// nothing will answer. Any other command has its answer for an acknowledgement;
-// beside that, a second packet from a broker that waits to fill its segments, as
-// Mosquitto does by default, would cost every command 40 ms.
+// publish sends a call. A command has its answer for an acknowledgement, and QoS 0:
+// a broker may allow no other one and end the connection (max_qos 0), and a second
+// packet from a broker that waits to fill its segments, as Mosquitto does by
+// default, would cost every command 40 ms.
 func (s *session) publish(c *call) {
 	if !c.stage.CompareAndSwap(queued, sent) {
 		return
@@ -159,7 +163,7 @@ func (s *session) publish(c *call) {
 		c.deliver(reply{err: errNotSent})
 		return
 	}
-	if c.qos > 0 || c.unanswered {
+	if c.probe || c.unanswered {
 		c.token <- token
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/eclipse/paho.mqtt.golang/packets"
 
 	"signalbox/broker"
-	"signalbox/broker/dynsec"
 	"signalbox/broker/remote/endpoint"
 )
 
@@ -58,11 +57,6 @@ func (b *Broker) whyNotAnswered(err error) string {
 	switch {
 	case isOdd:
 		return fmt.Sprintf("%s does not keep to MQTT 3.1.1", b.endpoint.Addr)
-	case errors.Is(err, errNotAllowed):
-		return fmt.Sprintf("%s may not subscribe to %s: give it a role that allows $CONTROL/#", whom(b.username), dynsec.ResponseTopic)
-	case errors.Is(err, errNoAnswer):
-		return fmt.Sprintf("the broker does not answer on %s: load its dynamic security plugin, and allow %s to publish to $CONTROL/#",
-			dynsec.Topic, whom(b.username))
 	case errors.Is(err, errUnconfirmed):
 		return "the broker lets us in but does not answer in time: it may be overloaded"
 	}

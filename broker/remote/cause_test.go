@@ -165,50 +165,19 @@ func TestCause_log_in(t *testing.T) {
 	})
 }
 
+// TestCause_of_silence: a broker that answers nothing at all, not even a PINGREQ.
 func TestCause_of_silence(t *testing.T) {
 	t.Parallel()
-	server := brokertest.Mosquitto(t)
-	admin := connected(t, server.Target())
-	create := func(name string, acls ...broker.ACL) broker.Target {
-		secret := broker.Secret("pw")
-		if err := admin.CreateRole(t.Context(), broker.RoleSpec{RoleName: name, ACLs: acls}); err != nil {
-			t.Fatal(err)
-		}
-		if err := admin.CreateClient(t.Context(), broker.ClientSpec{Username: name, Password: &secret,
-			Roles: []broker.RoleRef{{RoleName: name, Priority: broker.NoPriority}}}); err != nil {
-			t.Fatal(err)
-		}
-		target := server.Target()
-		target.Username, target.Password = name, secret
-		return target
+	d := quick()
+	d.timing.answer = 200 * time.Millisecond
+	addr := accepting(t, func(conn net.Conn) {
+		t.Cleanup(func() { conn.Close() })
+		conn.Write([]byte{packetConnack << 4, 2, 0, 0}) //nolint:errcheck // the client tells what came of it
+	})
+	b := open(t, d, broker.Target{URL: "mqtt://" + addr})
+	if e := wantKind(t, b.Ready(t.Context()), broker.Unavailable); !strings.Contains(e.Msg, "overloaded") {
+		t.Errorf("Ready() = %q", e.Msg)
 	}
-	t.Run("may not read the answers", func(t *testing.T) {
-		t.Parallel()
-		wantCause(t, create("blind"), `user "blind" may not subscribe to $CONTROL/dynamic-security/v1/response`)
-	})
-	t.Run("may not send commands", func(t *testing.T) {
-		t.Parallel()
-		target := create("mute", broker.ACL{ACLType: broker.SubscribePattern, Topic: "$CONTROL/#", Allow: true})
-		wantCause(t, target, "does not answer on $CONTROL/dynamic-security/v1", `allow user "mute"`)
-	})
-	t.Run("no plugin", func(t *testing.T) {
-		t.Parallel()
-		plain := brokertest.Mosquitto(t, brokertest.WithoutPlugin())
-		wantCause(t, broker.Target{URL: plain.URL}, "load its dynamic security plugin", "a client without username")
-	})
-	t.Run("not even an acknowledgement", func(t *testing.T) {
-		t.Parallel()
-		d := quick()
-		d.timing.answer = 200 * time.Millisecond
-		addr := accepting(t, func(conn net.Conn) {
-			t.Cleanup(func() { conn.Close() })
-			conn.Write([]byte{packetConnack << 4, 2, 0, 0}) //nolint:errcheck // the client tells what came of it
-		})
-		b := open(t, d, broker.Target{URL: "mqtt://" + addr})
-		if e := wantKind(t, b.Ready(t.Context()), broker.Unavailable); !strings.Contains(e.Msg, "overloaded") {
-			t.Errorf("Ready() = %q", e.Msg)
-		}
-	})
 }
 
 func TestCause_TLS(t *testing.T) {

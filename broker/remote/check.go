@@ -11,50 +11,69 @@ import (
 // client, as Mosquitto 2.1 does. It fetches the records one by one, so that an
 // answer may mix two configurations if somebody changes them meanwhile.
 func (b *Broker) CheckAccess(ctx context.Context, q broker.AccessCheck) (broker.Verdict, error) {
-	r := dynsec.Records{Groups: map[string]broker.Group{}, Roles: map[string]broker.Role{}}
-	var err error
-	if r.Defaults, err = b.GetDefaultACLAccess(ctx); err != nil {
+	r := recordReader{ask: b.perform}
+	if err := r.read(ctx, q.Username); err != nil {
 		return broker.Verdict{}, err
 	}
-	fetch := b.fetchClient
-	if q.Username == "" {
-		fetch = b.fetchAnonymous
-	}
-	if err := fetch(ctx, &r, q.Username); err != nil {
-		return broker.Verdict{}, err
-	}
-	return dynsec.Explain(q, r), nil
+	return dynsec.Explain(q, r.Records), nil
 }
 
-// fetchClient adds a client's record and all that it names.
-func (b *Broker) fetchClient(ctx context.Context, r *dynsec.Records, username string) error {
-	c, err := b.GetClient(ctx, username)
+// recordReader fetches what decides about one client.
+type recordReader struct {
+	dynsec.Records
+	ask func(context.Context, dynsec.Command) (dynsec.Answer, error)
+}
+
+// read fetches the defaults, a client's record, or the group of the clients without
+// a username, and all that it names.
+func (r *recordReader) read(ctx context.Context, username string) error {
+	r.Groups, r.Roles, r.ReservedPrefixes = map[string]broker.Group{}, map[string]broker.Role{}, true
+	a, err := r.ask(ctx, dynsec.GetDefaultACLAccess())
+	if err != nil {
+		return err
+	}
+	if r.Defaults, err = a.DefaultACLAccess(); err != nil {
+		return err
+	}
+	if username == "" {
+		return r.anonymous(ctx)
+	}
+	return r.client(ctx, username)
+}
+
+// client adds a client's record and all that it names.
+func (r *recordReader) client(ctx context.Context, username string) error {
+	a, err := r.ask(ctx, dynsec.GetClient(username))
 	if err != nil {
 		return unless(err, broker.NotFound)
 	}
+	c, err := a.Client()
+	if err != nil {
+		return err
+	}
 	r.Client = &c
 	for _, ref := range c.Groups {
-		if err := b.fetchGroup(ctx, r, ref.GroupName); err != nil {
+		if err := r.group(ctx, ref.GroupName); err != nil {
 			return err
 		}
 	}
-	return b.fetchRoles(ctx, r, c.Roles)
+	return r.roles(ctx, c.Roles)
 }
 
-// fetchAnonymous adds the group of the clients without a username.
-func (b *Broker) fetchAnonymous(ctx context.Context, r *dynsec.Records, _ string) error {
-	a, err := b.perform(ctx, dynsec.GetAnonymousGroup())
+// anonymous adds the group of the clients without a username.
+func (r *recordReader) anonymous(ctx context.Context) error {
+	a, err := r.ask(ctx, dynsec.GetAnonymousGroup())
 	if err != nil {
 		return err
 	}
 	if r.AnonymousGroup, err = a.AnonymousGroup(); err != nil || r.AnonymousGroup == "" {
 		return err
 	}
-	return b.fetchGroup(ctx, r, r.AnonymousGroup)
+	return r.group(ctx, r.AnonymousGroup)
 }
 
-func (b *Broker) fetchGroup(ctx context.Context, r *dynsec.Records, groupname string) error {
-	a, err := b.perform(ctx, dynsec.GetGroup(groupname))
+func (r *recordReader) group(ctx context.Context, groupname string) error {
+	a, err := r.ask(ctx, dynsec.GetGroup(groupname))
 	if err != nil {
 		return unless(err, broker.NotFound)
 	}
@@ -63,15 +82,15 @@ func (b *Broker) fetchGroup(ctx context.Context, r *dynsec.Records, groupname st
 		return err
 	}
 	r.Groups[groupname] = g
-	return b.fetchRoles(ctx, r, g.Roles)
+	return r.roles(ctx, g.Roles)
 }
 
-func (b *Broker) fetchRoles(ctx context.Context, r *dynsec.Records, refs []broker.RoleRef) error {
+func (r *recordReader) roles(ctx context.Context, refs []broker.RoleRef) error {
 	for _, ref := range refs {
 		if _, ok := r.Roles[ref.RoleName]; ok {
 			continue
 		}
-		role, err := b.fetchRole(ctx, ref.RoleName)
+		role, err := r.role(ctx, ref.RoleName)
 		switch {
 		case err == nil:
 			r.Roles[ref.RoleName] = role
@@ -82,8 +101,8 @@ func (b *Broker) fetchRoles(ctx context.Context, r *dynsec.Records, refs []broke
 	return nil
 }
 
-func (b *Broker) fetchRole(ctx context.Context, rolename string) (broker.Role, error) {
-	a, err := b.perform(ctx, dynsec.GetRole(rolename))
+func (r *recordReader) role(ctx context.Context, rolename string) (broker.Role, error) {
+	a, err := r.ask(ctx, dynsec.GetRole(rolename))
 	if err != nil {
 		return broker.Role{}, err
 	}

@@ -32,11 +32,6 @@ func (b *Broker) DisconnectClient(ctx context.Context, clientID string) error {
 	return b.steer(ctx, control.DisconnectClient(clientID))
 }
 
-// ForgetClient answers Unsupported: no control topic ends a session.
-func (b *Broker) ForgetClient(context.Context, string) error {
-	return broker.NotSupported("forgetClient", broker.CapClientControl)
-}
-
 // SubscribeClient subscribes a client in its place.
 func (b *Broker) SubscribeClient(ctx context.Context, clientID string, s broker.SubscriptionSpec) error {
 	return b.steer(ctx, control.SubscribeClient(clientID, s))

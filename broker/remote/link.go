@@ -85,17 +85,22 @@ func (l *link) urge() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.phase == resting && l.away() && l.now().Sub(l.ended) >= l.timing.urge {
-		l.begun = l.now()
-		l.enter(retrying)
-		select {
-		case l.wake <- struct{}{}:
-		default: // run is about to look
-		}
+		l.retryNow()
 	}
 	if l.phase != retrying {
 		return 0
 	}
 	return l.begun.Add(l.timing.hope).Sub(l.now())
+}
+
+// retryNow has the next attempt made now. The caller holds mu, and the link rests.
+func (l *link) retryNow() {
+	l.begun = l.now()
+	l.enter(retrying)
+	select {
+	case l.wake <- struct{}{}:
+	default: // run is about to look
+	}
 }
 
 // away tells whether the broker could not be connected to, or was lost. The caller
@@ -109,7 +114,7 @@ func (l *link) away() bool {
 func (l *link) up(s *session) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.session, l.offered, l.cause, l.reached = s, &s.offered, nil, true
+	l.session, l.offered, l.cause, l.reached = s, s.offered, nil, true
 	l.enter(established)
 }
 
@@ -130,6 +135,9 @@ func (l *link) status() broker.Status {
 	s := broker.Status{Connected: l.phase == established, Since: l.since}
 	if l.cause != nil {
 		s.Error = l.cause.Msg
+	}
+	if l.reached {
+		s.Missing = l.offered.lacking()
 	}
 	return s
 }
@@ -174,6 +182,9 @@ func (l *link) ready(ctx context.Context) error {
 // there is hope: when the attempt before it did not fail; otherwise as long as that
 // is fresh.
 func (l *link) current(ctx context.Context) (*session, error) {
+	if broker.WantsFreshAttempt(ctx) {
+		return l.fresh(ctx)
+	}
 	hope := l.urge()
 	if hope <= 0 {
 		return l.wait(ctx, connecting)
@@ -184,6 +195,51 @@ func (l *link) current(ctx context.Context) (*session, error) {
 		return s, err
 	}
 	return l.wait(ctx, connecting)
+}
+
+// fresh returns the session that stands, or the cause why an attempt failed that
+// was begun since fresh was called. A broker that refused the last log-in is not
+// tried again: it may ban who comes too often.
+func (l *link) fresh(ctx context.Context) (*session, error) {
+	for asked := l.now(); ; {
+		l.wakeUp(asked)
+		s, err := l.wait(ctx, connecting, retrying)
+		if err != nil && ctx.Err() != nil {
+			return nil, l.causeOr(err)
+		}
+		if err == nil || !l.stale(asked) {
+			return s, err
+		}
+	}
+}
+
+// causeOr returns why there is no session, or an error where nothing is known of
+// that.
+func (l *link) causeOr(err error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cause == nil {
+		return err
+	}
+	return l.cause
+}
+
+// stale reports whether the last attempt was begun before a time, and the broker
+// was just not there.
+func (l *link) stale(asked time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.phase == resting && l.away() && l.begun.Before(asked)
+}
+
+// wakeUp has the next attempt made now, if the last one is stale.
+func (l *link) wakeUp(asked time.Time) {
+	if !l.stale(asked) {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.retryNow()
 }
 
 // wait waits while the link is in one of the phases. It gives the session, the

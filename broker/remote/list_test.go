@@ -42,7 +42,7 @@ func TestListClients(t *testing.T) {
 	t.Parallel()
 	const n = 2500
 	b := connected(t, crowd(t, n).Target())
-	ten := func(c broker.Client) bool { return strings.HasSuffix(c.Username, "0") }
+	ten := broker.MatchFunc(func(c broker.Client) bool { return strings.HasSuffix(c.Username, "0") })
 	for name, c := range map[string]struct {
 		options     broker.ListOptions[broker.Client]
 		total, len  int

@@ -3,6 +3,7 @@ package remote
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -17,9 +18,10 @@ const (
 	maxRetainedBytes = 64 << 20 // of topics and payloads, as far as they are shown
 )
 
-// Publish publishes with this service's connection. The broker takes charge of
-// the message with its acknowledgement; that its rights forbade it, MQTT 3.1.1
-// does not tell.
+// Publish publishes with this service's connection. The broker has processed the
+// message when this returns. That its rights forbid it, MQTT 3.1.1 does not tell, and
+// a broker may end the connection for it; dynamic security is asked where there is
+// reason to.
 func (b *Broker) Publish(ctx context.Context, p broker.PublishSpec) error {
 	const op = "publish"
 	if p.NeedsMQTT5() {
@@ -28,7 +30,10 @@ func (b *Broker) Publish(ctx context.Context, p broker.PublishSpec) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, b.timing.answer)
 	defer cancel()
-	return b.send(ctx, op, &call{topic: p.Topic, payload: p.Payload, qos: byte(p.QoS), retain: p.Retain})
+	if err := b.mayPublish(ctx, op, p.Topic); err != nil {
+		return err
+	}
+	return b.send(ctx, op, &call{topic: p.Topic, payload: p.Payload, qos: byte(p.QoS), retain: p.Retain, probe: p.QoS == 0})
 }
 
 // send has a message sent that nobody answers, and waits until it is the
@@ -39,11 +44,33 @@ func (b *Broker) send(ctx context.Context, op string, message *call) error {
 		return b.unavailable(op, err)
 	}
 	c := newCall(message.topic, "", message.payload)
-	c.qos, c.retain, c.unanswered = message.qos, message.retain, true
+	c.qos, c.retain, c.probe, c.unanswered = message.qos, message.retain, message.probe, true
 	if _, err := s.submit(ctx, c); err != nil {
-		return request{op: op, feature: broker.CapMessages}.failed(err)
+		return c.failedMessage(op, err)
 	}
 	return nil
+}
+
+// failedMessage says what became of a message. Mosquitto ends the connection on
+// some that it does not take.
+func (c *call) failedMessage(op string, err error) error {
+	failed := request{op: op, feature: broker.CapMessages}.failed(err)
+	e, ok := errors.AsType[*broker.Error](failed)
+	if !ok || e.Kind != broker.Unconfirmed || !errors.Is(err, errLost) {
+		return failed
+	}
+	e.Msg = "the connection to the broker was lost before it confirmed the message: it may have been published, or the broker may not take it: " +
+		"check that the connection's user may publish to the topic"
+	if c.qos > 0 {
+		e.Msg += fmt.Sprintf(", that the broker takes QoS %d (max_qos)", c.qos)
+	}
+	if c.retain {
+		e.Msg += ", that it retains messages (retain_available)"
+	}
+	if n := len(c.topic) + len(c.payload); n > 100 {
+		e.Msg += fmt.Sprintf(", that it takes packets of %d bytes (max_packet_size)", n)
+	}
+	return e
 }
 
 // ListRetained receives all retained messages that match, and gives a part of
@@ -96,8 +123,9 @@ func (b *Broker) DeleteRetainedMatching(ctx context.Context, filter string) (int
 
 const opDeleteRetained = "deleteRetained"
 
-// clear publishes an empty retained message to each topic [MQTT-3.3.1-10]. As
-// MQTT 3.1.1 does not tell that rights forbade it, it looks once more.
+// clear publishes an empty retained message to each topic [MQTT-3.3.1-10], with
+// QoS 0, which every broker takes. As MQTT 3.1.1 does not tell that rights forbade
+// it, it looks once more.
 func (b *Broker) clear(ctx context.Context, filter string) (gone int, err error) {
 	found, err := b.collect(ctx, opDeleteRetained, filter, 0)
 	if err != nil || len(found) == 0 {
@@ -105,7 +133,7 @@ func (b *Broker) clear(ctx context.Context, filter string) (gone int, err error)
 	}
 	for _, m := range found {
 		limited, cancel := context.WithTimeout(ctx, b.timing.answer)
-		err := b.send(limited, opDeleteRetained, &call{topic: m.Topic, qos: 1, retain: true})
+		err := b.send(limited, opDeleteRetained, &call{topic: m.Topic, retain: true})
 		cancel()
 		if err != nil {
 			return 0, err

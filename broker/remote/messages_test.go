@@ -120,12 +120,35 @@ func TestRetained_all_of_many(t *testing.T) {
 	}
 }
 
+// TestRetained_shows_what_was_just_published, also where the broker has not come
+// to it yet: the list is read on another connection.
+func TestRetained_shows_what_was_just_published(t *testing.T) {
+	t.Parallel()
+	b := connected(t, (&scripted{answers: rich, slow: true}).serve(t))
+	publish(t, b, "a", "1")
+	if total, topics := retainedTopics(t, b, "#", 0, -1); total != 1 || !slices.Equal(topics, []string{"a"}) {
+		t.Errorf("got %d, %q", total, topics)
+	}
+}
+
 func TestRetained_passes_over_live_messages(t *testing.T) {
 	t.Parallel()
 	server := scripted{answers: rich, retains: []*packets.PublishPacket{message("b", true), message("live", false), message("a", true)}}
 	b := connected(t, server.serve(t))
 	if total, topics := retainedTopics(t, b, "#", 0, -1); total != 2 || !slices.Equal(topics, []string{"a", "b"}) {
 		t.Errorf("got %d, %q", total, topics)
+	}
+}
+
+// TestRetained_that_a_broker_drops is an error and no part of a list, and names what
+// would help.
+func TestRetained_that_a_broker_drops(t *testing.T) {
+	t.Parallel()
+	server := scripted{answers: rich, drops: true, retains: []*packets.PublishPacket{message("a", true)}}
+	b := connected(t, server.serve(t))
+	_, err := b.ListRetained(t.Context(), "#", 0, -1)
+	if err == nil || !strings.Contains(err.Error(), "narrower filter") || !strings.Contains(err.Error(), "max_queued_messages") {
+		t.Errorf("got %v, want an error that names the filter and the setting", err)
 	}
 }
 

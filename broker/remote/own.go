@@ -126,7 +126,13 @@ func (o *own) has(ctx context.Context, e engine, feature broker.Capability, op s
 			return false, b.unavailable(op, err)
 		}
 	}
-	return !b.link.offers(feature), nil
+	if b.link.offers(feature) {
+		return false, nil
+	}
+	if b.link.status().Connected {
+		b.maySecond(ctx, op, feature) //nolint:errcheck // only what is known then counts
+	}
+	return true, b.knownSingle(op, feature)
 }
 
 // feedOptions say how own streams and bridges reach the broker: as everything else does, and not
@@ -135,6 +141,9 @@ func (b *Broker) feedOptions(id string) feed.Options {
 	t := b.timing
 	return feed.Options{
 		Open: func(ctx context.Context) (net.Conn, error) {
+			if err := b.maySecond(ctx, "connect", broker.CapStreams); err != nil {
+				return nil, err
+			}
 			conn, f := b.endpoint.Open(ctx, new(atomic.Bool))
 			if f != nil {
 				return nil, f
@@ -149,7 +158,7 @@ func (b *Broker) feedOptions(id string) feed.Options {
 		ClientID: ownClientID(id), Username: b.username, Password: b.password,
 		Timing: feed.Timing{Connect: t.connect, Answer: t.answer, Write: t.write, MinPause: t.minPause, MaxPause: t.maxPause,
 			Stable: t.stable, Ping: t.ping, Silence: t.silence, Retry: time.Minute, Linger: time.Second},
-		Now: b.now, Log: b.log,
+		Now: b.messageTime, Log: b.log,
 	}
 }
 
@@ -165,7 +174,10 @@ func (b *Broker) explainFeed(err error) *broker.Error {
 	f, opening := errors.AsType[*failure](err)
 	refusal, refused := errors.AsType[*feed.Refusal](err)
 	ended, said := errors.AsType[*feed.Ended](err)
+	known, explained := errors.AsType[*broker.Error](err)
 	switch {
+	case explained:
+		return known
 	case opening:
 		return b.explain(f)
 	case refused:

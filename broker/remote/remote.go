@@ -19,6 +19,7 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/bridges"
+	"signalbox/broker/outbound"
 	"signalbox/broker/remote/endpoint"
 	"signalbox/broker/streams"
 	"signalbox/broker/topictree"
@@ -38,6 +39,14 @@ type Dialer struct {
 	// Bridges, if set, are the bridges that this service has, as Streams.
 	Bridges *bridges.Host
 
+	// Outbound is where brokers may be reached; nil is the default policy. It must be
+	// set before the first Dial.
+	Outbound *outbound.Policy
+
+	// Now is the clock of messages' times, by which they expire; New sets it to
+	// time.Now. It must be set before the first Dial.
+	Now func() time.Time
+
 	log    *slog.Logger
 	now    func() time.Time
 	timing timing
@@ -48,7 +57,7 @@ type timing struct {
 	connect  time.Duration // from the name look-up to the CONNACK
 	answer   time.Duration // for a command, and for subscribing
 	others   time.Duration // that a broker waits for other systems
-	grace    time.Duration // for a probe's answer, once the probe is acknowledged
+	grace    time.Duration // for the answer to a probe that the broker has processed
 	write    time.Duration // for writing one packet
 	minPause time.Duration // before the second attempt in a row
 	maxPause time.Duration // between attempts
@@ -65,7 +74,7 @@ var defaultTiming = timing{
 	connect:  10 * time.Second,
 	answer:   10 * time.Second,
 	others:   20 * time.Second,
-	grace:    3 * time.Second,
+	grace:    time.Second,
 	write:    10 * time.Second,
 	minPause: time.Second,
 	maxPause: 30 * time.Second,
@@ -80,7 +89,7 @@ var defaultTiming = timing{
 
 // New makes a dialer that logs to log, which must not be nil.
 func New(log *slog.Logger) *Dialer {
-	return &Dialer{log: log, now: time.Now, timing: defaultTiming}
+	return &Dialer{Now: time.Now, log: log, now: time.Now, timing: defaultTiming}
 }
 
 // Dial gives a live broker for the target and connects in the background, until
@@ -99,6 +108,7 @@ func (d *Dialer) dial(t broker.Target) (*Broker, error) {
 	if err != nil {
 		return nil, &broker.Error{Kind: broker.Invalid, Op: "connect", Msg: err.Error(), Err: err}
 	}
+	ep.Dial = d.Outbound.DialContext
 	log := d.log.With("broker", t.ID, "addr", ep.Addr)
 	if ep.TLS != nil && ep.TLS.InsecureSkipVerify {
 		log.Warn("broker certificate is not verified")
@@ -107,9 +117,10 @@ func (d *Dialer) dial(t broker.Target) (*Broker, error) {
 	b := &Broker{
 		endpoint: ep, username: t.Username, password: t.Password,
 		instance: rand.Text(), requestID: d.RequestID,
-		timing: d.timing, now: d.now, log: log,
+		timing: d.timing, now: d.now, messageTime: d.Now, log: log,
 		link: newLink(d.now, d.timing), sys: newSysTree(d.now), cancel: cancel,
-		visits: make(chan struct{}, maxVisits),
+		visits: make(chan struct{}, maxVisits), losses: map[string]int{},
+		single: singleConnection{checking: make(chan struct{}, 1)},
 	}
 	if t.TopicTree {
 		b.makeTree(ctx)
@@ -120,13 +131,9 @@ func (d *Dialer) dial(t broker.Target) (*Broker, error) {
 	return b, nil
 }
 
-// Broker is a broker reached over MQTT. What it offers is told by Capabilities;
-// no command asks for what the embedded types stand for.
+// Broker is a broker reached over MQTT. What it offers is told by Capabilities, and
+// what it does not by Status.
 type Broker struct {
-	broker.NoSubscriptions
-	broker.NoDenials
-	broker.NoBans
-
 	endpoint  endpoint.Endpoint
 	username  string
 	password  broker.Secret
@@ -136,6 +143,11 @@ type Broker struct {
 	timing    timing
 	now       func() time.Time
 	log       *slog.Logger
+
+	messageTime func() time.Time // Dialer.Now
+
+	single singleConnection
+	losses map[string]int // connections lost to the exploration of a topic; run's own
 
 	link   *link
 	sys    *sysTree

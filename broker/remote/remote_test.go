@@ -12,6 +12,7 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/brokertest"
+	"signalbox/scripts/suite"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -34,7 +35,7 @@ func open(t testing.TB, d *Dialer, target broker.Target) *Broker {
 		t.Fatalf("Dial(%s) = %v", target.URL, err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), suite.HangLimit)
 		defer cancel()
 		if err := b.Close(ctx); err != nil {
 			t.Errorf("Close() = %v", err)

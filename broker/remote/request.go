@@ -3,6 +3,7 @@ package remote
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"signalbox/broker"
 	"signalbox/broker/control"
@@ -35,17 +36,23 @@ func (b *Broker) do(ctx context.Context, r request) (payload []byte, correlation
 		return nil, "", b.unavailable(r.op, err)
 	}
 	if !s.offered.has(r.feature) {
-		return nil, "", broker.NotSupported(r.op, r.feature)
+		return nil, "", s.offered.lack(r.feature).Error(r.op)
 	}
+	return b.exchange(ctx, s, r)
+}
+
+// exchange is do on a session that is there, for what it is known to offer.
+func (b *Broker) exchange(ctx context.Context, s *session, r request) (payload []byte, correlation string, err error) {
 	if r.apart {
 		if err := s.listen(ctx, r.topic+control.ResponseSuffix); err != nil {
 			return nil, "", r.deaf(err)
 		}
 	}
 	correlation = b.correlation(ctx)
-	payload, err = s.ask(ctx, newCall(r.topic, correlation, r.encode(correlation)))
+	c := newCall(r.topic, correlation, r.encode(correlation))
+	payload, err = s.ask(ctx, c)
 	if err != nil {
-		return nil, "", r.failed(err)
+		return nil, "", r.failedCall(c, err)
 	}
 	return payload, correlation, nil
 }
@@ -66,6 +73,24 @@ func (r request) deaf(err error) error {
 			Msg: "the broker does not let the connection's user subscribe to " + r.topic + control.ResponseSuffix}
 	}
 	return r.failed(errors.Join(errNotSent, err))
+}
+
+// failedCall is failed for a call of some length, which may be too long for the
+// broker.
+func (r request) failedCall(c *call, err error) error {
+	failed := r.failed(err)
+	const shortest = 1000 // bytes; what is shorter is taken everywhere
+	n := len(c.topic) + len(c.payload)
+	e, ok := errors.AsType[*broker.Error](failed)
+	if !ok || e.Kind != broker.Unconfirmed || n < shortest {
+		return failed
+	}
+	setting := "message_size_limit" // it drops them
+	if errors.Is(err, errLost) {
+		setting = "max_packet_size"
+	}
+	e.Msg += fmt.Sprintf("; if this happens again, check that the broker takes packets of %d bytes (%s)", n, setting)
+	return e
 }
 
 // failed says what became of a call without an answer.

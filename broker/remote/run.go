@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"time"
+
+	"signalbox/broker/remote/endpoint"
 )
 
 // run keeps a session standing until the context ends. After a loss it tries
@@ -29,17 +32,28 @@ func (b *Broker) run(ctx context.Context) {
 	}
 }
 
-// establish makes a session that answers commands.
+// establish makes a session of which it is known what the broker offers. One that
+// is lost to a probe is made again at once: what it was lost to is counted, and
+// left out the third time.
 func (b *Broker) establish(ctx context.Context) (*session, *failure) {
-	s, f := b.connect(ctx)
-	if f != nil {
-		return nil, f
-	}
-	if f := b.explore(ctx, s); f != nil {
+	for {
+		s, f := b.connect(ctx)
+		if f != nil {
+			if f.Stage == endpoint.Dialling { // it may come back as another one
+				clear(b.losses)
+			}
+			return nil, f
+		}
+		if f = b.explore(ctx, s); f == nil {
+			maps.DeleteFunc(b.losses, func(_ string, n int) bool { return n < maxLosses }) // they were chance
+			return s, nil
+		}
 		s.close()
-		return nil, f
+		if f.Stage != probing || !errors.Is(f, errLost) || ctx.Err() != nil {
+			return nil, f
+		}
+		b.log.Info("the broker ended the connection while it was asked what it offers; connecting again", "error", f.Err)
 	}
-	return s, nil
 }
 
 // attend shows the session to everybody until it is lost or the context ends.

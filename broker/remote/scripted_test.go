@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,9 +27,22 @@ type scripted struct {
 	// "" is nothing. The answer holds CORRELATION for the correlation data.
 	answers func(topic, command string) string
 
-	// retains is sent after a subscription to a single filter, which is that of
-	// a visit.
+	// retains is sent after a subscription to what is no topic of the broker's own.
 	retains []*packets.PublishPacket
+
+	// slow has a message retained only when the next packet comes on its connection,
+	// as a broker does that takes its time.
+	slow bool
+	mu   sync.Mutex // guards retains where slow
+
+	// drops has PINGRESPs dropped behind what it retains, as a Mosquitto does whose queue
+	// is full.
+	drops bool
+
+	// endsOn reports whether the broker ends the connection on a message to a topic,
+	// or a subscription to it; nil never does.
+	endsOn    func(topic string) bool
+	connected atomic.Int64 // log-ins
 
 	pings atomic.Int64 // received
 
@@ -68,12 +82,22 @@ func (s *scripted) serveAt(t testing.TB, addr string) broker.Target {
 
 func (s *scripted) attend(conn net.Conn) {
 	defer conn.Close()
+	var held *packets.PublishPacket
+	full := false
 	for {
 		p, err := packets.ReadPacket(conn)
-		if err != nil {
+		s.keep(held)
+		if held, _ = p.(*packets.PublishPacket); !s.slow {
+			held = nil
+		}
+		if err != nil || s.endsOn != nil && slices.ContainsFunc(namedIn(p), s.endsOn) {
 			return
 		}
+		full = full || s.drops && slices.ContainsFunc(namedIn(p), func(topic string) bool { return !strings.HasPrefix(topic, "$") })
 		for _, reply := range s.replies(p) {
+			if _, pong := reply.(*packets.PingrespPacket); pong && full {
+				continue
+			}
 			if reply.Write(conn) != nil {
 				return
 			}
@@ -81,21 +105,48 @@ func (s *scripted) attend(conn net.Conn) {
 	}
 }
 
+// keep retains a message.
+func (s *scripted) keep(m *packets.PublishPacket) {
+	if m == nil || !m.Retain {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.retains = append(s.retains, m)
+}
+
+// namedIn lists the topics of a PUBLISH or SUBSCRIBE.
+func namedIn(p packets.ControlPacket) []string {
+	switch p := p.(type) {
+	case *packets.PublishPacket:
+		return []string{p.TopicName}
+	case *packets.SubscribePacket:
+		return p.Topics
+	}
+	return nil
+}
+
 func (s *scripted) replies(p packets.ControlPacket) []packets.ControlPacket {
 	switch p := p.(type) {
 	case *packets.ConnectPacket:
+		s.connected.Add(1)
 		ack := packets.NewControlPacket(packets.Connack).(*packets.ConnackPacket)
 		ack.ReturnCode = s.connack
 		return []packets.ControlPacket{ack}
 	case *packets.SubscribePacket:
 		replies := []packets.ControlPacket{s.suback(p)}
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		for _, m := range s.retains {
-			if len(p.Topics) == 1 {
+			if !strings.HasPrefix(p.Topics[0], "$") {
 				replies = append(replies, m)
 			}
 		}
 		return replies
 	case *packets.PublishPacket:
+		if p.Qos == 0 {
+			return s.answer(p)
+		}
 		ack := packets.NewControlPacket(packets.Puback).(*packets.PubackPacket)
 		ack.MessageID = p.MessageID
 		return append([]packets.ControlPacket{ack}, s.answer(p)...)

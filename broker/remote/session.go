@@ -27,7 +27,11 @@ type session struct {
 	pending *pending
 	out     chan *call // to the sender; full, callers wait as long as their context
 	sys     func(topic string, payload []byte)
-	offered offer
+	offered *offer
+
+	may judge // by the rights that this service's user had when the session began
+
+	second bool // there may be other connections beside; singleConnection.checking guards it
 
 	listening nameSet // topics beside those that every session subscribes to
 
@@ -60,14 +64,16 @@ func (b *Broker) connect(ctx context.Context) (*session, *failure) {
 
 func (b *Broker) newSession(conn net.Conn) *session {
 	s := &session{
-		wire:    newWire(conn, len(topics()), b.timing.write, b.log),
+		wire:    newWire(conn, 1, b.timing.write, b.log),
 		pending: newPending(b.instance),
 		out:     make(chan *call, maxQueued),
 		sys:     b.sys.put,
 		lost:    make(chan struct{}),
+		offered: &offer{made: b.madeUp()},
+		may:     anything,
 	}
-	s.offered.made = b.madeUp()
 	s.offered.add(broker.CapMessages) // which need no plugin
+	s.offered.isSingle(b.single.why.Load())
 	return s
 }
 
@@ -85,10 +91,13 @@ func (b *Broker) clientOptions() *mqtt.ClientOptions {
 		SetCleanSession(true).
 		SetAutoReconnect(false).
 		SetConnectRetry(false).
-		SetKeepAlive(30 * time.Second).
+		SetKeepAlive(keepAlive * time.Second).
 		SetPingTimeout(10 * time.Second).
 		SetWriteTimeout(5 * time.Second) // for handing over to the library's writer
 }
+
+// keepAlive is the longest silence, in seconds, that is announced to a broker.
+const keepAlive = 30
 
 // clientID makes a client id that nobody else has.
 func clientID() string { return "signalbox-" + rand.Text()[:13] }
@@ -127,6 +136,7 @@ func (s *session) handOver(*url.URL, mqtt.ClientOptions) (net.Conn, error) { ret
 // receive sorts what the broker sends. The library reads on only when it
 // returns, so it never waits.
 func (s *session) receive(_ mqtt.Client, m mqtt.Message) {
+	defer s.wire.fences.handle()
 	if strings.HasPrefix(m.Topic(), sysPrefix) {
 		s.sys(m.Topic(), m.Payload())
 		return
@@ -136,30 +146,24 @@ func (s *session) receive(_ mqtt.Client, m mqtt.Message) {
 	}
 }
 
-// subscribe asks for the topics, all at once, and gives those that the broker
-// refused. A refusal is no error for the library.
-func (s *session) subscribe(ctx context.Context, topics []string) (refused []string, err error) {
-	wanted := make(map[string]byte, len(topics))
-	for _, topic := range topics {
-		wanted[topic] = 0
-	}
-	token := s.client.SubscribeMultiple(wanted, nil).(*mqtt.SubscribeToken)
+// subscribe subscribes to a topic and waits for the outcome. Where the broker
+// refuses, the error is errNotAllowed; to the library that is no error.
+func (s *session) subscribe(ctx context.Context, topic string) error {
+	token := s.client.Subscribe(topic, 0, nil).(*mqtt.SubscribeToken)
 	select {
 	case <-token.Done():
 	case <-s.lost:
-		return nil, errors.Join(errLost, s.err)
+		return errors.Join(errLost, s.err)
 	case <-ctx.Done():
-		return nil, errUnconfirmed
+		return errUnconfirmed
 	}
 	if err := token.Error(); err != nil {
-		return nil, errors.Join(errLost, err)
+		return errors.Join(errLost, err)
 	}
-	for _, topic := range topics {
-		if code, ok := token.Result()[topic]; !ok || code == refusedSubscription {
-			refused = append(refused, topic)
-		}
+	if code, ok := token.Result()[topic]; !ok || code == refusedSubscription {
+		return errNotAllowed
 	}
-	return refused, nil
+	return nil
 }
 
 // listen subscribes to a topic that not every session subscribes to, once.
@@ -167,12 +171,8 @@ func (s *session) listen(ctx context.Context, topic string) error {
 	if s.listening.has(topic) {
 		return nil
 	}
-	refused, err := s.subscribe(ctx, []string{topic})
-	switch {
-	case err != nil:
+	if err := s.subscribe(ctx, topic); err != nil {
 		return err
-	case len(refused) > 0:
-		return errNotAllowed
 	}
 	s.listening.add(topic)
 	return nil

@@ -60,6 +60,16 @@ func (t *sysTree) put(topic string, payload []byte) {
 	t.at = t.now()
 }
 
+// version is what the broker says that it is, "" where it does not tell.
+func (t *sysTree) version() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.stale {
+		return ""
+	}
+	return t.topics[sysPrefix+"broker/version"]
+}
+
 // renew has the tree of an earlier session replaced by what comes next. Until
 // then it stays, and its samples stay in any case.
 func (t *sysTree) renew() {

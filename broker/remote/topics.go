@@ -75,7 +75,7 @@ func (b *Broker) ListTopics(ctx context.Context, nodeID, offset, count int) ([]b
 		if id != 0 {
 			return tree, err
 		}
-		made, err := b.insteadOf(err)
+		made, err := b.insteadOf(ctx, err)
 		if made != nil {
 			return followed(ctx, made, offset, count)
 		}
@@ -117,7 +117,7 @@ func (b *Broker) ttl(ctx context.Context, nodeID int) (int64, error) {
 	if nodeID != 0 {
 		return t.TTL, err
 	}
-	made, err := b.insteadOf(err)
+	made, err := b.insteadOf(ctx, err)
 	if made != nil {
 		return int64(made.TTL() / time.Second), nil
 	}
@@ -142,7 +142,7 @@ func (b *Broker) SetTTL(ctx context.Context, nodeID int, seconds int64) error {
 		ready := func(id int) error { _, err := b.ttl(ctx, id); return err }
 		return broker.SetNodes(opSetTTL, nodes, ready, set)
 	}
-	made, err := b.insteadOf(set(0))
+	made, err := b.insteadOf(ctx, set(0))
 	if made != nil {
 		made.SetTTL(time.Duration(min(seconds, maxTTL)) * time.Second)
 	}
@@ -151,7 +151,7 @@ func (b *Broker) SetTTL(ctx context.Context, nodeID int, seconds int64) error {
 
 // insteadOf gives the tree that is made here if a request came to nothing because
 // the broker keeps none. Otherwise it gives the request's error.
-func (b *Broker) insteadOf(err error) (*topictree.Follower, error) {
+func (b *Broker) insteadOf(ctx context.Context, err error) (*topictree.Follower, error) {
 	e, ok := errors.AsType[*broker.Error](err)
 	switch {
 	case !ok || e.Kind != broker.Unsupported || b.link.offers(broker.CapTopicTree):
@@ -159,6 +159,9 @@ func (b *Broker) insteadOf(err error) (*topictree.Follower, error) {
 	case b.tree == nil:
 		return nil, &broker.Error{Kind: e.Kind, Op: e.Op, Feature: e.Feature,
 			Msg: "the broker keeps no topic tree, and the connection's member topictree forbids making one", Err: err}
+	}
+	if err := b.maySecond(ctx, e.Op, e.Feature); err != nil {
+		return nil, err
 	}
 	return b.tree, nil
 }

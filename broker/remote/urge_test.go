@@ -111,3 +111,32 @@ func TestOperationsDoNotUrgeAtOnce(t *testing.T) {
 		wantResting(t, b)
 	}
 }
+
+// TestFreshAttempt has an operation that follows another one at once not answer why
+// the attempt before it failed: the broker has been started meanwhile.
+func TestFreshAttempt(t *testing.T) {
+	t.Parallel()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := ln.Addr().String()
+	ln.Close()
+	d := restless()
+	d.timing.urge = time.Hour // an attempt was made just now
+	b := open(t, d, broker.Target{URL: "mqtt://" + addr, TopicTree: true})
+	wantKind(t, b.Ready(t.Context()), broker.Unavailable)
+	wantResting(t, b)
+	_, err = b.GetTTL(broker.WithFreshAttempt(t.Context()), 0)
+	wantKind(t, err, broker.Unavailable)
+	wantResting(t, b)
+	(&scripted{answers: rich, respond: (&group{}).respond}).serveAt(t, addr)
+	_, err = b.GetTTL(t.Context(), 0)
+	wantKind(t, err, broker.Unavailable)
+	if _, err := b.GetTTL(broker.WithFreshAttempt(t.Context()), 0); err != nil {
+		t.Errorf("GetTTL() = %v", err)
+	}
+	if err := b.Close(t.Context()); err != nil { // before who serves it
+		t.Error(err)
+	}
+}

@@ -5,9 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"net"
-	"os"
 	"sync/atomic"
 	"time"
 
@@ -56,8 +56,11 @@ func (b *Broker) retained(ctx context.Context, op, filter string) iter.Seq2[*pac
 
 // enter opens the connection where there is a session and no visit too many.
 func (b *Broker) enter(ctx context.Context, op string) (*visit, error) {
-	if _, err := b.link.current(ctx); err != nil {
-		return nil, b.unavailable(op, err)
+	if err := b.settle(ctx, op); err != nil {
+		return nil, err
+	}
+	if err := b.maySecond(ctx, op, broker.CapMessages); err != nil {
+		return nil, err
 	}
 	select {
 	case b.visits <- struct{}{}:
@@ -72,6 +75,25 @@ func (b *Broker) enter(ctx context.Context, op string) (*visit, error) {
 	return &visit{wire: newWire(conn, 1, b.timing.write, b.log), quiet: b.timing.quiet}, nil
 }
 
+// settle waits until the broker has processed what this service has published, so
+// that it is seen on another connection. What is lost with the session is not waited
+// for.
+func (b *Broker) settle(ctx context.Context, op string) error {
+	for {
+		s, err := b.link.current(ctx)
+		if err != nil {
+			return b.unavailable(op, err)
+		}
+		err = s.fence(ctx)
+		switch {
+		case err == nil:
+			return nil
+		case !errors.Is(err, errLost):
+			return &broker.Error{Kind: broker.Unavailable, Op: op, Msg: "the broker does not answer in time; try again", Err: err}
+		}
+	}
+}
+
 // failedVisit says why the retained messages could not be received.
 func (b *Broker) failedVisit(ctx context.Context, op, filter string, err error) error {
 	e := &broker.Error{Kind: broker.Unavailable, Op: op, Msg: "the connection to the broker was lost while it sent what it retains", Err: err}
@@ -79,7 +101,8 @@ func (b *Broker) failedVisit(ctx context.Context, op, filter string, err error) 
 	case errors.Is(err, errForbidden):
 		e.Kind, e.Msg = broker.Denied, fmt.Sprintf("the broker does not let the connection's user subscribe to %q", filter)
 	case ctx.Err() != nil:
-		e.Msg = "the broker did not send all that it retains in time"
+		e.Msg = "the broker did not send all that it retains in time: give a narrower filter; a Mosquitto drops what goes beyond its " +
+			"max_queued_messages while it waits for the network, so raise that there, or set it to 0 for no bound"
 	}
 	return e
 }
@@ -89,6 +112,7 @@ func (b *Broker) credentials() *packets.ConnectPacket {
 	c := packets.NewControlPacket(packets.Connect).(*packets.ConnectPacket)
 	c.ProtocolName, c.ProtocolVersion, c.CleanSession = "MQTT", 4, true
 	c.ClientIdentifier = clientID()
+	c.Keepalive = keepAlive // a broker may refuse one that is for ever (max_keepalive)
 	c.UsernameFlag, c.Username = b.username != "", b.username
 	c.PasswordFlag, c.Password = b.password != "", []byte(b.password)
 	return c
@@ -106,7 +130,8 @@ func (v *visit) receive(credentials *packets.ConnectPacket, filter string, take 
 	if err := v.write(subscription(filter), packets.NewControlPacket(packets.Pingreq)); err != nil {
 		return err
 	}
-	in := bufio.NewReader(v.wire)
+	in := v.pump()
+	defer in.stop(v)
 	for came := true; ; came = false {
 		last, err := v.untilQuiet(in, &came, take)
 		if last || err != nil {
@@ -121,13 +146,14 @@ func (v *visit) receive(credentials *packets.ConnectPacket, filter string, take 
 // untilQuiet hands over what comes until PINGREQ is answered and the broker then
 // is quiet, and notes whether anything came. It tells whether that was all: that
 // take has enough, or nothing came before the answer.
-func (v *visit) untilQuiet(in *bufio.Reader, came *bool, take func(*packets.PublishPacket) bool) (last bool, err error) {
+func (v *visit) untilQuiet(in *pump, came *bool, take func(*packets.PublishPacket) bool) (last bool, err error) {
 	for pinged := false; ; {
-		if pinged && !v.more(in) {
-			return false, nil
+		var quiet <-chan time.Time
+		if pinged {
+			quiet = time.After(v.quiet)
 		}
-		p, err := packets.ReadPacket(in)
-		if err != nil {
+		p, err := in.next(quiet)
+		if p == nil || err != nil {
 			return false, err
 		}
 		switch p := p.(type) {
@@ -148,12 +174,55 @@ func (v *visit) untilQuiet(in *bufio.Reader, came *bool, take func(*packets.Publ
 	}
 }
 
-// more waits for the beginning of a packet, or an error, for a moment.
-func (v *visit) more(in *bufio.Reader) bool {
-	v.wire.SetReadDeadline(time.Now().Add(v.quiet)) //nolint:errcheck // where it cannot be set, reading fails
-	_, err := in.Peek(1)
-	v.wire.SetReadDeadline(time.Time{}) //nolint:errcheck // as above
-	return !errors.Is(err, os.ErrDeadlineExceeded)
+// pump reads on a goroutine of its own: waiting can then be given up without a
+// deadline on the connection, which a WebSocket does not survive.
+type pump struct {
+	packets chan packets.ControlPacket // closed at the end of the connection
+	err     error                      // why that was; to be read after the closing
+	over    chan struct{}              // closed when nothing more is wanted
+}
+
+func (v *visit) pump() *pump {
+	p := &pump{packets: make(chan packets.ControlPacket), over: make(chan struct{})}
+	go p.run(bufio.NewReaderSize(v.wire, 64<<10))
+	return p
+}
+
+func (p *pump) run(in io.Reader) {
+	defer close(p.packets)
+	for {
+		packet, err := packets.ReadPacket(in)
+		if err != nil {
+			p.err = err
+			return
+		}
+		select {
+		case p.packets <- packet:
+		case <-p.over:
+			return
+		}
+	}
+}
+
+// next returns the next packet, or nil when quiet is over before there is one.
+func (p *pump) next(quiet <-chan time.Time) (packets.ControlPacket, error) {
+	select {
+	case packet, ok := <-p.packets:
+		if !ok {
+			return nil, p.err
+		}
+		return packet, nil
+	case <-quiet:
+		return nil, nil
+	}
+}
+
+// stop closes the connection and waits for the end of the reading.
+func (p *pump) stop(v *visit) {
+	close(p.over)
+	v.wire.Close()
+	for range p.packets {
+	}
 }
 
 // subscription makes the SUBSCRIBE of a visit, with QoS 0 [MQTT-3.8].

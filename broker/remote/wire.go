@@ -39,6 +39,7 @@ type wire struct {
 	filters      int           // return codes that a SUBACK may hold
 	writeTimeout time.Duration // for each write
 	log          *slog.Logger
+	fences       fences
 
 	in      *bufio.Reader
 	greeted bool   // the CONNACK has come
@@ -52,7 +53,13 @@ func newWire(conn net.Conn, filters int, writeTimeout time.Duration, log *slog.L
 }
 
 // Write writes with a deadline of its own.
-func (w *wire) Write(p []byte) (int, error) {
+func (w *wire) Write(p []byte) (int, error) { return w.fences.write(p, w.writeNow) }
+
+// ping sends a PINGREQ of its own, between two packets of the library, and returns
+// a channel that is closed when everything before it has been processed.
+func (w *wire) ping() (<-chan struct{}, error) { return w.fences.put(w.writeNow) }
+
+func (w *wire) writeNow(p []byte) (int, error) {
 	if err := w.Conn.SetWriteDeadline(time.Now().Add(w.writeTimeout)); err != nil {
 		return 0, err
 	}
@@ -95,6 +102,7 @@ func (w *wire) next() error {
 		_, err := io.CopyN(io.Discard, w.in, int64(length))
 		return err
 	}
+	w.fences.receive(head[0] >> 4)
 	w.head, w.body = head, length
 	return nil
 }

@@ -2,6 +2,7 @@ package streams
 
 import (
 	"context"
+	"signalbox/scripts/suite"
 	"slices"
 	"sync"
 	"testing"
@@ -85,7 +86,7 @@ func receive[T any](t *testing.T, c <-chan T) T {
 	select {
 	case v := <-c:
 		return v
-	case <-time.After(20 * time.Second):
+	case <-time.After(suite.HangLimit):
 		t.Fatal("nothing came in 20 seconds")
 		panic("unreachable")
 	}

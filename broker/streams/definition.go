@@ -38,7 +38,7 @@ func define(old *Definition, spec broker.StreamSpec, replace bool) (Definition, 
 		}
 	}
 	d.take(spec)
-	q, flaws := compile(d.Query)
+	q, flaws := compile(d.Query, spec.Query != nil && (old == nil || !bytes.Equal(compact(spec.Query), old.Query)))
 	flaws = append(d.flaws(), flaws...)
 	if len(flaws) > 0 {
 		return Definition{}, nil, refuse(op, flaws)
@@ -82,15 +82,20 @@ func set[T any](member, given *T) {
 	}
 }
 
-// compile compiles a query, or tells everything that is wrong with it.
-func compile(raw json.RawMessage) (*query.Query, []broker.Field) {
+// compile compiles a query, or returns everything that is wrong with it. A new one
+// must hold no unknown members; in one that is stored they have always been ignored.
+func compile(raw json.RawMessage, isNew bool) (*query.Query, []broker.Field) {
 	if len(raw) > maxQuery {
 		return nil, []broker.Field{{Path: "query", Msg: fmt.Sprintf("must not be longer than %d bytes", maxQuery)}}
 	}
 	if !utf8.Valid(raw) {
 		return nil, []broker.Field{{Path: "query", Msg: "must be UTF-8"}}
 	}
-	q, err := query.Compile(raw)
+	read := query.Compile
+	if isNew {
+		read = query.CompileStrict
+	}
+	q, err := read(raw)
 	if err == nil {
 		return q, nil
 	}

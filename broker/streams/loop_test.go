@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/broker"
+	"signalbox/scripts/suite"
 )
 
 // link makes an active stream with a source and a target.
@@ -173,7 +174,7 @@ func FuzzMatches(f *testing.F) {
 // streams.
 func TestLoopAtRandom(t *testing.T) {
 	t.Parallel()
-	seed := rand.Uint64()
+	seed := suite.Seed(t)
 	r := rand.New(rand.NewPCG(seed, 0))
 	level := func(of string) string { return string(of[r.IntN(len(of))]) }
 	loops := 0

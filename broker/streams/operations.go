@@ -27,15 +27,15 @@ func (e *Engine) ListStreams(ctx context.Context, o broker.ListOptions[broker.St
 	if err := e.await(ctx, opList); err != nil {
 		return broker.Page[broker.Stream]{}, err
 	}
-	all := e.Streams()
-	if o.Match != nil {
-		kept := all[:0]
-		for _, s := range all {
-			if o.Match(s) {
-				kept = append(kept, s)
-			}
+	var all []broker.Stream
+	for _, s := range e.Streams() {
+		wanted, err := broker.Matches(ctx, o.Match, s)
+		if err != nil {
+			return broker.Page[broker.Stream]{}, err
 		}
-		all = kept
+		if wanted {
+			all = append(all, s)
+		}
 	}
 	total := len(all)
 	all = all[min(o.Offset, total):]

@@ -35,7 +35,7 @@ func TestList(t *testing.T) {
 	for _, name := range []string{"c", "a", "b2", "ä", "b1"} {
 		r.has(named(name))
 	}
-	b := func(s broker.Stream) bool { return strings.HasPrefix(s.StreamName, "b") }
+	b := broker.MatchFunc(func(s broker.Stream) bool { return strings.HasPrefix(s.StreamName, "b") })
 	for _, test := range []struct {
 		o     broker.ListOptions[broker.Stream]
 		want  string

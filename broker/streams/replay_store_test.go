@@ -15,6 +15,7 @@ import (
 	"signalbox/broker/messaging"
 	"signalbox/broker/streams"
 	"signalbox/broker/streams/store"
+	"signalbox/scripts/suite"
 )
 
 // diary is a broker that writes down what is published to it.
@@ -87,7 +88,7 @@ func fill(tb testing.TB, kept streams.Log, n int) {
 			if err != nil {
 				tb.Fatal(err)
 			}
-		case <-time.After(30 * time.Second):
+		case <-time.After(suite.HangLimit):
 			tb.Fatal("messages were not stored in 30 seconds")
 		}
 	}

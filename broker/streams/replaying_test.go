@@ -11,6 +11,7 @@ import (
 	"signalbox/broker"
 	"signalbox/broker/messaging"
 	"signalbox/broker/streams"
+	"signalbox/scripts/suite"
 )
 
 // again is a replay of stream "s" to "again".
@@ -122,7 +123,7 @@ func TestReplayIsStopped(t *testing.T) {
 			default:
 				t.Error("it did not wait for the replay's end")
 			}
-			if took := time.Since(begun); took > time.Second {
+			if took := time.Since(begun); took > suite.HangLimit {
 				t.Errorf("it took %v", took)
 			}
 			tries := r.desk.tries()

@@ -13,6 +13,7 @@ import (
 	"signalbox/broker/file"
 	"signalbox/broker/streams"
 	"signalbox/broker/streams/store"
+	"signalbox/scripts/suite"
 )
 
 // must fails the test at the first error.
@@ -40,7 +41,7 @@ func await(tb testing.TB, holds func() error) {
 	tb.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	limit := time.NewTimer(30 * time.Second)
+	limit := time.NewTimer(suite.HangLimit)
 	defer limit.Stop()
 	for {
 		err := holds()
@@ -60,7 +61,7 @@ func closes(tb testing.TB, c <-chan struct{}) {
 	tb.Helper()
 	select {
 	case <-c:
-	case <-time.After(30 * time.Second):
+	case <-time.After(suite.HangLimit):
 		tb.Fatal("it did not happen in 30 seconds")
 	}
 }

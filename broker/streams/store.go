@@ -64,8 +64,8 @@ type Log interface {
 	Close(ctx context.Context) error
 }
 
-// Range selects messages by when they came, in epoch milliseconds, both ends
-// included.
+// Range selects messages by when they came, in epoch milliseconds of the time of day as
+// it is set now, both ends included.
 type Range struct{ From, To int64 }
 
 // Usage is what a log keeps, and what it let go of since it was opened: Evicted

@@ -13,10 +13,10 @@ import (
 	"signalbox/broker/streams"
 )
 
-// TestStorm changes a stream at random while publishers wait for what they send,
+// TestCampaignStorm changes a stream at random while publishers wait for what they send,
 // the broker comes and goes and the disk fails: each message is settled once, and
 // as many are kept as are counted.
-func TestStorm(t *testing.T) {
+func TestCampaignStorm(t *testing.T) {
 	t.Parallel()
 	for _, seed := range []uint64{1, 2, 3, rand.Uint64()} {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -33,10 +33,24 @@ func (g *Group[S]) Turn() iter.Seq[Member[S]] {
 	}
 }
 
-func (s *share[S]) group() *Group[S] {
-	g := &Group[S]{Filter: s.filter, Members: make([]Member[S], len(s.members.list)), turn: &s.turn}
-	for i, m := range s.members.list {
-		g.Members[i] = Member[S]{m.who, m.options}
+// Members returns those of a shared subscription, by its whole filter.
+func (x *Index[S]) Members(filter string) []Member[S] {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	if s := x.shares.get(filter); s != nil {
+		return s.all()
 	}
-	return g
+	return nil
+}
+
+func (s *share[S]) all() []Member[S] {
+	members := make([]Member[S], len(s.members.list))
+	for i, m := range s.members.list {
+		members[i] = Member[S]{m.who, m.options}
+	}
+	return members
+}
+
+func (s *share[S]) group() *Group[S] {
+	return &Group[S]{Filter: s.filter, Members: s.all(), turn: &s.turn}
 }

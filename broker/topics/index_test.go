@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/broker/topics"
+	"signalbox/scripts/suite"
 )
 
 // seen is what a result says of one subscriber.
@@ -144,8 +145,7 @@ func TestIndex(t *testing.T) {
 	for name, subscribers := range map[string]int{"few subscribers": 3, "many subscribers": 60} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			seed := rand.Uint64()
-			t.Logf("seed %d", seed)
+			seed := suite.Seed(t)
 			r := rand.New(rand.NewPCG(seed, 1))
 			x, m := topics.NewIndex[string](), &model{subscriptions: map[string]map[string]subscription{}}
 			for range 1500 {

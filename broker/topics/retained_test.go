@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/broker/topics"
+	"signalbox/scripts/suite"
 )
 
 // kept gives what a filter matches, in order; "" is for all.
@@ -32,8 +33,7 @@ func walked(r *topics.Retained[int], filter string) (all []topics.Kept[int]) {
 // against a plain map.
 func TestRetained(t *testing.T) {
 	t.Parallel()
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := suite.Seed(t)
 	rnd := rand.New(rand.NewPCG(seed, 2))
 	r, model := topics.NewRetained[int](), map[string]int{}
 	for i := range 1500 {

@@ -13,10 +13,8 @@ import (
 	"time"
 
 	"signalbox/broker/brokertest"
+	"signalbox/scripts/suite"
 )
-
-// patience is how long a broker may take for anything.
-const patience = 20 * time.Second
 
 // TestMosquitto sends every sample to a real Mosquitto: it must do as we do, or
 // differ as the table says.
@@ -92,7 +90,7 @@ func dial(t *testing.T, addr string) (net.Conn, *bufio.Reader) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(suite.HangLimit)); err != nil {
 		t.Fatal(err)
 	}
 	return conn, bufio.NewReader(conn)

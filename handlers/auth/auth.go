@@ -5,12 +5,16 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/alexedwards/argon2id"
 
 	"signalbox/db"
 )
@@ -38,8 +42,10 @@ type Auth struct {
 	cfg      Config
 	now      func() time.Time
 	log      *slog.Logger
+	hashing  *argon2id.Params
 	hasher   *hasher
 	throttle *throttle
+	known    *throttle // the pairs that have logged in, of which strangers displace none
 	touches  *touches
 }
 
@@ -47,7 +53,7 @@ type Auth struct {
 func New(d *db.DB, cfg Config, now func() time.Time, log *slog.Logger) *Auth {
 	return &Auth{
 		db: d, cfg: cfg, now: now, log: log,
-		hasher: newHasher(), throttle: newThrottle(), touches: newTouches(d, log),
+		hashing: cmp.Or(cfg.Hashing, hashing), hasher: newHasher(), throttle: newThrottle(), known: newThrottle(), touches: newTouches(d, log),
 	}
 }
 
@@ -87,6 +93,9 @@ func (a *Auth) byToken(ctx context.Context, hash string) (*Principal, error) {
 	if !t.ValidUntil.IsZero() && !now.Before(t.ValidUntil) {
 		return nil, ErrUnauthenticated
 	}
+	if _, ok := ParseRole(t.OwnerRole); !ok {
+		return nil, ErrUnauthenticated
+	}
 	a.touches.add(t, now)
 	return &Principal{Kind: KindToken, ID: t.ID, Name: t.Name, Token: &t}, nil
 }
@@ -100,12 +109,12 @@ func orUnauthenticated(err error) error {
 }
 
 // RoleIn gives the caller's role in a project: Root for a root administrator,
-// Nobody for who is no member. A token has a role in its own project only.
+// Nobody for who is no member. A token has a role in its own project only, and
+// never a higher one than its owner has at present.
 // db.ErrNotFound: no such project.
 func (a *Auth) RoleIn(ctx context.Context, p *Principal, projectID string) (Role, error) {
 	if p != nil && p.Token != nil && p.Token.ProjectID == projectID {
-		role, _ := ParseRole(p.Token.Role)
-		return min(role, Admin), nil
+		return TokenRole(*p.Token), nil
 	}
 	user := ""
 	if p != nil && p.Kind == KindUser {
@@ -120,6 +129,21 @@ func (a *Auth) RoleIn(ctx context.Context, p *Principal, projectID string) (Role
 	}
 	role, _ := ParseRole(name)
 	return role, nil
+}
+
+// TokenRole returns what a token may do in its project: what it was made for, as
+// long as its owner may do that too.
+func TokenRole(t db.Token) Role {
+	made, _ := ParseRole(t.Role)
+	owner, _ := ParseRole(t.OwnerRole)
+	return min(made, owner, Admin)
+}
+
+// MayCreateProjects reports whether the configuration lets a user create projects.
+func (a *Auth) MayCreateProjects(p *Principal) bool {
+	return p.Root || slices.ContainsFunc(a.cfg.ProjectCreators, func(who string) bool {
+		return who == creatorsEveryone || db.FoldEmail(who) == db.FoldEmail(p.Email)
+	})
 }
 
 // Required gives the role that an operation with the minimum role least demands

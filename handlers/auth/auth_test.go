@@ -52,8 +52,9 @@ func TestProjectToken(t *testing.T) {
 	if p.Kind != auth.KindToken || p.ID != "t" || p.Name != "ci" || p.Token.ProjectID != "p" || p.Root || p.Session != "" {
 		t.Errorf("got %+v, want token t", p)
 	}
-	must(t, w.db.DeleteToken(t.Context(), "p", "t"))
-	_, err := w.Authenticate(t.Context(), value)
+	_, err := w.db.DeleteToken(t.Context(), "p", "t")
+	must(t, err)
+	_, err = w.Authenticate(t.Context(), value)
 	wantErr(t, err, auth.ErrUnauthenticated)
 }
 
@@ -90,7 +91,7 @@ func TestRoleIn(t *testing.T) {
 	users := map[string]*auth.Principal{
 		"stranger":   nil,
 		"token of p": w.principal(t, w.issue(t, db.Token{ID: "t", ProjectID: "p", Role: "editor", Type: "unrestricted"})),
-		"forged":     {Kind: auth.KindToken, ID: "owner", Token: &db.Token{ProjectID: "p", Role: "root"}},
+		"forged":     {Kind: auth.KindToken, ID: "owner", Token: &db.Token{ProjectID: "p", Role: "root", OwnerRole: "root"}},
 	}
 	for _, id := range []string{"owner", "guest", "root"} {
 		users[id] = w.principal(t, w.login(t, id).Token)

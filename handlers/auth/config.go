@@ -2,7 +2,11 @@ package auth
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"time"
+
+	"github.com/alexedwards/argon2id"
 )
 
 // Config is the configuration under "auth.".
@@ -11,15 +15,35 @@ type Config struct {
 	SessionTTL time.Duration `mapstructure:"session_ttl"`
 	// ViewerReadOnly raises every writing operation that a viewer may call to Editor.
 	ViewerReadOnly bool `mapstructure:"viewer_read_only"`
+	// ProjectCreators are who may create projects: everyone, root, or the e-mail
+	// addresses of users. Root administrators always may.
+	ProjectCreators []string `mapstructure:"project_creators"`
+	// Hashing is the cost of a password; nil for that of the product. No key sets it: it
+	// is for tests, which log in often.
+	Hashing *argon2id.Params `mapstructure:"-"`
 }
 
 // DefaultConfig gives the values of an empty configuration.
-func DefaultConfig() Config { return Config{SessionTTL: 24 * time.Hour} }
+func DefaultConfig() Config {
+	return Config{SessionTTL: 24 * time.Hour, ProjectCreators: []string{creatorsEveryone}}
+}
+
+// The groups that auth.project_creators may name.
+const (
+	creatorsEveryone = "everyone"
+	creatorsRoot     = "root"
+)
 
 // Validate names the keys whose values cannot be used.
 func (c Config) Validate() error {
+	var errs []error
 	if c.SessionTTL < time.Minute {
-		return errors.New("auth.session_ttl: must be at least 1m")
+		errs = append(errs, errors.New("auth.session_ttl: must be at least 1m"))
 	}
-	return nil
+	for i, who := range c.ProjectCreators {
+		if who != creatorsEveryone && who != creatorsRoot && !strings.Contains(who, "@") {
+			errs = append(errs, fmt.Errorf("auth.project_creators[%d]: %q is neither everyone, nor root, nor an e-mail address", i, who))
+		}
+	}
+	return errors.Join(errs...)
 }

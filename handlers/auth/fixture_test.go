@@ -1,6 +1,7 @@
 package auth_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -88,6 +89,7 @@ func (w world) principal(t testing.TB, credential string) *auth.Principal {
 func (w world) issue(t testing.TB, tok db.Token) (value string) {
 	t.Helper()
 	value, tok.Hash = auth.NewToken()
+	tok.OwnerID = cmp.Or(tok.OwnerID, "owner")
 	must(t, w.db.CreateToken(t.Context(), tok))
 	return value
 }

@@ -20,7 +20,7 @@ import (
 
 func TestDecoyCostsAsMuchAsAPassword(t *testing.T) {
 	t.Parallel()
-	match, params, err := argon2id.CheckHash("", decoy)
+	match, params, err := argon2id.CheckHash("", decoyOf(hashing))
 	if err != nil || match || *params != *hashing {
 		t.Errorf("got match %t, %+v, %v, want no match with %+v", match, params, err, hashing)
 	}
@@ -47,10 +47,10 @@ func TestEveryLoginThatIsLookedAtHashes(t *testing.T) {
 	d := dbtest.New(t)
 	a := New(d, DefaultConfig(), time.Now, slog.New(slog.DiscardHandler))
 	for _, u := range []db.User{
-		{ID: "good", PasswordHash: decoy, Verified: true},
+		{ID: "good", PasswordHash: decoyOf(hashing), Verified: true},
 		{ID: "bare", Verified: true},
-		{ID: "sso", PasswordHash: decoy, Verified: true, SSOType: "ldap"},
-		{ID: "unverified", PasswordHash: decoy},
+		{ID: "sso", PasswordHash: decoyOf(hashing), Verified: true, SSOType: "ldap"},
+		{ID: "unverified", PasswordHash: decoyOf(hashing)},
 	} {
 		u.Email = u.ID
 		if err := d.CreateUser(t.Context(), u); err != nil {
@@ -68,19 +68,20 @@ func TestEveryLoginThatIsLookedAtHashes(t *testing.T) {
 	}
 }
 
-// The counterpart: with the queue full, an account that has to wait is told so
+// The counterpart: with the queue full, a pair that has to wait is told so
 // without coming to it.
 func TestDelayedLoginDoesNotHash(t *testing.T) {
 	t.Parallel()
 	now := time.UnixMilli(1_700_000_000_000)
 	a := New(dbtest.New(t), DefaultConfig(), func() time.Time { return now }, slog.New(slog.DiscardHandler))
+	pair := pairKey(addressKey("192.0.2.1"), "u")
 	for range freeAttempts + 3 {
-		if err := a.throttle.begin(now, accountKey("u")); err != nil {
+		if err := a.throttle.begin(now, pair); err != nil {
 			now = now.Add(time.Hour)
 		}
-		a.throttle.records[accountKey("u")].Value.(*record).until = time.Time{}
+		a.throttle.records[pair].Value.(*record).until = time.Time{}
 	}
-	if err := a.throttle.begin(now, accountKey("u")); err != nil {
+	if err := a.throttle.begin(now, pair); err != nil {
 		t.Fatal(err)
 	}
 	for range cap(a.hasher.tickets) {
@@ -88,7 +89,7 @@ func TestDelayedLoginDoesNotHash(t *testing.T) {
 	}
 	_, err := a.Login(t.Context(), "u", "password", "192.0.2.1")
 	if many, ok := errors.AsType[*TooManyAttempts](err); !ok || many.RetryAfter <= time.Second {
-		t.Errorf("got %v, want the delay of the account", err)
+		t.Errorf("got %v, want the delay of the pair", err)
 	}
 }
 
@@ -138,7 +139,7 @@ func TestWaitingForTheHasherEndsWithTheContext(t *testing.T) {
 func TestThrottleForgetsTheOldest(t *testing.T) {
 	t.Parallel()
 	th, now := newThrottle(), time.UnixMilli(1_700_000_000_000)
-	key := func(i int) throttleKey { return accountKey(fmt.Sprint(i)) }
+	key := func(i int) throttleKey { return addressKey(fmt.Sprint(i)) }
 	for i := range throttleSize {
 		if err := th.begin(now, key(i)); err != nil {
 			t.Fatal(err)
@@ -184,8 +185,8 @@ func FuzzAddressKey(f *testing.F) {
 				t.Error("two keys for one /64")
 			}
 		}
-		if addressKey(address) == accountKey(address) {
-			t.Error("an address and an account share a key")
+		if addressKey(address) == pairKey(addressKey(address), "") {
+			t.Error("an address and a pair share a key")
 		}
 	})
 }
@@ -226,8 +227,8 @@ func touching(t *testing.T) (a *Auth, d *db.DB, value string) {
 	t.Helper()
 	d, err := db.Open(t.Context(), filepath.Join(t.TempDir(), "signalbox.db"), slog.New(slog.DiscardHandler))
 	value, hash := NewToken()
-	err = errors.Join(err, d.Initialise(t.Context(), db.User{ID: "u"}, db.Project{ID: "p", OwnerID: "u"}, nil),
-		d.CreateToken(t.Context(), db.Token{ID: "t", ProjectID: "p", Hash: hash, Role: "viewer", Type: "unrestricted"}))
+	err = errors.Join(err, d.Initialise(t.Context(), db.User{ID: "u", Verified: true}, db.Project{ID: "p", OwnerID: "u"}, nil),
+		d.CreateToken(t.Context(), db.Token{ID: "t", ProjectID: "p", OwnerID: "u", Hash: hash, Role: "viewer", Type: "unrestricted"}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,14 +17,17 @@ type Session struct {
 }
 
 // Login opens a session for the user with that e-mail address. address is where the
-// caller is, an IP address without port.
+// caller is: an IP address without port, which is loopback only for who is on this
+// machine.
 //
 // ErrUnauthenticated is the one answer to an unknown, unverified or password-less
 // account and to a wrong password, after the same work. *TooManyAttempts: too many
-// failures of this account or address; nothing was looked at.
+// failures of this address; nothing was looked at.
 func (a *Auth) Login(ctx context.Context, email, password, address string) (Session, error) {
-	account, origin := accountKey(email), addressKey(address)
-	if err := a.throttle.begin(a.now(), account, origin); err != nil {
+	origin := addressKey(address)
+	pair := pairKey(origin, email)
+	keys := a.throttledBy(origin, pair, address)
+	if err := a.throttle.begin(a.now(), keys...); err != nil {
 		return Session{}, err
 	}
 	u, err := a.byPassword(ctx, email, password)
@@ -32,13 +35,28 @@ func (a *Auth) Login(ctx context.Context, email, password, address string) (Sess
 		a.log.InfoContext(ctx, "log-in refused", "address", address, "user", u.ID)
 		return Session{}, err
 	}
-	a.throttle.takeBack(origin)
+	for _, key := range keys {
+		a.throttle.takeBack(key)
+	}
 	if err != nil {
-		a.throttle.takeBack(account)
 		return Session{}, fmt.Errorf("log in: %w", err)
 	}
-	a.throttle.forget(account)
+	a.throttle.forget(pair)
+	a.known.note(pair, a.now())
 	return a.open(ctx, u)
+}
+
+// throttledBy returns the keys by which a log-in is delayed. Who has logged in to an
+// account from an address before is not delayed by others who fail from there, and
+// who is on this machine not at all: so there is always a way in.
+func (a *Auth) throttledBy(origin, pair throttleKey, address string) []throttleKey {
+	switch {
+	case isThisMachine(address):
+		return nil
+	case a.known.isKnown(pair):
+		return []throttleKey{pair}
+	}
+	return []throttleKey{pair, origin}
 }
 
 // byPassword finds the account that the password opens. It verifies one password

@@ -3,6 +3,7 @@ package auth_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -70,46 +71,74 @@ func (w world) fail(t *testing.T, email, address string) (refused time.Duration)
 	return 0
 }
 
-func TestFailuresDelayTheAccount(t *testing.T) {
+func TestFailuresDelayThePair(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, auth.DefaultConfig())
-	address := func() func() string {
-		n := 0
-		return func() string { n++; return "198.51.100." + strings.Repeat("1", n%3+1) }
-	}()
+	w.login(t, "owner") // from home, which so is delayed by its own failures only
 	for range 5 {
-		if wait := w.fail(t, "owner@example.org", address()); wait != 0 {
+		if wait := w.fail(t, "owner@example.org", home); wait != 0 {
 			t.Fatalf("refused for %v within the first five", wait)
 		}
 	}
 	for _, want := range []time.Duration{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900, 900} {
 		want *= time.Second
-		if got := w.fail(t, "Owner@Example.org", "203.0.113.7"); got != want {
+		if got := w.fail(t, "Owner@Example.org", home); got != want {
 			t.Fatalf("got a delay of %v, want %v", got, want)
 		}
 		w.clock.forward(want - time.Millisecond)
-		if got := w.fail(t, "owner@example.org", "203.0.113.8"); got != time.Millisecond {
+		if got := w.fail(t, "owner@example.org", home); got != time.Millisecond {
 			t.Fatalf("got %v left, want 1ms", got)
 		}
 		w.clock.forward(time.Millisecond)
-		if got := w.fail(t, "owner@example.org", freshAddress(w.clock)); got != 0 {
+		if got := w.fail(t, "owner@example.org", home); got != 0 {
 			t.Fatalf("still refused for %v after the delay", got)
 		}
 	}
-	if got := w.fail(t, "guest@example.org", "203.0.113.9"); got != 0 {
+	if got := w.fail(t, "guest@example.org", home); got != 0 {
 		t.Errorf("another account was delayed by %v", got)
 	}
 }
 
-// freshAddress has not been used before: the clock moves between two calls.
-func freshAddress(c *clock) string {
-	ms := c.now().UnixMilli()
-	return "2001:db8:" + hex(ms>>32) + ":" + hex(ms>>16) + "::" + hex(ms)
+// TestStrangersLockNobodyOut has strangers fail for an account from everywhere.
+func TestStrangersLockNobodyOut(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, auth.DefaultConfig())
+	const office, other = "192.0.2.50", "192.0.2.51"
+	_, err := w.Login(t.Context(), "owner@example.org", password, office)
+	must(t, err)
+	for i := range 300 {
+		w.fail(t, "owner@example.org", fmt.Sprintf("198.51.%d.%d", i/200, i%200))
+	}
+	for range 30 { // also from where the account is used
+		w.fail(t, "guest@example.org", office)
+	}
+	for name, address := range map[string]string{"where it was before": office, "a clean address": other,
+		"this machine": "127.0.0.1", "this machine, by IPv6": "::1"} {
+		if _, err := w.Login(t.Context(), "owner@example.org", password, address); err != nil {
+			t.Errorf("the right password from %s: %v", name, err)
+		}
+	}
+	if _, err := w.Login(t.Context(), "root@example.org", password, office); err == nil {
+		t.Error("an account that never logged in from an address with many failures is let in")
+	}
 }
 
-func hex(n int64) string {
-	const digits = "0123456789abcdef"
-	return string([]byte{digits[n>>12&15], digits[n>>8&15], digits[n>>4&15], digits[n&15]})
+func TestThisMachineIsNotDelayed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, auth.DefaultConfig())
+	for _, address := range []string{"127.0.0.1", "127.1.2.3", "::1", "::ffff:127.0.0.1"} {
+		for range 25 {
+			if got := w.fail(t, "owner@example.org", address); got != 0 {
+				t.Fatalf("%s: delayed by %v", address, got)
+			}
+		}
+	}
+	for range 5 {
+		w.fail(t, "owner@example.org", "a proxy at 127.0.0.1")
+	}
+	if w.fail(t, "owner@example.org", "a proxy at 127.0.0.1") == 0 {
+		t.Error("what a proxy passes on counts as this machine")
+	}
 }
 
 func TestFailuresDelayTheAddress(t *testing.T) {
@@ -141,7 +170,7 @@ func TestFailuresDelayTheAddress(t *testing.T) {
 	}
 }
 
-func TestSuccessResetsTheAccountOnly(t *testing.T) {
+func TestSuccessResetsThePairOnly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, auth.DefaultConfig())
 	for range 4 {
@@ -149,8 +178,8 @@ func TestSuccessResetsTheAccountOnly(t *testing.T) {
 	}
 	w.login(t, "owner")
 	for range 5 {
-		if got := w.fail(t, "owner@example.org", "192.0.2.200"); got != 0 {
-			t.Fatalf("the account is still delayed by %v", got)
+		if got := w.fail(t, "owner@example.org", home); got != 0 {
+			t.Fatalf("the pair is still delayed by %v", got)
 		}
 	}
 	w.fail(t, "nobody@example.org", home) // the fifth of this address

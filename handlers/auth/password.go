@@ -7,15 +7,19 @@ import (
 	"time"
 
 	"github.com/alexedwards/argon2id"
+	"golang.org/x/crypto/argon2"
 )
 
 // hashing is the cost of a password: OWASP's second choice, 19 MiB and two passes.
 var hashing = &argon2id.Params{Memory: 19 * 1024, Iterations: 2, Parallelism: 1, SaltLength: 16, KeyLength: 32}
 
-// decoy is a hash of the same cost that no password is known for. It is verified
+// decoyOf returns a hash of some cost that no password is known for. It is verified
 // where there is no other, so that a missing account takes as long as a wrong
 // password.
-const decoy = "$argon2id$v=19$m=19456,t=2,p=1$c2lnbmFsYm94IGRlY295IQ$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+func decoyOf(p *argon2id.Params) string {
+	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$c2lnbmFsYm94IGRlY295IQ$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+		argon2.Version, p.Memory, p.Iterations, p.Parallelism)
+}
 
 // waitersPerSlot bounds the queue for hashing, at about one second of work.
 const waitersPerSlot = 32
@@ -54,7 +58,7 @@ func (h *hasher) run(ctx context.Context, work func() error) error {
 // cause, or with *TooManyAttempts when too many callers wait already.
 func (a *Auth) HashPassword(ctx context.Context, password string) (hash string, err error) {
 	err = a.hasher.run(ctx, func() (err error) {
-		hash, err = argon2id.CreateHash(password, hashing)
+		hash, err = argon2id.CreateHash(password, a.hashing)
 		return err
 	})
 	if err != nil {
@@ -67,7 +71,7 @@ func (a *Auth) HashPassword(ctx context.Context, password string) (hash string, 
 func (a *Auth) verify(ctx context.Context, password, hash string) (ok bool, err error) {
 	known := hash != ""
 	if !known {
-		hash = decoy
+		hash = decoyOf(a.hashing)
 	}
 	err = a.hasher.run(ctx, func() (err error) {
 		ok, err = argon2id.ComparePasswordAndHash(password, hash)

@@ -18,7 +18,9 @@ const (
 	throttleSize = 16384            // records kept; the one longest without an attempt goes first
 )
 
-// throttle delays those who fail to log in, per account and per address.
+// throttle delays those who fail to log in, by address, and by pair of address and
+// account. It never delays an account wherever it logs in from: strangers could
+// keep it out.
 //
 // An attempt counts as a failure from its beginning and is taken back when it
 // succeeds, so that attempts made at once cannot slip through together.
@@ -43,14 +45,21 @@ func newThrottle() *throttle {
 	return &throttle{records: map[throttleKey]*list.Element{}, recent: list.New()}
 }
 
-// accountKey is the same for all spellings of an address, and for addresses
+// pairKey is the same for all spellings of an e-mail address, and exists for those
 // that no account has.
-func accountKey(email string) throttleKey {
-	return sha256.Sum256([]byte("account\x00" + db.FoldEmail(email)))
+func pairKey(origin throttleKey, email string) throttleKey {
+	return sha256.Sum256(append([]byte("pair\x00"+string(origin[:])), db.FoldEmail(email)...))
 }
 
 // userKey is for a user who is signed in already.
 func userKey(id string) throttleKey { return sha256.Sum256([]byte("user\x00" + id)) }
+
+// isThisMachine reports whether a caller is on the machine that the service runs on,
+// with nothing in between that may speak for others.
+func isThisMachine(address string) bool {
+	ip, err := netip.ParseAddr(address)
+	return err == nil && ip.Unmap().IsLoopback()
+}
 
 // addressKey takes the /64 of an IPv6 address: one customer usually has all of it.
 func addressKey(address string) throttleKey {
@@ -126,6 +135,22 @@ func (t *throttle) touch(key throttleKey, now time.Time) *record {
 func (t *throttle) drop(el *list.Element) {
 	delete(t.records, el.Value.(*record).key)
 	t.recent.Remove(el)
+}
+
+// note makes the key known: see isKnown.
+func (t *throttle) note(key throttleKey, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.touch(key, now)
+}
+
+// isKnown reports whether the key was noted, unless so many others were since that
+// it is forgotten.
+func (t *throttle) isKnown(key throttleKey) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, ok := t.records[key]
+	return ok
 }
 
 func (r *record) fail(now time.Time) {

@@ -26,7 +26,7 @@ func readKey(path string) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("key file %s is no regular file", path)
 	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+	if mode := info.Mode().Perm(); othersMay(mode) {
 		return nil, fmt.Errorf("key file %s has mode %#o, so others can read it: run chmod 600 on it, "+
 			"and change the broker passwords if others had access", path, mode)
 	}
@@ -59,12 +59,4 @@ func createKey(path string) (_ []byte, err error) {
 		return nil, fmt.Errorf("create key file: %w", err)
 	}
 	return key, syncDir(filepath.Dir(path))
-}
-
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("sync data directory: %w", err)
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }

@@ -25,6 +25,7 @@ const version = 1
 // Vault seals and unseals. It is safe for concurrent use and prints without its key.
 type Vault struct {
 	aead cipher.AEAD
+	next cipher.AEAD // of a rotation that was interrupted, which unseals too; nil for none
 }
 
 // Open reads the key file at path, and makes one with mode 0600 if it is missing
@@ -42,10 +43,27 @@ func Open(path string, mayCreate bool) (*Vault, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newVault(key)
+	v, err := newVault(key)
+	if err != nil {
+		return nil, err
+	}
+	next, err := readKey(nextPath(path))
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return v, nil
+	case err != nil:
+		return nil, err
+	}
+	v.next, err = newAEAD(next)
+	return v, err
 }
 
 func newVault(key []byte) (*Vault, error) {
+	aead, err := newAEAD(key)
+	return &Vault{aead: aead}, err
+}
+
+func newAEAD(key []byte) (cipher.AEAD, error) {
 	block, err := aes.NewCipher(key)
 	if err != nil {
 		return nil, fmt.Errorf("use key: %w", err)
@@ -54,7 +72,7 @@ func newVault(key []byte) (*Vault, error) {
 	if err != nil {
 		return nil, fmt.Errorf("use key: %w", err)
 	}
-	return &Vault{aead: aead}, nil
+	return aead, nil
 }
 
 // Seal encrypts plain with AES-256-GCM under a random nonce. aad, the id of the
@@ -74,6 +92,9 @@ func (v *Vault) Unseal(sealed, aad []byte) ([]byte, error) {
 		return nil, ErrSealed
 	}
 	plain, err := v.aead.Open(nil, sealed[1:n], sealed[n:], aad)
+	if err != nil && v.next != nil {
+		plain, err = v.next.Open(nil, sealed[1:n], sealed[n:], aad)
+	}
 	if err != nil {
 		return nil, ErrSealed
 	}

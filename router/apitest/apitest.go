@@ -15,6 +15,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/alexedwards/argon2id"
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
@@ -67,6 +68,7 @@ func NewLogged(t testing.TB, log *slog.Logger, options ...Option) *API {
 	c.DataDir, c.HTTP.Listen, c.Broker.Listen = t.TempDir(), "127.0.0.1:0", "127.0.0.1:0"
 	c.Admin = handlers.Admin{Email: RootEmail, Password: RootPassword}
 	c.Broker.PasswordIterations = 1000 // enough for a test
+	c.Auth.Hashing = &argon2id.Params{Memory: 64, Iterations: 1, Parallelism: 1, SaltLength: 16, KeyLength: 32}
 	for _, o := range options {
 		o(&c)
 	}
@@ -178,6 +180,12 @@ func (a *API) BrokerAt(id, path string) string {
 // Token creates a project token and gives its caller.
 func (a *API) Token(role string, brokers ...string) *Caller {
 	a.t.Helper()
+	return a.Bearer(a.TokenText(role, brokers...))
+}
+
+// TokenText creates a project token.
+func (a *API) TokenText(role string, brokers ...string) string {
+	a.t.Helper()
 	kind := "unrestricted"
 	if len(brokers) > 0 {
 		kind = "restricted"
@@ -185,7 +193,7 @@ func (a *API) Token(role string, brokers ...string) *Caller {
 	var record struct{ Token string }
 	a.Root.Post("/api/projects/"+a.Project+"/tokens",
 		object{"name": role, "role": role, "type": kind, "brokers": append([]string{}, brokers...)}).Want(200).Decode(&record)
-	return a.Bearer(record.Token)
+	return record.Token
 }
 
 // Get calls with GET; Put, Post and Delete likewise.

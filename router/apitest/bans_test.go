@@ -11,6 +11,7 @@ import (
 	"signalbox/broker"
 	"signalbox/router/apitest"
 	"signalbox/router/appliance"
+	"signalbox/scripts/suite"
 )
 
 func bansOf(api *apitest.API) (list []broker.Ban) {
@@ -108,7 +109,7 @@ func TestBanOfAnAddress(t *testing.T) {
 			d.wantEnd(0x8a)
 			if conn, err := open(t, api.Doors[0], nil); err == nil {
 				defer conn.Close()
-				conn.SetDeadline(time.Now().Add(patience)) //nolint:errcheck // reading will tell
+				conn.SetDeadline(time.Now().Add(suite.HangLimit)) //nolint:errcheck // reading will tell
 				if n, err := conn.Read(make([]byte, 1)); err == nil {
 					t.Errorf("%d bytes came from a broker that bans the address", n)
 				}

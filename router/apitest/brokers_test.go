@@ -11,12 +11,13 @@ import (
 	"signalbox/broker/brokertest"
 	"signalbox/handlers"
 	"signalbox/router/apitest"
+	"signalbox/scripts/suite"
 )
 
 // waitFor asks until the answer satisfies, and says what was missing if not.
 func waitFor(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(patience)
+	deadline := time.NewTimer(suite.HangLimit)
 	defer deadline.Stop()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -118,7 +119,7 @@ func TestBrokerConnection(t *testing.T) {
 		t.Errorf("record: got %+v", r)
 	}
 	api.Root.Put(api.BrokerAt(id, ""), object{"password": nil, "description": nil, "name": "c", "clustermode": "hp"}).Want(204)
-	if r := brokerRecord(api, id); r.HasPassword || r.Description != "" || r.Name != "c" || r.Username != "u" || *r.ClusterMode != "hp" {
+	if r := brokerRecord(api, id); r.HasPassword || r.Description != "" || r.Name != "c" || *r.Username != "u" || *r.ClusterMode != "hp" {
 		t.Errorf("after the update: got %+v", r)
 	}
 	api.Root.Put(api.At(""), object{"name": "mine"}).WantError(400, "CONFLICT")

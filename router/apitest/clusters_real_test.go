@@ -2,11 +2,13 @@ package apitest_test
 
 import (
 	"fmt"
+	"math"
 	"net"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"signalbox/broker"
 	"signalbox/broker/brokertest"
@@ -25,26 +27,37 @@ type site struct {
 
 // sites starts services whose brokers can be nodes. The first one knows those of
 // the others, by their listeners for administrators.
-func sites(t *testing.T, n int) []*site {
+func sites(t *testing.T, n int, tune ...func(*appliance.Config)) []*site {
 	t.Helper()
 	all := make([]*site, n)
 	for i := range all {
 		s := &site{id: i + 1, port: brokertest.FreePort(t, "127.0.0.1")}
 		s.API = apitest.New(t, manned, scraped, func(c *appliance.Config) {
-			c.Cluster.Listen = s.port
+			c.Cluster.Listen, c.Cluster.ElectionTimeout = s.port, 3*time.Second
 			c.Broker.Listeners = append(c.Broker.Listeners, listen.Config{Protocol: "mqtt", Address: "127.0.0.1:0", AdminOnly: true})
+			for _, tune := range tune {
+				tune(c)
+			}
 		})
 		all[i] = s
 	}
 	first := all[0]
 	first.at = first.Embedded
 	for _, s := range all[1:] {
-		s.at = addBroker(t, first.API, object{"name": fmt.Sprint("n", s.id), "url": s.Doors[len(s.Doors)-1], "username": mqttAdmin, "password": mqttPassword})
-		waitFor(t, "the broker is known to be able to be a node", func() bool {
-			return slices.Contains(brokerRecord(first.API, s.at).Capabilities, broker.CapCluster)
-		})
+		s.at = addSite(t, first.API, s)
 	}
 	return all
+}
+
+// addSite adds the broker of a site to another service, and waits until that knows that
+// it can be a node.
+func addSite(t *testing.T, to *apitest.API, s *site) (id string) {
+	t.Helper()
+	id = addBroker(t, to, object{"name": fmt.Sprint("n", s.id), "url": s.Doors[len(s.Doors)-1], "username": mqttAdmin, "password": mqttPassword})
+	waitFor(t, "the broker is known to be able to be a node", func() bool {
+		return slices.Contains(brokerRecord(to, id).Capabilities, broker.CapCluster)
+	})
+	return id
 }
 
 // node describes the site to the cluster operations.
@@ -125,6 +138,68 @@ func TestMetricsOfTheCluster(t *testing.T) {
 	}
 }
 
+// TestClusterLeaderIsSet over HTTP, and a node that is dead is taken out.
+func TestClusterLeaderIsSet(t *testing.T) {
+	t.Parallel()
+	all := sites(t, 3)
+	first := all[0]
+	path := unite(t, all, "dynsec")
+	leads := func(id int) bool {
+		var c broker.Cluster
+		first.Root.Get(path).Want(200).Decode(&c)
+		i := slices.IndexFunc(c.Nodes, func(n broker.ClusterNode) bool { return n.Leader })
+		return i >= 0 && c.Nodes[i].NodeID == id
+	}
+	waitFor(t, "the node leads that was to", func() bool {
+		first.Root.Put(path+"/leader", object{"nodeid": 2}) // it may have no vote yet
+		return leads(2)
+	})
+	first.Root.Put(path+"/leader", object{"nodeid": 2}).Want(204)
+	first.Root.Put(path+"/leader", object{"nodeid": 9}).WantError(404, "NOT_FOUND")
+	first.Root.Put(path+"/leader", object{"nodeid": 0}).WantError(400, "INVALID_REQUEST")
+	waitFor(t, "the first node leads again", func() bool {
+		first.Root.Put(path+"/leader", object{"nodeid": 1})
+		return leads(1)
+	})
+	first.Root.Delete(first.BrokerAt(all[2].at, "")).WantError(400, "CONFLICT")
+	all[2].Stop()
+	first.Root.Put(path+"/leave", object{"nodeid": 3}).Want(204)
+	waitState(t, first, path, "active", 2)
+	first.Root.Delete(first.BrokerAt(all[2].at, "")).Want(204)
+	first.Root.Delete(path).Want(200)
+}
+
+// TestNodeWithoutDisk has nodes whose disks are nearly full. They are not ready, their
+// records have an error, and the metrics say how much is free.
+func TestNodeWithoutDisk(t *testing.T) {
+	t.Parallel()
+	all := sites(t, 2, func(c *appliance.Config) { c.Cluster.MinFreeDisk = math.MaxInt64 })
+	first, nodes := all[0], []object{all[0].node(), all[1].node()}
+	first.Root.Get("/readyz").Want(200) // it is in no cluster
+	path := "/api/projects/" + first.Project + "/clusters"
+	var made struct{ ID string }
+	first.Root.Post(path, object{"clustername": "plant", "syncmode": "dynsec", "nodes": nodes}).Want(200).Decode(&made)
+	waitState(t, first, path+"/"+made.ID, "degraded", len(all))
+	var c broker.Cluster
+	first.Root.Get(path + "/" + made.ID).Want(200).Decode(&c)
+	for _, n := range c.Nodes {
+		if !strings.Contains(n.Error, "cluster.min_free_disk") {
+			t.Errorf("node %d has the error %q", n.NodeID, n.Error)
+		}
+	}
+	for _, s := range all {
+		s.Root.Get("/readyz").Want(503)
+		m := metrics(s.API)
+		if free, err := strconv.ParseFloat(m["signalbox_cluster_disk_free_bytes"], 64); err != nil || free <= 0 {
+			t.Errorf("%q bytes are free", m["signalbox_cluster_disk_free_bytes"])
+		}
+		if m["signalbox_cluster_append_error"] != "0" || m["signalbox_cluster_append_failures_total"] != "0" || m["signalbox_cluster_lag_entries"] == "" {
+			t.Errorf("the metrics of the log are not as they should be: %v", m)
+		}
+	}
+	first.Root.Delete(path + "/" + made.ID).Want(200)
+}
+
 // wantLog looks at what a leader tells of its log, and of the time changes took.
 func wantLog(t *testing.T, m map[string]string) {
 	t.Helper()
@@ -163,7 +238,7 @@ func TestClusterIsTakenOver(t *testing.T) {
 	for _, s := range all {
 		n := s.node()
 		if n["broker_id"] = heir.Embedded; s != heir {
-			n["broker_id"] = addBroker(t, heir.API, object{"name": fmt.Sprint("n", s.id), "url": s.Doors[1], "username": mqttAdmin, "password": mqttPassword})
+			n["broker_id"] = addSite(t, heir.API, s)
 		}
 		nodes = append(nodes, n)
 	}

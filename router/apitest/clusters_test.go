@@ -377,15 +377,17 @@ func TestClusterNodeWithItsOwnSecrets(t *testing.T) {
 	}
 }
 
-func TestClusterNodeWhoseConnectionIsDeleted(t *testing.T) {
+// TestConnectionOfAClusterNodeIsKept until the node has left.
+func TestConnectionOfAClusterNodeIsKept(t *testing.T) {
 	t.Parallel()
 	g := gather(t, 3)
 	made := g.create(3)
-	g.Root.Delete(g.BrokerAt(g.ids[2], "")).Want(204)
-	if c := g.cluster(made.ID); c.State != "degraded" || !strings.Contains(c.Nodes[2].Error, "deleted") {
+	g.Root.Delete(g.BrokerAt(g.ids[2], "")).WantError(400, "CONFLICT")
+	if c := g.cluster(made.ID); c.State != "active" {
 		t.Errorf("got %+v", c)
 	}
 	g.Root.Put(g.path("/"+made.ID+"/leave"), object{"broker_id": g.ids[2]}).Want(204)
+	g.Root.Delete(g.BrokerAt(g.ids[2], "")).Want(204)
 	if c := g.cluster(made.ID); c.State != "active" {
 		t.Errorf("got %+v", c)
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/mochi-mqtt/server/v2/packets"
 
 	"signalbox/router/apitest"
+	"signalbox/scripts/suite"
 )
 
 // device is an MQTT client whose every packet is known: it sends what it is told
@@ -77,7 +79,7 @@ func open(t *testing.T, door string, config *tls.Config) (net.Conn, error) {
 	case "unix":
 		return net.Dial("unix", u.Path)
 	case "ws", "wss":
-		dialer := websocket.Dialer{TLSClientConfig: config, Subprotocols: []string{"mqtt"}, HandshakeTimeout: patience}
+		dialer := websocket.Dialer{TLSClientConfig: config, Subprotocols: []string{"mqtt"}, HandshakeTimeout: suite.HangLimit}
 		c, _, err := dialer.DialContext(t.Context(), door, nil)
 		return &overWebSocket{Conn: c.NetConn(), ws: c}, err
 	}
@@ -161,7 +163,7 @@ func (d *device) send(pk packets.Packet) {
 }
 
 func (d *device) patient() {
-	d.conn.SetDeadline(time.Now().Add(patience)) //nolint:errcheck // reading and writing will tell
+	d.conn.SetDeadline(time.Now().Add(suite.HangLimit)) //nolint:errcheck // reading and writing will tell
 }
 
 // next gives the next packet, or an error when the connection is over.
@@ -205,6 +207,9 @@ func (d *device) decode(pk *packets.Packet, body []byte) error {
 func (d *device) want(kind byte) packets.Packet {
 	d.t.Helper()
 	pk, err := d.next()
+	for err == nil && kind != packets.Publish && strings.HasPrefix(pk.TopicName, "$SYS/") {
+		pk, err = d.next() // what the broker says of itself comes at any time
+	}
 	if err != nil {
 		d.t.Fatalf("waiting for a packet of type %d: %v", kind, err)
 	}

@@ -17,6 +17,7 @@ import (
 	"signalbox/broker"
 	"signalbox/router/apitest"
 	"signalbox/router/appliance"
+	"signalbox/scripts/suite"
 )
 
 // manned makes the broker's administrator one whose password tests know.
@@ -31,7 +32,7 @@ func detail(api *apitest.API, id string) (d broker.ConnectedClientDetail) {
 // may lag behind what a client has seen by a moment.
 func wantDetail[T any](t *testing.T, api *apitest.API, id string, want T, part func(broker.ConnectedClientDetail) T) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(suite.HangLimit)
 	for {
 		got := part(detail(api, id))
 		diff := cmp.Diff(want, got)

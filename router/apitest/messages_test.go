@@ -110,6 +110,7 @@ func TestToolsNameBadFields(t *testing.T) {
 		{"POST", "/messages", object{"topic": "a/#", "qos": 3, "responseTopic": "+", "correlationData": "?"}, []string{"body.qos", "body.topic", "body.responseTopic", "body.correlationData"}},
 		{"POST", "/messages", object{"topic": "$CONTROL/dynamic-security/v1", "payload": "x"}, []string{"body.topic"}},
 		{"POST", "/messages", object{"topic": "$SYS/x"}, []string{"body.topic"}},
+		{"POST", "/messages", object{"topic": "$SYSTEM/x", "qos": 3}, []string{"body.qos"}},
 		{"POST", "/messages", object{"topic": "a", "payload": "x", "encoding": "base64"}, []string{"body.payload"}},
 		{"POST", "/messages", object{"topic": "a", "encoding": "hex"}, []string{"body.encoding"}},
 		{"POST", "/messages", object{"topic": "a", "expiry": -1}, []string{"body.expiry"}},

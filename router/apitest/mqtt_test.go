@@ -5,10 +5,9 @@ import (
 	"time"
 
 	mqtt "github.com/eclipse/paho.mqtt.golang"
-)
 
-// patience is how long a test waits for what must happen.
-const patience = 10 * time.Second
+	"signalbox/scripts/suite"
+)
 
 // client is an MQTT client of a test.
 type client struct {
@@ -20,11 +19,11 @@ type client struct {
 func connect(t *testing.T, address, username, password string) (*client, error) {
 	c := &client{t: t, cut: make(chan struct{})}
 	o := mqtt.NewClientOptions().AddBroker("tcp://" + address).SetUsername(username).SetPassword(password).
-		SetProtocolVersion(4).SetAutoReconnect(false).SetConnectTimeout(patience).SetWriteTimeout(patience).
+		SetProtocolVersion(4).SetAutoReconnect(false).SetConnectTimeout(suite.HangLimit).SetWriteTimeout(suite.HangLimit).
 		SetConnectionLostHandler(func(mqtt.Client, error) { close(c.cut) })
 	c.mqtt = mqtt.NewClient(o)
 	token := c.mqtt.Connect()
-	if !token.WaitTimeout(patience) {
+	if !token.WaitTimeout(suite.HangLimit) {
 		t.Fatal("no CONNACK")
 	}
 	return c, token.Error()
@@ -55,7 +54,7 @@ func tryDial(t *testing.T, address, username, password string) error {
 func (c *client) subscribe(filter string) byte {
 	c.t.Helper()
 	token := c.mqtt.Subscribe(filter, 1, nil).(*mqtt.SubscribeToken)
-	if !token.WaitTimeout(patience) {
+	if !token.WaitTimeout(suite.HangLimit) {
 		c.t.Fatalf("no SUBACK for %s", filter)
 	}
 	return token.Result()[filter]
@@ -66,7 +65,7 @@ func (c *client) wantCutOff() {
 	c.t.Helper()
 	select {
 	case <-c.cut:
-	case <-time.After(patience):
+	case <-time.After(suite.HangLimit):
 		c.t.Error("the client was not cut off")
 	}
 }

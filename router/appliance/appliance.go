@@ -8,8 +8,6 @@ package appliance
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -21,10 +19,11 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/bridges"
+	"signalbox/broker/clock"
 	"signalbox/broker/clusters"
 	"signalbox/broker/embedded"
-	"signalbox/broker/embedded/access"
 	"signalbox/broker/file"
+	"signalbox/broker/outbound"
 	"signalbox/broker/remote"
 	"signalbox/broker/streams"
 	"signalbox/broker/streams/store"
@@ -33,6 +32,7 @@ import (
 	"signalbox/handlers/auth"
 	"signalbox/handlers/vault"
 	"signalbox/router"
+	"signalbox/router/appliance/datadir"
 )
 
 // Appliance is a service that runs.
@@ -41,15 +41,20 @@ type Appliance struct {
 	URL    string   // of the API
 	Broker []string // URLs of the embedded broker's listeners; none where it is switched off
 
-	cfg     Config
-	version string
-	log     *slog.Logger
-	first   *credentials
-	metrics []prometheus.Collector // of the parts
-	ready   []func(context.Context) error
-	streams *streams.Host
-	bridges *bridges.Host
-	undo    stops
+	cfg      Config
+	version  string
+	log      *slog.Logger
+	clock    *clock.Clock // by which sessions and messages expire
+	first    *credentials
+	metrics  []prometheus.Collector // of the parts
+	ready    []func(context.Context) error
+	streams  *streams.Host
+	bridges  *bridges.Host
+	outbound *outbound.Policy
+	files    *datadir.Watcher
+	server   *router.Server
+	broker   *embedded.Broker // nil where it is switched off
+	undo     stops
 }
 
 // The databases in the data directory.
@@ -58,6 +63,7 @@ const (
 	brokerFile   = embedded.DatabaseFile
 	streamsFile  = "streams.db"
 	bridgesFile  = "bridges.db"
+	clusterFile  = "cluster/cluster.db"
 )
 
 // stopTime bounds how long stopping may take.
@@ -79,11 +85,17 @@ func (s *stops) addBounded(f func(context.Context) error) { *s = append(*s, f) }
 // program, nothing was changed either. The error is a sentence that says what
 // to do.
 func Start(ctx context.Context, c Config, version string, log *slog.Logger) (*Appliance, error) {
-	a := &Appliance{cfg: c, version: version, log: log,
+	fitted, warn := c, func() {}
+	if limit := openFiles(); limit > 0 {
+		fitted = c.fitDescriptors(limit, slog.New(slog.DiscardHandler))
+		warn = func() { c.fitDescriptors(limit, log) }
+	}
+	a := &Appliance{cfg: fitted, version: version, log: log,
 		first: &credentials{path: filepath.Join(c.DataDir, "initial-credentials")}}
 	if err := a.start(ctx); err != nil {
 		return nil, errors.Join(err, a.Stop())
 	}
+	warn()               // not before: a start that is refused says why, and nothing else
 	debug.FreeOSMemory() // reading the databases leaves much behind, and nothing to do may follow
 	return a, nil
 }
@@ -93,13 +105,19 @@ func (a *Appliance) start(ctx context.Context) error {
 	if err := claim(ctx, a.cfg, &a.undo); err != nil {
 		return err
 	}
+	a.clock = clock.New(clock.Machine(), a.log)
+	stop := a.clock.Start()
+	a.undo.add(func() error { stop(); return nil })
+	begin := a.clock.Defer()
+	a.metrics = append(a.metrics, clockMetrics{a.clock})
 	for _, step := range []func(context.Context) error{
-		a.openAPI, a.firstStart, a.startBroker, a.startServer, func(ctx context.Context) error { return a.API.ConnectAll(ctx) },
+		a.openAPI, a.firstStart, a.startBroker, a.watchFiles, a.startServer, func(ctx context.Context) error { return a.API.ConnectAll(ctx) },
 	} {
 		if err := step(ctx); err != nil {
 			return err
 		}
 	}
+	begin()
 	return nil
 }
 
@@ -119,25 +137,14 @@ func (a *Appliance) Stop() error {
 	return errors.Join(errs...)
 }
 
-// Greet says where everything is and, on the first start, who may enter.
-func (a *Appliance) Greet(w io.Writer) {
-	fmt.Fprintf(w, "signalbox %s is ready.\n  API   %s  (reference: %s/api/docs)\n", a.version, a.URL, a.URL)
-	for _, url := range a.Broker {
-		fmt.Fprintf(w, "  MQTT  %s\n", url)
-	}
-	fmt.Fprintf(w, "  data  %s\n", a.cfg.DataDir)
-	if len(a.first.lines) == 0 {
-		return
-	}
-	fmt.Fprintf(w, "First start. These passwords are not shown again; they stand in %s until you delete it:\n", a.first.path)
-	for _, line := range a.first.lines {
-		fmt.Fprint(w, "  ", line)
-	}
-}
-
 // openAPI opens the appliance's own state and what works on it.
 func (a *Appliance) openAPI(ctx context.Context) error {
 	in := func(name string) string { return filepath.Join(a.cfg.DataDir, name) }
+	policy, err := outbound.New(a.cfg.Outbound)
+	if err != nil {
+		return err
+	}
+	a.outbound = policy
 	d, err := db.Open(ctx, in(databaseFile), a.log)
 	if err != nil {
 		return err
@@ -149,7 +156,7 @@ func (a *Appliance) openAPI(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	v, err := openVault(ctx, in("secret.key"), d, kept)
+	v, err := openVault(ctx, in(keyFile), d, kept, clusterSecrets{a.cfg.DataDir})
 	if err != nil {
 		return err
 	}
@@ -163,6 +170,7 @@ func (a *Appliance) openAPI(ctx context.Context) error {
 		return err
 	}
 	dialer := remote.New(a.log)
+	dialer.Outbound, dialer.Now = a.outbound, a.clock.Now
 	dialer.RequestID, dialer.Streams, dialer.Bridges = router.RequestID, a.streams, a.bridges
 	pool := broker.NewPool(dialer.Dial)
 	a.undo.addBounded(pool.Close)
@@ -177,6 +185,7 @@ func (a *Appliance) openStreams(ctx context.Context, path string) error {
 	c := a.cfg.Streams
 	s, err := store.Open(ctx, path, store.Options{
 		MaxBytes: c.MaxBytes, MaxStreamBytes: c.MaxStreamBytes, Durability: file.Durability(c.Durability), Log: a.log, Now: time.Now,
+		Clock: a.clock,
 	})
 	if err != nil {
 		return err
@@ -216,6 +225,8 @@ func (a *Appliance) startBroker(ctx context.Context) error {
 		return nil
 	}
 	c.Version, c.Streams, c.Bridges, c.Cluster = a.version, a.streams, a.bridges, a.cfg.Cluster
+	c.Clock = a.clock
+	c.Cluster.Seal, c.Cluster.Allowed = a.API.Vault, a.outbound.Control
 	c.KeepPassword = func(password broker.Secret) error {
 		return a.first.keep("MQTT administrator", c.AdminUsername, string(password))
 	}
@@ -223,6 +234,7 @@ func (a *Appliance) startBroker(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	a.broker = b
 	a.undo.addBounded(b.Close)
 	a.ready = append(a.ready, b.Healthy)
 	a.metrics = append(a.metrics, b.Collector(), clusterMetrics{b}, meshMetrics{b}, claimMetrics{b})
@@ -264,8 +276,9 @@ func (a *Appliance) startServer(ctx context.Context) error {
 	if err := server.Start(ctx); err != nil {
 		return err
 	}
+	a.server = server
 	a.URL = server.URL()
-	return nil
+	return a.keepAddress()
 }
 
 // isReady tells whether all parts can do their work.
@@ -275,21 +288,4 @@ func (a *Appliance) isReady(ctx context.Context) error {
 		errs = append(errs, ready(ctx))
 	}
 	return errors.Join(errs...)
-}
-
-// Offline opens the embedded broker's access control while the service does
-// not run, hands it to do, and closes it.
-func Offline(ctx context.Context, c Config, do func(broker.AccessTransfer) error) (err error) {
-	unlock, err := lockData(c.DataDir)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, unlock()) }()
-	control, err := access.Open(ctx, access.Options{Path: filepath.Join(c.DataDir, brokerFile),
-		PasswordIterations: c.Broker.PasswordIterations})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, control.Close(ctx)) }()
-	return do(control)
 }

@@ -6,6 +6,7 @@ import (
 
 	"signalbox/broker/bridges"
 	bridgestore "signalbox/broker/bridges/store"
+	"signalbox/broker/embedded"
 	"signalbox/broker/file"
 	"signalbox/handlers"
 	"signalbox/handlers/vault"
@@ -16,16 +17,25 @@ import (
 func (a *Appliance) openBridges(ctx context.Context, path string, seal *lateSealer) (*bridgestore.Store, error) {
 	c := a.cfg.Bridges
 	s, err := bridgestore.Open(ctx, path, bridgestore.Options{
-		MaxBytes: c.MaxBytes, Durability: file.Durability(c.Durability), Seal: seal, Log: a.log, Now: time.Now,
+		MaxBytes: c.MaxBytes, Durability: file.Durability(c.Durability), Seal: seal, Log: a.log, Now: time.Now, Clock: a.clock,
 	})
 	if err != nil {
 		return nil, err
 	}
 	a.undo.addBounded(s.Close)
 	a.bridges = bridges.NewHost(s, bridgeKinds(), a.log)
+	a.bridges.Dial, a.bridges.Now = a.outbound.DialContext, a.clock.Now
 	a.ready = append(a.ready, a.bridges.Healthy)
 	a.metrics = append(a.metrics, bridgeMetrics{a.bridges})
 	return s, nil
+}
+
+// clusterSecrets are what the embedded broker keeps as a node of a cluster.
+type clusterSecrets struct{ dataDir string }
+
+// HasSecrets reports whether that is sealed.
+func (c clusterSecrets) HasSecrets(ctx context.Context) (bool, error) {
+	return embedded.HasClusterSecrets(ctx, c.dataDir)
 }
 
 // lateSealer seals with a vault that is opened only when it is known whether

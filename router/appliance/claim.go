@@ -16,6 +16,7 @@ import (
 	"signalbox/broker/embedded/listen"
 	"signalbox/broker/streams/store"
 	"signalbox/db"
+	"signalbox/router/appliance/datadir"
 )
 
 // claim makes sure, before anything is changed, that nobody else has the data
@@ -38,7 +39,33 @@ func claim(ctx context.Context, c Config, undo *stops) error {
 			return err
 		}
 	}
-	return checkDatabases(ctx, c)
+	if err := checkDatabases(ctx, c); err != nil {
+		return err
+	}
+	return c.directory().Check(ctx)
+}
+
+// directory describes the data directory as this configuration uses it.
+func (c Config) directory() datadir.Directory {
+	d := c.allDatabases()
+	switch {
+	case !c.Broker.Enabled:
+		d.Databases = d.Databases[:3]
+	case c.Cluster.Listen == "":
+		d.Databases = d.Databases[:4]
+	}
+	return d
+}
+
+// allDatabases describes the data directory with every database that it may have.
+func (c Config) allDatabases() datadir.Directory {
+	return datadir.Directory{
+		Path:      c.DataDir,
+		Databases: []string{databaseFile, streamsFile, bridgesFile, brokerFile, clusterFile},
+		HadBroker: func(ctx context.Context) (bool, error) {
+			return db.HasEmbedded(ctx, filepath.Join(c.DataDir, databaseFile))
+		},
+	}
 }
 
 // checkFiles reads the files that the configuration names.
@@ -59,12 +86,15 @@ func checkDatabases(ctx context.Context, c Config) error {
 	return err
 }
 
+// lockFile is locked by the process that has the data directory.
+const lockFile = "signalbox.lock"
+
 // ErrRunning means that another process has the data directory.
 var ErrRunning = errors.New("another signalbox is running")
 
 // lockData makes the data directory and keeps other processes out of it.
 func lockData(dir string) (unlock func() error, err error) {
-	lock := flock.New(filepath.Join(dir, "signalbox.lock"), flock.SetPermissions(0o600))
+	lock := flock.New(filepath.Join(dir, lockFile), flock.SetPermissions(0o600))
 	held := false
 	if err = os.MkdirAll(dir, 0o700); err == nil {
 		held, err = lock.TryLock()

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"time"
 
 	"signalbox/broker/bridges"
 	"signalbox/broker/embedded"
+	"signalbox/broker/outbound"
 	"signalbox/broker/streams"
 	"signalbox/handlers"
 	"signalbox/handlers/auth"
@@ -16,35 +18,46 @@ import (
 // Config is the whole configuration; each part belongs to the package that
 // uses it.
 type Config struct {
-	DataDir string                 `mapstructure:"data_dir"`
-	HTTP    router.Config          `mapstructure:"http"`
-	Admin   handlers.Admin         `mapstructure:"admin"`
-	Auth    auth.Config            `mapstructure:"auth"`
-	Broker  embedded.Config        `mapstructure:"broker"`
-	Streams streams.Config         `mapstructure:"streams"`
-	Bridges bridges.Config         `mapstructure:"bridges"`
-	Cluster embedded.ClusterConfig `mapstructure:"cluster"`
-	Log     LogConfig              `mapstructure:"log"`
+	DataDir string `mapstructure:"data_dir"`
+	// DataCheckInterval is the least time between two checks of the databases for
+	// damage.
+	DataCheckInterval time.Duration `mapstructure:"data_check_interval"`
+
+	HTTP     router.Config          `mapstructure:"http"`
+	Admin    handlers.Admin         `mapstructure:"admin"`
+	Auth     auth.Config            `mapstructure:"auth"`
+	Broker   embedded.Config        `mapstructure:"broker"`
+	Streams  streams.Config         `mapstructure:"streams"`
+	Bridges  bridges.Config         `mapstructure:"bridges"`
+	Outbound outbound.Config        `mapstructure:"outbound"`
+	Cluster  embedded.ClusterConfig `mapstructure:"cluster"`
+	Log      LogConfig              `mapstructure:"log"`
 }
 
 // LogConfig is the configuration under "log.".
 type LogConfig struct {
+	// File is where the log goes; empty for standard error.
+	File   string `mapstructure:"file"`
 	Level  string `mapstructure:"level"`
 	Format string `mapstructure:"format"`
 }
 
 // DefaultConfig gives the configuration of an empty file.
 func DefaultConfig() Config {
-	return Config{DataDir: "./data", HTTP: router.DefaultConfig(), Admin: handlers.DefaultAdmin(),
+	return Config{DataDir: "./data", DataCheckInterval: time.Minute, HTTP: router.DefaultConfig(), Admin: handlers.DefaultAdmin(),
 		Auth: auth.DefaultConfig(), Broker: embedded.DefaultConfig(), Streams: streams.DefaultConfig(), Bridges: bridges.DefaultConfig(),
+		Outbound: outbound.DefaultConfig(), Cluster: embedded.DefaultClusterConfig(),
 		Log: LogConfig{Level: "info", Format: "text"}}
 }
 
 // Validate names every key whose value cannot be used.
 func (c Config) Validate() error {
-	errs := []error{c.HTTP.Validate(), c.Admin.Validate(), c.Auth.Validate(), c.Broker.Validate(), c.Streams.Validate(), c.Bridges.Validate(), c.Cluster.Validate()}
+	errs := []error{c.HTTP.Validate(), c.Admin.Validate(), c.Auth.Validate(), c.Broker.Validate(), c.Streams.Validate(), c.Bridges.Validate(), c.Outbound.Validate(), c.Cluster.Validate()}
 	if c.DataDir == "" {
 		errs = append(errs, errors.New("data_dir: must not be empty"))
+	}
+	if c.DataCheckInterval < time.Second {
+		errs = append(errs, errors.New("data_check_interval: must be at least 1s"))
 	}
 	if new(slog.Level).UnmarshalText([]byte(c.Log.Level)) != nil {
 		errs = append(errs, errors.New("log.level: must be debug, info, warn or error"))

@@ -34,8 +34,18 @@ var (
 		"Last entry of the log that the broker has applied.", nil, nil)
 	clusterStored = prometheus.NewDesc("signalbox_cluster_stored_index",
 		"Last entry of the log that the broker has stored.", nil, nil)
+	clusterAppendError = prometheus.NewDesc("signalbox_cluster_append_error",
+		"Whether the broker cannot store the cluster's log, since the last time that it tried.", nil, nil)
+	clusterAppendFailures = prometheus.NewDesc("signalbox_cluster_append_failures_total",
+		"Changes of the cluster's log that the broker could not store since it was started.", nil, nil)
+	clusterLag = prometheus.NewDesc("signalbox_cluster_lag_entries",
+		"Entries of the log that the broker knows to be agreed upon and has yet to apply.", nil, nil)
+	clusterDiskFree = prometheus.NewDesc("signalbox_cluster_disk_free_bytes",
+		"Bytes that are free on the disk of the cluster's files.", nil, nil)
 	clusterForwarded = prometheus.NewDesc("signalbox_cluster_forwarded_total",
 		"Requests that the broker gave its leader since it was started.", nil, nil)
+	clusterRefused = prometheus.NewDesc("signalbox_cluster_refused_connections_total",
+		"Connections to the cluster port of somebody who is no member, since the broker was started.", nil, nil)
 	clusterApply = prometheus.NewDesc("signalbox_cluster_apply_seconds",
 		"Time from a change's proposal at the broker until it was agreed upon and applied there.", nil, nil)
 
@@ -50,7 +60,7 @@ var (
 // Describe tells which metrics there are.
 func (clusterMetrics) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{clusterInfo, clusterState, clusterVoters, clusterInContact, clusterLastContact, clusterTerm,
-		clusterCommitted, clusterApplied, clusterStored, clusterForwarded, clusterApply, clusterNodeRole, clusterNodeApplied, clusterNodeUp} {
+		clusterCommitted, clusterApplied, clusterStored, clusterAppendError, clusterAppendFailures, clusterLag, clusterDiskFree, clusterForwarded, clusterRefused, clusterApply, clusterNodeRole, clusterNodeApplied, clusterNodeUp} {
 		to <- d
 	}
 }
@@ -73,14 +83,30 @@ func (m clusterMetrics) Collect(to chan<- prometheus.Metric) {
 	gauge(clusterCommitted, float64(f.CommitIndex))
 	gauge(clusterApplied, float64(f.LastApplied))
 	gauge(clusterStored, float64(f.LastStored))
+	collectHealth(gauge, f)
+	to <- prometheus.MustNewConstMetric(clusterAppendFailures, prometheus.CounterValue, float64(f.Failures))
 	if f.Leading {
 		gauge(clusterInContact, float64(f.InContact))
 		collectNodes(gauge, f)
 	} else if f.Self != 0 {
 		gauge(clusterLastContact, f.LastContact.Seconds())
 	}
+	to <- prometheus.MustNewConstMetric(clusterRefused, prometheus.CounterValue, float64(f.Refused))
 	to <- prometheus.MustNewConstMetric(clusterForwarded, prometheus.CounterValue, float64(f.Forwarded))
 	to <- prometheus.MustNewConstHistogram(clusterApply, f.Applied.Count, f.Applied.Sum, f.Applied.Buckets)
+}
+
+// collectHealth tells what an operator is to watch.
+func collectHealth(gauge func(*prometheus.Desc, float64, ...string), f embedded.ClusterFigures) {
+	failed := 0.0
+	if f.AppendErr != nil {
+		failed = 1
+	}
+	gauge(clusterAppendError, failed)
+	gauge(clusterLag, float64(f.Lag))
+	if f.DiskFree >= 0 {
+		gauge(clusterDiskFree, float64(f.DiskFree))
+	}
 }
 
 // collectNodes tells of single nodes. There are seven at most.

@@ -15,12 +15,12 @@ type meshMetrics struct{ broker *embedded.Broker }
 // linkMetrics count since the other node became known.
 var linkMetrics = figureMetrics[mesh.Figures]{
 	gaugeOf("signalbox_cluster_link_up", "Whether messages can be sent to another node of an HP cluster.", clusterNodeLabels, func(f mesh.Figures) float64 {
-		if f.Linked {
-			return 1
-		}
-		return 0
+		return boolean(f.Linked)
 	}),
 	gaugeOf("signalbox_cluster_link_routes", "Filters that somebody is subscribed to at another node.", clusterNodeLabels, func(f mesh.Figures) int { return f.Routes }),
+	gaugeOf("signalbox_cluster_link_routes_known", "Whether another node has told its filters since this one was started; until then messages for its sessions are neither delivered nor counted.", clusterNodeLabels, func(f mesh.Figures) float64 {
+		return boolean(f.Known)
+	}),
 	gaugeOf("signalbox_cluster_link_waiting_messages", "Messages to be sent to another node or confirmed by it.", clusterNodeLabels, func(f mesh.Figures) int64 { return f.Waiting }),
 	gaugeOf("signalbox_cluster_link_waiting_bytes", "Bytes of these messages.", clusterNodeLabels, func(f mesh.Figures) int64 { return f.WaitingBytes }),
 
@@ -31,14 +31,35 @@ var linkMetrics = figureMetrics[mesh.Figures]{
 	counterOf("signalbox_cluster_link_repeated_messages", "Messages sent again after a link broke.", clusterNodeLabels, func(f mesh.Figures) int64 { return f.Repeated }),
 	counterOf("signalbox_cluster_link_dropped_messages", "Messages of QoS 0 for which there was no link or no room.", clusterNodeLabels, func(f mesh.Figures) int64 { return f.Dropped }),
 	counterOf("signalbox_cluster_link_refused_messages", "Messages above QoS 0 for which there was no room, or that another node could not store.", clusterNodeLabels, func(f mesh.Figures) int64 { return f.Refused }),
-	counterOf("signalbox_cluster_link_given_up_messages", "Messages above QoS 0 for a node that was gone.", clusterNodeLabels, func(f mesh.Figures) int64 { return f.GivenUp }),
+	counterOf("signalbox_cluster_link_given_up_messages", "Messages above QoS 0 that were acknowledged though a node did not get them, as it was gone.", clusterNodeLabels, func(f mesh.Figures) int64 { return f.GivenUp }),
 }
 
-// Describe tells which metrics there are.
-func (meshMetrics) Describe(to chan<- *prometheus.Desc) { linkMetrics.describe(to) }
+// boolean is 1 for true.
+func boolean(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
 
-// Collect tells them as they are now. There are six other nodes at most.
+// lostMessages count since the broker was started.
+var lostMessages = prometheus.NewDesc("signalbox_cluster_lost_messages_total",
+	"Messages above QoS 0 that were acknowledged and are lost to sessions at another node of an HP cluster, once for each node.",
+	[]string{"reason"}, nil)
+
+// Describe sends which metrics there are.
+func (meshMetrics) Describe(to chan<- *prometheus.Desc) {
+	to <- lostMessages
+	linkMetrics.describe(to)
+}
+
+// Collect sends them as they are now. There are six other nodes at most.
 func (m meshMetrics) Collect(to chan<- prometheus.Metric) {
+	if losses := m.broker.Losses(); losses != nil {
+		for _, r := range mesh.LossReasons() {
+			to <- prometheus.MustNewConstMetric(lostMessages, prometheus.CounterValue, float64(losses.Total(r)), r.String())
+		}
+	}
 	for _, f := range m.broker.Links() {
 		linkMetrics.collect(to, f, strconv.Itoa(f.Node))
 	}

@@ -131,7 +131,7 @@ func (b *bench) pile(ctx context.Context, p *bridging) error {
 	}
 	f := bridged("pile", 0)
 	c := conduit{kind: natsBridge, name: "pile", target: members{"servers": []string{"nats://" + nowhere}}, topics: []string{f.Filter},
-		options: members{"maxQueuedMessages": 2 * b.waiting, "maxQueuedBytes": 1 << 40}}
+		options: members{"maxQueuedMessages": 2 * b.waiting, "maxQueuedBytes": int64(1 << 40)}}
 	if err := p.connect(ctx, c); err != nil {
 		return err
 	}

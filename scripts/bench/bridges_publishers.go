@@ -30,7 +30,7 @@ type listener struct {
 // listeners are those that are compared: the first two are what a bridge is held
 // against.
 func listeners(qos byte, at sink.Targets, nowhere string) []listener {
-	endless := members{"maxQueuedMessages": 100_000_000, "maxQueuedBytes": 1 << 40}
+	endless := members{"maxQueuedMessages": 100_000_000, "maxQueuedBytes": int64(1 << 40)}
 	full := func(when string) members { return members{"maxQueuedMessages": 10_000, "whenFull": when} }
 	via := func(name, url string, options members) *conduit {
 		return &conduit{kind: natsBridge, name: fmt.Sprintf("%s-%d", name, qos), target: members{"servers": []string{url}}, options: options}

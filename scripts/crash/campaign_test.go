@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"signalbox/scripts/suite"
 )
 
 // campaign is a broker, its clients, and the end of their patience.
@@ -195,7 +197,7 @@ func (c *campaign) awaitAll(t *testing.T) {
 			return
 		}
 		if left != last {
-			last, deadline = left, time.Now().Add(patience/3)
+			last, deadline = left, time.Now().Add(suite.HangLimit/3)
 		}
 		if time.Now().After(deadline) {
 			break
@@ -223,9 +225,9 @@ func (c *campaign) lookAgain(t *testing.T) {
 // await waits for a condition.
 func (c *campaign) await(t *testing.T, otherwise string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !is(); tick(t) {
+	for deadline := time.Now().Add(suite.HangLimit); !is(); tick(t) {
 		if time.Now().After(deadline) {
-			t.Fatalf("after %v: %s", patience, otherwise)
+			t.Fatalf("after %v: %s", suite.HangLimit, otherwise)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"signalbox/scripts/bench/packet"
+	"signalbox/scripts/suite"
 )
 
 // Where commands about streams go, and where their answers come from.
@@ -37,7 +38,7 @@ func askStreams(ctx context.Context, s *server, o order, data any) error {
 	if err := l.flush(); err != nil {
 		return err
 	}
-	for deadline := time.Now().Add(patience); ; {
+	for deadline := time.Now().Add(suite.HangLimit); ; {
 		first, body, err := l.next(deadline)
 		if err != nil {
 			return fmt.Errorf("%s: %w", o["command"], err)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"signalbox/scripts/bench/packet"
+	"signalbox/scripts/suite"
 )
 
 // link is one connection of a client, up from its CONNACK. It belongs to one
@@ -64,7 +65,7 @@ func (l *link) greet() error {
 	if err := l.flush(); err != nil {
 		return err
 	}
-	first, body, err := l.next(time.Now().Add(patience))
+	first, body, err := l.next(time.Now().Add(suite.HangLimit))
 	if err != nil {
 		return err
 	}
@@ -109,7 +110,7 @@ func (l *link) flush() error {
 	if len(l.out) == 0 {
 		return nil
 	}
-	if err := l.conn.SetWriteDeadline(time.Now().Add(patience)); err != nil {
+	if err := l.conn.SetWriteDeadline(time.Now().Add(suite.HangLimit)); err != nil {
 		return err
 	}
 	_, err := l.conn.Write(l.out)

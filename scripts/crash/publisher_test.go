@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"signalbox/scripts/bench/packet"
+	"signalbox/scripts/suite"
 )
 
 // publisher is a client that numbers its messages and forgets none before it is
@@ -103,7 +104,7 @@ var errCut = errors.New("the publisher has cut its connection")
 // it does not wait for longer than that.
 func (p *publisher) take(l *link, open bool, due time.Time) error {
 	if waits := len(p.flights) > 0; !open && waits {
-		due = time.Now().Add(patience)
+		due = time.Now().Add(suite.HangLimit)
 	} else if !open {
 		due = time.Now().Add(idle)
 	}
@@ -113,7 +114,7 @@ func (p *publisher) take(l *link, open bool, due time.Time) error {
 			if open || len(p.flights) == 0 {
 				return nil
 			}
-			p.ledger.complain("%s waited %v for an acknowledgement", p.name, patience)
+			p.ledger.complain("%s waited %v for an acknowledgement", p.name, suite.HangLimit)
 		}
 		if err == nil && !p.acknowledge(l, first, packet.ReadID(body)) {
 			p.ledger.complain("%s got packet %#x of id %d while %+v are on their way", p.name, first, packet.ReadID(body), p.flights)

@@ -16,10 +16,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
-)
 
-// patience bounds how long anything may take that is not meant to take long.
-const patience = 30 * time.Second
+	"signalbox/scripts/suite"
+)
 
 // server is a broker that is started and ended many times, on the same address
 // and with the same files.
@@ -30,7 +29,10 @@ type server struct {
 
 	command func() *exec.Cmd
 	greeted func(line string) (serving bool)
-	run     *run
+	// forgetful is set for a broker that forgets a signal while it starts, as
+	// Mosquitto does: it is sent again and again.
+	forgetful bool
+	run       *run
 }
 
 // run is one life of the process.
@@ -39,8 +41,9 @@ type run struct {
 	serving chan struct{}
 	done    chan struct{} // closed when it has ended and its output was read
 
-	mu   sync.Mutex // guards tail
-	tail []string
+	mu    sync.Mutex // guards the fields below
+	tail  []string
+	panic string // first line of a panic
 }
 
 // newSignalbox prepares the program under test.
@@ -94,6 +97,7 @@ func newMosquitto(t *testing.T) *server {
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	s.forgetful = true
 	s.command = func() *exec.Cmd { return exec.Command(binary, "-c", conf) }
 	s.greeted = func(line string) bool { return strings.HasSuffix(line, " running") }
 	s.stopAtEnd(t)
@@ -139,7 +143,7 @@ func (s *server) start(ctx context.Context) error {
 	}
 	s.run = &run{cmd: cmd, serving: make(chan struct{}), done: make(chan struct{})}
 	go s.run.follow(r, s.greeted)
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, suite.HangLimit)
 	defer cancel()
 	select {
 	case <-s.run.serving:
@@ -152,9 +156,7 @@ func (s *server) start(ctx context.Context) error {
 	}
 }
 
-// end shuts the gate, sends a signal and waits for the end of the process. It
-// sends it again and again, because Mosquitto forgets what it is asked while it
-// starts. The gate counts a new life only when the old one is over.
+// end shuts the gate, sends a signal and waits for the end of the process. The gate counts a new life only when the old one is over.
 func (s *server) end(sig os.Signal) error {
 	s.gate.lock()
 	if s.run == nil {
@@ -162,11 +164,14 @@ func (s *server) end(sig os.Signal) error {
 	}
 	again := time.NewTicker(50 * time.Millisecond)
 	defer again.Stop()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
-		s.run.cmd.Process.Signal(sig) //nolint:errcheck // it may have ended already
+	for sent, deadline := false, time.Now().Add(suite.HangLimit); time.Now().Before(deadline); {
+		if !sent || s.forgetful {
+			s.run.cmd.Process.Signal(sig) //nolint:errcheck // it may have ended already
+			sent = true
+		}
 		select {
 		case <-s.run.done:
-			return nil
+			return s.run.panicked()
 		case <-again.C:
 		}
 	}
@@ -194,8 +199,21 @@ func (r *run) note(line string) {
 	const lines = 30
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.panic == "" {
+		r.panic = suite.Panic(line)
+	}
 	r.tail = append(r.tail, line)
 	r.tail = r.tail[max(0, len(r.tail)-lines):]
+}
+
+// panicked returns an error where the process panicked.
+func (r *run) panicked() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.panic == "" {
+		return nil
+	}
+	return fmt.Errorf("the broker panicked: %s\n%s", r.panic, strings.Join(r.tail, "\n"))
 }
 
 func (r *run) said() string {

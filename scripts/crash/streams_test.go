@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"signalbox/scripts/bench/packet"
+	"signalbox/scripts/suite"
 )
 
 // The knobs of streams: how many messages are published, and how often the
@@ -24,15 +25,15 @@ const (
 	endsKnob     = "SIGNALBOX_CRASH_STREAM_ENDS"
 )
 
-// TestStreams_kill_nine kills the program while streams keep what is published.
+// TestCampaignStreams kills the program while streams keep what is published.
 // The broker's own database may be ahead of that of the streams, and behind it.
-func TestStreams_kill_nine(t *testing.T) {
+func TestCampaignStreams(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ broker, streams string }{{"full", "full"}, {"process", "full"}, {"full", "process"}} {
 		t.Run(c.broker+", streams "+c.streams, func(t *testing.T) {
 			t.Parallel()
 			s := newSignalbox(t, "SIGNALBOX_BROKER_DURABILITY="+c.broker, "SIGNALBOX_STREAMS_DURABILITY="+c.streams)
-			newPlantation(s, seed(t), int(knob(t, messagesKnob, 20_000))).play(t, int(knob(t, endsKnob, 3)))
+			newPlantation(s, suite.Seed(t), int(knob(t, messagesKnob, 20_000))).play(t, int(knob(t, endsKnob, 3)))
 		})
 	}
 }
@@ -126,10 +127,10 @@ func (p *plantation) reach(t *testing.T, acknowledged int) {
 			return
 		}
 		if now != last {
-			last, deadline = now, time.Now().Add(patience)
+			last, deadline = now, time.Now().Add(suite.HangLimit)
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("after %v: %d messages are acknowledged, and no more come", patience, now)
+			t.Fatalf("after %v: %d messages are acknowledged, and no more come", suite.HangLimit, now)
 		}
 	}
 }
@@ -211,12 +212,12 @@ func (p *plantation) read(ctx context.Context, t *testing.T, h *harvest, take fu
 	if err := l.flush(); err != nil {
 		t.Fatal(err)
 	}
-	if first, _, err := l.next(time.Now().Add(patience)); first != packet.Suback {
+	if first, _, err := l.next(time.Now().Add(suite.HangLimit)); first != packet.Suback {
 		t.Fatalf("got packet %#x and %v instead of SUBACK", first, err)
 	}
 	count := p.count(ctx, t, h.stream)
 	p.replay(ctx, t, h.stream, topic, 0)
-	for wait := patience; ; {
+	for wait := suite.HangLimit; ; {
 		first, body, err := l.next(time.Now().Add(wait))
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			break

@@ -19,10 +19,10 @@ const (
 // The mobs share these addresses, so that the limits for one address bind.
 var mobAddresses = []string{"127.0.0.3", "127.0.0.4"}
 
-// TestFlood lets all mobs loose at once. Two pairs of clients that behave, and
+// TestCampaignFlood lets all mobs loose at once. Two pairs of clients that behave, and
 // newcomers, are served all the while; memory stays within what the
 // configuration allows; and when the mobs are gone, so is all of theirs.
-func TestFlood(t *testing.T) {
+func TestCampaignFlood(t *testing.T) {
 	s := serve(t, configure(t, limits))
 	admitUsers(t, s)
 	quiet := observe(t.Context(), s, time.Second)

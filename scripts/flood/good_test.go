@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"signalbox/scripts/bench/packet"
+	"signalbox/scripts/suite"
 )
 
 // The clients that behave come from an address of their own.
@@ -179,7 +180,7 @@ func (p *pair) join(role string) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := l.SetDeadline(time.Now().Add(2 * patience)); err != nil {
+	if err := l.SetDeadline(time.Now().Add(2 * suite.HangLimit)); err != nil {
 		return nil, err
 	}
 	return l, l.logIn(named(good, p.name+"-"+role))

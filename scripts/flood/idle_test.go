@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"signalbox/scripts/suite"
 )
 
 // idleKnob is how many connections are idle.
@@ -20,9 +22,9 @@ const enough = 5000
 // eachIdle is the most that an idle connection may cost, in bytes.
 const eachIdle = 10 << 10
 
-// TestIdle weighs clients that are connected, have a subscription, and do
+// TestCampaignIdle weighs clients that are connected, have a subscription, and do
 // nothing; when they are gone, so are their goroutines.
-func TestIdle(t *testing.T) {
+func TestCampaignIdle(t *testing.T) {
 	n := knob(t, idleKnob, 1000)
 	allowFiles(t, n)
 	s := serve(t, configure(t, "  max_connections: 100000\n"))
@@ -95,7 +97,7 @@ func settled(t *testing.T, s *server) float64 {
 	const near = 0.002
 	look := time.NewTicker(500 * time.Millisecond)
 	defer look.Stop()
-	late := time.After(patience)
+	late := time.After(suite.HangLimit)
 	for last := math.Inf(1); ; {
 		now := s.memory(t, "VmRSS")
 		if math.Abs(now-last) <= near*last {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"signalbox/scripts/bench/packet"
+	"signalbox/scripts/suite"
 )
 
 // link is a connection to the broker, at whatever stage.
@@ -22,7 +23,7 @@ type link struct {
 
 // dial connects from an address of this machine.
 func dial(ctx context.Context, to, from string) (*link, error) {
-	d := net.Dialer{Timeout: patience, LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	d := net.Dialer{Timeout: suite.HangLimit, LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	conn, err := d.DialContext(ctx, "tcp", to)
 	if err != nil {
 		return nil, err

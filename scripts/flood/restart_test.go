@@ -17,6 +17,7 @@ import (
 	_ "modernc.org/sqlite" // to weigh the file without the service
 
 	"signalbox/scripts/bench/packet"
+	"signalbox/scripts/suite"
 )
 
 // The knobs of the restart: how many retained messages, and how many sessions
@@ -35,9 +36,9 @@ const (
 // beyond what an empty one takes.
 const dearer = 10
 
-// TestRestartAtSize kills the service when it keeps much, and holds its next
+// TestCampaignRestartAtSize kills the service when it keeps much, and holds its next
 // start against reading the same rows alone. Everything is there afterwards.
-func TestRestartAtSize(t *testing.T) {
+func TestCampaignRestartAtSize(t *testing.T) {
 	retained, sessions := knob(t, retainedKnob, 20_000), knob(t, sessionsKnob, 2_000)
 	config := configure(t, "  write_timeout: 1m\n")
 	began := time.Now()
@@ -105,7 +106,7 @@ func takeQueue(ctx context.Context, s *server, n int) error {
 		return err
 	}
 	defer l.Close()
-	l.SetDeadline(time.Now().Add(patience)) //nolint:errcheck // reading will tell
+	l.SetDeadline(time.Now().Add(suite.HangLimit)) //nolint:errcheck // reading will tell
 	if err := l.logIn(owner(n)); err != nil {
 		return err
 	}
@@ -145,7 +146,7 @@ func publisher(t *testing.T, s *server) *link {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
-	l.SetDeadline(time.Now().Add(2 * patience)) //nolint:errcheck // reading will tell
+	l.SetDeadline(time.Now().Add(2 * suite.HangLimit)) //nolint:errcheck // reading will tell
 	if err := l.logIn(named(guest, "publisher")); err != nil {
 		t.Fatal(err)
 	}

@@ -17,10 +17,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
-)
 
-// patience bounds how long anything may take that is not meant to take long.
-const patience = 30 * time.Second
+	"signalbox/scripts/suite"
+)
 
 // The credentials of the service under test.
 const (
@@ -72,12 +71,15 @@ func serve(t *testing.T, config string) *server {
 	}
 	ready := make(chan struct{})
 	go s.follow(r, ready)
-	t.Cleanup(func() { s.end(syscall.SIGKILL) })
+	t.Cleanup(func() {
+		s.end(syscall.SIGKILL)
+		suite.NoPanic(t, s.output())
+	})
 	select {
 	case <-ready:
 	case <-s.done:
 		t.Fatalf("the service ended at once:\n%s", s.output())
-	case <-time.After(patience):
+	case <-time.After(suite.HangLimit):
 		t.Fatalf("the service is not ready:\n%s", s.output())
 	}
 	return s
@@ -169,7 +171,7 @@ func (s *server) memory(t *testing.T, what string) float64 {
 // eventually waits until a condition holds, which says why it does not yet.
 func eventually(t *testing.T, holds func() error) {
 	t.Helper()
-	late := time.After(patience)
+	late := time.After(suite.HangLimit)
 	look := time.NewTicker(20 * time.Millisecond)
 	defer look.Stop()
 	for {

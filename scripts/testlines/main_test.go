@@ -1,8 +1,11 @@
 package main
 
 import (
+	"fmt"
+	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -13,7 +16,9 @@ func TestRun(t *testing.T) {
 		name    string
 		events  []string
 		want    string
-		skipped int
+		closing string
+		fails   bool
+		ci      bool
 	}{
 		{
 			name: "a package that passes is one line",
@@ -25,7 +30,8 @@ func TestRun(t *testing.T) {
 				`{"Action":"output","Package":"p","Output":"ok  \tp\t0.1s\n"}`,
 				`{"Action":"pass","Package":"p"}`,
 			},
-			want: "ok  \tp\t0.1s\nskipped tests: 0\n",
+			want:    "[1/2] ok  \tp\t0.1s\n",
+			closing: "1 passed, 0 failed, 0 skipped\n",
 		},
 		{
 			name: "a failed test is heard, its neighbour is not",
@@ -40,7 +46,8 @@ func TestRun(t *testing.T) {
 				`{"Action":"output","Package":"p","Output":"FAIL\tp\t0.1s\n"}`,
 				`{"Action":"fail","Package":"p"}`,
 			},
-			want: "    a_test.go:1: got 1\n--- FAIL: TestA (0.00s)\nFAIL\nFAIL\tp\t0.1s\nskipped tests: 0\n",
+			want:    "[1/2]     a_test.go:1: got 1\n--- FAIL: TestA (0.00s)\nFAIL\nFAIL\tp\t0.1s\n",
+			closing: "1 passed, 1 failed, 0 skipped\n", fails: true,
 		},
 		{
 			name: "a test that never ended is heard",
@@ -49,7 +56,8 @@ func TestRun(t *testing.T) {
 				`{"Action":"output","Package":"p","Output":"FAIL\tp\t0.1s\n"}`,
 				`{"Action":"fail","Package":"p"}`,
 			},
-			want: "panic: boom\nFAIL\tp\t0.1s\nskipped tests: 0\n",
+			want:    "[1/2] panic: boom\nFAIL\tp\t0.1s\n",
+			closing: "0 passed, 1 failed, 0 skipped\n", fails: true,
 		},
 		{
 			name: "a skipped test is named with its reason",
@@ -61,8 +69,8 @@ func TestRun(t *testing.T) {
 				`{"Action":"output","Package":"p","Output":"ok  \tp\t0.1s\n"}`,
 				`{"Action":"pass","Package":"p"}`,
 			},
-			want:    "ok  \tp\t0.1s\nskipped tests: 1\n\tp TestA: a_test.go:1: no moon tonight\n",
-			skipped: 1,
+			want:    "[1/2] ok  \tp\t0.1s\n",
+			closing: "skipped: p TestA: a_test.go:1: no moon tonight\n0 passed, 0 failed, 1 skipped\n",
 		},
 		{
 			name: "a package that does not build is heard",
@@ -72,28 +80,102 @@ func TestRun(t *testing.T) {
 				`{"Action":"output","Package":"p","Output":"FAIL\tp [build failed]\n"}`,
 				`{"Action":"fail","Package":"p"}`,
 			},
-			want: "p/a.go:1: undefined: x\nFAIL\tp [build failed]\nskipped tests: 0\n",
+			want:    "p/a.go:1: undefined: x\n[1/2] FAIL\tp [build failed]\n",
+			closing: "0 passed, 1 failed, 0 skipped\n", fails: true,
 		},
 		{
-			name:   "what is no event is passed on",
-			events: []string{`go: downloading example.com/x v1.0.0`},
-			want:   "go: downloading example.com/x v1.0.0\nskipped tests: 0\n",
+			name:    "what is no event is passed on",
+			events:  []string{`go: downloading example.com/x v1.0.0`},
+			want:    "go: downloading example.com/x v1.0.0\n",
+			closing: "0 passed, 0 failed, 0 skipped\n",
+		},
+		{
+			name: "a skipped test fails where CI is set", ci: true,
+			events: []string{
+				`{"Action":"output","Package":"p","Test":"TestA","Output":"    a_test.go:1: no moon tonight\n"}`,
+				`{"Action":"skip","Package":"p","Test":"TestA"}`,
+				`{"Action":"pass","Package":"p"}`,
+			},
+			closing: "skipped: p TestA: a_test.go:1: no moon tonight\nFAIL: CI is set, so a skipped test is a failure\n0 passed, 0 failed, 1 skipped\n", fails: true,
+		},
+		{
+			name: "a panic that was survived fails the package",
+			events: []string{
+				`{"Action":"output","Package":"p","Test":"TestA","Output":"survived panic: index out of range\n"}`,
+				`{"Action":"output","Package":"p","Test":"TestA","Output":"goroutine 7 [running]:\n"}`,
+				`{"Action":"pass","Package":"p","Test":"TestA"}`,
+				`{"Action":"output","Package":"p","Output":"ok  \tp\t0.1s\n"}`,
+				`{"Action":"pass","Package":"p"}`,
+			},
+			want:    "[1/2] survived panic: index out of range\ngoroutine 7 [running]:\nok  \tp\t0.1s\n",
+			closing: "panic: p TestA: index out of range\nFAIL: the product panicked in these packages\n1 passed, 1 failed, 0 skipped\n", fails: true,
+		},
+		{
+			name: "a deliberate panic is none",
+			events: []string{
+				`{"Action":"output","Package":"p","Test":"TestA","Output":"survived panic: deliberate\n"}`,
+				`{"Action":"pass","Package":"p","Test":"TestA"}`,
+				`{"Action":"output","Package":"p","Output":"ok  \tp\t0.1s\n"}`,
+				`{"Action":"pass","Package":"p"}`,
+			},
+			want:    "[1/2] ok  \tp\t0.1s\n",
+			closing: "1 passed, 0 failed, 0 skipped\n",
 		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			var out strings.Builder
-			skipped, err := run(strings.NewReader(strings.Join(tt.events, "\n")), &out)
+			var out, closing strings.Builder
+			outcome, err := run(strings.NewReader(strings.Join(tt.events, "\n")), &out, 2, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tt.want, out.String()); diff != "" {
 				t.Errorf("output (-want +got):\n%s", diff)
 			}
-			if skipped != tt.skipped {
-				t.Errorf("skipped: got %d, want %d", skipped, tt.skipped)
+			if ok := outcome.report(&closing, tt.ci); ok == tt.fails {
+				t.Errorf("succeeded: %t", ok)
+			}
+			if diff := cmp.Diff(tt.closing, closing.String()); diff != "" {
+				t.Errorf("closing lines (-want +got):\n%s", diff)
 			}
 		})
 	}
+}
+
+// TestTick shows that a run that prints nothing names the tests that run.
+func TestTick(t *testing.T) {
+	t.Parallel()
+	r, w := io.Pipe()
+	ticks, printed := make(chan time.Time), make(chan string, 10)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := run(r, lines(printed), 0, ticks)
+		ended <- err
+	}()
+	fmt.Fprintln(w, `{"Action":"run","Package":"p","Test":"TestA"}`)
+	fmt.Fprintln(w, `{"Action":"run","Package":"p","Test":"TestB"}`)
+	fmt.Fprintln(w, `{"Action":"pass","Package":"p","Test":"TestA"}`)
+	fmt.Fprintln(w, `{"Action":"output","Package":"p","Test":"TestB","Output":"x"}`)
+	fmt.Fprintln(w, "all of it was read")
+	if got, want := <-printed, "all of it was read\n"; got != want {
+		t.Errorf("printed %q, want %q", got, want)
+	}
+	ticks <- time.Time{} // something was printed since the last one
+	ticks <- time.Time{}
+	if got, want := <-printed, "... p: TestB\n"; got != want {
+		t.Errorf("printed %q, want %q", got, want)
+	}
+	w.Close()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// lines is a writer to a channel.
+type lines chan string
+
+func (l lines) Write(p []byte) (int, error) {
+	l <- string(p)
+	return len(p), nil
 }

@@ -39,7 +39,7 @@ func (q *queue) bury(e bridges.Entry, r bridges.Rejection) {
 	q.from[id] = e
 	q.dead = append(q.dead, broker.DeadLetter{
 		ID: id, Topic: e.Topic, Payload: string(e.Payload), Size: len(e.Payload), QoS: int(e.QoS), Mapping: e.Mapping,
-		ReceivedAt: time.UnixMilli(e.At), RejectedAt: r.At, Attempts: r.Attempts, Reason: r.Reason,
+		ReceivedAt: time.UnixMilli(e.At), RejectedAt: r.At, Attempts: r.Attempts, Reason: r.Reason, Answer: r.Answer,
 	})
 	if over := int64(len(q.dead)) - q.bounds.DeadLetters; over > 0 {
 		q.dead = q.dead[over:]

@@ -3,7 +3,6 @@ package http
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	nethttp "net/http"
 	"slices"
@@ -27,9 +26,10 @@ const (
 type outcome struct {
 	state  bridges.State
 	reason string
-	status int   // 0 where there was no answer
-	err    error // where it is to be tried again
-	halt   bool  // nothing else is to be sent now
+	answer string // the beginning of what the server said
+	status int    // 0 where there was no answer
+	err    error  // where it is to be tried again
+	halt   bool   // nothing else is to be sent now
 }
 
 // attempt sends a request and judges the answer.
@@ -56,16 +56,16 @@ func (c *connector) judge(resp *nethttp.Response) outcome {
 	case code >= 200 && code < 300 || slices.Contains(c.options.SuccessStatus, code):
 		o.state = bridges.Delivered
 	case code >= 500 || slices.Contains(transient, code) || slices.Contains(c.options.RetryStatus, code):
-		o.reason = c.answered(resp) + advice[code]
+		o.reason, o.answer = answered(code)+advice[code], c.excerpt(resp)
 		o.err = errors.New(o.reason)
 		o.halt = slices.Contains(general, code)
 		c.pause.ask(c.now(), resp)
 	case code >= 300 && code < 400:
 		o.state = bridges.Rejected
-		o.reason = fmt.Sprintf("the server answered %s and leads to %q; redirections are not followed: give that as the URL if it is right", status(code),
-			c.clean(resp.Header.Get("Location")))
+		o.reason = answered(code) + "; redirections are not followed: give the right URL"
+		o.answer = "Location: " + c.clean(resp.Header.Get("Location"))
 	default:
-		o.state, o.reason = bridges.Rejected, c.answered(resp)
+		o.state, o.reason, o.answer = bridges.Rejected, answered(code), c.excerpt(resp)
 	}
 	return o
 }
@@ -87,13 +87,13 @@ func status(code int) string {
 	return strings.TrimSpace(strconv.Itoa(code) + " " + nethttp.StatusText(code))
 }
 
-// answered gives the status with the beginning of the answer.
-func (c *connector) answered(resp *nethttp.Response) string {
+// answered says with which status a server answered.
+func answered(code int) string { return "the server answered " + status(code) }
+
+// excerpt returns the beginning of an answer's body.
+func (c *connector) excerpt(resp *nethttp.Response) string {
 	text, _ := io.ReadAll(io.LimitReader(resp.Body, 2*maxExcerpt)) // what there is
-	if excerpt := c.clean(string(text)); excerpt != "" {
-		return fmt.Sprintf("the server answered %s: %s", status(resp.StatusCode), excerpt)
-	}
-	return "the server answered " + status(resp.StatusCode)
+	return c.clean(string(text))
 }
 
 // clean gives the beginning of a text that a server has sent, on one line and
@@ -111,5 +111,5 @@ func (c *connector) unanswered(ctx context.Context, err error) outcome {
 		return outcome{reason: reason, err: errors.New(reason), halt: true}
 	}
 	reason := c.explain(err)
-	return outcome{reason: reason, err: &bridges.Lost{Err: errors.New(reason)}, halt: true}
+	return outcome{reason: reason, answer: c.scrub.Replace(reach.Answer(err)), err: &bridges.Lost{Err: reach.Explained(err, reason)}, halt: true}
 }

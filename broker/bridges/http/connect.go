@@ -2,8 +2,6 @@ package http
 
 import (
 	"context"
-	"crypto/tls"
-	"errors"
 	"net"
 	"time"
 
@@ -20,7 +18,7 @@ const checkEvery = 30 * time.Second
 func (c *connector) Connect(ctx context.Context) error {
 	conn, err := c.dial(ctx)
 	if err != nil {
-		return errors.New(c.explain(err))
+		return reach.Explained(err, c.explain(err))
 	}
 	_ = conn.Close()
 	c.reached.note(c.now())
@@ -45,10 +43,7 @@ func (c *connector) Close(context.Context) error {
 }
 
 func (c *connector) dial(ctx context.Context) (net.Conn, error) {
-	if c.tls == nil {
-		return (&net.Dialer{}).DialContext(ctx, "tcp", c.address())
-	}
-	return (&tls.Dialer{Config: c.tls}).DialContext(ctx, "tcp", c.address())
+	return reach.Dial(ctx, c.open, c.tls, "tcp", c.address())
 }
 
 func (c *connector) address() string {

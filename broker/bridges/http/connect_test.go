@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"signalbox/broker/bridges"
+	"signalbox/scripts/suite"
 )
 
 // serveTLS starts a server with TLS, which asks for certificates of the authority
@@ -107,7 +108,7 @@ func TestClientCertificate(t *testing.T) {
 // connectError gives the sentence of a Connect that fails.
 func connectError(t *testing.T, url, connection string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), suite.HangLimit)
 	defer cancel()
 	err := made(t, url, connection, "", "").Connect(ctx)
 	if err == nil {

@@ -175,7 +175,7 @@ func (d *delivery) note(entries []int, o outcome) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, i := range entries {
-		d.results[i] = bridges.Result{State: o.state, Reason: o.reason}
+		d.results[i] = bridges.Result{State: o.state, Reason: o.reason, Answer: o.answer}
 	}
 	if o.err == nil {
 		d.resolved = true

@@ -62,7 +62,7 @@ func (k Kind) Compile(c *bridges.Connection) (bridges.Connector, bridges.Problem
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	conn := &connector{now: k.now, options: d.Options, mappings: map[string]*topicMapping{}}
+	conn := &connector{now: k.now, open: c.DialContext, options: d.Options, mappings: map[string]*topicMapping{}}
 	conn.base, conn.tls = reach.Server(d.Connection.URL, d.Connection.TLS, &problems)
 	conn.header = d.Connection.header(&problems)
 	conn.sign = d.Connection.HMAC.signer()
@@ -74,7 +74,7 @@ func (k Kind) Compile(c *bridges.Connection) (bridges.Connector, bridges.Problem
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	conn.client = reach.Client(conn.tls, d.Options.Concurrency)
+	conn.client = reach.Client(c.DialContext, conn.tls, d.Options.Concurrency)
 	return conn, nil
 }
 
@@ -87,6 +87,7 @@ type connector struct {
 	scrub    *strings.Replacer
 	options  options
 	mappings map[string]*topicMapping
+	open     bridges.Dial
 	tls      *tls.Config // nil where the server is reached in the clear
 
 	client  *nethttp.Client

@@ -117,9 +117,9 @@ func TestAServerThatFailsIsNotAskedForEach(t *testing.T) {
 // requests, and what was not tried has no reason.
 func TestASlowServerIsNotCutOff(t *testing.T) {
 	t.Parallel()
-	s := serve(t, func(nethttp.ResponseWriter, seen) { <-time.After(20 * time.Millisecond) })
+	s := serve(t, func(nethttp.ResponseWriter, seen) { <-time.After(50 * time.Millisecond) })
 	c := connected(t, s.URL, "", "", "")
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
 	defer cancel()
 	batch := entries(make([]string, 500)...)
 	results := make([]bridges.Result, len(batch))

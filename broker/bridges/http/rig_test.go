@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -20,6 +19,7 @@ import (
 	"signalbox/broker/bridges/http"
 	"signalbox/broker/bridges/mapping"
 	"signalbox/broker/messaging"
+	"signalbox/scripts/suite"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -148,7 +148,7 @@ func entries(payloads ...string) (all []*bridges.Entry) {
 // deliver delivers with a time that no test should need.
 func deliver(t *testing.T, c bridges.Connector, batch []*bridges.Entry) ([]bridges.Result, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), suite.HangLimit)
 	defer cancel()
 	results := make([]bridges.Result, len(batch))
 	err := c.Deliver(ctx, batch, results)

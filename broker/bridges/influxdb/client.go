@@ -81,13 +81,13 @@ type client struct {
 	gzip      bool
 }
 
-func newClient(s *server, gzipped bool, p *bridges.Problems) *client {
+func newClient(dial bridges.Dial, s *server, gzipped bool, p *bridges.Problems) *client {
 	s.check(p)
 	base, secure := reach.Server(s.URL, s.TLS, p)
 	path, query := s.write()
 	write := base.JoinPath(path)
 	write.RawQuery = query.Encode()
-	c := &client{http: reach.Client(secure, 1), write: write.String(), ping: base.JoinPath("ping").String(), gzip: gzipped}
+	c := &client{http: reach.Client(dial, secure, 1), write: write.String(), ping: base.JoinPath("ping").String(), gzip: gzipped}
 	c.authorize, c.place = s.authorize(), fmt.Sprintf("the database %q", s.Database)
 	if s.Version == 2 {
 		c.place = fmt.Sprintf("the bucket %q of the organization %q", s.Bucket, s.Organization)

@@ -64,13 +64,9 @@ func (c *connector) refusal(a answer) error {
 	return fmt.Errorf("the server did not write to %s (%s)", c.place, a)
 }
 
-// String gives the answer for a sentence.
-func (a answer) String() string {
-	if a.text == "" {
-		return fmt.Sprintf("status %d", a.status)
-	}
-	return a.text
-}
+// String returns the status for a sentence, which does not hold what the server
+// said: see [bridges.Result].
+func (a answer) String() string { return fmt.Sprintf("status %d", a.status) }
 
 // Deliver writes a batch.
 func (c *connector) Deliver(ctx context.Context, batch []*bridges.Entry, results []bridges.Result) error {
@@ -110,7 +106,7 @@ func (c *connector) deliver(ctx context.Context, lines [][]byte, some []int, res
 	switch a.status {
 	case nethttp.StatusBadRequest, nethttp.StatusUnprocessableEntity, nethttp.StatusRequestEntityTooLarge:
 		if len(some) == 1 {
-			results[some[0]] = bridges.Result{State: bridges.Rejected, Reason: "InfluxDB does not take the point: " + a.String()}
+			results[some[0]] = bridges.Result{State: bridges.Rejected, Reason: "InfluxDB does not take the point (" + a.String() + ")", Answer: a.text}
 			return nil
 		}
 		half := len(some) / 2

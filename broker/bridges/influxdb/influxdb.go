@@ -72,7 +72,7 @@ func (Kind) Compile(c *bridges.Connection) (bridges.Connector, bridges.Problems)
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	k := &connector{client: newClient(&d.Connection, d.Options.Compression == "gzip", &problems), plans: make(map[string]*plan)}
+	k := &connector{client: newClient(c.DialContext, &d.Connection, d.Options.Compression == "gzip", &problems), plans: make(map[string]*plan)}
 	for i, m := range d.TopicMappings {
 		place := "topicMappings[" + strconv.Itoa(i) + "]."
 		l := newPlan(m, c.Records[m.Name], place, &problems)

@@ -232,10 +232,10 @@ func TestMissing(t *testing.T) {
 	p := peertest.StartInfluxDB(t)
 	p.Query(t, "CREATE USER low WITH PASSWORD 'l0w-secret'")
 	for _, tt := range []struct{ name, server, want string }{
-		{"wrong password", as(p, p.Username, "wr0ng-secret"), "the server does not let this client in: check the credentials or the token (authorization failed)"},
-		{"no right", as(p, "low", "l0w-secret"), `the user or token may not write to the database "plant": allow it at the server ("low" user is not authorized to write to database "plant")`},
-		{"no database", strings.Replace(to(p), `"plant"`, `"nowhere"`, 1), `the server has not found the database "nowhere": create it, or check the names and the version (database not found: "nowhere")`},
-		{"no retention policy", to(p) + `,"retentionPolicy":"none"`, `the server did not write to the database "plant" (retention policy not found: none)`},
+		{"wrong password", as(p, p.Username, "wr0ng-secret"), "the server does not let this client in: check the credentials or the token (status 401)"},
+		{"no right", as(p, "low", "l0w-secret"), `the user or token may not write to the database "plant": allow it at the server (status 403)`},
+		{"no database", strings.Replace(to(p), `"plant"`, `"nowhere"`, 1), `the server has not found the database "nowhere": create it, or check the names and the version (status 404)`},
+		{"no retention policy", to(p) + `,"retentionPolicy":"none"`, `the server did not write to the database "plant" (status 500)`},
 		{"not there", fmt.Sprintf(`"url":"http://%s","database":"x"`, brokertest.FreePort(t, "127.0.0.1")), "the server cannot be reached: it refuses connections"},
 	} {
 		err := bridgestest.Connect(t, compile(t, tt.server, ``, `,"target":"m"`))

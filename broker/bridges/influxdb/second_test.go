@@ -95,9 +95,9 @@ func TestSecondVersion(t *testing.T) {
 		t.Errorf("lines (-want +got):\n%s", diff)
 	}
 	want := bridgestest.Outcome{
-		Rejected: map[uint64]string{2: "InfluxDB does not take the point: failure writing points to database: partial write: field type conflict"},
-		Failures: []string{`the server did not write to the bucket "b&b" of the organization "plant" (not now)`, "the server takes no more for now (not now)",
-			`the server did not write to the bucket "b&b" of the organization "plant" (not now)`},
+		Rejected: map[uint64]string{2: "InfluxDB does not take the point (status 422)"},
+		Failures: []string{`the server did not write to the bucket "b&b" of the organization "plant" (status 503)`, "the server takes no more for now (status 429)",
+			`the server did not write to the bucket "b&b" of the organization "plant" (status 500)`},
 	}
 	if diff := cmp.Diff(want, o); diff != "" {
 		t.Errorf("outcome (-want +got):\n%s", diff)

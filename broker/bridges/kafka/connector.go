@@ -19,6 +19,7 @@ import (
 // connector is one connection to a cluster.
 type connector struct {
 	options  []kgo.Opt
+	dial     bridges.Dial
 	tls      *tls.Config // nil for none
 	maxBytes int32
 	login    bool // there are credentials
@@ -64,7 +65,7 @@ func (w *watch) err() error {
 // Connect makes a client and reaches one of the brokers.
 func (c *connector) Connect(ctx context.Context) error {
 	c.drop()
-	w, l := &watch{changed: c.changed}, newLines(c.tls)
+	w, l := &watch{changed: c.changed}, newLines(c.dial, c.tls)
 	client, err := kgo.NewClient(append([]kgo.Opt{kgo.WithHooks(w), kgo.Dialer(l.dial)}, c.options...)...)
 	if err != nil {
 		return reach.Explained(err, "the configuration is none for a client of Kafka: "+err.Error())

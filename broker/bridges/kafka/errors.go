@@ -79,7 +79,10 @@ func explain(err, last error, login bool) error {
 	case errors.Is(err, kgo.ErrClientClosed):
 		return reach.Explained(err, "the connection to the cluster was closed")
 	}
-	return fmt.Errorf("the cluster does not take messages: %w", err)
+	if said, ok := errors.AsType[*kerr.Error](err); ok {
+		return reach.Explained(err, "the cluster does not take messages: "+said.Error())
+	}
+	return reach.Explained(err, "the cluster does not take messages: "+reach.Cause(err))
 }
 
 // isSilence tells whether an error is only that something took too long, or was cut

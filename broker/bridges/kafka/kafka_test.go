@@ -18,6 +18,7 @@ import (
 	"signalbox/broker/bridges/bridgestest"
 	"signalbox/broker/brokertest"
 	"signalbox/broker/wire"
+	"signalbox/scripts/suite"
 )
 
 const secret = "c0rrect-horse"
@@ -333,7 +334,11 @@ func TestTLS(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // the peer that offers none says nothing
+			limit := suite.HangLimit
+			if strings.Contains(tt.want, "in time") {
+				limit = 2 * time.Second // the peer that offers none says nothing
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()
 			err := compile(t, tt.peer.brokers()+`,"tls":`+tt.tls, ``, ``).Connect(ctx)
 			switch {

@@ -5,12 +5,16 @@ import (
 	"crypto/tls"
 	"net"
 	"sync"
+
+	"signalbox/broker/bridges"
+	"signalbox/broker/bridges/reach"
 )
 
 // lines are the network connections of one client. The library waits for brokers
 // that say nothing longer than a context lets it; it goes on at once when the lines
 // are cut.
 type lines struct {
+	to      bridges.Dial
 	tls     *tls.Config  // nil for none
 	writing sync.RWMutex // is held while nothing is to be written
 
@@ -19,19 +23,13 @@ type lines struct {
 	open map[net.Conn]struct{}
 }
 
-func newLines(secure *tls.Config) *lines {
-	return &lines{tls: secure, open: make(map[net.Conn]struct{})}
+func newLines(to bridges.Dial, secure *tls.Config) *lines {
+	return &lines{to: to, tls: secure, open: make(map[net.Conn]struct{})}
 }
 
 // dial makes a line.
 func (l *lines) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	var conn net.Conn
-	var err error
-	if l.tls != nil {
-		conn, err = (&tls.Dialer{Config: l.tls}).DialContext(ctx, network, address)
-	} else {
-		conn, err = (&net.Dialer{}).DialContext(ctx, network, address)
-	}
+	conn, err := reach.Dial(ctx, l.to, l.tls, network, address)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"signalbox/broker/bridges"
 	"signalbox/broker/bridges/bridgestest"
+	"signalbox/scripts/suite"
 )
 
 // TestSilence waits for a cluster that says nothing as long as it may, and no
@@ -27,7 +28,7 @@ func TestSilence(t *testing.T) {
 		t.Errorf("connect: got %v, want a sentence", err)
 	}
 
-	if took := time.Since(start); took > 5*time.Second {
+	if took := time.Since(start); took > suite.HangLimit {
 		t.Errorf("connect: it took %v", took)
 	}
 	p := startPeer(t, kfake.SeedTopics(1, "a"))

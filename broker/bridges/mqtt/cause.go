@@ -45,14 +45,18 @@ func (c *connector) cause(err error) *broker.Error {
 		return ep.Explain(&endpoint.Failure{Stage: endpoint.Greeting, Err: &endpoint.Refused{Code: refusal.Older(), Err: err}}, username)
 	case said && ended.TakenOver():
 		return &broker.Error{Kind: broker.Unavailable, Op: "connect", Err: err,
-			Msg: c.rival("somebody else connects to the broker with client ids that begin with %q: give each bridge a clientId of its own")}
+			Msg: c.rival("somebody else connects to the broker with client ids that begin with %q: give each bridge a clientId of its own; " + byUsername)}
 	case c.losses.often():
 		return &broker.Error{Kind: broker.Unavailable, Err: err,
 			Msg: c.rival("the broker ends the connection again and again after the log-in: " +
-				"perhaps somebody else uses client ids that begin with %q, or the broker dislikes what is sent")}
+				"perhaps somebody else uses client ids that begin with %q, or the broker dislikes what is sent; " + byUsername)}
 	}
 	return ep.Explain(&endpoint.Failure{Stage: endpoint.Standing, Err: err}, username)
 }
+
+// byUsername is what else ends the connections of a bridge, which has two where it goes
+// both ways.
+const byUsername = "a Mosquitto with use_username_as_clientid true ends a bridge's connections for each other: use a listener without that"
 
 // rival puts the client id into a sentence.
 func (c *connector) rival(format string) string {

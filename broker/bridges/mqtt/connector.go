@@ -25,6 +25,7 @@ type connector struct {
 	local    messaging.Broker
 	meter    *bridges.Meter
 	trial    bool
+	now      func() time.Time  // the clock of messages' times
 	outs     map[string]*route // by name of the mapping
 	ins      []*route
 	guess    token // of the other broker's name, where it tells none
@@ -36,7 +37,7 @@ type connector struct {
 	barred  atomic.Pointer[[]string] // filters that the other broker refuses; nil for none
 	met     atomic.Bool              // it has been connected to
 	left    atomic.Bool              // it is closed, and another one takes its place
-	downAt  atomic.Int64             // since when there is no connection, epoch milliseconds; 0 where there is one
+	downAt  atomic.Int64             // since when there is no connection, milliseconds by now; 0 where there is one
 	changed chan struct{}            // buffered by one, for the engine
 	stir    chan struct{}            // buffered by one, for who waits in Connect and Deliver
 	inbound inbound
@@ -66,7 +67,7 @@ var (
 
 func newConnector(s *site, c *bridges.Connection, d *document) *connector {
 	n := &connector{
-		name: c.Name, document: d, site: s, local: c.Local, meter: c.Meter, trial: c.Trial, outs: map[string]*route{},
+		name: c.Name, document: d, site: s, local: c.Local, meter: c.Meter, trial: c.Trial, now: c.Clock(), outs: map[string]*route{},
 		guess: tokenOf(d.Connection.BrokerID), changed: make(chan struct{}, 1), stir: make(chan struct{}, 1),
 		inbound: inbound{wake: make(chan struct{}, 1)}, flights: map[uint64]flight{}, brought: make(chan struct{}),
 	}
@@ -94,7 +95,7 @@ func (c *connector) options(identity string) feed.Options {
 		Open:  c.open,
 		Await: c.awaitServing, Explain: c.explain,
 		Retained: true, ClientID: s.ClientID, Client: c.document.client(),
-		Timing: c.document.timing(), Now: time.Now, Log: slog.New(slog.DiscardHandler),
+		Timing: c.document.timing(), Now: c.now, Log: slog.New(slog.DiscardHandler),
 	}
 	if s.Credentials != nil {
 		o.Username, o.Password = s.Credentials.Username, broker.Secret(s.Credentials.Password)

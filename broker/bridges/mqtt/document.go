@@ -67,6 +67,7 @@ func read(c *bridges.Connection) (*document, bridges.Problems) {
 		return nil, p
 	}
 	d.reach(&p)
+	d.endpoint.Dial = c.DialContext
 	s := &d.Connection
 	s.ClientID = cmp.Or(s.ClientID, clientID(c.Owner, c.Name))
 	if s.Notifications {
@@ -109,7 +110,7 @@ func (d *document) reach(p *bridges.Problems) {
 		p.Add("connection.url", err.Error())
 		return
 	}
-	ep.Words = endpoint.Words{CA: "tls.caCertificate", Certificate: "tls.clientCertificate", Key: "tls.clientKey"}
+	ep.Words = endpoint.Words{CA: "tls.caCertificate", Certificate: "tls.clientCertificate", Key: "tls.clientKey", ServerName: "tls.serverName"}
 	switch {
 	case ep.Secured():
 		t := bridges.TLS{}

@@ -73,6 +73,7 @@ func TestDown(t *testing.T) {
 			}
 			c := listen(t, a, b, m)
 			texts := c.want(c.publish("before"))
+			texts = c.want(texts) // so all of QoS 1 before that is acknowledged, and not sent again
 			proxy.Refuse()
 			proxy.Cut()
 			brokertest.WaitFor(t, "the link is seen to be down", func() bool { return !from.status(t)[0].IsConnected })
@@ -143,4 +144,16 @@ func TestTakeover(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestUsernamesAsClientIDs tells what ends the connections of a bridge of both ways at a
+// broker that takes user names for client ids: it has two of them.
+func TestUsernamesAsClientIDs(t *testing.T) {
+	t.Parallel()
+	m, _ := mosquitto(t, brokertest.WithConfig("use_username_as_clientid true"))
+	a := signalbox(t, "A")
+	a.configure(t, all(m, "both"))
+	brokertest.WaitFor(t, "the error names the setting", func() bool {
+		return strings.Contains(a.status(t)[0].Error, "use_username_as_clientid")
+	})
 }

@@ -11,12 +11,10 @@ import (
 	"github.com/eclipse/paho.golang/paho"
 
 	"signalbox/broker/brokertest"
+	"signalbox/scripts/suite"
 )
 
-var (
-	mazeSeed  = flag.Uint64("maze.seed", 1, "the first seed of TestMaze")
-	mazeSeeds = flag.Int("maze.seeds", 4, "how many seeds TestMaze goes through")
-)
+var mazes = flag.Int("mazes", 8, "how many mazes TestCampaignMaze goes through")
 
 // edge leads topics of one broker to another one.
 type edge struct {
@@ -47,8 +45,8 @@ type span struct{ least, most int }
 var mazeTopics = []string{"t", "u"}
 
 // newMaze starts brokers and bridges them.
-func newMaze(t *testing.T, seed uint64) *maze {
-	m := &maze{random: rand.New(rand.NewPCG(seed, 0))}
+func newMaze(t *testing.T, random *rand.Rand) *maze {
+	m := &maze{random: random}
 	var nodes []*node
 	boxes := 2 + m.random.IntN(3)
 	for i := range boxes {
@@ -281,15 +279,15 @@ func (m *maze) disturb() {
 	}
 }
 
-// TestMaze bridges brokers at random and publishes at random places, while links
+// TestCampaignMaze bridges brokers at random and publishes at random places, while links
 // are cut, stay down for a while and are configured anew: each message comes to
 // every broker that it can reach, and once where that can be.
-func TestMaze(t *testing.T) {
+func TestCampaignMaze(t *testing.T) {
 	t.Parallel()
-	for seed := *mazeSeed; seed < *mazeSeed+uint64(*mazeSeeds); seed++ {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+	for i := range *mazes {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
-			m := newMaze(t, seed)
+			m := newMaze(t, suite.Rand(t))
 			t.Cleanup(func() {
 				if t.Failed() {
 					t.Log(m)

@@ -3,7 +3,6 @@ package mqtt
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"signalbox/broker/remote/feed"
 )
@@ -31,7 +30,7 @@ func (c *connector) sure(qos byte) bool {
 		return false
 	}
 	s, down := &c.document.Connection, c.downAt.Load()
-	return down == 0 || c.lasting() && qos > 0 && time.Now().UnixMilli()-down < int64(s.SessionExpiry)*1000
+	return down == 0 || c.lasting() && qos > 0 && c.now().UnixMilli()-down < int64(s.SessionExpiry)*1000
 }
 
 // lasting tells whether the other broker keeps messages while there is no
@@ -49,12 +48,12 @@ func (c *connector) inherit(from *connector) {
 	peer := from.peer()
 	c.former.Store(&peer)
 	c.met.Store(c.lasting() && from.met.Load())
-	c.downAt.Store(time.Now().UnixMilli())
+	c.downAt.Store(c.now().UnixMilli())
 }
 
 // down notes that there is no connection.
 func (c *connector) down() {
-	c.downAt.CompareAndSwap(0, time.Now().UnixMilli())
+	c.downAt.CompareAndSwap(0, c.now().UnixMilli())
 	c.tell("0")
 }
 

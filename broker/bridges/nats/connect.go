@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"net"
 	"slices"
 	"time"
@@ -64,14 +63,14 @@ func authenticate(o *natsgo.Options, s server, p *bridges.Problems) {
 // ready yet.
 type dialer struct {
 	ctx  context.Context // of the attempt; a dialer lives no longer
-	last error           // why there was no connection
+	to   bridges.Dial
+	last error // why there was no connection
 	stop []func() bool
 }
 
 // Dial makes a connection.
 func (d *dialer) Dial(network, address string) (net.Conn, error) {
-	var plain net.Dialer
-	conn, err := plain.DialContext(d.ctx, network, address)
+	conn, err := d.to(d.ctx, network, address)
 	if err != nil {
 		d.last = err
 		return nil, err
@@ -87,8 +86,8 @@ func (d *dialer) release() bool {
 }
 
 // dial connects to one of the servers.
-func dial(ctx context.Context, o natsgo.Options) (*natsgo.Conn, error) {
-	d := &dialer{ctx: ctx}
+func dial(ctx context.Context, to bridges.Dial, o natsgo.Options) (*natsgo.Conn, error) {
+	d := &dialer{ctx: ctx, to: to}
 	o.CustomDialer = d
 	o.Timeout = time.Minute // the context ends it earlier
 	if deadline, ok := ctx.Deadline(); ok {
@@ -132,5 +131,8 @@ func why(err, last error) error {
 	case last != nil && errors.Is(err, last):
 		return reach.Explained(err, "no server can be reached: "+reach.Cause(err))
 	}
-	return fmt.Errorf("no connection to a server: %w", err)
+	if errors.Is(err, natsgo.ErrSecureConnRequired) {
+		return reach.Explained(err, "the server wants TLS: switch it on")
+	}
+	return reach.Explained(err, "no connection to a server: "+reach.Cause(err))
 }

@@ -16,6 +16,7 @@ import (
 
 // connector is one connection to NATS.
 type connector struct {
+	dial      bridges.Dial
 	options   natsgo.Options
 	jetStream bool
 	trial     bool
@@ -40,7 +41,7 @@ func (c *connector) Connect(ctx context.Context) error {
 		c.notice()
 	}
 	o.AsyncErrorCB = func(_ *natsgo.Conn, _ *natsgo.Subscription, err error) { refusals.note(err) }
-	conn, err := dial(ctx, o)
+	conn, err := dial(ctx, c.dial, o)
 	if err != nil {
 		return err
 	}
@@ -111,7 +112,7 @@ func (c *connector) lost(err error) error {
 	case errors.Is(err, natsgo.ErrAuthExpired), errors.Is(err, natsgo.ErrAuthRevoked):
 		err = why(err, nil)
 	default:
-		err = fmt.Errorf("the connection to the server broke: %w", err)
+		err = reach.Explained(err, "the connection to the server broke: "+reach.Cause(err))
 	}
 	return &bridges.Lost{Err: err}
 }

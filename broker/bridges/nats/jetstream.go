@@ -40,7 +40,7 @@ func (c *connector) openStreams(ctx context.Context) error {
 	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("no inbox for the answers of streams: %w", err)
+		return reach.Explained(err, "no inbox for the answers of streams: "+reach.Cause(err))
 	case len(c.refusals.take()) > 0:
 		return errors.New("the user may not subscribe to _INBOX.>, where the answers of streams come to: allow it at the server")
 	}
@@ -108,12 +108,18 @@ func outcome(answer *natsgo.Msg, subject string) (bridges.Result, error) {
 	case ack.Error == nil:
 		return bridges.Result{State: bridges.Delivered}, nil
 	case ack.Error.Code == codeMessageTooLarge || ack.Error.Code == codeHeaderTooLarge:
-		return bridges.Result{State: bridges.Rejected, Reason: "the stream does not take it: " + ack.Error.Description}, nil
+		return bridges.Result{State: bridges.Rejected, Reason: fmt.Sprintf("the stream does not take it (error %d of JetStream)", ack.Error.Code),
+			Answer: reach.Answer(errors.New(ack.Error.Description))}, nil
 	default:
-		return pending(fmt.Errorf("the stream of the subject %q does not take messages: %s", subject, ack.Error.Description))
+		return pending(reach.Explained(errors.New(ack.Error.Description),
+			fmt.Sprintf("the stream of the subject %q does not take messages (error %d of JetStream)", subject, ack.Error.Code)))
 	}
 }
 
 func pending(err error) (bridges.Result, error) {
-	return bridges.Result{State: bridges.Pending, Reason: err.Error()}, err
+	r := bridges.Result{State: bridges.Pending, Reason: err.Error()}
+	if said, ok := errors.AsType[bridges.Answered](err); ok {
+		r.Answer = said.Answer()
+	}
+	return r, err
 }

@@ -78,7 +78,7 @@ func (Kind) Compile(c *bridges.Connection) (bridges.Connector, bridges.Problems)
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	k := &connector{jetStream: d.Options.JetStream, trial: c.Trial, plans: make(map[string]*plan), changed: make(chan struct{}, 1)}
+	k := &connector{dial: c.DialContext, jetStream: d.Options.JetStream, trial: c.Trial, plans: make(map[string]*plan), changed: make(chan struct{}, 1)}
 	k.options = clientOptions(d.Connection, &problems)
 	for i, m := range d.TopicMappings {
 		place := "topicMappings[" + strconv.Itoa(i) + "]."

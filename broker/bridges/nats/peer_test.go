@@ -4,7 +4,6 @@ import (
 	"net"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	natsgo "github.com/nats-io/nats.go"
@@ -12,6 +11,7 @@ import (
 
 	"signalbox/broker/bridges/bridgestest"
 	"signalbox/broker/brokertest"
+	"signalbox/scripts/suite"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -91,7 +91,7 @@ func subscribe(t testing.TB, nc *natsgo.Conn, subject string) *natsgo.Subscripti
 
 func next(t testing.TB, sub *natsgo.Subscription) *natsgo.Msg {
 	t.Helper()
-	m, err := sub.NextMsg(10 * time.Second)
+	m, err := sub.NextMsg(suite.HangLimit)
 	if err != nil {
 		t.Fatalf("no message: %v", err)
 	}

@@ -31,7 +31,7 @@ func newRefusals() *refusals {
 func (r *refusals) note(err error) {
 	r.mu.Lock()
 	r.last = err
-	if subject, ok := quoted(err.Error()); ok && errors.Is(err, natsgo.ErrPermissionViolation) {
+	if subject, ok := quoted(err.Error()); ok && errors.Is(err, natsgo.ErrPermissionViolation) && len(r.subjects) < maxAnswers {
 		r.subjects[subject] = reach.Explained(err, fmt.Sprintf("the user may not publish to %q: allow it at the server, or change the target", subject))
 	}
 	r.mu.Unlock()

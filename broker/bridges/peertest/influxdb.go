@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"signalbox/broker/brokertest"
+	"signalbox/scripts/suite"
 )
 
 // InfluxMaxBody is how long a request to an InfluxDB may be, in bytes.
@@ -93,7 +94,7 @@ enabled = false
 // each with a value for every column.
 func (s *InfluxDB) Query(t testing.TB, statement string) (rows [][]any) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), suite.HangLimit)
 	defer cancel()
 	form := url.Values{"q": {statement}, "db": {s.Database}}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+"/query", strings.NewReader(form.Encode()))

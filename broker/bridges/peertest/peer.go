@@ -11,10 +11,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
-)
 
-// patience is how long a server may take to begin or to end.
-const patience = 60 * time.Second
+	"signalbox/scripts/suite"
+)
 
 // peer is a server that may end and begin again on what it has stored.
 type peer struct {
@@ -105,7 +104,7 @@ func (p *peer) launch(t testing.TB) error {
 		in.Close()
 	}()
 	go p.follow(r, out)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), suite.HangLimit)
 	defer cancel()
 	select {
 	case <-r.serves:
@@ -143,7 +142,7 @@ func (p *peer) follow(r *run, out io.Reader) {
 func (p *peer) halt(t testing.TB, s syscall.Signal) {
 	t.Helper()
 	p.run.cmd.Process.Signal(s) //nolint:errcheck // it may have ended already
-	deadline := time.NewTimer(patience)
+	deadline := time.NewTimer(suite.HangLimit)
 	defer deadline.Stop()
 	select {
 	case <-p.run.ended:

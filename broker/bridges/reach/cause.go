@@ -11,14 +11,34 @@ import (
 	nethttp "net/http"
 	"os"
 	"syscall"
+
+	"signalbox/broker/outbound"
 )
 
 // mostCause is how much is told of an error that is not known here, in bytes.
 const mostCause = 500
 
 // Cause says why a target cannot be reached, or is no more, and what to do. A
-// sentence goes on with it behind a colon; "it" is the target.
+// sentence goes on with it behind a colon; "it" is the target. It holds nothing of what
+// the target said, which libraries put into their errors: see [Answer].
 func Cause(err error) string {
+	if why := known(err); why != "" {
+		return why
+	}
+	return "it does not answer as such a server does: check the address"
+}
+
+// Answer returns what an error says beyond the sentence of [Cause], "" for nothing. It may
+// be what the target said, which is for those who may edit.
+func Answer(err error) string {
+	if err == nil || known(err) != "" {
+		return ""
+	}
+	return Excerpt(innermost(err), mostCause)
+}
+
+// known is [Cause] for errors that are known here, "" for others.
+func known(err error) string {
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
 		return whyNotFound(dns)
 	}
@@ -36,8 +56,19 @@ func Cause(err error) string {
 		return "there is no route to it: check the address and the network"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return "it ended the connection"
+	case isLocal(err):
+		return Excerpt(innermost(err), mostCause)
 	}
-	return Excerpt(innermost(err), mostCause)
+	return ""
+}
+
+// isLocal reports whether an error is of this machine, so that its text holds nothing of
+// the target's.
+func isLocal(err error) bool {
+	_, isDenied := errors.AsType[*outbound.Denied](err)
+	_, isErrno := errors.AsType[syscall.Errno](err)
+	_, isAddr := errors.AsType[*net.AddrError](err)
+	return isDenied || isErrno || isAddr || IsExplained(err)
 }
 
 // IsSilence tells whether an error is only that something took too long.

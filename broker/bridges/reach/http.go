@@ -1,6 +1,7 @@
 package reach
 
 import (
+	"context"
 	"crypto/tls"
 	"net"
 	nethttp "net/http"
@@ -47,14 +48,40 @@ func isPort(text string) bool {
 	return text == "" || err == nil && n > 0 && n < 1<<16
 }
 
+// Dial opens a connection and speaks TLS on it, where there is a configuration for
+// that. Without a name of the server, that of the address counts.
+func Dial(ctx context.Context, dial bridges.Dial, secure *tls.Config, network, address string) (net.Conn, error) {
+	conn, err := dial(ctx, network, address)
+	if err != nil || secure == nil {
+		return conn, err
+	}
+	if secure.ServerName == "" {
+		secure = secure.Clone()
+		secure.ServerName, _, _ = net.SplitHostPort(address)
+	}
+	secured := tls.Client(conn, secure)
+	if err := secured.HandshakeContext(ctx); err != nil {
+		conn.Close() //nolint:errcheck // it was not used
+		return nil, err
+	}
+	return secured, nil
+}
+
+// dialTime is how long it may take to open a connection.
+const dialTime = 10 * time.Second
+
 // Client makes a client with so many connections. Proxies of the environment do
 // not count, nor redirections: a message goes where the configuration says. Pings
 // find a connection of HTTP/2 dead, which otherwise would be used again after each
 // request that it swallows.
-func Client(secure *tls.Config, connections int) *nethttp.Client {
+func Client(dial bridges.Dial, secure *tls.Config, connections int) *nethttp.Client {
 	return &nethttp.Client{
 		Transport: &nethttp.Transport{
-			DialContext:            (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 15 * time.Second}).DialContext,
+			DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+				ctx, cancel := context.WithTimeout(ctx, dialTime)
+				defer cancel()
+				return dial(ctx, network, address)
+			},
 			TLSClientConfig:        secure.Clone(), // it adds to it
 			TLSHandshakeTimeout:    10 * time.Second,
 			ExpectContinueTimeout:  time.Second,

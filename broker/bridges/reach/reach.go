@@ -16,7 +16,8 @@ type explained struct {
 	cause    error
 }
 
-// Explained gives an error that says a sentence and unwraps to its cause.
+// Explained gives an error that says a sentence and unwraps to its cause. The sentence
+// must hold nothing of what the target said; the engine finds that by the cause.
 func Explained(cause error, sentence string) error { return &explained{sentence, cause} }
 
 // IsExplained tells whether an error says a sentence already.
@@ -30,6 +31,9 @@ func (e *explained) Error() string { return e.sentence }
 
 // Unwrap gives the cause.
 func (e *explained) Unwrap() error { return e.cause }
+
+// Answer returns what the cause says beyond the sentence: see [bridges.Answered].
+func (e *explained) Answer() string { return Answer(e.cause) }
 
 // Excerpt gives the beginning of what a target says, so many bytes of it, on one
 // line and without what cannot be printed.

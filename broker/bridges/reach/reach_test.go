@@ -21,18 +21,24 @@ import (
 	"signalbox/broker/bridges/bridgestest"
 	"signalbox/broker/bridges/reach"
 	"signalbox/broker/brokertest"
+	"signalbox/scripts/suite"
 )
 
-// get sends a request to a server and gives the error.
-func get(t *testing.T, url string, secure *tls.Config) error {
+// get sends a request to a server and returns the error. A silent server is not
+// waited for.
+func get(t *testing.T, url string, secure *tls.Config, silent bool) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	limit := suite.HangLimit
+	if silent {
+		limit = 300 * time.Millisecond
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	req, err := nethttp.NewRequestWithContext(ctx, nethttp.MethodGet, url, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := reach.Client(secure, 1)
+	c := reach.Client(new(net.Dialer).DialContext, secure, 1)
 	defer c.CloseIdleConnections()
 	res, err := c.Do(req)
 	if err == nil {
@@ -69,13 +75,19 @@ func TestCause(t *testing.T) {
 		"no TLS":               {strings.Replace(plain.URL, "http", "https", 1), &tls.Config{}, "it does not speak TLS: check the address, or switch TLS off"},
 		"it wants to know who": {secure.URL, &tls.Config{RootCAs: trusted}, "it refuses TLS as it is configured (tls: certificate required): check tls.clientCertificate and tls.clientKey"},
 	} {
-		if got := reach.Cause(get(t, tt.url, tt.secure)); !strings.HasPrefix(got, tt.want) {
+		if got := reach.Cause(get(t, tt.url, tt.secure, name == "silent")); !strings.HasPrefix(got, tt.want) {
 			t.Errorf("%s: got %q, want %q", name, got, tt.want)
 		}
 	}
 	unknown := fmt.Errorf("outside: %w", errors.Join(errors.New("first"), fmt.Errorf("last: %w", errors.New("the\ncause"))))
-	if got := reach.Cause(unknown); got != "the cause" {
+	if got := reach.Answer(unknown); got != "the cause" {
 		t.Errorf("got %q, want the innermost cause on one line", got)
+	}
+	if got := reach.Cause(unknown); strings.Contains(got, "cause") {
+		t.Errorf("got %q, want nothing of what the target may have said", got)
+	}
+	if got := reach.Answer(fmt.Errorf("outside: %w", io.EOF)); got != "" {
+		t.Errorf("got %q beside a sentence for it", got)
 	}
 }
 

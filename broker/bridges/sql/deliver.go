@@ -96,7 +96,7 @@ func (d *delivery) insert(ctx context.Context, rows []row) error {
 	case about == ofDatabase:
 		return reach.Explained(err, why)
 	case len(rows) == 1:
-		d.settle(rows, bridges.Result{State: bridges.Rejected, Reason: why})
+		d.settle(rows, bridges.Result{State: bridges.Rejected, Reason: why, Answer: reach.Answer(err)})
 		return nil
 	}
 	half := len(rows) / 2

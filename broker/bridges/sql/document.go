@@ -7,6 +7,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"time"
 
 	"signalbox/broker/bridges"
 	"signalbox/broker/bridges/mapping"
@@ -43,7 +44,9 @@ type endpoint struct {
 	schema   string
 	username string
 	password string
-	tls      *tls.Config // nil without TLS
+	tls      *tls.Config   // nil without TLS
+	timeout  time.Duration // for a batch; 0 is not bounded
+	dial     bridges.Dial
 }
 
 // address is host and port.
@@ -81,6 +84,8 @@ func (Kind) Compile(c *bridges.Connection) (bridges.Connector, bridges.Problems)
 		return nil, problems
 	}
 	e := d.Connection.endpoint(speaks, &problems)
+	e.timeout = c.Timeout
+	e.dial = c.DialContext
 	k := &connector{plans: make(map[string]*plan, len(d.TopicMappings))}
 	k.open = func(ctx context.Context) (session, error) { return speaks.open(ctx, e) }
 	for i, m := range d.TopicMappings {

@@ -68,7 +68,7 @@ func testBadRows(t *testing.T, d *peertest.Database) {
 	results := deliver(t, c, batch)
 	for i, want := range []string{"", `"n" is of type`, "too long", "", "null", `"abc"`, "constraint", "", "no JSON", "out of range", ""} {
 		got := results[i]
-		if want == "" && got.State != bridges.Delivered || want != "" && (got.State != bridges.Rejected || !strings.Contains(strings.ToLower(got.Reason), strings.ToLower(want))) {
+		if want == "" && got.State != bridges.Delivered || want != "" && (got.State != bridges.Rejected || !strings.Contains(strings.ToLower(told(got)), strings.ToLower(want))) {
 			t.Errorf("entry %d (%s): got %+v, want a reason with %q", i, batch[i].Payload, got, want)
 		}
 	}
@@ -103,8 +103,8 @@ func testConflictError(t *testing.T, d *peertest.Database) {
 	if diff := cmp.Diff(want, states(results)); diff != "" {
 		t.Errorf("states (-want +got):\n%s", diff)
 	}
-	if !strings.Contains(strings.ToLower(results[1].Reason), "duplicate") {
-		t.Errorf("got the reason %q, want it to tell of a duplicate", results[1].Reason)
+	if !strings.Contains(strings.ToLower(results[1].Answer), "duplicate") {
+		t.Errorf("got %+v, want it to tell of a duplicate", results[1])
 	}
 }
 
@@ -294,10 +294,14 @@ func testTrigger(t *testing.T, d *peertest.Database) {
 	r := newRig(t, d).into("t1", "watched", "", "jsonPayload.n", "n")
 	results := deliver(t, r.connected(), r.entries("t1", numbered(1, 3)...))
 	want := []bridges.State{bridges.Delivered, bridges.Rejected, bridges.Delivered}
-	if diff := cmp.Diff(want, states(results)); diff != "" || !strings.Contains(results[1].Reason, "not two") {
-		t.Errorf("states (-want +got):\n%s%s", diff, results[1].Reason)
+	if diff := cmp.Diff(want, states(results)); diff != "" || !strings.Contains(results[1].Answer, "not two") || strings.Contains(results[1].Reason, "not two") {
+		t.Errorf("states (-want +got):\n%s%+v", diff, results[1])
 	}
 }
+
+// told returns what an editor is told of an entry: why it is not taken, and what the
+// database said.
+func told(r bridges.Result) string { return r.Reason + ": " + r.Answer }
 
 // testNullElsewhere has a NULL refused by a type, and by the table of a trigger.
 func testNullElsewhere(t *testing.T, d *peertest.Database) {

@@ -19,12 +19,16 @@ type mySession struct {
 	pool  *stdsql.DB // of one connection
 	conn  *stdsql.Conn
 	bytes int // how long a statement may be
+
+	self       abandoned // what the server knows it by
+	unanswered bool      // the response to a statement did not come
 }
 
 // openMySQL connects.
 func openMySQL(ctx context.Context, e *endpoint) (session, error) {
 	config := mysql.NewConfig()
 	config.Net, config.Addr, config.DBName = "tcp", e.address(), e.database
+	config.DialFunc = e.dial
 	config.User, config.Passwd, config.TLS = e.username, e.password, e.tls
 	config.AllowCleartextPasswords = e.tls != nil && !e.tls.InsecureSkipVerify // which only who is asked for may see
 	config.InterpolateParams = true                                            // a batch is one statement and one answer
@@ -40,16 +44,16 @@ func openMySQL(ctx context.Context, e *endpoint) (session, error) {
 		s.pool.Close() //nolint:errcheck // it has nothing open
 		return nil, myUnreached(e, err)
 	}
-	if err := s.begin(ctx); err != nil {
+	if err := s.begin(ctx, e.timeout); err != nil {
 		s.close(ctx) //nolint:errcheck // why it is given up is told
 		return nil, err
 	}
 	return s, nil
 }
 
-// begin has the server refuse what it would change to make it fit, and reads what
-// it takes.
-func (s *mySession) begin(ctx context.Context) error {
+// begin has the server refuse what it would change to make it fit and end what takes
+// too long, and reads what it takes.
+func (s *mySession) begin(ctx context.Context, timeout time.Duration) error {
 	const (
 		strict = `SET autocommit = 1, time_zone = '+00:00', sql_mode = CONCAT_WS(',', NULLIF(@@sql_mode, ''), 'STRICT_ALL_TABLES')`
 		limits = `SELECT @@max_allowed_packet`
@@ -57,6 +61,12 @@ func (s *mySession) begin(ctx context.Context) error {
 	_, err := s.conn.ExecContext(ctx, strict)
 	if err == nil {
 		err = s.conn.QueryRowContext(ctx, limits).Scan(&s.bytes)
+	}
+	if err == nil {
+		err = s.bound(ctx, statementTime(timeout))
+	}
+	if err == nil {
+		err = s.identify(ctx)
 	}
 	if err != nil {
 		_, why := s.judge(err, nil)
@@ -153,8 +163,13 @@ func (s *mySession) insert(ctx context.Context, groups []group) error {
 		return err
 	}
 	if len(statements) == 1 {
-		return statements[0].exec(ctx, s.conn)
+		return s.answered(statements[0].exec(ctx, s.conn))
 	}
+	return s.answered(s.insertTogether(ctx, statements))
+}
+
+// insertTogether executes statements as one transaction.
+func (s *mySession) insertTogether(ctx context.Context, statements []statement) error {
 	tx, err := s.conn.BeginTx(ctx, nil)
 	if err != nil {
 		return err

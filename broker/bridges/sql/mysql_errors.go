@@ -15,7 +15,7 @@ func myUnreached(e *endpoint, err error) error {
 	if !errors.As(err, &said) {
 		return unreached(e, myOwn(err))
 	}
-	why := "it refuses: " + clipped(said.Message)
+	why := "it refuses (" + errorNumber(said) + ")"
 	switch said.Number {
 	case 1045, 1698:
 		why = fmt.Sprintf("user name or password of %q is wrong, or it may not connect from here", e.username)
@@ -84,11 +84,15 @@ var myAdvice = map[uint16]string{
 	1142: "the database does not let the user do this: grant INSERT, and UPDATE where onConflict is ignore",
 	1143: "the database does not let the user do this: grant INSERT, and UPDATE where onConflict is ignore",
 	1205: "the database did not get a lock in time, as another transaction has it; it is tried again",
+	1969: "the database took too long: raise the connection's options.timeout, or lower batchSize; it is tried again",
 	1213: "the database broke the transaction off because another one waited for it; it is tried again",
 	1290: "the database takes no changes at present",
 	1792: "the database takes no changes at present",
 	1836: "the database takes no changes at present",
 }
+
+// errorNumber returns that of an error. Its message is the server's own, see [reach.Answer].
+func errorNumber(said *mysql.MySQLError) string { return fmt.Sprintf("error %d", said.Number) }
 
 // judge tells what an error is about.
 func (s *mySession) judge(err error, _ []group) (fault, string) {
@@ -99,9 +103,9 @@ func (s *mySession) judge(err error, _ []group) (fault, string) {
 	if !errors.As(err, &said) {
 		return ofConnection, broken(err)
 	}
-	why := "the database refuses: " + clipped(said.Message)
+	why := "the database refuses (" + errorNumber(said) + ")"
 	if advice, ok := myAdvice[said.Number]; ok {
-		why = advice + " (" + clipped(said.Message) + ")"
+		why = advice + " (" + errorNumber(said) + ")"
 	}
 	about, known := myFaults[said.Number]
 	if !known {

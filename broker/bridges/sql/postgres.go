@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"signalbox/broker/bridges/reach"
+	"signalbox/broker/outbound"
 )
 
 // postgres is a session with PostgreSQL.
@@ -29,6 +31,8 @@ func openPostgres(ctx context.Context, e *endpoint) (session, error) {
 		return nil, fmt.Errorf("the settings of PostgreSQL clients in the environment are wrong: %w", errors.Unwrap(err))
 	}
 	config.Host, config.Port, config.Database = e.host, uint16(e.port), e.database // #nosec G115 -- a port
+	config.DialFunc = e.dialAgain
+	config.LookupFunc = func(_ context.Context, host string) ([]string, error) { return []string{host}, nil } // dial does it
 	config.User, config.Password = e.username, e.password
 	config.TLSConfig, config.Fallbacks, config.ConnectTimeout = e.tls, nil, 0
 	if e.tls == nil {
@@ -40,11 +44,27 @@ func openPostgres(ctx context.Context, e *endpoint) (session, error) {
 		return nil, postgresUnreached(e, err)
 	}
 	s := &postgres{conn: conn}
-	if err := s.writable(ctx); err != nil {
+	err = s.bound(ctx, statementTime(e.timeout))
+	if err != nil {
+		_, why := s.judge(err, nil)
+		err = reach.Explained(err, why)
+	} else {
+		err = s.writable(ctx)
+	}
+	if err != nil {
 		s.close(ctx) //nolint:errcheck // why it is given up is told
 		return nil, err
 	}
 	return s, nil
+}
+
+// dialAgain connects to the host, or to that address of it at which a statement is to be
+// cancelled: that is of the host still.
+func (e *endpoint) dialAgain(ctx context.Context, network, address string) (net.Conn, error) {
+	if address != e.address() {
+		ctx = outbound.FoundFor(ctx, e.host)
+	}
+	return e.dial(ctx, network, address)
 }
 
 var errReadOnly = errors.New("the database takes no changes at present: it is a standby, or set to be read-only; connect to the one that is written to")

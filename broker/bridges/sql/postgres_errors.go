@@ -16,12 +16,12 @@ func postgresUnreached(e *endpoint, err error) error {
 	if !errors.As(err, &said) {
 		return unreached(e, err)
 	}
-	why := "it refuses: " + clipped(said.Message)
+	why := "it refuses (" + state(said) + ")"
 	switch said.Code {
 	case "28P01":
 		why = fmt.Sprintf("user name or password of %q is wrong", e.username)
 	case "28000":
-		why = fmt.Sprintf("it does not let the user %q in from here: check the user name, and the server's pg_hba.conf (%s)", e.username, clipped(said.Message))
+		why = fmt.Sprintf("it does not let the user %q in from here: check the user name, and the server's pg_hba.conf", e.username)
 	case "3D000":
 		why = fmt.Sprintf("it has no database %q: create it, or change the name", e.database)
 	case "42501":
@@ -65,7 +65,8 @@ var postgresAdvice = map[string]string{
 	"53200": "the database has no memory left",
 	"40001": "the database broke the transaction off because of another one; it is tried again",
 	"40P01": "the database broke the transaction off because another one waited for it; it is tried again",
-	"57014": "the database broke the statement off: raise its statement_timeout, or lower batchSize",
+	"55P03": "the database did not get a lock in time, as another transaction has it; it is tried again",
+	"57014": "the database took too long: raise the connection's options.timeout (or the user's statement_timeout), or lower batchSize; it is tried again",
 	"57P01": "the database was stopped",
 	"57P02": "the database ended after a failure",
 	"57P03": "the database is starting or stopping",
@@ -78,9 +79,9 @@ func (s *postgres) judge(err error, groups []group) (fault, string) {
 	if !errors.As(err, &said) {
 		return ofConnection, broken(err)
 	}
-	why := "the database refuses: " + clipped(said.Message)
+	why := "the database refuses (" + state(said) + ")"
 	if advice, ok := postgresAdvice[said.Code]; ok {
-		why = advice + " (" + clipped(said.Message) + ")"
+		why = advice + " (" + state(said) + ")"
 	}
 	about, known := postgresFaults[said.Code]
 	if !known && len(said.Code) == 5 {
@@ -90,12 +91,15 @@ func (s *postgres) judge(err error, groups []group) (fault, string) {
 	case s.conn.IsClosed():
 		about = ofConnection
 	case said.Code == "42501" && said.Routine == "ExecWithCheckOptions":
-		about, why = ofRow, "the database refuses: "+clipped(said.Message) // by a policy for rows
+		about, why = ofRow, "the database refuses by a policy for rows ("+state(said)+")"
 	case about == ofRow && said.Code == "23502" && lacks(groups, said):
 		about = ofConnection // the table wants what no row has
 	}
 	return about, why
 }
+
+// state returns the code of an error. Its message is the server's own, see [reach.Answer].
+func state(said *pgconn.PgError) string { return "SQLSTATE " + reach.Excerpt(said.Code, 5) }
 
 // lacks tells whether it is a column that no row has a value for, which is said to
 // have none, in a table that is inserted into: not one of a table that a trigger

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"testing"
+	"time"
 
 	"signalbox/broker/bridges"
 	"signalbox/broker/bridges/mapping"
@@ -28,6 +29,7 @@ var own = map[string]map[string]test{
 		"a database that is read-only":            testReadOnly, // at MariaDB a user who may do everything may write there too
 		"a constraint that is checked at the end": testDeferred,
 		"a NULL that is refused elsewhere":        testNullElsewhere, // MariaDB does not name the column
+		"a statement that is cancelled by name":   testCancelByName,  // at MariaDB another session ends it
 		"a sequence at its end":                   testSequence,      // MariaDB says that the number is there already
 	},
 	"MariaDB": {"a table without transactions": testNoTransactions},
@@ -40,7 +42,7 @@ func TestDatabases(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := start(t, peertest.TLS())
-			for _, tests := range []map[string]test{connections, insertions, outages, {"types": testTypes}, own[name]} {
+			for _, tests := range []map[string]test{connections, insertions, outages, timeouts, {"types": testTypes}, own[name]} {
 				for name, test := range tests {
 					t.Run(name, func(t *testing.T) {
 						t.Parallel()
@@ -58,6 +60,8 @@ type rig struct {
 	d    *peertest.Database
 	last uint64
 
+	timeout  time.Duration // for a batch; 0 bounds nothing at the server
+	dial     bridges.Dial  // nil for any
 	server   map[string]any
 	mappings []map[string]any
 	records  map[string]*mapping.Mapping
@@ -95,7 +99,7 @@ func (r *rig) compile() (*connector, bridges.Problems) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	made, problems := Kind{}.Compile(&bridges.Connection{Name: "c1", Document: document, Records: r.records, Meter: &bridges.Meter{}})
+	made, problems := Kind{}.Compile(&bridges.Connection{Dial: r.dial, Name: "c1", Document: document, Records: r.records, Timeout: r.timeout, Meter: &bridges.Meter{}})
 	if len(problems) > 0 {
 		return nil, problems
 	}

@@ -24,9 +24,3 @@ func broken(err error) string {
 	}
 	return "the connection to the database broke: " + reach.Cause(err)
 }
-
-// longest is how much of what a database says is told, in bytes.
-const longest = 500
-
-// clipped gives the beginning of what a database says, in one line.
-func clipped(said string) string { return reach.Excerpt(said, longest) }

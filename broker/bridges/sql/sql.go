@@ -8,6 +8,7 @@ package sql
 import (
 	"context"
 	_ "embed"
+	"errors"
 
 	"signalbox/broker/bridges"
 	"signalbox/broker/bridges/reach"
@@ -48,6 +49,11 @@ type session interface {
 	// judge tells what an error of insert, look or ping is about, and a sentence for
 	// an operator. Groups are what was to be inserted, if something was.
 	judge(err error, groups []group) (fault, string)
+	// abandoned returns what may go on at the server when the session is closed, nil
+	// where nothing does.
+	abandoned() *abandoned
+	// end ends what another session left, and returns once it has ended.
+	end(ctx context.Context, a abandoned) error
 	close(ctx context.Context) error
 }
 
@@ -71,6 +77,7 @@ type connector struct {
 	open    func(ctx context.Context) (session, error)
 	plans   map[string]*plan // by topic mapping
 	session session          // nil where there is none
+	left    *abandoned       // by an earlier session; nil where nothing is
 }
 
 // Connect connects to the database and looks whether it has what is written to.
@@ -80,7 +87,11 @@ func (c *connector) Connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := c.prepare(ctx, s); err != nil {
+	err = c.endAbandoned(ctx, s)
+	if err == nil {
+		err = c.prepare(ctx, s)
+	}
+	if err != nil {
 		s.close(ctx) //nolint:errcheck // why it is given up is told
 		return err
 	}
@@ -100,15 +111,25 @@ func (c *connector) Check(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the connection.
+// Close ends the connection, and what it may have left at the server.
 func (c *connector) Close(ctx context.Context) error {
 	c.drop(ctx)
-	return nil
+	if c.left == nil {
+		return nil
+	}
+	s, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	return errors.Join(c.endAbandoned(ctx, s), s.close(ctx))
 }
 
 // drop gives up the connection. What it still had to say does not matter.
 func (c *connector) drop(ctx context.Context) {
 	if c.session != nil {
+		if a := c.session.abandoned(); a != nil {
+			c.left = a
+		}
 		c.session.close(ctx) //nolint:errcheck // it may be broken
 		c.session = nil
 	}

@@ -29,7 +29,9 @@ import (
 //	payload     length and bytes
 //
 // Numbers and lengths are varints, unsigned where nothing else is said. The first
-// entry follows one without topic, mapping and client id of the time 0.
+// entry follows one without topic, mapping and client id of the time 0, which is by the
+// service time of the file; that is some milliseconds (offset) ahead of the clock's, by
+// which entries are in memory.
 const (
 	version = 1
 	header  = 5
@@ -66,13 +68,20 @@ type encoder struct {
 	body  []byte
 	count int
 	last  *bridges.Entry
+	// offset is how far the file's service time is ahead, in milliseconds.
+	offset int64
 }
 
-var nothing = &bridges.Entry{}
+// nothing is what the first entry of a block follows.
+func nothing(offset int64) *bridges.Entry {
+	e := &bridges.Entry{}
+	e.At = -offset
+	return e
+}
 
 func (e *encoder) reset() {
 	e.body = append(e.body[:0], make([]byte, header)...)
-	e.count, e.last = 0, nothing
+	e.count, e.last = 0, nothing(e.offset)
 }
 
 // fits tells whether an entry of some size has room in the block.
@@ -143,12 +152,13 @@ var (
 	errFormat   = errors.New("it cannot be read")
 )
 
-// decode reads a block of so many entries. They share its bytes.
-func decode(block []byte, count int64) ([]record, error) {
+// decode reads a block of so many entries, written with an offset of times. They share
+// its bytes.
+func decode(block []byte, count, offset int64) ([]record, error) {
 	if len(block) < header || block[0] != version {
 		return nil, errVersion
 	}
-	d := decoder{rest: block[header:], last: nothing}
+	d := decoder{rest: block[header:], last: nothing(offset)}
 	if crc32.Checksum(d.rest, castagnoli) != binary.BigEndian.Uint32(block[1:header]) {
 		return nil, errChecksum
 	}

@@ -50,7 +50,7 @@ func everyField() []record {
 func TestBlock(t *testing.T) {
 	t.Parallel()
 	want := everyField()
-	got, err := decode(encode(want...), int64(len(want)))
+	got, err := decode(encode(want...), int64(len(want)), 0)
 	must(t, err)
 	wantRecords(t, got, want)
 }
@@ -102,7 +102,7 @@ func TestDamagedBlock(t *testing.T) {
 		"QoS":          {func([]byte) []byte { return resealed(append(make([]byte, header), 3, 0, 0, 0, 0, 0)) }, errFormat},
 		"length":       {func([]byte) []byte { return resealed(append(make([]byte, header), 0, 0xff, 0xff, 0xff, 0xff, 0x0f)) }, errFormat},
 	} {
-		if _, err := decode(c.damage(bytes.Clone(good)), 6); !errors.Is(err, c.want) {
+		if _, err := decode(c.damage(bytes.Clone(good)), 6, 0); !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v, want %v", name, err, c.want)
 		}
 	}
@@ -140,11 +140,11 @@ func FuzzDecode(f *testing.F) {
 	f.Add(encode(everyField()...), int64(6))
 	f.Add([]byte{version, 0, 0, 0, 0}, int64(0))
 	f.Fuzz(func(t *testing.T, b []byte, count int64) {
-		records, err := decode(resealed(bytes.Clone(b)), count)
+		records, err := decode(resealed(bytes.Clone(b)), count, 0)
 		if err != nil {
 			return
 		}
-		again, err := decode(encode(records...), count)
+		again, err := decode(encode(records...), count, 0)
 		must(t, err)
 		wantRecords(t, again, records)
 	})

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"signalbox/broker/bridges"
+	"signalbox/scripts/suite"
 )
 
 // TestNewestGo drops what comes when the queue is full.
@@ -60,7 +61,7 @@ func sized(n, size int) bridges.Entry {
 func TestBytes(t *testing.T) {
 	t.Parallel()
 	for range 2 {
-		seed := rand.Uint64()
+		seed := suite.Seed(t)
 		for _, oldest := range []bool{false, true} {
 			t.Run("", func(t *testing.T) {
 				t.Parallel()

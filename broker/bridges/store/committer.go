@@ -46,7 +46,8 @@ var always = func() <-chan struct{} {
 }()
 
 func newCommitter(s *Store) *committer {
-	return &committer{Store: s, timer: time.NewTimer(tidyAfter), armed: true, quiet: true, level: s.options.Durability, purging: s.left}
+	return &committer{Store: s, timer: time.NewTimer(tidyAfter), armed: true, quiet: true, level: s.options.Durability, purging: s.left,
+		encoder: encoder{offset: s.timeline.Offset()}}
 }
 
 // run works until the inbox is closed and empty.

@@ -21,7 +21,7 @@ import (
 
 const (
 	crashPath  = "BRIDGES_CRASH_PATH"  // set for the process that is killed
-	crashKills = "BRIDGES_CRASH_KILLS" // how often TestKill kills; six times if not set
+	crashKills = "BRIDGES_CRASH_KILLS" // how often TestCampaignKill kills; six times if not set
 	crashed    = 3                     // queues of the process
 )
 
@@ -34,11 +34,11 @@ type said struct {
 	rejected []uint64
 }
 
-// TestKill kills a process that puts, removes and rejects entries and changes the
+// TestCampaignKill kills a process that puts, removes and rejects entries and changes the
 // configuration, again and again on the same file. What it said was settled must
 // be there when the file is opened again, in order, and what it said was removed
 // must not.
-func TestKill(t *testing.T) {
+func TestCampaignKill(t *testing.T) {
 	t.Parallel()
 	kills := 6
 	if s := os.Getenv(crashKills); s != "" {
@@ -197,7 +197,7 @@ const crashRejects = 97
 // endless are no bounds.
 var endless = bridges.Bounds{DeadLetters: 1 << 40}
 
-// worker is the process that TestKill kills.
+// worker is the process that TestCampaignKill kills.
 type worker struct {
 	*Store
 	ctx context.Context

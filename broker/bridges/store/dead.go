@@ -3,7 +3,6 @@ package store
 import (
 	"database/sql/driver"
 	"errors"
-	"strings"
 
 	"signalbox/broker/bridges"
 )
@@ -48,7 +47,7 @@ func (tx *transaction) fetch(ch *change, c *cut) ([]record, error) {
 	if err != nil || len(rows) == 0 || entryID(rows[0].id) != c.first {
 		return nil, err
 	}
-	records, err := decode(rows[0].entries, rows[0].count)
+	records, err := decode(rows[0].entries, rows[0].count, tx.encoder.offset)
 	if err != nil {
 		tx.dispose(ch, rows[0], err)
 		return nil, nil
@@ -65,7 +64,7 @@ func (tx *transaction) keepDead(ch *change, r record, why bridges.Rejection) err
 	if r.origin == 0 {
 		r.origin = why.ID
 	}
-	reason := strings.ToValidUTF8(why.Reason[:min(len(why.Reason), maxReason)], "")
+	reason := joinAnswer(why.Reason, why.Answer)
 	size := int64(r.Size() + len(reason))
 	tx.encoder.reset()
 	tx.encoder.add(r)
@@ -143,7 +142,7 @@ func (tx *transaction) retry(ch *change, spans []span) (n int, rest []span, err 
 	var items []item
 	var bytes int64
 	for _, l := range letters {
-		records, err := decode(l.entries, 1)
+		records, err := decode(l.entries, 1, tx.encoder.offset)
 		if err != nil {
 			tx.damaged = append(tx.damaged, damage{l.id, 1, err})
 			ch.lost++

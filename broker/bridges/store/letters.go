@@ -34,10 +34,11 @@ func (q *Queue) DeadLetters(ctx context.Context, offset, count int) (total int, 
 		if err := rows.Scan(&id, &at, &d.Attempts, &d.Reason, &entry); err != nil {
 			return 0, nil, fmt.Errorf("read a dead letter: %w", err)
 		}
-		records, err := decode(entry, 1)
+		records, err := decode(entry, 1, -q.store.timeline.Shift())
 		if err != nil {
 			continue
 		}
+		d.Reason, d.Answer = splitAnswer(d.Reason)
 		d.ID, d.RejectedAt = strconv.FormatUint(entryID(id), 10), timeOf(at)
 		show(&d, records[0])
 		list = append(list, d)

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"signalbox/scripts/suite"
 )
 
 // TestQueue gives what was put in order, without what was removed, also when it is
@@ -76,10 +78,9 @@ func TestPeekBounds(t *testing.T) {
 func TestModel(t *testing.T) {
 	t.Parallel()
 	for range 3 {
-		seed := rand.Uint64()
+		seed := suite.Seed(t)
 		t.Run("", func(t *testing.T) {
 			t.Parallel()
-			t.Logf("seed %d", seed)
 			m := &model{t: t, r: rand.New(rand.NewPCG(seed, 0)), s: fresh(t, Options{}), place: map[int]int{}}
 			m.q = lone(t, m.s, wide)
 			for range 40 {

@@ -118,7 +118,7 @@ func (q *Queue) fill(ctx context.Context, after uint64) error {
 	for i := range page {
 		r := &page[i]
 		end = max(end, r.end())
-		list, err := j.decode(r)
+		list, err := j.decode(r, q.store.timeline.Offset())
 		if err != nil {
 			q.discard(r.id)
 			continue
@@ -133,8 +133,8 @@ func (q *Queue) fill(ctx context.Context, after uint64) error {
 }
 
 // decode gives the entries of a row that were not removed.
-func (j *journal) decode(r *row) (left []record, err error) {
-	records, err := decode(r.entries, r.count)
+func (j *journal) decode(r *row, offset int64) (left []record, err error) {
+	records, err := decode(r.entries, r.count, offset)
 	if err != nil {
 		return nil, err
 	}

@@ -87,7 +87,7 @@ func (tx *transaction) learn(ch *change, id uint64) (first *cut, err error) {
 
 // block gives what the committer has to know of a row.
 func (r *row) block() (*block, error) {
-	records, err := decode(r.entries, r.count)
+	records, err := decode(r.entries, r.count, 0)
 	if err != nil {
 		return nil, err
 	}

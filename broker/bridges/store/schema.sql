@@ -5,6 +5,14 @@ CREATE TABLE block (
 	entries BLOB NOT NULL
 ) STRICT;
 
+CREATE TABLE clock (
+	id      INTEGER PRIMARY KEY CHECK (id = 1),
+	service INTEGER NOT NULL,
+	wall    INTEGER NOT NULL,
+	boot    TEXT NOT NULL,
+	booted  INTEGER NOT NULL
+) STRICT;
+
 CREATE TABLE config (
 	broker_id TEXT NOT NULL,
 	bridge_id TEXT NOT NULL,

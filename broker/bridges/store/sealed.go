@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 )
 
@@ -13,4 +14,53 @@ func (s *Store) HasSecrets(ctx context.Context) (found bool, err error) {
 		return false, fmt.Errorf("look for configurations of bridges: %w", err)
 	}
 	return found, nil
+}
+
+// Reseal puts what reseal returns in the place of each sealed configuration, all of
+// them or none, and returns how many there are. No broker may be at work on bridges
+// meanwhile.
+func (s *Store) Reseal(ctx context.Context, reseal func(sealed, aad []byte) ([]byte, error)) (n int, err error) {
+	err = s.alone(ctx, func(tx *sql.Tx) error {
+		all, err := sealedConfigs(ctx, tx)
+		if err != nil {
+			return err
+		}
+		n = len(all)
+		for _, c := range all {
+			document, err := reseal(c.document, beside(c.brokerID, c.bridgeID))
+			if err != nil {
+				return fmt.Errorf("configuration of %s at broker %s: %w", c.bridgeID, c.brokerID, err)
+			}
+			const q = `UPDATE config SET document = ? WHERE broker_id = ? AND bridge_id = ?`
+			if _, err := tx.ExecContext(ctx, q, document, c.brokerID, c.bridgeID); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, func() {})
+	if err != nil {
+		return 0, fmt.Errorf("seal the configurations of bridges anew: %w", err)
+	}
+	return n, nil
+}
+
+type sealedConfig struct {
+	brokerID, bridgeID string
+	document           []byte
+}
+
+func sealedConfigs(ctx context.Context, tx *sql.Tx) (all []sealedConfig, err error) {
+	rows, err := tx.QueryContext(ctx, `SELECT broker_id, bridge_id, document FROM config`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close() //nolint:errcheck // Err tells
+	for rows.Next() {
+		var c sealedConfig
+		if err := rows.Scan(&c.brokerID, &c.bridgeID, &c.document); err != nil {
+			return nil, err
+		}
+		all = append(all, c)
+	}
+	return all, rows.Err()
 }

@@ -4,7 +4,7 @@
 // DESIGN.md tells how messages are stored, what is durable when, what is dropped
 // and what happens where nothing can be written. The package must not import an
 // MQTT library, net/http, or any package of this module but broker,
-// broker/bridges, broker/file and broker/messaging.
+// broker/bridges, broker/clock, broker/file and broker/messaging.
 package store
 
 import (
@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"signalbox/broker/bridges"
+	"signalbox/broker/clock"
 	"signalbox/broker/file"
 )
 
@@ -31,13 +32,15 @@ type Sealer interface {
 // Options say how messages are kept. MaxBytes bounds the messages of all queues
 // and their dead letters, as messages count; 0 is no bound. Seal must be given.
 // Else the zero value has defaults: no bound, Full, no log, the clock of the
-// machine.
+// machine. Clock is what messages expire by; without one they are stored with the times
+// that they have.
 type Options struct {
 	MaxBytes   int64
 	Durability file.Durability
 	Seal       Sealer
 	Log        *slog.Logger
 	Now        func() time.Time
+	Clock      *clock.Clock
 }
 
 // Store is the durable state of bridges. All methods are safe for concurrent use.
@@ -47,10 +50,11 @@ type Store struct {
 	now      func() time.Time
 	identity string
 
-	file    *file.File
-	configs *sql.DB // writes configurations
-	reading *reading
-	conn    *file.Conn // the committer's
+	file     *file.File
+	timeline *clock.Timeline // nil without a clock
+	configs  *sql.DB         // writes configurations
+	reading  *reading
+	conn     *file.Conn // the committer's
 
 	inbox   *inbox
 	books   books
@@ -113,9 +117,18 @@ func (o *Options) setDefaults() {
 // release wrote. It changes nothing; a file that is not there is fine.
 func Check(ctx context.Context, path string) error { return file.Check(ctx, path, layout()) }
 
-func (s *Store) open(ctx context.Context, path string) (err error) {
+func (s *Store) open(ctx context.Context, path string) error {
+	return file.Explain(path, s.openParts(ctx, path))
+}
+
+func (s *Store) openParts(ctx context.Context, path string) (err error) {
 	if s.file, err = file.Open(ctx, path, layout(), s.log); err != nil {
 		return err
+	}
+	if s.options.Clock != nil {
+		if s.timeline, err = s.options.Clock.Open(ctx, s.file); err != nil {
+			return err
+		}
 	}
 	s.configs = s.file.Writer(file.Full)
 	if s.reading, err = openReading(ctx, s.file.Readers()); err != nil {
@@ -172,8 +185,12 @@ func (s *Store) closeFile() (err error) {
 	if s.reading != nil {
 		err = errors.Join(err, s.reading.close())
 	}
+	err = errors.Join(err, s.timeline.Close(context.Background()))
+	if s.configs != nil {
+		err = errors.Join(err, s.configs.Close())
+	}
 	if s.file != nil {
-		err = errors.Join(err, s.configs.Close(), s.file.Close())
+		err = errors.Join(err, s.file.Close())
 	}
 	return err
 }

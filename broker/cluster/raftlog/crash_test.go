@@ -17,9 +17,9 @@ import (
 // crashDir names the folder of the process that is killed.
 const crashDir = "RAFTLOG_CRASH_DIR"
 
-// TestKill kills a process that appends, compacts and takes snapshots, again and
+// TestCampaignKill kills a process that appends, compacts and takes snapshots, again and
 // again on the same folder. What it said was stored must be there afterwards.
-func TestKill(t *testing.T) {
+func TestCampaignKill(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for range 8 {
@@ -73,7 +73,7 @@ func runAndKill(t *testing.T, dir string) (said stored) {
 	return said
 }
 
-// appendUntilKilled is the process that TestKill kills.
+// appendUntilKilled is the process that TestCampaignKill kills.
 func appendUntilKilled(dir string) {
 	check := func(err error) {
 		if err != nil {

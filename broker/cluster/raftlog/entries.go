@@ -155,3 +155,37 @@ func (s *Store) giveBack() error {
 	}
 	return nil
 }
+
+// Incomplete reports whether entries are missing between the latest snapshot and
+// the log, and returns the last entry if they are.
+func (s *Store) Incomplete() (last raft.Log, missing bool, err error) {
+	first, end := s.bounds()
+	if first == 0 {
+		return last, false, nil
+	}
+	all, err := s.rows()
+	if err != nil {
+		return last, false, err
+	}
+	var snapshot uint64
+	if len(all) > 0 {
+		snapshot = all[0].Index
+	}
+	if first <= snapshot+1 {
+		return last, false, nil
+	}
+	return last, true, s.GetLog(end, &last)
+}
+
+// ClearLog deletes all entries and makes changes to what else is kept, in one
+// transaction.
+func (s *Store) ClearLog(c Changes) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	err := s.conn.Transact(context.Background(), func() error { return errors.Join(s.conn.Exec(deleteAllEntries), s.put(c)) })
+	if err != nil {
+		return fmt.Errorf("clear the cluster's log: %w", err)
+	}
+	s.clear()
+	return nil
+}

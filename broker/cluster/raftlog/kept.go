@@ -75,11 +75,13 @@ func (s *Store) SetUint64(key []byte, value uint64) error {
 // down, and goes on when there is room. So Set tries again until the value is
 // kept or the store is released.
 func (s *Store) Set(key, value []byte) error {
+	defer s.waitsFor.Store(nil)
 	for complained := false; ; complained = true {
 		err := s.Keep(Changes{ofRaft(key): value})
 		if err == nil {
 			return nil
 		}
+		s.waitsFor.Store(&err)
 		if !complained {
 			s.log.Error("the node waits until its vote can be stored", "err", err)
 		}
@@ -87,6 +89,14 @@ func (s *Store) Set(key, value []byte) error {
 			return nil
 		}
 	}
+}
+
+// WaitsFor returns why a term or vote cannot be kept, while Set waits for that.
+func (s *Store) WaitsFor() error {
+	if err := s.waitsFor.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // patience bounds how long raft's values are tried to be kept.

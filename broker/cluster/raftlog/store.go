@@ -18,6 +18,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 
 	"github.com/hashicorp/raft"
 
@@ -70,6 +71,7 @@ type Store struct {
 	dir     string // of the snapshots
 	log     *slog.Logger
 	patience
+	waitsFor atomic.Pointer[error] // why Set waits, nil while it does not
 
 	unfinished sync.Map // ids of snapshots that are being written, to true
 

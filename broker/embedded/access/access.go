@@ -36,11 +36,13 @@ var ErrNotAuthorized = errors.New("not authorised")
 // Options say where the access control lives. File is the broker's file where
 // others use it too; it must stay open until Close has returned. Otherwise Path
 // names the file, which is created with mode 0600 if missing. PasswordIterations
-// and Log have defaults.
+// and Log have defaults. MinPasswordLength is the least number of characters of a
+// password that is set, 0 for any; what is imported keeps its own.
 type Options struct {
 	File               *file.File
 	Path               string
 	PasswordIterations int
+	MinPasswordLength  int
 	Log                *slog.Logger
 }
 
@@ -48,6 +50,7 @@ type Options struct {
 // concurrent use. It implements broker.Access and broker.AccessTransfer.
 type Control struct {
 	iterations int
+	minLength  int // of a password that is set, in characters; 0 for any
 	log        *slog.Logger
 
 	store    *store
@@ -115,14 +118,14 @@ func (o *Options) setDefaults() {
 func newControl(ctx context.Context, o Options, st *store) (*Control, error) {
 	state, initialised, index, err := st.load(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("read the access control in %s: %w", st.file.Path(), err)
+		return nil, file.Explain(st.file.Path(), fmt.Errorf("read the access control in %s: %w", st.file.Path(), err))
 	}
 	decoy, err := dynsec.HashPassword([]byte(rand.Text()), o.PasswordIterations)
 	if err != nil {
 		return nil, fmt.Errorf("prepare password verification: %w", err)
 	}
 	c := &Control{
-		iterations: o.PasswordIterations, log: o.Log, store: st,
+		iterations: o.PasswordIterations, minLength: o.MinPasswordLength, log: o.Log, store: st,
 		logins: newLogins(decoy), hashing: make(slots, runtime.NumCPU()), closed: make(chan struct{}),
 	}
 	c.applied.set(uint64(index))

@@ -98,21 +98,31 @@ func role(rolename string, topics ...string) broker.RoleSpec {
 	return broker.RoleSpec{RoleName: rolename, ACLs: acls}
 }
 
-// export gives the stored configuration as text.
+// export returns the configuration that the file holds, as text.
 func export(t testing.TB, c *Control) string {
 	t.Helper()
-	b, err := c.ExportAccess(t.Context())
+	b, err := inFile(t, c).Marshal()
 	must(t, err)
 	return string(b)
+}
+
+func inFile(t testing.TB, c *Control) dynsec.Document {
+	t.Helper()
+	tx, err := c.store.bulk.BeginTx(t.Context(), nil)
+	must(t, err)
+	defer tx.Rollback() //nolint:errcheck // it only read
+	state, _, err := loadState(t.Context(), tx)
+	must(t, err)
+	passwords, err := loadPasswords(t.Context(), tx)
+	must(t, err)
+	return state.Document(func(username string) string { return passwords[username] })
 }
 
 // inMemory gives the published configuration as text, with the stored hashes.
 func inMemory(t testing.TB, c *Control) string {
 	t.Helper()
-	stored, err := c.store.document(t.Context())
-	must(t, err)
 	hash := map[string]string{}
-	for _, cl := range stored.Clients {
+	for _, cl := range inFile(t, c).Clients {
 		hash[cl.Username] = cl.EncodedPassword
 	}
 	b, err := c.state.Load().Document(func(u string) string { return hash[u] }).Marshal()

@@ -178,3 +178,23 @@ func BenchmarkSnapshot(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkModifyGroup replaces the members of a group, all of whom come or go.
+func BenchmarkModifyGroup(b *testing.B) {
+	const members = 20_000
+	c := fresh(b)
+	fill(b, c, members)
+	must(b, c.CreateGroup(b.Context(), broker.GroupSpec{GroupName: "large"}))
+	all := []broker.MemberRef{}
+	for i := range members {
+		all = append(all, broker.MemberRef{Username: fmt.Sprintf("client-%06d", i), Priority: broker.NoPriority})
+	}
+	defer cpu(b)()
+	for n := 0; b.Loop(); n++ {
+		spec := broker.GroupSpec{GroupName: "large", Clients: all}
+		if n%2 == 1 {
+			spec.Clients = []broker.MemberRef{}
+		}
+		must(b, c.ModifyGroup(b.Context(), spec))
+	}
+}

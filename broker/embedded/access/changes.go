@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"signalbox/broker"
 	"signalbox/broker/dynsec"
@@ -146,12 +147,26 @@ func (c *change) store(ch dynsec.Change) {
 }
 
 func (c *change) client(p dynsec.PutClient) {
+	if old := p.Previous; old != nil {
+		c.clientChange(*old, p)
+		return
+	}
 	isNew := c.exec(c.put.newClient, p.Username, p.ClientID, p.TextName, p.TextDescription, p.Disabled)
 	if !isNew {
 		c.exec(c.put.client, p.ClientID, p.TextName, p.TextDescription, p.Disabled, p.Username)
 		c.exec(c.put.deleteClientRoles, p.Username)
 		c.exec(c.put.deleteClientGroups, p.Username)
 	}
+	c.password(p)
+	for _, ref := range p.Roles {
+		c.exec(c.put.clientRole, p.Username, ref.RoleName, ref.Priority)
+	}
+	for _, ref := range p.Groups {
+		c.exec(c.put.clientGroup, p.Username, ref.GroupName, ref.Priority)
+	}
+}
+
+func (c *change) password(p dynsec.PutClient) {
 	switch {
 	case p.Password == nil:
 	case *p.Password == "":
@@ -159,12 +174,45 @@ func (c *change) client(p dynsec.PutClient) {
 	default:
 		c.exec(c.put.password, p.Username, *p.Password)
 	}
-	for _, ref := range p.Roles {
+}
+
+// clientChange stores what differs from the record that is stored: a group with many
+// members would otherwise be stored with all that its members have.
+func (c *change) clientChange(old dynsec.ClientRecord, p dynsec.PutClient) {
+	if old.ClientID != p.ClientID || !sameText(old.TextName, p.TextName) || !sameText(old.TextDescription, p.TextDescription) || old.Disabled != p.Disabled {
+		c.exec(c.put.client, p.ClientID, p.TextName, p.TextDescription, p.Disabled, p.Username)
+	}
+	c.password(p)
+	gone, added := difference(old.Roles, p.Roles)
+	for _, ref := range gone {
+		c.exec(c.put.deleteClientRole, p.Username, ref.RoleName)
+	}
+	for _, ref := range added {
 		c.exec(c.put.clientRole, p.Username, ref.RoleName, ref.Priority)
 	}
-	for _, ref := range p.Groups {
+	left, entered := difference(old.Groups, p.Groups)
+	for _, ref := range left {
+		c.exec(c.put.deleteClientGroup, p.Username, ref.GroupName)
+	}
+	for _, ref := range entered {
 		c.exec(c.put.clientGroup, p.Username, ref.GroupName, ref.Priority)
 	}
+}
+
+func sameText(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b }
+
+// difference returns what one list has and the other has not. A reference with
+// another priority is another one.
+func difference[R comparable](old, next []R) (gone, added []R) {
+	only := func(of, other []R) (list []R) {
+		for _, ref := range of {
+			if !slices.Contains(other, ref) {
+				list = append(list, ref)
+			}
+		}
+		return list
+	}
+	return only(old, next), only(next, old)
 }
 
 func (c *change) group(g dynsec.GroupRecord) {

@@ -34,12 +34,12 @@ func (c *Control) GetClient(_ context.Context, username string) (broker.Client, 
 // ListClients gives a part of the clients as they are at this moment, whatever
 // changes while the caller reads on; their connections are those at the time of
 // reading.
-func (c *Control) ListClients(_ context.Context, o broker.ListOptions[broker.Client]) (broker.Page[broker.Client], error) {
-	page := c.state.Load().ListClients(o)
-	if !o.NamesOnly {
+func (c *Control) ListClients(ctx context.Context, o broker.ListOptions[broker.Client]) (broker.Page[broker.Client], error) {
+	page, err := c.state.Load().ListClients(ctx, o)
+	if err == nil && !o.NamesOnly {
 		page.Items = c.connected(page.Items)
 	}
-	return page, nil
+	return page, err
 }
 
 // connected puts the live connections into records.

@@ -3,6 +3,7 @@ package access
 import (
 	"context"
 	"slices"
+	"unicode/utf8"
 
 	"signalbox/broker"
 	"signalbox/broker/dynsec"
@@ -23,10 +24,10 @@ func (c *Control) Handle(ctx context.Context, payload []byte) (answer []byte, cu
 	switch {
 	case err == nil:
 		return answer, cuts
-	case broker.KindOf(err) == broker.Unconfirmed:
+	case broker.KindOf(err) == broker.Unconfirmed && ctx.Err() != nil:
 		return nil, nil
 	}
-	return encode(request, failed(request.Commands)), nil
+	return encode(request, failed(request.Commands, dynsec.NotDone(err))), nil
 }
 
 // handle does a request where it is decided about. It goes to another broker as
@@ -61,10 +62,10 @@ func mutates(commands []dynsec.Command) bool {
 }
 
 // failed answers commands that could not be done for reasons of our own.
-func failed(commands []dynsec.Command) []dynsec.Answer {
+func failed(commands []dynsec.Command, why string) []dynsec.Answer {
 	answers := make([]dynsec.Answer, len(commands))
 	for i, command := range commands {
-		answers[i] = dynsec.Answer{Command: command.Name(), Error: "Internal error"}
+		answers[i] = dynsec.Answer{Command: command.Name(), Error: why}
 		if id, ok := command.CorrelationData(); ok {
 			answers[i].CorrelationData = &id
 		}
@@ -75,31 +76,38 @@ func failed(commands []dynsec.Command) []dynsec.Answer {
 // do runs commands in order: on the published state where all of them only
 // read, else through the writer.
 func (c *Control) do(ctx context.Context, commands []dynsec.Command) (answers []dynsec.Answer, cuts []dynsec.Cut, err error) {
+	var done []dynsec.Answer // no result of this function: the writer may be at work on it when that has returned
 	run := func(tx *dynsec.Tx) error {
-		answers = nil // of an attempt that came to nothing
+		done = nil // of an attempt that came to nothing
 		for _, command := range commands {
-			answers = append(answers, tx.Do(command, c.live))
+			done = append(done, tx.Do(command, c.live))
 		}
 		return nil
 	}
 	if !mutates(commands) {
-		return answers, nil, run(c.state.Load().Begin())
+		err = run(c.state.Load().Begin())
+		return done, nil, err
 	}
 	if err := c.hashPasswords(ctx, commands); err != nil {
 		return nil, nil, err
 	}
 	if cuts, err = c.change(ctx, &request{apply: run}); err != nil {
-		return nil, nil, err // the writer may be at work on the answers yet
+		return nil, nil, err
 	}
-	return answers, cuts, nil
+	return done, cuts, nil
 }
 
 // hashPasswords puts hashes in the place of the passwords that commands set, so
-// that the writer need not wait for it.
+// that the writer need not wait for it. Commands with passwords that are too short
+// will fail.
 func (c *Control) hashPasswords(ctx context.Context, commands []dynsec.Command) error {
 	for i := range commands {
 		password, ok := commands[i].PasswordToHash()
 		if !ok {
+			continue
+		}
+		if utf8.RuneCountInString(password) < c.minLength {
+			commands[i].RefusePassword(c.minLength)
 			continue
 		}
 		hash, err := c.hashPassword(ctx, password)

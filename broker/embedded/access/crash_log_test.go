@@ -72,10 +72,10 @@ func shareLog(c *Control, path string) {
 	c.SetReplicator(&logFile{file: file, next: uint64(len(entries)) + 1, node: c})
 }
 
-// TestKillBetweenLogAndFile kills a process that changes through a log. Its
+// TestCampaignKillBetweenLogAndFile kills a process that changes through a log. Its
 // file must hold exactly the changes up to its index, and with the rest of the log be
 // where a node is that was never killed.
-func TestKillBetweenLogAndFile(t *testing.T) {
+func TestCampaignKillBetweenLogAndFile(t *testing.T) {
 	t.Parallel()
 	dir, whole := t.TempDir(), fresh(t)
 	path := filepath.Join(dir, "log")

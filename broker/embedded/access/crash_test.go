@@ -24,13 +24,13 @@ const (
 	writers    = 4
 )
 
-// TestKill kills a process that changes the access control, again and again on
+// TestCampaignKill kills a process that changes the access control, again and again on
 // the same file. What the process said was done must be there when the file is
 // opened again, and nothing may be there by half.
 //
 // Each writer of the process repeats three changes on a pair of clients of its
 // own: create both in one request, modify the first, delete the second.
-func TestKill(t *testing.T) {
+func TestCampaignKill(t *testing.T) {
 	t.Parallel()
 	kills, dir := kills(t), t.TempDir()
 	c := openIn(t, dir)
@@ -168,7 +168,7 @@ func sound(t *testing.T, c *Control) {
 	}
 }
 
-// writeUntilKilled is the process that TestKill kills. It says each change that
+// writeUntilKilled is the process that TestCampaignKill kills. It says each change that
 // was acknowledged, in one write.
 func writeUntilKilled(dir string) {
 	c, err := Open(context.Background(), Options{Path: filepath.Join(dir, "broker.db"), PasswordIterations: iterations})

@@ -8,8 +8,8 @@ import (
 )
 
 // ListGroups gives a part of the groups as they are at this moment.
-func (c *Control) ListGroups(_ context.Context, o broker.ListOptions[broker.Group]) (broker.Page[broker.Group], error) {
-	return c.state.Load().ListGroups(o), nil
+func (c *Control) ListGroups(ctx context.Context, o broker.ListOptions[broker.Group]) (broker.Page[broker.Group], error) {
+	return c.state.Load().ListGroups(ctx, o)
 }
 
 // CreateGroup creates a group.

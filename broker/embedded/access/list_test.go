@@ -53,7 +53,7 @@ func TestListClients(t *testing.T) {
 		}
 		return nil
 	})
-	odd := func(cl broker.Client) bool { return cl.Username[len(cl.Username)-1]%2 == 1 }
+	odd := broker.MatchFunc(func(cl broker.Client) bool { return cl.Username[len(cl.Username)-1]%2 == 1 })
 	for name, tc := range map[string]struct {
 		options broker.ListOptions[broker.Client]
 		total   int

@@ -15,7 +15,7 @@ import (
 // load reads the state as of one moment, and its index in the shared log.
 // initialised tells whether anything was ever stored.
 func (s *store) load(ctx context.Context) (state *dynsec.State, initialised bool, index int64, err error) {
-	tx, err := s.r.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	tx, err := s.bulk.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return nil, false, 0, err
 	}

@@ -30,6 +30,9 @@ type Credentials struct {
 	// which may be long after; nil where nobody changes his mind. Its error is
 	// the outcome.
 	Wanted func() error
+	// WhileHere returns a context that ends when the client leaves, and a
+	// function that ends the watch; nil where that cannot be told.
+	WhileHere func(context.Context) (context.Context, func())
 }
 
 // Authenticate checks the credentials of a client with a username and gives its
@@ -88,7 +91,7 @@ func (c *Control) verify(ctx context.Context, cr Credentials) error {
 // verifyPassword compares a password with an encoded hash, at the cost of the
 // hash. One that cannot be verified fits no password.
 func (c *Control) verifyPassword(ctx context.Context, cr Credentials, owner, encoded string) (bool, error) {
-	if err := c.hashing.acquire(ctx); err != nil {
+	if err := c.awaitHashing(ctx, cr); err != nil {
 		return false, fmt.Errorf("wait to verify a password: %w", err)
 	}
 	defer c.hashing.release()
@@ -97,11 +100,28 @@ func (c *Control) verifyPassword(ctx context.Context, cr Credentials, owner, enc
 			return false, err
 		}
 	}
+	if dynsec.IsWeakHash(encoded) { // takes no time, which would tell who has one
+		dynsec.VerifyPassword(c.logins.decoy, cr.Password) //nolint:errcheck // only its time counts
+	}
 	correct, err := dynsec.VerifyPassword(encoded, cr.Password)
 	if err != nil {
 		c.log.Error("a stored password hash cannot be verified", slog.Any("err", err), slog.String("username", owner))
 	}
 	return correct, nil
+}
+
+// awaitHashing waits for a password's turn to be verified, as long as the client
+// does.
+func (c *Control) awaitHashing(ctx context.Context, cr Credentials) error {
+	if c.hashing.tryAcquire() {
+		return nil
+	}
+	if cr.WhileHere != nil {
+		var done func()
+		ctx, done = cr.WhileHere(ctx)
+		defer done()
+	}
+	return c.hashing.acquire(ctx)
 }
 
 // proof stands for a username, a password and the stored hash that they were
@@ -177,12 +197,26 @@ func (l *logins) forget(changes []dynsec.Change) {
 // slots bounds how many goroutines hash at a time.
 type slots chan struct{}
 
+// acquire waits for a slot. Its error is why the context ended.
 func (s slots) acquire(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	select {
 	case s <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return context.Cause(ctx)
+	}
+}
+
+// tryAcquire takes a slot if there is one, and reports whether there was.
+func (s slots) tryAcquire() bool {
+	select {
+	case s <- struct{}{}:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -312,3 +312,31 @@ func TestUnknownNameCostsWhatItsNeighbourDoes(t *testing.T) {
 		}
 	}
 }
+
+// TestWhoLeavesIsNotWaitedFor has clients leave while nothing can be hashed. Their
+// log-ins end at once, and without having been verified.
+func TestWhoLeavesIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c, errLeft := fresh(t), errors.New("left")
+		free := occupy(t, c)
+		leave, ended := make(chan struct{}), 0
+		cr := login("u", "secret")
+		cr.WhileHere = func(ctx context.Context) (context.Context, func()) {
+			ctx, cancel := context.WithCancelCause(ctx)
+			go func() { <-leave; cancel(errLeft) }()
+			return ctx, func() { ended++ }
+		}
+		done := make(chan error, 1)
+		go func() {
+			_, err := c.Authenticate(t.Context(), cr)
+			done <- err
+		}()
+		synctest.Wait()
+		close(leave)
+		if err := <-done; !errors.Is(err, errLeft) || ended != 1 {
+			t.Errorf("error %v, want that the client left; the watch ended %d times", err, ended)
+		}
+		free()
+	})
+}

@@ -8,8 +8,8 @@ import (
 )
 
 // ListRoles gives a part of the roles as they are at this moment.
-func (c *Control) ListRoles(_ context.Context, o broker.ListOptions[broker.Role]) (broker.Page[broker.Role], error) {
-	return c.state.Load().ListRoles(o), nil
+func (c *Control) ListRoles(ctx context.Context, o broker.ListOptions[broker.Role]) (broker.Page[broker.Role], error) {
+	return c.state.Load().ListRoles(ctx, o)
 }
 
 // CreateRole creates a role.

@@ -32,7 +32,7 @@ type Snapshot struct {
 
 // Snapshot gives the state as it is now. The context bounds its making only.
 func (c *Control) Snapshot(ctx context.Context) (*Snapshot, error) {
-	tx, err := c.store.r.BeginTx(context.WithoutCancel(ctx), &sql.TxOptions{ReadOnly: true})
+	tx, err := c.store.bulk.BeginTx(context.WithoutCancel(ctx), &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return nil, fmt.Errorf("begin a snapshot: %w", err)
 	}

@@ -10,8 +10,8 @@ type statements struct {
 	setUp, changeIndex, defaults, anonymousGroup *sql.Stmt
 
 	newClient, client, deleteClient, password, deletePassword *sql.Stmt
-	clientRole, deleteClientRoles                             *sql.Stmt
-	clientGroup, deleteClientGroups                           *sql.Stmt
+	clientRole, deleteClientRole, deleteClientRoles           *sql.Stmt
+	clientGroup, deleteClientGroup, deleteClientGroups        *sql.Stmt
 	group, deleteGroup, groupRole, deleteGroupRoles           *sql.Stmt
 	role, deleteRole                                          *sql.Stmt
 
@@ -52,8 +52,10 @@ func prepareStatements(ctx context.Context, db *sql.DB) (*statements, error) {
 			ON CONFLICT (username) DO UPDATE SET encoded = excluded.encoded`},
 		{&s.deletePassword, `DELETE FROM access_passwords WHERE username = ?`},
 		{&s.clientRole, `INSERT INTO access_client_roles (username, rolename, priority) VALUES (?, ?, ?)`},
+		{&s.deleteClientRole, `DELETE FROM access_client_roles WHERE username = ? AND rolename = ?`},
 		{&s.deleteClientRoles, `DELETE FROM access_client_roles WHERE username = ?`},
 		{&s.clientGroup, `INSERT INTO access_client_groups (username, groupname, priority) VALUES (?, ?, ?)`},
+		{&s.deleteClientGroup, `DELETE FROM access_client_groups WHERE username = ? AND groupname = ?`},
 		{&s.deleteClientGroups, `DELETE FROM access_client_groups WHERE username = ?`},
 
 		{&s.group, `

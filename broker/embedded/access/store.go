@@ -17,7 +17,8 @@ type store struct {
 	file *file.File
 	owns bool    // the file is this store's to close
 	w    *sql.DB // one connection
-	r    *sql.DB // query_only
+	r    *sql.DB // query_only; for what a log-in reads, and other single records
+	bulk *sql.DB // query_only; for what reads all records, which may take long
 
 	put      *statements // prepared on w
 	passwd   *sql.Stmt   // prepared on r
@@ -36,10 +37,10 @@ func openStore(ctx context.Context, o Options) (*store, error) {
 		}
 	}
 	s.durability = file.Full
-	s.w, s.r = s.file.Writer(s.durability), s.file.Readers()
+	s.w, s.r, s.bulk = s.file.Writer(s.durability), s.file.Readers(), s.file.Readers()
 	s.writable.Store(true)
 	if err := s.prepare(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("prepare %s: %w", s.file.Path(), err), s.close())
+		return nil, errors.Join(file.Explain(s.file.Path(), fmt.Errorf("prepare %s: %w", s.file.Path(), err)), s.close())
 	}
 	return s, nil
 }
@@ -113,7 +114,7 @@ func (s *store) endure(ctx context.Context, d file.Durability) error {
 
 // close ends the connections and, where nobody else uses it, closes the file.
 func (s *store) close() error {
-	err := errors.Join(s.r.Close(), s.w.Close())
+	err := errors.Join(s.bulk.Close(), s.r.Close(), s.w.Close())
 	if s.owns {
 		err = errors.Join(err, s.file.Close())
 	}

@@ -48,7 +48,7 @@ func (c *Control) importDocument(ctx context.Context, document []byte, replace b
 // ExportAccess gives the stored configuration as of one moment.
 func (c *Control) ExportAccess(ctx context.Context) ([]byte, error) {
 	const op = "exportAccess"
-	document, err := c.store.document(ctx)
+	document, err := c.document(ctx)
 	if err != nil {
 		return nil, &broker.Error{Kind: broker.Internal, Op: op, Msg: "the stored configuration could not be read", Err: err}
 	}
@@ -58,7 +58,7 @@ func (c *Control) ExportAccess(ctx context.Context) ([]byte, error) {
 // passwords reads the hashes. A password that is set while they are read counts
 // as it was before: an import then leaves it, or is refused.
 func (s *store) passwords(ctx context.Context) (map[string]string, error) {
-	tx, err := s.r.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	tx, err := s.bulk.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return nil, err
 	}
@@ -66,15 +66,18 @@ func (s *store) passwords(ctx context.Context) (map[string]string, error) {
 	return loadPasswords(ctx, tx)
 }
 
-// document reads records and passwords in one transaction, so that they belong
-// together whatever is being written meanwhile.
-func (s *store) document(ctx context.Context) (dynsec.Document, error) {
-	tx, err := s.r.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+// document makes records and passwords of one moment, whatever is being written
+// meanwhile: the passwords are read in the transaction that the records belong to.
+func (c *Control) document(ctx context.Context) (dynsec.Document, error) {
+	tx, err := c.store.bulk.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return dynsec.Document{}, err
 	}
 	defer tx.Rollback() //nolint:errcheck // it only read
-	state, _, err := loadState(ctx, tx)
+	state, err := c.published(ctx, tx)
+	if err == nil && state == nil {
+		state, _, err = loadState(ctx, tx)
+	}
 	if err != nil {
 		return dynsec.Document{}, err
 	}
@@ -83,6 +86,19 @@ func (s *store) document(ctx context.Context) (dynsec.Document, error) {
 		return dynsec.Document{}, err
 	}
 	return state.Document(func(username string) string { return passwords[username] }), nil
+}
+
+// published returns the published state if it is what a transaction reads, otherwise nil:
+// while a change is being stored, which this does not wait for, it may not be. To read the
+// records costs ten times as much.
+func (c *Control) published(ctx context.Context, tx *sql.Tx) (*dynsec.State, error) {
+	if !c.turn.TryLock() {
+		return nil, nil
+	}
+	defer c.turn.Unlock()
+	var n int
+	err := tx.QueryRowContext(ctx, `SELECT count(*) FROM access_settings`).Scan(&n) // the first read fixes the moment
+	return c.state.Load(), err
 }
 
 func loadPasswords(ctx context.Context, tx *sql.Tx) (map[string]string, error) {

@@ -101,6 +101,7 @@ func (c *Claims) askAll(t *turn, claim engine.Claim) (gifts []offered, err error
 			case a.outcome == outcomeBusy && err == nil:
 				err = errBusy
 			case a.outcome == outcomeGiven:
+				a.gift.translate(c.o.Ahead(n))
 				gifts = append(gifts, offered{n, a.gift})
 			}
 		})
@@ -134,6 +135,7 @@ func (c *Claims) newest(ctx context.Context, claim engine.Claim, gifts []offered
 		if state, _ := own.State(); state.CreatedAt == created {
 			own.Keep()
 		} else {
+			c.o.Discarded(c.o.Self, own.Unsent())
 			own.Part(everything)
 		}
 	}

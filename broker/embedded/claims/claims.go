@@ -35,6 +35,14 @@ type Options struct {
 	// to it so far. One that cannot be reached is not waited for.
 	Flush func(ctx context.Context, to int) error
 
+	// Discarded is told how many messages above QoS 0 a session had that ends because
+	// its client has begun another one at a node meanwhile.
+	Discarded func(node, messages int)
+
+	// Ahead returns how many milliseconds the clock of another node's engine is ahead of
+	// that of this one; nil where all have the same.
+	Ahead func(node int) int64
+
 	Log      *slog.Logger
 	Patience time.Duration // how long a peer is waited for at each step; 2 s
 	Hold     time.Duration // how long a session is held for a peer that is not heard of; 30 s
@@ -44,6 +52,12 @@ type Options struct {
 func (o *Options) setDefaults() {
 	if o.Flush == nil {
 		o.Flush = func(context.Context, int) error { return nil }
+	}
+	if o.Discarded == nil {
+		o.Discarded = func(int, int) {}
+	}
+	if o.Ahead == nil {
+		o.Ahead = func(int) int64 { return 0 }
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

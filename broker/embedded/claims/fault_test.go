@@ -13,6 +13,7 @@ import (
 	"signalbox/broker/embedded/enginetest"
 	"signalbox/broker/topics"
 	"signalbox/broker/wire"
+	"signalbox/scripts/suite"
 )
 
 // TestMovedSession shows a session as it was, at another node, and ends it there
@@ -122,7 +123,7 @@ func TestDeadPeer(t *testing.T) {
 	for i := range 3 {
 		began := time.Now()
 		c.nodes[0].Connect(keeps(fmt.Sprint("c", i)))
-		if took := time.Since(began); i == 2 && took > patience/2 {
+		if took := time.Since(began); i == 2 && took > suite.HangLimit/2 {
 			t.Errorf("the client waited for %v", took)
 		}
 	}

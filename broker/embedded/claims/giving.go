@@ -250,9 +250,14 @@ func (c *Claims) part(g *giving, upTo uint64) bool {
 	if g.parted {
 		return true
 	}
+	waited := 0
+	if upTo == everything {
+		waited = g.handover.Unsent()
+	}
 	if !g.handover.Part(upTo) {
 		return false
 	}
+	c.o.Discarded(g.to, waited)
 	g.parted = true
 	c.counts.given.Add(1)
 	return true
@@ -305,7 +310,10 @@ func (g *giving) fetch(ctx context.Context, q ticketRequest) []byte {
 		if q.after == 0 {
 			p.incoming = g.incoming
 		}
-		p.queue, p.more = g.handover.Queue(q.after, pageSize)
+		var err error
+		if p.queue, p.more, err = g.handover.Queue(q.after, pageSize); err != nil {
+			return piece{}.encode() // the session stays here
+		}
 		g.page, g.pageFrom = p.encode(), q.after
 	}
 	rest := g.page[min(q.offset, uint64(len(g.page))):]

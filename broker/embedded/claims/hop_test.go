@@ -12,6 +12,7 @@ import (
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/embedded/enginetest"
 	"signalbox/broker/wire"
+	"signalbox/scripts/suite"
 )
 
 // The kinds of request, as they stand in their second byte.
@@ -174,7 +175,7 @@ func (h *hopper) run(hops int) (acknowledged []string) {
 	}
 	close(stop)
 	acknowledged = acked()
-	for end := time.Now().Add(patience); h.anew == 1 && h.missing(acknowledged) > 0 && time.Now().Before(end); {
+	for end := time.Now().Add(suite.HangLimit); h.anew == 1 && h.missing(acknowledged) > 0 && time.Now().Before(end); {
 		h.hop(1<<20, 200*time.Millisecond)
 	}
 	return acknowledged
@@ -196,9 +197,9 @@ func (h *hopper) settled() {
 	until(h.c.t, "the session is at one node", func() bool { return len(h.c.sessions("hopper")) == 1 })
 }
 
-// TestHopping has a client go from node to node while messages are published at
+// TestCampaignHopping has a client go from node to node while messages are published at
 // all of them: it gets each of QoS 1 in order, and each of QoS 2 once.
-func TestHopping(t *testing.T) {
+func TestCampaignHopping(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3)
 	h := newHopper(c, 1)
@@ -221,9 +222,9 @@ func TestHopping(t *testing.T) {
 	h.settled()
 }
 
-// TestHoppingWithFaults loses requests and answers of every kind but claims: then
+// TestCampaignHoppingWithFaults loses requests and answers of every kind but claims: then
 // nothing that was acknowledged is lost, and the session neither.
-func TestHoppingWithFaults(t *testing.T) {
+func TestCampaignHoppingWithFaults(t *testing.T) {
 	t.Parallel()
 	for kind, name := range map[byte]string{
 		kindFetch: "fetch", kindDone: "done", kindKeep: "keep", kindFlush: "flush", kindList: "list", kindPull: "pull", 0: "all",

@@ -28,6 +28,23 @@ func (w *writer) session(s *engine.StoredSession) {
 	}
 }
 
+// translate gives a session that another node offers the times of this node's clock, which
+// that one's is ahead of. CreatedAt stays: by it all nodes know the session.
+func (g *gift) translate(ahead int64) {
+	for _, at := range []*int64{&g.state.ConnectedAt, &g.state.DisconnectedAt} {
+		if *at != 0 {
+			*at -= ahead
+		}
+	}
+}
+
+// translate does so with what waits for it.
+func (p *page) translate(ahead int64) {
+	for _, q := range p.queue {
+		q.Message.Postpone(-ahead)
+	}
+}
+
 // subscriptionSize is what a subscription takes, at least.
 const subscriptionSize = 3
 

@@ -14,12 +14,10 @@ import (
 	"signalbox/broker/embedded/claims"
 	"signalbox/broker/embedded/enginetest"
 	"signalbox/broker/embedded/mesh"
+	"signalbox/scripts/suite"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// patience is how long something is waited for that must come.
-const patience = 30 * time.Second
 
 // cluster is some nodes, each with a real engine, store and socket. Their requests
 // and messages cross in this process.
@@ -74,7 +72,7 @@ func newCluster(t testing.TB, n int, change ...func(*claims.Options)) *cluster {
 
 func (c *cluster) start(number int, change []func(*claims.Options)) *node {
 	c.t.Helper()
-	n := &node{Broker: enginetest.Start(c.t, patience, c.t.TempDir()), cluster: c, number: number}
+	n := &node{Broker: enginetest.Start(c.t, suite.HangLimit, c.t.TempDir()), cluster: c, number: number}
 	check(c.t, n.Load(c.t.Context()))
 	n.mesh = mesh.New(mesh.Options{Self: number, Engine: n.Engine, Net: n})
 	o := claims.Options{
@@ -201,5 +199,5 @@ var (
 // until waits for a condition.
 func until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	enginetest.Until(t, patience, what, ok)
+	enginetest.Until(t, suite.HangLimit, what, ok)
 }

@@ -17,9 +17,9 @@ import (
 // impatient passes nodes over soon.
 func impatient(o *claims.Options) { o.Patience, o.Hold = 100*time.Millisecond, 300*time.Millisecond }
 
-// TestStorm has one client id connect at all nodes at once, many times over: one
+// TestCampaignStorm has one client id connect at all nodes at once, many times over: one
 // connection is left, and one session.
-func TestStorm(t *testing.T) {
+func TestCampaignStorm(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3)
 	for round := range 15 {
@@ -63,9 +63,9 @@ func TestStorm(t *testing.T) {
 	}
 }
 
-// TestPartition lets clients in on both sides of a cut, and afterwards leaves the
+// TestCampaignPartition lets clients in on both sides of a cut, and afterwards leaves the
 // one that came last.
-func TestPartition(t *testing.T) {
+func TestCampaignPartition(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, impatient)
 	alone := c.nodes[0]
@@ -93,8 +93,8 @@ func TestPartition(t *testing.T) {
 	until(t, "all answer", c.answers)
 }
 
-// TestUnite makes two parts of one session one again, whoever finds them.
-func TestUnite(t *testing.T) {
+// TestCampaignUnite makes two parts of one session one again, whoever finds them.
+func TestCampaignUnite(t *testing.T) {
 	t.Parallel()
 	for _, connected := range []bool{false, true} {
 		t.Run(fmt.Sprint("connected ", connected), func(t *testing.T) {
@@ -172,10 +172,10 @@ func TestReconciledMeanwhile(t *testing.T) {
 	until(t, "the session is at one node", func() bool { return slices.Equal(c.sessions("c"), []int{-1}) })
 }
 
-// TestHoppingOverCuts cuts nodes off and joins them again while a client hops. The
+// TestCampaignHoppingOverCuts cuts nodes off and joins them again while a client hops. The
 // session may be lost then, and begun anew, but not without telling; and one is
 // left in the end.
-func TestHoppingOverCuts(t *testing.T) {
+func TestCampaignHoppingOverCuts(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, impatient)
 	stop := make(chan struct{})

@@ -182,7 +182,9 @@ func (c *Claims) fetchPage(ctx context.Context, o offered, after uint64) (p page
 		case a.total > maxPage, len(a.bytes) == 0 && uint64(len(whole)) < a.total:
 			return p, errFormat
 		case uint64(len(whole)) >= a.total:
-			return decodePage(whole)
+			p, err = decodePage(whole)
+			p.translate(c.o.Ahead(o.from))
+			return p, err
 		}
 	}
 }

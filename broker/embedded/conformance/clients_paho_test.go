@@ -11,6 +11,8 @@ import (
 	"github.com/eclipse/paho.golang/autopaho"
 	"github.com/eclipse/paho.golang/paho"
 	mqtt "github.com/eclipse/paho.mqtt.golang"
+
+	"signalbox/scripts/suite"
 )
 
 // url is where a client library finds the broker of a scene.
@@ -47,7 +49,7 @@ func (in inbox) want(s *scene, messages ...string) {
 			if got != want {
 				s.Fatalf("got %q, want %q", got, want)
 			}
-		case <-time.After(patience):
+		case <-time.After(suite.HangLimit):
 			s.Fatalf("waited in vain for %q", want)
 		}
 	}
@@ -93,7 +95,7 @@ func (s *scene) paho(id string, in inbox, change func(*mqtt.ClientOptions)) mqtt
 	s.Helper()
 	var came sync.Map // on this connection, where nothing may come again
 	o := mqtt.NewClientOptions().AddBroker(s.url()).SetClientID(id).SetProtocolVersion(uint(s.version)).
-		SetAutoReconnect(false).SetConnectTimeout(patience).SetOrderMatters(true).
+		SetAutoReconnect(false).SetConnectTimeout(suite.HangLimit).SetOrderMatters(true).
 		SetDefaultPublishHandler(func(_ mqtt.Client, m mqtt.Message) {
 			text := m.Topic() + " " + string(m.Payload())
 			_, here := came.LoadOrStore(text, true)
@@ -109,7 +111,7 @@ func (s *scene) paho(id string, in inbox, change func(*mqtt.ClientOptions)) mqtt
 // settle waits until a request has succeeded.
 func (s *scene) settle(token mqtt.Token) {
 	s.Helper()
-	if !token.WaitTimeout(patience) {
+	if !token.WaitTimeout(suite.HangLimit) {
 		s.Fatal("no answer")
 	}
 	if err := token.Error(); err != nil {
@@ -182,7 +184,7 @@ func (s *scene) pahoFive(id string, take func(*autopaho.ConnectionManager, *paho
 	}
 	var manager *autopaho.ConnectionManager
 	connected := make(chan struct{})
-	cfg := autopaho.ClientConfig{ServerUrls: []*url.URL{server}, KeepAlive: 30, ConnectTimeout: patience,
+	cfg := autopaho.ClientConfig{ServerUrls: []*url.URL{server}, KeepAlive: 30, ConnectTimeout: suite.HangLimit,
 		ReconnectBackoff: autopaho.NewConstantBackoff(10 * time.Millisecond),
 		ClientConfig: paho.ClientConfig{ClientID: id,
 			OnPublishReceived: []func(paho.PublishReceived) (bool, error){func(p paho.PublishReceived) (bool, error) {
@@ -220,9 +222,9 @@ func (s *scene) subscribeFive(c *autopaho.ConnectionManager, options paho.Subscr
 	}
 }
 
-// soon is a context that ends when patience does.
+// soon is a context that ends when suite.HangLimit does.
 func (s *scene) soon() context.Context {
-	ctx, cancel := context.WithTimeout(s.Context(), patience)
+	ctx, cancel := context.WithTimeout(s.Context(), suite.HangLimit)
 	s.Cleanup(cancel)
 	return ctx
 }

@@ -3,6 +3,8 @@ package conformance
 import (
 	"testing"
 	"time"
+
+	"signalbox/scripts/suite"
 )
 
 // TestDisconnect shows [MQTT-3.14.4-1] [MQTT-3.14.4-2] from the server's side:
@@ -83,7 +85,7 @@ func TestDisconnectCannotKeepSession(t *testing.T) {
 }
 
 // TestSessionExpires shows [MQTT-4.1.0-2] and [MQTT-3.1.2-23]: a session is gone
-// when its time is over, and not before; [MQTT-4.1.0-1]: never while connected.
+// when its time is over, and not before.
 func TestSessionExpires(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		c := s.join(connect{clientID: s.id("brief"), props: s.expiry(1)})
@@ -115,32 +117,57 @@ func (s *scene) outlive(watcher *client, seconds uint32) {
 }
 
 // TestKeepAliveKept shows that PINGREQ [MQTT-3.12.4-1], and any other packet,
-// keeps a connection open beyond its keep-alive.
+// keeps a connection open beyond its keep-alive. Where the machine is so busy that
+// the clients themselves were late, it begins anew.
 func TestKeepAliveKept(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
-		pinging, publishing := s.join(connect{keepAlive: 1}), s.join(connect{keepAlive: 1})
-		silent := s.join(connect{keepAlive: 1})
-		cut := make(chan error, 1)
-		go func() {
-			_, err := readPacket(silent.r)
-			cut <- err
-		}()
-		beat := time.NewTicker(200 * time.Millisecond)
-		defer beat.Stop()
-		for end := false; !end; {
-			select {
-			case <-cut:
-				end = true
-			case <-beat.C:
+		for began := time.Now(); !s.keepAlive(); {
+			if time.Since(began) > suite.HangLimit {
+				s.Fatal("the machine is too busy for packets in time")
 			}
-			pinging.expectPong()
-			publishing.publish(publish{topic: s.topic("x"), qos: 1})
 		}
 	})
 }
 
-// TestKeepAliveTimeout shows [MQTT-3.1.2-24], in MQTT 5 [MQTT-3.1.2-22]: what the
-// server sends does not count, and MQTT 5 is told the reason.
+// keepAlive has two clients send packets until a silent one is cut, and fails where one
+// of them is cut before. It reports whether they sent them in time.
+func (s *scene) keepAlive() (inTime bool) {
+	pinging, publishing := s.join(connect{keepAlive: 1}), s.join(connect{keepAlive: 1})
+	silent := s.join(connect{keepAlive: 1})
+	cut := make(chan error, 1)
+	go func() {
+		_, err := readPacket(silent.r)
+		cut <- err
+	}()
+	beat := time.NewTicker(200 * time.Millisecond)
+	defer beat.Stop()
+	last := time.Now()
+	for end := false; !end; {
+		select {
+		case <-cut:
+			end = true
+		case <-beat.C:
+		}
+		id := publishing.nextID()
+		pinging.sendAnyway(pingreq())
+		publishing.sendAnyway(publish{topic: s.topic("x"), qos: 1, id: id}.bytes(s.version))
+		pong, pinged := pinging.read()
+		puback, published := publishing.read()
+		if pinged == nil && published == nil && pong.kind() == typePingresp && puback.kind() == typePuback {
+			last = time.Now()
+			continue
+		}
+		if time.Since(last) > time.Second/2 {
+			return false
+		}
+		s.Fatalf("got %v, %v and %v, %v", pong, pinged, puback, published)
+	}
+	return true
+}
+
+// TestKeepAliveTimeout shows [MQTT-3.1.2-24], in MQTT 5 [MQTT-3.1.2-22]: silence
+// ends the connection, and MQTT 5 is told the reason. After what time is shown by
+// the engine's TestKeepAliveIsExact.
 func TestKeepAliveTimeout(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		c := s.join(connect{keepAlive: 1})

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -216,6 +217,42 @@ func TestLastPacketFits(t *testing.T) {
 			c.send([]byte{typePublish | 6, 0})
 			c.expectNoLonger(typeDisconnect, limit)
 		}
+	})
+}
+
+// TestAnswersFit shows [MQTT-3.1.2-24] of packets that cannot be made shorter:
+// CONNACK, SUBACK and UNSUBACK. What would have to be answered so is not done, and
+// the connection ends.
+func TestAnswersFit(t *testing.T) {
+	play(t, onlyFive, func(s *scene) {
+		if s.on(kindMosquitto) {
+			return // which sends some of them
+		}
+		for _, limit := range []uint32{1, 2, 4, 5, 8, 10} {
+			c := s.dial()
+			c.send(connect{version: v5, clientID: s.id("a"), props: propU32(maximumPacketSize, limit)}.bytes())
+			c.expectNoLonger(typeConnack, limit)
+		}
+		const limit = 60
+		var many []filter
+		var names []string
+		for i := range 100 {
+			names = append(names, s.topic(fmt.Sprint(i)))
+			many = append(many, filter{names[i], 0})
+		}
+		keep := connect{clientID: s.id("keeps"), props: cat(propU32(maximumPacketSize, limit), propU32(sessionExpiry, 600))}
+		c := s.join(keep)
+		c.send(subscribe(v5, 3, nil, many...))
+		c.expectNoLonger(typeDisconnect, limit)
+		keep.keep = true
+		c = s.join(keep)
+		s.join(connect{}).publish(publish{topic: names[0], qos: 1, payload: "x"})
+		c.subscribe(0, names[0], names[1])
+		c.send(unsubscribe(v5, 4, nil, names...))
+		c.expectNoLonger(typeDisconnect, limit)
+		c = s.join(keep)
+		s.join(connect{}).publish(publish{topic: names[1], payload: "still there"})
+		c.receive(publish{topic: names[1], payload: "still there"})
 	})
 }
 

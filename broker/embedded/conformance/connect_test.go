@@ -227,7 +227,7 @@ func TestConnectClientIDIdentifies(t *testing.T) {
 // [MQTT-3.2.2-16], CONNACK tells it.
 func TestConnectAssignsClientID(t *testing.T) {
 	play(t, []byte{v311, v5}, func(s *scene) {
-		seen := map[string]bool{}
+		seen, all := map[string]bool{}, []*client{}
 		for range 5 {
 			c := s.dial()
 			c.send(connect{version: s.version, props: s.expiry(60)}.bytes())
@@ -240,11 +240,15 @@ func TestConnectAssignsClientID(t *testing.T) {
 			c.expectPong()
 			if s.five() {
 				c.leave()
-				_, ack := s.greet(connect{clientID: id, keep: true, props: s.expiry(60)})
+				c, ack = s.greet(connect{clientID: id, keep: true, props: s.expiry(60)})
 				if !ack.present {
 					s.Errorf("the session of %q is not found by that name", id)
 				}
 			}
+			all = append(all, c)
+		}
+		for _, c := range all { // had two the same identifier, one had been taken over
+			c.expectPong()
 		}
 	})
 }

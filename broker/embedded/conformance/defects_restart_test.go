@@ -308,6 +308,31 @@ func TestRestartKeepsWills(t *testing.T) {
 	})
 }
 
+// TestRestartKeepsWillsOfCleanSessions: a session that is not kept ends with the
+// process, and its Will is published [MQTT-3.1.2-8] unless it was taken back; a
+// delay is cut short by the session's end [MQTT-3.1.3-9].
+func TestRestartKeepsWillsOfCleanSessions(t *testing.T) {
+	restarts(t, []byte{v311, v5}, func(h *house) {
+		lost := connect{clientID: h.id("lost"), will: &will{topic: h.topic("will/lost"), payload: "gone", qos: 1, retain: true}}
+		if h.five() {
+			lost.will.props = propU32(willDelay, 3600)
+		}
+		h.join(lost)
+		left := connect{clientID: h.id("left"), will: &will{topic: h.topic("will/left"), payload: "never", qos: 1, retain: true}}
+		h.join(left).leave()
+		left.will = nil
+		h.join(left).leave() // what the first one left is submitted by now
+		h.settled()
+		h.move()
+		lost.will, lost.keep = nil, true
+		h.begin(lost)
+		h.untilRetained(h.topic("will/lost"), "the Will is published", func(got packet, ok bool) bool {
+			return ok && got.payload == "gone"
+		})
+		h.untilRetained(h.topic("will/left"), "no Will of a client that left is published", func(_ packet, ok bool) bool { return !ok })
+	})
+}
+
 // TestRestartExpires: time goes on while no process runs.
 func TestRestartExpires(t *testing.T) {
 	restarts(t, onlyFive, func(h *house) {

@@ -57,7 +57,8 @@ func as(user string) connect { return connect{username: user, password: password
 
 // TestDeniedPublishGoesNowhere: neither to a subscriber nor among the retained
 // messages, and it is answered: in MQTT 5 with 0x87, before that as if it had
-// been taken [MQTT-3.3.5-2].
+// been taken [MQTT-3.3.5-2]. The packet identifier of what was refused is free
+// [MQTT-4.3.3-9].
 func TestDeniedPublishGoesNowhere(t *testing.T) {
 	rights(t, everyVersion, func(s *scene) {
 		publisher, watcher := s.join(as(alice)), s.join(connect{})
@@ -77,7 +78,8 @@ func TestDeniedPublishGoesNowhere(t *testing.T) {
 			publisher.publishDenied(publish{qos: 2, props: propU16(topicAlias, 1)})
 			watcher.expectNothing(publisher)
 		}
-		publisher.publish(publish{topic: s.topic("open"), qos: 2})
+		publisher.publishDenied(publish{topic: s.topic("closed/z"), qos: 2})
+		publisher.publish(publish{topic: s.topic("open"), qos: 2, id: publisher.ids}) // whose identifier is free
 		watcher.receive(publish{topic: s.topic("open"), qos: 2})
 	})
 }

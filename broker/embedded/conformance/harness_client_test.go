@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"syscall"
 	"time"
+
+	"signalbox/scripts/suite"
 )
 
 // client is one connection of a scene.
@@ -85,7 +88,7 @@ func (c *client) sendAnyway(pieces ...[]byte) {
 }
 
 func (c *client) extend() {
-	c.conn.SetDeadline(time.Now().Add(patience)) //nolint:errcheck // a closed connection says so when used
+	c.conn.SetDeadline(time.Now().Add(suite.HangLimit)) //nolint:errcheck // a closed connection says so when used
 }
 
 // next reads the next packet, whatever it is.
@@ -306,6 +309,24 @@ func (c *client) expectGone() {
 		}
 		c.Logf("%s: on the way out: %v", c.name, p)
 	}
+}
+
+// expectEnded wants the broker to end a connection on which that is sent, and no whole
+// CONNECT. Where there is little time, that may be within the handshake of the WebSocket.
+func (s *scene) expectEnded(raw []byte) {
+	s.Helper()
+	conn, err := dialStream(s.subject.addr(s.ws), s.ws)
+	switch {
+	case err != nil && (!s.ws || errors.Is(err, syscall.ECONNREFUSED) || stillOpen(err)):
+		s.Fatalf("connect to %s: %v", s.subject.kind, err)
+	case err != nil:
+		return
+	}
+	s.Cleanup(func() { conn.Close() })
+	c := &client{scene: s, conn: conn}
+	c.startReading()
+	c.sendAnyway(raw)
+	c.expectGone()
 }
 
 // leave says DISCONNECT and waits until the broker has hung up, so that the

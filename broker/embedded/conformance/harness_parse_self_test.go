@@ -1,6 +1,10 @@
 package conformance
 
-import "testing"
+import (
+	"bufio"
+	"bytes"
+	"testing"
+)
 
 // TestParse shows that the harness sees when a packet is not as the standard
 // wants it.
@@ -29,11 +33,43 @@ func TestParse(t *testing.T) {
 		"DISCONNECT before MQTT 5":       {v311, []byte{0xe0, 0}, true},
 		"UNSUBACK with codes before":     {v311, []byte{0xb0, 3, 0, 1, 0}, true},
 		"SUBSCRIBE from a server":        {v311, []byte{0x82, 0}, true},
+		"CONNACK with another's reason":  {v5, []byte{0x20, 3, 0, 0x8e, 0}, true},
+		"CONNACK with an unknown code":   {v311, []byte{0x20, 2, 0, 6}, true},
+		"PUBACK with PUBREL's reason":    {v5, []byte{0x40, 3, 0, 1, 0x92}, true},
+		"PUBREC that nobody gets":        {v5, []byte{0x50, 3, 0, 1, 0x10}, false},
+		"PUBREL with PUBACK's reason":    {v5, []byte{0x62, 3, 0, 1, 0x87}, true},
+		"SUBACK with reserved codes":     {v311, []byte{0x90, 3, 0, 1, 0x87}, true},
+		"SUBACK that refuses":            {v5, []byte{0x90, 4, 0, 1, 0, 0x87}, false},
+		"UNSUBACK with SUBACK's reason":  {v5, []byte{0xb0, 4, 0, 1, 0, 0x97}, true},
+		"DISCONNECT as a client's":       {v5, []byte{0xe0, 1, 0x04}, true},
+		"a property length not minimal":  {v5, []byte{0x30, 5, 0, 1, 'a', 0x80, 0}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if p := parse(c.version, c.packet); (p.malformed != nil) != c.wrong {
 				t.Errorf("got %v", p)
+			}
+		})
+	}
+}
+
+// TestReadPacket shows that a remaining length has one form only.
+func TestReadPacket(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		raw   []byte
+		wrong bool
+	}{
+		"PINGRESP":             {pingresp(), false},
+		"two bytes":            {frame(typePublish, text("a"), make([]byte, 125)), false},
+		"more than it needs":   {[]byte{0xd0, 0x80, 0}, true},
+		"more than four bytes": {[]byte{0xd0, 0x80, 0x80, 0x80, 0x80, 1}, true},
+		"cut short":            {[]byte{0xd0, 0x80}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if p, err := readPacket(bufio.NewReader(bytes.NewReader(c.raw))); (err != nil) != c.wrong || !c.wrong && !bytes.Equal(p, c.raw) {
+				t.Errorf("got % x, %v", p, err)
 			}
 		})
 	}

@@ -115,17 +115,36 @@ func readPacket(r *bufio.Reader) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	length, err := binary.ReadUvarint(r)
+	length, err := readLength(r)
 	if err != nil {
 		return nil, err
 	}
-	if length > 1<<28-1 {
-		return nil, fmt.Errorf("a packet of %d bytes", length)
-	}
-	head := cat([]byte{first}, varint(int(length)))
+	head := cat([]byte{first}, varint(length))
 	raw := append(head, make([]byte, length)...)
 	_, err = io.ReadFull(r, raw[len(head):])
 	return raw, err
+}
+
+// errLength is a length in a form that no packet may have.
+var errLength = errors.New("a remaining length of more bytes than it needs, or than there may be")
+
+// readLength reads a remaining length, which has four bytes at most and no more
+// than it needs [MQTT-1.5.5-1].
+func readLength(r *bufio.Reader) (length int, err error) {
+	for i := range 4 {
+		b, err := r.ReadByte()
+		if err != nil {
+			return 0, err
+		}
+		length |= int(b&0x7f) << (7 * i)
+		if b < 0x80 {
+			if b == 0 && i > 0 {
+				return 0, errLength
+			}
+			return length, nil
+		}
+	}
+	return 0, errLength
 }
 
 // cursor reads a packet's body from front to back. Past the end it gives zero
@@ -152,7 +171,7 @@ func (c *cursor) rest() []byte { return c.take(len(c.b)) }
 
 func (c *cursor) varint() int {
 	n, size := binary.Uvarint(c.b)
-	if size <= 0 || size > 4 {
+	if size <= 0 || size > 4 || size > 1 && c.b[size-1] == 0 { // not the shortest form [MQTT-1.5.5-1]
 		c.short, c.b = true, nil
 		return 0
 	}
@@ -238,11 +257,50 @@ func parse(version byte, raw []byte) packet {
 	default:
 		c.short = true
 	}
-	if c.short || len(c.b) > 0 {
+	switch {
+	case c.short || len(c.b) > 0:
 		p.malformed = errLayout
+	case !p.mayTell(version):
+		p.malformed = errReason
 	}
 	return p
 }
+
+var errReason = errors.New("with a reason that such a packet does not have")
+
+// mayTell reports whether a server may send the packet with these reason codes:
+// [MQTT-3.2.2-8] [MQTT-3.4.2-1] [MQTT-3.5.2-1] [MQTT-3.6.2-1] [MQTT-3.7.2-1]
+// [MQTT-3.9.3-2] [MQTT-3.11.3-2] [MQTT-3.14.2-1] [MQTT-3.15.2-1], in 3.1.1
+// [MQTT-3.9.3-2].
+func (p packet) mayTell(version byte) bool {
+	table := reasonsBeforeFive
+	if version == v5 {
+		table = reasonsOfFive
+	}
+	for _, code := range p.codes {
+		if !strings.Contains(table[p.kind()], string([]byte{code})) {
+			return false
+		}
+	}
+	return true
+}
+
+// The codes that a server may send, by the type of packet. Before MQTT 5 the
+// acknowledgements of a PUBLISH have none, which is parsed as 0.
+var (
+	reasonsBeforeFive = map[byte]string{
+		typeConnack: "\x00\x01\x02\x03\x04\x05", typeSuback: "\x00\x01\x02\x80",
+		typePuback: "\x00", typePubrec: "\x00", typePubrel: "\x00", typePubcomp: "\x00",
+	}
+	reasonsOfFive = map[byte]string{
+		typeConnack: "\x00\x80\x81\x82\x83\x84\x85\x86\x87\x88\x89\x8a\x8c\x90\x95\x97\x99\x9a\x9b\x9c\x9d\x9f",
+		typePuback:  "\x00\x10\x80\x83\x87\x90\x91\x97\x99", typePubrec: "\x00\x10\x80\x83\x87\x90\x91\x97\x99",
+		typePubrel: "\x00\x92", typePubcomp: "\x00\x92",
+		typeSuback: "\x00\x01\x02\x80\x83\x87\x8f\x91\x97\x9e\xa1\xa2", typeUnsuback: "\x00\x11\x80\x83\x87\x8f\x91",
+		typeDisconnect: "\x00\x80\x81\x82\x83\x87\x89\x8b\x8c\x8d\x8e\x8f\x90\x93\x94\x95\x96\x97\x98\x99\x9a\x9b\x9c\x9d\x9e\x9f\xa0\xa1\xa2",
+		typeAuth:       "\x00\x18",
+	}
+)
 
 // reasonAndProperties reads the end of a packet that may leave both out.
 func (p *packet) reasonAndProperties(c *cursor, version byte) {

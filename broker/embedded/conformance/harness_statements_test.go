@@ -117,7 +117,7 @@ func numbers(sections map[string]int) map[string]bool {
 func testFunctions(t *testing.T) map[string]bool {
 	t.Helper()
 	found := map[string]bool{}
-	for _, pattern := range []string{"*_test.go", "../*/*_test.go", "../engine/*/*_test.go"} {
+	for _, pattern := range []string{"*_test.go", "../*_test.go", "../*/*_test.go", "../engine/*/*_test.go"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

@@ -17,13 +17,9 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 )
-
-// patience is how long tests wait for what must happen.
-const patience = 10 * time.Second
 
 // The versions of MQTT, as the byte in CONNECT says them.
 const (

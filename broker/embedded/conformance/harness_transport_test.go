@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
+
+	"signalbox/scripts/suite"
 )
 
 // stream is a connection as MQTT sees it: bytes in order.
@@ -17,9 +19,9 @@ type stream interface {
 // dialStream opens a TCP connection, and a WebSocket upon it if asked.
 func dialStream(addr string, ws bool) (stream, error) {
 	if !ws {
-		return net.DialTimeout("tcp", addr, patience)
+		return net.DialTimeout("tcp", addr, suite.HangLimit)
 	}
-	dialer := websocket.Dialer{Subprotocols: []string{"mqtt"}, HandshakeTimeout: patience}
+	dialer := websocket.Dialer{Subprotocols: []string{"mqtt"}, HandshakeTimeout: suite.HangLimit}
 	conn, _, err := dialer.Dial("ws://"+addr+"/mqtt", nil)
 	if err != nil {
 		return nil, err

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
+
+	"signalbox/scripts/suite"
 )
 
 // garbageVariable names the environment variable that tells how many packets
@@ -66,7 +68,7 @@ func (c *client) endWriting() {
 	case *net.TCPConn:
 		conn.CloseWrite() //nolint:errcheck // the broker may have hung up already
 	case *webSocket:
-		conn.WriteControl(websocket.CloseMessage, nil, time.Now().Add(patience)) //nolint:errcheck // as above
+		conn.WriteControl(websocket.CloseMessage, nil, time.Now().Add(suite.HangLimit)) //nolint:errcheck // as above
 	}
 }
 

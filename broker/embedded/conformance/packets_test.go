@@ -89,11 +89,12 @@ func TestReservedFlagsOfAuth(t *testing.T) {
 }
 
 // TestRemainingLength shows that a remaining length has at most four bytes
-// [MQTT-4.8.0-1], in MQTT 5 [MQTT-1.5.5-1] and no more than it needs.
+// [MQTT-4.8.0-1], and no more than it needs, in MQTT 5 [MQTT-1.5.5-1].
 func TestRemainingLength(t *testing.T) {
 	play(t, []byte{v311, v5}, func(s *scene) {
 		refused(s, []bad{
 			{name: "five bytes", packet: []byte{typePingreq, 0x80, 0x80, 0x80, 0x80, 0}},
+			{name: "more than it needs", packet: []byte{typePingreq, 0x80, 0}},
 			{name: "endless", packet: []byte{typePublish, 0xff, 0xff, 0xff, 0xff, 0xff}},
 		})
 	}, notOn(kindMosquitto, "2.0.11 hangs up without a word"))

@@ -131,6 +131,34 @@ func TestPublishExpires(t *testing.T) {
 	})
 }
 
+// TestExpiryEndsNoDelivery: a QoS 2 message whose delivery has begun does not expire
+// any more; unacknowledged, it is sent again after its time [MQTT-4.3.3-7]. One that
+// the server has received goes on to its end [MQTT-4.3.3-13].
+func TestExpiryEndsNoDelivery(t *testing.T) {
+	play(t, onlyFive, func(s *scene) {
+		publisher, c := s.join(connect{}), s.join(persistent("begun", s))
+		c.subscribe(2, s.topic("x"))
+		short := propU32(messageExpiry, 1)
+		publisher.publish(publish{topic: s.topic("x"), qos: 2, payload: "begun", props: short})
+		first := c.next()
+		publisher.send(publish{topic: s.topic("y"), qos: 2, id: 99, props: short}.bytes(v5))
+		publisher.expectAck(typePubrec, 99)
+		c.leave()
+		publisher.publish(publish{topic: s.topic("clock"), qos: 1, retain: true, payload: "x", props: propU32(messageExpiry, 2)})
+		s.untilRetained(s.topic("clock"), "the messages have expired", func(_ packet, ok bool) bool { return !ok })
+
+		c = s.resume(persistent("begun", s))
+		got := c.next()
+		if got.kind() != typePublish || got.payload != "begun" || got.id != first.id || got.first&8 == 0 {
+			s.Fatalf("got %v, want %v again", got, first)
+		}
+		c.acknowledge(2, first.id)
+		c.expectPong()
+		publisher.send(ack(v5, typePubrel, 99, success))
+		publisher.expectAck(typePubcomp, 99)
+	}, notOn(kindMosquitto, "2.0.11 does not send such a message again"))
+}
+
 // untilRetained looks at a topic's retained message again and again until the
 // condition holds. The second argument of holds tells whether there is one.
 func (s *scene) untilRetained(topic, what string, holds func(got packet, ok bool) bool) {

@@ -8,6 +8,8 @@ import (
 	"net"
 	"slices"
 	"time"
+
+	"signalbox/scripts/suite"
 )
 
 // player is one client of a run on one broker. It keeps to the standard (unless
@@ -66,7 +68,7 @@ func (p *player) connected() bool { return p.conn != nil }
 // enter connects. The session that is there, or is not, decides what is to be
 // sent again.
 func (p *player) enter(s step) {
-	conn, err := net.DialTimeout("tcp", p.addr, patience)
+	conn, err := net.DialTimeout("tcp", p.addr, suite.HangLimit)
 	if err != nil {
 		p.breach("connect: %v", err)
 		return
@@ -184,14 +186,14 @@ func (p *player) write(b []byte) {
 	if p.conn == nil {
 		return
 	}
-	p.conn.SetDeadline(time.Now().Add(patience)) //nolint:errcheck // shows when used
+	p.conn.SetDeadline(time.Now().Add(suite.HangLimit)) //nolint:errcheck // shows when used
 	if _, err := p.conn.Write(b); err != nil {
 		p.breach("write: %v", err)
 	}
 }
 
 func (p *player) read() (packet, error) {
-	p.conn.SetDeadline(time.Now().Add(patience)) //nolint:errcheck // shows when used
+	p.conn.SetDeadline(time.Now().Add(suite.HangLimit)) //nolint:errcheck // shows when used
 	raw, err := readPacket(p.r)
 	if err != nil {
 		return packet{}, err

@@ -14,6 +14,9 @@ func TestRetainStores(t *testing.T) {
 		publisher := s.join(connect{})
 		for qos := range byte(3) {
 			topic := s.topic(fmt.Sprint("kept/", qos))
+			publisher.publish(publish{topic: topic, qos: qos, payload: "before any is kept"})
+			publisher.expectPong()
+			s.wantNoneKept(topic)
 			for _, payload := range []string{"first", "second"} {
 				publisher.publish(publish{topic: topic, qos: qos, retain: true, payload: payload})
 				publisher.publish(publish{topic: topic, qos: qos, payload: "passes by"})

@@ -3,6 +3,9 @@ package conformance
 import (
 	"fmt"
 	"testing"
+	"time"
+
+	"signalbox/broker/embedded"
 )
 
 // TestSessionKeepsSubscriptions of who comes back [MQTT-3.1.2-5], with all their
@@ -274,6 +277,24 @@ func TestSessionExpiryOfMQTT5(t *testing.T) {
 		s.begin(kept).quit(success, propU32(sessionExpiry, 0xffffffff))
 		s.resume(kept).leave()
 	})
+}
+
+// TestSessionLastsWhileConnected: however short the time is for which a session is
+// to be kept, it does not begin before the end of the connection [MQTT-4.1.0-1],
+// in 3.1.1 [MQTT-4.1.0-2].
+func TestSessionLastsWhileConnected(t *testing.T) {
+	play(t, everyVersion, func(s *scene) {
+		as := connect{clientID: s.id("here"), keep: true, props: s.expiry(1)}
+		c, publisher := s.join(as), s.join(connect{})
+		c.subscribe(1, s.topic("x"))
+		s.join(connect{keepAlive: 2}).expectGone() // after three seconds
+		p := publish{topic: s.topic("x"), qos: 1, payload: "still here"}
+		publisher.publish(p)
+		c.receive(p)
+		c = s.resume(as)
+		publisher.publish(p)
+		c.receive(p)
+	}, configured(func(c *embedded.Config) { c.MaxSessionExpiry = time.Second }))
 }
 
 // TestSessionExpiresWithAll: when the interval is over, the session is gone with its

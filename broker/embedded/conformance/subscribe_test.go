@@ -83,22 +83,26 @@ func (c *client) unsubscribe(name string, code byte) {
 func TestSubscribeAgainDoesNotInterrupt(t *testing.T) {
 	const many = 100
 	play(t, everyVersion, func(s *scene) {
-		c, publisher := s.join(connect{}), s.join(connect{})
-		topic := s.topic("flow")
-		c.subscribe(0, topic)
-		for i := range many {
-			publisher.send(publish{topic: topic, payload: fmt.Sprint(i)}.bytes(s.version))
-			if i%10 == 0 {
-				c.send(subscribe(s.version, 1000, nil, filter{topic, 0}))
+		for qos := range byte(2) {
+			c, publisher := s.join(connect{}), s.join(connect{})
+			topic := s.topic(fmt.Sprint("flow/", qos))
+			c.subscribe(qos, topic)
+			for i := range many {
+				p := publish{topic: topic, qos: qos, payload: fmt.Sprint(i)}
+				if i%10 == 0 {
+					c.send(subscribe(s.version, 1000, nil, filter{topic, qos}))
+				}
+				publisher.publish(p)
 			}
-		}
-		for i := 0; i < many; {
-			switch got := c.next(); {
-			case got.kind() == typeSuback:
-			case got.payload != fmt.Sprint(i):
-				s.Fatalf("got %v, want message %d", got, i)
-			default:
-				i++
+			for i := 0; i < many; {
+				switch got := c.next(); {
+				case got.kind() == typeSuback:
+				case got.payload != fmt.Sprint(i) || got.qos() != qos:
+					s.Fatalf("got %v, want message %d", got, i)
+				default:
+					c.acknowledgeFirst(got)
+					i++
+				}
 			}
 		}
 	})
@@ -124,7 +128,7 @@ func TestUnsubscribe(t *testing.T) {
 }
 
 // TestUnsubscribeFinishesWhatIsUnderWay: a QoS 1 or 2 delivery that has begun
-// goes on to its end [MQTT-3.10.4-3].
+// goes on to its end, on another connection if need be [MQTT-3.10.4-3].
 func TestUnsubscribeFinishesWhatIsUnderWay(t *testing.T) {
 	play(t, everyVersion, func(s *scene) {
 		for qos := byte(1); qos <= 2; qos++ {
@@ -134,6 +138,22 @@ func TestUnsubscribeFinishesWhatIsUnderWay(t *testing.T) {
 			publisher.publish(publish{topic: topic, qos: qos})
 			id := c.expectPublish(publish{topic: topic, qos: qos})
 			c.unsubscribe(topic, success)
+			c.acknowledge(qos, id)
+			c.expectPong()
+
+			as := persistent(fmt.Sprint("underway", qos), s)
+			c = s.join(as)
+			c.subscribe(2, topic)
+			p := publish{topic: topic, qos: qos, payload: "begun"}
+			publisher.publish(p)
+			id = c.expectPublish(p)
+			c.unsubscribe(topic, success)
+			c.leave()
+			c = s.resume(as)
+			p.dup = true
+			if again := c.expectPublish(p); again != id {
+				s.Errorf("sent again as %d, was %d", again, id)
+			}
 			c.acknowledge(qos, id)
 			c.expectPong()
 		}

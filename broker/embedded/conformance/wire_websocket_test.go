@@ -8,6 +8,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"signalbox/broker/brokertest"
+	"signalbox/scripts/suite"
 )
 
 // overWebSocket runs a test once for each broker, in MQTT 5, with a WebSocket
@@ -23,12 +24,12 @@ func overWebSocket(t *testing.T, test func(s *scene), opts ...option) {
 
 func (s *scene) upgrade(header http.Header, protocols ...string) (*websocket.Conn, *http.Response, error) {
 	s.Helper()
-	dialer := websocket.Dialer{Subprotocols: protocols, HandshakeTimeout: patience}
+	dialer := websocket.Dialer{Subprotocols: protocols, HandshakeTimeout: suite.HangLimit}
 	conn, answer, err := dialer.Dial("ws://"+s.subject.ws+"/mqtt", header)
 	if err != nil {
 		return nil, answer, err
 	}
-	conn.SetReadDeadline(time.Now().Add(patience)) //nolint:errcheck // a closed connection says so when used
+	conn.SetReadDeadline(time.Now().Add(suite.HangLimit)) //nolint:errcheck // a closed connection says so when used
 	s.Cleanup(func() { conn.Close() })
 	return conn, answer, nil
 }
@@ -102,7 +103,7 @@ func TestWebSocketFragments(t *testing.T) {
 				s.Fatal(err)
 			}
 		}
-		if err := conn.WriteControl(websocket.PingMessage, []byte("still there?"), time.Now().Add(patience)); err != nil {
+		if err := conn.WriteControl(websocket.PingMessage, []byte("still there?"), time.Now().Add(suite.HangLimit)); err != nil {
 			s.Fatal(err)
 		}
 		if err := w.Close(); err != nil {

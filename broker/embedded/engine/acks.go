@@ -14,7 +14,6 @@ type ack struct {
 	id     uint16
 	reason byte
 	ready  bool
-	skip   bool // none is sent
 }
 
 // lane gives the queue of a kind of acknowledgement. What answers a message
@@ -49,7 +48,7 @@ func (c *Conn) owe(kind byte, id uint16, reason byte) (number uint64) {
 }
 
 // pay sends the acknowledgement of a kind and number, as soon as those before it
-// are sent; with refused it is another one, or none.
+// are sent; with refused it is another one.
 func (c *Conn) pay(kind byte, number uint64, refused byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -57,7 +56,7 @@ func (c *Conn) pay(kind byte, number uint64, refused byte) {
 	a := lane.queue.at(int(number - lane.first))
 	a.ready = true
 	if refused != 0 {
-		a.reason, a.skip = refused, c.version < 5
+		a.reason = refused
 	}
 	for lane.queue.len() > 0 && lane.queue.at(0).ready {
 		lane.first++
@@ -71,7 +70,7 @@ func (c *Conn) put(a ack) {
 	if a.kind == wire.TypePuback || a.kind == wire.TypePubcomp || a.kind == wire.TypePubrec && a.reason >= wire.ReasonUnspecified {
 		c.credit()
 	}
-	if a.skip || c.ending {
+	if c.ending {
 		return
 	}
 	to := &c.after

@@ -71,23 +71,20 @@ func TestAcksInOrder(t *testing.T) {
 	}
 }
 
-// TestAcksRefused gives MQTT 5 another reason, and older versions none at all.
+// TestAcksRefused gives MQTT 5 another reason. Older versions have none: see
+// TestRefusedBeforeFive.
 func TestAcksRefused(t *testing.T) {
 	t.Parallel()
-	for version, want := range map[byte][]ack{
-		wire.V5:   {{kind: wire.TypePuback, id: 1, reason: wire.ReasonQuotaExceeded}, {kind: wire.TypePuback, id: 2}},
-		wire.V311: {{kind: wire.TypePuback, id: 2}},
-	} {
-		c := &Conn{version: version, quota: 2}
-		first := c.owe(wire.TypePuback, 1, 0)
-		c.acknowledge(wire.TypePuback, 2, 0)
-		c.pay(wire.TypePuback, first, wire.ReasonQuotaExceeded)
-		if got := sentAcks(t, c); !slices.Equal(got, want) {
-			t.Errorf("version %d: sent %v, want %v", version, got, want)
-		}
-		if c.quota != 0 {
-			t.Errorf("version %d: %d messages still count", version, c.quota)
-		}
+	c := &Conn{version: wire.V5, quota: 2}
+	first := c.owe(wire.TypePuback, 1, 0)
+	c.acknowledge(wire.TypePuback, 2, 0)
+	c.pay(wire.TypePuback, first, wire.ReasonQuotaExceeded)
+	want := []ack{{kind: wire.TypePuback, id: 1, reason: wire.ReasonQuotaExceeded}, {kind: wire.TypePuback, id: 2}}
+	if got := sentAcks(t, c); !slices.Equal(got, want) {
+		t.Errorf("sent %v, want %v", got, want)
+	}
+	if c.quota != 0 {
+		t.Errorf("%d messages still count", c.quota)
 	}
 }
 

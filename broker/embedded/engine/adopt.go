@@ -83,6 +83,7 @@ func (e *Engine) foster(state *StoredSession) (s *Session, isNew bool) {
 		s.rights.Release()
 		return there, false
 	}
+	s.openAccount()
 	s.era = e.era.Load()
 	e.sessions[s.clientID] = s
 	e.ordered.Set(s)

@@ -43,6 +43,9 @@ type Login struct {
 	HasUsername bool
 	Password    []byte
 	HasPassword bool
+	// WhileHere returns a context that ends when the client leaves, for a log-in
+	// that has to wait, and a function that must be called when it has waited.
+	WhileHere func(context.Context) (context.Context, func())
 }
 
 // Admission is who a client turned out to be.

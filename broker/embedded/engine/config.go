@@ -16,6 +16,10 @@ type Config struct {
 	TopicAliasMaximum uint16        // aliases a client may use
 	MaxQueuedMessages int           // that wait for one client
 	MaxQueuedBytes    int64         // their topics and payloads
+	ConnectedMemory   int64         // bytes of the stored queue of a connected client that may be in memory
+	QueueMemory       int64         // the same of all clients, beside the least that each may have
+	Quota             Quota         // of the whole broker
+	UserQuota         Quota         // of each username
 	MaxKeepAlive      uint16        // seconds; 0 leaves it to the client
 	MaxSessionExpiry  uint32        // seconds; 4294967295 leaves it to the client
 	MaxTopicLevels    int           // 0 for no limit
@@ -38,6 +42,10 @@ func DefaultConfig() Config {
 		TopicAliasMaximum: 10,
 		MaxQueuedMessages: 100_000,
 		MaxQueuedBytes:    64 << 20,
+		ConnectedMemory:   4 << 20,
+		QueueMemory:       64 << 20,
+		Quota:             Quota{1_000_000, 2 << 30, 1 << 30, 8 << 30, 1_000_000, 512 << 20},
+		UserQuota:         Quota{100_000, 256 << 20, 256 << 20, 2 << 30, 500_000, 256 << 20},
 		MaxSessionExpiry:  NeverExpires,
 		MaxTopicLength:    65535,
 		MaxSubscriptions:  10_000,

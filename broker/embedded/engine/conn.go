@@ -24,14 +24,15 @@ type Conn struct {
 	done   chan struct{} // closed when nothing of the connection is left
 
 	// Set before the connection is known to anybody else.
-	session *Session
-	hello   *wire.Connect
-	rights  Rights
-	arrival uint64 // its place among all, in the order of their CONNECTs
-	era     *era   // in which its CONNECT came
-	version byte
-	bridge  bool   // opened by a bridge of Mosquitto's
-	asked   uint16 // keep alive as CONNECT said
+	session   *Session
+	hello     *wire.Connect
+	rights    Rights
+	arrival   uint64 // its place among all, in the order of their CONNECTs
+	era       *era   // in which its CONNECT came
+	version   byte
+	bridge    bool   // opened by a bridge of Mosquitto's
+	asked     uint16 // keep alive as CONNECT said
+	maxPacket uint32 // that the client takes; 0 for no limit
 
 	clientID  string
 	username  string // as CONNECT says, and later as the authority does
@@ -86,8 +87,8 @@ func (c *Conn) pong() {
 
 // answerPings adds PINGRESPs to a batch or, where more messages are to come,
 // leaves them for the next one.
-func (c *Conn) answerPings(b *batch, n int) {
-	if n > 0 && b.full() {
+func (c *Conn) answerPings(b *batch, n int, more bool) {
+	if n > 0 && (more || b.full()) {
 		c.mu.Lock()
 		c.pongs += n
 		c.mu.Unlock()
@@ -174,17 +175,15 @@ func (c *Conn) collect(b *batch) bool {
 		c.pongs = 0
 		messages := c.established.Load() && (!c.ending || c.drained)
 		c.mu.Unlock()
-		if messages {
-			c.session.fill(c, b)
-		}
+		loading := messages && c.session.fill(c, b)
 		c.takeBefore(b)
 		c.takeAfter(b)
-		c.answerPings(b, pongs)
+		c.answerPings(b, pongs, loading)
 		b.cutSegment()
 		if len(b.segments) > 0 {
 			return true
 		}
-		if c.idle(b) {
+		if c.idle(b, loading) {
 			return len(b.segments) > 0
 		}
 	}
@@ -257,14 +256,16 @@ func (c *Conn) wakeReader() {
 }
 
 // idle gives the writing up unless something came in meanwhile. The last packet
-// of a connection that is being ended goes out then.
-func (c *Conn) idle(b *batch) bool {
+// of a connection that is being ended goes out then. While messages are being read
+// from the store, that and PINGRESP come after them.
+func (c *Conn) idle(b *batch, loading bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case c.closed:
-	case c.again || len(c.before.buf) > 0 || len(c.after.buf) > 0 || c.pongs > 0:
+	case c.again || len(c.before.buf) > 0 || len(c.after.buf) > 0 || c.pongs > 0 && !loading:
 		return false
+	case loading:
 	case c.last != nil:
 		b.control(c.last, 1)
 		b.cutSegment()
@@ -340,6 +341,15 @@ func (c *Conn) end(reason byte, drain bool) {
 // will never be: it asks again, whoever serves it then. It does not wait.
 func (c *Conn) endUncertain() {
 	if c.beginEnd(wire.ReasonUseAnotherServer, false) {
+		c.engine.later(c)
+	}
+}
+
+// endUnacknowledged is end for a client of a version before MQTT 5 whose message
+// cannot be stored: no acknowledgement could say so, and an error of the server
+// ends the connection [MQTT-4.8.0-2 of 3.1.1]. It does not wait.
+func (c *Conn) endUnacknowledged() {
+	if c.beginEnd(wire.ReasonQuotaExceeded, false) {
 		c.engine.later(c)
 	}
 }

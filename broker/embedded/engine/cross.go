@@ -85,7 +85,7 @@ func unlessGone(err error) error {
 // handAbroad gives a message out of a queue to a peer's member of the shared
 // subscription it came by. It is the session's until the peer has it.
 func (e *Engine) handAbroad(from *Session, r QueueRecord, member topics.Member[*Session]) {
-	c := Crossing{Shares: []string{r.Share}, QoS: min(r.Message.QoS, member.QoS)}
+	c := Crossing{Shares: []string{r.Share}, QoS: min(r.Message.QoS, member.QoS), Kept: true}
 	move := &move{from, r}
 	if c.QoS > 0 {
 		c.Receipt = move

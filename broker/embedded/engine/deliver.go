@@ -50,14 +50,27 @@ func (e *Engine) deliver(m *Message, r *route, from *Session, pub *publication, 
 	e.deliverOwn(m, r, from, pub, touched)
 	var chosen []choice
 	for _, g := range r.matches.Groups {
-		if c, ok := e.handOne(g, m, anybody, pub, touched); ok {
+		if c, taker := e.handOne(g, m, anybody, pub, touched); taker == byPeer {
 			chosen = append(chosen, c)
 		}
 	}
+	pub.accepted = pub.accepted || len(r.peers)+len(chosen) > 0
 	if retained := m.Retain && lasting(m.Topic); retained || len(r.peers)+len(chosen) > 0 {
 		e.cross(m, retained, r.peers, chosen, pub)
 	}
-	return len(r.matches.Subscribers)+len(r.matches.Groups) > 0
+	return r.reached()
+}
+
+// reached reports whether anybody is subscribed to the topic, lost nodes apart.
+func (r *route) reached() bool {
+	for i := range r.matches.Subscribers {
+		if !r.matches.Subscribers[i].Who.isLost() {
+			return true
+		}
+	}
+	return slices.ContainsFunc(r.matches.Groups, func(g *topics.Group[*Session]) bool {
+		return slices.ContainsFunc(g.Members, func(m topics.Member[*Session]) bool { return !m.Who.isLost() })
+	})
 }
 
 // deliverOwn queues a message for this node's clients that are subscribed by
@@ -72,30 +85,41 @@ func (e *Engine) deliverOwn(m *Message, r *route, from *Session, pub *publicatio
 
 // hand queues a message for one session.
 func (e *Engine) hand(s *Session, o offer, pub *publication, touched *[]*Conn) {
-	flush, record, store := s.accept(o)
-	if store {
-		pub.Enqueued = append(pub.Enqueued, record)
+	a := s.accept(o)
+	pub.over = pub.over || a.over
+	pub.accepted = pub.accepted || a.seq != 0 || a.flush != nil
+	if a.seq != 0 {
+		pub.Enqueued = append(pub.Enqueued, s.queued(&o, a.seq))
 		pub.sessions = append(pub.sessions, s)
 	}
-	if flush.touch() {
-		*touched = append(*touched, flush)
+	if a.flush.touch() {
+		*touched = append(*touched, a.flush)
 	}
 }
 
-// handOne queues a message for one member of a shared subscription, or gives the
+// taker is who gets a message of a shared subscription.
+type taker int
+
+const (
+	byNone   taker = iota // there is no member that fits
+	byClient              // one of this node's clients
+	byPeer                // a member at another node
+)
+
+// handOne queues a message for one member of a shared subscription, or returns the
 // peer where it is to go to one.
 func (e *Engine) handOne(
 	g *topics.Group[*Session], m *Message, fits func(*Session) bool, pub *publication, touched *[]*Conn,
-) (c choice, abroad bool) {
+) (choice, taker) {
 	member, ok := choose(g, m, fits)
 	switch {
 	case !ok:
+		return choice{}, byNone
 	case member.Who.peer != nil:
-		return choice{bound{member.Who.peer, member.QoS}, g.Filter}, true
-	default:
-		e.hand(member.Who, offerOf(member, g.Filter, m), pub, touched)
+		return choice{bound{member.Who.peer, member.QoS}, g.Filter}, byPeer
 	}
-	return c, false
+	e.hand(member.Who, offerOf(member, g.Filter, m), pub, touched)
+	return choice{}, byClient
 }
 
 // handOwn queues a message for one of this node's members of a shared
@@ -108,12 +132,14 @@ func (e *Engine) handOwn(g *topics.Group[*Session], m *Message, pub *publication
 	return ok
 }
 
-// choose gives the member of a shared subscription that gets a message: one that
-// is connected, or else one whose session waits for it [MQTT-4.8.2-4].
+// choose returns the member of a shared subscription that gets a message: one that
+// is connected, or else one whose session waits for it [MQTT-4.8.2-4]; one at a lost
+// node, where the message is counted as lost, only if there is no other.
 func choose(g *topics.Group[*Session], m *Message, fits func(*Session) bool) (found topics.Member[*Session], ok bool) {
 	for member := range g.Turn() {
 		present, keeps := member.Who.presence()
-		if !present && (!keeps || min(m.QoS, member.QoS) == 0 || ok) || !fits(member.Who) || !member.Who.may(Receive, m.Topic) {
+		better := !ok || found.Who.isLost() && !member.Who.isLost()
+		if !present && (!keeps || min(m.QoS, member.QoS) == 0 || !better) || !fits(member.Who) || !member.Who.may(Receive, m.Topic) {
 			continue
 		}
 		if present {
@@ -156,6 +182,10 @@ func (s *Session) presence() (present, keeps bool) {
 func (e *Engine) retain(m *Message, pub *publication) {
 	if !lasting(m.Topic) {
 		e.retained.set(m)
+		return
+	}
+	if !e.retained.fits(m) {
+		e.refused(e.retained.over(m), m.Publisher, m.Username)
 		return
 	}
 	switch {

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"signalbox/broker/embedded/engine"
 	"signalbox/broker/wire"
 )
 
@@ -24,7 +25,16 @@ const (
 // that was acknowledged comes, in order, at QoS 2 once.
 func TestDelivery(t *testing.T) {
 	t.Parallel()
-	b := start(t, t.TempDir())
+	for name, memory := range map[string]int64{"memory": engine.DefaultConfig().ConnectedMemory, "disk": 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testDelivery(t, start(t, t.TempDir(), func(c *engine.Config, _ *engine.Parts) { c.ConnectedMemory = memory }))
+		})
+	}
+}
+
+func testDelivery(t *testing.T, b *broker) {
+	t.Helper()
 	var all []*reader
 	for i := range readers {
 		r := &reader{broker: b, id: fmt.Sprintf("r%d", i), dice: rand.New(rand.NewPCG(uint64(i), 13)), held: map[uint16]bool{}}
@@ -43,6 +53,7 @@ func TestDelivery(t *testing.T) {
 		r.drain(t)
 		r.judge(t)
 	}
+	check(t, b.Audit())
 }
 
 // publishAll sends a publisher's messages, odd ones at QoS 1, even ones at QoS 2,

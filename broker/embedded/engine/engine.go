@@ -51,6 +51,10 @@ type Engine struct {
 	opening sync.Mutex // guards what follows; held while telling Routes
 	opened  map[*tapping]struct{}
 
+	quotas       *quotas
+	queuedMemory atomic.Int64  // of queues of sessions that are stored, see memory
+	loading      chan struct{} // holds one for each that reads messages from the store
+
 	lastMessage, lastSession atomic.Uint64
 	lastArrival              atomic.Uint64
 	serials                  atomic.Uint64
@@ -96,9 +100,12 @@ func New(c Config, p Parts) *Engine {
 		opened:   map[*tapping]struct{}{},
 		sessions: map[string]*Session{}, conns: map[*Conn]struct{}{}, users: map[string]map[*Conn]struct{}{},
 		ordered: btree.NewBTreeG(func(a, b *Session) bool { return a.clientID < b.clientID }),
+		loading: make(chan struct{}, loadsAtOnce),
 		turn:    make(chan struct{}, 1), flushNow: make(chan struct{}, 1), stopped: make(chan struct{}), closed: make(chan struct{}),
 	}
+	e.quotas = newQuotas(&c)
 	e.retained, e.due = newRetained(e.now), newSchedule(e)
+	e.retained.quotas = e.quotas
 	e.life, e.endLife = context.WithCancel(context.Background())
 	e.calm, e.disturb = context.WithCancelCause(e.life)
 	e.era.Store(newEra(e.store, true))
@@ -275,8 +282,7 @@ func (r *Request) Reply(topic string, payload []byte) {
 	if !s.may(Receive, topic) {
 		return
 	}
-	c, _, _ := s.accept(offer{message: &Message{Topic: topic, Payload: payload, CreatedAt: s.engine.now()}})
-	if c != nil {
+	if c := s.accept(offer{message: &Message{Topic: topic, Payload: payload, CreatedAt: s.engine.now()}}).flush; c != nil {
 		c.flush()
 	}
 }

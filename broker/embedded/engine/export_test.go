@@ -1,6 +1,10 @@
 package engine
 
-import "math"
+import (
+	"errors"
+	"fmt"
+	"math"
+)
 
 // ForgetForeseen gives up what the log has not brought, as if its time was over.
 func (e *Engine) ForgetForeseen() {
@@ -8,4 +12,96 @@ func (e *Engine) ForgetForeseen() {
 	e.retained.now = func() int64 { return math.MaxInt64 }
 	e.retained.mu.Unlock()
 	e.retained.giveUp()
+}
+
+// QueuedMemory is what of queues is in memory, beside the least of each.
+func (e *Engine) QueuedMemory() int64 { return e.queuedMemory.Load() }
+
+// Audit counts anew what is counted as it changes, and returns what differs.
+func (e *Engine) Audit() error {
+	var total int64
+	var wrong []error
+	for _, s := range e.all() {
+		s.mu.Lock()
+		counted := memory{}
+		bytes, live := int64(0), 0
+		for entry := range s.out.all() {
+			counted.added(entry)
+			bytes += int64(entry.size)
+			live++
+		}
+		for i := range s.out.passing.len() {
+			bytes += int64(s.out.passing.at(i).message.size())
+		}
+		total += max(counted.bytes-leastMemory, 0)
+		if m := s.out.memory; m.bytes != counted.bytes || m.absent != counted.absent || s.out.bytes != bytes || s.out.live != live {
+			wrong = append(wrong, fmt.Errorf("%s: %d messages of %d bytes are counted as %d of %d, %d bytes in memory as %d, %d absent as %d",
+				s.clientID, live, bytes, s.out.live, s.out.bytes, counted.bytes, m.bytes, counted.absent, m.absent))
+		}
+		s.mu.Unlock()
+	}
+	if got := e.queuedMemory.Load(); got != total {
+		wrong = append(wrong, fmt.Errorf("%d bytes in memory beside the least are counted as %d", total, got))
+	}
+	return errors.Join(append(wrong, e.auditQuotas())...)
+}
+
+// auditQuotas counts anew what quotas bound.
+func (e *Engine) auditQuotas() error {
+	var all [quotaReasons]int64
+	users := map[owner]*[quotaReasons]int64{}
+	count := func(o owner, what QuotaReason, n int64) {
+		if users[o] == nil {
+			users[o] = &[quotaReasons]int64{}
+		}
+		users[o][what] += n
+		all[what] += n
+	}
+	for _, s := range e.all() {
+		s.mu.Lock()
+		count(s.owner(), QuotaSessions, 1)
+		for filter := range s.subscribed {
+			count(s.owner(), QuotaSubscriptions, subscriptionCost(filter))
+		}
+		count(s.owner(), QuotaSessionBytes, s.ownBytes(s.will.size()))
+		for entry := range s.out.all() {
+			if s.stored {
+				count(s.owner(), QuotaQueued, entry.cost().stored)
+				count(s.owner(), QuotaSessionBytes, entry.cost().memory)
+			}
+		}
+		s.mu.Unlock()
+	}
+	for topic, m := range e.retained.index.Match("") {
+		if lasting(topic) {
+			count(publisher(m), QuotaRetained, 1)
+			count(publisher(m), QuotaRetainedBytes, int64(m.size()))
+		}
+	}
+	var wrong []error
+	e.quotas.mu.Lock()
+	defer e.quotas.mu.Unlock()
+	for what := range quotaReasons {
+		if got := e.quotas.all[what].Load(); got != all[what] {
+			wrong = append(wrong, fmt.Errorf("%v: %d are counted as %d", what, all[what], got))
+		}
+		for o, a := range e.quotas.users {
+			want := int64(0)
+			if users[o] != nil {
+				want = users[o][what]
+			}
+			if got := a.usage[what].Load(); got != want {
+				wrong = append(wrong, fmt.Errorf("%v of %+v: %d are counted as %d", what, o, want, got))
+			}
+		}
+	}
+	for o := range users {
+		if e.quotas.users[o] == nil {
+			wrong = append(wrong, fmt.Errorf("%+v is not counted", o))
+		}
+	}
+	if len(e.quotas.users) > len(users) {
+		wrong = append(wrong, fmt.Errorf("%d users are counted, there are %d", len(e.quotas.users), len(users)))
+	}
+	return errors.Join(wrong...)
 }

@@ -2,7 +2,9 @@ package engine_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -89,6 +91,50 @@ func TestRefusedRetained(t *testing.T) {
 	}
 }
 
+// TestRefusedBeforeFive: MQTT before 5 has no acknowledgement that refuses. A message
+// that cannot be stored ends the connection, so that its client sends it again
+// [MQTT-4.8.0-2 of 3.1.1]; it is taken when there is room.
+func TestRefusedBeforeFive(t *testing.T) {
+	t.Parallel()
+	for _, late := range []bool{false, true} {
+		for qos := byte(1); qos <= 2; qos++ {
+			t.Run(fmt.Sprintf("late %t, QoS %d", late, qos), func(t *testing.T) {
+				t.Parallel()
+				refusedBeforeFive(t, late, qos)
+			})
+		}
+	}
+}
+
+// refusedBeforeFive publishes to a disk that fails at once, or late, while it has
+// the message.
+func refusedBeforeFive(t *testing.T, late bool, qos byte) {
+	t.Helper()
+	var disk *faulty
+	b := start(t, t.TempDir(), withFaulty(&disk))
+	b.Connect(keeps("kept")).Subscribe("a", 2)
+	h := wire.Connect{Version: wire.V311, ClientID: "publisher"}
+	c := b.Connect(h)
+	if late {
+		disk.hang()
+	} else {
+		disk.fail()
+	}
+	m := wire.Outgoing{Topic: "a", QoS: qos, PacketID: 1}
+	c.Publish(m)
+	if late {
+		until(t, "the message is submitted", func() bool { return disk.held() > 0 })
+		disk.fail()
+	}
+	if p, err := c.Read(); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("got % x, %v, want the end of the connection", p, err)
+	}
+	disk.work()
+	again := b.Connect(h)
+	again.Publish(m)
+	again.WantAck([]byte{0, wire.TypePuback, wire.TypePubrec}[qos])
+}
+
 // TestReceiveMaximum shows that PUBRELs for nothing give no credit
 // [MQTT-3.3.4-9].
 func TestReceiveMaximum(t *testing.T) {
@@ -127,55 +173,6 @@ func TestSubscriptionsOfOnePacket(t *testing.T) {
 	p := c.Want(wire.TypeSuback)
 	if got := p[len(p)-6:]; !bytes.Equal(got, []byte{0, 0, 0, 0, wire.ReasonQuotaExceeded, 0}) {
 		t.Errorf("SUBACK % x", got)
-	}
-}
-
-// TestSlowReaderThatCatchesUp stays connected although it once kept the broker
-// waiting.
-func TestSlowReaderThatCatchesUp(t *testing.T) {
-	t.Parallel()
-	const limit = time.Second
-	b := start(t, t.TempDir(), func(c *engine.Config, _ *engine.Parts) { c.WriteTimeout = limit })
-	slow, publisher := b.Connect(fresh("slow")), b.Connect(fresh("p"))
-	slow.Subscribe("a", 0)
-	const n = 16
-	for range n {
-		publisher.Publish(wire.Outgoing{Topic: "a", Payload: make([]byte, 1<<20)})
-	}
-	publisher.Send(wire.AppendPingreq(nil))
-	publisher.Want(wire.TypePingresp)
-	for range n {
-		slow.WantMessage()
-	}
-	for began := time.Now(); time.Since(began) < limit*3/2; {
-		slow.Send(wire.AppendPingreq(nil))
-		slow.Want(wire.TypePingresp)
-	}
-}
-
-// TestSlowLink shows that a large message may take longer than the patience of
-// one write, as long as the peer takes something.
-func TestSlowLink(t *testing.T) {
-	t.Parallel()
-	const size, part = 24 << 20, 64 << 10
-	const limit = time.Second
-	b := start(t, t.TempDir(), func(c *engine.Config, _ *engine.Parts) {
-		c.WriteTimeout, c.MaxPacketSize = limit, size+100
-	})
-	slow, publisher := b.Connect(fresh("slow")), b.Connect(fresh("p"))
-	slow.Subscribe("a", 0)
-	publisher.Publish(wire.Outgoing{Topic: "a", Payload: make([]byte, size)})
-	pace := time.NewTicker(4 * limit * part / size)
-	defer pace.Stop()
-	buf := make([]byte, part)
-	for got := 0; got < size; {
-		<-pace.C
-		slow.SetReadDeadline(time.Now().Add(patience))
-		n, err := slow.In.Read(buf)
-		if err != nil {
-			t.Fatalf("after %d bytes: %v", got, err)
-		}
-		got += n
 	}
 }
 

@@ -13,7 +13,10 @@ import (
 // already is left out.
 func (a *Adoption) Fill(parts ...*StoredSession) error {
 	s := a.session
-	added := a.choose(parts)
+	added, err := a.choose(parts)
+	if err != nil {
+		return fmt.Errorf("read what waits for a session that comes from another node: %w", err)
+	}
 	var incoming []IncomingRecord
 	for _, p := range parts {
 		for _, id := range p.Incoming {
@@ -45,7 +48,7 @@ type marks map[mark]struct{}
 
 // add notes a message. It tells whether it was not there.
 func (k marks) add(e *entry) bool {
-	m := markOf(e.message, e.extra, e.retain)
+	m := markOf(e.stamp, e.extra, e.retain)
 	if m.stamp == 0 {
 		return true
 	}
@@ -54,8 +57,8 @@ func (k marks) add(e *entry) bool {
 	return len(k) > before
 }
 
-func markOf(m *Message, x *extra, retain bool) mark {
-	k := mark{stamp: m.Stamp, retain: retain}
+func markOf(stamp uint64, x *extra, retain bool) mark {
+	k := mark{stamp: stamp, retain: retain}
 	if x != nil {
 		k.share = x.share
 	}
@@ -80,6 +83,7 @@ func (s *Session) marks() marks {
 // selection is what is known while it is chosen what of a session's messages is
 // taken over.
 type selection struct {
+	here  map[uint64]*Message // some of those that waited here before, by number
 	own   marks               // waited here before
 	known marks               // these, and what was chosen
 	taken map[uint64]*Message // numbers
@@ -89,11 +93,15 @@ type selection struct {
 // choose gives the messages that the session does not have yet, in the order of
 // the numbers that they are to have. Those that were sent come first, for they
 // keep theirs.
-func (a *Adoption) choose(parts []*StoredSession) (added []entry) {
+func (a *Adoption) choose(parts []*StoredSession) (added []entry, err error) {
 	s := a.session
+	here, err := s.loadSame(parts)
+	if err != nil {
+		return nil, err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	x := &selection{own: s.marks(), known: s.marks(), taken: map[uint64]*Message{}}
+	x := &selection{here: here, own: s.marks(), known: s.marks(), taken: map[uint64]*Message{}}
 	for _, sentOnes := range []bool{true, false} {
 		for _, p := range parts {
 			x.late = map[string]bool{}
@@ -106,7 +114,7 @@ func (a *Adoption) choose(parts []*StoredSession) (added []entry) {
 		}
 	}
 	slices.SortFunc(added, func(a, b entry) int { return cmp.Compare(a.seq, b.seq) })
-	return added
+	return added, nil
 }
 
 // number gives a message that comes from elsewhere its number. It answers false if
@@ -114,22 +122,25 @@ func (a *Adoption) choose(parts []*StoredSession) (added []entry) {
 // here comes behind that.
 func (a *Adoption) number(e *entry, x *selection) bool {
 	s := a.session
-	if x.own.has(markOf(e.message, e.extra, e.retain)) {
+	if x.own.has(markOf(e.stamp, e.extra, e.retain)) {
 		x.late[e.message.Publisher] = true
 	}
 	if !x.known.add(e) && e.state&released == 0 {
 		return false
 	}
 	s.again.add(e) // it may be on its way here, too
-	rival := x.taken[e.seq]
+	rival, occupied := x.taken[e.seq]
 	if own := s.out.get(e.seq); own != nil {
-		rival = own.message
+		rival, occupied = own.message, true
+		if rival == nil {
+			rival = x.here[e.seq]
+		}
 	}
 	if rival.equals(e.message) { // a part of it was taken over before
 		return false
 	}
 	late := e.state&sent == 0 && x.late[e.message.Publisher]
-	if rival != nil || late || e.seq == 0 || e.seq >= s.out.tail {
+	if occupied || late || e.seq == 0 || e.seq >= s.out.tail {
 		e.seq = s.out.tail
 		s.out.tail++
 	}
@@ -146,10 +157,8 @@ func (m *Message) equals(other *Message) bool {
 
 // carried is a message as it waited elsewhere; up to a number, all were sent.
 func carried(r QueueRecord, upTo uint64) entry {
-	e := entry{
-		message: r.Message, extra: newExtra(r.SubscriptionIDs, r.Share), seq: r.Seq, qos: r.QoS, retain: r.Retain,
-		state: durable, size: int32(r.Message.size()),
-	}
+	e := newEntry(r.Message, newExtra(r.SubscriptionIDs, r.Share), r.QoS, r.Retain)
+	e.seq, e.state = r.Seq, durable
 	switch {
 	case r.Released:
 		e.state |= released | sent
@@ -186,6 +195,7 @@ func (s *Session) storeAdded(added []entry, incoming []IncomingRecord) error {
 		for i := range added[:n] {
 			m := added[i].message
 			m.ID = e.lastMessage.Add(1)
+			added[i].id = m.ID
 			c.Messages = append(c.Messages, m)
 			c.Enqueued = append(c.Enqueued, added[i].record(s.id))
 		}
@@ -209,7 +219,7 @@ func (s *Session) storeAdded(added []entry, incoming []IncomingRecord) error {
 func (s *Session) withdraw(added []entry, incoming []IncomingRecord) {
 	c := &Changes{Owed: true, Forgotten: incoming}
 	for i := range added {
-		c.Dequeued = append(c.Dequeued, QueueRecord{SessionID: s.id, Seq: added[i].seq, Message: added[i].message})
+		c.Dequeued = append(c.Dequeued, QueueRecord{SessionID: s.id, Seq: added[i].seq})
 	}
 	s.era.submit(c)
 }
@@ -224,20 +234,16 @@ func (a *Adoption) include(added []entry, incoming []IncomingRecord) bool {
 		return false
 	}
 	s.out.insert(added)
+	s.evictAll()
 	if s.out.tail == a.base { // nothing has come meanwhile
 		s.out.close(a.floor)
 	}
 	for i := range added {
 		s.shares = s.shares || added[i].extra != nil && added[i].extra.share != ""
-		s.expiring = s.expiring || added[i].message.ExpiresAt != 0
-	}
-	if s.incoming == nil && len(incoming) > 0 {
-		s.incoming = map[uint16]*publication{}
+		s.expiring = s.expiring || added[i].expires != 0
 	}
 	for _, r := range incoming {
-		if _, known := s.incoming[r.PacketID]; !known {
-			s.incoming[r.PacketID] = nil
-		}
+		s.noteIncoming(r.PacketID)
 	}
 	s.put(&Changes{Owed: true}) // with the number up to which messages were sent
 	return true
@@ -247,23 +253,25 @@ func (a *Adoption) include(added []entry, incoming []IncomingRecord) bool {
 // of which nothing is under way.
 func (o *outgoing) insert(added []entry) {
 	merged := ring[entry]{}
-	add := func(e entry) {
-		merged.push(e)
+	add := func(e *entry) {
+		merged.push(*e)
 		if e.state&sent != 0 {
 			o.upTo = max(o.upTo, e.seq)
 		}
 	}
 	for e := range o.all() {
 		for len(added) > 0 && added[0].seq < e.seq {
-			o.live, o.bytes = o.live+1, o.bytes+int64(added[0].size)
-			add(added[0])
+			o.charge(&added[0])
+			o.added(&added[0])
+			add(&added[0])
 			added = added[1:]
 		}
-		add(*e)
+		add(e)
 	}
 	for i := range added {
-		o.live, o.bytes = o.live+1, o.bytes+int64(added[i].size)
-		add(added[i])
+		o.charge(&added[i])
+		o.added(&added[i])
+		add(&added[i])
 	}
 	o.kept = merged
 	o.rewind()
@@ -292,7 +300,7 @@ func (e *Engine) Append(clientID string, queue []QueueRecord) error {
 		pub := e.newPublication()
 		done := make(chan error, 1)
 		pub.done = done
-		o := offer{message: r.Message, extra: newExtra(r.SubscriptionIDs, r.Share), qos: r.QoS, retain: r.Retain, extraRoom: true}
+		o := offer{message: r.Message, extra: newExtra(r.SubscriptionIDs, r.Share), qos: r.QoS, retain: r.Retain, extraRoom: true, uncharged: true}
 		e.hand(s, o, pub, &touched)
 		if e.submitAny(pub) {
 			outcomes = append(outcomes, done)

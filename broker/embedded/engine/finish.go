@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"slices"
+
 	"signalbox/broker/topics"
 	"signalbox/broker/wire"
 )
@@ -39,7 +41,7 @@ func (c *Conn) leaveSession() {
 	s.tellPresence()
 	s.lastGone = s.goneAt
 	if c.cut.Load() || !c.established.Load() || c.isShutOut() {
-		s.will = nil
+		s.dropWill()
 	}
 	s.out.dropPassing()
 	s.out.rewind()
@@ -54,6 +56,7 @@ func (c *Conn) leaveSession() {
 		s.mu.Unlock()
 		return
 	}
+	s.evictAll()
 	s.settleAway()
 	s.put(&Changes{Owed: true})
 	moving := s.handBack(false)
@@ -110,14 +113,20 @@ func (s *Session) conclude() ending {
 	}
 	s.ended = true
 	s.engine.forgetSession(s)
+	s.out.account.add(QuotaSessions, -1)
 	for filter, o := range s.subscribed {
 		s.tellLeft(filter, o)
+		s.out.account.add(QuotaSubscriptions, -subscriptionCost(filter))
 	}
 	if s.stored && s.era.isOver() {
 		s.stored, s.will, s.shares = false, nil, false
 	}
-	d := ending{session: s, will: s.will, stored: s.stored, rights: s.rights, filters: s.subscribed, moving: s.handBack(true)}
+	if s.willStored && s.era.isOver() {
+		s.willStored, s.will = false, nil
+	}
+	d := ending{session: s, will: s.will, stored: s.stored || s.willStored, rights: s.rights, filters: s.subscribed, moving: s.handBack(true)}
 	s.subscribed, s.will = nil, nil
+	s.recharge()
 	return d
 }
 
@@ -169,6 +178,8 @@ func (d ending) release() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.out.clear()
+	s.out.account.release()
+	s.out.account = nil
 }
 
 // publishLast publishes the Will of a session that has ended and has the store
@@ -221,10 +232,9 @@ func (s *Session) handBack(ended bool) (moving []QueueRecord) {
 		if e.state&sent != 0 && (!ended || e.qos == 2) {
 			continue
 		}
-		moving = append(moving, QueueRecord{
-			SessionID: s.id, Seq: e.seq, Message: e.message, QoS: e.qos, Retain: e.retain,
-			SubscriptionIDs: e.extra.ids, Share: e.extra.share,
-		})
+		r := e.record(s.id)
+		r.Stub = e.stub()
+		moving = append(moving, r)
 	}
 	return moving
 }
@@ -232,13 +242,39 @@ func (s *Session) handBack(ended bool) (moving []QueueRecord) {
 // handOver gives messages to another member of the shared subscription they
 // came by. Without another one they stay where they are.
 func (e *Engine) handOver(from *Session, moving []QueueRecord) {
-	for _, r := range moving {
-		for _, g := range e.index.Match(r.Message.Topic).Groups {
-			if g.Filter == r.Share {
-				e.handOverOne(from, r, g)
-			}
+	for moving = e.wantedElsewhere(from, moving); len(moving) > 0; {
+		n := portion(moving)
+		part, err := from.complete(moving[:n])
+		if err != nil {
+			e.config.Log.Error("messages of a shared subscription could not be read, and no other client gets them",
+				"clientid", from.clientID, "messages", len(moving), "error", err)
+			return
 		}
+		for i, r := range part {
+			for _, g := range e.index.Match(r.Message.Topic).Groups {
+				if g.Filter == r.Share {
+					e.handOverOne(from, r, g)
+				}
+			}
+			part[i] = QueueRecord{} // its message is not kept in memory while the others are read
+		}
+		moving = moving[n:]
 	}
+}
+
+// wantedElsewhere returns the messages that came by shared subscriptions of which
+// another member is connected: others stay, and need not be read.
+func (e *Engine) wantedElsewhere(from *Session, moving []QueueRecord) []QueueRecord {
+	wanted := map[string]bool{}
+	return slices.DeleteFunc(moving, func(r QueueRecord) bool {
+		if _, known := wanted[r.Share]; !known {
+			wanted[r.Share] = slices.ContainsFunc(e.index.Members(r.Share), func(m topics.Member[*Session]) bool {
+				present, _ := m.Who.presence()
+				return present && m.Who != from
+			})
+		}
+		return !wanted[r.Share]
+	})
 }
 
 func (e *Engine) handOverOne(from *Session, r QueueRecord, g *topics.Group[*Session]) {

@@ -56,7 +56,7 @@ func (s *Session) pack(c Claim) (holder *Conn, given bool) {
 	}
 	s.moving = true
 	if s.will != nil {
-		s.will, s.willDueAt = nil, 0
+		s.dropWill()
 		s.put(&Changes{Owed: true})
 	}
 	return nil, true
@@ -139,7 +139,14 @@ func (s *Session) answeredIDs() (ids []uint16, owed bool) {
 // Queue gives messages that wait behind a sequence number, in order, about as
 // many as have a size, but one at least if there is any; and whether there are
 // more. Those up to SentSeq of the state were sent before.
-func (h *Handover) Queue(after uint64, size int) (part []QueueRecord, more bool) {
+func (h *Handover) Queue(after uint64, size int) (part []QueueRecord, more bool, err error) {
+	part, more = h.queued(after, size)
+	part, err = h.session.complete(part)
+	return part, more, err
+}
+
+// queued is Queue without the messages that are in the store only.
+func (h *Handover) queued(after uint64, size int) (part []QueueRecord, more bool) {
 	s := h.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,14 +154,24 @@ func (h *Handover) Queue(after uint64, size int) (part []QueueRecord, more bool)
 		if size <= 0 {
 			return part, true
 		}
-		r := QueueRecord{Seq: e.seq, Message: e.message, QoS: e.qos, Retain: e.retain, Released: e.state&released != 0}
-		if e.extra != nil {
-			r.SubscriptionIDs, r.Share = e.extra.ids, e.extra.share
-		}
+		r := e.record(0)
+		r.Stub = e.stub()
 		part = append(part, r)
-		size -= recordRoom + e.message.size()
+		size -= recordRoom + int(e.size)
 	}
 	return part, false
+}
+
+// Unsent is how many messages above QoS 0 wait for the session.
+func (h *Handover) Unsent() (messages int) {
+	h.session.mu.Lock()
+	defer h.session.mu.Unlock()
+	for e := range h.session.out.from(0) {
+		if e.qos > 0 {
+			messages++
+		}
+	}
+	return messages
 }
 
 // recordRoom is what a message is counted for beside its size, in bytes.

@@ -16,7 +16,9 @@ import (
 // agree.
 func move(t *testing.T, from, to *broker, id string, between func()) {
 	t.Helper()
-	h, err := from.Yield(t.Context(), engine.Claim{ClientID: id, Arrival: 1 << 62})
+	i, _, err := from.Client(id)
+	check(t, err)
+	h, err := from.Yield(t.Context(), engine.Claim{ClientID: id, Username: i.Username, Anonymous: i.Anonymous, Arrival: 1 << 62})
 	check(t, err)
 	state, next := h.State()
 	a, err := to.Adopt(&state, next)
@@ -28,7 +30,8 @@ func move(t *testing.T, from, to *broker, id string, between func()) {
 	var upTo uint64
 	for more := true; more; {
 		var part []engine.QueueRecord
-		part, more = h.Queue(upTo, 300)
+		part, more, err = h.Queue(upTo, 300)
+		check(t, err)
 		if len(part) > 0 {
 			upTo = part[len(part)-1].Seq
 		}

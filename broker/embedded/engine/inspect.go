@@ -209,12 +209,13 @@ func (e *Engine) SubscribeClient(clientID, filter string, o topics.Options) erro
 	if s == nil {
 		return ErrNoClient
 	}
-	if !e.validDepth(filter) || !s.hasRoom(filter, map[string]struct{}{}) {
-		return ErrBounds
-	}
 	_, _, shared := wire.SplitShared(filter)
 	g := grant{filter: filter, options: o, shared: shared}
+	if !e.validDepth(filter) || !s.reserve(&g, map[string]struct{}{}) {
+		return ErrBounds
+	}
 	if err := e.storeSubscriptions(s, []grant{g}); err != nil {
+		g.unreserve()
 		return err
 	}
 	g.replaced = e.subscribe(s, g)

@@ -52,6 +52,14 @@ func (m *Message) SetExpiry(seconds uint32) {
 	m.ExpiresAt = m.CreatedAt + int64(seconds)*time.Second.Milliseconds()
 }
 
+// Postpone moves the times of a message that nobody has yet, in milliseconds.
+func (m *Message) Postpone(by int64) {
+	m.CreatedAt += by
+	if m.ExpiresAt != 0 {
+		m.ExpiresAt += by
+	}
+}
+
 // again is the message as a new one, for a recipient that it was not meant for at
 // first.
 func (m *Message) again() *Message {

@@ -11,17 +11,18 @@ const (
 	DropExpired                     // it expired before it was sent
 	DropTooLarge                    // the client takes no packets of its size
 	DropNotStored                   // it could not be stored
+	DropQuota                       // a quota of the broker or of the client's user was reached
 	dropReasons
 )
 
 // String names the reason as it is shown in metrics.
 func (r DropReason) String() string {
-	return [...]string{"queue-full", "expired", "too-large", "not-stored"}[r]
+	return [...]string{"queue-full", "expired", "too-large", "not-stored", "quota"}[r]
 }
 
 // DropReasons are all there are.
 func DropReasons() []DropReason {
-	return []DropReason{DropQueueFull, DropExpired, DropTooLarge, DropNotStored}
+	return []DropReason{DropQueueFull, DropExpired, DropTooLarge, DropNotStored, DropQuota}
 }
 
 // Meters count what has passed since the start.
@@ -31,8 +32,9 @@ type Meters struct {
 	payloadReceived, payloadSent     atomic.Int64
 	bytesReceived, bytesSent         atomic.Int64 // by way of descriptors only
 	dropped                          [dropReasons]atomic.Int64
+	quota                            [quotaReasons]atomic.Int64
 	subscriptions                    atomic.Int64
-	connections, refused             atomic.Int64
+	connections, refused, left       atomic.Int64
 	connected, maximum, expired      atomic.Int64
 }
 
@@ -43,8 +45,9 @@ type Counts struct {
 	PayloadReceived, PayloadSent     int64 // bytes
 	BytesReceived, BytesSent         int64 // that passed by way of Socket.Raw
 	Dropped                          map[DropReason]int64
+	QuotaRefused                     map[QuotaReason]int64
 	Subscriptions, Shared            int64
-	Connections, Refused             int64 // log-ins since the start
+	Connections, Refused, Left       int64 // log-ins since the start: that succeeded, failed, whose client left
 	Connected, Maximum               int64 // clients now, and at most
 	Sessions                         int64 // connected ones included
 	Expired                          int64 // sessions
@@ -62,12 +65,16 @@ func (e *Engine) Counts() Counts {
 		BytesReceived: m.bytesReceived.Load(), BytesSent: m.bytesSent.Load(),
 		Dropped:       map[DropReason]int64{},
 		Subscriptions: m.subscriptions.Load(), Shared: int64(e.index.SharedLen()),
-		Connections: m.connections.Load(), Refused: m.refused.Load(),
+		Connections: m.connections.Load(), Refused: m.refused.Load(), Left: m.left.Load(),
 		Connected: m.connected.Load(), Maximum: m.maximum.Load(), Expired: m.expired.Load(),
 		Retained: int64(e.retained.index.Len()), RetainedBytes: e.retained.bytes.Load(),
 	}
 	for _, r := range DropReasons() {
 		c.Dropped[r] = m.dropped[r].Load()
+	}
+	c.QuotaRefused = map[QuotaReason]int64{}
+	for _, r := range QuotaReasons() {
+		c.QuotaRefused[r] = m.quota[r].Load()
 	}
 	for _, s := range e.all() {
 		c.Sessions++

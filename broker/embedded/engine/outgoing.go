@@ -3,6 +3,7 @@ package engine
 import (
 	"iter"
 	"math"
+	"slices"
 	"sort"
 )
 
@@ -25,25 +26,54 @@ type outgoing struct {
 	upTo   uint64      // sequence number up to which messages were sent, on whatever connection
 	live   int         // not done with
 	bytes  int64       // of those, and of the passing ones
+	memory memory      // what of kept is in memory
+
+	account *account // that stored messages are charged to; nil for none
+	charged cost     // to it
 
 	passing ring[passing] // QoS 0
 }
 
 // entry is a message of QoS 1 or 2 for one client.
 type entry struct {
-	message *Message
+	message *Message // nil while it is in the store only
 	extra   *extra
 	seq     uint64
+	id      uint64 // of the message in the store; 0 where it is not stored
+	stamp   uint64 // as the message's
+	serial  uint64 // as the message's; counts while message is nil
+	expires int64  // as the message's ExpiresAt
+	size    int32
 	state   state
 	qos     byte
 	retain  bool
-	size    int32
+	charged bool // to the account
+}
+
+func newEntry(m *Message, x *extra, qos byte, retain bool) entry {
+	return entry{
+		message: m, extra: x, stamp: m.Stamp, expires: m.ExpiresAt, size: int32(m.size()), qos: qos, retain: retain,
+	}
+}
+
+// expired reports whether the message must not be delivered any more
+// [MQTT-3.3.2-5]. What was sent at QoS 2 does not expire [MQTT-4.3.3-7].
+func (e *entry) expired(now int64) bool {
+	return e.expires != 0 && now >= e.expires && e.state&released == 0 && !(e.qos == 2 && e.state&sent != 0)
 }
 
 // extra is what few messages for a client have.
 type extra struct {
 	ids   []uint32 // subscription identifiers
 	share string   // shared subscription it came by
+}
+
+// is reports whether the extra, nil for none, has these identifiers and this share.
+func (x *extra) is(ids []uint32, share string) bool {
+	if x == nil {
+		return len(ids) == 0 && share == ""
+	}
+	return x.share == share && slices.Equal(x.ids, ids)
 }
 
 // passing is a message of QoS 0 for one client. It is not sent before those
@@ -71,20 +101,90 @@ func newOutgoing() outgoing { return outgoing{tail: 1, next: 1} }
 func identifier(seq uint64) uint16 { return uint16((seq-1)%packetIDs) + 1 }
 
 // push adds a message of QoS 1 or 2 and gives its sequence number.
-func (o *outgoing) push(e entry) uint64 {
+func (o *outgoing) push(e *entry) uint64 {
 	e.seq = o.tail
-	o.kept.push(e)
+	*o.kept.add() = *e
 	o.tail++
+	o.added(e)
+	return e.seq
+}
+
+// added counts a message that was added.
+func (o *outgoing) added(e *entry) {
 	o.live++
 	o.bytes += int64(e.size)
-	return e.seq
+	o.memory.added(e)
+}
+
+// charge counts a stored message against the account, though that be above a bound.
+func (o *outgoing) charge(e *entry) {
+	e.charged = true
+	o.pay(e.cost())
+}
+
+// take is charge within the bounds. It returns which quota forbids it, or
+// quotaReasons for none.
+func (o *outgoing) take(e *entry) QuotaReason {
+	c := e.cost()
+	if !o.account.take(QuotaQueued, c.stored) {
+		return QuotaQueued
+	}
+	if !o.account.take(QuotaSessionBytes, c.memory) {
+		o.account.add(QuotaQueued, -c.stored)
+		return QuotaSessionBytes
+	}
+	e.charged = true
+	o.charged = o.charged.plus(c)
+	return quotaReasons
+}
+
+// uncharge takes a message off the account.
+func (o *outgoing) uncharge(e *entry) {
+	if e.charged {
+		e.charged = false
+		o.pay(e.cost().negative())
+	}
+}
+
+// unchargeAll takes all messages off the account, which are not stored any more.
+func (o *outgoing) unchargeAll() {
+	for e := range o.all() {
+		o.uncharge(e)
+	}
+}
+
+// pay counts a cost against the account, though that be above a bound.
+func (o *outgoing) pay(c cost) {
+	o.charged = o.charged.plus(c)
+	o.account.add(QuotaQueued, c.stored)
+	o.account.add(QuotaSessionBytes, c.memory)
+}
+
+// entryCost is what a message is charged for beside its size, in bytes: it takes that
+// in indexes.
+const entryCost = 100
+
+// cost is what a queued message is charged for, in bytes.
+type cost struct{ stored, memory int64 }
+
+func (c cost) plus(d cost) cost { return cost{c.stored + d.stored, c.memory + d.memory} }
+func (c cost) negative() cost   { return cost{-c.stored, -c.memory} }
+
+func (e *entry) cost() cost {
+	c := cost{int64(e.size) + entryCost, stubMemory}
+	if e.extra != nil {
+		ids := 4 * int64(len(e.extra.ids))
+		c = c.plus(cost{ids + int64(len(e.extra.share)), ids + extraMemory})
+	}
+	return c
 }
 
 // restore adds a stored message under the sequence number it had, which is
 // greater than those of all before.
 func (o *outgoing) restore(seq uint64, e entry) {
 	o.tail = seq
-	o.push(e)
+	o.charge(&e)
+	o.push(&e)
 	o.next = o.head()
 }
 
@@ -163,9 +263,11 @@ func (o *outgoing) finish(e *entry) {
 	}
 	o.live--
 	o.bytes -= int64(e.size)
+	o.memory.removed(e)
+	o.uncharge(e)
 	*e = entry{seq: e.seq, state: done}
 	for o.kept.len() > 0 && o.kept.at(0).state&done != 0 {
-		o.kept.pop()
+		o.kept.drop(keepBusyRing)
 		o.place = max(o.place-1, 0)
 	}
 	o.next = max(o.next, o.head())
@@ -239,5 +341,7 @@ func (o *outgoing) dropPassing() int {
 
 // clear lets go of all messages. Sequence numbers go on.
 func (o *outgoing) clear() {
-	*o = outgoing{tail: o.tail, next: o.tail, upTo: o.upTo}
+	o.memory.clear()
+	o.pay(o.charged.negative())
+	*o = outgoing{tail: o.tail, next: o.tail, upTo: o.upTo, memory: o.memory, account: o.account}
 }

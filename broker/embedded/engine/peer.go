@@ -28,6 +28,9 @@ type Crossing struct {
 	Direct bool     // for all who are subscribed there by themselves
 	Shares []string // for one member each of these shared subscriptions
 	QoS    byte     // the greatest it is delivered with there
+	// Kept says that the message stays where it is if the node does not take it, so
+	// that it is not lost.
+	Kept bool
 	// Receipt, where it is not nil, is settled once, when the node has stored the
 	// message as far as it must. There is none at QoS 0.
 	Receipt Receipt
@@ -57,12 +60,12 @@ type Peer struct {
 	engine        *Engine
 	link          Link
 	linked        atomic.Bool
+	lost          atomic.Bool // it was not reached for too long; its link takes nothing above QoS 0
 	present, away *Session
 
 	mu      sync.Mutex // guards what follows; held while calling the index
 	routes  map[string]announced
 	renewal uint64 // of the whole table
-	lost    bool   // for now: nothing of it is in the index
 	removed bool
 }
 
@@ -109,29 +112,16 @@ func (p *Peer) Remove() {
 // members of shared subscriptions there count as away.
 func (p *Peer) SetLinked(linked bool) {
 	p.linked.Store(linked)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !linked || !p.lost || p.removed {
-		return
-	}
-	p.lost = false
-	for filter, a := range p.routes {
-		p.enter(filter, a.Interest)
+	if linked {
+		p.lost.Store(false)
 	}
 }
 
-// Lose has nothing sent to the node until it is linked again.
-func (p *Peer) Lose() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.lost || p.removed {
-		return
-	}
-	p.lost = true
-	for filter, a := range p.routes {
-		p.engine.index.Unsubscribe(filter, p.stands(a.Interest))
-	}
-}
+// Lose has the node treated as lost until it is linked again: publishers are told
+// of no subscribers there, and a shared subscription has its members there chosen
+// only where it has no others. Its link is given messages all the same, so that
+// each that is lost is counted.
+func (p *Peer) Lose() { p.lost.Store(true) }
 
 // enter puts a subscription into the index. mu is held.
 func (p *Peer) enter(filter string, i Interest) {
@@ -151,9 +141,6 @@ func (p *Peer) Announce(filter string, i Interest) {
 	}
 	old, had := p.routes[filter]
 	p.routes[filter] = announced{i, p.renewal}
-	if p.lost {
-		return
-	}
 	p.enter(filter, i)
 	if had && p.stands(old.Interest) != p.stands(i) {
 		p.engine.index.Unsubscribe(filter, p.stands(old.Interest))
@@ -178,7 +165,7 @@ func (p *Peer) Withdraw(filter string) {
 // drop forgets what is asked for. mu is held.
 func (p *Peer) drop(filter string) {
 	if old, had := p.routes[filter]; had {
-		p.engine.index.Unsubscribe(filter, p.stands(old.Interest)) // where it is in it
+		p.engine.index.Unsubscribe(filter, p.stands(old.Interest))
 		delete(p.routes, filter)
 	}
 }
@@ -222,20 +209,29 @@ func (p *Peer) backlog() (messages int, half bool) {
 	return p.link.Backlog()
 }
 
+// isLost reports whether the session stands for a node that was not reached for too
+// long.
+func (s *Session) isLost() bool { return s.peer != nil && s.peer.lost.Load() }
+
 // Reassign gives a message to other members of shared subscriptions of which the
-// node has none any more.
-func (p *Peer) Reassign(m *Message, shares []string, receipt Receipt) {
+// node has none any more. It reports whether all of them have another member.
+func (p *Peer) Reassign(m *Message, shares []string, receipt Receipt) (all bool) {
 	e, pub := p.engine, p.engine.newPublication()
 	pub.receipt = receipt
 	m = m.again()
 	var touched []*Conn
 	var chosen []choice
+	taken := 0
 	for _, g := range e.index.Match(m.Topic).Groups {
 		if !slices.Contains(shares, g.Filter) {
 			continue
 		}
-		if c, ok := e.handOne(g, m, p.isNot, pub, &touched); ok {
+		c, taker := e.handOne(g, m, p.isNot, pub, &touched)
+		if taker == byPeer {
 			chosen = append(chosen, c)
+		}
+		if taker != byNone {
+			taken++
 		}
 	}
 	e.cross(m, false, nil, chosen, pub)
@@ -245,6 +241,7 @@ func (p *Peer) Reassign(m *Message, shares []string, receipt Receipt) {
 	if !e.submitAny(pub) && receipt != nil {
 		receipt.Settled(nil)
 	}
+	return taken == len(shares)
 }
 
 func (p *Peer) isNot(s *Session) bool { return s.peer != p }

@@ -155,9 +155,10 @@ func (e *Engine) refresh(r *route, rights Rights) {
 	}
 }
 
-// reserved tells whether only the broker publishes to a topic.
+// reserved reports whether only the broker publishes to a topic.
 func reserved(topic string) bool {
-	return strings.HasPrefix(topic, "$SYS") || strings.HasPrefix(topic, "$share")
+	level, _, _ := strings.Cut(topic, "/")
+	return level == "$SYS" || level == "$share"
 }
 
 // may asks the rights of the session's client.
@@ -185,29 +186,29 @@ func (c *Conn) deny(pk *wire.Publish, topic string) {
 		c.acknowledge(wire.TypePuback, pk.PacketID, reason)
 	case 2:
 		if reason == wire.ReasonSuccess {
-			c.session.receiveOnly(pk.PacketID)
+			c.session.receive(pk.PacketID) // in memory only: its message went nowhere
 		}
 		c.acknowledge(wire.TypePubrec, pk.PacketID, reason)
 	}
 }
 
-// receiveOnly notes a packet identifier in memory: its message went nowhere.
-func (s *Session) receiveOnly(id uint16) { s.receive(id) }
-
 // request acknowledges a message to a control API and has it done, on this
 // goroutine: the requester's connection waits for its answer, nobody else does.
 func (c *Conn) request(pk *wire.Publish, topic string) {
 	payload := append([]byte{}, pk.Payload...)
-	isNew := true
 	switch pk.QoS {
 	case 1:
 		c.acknowledge(wire.TypePuback, pk.PacketID, wire.ReasonSuccess)
 	case 2:
-		isNew, _ = c.session.receive(pk.PacketID)
+		found, _ := c.session.receive(pk.PacketID)
+		if found == isTooMuch {
+			c.refuseExcess(pk)
+			return
+		}
 		c.acknowledge(wire.TypePubrec, pk.PacketID, wire.ReasonSuccess)
-	}
-	if !isNew {
-		return
+		if found == isRepeated {
+			return
+		}
 	}
 	c.complete()
 	c.engine.control(&Request{conn: c, Topic: topic, Payload: payload})
@@ -223,9 +224,9 @@ func (c *Conn) forward(pk *wire.Publish, r *route) {
 	}
 	pub := e.newPublication()
 	if pk.QoS == 2 {
-		isNew, store := c.session.receive(pk.PacketID)
-		if !isNew { // [MQTT-4.3.3-10]
-			c.repeat(pk.PacketID)
+		found, store := c.session.receive(pk.PacketID)
+		if found != isNew {
+			c.decline(pk, found)
 			pub.recycle()
 			return
 		}
@@ -241,6 +242,11 @@ func (c *Conn) forward(pk *wire.Publish, r *route) {
 		return
 	}
 	pub.conn = c
+	if c.version >= 5 && m.QoS > 0 && !e.mayRetain(m) {
+		c.refuseQuota(pk)
+		pub.recycle()
+		return
+	}
 	if !e.passes(m, pub) {
 		c.answer(pk, pub, true)
 		return
@@ -249,7 +255,13 @@ func (c *Conn) forward(pk *wire.Publish, r *route) {
 	c.in.crossing = c.in.crossing || len(r.peers) > 0
 	e.tap(m, r, pub)
 	if !m.Retain {
-		c.answer(pk, pub, e.deliver(m, r, c.session, pub, &c.in.touched))
+		reached := e.deliver(m, r, c.session, pub, &c.in.touched)
+		if c.version >= 5 && m.QoS > 0 && pub.reachedNobody() {
+			c.refuseQuota(pk)
+			pub.recycle()
+			return
+		}
+		c.answer(pk, pub, reached)
 		return
 	}
 	e.retained.mu.Lock()
@@ -257,6 +269,26 @@ func (c *Conn) forward(pk *wire.Publish, r *route) {
 	e.retain(m, pub)
 	e.refresh(r, c.rights)
 	c.answer(pk, pub, e.deliver(m, r, c.session, pub, &c.in.touched))
+}
+
+// decline answers a message of QoS 2 that is not new, or one too many.
+func (c *Conn) decline(pk *wire.Publish, found arrived) {
+	if found == isRepeated {
+		c.repeat(pk.PacketID)
+		return
+	}
+	c.refuseExcess(pk)
+}
+
+// refuseExcess answers a message of QoS 2 whose packet identifier a quota forbids to
+// note. Before MQTT 5 no answer says so, and the connection ends.
+func (c *Conn) refuseExcess(pk *wire.Publish) {
+	c.engine.meters.drop(DropQuota, 1)
+	if c.version < 5 {
+		c.endUnacknowledged()
+		return
+	}
+	c.acknowledge(wire.TypePubrec, pk.PacketID, wire.ReasonQuotaExceeded)
 }
 
 // repeat answers a message of QoS 2 that is there already, after the answer to
@@ -313,9 +345,25 @@ func (c *Conn) answer(pk *wire.Publish, pub *publication, reached bool) {
 	c.engine.submit(pub)
 }
 
-// refuse answers a message that cannot be stored: MQTT 5 is told so, older
-// versions get no acknowledgement. Where another server has it stored, no version
-// gets one.
+// refuseQuota answers a message of MQTT 5 that a quota forbids to keep.
+func (c *Conn) refuseQuota(pk *wire.Publish) {
+	kind := wire.TypePuback
+	if pk.QoS == 2 {
+		c.session.unreceive(pk.PacketID)
+		kind = wire.TypePubrec
+	}
+	c.acknowledge(kind, pk.PacketID, wire.ReasonQuotaExceeded)
+}
+
+// reachedNobody reports whether all who were to get the message were kept from it by a
+// quota. It is asked by who makes the publication.
+func (p *publication) reachedNobody() bool {
+	return p.over && !p.accepted && !p.isHeld() && p.waits.Load() == 0
+}
+
+// refuse answers a message that cannot be stored: MQTT 5 is told so, and the
+// connection ends in older versions. Where another server has it stored, no version
+// gets an acknowledgement.
 func (c *Conn) refuse(pk *wire.Publish) {
 	c.engine.meters.drop(DropNotStored, 1)
 	if pk.QoS == 2 {
@@ -328,6 +376,7 @@ func (c *Conn) refuse(pk *wire.Publish) {
 		c.endUncertain()
 		return
 	case c.version < 5:
+		c.endUnacknowledged()
 		return
 	}
 	kind := wire.TypePuback

@@ -2,19 +2,40 @@ package engine
 
 import "signalbox/broker/wire"
 
-// receive notes a message of QoS 2 from the client. It tells whether it is new
-// [MQTT-4.3.3-10].
-func (s *Session) receive(id uint16) (isNew, store bool) {
+// arrived is the outcome of a message of QoS 2 from the client.
+type arrived int
+
+const (
+	isNew      arrived = iota
+	isRepeated         // [MQTT-4.3.3-10]
+	isTooMuch          // a quota forbids to note it
+)
+
+// receive notes a message of QoS 2 from the client, and reports whether the store
+// must, too.
+func (s *Session) receive(id uint16) (found arrived, store bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, ok := s.incoming[id]; ok {
-		return false, false
+		return isRepeated, false
 	}
+	if len(s.incoming) >= freeIncoming && !s.reserveBytes(s.ownBytes(s.will.size())+incomingMemory) {
+		return isTooMuch, false
+	}
+	s.noteIncoming(id)
+	return isNew, s.stored
+}
+
+// noteIncoming notes a packet identifier of QoS 2 whose message is answered. mu is
+// held.
+func (s *Session) noteIncoming(id uint16) {
 	if s.incoming == nil {
 		s.incoming = map[uint16]*publication{}
 	}
-	s.incoming[id] = nil
-	return true, s.stored
+	if _, known := s.incoming[id]; !known {
+		s.incoming[id] = nil
+		s.recharge()
+	}
 }
 
 // await notes that a message of QoS 2 is answered with its publication only.
@@ -46,6 +67,7 @@ func (s *Session) answered(p *publication, stored bool) {
 		s.incoming[p.incoming] = nil
 	default:
 		delete(s.incoming, p.incoming)
+		s.recharge()
 	}
 }
 
@@ -59,5 +81,6 @@ func (s *Session) unreceive(id uint16) (known, store bool) {
 	if len(s.incoming) == 0 {
 		s.incoming = nil
 	}
+	s.recharge()
 	return known, s.stored && known
 }

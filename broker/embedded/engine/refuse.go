@@ -51,13 +51,18 @@ func plain(err error) string {
 	return err.Error()
 }
 
-// sendFitting sends a packet if the client takes one of its size
-// [MQTT-3.1.2-24].
+// fits reports whether the client takes a packet of a size [MQTT-3.1.2-24].
+func (c *Conn) fits(size int) bool { return c.maxPacket == 0 || size <= int(c.maxPacket) }
+
+// sendFitting sends a packet if the client takes one of its size.
 func (c *Conn) sendFitting(p []byte) {
-	if h := c.hello; h == nil || h.MaximumPacketSize == 0 || len(p) <= int(h.MaximumPacketSize) {
+	if c.fits(len(p)) {
 		c.send(p)
 	}
 }
+
+// errAnswerTooLarge ends a connection that could not be sent the answer it needs.
+var errAnswerTooLarge = &wire.Error{Reason: wire.ReasonImplementationSpecific, Text: "the answer is larger than the client's maximum packet size"}
 
 // connackCode translates a reason for a CONNACK of older versions: 0 means that
 // they have no word for it, and the connection is closed without an answer

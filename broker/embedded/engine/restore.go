@@ -19,6 +19,7 @@ func (e *Engine) restore(stored *Snapshot) {
 	defer e.due.attending.Unlock()
 	raise(&e.lastMessage, stored.LastMessageID)
 	raise(&e.lastSession, stored.LastSessionID)
+	e.number(stored)
 	now := e.beginEra(stored.Retained)
 	for all := stored.Sessions; len(all) > 0; {
 		n := min(len(all), restoredAtOnce)
@@ -26,6 +27,21 @@ func (e *Engine) restore(stored *Snapshot) {
 		all = all[n:]
 	}
 	now.admit()
+}
+
+// number gives each stored message a Serial: the same wherever it is queued or
+// retained, and one that no message before has.
+func (e *Engine) number(stored *Snapshot) {
+	above := e.serials.Add(stored.LastMessageID) - stored.LastMessageID
+	for i := range stored.Sessions {
+		queue := stored.Sessions[i].Queue
+		for k := range queue {
+			queue[k].Stub.Serial = above + queue[k].Stub.ID
+		}
+	}
+	for _, m := range stored.Retained {
+		m.serial.Store(above + m.ID)
+	}
 }
 
 // raise makes a counter be a number at least.
@@ -58,6 +74,7 @@ func (e *Engine) restoreSessions(stored []StoredSession, now *era) {
 	for i := range stored {
 		s := e.restoreSession(&stored[i], now)
 		sessions[i] = s
+		stored[i].Queue = nil // its memory is needed for the sessions behind it
 		if stored[i].DisconnectedAt == 0 {
 			interrupted.PutSessions = append(interrupted.PutSessions, s.record())
 		}
@@ -98,6 +115,8 @@ func (e *Engine) restoreSession(stored *StoredSession, now *era) *Session {
 		goneAt: stored.DisconnectedAt, address: stored.Address, will: stored.Will, willDueAt: stored.WillDueAt,
 		out: newOutgoing(), window: int(e.config.MaxInflight),
 	}
+	s.out.memory.total = &e.queuedMemory
+	s.openAccount()
 	s.lastGone, s.out.upTo = s.goneAt, stored.SentSeq
 	s.rights = e.authority.Resume(s.clientID, s.username, s.anonymous)
 	if s.goneAt == 0 {
@@ -105,12 +124,18 @@ func (e *Engine) restoreSession(stored *StoredSession, now *era) *Session {
 		s.lastGone = s.goneAt
 		s.settleAway()
 	}
-	for _, r := range stored.Queue {
-		s.restoreMessage(r, stored.DisconnectedAt != 0)
+	s.out.kept.reserve(len(stored.Queue))
+	var x *extra
+	for i := range stored.Queue {
+		r := &stored.Queue[i]
+		if !x.is(r.SubscriptionIDs, r.Share) {
+			x = newExtra(r.SubscriptionIDs, r.Share)
+		}
+		s.restoreMessage(r, x, stored.DisconnectedAt != 0)
 	}
 	s.out.skip(s.out.upTo)
 	for _, id := range stored.Incoming {
-		s.receive(id)
+		s.noteIncoming(id)
 	}
 	return s
 }
@@ -118,10 +143,12 @@ func (e *Engine) restoreSession(stored *StoredSession, now *era) *Session {
 // restoreMessage puts a stored message back into the queue. Of a client that was
 // connected when the process ended it is not known what it was sent, nor what it
 // acknowledged last; so everything is sent as a duplicate [MQTT-3.3.1-1].
-func (s *Session) restoreMessage(r QueueRecord, away bool) {
+func (s *Session) restoreMessage(r *QueueRecord, x *extra, away bool) {
+	stub := r.stub()
 	entry := entry{
-		message: r.Message, extra: newExtra(r.SubscriptionIDs, r.Share), qos: r.QoS, retain: r.Retain,
-		state: durable, size: int32(r.Message.size()),
+		message: r.Message, extra: x, qos: r.QoS, retain: r.Retain,
+		state: durable, id: stub.ID, size: stub.Size, expires: stub.ExpiresAt, stamp: stub.Stamp,
+		serial: stub.Serial,
 	}
 	if r.Released {
 		entry.state |= released | sent
@@ -129,7 +156,7 @@ func (s *Session) restoreMessage(r QueueRecord, away bool) {
 		entry.state |= sent
 	}
 	s.shares = s.shares || r.Share != ""
-	s.expiring = s.expiring || r.Message.ExpiresAt != 0
+	s.expiring = s.expiring || entry.expires != 0
 	if entry.state&sent != 0 {
 		s.out.upTo = max(s.out.upTo, r.Seq)
 	}

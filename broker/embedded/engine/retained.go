@@ -13,6 +13,7 @@ import (
 // the store for a topic follow the same order, because both happen under mu.
 type retained struct {
 	index    *topics.Retained[*Message]
+	quotas   *quotas
 	bytes    atomic.Int64 // of topics, payloads and properties
 	expiring atomic.Bool  // some of them expire
 
@@ -50,9 +51,11 @@ func (r *retained) set(m *Message) (previous *Message) {
 		r.expiring.Store(true)
 	}
 	r.bytes.Add(int64(m.size()))
+	r.quotas.retain(m)
 	previous, had := r.index.Set(m.Topic, m)
 	if had {
 		r.bytes.Add(-int64(previous.size()))
+		r.quotas.unretain(previous)
 	}
 	return previous
 }
@@ -62,6 +65,7 @@ func (r *retained) remove(topic string) *Message {
 	m, had := r.index.Delete(topic)
 	if had {
 		r.bytes.Add(-int64(m.size()))
+		r.quotas.unretain(m)
 	}
 	return m
 }

@@ -4,14 +4,11 @@ import (
 	"errors"
 	"sync"
 	"testing"
-	"time"
 
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/embedded/enginetest"
+	"signalbox/scripts/suite"
 )
-
-// patience is how long something is waited for that must come.
-const patience = 20 * time.Second
 
 // These are the shared ones.
 type (
@@ -45,7 +42,7 @@ func start(t testing.TB, dir string, change ...func(*engine.Config, *engine.Part
 // prepare is start for an engine that is not resumed yet.
 func prepare(t testing.TB, dir string, change ...func(*engine.Config, *engine.Parts)) *broker {
 	t.Helper()
-	b := &broker{Broker: enginetest.Start(t, patience, dir, change...), dir: dir}
+	b := &broker{Broker: enginetest.Start(t, suite.HangLimit, dir, change...), dir: dir}
 	b.close = sync.OnceFunc(func() { b.Close() })
 	t.Cleanup(b.close)
 	return b
@@ -61,7 +58,7 @@ func (b *broker) queue(clientID string) int64 {
 // until waits for a condition.
 func until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	enginetest.Until(t, patience, what, ok)
+	enginetest.Until(t, suite.HangLimit, what, ok)
 }
 
 // faulty is the real store with a disk that can be made to fail or to hang.

@@ -1,5 +1,7 @@
 package engine
 
+import "math/bits"
+
 // ring is a queue in a circular buffer. The zero value is empty. It gives its
 // buffer back when it runs empty after having been large.
 type ring[T any] struct {
@@ -8,34 +10,52 @@ type ring[T any] struct {
 	n     int
 }
 
-// keepRing is the size of a buffer that is kept while the ring is empty.
-const keepRing = 16
+// keepRing is the size of a buffer that is kept while the ring is empty, keepBusyRing
+// that of one whose owner calls trim from time to time: a queue that runs empty again
+// and again would else make the collector busy.
+const (
+	keepRing     = 16
+	keepBusyRing = 256
+)
 
 func (r *ring[T]) len() int { return r.n }
 
 // at gives the i-th element, counted from the front.
 func (r *ring[T]) at(i int) *T { return &r.buf[(r.first+i)&(len(r.buf)-1)] }
 
-func (r *ring[T]) push(v T) {
+func (r *ring[T]) push(v T) { *r.add() = v }
+
+// add returns a new last element, which is zero.
+func (r *ring[T]) add() *T {
 	if r.n == len(r.buf) {
 		r.grow()
 	}
 	r.n++
-	*r.at(r.n - 1) = v
+	return r.at(r.n - 1)
 }
 
 // pop takes the first element out.
 func (r *ring[T]) pop() T {
-	p := r.at(0)
-	v := *p
+	v := *r.at(0)
+	r.drop(keepRing)
+	return v
+}
+
+// drop takes the first element out. A buffer of more than keep elements is given back
+// when the ring runs empty.
+func (r *ring[T]) drop(keep int) {
 	var zero T
-	*p = zero
+	*r.at(0) = zero
 	r.first = (r.first + 1) & (len(r.buf) - 1)
 	r.n--
-	if r.n == 0 && len(r.buf) > keepRing {
+	r.trim(keep)
+}
+
+// trim gives the buffer of an empty ring back if it is for more than keep elements.
+func (r *ring[T]) trim(keep int) {
+	if r.n == 0 && len(r.buf) > keep {
 		r.buf, r.first = nil, 0
 	}
-	return v
 }
 
 func (r *ring[T]) grow() {
@@ -44,6 +64,13 @@ func (r *ring[T]) grow() {
 		bigger[i] = *r.at(i)
 	}
 	r.buf, r.first = bigger, 0
+}
+
+// reserve makes room for as many elements, if the ring is empty.
+func (r *ring[T]) reserve(n int) {
+	if r.n == 0 && n > len(r.buf) {
+		r.buf, r.first = make([]T, 1<<bits.Len(uint(n-1))), 0
+	}
 }
 
 func (r *ring[T]) clear() { *r = ring[T]{} }

@@ -200,7 +200,7 @@ func (e *Engine) attend(s *Session) {
 		return
 	}
 	will, rights := s.will, s.rights
-	s.will, s.willDueAt = nil, 0
+	s.dropWill()
 	stored := s.stored
 	s.mu.Unlock()
 	pub := e.newPublication()

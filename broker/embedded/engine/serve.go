@@ -1,13 +1,15 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"runtime"
-	"runtime/debug"
 	"time"
 
+	"signalbox/broker/panics"
 	"signalbox/broker/wire"
 )
 
@@ -52,8 +54,8 @@ func (e *Engine) Serve(s *Socket) {
 // that connection.
 func (c *Conn) survive() {
 	if p := recover(); p != nil {
-		c.engine.config.Log.Error("a connection was ended because its packet could not be handled",
-			"remote", c.socket.Address, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+		panics.Log(context.Background(), c.engine.config.Log, "a connection was ended because its packet could not be handled",
+			fmt.Sprint(p), slog.String("remote", fmt.Sprint(c.socket.Address)))
 		c.close(wire.ReasonImplementationSpecific)
 	}
 }
@@ -181,10 +183,9 @@ func (c *Conn) complete() {
 func (c *Conn) waitForBytes() error {
 	for {
 		err := c.in.reader.read()
-		now := c.engine.config.Now()
 		if err == nil {
-			c.in.heard = now
-			c.active.Store(now.UnixMilli())
+			c.in.heard = time.Now()
+			c.active.Store(c.engine.now())
 			if c.in.reader.n >= readSize/2 {
 				runtime.Gosched() // who sends without pause lets others have a turn
 			}
@@ -198,7 +199,7 @@ func (c *Conn) waitForBytes() error {
 		if !errors.Is(err, os.ErrDeadlineExceeded) || c.in.idle == 0 {
 			return err
 		}
-		silent := now.Sub(c.in.heard) // not by the wall clock, which may be set
+		silent := time.Since(c.in.heard)
 		if silent >= c.in.idle {
 			return &wire.Error{Reason: wire.ReasonKeepAliveTimeout, Text: "keep alive timeout"}
 		}
@@ -257,7 +258,7 @@ func (c *Conn) onDisconnect(p []byte) error {
 		s.expiry = min(d.SessionExpiry, c.engine.config.MaxSessionExpiry)
 	}
 	if d.Reason == wire.ReasonSuccess { // [MQTT-3.14.4-3]
-		s.will = nil
+		s.dropWill()
 	}
 	return errBye
 }

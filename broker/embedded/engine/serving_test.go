@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"signalbox/scripts/suite"
 )
 
 // TestServing waits for the sessions to be back, and knows when they go.
@@ -28,7 +30,7 @@ func TestServing(t *testing.T) {
 	var first context.Context
 	select {
 	case first = <-served:
-	case <-time.After(patience):
+	case <-time.After(suite.HangLimit):
 		t.Fatal("nothing is said of an engine that was resumed")
 	}
 	if first.Err() != nil {

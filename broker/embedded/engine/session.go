@@ -27,6 +27,7 @@ type Session struct {
 	conn        *Conn      // nil while the client is away
 	ended       bool       // nothing may be added any more
 	stored      bool       // the store knows it
+	willStored  bool       // the store knows it for its Will only: nothing else of it is stored
 	moving      bool       // to another engine or from there: nothing is due meanwhile
 	again       marks      // messages that came with it, and may come once more; nil for none
 	adoptions   int        // that are not closed, as long as which that is so
@@ -48,6 +49,8 @@ type Session struct {
 	subscribed  map[string]topics.Options
 	told        told // of them
 	out         outgoing
+	charged     int64                   // to QuotaSessionBytes, but for the queue
+	loading     bool                    // messages of the queue are being read from the store
 	incoming    map[uint16]*publication // QoS 2 messages received and not released; nil once answered
 	window      int
 	maxPacket   uint32  // of the client; 0 for no limit
@@ -63,10 +66,12 @@ type counts struct {
 }
 
 func newSession(e *Engine, clientID string) *Session {
-	return &Session{
+	s := &Session{
 		engine: e, clientID: clientID, id: e.lastSession.Add(1), created: e.now(),
 		out: newOutgoing(), version: 4,
 	}
+	s.out.memory.total = &e.queuedMemory
+	return s
 }
 
 // keeps tells whether the session outlives its connection. mu is held.
@@ -100,38 +105,66 @@ type offer struct {
 	retain  bool
 
 	extraRoom bool // the bounds of the queue do not count
+	uncharged bool // the quota of stored messages does not count
 }
 
-// accept queues a message. It gives the connection to be flushed, if there is
-// one, and the record to be stored, if it must be.
-func (s *Session) accept(o offer) (flush *Conn, record QueueRecord, store bool) {
+// acceptance is the outcome of an offer.
+type acceptance struct {
+	flush *Conn  // to be flushed; nil for none
+	seq   uint64 // under which the message must be stored first; 0 where it need not
+	over  bool   // a quota forbids to store the message
+}
+
+// accept queues a message.
+func (s *Session) accept(o offer) acceptance {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
-		return nil, record, false
+		return acceptance{}
 	}
 	if o.qos == 0 {
-		return s.acceptPassing(o), record, false
+		return acceptance{flush: s.acceptPassing(o)}
 	}
-	if s.conn == nil && !s.keeps() || s.again != nil && s.again.has(markOf(o.message, o.extra, o.retain)) {
-		return nil, record, false
+	if s.conn == nil && !s.keeps() || s.again != nil && s.again.has(markOf(o.message.Stamp, o.extra, o.retain)) || s.overfull(o) {
+		return acceptance{}
 	}
-	if s.overfull(o) {
-		return nil, record, false
+	e := newEntry(o.message, o.extra, o.qos, o.retain)
+	if s.stored && !s.charge(&e, o.uncharged) {
+		return acceptance{over: true}
 	}
 	s.expiring = s.expiring || o.message.ExpiresAt != 0
 	s.shares = s.shares || o.extra != nil && o.extra.share != ""
-	e := entry{message: o.message, extra: o.extra, qos: o.qos, retain: o.retain, size: int32(o.message.size())}
-	if !s.stored {
-		e.state = durable
-		s.out.push(e)
-		return s.conn, record, false
+	if s.stored {
+		return acceptance{seq: s.out.push(&e)}
 	}
-	record = QueueRecord{SessionID: s.id, Message: o.message, QoS: o.qos, Retain: o.retain, Seq: s.out.push(e)}
+	e.state = durable
+	s.out.push(&e)
+	return acceptance{flush: s.conn}
+}
+
+// queued is an accepted message as the store keeps it.
+func (s *Session) queued(o *offer, seq uint64) QueueRecord {
+	r := QueueRecord{SessionID: s.id, Seq: seq, Message: o.message, QoS: o.qos, Retain: o.retain}
 	if o.extra != nil {
-		record.SubscriptionIDs, record.Share = o.extra.ids, o.extra.share
+		r.SubscriptionIDs, r.Share = o.extra.ids, o.extra.share
 	}
-	return nil, record, true
+	return r
+}
+
+// charge counts a message that is about to be stored, unless a quota forbids it. mu is
+// held.
+func (s *Session) charge(e *entry, always bool) bool {
+	if always {
+		s.out.charge(e)
+		return true
+	}
+	what := s.out.take(e)
+	if what == quotaReasons {
+		return true
+	}
+	s.drop(DropQuota, 1)
+	s.engine.refused(what, s.clientID, s.username)
+	return false
 }
 
 // acceptPassing queues a message of QoS 0, for a client that is there.
@@ -181,17 +214,20 @@ func (s *Session) settle(seq uint64, stored bool) (flush *Conn, left bool) {
 		return nil, false
 	}
 	e.state |= durable
+	s.noteStored(e)
 	return s.conn, s.ended
 }
 
 // fill moves what may be sent to the connection's client into a batch. Packets
-// that were queued before a message came go before it: none comes meanwhile.
-func (s *Session) fill(c *Conn, b *batch) {
+// that were queued before a message came go before it: none comes meanwhile. It
+// reports whether messages that come next are being read from the store; the
+// connection is flushed when they are there.
+func (s *Session) fill(c *Conn, b *batch) (loading bool) {
 	now := s.engine.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.conn != c {
-		return
+		return false
 	}
 	c.takeBefore(b)
 	var gone []QueueRecord
@@ -202,10 +238,16 @@ func (s *Session) fill(c *Conn, b *batch) {
 			s.sendPassing(b, now)
 		case e == nil:
 			s.forget(gone)
-			return
+			return false
 		case e.state&released != 0:
 			b.control(wire.AppendAck(nil, s.version, wire.TypePubrel, identifier(e.seq), 0, ""), 1)
 			s.out.launch(e)
+		case e.message == nil && e.expired(now):
+			s.drop(DropExpired, 1)
+			gone = append(gone, s.abandon(e))
+		case e.message == nil:
+			s.forget(gone)
+			return s.load()
 		default:
 			d := e.delivery()
 			if !s.deliver(&d, b, now) {
@@ -216,6 +258,7 @@ func (s *Session) fill(c *Conn, b *batch) {
 		}
 	}
 	s.forget(gone)
+	return false
 }
 
 func (e *entry) delivery() delivery {
@@ -270,7 +313,7 @@ func (s *Session) fits(m *Message, d delivery, now int64) bool {
 
 // abandon ends a message that is not delivered.
 func (s *Session) abandon(e *entry) QueueRecord {
-	r := QueueRecord{SessionID: s.id, Seq: e.seq, Message: e.message}
+	r := QueueRecord{SessionID: s.id, Seq: e.seq}
 	s.out.finish(e)
 	return r
 }
@@ -345,9 +388,9 @@ func (s *Session) release(c *Conn, id uint16) (received, QueueRecord) {
 	if e.qos != 2 {
 		return wrong, QueueRecord{}
 	}
-	r := QueueRecord{SessionID: s.id, Seq: e.seq, Message: e.message, Released: true}
+	r := QueueRecord{SessionID: s.id, Seq: e.seq, Released: true}
 	again := e.state&released != 0
-	e.state |= released
+	s.out.release(e)
 	if again || !s.stored {
 		return repeated, r
 	}

@@ -48,14 +48,16 @@ type publication struct {
 	withdraw func()     // called on failure; nil for none
 	done     chan error // for the broker itself; nil where nobody waits
 
-	held    atomic.Int32 // by taps, and once while it is made; it is stored when nobody holds it any more
-	failed  atomic.Pointer[error]
-	waits   atomic.Int32 // with whom it waits to be acknowledged, itself included; 0 for nobody but itself
-	of      *publication // that this one is a part of; nil for none
-	agreed  bool         // it is Retained only, and decided by a log
-	apart   bool         // that one waits for this with its acknowledgement only
-	receipt Receipt      // of another node; nil for none
-	repeats []repetition // of the packet, to be answered with it; guarded by the session's mu
+	held     atomic.Int32 // by taps, and once while it is made; it is stored when nobody holds it any more
+	failed   atomic.Pointer[error]
+	waits    atomic.Int32 // with whom it waits to be acknowledged, itself included; 0 for nobody but itself
+	of       *publication // that this one is a part of; nil for none
+	agreed   bool         // it is Retained only, and decided by a log
+	apart    bool         // that one waits for this with its acknowledgement only
+	over     bool         // a recipient's quota forbade it to be stored
+	accepted bool         // some recipient has it
+	receipt  Receipt      // of another node; nil for none
+	repeats  []repetition // of the packet, to be answered with it; guarded by the session's mu
 }
 
 // repetition is a place that is kept for the answer to a packet that came again.
@@ -222,8 +224,12 @@ func (p *publication) pay(r repetition, err error) {
 	if err != nil {
 		refused = wire.ReasonQuotaExceeded
 	}
-	if r.conn.untold(err) {
+	switch {
+	case r.conn.untold(err):
 		r.conn.endUncertain()
+		return
+	case err != nil && r.conn.version < 5:
+		r.conn.endUnacknowledged()
 		return
 	}
 	r.conn.pay(p.kind, r.number, refused)

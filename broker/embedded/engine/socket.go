@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"signalbox/broker/wire"
 )
 
 // Socket is an accepted connection, ready for MQTT.
@@ -19,12 +21,19 @@ type Socket struct {
 	// with TLS or WebSocket above it. It lets the engine do without a buffer
 	// for a connection that is silent and without waiting for one that does not
 	// read.
-	Raw       syscall.RawConn
-	Wait      func() error // waits for something to read without a buffer; nil where Raw is there
-	Greeted   func()       // called when CONNECT is here; nil where nobody cares
-	Address   string       // of the peer, as shown to people
-	Protocol  string       // MQTT or MQTT-WS, as shown to people
-	Identity  string       // username that its certificate stands for, "" for none
+	Raw     syscall.RawConn
+	Wait    func() error // waits for something to read without a buffer; nil where Raw is there
+	Greeted func()       // called when CONNECT is here; nil where nobody cares
+	// Reserve is called with how many bytes are held for a client that has not
+	// logged in, 0 once it has; an error ends the connection. nil for no bound.
+	Reserve func(bytes int) error
+	// AwaitEnd waits, without reading, until the peer has ended the connection;
+	// a read deadline ends the waiting with an error. nil where that cannot be
+	// told.
+	AwaitEnd  func() error
+	Address   string // of the peer, as shown to people
+	Protocol  string // MQTT or MQTT-WS, as shown to people
+	Identity  string // username that its certificate stands for, "" for none
 	Listener  Listener
 	TLS       func() (tls.ConnectionState, bool) // nil without TLS
 	AdminOnly bool
@@ -39,17 +48,30 @@ type Listener struct {
 // readSize is how much is read from a connection at once.
 const readSize = 32 << 10
 
-var readBuffers = sync.Pool{New: func() any { b := make([]byte, readSize); return &b }}
+// connectReadSize is the same for a peer that has not logged in. An ordinary
+// CONNECT fits.
+const connectReadSize = 2 << 10
+
+var (
+	readBuffers    = newBuffers(readSize)
+	connectBuffers = newBuffers(connectReadSize)
+)
+
+func newBuffers(size int) *sync.Pool {
+	return &sync.Pool{New: func() any { b := make([]byte, size); return &b }}
+}
 
 // reader reads a connection's packets. It holds a buffer only while bytes wait
 // in it, where the connection allows that.
 type reader struct {
 	socket *Socket
-	pooled *[]byte // the buffer, if it is the pool's
-	buf    []byte  // what was read and not yet handled begins at its start
-	n      int     // how many bytes that is
+	pooled *[]byte    // the buffer, if it is a pool's
+	pool   *sync.Pool // that of pooled
+	buf    []byte     // what was read and not yet handled begins at its start
+	n      int        // how many bytes that is
 
 	received *atomic.Int64 // counts what passes by way of Raw
+	loggedIn bool          // the buffer is no longer reserved
 }
 
 // read waits for more bytes and adds them to the buffer.
@@ -61,7 +83,9 @@ func (r *reader) read() error {
 				return err
 			}
 		}
-		r.borrow()
+		if err := r.borrow(); err != nil {
+			return err
+		}
 		n, err := r.socket.Read(r.buf[r.n:])
 		r.n += n
 		if n > 0 {
@@ -76,7 +100,9 @@ func (r *reader) readRaw() error {
 	var n int
 	var err error
 	ready := func(fd uintptr) bool {
-		r.borrow()
+		if err = r.borrow(); err != nil {
+			return true
+		}
 		n, err = readDescriptor(fd, r.buf[r.n:])
 		if err == syscall.EAGAIN {
 			r.release()
@@ -99,14 +125,45 @@ func (r *reader) readRaw() error {
 }
 
 // borrow sees to it that there is room in the buffer.
-func (r *reader) borrow() {
+func (r *reader) borrow() error {
 	if r.buf == nil {
-		r.pooled = readBuffers.Get().(*[]byte)
+		r.pool = readBuffers
+		if !r.loggedIn {
+			r.pool = connectBuffers
+		}
+		r.pooled = r.pool.Get().(*[]byte) //nolint:forcetypeassert // nothing else is in it
 		r.buf = *r.pooled
 	}
-	if r.n == len(r.buf) {
-		r.grow(2 * len(r.buf))
+	if r.n < len(r.buf) {
+		return nil
 	}
+	size, err := r.larger()
+	if err != nil {
+		return err
+	}
+	r.grow(size)
+	return nil
+}
+
+// larger returns the size of the next larger buffer. It follows what has arrived,
+// not what a packet says of its length; for a CONNECT, that is the most.
+func (r *reader) larger() (int, error) {
+	size := 2 * len(r.buf)
+	if r.loggedIn {
+		return size, nil
+	}
+	if packet, err := wire.Size(r.buf[:r.n]); err == nil && packet > len(r.buf) {
+		size = min(size, packet)
+	}
+	return size, r.socket.reserve(size)
+}
+
+// reserve notes how many bytes are held for a client that has not logged in.
+func (s *Socket) reserve(bytes int) error {
+	if s.Reserve == nil {
+		return nil
+	}
+	return s.Reserve(bytes)
 }
 
 // release gives an empty buffer back.
@@ -115,18 +172,17 @@ func (r *reader) release() {
 		return
 	}
 	if r.pooled != nil {
-		readBuffers.Put(r.pooled)
+		r.pool.Put(r.pooled)
 	}
 	r.pooled, r.buf = nil, nil
 }
 
-// grow makes the buffer larger. It follows what has arrived, not what a packet
-// says of its length.
+// grow makes the buffer larger.
 func (r *reader) grow(size int) {
 	bigger := make([]byte, size)
 	copy(bigger, r.buf[:r.n])
 	if r.pooled != nil {
-		readBuffers.Put(r.pooled)
+		r.pool.Put(r.pooled)
 		r.pooled = nil
 	}
 	r.buf = bigger

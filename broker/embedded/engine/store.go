@@ -4,7 +4,8 @@ import "context"
 
 // Store keeps what must outlive the process: messages, sessions with what waits
 // for them, and retained messages. It is asked whenever the engine is resumed, and
-// told of every change from then on; the engine itself reads from memory only.
+// told of every change from then on; the engine itself reads from memory
+// only, but for the messages of queues.
 //
 // What was submitted is committed in the order of submission, many changes to
 // one transaction. Every Changes comes back through its Done, in that order.
@@ -12,6 +13,9 @@ type Store interface {
 	// Load reads everything. It is called again when the engine was suspended
 	// meanwhile, and knows nothing of what was submitted.
 	Load(ctx context.Context) (*Snapshot, error)
+	// Messages reads stored messages by their IDs, which ascend. Those that are not
+	// stored are left out. It does not wait for what is being committed.
+	Messages(ctx context.Context, ids []uint64) ([]*Message, error)
 	// Room waits while too much is submitted and not yet committed. Submit
 	// itself never waits, so that it may be called with a lock held.
 	Room()
@@ -52,7 +56,7 @@ type Changes struct {
 	Released      []QueueRecord    // PUBREC came; SessionID and Seq count
 	Received      []IncomingRecord // QoS 2, until its PUBREL
 	Retained      []RetainedRecord
-	Dequeued      []QueueRecord // SessionID, Seq and Message count
+	Dequeued      []QueueRecord // SessionID and Seq count
 	Forgotten     []IncomingRecord
 	EndedSessions []uint64 // with all that belongs to them
 }
@@ -101,12 +105,30 @@ type SubscriptionRecord struct {
 type QueueRecord struct {
 	SessionID       uint64
 	Seq             uint64
-	Message         *Message
+	Message         *Message // nil in a Snapshot, which has the Stub
+	Stub            Stub     // of a Message that is nil
 	QoS             byte     // at which it is delivered: 1 or 2
 	Retain          bool     // the RETAIN flag it is delivered with
 	Released        bool     // PUBREC came: only PUBREL and PUBCOMP are left
 	SubscriptionIDs []uint32 // of the subscriptions it came by
 	Share           string   // the shared subscription it came by, "" for none
+}
+
+// Stub is what is kept in memory of a message that is in the store.
+type Stub struct {
+	ID        uint64
+	ExpiresAt int64  // as the message's
+	Size      int32  // of topic, payload and properties, in bytes
+	Stamp     uint64 // as the message's; 0 in a Snapshot
+	Serial    uint64 // as Engine.Serial returns it; 0 in a Snapshot
+}
+
+// stub returns what is known of the record's message.
+func (r *QueueRecord) stub() Stub {
+	if m := r.Message; m != nil {
+		return Stub{m.ID, m.ExpiresAt, int32(m.size()), m.Stamp, m.serial.Load()}
+	}
+	return r.Stub
 }
 
 // IncomingRecord is a QoS 2 message that a client has sent and not released.
@@ -122,8 +144,8 @@ type RetainedRecord struct {
 	Message *Message
 }
 
-// Snapshot is everything that was stored. Messages that several refer to are
-// the same *Message everywhere.
+// Snapshot is everything that was stored, but for the messages of queues: these
+// are read with Messages when they are needed.
 type Snapshot struct {
 	Sessions      []StoredSession
 	Retained      []*Message

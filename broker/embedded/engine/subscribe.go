@@ -14,6 +14,8 @@ type grant struct {
 	options  topics.Options
 	replaced bool
 	shared   bool
+	account  *account // nil for one that is not new
+	reserved int64    // of its quota
 }
 
 // onSubscribe handles SUBSCRIBE: the subscriptions are stored, then in force,
@@ -23,8 +25,11 @@ func (c *Conn) onSubscribe(p []byte) error {
 	if err != nil {
 		return err
 	}
-	c.complete() // the store is waited for below, and nobody else for that
 	codes := make([]byte, len(pk.Filters))
+	if !c.fits(len(wire.AppendSuback(nil, c.version, pk.PacketID, codes))) {
+		return errAnswerTooLarge
+	}
+	c.complete() // the store is waited for below, and nobody else for that
 	var grants []grant
 	added := map[string]struct{}{}
 	for i, f := range pk.Filters {
@@ -36,11 +41,17 @@ func (c *Conn) onSubscribe(p []byte) error {
 	}
 	err = c.engine.storeSubscriptions(c.session, grants)
 	if c.untold(err) {
+		for _, g := range grants {
+			g.unreserve()
+		}
 		return err
 	}
 	if err != nil && !errors.Is(err, errOver) { // else it holds for the connection
 		for i := range codes {
 			codes[i] = c.failure(wire.ReasonQuotaExceeded)
+		}
+		for _, g := range grants {
+			g.unreserve()
 		}
 		grants = nil
 	}
@@ -71,7 +82,7 @@ func (c *Conn) decide(f wire.Filter, id uint32, added map[string]struct{}) (gran
 	case !c.rights.Allowed(Subscribe, f.Filter):
 		c.engine.watcher.Denied(c.event(), Subscribe, f.Filter)
 		return g, c.failure(wire.ReasonNotAuthorized)
-	case !c.session.hasRoom(f.Filter, added):
+	case !c.session.reserve(&g, added):
 		return g, c.failure(wire.ReasonQuotaExceeded)
 	}
 	return g, g.options.QoS
@@ -105,22 +116,6 @@ func optionsByte(o topics.Options) byte {
 	return b
 }
 
-// hasRoom tells whether the session may have a subscription beside those it has
-// and those that are about to be added, and adds it to the latter.
-func (s *Session) hasRoom(filter string, added map[string]struct{}) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, known := s.subscribed[filter]; known {
-		return true
-	}
-	limit := s.engine.config.MaxSubscriptions
-	if _, again := added[filter]; !again && limit > 0 && len(s.subscribed)+len(added) >= limit {
-		return false
-	}
-	added[filter] = struct{}{}
-	return true
-}
-
 // storeSubscriptions stores what is about to be granted to a session that is
 // kept.
 func (e *Engine) storeSubscriptions(s *Session, grants []grant) error {
@@ -143,6 +138,7 @@ func (e *Engine) storeSubscriptions(s *Session, grants []grant) error {
 func (e *Engine) subscribe(s *Session, g grant) (replaced bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	g.unreserve()
 	if s.ended {
 		s.disown(g.filter)
 		return true
@@ -156,6 +152,7 @@ func (e *Engine) subscribe(s *Session, g grant) (replaced bool) {
 	s.tellOne(g.filter, replaced, before)
 	if !replaced {
 		e.meters.subscriptions.Add(1)
+		s.out.account.add(QuotaSubscriptions, subscriptionCost(g.filter))
 	}
 	return replaced
 }
@@ -218,13 +215,13 @@ func (s *Session) connection() *Conn {
 // handRetained queues one retained message. It gives the connection to be
 // flushed.
 func (e *Engine) handRetained(s *Session, o offer) *Conn {
-	flush, record, store := s.accept(o)
-	if store {
+	a := s.accept(o)
+	if a.seq != 0 {
 		pub := e.newPublication()
-		pub.Enqueued, pub.sessions = append(pub.Enqueued, record), append(pub.sessions, s)
+		pub.Enqueued, pub.sessions = append(pub.Enqueued, s.queued(&o, a.seq)), append(pub.sessions, s)
 		pub.era.submit(&pub.Changes)
 	}
-	return flush
+	return a.flush
 }
 
 // onUnsubscribe handles UNSUBSCRIBE.
@@ -233,8 +230,11 @@ func (c *Conn) onUnsubscribe(p []byte) error {
 	if err != nil {
 		return err
 	}
-	c.complete() // as in onSubscribe
 	codes := make([]byte, len(pk.Filters))
+	if !c.fits(len(wire.AppendUnsuback(nil, c.version, pk.PacketID, codes))) {
+		return errAnswerTooLarge
+	}
+	c.complete() // as in onSubscribe
 	changes := &Changes{Owed: true}
 	for i, filter := range pk.Filters {
 		codes[i] = c.unsubscribe(filter)
@@ -275,6 +275,7 @@ func (e *Engine) unsubscribe(s *Session, filter string) bool {
 		s.delist(filter)
 		s.tellLeft(filter, before)
 		e.meters.subscriptions.Add(-1)
+		s.out.account.add(QuotaSubscriptions, -subscriptionCost(filter))
 	}
 	return known
 }

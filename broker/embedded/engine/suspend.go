@@ -220,7 +220,9 @@ func (s *Session) lapse() {
 		ended.lapse()
 		return
 	case c.socket.AdminOnly:
-		s.stored, s.expiry = false, 0
+		s.stored, s.willStored, s.expiry = false, false, 0
+		s.dropAbsent()
+		s.out.unchargeAll()
 	}
 	s.mu.Unlock()
 }

@@ -12,6 +12,7 @@ import (
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/embedded/enginetest"
 	"signalbox/broker/wire"
+	"signalbox/scripts/suite"
 )
 
 // administrators opens a second socket, which is AdminOnly.
@@ -36,20 +37,20 @@ func (b *broker) administrators() *broker {
 		b.close()
 		serving.Wait()
 	})
-	return &broker{Broker: &enginetest.Broker{Engine: b.Engine, T: b.T, Addr: l.Addr().String(), Patience: patience}}
+	return &broker{Broker: &enginetest.Broker{Engine: b.Engine, T: b.T, Addr: l.Addr().String(), Patience: suite.HangLimit}}
 }
 
 // suspend leaves the clients to another server.
 func (b *broker) suspend() {
 	b.T.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), suite.HangLimit)
 	defer cancel()
 	check(b.T, b.Suspend(ctx, wire.ReasonUseAnotherServer))
 }
 
 func (b *broker) resume() {
 	b.T.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), suite.HangLimit)
 	defer cancel()
 	check(b.T, b.Resume(ctx))
 }

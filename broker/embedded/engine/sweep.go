@@ -50,10 +50,12 @@ func (e *Engine) clearRetained(topic string, m *Message) bool {
 	return true
 }
 
-// sweep drops what has expired in the queue of a client that is away.
+// sweep drops what has expired in the queue of a client that is away, and gives back
+// the memory of a queue that is empty.
 func (s *Session) sweep(now int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.out.kept.trim(keepRing)
 	if s.conn != nil || !s.expiring {
 		return
 	}
@@ -62,10 +64,10 @@ func (s *Session) sweep(now int64) {
 	for e := range s.out.all() {
 		switch {
 		case e.state&released != 0, e.qos == 2 && e.state&sent != 0: // [MQTT-4.3.3-7]
-		case e.message.expired(now) && e.state&durable != 0:
+		case e.expired(now) && e.state&durable != 0:
 			over = append(over, e.seq)
 		default:
-			s.expiring = s.expiring || e.message.ExpiresAt != 0
+			s.expiring = s.expiring || e.expires != 0
 		}
 	}
 	s.drop(DropExpired, len(over))

@@ -13,8 +13,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/broker/embedded/engine"
+	"signalbox/broker/embedded/enginetest"
 	"signalbox/broker/topics"
 	"signalbox/broker/wire"
+	"signalbox/scripts/suite"
 )
 
 // TestWillWaitsForResume leaves a Will that becomes due while the engine is
@@ -239,7 +241,7 @@ func TestTurns(t *testing.T) {
 			b.resume()
 			until(t, "all are gone", func() bool { return b.Counts().Connected == 0 })
 			b.suspend()
-			until(t, "nothing is left", func() bool { return cmp.Equal(state{}, b.state()) })
+			enginetest.Until(t, suite.HangLimit, fmt.Sprintf("nothing of %+v is left", b.state()), func() bool { return cmp.Equal(state{}, b.state()) })
 			b.resume()
 			b.Connect(fresh("last")).Subscribe("a", 0)
 		})

@@ -15,7 +15,7 @@ import (
 	"signalbox/broker/file"
 )
 
-// Broker is an engine with the real store, behind a TCP socket.
+// Broker is an engine with the real store, behind a TCP socket if it has one.
 type Broker struct {
 	*engine.Engine
 	T        testing.TB
@@ -33,6 +33,19 @@ type Broker struct {
 // resumed. Whoever starts it closes it.
 func Start(t testing.TB, patience time.Duration, dir string, change ...func(*engine.Config, *engine.Parts)) *Broker {
 	t.Helper()
+	b := Unconnected(t, patience, dir, change...)
+	var err error
+	b.listener, err = net.Listen("tcp", "127.0.0.1:0")
+	Check(t, err)
+	b.Addr = b.listener.Addr().String()
+	b.serving.Go(b.accept)
+	return b
+}
+
+// Unconnected is Start without a socket: clients come by Pipe, so that the broker
+// can run in virtual time.
+func Unconnected(t testing.TB, patience time.Duration, dir string, change ...func(*engine.Config, *engine.Parts)) *Broker {
+	t.Helper()
 	f, err := schema.Open(t.Context(), filepath.Join(dir, "broker.db"), slog.New(slog.DiscardHandler))
 	Check(t, err)
 	s, err := store.Open(t.Context(), f, store.Options{Durability: file.Process})
@@ -41,12 +54,15 @@ func Start(t testing.TB, patience time.Duration, dir string, change ...func(*eng
 	for _, f := range change {
 		f(&c, &p)
 	}
-	b := &Broker{Engine: engine.New(c, p), T: t, Store: p.Store, Patience: patience, store: s, file: f}
-	b.listener, err = net.Listen("tcp", "127.0.0.1:0")
-	Check(t, err)
-	b.Addr = b.listener.Addr().String()
-	b.serving.Go(b.accept)
-	return b
+	return &Broker{Engine: engine.New(c, p), T: t, Store: p.Store, Patience: patience, store: s, file: f}
+}
+
+// Pipe returns the other end of a connection to the broker without a network. The
+// broker writes only while the other end is read.
+func (b *Broker) Pipe() net.Conn {
+	near, far := net.Pipe()
+	b.serving.Go(func() { b.Serve(&engine.Socket{Conn: near, Address: "127.0.0.1", Protocol: "MQTT"}) })
+	return far
 }
 
 func (b *Broker) accept() {
@@ -68,7 +84,9 @@ func (b *Broker) accept() {
 // Close ends the engine, then what the others end that stand between it and the
 // store, then the store.
 func (b *Broker) Close(others ...func()) {
-	b.listener.Close()
+	if b.listener != nil {
+		b.listener.Close()
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), b.Patience)
 	defer cancel()
 	if err := b.Engine.Close(ctx); err != nil {

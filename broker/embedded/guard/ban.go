@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"signalbox/broker"
@@ -23,12 +22,16 @@ const (
 )
 
 // expired tells whether a ban is over.
-func expired(b broker.Ban, now time.Time) bool {
-	return !b.ExpiresAt.IsZero() && !b.ExpiresAt.After(now)
+func expired(b broker.Ban, now moment) bool {
+	t := now.wall
+	if b.CreatedBy == ByFlapping {
+		t = now.service
+	}
+	return !b.ExpiresAt.IsZero() && !b.ExpiresAt.After(t)
 }
 
 // canonical checks a ban and gives an address its one form.
-func canonical(op string, b broker.Ban, now time.Time) (broker.Ban, error) {
+func canonical(op string, b broker.Ban, now moment) (broker.Ban, error) {
 	value, err := canonicalValue(op, b.Kind, b.Value)
 	switch {
 	case err != nil:

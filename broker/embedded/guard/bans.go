@@ -29,20 +29,32 @@ type Store interface {
 // called, and never by those who ask.
 type Bans struct {
 	store    Store
-	now      func() time.Time
+	clocks   Clocks
 	changing chan struct{} // of one; full while a change is under way
 
 	mu    sync.RWMutex // guards index
 	index *index
 }
 
+// Clocks are what bans end by. A ban until a date, which is what people ask for, ends by
+// the time of day, whatever that is set to: the date is what was meant. A ban for a while,
+// as of who connects too often, ends by service time, which nobody can set.
+type Clocks struct {
+	Wall, Service func() time.Time
+}
+
+// moment is one by both clocks.
+type moment struct{ wall, service time.Time }
+
+func (c Clocks) now() moment { return moment{c.Wall(), c.Service()} }
+
 // OpenBans reads the bans of earlier runs.
-func OpenBans(ctx context.Context, s Store, now func() time.Time) (*Bans, error) {
+func OpenBans(ctx context.Context, s Store, c Clocks) (*Bans, error) {
 	all, err := s.LoadBans(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("load bans: %w", err)
 	}
-	b := &Bans{store: s, now: now, changing: make(chan struct{}, 1), index: newIndex()}
+	b := &Bans{store: s, clocks: c, changing: make(chan struct{}, 1), index: newIndex()}
 	for _, ban := range all {
 		if err := b.index.put(ban); err != nil {
 			return nil, fmt.Errorf("load the ban of %s %q: %w", ban.Kind, ban.Value, err)
@@ -54,7 +66,7 @@ func OpenBans(ctx context.Context, s Store, now func() time.Time) (*Bans, error)
 // Banned gives the ban that keeps a client out, if there is one. Client id and
 // username are left out by "", the address by the zero Addr.
 func (b *Bans) Banned(clientID, username string, addr netip.Addr) (broker.Ban, bool) {
-	now := b.now()
+	now := b.clocks.now()
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	if ban, ok := b.index.get(broker.BanClientID, clientID); ok && !expired(ban, now) {
@@ -73,7 +85,7 @@ func (b *Bans) Banned(clientID, username string, addr netip.Addr) (broker.Ban, b
 
 // List gives the bans in force, ordered by kind and value, never nil.
 func (b *Bans) List() []broker.Ban {
-	now := b.now()
+	now := b.clocks.now()
 	found := b.filter(func(ban broker.Ban) bool { return !expired(ban, now) })
 	slices.SortFunc(found, byKey)
 	return found
@@ -90,9 +102,9 @@ func byKey(x, y broker.Ban) int {
 // A ban that cannot be is Invalid, one that there is no room for a Conflict.
 func (b *Bans) Add(ctx context.Context, ban broker.Ban) (broker.Ban, error) {
 	const op = "addBan"
-	now := b.now()
+	now := b.clocks.now()
 	if ban.CreatedAt.IsZero() {
-		ban.CreatedAt = now
+		ban.CreatedAt = now.wall
 	}
 	ban, err := canonical(op, ban, now)
 	if err != nil {
@@ -121,7 +133,7 @@ func (b *Bans) Remove(ctx context.Context, kind broker.BanKind, value string) er
 	}
 	return b.change(ctx, func() error {
 		ban, ok := b.get(kind, value)
-		if !ok || expired(ban, b.now()) {
+		if !ok || expired(ban, b.clocks.now()) {
 			return &broker.Error{Kind: broker.NotFound, Op: op, Msg: "there is no such ban"}
 		}
 		return b.remove(ctx, []broker.Ban{ban})
@@ -160,7 +172,7 @@ func (b *Bans) makeRoom(ctx context.Context, op string, ban broker.Ban) error {
 
 // sweep forgets what has expired. It is part of a change.
 func (b *Bans) sweep(ctx context.Context) error {
-	now := b.now()
+	now := b.clocks.now()
 	return b.remove(ctx, b.filter(func(ban broker.Ban) bool { return expired(ban, now) }))
 }
 

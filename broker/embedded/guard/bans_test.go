@@ -63,7 +63,7 @@ func (s *shelf) LoadBans(context.Context) ([]broker.Ban, error) {
 
 func openBans(t *testing.T, s guard.Store, c *clock) *guard.Bans {
 	t.Helper()
-	b, err := guard.OpenBans(t.Context(), s, c.now)
+	b, err := guard.OpenBans(t.Context(), s, guard.Clocks{Wall: c.now, Service: c.now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func TestABanThatIsNotStoredIsNone(t *testing.T) {
 	if got := b.List(); len(got) != 1 || got[0].Value != "old" {
 		t.Errorf("bans %v", got)
 	}
-	if _, err := guard.OpenBans(t.Context(), s, c.now); !errors.Is(err, full) {
+	if _, err := guard.OpenBans(t.Context(), s, guard.Clocks{Wall: c.now, Service: c.now}); !errors.Is(err, full) {
 		t.Errorf("OpenBans: %v", err)
 	}
 }
@@ -354,7 +354,7 @@ func FuzzParseNetwork(f *testing.F) {
 }
 
 func BenchmarkBanned(b *testing.B) {
-	bans, err := guard.OpenBans(b.Context(), newShelf(crowd(100_000, time.Time{})...), time.Now)
+	bans, err := guard.OpenBans(b.Context(), newShelf(crowd(100_000, time.Time{})...), guard.Clocks{Wall: time.Now, Service: time.Now})
 	if err != nil {
 		b.Fatal(err)
 	}

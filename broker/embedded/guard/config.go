@@ -19,6 +19,11 @@ type Config struct {
 	// says at once who it is comes in however many say nothing.
 	MaxHalfOpen           int `mapstructure:"max_half_open"`
 	MaxHalfOpenPerAddress int `mapstructure:"max_half_open_per_address"`
+	// MaxLoginBytes and MaxLoginBytesPerAddress bound the bytes of CONNECTs whose
+	// clients have not logged in. The first UncountedLoginBytes of each do not
+	// count.
+	MaxLoginBytes           int `mapstructure:"max_login_bytes"`
+	MaxLoginBytesPerAddress int `mapstructure:"max_login_bytes_per_address"`
 	// ConnectRate is how many connections a second are let in for ever,
 	// ConnectBurst how many at once after a rest; the newcomer is refused.
 	ConnectRate  int `mapstructure:"connect_rate"`
@@ -50,6 +55,8 @@ type FlappingConfig struct {
 // Limits of the configuration.
 const (
 	mostConnections = 1_000_000
+	leastLoginBytes = 1 << 20 // more than the largest CONNECT
+	mostLoginBytes  = 1 << 30
 	mostConnects    = 1000 // their times are kept for each client id
 	longestWindow   = 24 * time.Hour
 	longestBan      = 365 * 24 * time.Hour
@@ -64,6 +71,8 @@ func DefaultConfig() Config {
 		MaxConnectionsPerAddress: 5000,
 		MaxHalfOpen:              2000,
 		MaxHalfOpenPerAddress:    500,
+		MaxLoginBytes:            64 << 20,
+		MaxLoginBytesPerAddress:  16 << 20,
 		ConnectRate:              10_000,
 		ConnectBurst:             20_000,
 		ConnectRatePerAddress:    500,
@@ -82,6 +91,8 @@ func (c Config) Validate(at string) []error {
 	bad.between("max_connections_per_address", c.MaxConnectionsPerAddress, 0, mostConnections)
 	bad.between("max_half_open", c.MaxHalfOpen, 0, mostConnections)
 	bad.between("max_half_open_per_address", c.MaxHalfOpenPerAddress, 0, mostConnections)
+	bad.loginBytes("max_login_bytes", c.MaxLoginBytes)
+	bad.loginBytes("max_login_bytes_per_address", c.MaxLoginBytesPerAddress)
 	bad.pace("connect_rate", c.ConnectRate, "connect_burst", c.ConnectBurst)
 	bad.pace("connect_rate_per_address", c.ConnectRatePerAddress, "connect_burst_per_address", c.ConnectBurstPerAddress)
 	bad.between("max_failed_logins", c.MaxFailedLogins, 0, mostConnections)
@@ -118,6 +129,11 @@ func (f *faults) check(ok bool, key, what string) {
 
 func (f *faults) between(key string, n, low, high int) {
 	f.check(low <= n && n <= high, key, fmt.Sprintf("must be from %d to %d", low, high))
+}
+
+// loginBytes checks a bound of bytes, which has room for any one CONNECT.
+func (f *faults) loginBytes(key string, n int) {
+	f.check(n == 0 || leastLoginBytes <= n && n <= mostLoginBytes, key, fmt.Sprintf("must be 0 or from %d to %d", leastLoginBytes, mostLoginBytes))
 }
 
 // pace checks a rate and, where there is one, its burst.

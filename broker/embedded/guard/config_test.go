@@ -19,6 +19,7 @@ func TestDefaultConfigIsValidAndFinite(t *testing.T) {
 		"MaxConnections": c.MaxConnections, "MaxConnectionsPerAddress": c.MaxConnectionsPerAddress,
 		"MaxHalfOpen": c.MaxHalfOpen, "MaxHalfOpenPerAddress": c.MaxHalfOpenPerAddress, "ConnectRate": c.ConnectRate,
 		"ConnectRatePerAddress": c.ConnectRatePerAddress, "MaxFailedLogins": c.MaxFailedLogins,
+		"MaxLoginBytes": c.MaxLoginBytes, "MaxLoginBytesPerAddress": c.MaxLoginBytesPerAddress,
 	} {
 		if limit == 0 {
 			t.Errorf("%s has no limit", name)
@@ -36,9 +37,11 @@ func TestValidateNamesEveryBadKey(t *testing.T) {
 		"negative": {func(c *guard.Config) {
 			c.MaxConnectionsPerAddress, c.MaxHalfOpen, c.MaxHalfOpenPerAddress, c.ConnectRate = -1, -1, -1, -1
 			c.ConnectRatePerAddress, c.MaxFailedLogins, c.Flapping.MaxConnects = -1, -1, -1
+			c.MaxLoginBytes, c.MaxLoginBytesPerAddress = 1<<20-1, 1<<30+1
 		}, []string{
 			"connect_rate", "connect_rate_per_address", "flapping.max_connects", "max_connections_per_address",
 			"max_failed_logins", "max_half_open", "max_half_open_per_address",
+			"max_login_bytes", "max_login_bytes_per_address",
 		}},
 		"rates without bursts": {func(c *guard.Config) { c.ConnectBurst, c.ConnectBurstPerAddress = 0, 0 },
 			[]string{"connect_burst", "connect_burst_per_address"}},

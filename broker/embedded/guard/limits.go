@@ -17,13 +17,15 @@ type Refusal string
 
 // The refusals.
 const (
-	Full            Refusal = "max_connections"
-	TooFast         Refusal = "connect_rate"
-	AddressFull     Refusal = "max_connections_per_address"
-	AddressTooFast  Refusal = "connect_rate_per_address"
-	GaveWay         Refusal = "max_half_open"             // the connection was let in before
-	AddressGaveWay  Refusal = "max_half_open_per_address" // the same
-	TooManyFailures Refusal = "max_failed_logins"
+	Full              Refusal = "max_connections"
+	TooFast           Refusal = "connect_rate"
+	AddressFull       Refusal = "max_connections_per_address"
+	AddressTooFast    Refusal = "connect_rate_per_address"
+	GaveWay           Refusal = "max_half_open"             // the connection was let in before
+	AddressGaveWay    Refusal = "max_half_open_per_address" // the same
+	TooManyFailures   Refusal = "max_failed_logins"
+	LoginBytes        Refusal = "max_login_bytes" // the connection may have been let in before
+	AddressLoginBytes Refusal = "max_login_bytes_per_address"
 )
 
 // Error says which limit it is.
@@ -45,26 +47,33 @@ type Limits struct {
 	half      list.List // of *Ticket, the oldest first
 	addresses map[netip.Addr]*address
 	idle      list.List // of *address without a connection, the first to be forgotten first
+
+	reserved     int64     // bytes held before log-in
+	reservations list.List // of *Ticket that hold some of them, the oldest first
+	exempted     address   // holds those of all connections without a bound of their own
 }
 
 // address is what is known of one address. Limits.mu guards it.
 type address struct {
-	key     netip.Addr
-	open    int
-	half    list.List // of *Ticket, the oldest first
-	arrived pace
-	failed  pace
-	resting *list.Element // its place in Limits.idle; nil while open
+	key      netip.Addr
+	open     int
+	half     list.List // of *Ticket, the oldest first
+	arrived  pace
+	failed   pace
+	reserved int64         // bytes before log-in
+	resting  *list.Element // its place in Limits.idle; nil while open
 }
 
 // Ticket is one connection's place among all. Limits.mu guards its fields.
 type Ticket struct {
-	limits  *Limits
-	cut     func(Refusal)
-	half    *list.Element // its place in Limits.half; nil once greeted or cut off
-	own     *list.Element // the same in address.half
-	address *address      // nil until From, and where exempt
-	left    bool
+	limits      *Limits
+	cut         func(Refusal)
+	half        *list.Element // its place in Limits.half; nil once greeted or cut off
+	own         *list.Element // the same in address.half
+	address     *address      // nil until From, and where exempt
+	reserved    int64         // bytes before log-in
+	reservation *list.Element // its place in Limits.reservations; nil without one
+	left        bool
 }
 
 // NewLimits counts from nothing. The configuration must be valid.
@@ -219,6 +228,7 @@ func (t *Ticket) Leave() {
 	}
 	t.left = true
 	t.greeted()
+	l.setReserved(t, 0)
 	l.open--
 	if a := t.address; a != nil {
 		a.open--
@@ -256,16 +266,17 @@ func (l *Limits) LoginFailed(addr netip.Addr) {
 
 // Usage is how much is in use.
 type Usage struct {
-	Open      int // connections
-	HalfOpen  int // of these, without CONNECT
-	Addresses int // remembered
+	Open       int   // connections
+	HalfOpen   int   // of these, without CONNECT
+	Addresses  int   // remembered
+	LoginBytes int64 // held for clients that have not logged in
 }
 
 // Usage tells how much is in use now.
 func (l *Limits) Usage() Usage {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return Usage{Open: l.open, HalfOpen: l.half.Len(), Addresses: len(l.addresses)}
+	return Usage{Open: l.open, HalfOpen: l.half.Len(), Addresses: len(l.addresses), LoginBytes: l.reserved}
 }
 
 func (l *Limits) isExempt(addr netip.Addr) bool {

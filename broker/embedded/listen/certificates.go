@@ -70,10 +70,20 @@ func (c *certificates) refresh() {
 		return
 	}
 	c.checked = now
-	stamps := stampsOf(c.config)
-	if stamps.same(c.seen) {
-		return
+	if stamps := stampsOf(c.config); !stamps.same(c.seen) {
+		c.read(stamps)
 	}
+}
+
+// reload reads the files now, whether they look changed or not.
+func (c *certificates) reload() {
+	c.checking.Lock()
+	defer c.checking.Unlock()
+	c.read(stampsOf(c.config))
+}
+
+// read takes up what the files hold, if it can be used. checking is held.
+func (c *certificates) read(stamps fileStamps) {
 	c.seen = stamps
 	t, err := load(c.config)
 	if err != nil {

@@ -103,6 +103,22 @@ func (c *Conn) ConnectBy() time.Time { return c.until }
 // newcomers any longer.
 func (c *Conn) Greeted() { c.ticket.Greeted() }
 
+// Reserve sets how many bytes are held for a client that has not logged in, 0
+// once it has. Where there is no room its error says so, and the connection must
+// be closed.
+func (c *Conn) Reserve(bytes int) error {
+	err := c.ticket.Reserve(bytes)
+	if limit, ok := errors.AsType[guard.Refusal](err); ok {
+		c.listener.note(c.remote, &loss{string(limit), limit})
+	}
+	return err
+}
+
+// AwaitEnd waits, without reading, until the client has ended the connection; then
+// it returns nil. A read deadline ends the waiting with an error. It counts as
+// reading.
+func (c *Conn) AwaitEnd() error { return c.socket.awaitEnd() }
+
 // giveWay ends the connection for the sake of a newcomer, whatever its owner is
 // doing with it. It does not wait.
 func (c *Conn) giveWay(limit guard.Refusal) {

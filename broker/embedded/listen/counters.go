@@ -44,7 +44,8 @@ const (
 	causeProxy     = "PROXY header"
 	causeTLS       = "TLS"
 	causeWebSocket = "WebSocket"
-	causeGone      = "gone" // the peer
+	causeGone      = "gone"   // the peer
+	causeAccept    = "accept" // of log lines only: there was no connection
 )
 
 // loss is a connection that came to nothing.

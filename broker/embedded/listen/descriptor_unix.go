@@ -26,6 +26,15 @@ func (s *socket) Wait() error {
 	})
 }
 
+// awaitEnd waits until the peer sends nothing more, or the socket was cut.
+func (s *socket) awaitEnd() error {
+	raw, err := s.SyscallConn()
+	if err != nil {
+		return err
+	}
+	return raw.Read(hasEnded)
+}
+
 // writeAtOnce writes what the system takes without waiting. The caller knows
 // that nobody else is writing.
 func (s *socket) writeAtOnce(p []byte) (n int, err error) {

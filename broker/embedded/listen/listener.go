@@ -162,7 +162,9 @@ func (l *Listener) accept(socket net.Listener, stop <-chan struct{}, welcome fun
 		case errors.Is(err, net.ErrClosed):
 			return
 		case err != nil:
-			l.options.Log.Warn("a connection could not be accepted", "listener", l.config.Address, "error", err)
+			if times, due := l.complain(causeAccept); due {
+				l.options.Log.Warn("connections could not be accepted", "listener", l.config.Address, "error", err, "times", times)
+			}
 			if !pause(stop, acceptPause) {
 				return
 			}

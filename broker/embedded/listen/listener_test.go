@@ -16,6 +16,7 @@ import (
 	"signalbox/broker"
 	"signalbox/broker/embedded/guard"
 	"signalbox/broker/embedded/listen"
+	"signalbox/scripts/suite"
 )
 
 func TestPlainConnection(t *testing.T) {
@@ -117,7 +118,7 @@ func TestADeadlineDoesNotEndAConnection(t *testing.T) {
 			if err := c.Wait(); !os.IsTimeout(err) {
 				t.Fatalf("listener %d: %v", n, err)
 			}
-			c.SetReadDeadline(time.Now().Add(patience))
+			c.SetReadDeadline(time.Now().Add(suite.HangLimit))
 			io.WriteString(peer, text)
 			wantHear(t, c, text)
 		}
@@ -205,7 +206,7 @@ func TestLimitsAndBans(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { c.Close() })
-		c.SetDeadline(time.Now().Add(patience))
+		c.SetDeadline(time.Now().Add(suite.HangLimit))
 		return c
 	}
 	wantEcho(t, from("127.0.0.1"), "x")
@@ -224,7 +225,7 @@ func TestBindIsAllOrNothingAndSaysWhatToDo(t *testing.T) {
 		{Protocol: "unix", Address: free},
 		{Protocol: "mqtt", Address: r.addr(0), Key: "broker.listen"},
 	}
-	o := listen.Options{Timeout: patience, Limits: guard.NewLimits(guard.Config{}, time.Now)}
+	o := listen.Options{Timeout: suite.HangLimit, Limits: guard.NewLimits(guard.Config{}, time.Now)}
 	s, err := listen.New(configs, o)
 	if err != nil {
 		t.Fatal(err)
@@ -276,7 +277,7 @@ func TestDescribe(t *testing.T) {
 		{Protocol: "wss", CertFile: certs.cert, KeyFile: certs.key, CAFile: certs.ca, RequireCertificate: true},
 		{Protocol: "unix", Address: path},
 	}
-	o := listen.Options{Timeout: patience, Limits: guard.NewLimits(guard.Config{}, time.Now)}
+	o := listen.Options{Timeout: suite.HangLimit, Limits: guard.NewLimits(guard.Config{}, time.Now)}
 	for i := range configs[:2] {
 		configs[i].Address = "127.0.0.1:0"
 	}

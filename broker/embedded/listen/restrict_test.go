@@ -13,6 +13,7 @@ import (
 	"signalbox/broker"
 	"signalbox/broker/embedded/guard"
 	"signalbox/broker/embedded/listen"
+	"signalbox/scripts/suite"
 )
 
 // wantRefused wants nobody to listen.
@@ -116,7 +117,7 @@ func TestRestrictEndsWhatIsNotHandedOver(t *testing.T) {
 // TestBindIsRestricted opens nothing but what may be.
 func TestBindIsRestricted(t *testing.T) {
 	t.Parallel()
-	o := listen.Options{Timeout: patience, Limits: guard.NewLimits(guard.Config{}, time.Now)}
+	o := listen.Options{Timeout: suite.HangLimit, Limits: guard.NewLimits(guard.Config{}, time.Now)}
 	s, err := listen.New([]listen.Config{
 		{Protocol: "mqtt", Address: "127.0.0.1:0"}, {Protocol: "mqtt", Address: "127.0.0.1:0", AdminOnly: true},
 	}, o)

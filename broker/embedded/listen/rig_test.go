@@ -21,13 +21,11 @@ import (
 	"signalbox/broker/brokertest"
 	"signalbox/broker/embedded/guard"
 	"signalbox/broker/embedded/listen"
+	"signalbox/scripts/suite"
 )
 
 // TestMain fails when a goroutine is left after all tests.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// patience is how long tests wait for what must happen.
-const patience = 10 * time.Second
 
 // rig is a set of listeners whose connections say everything back to their
 // peers until those have no more to say.
@@ -57,7 +55,7 @@ func serve(t *testing.T, o options, configs ...listen.Config) *rig {
 	r.limits = guard.NewLimits(o.limits, time.Now)
 	o.Limits, o.Counters, o.Log = r.limits, r.counters, slog.New(slog.NewTextHandler(r.log, nil))
 	if o.Timeout == 0 {
-		o.Timeout = patience
+		o.Timeout = suite.HangLimit
 	}
 	for i := range configs {
 		configs[i].Key = fmt.Sprintf("listeners[%d].", i)
@@ -124,7 +122,7 @@ func (r *rig) next() *listen.Conn {
 	select {
 	case c := <-r.conns:
 		return c
-	case <-time.After(patience):
+	case <-time.After(suite.HangLimit):
 		r.t.Fatal("no connection was handed over")
 		return nil
 	}
@@ -148,7 +146,7 @@ func (r *rig) dial(n int) net.Conn {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(patience))
+	c.SetDeadline(time.Now().Add(suite.HangLimit))
 	return c
 }
 
@@ -182,7 +180,7 @@ func wantClosed(t *testing.T, c io.Reader) {
 // eventually waits until a condition holds.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), suite.HangLimit)
 	defer cancel()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()

@@ -70,6 +70,16 @@ func New(all []Config, o Options) (*Set, error) {
 // numbered from 1.
 func (s *Set) Listeners() []*Listener { return s.listeners }
 
+// ReloadCertificates reads the files of all certificates now, instead of when
+// somebody connects after they have changed.
+func (s *Set) ReloadCertificates() {
+	for _, l := range s.listeners {
+		if l.certificates != nil {
+			l.certificates.reload()
+		}
+	}
+}
+
 // Bind opens all sockets, as far as they are not restricted, or none. Its error is
 // a sentence that says what to do.
 func (s *Set) Bind(ctx context.Context) error {

@@ -21,6 +21,7 @@ import (
 	"signalbox/broker/brokertest"
 	"signalbox/broker/embedded/guard"
 	"signalbox/broker/embedded/listen"
+	"signalbox/scripts/suite"
 )
 
 // secure goes through the TLS handshake with the nth listener.
@@ -179,7 +180,7 @@ func TestBadCertificatesAreNamed(t *testing.T) {
 		"l.ca_file: ":                  {CertFile: certs.cert, KeyFile: certs.key, CAFile: certs.key},
 	} {
 		c.Protocol, c.Address, c.Key = "mqtts", "127.0.0.1:0", "l."
-		o := listen.Options{Timeout: patience, Limits: guard.NewLimits(guard.Config{}, time.Now)}
+		o := listen.Options{Timeout: suite.HangLimit, Limits: guard.NewLimits(guard.Config{}, time.Now)}
 		if _, err := listen.New([]listen.Config{c}, o); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"signalbox/broker/embedded/guard"
 	"signalbox/broker/embedded/listen"
+	"signalbox/scripts/suite"
 )
 
 func TestUnixSocket(t *testing.T) {
@@ -38,7 +39,7 @@ func TestUnixSocket(t *testing.T) {
 // bindUnix tries to listen on a path.
 func bindUnix(t *testing.T, path string) error {
 	t.Helper()
-	o := listen.Options{Timeout: patience, Limits: guard.NewLimits(guard.Config{}, time.Now)}
+	o := listen.Options{Timeout: suite.HangLimit, Limits: guard.NewLimits(guard.Config{}, time.Now)}
 	s, err := listen.New([]listen.Config{{Protocol: "unix", Address: path, Key: "l."}}, o)
 	if err != nil {
 		t.Fatal(err)

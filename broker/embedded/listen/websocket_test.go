@@ -15,6 +15,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"signalbox/broker/embedded/listen"
+	"signalbox/scripts/suite"
 )
 
 func TestWebSocket(t *testing.T) {
@@ -32,7 +33,7 @@ func TestWebSocket(t *testing.T) {
 		}
 		pongs := make(chan string, 1)
 		web.ws.SetPongHandler(func(data string) error { pongs <- data; return nil })
-		if err := web.ws.WriteControl(websocket.PingMessage, []byte("there?"), time.Now().Add(patience)); err != nil {
+		if err := web.ws.WriteControl(websocket.PingMessage, []byte("there?"), time.Now().Add(suite.HangLimit)); err != nil {
 			t.Fatal(err)
 		}
 		wantEcho(t, peer, "x") // the pong comes before
@@ -44,7 +45,7 @@ func TestWebSocket(t *testing.T) {
 			t.Errorf("listener %d: web socket %v, raw %v", n, c.WebSocket(), c.Raw())
 		}
 		bye := websocket.FormatCloseMessage(websocket.CloseGoingAway, "")
-		if err := web.ws.WriteControl(websocket.CloseMessage, bye, time.Now().Add(patience)); err != nil {
+		if err := web.ws.WriteControl(websocket.CloseMessage, bye, time.Now().Add(suite.HangLimit)); err != nil {
 			t.Fatal(err)
 		}
 		if _, _, err := web.ws.NextReader(); !websocket.IsCloseError(err, websocket.CloseGoingAway) {

@@ -12,6 +12,7 @@ type Figures struct {
 	Linked bool // messages can be sent to it
 
 	Routes                   int   // filters that somebody is subscribed to there
+	Known                    bool  // it has told its routes since this node was started
 	Sent, Received           int64 // messages
 	SentBytes, ReceivedBytes int64 // all in all
 	Repeated                 int64 // messages sent again after a link broke
@@ -19,7 +20,7 @@ type Figures struct {
 
 	Dropped int64 // messages of QoS 0 while there was no link or no room
 	Refused int64 // above QoS 0, for which there was no room or that could not be stored there
-	GivenUp int64 // above QoS 0, for a node that was gone
+	GivenUp int64 // above QoS 0, acknowledged though the node was gone
 }
 
 // Figures gives those of all other nodes, in order.
@@ -41,7 +42,7 @@ func (p *peer) figures() Figures {
 	f := l.totals
 	f.Linked, f.Waiting, f.WaitingBytes = l.linked, int64(l.queue.waiting()), l.queue.bytes
 	l.mu.Unlock()
-	f.Node, f.Routes = p.id, p.handle.Routes()
+	f.Node, f.Routes, f.Known = p.id, p.handle.Routes(), p.known.Load()
 	f.Received, f.ReceivedBytes = p.intake.messages.Load(), p.intake.bytes.Load()
 	return f
 }

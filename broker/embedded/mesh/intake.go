@@ -16,11 +16,9 @@ type intake struct {
 	peer            *peer
 	messages, bytes atomic.Int64
 
-	mu      sync.Mutex // guards what follows; held while routes are forgotten
+	mu      sync.Mutex // guards what follows
 	ledger  *ledger    // of the node's latest incarnation; nil for none
 	serving *serving   // the latest connection; nil for none
-	grace   *time.Timer
-	closed  bool
 }
 
 // serving is a connection that is served.
@@ -71,9 +69,6 @@ func (i *intake) replace(conn net.Conn) (leave func()) {
 	i.mu.Lock()
 	former := i.serving
 	i.serving = me
-	if i.grace != nil {
-		i.grace.Stop()
-	}
 	i.mu.Unlock()
 	if former != nil {
 		former.conn.Close() //nolint:errcheck // it is of no use any more
@@ -82,36 +77,14 @@ func (i *intake) replace(conn net.Conn) (leave func()) {
 	return func() { i.leave(me) }
 }
 
-// leave ends a connection. Without another one the node's routes are forgotten
-// after a time.
+// leave ends a connection. The node's routes stay: its sessions wait for messages
+// whether it can be reached or not.
 func (i *intake) leave(me *serving) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	close(me.done)
-	if i.serving != me || i.closed {
-		return
-	}
-	i.serving = nil
-	i.grace = time.AfterFunc(i.peer.mesh.grace, i.forget)
-}
-
-// forget withdraws the node's routes, if it has not come back.
-func (i *intake) forget() {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.serving == nil {
-		i.peer.handle.Renew()
-		i.peer.handle.Prune()
-	}
-}
-
-// close ends the wait for the node.
-func (i *intake) close() {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.closed = true
-	if i.grace != nil {
-		i.grace.Stop()
+	if i.serving == me {
+		i.serving = nil
 	}
 }
 
@@ -207,6 +180,14 @@ func (c *courier) run(conn net.Conn, in *reader) error {
 	}
 }
 
+// translate gives a message the times of this node's clock. One to be retained keeps those
+// that it has: by them all nodes know it as the one that is agreed upon.
+func (c *courier) translate(m *engine.Message) {
+	if !m.Retain {
+		m.Postpone(-c.intake.peer.mesh.ahead(c.intake.peer.id))
+	}
+}
+
 // take does what one frame says.
 func (c *courier) take(kind byte, body []byte) error {
 	switch kind {
@@ -215,6 +196,7 @@ func (c *courier) take(kind byte, body []byte) error {
 		if err != nil {
 			return err
 		}
+		c.translate(p.message)
 		c.deliver(&p)
 	case frameRoutes:
 		r, err := decodeRoutes(body)
@@ -265,7 +247,7 @@ func (c *courier) routes(r *routes) {
 	if c.whole {
 		handle.Prune()
 		c.whole = false
-		c.intake.peer.hear()
+		c.intake.peer.learned()
 	}
 	c.ledger.mu.Lock()
 	c.ledger.known = r.number

@@ -91,7 +91,7 @@ func (l *link) admit(p *parcel) error {
 	case l.closed != nil:
 		return l.closed
 	case l.lost && p.QoS > 0:
-		l.totals.GivenUp++
+		l.lose(p)
 		return engine.ErrGone
 	case !l.linked && p.QoS == 0:
 		l.totals.Dropped++
@@ -256,6 +256,22 @@ func (l *link) down() {
 	l.peer.unreached()
 }
 
+// lose counts a message whose publisher is acknowledged though the node does not get
+// it. mu is held.
+func (l *link) lose(p *parcel) {
+	if !p.Kept {
+		l.totals.GivenUp++
+		l.mesh.losses.Add(LostUnreachable, l.peer.id, 1)
+	}
+}
+
+// countLost is lose for one that was waiting.
+func (l *link) countLost(p *parcel) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lose(p)
+}
+
 // giveUp ends the wait for the other node, unless it is reached now; with an error
 // for ever. It gives the messages above QoS 0 that are not sent there any more.
 func (l *link) giveUp(err error) (waiting []parcel, is bool) {
@@ -266,7 +282,6 @@ func (l *link) giveUp(err error) (waiting []parcel, is bool) {
 	}
 	l.lost, l.closed = true, err
 	waiting = l.queue.clear()
-	l.totals.GivenUp += int64(len(waiting))
 	l.release()
 	return waiting, true
 }

@@ -36,6 +36,12 @@ type Options struct {
 	// Grace is how long messages wait for a node that cannot be reached, and its
 	// subscriptions are taken to be there; 0 for DefaultGrace.
 	Grace time.Duration
+	// Ahead returns how many milliseconds the clock of another node's engine is ahead of
+	// that of this one; nil where all have the same.
+	Ahead func(node int) int64
+	// Losses counts the acknowledged messages that other nodes do not get; nil where
+	// nobody asks.
+	Losses *Losses
 }
 
 // DefaultGrace leaves a node the time to be started again.
@@ -50,6 +56,8 @@ type Mesh struct {
 	net         Net
 	log         *slog.Logger
 	grace       time.Duration
+	losses      *Losses
+	ahead       func(node int) int64
 	table       *table
 
 	life context.Context // ends with Close
@@ -66,10 +74,16 @@ type Mesh struct {
 func New(o Options) *Mesh {
 	m := &Mesh{
 		self: o.Self, engine: o.Engine, net: o.Net, log: o.Log, grace: cmp.Or(o.Grace, DefaultGrace),
-		incarnation: random(), table: newTable(), peers: map[int]*peer{},
+		losses: o.Losses, ahead: o.Ahead, incarnation: random(), table: newTable(), peers: map[int]*peer{},
 	}
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
+	}
+	if m.losses == nil {
+		m.losses = NewLosses(m.log)
+	}
+	if m.ahead == nil {
+		m.ahead = func(int) int64 { return 0 }
 	}
 	m.life, m.end = context.WithCancel(context.Background())
 	m.engine.Identify(uint16(o.Self)) //nolint:gosec // in its bounds
@@ -167,4 +181,5 @@ func (m *Mesh) Close() {
 	m.engine.SetRoutes(nil)
 	m.end()
 	m.tasks.Wait()
+	m.losses.Report()
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"signalbox/broker/embedded/engine"
@@ -19,6 +20,7 @@ type peer struct {
 	intake *intake
 	heard  sync.Once
 	told   chan struct{} // closed when it has told its routes once, or was not reached for startTogether
+	known  atomic.Bool   // it has told its routes since this node was started
 
 	life    context.Context // ends when it is no peer any more
 	end     context.CancelFunc
@@ -37,6 +39,12 @@ func newPeer(m *Mesh, id int) *peer {
 	p.grace = time.AfterFunc(m.grace, p.lose)
 	p.running.Go(func() { p.link.run(p.life) })
 	return p
+}
+
+// learned notes that the node has told its whole table of routes.
+func (p *peer) learned() {
+	p.known.Store(true)
+	p.hear()
 }
 
 // hear ends the wait for the node's first table of routes.
@@ -66,19 +74,27 @@ func (p *peer) lose() {
 		p.handle.Lose()
 	}
 	p.mu.Unlock()
+	if is && !p.known.Load() {
+		p.mesh.log.Warn("a node was not reached since this one was started: messages for its sessions are neither delivered nor counted",
+			"node", p.id)
+	}
 	p.settle(waiting, engine.ErrGone)
 }
 
 // settle has messages end that the node was to get. If it is gone, those for
-// shared subscriptions go to other members.
+// shared subscriptions go to other members, and all others are lost.
 func (p *peer) settle(waiting []parcel, err error) {
+	gone := errors.Is(err, engine.ErrGone)
 	for i := range waiting {
 		m := &waiting[i]
-		switch {
-		case len(m.Shares) > 0 && errors.Is(err, engine.ErrGone):
-			p.handle.Reassign(m.message, m.Shares, m.Receipt)
-		case m.Receipt != nil:
+		lost := gone && m.Direct
+		if gone && len(m.Shares) > 0 {
+			lost = !p.handle.Reassign(m.message, m.Shares, m.Receipt) || lost
+		} else if m.Receipt != nil {
 			m.Receipt.Settled(err)
+		}
+		if lost {
+			p.link.countLost(m)
 		}
 	}
 }
@@ -90,7 +106,6 @@ func (p *peer) close(err error) {
 	p.hear()
 	p.handle.Remove()
 	p.running.Wait()
-	p.intake.close()
 	p.mu.Lock()
 	p.grace.Stop()
 	waiting, _ := p.link.giveUp(err)

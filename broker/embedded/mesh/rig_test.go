@@ -11,10 +11,8 @@ import (
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/embedded/enginetest"
 	"signalbox/broker/embedded/mesh"
+	"signalbox/scripts/suite"
 )
-
-// patience is how long something is waited for that must come.
-const patience = 30 * time.Second
 
 // fabric connects the nodes of a test, and can be cut.
 type fabric struct {
@@ -36,6 +34,7 @@ type node struct {
 	id     int
 	dir    string
 	mesh   *mesh.Mesh
+	losses *mesh.Losses
 	close  func()
 }
 
@@ -72,9 +71,9 @@ func (f *fabric) ids() (ids []int) {
 func (f *fabric) start(id int, dir string) *node {
 	f.t.Helper()
 	t := f.t
-	n := &node{fabric: f, id: id, dir: dir}
+	n := &node{fabric: f, id: id, dir: dir, losses: mesh.NewLosses(nil)}
 	var s engine.Store
-	n.Broker = enginetest.Start(t, patience, dir, func(c *engine.Config, p *engine.Parts) {
+	n.Broker = enginetest.Start(t, suite.HangLimit, dir, func(c *engine.Config, p *engine.Parts) {
 		s = p.Store
 		if f.log != nil {
 			p.Store = agreeing{s, f.log}
@@ -91,7 +90,7 @@ func (f *fabric) start(id int, dir string) *node {
 		n.AgreeRetained(true)
 		f.log.follow(n, s)
 	}
-	n.mesh = mesh.New(mesh.Options{Self: id, Engine: n.Engine, Net: dialer{f, id}, Grace: f.grace})
+	n.mesh = mesh.New(mesh.Options{Self: id, Engine: n.Engine, Net: dialer{f, id}, Grace: f.grace, Losses: n.losses})
 	ends := []func(){n.mesh.Close}
 	if f.log != nil {
 		ends = append(ends, f.log.close)
@@ -215,5 +214,5 @@ var check = enginetest.Check
 // until waits for a condition.
 func until(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	enginetest.Until(t, patience, what, ok)
+	enginetest.Until(t, suite.HangLimit, what, ok)
 }

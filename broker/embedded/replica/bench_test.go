@@ -80,8 +80,11 @@ func submitMany(b *testing.B, s *Store, makers int) {
 type idle struct{}
 
 func (*idle) Load(context.Context) (*engine.Snapshot, error) { return &engine.Snapshot{}, nil }
-func (*idle) Room()                                          {}
-func (*idle) Submit(c *engine.Changes)                       { c.Done.Settled(c, nil) }
-func (*idle) Err() error                                     { return nil }
-func (*idle) Close(context.Context) error                    { return nil }
-func (*idle) Apply(uint64, []*engine.Changes) error          { return nil }
+func (*idle) Messages(context.Context, []uint64) ([]*engine.Message, error) {
+	return nil, nil
+}
+func (*idle) Room()                                 {}
+func (*idle) Submit(c *engine.Changes)              { c.Done.Settled(c, nil) }
+func (*idle) Err() error                            { return nil }
+func (*idle) Close(context.Context) error           { return nil }
+func (*idle) Apply(uint64, []*engine.Changes) error { return nil }

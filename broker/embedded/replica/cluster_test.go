@@ -19,6 +19,7 @@ import (
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/embedded/store"
 	"signalbox/broker/file"
+	"signalbox/scripts/suite"
 )
 
 // machine has a node's consensus apply to its store.
@@ -119,7 +120,7 @@ func (f *fleet) await(t testing.TB, holds func() bool) {
 	t.Helper()
 	ticks := time.NewTicker(5 * time.Millisecond)
 	defer ticks.Stop()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(suite.HangLimit)
 	for !holds() {
 		select {
 		case <-ticks.C:

@@ -119,6 +119,8 @@ func (l *local) Load(context.Context) (*engine.Snapshot, error) {
 func (l *local) Room()      { l.room() }
 func (l *local) Err() error { return nil }
 
+func (l *local) Messages(context.Context, []uint64) ([]*engine.Message, error) { return nil, nil }
+
 func (l *local) Submit(c *engine.Changes) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"signalbox/broker/embedded/engine"
+	"signalbox/scripts/suite"
 )
 
 var errRefused = errors.New("not now")
@@ -115,7 +116,7 @@ func TestDrainInTime(t *testing.T) {
 func TestChangesOfMode(t *testing.T) {
 	t.Parallel()
 	for _, follows := range []bool{false, false, false, true} {
-		seed := rand.Uint64()
+		seed := suite.Seed(t)
 		t.Run(fmt.Sprint(seed, follows), func(t *testing.T) {
 			t.Parallel()
 			s, l := open(t)

@@ -146,6 +146,11 @@ func (s *Store) Load(ctx context.Context) (*engine.Snapshot, error) {
 	return s.local.Load(ctx)
 }
 
+// Messages reads messages that are stored here, whatever the mode.
+func (s *Store) Messages(ctx context.Context, ids []uint64) ([]*engine.Message, error) {
+	return s.local.Messages(ctx, ids)
+}
+
 // Room waits while too much is submitted and not yet settled.
 func (s *Store) Room() {
 	for {

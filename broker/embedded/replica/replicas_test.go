@@ -16,6 +16,7 @@ import (
 	"signalbox/broker/embedded/schema"
 	"signalbox/broker/embedded/store"
 	"signalbox/broker/file"
+	"signalbox/scripts/suite"
 )
 
 // member is a node with a store of its own, as it is in the product.
@@ -49,7 +50,9 @@ func (m *member) load(t testing.TB) (queue []queued, last uint64) {
 	must(t, err)
 	for _, s := range snapshot.Sessions {
 		for _, r := range s.Queue {
-			queue = append(queue, queued{r.Seq, r.Message.ID, string(r.Message.Payload)})
+			read, err := m.disk.Messages(t.Context(), []uint64{r.Stub.ID})
+			must(t, err)
+			queue = append(queue, queued{r.Seq, r.Stub.ID, string(read[0].Payload)})
 		}
 	}
 	return queue, snapshot.LastMessageID
@@ -104,8 +107,7 @@ func (t *term) Begin(command []byte) func(context.Context) error {
 // have the same afterwards: whatever was settled without an error, once.
 func TestReplicas(t *testing.T) {
 	t.Parallel()
-	seed := rand.Uint64()
-	t.Log("seed", seed)
+	seed := suite.Seed(t)
 	random := rand.New(rand.NewPCG(seed, 0))
 	r := &replicas{}
 	for range 3 {

@@ -9,12 +9,13 @@ import (
 
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/embedded/store"
+	"signalbox/scripts/suite"
 )
 
 // TestWeight compares weights with what changes come to when they are encoded.
 func TestWeight(t *testing.T) {
 	t.Parallel()
-	seed := rand.Uint64()
+	seed := suite.Seed(t)
 	r := &records{rand.New(rand.NewPCG(seed, 0))}
 	for i := range 20_000 {
 		c := r.changes()

@@ -71,6 +71,14 @@ CREATE TABLE ban (
 	PRIMARY KEY (kind, value)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE clock (
+	id      INTEGER PRIMARY KEY CHECK (id = 1),
+	service INTEGER NOT NULL,
+	wall    INTEGER NOT NULL,
+	boot    TEXT NOT NULL,
+	booted  INTEGER NOT NULL
+) STRICT;
+
 CREATE TABLE incoming (
 	session   INTEGER NOT NULL,
 	packet_id INTEGER NOT NULL,

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 
@@ -14,6 +15,7 @@ import (
 
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/file"
+	"signalbox/scripts/suite"
 )
 
 // wantIndex compares the index that is known and the one that is stored.
@@ -38,13 +40,31 @@ func wantShared(t testing.TB, s *opened, want Part) {
 // wantSame expects a store to hold what another one holds.
 func wantSame(t testing.TB, want, got *opened) {
 	t.Helper()
-	a, err := want.Load(context.Background())
-	must(t, err)
-	b, err := got.Load(context.Background())
-	must(t, err)
-	if diff := cmp.Diff(describe(a), describe(b)); diff != "" {
+	if diff := cmp.Diff(describe(whole(t, want.Store)), describe(whole(t, got.Store))); diff != "" {
 		t.Errorf("stored (-want +got):\n%s", diff)
 	}
+}
+
+// TestLoadWhileApplying reads what is stored while more is applied: what Load
+// returns and logs must not be shared with the goroutine that applies. The race
+// detector looks on.
+func TestLoadWhileApplying(t *testing.T) {
+	t.Parallel()
+	s := fresh(t, Options{})
+	must(t, s.Apply(1, []*engine.Changes{{PutSessions: []engine.SessionRecord{session(1)}}}))
+	var applying sync.WaitGroup
+	applying.Go(func() {
+		for i := range uint64(200) {
+			if err := s.Apply(i+2, []*engine.Changes{queued(1, message(i+1, "t"))}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	for s.AppliedIndex() < 201 && !t.Failed() {
+		_, err := s.Load(t.Context())
+		must(t, err)
+	}
+	applying.Wait()
 }
 
 // TestApply applies groups of a log beside what is submitted. What was applied is
@@ -248,7 +268,7 @@ func TestErrandGivenUp(t *testing.T) {
 // the sequence numbers that it finds, so that some come again.
 func TestApplyManyAtOnce(t *testing.T) {
 	t.Parallel()
-	seed := rand.Uint64()
+	seed := suite.Seed(t)
 	m := &model{rand: rand.New(rand.NewPCG(seed, 0)), retained: map[string]*engine.Message{}}
 	single, many := fresh(t, Options{Durability: file.Process}), fresh(t, Options{Durability: file.Process})
 	var gathered []*engine.Changes
@@ -269,9 +289,7 @@ func TestApplyManyAtOnce(t *testing.T) {
 	}
 	must(t, many.Apply(301, gathered))
 	wantSame(t, single, many)
-	now, err := many.Load(t.Context())
-	must(t, err)
-	if diff := cmp.Diff(describe(m.snapshot()), describe(now)); diff != "" || t.Failed() {
+	if diff := cmp.Diff(describe(m.snapshot()), describe(whole(t, many.Store))); diff != "" || t.Failed() {
 		t.Errorf("seed %d (-want +got):\n%s", seed, diff)
 	}
 }

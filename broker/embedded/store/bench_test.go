@@ -192,3 +192,33 @@ func BenchmarkLoad(b *testing.B) {
 	}
 	shut(b, s)
 }
+
+// BenchmarkMessages reads messages of a queue, which are neighbours or have those of
+// other queues between them. An operation is one message.
+func BenchmarkMessages(b *testing.B) {
+	const stored, atOnce = 50_000, 1000
+	for _, apart := range []uint64{1, 2, 50} {
+		b.Run(fmt.Sprintf("every %d", apart), func(b *testing.B) {
+			s := fresh(b, Options{})
+			store(b, s, &engine.Changes{PutSessions: []engine.SessionRecord{session(1)}})
+			var all []*engine.Message
+			for id := range uint64(stored) {
+				all = append(all, small(id+1))
+			}
+			store(b, s, queued(1, all...))
+			ids := make([]uint64, atOnce)
+			for i := range ids {
+				ids[i] = 1 + uint64(i)*apart
+			}
+			b.ReportAllocs()
+			b.ResetTimer()
+			defer cpu(b)()
+			for range b.N/atOnce + 1 {
+				found, err := s.Messages(b.Context(), ids)
+				if must(b, err); len(found) != atOnce {
+					b.Fatalf("%d messages", len(found))
+				}
+			}
+		})
+	}
+}

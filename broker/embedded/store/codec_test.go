@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"signalbox/broker/embedded/engine"
+	"signalbox/scripts/suite"
 )
 
 // everything is a group in which every field of every member is set, beside
@@ -196,7 +197,7 @@ func BenchmarkDecodeChanges(b *testing.B) {
 // they are, in the other encoded and decoded.
 func TestCodecOfModel(t *testing.T) {
 	t.Parallel()
-	seed := rand.Uint64()
+	seed := suite.Seed(t)
 	m := &model{rand: rand.New(rand.NewPCG(seed, 0)), retained: map[string]*engine.Message{}}
 	straight, coded := fresh(t, Options{}), fresh(t, Options{})
 	for range 50 {
@@ -209,11 +210,7 @@ func TestCodecOfModel(t *testing.T) {
 		store(t, coded, again...)
 		store(t, straight, group...)
 	}
-	a, err := straight.disk.load(t.Context())
-	must(t, err)
-	b, err := coded.disk.load(t.Context())
-	must(t, err)
-	if want, got := describe(a.snapshot), describe(b.snapshot); want != got {
+	if want, got := describe(whole(t, straight.Store)), describe(whole(t, coded.Store)); want != got {
 		t.Errorf("seed %d: got\n%s\nwant\n%s", seed, got, want)
 	}
 }

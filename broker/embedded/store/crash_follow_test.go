@@ -20,10 +20,10 @@ const followDir = "STORE_FOLLOW_DIR" // set for the process that follows a log a
 // restores that; it does so after every period changes.
 const backward, period = 5, 10
 
-// TestKillFollower kills a process that applies a log and restores snapshots, again
+// TestCampaignKillFollower kills a process that applies a log and restores snapshots, again
 // and again on the same file. The index and the data that is found must belong
 // together, and be what the process said last or was about to say.
-func TestKillFollower(t *testing.T) {
+func TestCampaignKillFollower(t *testing.T) {
 	t.Parallel()
 	dir, restoring, said := t.TempDir(), 0, uint64(0)
 	for range howOften(t) {
@@ -99,7 +99,7 @@ func verifyFollower(t *testing.T, dir string, last uint64, restoring bool) uint6
 // takes a while.
 const ballast = 300
 
-// followUntilKilled is the process that TestKillFollower kills. It says each index
+// followUntilKilled is the process that TestCampaignKillFollower kills. It says each index
 // that is applied, and when it begins to restore.
 func followUntilKilled(dir string) {
 	s, err := openPlain(dir)

@@ -26,13 +26,13 @@ const (
 	window     = 10 // messages that each session of the process keeps waiting
 )
 
-// TestKill kills a process that stores messages, again and again on the same
+// TestCampaignKill kills a process that stores messages, again and again on the same
 // file. What it said was settled must be there when the file is opened again.
 //
 // The process has a session for each of some queues. It enqueues one message
 // after the other to all of them, retains it, and once window wait, dequeues the
 // oldest. Each step is one change, all or nothing.
-func TestKill(t *testing.T) {
+func TestCampaignKill(t *testing.T) {
 	t.Parallel()
 	kills := howOften(t)
 	dir, total, last := t.TempDir(), 0, uint64(0)
@@ -142,7 +142,7 @@ type errNumber int
 
 func (n errNumber) Error() string { return strconv.Itoa(int(n)) }
 
-// submitUntilKilled is the process that TestKill kills.
+// submitUntilKilled is the process that TestCampaignKill kills.
 func submitUntilKilled(dir string) {
 	s, err := openPlain(dir)
 	if err != nil {

@@ -190,7 +190,7 @@ func underLimit(dir string) int {
 		if err := errors.Join(<-owed, <-submit(s, queued(2, message(2, "t")))); err != nil {
 			return err
 		}
-		if l, err := s.disk.load(context.Background()); err != nil || len(l.snapshot.Sessions) != 2 || len(l.messages) != 1 {
+		if l, err := s.disk.load(context.Background()); err != nil || len(l.snapshot.Sessions) != 2 || l.stored != 1 {
 			return fmt.Errorf("stored %+v: %w", l, err)
 		}
 		return errors.Join(s.Close(context.Background()), s.file.Close())

@@ -63,9 +63,36 @@ func open(t testing.TB, dir string, o Options) *opened {
 	must(t, err)
 	s.Store, err = Open(context.Background(), s.file, o)
 	must(t, err)
-	s.snapshot, err = s.Load(context.Background())
-	must(t, err)
+	s.snapshot = whole(t, s.Store)
 	return s
+}
+
+// whole loads a snapshot and reads the messages of the queues. Those that several
+// refer to are the same everywhere.
+func whole(t testing.TB, s *Store) *engine.Snapshot {
+	t.Helper()
+	snapshot, err := s.Load(context.Background())
+	must(t, err)
+	known := map[uint64]*engine.Message{}
+	for _, m := range snapshot.Retained {
+		known[m.ID] = m
+	}
+	for _, session := range snapshot.Sessions {
+		for i := range session.Queue {
+			r := &session.Queue[i]
+			if known[r.Stub.ID] == nil {
+				read, err := s.Messages(context.Background(), []uint64{r.Stub.ID})
+				must(t, err)
+				known[r.Stub.ID] = read[0]
+			}
+			m := known[r.Stub.ID]
+			if want := (engine.Stub{ID: m.ID, ExpiresAt: m.ExpiresAt, Size: int32(len(m.Topic) + len(m.Payload) + len(m.Properties))}); r.Stub != want {
+				t.Errorf("loaded %+v of a message that is %+v", r.Stub, want)
+			}
+			r.Message, r.Stub = m, engine.Stub{}
+		}
+	}
+	return snapshot
 }
 
 // fresh opens an empty store and shuts it with the test.

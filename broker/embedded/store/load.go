@@ -17,9 +17,11 @@ type loader struct {
 	snapshot *engine.Snapshot
 	books    *ledger
 	sessions map[uint64]*engine.StoredSession
-	messages []*engine.Message // in order of their numbers
-	at       int               // in messages, where the queues' rows have come to
-	retained map[string]*engine.Message
+	messages []engine.Stub // in order of their numbers
+	at       int           // in messages, where the queues' rows have come to
+	retained []uint64      // numbers of messages, in order
+	shares   map[string]string
+	stored   int // messages
 	dropped  dropped
 }
 
@@ -30,14 +32,14 @@ type dropped struct{ messages, queued, other int }
 func (k disk) load(ctx context.Context) (*loader, error) {
 	l := &loader{
 		conn: k.SQL(), snapshot: &engine.Snapshot{}, books: newLedger(),
-		sessions: map[uint64]*engine.StoredSession{}, retained: map[string]*engine.Message{},
+		sessions: map[uint64]*engine.StoredSession{}, shares: map[string]string{},
 	}
 	for _, step := range []struct {
 		what string
 		read func(context.Context) error
 	}{
 		{"sessions", l.readSessions}, {"subscriptions", l.readSubscriptions}, {"packet identifiers", l.readIncoming},
-		{"messages", l.readMessages}, {"queues", l.readQueues},
+		{"messages", l.readMessages}, {"retained messages", l.readRetained}, {"queues", l.readQueues},
 	} {
 		if err := step.read(ctx); err != nil {
 			return nil, fmt.Errorf("read %s: %w", step.what, err)
@@ -87,59 +89,89 @@ func (l *loader) readIncoming(ctx context.Context) error {
 	})
 }
 
-// readMessages also finds what is retained. Of two messages for one topic, which
-// only damage can bring about, the newer one counts.
+// readMessages reads what messages there are, but not what is in them.
 func (l *loader) readMessages(ctx context.Context) error {
-	return eachMessage(ctx, l.conn, Everything, func(m *engine.Message, retained bool) error {
+	return eachStub(ctx, l.conn, func(m engine.Stub, retained bool) error {
 		l.messages = append(l.messages, m)
 		l.snapshot.LastMessageID = m.ID
 		if retained {
-			l.retained[m.Topic] = m
+			l.retained = append(l.retained, m.ID)
 		}
 		return nil
 	})
 }
 
+// readRetained reads the messages that are retained. Of two for one topic, which
+// only damage can cause, the newer one counts.
+func (l *loader) readRetained(ctx context.Context) error {
+	byTopic := make(map[string]*engine.Message, len(l.retained))
+	for _, s := range near(l.retained) {
+		err := eachMessageIn(ctx, l.conn, s, func(m *engine.Message, retained bool) error {
+			if retained {
+				byTopic[m.Topic] = m
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	for topic, m := range byTopic {
+		l.books.retained[topic] = m.ID
+		l.books.refs[m.ID]++
+		l.snapshot.Retained = append(l.snapshot.Retained, m)
+	}
+	slices.SortFunc(l.snapshot.Retained, func(a, b *engine.Message) int { return cmp.Compare(a.ID, b.ID) })
+	return nil
+}
+
 func (l *loader) readQueues(ctx context.Context) error {
 	return eachQueued(ctx, l.conn, func(message uint64, r engine.QueueRecord) error {
 		s := l.sessions[r.SessionID]
-		if r.Message = l.find(message); s == nil || r.Message == nil {
+		stub, ok := l.find(message)
+		if s == nil || !ok {
 			l.dropped.queued++
 			return nil
 		}
+		r.Stub, r.Share = stub, l.same(r.Share)
 		s.Queue = append(s.Queue, r)
 		l.books.refs[message]++
 		return nil
 	})
 }
 
-// find gives a message or nil. It must be asked in order.
-func (l *loader) find(id uint64) *engine.Message {
-	for ; l.at < len(l.messages) && l.messages[l.at].ID <= id; l.at++ {
-		if l.messages[l.at].ID == id {
-			return l.messages[l.at]
-		}
+// same returns a text equal to share that all queues have in common: there may be as
+// many messages as there are, and few shares.
+func (l *loader) same(share string) string {
+	known, ok := l.shares[share]
+	if !ok {
+		l.shares[share], known = share, share
 	}
-	return nil
+	return known
 }
 
-// finish puts the queues and the retained messages in order and counts what
-// nothing refers to.
+// find returns a message. It must be asked in order.
+func (l *loader) find(id uint64) (engine.Stub, bool) {
+	for ; l.at < len(l.messages) && l.messages[l.at].ID <= id; l.at++ {
+		if l.messages[l.at].ID == id {
+			return l.messages[l.at], true
+		}
+	}
+	return engine.Stub{}, false
+}
+
+// finish puts the queues in order and counts what nothing refers to.
 func (l *loader) finish() {
 	for i := range l.snapshot.Sessions {
 		s := &l.snapshot.Sessions[i]
 		slices.SortFunc(s.Queue, func(a, b engine.QueueRecord) int { return cmp.Compare(a.Seq, b.Seq) })
 		for _, r := range s.Queue {
-			l.books.enqueue(s.ID, r.Seq, r.Message.ID)
+			l.books.enqueue(s.ID, r.Seq, r.Stub.ID)
 		}
 	}
-	for topic, m := range l.retained {
-		l.books.retained[topic] = m.ID
-		l.books.refs[m.ID]++
-		l.snapshot.Retained = append(l.snapshot.Retained, m)
-	}
-	slices.SortFunc(l.snapshot.Retained, func(a, b *engine.Message) int { return cmp.Compare(a.ID, b.ID) })
 	l.dropped.messages = len(l.messages) - len(l.books.refs)
+	l.stored = len(l.messages)
+	l.messages, l.retained = nil, nil
 }
 
 // clean deletes what load dropped.

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/broker/embedded/engine"
+	"signalbox/scripts/suite"
 )
 
 // model is what should be stored, kept the simplest way there is.
@@ -27,7 +28,7 @@ type model struct {
 func TestModel(t *testing.T) {
 	t.Parallel()
 	for range 4 {
-		seed := rand.Uint64()
+		seed := suite.Seed(t)
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			m := &model{rand: rand.New(rand.NewPCG(seed, 0)), retained: map[string]*engine.Message{}}

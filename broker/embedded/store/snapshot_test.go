@@ -15,6 +15,7 @@ import (
 
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/file"
+	"signalbox/scripts/suite"
 )
 
 // snap takes a snapshot and writes it.
@@ -74,8 +75,7 @@ func TestSnapshotOfEverything(t *testing.T) {
 	if got := v.Index(); got != 4 {
 		t.Errorf("the snapshot is of index %d, want 4", got)
 	}
-	before, err := from.Load(t.Context())
-	must(t, err)
+	before := whole(t, from.Store)
 	must(t, from.Apply(5, []*engine.Changes{{EndedSessions: []uint64{1, 2}, Retained: []engine.RetainedRecord{{Topic: "shared"}}}}))
 	var b bytes.Buffer
 	_, err = v.WriteTo(&b)
@@ -89,9 +89,7 @@ func TestSnapshotOfEverything(t *testing.T) {
 		t.Errorf("got retained messages %v, and read so far that %q is left", retained, b.String())
 	}
 	wantIndex(t, to, 4)
-	now, err := to.Load(t.Context())
-	must(t, err)
-	if diff := cmp.Diff(describe(before), describe(now)); diff != "" {
+	if diff := cmp.Diff(describe(before), describe(whole(t, to.Store))); diff != "" {
 		t.Errorf("restored (-want +got):\n%s", diff)
 	}
 	sound(t, to)
@@ -109,12 +107,10 @@ func TestSnapshotOfRetained(t *testing.T) {
 		PutSessions: []engine.SessionRecord{session(5)},
 		Retained:    []engine.RetainedRecord{{Topic: "shared", Message: message(2, "shared")}, {Topic: "new", Message: message(3, "new")}},
 	}, queued(5, message(4, "queued")))
-	before, err := to.Load(t.Context())
-	must(t, err)
+	before := whole(t, to.Store)
 	retained, err := to.Restore(t.Context(), 9, RetainedOnly, bytes.NewReader(snap(t, from, RetainedOnly)), counting(100))
 	must(t, err)
-	now, err := to.Load(t.Context())
-	must(t, err)
+	now := whole(t, to.Store)
 	want := &engine.Snapshot{Sessions: before.Sessions}
 	for i, topic := range []string{"shared", "new"} {
 		m := message(uint64(2+i), topic)
@@ -245,7 +241,7 @@ func TestSnapshotOfMuch(t *testing.T) {
 // begin with a snapshot taken at some time and apply what came since.
 func TestSnapshotOfModel(t *testing.T) {
 	t.Parallel()
-	seed := rand.Uint64()
+	seed := suite.Seed(t)
 	m := &model{rand: rand.New(rand.NewPCG(seed, 0)), retained: map[string]*engine.Message{}}
 	first, second := fresh(t, Options{Durability: file.Process}), fresh(t, Options{Durability: file.Process})
 	for index := uint64(1); index <= 60; index++ {
@@ -264,9 +260,7 @@ func TestSnapshotOfModel(t *testing.T) {
 		}
 		sound(t, second)
 	}
-	now, err := second.Load(t.Context())
-	must(t, err)
-	if diff := cmp.Diff(describe(m.snapshot()), describe(now)); diff != "" {
+	if diff := cmp.Diff(describe(m.snapshot()), describe(whole(t, second.Store))); diff != "" {
 		t.Errorf("seed %d (-want +got):\n%s", seed, diff)
 	}
 	wantSame(t, first, second)

@@ -9,6 +9,7 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -35,8 +36,10 @@ type Store struct {
 	now        func() time.Time
 	durability file.Durability // where the broker is alone
 	inbox      *inbox
-	disk       disk    // the committer's
-	books      *ledger // what is stored, nil while unknown; the committer's
+	disk       disk                      // the committer's
+	readers    *sql.DB                   // see Messages
+	messages   func() (*sql.Stmt, error) // reads from readers; prepared when first called
+	books      *ledger                   // what is stored, nil while unknown; the committer's
 	shared     atomic.Pointer[position]
 
 	probe   chan struct{} // asks the committer to try again, buffered by one
@@ -69,15 +72,16 @@ func Open(ctx context.Context, f *file.File, o Options) (*Store, error) {
 	o.setDefaults()
 	d, err := openDisk(ctx, f, o.Durability)
 	if err != nil {
-		return nil, fmt.Errorf("prepare to keep messages in %s: %w", f.Path(), err)
+		return nil, file.Explain(f.Path(), fmt.Errorf("prepare to keep messages in %s: %w", f.Path(), err))
 	}
 	s := &Store{
-		log: o.Log, now: o.Now, durability: o.Durability, inbox: newInbox(), disk: d,
+		log: o.Log, now: o.Now, durability: o.Durability, inbox: newInbox(), disk: d, readers: f.Readers(),
 		probe: make(chan struct{}, 1), settled: make(chan batch, batches), closed: make(chan struct{}),
 	}
+	s.messages = sync.OnceValues(s.prepareMessages)
 	at, err := reached(ctx, d.SQL())
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("read how far a log was applied in %s: %w", f.Path(), err), d.Close())
+		return nil, errors.Join(file.Explain(f.Path(), fmt.Errorf("read how far a log was applied in %s: %w", f.Path(), err)), d.Close(), s.readers.Close())
 	}
 	s.shared.Store(&at)
 	s.tasks.Go(newCommitter(s).run)
@@ -97,22 +101,27 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// Load reads everything that is stored, with what was submitted before. It may be
-// called again and again: what it gives is the caller's.
+// Load reads everything that is stored, with what was submitted before, but for the
+// messages of queues, of which it returns stubs. It may be called again and again:
+// what it returns is the caller's.
 func (s *Store) Load(ctx context.Context) (*engine.Snapshot, error) {
 	began := s.now()
-	var l *loader
-	err := s.send(ctx, func(c *committer) (err error) {
-		l, err = c.load(ctx)
+	var snapshot *engine.Snapshot
+	var messages int
+	err := s.send(ctx, func(c *committer) error {
+		l, err := c.load(ctx)
+		if err == nil {
+			snapshot, messages = l.snapshot, len(l.books.refs)
+		}
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, file.Explain(s.disk.File().Path(), err)
 	}
-	s.log.Info("broker's messages read", slog.Int("sessions", len(l.snapshot.Sessions)),
-		slog.Int("retained", len(l.snapshot.Retained)), slog.Int("messages", len(l.messages)-l.dropped.messages),
+	s.log.Info("broker's messages read", slog.Int("sessions", len(snapshot.Sessions)),
+		slog.Int("retained", len(snapshot.Retained)), slog.Int("messages", messages),
 		slog.Duration("took", s.now().Sub(began)))
-	return l.snapshot, nil
+	return snapshot, nil
 }
 
 // Room waits while much is submitted and not yet committed. What is owed and
@@ -156,7 +165,7 @@ func (s *Store) Close(ctx context.Context) error {
 		s.inbox.close()
 		go func() {
 			s.tasks.Wait()
-			s.closeErr = errors.Join(s.closeErr, s.disk.Close())
+			s.closeErr = errors.Join(s.closeErr, s.readers.Close(), s.disk.Close())
 			close(s.closed)
 		}()
 	})

@@ -103,9 +103,7 @@ func TestChangesOfRecords(t *testing.T) {
 		}},
 		Retained: []*engine.Message{n},
 	}
-	l, err := s.disk.load(t.Context())
-	must(t, err)
-	if diff := cmp.Diff(describe(want), describe(l.snapshot)); diff != "" {
+	if diff := cmp.Diff(describe(want), describe(whole(t, s.Store))); diff != "" {
 		t.Errorf("stored (-want +got):\n%s", diff)
 	}
 	wantRows(t, s, map[string]int{"message": 2, "session": 1, "subscription": 1, "queue": 1})

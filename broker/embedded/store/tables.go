@@ -56,19 +56,53 @@ func eachIncoming(ctx context.Context, conn *sql.Conn, f func(engine.IncomingRec
 // eachMessage reads the messages in the order of their numbers, and whether a
 // topic retains each: all, or those that are retained.
 func eachMessage(ctx context.Context, conn *sql.Conn, part Part, f func(m *engine.Message, retained bool) error) error {
-	const q = `
-		SELECT id, topic, payload, properties, qos, retain, retained, created_at, expires_at,
-			coalesce(publisher, ''), coalesce(username, '')
-		FROM message WHERE retained >= ? ORDER BY id`
+	const q = selectMessage + `WHERE retained >= ? ORDER BY id`
+	rows, err := conn.QueryContext(ctx, q, part == RetainedOnly)
+	if err != nil {
+		return err
+	}
+	return scanMessages(rows, f)
+}
+
+// eachMessageIn reads the messages whose numbers are in a span, in their order, and
+// whether a topic retains each.
+func eachMessageIn(ctx context.Context, conn *sql.Conn, s span, f func(m *engine.Message, retained bool) error) error {
+	rows, err := conn.QueryContext(ctx, selectMessage+`WHERE id BETWEEN ? AND ? AND retained ORDER BY id`, s.from, s.to)
+	if err != nil {
+		return err
+	}
+	return scanMessages(rows, f)
+}
+
+const selectMessage = `
+	SELECT id, topic, payload, properties, qos, retain, retained, created_at, expires_at,
+		coalesce(publisher, ''), coalesce(username, '')
+	FROM message `
+
+// scanMessages calls f with each message of rows, and closes these.
+func scanMessages(rows *sql.Rows, f func(m *engine.Message, retained bool) error) error {
 	var m engine.Message
 	var retained bool
-	return eachOf(ctx, conn, q, []any{part == RetainedOnly}, func() error {
+	return scanAll(rows, func() error {
 		return f(&engine.Message{
 			ID: m.ID, Topic: m.Topic, Payload: m.Payload, Properties: m.Properties, QoS: m.QoS, Retain: m.Retain,
 			CreatedAt: m.CreatedAt, ExpiresAt: m.ExpiresAt, Publisher: m.Publisher, Username: m.Username,
 		}, retained)
 	}, &m.ID, &m.Topic, &m.Payload, &m.Properties, &m.QoS, &m.Retain, &retained, &m.CreatedAt, &m.ExpiresAt,
 		&m.Publisher, &m.Username)
+}
+
+// eachStub reads what messages there are in the order of their numbers, and whether
+// a topic retains each. SQLite takes the lengths from the records' headers, and reads
+// no payload that does not stand on the pages of the table itself.
+func eachStub(ctx context.Context, conn *sql.Conn, f func(m engine.Stub, retained bool) error) error {
+	const q = `
+		SELECT id, retained, expires_at,
+			octet_length(topic) + coalesce(octet_length(payload), 0) + coalesce(octet_length(properties), 0)
+		FROM message ORDER BY id`
+	var m engine.Stub
+	var retained bool
+	return each(ctx, conn, q, func() error { return f(m, retained) }, &m.ID, &retained, &m.ExpiresAt, &m.Size)
 }
 
 // eachQueued reads the queues in the order of the messages' numbers, which it
@@ -91,15 +125,15 @@ func eachQueued(ctx context.Context, conn *sql.Conn, f func(message uint64, r en
 
 // each runs a query and calls f for each row, with its columns in places.
 func each(ctx context.Context, conn *sql.Conn, q string, f func() error, places ...any) error {
-	return eachOf(ctx, conn, q, nil, f, places...)
-}
-
-// eachOf is each for a query with arguments.
-func eachOf(ctx context.Context, conn *sql.Conn, q string, args []any, f func() error, places ...any) (err error) {
-	rows, err := conn.QueryContext(ctx, q, args...)
+	rows, err := conn.QueryContext(ctx, q)
 	if err != nil {
 		return err
 	}
+	return scanAll(rows, f, places...)
+}
+
+// scanAll calls f for each of the rows, with its columns in places, and closes them.
+func scanAll(rows *sql.Rows, f func() error, places ...any) (err error) {
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
 		if err := rows.Scan(places...); err != nil {

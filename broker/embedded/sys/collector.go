@@ -30,6 +30,7 @@ var counters = [...]metric{
 	{"connections_accepted_total", "Network connections accepted, whatever became of them.", func(r *Reading) int64 { return r.Accepted }},
 	{"logins_total", "Clients let in.", func(r *Reading) int64 { return r.Connections }},
 	{"logins_refused_total", "Clients that sent CONNECT and were not let in.", func(r *Reading) int64 { return r.Refused }},
+	{"logins_left_total", "Clients that sent CONNECT and left before it was decided whether to let them in.", func(r *Reading) int64 { return r.Left }},
 	{"sessions_expired_total", "Sessions that ended because their client stayed away.", func(r *Reading) int64 { return r.Expired }},
 	{"topictree_messages_not_tracked_total", "Messages whose topics the topic tree had no room for.", func(r *Reading) int64 { return r.NotTracked }},
 }
@@ -37,6 +38,7 @@ var counters = [...]metric{
 var gauges = [...]metric{
 	{"connections", "Network connections.", func(r *Reading) int64 { return r.Open }},
 	{"connections_half_open", "Network connections whose client has not sent CONNECT.", func(r *Reading) int64 { return r.HalfOpen }},
+	{"login_bytes", "Bytes held for clients that have not logged in, beyond 2 KiB for each.", func(r *Reading) int64 { return r.LoginBytes }},
 	{"clients_connected", "Clients connected.", func(r *Reading) int64 { return r.Connected }},
 	{"clients_connected_max", "The most clients that were connected at a time since the start.", func(r *Reading) int64 { return r.Maximum }},
 	{"sessions", "Sessions, those of connected clients included.", func(r *Reading) int64 { return r.Sessions }},
@@ -62,6 +64,7 @@ type collector struct {
 	source        Source
 	plain         []plain
 	dropped, lost *prometheus.Desc
+	quota         *prometheus.Desc
 }
 
 // plain is a metric as it is handed over.
@@ -77,7 +80,8 @@ func (t *Tree) Collector() prometheus.Collector {
 	c := &collector{
 		source:  t.source,
 		dropped: describe("messages_dropped_total", "Messages that did not reach a client, by the reason.", "reason"),
-		lost:    describe("connections_lost_total", "Network connections that came to nothing before CONNECT, by the cause.", "cause"),
+		quota:   describe("quota_refused_total", "What broker.quota or broker.user_quota forbade, by the quota.", "quota"),
+		lost:    describe("connections_lost_total", "Network connections that came to nothing before the log-in, by the cause.", "cause"),
 	}
 	add := func(list []metric, kind prometheus.ValueType) {
 		for _, m := range list {
@@ -99,6 +103,7 @@ func (c *collector) Describe(out chan<- *prometheus.Desc) {
 		out <- p.desc
 	}
 	out <- c.dropped
+	out <- c.quota
 	out <- c.lost
 }
 
@@ -110,6 +115,9 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	}
 	for _, reason := range engine.DropReasons() {
 		out <- prometheus.MustNewConstMetric(c.dropped, prometheus.CounterValue, float64(r.Dropped[reason]), reason.String())
+	}
+	for _, reason := range engine.QuotaReasons() {
+		out <- prometheus.MustNewConstMetric(c.quota, prometheus.CounterValue, float64(r.QuotaRefused[reason]), reason.String())
 	}
 	for _, cause := range slices.Sorted(maps.Keys(r.Lost)) {
 		out <- prometheus.MustNewConstMetric(c.lost, prometheus.CounterValue, float64(r.Lost[cause]), cause)

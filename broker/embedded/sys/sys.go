@@ -33,6 +33,7 @@ type Reading struct {
 	Accepted               int64            // connections, whatever became of them
 	Lost                   map[string]int64 // of these, by the cause why they came to nothing; few causes
 	Open, HalfOpen         int64            // connections now, and those of them without CONNECT
+	LoginBytes             int64            // held for clients that have not logged in
 	Stored, StoredBytes    int64            // messages that are retained or wait, each counted once, and their payloads
 	NotTracked             int64            // messages that the topic tree had no room for
 	StoreFails             bool             // nothing can be stored at present

@@ -15,6 +15,7 @@ import (
 	"signalbox/broker/brokertest"
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/embedded/sys"
+	"signalbox/scripts/suite"
 )
 
 // rig is a tree with a reading and a time that tests change.
@@ -44,10 +45,11 @@ func everything() sys.Reading {
 		Counts: engine.Counts{
 			PacketsReceived: 1, PacketsSent: 2, PublishesReceived: 3, PublishesSent: 4, PayloadReceived: 5, PayloadSent: 6,
 			BytesReceived: 7, BytesSent: 8, Dropped: map[engine.DropReason]int64{engine.DropQueueFull: 9, engine.DropExpired: 10},
-			Subscriptions: 31, Shared: 12, Connections: 13, Refused: 14, Connected: 15, Maximum: 16, Sessions: 38,
+			QuotaRefused:  map[engine.QuotaReason]int64{engine.QuotaSessions: 41},
+			Subscriptions: 31, Shared: 12, Connections: 13, Refused: 14, Left: 39, Connected: 15, Maximum: 16, Sessions: 38,
 			Expired: 18, Retained: 20, Queued: 21, QueuedBytes: 22,
 		},
-		WireReceived: 24, WireSent: 25, Accepted: 26, Lost: map[string]int64{"TLS": 27, "ban": 28}, Open: 29, HalfOpen: 30,
+		WireReceived: 24, WireSent: 25, Accepted: 26, Lost: map[string]int64{"TLS": 27, "ban": 28}, Open: 29, HalfOpen: 30, LoginBytes: 40,
 		Stored: 32, StoredBytes: 33, NotTracked: 34, StoreFails: true,
 	}
 }
@@ -233,7 +235,7 @@ func TestNamesAreMosquittos(t *testing.T) {
 	})
 	select {
 	case <-all:
-	case <-time.After(30 * time.Second):
+	case <-time.After(suite.HangLimit):
 		t.Error("Mosquitto does not tell what it can")
 	}
 	mu.Lock()

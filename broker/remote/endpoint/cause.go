@@ -12,8 +12,10 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unicode"
 
 	"signalbox/broker"
+	"signalbox/broker/outbound"
 )
 
 // Explain turns a failed attempt into an error of kind Unavailable. Its message
@@ -83,7 +85,10 @@ func (e *ProtocolError) Error() string {
 
 func (ep Endpoint) whyNotDialled(err error) string {
 	dns, isDNS := errors.AsType[*net.DNSError](err)
+	denied, isDenied := errors.AsType[*outbound.Denied](err)
 	switch {
+	case isDenied:
+		return denied.Error()
 	case isDNS && dns.IsNotFound:
 		return fmt.Sprintf("no host is called %q: check the name in the url", ep.Host)
 	case isDNS:
@@ -107,8 +112,7 @@ func (ep Endpoint) whyNotSecured(f *Failure) string {
 	case isUnknown:
 		return ep.whyUnknown(unknown)
 	case isName:
-		return fmt.Sprintf("the broker's certificate is not for %q but for %s: use that name in the url, or a certificate for this one",
-			ep.Host, namesOf(name.Certificate))
+		return ep.whyAnotherName(name)
 	case isInvalid:
 		return whyInvalid(invalid)
 	case isPlain || errors.Is(f.Err, syscall.ECONNRESET) || isEOF(f.Err):
@@ -119,6 +123,17 @@ func (ep Endpoint) whyNotSecured(f *Failure) string {
 		return fmt.Sprintf("%s accepts connections but does not answer the TLS handshake: check the port", ep.Addr)
 	}
 	return fmt.Sprintf("%s and this service found no common way to secure the connection with TLS", ep.Addr)
+}
+
+// whyAnotherName is about a certificate for other names than the one that was looked
+// for, which need not be the host.
+func (ep Endpoint) whyAnotherName(e x509.HostnameError) string {
+	where := "use that name in the url"
+	if ep.Words.ServerName != "" {
+		where = "give that name as " + ep.Words.ServerName
+	}
+	return fmt.Sprintf("the broker's certificate is not for %q but for %s: %s, or a certificate for this one",
+		e.Host, namesOf(e.Certificate), where)
 }
 
 // whyUnknown is about a chain that ends at an authority that is not trusted.
@@ -142,6 +157,9 @@ func whyInvalid(e x509.CertificateInvalidError) string {
 		e.Cert.NotBefore.UTC().Format(time.DateOnly), e.Cert.NotAfter.UTC().Format(time.DateOnly))
 }
 
+// maxNames is how many names of a certificate are told, which may have thousands.
+const maxNames = 5
+
 // namesOf lists what a certificate is for.
 func namesOf(cert *x509.Certificate) string {
 	names := append([]string(nil), cert.DNSNames...)
@@ -151,7 +169,18 @@ func namesOf(cert *x509.Certificate) string {
 	if len(names) == 0 {
 		return "no host name at all"
 	}
-	return strings.Join(names, ", ")
+	more := ""
+	if len(names) > maxNames {
+		more = fmt.Sprintf(" and %d more", len(names)-maxNames)
+		names = names[:maxNames]
+	}
+	printable := func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}
+	return strings.Map(printable, strings.Join(names, ", ")) + more
 }
 
 func (ep Endpoint) whyCertificate() string {

@@ -1,11 +1,12 @@
 // Package endpoint reaches a broker up to where MQTT begins: over TCP, TLS and
 // WebSockets, as a URL says. It tells in a sentence why that failed.
 //
-// Of this module it imports broker only. It must not import net/http or an MQTT
+// Of this module it imports broker and broker/outbound only. It must not import net/http or an MQTT
 // library.
 package endpoint
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"net"
@@ -38,6 +39,8 @@ type Endpoint struct {
 	Addr  string      // host:port
 	TLS   *tls.Config // nil without TLS
 	Words Words
+	// Dial opens the network connection; nil is that of a plain net.Dialer.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	scheme
 	wsURL string // the URL of the WebSocket handshake
@@ -48,6 +51,7 @@ type Words struct {
 	CA          string // certificates of authorities
 	Certificate string // of the client
 	Key         string // of that certificate
+	ServerName  string // the name that the broker's certificate is for; "" where only the URL says it
 }
 
 // Parse takes scheme://host[:port] apart, and a path for WebSockets.

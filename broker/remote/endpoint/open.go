@@ -37,8 +37,7 @@ func (f *Failure) Unwrap() error { return f.Err }
 // context bounds the opening only. CertWanted is set when the broker asks for
 // a client certificate, which under TLS 1.3 it may do and refuse only later.
 func (ep Endpoint) Open(ctx context.Context, certWanted *atomic.Bool) (net.Conn, *Failure) {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", ep.Addr)
+	conn, err := ep.dial(ctx)
 	if err != nil {
 		return nil, &Failure{Stage: Dialling, Err: err}
 	}
@@ -59,6 +58,13 @@ func (ep Endpoint) Open(ctx context.Context, certWanted *atomic.Bool) (net.Conn,
 		return nil, &Failure{Stage: Upgrading, CertWanted: certWanted.Load(), Err: err}
 	}
 	return ws, nil
+}
+
+func (ep Endpoint) dial(ctx context.Context) (net.Conn, error) {
+	if ep.Dial == nil {
+		return new(net.Dialer).DialContext(ctx, "tcp", ep.Addr)
+	}
+	return ep.Dial(ctx, "tcp", ep.Addr)
 }
 
 // upgrade makes the WebSocket handshake, and ends it with the context: the

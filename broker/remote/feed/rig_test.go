@@ -20,6 +20,7 @@ import (
 	"signalbox/broker/brokertest"
 	"signalbox/broker/messaging"
 	"signalbox/broker/wire"
+	"signalbox/scripts/suite"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -70,7 +71,7 @@ func start(t testing.TB, f *Feed) (stop func()) {
 		cancel()
 		select {
 		case <-done:
-		case <-time.After(20 * time.Second):
+		case <-time.After(suite.HangLimit):
 			t.Error("the feed does not end")
 		}
 	}
@@ -81,7 +82,7 @@ func start(t testing.TB, f *Feed) (stop func()) {
 // settle waits until everything wanted is subscribed to.
 func settle(t testing.TB, f *Feed) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), suite.HangLimit)
 	defer cancel()
 	if err := f.Settled(ctx); err != nil {
 		t.Fatalf("Settled() = %v", err)
@@ -220,7 +221,7 @@ func (p *peer) next() *paho.Publish {
 	select {
 	case m := <-p.got:
 		return m
-	case <-time.After(20 * time.Second):
+	case <-time.After(suite.HangLimit):
 		p.t.Fatal("no message")
 		return nil
 	}

@@ -14,11 +14,17 @@ const maxSelects = 256
 // Compile compiles a query object. Nothing, null and an object without members
 // are the empty query. Member names are read regardless of case, unknown ones
 // are ignored. The error is Problems.
-func Compile(raw []byte) (*Query, error) {
+func Compile(raw []byte) (*Query, error) { return compileQuery(raw, false) }
+
+// CompileStrict is Compile for a query that is new: an unknown member is a problem.
+func CompileStrict(raw []byte) (*Query, error) { return compileQuery(raw, true) }
+
+func compileQuery(raw []byte, strict bool) (*Query, error) {
 	c := &compiler{
 		q:       &Query{sources: &node{slot: -1}},
 		output:  &branch{},
 		aliases: make(map[string]operand),
+		strict:  strict,
 	}
 	c.query(bytes.Trim(raw, " \t\r\n"))
 	if len(c.problems) > 0 {
@@ -39,6 +45,7 @@ type compiler struct {
 	aliases  map[string]operand
 	paths    [][]string // by slot
 	bucketed bool
+	strict   bool // unknown members are problems
 }
 
 func (c *compiler) query(raw []byte) {

@@ -3,6 +3,10 @@ package query
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
 )
 
 // maxInterval is the size and offset that a bucket may have, in milliseconds:
@@ -23,7 +27,21 @@ func (c *compiler) object(at string, raw json.RawMessage, into any) bool {
 		c.refuse(at, "must be an object")
 		return false
 	}
+	if c.strict {
+		c.refuseUnknown(at, raw, reflect.TypeOf(into).Elem())
+	}
 	return true
+}
+
+// refuseUnknown notes the members that an object has and its struct has not.
+func (c *compiler) refuseUnknown(at string, raw json.RawMessage, known reflect.Type) {
+	var all map[string]json.RawMessage
+	json.Unmarshal(raw, &all) //nolint:errcheck // it was read before
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if _, ok := known.FieldByNameFunc(func(field string) bool { return strings.EqualFold(field, name) }); !ok {
+			c.refuse(strings.TrimPrefix(at+"."+name, "."), "is not a member of this object")
+		}
+	}
 }
 
 // list reads the elements of an array, none of one that has more than most.

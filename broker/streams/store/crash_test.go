@@ -19,14 +19,14 @@ import (
 
 const (
 	crashPath  = "STREAMS_CRASH_PATH"  // set for the process that is killed
-	crashKills = "STREAMS_CRASH_KILLS" // how often TestKill kills; twenty times if not set
+	crashKills = "STREAMS_CRASH_KILLS" // how often TestCampaignKill kills; twenty times if not set
 	logs       = 3                     // that the process appends to
 )
 
-// TestKill kills a process that appends messages, again and again on the same
+// TestCampaignKill kills a process that appends messages, again and again on the same
 // file. What it said was settled must be there when the file is opened again, in
 // order, and with it the state that was handed over last.
-func TestKill(t *testing.T) {
+func TestCampaignKill(t *testing.T) {
 	t.Parallel()
 	kills := 20
 	if s := os.Getenv(crashKills); s != "" {
@@ -112,7 +112,7 @@ func definitions(ctx context.Context, s *Store) []streams.Definition {
 	return all
 }
 
-// appendUntilKilled is the process that TestKill kills. It goes on behind what
+// appendUntilKilled is the process that TestCampaignKill kills. It goes on behind what
 // is stored, with batches of any size, and says what was settled.
 func appendUntilKilled(path string) {
 	ctx := context.Background()

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -52,7 +53,31 @@ func (l *Log) Append(ctx context.Context, messages []messaging.Message, state []
 	for i := range messages {
 		e.weight += size(&messages[i])
 	}
-	return l.hand(ctx, e, func() { e.runs = l.cut(messages) })
+	return l.hand(ctx, e, func() { e.runs = l.cut(l.store.in(messages)) })
+}
+
+// in returns messages with the times by which they are stored, and leaves these be.
+func (s *Store) in(messages []messaging.Message) []messaging.Message {
+	if s.timeline.Offset() == 0 {
+		return messages
+	}
+	messages = slices.Clone(messages)
+	for i := range messages {
+		messages[i].At = s.timeline.In(messages[i].At)
+	}
+	return messages
+}
+
+// rangeIn returns a range of the time of day by the times by which messages are stored,
+// which that is ahead of by a shift. Each end may be open.
+func rangeIn(r streams.Range, shift int64) streams.Range {
+	if r.From != math.MinInt64 {
+		r.From -= shift
+	}
+	if r.To != math.MaxInt64 {
+		r.To -= shift
+	}
+	return r
 }
 
 // hand hands an entry over when there is room, and has it filled in its turn.
@@ -146,6 +171,7 @@ func (l *Log) Clear(ctx context.Context, r streams.Range) error {
 	if r.From > r.To {
 		return nil
 	}
+	r = rangeIn(r, l.store.timeline.Shift())
 	cleared := make(chan error, 1)
 	e := &entry{journal: l.journal, weight: entryWeight, task: func(c *committer) { c.clear(l.journal, r, cleared) }}
 	if err := l.hand(ctx, e, func() {}); err != nil {

@@ -156,9 +156,14 @@ func (l *Log) span(ctx context.Context, r streams.Range) (s span, err error) {
 
 // Read reads messages; see streams.Log. A block that is damaged is left out.
 func (l *Log) Read(ctx context.Context, r streams.Range, reverse bool, yield func(messaging.Message) bool) error {
-	s, err := l.span(ctx, r)
+	shift := l.store.timeline.Shift() // the same for all, as a replay goes by their distances
+	s, err := l.span(ctx, rangeIn(r, shift))
 	if err != nil {
 		return fmt.Errorf("find messages: %w", err)
+	}
+	out := func(m messaging.Message) bool {
+		m.At += shift
+		return yield(m)
 	}
 	var p page
 	var messages []messaging.Message
@@ -170,7 +175,7 @@ func (l *Log) Read(ctx context.Context, r streams.Range, reverse bool, yield fun
 			if messages, err = l.decode(ctx, messages[:0], b, p.bodies[i]); err != nil {
 				return err
 			}
-			if !pass(s.Range, messages, reverse, yield) {
+			if !pass(s.Range, messages, reverse, out) {
 				return nil
 			}
 		}
@@ -222,6 +227,7 @@ func (l *Log) decode(ctx context.Context, dst []messaging.Message, b block, body
 
 // Count counts the messages in a range.
 func (l *Log) Count(ctx context.Context, r streams.Range) (int64, error) {
+	r = rangeIn(r, l.store.timeline.Shift())
 	t, ttl := l.journal.look()
 	hidden := ttl > 0 && t.front.firstAt <= l.store.now().UnixMilli()-2*ttl
 	if !hidden && r.From <= t.front.firstAt && r.To >= t.lastAt {

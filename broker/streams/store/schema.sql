@@ -7,6 +7,14 @@ CREATE TABLE block (
 	messages BLOB NOT NULL
 ) STRICT;
 
+CREATE TABLE clock (
+	id      INTEGER PRIMARY KEY CHECK (id = 1),
+	service INTEGER NOT NULL,
+	wall    INTEGER NOT NULL,
+	boot    TEXT NOT NULL,
+	booted  INTEGER NOT NULL
+) STRICT;
+
 CREATE TABLE log (
 	stream   INTEGER PRIMARY KEY,
 	messages INTEGER NOT NULL,

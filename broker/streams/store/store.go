@@ -5,7 +5,7 @@
 // DESIGN.md tells how messages are stored, what is durable when, what is let go
 // of and what happens where nothing can be written. The package must not import
 // an MQTT library, net/http, or any package of this module but broker,
-// broker/file and broker/streams.
+// broker/clock, broker/file and broker/streams.
 package store
 
 import (
@@ -18,30 +18,34 @@ import (
 	"sync/atomic"
 	"time"
 
+	"signalbox/broker/clock"
 	"signalbox/broker/file"
 	"signalbox/broker/streams"
 )
 
 // Options say how messages are kept. MaxBytes bounds the messages of all streams
 // and MaxStreamBytes those of each, as they are stored; 0 is no bound. The zero
-// value has defaults: no bounds, Full, no log, the clock of the machine.
+// value has defaults: no bounds, Full, no log, the clock of the machine. Clock is what
+// messages expire by; without one, Now is, and nothing is stored of it.
 type Options struct {
 	MaxBytes       int64
 	MaxStreamBytes int64
 	Durability     file.Durability
 	Log            *slog.Logger
 	Now            func() time.Time
+	Clock          *clock.Clock
 }
 
 // Store is the durable state of streams. All methods are safe for concurrent use.
 type Store struct {
 	options Options
 	log     *slog.Logger
-	now     func() time.Time
+	now     func() time.Time // service time of the file, where there is a clock
 	limits  limits
 
 	file        *file.File
-	definitions *sql.DB // writes definitions
+	timeline    *clock.Timeline // nil without a clock
+	definitions *sql.DB         // writes definitions
 	reading     *reading
 	conn        *file.Conn // the committer's
 
@@ -104,9 +108,19 @@ func (o *Options) setDefaults() {
 // release wrote. It changes nothing; a file that is not there is fine.
 func Check(ctx context.Context, path string) error { return file.Check(ctx, path, layout()) }
 
-func (s *Store) open(ctx context.Context, path string) (err error) {
+func (s *Store) open(ctx context.Context, path string) error {
+	return file.Explain(path, s.openParts(ctx, path))
+}
+
+func (s *Store) openParts(ctx context.Context, path string) (err error) {
 	if s.file, err = file.Open(ctx, path, layout(), s.log); err != nil {
 		return err
+	}
+	if s.options.Clock != nil {
+		if s.timeline, err = s.options.Clock.Open(ctx, s.file); err != nil {
+			return err
+		}
+		s.now = s.timeline.Now
 	}
 	s.definitions = s.file.Writer(file.Full)
 	if s.reading, err = openReading(ctx, s.file.Readers()); err != nil {
@@ -169,8 +183,12 @@ func (s *Store) closeFile() (err error) {
 	if s.reading != nil {
 		err = errors.Join(err, s.reading.close())
 	}
+	err = errors.Join(err, s.timeline.Close(context.Background()))
+	if s.definitions != nil {
+		err = errors.Join(err, s.definitions.Close())
+	}
 	if s.file != nil {
-		err = errors.Join(err, s.definitions.Close(), s.file.Close())
+		err = errors.Join(err, s.file.Close())
 	}
 	return err
 }

@@ -15,6 +15,7 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/streams"
+	"signalbox/scripts/suite"
 )
 
 // TestSchema compares what the migrations add up to with schema.sql.
@@ -167,7 +168,7 @@ func TestDelete(t *testing.T) {
 func wantNothingLeft(t *testing.T, s *Store) {
 	t.Helper()
 	defer shut(t, s)
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(suite.HangLimit)
 	for {
 		var blocks, logs, states int
 		must(t, s.reading.db.QueryRowContext(t.Context(), `SELECT (SELECT count(*) FROM block), (SELECT count(*) FROM log), (SELECT count(*) FROM state)`).Scan(&blocks, &logs, &states))

@@ -10,6 +10,7 @@ import (
 	mqtt "github.com/eclipse/paho.mqtt.golang"
 
 	"signalbox/broker/brokertest"
+	"signalbox/scripts/suite"
 )
 
 // mosquittoPeer is a Mosquitto that keeps what it has.
@@ -74,7 +75,7 @@ func collect(t testing.TB, e entrance) *collector {
 	work.Go(func() { c.run(ctx) })
 	select {
 	case <-c.ready:
-	case <-time.After(patience):
+	case <-time.After(suite.HangLimit):
 		t.Fatal("the collector gets no subscription")
 	}
 	return c
@@ -100,10 +101,10 @@ func (c *collector) connect(ctx context.Context) {
 			SetCleanSession(false).SetConnectTimeout(time.Second).SetDefaultPublishHandler(c.message)
 	})
 	defer d.Disconnect(0)
-	if token := d.Connect(); !token.WaitTimeout(patience) || token.Error() != nil {
+	if token := d.Connect(); !token.WaitTimeout(suite.HangLimit) || token.Error() != nil {
 		return
 	}
-	if token := d.Subscribe("plant/#", 1, nil); !token.WaitTimeout(patience) || token.Error() != nil {
+	if token := d.Subscribe("plant/#", 1, nil); !token.WaitTimeout(suite.HangLimit) || token.Error() != nil {
 		return
 	}
 	c.at.Do(func() { close(c.ready) })

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"signalbox/broker/brokertest"
+	"signalbox/scripts/suite"
 )
 
 // jetStreamPeer is a NATS server with a stream for all messages, which takes none
@@ -59,7 +60,7 @@ func (p *jetStreamPeer) start(t testing.TB) {
 		t.Fatal(err)
 	}
 	p.server.Start()
-	if !p.server.ReadyForConnections(patience) {
+	if !p.server.ReadyForConnections(suite.HangLimit) {
 		t.Fatal("the NATS server does not start")
 	}
 	p.sample.keep(0)
@@ -83,7 +84,7 @@ func (p *jetStreamPeer) ask(t testing.TB, question func(context.Context, jetstre
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), suite.HangLimit)
 	defer cancel()
 	if err := question(ctx, js); err != nil {
 		t.Fatal(err)

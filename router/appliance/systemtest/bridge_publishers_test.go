@@ -11,6 +11,8 @@ import (
 	"time"
 
 	mqtt "github.com/eclipse/paho.mqtt.golang"
+
+	"signalbox/scripts/suite"
 )
 
 // entrance is where messages are published.
@@ -76,7 +78,7 @@ func (p *publishers) finish(t testing.TB, n int) map[string]int {
 	}()
 	select {
 	case <-ended:
-	case <-time.After(patience):
+	case <-time.After(suite.HangLimit):
 		t.Fatal("the publishers' last messages are not acknowledged")
 	}
 	last := map[string]int{}
@@ -133,7 +135,7 @@ func (p *publisher) connect(ctx context.Context) {
 		o.SetUsername(p.username).SetPassword(p.password).SetConnectTimeout(time.Second).SetWriteTimeout(time.Second)
 	})
 	defer d.Disconnect(0)
-	if token := d.Connect(); !token.WaitTimeout(patience) || token.Error() != nil {
+	if token := d.Connect(); !token.WaitTimeout(suite.HangLimit) || token.Error() != nil {
 		return
 	}
 	for _, open := range p.open {

@@ -28,10 +28,10 @@ type source interface{ entrance() entrance }
 // messages is how many cross each bridge, at least.
 const messages = 10_000
 
-// TestBridgeCampaign sends messages over each bridge, while the peer stops and
+// TestCampaignBridges sends messages over each bridge, while the peer stops and
 // starts again and while the service is killed. Nothing that was acknowledged may
 // be lost, and the order of each topic stays.
-func TestBridgeCampaign(t *testing.T) {
+func TestCampaignBridges(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name string

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"signalbox/scripts/suite"
 )
 
 type object = map[string]any
@@ -38,7 +40,7 @@ func newClient(t testing.TB) *http.Client {
 	t.Helper()
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, Timeout: patience}
+	return &http.Client{Transport: transport, Timeout: suite.HangLimit}
 }
 
 // root signs the administrator in where the passwords are configured.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
+
+	"signalbox/scripts/suite"
 )
 
 // claim is the creation or the deletion of a client that others create and delete
@@ -53,7 +55,8 @@ var oneTruth = porcupine.Model{
 
 // contest is the history of such operations, over all nodes.
 type contest struct {
-	began time.Time
+	began  time.Time
+	random *rand.Rand
 
 	mu      sync.Mutex // guards history
 	history []porcupine.Operation
@@ -62,7 +65,7 @@ type contest struct {
 // enter creates or deletes one of a few clients through a machine.
 func (c *contest) enter(t testing.TB, m *machine) {
 	t.Helper()
-	in := claim{username: contestedName(rand.IntN(contested)), deletes: rand.IntN(2) == 0}
+	in := claim{username: contestedName(c.random.IntN(contested)), deletes: c.random.IntN(2) == 0}
 	method, path, body := "POST", m.api.at("/clients"), any(object{"username": in.username})
 	if in.deletes {
 		method, path, body = "DELETE", m.api.at("/clients?username="+in.username), nil
@@ -93,7 +96,7 @@ func (c *contest) enter(t testing.TB, m *machine) {
 // judge has the history checked.
 func (c *contest) judge(t testing.TB) {
 	t.Helper()
-	result, _ := porcupine.CheckOperationsVerbose(oneTruth, c.history, patience)
+	result, _ := porcupine.CheckOperationsVerbose(oneTruth, c.history, suite.HangLimit)
 	if result != porcupine.Ok {
 		t.Errorf("the history of %d contested operations is %v", len(c.history), result)
 	}

@@ -16,6 +16,8 @@ import (
 // A door is closed once, by deleting its role. Where it is refused from then on it
 // must never be open again, however the node ends and comes back.
 type doors struct {
+	random *rand.Rand
+
 	mu     sync.Mutex // guards the fields below
 	rows   int
 	row    []string        // doors that are open
@@ -37,8 +39,8 @@ const (
 	rowSize = 100
 )
 
-func newDoors() *doors {
-	return &doors{seen: map[string]bool{}, shut: map[string]bool{}, late: map[int]time.Duration{}}
+func newDoors(random *rand.Rand) *doors {
+	return &doors{random: random, seen: map[string]bool{}, shut: map[string]bool{}, late: map[int]time.Duration{}}
 }
 
 func at(m *machine, what string) string { return fmt.Sprint(m.id, " ", what) }
@@ -123,8 +125,8 @@ func (d *doors) again(t testing.TB, m *machine) {
 		return
 	}
 	s := d.closed[len(d.closed)-1]
-	if rand.IntN(2) == 0 {
-		s = d.closed[rand.IntN(len(d.closed))]
+	if d.random.IntN(2) == 0 {
+		s = d.closed[d.random.IntN(len(d.closed))]
 	}
 	d.mu.Unlock()
 	d.try(t, m, s)

@@ -3,6 +3,7 @@ package systemtest
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"testing"
 	"time"
@@ -10,11 +11,11 @@ import (
 	"signalbox/scripts/bench/packet"
 )
 
-// TestClusterFull has clients publish and read on a cluster of which one node at a
+// TestCampaignClusterFull has clients publish and read on a cluster of which one node at a
 // time serves clients, while that node is killed, cut off and restarted. Nothing
 // that was acknowledged is lost, nothing of QoS 2 comes twice, and in the end each
 // node goes on alone with everything.
-func TestClusterFull(t *testing.T) {
+func TestCampaignClusterFull(t *testing.T) {
 	t.Parallel()
 	s := besiege(t, "full", 3, manage)
 	tr := newTraffic(t, s.machines[0], s.machines...)
@@ -29,7 +30,7 @@ func TestClusterFull(t *testing.T) {
 	keeper := tr.publish(1, true, everywhere)
 	tr.more(t, 100)
 	s.wantOneServes(t)
-	s.endure(t, tr.heard(fullSieges(t))...)
+	s.endure(t, tr.heard(fullSieges(t, s.random))...)
 	s.wantOneServes(t)
 	s.judge(t)
 	absent.back()
@@ -73,12 +74,12 @@ func (s *siege) growFull(t *testing.T) *machine {
 	return m
 }
 
-// fullSieges are the faults that TestClusterFull has happen, after each of which
+// fullSieges are the faults that TestCampaignClusterFull has happen, after each of which
 // messages must be acknowledged again.
-func fullSieges(t *testing.T) []fault {
+func fullSieges(t *testing.T, random *rand.Rand) []fault {
 	t.Helper()
 	if os.Getenv("SIGNALBOX_TEST_SIEGES") != "" {
-		return sieges(t)
+		return sieges(t, random)
 	}
 	return []fault{faults[0], faults[2], faults[8], faults[12]}
 }

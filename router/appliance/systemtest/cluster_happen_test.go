@@ -1,7 +1,6 @@
 package systemtest
 
 import (
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"syscall"
@@ -40,7 +39,7 @@ func (s *siege) victim(t testing.TB, leads bool) (*machine, []*machine) {
 	if leads {
 		return leader, followers
 	}
-	i := rand.IntN(len(followers))
+	i := s.random.IntN(len(followers))
 	return followers[i], append(slices.Delete(slices.Clone(followers), i, i+1), leader)
 }
 

@@ -3,6 +3,7 @@ package systemtest
 import (
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"testing"
@@ -37,9 +38,9 @@ func TestClusterHP(t *testing.T) {
 	tr.wantShared(t, shared)
 }
 
-// TestClusterHPFaults is TestClusterHP with nodes that fail, and come back before
+// TestCampaignClusterHPFaults is TestClusterHP with nodes that fail, and come back before
 // the others give up what waits for them.
-func TestClusterHPFaults(t *testing.T) {
+func TestCampaignClusterHPFaults(t *testing.T) {
 	t.Parallel()
 	s := besiege(t, "hp", 3)
 	tr := newTraffic(t, s.machines[0], s.machines...)
@@ -54,7 +55,7 @@ func TestClusterHPFaults(t *testing.T) {
 	}
 	tr.publishAtEach(s.machines)
 	tr.more(t, 100)
-	s.endure(t, tr.heard(hpSieges(t))...)
+	s.endure(t, tr.heard(hpSieges(t, s.random))...)
 	s.judge(t)
 	tr.judge(t)
 }
@@ -68,13 +69,13 @@ func (tr *traffic) publishAtEach(machines []*machine) {
 	}
 }
 
-// hpSieges are the faults that TestClusterHPFaults has happen.
-func hpSieges(t *testing.T) []fault {
+// hpSieges are the faults that TestCampaignClusterHPFaults has happen.
+func hpSieges(t *testing.T, random *rand.Rand) []fault {
 	t.Helper()
 	if os.Getenv("SIGNALBOX_TEST_SIEGES") == "" {
 		return []fault{faults[0], faults[2], faults[8], faults[9]}
 	}
-	return slices.DeleteFunc(sieges(t), func(f fault) bool { // sessions are their node's own
+	return slices.DeleteFunc(sieges(t, random), func(f fault) bool { // sessions are their node's own
 		return f.name == "leader without its data" || f.name == "follower without its data"
 	})
 }

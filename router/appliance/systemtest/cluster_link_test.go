@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"signalbox/scripts/bench/packet"
+	"signalbox/scripts/suite"
 )
 
 // link is one connection of an MQTT client that knows what a library does not
@@ -93,7 +94,7 @@ func (l *link) flush() error {
 	if len(l.out) == 0 {
 		return nil
 	}
-	if err := l.conn.SetWriteDeadline(time.Now().Add(patience)); err != nil {
+	if err := l.conn.SetWriteDeadline(time.Now().Add(suite.HangLimit)); err != nil {
 		return err
 	}
 	_, err := l.conn.Write(l.out)

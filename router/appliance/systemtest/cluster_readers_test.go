@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"signalbox/scripts/bench/packet"
+	"signalbox/scripts/suite"
 )
 
 // reader is a client whose session is kept over all connections, with the
@@ -55,7 +56,7 @@ func (tr *traffic) start(t testing.TB, r *reader) *reader {
 	tr.clients.Go(r.run)
 	select {
 	case <-r.ready:
-	case <-time.After(patience):
+	case <-time.After(suite.HangLimit):
 		t.Fatalf("%s is not subscribed", r.name)
 	}
 	return r
@@ -227,7 +228,7 @@ func (r *reader) wantAll(t testing.TB, all []promise) {
 	n, m := r.missing(all)
 	for last := n + 1; n > 0 && n < last; {
 		last = n
-		end := time.Now().Add(patience / 3)
+		end := time.Now().Add(suite.HangLimit / 3)
 		again := time.NewTicker(10 * beat)
 		for n == last && time.Now().Before(end) {
 			<-again.C
@@ -277,7 +278,7 @@ func (tr *traffic) judge(t testing.TB) {
 	go func() { tr.publishing.Wait(); close(done) }()
 	select {
 	case <-done:
-	case <-time.After(patience):
+	case <-time.After(suite.HangLimit):
 		t.Error("messages are not acknowledged")
 	}
 	all := tr.promises()

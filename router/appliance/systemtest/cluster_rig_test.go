@@ -46,7 +46,7 @@ func (m *machine) start(t testing.TB) {
 func startAll(t testing.TB, machines ...*machine) {
 	t.Helper()
 	for _, m := range machines {
-		m.run = launch(t, m.dir, configured(settings{"BROKER_LISTEN": m.mqtt, "CLUSTER_LISTEN": m.cluster, configFile: m.config}))
+		m.run = launch(t, m.dir, configured(settings{"BROKER_LISTEN": m.mqtt, "CLUSTER_LISTEN": m.cluster, "CLUSTER_ELECTION_TIMEOUT": "2s", configFile: m.config}))
 	}
 	for _, m := range machines {
 		m.run.awaitGreeting(t)

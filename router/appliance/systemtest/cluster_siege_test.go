@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"signalbox/scripts/suite"
 )
 
 // siege is a cluster that works while its nodes fail: clients are made through
@@ -20,6 +22,7 @@ type siege struct {
 	ledger  *ledger // of the clients that are made
 	contest *contest
 	doors   *doors
+	random  *rand.Rand
 	ctx     context.Context // of the work
 	stop    context.CancelFunc
 	work    sync.WaitGroup
@@ -32,7 +35,9 @@ type siege struct {
 // besiege makes a cluster whose wires can be cut, and has it work.
 func besiege(t testing.TB, mode string, n int, prepare ...func(testing.TB, *machine)) *siege {
 	t.Helper()
-	s := &siege{wires: newWires(t), ledger: newLedger(0), contest: &contest{began: time.Now()}, doors: newDoors(), up: map[int]*machine{}}
+	random := suite.Rand(t)
+	s := &siege{wires: newWires(t), ledger: newLedger(0), contest: &contest{began: time.Now(), random: random},
+		doors: newDoors(random), up: map[int]*machine{}, random: random}
 	s.club = gatherApart(t, n, append(prepare, s.wires.lay)...)
 	s.mode = mode
 	s.create(t)
@@ -115,7 +120,7 @@ func (s *siege) turnDoors(t testing.TB) {
 		}
 		s.mu.Unlock()
 		if len(all) > 0 {
-			s.doors.turn(t, all[rand.IntN(len(all))], all)
+			s.doors.turn(t, all[s.random.IntN(len(all))], all)
 		}
 	}
 }
@@ -146,7 +151,7 @@ func (s *siege) insist(t testing.TB, m *machine) {
 	var once sync.Once
 	again := time.NewTicker(2 * pace)
 	defer again.Stop()
-	end := time.After(patience)
+	end := time.After(suite.HangLimit)
 	for n := 1; ; n++ {
 		s.work.Go(func() {
 			if now.try(t, s.ledger, fmt.Sprintf("%s-%d", prefix, n)) {
@@ -158,7 +163,7 @@ func (s *siege) insist(t testing.TB, m *machine) {
 		case <-acknowledged:
 			return
 		case <-end:
-			t.Fatalf("node %d acknowledges nothing for %v", m.id, patience)
+			t.Fatalf("node %d acknowledges nothing for %v", m.id, suite.HangLimit)
 		}
 	}
 }
@@ -203,7 +208,7 @@ func (s *siege) join(t testing.TB, m *machine) {
 // lost several times within a minute again after half a minute only.
 func waitLong(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	end := time.Now().Add(2 * patience)
+	end := time.Now().Add(2 * suite.HangLimit)
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()
 	for !holds() {
@@ -255,9 +260,9 @@ func (s *siege) endure(t testing.TB, all ...fault) {
 	}
 }
 
-// TestClusterGrows has a fourth node come, and the leader go, while changes are
+// TestCampaignClusterGrows has a fourth node come, and the leader go, while changes are
 // made through all nodes.
-func TestClusterGrows(t *testing.T) {
+func TestCampaignClusterGrows(t *testing.T) {
 	t.Parallel()
 	s := besiege(t, "dynsec", 3)
 	s.more(t, 20)
@@ -276,9 +281,9 @@ func TestClusterGrows(t *testing.T) {
 	s.judge(t)
 }
 
-// sieges is how often TestClusterFaults has each fault happen:
+// sieges is how often TestCampaignClusterFaults has each fault happen:
 // SIGNALBOX_TEST_SIEGES, or only some of them once.
-func sieges(t *testing.T) []fault {
+func sieges(t *testing.T, random *rand.Rand) []fault {
 	t.Helper()
 	n := fromEnvironment(t, "SIGNALBOX_TEST_SIEGES", 0)
 	if n == 0 {
@@ -288,15 +293,15 @@ func sieges(t *testing.T) []fault {
 	if only := os.Getenv("SIGNALBOX_TEST_FAULT"); only != "" {
 		all = slices.DeleteFunc(all, func(f fault) bool { return f.name != only })
 	}
-	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	return all
 }
 
-// TestClusterFaults kills nodes, cuts them off, and takes their data, while changes
+// TestCampaignClusterFaults kills nodes, cuts them off, and takes their data, while changes
 // are made through all of them.
-func TestClusterFaults(t *testing.T) {
+func TestCampaignClusterFaults(t *testing.T) {
 	t.Parallel()
 	s := besiege(t, "dynsec", 3)
-	s.endure(t, sieges(t)...)
+	s.endure(t, sieges(t, s.random)...)
 	s.judge(t)
 }

@@ -170,6 +170,9 @@ func (c *club) bringBack(t *testing.T, m *machine) {
 			}
 		}
 	}
+	if got := command(t, configured(nil).environ(m.dir), "data", "forget", "broker.db", "cluster/cluster.db"); got.code != 0 {
+		t.Fatalf("data forget ended with %d: %s", got.code, got.stderr)
+	}
 	m.start(t)
 	c.rejoin(t, m)
 	m.add(t, "brought-back")

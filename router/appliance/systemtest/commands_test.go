@@ -28,6 +28,9 @@ func TestVersion(t *testing.T) {
 	if fields := strings.Fields(got.stdout); got.code != 0 || got.stderr != "" || len(fields) < 2 || fields[0] != "signalbox" {
 		t.Errorf("got %+v", got)
 	}
+	if flag := command(t, nil, "--version"); flag != got {
+		t.Errorf("--version: got %+v, want %+v", flag, got)
+	}
 }
 
 func TestConfigCheck(t *testing.T) {
@@ -46,9 +49,49 @@ func TestConfigCheck(t *testing.T) {
 	}
 }
 
+// TestUnknownCommandIsRefused gives command lines that cannot be understood.
 func TestUnknownCommandIsRefused(t *testing.T) {
 	t.Parallel()
-	wantRefused(t, command(t, nil, "frobnicate"), "frobnicate")
-	wantRefused(t, command(t, nil, "serve", "now"), "now")
-	wantRefused(t, command(t, nil, "serve", "--http.lissten", "x"), "http.lissten")
+	for _, tc := range []struct {
+		args []string
+		hint string
+	}{
+		{[]string{"frobnicate"}, "frobnicate"}, {[]string{"serve", "now"}, "now"}, {[]string{"serve", "--http.lissten", "x"}, "http.lissten"},
+		{[]string{"import", "foo"}, "foo"}, {[]string{"import", "foo", "file"}, "foo"}, {[]string{"config", "foo"}, "foo"},
+		{[]string{"export", "foo"}, "foo"}, {[]string{"data", "foo"}, "foo"}, {[]string{"secret", "foo"}, "foo"},
+		{[]string{"help", "nothing"}, "nothing"}, {[]string{"help", "import", "nothing"}, "nothing"},
+		{[]string{"import", "passwd"}, "passwd"}, {[]string{"data", "forget"}, "forget"},
+	} {
+		got := command(t, nil, tc.args...)
+		if got.code != 2 || got.stdout != "" || strings.Count(got.stderr, "\n") != 1 || !strings.HasPrefix(got.stderr, "signalbox: ") || !strings.Contains(got.stderr, tc.hint) {
+			t.Errorf("%v: got %+v, want exit code 2 and one sentence with %q", tc.args, got, tc.hint)
+		}
+	}
+}
+
+// TestHelp shows the flags of the service where it is started, and nowhere else.
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{}, {"help"}, {"--help"}, {"import"}, {"help", "import", "passwd"}, {"healthcheck", "--help"}, {"data"}} {
+		if got := command(t, nil, args...); got.code != 0 || strings.Contains(got.stdout, "--http.listen") || !strings.Contains(got.stdout, "--config") {
+			t.Errorf("%v: %+v", args, got)
+		}
+	}
+	for _, args := range [][]string{{"help", "serve"}, {"serve", "--help"}} {
+		got := command(t, nil, args...)
+		for _, line := range []string{
+			"\nhttp:\n", "\nbroker:\n",
+			"\n  --http.listen string  Address of the API and its reference; port 0 takes any free one (default 127.0.0.1:8080)\n",
+			"\n  --broker.max_queued_bytes int  What may wait for one client: messages, and bytes of their topics, payloads and properties (default 67108864)\n",
+			"\n  --http.read_timeout duration  How long a request may take to come in (default 1m)\n",
+			"\n  --broker.enabled bool  False runs the service without a broker of its own (default true)\n",
+		} {
+			if got.code != 0 || !strings.Contains(got.stdout, line) {
+				t.Errorf("%v: %q is not in:\n%s%s", args, line, got.stdout, got.stderr)
+			}
+		}
+		if strings.Contains(got.stdout, "admin_password") {
+			t.Error("a secret is a flag")
+		}
+	}
 }

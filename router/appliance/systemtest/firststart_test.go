@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // credential is a line of initial-credentials.
@@ -47,12 +45,12 @@ func TestFirstStartGeneratesPasswords(t *testing.T) {
 		t.Errorf("mode of initial-credentials: got %v, want 0600", got)
 	}
 	p.stop(t)
-	if diff := cmp.Diff(kept, credentials(p.stdout.String())); diff != "" {
-		t.Errorf("printed, and kept in the file (-file +printed):\n%s", diff)
+	if !strings.Contains(p.stdout.String(), path) {
+		t.Errorf("the file with the passwords is not named:\n%s", p.stdout.String())
 	}
 	for who, c := range kept {
-		if n := strings.Count(p.stdout.String(), c[1]); n != 1 {
-			t.Errorf("the password of the %s administrator was printed %d times", who, n)
+		if strings.Contains(p.stdout.String(), c[1]) {
+			t.Errorf("the password of the %s administrator was printed where no person reads", who)
 		}
 		if strings.Contains(p.stderr.String(), c[1]) {
 			t.Errorf("the password of the %s administrator is in the log", who)
@@ -136,8 +134,8 @@ func TestCredentialsOfALaterBroker(t *testing.T) {
 	p := serve(t, dir, nil)
 	wantEntry(t, p, credentials(read(t, filepath.Join(dir, "initial-credentials"))))
 	p.stop(t)
-	if printed := credentials(p.stdout.String()); len(printed) != 1 || printed["MQTT"][1] == "" {
-		t.Errorf("this start generated the broker's password only, but printed %v", slices.Collect(maps.Keys(printed)))
+	if said := p.stdout.String(); !strings.Contains(said, "initial-credentials") {
+		t.Errorf("this start generated the broker's password, but printed %s", said)
 	}
 }
 
@@ -172,16 +170,16 @@ func TestPasswordThatCannotBeKept(t *testing.T) {
 	}
 }
 
-// TestKillDuringFirstStart ends the first start at the moment when a file
+// TestCampaignKillDuringFirstStart ends the first start at the moment when a file
 // appears. The next start lets the administrators in with what the file of the
 // credentials says.
-func TestKillDuringFirstStart(t *testing.T) {
+func TestCampaignKillDuringFirstStart(t *testing.T) {
 	t.Parallel()
 	interruptFirstStart(t, func(t *testing.T, p *process) { p.kill() })
 }
 
-// TestStopDuringFirstStart is told to stop before it is ready.
-func TestStopDuringFirstStart(t *testing.T) {
+// TestCampaignStopDuringFirstStart is told to stop before it is ready.
+func TestCampaignStopDuringFirstStart(t *testing.T) {
 	t.Parallel()
 	interruptFirstStart(t, func(t *testing.T, p *process) { p.stop(t) })
 }

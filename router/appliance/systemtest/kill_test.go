@@ -13,9 +13,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"signalbox/scripts/suite"
 )
 
-// kills is how often TestKill kills the service: SIGNALBOX_TEST_KILLS, or a few.
+// kills is how often TestCampaignKill kills the service: SIGNALBOX_TEST_KILLS, or a few.
 func kills(t *testing.T) int { t.Helper(); return fromEnvironment(t, "SIGNALBOX_TEST_KILLS", 10) }
 
 // fromEnvironment gives how often something is done.
@@ -32,16 +34,16 @@ func fromEnvironment(t *testing.T, name string, otherwise int) int {
 	return n
 }
 
-// TestKill kills the service again and again while it acknowledges writes over
+// TestCampaignKill kills the service again and again while it acknowledges writes over
 // the HTTP API and over $CONTROL. After each restart everything that was
 // acknowledged is there, and what was not is there as a whole or not at all.
-func TestKill(t *testing.T) {
+func TestCampaignKill(t *testing.T) {
 	t.Parallel()
-	c := &campaign{dir: dataDir(t), all: newLedger(0)}
+	c := &campaign{dir: dataDir(t), all: newLedger(0), random: suite.Rand(t)}
 	p := serve(t, c.dir, configured(nil))
 	c.root = root(t, p)
 	for n := kills(t); c.kills < n && !t.Failed(); {
-		p = c.round(t, p, 1+rand.IntN(100))
+		p = c.round(t, p, 1+c.random.IntN(100))
 	}
 	c.compareAll(t)
 	p.stop(t)
@@ -51,6 +53,7 @@ func TestKill(t *testing.T) {
 
 // campaign is many rounds of writing and killing on one data directory.
 type campaign struct {
+	random *rand.Rand
 	dir    string
 	root   *caller // its session outlives the kills
 	all    *ledger // of the clients of all rounds
@@ -98,11 +101,11 @@ func (c *campaign) startWriters(t *testing.T, p *process, l *ledger, prefix stri
 // while it starts.
 func (c *campaign) restart(t *testing.T) *process {
 	t.Helper()
-	if rand.IntN(5) == 0 {
+	if c.random.IntN(5) == 0 {
 		p := launch(t, c.dir, configured(nil))
 		select {
 		case <-p.done:
-		case <-time.After(time.Duration(rand.IntN(200)) * time.Millisecond):
+		case <-time.After(time.Duration(c.random.IntN(200)) * time.Millisecond):
 		}
 		p.kill()
 		c.kills++

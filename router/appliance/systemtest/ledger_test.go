@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"signalbox/scripts/suite"
 )
 
 // fate is what is known about a record that was being written.
@@ -75,7 +77,7 @@ func (l *ledger) await(t testing.TB) {
 	t.Helper()
 	select {
 	case <-l.enough:
-	case <-time.After(patience):
+	case <-time.After(suite.HangLimit):
 		t.Error("the writers get no acknowledgements")
 	}
 }

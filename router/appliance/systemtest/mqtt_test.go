@@ -9,6 +9,8 @@ import (
 	"time"
 
 	mqtt "github.com/eclipse/paho.mqtt.golang"
+
+	"signalbox/scripts/suite"
 )
 
 // device is an MQTT client of a test.
@@ -28,7 +30,7 @@ func logInAs(t testing.TB, address, clientID, username, password string) (*devic
 	t.Helper()
 	d := newDevice(address, func(o *mqtt.ClientOptions) { o.SetClientID(clientID).SetUsername(username).SetPassword(password) })
 	token := d.Connect()
-	if !token.WaitTimeout(patience) {
+	if !token.WaitTimeout(suite.HangLimit) {
 		t.Fatal("no CONNACK")
 	}
 	t.Cleanup(func() { d.Disconnect(0) })
@@ -39,7 +41,7 @@ func logInAs(t testing.TB, address, clientID, username, password string) (*devic
 func newDevice(address string, options func(*mqtt.ClientOptions)) *device {
 	d := &device{cut: make(chan struct{})}
 	o := mqtt.NewClientOptions().AddBroker("tcp://" + address).SetProtocolVersion(4).
-		SetAutoReconnect(false).SetConnectTimeout(patience).SetWriteTimeout(patience).
+		SetAutoReconnect(false).SetConnectTimeout(suite.HangLimit).SetWriteTimeout(suite.HangLimit).
 		SetConnectionLostHandler(func(mqtt.Client, error) { close(d.cut) })
 	options(o)
 	d.Client = mqtt.NewClient(o)
@@ -59,7 +61,7 @@ func join(t testing.TB, address, username, password string) *device {
 // acknowledged ends the test unless the broker takes what was asked of it.
 func acknowledged(t testing.TB, token mqtt.Token) {
 	t.Helper()
-	if !token.WaitTimeout(patience) {
+	if !token.WaitTimeout(suite.HangLimit) {
 		t.Fatal("the broker does not answer")
 	}
 	if err := token.Error(); err != nil {
@@ -72,7 +74,7 @@ func (d *device) wantCutOff(t testing.TB) {
 	t.Helper()
 	select {
 	case <-d.cut:
-	case <-time.After(patience):
+	case <-time.After(suite.HangLimit):
 		t.Fatal("a client was not cut off")
 	}
 }
@@ -88,7 +90,7 @@ func letsIn(t testing.TB, address, username, password string) bool {
 func (d *device) subscribe(t testing.TB, filter string) byte {
 	t.Helper()
 	token := d.Subscribe(filter, 1, nil).(*mqtt.SubscribeToken)
-	if !token.WaitTimeout(patience) {
+	if !token.WaitTimeout(suite.HangLimit) {
 		t.Fatalf("no SUBACK for %s", filter)
 	}
 	return token.Result()[filter]

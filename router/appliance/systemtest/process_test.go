@@ -14,11 +14,8 @@ import (
 	"time"
 
 	"signalbox/broker/brokertest"
+	"signalbox/scripts/suite"
 )
-
-// patience is how long a test waits for what must happen; only a defect takes
-// longer, also on a loaded machine.
-const patience = 30 * time.Second
 
 // The credentials of a service whose passwords are configured.
 const (
@@ -121,6 +118,7 @@ func launch(t testing.TB, dir string, s settings) *process {
 	}()
 	t.Cleanup(func() {
 		p.kill()
+		suite.NoPanic(t, p.stderr.String())
 		if t.Failed() && testing.Verbose() {
 			t.Logf("log of the process on %s:\n%s", dir, p.stderr.String())
 		}
@@ -175,11 +173,8 @@ func (p *process) kill() {
 	<-p.done
 }
 
-// stopTime is how long a stop may take.
-const stopTime = 10 * time.Second
-
-// stop ends the process as an init system does, and holds it to its promise:
-// exit code 0 within ten seconds.
+// stop ends the process as an init system does. Exit code 0 means that it needed
+// no more than the ten seconds that it gives itself.
 func (p *process) stop(t testing.TB) {
 	t.Helper()
 	p.signal(syscall.SIGTERM)
@@ -191,8 +186,8 @@ func (p *process) wantStopped(t testing.TB) {
 	t.Helper()
 	select {
 	case <-p.done:
-	case <-time.After(stopTime):
-		t.Errorf("still running %v after it was told to stop", stopTime)
+	case <-time.After(suite.HangLimit):
+		t.Errorf("still running %v after it was told to stop", suite.HangLimit)
 		p.kill()
 	}
 	if code := p.code(); code != 0 {
@@ -232,7 +227,7 @@ func finish(t testing.TB, cmd *exec.Cmd) outcome {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	late := time.AfterFunc(patience, func() { cmd.Process.Kill() }) //nolint:errcheck // it may have ended
+	late := time.AfterFunc(suite.HangLimit, func() { cmd.Process.Kill() }) //nolint:errcheck // it may have ended
 	defer late.Stop()
 	err := cmd.Wait()
 	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {

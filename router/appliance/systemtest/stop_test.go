@@ -16,6 +16,8 @@ import (
 
 	mqtt "github.com/eclipse/paho.mqtt.golang"
 	"github.com/google/go-cmp/cmp"
+
+	"signalbox/scripts/suite"
 )
 
 // TestStopUnderLoad tells a service to stop while it is busy over HTTP and
@@ -76,7 +78,7 @@ func (w *load) start(p *process, r *caller, l *ledger) {
 // service may hang up just as the next request is sent.
 func (w *load) createClients(r *caller, l *ledger, prefix string) {
 	c := *r
-	c.client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
+	c.client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: suite.HangLimit}
 	for i := 0; ; i++ {
 		name := fmt.Sprintf("%s-%d", prefix, i)
 		l.asked(name)

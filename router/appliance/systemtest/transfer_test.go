@@ -165,6 +165,56 @@ func TestImportPasswordsAndRules(t *testing.T) {
 	}
 }
 
+// TestImportKeepsDefaults takes over a document of defaults alone, and then files that
+// say nothing about them.
+func TestImportKeepsDefaults(t *testing.T) {
+	t.Parallel()
+	const defaults = `{"publishClientSend":true,"publishClientReceive":false,"subscribe":true,"unsubscribe":false}`
+	in := t.TempDir()
+	write(t, filepath.Join(in, "dynsec"), `{"defaultACLAccess":`+defaults+`}`)
+	write(t, filepath.Join(in, "passwd"), mosquittoPasswords(t))
+	write(t, filepath.Join(in, "acl"), aclFile)
+	for _, second := range []string{"passwd", "acl"} {
+		env := configured(nil).environ(dataDir(t))
+		for _, kind := range []string{"dynsec", second} {
+			wantImported(t, command(t, env, "import", kind, filepath.Join(in, kind)), "imported")
+		}
+		got := command(t, env, "export", "dynsec", "-")
+		if got.code != 0 || !strings.Contains(strings.Join(strings.Fields(got.stdout), ""), `"defaultACLAccess":`+defaults) {
+			t.Errorf("after %s: %+v", second, got)
+		}
+	}
+}
+
+// TestImportOfOldHashes takes a password_file with a hash of the kind $6$ over: its
+// user logs in, and is named as one who needs a new password.
+func TestImportOfOldHashes(t *testing.T) {
+	t.Parallel()
+	in := t.TempDir()
+	path := filepath.Join(in, "passwd")
+	write(t, path, mosquittoPasswords(t))
+	old := tool(t, "mosquitto_passwd", "127.0.0.1:1", "", "")
+	old.Args = []string{"mosquitto_passwd", "-H", "sha512", "-b", path, "veteran", "secret of old"}
+	if got := finish(t, old); got.code != 0 || !strings.Contains(read(t, path), "veteran:$6$") {
+		t.Fatalf("mosquitto_passwd: %+v", got)
+	}
+	dir := dataDir(t)
+	env := configured(nil).environ(dir)
+	wantRefused(t, command(t, env, "import", "passwd", "--strict", path), "veteran", "$6$")
+	got := command(t, env, "import", "passwd", path)
+	wantImported(t, got, "imported 3 clients")
+	if !strings.Contains(got.stderr, `"veteran" needs a new password`) || strings.Contains(got.stderr, "pump-7") {
+		t.Errorf("warnings: %s", got.stderr)
+	}
+	p := serve(t, dir, configured(nil))
+	join(t, p.mqtt, "veteran", "secret of old")
+	join(t, p.mqtt, "pump-7", "secret")
+	if letsIn(t, p.mqtt, "veteran", "secret") {
+		t.Error("a wrong password lets in")
+	}
+	p.stop(t)
+}
+
 // TestImportOfABadFile names the lines and takes nothing over.
 func TestImportOfABadFile(t *testing.T) {
 	t.Parallel()
@@ -261,9 +311,9 @@ func mosquittoPasswords(t *testing.T) string {
 	return read(t, path)
 }
 
-// TestKillDuringImport kills an import at several moments. What the next start
+// TestCampaignKillDuringImport kills an import at several moments. What the next start
 // finds is all of the file, or nothing.
-func TestKillDuringImport(t *testing.T) {
+func TestCampaignKillDuringImport(t *testing.T) {
 	t.Parallel()
 	const clients = 3000
 	document := brokertest.Document{Groups: []brokertest.DocumentGroup{{GroupName: "all"}}}

@@ -13,6 +13,7 @@ import (
 	mqtt "github.com/eclipse/paho.mqtt.golang"
 
 	"signalbox/broker/dynsec"
+	"signalbox/scripts/suite"
 )
 
 // door is a way to change the access control. Its methods tell whether the
@@ -163,7 +164,7 @@ func (d *controlDoor) send(command string, members object) bool {
 		return true
 	case <-d.device.cut:
 		return false
-	case <-time.After(patience):
+	case <-time.After(suite.HangLimit):
 		d.t.Errorf("%s is not answered", command)
 		return false
 	}

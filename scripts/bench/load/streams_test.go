@@ -113,7 +113,7 @@ func startProduct(t *testing.T) Target {
 		}
 	})
 	var greeting bytes.Buffer
-	a.Greet(&greeting)
+	a.Greet(&greeting, false)
 	_, rest, _ := strings.Cut(greeting.String(), "mqtt://")
 	target.Addr = strings.Fields(rest)[0]
 	return target

@@ -46,7 +46,7 @@ func run(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, a.Stop()) }()
-	a.Greet(os.Stdout)
+	a.Greet(os.Stdout, false)
 	return profile(ctx, asked, args[1])
 }
 

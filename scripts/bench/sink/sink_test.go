@@ -3,11 +3,11 @@ package sink_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go"
 
 	"signalbox/scripts/bench/sink"
+	"signalbox/scripts/suite"
 )
 
 // TestFill writes to both sinks, one of which has a subscriber who counts.
@@ -40,7 +40,7 @@ func TestFill(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n := range messages {
-		got, err := sub.NextMsg(10 * time.Second)
+		got, err := sub.NextMsg(suite.HangLimit)
 		if err != nil {
 			t.Fatalf("message %d: %v", n, err)
 		}

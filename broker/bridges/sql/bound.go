@@ -1,0 +1,131 @@
+package sql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/go-sql-driver/mysql"
+
+	"signalbox/broker/bridges/reach"
+)
+
+// statementTime returns how long the server may work on one statement of a batch
+// that has the given time: less than that, so that the server ends the statement,
+// and says so, before the connection is given up. 0 is not bounded.
+func statementTime(batch time.Duration) time.Duration { return batch / 4 * 3 }
+
+// errUnknownVariable is MySQL's number for a variable that the server does not have.
+const errUnknownVariable = 1193
+
+// bound has the server end what takes longer than d. A server that has a lower bound
+// keeps it. MariaDB bounds statements; MySQL, which does that for SELECT only, and
+// both bound the wait for locks.
+func (s *mySession) bound(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	seconds := max(1, int(d.Seconds()))
+	for _, set := range []string{
+		fmt.Sprintf("SET SESSION innodb_lock_wait_timeout = LEAST(@@innodb_lock_wait_timeout, %d)", seconds),
+		fmt.Sprintf("SET SESSION lock_wait_timeout = LEAST(@@lock_wait_timeout, %d)", seconds),
+		fmt.Sprintf("SET SESSION max_statement_time = IF(@@max_statement_time > 0, LEAST(@@max_statement_time, %[1]f), %[1]f)", d.Seconds()),
+	} {
+		_, err := s.conn.ExecContext(ctx, set)
+		if said, ok := errors.AsType[*mysql.MySQLError](err); ok && said.Number == errUnknownVariable {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bound has the server end what takes longer than d. A server that has a lower bound
+// keeps it.
+func (s *postgres) bound(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	const set = `
+		SELECT set_config(name, $1, false) FROM pg_catalog.pg_settings
+		WHERE name IN ('statement_timeout', 'lock_timeout') AND setting::bigint NOT BETWEEN 1 AND $1::bigint`
+	_, err := s.query(ctx, set, strconv.FormatInt(max(1, d.Milliseconds()), 10))
+	return err
+}
+
+// abandoned is a session that was closed before its statement had ended: the server
+// may still be working on it. The address, which the server saw, distinguishes it from
+// a later session with the same number.
+type abandoned struct {
+	id      uint64
+	address string
+}
+
+// identify reads what the server knows the session by.
+func (s *mySession) identify(ctx context.Context) error {
+	const own = `SELECT ID, HOST FROM information_schema.PROCESSLIST WHERE ID = CONNECTION_ID()`
+	return s.conn.QueryRowContext(ctx, own).Scan(&s.self.id, &s.self.address)
+}
+
+// abandoned returns the session where it ended without a response to a statement.
+func (s *mySession) abandoned() *abandoned {
+	if !s.unanswered {
+		return nil
+	}
+	return &s.self
+}
+
+// answered notes whether the server responded.
+func (s *mySession) answered(err error) error {
+	if _, ok := errors.AsType[*mysql.MySQLError](err); err != nil && !ok {
+		s.unanswered = true
+	}
+	return err
+}
+
+// endPause is the time between two looks whether a session has ended.
+const endPause = 20 * time.Millisecond
+
+// end ends an abandoned session, which rolls back what it has not committed, and
+// returns once the server has no such session any more.
+func (s *mySession) end(ctx context.Context, a abandoned) error {
+	const find = `SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID = ? AND HOST = ?`
+	pause := time.NewTicker(endPause)
+	defer pause.Stop()
+	for {
+		var n int
+		if err := s.conn.QueryRowContext(ctx, find, a.id, a.address).Scan(&n); err != nil || n == 0 {
+			return err
+		}
+		s.conn.ExecContext(ctx, fmt.Sprintf("KILL CONNECTION %d", a.id)) //nolint:errcheck // it may have ended meanwhile
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-pause.C:
+		}
+	}
+}
+
+// abandoned returns nil: the library has the server cancel what is given up, and
+// close waits for that.
+func (s *postgres) abandoned() *abandoned { return nil }
+
+func (s *postgres) end(context.Context, abandoned) error { return nil }
+
+// endAbandoned ends what an earlier session may have left at the server. It has to
+// succeed before anything is inserted again, which would otherwise be there twice.
+func (c *connector) endAbandoned(ctx context.Context, s session) error {
+	if c.left == nil {
+		return nil
+	}
+	if err := s.end(ctx, *c.left); err != nil {
+		_, why := s.judge(err, nil)
+		return reach.Explained(err, "end the statement that was given up: "+why)
+	}
+	c.left = nil
+	return nil
+}

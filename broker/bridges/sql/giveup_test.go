@@ -1,0 +1,163 @@
+package sql
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"signalbox/broker/bridges"
+	"signalbox/broker/bridges/bridgestest"
+	"signalbox/broker/bridges/peertest"
+	"signalbox/broker/outbound"
+)
+
+// timeouts are the batches that take the server longer than the connection allows.
+var timeouts = map[string]test{
+	"a row lock that outlasts the timeout":           testLockOutlasts,
+	"a lock on a server that bounds nothing by time": testLockUnbounded,
+	"a lock, and the connection is closed":           testLockClosed,
+}
+
+// blocked is a table without a unique column, each row of which waits for a lock
+// that another session has.
+type blocked struct {
+	d      *peertest.Database
+	table  string
+	holder *connector
+}
+
+func block(t *testing.T, d *peertest.Database, table string) *blocked {
+	t.Helper()
+	d.Exec(t, "CREATE TABLE "+table+"_parent (id INTEGER PRIMARY KEY)")
+	d.Exec(t, "INSERT INTO "+table+"_parent (id) VALUES (1)")
+	d.Exec(t, "CREATE TABLE "+table+" (n INTEGER, parent INTEGER NOT NULL DEFAULT 1, FOREIGN KEY (parent) REFERENCES "+table+"_parent (id))")
+	b := &blocked{d: d, table: table, holder: b0(t, d, table).connected()}
+	execute(t, b.holder, "BEGIN")
+	execute(t, b.holder, "UPDATE "+table+"_parent SET id = 2 WHERE id = 1")
+	return b
+}
+
+// b0 gives a rig that inserts into a table.
+func b0(t *testing.T, d *peertest.Database, table string) *rig {
+	return newRig(t, d).into("t1", table, "", "jsonPayload.n", "n")
+}
+
+// release ends the lock, and waits until no statement waits for it any more.
+func (b *blocked) release(t *testing.T) {
+	t.Helper()
+	execute(t, b.holder, "ROLLBACK")
+	b.awaitNone(t)
+}
+
+// awaitNone waits until no statement inserts into the table.
+func (b *blocked) awaitNone(t *testing.T) {
+	t.Helper()
+	running := "SELECT query FROM pg_stat_activity WHERE state = 'active' AND query LIKE 'INSERT INTO%" + b.table + "%'"
+	if b.d.Driver == "mariadb" {
+		running = "SELECT info FROM information_schema.processlist WHERE info LIKE 'INSERT INTO%" + b.table + "%'"
+	}
+	bridgestest.Await(t, func() error {
+		if left := b.d.Column(t, running); len(left) > 0 {
+			return fmt.Errorf("%d statements are still running", len(left))
+		}
+		return nil
+	})
+}
+
+// attempt delivers within a time that is not enough, and connects again where the
+// connection was given up.
+func attempt(t *testing.T, c *connector, batch []*bridges.Entry, timeout time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	defer cancel()
+	err := c.Deliver(ctx, batch, make([]bridges.Result, len(batch)))
+	if err == nil {
+		t.Fatal("the lock does not hold")
+	}
+	if isLost(err) {
+		if err := c.Connect(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (b *blocked) wantRows(t *testing.T, want string) {
+	t.Helper()
+	if got := b.d.Column(t, "SELECT COUNT(*) FROM "+b.table); got[0] != want {
+		t.Errorf("got %s rows, want %s", got[0], want)
+	}
+}
+
+// testLockOutlasts tries a batch again and again while a lock is held. When the
+// lock is released each row is there once.
+func testLockOutlasts(t *testing.T, d *peertest.Database) {
+	b := block(t, d, "outlasted")
+	r := b0(t, d, b.table)
+	r.timeout = time.Second
+	c := r.connected()
+	batch := r.entries("t1", numbered(1, 50)...)
+	for range 3 {
+		attempt(t, c, batch, r.timeout)
+	}
+	b.release(t)
+	deliver(t, c, batch)
+	b.wantRows(t, "50")
+}
+
+// testLockUnbounded has a server that ends no statement by itself: what was given
+// up is ended before it is tried again.
+func testLockUnbounded(t *testing.T, d *peertest.Database) {
+	b := block(t, d, "unbounded")
+	r := b0(t, d, b.table)
+	c := r.connected()
+	batch := r.entries("t1", numbered(1, 50)...)
+	for range 3 {
+		attempt(t, c, batch, 200*time.Millisecond)
+	}
+	b.release(t)
+	deliver(t, c, batch)
+	b.wantRows(t, "50")
+}
+
+// testLockClosed closes a connection in the midst of a batch, as a change of the
+// configuration does.
+func testLockClosed(t *testing.T, d *peertest.Database) {
+	b := block(t, d, "closed_early")
+	r := b0(t, d, b.table)
+	c := r.connected()
+	batch := r.entries("t1", numbered(1, 50)...)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if err := c.Deliver(ctx, batch, make([]bridges.Result, len(batch))); !isLost(err) {
+		t.Fatalf("got %v, want a lost connection", err)
+	}
+	if err := c.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	next := r.connected()
+	b.release(t)
+	deliver(t, next, batch)
+	b.wantRows(t, "50")
+}
+
+// testCancelByName has a policy that allows nothing but the name of the server, which the
+// cancel request, sent to the server's address, is for as well.
+func testCancelByName(t *testing.T, d *peertest.Database) {
+	policy, err := outbound.New(outbound.Config{Allow: []string{"localhost"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := block(t, d, "cancelled")
+	r := b0(t, d, b.table)
+	r.server["hostname"], r.dial = "localhost", policy.DialContext
+	c := r.connected()
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	batch := r.entries("t1", numbered(1, 5)...)
+	if err := c.Deliver(ctx, batch, make([]bridges.Result, len(batch))); !isLost(err) {
+		t.Fatalf("got %v, want a lost connection", err)
+	}
+	b.awaitNone(t) // though the lock is still held
+	b.release(t)
+}

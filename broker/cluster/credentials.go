@@ -1,0 +1,314 @@
+package cluster
+
+import (
+	"context"
+	"crypto"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// maxChain bounds the certificates that a node shows.
+const maxChain = 6
+
+// credentials is what a node shows to others of its cluster, and goes by when they show
+// theirs.
+type credentials struct {
+	uuid  string
+	self  ref
+	own   atomic.Pointer[ownKey]
+	leaf  atomic.Pointer[leaf]
+	roots *x509.CertPool // of a cluster made by an earlier release; nil for none
+	life  time.Duration  // of the certificates shown on connections
+	clock *clock
+	dial  func(ctx context.Context, hostPort string) (net.Conn, error)
+
+	known    func() *state           // what is known of the cluster
+	vouched  func(p *presented) bool // whether other members know one that is not known here; nil for no others
+	vouch    func(p *presented) bool // asks them; nil for no others
+	disowned func(r ref) bool        // whether other members know that a node was removed; nil for no others
+}
+
+// ownKey is a node's own key. The chain is its certificate and, where the key took the
+// place of another, those of the keys before.
+type ownKey struct {
+	key   crypto.Signer
+	chain [][]byte
+}
+
+// credentials returns what is shown as that identity, to those whom the identity knows.
+func (i *identity) credentials() (*credentials, error) {
+	b := &credentials{uuid: i.UUID, self: i.Self.ref(), life: certificateLife, clock: newClock(time.Now, time.Time{})}
+	b.known = func() *state { return i.state() }
+	key, err := parseKey(i.Key)
+	if err != nil {
+		return nil, err
+	}
+	certs, err := parseCerts(i.Cert)
+	if err != nil {
+		return nil, err
+	}
+	if own, err := fingerprintOf(key); err != nil || own != fingerprint(certs[0]) {
+		return nil, errors.Join(errors.New("the node's certificate is not that of its key"), err)
+	}
+	if len(i.CACert) > 0 {
+		roots, err := parseCerts(i.CACert)
+		if err != nil {
+			return nil, err
+		}
+		b.roots = x509.NewCertPool()
+		b.roots.AddCert(roots[0])
+	}
+	o := &ownKey{key: key}
+	for _, c := range certs {
+		o.chain = append(o.chain, c.Raw)
+	}
+	b.own.Store(o)
+	r, err := b.nameOf(certs[0])
+	if err != nil {
+		return nil, err
+	}
+	if r != b.self {
+		return nil, fmt.Errorf("the certificate is that of node %v, not %v", r, b.self)
+	}
+	return b, nil
+}
+
+// presented is who is at the other end of a connection, by what it shows: it has one of
+// the keys.
+type presented struct {
+	ref
+	name string   // of ref
+	keys []string // fingerprints, the latest first
+	leaf *x509.Certificate
+	root *x509.Certificate // the last of its certificates
+	ends time.Time         // when the first of them does
+
+	certified atomic.Bool               // by the authority of a cluster that was made by an earlier release
+	admitted  atomic.Bool               // it was a member with one of the keys
+	isTold    atomic.Bool               // it is told on this connection, which this node has made, that it was removed
+	replaced  atomic.Pointer[time.Time] // since when it has another key, as far as was noticed
+}
+
+var errStranger = errors.New("it is not known to be a member of this cluster")
+
+// nameOf returns the node that a certificate names, if it is of this cluster.
+func (b *credentials) nameOf(cert *x509.Certificate) (ref, error) {
+	if len(cert.URIs) != 1 || cert.URIs[0].Scheme != scheme || cert.URIs[0].Host != b.uuid {
+		return ref{}, fmt.Errorf("%w: its certificate does not name a node of it", errStranger)
+	}
+	name, ok := strings.CutPrefix(cert.URIs[0].Path, "/node/")
+	if !ok {
+		return ref{}, fmt.Errorf("%w: its certificate does not name a node of it", errStranger)
+	}
+	r, ok := parseRef(name)
+	if !ok {
+		return ref{}, fmt.Errorf("%w: its certificate does not name a node of it", errStranger)
+	}
+	return r, nil
+}
+
+// read reads what the other end of a connection has shown: a certificate for the
+// connection and those of the node's keys, each signed by the next one; or the node's
+// alone. Nothing is said about whether the node is a member.
+func (b *credentials) read(cs tls.ConnectionState) (*presented, error) {
+	certs := cs.PeerCertificates
+	if len(certs) == 0 || len(certs) > maxChain {
+		return nil, fmt.Errorf("%w: it shows %d certificates", errStranger, len(certs))
+	}
+	r, err := b.nameOf(certs[0])
+	if err != nil {
+		return nil, err
+	}
+	p := &presented{ref: r, name: r.String(), leaf: certs[0], root: certs[len(certs)-1], ends: certs[0].NotAfter}
+	if len(certs) == 1 {
+		p.keys = []string{fingerprint(certs[0])}
+	}
+	for i, c := range certs[1:] {
+		other, err := b.nameOf(c)
+		if err == nil {
+			err = c.CheckSignature(certs[i].SignatureAlgorithm, certs[i].RawTBSCertificate, certs[i].Signature)
+		}
+		if err != nil || other != r {
+			return nil, fmt.Errorf("%w: its certificates do not belong together: %w", errStranger, err)
+		}
+		if c.NotAfter.Before(p.ends) { // the key of a connection may not sign for longer than it lasts
+			p.ends = c.NotAfter
+		}
+		p.keys = append(p.keys, fingerprint(c))
+	}
+	return p, nil
+}
+
+// isMember checks that a node is a member now and has a key by which the cluster knows it.
+func (b *credentials) isMember(p *presented) error {
+	if p.isTold.Load() {
+		return nil
+	}
+	known := b.known()
+	if known.Keys == nil {
+		return b.isCertified(p)
+	}
+	if b.disowned != nil && b.disowned(p.ref) {
+		return fmt.Errorf("%w: node %s was removed, as other members say", errStranger, p.name)
+	}
+	switch {
+	case known.trusts(p) || b.vouched != nil && b.vouched(p):
+		p.admitted.Store(true)
+	case !known.has(p.ref) || !p.isReplaced():
+		return fmt.Errorf("%w: node %s", errStranger, p.name)
+	}
+	return b.checkTime(p)
+}
+
+// replaceTime is how long a connection may go on whose node has another key since it
+// was made, so that what is under way on it comes to its end.
+const replaceTime = 10 * time.Second
+
+// isReplaced reports whether a member was admitted with a key that was replaced a moment
+// ago.
+func (p *presented) isReplaced() bool {
+	if !p.admitted.Load() {
+		return false
+	}
+	now := time.Now()
+	p.replaced.CompareAndSwap(nil, &now)
+	return now.Sub(*p.replaced.Load()) < replaceTime
+}
+
+// isCertified checks that a node has a certificate of the authority of a cluster that
+// was made by an earlier release, and may be a member.
+func (b *credentials) isCertified(p *presented) error {
+	if p.certified.Load() {
+		return nil
+	}
+	if b.roots == nil {
+		return fmt.Errorf("%w: node %s", errStranger, p.name)
+	}
+	_, err := p.root.Verify(x509.VerifyOptions{
+		Roots: b.roots, CurrentTime: notBefore.Add(time.Second), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %w", errStranger, err)
+	}
+	p.certified.Store(true)
+	return nil
+}
+
+// admit decides about who is at the other end of a new connection.
+func (b *credentials) admit(cs tls.ConnectionState) (*presented, error) {
+	p, err := b.read(cs)
+	if err != nil {
+		return nil, err
+	}
+	if err = b.isMember(p); err != nil && b.vouch != nil && b.vouch(p) {
+		err = b.isMember(p)
+	}
+	if err != nil {
+		return p, err
+	}
+	if len(p.keys) > 0 && p.leaf != p.root {
+		b.clock.observe(p.leaf.NotBefore)
+	}
+	return p, nil
+}
+
+// The protocols of the cluster port. Each newer form has a name of its own.
+const (
+	protocolRaft = "raft"
+	protocolRPC  = "rpc"
+	protocolData = "data"
+)
+
+// server is how this node receives others of its cluster. Who was a member once is let
+// in to be told so.
+func (b *credentials) server() *tls.Config {
+	c := b.config(protocolRaft, protocolRPC, protocolData)
+	c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return b.show() }
+	c.ClientAuth = tls.RequireAnyClientCert // which VerifyConnection checks
+	c.VerifyConnection = func(cs tls.ConnectionState) error {
+		p, err := b.admit(cs)
+		if err != nil && p != nil && b.known().wasMember(p) {
+			return nil
+		}
+		return err
+	}
+	c.SessionTicketsDisabled = true
+	return c
+}
+
+// client is how this node goes to another one. The usual check goes by names of
+// hosts and by clocks; VerifyConnection goes by the cluster and the node.
+func (b *credentials) client(to ref, protocol string) *tls.Config {
+	c := b.config(protocol)
+	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return b.show() }
+	c.ServerName = b.uuid
+	c.InsecureSkipVerify = true
+	c.VerifyConnection = func(cs tls.ConnectionState) error {
+		p, err := b.admit(cs)
+		if err != nil {
+			return err
+		}
+		if p.ref != to {
+			return fmt.Errorf("node %v answers where node %v should", p.ref, to)
+		}
+		if cs.NegotiatedProtocol != protocol {
+			return fmt.Errorf("node %v does not speak %q", to, protocol)
+		}
+		return nil
+	}
+	return c
+}
+
+func (b *credentials) config(protocols ...string) *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13, NextProtos: protocols,
+		DynamicRecordSizingDisabled: true, // it helps who reads while it comes; here whole messages are waited for
+	}
+}
+
+// checked is a connection whose other end is looked at whenever something goes over it:
+// it ends with the membership of that node, or with its certificate.
+type checked struct {
+	net.Conn
+	credentials *credentials
+	peer        *presented
+	own         *ownKey // with which this node made the connection
+}
+
+// isStale reports whether another connection should take the place of this one: for one
+// of both nodes has another key, or the certificate of the other one will end.
+func (c checked) isStale() bool {
+	if c.own != c.credentials.own.Load() {
+		return true // the other node ends it soon
+	}
+	known := c.credentials.known()
+	if known.Keys == nil {
+		return false
+	}
+	return !known.trusts(c.peer) || c.credentials.clock.time().After(c.peer.leaf.NotBefore.Add(c.credentials.life*2/3))
+}
+
+// Read reads, from a member.
+func (c checked) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if err == nil {
+		if err = c.credentials.isMember(c.peer); err != nil {
+			n = 0
+		}
+	}
+	return n, err
+}
+
+// Write writes, to a member.
+func (c checked) Write(p []byte) (int, error) {
+	if err := c.credentials.isMember(c.peer); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(p)
+}

@@ -1,0 +1,6 @@
+//go:build !linux && !darwin && !freebsd && !windows
+
+package cluster
+
+// diskFree returns -1: how much is free is not known on this system.
+func diskFree(string) int64 { return -1 }

@@ -1,0 +1,17 @@
+package cluster
+
+import "golang.org/x/sys/windows"
+
+// diskFree returns how many bytes the user may write to the disk that a folder is
+// on, -1 where that cannot be found out.
+func diskFree(dir string) int64 {
+	path, err := windows.UTF16PtrFromString(dir)
+	if err != nil {
+		return -1
+	}
+	var free uint64
+	if err := windows.GetDiskFreeSpaceEx(path, &free, nil, nil); err != nil {
+		return -1
+	}
+	return int64(free)
+}

@@ -1,0 +1,83 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+)
+
+// What may be wrong with a node that takes part in its cluster.
+var (
+	ErrAppend  = errors.New("the node cannot store the cluster's log")
+	ErrLag     = errors.New("the node has yet to apply changes of the cluster")
+	ErrLowDisk = errors.New("the disk of the cluster's files is nearly full")
+)
+
+// Health is what an operator should know of a node that takes part in its cluster.
+type Health struct {
+	AppendErr error  // why the log cannot be stored, nil since the last time that it could
+	Failures  uint64 // changes of the log that could not be stored since the node was opened
+	Lag       uint64 // entries that are committed, as far as the node knows, and not applied here
+	DiskFree  int64  // bytes that are free on the disk of the node's files, below 0 where that is not known
+}
+
+// Health returns what is known of the node. At rest, only of its disk.
+func (n *Node) Health() Health {
+	h := Health{DiskFree: n.options.diskFree(n.options.Dir), Failures: n.figures.appendFailures.Load()}
+	if s := n.seat.Load(); s != nil {
+		h.AppendErr, h.Lag = s.appendError(), s.lag()
+	}
+	return h
+}
+
+// Healthy returns what keeps the node from doing its part in its cluster: an
+// ErrAppend, an ErrLag or an ErrLowDisk, several of them, or nil. It is nil at
+// rest.
+func (n *Node) Healthy() error {
+	if n.seat.Load() == nil {
+		return nil
+	}
+	h, o := n.Health(), n.options
+	var errs []error
+	if h.AppendErr != nil {
+		errs = append(errs, fmt.Errorf("%w: %w", ErrAppend, h.AppendErr))
+	}
+	if o.MaxLag > 0 && h.Lag > o.MaxLag {
+		errs = append(errs, fmt.Errorf("%w: %d, and %d may be missing (cluster.max_lag)", ErrLag, h.Lag, o.MaxLag))
+	}
+	if h.DiskFree >= 0 && h.DiskFree < o.MinFreeDisk {
+		errs = append(errs, fmt.Errorf("%w: %d bytes are free, and there should be %d (cluster.min_free_disk)", ErrLowDisk, h.DiskFree, o.MinFreeDisk))
+	}
+	return errors.Join(errs...)
+}
+
+// appendError returns why the log, a term or a vote cannot be stored.
+func (s *seat) appendError() error {
+	if err := s.log.appendError.Load(); err != nil {
+		return *err
+	}
+	return s.node.store.WaitsFor()
+}
+
+// lag returns how many entries are committed and not applied here. raft counts an
+// entry as applied when it is handed to the machine, and entries that are not
+// commands never reach it.
+func (s *seat) lag() uint64 {
+	committed, applied := max(s.leaderCommit.Load(), s.raft.CommitIndex()), s.raft.AppliedIndex()
+	if upTo := s.fsm.upTo(); upTo < s.log.command.Load() {
+		applied = min(applied, upTo)
+	}
+	if committed <= applied {
+		return 0
+	}
+	return committed - applied
+}
+
+// raise sets a value that only grows.
+func raise(v *atomic.Uint64, to uint64) {
+	for old := v.Load(); old < to; old = v.Load() {
+		if v.CompareAndSwap(old, to) {
+			return
+		}
+	}
+}

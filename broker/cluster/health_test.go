@@ -1,0 +1,129 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/hashicorp/raft"
+
+	"signalbox/scripts/suite"
+)
+
+// limitedDisk is a log on a disk that may be full.
+type limitedDisk struct {
+	raft.LogStore
+	full    atomic.Bool
+	refused atomic.Int64
+}
+
+var errDiskFull = errors.New("database or disk is full")
+
+func (d *limitedDisk) StoreLog(l *raft.Log) error { return d.StoreLogs([]*raft.Log{l}) }
+
+func (d *limitedDisk) StoreLogs(logs []*raft.Log) error {
+	if d.full.Load() {
+		d.refused.Add(1)
+		return errDiskFull
+	}
+	return d.LogStore.StoreLogs(logs)
+}
+
+func (*limitedDisk) IsMonotonic() bool { return true }
+
+// TestFollowerDiskFull has the disk of a follower full for so long that its leader
+// would have gone back to the begin of its log. The follower says what is wrong, and
+// catches up when there is room, without a restart and without a snapshot.
+func TestFollowerDiskFull(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	disks := map[NodeID]*limitedDisk{}
+	f.formWith(func(o *Options) {
+		d := &limitedDisk{}
+		disks[NodeID(len(disks)+1)] = d
+		o.logs = func(s raft.LogStore) raft.LogStore { d.LogStore = s; return d }
+	}, 1, 2, 3)
+	s := f.follower()
+	l := f.nodes[1+s.id%3] // another one
+	restores, disk := s.register.restored(), disks[s.id]
+	disk.full.Store(true)
+	want := map[string]string{}
+	for i := range 5 {
+		key := fmt.Sprint("k", i)
+		want[key] = "v"
+		eventually(t, func() error { // who leads may change
+			_, err := l.node.Forward(within(t, suite.HangLimit), write{key, "v"}.encode())
+			return err
+		})
+	}
+	eventually(t, func() error {
+		if n := disk.refused.Load(); n < 9 && s.register.restored() == restores {
+			return fmt.Errorf("%d appends were refused", n)
+		}
+		return nil
+	})
+	if st := s.node.Status(); !strings.Contains(st.ErrMsg, errDiskFull.Error()) {
+		t.Errorf("the node says %q of itself, want %q in it", st.ErrMsg, errDiskFull)
+	}
+	disk.full.Store(false)
+	f.agree(want)
+	eventually(t, func() error {
+		if st := s.node.Status(); st.ErrMsg != "" {
+			return errors.New(st.ErrMsg)
+		}
+		return nil
+	})
+	if got := s.register.restored() - restores; got != 0 {
+		t.Errorf("%d snapshots were installed", got)
+	}
+}
+
+// TestHealth has a node lag behind, and the disk be nearly full.
+func TestHealth(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	gates, free := map[NodeID]*gated{}, map[NodeID]*atomic.Int64{}
+	open := make(chan struct{})
+	close(open)
+	f.formWith(func(o *Options) {
+		g := &gated{o.Machine.(*register), open}
+		id, bytes := NodeID(len(gates)+1), new(atomic.Int64)
+		bytes.Store(1000)
+		gates[id], free[id], o.Machine = g, bytes, g
+		o.MaxLag, o.MinFreeDisk, o.diskFree = 5, 100, func(string) int64 { return bytes.Load() }
+	}, 1, 2, 3)
+	s := f.follower()
+	is := func(want error) {
+		t.Helper()
+		eventually(t, func() error {
+			if got := s.node.Healthy(); !errors.Is(got, want) || want == nil && got != nil {
+				return fmt.Errorf("health is %w, want %w", got, want)
+			}
+			if st := s.node.Status(); (st.ErrMsg == "") != (want == nil) {
+				return fmt.Errorf("the node says %q of itself", st.ErrMsg)
+			}
+			return nil
+		})
+	}
+	is(nil)
+	shut := make(chan struct{})
+	gates[s.id].gate = shut
+	for i := range 10 {
+		f.nodes[1+s.id%3].put(t, fmt.Sprint("k", i), "v")
+	}
+	is(ErrLag)
+	close(shut)
+	is(nil)
+	eventually(t, func() error {
+		if lag := s.node.Health().Lag; lag != 0 {
+			return fmt.Errorf("%d entries are still to be applied", lag)
+		}
+		return nil
+	})
+	free[s.id].Store(99)
+	is(ErrLowDisk)
+	free[s.id].Store(-1) // not known
+	is(nil)
+}

@@ -1,0 +1,67 @@
+package cluster
+
+import (
+	"net"
+	"sync"
+)
+
+// outbound holds the connections of one protocol that this node has opened.
+type outbound struct {
+	mu     sync.Mutex // guards the fields below
+	closed bool
+	all    map[*outboundConn]struct{}
+}
+
+// outboundConn is one of them, until it is closed.
+type outboundConn struct {
+	net.Conn
+	to ref
+	of *outbound
+}
+
+// Close ends the connection.
+func (c *outboundConn) Close() error {
+	c.of.mu.Lock()
+	delete(c.of.all, c)
+	c.of.mu.Unlock()
+	return c.Conn.Close()
+}
+
+func newOutbound() *outbound { return &outbound{all: map[*outboundConn]struct{}{}} }
+
+// add counts a connection. After close it closes the connection and reports false.
+func (o *outbound) add(conn net.Conn, to ref) (c *outboundConn, ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		conn.Close()
+		return nil, false
+	}
+	c = &outboundConn{conn, to, o}
+	o.all[c] = struct{}{}
+	return c, true
+}
+
+// cut ends the connections to nodes that are not to have one any more. Their users close
+// them.
+func (o *outbound) cut(unwanted func(to ref) bool) {
+	o.mu.Lock()
+	var out []*outboundConn
+	for c := range o.all {
+		if unwanted(c.to) {
+			out = append(out, c)
+		}
+	}
+	o.mu.Unlock()
+	for _, c := range out {
+		c.Conn.Close()
+	}
+}
+
+// close ends all of them, and all that are added from now on.
+func (o *outbound) close() {
+	o.mu.Lock()
+	o.closed = true
+	o.mu.Unlock()
+	o.cut(func(ref) bool { return true })
+}

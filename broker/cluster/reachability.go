@@ -1,0 +1,75 @@
+package cluster
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// reachability is how a leader's replication waits for a node that it does not reach.
+//
+// raft 1.8.0 pauses after each message that could not be sent, twice as long as
+// after the one before, up to 10 s. After a long partition, a node that is in
+// contact again would receive nothing for that long, though the heartbeats
+// succeed. So a message to a node that is not in contact fails only when a
+// heartbeat has reached that node, and raft counts one failure for the whole
+// partition. It is still a failure: nothing counts as contact but the heartbeat
+// itself.
+type reachability struct {
+	mu    sync.Mutex
+	heard map[raft.ServerID]chan struct{} // closed at the next contact
+}
+
+// next returns a channel that is closed when a node is in contact again.
+func (r *reachability) next(id raft.ServerID) <-chan struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.heard == nil {
+		r.heard = map[raft.ServerID]chan struct{}{}
+	}
+	if r.heard[id] == nil {
+		r.heard[id] = make(chan struct{})
+	}
+	return r.heard[id]
+}
+
+// note notes that a node has answered.
+func (r *reachability) note(id raft.ServerID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if heard := r.heard[id]; heard != nil {
+		close(heard)
+		delete(r.heard, id)
+	}
+}
+
+// await waits for contact with a node, as long as there is a reason for that.
+func (r *reachability) await(ctx context.Context, heard <-chan struct{}, every time.Duration, reason func() bool) {
+	again := time.NewTicker(every)
+	defer again.Stop()
+	for reason() {
+		select {
+		case <-heard:
+			return
+		case <-again.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// replicates reports whether this node leads in a term, and another one is among
+// those that it sends its log to.
+func (s *seat) replicates(to raft.ServerID, term uint64) bool {
+	if s.raft.State() != raft.Leader || s.raft.CurrentTerm() != term {
+		return false
+	}
+	for _, server := range s.servers() {
+		if server.ID == to {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,211 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/hashicorp/raft"
+)
+
+// receiver passes the messages of other nodes to raft, one at a time, and corrects
+// what raft 1.8.0 does wrong as a follower:
+//
+//   - raft installs a snapshot that is older than its log, and deletes the log. The
+//     entries behind the snapshot may be committed because this node has
+//     acknowledged them. A follower that has the snapshot's last entry retains its
+//     log instead (Raft §7).
+//   - raft rejects entries that follow its own snapshot unless they are the next
+//     ones: it looks for the entry before them in the log only. The leader then goes
+//     back to its own snapshot, and sends that for ever.
+//   - raft answers a failed write as if its log did not match the leader's, so that
+//     the leader goes back entry by entry. The leader is told of an error instead, on
+//     which it sends the same again.
+//   - raft takes heartbeats while it begins an election, and then remembers their
+//     sender as the leader until it hears of another one. If that sender is gone, it
+//     denies its vote to everyone else for ever.
+//
+// It sees raft only between two messages, while the log does not change.
+type receiver struct {
+	seat *seat
+	log  *watchedLog
+	in   <-chan raft.RPC // from the transport
+	out  chan raft.RPC   // to raft
+}
+
+// errStale is why a node takes part in the consensus anew: raft remembers another
+// end of the log than the log has.
+var errStale = errors.New("the end of the cluster's log is read again")
+
+func (r *receiver) run() {
+	r.standAtOnce()
+	for {
+		select {
+		case rpc := <-r.in:
+			r.pass(rpc)
+		case <-r.seat.ctx.Done():
+			return
+		}
+	}
+}
+
+// standAtOnce has raft begin an election if no other node has a vote: there is no leader
+// to wait for, and the node is elected by its own vote.
+func (r *receiver) standAtOnce() {
+	s := r.seat
+	for _, server := range s.servers() {
+		if isSelf := server.ID == raft.ServerID(s.credentials.self.String()); isSelf != (server.Suffrage == raft.Voter) {
+			return
+		}
+	}
+	if s.voters() != 1 {
+		return
+	}
+	header := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}
+	if _, err := r.ask(&raft.TimeoutNowRequest{RPCHeader: header}, nil); err != nil && s.ctx.Err() == nil {
+		s.node.log.Warn("the only node with a vote does not stand for election at once", "error", err)
+	}
+}
+
+func (r *receiver) pass(rpc raft.RPC) {
+	switch request := rpc.Command.(type) {
+	case *raft.AppendEntriesRequest:
+		rpc.Respond(r.append(request))
+	case *raft.InstallSnapshotRequest:
+		rpc.Respond(r.install(rpc, request))
+	default:
+		r.forgetLeader()
+		if response := r.seat.abstain(rpc.Command); response != nil {
+			rpc.Respond(response, nil)
+			return
+		}
+		rpc.Respond(r.ask(rpc.Command, rpc.Reader))
+	}
+}
+
+// forgetLeader has raft forget a leader that it remembers though it stands for election
+// itself. A leader that is alive is known again with its next heartbeat.
+func (r *receiver) forgetLeader() {
+	s := r.seat
+	if leader, _ := s.raft.LeaderWithID(); leader == "" || s.raft.State() != raft.Candidate {
+		return
+	}
+	header := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}
+	if _, err := r.ask(&raft.TimeoutNowRequest{RPCHeader: header}, nil); err != nil && s.ctx.Err() == nil {
+		s.node.log.Warn("a leader that is gone is still taken for the leader", "error", err)
+	}
+}
+
+// ask has raft answer a request.
+func (r *receiver) ask(request any, body io.Reader) (any, error) {
+	answer := make(chan raft.RPCResponse, 1)
+	ctx := r.seat.ctx
+	select {
+	case r.out <- raft.RPC{Command: request, Reader: body, RespChan: answer}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	select {
+	case a := <-answer:
+		return a.Response, a.Error
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// append has raft take entries, or a word from the leader that has none.
+func (r *receiver) append(request *raft.AppendEntriesRequest) (any, error) {
+	if isHeartbeat(request) { // they go to raft beside this, as a rule
+		return r.ask(request, nil)
+	}
+	raise(&r.seat.leaderCommit, request.LeaderCommitIndex)
+	if r.seat.fsm.stopped.Load() != nil {
+		return nil, errStale // or another cause for which the node is about to leave the consensus
+	}
+	r.skipCommitted(request)
+	failures := r.log.failures.Load()
+	response, err := r.ask(request, nil)
+	answer, ok := response.(*raft.AppendEntriesResponse)
+	switch {
+	case err != nil || !ok:
+	case answer.Success:
+		r.seat.regained()
+	case r.log.failures.Load() != failures:
+		r.reread()
+		return answer, fmt.Errorf("node %d cannot store the entries: %w", r.seat.id.Self.NodeID, *r.log.failed.Load())
+	}
+	return response, err
+}
+
+// skipCommitted leaves out the entries that this node has applied, if the one
+// before them is no longer in the log: it is part of a snapshot. All that was
+// applied was committed, so it is the same in the log of every leader
+// (Raft §5.4.3).
+func (r *receiver) skipCommitted(request *raft.AppendEntriesRequest) {
+	applied := r.seat.raft.AppliedIndex()
+	if prev := request.PrevLogEntry; prev > applied || prev > 0 && r.log.has(prev) {
+		return
+	}
+	request.PrevLogEntry, request.PrevLogTerm = 0, 0
+	for len(request.Entries) > 0 && request.Entries[0].Index <= applied {
+		request.Entries = request.Entries[1:]
+	}
+	upTo := applied
+	if n := len(request.Entries); n > 0 {
+		upTo = request.Entries[n-1].Index
+	}
+	request.LeaderCommitIndex = min(request.LeaderCommitIndex, upTo)
+}
+
+// install has raft install a snapshot, unless this node has all that is in it.
+func (r *receiver) install(rpc raft.RPC, request *raft.InstallSnapshotRequest) (any, error) {
+	if !r.covers(request.LastLogIndex, request.LastLogTerm) {
+		response, err := r.ask(request, rpc.Reader)
+		if err == nil {
+			r.reread()
+			r.seat.regained()
+		}
+		return response, err
+	}
+	if _, err := io.Copy(io.Discard, rpc.Reader); err != nil { // the next message is behind it
+		return nil, fmt.Errorf("skip a snapshot: %w", err)
+	}
+	// raft answers it as a heartbeat, with its term and whether that is the sender's.
+	response, err := r.ask(&raft.AppendEntriesRequest{RPCHeader: request.RPCHeader, Term: request.Term}, nil)
+	answer, ok := response.(*raft.AppendEntriesResponse)
+	if err != nil || !ok {
+		return nil, err
+	}
+	r.seat.node.log.Info("a snapshot of the cluster's log is not installed, as the node has what is in it", "index", request.LastLogIndex)
+	return &raft.InstallSnapshotResponse{RPCHeader: answer.RPCHeader, Term: answer.Term, Success: answer.Success}, nil
+}
+
+// covers reports whether this node has everything up to an entry.
+func (r *receiver) covers(index, term uint64) bool {
+	if index <= r.seat.raft.AppliedIndex() {
+		return true
+	}
+	var l raft.Log
+	return r.log.GetLog(index, &l) == nil && l.Term == term
+}
+
+// reread has the node leave the consensus and take part anew, if raft remembers
+// entries that the log does not have: raft does not notice when it has deleted
+// entries and could not store others in their place, or has installed a snapshot
+// that its log contradicts.
+func (r *receiver) reread() {
+	s := r.seat
+	remembered := s.raft.LastIndex() // before the log, which grows first
+	last, err := s.node.store.LastIndex()
+	if err != nil || remembered <= last {
+		return
+	}
+	all, err := s.node.store.List()
+	if err != nil || len(all) > 0 && remembered <= all[0].Index {
+		return
+	}
+	s.node.log.Info("the node takes part in its cluster anew, to read the end of the log again", "last", last, "remembered", remembered)
+	s.fsm.stopped.CompareAndSwap(nil, &Stop{errStale})
+	s.fsm.nudge()
+}

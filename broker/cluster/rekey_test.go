@@ -1,0 +1,120 @@
+package cluster
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	"signalbox/scripts/suite"
+)
+
+// stopping is a Sealer that tells a test when a node is about to store its keys for the
+// n-th time, and waits for it.
+type stopping struct {
+	reversed
+	calls   *atomic.Int64
+	at      int64
+	reached chan struct{}
+	goOn    chan struct{}
+}
+
+func (s stopping) Seal(plain, aad []byte) []byte {
+	if s.calls.Add(1) == s.at {
+		close(s.reached)
+		<-s.goOn
+	}
+	return s.reversed.Seal(plain, aad)
+}
+
+// TestKilledWhileKeyChanges kills a node at each step in which it replaces the key of its
+// invitation by its own: it goes on where it was.
+func TestKilledWhileKeyChanges(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		at       int64 // one key is stored when the node joins, two with the next one, one when that is used
+		isStored bool
+	}{
+		"before the next key is stored": {at: 2}, "after the next key is stored": {at: 3, isStored: true},
+		"before the next key is used": {at: 4}, "after the next key is used": {at: 4, isStored: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFleet(t).form(1)
+			s := stopping{reversed{7}, new(atomic.Int64), test.at, make(chan struct{}), make(chan struct{})}
+			sealed := func(o *Options) { o.Seal = s }
+			f.start(2, sealed)
+			invitation, err := f.nodes[1].node.AddNode(within(t, suite.HangLimit), member(2))
+			must(t, err, f.nodes[2].node.Join(within(t, suite.HangLimit), spec(2, 1, 2), invitation))
+			<-s.reached
+			f.network.isolate(2) // so that nothing of what follows is heard of
+			dir, before := filepath.Join(f.dir, "node2"), filepath.Join(t.TempDir(), "before")
+			must(t, os.CopyFS(before, os.DirFS(dir)))
+			close(s.goOn)
+			if test.isStored {
+				eventually(t, func() error {
+					if id := f.nodes[2].node.seat.Load().current.Load(); id.Next == nil && !id.Own {
+						return errors.New("nothing is stored yet")
+					}
+					return nil
+				})
+			}
+			f.nodes[2].kill()
+			if !test.isStored {
+				f.nodes[2].lose()
+				must(t, os.CopyFS(dir, os.DirFS(before)))
+			}
+			f.network.mend(2)
+			f.start(2, sealed)
+			f.settled(2)
+			f.nodes[2].put(t, "k", "v")
+		})
+	}
+}
+
+// TestRequestsShowTheOwnKey has a node ask on another connection as soon as it has
+// another key: the other node ends the one on which the former key was shown, in the
+// middle of whatever is asked on it then.
+func TestRequestsShowTheOwnKey(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t).form(1, 2)
+	s := f.nodes[2].node.seat.Load()
+	eventually(t, func() error {
+		if id := s.current.Load(); !id.Own || s.fsm.state.Load().Keys[s.credentials.self.String()].Former != "" {
+			return errors.New("the former key has not ended")
+		}
+		return nil
+	})
+	connection := func() *line {
+		l, err := s.asking.line(within(t, suite.HangLimit), s.others()[0])
+		must(t, err)
+		return l
+	}
+	before := connection()
+	if connection() != before {
+		t.Fatal("each request has a connection of its own")
+	}
+	same := *s.credentials.own.Load()
+	s.credentials.own.Store(&same)
+	if connection() == before {
+		t.Error("the connection on which the former key was shown is still used")
+	}
+}
+
+// TestCertificateOfTheFormerKey has a certificate for connections made by the node's former
+// key while that is replaced: it is not shown afterwards, as nobody trusts that key then.
+func TestCertificateOfTheFormerKey(t *testing.T) {
+	t.Parallel()
+	c := newFleet(t).form(1).nodes[1].node.seat.Load().credentials
+	former, err := c.newLeaf(c.clock.time())
+	must(t, err)
+	next := *c.own.Load()
+	c.own.Store(&next)
+	c.leaf.Store(former) // by whoever had begun before
+	shown, err := c.show()
+	must(t, err)
+	if shown == &former.Certificate {
+		t.Error("the certificate that the former key has signed is shown")
+	}
+}

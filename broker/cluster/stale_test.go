@@ -1,0 +1,215 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"sync/atomic"
+	"testing"
+
+	"github.com/hashicorp/raft"
+
+	"signalbox/scripts/suite"
+)
+
+// TestReturningNodeRefusesRemoved has a node come back that was away when another one was
+// removed, which is there first, with all that it had: it is refused, though the node
+// that comes back has not heard of the removal by the log yet.
+func TestReturningNodeRefusesRemoved(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	var unreachable atomic.Value // an address that no node connects to
+	tune := blockable(&unreachable)
+	_, away, gone, had := f.awayAndRemoved(tune)
+	as, err := had.show()
+	must(t, err)
+	a := &attacker{t: t, uuid: had.uuid}
+	unreachable.Store(member(away.id).hostPort()) // so that the log does not come
+	back := f.start(away.id, tune)
+	addr, err := back.node.Addr(t.Context())
+	must(t, err)
+	for _, protocol := range []string{protocolRaft, protocolData} {
+		if a.isLetIn(addr, protocol, *as) {
+			t.Errorf("the removed node is let in for %s", protocol)
+		}
+	}
+	if got, err := a.ask(addr, *as, callForward, string(write{"stolen", "yes"}.encode())); err == nil || errors.Is(err, ErrNoLeader) {
+		t.Errorf("the removed node is answered %q, %v", got.payload, err)
+	}
+	if !back.node.seat.Load().fsm.state.Load().has(ref{gone.id, genesis}) {
+		t.Error("the node that came back knows of the removal already, so nothing was tested")
+	}
+	unreachable.Store("")
+	f.settled(2)
+}
+
+// pretend listens as a node that is known by credentials, and answers each request in
+// one way.
+func (f *fleet) pretend(id NodeID, b *credentials, as standing) {
+	f.t.Helper()
+	text, err := json.Marshal(as)
+	must(f.t, err)
+	p := &port{
+		log: slog.New(slog.DiscardHandler), refusals: &refusals{}, credentials: func(string) *credentials { return b },
+		consensus: func(*credentials, *presented, net.Conn) bool { return false },
+		data:      func(*credentials, *presented, net.Conn) bool { return false },
+		answer:    func(context.Context, *credentials, *presented, frame) frame { return reply(text, nil) },
+	}
+	must(f.t, p.open(context.Background(), "127.0.0.1:0"))
+	f.t.Cleanup(func() { must(f.t, p.close()) })
+	f.network.set(id, &Node{turn: make(chan struct{}, 1), port: p})
+}
+
+// awayAndRemoved forms a cluster of three nodes, stops one, removes another one, and
+// starts the first again so that the leader's log does not reach it. It returns the
+// leader, what the removed node had, and how to start the node that was away.
+func (f *fleet) awayAndRemoved(others func(o *Options)) (leader, away, gone *station, had *credentials) {
+	f.t.Helper()
+	f.formWith(others, 1, 2, 3)
+	leader = f.leader()
+	for _, s := range f.nodes {
+		switch {
+		case s == leader:
+		case away == nil:
+			away = s
+		default:
+			gone = s
+		}
+	}
+	had = gone.node.seat.Load().credentials
+	away.kill()
+	must(f.t, leader.node.RemoveNode(within(f.t, suite.HangLimit), gone.id))
+	f.atRest(gone)
+	return leader, away, gone, had
+}
+
+// blockable returns options with which no connection is made to one address.
+func blockable(to *atomic.Value) func(*Options) {
+	to.Store("")
+	return func(o *Options) {
+		dial := o.dial
+		o.dial = func(ctx context.Context, hostPort string) (net.Conn, error) {
+			if hostPort == to.Load() {
+				return nil, errors.New("it cannot be reached")
+			}
+			return dial(ctx, hostPort)
+		}
+	}
+}
+
+// TestReturningNodeIsNotTalkedOut has a removed node tell one that comes back that it is
+// the one that was removed.
+func TestReturningNodeIsNotTalkedOut(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	var unreachable atomic.Value
+	tune := blockable(&unreachable)
+	leader, away, gone, had := f.awayAndRemoved(tune)
+	had.known = func() *state { return leader.node.seat.Load().known() }
+	had.vouched, had.vouch, had.disowned = nil, nil, nil
+	f.pretend(gone.id, had, standing{Seeded: true, Removed: true})
+	unreachable.Store(member(away.id).hostPort()) // so that there is no leader
+	back := f.start(away.id, tune)
+	eventually(t, func() error {
+		s := back.node.seat.Load()
+		if s == nil {
+			return nil
+		}
+		for _, c := range s.heardOf() {
+			if c.err != nil || c.at.IsZero() {
+				return fmt.Errorf("not all have answered: %+v", s.heardOf())
+			}
+		}
+		return nil
+	})
+	if back.node.whyLeave(back.node.seat.Load()) != "" {
+		t.Fatal("the node believes that it was removed")
+	}
+	unreachable.Store("")
+	f.settled(2)
+}
+
+// TestRemovedNodeIsCutOffLater has a node come back that can reach the removed one first,
+// and the one that knows of the removal later: from then on the removed one is refused,
+// on the connections that it has, too.
+func TestRemovedNodeIsCutOffLater(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	var toAway, toLeader atomic.Value
+	tune, taken := blockable(&toAway), make(chan net.Conn, 1)
+	leader, away, gone, had := f.awayAndRemoved(tune)
+	as, err := had.show()
+	must(t, err)
+	a := &attacker{t: t, uuid: had.uuid}
+	toAway.Store(member(away.id).hostPort())
+	block := blockable(&toLeader)
+	toLeader.Store(member(leader.id).hostPort())
+	back := f.start(away.id, block, func(o *Options) {
+		o.Data = func(_ NodeID, conn net.Conn) { taken <- conn }
+	})
+	addr, err := back.node.Addr(t.Context())
+	must(t, err)
+	conn, err := a.connect(addr, protocolData, *as)
+	must(t, err)
+	defer conn.Close()
+	defer (<-taken).Close()
+	toLeader.Store("")
+	if _, err := conn.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
+			t.Error("the removed node keeps its connection")
+		}
+	}
+	if !back.node.seat.Load().fsm.state.Load().has(ref{gone.id, genesis}) {
+		t.Error("the node that came back knows of the removal already, so nothing was tested")
+	}
+	toAway.Store("")
+	f.settled(2)
+}
+
+// TestVouchedNodeIsRemoved adds a node and removes it while another one cannot store the
+// log: what that node was told by others of the new one ends with its membership.
+func TestVouchedNodeIsRemoved(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	disks := map[NodeID]*limitedDisk{}
+	f.formWith(func(o *Options) {
+		d := &limitedDisk{}
+		disks[NodeID(len(disks)+1)] = d
+		o.logs = func(s raft.LogStore) raft.LogStore { d.LogStore = s; return d }
+	}, 1, 2, 3)
+	s := f.follower()
+	l := f.nodes[1+s.id%3]
+	disks[s.id].full.Store(true)
+	f.start(4)
+	var invitation Invitation
+	eventually(t, func() (err error) {
+		invitation, err = f.leader(l.id, 1+l.id%3, s.id).node.AddNode(within(t, suite.HangLimit), member(4))
+		return err
+	})
+	must(t, f.nodes[4].node.Join(within(t, suite.HangLimit), spec(4, 1, 2, 3, 4), invitation))
+	as, err := f.nodes[4].node.seat.Load().credentials.show()
+	must(t, err)
+	a := &attacker{t: t, uuid: invitation.UUID}
+	addr, err := s.node.Addr(t.Context())
+	must(t, err)
+	if _, err := a.ask(addr, *as, callStanding, ""); err != nil {
+		t.Fatalf("a node that was added later is refused: %v", err)
+	}
+	eventually(t, func() error { return f.leader().node.RemoveNode(within(t, suite.HangLimit), 4) })
+	f.atRest(f.nodes[4])
+	eventually(t, func() error {
+		if got, err := a.ask(addr, *as, callStanding, ""); err == nil {
+			return fmt.Errorf("a node that was removed is answered %s", got.payload)
+		}
+		return nil
+	})
+	if s.node.seat.Load().fsm.upTo() >= invitation.Generation {
+		t.Error("the node knows of the new one by its log, so nothing was tested")
+	}
+	disks[s.id].full.Store(false)
+	f.settled(3)
+}

@@ -1,0 +1,146 @@
+package cluster
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// maxFormer bounds the removed members that are remembered, so that they can be told.
+const maxFormer = 64
+
+// former is a member that was removed, and the keys it may show.
+type former struct {
+	Ref  string   `json:"ref"`
+	Keys []string `json:"keys"`
+}
+
+// trusts reports whether a node is a member with one of the keys it shows.
+func (s *state) trusts(p *presented) bool {
+	pinned, ok := s.Keys[p.name]
+	return ok && slices.ContainsFunc(p.keys, pinned.admits) && s.has(p.ref)
+}
+
+// wasMember reports whether a node was removed that has one of the keys it shows.
+func (s *state) wasMember(p *presented) bool {
+	return slices.ContainsFunc(s.Former, func(f former) bool {
+		return f.Ref == p.name && slices.ContainsFunc(f.Keys, func(key string) bool { return slices.Contains(p.keys, key) })
+	})
+}
+
+// forget takes the keys of a member that goes, and remembers them so that it can be
+// told.
+func (s *state) forget(m Member) {
+	name := m.ref().String()
+	p, ok := s.Keys[name]
+	if !ok {
+		return
+	}
+	s.Keys = maps.Clone(s.Keys)
+	delete(s.Keys, name)
+	keys := slices.DeleteFunc([]string{p.Key, p.Former}, func(key string) bool { return key == "" })
+	s.Former = append(slices.Clone(s.Former), former{name, keys})
+	s.Former = s.Former[max(0, len(s.Former)-maxFormer):]
+}
+
+// setKey sets the key of a member.
+func (s *state) setKey(m Member, p pin) {
+	keys := maps.Clone(s.Keys)
+	if keys == nil {
+		keys = map[string]pin{}
+	}
+	keys[m.ref().String()] = p
+	s.Keys = keys
+}
+
+// pin begins to know members by their keys, and ends the authority whose key all of
+// them have.
+func (s *state) pin(keys map[string]pin) error {
+	if s.Keys != nil || len(keys) != len(s.Members) {
+		return fmt.Errorf("%w: the members were changed meanwhile", ErrUnknownNode)
+	}
+	for _, m := range s.Members {
+		if keys[m.ref().String()].Key == "" {
+			return fmt.Errorf("%w: the key of node %d is missing", ErrUnknownNode, m.NodeID)
+		}
+	}
+	s.Format, s.Keys, s.CACert, s.CAKey = keyedFormat, maps.Clone(keys), nil, nil
+	return nil
+}
+
+// changeKey gives a member another key, or ends the one before where there is none.
+func (s *state) changeKey(m Member, was, key string) error {
+	p, ok := s.Keys[m.ref().String()]
+	switch {
+	case !ok || p.Key != was:
+		return fmt.Errorf("%w: node %d has another key meanwhile", ErrUnknownNode, m.NodeID)
+	case key == "":
+		p.Former = ""
+	default:
+		p = pin{Key: key, Former: p.Key}
+	}
+	s.setKey(m, p)
+	return nil
+}
+
+// known is what this node knows of its cluster. One that has just joined knows what its
+// invitation said.
+func (s *seat) known() *state {
+	if known := s.fsm.state.Load(); known.Index > 0 {
+		return known
+	}
+	return s.id.state()
+}
+
+// trusts reports whether a node is a member as the log says here or, as long as that is
+// behind, as others say.
+func (s *seat) trusts(p *presented) bool {
+	if err := s.credentials.isMember(p); err != nil {
+		return false
+	}
+	return s.known().Keys != nil || s.welcome(p.ref)
+}
+
+// vouchEvery is how often others are asked about nodes that are not known here.
+const vouchEvery = 200 * time.Millisecond
+
+// askAbout asks the other members about a node that was added later than this one has
+// heard of. It reports whether they know it. It is called within the handshakes of the
+// connections over which members are asked: it must neither ask the node itself, whose
+// connection is being made, nor wait for another call of its own.
+func (s *seat) askAbout(p *presented) bool {
+	if p.generation <= s.fsm.upTo() || s.known().Keys == nil {
+		return false
+	}
+	if s.vouched(p) {
+		return true
+	}
+	if !s.vouching.TryLock() {
+		return false
+	}
+	defer s.vouching.Unlock()
+	if time.Since(s.vouchedAt) < vouchEvery {
+		return s.vouched(p)
+	}
+	s.askWith(s.standingInTime, slices.DeleteFunc(s.others(), func(m Member) bool { return m.ref() == p.ref }))
+	s.vouchedAt = time.Now()
+	return s.vouched(p)
+}
+
+// vouched reports whether a member that answers knows a node as one, with one of its
+// keys. Where it does, the members are asked again and again, as the node may be removed
+// before this one hears that it was added.
+func (s *seat) vouched(p *presented) bool {
+	if p.generation <= s.fsm.upTo() { // the log says it all
+		return false
+	}
+	for _, c := range s.heardOf() {
+		pinned, ok := c.Keys[p.name]
+		if ok && c.err == nil && c.Known >= p.generation && slices.ContainsFunc(p.keys, pinned.admits) {
+			s.reliesOnOthers.Store(true)
+			return true
+		}
+	}
+	return false
+}

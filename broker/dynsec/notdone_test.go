@@ -1,0 +1,23 @@
+package dynsec
+
+import (
+	"errors"
+	"testing"
+
+	"signalbox/broker"
+)
+
+// TestNotDone has the text of a failure say whether to try again, so that whoever
+// reads it knows the kind of the failure.
+func TestNotDone(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []broker.Kind{broker.Unavailable, broker.Unconfirmed} {
+		text := NotDone(&broker.Error{Kind: kind, Msg: "the group not found already has no leader"})
+		if got := broker.KindOf(Classify("createRole", text)); got != kind {
+			t.Errorf("%q is of kind %v, want %v", text, got, kind)
+		}
+	}
+	if got := NotDone(errors.New("of our own")); got != errInternal.Error() {
+		t.Errorf("got %q", got)
+	}
+}

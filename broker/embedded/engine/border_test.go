@@ -1,0 +1,145 @@
+package engine_test
+
+import (
+	"bytes"
+	"slices"
+	"sync"
+	"testing"
+
+	"signalbox/broker/embedded/engine"
+	"signalbox/broker/wire"
+)
+
+// registry notes the Serial of each message, by payload, that is given to bridges or to
+// a tap. It admits all.
+type registry struct {
+	engine *engine.Engine
+
+	mu      sync.Mutex // guards what follows
+	serials map[string][]uint64
+}
+
+// register has the messages of a broker noted, until it is closed.
+func register(b *broker) *registry {
+	r := &registry{engine: b.Engine, serials: map[string][]uint64{}}
+	b.Guard(r)
+	b.Open("#", r)
+	return r
+}
+
+func (r *registry) note(m *engine.Message) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.serials[string(m.Payload)] = append(r.serials[string(m.Payload)], r.engine.Serial(m))
+}
+
+func (r *registry) Identity() string           { return "here" }
+func (r *registry) Admit(*engine.Message) bool { return true }
+func (r *registry) Withdraw(*engine.Message)   {}
+
+func (r *registry) Depart(m *engine.Message) []byte {
+	r.note(m)
+	return m.Properties
+}
+
+func (r *registry) Holds() bool                            { return false }
+func (r *registry) Take(m *engine.Message, _ *engine.Hold) { r.note(m) }
+
+// want checks that messages were given some times, each with a Serial of its own.
+func (r *registry) want(t *testing.T, times map[string]int) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []uint64
+	for payload, n := range times {
+		got := r.serials[payload]
+		if len(got) != n || got[0] == 0 || len(slices.Compact(slices.Clone(got))) != 1 {
+			t.Errorf("%q was given with the serials %d, want the same one %d times", payload, got, n)
+		}
+		all = append(all, got[0])
+	}
+	slices.Sort(all)
+	if len(slices.Compact(slices.Clone(all))) != len(all) {
+		t.Errorf("messages share serials: %d", all)
+	}
+}
+
+// bridge connects a bridge of another broker, with a session that is kept.
+func (b *broker) bridge(clientID string) *client {
+	h := keeps(clientID)
+	h.Peer = "there"
+	return b.Connect(h)
+}
+
+func wantPayloads(c *client, payloads ...string) {
+	c.T.Helper()
+	for _, want := range payloads {
+		if m := c.WantMessage(); m.Payload != want {
+			c.T.Errorf("got %q, want %q", m.Payload, want)
+		}
+	}
+}
+
+// TestPeerNameFits leaves the broker's name out of a CONNACK that would be too large
+// with it [MQTT-3.2.2-20].
+func TestPeerNameFits(t *testing.T) {
+	t.Parallel()
+	b := start(t, t.TempDir())
+	register(b)
+	connack := func(peer string, limit uint32) []byte {
+		c := b.Dial()
+		h := fresh("bridge")
+		h.Version, h.ReceiveMaximum, h.Peer, h.MaximumPacketSize = wire.V5, 1, peer, limit
+		c.Send(wire.AppendConnect(nil, &h))
+		return c.Want(wire.TypeConnack)
+	}
+	short, long := connack("", 0), connack("there", 0)
+	if !bytes.Contains(long, []byte(wire.BridgeProperty)) || len(long) <= len(short) {
+		t.Fatalf("the name is not told: % x", long)
+	}
+	for limit := len(short); limit < len(long); limit++ {
+		if got := connack("there", uint32(limit)); !bytes.Equal(got, short) {
+			t.Errorf("a limit of %d bytes: got %d: % x", limit, len(got), got)
+		}
+	}
+	if got := connack("there", uint32(len(long))); !bytes.Equal(got, long) {
+		t.Errorf("a limit of %d bytes: got % x", len(long), got)
+	}
+}
+
+// TestSerialOutlivesMemory gives messages that wait in the store to bridges: each has
+// one Serial, whoever gets it, when, and how often; after a restart again.
+func TestSerialOutlivesMemory(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	b := start(t, dir)
+	r := register(b)
+	for _, id := range []string{"away", "gone"} {
+		c := b.bridge(id)
+		c.Subscribe("t/#", 2)
+		c.Bye()
+	}
+	near := b.bridge("near")
+	near.Subscribe("t/#", 2)
+	check(t, b.Publish(&engine.Message{Topic: "t/a", Payload: []byte("1"), QoS: 2}))
+	wantPayloads(near, "1")
+	near.Bye()
+	check(t, b.Publish(&engine.Message{Topic: "t/b", Payload: []byte("2"), QoS: 1, Retain: true}))
+	for _, id := range []string{"near", "away"} {
+		wantPayloads(b.bridge(id), "1", "2")
+	}
+	wantPayloads(b.bridge("near"), "1", "2")
+	r.want(t, map[string]int{"1": 5, "2": 4}) // the tap's too
+	b.close()
+
+	b = start(t, dir)
+	r = register(b)
+	check(t, b.Publish(&engine.Message{Topic: "t/c", Payload: []byte("3"), QoS: 1}))
+	for _, id := range []string{"near", "away", "gone"} {
+		wantPayloads(b.bridge(id), "1", "2", "3")
+	}
+	late := b.bridge("late")
+	late.Subscribe("t/b", 2)
+	wantPayloads(late, "2")
+	r.want(t, map[string]int{"1": 3, "2": 4, "3": 4})
+}

@@ -1,0 +1,104 @@
+package engine
+
+import (
+	"errors"
+	"time"
+)
+
+// storeSession stores a session that is kept, before its client hears of it. A
+// session that is stored already can do without for the time being.
+func (e *Engine) storeSession(s *Session) error {
+	s.mu.Lock()
+	known := s.stored
+	if !known && s.era.isOver() {
+		s.expiry = 0
+	}
+	if !s.keeps() && !known {
+		return e.storeWill(s)
+	}
+	s.stored = true
+	outcome := make(result, 1)
+	s.put(&Changes{Owed: known, Done: outcome})
+	s.mu.Unlock()
+	err := e.outcome(outcome, known)
+	if err != nil {
+		s.mu.Lock()
+		s.stored, s.expiry = false, 0
+		s.out.unchargeAll()
+		s.mu.Unlock()
+	}
+	if errors.Is(err, errOver) {
+		return nil // it lasts as long as the connection
+	}
+	return err
+}
+
+// storeWill stores the Will of a session that is not kept, before its client hears
+// of it, so that it is published also where the process ends first
+// [MQTT-3.1.2-8]. A client without one does not wait. Where nothing can be stored
+// the client is let in all the same, and the Will stored when that is possible.
+// mu is held, and released.
+func (e *Engine) storeWill(s *Session) error {
+	if s.will == nil || s.era.isOver() {
+		s.mu.Unlock()
+		return nil
+	}
+	s.willStored = true
+	outcome := make(result, 1)
+	s.put(&Changes{Owed: true, Done: outcome})
+	s.mu.Unlock()
+	err := e.outcome(outcome, true)
+	if err == nil {
+		return nil
+	}
+	s.mu.Lock()
+	s.willStored = false
+	s.mu.Unlock()
+	if errors.Is(err, ErrUncertain) {
+		return err
+	}
+	return nil
+}
+
+// lasts gives how long the session is kept after its connection, in seconds.
+func (s *Session) lasts() uint32 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.expiry
+}
+
+// commit has changes of the session stored and waits for that.
+func (s *Session) commit(c *Changes) error {
+	outcome := make(result, 1)
+	c.Done = outcome
+	s.era.submit(c)
+	return s.engine.outcome(outcome, c.Owed)
+}
+
+// owedPatience is after how long somebody who waits for changes that are owed
+// looks whether they can be stored at all.
+const owedPatience = 100 * time.Millisecond
+
+// outcome waits for the outcome of changes. Those that are owed come to nothing
+// as long as nothing can be stored; nobody waits for that.
+func (e *Engine) outcome(r result, owed bool) error {
+	if !owed {
+		return <-r
+	}
+	for {
+		select {
+		case err := <-r:
+			return err
+		case <-time.After(owedPatience):
+			if err := e.store.Err(); err != nil && !errors.Is(err, ErrUncertain) {
+				return nil
+			}
+		}
+	}
+}
+
+// result is the outcome of changes that somebody waits for.
+type result chan error
+
+// Settled tells the one who waits.
+func (r result) Settled(_ *Changes, err error) { r <- err }

@@ -1,0 +1,284 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"signalbox/broker/wire"
+)
+
+// Bounds of reading messages from the store: bytes and messages at once, and how
+// many read at the same time.
+const (
+	loadBytes    = 1 << 20
+	loadMessages = 2048
+	loadsAtOnce  = 4
+)
+
+// errMissing is the error for a message that the store should have and does not.
+var errMissing = errors.New("a queued message is missing in the broker's database")
+
+// load has the next messages that are to be sent read from the store, on a goroutine
+// of its own, and the connection flushed then. It reports whether they are coming. mu
+// is held.
+func (s *Session) load() bool {
+	if s.loading || s.conn == nil || s.era.isOver() {
+		return s.loading
+	}
+	s.loading = true
+	c := s.conn
+	s.engine.tasks.Go(func() {
+		err := s.fetch(c)
+		s.mu.Lock()
+		s.loading = false
+		now := s.conn
+		s.mu.Unlock()
+		if err != nil {
+			s.engine.config.Log.Error("messages that wait for a client could not be read; it is disconnected, and they wait on",
+				"clientid", s.clientID, "error", err)
+			c.end(wire.ReasonImplementationSpecific, false)
+		}
+		if now != nil {
+			now.flush()
+		}
+	})
+	return true
+}
+
+// fetch reads messages of the queue into memory, unless the connection has lost the
+// session meanwhile. Which ones is decided when it is its turn, so that sessions which
+// wait for that hold nothing.
+func (s *Session) fetch(c *Conn) error {
+	if s.engine.lockLoading(s.era.ctx) != nil {
+		return nil // the era is over
+	}
+	defer s.engine.unlockLoading()
+	want := s.next(c)
+	stubs := make([]Stub, len(want))
+	for i := range want {
+		stubs[i] = want[i].Stub
+	}
+	found, err := s.engine.readNow(s.era.ctx, stubs)
+	if s.era.isOver() { // the store may be another server's
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conn != c || !s.stored {
+		return nil
+	}
+	var missing []uint64
+	for _, w := range want {
+		e := s.out.get(w.seq)
+		switch m := found[w.ID]; {
+		case e == nil || e.message != nil || !e.wanted():
+		case m == nil:
+			missing = append(missing, w.seq)
+		default:
+			s.out.loaded(e, m)
+		}
+	}
+	s.dropMissing(missing)
+	return nil
+}
+
+// next returns the messages to be read for a connection, none if it has lost the
+// session. Where queues take as much memory as they may, they are few.
+func (s *Session) next(c *Conn) []stubbed {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conn != c {
+		return nil
+	}
+	bytes := int64(loadBytes)
+	if s.engine.queuedMemory.Load() > s.engine.config.QueueMemory {
+		bytes = leastMemory
+	}
+	return s.out.absentFrom(s.out.place, bytes)
+}
+
+// dropMissing gives up messages that the store does not have, which only damage can
+// cause. mu is held.
+func (s *Session) dropMissing(seqs []uint64) {
+	var gone []QueueRecord
+	for _, seq := range seqs {
+		if e := s.out.get(seq); e != nil {
+			gone = append(gone, s.abandon(e))
+		}
+	}
+	if len(gone) > 0 {
+		s.drop(DropNotStored, len(gone))
+		s.engine.config.Log.Error("messages that wait for a client were dropped",
+			"clientid", s.clientID, "messages", len(gone), "error", errMissing)
+	}
+	s.forget(gone)
+}
+
+// dropAbsent gives up the messages that are in the store only, which is not this
+// engine's any more. mu is held.
+func (s *Session) dropAbsent() {
+	var absent []uint64
+	for e := range s.out.all() {
+		if e.message == nil && e.wanted() {
+			absent = append(absent, e.seq)
+		}
+	}
+	for _, seq := range absent {
+		s.out.finish(s.out.get(seq))
+	}
+	s.drop(DropNotStored, len(absent))
+}
+
+// stubbed is a message of a queue that is in the store only.
+type stubbed struct {
+	seq uint64
+	Stub
+}
+
+func (e *entry) stub() Stub {
+	return Stub{ID: e.id, ExpiresAt: e.expires, Size: e.size, Stamp: e.stamp, Serial: e.serial}
+}
+
+// absentFrom returns messages that are in the store only, from a place in the queue
+// on, as many as are read at once and within a number of bytes, but one at least.
+func (o *outgoing) absentFrom(place int, most int64) (found []stubbed) {
+	bytes := int64(0)
+	for i := place; i < o.kept.len() && len(found) < loadMessages; i++ {
+		e := o.kept.at(i)
+		if e.message != nil || !e.wanted() {
+			continue
+		}
+		if bytes += e.memory(); bytes > most && len(found) > 0 {
+			break
+		}
+		found = append(found, stubbed{e.seq, e.stub()})
+	}
+	return found
+}
+
+// lockLoading waits while too many others read from the store.
+func (e *Engine) lockLoading(ctx context.Context) error {
+	select {
+	case e.loading <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (e *Engine) unlockLoading() { <-e.loading }
+
+// read reads messages from the store, by ID. It waits while too many others do.
+func (e *Engine) read(ctx context.Context, want []Stub) (map[uint64]*Message, error) {
+	if err := e.lockLoading(ctx); err != nil {
+		return nil, err
+	}
+	defer e.unlockLoading()
+	return e.readNow(ctx, want)
+}
+
+// readNow is read within lockLoading.
+func (e *Engine) readNow(ctx context.Context, want []Stub) (map[uint64]*Message, error) {
+	ids, stubs := make([]uint64, len(want)), make(map[uint64]Stub, len(want))
+	for i, w := range want {
+		ids[i] = w.ID
+		stubs[w.ID] = w
+	}
+	slices.Sort(ids)
+	list, err := e.store.Messages(ctx, slices.Compact(ids))
+	if err != nil {
+		return nil, fmt.Errorf("read queued messages: %w", err)
+	}
+	found := make(map[uint64]*Message, len(list))
+	for _, m := range list {
+		m.Stamp = stubs[m.ID].Stamp
+		m.serial.Store(stubs[m.ID].Serial)
+		found[m.ID] = m
+	}
+	return found, nil
+}
+
+// complete reads the messages of records that have their Stub only. A record whose
+// message is missing is left out, and its place in the queue given up. mu is not held.
+func (s *Session) complete(records []QueueRecord) ([]QueueRecord, error) {
+	var want []Stub
+	for i := range records {
+		if records[i].Message == nil {
+			want = append(want, records[i].Stub)
+		}
+	}
+	if len(want) == 0 {
+		return records, nil
+	}
+	found, err := s.engine.read(s.era.ctx, want)
+	if err != nil {
+		return nil, err
+	}
+	var missing []uint64
+	records = slices.DeleteFunc(records, func(r QueueRecord) bool {
+		lost := r.Message == nil && found[r.Stub.ID] == nil
+		if lost {
+			missing = append(missing, r.Seq)
+		}
+		return lost
+	})
+	for i := range records {
+		if records[i].Message == nil {
+			records[i].Message = found[records[i].Stub.ID]
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dropMissing(missing)
+	return records, nil
+}
+
+// portion returns how many records from the first on are completed at once.
+func portion(records []QueueRecord) int {
+	bytes := 0
+	for i := range records {
+		stub := records[i].stub()
+		if bytes += int(stub.Size) + entryMemory; i > 0 && bytes > loadBytes {
+			return i
+		}
+	}
+	return len(records)
+}
+
+// loadSame reads, of the messages that wait here and are in the store only, those
+// whose numbers others have that come from elsewhere. It returns them by number.
+func (s *Session) loadSame(parts []*StoredSession) (map[uint64]*Message, error) {
+	found := map[uint64]*Message{}
+	for _, p := range parts {
+		for same := s.same(p.Queue); len(same) > 0; {
+			n := portion(same)
+			read, err := s.complete(same[:n])
+			if err != nil {
+				return nil, err
+			}
+			for _, r := range read {
+				found[r.Seq] = r.Message
+			}
+			same = same[n:]
+		}
+	}
+	return found, nil
+}
+
+// same returns the messages that wait here, in the store only, under numbers of
+// records.
+func (s *Session) same(records []QueueRecord) (found []QueueRecord) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range records {
+		if e := s.out.get(records[i].Seq); e != nil && e.message == nil {
+			found = append(found, QueueRecord{Seq: e.seq, Stub: e.stub()})
+		}
+	}
+	return found
+}

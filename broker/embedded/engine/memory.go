@@ -1,0 +1,120 @@
+package engine
+
+import "sync/atomic"
+
+// leastMemory is how much of a connected client's queue may be in memory however
+// much all others have, in bytes, unless the configuration allows less. What waits for
+// a client that is away is in the store only.
+const leastMemory = 64 << 10
+
+// entryMemory is what a message in memory takes besides its content, in bytes.
+const entryMemory = 256
+
+// memory counts what of a queue is in memory.
+type memory struct {
+	bytes    int64         // of the messages that are in memory
+	absent   int           // messages that are in the store only, and may have to be sent
+	reported int64         // bytes above leastMemory, as counted in total
+	total    *atomic.Int64 // of all queues; nil for none
+}
+
+func (e *entry) memory() int64 { return int64(e.size) + entryMemory }
+
+// wanted reports whether the message is needed to go on: of one that the client has
+// (PUBREC came) only the packet identifier is.
+func (e *entry) wanted() bool { return e.state&(released|done) == 0 }
+
+func (m *memory) added(e *entry) {
+	if e.message != nil {
+		m.count(e.memory())
+	} else if e.wanted() {
+		m.absent++
+	}
+}
+
+func (m *memory) removed(e *entry) {
+	if e.message != nil {
+		m.count(-e.memory())
+	} else if e.wanted() {
+		m.absent--
+	}
+}
+
+// count adds to the bytes, and to the total what is above leastMemory: most queues
+// are short and touch no counter that others use.
+func (m *memory) count(bytes int64) {
+	m.bytes += bytes
+	above := max(m.bytes-leastMemory, 0)
+	if d := above - m.reported; d != 0 && m.total != nil {
+		m.reported = above
+		m.total.Add(d)
+	}
+}
+
+func (m *memory) clear() {
+	m.count(-m.bytes)
+	m.absent = 0
+}
+
+// full reports whether a connected client's next message is to be left in the
+// store. Those behind one that is there are, too, so that they are read together.
+func (m *memory) full(c *Config) bool {
+	switch {
+	case m.absent > 0 || m.bytes > c.ConnectedMemory:
+		return true
+	case m.bytes <= leastMemory || m.total == nil:
+		return false
+	}
+	return m.total.Load() > c.QueueMemory
+}
+
+// evict leaves a message in the store only, if it is stored. It keeps its Serial. mu
+// is held.
+func (s *Session) evict(e *entry) {
+	if e.message == nil || e.id == 0 || e.state&durable == 0 {
+		return
+	}
+	e.serial = s.engine.Serial(e.message)
+	s.out.memory.removed(e)
+	e.message = nil
+	s.out.memory.added(e)
+}
+
+// loaded puts a message that was read back into memory.
+func (o *outgoing) loaded(e *entry, m *Message) {
+	o.memory.removed(e)
+	e.message = m
+	o.memory.added(e)
+}
+
+// release notes that PUBREC came.
+func (o *outgoing) release(e *entry) {
+	o.memory.removed(e)
+	e.state |= released
+	if e.id != 0 {
+		e.message = nil
+	}
+	o.memory.added(e)
+}
+
+// noteStored notes that a message is in the store by now, and lets it go where it
+// need not be in memory. mu is held.
+func (s *Session) noteStored(e *entry) {
+	if !s.stored || e.message == nil {
+		return
+	}
+	e.id = e.message.ID
+	if s.conn == nil || s.out.memory.full(&s.engine.config) {
+		s.evict(e)
+	}
+}
+
+// evictAll leaves all messages in the store only that are stored. mu is held.
+func (s *Session) evictAll() {
+	if s.out.memory.bytes == 0 {
+		return
+	}
+	for e := range s.out.all() {
+		s.evict(e)
+	}
+}

@@ -1,0 +1,147 @@
+package engine
+
+import (
+	"time"
+
+	"signalbox/broker/wire"
+)
+
+// evictTimeout is how long a client waits for an older connection with its
+// client id to be gone.
+const evictTimeout = 5 * time.Second
+
+// occupy gives the connection the session of its client id: the one that is
+// there, with whoever has it thrown out [MQTT-3.1.4-3], or a new one. Of those
+// who want it at once, the one whose CONNECT came last has it in the end.
+func (e *Engine) occupy(c *Conn) (s *Session, present bool, err error) {
+	h := c.hello
+	for {
+		s, previous := e.claim(h.ClientID, c)
+		if s != nil && (s.username != c.username || s.anonymous != c.anonymous) {
+			return nil, false, ErrForeign
+		}
+		if previous != nil && previous.arrival > c.arrival { // while c waited
+			return nil, false, ErrLater
+		}
+		if previous != nil {
+			previous.end(wire.ReasonSessionTakenOver, false)
+			if !previous.gone(evictTimeout) {
+				return nil, false, &Refusal{Reason: wire.ReasonServerUnavailable, Text: "the older connection does not end"}
+			}
+			continue
+		}
+		switch {
+		case s == nil:
+			if s, err = e.open(c); s != nil || err != nil {
+				return s, false, err
+			}
+		case h.CleanStart || s.isOver():
+			e.end(s)
+		default:
+			if taken, err := s.take(c); taken || err != nil {
+				return s, taken, err
+			}
+		}
+	}
+}
+
+// claim finds the session of a client id, and the connection that has it.
+func (e *Engine) claim(clientID string, c *Conn) (*Session, *Conn) {
+	e.mu.Lock()
+	s := e.sessions[clientID]
+	e.mu.Unlock()
+	if s == nil {
+		return nil, nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conn == c {
+		return s, nil
+	}
+	return s, s.conn
+}
+
+// gone waits for the connection to be gone altogether.
+func (c *Conn) gone(d time.Duration) bool {
+	timeout := time.NewTimer(d)
+	defer timeout.Stop()
+	select {
+	case <-c.done:
+		return true
+	case <-timeout.C:
+		return false
+	}
+}
+
+// open makes a session, unless there is one by now.
+func (e *Engine) open(c *Conn) (*Session, error) {
+	s := newSession(e, c.hello.ClientID)
+	s.username, s.anonymous = c.username, c.anonymous
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.sessions[s.clientID] != nil {
+		return nil, nil
+	}
+	s.out.account = e.quotas.hold(s.owner())
+	if err := s.reserveNew(c); err != nil {
+		s.out.account.release()
+		return nil, err
+	}
+	e.sessions[s.clientID] = s
+	e.ordered.Set(s)
+	s.assume(c)
+	s.era = e.era.Load()
+	if !s.era.admits.Load() { // of an administrator, while the engine is suspended
+		s.expiry = 0
+	}
+	return s, nil
+}
+
+// take gives a session that waited to its client's new connection. It answers
+// false if the session is another's or gone by now, and an error if a quota forbids
+// the connection's Will.
+func (s *Session) take(c *Conn) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended || s.conn != nil || !s.keeps() {
+		return false, nil
+	}
+	if err := s.reserveWill(c); err != nil {
+		return false, err
+	}
+	s.rights.Release()
+	s.out.rewind()
+	s.assume(c)
+	return true, nil
+}
+
+// isOver reports whether the session ended with its connection, which is so of one
+// that was stored for its Will, or with it, and has just been restored.
+func (s *Session) isOver() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.conn == nil && !s.keeps()
+}
+
+// assume sets what a connection brings to its session. mu is held.
+func (s *Session) assume(c *Conn) {
+	h := c.hello
+	defer s.tellPresence()
+	s.conn, s.rights, s.version, s.clean, s.keepAlive = c, c.rights, c.version, h.CleanStart, h.KeepAlive
+	s.protocol, s.arrival = c.socket.Protocol, c.arrival
+	s.connectedAt, s.goneAt, s.address = s.engine.now(), 0, c.socket.Address
+	s.window = int(min(s.engine.config.MaxInflight, h.ReceiveMaximum))
+	s.maxPacket, s.aliases = h.MaximumPacketSize, newAliases(h.TopicAliasMaximum)
+	s.toBridge = h.Peer != ""
+	s.will, s.willDueAt = newWill(h.Will), 0
+	s.recharge()
+	s.expiry = 0
+	switch {
+	case c.version >= 5:
+		s.expiry = min(h.SessionExpiry, s.engine.config.MaxSessionExpiry)
+	case !h.CleanStart:
+		s.expiry = s.engine.config.MaxSessionExpiry
+	}
+}

@@ -1,0 +1,82 @@
+package embedded
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/mochi-mqtt/server/v2/packets"
+
+	"signalbox/broker/clock"
+	"signalbox/broker/clock/clocktest"
+	"signalbox/broker/control"
+)
+
+// TestFullClocksDiffer has the lead go between nodes whose clocks differ by 400 days: what
+// the first has stamped has as much time left at the next, also where that was started anew
+// with another time of day.
+func TestFullClocksDiffer(t *testing.T) {
+	t.Parallel()
+	machines := map[int]*clocktest.Machine{}
+	all := gather(t, 3, "full", func(first *node) { allow(t, first.Broker, "dev", everything()...) }, func(n *node) {
+		m := clocktest.New()
+		m.Step(time.Duration(n.at.NodeID) * 400 * days)
+		machines[n.at.NodeID] = m
+		n.config.Clock = clock.New(m.Sources(), slog.New(slog.DiscardHandler))
+	})
+	pass := func(d time.Duration) {
+		for _, m := range machines {
+			m.Pass(d)
+		}
+	}
+	timed := func() {
+		t.Helper()
+		eventually(t, "all nodes have the time of the leader", func() bool {
+			leader := all.leader()
+			for _, n := range all {
+				if leader == nil || n.Broker == nil || !n.cluster.timed.Load() || n.timeline.Now().Sub(leader.timeline.Now()).Abs() > 3*time.Second {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	first := all.serving(t)
+	login := as("dev", "pw")
+	join(t, first.Broker, 5, login, withID("sleeper"), persistent).subscribe(1, "queued")
+	publisher := join(t, first.Broker, 5, login)
+	for topic, retain := range map[string]bool{"queued": false, "retained": true} {
+		m := publisher.message(topic, "x", 1, retain)
+		m.Properties.MessageExpiryInterval = 1800
+		publisher.send(m)
+		publisher.want(packets.Puback)
+	}
+	timed()
+	pass(10 * time.Minute)
+
+	next := all.others(first)[0]
+	next.stop()
+	machines[next.at.NodeID].Step(-800 * days)
+	next.config.Clock = clock.New(machines[next.at.NodeID].Sources(), slog.New(slog.DiscardHandler))
+	next.start()
+	eventually(t, "the node is back", func() bool { return all.leader() == first && all.areAll() })
+	timed()
+	first.ask(control.SetLeader("plant", next.at.NodeID), nil)
+	if all.serving(t) != next {
+		t.Fatal("the other node does not serve")
+	}
+	sleeper := dial(t, next.Broker, 5)
+	if ack := sleeper.greet(login, withID("sleeper"), persistent); !ack.SessionPresent {
+		t.Error("the session has expired")
+	}
+	if m := sleeper.want(packets.Publish); m.Properties.MessageExpiryInterval > 1200 || m.Properties.MessageExpiryInterval < 1190 {
+		t.Errorf("the message has %d s left, want 1200", m.Properties.MessageExpiryInterval)
+	}
+	if _, kept := next.engine.RetainedOf("retained"); !kept {
+		t.Error("the retained message has expired")
+	}
+	pass(21 * time.Minute)
+	if _, kept := next.engine.RetainedOf("retained"); kept {
+		t.Error("the retained message has not expired")
+	}
+}

@@ -1,0 +1,43 @@
+package embedded
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/mochi-mqtt/server/v2/packets"
+
+	"signalbox/broker/embedded/mesh"
+)
+
+// TestHPLostMessagesAreCounted kills the node that has a session. Every message for it
+// that another node acknowledges is counted there.
+func TestHPLostMessagesAreCounted(t *testing.T) {
+	t.Parallel()
+	const messages, window = 400, 20
+	all := gatherHP(t)
+	reader := join(t, all[2].Broker, 5, as("dev", "pw"), withID("reader"), persistent)
+	reader.subscribe(1, "news/#")
+	p := joinPatient(t, all[0])
+	p.publishAll("news/before", 1)
+	reader.wantTopic("news/before")
+	all[2].stop()
+	sent := 0
+	for ; sent < window; sent++ {
+		p.send(p.message(fmt.Sprint("news/", sent), "x", 1, false))
+	}
+	for range messages {
+		if ack := p.want(packets.Puback); ack.ReasonCode >= 0x80 {
+			t.Fatalf("a message is answered with %#x", ack.ReasonCode)
+		}
+		if sent < messages {
+			p.send(p.message(fmt.Sprint("news/", sent), "x", 1, false))
+			sent++
+		}
+	}
+	if n := all[0].Losses().Total(mesh.LostUnreachable); n != messages {
+		t.Errorf("%d of %d lost messages are counted", n, messages)
+	}
+	if n := all[1].Losses().Total(mesh.LostUnreachable); n != 0 {
+		t.Errorf("%d messages are counted as lost at a node that has acknowledged none", n)
+	}
+}

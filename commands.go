@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"signalbox/router/appliance"
+)
+
+// commands builds the command line.
+func commands(environ []string) *cobra.Command {
+	root := &cobra.Command{Use: "signalbox", Short: "Manages MQTT brokers, and runs one",
+		SilenceUsage: true, SilenceErrors: true, Version: versionText()}
+	root.SetVersionTemplate("signalbox {{.Version}}\n")
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.PersistentFlags().String("config", "", "configuration file (YAML)")
+	addKeyFlags(root.PersistentFlags())
+	load := func(cmd *cobra.Command) (appliance.Config, error) { return loadConfig(cmd.Flags(), environ) }
+	serve := serveCommand(load)
+	serve.SetUsageFunc(serveUsage)
+	root.AddCommand(serve, configCommand(load), versionCommand(), healthcheck(load),
+		importCommand(load, environ), exportCommand(load, environ), dataCommand(load), secretCommand(load))
+	root.SetHelpCommand(helpCommand(root))
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	refuseUnknown(root)
+	return root
+}
+
+func configCommand(load configLoader) *cobra.Command {
+	parent := &cobra.Command{Use: "config", Short: "Looks at the configuration"}
+	parent.AddCommand(&cobra.Command{Use: "check", Short: "Says whether the configuration can be used", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := load(cmd)
+			if err == nil {
+				fmt.Fprintln(cmd.OutOrStdout(), "the configuration is valid")
+			}
+			return err
+		}})
+	return parent
+}
+
+func versionCommand() *cobra.Command {
+	return &cobra.Command{Use: "version", Short: "Prints the version", Args: cobra.NoArgs,
+		Run: func(cmd *cobra.Command, _ []string) { fmt.Fprintln(cmd.OutOrStdout(), "signalbox", versionText()) }}
+}
+
+// dataCommand holds what puts a data directory right by hand.
+func dataCommand(load configLoader) *cobra.Command {
+	parent := &cobra.Command{Use: "data", Short: "Goes on with a data directory whose databases were lost or replaced"}
+	for _, c := range []struct {
+		use, short string
+		do         func(context.Context, appliance.Config, []string) error
+	}{
+		{"forget NAME...", "Has the next start create databases anew that were lost, as in \"data forget broker.db\"", appliance.ForgetDatabases},
+		{"adopt NAME...", "Has databases belong to this data directory that were put there from elsewhere", appliance.AdoptDatabases},
+	} {
+		parent.AddCommand(&cobra.Command{Use: c.use, Short: c.short, Args: cobra.MinimumNArgs(1),
+			RunE: func(cmd *cobra.Command, names []string) error {
+				cfg, err := load(cmd)
+				if err != nil {
+					return err
+				}
+				if err := c.do(cmd.Context(), cfg, names); err != nil {
+					return err
+				}
+				fmt.Fprintln(cmd.OutOrStdout(), "done: start the service now")
+				return nil
+			}})
+	}
+	return parent
+}
+
+// secretCommand holds what is done with the key of the stored secrets.
+func secretCommand(load configLoader) *cobra.Command {
+	parent := &cobra.Command{Use: "secret", Short: "Manages the key of the stored secrets"}
+	parent.AddCommand(&cobra.Command{Use: "rotate", Short: "Seals all stored secrets with a new key, while the service does not run", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := load(cmd)
+			if err != nil {
+				return err
+			}
+			n, err := appliance.RotateSecret(cmd.Context(), c)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%d secrets are sealed with a new key; back up secret.key, and keep the old copy of it with the older copies of the databases, which need it\n", n)
+			return nil
+		}})
+	return parent
+}
+
+// helpCommand shows the help of a command, and refuses one that does not exist.
+func helpCommand(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{Use: "help [command]", Short: "Help about any command",
+		RunE: func(_ *cobra.Command, args []string) error {
+			cmd, rest, err := root.Find(args)
+			if err != nil || len(rest) > 0 {
+				return usageError{fmt.Errorf("there is no command %q; \"signalbox help\" lists them", args)}
+			}
+			cmd.InitDefaultHelpFlag()
+			return cmd.Help()
+		}}
+}
+
+// refuseUnknown has a command and all below it refuse what they do not know with
+// exit code 2.
+func refuseUnknown(cmd *cobra.Command) {
+	known := cmd.Args
+	if !cmd.Runnable() {
+		cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		known = cobra.NoArgs
+	}
+	if known != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := known(cmd, args); err != nil {
+				return usageError{fmt.Errorf("%w; see \"%s --help\"", err, cmd.CommandPath())}
+			}
+			return nil
+		}
+	}
+	for _, c := range cmd.Commands() {
+		refuseUnknown(c)
+	}
+}

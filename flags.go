@@ -1,0 +1,129 @@
+package main
+
+import (
+	_ "embed"
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v3"
+
+	"signalbox/router/appliance"
+)
+
+// example describes every key; a test holds it against the configuration.
+//
+//go:embed config.example.yaml
+var example []byte
+
+// addKeyFlags makes a flag of every key but secrets and lists. Every command takes
+// them, since all need to find the data directory or the service; only the help of
+// serve shows them.
+func addKeyFlags(flags *pflag.FlagSet) {
+	for key, t := range settings(reflect.TypeFor[appliance.Config](), "", map[string]reflect.Type{}) {
+		if secret(key) || t.Kind() == reflect.Slice {
+			continue
+		}
+		flags.String(key, "", "environment "+envName(key))
+		flags.Lookup(key).Hidden = true
+	}
+}
+
+// setting is a key as config.example.yaml shows it.
+type setting struct{ key, value, about string }
+
+// group returns what the key stands under, as in "broker".
+func (s setting) group() string {
+	name, _, below := strings.Cut(s.key, ".")
+	if !below {
+		return "general"
+	}
+	return name
+}
+
+// describe returns all keys in the order of the example. A key without a comment of
+// its own has that of the one before it, or of what it stands under.
+func describe(text []byte) ([]setting, error) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(text, &doc); err != nil {
+		return nil, fmt.Errorf("read config.example.yaml: %w", err)
+	}
+	if len(doc.Content) == 0 {
+		return nil, nil
+	}
+	return below(doc.Content[0], "", ""), nil
+}
+
+func below(node *yaml.Node, prefix, about string) (all []setting) {
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		name, value := node.Content[i], node.Content[i+1]
+		if comment := firstSentence(name.HeadComment); comment != "" {
+			about = comment
+		}
+		if value.Kind == yaml.MappingNode {
+			all = append(all, below(value, prefix+name.Value+".", about)...)
+		} else {
+			all = append(all, setting{prefix + name.Value, value.Value, about})
+		}
+	}
+	return all
+}
+
+// firstSentence returns the first sentence of a comment, on one line, of the last
+// paragraph before the key.
+func firstSentence(comment string) string {
+	paragraphs := strings.Split(comment, "\n\n")
+	text := strings.Join(strings.Fields(strings.ReplaceAll("\n"+paragraphs[len(paragraphs)-1], "\n#", " ")), " ")
+	if end := strings.Index(text, ". "); end >= 0 {
+		text = text[:end+1]
+	}
+	return strings.TrimSuffix(text, ".")
+}
+
+// serveUsage shows the flags of serve in groups, a line for each.
+func serveUsage(cmd *cobra.Command) error {
+	all, err := describe(example)
+	if err != nil {
+		return err
+	}
+	out := cmd.OutOrStderr()
+	fmt.Fprintf(out, "Usage:\n  signalbox serve [flags]\n\nEach flag is also a key of the configuration file and a variable of the environment:\nhttp.listen, --http.listen, %s. Secrets and lists are no flags.\n\nFlags:\n", envName("http.listen"))
+	fmt.Fprintf(out, "  --config file  configuration file (YAML)\n  --help         shows this\n")
+	last := ""
+	for _, s := range all {
+		f := cmd.InheritedFlags().Lookup(s.key)
+		if f == nil {
+			continue
+		}
+		if g := s.group(); g != last {
+			fmt.Fprintf(out, "\n%s:\n", g)
+			last = g
+		}
+		fmt.Fprintf(out, "  --%s %s  %s%s\n", s.key, typeName(s.key), s.about, defaultText(s.value))
+	}
+	return nil
+}
+
+// defaultText shows a default where there is one.
+func defaultText(value string) string {
+	if value == "" {
+		return ""
+	}
+	return " (default " + value + ")"
+}
+
+// typeName names the type of a key's value.
+func typeName(key string) string {
+	switch t := settings(reflect.TypeFor[appliance.Config](), "", map[string]reflect.Type{})[key]; {
+	case t == reflect.TypeFor[time.Duration]():
+		return "duration"
+	case t.Kind() == reflect.Bool:
+		return "bool"
+	case t.Kind() == reflect.String:
+		return "string"
+	}
+	return "int"
+}

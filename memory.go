@@ -1,0 +1,28 @@
+package main
+
+import (
+	"log/slog"
+	"math"
+
+	"github.com/KimMachineGun/automemlimit/memlimit"
+)
+
+// memoryShare is how much of a control group's memory the heap may take before it is
+// collected eagerly. The rest is for what is not on the heap.
+const memoryShare = 0.85
+
+// limitMemory sets the runtime's soft memory limit to a share of what the provider
+// returns, unless GOMEMLIMIT is set, which the library looks at. It returns a function
+// that logs the limit: a start that is refused says so and nothing else.
+func limitMemory(provider memlimit.Provider, log *slog.Logger) (tell func()) {
+	limit, err := memlimit.Set(memlimit.WithProvider(provider), memlimit.WithRatio(memoryShare))
+	if err != nil { // there is no control group, or none with a limit
+		log.Debug("no memory limit of a control group is known", "error", err)
+		return func() {}
+	}
+	return func() {
+		if limit > 0 && limit < math.MaxInt64 { // which is how a control group says none
+			log.Info("memory limit set from the control group; GOMEMLIMIT overrides it", "bytes", limit)
+		}
+	}
+}

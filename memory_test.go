@@ -1,0 +1,34 @@
+package main
+
+import (
+	"log/slog"
+	"math"
+	"os"
+	"runtime/debug"
+	"testing"
+
+	"github.com/KimMachineGun/automemlimit/memlimit"
+)
+
+// TestMemoryLimit sets the soft limit from the control group, unless GOMEMLIMIT says
+// another one or there is none.
+func TestMemoryLimit(t *testing.T) {
+	before := debug.SetMemoryLimit(math.MaxInt64)
+	defer debug.SetMemoryLimit(before)
+	log := slog.New(slog.DiscardHandler)
+
+	t.Setenv("GOMEMLIMIT", "1GiB")
+	limitMemory(memlimit.Limit(800<<20), log)
+	if got := debug.SetMemoryLimit(-1); got != math.MaxInt64 {
+		t.Errorf("beside GOMEMLIMIT, the limit was set to %d", got)
+	}
+	os.Unsetenv("GOMEMLIMIT") // t.Setenv puts back what it was
+	limitMemory(func() (uint64, error) { return 0, memlimit.ErrNoLimit }, log)
+	if got := debug.SetMemoryLimit(-1); got != math.MaxInt64 {
+		t.Errorf("without a control group's limit, the limit was set to %d", got)
+	}
+	limitMemory(memlimit.Limit(800<<20), log)
+	if got := debug.SetMemoryLimit(-1); got != 680<<20 {
+		t.Errorf("the limit is %d, want 85 %% of 800 MiB", got)
+	}
+}

@@ -1,0 +1,67 @@
+package apitest_test
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	mochi "github.com/mochi-mqtt/server/v2"
+	"github.com/mochi-mqtt/server/v2/hooks/auth"
+	"github.com/mochi-mqtt/server/v2/listeners"
+	nats "github.com/nats-io/nats-server/v2/server"
+
+	"signalbox/broker"
+	"signalbox/router/apitest"
+)
+
+// TestOtherBrokers adds brokers that are no Mosquitto: what needs no plugin works on
+// these too.
+func TestOtherBrokers(t *testing.T) {
+	t.Parallel()
+	for name, start := range map[string]func(*testing.T) string{"mochi": startMochi, "NATS": startNATS} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			x := addSetup(t, apitest.New(t), object{"url": "mqtt://" + start(t)})
+			x.wantCapabilities(slices.Clone(everywhere))
+			x.wantReason(broker.CapDynamicSecurity, "its own tools")
+			x.exercise()
+		})
+	}
+}
+
+// startMochi starts a broker in this process that lets everybody do everything.
+func startMochi(t *testing.T) (addr string) {
+	t.Helper()
+	s := mochi.New(&mochi.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err := s.AddHook(new(auth.AllowHook), nil); err != nil {
+		t.Fatal(err)
+	}
+	l := listeners.NewTCP(listeners.Config{ID: "t", Address: "127.0.0.1:0"})
+	if err := s.AddListener(l); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Serve(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() }) //nolint:errcheck // it is over
+	return l.Address()
+}
+
+// startNATS starts a NATS server that speaks MQTT.
+func startNATS(t *testing.T) (addr string) {
+	t.Helper()
+	o := &nats.Options{Host: "127.0.0.1", Port: -1, NoLog: true, NoSigs: true, JetStream: true, StoreDir: t.TempDir(), ServerName: "n"}
+	o.MQTT.Host, o.MQTT.Port = "127.0.0.1", -1
+	s, err := nats.NewServer(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	if !s.ReadyForConnections(time.Minute) {
+		t.Fatal("NATS does not start")
+	}
+	return fmt.Sprintf("127.0.0.1:%d", o.MQTT.Port)
+}

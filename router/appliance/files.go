@@ -1,0 +1,51 @@
+package appliance
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"signalbox/broker"
+)
+
+// watchFiles has the databases, which are open now, carry the identity of the data
+// directory, and looks after them from now on.
+func (a *Appliance) watchFiles(ctx context.Context) error {
+	d := a.cfg.directory()
+	if err := d.Register(ctx); err != nil {
+		return err
+	}
+	w, err := d.Watch(ctx, a.cfg.DataCheckInterval, a.log, lockFile)
+	if err != nil {
+		return err
+	}
+	a.files = w
+	a.undo.add(w.Close)
+	a.ready = append(a.ready, func(context.Context) error { return a.damage() })
+	return nil
+}
+
+// damage returns the damage that was found in a database, in words that anyone may
+// read; the log names the path and the way on.
+func (a *Appliance) damage() error {
+	path, err := a.files.Damage()
+	if err == nil {
+		return nil
+	}
+	msg := fmt.Sprintf("%s is damaged; the service's log says how to go on", filepath.Base(path))
+	return &broker.Error{Kind: broker.Unavailable, Op: "check files", Msg: msg, Err: err}
+}
+
+// Lost yields an error when a file of the data directory was deleted or replaced
+// while the service runs. The service must then be stopped, for what it writes is
+// lost.
+func (a *Appliance) Lost() <-chan error { return a.files.Lost() }
+
+// Reload reads the certificates again, as after a renewal. What cannot be used is
+// logged, and what was used before stays in use.
+func (a *Appliance) Reload() {
+	a.server.ReloadCertificates()
+	if a.broker != nil {
+		a.broker.ReloadCertificates()
+	}
+}

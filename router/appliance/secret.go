@@ -1,0 +1,86 @@
+package appliance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	bridgestore "signalbox/broker/bridges/store"
+	"signalbox/broker/embedded"
+	"signalbox/db"
+	"signalbox/handlers/vault"
+)
+
+// keyFile holds the key of the stored secrets.
+const keyFile = "secret.key"
+
+// RotateSecret seals all stored secrets with a new key and returns how many there
+// are. It may end at any moment: a service that starts then works with both keys, and
+// the next call goes on where this one ended.
+func RotateSecret(ctx context.Context, c Config) (n int, err error) {
+	err = locked(c, func() error {
+		if err := errors.Join(checkDatabases(ctx, c), c.directory().Check(ctx)); err != nil {
+			return err
+		}
+		r, err := vault.Rotate(filepath.Join(c.DataDir, keyFile))
+		if err != nil {
+			return err
+		}
+		n, err = c.reseal(ctx, r)
+		return err
+	})
+	return n, err
+}
+
+// reseal takes the steps of a rotation in their order: each file is on disk before
+// the next one, and the old key goes last.
+func (c Config) reseal(ctx context.Context, r *vault.Rotation) (n int, err error) {
+	for _, step := range []func(context.Context, *vault.Rotation) (int, error){
+		c.resealConnections, c.resealBridges, c.resealCluster,
+		func(context.Context, *vault.Rotation) (int, error) { return 0, r.Commit() },
+	} {
+		done, err := step(ctx, r)
+		if err != nil {
+			return 0, fmt.Errorf("rotate %s: %w; the service starts with both keys, and \"signalbox secret rotate\" goes on", keyFile, err)
+		}
+		n += done
+	}
+	return n, nil
+}
+
+// resealConnections is about broker connections and the nodes of clusters.
+func (c Config) resealConnections(ctx context.Context, r *vault.Rotation) (n int, err error) {
+	d, err := db.Open(ctx, filepath.Join(c.DataDir, databaseFile), slog.New(slog.DiscardHandler))
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, d.Close(ctx)) }()
+	all, err := d.ListSealed(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for i, s := range all {
+		if all[i].Secrets, err = r.Reseal(s.Secrets, []byte(s.ID)); err != nil {
+			return 0, fmt.Errorf("secrets of %s: %w", s.ID, err)
+		}
+	}
+	return len(all), d.PutSealed(ctx, all)
+}
+
+// resealCluster is about the key of the embedded broker as a node of a cluster.
+func (c Config) resealCluster(ctx context.Context, r *vault.Rotation) (n int, err error) {
+	return embedded.ResealCluster(ctx, c.DataDir, r.Reseal)
+}
+
+// resealBridges is about the configurations of bridges.
+func (c Config) resealBridges(ctx context.Context, r *vault.Rotation) (n int, err error) {
+	s, err := bridgestore.Open(ctx, filepath.Join(c.DataDir, bridgesFile), bridgestore.Options{Seal: &lateSealer{}, Now: time.Now})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, s.Close(ctx)) }()
+	return s.Reseal(ctx, r.Reseal)
+}

@@ -1,0 +1,96 @@
+package systemtest
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"signalbox/broker/brokertest"
+)
+
+// TestHangupReloads renews a certificate and moves the log away: SIGHUP takes up both
+// and ends nothing.
+func TestHangupReloads(t *testing.T) {
+	t.Parallel()
+	ca, files := brokertest.NewCA(t), certificateFiles{dir: t.TempDir()}
+	files.install(t, ca, "first")
+	log := filepath.Join(t.TempDir(), "signalbox.log")
+	config := filepath.Join(t.TempDir(), "config.yaml")
+	write(t, config, "broker:\n  listeners:\n  - {protocol: mqtts, address: '127.0.0.1:0', cert_file: '"+files.cert()+"', key_file: '"+files.key()+"'}\n")
+	p := serve(t, dataDir(t), configured(settings{configFile: config, "LOG_FILE": log, "HTTP_TLS_CERT_FILE": files.cert(), "HTTP_TLS_KEY_FILE": files.key()}))
+	device := join(t, p.mqtt, mqttAdmin, mqttPassword)
+	if got := p.stderr.String(); got != "" {
+		t.Errorf("logged elsewhere than to the file: %s", got)
+	}
+	if err := os.Rename(log, log+".1"); err != nil {
+		t.Fatal(err)
+	}
+	files.install(t, ca, "second")
+	p.signal(syscall.SIGHUP)
+	waitFor(t, "the log goes on in a new file", func() bool {
+		said, err := os.ReadFile(log)
+		return err == nil && strings.Contains(string(said), "reloaded")
+	})
+	if said := read(t, log+".1") + read(t, log); strings.Count(said, "certificate reloaded") != 1 || strings.Count(said, "certificates were read again") != 1 {
+		t.Errorf("the certificates were not read again: %s", lastLines(said))
+	}
+	if got := shown(t, strings.TrimPrefix(p.url, "https://"), ca); got != "second" {
+		t.Errorf("shown: certificate of %q, want second", got)
+	}
+	files.put(t, files.cert(), "half a renewal")
+	p.signal(syscall.SIGHUP)
+	waitFor(t, "the failure is logged", func() bool {
+		said := read(t, log)
+		return strings.Contains(said, "certificate not reloaded") && strings.Contains(said, "changed certificates cannot be used")
+	})
+	if mode(t, log) != 0o600 || !device.IsConnectionOpen() || p.ended() {
+		t.Errorf("mode %v, the device is connected: %t, the service has ended: %t", mode(t, log), device.IsConnectionOpen(), p.ended())
+	}
+	p.stop(t)
+}
+
+// TestSecondSignalEndsAtOnce stops a service that waits for a request in flight, and
+// stops it again.
+func TestSecondSignalEndsAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		t.Run(s.String(), func(t *testing.T) {
+			t.Parallel()
+			p := serve(t, dataDir(t), configured(nil))
+			begin(t, root(t, p), "late") // which holds up the stop
+			p.signal(s)
+			waitFor(t, "the stop has begun", func() bool { return !accepts(p.url) })
+			p.signal(s)
+			if code := p.code(); code != 1 {
+				t.Errorf("got exit code %d, want 1", code)
+			}
+		})
+	}
+}
+
+// TestHealthcheckFindsAnyPort asks a service whose port was left to the system.
+func TestHealthcheckFindsAnyPort(t *testing.T) {
+	t.Parallel()
+	p := serve(t, dataDir(t), configured(nil))
+	env := configured(nil).environ(p.dir)
+	if got := command(t, env, "healthcheck"); got.code != 0 || got.stderr != "" {
+		t.Errorf("of a service that runs: %+v", got)
+	}
+	p.stop(t)
+	wantRefused(t, command(t, env, "healthcheck"), "no service runs")
+}
+
+// TestWrongPasswordIsNamed logs in with a wrong password.
+func TestWrongPasswordIsNamed(t *testing.T) {
+	t.Parallel()
+	p := serve(t, dataDir(t), configured(nil))
+	for _, email := range []string{rootEmail, "nobody@example.com"} {
+		status, answer, err := (&caller{url: p.url, client: newClient(t)}).do(t.Context(), "POST", "/api/auth/login", object{"email": email, "password": "wrong password"})
+		if err != nil || status != http.StatusUnauthorized || !strings.Contains(string(answer), "email or password is wrong") {
+			t.Errorf("%s: got %d %s, %v", email, status, answer, err)
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/KimMachineGun/automemlimit/memlimit"
+	"github.com/mattn/go-isatty"
+	"github.com/spf13/cobra"
+
+	"signalbox/router/appliance"
+	"signalbox/router/client"
+)
+
+type configLoader func(*cobra.Command) (appliance.Config, error)
+
+func serveCommand(load configLoader) *cobra.Command {
+	return &cobra.Command{Use: "serve", Short: "Runs the service", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := load(cmd)
+			if err != nil {
+				return err
+			}
+			to, err := appliance.OpenLog(c.Log, cmd.ErrOrStderr())
+			if err != nil {
+				return err
+			}
+			defer to.Close() //nolint:errcheck // nothing is logged any more
+			err = serve(cmd.Context(), c, cmd.OutOrStdout(), to)
+			if err != nil && c.Log.File != "" {
+				to.Logger.Error("the service ended", "error", err)
+			}
+			return err
+		}}
+}
+
+// serve runs the service until ctx ends or its files are lost.
+func serve(ctx context.Context, c appliance.Config, out io.Writer, to *appliance.Log) error {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	log := to.Logger
+	tellLimit := limitMemory(memlimit.FromCgroup, log)
+	a, err := appliance.Start(ctx, c, versionText(), log)
+	if err != nil && ctx.Err() != nil {
+		log.Info("stopped before the start was complete", "cause", err)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	tellLimit()
+	a.Greet(out, isTerminal(out))
+	for {
+		select {
+		case <-ctx.Done():
+			log.Info("stopping")
+			return a.Stop()
+		case err := <-a.Lost():
+			stopAfterLoss(a, log)
+			return err
+		case <-hangups:
+			reload(a, to)
+		}
+	}
+}
+
+// stopAfterLoss stops a service whose files are lost; what fails then is a
+// consequence.
+func stopAfterLoss(a *appliance.Appliance, log *slog.Logger) {
+	if err := a.Stop(); err != nil {
+		log.Warn("the stop was not complete", "error", err)
+	}
+}
+
+// reload does what SIGHUP asks for.
+func reload(a *appliance.Appliance, to *appliance.Log) {
+	if err := to.Reopen(); err != nil {
+		to.Logger.Error("the log file cannot be opened again; the log goes on in the one that is open", "error", err)
+	}
+	a.Reload()
+	to.Logger.Info("certificates and log file were reloaded")
+}
+
+// isTerminal reports whether a person reads what is written.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && isatty.IsTerminal(f.Fd())
+}
+
+func healthcheck(load configLoader) *cobra.Command {
+	return &cobra.Command{Use: "healthcheck", Short: "Asks the running service whether it is well", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := load(cmd)
+			if err != nil {
+				return err
+			}
+			address, err := appliance.Address(c)
+			if err != nil {
+				return fmt.Errorf("find the service: %w", err)
+			}
+			return client.Local(address, c.HTTP.TLS.CertFile != "").Healthcheck(cmd.Context())
+		}}
+}

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"signalbox/broker"
+	"signalbox/broker/dynsec"
+	"signalbox/router/appliance"
+	"signalbox/router/client"
+)
+
+// transfer is where access control is moved to or from.
+type transfer struct {
+	load    configLoader
+	environ []string
+
+	url, token, broker string
+	replace, strict    bool
+}
+
+// command builds the command that the kinds of files hang below.
+func (t *transfer) command(use, short string) *cobra.Command {
+	c := &cobra.Command{Use: use, Short: short}
+	c.PersistentFlags().StringVar(&t.url, "url", "", "the running service, as http://127.0.0.1:8080; without it the data directory is used")
+	c.PersistentFlags().StringVar(&t.token, "token", "", "token for the running service; better given as "+tokenEnv)
+	c.PersistentFlags().StringVar(&t.broker, "broker", "", "id of the broker; the embedded one by default")
+	return c
+}
+
+// with runs do on the running service, or on the data directory.
+func (t *transfer) with(do func(cmd *cobra.Command, file string, a broker.AccessTransfer) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		c, err := t.load(cmd)
+		if err != nil {
+			return err
+		}
+		if t.url != "" {
+			return do(cmd, args[0], client.New(t.url, orEnv(t.token, t.environ, tokenEnv)).Access(t.broker))
+		}
+		err = appliance.Offline(cmd.Context(), c, func(a broker.AccessTransfer) error { return do(cmd, args[0], a) })
+		if errors.Is(err, appliance.ErrRunning) {
+			return fmt.Errorf("%w (while the service runs, give --url and --token)", err)
+		}
+		return err
+	}
+}
+
+func exportCommand(load configLoader, environ []string) *cobra.Command {
+	t := &transfer{load: load, environ: environ}
+	parent := t.command("export", "Writes access control as a file for Mosquitto")
+	parent.AddCommand(&cobra.Command{Use: "dynsec FILE", Short: "Writes dynamic-security.json, password hashes included; - is standard output",
+		Args: cobra.ExactArgs(1), RunE: t.with(exportTo)})
+	return parent
+}
+
+// reader reads a file as a dynamic-security document, with warnings.
+type reader func(io.Reader) (document []byte, warnings []string, err error)
+
+func importCommand(load configLoader, environ []string) *cobra.Command {
+	t := &transfer{load: load, environ: environ}
+	parent := t.command("import", "Takes access control over from Mosquitto's files")
+	passwords := func(r io.Reader) (dynsec.Document, []string, error) { return dynsec.ParsePasswordFile(r, t.strict) }
+	for kind, read := range map[string]reader{
+		"dynsec": asItIs, "passwd": converted(passwords), "acl": converted(dynsec.ParseACLFile),
+	} {
+		cmd := &cobra.Command{Use: kind + " FILE", Short: "Reads a " + kind + " file of Mosquitto, all or nothing", Args: cobra.ExactArgs(1),
+			RunE: t.with(func(cmd *cobra.Command, file string, a broker.AccessTransfer) error {
+				return importFrom(cmd, file, a, read, t.replace)
+			})}
+		switch kind {
+		case "passwd":
+			cmd.Flags().BoolVar(&t.strict, "strict", false, "refuses a file with hashes of the old kind $6$ instead of naming their users")
+		case "dynsec":
+			cmd.Flags().BoolVar(&t.replace, "replace", false, "the broker then holds exactly the file")
+		}
+		parent.AddCommand(cmd)
+	}
+	return parent
+}
+
+func orEnv(value string, environ []string, name string) string {
+	for _, e := range environ {
+		if v, ok := strings.CutPrefix(e, name+"="); ok && value == "" {
+			return v
+		}
+	}
+	return value
+}
+
+// asItIs reads a document.
+func asItIs(r io.Reader) ([]byte, []string, error) {
+	b, err := io.ReadAll(r)
+	return b, nil, err
+}
+
+// converted reads a file of another form.
+func converted(parse func(io.Reader) (dynsec.Document, []string, error)) reader {
+	return func(r io.Reader) ([]byte, []string, error) {
+		d, warnings, err := parse(r)
+		if err != nil {
+			return nil, nil, err
+		}
+		b, err := d.MarshalRecords()
+		return b, warnings, err
+	}
+}
+
+func importFrom(cmd *cobra.Command, file string, a broker.AccessTransfer, read reader, replace bool) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // nothing was written
+	doc, warnings, err := read(f)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	report, err := a.ImportAccess(cmd.Context(), doc, replace)
+	if err != nil {
+		return fmt.Errorf("%s: %s: %w", file, outcome(err), err)
+	}
+	for _, w := range append(warnings, report.Warnings...) {
+		fmt.Fprintln(cmd.ErrOrStderr(), "warning:", w)
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "imported %d clients, %d groups and %d roles\n", report.Clients, report.Groups, report.Roles)
+	return nil
+}
+
+// outcome says whether an import that failed may have happened all the same, as
+// when the connection to the service is lost.
+func outcome(err error) string {
+	answer, answered := errors.AsType[*client.Error](err)
+	own, ours := errors.AsType[*broker.Error](err)
+	if answered && answer.Status < 500 || ours && own.Kind != broker.Unconfirmed {
+		return "nothing was imported"
+	}
+	return "the outcome is not known, look before you repeat it"
+}
+
+func exportTo(cmd *cobra.Command, file string, a broker.AccessTransfer) error {
+	doc, err := a.ExportAccess(cmd.Context())
+	if err != nil {
+		return err
+	}
+	if file == "-" {
+		_, err := cmd.OutOrStdout().Write(doc)
+		return err
+	}
+	if err := appliance.WritePrivate(file, doc); err != nil {
+		return err
+	}
+	fmt.Fprintln(cmd.OutOrStdout(), "wrote", file)
+	return nil
+}
