@@ -33,8 +33,8 @@ func released() fs.FS {
 }
 
 // Check reports, as Open would, a file at path that cannot be written to, that
-// a newer version wrote or that is not ours. It changes nothing; a file that is
-// not there is fine.
+// a newer version wrote or that is not ours. It looks at the file as [file.Look]
+// does; a file that is not there is fine.
 func Check(ctx context.Context, path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	switch {
@@ -49,7 +49,8 @@ func Check(ctx context.Context, path string) error {
 }
 
 // HasEmbedded reports whether the file at path knows the broker of this service's own
-// process. It changes nothing; a file that does not exist, or holds nothing, knows none.
+// process. It looks at the file as [file.Look] does; a file that does not exist, or
+// holds nothing, knows none.
 func HasEmbedded(ctx context.Context, path string) (known bool, err error) {
 	if info, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
 		return false, nil

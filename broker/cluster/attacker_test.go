@@ -300,11 +300,10 @@ func TestRemovedNodeHoldsNothing(t *testing.T) {
 // member is let in at once, and strangers make room for it.
 func TestStrangersKeepNoMemberOut(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t).form(1, 2)
+	f := newFleet(t).formWith(func(o *Options) { o.handshake = suite.HangLimit }, 1, 2)
 	member := f.nodes[2].node.seat.Load().credentials
 	p := f.nodes[1].node.port
 	addr := p.listener.Addr().String()
-	began := time.Now()
 	for range maxConns + 50 {
 		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
 		must(t, err)
@@ -324,12 +323,8 @@ func TestStrangersKeepNoMemberOut(t *testing.T) {
 		}
 	}
 	p.mu.Unlock()
-	switch took := time.Since(began); {
-	case strangers >= maxConns/2:
-	case took < handshakeTime:
-		t.Errorf("%d strangers were left, so the member waited until their time was over", strangers)
-	default:
-		t.Logf("it took %v, after which the time of strangers is over in any case", took)
+	if strangers < maxConns/2 {
+		t.Errorf("%d strangers are left: more than make room for the member were cut off", strangers)
 	}
 }
 

@@ -109,6 +109,8 @@ type Options struct {
 	logs func(raft.LogStore) raft.LogStore                            // what raft's log is to be seen through
 
 	diskFree func(dir string) int64 // bytes, below 0 where that is not known
+
+	handshake time.Duration // of the cluster port; see port
 }
 
 // Control looks at an address that is about to be dialled, as [net.Dialer.ControlContext].

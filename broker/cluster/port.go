@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -23,7 +24,8 @@ const (
 	maxData    = 16 // of one node, for data
 )
 
-// handshakeTime is how long a connection may take to say who it is.
+// handshakeTime is how long a connection may take to say who it is, where a port has no
+// time of its own.
 const handshakeTime = 5 * time.Second
 
 // maxFormerPayload bounds the request of a node that is not a member any more.
@@ -44,7 +46,8 @@ type port struct {
 	data        func(b *credentials, from *presented, conn net.Conn) bool                       // takes a connection of protocolData over; false refuses it
 	answer      func(ctx context.Context, b *credentials, from *presented, request frame) frame // answers one request of protocolRPC
 
-	refusals *refusals
+	refusals  *refusals
+	handshake time.Duration // for a connection to say who it is, and to take an answer; 0 is handshakeTime
 
 	ctx   context.Context // of the answers
 	stop  context.CancelFunc
@@ -90,6 +93,7 @@ func (p *port) open(ctx context.Context, address string) error {
 		return fmt.Errorf("open the cluster port: %w", err)
 	}
 	p.listener, p.guests, p.rooms = l, map[*guest]struct{}{}, make(chan struct{}, maxConns)
+	p.handshake = cmp.Or(p.handshake, handshakeTime)
 	p.ctx, p.stop = context.WithCancel(ctx)
 	p.wg.Go(p.accept)
 	return nil
@@ -233,7 +237,7 @@ func (p *port) welcome(g *guest) {
 }
 
 func (p *port) identify(g *guest) (b *credentials, from *presented, protocol string, err error) {
-	ctx, cancel := context.WithTimeout(p.ctx, handshakeTime)
+	ctx, cancel := context.WithTimeout(p.ctx, p.handshake)
 	defer cancel()
 	conn := tls.Server(g.raw, &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		if b = p.credentials(hello.ServerName); b == nil {
@@ -286,7 +290,7 @@ func (p *port) admitted(b *credentials, g *guest) bool {
 // answerOnce answers one request of a node that was a member once. It may learn of that,
 // and not keep anything here waiting.
 func (p *port) answerOnce(b *credentials, from *presented, g *guest) {
-	g.SetDeadline(time.Now().Add(handshakeTime))
+	g.SetDeadline(time.Now().Add(p.handshake))
 	f, err := readFrame(io.LimitReader(g, maxFormerPayload))
 	if err != nil {
 		return
@@ -316,7 +320,7 @@ func (p *port) serve(b *credentials, from *presented, g *guest) {
 			a := p.answerInTime(ctx, b, from, f)
 			writing.Lock()
 			defer writing.Unlock()
-			g.SetWriteDeadline(time.Now().Add(handshakeTime))
+			g.SetWriteDeadline(time.Now().Add(p.handshake))
 			if _, err := g.Write(a.append(nil)); err != nil {
 				g.raw.Close()
 			}

@@ -59,12 +59,8 @@ func (r *receiver) standAtOnce() {
 			return
 		}
 	}
-	if s.voters() != 1 {
-		return
-	}
-	header := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}
-	if _, err := r.ask(&raft.TimeoutNowRequest{RPCHeader: header}, nil); err != nil && s.ctx.Err() == nil {
-		s.node.log.Warn("the only node with a vote does not stand for election at once", "error", err)
+	if s.voters() == 1 {
+		r.stand("the only node with a vote does not stand for election at once")
 	}
 }
 
@@ -91,9 +87,14 @@ func (r *receiver) forgetLeader() {
 	if leader, _ := s.raft.LeaderWithID(); leader == "" || s.raft.State() != raft.Candidate {
 		return
 	}
+	r.stand("a leader that is gone is still taken for the leader")
+}
+
+// stand has raft begin an election. If it does not, the consequence is logged.
+func (r *receiver) stand(consequence string) {
 	header := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}
-	if _, err := r.ask(&raft.TimeoutNowRequest{RPCHeader: header}, nil); err != nil && s.ctx.Err() == nil {
-		s.node.log.Warn("a leader that is gone is still taken for the leader", "error", err)
+	if _, err := r.ask(&raft.TimeoutNowRequest{RPCHeader: header}, nil); err != nil && r.seat.ctx.Err() == nil {
+		r.seat.node.log.Warn(consequence, "error", err)
 	}
 }
 

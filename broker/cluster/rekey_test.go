@@ -103,7 +103,7 @@ func TestRequestsShowTheOwnKey(t *testing.T) {
 }
 
 // TestCertificateOfTheFormerKey has a certificate for connections made by the node's former
-// key while that is replaced: it is not shown afterwards, as nobody trusts that key then.
+// key while that is replaced: it is not shown afterwards, as no node trusts that key then.
 func TestCertificateOfTheFormerKey(t *testing.T) {
 	t.Parallel()
 	c := newFleet(t).form(1).nodes[1].node.seat.Load().credentials

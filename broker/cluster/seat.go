@@ -160,7 +160,7 @@ func (n *Node) openPort(ctx context.Context) error {
 	if n.port != nil {
 		return nil
 	}
-	p := &port{log: n.log, refusals: &n.figures.refused, credentials: n.credentialsOf, consensus: n.consensus, data: n.data, answer: n.answer}
+	p := &port{log: n.log, refusals: &n.figures.refused, handshake: n.options.handshake, credentials: n.credentialsOf, consensus: n.consensus, data: n.data, answer: n.answer}
 	if err := p.open(context.WithoutCancel(ctx), n.options.Listen); err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ type Content struct {
 	Identity Identity
 }
 
-// Inspect looks into the database at path and changes nothing.
+// Inspect looks into the database at path, as [Look] does.
 func Inspect(ctx context.Context, path string) (c Content, err error) {
 	if empty(path) {
 		return Content{Empty: true}, nil

@@ -47,7 +47,7 @@ func migrate(ctx context.Context, db *sql.DB, path string, steps fs.FS, log *slo
 }
 
 // Check refuses, as Open would, a file that cannot be written to or that a newer
-// release wrote. It changes nothing; a file that is not there is fine.
+// release wrote. It looks at the file as [Look] does; a file that is not there is fine.
 func Check(ctx context.Context, path string, l Layout) error {
 	if empty(path) {
 		return nil

@@ -11,6 +11,7 @@ import (
 
 	"signalbox/broker"
 	"signalbox/router/apitest"
+	"signalbox/scripts/suite"
 )
 
 // TestAnswersOfTargetsAreForEditors has a viewer point a bridge at a server that only
@@ -92,26 +93,11 @@ func newAnswer(t *testing.T, text string) (addr string) {
 // newServer listens and greets everyone, without a word more.
 func newServer(t *testing.T, greet func(net.Conn)) (addr string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				greet(c)
-				c.(*net.TCPConn).CloseWrite() //nolint:errcheck // the other side may not want it
-				io.Copy(io.Discard, c)        //nolint:errcheck // until it leaves
-			}()
-		}
-	}()
-	return l.Addr().String()
+	return suite.Listen(t, func(c net.Conn) {
+		greet(c)
+		c.(*net.TCPConn).CloseWrite() //nolint:errcheck // the other side may not want it
+		io.Copy(io.Discard, c)        //nolint:errcheck // until it leaves
+	})
 }
 
 // TestBannersOfTargetsAreForEditors has a viewer point bridges of all kinds at servers

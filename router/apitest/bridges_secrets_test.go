@@ -26,6 +26,7 @@ import (
 
 	"signalbox/broker"
 	"signalbox/router/apitest"
+	"signalbox/scripts/suite"
 )
 
 // The secrets that connections of all kinds are given. What is looked for of the
@@ -60,25 +61,10 @@ func ownKey(t *testing.T) (certificate, key string) {
 // echo is a server that sends back whatever it is sent.
 func echo(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				c.SetDeadline(time.Now().Add(200 * time.Millisecond)) //nolint:errcheck // it is open
-				io.Copy(c, c)                                         //nolint:errcheck // as long as it lasts
-			}()
-		}
-	}()
-	return l.Addr().String()
+	return suite.Listen(t, func(c net.Conn) {
+		c.SetDeadline(time.Now().Add(200 * time.Millisecond)) //nolint:errcheck // it is open
+		io.Copy(c, c)                                         //nolint:errcheck // as long as it lasts
+	})
 }
 
 // dump is a server that takes nothing and tells all that it was sent.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"signalbox/router/apitest"
+	"signalbox/scripts/suite"
 )
 
 // recorder is a server that answers nothing and keeps what it is sent.
@@ -22,28 +23,12 @@ type recorder struct {
 
 func newRecorder(t *testing.T) *recorder {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &recorder{addr: l.Addr().String()}
-	var conns sync.WaitGroup
-	t.Cleanup(conns.Wait)
-	t.Cleanup(func() { l.Close() })
-	conns.Go(func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			r.mu.Lock()
-			r.conn++
-			r.mu.Unlock()
-			conns.Go(func() {
-				defer conn.Close()
-				io.Copy(r, io.LimitReader(conn, 1<<16)) //nolint:errcheck // as long as it lasts
-			})
-		}
+	r := &recorder{}
+	r.addr = suite.Listen(t, func(conn net.Conn) {
+		r.mu.Lock()
+		r.conn++
+		r.mu.Unlock()
+		io.Copy(r, io.LimitReader(conn, 1<<16)) //nolint:errcheck // as long as it lasts
 	})
 	return r
 }

@@ -101,7 +101,7 @@ func Open(ctx context.Context, o Options) (*Control, error) {
 }
 
 // Check refuses, as Open would, a file that cannot be written to or that a newer
-// release wrote. It changes nothing; a file that is not there is fine.
+// release wrote; see [file.Check]. A file that is not there is fine.
 func Check(ctx context.Context, path string) error { return schema.Check(ctx, path) }
 
 func (o *Options) setDefaults() {

@@ -345,9 +345,12 @@ func TestRetainedMessagesStayWhole(t *testing.T) {
 		go func() { done <- publisher.flicker(s, stop) }()
 		for range 100 {
 			c := s.join(connect{})
-			c.subscribe(0, s.topic("#"))
+			c.send(subscribe(c.version, c.nextID(), nil, filter{s.topic("#"), 0}))
 			c.send(pingreq())
 			for got := c.next(); got.kind() != typePingresp; got = c.next() {
+				if got.kind() == typeSuback { // messages may come before it [MQTT-3.8.4]
+					continue
+				}
 				letter := got.topic[len(got.topic)-1:]
 				if got.payload != "" && got.payload != strings.Repeat(letter, 1000) {
 					s.Fatalf("got %.80s…", got)

@@ -34,5 +34,5 @@ func Open(ctx context.Context, path string, log *slog.Logger) (*file.File, error
 	return file.Open(ctx, path, layout(), log)
 }
 
-// Check refuses what Open would refuse and changes nothing; see [file.Check].
+// Check refuses what Open would refuse; see [file.Check].
 func Check(ctx context.Context, path string) error { return file.Check(ctx, path, layout()) }

@@ -105,7 +105,7 @@ func (o *Options) setDefaults() {
 }
 
 // Check refuses, as Open would, a file that cannot be written to or that a newer
-// release wrote. It changes nothing; a file that is not there is fine.
+// release wrote; see [file.Check]. A file that is not there is fine.
 func Check(ctx context.Context, path string) error { return file.Check(ctx, path, layout()) }
 
 func (s *Store) open(ctx context.Context, path string) error {

@@ -14,7 +14,7 @@ import (
 )
 
 // TestUnaskedResponse has a target of a bridge repeat each request behind its response,
-// with the secret in it. net/http logs what nobody asked for by itself; nothing of that
+// with the secret in it. net/http logs responses without a request by itself; nothing of that
 // may be in the log of the service.
 func TestUnaskedResponse(t *testing.T) {
 	t.Parallel()
@@ -43,33 +43,19 @@ func TestUnaskedResponse(t *testing.T) {
 // was repeated is sent to the channel once the other side has ended the connection.
 func newRepeater(t *testing.T) (address string, repeated <-chan string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
 	all := make(chan string, 100)
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer conn.Close()
-				request, err := http.ReadRequest(bufio.NewReader(conn))
-				if err != nil {
-					return
-				}
-				text, err := httputil.DumpRequest(request, true)
-				if err != nil {
-					return
-				}
-				io.WriteString(conn, "HTTP/1.1 204 No Content\r\n\r\n"+string(text)) //nolint:errcheck // the other side may end it
-				io.Copy(io.Discard, conn)                                            //nolint:errcheck // until it does
-				all <- string(text)
-			}()
+	address = suite.Listen(t, func(conn net.Conn) {
+		request, err := http.ReadRequest(bufio.NewReader(conn))
+		if err != nil {
+			return
 		}
-	}()
-	return l.Addr().String(), all
+		text, err := httputil.DumpRequest(request, true)
+		if err != nil {
+			return
+		}
+		io.WriteString(conn, "HTTP/1.1 204 No Content\r\n\r\n"+string(text)) //nolint:errcheck // the other side may end it
+		io.Copy(io.Discard, conn)                                            //nolint:errcheck // until it does
+		all <- string(text)
+	})
+	return address, all
 }
