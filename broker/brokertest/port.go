@@ -19,17 +19,24 @@ var lastPort atomic.Uint64
 
 func init() { lastPort.Store(rand.Uint64N(ports)) }
 
-// FreePort gives an address of a host of this machine that nobody listens at. It
-// is given to nobody else of this process, so that whoever listens there may stop
-// and begin again.
+// FreePort returns an address of a host of this machine at which no process listens. No
+// other test of any process gets the port while this one runs, so that a server at it may
+// stop and begin again: the UDP port of the same number is held until the test ends.
 func FreePort(t testing.TB, host string) string {
 	t.Helper()
 	for range ports {
-		address := net.JoinHostPort(host, strconv.FormatUint(firstPort+lastPort.Add(1)%ports, 10))
+		port := strconv.FormatUint(firstPort+lastPort.Add(1)%ports, 10)
+		held, err := net.ListenPacket("udp", net.JoinHostPort("127.0.0.1", port))
+		if err != nil {
+			continue
+		}
+		address := net.JoinHostPort(host, port)
 		if l, err := net.Listen("tcp", address); err == nil {
 			l.Close()
+			t.Cleanup(func() { held.Close() })
 			return address
 		}
+		held.Close()
 	}
 	t.Fatal("no port is free")
 	return ""

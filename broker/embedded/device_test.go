@@ -58,6 +58,9 @@ func withWill(topic, payload string) connectOption {
 	}
 }
 
+// willAtQoS1 is for withWill, whose Will has QoS 0 otherwise.
+func willAtQoS1(pk *packets.Packet) { pk.Connect.WillQos = 1 }
+
 // dial opens a connection and sends nothing.
 func dial(t *testing.T, b *Broker, version byte) *device {
 	t.Helper()

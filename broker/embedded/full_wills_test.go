@@ -46,10 +46,9 @@ func TestFullHandsOver(t *testing.T) {
 	delay := func(seconds uint32) connectOption {
 		return func(pk *packets.Packet) { pk.Connect.WillProperties.WillDelayInterval = seconds }
 	}
-	atQoS1 := func(pk *packets.Packet) { pk.Connect.WillQos = 1 }
-	join(t, first.Broker, 5, login, withID("at once"), persistent, withWill("will/at once", "x"), atQoS1)
-	join(t, first.Broker, 5, login, withID("delayed"), persistent, withWill("will/delayed", "x"), atQoS1, delay(2))
-	join(t, first.Broker, 5, login, withID("back"), persistent, withWill("will/back", "x"), atQoS1, delay(3))
+	join(t, first.Broker, 5, login, withID("at once"), persistent, withWill("will/at once", "x"), willAtQoS1)
+	join(t, first.Broker, 5, login, withID("delayed"), persistent, withWill("will/delayed", "x"), willAtQoS1, delay(2))
+	join(t, first.Broker, 5, login, withID("back"), persistent, withWill("will/back", "x"), willAtQoS1, delay(3))
 
 	first.ask(control.SetLeader("plant", next.at.NodeID), nil)
 	if end := watcher.want(packets.Disconnect); end.ReasonCode != 0x9c {
@@ -111,7 +110,7 @@ func TestFullWillsAtTheEnd(t *testing.T) {
 	want := map[string]bool{}
 	for i := range 50 {
 		topic := fmt.Sprint("will/", i)
-		join(t, first.Broker, 5, as("dev", "pw"), withWill(topic, "x"), func(pk *packets.Packet) { pk.Connect.WillQos = 1 })
+		join(t, first.Broker, 5, as("dev", "pw"), withWill(topic, "x"), willAtQoS1)
 		want[topic] = true
 	}
 	first.stop()

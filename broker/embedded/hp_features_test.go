@@ -105,7 +105,7 @@ func testHPSizes(t *testing.T, all nodes) {
 
 func testHPAliases(t *testing.T, all nodes) {
 	d := join(t, all[0].Broker, 5, as("dev", "pw"))
-	d.subscribe(0, "alias/#")
+	d.subscribe(1, "alias/#") // QoS 0 is lost where a link between the nodes breaks
 	other := join(t, all[1].Broker, 5, as("dev", "pw"))
 	for _, topic := range []string{"alias/1", ""} {
 		m := other.message(topic, "x", 1, false)
@@ -217,7 +217,7 @@ func testHPOld(t *testing.T, all nodes) {
 // testHPWill has the Will of a client at one node come to another one.
 func testHPWill(t *testing.T, all nodes) {
 	d := join(t, all[0].Broker, 5, as("dev", "pw"))
-	d.subscribe(0, "will/#")
-	join(t, all[1].Broker, 5, as("dev", "pw"), withWill("will/1", "x")).conn.Close()
+	d.subscribe(1, "will/#")
+	join(t, all[1].Broker, 5, as("dev", "pw"), withWill("will/1", "x"), willAtQoS1).conn.Close()
 	d.wantTopic("will/1")
 }

@@ -34,7 +34,8 @@ func sites(t *testing.T, n int, tune ...func(*appliance.Config)) []*site {
 		s := &site{id: i + 1, port: brokertest.FreePort(t, "127.0.0.1")}
 		s.API = apitest.New(t, manned, scraped, func(c *appliance.Config) {
 			c.Cluster.Listen, c.Cluster.ElectionTimeout = s.port, 3*time.Second
-			c.Broker.Listeners = append(c.Broker.Listeners, listen.Config{Protocol: "mqtt", Address: "127.0.0.1:0", AdminOnly: true})
+			c.Broker.Listen = brokertest.FreePort(t, "127.0.0.1") // listeners are closed and opened again
+			c.Broker.Listeners = append(c.Broker.Listeners, listen.Config{Protocol: "mqtt", Address: brokertest.FreePort(t, "127.0.0.1"), AdminOnly: true})
 			for _, tune := range tune {
 				tune(c)
 			}
