@@ -125,7 +125,7 @@ func TestShutdown(t *testing.T) {
 			clients = append(clients, s.join(connect{}))
 		}
 	}
-	if err := b.embedded.Close(t.Context()); err != nil {
+	if err := closeEmbedded(b.embedded); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range clients {

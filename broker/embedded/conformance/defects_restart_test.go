@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"context"
 	"fmt"
 	"io/fs"
 	"os"
@@ -46,8 +45,7 @@ func restarts(t *testing.T, versions []byte, test func(h *house)) {
 
 func newHouse(t *testing.T, version byte) *house {
 	t.Helper()
-	c := embedded.DefaultConfig()
-	c.Listen = "127.0.0.1:0"
+	c := patient()
 	c.AdminUsername, c.AdminPassword = adminName, adminPassword
 	c.AllowAnonymous = true
 	c.PasswordIterations = 100 // a test's passwords are no secrets
@@ -74,7 +72,7 @@ func (h *house) move() {
 		if err := copyDir(h.dir, was); err != nil {
 			h.Fatalf("copy the broker's files: %v", err)
 		}
-	} else if err := h.subject.embedded.Close(context.WithoutCancel(h.Context())); err != nil {
+	} else if err := closeEmbedded(h.subject.embedded); err != nil {
 		h.Fatalf("close the broker: %v", err)
 	}
 	h.open()

@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"signalbox/broker/embedded"
-	"signalbox/scripts/suite"
 )
 
 // A broker that we have looked at closely had defects that nobody would think of
@@ -316,9 +314,7 @@ func TestStrangersDoNotHoldUpClose(t *testing.T) {
 			publisher.publish(publish{topic: s.topic("x"), qos: 1, payload: strings.Repeat("x", 1<<18)})
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), suite.HangLimit)
-	defer cancel()
-	if err := broker.embedded.Close(ctx); err != nil {
+	if err := closeEmbedded(broker.embedded); err != nil {
 		t.Errorf("Close: %v", err)
 	}
 }

@@ -2,16 +2,19 @@ package conformance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"signalbox/broker"
 	"signalbox/broker/brokertest"
 	"signalbox/broker/embedded"
 	"signalbox/broker/embedded/listen"
+	"signalbox/scripts/suite"
 )
 
 // The brokers that tests are held against.
@@ -112,8 +115,7 @@ const (
 
 func (s *subject) startEmbedded(t *testing.T) {
 	t.Helper()
-	c := embedded.DefaultConfig()
-	c.Listen = "127.0.0.1:0"
+	c := patient()
 	c.Listeners = []listen.Config{{Protocol: listen.WS, Address: "127.0.0.1:0"}}
 	c.AdminUsername, c.AdminPassword = adminName, adminPassword
 	s.username, s.password = adminName, adminPassword
@@ -130,6 +132,15 @@ func (s *subject) startEmbedded(t *testing.T) {
 	}
 }
 
+// patient is a configuration without a time in which a client must say CONNECT or
+// read: on a busy machine none would be long enough.
+func patient() embedded.Config {
+	c := embedded.DefaultConfig()
+	c.Listen = "127.0.0.1:0"
+	c.ConnectTimeout, c.WriteTimeout = time.Hour, time.Hour
+	return c
+}
+
 func openEmbedded(t *testing.T, c embedded.Config, dir string) *embedded.Broker {
 	t.Helper()
 	b, err := embedded.New(t.Context(), c, dir, slog.New(slog.NewTextHandler(testLog{t}, nil)))
@@ -137,7 +148,7 @@ func openEmbedded(t *testing.T, c embedded.Config, dir string) *embedded.Broker 
 		t.Fatalf("make the broker: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := b.Close(context.WithoutCancel(t.Context())); err != nil {
+		if err := closeEmbedded(b); err != nil {
 			t.Errorf("close the broker: %v", err)
 		}
 	})
@@ -145,6 +156,17 @@ func openEmbedded(t *testing.T, c embedded.Config, dir string) *embedded.Broker 
 		t.Fatalf("start the broker: %v", err)
 	}
 	return b
+}
+
+// closeEmbedded closes a broker. Close waits no longer than ten seconds, whatever its
+// context says, and goes on waiting when it is called again.
+func closeEmbedded(b *embedded.Broker) (err error) {
+	for range suite.HangLimit / (10 * time.Second) {
+		if err = b.Close(context.Background()); !errors.Is(err, context.DeadlineExceeded) {
+			break
+		}
+	}
+	return err
 }
 
 // open lets everybody do everything, as a Mosquitto without rights does.
