@@ -106,6 +106,7 @@ func TestSharedQoS(t *testing.T) {
 				publisher.publish(publish{topic: s.topic("x"), qos: qos})
 				c.receive(publish{topic: s.topic("x"), qos: min(qos, granted)})
 			}
+			c.unsubscribe(s.share("g", "x"), success) // the session may last a moment longer than the connection
 			c.leave()
 		}
 	})
@@ -179,10 +180,14 @@ func TestSharedInvalid(t *testing.T) {
 func TestSharedLiveMembersFirst(t *testing.T) {
 	play(t, onlyFive, func(s *scene) {
 		publisher, live := s.join(connect{}), s.join(connect{})
+		live.subscribe(0, s.topic("gone"))
 		for _, name := range []string{"one", "two"} {
-			away := s.join(persistent(name, s))
+			as := persistent(name, s)
+			as.will = &will{topic: s.topic("gone"), payload: name}
+			away := s.join(as)
 			away.subscribe(1, s.share("g", "x"))
-			away.leave()
+			away.quit(disconnectWithWill, nil)
+			live.receive(publish{topic: s.topic("gone"), payload: name}) // so its session is known to be without a client
 		}
 		live.subscribe(1, s.share("g", "x"))
 		for i := range 20 {
