@@ -133,7 +133,7 @@ func TestClientMosquittoQueue(t *testing.T) {
 	overTCP(t, everyVersion, func(s *scene) {
 		args := []string{"-i", s.id("sub"), "-c", "-t", s.topic("x"), "-q", "2"}
 		if s.five() {
-			args = append(args, "-x", "60")
+			args = append(args, "-x", "3600")
 		}
 		s.run("mosquitto_sub", append(args, "-E")...)
 		for i := range 5 {
@@ -201,15 +201,15 @@ func TestClientMosquittoWill(t *testing.T) {
 // MQTT 5 it says what it is by the protocol's highest bit.
 func TestClientMosquittoBridge(t *testing.T) {
 	overTCP(t, everyVersion, func(s *scene) {
+		near := s.join(connect{})
+		near.subscribe(2, s.topic("#")) // before the bridge says anything
 		far := brokertest.Mosquitto(s, brokertest.WithoutPlugin(), brokertest.WithConfig(
 			"connection "+s.id("bridge"), "address "+s.subject.tcp, "remote_clientid "+s.id("remote"),
 			"bridge_protocol_version "+map[byte]string{v31: "mqttv31", v311: "mqttv311", v5: "mqttv50"}[s.version],
-			"try_private true", "cleansession false", "notifications true", "restart_timeout 1 1", "keepalive_interval 5",
+			"try_private true", "cleansession false", "notifications true", "restart_timeout 1 1", "keepalive_interval 3600",
 			"notification_topic "+s.topic("state"),
 			`topic out/# out 2 "" `+s.topic(""), `topic in/# in 2 "" `+s.topic(""),
 		))
-		near := s.join(connect{})
-		near.subscribe(2, s.topic("#"))
 		for p := near.next(); p.topic != s.topic("state") || p.payload != "1"; p = near.next() {
 			s.Logf("before the bridge is there: %v", p)
 		}

@@ -95,7 +95,7 @@ func (s *scene) paho(id string, in inbox, change func(*mqtt.ClientOptions)) mqtt
 	s.Helper()
 	var came sync.Map // on this connection, where nothing may come again
 	o := mqtt.NewClientOptions().AddBroker(s.url()).SetClientID(id).SetProtocolVersion(uint(s.version)).
-		SetAutoReconnect(false).SetConnectTimeout(suite.HangLimit).SetOrderMatters(true).
+		SetAutoReconnect(false).SetConnectTimeout(suite.HangLimit).SetPingTimeout(suite.HangLimit).SetOrderMatters(true).
 		SetDefaultPublishHandler(func(_ mqtt.Client, m mqtt.Message) {
 			text := m.Topic() + " " + string(m.Payload())
 			_, here := came.LoadOrStore(text, true)
@@ -156,7 +156,7 @@ func TestClientPahoFiveReconnects(t *testing.T) {
 		in := newInbox()
 		receiver := s.pahoFive(s.id("receiver"), func(_ *autopaho.ConnectionManager, m *paho.Publish) {
 			in.put(string(m.Payload), false)
-		}, func(c *autopaho.ClientConfig) { c.SessionExpiryInterval = 60 })
+		}, func(c *autopaho.ClientConfig) { c.SessionExpiryInterval = 3600 })
 		s.subscribeFive(receiver, paho.SubscribeOptions{Topic: s.topic("x"), QoS: 2})
 		sender := s.pahoFive(s.id("sender"), nil, nil)
 		const rounds, each = 5, 20
@@ -184,9 +184,9 @@ func (s *scene) pahoFive(id string, take func(*autopaho.ConnectionManager, *paho
 	}
 	var manager *autopaho.ConnectionManager
 	connected := make(chan struct{})
-	cfg := autopaho.ClientConfig{ServerUrls: []*url.URL{server}, KeepAlive: 30, ConnectTimeout: suite.HangLimit,
+	cfg := autopaho.ClientConfig{ServerUrls: []*url.URL{server}, KeepAlive: 600, ConnectTimeout: suite.HangLimit,
 		ReconnectBackoff: autopaho.NewConstantBackoff(10 * time.Millisecond),
-		ClientConfig: paho.ClientConfig{ClientID: id,
+		ClientConfig: paho.ClientConfig{ClientID: id, PacketTimeout: suite.HangLimit,
 			OnPublishReceived: []func(paho.PublishReceived) (bool, error){func(p paho.PublishReceived) (bool, error) {
 				<-connected
 				if take != nil {

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"bytes"
 	"fmt"
 	"io/fs"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"signalbox/broker/brokertest"
 	"signalbox/broker/embedded"
 )
 
@@ -68,10 +70,14 @@ func (h *house) move() {
 	h.Helper()
 	if h.crash {
 		was := h.dir
-		h.dir = h.TempDir()
-		if err := copyDir(h.dir, was); err != nil {
-			h.Fatalf("copy the broker's files: %v", err)
-		}
+		brokertest.WaitFor(h, "its files could be copied as they stand", func() bool {
+			h.dir = h.TempDir()
+			whole, err := copyDir(h.dir, was)
+			if err != nil {
+				h.Fatalf("copy the broker's files: %v", err)
+			}
+			return whole
+		})
 	} else if err := closeEmbedded(h.subject.embedded); err != nil {
 		h.Fatalf("close the broker: %v", err)
 	}
@@ -88,9 +94,11 @@ func (h *house) settled() {
 	c.leave()
 }
 
-// copyDir copies the regular files of a folder as they are now.
-func copyDir(to, from string) error {
-	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+// copyDir copies the regular files of a folder as they are now. It reports whether that
+// is how they stood at some moment: the database has not changed since it was copied, as
+// it does when its log, which is copied after it, is folded into it.
+func copyDir(to, from string) (whole bool, err error) {
+	err = filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !d.Type().IsRegular() {
 			return err
 		}
@@ -100,6 +108,15 @@ func copyDir(to, from string) error {
 		}
 		return os.WriteFile(filepath.Join(to, filepath.Base(path)), content, 0o600)
 	})
+	if err != nil {
+		return false, err
+	}
+	copied, err := os.ReadFile(filepath.Join(to, embedded.DatabaseFile))
+	if err != nil {
+		return false, err
+	}
+	now, err := os.ReadFile(filepath.Join(from, embedded.DatabaseFile))
+	return bytes.Equal(copied, now), err
 }
 
 // TestRestartKeepsWhatWasAcknowledged: a message whose acknowledgement went out

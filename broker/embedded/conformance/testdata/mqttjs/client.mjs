@@ -5,6 +5,7 @@ import mqtt from "mqtt";
 
 const [url, version, prefix] = process.argv.slice(2);
 const five = version === "5";
+const connectTimeout = 180_000; // as suite.HangLimit
 
 function connect(name, more = {}) {
   return mqtt.connectAsync(url, {
@@ -12,11 +13,12 @@ function connect(name, more = {}) {
     protocolId: version === "3" ? "MQIsdp" : "MQTT",
     clientId: prefix + name,
     reconnectPeriod: 0,
+    connectTimeout,
     ...more,
   });
 }
 
-const kept = { clean: false, ...(five && { properties: { sessionExpiryInterval: 60 } }) };
+const kept = { clean: false, ...(five && { properties: { sessionExpiryInterval: 3600 } }) };
 
 // listen prints messages and settles when the last of them has come.
 function listen(client, last) {
@@ -61,6 +63,7 @@ receiver = mqtt.connect(url, {
   protocolId: version === "3" ? "MQIsdp" : "MQTT",
   clientId: prefix + "receiver",
   reconnectPeriod: 0,
+  connectTimeout,
   ...kept,
 });
 await listen(receiver, "away 2");
