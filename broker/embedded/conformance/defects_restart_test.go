@@ -352,9 +352,12 @@ func TestRestartKeepsWillsOfCleanSessions(t *testing.T) {
 func TestRestartExpires(t *testing.T) {
 	restarts(t, onlyFive, func(h *house) {
 		brief := connect{clientID: h.id("brief"), keep: true, props: propU32(sessionExpiry, 1)}
-		c := h.join(brief)
+		brief.will = &will{topic: h.topic("gone"), payload: "brief"}
+		c, watcher := h.join(brief), h.join(connect{})
 		c.subscribe(1, h.topic("q"))
-		c.leave()
+		watcher.subscribe(0, h.topic("gone"))
+		c.quit(disconnectWithWill, nil)
+		watcher.receive(publish{topic: h.topic("gone"), payload: "brief"}) // from then on its time counts
 		long := h.join(persistent("long", h.scene))
 		long.subscribe(1, h.topic("q"))
 		long.leave()

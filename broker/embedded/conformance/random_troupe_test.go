@@ -1,6 +1,11 @@
 package conformance
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+
+	"signalbox/scripts/suite"
+)
 
 // troupe is the cast of a run on one broker.
 type troupe struct {
@@ -82,6 +87,9 @@ func (t *troupe) act(s step) bool {
 		p.publish(s)
 	case stepLeave:
 		p.leave(success)
+		if !p.kept {
+			t.awaitEnd(p)
+		}
 	case stepLeaveWill:
 		t.leaveWill(p, s.client)
 	case stepVanish:
@@ -115,6 +123,27 @@ func (t *troupe) awaitWill(client int) {
 		}
 		w.take(got)
 		if got.topic == fmt.Sprintf("%swill/%d", w.prefix, client) {
+			return
+		}
+	}
+}
+
+// awaitEnd waits until the session of a client that has left is gone, which may be a
+// moment later than its connection: until there is no subscriber to its cue.
+func (t *troupe) awaitEnd(p *player) {
+	w := t.players[watcher]
+	for began := time.Now(); w.connected(); {
+		w.ids++
+		w.write(publish{topic: p.cue(), payload: "still there?", qos: 1, id: w.ids}.bytes(w.version))
+		got, err := w.read()
+		for ; err == nil && (got.kind() != typePuback || got.id != w.ids); got, err = w.read() {
+			w.take(got)
+		}
+		switch {
+		case err != nil || time.Since(began) > suite.HangLimit:
+			w.breach("waiting for the end of the session of %s: got %v, %v", p.name, got, err)
+			w.gone()
+		case got.reason() == noMatchingSubscribers:
 			return
 		}
 	}
