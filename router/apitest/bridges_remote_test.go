@@ -44,6 +44,7 @@ func TestBridgesOfMosquitto(t *testing.T) {
 	server.waitGot("one", "two")
 	publish("in/stream", "three")
 	waitFor(t, "what a stream publishes", func() bool { return len(server.got()) == 4 })
+	waitFor(t, "the queue to be empty", func() bool { return statusOf(t, api, id).QueuedMessages == 0 }) // the bridge knows of each answer
 	if !isActive(t, api, id) || isActive(t, api, api.Embedded) {
 		t.Error("active is the bridge of Mosquitto alone")
 	}
@@ -80,7 +81,10 @@ func TestBridgesOfASecondService(t *testing.T) {
 	server.status.Store(422)
 	p.publish("in/1", "two", 1)
 	p.publish("in/1", "three", 1)
-	waitFor(t, "two dead letters", func() bool { return statusOf(t, first, first.Embedded).Stats.DeadLetters == 2 })
+	waitFor(t, "two dead letters", func() bool { // counted as rejected when they are there
+		s := statusOf(t, first, first.Embedded).Stats
+		return s.DeadLetters == 2 && s.Rejected == 2
+	})
 	same := func(path string) {
 		t.Helper()
 		near := string(first.Root.Get(bridgeAt(first, first.Embedded, path)).Want(200).Body)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"signalbox/broker"
+	"signalbox/broker/brokertest"
 	"signalbox/router/apitest"
 )
 
@@ -29,7 +30,7 @@ type catcher struct {
 
 func newCatcher(t *testing.T) *catcher {
 	t.Helper()
-	c := &catcher{t: t, addr: "127.0.0.1:0"}
+	c := &catcher{t: t, addr: brokertest.FreePort(t, "127.0.0.1")}
 	c.status.Store(http.StatusNoContent)
 	c.open()
 	c.URL = "http://" + c.addr
@@ -44,7 +45,6 @@ func (c *catcher) open() {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	c.addr = l.Addr().String()
 	c.server = &http.Server{Handler: http.HandlerFunc(c.take)}
 	go c.server.Serve(l) //nolint:errcheck // it ends with Close
 }
