@@ -3,7 +3,6 @@ package apitest_test
 import (
 	"encoding/json"
 	"fmt"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -83,12 +82,7 @@ func TestSameSessionOnMosquitto(t *testing.T) {
 func TestBrokerThatIsNotThere(t *testing.T) {
 	t.Parallel()
 	api := apitest.New(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	url := "mqtt://" + l.Addr().String()
-	l.Close()
+	url := "mqtt://" + brokertest.FreePort(t, "127.0.0.1")
 	id := addBroker(t, api, object{"name": "gone", "url": url, "username": "u", "password": "hush"})
 	e := api.Root.Get(api.BrokerAt(id, "/clients")).WantError(503, "BROKER_UNAVAILABLE").Error()
 	if !strings.Contains(e.Message, "refuses") {
