@@ -2,6 +2,7 @@ package apitest_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -39,7 +40,7 @@ func TestTopicsOfAnHPCluster(t *testing.T) {
 			t.Run(fmt.Sprintf("node %d by %s", s.id, name), func(t *testing.T) {
 				c, at := way.api.Token("viewer"), way.api.BrokerAt(way.id, "/topictree")
 				wantTrees(t, c, at)
-				wantTTLs(t, c, at+"/ttl", 10*(i+1))
+				wantTTLs(t, c, at+"/ttl", 1000*(i+1)) // so long that no topic leaves
 			})
 		}
 	}
@@ -59,7 +60,7 @@ func TestTopicsOfAnHPCluster(t *testing.T) {
 	for _, s := range all[:2] {
 		waitFor(t, "the broker is alone", func() bool { return brokerRecord(s.API, s.Embedded).ClusterMode == nil })
 		s.Root.Get(s.At("/topictree?nodeid=1")).WantError(400, "INVALID_REQUEST")
-		wantTTL(t, s.Root, s.At(""), map[int]int{1: 31, 2: 22}[s.id])
+		wantTTL(t, s.Root, s.At(""), map[int]int{1: 3001, 2: 22}[s.id])
 	}
 }
 
@@ -141,20 +142,27 @@ func TestHPCluster(t *testing.T) {
 // subscriber.
 func wantLinks(t *testing.T, s *site, others ...*site) {
 	t.Helper()
-	got := metrics(s.API)
-	for link, want := range map[string]string{
+	link := func(name string, other *site) string {
+		return fmt.Sprintf(`signalbox_cluster_link_%s{node="%d"}`, name, other.id)
+	}
+	var got map[string]string
+	waitFor(t, "the others to have acknowledged what was sent", func() bool {
+		got = metrics(s.API)
+		return !slices.ContainsFunc(others, func(other *site) bool { return got[link("waiting_messages", other)] != "0" })
+	})
+	for name, want := range map[string]string{
 		"up": "1", "routes": "1", "sent_messages_total": "1", "received_messages_total": "1", "repeated_messages_total": "0",
 		"waiting_messages": "0", "waiting_bytes": "0", "dropped_messages_total": "0", "refused_messages_total": "0", "given_up_messages_total": "0",
 	} {
 		for _, other := range others {
-			if name := fmt.Sprintf(`signalbox_cluster_link_%s{node="%d"}`, link, other.id); got[name] != want {
-				t.Errorf("node %d: %s is %q, want %q", s.id, name, got[name], want)
+			if series := link(name, other); got[series] != want {
+				t.Errorf("node %d: %s is %q, want %q", s.id, series, got[series], want)
 			}
 		}
 	}
 	for _, other := range others {
 		for _, name := range []string{"sent_bytes_total", "received_bytes_total"} {
-			if v := got[fmt.Sprintf(`signalbox_cluster_link_%s{node="%d"}`, name, other.id)]; v == "" || v == "0" {
+			if v := got[link(name, other)]; v == "" || v == "0" {
 				t.Errorf("node %d: %s is %q", s.id, name, v)
 			}
 		}
