@@ -181,12 +181,12 @@ func TestNodeWithoutDisk(t *testing.T) {
 	var made struct{ ID string }
 	first.Root.Post(path, object{"clustername": "plant", "syncmode": "dynsec", "nodes": nodes}).Want(200).Decode(&made)
 	waitState(t, first, path+"/"+made.ID, "degraded", len(all))
-	var c broker.Cluster
-	first.Root.Get(path + "/" + made.ID).Want(200).Decode(&c)
-	for _, n := range c.Nodes {
-		if !strings.Contains(n.Error, "cluster.min_free_disk") {
-			t.Errorf("node %d has the error %q", n.NodeID, n.Error)
-		}
+	for i := range all {
+		waitFor(t, fmt.Sprint("the error of node ", i+1), func() bool { // that has another one until it takes part
+			var c broker.Cluster
+			first.Root.Get(path + "/" + made.ID).Want(200).Decode(&c)
+			return strings.Contains(c.Nodes[i].Error, "cluster.min_free_disk")
+		})
 	}
 	for _, s := range all {
 		s.Root.Get("/readyz").Want(503)
