@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"slices"
 	"testing"
-	"time"
 
 	mochi "github.com/mochi-mqtt/server/v2"
 	"github.com/mochi-mqtt/server/v2/hooks/auth"
@@ -14,6 +13,7 @@ import (
 
 	"signalbox/broker"
 	"signalbox/router/apitest"
+	"signalbox/scripts/suite"
 )
 
 // TestOtherBrokers adds brokers that are no Mosquitto: what needs no plugin works on
@@ -53,14 +53,14 @@ func startMochi(t *testing.T) (addr string) {
 func startNATS(t *testing.T) (addr string) {
 	t.Helper()
 	o := &nats.Options{Host: "127.0.0.1", Port: -1, NoLog: true, NoSigs: true, JetStream: true, StoreDir: t.TempDir(), ServerName: "n"}
-	o.MQTT.Host, o.MQTT.Port = "127.0.0.1", -1
+	o.MQTT.Host, o.MQTT.Port, o.MQTT.JSAPITimeout = "127.0.0.1", -1, suite.HangLimit
 	s, err := nats.NewServer(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(time.Minute) {
+	if !s.ReadyForConnections(suite.HangLimit) {
 		t.Fatal("NATS does not start")
 	}
 	return fmt.Sprintf("127.0.0.1:%d", o.MQTT.Port)
