@@ -87,7 +87,10 @@ func TestStreams(t *testing.T) {
 			d.acknowledge(pk.PacketID)
 		}
 	}
-	waitFor(t, "both messages to be kept", func() bool { return countOf(api, "hall%203") == 2 })
+	waitFor(t, "both messages to be kept", func() bool { // counted as kept, and as republished, after they are there
+		s := streamOf(api, "hall%203").Stats
+		return countOf(api, "hall%203") == 2 && s.Persisted == 2 && s.Republished == 2
+	})
 
 	viewer.Put(at("/streams/replay"), object{"streamname": "hall 3", "replayTopic": "again", "gte": "", "lte": "", "reverse": false, "limit": -1, "speed": 0}).Want(204)
 	for range 2 {
