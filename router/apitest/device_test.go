@@ -26,6 +26,8 @@ type device struct {
 	conn    net.Conn
 	r       *bufio.Reader
 	id      uint16
+
+	passesOver bool // messages that come before an answer, as they may [MQTT-3.8.4]
 }
 
 // change changes a packet before it is sent.
@@ -207,7 +209,7 @@ func (d *device) decode(pk *packets.Packet, body []byte) error {
 func (d *device) want(kind byte) packets.Packet {
 	d.t.Helper()
 	pk, err := d.next()
-	for err == nil && kind != packets.Publish && strings.HasPrefix(pk.TopicName, "$SYS/") {
+	for err == nil && kind != packets.Publish && pk.FixedHeader.Type == packets.Publish && (d.passesOver || strings.HasPrefix(pk.TopicName, "$SYS/")) {
 		pk, err = d.next() // what the broker says of itself comes at any time
 	}
 	if err != nil {
