@@ -104,6 +104,7 @@ func TestWritersAndReadersAtOnce(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "signalbox.db")
 	one, two, ctx := dbtest.Open(t, path), dbtest.Open(t, path), t.Context()
+	must(t, one.WaitLonger(ctx), two.WaitLonger(ctx)) // a slow disk may keep one pool from its turn for seconds
 	populate(t, one)
 	const callers = 16
 	errs := make(chan error, callers)

@@ -1,14 +1,18 @@
 package db
 
 import (
+	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"log/slog"
 	"path/filepath"
 	"testing"
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"signalbox/scripts/suite"
 )
 
 func openHere(t *testing.T) *DB {
@@ -23,6 +27,13 @@ func openHere(t *testing.T) *DB {
 		}
 	})
 	return d
+}
+
+// WaitLonger has the writer wait for those of other processes as long as a test may
+// take, and not for five seconds.
+func (d *DB) WaitLonger(ctx context.Context) error {
+	_, err := d.rw.ExecContext(ctx, fmt.Sprintf("PRAGMA busy_timeout = %d", suite.HangLimit.Milliseconds()))
+	return err
 }
 
 // A parameter that SQLite does not know is ignored without a word, so what was
