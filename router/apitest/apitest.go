@@ -68,8 +68,9 @@ func NewLogged(t testing.TB, log *slog.Logger, options ...Option) *API {
 	c := appliance.DefaultConfig()
 	c.DataDir, c.HTTP.Listen, c.Broker.Listen = t.TempDir(), "127.0.0.1:0", "127.0.0.1:0"
 	c.Admin = handlers.Admin{Email: RootEmail, Password: RootPassword}
-	c.Broker.PasswordIterations = 1000                                                                                   // enough for a test
-	c.HTTP.ReadTimeout, c.HTTP.WriteTimeout, c.Broker.ConnectTimeout = suite.HangLimit, suite.HangLimit, suite.HangLimit // however slow the machine is
+	c.Broker.PasswordIterations = 1000 // enough for a test
+	// However slow the machine is:
+	c.HTTP.ReadTimeout, c.HTTP.WriteTimeout, c.Broker.ConnectTimeout = suite.HangLimit, suite.HangLimit, suite.HangLimit
 	c.Auth.Hashing = &argon2id.Params{Memory: 64, Iterations: 1, Parallelism: 1, SaltLength: 16, KeyLength: 32}
 	for _, o := range options {
 		o(&c)
