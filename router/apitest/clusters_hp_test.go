@@ -120,6 +120,7 @@ func TestHPCluster(t *testing.T) {
 		topic := fmt.Sprint("plant/", s.id)
 		d.subscribe(filter(topic, 1))
 		far := all[(i+1)%3]
+		s.waitRoute(t, far)
 		far.Root.Post(far.At("/messages"), object{"topic": topic, "payload": "x", "qos": 1, "retain": true}).Want(204)
 		if m := d.wantMessage(topic, "x"); m.FixedHeader.Qos != 1 {
 			t.Errorf("node %d: got QoS %d", s.id, m.FixedHeader.Qos)
@@ -137,32 +138,41 @@ func TestHPCluster(t *testing.T) {
 	}
 }
 
+// link names a figure that other nodes tell of their link to a site.
+func (s *site) link(name string) string {
+	return fmt.Sprintf(`signalbox_cluster_link_%s{node="%d"}`, name, s.id)
+}
+
+// waitRoute waits until another node knows what one client of the site is subscribed to:
+// SUBACK waits for that, but not for ever.
+func (s *site) waitRoute(t *testing.T, at *site) {
+	t.Helper()
+	waitFor(t, "the subscription to be known to the other node", func() bool { return metrics(at.API)[s.link("routes")] == "1" })
+}
+
 // wantLinks looks at what a node tells of its links: it published one message, which
 // is retained and so goes to all nodes, as did the others; on each there is one
 // subscriber.
 func wantLinks(t *testing.T, s *site, others ...*site) {
 	t.Helper()
-	link := func(name string, other *site) string {
-		return fmt.Sprintf(`signalbox_cluster_link_%s{node="%d"}`, name, other.id)
-	}
 	var got map[string]string
 	waitFor(t, "the others to have acknowledged what was sent", func() bool {
 		got = metrics(s.API)
-		return !slices.ContainsFunc(others, func(other *site) bool { return got[link("waiting_messages", other)] != "0" })
+		return !slices.ContainsFunc(others, func(other *site) bool { return got[other.link("waiting_messages")] != "0" })
 	})
 	for name, want := range map[string]string{
 		"up": "1", "routes": "1", "sent_messages_total": "1", "received_messages_total": "1", "repeated_messages_total": "0",
 		"waiting_messages": "0", "waiting_bytes": "0", "dropped_messages_total": "0", "refused_messages_total": "0", "given_up_messages_total": "0",
 	} {
 		for _, other := range others {
-			if series := link(name, other); got[series] != want {
+			if series := other.link(name); got[series] != want {
 				t.Errorf("node %d: %s is %q, want %q", s.id, series, got[series], want)
 			}
 		}
 	}
 	for _, other := range others {
 		for _, name := range []string{"sent_bytes_total", "received_bytes_total"} {
-			if v := got[link(name, other)]; v == "" || v == "0" {
+			if v := got[other.link(name)]; v == "" || v == "0" {
 				t.Errorf("node %d: %s is %q", s.id, name, v)
 			}
 		}
@@ -177,6 +187,7 @@ func TestSessionThatMoves(t *testing.T) {
 	from, to := all[0], all[1]
 	d := join(t, from.API, 5, "mover", asAdmin, lasting)
 	d.subscribe(filter("plant/#", 1))
+	from.waitRoute(t, to)
 	d.drop()
 	waitFor(t, "the session waits", func() bool { return !detail(from.API, "mover").Connected })
 	to.Root.Post(to.At("/messages"), object{"topic": "plant/7", "payload": "x", "qos": 1}).Want(204)
