@@ -156,9 +156,11 @@ func (s *site) waitRoute(t *testing.T, at *site) {
 func wantLinks(t *testing.T, s *site, others ...*site) {
 	t.Helper()
 	var got map[string]string
-	waitFor(t, "the others to have acknowledged what was sent", func() bool {
+	waitFor(t, "the others to have acknowledged what was sent, and to have told their subscriptions", func() bool {
 		got = metrics(s.API)
-		return !slices.ContainsFunc(others, func(other *site) bool { return got[other.link("waiting_messages")] != "0" })
+		return !slices.ContainsFunc(others, func(other *site) bool {
+			return got[other.link("waiting_messages")] != "0" || got[other.link("routes")] != "1"
+		})
 	})
 	for name, want := range map[string]string{
 		"up": "1", "routes": "1", "sent_messages_total": "1", "received_messages_total": "1", "repeated_messages_total": "0",
