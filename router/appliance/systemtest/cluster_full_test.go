@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"signalbox/scripts/bench/packet"
+	"signalbox/scripts/suite"
 )
 
 // TestCampaignClusterFull has clients publish and read on a cluster of which one node at a
@@ -117,7 +118,7 @@ func (s *siege) wantOneServes(t testing.TB) {
 // admits tells whether a machine lets somebody in.
 func (m *machine) admits(t testing.TB, address, username, password string) bool {
 	t.Helper()
-	l, err := attachAs(t.Context(), address, packet.Login{ClientID: "asks-" + username, Clean: true, Username: username, Password: password})
+	l, err := attachWithin(t.Context(), suite.HangLimit, address, packet.Login{ClientID: "asks-" + username, Clean: true, Username: username, Password: password})
 	if err != nil {
 		return false
 	}
@@ -132,15 +133,12 @@ func wantRetained(t testing.TB, m *machine, s *sender) {
 	s.mu.Lock()
 	sent, done := s.sent, s.done
 	s.mu.Unlock()
-	l, err := attachAs(t.Context(), m.mqtt, packet.Login{ClientID: "looks", Clean: true, Username: worker, Password: passwordOf(worker)})
-	if err != nil {
-		t.Fatalf("node %d: %v", m.id, err)
-	}
+	l := visit(t, m, "looks")
 	defer l.close()
 	if _, err := l.subscribe(string(s.topic()), 1); err != nil {
 		t.Fatalf("node %d: %v", m.id, err)
 	}
-	first, body, err := l.next(time.Now().Add(answerTime))
+	first, body, err := l.next(time.Now().Add(l.patience))
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("node %d retains nothing, want message %d", m.id, done-1)
 		return
@@ -176,7 +174,7 @@ func wantAlone(t *testing.T, m *machine, keeper *sender) {
 	waitFor(t, fmt.Sprintf("node %d serves by itself", m.id), func() bool { return m.admits(t, m.mqtt, worker, passwordOf(worker)) })
 	wantRetained(t, m, keeper)
 	for _, name := range []string{"reader-1", "absent", "sender-0"} {
-		l, err := attachAs(t.Context(), m.mqtt, packet.Login{ClientID: name, Username: worker, Password: passwordOf(worker)})
+		l, err := attachWithin(t.Context(), suite.HangLimit, m.mqtt, packet.Login{ClientID: name, Username: worker, Password: passwordOf(worker)})
 		if err != nil {
 			t.Errorf("node %d: %s: %v", m.id, name, err)
 			continue

@@ -5,12 +5,13 @@ import (
 	"time"
 
 	"signalbox/scripts/bench/packet"
+	"signalbox/scripts/suite"
 )
 
 // guest is attachAs for a worker that must get in.
 func guest(t testing.TB, m *machine, clientID string, clean bool) *link {
 	t.Helper()
-	l, err := attachAs(t.Context(), m.mqtt, packet.Login{ClientID: clientID, Clean: clean, Username: worker, Password: passwordOf(worker)})
+	l, err := attachWithin(t.Context(), suite.HangLimit, m.mqtt, packet.Login{ClientID: clientID, Clean: clean, Username: worker, Password: passwordOf(worker)})
 	if err != nil {
 		t.Fatalf("node %d: %s: %v", m.id, clientID, err)
 	}
@@ -44,7 +45,7 @@ func (l *link) put(t testing.TB, topic, payload string, qos byte, retain bool) {
 // get waits for a message. Nothing else may be on its way.
 func (l *link) get(t testing.TB) packet.Message {
 	t.Helper()
-	first, body, err := l.next(time.Now().Add(answerTime))
+	first, body, err := l.next(time.Now().Add(l.patience))
 	m, ok := packet.ReadPublish(first, body)
 	if err != nil || packet.Kind(first) != packet.Publish || !ok {
 		t.Fatalf("got packet %#x % x, %v; want a message", first, body, err)
@@ -64,23 +65,33 @@ func visit(t testing.TB, m *machine, clientID string) *link {
 	return guest(t, m, clientID, true)
 }
 
-// retainedAt gives what a machine retains for a topic, "" for nothing.
-func retainedAt(t testing.TB, m *machine, topic string) string {
+// retainedAt returns what a machine retains for a topic, "" for nothing. What is
+// published meanwhile comes too, before the SUBACK or after it, and is not retained.
+func retainedAt(t testing.TB, m *machine, topic string) (payload string) {
 	t.Helper()
 	l := visit(t, m, "looks")
 	defer l.close()
-	l.wantSubscribed(t, topic, 1)
-	l.out = packet.AppendEmpty(l.out, packet.Pingreq)
-	if err := l.flush(); err != nil {
-		t.Fatal(err)
+	l.out = packet.AppendSubscribe(l.out, 1, topic, 1)
+	for granted := false; ; {
+		if err := l.flush(); err != nil {
+			t.Fatal(err)
+		}
+		first, body, err := l.next(time.Now().Add(l.patience))
+		p, ok := packet.ReadPublish(first, body)
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case packet.Kind(first) == packet.Publish && ok:
+			if p.Retain {
+				payload = string(p.Payload)
+			}
+		case first == packet.Suback && len(body) == 3 && body[2] == 1:
+			granted = true
+			l.out = packet.AppendEmpty(l.out, packet.Pingreq)
+		case first == packet.Pingresp && granted:
+			return payload
+		default:
+			t.Fatalf("got packet %#x % x of a subscription to %s", first, body, topic)
+		}
 	}
-	first, body, err := l.next(time.Now().Add(answerTime))
-	if err != nil {
-		t.Fatal(err)
-	}
-	kept, ok := packet.ReadPublish(first, body)
-	if packet.Kind(first) != packet.Publish || !ok {
-		return ""
-	}
-	return string(kept.Payload)
 }

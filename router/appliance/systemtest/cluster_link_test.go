@@ -14,28 +14,34 @@ import (
 // link is one connection of an MQTT client that knows what a library does not
 // tell: every packet. It belongs to one goroutine.
 type link struct {
-	conn    net.Conn
-	in      *packet.Reader
-	out     []byte // to be written by flush
-	present bool   // the broker had a session
-	forget  func() bool
+	conn     net.Conn
+	in       *packet.Reader
+	out      []byte        // to be written by flush
+	patience time.Duration // how long an answer may take
+	present  bool          // the broker had a session
+	forget   func() bool
 }
 
-// answerTime is how long an answer may take that is no promise to keep anything.
+// answerTime is how long an answer may take where it is tried again.
 const answerTime = 5 * time.Second
 
 // errRefused is a CONNACK that says no.
 var errRefused = errors.New("the broker refuses the connection")
 
-// attachAs connects. The end of ctx ends the connection.
+// attachAs connects where it is tried again. The end of ctx ends the connection.
 func attachAs(ctx context.Context, address string, login packet.Login) (*link, error) {
-	within, cancel := context.WithTimeout(ctx, 3*time.Second)
+	return attachWithin(ctx, answerTime, address, login)
+}
+
+// attachWithin is attachAs with another time for each answer.
+func attachWithin(ctx context.Context, patience time.Duration, address string, login packet.Login) (*link, error) {
+	within, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	conn, err := new(net.Dialer).DialContext(within, "tcp", address)
 	if err != nil {
 		return nil, err
 	}
-	l := &link{conn: conn, in: packet.NewReader(conn, 16<<10)}
+	l := &link{conn: conn, in: packet.NewReader(conn, 16<<10), patience: patience}
 	l.forget = context.AfterFunc(ctx, func() { conn.Close() })
 	l.out = packet.AppendConnect(nil, login)
 	if err := l.greet(); err != nil {
@@ -63,7 +69,7 @@ func (l *link) ask(want byte) ([]byte, error) {
 	if err := l.flush(); err != nil {
 		return nil, err
 	}
-	first, body, err := l.next(time.Now().Add(answerTime))
+	first, body, err := l.next(time.Now().Add(l.patience))
 	if err == nil && first != want {
 		err = fmt.Errorf("got packet %#x, want %#x", first, want)
 	}

@@ -58,7 +58,7 @@ func (c *club) wander(t *testing.T) {
 func (l *link) wantEnd(t testing.TB) {
 	t.Helper()
 	for {
-		if _, _, err := l.next(time.Now().Add(answerTime)); errors.Is(err, os.ErrDeadlineExceeded) {
+		if _, _, err := l.next(time.Now().Add(l.patience)); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Fatal("a connection stays that another one took over")
 		} else if err != nil {
 			return
