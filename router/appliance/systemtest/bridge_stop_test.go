@@ -12,7 +12,7 @@ import (
 // hangingPeer is a server that answers nothing while it is told so.
 type hangingPeer struct {
 	*httpPeer
-	mu   sync.Mutex    // guards what follows
+	mu   sync.RWMutex  // guards what follows; held by who takes a message until that is answered
 	goOn chan struct{} // closed when it answers
 }
 
@@ -30,20 +30,29 @@ func (p *hangingPeer) answer() {
 
 // ServeHTTP takes a message, unless it has to wait: then it refuses it in the end.
 func (p *hangingPeer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	p.mu.Lock()
-	goOn := p.goOn
-	p.mu.Unlock()
-	select {
-	case <-goOn:
-		p.serve(w, r)
+	goOn, done := p.tryServe(w, r)
+	if done {
 		return
-	default:
 	}
 	select {
 	case <-goOn:
 	case <-r.Context().Done():
 	}
 	http.Error(w, "too late", http.StatusServiceUnavailable)
+}
+
+// tryServe takes a message and has it answered, unless that has to wait.
+func (p *hangingPeer) tryServe(w http.ResponseWriter, r *http.Request) (goOn chan struct{}, done bool) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	select {
+	case <-p.goOn:
+		p.serve(w, r)
+		http.NewResponseController(w).Flush() //nolint:errcheck // the other side may have gone
+		return nil, true
+	default:
+		return p.goOn, false
+	}
 }
 
 // TestStopWithAHangingPeer tells a service to stop while a peer takes requests and
