@@ -32,7 +32,8 @@ func newJetStreamPeer(t testing.TB, _ entrance) peer {
 	p.start(t)
 	t.Cleanup(func() { p.stop(t) })
 	p.ask(t, func(ctx context.Context, js jetstream.JetStream) error {
-		_, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "plant", Subjects: []string{"plant.>"}, Storage: jetstream.FileStorage})
+		_, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "plant", Subjects: []string{"plant.>"}, Storage: jetstream.FileStorage,
+			Duplicates: time.Hour}) // longer than the service is away
 		return err
 	})
 	return p
@@ -75,7 +76,7 @@ func (p *jetStreamPeer) stop(testing.TB) {
 // ask asks the server over a connection of its own.
 func (p *jetStreamPeer) ask(t testing.TB, question func(context.Context, jetstream.JetStream) error) {
 	t.Helper()
-	conn, err := nats.Connect(p.server.ClientURL())
+	conn, err := nats.Connect(p.server.ClientURL(), nats.Timeout(suite.HangLimit))
 	if err != nil {
 		t.Fatal(err)
 	}

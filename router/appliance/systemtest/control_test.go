@@ -178,7 +178,7 @@ func TestMosquittoClients(t *testing.T) {
 		t.Errorf("arrived: %q", got)
 	}
 
-	denied := finish(t, tool(t, "mosquitto_sub", p.mqtt, "pump-7", "secret", "-V", "mqttv5", "-t", "plant/#", "-W", "20"))
+	denied := finish(t, tool(t, "mosquitto_sub", p.mqtt, "pump-7", "secret", "-V", "mqttv5", "-t", "plant/#", "-W", "150"))
 	if !strings.Contains(denied.stdout+denied.stderr, "denied") {
 		t.Errorf("subscribe to plant/#: %+v", denied)
 	}
