@@ -50,7 +50,7 @@ type run struct {
 func newSignalbox(t *testing.T, settings ...string) *server {
 	t.Helper()
 	dir := t.TempDir()
-	s := &server{addr: "127.0.0.1:0", username: "admin", password: rand.Text(), gate: newGate()}
+	s := &server{addr: net.JoinHostPort(suite.Host(), "0"), username: "admin", password: rand.Text(), gate: newGate()}
 	s.command = func() *exec.Cmd {
 		cmd := exec.Command(program, "serve")
 		cmd.Env = append([]string{
@@ -81,16 +81,16 @@ func newMosquitto(t *testing.T) *server {
 	t.Helper()
 	binary := findMosquitto(t)
 	dir := t.TempDir()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ln, err := net.Listen("tcp", net.JoinHostPort(suite.Host(), "0"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &server{addr: ln.Addr().String(), gate: newGate()}
 	ln.Close()
-	_, port, _ := net.SplitHostPort(s.addr) // it is an address
+	host, port, _ := net.SplitHostPort(s.addr) // it is an address
 	conf := filepath.Join(dir, "mosquitto.conf")
-	text := fmt.Sprintf("listener %s 127.0.0.1\nallow_anonymous true\nset_tcp_nodelay true\nmax_queued_messages 0\n"+
-		"persistence true\npersistence_location %s/\nlog_dest stderr\nlog_type information\nlog_type error\nlog_type warning\n", port, dir)
+	text := fmt.Sprintf("listener %s %s\nallow_anonymous true\nset_tcp_nodelay true\nmax_queued_messages 0\n"+
+		"persistence true\npersistence_location %s/\nlog_dest stderr\nlog_type information\nlog_type error\nlog_type warning\n", port, host, dir)
 	if os.Geteuid() == 0 {
 		text += "user root\n" // otherwise it gives its rights up, and cannot write here
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"signalbox/broker/brokertest"
+	"signalbox/scripts/suite"
 )
 
 // httpPeer is a server that takes one message with each request.
@@ -19,7 +20,7 @@ type httpPeer struct {
 
 func newHTTPPeer(t testing.TB, _ entrance) peer {
 	t.Helper()
-	p := &httpPeer{address: brokertest.FreePort(t, "127.0.0.1")}
+	p := &httpPeer{address: brokertest.FreePort(t, suite.Host())}
 	p.start(t)
 	t.Cleanup(func() { p.stop(t) })
 	return p

@@ -28,7 +28,7 @@ type jetStreamPeer struct {
 func newJetStreamPeer(t testing.TB, _ entrance) peer {
 	t.Helper()
 	p := &jetStreamPeer{dir: t.TempDir()}
-	p.host, p.port, _ = cutAddress(t, brokertest.FreePort(t, "127.0.0.1"))
+	p.host, p.port, _ = cutAddress(t, brokertest.FreePort(t, suite.Host()))
 	p.start(t)
 	t.Cleanup(func() { p.stop(t) })
 	p.ask(t, func(ctx context.Context, js jetstream.JetStream) error {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"signalbox/broker/brokertest"
+	"signalbox/scripts/suite"
 )
 
 // peer is a system that a bridge leads to, or comes from, for the length of a
@@ -76,7 +77,7 @@ type crossing struct {
 // newCrossing starts the service, with a bridge to the peer, and the publishers.
 func newCrossing(t testing.TB, newPeer func(testing.TB, entrance) peer) *crossing {
 	t.Helper()
-	own := entrance{brokertest.FreePort(t, "127.0.0.1"), "plant", "secret"}
+	own := entrance{brokertest.FreePort(t, suite.Host()), "plant", "secret"}
 	c := &crossing{settings: configured(settings{"BROKER_LISTEN": own.address, "LOG_LEVEL": "info"})}
 	c.service = serve(t, dataDir(t), c.settings)
 	c.api = root(t, c.service)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"signalbox/broker/brokertest"
+	"signalbox/scripts/suite"
 )
 
 // machine is a place with a data directory and addresses of its own, on which
@@ -30,7 +31,7 @@ type machine struct {
 // newMachine makes one on which nothing has run yet.
 func newMachine(t testing.TB, id int) *machine {
 	t.Helper()
-	at := host()
+	at := suite.Host()
 	m := &machine{dir: dataDir(t), mqtt: brokertest.FreePort(t, at), cluster: brokertest.FreePort(t, at), id: id}
 	m.reach, m.door = m.cluster, m.mqtt
 	return m

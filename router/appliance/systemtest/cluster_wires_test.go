@@ -1,23 +1,13 @@
 package systemtest
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"net"
 	"runtime"
 	"sync"
 	"testing"
-)
 
-// host gives an address of the loopback interface for a machine of its own, so
-// that whoever is connected to tells by the address who connects. Where there is
-// only one such address all machines have it.
-func host() string {
-	if runtime.GOOS != "linux" {
-		return "127.0.0.1"
-	}
-	return fmt.Sprintf("127.%d.%d.%d", 1+rand.IntN(254), rand.IntN(255), 2+rand.IntN(250))
-}
+	"signalbox/scripts/suite"
+)
 
 // way is from one machine to another one, by numbers.
 type way struct{ from, to int }
@@ -50,7 +40,7 @@ func newWires(t testing.TB) *wires {
 // lay gives a machine its end of the wires.
 func (w *wires) lay(t testing.TB, m *machine) {
 	t.Helper()
-	l, err := net.Listen("tcp", net.JoinHostPort(host(), "0"))
+	l, err := net.Listen("tcp", net.JoinHostPort(suite.Host(), "0"))
 	if err != nil {
 		t.Fatal(err)
 	}

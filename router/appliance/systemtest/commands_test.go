@@ -8,8 +8,9 @@ import (
 
 func TestHealthcheck(t *testing.T) {
 	t.Parallel()
-	p := serve(t, dataDir(t), configured(nil))
-	env := settings{"HTTP_LISTEN": strings.TrimPrefix(p.url, "http://")}.environ(p.dir)
+	address := settings{"HTTP_LISTEN": ownAddress(t)}
+	p := serve(t, dataDir(t), configured(address))
+	env := address.environ(p.dir)
 	if got := command(t, env, "healthcheck"); got.code != 0 || got.stderr != "" {
 		t.Errorf("of a service that runs: %+v", got)
 	}

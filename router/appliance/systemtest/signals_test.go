@@ -59,7 +59,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		t.Run(s.String(), func(t *testing.T) {
 			t.Parallel()
-			p := serve(t, dataDir(t), configured(nil))
+			p := serve(t, dataDir(t), configured(settings{"HTTP_LISTEN": ownAddress(t)}))
 			begin(t, root(t, p), "late") // which holds up the stop
 			p.signal(s)
 			waitFor(t, "the stop has begun", func() bool { return !accepts(p.url) })

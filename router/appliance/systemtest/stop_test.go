@@ -17,6 +17,7 @@ import (
 	mqtt "github.com/eclipse/paho.mqtt.golang"
 	"github.com/google/go-cmp/cmp"
 
+	"signalbox/broker/brokertest"
 	"signalbox/scripts/suite"
 )
 
@@ -28,7 +29,7 @@ func TestStopUnderLoad(t *testing.T) {
 		t.Run(s.String(), func(t *testing.T) {
 			t.Parallel()
 			dir := dataDir(t)
-			p := serve(t, dir, configured(nil))
+			p := serve(t, dir, configured(settings{"HTTP_LISTEN": ownAddress(t)}))
 			r := root(t, p)
 			r.sensor(t, "pump-7", "secret")
 			l, load := newLedger(100), load{t: t}
@@ -151,6 +152,10 @@ func (f *inFlight) finish(t *testing.T) int {
 	return response.StatusCode
 }
 
+// ownAddress gives an address that no other process listens at, also after the
+// service has ended.
+func ownAddress(t *testing.T) string { t.Helper(); return brokertest.FreePort(t, suite.Host()) }
+
 func accepts(url string) bool {
 	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
 	if err == nil {
@@ -249,14 +254,14 @@ func TestRestartKeepsEverything(t *testing.T) {
 // TestBrokerSwitchedOff starts without the broker, between two starts with it.
 func TestBrokerSwitchedOff(t *testing.T) {
 	t.Parallel()
-	dir := dataDir(t)
-	p := serve(t, dir, configured(nil))
+	dir, address := dataDir(t), ownAddress(t)
+	p := serve(t, dir, configured(settings{"BROKER_LISTEN": address}))
 	r := root(t, p)
 	r.sensor(t, "pump-7", "secret")
-	was, address := r.embedded, p.mqtt
+	was := r.embedded
 	p.stop(t)
 
-	off := serve(t, dir, configured(settings{"BROKER_ENABLED": "false"}))
+	off := serve(t, dir, configured(settings{"BROKER_LISTEN": address, "BROKER_ENABLED": "false"}))
 	r.url = off.url
 	if off.mqtt != "" || accepts("http://"+address) {
 		t.Errorf("a broker is served at %q", off.mqtt)
