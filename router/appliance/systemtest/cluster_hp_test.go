@@ -14,7 +14,7 @@ import (
 // is retained everywhere.
 func TestClusterHP(t *testing.T) {
 	t.Parallel()
-	c := gatherApart(t, 3)
+	c := gatherApart(t, 3, steady)
 	c.mode = "hp"
 	c.create(t)
 	tr := newTraffic(t, c.machines[0], c.machines...)

@@ -1,6 +1,7 @@
 package systemtest
 
 import (
+	"encoding/json"
 	"slices"
 	"testing"
 )
@@ -17,7 +18,11 @@ func TestClusterModesRefused(t *testing.T) {
 		status int
 		code   string
 	}{"full": {400, "CONFLICT"}, "half": {400, "INVALID_REQUEST"}} {
-		wantCode(t, c.console, "POST", c.console.inProject("/clusters"), c.body(mode), want.status, want.code)
+		status, answer := c.ask(t, "POST", c.console.inProject("/clusters"), c.body(mode))
+		var refusal struct{ Code string }
+		if json.Unmarshal(answer, &refusal) != nil || status != want.status || refusal.Code != want.code {
+			t.Errorf("%s: got %d %s, want %d %s", mode, status, answer, want.status, want.code)
+		}
 		if got := c.console.text(t, c.console.inProject("/clusters")); got != "[]" {
 			t.Errorf("%s: clusters: got %s, want none", mode, got)
 		}

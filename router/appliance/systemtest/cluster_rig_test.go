@@ -2,6 +2,7 @@ package systemtest
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -25,6 +26,7 @@ type machine struct {
 	config  string // file of the configuration, "" for none
 	cluster string // host:port of the cluster port
 	reach   string // host:port under which the other machines reach that
+	silence string // how long a leader may be silent
 	id      int    // number as a node
 }
 
@@ -32,7 +34,7 @@ type machine struct {
 func newMachine(t testing.TB, id int) *machine {
 	t.Helper()
 	at := suite.Host()
-	m := &machine{dir: dataDir(t), mqtt: brokertest.FreePort(t, at), cluster: brokertest.FreePort(t, at), id: id}
+	m := &machine{dir: dataDir(t), mqtt: brokertest.FreePort(t, at), cluster: brokertest.FreePort(t, at), silence: "2s", id: id}
 	m.reach, m.door = m.cluster, m.mqtt
 	return m
 }
@@ -47,13 +49,17 @@ func (m *machine) start(t testing.TB) {
 func startAll(t testing.TB, machines ...*machine) {
 	t.Helper()
 	for _, m := range machines {
-		m.run = launch(t, m.dir, configured(settings{"BROKER_LISTEN": m.mqtt, "CLUSTER_LISTEN": m.cluster, "CLUSTER_ELECTION_TIMEOUT": "2s", configFile: m.config}))
+		m.run = launch(t, m.dir, configured(settings{"BROKER_LISTEN": m.mqtt, "CLUSTER_LISTEN": m.cluster, "CLUSTER_ELECTION_TIMEOUT": m.silence, configFile: m.config}))
 	}
 	for _, m := range machines {
 		m.run.awaitGreeting(t)
 		m.api = root(t, m.run)
 	}
 }
+
+// steady has a machine keep its leader, however slow the nodes are: it is for tests
+// in which no leader goes.
+func steady(_ testing.TB, m *machine) { m.silence = "1m" }
 
 // manage gives a machine a listener for administrators, over which it is managed.
 func manage(t testing.TB, m *machine) {
@@ -89,12 +95,13 @@ type club struct {
 }
 
 // gather starts machines, and has the first one's service know the brokers of the
-// others.
+// others. No leader goes there.
 func gather(t testing.TB, n int) *club {
 	t.Helper()
 	c := &club{brokers: map[int]string{}}
 	for i := range n {
 		m := newMachine(t, i+1)
+		steady(t, m)
 		m.start(t)
 		c.machines = append(c.machines, m)
 	}
@@ -169,11 +176,36 @@ func (c *club) create(t testing.TB) {
 	t.Helper()
 	var made struct{ ID string }
 	began := time.Now()
-	c.console.must(t, "POST", c.console.inProject("/clusters"), c.body(cmp.Or(c.mode, "dynsec")), &made)
+	status, answer := c.ask(t, "POST", c.console.inProject("/clusters"), c.body(cmp.Or(c.mode, "dynsec")))
+	if err := json.Unmarshal(answer, &made); err != nil || status >= 300 {
+		t.Fatalf("create a cluster: %d %s %v", status, answer, err)
+	}
 	c.id = made.ID
 	answered := since(began)
 	c.await(t, "active", c.machines...)
 	t.Logf("a cluster of %d: answered after %v, active after %v", len(c.machines), answered, since(began))
+}
+
+// ask calls the console until that reaches the nodes. Where one does not answer in
+// time, or there is no leader at that moment, it is safe to try again.
+func (c *club) ask(t testing.TB, method, path string, body any) (status int, answer []byte) {
+	t.Helper()
+	waitLong(t, "the nodes are reached", func() bool {
+		var err error
+		if status, answer, err = c.console.do(t.Context(), method, path, body); err != nil {
+			t.Fatalf("%s %s: %v", method, path, err)
+		}
+		return status != 503
+	})
+	return status, answer
+}
+
+// join makes a machine a node, for the first time or again.
+func (c *club) join(t testing.TB, m *machine) {
+	t.Helper()
+	if status, answer := c.ask(t, "PUT", c.at("/join"), m.node(c.brokers[m.id])); status != 204 {
+		t.Fatalf("join of node %d: %d %s", m.id, status, answer)
+	}
 }
 
 func since(began time.Time) time.Duration { return time.Since(began).Round(time.Millisecond) }
@@ -273,8 +305,8 @@ func wantEverywhere(t testing.TB, username string, machines ...*machine) {
 	t.Helper()
 	for _, m := range machines {
 		waitFor(t, fmt.Sprintf("node %d has the client %s", m.id, username), func() bool { return m.knows(t, username) })
-		if !letsIn(t, m.mqtt, username, passwordOf(username)) {
-			t.Errorf("node %d has the client %s and does not let it in", m.id, username)
-		}
+		waitFor(t, fmt.Sprintf("node %d lets the client %s in", m.id, username), func() bool { // its rights may just change
+			return letsIn(t, m.mqtt, username, passwordOf(username))
+		})
 	}
 }

@@ -191,19 +191,6 @@ func (s *siege) well(t testing.TB) {
 	waitLong(t, "all nodes are well", func() bool { return s.picture(t).State == "active" })
 }
 
-// join makes a machine a node, for the first time or again. Where there is no leader
-// at that moment it is safe to try again.
-func (s *siege) join(t testing.TB, m *machine) {
-	t.Helper()
-	waitLong(t, "the cluster takes the node", func() bool {
-		status, answer, err := s.console.do(t.Context(), "PUT", s.at("/join"), m.node(s.brokers[m.id]))
-		if err != nil || status != 204 && status != 503 {
-			t.Fatalf("join of node %d: %d %s %v", m.id, status, answer, err)
-		}
-		return status == 204
-	})
-}
-
 // waitLong is waitFor for what the console finds out: it tries a broker that was
 // lost several times within a minute again after half a minute only.
 func waitLong(t testing.TB, what string, holds func() bool) {

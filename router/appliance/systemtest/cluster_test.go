@@ -91,12 +91,15 @@ func (m *machine) wantMay(t testing.TB, role string, usernames ...string) {
 }
 
 // subscribes gives the code that a client's subscription is answered with. A
-// client that logs in right after its rights changed may be cut off once, for the
-// rights that it had before.
+// client that logs in right after its rights changed may be refused or cut off once,
+// for the rights that it had before.
 func (m *machine) subscribes(t testing.TB, username, filter string) (code byte) {
 	t.Helper()
 	waitFor(t, "a subscription is answered", func() bool {
-		d := join(t, m.mqtt, username, passwordOf(username))
+		d, err := logIn(t, m.mqtt, username, passwordOf(username))
+		if err != nil {
+			return false
+		}
 		defer d.Disconnect(0)
 		code = d.subscribe(t, filter)
 		return code != 0
@@ -128,10 +131,11 @@ func (c *club) wantCutOffEverywhere(t *testing.T) {
 func (c *club) joinFourth(t *testing.T) {
 	t.Helper()
 	m := newMachine(t, 4)
+	steady(t, m)
 	m.start(t)
 	m.add(t, "only-on-4")
 	c.connect(t, m)
-	c.console.must(t, "PUT", c.at("/join"), m.node(c.brokers[4]), nil)
+	c.join(t, m)
 	c.machines = append(c.machines, m)
 	c.await(t, "active", c.machines...)
 	wantSame(t, c.machines...)
@@ -185,7 +189,7 @@ func (c *club) rejoin(t testing.TB, m *machine) {
 	t.Helper()
 	waitFor(t, "the console has reached the broker again", func() bool { return c.console.connected(t, c.brokers[m.id]) })
 	began := time.Now()
-	c.console.must(t, "PUT", c.at("/join"), m.node(c.brokers[m.id]), nil)
+	c.join(t, m)
 	answered := since(began)
 	c.await(t, "active", c.machines...)
 	t.Logf("node %d without its data: answered after %v, a node again after %v", m.id, answered, since(began))
