@@ -50,7 +50,7 @@ type Pass struct {
 }
 
 // patience is how long nothing may move before a load counts as stuck.
-const patience = 10 * time.Second
+const patience = time.Minute
 
 // bufferSize is how much a client reads at a time.
 const bufferSize = 64 << 10

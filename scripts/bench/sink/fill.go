@@ -65,7 +65,7 @@ func post(ctx context.Context, client *http.Client, url string, body []byte) err
 // FillNATS publishes that many messages with the headers of the bridge, and waits
 // after each batch until the server has it.
 func FillNATS(ctx context.Context, url string, m Message, messages, batch int) error {
-	nc, err := nats.Connect(url)
+	nc, err := nats.Connect(url, nats.Timeout(readyTime))
 	if err != nil {
 		return err
 	}

@@ -19,8 +19,8 @@ import (
 // Targets is where the sinks are.
 type Targets struct{ HTTP, NATS string }
 
-// readyTime bounds how long the NATS server may take to begin.
-const readyTime = 30 * time.Second
+// readyTime bounds how long the NATS server may take to begin, and to let a client in.
+const readyTime = time.Minute
 
 // Serve runs an HTTP and a NATS server until ctx ends. Ready is told where.
 func Serve(ctx context.Context, ready func(Targets)) error {

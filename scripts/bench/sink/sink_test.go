@@ -22,7 +22,7 @@ func TestFill(t *testing.T) {
 	case err := <-done:
 		t.Fatalf("the sinks ended: %v", err)
 	}
-	nc, err := nats.Connect(at.NATS)
+	nc, err := nats.Connect(at.NATS, nats.Timeout(suite.HangLimit))
 	if err != nil {
 		t.Fatal(err)
 	}
