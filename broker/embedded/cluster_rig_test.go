@@ -172,11 +172,13 @@ func (n *node) open(listener int) bool {
 }
 
 // leads reports whether the node serves clients as the leader of its cluster, and is not
-// on its way to that or from it.
+// on its way to that or from it: one that has handed the lead over may not know yet that
+// it is to serve no more.
 func (n *node) leads() bool {
-	n.cluster.place.Lock()
-	defer n.cluster.place.Unlock()
-	return n.cluster.regime == leading
+	m := n.cluster
+	m.place.Lock()
+	defer m.place.Unlock()
+	return m.regime == leading && m.node.IsLeader() && m.node.Term() == m.term
 }
 
 // serving returns the only node whose ordinary listener is open, once there is just

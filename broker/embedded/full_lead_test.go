@@ -30,7 +30,7 @@ func TestLeadInVain(t *testing.T) {
 	var serving *node
 	eventually(t, "another node serves clients", func() bool {
 		for _, n := range all.others(unlucky) {
-			if n.open(0) && n.cluster.node.IsLeader() {
+			if n.open(0) && n.leads() {
 				serving = n
 			}
 		}
