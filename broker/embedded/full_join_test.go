@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
-	"time"
 
 	"github.com/mochi-mqtt/server/v2/packets"
 
@@ -35,9 +35,15 @@ func TestJoinLate(t *testing.T) {
 			publisher.want(packets.Puback)
 			first.stop()
 
-			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-			defer cancel()
-			_ = second.AskHA(ctx, control.JoinCluster(all.spec("full", 2, &created.Invitations[0])), nil) // it waits
+			ctx, cancel := context.WithCancel(t.Context())
+			var joining sync.WaitGroup
+			joining.Go(func() { _ = second.AskHA(ctx, control.JoinCluster(all.spec("full", 2, &created.Invitations[0])), nil) }) // it waits
+			eventually(t, "the node waits to be let in", func() bool {
+				_, err := second.cluster.node.Info()
+				return err == nil
+			})
+			cancel()
+			joining.Wait()
 			test.meanwhile(second)
 			second.cluster.changed()
 			eventually(t, "its place was looked at", func() bool { return len(second.cluster.look) == 0 })
