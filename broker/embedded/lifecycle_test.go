@@ -14,7 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"signalbox/broker"
-
+	"signalbox/broker/brokertest"
 	"signalbox/broker/embedded/listen"
 )
 
@@ -77,12 +77,13 @@ func closeNow(t *testing.T, b *Broker) {
 
 func TestPortInUse(t *testing.T) {
 	t.Parallel()
-	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	busy, err := net.Listen("tcp", brokertest.FreePort(t, "127.0.0.1"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer busy.Close()
 	c := testConfig()
+	c.Listen = brokertest.FreePort(t, "127.0.0.1")
 	c.Listeners = []listen.Config{{Protocol: "ws", Address: busy.Addr().String()}}
 	b, err := New(t.Context(), c, t.TempDir(), nil)
 	if err != nil {
