@@ -61,6 +61,9 @@ func (a *aging) again(meanwhile func()) {
 func (a *aging) kill(meanwhile func()) {
 	a.t.Helper()
 	left := a.t.TempDir()
+	if err := a.broker.file.Lock(a.t.Context()); err != nil { // nothing is written meanwhile, nor moved from one to the other
+		a.t.Fatal(err)
+	}
 	for _, name := range []string{DatabaseFile, DatabaseFile + "-wal"} {
 		b, err := os.ReadFile(filepath.Join(a.dir, name))
 		if err != nil {
@@ -70,6 +73,7 @@ func (a *aging) kill(meanwhile func()) {
 			a.t.Fatal(err)
 		}
 	}
+	a.broker.file.Unlock()
 	closeNow(a.t, a.broker)
 	meanwhile()
 	a.dir = left
