@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -89,6 +90,10 @@ func newDevice(t *testing.T, conn net.Conn, version byte) *device {
 	return &device{t: t, version: version, conn: conn, r: bufio.NewReader(conn)}
 }
 
+// greeted counts the devices that have sent CONNECT, so that no two have the same
+// client id: those of different nodes may have the same port.
+var greeted atomic.Int64
+
 // greet sends CONNECT and gives the CONNACK.
 func (d *device) greet(options ...connectOption) packets.Packet {
 	d.t.Helper()
@@ -98,7 +103,7 @@ func (d *device) greet(options ...connectOption) packets.Packet {
 		pk.Connect.ProtocolName = []byte("MQIsdp")
 	}
 	pk.Connect.Clean = true
-	pk.Connect.ClientIdentifier = strings.ReplaceAll(d.t.Name(), "/", "-") + d.conn.LocalAddr().String()
+	pk.Connect.ClientIdentifier = fmt.Sprint(strings.ReplaceAll(d.t.Name(), "/", "-"), greeted.Add(1))
 	for _, o := range options {
 		o(&pk)
 	}
