@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -93,6 +94,16 @@ type Config struct {
 	// KeepPassword, if set, is called with a generated admin password before
 	// the admin client is stored; its error ends the start.
 	KeepPassword func(broker.Secret) error `mapstructure:"-"`
+
+	times times `mapstructure:"-"`
+}
+
+// times are those that tests set otherwise; 0 for the usual one.
+type times struct {
+	close  time.Duration // closeTimeout
+	sample time.Duration // sampleEvery
+	routes time.Duration // RoutesPatience of the engine
+	claims time.Duration // Patience of claims
 }
 
 // The values of SlowConsumer.
@@ -203,6 +214,7 @@ func (b *Broker) engineConfig() engine.Config {
 		e.MaxSessionExpiry = uint32(c.MaxSessionExpiry / time.Second)
 	}
 	e.MaxTopicLevels, e.MaxTopicLength, e.MaxSubscriptions = c.MaxTopicLevels, c.MaxTopicLength, c.MaxSubscriptions
+	e.RoutesPatience = cmp.Or(c.times.routes, e.RoutesPatience)
 	e.Now, e.Log = b.timeline.Now, b.log
 	return e
 }

@@ -27,6 +27,7 @@ type Config struct {
 	MaxSubscriptions  int           // of one client
 	DisconnectSlow    bool          // a client whose queue is full is disconnected, rather than losing messages
 	LoginTimeout      time.Duration // how long Authenticate may take
+	RoutesPatience    time.Duration // how long SUBACK waits for other nodes to know of the subscriptions
 	Now               func() time.Time
 	Log               *slog.Logger
 }
@@ -50,6 +51,7 @@ func DefaultConfig() Config {
 		MaxTopicLength:    65535,
 		MaxSubscriptions:  10_000,
 		LoginTimeout:      30 * time.Second,
+		RoutesPatience:    time.Second,
 		Now:               time.Now,
 		Log:               slog.New(slog.DiscardHandler),
 	}

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"strings"
-	"time"
 
 	"signalbox/broker/topics"
 	"signalbox/broker/wire"
@@ -20,10 +19,6 @@ type Routes interface {
 	// told before.
 	Known(ctx context.Context)
 }
-
-// routesPatience is how long SUBACK waits for other nodes to know of the
-// subscriptions.
-const routesPatience = time.Second
 
 // teller tells one Routes; which sessions have told it is known by its address.
 type teller struct{ Routes }
@@ -149,7 +144,7 @@ func (e *Engine) awaitRoutes() {
 	if t == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(e.life, routesPatience)
+	ctx, cancel := context.WithTimeout(e.life, e.config.RoutesPatience)
 	defer cancel()
 	t.Known(ctx)
 }
