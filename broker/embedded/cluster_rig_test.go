@@ -136,6 +136,16 @@ func (all nodes) leader() *node {
 	return nil
 }
 
+// leading returns the node that leads, once there is one.
+func (all nodes) leading(t *testing.T) (leader *node) {
+	t.Helper()
+	eventually(t, "a node leads", func() bool {
+		leader = all.leader()
+		return leader != nil
+	})
+	return leader
+}
+
 // areAll reports whether all nodes have a vote, are in contact with their leader and
 // know of no later election: one that does makes the leader resign.
 func (all nodes) areAll() bool {

@@ -15,7 +15,7 @@ import (
 // session move with what waits for it: all have as much time left as before.
 func TestHPClocksDiffer(t *testing.T) {
 	t.Parallel()
-	all := gatherHP(t, func(n *node) {
+	all := gatherHP(t, unhurried, func(n *node) {
 		m := clocktest.New()
 		m.Step(time.Duration(n.at.NodeID) * 400 * days)
 		n.config.Clock = clock.New(m.Sources(), slog.New(slog.DiscardHandler))

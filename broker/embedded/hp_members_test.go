@@ -22,7 +22,7 @@ func TestHPMembers(t *testing.T) {
 
 	fourth := startNode(t, 4)
 	var added control.HAAdded
-	leader := all.leader()
+	leader := all.leading(t)
 	leader.ask(control.AddNode("plant", fourth.at), &added)
 	grown := append(all, fourth)
 	fourth.ask(control.JoinCluster(grown.spec("hp", 4, added.Invitation)), nil)
@@ -33,7 +33,7 @@ func TestHPMembers(t *testing.T) {
 	late.wantTopic("late/1")
 	joinPatient(t, fourth).publishAll("load/1/fourth", 1)
 
-	leader = grown.leader()
+	leader = grown.leading(t)
 	leader.ask(control.RemoveNode("plant", fourth.at), nil)
 	eventually(t, "the fourth node is by itself", func() bool { return fourth.cluster.peering.Load() == nil })
 	all.linked(t)
@@ -59,7 +59,7 @@ func TestHPMembers(t *testing.T) {
 			t.Fatalf("%s came twice", pk.TopicName)
 		}
 	}
-	left.leader().ask(control.DeleteCluster("plant"), nil)
+	left.leading(t).ask(control.DeleteCluster("plant"), nil)
 	for _, n := range left {
 		eventually(t, "every node is alone", func() bool { return n.cluster.peering.Load() == nil })
 		joinPatient(t, n).publishAll("alone", 1)
