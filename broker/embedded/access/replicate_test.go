@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/broker"
+	"signalbox/broker/brokertest"
 	"signalbox/broker/dynsec"
 )
 
@@ -367,6 +368,7 @@ func TestManyCallersShareEntries(t *testing.T) {
 	const callers, each = 16, 15
 	l, nodes := shared(t, 3)
 	must(t, nodes[0].CreateRole(t.Context(), role("r")))
+	release := hold(t, nodes[0])
 	var wg sync.WaitGroup
 	for caller := range callers {
 		wg.Go(func() {
@@ -383,6 +385,8 @@ func TestManyCallersShareEntries(t *testing.T) {
 			}
 		})
 	}
+	brokertest.WaitFor(t, "the first changes of all wait", func() bool { return len(nodes[0].writer.queue) == callers })
+	release()
 	wg.Wait()
 	for _, n := range nodes {
 		same(t, "after all", nodes[0], n)
