@@ -3,18 +3,21 @@ package embedded
 import (
 	"bytes"
 	"fmt"
+	"log/slog"
 	"testing"
 
 	"github.com/mochi-mqtt/server/v2/packets"
 
 	"signalbox/broker"
+	"signalbox/broker/clock"
 	"signalbox/broker/dynsec"
 )
 
 // TestHPFeatures looks at what messages are on their way from node to node.
 func TestHPFeatures(t *testing.T) {
 	t.Parallel()
-	all := gatherHP(t)
+	one := clock.New(clock.Machine(), slog.New(slog.DiscardHandler)) // or times would differ by how long reading the clocks takes
+	all := gatherHP(t, func(n *node) { n.config.Clock = one })
 	for name, f := range map[string]func(*testing.T, nodes){
 		"options of subscriptions": testHPOptions, "properties": testHPProperties, "sizes": testHPSizes,
 		"aliases": testHPAliases, "expired": testHPExpired, "rights": testHPRights, "own topics": testHPOwn,
