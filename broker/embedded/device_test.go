@@ -27,6 +27,8 @@ type device struct {
 	r       *bufio.Reader
 	name    string // the client id
 	id      uint16
+
+	patience time.Duration // for each packet, however long the test takes
 }
 
 // connectOption changes a CONNECT before it is sent.
@@ -87,7 +89,7 @@ func newDevice(t *testing.T, conn net.Conn, version byte) *device {
 	if err := conn.SetDeadline(time.Now().Add(suite.HangLimit)); err != nil {
 		t.Fatal(err)
 	}
-	return &device{t: t, version: version, conn: conn, r: bufio.NewReader(conn)}
+	return &device{t: t, version: version, conn: conn, r: bufio.NewReader(conn), patience: suite.HangLimit}
 }
 
 // greeted counts the devices that have sent CONNECT, so that no two have the same
@@ -165,6 +167,7 @@ func (d *device) encode(pk packets.Packet) []byte {
 
 func (d *device) raw(b ...byte) {
 	d.t.Helper()
+	d.conn.SetWriteDeadline(time.Now().Add(d.patience)) //nolint:errcheck // writing will tell
 	if _, err := d.conn.Write(b); err != nil {
 		d.t.Fatalf("write: %v", err)
 	}
@@ -173,6 +176,7 @@ func (d *device) raw(b ...byte) {
 // next gives the next packet, or an error when the connection is over.
 func (d *device) next() (packets.Packet, error) {
 	var pk packets.Packet
+	d.conn.SetReadDeadline(time.Now().Add(d.patience)) //nolint:errcheck // reading will tell
 	first, err := d.r.ReadByte()
 	if err != nil {
 		return pk, err

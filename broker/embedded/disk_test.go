@@ -185,7 +185,6 @@ func (t *diskTest) connect() {
 // publishKept publishes what must be stored, and notes what the broker says.
 func (t *diskTest) publishKept() (refused bool) {
 	t.Helper()
-	t.five.lease()
 	t.sent++
 	payload := t.last()
 	switch code := t.five.publish("kept", payload+strings.Repeat(" ", 32<<10), 1).ReasonCode; code {
@@ -205,7 +204,6 @@ func (t *diskTest) last() string { return fmt.Sprint("message ", t.sent) }
 // receive has the client that is there take what was stored since it last did.
 func (t *diskTest) receive() {
 	t.Helper()
-	t.here.lease()
 	for _, want := range t.stored[t.taken:] {
 		pk := t.here.want(packets.Publish)
 		if got := strings.TrimSpace(string(pk.Payload)); got != want || pk.FixedHeader.Dup {
@@ -261,8 +259,6 @@ func (t *diskTest) wantServed() {
 	t.Helper()
 	for _, d := range []*device{t.five, t.four} {
 		for qos := range byte(2) {
-			d.lease()
-			t.live.lease()
 			d.publish("live", "x", qos)
 			if pk := t.live.want(packets.Publish); pk.FixedHeader.Qos > 0 {
 				t.live.send(packets.Packet{FixedHeader: packets.FixedHeader{Type: packets.Puback}, PacketID: pk.PacketID})

@@ -15,7 +15,6 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/embedded/engine"
-	"signalbox/scripts/suite"
 )
 
 // rounds and burst are how often, and how many messages of how many bytes, are
@@ -91,8 +90,6 @@ func unreading(t *testing.T, b *Broker, options ...connectOption) *device {
 // have arrived, in order.
 func (d *device) burst(at *device, qos byte) {
 	d.t.Helper()
-	d.lease()
-	at.lease()
 	arrived := make(chan error, 1)
 	go func() { arrived <- at.arrivals() }()
 	for i := range burst {
@@ -102,11 +99,6 @@ func (d *device) burst(at *device, qos byte) {
 	if err := <-arrived; err != nil {
 		d.t.Fatal(err)
 	}
-}
-
-// lease gives the connection time for what comes next.
-func (d *device) lease() {
-	d.conn.SetDeadline(time.Now().Add(3 * suite.HangLimit)) //nolint:errcheck // reading will tell
 }
 
 // arrivals reads the messages of a burst.

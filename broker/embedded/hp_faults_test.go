@@ -122,9 +122,7 @@ func reading(t *testing.T, n *node, filters ...string) *device {
 func joinPatient(t *testing.T, n *node, options ...connectOption) *device {
 	t.Helper()
 	d := join(t, n.Broker, 5, append([]connectOption{as("dev", "pw")}, options...)...)
-	if err := d.conn.SetDeadline(time.Now().Add(10 * time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	d.patience = 10 * time.Minute
 	return d
 }
 

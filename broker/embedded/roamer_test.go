@@ -37,7 +37,7 @@ type roamer struct {
 }
 
 func newRoamer(t *testing.T, all nodes, name string) *roamer {
-	return &roamer{device: device{t: t, version: 5, name: name}, all: all, open: map[uint16]bool{}}
+	return &roamer{device: device{t: t, version: 5, name: name, patience: suite.HangLimit}, all: all, open: map[uint16]bool{}}
 }
 
 // roam does its work on one connection after the other until the context ends.
@@ -74,7 +74,7 @@ func (r *roamer) connect(ctx context.Context, address string) (err error) {
 	if err := r.try(pk); err != nil {
 		return err
 	}
-	ack, err := r.answer()
+	ack, err := r.next()
 	if err != nil || ack.ReasonCode != 0 {
 		return errors.Join(err, errRefused)
 	}
@@ -87,14 +87,6 @@ func (r *roamer) connect(ctx context.Context, address string) (err error) {
 func (r *roamer) try(pk packets.Packet) error {
 	_, err := r.conn.Write(r.encode(pk))
 	return err
-}
-
-// answer gives the next packet, which must come soon.
-func (r *roamer) answer() (packets.Packet, error) {
-	if err := r.conn.SetReadDeadline(time.Now().Add(suite.HangLimit)); err != nil {
-		return packets.Packet{}, err
-	}
-	return r.next()
 }
 
 // publishNext has one message acknowledged to the end, begun anew where it was
@@ -130,7 +122,7 @@ func (r *roamer) exchange(pk packets.Packet, kind byte) error {
 	if err := r.try(pk); err != nil {
 		return err
 	}
-	ack, err := r.answer()
+	ack, err := r.next()
 	if err == nil && (ack.FixedHeader.Type != kind || ack.PacketID != r.id || ack.ReasonCode >= 0x80 && kind != packets.Pubcomp) {
 		err = errRefused
 	}
@@ -139,7 +131,7 @@ func (r *roamer) exchange(pk packets.Packet, kind byte) error {
 
 // receive takes one packet.
 func (r *roamer) receive() error {
-	pk, err := r.answer()
+	pk, err := r.next()
 	if err != nil {
 		return err
 	}
