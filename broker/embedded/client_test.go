@@ -23,7 +23,7 @@ func testConfig() Config {
 	c.Listen = "127.0.0.1:0"
 	c.AdminPassword = adminPassword
 	c.PasswordIterations = minPasswordIterations
-	c.times = times{close: suite.HangLimit, sample: time.Hour, routes: suite.HangLimit}
+	c.Times = Times{Close: suite.HangLimit, Sample: time.Hour, Routes: suite.HangLimit}
 	return c
 }
 

@@ -94,16 +94,16 @@ type Config struct {
 	// KeepPassword, if set, is called with a generated admin password before
 	// the admin client is stored; its error ends the start.
 	KeepPassword func(broker.Secret) error `mapstructure:"-"`
-
-	times times `mapstructure:"-"`
+	// Times are those that tests set otherwise.
+	Times Times `mapstructure:"-"`
 }
 
-// times are those that tests set otherwise; 0 for the usual one.
-type times struct {
-	close  time.Duration // closeTimeout
-	sample time.Duration // sampleEvery
-	routes time.Duration // RoutesPatience of the engine
-	claims time.Duration // Patience of claims
+// Times are how long the broker waits; 0 for the usual.
+type Times struct {
+	Close  time.Duration // closeTimeout
+	Sample time.Duration // sampleEvery
+	Routes time.Duration // RoutesPatience of the engine
+	Claims time.Duration // Patience of claims
 }
 
 // The values of SlowConsumer.
@@ -214,7 +214,7 @@ func (b *Broker) engineConfig() engine.Config {
 		e.MaxSessionExpiry = uint32(c.MaxSessionExpiry / time.Second)
 	}
 	e.MaxTopicLevels, e.MaxTopicLength, e.MaxSubscriptions = c.MaxTopicLevels, c.MaxTopicLength, c.MaxSubscriptions
-	e.RoutesPatience = cmp.Or(c.times.routes, e.RoutesPatience)
+	e.RoutesPatience = cmp.Or(c.Times.Routes, e.RoutesPatience)
 	e.Now, e.Log = b.timeline.Now, b.log
 	return e
 }

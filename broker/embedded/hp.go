@@ -41,7 +41,7 @@ func (m *member) connectPeers(self cluster.NodeID, nodes []cluster.Member) {
 		t = &peering{}
 		t.mesh = mesh.New(mesh.Options{Self: int(self), Engine: b.engine, Net: network{m.node}, Ahead: m.ahead.of, Losses: m.losses, Log: b.log})
 		t.claims = claims.New(claims.Options{
-			Self: int(self), Engine: b.engine, Net: network{m.node}, Ahead: m.ahead.of, Flush: t.mesh.Flush, Log: b.log, Patience: b.config.times.claims,
+			Self: int(self), Engine: b.engine, Net: network{m.node}, Ahead: m.ahead.of, Flush: t.mesh.Flush, Log: b.log, Patience: b.config.Times.Claims,
 			Discarded: func(node, messages int) { m.losses.Add(mesh.LostSuperseded, node, messages) },
 		})
 		t.claims.Open()

@@ -24,7 +24,7 @@ func gatherHP(t *testing.T, each ...func(*node)) nodes {
 
 // unhurried has a node that claims a client pass no other over that is only slow to
 // answer.
-func unhurried(n *node) { n.config.times.claims = suite.HangLimit }
+func unhurried(n *node) { n.config.Times.Claims = suite.HangLimit }
 
 // linked waits until all nodes that run have links to all others that do.
 func (all nodes) linked(t *testing.T) {

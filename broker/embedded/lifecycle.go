@@ -93,7 +93,7 @@ func (b *Broker) Healthy(ctx context.Context) error {
 // way and closes the file. It takes no longer than its context, or ten seconds;
 // what has not ended by then goes on behind it. Further calls wait for the first.
 func (b *Broker) Close(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(b.config.times.close, closeTimeout))
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(b.config.Times.Close, closeTimeout))
 	defer cancel()
 	b.life.once.Do(func() {
 		close(b.life.closing)
@@ -151,7 +151,7 @@ const sampleEvery = 10 * time.Second
 
 // keepHouse does what is due by the clock until the broker closes.
 func (b *Broker) keepHouse() {
-	sample := time.NewTicker(cmp.Or(b.config.times.sample, sampleEvery))
+	sample := time.NewTicker(cmp.Or(b.config.Times.Sample, sampleEvery))
 	defer sample.Stop()
 	for {
 		select {
