@@ -300,7 +300,7 @@ func TestRemovedNodeHoldsNothing(t *testing.T) {
 // member is let in at once, and strangers make room for it.
 func TestStrangersKeepNoMemberOut(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t).formWith(func(o *Options) { o.handshake = suite.HangLimit }, 1, 2)
+	f := newFleet(t).form(1, 2)
 	member := f.nodes[2].node.seat.Load().credentials
 	p := f.nodes[1].node.port
 	addr := p.listener.Addr().String()

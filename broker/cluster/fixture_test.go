@@ -137,7 +137,7 @@ func (f *fleet) start(id NodeID, tune ...func(*Options)) *station {
 	must(f.t, os.MkdirAll(dir, 0o700))
 	s.register = openRegister(f.t, filepath.Join(dir, "register.db"))
 	o := Options{
-		Dir: filepath.Join(dir, "cluster"), Listen: "127.0.0.1:0", Version: "test", Machine: s.register, Serve: s.serve, Timing: quick(),
+		Dir: filepath.Join(dir, "cluster"), Listen: "127.0.0.1:0", Version: "test", Machine: s.register, Serve: s.serve, Timing: quick(), handshake: suite.HangLimit,
 		Log:  slog.New(slog.NewTextHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug})).With("node", int(id)),
 		dial: func(ctx context.Context, hostPort string) (net.Conn, error) { return f.network.dial(ctx, id, hostPort) },
 	}

@@ -125,7 +125,7 @@ func TestAnswerBeforeEnd(t *testing.T) {
 	f := newFleet(t).form(1, 2)
 	member := f.nodes[2].node.seat.Load().credentials
 	p := &port{
-		log: slog.New(slog.DiscardHandler), refusals: &refusals{},
+		log: slog.New(slog.DiscardHandler), refusals: &refusals{}, handshake: suite.HangLimit,
 		credentials: func(string) *credentials { return f.nodes[1].node.seat.Load().credentials },
 	}
 	p.answer = func(context.Context, *credentials, *presented, frame) frame {

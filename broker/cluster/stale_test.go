@@ -54,7 +54,7 @@ func (f *fleet) pretend(id NodeID, b *credentials, as standing) {
 	text, err := json.Marshal(as)
 	must(f.t, err)
 	p := &port{
-		log: slog.New(slog.DiscardHandler), refusals: &refusals{}, credentials: func(string) *credentials { return b },
+		log: slog.New(slog.DiscardHandler), refusals: &refusals{}, handshake: suite.HangLimit, credentials: func(string) *credentials { return b },
 		consensus: func(*credentials, *presented, net.Conn) bool { return false },
 		data:      func(*credentials, *presented, net.Conn) bool { return false },
 		answer:    func(context.Context, *credentials, *presented, frame) frame { return reply(text, nil) },
