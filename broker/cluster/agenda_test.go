@@ -93,7 +93,7 @@ func TestBeginIsBounded(t *testing.T) {
 // what nobody leads.
 func TestBeginWithoutTenure(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t).form(1, 2, 3)
+	f := newFleet(t).formWith(calm, 1, 2, 3)
 	l, other := f.leader(), f.follower()
 	tenure, err := l.node.Lead(within(t, suite.HangLimit))
 	must(t, err)

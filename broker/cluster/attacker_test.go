@@ -199,6 +199,7 @@ func TestRemovedNodeHasNoPower(t *testing.T) {
 	received := make(chan NodeID, 100)
 	f := newFleet(t)
 	f.formWith(func(o *Options) {
+		calm(o)
 		o.Data = func(from NodeID, conn net.Conn) { received <- from; conn.Close() }
 		o.Answer = func(context.Context, NodeID, []byte) ([]byte, error) { return []byte("an answer"), nil }
 	}, 1, 2, 3)
@@ -219,6 +220,7 @@ func TestRemovedNodeHasNoPower(t *testing.T) {
 		if s == gone {
 			continue
 		}
+		must(t, s.node.Await(within(t, suite.HangLimit), f.leader().node.seat.Load().fsm.upTo())) // it knows of the removal
 		addr, err := s.node.Addr(t.Context())
 		must(t, err)
 		for what, as := range a.identities(names...) {

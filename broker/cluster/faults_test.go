@@ -252,7 +252,7 @@ func TestCampaignMachineStops(t *testing.T) {
 // the same node leads again.
 func TestTenureEnds(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t).form(1, 2, 3)
+	f := newFleet(t).formWith(calm, 1, 2, 3)
 	l := f.leader()
 	tenure, err := l.node.Lead(within(t, suite.HangLimit))
 	must(t, err)
@@ -286,6 +286,7 @@ func TestClosedWhileAwaiting(t *testing.T) {
 	close(gate)
 	gates := map[NodeID]*gated{}
 	f.formWith(func(o *Options) {
+		calm(o)
 		g := &gated{o.Machine.(*register), gate}
 		gates[NodeID(len(gates)+1)], o.Machine = g, g
 	}, 1, 2, 3)

@@ -101,7 +101,7 @@ func newFleet(t testing.TB) *fleet {
 	f.network.changed = sync.NewCond(&f.network.mu)
 	t.Cleanup(func() {
 		for _, s := range f.nodes {
-			s.close()
+			s.kill() // a leader that is closed last would wait for a node to hand over to
 		}
 		f.network.close()
 		if t.Failed() && testing.Verbose() {

@@ -88,6 +88,7 @@ func TestHealth(t *testing.T) {
 	open := make(chan struct{})
 	close(open)
 	f.formWith(func(o *Options) {
+		calm(o)
 		g := &gated{o.Machine.(*register), open}
 		id, bytes := NodeID(len(gates)+1), new(atomic.Int64)
 		bytes.Store(1000)

@@ -61,10 +61,10 @@ func TestRestartComesBack(t *testing.T) {
 // its data.
 func TestAddAndRemove(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t).form(1, 2, 3)
+	f := newFleet(t).formWith(calm, 1, 2, 3)
 	f.nodes[1].put(t, "k", "v")
 	l := f.leader()
-	d := f.start(4)
+	d := f.start(4, calm)
 	invitation, err := l.node.AddNode(within(t, suite.HangLimit), member(4))
 	must(t, err)
 	if st := l.node.Status(); st.Nodes[3].Role != RoleSpare {
@@ -111,7 +111,7 @@ func TestRemovedIsToldAtOnce(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).formWith(func(o *Options) {
 		calm(o)
-		o.Timing.Election = suite.HangLimit
+		o.Timing.Election, o.Timing.Call = suite.HangLimit, suite.HangLimit
 	}, 1, 2, 3)
 	gone := f.follower()
 	must(t, f.leader().node.RemoveNode(within(t, suite.HangLimit), gone.id))
@@ -121,19 +121,23 @@ func TestRemovedIsToldAtOnce(t *testing.T) {
 // TestRemovedWhileAway has a node learn of its removal when it comes back.
 func TestRemovedWhileAway(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t).form(1, 2, 3)
+	f := newFleet(t).formWith(calm, 1, 2, 3)
 	gone := f.follower()
 	gone.kill()
 	must(t, f.leader().node.RemoveNode(within(t, suite.HangLimit), gone.id))
 	f.settled(2)
-	f.atRest(f.start(gone.id))
+	f.atRest(f.start(gone.id, calm))
 }
 
 // TestLostDirectory has a node that lost all it had come in again, under its
 // number. Who still answers is not replaced.
 func TestLostDirectory(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t).form(1, 2, 3)
+	patient := func(o *Options) {
+		calm(o)
+		o.Timing.Call = suite.HangLimit // who answers late is not lost
+	}
+	f := newFleet(t).formWith(patient, 1, 2, 3)
 	f.nodes[1].put(t, "k", "v")
 	lost := f.follower()
 	if _, err := f.leader().node.AddNode(within(t, suite.HangLimit), member(lost.id)); !errors.Is(err, ErrMember) {
@@ -141,7 +145,7 @@ func TestLostDirectory(t *testing.T) {
 	}
 	lost.kill()
 	lost.lose()
-	lost = f.start(lost.id)
+	lost = f.start(lost.id, patient)
 	invitation, err := f.leader().node.AddNode(within(t, suite.HangLimit), member(lost.id))
 	must(t, err, lost.node.Join(within(t, suite.HangLimit), spec(lost.id, 1, 2, 3), invitation))
 	f.settled(3)
@@ -228,7 +232,11 @@ func TestLeaveAlone(t *testing.T) {
 // data; who is away does so when it comes back.
 func TestDelete(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t).form(1, 2, 3)
+	patient := func(o *Options) {
+		calm(o)
+		o.Timing.Settle = suite.HangLimit / 2
+	}
+	f := newFleet(t).formWith(patient, 1, 2, 3)
 	away := f.follower()
 	away.kill()
 	l := f.leader()
@@ -249,8 +257,8 @@ func TestDelete(t *testing.T) {
 		}
 	}
 	l.close() // its grave is kept
-	f.start(l.id)
-	f.start(away.id)
+	f.start(l.id, calm)
+	f.start(away.id, calm)
 	for _, s := range f.nodes {
 		f.atRest(s)
 	}
@@ -264,7 +272,7 @@ func TestDeleteWithoutMajority(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).form(1, 2)
 	l := f.leader()
-	f.follower().kill()
+	f.nodes[3-l.id].kill()
 	if err := l.node.Delete(within(t, time.Second)); err == nil {
 		t.Error("the cluster was dissolved by one of two")
 	}
@@ -276,7 +284,7 @@ func TestDeleteWithoutMajority(t *testing.T) {
 // TestSetLeader has each node lead in turn.
 func TestSetLeader(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t).form(1, 2, 3)
+	f := newFleet(t).formWith(calm, 1, 2, 3)
 	for id := range f.nodes {
 		must(t, f.leader().node.SetLeader(within(t, suite.HangLimit), id))
 		eventually(t, func() error {
@@ -294,7 +302,7 @@ func TestSetLeader(t *testing.T) {
 // TestOnlyTheLeader has a follower refuse what is the leader's to do.
 func TestOnlyTheLeader(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t).form(1, 2, 3)
+	f := newFleet(t).formWith(calm, 1, 2, 3)
 	n := f.follower().node
 	ctx := within(t, suite.HangLimit)
 	_, add := n.AddNode(ctx, member(4))
@@ -385,6 +393,7 @@ func (l late) Apply(index uint64, command []byte) any {
 func TestDeleteWaitsForTheLate(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).formWith(func(o *Options) {
+		calm(o)
 		o.Timing.Settle = suite.HangLimit / 2
 		if strings.HasSuffix(filepath.Dir(o.Dir), "node3") {
 			o.Machine = late{o.Machine.(*register)}

@@ -155,6 +155,7 @@ func TestInvitationEnds(t *testing.T) {
 	invitation, err := f.nodes[1].node.AddNode(within(t, suite.HangLimit), member(2))
 	must(t, err, f.nodes[2].node.Join(within(t, suite.HangLimit), spec(2, 1, 2), invitation))
 	f.settled(2)
+	must(t, f.nodes[1].node.Await(within(t, suite.HangLimit), f.nodes[2].node.seat.Load().fsm.upTo())) // it knows of the node's own key
 	id, err := invitation.accept(spec(2, 1, 2))
 	must(t, err)
 	b, err := id.credentials()
