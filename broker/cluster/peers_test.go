@@ -20,6 +20,7 @@ type inbox struct {
 	mu    sync.Mutex
 	conns []net.Conn
 	came  chan NodeID
+	asked chan NodeID // who waits for an answer
 }
 
 // echo takes connections over and sends back what comes, until they end.
@@ -35,13 +36,16 @@ func (i *inbox) echo(from NodeID, conn net.Conn) {
 // talkers makes a cluster of nodes that answer and take connections.
 func talkers(t *testing.T, ids ...NodeID) (*fleet, *inbox) {
 	t.Helper()
-	f, in := newFleet(t), &inbox{came: make(chan NodeID, 64)}
+	f, in := newFleet(t), &inbox{came: make(chan NodeID, 64), asked: make(chan NodeID, maxServing)}
 	for _, id := range ids {
 		f.start(id, func(o *Options) {
+			calm(o)
+			o.Timing.Call = suite.HangLimit
 			o.Data = in.echo
 			o.Answer = func(ctx context.Context, from NodeID, request []byte) ([]byte, error) {
 				switch string(request) {
 				case "wait":
+					in.asked <- from
 					<-ctx.Done()
 					return nil, ctx.Err()
 				case "no":
@@ -64,7 +68,7 @@ func talkers(t *testing.T, ids ...NodeID) (*fleet, *inbox) {
 // there is no answer.
 func TestAsk(t *testing.T) {
 	t.Parallel()
-	f, _ := talkers(t, 1, 2, 3)
+	f, in := talkers(t, 1, 2, 3)
 	for from, s := range f.nodes {
 		for to := range f.nodes {
 			got, err := s.node.Ask(within(t, suite.HangLimit), to, make([]byte, 100_000))
@@ -78,7 +82,12 @@ func TestAsk(t *testing.T) {
 	if said, ok := errors.AsType[*RemoteError](err); !ok || said.Text != "it refuses" {
 		t.Errorf("got %v, want what the other node said", err)
 	}
-	_, err = n.Ask(within(t, 50*time.Millisecond), 2, []byte("wait"))
+	ctx, cancel := context.WithCancel(within(t, suite.HangLimit))
+	go func() {
+		<-in.asked
+		cancel()
+	}()
+	_, err = n.Ask(ctx, 2, []byte("wait"))
 	if !errors.Is(err, ErrUnconfirmed) {
 		t.Errorf("got %v, want %v", err, ErrUnconfirmed)
 	}
@@ -98,14 +107,26 @@ func TestAsk(t *testing.T) {
 // for long, and counts it as in contact.
 func TestAskWhileAnotherWaits(t *testing.T) {
 	t.Parallel()
-	f, _ := talkers(t, 1, 2)
+	f, in := talkers(t, 1, 2)
 	l, other := f.leader(), f.follower()
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(within(t, 2*suite.HangLimit))
 	var wg sync.WaitGroup
 	for range maxServing {
 		wg.Go(func() { l.node.Ask(ctx, other.id, []byte("wait")) })
 	}
+	for range maxServing {
+		<-in.asked
+	}
 	other.put(t, "k", "v")
+	from := time.Now()
+	eventually(t, func() error {
+		for _, c := range l.node.seat.Load().heardOf() {
+			if c.err != nil || c.at.Before(from) {
+				return fmt.Errorf("the other node answered last at %v: %w", c.at, c.err)
+			}
+		}
+		return nil
+	})
 	if got := l.node.Figures(); got.InContact != 2 {
 		t.Errorf("%+v", got)
 	}

@@ -78,7 +78,7 @@ func TestKilledWhileKeyChanges(t *testing.T) {
 // middle of whatever is asked on it then.
 func TestRequestsShowTheOwnKey(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t).form(1, 2)
+	f := newFleet(t).formWith(func(o *Options) { o.Timing.Call = suite.HangLimit }, 1, 2)
 	s := f.nodes[2].node.seat.Load()
 	eventually(t, func() error {
 		if id := s.current.Load(); !id.Own || s.fsm.state.Load().Keys[s.credentials.self.String()].Former != "" {
