@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -22,7 +24,8 @@ func TestFailOver(t *testing.T) {
 	f := newFleet(t).formWith(usual, 1, 2, 3)
 	var all []time.Duration
 	for i := range *rounds {
-		killed, by := f.leader(), f.follower()
+		killed := f.leader()
+		by := f.nodes[1+killed.id%3]
 		killed.kill()
 		began := time.Now()
 		eventually(t, func() error { // one that was on its way to the leader is not known to be done
@@ -81,12 +84,32 @@ func TestNoMajority(t *testing.T) {
 // to that one.
 func TestForwardLeavesDeadLeader(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t).form(1, 2, 3)
-	old, by := f.leader(), f.follower()
+	f := newFleet(t)
+	request := write{"k", "w"}.encode()
+	serving, cut := make(chan *station, 3), make(chan struct{})
+	f.formWith(func(o *Options) {
+		serve := o.Serve
+		id := NodeID(len(f.nodes) + 1)
+		o.Serve = func(ctx context.Context, from NodeID, r []byte) ([]byte, error) {
+			if bytes.Equal(r, request) {
+				serving <- f.nodes[id]
+				<-cut
+			}
+			return serve(ctx, from, r)
+		}
+	}, 1, 2, 3)
+	by := f.follower()
 	by.put(t, "k", "v") // there is a connection
+	ended := make(chan error, 1)
+	go func() {
+		_, err := by.node.Forward(within(t, suite.HangLimit), request)
+		ended <- err
+	}()
+	old := <-serving
 	f.network.isolate(old.id)
 	began := time.Now()
-	if _, err := by.node.Forward(within(t, suite.HangLimit), write{"k", "w"}.encode()); !errors.Is(err, ErrUnconfirmed) {
+	close(cut)
+	if err := <-ended; !errors.Is(err, ErrUnconfirmed) {
 		t.Errorf("got %v, want %v", err, ErrUnconfirmed)
 	}
 	if took := time.Since(began); took > suite.HangLimit/2 {

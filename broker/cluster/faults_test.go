@@ -124,8 +124,8 @@ func TestLeaderCutOff(t *testing.T) {
 	old := f.leader()
 	f.network.isolate(old.id)
 	eventually(t, func() error {
-		if old.node.IsLeader() {
-			return errors.New("who is cut off still leads")
+		if id, ok := old.node.Leader(); ok || old.node.IsLeader() {
+			return fmt.Errorf("node %d still leads, as who is cut off believes", id)
 		}
 		return nil
 	})
@@ -193,18 +193,28 @@ func TestCampaignSnapshotUnderLoad(t *testing.T) {
 	l.more(t, 20)
 	away := f.follower()
 	away.kill()
+	last := f.leader().node.seat.Load().raft.LastIndex()
 	l.more(t, 300)
+	eventually(t, func() error {
+		for _, id := range f.others(away.id) {
+			first, err := f.nodes[id].node.store.FirstIndex()
+			if must(t, err); first <= last+1 {
+				return fmt.Errorf("the log of node %d begins with entry %d, want one after %d", id, first, last+1)
+			}
+		}
+		return nil
+	})
 	back := f.start(away.id, small)
 	f.settled(3)
 	l.more(t, 20)
 	f.agree(l.end())
-	if back.register.restores == 0 {
+	if back.register.restored() == 0 {
 		t.Error("the node caught up without a snapshot: the log was not compacted")
 	}
 	back.close()
 	back = f.start(back.id, small)
 	f.settled(3)
-	if back.register.restores > 0 {
+	if back.register.restored() > 0 {
 		t.Error("a snapshot is restored that the machine has already")
 	}
 }
