@@ -88,7 +88,7 @@ func TestCampaignLinearizable(t *testing.T) {
 	stop()
 	wg.Wait()
 	f.settled(3)
-	result, _ := porcupine.CheckOperationsVerbose(registers, history, 20*time.Second)
+	result, _ := porcupine.CheckOperationsVerbose(registers, history, suite.HangLimit)
 	if result != porcupine.Ok {
 		t.Errorf("the history of %d operations is %v", len(history), result)
 	}

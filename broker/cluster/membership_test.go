@@ -177,8 +177,9 @@ func TestJoinWaits(t *testing.T) {
 	invitation, err := f.nodes[1].node.AddNode(within(t, suite.HangLimit), member(2))
 	must(t, err)
 	f.network.isolate(1)
-	b := f.start(2)
-	if err := b.node.Join(within(t, 300*time.Millisecond), spec(2, 1, 2), invitation); !errors.Is(err, ErrWaiting) {
+	ctx, cancel := context.WithCancel(within(t, suite.HangLimit))
+	b := f.start(2, func(o *Options) { o.Changed = cancel }) // once it has joined
+	if err := b.node.Join(ctx, spec(2, 1, 2), invitation); !errors.Is(err, ErrWaiting) {
 		t.Fatalf("got %v, want %v", err, ErrWaiting)
 	}
 	if err := b.node.Join(within(t, suite.HangLimit), spec(2, 1, 2), invitation); !errors.Is(err, ErrClustered) {
