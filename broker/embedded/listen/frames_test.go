@@ -80,18 +80,20 @@ func TestAPongKeepsTheCallersDeadline(t *testing.T) {
 // TestNothingFollowsAFrameThatIsOutInPart: the peer could not tell them apart.
 func TestNothingFollowsAFrameThatIsOutInPart(t *testing.T) {
 	t.Parallel()
-	near, far := net.Pipe()
-	defer far.Close()
-	f := &frames{Conn: near}
-	go io.ReadFull(far, make([]byte, 10))
-	f.SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
-	n, err := f.Write(make([]byte, 100))
-	if n != 8 || !os.IsTimeout(err) {
-		t.Fatalf("wrote %d bytes, %v", n, err)
-	}
-	f.SetWriteDeadline(time.Time{})
-	if n, err := f.Write([]byte("x")); n != 0 || !os.IsTimeout(err) {
-		t.Errorf("wrote %d bytes more, %v", n, err)
-	}
-	f.Close() // writes nothing, or it would wait
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		defer far.Close()
+		f := &frames{Conn: near}
+		go io.ReadFull(far, make([]byte, 10))
+		f.SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
+		n, err := f.Write(make([]byte, 100))
+		if n != 8 || !os.IsTimeout(err) {
+			t.Fatalf("wrote %d bytes, %v", n, err)
+		}
+		f.SetWriteDeadline(time.Time{})
+		if n, err := f.Write([]byte("x")); n != 0 || !os.IsTimeout(err) {
+			t.Errorf("wrote %d bytes more, %v", n, err)
+		}
+		f.Close() // writes nothing, or it would wait
+	})
 }
