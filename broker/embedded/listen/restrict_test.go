@@ -43,6 +43,11 @@ func TestRestrict(t *testing.T) {
 	ca, certs := newAuthority(t)
 	configs := allProtocols(t, certs)
 	own := len(configs)
+	for i := range configs {
+		if configs[i].Protocol != "unix" {
+			configs[i].Address = apart
+		}
+	}
 	r := serve(t, options{}, append(configs, listen.Config{Protocol: "mqtt", AdminOnly: true})...)
 	if !r.HasAdminOnly() {
 		t.Error("there is no listener for administrators")
@@ -155,7 +160,7 @@ func TestBindIsRestricted(t *testing.T) {
 func TestALostPort(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "socket")
-	r := serve(t, options{}, listen.Config{Protocol: "mqtt"}, listen.Config{Protocol: "unix", Address: path})
+	r := serve(t, options{}, listen.Config{Protocol: "mqtt", Address: apart}, listen.Config{Protocol: "unix", Address: path})
 	if r.HasAdminOnly() {
 		t.Error("there is a listener for administrators")
 	}
@@ -186,7 +191,7 @@ func TestALostPort(t *testing.T) {
 func TestRestrictAndClose(t *testing.T) {
 	t.Parallel()
 	for range 20 {
-		r := serve(t, options{}, listen.Config{Protocol: "mqtt"}, listen.Config{Protocol: "mqtt", AdminOnly: true})
+		r := serve(t, options{}, listen.Config{Protocol: "mqtt", Address: apart}, listen.Config{Protocol: "mqtt", Address: apart, AdminOnly: true})
 		turned, ended := make(chan struct{}), make(chan struct{})
 		var turning sync.WaitGroup
 		for g := range 2 {

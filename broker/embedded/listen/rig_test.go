@@ -113,6 +113,10 @@ func echo(c *listen.Conn) {
 	io.Copy(c, struct{ io.Reader }{c})
 }
 
+// apart is an address from which nothing connects, and on which only the listeners are that
+// tests close: no connection and no other program takes their ports meanwhile.
+const apart = "127.0.0.9:0"
+
 // addr is the address of the nth listener.
 func (r *rig) addr(n int) string { return r.Listeners()[n].Addr() }
 
