@@ -136,7 +136,7 @@ func TestTheHandshakesDeadlineHoldsForReadingOnly(t *testing.T) {
 		}
 		io.WriteString(c, "late")
 	}
-	r := serve(t, options{handle: late, Options: listen.Options{Timeout: 2 * time.Second}}, allProtocols(t, certs)...)
+	r := serve(t, options{handle: late, Options: listen.Options{Timeout: 10 * time.Second}}, allProtocols(t, certs)...)
 	peers := maps.Collect(r.dialAll(ca))
 	for _, peer := range peers {
 		wantHear(t, peer, "late")
@@ -248,6 +248,7 @@ func TestCloseEndsWhatIsNotHandedOver(t *testing.T) {
 	for i := range configs {
 		configs[i].ProxyProtocol = true
 	}
+	configs[0].Address = apart
 	r := serve(t, options{Options: listen.Options{Timeout: time.Hour}}, configs...)
 	var early []net.Conn
 	for n := range configs {
