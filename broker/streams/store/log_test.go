@@ -259,28 +259,30 @@ var errEnough = errors.New("enough")
 // something else: the log could not be begun anew.
 func TestReadHoldsNothing(t *testing.T) {
 	t.Parallel()
-	s := fresh(t, Options{})
-	l := stream(t, s, "s", 0)
-	const n = 2 * pageRows
-	for at := range int64(n) {
-		hand(t, l, messages(at, 1)...)
-	}
-	must(t, <-hand(t, l))
-	seen := 0
-	must(t, l.Read(t.Context(), everything, false, func(m messaging.Message) bool {
-		if seen++; seen%500 == 0 {
-			var busy, pages, folded int
-			must(t, s.definitions.QueryRowContext(t.Context(), `PRAGMA wal_checkpoint(TRUNCATE)`).Scan(&busy, &pages, &folded))
-			if busy != 0 || pages != 0 {
-				t.Errorf("the log could not be folded after %d messages: %d, %d, %d", seen, busy, pages, folded)
-			}
-			keep(t, l, messages(n+1, 1)...) // and is not read
+	synctest.Test(t, func(t *testing.T) { // in which the file is not tidied up meanwhile
+		s := fresh(t, Options{})
+		l := stream(t, s, "s", 0)
+		const n = 2 * pageRows
+		for at := range int64(n) {
+			hand(t, l, messages(at, 1)...)
 		}
-		return true
-	}))
-	if seen != n {
-		t.Errorf("read %d messages, want %d", seen, n)
-	}
+		must(t, <-hand(t, l))
+		seen := 0
+		must(t, l.Read(t.Context(), everything, false, func(m messaging.Message) bool {
+			if seen++; seen%500 == 0 {
+				var busy, pages, folded int
+				must(t, s.definitions.QueryRowContext(t.Context(), `PRAGMA wal_checkpoint(TRUNCATE)`).Scan(&busy, &pages, &folded))
+				if busy != 0 || pages != 0 {
+					t.Errorf("the log could not be folded after %d messages: %d, %d, %d", seen, busy, pages, folded)
+				}
+				keep(t, l, messages(n+1, 1)...) // and is not read
+			}
+			return true
+		}))
+		if seen != n {
+			t.Errorf("read %d messages, want %d", seen, n)
+		}
+	})
 }
 
 // TestReadBesideChanges reads while what comes next is deleted and stored. What
