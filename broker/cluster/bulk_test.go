@@ -121,10 +121,10 @@ func TestLargeSnapshot(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
 	parts := map[NodeID]*bulk{}
-	const slow = 300 * time.Millisecond // the snapshot takes longer than a leader may be silent
+	const slow = 600 * time.Millisecond // the snapshot takes longer than a leader may be silent
 	slowly := func(o *Options) {
 		usual(o)
-		o.Timing.Heartbeat = 4 * time.Second
+		o.Timing.Heartbeat = 8 * time.Second
 	}
 	tune := func(o *Options) {
 		slowly(o)
