@@ -36,6 +36,13 @@ func newFault(a action, kinds ...PacketType) *fault {
 
 func (f *fault) strike() { f.once.Do(func() { close(f.struck) }) }
 
+// meet notes that the fault has met a packet, which tells nothing where that is unasked.
+func (f *fault) meet(pkt packet) {
+	if !pkt.unasked() {
+		f.strike()
+	}
+}
+
 // concerns tells whether the fault does that to such a packet.
 func (f *fault) concerns(a action, pkt packet) bool {
 	return f.action == a && (len(f.kinds) == 0 || slices.Contains(f.kinds, pkt.kind()))
@@ -68,9 +75,9 @@ func (p *Proxy) fromBroker(l *link, pkt packet) bool {
 	case l.muted.Load():
 		return true
 	case f.concerns(dropping, pkt):
-		f.strike()
+		f.meet(pkt)
 		return true
-	case f.concerns(garbling, pkt) && p.claim(f):
+	case f.concerns(garbling, pkt) && !pkt.unasked() && p.claim(f):
 		defer f.strike()
 		pkt = f.garbage
 	}

@@ -2,6 +2,8 @@ package brokertest
 
 import (
 	"bufio"
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"io"
 )
@@ -29,6 +31,20 @@ const (
 type packet []byte
 
 func (p packet) kind() PacketType { return PacketType(p[0] >> 4) }
+
+// unasked reports whether a packet may come at any time, whatever a test does: a ping, its
+// answer, or a message of $SYS.
+func (p packet) unasked() bool {
+	switch p.kind() {
+	case Pingreq, Pingresp:
+		return true
+	case Publish:
+		_, length := binary.Uvarint(p[1:])
+		topic := p[min(1+length+2, len(p)):] // and what follows it
+		return bytes.HasPrefix(topic, []byte("$SYS/"))
+	}
+	return false
+}
 
 var errLength = errors.New("remaining length of more than four bytes")
 

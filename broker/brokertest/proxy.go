@@ -13,7 +13,8 @@ import (
 // it is told otherwise; the fault set last is the one in force.
 //
 // Each method that sets a fault returns a channel that is closed when the
-// fault has struck. A fault that strikes once leaves the proxy passing.
+// fault has struck. A fault that strikes once leaves the proxy passing. None strikes
+// at a ping, its answer or a message of $SYS, which may come at any time.
 type Proxy struct {
 	Addr string // host:port to connect to
 	URL  string // mqtt://…
@@ -80,7 +81,8 @@ func (p *Proxy) Silence() <-chan struct{} { return p.set(newFault(dropping)) }
 // or Pass is set. It has struck when there is something to hold.
 func (p *Proxy) Hold() <-chan struct{} { return p.set(newFault(holding)) }
 
-// Garbage gives the client these bytes in place of the broker's next PUBLISH.
+// Garbage gives the client these bytes in place of the broker's next PUBLISH, of another
+// topic than those of $SYS.
 func (p *Proxy) Garbage(b []byte) <-chan struct{} {
 	f := newFault(garbling, Publish)
 	f.garbage = b
@@ -89,6 +91,17 @@ func (p *Proxy) Garbage(b []byte) <-chan struct{} {
 
 // Refuse closes new connections as soon as they are there.
 func (p *Proxy) Refuse() <-chan struct{} { return p.set(newFault(refusing)) }
+
+// Sever closes new connections as soon as they are there, and ends every connection
+// there is now: nothing of what was held passes.
+func (p *Proxy) Sever() {
+	p.mu.Lock()
+	old := p.fault
+	p.fault = newFault(refusing)
+	p.mu.Unlock()
+	p.Cut()
+	close(old.over)
+}
 
 // Cut ends every connection there is now.
 func (p *Proxy) Cut() {
@@ -201,20 +214,20 @@ func (p *Proxy) pump(l *link, src net.Conn, hand func(*link, packet) bool) {
 	r := bufio.NewReader(src)
 	for {
 		pkt, err := readPacket(r)
-		if err != nil || !p.admit(l) || !hand(l, pkt) {
+		if err != nil || !p.admit(l, pkt) || !hand(l, pkt) {
 			return
 		}
 	}
 }
 
 // admit waits while packets are held; false means that the link is over.
-func (p *Proxy) admit(l *link) bool {
+func (p *Proxy) admit(l *link, pkt packet) bool {
 	for {
 		f := p.current()
 		if f.action != holding {
 			return true
 		}
-		f.strike()
+		f.meet(pkt)
 		select {
 		case <-f.over:
 		case <-l.over:

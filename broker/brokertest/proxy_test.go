@@ -2,6 +2,7 @@ package brokertest_test
 
 import (
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,7 +24,7 @@ func join(t *testing.T, s *brokertest.Server, url string) *client {
 	t.Helper()
 	c := &client{got: make(chan string, 100), lost: make(chan struct{})}
 	o := mqtt.NewClientOptions().AddBroker(url).SetUsername(s.AdminUsername).SetPassword(string(s.AdminPassword)).
-		SetProtocolVersion(4).SetAutoReconnect(false).
+		SetProtocolVersion(4).SetAutoReconnect(false).SetConnectTimeout(suite.HangLimit).SetKeepAlive(0).
 		SetConnectionLostHandler(func(mqtt.Client, error) { close(c.lost) }).
 		SetDefaultPublishHandler(func(_ mqtt.Client, m mqtt.Message) { c.got <- string(m.Payload()) })
 	c.Client = mqtt.NewClient(o)
@@ -180,6 +181,45 @@ func TestProxySendsGarbage(t *testing.T) {
 	within(t, "the fault has struck", struck)
 	within(t, "the client has given the connection up", c.lost)
 	done(t, again().Publish("t", 1, false, ""), "publish after the fault")
+}
+
+func TestProxyPassesWhatIsUnasked(t *testing.T) {
+	t.Parallel()
+	p, witness, c, _ := stage(t)
+	struck := p.Garbage([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff})
+	done(t, c.Subscribe("$SYS/broker/uptime", 0, nil), "subscribe")
+	for range 2 { // one that is retained, one that the broker publishes by itself
+		if got := c.next(t); !strings.HasSuffix(got, " seconds") {
+			t.Errorf("the client got %q", got)
+		}
+	}
+	done(t, witness.Publish("t", 1, false, "replaced"), "publish")
+	within(t, "the fault has struck", struck)
+	within(t, "the client has given the connection up", c.lost)
+}
+
+// TestProxySevers shows that nothing passes that was held.
+func TestProxySevers(t *testing.T) {
+	t.Parallel()
+	p, witness, c, again := stage(t)
+	struck := p.Hold()
+	c.Publish("t", 1, false, "held")
+	within(t, "there is something to hold", struck)
+	p.Sever()
+	within(t, "the client has lost its connection", c.lost)
+	conn, err := net.Dial("tcp", p.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.Read(make([]byte, 1)); err == nil {
+		t.Error("a refused connection can be read from")
+	}
+	p.Pass()
+	done(t, again().Publish("t", 1, false, "later"), "publish after the fault")
+	if got := witness.next(t); got != "later" {
+		t.Errorf("the broker got %q, want only %q", got, "later")
+	}
 }
 
 func TestProxyRefuses(t *testing.T) {
