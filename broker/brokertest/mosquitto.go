@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -97,9 +96,8 @@ func installed(t testing.TB, withPlugin bool) (binary, plugin string) {
 	return "", ""
 }
 
-// startOnFreePorts starts Mosquitto. It takes its ports by number only, so
-// between finding a free one and its bind another process may be faster: then
-// others are tried.
+// startOnFreePorts starts Mosquitto. Its listeners for WebSockets cannot have a port on
+// which connections are still being forgotten: then others are tried.
 func (s *Server) startOnFreePorts(t testing.TB) {
 	t.Helper()
 	for range 10 {
@@ -220,22 +218,6 @@ func (p *process) stop() (err error) {
 		}
 	})
 	return err
-}
-
-// freePort finds a port that nobody listens on now.
-func freePort(t testing.TB) string {
-	t.Helper()
-	alone := net.ListenConfig{Control: dontReuse}
-	ln, err := alone.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("find a free port: %v", err)
-	}
-	defer ln.Close()
-	_, port, err := net.SplitHostPort(ln.Addr().String())
-	if err != nil {
-		t.Fatalf("find a free port: %v", err)
-	}
-	return port
 }
 
 // tailLog keeps the last lines of a log.

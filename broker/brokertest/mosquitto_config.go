@@ -179,8 +179,8 @@ func (s *Server) security() []string {
 func (s *Server) listeners(t testing.TB) (conf []string) {
 	t.Helper()
 	add := func(scheme string, lines ...string) (addr, url string) {
-		port := freePort(t)
-		addr = net.JoinHostPort("127.0.0.1", port)
+		addr = FreePort(t, "127.0.0.1")
+		_, port, _ := net.SplitHostPort(addr) // it is sound
 		conf = append(append(conf, "listener "+port+" 127.0.0.1"), lines...)
 		if s.options.perListen {
 			conf = append(conf, s.security()...)
