@@ -152,8 +152,8 @@ func replayMany(t *testing.T, s *scene) {
 }
 
 // replayPace compares replays with the time that the messages took: one at the
-// original pace, or slower, can take no less; a faster one does take less, at
-// the latest when it is tried again on a machine that was busy.
+// original pace, or slower, can take no less; a faster one does take less, if not on a
+// machine that is busy then at another try.
 func replayPace(t *testing.T, s *scene) {
 	f := s.flow(t, broker.StreamSpec{Persist: new(true)})
 	f.publish(t, "1")
@@ -179,10 +179,7 @@ func replayPace(t *testing.T, s *scene) {
 		t.Errorf("a replay at speed 2 took %v, and must take %v", got, least)
 	}
 	for _, speed := range []float64{0, 100} {
-		quick := slices.ContainsFunc(make([]bool, 5), func(bool) bool { return took(speed) < distance })
-		if !quick {
-			t.Errorf("a replay at speed %v takes as long as the messages did", speed)
-		}
+		WaitFor(t, fmt.Sprintf("a replay at speed %v takes less time than the messages did", speed), func() bool { return took(speed) < distance })
 	}
 }
 

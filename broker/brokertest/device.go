@@ -25,6 +25,10 @@ type identity struct {
 	will     string // topic of a Will, whose payload is the topic
 }
 
+// keepAlive is so long that no ping is due during a test, which would have to be answered
+// in time.
+const keepAlive = 10 * time.Hour
+
 // message is what a device received.
 type message struct{ topic, payload string }
 
@@ -64,6 +68,7 @@ func (s *scene) connect(t *testing.T, who identity) (*device, error) {
 func (d *device) options(url string, who identity) *mqtt.ClientOptions {
 	o := mqtt.NewClientOptions().AddBroker(url).SetClientID(who.clientID).
 		SetProtocolVersion(4).SetAutoReconnect(false).SetConnectRetry(false).
+		SetKeepAlive(keepAlive).
 		SetConnectTimeout(suite.HangLimit).SetWriteTimeout(suite.HangLimit).
 		SetOrderMatters(true).SetDefaultPublishHandler(d.take).
 		SetConnectionLostHandler(func(mqtt.Client, error) { close(d.lost) }).
