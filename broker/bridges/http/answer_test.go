@@ -136,16 +136,34 @@ func TestALongRetryAfterIsNotWaitedFor(t *testing.T) {
 	}
 }
 
+// untilAsked is a context whose time is over once a server was asked.
+type untilAsked struct {
+	context.Context
+	asked <-chan struct{}
+}
+
+func (untilAsked) Deadline() (time.Time, bool) { return time.Now().Add(suite.HangLimit), true }
+func (c untilAsked) Done() <-chan struct{}     { return c.asked }
+func (c untilAsked) Err() error {
+	select {
+	case <-c.asked:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
 func TestAServerThatHangs(t *testing.T) {
 	t.Parallel()
-	release := make(chan struct{})
-	s := serve(t, func(nethttp.ResponseWriter, seen) { <-release })
+	release, asked := make(chan struct{}), make(chan struct{})
+	s := serve(t, func(nethttp.ResponseWriter, seen) {
+		close(asked)
+		<-release
+	})
 	t.Cleanup(func() { close(release) }) // before the server is closed
 	c := connected(t, s.URL, "", "", "")
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
 	results := make([]bridges.Result, 2)
-	err := c.Deliver(ctx, entries("1", "2"), results)
+	err := c.Deliver(untilAsked{t.Context(), asked}, entries("1", "2"), results)
 	if err == nil || isLost(err) || !strings.Contains(err.Error(), "in time") {
 		t.Errorf("got %v, want it to say that there was no answer in time", err)
 	}

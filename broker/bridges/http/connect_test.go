@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"signalbox/broker/bridges"
+	"signalbox/broker/brokertest"
 	"signalbox/scripts/suite"
 )
 
@@ -120,11 +121,9 @@ func connectError(t *testing.T, url, connection string) string {
 func TestConnectSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	secure, clear := serveTLS(t, nil, false), serve(t, nil)
-	gone := serve(t, nil)
-	gone.Close()
 	_, port, _ := net.SplitHostPort(secure.Listener.Addr().String())
 	for _, c := range []struct{ url, connection, want string }{
-		{gone.URL, "", "refuses connections"},
+		{"http://" + brokertest.FreePort(t, "127.0.0.1"), "", "refuses connections"},
 		{secure.URL, "", "its authority is unknown"},
 		{"https://localhost:" + port, secure.authority(), "its certificate is for another name"},
 		{strings.Replace(clear.URL, "http:", "https:", 1), "", "does not speak TLS"},
@@ -151,9 +150,16 @@ func TestConnectSendsNothing(t *testing.T) {
 
 func TestCheckFindsAServerGone(t *testing.T) {
 	t.Parallel()
-	s := serve(t, nil)
-	c := connected(t, s.URL, "", "", "")
-	s.Close()
+	l, err := net.Listen("tcp", brokertest.FreePort(t, "127.0.0.1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &nethttp.Server{Handler: nethttp.NotFoundHandler()}
+	go s.Serve(l) //nolint:errcheck // until it is closed
+	c := connected(t, "http://"+l.Addr().String(), "", "", "")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := deliver(t, c, entries("1")); !isLost(err) {
 		t.Errorf("got %v, want the connection to be lost", err)
 	}

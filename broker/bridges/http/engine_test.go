@@ -21,6 +21,7 @@ import (
 	"signalbox/broker/bridges"
 	"signalbox/broker/bridges/http"
 	"signalbox/broker/bridges/store"
+	"signalbox/broker/brokertest"
 	"signalbox/broker/messaging"
 	"signalbox/scripts/suite"
 )
@@ -208,7 +209,12 @@ func TestNothingIsLost(t *testing.T) {
 	if y.repeated > 4 { // the requests that were under way when connections were closed
 		t.Errorf("%d messages came twice", y.repeated)
 	}
-	if dead := deadLetters(t, e); len(dead) != 1 || dead[0].Payload != `{"n":"poison"}` || !strings.Contains(dead[0].Reason, "integer") {
+	var dead []broker.DeadLetter
+	brokertest.WaitFor(t, "there is a dead letter", func() bool { // at the end of its batch
+		dead = deadLetters(t, e)
+		return len(dead) > 0
+	})
+	if len(dead) != 1 || dead[0].Payload != `{"n":"poison"}` || !strings.Contains(dead[0].Reason, "integer") {
 		t.Errorf("got %+v, want the message that has no number", dead)
 	}
 }
