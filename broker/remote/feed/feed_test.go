@@ -47,19 +47,22 @@ func TestEachOnce(t *testing.T) {
 			sinks[i], _ = take(f, filter, i%2 == 0)
 		}
 		settle(t, f)
+		settleAll := func() {
+			for _, s := range sinks {
+				s.settle()
+			}
+		}
 		p := join(t, server)
 		topics := []string{"a/b", "a/c", "b", "a/b/c", "x/y/c", "end"}
 		for i := range 20 {
 			for _, topic := range topics {
 				p.send(&paho.Publish{Topic: topic, Payload: fmt.Appendf(nil, "%s %d", topic, i), QoS: byte(i % 3)})
 			}
-			for _, s := range sinks {
-				s.settle()
-			}
+			settleAll()
 		}
 		p.publish("end", "end")
 		brokertest.WaitFor(t, "the last message is taken", func() bool {
-			sinks[0].settle()
+			settleAll()
 			return slices.Contains(sinks[0].payloads(), "end")
 		})
 		for i, filter := range filters {

@@ -193,8 +193,7 @@ func TestPublishGivenUp(t *testing.T) {
 		result <- err
 	}()
 	<-held
-	proxy.Refuse()
-	proxy.Cut()
+	proxy.Sever()
 	if err := <-result; broker.KindOf(err) != broker.Unavailable {
 		t.Errorf("Publish() = %v", err)
 	}

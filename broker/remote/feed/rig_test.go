@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // quick is a timing for tests: what has to be waited for does not take long, what
 // must not happen has time enough not to.
 var quick = Timing{
-	Connect: 10 * time.Second, Answer: 10 * time.Second, Write: 10 * time.Second,
+	Connect: suite.HangLimit, Answer: suite.HangLimit, Write: suite.HangLimit,
 	MinPause: 5 * time.Millisecond, MaxPause: 50 * time.Millisecond, Stable: time.Hour,
 	Ping: 30 * time.Second, Silence: time.Minute, Retry: time.Hour, Linger: 50 * time.Millisecond,
 }
@@ -172,7 +172,7 @@ func join(t testing.TB, server *brokertest.Server) *peer {
 		t.Fatal(err)
 	}
 	p := &peer{t: t, got: make(chan *paho.Publish, 10_000)}
-	p.Client = paho.NewClient(paho.ClientConfig{Conn: conn, OnPublishReceived: []func(paho.PublishReceived) (bool, error){
+	p.Client = paho.NewClient(paho.ClientConfig{Conn: conn, PacketTimeout: suite.HangLimit, OnPublishReceived: []func(paho.PublishReceived) (bool, error){
 		func(r paho.PublishReceived) (bool, error) { p.got <- r.Packet; return true, nil },
 	}})
 	connect := &paho.Connect{KeepAlive: 60, CleanStart: true, UsernameFlag: true, PasswordFlag: true,

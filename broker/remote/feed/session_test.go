@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/eclipse/paho.golang/paho"
 
@@ -138,6 +139,7 @@ func TestLeftBehind(t *testing.T) {
 // TestBrokerGone goes on when a broker comes back that has forgotten everything.
 func TestBrokerGone(t *testing.T) {
 	either(t, func(t *testing.T, server *brokertest.Server, o Options, _ bool) {
+		o.Timing.Answer = 50 * time.Millisecond // as it is waited out
 		f, _ := run(t, o)
 		s, _ := take(f, "a/#", true)
 		settle(t, f)
