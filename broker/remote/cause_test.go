@@ -13,14 +13,21 @@ import (
 	"signalbox/broker"
 	"signalbox/broker/brokertest"
 	"signalbox/broker/remote/endpoint"
+	"signalbox/scripts/suite"
 )
 
 // wantCause checks that a target cannot be reached for the reason that the
 // words tell, and that it is told wherever somebody may look.
 func wantCause(t *testing.T, target broker.Target, words ...string) {
 	t.Helper()
+	wantCauseIn(t, suite.HangLimit, target, words...)
+}
+
+// wantCauseIn is wantCause for a connection that is waited for no longer.
+func wantCauseIn(t *testing.T, connect time.Duration, target broker.Target, words ...string) {
+	t.Helper()
 	d := quick()
-	d.timing.connect, d.timing.grace = 2*time.Second, 100*time.Millisecond
+	d.timing.connect, d.timing.grace = connect, 100*time.Millisecond
 	d.timing.answer = time.Hour // what is wrong is known sooner
 	b := open(t, d, target)
 	e := wantKind(t, b.Ready(t.Context()), broker.Unavailable)
@@ -68,12 +75,7 @@ func TestCause_nobody_there(t *testing.T) {
 	t.Parallel()
 	t.Run("refused", func(t *testing.T) {
 		t.Parallel()
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		addr := ln.Addr().String()
-		ln.Close()
+		addr := brokertest.FreePort(t, "127.0.0.1")
 		wantCause(t, broker.Target{URL: "mqtt://" + addr}, addr, "refuses connections")
 	})
 	for name, c := range map[string]struct {
@@ -117,7 +119,11 @@ func TestCause_not_a_broker(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			wantCause(t, broker.Target{URL: c.url}, c.want)
+			limit := suite.HangLimit
+			if strings.HasPrefix(c.want, "does not answer") {
+				limit = 2 * time.Second
+			}
+			wantCauseIn(t, limit, broker.Target{URL: c.url}, c.want)
 		})
 	}
 	for greeting, want := range map[string]string{

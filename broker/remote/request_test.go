@@ -169,7 +169,7 @@ func TestLoss_of_a_good_connection_is_always_made_good_at_once(t *testing.T) {
 	d.timing.minPause, d.timing.maxPause, d.timing.stable = time.Hour, time.Hour, 0
 	b := open(t, d, target)
 	for n := range 4 {
-		brokertest.WaitFor(t, "the broker is connected", func() bool { return b.Ready(t.Context()) == nil && proxy.Accepted() == n+1 })
+		brokertest.WaitFor(t, "the broker is connected", func() bool { return proxy.Accepted() == n+1 && b.Ready(t.Context()) == nil })
 		proxy.Cut()
 	}
 }

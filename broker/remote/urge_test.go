@@ -1,19 +1,19 @@
 package remote
 
 import (
-	"net"
 	"sync"
 	"testing"
 	"time"
 
 	"signalbox/broker"
 	"signalbox/broker/brokertest"
+	"signalbox/scripts/suite"
 )
 
 // restless rests for ever between attempts, unless an operation wants the next one.
 func restless() *Dialer {
 	d := quick()
-	d.timing.minPause, d.timing.maxPause, d.timing.urge, d.timing.hope = time.Hour, time.Hour, 0, 10*time.Second
+	d.timing.minPause, d.timing.maxPause, d.timing.urge, d.timing.hope = time.Hour, time.Hour, 0, suite.HangLimit
 	return d
 }
 
@@ -44,16 +44,11 @@ func wantResting(t *testing.T, b *Broker) {
 // TestOperationEndsTheRest of a connection to a broker that was not there.
 func TestOperationEndsTheRest(t *testing.T) {
 	t.Parallel()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := ln.Addr().String()
-	ln.Close()
+	addr := brokertest.FreePort(t, "127.0.0.1")
 	b := open(t, restless(), broker.Target{URL: "mqtt://" + addr, TopicTree: true})
 	wantKind(t, b.Ready(t.Context()), broker.Unavailable)
 	wantResting(t, b)
-	_, err = b.GetTTL(t.Context(), 0)
+	_, err := b.GetTTL(t.Context(), 0)
 	wantKind(t, err, broker.Unavailable)
 	wantResting(t, b)
 	(&scripted{answers: rich, respond: (&group{}).respond}).serveAt(t, addr)
@@ -87,7 +82,7 @@ func TestOperationEndsTheRestAfterALoss(t *testing.T) {
 	target.URL, target.TopicTree = proxy.URL, true
 	b := open(t, restless(), target)
 	for n := range 2 { // after the second one it takes its time
-		brokertest.WaitFor(t, "the broker is connected", func() bool { return b.Ready(t.Context()) == nil && proxy.Accepted() == n+1 })
+		brokertest.WaitFor(t, "the broker is connected", func() bool { return proxy.Accepted() == n+1 && b.Ready(t.Context()) == nil })
 		proxy.Cut()
 	}
 	wantResting(t, b)
@@ -116,18 +111,13 @@ func TestOperationsDoNotUrgeAtOnce(t *testing.T) {
 // the attempt before it failed: the broker has been started meanwhile.
 func TestFreshAttempt(t *testing.T) {
 	t.Parallel()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := ln.Addr().String()
-	ln.Close()
+	addr := brokertest.FreePort(t, "127.0.0.1")
 	d := restless()
 	d.timing.urge = time.Hour // an attempt was made just now
 	b := open(t, d, broker.Target{URL: "mqtt://" + addr, TopicTree: true})
 	wantKind(t, b.Ready(t.Context()), broker.Unavailable)
 	wantResting(t, b)
-	_, err = b.GetTTL(broker.WithFreshAttempt(t.Context()), 0)
+	_, err := b.GetTTL(broker.WithFreshAttempt(t.Context()), 0)
 	wantKind(t, err, broker.Unavailable)
 	wantResting(t, b)
 	(&scripted{answers: rich, respond: (&group{}).respond}).serveAt(t, addr)
