@@ -24,7 +24,8 @@ func connect(t *testing.T, s *brokertest.Server, clientID, username, password st
 	t.Helper()
 	o := mqtt.NewClientOptions().AddBroker("tcp://" + s.Addr).SetProtocolVersion(4).
 		SetClientID(clientID).SetUsername(username).SetPassword(password).
-		SetAutoReconnect(false).SetConnectRetry(false).SetDefaultPublishHandler(each)
+		SetAutoReconnect(false).SetConnectRetry(false).SetConnectTimeout(suite.HangLimit).SetKeepAlive(0).
+		SetDefaultPublishHandler(each)
 	c := mqtt.NewClient(o)
 	token := c.Connect()
 	if !token.WaitTimeout(suite.HangLimit) {
