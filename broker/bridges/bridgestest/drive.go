@@ -11,10 +11,11 @@ import (
 	"signalbox/broker/bridges"
 	"signalbox/broker/bridges/mapping"
 	"signalbox/broker/messaging"
+	"signalbox/scripts/suite"
 )
 
 // Patience is how long a test waits for what must come.
-const Patience = 60 * time.Second
+const Patience = suite.HangLimit
 
 // Connection makes what a Kind compiles of a connection's part of a document,
 // whose topic mappings may name these schema mappings.
@@ -88,7 +89,7 @@ func Drive(t testing.TB, c bridges.Connector, entries []*bridges.Entry, size int
 		}
 		err := error(nil)
 		if !connected {
-			err = bounded(ctx, 10*time.Second, c.Connect)
+			err = bounded(ctx, Patience, c.Connect)
 			connected = err == nil
 		}
 		if connected {
@@ -120,7 +121,7 @@ func bounded(ctx context.Context, d time.Duration, do func(context.Context) erro
 func (o *Outcome) deliver(ctx context.Context, t testing.TB, c bridges.Connector, batch []*bridges.Entry) (left []*bridges.Entry, err error) {
 	t.Helper()
 	results := make([]bridges.Result, len(batch))
-	err = bounded(ctx, 30*time.Second, func(ctx context.Context) error { return c.Deliver(ctx, batch, results) })
+	err = bounded(ctx, Patience, func(ctx context.Context) error { return c.Deliver(ctx, batch, results) })
 	for i, r := range results {
 		switch r.State {
 		case bridges.Pending:
@@ -153,8 +154,8 @@ func pause(ctx context.Context) {
 	}
 }
 
-// Connect connects within ten seconds and gives the error.
+// Connect connects and gives the error.
 func Connect(t testing.TB, c bridges.Connector) error {
 	t.Helper()
-	return bounded(t.Context(), 10*time.Second, c.Connect)
+	return bounded(t.Context(), Patience, c.Connect)
 }

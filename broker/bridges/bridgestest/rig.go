@@ -114,7 +114,7 @@ func Await(tb testing.TB, holds func() error) {
 	tb.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	limit := time.NewTimer(30 * time.Second)
+	limit := time.NewTimer(Patience)
 	defer limit.Stop()
 	for {
 		err := holds()
@@ -124,7 +124,7 @@ func Await(tb testing.TB, holds func() error) {
 		select {
 		case <-tick.C:
 		case <-limit.C:
-			tb.Fatal("still not so after 30 seconds: ", err)
+			tb.Fatal("still not so: ", err)
 		}
 	}
 }

@@ -129,6 +129,10 @@ func TestPrefixCircle(t *testing.T) {
 	for i, client := range c.clients {
 		client.send(fmt.Sprint("a/", i), "x", 2, false)
 	}
+	for i, client := range c.clients {
+		own := fmt.Sprintf("a/%d=x/2", i)
+		brokertest.WaitFor(t, own+" has come", func() bool { return slices.Contains(client.texts(), own) })
+	}
 	last := c.settled()
 	for i, client := range c.clients {
 		if n := len(client.list()); n > 400 {

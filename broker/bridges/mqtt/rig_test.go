@@ -24,6 +24,7 @@ import (
 	"signalbox/broker/brokertest"
 	"signalbox/broker/embedded"
 	"signalbox/broker/file"
+	"signalbox/scripts/suite"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -223,7 +224,7 @@ func join(t testing.TB, n *node, filters ...string) *client {
 		t.Fatal(err)
 	}
 	c := &client{t: t}
-	c.Client = paho.NewClient(paho.ClientConfig{Conn: conn, OnPublishReceived: []func(paho.PublishReceived) (bool, error){
+	c.Client = paho.NewClient(paho.ClientConfig{Conn: conn, PacketTimeout: suite.HangLimit, OnPublishReceived: []func(paho.PublishReceived) (bool, error){
 		func(r paho.PublishReceived) (bool, error) {
 			c.mu.Lock()
 			defer c.mu.Unlock()

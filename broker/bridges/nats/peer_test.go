@@ -31,7 +31,8 @@ func startPeer(t *testing.T, change func(*server.Options)) *peer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &peer{url: "nats://" + address, options: server.Options{Host: "127.0.0.1", JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true}}
+	p := &peer{url: "nats://" + address, options: server.Options{Host: "127.0.0.1", JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true,
+		AuthTimeout: suite.HangLimit.Seconds(), TLSTimeout: suite.HangLimit.Seconds()}}
 	if p.options.Port, err = strconv.Atoi(port); err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +66,7 @@ func (p *peer) stop() {
 // client connects to the server as a subscriber would.
 func (p *peer) client(t testing.TB, opts ...natsgo.Option) *natsgo.Conn {
 	t.Helper()
-	nc, err := natsgo.Connect(p.url, opts...)
+	nc, err := natsgo.Connect(p.url, append(opts, natsgo.Timeout(suite.HangLimit))...)
 	if err != nil {
 		t.Fatalf("connect to NATS: %v", err)
 	}
@@ -101,7 +102,7 @@ func next(t testing.TB, sub *natsgo.Subscription) *natsgo.Msg {
 // addStream makes a stream of a subject with a bound for the size of messages.
 func (p *peer) addStream(t testing.TB, name, subject string, size int32, opts ...natsgo.Option) {
 	t.Helper()
-	js, err := p.client(t, opts...).JetStream()
+	js, err := p.client(t, opts...).JetStream(natsgo.MaxWait(suite.HangLimit))
 	if err == nil {
 		_, err = js.AddStream(&natsgo.StreamConfig{Name: name, Subjects: []string{subject}, MaxMsgSize: size})
 	}
@@ -113,7 +114,7 @@ func (p *peer) addStream(t testing.TB, name, subject string, size int32, opts ..
 // stored gives what a stream has, which is to be so many messages.
 func (p *peer) stored(t testing.TB, name, subject string, count int, opts ...natsgo.Option) (all []*natsgo.Msg) {
 	t.Helper()
-	js, err := p.client(t, opts...).JetStream()
+	js, err := p.client(t, opts...).JetStream(natsgo.MaxWait(suite.HangLimit))
 	if err != nil {
 		t.Fatal(err)
 	}
