@@ -43,7 +43,7 @@ func Start(t testing.TB, patience time.Duration, dir string, change ...func(*eng
 }
 
 // Unconnected is Start without a socket: clients come by Pipe, so that the broker
-// can run in virtual time.
+// can run in virtual time. Connect and Dial do without a network, too.
 func Unconnected(t testing.TB, patience time.Duration, dir string, change ...func(*engine.Config, *engine.Parts)) *Broker {
 	t.Helper()
 	f, err := schema.Open(t.Context(), filepath.Join(dir, "broker.db"), slog.New(slog.DiscardHandler))
@@ -51,6 +51,7 @@ func Unconnected(t testing.TB, patience time.Duration, dir string, change ...fun
 	s, err := store.Open(t.Context(), f, store.Options{Durability: file.Process})
 	Check(t, err)
 	c, p := engine.DefaultConfig(), engine.Parts{Store: s, Authority: Permissive{}, Watcher: blind{}, Control: func(*engine.Request) {}}
+	c.ConnectTimeout, c.WriteTimeout, c.LoginTimeout = patience, patience, patience
 	for _, f := range change {
 		f(&c, &p)
 	}

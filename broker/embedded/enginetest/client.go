@@ -54,11 +54,19 @@ func (b *Broker) Dial() *Client {
 }
 
 func (b *Broker) dial() (*Client, error) {
-	conn, err := net.Dial("tcp", b.Addr)
+	conn, err := b.reach()
 	if err != nil {
 		return nil, err
 	}
 	return &Client{Conn: conn, T: b.T, In: bufio.NewReader(conn), Version: wire.V5, patience: b.Patience}, nil
+}
+
+// reach makes a connection to the broker.
+func (b *Broker) reach() (net.Conn, error) {
+	if b.Addr == "" {
+		return Buffered(b.Pipe()), nil
+	}
+	return net.Dial("tcp", b.Addr)
 }
 
 // Connect opens a connection and waits for CONNACK, which must let it in. The
