@@ -12,7 +12,7 @@ import (
 func BenchmarkConnect(b *testing.B) {
 	for _, nodes := range []int{0, 1, 3, 5} {
 		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
-			c := newCluster(b, max(nodes, 1))
+			c := newClusterOverTCP(b, max(nodes, 1))
 			if nodes == 0 { // without claims
 				c.nodes[0].claims.Close()
 			}
@@ -31,7 +31,7 @@ func BenchmarkConnect(b *testing.B) {
 func BenchmarkMove(b *testing.B) {
 	for _, messages := range []int{0, 1000} {
 		b.Run(fmt.Sprintf("messages=%d", messages), func(b *testing.B) {
-			c := newCluster(b, 3)
+			c := newClusterOverTCP(b, 3)
 			s := c.nodes[0].Connect(keeps("c"))
 			s.Subscribe("a", 1)
 			s.Close()

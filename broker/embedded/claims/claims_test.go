@@ -13,8 +13,9 @@ import (
 
 // TestTakeOver brings a session from one node to another: the older connection is
 // told, and messages under way go on.
-func TestTakeOver(t *testing.T) {
-	t.Parallel()
+func TestTakeOver(t *testing.T) { virtually(t, testTakeOver) }
+
+func testTakeOver(t *testing.T) {
 	c := newCluster(t, 3)
 	here, there := c.nodes[0], c.nodes[1]
 	first := here.Connect(keeps("c"))
@@ -50,8 +51,9 @@ func TestTakeOver(t *testing.T) {
 }
 
 // TestCleanStart ends the session wherever it is, and sends its Will.
-func TestCleanStart(t *testing.T) {
-	t.Parallel()
+func TestCleanStart(t *testing.T) { virtually(t, testCleanStart) }
+
+func testCleanStart(t *testing.T) {
 	c := newCluster(t, 2)
 	here, there := c.nodes[0], c.nodes[1]
 	h := keeps("c")
@@ -74,8 +76,9 @@ func TestCleanStart(t *testing.T) {
 
 // TestForeign refuses a client id that belongs to another username elsewhere, and
 // leaves its connection alone.
-func TestForeign(t *testing.T) {
-	t.Parallel()
+func TestForeign(t *testing.T) { virtually(t, testForeign) }
+
+func testForeign(t *testing.T) {
 	c := newCluster(t, 2)
 	h := keeps("c")
 	c.nodes[0].Connect(h)
@@ -89,8 +92,9 @@ func TestForeign(t *testing.T) {
 }
 
 // TestNoExpiry leaves nothing of a session that is not kept.
-func TestNoExpiry(t *testing.T) {
-	t.Parallel()
+func TestNoExpiry(t *testing.T) { virtually(t, testNoExpiry) }
+
+func testNoExpiry(t *testing.T) {
 	c := newCluster(t, 2)
 	c.nodes[0].Connect(wire.Connect{ClientID: "c"})
 	if c.nodes[1].Connect(wire.Connect{ClientID: "c"}).Present {
@@ -103,8 +107,9 @@ func TestNoExpiry(t *testing.T) {
 
 // TestLargeQueue brings a queue of many pages, and messages larger than what one
 // answer holds, in order.
-func TestLargeQueue(t *testing.T) {
-	t.Parallel()
+func TestLargeQueue(t *testing.T) { virtually(t, testLargeQueue) }
+
+func testLargeQueue(t *testing.T) {
 	c := newCluster(t, 2)
 	here, there := c.nodes[0], c.nodes[1]
 	first := here.Connect(keeps("c"))

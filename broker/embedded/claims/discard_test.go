@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"signalbox/broker/embedded/claims"
 	"signalbox/broker/embedded/engine"
@@ -11,8 +12,9 @@ import (
 
 // TestDiscardedMessagesAreCounted counts what waited in a session that ends because its
 // client has begun another one while the node was cut off.
-func TestDiscardedMessagesAreCounted(t *testing.T) {
-	t.Parallel()
+func TestDiscardedMessagesAreCounted(t *testing.T) { virtually(t, testDiscardedMessagesAreCounted) }
+
+func testDiscardedMessagesAreCounted(t *testing.T) {
 	var discarded atomic.Int64
 	c := newCluster(t, 2, impatient, func(o *claims.Options) {
 		o.Discarded = func(_, messages int) { discarded.Add(int64(messages)) }
@@ -31,6 +33,7 @@ func TestDiscardedMessagesAreCounted(t *testing.T) {
 	here.part(false)
 	until(t, "the newer session is the only one", func() bool { return slices.Equal(c.sessions("c"), []int{-2}) })
 	until(t, "all answer", c.answers)
+	synctest.Wait()
 	if n := discarded.Load(); n != 3 {
 		t.Errorf("%d of 3 discarded messages are counted", n)
 	}

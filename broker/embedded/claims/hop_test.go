@@ -201,7 +201,7 @@ func (h *hopper) settled() {
 // all of them: it gets each of QoS 1 in order, and each of QoS 2 once.
 func TestCampaignHopping(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 3)
+	c := newClusterOverTCP(t, 3)
 	h := newHopper(c, 1)
 	acknowledged := h.run(60)
 	t.Logf("%d hops, %d messages, figures of node 1: %+v", h.hops, len(acknowledged), c.nodes[0].claims.Figures())
@@ -231,7 +231,7 @@ func TestCampaignHoppingWithFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := newCluster(t, 3)
+			c := newClusterOverTCP(t, 3)
 			dice := rand.New(rand.NewPCG(uint64(kind), 3))
 			c.spoil(func(request []byte) (f fault) {
 				if request[1] != kindClaim && (kind == 0 || request[1] == kind) {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -22,8 +23,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // cluster is some nodes, each with a real engine, store and socket. Their requests
 // and messages cross in this process.
 type cluster struct {
-	t     testing.TB
-	nodes []*node // node n is nodes[n-1]
+	t       testing.TB
+	nodes   []*node // node n is nodes[n-1]
+	network bool    // clients and messages go over TCP
 
 	mu    sync.Mutex
 	fault func(request []byte) fault
@@ -47,10 +49,31 @@ type node struct {
 	apart bool // reaches nobody and is not reached
 }
 
-// newCluster starts nodes until the test ends.
+// virtually runs a test in virtual time: however slow the machine is, no node is
+// passed over that answers at once.
+func virtually(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, test)
+}
+
+// newCluster starts nodes that do without a network, so that they can run in virtual
+// time, until the test ends.
 func newCluster(t testing.TB, n int, change ...func(*claims.Options)) *cluster {
 	t.Helper()
-	c := &cluster{t: t, fault: func([]byte) fault { return fault{} }}
+	return (&cluster{t: t}).begin(n, change)
+}
+
+// newClusterOverTCP is newCluster with a network.
+func newClusterOverTCP(t testing.TB, n int, change ...func(*claims.Options)) *cluster {
+	t.Helper()
+	return (&cluster{t: t, network: true}).begin(n, change)
+}
+
+func (c *cluster) begin(n int, change []func(*claims.Options)) *cluster {
+	t := c.t
+	t.Helper()
+	c.fault = func([]byte) fault { return fault{} }
 	for i := range n {
 		c.nodes = append(c.nodes, c.start(i+1, change))
 	}
@@ -72,7 +95,11 @@ func newCluster(t testing.TB, n int, change ...func(*claims.Options)) *cluster {
 
 func (c *cluster) start(number int, change []func(*claims.Options)) *node {
 	c.t.Helper()
-	n := &node{Broker: enginetest.Start(c.t, suite.HangLimit, c.t.TempDir()), cluster: c, number: number}
+	begin := enginetest.Unconnected
+	if c.network {
+		begin = enginetest.Start
+	}
+	n := &node{Broker: begin(c.t, suite.HangLimit, c.t.TempDir()), cluster: c, number: number}
 	check(c.t, n.Load(c.t.Context()))
 	n.mesh = mesh.New(mesh.Options{Self: number, Engine: n.Engine, Net: n})
 	o := claims.Options{
@@ -113,13 +140,19 @@ func (n *node) isApart() bool {
 	return n.apart
 }
 
-// linked tells whether messages cross to all other nodes.
+// linked tells whether messages cross to all other nodes, and these tell of their
+// subscriptions.
 func (n *node) linked() bool {
-	return !slices.ContainsFunc(n.mesh.Figures(), func(f mesh.Figures) bool { return !f.Linked })
+	return !slices.ContainsFunc(n.mesh.Figures(), func(f mesh.Figures) bool { return !f.Linked || !f.Known })
 }
 
 // Dial makes a connection for messages, which is never cut.
 func (n *node) Dial(_ context.Context, to int) (net.Conn, error) {
+	if !n.cluster.network {
+		here, there := net.Pipe()
+		n.cluster.nodes[to-1].mesh.Accept(n.number, there)
+		return here, nil
+	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err

@@ -21,7 +21,7 @@ func impatient(o *claims.Options) { o.Patience, o.Hold = 100*time.Millisecond, 3
 // connection is left, and one session.
 func TestCampaignStorm(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 3)
+	c := newClusterOverTCP(t, 3)
 	for round := range 15 {
 		var mu sync.Mutex
 		var open []*enginetest.Client
@@ -67,7 +67,7 @@ func TestCampaignStorm(t *testing.T) {
 // one that came last.
 func TestCampaignPartition(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 3, impatient)
+	c := newClusterOverTCP(t, 3, impatient)
 	alone := c.nodes[0]
 	first := alone.Connect(keeps("c"))
 	alone.Connect(keeps("away")).Close()
@@ -99,7 +99,7 @@ func TestCampaignUnite(t *testing.T) {
 	for _, connected := range []bool{false, true} {
 		t.Run(fmt.Sprint("connected ", connected), func(t *testing.T) {
 			t.Parallel()
-			c := newCluster(t, 2, impatient)
+			c := newClusterOverTCP(t, 2, impatient)
 			here, there := c.nodes[0], c.nodes[1]
 			first := here.Connect(keeps("c"))
 			first.Subscribe("a", 1)
@@ -153,8 +153,9 @@ func TestCampaignUnite(t *testing.T) {
 
 // TestReconciledMeanwhile lets a client in without a node that answers again, and
 // is compared, before the client has its session.
-func TestReconciledMeanwhile(t *testing.T) {
-	t.Parallel()
+func TestReconciledMeanwhile(t *testing.T) { virtually(t, testReconciledMeanwhile) }
+
+func testReconciledMeanwhile(t *testing.T) {
 	c := newCluster(t, 3, func(o *claims.Options) { o.Patience = time.Second })
 	here, there := c.nodes[0], c.nodes[1]
 	there.part(true)
@@ -177,7 +178,7 @@ func TestReconciledMeanwhile(t *testing.T) {
 // left in the end.
 func TestCampaignHoppingOverCuts(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 3, impatient)
+	c := newClusterOverTCP(t, 3, impatient)
 	stop := make(chan struct{})
 	var cutting sync.WaitGroup
 	cutting.Go(func() {
