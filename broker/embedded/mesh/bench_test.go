@@ -20,7 +20,7 @@ func BenchmarkMessage(b *testing.B) {
 			for _, to := range []int{1, 2} {
 				way := map[int]string{1: "stays", 2: "crosses"}[to]
 				b.Run(fmt.Sprintf("%s/qos %d/%d bytes", way, qos, size), func(b *testing.B) {
-					_, n := weave(b, 2, func(f *fabric) { f.many = true })
+					_, n := weave(b, 2, overTCP, func(f *fabric) { f.many = true })
 					stream(b, n[0], n[to-1], qos, size)
 				})
 			}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"signalbox/broker/wire"
@@ -18,7 +19,7 @@ import (
 func TestBroken(t *testing.T) {
 	t.Parallel()
 	const messages = 400
-	f, n := weave(t, 3)
+	f, n := weave(t, 3, overTCP)
 	var wg, breaking sync.WaitGroup
 	over := make(chan struct{})
 	for i := range n {
@@ -36,6 +37,11 @@ func TestBroken(t *testing.T) {
 			}
 			reader.drained()
 		})
+	}
+	for _, one := range n {
+		for _, other := range n {
+			until(t, "all know who is subscribed", func() bool { return one == other || one.figures(other.id).Routes == 1 })
+		}
 	}
 	for i := range n {
 		wg.Go(func() {
@@ -79,8 +85,9 @@ func TestBroken(t *testing.T) {
 
 // TestGone keeps a publisher waiting for a node that is gone for as long as the
 // grace, and then no longer; and serves that node when it is back.
-func TestGone(t *testing.T) {
-	t.Parallel()
+func TestGone(t *testing.T) { virtually(t, testGone) }
+
+func testGone(t *testing.T) {
 	f, n := weave(t, 2, func(f *fabric) { f.grace = 500 * time.Millisecond })
 	reader, c := n[0].connect("reader", true), n[1].connect("c", false)
 	reader.Subscribe("a", 1)
@@ -88,6 +95,7 @@ func TestGone(t *testing.T) {
 	if code := c.publish(wire.Outgoing{Topic: "a", QoS: 1, PacketID: 1}); code != 0 {
 		t.Errorf("got code %d", code)
 	}
+	synctest.Wait()
 	if g := n[1].figures(1); g.Linked || g.GivenUp != 1 || g.Waiting != 0 {
 		t.Errorf("got %+v", g)
 	}
@@ -109,8 +117,9 @@ func TestGone(t *testing.T) {
 
 // TestRestart starts a node again while messages wait for it: they reach the
 // session that it has kept.
-func TestRestart(t *testing.T) {
-	t.Parallel()
+func TestRestart(t *testing.T) { virtually(t, testRestart) }
+
+func testRestart(t *testing.T) {
 	f, n := weave(t, 2)
 	reader := n[0].connect("reader", true)
 	reader.Subscribe("a", 1)
@@ -133,8 +142,9 @@ func TestRestart(t *testing.T) {
 
 // TestStartTogether starts all nodes again, one a little later. The first one knows
 // what is subscribed to at the second before it is ready.
-func TestStartTogether(t *testing.T) {
-	t.Parallel()
+func TestStartTogether(t *testing.T) { virtually(t, testStartTogether) }
+
+func testStartTogether(t *testing.T) {
 	f, n := weave(t, 2)
 	n[1].connect("reader", true).Subscribe("a", 1)
 	f.forget(1)
@@ -156,8 +166,9 @@ func TestStartTogether(t *testing.T) {
 }
 
 // TestAway waits for a node that is not there, but not for long.
-func TestAway(t *testing.T) {
-	t.Parallel()
+func TestAway(t *testing.T) { virtually(t, testAway) }
+
+func testAway(t *testing.T) {
 	f := &fabric{t: t, nodes: map[int]*node{}, conns: map[[2]int][]*muted{}, cut: map[[2]int]bool{}}
 	n := f.start(1, t.TempDir())
 	n.mesh.SetPeers([]int{1, 2})
@@ -170,8 +181,9 @@ func TestAway(t *testing.T) {
 }
 
 // TestRemoved keeps nobody waiting for a node that is no member any more.
-func TestRemoved(t *testing.T) {
-	t.Parallel()
+func TestRemoved(t *testing.T) { virtually(t, testRemoved) }
+
+func testRemoved(t *testing.T) {
 	f, n := weave(t, 2)
 	n[0].connect("reader", true).Subscribe("a", 1)
 	c := n[1].connect("c", false)
@@ -190,8 +202,9 @@ func TestRemoved(t *testing.T) {
 }
 
 // TestClosedWhileWaiting refuses what is not confirmed when its node ends.
-func TestClosedWhileWaiting(t *testing.T) {
-	t.Parallel()
+func TestClosedWhileWaiting(t *testing.T) { virtually(t, testClosedWhileWaiting) }
+
+func testClosedWhileWaiting(t *testing.T) {
 	f, n := weave(t, 2)
 	n[0].connect("reader", true).Subscribe("a", 1)
 	c := n[1].connect("c", false)
@@ -206,8 +219,9 @@ func TestClosedWhileWaiting(t *testing.T) {
 }
 
 // TestMute takes a node for dead that says nothing, though its connection stays.
-func TestMute(t *testing.T) {
-	t.Parallel()
+func TestMute(t *testing.T) { virtually(t, testMute) }
+
+func testMute(t *testing.T) {
 	f, n := weave(t, 2)
 	f.mute(2, 1)
 	until(t, "another connection is made", func() bool { return f.connections(2, 1) > 0 })
@@ -243,8 +257,9 @@ func (m *muted) Write(p []byte) (int, error) {
 
 // TestManyRoutes tells a table of many frames, changes to it, and what is left of
 // it after a break.
-func TestManyRoutes(t *testing.T) {
-	t.Parallel()
+func TestManyRoutes(t *testing.T) { virtually(t, testManyRoutes) }
+
+func testManyRoutes(t *testing.T) {
 	const filters, each = 9_000, 500
 	f, n := weave(t, 2)
 	c := n[0].connect("c", false)

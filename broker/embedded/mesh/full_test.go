@@ -42,8 +42,9 @@ func (h *hanging) hang(is bool) {
 
 // TestFull refuses messages above QoS 0, and drops others, while too much waits
 // for a node that does not get on; what was taken arrives, and then all is well.
-func TestFull(t *testing.T) {
-	t.Parallel()
+func TestFull(t *testing.T) { virtually(t, testFull) }
+
+func testFull(t *testing.T) {
 	disks := map[int]*hanging{}
 	_, n := weave(t, 2, func(f *fabric) {
 		f.wrap = func(id int, s engine.Store) engine.Store {
@@ -93,8 +94,9 @@ func TestFull(t *testing.T) {
 }
 
 // TestCannotStore refuses a message that another node cannot store.
-func TestCannotStore(t *testing.T) {
-	t.Parallel()
+func TestCannotStore(t *testing.T) { virtually(t, testCannotStore) }
+
+func testCannotStore(t *testing.T) {
 	full := map[int]*failing{}
 	_, n := weave(t, 2, func(f *fabric) {
 		f.wrap = func(id int, s engine.Store) engine.Store {
@@ -138,8 +140,9 @@ func (f *failing) Err() error {
 
 // TestFlushHangs waits for a node whose disk hangs, as long as its caller, and not for
 // one that cannot be reached any more.
-func TestFlushHangs(t *testing.T) {
-	t.Parallel()
+func TestFlushHangs(t *testing.T) { virtually(t, testFlushHangs) }
+
+func testFlushHangs(t *testing.T) {
 	disks := map[int]*hanging{}
 	f, n := weave(t, 2, func(f *fabric) {
 		f.wrap = func(id int, s engine.Store) engine.Store {

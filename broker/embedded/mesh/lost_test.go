@@ -3,6 +3,7 @@ package mesh_test
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"signalbox/broker/embedded/mesh"
@@ -12,8 +13,9 @@ import (
 // TestLostAreCounted publishes messages for sessions of a node that was killed. Each
 // that is acknowledged is counted by the node that acknowledges it: those that waited
 // for the grace, and all after it, whether for one session or for a shared subscription.
-func TestLostAreCounted(t *testing.T) {
-	t.Parallel()
+func TestLostAreCounted(t *testing.T) { virtually(t, testLostAreCounted) }
+
+func testLostAreCounted(t *testing.T) {
 	const messages = 400
 	f, n := weave(t, 2, func(f *fabric) { f.grace = 100 * time.Millisecond })
 	reader := n[0].connect("reader", true)
@@ -32,6 +34,7 @@ func TestLostAreCounted(t *testing.T) {
 			}
 		}
 	}
+	synctest.Wait()
 	if got := n[1].figures(1); got.GivenUp != 2*messages {
 		t.Errorf("%d of %d lost messages above QoS 0 are counted", got.GivenUp, 2*messages)
 	}
@@ -43,8 +46,9 @@ func TestLostAreCounted(t *testing.T) {
 
 // TestSharedIsNotLost counts nothing as lost that another member of the shared
 // subscription gets.
-func TestSharedIsNotLost(t *testing.T) {
-	t.Parallel()
+func TestSharedIsNotLost(t *testing.T) { virtually(t, testSharedIsNotLost) }
+
+func testSharedIsNotLost(t *testing.T) {
 	const messages = 50
 	f, n := weave(t, 3, func(f *fabric) { f.grace = 100 * time.Millisecond })
 	n[0].connect("one", true).Subscribe("$share/g/a", 1)

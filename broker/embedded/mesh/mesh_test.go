@@ -11,8 +11,9 @@ import (
 
 // TestAcross brings messages of all levels from one node to another, once however
 // many subscriptions match, from the SUBACK until the UNSUBACK.
-func TestAcross(t *testing.T) {
-	t.Parallel()
+func TestAcross(t *testing.T) { virtually(t, testAcross) }
+
+func testAcross(t *testing.T) {
 	_, n := weave(t, 3)
 	reader, other, c := n[0].connect("reader", true), n[1].connect("other", false), n[2].connect("c", false)
 	for _, f := range []string{"a/+", "a/#", "#"} {
@@ -53,8 +54,9 @@ func TestAcross(t *testing.T) {
 
 // TestOrder keeps the order of every publisher at every node, and nothing goes
 // round or comes twice.
-func TestOrder(t *testing.T) {
-	t.Parallel()
+func TestOrder(t *testing.T) { virtually(t, testOrder) }
+
+func testOrder(t *testing.T) {
 	const nodes, messages = 3, 400
 	_, n := weave(t, nodes, func(f *fabric) { f.many = true }) // else QoS 0 overtakes what waits for acknowledgements
 	var readers []*client
@@ -95,8 +97,9 @@ func TestOrder(t *testing.T) {
 
 // TestFlush waits for a node that stores what it is sent, and for none that is
 // away.
-func TestFlush(t *testing.T) {
-	t.Parallel()
+func TestFlush(t *testing.T) { virtually(t, testFlush) }
+
+func testFlush(t *testing.T) {
 	_, n := weave(t, 2)
 	reader := n[1].connect("reader", true)
 	reader.Subscribe("t", 1)
@@ -119,8 +122,9 @@ func TestFlush(t *testing.T) {
 
 // TestSubscribed publishes at one node as soon as another one has acknowledged
 // the subscription.
-func TestSubscribed(t *testing.T) {
-	t.Parallel()
+func TestSubscribed(t *testing.T) { virtually(t, testSubscribed) }
+
+func testSubscribed(t *testing.T) {
 	_, n := weave(t, 3)
 	c := n[0].connect("c", false)
 	for i := range 200 {
@@ -137,8 +141,9 @@ func TestSubscribed(t *testing.T) {
 
 // TestShared gives every message to one member, wherever members and publishers
 // are, and all members some.
-func TestShared(t *testing.T) {
-	t.Parallel()
+func TestShared(t *testing.T) { virtually(t, testShared) }
+
+func testShared(t *testing.T) {
 	const nodes, messages = 3, 300
 	_, n := weave(t, nodes)
 	var mu sync.Mutex
@@ -192,8 +197,9 @@ func TestShared(t *testing.T) {
 
 // TestSharedLeaves gives messages to another member where the last one of a node
 // goes while they are on their way.
-func TestSharedLeaves(t *testing.T) {
-	t.Parallel()
+func TestSharedLeaves(t *testing.T) { virtually(t, testSharedLeaves) }
+
+func testSharedLeaves(t *testing.T) {
 	_, n := weave(t, 2)
 	stays := n[0].connect("stays", false)
 	stays.Subscribe("$share/g/work", 1)
@@ -239,8 +245,9 @@ func TestSharedLeaves(t *testing.T) {
 }
 
 // TestLastWill brings the Wills of a node that is closed to the others.
-func TestLastWill(t *testing.T) {
-	t.Parallel()
+func TestLastWill(t *testing.T) { virtually(t, testLastWill) }
+
+func testLastWill(t *testing.T) {
 	_, n := weave(t, 2)
 	reader := n[0].connect("reader", false)
 	reader.Subscribe("will", 1)
@@ -259,8 +266,9 @@ func (d drain) Take(_ *engine.Message, h *engine.Hold) { d <- h.Settled }
 
 // TestTap shows messages to taps of other nodes, and acknowledges them when
 // these have settled.
-func TestTap(t *testing.T) {
-	t.Parallel()
+func TestTap(t *testing.T) { virtually(t, testTap) }
+
+func testTap(t *testing.T) {
 	_, n := weave(t, 2)
 	tap := make(drain, 10)
 	end := n[1].Open("a/#", tap)

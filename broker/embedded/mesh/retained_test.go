@@ -151,8 +151,9 @@ func agreed(f *fabric) {
 
 // TestRetained gives a retained message to whoever subscribes at another node at
 // the same time as it is published, one way or the other.
-func TestRetained(t *testing.T) {
-	t.Parallel()
+func TestRetained(t *testing.T) { virtually(t, testRetained) }
+
+func testRetained(t *testing.T) {
 	_, n := weave(t, 2, agreed)
 	reader, c := n[1].connect("reader", false), n[0].connect("c", false)
 	for i := range 200 {
@@ -178,7 +179,7 @@ func TestRetained(t *testing.T) {
 // that break. In the end they have the same.
 func TestRetainedAlike(t *testing.T) {
 	t.Parallel()
-	f, n := weave(t, 3, agreed)
+	f, n := weave(t, 3, overTCP, agreed)
 	var wg sync.WaitGroup
 	for i := range n {
 		wg.Go(func() {

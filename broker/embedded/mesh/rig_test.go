@@ -6,6 +6,7 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"signalbox/broker/embedded/engine"
@@ -22,6 +23,7 @@ type fabric struct {
 	conns map[[2]int][]*muted // from, to
 	cut   map[[2]int]bool
 	grace time.Duration
+	tcp   bool       // clients and messages go over a network, in real time
 	log   *agreement // nil for none
 	many  bool       // messages may be under way to and from a client
 	wrap  func(id int, s engine.Store) engine.Store
@@ -38,10 +40,22 @@ type node struct {
 	close  func()
 }
 
-// weave starts some nodes that know each other.
+// virtually runs a test in virtual time: however slow the machine is, no time passes
+// while there is something to be done.
+func virtually(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, test)
+}
+
+// overTCP makes a fabric of real connections.
+func overTCP(f *fabric) { f.tcp = true }
+
+// weave starts some nodes that know each other. Where a test does not say how long
+// messages wait for a node, it is longer than any test takes.
 func weave(t testing.TB, n int, change ...func(*fabric)) (*fabric, []*node) {
 	t.Helper()
-	f := &fabric{t: t, nodes: map[int]*node{}, conns: map[[2]int][]*muted{}, cut: map[[2]int]bool{}}
+	f := &fabric{t: t, nodes: map[int]*node{}, conns: map[[2]int][]*muted{}, cut: map[[2]int]bool{}, grace: time.Hour}
 	for _, c := range change {
 		c(f)
 	}
@@ -73,7 +87,11 @@ func (f *fabric) start(id int, dir string) *node {
 	t := f.t
 	n := &node{fabric: f, id: id, dir: dir, losses: mesh.NewLosses(nil)}
 	var s engine.Store
-	n.Broker = enginetest.Start(t, suite.HangLimit, dir, func(c *engine.Config, p *engine.Parts) {
+	begin := enginetest.Unconnected
+	if f.tcp {
+		begin = enginetest.Start
+	}
+	n.Broker = begin(t, suite.HangLimit, dir, func(c *engine.Config, p *engine.Parts) {
 		s = p.Store
 		if f.log != nil {
 			p.Store = agreeing{s, f.log}
@@ -103,13 +121,14 @@ func (f *fabric) start(id int, dir string) *node {
 	return n
 }
 
-// linked waits until messages can be sent to some other nodes.
+// linked waits until messages can be sent to some other nodes, and these tell of their
+// subscriptions.
 func (n *node) linked(to int) {
 	n.T.Helper()
 	until(n.T, fmt.Sprintf("node %d is linked to %d others", n.id, to), func() bool {
 		linked := 0
 		for _, f := range n.mesh.Figures() {
-			if f.Linked {
+			if f.Linked && f.Known {
 				linked++
 			}
 		}
@@ -141,7 +160,7 @@ func (d dialer) Dial(_ context.Context, to int) (net.Conn, error) {
 	if f.cut[way] || n == nil {
 		return nil, fmt.Errorf("no way from %d to %d", d.self, to)
 	}
-	here, there, err := pair()
+	here, there, err := f.pair()
 	if err != nil {
 		return nil, err
 	}
@@ -152,7 +171,11 @@ func (d dialer) Dial(_ context.Context, to int) (net.Conn, error) {
 }
 
 // pair makes two ends of a connection.
-func pair() (here, there net.Conn, err error) {
+func (f *fabric) pair() (here, there net.Conn, err error) {
+	if !f.tcp {
+		here, there = net.Pipe()
+		return enginetest.Buffered(here), there, nil
+	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, nil, err

@@ -14,45 +14,47 @@ import (
 func TestSharedGone(t *testing.T) {
 	t.Parallel()
 	for name, removed := range map[string]bool{"not reached for too long": false, "no member any more": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f, n := weave(t, 2, func(f *fabric) { f.grace, f.many = 500*time.Millisecond, true })
-			near, far := n[0].connect("near", false), n[1].connect("far", false)
-			near.Subscribe("$share/g/work", 1)
-			far.Subscribe("$share/g/work", 1)
-			f.mute(1, 2)
-			f.breaks(1, 2, true)
-			c := n[0].connect("c", false)
-			const messages = 10
-			for i := range messages {
-				o := wire.Outgoing{Topic: "work", Payload: fmt.Append(nil, i), QoS: 1, PacketID: uint16(i + 1)}
-				c.Send(wire.AppendPublish(nil, wire.V5, &o))
-			}
-			until(t, "some are on their way", func() bool { return n[0].figures(2).Waiting > 0 })
-			if removed {
-				n[0].mesh.SetPeers(nil)
-			}
-			for range messages {
-				if code := c.WantAck(wire.TypePuback).Reason; code != 0 {
-					t.Errorf("got code %d", code)
-				}
-			}
-			got := map[string]int{}
-			for range messages {
-				got[near.next().payload]++
-			}
-			if len(got) != messages {
-				t.Errorf("got %v", got)
-			}
-			near.drained()
-		})
+		t.Run(name, func(t *testing.T) { virtually(t, func(t *testing.T) { testSharedGone(t, removed) }) })
 	}
+}
+
+func testSharedGone(t *testing.T, removed bool) {
+	f, n := weave(t, 2, func(f *fabric) { f.grace, f.many = 500*time.Millisecond, true })
+	near, far := n[0].connect("near", false), n[1].connect("far", false)
+	near.Subscribe("$share/g/work", 1)
+	far.Subscribe("$share/g/work", 1)
+	f.mute(1, 2)
+	f.breaks(1, 2, true)
+	c := n[0].connect("c", false)
+	const messages = 10
+	for i := range messages {
+		o := wire.Outgoing{Topic: "work", Payload: fmt.Append(nil, i), QoS: 1, PacketID: uint16(i + 1)}
+		c.Send(wire.AppendPublish(nil, wire.V5, &o))
+	}
+	until(t, "some are on their way", func() bool { return n[0].figures(2).Waiting > 0 })
+	if removed {
+		n[0].mesh.SetPeers(nil)
+	}
+	for range messages {
+		if code := c.WantAck(wire.TypePuback).Reason; code != 0 {
+			t.Errorf("got code %d", code)
+		}
+	}
+	got := map[string]int{}
+	for range messages {
+		got[near.next().payload]++
+	}
+	if len(got) != messages {
+		t.Errorf("got %v", got)
+	}
+	near.drained()
 }
 
 // TestSharedOnce gives a message of which nobody is left to another member once,
 // though a link breaks before all is said about it.
-func TestSharedOnce(t *testing.T) {
-	t.Parallel()
+func TestSharedOnce(t *testing.T) { virtually(t, testSharedOnce) }
+
+func testSharedOnce(t *testing.T) {
 	disks := map[int]*hanging{}
 	f, n := weave(t, 2, func(f *fabric) {
 		f.many = true
