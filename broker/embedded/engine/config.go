@@ -11,6 +11,8 @@ type Config struct {
 	TellPacketSize    bool          // MQTT 5 clients are told MaxPacketSize
 	ConnectTimeout    time.Duration // from accept to CONNECT
 	WriteTimeout      time.Duration // how long a peer that does not read is waited for
+	Grace             time.Duration // that a connection which is being ended has to take what is still to be written
+	EvictTimeout      time.Duration // how long a client waits for an older connection with its client id to be gone
 	MaxInflight       uint16        // QoS 1 and 2 messages under way to a client at once
 	ReceiveMaximum    uint16        // QoS 1 and 2 messages under way from a client at once
 	TopicAliasMaximum uint16        // aliases a client may use
@@ -38,6 +40,8 @@ func DefaultConfig() Config {
 		MaxPacketSize:     2 << 20,
 		ConnectTimeout:    10 * time.Second,
 		WriteTimeout:      10 * time.Second,
+		Grace:             time.Second,
+		EvictTimeout:      5 * time.Second,
 		MaxInflight:       20,
 		ReceiveMaximum:    20,
 		TopicAliasMaximum: 10,

@@ -8,10 +8,6 @@ import (
 	"signalbox/broker/wire"
 )
 
-// grace is how long a connection that is being ended has to take what is still
-// to be written to it.
-const grace = time.Second
-
 // maxRounds is how often somebody else's goroutine writes for a connection in
 // turn before that gets one of its own.
 const maxRounds = 4
@@ -300,7 +296,7 @@ func (c *Conn) awaitWriter() {
 	c.mu.Unlock()
 	select {
 	case <-silent:
-	case <-time.After(grace):
+	case <-time.After(c.engine.config.Grace):
 	}
 }
 
@@ -367,7 +363,7 @@ func (c *Conn) beginEnd(reason byte, drain bool) bool {
 		c.last = wire.AppendDisconnect(nil, reason, "")
 	}
 	c.ending, c.drained = true, drain
-	c.hurry = time.AfterFunc(grace, func() { c.close(reason) })
+	c.hurry = time.AfterFunc(c.engine.config.Grace, func() { c.close(reason) })
 	return true
 }
 

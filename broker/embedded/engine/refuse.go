@@ -33,7 +33,7 @@ func (c *Conn) reject(err error) error {
 	c.mu.Lock()
 	c.finishReason(reason)
 	c.ending = true
-	c.hurry = time.AfterFunc(grace, func() { c.close(reason) })
+	c.hurry = time.AfterFunc(c.engine.config.Grace, func() { c.close(reason) })
 	c.mu.Unlock()
 	c.flush()
 	c.await()

@@ -102,7 +102,7 @@ func (c *Conn) await() {
 	if closed {
 		return
 	}
-	c.watch(grace)
+	c.watch(c.engine.config.Grace)
 	buf := make([]byte, 512)
 	for {
 		if _, err := c.socket.Read(buf); err != nil {

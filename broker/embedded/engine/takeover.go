@@ -6,10 +6,6 @@ import (
 	"signalbox/broker/wire"
 )
 
-// evictTimeout is how long a client waits for an older connection with its
-// client id to be gone.
-const evictTimeout = 5 * time.Second
-
 // occupy gives the connection the session of its client id: the one that is
 // there, with whoever has it thrown out [MQTT-3.1.4-3], or a new one. Of those
 // who want it at once, the one whose CONNECT came last has it in the end.
@@ -25,7 +21,7 @@ func (e *Engine) occupy(c *Conn) (s *Session, present bool, err error) {
 		}
 		if previous != nil {
 			previous.end(wire.ReasonSessionTakenOver, false)
-			if !previous.gone(evictTimeout) {
+			if !previous.gone(e.config.EvictTimeout) {
 				return nil, false, &Refusal{Reason: wire.ReasonServerUnavailable, Text: "the older connection does not end"}
 			}
 			continue

@@ -51,7 +51,9 @@ func Unconnected(t testing.TB, patience time.Duration, dir string, change ...fun
 	s, err := store.Open(t.Context(), f, store.Options{Durability: file.Process})
 	Check(t, err)
 	c, p := engine.DefaultConfig(), engine.Parts{Store: s, Authority: Permissive{}, Watcher: blind{}, Control: func(*engine.Request) {}}
-	c.ConnectTimeout, c.WriteTimeout, c.LoginTimeout = patience, patience, patience
+	for _, limit := range []*time.Duration{&c.ConnectTimeout, &c.WriteTimeout, &c.LoginTimeout, &c.Grace, &c.EvictTimeout} {
+		*limit = patience
+	}
 	for _, f := range change {
 		f(&c, &p)
 	}
