@@ -323,7 +323,7 @@ func TestHoldings(t *testing.T) {
 			c.Bye()
 		}
 	}
-	until(t, "they are gone", func() bool { return b.Counts().Connected == 2 })
+	until(t, "they are gone", func() bool { return b.present() == 2 })
 	var got []string
 	for after := ""; ; {
 		part := b.Holdings(after, 2)

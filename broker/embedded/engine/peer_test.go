@@ -138,6 +138,7 @@ func TestSharedAcross(t *testing.T) {
 		t.Errorf("%d messages for a node that has no member present", n)
 	}
 	reader.Bye()
+	until(t, "its subscription is gone", func() bool { return b.Counts().Subscriptions == 0 })
 	publish() // QoS 0 waits for nobody
 	c.Publish(wire.Outgoing{Topic: "a", QoS: 1, PacketID: 1})
 	for range 2 {

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"errors"
+	"math"
 	"sync"
 	"testing"
 
@@ -53,6 +54,22 @@ func (b *broker) queue(clientID string) int64 {
 	i, _, err := b.Client(clientID)
 	check(b.T, err)
 	return i.Queue.Messages
+}
+
+// present is how many sessions have their clients there.
+func (b *broker) present() (n int) {
+	for _, h := range b.Holdings("", math.MaxInt) {
+		if h.Connected {
+			n++
+		}
+	}
+	return n
+}
+
+// counted waits until what changes as packets are dealt with is counted right.
+func (b *broker) counted() {
+	b.T.Helper()
+	until(b.T, "all is counted", func() bool { return b.Audit() == nil })
 }
 
 // until waits for a condition.

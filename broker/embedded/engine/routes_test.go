@@ -101,7 +101,7 @@ func TestRoutes(t *testing.T) {
 	end := b.Open("tap/#", newDrain(false))
 	b.SetRoutes(second)
 	wg.Wait()
-	until(t, "the clients are gone", func() bool { return b.Counts().Connected == 2 })
+	until(t, "the clients are gone", func() bool { return b.present() == 2 })
 	tap := map[string]map[engine.Interest]int{"tap/#": {{QoS: 2}: 1}}
 	until(t, "all is told", func() bool { return second.is(b, tap) == "" })
 	end()
@@ -109,6 +109,7 @@ func TestRoutes(t *testing.T) {
 	if diff := second.is(b, nil); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+	b.Connect(fresh("more")).Subscribe("more", 0)
 	b.SetRoutes(nil)
 	c := b.Connect(fresh("late"))
 	c.Subscribe("late", 0)
