@@ -53,7 +53,7 @@ func testDelivery(t *testing.T, b *broker) {
 		r.drain(t)
 		r.judge(t)
 	}
-	check(t, b.Audit())
+	b.counted()
 }
 
 // publishAll sends a publisher's messages, odd ones at QoS 1, even ones at QoS 2,

@@ -49,5 +49,5 @@ func TestLonelySharedQueueIsNotRead(t *testing.T) {
 	for ; got < messages-20; got++ {
 		other.Ack(wire.TypePuback, other.WantMessage().ID)
 	}
-	check(t, b.Audit())
+	b.counted()
 }
