@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"signalbox/scripts/suite"
 )
 
 // pair gives the two ends of a TCP connection.
@@ -143,7 +145,7 @@ func TestSocketWrite(t *testing.T) {
 		got, _ := io.ReadAll(far)
 		read <- got
 	}()
-	if err := s.writeWaiting(left, DefaultConfig().WriteTimeout); err != nil {
+	if err := s.writeWaiting(left, suite.HangLimit); err != nil {
 		t.Fatal(err)
 	}
 	near.CloseWrite()

@@ -120,6 +120,7 @@ func crowd(b *broker, s *elsewhere) {
 		}
 	}
 	publisher.Publish(wire.Outgoing{Topic: "r/old", QoS: 1, PacketID: 200, Retain: true})
+	publisher.Ping() // what is published is delivered by now
 	until(b.T, "all is submitted", func() bool { _, ok := b.RetainedOf("r/old"); return !ok && s.held() > 10 })
 }
 
