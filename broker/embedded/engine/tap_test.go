@@ -6,9 +6,13 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"signalbox/broker/embedded/engine"
+	"signalbox/broker/embedded/enginetest"
 	"signalbox/broker/wire"
+	"signalbox/scripts/suite"
 )
 
 // drain is a tap that keeps what it is given, and holds it if it is told to.
@@ -169,7 +173,13 @@ func TestPublisher(t *testing.T) {
 // less, and not for one that is away.
 func TestRoom(t *testing.T) {
 	t.Parallel()
-	b := start(t, t.TempDir(), func(c *engine.Config, _ *engine.Parts) { c.MaxQueuedMessages = 10 })
+	synctest.Test(t, testRoom)
+}
+
+func testRoom(t *testing.T) {
+	b := enginetest.Unconnected(t, suite.HangLimit, t.TempDir(), func(c *engine.Config, _ *engine.Parts) { c.MaxQueuedMessages = 10 })
+	t.Cleanup(func() { b.Close() })
+	check(t, b.Resume(t.Context()))
 	away := b.Connect(keeps("away"))
 	away.Subscribe("a", 1)
 	away.Bye()
@@ -189,13 +199,18 @@ func TestRoom(t *testing.T) {
 		close(waited)
 	}()
 	first := c.WantMessage()
+	<-time.After(time.Second)
 	select {
 	case <-waited:
 		t.Fatal("did not wait")
 	default:
 	}
 	c.Ack(wire.TypePuback, first.ID)
+	began := time.Now()
 	<-waited
+	if took := time.Since(began); took >= time.Second {
+		t.Errorf("there is room, and it waited for %v", took)
+	}
 	p.Room(t.Context(), "b")
 }
 
