@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"signalbox/broker/brokertest"
 	"signalbox/broker/cluster"
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/embedded/store"
@@ -80,7 +81,8 @@ func newFleet(t testing.TB, size int) *fleet {
 	f := &fleet{}
 	spec := cluster.Spec{Name: "c", SyncMode: "full", Self: 1}
 	for i := range size {
-		address := freePort(t)
+		address, err := net.ResolveTCPAddr("tcp", brokertest.FreePort(t, "127.0.0.1"))
+		must(t, err)
 		m := newMember(t)
 		must(t, m.Follow(t.Context()), m.disk.SetDurability(t.Context(), file.Process))
 		node, err := cluster.Open(t.Context(), cluster.Options{Dir: t.TempDir(), Listen: address.String(), Version: "test", Machine: machine{m}})
@@ -104,15 +106,6 @@ func newFleet(t testing.TB, size int) *fleet {
 	joining.Wait()
 	f.await(t, func() bool { return f.nodes[0].Figures().InContact == size })
 	return f
-}
-
-// freePort gives an address where nobody listens.
-func freePort(t testing.TB) *net.TCPAddr {
-	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	must(t, err)
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr)
 }
 
 // await waits for a condition.

@@ -149,6 +149,10 @@ func TestShareHangs(t *testing.T) {
 // TestShareRecovers takes retained messages again after a time without answer.
 func TestShareRecovers(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, testShareRecovers)
+}
+
+func testShareRecovers(t *testing.T) {
 	s, _ := open(t)
 	r := &retainer{err: errRefused}
 	must(t, s.Share(t.Context(), r))
@@ -158,6 +162,7 @@ func TestShareRecovers(t *testing.T) {
 		}
 	}
 	r.set(nil, false)
+	must(t, <-submit(s, retained(1))) // until then, nobody waits for room
 	j := newJournal()
 	for n := range uint64(2 * roomChanges) {
 		s.Room()
@@ -166,9 +171,9 @@ func TestShareRecovers(t *testing.T) {
 		s.Submit(c)
 	}
 	_, errs := j.wait(2 * roomChanges)
-	for i, err := range errs[groupChanges:] {
+	for i, err := range errs {
 		if err != nil {
-			t.Fatalf("change %d: %v", groupChanges+i+1, err)
+			t.Fatalf("change %d: %v", i+1, err)
 		}
 	}
 }
