@@ -176,7 +176,7 @@ func underLimit(dir string) int {
 		limit := func(to uint64) error {
 			return syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: to, Max: 1 << 40})
 		}
-		if err := limit(400 << 10); err != nil {
+		if err := limit(probeBytes); err != nil { // so that it does not recover by itself
 			return err
 		}
 		if err := <-submit(s, queued(1, big(1, "t"))); err == nil || s.Err() == nil {
