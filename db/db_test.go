@@ -10,17 +10,16 @@ import (
 	"slices"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"signalbox/db"
 	"signalbox/db/dbtest"
+	"signalbox/scripts/suite"
 )
 
 func TestMain(m *testing.M) {
 	if path := os.Getenv(writerEnv); path != "" {
 		os.Exit(writeUntilKilled(path))
 	}
-	goleak.VerifyTestMain(m)
+	suite.Main(m)
 }
 
 func TestFilesBelongToTheirOwnerAlone(t *testing.T) {

@@ -3,8 +3,8 @@ package brokertest_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"signalbox/scripts/suite"
 )
 
 // TestMain fails when a goroutine is left after all tests.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { suite.Main(m) }

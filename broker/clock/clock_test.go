@@ -8,13 +8,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"signalbox/broker/clock"
 	"signalbox/broker/clock/clocktest"
+	"signalbox/scripts/suite"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { suite.Main(m) }
 
 // must fails the test at the first error.
 func must(t testing.TB, errs ...error) {

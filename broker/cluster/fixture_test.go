@@ -17,8 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"signalbox/scripts/suite"
 )
 
@@ -29,7 +27,7 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", fmt.Sprint(sideBySide)); err != nil { // the command line may say otherwise
 		panic(err)
 	}
-	goleak.VerifyTestMain(m)
+	suite.Main(m)
 }
 
 // must fails the test at the first error.

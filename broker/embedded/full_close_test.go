@@ -49,11 +49,7 @@ func TestFullClose(t *testing.T) {
 	for _, n := range all {
 		n.stop()
 	}
-	left := goleak.Find(before) // which waits for less than a second
-	for ended := time.Now(); left != nil && time.Since(ended) < suite.HangLimit; {
-		left = goleak.Find(before)
-	}
-	if left != nil {
+	if left := suite.Leaks(before); left != nil {
 		t.Error(left)
 	}
 }

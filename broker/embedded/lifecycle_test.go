@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/mochi-mqtt/server/v2/packets"
-	"go.uber.org/goleak"
 
 	"signalbox/broker"
 	"signalbox/broker/brokertest"
 	"signalbox/broker/embedded/listen"
+	"signalbox/scripts/suite"
 )
 
 // sideBySide is how many tests run at once: those of clusters wait more than they
@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", fmt.Sprint(sideBySide)); err != nil { // the command line may say otherwise
 		panic(err)
 	}
-	goleak.VerifyTestMain(m)
+	suite.Main(m)
 }
 
 func TestFirstStart(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"testing/fstest"
 	"testing/synctest"
 
-	"go.uber.org/goleak"
+	"signalbox/scripts/suite"
 )
 
 // notes is the layout of the tests.
@@ -23,7 +23,7 @@ var notes = Layout{Name: "the test's database", Migrations: fstest.MapFS{
 	"0001_notes.sql": {Data: []byte("-- +goose Up\nCREATE TABLE note (id INTEGER PRIMARY KEY, body ANY) STRICT;\n")},
 }}
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { suite.Main(m) }
 
 // must fails the test at the first error.
 func must(t testing.TB, errs ...error) {

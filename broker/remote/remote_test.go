@@ -8,14 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"signalbox/broker"
 	"signalbox/broker/brokertest"
 	"signalbox/scripts/suite"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { suite.Main(m) }
 
 // quick is a dialer for tests: what has to be waited for does not take long,
 // what must not happen has time enough not to.

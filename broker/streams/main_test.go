@@ -3,7 +3,7 @@ package streams
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"signalbox/scripts/suite"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { suite.Main(m) }

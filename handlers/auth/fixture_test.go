@@ -11,14 +11,14 @@ import (
 	"time"
 
 	"github.com/alexedwards/argon2id"
-	"go.uber.org/goleak"
 
 	"signalbox/db"
 	"signalbox/db/dbtest"
 	"signalbox/handlers/auth"
+	"signalbox/scripts/suite"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { suite.Main(m) }
 
 const (
 	password = "correct horse battery staple"

@@ -15,7 +15,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"go.uber.org/goleak"
+	"signalbox/scripts/suite"
 )
 
 // program is the path of the binary under test, built as it is shipped.
@@ -28,13 +28,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		if err := os.RemoveAll(dir); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-		os.Exit(code)
-	}))
+	suite.Main(m, func() error { return os.RemoveAll(dir) })
 }
 
 // build builds the program, unless SIGNALBOX_CRASH_PROGRAM names one.

@@ -13,8 +13,6 @@ import (
 	"sync"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"signalbox/broker/bridges"
 	"signalbox/broker/bridges/http"
 	"signalbox/broker/bridges/mapping"
@@ -22,7 +20,7 @@ import (
 	"signalbox/scripts/suite"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { suite.Main(m) }
 
 // seen is a request as the server has seen it.
 type seen struct {

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"signalbox/broker/bridges"
 	"signalbox/broker/bridges/bridgestest"
@@ -16,9 +15,10 @@ import (
 	"signalbox/broker/bridges/mapping"
 	"signalbox/broker/bridges/peertest"
 	"signalbox/broker/brokertest"
+	"signalbox/scripts/suite"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { suite.Main(m) }
 
 // connection makes one to a peer.
 func connection(t *testing.T, connection, options, topicMapping string) *bridges.Connection {

@@ -9,16 +9,16 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"go.uber.org/goleak"
 
 	"signalbox/broker/bridges"
 	"signalbox/broker/bridges/bridgestest"
 	"signalbox/broker/bridges/kafka"
 	"signalbox/broker/bridges/mapping"
 	"signalbox/broker/brokertest"
+	"signalbox/scripts/suite"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { suite.Main(m) }
 
 // peer speaks Kafka's protocol in this process. It may be stopped and begin again
 // on the same port and data.

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/eclipse/paho.golang/paho"
-	"go.uber.org/goleak"
 
 	"signalbox/broker"
 	"signalbox/broker/bridges"
@@ -27,7 +26,7 @@ import (
 	"signalbox/scripts/suite"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { suite.Main(m) }
 
 // node is a broker: an embedded one with bridges, or a Mosquitto.
 type node struct {

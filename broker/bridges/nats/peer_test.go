@@ -7,14 +7,13 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	natsgo "github.com/nats-io/nats.go"
-	"go.uber.org/goleak"
 
 	"signalbox/broker/bridges/bridgestest"
 	"signalbox/broker/brokertest"
 	"signalbox/scripts/suite"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { suite.Main(m) }
 
 // peer is a NATS server in this process, which may be stopped and begin again on
 // the same port and data.

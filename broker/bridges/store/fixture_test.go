@@ -18,10 +18,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"signalbox/broker/bridges"
 	"signalbox/broker/messaging"
+	"signalbox/scripts/suite"
 )
 
 var update = flag.Bool("update", false, "write schema.sql anew")
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 		workUntilKilled(path)
 		return
 	}
-	goleak.VerifyTestMain(m)
+	suite.Main(m)
 }
 
 // must fails the test at the first error.

@@ -17,7 +17,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/raft"
-	"go.uber.org/goleak"
+
+	"signalbox/scripts/suite"
 )
 
 var update = flag.Bool("update", false, "write schema.sql anew")
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) {
 		appendUntilKilled(dir)
 		return
 	}
-	goleak.VerifyTestMain(m)
+	suite.Main(m)
 }
 
 // must fails the test at the first error.

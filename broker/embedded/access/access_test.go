@@ -11,10 +11,10 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"signalbox/broker"
 	"signalbox/broker/dynsec"
+	"signalbox/scripts/suite"
 )
 
 // iterations keeps hashing cheap where the cost of it is not the matter.
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 		writeUntilKilled(dir)
 		return
 	}
-	goleak.VerifyTestMain(m)
+	suite.Main(m)
 }
 
 // open opens the access control of a test and closes it with it.

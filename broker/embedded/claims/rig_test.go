@@ -10,15 +10,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"signalbox/broker/embedded/claims"
 	"signalbox/broker/embedded/enginetest"
 	"signalbox/broker/embedded/mesh"
 	"signalbox/scripts/suite"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { suite.Main(m) }
 
 // cluster is some nodes, each with a real engine, store and socket. Their requests
 // and messages cross in this process.

@@ -18,7 +18,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"go.uber.org/goleak"
+	"signalbox/scripts/suite"
 )
 
 // The versions of MQTT, as the byte in CONNECT says them.
@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", fmt.Sprint(sideBySide)); err != nil { // the command line may say otherwise
 		panic(err)
 	}
-	goleak.VerifyTestMain(m)
+	suite.Main(m)
 }
 
 // scene is where one test plays: a broker, one way to reach it and one version

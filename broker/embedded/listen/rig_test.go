@@ -16,8 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"signalbox/broker/brokertest"
 	"signalbox/broker/embedded/guard"
 	"signalbox/broker/embedded/listen"
@@ -25,7 +23,7 @@ import (
 )
 
 // TestMain fails when a goroutine is left after all tests.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { suite.Main(m) }
 
 // rig is a set of listeners whose connections say everything back to their
 // peers until those have no more to say.

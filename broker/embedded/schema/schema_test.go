@@ -12,14 +12,14 @@ import (
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"signalbox/broker/file"
+	"signalbox/scripts/suite"
 )
 
 var update = flag.Bool("update", false, "write schema.sql anew")
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { suite.Main(m) }
 
 // must fails the test at the first error.
 func must(t testing.TB, errs ...error) {

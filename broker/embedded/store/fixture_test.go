@@ -15,11 +15,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/embedded/schema"
 	"signalbox/broker/file"
+	"signalbox/scripts/suite"
 )
 
 func TestMain(m *testing.M) {
@@ -34,7 +33,7 @@ func TestMain(m *testing.M) {
 	if dir := os.Getenv(limitDir); dir != "" {
 		os.Exit(underLimit(dir))
 	}
-	goleak.VerifyTestMain(m)
+	suite.Main(m)
 }
 
 // must fails the test at the first error.

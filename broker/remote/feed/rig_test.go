@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/eclipse/paho.golang/paho"
-	"go.uber.org/goleak"
 
 	"signalbox/broker"
 	"signalbox/broker/brokertest"
@@ -23,7 +22,7 @@ import (
 	"signalbox/scripts/suite"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { suite.Main(m) }
 
 // quick is a timing for tests: what has to be waited for does not take long, what
 // must not happen has time enough not to.

@@ -15,11 +15,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"go.uber.org/goleak"
 
 	"signalbox/broker"
 	"signalbox/broker/messaging"
 	"signalbox/broker/streams"
+	"signalbox/scripts/suite"
 )
 
 var update = flag.Bool("update", false, "write schema.sql anew")
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 		appendUntilKilled(path)
 		return
 	}
-	goleak.VerifyTestMain(m)
+	suite.Main(m)
 }
 
 // must fails the test at the first error.

@@ -9,14 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"signalbox/broker/brokertest"
 	"signalbox/scripts/bench/packet"
 	"signalbox/scripts/bench/relay"
+	"signalbox/scripts/suite"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { suite.Main(m) }
 
 // small makes a load short enough for a test.
 func small(e Entry) (Load, int) {

@@ -5,12 +5,11 @@ import (
 	"net"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"signalbox/scripts/bench/packet"
+	"signalbox/scripts/suite"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { suite.Main(m) }
 
 // TestServe_answers holds the relay against what a client must be answered.
 func TestServe_answers(t *testing.T) {

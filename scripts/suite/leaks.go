@@ -1,0 +1,39 @@
+package suite
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// Main runs the tests of a package and ends the process, as TestMain does. It fails where a
+// goroutine of the tests is left. clean is called before the process ends.
+func Main(m *testing.M, clean ...func() error) {
+	code := m.Run()
+	fail := func(err error) {
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}
+	if code == 0 {
+		fail(Leaks())
+	}
+	for _, f := range clean {
+		fail(f())
+	}
+	os.Exit(code)
+}
+
+// Leaks returns an error where goroutines are left that do not end. Those that are about to
+// end are waited for: the library gives them half a second only.
+func Leaks(options ...goleak.Option) error {
+	left := goleak.Find(options...)
+	for began := time.Now(); left != nil && time.Since(began) < HangLimit; {
+		left = goleak.Find(options...)
+	}
+	return left
+}
