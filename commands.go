@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"signalbox/router/appliance"
+	"signalbox/router/manual"
 )
 
 // commands builds the command line.
@@ -14,6 +16,8 @@ func commands(environ []string) *cobra.Command {
 	root := &cobra.Command{Use: "signalbox", Short: "Manages MQTT brokers, and runs one",
 		SilenceUsage: true, SilenceErrors: true, Version: versionText()}
 	root.SetVersionTemplate("signalbox {{.Version}}\n")
+	pages := manual.New(string(example))
+	root.Long = root.Short + "\n\nTopics of the manual, for \"signalbox help TOPIC\":\n" + pages.Topics()
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.PersistentFlags().String("config", "", "configuration file (YAML)")
 	addKeyFlags(root.PersistentFlags())
@@ -22,7 +26,7 @@ func commands(environ []string) *cobra.Command {
 	serve.SetUsageFunc(serveUsage)
 	root.AddCommand(serve, configCommand(load), versionCommand(), healthcheck(load),
 		importCommand(load, environ), exportCommand(load, environ), dataCommand(load), secretCommand(load))
-	root.SetHelpCommand(helpCommand(root))
+	root.SetHelpCommand(helpCommand(root, pages))
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	refuseUnknown(root)
 	return root
@@ -91,13 +95,18 @@ func secretCommand(load configLoader) *cobra.Command {
 	return parent
 }
 
-// helpCommand shows the help of a command, and refuses one that does not exist.
-func helpCommand(root *cobra.Command) *cobra.Command {
-	return &cobra.Command{Use: "help [command]", Short: "Help about any command",
-		RunE: func(_ *cobra.Command, args []string) error {
+// helpCommand shows the help of a command, or a page of the manual, and refuses what is
+// neither.
+func helpCommand(root *cobra.Command, pages *manual.Manual) *cobra.Command {
+	return &cobra.Command{Use: "help [COMMAND | TOPIC]", Short: "Shows the help of a command, or a page of the manual",
+		RunE: func(help *cobra.Command, args []string) error {
+			if page, ok := pages.Page(strings.Join(args, " ")); ok {
+				_, err := fmt.Fprint(help.OutOrStdout(), page.Markdown)
+				return err
+			}
 			cmd, rest, err := root.Find(args)
 			if err != nil || len(rest) > 0 {
-				return usageError{fmt.Errorf("there is no command %q; \"signalbox help\" lists them", args)}
+				return usageError{fmt.Errorf("there is no command or topic %q; \"signalbox help\" lists them", strings.Join(args, " "))}
 			}
 			cmd.InitDefaultHelpFlag()
 			return cmd.Help()

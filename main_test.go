@@ -27,12 +27,13 @@ import (
 // mayImport is the diagram of this module: each package, and the packages of
 // ours that it may import. Whoever adds a package draws it in here.
 var mayImport = map[string][]string{
-	"": {"broker", "broker/dynsec", "router/appliance", "router/client"},
+	"": {"broker", "broker/dynsec", "router/appliance", "router/client", "router/manual"},
 	"router/appliance": {"broker", "broker/clusters", "broker/embedded", "broker/embedded/access", "broker/embedded/claims", "broker/embedded/listen", "broker/embedded/mesh",
 		"broker/bridges", "broker/bridges/http", "broker/bridges/influxdb", "broker/bridges/kafka", "broker/bridges/mqtt", "broker/bridges/nats", "broker/bridges/sql", "broker/bridges/store",
 		"broker/clock", "broker/file", "broker/outbound", "broker/remote", "broker/streams", "broker/streams/store", "db", "handlers", "handlers/auth", "handlers/vault", "router", "router/appliance/datadir"},
 	"router/client":          {"broker"},
-	"router":                 {"broker", "broker/panics", "db", "handlers", "handlers/auth"},
+	"router":                 {"broker", "broker/panics", "db", "handlers", "handlers/auth", "router/manual"},
+	"router/manual":          {},
 	"handlers":               {"broker", "broker/clusters", "db", "handlers/auth", "handlers/vault"},
 	"handlers/auth":          {"db"},
 	"handlers/vault":         {},
@@ -119,6 +120,7 @@ var onlyIn = map[string][]string{
 	"github.com/julienschmidt/httprouter":      {"router", "scripts/bench"},
 	"github.com/getkin/kin-openapi":            {"router", "router/apitest"},
 	"github.com/swaggest/swgui":                {"router"},
+	"github.com/yuin/goldmark":                 {"router/manual"},
 	"github.com/prometheus/client_golang":      {"", "router", "router/appliance", "broker/embedded", "broker/embedded/sys"},
 	"github.com/eclipse/paho.mqtt.golang":      {"broker/remote", "broker/brokertest"},
 	"github.com/mochi-mqtt/server/v2":          {"broker/wire"},
@@ -126,7 +128,7 @@ var onlyIn = map[string][]string{
 	"modernc.org/sqlite":                       {"db", "broker/embedded/access", "broker/embedded/store", "broker/file", "broker/streams/store", "scripts/bench"},
 	"github.com/pressly/goose/v3":              {"db", "broker/file"},
 	"database/sql":                             {"broker/clock", "broker/cluster/raftlog", "db", "db/dbtest", "broker/embedded/access", "broker/embedded/store", "broker/file", "broker/streams/store", "broker/bridges/store", "broker/bridges/peertest", "broker/bridges/sql", "scripts/bench"},
-	"net/http":                                 {"router", "router/client", "router/apitest", "broker/embedded/listen", "broker/remote", "broker/bridges/http", "broker/bridges/influxdb", "broker/bridges/peertest", "broker/bridges/reach", "scripts/bench", "scripts/bench/sink"},
+	"net/http":                                 {"router", "router/client", "router/manual", "router/apitest", "broker/embedded/listen", "broker/remote", "broker/bridges/http", "broker/bridges/influxdb", "broker/bridges/peertest", "broker/bridges/reach", "scripts/bench", "scripts/bench/sink"},
 	"github.com/santhosh-tekuri/jsonschema/v6": {"broker/bridges"},
 	"github.com/jackc/pgx/v5":                  {"broker/bridges/peertest", "broker/bridges/sql"},
 	"github.com/go-sql-driver/mysql":           {"broker/bridges/peertest", "broker/bridges/sql"},

@@ -46,7 +46,7 @@ func serve(ctx context.Context, c appliance.Config, out io.Writer, to *appliance
 	defer signal.Stop(hangups)
 	log := to.Logger
 	tellLimit := limitMemory(memlimit.FromCgroup, log)
-	a, err := appliance.Start(ctx, c, versionText(), log)
+	a, err := appliance.Start(ctx, c, appliance.Program{Version: versionText(), ConfigExample: string(example)}, log)
 	if err != nil && ctx.Err() != nil {
 		log.Info("stopped before the start was complete", "cause", err)
 		return nil

@@ -10,7 +10,7 @@ import (
 	"signalbox/handlers/auth"
 )
 
-// The codes of the error object. They are stable; the README lists them.
+// The codes of the error object. They are stable; the manual lists them.
 const (
 	CodeUnauthorized      = "UNAUTHORIZED"
 	CodeForbidden         = "FORBIDDEN"

@@ -56,8 +56,8 @@ func TestErrorFor(t *testing.T) {
 	}
 }
 
-// TestReadmeListsEveryCode holds the README's table against the constants.
-func TestReadmeListsEveryCode(t *testing.T) {
+// TestManualListsEveryCode holds the manual's table against the constants.
+func TestManualListsEveryCode(t *testing.T) {
 	t.Parallel()
 	codes := func(file, pattern string) []string {
 		text, err := os.ReadFile(file)
@@ -72,9 +72,9 @@ func TestReadmeListsEveryCode(t *testing.T) {
 		return found
 	}
 	want := codes("errors.go", `Code\w+ += "([A-Z_]+)"`)
-	got := codes("../README.md", "(?m)^\\| `([A-Z_]+)` \\|")
+	got := codes("../router/manual/errors.md", "(?m)^\\| `([A-Z_]+)` \\|")
 	if len(want) == 0 || !slices.Equal(got, want) {
-		t.Errorf("codes in the README: got %q, want %q", got, want)
+		t.Errorf("codes in the manual: got %q, want %q", got, want)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 const (
 	openAPIPath = "/api/openapi.json"
 	docsPath    = "/api/docs"
+	manualPath  = "/docs"
 )
 
 // docsPolicy lets the documentation page load its parts from this service and
@@ -90,4 +91,12 @@ func isAsset(name string) bool {
 		}
 	}
 	return false
+}
+
+// serveManualPage serves a page of the manual, or its style sheet.
+func (rt *router) serveManualPage(w http.ResponseWriter, r *http.Request) {
+	if !rt.manual.Serve(w, r.URL.Path[len(manualPath)+1:], ".."+manualPath) {
+		writeError(w, &handlers.Error{Status: http.StatusNotFound, Code: handlers.CodeNotFound,
+			Message: "the manual has no such page; /docs lists them"})
+	}
 }

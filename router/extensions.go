@@ -175,6 +175,10 @@ func (rt *router) serviceRoutes() []route {
 			Summary: "Read this document in a browser", Produces: "text/html", Serve: http.HandlerFunc(serveDocs)},
 		{ID: "getDocsAsset", Method: http.MethodGet, Path: docsPath + "/{file}", Role: auth.Public, Status: 200,
 			Summary: "Get a part of the documentation page", Produces: "*/*", Serve: docsAssets()},
+		{ID: "getManual", Method: http.MethodGet, Path: manualPath, Role: auth.Public, Status: 200,
+			Summary: "Read or search the manual", Description: "`?q=WORDS` lists the sections that hold all of these words.", Produces: "text/html", Serve: rt.manual.Index(manualPath)},
+		{ID: "getManualPage", Method: http.MethodGet, Path: manualPath + "/{page}", Role: auth.Public, Status: 200, Errors: []int{404},
+			Summary: "Read a page of the manual", Produces: "*/*", Serve: http.HandlerFunc(rt.serveManualPage)},
 		{ID: "getMetrics", Method: http.MethodGet, Path: "/metrics", Role: auth.Root, Status: 200, Scrape: true,
 			Summary: "Get the metrics in Prometheus' text format", Produces: "text/plain", Serve: rt.metrics.handler()},
 	}

@@ -65,7 +65,7 @@ func newFixture(t testing.TB, change ...func(*Config, *auth.Config)) *fixture {
 	api := &handlers.API{DB: f.db, Brokers: broker.NewPool(nil), Clusters: broker.NoClusters{},
 		Auth: f.auth, Vault: v, Now: time.Now, Log: quiet}
 	ready := func(ctx context.Context) error { return f.db.Ping(ctx) }
-	f.Server, err = New(api, f.auth, cfg, ready, "test", slog.New(slog.NewJSONHandler(f.log, nil)))
+	f.Server, err = New(api, f.auth, cfg, ready, Program{Version: "test", ConfigExample: "data_dir: ./data\n"}, slog.New(slog.NewJSONHandler(f.log, nil)))
 	must(t, err)
 	f.fill(t)
 	return f

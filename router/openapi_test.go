@@ -122,3 +122,25 @@ func TestDocs_load_nothing_from_elsewhere(t *testing.T) {
 	}
 	wantError(t, f.do(t, http.MethodGet, docsPath+"/no-such-part.js", "", ""), 404, "NOT_FOUND")
 }
+
+func TestManual_is_served_to_anybody(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for path, want := range map[string]string{
+		manualPath:                    `<a href="docs/streams">`,
+		manualPath + "?q=dead+letter": `<a href="docs/bridges`,
+		manualPath + "/streams":       `href="../docs"`,
+		manualPath + "/configuration": "data_dir: ./data",
+		manualPath + "/style.css":     "color-scheme",
+	} {
+		resp := f.do(t, http.MethodGet, path, "", "")
+		var b bytes.Buffer
+		_, err := b.ReadFrom(resp.Body)
+		must(t, err)
+		if resp.StatusCode != 200 || !strings.Contains(b.String(), want) || strings.Contains(b.String(), `="http`) {
+			t.Errorf("%s: got %d:\n%s", path, resp.StatusCode, b.String())
+		}
+	}
+	wantError(t, f.do(t, http.MethodGet, manualPath+"/no-such-page", "", ""), 404, "NOT_FOUND")
+	wantError(t, f.do(t, http.MethodGet, manualPath+"/", "", ""), 404, "NOT_FOUND")
+}

@@ -20,6 +20,7 @@ import (
 
 	"signalbox/handlers"
 	"signalbox/handlers/auth"
+	"signalbox/router/manual"
 )
 
 // router answers the requests of the API. It is immutable once built.
@@ -36,6 +37,7 @@ type router struct {
 	rows     []*route
 	mux      *httprouter.Router
 	metrics  *metrics
+	manual   *manual.Manual
 	document []byte // OpenAPI
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"signalbox/handlers"
 	"signalbox/handlers/auth"
+	"signalbox/router/manual"
 )
 
 // Server serves the API over HTTP or HTTPS.
@@ -34,10 +35,16 @@ type Server struct {
 // headerTimeout bounds how long a caller may take to send a request's header.
 const headerTimeout = 10 * time.Second
 
+// Program is what the service shows of the program that it is.
+type Program struct {
+	Version       string
+	ConfigExample string // text of config.example.yaml, for the manual
+}
+
 // New builds the server from its parts; it binds nothing. ready tells whether
 // the service can do its work; more is shown beside the server's own metrics. The error names a bad configuration, or a row of
 // the table that contradicts itself.
-func New(api *handlers.API, a *auth.Auth, cfg Config, ready func(context.Context) error, version string, log *slog.Logger, more ...prometheus.Collector) (*Server, error) {
+func New(api *handlers.API, a *auth.Auth, cfg Config, ready func(context.Context) error, program Program, log *slog.Logger, more ...prometheus.Collector) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -48,7 +55,7 @@ func New(api *handlers.API, a *auth.Auth, cfg Config, ready func(context.Context
 	bounds := newConnections(cfg, trusted, log)
 	more = append(append(more, bounds.collectors()...), newBrokerGauge(api))
 	rt := &router{api: api, auth: a, cfg: cfg, proxies: trusted, log: log, now: time.Now,
-		ready: ready, version: version, metrics: newMetrics(version, more...)}
+		ready: ready, version: program.Version, metrics: newMetrics(program.Version, more...), manual: manual.New(program.ConfigExample)}
 	rt.rows = rt.routes()
 	if err := rt.build(); err != nil {
 		return nil, fmt.Errorf("build router: %w", err)

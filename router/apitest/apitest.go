@@ -75,7 +75,7 @@ func NewLogged(t testing.TB, log *slog.Logger, options ...Option) *API {
 	for _, o := range options {
 		o(&c)
 	}
-	service, err := appliance.Start(t.Context(), c, "test", log)
+	service, err := appliance.Start(t.Context(), c, appliance.Program{Version: "test"}, log)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -278,7 +278,7 @@ func TestBridgesNeedTheirKey(t *testing.T) {
 	}
 	c := appliance.DefaultConfig()
 	c.DataDir, c.HTTP.Listen, c.Broker.Listen = dir, "127.0.0.1:0", "127.0.0.1:0"
-	if a, err := appliance.Start(t.Context(), c, "test", slog.New(slog.DiscardHandler)); err == nil {
+	if a, err := appliance.Start(t.Context(), c, appliance.Program{Version: "test"}, slog.New(slog.DiscardHandler)); err == nil {
 		a.Stop() //nolint:errcheck // it should not run
 		t.Fatal("the service runs without its key")
 	} else if !strings.Contains(err.Error(), "secret.key") {

@@ -42,7 +42,7 @@ type Appliance struct {
 	Broker []string // URLs of the embedded broker's listeners; none where it is switched off
 
 	cfg      Config
-	version  string
+	program  Program
 	log      *slog.Logger
 	clock    *clock.Clock // by which sessions and messages expire
 	first    *credentials
@@ -56,6 +56,9 @@ type Appliance struct {
 	broker   *embedded.Broker // nil where it is switched off
 	undo     stops
 }
+
+// Program is what the service shows of the program that it is.
+type Program = router.Program
 
 // The databases in the data directory.
 const (
@@ -84,13 +87,13 @@ func (s *stops) addBounded(f func(context.Context) error) { *s = append(*s, f) }
 // port is taken, the data directory is locked or a database is newer than the
 // program, nothing was changed either. The error is a sentence that says what
 // to do.
-func Start(ctx context.Context, c Config, version string, log *slog.Logger) (*Appliance, error) {
+func Start(ctx context.Context, c Config, program Program, log *slog.Logger) (*Appliance, error) {
 	fitted, warn := c, func() {}
 	if limit := openFiles(); limit > 0 {
 		fitted = c.fitDescriptors(limit, slog.New(slog.DiscardHandler))
 		warn = func() { c.fitDescriptors(limit, log) }
 	}
-	a := &Appliance{cfg: fitted, version: version, log: log,
+	a := &Appliance{cfg: fitted, program: program, log: log,
 		first: &credentials{path: filepath.Join(c.DataDir, "initial-credentials")}}
 	if err := a.start(ctx); err != nil {
 		return nil, errors.Join(err, a.Stop())
@@ -224,7 +227,7 @@ func (a *Appliance) startBroker(ctx context.Context) error {
 	if !c.Enabled {
 		return nil
 	}
-	c.Version, c.Streams, c.Bridges, c.Cluster = a.version, a.streams, a.bridges, a.cfg.Cluster
+	c.Version, c.Streams, c.Bridges, c.Cluster = a.program.Version, a.streams, a.bridges, a.cfg.Cluster
 	c.Clock = a.clock
 	c.Cluster.Seal, c.Cluster.Allowed = a.API.Vault, a.outbound.Control
 	c.KeepPassword = func(password broker.Secret) error {
@@ -261,7 +264,7 @@ func brokerURLs(c embedded.Config, bound []string) []string {
 }
 
 func (a *Appliance) startServer(ctx context.Context) error {
-	server, err := router.New(a.API, a.API.Auth, a.cfg.HTTP, a.isReady, a.version, a.log, a.metrics...)
+	server, err := router.New(a.API, a.API.Auth, a.cfg.HTTP, a.isReady, a.program, a.log, a.metrics...)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 // elsewhere the output ends up in journals and files, so only the file that keeps
 // them is named.
 func (a *Appliance) Greet(w io.Writer, terminal bool) {
-	fmt.Fprintf(w, "signalbox %s is ready.\n  API   %s  (reference: %s/api/docs)\n", a.version, a.URL, a.URL)
+	fmt.Fprintf(w, "signalbox %s is ready.\n  API   %s  (manual: %s/docs, reference: %s/api/docs)\n", a.program.Version, a.URL, a.URL, a.URL)
 	for _, url := range a.Broker {
 		fmt.Fprintf(w, "  MQTT  %s\n", url)
 	}

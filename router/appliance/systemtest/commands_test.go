@@ -70,6 +70,20 @@ func TestUnknownCommandIsRefused(t *testing.T) {
 	}
 }
 
+// TestHelpTopics prints pages of the manual, and lists them where the commands are.
+func TestHelpTopics(t *testing.T) {
+	t.Parallel()
+	if got := command(t, nil, "help"); got.code != 0 || !strings.Contains(got.stdout, "\n  streams ") || !strings.Contains(got.stdout, "\n  serve ") {
+		t.Errorf("help: %+v", got)
+	}
+	if got := command(t, nil, "help", "streams"); got.code != 0 || !strings.HasPrefix(got.stdout, "# Streams\n") {
+		t.Errorf("help streams: %+v", got)
+	}
+	if got := command(t, nil, "help", "configuration"); got.code != 0 || !strings.Contains(got.stdout, "\ndata_dir: ./data\n") {
+		t.Errorf("help configuration: %+v", got)
+	}
+}
+
 // TestHelp shows the flags of the service where it is started, and nowhere else.
 func TestHelp(t *testing.T) {
 	t.Parallel()

@@ -103,7 +103,7 @@ func startProduct(t *testing.T) Target {
 	c := appliance.DefaultConfig()
 	c.DataDir, c.HTTP.Listen, c.Broker.Listen = t.TempDir(), "127.0.0.1:0", "127.0.0.1:0"
 	c.Broker.AdminUsername, c.Broker.AdminPassword = target.Username, broker.Secret(target.Password)
-	a, err := appliance.Start(t.Context(), c, "test", slog.New(slog.NewTextHandler(io.Discard, nil)))
+	a, err := appliance.Start(t.Context(), c, appliance.Program{Version: "test"}, slog.New(slog.NewTextHandler(io.Discard, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ func run(ctx context.Context, args []string) (err error) {
 	defer signal.Stop(asked)
 	c := appliance.DefaultConfig()
 	c.DataDir, c.HTTP.Listen, c.Broker.Listen = args[0], "127.0.0.1:0", "127.0.0.1:0"
-	a, err := appliance.Start(ctx, c, "profiled", slog.New(slog.NewTextHandler(os.Stderr, nil)))
+	a, err := appliance.Start(ctx, c, appliance.Program{Version: "profiled"}, slog.New(slog.NewTextHandler(os.Stderr, nil)))
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,89 @@
+// Package manual is the operator's manual: pages of Markdown, embedded in the binary.
+// The router serves them as HTML at /docs, and "signalbox help TOPIC" prints them.
+//
+// It must not import any other package of this module.
+package manual
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+)
+
+//go:embed *.md
+var files embed.FS
+
+// order is that of the pages in lists. A test holds it against the files.
+var order = []string{
+	"first-steps", "brokers", "embedded-broker", "access-control", "streams", "bridges", "clusters",
+	"configuration", "errors", "metrics", "backup", "migration", "security", "glossary",
+}
+
+// exampleMark stands in a page where config.example.yaml is shown.
+const exampleMark = "<!-- config.example.yaml -->\n"
+
+// Page is a page of the manual.
+type Page struct {
+	Name     string // as in its address and in "signalbox help NAME"
+	Title    string
+	Summary  string // one sentence, in plain text
+	Markdown string // the whole page, with its title
+}
+
+// Manual is the manual of a release.
+type Manual struct {
+	pages  []Page
+	render func() []*document // parses all pages, once
+}
+
+// New returns the manual with the text of config.example.yaml in its place.
+func New(configExample string) *Manual {
+	m := &Manual{}
+	for _, name := range order {
+		text, err := fs.ReadFile(files, name+".md")
+		if err != nil {
+			panic(err) // embedded above
+		}
+		m.pages = append(m.pages, read(name, strings.Replace(string(text), exampleMark, "```yaml\n"+configExample+"```\n", 1)))
+	}
+	m.render = sync.OnceValue(func() []*document {
+		var all []*document
+		for _, p := range m.pages {
+			all = append(all, parse(p))
+		}
+		return all
+	})
+	return m
+}
+
+// read finds the title and the summary of a page: its first line and first paragraph.
+func read(name, text string) Page {
+	head, rest, _ := strings.Cut(text, "\n")
+	summary, _, _ := strings.Cut(strings.TrimSpace(rest), "\n\n")
+	return Page{Name: name, Title: strings.TrimPrefix(head, "# "), Summary: strings.Join(strings.Fields(summary), " "), Markdown: text}
+}
+
+// Pages returns all pages in the order of reading.
+func (m *Manual) Pages() []Page { return slices.Clone(m.pages) }
+
+// Page returns the page of a name, and false where there is none.
+func (m *Manual) Page(name string) (Page, bool) {
+	i := slices.IndexFunc(m.pages, func(p Page) bool { return p.Name == name })
+	if i < 0 {
+		return Page{}, false
+	}
+	return m.pages[i], true
+}
+
+// Topics returns a text that lists the pages, each with its summary, for the command
+// line.
+func (m *Manual) Topics() string {
+	var b strings.Builder
+	for _, p := range m.pages {
+		fmt.Fprintf(&b, "  %-16s %s\n", p.Name, p.Summary)
+	}
+	return b.String()
+}

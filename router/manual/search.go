@@ -1,0 +1,87 @@
+package manual
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Bounds of a search.
+const (
+	maxQuery   = 200 // bytes that are looked at
+	maxResults = 50
+	maxExcerpt = 240 // bytes around the first word
+)
+
+// result is a section that holds all words of a query.
+type result struct {
+	Page    Page
+	ID      string // of the section's heading, "" for the page's beginning
+	Title   string // of the section
+	Excerpt string
+	score   int
+}
+
+// search returns the sections in which all words of the query occur, whatever the case;
+// those with more of them in their titles first, then in the order of the pages.
+func search(all []*document, query string) []result {
+	words := strings.Fields(strings.ToLower(query[:min(len(query), maxQuery)]))
+	if len(words) == 0 {
+		return nil
+	}
+	var found []result
+	for _, d := range all {
+		for _, s := range d.sections {
+			if score := s.score(words); score > 0 {
+				found = append(found, result{Page: d.Page, ID: s.ID, Title: s.Title, Excerpt: excerpt(s.Text, words), score: score})
+			}
+		}
+	}
+	slices.SortStableFunc(found, func(a, b result) int { return cmp.Compare(b.score, a.score) })
+	return found[:min(len(found), maxResults)]
+}
+
+// score returns 0 unless the section holds all words, and more for each of them in its
+// title.
+func (s section) score(words []string) int {
+	title, body := strings.ToLower(s.Title), strings.ToLower(s.Text)
+	score := 1
+	for _, w := range words {
+		switch {
+		case strings.Contains(title, w):
+			score++
+		case !strings.Contains(body, w):
+			return 0
+		}
+	}
+	return score
+}
+
+// excerpt returns the text around the first word that occurs in it.
+func excerpt(s string, words []string) string {
+	lower, first := strings.ToLower(s), -1
+	if len(lower) == len(s) { // else positions are not the same in both
+		for _, w := range words {
+			if i := strings.Index(lower, w); i >= 0 && (first < 0 || i < first) {
+				first = i
+			}
+		}
+	}
+	start := max(0, first-maxExcerpt/3)
+	end := min(len(s), start+maxExcerpt)
+	for start > 0 && !utf8.RuneStart(s[start]) {
+		start--
+	}
+	for end < len(s) && !utf8.RuneStart(s[end]) {
+		end++
+	}
+	cut := s[start:end]
+	if start > 0 {
+		cut = "… " + cut
+	}
+	if end < len(s) {
+		cut += " …"
+	}
+	return cut
+}
