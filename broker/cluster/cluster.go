@@ -262,7 +262,8 @@ func (n *Node) comeBack(ctx context.Context) error {
 }
 
 // Close leaves the cluster's work to the others, without leaving the cluster: a
-// leader hands over first. Its context bounds the waiting for that only.
+// leader hands over first. Its context bounds the waiting for that, and for the outcome of
+// proposals.
 func (n *Node) Close(ctx context.Context) error { return n.shut(ctx, true) }
 
 // shut closes the node, handing over or not.
@@ -281,7 +282,7 @@ func (n *Node) shut(ctx context.Context, handOver bool) error {
 	n.wg.Wait()
 	n.turn <- struct{}{} // whoever has it ends soon, and nobody takes it any more
 	defer func() { <-n.turn }()
-	n.standUp()
+	n.standUp(ctx)
 	return errors.Join(n.closePort(), n.store.Close())
 }
 

@@ -79,6 +79,41 @@ func TestNoMajority(t *testing.T) {
 	})
 }
 
+// TestCloseWithoutMajority closes a leader that has lost its majority and has not noticed
+// yet, while a proposal is under way: Close waits no longer than its context lasts.
+func TestCloseWithoutMajority(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t).formWith(func(o *Options) {
+		usual(o)
+		o.Timing.Heartbeat, o.Timing.Lease = suite.HangLimit, suite.HangLimit
+	}, 1, 2)
+	l := f.leader()
+	f.nodes[3-l.id].kill()
+	outcome := make(chan error, 1)
+	go func() {
+		_, _, err := l.node.Propose(within(t, 4*suite.HangLimit), write{"k", "v"}.encode())
+		outcome <- err
+	}()
+	eventually(t, func() error {
+		if l.node.seat.Load().raft.LastIndex() == l.node.seat.Load().raft.CommitIndex() {
+			return errors.New("nothing is proposed yet")
+		}
+		return nil
+	})
+	ended, end := context.WithCancel(context.Background())
+	end()
+	began := time.Now()
+	if err := l.node.Close(ended); err != nil {
+		t.Errorf("close: %v", err)
+	}
+	if took := time.Since(began); took > suite.HangLimit {
+		t.Errorf("it took %v", took)
+	}
+	if err := <-outcome; !errors.Is(err, ErrUnconfirmed) {
+		t.Errorf("the proposal ended with %v, want %v", err, ErrUnconfirmed)
+	}
+}
+
 // TestForwardLeavesDeadLeader has requests that went to a leader that is silent
 // from then on end soon after there is another one, and those that come later go
 // to that one.

@@ -88,7 +88,7 @@ func (n *Node) lead(ctx context.Context) error {
 
 // undo comes to rest again after what was begun did not succeed.
 func (n *Node) undo(cause error) error {
-	n.standUp()
+	n.standUp(context.Background())
 	if err := n.store.Clear(forgotten()); err != nil {
 		n.log.Error("the traces of a cluster cannot be cleared", "err", err)
 	}

@@ -152,7 +152,7 @@ func (n *Node) stepOut(ctx context.Context, s *seat, cause error) {
 	defer n.giveBack()
 	if n.seat.Load() == s {
 		n.setTrouble(cause.Error())
-		n.standUp()
+		n.standUp(ctx)
 		n.nudge()
 	}
 }
@@ -198,7 +198,7 @@ func (n *Node) rest(ctx context.Context, s *seat, why string, g *grave) {
 		graves = append(slices.Clone(graves), g)
 	}
 	n.setTrouble("the node is about to leave its cluster")
-	n.standUp()
+	n.standUp(ctx)
 	changes := forgotten()
 	changes[keptGraves] = encodeGraves(graves, n.options.Seal)
 	if err := n.store.Clear(changes); err != nil {

@@ -112,7 +112,7 @@ func (n *Node) sitDown(ctx context.Context, id *identity) (err error) {
 	go s.agenda.run()
 	n.seat.Store(s) // the port asks for it
 	if err := n.openPort(ctx); err != nil {
-		n.standUp()
+		n.standUp(ctx)
 		return err
 	}
 	s.wg.Go(s.announce)
@@ -218,9 +218,9 @@ func (s *seat) welcome(from ref) bool {
 }
 
 // standUp gives up the place, without leaving the cluster. Whoever waits for a
-// proposal learns what came of it, as long as that can be known soon. The caller
+// proposal learns what came of it, as long as that is known before ctx ends. The caller
 // has the turn.
-func (n *Node) standUp() {
+func (n *Node) standUp(ctx context.Context) {
 	s := n.seat.Load()
 	if s == nil {
 		return
@@ -229,7 +229,7 @@ func (n *Node) standUp() {
 	s.mu.Lock()
 	s.closed = true
 	s.mu.Unlock()
-	s.finish(2 * (n.options.Timing.Heartbeat + n.options.Timing.Lease))
+	s.finish(ctx, 2*(n.options.Timing.Heartbeat+n.options.Timing.Lease))
 	s.stop()
 	s.layer.Close()
 	if n.port != nil {
@@ -250,8 +250,8 @@ func (n *Node) standUp() {
 
 // finish waits for the proposals in raft's hands. A leader that reaches nobody
 // gives them up when its lease ends; one that cannot store anything does not, so
-// the waiting is bounded.
-func (s *seat) finish(atMost time.Duration) {
+// the waiting is bounded by atMost, and by the end of ctx.
+func (s *seat) finish(ctx context.Context, atMost time.Duration) {
 	done := make(chan struct{})
 	go func() { // ends with the proposals
 		defer close(done)
@@ -262,6 +262,7 @@ func (s *seat) finish(atMost time.Duration) {
 	select {
 	case <-done:
 	case <-t.C:
+	case <-ctx.Done():
 	}
 }
 

@@ -16,25 +16,32 @@ import (
 // first steps end.
 const usesFirstSteps = "The commands use what [First steps](first-steps.md) has set."
 
+// started is what the commands of the README need, which begins with "go run . serve".
+const started = "signalbox serve >signalbox.log 2>&1 &\nuntil curl -sf http://127.0.0.1:8080/readyz >ready.txt; do sleep 0.2; done\n"
+
 var shellBlock = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
 
-// TestManual runs the commands of every page of the manual as they are printed, in an
+// TestManual runs the commands of every page of the manual, and of the README, as they are printed, in an
 // empty directory. Every page has a network of its own, so ports are as printed, too.
 func TestManual(t *testing.T) {
 	t.Parallel()
 	needNamespace(t)
-	folder := filepath.Join("..", "..", "manual")
+	root := filepath.Join("..", "..", "..")
+	folder := filepath.Join(root, "router", "manual")
 	pages, err := filepath.Glob(filepath.Join(folder, "*.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	firstSteps := read(t, filepath.Join(folder, "first-steps.md"))
 	ran := 0
-	for _, path := range pages {
+	for _, path := range append(pages, filepath.Join(root, "README.md")) {
 		page := read(t, path)
 		script := commandsOf(page)
 		if script == "" {
 			continue
+		}
+		if filepath.Base(path) == "README.md" {
+			script = started + script
 		}
 		if strings.Contains(strings.Join(strings.Fields(page), " "), usesFirstSteps) {
 			script = commandsOf(firstSteps) + script
