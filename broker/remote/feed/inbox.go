@@ -18,6 +18,8 @@ type inbox struct {
 	list []*arrival // came on this connection and are to be acknowledged, in order
 	held map[uint16]*arrival
 
+	repeats bool // a message whose acknowledgement was lost came again on this connection, and was taken again
+
 	waiting, bytes int // messages that are not settled, of all connections
 }
 
@@ -60,7 +62,7 @@ func (a *arrival) Settled(error) {
 func (b *inbox) open(out *outbox, present bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.out, b.list = out, nil
+	b.out, b.list, b.repeats = out, nil, false
 	if b.held == nil || !present {
 		b.held = map[uint16]*arrival{}
 	}
@@ -80,10 +82,14 @@ func (b *inbox) close() {
 // sent again on a new connection [MQTT-4.4.0-1]. A message without DUP is another
 // one with the same identifier, unless it is of QoS 2, whose identifier is free
 // only after PUBREL [MQTT-4.3.3-10].
+//
+// One of QoS 1 whose acknowledgement was lost is not known any more and is taken again.
+// Those of QoS 1 behind it are then taken again too, or the older one would count as the
+// newest [MQTT-4.6.0-6].
 func (b *inbox) admit(id uint16, qos byte, dup bool, size int) (*arrival, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if a := b.held[id]; a != nil && a.qos == qos && (dup || qos == 2) {
+	if a := b.held[id]; a != nil && a.qos == qos && (dup || qos == 2) && !(qos == 1 && a.late && b.repeats) {
 		b.again(a)
 		return nil, nil
 	}
@@ -92,6 +98,7 @@ func (b *inbox) admit(id uint16, qos byte, dup bool, size int) (*arrival, error)
 	}
 	b.waiting++
 	b.bytes += size
+	b.repeats = b.repeats || dup && qos == 1
 	a := &arrival{inbox: b, id: id, qos: qos, size: size}
 	a.parts.Store(1)
 	b.held[id] = a
