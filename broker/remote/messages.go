@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"signalbox/broker"
 	"signalbox/broker/pages"
@@ -125,7 +126,7 @@ const opDeleteRetained = "deleteRetained"
 
 // clear publishes an empty retained message to each topic [MQTT-3.3.1-10], with
 // QoS 0, which every broker takes. As MQTT 3.1.1 does not tell that rights forbade
-// it, it looks once more.
+// it, it looks once more, and again for a while: NATS clears later than it acknowledges.
 func (b *Broker) clear(ctx context.Context, filter string) (gone int, err error) {
 	found, err := b.collect(ctx, opDeleteRetained, filter, 0)
 	if err != nil || len(found) == 0 {
@@ -139,15 +140,35 @@ func (b *Broker) clear(ctx context.Context, filter string) (gone int, err error)
 			return 0, err
 		}
 	}
-	left, err := b.collect(ctx, opDeleteRetained, filter, 0)
+	left, err := b.awaitCleared(ctx, filter)
 	switch {
 	case err != nil:
 		return 0, err
-	case len(left) >= len(found):
+	case left >= len(found):
 		return 0, &broker.Error{Kind: broker.Denied, Op: opDeleteRetained,
 			Msg: "the broker keeps what it retains: check that the connection's user may publish there"}
 	}
-	return len(found) - len(left), nil
+	return len(found) - left, nil
+}
+
+// awaitCleared waits until nothing that matches is retained, at most for timing.clear, and
+// returns how many messages are.
+func (b *Broker) awaitCleared(ctx context.Context, filter string) (left int, err error) {
+	over := time.NewTimer(b.timing.clear)
+	defer over.Stop()
+	for pause := 10 * time.Millisecond; ; pause *= 2 {
+		list, err := b.collect(ctx, opDeleteRetained, filter, 0)
+		if err != nil || len(list) == 0 {
+			return 0, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-over.C:
+			return len(list), nil
+		case <-ctx.Done():
+			return len(list), nil
+		}
+	}
 }
 
 // collect receives the retained messages that match a filter, their payloads

@@ -11,6 +11,7 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/brokertest"
+	"signalbox/scripts/suite"
 )
 
 // publish publishes retained messages, topic and payload by turns.
@@ -100,6 +101,18 @@ func TestDeleteRetained(t *testing.T) {
 	}
 	if _, topics := retainedTopics(t, b, "#", 0, -1); !slices.Equal(topics, []string{"b"}) {
 		t.Errorf("left: %q", topics)
+	}
+}
+
+// TestDeleteRetained_that_takes_time waits for a broker that clears later than it
+// acknowledges that, as NATS does.
+func TestDeleteRetained_that_takes_time(t *testing.T) {
+	t.Parallel()
+	server := scripted{answers: rich, showsOn: 3, retains: []*packets.PublishPacket{message("a", true)}}
+	b := connected(t, server.serve(t))
+	b.timing.clear = suite.HangLimit
+	if err := b.DeleteRetained(t.Context(), "a"); err != nil {
+		t.Error(err)
 	}
 }
 

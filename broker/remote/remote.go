@@ -66,6 +66,7 @@ type timing struct {
 	stable   time.Duration // a connection that stood for so long was a good one
 	sample   time.Duration // between two samples of the $SYS tree
 	quiet    time.Duration // without a retained message: that was the last
+	clear    time.Duration // for what is retained to be cleared
 	ping     time.Duration // between two PINGREQ on a connection that only receives
 	silence  time.Duration // on such a connection: it is lost
 }
@@ -83,6 +84,7 @@ var defaultTiming = timing{
 	stable:   10 * time.Second,
 	sample:   10 * time.Second,
 	quiet:    50 * time.Millisecond,
+	clear:    3 * time.Second,
 	ping:     30 * time.Second,
 	silence:  time.Minute,
 }

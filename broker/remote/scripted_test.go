@@ -33,7 +33,12 @@ type scripted struct {
 	// slow has a message retained only when the next packet comes on its connection,
 	// as a broker does that takes its time.
 	slow bool
-	mu   sync.Mutex // guards retains where slow
+	mu   sync.Mutex // guards retains, cleared and showsOn
+
+	// showsOn is how many subscriptions still show what was cleared, as at a broker that
+	// clears it later than it acknowledges that.
+	showsOn int
+	cleared bool
 
 	// drops has PINGRESPs dropped behind what it retains, as a Mosquitto does whose queue
 	// is full.
@@ -137,6 +142,11 @@ func (s *scripted) replies(p packets.ControlPacket) []packets.ControlPacket {
 		replies := []packets.ControlPacket{s.suback(p)}
 		s.mu.Lock()
 		defer s.mu.Unlock()
+		if s.cleared && !strings.HasPrefix(p.Topics[0], "$") {
+			if s.showsOn--; s.showsOn < 0 {
+				s.retains = nil
+			}
+		}
 		for _, m := range s.retains {
 			if !strings.HasPrefix(p.Topics[0], "$") {
 				replies = append(replies, m)
@@ -144,6 +154,11 @@ func (s *scripted) replies(p packets.ControlPacket) []packets.ControlPacket {
 		}
 		return replies
 	case *packets.PublishPacket:
+		if p.Retain && len(p.Payload) == 0 {
+			s.mu.Lock()
+			s.cleared = true
+			s.mu.Unlock()
+		}
 		if p.Qos == 0 {
 			return s.answer(p)
 		}
