@@ -277,9 +277,10 @@ func (s *seat) begin() bool {
 	return true
 }
 
-// handOver has another node lead, if this one does and there is one.
+// handOver has another node lead, if this one does and there is one. Where there is no time
+// left nothing is begun: raft does not answer what it has not begun when it is shut down.
 func (s *seat) handOver(ctx context.Context) {
-	if s.raft.State() != raft.Leader || s.voters() < 2 {
+	if s.raft.State() != raft.Leader || s.voters() < 2 || ctx.Err() != nil {
 		return
 	}
 	if err := s.settle(ctx, s.raft.LeadershipTransfer); err != nil {
