@@ -32,7 +32,7 @@ type Options struct {
 	Engine *engine.Engine
 	Net    Net
 	// Flush waits until a peer has taken in all messages that this node has sent
-	// to it so far. One that cannot be reached is not waited for.
+	// to it so far, or until they were given up.
 	Flush func(ctx context.Context, to int) error
 
 	// Discarded is told how many messages above QoS 0 a session had that ends because

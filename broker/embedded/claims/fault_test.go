@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -135,6 +136,61 @@ func testDeadPeer(t *testing.T) {
 	}
 	c.nodes[1].part(false)
 	until(t, "all answer", c.answers)
+}
+
+// TestSessionWithoutLink has a session move while messages for it wait for a link that
+// is broken though all nodes answer: that of the node to which it moves, or of
+// another one. It moves when they have come, or were given up.
+func TestSessionWithoutLink(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		from  int
+		mends bool
+	}{
+		"of the new node":       {2, true},
+		"of a third one":        {3, true},
+		"of the new node, dead": {2, false},
+		"of a third one, dead":  {3, false},
+	} {
+		t.Run(name, func(t *testing.T) { virtually(t, func(t *testing.T) { testSessionWithoutLink(t, c.from, c.mends) }) })
+	}
+}
+
+func testSessionWithoutLink(t *testing.T, from int, mends bool) {
+	c := newCluster(t, 3)
+	s := c.nodes[0].Connect(keeps("c"))
+	s.Subscribe("a", 1)
+	s.Close()
+	c.breakLink(from, 1)
+	until(t, "the link is broken", func() bool { return !c.nodes[from-1].linked() })
+	acknowledged := make(chan error, 1)
+	go func() {
+		acknowledged <- c.nodes[from-1].Publish(&engine.Message{Topic: "a", QoS: 1, Payload: []byte("before")})
+	}()
+	synctest.Wait()
+	connected := make(chan *enginetest.Client, 1)
+	go func() { connected <- c.nodes[1].Connect(keeps("c")) }()
+	if mends {
+		<-time.After(3 * time.Second) // the link is dialled again and again meanwhile
+		c.mendLink(from, 1)
+	}
+	s = <-connected
+	if !s.Present {
+		t.Error("the session is lost")
+	}
+	check(t, <-acknowledged)
+	check(t, c.nodes[1].Publish(&engine.Message{Topic: "a", QoS: 1, Payload: []byte("after")}))
+	want := []string{"before", "after"}
+	if !mends {
+		want = want[1:]
+	}
+	for _, payload := range want {
+		m := s.WantMessage()
+		if m.Payload != payload {
+			t.Fatalf("got %v, want %q", m, payload)
+		}
+		s.Ack(wire.TypePuback, m.ID)
+	}
 }
 
 // TestClose leaves sessions that are on their way where they are.

@@ -27,7 +27,12 @@ type cluster struct {
 
 	mu    sync.Mutex
 	fault func(request []byte) fault
+	links map[link]net.Conn // for messages, as they were dialled last
+	cut   map[link]bool     // that break, and cannot be dialled
 }
+
+// link is the connection for messages from one node to another one.
+type link struct{ from, to int }
 
 // fault is what becomes of a request.
 type fault struct {
@@ -72,6 +77,7 @@ func (c *cluster) begin(n int, change []func(*claims.Options)) *cluster {
 	t := c.t
 	t.Helper()
 	c.fault = func([]byte) fault { return fault{} }
+	c.links, c.cut = map[link]net.Conn{}, map[link]bool{}
 	for i := range n {
 		c.nodes = append(c.nodes, c.start(i+1, change))
 	}
@@ -144,8 +150,35 @@ func (n *node) linked() bool {
 	return !slices.ContainsFunc(n.mesh.Figures(), func(f mesh.Figures) bool { return !f.Linked || !f.Known })
 }
 
-// Dial makes a connection for messages, which is never cut.
+// breakLink breaks the connection for messages from one node to another one, and has
+// it be dialled in vain until mendLink. Requests are answered meanwhile.
+func (c *cluster) breakLink(from, to int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cut[link{from, to}] = true
+	c.links[link{from, to}].Close()
+}
+
+func (c *cluster) mendLink(from, to int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.cut, link{from, to})
+}
+
+// Dial makes a connection for messages.
 func (n *node) Dial(_ context.Context, to int) (net.Conn, error) {
+	n.cluster.mu.Lock()
+	defer n.cluster.mu.Unlock()
+	l := link{n.number, to}
+	if n.cluster.cut[l] {
+		return nil, errCut
+	}
+	conn, err := n.dial(to)
+	n.cluster.links[l] = conn
+	return conn, err
+}
+
+func (n *node) dial(to int) (net.Conn, error) {
 	if !n.cluster.network {
 		here, there := net.Pipe()
 		n.cluster.nodes[to-1].mesh.Accept(n.number, there)

@@ -2,6 +2,7 @@ package claims
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -26,7 +27,7 @@ func (a *adoption) settle() {
 	}
 	a.engine.Settle()
 	a.claims.start(func() {
-		a.claims.fence(a.claims.life, []int{a.claims.o.Self})
+		a.claims.fence(a.claims.life, []int{a.claims.o.Self}) //nolint:errcheck // what comes after that long comes twice
 		a.close()
 	})
 }
@@ -56,19 +57,21 @@ func (c *Claims) takeOver(t *turn, gifts []offered) (*adoption, error) {
 	}
 	fence := c.fence
 	if !subscribed { // no messages are on their way
-		fence = func(context.Context, []int) {}
+		fence = func(context.Context, []int) error { return nil }
 	}
-	fence(t.ctx, []int{c.o.Self}) // what has come to both nodes by now has come here
-	adopted, err := c.adopt(gifts)
+	var adopted *adoption
+	err := fence(t.ctx, []int{c.o.Self}) // what has come to both nodes by now has come here
+	if err == nil {
+		adopted, err = c.adopt(gifts)
+	}
 	if err != nil {
 		c.keepAll(gifts)
 		return nil, err
 	}
-	fence(t.ctx, givers)    // what went only there has come there
-	if t.ctx.Err() != nil { // nothing was fetched yet: it is all where it was
+	if err := fence(t.ctx, givers); err != nil { // what went only there has not come there, but nothing was fetched yet
 		adopted.discard()
 		c.keepAll(gifts)
-		return nil, context.Cause(t.ctx)
+		return nil, err
 	}
 	parts, err := c.fetchAll(t.ctx, gifts)
 	if err == nil {
@@ -105,21 +108,44 @@ func (c *Claims) adopt(gifts []offered) (*adoption, error) {
 	return adopted, nil
 }
 
+// maxFence bounds the wait for messages that are on their way, in Patience. By then
+// those for a node that cannot be reached were given up.
+const maxFence = 6
+
 // fence waits until nodes have all messages that any node that answers has sent to
-// them, or was about to.
-func (c *Claims) fence(ctx context.Context, to []int) {
-	request := encodeFlush(to)
-	var asked sync.WaitGroup
-	nodes, _ := c.answering()
-	for _, n := range nodes {
-		asked.Go(func() { c.ask(ctx, n, request) }) //nolint:errcheck // who does not answer is passed over
-	}
-	bounded, cancel := context.WithTimeout(ctx, c.o.Patience)
+// them, or was about to. It fails while these are still on their way, or when the
+// context ends.
+func (c *Claims) fence(ctx context.Context, to []int) error {
+	bounded, cancel := context.WithTimeout(ctx, maxFence*c.o.Patience)
 	defer cancel()
-	if err := c.flush(bounded, to); err != nil {
-		c.o.Log.Debug("a session is fetched before all messages have arrived", "error", err)
+	nodes, _ := c.answering()
+	failures := make([]error, 1+len(nodes))
+	var asked sync.WaitGroup
+	for i, n := range nodes {
+		asked.Go(func() { failures[i] = c.flushAt(bounded, n, to) })
 	}
+	failures[len(nodes)] = c.flush(bounded, to)
 	asked.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return errors.Join(failures...)
+}
+
+// flushAt is flush at another node. One that does not answer is passed over.
+func (c *Claims) flushAt(ctx context.Context, node int, to []int) error {
+	for {
+		b, err := c.ask(ctx, node, encodeFlush(to))
+		switch {
+		case ctx.Err() != nil:
+			return fmt.Errorf("messages from node %d are still on their way: %w", node, context.Cause(ctx))
+		case err != nil:
+			return nil //nolint:nilerr // it is silent from now on
+		}
+		if a, err := decodeReply(b); err != nil || a.what != replyBusy {
+			return err
+		}
+	}
 }
 
 // fetchAll fetches what waits for sessions. The nodes are asked at the same time.

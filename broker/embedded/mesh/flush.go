@@ -12,7 +12,8 @@ type flush struct {
 }
 
 // Flush waits until another node has taken in all messages above QoS 0 that were
-// given to its link so far. One that cannot be reached is not waited for.
+// given to its link so far, or until they were given up. Where the link is broken
+// and messages wait for it, it is dialled at once.
 func (m *Mesh) Flush(ctx context.Context, to int) error {
 	m.mu.Lock()
 	p := m.peers[to]
@@ -26,7 +27,11 @@ func (m *Mesh) Flush(ctx context.Context, to int) error {
 	f.upTo = l.queue.last
 	l.flushes = append(l.flushes, f)
 	l.releaseFlushes()
+	broken := !l.linked && len(l.flushes) > 0
 	l.mu.Unlock()
+	if broken {
+		signal(l.try)
+	}
 	select {
 	case <-f.done:
 		return nil
@@ -38,10 +43,10 @@ func (m *Mesh) Flush(ctx context.Context, to int) error {
 	}
 }
 
-// releaseFlushes lets those go on for whom all is confirmed. mu is held.
+// releaseFlushes lets those go on for whom all is confirmed or given up. mu is held.
 func (l *link) releaseFlushes() {
 	l.flushes = slices.DeleteFunc(l.flushes, func(f flush) bool {
-		over := !l.linked || f.upTo <= l.queue.confirmed
+		over := l.lost || f.upTo <= l.queue.confirmed
 		if over {
 			close(f.done)
 		}

@@ -138,8 +138,8 @@ func (f *failing) Err() error {
 	return f.err
 }
 
-// TestFlushHangs waits for a node whose disk hangs, as long as its caller, and not for
-// one that cannot be reached any more.
+// TestFlushHangs waits for a node whose disk hangs, as long as its caller, and for one
+// that cannot be reached until its messages are given up.
 func TestFlushHangs(t *testing.T) { virtually(t, testFlushHangs) }
 
 func testFlushHangs(t *testing.T) {
