@@ -6,7 +6,7 @@
 // by the caller, so that every write is plain data. DESIGN.md says why there are
 // two pools and what is durable when.
 //
-// It must not import any other package of signalbox but broker/file, net/http or an
+// It must not import any other package of signalbox but broker/storage, net/http or an
 // MQTT library.
 package db
 
@@ -24,7 +24,7 @@ import (
 
 	_ "modernc.org/sqlite" // registers the driver "sqlite"
 
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 )
 
 // DB is the open database. It is safe for concurrent use.
@@ -55,7 +55,7 @@ func open(ctx context.Context, path string, steps fs.FS, log *slog.Logger) (_ *D
 	d.remembered.Store(&remembered{})
 	defer func() {
 		if err != nil {
-			err = errors.Join(file.OpenError(path, err), d.closePools())
+			err = errors.Join(storage.OpenError(path, err), d.closePools())
 		}
 	}()
 	version, err := inspect(ctx, path, steps)

@@ -8,7 +8,7 @@ import (
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 )
 
 // What a caller can act on. Every method wraps at most one of them.
@@ -28,7 +28,7 @@ var (
 	// ErrNewer means that a newer version of the program wrote the file.
 	ErrNewer = errors.New("database is newer than this program")
 	// ErrForeign means that the file is none of ours.
-	ErrForeign = file.ErrForeign
+	ErrForeign = storage.ErrForeign
 )
 
 // wrap says what was being done, and names err by a sentinel where SQLite's

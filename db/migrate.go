@@ -14,7 +14,7 @@ import (
 
 	"github.com/pressly/goose/v3"
 
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 )
 
 //go:embed migrations/*.sql
@@ -33,7 +33,7 @@ func released() fs.FS {
 }
 
 // Check reports, as Open would, a file at path that cannot be written to, that
-// a newer version wrote or that is not ours. It looks at the file as [file.Look]
+// a newer version wrote or that is not ours. It looks at the file as [storage.Look]
 // does; a file that is not there is fine.
 func Check(ctx context.Context, path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -41,21 +41,21 @@ func Check(ctx context.Context, path string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return file.OpenError(path, err)
+		return storage.OpenError(path, err)
 	}
 	f.Close() //nolint:errcheck // it was only a trial
 	_, err = inspect(ctx, path, released())
-	return file.OpenError(path, err)
+	return storage.OpenError(path, err)
 }
 
 // HasEmbedded reports whether the file at path knows the broker of this service's own
-// process. It looks at the file as [file.Look] does; a file that does not exist, or
+// process. It looks at the file as [storage.Look] does; a file that does not exist, or
 // holds nothing, knows none.
 func HasEmbedded(ctx context.Context, path string) (known bool, err error) {
 	if info, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
 		return false, nil
 	}
-	err = file.Look(ctx, path, func(pool *sql.DB) error {
+	err = storage.Look(ctx, path, func(pool *sql.DB) error {
 		version, err := storedVersion(ctx, pool)
 		if err != nil || version == 0 {
 			return err
@@ -63,7 +63,7 @@ func HasEmbedded(ctx context.Context, path string) (known bool, err error) {
 		known, err = exists(ctx, pool, "SELECT EXISTS (SELECT 1 FROM brokers WHERE type = 'on-premise-setup')")
 		return err
 	})
-	return known, file.OpenError(path, err)
+	return known, storage.OpenError(path, err)
 }
 
 // inspect gives the schema version of the file at path, 0 for a new one, and
@@ -74,7 +74,7 @@ func inspect(ctx context.Context, path string, steps fs.FS) (version int64, err 
 	} else if err != nil {
 		return 0, err
 	}
-	err = file.Look(ctx, path, func(pool *sql.DB) (err error) {
+	err = storage.Look(ctx, path, func(pool *sql.DB) (err error) {
 		version, err = storedVersion(ctx, pool)
 		return err
 	})

@@ -10,14 +10,14 @@ import (
 
 	"signalbox/broker/bridges/bridgestest"
 	"signalbox/broker/bridges/store"
-	"signalbox/broker/file"
 	"signalbox/broker/messaging"
+	"signalbox/broker/storage"
 )
 
 // BenchmarkThrough takes messages of QoS 1 from publishers that wait for each, to
 // a target that takes them at once, on a file.
 func BenchmarkThrough(b *testing.B) {
-	for _, d := range []file.Durability{file.Full, file.Process} {
+	for _, d := range []storage.Durability{storage.Full, storage.Process} {
 		for _, publishers := range []int{1, 64, 512} {
 			b.Run(fmt.Sprintf("durability %v, %d publishers", d, publishers), func(b *testing.B) {
 				s, err := store.Open(context.Background(), filepath.Join(b.TempDir(), "bridges.db"),

@@ -14,8 +14,8 @@ import (
 	"signalbox/broker"
 	"signalbox/broker/bridges/bridgestest"
 	"signalbox/broker/bridges/store"
-	"signalbox/broker/file"
 	"signalbox/broker/messaging"
+	"signalbox/broker/storage"
 )
 
 const fake = "fake-bridge"
@@ -74,7 +74,7 @@ func (plainSeal) Unseal(sealed, _ []byte) ([]byte, error) { return sealed, nil }
 func disk(tb testing.TB) *store.Store {
 	tb.Helper()
 	s, err := store.Open(context.Background(), filepath.Join(tb.TempDir(), "bridges.db"),
-		store.Options{Durability: file.Process, Seal: plainSeal{}, Log: slog.New(slog.DiscardHandler)})
+		store.Options{Durability: storage.Process, Seal: plainSeal{}, Log: slog.New(slog.DiscardHandler)})
 	must(tb, err)
 	tb.Cleanup(func() { must(tb, s.Close(context.Background())) })
 	return s

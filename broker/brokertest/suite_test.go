@@ -10,8 +10,8 @@ import (
 	"signalbox/broker"
 	"signalbox/broker/brokertest"
 	"signalbox/broker/embedded"
-	"signalbox/broker/file"
 	"signalbox/broker/remote"
+	"signalbox/broker/storage"
 	"signalbox/broker/streams"
 	"signalbox/broker/streams/store"
 )
@@ -71,7 +71,7 @@ func TestRemoteToMosquitto(t *testing.T) {
 func host(t *testing.T) *streams.Host {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
-	kept, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "streams.db"), store.Options{Durability: file.Process, Log: log})
+	kept, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "streams.db"), store.Options{Durability: storage.Process, Log: log})
 	if err != nil {
 		t.Fatalf("open the file of streams: %v", err)
 	}

@@ -4,7 +4,7 @@
 // A [Clock] begins with the time of day and goes on by the monotonic clock, so a step
 // of the time of day neither ends nor prolongs anything. A [Timeline] carries service
 // time over restarts in the database whose times it is for. DESIGN.md explains both.
-// Of this module the package may import only broker/file.
+// Of this module the package may import only broker/storage.
 package clock
 
 import (

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 )
 
 // Timeline is the service time of one database, whose tables hold times by it. It goes
@@ -20,7 +20,7 @@ import (
 // A nil Timeline is the time of day, for what has no database.
 type Timeline struct {
 	clock  *Clock
-	file   *file.File
+	file   *storage.File
 	db     *sql.DB
 	name   string       // of the file, for the log
 	offset atomic.Int64 // nanoseconds from the clock's service time to that of the database
@@ -56,14 +56,14 @@ type stamp struct {
 // Open returns the Timeline of a database, which must stay open until it is closed. The
 // time is stored soon after the time of day was set or the machine was suspended, once
 // a minute, and by Close.
-func (c *Clock) Open(ctx context.Context, f *file.File) (*Timeline, error) {
-	t := &Timeline{clock: c, file: f, db: f.Writer(file.Full), name: filepath.Base(f.Path()), ended: make(chan struct{})}
+func (c *Clock) Open(ctx context.Context, f *storage.File) (*Timeline, error) {
+	t := &Timeline{clock: c, file: f, db: f.Writer(storage.Full), name: filepath.Base(f.Path()), ended: make(chan struct{})}
 	var last stamp
 	switch err := t.db.QueryRowContext(ctx, readStamp).Scan(&last.service, &last.wall, &last.boot, &last.booted); {
 	case errors.Is(err, sql.ErrNoRows): // its times are the time of day so far
 	case err != nil:
 		err = fmt.Errorf("read the clock of %s: %w", f.Path(), err)
-		return nil, errors.Join(file.Explain(f.Path(), err), t.db.Close())
+		return nil, errors.Join(storage.Explain(f.Path(), err), t.db.Close())
 	default:
 		t.resume(last)
 	}

@@ -12,7 +12,7 @@ import (
 
 	"signalbox/broker/clock"
 	"signalbox/broker/clock/clocktest"
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 )
 
 const schema = `-- +goose Up
@@ -24,15 +24,15 @@ type process struct {
 	*clock.Timeline
 	t     *testing.T
 	clock *clock.Clock
-	file  *file.File
+	file  *storage.File
 	path  string
 }
 
 // begin starts one. It ends by stop.
 func begin(t *testing.T, m *clocktest.Machine, path string) *process {
 	t.Helper()
-	layout := file.Layout{Name: "the test's database", Migrations: fstest.MapFS{"0001_clock.sql": {Data: []byte(schema)}}}
-	f, err := file.Open(t.Context(), path, layout, slog.New(slog.DiscardHandler))
+	layout := storage.Layout{Name: "the test's database", Migrations: fstest.MapFS{"0001_clock.sql": {Data: []byte(schema)}}}
+	f, err := storage.Open(t.Context(), path, layout, slog.New(slog.DiscardHandler))
 	must(t, err)
 	c := clock.New(m.Sources(), slog.New(slog.DiscardHandler))
 	line, err := c.Open(t.Context(), f)
@@ -138,9 +138,9 @@ func TestFirst(t *testing.T) {
 func TestDefer(t *testing.T) {
 	t.Parallel()
 	m, path := clocktest.New(), filepath.Join(t.TempDir(), "test.db")
-	layout := file.Layout{Name: "the test's database", Migrations: fstest.MapFS{"0001_clock.sql": {Data: []byte(schema)}}}
+	layout := storage.Layout{Name: "the test's database", Migrations: fstest.MapFS{"0001_clock.sql": {Data: []byte(schema)}}}
 	run := func(begins bool) (changed bool) {
-		f, err := file.Open(t.Context(), path, layout, slog.New(slog.DiscardHandler))
+		f, err := storage.Open(t.Context(), path, layout, slog.New(slog.DiscardHandler))
 		must(t, err)
 		before, err := os.ReadFile(path)
 		must(t, err)

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"signalbox/broker"
-	"signalbox/broker/cluster"
+	"signalbox/broker/embedded/cluster"
 )
 
 // Leads tells whether changes are decided here.

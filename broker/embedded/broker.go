@@ -23,14 +23,14 @@ import (
 	"signalbox/broker/bridges"
 	"signalbox/broker/clock"
 	"signalbox/broker/embedded/access"
+	"signalbox/broker/embedded/cluster/replica"
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/embedded/guard"
 	"signalbox/broker/embedded/listen"
-	"signalbox/broker/embedded/replica"
 	"signalbox/broker/embedded/schema"
 	"signalbox/broker/embedded/store"
 	"signalbox/broker/embedded/sys"
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 	"signalbox/broker/streams"
 	"signalbox/broker/topictree"
 )
@@ -56,7 +56,7 @@ type Broker struct {
 	log      *slog.Logger
 	now      func() time.Time // the time of day; for durations in this process only
 	unwatch  func()           // stops the clock that is the broker's own
-	file     *file.File
+	file     *storage.File
 	timeline *clock.Timeline // by which sessions and messages expire
 	control  *access.Control
 	store    *store.Store
@@ -109,7 +109,7 @@ func (b *Broker) build(ctx context.Context, path string) (err error) {
 	if err := b.openAccess(ctx); err != nil {
 		return err
 	}
-	durability := file.Durability(b.config.Durability)
+	durability := storage.Durability(b.config.Durability)
 	if b.store, err = store.Open(ctx, b.file, store.Options{Durability: durability, Log: b.log, Now: b.now}); err != nil {
 		return err
 	}

@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"signalbox/broker"
-	"signalbox/broker/cluster"
 	"signalbox/broker/control"
 	"signalbox/broker/dynsec"
+	"signalbox/broker/embedded/cluster"
+	"signalbox/broker/embedded/cluster/mesh"
+	"signalbox/broker/embedded/cluster/replica"
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/embedded/mesh"
-	"signalbox/broker/embedded/replica"
 )
 
 // ClusterConfig is the configuration under "cluster.".

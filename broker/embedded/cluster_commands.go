@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"signalbox/broker"
-	"signalbox/broker/cluster"
 	"signalbox/broker/control"
+	"signalbox/broker/embedded/cluster"
 )
 
 // defaultMode is the syncmode of a cluster for which none is said.

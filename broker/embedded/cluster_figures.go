@@ -1,9 +1,9 @@
 package embedded
 
 import (
-	"signalbox/broker/cluster"
-	"signalbox/broker/embedded/claims"
-	"signalbox/broker/embedded/mesh"
+	"signalbox/broker/embedded/cluster"
+	"signalbox/broker/embedded/cluster/mesh"
+	"signalbox/broker/embedded/cluster/sessions"
 )
 
 // ClusterFigures are what is measured of this broker as a node of a cluster. At
@@ -44,7 +44,7 @@ func (b *Broker) Links() []mesh.Figures {
 
 // Claims gives what is measured of clients that come from one node of an HP cluster
 // to another; false where the broker is in none.
-func (b *Broker) Claims() (f claims.Figures, ok bool) {
+func (b *Broker) Claims() (f sessions.Figures, ok bool) {
 	if b.cluster == nil {
 		return f, false
 	}

@@ -17,7 +17,7 @@ import (
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/embedded/guard"
 	"signalbox/broker/embedded/listen"
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 	"signalbox/broker/streams"
 )
 
@@ -130,7 +130,7 @@ func DefaultConfig() Config {
 		Listeners:           []listen.Config{},
 		AdminUsername:       "admin",
 		PasswordIterations:  access.DefaultPasswordIterations,
-		Durability:          string(file.Full),
+		Durability:          string(storage.Full),
 		MaxConnections:      20_000,
 		MaxPacketSize:       e.MaxPacketSize,
 		ConnectTimeout:      e.ConnectTimeout,
@@ -162,7 +162,7 @@ func (c Config) Validate() error {
 	bad.between("min_password_length", c.MinPasswordLength, 0, generatedLength)
 	bad.check(c.AdminPassword == "" || utf8.RuneCountInString(string(c.AdminPassword)) >= c.MinPasswordLength,
 		"admin_password", "must not be shorter than min_password_length")
-	bad.among("durability", c.Durability, string(file.Full), string(file.Process))
+	bad.among("durability", c.Durability, string(storage.Full), string(storage.Process))
 	bad.between("max_connections", c.MaxConnections, 1, 1_000_000)
 	bad.between("max_packet_size", c.MaxPacketSize, minPacketSize, maxPacketSize)
 	bad.timeout("connect_timeout", c.ConnectTimeout)

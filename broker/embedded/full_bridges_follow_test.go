@@ -16,14 +16,14 @@ import (
 	"signalbox/broker/bridges/mqtt"
 	"signalbox/broker/bridges/store"
 	"signalbox/broker/control"
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 )
 
 // bridgeMQTT has a broker offer bridges to MQTT brokers, kept below a directory.
 func bridgeMQTT(t *testing.T, c *Config, dir string) {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(testLog{t}, nil))
-	s, err := store.Open(t.Context(), filepath.Join(dir, "bridges.db"), store.Options{Durability: file.Process, Seal: unsealed{}, Log: log, Now: time.Now})
+	s, err := store.Open(t.Context(), filepath.Join(dir, "bridges.db"), store.Options{Durability: storage.Process, Seal: unsealed{}, Log: log, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 	"signalbox/broker/bridges/store"
 	"signalbox/broker/brokertest"
 	"signalbox/broker/control"
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 )
 
 // unsealed seals nothing.
@@ -36,7 +36,7 @@ func TestFullBridgesTake(t *testing.T) {
 	other := brokertest.Mosquitto(t, brokertest.WithoutPlugin(), brokertest.WithConfig("max_inflight_messages 1"))
 	all := gather(t, 3, "full", func(first *node) { allow(t, first.Broker, "dev", everything()...) }, func(n *node) {
 		log := slog.New(slog.NewTextHandler(testLog{t}, nil))
-		s, err := store.Open(t.Context(), filepath.Join(n.dir, "bridges.db"), store.Options{Durability: file.Process, Seal: unsealed{}, Log: log, Now: time.Now})
+		s, err := store.Open(t.Context(), filepath.Join(n.dir, "bridges.db"), store.Options{Durability: storage.Process, Seal: unsealed{}, Log: log, Now: time.Now})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/mochi-mqtt/server/v2/packets"
 
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
 )
 
 // TestLargeMessages has nodes share messages up to the most that they can agree
@@ -22,7 +22,7 @@ func TestLargeMessages(t *testing.T) {
 	reader.conn.Close()
 
 	five, four := join(t, leader.Broker, 5, as("dev", "pw")), join(t, leader.Broker, 4, as("dev", "pw"))
-	for mib, want := range map[int]byte{1: 0, 7: 0, 9: wire.ReasonQuotaExceeded} {
+	for mib, want := range map[int]byte{1: 0, 7: 0, 9: packet.ReasonQuotaExceeded} {
 		if ack := five.publish("news/large", strings.Repeat("x", mib<<20), 1); ack.ReasonCode != want {
 			t.Errorf("%d MiB: code %#x, want %#x", mib, ack.ReasonCode, want)
 		}

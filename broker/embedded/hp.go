@@ -6,10 +6,10 @@ import (
 	"net"
 	"time"
 
-	"signalbox/broker/cluster"
-	"signalbox/broker/embedded/claims"
+	"signalbox/broker/embedded/cluster"
+	"signalbox/broker/embedded/cluster/mesh"
+	"signalbox/broker/embedded/cluster/sessions"
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/embedded/mesh"
 	"signalbox/broker/embedded/store"
 )
 
@@ -18,7 +18,7 @@ import (
 // at one node only.
 type peering struct {
 	mesh   *mesh.Mesh
-	claims *claims.Claims
+	claims *sessions.Claims
 }
 
 // shareRetained has this broker serve clients together with the other nodes. Retained
@@ -40,7 +40,7 @@ func (m *member) connectPeers(self cluster.NodeID, nodes []cluster.Member) {
 		b := m.broker
 		t = &peering{}
 		t.mesh = mesh.New(mesh.Options{Self: int(self), Engine: b.engine, Net: network{m.node}, Ahead: m.ahead.of, Losses: m.losses, Log: b.log})
-		t.claims = claims.New(claims.Options{
+		t.claims = sessions.New(sessions.Options{
 			Self: int(self), Engine: b.engine, Net: network{m.node}, Ahead: m.ahead.of, Flush: t.mesh.Flush, Log: b.log, Patience: b.config.Times.Claims,
 			Discarded: func(node, messages int) { m.losses.Add(mesh.LostSuperseded, node, messages) },
 		})

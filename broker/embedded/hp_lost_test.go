@@ -6,7 +6,7 @@ import (
 
 	"github.com/mochi-mqtt/server/v2/packets"
 
-	"signalbox/broker/embedded/mesh"
+	"signalbox/broker/embedded/cluster/mesh"
 )
 
 // TestHPLostMessagesAreCounted kills the node that has a session. Every message for it

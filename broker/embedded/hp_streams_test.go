@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 	"signalbox/broker/streams"
 	"signalbox/broker/streams/store"
 )
@@ -18,7 +18,7 @@ func TestHPStreams(t *testing.T) {
 	t.Parallel()
 	all := gatherHP(t, func(n *node) {
 		log := slog.New(slog.NewTextHandler(testLog{t}, nil))
-		s, err := store.Open(t.Context(), filepath.Join(n.dir, "streams.db"), store.Options{Durability: file.Process, Log: log, Now: time.Now})
+		s, err := store.Open(t.Context(), filepath.Join(n.dir, "streams.db"), store.Options{Durability: storage.Process, Log: log, Now: time.Now})
 		if err != nil {
 			t.Fatal(err)
 		}

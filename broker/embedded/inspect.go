@@ -12,8 +12,8 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/topics"
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
+	"signalbox/broker/mqtt/topics"
 )
 
 // anonymousName is what inspection shows for a client without username.
@@ -78,9 +78,9 @@ func protocolName(i *engine.Info) string { return cmp.Or(i.Protocol, "MQTT") }
 
 func versionName(v byte) string {
 	switch v {
-	case wire.V31:
+	case packet.V31:
 		return "v3.1"
-	case wire.V5:
+	case packet.V5:
 		return "v5"
 	}
 	return "v3.1.1"
@@ -148,7 +148,7 @@ func (b *Broker) inflightOf(i *engine.Info) broker.ClientInflight {
 		BytesOut: q.InflightBytes, MessagesIn: q.Incoming, MessagesInMax: q.IncomingMax,
 		MessagesOut: q.Inflight, MessagesOutMax: q.InflightMax, MessagesMax: int64(b.config.MaxInflightMessages),
 	}
-	if i.Version < wire.V5 {
+	if i.Version < packet.V5 {
 		f.MessagesInMax = mostUnderWay
 	}
 	return f
@@ -181,12 +181,12 @@ func willOf(w *engine.WillRecord) *broker.ClientWill {
 		Topic: w.Topic, QoS: int(w.QoS), Retain: w.Retain, Payload: base64.StdEncoding.EncodeToString(w.Payload),
 		DelayInterval: int64(w.Delay), Properties: []broker.WillProperty{},
 	}
-	for _, p := range wire.DescribeProperties(w.Properties) {
+	for _, p := range packet.DescribeProperties(w.Properties) {
 		shown.Properties = append(shown.Properties, broker.WillProperty{Identifier: p.Identifier, Name: p.Name, Value: p.Value})
 	}
 	if w.HasExpiry {
 		shown.Properties = append(shown.Properties, broker.WillProperty{
-			Identifier: wire.PropertyMessageExpiry, Value: strconv.FormatUint(uint64(w.Expiry), 10),
+			Identifier: packet.PropertyMessageExpiry, Value: strconv.FormatUint(uint64(w.Expiry), 10),
 		})
 	}
 	return shown
@@ -209,7 +209,7 @@ var retainHandling = []broker.SendRetain{broker.SendAlways, broker.SendNew, brok
 
 // SubscribeClient subscribes a session in its client's place.
 func (b *Broker) SubscribeClient(_ context.Context, clientID string, s broker.SubscriptionSpec) error {
-	if _, _, shared := wire.SplitShared(s.Topic); shared && s.NoLocal { // [MQTT-3.8.3-4]
+	if _, _, shared := packet.SplitShared(s.Topic); shared && s.NoLocal { // [MQTT-3.8.3-4]
 		return &broker.Error{Kind: broker.Invalid, Op: "subscribeClient", Msg: "noLocal: must not be set for a shared subscription"}
 	}
 	return named(b.engine.SubscribeClient(clientID, s.Topic, topics.Options{

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io"
 
-	"signalbox/broker/cluster"
 	"signalbox/broker/embedded/access"
+	"signalbox/broker/embedded/cluster"
 	"signalbox/broker/embedded/store"
 )
 

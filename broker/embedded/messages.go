@@ -11,7 +11,7 @@ import (
 	"signalbox/broker"
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/embedded/guard"
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
 )
 
 // ListRetained shows a part of the retained messages.
@@ -107,15 +107,15 @@ func propertiesOf(raw []byte) *broker.MessageProperties {
 		return nil
 	}
 	p := &broker.MessageProperties{}
-	for _, one := range wire.DescribeProperties(raw) {
+	for _, one := range packet.DescribeProperties(raw) {
 		switch one.Identifier {
-		case wire.PropertyContentType:
+		case packet.PropertyContentType:
 			p.ContentType = one.Value
-		case wire.PropertyResponseTopic:
+		case packet.PropertyResponseTopic:
 			p.ResponseTopic = one.Value
-		case wire.PropertyCorrelationData:
+		case packet.PropertyCorrelationData:
 			p.CorrelationData = one.Value
-		case wire.PropertyUser:
+		case packet.PropertyUser:
 			p.UserProperties = append(p.UserProperties, broker.UserProperty{Name: one.Name, Value: one.Value})
 		}
 	}
@@ -127,7 +127,7 @@ func (b *Broker) Publish(_ context.Context, p broker.PublishSpec) error {
 	if err := b.cluster.mayPublish(); err != nil {
 		return err
 	}
-	properties, err := wire.EncodeProperties(describe(p))
+	properties, err := packet.EncodeProperties(describe(p))
 	if err != nil {
 		return &broker.Error{Kind: broker.Invalid, Op: "publish", Msg: "a property cannot be sent", Err: err}
 	}
@@ -141,17 +141,17 @@ func (b *Broker) Publish(_ context.Context, p broker.PublishSpec) error {
 	return named(b.engine.Publish(m), "publish")
 }
 
-func describe(p broker.PublishSpec) (all []wire.Property) {
+func describe(p broker.PublishSpec) (all []packet.Property) {
 	add := func(identifier, value string) {
 		if value != "" {
-			all = append(all, wire.Property{Identifier: identifier, Value: value})
+			all = append(all, packet.Property{Identifier: identifier, Value: value})
 		}
 	}
-	add(wire.PropertyContentType, p.ContentType)
-	add(wire.PropertyResponseTopic, p.ResponseTopic)
-	add(wire.PropertyCorrelationData, base64.StdEncoding.EncodeToString(p.CorrelationData))
+	add(packet.PropertyContentType, p.ContentType)
+	add(packet.PropertyResponseTopic, p.ResponseTopic)
+	add(packet.PropertyCorrelationData, base64.StdEncoding.EncodeToString(p.CorrelationData))
 	for _, u := range p.UserProperties {
-		all = append(all, wire.Property{Identifier: wire.PropertyUser, Name: u.Name, Value: u.Value})
+		all = append(all, packet.Property{Identifier: packet.PropertyUser, Name: u.Name, Value: u.Value})
 	}
 	return all
 }
@@ -184,7 +184,7 @@ func (b *Broker) ListSubscriptions(ctx context.Context, o broker.SubscriptionOpt
 }
 
 func subscriptionOf(s engine.Subscription) broker.Subscription {
-	share, _, _ := wire.SplitShared(s.Filter)
+	share, _, _ := packet.SplitShared(s.Filter)
 	return broker.Subscription{
 		ClientID: s.ClientID, Username: s.Username, Topic: s.Filter, QoS: int(s.QoS), NoLocal: s.NoLocal,
 		RetainAsPublished: s.RetainAsPublished, RetainHandling: int(s.RetainHandling),

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"signalbox/broker/embedded/store"
-	"signalbox/broker/file"
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
+	"signalbox/broker/storage"
 )
 
 // sharing is what the nodes of a cluster share beside their access control.
@@ -149,13 +149,13 @@ func (m *member) withdraw(ctx context.Context, from regime) error {
 			return err
 		}
 	}
-	if err := b.suspend(ctx, wire.ReasonUseAnotherServer); err != nil {
+	if err := b.suspend(ctx, packet.ReasonUseAnotherServer); err != nil {
 		return err
 	}
 	if err := b.replica.Follow(ctx); err != nil {
 		return err
 	}
-	return b.store.SetDurability(ctx, file.Process)
+	return b.store.SetDurability(ctx, storage.Process)
 }
 
 // suspendPatience is how long clients may take to be gone.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"signalbox/broker/cluster"
+	"signalbox/broker/embedded/cluster"
 	"signalbox/broker/embedded/store"
 )
 

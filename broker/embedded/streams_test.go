@@ -15,7 +15,7 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/control"
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 	"signalbox/broker/streams"
 	"signalbox/broker/streams/store"
 )
@@ -26,7 +26,7 @@ func startStreams(t *testing.T, dir string) (b *Broker, stop func()) {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(testLog{t}, nil))
 	s, err := store.Open(t.Context(), filepath.Join(dir, "streams.db"),
-		store.Options{Durability: file.Process, Log: log, Now: time.Now})
+		store.Options{Durability: storage.Process, Log: log, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"signalbox/broker/clock"
-	"signalbox/broker/cluster"
+	"signalbox/broker/embedded/cluster"
 )
 
 // In syncmode full all nodes store what the leader has stamped, and one of them goes on

@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"signalbox/broker"
-	"signalbox/broker/cluster"
 	"signalbox/broker/control"
+	"signalbox/broker/embedded/cluster"
 )
 
 // The first byte of what one node asks another says what the rest is about.

@@ -8,7 +8,7 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
 )
 
 // watcher is where the engine tells what happens.
@@ -37,7 +37,7 @@ func (w watcher) Disconnected(c engine.ClientEvent, reason byte) {
 func (w watcher) Refused(c engine.ClientEvent, reason byte, why string) {
 	w.b.log.Debug("client refused", append(about(c), "reason", why)...)
 	switch reason {
-	case codeNotAuthorized, codeBanned, codeRateExceeded, wire.ReasonClientIDNotValid, wire.ReasonBadAuthMethod:
+	case codeNotAuthorized, codeBanned, codeRateExceeded, packet.ReasonClientIDNotValid, packet.ReasonBadAuthMethod:
 		w.b.denials.add(denial{at: w.b.now(), client: c, action: broker.ActionConnect, why: why})
 	}
 }

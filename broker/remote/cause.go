@@ -8,18 +8,18 @@ import (
 	"github.com/eclipse/paho.mqtt.golang/packets"
 
 	"signalbox/broker"
-	"signalbox/broker/remote/endpoint"
+	"signalbox/broker/mqtt/dial"
 )
 
 // The stages after the log-in.
 const (
-	subscribing = endpoint.Standing + iota
+	subscribing = dial.Standing + iota
 	probing     // asking what the broker can do
 	attending   // it stood, and was lost
 )
 
 // failure is an attempt that ended at a stage.
-type failure = endpoint.Failure
+type failure = dial.Failure
 
 // Why a connection is not usable, beside what may befall a call.
 var (
@@ -35,7 +35,7 @@ func (b *Broker) explain(f *failure) *broker.Error {
 	case errors.Is(f, context.Canceled):
 	case errors.Is(f, errClosed):
 		e.Msg = "the connection to the broker was closed"
-	case f.Stage >= endpoint.Standing:
+	case f.Stage >= dial.Standing:
 		e.Msg = b.whyNotAnswered(f.Err)
 	}
 	return e
@@ -45,7 +45,7 @@ func (b *Broker) explain(f *failure) *broker.Error {
 func loginRefused(err error) error {
 	for code := byte(packets.ErrRefusedBadProtocolVersion); code <= packets.ErrRefusedNotAuthorised; code++ {
 		if errors.Is(err, packets.ConnErrors[code]) {
-			return &endpoint.Refused{Code: code, Err: err}
+			return &dial.Refused{Code: code, Err: err}
 		}
 	}
 	return err
@@ -53,7 +53,7 @@ func loginRefused(err error) error {
 
 // whyNotAnswered is about a broker that let us in and is of no use.
 func (b *Broker) whyNotAnswered(err error) string {
-	_, isOdd := errors.AsType[*endpoint.ProtocolError](err)
+	_, isOdd := errors.AsType[*dial.ProtocolError](err)
 	switch {
 	case isOdd:
 		return fmt.Sprintf("%s does not keep to MQTT 3.1.1", b.endpoint.Addr)

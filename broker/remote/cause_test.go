@@ -12,7 +12,7 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/brokertest"
-	"signalbox/broker/remote/endpoint"
+	"signalbox/broker/mqtt/dial"
 	"signalbox/scripts/suite"
 )
 
@@ -91,8 +91,8 @@ func TestCause_nobody_there(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ep := endpoint.Endpoint{Host: "h", Addr: "h:1"}
-			if e := ep.Explain(&failure{Stage: endpoint.Dialling, Err: c.err}, ""); !strings.Contains(e.Msg, c.want) {
+			ep := dial.Endpoint{Host: "h", Addr: "h:1"}
+			if e := ep.Explain(&failure{Stage: dial.Dialling, Err: c.err}, ""); !strings.Contains(e.Msg, c.want) {
 				t.Errorf("explain() = %q, want %q", e.Msg, c.want)
 			}
 		})

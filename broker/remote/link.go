@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"signalbox/broker"
-	"signalbox/broker/remote/endpoint"
+	"signalbox/broker/mqtt/dial"
 )
 
 // phase is where a link is between its sessions.
@@ -107,7 +107,7 @@ func (l *link) retryNow() {
 // holds mu.
 func (l *link) away() bool {
 	f, ok := errors.AsType[*failure](l.cause)
-	return ok && (f.Stage == endpoint.Dialling || f.Stage == attending)
+	return ok && (f.Stage == dial.Dialling || f.Stage == attending)
 }
 
 // up notes that a session stands.

@@ -11,15 +11,15 @@ import (
 	"time"
 
 	"signalbox/broker"
-	"signalbox/broker/remote/endpoint"
-	"signalbox/broker/remote/feed"
+	"signalbox/broker/mqtt/client"
+	"signalbox/broker/mqtt/dial"
 )
 
 // own is what this service has on a broker, through a client of its own: streams
 // and bridges. Nothing connects before there is a first one. The zero value has none.
 type own struct {
 	broker  *Broker
-	feed    *feed.Feed
+	feed    *client.Feed
 	engines []engine
 	streams *ownStreams // nil where only the broker itself may have some
 	bridges *ownBridges // as streams
@@ -45,7 +45,7 @@ func (b *Broker) openOwn(ctx context.Context, d *Dialer, id string) {
 	if id == "" || d.Streams == nil && d.Bridges == nil {
 		return
 	}
-	o.feed = feed.New(b.feedOptions(id))
+	o.feed = client.New(b.feedOptions(id))
 	if d.Streams != nil {
 		o.streams = &ownStreams{d.Streams.Open(id, o.feed), o}
 		o.engines = append(o.engines, o.streams)
@@ -137,9 +137,9 @@ func (o *own) has(ctx context.Context, e engine, feature broker.Capability, op s
 
 // feedOptions say how own streams and bridges reach the broker: as everything else does, and not
 // before that does.
-func (b *Broker) feedOptions(id string) feed.Options {
+func (b *Broker) feedOptions(id string) client.Options {
 	t := b.timing
-	return feed.Options{
+	return client.Options{
 		Open: func(ctx context.Context) (net.Conn, error) {
 			if err := b.maySecond(ctx, "connect", broker.CapStreams); err != nil {
 				return nil, err
@@ -156,7 +156,7 @@ func (b *Broker) feedOptions(id string) feed.Options {
 		},
 		Explain:  b.explainFeed,
 		ClientID: ownClientID(id), Username: b.username, Password: b.password,
-		Timing: feed.Timing{Connect: t.connect, Answer: t.answer, Write: t.write, MinPause: t.minPause, MaxPause: t.maxPause,
+		Timing: client.Timing{Connect: t.connect, Answer: t.answer, Write: t.write, MinPause: t.minPause, MaxPause: t.maxPause,
 			Stable: t.stable, Ping: t.ping, Silence: t.silence, Retry: time.Minute, Linger: time.Second},
 		Now: b.messageTime, Log: b.log,
 	}
@@ -172,8 +172,8 @@ func ownClientID(id string) string {
 // explainFeed says why own streams and bridges have no connection.
 func (b *Broker) explainFeed(err error) *broker.Error {
 	f, opening := errors.AsType[*failure](err)
-	refusal, refused := errors.AsType[*feed.Refusal](err)
-	ended, said := errors.AsType[*feed.Ended](err)
+	refusal, refused := errors.AsType[*client.Refusal](err)
+	ended, said := errors.AsType[*client.Ended](err)
 	known, explained := errors.AsType[*broker.Error](err)
 	switch {
 	case explained:
@@ -181,7 +181,7 @@ func (b *Broker) explainFeed(err error) *broker.Error {
 	case opening:
 		return b.explain(f)
 	case refused:
-		return b.explain(&failure{Stage: endpoint.Greeting, Err: &endpoint.Refused{Code: refusal.Older(), Err: err}})
+		return b.explain(&failure{Stage: dial.Greeting, Err: &dial.Refused{Code: refusal.Older(), Err: err}})
 	case said && ended.TakenOver():
 		return &broker.Error{Kind: broker.Unavailable, Op: "connect", Err: err,
 			Msg: "somebody else connects with the client id of this service's streams: does it run twice?"}

@@ -3,8 +3,8 @@
 // made in the background and made again when it is lost.
 //
 // Of this module it imports broker, broker/bridges, broker/control, broker/dynsec,
-// broker/pages, broker/streams, broker/topictree, broker/remote/endpoint and
-// broker/remote/feed only, and it is the only package that imports an MQTT client. It must not import net/http or a database. DESIGN.md
+// broker/pages, broker/streams, broker/topictree, broker/mqtt/dial and
+// broker/mqtt/client only, and it is the only package that imports an MQTT client. It must not import net/http or a database. DESIGN.md
 // beside this file tells what the code cannot show.
 package remote
 
@@ -19,8 +19,8 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/bridges"
+	"signalbox/broker/mqtt/dial"
 	"signalbox/broker/outbound"
-	"signalbox/broker/remote/endpoint"
 	"signalbox/broker/streams"
 	"signalbox/broker/topictree"
 )
@@ -136,7 +136,7 @@ func (d *Dialer) dial(t broker.Target) (*Broker, error) {
 // Broker is a broker reached over MQTT. What it offers is told by Capabilities, and
 // what it does not by Status.
 type Broker struct {
-	endpoint  endpoint.Endpoint
+	endpoint  dial.Endpoint
 	username  string
 	password  broker.Secret
 	instance  string // begins the correlation data of our commands

@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"signalbox/broker/remote/endpoint"
+	"signalbox/broker/mqtt/dial"
 )
 
 // run keeps a session standing until the context ends. After a loss it tries
@@ -39,7 +39,7 @@ func (b *Broker) establish(ctx context.Context) (*session, *failure) {
 	for {
 		s, f := b.connect(ctx)
 		if f != nil {
-			if f.Stage == endpoint.Dialling { // it may come back as another one
+			if f.Stage == dial.Dialling { // it may come back as another one
 				clear(b.losses)
 			}
 			return nil, f

@@ -17,9 +17,9 @@ import (
 	"signalbox/broker"
 	"signalbox/broker/brokertest"
 	"signalbox/broker/control"
-	"signalbox/broker/file"
-	"signalbox/broker/remote/endpoint"
-	"signalbox/broker/remote/feed"
+	"signalbox/broker/mqtt/client"
+	"signalbox/broker/mqtt/dial"
+	"signalbox/broker/storage"
 	"signalbox/broker/streams"
 	"signalbox/broker/streams/store"
 )
@@ -27,7 +27,7 @@ import (
 // hosting makes a dialer with a file of streams.
 func hosting(t *testing.T) *Dialer {
 	t.Helper()
-	kept, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "streams.db"), store.Options{Durability: file.Process, Log: slog.New(slog.DiscardHandler)})
+	kept, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "streams.db"), store.Options{Durability: storage.Process, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,14 +253,14 @@ func TestExplainFeed(t *testing.T) {
 	t.Parallel()
 	b := open(t, quick(), broker.Target{URL: "mqtt://h", Username: "u"})
 	for want, err := range map[string]error{
-		"refuses user":             &feed.Refusal{Version: 5, Code: 0x86},
-		"the broker refuses user":  &feed.Refusal{Version: 4, Code: 5},
-		"client id":                &feed.Refusal{Version: 5, Code: 0x85},
-		"not available now":        &feed.Refusal{Version: 4, Code: 3},
-		"before the log-in":        &feed.Refusal{Version: 5, Code: 0x97},
-		"does it run twice":        &feed.Ended{Code: 0x8e},
-		"was lost":                 &feed.Ended{Code: 0x8b},
-		"refuses connections":      &failure{Stage: endpoint.Dialling, Err: syscall.ECONNREFUSED},
+		"refuses user":             &client.Refusal{Version: 5, Code: 0x86},
+		"the broker refuses user":  &client.Refusal{Version: 4, Code: 5},
+		"client id":                &client.Refusal{Version: 5, Code: 0x85},
+		"not available now":        &client.Refusal{Version: 4, Code: 3},
+		"before the log-in":        &client.Refusal{Version: 5, Code: 0x97},
+		"does it run twice":        &client.Ended{Code: 0x8e},
+		"was lost":                 &client.Ended{Code: 0x8b},
+		"refuses connections":      &failure{Stage: dial.Dialling, Err: syscall.ECONNREFUSED},
 		"connection to the broker": io.EOF,
 	} {
 		if e := b.explainFeed(err); e.Kind != broker.Unavailable || !strings.Contains(e.Msg, want) {

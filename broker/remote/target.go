@@ -9,25 +9,25 @@ import (
 	"slices"
 
 	"signalbox/broker"
-	"signalbox/broker/remote/endpoint"
+	"signalbox/broker/mqtt/dial"
 )
 
 // parseTarget checks everything of a target that can be checked without
 // connecting. Its errors name the member that is wrong.
-func parseTarget(t broker.Target) (endpoint.Endpoint, error) {
-	ep, err := endpoint.Parse(t.URL)
+func parseTarget(t broker.Target) (dial.Endpoint, error) {
+	ep, err := dial.Parse(t.URL)
 	if err != nil {
-		return endpoint.Endpoint{}, fmt.Errorf("url: %w", err)
+		return dial.Endpoint{}, fmt.Errorf("url: %w", err)
 	}
 	if err := checkCredentials(t); err != nil {
-		return endpoint.Endpoint{}, err
+		return dial.Endpoint{}, err
 	}
 	config, err := tlsConfig(t.TLS, ep.Host)
 	if err != nil {
-		return endpoint.Endpoint{}, err
+		return dial.Endpoint{}, err
 	}
 	ep.Secure(config)
-	ep.Words = endpoint.Words{CA: "ca_cert", Certificate: "client_cert", Key: "client_key"}
+	ep.Words = dial.Words{CA: "ca_cert", Certificate: "client_cert", Key: "client_key"}
 	return ep, nil
 }
 

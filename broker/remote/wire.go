@@ -7,7 +7,7 @@ import (
 	"net"
 	"time"
 
-	"signalbox/broker/remote/endpoint"
+	"signalbox/broker/mqtt/dial"
 )
 
 // Types of MQTT control packets that a broker may send to this client
@@ -72,7 +72,7 @@ func (w *wire) SetWriteDeadline(time.Time) error { return nil }
 // SetDeadline sets the deadline for reading only.
 func (w *wire) SetDeadline(t time.Time) error { return w.SetReadDeadline(t) }
 
-// Read hands on packets that passed the checks. A *endpoint.ProtocolError says that
+// Read hands on packets that passed the checks. A *dial.ProtocolError says that
 // what came is no MQTT, or not what a broker may send here.
 func (w *wire) Read(p []byte) (int, error) {
 	for len(w.head) == 0 && w.body == 0 {
@@ -183,5 +183,5 @@ func (w *wire) fits(kind byte, length int) bool {
 // tell what it is.
 func (w *wire) offence(first byte) error {
 	more, _ := w.in.Peek(min(w.in.Buffered(), 7)) // what is buffered can be peeked at
-	return &endpoint.ProtocolError{Greeted: w.greeted, Begin: append([]byte{first}, more...)}
+	return &dial.ProtocolError{Greeted: w.greeted, Begin: append([]byte{first}, more...)}
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/eclipse/paho.mqtt.golang/packets"
 
-	"signalbox/broker/remote/endpoint"
+	"signalbox/broker/mqtt/dial"
 )
 
 // tape is a connection on which everything to be read is there already.
@@ -59,7 +59,7 @@ func TestWire(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got, err := io.ReadAll(wireOf(c.in))
-			_, offends := errors.AsType[*endpoint.ProtocolError](err)
+			_, offends := errors.AsType[*dial.ProtocolError](err)
 			if offends != c.offends {
 				t.Fatalf("reading ended with %v", err)
 			}

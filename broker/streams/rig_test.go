@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"signalbox/broker"
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 	"signalbox/broker/streams"
 	"signalbox/broker/streams/store"
 	"signalbox/scripts/suite"
@@ -69,7 +69,7 @@ func closes(tb testing.TB, c <-chan struct{}) {
 // open opens the store of a directory. The caller shuts it.
 func open(tb testing.TB, dir string) *store.Store {
 	tb.Helper()
-	s, err := store.Open(context.Background(), filepath.Join(dir, "streams.db"), store.Options{Durability: file.Process})
+	s, err := store.Open(context.Background(), filepath.Join(dir, "streams.db"), store.Options{Durability: storage.Process})
 	must(tb, err)
 	return s
 }

@@ -15,7 +15,7 @@ import (
 	"signalbox/broker"
 	bridgestore "signalbox/broker/bridges/store"
 	"signalbox/broker/control"
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 	"signalbox/handlers"
 	"signalbox/router/apitest"
 	"signalbox/router/appliance"
@@ -216,7 +216,7 @@ func TestDeletedBrokersForgetTheirBridges(t *testing.T) {
 	seal := api.Handlers.Vault
 	open := func() *bridgestore.Store {
 		s, err := bridgestore.Open(t.Context(), filepath.Join(dir, "bridges.db"), bridgestore.Options{
-			Durability: file.Durability("full"), Seal: seal, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+			Durability: storage.Durability("full"), Seal: seal, Log: slog.New(slog.DiscardHandler), Now: time.Now})
 		if err != nil {
 			t.Fatal(err)
 		}

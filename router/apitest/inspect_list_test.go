@@ -18,7 +18,7 @@ import (
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/embedded/schema"
 	"signalbox/broker/embedded/store"
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 	"signalbox/router/apitest"
 )
 
@@ -82,7 +82,7 @@ func furnish(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	defer f.Close() //nolint:errcheck // whoever reads it will tell
-	s, err := store.Open(t.Context(), f, store.Options{Durability: file.Process})
+	s, err := store.Open(t.Context(), f, store.Options{Durability: storage.Process})
 	if err != nil {
 		t.Fatal(err)
 	}

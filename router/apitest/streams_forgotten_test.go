@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"signalbox/broker"
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 	"signalbox/broker/streams"
 	"signalbox/broker/streams/store"
 	"signalbox/handlers"
@@ -59,7 +59,7 @@ func TestDeletedBrokersForgetTheirStreams(t *testing.T) {
 func openStreams(t *testing.T, dir string) *store.Store {
 	t.Helper()
 	s, err := store.Open(t.Context(), filepath.Join(dir, "streams.db"), store.Options{
-		Durability: file.Durability("full"), Log: slog.New(slog.DiscardHandler), Now: time.Now})
+		Durability: storage.Durability("full"), Log: slog.New(slog.DiscardHandler), Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,9 +22,9 @@ import (
 	"signalbox/broker/clock"
 	"signalbox/broker/clusters"
 	"signalbox/broker/embedded"
-	"signalbox/broker/file"
 	"signalbox/broker/outbound"
 	"signalbox/broker/remote"
+	"signalbox/broker/storage"
 	"signalbox/broker/streams"
 	"signalbox/broker/streams/store"
 	"signalbox/db"
@@ -187,7 +187,7 @@ func (a *Appliance) openAPI(ctx context.Context) error {
 func (a *Appliance) openStreams(ctx context.Context, path string) error {
 	c := a.cfg.Streams
 	s, err := store.Open(ctx, path, store.Options{
-		MaxBytes: c.MaxBytes, MaxStreamBytes: c.MaxStreamBytes, Durability: file.Durability(c.Durability), Log: a.log, Now: time.Now,
+		MaxBytes: c.MaxBytes, MaxStreamBytes: c.MaxStreamBytes, Durability: storage.Durability(c.Durability), Log: a.log, Now: time.Now,
 		Clock: a.clock,
 	})
 	if err != nil {

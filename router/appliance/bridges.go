@@ -7,7 +7,7 @@ import (
 	"signalbox/broker/bridges"
 	bridgestore "signalbox/broker/bridges/store"
 	"signalbox/broker/embedded"
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 	"signalbox/handlers"
 	"signalbox/handlers/vault"
 )
@@ -17,7 +17,7 @@ import (
 func (a *Appliance) openBridges(ctx context.Context, path string, seal *lateSealer) (*bridgestore.Store, error) {
 	c := a.cfg.Bridges
 	s, err := bridgestore.Open(ctx, path, bridgestore.Options{
-		MaxBytes: c.MaxBytes, Durability: file.Durability(c.Durability), Seal: seal, Log: a.log, Now: time.Now, Clock: a.clock,
+		MaxBytes: c.MaxBytes, Durability: storage.Durability(c.Durability), Seal: seal, Log: a.log, Now: time.Now, Clock: a.clock,
 	})
 	if err != nil {
 		return nil, err

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"signalbox/broker/embedded"
-	"signalbox/broker/embedded/mesh"
+	"signalbox/broker/embedded/cluster/mesh"
 )
 
 // meshMetrics tells Prometheus of the links to the other nodes of an HP cluster.

@@ -17,7 +17,7 @@ import (
 	"signalbox/broker/bridges"
 	"signalbox/broker/bridges/bridgestest"
 	"signalbox/broker/brokertest"
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
 	"signalbox/scripts/suite"
 )
 
@@ -25,11 +25,11 @@ const secret = "c0rrect-horse"
 
 func TestRecord(t *testing.T) {
 	t.Parallel()
-	properties, err := wire.EncodeProperties([]wire.Property{
-		{Identifier: wire.PropertyContentType, Value: "text/plain"},
-		{Identifier: wire.PropertyCorrelationData, Value: "AAE="},
-		{Identifier: wire.PropertyUser, Name: "unit", Value: "m/s"},
-		{Identifier: wire.PropertyUser, Name: "mqtt.topic", Value: "other"},
+	properties, err := packet.EncodeProperties([]packet.Property{
+		{Identifier: packet.PropertyContentType, Value: "text/plain"},
+		{Identifier: packet.PropertyCorrelationData, Value: "AAE="},
+		{Identifier: packet.PropertyUser, Name: "unit", Value: "m/s"},
+		{Identifier: packet.PropertyUser, Name: "mqtt.topic", Value: "other"},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 
 	"signalbox/broker/bridges"
 	"signalbox/broker/bridges/mapping"
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
 )
 
 // plan says what messages of a topic mapping become.
@@ -94,18 +94,18 @@ func headers(e *bridges.Entry) []kgo.RecordHeader {
 	all := []kgo.RecordHeader{
 		text("topic", e.Topic), text("qos", strconv.Itoa(int(e.QoS))), text("retain", strconv.FormatBool(e.Retain)), text("message_id", e.MessageID),
 	}
-	for _, p := range wire.DescribeProperties(e.Properties) {
+	for _, p := range packet.DescribeProperties(e.Properties) {
 		switch p.Identifier {
-		case wire.PropertyContentType:
+		case packet.PropertyContentType:
 			all = append(all, text("content_type", p.Value))
-		case wire.PropertyResponseTopic:
+		case packet.PropertyResponseTopic:
 			all = append(all, text("response_topic", p.Value))
-		case wire.PropertyCorrelationData:
+		case packet.PropertyCorrelationData:
 			data, err := base64.StdEncoding.DecodeString(p.Value)
 			if err == nil {
 				all = append(all, kgo.RecordHeader{Key: own + "correlation_data", Value: data})
 			}
-		case wire.PropertyUser:
+		case packet.PropertyUser:
 			if !strings.HasPrefix(p.Name, own) {
 				all = append(all, kgo.RecordHeader{Key: p.Name, Value: []byte(p.Value)})
 			}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
 )
 
 // maxExpression is how long an expression may be, in bytes.
@@ -38,9 +38,9 @@ var plain = map[string]func(m *Message) Value{
 	"timestamp":       func(m *Message) Value { return time.UnixMilli(m.At).UTC() },
 	"hostname":        func(m *Message) Value { return given(m.hostname()) },
 	"message_id":      func(m *Message) Value { return given(m.MessageID) },
-	"contentType":     func(m *Message) Value { return m.property(wire.PropertyContentType, "") },
-	"responseTopic":   func(m *Message) Value { return m.property(wire.PropertyResponseTopic, "") },
-	"correlationData": func(m *Message) Value { return m.property(wire.PropertyCorrelationData, "") },
+	"contentType":     func(m *Message) Value { return m.property(packet.PropertyContentType, "") },
+	"responseTopic":   func(m *Message) Value { return m.property(packet.PropertyResponseTopic, "") },
+	"correlationData": func(m *Message) Value { return m.property(packet.PropertyCorrelationData, "") },
 }
 
 // Names gives the names that expressions begin with.
@@ -106,7 +106,7 @@ func userProperty(path []step) (func(*Message) (Value, error), error) {
 		return nil, errors.New(`userProperties needs a name, as in userProperties.unit or userProperties["my unit"]`)
 	}
 	name := path[0].name
-	return func(m *Message) (Value, error) { return m.property(wire.PropertyUser, name), nil }, nil
+	return func(m *Message) (Value, error) { return m.property(packet.PropertyUser, name), nil }, nil
 }
 
 func topicLevel(path []step) (func(*Message) (Value, error), error) {

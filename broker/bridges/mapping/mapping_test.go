@@ -11,19 +11,19 @@ import (
 
 	"signalbox/broker/bridges/mapping"
 	"signalbox/broker/messaging"
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
 )
 
 // example is a message with all that one may have.
 func example(t testing.TB, payload string) *mapping.Message {
 	t.Helper()
-	properties, err := wire.EncodeProperties([]wire.Property{
-		{Identifier: wire.PropertyContentType, Value: "text/plain"},
-		{Identifier: wire.PropertyResponseTopic, Value: "answers/1"},
-		{Identifier: wire.PropertyCorrelationData, Value: "AAH/"},
-		{Identifier: wire.PropertyUser, Name: "unit", Value: "km/h"},
-		{Identifier: wire.PropertyUser, Name: "unit", Value: "second"},
-		{Identifier: wire.PropertyUser, Name: "a b", Value: `"quoted"`},
+	properties, err := packet.EncodeProperties([]packet.Property{
+		{Identifier: packet.PropertyContentType, Value: "text/plain"},
+		{Identifier: packet.PropertyResponseTopic, Value: "answers/1"},
+		{Identifier: packet.PropertyCorrelationData, Value: "AAH/"},
+		{Identifier: packet.PropertyUser, Name: "unit", Value: "km/h"},
+		{Identifier: packet.PropertyUser, Name: "unit", Value: "second"},
+		{Identifier: packet.PropertyUser, Name: "a b", Value: `"quoted"`},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"signalbox/broker/messaging"
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
 )
 
 // Message is a message as expressions see it. What was parsed of it is kept, so
@@ -20,7 +20,7 @@ type Message struct {
 	Hostname  string // of the machine that signalbox runs on; empty for this one's
 
 	payload    gjson.Result // once parsed
-	properties []wire.Property
+	properties []packet.Property
 	parsed     parsed
 }
 
@@ -72,7 +72,7 @@ func (m *Message) json() (gjson.Result, error) {
 func (m *Message) property(identifier, name string) Value {
 	if !m.parsed.properties {
 		m.parsed.properties = true
-		m.properties = wire.DescribeProperties(m.Properties)
+		m.properties = packet.DescribeProperties(m.Properties)
 	}
 	for _, p := range m.properties {
 		if p.Identifier == identifier && p.Name == name {
@@ -82,8 +82,8 @@ func (m *Message) property(identifier, name string) Value {
 	return nil
 }
 
-func propertyValue(p wire.Property) Value {
-	if p.Identifier != wire.PropertyCorrelationData {
+func propertyValue(p packet.Property) Value {
+	if p.Identifier != packet.PropertyCorrelationData {
 		return p.Value
 	}
 	data, err := base64.StdEncoding.DecodeString(p.Value)

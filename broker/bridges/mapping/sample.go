@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"signalbox/broker/messaging"
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
 )
 
 // tryJSON tells whether a template of JSON makes JSON of messages that fit it as
@@ -26,8 +26,8 @@ func (t *Template) tryJSON() error {
 }
 
 func sample(payload string) *Message {
-	properties, _ := wire.EncodeProperties([]wire.Property{ // they are sound
-		{Identifier: wire.PropertyContentType, Value: "text/plain"}, {Identifier: wire.PropertyResponseTopic, Value: "answers"},
+	properties, _ := packet.EncodeProperties([]packet.Property{ // they are sound
+		{Identifier: packet.PropertyContentType, Value: "text/plain"}, {Identifier: packet.PropertyResponseTopic, Value: "answers"},
 	})
 	return &Message{MessageID: "0-1", Hostname: "host", Message: &messaging.Message{
 		Topic: "a/b", Payload: []byte(payload), Properties: properties, QoS: 1, At: 1, ClientID: "client",

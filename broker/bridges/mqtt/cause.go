@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"signalbox/broker"
-	"signalbox/broker/remote/endpoint"
-	"signalbox/broker/remote/feed"
+	"signalbox/broker/mqtt/client"
+	"signalbox/broker/mqtt/dial"
 )
 
 // open opens a connection up to where MQTT begins.
@@ -35,14 +35,14 @@ func (c *connector) cause(err error) *broker.Error {
 	if s := c.document.Connection.Credentials; s != nil {
 		username = s.Username
 	}
-	f, opening := errors.AsType[*endpoint.Failure](err)
-	refusal, refused := errors.AsType[*feed.Refusal](err)
-	ended, said := errors.AsType[*feed.Ended](err)
+	f, opening := errors.AsType[*dial.Failure](err)
+	refusal, refused := errors.AsType[*client.Refusal](err)
+	ended, said := errors.AsType[*client.Ended](err)
 	switch {
 	case opening:
 		return ep.Explain(f, username)
 	case refused:
-		return ep.Explain(&endpoint.Failure{Stage: endpoint.Greeting, Err: &endpoint.Refused{Code: refusal.Older(), Err: err}}, username)
+		return ep.Explain(&dial.Failure{Stage: dial.Greeting, Err: &dial.Refused{Code: refusal.Older(), Err: err}}, username)
 	case said && ended.TakenOver():
 		return &broker.Error{Kind: broker.Unavailable, Op: "connect", Err: err,
 			Msg: c.rival("somebody else connects to the broker with client ids that begin with %q: give each bridge a clientId of its own; " + byUsername)}
@@ -51,7 +51,7 @@ func (c *connector) cause(err error) *broker.Error {
 			Msg: c.rival("the broker ends the connection again and again after the log-in: " +
 				"perhaps somebody else uses client ids that begin with %q, or the broker dislikes what is sent; " + byUsername)}
 	}
-	return ep.Explain(&endpoint.Failure{Stage: endpoint.Standing, Err: err}, username)
+	return ep.Explain(&dial.Failure{Stage: dial.Standing, Err: err}, username)
 }
 
 // byUsername is what else ends the connections of a bridge, which has two where it goes

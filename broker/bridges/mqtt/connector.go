@@ -12,8 +12,8 @@ import (
 	"signalbox/broker"
 	"signalbox/broker/bridges"
 	"signalbox/broker/messaging"
-	"signalbox/broker/remote/feed"
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/client"
+	"signalbox/broker/mqtt/packet"
 )
 
 // connector is one connection to another broker. What it sends comes from the
@@ -30,7 +30,7 @@ type connector struct {
 	ins      []*route
 	guess    token // of the other broker's name, where it tells none
 
-	feed    *feed.Feed
+	feed    *client.Feed
 	known   atomic.Pointer[acquaintance]
 	losses  losses
 	former  atomic.Pointer[token]    // of the other broker's name, as the connector before knew it; nil for not at all
@@ -80,7 +80,7 @@ func newConnector(s *site, c *bridges.Connection, d *document) *connector {
 		}
 	}
 	n.life, n.end = context.WithCancel(context.Background())
-	n.feed = feed.New(n.options(c.Identity))
+	n.feed = client.New(n.options(c.Identity))
 	if !n.trial {
 		s.announce(n)
 	}
@@ -89,9 +89,9 @@ func newConnector(s *site, c *bridges.Connection, d *document) *connector {
 
 // options are those of the client. A trial has a client id of its own, so that it
 // is in nobody's way.
-func (c *connector) options(identity string) feed.Options {
+func (c *connector) options(identity string) client.Options {
 	s := &c.document.Connection
-	o := feed.Options{
+	o := client.Options{
 		Open:  c.open,
 		Await: c.awaitServing, Explain: c.explain,
 		Retained: true, ClientID: s.ClientID, Client: c.document.client(),
@@ -240,7 +240,7 @@ func (c *connector) reach(ctx context.Context) error {
 		switch {
 		case err == nil:
 			return nil
-		case c.feed.Tries() > tries && !errors.Is(err, feed.ErrNotYet):
+		case c.feed.Tries() > tries && !errors.Is(err, client.ErrNotYet):
 			return err
 		}
 		select {
@@ -256,7 +256,7 @@ func (c *connector) check() error {
 	switch p := c.feed.Peer(); {
 	case p.Identity == c.site.identity:
 		return errors.New("the url leads to the very broker that this bridge belongs to")
-	case p.Version != wire.V5 && c.circular():
+	case p.Version != packet.V5 && c.circular():
 		return errors.New("the broker speaks MQTT 3.1.1 only, in which messages cannot be kept from going in circles: " +
 			"give topics that are sent and topics that are taken prefixes of their own")
 	}

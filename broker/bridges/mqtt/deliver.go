@@ -6,14 +6,14 @@ import (
 
 	"signalbox/broker/bridges"
 	"signalbox/broker/messaging"
-	"signalbox/broker/remote/feed"
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/client"
+	"signalbox/broker/mqtt/packet"
 )
 
 // flight is an entry on its way: it goes on on the next connection where one is
 // lost, so it must not be sent again as long as it is under way.
 type flight struct {
-	delivery *feed.Delivery
+	delivery *client.Delivery
 	index    int
 }
 
@@ -124,7 +124,7 @@ func (c *connector) conclude(id uint64, r *bridges.Result) {
 	delete(c.flights, id)
 }
 
-func over(d *feed.Delivery) bool {
+func over(d *client.Delivery) bool {
 	select {
 	case <-d.Over():
 		return true
@@ -135,17 +135,17 @@ func over(d *feed.Delivery) bool {
 
 // passing tells whether a broker may take later what it refuses now.
 func passing(code byte) bool {
-	return code == wire.ReasonUnspecified || code == wire.ReasonImplementationSpecific || code == wire.ReasonQuotaExceeded
+	return code == packet.ReasonUnspecified || code == packet.ReasonImplementationSpecific || code == packet.ReasonQuotaExceeded
 }
 
 // whyRejected says why a broker does not take a message.
 func whyRejected(code byte) string {
 	switch code {
-	case wire.ReasonNotAuthorized:
+	case packet.ReasonNotAuthorized:
 		return "the broker does not let the connection's user publish there"
-	case wire.ReasonTopicNameInvalid:
+	case packet.ReasonTopicNameInvalid:
 		return "the broker does not take its topic"
-	case wire.ReasonPacketTooLarge:
+	case packet.ReasonPacketTooLarge:
 		return "it is larger than the broker takes"
 	}
 	return fmt.Sprintf("the broker refuses it with reason code 0x%02x", code)

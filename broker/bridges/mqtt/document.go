@@ -11,9 +11,9 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/bridges"
-	"signalbox/broker/remote/endpoint"
-	"signalbox/broker/remote/feed"
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/client"
+	"signalbox/broker/mqtt/dial"
+	"signalbox/broker/mqtt/packet"
 )
 
 // document is a connection as it is configured.
@@ -22,7 +22,7 @@ type document struct {
 	Options       pauses        `json:"options"`
 	TopicMappings []mappingSpec `json:"topicMappings"`
 
-	endpoint endpoint.Endpoint
+	endpoint dial.Endpoint
 	routes   []*route
 }
 
@@ -105,12 +105,12 @@ func isNotice(topic string) bool {
 // reach finds out where the broker is.
 func (d *document) reach(p *bridges.Problems) {
 	s := &d.Connection
-	ep, err := endpoint.Parse(s.URL)
+	ep, err := dial.Parse(s.URL)
 	if err != nil {
 		p.Add("connection.url", err.Error())
 		return
 	}
-	ep.Words = endpoint.Words{CA: "tls.caCertificate", Certificate: "tls.clientCertificate", Key: "tls.clientKey", ServerName: "tls.serverName"}
+	ep.Words = dial.Words{CA: "tls.caCertificate", Certificate: "tls.clientCertificate", Key: "tls.clientKey", ServerName: "tls.serverName"}
 	switch {
 	case ep.Secured():
 		t := bridges.TLS{}
@@ -147,10 +147,10 @@ func (d *document) collisions(p *bridges.Problems) {
 }
 
 // timing is how the client takes its time.
-func (d *document) timing() feed.Timing {
+func (d *document) timing() client.Timing {
 	silence := time.Duration(d.Connection.KeepAlive) * time.Second
 	least := max(time.Duration(d.Options.Min)*time.Millisecond, 100*time.Millisecond)
-	return feed.Timing{
+	return client.Timing{
 		Connect: 10 * time.Second, Answer: 10 * time.Second, Write: 10 * time.Second,
 		MinPause: least, MaxPause: max(time.Duration(d.Options.Max)*time.Millisecond, least), Stable: 10 * time.Second,
 		Ping: silence / 2, Silence: silence, Retry: time.Minute, Linger: time.Second,
@@ -158,10 +158,10 @@ func (d *document) timing() feed.Timing {
 }
 
 // client is how the client appears to the other broker.
-func (d *document) client() feed.Client {
+func (d *document) client() client.Client {
 	s := &d.Connection
-	return feed.Client{
-		Version: map[string]byte{"5": wire.V5, "3.1.1": wire.V311}[s.ProtocolVersion],
+	return client.Client{
+		Version: map[string]byte{"5": packet.V5, "3.1.1": packet.V311}[s.ProtocolVersion],
 		Clean:   s.CleanStart, Expiry: s.SessionExpiry, Patient: true, State: s.NotificationTopic,
 	}
 }

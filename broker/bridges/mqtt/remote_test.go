@@ -12,8 +12,8 @@ import (
 	"signalbox/broker/bridges/mqtt"
 	"signalbox/broker/bridges/store"
 	"signalbox/broker/brokertest"
-	"signalbox/broker/file"
 	"signalbox/broker/remote"
+	"signalbox/broker/storage"
 )
 
 // TestBetweenPlainBrokers bridges two Mosquittos, both ways for all topics, where
@@ -24,7 +24,7 @@ func TestBetweenPlainBrokers(t *testing.T) {
 	other, _ := mosquitto(t)
 	other.name = "N"
 	log := slog.New(slog.NewTextHandler(logger{t, "remote"}, nil))
-	s, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "bridges.db"), store.Options{Durability: file.Process, Seal: open{}, Log: log, Now: time.Now})
+	s, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "bridges.db"), store.Options{Durability: storage.Process, Seal: open{}, Log: log, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

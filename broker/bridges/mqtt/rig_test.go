@@ -22,7 +22,7 @@ import (
 	"signalbox/broker/bridges/store"
 	"signalbox/broker/brokertest"
 	"signalbox/broker/embedded"
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 	"signalbox/scripts/suite"
 )
 
@@ -83,7 +83,7 @@ func signalbox(t testing.TB, name string) *node {
 func (b *box) start(n *node, listen string) {
 	t := b.t
 	log := slog.New(slog.NewTextHandler(logger{t, n.name}, &slog.HandlerOptions{Level: slog.LevelInfo}))
-	s, err := store.Open(t.Context(), filepath.Join(b.dir, "bridges.db"), store.Options{Durability: file.Process, Seal: open{}, Log: log, Now: time.Now})
+	s, err := store.Open(t.Context(), filepath.Join(b.dir, "bridges.db"), store.Options{Durability: storage.Process, Seal: open{}, Log: log, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

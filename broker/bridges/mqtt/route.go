@@ -6,7 +6,7 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/bridges"
-	"signalbox/broker/remote/feed"
+	"signalbox/broker/mqtt/client"
 )
 
 // maxTopic is the length of the longest topic, in bytes [MQTT-1.5.3].
@@ -92,7 +92,7 @@ func (r *route) takesHere(topic string) bool { return r.first(r.local, topic) >=
 // first gives the first pattern that a topic matches, -1 for none.
 func (r *route) first(prefix, topic string) int {
 	for i, pattern := range r.patterns {
-		if feed.Covers(prefix+pattern, topic) {
+		if client.Covers(prefix+pattern, topic) {
 			return i
 		}
 	}
@@ -107,7 +107,7 @@ func (r *route) collides(other *route) bool {
 	}
 	for _, a := range r.patterns {
 		for _, b := range other.patterns {
-			if feed.Overlap(r.local+a, other.local+b) && feed.Overlap(r.remote+a, other.remote+b) {
+			if client.Overlap(r.local+a, other.local+b) && client.Overlap(r.remote+a, other.remote+b) {
 				return true
 			}
 		}
@@ -122,7 +122,7 @@ func (r *route) echoes(other *route) bool {
 	}
 	for _, a := range r.patterns {
 		for _, b := range other.patterns {
-			if feed.Overlap(r.remote+a, other.remote+b) {
+			if client.Overlap(r.remote+a, other.remote+b) {
 				return true
 			}
 		}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"signalbox/broker/remote/feed"
+	"signalbox/broker/mqtt/client"
 )
 
 // granted gives the first pattern of a route that a topic there matches and that
@@ -15,7 +15,7 @@ func (c *connector) granted(r *route, topic string) int {
 		return r.first(r.remote, topic)
 	}
 	for i, pattern := range r.patterns {
-		if filter := r.remote + pattern; feed.Covers(filter, topic) && !slices.Contains(*barred, filter) {
+		if filter := r.remote + pattern; client.Covers(filter, topic) && !slices.Contains(*barred, filter) {
 			return i
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
 )
 
 // The bounds of a trace. A message that has been at more brokers goes no further;
@@ -39,7 +39,7 @@ func tokenOf(name string) (t token) {
 type ident [12]byte
 
 // trace is where a message has been and where it is being sent to, as the user
-// property wire.BridgeProperty tells: version, identifier, topic where it was
+// property packet.BridgeProperty tells: version, identifier, topic where it was
 // published, visited, pending, in base64, of which tokens take 12 characters.
 type trace struct {
 	id      ident
@@ -143,7 +143,7 @@ func (t *trace) expect(place token) {
 const propUser = 0x26
 
 // mark begins each property that holds a trace.
-var mark = append([]byte{propUser, 0, byte(len(wire.BridgeProperty))}, wire.BridgeProperty...)
+var mark = append([]byte{propUser, 0, byte(len(packet.BridgeProperty))}, packet.BridgeProperty...)
 
 // splitTrace takes the trace out of the properties of a message; nil where there
 // is none, or none that can be believed. The properties themselves stay as they

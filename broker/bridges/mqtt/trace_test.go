@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
 )
 
 func sample(visited, pending int) *trace {
@@ -66,7 +66,7 @@ func TestForgedTrace(t *testing.T) {
 func FuzzSplitTrace(f *testing.F) {
 	f.Add(sample(2, 3).join([]byte{1, 1}))
 	f.Add(append(slices.Clone(mark), 0, 3, 'b', 'a', 'd'))
-	f.Add([]byte{3, 0, byte(len(wire.BridgeProperty) + 3)})
+	f.Add([]byte{3, 0, byte(len(packet.BridgeProperty) + 3)})
 	f.Add(append([]byte{9, 0, 30}, mark...))
 	f.Fuzz(func(t *testing.T, p []byte) {
 		before := slices.Clone(p)

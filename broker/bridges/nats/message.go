@@ -9,7 +9,7 @@ import (
 
 	"signalbox/broker/bridges"
 	"signalbox/broker/bridges/mapping"
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
 )
 
 // plan says what messages of a topic mapping become.
@@ -68,17 +68,17 @@ const (
 // these can be names of headers; those that servers act on, or that are said here,
 // are a publisher's to claim in no case.
 func addHeaders(h natsgo.Header, e *bridges.Entry) {
-	for _, p := range wire.DescribeProperties(e.Properties) {
+	for _, p := range packet.DescribeProperties(e.Properties) {
 		switch p.Identifier {
-		case wire.PropertyUser:
+		case packet.PropertyUser:
 			if mayName(p.Name) {
 				h.Add(p.Name, oneLine(p.Value))
 			}
-		case wire.PropertyContentType:
+		case packet.PropertyContentType:
 			h.Set(headerContentType, oneLine(p.Value))
-		case wire.PropertyResponseTopic:
+		case packet.PropertyResponseTopic:
 			h.Set(headerResponseTopic, oneLine(p.Value))
-		case wire.PropertyCorrelationData:
+		case packet.PropertyCorrelationData:
 			h.Set(headerCorrelationData, p.Value)
 		}
 	}

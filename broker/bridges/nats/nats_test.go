@@ -17,7 +17,7 @@ import (
 	"signalbox/broker/bridges/mapping"
 	"signalbox/broker/bridges/nats"
 	"signalbox/broker/brokertest"
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
 )
 
 const secret = "c0rrect-horse"
@@ -38,11 +38,11 @@ func TestMessage(t *testing.T) {
 	t.Parallel()
 	p := startPeer(t, nil)
 	all := subscribe(t, p.client(t), ">")
-	properties, err := wire.EncodeProperties([]wire.Property{
-		{Identifier: wire.PropertyContentType, Value: "text/plain"},
-		{Identifier: wire.PropertyUser, Name: "unit", Value: "m/s"},
-		{Identifier: wire.PropertyUser, Name: "nats-rollup", Value: "all"},
-		{Identifier: wire.PropertyUser, Name: "mqtt-topic", Value: "other"},
+	properties, err := packet.EncodeProperties([]packet.Property{
+		{Identifier: packet.PropertyContentType, Value: "text/plain"},
+		{Identifier: packet.PropertyUser, Name: "unit", Value: "m/s"},
+		{Identifier: packet.PropertyUser, Name: "nats-rollup", Value: "all"},
+		{Identifier: packet.PropertyUser, Name: "mqtt-topic", Value: "other"},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"signalbox/broker/bridges"
-	"signalbox/broker/file"
 	"signalbox/broker/messaging"
+	"signalbox/broker/storage"
 )
 
 // cpu reports the processor time of one operation, which a busy machine leaves
@@ -27,7 +27,7 @@ func cpu(b *testing.B) func() {
 	}
 }
 
-var durabilities = []file.Durability{file.Full, file.Process}
+var durabilities = []storage.Durability{storage.Full, storage.Process}
 
 // hundred makes an entry of 100 bytes.
 func hundred(n int) bridges.Entry {
@@ -125,7 +125,7 @@ func BenchmarkEvict(b *testing.B) {
 func BenchmarkOpen(b *testing.B) {
 	const queues, each = 100, 100_000
 	dir := b.TempDir()
-	s := open(b, dir, Options{Durability: file.Process})
+	s := open(b, dir, Options{Durability: storage.Process})
 	var names []string
 	for i := range queues {
 		names = append(names, fmt.Sprint("c", i))

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"time"
 
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 )
 
 // Times between attempts to write again after a failure, after a commit before
@@ -28,7 +28,7 @@ type committer struct {
 	timer   *time.Timer // until the next probe, or until the file is tidied up
 	armed   bool        // the timer is set
 	quiet   bool        // nothing was committed since the timer was set
-	level   file.Durability
+	level   storage.Durability
 	purging []*journal
 	owed    []*journal // what they want removed could not be
 	encoder encoder    // to be used again
@@ -115,7 +115,7 @@ func (c *committer) process(group []item, touched []*journal) {
 	switch {
 	case err == nil:
 		c.settled <- batch{group, nil}
-	case file.Fault(err):
+	case storage.Fault(err):
 		c.isolate(group, touched)
 	default:
 		c.fail(err)
@@ -149,7 +149,7 @@ func (c *committer) isolate(group []item, touched []*journal) {
 		switch {
 		case err == nil:
 			c.settled <- batch{items, nil}
-		case file.Fault(err):
+		case storage.Fault(err):
 			c.log.Error("messages of a bridge contradict what is stored and were left out", slog.Int64("queue", j.queue), slog.Any("err", err))
 			j.dropped.Add(int64(len(items)))
 			c.settled <- batch{items, fmt.Errorf("store messages: %w", err)}
@@ -189,7 +189,7 @@ func (c *committer) commit(group []item, touched []*journal) error {
 func (c *committer) demand(stores bool) error {
 	level := c.options.Durability
 	if !stores {
-		level = file.Process
+		level = storage.Process
 	}
 	if level == c.level {
 		return nil

@@ -13,7 +13,7 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/bridges"
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 )
 
 // identify gives the store's name, and makes it at first.
@@ -218,7 +218,7 @@ func collect(rows *sql.Rows, err error) (ids []int64, _ error) {
 // named says what could not be done, and what an operator can do about it.
 func (s *Store) named(what string, err error) error {
 	sentence := s.file.Failure(err, "the bridges' database refuses it; the log tells why").Error()
-	if !file.Unflushed(err) {
+	if !storage.Unflushed(err) {
 		sentence += "; nothing was changed"
 	}
 	return &broker.Error{Kind: broker.Internal, Msg: sentence, Err: fmt.Errorf("%s: %w", what, err)}

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"signalbox/broker/bridges"
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 )
 
 const (
@@ -206,7 +206,7 @@ type worker struct {
 // workUntilKilled goes on behind what is stored, and says what it does.
 func workUntilKilled(path string) {
 	ctx := context.Background()
-	s, err := Open(ctx, path, Options{Durability: file.Process, Seal: newBox(1)})
+	s, err := Open(ctx, path, Options{Durability: storage.Process, Seal: newBox(1)})
 	try(err)
 	w := &worker{s, ctx}
 	w.configure(crashed)

@@ -4,7 +4,7 @@ import (
 	"embed"
 	"io/fs"
 
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 )
 
 // name is what the file is called in messages to operators.
@@ -14,12 +14,12 @@ const name = "the bridges' database"
 var embedded embed.FS
 
 // layout gives the steps of the schema. They are only ever added to.
-func layout() file.Layout {
+func layout() storage.Layout {
 	sub, err := fs.Sub(embedded, "migrations")
 	if err != nil {
 		panic(err) // the name above is a valid one
 	}
-	return file.Layout{Name: name, Migrations: sub}
+	return storage.Layout{Name: name, Migrations: sub}
 }
 
 // idBits is how much of a row's number is the ID of an entry within its queue; the

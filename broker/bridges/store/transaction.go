@@ -10,13 +10,13 @@ import (
 	"slices"
 
 	"signalbox/broker/bridges"
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 )
 
 // transaction writes to the journals. It works on copies of their tallies, so
 // there is nothing to be undone in memory where it fails.
 type transaction struct {
-	conn    *file.Conn
+	conn    *storage.Conn
 	bytes   int64 // of all journals that are not gone
 	max     int64 // what there may be, 0 for no bound
 	changes map[*journal]*change

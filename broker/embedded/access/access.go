@@ -5,7 +5,7 @@
 //
 // The language itself (commands, answers, evaluation) is package dynsec's. This
 // package must not import an MQTT library, net/http, or any package of this
-// module but broker, broker/dynsec and broker/file.
+// module but broker, broker/dynsec and broker/storage.
 package access
 
 import (
@@ -21,7 +21,7 @@ import (
 	"signalbox/broker"
 	"signalbox/broker/dynsec"
 	"signalbox/broker/embedded/schema"
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 )
 
 // DefaultPasswordIterations is the cost of new password hashes. It is chosen
@@ -39,7 +39,7 @@ var ErrNotAuthorized = errors.New("not authorised")
 // and Log have defaults. MinPasswordLength is the least number of characters of a
 // password that is set, 0 for any; what is imported keeps its own.
 type Options struct {
-	File               *file.File
+	File               *storage.File
 	Path               string
 	PasswordIterations int
 	MinPasswordLength  int
@@ -101,7 +101,7 @@ func Open(ctx context.Context, o Options) (*Control, error) {
 }
 
 // Check refuses, as Open would, a file that cannot be written to or that a newer
-// release wrote; see [file.Check]. A file that is not there is fine.
+// release wrote; see [storage.Check]. A file that is not there is fine.
 func Check(ctx context.Context, path string) error { return schema.Check(ctx, path) }
 
 func (o *Options) setDefaults() {
@@ -118,7 +118,7 @@ func (o *Options) setDefaults() {
 func newControl(ctx context.Context, o Options, st *store) (*Control, error) {
 	state, initialised, index, err := st.load(ctx)
 	if err != nil {
-		return nil, file.Explain(st.file.Path(), fmt.Errorf("read the access control in %s: %w", st.file.Path(), err))
+		return nil, storage.Explain(st.file.Path(), fmt.Errorf("read the access control in %s: %w", st.file.Path(), err))
 	}
 	decoy, err := dynsec.HashPassword([]byte(rand.Text()), o.PasswordIterations)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"signalbox/broker"
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 )
 
 // PutBan stores a ban, in place of one of the same kind and value.
@@ -83,7 +83,7 @@ func (s *store) exec(ctx context.Context, what, query string, args ...any) error
 		return fmt.Errorf("%s: wait to write: %w", what, err)
 	}
 	defer s.file.Unlock()
-	if err := s.endure(ctx, file.Full); err != nil {
+	if err := s.endure(ctx, storage.Full); err != nil {
 		return fmt.Errorf("%s: %w", what, classify(s.failed(err)))
 	}
 	if _, err := s.w.ExecContext(ctx, query, args...); err != nil {

@@ -10,7 +10,7 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/dynsec"
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 )
 
 // batch is what one transaction stores: changes in order, in the place of all
@@ -25,11 +25,11 @@ type batch struct {
 // durability is what a batch must outlive. A change of the shared log is on the
 // disks of a majority before it comes here: should a loss of power take it, its
 // index goes with it, and it is given again.
-func (b batch) durability() file.Durability {
+func (b batch) durability() storage.Durability {
 	if b.index > 0 && !b.replaces {
-		return file.Process
+		return storage.Process
 	}
-	return file.Full
+	return storage.Full
 }
 
 // write stores a batch, all or nothing. The first changes leave the mark that the

@@ -5,7 +5,7 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/embedded/schema"
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 )
 
 // classify turns a failure of the store into one that says what to do.
@@ -18,11 +18,11 @@ func classify(err error) error {
 
 func advice(err error) string {
 	const undone = "; nothing was changed"
-	what := file.Advice(err, schema.Name)
+	what := storage.Advice(err, schema.Name)
 	switch {
 	case what == "":
 		return "the change could not be stored" + undone
-	case file.Unflushed(err):
+	case storage.Unflushed(err):
 		return what
 	}
 	return what + undone

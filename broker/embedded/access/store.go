@@ -8,13 +8,13 @@ import (
 	"sync/atomic"
 
 	"signalbox/broker/embedded/schema"
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 )
 
 // store is the access control as SQLite keeps it: one connection that writes,
 // and a few that read beside it. Whoever writes holds the file's lock.
 type store struct {
-	file *file.File
+	file *storage.File
 	owns bool    // the file is this store's to close
 	w    *sql.DB // one connection
 	r    *sql.DB // query_only; for what a log-in reads, and other single records
@@ -24,7 +24,7 @@ type store struct {
 	passwd   *sql.Stmt   // prepared on r
 	writable atomic.Bool // the last transaction was stored
 
-	durability file.Durability // of what w commits; whoever has the file's lock may change it
+	durability storage.Durability // of what w commits; whoever has the file's lock may change it
 }
 
 // openStore opens the file, unless it is open, and prepares all statements.
@@ -36,11 +36,11 @@ func openStore(ctx context.Context, o Options) (*store, error) {
 			return nil, err
 		}
 	}
-	s.durability = file.Full
+	s.durability = storage.Full
 	s.w, s.r, s.bulk = s.file.Writer(s.durability), s.file.Readers(), s.file.Readers()
 	s.writable.Store(true)
 	if err := s.prepare(ctx); err != nil {
-		return nil, errors.Join(file.Explain(s.file.Path(), fmt.Errorf("prepare %s: %w", s.file.Path(), err)), s.close())
+		return nil, errors.Join(storage.Explain(s.file.Path(), fmt.Errorf("prepare %s: %w", s.file.Path(), err)), s.close())
 	}
 	return s, nil
 }
@@ -101,11 +101,11 @@ func (s *store) ping(ctx context.Context) error {
 }
 
 // endure says what the next commits outlive. The file's lock is held.
-func (s *store) endure(ctx context.Context, d file.Durability) error {
+func (s *store) endure(ctx context.Context, d storage.Durability) error {
 	if d == s.durability {
 		return nil
 	}
-	if err := file.SetDurability(ctx, s.w, d); err != nil {
+	if err := storage.SetDurability(ctx, s.w, d); err != nil {
 		return fmt.Errorf("say how durable the access control is: %w", err)
 	}
 	s.durability = d

@@ -1,6 +1,6 @@
 package engine
 
-import "signalbox/broker/wire"
+import "signalbox/broker/mqtt/packet"
 
 // acks are acknowledgements that a client is owed, in the order of its packets
 // [MQTT-4.6.0-2]. One that waits for the store keeps back those behind.
@@ -20,7 +20,7 @@ type ack struct {
 // (PUBACK, PUBREC) and what ends an exchange (PUBREL, PUBCOMP) need no order
 // between them, and the latter may have to wait until a full disk has room.
 func (c *Conn) lane(kind byte) *acks {
-	if kind == wire.TypePuback || kind == wire.TypePubrec {
+	if kind == packet.TypePuback || kind == packet.TypePubrec {
 		return &c.answers
 	}
 	return &c.endings
@@ -67,17 +67,17 @@ func (c *Conn) pay(kind byte, number uint64, refused byte) {
 
 // put queues an acknowledgement to be written. mu is held.
 func (c *Conn) put(a ack) {
-	if a.kind == wire.TypePuback || a.kind == wire.TypePubcomp || a.kind == wire.TypePubrec && a.reason >= wire.ReasonUnspecified {
+	if a.kind == packet.TypePuback || a.kind == packet.TypePubcomp || a.kind == packet.TypePubrec && a.reason >= packet.ReasonUnspecified {
 		c.credit()
 	}
 	if c.ending {
 		return
 	}
 	to := &c.after
-	if a.kind == wire.TypePubrec { // the exchange goes on, so it need not wait
+	if a.kind == packet.TypePubrec { // the exchange goes on, so it need not wait
 		to = &c.before
 	}
-	to.buf = wire.AppendAck(to.buf, c.version, a.kind, a.id, a.reason, "")
+	to.buf = packet.AppendAck(to.buf, c.version, a.kind, a.id, a.reason, "")
 	to.packets++
 }
 

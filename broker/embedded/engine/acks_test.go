@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
 )
 
 // sentAcks takes the acknowledgements apart that a connection is about to write,
@@ -13,7 +13,7 @@ import (
 func sentAcks(t *testing.T, c *Conn) (all []ack) {
 	t.Helper()
 	for p := slices.Concat(c.before.buf, c.after.buf); len(p) > 0; {
-		n, err := wire.Size(p)
+		n, err := packet.Size(p)
 		if err != nil || n < 4 || n > len(p) {
 			t.Fatalf("not acknowledgements: % x", p)
 		}
@@ -38,7 +38,7 @@ func TestAcksInOrder(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(100) {
 		dice := rand.New(rand.NewPCG(seed, 5))
-		c := &Conn{version: wire.V5}
+		c := &Conn{version: packet.V5}
 		var want []ack
 		type owed struct {
 			kind   byte
@@ -46,7 +46,7 @@ func TestAcksInOrder(t *testing.T) {
 		}
 		var open []owed
 		for id := range uint16(40) {
-			a := ack{kind: wire.TypePuback + byte(dice.IntN(2)), id: id + 1}
+			a := ack{kind: packet.TypePuback + byte(dice.IntN(2)), id: id + 1}
 			want = append(want, a)
 			if dice.IntN(3) == 0 {
 				c.acknowledge(a.kind, a.id, 0)
@@ -63,7 +63,7 @@ func TestAcksInOrder(t *testing.T) {
 			}
 		}
 		got := sentAcks(t, c)
-		for _, kind := range []byte{wire.TypePuback, wire.TypePubrec} {
+		for _, kind := range []byte{packet.TypePuback, packet.TypePubrec} {
 			if got, want := ofKind(got, kind), ofKind(want, kind); !slices.Equal(got, want) {
 				t.Fatalf("seed %d: sent %v, want %v", seed, got, want)
 			}
@@ -75,11 +75,11 @@ func TestAcksInOrder(t *testing.T) {
 // TestRefusedBeforeFive.
 func TestAcksRefused(t *testing.T) {
 	t.Parallel()
-	c := &Conn{version: wire.V5, quota: 2}
-	first := c.owe(wire.TypePuback, 1, 0)
-	c.acknowledge(wire.TypePuback, 2, 0)
-	c.pay(wire.TypePuback, first, wire.ReasonQuotaExceeded)
-	want := []ack{{kind: wire.TypePuback, id: 1, reason: wire.ReasonQuotaExceeded}, {kind: wire.TypePuback, id: 2}}
+	c := &Conn{version: packet.V5, quota: 2}
+	first := c.owe(packet.TypePuback, 1, 0)
+	c.acknowledge(packet.TypePuback, 2, 0)
+	c.pay(packet.TypePuback, first, packet.ReasonQuotaExceeded)
+	want := []ack{{kind: packet.TypePuback, id: 1, reason: packet.ReasonQuotaExceeded}, {kind: packet.TypePuback, id: 2}}
 	if got := sentAcks(t, c); !slices.Equal(got, want) {
 		t.Errorf("sent %v, want %v", got, want)
 	}
@@ -91,13 +91,13 @@ func TestAcksRefused(t *testing.T) {
 // TestAcksLanes shows that PUBREL and PUBCOMP keep only each other back.
 func TestAcksLanes(t *testing.T) {
 	t.Parallel()
-	c := &Conn{version: wire.V5}
-	release := c.owe(wire.TypePubrel, 1, 0)
-	c.acknowledge(wire.TypePubcomp, 2, 0)
-	c.acknowledge(wire.TypePuback, 3, 0)
-	c.acknowledge(wire.TypePubrec, 4, 0)
-	c.pay(wire.TypePubrel, release, 0)
-	want := []ack{{kind: wire.TypePubrec, id: 4}, {kind: wire.TypePuback, id: 3}, {kind: wire.TypePubrel, id: 1}, {kind: wire.TypePubcomp, id: 2}}
+	c := &Conn{version: packet.V5}
+	release := c.owe(packet.TypePubrel, 1, 0)
+	c.acknowledge(packet.TypePubcomp, 2, 0)
+	c.acknowledge(packet.TypePuback, 3, 0)
+	c.acknowledge(packet.TypePubrec, 4, 0)
+	c.pay(packet.TypePubrel, release, 0)
+	want := []ack{{kind: packet.TypePubrec, id: 4}, {kind: packet.TypePuback, id: 3}, {kind: packet.TypePubrel, id: 1}, {kind: packet.TypePubcomp, id: 2}}
 	if got := sentAcks(t, c); !slices.Equal(got, want) {
 		t.Errorf("sent %v, want %v", got, want)
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
 )
 
 // Adoption is a session that this engine takes over from others. Nothing is due
@@ -43,7 +43,7 @@ func (e *Engine) Adopt(state *StoredSession, next uint64) (*Adoption, error) {
 	changes := &Changes{Done: outcome}
 	var grants []grant
 	for _, r := range state.Subscriptions {
-		if _, known := s.subscribed[r.Filter]; !known && wire.ValidFilter(r.Filter) {
+		if _, known := s.subscribed[r.Filter]; !known && packet.ValidFilter(r.Filter) {
 			r.SessionID = s.id
 			changes.Subscribed = append(changes.Subscribed, r)
 			grants = append(grants, grant{filter: r.Filter, options: optionsOf(r.Options, r.ID)})

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
 )
 
 // agreement is a log of changes of retained messages that several brokers share.
@@ -117,7 +117,7 @@ func TestAgreed(t *testing.T) {
 	reader, c := a.Connect(keeps("reader")), a.Connect(keeps("c"))
 	reader.Subscribe("a", 1)
 	set := func(payload string, qos byte) {
-		c.Publish(wire.Outgoing{Topic: "a", Payload: []byte(payload), QoS: qos, PacketID: 7, Retain: true})
+		c.Publish(packet.Outgoing{Topic: "a", Payload: []byte(payload), QoS: qos, PacketID: 7, Retain: true})
 	}
 	set("one", 2)
 	c.Ping() // it is not acknowledged yet
@@ -125,12 +125,12 @@ func TestAgreed(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	log.bring(t)
-	c.WantAck(wire.TypePubrec)
+	c.WantAck(packet.TypePubrec)
 	reader.WantMessage()
 	until(t, "the other node has it", func() bool { return b.shown()["a"] == "one" })
 	log.refusing = true
-	c.Ack(wire.TypePubrel, 7)
-	c.WantAck(wire.TypePubcomp)
+	c.Ack(packet.TypePubrel, 7)
+	c.WantAck(packet.TypePubcomp)
 	set("two", 1)
 	if m := reader.WantMessage(); m.Payload != "two" { // is not kept from others meanwhile
 		t.Errorf("got %v", m)
@@ -141,7 +141,7 @@ func TestAgreed(t *testing.T) {
 		if !log.bring(t) {
 			t.Fatal("nothing was proposed")
 		}
-		if a := c.WantAck(wire.TypePuback); a.Reason != wire.ReasonQuotaExceeded {
+		if a := c.WantAck(packet.TypePuback); a.Reason != packet.ReasonQuotaExceeded {
 			t.Errorf("got %+v", a)
 		}
 	}

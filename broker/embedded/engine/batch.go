@@ -3,7 +3,7 @@ package engine
 import (
 	"sync"
 
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
 )
 
 // batchSize is how many bytes are written to a connection at once.
@@ -54,7 +54,7 @@ func (b *batch) deliver(d *delivery, version byte, now int64) {
 func (b *batch) share(d *delivery, frame []byte) {
 	head := 1
 	if d.qos > 0 {
-		head = wire.PacketIDOffset(frame) + 2
+		head = packet.PacketIDOffset(frame) + 2
 	}
 	at := len(b.buf)
 	if len(frame) <= referAbove {
@@ -76,7 +76,7 @@ func (b *batch) share(d *delivery, frame []byte) {
 func (b *batch) single(d *delivery, version byte, now int64) {
 	o := d.outgoing(version, now)
 	at := len(b.buf)
-	b.buf = wire.AppendPublishHead(b.buf, version, &o)
+	b.buf = packet.AppendPublishHead(b.buf, version, &o)
 	b.size += len(b.buf) - at + len(o.Payload)
 	if len(o.Payload) <= referAbove {
 		b.buf = append(b.buf, o.Payload...)

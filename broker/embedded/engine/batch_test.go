@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
 )
 
 // written is what a batch writes.
@@ -31,10 +31,10 @@ func TestBatch(t *testing.T) {
 		var want []byte
 		packets, messages := 0, 0
 		for range 30 {
-			version := []byte{wire.V31, wire.V311, wire.V5}[dice.IntN(3)]
+			version := []byte{packet.V31, packet.V311, packet.V5}[dice.IntN(3)]
 			if dice.IntN(4) == 0 {
-				want = wire.AppendPingresp(want)
-				b.control(wire.AppendPingresp(nil), 1)
+				want = packet.AppendPingresp(want)
+				b.control(packet.AppendPingresp(nil), 1)
 				packets++
 				continue
 			}
@@ -45,11 +45,11 @@ func TestBatch(t *testing.T) {
 			if dice.IntN(4) == 0 {
 				d.extra = &extra{ids: []uint32{1, 300}}
 			}
-			if version == wire.V5 && dice.IntN(4) == 0 {
+			if version == packet.V5 && dice.IntN(4) == 0 {
 				d.alias, d.known = 7, dice.IntN(2) == 0
 			}
 			o := d.outgoing(version, now)
-			want = wire.AppendPublish(want, version, &o)
+			want = packet.AppendPublish(want, version, &o)
 			b.deliver(&d, version, now)
 			packets++
 			messages++
@@ -84,8 +84,8 @@ func TestBatchShares(t *testing.T) {
 	t.Parallel()
 	m := &Message{Topic: "a", Payload: make([]byte, 2*referAbove)}
 	var first, second batch
-	first.deliver(&delivery{message: m, qos: 1, id: 1}, wire.V5, 0)
-	second.deliver(&delivery{message: m, qos: 1, id: 2, retain: true}, wire.V5, 0)
+	first.deliver(&delivery{message: m, qos: 1, id: 1}, packet.V5, 0)
+	second.deliver(&delivery{message: m, qos: 1, id: 2, retain: true}, packet.V5, 0)
 	written(&first)
 	written(&second)
 	if &first.segments[1][0] != &second.segments[1][0] {
@@ -95,7 +95,7 @@ func TestBatchShares(t *testing.T) {
 		t.Error("two clients get the same packet identifier")
 	}
 	small := &Message{Topic: "a", Payload: []byte("x")}
-	if a, b := small.frame(wire.V5, true), small.frame(wire.V5, true); &a[0] != &b[0] {
+	if a, b := small.frame(packet.V5, true), small.frame(packet.V5, true); &a[0] != &b[0] {
 		t.Error("the message is encoded twice")
 	}
 }

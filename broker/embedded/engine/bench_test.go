@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
 )
 
 // BenchmarkMessage tells what a message costs from one client to others, the
@@ -27,8 +27,8 @@ func benchMessage(b *testing.B, readers int, qos byte) {
 	if qos > 0 {
 		go io.Copy(io.Discard, c.In) //nolint:errcheck // until the end
 	}
-	one := wire.AppendPublish(nil, wire.V5, &wire.Outgoing{Topic: "bench/topic", Payload: make([]byte, 100), QoS: qos, PacketID: 1})
-	arrived := wire.AppendPublish(nil, wire.V5, &wire.Outgoing{Topic: "bench/topic", Payload: make([]byte, 100)})
+	one := packet.AppendPublish(nil, packet.V5, &packet.Outgoing{Topic: "bench/topic", Payload: make([]byte, 100), QoS: qos, PacketID: 1})
+	arrived := packet.AppendPublish(nil, packet.V5, &packet.Outgoing{Topic: "bench/topic", Payload: make([]byte, 100)})
 	credit, read := make(chan struct{}, window), make(chan error, readers)
 	for i := range readers {
 		r := broker.Connect(fresh(fmt.Sprint("reader", i)))

@@ -3,7 +3,7 @@ package engine
 import (
 	"bytes"
 
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
 )
 
 // Border is where messages come in that have crossed bridges between brokers.
@@ -31,7 +31,7 @@ func (e *Engine) Guard(b Border) (end func()) {
 }
 
 // tale begins the user property that tells of bridges.
-var tale = append([]byte{0, byte(len(wire.BridgeProperty))}, wire.BridgeProperty...)
+var tale = append([]byte{0, byte(len(packet.BridgeProperty))}, packet.BridgeProperty...)
 
 // passes tells whether a message may come in. One that comes to nothing later is
 // withdrawn then.
@@ -48,7 +48,7 @@ func (e *Engine) passes(m *Message, pub *publication) bool {
 }
 
 // nameFor gives what a bridge that connects is told this broker is called.
-func (e *Engine) nameFor(hello *wire.Connect) string {
+func (e *Engine) nameFor(hello *packet.Connect) string {
 	if b := e.border.Load(); b != nil && hello.Peer != "" {
 		return (*b).Identity()
 	}

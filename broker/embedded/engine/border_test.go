@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
 )
 
 // registry notes the Serial of each message, by payload, that is given to bridges or to
@@ -89,12 +89,12 @@ func TestPeerNameFits(t *testing.T) {
 	connack := func(peer string, limit uint32) []byte {
 		c := b.Dial()
 		h := fresh("bridge")
-		h.Version, h.ReceiveMaximum, h.Peer, h.MaximumPacketSize = wire.V5, 1, peer, limit
-		c.Send(wire.AppendConnect(nil, &h))
-		return c.Want(wire.TypeConnack)
+		h.Version, h.ReceiveMaximum, h.Peer, h.MaximumPacketSize = packet.V5, 1, peer, limit
+		c.Send(packet.AppendConnect(nil, &h))
+		return c.Want(packet.TypeConnack)
 	}
 	short, long := connack("", 0), connack("there", 0)
-	if !bytes.Contains(long, []byte(wire.BridgeProperty)) || len(long) <= len(short) {
+	if !bytes.Contains(long, []byte(packet.BridgeProperty)) || len(long) <= len(short) {
 		t.Fatalf("the name is not told: % x", long)
 	}
 	for limit := len(short); limit < len(long); limit++ {

@@ -3,7 +3,7 @@ package engine
 import (
 	"context"
 
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
 )
 
 // Claims sees to it that, of several engines, one has the session of a client id.
@@ -26,8 +26,8 @@ type Claim struct {
 
 // The refusals of a client that cannot have the session of its client id.
 var (
-	ErrLater   error = &Refusal{Reason: wire.ReasonServerUnavailable, Text: "a later connection has the session"}
-	ErrForeign error = &Refusal{Reason: wire.ReasonClientIDNotValid, Text: "the client id belongs to another username"}
+	ErrLater   error = &Refusal{Reason: packet.ReasonServerUnavailable, Text: "a later connection has the session"}
+	ErrForeign error = &Refusal{Reason: packet.ReasonClientIDNotValid, Text: "the client id belongs to another username"}
 )
 
 // SetClaims has claims asked from now on for every client; nil ends that.

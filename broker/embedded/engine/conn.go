@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
 )
 
 // maxRounds is how often somebody else's goroutine writes for a connection in
@@ -21,7 +21,7 @@ type Conn struct {
 
 	// Set before the connection is known to anybody else.
 	session   *Session
-	hello     *wire.Connect
+	hello     *packet.Connect
 	rights    Rights
 	arrival   uint64 // its place among all, in the order of their CONNECTs
 	era       *era   // in which its CONNECT came
@@ -91,7 +91,7 @@ func (c *Conn) answerPings(b *batch, n int, more bool) {
 		return
 	}
 	for range n {
-		b.buf = wire.AppendPingresp(b.buf)
+		b.buf = packet.AppendPingresp(b.buf)
 	}
 	b.packets += n
 }
@@ -130,14 +130,14 @@ func (c *Conn) write(b *batch, waiting bool) {
 		}
 		if waiting {
 			if err := c.socket.writeWaiting(b.segments, c.engine.config.WriteTimeout); err != nil {
-				c.close(wire.ReasonUnspecified)
+				c.close(packet.ReasonUnspecified)
 			}
 			continue
 		}
 		left, n, err := c.socket.write(b.segments)
 		c.engine.meters.bytesSent.Add(int64(n))
 		if err != nil {
-			c.close(wire.ReasonUnspecified)
+			c.close(packet.ReasonUnspecified)
 		} else if len(left) > 0 {
 			c.engine.tasks.Go(func() { c.resume(b, left) })
 			return
@@ -150,7 +150,7 @@ func (c *Conn) write(b *batch, waiting bool) {
 // resume goes on with what the peer did not take at once.
 func (c *Conn) resume(b *batch, left [][]byte) {
 	if err := c.socket.writeWaiting(left, c.engine.config.WriteTimeout); err != nil {
-		c.close(wire.ReasonUnspecified)
+		c.close(packet.ReasonUnspecified)
 	}
 	c.write(b, true)
 }
@@ -336,7 +336,7 @@ func (c *Conn) end(reason byte, drain bool) {
 // endUncertain is end for a client to which an acknowledgement is owed that
 // will never be: it asks again, whoever serves it then. It does not wait.
 func (c *Conn) endUncertain() {
-	if c.beginEnd(wire.ReasonUseAnotherServer, false) {
+	if c.beginEnd(packet.ReasonUseAnotherServer, false) {
 		c.engine.later(c)
 	}
 }
@@ -345,7 +345,7 @@ func (c *Conn) endUncertain() {
 // cannot be stored: no acknowledgement could say so, and an error of the server
 // ends the connection [MQTT-4.8.0-2 of 3.1.1]. It does not wait.
 func (c *Conn) endUnacknowledged() {
-	if c.beginEnd(wire.ReasonQuotaExceeded, false) {
+	if c.beginEnd(packet.ReasonQuotaExceeded, false) {
 		c.engine.later(c)
 	}
 }
@@ -360,7 +360,7 @@ func (c *Conn) beginEnd(reason byte, drain bool) bool {
 	}
 	c.finishReason(reason)
 	if c.established.Load() && c.version >= 5 {
-		c.last = wire.AppendDisconnect(nil, reason, "")
+		c.last = packet.AppendDisconnect(nil, reason, "")
 	}
 	c.ending, c.drained = true, drain
 	c.hurry = time.AfterFunc(c.engine.config.Grace, func() { c.close(reason) })

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
 )
 
 // maxConnectSize bounds the packet of a peer that has not said who it is: a
@@ -26,7 +26,7 @@ func (c *Conn) greet() error {
 // onConnect handles the CONNECT of a size at the beginning of the read buffer,
 // which is not kept: the log-in may have to wait.
 func (c *Conn) onConnect(size int) error {
-	h, err := wire.DecodeConnect(c.in.reader.buf[:size])
+	h, err := packet.DecodeConnect(c.in.reader.buf[:size])
 	if h != nil {
 		c.clientID, c.username = h.ClientID, h.Username
 		c.version, c.bridge, c.hello, c.maxPacket = h.Version, h.Bridge, h, h.MaximumPacketSize
@@ -61,7 +61,7 @@ func (c *Conn) awaitConnect() (int, error) {
 	c.watch(c.engine.config.ConnectTimeout)
 	r := &c.in.reader
 	for {
-		if r.n > 0 && r.buf[0] != wire.TypeConnect<<4 {
+		if r.n > 0 && r.buf[0] != packet.TypeConnect<<4 {
 			return 0, errNoConnect
 		}
 		size, err := c.sizeOf(r.buf[:r.n])
@@ -84,20 +84,20 @@ var errNoConnect = errors.New("the first packet is no CONNECT of a fit size")
 func (c *Conn) admit() (assigned string, err error) {
 	h := c.hello
 	if h.HasAuthMethod {
-		return "", &Refusal{Reason: wire.ReasonBadAuthMethod, Text: "enhanced authentication is not offered"}
+		return "", &Refusal{Reason: packet.ReasonBadAuthMethod, Text: "enhanced authentication is not offered"}
 	}
 	if h.ClientID == "" {
 		if c.version < 5 && !h.CleanStart { // [MQTT-3.1.3-8 of 3.1.1]
-			return "", &Refusal{Reason: wire.ReasonClientIDNotValid, Text: "a session without client id cannot be kept"}
+			return "", &Refusal{Reason: packet.ReasonClientIDNotValid, Text: "a session without client id cannot be kept"}
 		}
 		if c.version == 3 {
-			return "", &Refusal{Reason: wire.ReasonClientIDNotValid, Text: "the version demands a client id"}
+			return "", &Refusal{Reason: packet.ReasonClientIDNotValid, Text: "the version demands a client id"}
 		}
 		assigned = "auto-" + rand.Text()
 		h.ClientID, c.clientID = assigned, assigned
 	}
 	if w := h.Will; w != nil && (strings.HasPrefix(w.Topic, controlPrefix) || !c.engine.validDepth(w.Topic)) {
-		return "", &Refusal{Reason: wire.ReasonNotAuthorized, Text: "the Will's topic is not one to publish to"}
+		return "", &Refusal{Reason: packet.ReasonNotAuthorized, Text: "the Will's topic is not one to publish to"}
 	}
 	return assigned, c.logIn()
 }
@@ -124,7 +124,7 @@ func (c *Conn) logIn() error {
 	c.username, c.anonymous = admission.Username, admission.Anonymous
 	c.engine.join(c)
 	if c.rights.Cut() {
-		return &Refusal{Reason: wire.ReasonNotAuthorized, Text: "rights changed during the log-in"}
+		return &Refusal{Reason: packet.ReasonNotAuthorized, Text: "rights changed during the log-in"}
 	}
 	return nil
 }
@@ -161,7 +161,7 @@ func (c *Conn) establish(assigned string) error {
 	c.flush()
 	if c.rights.Cut() { // between the log-in and now
 		c.cut.Store(true)
-		c.end(wire.ReasonAdministrativeAction, false)
+		c.end(packet.ReasonAdministrativeAction, false)
 	}
 	return nil
 }
@@ -171,7 +171,7 @@ func unstored(err error) *Refusal {
 	if errors.Is(err, ErrUncertain) {
 		return errElsewhere
 	}
-	return &Refusal{Reason: wire.ReasonQuotaExceeded, Text: "the session cannot be stored at present"}
+	return &Refusal{Reason: packet.ReasonQuotaExceeded, Text: "the session cannot be stored at present"}
 }
 
 // keepAlive sets how long the client may be silent, one and a half times what
@@ -189,9 +189,9 @@ func (c *Conn) keepAlive() uint16 {
 // for a number of seconds. What can be left out is, where the client takes no
 // packet of that size [MQTT-3.2.2-20].
 func (c *Conn) connack(present bool, assigned string, keepAlive uint16, lasts uint32) []byte {
-	a := &wire.Connack{SessionPresent: present && c.version > wire.V31} // MQTT 3.1 has no word for it
+	a := &packet.Connack{SessionPresent: present && c.version > packet.V31} // MQTT 3.1 has no word for it
 	if c.version < 5 {
-		return wire.AppendConnack(nil, c.version, a)
+		return packet.AppendConnack(nil, c.version, a)
 	}
 	cfg := &c.engine.config
 	a.AssignedClientID, a.Peer = assigned, c.engine.nameFor(c.hello)
@@ -206,10 +206,10 @@ func (c *Conn) connack(present bool, assigned string, keepAlive uint16, lasts ui
 	if c.hello.SessionExpiry > lasts {
 		a.HasSessionExpiry, a.SessionExpiry = true, lasts
 	}
-	p := wire.AppendConnack(nil, c.version, a)
+	p := packet.AppendConnack(nil, c.version, a)
 	if a.Peer != "" && !c.fits(len(p)) {
 		a.Peer = ""
-		p = wire.AppendConnack(nil, c.version, a)
+		p = packet.AppendConnack(nil, c.version, a)
 	}
 	return p
 }

@@ -3,7 +3,7 @@ package engine
 import (
 	"errors"
 
-	"signalbox/broker/topics"
+	"signalbox/broker/mqtt/topics"
 )
 
 // bound is a peer that a message goes to.

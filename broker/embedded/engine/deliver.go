@@ -4,7 +4,7 @@ import (
 	"errors"
 	"slices"
 
-	"signalbox/broker/topics"
+	"signalbox/broker/mqtt/topics"
 )
 
 // recipient is a subscriber of a topic that may be sent its messages.

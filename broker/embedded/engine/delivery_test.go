@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
 )
 
 // The size of TestDelivery.
@@ -64,7 +64,7 @@ func (b *broker) publishAll(i int) {
 	open, next := 0, 1
 	for next <= perSender || open > 0 {
 		for ; open < 10 && next <= perSender; next++ {
-			c.Publish(wire.Outgoing{
+			c.Publish(packet.Outgoing{
 				Topic: fmt.Sprintf("m/%d", i), Payload: fmt.Append(nil, next), QoS: byte(1 + (next+1)%2), PacketID: uint16(next),
 			})
 			open++
@@ -76,10 +76,10 @@ func (b *broker) publishAll(i int) {
 		}
 		id := uint16(p[2])<<8 | uint16(p[3])
 		switch p[0] >> 4 {
-		case wire.TypePuback, wire.TypePubcomp:
+		case packet.TypePuback, packet.TypePubcomp:
 			open--
-		case wire.TypePubrec:
-			c.Write(wire.AppendAck(nil, c.Version, wire.TypePubrel, id, 0, "")) //nolint:errcheck // reading will tell
+		case packet.TypePubrec:
+			c.Write(packet.AppendAck(nil, c.Version, packet.TypePubrel, id, 0, "")) //nolint:errcheck // reading will tell
 		}
 	}
 }
@@ -93,7 +93,7 @@ type reader struct {
 	got    [publishers][]int
 }
 
-func (r *reader) hello() wire.Connect {
+func (r *reader) hello() packet.Connect {
 	h := keeps(r.id)
 	h.ReceiveMaximum = uint16(1 + r.dice.IntN(8))
 	return h
@@ -109,8 +109,8 @@ func (r *reader) run() {
 	for last := (*client)(nil); !r.complete(); {
 		c := r.broker.Dial()
 		h := r.hello()
-		h.Version = wire.V5
-		c.Write(wire.AppendConnect(nil, &h)) //nolint:errcheck // reading will tell
+		h.Version = packet.V5
+		c.Write(packet.AppendConnect(nil, &h)) //nolint:errcheck // reading will tell
 		if last != nil {
 			last.Close()
 		}
@@ -136,7 +136,7 @@ func (r *reader) drain(t *testing.T) {
 	for r.broker.queue(r.id) > 0 {
 		p, err := c.Read()
 		check(t, err)
-		c.Send(append(r.handle(c, p), wire.TypePingreq<<4, 0))
+		c.Send(append(r.handle(c, p), packet.TypePingreq<<4, 0))
 	}
 }
 
@@ -165,21 +165,21 @@ func (r *reader) session(c *client) bool {
 // handle takes a packet and gives the answer to it.
 func (r *reader) handle(c *client, p []byte) []byte {
 	switch p[0] >> 4 {
-	case wire.TypePublish:
+	case packet.TypePublish:
 		m := c.Parse(p)
 		if m.QoS == 2 {
 			if !r.held[m.ID] {
 				r.held[m.ID] = true
 				r.note(m)
 			}
-			return wire.AppendAck(nil, c.Version, wire.TypePubrec, m.ID, 0, "")
+			return packet.AppendAck(nil, c.Version, packet.TypePubrec, m.ID, 0, "")
 		}
 		r.note(m)
-		return wire.AppendAck(nil, c.Version, wire.TypePuback, m.ID, 0, "")
-	case wire.TypePubrel:
+		return packet.AppendAck(nil, c.Version, packet.TypePuback, m.ID, 0, "")
+	case packet.TypePubrel:
 		id := uint16(p[2])<<8 | uint16(p[3])
 		delete(r.held, id)
-		return wire.AppendAck(nil, c.Version, wire.TypePubcomp, id, 0, "")
+		return packet.AppendAck(nil, c.Version, packet.TypePubcomp, id, 0, "")
 	}
 	return nil
 }

@@ -16,8 +16,8 @@ import (
 
 	"github.com/tidwall/btree"
 
-	"signalbox/broker/topics"
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
+	"signalbox/broker/mqtt/topics"
 )
 
 // Parts are what an engine works with.
@@ -200,7 +200,7 @@ func (e *Engine) CutOff(username string) {
 	for _, c := range e.connectionsOf(username) {
 		if c.cut.CompareAndSwap(false, true) {
 			e.config.Log.Debug("client cut off", "username", username, "remote", c.socket.Address)
-			c.end(wire.ReasonAdministrativeAction, true)
+			c.end(packet.ReasonAdministrativeAction, true)
 		}
 	}
 }
@@ -252,7 +252,7 @@ func (e *Engine) shutDown() {
 	e.mu.Unlock()
 	e.endLife()
 	for _, c := range open {
-		c.end(wire.ReasonServerShuttingDown, false)
+		c.end(packet.ReasonServerShuttingDown, false)
 	}
 	e.tasks.Wait()
 	e.due.stop()

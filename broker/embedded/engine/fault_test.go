@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
 )
 
 // TestUnsubscribeOnFullDisk takes subscriptions back while nothing can be stored:
@@ -24,15 +24,15 @@ func TestUnsubscribeOnFullDisk(t *testing.T) {
 	c := b.Connect(keeps("c"))
 	c.Subscribe("a", 1)
 	disk.fail()
-	both := wire.AppendPublish(nil, wire.V5, &wire.Outgoing{Topic: "to/other", Payload: []byte("x")})
-	c.Send(wire.AppendUnsubscribe(both, wire.V5, &wire.Unsubscribe{PacketID: 2, Filters: []string{"a"}}))
+	both := packet.AppendPublish(nil, packet.V5, &packet.Outgoing{Topic: "to/other", Payload: []byte("x")})
+	c.Send(packet.AppendUnsubscribe(both, packet.V5, &packet.Unsubscribe{PacketID: 2, Filters: []string{"a"}}))
 	other.WantMessage()
-	c.Want(wire.TypeUnsuback)
+	c.Want(packet.TypeUnsuback)
 	again := b.Connect(keeps("c"))
 	if !again.Present {
 		t.Error("a session that is stored already cannot be resumed")
 	}
-	again.Send(wire.AppendUnsubscribe(nil, wire.V5, &wire.Unsubscribe{PacketID: 2, Filters: []string{"a"}}))
+	again.Send(packet.AppendUnsubscribe(nil, packet.V5, &packet.Unsubscribe{PacketID: 2, Filters: []string{"a"}}))
 	b.Engine.Disconnect("c") //nolint:errcheck // it may be gone
 	b.CloseEngine()
 	disk.work()
@@ -47,20 +47,20 @@ func TestOwedKeepsNothingBack(t *testing.T) {
 	c := b.Connect(keeps("c"))
 	c.Subscribe("a", 2)
 	publisher := b.Connect(fresh("p"))
-	publisher.Publish(wire.Outgoing{Topic: "a", QoS: 2, PacketID: 1})
-	publisher.WantAck(wire.TypePubrec)
+	publisher.Publish(packet.Outgoing{Topic: "a", QoS: 2, PacketID: 1})
+	publisher.WantAck(packet.TypePubrec)
 	m := c.WantMessage()
 	disk.fail()
-	c.Ack(wire.TypePubrec, m.ID)
-	c.Publish(wire.Outgoing{Topic: "nobody", QoS: 1, PacketID: 7})
-	if a := c.WantAck(wire.TypePuback); a.PacketID != 7 {
+	c.Ack(packet.TypePubrec, m.ID)
+	c.Publish(packet.Outgoing{Topic: "nobody", QoS: 1, PacketID: 7})
+	if a := c.WantAck(packet.TypePuback); a.PacketID != 7 {
 		t.Errorf("got PUBACK for %d", a.PacketID)
 	}
 	disk.work()
-	if a := c.WantAck(wire.TypePubrel); a.PacketID != m.ID {
+	if a := c.WantAck(packet.TypePubrel); a.PacketID != m.ID {
 		t.Errorf("got PUBREL for %d", a.PacketID)
 	}
-	c.Ack(wire.TypePubcomp, m.ID)
+	c.Ack(packet.TypePubcomp, m.ID)
 	until(t, "the message is done with", func() bool { return b.queue("c") == 0 })
 }
 
@@ -72,15 +72,15 @@ func TestRefusedRetained(t *testing.T) {
 		var disk *faulty
 		b := start(t, t.TempDir(), withFaulty(&disk))
 		c := b.Connect(fresh("c"))
-		c.Publish(wire.Outgoing{Topic: "a", Payload: []byte("first"), Retain: true, QoS: 1, PacketID: 1})
-		c.WantAck(wire.TypePuback)
+		c.Publish(packet.Outgoing{Topic: "a", Payload: []byte("first"), Retain: true, QoS: 1, PacketID: 1})
+		c.WantAck(packet.TypePuback)
 		disk.hang()
-		c.Publish(wire.Outgoing{Topic: "a", Payload: []byte("second"), Retain: true, QoS: 1, PacketID: 2})
-		c.Publish(wire.Outgoing{Topic: "a", Payload: []byte(last), Retain: true, QoS: 1, PacketID: 3})
+		c.Publish(packet.Outgoing{Topic: "a", Payload: []byte("second"), Retain: true, QoS: 1, PacketID: 2})
+		c.Publish(packet.Outgoing{Topic: "a", Payload: []byte(last), Retain: true, QoS: 1, PacketID: 3})
 		until(t, "both are submitted", func() bool { return disk.held() == 2 })
 		disk.fail()
 		for range 2 {
-			if a := c.WantAck(wire.TypePuback); a.Reason != wire.ReasonQuotaExceeded {
+			if a := c.WantAck(packet.TypePuback); a.Reason != packet.ReasonQuotaExceeded {
 				t.Errorf("PUBACK has reason %#x", a.Reason)
 			}
 		}
@@ -113,14 +113,14 @@ func refusedBeforeFive(t *testing.T, late bool, qos byte) {
 	var disk *faulty
 	b := start(t, t.TempDir(), withFaulty(&disk))
 	b.Connect(keeps("kept")).Subscribe("a", 2)
-	h := wire.Connect{Version: wire.V311, ClientID: "publisher"}
+	h := packet.Connect{Version: packet.V311, ClientID: "publisher"}
 	c := b.Connect(h)
 	if late {
 		disk.hang()
 	} else {
 		disk.fail()
 	}
-	m := wire.Outgoing{Topic: "a", QoS: qos, PacketID: 1}
+	m := packet.Outgoing{Topic: "a", QoS: qos, PacketID: 1}
 	c.Publish(m)
 	if late {
 		until(t, "the message is submitted", func() bool { return disk.held() > 0 })
@@ -132,7 +132,7 @@ func refusedBeforeFive(t *testing.T, late bool, qos byte) {
 	disk.work()
 	again := b.Connect(h)
 	again.Publish(m)
-	again.WantAck([]byte{0, wire.TypePuback, wire.TypePubrec}[qos])
+	again.WantAck([]byte{0, packet.TypePuback, packet.TypePubrec}[qos])
 }
 
 // TestReceiveMaximum shows that PUBRELs for nothing give no credit
@@ -144,16 +144,16 @@ func TestReceiveMaximum(t *testing.T) {
 	c := b.Connect(keeps("c"))
 	c.Subscribe("a", 1)
 	for id := range uint16(50) {
-		c.Ack(wire.TypePubrel, id+1)
-		if a := c.WantAck(wire.TypePubcomp); a.Reason != wire.ReasonPacketIDNotFound {
+		c.Ack(packet.TypePubrel, id+1)
+		if a := c.WantAck(packet.TypePubcomp); a.Reason != packet.ReasonPacketIDNotFound {
 			t.Fatalf("PUBCOMP has reason %#x", a.Reason)
 		}
 	}
 	disk.hang()
 	for id := range uint16(4) {
-		c.Publish(wire.Outgoing{Topic: "a", QoS: 1, PacketID: id + 1})
+		c.Publish(packet.Outgoing{Topic: "a", QoS: 1, PacketID: id + 1})
 	}
-	if p := c.Want(wire.TypeDisconnect); p[2] != wire.ReasonReceiveMaximumExceeded {
+	if p := c.Want(packet.TypeDisconnect); p[2] != packet.ReasonReceiveMaximumExceeded {
 		t.Errorf("DISCONNECT % x", p)
 	}
 	disk.work()
@@ -165,13 +165,13 @@ func TestSubscriptionsOfOnePacket(t *testing.T) {
 	b := start(t, t.TempDir(), func(c *engine.Config, _ *engine.Parts) { c.MaxSubscriptions = 3 })
 	c := b.Connect(fresh("c"))
 	c.Subscribe("a", 0)
-	s := &wire.Subscribe{PacketID: 2}
+	s := &packet.Subscribe{PacketID: 2}
 	for _, f := range []string{"a", "b", "b", "c", "d", "a"} {
-		s.Filters = append(s.Filters, wire.Filter{Filter: f})
+		s.Filters = append(s.Filters, packet.Filter{Filter: f})
 	}
-	c.Send(wire.AppendSubscribe(nil, wire.V5, s))
-	p := c.Want(wire.TypeSuback)
-	if got := p[len(p)-6:]; !bytes.Equal(got, []byte{0, 0, 0, 0, wire.ReasonQuotaExceeded, 0}) {
+	c.Send(packet.AppendSubscribe(nil, packet.V5, s))
+	p := c.Want(packet.TypeSuback)
+	if got := p[len(p)-6:]; !bytes.Equal(got, []byte{0, 0, 0, 0, packet.ReasonQuotaExceeded, 0}) {
 		t.Errorf("SUBACK % x", got)
 	}
 }
@@ -185,7 +185,7 @@ func TestQoS2DoesNotExpire(t *testing.T) {
 	c, publisher := b.Connect(keeps("c")), b.Connect(fresh("p"))
 	c.Subscribe("a", 2)
 	for qos := byte(1); qos <= 2; qos++ {
-		publisher.Publish(wire.Outgoing{Topic: "a", Payload: fmt.Append(nil, qos), QoS: qos, PacketID: uint16(qos), HasExpiry: true, Expiry: 1})
+		publisher.Publish(packet.Outgoing{Topic: "a", Payload: fmt.Append(nil, qos), QoS: qos, PacketID: uint16(qos), HasExpiry: true, Expiry: 1})
 		c.WantMessage()
 	}
 	now.advance(time.Minute)

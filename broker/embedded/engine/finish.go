@@ -3,14 +3,14 @@ package engine
 import (
 	"slices"
 
-	"signalbox/broker/topics"
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
+	"signalbox/broker/mqtt/topics"
 )
 
 // finish leaves nothing of a connection behind but the session that waits for
 // the client, if it is one that waits.
 func (c *Conn) finish() {
-	c.close(wire.ReasonUnspecified)
+	c.close(packet.ReasonUnspecified)
 	c.awaitWriter()
 	c.mu.Lock()
 	if c.hurry != nil {

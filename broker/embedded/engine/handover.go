@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
 )
 
 // Handover is a session that another engine takes over. Its client is away, and
@@ -36,7 +36,7 @@ func (e *Engine) Yield(ctx context.Context, c Claim) (*Handover, error) {
 		case holder.arrival > c.Arrival:
 			return nil, ErrLater
 		default:
-			holder.end(wire.ReasonSessionTakenOver, false)
+			holder.end(packet.ReasonSessionTakenOver, false)
 			select {
 			case <-holder.done:
 			case <-ctx.Done():

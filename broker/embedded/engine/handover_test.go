@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
 )
 
 // move hands a client's session over from one engine to another, which must both
@@ -64,13 +64,13 @@ func TestHandover(t *testing.T) {
 	c.Subscribe("a/#", 2)
 	p := from.Connect(fresh("p"))
 	for i, qos := range []byte{1, 2, 2, 1} {
-		p.Publish(wire.Outgoing{Topic: "a/b", QoS: qos, PacketID: uint16(i + 1), Payload: fmt.Append(nil, i)})
+		p.Publish(packet.Outgoing{Topic: "a/b", QoS: qos, PacketID: uint16(i + 1), Payload: fmt.Append(nil, i)})
 	}
 	sent := []message{c.WantMessage(), c.WantMessage(), c.WantMessage(), c.WantMessage()}
-	c.Ack(wire.TypePubrec, sent[1].ID)
-	c.WantAck(wire.TypePubrel)
-	c.Publish(wire.Outgoing{Topic: "x", QoS: 2, PacketID: 7})
-	c.WantAck(wire.TypePubrec)
+	c.Ack(packet.TypePubrec, sent[1].ID)
+	c.WantAck(packet.TypePubrel)
+	c.Publish(packet.Outgoing{Topic: "x", QoS: 2, PacketID: 7})
+	c.WantAck(packet.TypePubrec)
 	c.Close()
 	until(t, "the client is gone", func() bool { i, _, _ := from.Client("c"); return !i.Connected })
 	check(t, from.Publish(&engine.Message{Topic: "a/c", QoS: 1, Payload: []byte("4")}))
@@ -101,7 +101,7 @@ func TestHandover(t *testing.T) {
 			if got := again.WantMessage(); got != w {
 				t.Errorf("message %d is %v, want %v", i, got, w)
 			}
-		} else if a := again.WantAck(wire.TypePubrel); a.PacketID != sent[1].ID {
+		} else if a := again.WantAck(packet.TypePubrel); a.PacketID != sent[1].ID {
 			t.Errorf("PUBREL for %d, want %d", a.PacketID, sent[1].ID)
 		}
 	}
@@ -109,18 +109,18 @@ func TestHandover(t *testing.T) {
 	if last.Payload != "5" || last.Dup {
 		t.Errorf("the message that came meanwhile is %v", last)
 	}
-	again.Ack(wire.TypePubrec, want[2].ID)
-	again.WantAck(wire.TypePubrel)
+	again.Ack(packet.TypePubrec, want[2].ID)
+	again.WantAck(packet.TypePubrel)
 	for _, id := range []uint16{sent[1].ID, want[2].ID} {
-		again.Ack(wire.TypePubcomp, id)
+		again.Ack(packet.TypePubcomp, id)
 	}
 	for _, i := range []int{0, 3, 4, 5} {
-		again.Ack(wire.TypePuback, want[i].ID)
+		again.Ack(packet.TypePuback, want[i].ID)
 	}
-	again.Ack(wire.TypePuback, last.ID)
+	again.Ack(packet.TypePuback, last.ID)
 	until(t, "the queue is empty", func() bool { return to.queue("c") == 0 })
-	again.Publish(wire.Outgoing{Topic: "a/x", QoS: 2, PacketID: 7, Dup: true})
-	again.WantAck(wire.TypePubrec)
+	again.Publish(packet.Outgoing{Topic: "a/x", QoS: 2, PacketID: 7, Dup: true})
+	again.WantAck(packet.TypePubrec)
 	if n := to.queue("c"); n != 0 {
 		t.Errorf("%d messages wait: a repeated message was delivered again", n)
 	}
@@ -150,7 +150,7 @@ func TestHandoverOverlap(t *testing.T) {
 		if m.Payload != fmt.Sprint(n+1) {
 			t.Fatalf("message %d is %v", n+1, m)
 		}
-		c.Ack(wire.TypePuback, m.ID)
+		c.Ack(packet.TypePuback, m.ID)
 	}
 	until(t, "the queue is empty", func() bool { return to.queue("c") == 0 })
 }
@@ -169,7 +169,7 @@ func TestYield(t *testing.T) {
 	}
 	h, err := b.Yield(t.Context(), engine.Claim{ClientID: "c", Arrival: 1 << 62})
 	check(t, err)
-	if p := c.Want(wire.TypeDisconnect); p[2] != wire.ReasonSessionTakenOver {
+	if p := c.Want(packet.TypeDisconnect); p[2] != packet.ReasonSessionTakenOver {
 		t.Errorf("DISCONNECT is % x", p)
 	}
 	h.Keep()
@@ -294,12 +294,12 @@ func TestClaimsHook(t *testing.T) {
 	b.SetClaims(claims)
 	b.Connect(keeps("c")).Bye()
 	b.Witness(1 << 60)
-	b.Connect(wire.Connect{ClientID: "d", CleanStart: true, Username: "u", HasUsername: true}).Bye()
+	b.Connect(packet.Connect{ClientID: "d", CleanStart: true, Username: "u", HasUsername: true}).Bye()
 	b.Connect(fresh("")).Bye()
 	claims.refuseFromNow()
 	c := b.Dial()
-	c.Send(wire.AppendConnect(nil, &wire.Connect{Version: wire.V5, ClientID: "c"}))
-	if p := c.Want(wire.TypeConnack); p[3] != wire.ReasonServerUnavailable {
+	c.Send(packet.AppendConnect(nil, &packet.Connect{Version: packet.V5, ClientID: "c"}))
+	if p := c.Want(packet.TypeConnack); p[3] != packet.ReasonServerUnavailable {
 		t.Errorf("CONNACK is % x", p)
 	}
 	b.SetClaims(nil)
@@ -380,7 +380,7 @@ func TestHandoverOrder(t *testing.T) {
 			t.Errorf("%s comes behind %d", m.Payload, newest[m.Payload[:1]])
 		}
 		newest[m.Payload[:1]] = n
-		c.Ack(wire.TypePuback, m.ID)
+		c.Ack(packet.TypePuback, m.ID)
 	}
 	until(t, "the queue is empty", func() bool { return to.queue("c") == 0 })
 }

@@ -7,8 +7,8 @@ import (
 	"iter"
 	"slices"
 
-	"signalbox/broker/topics"
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
+	"signalbox/broker/mqtt/topics"
 )
 
 // ErrNoClient tells that there is no session of the client id, or none whose
@@ -175,7 +175,7 @@ func (e *Engine) Disconnect(clientID string) error {
 	if c == nil {
 		return ErrNoClient
 	}
-	c.end(wire.ReasonAdministrativeAction, false)
+	c.end(packet.ReasonAdministrativeAction, false)
 	return nil
 }
 
@@ -193,7 +193,7 @@ func (e *Engine) Forget(ctx context.Context, clientID string) error {
 		if c == nil {
 			continue // the connection has just gone
 		}
-		c.end(wire.ReasonAdministrativeAction, false)
+		c.end(packet.ReasonAdministrativeAction, false)
 		select {
 		case <-c.done:
 		case <-ctx.Done():
@@ -209,7 +209,7 @@ func (e *Engine) SubscribeClient(clientID, filter string, o topics.Options) erro
 	if s == nil {
 		return ErrNoClient
 	}
-	_, _, shared := wire.SplitShared(filter)
+	_, _, shared := packet.SplitShared(filter)
 	g := grant{filter: filter, options: o, shared: shared}
 	if !e.validDepth(filter) || !s.reserve(&g, map[string]struct{}{}) {
 		return ErrBounds
@@ -324,7 +324,7 @@ func (e *Engine) Expel(unwanted func(ClientEvent, *Socket) bool) {
 	e.mu.Unlock()
 	for _, c := range open {
 		if c.established.Load() && unwanted(c.event(), c.socket) {
-			c.end(wire.ReasonBanned, false)
+			c.end(packet.ReasonBanned, false)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/embedded/enginetest"
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
 	"signalbox/scripts/suite"
 )
 
@@ -19,7 +19,7 @@ import (
 // after [MQTT-3.1.2-22], in 3.1.1 [MQTT-3.1.2-24].
 func TestKeepAliveIsExact(t *testing.T) {
 	t.Parallel()
-	for _, version := range []byte{wire.V31, wire.V311, wire.V5} {
+	for _, version := range []byte{packet.V31, packet.V311, packet.V5} {
 		t.Run(fmt.Sprintf("v%d", version), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) { keepAliveIsExact(t, version) })
@@ -33,8 +33,8 @@ func keepAliveIsExact(t *testing.T, version byte) {
 	check(t, b.Resume(t.Context()))
 	c, ended := pipe(b)
 	var packets []byte
-	packets = wire.AppendConnect(packets, &wire.Connect{Version: version, ClientID: "c", CleanStart: true, KeepAlive: 10})
-	packets = wire.AppendSubscribe(packets, version, &wire.Subscribe{PacketID: 1, Filters: []wire.Filter{{Filter: "t"}}})
+	packets = packet.AppendConnect(packets, &packet.Connect{Version: version, ClientID: "c", CleanStart: true, KeepAlive: 10})
+	packets = packet.AppendSubscribe(packets, version, &packet.Subscribe{PacketID: 1, Filters: []packet.Filter{{Filter: "t"}}})
 	_, err := c.Write(packets)
 	check(t, err)
 	began := time.Now()
@@ -52,7 +52,7 @@ func keepAliveIsExact(t *testing.T, version byte) {
 	check(t, err)
 	for range 3 {
 		<-time.After(14 * time.Second)
-		_, err := c.Write([]byte{wire.TypePingreq << 4, 0})
+		_, err := c.Write([]byte{packet.TypePingreq << 4, 0})
 		check(t, err)
 	}
 	if lasted := (<-ended).Sub(began); lasted != 3*14*time.Second+15*time.Second {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
 )
 
 // Bounds of reading messages from the store: bytes and messages at once, and how
@@ -38,7 +38,7 @@ func (s *Session) load() bool {
 		if err != nil {
 			s.engine.config.Log.Error("messages that wait for a client could not be read; it is disconnected, and they wait on",
 				"clientid", s.clientID, "error", err)
-			c.end(wire.ReasonImplementationSpecific, false)
+			c.end(packet.ReasonImplementationSpecific, false)
 		}
 		if now != nil {
 			now.flush()

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
 )
 
 // heap is how much memory is in use after a collection.
@@ -51,7 +51,7 @@ func TestQueuesOfAbsentClientsTakeNoMemory(t *testing.T) {
 			if m.Payload != string(bytes.Repeat([]byte{byte(n)}, size)) || m.ID != uint16(n+1) {
 				t.Fatalf("client %d got message %d of %d bytes, want number %d", i, m.ID, len(m.Payload), n+1)
 			}
-			c.Ack(wire.TypePuback, m.ID)
+			c.Ack(packet.TypePuback, m.ID)
 		}
 	}
 	b.counted()
@@ -75,14 +75,14 @@ func TestManySlowConsumersTakeLittleMemory(t *testing.T) {
 		h := keeps(fmt.Sprint("c", i))
 		h.ReceiveMaximum = 1
 		slow[i] = b.Connect(h)
-		slow[i].Ack(wire.TypePuback, slow[i].WantMessage().ID)
+		slow[i].Ack(packet.TypePuback, slow[i].WantMessage().ID)
 	}
 	if got := b.QueuedMemory(); got > 2*most {
 		t.Errorf("%d clients have %d KiB in memory, want %d at most", clients, got>>10, most>>10)
 	}
 	for _, c := range slow {
 		for range messages - 1 {
-			c.Ack(wire.TypePuback, c.WantMessage().ID)
+			c.Ack(packet.TypePuback, c.WantMessage().ID)
 		}
 	}
 	b.counted()
@@ -109,7 +109,7 @@ func TestSlowConsumerTakesLittleMemory(t *testing.T) {
 		if m.Payload[0] != byte(n) || len(m.Payload) != size {
 			t.Fatalf("got %d bytes of %d, want message %d", len(m.Payload), m.Payload[0], n)
 		}
-		slow.Ack(wire.TypePuback, m.ID)
+		slow.Ack(packet.TypePuback, m.ID)
 	}
 	until(t, "all is acknowledged", func() bool { return b.queue("slow") == 0 })
 	check(t, b.Audit())

@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
 )
 
 // Message is an application message. It is made once and shared by everybody
@@ -77,7 +77,7 @@ func (m *Message) frame(version byte, identified bool) []byte {
 	if version >= 5 {
 		kind = 2
 	}
-	o := wire.Outgoing{Topic: m.Topic, Payload: m.Payload, Properties: m.Properties}
+	o := packet.Outgoing{Topic: m.Topic, Payload: m.Payload, Properties: m.Properties}
 	if identified {
 		kind++
 		o.QoS, o.PacketID = 1, 1
@@ -85,7 +85,7 @@ func (m *Message) frame(version byte, identified bool) []byte {
 	if f := m.frames[kind].Load(); f != nil {
 		return *f
 	}
-	f := wire.AppendPublish(make([]byte, 0, wire.PublishSize(version, &o)), version, &o)
+	f := packet.AppendPublish(make([]byte, 0, packet.PublishSize(version, &o)), version, &o)
 	m.frames[kind].Store(&f)
 	return f
 }
@@ -111,7 +111,7 @@ func (d *delivery) shared(version byte) bool {
 
 // flags is the first byte of the packet [MQTT-3.3.1].
 func (d *delivery) flags() byte {
-	b := wire.TypePublish<<4 | d.qos<<1
+	b := packet.TypePublish<<4 | d.qos<<1
 	if d.dup {
 		b |= 1 << 3
 	}
@@ -122,9 +122,9 @@ func (d *delivery) flags() byte {
 }
 
 // outgoing describes the packet where it is encoded for one client alone.
-func (d *delivery) outgoing(version byte, now int64) wire.Outgoing {
+func (d *delivery) outgoing(version byte, now int64) packet.Outgoing {
 	m := d.message
-	o := wire.Outgoing{
+	o := packet.Outgoing{
 		Topic: m.Topic, Payload: m.Payload, Properties: m.Properties,
 		QoS: d.qos, Dup: d.dup, Retain: d.retain, PacketID: d.id,
 	}

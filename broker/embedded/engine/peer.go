@@ -6,8 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"signalbox/broker/topics"
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
+	"signalbox/broker/mqtt/topics"
 )
 
 // Link carries messages to another node. Its methods are called on the goroutine
@@ -131,7 +131,7 @@ func (p *Peer) enter(filter string, i Interest) {
 // Announce notes what is asked for at the node for a filter, in place of what
 // was. A filter that is none is passed over.
 func (p *Peer) Announce(filter string, i Interest) {
-	if !wire.ValidFilter(filter) {
+	if !packet.ValidFilter(filter) {
 		return
 	}
 	p.mu.Lock()

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
 )
 
 // crossing is a link to a node that is not there: it keeps what it is given.
@@ -54,31 +54,31 @@ func TestPeer(t *testing.T) {
 		p.Announce("no/#/filter", engine.Interest{})
 		reader, c := b.Connect(keeps("reader")), b.Connect(keeps("c"))
 		reader.Subscribe("a/b", 1)
-		c.Publish(wire.Outgoing{Topic: "a/b", QoS: qos, PacketID: 7})
+		c.Publish(packet.Outgoing{Topic: "a/b", QoS: qos, PacketID: 7})
 		got := <-link.taken
 		if got.message.Stamp == 0 || !got.Direct || got.QoS != qos || !slices.Equal(got.Shares, []string{"$share/g/a/b"}) {
 			t.Errorf("got %+v", got)
 		}
-		if p := c.Ping(); p[0]>>4 != wire.TypePingresp {
+		if p := c.Ping(); p[0]>>4 != packet.TypePingresp {
 			t.Fatalf("% x before the node has it", p)
 		}
 		got.Receipt.Settled(nil)
-		if a := c.WantAck(wire.TypePuback - 1 + qos); a.Reason != 0 { // PUBACK or PUBREC
+		if a := c.WantAck(packet.TypePuback - 1 + qos); a.Reason != 0 { // PUBACK or PUBREC
 			t.Errorf("got %+v", a)
 		}
 		if m := reader.WantMessage(); m.Topic != "a/b" {
 			t.Errorf("got %v", m)
 		}
-		c.Publish(wire.Outgoing{Topic: "a/b", QoS: qos, PacketID: 8})
+		c.Publish(packet.Outgoing{Topic: "a/b", QoS: qos, PacketID: 8})
 		(<-link.taken).Receipt.Settled(errors.New("no room"))
-		if a := c.WantAck(wire.TypePuback - 1 + qos); a.Reason != wire.ReasonQuotaExceeded {
+		if a := c.WantAck(packet.TypePuback - 1 + qos); a.Reason != packet.ReasonQuotaExceeded {
 			t.Errorf("got %+v", a)
 		}
-		c.Publish(wire.Outgoing{Topic: "b", QoS: qos, PacketID: 9})
+		c.Publish(packet.Outgoing{Topic: "b", QoS: qos, PacketID: 9})
 		if got := <-link.taken; got.QoS != 0 || got.Receipt != nil {
 			t.Errorf("got %+v for a subscriber of QoS 0", got)
 		}
-		c.WantAck(wire.TypePuback - 1 + qos)
+		c.WantAck(packet.TypePuback - 1 + qos)
 		p.Withdraw("a/+")
 		p.Renew()
 		p.Announce("b/#", engine.Interest{})
@@ -87,7 +87,7 @@ func TestPeer(t *testing.T) {
 			t.Errorf("%d routes are left, want 1", n)
 		}
 		p.Remove()
-		c.Publish(wire.Outgoing{Topic: "b"})
+		c.Publish(packet.Outgoing{Topic: "b"})
 		c.Ping()
 		if n := len(link.taken); n != 0 {
 			t.Errorf("%d messages for a node that is no more", n)
@@ -120,7 +120,7 @@ func TestSharedAcross(t *testing.T) {
 	reader, c := b.Connect(fresh("reader")), b.Connect(fresh("c"))
 	reader.Subscribe("$share/g/a", 0)
 	publish := func() {
-		c.Publish(wire.Outgoing{Topic: "a"})
+		c.Publish(packet.Outgoing{Topic: "a"})
 		c.Ping()
 	}
 	for range 4 {
@@ -140,7 +140,7 @@ func TestSharedAcross(t *testing.T) {
 	reader.Bye()
 	until(t, "its subscription is gone", func() bool { return b.Counts().Subscriptions == 0 })
 	publish() // QoS 0 waits for nobody
-	c.Publish(wire.Outgoing{Topic: "a", QoS: 1, PacketID: 1})
+	c.Publish(packet.Outgoing{Topic: "a", QoS: 1, PacketID: 1})
 	for range 2 {
 		<-link.taken
 	}
@@ -159,7 +159,7 @@ func TestSharedAcross(t *testing.T) {
 		t.Error(err)
 	}
 	got.Receipt.Settled(nil)
-	c.WantAck(wire.TypePuback)
+	c.WantAck(packet.TypePuback)
 }
 
 // TestReceive delivers what comes from another node to clients and taps, not to

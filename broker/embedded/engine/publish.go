@@ -4,8 +4,8 @@ import (
 	"errors"
 	"strings"
 
-	"signalbox/broker/topics"
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
+	"signalbox/broker/mqtt/topics"
 )
 
 // controlPrefix begins the topics of control APIs. What is published to them is
@@ -36,7 +36,7 @@ type route struct {
 // onPublish handles a message from the client.
 func (c *Conn) onPublish(p []byte) error {
 	pk := &c.in.publish
-	if err := wire.DecodePublish(p, c.version, pk); err != nil {
+	if err := packet.DecodePublish(p, c.version, pk); err != nil {
 		return err
 	}
 	if err := c.countIncoming(pk); err != nil {
@@ -64,21 +64,21 @@ func (c *Conn) onPublish(p []byte) error {
 
 // countIncoming keeps the client to the Receive Maximum it was told
 // [MQTT-3.3.4-9]. A message that is sent again counts once.
-func (c *Conn) countIncoming(pk *wire.Publish) error {
+func (c *Conn) countIncoming(pk *packet.Publish) error {
 	if pk.QoS == 0 {
 		return nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.version >= 5 && c.quota >= int(c.engine.config.ReceiveMaximum) {
-		return &wire.Error{Reason: wire.ReasonReceiveMaximumExceeded, Text: "receive maximum exceeded"}
+		return &packet.Error{Reason: packet.ReasonReceiveMaximumExceeded, Text: "receive maximum exceeded"}
 	}
 	c.quota++
 	return nil
 }
 
 // routeOf finds what is known of the message's topic, or finds it out.
-func (c *Conn) routeOf(pk *wire.Publish) (*route, error) {
+func (c *Conn) routeOf(pk *packet.Publish) (*route, error) {
 	if pk.HasAlias {
 		if err := c.alias(pk); err != nil {
 			return nil, err
@@ -88,7 +88,7 @@ func (c *Conn) routeOf(pk *wire.Publish) (*route, error) {
 	if r == nil {
 		topic := string(pk.Topic)
 		if !c.engine.validDepth(topic) {
-			return nil, &wire.Error{Reason: wire.ReasonTopicNameInvalid, Text: "topic too long or too deep"}
+			return nil, &packet.Error{Reason: packet.ReasonTopicNameInvalid, Text: "topic too long or too deep"}
 		}
 		r = &route{topic: topic}
 		c.engine.refresh(r, c.rights)
@@ -110,9 +110,9 @@ func (c *Conn) remember(r *route) {
 
 // alias puts the topic in that an alias stands for, or notes it
 // [MQTT-3.3.2-7] [MQTT-3.3.2-12].
-func (c *Conn) alias(pk *wire.Publish) error {
+func (c *Conn) alias(pk *packet.Publish) error {
 	if pk.Alias == 0 || pk.Alias > c.engine.config.TopicAliasMaximum {
-		return &wire.Error{Reason: wire.ReasonTopicAliasInvalid, Text: "topic alias out of range"}
+		return &packet.Error{Reason: packet.ReasonTopicAliasInvalid, Text: "topic alias out of range"}
 	}
 	if len(pk.Topic) > 0 {
 		if c.in.aliases == nil {
@@ -123,7 +123,7 @@ func (c *Conn) alias(pk *wire.Publish) error {
 	}
 	topic, ok := c.in.aliases[pk.Alias]
 	if !ok {
-		return &wire.Error{Reason: wire.ReasonProtocolError, Text: "topic alias that stands for nothing"}
+		return &packet.Error{Reason: packet.ReasonProtocolError, Text: "topic alias that stands for nothing"}
 	}
 	pk.Topic = []byte(topic)
 	return nil
@@ -175,37 +175,37 @@ func (s *Session) may(k Kind, topic string) bool {
 // deny answers a message that its sender may not publish: MQTT 5 is told so,
 // older versions get the acknowledgement of a message that was delivered
 // [MQTT-3.3.5-2].
-func (c *Conn) deny(pk *wire.Publish, topic string) {
+func (c *Conn) deny(pk *packet.Publish, topic string) {
 	c.engine.watcher.Denied(c.event(), Send, topic)
-	reason := wire.ReasonNotAuthorized
+	reason := packet.ReasonNotAuthorized
 	if c.version < 5 {
-		reason = wire.ReasonSuccess
+		reason = packet.ReasonSuccess
 	}
 	switch pk.QoS {
 	case 1:
-		c.acknowledge(wire.TypePuback, pk.PacketID, reason)
+		c.acknowledge(packet.TypePuback, pk.PacketID, reason)
 	case 2:
-		if reason == wire.ReasonSuccess {
+		if reason == packet.ReasonSuccess {
 			c.session.receive(pk.PacketID) // in memory only: its message went nowhere
 		}
-		c.acknowledge(wire.TypePubrec, pk.PacketID, reason)
+		c.acknowledge(packet.TypePubrec, pk.PacketID, reason)
 	}
 }
 
 // request acknowledges a message to a control API and has it done, on this
 // goroutine: the requester's connection waits for its answer, nobody else does.
-func (c *Conn) request(pk *wire.Publish, topic string) {
+func (c *Conn) request(pk *packet.Publish, topic string) {
 	payload := append([]byte{}, pk.Payload...)
 	switch pk.QoS {
 	case 1:
-		c.acknowledge(wire.TypePuback, pk.PacketID, wire.ReasonSuccess)
+		c.acknowledge(packet.TypePuback, pk.PacketID, packet.ReasonSuccess)
 	case 2:
 		found, _ := c.session.receive(pk.PacketID)
 		if found == isTooMuch {
 			c.refuseExcess(pk)
 			return
 		}
-		c.acknowledge(wire.TypePubrec, pk.PacketID, wire.ReasonSuccess)
+		c.acknowledge(packet.TypePubrec, pk.PacketID, packet.ReasonSuccess)
 		if found == isRepeated {
 			return
 		}
@@ -216,7 +216,7 @@ func (c *Conn) request(pk *wire.Publish, topic string) {
 
 // forward delivers a message and acknowledges it when what that promises is
 // stored.
-func (c *Conn) forward(pk *wire.Publish, r *route) {
+func (c *Conn) forward(pk *packet.Publish, r *route) {
 	e := c.engine
 	if under := e.publishing.begin(c.arrival); under != nil {
 		defer under.end()
@@ -272,7 +272,7 @@ func (c *Conn) forward(pk *wire.Publish, r *route) {
 }
 
 // decline answers a message of QoS 2 that is not new, or one too many.
-func (c *Conn) decline(pk *wire.Publish, found arrived) {
+func (c *Conn) decline(pk *packet.Publish, found arrived) {
 	if found == isRepeated {
 		c.repeat(pk.PacketID)
 		return
@@ -282,13 +282,13 @@ func (c *Conn) decline(pk *wire.Publish, found arrived) {
 
 // refuseExcess answers a message of QoS 2 whose packet identifier a quota forbids to
 // note. Before MQTT 5 no answer says so, and the connection ends.
-func (c *Conn) refuseExcess(pk *wire.Publish) {
+func (c *Conn) refuseExcess(pk *packet.Publish) {
 	c.engine.meters.drop(DropQuota, 1)
 	if c.version < 5 {
 		c.endUnacknowledged()
 		return
 	}
-	c.acknowledge(wire.TypePubrec, pk.PacketID, wire.ReasonQuotaExceeded)
+	c.acknowledge(packet.TypePubrec, pk.PacketID, packet.ReasonQuotaExceeded)
 }
 
 // repeat answers a message of QoS 2 that is there already, after the answer to
@@ -300,11 +300,11 @@ func (c *Conn) repeat(id uint16) {
 	if c.session.repeat(c, id) {
 		return
 	}
-	c.acknowledge(wire.TypePubrec, id, wire.ReasonSuccess)
+	c.acknowledge(packet.TypePubrec, id, packet.ReasonSuccess)
 }
 
 // message makes the message out of the packet, whose bytes are the reader's.
-func (c *Conn) message(pk *wire.Publish, topic string) *Message {
+func (c *Conn) message(pk *packet.Publish, topic string) *Message {
 	m := &Message{
 		Topic: topic, QoS: pk.QoS, Retain: pk.Retain, CreatedAt: c.active.Load(),
 		Publisher: c.session.clientID, Username: c.session.username,
@@ -321,13 +321,13 @@ func (c *Conn) message(pk *wire.Publish, topic string) *Message {
 
 // answer acknowledges a message that was delivered, when it is stored as far
 // as it must be.
-func (c *Conn) answer(pk *wire.Publish, pub *publication, reached bool) {
-	kind, reason := wire.TypePuback, wire.ReasonSuccess
+func (c *Conn) answer(pk *packet.Publish, pub *publication, reached bool) {
+	kind, reason := packet.TypePuback, packet.ReasonSuccess
 	if pk.QoS == 2 {
-		kind = wire.TypePubrec
+		kind = packet.TypePubrec
 	}
 	if !reached && c.version >= 5 && pk.QoS == 1 { // whom QoS 2 reaches is told by nobody
-		reason = wire.ReasonNoMatchingSubscribers
+		reason = packet.ReasonNoMatchingSubscribers
 	}
 	if pub.settled() {
 		pub.recycle()
@@ -346,13 +346,13 @@ func (c *Conn) answer(pk *wire.Publish, pub *publication, reached bool) {
 }
 
 // refuseQuota answers a message of MQTT 5 that a quota forbids to keep.
-func (c *Conn) refuseQuota(pk *wire.Publish) {
-	kind := wire.TypePuback
+func (c *Conn) refuseQuota(pk *packet.Publish) {
+	kind := packet.TypePuback
 	if pk.QoS == 2 {
 		c.session.unreceive(pk.PacketID)
-		kind = wire.TypePubrec
+		kind = packet.TypePubrec
 	}
-	c.acknowledge(kind, pk.PacketID, wire.ReasonQuotaExceeded)
+	c.acknowledge(kind, pk.PacketID, packet.ReasonQuotaExceeded)
 }
 
 // reachedNobody reports whether all who were to get the message were kept from it by a
@@ -364,7 +364,7 @@ func (p *publication) reachedNobody() bool {
 // refuse answers a message that cannot be stored: MQTT 5 is told so, and the
 // connection ends in older versions. Where another server has it stored, no version
 // gets an acknowledgement.
-func (c *Conn) refuse(pk *wire.Publish) {
+func (c *Conn) refuse(pk *packet.Publish) {
 	c.engine.meters.drop(DropNotStored, 1)
 	if pk.QoS == 2 {
 		c.session.unreceive(pk.PacketID)
@@ -379,9 +379,9 @@ func (c *Conn) refuse(pk *wire.Publish) {
 		c.endUnacknowledged()
 		return
 	}
-	kind := wire.TypePuback
+	kind := packet.TypePuback
 	if pk.QoS == 2 {
-		kind = wire.TypePubrec
+		kind = packet.TypePubrec
 	}
-	c.acknowledge(kind, pk.PacketID, wire.ReasonQuotaExceeded)
+	c.acknowledge(kind, pk.PacketID, packet.ReasonQuotaExceeded)
 }

@@ -1,6 +1,6 @@
 package engine
 
-import "signalbox/broker/wire"
+import "signalbox/broker/mqtt/packet"
 
 // Estimates of the memory that parts of a session take, in bytes. What is counted by
 // them is in memory from the start on, so the quota also bounds what a start needs.
@@ -103,7 +103,7 @@ func (w *WillRecord) size() int {
 }
 
 // newWill returns the Will of a CONNECT, nil for none.
-func newWill(w *wire.Will) *WillRecord {
+func newWill(w *packet.Will) *WillRecord {
 	if w == nil {
 		return nil
 	}
@@ -115,6 +115,6 @@ func newWill(w *wire.Will) *WillRecord {
 
 // Refusals of clients whose session would be one too many, or too large.
 var (
-	errSessions     = &Refusal{Reason: wire.ReasonQuotaExceeded, Text: "there are as many sessions as the configuration allows"}
-	errSessionBytes = &Refusal{Reason: wire.ReasonQuotaExceeded, Text: "the sessions take as much memory as the configuration allows"}
+	errSessions     = &Refusal{Reason: packet.ReasonQuotaExceeded, Text: "there are as many sessions as the configuration allows"}
+	errSessionBytes = &Refusal{Reason: packet.ReasonQuotaExceeded, Text: "the sessions take as much memory as the configuration allows"}
 )

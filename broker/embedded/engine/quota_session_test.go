@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/topics"
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
+	"signalbox/broker/mqtt/topics"
 )
 
 // TestQuotaOfWills refuses clients with more in their Wills than a user may have in
@@ -19,12 +19,12 @@ func TestQuotaOfWills(t *testing.T) {
 	t.Parallel()
 	quota := bounded(engine.Quota{}, engine.Quota{SessionBytes: 190_000})
 	b := start(t, t.TempDir(), quota)
-	with := func(id string, size int) wire.Connect {
+	with := func(id string, size int) packet.Connect {
 		h := by("u", id)
-		h.Will = &wire.Will{Topic: "w", Payload: make([]byte, size), Delay: 1000}
+		h.Will = &packet.Will{Topic: "w", Payload: make([]byte, size), Delay: 1000}
 		return h
 	}
-	refused := func(h wire.Connect) {
+	refused := func(h packet.Connect) {
 		t.Helper()
 		if _, err := b.TryConnect(h); err == nil || !strings.Contains(err.Error(), "0x97") {
 			t.Errorf("%d bytes too much: %v", len(h.Will.Payload), err)
@@ -60,11 +60,11 @@ func TestQuotaOfSmallMessages(t *testing.T) {
 	b.wait(by("u", "away"), "t")
 	p := b.Connect(by("p", "p"))
 	accepted := 0
-	for p.Publish(wire.Outgoing{Topic: "t", QoS: 1, PacketID: 1}); p.WantAck(wire.TypePuback).Reason == 0; accepted++ {
+	for p.Publish(packet.Outgoing{Topic: "t", QoS: 1, PacketID: 1}); p.WantAck(packet.TypePuback).Reason == 0; accepted++ {
 		if accepted > 1000 {
 			t.Fatal("1,000 messages are within 20,000 bytes")
 		}
-		p.Publish(wire.Outgoing{Topic: "t", QoS: 1, PacketID: 1})
+		p.Publish(packet.Outgoing{Topic: "t", QoS: 1, PacketID: 1})
 	}
 	if accepted < 50 {
 		t.Errorf("only %d messages fit", accepted)
@@ -77,7 +77,7 @@ func TestQuotaOfSmallMessages(t *testing.T) {
 // refuse [MQTT-4.8.0-2 of 3.1.1]. A client that then releases one is served again.
 func TestQuotaOfIncoming(t *testing.T) {
 	t.Parallel()
-	for _, version := range []byte{wire.V311, wire.V5} {
+	for _, version := range []byte{packet.V311, packet.V5} {
 		t.Run(fmt.Sprint("version ", version), func(t *testing.T) {
 			t.Parallel()
 			b := start(t, t.TempDir(), bounded(engine.Quota{}, engine.Quota{SessionBytes: 5000}),
@@ -87,27 +87,27 @@ func TestQuotaOfIncoming(t *testing.T) {
 			c := b.Connect(h)
 			refused := uint16(0)
 			for id := uint16(1); refused == 0 && id < 1000; id++ {
-				c.Publish(wire.Outgoing{Topic: "t", QoS: 2, PacketID: id})
+				c.Publish(packet.Outgoing{Topic: "t", QoS: 2, PacketID: id})
 				p, err := c.Read()
 				switch {
 				case errors.Is(err, os.ErrDeadlineExceeded):
 					t.Fatalf("message %d is not answered, and the connection stays", id)
-				case err != nil && version == wire.V5:
+				case err != nil && version == packet.V5:
 					t.Fatal(err)
-				case err != nil, len(p) > 4 && p[4] == wire.ReasonQuotaExceeded:
+				case err != nil, len(p) > 4 && p[4] == packet.ReasonQuotaExceeded:
 					refused = id
 				}
 			}
 			if refused < 100 || refused > 200 {
 				t.Errorf("message %d of 1,000 is refused", refused)
 			}
-			if version == wire.V311 {
+			if version == packet.V311 {
 				c = b.Connect(h)
 			}
-			c.Ack(wire.TypePubrel, 1)
-			c.WantAck(wire.TypePubcomp)
-			c.Publish(wire.Outgoing{Topic: "t", QoS: 2, PacketID: refused})
-			if a := c.WantAck(wire.TypePubrec); a.PacketID != refused || a.Reason != wire.ReasonSuccess {
+			c.Ack(packet.TypePubrel, 1)
+			c.WantAck(packet.TypePubcomp)
+			c.Publish(packet.Outgoing{Topic: "t", QoS: 2, PacketID: refused})
+			if a := c.WantAck(packet.TypePubrec); a.PacketID != refused || a.Reason != packet.ReasonSuccess {
 				t.Errorf("once one was released, message %d is answered %#x", a.PacketID, a.Reason)
 			}
 			check(t, b.Audit())
@@ -139,7 +139,7 @@ func TestLongShareTakesMemoryOnce(t *testing.T) {
 // hold sends a message of QoS 2 that nobody gets and that is not released, if the
 // connection is still there.
 func hold(c *client, id uint16) {
-	c.TrySend(wire.AppendPublish(nil, c.Version, &wire.Outgoing{Topic: "nobody", QoS: 2, PacketID: id})) //nolint:errcheck // as said
+	c.TrySend(packet.AppendPublish(nil, c.Version, &packet.Outgoing{Topic: "nobody", QoS: 2, PacketID: id})) //nolint:errcheck // as said
 }
 
 // TestQuotasAreExactInClusters moves sessions between two engines while messages come,
@@ -162,7 +162,7 @@ func TestQuotasAreExactInClusters(t *testing.T) {
 		case 0, 1:
 			if elsewhere != nil {
 				if dice.IntN(2) == 0 {
-					h.Will = &wire.Will{Topic: "t/1", Payload: make([]byte, dice.IntN(900)), QoS: 1, Delay: uint32(dice.IntN(2) * 1000)}
+					h.Will = &packet.Will{Topic: "t/1", Payload: make([]byte, dice.IntN(900)), QoS: 1, Delay: uint32(dice.IntN(2) * 1000)}
 				}
 				if c, err := b.TryConnect(h); err == nil {
 					for n := range dice.IntN(90) {

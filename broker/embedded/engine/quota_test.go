@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/topics"
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
+	"signalbox/broker/mqtt/topics"
 )
 
 // bounded changes both quotas.
@@ -17,7 +17,7 @@ func bounded(broker, user engine.Quota) func(*engine.Config, *engine.Parts) {
 }
 
 // by is a CONNECT of a session that is kept, of a user.
-func by(user, id string) wire.Connect {
+func by(user, id string) packet.Connect {
 	h := keeps(id)
 	h.Username, h.HasUsername = user, true
 	return h
@@ -43,7 +43,7 @@ func TestQuotaOfSessions(t *testing.T) {
 	b.Connect(by("u", "2")) // takes over
 	b.Connect(by("v", "4"))
 	old := by("w", "5")
-	old.Version = wire.V311
+	old.Version = packet.V311
 	if _, err := b.TryConnect(old); err == nil || !strings.Contains(err.Error(), "0x03") {
 		t.Errorf("the fourth session of the broker: %v", err)
 	}
@@ -61,11 +61,11 @@ func TestQuotaOfSubscriptions(t *testing.T) {
 	c.Subscribe("a", 1)
 	c.Subscribe("b", 1)
 	subscribe := func(filter string) byte {
-		c.Send(wire.AppendSubscribe(nil, c.Version, &wire.Subscribe{PacketID: 1, Filters: []wire.Filter{{Filter: filter, Options: 1}}}))
-		p := c.Want(wire.TypeSuback)
+		c.Send(packet.AppendSubscribe(nil, c.Version, &packet.Subscribe{PacketID: 1, Filters: []packet.Filter{{Filter: filter, Options: 1}}}))
+		p := c.Want(packet.TypeSuback)
 		return p[len(p)-1]
 	}
-	if got := subscribe("c"); got != wire.ReasonQuotaExceeded {
+	if got := subscribe("c"); got != packet.ReasonQuotaExceeded {
 		t.Errorf("SUBACK has %#x", got)
 	}
 	c.Subscribe("a", 2) // again
@@ -88,8 +88,8 @@ func TestQuotaOfQueues(t *testing.T) {
 	b.wait(by("v", "other"), "both")
 	p := b.Connect(by("p", "p"))
 	publish := func(topic string, qos byte, id uint16) byte {
-		p.Publish(wire.Outgoing{Topic: topic, Payload: make([]byte, 899), QoS: qos, PacketID: id})
-		return p.WantAck(map[byte]byte{1: wire.TypePuback, 2: wire.TypePubrec}[qos]).Reason
+		p.Publish(packet.Outgoing{Topic: topic, Payload: make([]byte, 899), QoS: qos, PacketID: id})
+		return p.WantAck(map[byte]byte{1: packet.TypePuback, 2: packet.TypePubrec}[qos]).Reason
 	}
 	for id := range uint16(3) {
 		if got := publish("t", 1, id+1); got != 0 {
@@ -97,7 +97,7 @@ func TestQuotaOfQueues(t *testing.T) {
 		}
 	}
 	for qos := byte(1); qos <= 2; qos++ {
-		if got := publish("t", qos, 10); got != wire.ReasonQuotaExceeded {
+		if got := publish("t", qos, 10); got != packet.ReasonQuotaExceeded {
 			t.Errorf("beyond the quota, QoS %d is answered %#x", qos, got)
 		}
 	}
@@ -110,12 +110,12 @@ func TestQuotaOfQueues(t *testing.T) {
 	b = start(t, dir, quota)
 	check(t, b.Audit())
 	p = b.Connect(by("p", "p"))
-	if got := publish("t", 1, 12); got != wire.ReasonQuotaExceeded {
+	if got := publish("t", 1, 12); got != packet.ReasonQuotaExceeded {
 		t.Errorf("after a restart, it is answered %#x", got)
 	}
 	away := b.Connect(by("u", "away"))
 	for range 3 {
-		away.Ack(wire.TypePuback, away.WantMessage().ID)
+		away.Ack(packet.TypePuback, away.WantMessage().ID)
 	}
 	until(t, "all is acknowledged", func() bool { return b.queue("away") == 0 })
 	if got := publish("t", 1, 13); got != 0 {
@@ -125,7 +125,7 @@ func TestQuotaOfQueues(t *testing.T) {
 }
 
 // wait opens a session that waits for topics.
-func (b *broker) wait(h wire.Connect, filters ...string) {
+func (b *broker) wait(h packet.Connect, filters ...string) {
 	c := b.Connect(h)
 	for _, f := range filters {
 		c.Subscribe(f, 2)
@@ -141,9 +141,9 @@ func TestQuotaOfRetained(t *testing.T) {
 	b := start(t, t.TempDir(), quota)
 	retain := func(user, topic string, size int) byte {
 		c := b.Connect(by(user, user))
-		c.Publish(wire.Outgoing{Topic: topic, Payload: make([]byte, size), QoS: 1, PacketID: 1, Retain: true})
-		reason := c.WantAck(wire.TypePuback).Reason
-		if reason == wire.ReasonNoMatchingSubscribers {
+		c.Publish(packet.Outgoing{Topic: topic, Payload: make([]byte, size), QoS: 1, PacketID: 1, Retain: true})
+		reason := c.WantAck(packet.TypePuback).Reason
+		if reason == packet.ReasonNoMatchingSubscribers {
 			return 0
 		}
 		return reason
@@ -153,8 +153,8 @@ func TestQuotaOfRetained(t *testing.T) {
 		size        int
 		want        byte
 	}{
-		{"u", "a", 300, 0}, {"u", "b", 300, 0}, {"u", "c", 1, wire.ReasonQuotaExceeded}, {"u", "a", 690, 0},
-		{"u", "b", 400, wire.ReasonQuotaExceeded}, {"v", "c", 1, 0}, {"v", "d", 1, wire.ReasonQuotaExceeded},
+		{"u", "a", 300, 0}, {"u", "b", 300, 0}, {"u", "c", 1, packet.ReasonQuotaExceeded}, {"u", "a", 690, 0},
+		{"u", "b", 400, packet.ReasonQuotaExceeded}, {"v", "c", 1, 0}, {"v", "d", 1, packet.ReasonQuotaExceeded},
 		{"v", "a", 1, 0}, {"u", "b", 900, 0}, {"u", "b", 0, 0}, {"w", "e", 1, 0},
 	} {
 		if got := retain(step.user, step.topic, step.size); got != step.want {
@@ -163,11 +163,11 @@ func TestQuotaOfRetained(t *testing.T) {
 	}
 	check(t, b.Audit())
 	old := by("w", "old")
-	old.Version = wire.V311
+	old.Version = packet.V311
 	b.wait(by("x", "x"), "z")
 	c := b.Connect(old)
-	c.Publish(wire.Outgoing{Topic: "z", Payload: []byte("z"), QoS: 1, PacketID: 1, Retain: true})
-	c.WantAck(wire.TypePuback)
+	c.Publish(packet.Outgoing{Topic: "z", Payload: []byte("z"), QoS: 1, PacketID: 1, Retain: true})
+	c.WantAck(packet.TypePuback)
 	if _, kept := b.RetainedOf("z"); kept || b.queue("x") != 1 {
 		t.Error("what MQTT 3.1.1 may not retain is delivered, and not retained")
 	}
@@ -194,7 +194,7 @@ func TestQuotasAreExact(t *testing.T) {
 			h.SessionExpiry, h.HasSessionExpiry = 0, false
 		}
 		if dice.IntN(2) == 0 {
-			h.Will = &wire.Will{Topic: fmt.Sprint("t/", dice.IntN(8)), Payload: make([]byte, dice.IntN(900)), QoS: 1, Delay: uint32(dice.IntN(2) * 1000)}
+			h.Will = &packet.Will{Topic: fmt.Sprint("t/", dice.IntN(8)), Payload: make([]byte, dice.IntN(900)), QoS: 1, Delay: uint32(dice.IntN(2) * 1000)}
 		}
 		h.CleanStart = dice.IntN(4) == 0
 		c := here[id]
@@ -210,7 +210,7 @@ func TestQuotasAreExact(t *testing.T) {
 				for n := range dice.IntN(100) {
 					hold(c, uint16(dice.IntN(100)*100+n+1))
 				}
-				c.TrySend(wire.AppendAck(nil, c.Version, wire.TypePubrel, uint16(1+dice.IntN(100)), 0, "")) //nolint:errcheck // it may be gone
+				c.TrySend(packet.AppendAck(nil, c.Version, packet.TypePubrel, uint16(1+dice.IntN(100)), 0, "")) //nolint:errcheck // it may be gone
 			}
 		case 9:
 			if dice.IntN(4) == 0 {

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
 )
 
 // counted is a store that counts the messages that are read from it.
@@ -47,7 +47,7 @@ func TestLonelySharedQueueIsNotRead(t *testing.T) {
 	b.Connect(keeps("c")).Close()
 	got := 0
 	for ; got < messages-20; got++ {
-		other.Ack(wire.TypePuback, other.WantMessage().ID)
+		other.Ack(packet.TypePuback, other.WantMessage().ID)
 	}
 	b.counted()
 }

@@ -3,7 +3,7 @@ package engine
 import (
 	"slices"
 
-	"signalbox/broker/topics"
+	"signalbox/broker/mqtt/topics"
 )
 
 // Receiver takes in the messages of another node's publishers. It is used by one

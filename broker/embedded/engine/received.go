@@ -1,6 +1,6 @@
 package engine
 
-import "signalbox/broker/wire"
+import "signalbox/broker/mqtt/packet"
 
 // arrived is the outcome of a message of QoS 2 from the client.
 type arrived int
@@ -52,7 +52,7 @@ func (s *Session) repeat(c *Conn, id uint16) (owed bool) {
 	defer s.mu.Unlock()
 	p := s.incoming[id]
 	if p != nil {
-		p.repeats = append(p.repeats, repetition{c, c.owe(wire.TypePubrec, id, wire.ReasonSuccess)})
+		p.repeats = append(p.repeats, repetition{c, c.owe(packet.TypePubrec, id, packet.ReasonSuccess)})
 	}
 	return p != nil
 }

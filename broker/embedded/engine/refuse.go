@@ -4,15 +4,15 @@ import (
 	"errors"
 	"time"
 
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
 )
 
 // reject answers CONNECT with the reason why the client does not get in, as far
 // as its version has a word for it, and ends the connection.
 func (c *Conn) reject(err error) error {
-	reason := wire.ReasonServerUnavailable
+	reason := packet.ReasonServerUnavailable
 	var refusal *Refusal
-	var broken *wire.Error
+	var broken *packet.Error
 	switch {
 	case errors.As(err, &refusal):
 		reason = refusal.Reason
@@ -24,11 +24,11 @@ func (c *Conn) reject(err error) error {
 	c.engine.meters.refused.Add(1)
 	c.engine.watcher.Refused(c.event(), reason, plain(err))
 	version := c.version
-	if version != wire.V5 {
-		version = wire.V311 // also to say that it should be that
+	if version != packet.V5 {
+		version = packet.V311 // also to say that it should be that
 	}
 	if code := connackCode(version, reason); code != 0 {
-		c.sendFitting(wire.AppendConnack(nil, version, &wire.Connack{Reason: code}))
+		c.sendFitting(packet.AppendConnack(nil, version, &packet.Connack{Reason: code}))
 	}
 	c.mu.Lock()
 	c.finishReason(reason)
@@ -45,7 +45,7 @@ func plain(err error) string {
 	if refusal, ok := errors.AsType[*Refusal](err); ok {
 		return refusal.Text
 	}
-	if broken, ok := errors.AsType[*wire.Error](err); ok {
+	if broken, ok := errors.AsType[*packet.Error](err); ok {
 		return broken.Text
 	}
 	return err.Error()
@@ -62,7 +62,7 @@ func (c *Conn) sendFitting(p []byte) {
 }
 
 // errAnswerTooLarge ends a connection that could not be sent the answer it needs.
-var errAnswerTooLarge = &wire.Error{Reason: wire.ReasonImplementationSpecific, Text: "the answer is larger than the client's maximum packet size"}
+var errAnswerTooLarge = &packet.Error{Reason: packet.ReasonImplementationSpecific, Text: "the answer is larger than the client's maximum packet size"}
 
 // connackCode translates a reason for a CONNACK of older versions: 0 means that
 // they have no word for it, and the connection is closed without an answer
@@ -72,13 +72,13 @@ func connackCode(version, reason byte) byte {
 		return reason
 	}
 	switch reason {
-	case wire.ReasonUnsupportedVersion:
+	case packet.ReasonUnsupportedVersion:
 		return 1
-	case wire.ReasonClientIDNotValid:
+	case packet.ReasonClientIDNotValid:
 		return 2
-	case wire.ReasonServerUnavailable, wire.ReasonServerBusy, wire.ReasonQuotaExceeded, wire.ReasonUseAnotherServer:
+	case packet.ReasonServerUnavailable, packet.ReasonServerBusy, packet.ReasonQuotaExceeded, packet.ReasonUseAnotherServer:
 		return 3
-	case wire.ReasonNotAuthorized, wire.ReasonBanned:
+	case packet.ReasonNotAuthorized, packet.ReasonBanned:
 		return 5
 	}
 	return 0

@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"signalbox/broker/embedded/cluster/replica"
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/embedded/replica"
 	"signalbox/broker/embedded/store"
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
 )
 
 // elected is a node that leads now and then: the real store behind a log, of which
@@ -122,7 +122,7 @@ func (n *elected) depose(b *broker) {
 }
 
 // tryConnect opens a connection, if the broker lets it in.
-func (b *broker) tryConnect(h wire.Connect) *client {
+func (b *broker) tryConnect(h packet.Connect) *client {
 	c, err := b.TryConnect(h)
 	if err != nil {
 		return nil
@@ -134,7 +134,7 @@ func (b *broker) tryConnect(h wire.Connect) *client {
 // reconnect tries until it is let in, or until no more is wanted.
 func (b *broker) reconnect(ctx context.Context, clientID string) *client {
 	h := keeps(clientID)
-	h.Version, h.ReceiveMaximum = wire.V5, 65535
+	h.Version, h.ReceiveMaximum = packet.V5, 65535
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for ctx.Err() == nil {
@@ -179,30 +179,30 @@ func (s *sender) run(ctx context.Context) {
 }
 
 func (s *sender) publish(c *client, number int64, id uint16, dup bool) bool {
-	o := wire.Outgoing{Topic: "t/" + s.name, Payload: fmt.Append(nil, number), QoS: s.qos, PacketID: id, Dup: dup, Retain: true}
-	if _, err := c.Write(wire.AppendPublish(nil, wire.V5, &o)); err != nil {
+	o := packet.Outgoing{Topic: "t/" + s.name, Payload: fmt.Append(nil, number), QoS: s.qos, PacketID: id, Dup: dup, Retain: true}
+	if _, err := c.Write(packet.AppendPublish(nil, packet.V5, &o)); err != nil {
 		return false
 	}
-	kind := []byte{0, wire.TypePuback, wire.TypePubrec}[s.qos]
+	kind := []byte{0, packet.TypePuback, packet.TypePubrec}[s.qos]
 	return s.answered(c, kind, id)
 }
 
 func (s *sender) release(c *client, id uint16) bool {
-	if _, err := c.Write(wire.AppendAck(nil, wire.V5, wire.TypePubrel, id, 0, "")); err != nil {
+	if _, err := c.Write(packet.AppendAck(nil, packet.V5, packet.TypePubrel, id, 0, "")); err != nil {
 		return false
 	}
-	return s.answered(c, wire.TypePubcomp, id)
+	return s.answered(c, packet.TypePubcomp, id)
 }
 
 // answered tells whether an acknowledgement comes. None refuses, but that what
 // was released is known no longer.
 func (s *sender) answered(c *client, kind byte, id uint16) bool {
 	p, err := c.Read()
-	if err != nil || p[0]>>4 == wire.TypeDisconnect {
+	if err != nil || p[0]>>4 == packet.TypeDisconnect {
 		return false
 	}
-	a, err := wire.DecodeAck(p, wire.V5)
-	if err != nil || a.Type != kind || a.PacketID != id || a.Reason >= 0x80 && kind != wire.TypePubcomp {
+	a, err := packet.DecodeAck(p, packet.V5)
+	if err != nil || a.Type != kind || a.PacketID != id || a.Reason >= 0x80 && kind != packet.TypePubcomp {
 		s.b.T.Errorf("%s got % x, %v; want an acknowledgement of type %d for %d", s.name, p, err, kind, id)
 	}
 	return true
@@ -246,21 +246,21 @@ func (r *recipient) receive(c *client) bool {
 		return false
 	}
 	switch p[0] >> 4 {
-	case wire.TypePublish:
+	case packet.TypePublish:
 		m := c.Parse(p)
-		answer := wire.TypePuback
+		answer := packet.TypePuback
 		if m.QoS == 2 {
-			answer = wire.TypePubrec
+			answer = packet.TypePubrec
 		}
 		if m.QoS < 2 || !r.released[m.ID] {
 			r.count(m)
 		}
 		r.released[m.ID] = m.QoS == 2
-		_, err = c.Write(wire.AppendAck(nil, wire.V5, answer, m.ID, 0, ""))
-	case wire.TypePubrel:
-		a, _ := wire.DecodeAck(p, wire.V5)
+		_, err = c.Write(packet.AppendAck(nil, packet.V5, answer, m.ID, 0, ""))
+	case packet.TypePubrel:
+		a, _ := packet.DecodeAck(p, packet.V5)
 		delete(r.released, a.PacketID)
-		_, err = c.Write(wire.AppendAck(nil, wire.V5, wire.TypePubcomp, a.PacketID, 0, ""))
+		_, err = c.Write(packet.AppendAck(nil, packet.V5, packet.TypePubcomp, a.PacketID, 0, ""))
 	}
 	return err == nil
 }

@@ -3,7 +3,7 @@ package engine
 import (
 	"sync/atomic"
 
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
 )
 
 // restoredAtOnce is how many sessions are handed to the store in one piece that
@@ -103,7 +103,7 @@ func (e *Engine) install(s *Session) {
 		return
 	}
 	if c := other.connection(); c != nil {
-		c.end(wire.ReasonSessionTakenOver, false)
+		c.end(packet.ReasonSessionTakenOver, false)
 	}
 }
 

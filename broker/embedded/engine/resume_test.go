@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
 )
 
 // elsewhere is a store that may have another server's state when it is read, and
@@ -83,23 +83,23 @@ func (s *elsewhere) submitted() []string {
 // answer for. It gives a client that stays connected.
 func crowd(b *broker, s *elsewhere) {
 	h := keeps("gone")
-	h.Will = &wire.Will{Topic: "will/delayed", Payload: []byte("w"), QoS: 1, Delay: 3600}
+	h.Will = &packet.Will{Topic: "will/delayed", Payload: []byte("w"), QoS: 1, Delay: 3600}
 	gone := b.Connect(h)
 	gone.Subscribe("a", 2)
 	gone.Subscribe("$share/g/s", 1)
 	gone.Close()
 	until(b.T, "the client is gone", func() bool { i, _, err := b.Client("gone"); return err == nil && !i.Connected })
 	h = keeps("here")
-	h.Will = &wire.Will{Topic: "r/will", Payload: []byte("w"), QoS: 1, Retain: true}
+	h.Will = &packet.Will{Topic: "r/will", Payload: []byte("w"), QoS: 1, Retain: true}
 	here := b.Connect(h)
 	here.Subscribe("a", 2)
 	here.Subscribe("$share/g/s", 1)
 	publisher := b.Connect(keeps("publisher"))
 	var whole []uint16 // packet identifiers of QoS 2
 	for id := range uint16(4) {
-		publisher.Publish(wire.Outgoing{Topic: "a", QoS: byte(1 + id%2), PacketID: 1 + id})
+		publisher.Publish(packet.Outgoing{Topic: "a", QoS: byte(1 + id%2), PacketID: 1 + id})
 		publisher.Read()
-		publisher.Publish(wire.Outgoing{Topic: "s", QoS: 1, PacketID: 10 + id})
+		publisher.Publish(packet.Outgoing{Topic: "s", QoS: 1, PacketID: 10 + id})
 		publisher.Read()
 		for range 2 {
 			if m := here.WantMessage(); m.QoS == 2 {
@@ -107,19 +107,19 @@ func crowd(b *broker, s *elsewhere) {
 			}
 		}
 	}
-	publisher.Publish(wire.Outgoing{Topic: "r/old", Payload: []byte("old"), QoS: 1, PacketID: 20, Retain: true})
-	publisher.WantAck(wire.TypePuback)
+	publisher.Publish(packet.Outgoing{Topic: "r/old", Payload: []byte("old"), QoS: 1, PacketID: 20, Retain: true})
+	publisher.WantAck(packet.TypePuback)
 	s.hang()
 	for _, id := range whole {
-		here.Ack(wire.TypePubrec, id)
+		here.Ack(packet.TypePubrec, id)
 	}
-	publisher.Ack(wire.TypePubrel, 2)
+	publisher.Ack(packet.TypePubrel, 2)
 	for i, topic := range []string{"r/old", "r/new", "a", "s"} {
 		for qos := range byte(3) {
-			publisher.Publish(wire.Outgoing{Topic: topic, Payload: []byte("x"), QoS: qos, PacketID: 100 + uint16(i)*3 + uint16(qos), Retain: i < 2})
+			publisher.Publish(packet.Outgoing{Topic: topic, Payload: []byte("x"), QoS: qos, PacketID: 100 + uint16(i)*3 + uint16(qos), Retain: i < 2})
 		}
 	}
-	publisher.Publish(wire.Outgoing{Topic: "r/old", QoS: 1, PacketID: 200, Retain: true})
+	publisher.Publish(packet.Outgoing{Topic: "r/old", QoS: 1, PacketID: 200, Retain: true})
 	publisher.Ping() // what is published is delivered by now
 	until(b.T, "all is submitted", func() bool { _, ok := b.RetainedOf("r/old"); return !ok && s.held() > 10 })
 }
@@ -157,7 +157,7 @@ func another() *engine.Snapshot {
 	m := &engine.Message{ID: 3, Topic: "b", Payload: []byte("m"), QoS: 1}
 	gone := time.Now().UnixMilli()
 	record := func(id uint64, clientID string) engine.SessionRecord {
-		return engine.SessionRecord{ID: id, ClientID: clientID, Version: wire.V5, ExpiryInterval: 3600, DisconnectedAt: gone}
+		return engine.SessionRecord{ID: id, ClientID: clientID, Version: packet.V5, ExpiryInterval: 3600, DisconnectedAt: gone}
 	}
 	return &engine.Snapshot{
 		Sessions: []engine.StoredSession{
@@ -191,8 +191,8 @@ func TestResumeIsWhatIsStored(t *testing.T) {
 			admin := b.administrators().Connect(fresh("admin"))
 			crowd(b, s)
 			admin.Subscribe("#", 0)
-			for admin.Ping()[0]>>4 == wire.TypePublish { // what is retained
-				admin.Want(wire.TypePingresp)
+			for admin.Ping()[0]>>4 == packet.TypePublish { // what is retained
+				admin.Want(packet.TypePingresp)
 			}
 			steps := []func(){b.suspend, func() {
 				s.mu.Lock()
@@ -235,7 +235,7 @@ func (b *broker) servesAnew(s *elsewhere) {
 		t.Error("the session is not there")
 	}
 	for range 2 {
-		gone.Ack(wire.TypePuback, gone.WantMessage().ID)
+		gone.Ack(packet.TypePuback, gone.WantMessage().ID)
 	}
 	gone.Subscribe("c", 1)
 	if got, want := s.submitted(), []string{"put 1", "done 1 1", "done 1 5", "subscribed 1 c"}; !slices.Equal(got, want) {
@@ -245,8 +245,8 @@ func (b *broker) servesAnew(s *elsewhere) {
 	if fresh.Present {
 		t.Error("a session is there that was not stored")
 	}
-	fresh.Publish(wire.Outgoing{Topic: "c", QoS: 1, PacketID: 1})
-	fresh.WantAck(wire.TypePuback)
+	fresh.Publish(packet.Outgoing{Topic: "c", QoS: 1, PacketID: 1})
+	fresh.WantAck(packet.TypePuback)
 	var session, message int
 	got := strings.Join(s.submitted(), ", ")
 	_, err := fmt.Sscanf(got, "put %d, message %d, enqueued 1 6", &session, &message)
@@ -263,7 +263,7 @@ func BenchmarkTurn(b *testing.B) {
 	m := &engine.Message{ID: 1, Topic: "a", Payload: []byte("m"), QoS: 1}
 	for id := range uint64(sessions) {
 		s := engine.StoredSession{SessionRecord: engine.SessionRecord{
-			ID: id + 1, ClientID: fmt.Sprint("client", id), Version: wire.V5, ExpiryInterval: engine.NeverExpires, DisconnectedAt: 1,
+			ID: id + 1, ClientID: fmt.Sprint("client", id), Version: packet.V5, ExpiryInterval: engine.NeverExpires, DisconnectedAt: 1,
 		}}
 		s.Subscriptions = []engine.SubscriptionRecord{{SessionID: id + 1, Filter: fmt.Sprint("to/", id, "/+"), Options: 1}}
 		for seq := range uint64(10) {

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"signalbox/broker/topics"
+	"signalbox/broker/mqtt/topics"
 )
 
 // retained are the retained messages. What is retained and what is handed to

@@ -4,8 +4,8 @@ import (
 	"context"
 	"strings"
 
-	"signalbox/broker/topics"
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
+	"signalbox/broker/mqtt/topics"
 )
 
 // Routes is told which filters there are subscribers for, so that other nodes
@@ -63,7 +63,7 @@ var tapped = Interest{QoS: 2}
 // local tells whether a filter can only match what concerns this node alone:
 // what the broker tells about itself, and answers to requests.
 func local(filter string) bool {
-	if _, inner, shared := wire.SplitShared(filter); shared {
+	if _, inner, shared := packet.SplitShared(filter); shared {
 		filter = inner
 	}
 	return strings.HasPrefix(filter, "$SYS/") || strings.HasPrefix(filter, controlPrefix)
@@ -83,7 +83,7 @@ func (t *teller) left(filter string, i Interest) {
 
 // interest is what a session asks for by a subscription.
 func interest(filter string, o topics.Options, away bool) Interest {
-	_, _, shared := wire.SplitShared(filter)
+	_, _, shared := packet.SplitShared(filter)
 	return Interest{QoS: o.QoS, Away: away && shared}
 }
 
@@ -97,7 +97,7 @@ func (s *Session) tell(t *teller) {
 	}
 	again := before.to == t
 	for filter, o := range s.subscribed {
-		if _, _, shared := wire.SplitShared(filter); again && !shared {
+		if _, _, shared := packet.SplitShared(filter); again && !shared {
 			continue
 		}
 		t.joined(filter, interest(filter, o, s.told.away))

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
 )
 
 // told counts what it is told of.
@@ -54,7 +54,7 @@ func (r *told) is(b *broker, taps map[string]map[engine.Interest]int) (diff stri
 		}
 	}
 	for s := range b.EachSubscription("") {
-		_, _, shared := wire.SplitShared(s.Filter)
+		_, _, shared := packet.SplitShared(s.Filter)
 		c, _, err := b.Client(s.ClientID)
 		check(b.T, err)
 		want.add(s.Filter, engine.Interest{QoS: s.QoS, Away: shared && !c.Connected}, 1)
@@ -86,8 +86,8 @@ func TestRoutes(t *testing.T) {
 					c.Bye()
 					c = b.Connect(fresh(fmt.Sprint(n)))
 				case 2:
-					c.Send(wire.AppendUnsubscribe(nil, c.Version, &wire.Unsubscribe{PacketID: 1, Filters: []string{filter}}))
-					c.Want(wire.TypeUnsuback)
+					c.Send(packet.AppendUnsubscribe(nil, c.Version, &packet.Unsubscribe{PacketID: 1, Filters: []string{filter}}))
+					c.Want(packet.TypeUnsuback)
 				default:
 					c.Subscribe(filter, byte(random.IntN(3)))
 				}

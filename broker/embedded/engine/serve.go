@@ -9,8 +9,8 @@ import (
 	"runtime"
 	"time"
 
+	"signalbox/broker/mqtt/packet"
 	"signalbox/broker/panics"
-	"signalbox/broker/wire"
 )
 
 // incomingState is what the reading goroutine of a connection needs. It works
@@ -18,7 +18,7 @@ import (
 // gave rise to.
 type incomingState struct {
 	reader   reader
-	publish  wire.Publish
+	publish  packet.Publish
 	aliases  map[uint16]string
 	known    map[string]*route // what is known of the topics published to
 	room     int               // that known takes, in bytes
@@ -56,7 +56,7 @@ func (c *Conn) survive() {
 	if p := recover(); p != nil {
 		panics.Log(context.Background(), c.engine.config.Log, "a connection was ended because its packet could not be handled",
 			fmt.Sprint(p), slog.String("remote", fmt.Sprint(c.socket.Address)))
-		c.close(wire.ReasonImplementationSpecific)
+		c.close(packet.ReasonImplementationSpecific)
 	}
 }
 
@@ -78,19 +78,19 @@ var errBroken = errors.New("the packet could not be handled")
 
 // fail ends the connection for what reading it came to.
 func (c *Conn) fail(err error) {
-	var broken *wire.Error
+	var broken *packet.Error
 	switch {
 	case err == nil, errors.Is(err, errBye):
-		c.close(wire.ReasonSuccess)
+		c.close(packet.ReasonSuccess)
 	case c.untold(err):
-		c.end(wire.ReasonUseAnotherServer, false)
+		c.end(packet.ReasonUseAnotherServer, false)
 		c.await()
 	case errors.As(err, &broken):
 		c.engine.config.Log.Debug("a connection broke the protocol", "remote", c.socket.Address, "reason", broken.Text)
 		c.end(broken.Reason, false)
 		c.await()
 	default:
-		c.close(wire.ReasonUnspecified)
+		c.close(packet.ReasonUnspecified)
 	}
 }
 
@@ -147,7 +147,7 @@ func (c *Conn) handleBuffered() error {
 
 // sizeOf gives the length of a packet that is there as a whole, else 0.
 func (c *Conn) sizeOf(buf []byte) (int, error) {
-	size, err := wire.Size(buf)
+	size, err := packet.Size(buf)
 	if err != nil {
 		return 0, err
 	}
@@ -156,7 +156,7 @@ func (c *Conn) sizeOf(buf []byte) (int, error) {
 		limit = min(limit, maxConnectSize)
 	}
 	if size > limit {
-		return 0, &wire.Error{Reason: wire.ReasonPacketTooLarge, Text: "packet too large"}
+		return 0, &packet.Error{Reason: packet.ReasonPacketTooLarge, Text: "packet too large"}
 	}
 	if size > len(buf) {
 		return 0, nil
@@ -201,7 +201,7 @@ func (c *Conn) waitForBytes() error {
 		}
 		silent := time.Since(c.in.heard)
 		if silent >= c.in.idle {
-			return &wire.Error{Reason: wire.ReasonKeepAliveTimeout, Text: "keep alive timeout"}
+			return &packet.Error{Reason: packet.ReasonKeepAliveTimeout, Text: "keep alive timeout"}
 		}
 		c.watch(c.in.idle - silent)
 	}
@@ -215,33 +215,33 @@ func (c *Conn) watch(d time.Duration) {
 // handle does one packet.
 func (c *Conn) handle(p []byte) error {
 	switch p[0] >> 4 {
-	case wire.TypePublish:
+	case packet.TypePublish:
 		return c.onPublish(p)
-	case wire.TypePuback, wire.TypePubrec, wire.TypePubrel, wire.TypePubcomp:
-		a, err := wire.DecodeAck(p, c.version)
+	case packet.TypePuback, packet.TypePubrec, packet.TypePubrel, packet.TypePubcomp:
+		a, err := packet.DecodeAck(p, c.version)
 		if err != nil {
 			return err
 		}
 		return c.onAck(a)
-	case wire.TypeSubscribe:
+	case packet.TypeSubscribe:
 		return c.apart(func() error { return c.onSubscribe(p) })
-	case wire.TypeUnsubscribe:
+	case packet.TypeUnsubscribe:
 		return c.apart(func() error { return c.onUnsubscribe(p) })
-	case wire.TypePingreq:
-		if err := wire.DecodePingreq(p); err != nil {
+	case packet.TypePingreq:
+		if err := packet.DecodePingreq(p); err != nil {
 			return err
 		}
 		c.pong()
 		return nil
-	case wire.TypeDisconnect:
+	case packet.TypeDisconnect:
 		return c.onDisconnect(p)
 	}
-	return &wire.Error{Reason: wire.ReasonProtocolError, Text: "unexpected packet"} // [MQTT-3.1.0-2]
+	return &packet.Error{Reason: packet.ReasonProtocolError, Text: "unexpected packet"} // [MQTT-3.1.0-2]
 }
 
 // onDisconnect handles the client's DISCONNECT.
 func (c *Conn) onDisconnect(p []byte) error {
-	d, err := wire.DecodeDisconnect(p, c.version)
+	d, err := packet.DecodeDisconnect(p, c.version)
 	if err != nil {
 		return err
 	}
@@ -253,22 +253,22 @@ func (c *Conn) onDisconnect(p []byte) error {
 	}
 	if d.HasSessionExpiry {
 		if s.expiry == 0 && d.SessionExpiry != 0 { // [MQTT-3.1.2.11.2]
-			return &wire.Error{Reason: wire.ReasonProtocolError, Text: "a session that ends cannot be made to last"}
+			return &packet.Error{Reason: packet.ReasonProtocolError, Text: "a session that ends cannot be made to last"}
 		}
 		s.expiry = min(d.SessionExpiry, c.engine.config.MaxSessionExpiry)
 	}
-	if d.Reason == wire.ReasonSuccess { // [MQTT-3.14.4-3]
+	if d.Reason == packet.ReasonSuccess { // [MQTT-3.14.4-3]
 		s.dropWill()
 	}
 	return errBye
 }
 
 // onAck handles an acknowledgement of a message to or from the client.
-func (c *Conn) onAck(a wire.Ack) error {
+func (c *Conn) onAck(a packet.Ack) error {
 	switch {
-	case a.Type == wire.TypePubrel:
+	case a.Type == packet.TypePubrel:
 		c.onPubrel(a.PacketID)
-	case a.Type == wire.TypePubrec && a.Reason < wire.ReasonUnspecified:
+	case a.Type == packet.TypePubrec && a.Reason < packet.ReasonUnspecified:
 		return c.onPubrec(a.PacketID)
 	default:
 		return c.session.acknowledge(c, a, c.changes())
@@ -292,11 +292,11 @@ func (c *Conn) onPubrec(id uint16) error {
 	case wrong:
 		return errWrongAck
 	case unknown:
-		c.acknowledge(wire.TypePubrel, id, wire.ReasonPacketIDNotFound)
+		c.acknowledge(packet.TypePubrel, id, packet.ReasonPacketIDNotFound)
 	case repeated:
-		c.acknowledge(wire.TypePubrel, id, wire.ReasonSuccess)
+		c.acknowledge(packet.TypePubrel, id, packet.ReasonSuccess)
 	case noted:
-		w := &waiting{conn: c, kind: wire.TypePubrel, number: c.owe(wire.TypePubrel, id, wire.ReasonSuccess), session: c.session}
+		w := &waiting{conn: c, kind: packet.TypePubrel, number: c.owe(packet.TypePubrel, id, packet.ReasonSuccess), session: c.session}
 		w.Changes = Changes{Owed: true, Done: w, Released: []QueueRecord{record}}
 		c.session.era.submit(&w.Changes)
 	}
@@ -309,11 +309,11 @@ func (c *Conn) onPubrel(id uint16) {
 	known, stored := c.session.unreceive(id)
 	switch {
 	case !known:
-		c.acknowledge(wire.TypePubcomp, id, wire.ReasonPacketIDNotFound)
+		c.acknowledge(packet.TypePubcomp, id, packet.ReasonPacketIDNotFound)
 	case !stored:
-		c.acknowledge(wire.TypePubcomp, id, wire.ReasonSuccess)
+		c.acknowledge(packet.TypePubcomp, id, packet.ReasonSuccess)
 	default:
-		w := &waiting{conn: c, kind: wire.TypePubcomp, number: c.owe(wire.TypePubcomp, id, wire.ReasonSuccess), session: c.session}
+		w := &waiting{conn: c, kind: packet.TypePubcomp, number: c.owe(packet.TypePubcomp, id, packet.ReasonSuccess), session: c.session}
 		w.Changes = Changes{Owed: true, Done: w, Forgotten: []IncomingRecord{{SessionID: c.session.id, PacketID: id}}}
 		c.session.era.submit(&w.Changes)
 	}

@@ -4,8 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"signalbox/broker/topics"
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
+	"signalbox/broker/mqtt/topics"
 )
 
 // Session is what a client id stands for: subscriptions, and what waits for the
@@ -185,7 +185,7 @@ func (s *Session) overfull(o offer) bool {
 	}
 	s.drop(DropQueueFull, 1)
 	if c.DisconnectSlow && s.conn != nil {
-		s.conn.endSoon(wire.ReasonQuotaExceeded)
+		s.conn.endSoon(packet.ReasonQuotaExceeded)
 	}
 	return true
 }
@@ -240,7 +240,7 @@ func (s *Session) fill(c *Conn, b *batch) (loading bool) {
 			s.forget(gone)
 			return false
 		case e.state&released != 0:
-			b.control(wire.AppendAck(nil, s.version, wire.TypePubrel, identifier(e.seq), 0, ""), 1)
+			b.control(packet.AppendAck(nil, s.version, packet.TypePubrel, identifier(e.seq), 0, ""), 1)
 			s.out.launch(e)
 		case e.message == nil && e.expired(now):
 			s.drop(DropExpired, 1)
@@ -304,7 +304,7 @@ func (s *Session) fits(m *Message, d delivery, now int64) bool {
 		return true
 	}
 	o := d.outgoing(s.version, now)
-	if wire.PublishSize(s.version, &o) <= int(s.maxPacket) {
+	if packet.PublishSize(s.version, &o) <= int(s.maxPacket) {
 		return true
 	}
 	s.drop(DropTooLarge, 1)
@@ -328,7 +328,7 @@ func (s *Session) forget(gone []QueueRecord) {
 
 // acknowledge handles PUBACK, PUBCOMP and a PUBREC that refuses: the message is
 // done with. One that the client never had is passed over.
-func (s *Session) acknowledge(c *Conn, a wire.Ack, into *Changes) error {
+func (s *Session) acknowledge(c *Conn, a packet.Ack, into *Changes) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.conn != c {
@@ -350,14 +350,14 @@ func (s *Session) acknowledge(c *Conn, a wire.Ack, into *Changes) error {
 
 // errWrongAck ends a connection whose client acknowledges a message as one of
 // another QoS, or out of turn [MQTT-4.13.1-1].
-var errWrongAck = &wire.Error{Reason: wire.ReasonProtocolError, Text: "an acknowledgement that does not fit the message"}
+var errWrongAck = &packet.Error{Reason: packet.ReasonProtocolError, Text: "an acknowledgement that does not fit the message"}
 
 // expects tells whether an acknowledgement is the one that ends a message.
-func expects(e *entry, a wire.Ack) bool {
+func expects(e *entry, a packet.Ack) bool {
 	switch a.Type {
-	case wire.TypePuback:
+	case packet.TypePuback:
 		return e.qos == 1
-	case wire.TypePubrec:
+	case packet.TypePubrec:
 		return e.qos == 2 && e.state&released == 0
 	default:
 		return e.qos == 2 && e.state&released != 0

@@ -18,7 +18,7 @@ import (
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/embedded/schema"
 	"signalbox/broker/embedded/store"
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
 )
 
 // TestRivals has many connections fight for one client id, with and without
@@ -41,11 +41,11 @@ func TestRivals(t *testing.T) {
 	h.CleanStart = true
 	c := b.Connect(h)
 	c.Subscribe("own", 1)
-	c.Publish(wire.Outgoing{Topic: "own", QoS: 1, PacketID: 9, Payload: []byte("last")})
+	c.Publish(packet.Outgoing{Topic: "own", QoS: 1, PacketID: 9, Payload: []byte("last")})
 	for {
 		p, err := c.Read()
 		check(t, err)
-		if p[0]>>4 == wire.TypePublish && c.Parse(p).Payload == "last" {
+		if p[0]>>4 == packet.TypePublish && c.Parse(p).Payload == "last" {
 			break
 		}
 	}
@@ -57,15 +57,15 @@ func TestRivals(t *testing.T) {
 // fight connects as the rival and sends itself a message, which must come as
 // long as the connection lasts.
 func (b *broker) fight(dice *rand.Rand, text string) {
-	h := wire.Connect{Version: wire.V5, ClientID: "rival", CleanStart: dice.IntN(2) == 0, ReceiveMaximum: 65535}
+	h := packet.Connect{Version: packet.V5, ClientID: "rival", CleanStart: dice.IntN(2) == 0, ReceiveMaximum: 65535}
 	if dice.IntN(3) > 0 {
 		h.SessionExpiry, h.HasSessionExpiry = uint32(dice.IntN(2)*3600), true
 	}
 	c := b.Dial()
 	defer c.Close()
-	p := wire.AppendConnect(nil, &h)
-	p = wire.AppendSubscribe(p, wire.V5, &wire.Subscribe{PacketID: 1, Filters: []wire.Filter{{Filter: "own", Options: 1}}})
-	p = wire.AppendPublish(p, wire.V5, &wire.Outgoing{Topic: "own", QoS: 1, PacketID: 2, Payload: []byte(text)})
+	p := packet.AppendConnect(nil, &h)
+	p = packet.AppendSubscribe(p, packet.V5, &packet.Subscribe{PacketID: 1, Filters: []packet.Filter{{Filter: "own", Options: 1}}})
+	p = packet.AppendPublish(p, packet.V5, &packet.Outgoing{Topic: "own", QoS: 1, PacketID: 2, Payload: []byte(text)})
 	if _, err := c.Write(p); err != nil {
 		return
 	}
@@ -76,9 +76,9 @@ func (b *broker) fight(dice *rand.Rand, text string) {
 		case errors.As(err, &late) && late.Timeout():
 			b.T.Errorf("%s is connected, but its message does not come", text)
 			return
-		case err != nil, p[0]>>4 == wire.TypeDisconnect:
+		case err != nil, p[0]>>4 == packet.TypeDisconnect:
 			return
-		case p[0]>>4 == wire.TypePublish:
+		case p[0]>>4 == packet.TypePublish:
 			if m := c.Parse(p); m.Payload == text {
 				return
 			}
@@ -95,7 +95,7 @@ func TestWillAtTakeOver(t *testing.T) {
 	watcher.Subscribe("will", 0)
 	h := keeps("c")
 	for i := range 50 {
-		h.Will = &wire.Will{Topic: "will", Payload: fmt.Append(nil, i)}
+		h.Will = &packet.Will{Topic: "will", Payload: fmt.Append(nil, i)}
 		b.Connect(h)
 		if i == 0 {
 			continue
@@ -115,9 +115,9 @@ func TestWillOnce(t *testing.T) {
 	reader := b.Connect(keeps("reader"))
 	reader.Subscribe("will", 1)
 	h := keeps("c")
-	h.Will = &wire.Will{Topic: "will", Payload: []byte("w"), QoS: 1, Delay: 1}
+	h.Will = &packet.Will{Topic: "will", Payload: []byte("w"), QoS: 1, Delay: 1}
 	b.Connect(h).Close()
-	reader.Ack(wire.TypePuback, reader.WantMessage().ID)
+	reader.Ack(packet.TypePuback, reader.WantMessage().ID)
 	until(t, "the message is done with", func() bool { return b.queue("reader") == 0 })
 	b.close()
 
@@ -139,7 +139,7 @@ func TestWillOnFullDisk(t *testing.T) {
 	reader := b.Connect(keeps("reader"))
 	reader.Subscribe("will", 1)
 	h := fresh("c")
-	h.Will = &wire.Will{Topic: "will", Payload: []byte("w"), QoS: 1}
+	h.Will = &packet.Will{Topic: "will", Payload: []byte("w"), QoS: 1}
 	c := b.Connect(h)
 	disk.fail()
 	c.Close()
@@ -164,12 +164,12 @@ func TestEndWhileStoring(t *testing.T) {
 	member.Subscribe("$share/group/a", 0)
 	publisher := b.Connect(fresh("p"))
 	door.shut.Store(true)
-	publisher.Publish(wire.Outgoing{Topic: "a", QoS: 1, PacketID: 1})
+	publisher.Publish(packet.Outgoing{Topic: "a", QoS: 1, PacketID: 1})
 	<-door.reached // c has the message, and whether the member gets one is being asked
 	check(t, b.Forget(t.Context(), "c"))
 	check(t, b.Publish(&engine.Message{Topic: "z", Payload: []byte("z"), Retain: true})) // the end is stored now
 	close(door.open)
-	publisher.WantAck(wire.TypePuback)
+	publisher.WantAck(packet.TypePuback)
 	b.close()
 	if log := reopened(t, dir); strings.Contains(log, "level=WARN") {
 		t.Errorf("something is left in the store: %s", log)
@@ -227,7 +227,7 @@ func TestForgetConnected(t *testing.T) {
 	b := start(t, t.TempDir())
 	c := b.Connect(keeps("c"))
 	check(t, b.Forget(t.Context(), "c"))
-	if p, err := c.Read(); err != nil || p[0]>>4 != wire.TypeDisconnect || p[2] != wire.ReasonAdministrativeAction {
+	if p, err := c.Read(); err != nil || p[0]>>4 != packet.TypeDisconnect || p[2] != packet.ReasonAdministrativeAction {
 		t.Errorf("got % x, %v", p, err)
 	}
 	if _, err := c.Read(); !errors.Is(err, io.EOF) {

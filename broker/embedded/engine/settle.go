@@ -4,7 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
 )
 
 // waiting is an acknowledgement that goes out when its changes are stored.
@@ -28,7 +28,7 @@ func (w *waiting) Settled(_ *Changes, err error) {
 		flush, _ := w.session.settle(r.Seq, true)
 		w.conn.engine.later(flush)
 	}
-	w.conn.pay(w.kind, w.number, wire.ReasonSuccess)
+	w.conn.pay(w.kind, w.number, packet.ReasonSuccess)
 	w.conn.engine.later(w.conn)
 }
 
@@ -220,9 +220,9 @@ func (p *publication) finish(err error) {
 // message is refused which is stored after all could use its packet identifier
 // for another one; so where that is not known it is told nothing.
 func (p *publication) pay(r repetition, err error) {
-	refused := wire.ReasonSuccess
+	refused := packet.ReasonSuccess
 	if err != nil {
-		refused = wire.ReasonQuotaExceeded
+		refused = packet.ReasonQuotaExceeded
 	}
 	switch {
 	case r.conn.untold(err):

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
 	"signalbox/scripts/suite"
 )
 
@@ -53,10 +53,10 @@ func TestSlowReaderThatCatchesUp(t *testing.T) {
 		r.Subscribe("a", 0)
 		r.last = time.Now()
 		for range n {
-			publisher.Publish(wire.Outgoing{Topic: "a", Payload: make([]byte, 1<<20)})
+			publisher.Publish(packet.Outgoing{Topic: "a", Payload: make([]byte, 1<<20)})
 		}
-		publisher.Send(wire.AppendPingreq(nil))
-		publisher.Want(wire.TypePingresp)
+		publisher.Send(packet.AppendPingreq(nil))
+		publisher.Want(packet.TypePingresp)
 		for range n {
 			_, err := r.Read()
 			if r.note(); err != nil {
@@ -64,7 +64,7 @@ func TestSlowReaderThatCatchesUp(t *testing.T) {
 			}
 		}
 		for began := time.Now(); time.Since(began) < limit*3/2; {
-			err := r.TrySend(wire.AppendPingreq(nil))
+			err := r.TrySend(packet.AppendPingreq(nil))
 			if err == nil {
 				_, err = r.Read()
 			}
@@ -89,7 +89,7 @@ func TestSlowLink(t *testing.T) {
 		r, publisher := &reading{client: b.Connect(fresh("slow"))}, b.Connect(fresh("p"))
 		r.Subscribe("a", 0)
 		r.last = time.Now()
-		publisher.Publish(wire.Outgoing{Topic: "a", Payload: make([]byte, size)})
+		publisher.Publish(packet.Outgoing{Topic: "a", Payload: make([]byte, size)})
 		pace := time.NewTicker(4 * limit * part / size)
 		defer pace.Stop()
 		buf := make([]byte, part)

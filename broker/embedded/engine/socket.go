@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"signalbox/broker/wire"
+	wire "signalbox/broker/mqtt/packet"
 )
 
 // Socket is an accepted connection, ready for MQTT.

@@ -3,8 +3,8 @@ package engine
 import (
 	"errors"
 
-	"signalbox/broker/topics"
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
+	"signalbox/broker/mqtt/topics"
 )
 
 // grant is a subscription that was granted, with what decides about retained
@@ -21,12 +21,12 @@ type grant struct {
 // onSubscribe handles SUBSCRIBE: the subscriptions are stored, then in force,
 // then known to other nodes, then acknowledged; retained messages follow.
 func (c *Conn) onSubscribe(p []byte) error {
-	pk, err := wire.DecodeSubscribe(p, c.version)
+	pk, err := packet.DecodeSubscribe(p, c.version)
 	if err != nil {
 		return err
 	}
 	codes := make([]byte, len(pk.Filters))
-	if !c.fits(len(wire.AppendSuback(nil, c.version, pk.PacketID, codes))) {
+	if !c.fits(len(packet.AppendSuback(nil, c.version, pk.PacketID, codes))) {
 		return errAnswerTooLarge
 	}
 	c.complete() // the store is waited for below, and nobody else for that
@@ -35,7 +35,7 @@ func (c *Conn) onSubscribe(p []byte) error {
 	for i, f := range pk.Filters {
 		g, code := c.decide(f, pk.ID, added)
 		codes[i] = code
-		if code < wire.ReasonUnspecified {
+		if code < packet.ReasonUnspecified {
 			grants = append(grants, g)
 		}
 	}
@@ -48,7 +48,7 @@ func (c *Conn) onSubscribe(p []byte) error {
 	}
 	if err != nil && !errors.Is(err, errOver) { // else it holds for the connection
 		for i := range codes {
-			codes[i] = c.failure(wire.ReasonQuotaExceeded)
+			codes[i] = c.failure(packet.ReasonQuotaExceeded)
 		}
 		for _, g := range grants {
 			g.unreserve()
@@ -61,7 +61,7 @@ func (c *Conn) onSubscribe(p []byte) error {
 	if len(grants) > 0 {
 		c.engine.awaitRoutes()
 	}
-	c.send(wire.AppendSuback(nil, c.version, pk.PacketID, codes))
+	c.send(packet.AppendSuback(nil, c.version, pk.PacketID, codes))
 	for _, g := range grants {
 		c.engine.sendRetained(c.session, g)
 	}
@@ -70,20 +70,20 @@ func (c *Conn) onSubscribe(p []byte) error {
 
 // decide tells whether a subscription is granted, and the code of its SUBACK.
 // The new ones of the packet are gathered in added.
-func (c *Conn) decide(f wire.Filter, id uint32, added map[string]struct{}) (grant, byte) {
+func (c *Conn) decide(f packet.Filter, id uint32, added map[string]struct{}) (grant, byte) {
 	g := grant{filter: f.Filter, options: optionsOf(f.Options, id)}
-	_, _, g.shared = wire.SplitShared(f.Filter)
+	_, _, g.shared = packet.SplitShared(f.Filter)
 	if c.bridge {
 		g.options.NoLocal, g.options.RetainAsPublished = !g.shared, true
 	}
 	switch {
-	case !wire.ValidFilter(f.Filter), !c.engine.validDepth(f.Filter):
-		return g, c.failure(wire.ReasonTopicFilterInvalid)
+	case !packet.ValidFilter(f.Filter), !c.engine.validDepth(f.Filter):
+		return g, c.failure(packet.ReasonTopicFilterInvalid)
 	case !c.rights.Allowed(Subscribe, f.Filter):
 		c.engine.watcher.Denied(c.event(), Subscribe, f.Filter)
-		return g, c.failure(wire.ReasonNotAuthorized)
+		return g, c.failure(packet.ReasonNotAuthorized)
 	case !c.session.reserve(&g, added):
-		return g, c.failure(wire.ReasonQuotaExceeded)
+		return g, c.failure(packet.ReasonQuotaExceeded)
 	}
 	return g, g.options.QoS
 }
@@ -92,7 +92,7 @@ func (c *Conn) decide(f wire.Filter, id uint32, added map[string]struct{}) (gran
 // [MQTT-3.9.3-1 of 3.1.1].
 func (c *Conn) failure(reason byte) byte {
 	if c.version < 5 {
-		return wire.ReasonUnspecified
+		return packet.ReasonUnspecified
 	}
 	return reason
 }
@@ -226,19 +226,19 @@ func (e *Engine) handRetained(s *Session, o offer) *Conn {
 
 // onUnsubscribe handles UNSUBSCRIBE.
 func (c *Conn) onUnsubscribe(p []byte) error {
-	pk, err := wire.DecodeUnsubscribe(p, c.version)
+	pk, err := packet.DecodeUnsubscribe(p, c.version)
 	if err != nil {
 		return err
 	}
 	codes := make([]byte, len(pk.Filters))
-	if !c.fits(len(wire.AppendUnsuback(nil, c.version, pk.PacketID, codes))) {
+	if !c.fits(len(packet.AppendUnsuback(nil, c.version, pk.PacketID, codes))) {
 		return errAnswerTooLarge
 	}
 	c.complete() // as in onSubscribe
 	changes := &Changes{Owed: true}
 	for i, filter := range pk.Filters {
 		codes[i] = c.unsubscribe(filter)
-		if codes[i] == wire.ReasonSuccess {
+		if codes[i] == packet.ReasonSuccess {
 			changes.Unsubscribed = append(changes.Unsubscribed, SubscriptionRecord{SessionID: c.session.id, Filter: filter})
 		}
 	}
@@ -247,22 +247,22 @@ func (c *Conn) onUnsubscribe(p []byte) error {
 			return err
 		}
 	}
-	c.send(wire.AppendUnsuback(nil, c.version, pk.PacketID, codes))
+	c.send(packet.AppendUnsuback(nil, c.version, pk.PacketID, codes))
 	return nil
 }
 
 // unsubscribe decides about one filter and gives its code.
 func (c *Conn) unsubscribe(filter string) byte {
 	switch {
-	case !wire.ValidFilter(filter):
-		return wire.ReasonTopicFilterInvalid
+	case !packet.ValidFilter(filter):
+		return packet.ReasonTopicFilterInvalid
 	case !c.rights.Allowed(Unsubscribe, filter):
 		c.engine.watcher.Denied(c.event(), Unsubscribe, filter)
-		return wire.ReasonNotAuthorized
+		return packet.ReasonNotAuthorized
 	case !c.engine.unsubscribe(c.session, filter):
-		return wire.ReasonNoSubscriptionExisted
+		return packet.ReasonNoSubscriptionExisted
 	}
-	return wire.ReasonSuccess
+	return packet.ReasonSuccess
 }
 
 // unsubscribe takes a subscription out of force and tells whether there was one.

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
 )
 
 // errClosing tells that the engine does not turn any more.
@@ -240,4 +240,4 @@ func (c *Conn) untold(err error) bool {
 }
 
 // errElsewhere refuses a client that is left to another server.
-var errElsewhere = &Refusal{Reason: wire.ReasonUseAnotherServer, Text: "the broker leaves its clients to another server"}
+var errElsewhere = &Refusal{Reason: packet.ReasonUseAnotherServer, Text: "the broker leaves its clients to another server"}

@@ -11,7 +11,7 @@ import (
 
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/embedded/enginetest"
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
 	"signalbox/scripts/suite"
 )
 
@@ -45,7 +45,7 @@ func (b *broker) suspend() {
 	b.T.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), suite.HangLimit)
 	defer cancel()
-	check(b.T, b.Suspend(ctx, wire.ReasonUseAnotherServer))
+	check(b.T, b.Suspend(ctx, packet.ReasonUseAnotherServer))
 }
 
 func (b *broker) resume() {
@@ -56,11 +56,11 @@ func (b *broker) resume() {
 }
 
 // refused wants a CONNECT to be refused with a code.
-func (b *broker) refused(h wire.Connect, code byte) {
+func (b *broker) refused(h packet.Connect, code byte) {
 	b.T.Helper()
 	c := b.Dial()
-	c.Send(wire.AppendConnect(nil, &h))
-	if p := c.Want(wire.TypeConnack); p[3] != code {
+	c.Send(packet.AppendConnect(nil, &h))
+	if p := c.Want(packet.TypeConnack); p[3] != code {
 		b.T.Errorf("CONNACK % x, want code %#x", p, code)
 	}
 	c.Gone()
@@ -73,33 +73,33 @@ func TestSuspendedServesAdministrators(t *testing.T) {
 	b := prepare(t, t.TempDir())
 	admins := b.administrators()
 	for range 3 {
-		b.refused(wire.Connect{Version: wire.V5, ClientID: "c"}, wire.ReasonUseAnotherServer)
-		b.refused(wire.Connect{Version: wire.V311, ClientID: "c", CleanStart: true}, 3)
+		b.refused(packet.Connect{Version: packet.V5, ClientID: "c"}, packet.ReasonUseAnotherServer)
+		b.refused(packet.Connect{Version: packet.V311, ClientID: "c", CleanStart: true}, 3)
 		h := keeps("admin")
-		h.Version = wire.V5
+		h.Version = packet.V5
 		admin := admins.Dial()
-		admin.Send(wire.AppendConnect(nil, &h))
-		if p := admin.Want(wire.TypeConnack); p[2] != 0 || p[3] != 0 || !bytes.Contains(p, []byte{0x11, 0, 0, 0, 0}) {
+		admin.Send(packet.AppendConnect(nil, &h))
+		if p := admin.Want(packet.TypeConnack); p[2] != 0 || p[3] != 0 || !bytes.Contains(p, []byte{0x11, 0, 0, 0, 0}) {
 			t.Errorf("CONNACK % x does not tell that the session ends with the connection", p)
 		}
 		admin.Subscribe("#", 2)
-		admin.Publish(wire.Outgoing{Topic: "a"})
+		admin.Publish(packet.Outgoing{Topic: "a"})
 		if m := admin.WantMessage(); m.Topic != "a" {
 			t.Errorf("got %v", m)
 		}
-		for id, o := range []wire.Outgoing{{QoS: 1}, {QoS: 2}, {QoS: 1, Retain: true}} { // those it is for are elsewhere
+		for id, o := range []packet.Outgoing{{QoS: 1}, {QoS: 2}, {QoS: 1, Retain: true}} { // those it is for are elsewhere
 			o.Topic, o.Payload, o.PacketID = "a", []byte("1"), uint16(id+1)
 			admin.Publish(o)
-			kind := wire.TypePuback
+			kind := packet.TypePuback
 			if o.QoS == 2 {
-				kind = wire.TypePubrec
+				kind = packet.TypePubrec
 			}
-			if p := admin.Want(kind); p[4] != wire.ReasonQuotaExceeded {
+			if p := admin.Want(kind); p[4] != packet.ReasonQuotaExceeded {
 				t.Errorf("a message of QoS %d is answered with % x", o.QoS, p)
 			}
 		}
 		check(t, b.Publish(&engine.Message{Topic: "c", Payload: []byte("2"), QoS: 1, Retain: true}))
-		admin.Ack(wire.TypePuback, admin.WantMessage().ID)
+		admin.Ack(packet.TypePuback, admin.WantMessage().ID)
 		if _, ok := b.RetainedOf("c"); !ok {
 			t.Error("nothing is retained for administrators")
 		}
@@ -128,11 +128,11 @@ func TestSuspendTellsClients(t *testing.T) {
 	admin.Subscribe("later", 1)
 	other := admins.Connect(fresh("other"))
 	h := keeps("c")
-	h.Will = &wire.Will{Topic: "c/will", Delay: 3600}
+	h.Will = &packet.Will{Topic: "c/will", Delay: 3600}
 	c := b.Connect(h)
 	c.Subscribe("a", 1)
 	h = fresh("old")
-	h.Version, h.Will = wire.V311, &wire.Will{Topic: "old/will"}
+	h.Version, h.Will = packet.V311, &packet.Will{Topic: "old/will"}
 	old := b.Connect(h)
 	silent := b.Dial() // has not said who it is
 	check(t, b.Publish(&engine.Message{Topic: "a", QoS: 1}))
@@ -140,7 +140,7 @@ func TestSuspendTellsClients(t *testing.T) {
 	sent := admin.WantMessage()
 	b.suspend()
 	c.WantMessage()
-	if p := c.Want(wire.TypeDisconnect); p[2] != wire.ReasonUseAnotherServer {
+	if p := c.Want(packet.TypeDisconnect); p[2] != packet.ReasonUseAnotherServer {
 		t.Errorf("DISCONNECT % x", p)
 	}
 	for _, gone := range []*client{c, old, silent} {
@@ -151,7 +151,7 @@ func TestSuspendTellsClients(t *testing.T) {
 	if total, _ := b.Clients(0, -1); total != 2 {
 		t.Errorf("%d sessions are left", total)
 	}
-	admin.Ack(wire.TypePuback, sent.ID)
+	admin.Ack(packet.TypePuback, sent.ID)
 	check(t, b.Publish(&engine.Message{Topic: "later", QoS: 1, Payload: []byte("2")}))
 	if m := admin.WantMessage(); m.Payload != "2" {
 		t.Errorf("got %v", m) // it may be a Will
@@ -174,7 +174,7 @@ func TestSuspendTellsClients(t *testing.T) {
 		if err != nil {
 			t.Fatal("the administrator whose session is there again is not told")
 		}
-		if p[0]>>4 == wire.TypeDisconnect {
+		if p[0]>>4 == packet.TypeDisconnect {
 			break
 		}
 	}
@@ -233,7 +233,7 @@ func TestResumeIsBrokenOff(t *testing.T) {
 	if err := <-outcome; err == nil {
 		t.Error("resumed although suspended")
 	}
-	b.refused(wire.Connect{Version: wire.V5, ClientID: "c"}, wire.ReasonUseAnotherServer)
+	b.refused(packet.Connect{Version: packet.V5, ClientID: "c"}, packet.ReasonUseAnotherServer)
 	s.let <- struct{}{}
 	resume(t.Context())
 	check(t, <-outcome)
@@ -268,25 +268,25 @@ func TestSuspendGoesOn(t *testing.T) {
 	admin, other := admins.Connect(keeps("admin")), admins.Connect(fresh("other"))
 	admin.Subscribe("a", 1)
 	h := keeps("away")
-	h.Will = &wire.Will{Topic: "a", Payload: []byte("will"), Delay: 1}
+	h.Will = &packet.Will{Topic: "a", Payload: []byte("will"), Delay: 1}
 	b.Connect(h).Close()
 	until(t, "the client is gone", func() bool { i, _, err := b.Client("away"); return err == nil && !i.Connected })
 	c := b.Connect(keeps("c"))
 	c.Subscribe("b", 1)
-	c.Publish(wire.Outgoing{Topic: "$CONTROL/x"})
+	c.Publish(packet.Outgoing{Topic: "$CONTROL/x"})
 	<-started
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := b.Suspend(ctx, wire.ReasonUseAnotherServer); !errors.Is(err, context.Canceled) {
+	if err := b.Suspend(ctx, packet.ReasonUseAnotherServer); !errors.Is(err, context.Canceled) {
 		t.Errorf("suspended: %v", err)
 	}
 	if err := b.Resume(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("resumed: %v", err)
 	}
-	b.refused(wire.Connect{Version: wire.V5, ClientID: "d"}, wire.ReasonUseAnotherServer)
+	b.refused(packet.Connect{Version: packet.V5, ClientID: "d"}, packet.ReasonUseAnotherServer)
 	now.advance(time.Minute)
 	for began := time.Now(); time.Since(began) < 3*time.Second/2; { // until it is looked whether the Will is due
-		other.Publish(wire.Outgoing{Topic: "a"})
+		other.Publish(packet.Outgoing{Topic: "a"})
 		if m := admin.WantMessage(); m.Payload != "" {
 			t.Errorf("got %v", m)
 		}
@@ -312,7 +312,7 @@ func TestTapsStayOpen(t *testing.T) {
 	go func() { outcome <- b.Publish(&engine.Message{Topic: "a", Payload: []byte("1"), QoS: 1, Retain: true}) }()
 	held := <-d.taken
 	b.suspend()
-	admin.Publish(wire.Outgoing{Topic: "a", Payload: []byte("2")})
+	admin.Publish(packet.Outgoing{Topic: "a", Payload: []byte("2")})
 	if m := (<-d.taken).message; string(m.Payload) != "2" {
 		t.Errorf("took %s", m.Payload)
 	}
@@ -324,7 +324,7 @@ func TestTapsStayOpen(t *testing.T) {
 	if n := b.queue("reader"); n != 0 {
 		t.Errorf("%d messages wait", n)
 	}
-	b.Connect(fresh("c")).Publish(wire.Outgoing{Topic: "a", Payload: []byte("3")})
+	b.Connect(fresh("c")).Publish(packet.Outgoing{Topic: "a", Payload: []byte("3")})
 	if m := (<-d.taken).message; string(m.Payload) != "3" {
 		t.Errorf("took %s", m.Payload)
 	}

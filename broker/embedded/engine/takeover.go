@@ -3,7 +3,7 @@ package engine
 import (
 	"time"
 
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
 )
 
 // occupy gives the connection the session of its client id: the one that is
@@ -20,9 +20,9 @@ func (e *Engine) occupy(c *Conn) (s *Session, present bool, err error) {
 			return nil, false, ErrLater
 		}
 		if previous != nil {
-			previous.end(wire.ReasonSessionTakenOver, false)
+			previous.end(packet.ReasonSessionTakenOver, false)
 			if !previous.gone(e.config.EvictTimeout) {
-				return nil, false, &Refusal{Reason: wire.ReasonServerUnavailable, Text: "the older connection does not end"}
+				return nil, false, &Refusal{Reason: packet.ReasonServerUnavailable, Text: "the older connection does not end"}
 			}
 			continue
 		}

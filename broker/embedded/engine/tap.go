@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"signalbox/broker/topics"
+	"signalbox/broker/mqtt/topics"
 )
 
 // Tap takes the messages of a topic filter in this process. Its methods are

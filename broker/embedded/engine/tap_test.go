@@ -11,7 +11,7 @@ import (
 
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/embedded/enginetest"
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
 	"signalbox/scripts/suite"
 )
 
@@ -40,12 +40,12 @@ func TestTap(t *testing.T) {
 	end := b.Open("a/+", d)
 	c := b.Connect(fresh("c"))
 	for _, topic := range []string{"a/1", "b/1", "a/2", "$SYS/x", "a/2/3", "a/3"} {
-		c.Publish(wire.Outgoing{Topic: topic, Payload: []byte(topic), QoS: 1, PacketID: 1})
-		c.WantAck(wire.TypePuback)
+		c.Publish(packet.Outgoing{Topic: topic, Payload: []byte(topic), QoS: 1, PacketID: 1})
+		c.WantAck(packet.TypePuback)
 	}
 	end()
-	c.Publish(wire.Outgoing{Topic: "a/4", QoS: 1, PacketID: 1})
-	c.WantAck(wire.TypePuback)
+	c.Publish(packet.Outgoing{Topic: "a/4", QoS: 1, PacketID: 1})
+	c.WantAck(packet.TypePuback)
 	var got []string
 	for range len(d.taken) {
 		m := <-d.taken
@@ -74,24 +74,24 @@ func TestTapHolds(t *testing.T) {
 				b.Open("+", third)
 				b.Connect(keeps("reader")).Subscribe("a", 2) // so that the store has a part, too
 				c := b.Connect(fresh("c"))
-				c.Publish(wire.Outgoing{Topic: "a", QoS: qos, PacketID: 7})
+				c.Publish(packet.Outgoing{Topic: "a", QoS: qos, PacketID: 7})
 				one, two, three := <-first.taken, <-second.taken, <-third.taken
-				if p := c.Ping(); p[0]>>4 != wire.TypePingresp {
+				if p := c.Ping(); p[0]>>4 != packet.TypePingresp {
 					t.Fatalf("% x before anybody has settled", p)
 				}
 				if three.hold != nil {
 					t.Error("a tap that does not hold has to settle")
 				}
 				var err error
-				kind, want := byte(wire.TypePuback), byte(wire.ReasonSuccess)
+				kind, want := byte(packet.TypePuback), byte(packet.ReasonSuccess)
 				if qos == 2 {
-					kind = wire.TypePubrec
+					kind = packet.TypePubrec
 				}
 				if lost {
-					err, want = errors.New("no room"), wire.ReasonQuotaExceeded
+					err, want = errors.New("no room"), packet.ReasonQuotaExceeded
 				}
 				one.hold.Settled(err)
-				if p := c.Ping(); p[0]>>4 != wire.TypePingresp {
+				if p := c.Ping(); p[0]>>4 != packet.TypePingresp {
 					t.Fatalf("% x before all have settled", p)
 				}
 				two.hold.Settled(nil)
@@ -109,8 +109,8 @@ func TestTapSettlesAtOnce(t *testing.T) {
 	b := start(t, t.TempDir())
 	b.Open("a", hasty{})
 	c := b.Connect(fresh("c"))
-	c.Publish(wire.Outgoing{Topic: "a", QoS: 1, PacketID: 7})
-	if a := c.WantAck(wire.TypePuback); a.PacketID != 7 || a.Reason != wire.ReasonQuotaExceeded {
+	c.Publish(packet.Outgoing{Topic: "a", QoS: 1, PacketID: 7})
+	if a := c.WantAck(packet.TypePuback); a.PacketID != 7 || a.Reason != packet.ReasonQuotaExceeded {
 		t.Errorf("got %+v", a)
 	}
 	if err := b.Publish(&engine.Message{Topic: "a", QoS: 1}); !errors.Is(err, errDisk) {
@@ -149,7 +149,7 @@ func TestPublisher(t *testing.T) {
 	for range 300 {
 		m := c.WantMessage()
 		if m.QoS == 1 {
-			c.Ack(wire.TypePuback, m.ID)
+			c.Ack(packet.TypePuback, m.ID)
 		}
 		if want := fmt.Sprint(last[m.QoS] + 2); m.Payload != want {
 			t.Fatalf("got %s, want %s", m.Payload, want)
@@ -205,7 +205,7 @@ func testRoom(t *testing.T) {
 		t.Fatal("did not wait")
 	default:
 	}
-	c.Ack(wire.TypePuback, first.ID)
+	c.Ack(packet.TypePuback, first.ID)
 	began := time.Now()
 	<-waited
 	if took := time.Since(began); took >= time.Second {
@@ -225,30 +225,30 @@ func TestRepeatedWhileHeld(t *testing.T) {
 			d := newDrain(true)
 			b.Open("a", d)
 			c := b.Connect(keeps("c"))
-			c.Publish(wire.Outgoing{Topic: "a", QoS: 2, PacketID: 7})
+			c.Publish(packet.Outgoing{Topic: "a", QoS: 2, PacketID: 7})
 			m := <-d.taken
 			c = b.Connect(keeps("c"))
-			c.Publish(wire.Outgoing{Topic: "a", QoS: 2, PacketID: 7, Dup: true})
-			if p := c.Ping(); p[0]>>4 != wire.TypePingresp {
+			c.Publish(packet.Outgoing{Topic: "a", QoS: 2, PacketID: 7, Dup: true})
+			if p := c.Ping(); p[0]>>4 != packet.TypePingresp {
 				t.Fatalf("% x before the message is safe", p)
 			}
 			var err error
-			want := byte(wire.ReasonSuccess)
+			want := byte(packet.ReasonSuccess)
 			if lost {
-				err, want = errDisk, wire.ReasonQuotaExceeded
+				err, want = errDisk, packet.ReasonQuotaExceeded
 			}
 			m.hold.Settled(err)
-			if a := c.WantAck(wire.TypePubrec); a.PacketID != 7 || a.Reason != want {
+			if a := c.WantAck(packet.TypePubrec); a.PacketID != 7 || a.Reason != want {
 				t.Errorf("got %+v, want code %d", a, want)
 			}
 			if n := len(d.taken); n != 0 {
 				t.Errorf("taken %d times more", n)
 			}
-			c.Publish(wire.Outgoing{Topic: "a", QoS: 2, PacketID: 7, Dup: true})
+			c.Publish(packet.Outgoing{Topic: "a", QoS: 2, PacketID: 7, Dup: true})
 			if lost { // it is as good as new
 				(<-d.taken).hold.Settled(nil)
 			}
-			c.WantAck(wire.TypePubrec)
+			c.WantAck(packet.TypePubrec)
 		})
 	}
 }
@@ -265,8 +265,8 @@ func TestHeldIsNotStored(t *testing.T) {
 	reader.Subscribe("a", 2)
 	c := b.Connect(keeps("c"))
 	disk.hang()
-	c.Publish(wire.Outgoing{Topic: "a", QoS: 2, PacketID: 7})
-	c.Publish(wire.Outgoing{Topic: "a", QoS: 2, PacketID: 8, Retain: true, Payload: []byte("kept")})
+	c.Publish(packet.Outgoing{Topic: "a", QoS: 2, PacketID: 7})
+	c.Publish(packet.Outgoing{Topic: "a", QoS: 2, PacketID: 8, Retain: true, Payload: []byte("kept")})
 	c.Ping()
 	if n := disk.held(); n != 1 {
 		t.Errorf("%d changes were stored, want what is retained", n)
@@ -276,8 +276,8 @@ func TestHeldIsNotStored(t *testing.T) {
 	}
 	until(t, "the messages are being stored", func() bool { return disk.held() == 2 })
 	disk.work()
-	c.WantAck(wire.TypePubrec)
-	c.WantAck(wire.TypePubrec)
+	c.WantAck(packet.TypePubrec)
+	c.WantAck(packet.TypePubrec)
 	until(t, "the reader's queue is full", func() bool { return b.queue("reader") == 2 })
 	late := b.Connect(fresh("late"))
 	late.Subscribe("a", 0)

@@ -14,8 +14,8 @@ import (
 
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/embedded/enginetest"
-	"signalbox/broker/topics"
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
+	"signalbox/broker/mqtt/topics"
 	"signalbox/scripts/suite"
 )
 
@@ -26,7 +26,7 @@ func TestWillWaitsForResume(t *testing.T) {
 	now := newClock()
 	b := start(t, t.TempDir(), func(c *engine.Config, _ *engine.Parts) { c.Now = now.get })
 	h := keeps("c")
-	h.Will = &wire.Will{Topic: "will", Payload: []byte("w"), QoS: 1, Delay: 600}
+	h.Will = &packet.Will{Topic: "will", Payload: []byte("w"), QoS: 1, Delay: 600}
 	b.Connect(h).Close()
 	until(t, "the client is gone", func() bool { i, _, err := b.Client("c"); return err == nil && !i.Connected })
 	admin := b.administrators().Connect(fresh("admin"))
@@ -55,12 +55,12 @@ func TestWillWaitsForResume(t *testing.T) {
 func TestPacketsInATurn(t *testing.T) {
 	t.Parallel()
 	packets := map[string][]byte{
-		"SUBSCRIBE":   wire.AppendSubscribe(nil, wire.V5, &wire.Subscribe{PacketID: 1, Filters: []wire.Filter{{Filter: "b"}}}),
-		"UNSUBSCRIBE": wire.AppendUnsubscribe(nil, wire.V5, &wire.Unsubscribe{PacketID: 1, Filters: []string{"a"}}),
-		"QoS 1":       wire.AppendPublish(nil, wire.V5, &wire.Outgoing{Topic: "a", QoS: 1, PacketID: 1}),
-		"QoS 2":       wire.AppendPublish(nil, wire.V5, &wire.Outgoing{Topic: "nobody", QoS: 2, PacketID: 1}),
-		"retained":    wire.AppendPublish(nil, wire.V5, &wire.Outgoing{Topic: "r", Payload: []byte("x"), QoS: 1, PacketID: 1, Retain: true}),
-		"PUBREL":      wire.AppendAck(nil, wire.V5, wire.TypePubrel, 9, 0, ""),
+		"SUBSCRIBE":   packet.AppendSubscribe(nil, packet.V5, &packet.Subscribe{PacketID: 1, Filters: []packet.Filter{{Filter: "b"}}}),
+		"UNSUBSCRIBE": packet.AppendUnsubscribe(nil, packet.V5, &packet.Unsubscribe{PacketID: 1, Filters: []string{"a"}}),
+		"QoS 1":       packet.AppendPublish(nil, packet.V5, &packet.Outgoing{Topic: "a", QoS: 1, PacketID: 1}),
+		"QoS 2":       packet.AppendPublish(nil, packet.V5, &packet.Outgoing{Topic: "nobody", QoS: 2, PacketID: 1}),
+		"retained":    packet.AppendPublish(nil, packet.V5, &packet.Outgoing{Topic: "r", Payload: []byte("x"), QoS: 1, PacketID: 1, Retain: true}),
+		"PUBREL":      packet.AppendAck(nil, packet.V5, packet.TypePubrel, 9, 0, ""),
 	}
 	for name, p := range packets {
 		for _, hangs := range []bool{false, true} {
@@ -70,20 +70,20 @@ func TestPacketsInATurn(t *testing.T) {
 				b := start(t, t.TempDir(), withUnsure(&s))
 				c := b.Connect(keeps("c"))
 				c.Subscribe("a", 1)
-				c.Publish(wire.Outgoing{Topic: "nobody", QoS: 2, PacketID: 9})
-				c.WantAck(wire.TypePubrec)
+				c.Publish(packet.Outgoing{Topic: "nobody", QoS: 2, PacketID: 9})
+				c.WantAck(packet.TypePubrec)
 				s.lose(hangs)
 				c.Send(p)
 				if hangs {
 					until(t, "it is submitted", func() bool { return s.waiting() > 0 })
 					s.lose(false)
 				}
-				if p := c.Want(wire.TypeDisconnect); p[2] != wire.ReasonUseAnotherServer {
+				if p := c.Want(packet.TypeDisconnect); p[2] != packet.ReasonUseAnotherServer {
 					t.Errorf("DISCONNECT % x", p)
 				}
 				c.Gone()
-				b.refused(keepsV5("c"), wire.ReasonUseAnotherServer)
-				b.refused(keepsV5("d"), wire.ReasonUseAnotherServer)
+				b.refused(keepsV5("c"), packet.ReasonUseAnotherServer)
+				b.refused(keepsV5("d"), packet.ReasonUseAnotherServer)
 				b.suspend()
 				s.keep()
 				b.resume()
@@ -95,9 +95,9 @@ func TestPacketsInATurn(t *testing.T) {
 	}
 }
 
-func keepsV5(id string) wire.Connect {
+func keepsV5(id string) packet.Connect {
 	h := keeps(id)
-	h.Version = wire.V5
+	h.Version = packet.V5
 	return h
 }
 
@@ -193,7 +193,7 @@ func TestOldChanges(t *testing.T) {
 	b := start(t, t.TempDir(), withUnsure(&s))
 	publish := func(payload string) []*engine.Changes {
 		s.lose(true)
-		b.Connect(fresh("c")).Publish(wire.Outgoing{Topic: "r", Payload: []byte(payload), QoS: 1, PacketID: 1, Retain: true})
+		b.Connect(fresh("c")).Publish(packet.Outgoing{Topic: "r", Payload: []byte(payload), QoS: 1, PacketID: 1, Retain: true})
 		until(t, "it is submitted", func() bool { return s.waiting() > 0 })
 		return s.take()
 	}
@@ -257,7 +257,7 @@ func (b *broker) turnAbout(ctx context.Context, dice *rand.Rand, turned *atomic.
 		}
 		var err error
 		if dice.IntN(2) == 0 {
-			err = b.Suspend(one, wire.ReasonUseAnotherServer)
+			err = b.Suspend(one, packet.ReasonUseAnotherServer)
 		} else {
 			err = b.Resume(one)
 		}
@@ -273,11 +273,11 @@ func (b *broker) comeAndGo(ctx context.Context, clientID string) {
 	for id := uint16(1); ctx.Err() == nil; id++ {
 		conn := b.Dial()
 		h := keepsV5(clientID)
-		h.Will, h.ReceiveMaximum = &wire.Will{Topic: "r/" + clientID, QoS: 1}, 10
-		p := wire.AppendConnect(nil, &h)
-		p = wire.AppendSubscribe(p, wire.V5, &wire.Subscribe{PacketID: id, Filters: []wire.Filter{{Filter: "#", Options: 2}}})
+		h.Will, h.ReceiveMaximum = &packet.Will{Topic: "r/" + clientID, QoS: 1}, 10
+		p := packet.AppendConnect(nil, &h)
+		p = packet.AppendSubscribe(p, packet.V5, &packet.Subscribe{PacketID: id, Filters: []packet.Filter{{Filter: "#", Options: 2}}})
 		for qos := range byte(3) {
-			p = wire.AppendPublish(p, wire.V5, &wire.Outgoing{Topic: "r/" + clientID, Payload: []byte("x"), QoS: qos, PacketID: id, Retain: id%2 == 0})
+			p = packet.AppendPublish(p, packet.V5, &packet.Outgoing{Topic: "r/" + clientID, Payload: []byte("x"), QoS: qos, PacketID: id, Retain: id%2 == 0})
 		}
 		conn.Write(p)
 		for range 4 {

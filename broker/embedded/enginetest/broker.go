@@ -12,7 +12,7 @@ import (
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/embedded/schema"
 	"signalbox/broker/embedded/store"
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 )
 
 // Broker is an engine with the real store, behind a TCP socket if it has one.
@@ -26,7 +26,7 @@ type Broker struct {
 	listener net.Listener
 	serving  sync.WaitGroup
 	store    *store.Store
-	file     *file.File
+	file     *storage.File
 }
 
 // Start opens a broker on the file in dir, whose engine is neither loaded nor
@@ -48,7 +48,7 @@ func Unconnected(t testing.TB, patience time.Duration, dir string, change ...fun
 	t.Helper()
 	f, err := schema.Open(t.Context(), filepath.Join(dir, "broker.db"), slog.New(slog.DiscardHandler))
 	Check(t, err)
-	s, err := store.Open(t.Context(), f, store.Options{Durability: file.Process})
+	s, err := store.Open(t.Context(), f, store.Options{Durability: storage.Process})
 	Check(t, err)
 	c, p := engine.DefaultConfig(), engine.Parts{Store: s, Authority: Permissive{}, Watcher: blind{}, Control: func(*engine.Request) {}}
 	for _, limit := range []*time.Duration{&c.ConnectTimeout, &c.WriteTimeout, &c.LoginTimeout, &c.Grace, &c.EvictTimeout} {

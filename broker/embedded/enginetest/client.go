@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"signalbox/broker/wire"
+	"signalbox/broker/mqtt/packet"
 )
 
 // Client is the other side of a connection, packet by packet.
@@ -37,12 +37,12 @@ type Refused byte
 func (r Refused) Error() string { return fmt.Sprintf("refused: 0x%02x", byte(r)) }
 
 // Keeps is a CONNECT of a session that is kept.
-func Keeps(id string) wire.Connect {
-	return wire.Connect{ClientID: id, SessionExpiry: 3600, HasSessionExpiry: true}
+func Keeps(id string) packet.Connect {
+	return packet.Connect{ClientID: id, SessionExpiry: 3600, HasSessionExpiry: true}
 }
 
 // Fresh is a CONNECT of a session that ends with its connection.
-func Fresh(id string) wire.Connect { return wire.Connect{ClientID: id, CleanStart: true} }
+func Fresh(id string) packet.Connect { return packet.Connect{ClientID: id, CleanStart: true} }
 
 // Dial opens a connection, which the end of the test closes.
 func (b *Broker) Dial() *Client {
@@ -58,7 +58,7 @@ func (b *Broker) dial() (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{Conn: conn, T: b.T, In: bufio.NewReader(conn), Version: wire.V5, patience: b.Patience}, nil
+	return &Client{Conn: conn, T: b.T, In: bufio.NewReader(conn), Version: packet.V5, patience: b.Patience}, nil
 }
 
 // reach makes a connection to the broker.
@@ -71,7 +71,7 @@ func (b *Broker) reach() (net.Conn, error) {
 
 // Connect opens a connection and waits for CONNACK, which must let it in. The
 // end of the test closes it.
-func (b *Broker) Connect(h wire.Connect) *Client {
+func (b *Broker) Connect(h packet.Connect) *Client {
 	b.T.Helper()
 	c, err := b.TryConnect(h)
 	if err != nil {
@@ -83,7 +83,7 @@ func (b *Broker) Connect(h wire.Connect) *Client {
 
 // TryConnect is Connect that may fail, with Refused when CONNACK says so. Nobody
 // closes the connection that it gives.
-func (b *Broker) TryConnect(h wire.Connect) (*Client, error) {
+func (b *Broker) TryConnect(h packet.Connect) (*Client, error) {
 	c, err := b.dial()
 	if err != nil {
 		return nil, err
@@ -96,22 +96,22 @@ func (b *Broker) TryConnect(h wire.Connect) (*Client, error) {
 }
 
 // introduce sends CONNECT and takes CONNACK.
-func (c *Client) introduce(h wire.Connect) error {
+func (c *Client) introduce(h packet.Connect) error {
 	if h.Version == 0 {
-		h.Version = wire.V5
+		h.Version = packet.V5
 	}
 	c.Version = h.Version
 	if h.ReceiveMaximum == 0 {
 		h.ReceiveMaximum = 65535
 	}
-	if err := c.TrySend(wire.AppendConnect(nil, &h)); err != nil {
+	if err := c.TrySend(packet.AppendConnect(nil, &h)); err != nil {
 		return err
 	}
 	p, err := c.Read()
 	switch {
 	case err != nil:
 		return err
-	case p[0]>>4 != wire.TypeConnack:
+	case p[0]>>4 != packet.TypeConnack:
 		return fmt.Errorf("got a packet % x, want CONNACK", p[:min(len(p), 40)])
 	case p[3] != 0:
 		return Refused(p[3])
@@ -150,7 +150,7 @@ func (c *Client) Next() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if size, err = wire.Size(head); err != nil {
+		if size, err = packet.Size(head); err != nil {
 			return nil, err
 		}
 	}
@@ -185,29 +185,29 @@ func (c *Client) Gone() {
 // Subscribe waits for SUBACK, which must grant the subscription.
 func (c *Client) Subscribe(filter string, options byte) {
 	c.T.Helper()
-	c.Send(wire.AppendSubscribe(nil, c.Version, &wire.Subscribe{PacketID: 1, Filters: []wire.Filter{{Filter: filter, Options: options}}}))
-	if p := c.Want(wire.TypeSuback); p[len(p)-1] >= 0x80 {
+	c.Send(packet.AppendSubscribe(nil, c.Version, &packet.Subscribe{PacketID: 1, Filters: []packet.Filter{{Filter: filter, Options: options}}}))
+	if p := c.Want(packet.TypeSuback); p[len(p)-1] >= 0x80 {
 		c.T.Fatalf("SUBACK refuses: % x", p)
 	}
 }
 
 // Publish sends a message.
-func (c *Client) Publish(o wire.Outgoing) {
+func (c *Client) Publish(o packet.Outgoing) {
 	c.T.Helper()
-	c.Send(wire.AppendPublish(nil, c.Version, &o))
+	c.Send(packet.AppendPublish(nil, c.Version, &o))
 }
 
 // Ack sends an acknowledgement.
 func (c *Client) Ack(kind byte, id uint16) {
 	c.T.Helper()
-	c.Send(wire.AppendAck(nil, c.Version, kind, id, 0, ""))
+	c.Send(packet.AppendAck(nil, c.Version, kind, id, 0, ""))
 }
 
 // WantAck gives the next packet as an acknowledgement of a type.
-func (c *Client) WantAck(kind byte) wire.Ack {
+func (c *Client) WantAck(kind byte) packet.Ack {
 	c.T.Helper()
 	p := c.Want(kind)
-	a := wire.Ack{Type: kind, PacketID: PacketID(p)}
+	a := packet.Ack{Type: kind, PacketID: PacketID(p)}
 	if len(p) > 4 {
 		a.Reason = p[4]
 	}
@@ -220,14 +220,14 @@ func PacketID(p []byte) uint16 { return binary.BigEndian.Uint16(p[2:]) }
 // WantMessage gives the next packet as a message.
 func (c *Client) WantMessage() Message {
 	c.T.Helper()
-	return c.Parse(c.Want(wire.TypePublish))
+	return c.Parse(c.Want(packet.TypePublish))
 }
 
 // Parse reads a PUBLISH.
 func (c *Client) Parse(p []byte) Message {
 	c.T.Helper()
-	var pk wire.Publish
-	if err := wire.DecodePublish(p, c.Version, &pk); err != nil {
+	var pk packet.Publish
+	if err := packet.DecodePublish(p, c.Version, &pk); err != nil {
 		c.T.Fatalf("PUBLISH % x: %v", p, err)
 	}
 	return Message{string(pk.Topic), string(pk.Payload), pk.QoS, pk.PacketID, p[0]&8 != 0}
@@ -236,7 +236,7 @@ func (c *Client) Parse(p []byte) Message {
 // Ping sees to it that all that was sent has been dealt with.
 func (c *Client) Ping() []byte {
 	c.T.Helper()
-	c.Send(wire.AppendPingreq(nil))
+	c.Send(packet.AppendPingreq(nil))
 	p, err := c.Read()
 	Check(c.T, err)
 	return p
@@ -245,6 +245,6 @@ func (c *Client) Ping() []byte {
 // Bye takes leave and waits for the connection to be gone.
 func (c *Client) Bye() {
 	c.T.Helper()
-	c.Send([]byte{wire.TypeDisconnect << 4, 0})
+	c.Send([]byte{packet.TypeDisconnect << 4, 0})
 	c.Gone()
 }

@@ -2,7 +2,7 @@
 // bans, sessions and messages, step by step as releases have added to them.
 //
 // schema.sql is what the steps add up to. The package must not import any package
-// of this module but broker/file.
+// of this module but broker/storage.
 package schema
 
 import (
@@ -11,7 +11,7 @@ import (
 	"io/fs"
 	"log/slog"
 
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 )
 
 // Name is what the file is called in messages to operators.
@@ -21,18 +21,18 @@ const Name = "the broker's database"
 var embedded embed.FS
 
 // layout gives the steps of the schema. They are only ever added to.
-func layout() file.Layout {
+func layout() storage.Layout {
 	sub, err := fs.Sub(embedded, "migrations")
 	if err != nil {
 		panic(err) // the name above is a valid one
 	}
-	return file.Layout{Name: Name, Migrations: sub}
+	return storage.Layout{Name: Name, Migrations: sub}
 }
 
-// Open opens or creates broker.db; see [file.Open].
-func Open(ctx context.Context, path string, log *slog.Logger) (*file.File, error) {
-	return file.Open(ctx, path, layout(), log)
+// Open opens or creates broker.db; see [storage.Open].
+func Open(ctx context.Context, path string, log *slog.Logger) (*storage.File, error) {
+	return storage.Open(ctx, path, layout(), log)
 }
 
-// Check refuses what Open would refuse; see [file.Check].
-func Check(ctx context.Context, path string) error { return file.Check(ctx, path, layout()) }
+// Check refuses what Open would refuse; see [storage.Check].
+func Check(ctx context.Context, path string) error { return storage.Check(ctx, path, layout()) }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 	"signalbox/scripts/suite"
 )
 
@@ -81,10 +81,10 @@ func TestFirstRelease(t *testing.T) {
 	path := filepath.Join(dir, "broker.db")
 	first, err := fs.ReadFile(layout().Migrations, "0001_access.sql")
 	must(t, err)
-	old := file.Layout{Name: Name, Migrations: fstest.MapFS{"0001_access.sql": {Data: first}}}
-	f, err := file.Open(t.Context(), path, old, slog.New(slog.DiscardHandler))
+	old := storage.Layout{Name: Name, Migrations: fstest.MapFS{"0001_access.sql": {Data: first}}}
+	f, err := storage.Open(t.Context(), path, old, slog.New(slog.DiscardHandler))
 	must(t, err)
-	w := f.Writer(file.Full)
+	w := f.Writer(storage.Full)
 	_, err = w.ExecContext(t.Context(), `INSERT INTO access_roles (rolename, allow_wildcard_subs, acls) VALUES ('kept', 1, '[]')`)
 	must(t, err, w.Close(), f.Close(), Check(t.Context(), path))
 	var n int

@@ -7,7 +7,7 @@ import (
 	"math"
 
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 )
 
 // Apply stores changes of a log that several brokers share, together with the
@@ -79,11 +79,11 @@ func (s *Store) Detach(ctx context.Context) error {
 // Everything is shared, changes need not be kept twice: the log has them until they
 // are in a snapshot. After a loss of power what is missing is given to Apply again,
 // as the index is missing with it.
-func (s *Store) SetDurability(ctx context.Context, d file.Durability) error {
+func (s *Store) SetDurability(ctx context.Context, d storage.Durability) error {
 	return s.send(ctx, func(c *committer) error { return c.endure(d) })
 }
 
-func (c *committer) endure(d file.Durability) error {
+func (c *committer) endure(d storage.Durability) error {
 	if d == c.durability {
 		return nil
 	}
@@ -105,7 +105,7 @@ func (c *committer) apply(index uint64, group []*engine.Changes) error {
 	}
 	at.advance(index, group)
 	err := c.commit(group, at)
-	if file.Fault(err) {
+	if storage.Fault(err) {
 		err = c.salvage(group, at)
 	}
 	if err != nil {
@@ -133,7 +133,7 @@ func (c *committer) salvage(group []*engine.Changes, at position) error {
 	return c.rewrite(context.Background(), c.books, nil, &at, func() error {
 		for i := range group {
 			err := c.attempt(group[i : i+1])
-			if err != nil && !file.Fault(err) {
+			if err != nil && !storage.Fault(err) {
 				return err
 			}
 			if err != nil {
@@ -150,7 +150,7 @@ func (c *committer) attempt(group []*engine.Changes) error {
 		return err
 	}
 	err := c.step(group)
-	if file.Fault(err) {
+	if storage.Fault(err) {
 		if undo := c.disk.Run(`ROLLBACK TO attempt`); undo != nil {
 			return undo
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 	"signalbox/scripts/suite"
 )
 
@@ -185,7 +185,7 @@ func TestApplyContradiction(t *testing.T) {
 func TestDetach(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, Options{})
-	must(t, s.SetDurability(t.Context(), file.Process), s.Apply(5, []*engine.Changes{{PutSessions: []engine.SessionRecord{session(1)}}}))
+	must(t, s.SetDurability(t.Context(), storage.Process), s.Apply(5, []*engine.Changes{{PutSessions: []engine.SessionRecord{session(1)}}}))
 	wantSynchronous(t, s, 1)
 	must(t, s.Detach(t.Context()))
 	wantSynchronous(t, s, 2)
@@ -210,7 +210,7 @@ func wantSynchronous(t testing.TB, s *opened, want int) {
 // was submitted before.
 func TestLoadAgain(t *testing.T) {
 	t.Parallel()
-	s := fresh(t, Options{Durability: file.Process})
+	s := fresh(t, Options{Durability: storage.Process})
 	s.Submit(&engine.Changes{PutSessions: []engine.SessionRecord{session(1)}})
 	for n := range uint64(50) {
 		m := message(n+1, fmt.Sprint("topic ", n))
@@ -270,7 +270,7 @@ func TestApplyManyAtOnce(t *testing.T) {
 	t.Parallel()
 	seed := suite.Seed(t)
 	m := &model{rand: rand.New(rand.NewPCG(seed, 0)), retained: map[string]*engine.Message{}}
-	single, many := fresh(t, Options{Durability: file.Process}), fresh(t, Options{Durability: file.Process})
+	single, many := fresh(t, Options{Durability: storage.Process}), fresh(t, Options{Durability: storage.Process})
 	var gathered []*engine.Changes
 	for index := uint64(1); index <= 300; index++ {
 		group := m.group()

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 )
 
 // BenchmarkApply applies groups of published messages, of which earlier ones are
@@ -40,7 +40,7 @@ func BenchmarkApply(b *testing.B) {
 // BenchmarkSnapshot takes a snapshot of 50,000 retained messages and 5,000
 // sessions of 10 queued messages each, and restores it. An operation is all of it.
 func BenchmarkSnapshot(b *testing.B) {
-	from, to := fresh(b, Options{Durability: file.Process}), fresh(b, Options{Durability: file.Process})
+	from, to := fresh(b, Options{Durability: storage.Process}), fresh(b, Options{Durability: storage.Process})
 	const retained, sessions, each = 50_000, 5_000, 10
 	for id := range uint64(retained) {
 		m := small(id + 1)

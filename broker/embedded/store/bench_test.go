@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 )
 
 // cpu reports the processor time of one operation, which a busy machine leaves
@@ -30,7 +30,7 @@ func small(id uint64) *engine.Message {
 	return &engine.Message{ID: id, Topic: "bench/topic/level", Payload: payload, QoS: 1, CreatedAt: 1_700_000_000_000, Publisher: "publisher-12", Username: "user"}
 }
 
-var durabilities = []file.Durability{file.Full, file.Process}
+var durabilities = []storage.Durability{storage.Full, storage.Process}
 
 // BenchmarkSubmit has publishers that wait for each message to be stored, and
 // consumers that acknowledge it a little later, when it is on the disk.
@@ -144,7 +144,7 @@ func BenchmarkFanOut(b *testing.B) {
 
 // BenchmarkRetained replaces retained messages of 10,000 topics.
 func BenchmarkRetained(b *testing.B) {
-	s := fresh(b, Options{Durability: file.Process})
+	s := fresh(b, Options{Durability: storage.Process})
 	defer cpu(b)()
 	var c count
 	for id := range uint64(b.N) {
@@ -160,7 +160,7 @@ func BenchmarkRetained(b *testing.B) {
 // BenchmarkLoad starts with 100,000 retained messages and 10,000 sessions of 10
 // queued messages each.
 func BenchmarkLoad(b *testing.B) {
-	s := open(b, b.TempDir(), Options{Durability: file.Process})
+	s := open(b, b.TempDir(), Options{Durability: storage.Process})
 	const retained, sessions, each = 100_000, 10_000, 10
 	var c count
 	for id := range uint64(retained) {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 )
 
 // Times between attempts to write again after a failure, without changes before
@@ -27,7 +27,7 @@ type committer struct {
 	*Store
 	plan       *plan
 	writer     writer
-	durability file.Durability
+	durability storage.Durability
 	timer      *time.Timer       // until the next probe, or until idle
 	owed       []*engine.Changes // not stored yet, in order; none unless failing
 	since      time.Time         // of the failure
@@ -91,7 +91,7 @@ func (c *committer) try(group []*engine.Changes) bool {
 		c.settled <- batch{group, nil}
 		return true
 	}
-	if file.Fault(err) {
+	if storage.Fault(err) {
 		return c.separate(group)
 	}
 	c.fail(err)
@@ -152,7 +152,7 @@ func (c *committer) adopt(books *ledger) {
 func (c *committer) separate(group []*engine.Changes) bool {
 	for i := range group {
 		err := c.commit(group[i:i+1], position{})
-		if err != nil && !file.Fault(err) {
+		if err != nil && !storage.Fault(err) {
 			c.fail(err)
 			c.keep(group[i:])
 			return false

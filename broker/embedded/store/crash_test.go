@@ -15,7 +15,7 @@ import (
 
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/embedded/schema"
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 )
 
 const (
@@ -123,7 +123,7 @@ func openPlain(dir string) (*opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := Open(context.Background(), f, Options{Durability: file.Process})
+	s, err := Open(context.Background(), f, Options{Durability: storage.Process})
 	if err != nil {
 		return nil, err
 	}

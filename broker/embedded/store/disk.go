@@ -4,15 +4,15 @@ import (
 	"context"
 	"database/sql/driver"
 
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 )
 
 // disk is the connection to broker.db that only Load and, from then on, the
 // committer use.
-type disk struct{ *file.Conn }
+type disk struct{ *storage.Conn }
 
 // openDisk connects to a file and prepares all statements.
-func openDisk(ctx context.Context, f *file.File, d file.Durability) (disk, error) {
+func openDisk(ctx context.Context, f *storage.File, d storage.Durability) (disk, error) {
 	c, err := f.Connect(ctx, d, texts[:])
 	return disk{c}, err
 }

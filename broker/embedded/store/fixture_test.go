@@ -17,7 +17,7 @@ import (
 
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/embedded/schema"
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 	"signalbox/scripts/suite"
 )
 
@@ -49,7 +49,7 @@ func must(t testing.TB, errs ...error) {
 // opened is a store with its file and what was in it.
 type opened struct {
 	*Store
-	file     *file.File
+	file     *storage.File
 	snapshot *engine.Snapshot
 }
 

@@ -11,7 +11,7 @@ import (
 	"math"
 
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 )
 
 // frameBytes is how long a frame of a snapshot may be: one message is at most 256
@@ -59,7 +59,7 @@ func (c *committer) restore(in *restoration) error {
 		return err
 	}
 	defer c.relax(c.durability)
-	if err := c.endure(file.Full); err != nil {
+	if err := c.endure(storage.Full); err != nil {
 		return err
 	}
 	if err := c.replace(in); err != nil {
@@ -71,7 +71,7 @@ func (c *committer) restore(in *restoration) error {
 }
 
 // relax goes back to a durability. Where that fails, a better one stays.
-func (c *committer) relax(d file.Durability) {
+func (c *committer) relax(d storage.Durability) {
 	if err := c.endure(d); err != nil {
 		c.log.Warn("the broker's messages stay as durable as they can be", slog.Any("err", err))
 	}

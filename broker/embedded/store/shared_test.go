@@ -8,14 +8,14 @@ import (
 	"signalbox/broker"
 	"signalbox/broker/embedded/access"
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 )
 
 // TestSharedFile has access control and messages written to one file all the
 // time. Neither may find it taken, though neither waits within SQLite.
 func TestSharedFile(t *testing.T) {
 	t.Parallel()
-	s := fresh(t, Options{Durability: file.Process})
+	s := fresh(t, Options{Durability: storage.Process})
 	within(t, s, `PRAGMA busy_timeout = 0`)
 	control, err := access.Open(t.Context(), access.Options{File: s.file})
 	must(t, err)

@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 	"signalbox/scripts/suite"
 )
 
@@ -45,7 +45,7 @@ func counting(from uint64) func() uint64 {
 // and retained.
 func filled(t testing.TB) *opened {
 	t.Helper()
-	s := fresh(t, Options{Durability: file.Process})
+	s := fresh(t, Options{Durability: storage.Process})
 	shared := message(1, "shared")
 	store(t, s,
 		&engine.Changes{
@@ -212,7 +212,7 @@ func (failing) Write([]byte) (int, error) { return 0, errors.New("torn") }
 // queued for so many that its rows do not fit into one.
 func TestSnapshotOfMuch(t *testing.T) {
 	t.Parallel()
-	from, to := fresh(t, Options{Durability: file.Process}), fresh(t, Options{Durability: file.Process})
+	from, to := fresh(t, Options{Durability: storage.Process}), fresh(t, Options{Durability: storage.Process})
 	const sessions, width = 400, 4096
 	wide := strings.Repeat("x", width)
 	common := message(1, "common")
@@ -243,7 +243,7 @@ func TestSnapshotOfModel(t *testing.T) {
 	t.Parallel()
 	seed := suite.Seed(t)
 	m := &model{rand: rand.New(rand.NewPCG(seed, 0)), retained: map[string]*engine.Message{}}
-	first, second := fresh(t, Options{Durability: file.Process}), fresh(t, Options{Durability: file.Process})
+	first, second := fresh(t, Options{Durability: storage.Process}), fresh(t, Options{Durability: storage.Process})
 	for index := uint64(1); index <= 60; index++ {
 		var group []*engine.Changes
 		for range 1 + m.rand.IntN(30) {
@@ -270,7 +270,7 @@ func TestSnapshotOfModel(t *testing.T) {
 // Each holds what its index says.
 func TestSnapshotBesideChanges(t *testing.T) {
 	t.Parallel()
-	from, to := fresh(t, Options{Durability: file.Process}), fresh(t, Options{Durability: file.Process})
+	from, to := fresh(t, Options{Durability: storage.Process}), fresh(t, Options{Durability: storage.Process})
 	done, last := make(chan struct{}), uint64(400)
 	go func() {
 		defer close(done)

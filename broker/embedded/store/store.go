@@ -4,7 +4,7 @@
 // DESIGN.md tells what is in a table and in a transaction, what is durable when
 // and what happens where nothing can be written. The package must not import
 // an MQTT library, net/http, or any package of this module but
-// broker/embedded/engine and broker/file.
+// broker/embedded/engine and broker/storage.
 package store
 
 import (
@@ -18,13 +18,13 @@ import (
 	"time"
 
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 )
 
 // Options say how messages are kept. The zero value has defaults: Full, no
 // log, the clock of the machine.
 type Options struct {
-	Durability file.Durability
+	Durability storage.Durability
 	Log        *slog.Logger
 	Now        func() time.Time
 }
@@ -34,7 +34,7 @@ type Options struct {
 type Store struct {
 	log        *slog.Logger
 	now        func() time.Time
-	durability file.Durability // where the broker is alone
+	durability storage.Durability // where the broker is alone
 	inbox      *inbox
 	disk       disk                      // the committer's
 	readers    *sql.DB                   // see Messages
@@ -44,7 +44,7 @@ type Store struct {
 
 	probe   chan struct{} // asks the committer to try again, buffered by one
 	settled chan batch    // from the committer to the settler
-	cause   atomic.Pointer[file.Failure]
+	cause   atomic.Pointer[storage.Failure]
 
 	tasks     sync.WaitGroup // the committer and the settler
 	closeOnce sync.Once
@@ -68,11 +68,11 @@ const batches = 4
 
 // Open prepares to keep messages in a file, which must stay open until Close
 // has returned. It must be closed.
-func Open(ctx context.Context, f *file.File, o Options) (*Store, error) {
+func Open(ctx context.Context, f *storage.File, o Options) (*Store, error) {
 	o.setDefaults()
 	d, err := openDisk(ctx, f, o.Durability)
 	if err != nil {
-		return nil, file.Explain(f.Path(), fmt.Errorf("prepare to keep messages in %s: %w", f.Path(), err))
+		return nil, storage.Explain(f.Path(), fmt.Errorf("prepare to keep messages in %s: %w", f.Path(), err))
 	}
 	s := &Store{
 		log: o.Log, now: o.Now, durability: o.Durability, inbox: newInbox(), disk: d, readers: f.Readers(),
@@ -81,7 +81,7 @@ func Open(ctx context.Context, f *file.File, o Options) (*Store, error) {
 	s.messages = sync.OnceValues(s.prepareMessages)
 	at, err := reached(ctx, d.SQL())
 	if err != nil {
-		return nil, errors.Join(file.Explain(f.Path(), fmt.Errorf("read how far a log was applied in %s: %w", f.Path(), err)), d.Close(), s.readers.Close())
+		return nil, errors.Join(storage.Explain(f.Path(), fmt.Errorf("read how far a log was applied in %s: %w", f.Path(), err)), d.Close(), s.readers.Close())
 	}
 	s.shared.Store(&at)
 	s.tasks.Go(newCommitter(s).run)
@@ -91,7 +91,7 @@ func Open(ctx context.Context, f *file.File, o Options) (*Store, error) {
 
 func (o *Options) setDefaults() {
 	if o.Durability == "" {
-		o.Durability = file.Full
+		o.Durability = storage.Full
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -116,7 +116,7 @@ func (s *Store) Load(ctx context.Context) (*engine.Snapshot, error) {
 		return err
 	})
 	if err != nil {
-		return nil, file.Explain(s.disk.File().Path(), err)
+		return nil, storage.Explain(s.disk.File().Path(), err)
 	}
 	s.log.Info("broker's messages read", slog.Int("sessions", len(snapshot.Sessions)),
 		slog.Int("retained", len(snapshot.Retained)), slog.Int("messages", messages),

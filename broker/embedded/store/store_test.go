@@ -15,7 +15,7 @@ import (
 
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/embedded/schema"
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 )
 
 // TestRoundTrip stores every kind of record with every field set, and plain
@@ -333,7 +333,7 @@ func TestCloseWithoutLoad(t *testing.T) {
 	t.Parallel()
 	f, err := schema.Open(t.Context(), t.TempDir()+"/broker.db", slog.New(slog.DiscardHandler))
 	must(t, err)
-	s, err := Open(t.Context(), f, Options{Durability: file.Process})
+	s, err := Open(t.Context(), f, Options{Durability: storage.Process})
 	must(t, err, s.Close(t.Context()), f.Close())
 }
 
@@ -358,7 +358,7 @@ func TestIdle(t *testing.T) {
 		if got := fileSize(t, s, "-wal"); got != 0 {
 			t.Errorf("the log has %d bytes, want none", got)
 		}
-		if got, want := fileSize(t, s, ""), int64(file.Spare+200*4096); got > want {
+		if got, want := fileSize(t, s, ""), int64(storage.Spare+200*4096); got > want {
 			t.Errorf("the file has %d bytes, want at most %d", got, want)
 		}
 		sound(t, s)

@@ -7,8 +7,8 @@ import (
 	"syscall"
 	"testing"
 
-	"signalbox/broker/file"
 	"signalbox/broker/messaging"
+	"signalbox/broker/storage"
 )
 
 // cpu reports the processor time of one operation, which a busy machine leaves
@@ -23,7 +23,7 @@ func cpu(b *testing.B) func() {
 	return func() { b.ReportMetric(float64(used()-before)/float64(b.N), "cpu-ns/op") }
 }
 
-var durabilities = []file.Durability{file.Full, file.Process}
+var durabilities = []storage.Durability{storage.Full, storage.Process}
 
 // hundred makes messages of 100 bytes.
 func hundred(n int) (all []messaging.Message) {
@@ -82,7 +82,7 @@ func BenchmarkSettle(b *testing.B) {
 // one by one. An operation is a message.
 func BenchmarkRead(b *testing.B) {
 	for _, size := range []int{256, 1} {
-		s := fresh(b, Options{Durability: file.Process})
+		s := fresh(b, Options{Durability: storage.Process})
 		l, list := stream(b, s, "s", 0), hundred(size)
 		total := 1_000_000
 		if size == 1 {

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 )
 
 // Times between attempts to write again after a failure, without messages before
@@ -112,11 +112,11 @@ func (c *committer) process(group []*entry) {
 	case err == nil:
 		c.settled <- batch{group, nil}
 		c.timer.Reset(idleAfter)
-	case file.Fault(err) && len(group) > 1:
+	case storage.Fault(err) && len(group) > 1:
 		for i := range group {
 			c.process(group[i : i+1 : i+1])
 		}
-	case file.Fault(err):
+	case storage.Fault(err):
 		c.log.Error("messages of a stream contradict what is stored and were left out", slog.Int64("stream", group[0].journal.stream), slog.Any("err", err))
 		c.settled <- batch{group, fmt.Errorf("store messages: %w", err)}
 	default:

@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"signalbox/broker"
-	"signalbox/broker/file"
 	"signalbox/broker/messaging"
+	"signalbox/broker/storage"
 	"signalbox/broker/streams"
 )
 
@@ -116,7 +116,7 @@ func definitions(ctx context.Context, s *Store) []streams.Definition {
 // is stored, with batches of any size, and says what was settled.
 func appendUntilKilled(path string) {
 	ctx := context.Background()
-	s, err := Open(ctx, path, Options{Durability: file.Process})
+	s, err := Open(ctx, path, Options{Durability: storage.Process})
 	if err != nil {
 		panic(err)
 	}

@@ -11,7 +11,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"signalbox/broker"
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 	"signalbox/broker/streams"
 )
 
@@ -81,7 +81,7 @@ func (s *Store) named(what string, err error) error {
 		return e
 	}
 	sentence := s.file.Failure(err, "the streams' database refuses it; the log tells why").Error()
-	if !file.Unflushed(err) {
+	if !storage.Unflushed(err) {
 		sentence += "; nothing was changed"
 	}
 	return &broker.Error{Kind: broker.Internal, Msg: sentence, Err: fmt.Errorf("%s: %w", what, err)}

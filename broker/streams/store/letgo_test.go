@@ -8,8 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"signalbox/broker/file"
 	"signalbox/broker/messaging"
+	"signalbox/broker/storage"
 )
 
 // now appends a message that came now.
@@ -200,7 +200,7 @@ func TestBudget(t *testing.T) {
 func TestSmallerBudget(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := open(t, t.TempDir(), Options{Durability: file.Process})
+		s := open(t, t.TempDir(), Options{Durability: storage.Process})
 		l, other := stream(t, s, "s", 0), stream(t, s, "other", 0)
 		keep(t, other, weighty(0, 3, 1<<20)...)
 		for i := range int64(20) {
@@ -223,7 +223,7 @@ func TestSmallerBudget(t *testing.T) {
 func TestSpaceIsGivenBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := fresh(t, Options{Durability: file.Process})
+		s := fresh(t, Options{Durability: storage.Process})
 		l := stream(t, s, "s", 0)
 		keep(t, l, weighty(0, 40, 1<<20)...)
 		elapse(2 * idleAfter)
@@ -236,8 +236,8 @@ func TestSpaceIsGivenBack(t *testing.T) {
 			now(t, l)
 		}
 		within(t, s, `PRAGMA wal_checkpoint`)
-		if got := fileSize(t, s, ""); got > file.Spare+2<<20 {
-			t.Errorf("the file has %d bytes, want at most %d", got, file.Spare+2<<20)
+		if got := fileSize(t, s, ""); got > storage.Spare+2<<20 {
+			t.Errorf("the file has %d bytes, want at most %d", got, storage.Spare+2<<20)
 		}
 		elapse(2 * idleAfter)
 		if got := fileSize(t, s, "-wal"); got != 0 {

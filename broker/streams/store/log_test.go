@@ -11,8 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"signalbox/broker/file"
 	"signalbox/broker/messaging"
+	"signalbox/broker/storage"
 	"signalbox/broker/streams"
 )
 
@@ -289,7 +289,7 @@ func TestReadHoldsNothing(t *testing.T) {
 // is read is in order, and what nobody touches is there.
 func TestReadBesideChanges(t *testing.T) {
 	t.Parallel()
-	s := fresh(t, Options{Durability: file.Process})
+	s := fresh(t, Options{Durability: storage.Process})
 	l := stream(t, s, "s", 0)
 	const n = 3 * pageRows
 	for at := range int64(n) {
@@ -318,7 +318,7 @@ func TestReadBesideChanges(t *testing.T) {
 // nobody deletes.
 func TestTogether(t *testing.T) {
 	t.Parallel()
-	s := fresh(t, Options{Durability: file.Process})
+	s := fresh(t, Options{Durability: storage.Process})
 	const writers, each = 4, 60
 	var wg sync.WaitGroup
 	for w := range writers {

@@ -5,7 +5,7 @@
 // DESIGN.md tells how messages are stored, what is durable when, what is let go
 // of and what happens where nothing can be written. The package must not import
 // an MQTT library, net/http, or any package of this module but broker,
-// broker/clock, broker/file and broker/streams.
+// broker/clock, broker/storage and broker/streams.
 package store
 
 import (
@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"signalbox/broker/clock"
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 	"signalbox/broker/streams"
 )
 
@@ -30,7 +30,7 @@ import (
 type Options struct {
 	MaxBytes       int64
 	MaxStreamBytes int64
-	Durability     file.Durability
+	Durability     storage.Durability
 	Log            *slog.Logger
 	Now            func() time.Time
 	Clock          *clock.Clock
@@ -43,17 +43,17 @@ type Store struct {
 	now     func() time.Time // service time of the file, where there is a clock
 	limits  limits
 
-	file        *file.File
+	file        *storage.File
 	timeline    *clock.Timeline // nil without a clock
 	definitions *sql.DB         // writes definitions
 	reading     *reading
-	conn        *file.Conn // the committer's
+	conn        *storage.Conn // the committer's
 
 	inbox   *inbox
 	books   books
 	retime  chan struct{} // tells the committer of a change of a TTL, buffered by one
 	settled chan batch    // from the committer to the settler
-	cause   atomic.Pointer[file.Failure]
+	cause   atomic.Pointer[storage.Failure]
 
 	tasks     sync.WaitGroup // the committer and the settler
 	closeOnce sync.Once
@@ -94,7 +94,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 
 func (o *Options) setDefaults() {
 	if o.Durability == "" {
-		o.Durability = file.Full
+		o.Durability = storage.Full
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -105,15 +105,15 @@ func (o *Options) setDefaults() {
 }
 
 // Check refuses, as Open would, a file that cannot be written to or that a newer
-// release wrote; see [file.Check]. A file that is not there is fine.
-func Check(ctx context.Context, path string) error { return file.Check(ctx, path, layout()) }
+// release wrote; see [storage.Check]. A file that is not there is fine.
+func Check(ctx context.Context, path string) error { return storage.Check(ctx, path, layout()) }
 
 func (s *Store) open(ctx context.Context, path string) error {
-	return file.Explain(path, s.openParts(ctx, path))
+	return storage.Explain(path, s.openParts(ctx, path))
 }
 
 func (s *Store) openParts(ctx context.Context, path string) (err error) {
-	if s.file, err = file.Open(ctx, path, layout(), s.log); err != nil {
+	if s.file, err = storage.Open(ctx, path, layout(), s.log); err != nil {
 		return err
 	}
 	if s.options.Clock != nil {
@@ -122,7 +122,7 @@ func (s *Store) openParts(ctx context.Context, path string) (err error) {
 		}
 		s.now = s.timeline.Now
 	}
-	s.definitions = s.file.Writer(file.Full)
+	s.definitions = s.file.Writer(storage.Full)
 	if s.reading, err = openReading(ctx, s.file.Readers()); err != nil {
 		return fmt.Errorf("prepare to read %s: %w", s.file.Path(), err)
 	}

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 )
 
 // transaction writes to the journals. It works on copies of their tallies, so
 // there is nothing to be undone in memory where it fails.
 type transaction struct {
-	conn    *file.Conn
+	conn    *storage.Conn
 	bytes   int64 // of all journals that are not gone
 	changes map[*journal]*change
 	order   []*change // of changes

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 )
 
 // The databases that tell whether a directory without an identity was used before.
@@ -29,7 +29,7 @@ type Directory struct {
 // look is what there is in a directory.
 type look struct {
 	identity *identity // nil for none
-	found    map[string]file.Content
+	found    map[string]storage.Content
 }
 
 // path returns the path of a database.
@@ -57,9 +57,9 @@ func (d Directory) look(ctx context.Context) (l look, err error) {
 	if l.identity, err = load(d.Path); err != nil {
 		return l, err
 	}
-	l.found = map[string]file.Content{}
+	l.found = map[string]storage.Content{}
 	for _, name := range d.Databases {
-		if l.found[name], err = file.Inspect(ctx, d.path(name)); err != nil {
+		if l.found[name], err = storage.Inspect(ctx, d.path(name)); err != nil {
 			return l, err
 		}
 	}
@@ -197,8 +197,8 @@ func (d Directory) Register(ctx context.Context) error {
 		if l.found[name].Empty {
 			continue
 		}
-		if want := (file.Identity{Directory: i.ID, Name: name}); l.found[name].Identity != want {
-			if err := file.Identify(ctx, d.path(name), want); err != nil {
+		if want := (storage.Identity{Directory: i.ID, Name: name}); l.found[name].Identity != want {
+			if err := storage.Identify(ctx, d.path(name), want); err != nil {
 				return err
 			}
 		}

@@ -4,7 +4,7 @@
 // at the start and while the service runs.
 //
 // DESIGN.md says which cases there are. Of this module the package must import
-// nothing but broker/file.
+// nothing but broker/storage.
 package datadir
 
 import (

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 )
 
 // clusterDatabase is the database of the node of a cluster. What it and the broker's
@@ -72,7 +72,7 @@ func (d Directory) Adopt(ctx context.Context, names []string) error {
 		i = newIdentity()
 	}
 	for _, name := range names {
-		if err := file.Identify(ctx, d.path(name), file.Identity{Directory: i.ID, Name: name}); err != nil {
+		if err := storage.Identify(ctx, d.path(name), storage.Identity{Directory: i.ID, Name: name}); err != nil {
 			return err
 		}
 		if !i.has(name) {

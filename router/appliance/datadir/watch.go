@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"signalbox/broker/file"
+	"signalbox/broker/storage"
 )
 
 // lookEvery is how often the files of a running service are looked at.
@@ -145,11 +145,11 @@ func (w *Watcher) check(ctx context.Context) {
 	for {
 		began := time.Now()
 		for _, path := range bySize(w.paths) {
-			err := file.QuickCheck(ctx, path)
+			err := storage.QuickCheck(ctx, path)
 			if ctx.Err() != nil {
 				return
 			}
-			if errors.Is(err, file.ErrDamaged) || errors.Is(err, file.ErrForeign) {
+			if errors.Is(err, storage.ErrDamaged) || errors.Is(err, storage.ErrForeign) {
 				w.tell(path, err)
 				return
 			}

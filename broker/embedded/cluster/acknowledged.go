@@ -1,0 +1,112 @@
+package cluster
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/hashicorp/raft"
+
+	"signalbox/broker/embedded/cluster/raftlog"
+)
+
+// keptAcknowledged is the name under which a node keeps the last entry that it has
+// acknowledged, while it does not have all entries up to it.
+const keptAcknowledged = "cluster/acknowledged"
+
+// position is an entry of the log.
+type position struct {
+	Index uint64 `json:"index"`
+	Term  uint64 `json:"term"`
+}
+
+// reaches reports whether a log that ends here has at least what one has that ends
+// at p, as Raft compares logs in elections (§5.4.1).
+func (a position) reaches(p position) bool {
+	return a.Term > p.Term || a.Term == p.Term && a.Index >= p.Index
+}
+
+var errIncomplete = errors.New("the node lacks entries that it has acknowledged, and does not stand for election until it has them again")
+
+// dropIncomplete deletes a log that does not begin behind the latest snapshot:
+// releases before this one lost entries that way, and raft does not start with such
+// a log. What the node has acknowledged counts for the majority that committed it,
+// so the node must not help to elect a leader that does not have it. It remembers
+// the end of the log it had for that.
+func (n *Node) dropIncomplete() error {
+	last, missing, err := n.store.Incomplete()
+	if err != nil || !missing {
+		return err
+	}
+	known, err := n.loadAcknowledged()
+	if err != nil {
+		return err
+	}
+	p := position{last.Index, last.Term}
+	if known != nil && known.reaches(p) {
+		p = *known
+	}
+	text, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	n.log.Warn("the cluster's log lacks entries behind the latest snapshot; the node receives them again from the others, and does not stand for election until then",
+		"last", p.Index, "term", p.Term)
+	return n.store.ClearLog(raftlog.Changes{keptAcknowledged: text})
+}
+
+// loadAcknowledged returns what dropIncomplete has kept, nil for nothing.
+func (n *Node) loadAcknowledged() (*position, error) {
+	text, err := n.store.Kept(keptAcknowledged)
+	if err != nil || text == nil {
+		return nil, err
+	}
+	p := new(position)
+	if err := json.Unmarshal(text, p); err != nil {
+		return nil, fmt.Errorf("read what this node has acknowledged: %w", err)
+	}
+	return p, nil
+}
+
+// regained forgets what the node had acknowledged once it has that again.
+func (s *seat) regained() {
+	p := s.acknowledged.Load()
+	if p == nil || s.raft.LastIndex() < p.Index {
+		return
+	}
+	if err := s.node.store.Keep(raftlog.Changes{keptAcknowledged: nil}); err != nil {
+		s.node.log.Warn("the node has all entries again that it has acknowledged, and cannot store that", "err", err)
+		return
+	}
+	s.acknowledged.Store(nil)
+	s.node.log.Info("the node has all entries again that it has acknowledged", "last", p.Index)
+}
+
+// abstain returns the answer to a request for a vote that the node must not give,
+// nil where raft decides.
+func (s *seat) abstain(request any) any {
+	p := s.acknowledged.Load()
+	if p == nil {
+		return nil
+	}
+	header, term := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}, s.raft.CurrentTerm()
+	switch r := request.(type) {
+	case *raft.RequestVoteRequest:
+		if !(position{r.LastLogIndex, r.LastLogTerm}).reaches(*p) {
+			return &raft.RequestVoteResponse{RPCHeader: header, Term: term}
+		}
+	case *raft.RequestPreVoteRequest:
+		if !(position{r.LastLogIndex, r.LastLogTerm}).reaches(*p) {
+			return &raft.RequestPreVoteResponse{RPCHeader: header, Term: term}
+		}
+	}
+	return nil
+}
+
+// mayStand is nil if the node may be elected.
+func (s *seat) mayStand() error {
+	if s.acknowledged.Load() != nil {
+		return errIncomplete
+	}
+	return nil
+}

@@ -1,0 +1,347 @@
+// Package cluster is one node of a cluster: it agrees with the other nodes on an
+// order of commands (by hashicorp/raft), has its machine apply them, and keeps the
+// cluster's members. Nodes speak with each other on one port, under certificates
+// of an authority of the cluster's own.
+//
+// It does not know what the commands mean. Of this module it must import nothing
+// but broker/embedded/cluster/raftlog: no dynsec, no MQTT, no HTTP.
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"signalbox/broker/embedded/cluster/raftlog"
+)
+
+// NodeID is the number of a node in its cluster, at least 1.
+type NodeID int
+
+// Machine is what is replicated: the same commands in the same order on every
+// node. All methods but Applied are called by one goroutine at a time.
+type Machine interface {
+	// Apply applies a command and gives its answer, which must follow from the
+	// machine's state and the command alone. The change and its index are stored
+	// together or not at all; what a loss of power takes away again is given again.
+	// A machine that cannot apply answers with Stop.
+	Apply(index uint64, command []byte) (answer any)
+
+	// Applied gives the index of the last command that was applied, or of the
+	// snapshot that was restored since. Commands up to it are not given again.
+	Applied() uint64
+
+	// Snapshot gives a view of the state that later commands do not change.
+	Snapshot(ctx context.Context) (Snapshot, error)
+
+	// Restore replaces the whole state by that of a snapshot, and Applied by index,
+	// whatever it was. It is on the disk when it returns nil; otherwise nothing has
+	// changed.
+	Restore(ctx context.Context, index uint64, r io.Reader) error
+}
+
+// Snapshot is a machine's state at one moment. WriteTo is called at most once,
+// beside Apply; Release always, at last.
+type Snapshot interface {
+	io.WriterTo
+	Release()
+}
+
+// Stop is the answer of a machine that cannot apply a command now: its disk is
+// full, say, or a newer release made the command. Its node leaves the consensus,
+// without leaving the cluster, and comes back by itself to try it again.
+type Stop struct{ Err error }
+
+// Options are what a node is made of. All but Dir, Listen and Machine have
+// defaults.
+type Options struct {
+	Dir     string // a folder of its own
+	Listen  string // host:port of the cluster port, which is open while the node is in a cluster; see dialer
+	Version string // of the program, told to the others
+	Machine Machine
+
+	// Serve answers requests that nodes forward to the leader, at any number at
+	// once. If its error is ErrNotLeader or ErrNoLeader nothing has been done, and
+	// the request is given to the next leader.
+	Serve func(ctx context.Context, from NodeID, request []byte) ([]byte, error)
+
+	// Answer answers what other nodes ask this one, at any number at once.
+	Answer func(ctx context.Context, from NodeID, request []byte) ([]byte, error)
+
+	// Data takes a connection over that another node has opened with Dial. It is
+	// called on a goroutine of its own, and may leave the connection open when it
+	// returns. Whoever has the connection must close it once reading or writing fails:
+	// Close waits for that. Without Data there are no such connections.
+	Data func(from NodeID, conn net.Conn)
+
+	// Changed is called after the node has come into a cluster or left it, and when
+	// the leader or the members have changed; several changes may be one call. It
+	// must not block, nor call what changes the membership.
+	Changed func()
+
+	// Beyond these bounds Healthy says what is wrong. 0 is no bound.
+	MaxLag      uint64 // entries that may be committed and not applied here
+	MinFreeDisk int64  // bytes that should be free on the disk that Dir is on
+
+	// Allowed returns what is asked whether an address, found for the host and port of
+	// another node, may be connected to. Without it any may.
+	Allowed func(hostPort string) Control
+
+	// Seal hides the node's key where it is stored. Without it the key is stored as it
+	// is.
+	Seal Sealer
+
+	Log    *slog.Logger
+	Now    func() time.Time
+	Timing Timing
+
+	dial func(ctx context.Context, hostPort string) (net.Conn, error) // to other nodes, over TCP
+	logs func(raft.LogStore) raft.LogStore                            // what raft's log is to be seen through
+
+	diskFree func(dir string) int64 // bytes, below 0 where that is not known
+
+	handshake time.Duration // of the cluster port; see port
+}
+
+// Control looks at an address that is about to be dialled, as [net.Dialer.ControlContext].
+type Control = func(ctx context.Context, network, address string, c syscall.RawConn) error
+
+// Timing says how patient a node is; zero values have defaults.
+type Timing struct {
+	Heartbeat time.Duration // without a word from the leader, after which there is an election; 700 ms
+	Election  time.Duration // after which an undecided election is repeated; as Heartbeat
+	Lease     time.Duration // without a word from the majority, after which a leader steps down; 3/4 of Heartbeat
+	Commit    time.Duration // after which followers learn of what was committed last; 50 ms
+	Transport time.Duration // for one message between the nodes' consensus; 10 s
+	Probe     time.Duration // between a leader's looks at its members; 1 s
+	Call      time.Duration // for the answer to such a look, and for a connection; 2 s
+	Request   time.Duration // for a proposal or a forwarded request whose context has no end; 10 s
+	NoLeader  time.Duration // without a leader, after which forwarded requests are refused and do not wait for one; 5 s
+	Settle    time.Duration // for members to end with a cluster that is deleted; 5 s
+	Tell      time.Duration // between attempts to tell those that were not there; 15 s
+	Retry     time.Duration // before a node that had to stop tries again; 5 s
+
+	Certificate time.Duration // for which a certificate of a connection lasts, in the time of the cluster; 7 days
+
+	SnapshotEvery time.Duration // between looks whether a snapshot is due; 30 s
+	SnapshotAfter uint64        // entries since the last one that make one due; 8192
+	SnapshotBytes int64         // of the entries since the last one that make one due, if that one has not more; 64 MiB
+	Trailing      uint64        // entries that stay for those who are behind, at most; 10240
+	TrailingBytes int64         // of the entries that stay, or twice those of the last snapshot; 64 MiB
+}
+
+func (o *Options) fill() {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Changed == nil {
+		o.Changed = func() {}
+	}
+	if o.Serve == nil {
+		o.Serve = func(context.Context, NodeID, []byte) ([]byte, error) { return nil, errors.ErrUnsupported }
+	}
+	if o.Answer == nil {
+		o.Answer = func(context.Context, NodeID, []byte) ([]byte, error) { return nil, errors.ErrUnsupported }
+	}
+	if o.diskFree == nil {
+		o.diskFree = diskFree
+	}
+	if o.dial == nil {
+		o.dial = dialer(o.Listen, o.Allowed)
+	}
+	if o.logs == nil {
+		o.logs = func(s raft.LogStore) raft.LogStore { return s }
+	}
+	o.Timing.fill()
+}
+
+func (t *Timing) fill() {
+	t.Heartbeat = cmp.Or(t.Heartbeat, 700*time.Millisecond)
+	t.Election = cmp.Or(t.Election, t.Heartbeat)
+	t.Lease = cmp.Or(t.Lease, t.Heartbeat*3/4)
+	t.Commit = cmp.Or(t.Commit, 50*time.Millisecond)
+	t.Transport = cmp.Or(t.Transport, 10*time.Second)
+	t.Probe = cmp.Or(t.Probe, time.Second)
+	t.Call = cmp.Or(t.Call, 2*time.Second)
+	t.Request = cmp.Or(t.Request, 10*time.Second)
+	t.NoLeader = cmp.Or(t.NoLeader, 5*time.Second)
+	t.Settle = cmp.Or(t.Settle, 5*time.Second)
+	t.Tell = cmp.Or(t.Tell, 15*time.Second)
+	t.Retry = cmp.Or(t.Retry, 5*time.Second)
+	t.Certificate = cmp.Or(t.Certificate, certificateLife)
+	t.SnapshotEvery = cmp.Or(t.SnapshotEvery, 30*time.Second)
+	t.SnapshotAfter = cmp.Or(t.SnapshotAfter, 8192)
+	t.SnapshotBytes = cmp.Or(t.SnapshotBytes, 64<<20)
+	t.Trailing = cmp.Or(t.Trailing, 10240)
+	t.TrailingBytes = cmp.Or(t.TrailingBytes, 64<<20)
+}
+
+// Node is this process as a member of a cluster, or at rest where it is in none.
+// All methods are safe for concurrent use.
+type Node struct {
+	options Options
+	log     *slog.Logger
+	store   *raftlog.Store
+	figures counters
+	clock   *clock
+
+	stop context.CancelFunc // ends what the node has started
+	wg   sync.WaitGroup
+	kick chan struct{} // holds one entry while the keeper has something to look at
+
+	turn chan struct{}        // holds one entry while the node changes its place; guards port
+	seat atomic.Pointer[seat] // nil at rest
+	port *port                // nil while nobody has to be listened to
+
+	mu     sync.Mutex // guards the fields below
+	closed bool
+	ending ending                     // of the cluster that the node has to leave
+	graves []*grave                   // clusters that were dissolved while members were away; replaced, not changed
+	heard  map[string]map[NodeID]bool // who knows of a dissolved cluster already
+	errmsg string                     // why the node is not taking part, though it should
+}
+
+// Open opens a node in its folder. One that is in a cluster comes back into it.
+func Open(ctx context.Context, o Options) (*Node, error) {
+	o.fill()
+	store, err := raftlog.Open(ctx, o.Dir, o.Log)
+	if err != nil {
+		return nil, err
+	}
+	background, stop := context.WithCancel(context.WithoutCancel(ctx))
+	n := &Node{
+		options: o, log: o.Log, store: store, stop: stop,
+		kick: make(chan struct{}, 1), turn: make(chan struct{}, 1), heard: map[string]map[NodeID]bool{},
+	}
+	err = n.loadClock()
+	if err == nil {
+		err = n.comeBack(background)
+	}
+	if err != nil {
+		stop()
+		return nil, errors.Join(err, n.closePort(), store.Close())
+	}
+	n.wg.Go(func() { n.keep(background) })
+	return n, nil
+}
+
+// comeBack takes the place again that the node had when it was closed.
+func (n *Node) comeBack(ctx context.Context) error {
+	graves, err := n.loadGraves()
+	if err != nil {
+		return err
+	}
+	n.graves = graves
+	id, err := n.loadIdentity()
+	if err != nil {
+		return err
+	}
+	if id != nil {
+		if err := n.loadEnding(id.UUID); err != nil {
+			return err
+		}
+		return n.sitDown(ctx, id)
+	}
+	if len(graves) > 0 {
+		return n.openPort(ctx)
+	}
+	return nil
+}
+
+// Close leaves the cluster's work to the others, without leaving the cluster: a
+// leader hands over first. Its context bounds the waiting for that, and for the outcome of
+// proposals.
+func (n *Node) Close(ctx context.Context) error { return n.shut(ctx, true) }
+
+// shut closes the node, handing over or not.
+func (n *Node) shut(ctx context.Context, handOver bool) error {
+	n.mu.Lock()
+	again := n.closed
+	n.closed = true
+	n.mu.Unlock()
+	if again {
+		return nil
+	}
+	if s := n.seat.Load(); s != nil && handOver {
+		s.handOver(ctx)
+	}
+	n.stop()
+	n.wg.Wait()
+	n.turn <- struct{}{} // whoever has it ends soon, and nobody takes it any more
+	defer func() { <-n.turn }()
+	n.standUp(ctx)
+	return errors.Join(n.closePort(), n.store.Close())
+}
+
+// take waits for the turn to change the node's place. The caller gives it back.
+func (n *Node) take(ctx context.Context) error {
+	select {
+	case n.turn <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		<-n.turn
+		return ErrClosed
+	}
+	return nil
+}
+
+// giveBack ends what take began.
+func (n *Node) giveBack() { <-n.turn }
+
+// nudge has the keeper look at the node soon.
+func (n *Node) nudge() { poke(n.kick) }
+
+// Addr gives the address at which the cluster port listens, "" while it is
+// closed.
+func (n *Node) Addr(ctx context.Context) (string, error) {
+	if err := n.take(ctx); err != nil {
+		return "", err
+	}
+	defer n.giveBack()
+	if n.port == nil {
+		return "", nil
+	}
+	return n.port.listener.Addr().String(), nil
+}
+
+// place gives the node's seat, or says why there is none: ErrNotClustered at
+// rest, ErrNoLeader while it cannot take part.
+func (n *Node) place() (*seat, error) {
+	if s := n.seat.Load(); s != nil {
+		return s, nil
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.closed:
+		return nil, ErrClosed
+	case n.errmsg != "":
+		return nil, fmt.Errorf("%w: %s", ErrNoLeader, n.errmsg)
+	}
+	return nil, ErrNotClustered
+}
+
+// setTrouble remembers why the node does not take part though it should, "" when
+// it does.
+func (n *Node) setTrouble(why string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.errmsg = why
+}

@@ -1,0 +1,134 @@
+package sessions_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"signalbox/broker/embedded/engine"
+	"signalbox/broker/embedded/enginetest"
+	"signalbox/broker/mqtt/packet"
+)
+
+// TestTakeOver brings a session from one node to another: the older connection is
+// told, and messages under way go on.
+func TestTakeOver(t *testing.T) { virtually(t, testTakeOver) }
+
+func testTakeOver(t *testing.T) {
+	c := newCluster(t, 3)
+	here, there := c.nodes[0], c.nodes[1]
+	first := here.Connect(keeps("c"))
+	first.Subscribe("a", 1)
+	check(t, c.nodes[2].Publish(&engine.Message{Topic: "a", QoS: 1, Payload: []byte("0")}))
+	sent := first.WantMessage()
+
+	second := there.Connect(keeps("c"))
+	if p := first.Want(packet.TypeDisconnect); p[2] != packet.ReasonSessionTakenOver {
+		t.Errorf("DISCONNECT is % x", p)
+	}
+	if !second.Present {
+		t.Fatal("there is no session")
+	}
+	if got := c.sessions("c"); !slices.Equal(got, []int{-2}) {
+		t.Errorf("the session is at %v", got)
+	}
+	again := second.WantMessage()
+	sent.Dup = true
+	if again != sent {
+		t.Errorf("got %v, want %v", again, sent)
+	}
+	check(t, here.Publish(&engine.Message{Topic: "a", QoS: 1, Payload: []byte("1")}))
+	if m := second.WantMessage(); m.Payload != "1" || m.Dup {
+		t.Errorf("got %v", m)
+	}
+	if f := there.claims.Figures(); f.Taken != 1 || f.Claims != 1 || f.Messages != 1 {
+		t.Errorf("figures: %+v", f)
+	}
+	if f := here.claims.Figures(); f.Given != 1 || f.Waiting != 0 {
+		t.Errorf("figures: %+v", f)
+	}
+}
+
+// TestCleanStart ends the session wherever it is, and sends its Will.
+func TestCleanStart(t *testing.T) { virtually(t, testCleanStart) }
+
+func testCleanStart(t *testing.T) {
+	c := newCluster(t, 2)
+	here, there := c.nodes[0], c.nodes[1]
+	h := keeps("c")
+	h.Will = &packet.Will{Topic: "will", Payload: []byte("w"), Delay: 1000}
+	first := here.Connect(h)
+	first.Subscribe("a", 1)
+	watcher := here.Connect(packet.Connect{ClientID: "watcher"})
+	watcher.Subscribe("will", 0)
+	second := there.Connect(packet.Connect{ClientID: "c", CleanStart: true})
+	if second.Present {
+		t.Error("there is a session")
+	}
+	if m := watcher.WantMessage(); m.Payload != "w" {
+		t.Errorf("got %v", m)
+	}
+	if got := c.sessions("c"); !slices.Equal(got, []int{-2}) {
+		t.Errorf("the session is at %v", got)
+	}
+}
+
+// TestForeign refuses a client id that belongs to another username elsewhere, and
+// leaves its connection alone.
+func TestForeign(t *testing.T) { virtually(t, testForeign) }
+
+func testForeign(t *testing.T) {
+	c := newCluster(t, 2)
+	h := keeps("c")
+	c.nodes[0].Connect(h)
+	h.Username, h.HasUsername = "other", true
+	if _, err := c.nodes[1].TryConnect(h); !errors.Is(err, enginetest.Refused(packet.ReasonClientIDNotValid)) {
+		t.Errorf("got %v", err)
+	}
+	if got := c.sessions("c"); !slices.Equal(got, []int{-1}) {
+		t.Errorf("the session is at %v", got)
+	}
+}
+
+// TestNoExpiry leaves nothing of a session that is not kept.
+func TestNoExpiry(t *testing.T) { virtually(t, testNoExpiry) }
+
+func testNoExpiry(t *testing.T) {
+	c := newCluster(t, 2)
+	c.nodes[0].Connect(packet.Connect{ClientID: "c"})
+	if c.nodes[1].Connect(packet.Connect{ClientID: "c"}).Present {
+		t.Error("there is a session")
+	}
+	if got := c.sessions("c"); !slices.Equal(got, []int{-2}) {
+		t.Errorf("the session is at %v", got)
+	}
+}
+
+// TestLargeQueue brings a queue of many pages, and messages larger than what one
+// answer holds, in order.
+func TestLargeQueue(t *testing.T) { virtually(t, testLargeQueue) }
+
+func testLargeQueue(t *testing.T) {
+	c := newCluster(t, 2)
+	here, there := c.nodes[0], c.nodes[1]
+	first := here.Connect(keeps("c"))
+	first.Subscribe("a", 1)
+	first.Close()
+	sizes := []int{10, 9 << 20, 100, 20 << 20, 0}
+	for i := range 3000 {
+		sizes = append(sizes, i%2000)
+	}
+	for i, size := range sizes {
+		check(t, here.Publish(&engine.Message{Topic: "a", QoS: 1, Payload: append(make([]byte, size), fmt.Sprint("|", i)...)}))
+	}
+	second := there.Connect(keeps("c"))
+	for i, size := range sizes {
+		m := second.WantMessage()
+		want := fmt.Sprint("|", i)
+		if len(m.Payload) != size+len(want) || m.Payload[size:] != want {
+			t.Fatalf("message %d has %d bytes", i, len(m.Payload))
+		}
+		second.Ack(packet.TypePuback, m.ID)
+	}
+}

@@ -1,0 +1,131 @@
+package sessions
+
+import (
+	"bytes"
+	"reflect"
+	"testing"
+
+	"signalbox/broker/embedded/engine"
+)
+
+// samples are requests and answers of every kind, with what reads them.
+func samples() map[string]struct {
+	bytes  []byte
+	decode func([]byte) (any, error)
+	encode func(any) []byte
+} {
+	gone := claimAnswer{outcome: outcomeGiven, gift: gift{ticket: 7, next: 9, arrival: 11, state: engine.StoredSession{
+		SessionRecord: engine.SessionRecord{
+			ClientID: "c", Username: "u", Anonymous: true, Version: 5, Clean: true, KeepAlive: 60, ExpiryInterval: 3600,
+			CreatedAt: -1, ConnectedAt: 2, DisconnectedAt: 3, Address: "::1",
+		},
+		Subscriptions: []engine.SubscriptionRecord{{Filter: "$share/g/a/#", Options: 2, ID: 5}, {Filter: "+", Options: 1}},
+	}}}
+	p := page{more: true, sentSeq: 4, incoming: []uint16{1, 65535}, queue: []engine.QueueRecord{
+		{Seq: 1, QoS: 2, Released: true, Retain: true, Share: "g", SubscriptionIDs: []uint32{1, 300}, Message: &engine.Message{
+			Topic: "a", Payload: []byte("p"), Properties: []byte{1, 1}, QoS: 2, Retain: true, CreatedAt: 5, ExpiresAt: 6,
+			Publisher: "x", Username: "y", Stamp: 1 << 60,
+		}},
+		{Seq: 2, QoS: 1, Message: &engine.Message{Topic: "b"}},
+	}}
+	type sample = struct {
+		bytes  []byte
+		decode func([]byte) (any, error)
+		encode func(any) []byte
+	}
+	inner := func(b []byte) *reader { r, _ := newReader(b); return r }
+	return map[string]sample{
+		"claim": {
+			claimRequest{engine.Claim{ClientID: "c", Username: "u", CleanStart: true, Arrival: 5}, true}.encode(),
+			func(b []byte) (any, error) { return decodeClaim(inner(b)) },
+			func(v any) []byte { return v.(claimRequest).encode() },
+		},
+		"claim answer": {
+			gone.encode(), func(b []byte) (any, error) { return decodeClaimAnswer(b) },
+			func(v any) []byte { a := v.(claimAnswer); return a.encode() },
+		},
+		"ticket": {
+			ticketRequest{1, 2, 3}.encode(kindFetch), func(b []byte) (any, error) { return decodeTicket(inner(b)) },
+			func(v any) []byte { return v.(ticketRequest).encode(kindFetch) },
+		},
+		"page": {
+			p.encode(), func(b []byte) (any, error) { return decodePage(b) },
+			func(v any) []byte { p := v.(page); return p.encode() },
+		},
+		"piece": {
+			piece{10, []byte("0123456789")}.encode(), func(b []byte) (any, error) { return decodePiece(b) },
+			func(v any) []byte { return v.(piece).encode() },
+		},
+		"reply": {
+			reply{replyDone, 5}.encode(kindStatus), func(b []byte) (any, error) { return decodeReply(b) },
+			func(v any) []byte { return v.(reply).encode(kindStatus) },
+		},
+		"status": {
+			statusRequest{"c", 9}.encode(), func(b []byte) (any, error) { return decodeStatus(inner(b)) },
+			func(v any) []byte { return v.(statusRequest).encode() },
+		},
+		"flush": {
+			encodeFlush([]int{1, 2, 300}), func(b []byte) (any, error) { return decodeFlush(inner(b)) },
+			func(v any) []byte { return encodeFlush(v.([]int)) },
+		},
+		"list": {
+			encodeList("c"), func(b []byte) (any, error) { return decodeName(inner(b)) },
+			func(v any) []byte { return encodeList(v.(string)) },
+		},
+		"holdings": {
+			encodeHoldings([]engine.Holding{
+				{ClientID: "c", Username: "u", Anonymous: true, CreatedAt: -5, Arrival: 6}, {ClientID: "d", Connected: true, CreatedAt: 1, Arrival: 2},
+			}),
+			func(b []byte) (any, error) { return decodeHoldings(b) },
+			func(v any) []byte { return encodeHoldings(v.([]engine.Holding)) },
+		},
+	}
+}
+
+// TestCodec reads what was written, and nothing that is cut off or has more.
+func TestCodec(t *testing.T) {
+	t.Parallel()
+	for name, s := range samples() {
+		v, err := s.decode(s.bytes)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if again := s.encode(v); !bytes.Equal(again, s.bytes) {
+			t.Errorf("%s: %+v is written as % x, was % x", name, v, again, s.bytes)
+		}
+		for n := range s.bytes {
+			if _, err := s.decode(s.bytes[:n]); err == nil {
+				t.Errorf("%s: %d of %d bytes are read", name, n, len(s.bytes))
+			}
+		}
+		if _, err := s.decode(append(bytes.Clone(s.bytes), 0)); err == nil {
+			t.Errorf("%s: is read with more behind it", name)
+		}
+		other := bytes.Clone(s.bytes)
+		other[0]++
+		if _, err := s.decode(other); err == nil {
+			t.Errorf("%s: another version is read", name)
+		}
+	}
+}
+
+// FuzzDecode reads anything: what can be read says the same when it is written.
+func FuzzDecode(f *testing.F) {
+	all := samples()
+	for _, s := range all {
+		f.Add(s.bytes)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for name, s := range all {
+			v, err := s.decode(b)
+			if err != nil {
+				continue
+			}
+			again, err := s.decode(s.encode(v))
+			if err != nil || !reflect.DeepEqual(again, v) {
+				t.Errorf("%s: % x is read as %+v, and that as %+v, %v", name, b, v, again, err)
+			}
+		}
+	})
+}

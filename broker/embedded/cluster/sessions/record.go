@@ -1,0 +1,164 @@
+package sessions
+
+import (
+	"bytes"
+	"math"
+
+	"signalbox/broker/embedded/engine"
+)
+
+// session writes a session without its queue. Its Will does not move.
+func (w *writer) session(s *engine.StoredSession) {
+	w.text(s.ClientID)
+	w.text(s.Username)
+	w.bool(s.Anonymous)
+	w.byte(s.Version)
+	w.bool(s.Clean)
+	w.number(uint64(s.KeepAlive))
+	w.number(uint64(s.ExpiryInterval))
+	w.signed(s.CreatedAt)
+	w.signed(s.ConnectedAt)
+	w.signed(s.DisconnectedAt)
+	w.text(s.Address)
+	w.number(uint64(len(s.Subscriptions)))
+	for _, sub := range s.Subscriptions {
+		w.text(sub.Filter)
+		w.byte(sub.Options)
+		w.number(uint64(sub.ID))
+	}
+}
+
+// translate gives a session that another node offers the times of this node's clock, which
+// that one's is ahead of. CreatedAt stays: by it all nodes know the session.
+func (g *gift) translate(ahead int64) {
+	for _, at := range []*int64{&g.state.ConnectedAt, &g.state.DisconnectedAt} {
+		if *at != 0 {
+			*at -= ahead
+		}
+	}
+}
+
+// translate does so with what waits for it.
+func (p *page) translate(ahead int64) {
+	for _, q := range p.queue {
+		q.Message.Postpone(-ahead)
+	}
+}
+
+// subscriptionSize is what a subscription takes, at least.
+const subscriptionSize = 3
+
+func (r *reader) session() (s engine.StoredSession) {
+	s.ClientID, s.Username, s.Anonymous, s.Version = r.text(), r.text(), r.bool(), r.byte()
+	s.Clean, s.KeepAlive, s.ExpiryInterval = r.bool(), uint16(r.upTo(math.MaxUint16)), uint32(r.upTo(math.MaxUint32))
+	s.CreatedAt, s.ConnectedAt, s.DisconnectedAt = r.signed(), r.signed(), r.signed()
+	s.Address = r.text()
+	for range r.count(subscriptionSize) {
+		s.Subscriptions = append(s.Subscriptions, engine.SubscriptionRecord{
+			Filter: r.text(), Options: r.byte(), ID: uint32(r.upTo(math.MaxUint32)),
+		})
+	}
+	return s
+}
+
+// page is a part of what waits for a session.
+type page struct {
+	more     bool
+	sentSeq  uint64   // up to here, messages were sent
+	incoming []uint16 // QoS 2, from the client and not released
+	queue    []engine.QueueRecord
+}
+
+func (p *page) encode() []byte {
+	w := newWriter(kindFetch)
+	w.bool(p.more)
+	w.number(p.sentSeq)
+	w.number(uint64(len(p.incoming)))
+	for _, id := range p.incoming {
+		w.number(uint64(id))
+	}
+	w.number(uint64(len(p.queue)))
+	for i := range p.queue {
+		w.queued(&p.queue[i])
+	}
+	return w.b
+}
+
+// queuedSize is what a message in a queue takes, at least.
+const queuedSize = 13
+
+func decodePage(b []byte) (p page, err error) {
+	r, kind := newReader(b)
+	p.more, p.sentSeq = r.bool(), r.upTo(maxSeq)
+	for range r.count(1) {
+		p.incoming = append(p.incoming, uint16(r.upTo(math.MaxUint16)))
+	}
+	for range r.count(queuedSize) {
+		p.queue = append(p.queue, r.queued())
+	}
+	if kind != kindFetch {
+		return p, errFormat
+	}
+	return p, r.finish()
+}
+
+// The flags of a message in a queue.
+const (
+	flagRetain   = 1 << iota // delivered with RETAIN
+	flagReleased             // PUBREC came
+	flagRetained             // published with RETAIN
+	flagStamp                // its stamp follows
+	flagsKnown   = 1<<iota - 1
+)
+
+func (w *writer) queued(q *engine.QueueRecord) {
+	m := q.Message
+	w.number(q.Seq)
+	w.byte(q.QoS)
+	var flags byte
+	for _, f := range []struct {
+		set bool
+		bit byte
+	}{{q.Retain, flagRetain}, {q.Released, flagReleased}, {m.Retain, flagRetained}, {m.Stamp != 0, flagStamp}} {
+		if f.set {
+			flags |= f.bit
+		}
+	}
+	w.byte(flags)
+	w.number(uint64(len(q.SubscriptionIDs)))
+	for _, id := range q.SubscriptionIDs {
+		w.number(uint64(id))
+	}
+	w.text(q.Share)
+	w.text(m.Topic)
+	w.bytes(m.Payload)
+	w.bytes(m.Properties)
+	w.byte(m.QoS)
+	w.signed(m.CreatedAt)
+	w.signed(m.ExpiresAt)
+	w.text(m.Publisher)
+	w.text(m.Username)
+	if flags&flagStamp != 0 {
+		w.number(m.Stamp)
+	}
+}
+
+func (r *reader) queued() (q engine.QueueRecord) {
+	q.Seq, q.QoS = r.upTo(maxSeq), r.byte()
+	flags := r.byte()
+	if q.QoS < 1 || q.QoS > 2 || flags > flagsKnown {
+		r.fail()
+	}
+	q.Retain, q.Released = flags&flagRetain != 0, flags&flagReleased != 0
+	for range r.count(1) {
+		q.SubscriptionIDs = append(q.SubscriptionIDs, uint32(r.upTo(math.MaxUint32)))
+	}
+	q.Share = r.text()
+	m := &engine.Message{Topic: r.text(), Payload: bytes.Clone(r.bytes()), Properties: bytes.Clone(r.bytes()), QoS: r.byte(), Retain: flags&flagRetained != 0}
+	m.CreatedAt, m.ExpiresAt, m.Publisher, m.Username = r.signed(), r.signed(), r.text(), r.text()
+	if flags&flagStamp != 0 {
+		m.Stamp = r.number()
+	}
+	q.Message = m
+	return q
+}

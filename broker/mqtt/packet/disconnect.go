@@ -1,0 +1,83 @@
+package packet
+
+import (
+	"bytes"
+	"strings"
+)
+
+// Disconnect is a DISCONNECT that a client sent.
+type Disconnect struct {
+	Reason           byte   // ReasonSuccess before MQTT 5
+	SessionExpiry    uint32 // seconds; 4294967295 never
+	HasSessionExpiry bool
+}
+
+// DecodeDisconnect decodes a DISCONNECT.
+func DecodeDisconnect(p []byte, version byte) (Disconnect, error) {
+	var d Disconnect
+	c := openFlagged(p, TypeDisconnect, 0, version) // [MQTT-3.14.1-1]
+	if version == V5 {
+		d.Reason = c.reason(ReasonSuccess, disconnectReasons)
+		w := c.lastProperties(inDisconnect)
+		for p, ok := w.next(); ok; p, ok = w.next() {
+			if p.id == propSessionExpiry {
+				d.SessionExpiry, d.HasSessionExpiry = p.number, true
+			}
+		}
+		c.check(w.fault)
+	}
+	if fault := c.end(); fault != nil {
+		return Disconnect{}, fault
+	}
+	return d, nil
+}
+
+// Auth is an AUTH that a client sent.
+type Auth struct {
+	Reason byte
+	Method string
+	Data   []byte // nil for none
+}
+
+// DecodeAuth decodes an AUTH, which MQTT 5 alone has.
+func DecodeAuth(p []byte) (Auth, error) {
+	var a Auth
+	c := openFlagged(p, TypeAuth, 0, V5) // [MQTT-3.15.1-1]
+	a.Reason = c.reason(ReasonSuccess, authReasons)
+	w := c.lastProperties(inAuth)
+	for p, ok := w.next(); ok; p, ok = w.next() {
+		switch p.id {
+		case propAuthMethod:
+			a.Method = string(p.bytes)
+		case propAuthData:
+			a.Data = bytes.Clone(p.bytes)
+		}
+	}
+	c.check(w.fault)
+	if w.seen&(1<<propAuthMethod) == 0 { // [MQTT 3.15.2.2.2]
+		c.fail(violation("the authentication method is missing"))
+	}
+	if fault := c.end(); fault != nil {
+		return Auth{}, fault
+	}
+	return a, nil
+}
+
+// DecodePingreq decodes a PINGREQ, which holds nothing [MQTT 3.12].
+func DecodePingreq(p []byte) error {
+	c := openFlagged(p, TypePingreq, 0, V5)
+	return asError(c.end())
+}
+
+// reason reads a reason code, which may be left out together with what would
+// follow it.
+func (c *cursor) reason(byDefault byte, allowed string) byte {
+	code := byDefault
+	if len(c.rest) > 0 {
+		code = c.byte()
+	}
+	if c.fault == nil && strings.IndexByte(allowed, code) < 0 {
+		c.fail(violation("reason code 0x%02x does not belong here", code))
+	}
+	return code
+}

@@ -1,0 +1,158 @@
+package packet
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"signalbox/broker/brokertest"
+	"signalbox/scripts/suite"
+)
+
+// TestMosquitto sends every sample to a real Mosquitto: it must do as we do, or
+// differ as the table says.
+func TestMosquitto(t *testing.T) {
+	t.Parallel()
+	s := brokertest.Mosquitto(t, brokertest.WithoutPlugin())
+	for name, samples := range allSamples() {
+		if name == "DISCONNECT" || name == "AUTH" {
+			continue // it closes the connection at either, good or bad
+		}
+		t.Run(name, func(t *testing.T) { // one after the other: they share a client id
+			for _, sample := range samples {
+				got := theirAnswer(t, s.Addr, sample)
+				if want := expected(sample); got != want {
+					t.Errorf("%d %s: Mosquitto's answer is %s, want %s", sample.version, sample.name, got, want)
+				}
+			}
+		})
+	}
+}
+
+// answer is what a broker does: it goes on, it closes the connection with a
+// reason code, or without one.
+type answer string
+
+const (
+	goesOn answer = "to go on"
+	closes answer = "to close"
+)
+
+func closesWith(reason byte) answer { return answer(fmt.Sprintf("to close with 0x%02x", reason)) }
+
+// expected tells what Mosquitto is to do with a sample.
+func expected(s sample) answer {
+	switch {
+	case s.theirs == lenient, s.theirs == alike && s.reason == 0:
+		return goesOn
+	case s.theirs == silent, s.version != V5 && s.packet[0]>>4 != TypeConnect:
+		return closes
+	}
+	return closesWith(cmp.Or(s.theirs, s.reason))
+}
+
+// theirAnswer sends a sample to a broker, after CONNECT where it is not one.
+func theirAnswer(t *testing.T, addr string, s sample) answer {
+	t.Helper()
+	conn, r := dial(t, addr)
+	defer conn.Close()
+	if s.packet[0]>>4 != TypeConnect {
+		send(t, conn, hello(s.version))
+		if p, err := read(r); err != nil || p[3] != 0 {
+			t.Fatalf("hello: got % x, %v", p, err)
+		}
+	}
+	send(t, conn, slices.Concat(s.packet, AppendPingreq(nil))) // a PINGREQ, so that there is an answer
+	for {
+		switch p, err := read(r); {
+		case err != nil:
+			return closes
+		case p[0]>>4 == TypeConnack && p[3] != 0:
+			return closesWith(p[3])
+		case p[0]>>4 == TypeDisconnect:
+			return closesWith(p[2])
+		case p[0]>>4 == TypePingresp:
+			return goesOn
+		}
+	}
+}
+
+func dial(t *testing.T, addr string) (net.Conn, *bufio.Reader) {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.SetDeadline(time.Now().Add(suite.HangLimit)); err != nil {
+		t.Fatal(err)
+	}
+	return conn, bufio.NewReader(conn)
+}
+
+// send writes; that the broker has closed the connection already is no fault.
+func send(t *testing.T, conn net.Conn, p []byte) {
+	t.Helper()
+	if _, err := conn.Write(p); err != nil && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
+		t.Fatal(err)
+	}
+}
+
+// read reads one packet.
+func read(r *bufio.Reader) ([]byte, error) {
+	for n := 2; ; n++ {
+		head, err := r.Peek(n)
+		if err != nil {
+			return nil, err
+		}
+		size, err := Size(head)
+		if err != nil {
+			return nil, err
+		}
+		if size > 0 {
+			p := make([]byte, size)
+			_, err = io.ReadFull(r, p)
+			return p, err
+		}
+	}
+}
+
+// TestMosquittoPassesOn has Mosquitto pass a message on, which must be byte for
+// byte what we would have sent.
+func TestMosquittoPassesOn(t *testing.T) {
+	t.Parallel()
+	s := brokertest.Mosquitto(t, brokertest.WithoutPlugin())
+	for _, version := range []byte{V311, V5} {
+		conn, r := dial(t, s.Addr)
+		defer conn.Close()
+		sub := Subscribe{PacketID: 1, ID: 300, Filters: []Filter{{"t/#", 1}}}
+		send(t, conn, AppendConnect(nil, &Connect{Version: version, CleanStart: true, ClientID: "c", RequestProblemInfo: true}))
+		send(t, conn, AppendSubscribe(nil, version, &sub))
+		give := Outgoing{Topic: "t/1", Payload: body("x"), QoS: 1, PacketID: 9}
+		if version == V5 {
+			give.Properties, give.Alias = join([]any{b(1, 1), user, b(3), "json", b(8), "r", b(9), "\xff", user}), 2
+		}
+		send(t, conn, AppendPublish(nil, version, &give))
+		want := give
+		want.PacketID, want.Alias = 1, 0
+		if version == V5 {
+			want.SubscriptionIDs = []uint32{300}
+		}
+		var got []byte
+		for len(got) == 0 || got[0]>>4 != TypePublish {
+			var err error
+			if got, err = read(r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if ours := AppendPublish(nil, version, &want); !slices.Equal(ours, got) {
+			t.Errorf("version %d: Mosquitto sends\n% x, we\n% x", version, got, ours)
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package packet
+
+var subscribeSamples = []sample{
+	{"one", V31, pkt(0x82, id7, "a", b(0)), 0, 0},
+	{"two", V311, pkt(0x82, id7, "a", b(2), "b/#", b(1)), 0, 0},
+	{"two", V5, pkt(0x82, id7, props(user), "a", b(0x2e), "+/b", b(0x19)), 0, 0},
+	{"with an identifier", V5, pkt(0x82, id7, props(b(0x0b, 0xff, 0xff, 0xff, 0x7f)), "a", b(0)), 0, 0},
+	{"identifier 0 [MQTT-3.8.2.1.2]", V5, pkt(0x82, id7, props(b(0x0b, 0)), "a", b(0)), ReasonMalformed, 0},
+	{"identifier twice", V5, pkt(0x82, id7, props(b(0x0b, 1, 0x0b, 2)), "a", b(0)), ReasonProtocolError, silent},
+	{"identifier of five bytes", V5, pkt(0x82, id7, props(b(0x0b, 0xff, 0xff, 0xff, 0xff, 1)), "a", b(0)), ReasonMalformed, 0},
+	{"identifier longer than needed [MQTT-1.5.5-1]", V5, pkt(0x82, id7, props(b(0x0b, 0x81, 0)), "a", b(0)), ReasonMalformed, 0},
+	{"property of another packet", V5, pkt(0x82, id7, props(b(2, 0, 0, 0, 1)), "a", b(0)), ReasonMalformed, 0},
+	{"sent again", V31, pkt(0x8a, id7, "a", b(0)), 0, 0},
+	{"flags [MQTT-3.8.1-1]", V311, pkt(0x80, id7, "a", b(0)), ReasonMalformed, 0},
+	{"flags [MQTT-3.8.1-1]", V5, pkt(0x8a, id7, props(), "a", b(0)), ReasonMalformed, 0},
+	{"packet identifier 0 [MQTT-2.2.1-3]", V311, pkt(0x82, b(0, 0), "a", b(0)), ReasonMalformed, 0},
+	{"packet identifier 0 [MQTT-2.2.1-3]", V5, pkt(0x82, b(0, 0), props(), "a", b(0)), ReasonMalformed, 0},
+	{"no filter [MQTT-3.8.3-2]", V311, pkt(0x82, id7), ReasonMalformed, 0},
+	{"no filter [MQTT-3.8.3-2]", V5, pkt(0x82, id7, props()), ReasonMalformed, 0},
+	{"no properties", V5, pkt(0x82, id7), ReasonMalformed, 0},
+	{"no options, which ends mochi's process", V5, pkt(0x82, id7, props(), "a"), ReasonMalformed, 0},
+	{"no options at the second", V5, pkt(0x82, id7, props(), "a", b(0), "b"), ReasonMalformed, 0},
+	{"QoS 3 [MQTT-3.8.3-5]", V311, pkt(0x82, id7, "a", b(3)), ReasonMalformed, 0},
+	{"QoS 3 [MQTT-3.8.3-5]", V5, pkt(0x82, id7, props(), "a", b(3)), ReasonMalformed, 0},
+	{"reserved bit 6 [MQTT-3.8.3-5]", V5, pkt(0x82, id7, props(), "a", b(0x40)), ReasonMalformed, 0},
+	{"reserved bit 7 [MQTT-3.8.3-5]", V5, pkt(0x82, id7, props(), "a", b(0x80)), ReasonMalformed, 0},
+	{"options of MQTT 5 [MQTT-3-8.3-4]", V311, pkt(0x82, id7, "a", b(4)), ReasonMalformed, 0},
+	{"retain handling 3", V5, pkt(0x82, id7, props(), "a", b(0x30)), ReasonMalformed, 0},
+	{"no local on a shared subscription [MQTT-3.8.3-4]", V5, pkt(0x82, id7, props(), "$share/g/a", b(4)), ReasonProtocolError, lenient},
+	{"shared", V311, pkt(0x82, id7, "$share/g/a", b(0)), 0, 0},
+	{"shared without anything [MQTT-4.8.2-1]", V5, pkt(0x82, id7, props(), "$share", b(0)), ReasonProtocolError, 0},
+	{"shared without a filter [MQTT-4.8.2-2]", V5, pkt(0x82, id7, props(), "$share/g", b(0)), ReasonProtocolError, lenient},
+	{"shared with an empty filter [MQTT-4.7.3-1]", V5, pkt(0x82, id7, props(), "$share/g/", b(0)), ReasonProtocolError, lenient},
+	{"shared without a name [MQTT-4.8.2-1]", V5, pkt(0x82, id7, props(), "$share//a", b(0)), ReasonProtocolError, lenient},
+	{"shared with a wildcard in its name [MQTT-4.8.2-2]", V5, pkt(0x82, id7, props(), "$share/g+/a", b(0)), ReasonMalformed, 0},
+	{"good and bad filter", V5, pkt(0x82, id7, props(), "a", b(0), "a#", b(0)), ReasonMalformed, 0},
+	{"filter cut short", V311, pkt(0x82, id7, b(0, 5, 'a')), ReasonMalformed, 0},
+	{"cut short", V5, pkt(0x82, b(0)), ReasonMalformed, 0},
+	{"empty", V5, pkt(0x82), ReasonMalformed, 0},
+}
+
+var unsubscribeSamples = []sample{
+	{"two", V311, pkt(0xa2, id7, "a", "b/#"), 0, 0},
+	{"two", V5, pkt(0xa2, id7, props(user), "a", "$share/g/b"), 0, 0},
+	{"sent again", V31, pkt(0xaa, id7, "a"), 0, 0},
+	{"flags [MQTT-3.10.1-1]", V5, pkt(0xa0, id7, props(), "a"), ReasonMalformed, 0},
+	{"packet identifier 0 [MQTT-2.2.1-3]", V311, pkt(0xa2, b(0, 0), "a"), ReasonMalformed, 0},
+	{"no filter [MQTT-3.10.3-2]", V5, pkt(0xa2, id7, props()), ReasonMalformed, 0},
+	{"empty filter [MQTT-4.7.3-1]", V5, pkt(0xa2, id7, props(), ""), ReasonMalformed, 0},
+	{"bad filter [MQTT-4.7.1-1]", V311, pkt(0xa2, id7, "a#"), ReasonMalformed, 0},
+	{"shared without a filter [MQTT-4.8.2-2]", V5, pkt(0xa2, id7, props(), "$share/g"), ReasonProtocolError, lenient},
+	{"subscription identifier", V5, pkt(0xa2, id7, props(b(0x0b, 1)), "a"), ReasonMalformed, 0},
+	{"filter cut short", V5, pkt(0xa2, id7, props(), b(0, 5, 'a')), ReasonMalformed, 0},
+	{"options, which it has none", V311, pkt(0xa2, id7, "a", b(0)), ReasonMalformed, 0},
+}
+
+var disconnectSamples = []sample{
+	{"plain", V311, pkt(0xe0), 0, 0},
+	{"plain", V5, pkt(0xe0), 0, 0},
+	{"with the Will", V5, pkt(0xe0, b(4)), 0, 0},
+	{"with properties", V5, pkt(0xe0, b(0x81), props(b(0x11, 0, 0, 0, 1, 0x1f), "r", user)), 0, 0},
+	{"flags [MQTT-3.14.1-1]", V5, pkt(0xe1), ReasonMalformed, 0},
+	{"surplus bytes", V311, pkt(0xe0, b(0)), ReasonMalformed, 0},
+	{"surplus bytes", V5, pkt(0xe0, b(0), props(), b(0)), ReasonMalformed, 0},
+	{"reason that does not exist [MQTT-3.14.2-1]", V5, pkt(0xe0, b(5)), ReasonProtocolError, 0},
+	{"reason of servers [MQTT-3.14.2-1]", V5, pkt(0xe0, b(0x8b)), ReasonProtocolError, 0},
+	{"session expiry twice", V5, pkt(0xe0, b(0), props(b(0x11, 0, 0, 0, 1, 0x11, 0, 0, 0, 1))), ReasonProtocolError, 0},
+	{"server reference, which is servers'", V5, pkt(0xe0, b(0), props(b(0x1c), "s")), ReasonMalformed, 0},
+}
+
+var authSamples = []sample{
+	{"continue", V5, pkt(0xf0, b(0x18), props(b(0x15), "m", b(0x16), "d")), 0, 0},
+	{"again", V5, pkt(0xf0, b(0x19), props(b(0x15), "m", b(0x1f), "r", user)), 0, 0},
+	{"success, which is the server's to say [MQTT-3.15.2-1]", V5, pkt(0xf0), ReasonProtocolError, 0},
+	{"reason that does not exist [MQTT-3.15.2-1]", V5, pkt(0xf0, b(1)), ReasonProtocolError, 0},
+	{"no method [MQTT-3.15.2.2.2]", V5, pkt(0xf0, b(0x18), props()), ReasonProtocolError, 0},
+	{"flags [MQTT-3.15.1-1]", V5, pkt(0xf1, b(0x18)), ReasonMalformed, 0},
+	{"property of another packet", V5, pkt(0xf0, b(0x18), props(b(0x11, 0, 0, 0, 1))), ReasonMalformed, 0},
+	{"surplus bytes", V5, pkt(0xf0, b(0x18), props(b(0x15), "m"), b(0)), ReasonMalformed, 0},
+}
+
+var pingreqSamples = []sample{
+	{"plain", V311, pkt(0xc0), 0, 0},
+	{"plain", V5, pkt(0xc0), 0, 0},
+	{"surplus bytes", V311, pkt(0xc0, b(0)), ReasonMalformed, lenient},
+	{"surplus bytes", V5, pkt(0xc0, b(0)), ReasonMalformed, lenient},
+	{"flags [MQTT-2.1.3-1]", V5, pkt(0xc1), ReasonMalformed, lenient},
+}
