@@ -103,7 +103,7 @@ type Times struct {
 	Close  time.Duration // closeTimeout
 	Sample time.Duration // sampleEvery
 	Routes time.Duration // RoutesPatience of the engine
-	Claims time.Duration // Patience of claims
+	Claims time.Duration // timeout of a request that claims a session
 }
 
 // The values of SlowConsumer.

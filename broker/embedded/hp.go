@@ -18,7 +18,7 @@ import (
 // at one node only.
 type peering struct {
 	mesh   *mesh.Mesh
-	claims *sessions.Claims
+	claims *sessions.Coordinator
 }
 
 // shareRetained has this broker serve clients together with the other nodes. Retained
@@ -41,7 +41,7 @@ func (m *member) connectPeers(self cluster.NodeID, nodes []cluster.Member) {
 		t = &peering{}
 		t.mesh = mesh.New(mesh.Options{Self: int(self), Engine: b.engine, Net: network{m.node}, Ahead: m.ahead.of, Losses: m.losses, Log: b.log})
 		t.claims = sessions.New(sessions.Options{
-			Self: int(self), Engine: b.engine, Net: network{m.node}, Ahead: m.ahead.of, Flush: t.mesh.Flush, Log: b.log, Patience: b.config.Times.Claims,
+			Self: int(self), Engine: b.engine, Net: network{m.node}, ClockOffset: m.ahead.of, Flush: t.mesh.Flush, Log: b.log, RequestTimeout: b.config.Times.Claims,
 			Discarded: func(node, messages int) { m.losses.Add(mesh.LostSuperseded, node, messages) },
 		})
 		t.claims.Open()

@@ -8,13 +8,13 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// BenchmarkConnect is what claims add to a CONNECT, apart from the network.
+// BenchmarkConnect measures what a claim adds to a CONNECT, network excluded.
 func BenchmarkConnect(b *testing.B) {
 	for _, nodes := range []int{0, 1, 3, 5} {
 		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
 			c := newClusterOverTCP(b, max(nodes, 1))
-			if nodes == 0 { // without claims
-				c.nodes[0].claims.Close()
+			if nodes == 0 { // no claims at all
+				c.nodes[0].sessions.Close()
 			}
 			h := packet.Connect{ClientID: "c", CleanStart: true}
 			for b.Loop() {
@@ -26,8 +26,7 @@ func BenchmarkConnect(b *testing.B) {
 	}
 }
 
-// BenchmarkMove is what it takes to bring a session from one node to another, with
-// all that is stored for it.
+// BenchmarkMove measures moving a session with all its stored messages to another node.
 func BenchmarkMove(b *testing.B) {
 	for _, messages := range []int{0, 1000} {
 		b.Run(fmt.Sprintf("messages=%d", messages), func(b *testing.B) {

@@ -10,99 +10,100 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// maxClaim bounds a claim in all.
+// maxClaim bounds the duration of a claim.
 const maxClaim = 30 * time.Second
 
-// errBusy refuses a client whose claim came to no end.
-var errBusy error = &engine.Refusal{Reason: packet.ReasonServerUnavailable, Text: "the session could not be brought here from another node"}
+// errBusy refuses a client whose claim could not be completed.
+var errBusy error = &engine.Refusal{Reason: packet.ReasonServerUnavailable, Text: "the session could not be moved here from another node"}
 
-// Claim brings the session of a client id here, wherever it is.
-func (c *Claims) Claim(ctx context.Context, claim engine.Claim) (settled func(), err error) {
+// Claim moves the session of a client id to this node, wherever it is. It implements
+// engine.Claims.
+func (c *Coordinator) Claim(ctx context.Context, claim engine.Claim) (settled func(), err error) {
 	c.counts.claims.Add(1)
 	ctx, cancel := context.WithTimeout(ctx, maxClaim)
 	defer cancel()
-	t, err := c.turns.begin(ctx, c.life, claim.ClientID, rank{claim.Arrival, c.o.Self})
+	t, err := c.leases.acquire(ctx, c.ctx, claim.ClientID, leaseOrder{claim.Arrival, c.o.Self})
 	if err != nil {
 		return nil, c.refusal(err)
 	}
 	defer context.AfterFunc(ctx, func() { t.cancel(context.Cause(ctx)) })()
-	adopted, err := c.gather(t, claim)
+	imported, err := c.collect(t, claim)
 	if err == nil && t.ctx.Err() != nil {
 		err = context.Cause(t.ctx)
 	}
 	if err != nil {
-		adopted.settle()
-		t.end()
+		imported.finish()
+		t.release()
 		return nil, c.refusal(err)
 	}
 	return func() {
-		c.suspect(t.passedOver...) // whatever was compared with them, this session was not
-		adopted.settle()
-		t.end()
+		c.markUnreconciled(t.skipped...) // this session was not part of any comparison with them
+		imported.finish()
+		t.release()
 	}, nil
 }
 
-// refusal is why a client does not get in.
-func (c *Claims) refusal(err error) error {
+// refusal returns the error that the client is refused with.
+func (c *Coordinator) refusal(err error) error {
 	if errors.Is(err, engine.ErrLater) {
-		c.counts.later.Add(1)
+		c.counts.superseded.Add(1)
 	}
 	if _, is := errors.AsType[*engine.Refusal](err); is {
 		return err
 	}
-	c.o.Log.Debug("a client id could not be claimed", "error", err)
+	c.o.Log.Debug("cannot claim a client id", "error", err)
 	return errBusy
 }
 
-// gather ends what is elsewhere of a client id and brings its session here. It
-// gives the session that was brought, if one was.
-func (c *Claims) gather(t *turn, claim engine.Claim) (*adoption, error) {
-	gifts, err := c.askAll(t, claim)
-	if err == nil && len(gifts) > 0 {
-		gifts, err = c.newest(t.ctx, claim, gifts)
+// collect claims the client id at all nodes and moves its session here. It returns the
+// imported session, or nil if there is none elsewhere.
+func (c *Coordinator) collect(t *lease, claim engine.Claim) (*importedSession, error) {
+	offers, err := c.claimAll(t, claim)
+	if err == nil && len(offers) > 0 {
+		offers, err = c.selectCurrent(t.ctx, claim, offers)
 	}
-	if err != nil || len(gifts) == 0 {
-		c.keepAll(gifts)
+	if err != nil || len(offers) == 0 {
+		c.cancelOffers(offers)
 		return nil, err
 	}
-	return c.takeOver(t, gifts)
+	return c.takeOver(t, offers)
 }
 
-// offered is a gift with the node that gives it.
-type offered struct {
+// peerOffer is an offer and the node that made it.
+type peerOffer struct {
 	from int
-	gift
+	offer
 }
 
-// askAll claims a client id at all nodes at once, and gives the sessions that are
-// offered. Nodes that do not answer are passed over.
-func (c *Claims) askAll(t *turn, claim engine.Claim) (gifts []offered, err error) {
+// claimAll claims a client id at all nodes at once and returns the sessions offered. Nodes
+// that do not respond are skipped.
+func (c *Coordinator) claimAll(t *lease, claim engine.Claim) (offers []peerOffer, err error) {
 	var mu sync.Mutex
 	var asked sync.WaitGroup
 	request := claimRequest{Claim: claim}.encode()
-	nodes, silent := c.answering()
-	t.passedOver = silent
+	nodes, unreachable := c.reachablePeers()
+	t.skipped = unreachable
 	for _, n := range nodes {
 		asked.Go(func() {
-			b, unanswered := c.ask(t.ctx, n, request)
-			a, failed := decodeClaimAnswer(b)
+			b, requestErr := c.ask(t.ctx, n, request)
+			a, decodeErr := decodeClaimResponse(b)
 			mu.Lock()
 			defer mu.Unlock()
 			switch {
-			case unanswered != nil:
-				c.counts.passedOver.Add(1)
-				t.passedOver = append(t.passedOver, n)
-			case failed != nil:
-				c.o.Log.Warn("an answer of another node cannot be read", "node", n, "error", failed)
-			case a.outcome == outcomeLater:
+			case requestErr != nil:
+				c.counts.skipped.Add(1)
+				t.skipped = append(t.skipped, n)
+			case decodeErr != nil:
+				c.o.Log.Warn("a response of another node cannot be decoded", "node", n, "error", decodeErr)
+			case a.outcome == outcomeSuperseded:
 				err = engine.ErrLater
-			case a.outcome == outcomeForeign && err == nil:
+			case a.outcome == outcomeOtherUser && err == nil:
 				err = engine.ErrForeign
 			case a.outcome == outcomeBusy && err == nil:
 				err = errBusy
-			case a.outcome == outcomeGiven:
-				a.gift.translate(c.o.Ahead(n))
-				gifts = append(gifts, offered{n, a.gift})
+			case a.outcome == outcomeOffered:
+				a.offer.adjustTimes(c.o.ClockOffset(n))
+				offers = append(offers, peerOffer{n, a.offer})
 			}
 		})
 	}
@@ -110,53 +111,53 @@ func (c *Claims) askAll(t *turn, claim engine.Claim) (gifts []offered, err error
 	if t.ctx.Err() != nil {
 		err = context.Cause(t.ctx)
 	}
-	return gifts, err
+	return offers, err
 }
 
-// newest leaves those of the offered sessions that are the same one as that which
-// a client had last. The others have been replaced by a new session while
-// their nodes could not be reached, and end; also if it is the one that is here.
-func (c *Claims) newest(ctx context.Context, claim engine.Claim, gifts []offered) (same []offered, err error) {
-	own, err := c.o.Engine.Yield(ctx, claim)
+// selectCurrent returns the offers that belong to the session which the client had last, local
+// one included. All others were replaced while their nodes could not be reached: they end, the
+// local one as well.
+func (c *Coordinator) selectCurrent(ctx context.Context, claim engine.Claim, offers []peerOffer) (same []peerOffer, err error) {
+	local, err := c.o.Engine.Yield(ctx, claim)
 	if err != nil && !errors.Is(err, engine.ErrNoClient) {
-		return gifts, err
+		return offers, err
 	}
 	latest, created := uint64(0), int64(0)
-	if own != nil {
-		state, _ := own.State()
-		latest, created = own.Arrival(), state.CreatedAt
+	if local != nil {
+		state, _ := local.State()
+		latest, created = local.Arrival(), state.CreatedAt
 	}
-	for _, o := range gifts {
+	for _, o := range offers {
 		if o.arrival > latest || latest == 0 {
 			latest, created = o.arrival, o.state.CreatedAt
 		}
 	}
-	if own != nil {
-		if state, _ := own.State(); state.CreatedAt == created {
-			own.Keep()
+	if local != nil {
+		if state, _ := local.State(); state.CreatedAt == created {
+			local.Keep()
 		} else {
-			c.o.Discarded(c.o.Self, own.Unsent())
-			own.Part(everything)
+			c.o.Discarded(c.o.Self, local.Unsent())
+			local.Part(allMessages)
 		}
 	}
-	for _, o := range gifts {
+	for _, o := range offers {
 		if o.state.CreatedAt == created {
 			same = append(same, o)
 			continue
 		}
 		c.counts.reconciled.Add(1)
-		if c.farewell(o, everything) != replyDone {
-			c.suspect(o.from)
+		if c.confirm(o, allMessages) != replyDone {
+			c.markUnreconciled(o.from)
 		}
 	}
 	return same, nil
 }
 
-// keepAll has nodes keep the sessions that they have offered. It does not wait.
-func (c *Claims) keepAll(gifts []offered) {
-	for _, o := range gifts {
-		c.start(func() {
-			c.ask(c.life, o.from, ticketRequest{ticket: o.ticket}.encode(kindKeep)) //nolint:errcheck // it finds out by itself
+// cancelOffers tells nodes to keep the sessions they offered. It does not wait.
+func (c *Coordinator) cancelOffers(offers []peerOffer) {
+	for _, o := range offers {
+		c.startTask(func() {
+			c.ask(c.ctx, o.from, transferRequest{id: o.transferID}.encode(kindCancel)) //nolint:errcheck // the node asks for the status itself
 		})
 	}
 }

@@ -16,9 +16,9 @@ import (
 	"signalbox/broker/mqtt/topics"
 )
 
-// TestMovedSession shows a session as it was, at another node, and ends it there
-// when its time has come.
-func TestMovedSession(t *testing.T) { virtually(t, testMovedSession) }
+// TestMovedSession compares a session with what it was before it moved, and lets it expire at
+// the new node.
+func TestMovedSession(t *testing.T) { inVirtualTime(t, testMovedSession) }
 
 func testMovedSession(t *testing.T) {
 	c := newCluster(t, 2)
@@ -48,33 +48,33 @@ func testMovedSession(t *testing.T) {
 		t.Errorf("the session was %+v and is %+v", before, after)
 	}
 	s.Close()
-	until(t, "the session has expired", func() bool { return len(c.sessions("c")) == 0 })
+	until(t, "the session has expired", func() bool { return len(c.owners("c")) == 0 })
 }
 
-// TestTakerFails leaves the session where it is if the node that wants it is not
-// heard of any more.
-func TestTakerFails(t *testing.T) {
+// TestNewOwnerFails leaves the session where it is if the node that claimed it does not
+// respond any more.
+func TestNewOwnerFails(t *testing.T) {
 	t.Parallel()
-	for _, kinds := range [][]byte{{kindFetch, kindKeep, kindStatus}, {kindFetch, kindStatus}, {kindFetch, kindKeep}} {
-		t.Run(fmt.Sprint(kinds), func(t *testing.T) { virtually(t, func(t *testing.T) { testTakerFails(t, kinds) }) })
+	for _, kinds := range [][]byte{{kindFetch, kindCancel, kindStatus}, {kindFetch, kindStatus}, {kindFetch, kindCancel}} {
+		t.Run(fmt.Sprint(kinds), func(t *testing.T) { inVirtualTime(t, func(t *testing.T) { testNewOwnerFails(t, kinds) }) })
 	}
 }
 
-func testTakerFails(t *testing.T, kinds []byte) {
-	c := newCluster(t, 2, impatient)
+func testNewOwnerFails(t *testing.T, kinds []byte) {
+	c := newCluster(t, 2, shortTimeouts)
 	here, there := c.nodes[0], c.nodes[1]
 	s := here.Connect(keeps("c"))
 	s.Subscribe("a", 1)
 	s.Close()
 	check(t, here.Publish(&engine.Message{Topic: "a", QoS: 1, Payload: []byte("0")}))
-	c.spoil(func(request []byte) fault { return fault{before: slices.Contains(kinds, request[1])} })
+	c.injectFaults(func(request []byte) fault { return fault{before: slices.Contains(kinds, request[1])} })
 	if _, err := there.TryConnect(keeps("c")); !errors.Is(err, enginetest.Refused(packet.ReasonServerUnavailable)) {
-		t.Errorf("the client is told %v", err)
+		t.Errorf("the client was refused with %v", err)
 	}
-	until(t, "the session is kept", func() bool { return here.claims.Figures().Kept > 0 })
-	c.spoil(func([]byte) fault { return fault{} })
+	until(t, "the session is kept", func() bool { return here.sessions.Figures().Kept > 0 })
+	c.injectFaults(func([]byte) fault { return fault{} })
 	check(t, here.Publish(&engine.Message{Topic: "a", QoS: 1, Payload: []byte("1")}))
-	until(t, "all answer", c.answers)
+	until(t, "all nodes respond", c.allReachable)
 	s = here.Connect(keeps("c"))
 	if !s.Present {
 		t.Fatal("the session is lost")
@@ -86,44 +86,46 @@ func testTakerFails(t *testing.T, kinds []byte) {
 		}
 		s.Ack(packet.TypePuback, m.ID)
 	}
-	until(t, "the session is at one node", func() bool { return slices.Equal(c.sessions("c"), []int{-1}) })
+	until(t, "the session is at one node", func() bool { return slices.Equal(c.owners("c"), []int{-1}) })
 }
 
-// TestFarewellLost has the node that gave a session find out that it has arrived:
-// by asking, or by being told again.
-func TestFarewellLost(t *testing.T) {
+// TestConfirmationLost has the previous node learn that the session was imported: by asking,
+// or by a repeated confirmation.
+func TestConfirmationLost(t *testing.T) {
 	t.Parallel()
 	for name, after := range map[string]func(request []byte) fault{
-		"asks":       func(request []byte) fault { return fault{before: request[1] == kindDone} },
-		"told again": func(request []byte) fault { return fault{before: request[1] == kindStatus} },
+		"asks":     func(request []byte) fault { return fault{before: request[1] == kindConfirm} },
+		"repeated": func(request []byte) fault { return fault{before: request[1] == kindStatus} },
 	} {
-		t.Run(name, func(t *testing.T) { virtually(t, func(t *testing.T) { testFarewellLost(t, after) }) })
+		t.Run(name, func(t *testing.T) { inVirtualTime(t, func(t *testing.T) { testConfirmationLost(t, after) }) })
 	}
 }
 
-func testFarewellLost(t *testing.T, after func(request []byte) fault) {
-	c := newCluster(t, 2, impatient)
+func testConfirmationLost(t *testing.T, after func(request []byte) fault) {
+	c := newCluster(t, 2, shortTimeouts)
 	here, there := c.nodes[0], c.nodes[1]
 	here.Connect(keeps("c")).Subscribe("a", 1)
-	c.spoil(func(request []byte) fault { return fault{before: request[1] == kindDone || request[1] == kindStatus} })
+	c.injectFaults(func(request []byte) fault {
+		return fault{before: request[1] == kindConfirm || request[1] == kindStatus}
+	})
 	if !there.Connect(keeps("c")).Present {
-		t.Error("there is no session")
+		t.Error("the session is not present")
 	}
-	if got := c.sessions("c"); !slices.Equal(got, []int{1, -2}) {
+	if got := c.owners("c"); !slices.Equal(got, []int{1, -2}) {
 		t.Errorf("the session is at %v", got)
 	}
-	c.spoil(after)
-	until(t, "the session is at one node", func() bool { return slices.Equal(c.sessions("c"), []int{-2}) })
-	until(t, "it was given once", func() bool { return here.claims.Figures().Given == 1 })
+	c.injectFaults(after)
+	until(t, "the session is at one node", func() bool { return slices.Equal(c.owners("c"), []int{-2}) })
+	until(t, "it was handed over once", func() bool { return here.sessions.Figures().HandedOver == 1 })
 }
 
-// TestDeadPeer lets clients in without a node that does not answer, the first one
-// after a while and the others at once.
-func TestDeadPeer(t *testing.T) { virtually(t, testDeadPeer) }
+// TestUnreachablePeer lets clients in without a node that does not respond: the first one
+// after the timeout, the others at once.
+func TestUnreachablePeer(t *testing.T) { inVirtualTime(t, testUnreachablePeer) }
 
-func testDeadPeer(t *testing.T) {
-	c := newCluster(t, 2, impatient)
-	c.nodes[1].part(true)
+func testUnreachablePeer(t *testing.T) {
+	c := newCluster(t, 2, shortTimeouts)
+	c.nodes[1].setIsolated(true)
 	for i := range 3 {
 		began := time.Now()
 		c.nodes[0].Connect(keeps(fmt.Sprint("c", i)))
@@ -131,17 +133,17 @@ func testDeadPeer(t *testing.T) {
 			t.Errorf("the client waited for %v", took)
 		}
 	}
-	if f := c.nodes[0].claims.Figures(); f.PassedOver > 1 || f.Unanswered != 1 {
+	if f := c.nodes[0].sessions.Figures(); f.Skipped > 1 || f.Unreachable != 1 {
 		t.Errorf("figures: %+v", f)
 	}
-	c.nodes[1].part(false)
-	until(t, "all answer", c.answers)
+	c.nodes[1].setIsolated(false)
+	until(t, "all nodes respond", c.allReachable)
 }
 
-// TestSessionWithoutLink has a session move while messages for it wait for a link that
-// is broken though all nodes answer: that of the node to which it moves, or of
-// another one. It moves when they have come, or were given up.
-func TestSessionWithoutLink(t *testing.T) {
+// TestMoveWithBrokenLink moves a session while messages for it wait for a broken link although
+// all nodes respond: the link of the new owner or that of a third node. The session moves once
+// they have arrived or were given up.
+func TestMoveWithBrokenLink(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		from  int
@@ -152,11 +154,13 @@ func TestSessionWithoutLink(t *testing.T) {
 		"of the new node, dead": {2, false},
 		"of a third one, dead":  {3, false},
 	} {
-		t.Run(name, func(t *testing.T) { virtually(t, func(t *testing.T) { testSessionWithoutLink(t, c.from, c.mends) }) })
+		t.Run(name, func(t *testing.T) {
+			inVirtualTime(t, func(t *testing.T) { testMoveWithBrokenLink(t, c.from, c.mends) })
+		})
 	}
 }
 
-func testSessionWithoutLink(t *testing.T, from int, mends bool) {
+func testMoveWithBrokenLink(t *testing.T, from int, mends bool) {
 	c := newCluster(t, 3)
 	s := c.nodes[0].Connect(keeps("c"))
 	s.Subscribe("a", 1)
@@ -171,7 +175,7 @@ func testSessionWithoutLink(t *testing.T, from int, mends bool) {
 	connected := make(chan *enginetest.Client, 1)
 	go func() { connected <- c.nodes[1].Connect(keeps("c")) }()
 	if mends {
-		<-time.After(3 * time.Second) // the link is dialled again and again meanwhile
+		<-time.After(3 * time.Second) // the link is dialled repeatedly meanwhile
 		c.mendLink(from, 1)
 	}
 	s = <-connected
@@ -193,26 +197,26 @@ func testSessionWithoutLink(t *testing.T, from int, mends bool) {
 	}
 }
 
-// TestClose leaves sessions that are on their way where they are.
-func TestClose(t *testing.T) { virtually(t, testClose) }
+// TestClose leaves sessions that are being moved where they are.
+func TestClose(t *testing.T) { inVirtualTime(t, testClose) }
 
 func testClose(t *testing.T) {
 	c := newCluster(t, 2)
 	here, there := c.nodes[0], c.nodes[1]
 	here.Connect(keeps("c")).Subscribe("a", 1)
-	c.spoil(func(request []byte) fault { return fault{before: request[1] == kindFetch} })
+	c.injectFaults(func(request []byte) fault { return fault{before: request[1] == kindFetch} })
 	refusal := make(chan error, 1)
 	go func() {
 		_, err := there.TryConnect(keeps("c"))
 		refusal <- err
 	}()
-	until(t, "the session is on its way", func() bool { return here.claims.Figures().Waiting == 1 })
-	here.claims.Close()
-	there.claims.Close()
+	until(t, "the session is being moved", func() bool { return here.sessions.Figures().HandoffsInProgress == 1 })
+	here.sessions.Close()
+	there.sessions.Close()
 	if err := <-refusal; !errors.Is(err, enginetest.Refused(packet.ReasonServerUnavailable)) {
-		t.Errorf("the client is told %v", err)
+		t.Errorf("the client was refused with %v", err)
 	}
 	if !here.Connect(keeps("c")).Present {
-		t.Error("the session is gone")
+		t.Error("the session is lost")
 	}
 }

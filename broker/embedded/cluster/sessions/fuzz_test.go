@@ -8,13 +8,13 @@ import (
 	"signalbox/broker/embedded/engine"
 )
 
-// samples are requests and answers of every kind, with what reads them.
+// samples returns an encoded request or response of every kind, with its decoder and encoder.
 func samples() map[string]struct {
 	bytes  []byte
 	decode func([]byte) (any, error)
 	encode func(any) []byte
 } {
-	gone := claimAnswer{outcome: outcomeGiven, gift: gift{ticket: 7, next: 9, arrival: 11, state: engine.StoredSession{
+	offered := claimResponse{outcome: outcomeOffered, offer: offer{transferID: 7, next: 9, arrival: 11, state: engine.StoredSession{
 		SessionRecord: engine.SessionRecord{
 			ClientID: "c", Username: "u", Anonymous: true, Version: 5, Clean: true, KeepAlive: 60, ExpiryInterval: 3600,
 			CreatedAt: -1, ConnectedAt: 2, DisconnectedAt: 3, Address: "::1",
@@ -40,21 +40,21 @@ func samples() map[string]struct {
 			func(b []byte) (any, error) { return decodeClaim(inner(b)) },
 			func(v any) []byte { return v.(claimRequest).encode() },
 		},
-		"claim answer": {
-			gone.encode(), func(b []byte) (any, error) { return decodeClaimAnswer(b) },
-			func(v any) []byte { a := v.(claimAnswer); return a.encode() },
+		"claim response": {
+			offered.encode(), func(b []byte) (any, error) { return decodeClaimResponse(b) },
+			func(v any) []byte { a := v.(claimResponse); return a.encode() },
 		},
-		"ticket": {
-			ticketRequest{1, 2, 3}.encode(kindFetch), func(b []byte) (any, error) { return decodeTicket(inner(b)) },
-			func(v any) []byte { return v.(ticketRequest).encode(kindFetch) },
+		"transfer": {
+			transferRequest{1, 2, 3}.encode(kindFetch), func(b []byte) (any, error) { return decodeTransfer(inner(b)) },
+			func(v any) []byte { return v.(transferRequest).encode(kindFetch) },
 		},
 		"page": {
 			p.encode(), func(b []byte) (any, error) { return decodePage(b) },
 			func(v any) []byte { p := v.(page); return p.encode() },
 		},
-		"piece": {
-			piece{10, []byte("0123456789")}.encode(), func(b []byte) (any, error) { return decodePiece(b) },
-			func(v any) []byte { return v.(piece).encode() },
+		"chunk": {
+			chunk{10, []byte("0123456789")}.encode(), func(b []byte) (any, error) { return decodeChunk(b) },
+			func(v any) []byte { return v.(chunk).encode() },
 		},
 		"reply": {
 			reply{replyDone, 5}.encode(kindStatus), func(b []byte) (any, error) { return decodeReply(b) },
@@ -68,21 +68,22 @@ func samples() map[string]struct {
 			encodeFlush([]int{1, 2, 300}), func(b []byte) (any, error) { return decodeFlush(inner(b)) },
 			func(v any) []byte { return encodeFlush(v.([]int)) },
 		},
-		"list": {
-			encodeList("c"), func(b []byte) (any, error) { return decodeName(inner(b)) },
-			func(v any) []byte { return encodeList(v.(string)) },
+		"list request": {
+			encodeListRequest("c"), func(b []byte) (any, error) { return decodeClientID(inner(b)) },
+			func(v any) []byte { return encodeListRequest(v.(string)) },
 		},
-		"holdings": {
-			encodeHoldings([]engine.Holding{
+		"list response": {
+			encodeListResponse([]engine.Holding{
 				{ClientID: "c", Username: "u", Anonymous: true, CreatedAt: -5, Arrival: 6}, {ClientID: "d", Connected: true, CreatedAt: 1, Arrival: 2},
 			}),
-			func(b []byte) (any, error) { return decodeHoldings(b) },
-			func(v any) []byte { return encodeHoldings(v.([]engine.Holding)) },
+			func(b []byte) (any, error) { return decodeListResponse(b) },
+			func(v any) []byte { return encodeListResponse(v.([]engine.Holding)) },
 		},
 	}
 }
 
-// TestCodec reads what was written, and nothing that is cut off or has more.
+// TestCodec decodes what was encoded, and rejects truncated input, trailing bytes and other
+// versions.
 func TestCodec(t *testing.T) {
 	t.Parallel()
 	for name, s := range samples() {
@@ -100,7 +101,7 @@ func TestCodec(t *testing.T) {
 			}
 		}
 		if _, err := s.decode(append(bytes.Clone(s.bytes), 0)); err == nil {
-			t.Errorf("%s: is read with more behind it", name)
+			t.Errorf("%s: is decoded with trailing bytes", name)
 		}
 		other := bytes.Clone(s.bytes)
 		other[0]++
@@ -110,7 +111,7 @@ func TestCodec(t *testing.T) {
 	}
 }
 
-// FuzzDecode reads anything: what can be read says the same when it is written.
+// FuzzDecode decodes any input: what can be decoded survives encoding.
 func FuzzDecode(f *testing.F) {
 	all := samples()
 	for _, s := range all {

@@ -5,139 +5,138 @@ import (
 	"time"
 )
 
-// peer is what is known of another node.
+// peer is the state of another node.
 type peer struct {
-	silent  bool // it did not answer: clients are let in without it
-	strange bool // it may have sessions that are here, too
-	busy    bool // it is being reconciled
-	doubts  int  // how often it became strange
+	unreachable  bool // it does not respond: claims are completed without it
+	unreconciled bool // it may have sessions that are also here
+	reconciling  bool // reconciliation is in progress
+	generation   int  // incremented whenever it becomes unreconciled
 }
 
-// peerOf gives what is known of a node. mu is held.
-func (c *Claims) peerOf(node int) *peer {
+// peerState returns the state of a node. c.mu must be held.
+func (c *Coordinator) peerState(node int) *peer {
 	p := c.peers[node]
 	if p == nil {
-		p = &peer{strange: true}
+		p = &peer{unreconciled: true}
 		c.peers[node] = p
 	}
 	return p
 }
 
-// answering gives the nodes that are worth asking, and the others.
-func (c *Claims) answering() (found, silent []int) {
+// reachablePeers returns the peers that respond and those that do not.
+func (c *Coordinator) reachablePeers() (reachable, unreachable []int) {
 	nodes := c.o.Net.Peers()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, n := range nodes {
-		if c.peerOf(n).silent {
-			silent = append(silent, n)
+		if c.peerState(n).unreachable {
+			unreachable = append(unreachable, n)
 		} else {
-			found = append(found, n)
+			reachable = append(reachable, n)
 		}
 	}
-	return found, silent
+	return reachable, unreachable
 }
 
-// The pauses between attempts to ask a node.
+// Bounds of the delay between attempts of a request.
 const (
-	firstPause = 10 * time.Millisecond
-	lastPause  = 200 * time.Millisecond
+	minRetryDelay = 10 * time.Millisecond
+	maxRetryDelay = 200 * time.Millisecond
 )
 
-// ask puts a request to a node, more than once if need be: no request does harm
-// twice. A node that does not answer in time is passed over from now on, until it
-// does again. That the asking was given up is not its fault.
-func (c *Claims) ask(ctx context.Context, to int, request []byte) ([]byte, error) {
-	bounded, cancel := context.WithTimeout(ctx, c.o.Patience)
+// ask sends a request to a node, and repeats it until the timeout: all requests are
+// idempotent. A node that does not respond in time counts as unreachable, unless ctx ended.
+func (c *Coordinator) ask(ctx context.Context, to int, request []byte) ([]byte, error) {
+	bounded, cancel := context.WithTimeout(ctx, c.o.RequestTimeout)
 	defer cancel()
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+	for delay := minRetryDelay; ; delay = min(2*delay, maxRetryDelay) {
 		b, err := c.o.Net.Ask(bounded, to, request)
 		if err == nil {
 			return b, nil
 		}
 		select {
-		case <-time.After(pause):
+		case <-time.After(delay):
 		case <-bounded.Done():
 			if ctx.Err() == nil {
-				c.o.Log.Debug("a node did not answer", "node", to, "error", err)
-				c.miss(to)
+				c.o.Log.Debug("a node did not respond", "node", to, "error", err)
+				c.markUnreachable(to)
 			}
 			return nil, err
 		}
 	}
 }
 
-// miss notes that a node did not answer.
-func (c *Claims) miss(node int) {
+// markUnreachable records that a node did not respond.
+func (c *Coordinator) markUnreachable(node int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p := c.peerOf(node)
-	p.silent, p.strange = true, true
-	p.doubts++
+	p := c.peerState(node)
+	p.unreachable, p.unreconciled = true, true
+	p.generation++
 }
 
-// suspect notes that nodes may have sessions that are here, too, although they
-// answer.
-func (c *Claims) suspect(nodes ...int) {
+// markUnreconciled records that nodes may have sessions that are also here, although they
+// respond.
+func (c *Coordinator) markUnreconciled(nodes ...int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, n := range nodes {
-		p := c.peerOf(n)
-		p.strange = true
-		p.doubts++
+		p := c.peerState(n)
+		p.unreconciled = true
+		p.generation++
 	}
 }
 
-// probe looks after peers that are strange, until the end.
-func (c *Claims) probe() {
-	tick := time.NewTicker(c.o.Probe)
+// probePeers reconciles peers that are unreconciled, until Close.
+func (c *Coordinator) probePeers() {
+	tick := time.NewTicker(c.o.ProbeInterval)
 	defer tick.Stop()
 	for {
-		for _, n := range c.strangers() {
-			c.start(func() { c.reconcile(n) })
+		for _, n := range c.peersToReconcile() {
+			c.startTask(func() { c.reconcile(n) })
 		}
 		select {
 		case <-tick.C:
-		case <-c.stirred:
-		case <-c.life.Done():
+		case <-c.wakeProbe:
+		case <-c.ctx.Done():
 			return
 		}
 	}
 }
 
-// heard looks after a node sooner that did not answer and now asks.
-func (c *Claims) heard(node int) {
+// noteContact wakes the probe when an unreachable node sends a request.
+func (c *Coordinator) noteContact(node int) {
 	c.mu.Lock()
 	p := c.peers[node]
-	silent := p != nil && p.silent
+	unreachable := p != nil && p.unreachable
 	c.mu.Unlock()
-	if silent {
+	if unreachable {
 		select {
-		case c.stirred <- struct{}{}:
+		case c.wakeProbe <- struct{}{}:
 		default:
 		}
 	}
 }
 
-// strangers gives the nodes that are to be reconciled, and forgets those that are
-// peers no more.
-func (c *Claims) strangers() (found []int) {
+// peersToReconcile returns the peers to reconcile now, and drops the state of nodes that are
+// no longer peers.
+func (c *Coordinator) peersToReconcile() (found []int) {
 	nodes := c.o.Net.Peers()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	known := map[int]*peer{}
+	current := map[int]*peer{}
 	for _, n := range nodes {
-		p := c.peerOf(n)
-		known[n] = p
-		if p.strange && !p.busy {
-			p.busy = true
+		p := c.peerState(n)
+		current[n] = p
+		if p.unreconciled && !p.reconciling {
+			p.reconciling = true
 			found = append(found, n)
 		}
 	}
-	c.peers = known
-	for key := range c.pending {
-		if known[key.from] == nil {
-			delete(c.pending, key)
+	c.peers = current
+	for key := range c.unconfirmed {
+		if current[key.from] == nil {
+			delete(c.unconfirmed, key)
 		}
 	}
 	return found

@@ -10,186 +10,185 @@ import (
 )
 
 const (
-	listSize  = 500                   // sessions in a list
-	listEvery = 10 * time.Millisecond // pause between lists
+	listSize     = 500                   // sessions in a list
+	listInterval = 10 * time.Millisecond // between lists
 )
 
-// reconcile brings the sessions of this node and of one that was not heard of for
-// a while, or never, in agreement: of each pair one stays.
-func (c *Claims) reconcile(node int) {
+// reconcile ensures that no session is both here and at a node that was unreachable or is new.
+func (c *Coordinator) reconcile(node int) {
 	c.mu.Lock()
-	before := c.peerOf(node).doubts
+	generation := c.peerState(node).generation
 	c.mu.Unlock()
-	agreed := c.compareAll(node)
+	complete := c.reconcileAll(node)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p := c.peerOf(node)
-	p.busy, p.strange = false, !agreed || p.doubts != before
+	p := c.peerState(node)
+	p.reconciling, p.unreconciled = false, !complete || p.generation != generation
 }
 
-// compareAll goes through the sessions of a node. It tells whether it came to the
-// end.
-func (c *Claims) compareAll(node int) bool {
-	agreed := true
-	pause := time.NewTicker(listEvery)
+// reconcileAll compares all sessions of a node with those here. It reports whether all pairs
+// were resolved.
+func (c *Coordinator) reconcileAll(node int) bool {
+	complete := true
+	pause := time.NewTicker(listInterval)
 	defer pause.Stop()
 	for after, first := "", true; ; first = false {
-		b, err := c.ask(c.life, node, encodeList(after))
+		b, err := c.ask(c.ctx, node, encodeListRequest(after))
 		if err != nil {
 			return false
 		}
-		list, err := decodeHoldings(b)
+		list, err := decodeListResponse(b)
 		if err != nil {
-			c.o.Log.Warn("an answer of another node cannot be read", "node", node, "error", err)
+			c.o.Log.Warn("a response of another node cannot be decoded", "node", node, "error", err)
 			return false
 		}
 		if first {
-			c.welcome(node)
+			c.markReachable(node)
 		}
 		for _, h := range list {
-			if err := c.compare(node, h); err != nil {
+			if err := c.reconcileSession(node, h); err != nil {
 				c.o.Log.Debug("a session is at two nodes", "node", node, "error", err)
-				agreed = false
+				complete = false
 			}
 		}
 		if len(list) < listSize {
-			return agreed
+			return complete
 		}
 		after = list[len(list)-1].ClientID
 		select {
 		case <-pause.C:
-		case <-c.life.Done():
+		case <-c.ctx.Done():
 			return false
 		}
 	}
 }
 
-// welcome notes that a node answers, and tells it which of its sessions have
-// arrived.
-func (c *Claims) welcome(node int) {
+// markReachable records that a node responds, and repeats the confirmations it has not
+// acknowledged.
+func (c *Coordinator) markReachable(node int) {
 	c.mu.Lock()
 	if p := c.peers[node]; p != nil {
-		p.silent = false
+		p.unreachable = false
 	}
-	var left []farewell
-	for key, f := range c.pending {
+	var unconfirmed []confirmation
+	for key, f := range c.unconfirmed {
 		if key.from == node {
-			left = append(left, f)
+			unconfirmed = append(unconfirmed, f)
 		}
 	}
 	c.mu.Unlock()
-	for _, f := range left {
-		c.farewell(f.offered, f.upTo)
+	for _, f := range unconfirmed {
+		c.confirm(f.offer, f.upTo)
 	}
 }
 
-// compare sees to it that one of two sessions of a client id stays.
-func (c *Claims) compare(node int, theirs engine.Holding) error {
-	if c.turns.busy(theirs.ClientID) { // and perhaps about to be here
-		return errors.New("it is being claimed")
+// reconcileSession leaves one of two sessions of a client id.
+func (c *Coordinator) reconcileSession(node int, remote engine.Holding) error {
+	if c.leases.held(remote.ClientID) { // and perhaps about to be here
+		return errors.New("the client id is being claimed")
 	}
-	own, err := c.o.Engine.Holding(theirs.ClientID)
+	local, err := c.o.Engine.Holding(remote.ClientID)
 	switch {
 	case err != nil:
-		return nil //nolint:nilerr // it is not here, so all is well
-	case !c.behind(own, node, theirs):
-		return c.draw(node, theirs.ClientID)
+		return nil //nolint:nilerr // there is no session here
+	case !c.yieldsTo(local, node, remote):
+		return c.pull(node, remote.ClientID)
 	}
-	b, err := c.ask(c.life, node, encodePull(theirs.ClientID))
+	b, err := c.ask(c.ctx, node, encodePull(remote.ClientID))
 	if err != nil {
 		return err
 	}
-	if a, err := decodeReply(b); err != nil || a.what != replyDone {
-		return fmt.Errorf("have node %d take a session over: it does not", node)
+	if a, err := decodeReply(b); err != nil || a.status != replyDone {
+		return fmt.Errorf("node %d did not start to take over a session", node)
 	}
 	return nil
 }
 
-// behind tells whether this node's session gives way to another node's: to one
-// whose client is connected, else to the one that was connected later.
-func (c *Claims) behind(own engine.Holding, node int, theirs engine.Holding) bool {
-	if own.Connected != theirs.Connected {
-		return theirs.Connected
+// yieldsTo reports whether the local session yields to a remote one: the one whose client is
+// connected stays, else the one connected later.
+func (c *Coordinator) yieldsTo(local engine.Holding, node int, remote engine.Holding) bool {
+	if local.Connected != remote.Connected {
+		return remote.Connected
 	}
-	return rank{own.Arrival, c.o.Self}.before(rank{theirs.Arrival, node})
+	return leaseOrder{local.Arrival, c.o.Self}.before(leaseOrder{remote.Arrival, node})
 }
 
-// draw takes over a session that is behind this node's of the same client id. If
-// it is the same session, what waits for it comes here; otherwise it ends.
-func (c *Claims) draw(node int, clientID string) error {
-	ctx, cancel := context.WithTimeout(c.life, maxClaim)
+// pull takes over a session that yields to the local one. If both are parts of one session its
+// queued messages are moved here; otherwise it ends.
+func (c *Coordinator) pull(node int, clientID string) error {
+	ctx, cancel := context.WithTimeout(c.ctx, maxClaim)
 	defer cancel()
-	own, err := c.o.Engine.Holding(clientID)
+	local, err := c.o.Engine.Holding(clientID)
 	if err != nil {
 		return err
 	}
-	t, err := c.turns.begin(ctx, c.life, clientID, rank{own.Arrival, c.o.Self})
+	t, err := c.leases.acquire(ctx, c.ctx, clientID, leaseOrder{local.Arrival, c.o.Self})
 	if err != nil {
 		return err
 	}
-	defer t.end()
+	defer t.release()
 	defer context.AfterFunc(ctx, func() { t.cancel(context.Cause(ctx)) })()
-	if now, err := c.o.Engine.Holding(clientID); err != nil || now.Arrival != own.Arrival {
-		return errGone
+	if now, err := c.o.Engine.Holding(clientID); err != nil || now.Arrival != local.Arrival {
+		return errTransferEnded
 	} else {
-		own = now
+		local = now
 	}
-	claim := engine.Claim{ClientID: clientID, Arrival: own.Arrival}
-	o, err := c.askOne(t.ctx, node, claimRequest{Claim: claim, anyUser: true})
+	claim := engine.Claim{ClientID: clientID, Arrival: local.Arrival}
+	o, err := c.claimAt(t.ctx, node, claimRequest{Claim: claim, anyUser: true})
 	if err != nil {
 		return err
 	}
 	c.counts.reconciled.Add(1)
-	if o.state.CreatedAt != own.CreatedAt || o.state.Username != own.Username {
-		if c.farewell(o, everything) == replyUnknown { // without an answer, the node asks
-			return errGone
+	if o.state.CreatedAt != local.CreatedAt || o.state.Username != local.Username {
+		if c.confirm(o, allMessages) == replyUnknown { // without a response, the node asks for the status
+			return errTransferEnded
 		}
 		return nil
 	}
-	if err := c.unite(t, own, o); err != nil {
-		c.keepAll([]offered{o})
-		return fmt.Errorf("unite it with the part at node %d: %w", node, err)
+	if err := c.merge(t, local, o); err != nil {
+		c.cancelOffers([]peerOffer{o})
+		return fmt.Errorf("merge with the part at node %d: %w", node, err)
 	}
 	return nil
 }
 
-// askOne claims a client id at one node.
-func (c *Claims) askOne(ctx context.Context, node int, q claimRequest) (offered, error) {
+// claimAt claims a client id at one node.
+func (c *Coordinator) claimAt(ctx context.Context, node int, q claimRequest) (peerOffer, error) {
 	b, err := c.ask(ctx, node, q.encode())
 	if err != nil {
-		return offered{}, err
+		return peerOffer{}, err
 	}
-	a, err := decodeClaimAnswer(b)
-	if err == nil && a.outcome != outcomeGiven {
-		err = errGone
+	a, err := decodeClaimResponse(b)
+	if err == nil && a.outcome != outcomeOffered {
+		err = errTransferEnded
 	}
-	return offered{node, a.gift}, err
+	return peerOffer{node, a.offer}, err
 }
 
-// unite brings a part of a session here whose other part is here already. While
-// its client is connected, what waited comes behind all else.
-func (c *Claims) unite(t *turn, own engine.Holding, o offered) error {
-	if !own.Connected {
-		adopted, err := c.takeOver(t, []offered{o})
-		adopted.settle()
+// merge moves a part of a session to the part that is here. While the client is connected, the
+// messages are appended to its queue.
+func (c *Coordinator) merge(t *lease, local engine.Holding, o peerOffer) error {
+	if !local.Connected {
+		imported, err := c.takeOver(t, []peerOffer{o})
+		imported.finish()
 		return err
 	}
 	part := &engine.StoredSession{}
 	if err := c.fetch(t.ctx, o, 0, part); err != nil {
 		return err
 	}
-	if err := c.o.Engine.Append(own.ClientID, part.Queue); err != nil {
+	if err := c.o.Engine.Append(local.ClientID, part.Queue); err != nil {
 		return err
 	}
-	upTo := uint64(everything)
+	upTo := uint64(allMessages)
 	if n := len(part.Queue); n > 0 {
 		upTo = part.Queue[n-1].Seq
 	}
-	switch c.farewell(o, upTo) {
+	switch c.confirm(o, upTo) {
 	case replyMore:
-		return errors.New("more has come meanwhile")
-	case replyUnknown: // without an answer, the node asks
-		return errGone
+		return errors.New("more messages were queued meanwhile")
+	case replyUnknown: // without a response, the node asks for the status
+		return errTransferEnded
 	}
 	return nil
 }

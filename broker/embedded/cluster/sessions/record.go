@@ -7,7 +7,7 @@ import (
 	"signalbox/broker/embedded/engine"
 )
 
-// session writes a session without its queue. Its Will does not move.
+// session encodes a session without its queue. Its Will does not move.
 func (w *writer) session(s *engine.StoredSession) {
 	w.text(s.ClientID)
 	w.text(s.Username)
@@ -28,32 +28,32 @@ func (w *writer) session(s *engine.StoredSession) {
 	}
 }
 
-// translate gives a session that another node offers the times of this node's clock, which
-// that one's is ahead of. CreatedAt stays: by it all nodes know the session.
-func (g *gift) translate(ahead int64) {
-	for _, at := range []*int64{&g.state.ConnectedAt, &g.state.DisconnectedAt} {
+// adjustTimes converts the times of an offer to this node's clock, given how far the other
+// clock is ahead. CreatedAt stays, because it identifies the session at all nodes.
+func (h *offer) adjustTimes(offset int64) {
+	for _, at := range []*int64{&h.state.ConnectedAt, &h.state.DisconnectedAt} {
 		if *at != 0 {
-			*at -= ahead
+			*at -= offset
 		}
 	}
 }
 
-// translate does so with what waits for it.
-func (p *page) translate(ahead int64) {
+// adjustTimes converts the times of the messages.
+func (p *page) adjustTimes(offset int64) {
 	for _, q := range p.queue {
-		q.Message.Postpone(-ahead)
+		q.Message.Postpone(-offset)
 	}
 }
 
-// subscriptionSize is what a subscription takes, at least.
-const subscriptionSize = 3
+// minSubscriptionSize is the minimum encoded size of a subscription.
+const minSubscriptionSize = 3
 
 func (r *reader) session() (s engine.StoredSession) {
 	s.ClientID, s.Username, s.Anonymous, s.Version = r.text(), r.text(), r.bool(), r.byte()
 	s.Clean, s.KeepAlive, s.ExpiryInterval = r.bool(), uint16(r.upTo(math.MaxUint16)), uint32(r.upTo(math.MaxUint32))
 	s.CreatedAt, s.ConnectedAt, s.DisconnectedAt = r.signed(), r.signed(), r.signed()
 	s.Address = r.text()
-	for range r.count(subscriptionSize) {
+	for range r.count(minSubscriptionSize) {
 		s.Subscriptions = append(s.Subscriptions, engine.SubscriptionRecord{
 			Filter: r.text(), Options: r.byte(), ID: uint32(r.upTo(math.MaxUint32)),
 		})
@@ -61,11 +61,11 @@ func (r *reader) session() (s engine.StoredSession) {
 	return s
 }
 
-// page is a part of what waits for a session.
+// page is a part of a session's queue.
 type page struct {
 	more     bool
-	sentSeq  uint64   // up to here, messages were sent
-	incoming []uint16 // QoS 2, from the client and not released
+	sentSeq  uint64   // the last message that was sent
+	incoming []uint16 // QoS 2, received from the client and not released
 	queue    []engine.QueueRecord
 }
 
@@ -84,8 +84,8 @@ func (p *page) encode() []byte {
 	return w.b
 }
 
-// queuedSize is what a message in a queue takes, at least.
-const queuedSize = 13
+// minQueuedSize is the minimum encoded size of a queued message.
+const minQueuedSize = 13
 
 func decodePage(b []byte) (p page, err error) {
 	r, kind := newReader(b)
@@ -93,7 +93,7 @@ func decodePage(b []byte) (p page, err error) {
 	for range r.count(1) {
 		p.incoming = append(p.incoming, uint16(r.upTo(math.MaxUint16)))
 	}
-	for range r.count(queuedSize) {
+	for range r.count(minQueuedSize) {
 		p.queue = append(p.queue, r.queued())
 	}
 	if kind != kindFetch {
@@ -102,12 +102,12 @@ func decodePage(b []byte) (p page, err error) {
 	return p, r.finish()
 }
 
-// The flags of a message in a queue.
+// The flags of a queued message.
 const (
 	flagRetain   = 1 << iota // delivered with RETAIN
-	flagReleased             // PUBREC came
+	flagReleased             // PUBREC was received
 	flagRetained             // published with RETAIN
-	flagStamp                // its stamp follows
+	flagStamp                // the stamp follows
 	flagsKnown   = 1<<iota - 1
 )
 

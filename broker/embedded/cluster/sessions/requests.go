@@ -2,10 +2,10 @@ package sessions
 
 import "signalbox/broker/embedded/engine"
 
-// claimRequest asks for the session of a client id.
+// claimRequest claims the session of a client id.
 type claimRequest struct {
 	engine.Claim
-	anyUser bool // for the node itself, whoever's the session is
+	anyUser bool // claimed by the node itself, whoever the session's user is
 }
 
 func (q claimRequest) encode() []byte {
@@ -27,86 +27,86 @@ func decodeClaim(r *reader) (q claimRequest, err error) {
 
 // The outcomes of a claim.
 const (
-	outcomeNone    = 1 + iota // there is no session, or none is left
-	outcomeGiven              // there is one, to be fetched
-	outcomeLater              // there is a later connection
-	outcomeForeign            // the session is another user's
-	outcomeBusy               // there may be one, but not now
+	outcomeNone       = 1 + iota // there is no session, or it was ended
+	outcomeOffered               // there is one to fetch
+	outcomeSuperseded            // there is a later connection
+	outcomeOtherUser             // the session belongs to another user
+	outcomeBusy                  // the node cannot offer it now
 )
 
-// gift is a session that is given: what is said of it at first.
-type gift struct {
-	ticket  uint64 // by which it is fetched
-	next    uint64 // the sequence number that the next message would have
-	arrival uint64 // of the CONNECT that had it last
-	state   engine.StoredSession
+// offer describes a session that another node may fetch.
+type offer struct {
+	transferID uint64 // names the transfer in further requests
+	next       uint64 // the next sequence number
+	arrival    uint64 // timestamp of its last CONNECT
+	state      engine.StoredSession
 }
 
-// claimAnswer tells what became of a claim.
-type claimAnswer struct {
+// claimResponse is the response to a claim.
+type claimResponse struct {
 	outcome byte
-	gift    gift // where it is given
+	offer   offer // if the outcome is outcomeOffered
 }
 
-func (a *claimAnswer) encode() []byte {
+func (a *claimResponse) encode() []byte {
 	w := newWriter(kindClaim)
 	w.byte(a.outcome)
-	if a.outcome == outcomeGiven {
-		w.number(a.gift.ticket)
-		w.number(a.gift.next)
-		w.number(a.gift.arrival)
-		w.session(&a.gift.state)
+	if a.outcome == outcomeOffered {
+		w.number(a.offer.transferID)
+		w.number(a.offer.next)
+		w.number(a.offer.arrival)
+		w.session(&a.offer.state)
 	}
 	return w.b
 }
 
-func decodeClaimAnswer(b []byte) (a claimAnswer, err error) {
+func decodeClaimResponse(b []byte) (a claimResponse, err error) {
 	r, kind := newReader(b)
 	a.outcome = r.byte()
 	if kind != kindClaim || a.outcome < outcomeNone || a.outcome > outcomeBusy {
 		return a, errFormat
 	}
-	if a.outcome == outcomeGiven {
-		a.gift.ticket, a.gift.next, a.gift.arrival = r.number(), r.upTo(maxSeq), r.number()
-		a.gift.state = r.session()
+	if a.outcome == outcomeOffered {
+		a.offer.transferID, a.offer.next, a.offer.arrival = r.number(), r.upTo(maxSeq), r.number()
+		a.offer.state = r.session()
 	}
 	return a, r.finish()
 }
 
-// ticketRequest is about a session that is being given: fetch, done or keep.
-type ticketRequest struct {
-	ticket uint64
-	after  uint64 // sequence number; of done, up to which messages have arrived
+// transferRequest is a fetch, confirm or cancel request.
+type transferRequest struct {
+	id     uint64
+	after  uint64 // sequence number: of fetch, the page follows it; of confirm, the last message imported
 	offset uint64 // in the page, of fetch
 }
 
-func (q ticketRequest) encode(kind byte) []byte {
+func (q transferRequest) encode(kind byte) []byte {
 	w := newWriter(kind)
-	w.number(q.ticket)
+	w.number(q.id)
 	w.number(q.after)
 	w.number(q.offset)
 	return w.b
 }
 
-func decodeTicket(r *reader) (q ticketRequest, err error) {
-	q = ticketRequest{ticket: r.number(), after: r.upTo(maxSeq), offset: r.number()}
+func decodeTransfer(r *reader) (q transferRequest, err error) {
+	q = transferRequest{id: r.number(), after: r.upTo(maxSeq), offset: r.number()}
 	return q, r.finish()
 }
 
-// piece is a part of an encoded page.
-type piece struct {
-	total uint64 // bytes of the page; 0 where the session is not given any more
+// chunk is a part of an encoded page.
+type chunk struct {
+	total uint64 // bytes of the page; 0 if the session is not offered any more
 	bytes []byte
 }
 
-func (a piece) encode() []byte {
+func (a chunk) encode() []byte {
 	w := newWriter(kindFetch)
 	w.number(a.total)
 	w.bytes(a.bytes)
 	return w.b
 }
 
-func decodePiece(b []byte) (a piece, err error) {
+func decodeChunk(b []byte) (a chunk, err error) {
 	r, kind := newReader(b)
 	a.total, a.bytes = r.number(), r.bytes()
 	if kind != kindFetch {
@@ -115,55 +115,55 @@ func decodePiece(b []byte) (a piece, err error) {
 	return a, r.finish()
 }
 
-// The answers to done, keep, flush and pull, and to status.
+// The responses to confirm, cancel, flush, pull and status.
 const (
 	replyDone    = 1 + iota
-	replyMore    // more has come since
-	replyUnknown // there is no such thing (any more)
-	replyBusy    // it is under way
+	replyMore    // more messages were queued since
+	replyUnknown // the transfer is not known (any more)
+	replyBusy    // in progress
 )
 
-// reply is a short answer. upTo is that of status.
+// reply is the response to these requests. upTo is set in that to a status request.
 type reply struct {
-	what byte
-	upTo uint64
+	status byte
+	upTo   uint64
 }
 
 func (a reply) encode(kind byte) []byte {
 	w := newWriter(kind)
-	w.byte(a.what)
+	w.byte(a.status)
 	w.number(a.upTo)
 	return w.b
 }
 
 func decodeReply(b []byte) (a reply, err error) {
 	r, _ := newReader(b)
-	a.what, a.upTo = r.byte(), r.upTo(maxSeq)
-	if a.what < replyDone || a.what > replyBusy {
+	a.status, a.upTo = r.byte(), r.upTo(maxSeq)
+	if a.status < replyDone || a.status > replyBusy {
 		return a, errFormat
 	}
 	return a, r.finish()
 }
 
-// statusRequest asks whether a session that was given has arrived.
+// statusRequest asks whether an offered session was imported.
 type statusRequest struct {
-	clientID string
-	ticket   uint64
+	clientID   string
+	transferID uint64
 }
 
 func (q statusRequest) encode() []byte {
 	w := newWriter(kindStatus)
 	w.text(q.clientID)
-	w.number(q.ticket)
+	w.number(q.transferID)
 	return w.b
 }
 
 func decodeStatus(r *reader) (q statusRequest, err error) {
-	q = statusRequest{clientID: r.text(), ticket: r.number()}
+	q = statusRequest{clientID: r.text(), transferID: r.number()}
 	return q, r.finish()
 }
 
-// maxNodes bounds the nodes that a request names.
+// maxNodes bounds the nodes in a flush request.
 const maxNodes = 1000
 
 func encodeFlush(to []int) []byte {
@@ -183,8 +183,8 @@ func decodeFlush(r *reader) (to []int, err error) {
 	return to, r.finish()
 }
 
-// listRequest asks for sessions behind a client id.
-func encodeList(after string) []byte {
+// encodeListRequest encodes a request for the sessions after a client id.
+func encodeListRequest(after string) []byte {
 	w := newWriter(kindList)
 	w.text(after)
 	return w.b
@@ -196,16 +196,16 @@ func encodePull(clientID string) []byte {
 	return w.b
 }
 
-// decodeName reads what is a client id alone.
-func decodeName(r *reader) (string, error) {
+// decodeClientID decodes a request that consists of a client id.
+func decodeClientID(r *reader) (string, error) {
 	s := r.text()
 	return s, r.finish()
 }
 
-// holdingSize is what a session takes in a list, at least.
-const holdingSize = 6
+// minListEntrySize is the minimum encoded size of a session in a list.
+const minListEntrySize = 6
 
-func encodeHoldings(list []engine.Holding) []byte {
+func encodeListResponse(list []engine.Holding) []byte {
 	w := newWriter(kindList)
 	w.number(uint64(len(list)))
 	for _, h := range list {
@@ -219,9 +219,9 @@ func encodeHoldings(list []engine.Holding) []byte {
 	return w.b
 }
 
-func decodeHoldings(b []byte) (list []engine.Holding, err error) {
+func decodeListResponse(b []byte) (list []engine.Holding, err error) {
 	r, kind := newReader(b)
-	for range r.count(holdingSize) {
+	for range r.count(minListEntrySize) {
 		list = append(list, engine.Holding{
 			ClientID: r.text(), Username: r.text(), Anonymous: r.bool(), Connected: r.bool(),
 			CreatedAt: r.signed(), Arrival: r.number(),

@@ -18,62 +18,62 @@ import (
 
 func TestMain(m *testing.M) { suite.Main(m) }
 
-// cluster is some nodes, each with a real engine, store and socket. Their requests
-// and messages cross in this process.
+// cluster is a number of nodes, each with an engine and a store. Their requests are function
+// calls.
 type cluster struct {
 	t       testing.TB
 	nodes   []*node // node n is nodes[n-1]
-	network bool    // clients and messages go over TCP
+	network bool    // clients and mesh links use TCP
 
 	mu    sync.Mutex
 	fault func(request []byte) fault
-	links map[link]net.Conn // for messages, as they were dialled last
-	cut   map[link]bool     // that break, and cannot be dialled
+	links map[link]net.Conn // the mesh connections dialled last
+	cut   map[link]bool     // cannot be dialled
 }
 
-// link is the connection for messages from one node to another one.
+// link is the mesh connection from one node to another.
 type link struct{ from, to int }
 
-// fault is what becomes of a request.
+// fault is what happens to a request.
 type fault struct {
-	before, after bool // it, or its answer, is lost
+	before, after bool // the request or its response is lost
 	delay         time.Duration
 }
 
 type node struct {
 	*enginetest.Broker
-	claims  *sessions.Claims
-	cluster *cluster
-	number  int
-	close   func()
-	mesh    *mesh.Mesh
+	sessions *sessions.Coordinator
+	cluster  *cluster
+	number   int
+	close    func()
+	mesh     *mesh.Mesh
 
-	mu    sync.Mutex
-	apart bool // reaches nobody and is not reached
+	mu       sync.Mutex
+	isolated bool // it can reach no node, and no node can reach it
 }
 
-// virtually runs a test in virtual time: however slow the machine is, no node is
-// passed over that answers at once.
-func virtually(t *testing.T, test func(t *testing.T)) {
+// inVirtualTime runs a test in virtual time: a node that responds at once is never
+// unreachable, however slow the machine is.
+func inVirtualTime(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, test)
 }
 
-// newCluster starts nodes that do without a network, so that they can run in virtual
-// time, until the test ends.
+// newCluster starts nodes without a network, which can run in virtual time, until the test
+// ends.
 func newCluster(t testing.TB, n int, change ...func(*sessions.Options)) *cluster {
 	t.Helper()
-	return (&cluster{t: t}).begin(n, change)
+	return (&cluster{t: t}).startNodes(n, change)
 }
 
-// newClusterOverTCP is newCluster with a network.
+// newClusterOverTCP starts nodes that use TCP.
 func newClusterOverTCP(t testing.TB, n int, change ...func(*sessions.Options)) *cluster {
 	t.Helper()
-	return (&cluster{t: t, network: true}).begin(n, change)
+	return (&cluster{t: t, network: true}).startNodes(n, change)
 }
 
-func (c *cluster) begin(n int, change []func(*sessions.Options)) *cluster {
+func (c *cluster) startNodes(n int, change []func(*sessions.Options)) *cluster {
 	t := c.t
 	t.Helper()
 	c.fault = func([]byte) fault { return fault{} }
@@ -86,13 +86,13 @@ func (c *cluster) begin(n int, change []func(*sessions.Options)) *cluster {
 	}
 	for _, node := range c.nodes {
 		until(t, "the nodes are linked", node.linked)
-		node.claims.Open()
+		node.sessions.Open()
 	}
 	for _, node := range c.nodes {
 		t.Cleanup(node.close)
 	}
 	for _, node := range c.nodes {
-		t.Cleanup(node.claims.Close)
+		t.Cleanup(node.sessions.Close)
 	}
 	return c
 }
@@ -107,51 +107,51 @@ func (c *cluster) start(number int, change []func(*sessions.Options)) *node {
 	check(c.t, n.Load(c.t.Context()))
 	n.mesh = mesh.New(mesh.Options{Self: number, Engine: n.Engine, Net: n})
 	o := sessions.Options{
-		Self: number, Engine: n.Engine, Net: n, Patience: 5 * time.Second, Hold: time.Second, Probe: 20 * time.Millisecond,
+		Self: number, Engine: n.Engine, Net: n, RequestTimeout: 5 * time.Second, HandoffTimeout: time.Second, ProbeInterval: 20 * time.Millisecond,
 		Flush: n.mesh.Flush,
 	}
 	for _, f := range change {
 		f(&o)
 	}
-	n.claims = sessions.New(o)
+	n.sessions = sessions.New(o)
 	n.close = func() { n.Close(n.mesh.Close) }
 	return n
 }
 
-// spoil has requests become what f says, one after the other.
-func (c *cluster) spoil(f func(request []byte) fault) {
+// injectFaults applies f to requests from now on, one at a time.
+func (c *cluster) injectFaults(f func(request []byte) fault) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.fault = f
 }
 
-func (c *cluster) faultOf(request []byte) fault {
+func (c *cluster) faultFor(request []byte) fault {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.fault(request)
 }
 
-// part cuts a node off from all others, or joins it again.
-func (n *node) part(apart bool) {
+// setIsolated isolates a node from all others, or reconnects it.
+func (n *node) setIsolated(isolated bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.apart = apart
+	n.isolated = isolated
 }
 
-func (n *node) isApart() bool {
+func (n *node) isIsolated() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.apart
+	return n.isolated
 }
 
-// linked tells whether messages cross to all other nodes, and these tell of their
-// subscriptions.
+// linked reports whether the mesh links to all other nodes are up and their subscriptions
+// known.
 func (n *node) linked() bool {
 	return !slices.ContainsFunc(n.mesh.Figures(), func(f mesh.Figures) bool { return !f.Linked || !f.Known })
 }
 
-// breakLink breaks the connection for messages from one node to another one, and has
-// it be dialled in vain until mendLink. Requests are answered meanwhile.
+// breakLink closes the mesh connection between two nodes and makes dialling fail until
+// mendLink. Requests still succeed.
 func (c *cluster) breakLink(from, to int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -165,7 +165,7 @@ func (c *cluster) mendLink(from, to int) {
 	delete(c.cut, link{from, to})
 }
 
-// Dial makes a connection for messages.
+// Dial opens a mesh connection.
 func (n *node) Dial(_ context.Context, to int) (net.Conn, error) {
 	n.cluster.mu.Lock()
 	defer n.cluster.mu.Unlock()
@@ -202,7 +202,7 @@ func (n *node) dial(to int) (net.Conn, error) {
 	return here, nil
 }
 
-// Peers gives all other nodes.
+// Peers returns all other nodes.
 func (n *node) Peers() (found []int) {
 	for _, other := range n.cluster.nodes {
 		if other != n {
@@ -214,10 +214,10 @@ func (n *node) Peers() (found []int) {
 
 var errCut = errors.New("the node cannot be reached")
 
-// Ask puts a request to another node.
+// Ask sends a request to another node.
 func (n *node) Ask(ctx context.Context, to int, request []byte) ([]byte, error) {
 	other := n.cluster.nodes[to-1]
-	f := n.cluster.faultOf(request)
+	f := n.cluster.faultFor(request)
 	if f.delay > 0 {
 		select {
 		case <-time.After(f.delay):
@@ -225,24 +225,24 @@ func (n *node) Ask(ctx context.Context, to int, request []byte) ([]byte, error) 
 			return nil, ctx.Err()
 		}
 	}
-	if f.before || n.isApart() || other.isApart() {
+	if f.before || n.isIsolated() || other.isIsolated() {
 		return nil, errCut
 	}
-	b, err := other.claims.Serve(ctx, n.number, slices.Clone(request))
-	if f.after || n.isApart() || other.isApart() {
+	b, err := other.sessions.Serve(ctx, n.number, slices.Clone(request))
+	if f.after || n.isIsolated() || other.isIsolated() {
 		return nil, errCut
 	}
 	return b, err
 }
 
-// answers tells whether no node has found another one silent.
-func (c *cluster) answers() bool {
-	return !slices.ContainsFunc(c.nodes, func(n *node) bool { return n.claims.Figures().Unanswered > 0 })
+// allReachable reports whether no node regards another one as unreachable.
+func (c *cluster) allReachable() bool {
+	return !slices.ContainsFunc(c.nodes, func(n *node) bool { return n.sessions.Figures().Unreachable > 0 })
 }
 
-// sessions gives the nodes that have a session of a client id, connected ones
-// negative.
-func (c *cluster) sessions(clientID string) (found []int) {
+// owners returns the nodes that have a session of a client id, negated where the client is
+// connected.
+func (c *cluster) owners(clientID string) (found []int) {
 	for _, n := range c.nodes {
 		switch h, err := n.Holding(clientID); {
 		case err != nil:

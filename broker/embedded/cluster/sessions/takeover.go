@@ -9,116 +9,116 @@ import (
 	"signalbox/broker/embedded/engine"
 )
 
-// maxRounds bounds how often what has come late is fetched.
+// maxRounds bounds how often messages that were queued late are fetched.
 const maxRounds = 8
 
-// adoption is a session that was brought here.
-type adoption struct {
-	engine *engine.Adoption
-	parts  []*engine.Adoption // all there are, that one included
-	claims *Claims
+// importedSession is a session that was moved here.
+type importedSession struct {
+	first       *engine.Adoption
+	parts       []*engine.Adoption // all parts, first included
+	coordinator *Coordinator
 }
 
-// settle lets the session live on by itself. There may be none. Soon, no messages
-// are on their way here that it has already.
-func (a *adoption) settle() {
+// finish completes an import; a may be nil. Duplicates of imported messages are detected until
+// a last barrier has passed in the background.
+func (a *importedSession) finish() {
 	if a == nil {
 		return
 	}
-	a.engine.Settle()
-	a.claims.start(func() {
-		a.claims.fence(a.claims.life, []int{a.claims.o.Self}) //nolint:errcheck // what comes after that long comes twice
+	a.first.Settle()
+	a.coordinator.startTask(func() {
+		a.coordinator.barrier(a.coordinator.ctx, []int{a.coordinator.o.Self}) //nolint:errcheck // a message that is under way longer than that is delivered twice
 		a.close()
 	})
 }
 
-// close forgets what has come with the session.
-func (a *adoption) close() {
+// close stops the detection of duplicates.
+func (a *importedSession) close() {
 	for _, part := range a.parts {
 		part.Close()
 	}
 }
 
-// discard leaves the session where it was.
-func (a *adoption) discard() {
+// discard undoes the import.
+func (a *importedSession) discard() {
 	for _, part := range a.parts {
 		part.Discard()
 	}
 }
 
-// takeOver brings offered sessions here, which are parts of one. When it returns,
-// all is stored, and the other nodes have forgotten it or are going to.
-func (c *Claims) takeOver(t *turn, gifts []offered) (*adoption, error) {
-	var givers []int
+// takeOver moves offered sessions here, which are parts of one. When it returns, everything is
+// stored, and the other nodes have dropped the session or will.
+func (c *Coordinator) takeOver(t *lease, offers []peerOffer) (*importedSession, error) {
+	var sources []int
 	subscribed := false
-	for _, o := range gifts {
-		givers = append(givers, o.from)
+	for _, o := range offers {
+		sources = append(sources, o.from)
 		subscribed = subscribed || len(o.state.Subscriptions) > 0
 	}
-	fence := c.fence
-	if !subscribed { // no messages are on their way
-		fence = func(context.Context, []int) error { return nil }
+	barrier := c.barrier
+	if !subscribed { // no messages are under way
+		barrier = func(context.Context, []int) error { return nil }
 	}
-	var adopted *adoption
-	err := fence(t.ctx, []int{c.o.Self}) // what has come to both nodes by now has come here
+	var imported *importedSession
+	err := barrier(t.ctx, []int{c.o.Self}) // what was sent to both nodes by now has arrived here
 	if err == nil {
-		adopted, err = c.adopt(gifts)
+		imported, err = c.importOffers(offers)
 	}
 	if err != nil {
-		c.keepAll(gifts)
+		c.cancelOffers(offers)
 		return nil, err
 	}
-	if err := fence(t.ctx, givers); err != nil { // what went only there has not come there, but nothing was fetched yet
-		adopted.discard()
-		c.keepAll(gifts)
+	if err := barrier(t.ctx, sources); err != nil { // messages sent only to the sources may still be under way, but nothing was fetched yet
+		imported.discard()
+		c.cancelOffers(offers)
 		return nil, err
 	}
-	parts, err := c.fetchAll(t.ctx, gifts)
+	parts, err := c.fetchAll(t.ctx, offers)
 	if err == nil {
-		err = adopted.engine.Fill(parts...)
+		err = imported.first.Fill(parts...)
 	}
 	if err != nil {
-		c.keepAll(gifts)
-		c.suspect(givers...) // which have the rest
-		return adopted, err
+		c.cancelOffers(offers)
+		c.markUnreconciled(sources...) // which have the rest
+		return imported, err
 	}
-	c.counts.taken.Add(1)
-	for i, o := range gifts {
-		c.takeLeave(t.ctx, adopted, o, parts[i])
+	c.counts.received.Add(1)
+	for i, o := range offers {
+		c.finishTransfer(t.ctx, imported, o, parts[i])
 	}
-	return adopted, nil
+	return imported, nil
 }
 
-// adopt puts sessions in force here.
-func (c *Claims) adopt(gifts []offered) (*adoption, error) {
+// importOffers creates the offered sessions here.
+func (c *Coordinator) importOffers(offers []peerOffer) (*importedSession, error) {
 	next := uint64(0)
-	for _, o := range gifts {
+	for _, o := range offers {
 		next = max(next, o.next)
 	}
-	adopted := &adoption{claims: c}
-	for _, o := range gifts {
+	imported := &importedSession{coordinator: c}
+	for _, o := range offers {
 		a, err := c.o.Engine.Adopt(&o.state, next)
 		if err != nil {
-			adopted.discard()
+			imported.discard()
 			return nil, err
 		}
-		adopted.parts = append(adopted.parts, a)
+		imported.parts = append(imported.parts, a)
 	}
-	adopted.engine = adopted.parts[0]
-	return adopted, nil
+	imported.first = imported.parts[0]
+	return imported, nil
 }
 
-// maxFence bounds the wait for messages that are on their way, in Patience. By then
-// those for a node that cannot be reached were given up.
-const maxFence = 6
+// maxBarrier bounds barrier, in multiples of RequestTimeout. Messages for an unreachable node
+// were given up by then.
+const maxBarrier = 6
 
-// fence waits until nodes have all messages that any node that answers has sent to
-// them, or was about to. It fails while these are still on their way, or when the
-// context ends.
-func (c *Claims) fence(ctx context.Context, to []int) error {
-	bounded, cancel := context.WithTimeout(ctx, maxFence*c.o.Patience)
+// barrier waits until nodes have received all messages that the reachable nodes have sent to
+// them, or were about to send. It fails if some are still under way at the timeout, or when
+// ctx ends.
+func (c *Coordinator) barrier(ctx context.Context, to []int) error {
+	bounded, cancel := context.WithTimeout(ctx, maxBarrier*c.o.RequestTimeout)
 	defer cancel()
-	nodes, _ := c.answering()
+	nodes, _ := c.reachablePeers()
 	failures := make([]error, 1+len(nodes))
 	var asked sync.WaitGroup
 	for i, n := range nodes {
@@ -132,27 +132,28 @@ func (c *Claims) fence(ctx context.Context, to []int) error {
 	return errors.Join(failures...)
 }
 
-// flushAt is flush at another node. One that does not answer is passed over.
-func (c *Claims) flushAt(ctx context.Context, node int, to []int) error {
+// flushAt requests a flush at another node until that is complete. An unreachable node is
+// skipped.
+func (c *Coordinator) flushAt(ctx context.Context, node int, to []int) error {
 	for {
 		b, err := c.ask(ctx, node, encodeFlush(to))
 		switch {
 		case ctx.Err() != nil:
-			return fmt.Errorf("messages from node %d are still on their way: %w", node, context.Cause(ctx))
+			return fmt.Errorf("messages from node %d are still under way: %w", node, context.Cause(ctx))
 		case err != nil:
-			return nil //nolint:nilerr // it is silent from now on
+			return nil //nolint:nilerr // it is unreachable from now on
 		}
-		if a, err := decodeReply(b); err != nil || a.what != replyBusy {
+		if a, err := decodeReply(b); err != nil || a.status != replyBusy {
 			return err
 		}
 	}
 }
 
-// fetchAll fetches what waits for sessions. The nodes are asked at the same time.
-func (c *Claims) fetchAll(ctx context.Context, gifts []offered) ([]*engine.StoredSession, error) {
-	parts, failures := make([]*engine.StoredSession, len(gifts)), make([]error, len(gifts))
+// fetchAll fetches the queues of offered sessions from all nodes at the same time.
+func (c *Coordinator) fetchAll(ctx context.Context, offers []peerOffer) ([]*engine.StoredSession, error) {
+	parts, failures := make([]*engine.StoredSession, len(offers)), make([]error, len(offers))
 	var fetching sync.WaitGroup
-	for i, o := range gifts {
+	for i, o := range offers {
 		fetching.Go(func() {
 			parts[i] = &engine.StoredSession{}
 			failures[i] = c.fetch(ctx, o, 0, parts[i])
@@ -161,14 +162,14 @@ func (c *Claims) fetchAll(ctx context.Context, gifts []offered) ([]*engine.Store
 	fetching.Wait()
 	for i, err := range failures {
 		if err != nil {
-			return nil, fmt.Errorf("fetch a session from node %d: %w", gifts[i].from, err)
+			return nil, fmt.Errorf("fetch a session from node %d: %w", offers[i].from, err)
 		}
 	}
 	return parts, nil
 }
 
-// fetch adds what waits for a session behind a sequence number.
-func (c *Claims) fetch(ctx context.Context, o offered, after uint64, into *engine.StoredSession) error {
+// fetch appends the queued messages after a sequence number.
+func (c *Coordinator) fetch(ctx context.Context, o peerOffer, after uint64, into *engine.StoredSession) error {
 	for {
 		p, err := c.fetchPage(ctx, o, after)
 		if err != nil {
@@ -185,87 +186,87 @@ func (c *Claims) fetch(ctx context.Context, o offered, after uint64, into *engin
 	}
 }
 
-// maxPage bounds a page: the largest message that MQTT knows, and some.
+// maxPage bounds a page: the largest MQTT packet, and some.
 const maxPage = 512 << 20
 
-// fetchPage fetches a page, piece by piece.
-func (c *Claims) fetchPage(ctx context.Context, o offered, after uint64) (p page, err error) {
-	var whole []byte
+// fetchPage fetches a page in chunks.
+func (c *Coordinator) fetchPage(ctx context.Context, o peerOffer, after uint64) (p page, err error) {
+	var encoded []byte
 	for {
-		q := ticketRequest{ticket: o.ticket, after: after, offset: uint64(len(whole))}
+		q := transferRequest{id: o.transferID, after: after, offset: uint64(len(encoded))}
 		b, err := c.ask(ctx, o.from, q.encode(kindFetch))
 		if err != nil {
 			return p, err
 		}
-		a, err := decodePiece(b)
+		a, err := decodeChunk(b)
 		if err != nil {
 			return p, err
 		}
-		whole = append(whole, a.bytes...)
+		encoded = append(encoded, a.bytes...)
 		switch {
 		case a.total == 0:
-			return p, errGone
-		case a.total > maxPage, len(a.bytes) == 0 && uint64(len(whole)) < a.total:
+			return p, errTransferEnded
+		case a.total > maxPage, len(a.bytes) == 0 && uint64(len(encoded)) < a.total:
 			return p, errFormat
-		case uint64(len(whole)) >= a.total:
-			p, err = decodePage(whole)
-			p.translate(c.o.Ahead(o.from))
+		case uint64(len(encoded)) >= a.total:
+			p, err = decodePage(encoded)
+			p.adjustTimes(c.o.ClockOffset(o.from))
 			return p, err
 		}
 	}
 }
 
-// takeLeave tells a node that its session has arrived. What has come there since
-// is fetched, too.
-func (c *Claims) takeLeave(ctx context.Context, adopted *adoption, o offered, part *engine.StoredSession) {
+// finishTransfer confirms a transfer, and fetches what was queued at the other node meanwhile.
+func (c *Coordinator) finishTransfer(ctx context.Context, imported *importedSession, o peerOffer, part *engine.StoredSession) {
 	upTo := uint64(0)
 	for range maxRounds {
 		if n := len(part.Queue); n > 0 {
 			upTo = part.Queue[n-1].Seq
 		}
-		switch c.farewell(o, upTo) {
+		switch c.confirm(o, upTo) {
 		case replyDone:
 			return
 		case replyMore:
-		default: // it is not known whether the session has gone there
-			c.suspect(o.from)
+		default: // the node may or may not have dropped the session
+			c.markUnreconciled(o.from)
 			return
 		}
 		part = &engine.StoredSession{}
-		if c.fetch(ctx, o, upTo, part) != nil || adopted.engine.Fill(part) != nil {
+		if c.fetch(ctx, o, upTo, part) != nil || imported.first.Fill(part) != nil {
 			break
 		}
 	}
-	c.keepAll([]offered{o})
-	c.suspect(o.from)
+	c.cancelOffers([]peerOffer{o})
+	c.markUnreconciled(o.from)
 }
 
-// receipt names a session that a node has given.
-type receipt struct {
-	from   int
-	ticket uint64
+// transferKey names a transfer of another node.
+type transferKey struct {
+	from int
+	id   uint64
 }
 
-// farewell is that it may forget it.
-type farewell struct {
-	offered offered
-	upTo    uint64
+// confirmation states that the messages of an offer were imported up to a sequence number.
+type confirmation struct {
+	offer peerOffer
+	upTo  uint64
 }
 
-// maxPending bounds farewells that nodes have not heard of. Beyond it, they find
-// out when they are reconciled.
-const maxPending = 65_536
+// maxConfirmations bounds the unacknowledged confirmations. Nodes of further ones find out
+// when they are reconciled.
+const maxConfirmations = 65_536
 
-// farewell tells a node that a session has arrived with its messages up to a
-// number. If the node does not answer it is told again later.
-func (c *Claims) farewell(o offered, upTo uint64) (what byte) {
-	key := receipt{o.from, o.ticket}
+// confirm tells a node that its session was imported with the messages up to a sequence
+// number. It is repeated later if the node does not respond. It returns the status of the
+// reply, or 0.
+func (c *Coordinator) confirm(o peerOffer, upTo uint64) (status byte) {
+	key := transferKey{o.from, o.transferID}
 	c.mu.Lock()
-	if len(c.pending) < maxPending {
-		c.pending[key] = farewell{o, upTo}
+	if len(c.unconfirmed) < maxConfirmations {
+		c.unconfirmed[key] = confirmation{o, upTo}
 	}
 	c.mu.Unlock()
-	b, err := c.ask(c.life, o.from, ticketRequest{ticket: o.ticket, after: upTo}.encode(kindDone))
+	b, err := c.ask(c.ctx, o.from, transferRequest{id: o.transferID, after: upTo}.encode(kindConfirm))
 	if err != nil {
 		return 0
 	}
@@ -274,7 +275,7 @@ func (c *Claims) farewell(o offered, upTo uint64) (what byte) {
 		return 0
 	}
 	c.mu.Lock()
-	delete(c.pending, key)
+	delete(c.unconfirmed, key)
 	c.mu.Unlock()
-	return a.what
+	return a.status
 }

@@ -6,27 +6,26 @@ import (
 	"math"
 )
 
-// version begins every request and answer. A node that does not know it does not
-// answer.
+// version is the first byte of every request and response. A node does not respond to a
+// version that it does not know.
 const version = 1
 
 // The kinds of request.
 const (
-	kindClaim  = 1 + iota // give the session of a client id
-	kindFetch             // give what waits for it
-	kindDone              // forget it
-	kindKeep              // keep it after all
-	kindStatus            // has the session that was given arrived?
-	kindFlush             // see to it that other nodes have all messages from there
-	kindList              // which client ids are there?
-	kindPull              // take over a session that is behind
+	kindClaim   = 1 + iota // offer the session of a client id
+	kindFetch              // send a chunk of its queue
+	kindConfirm            // drop it: it was imported
+	kindCancel             // keep it: the transfer was cancelled
+	kindStatus             // was the offered session imported?
+	kindFlush              // wait until other nodes have received all messages
+	kindList               // list the sessions
+	kindPull               // take over a session that yields
 )
 
-// errFormat tells that a request or an answer cannot be read.
-var errFormat = errors.New("not in a format that this node knows")
+// errFormat means that a request or response cannot be decoded.
+var errFormat = errors.New("unknown or invalid format")
 
-// writer and reader put values into bytes: numbers as varints, strings with their
-// length before them.
+// writer encodes numbers as varints, and strings and bytes with their length first.
 type writer struct{ b []byte }
 
 func newWriter(kind byte) *writer { return &writer{b: []byte{version, kind}} }
@@ -45,14 +44,13 @@ func (w *writer) bool(v bool) {
 	}
 }
 
-// reader stops at the first value that cannot be read; what it gives from then on
-// is zero.
+// reader decodes. After the first failure, all further values are zero.
 type reader struct {
 	b      []byte
 	failed bool
 }
 
-// newReader begins to read what has a version before its kind.
+// newReader returns a reader behind the version and kind.
 func newReader(b []byte) (r *reader, kind byte) {
 	r = &reader{b: b}
 	if r.byte() != version {
@@ -65,7 +63,7 @@ func (r *reader) fail() {
 	r.failed, r.b = true, nil
 }
 
-// finish tells whether everything was read, and nothing is left.
+// finish returns an error unless everything was decoded and nothing is left.
 func (r *reader) finish() error {
 	if r.failed || len(r.b) > 0 {
 		return errFormat
@@ -93,7 +91,7 @@ func (r *reader) signed() int64 {
 	return v
 }
 
-// upTo gives a number that must not be greater than a limit.
+// upTo decodes a number that must not exceed a limit.
 func (r *reader) upTo(limit uint64) uint64 {
 	v := r.number()
 	if v > limit {
@@ -121,7 +119,7 @@ func (r *reader) bool() bool {
 	return v == 1
 }
 
-// bytes gives a part of what is read.
+// bytes decodes bytes without copying them.
 func (r *reader) bytes() []byte {
 	n := r.number()
 	if n > uint64(len(r.b)) {
@@ -138,7 +136,7 @@ func (r *reader) bytes() []byte {
 
 func (r *reader) text() string { return string(r.bytes()) }
 
-// count gives the number of elements that follow, of a size at least.
+// count decodes the number of elements that follow, given their minimum size.
 func (r *reader) count(size int) int {
 	n := r.number()
 	if n > uint64(len(r.b)/size) {
@@ -148,5 +146,5 @@ func (r *reader) count(size int) int {
 	return int(n)
 }
 
-// maxSeq bounds sequence numbers, so that those to come can be counted from them.
+// maxSeq bounds sequence numbers, so that adding to them cannot overflow.
 const maxSeq = math.MaxInt64 / 2

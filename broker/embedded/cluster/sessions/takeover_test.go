@@ -11,9 +11,9 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// TestTakeOver brings a session from one node to another: the older connection is
-// told, and messages under way go on.
-func TestTakeOver(t *testing.T) { virtually(t, testTakeOver) }
+// TestTakeOver moves a session to another node: the older connection receives a DISCONNECT,
+// and in-flight messages are sent again.
+func TestTakeOver(t *testing.T) { inVirtualTime(t, testTakeOver) }
 
 func testTakeOver(t *testing.T) {
 	c := newCluster(t, 3)
@@ -28,9 +28,9 @@ func testTakeOver(t *testing.T) {
 		t.Errorf("DISCONNECT is % x", p)
 	}
 	if !second.Present {
-		t.Fatal("there is no session")
+		t.Fatal("the session is not present")
 	}
-	if got := c.sessions("c"); !slices.Equal(got, []int{-2}) {
+	if got := c.owners("c"); !slices.Equal(got, []int{-2}) {
 		t.Errorf("the session is at %v", got)
 	}
 	again := second.WantMessage()
@@ -42,16 +42,16 @@ func testTakeOver(t *testing.T) {
 	if m := second.WantMessage(); m.Payload != "1" || m.Dup {
 		t.Errorf("got %v", m)
 	}
-	if f := there.claims.Figures(); f.Taken != 1 || f.Claims != 1 || f.Messages != 1 {
+	if f := there.sessions.Figures(); f.Received != 1 || f.Claims != 1 || f.Messages != 1 {
 		t.Errorf("figures: %+v", f)
 	}
-	if f := here.claims.Figures(); f.Given != 1 || f.Waiting != 0 {
+	if f := here.sessions.Figures(); f.HandedOver != 1 || f.HandoffsInProgress != 0 {
 		t.Errorf("figures: %+v", f)
 	}
 }
 
-// TestCleanStart ends the session wherever it is, and sends its Will.
-func TestCleanStart(t *testing.T) { virtually(t, testCleanStart) }
+// TestCleanStart ends the session at another node and publishes its Will.
+func TestCleanStart(t *testing.T) { inVirtualTime(t, testCleanStart) }
 
 func testCleanStart(t *testing.T) {
 	c := newCluster(t, 2)
@@ -64,21 +64,21 @@ func testCleanStart(t *testing.T) {
 	watcher.Subscribe("will", 0)
 	second := there.Connect(packet.Connect{ClientID: "c", CleanStart: true})
 	if second.Present {
-		t.Error("there is a session")
+		t.Error("a session is present")
 	}
 	if m := watcher.WantMessage(); m.Payload != "w" {
 		t.Errorf("got %v", m)
 	}
-	if got := c.sessions("c"); !slices.Equal(got, []int{-2}) {
+	if got := c.owners("c"); !slices.Equal(got, []int{-2}) {
 		t.Errorf("the session is at %v", got)
 	}
 }
 
-// TestForeign refuses a client id that belongs to another username elsewhere, and
-// leaves its connection alone.
-func TestForeign(t *testing.T) { virtually(t, testForeign) }
+// TestClientIDOfOtherUsername refuses a client id that belongs to another username at another
+// node, and leaves its connection alone.
+func TestClientIDOfOtherUsername(t *testing.T) { inVirtualTime(t, testClientIDOfOtherUsername) }
 
-func testForeign(t *testing.T) {
+func testClientIDOfOtherUsername(t *testing.T) {
 	c := newCluster(t, 2)
 	h := keeps("c")
 	c.nodes[0].Connect(h)
@@ -86,28 +86,28 @@ func testForeign(t *testing.T) {
 	if _, err := c.nodes[1].TryConnect(h); !errors.Is(err, enginetest.Refused(packet.ReasonClientIDNotValid)) {
 		t.Errorf("got %v", err)
 	}
-	if got := c.sessions("c"); !slices.Equal(got, []int{-1}) {
+	if got := c.owners("c"); !slices.Equal(got, []int{-1}) {
 		t.Errorf("the session is at %v", got)
 	}
 }
 
-// TestNoExpiry leaves nothing of a session that is not kept.
-func TestNoExpiry(t *testing.T) { virtually(t, testNoExpiry) }
+// TestSessionWithoutExpiry leaves nothing of a session that ends with its connection.
+func TestSessionWithoutExpiry(t *testing.T) { inVirtualTime(t, testSessionWithoutExpiry) }
 
-func testNoExpiry(t *testing.T) {
+func testSessionWithoutExpiry(t *testing.T) {
 	c := newCluster(t, 2)
 	c.nodes[0].Connect(packet.Connect{ClientID: "c"})
 	if c.nodes[1].Connect(packet.Connect{ClientID: "c"}).Present {
-		t.Error("there is a session")
+		t.Error("a session is present")
 	}
-	if got := c.sessions("c"); !slices.Equal(got, []int{-2}) {
+	if got := c.owners("c"); !slices.Equal(got, []int{-2}) {
 		t.Errorf("the session is at %v", got)
 	}
 }
 
-// TestLargeQueue brings a queue of many pages, and messages larger than what one
-// answer holds, in order.
-func TestLargeQueue(t *testing.T) { virtually(t, testLargeQueue) }
+// TestLargeQueue moves a queue of many pages, with messages larger than one response, in
+// order.
+func TestLargeQueue(t *testing.T) { inVirtualTime(t, testLargeQueue) }
 
 func testLargeQueue(t *testing.T) {
 	c := newCluster(t, 2)

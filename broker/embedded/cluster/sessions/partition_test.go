@@ -14,12 +14,14 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// impatient passes nodes over soon.
-func impatient(o *sessions.Options) { o.Patience, o.Hold = 100*time.Millisecond, 300*time.Millisecond }
+// shortTimeouts makes nodes unreachable soon.
+func shortTimeouts(o *sessions.Options) {
+	o.RequestTimeout, o.HandoffTimeout = 100*time.Millisecond, 300*time.Millisecond
+}
 
-// TestCampaignStorm has one client id connect at all nodes at once, many times over: one
-// connection is left, and one session.
-func TestCampaignStorm(t *testing.T) {
+// TestCampaignConcurrentConnects connects one client id at all nodes at once, many times: one
+// connection and one session are left.
+func TestCampaignConcurrentConnects(t *testing.T) {
 	t.Parallel()
 	c := newClusterOverTCP(t, 3)
 	for round := range 15 {
@@ -53,7 +55,7 @@ func TestCampaignStorm(t *testing.T) {
 		for range len(open) - 1 {
 			<-left
 		}
-		if got := c.sessions("c"); len(got) != 1 || got[0] > 0 {
+		if got := c.owners("c"); len(got) != 1 || got[0] > 0 {
 			t.Fatalf("round %d: %d connections were let in, the session is at %v", round, len(open), got)
 		}
 		for _, s := range open {
@@ -63,52 +65,52 @@ func TestCampaignStorm(t *testing.T) {
 	}
 }
 
-// TestCampaignPartition lets clients in on both sides of a cut, and afterwards leaves the
-// one that came last.
+// TestCampaignPartition lets clients in on both sides of a partition, and afterwards leaves
+// the latest.
 func TestCampaignPartition(t *testing.T) {
 	t.Parallel()
-	c := newClusterOverTCP(t, 3, impatient)
+	c := newClusterOverTCP(t, 3, shortTimeouts)
 	alone := c.nodes[0]
 	first := alone.Connect(keeps("c"))
 	alone.Connect(keeps("away")).Close()
 	foreign := keeps("foreign")
 	alone.Connect(foreign)
-	alone.part(true)
+	alone.setIsolated(true)
 	foreign.Username, foreign.HasUsername = "other", true
 	for _, h := range []packet.Connect{keeps("c"), keeps("away"), foreign} {
 		if c.nodes[1].Connect(h).Present {
-			t.Errorf("%s has the session that it cannot have", h.ClientID)
+			t.Errorf("the session of %s is present at a node that cannot reach it", h.ClientID)
 		}
 	}
-	if got := c.sessions("c"); !slices.Equal(got, []int{-1, -2}) {
+	if got := c.owners("c"); !slices.Equal(got, []int{-1, -2}) {
 		t.Errorf("cut off, the sessions are at %v", got)
 	}
-	alone.part(false)
+	alone.setIsolated(false)
 	for _, id := range []string{"c", "away", "foreign"} {
-		until(t, id+" is at one node", func() bool { return slices.Equal(c.sessions(id), []int{-2}) })
+		until(t, id+" is at one node", func() bool { return slices.Equal(c.owners(id), []int{-2}) })
 	}
 	if p := first.Want(packet.TypeDisconnect); p[2] != packet.ReasonSessionTakenOver {
 		t.Errorf("DISCONNECT is % x", p)
 	}
-	until(t, "all answer", c.answers)
+	until(t, "all nodes respond", c.allReachable)
 }
 
-// TestCampaignUnite makes two parts of one session one again, whoever finds them.
-func TestCampaignUnite(t *testing.T) {
+// TestCampaignMerge merges two parts of one session, whichever node finds them.
+func TestCampaignMerge(t *testing.T) {
 	t.Parallel()
 	for _, connected := range []bool{false, true} {
 		t.Run(fmt.Sprint("connected ", connected), func(t *testing.T) {
 			t.Parallel()
-			c := newClusterOverTCP(t, 2, impatient)
+			c := newClusterOverTCP(t, 2, shortTimeouts)
 			here, there := c.nodes[0], c.nodes[1]
 			first := here.Connect(keeps("c"))
 			first.Subscribe("a", 1)
 			first.Close()
-			until(t, "the client has gone", func() bool { return slices.Equal(c.sessions("c"), []int{1}) })
+			until(t, "the client is disconnected", func() bool { return slices.Equal(c.owners("c"), []int{1}) })
 			h, err := here.Holding("c")
 			check(t, err)
 			for _, n := range c.nodes {
-				n.part(true)
+				n.setIsolated(true)
 			}
 			state := &engine.StoredSession{
 				SessionRecord: engine.SessionRecord{ClientID: "c", ExpiryInterval: 60, CreatedAt: h.CreatedAt, ConnectedAt: h.CreatedAt + 1e6},
@@ -121,7 +123,7 @@ func TestCampaignUnite(t *testing.T) {
 			for i := range 10 {
 				check(t, c.nodes[i%2].Publish(&engine.Message{Topic: "a", QoS: 1, Payload: fmt.Append(nil, i)}))
 			}
-			for _, n := range c.nodes { // which finds out that the other does not answer
+			for _, n := range c.nodes { // so that the node finds the other one unreachable
 				n.Connect(keeps(fmt.Sprint("other", n.number)))
 			}
 			var s *enginetest.Client
@@ -129,11 +131,11 @@ func TestCampaignUnite(t *testing.T) {
 				s = there.Connect(keeps("c"))
 			}
 			for _, n := range c.nodes {
-				n.part(false)
+				n.setIsolated(false)
 			}
 			if !connected {
-				until(t, "they are one", func() bool { return len(c.sessions("c")) == 1 })
-				until(t, "all answer", c.answers)
+				until(t, "the parts are merged", func() bool { return len(c.owners("c")) == 1 })
+				until(t, "all nodes respond", c.allReachable)
 				s = here.Connect(keeps("c"))
 			}
 			var got []string
@@ -146,64 +148,63 @@ func TestCampaignUnite(t *testing.T) {
 			if want := "[0 1 2 3 4 5 6 7 8 9]"; fmt.Sprint(got) != want {
 				t.Errorf("got %v", got)
 			}
-			until(t, "the session is at one node", func() bool { return len(c.sessions("c")) == 1 })
+			until(t, "the session is at one node", func() bool { return len(c.owners("c")) == 1 })
 		})
 	}
 }
 
-// TestReconciledMeanwhile lets a client in without a node that answers again, and
-// is compared, before the client has its session.
-func TestReconciledMeanwhile(t *testing.T) { virtually(t, testReconciledMeanwhile) }
+// TestReconciledDuringClaim lets a client in without a node that responds again and is
+// reconciled before the client has its session.
+func TestReconciledDuringClaim(t *testing.T) { inVirtualTime(t, testReconciledDuringClaim) }
 
-func testReconciledMeanwhile(t *testing.T) {
-	c := newCluster(t, 3, func(o *sessions.Options) { o.Patience = time.Second })
+func testReconciledDuringClaim(t *testing.T) {
+	c := newCluster(t, 3, func(o *sessions.Options) { o.RequestTimeout = time.Second })
 	here, there := c.nodes[0], c.nodes[1]
-	there.part(true)
+	there.setIsolated(true)
 	there.Connect(keeps("c")).Close()
-	here.Connect(keeps("other")) // and finds out that one node does not answer
+	here.Connect(keeps("other")) // so that the node finds the other one unreachable
 	joined := false
-	c.spoil(func(request []byte) (f fault) {
+	c.injectFaults(func(request []byte) (f fault) {
 		if request[1] == kindClaim && !joined {
 			joined, f.delay = true, 500*time.Millisecond
-			there.part(false)
+			there.setIsolated(false)
 		}
 		return f
 	})
 	here.Connect(keeps("c"))
-	until(t, "the session is at one node", func() bool { return slices.Equal(c.sessions("c"), []int{-1}) })
+	until(t, "the session is at one node", func() bool { return slices.Equal(c.owners("c"), []int{-1}) })
 }
 
-// TestCampaignHoppingOverCuts cuts nodes off and joins them again while a client hops. The
-// session may be lost then, and begun anew, but not without telling; and one is
-// left in the end.
-func TestCampaignHoppingOverCuts(t *testing.T) {
+// TestCampaignRoamingOverPartitions isolates and reconnects nodes while a client roams. The
+// session may be lost, but the client is told so, and one session is left in the end.
+func TestCampaignRoamingOverPartitions(t *testing.T) {
 	t.Parallel()
-	c := newClusterOverTCP(t, 3, impatient)
+	c := newClusterOverTCP(t, 3, shortTimeouts)
 	stop := make(chan struct{})
 	var cutting sync.WaitGroup
 	cutting.Go(func() {
-		dice := rand.New(rand.NewPCG(5, 5))
+		random := rand.New(rand.NewPCG(5, 5))
 		for {
-			n := c.nodes[dice.IntN(3)]
-			n.part(!n.isApart())
+			n := c.nodes[random.IntN(3)]
+			n.setIsolated(!n.isIsolated())
 			select {
-			case <-time.After(time.Duration(dice.IntN(60)) * time.Millisecond):
+			case <-time.After(time.Duration(random.IntN(60)) * time.Millisecond):
 			case <-stop:
 				return
 			}
 		}
 	})
-	h := newHopper(c, 5)
+	h := newRoamingClient(c, 5)
 	acknowledged := h.run(50)
 	close(stop)
 	cutting.Wait()
 	for _, n := range c.nodes {
-		n.part(false)
+		n.setIsolated(false)
 	}
-	h.settled()
-	t.Logf("%d hops, %d messages, %d new sessions, %d missing; node 1: %+v",
-		h.hops, len(acknowledged), h.anew, h.missing(acknowledged), c.nodes[0].claims.Figures())
-	if h.anew == 1 && h.missing(acknowledged) > 0 {
+	h.waitForOneNode()
+	t.Logf("%d connections, %d messages, %d new sessions, %d missing; node 1: %+v",
+		h.connections, len(acknowledged), h.newSessions, h.missing(acknowledged), c.nodes[0].sessions.Figures())
+	if h.newSessions == 1 && h.missing(acknowledged) > 0 {
 		t.Errorf("%d of %d messages are missing", h.missing(acknowledged), len(acknowledged))
 	}
 }
