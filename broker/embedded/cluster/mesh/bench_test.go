@@ -11,16 +11,15 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// BenchmarkMessage tells what a message costs that stays on its node, and one
-// that crosses to another: in all of CPU time, both nodes and the clients (which
-// do as little as they can) included.
+// BenchmarkMessage measures the CPU time of a message that stays on its node and of one sent
+// to another node, of both nodes and the clients together.
 func BenchmarkMessage(b *testing.B) {
 	for _, size := range []int{100, 4096} {
 		for _, qos := range []byte{0, 1} {
 			for _, to := range []int{1, 2} {
-				way := map[int]string{1: "stays", 2: "crosses"}[to]
+				way := map[int]string{1: "local", 2: "remote"}[to]
 				b.Run(fmt.Sprintf("%s/qos %d/%d bytes", way, qos, size), func(b *testing.B) {
-					_, n := weave(b, 2, overTCP, func(f *fabric) { f.many = true })
+					_, n := startNodes(b, 2, overTCP, func(f *network) { f.unlimitedInflight = true })
 					stream(b, n[0], n[to-1], qos, size)
 				})
 			}
@@ -28,9 +27,9 @@ func BenchmarkMessage(b *testing.B) {
 	}
 }
 
-// stream publishes at one node and reads at another.
+// stream publishes at one node and receives at another.
 func stream(b *testing.B, from, to *node, qos byte, size int) {
-	const batch, window = 50, 20 // batches under way
+	const batch, window = 50, 20 // batches in flight
 	reader, c := to.connect("reader", false), from.connect("c", false)
 	reader.Subscribe("bench/topic", qos)
 	o := packet.Outgoing{Topic: "bench/topic", Payload: make([]byte, size), QoS: qos, PacketID: 1}
@@ -49,12 +48,12 @@ func stream(b *testing.B, from, to *node, qos byte, size int) {
 				id := packet.PacketIDOffset(p)
 				acks = append(acks, packet.TypePuback<<4, 2, p[id], p[id+1])
 			}
-			reader.Write(acks) //nolint:errcheck // reading will tell
+			reader.Write(acks) //nolint:errcheck // reading fails as well
 		}
 		read <- nil
 	}()
 	if qos > 0 {
-		go io.Copy(io.Discard, c.In) //nolint:errcheck // until the end
+		go io.Copy(io.Discard, c.In) //nolint:errcheck // until the connection ends
 	}
 	packets := bytes.Repeat(one, batch)
 	before := cpu(b)
@@ -68,7 +67,7 @@ func stream(b *testing.B, from, to *node, qos byte, size int) {
 	b.ReportMetric(float64(cpu(b)-before)/float64(b.N), "cpu-ns/op")
 }
 
-// cpu is the time that the process has had of all processors.
+// cpu returns the CPU time used by the process.
 func cpu(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	check(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))

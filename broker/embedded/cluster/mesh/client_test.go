@@ -5,10 +5,10 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// client takes messages, and acknowledges them to the end.
+// client acknowledges the messages that it receives.
 type client struct{ *enginetest.Client }
 
-// connect opens a connection; with kept, of a session that is.
+// connect opens a connection; with kept, its session is persistent.
 func (n *node) connect(id string, kept bool, change ...func(*packet.Connect)) *client {
 	n.T.Helper()
 	h := enginetest.Fresh(id)
@@ -27,7 +27,7 @@ func (c *client) unsubscribe(filter string) {
 	c.Want(packet.TypeUnsuback)
 }
 
-// publish sends a message and waits for its acknowledgement, whose reason it gives.
+// publish sends a message, waits for its acknowledgement and returns the reason code.
 func (c *client) publish(o packet.Outgoing) byte {
 	c.T.Helper()
 	c.Publish(o)
@@ -45,14 +45,14 @@ func (c *client) publish(o packet.Outgoing) byte {
 	return 0
 }
 
-// message is a PUBLISH as the client gets it.
+// message is a received PUBLISH.
 type message struct {
 	topic, payload string
 	qos            byte
 	retain         bool
 }
 
-// next gives the next message, and acknowledges it to the end.
+// next returns the next message after acknowledging it.
 func (c *client) next() message {
 	c.T.Helper()
 	m, ok := c.tryNext()
@@ -62,39 +62,39 @@ func (c *client) next() message {
 	return m
 }
 
-// tryNext is next, but answers false at the end of the connection.
+// tryNext is next, but returns false at the end of the connection.
 func (c *client) tryNext() (message, bool) {
 	for {
 		p, err := c.Read()
 		if err != nil {
 			return message{}, false
 		}
-		if m, ok := c.take(p); ok {
+		if m, ok := c.handle(p); ok {
 			return m, true
 		}
 	}
 }
 
-// take deals with a packet and gives the message, if it is one.
-func (c *client) take(p []byte) (m message, is bool) {
+// handle acknowledges a packet, and returns the message if it is one.
+func (c *client) handle(p []byte) (m message, is bool) {
 	switch p[0] >> 4 {
 	case packet.TypePubrel:
-		c.Write(packet.AppendAck(nil, packet.V5, packet.TypePubcomp, enginetest.PacketID(p), 0, "")) //nolint:errcheck // reading will tell
+		c.Write(packet.AppendAck(nil, packet.V5, packet.TypePubcomp, enginetest.PacketID(p), 0, "")) //nolint:errcheck // reading fails as well
 	case packet.TypePublish:
 		var pk packet.Publish
 		if err := packet.DecodePublish(p, packet.V5, &pk); err != nil {
 			c.T.Errorf("PUBLISH % x: %v", p, err)
 		}
 		if pk.QoS > 0 {
-			c.Write(packet.AppendAck(nil, packet.V5, packet.TypePuback+pk.QoS-1, pk.PacketID, 0, "")) //nolint:errcheck // reading will tell
+			c.Write(packet.AppendAck(nil, packet.V5, packet.TypePuback+pk.QoS-1, pk.PacketID, 0, "")) //nolint:errcheck // reading fails as well
 		}
 		return message{string(pk.Topic), string(pk.Payload), pk.QoS, p[0]&1 != 0}, true
 	}
 	return m, false
 }
 
-// drained sees to it that no message is left.
-func (c *client) drained() {
+// expectNoMessages fails the test if a message is left.
+func (c *client) expectNoMessages() {
 	c.Send([]byte{packet.TypePingreq << 4, 0})
 	for {
 		p, err := c.Read()
@@ -105,13 +105,13 @@ func (c *client) drained() {
 		if p[0]>>4 == packet.TypePingresp {
 			return
 		}
-		if m, is := c.take(p); is {
-			c.T.Errorf("there is one message more: %v", m)
+		if m, is := c.handle(p); is {
+			c.T.Errorf("unexpected message: %v", m)
 		}
 	}
 }
 
-// until takes messages until a packet of another type comes.
+// until handles messages until a packet of another type comes.
 func (c *client) until(kind byte, each func(message)) {
 	c.T.Helper()
 	for {
@@ -120,14 +120,14 @@ func (c *client) until(kind byte, each func(message)) {
 		if p[0]>>4 == kind {
 			return
 		}
-		if m, is := c.take(p); is {
+		if m, is := c.handle(p); is {
 			each(m)
 		}
 	}
 }
 
-// silent tells that nothing has come: what is asked for now is answered first.
-func (c *client) silent() {
+// expectNothing fails the test unless PINGRESP is the next packet.
+func (c *client) expectNothing() {
 	c.T.Helper()
 	c.Send(packet.AppendPingreq(nil))
 	c.Want(packet.TypePingresp)

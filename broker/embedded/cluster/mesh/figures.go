@@ -5,25 +5,25 @@ import (
 	"slices"
 )
 
-// Figures tell of the links between this node and another one, in totals since
-// the other node became known.
+// Figures are the counters of the links between this node and another one, since that became a
+// peer.
 type Figures struct {
 	Node   int
 	Linked bool // messages can be sent to it
 
-	Routes                   int   // filters that somebody is subscribed to there
-	Known                    bool  // it has told its routes since this node was started
+	Routes                   int   // filters with subscriptions at the other node
+	RoutesKnown              bool  // the whole table was received since this node started
 	Sent, Received           int64 // messages
-	SentBytes, ReceivedBytes int64 // all in all
-	Repeated                 int64 // messages sent again after a link broke
-	Waiting, WaitingBytes    int64 // messages to be sent or confirmed, now
+	SentBytes, ReceivedBytes int64 // of all frames
+	Repeated                 int64 // messages sent again after a reconnect
+	Waiting, WaitingBytes    int64 // messages not yet sent or not confirmed
 
-	Dropped int64 // messages of QoS 0 while there was no link or no room
-	Refused int64 // above QoS 0, for which there was no room or that could not be stored there
-	GivenUp int64 // above QoS 0, acknowledged though the node was gone
+	Dropped   int64 // QoS 0, while there was no link or the queue was full
+	Refused   int64 // above QoS 0, as the queue was full or the other node could not store them
+	Abandoned int64 // above QoS 0, acknowledged although the node was unreachable
 }
 
-// Figures gives those of all other nodes, in order.
+// Figures returns the figures of all peers, in order.
 func (m *Mesh) Figures() []Figures {
 	m.mu.Lock()
 	peers := slices.Collect(maps.Values(m.peers))
@@ -42,7 +42,7 @@ func (p *peer) figures() Figures {
 	f := l.totals
 	f.Linked, f.Waiting, f.WaitingBytes = l.linked, int64(l.queue.waiting()), l.queue.bytes
 	l.mu.Unlock()
-	f.Node, f.Routes, f.Known = p.id, p.handle.Routes(), p.known.Load()
-	f.Received, f.ReceivedBytes = p.intake.messages.Load(), p.intake.bytes.Load()
+	f.Node, f.Routes, f.RoutesKnown = p.id, p.handle.Routes(), p.routesReceived.Load()
+	f.Received, f.ReceivedBytes = p.receiver.messages.Load(), p.receiver.bytes.Load()
 	return f
 }

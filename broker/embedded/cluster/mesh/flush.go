@@ -5,15 +5,14 @@ import (
 	"slices"
 )
 
-// flush is somebody who waits until messages up to a number are confirmed.
-type flush struct {
+// flushWaiter waits until messages up to a number are confirmed.
+type flushWaiter struct {
 	upTo uint64
 	done chan struct{}
 }
 
-// Flush waits until another node has taken in all messages above QoS 0 that were
-// given to its link so far, or until they were given up. Where the link is broken
-// and messages wait for it, it is dialled at once.
+// Flush waits until another node has confirmed all messages above QoS 0 that were queued so
+// far, or until they were given up. A broken link for which messages wait is dialled at once.
 func (m *Mesh) Flush(ctx context.Context, to int) error {
 	m.mu.Lock()
 	p := m.peers[to]
@@ -22,15 +21,15 @@ func (m *Mesh) Flush(ctx context.Context, to int) error {
 		return nil
 	}
 	l := p.link
-	f := flush{done: make(chan struct{})}
+	f := flushWaiter{done: make(chan struct{})}
 	l.mu.Lock()
-	f.upTo = l.queue.last
+	f.upTo = l.queue.lastNumber
 	l.flushes = append(l.flushes, f)
-	l.releaseFlushes()
+	l.completeFlushes()
 	broken := !l.linked && len(l.flushes) > 0
 	l.mu.Unlock()
 	if broken {
-		signal(l.try)
+		notify(l.dialNow)
 	}
 	select {
 	case <-f.done:
@@ -38,15 +37,16 @@ func (m *Mesh) Flush(ctx context.Context, to int) error {
 	case <-ctx.Done():
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.flushes = slices.DeleteFunc(l.flushes, func(o flush) bool { return o.done == f.done })
+		l.flushes = slices.DeleteFunc(l.flushes, func(o flushWaiter) bool { return o.done == f.done })
 		return context.Cause(ctx)
 	}
 }
 
-// releaseFlushes lets those go on for whom all is confirmed or given up. mu is held.
-func (l *link) releaseFlushes() {
-	l.flushes = slices.DeleteFunc(l.flushes, func(f flush) bool {
-		over := l.lost || f.upTo <= l.queue.confirmed
+// completeFlushes wakes the waiters whose messages are confirmed or given up. l.mu must be
+// held.
+func (l *link) completeFlushes() {
+	l.flushes = slices.DeleteFunc(l.flushes, func(f flushWaiter) bool {
+		over := l.abandoned || f.upTo <= l.queue.confirmed
 		if over {
 			close(f.done)
 		}

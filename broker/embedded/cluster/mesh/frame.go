@@ -8,157 +8,157 @@ import (
 	"signalbox/broker/embedded/engine"
 )
 
-// The frames of a link. Each is a byte that says which, four bytes of length
-// (big-endian) and a body. DESIGN.md tells when they are sent.
+// The frames of a link: a byte for the kind, four bytes of length (big-endian) and a body.
+// DESIGN.md describes when they are sent.
 const (
-	frameHello   = 1 // by the node that dialled: who it is
-	frameWelcome = 2 // the answer: how far it has come
-	frameRoutes  = 3 // filters that somebody is subscribed to, or nobody any more
-	frameMessage = 4
-	framePing    = 5
-	frameKnown   = 6 // routes were taken over
-	frameDone    = 7 // all messages up to a number are safe
-	frameRefused = 8 // a message could not be stored
-	frameUntaken = 9 // nobody is left of shared subscriptions that a message was for
+	frameHello     = 1 // from the dialling node
+	frameWelcome   = 2 // the response: the last message received
+	frameRoutes    = 3 // changes of the filters subscribed to
+	frameMessage   = 4
+	framePing      = 5
+	frameRoutesAck = 6 // routes were applied
+	frameStored    = 7 // all messages up to a number are stored
+	frameRefused   = 8 // a message could not be stored
+	frameNoMember  = 9 // shared subscriptions of a message have no member any more
 )
 
 const (
-	// version of the format; a node takes no other.
+	// version of the format; no other is accepted.
 	version = 1
-	// headSize is the size of what comes before the body.
-	headSize = 5
-	// maxFrame bounds a frame: the largest packet of MQTT, and what is said about it.
+	// headerSize is the size of kind and length.
+	headerSize = 5
+	// maxFrame bounds a frame: the largest MQTT packet, and the metadata.
 	maxFrame = 256<<20 + 1<<20
 	// maxText bounds a topic, filter or name [MQTT-1.5.4].
 	maxText = 65_535
-	// maxShares bounds the shared subscriptions that a message is for.
+	// maxShares bounds the shared subscriptions of a message.
 	maxShares = 65_536
 )
 
-var errFrame = errors.New("a frame that breaks the format")
+var errFrame = errors.New("malformed frame")
 
-// open begins a frame; seal ends it.
-func open(dst []byte, kind byte) []byte { return append(dst, kind, 0, 0, 0, 0) }
+// beginFrame appends a frame header; endFrame fills in the length.
+func beginFrame(dst []byte, kind byte) []byte { return append(dst, kind, 0, 0, 0, 0) }
 
-func seal(dst []byte, at int) []byte {
-	binary.BigEndian.PutUint32(dst[at+1:], uint32(len(dst)-at-headSize))
+func endFrame(dst []byte, at int) []byte {
+	binary.BigEndian.PutUint32(dst[at+1:], uint32(len(dst)-at-headerSize))
 	return dst
 }
 
-// hello is what a node says that has dialled.
+// hello is the first frame of the dialling node.
 type hello struct {
 	node        int
-	incarnation uint64 // of the node that sends
+	incarnation uint64 // of the sender
 }
 
 func appendHello(dst []byte, h hello) []byte {
 	at := len(dst)
-	dst = append(open(dst, frameHello), version)
+	dst = append(beginFrame(dst, frameHello), version)
 	dst = binary.AppendUvarint(dst, uint64(h.node))
-	return seal(binary.BigEndian.AppendUint64(dst, h.incarnation), at)
+	return endFrame(binary.BigEndian.AppendUint64(dst, h.incarnation), at)
 }
 
 func decodeHello(body []byte) (h hello, err error) {
 	d := decoder{rest: body}
 	if v := d.byte(); d.err == nil && v != version {
-		return h, fmt.Errorf("the link has format %d, this release knows %d", v, version)
+		return h, fmt.Errorf("the link uses version %d of the format, this release supports %d", v, version)
 	}
 	h.node = int(min(d.uvarint(), 1<<31))
 	h.incarnation = d.fixed()
-	return h, d.end()
+	return h, d.finish()
 }
 
-// welcome is the answer to hello.
+// welcome is the response to hello.
 type welcome struct {
-	knows    bool   // the incarnation of the node that sends
-	received uint64 // number of the last message that came; counted where knows
+	known    bool   // the sender's incarnation is known
+	received uint64 // the last message received; valid if known
 }
 
 func appendWelcome(dst []byte, w welcome) []byte {
 	at := len(dst)
-	dst = append(open(dst, frameWelcome), version, flag(w.knows, 1))
-	return seal(binary.AppendUvarint(dst, w.received), at)
+	dst = append(beginFrame(dst, frameWelcome), version, flagIf(w.known, 1))
+	return endFrame(binary.AppendUvarint(dst, w.received), at)
 }
 
 func decodeWelcome(body []byte) (w welcome, err error) {
 	d := decoder{rest: body}
 	if v := d.byte(); d.err == nil && v != version {
-		return w, fmt.Errorf("the link has format %d, this release knows %d", v, version)
+		return w, fmt.Errorf("the link uses version %d of the format, this release supports %d", v, version)
 	}
-	w.knows, w.received = d.byte()&1 != 0, d.uvarint()
-	return w, d.end()
+	w.known, w.received = d.byte()&1 != 0, d.uvarint()
+	return w, d.finish()
 }
 
-// route is what is asked for at a node for a filter.
+// route is the interest of a node in a filter.
 type route struct {
 	filter string
 	engine.Interest
-	gone bool // nobody asks for it any more
+	removed bool // there is no subscription any more
 }
 
-// routes are some routes, in order.
+// routes is a frame of routes.
 type routes struct {
-	number uint64 // grows with every change
-	whole  bool   // they begin a whole table
-	last   bool   // they end what was known by this number
+	number uint64 // table version, incremented by every change
+	full   bool   // the first frame of a full table
+	last   bool   // the last frame of this version
 	list   []route
 }
 
 func appendRoutes(dst []byte, r *routes) []byte {
 	at := len(dst)
-	dst = append(open(dst, frameRoutes), flag(r.whole, 1)|flag(r.last, 2))
+	dst = append(beginFrame(dst, frameRoutes), flagIf(r.full, 1)|flagIf(r.last, 2))
 	dst = binary.AppendUvarint(dst, r.number)
 	for _, one := range r.list {
-		dst = append(dst, one.QoS|flag(one.Away, 4)|flag(one.gone, 8))
+		dst = append(dst, one.QoS|flagIf(one.Away, 4)|flagIf(one.removed, 8))
 		dst = appendText(dst, one.filter)
 	}
-	return seal(dst, at)
+	return endFrame(dst, at)
 }
 
 func decodeRoutes(body []byte) (r routes, err error) {
 	d := decoder{rest: body}
 	b := d.byte()
-	r.whole, r.last, r.number = b&1 != 0, b&2 != 0, d.uvarint()
+	r.full, r.last, r.number = b&1 != 0, b&2 != 0, d.uvarint()
 	for d.err == nil && len(d.rest) > 0 {
 		b := d.byte()
 		if b&3 > 2 {
 			return r, errFrame
 		}
 		r.list = append(r.list, route{
-			filter: string(d.text()), Interest: engine.Interest{QoS: b & 3, Away: b&4 != 0}, gone: b&8 != 0,
+			filter: string(d.text()), Interest: engine.Interest{QoS: b & 3, Away: b&4 != 0}, removed: b&8 != 0,
 		})
 	}
-	return r, d.end()
+	return r, d.finish()
 }
 
-// numbered is a frame that holds a number and, perhaps, names.
-type numbered struct {
+// ackFrame is a frame with a number and, for some kinds, names.
+type ackFrame struct {
 	number uint64
 	names  []string
 }
 
-func appendNumbered(dst []byte, kind byte, n numbered) []byte {
+func appendAck(dst []byte, kind byte, n ackFrame) []byte {
 	at := len(dst)
-	dst = binary.AppendUvarint(open(dst, kind), n.number)
+	dst = binary.AppendUvarint(beginFrame(dst, kind), n.number)
 	for _, name := range n.names {
 		dst = appendText(dst, name)
 	}
-	return seal(dst, at)
+	return endFrame(dst, at)
 }
 
-func decodeNumbered(body []byte) (n numbered, err error) {
+func decodeAck(body []byte) (n ackFrame, err error) {
 	d := decoder{rest: body}
 	n.number = d.uvarint()
 	for d.err == nil && len(d.rest) > 0 {
 		n.names = append(n.names, string(d.text()))
 	}
-	return n, d.end()
+	return n, d.finish()
 }
 
-func appendPing(dst []byte) []byte { return open(dst, framePing) }
+func appendPing(dst []byte) []byte { return beginFrame(dst, framePing) }
 
-// flag gives a bit where something is so.
-func flag(is bool, bit byte) byte {
+// flagIf returns bit if is is true, and else 0.
+func flagIf(is bool, bit byte) byte {
 	if is {
 		return bit
 	}
@@ -169,14 +169,14 @@ func appendText(dst []byte, s string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
-// decoder reads a body. After an error it gives zero values.
+// decoder decodes a body. After an error all values are zero.
 type decoder struct {
 	rest []byte
 	err  error
 }
 
-// end gives the error, if there was one or something is left.
-func (d *decoder) end() error {
+// finish returns the first error, or one if bytes are left.
+func (d *decoder) finish() error {
 	if d.err == nil && len(d.rest) > 0 {
 		d.fail()
 	}
@@ -225,7 +225,7 @@ func (d *decoder) fixed() uint64 {
 	return v
 }
 
-// text reads a text of at most 65,535 bytes, as it stands in the body.
+// text decodes up to 65,535 bytes without copying them.
 func (d *decoder) text() []byte { return d.bytes(maxText) }
 
 func (d *decoder) bytes(limit uint64) []byte {

@@ -14,14 +14,14 @@ import (
 	"signalbox/broker/embedded/engine"
 )
 
-var asTheyAre = cmp.Options{
-	cmp.AllowUnexported(hello{}, welcome{}, routes{}, route{}, numbered{}, parcel{}),
+var compareOptions = cmp.Options{
+	cmp.AllowUnexported(hello{}, welcome{}, routes{}, route{}, ackFrame{}, messageFrame{}),
 	cmpopts.IgnoreUnexported(engine.Message{}), cmpopts.EquateEmpty(),
 }
 
-// parcels are some messages as they cross.
-func parcels() []parcel {
-	return []parcel{
+// messageFrames returns some messages to encode.
+func messageFrames() []messageFrame {
+	return []messageFrame{
 		{message: &engine.Message{Topic: "a"}},
 		{
 			message: &engine.Message{
@@ -38,28 +38,28 @@ func parcels() []parcel {
 	}
 }
 
-// frames are one of each kind, and what they say.
-func frames() (all [][]byte, said []any) {
-	add := func(frame []byte, says any) { all, said = append(all, frame), append(said, says) }
-	h, w := hello{node: 3, incarnation: 1 << 63}, welcome{knows: true, received: 12}
+// sampleFrames returns encoded frames of every kind and their contents.
+func sampleFrames() (all [][]byte, decoded []any) {
+	add := func(frame []byte, says any) { all, decoded = append(all, frame), append(decoded, says) }
+	h, w := hello{node: 3, incarnation: 1 << 63}, welcome{known: true, received: 12}
 	add(appendHello(nil, h), h)
 	add(appendWelcome(nil, w), w)
-	r := routes{number: 9, whole: true, last: true, list: []route{
+	r := routes{number: 9, full: true, last: true, list: []route{
 		{filter: "a/#", Interest: engine.Interest{QoS: 2}}, {filter: "$share/g/a", Interest: engine.Interest{QoS: 1, Away: true}},
-		{filter: "b", gone: true},
+		{filter: "b", removed: true},
 	}}
 	add(appendRoutes(nil, &r), r)
-	for _, p := range parcels() {
-		add(appendParcel(nil, &p), p)
+	for _, p := range messageFrames() {
+		add(appendMessage(nil, &p), p)
 	}
-	add(appendNumbered(nil, frameKnown, numbered{number: 5}), numbered{number: 5})
-	n := numbered{number: 1 << 40, names: []string{"$share/g/a", ""}}
-	add(appendNumbered(nil, frameUntaken, n), n)
+	add(appendAck(nil, frameRoutesAck, ackFrame{number: 5}), ackFrame{number: 5})
+	n := ackFrame{number: 1 << 40, names: []string{"$share/g/a", ""}}
+	add(appendAck(nil, frameNoMember, n), n)
 	add(appendPing(nil), nil)
-	return all, said
+	return all, decoded
 }
 
-// decode gives what a frame says.
+// decode decodes a frame.
 func decode(kind byte, body []byte) (says any, err error) {
 	switch kind {
 	case frameHello:
@@ -69,20 +69,20 @@ func decode(kind byte, body []byte) (says any, err error) {
 	case frameRoutes:
 		return decodeRoutes(body)
 	case frameMessage:
-		return decodeParcel(body, &names{})
+		return decodeMessage(body, &interner{})
 	case framePing:
-		return nil, nil //nolint:nilnil // it says nothing
+		return nil, nil //nolint:nilnil // it has no body
 	}
-	return decodeNumbered(body)
+	return decodeAck(body)
 }
 
-// TestFrames reads what was written, however it arrives.
+// TestFrames decodes encoded frames, whatever the reads return.
 func TestFrames(t *testing.T) {
 	t.Parallel()
-	all, said := frames()
+	all, decoded := sampleFrames()
 	stream := bytes.Join(all, nil)
 	for name, from := range map[string]io.Reader{
-		"at once": bytes.NewReader(stream), "in pieces": iotest.HalfReader(bytes.NewReader(stream)),
+		"at once": bytes.NewReader(stream), "in halves": iotest.HalfReader(bytes.NewReader(stream)),
 		"byte by byte": iotest.OneByteReader(bytes.NewReader(stream)),
 	} {
 		in := newReader(from)
@@ -92,7 +92,7 @@ func TestFrames(t *testing.T) {
 				t.Fatalf("%s: frame %d: %v", name, i, err)
 			}
 			got, err := decode(kind, body)
-			if diff := cmp.Diff(said[i], got, asTheyAre); diff != "" || err != nil {
+			if diff := cmp.Diff(decoded[i], got, compareOptions); diff != "" || err != nil {
 				t.Errorf("%s: frame %d: %v (-want +got):\n%s", name, i, err, diff)
 			}
 		}
@@ -102,7 +102,7 @@ func TestFrames(t *testing.T) {
 	}
 }
 
-// TestFrameTooLarge refuses a frame before there is room made for it.
+// TestFrameTooLarge rejects a frame before memory is allocated for it.
 func TestFrameTooLarge(t *testing.T) {
 	t.Parallel()
 	in := newReader(bytes.NewReader([]byte{frameMessage, 0xFF, 0xFF, 0xFF, 0xFF}))
@@ -110,27 +110,26 @@ func TestFrameTooLarge(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	if len(in.buf) > readSize {
-		t.Errorf("%d bytes were made room for", len(in.buf))
+		t.Errorf("the buffer has %d bytes", len(in.buf))
 	}
 }
 
-// TestFormat refuses another version of the format.
-func TestFormat(t *testing.T) {
+// TestUnknownVersion rejects another version of the format.
+func TestUnknownVersion(t *testing.T) {
 	t.Parallel()
 	frame := appendHello(nil, hello{node: 1})
-	frame[headSize]++
-	if _, err := decodeHello(frame[headSize:]); err == nil || errors.Is(err, errFrame) {
+	frame[headerSize]++
+	if _, err := decodeHello(frame[headerSize:]); err == nil || errors.Is(err, errFrame) {
 		t.Errorf("got %v", err)
 	}
 }
 
-// FuzzDecode takes any bytes as a frame: what can be read is written as it was
-// read, and needs no more room than it takes.
+// FuzzDecode decodes any bytes: what can be decoded survives encoding.
 func FuzzDecode(f *testing.F) {
-	all, _ := frames()
+	all, _ := sampleFrames()
 	for _, frame := range all {
 		if len(frame) < 1000 {
-			f.Add(frame[0], frame[headSize:])
+			f.Add(frame[0], frame[headerSize:])
 		}
 	}
 	f.Fuzz(func(t *testing.T, kind byte, body []byte) {
@@ -146,21 +145,21 @@ func FuzzDecode(f *testing.F) {
 			again = appendWelcome(nil, s)
 		case routes:
 			again = appendRoutes(nil, &s)
-		case parcel:
-			again = appendParcel(nil, &s)
-		case numbered:
-			again = appendNumbered(nil, kind, s)
+		case messageFrame:
+			again = appendMessage(nil, &s)
+		case ackFrame:
+			again = appendAck(nil, kind, s)
 		}
-		twice, err := decode(kind, again[headSize:])
-		if diff := cmp.Diff(says, twice, asTheyAre); diff != "" || err != nil {
+		twice, err := decode(kind, again[headerSize:])
+		if diff := cmp.Diff(says, twice, compareOptions); diff != "" || err != nil {
 			t.Errorf("read again: %v (-first +second):\n%s", err, diff)
 		}
 	})
 }
 
-// FuzzReader takes any bytes as a stream of frames.
+// FuzzReader reads any bytes as a stream of frames.
 func FuzzReader(f *testing.F) {
-	all, _ := frames()
+	all, _ := sampleFrames()
 	f.Add(bytes.Join(all[:3], nil))
 	f.Fuzz(func(t *testing.T, stream []byte) {
 		in, total := newReader(bytes.NewReader(stream)), 0
@@ -169,7 +168,7 @@ func FuzzReader(f *testing.F) {
 			if err != nil {
 				break
 			}
-			total += headSize + len(body)
+			total += headerSize + len(body)
 		}
 		if total > len(stream) {
 			t.Errorf("%d bytes of frames in %d", total, len(stream))

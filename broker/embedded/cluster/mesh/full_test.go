@@ -11,15 +11,15 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// hanging is the real store with a disk that can hang.
-type hanging struct {
+// hangingStore is a store whose disk can hang.
+type hangingStore struct {
 	engine.Store
 	mu      sync.Mutex
 	hangs   bool
 	waiting []*engine.Changes
 }
 
-func (h *hanging) Submit(c *engine.Changes) {
+func (h *hangingStore) Submit(c *engine.Changes) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.hangs {
@@ -30,7 +30,7 @@ func (h *hanging) Submit(c *engine.Changes) {
 }
 
 // hang makes the disk hang, or work again.
-func (h *hanging) hang(is bool) {
+func (h *hangingStore) hang(is bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.hangs = is
@@ -40,15 +40,15 @@ func (h *hanging) hang(is bool) {
 	h.waiting = nil
 }
 
-// TestFull refuses messages above QoS 0, and drops others, while too much waits
-// for a node that does not get on; what was taken arrives, and then all is well.
-func TestFull(t *testing.T) { virtually(t, testFull) }
+// TestFull refuses messages above QoS 0, and drops others, while the queue for a slow node is
+// full. Accepted messages arrive, and publishing works afterwards.
+func TestFull(t *testing.T) { inVirtualTime(t, testFull) }
 
 func testFull(t *testing.T) {
-	disks := map[int]*hanging{}
-	_, n := weave(t, 2, func(f *fabric) {
+	disks := map[int]*hangingStore{}
+	_, n := startNodes(t, 2, func(f *network) {
 		f.wrap = func(id int, s engine.Store) engine.Store {
-			disks[id] = &hanging{Store: s}
+			disks[id] = &hangingStore{Store: s}
 			return disks[id]
 		}
 	})
@@ -65,13 +65,13 @@ func testFull(t *testing.T) {
 			outcome <- n[1].Publish(&engine.Message{Topic: "a", QoS: 1, Payload: append(fmt.Appendf(nil, "%4d", i), make([]byte, 1<<20)...)})
 		}()
 	}
-	until(t, "the rest is refused", func() bool { return n[1].figures(1).Refused == messages-15 })
+	until(t, "the messages beyond the bounds are refused", func() bool { return n[1].figures(1).Refused == messages-15 })
 	p.Publish(&engine.Message{Topic: "a", Payload: make([]byte, 1<<20)})
 	if f := n[1].figures(1); f.Dropped != 1 || f.Waiting != 15 || f.WaitingBytes > 16<<20 {
 		t.Errorf("got %+v", f)
 	}
 	disks[1].hang(false)
-	p.Flush() // waits for room
+	p.Flush() // waits for space
 	failed := 0
 	for _, o := range outcomes {
 		if <-o != nil {
@@ -94,13 +94,13 @@ func testFull(t *testing.T) {
 }
 
 // TestCannotStore refuses a message that another node cannot store.
-func TestCannotStore(t *testing.T) { virtually(t, testCannotStore) }
+func TestCannotStore(t *testing.T) { inVirtualTime(t, testCannotStore) }
 
 func testCannotStore(t *testing.T) {
-	full := map[int]*failing{}
-	_, n := weave(t, 2, func(f *fabric) {
+	full := map[int]*failingStore{}
+	_, n := startNodes(t, 2, func(f *network) {
 		f.wrap = func(id int, s engine.Store) engine.Store {
-			full[id] = &failing{Store: s}
+			full[id] = &failingStore{Store: s}
 			return full[id]
 		}
 	})
@@ -119,34 +119,34 @@ func testCannotStore(t *testing.T) {
 
 var errFull = errors.New("no space left on device")
 
-// failing is the real store, which says that it can store nothing when told so.
-type failing struct {
+// failingStore is a store that returns err, if set.
+type failingStore struct {
 	engine.Store
 	mu  sync.Mutex
 	err error
 }
 
-func (f *failing) fail(err error) {
+func (f *failingStore) fail(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.err = err
 }
 
-func (f *failing) Err() error {
+func (f *failingStore) Err() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.err
 }
 
-// TestFlushHangs waits for a node whose disk hangs, as long as its caller, and for one
-// that cannot be reached until its messages are given up.
-func TestFlushHangs(t *testing.T) { virtually(t, testFlushHangs) }
+// TestFlushHangs waits for a node with a hanging disk until the context ends, and for an
+// unreachable one until its messages are given up.
+func TestFlushHangs(t *testing.T) { inVirtualTime(t, testFlushHangs) }
 
 func testFlushHangs(t *testing.T) {
-	disks := map[int]*hanging{}
-	f, n := weave(t, 2, func(f *fabric) {
+	disks := map[int]*hangingStore{}
+	f, n := startNodes(t, 2, func(f *network) {
 		f.wrap = func(id int, s engine.Store) engine.Store {
-			disks[id] = &hanging{Store: s}
+			disks[id] = &hangingStore{Store: s}
 			return disks[id]
 		}
 	})
@@ -164,14 +164,14 @@ func testFlushHangs(t *testing.T) {
 	}
 	flushed := make(chan error, 1)
 	go func() { flushed <- n[1].mesh.Flush(t.Context(), 1) }()
-	until(t, "somebody waits", func() bool { return n[1].figures(1).Waiting == 1 })
-	publish() // is not waited for
+	until(t, "a message waits", func() bool { return n[1].figures(1).Waiting == 1 })
+	publish() // not waited for
 	disks[1].hang(false)
 	check(t, <-flushed)
 	disks[1].hang(true)
 	publish()
 	go func() { flushed <- n[1].mesh.Flush(t.Context(), 1) }()
-	f.breaks(2, 1, true)
+	f.disconnect(2, 1, true)
 	check(t, <-flushed)
 	disks[1].hang(false)
 }

@@ -11,59 +11,59 @@ import (
 	"signalbox/broker/embedded/engine"
 )
 
-// How a link is kept, and given up.
+// Intervals and timeouts of a link.
 const (
-	pingEvery   = time.Second
-	silence     = 3 * time.Second // after which the other node is taken for dead
-	shakeWithin = 3 * time.Second // to connect, and to say hello
-	firstWait   = 50 * time.Millisecond
-	longestWait = 2 * time.Second // before the next attempt to connect
-	roomWithin  = 5 * time.Second // how long publishers are kept waiting for room
+	pingInterval     = time.Second
+	idleTimeout      = 3 * time.Second // without a frame, the other node is taken for dead
+	handshakeTimeout = 3 * time.Second // to dial, and to exchange hello and welcome
+	minRetryDelay    = 50 * time.Millisecond
+	maxRetryDelay    = 2 * time.Second // between attempts to dial
+	maxSpaceWait     = 5 * time.Second // how long a publisher waits for space in the queue
 )
 
-// batchBytes is about how much is written at once.
+// batchBytes is the approximate size of one write.
 const batchBytes = 64 << 10
 
-// errFull refuses a message above QoS 0 that finds no room, and errClosed one
-// that was not confirmed before the end.
+// errFull refuses a message above QoS 0 if the queue is full, and errClosed one that was not
+// confirmed before Close.
 var (
-	errFull   = errors.New("too much waits for another node of the cluster")
-	errClosed = errors.New("the node is being closed")
-	// errRefused says that the other node could not store a message.
+	errFull   = errors.New("the queue of another node of the cluster is full")
+	errClosed = errors.New("the node is closing")
+	// errRefused means that the other node could not store a message.
 	errRefused = errors.New("another node of the cluster cannot store the message")
 )
 
-// link is the way of messages and routes to one other node.
+// link sends messages and routes to one peer.
 type link struct {
-	mesh *Mesh
-	peer *peer
-	wake chan struct{} // there is something to be sent
-	try  chan struct{} // the other node is there, so it can be connected to
+	mesh    *Mesh
+	peer    *peer
+	wake    chan struct{} // there is something to send
+	dialNow chan struct{} // the peer has connected, so it can be dialled
 
-	audience *audience
+	recipient *recipient
 
-	mu      sync.Mutex // guards what follows; an innermost lock, held for moments only
-	queue   queue
-	linked  bool
-	lost    bool          // for longer than the grace, or for ever: nothing waits any more
-	closed  error         // with which messages are refused then; nil for none
-	room    chan struct{} // closed when there is room again; nil while there is
-	empty   chan struct{} // closed when nothing waits, or the node cannot be reached; nil where nobody cares
-	flushes []flush
-	totals  Figures
+	mu        sync.Mutex // guards what follows; a leaf lock, held briefly
+	queue     queue
+	linked    bool
+	abandoned bool          // not linked for longer than the grace period, or removed: messages are not queued
+	closed    error         // refuses messages, if set
+	space     chan struct{} // closed when there is space again; nil while there is
+	drained   chan struct{} // closed when the queue is empty or the link is down; nil without a waiter
+	flushes   []flushWaiter
+	totals    Figures
 }
 
 func newLink(m *Mesh, p *peer) *link {
-	l := &link{mesh: m, peer: p, wake: make(chan struct{}, 1), try: make(chan struct{}, 1)}
-	l.audience = &audience{wake: l.rouse}
+	l := &link{mesh: m, peer: p, wake: make(chan struct{}, 1), dialNow: make(chan struct{}, 1)}
+	l.recipient = &recipient{wake: l.wakeSender}
 	return l
 }
 
-// rouse has the link look for what is to be sent.
-func (l *link) rouse() { signal(l.wake) }
+// wakeSender makes the sender check for something to send.
+func (l *link) wakeSender() { notify(l.wake) }
 
-// signal wakes whoever waits at a channel, or will.
-func signal(c chan struct{}) {
+// notify wakes the receiver of a channel without blocking.
+func notify(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
@@ -72,9 +72,9 @@ func signal(c chan struct{}) {
 
 // Take queues a message.
 func (l *link) Take(m *engine.Message, c engine.Crossing) {
-	p := parcel{message: m, Crossing: c}
+	p := messageFrame{message: m, Crossing: c}
 	l.mu.Lock()
-	err := l.admit(&p)
+	err := l.enqueue(&p)
 	l.mu.Unlock()
 	if err != nil {
 		if c.Receipt != nil {
@@ -82,16 +82,16 @@ func (l *link) Take(m *engine.Message, c engine.Crossing) {
 		}
 		return
 	}
-	l.rouse()
+	l.wakeSender()
 }
 
-// admit queues a message, or tells why not. mu is held.
-func (l *link) admit(p *parcel) error {
+// enqueue queues a message, or returns why not. l.mu must be held.
+func (l *link) enqueue(p *messageFrame) error {
 	switch {
 	case l.closed != nil:
 		return l.closed
-	case l.lost && p.QoS > 0:
-		l.lose(p)
+	case l.abandoned && p.QoS > 0:
+		l.countLossLocked(p)
 		return engine.ErrGone
 	case !l.linked && p.QoS == 0:
 		l.totals.Dropped++
@@ -105,110 +105,106 @@ func (l *link) admit(p *parcel) error {
 		return errFull
 	}
 	l.queue.push(*p)
-	if l.room == nil && l.queue.half() {
-		l.room = make(chan struct{})
+	if l.space == nil && l.queue.overHalf() {
+		l.space = make(chan struct{})
 	}
 	return nil
 }
 
-// Backlog tells how many messages wait, and whether that is more than half of
-// what may.
+// Backlog returns the number of messages waiting, and reports whether the queue is more than
+// half full.
 func (l *link) Backlog() (messages int, half bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.queue.waiting(), l.room != nil
+	return l.queue.waiting(), l.space != nil
 }
 
-// Room waits while more than half of what may wait does and the node can be
-// reached.
+// Room waits while the queue is more than half full and the link is up.
 func (l *link) Room() {
 	l.mu.Lock()
-	room, wait := l.room, l.linked && l.room != nil
+	space, wait := l.space, l.linked && l.space != nil
 	l.mu.Unlock()
 	if !wait {
 		return
 	}
-	timeout := time.NewTimer(roomWithin)
+	timeout := time.NewTimer(maxSpaceWait)
 	defer timeout.Stop()
 	select {
-	case <-room:
+	case <-space:
 	case <-timeout.C:
 	}
 }
 
-// drain waits until nothing waits for the other node any more, as long as that
-// can be reached.
+// drain waits until the queue is empty, as long as the link is up.
 func (l *link) drain(ctx context.Context) {
 	l.mu.Lock()
-	if l.empty == nil {
-		l.empty = make(chan struct{})
+	if l.drained == nil {
+		l.drained = make(chan struct{})
 	}
-	empty := l.empty
-	l.release()
+	drained := l.drained
+	l.wakeWaiters()
 	l.mu.Unlock()
 	select {
-	case <-empty:
+	case <-drained:
 	case <-ctx.Done():
 	}
 }
 
-// release lets those go on who wait for room, or for everything to be sent. mu is
-// held.
-func (l *link) release() {
-	if l.room != nil && (!l.linked || !l.queue.half()) {
-		close(l.room)
-		l.room = nil
+// wakeWaiters wakes those that wait for space, a flush or an empty queue. l.mu must be held.
+func (l *link) wakeWaiters() {
+	if l.space != nil && (!l.linked || !l.queue.overHalf()) {
+		close(l.space)
+		l.space = nil
 	}
-	l.releaseFlushes()
-	if l.empty != nil && (!l.linked || l.queue.waiting() == 0) {
-		close(l.empty)
-		l.empty = nil
+	l.completeFlushes()
+	if l.drained != nil && (!l.linked || l.queue.waiting() == 0) {
+		close(l.drained)
+		l.drained = nil
 	}
 }
 
-// run keeps the link up until the context ends.
+// run keeps the link up until ctx ends.
 func (l *link) run(ctx context.Context) {
-	wait, began := firstWait, time.Now()
+	delay, start := minRetryDelay, time.Now()
 	for ctx.Err() == nil {
-		up, err := l.attempt(ctx)
-		if up {
-			wait = firstWait
-		} else if time.Since(began) > startTogether {
-			l.peer.hear()
+		wasUp, err := l.connectOnce(ctx)
+		if wasUp {
+			delay = minRetryDelay
+		} else if time.Since(start) > startupWindow {
+			l.peer.markReady()
 		}
-		l.mesh.log.Debug("no link to a node", "node", l.peer.id, "error", err, "was up", up)
+		l.mesh.log.Debug("no link to a node", "node", l.peer.id, "error", err, "was up", wasUp)
 		select {
-		case <-time.After(wait):
-		case <-l.try:
+		case <-time.After(delay):
+		case <-l.dialNow:
 		case <-ctx.Done():
 		}
-		wait = min(2*wait, longestWait)
+		delay = min(2*delay, maxRetryDelay)
 	}
 }
 
-// attempt connects and serves the link until it breaks. It tells whether it was
-// up.
-func (l *link) attempt(ctx context.Context) (up bool, err error) {
-	dialing, cancel := context.WithTimeout(ctx, shakeWithin)
+// connectOnce dials and serves the link until it breaks. It reports whether the link was up.
+func (l *link) connectOnce(ctx context.Context) (wasUp bool, err error) {
+	dialing, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	conn, err := l.mesh.net.Dial(dialing, l.peer.id)
 	if err != nil {
 		return false, fmt.Errorf("connect: %w", err)
 	}
-	defer conn.Close() //nolint:errcheck // nothing is to be saved
+	defer conn.Close() //nolint:errcheck // nothing is lost
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	in := newReader(conn)
-	w, err := l.shake(conn, in)
+	w, err := l.handshake(conn, in)
 	if err != nil {
-		return false, fmt.Errorf("say hello: %w", err)
+		return false, fmt.Errorf("exchange hello: %w", err)
 	}
-	l.up(w)
-	defer l.down()
+	l.linkUp(w)
+	defer l.linkDown()
 	broken := make(chan struct{})
 	go func() {
 		defer close(broken)
-		defer conn.Close() //nolint:errcheck // it is of no use any more
-		err := l.listen(conn, in)
+		defer conn.Close() //nolint:errcheck // already broken
+		err := l.readAcks(conn, in)
 		l.mesh.log.Debug("a link broke", "node", l.peer.id, "error", err)
 	}()
 	err = l.send(conn, broken)
@@ -217,9 +213,9 @@ func (l *link) attempt(ctx context.Context) (up bool, err error) {
 	return true, err
 }
 
-// shake says hello and waits for the answer.
-func (l *link) shake(conn net.Conn, in *reader) (w welcome, err error) {
-	conn.SetDeadline(time.Now().Add(shakeWithin)) //nolint:errcheck // reading will tell
+// handshake sends hello and waits for the response.
+func (l *link) handshake(conn net.Conn, in *reader) (w welcome, err error) {
+	conn.SetDeadline(time.Now().Add(handshakeTimeout)) //nolint:errcheck // reading fails as well
 	if _, err := conn.Write(appendHello(nil, hello{node: l.mesh.self, incarnation: l.mesh.incarnation})); err != nil {
 		return w, err
 	}
@@ -230,58 +226,58 @@ func (l *link) shake(conn net.Conn, in *reader) (w welcome, err error) {
 	if kind != frameWelcome {
 		return w, errFrame
 	}
-	conn.SetDeadline(time.Time{}) //nolint:errcheck // reading will tell
+	conn.SetDeadline(time.Time{}) //nolint:errcheck // reading fails as well
 	return decodeWelcome(body)
 }
 
-// up begins a link: what the other node does not have is sent again.
-func (l *link) up(w welcome) {
+// linkUp makes the link usable: what the peer has not received is sent again.
+func (l *link) linkUp(w welcome) {
 	l.mu.Lock()
-	l.linked, l.lost = true, false
-	if !w.knows {
+	l.linked, l.abandoned = true, false
+	if !w.known {
 		w.received = 0
 	}
 	l.queue.resume(w.received)
 	l.mu.Unlock()
-	l.peer.reached()
+	l.peer.setReachable()
 }
 
-// down ends it. Messages wait for the next one.
-func (l *link) down() {
-	l.mesh.table.leave(l.audience)
+// linkDown makes messages wait for the next connection.
+func (l *link) linkDown() {
+	l.mesh.table.removeRecipient(l.recipient)
 	l.mu.Lock()
 	l.linked = false
-	l.release()
+	l.wakeWaiters()
 	l.mu.Unlock()
-	l.peer.unreached()
+	l.peer.setUnreachable()
 }
 
-// lose counts a message whose publisher is acknowledged though the node does not get
-// it. mu is held.
-func (l *link) lose(p *parcel) {
+// countLossLocked counts a message that was acknowledged to its publisher although the peer
+// does not get it. l.mu must be held.
+func (l *link) countLossLocked(p *messageFrame) {
 	if !p.Kept {
-		l.totals.GivenUp++
+		l.totals.Abandoned++
 		l.mesh.losses.Add(LostUnreachable, l.peer.id, 1)
 	}
 }
 
-// countLost is lose for one that was waiting.
-func (l *link) countLost(p *parcel) {
+// countLoss counts a lost message that was queued.
+func (l *link) countLoss(p *messageFrame) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.lose(p)
+	l.countLossLocked(p)
 }
 
-// giveUp ends the wait for the other node, unless it is reached now; with an error
-// for ever. It gives the messages above QoS 0 that are not sent there any more.
-func (l *link) giveUp(err error) (waiting []parcel, is bool) {
+// abandon gives up waiting for the peer, unless the link is up; with an error for good. It
+// returns the messages above QoS 0 that will not be sent.
+func (l *link) abandon(err error) (waiting []messageFrame, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.linked {
 		return nil, false
 	}
-	l.lost, l.closed = true, err
+	l.abandoned, l.closed = true, err
 	waiting = l.queue.clear()
-	l.release()
+	l.wakeWaiters()
 	return waiting, true
 }

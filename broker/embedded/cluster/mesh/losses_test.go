@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// buffer keeps what is logged by other goroutines.
+// buffer collects log output.
 type buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -22,7 +22,7 @@ func (b *buffer) Write(p []byte) (int, error) {
 	return b.b.Write(p)
 }
 
-// take returns what was written since it was called last.
+// take returns what was written since the last call.
 func (b *buffer) take() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -30,8 +30,7 @@ func (b *buffer) take() string {
 	return b.b.String()
 }
 
-// TestLossesAreLogged logs the first loss at once, and what follows as totals once a
-// minute.
+// TestLossesAreLogged logs the first loss at once, and later ones as totals once a minute.
 func TestLossesAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out buffer
@@ -47,7 +46,7 @@ func TestLossesAreLogged(t *testing.T) {
 		}
 		l.Add(LostUnreachable, 3, 0)
 		if got := lines(); got != nil {
-			t.Errorf("nothing was lost, and that is logged: %q", got)
+			t.Errorf("logged without a loss: %q", got)
 		}
 		l.Add(LostUnreachable, 3, 20)
 		if got := lines(); len(got) != 1 || !strings.Contains(got[0], "reason=node-unreachable node=3 messages=20 total=20") {
@@ -60,11 +59,11 @@ func TestLossesAreLogged(t *testing.T) {
 		if got := lines(); got != nil {
 			t.Errorf("logged again within a minute: %q", got)
 		}
-		<-time.After(logEvery)
+		<-time.After(logInterval)
 		got := strings.Join(lines(), "\n")
 		for _, want := range []string{"reason=node-unreachable node=3 messages=1000 total=1020", "reason=session-superseded node=2 messages=5 total=5"} {
 			if strings.Count(got, want) != 1 {
-				t.Errorf("after a minute, %q is logged, without %q", got, want)
+				t.Errorf("after a minute, %q was logged, without %q", got, want)
 			}
 		}
 		l.Add(LostUnreachable, 3, 1)

@@ -1,10 +1,9 @@
-// Package mesh carries messages between nodes that all serve clients: it tells
-// every other node which topic filters somebody is subscribed to here, and brings
-// messages to where somebody is subscribed.
+// Package mesh forwards messages between nodes that all serve clients: it sends every other
+// node the topic filters subscribed to here, and messages to the nodes that have subscriptions
+// for them.
 //
-// It knows the engine and nothing else of ours; connections between nodes it is
-// given. DESIGN.md tells what goes over a link, and what becomes of messages when
-// one breaks.
+// It depends on the engine alone; the connections are provided by its caller. DESIGN.md
+// describes the protocol, and what happens to messages when a link breaks.
 package mesh
 
 import (
@@ -27,41 +26,39 @@ type Net interface {
 	Dial(ctx context.Context, to int) (net.Conn, error)
 }
 
-// Options are what a mesh works with.
+// Options configures a Mesh.
 type Options struct {
 	Self   int // number of this node, from 1 to 65,535
 	Engine *engine.Engine
 	Net    Net
 	Log    *slog.Logger // nil for none
-	// Grace is how long messages wait for a node that cannot be reached, and its
-	// subscriptions are taken to be there; 0 for DefaultGrace.
+	// Grace is how long messages wait for a node that is unreachable; 0 for DefaultGrace.
 	Grace time.Duration
-	// Ahead returns how many milliseconds the clock of another node's engine is ahead of
-	// that of this one; nil where all have the same.
-	Ahead func(node int) int64
-	// Losses counts the acknowledged messages that other nodes do not get; nil where
-	// nobody asks.
+	// ClockOffset returns how many milliseconds the clock of another node's engine is ahead of
+	// this node's; nil means that all clocks agree.
+	ClockOffset func(node int) int64
+	// Losses counts the acknowledged messages that other nodes do not get; it may be nil.
 	Losses *Losses
 }
 
-// DefaultGrace leaves a node the time to be started again.
+// DefaultGrace is long enough to restart a node.
 const DefaultGrace = 10 * time.Second
 
-// Mesh is the links between this node and the others. All methods are safe for
-// concurrent use.
+// Mesh manages the links between this node and the others. All methods are safe for concurrent
+// use.
 type Mesh struct {
 	self        int
-	incarnation uint64 // of this run, so that others know when it began anew
+	incarnation uint64 // random, so that others notice a restart
 	engine      *engine.Engine
 	net         Net
 	log         *slog.Logger
 	grace       time.Duration
 	losses      *Losses
-	ahead       func(node int) int64
+	clockOffset func(node int) int64
 	table       *table
 
-	life context.Context // ends with Close
-	end  context.CancelFunc
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
 
 	mu     sync.Mutex // guards what follows
 	peers  map[int]*peer
@@ -69,12 +66,11 @@ type Mesh struct {
 	tasks  sync.WaitGroup // added to with mu held
 }
 
-// New makes a mesh without other nodes. The engine tells it of subscriptions from
-// then on.
+// New returns a mesh without peers, and registers it with the engine.
 func New(o Options) *Mesh {
 	m := &Mesh{
 		self: o.Self, engine: o.Engine, net: o.Net, log: o.Log, grace: cmp.Or(o.Grace, DefaultGrace),
-		losses: o.Losses, ahead: o.Ahead, incarnation: random(), table: newTable(), peers: map[int]*peer{},
+		losses: o.Losses, clockOffset: o.ClockOffset, incarnation: randomUint64(), table: newTable(), peers: map[int]*peer{},
 	}
 	if m.log == nil {
 		m.log = slog.New(slog.DiscardHandler)
@@ -82,87 +78,85 @@ func New(o Options) *Mesh {
 	if m.losses == nil {
 		m.losses = NewLosses(m.log)
 	}
-	if m.ahead == nil {
-		m.ahead = func(int) int64 { return 0 }
+	if m.clockOffset == nil {
+		m.clockOffset = func(int) int64 { return 0 }
 	}
-	m.life, m.end = context.WithCancel(context.Background())
-	m.engine.Identify(uint16(o.Self)) //nolint:gosec // in its bounds
+	m.ctx, m.cancel = context.WithCancel(context.Background())
+	m.engine.Identify(uint16(o.Self)) //nolint:gosec // within its bounds
 	m.engine.SetRoutes(m.table)
 	return m
 }
 
-func random() uint64 {
+func randomUint64() uint64 {
 	var b [8]byte
 	rand.Read(b[:]) //nolint:errcheck // never fails
 	return binary.BigEndian.Uint64(b[:])
 }
 
-// SetPeers says which other nodes there are. Messages that wait for one that is
-// none any more are given up.
+// SetPeers sets the other nodes. Messages that wait for a removed one are given up.
 func (m *Mesh) SetPeers(nodes []int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
 		return
 	}
-	stays := map[int]bool{}
+	wanted := map[int]bool{}
 	for _, id := range nodes {
-		stays[id] = id != m.self
+		wanted[id] = id != m.self
 	}
 	for id, p := range m.peers {
-		if !stays[id] {
+		if !wanted[id] {
 			delete(m.peers, id)
 			m.tasks.Go(func() { p.close(engine.ErrGone) })
 		}
 	}
-	for id, stays := range stays {
-		if stays && m.peers[id] == nil {
+	for id, wanted := range wanted {
+		if wanted && m.peers[id] == nil {
 			m.peers[id] = newPeer(m, id)
 		}
 	}
 }
 
-// Accept serves a connection that another node has made. It does not wait. One
-// of a node that is not known is closed.
+// Accept serves a connection that another node has dialled. It does not block. The connection
+// of an unknown node is closed.
 func (m *Mesh) Accept(from int, conn net.Conn) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	p := m.peers[from]
 	if m.closed || p == nil {
-		conn.Close() //nolint:errcheck // nothing is to be saved
+		conn.Close() //nolint:errcheck // nothing is lost
 		return
 	}
-	m.tasks.Go(func() { p.intake.serve(conn) })
+	m.tasks.Go(func() { p.receiver.serve(conn) })
 }
 
-// startTogether is how long a node that cannot be reached may be about to start, as
-// after a loss of power that has met all.
-const startTogether = 2 * time.Second
+// startupWindow is how long an unreachable node may be about to start, as after a power
+// failure of all nodes.
+const startupWindow = 2 * time.Second
 
-// Heard waits until each of the other nodes has told what is subscribed to there,
-// once, or could not be reached for as long as it may take to start.
-func (m *Mesh) Heard(ctx context.Context) {
+// WaitForRoutes waits until each peer has sent its routes once, or was unreachable for longer
+// than the startup window.
+func (m *Mesh) WaitForRoutes(ctx context.Context) {
 	m.mu.Lock()
 	peers := slices.Collect(maps.Values(m.peers))
 	m.mu.Unlock()
 	for _, p := range peers {
 		select {
-		case <-p.told:
+		case <-p.ready:
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// drainWithin is how long Close waits for other nodes.
-const drainWithin = 2 * time.Second
+// drainTimeout bounds how long Close waits for other nodes.
+const drainTimeout = 2 * time.Second
 
-// Close ends all links, once other nodes have what waits for them or they had
-// time enough. Messages that are not confirmed by then are refused to their
-// publishers. Where the engine is closed, too, that should have happened before,
-// so that its last messages, the Wills, are among them.
+// Close closes all links once their queues are empty, or after a timeout. Messages that are
+// not confirmed by then are refused to their publishers. The engine is closed first, so that
+// its last messages, the Wills, are sent.
 func (m *Mesh) Close() {
-	ctx, cancel := context.WithTimeout(context.Background(), drainWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), drainTimeout)
 	defer cancel()
 	m.mu.Lock()
 	peers := slices.Collect(maps.Values(m.peers))
@@ -179,7 +173,7 @@ func (m *Mesh) Close() {
 	}
 	m.mu.Unlock()
 	m.engine.SetRoutes(nil)
-	m.end()
+	m.cancel()
 	m.tasks.Wait()
 	m.losses.Report()
 }

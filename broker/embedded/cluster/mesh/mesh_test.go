@@ -9,12 +9,12 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// TestAcross brings messages of all levels from one node to another, once however
-// many subscriptions match, from the SUBACK until the UNSUBACK.
-func TestAcross(t *testing.T) { virtually(t, testAcross) }
+// TestDelivery sends messages of all QoS levels to other nodes, once however many
+// subscriptions match, from SUBACK until UNSUBACK.
+func TestDelivery(t *testing.T) { inVirtualTime(t, testDelivery) }
 
-func testAcross(t *testing.T) {
-	_, n := weave(t, 3)
+func testDelivery(t *testing.T) {
+	_, n := startNodes(t, 3)
 	reader, other, c := n[0].connect("reader", true), n[1].connect("other", false), n[2].connect("c", false)
 	for _, f := range []string{"a/+", "a/#", "#"} {
 		reader.Subscribe(f, 2)
@@ -33,7 +33,7 @@ func testAcross(t *testing.T) {
 		}
 	}
 	other.unsubscribe("a/b")
-	until(t, "the node knows", func() bool { return n[2].figures(2).Routes == 0 })
+	until(t, "the node knows the change", func() bool { return n[2].figures(2).Routes == 0 })
 	c.publish(packet.Outgoing{Topic: "a/b", QoS: 1, PacketID: 1})
 	reader.next()
 	for _, one := range n {
@@ -47,18 +47,17 @@ func testAcross(t *testing.T) {
 			}
 		}
 	}
-	if r := c.publish(packet.Outgoing{Topic: "nobody/b", QoS: 1, PacketID: 1}); r != packet.ReasonSuccess { // "#" is there
+	if r := c.publish(packet.Outgoing{Topic: "nobody/b", QoS: 1, PacketID: 1}); r != packet.ReasonSuccess { // "#" matches
 		t.Errorf("got code %d", r)
 	}
 }
 
-// TestOrder keeps the order of every publisher at every node, and nothing goes
-// round or comes twice.
-func TestOrder(t *testing.T) { virtually(t, testOrder) }
+// TestOrder keeps the order of every publisher at every node, without loops or duplicates.
+func TestOrder(t *testing.T) { inVirtualTime(t, testOrder) }
 
 func testOrder(t *testing.T) {
 	const nodes, messages = 3, 400
-	_, n := weave(t, nodes, func(f *fabric) { f.many = true }) // else QoS 0 overtakes what waits for acknowledgements
+	_, n := startNodes(t, nodes, func(f *network) { f.unlimitedInflight = true }) // else QoS 0 overtakes what waits for acknowledgements
 	var readers []*client
 	for i := range n {
 		c := n[i].connect(fmt.Sprint("reader", i), i%2 == 0)
@@ -91,22 +90,22 @@ func testOrder(t *testing.T) {
 	}
 	wg.Wait()
 	for _, r := range readers {
-		r.drained()
+		r.expectNoMessages()
 	}
 }
 
-// TestFlush waits for a node that stores what it is sent, and for none that is
-// away.
-func TestFlush(t *testing.T) { virtually(t, testFlush) }
+// TestFlush waits until a node has stored what it was sent, but not for a node that does not
+// exist.
+func TestFlush(t *testing.T) { inVirtualTime(t, testFlush) }
 
 func testFlush(t *testing.T) {
-	_, n := weave(t, 2)
+	_, n := startNodes(t, 2)
 	reader := n[1].connect("reader", true)
 	reader.Subscribe("t", 1)
 	p := n[0].NewPublisher()
 	for i := range 50 {
 		if !p.Publish(&engine.Message{Topic: "t", Payload: fmt.Append(nil, i), QoS: 1}) {
-			t.Fatal("a message is refused")
+			t.Fatal("a message was refused")
 		}
 		if err := n[0].mesh.Flush(t.Context(), 2); err != nil {
 			t.Fatal(err)
@@ -120,12 +119,12 @@ func testFlush(t *testing.T) {
 	}
 }
 
-// TestSubscribed publishes at one node as soon as another one has acknowledged
-// the subscription.
-func TestSubscribed(t *testing.T) { virtually(t, testSubscribed) }
+// TestSubscribed publishes at one node as soon as another one has acknowledged the
+// subscription.
+func TestSubscribed(t *testing.T) { inVirtualTime(t, testSubscribed) }
 
 func testSubscribed(t *testing.T) {
-	_, n := weave(t, 3)
+	_, n := startNodes(t, 3)
 	c := n[0].connect("c", false)
 	for i := range 200 {
 		reader := n[1+i%2].connect("reader", false)
@@ -139,13 +138,13 @@ func testSubscribed(t *testing.T) {
 	}
 }
 
-// TestShared gives every message to one member, wherever members and publishers
-// are, and all members some.
-func TestShared(t *testing.T) { virtually(t, testShared) }
+// TestShared delivers every message to one member, wherever members and publishers are, and
+// some at every node.
+func TestShared(t *testing.T) { inVirtualTime(t, testShared) }
 
 func testShared(t *testing.T) {
 	const nodes, messages = 3, 300
-	_, n := weave(t, nodes)
+	_, n := startNodes(t, nodes)
 	var mu sync.Mutex
 	seen, byNode := map[string]int{}, map[int]int{}
 	total := 0
@@ -178,7 +177,7 @@ func testShared(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	until(t, "all messages have come", func() bool {
+	until(t, "all messages were received", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return total >= nodes*messages
@@ -195,12 +194,12 @@ func testShared(t *testing.T) {
 	}
 }
 
-// TestSharedLeaves gives messages to another member where the last one of a node
-// goes while they are on their way.
-func TestSharedLeaves(t *testing.T) { virtually(t, testSharedLeaves) }
+// TestSharedLeaves delivers messages to another member where the last one of a node leaves
+// while they are in flight.
+func TestSharedLeaves(t *testing.T) { inVirtualTime(t, testSharedLeaves) }
 
 func testSharedLeaves(t *testing.T) {
-	_, n := weave(t, 2)
+	_, n := startNodes(t, 2)
 	stays := n[0].connect("stays", false)
 	stays.Subscribe("$share/g/work", 1)
 	const messages = 300
@@ -244,11 +243,11 @@ func testSharedLeaves(t *testing.T) {
 	}
 }
 
-// TestLastWill brings the Wills of a node that is closed to the others.
-func TestLastWill(t *testing.T) { virtually(t, testLastWill) }
+// TestLastWill sends the Wills of a node that closes to the others.
+func TestLastWill(t *testing.T) { inVirtualTime(t, testLastWill) }
 
 func testLastWill(t *testing.T) {
-	_, n := weave(t, 2)
+	_, n := startNodes(t, 2)
 	reader := n[0].connect("reader", false)
 	reader.Subscribe("will", 1)
 	n[1].connect("c", false, func(h *packet.Connect) { h.Will = &packet.Will{Topic: "will", Payload: []byte("gone"), QoS: 1} })
@@ -258,31 +257,30 @@ func testLastWill(t *testing.T) {
 	}
 }
 
-// drain is a tap that keeps what it is given, and holds it.
-type drain chan func(error)
+// channelTap is a tap that delays acknowledgements.
+type channelTap chan func(error)
 
-func (d drain) Holds() bool                            { return true }
-func (d drain) Take(_ *engine.Message, h *engine.Hold) { d <- h.Settled }
+func (d channelTap) Holds() bool                            { return true }
+func (d channelTap) Take(_ *engine.Message, h *engine.Hold) { d <- h.Settled }
 
-// TestTap shows messages to taps of other nodes, and acknowledges them when
-// these have settled.
-func TestTap(t *testing.T) { virtually(t, testTap) }
+// TestTap delivers messages to taps of other nodes, and acknowledges them when these do.
+func TestTap(t *testing.T) { inVirtualTime(t, testTap) }
 
 func testTap(t *testing.T) {
-	_, n := weave(t, 2)
-	tap := make(drain, 10)
+	_, n := startNodes(t, 2)
+	tap := make(channelTap, 10)
 	end := n[1].Open("a/#", tap)
 	until(t, "the other node knows of the tap", func() bool { return n[0].figures(2).Routes == 1 })
 	c := n[0].connect("c", false)
 	for _, qos := range []byte{1, 2} {
 		c.Send(packet.AppendPublish(nil, packet.V5, &packet.Outgoing{Topic: "a/b", QoS: qos, PacketID: 7}))
 		settled := <-tap
-		c.silent()
+		c.expectNothing()
 		settled(nil)
 		if code := c.WantAck(packet.TypePuback + qos - 1).Reason; code != 0 {
 			t.Errorf("got code %d", code)
 		}
 	}
 	end()
-	until(t, "the other node knows of its end", func() bool { return n[0].figures(2).Routes == 0 })
+	until(t, "the other node knows the tap is closed", func() bool { return n[0].figures(2).Routes == 0 })
 }

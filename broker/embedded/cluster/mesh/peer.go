@@ -11,104 +11,104 @@ import (
 	"signalbox/broker/embedded/engine"
 )
 
-// peer is another node: the link to it, and what comes from it.
+// peer is another node: the link to it and the receiver of its connections.
 type peer struct {
-	mesh   *Mesh
-	id     int
-	handle *engine.Peer
-	link   *link
-	intake *intake
-	heard  sync.Once
-	told   chan struct{} // closed when it has told its routes once, or was not reached for startTogether
-	known  atomic.Bool   // it has told its routes since this node was started
+	mesh           *Mesh
+	id             int
+	handle         *engine.Peer
+	link           *link
+	receiver       *receiver
+	readyOnce      sync.Once
+	ready          chan struct{} // closed when routes were received, or after startupWindow without contact
+	routesReceived atomic.Bool   // since this node started
 
-	life    context.Context // ends when it is no peer any more
-	end     context.CancelFunc
-	running sync.WaitGroup
+	ctx    context.Context // ends when the node is not a peer any more
+	cancel context.CancelFunc
+	tasks  sync.WaitGroup
 
-	mu    sync.Mutex  // guards what follows; held while telling the engine whether the node can be reached
-	grace *time.Timer // runs while it cannot
+	mu         sync.Mutex  // guards what follows; held while the engine is notified of reachability
+	graceTimer *time.Timer // runs while the link is down
 }
 
-// newPeer makes a node known and begins to connect to it.
+// newPeer returns a peer and begins to dial it.
 func newPeer(m *Mesh, id int) *peer {
-	p := &peer{mesh: m, id: id, told: make(chan struct{})}
-	p.life, p.end = context.WithCancel(m.life)
-	p.link, p.intake = newLink(m, p), newIntake(p)
+	p := &peer{mesh: m, id: id, ready: make(chan struct{})}
+	p.ctx, p.cancel = context.WithCancel(m.ctx)
+	p.link, p.receiver = newLink(m, p), newReceiver(p)
 	p.handle = m.engine.AddPeer(strconv.Itoa(id), p.link)
-	p.grace = time.AfterFunc(m.grace, p.lose)
-	p.running.Go(func() { p.link.run(p.life) })
+	p.graceTimer = time.AfterFunc(m.grace, p.graceExpired)
+	p.tasks.Go(func() { p.link.run(p.ctx) })
 	return p
 }
 
-// learned notes that the node has told its whole table of routes.
-func (p *peer) learned() {
-	p.known.Store(true)
-	p.hear()
+// tableReceived records that a full table of routes was received.
+func (p *peer) tableReceived() {
+	p.routesReceived.Store(true)
+	p.markReady()
 }
 
-// hear ends the wait for the node's first table of routes.
-func (p *peer) hear() { p.heard.Do(func() { close(p.told) }) }
+// markReady ends the wait for the first table of routes.
+func (p *peer) markReady() { p.readyOnce.Do(func() { close(p.ready) }) }
 
-// reached tells the engine that messages can be sent to the node.
-func (p *peer) reached() {
+// setReachable notifies the engine that the link is up.
+func (p *peer) setReachable() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.grace.Stop()
+	p.graceTimer.Stop()
 	p.handle.SetLinked(true)
 }
 
-// unreached tells it that they must wait.
-func (p *peer) unreached() {
+// setUnreachable notifies the engine that the link is down, and starts the grace period.
+func (p *peer) setUnreachable() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.handle.SetLinked(false)
-	p.grace.Reset(p.mesh.grace)
+	p.graceTimer.Reset(p.mesh.grace)
 }
 
-// lose gives up what waits for the node, which was not reached for too long.
-func (p *peer) lose() {
+// graceExpired gives up the messages that wait for the peer.
+func (p *peer) graceExpired() {
 	p.mu.Lock()
-	waiting, is := p.link.giveUp(nil)
-	if is {
+	waiting, abandoned := p.link.abandon(nil)
+	if abandoned {
 		p.handle.Lose()
 	}
 	p.mu.Unlock()
-	if is && !p.known.Load() {
-		p.mesh.log.Warn("a node was not reached since this one was started: messages for its sessions are neither delivered nor counted",
+	if abandoned && !p.routesReceived.Load() {
+		p.mesh.log.Warn("a node was unreachable since this one started: messages for its sessions are neither delivered nor counted",
 			"node", p.id)
 	}
-	p.settle(waiting, engine.ErrGone)
+	p.finish(waiting, engine.ErrGone)
 }
 
-// settle has messages end that the node was to get. If it is gone, those for
+// finish reports err for messages that the peer will not get. If it is unreachable, those for
 // shared subscriptions go to other members, and all others are lost.
-func (p *peer) settle(waiting []parcel, err error) {
-	gone := errors.Is(err, engine.ErrGone)
+func (p *peer) finish(waiting []messageFrame, err error) {
+	unreachable := errors.Is(err, engine.ErrGone)
 	for i := range waiting {
 		m := &waiting[i]
-		lost := gone && m.Direct
-		if gone && len(m.Shares) > 0 {
+		lost := unreachable && m.Direct
+		if unreachable && len(m.Shares) > 0 {
 			lost = !p.handle.Reassign(m.message, m.Shares, m.Receipt) || lost
 		} else if m.Receipt != nil {
 			m.Receipt.Settled(err)
 		}
 		if lost {
-			p.link.countLost(m)
+			p.link.countLoss(m)
 		}
 	}
 }
 
-// close ends all that has to do with the node. Messages that wait for it are
-// settled with an error.
+// close ends the link, the receiver and their goroutines. Messages that wait are finished with
+// err.
 func (p *peer) close(err error) {
-	p.end()
-	p.hear()
+	p.cancel()
+	p.markReady()
 	p.handle.Remove()
-	p.running.Wait()
+	p.tasks.Wait()
 	p.mu.Lock()
-	p.grace.Stop()
-	waiting, _ := p.link.giveUp(err)
+	p.graceTimer.Stop()
+	waiting, _ := p.link.abandon(err)
 	p.mu.Unlock()
-	p.settle(waiting, err)
+	p.finish(waiting, err)
 }

@@ -2,49 +2,48 @@ package mesh
 
 import "signalbox/broker/embedded/engine"
 
-// Bounds of what waits for one other node.
+// Bounds of the queue of one peer.
 const (
 	maxWaiting      = 65_536   // messages
 	maxWaitingBytes = 16 << 20 // their topics, payloads and properties
 )
 
-// queue holds the messages for one other node: those that are to be sent, in
-// order, and those above QoS 0 that were sent and are not confirmed.
+// queue holds the messages for one peer: those not sent yet, in order, and those above QoS 0
+// that are not confirmed.
 type queue struct {
-	unsent      ring[parcel]
-	unconfirmed ring[parcel]
-	last        uint64 // number of the latest above QoS 0
-	confirmed   uint64 // up to which number none waits any more
-	again       int    // from which place on the unconfirmed ones are to be sent again
+	unsent      ring[messageFrame]
+	unconfirmed ring[messageFrame]
+	lastNumber  uint64 // number of the latest above QoS 0
+	confirmed   uint64 // all up to this number are confirmed or given up
+	resendFrom  int    // index of the first unconfirmed message to send again
 	bytes       int64
 }
 
 func (q *queue) waiting() int { return q.unsent.len() + q.unconfirmed.len() }
 
-// full tells whether there is no room for another message. One alone may be of
-// any size.
-func (q *queue) full(p *parcel) bool {
+// full reports whether there is no space for another message. A single one may have any size.
+func (q *queue) full(p *messageFrame) bool {
 	return q.waiting() >= maxWaiting || q.bytes > 0 && q.bytes+p.size() > maxWaitingBytes
 }
 
-// half tells whether more than half of what may wait does.
-func (q *queue) half() bool { return q.waiting() > maxWaiting/2 || q.bytes > maxWaitingBytes/2 }
+// overHalf reports whether the queue is more than half full.
+func (q *queue) overHalf() bool { return q.waiting() > maxWaiting/2 || q.bytes > maxWaitingBytes/2 }
 
-// push takes a message in, and gives it a number if it is to be confirmed.
-func (q *queue) push(p parcel) {
+// push queues a message, and numbers it if it is to be confirmed.
+func (q *queue) push(p messageFrame) {
 	if p.QoS > 0 {
-		q.last++
-		p.number = q.last
+		q.lastNumber++
+		p.number = q.lastNumber
 	}
 	q.bytes += p.size()
 	q.unsent.push(p)
 }
 
-// take gives messages that are to be sent now, appended to those of before, as
-// many as make up a size.
-func (q *queue) take(batch []parcel, size int64) (taken []parcel, repeated int) {
-	for ; q.again < q.unconfirmed.len() && size > 0; q.again++ {
-		p := q.unconfirmed.at(q.again)
+// nextBatch appends the messages to send next to batch, up to a size, and returns how many of
+// them are repeated.
+func (q *queue) nextBatch(batch []messageFrame, size int64) (taken []messageFrame, repeated int) {
+	for ; q.resendFrom < q.unconfirmed.len() && size > 0; q.resendFrom++ {
+		p := q.unconfirmed.at(q.resendFrom)
 		batch = append(batch, *p)
 		size -= p.size() + overhead
 		repeated++
@@ -58,23 +57,23 @@ func (q *queue) take(batch []parcel, size int64) (taken []parcel, repeated int) 
 			continue
 		}
 		q.unconfirmed.push(p)
-		q.again++
+		q.resendFrom++
 	}
 	return batch, repeated
 }
 
-// overhead is about what is said of a message beside its topic and payload.
+// overhead is the approximate size of the metadata of a message.
 const overhead = 64
 
-// resume has the messages sent again that the other node does not have, of
-// those that came after a number. All that waits is late.
+// resume marks the messages for repetition that the peer has not received. All messages
+// waiting become late.
 func (q *queue) resume(received uint64) {
-	q.again = 0
+	q.resendFrom = 0
 	for i := range q.unconfirmed.len() {
 		p := q.unconfirmed.at(i)
 		p.late = true
 		if p.number <= received {
-			q.again = i + 1
+			q.resendFrom = i + 1
 		}
 	}
 	for i := range q.unsent.len() {
@@ -82,12 +81,11 @@ func (q *queue) resume(received uint64) {
 	}
 }
 
-// confirm takes out the messages up to a number and gives those who wait for
-// them.
+// confirm removes the messages up to a number and appends their receipts.
 func (q *queue) confirm(number uint64, receipts []engine.Receipt) []engine.Receipt {
-	for q.unconfirmed.len() > 0 && q.again > 0 && q.unconfirmed.at(0).number <= number {
+	for q.unconfirmed.len() > 0 && q.resendFrom > 0 && q.unconfirmed.at(0).number <= number {
 		p := q.unconfirmed.pop()
-		q.again--
+		q.resendFrom--
 		q.confirmed = p.number
 		q.bytes -= p.size()
 		if p.Receipt != nil {
@@ -97,27 +95,27 @@ func (q *queue) confirm(number uint64, receipts []engine.Receipt) []engine.Recei
 	return receipts
 }
 
-// find gives a message that was sent and is not confirmed; nil for none.
-func (q *queue) find(number uint64) *parcel {
+// find returns a message that was sent and is not confirmed, or nil.
+func (q *queue) find(number uint64) *messageFrame {
 	if q.unconfirmed.len() == 0 {
 		return nil
 	}
 	i := int64(number - q.unconfirmed.at(0).number)
-	if i < 0 || i >= int64(q.again) {
+	if i < 0 || i >= int64(q.resendFrom) {
 		return nil
 	}
 	return q.unconfirmed.at(int(i))
 }
 
-// clear takes everything out and gives the messages above QoS 0, in order.
-func (q *queue) clear() (messages []parcel) {
-	for _, r := range []*ring[parcel]{&q.unconfirmed, &q.unsent} {
+// clear empties the queue and returns the messages above QoS 0, in order.
+func (q *queue) clear() (messages []messageFrame) {
+	for _, r := range []*ring[messageFrame]{&q.unconfirmed, &q.unsent} {
 		for r.len() > 0 {
 			if p := r.pop(); p.number > 0 {
 				messages = append(messages, p)
 			}
 		}
 	}
-	q.again, q.bytes, q.confirmed = 0, 0, q.last
+	q.resendFrom, q.bytes, q.confirmed = 0, 0, q.lastNumber
 	return messages
 }

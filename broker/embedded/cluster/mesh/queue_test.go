@@ -9,20 +9,20 @@ import (
 	"signalbox/broker/embedded/engine"
 )
 
-// note is a receipt that knows of which message it is.
-type note struct {
+// recordingReceipt records the name of its message.
+type recordingReceipt struct {
 	name    string
 	settled *[]string
 }
 
-func (n note) Settled(error) { *n.settled = append(*n.settled, n.name) }
+func (n recordingReceipt) Settled(error) { *n.settled = append(*n.settled, n.name) }
 
-// TestQueue holds a queue against a naive one: messages go out in order, again
-// after a break unless the other node has them, and are settled once, in order.
+// TestQueue compares a queue with a naive one: messages are sent in order, again after a
+// reconnect unless they were received, and confirmed once, in order.
 func TestQueue(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(15) {
-		random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a test's
+		random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // a test
 		var q queue
 		var settled, wanted []string
 		var received, confirmed, last uint64 // at the other node
@@ -35,12 +35,12 @@ func TestQueue(t *testing.T) {
 				c := engine.Crossing{QoS: byte(random.IntN(3))}
 				if c.QoS > 0 {
 					last++
-					c.Receipt = note{name, &settled}
+					c.Receipt = recordingReceipt{name, &settled}
 					wanted = append(wanted, name)
 				}
-				q.push(parcel{message: &engine.Message{Topic: name}, Crossing: c})
+				q.push(messageFrame{message: &engine.Message{Topic: name}, Crossing: c})
 			case 3, 4, 5:
-				batch, _ := q.take(nil, int64(random.IntN(500)))
+				batch, _ := q.nextBatch(nil, int64(random.IntN(500)))
 				for _, p := range batch {
 					if p.number == 0 {
 						continue
@@ -56,7 +56,7 @@ func TestQueue(t *testing.T) {
 					r.Settled(nil)
 				}
 			case 7:
-				if random.IntN(4) == 0 { // sent, but it has not arrived
+				if random.IntN(4) == 0 { // sent, but not received
 					received = confirmed + uint64(random.IntN(int(received-confirmed)+1))
 				}
 				q.resume(received)
@@ -70,7 +70,7 @@ func TestQueue(t *testing.T) {
 			if q.confirmed != confirmed {
 				t.Fatalf("%d counts as confirmed, want %d", q.confirmed, confirmed)
 			}
-			q.isSound(t)
+			q.checkCounts(t)
 		}
 		left := q.clear()
 		if want := len(wanted) - int(confirmed); len(left) != want || q.bytes != 0 || q.waiting() != 0 {
@@ -84,33 +84,32 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// isSound counts again what the queue counts.
-func (q *queue) isSound(t *testing.T) {
+// checkCounts recounts what the queue counts.
+func (q *queue) checkCounts(t *testing.T) {
 	t.Helper()
 	var bytes int64
-	for _, r := range []*ring[parcel]{&q.unsent, &q.unconfirmed} {
+	for _, r := range []*ring[messageFrame]{&q.unsent, &q.unconfirmed} {
 		for i := range r.len() {
 			bytes += r.at(i).size()
 		}
 	}
-	if bytes != q.bytes || q.again > q.unconfirmed.len() {
-		t.Fatalf("%d bytes, want %d; %d of %d were sent", q.bytes, bytes, q.again, q.unconfirmed.len())
+	if bytes != q.bytes || q.resendFrom > q.unconfirmed.len() {
+		t.Fatalf("%d bytes, want %d; %d of %d were sent", q.bytes, bytes, q.resendFrom, q.unconfirmed.len())
 	}
 }
 
-// TestQueueBounds has room for one message of any size, and no more than so many
-// or so large ones.
+// TestQueueBounds accepts one message of any size, and no more than the bounds.
 func TestQueueBounds(t *testing.T) {
 	t.Parallel()
-	large := parcel{message: &engine.Message{Payload: make([]byte, maxWaitingBytes+1)}}
-	small := parcel{message: &engine.Message{Topic: "a"}}
+	large := messageFrame{message: &engine.Message{Payload: make([]byte, maxWaitingBytes+1)}}
+	small := messageFrame{message: &engine.Message{Topic: "a"}}
 	var q queue
 	if q.full(&large) {
-		t.Error("there is no room for one large message")
+		t.Error("a single large message is refused")
 	}
 	q.push(large)
-	if !q.full(&small) || !q.half() {
-		t.Error("there is room behind a large message")
+	if !q.full(&small) || !q.overHalf() {
+		t.Error("a message is accepted after a large one")
 	}
 	q = queue{}
 	for range maxWaiting {
@@ -120,9 +119,9 @@ func TestQueueBounds(t *testing.T) {
 		q.push(small)
 	}
 	if !q.full(&small) {
-		t.Error("there is room for more")
+		t.Error("a message beyond the bounds is accepted")
 	}
-	if q.take(nil, 1); q.full(&small) {
-		t.Error("there is no room though a message has gone")
+	if q.nextBatch(nil, 1); q.full(&small) {
+		t.Error("a message is refused although one was sent")
 	}
 }

@@ -5,42 +5,41 @@ import (
 	"io"
 )
 
-// readSize is how much is read at once. The buffer of a larger frame grows with
-// what has arrived of it.
+// readSize is the size of a read. The buffer of a larger frame grows with what has arrived of
+// it.
 const readSize = 64 << 10
 
-// reader cuts what comes over a link into frames.
+// reader splits a stream into frames.
 type reader struct {
 	from  io.Reader
 	buf   []byte
-	begin int // of what is not given yet
+	start int // of what was not returned yet
 	end   int
-	bytes int64 // read in all
+	bytes int64 // read in total
 }
 
 func newReader(from io.Reader) *reader { return &reader{from: from, buf: make([]byte, readSize)} }
 
-// next gives a frame that is there as a whole, if there is one. Its body is valid
-// until the next fill.
+// next returns the next frame if all of it was read. Its body is valid until the next fill.
 func (r *reader) next() (kind byte, body []byte, ok bool, err error) {
-	there := r.buf[r.begin:r.end]
-	if len(there) < headSize {
+	available := r.buf[r.start:r.end]
+	if len(available) < headerSize {
 		return 0, nil, false, nil
 	}
-	n := int64(binary.BigEndian.Uint32(there[1:]))
+	n := int64(binary.BigEndian.Uint32(available[1:]))
 	if n > maxFrame {
 		return 0, nil, false, errFrame
 	}
-	if n+headSize > int64(len(there)) {
+	if n+headerSize > int64(len(available)) {
 		return 0, nil, false, nil
 	}
-	r.begin += headSize + int(n)
-	return there[0], there[headSize : headSize+n], true, nil
+	r.start += headerSize + int(n)
+	return available[0], available[headerSize : headerSize+n], true, nil
 }
 
-// fill waits for more.
+// fill reads more.
 func (r *reader) fill() error {
-	r.makeRoom()
+	r.grow()
 	n, err := r.from.Read(r.buf[r.end:])
 	r.end += n
 	r.bytes += int64(n)
@@ -53,15 +52,14 @@ func (r *reader) fill() error {
 	return err
 }
 
-// makeRoom moves what is left to the front, if there is something before it: of a
-// buffer twice as long where it fills this one, and of an ordinary one again where
-// it is short.
-func (r *reader) makeRoom() {
-	left, size := r.end-r.begin, len(r.buf)
+// grow makes space in the buffer: it moves the rest to the front, doubles a full buffer, and
+// shrinks one that holds little.
+func (r *reader) grow() {
+	left, size := r.end-r.start, len(r.buf)
 	switch {
 	case left == size:
 		size *= 2
-	case r.begin == 0 && left > 0:
+	case r.start == 0 && left > 0:
 		return
 	case left < readSize/2:
 		size = readSize
@@ -70,8 +68,8 @@ func (r *reader) makeRoom() {
 	if size != len(r.buf) {
 		to = make([]byte, size)
 	}
-	copy(to, r.buf[r.begin:r.end])
-	r.buf, r.begin, r.end = to, 0, left
+	copy(to, r.buf[r.start:r.end])
+	r.buf, r.start, r.end = to, 0, left
 }
 
 // frame waits for a frame.

@@ -13,32 +13,32 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// agreement is a log of changes of retained messages that all nodes share. Each
-// node makes them in its order, and in its own time.
-type agreement struct {
+// sharedLog is a log of changes of retained messages. Each node applies them in order, at its
+// own pace.
+type sharedLog struct {
 	t testing.TB
 
-	mu      sync.Mutex
-	entries []entry
-	more    chan struct{} // closed and replaced with each entry
-	closed  bool
-	makers  sync.WaitGroup
-	applied map[int]int // entries, by node
+	mu       sync.Mutex
+	entries  []entry
+	more     chan struct{} // closed and replaced with each entry
+	closed   bool
+	appliers sync.WaitGroup
+	applied  map[int]int // entries, by node
 }
 
-// entry is what was submitted, which is not to be read once it is settled.
+// entry is what was submitted; it must not be read once it is settled.
 type entry struct {
 	records []engine.RetainedRecord
 	changes *engine.Changes
 }
 
-// agreeing is a store in front of which such changes go to the log.
-type agreeing struct {
+// logStore is a store that sends changes of retained messages to the log.
+type logStore struct {
 	engine.Store
-	log *agreement
+	log *sharedLog
 }
 
-func (s agreeing) Submit(c *engine.Changes) {
+func (s logStore) Submit(c *engine.Changes) {
 	if len(c.Retained) == 0 || c.Owed {
 		s.Store.Submit(c)
 		return
@@ -51,33 +51,32 @@ func (s agreeing) Submit(c *engine.Changes) {
 	l.more = make(chan struct{})
 }
 
-// follow has a node make what is in the log. An entry is settled when the first
-// node has made it.
-func (l *agreement) follow(n *node, s engine.Store) {
-	l.makers.Go(func() {
-		random := rand.New(rand.NewPCG(uint64(n.id), 3)) //nolint:gosec // a test's
+// applyTo applies the log at a node. An entry is settled when the first node has applied it.
+func (l *sharedLog) applyTo(n *node, s engine.Store) {
+	l.appliers.Go(func() {
+		random := rand.New(rand.NewPCG(uint64(n.id), 3)) //nolint:gosec // a test
 		for i := 0; ; i++ {
-			made, ok := l.await(i)
+			entry, ok := l.await(i)
 			if !ok {
 				return
 			}
 			pause := time.NewTimer(time.Duration(random.IntN(3000)) * time.Microsecond)
 			<-pause.C
-			check(l.t, n.ApplyRetained(decoded(made.records), func(c *engine.Changes) error {
+			check(l.t, n.ApplyRetained(decoded(entry.records), func(c *engine.Changes) error {
 				done := make(outcome, 1)
 				c.Done = done
 				s.Submit(c)
 				return <-done
 			}))
 			if l.first(n.id, i) {
-				made.changes.Done.Settled(made.changes, nil)
+				entry.changes.Done.Settled(entry.changes, nil)
 			}
 		}
 	})
 }
 
-// await gives an entry. It answers false if there will be none.
-func (l *agreement) await(i int) (entry, bool) {
+// await returns an entry, or false if there will be none.
+func (l *sharedLog) await(i int) (entry, bool) {
 	for {
 		l.mu.Lock()
 		if i < len(l.entries) {
@@ -93,8 +92,8 @@ func (l *agreement) await(i int) (entry, bool) {
 	}
 }
 
-// first notes what a node has made, and tells whether no other one had.
-func (l *agreement) first(node, i int) bool {
+// first records what a node has applied, and reports whether it was the first.
+func (l *sharedLog) first(node, i int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	first := true
@@ -105,7 +104,7 @@ func (l *agreement) first(node, i int) bool {
 	return first
 }
 
-func (l *agreement) allApplied() bool {
+func (l *sharedLog) allApplied() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, n := range l.applied {
@@ -116,7 +115,7 @@ func (l *agreement) allApplied() bool {
 	return true
 }
 
-func (l *agreement) close() {
+func (l *sharedLog) close() {
 	l.mu.Lock()
 	if !l.closed {
 		l.closed = true
@@ -124,10 +123,10 @@ func (l *agreement) close() {
 		l.more = make(chan struct{})
 	}
 	l.mu.Unlock()
-	l.makers.Wait()
+	l.appliers.Wait()
 }
 
-// decoded is what comes out of a log: other messages that say the same.
+// decoded returns copies, as if decoded from a log.
 func decoded(records []engine.RetainedRecord) (all []engine.RetainedRecord) {
 	for _, r := range records {
 		if m := r.Message; m != nil {
@@ -145,16 +144,16 @@ type outcome chan error
 
 func (o outcome) Settled(_ *engine.Changes, err error) { o <- err }
 
-func agreed(f *fabric) {
-	f.log = &agreement{t: f.t, more: make(chan struct{}), applied: map[int]int{}}
+func withSharedLog(f *network) {
+	f.log = &sharedLog{t: f.t, more: make(chan struct{}), applied: map[int]int{}}
 }
 
-// TestRetained gives a retained message to whoever subscribes at another node at
-// the same time as it is published, one way or the other.
-func TestRetained(t *testing.T) { virtually(t, testRetained) }
+// TestRetained subscribes at one node while a retained message is published at another: the
+// client receives it in any case.
+func TestRetained(t *testing.T) { inVirtualTime(t, testRetained) }
 
 func testRetained(t *testing.T) {
-	_, n := weave(t, 2, agreed)
+	_, n := startNodes(t, 2, withSharedLog)
 	reader, c := n[1].connect("reader", false), n[0].connect("c", false)
 	for i := range 200 {
 		topic := fmt.Sprint("topic/", i)
@@ -175,11 +174,11 @@ func testRetained(t *testing.T) {
 	}
 }
 
-// TestRetainedAlike has all nodes publish retained messages at once, with links
-// that break. In the end they have the same.
-func TestRetainedAlike(t *testing.T) {
+// TestRetainedConverges publishes retained messages at all nodes at once while links break. In
+// the end all nodes have the same.
+func TestRetainedConverges(t *testing.T) {
 	t.Parallel()
-	f, n := weave(t, 3, overTCP, agreed)
+	f, n := startNodes(t, 3, overTCP, withSharedLog)
 	var wg sync.WaitGroup
 	for i := range n {
 		wg.Go(func() {
@@ -191,13 +190,13 @@ func TestRetainedAlike(t *testing.T) {
 				}
 				c.publish(o)
 				if k%50 == 0 {
-					f.breaks(i+1, (i+1)%3+1, false)
+					f.disconnect(i+1, (i+1)%3+1, false)
 				}
 			}
 		})
 	}
 	wg.Wait()
-	until(t, "all nodes have made all changes", f.log.allApplied)
+	until(t, "all nodes have applied all changes", f.log.allApplied)
 	until(t, "all have the same", func() bool {
 		first := n[0].retained()
 		return maps.Equal(first, n[1].retained()) && maps.Equal(first, n[2].retained())

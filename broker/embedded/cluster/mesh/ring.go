@@ -1,15 +1,15 @@
 package mesh
 
-// ring is a queue that uses its memory again. Its zero value is empty.
+// ring is a FIFO queue that reuses its memory. The zero value is empty.
 type ring[T any] struct {
-	items []T // a power of two, or none
+	items []T // the length is a power of two, or zero
 	head  int
 	count int
 }
 
 func (r *ring[T]) len() int { return r.count }
 
-// at gives the place of an item, counted from the first.
+// at returns a pointer to item i, counted from the first.
 func (r *ring[T]) at(i int) *T { return &r.items[(r.head+i)&(len(r.items)-1)] }
 
 func (r *ring[T]) push(item T) {

@@ -9,29 +9,29 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// TestSharedGone gives to other members what was on its way to those of a node that
-// is gone.
-func TestSharedGone(t *testing.T) {
+// TestSharedReassigned delivers messages to other members that were in flight to those of an
+// unreachable node.
+func TestSharedReassigned(t *testing.T) {
 	t.Parallel()
-	for name, removed := range map[string]bool{"not reached for too long": false, "no member any more": true} {
-		t.Run(name, func(t *testing.T) { virtually(t, func(t *testing.T) { testSharedGone(t, removed) }) })
+	for name, removed := range map[string]bool{"unreachable": false, "removed": true} {
+		t.Run(name, func(t *testing.T) { inVirtualTime(t, func(t *testing.T) { testSharedReassigned(t, removed) }) })
 	}
 }
 
-func testSharedGone(t *testing.T, removed bool) {
-	f, n := weave(t, 2, func(f *fabric) { f.grace, f.many = 500*time.Millisecond, true })
+func testSharedReassigned(t *testing.T, removed bool) {
+	f, n := startNodes(t, 2, func(f *network) { f.grace, f.unlimitedInflight = 500*time.Millisecond, true })
 	near, far := n[0].connect("near", false), n[1].connect("far", false)
 	near.Subscribe("$share/g/work", 1)
 	far.Subscribe("$share/g/work", 1)
 	f.mute(1, 2)
-	f.breaks(1, 2, true)
+	f.disconnect(1, 2, true)
 	c := n[0].connect("c", false)
 	const messages = 10
 	for i := range messages {
 		o := packet.Outgoing{Topic: "work", Payload: fmt.Append(nil, i), QoS: 1, PacketID: uint16(i + 1)}
 		c.Send(packet.AppendPublish(nil, packet.V5, &o))
 	}
-	until(t, "some are on their way", func() bool { return n[0].figures(2).Waiting > 0 })
+	until(t, "some are in flight", func() bool { return n[0].figures(2).Waiting > 0 })
 	if removed {
 		n[0].mesh.SetPeers(nil)
 	}
@@ -47,19 +47,19 @@ func testSharedGone(t *testing.T, removed bool) {
 	if len(got) != messages {
 		t.Errorf("got %v", got)
 	}
-	near.drained()
+	near.expectNoMessages()
 }
 
-// TestSharedOnce gives a message of which nobody is left to another member once,
-// though a link breaks before all is said about it.
-func TestSharedOnce(t *testing.T) { virtually(t, testSharedOnce) }
+// TestSharedOnce reassigns a message without a member once, although a link breaks before
+// everything is acknowledged.
+func TestSharedOnce(t *testing.T) { inVirtualTime(t, testSharedOnce) }
 
 func testSharedOnce(t *testing.T) {
-	disks := map[int]*hanging{}
-	f, n := weave(t, 2, func(f *fabric) {
-		f.many = true
+	disks := map[int]*hangingStore{}
+	f, n := startNodes(t, 2, func(f *network) {
+		f.unlimitedInflight = true
 		f.wrap = func(id int, s engine.Store) engine.Store {
-			disks[id] = &hanging{Store: s}
+			disks[id] = &hangingStore{Store: s}
 			return disks[id]
 		}
 	})
@@ -68,8 +68,8 @@ func testSharedOnce(t *testing.T) {
 	far.Subscribe("$share/g/work", 2)
 	keeps.Subscribe("hold", 1)
 	f.mute(2, 1)
-	f.breaks(2, 1, true)
-	far.unsubscribe("$share/g/work") // the other node does not learn of it
+	f.disconnect(2, 1, true)
+	far.unsubscribe("$share/g/work") // the other node is not notified
 	disks[2].hang(true)
 	c := n[0].connect("c", false)
 	const messages = 4
@@ -84,12 +84,12 @@ func testSharedOnce(t *testing.T) {
 	if len(got) != messages {
 		t.Errorf("got %v", got)
 	}
-	f.breaks(1, 2, false)
+	f.disconnect(1, 2, false)
 	until(t, "there is another connection", func() bool { return f.connections(1, 2) > 0 })
-	n[0].linked(1)
+	n[0].waitLinked(1)
 	disks[2].hang(false)
 	for range messages + 1 {
 		c.Want(packet.TypePuback)
 	}
-	near.drained()
+	near.expectNoMessages()
 }

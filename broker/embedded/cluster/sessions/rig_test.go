@@ -147,7 +147,7 @@ func (n *node) isIsolated() bool {
 // linked reports whether the mesh links to all other nodes are up and their subscriptions
 // known.
 func (n *node) linked() bool {
-	return !slices.ContainsFunc(n.mesh.Figures(), func(f mesh.Figures) bool { return !f.Linked || !f.Known })
+	return !slices.ContainsFunc(n.mesh.Figures(), func(f mesh.Figures) bool { return !f.Linked || !f.RoutesKnown })
 }
 
 // breakLink closes the mesh connection between two nodes and makes dialling fail until

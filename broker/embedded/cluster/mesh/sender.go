@@ -8,16 +8,16 @@ import (
 	"signalbox/broker/embedded/engine"
 )
 
-// send writes routes, messages and signs of life until the link breaks.
+// send writes routes, messages and pings until the link breaks.
 func (l *link) send(conn net.Conn, broken <-chan struct{}) error {
 	out := &sender{link: l, conn: conn}
-	if err := out.routes(l.mesh.table.join(l.audience)); err != nil {
+	if err := out.writeRoutes(l.mesh.table.addRecipient(l.recipient)); err != nil {
 		return err
 	}
-	ping := time.NewTicker(pingEvery)
+	ping := time.NewTicker(pingInterval)
 	defer ping.Stop()
 	for {
-		if err := out.all(); err != nil {
+		if err := out.writePending(); err != nil {
 			return err
 		}
 		select {
@@ -30,23 +30,23 @@ func (l *link) send(conn net.Conn, broken <-chan struct{}) error {
 	}
 }
 
-// sender gathers what is written at once.
+// sender batches what is written at once.
 type sender struct {
 	link  *link
 	conn  net.Conn
 	buf   []byte
-	batch []parcel
+	batch []messageFrame
 }
 
-// all writes what there is to be sent.
-func (s *sender) all() error {
+// writePending writes everything that waits.
+func (s *sender) writePending() error {
 	for {
-		if r := s.link.mesh.table.next(s.link.audience); r != nil {
-			if err := s.routes(r); err != nil {
+		if r := s.link.mesh.table.nextUpdate(s.link.recipient); r != nil {
+			if err := s.writeRoutes(r); err != nil {
 				return err
 			}
 		}
-		s.gather()
+		s.encodeBatch()
 		if len(s.buf) == 0 {
 			return nil
 		}
@@ -55,14 +55,14 @@ func (s *sender) all() error {
 		}
 		s.buf = s.buf[:0]
 		if cap(s.buf) > 4*batchBytes {
-			s.buf = nil // it was for a large message
+			s.buf = nil // it has grown for a large message
 		}
 	}
 }
 
-// routes encodes routes, and writes what is too much to be kept.
-func (s *sender) routes(r *routes) (err error) {
-	s.buf, err = r.appendAll(s.buf, s.write)
+// writeRoutes encodes routes, and writes them if there are many.
+func (s *sender) writeRoutes(r *routes) (err error) {
+	s.buf, err = r.appendFrames(s.buf, s.write)
 	return err
 }
 
@@ -75,24 +75,24 @@ func (s *sender) write(p []byte) error {
 	return err
 }
 
-// gather encodes the messages that are next.
-func (s *sender) gather() {
+// encodeBatch encodes the next messages.
+func (s *sender) encodeBatch() {
 	l := s.link
 	l.mu.Lock()
 	var repeated int
-	s.batch, repeated = l.queue.take(s.batch[:0], batchBytes)
+	s.batch, repeated = l.queue.nextBatch(s.batch[:0], batchBytes)
 	l.totals.Sent += int64(len(s.batch))
 	l.totals.Repeated += int64(repeated)
-	l.release()
+	l.wakeWaiters()
 	l.mu.Unlock()
 	for i := range s.batch {
-		s.buf = appendParcel(s.buf, &s.batch[i])
+		s.buf = appendMessage(s.buf, &s.batch[i])
 	}
 	clear(s.batch)
 }
 
-// listen takes the answers of the other node until the link breaks.
-func (l *link) listen(conn net.Conn, in *reader) error {
+// readAcks handles the acknowledgements of the peer until the link breaks.
+func (l *link) readAcks(conn net.Conn, in *reader) error {
 	var receipts []engine.Receipt
 	for {
 		kind, body, ok, err := in.next()
@@ -100,7 +100,7 @@ func (l *link) listen(conn net.Conn, in *reader) error {
 			return err
 		}
 		if !ok {
-			conn.SetReadDeadline(time.Now().Add(silence)) //nolint:errcheck // reading will tell
+			conn.SetReadDeadline(time.Now().Add(idleTimeout)) //nolint:errcheck // reading fails as well
 			if err := in.fill(); err != nil {
 				return err
 			}
@@ -109,18 +109,18 @@ func (l *link) listen(conn net.Conn, in *reader) error {
 		if kind == framePing {
 			continue
 		}
-		n, err := decodeNumbered(body)
+		n, err := decodeAck(body)
 		if err != nil {
 			return err
 		}
 		switch kind {
-		case frameKnown:
-			l.mesh.table.ack(l.audience, n.number)
-		case frameDone:
+		case frameRoutesAck:
+			l.mesh.table.ack(l.recipient, n.number)
+		case frameStored:
 			receipts = l.confirm(n.number, receipts[:0])
 		case frameRefused:
 			l.refuse(n.number)
-		case frameUntaken:
+		case frameNoMember:
 			l.reassign(n)
 		default:
 			return errFrame
@@ -128,11 +128,11 @@ func (l *link) listen(conn net.Conn, in *reader) error {
 	}
 }
 
-// confirm lets the messages up to a number be acknowledged.
+// confirm reports that messages up to a number are stored.
 func (l *link) confirm(number uint64, receipts []engine.Receipt) []engine.Receipt {
 	l.mu.Lock()
 	receipts = l.queue.confirm(number, receipts)
-	l.release()
+	l.wakeWaiters()
 	l.mu.Unlock()
 	for i, r := range receipts {
 		receipts[i] = nil
@@ -141,7 +141,7 @@ func (l *link) confirm(number uint64, receipts []engine.Receipt) []engine.Receip
 	return receipts
 }
 
-// refuse has a message refused that could not be stored.
+// refuse reports that a message could not be stored.
 func (l *link) refuse(number uint64) {
 	l.mu.Lock()
 	var receipt engine.Receipt
@@ -155,16 +155,16 @@ func (l *link) refuse(number uint64) {
 	}
 }
 
-// reassign gives a message to other members of shared subscriptions, once: a new
-// connection tells again what was told before.
-func (l *link) reassign(n numbered) {
+// reassign sends a message to other members of shared subscriptions, once: a new connection
+// repeats what was acknowledged before.
+func (l *link) reassign(n ackFrame) {
 	l.mu.Lock()
 	p := l.queue.find(n.number)
 	if p == nil {
 		l.mu.Unlock()
 		return
 	}
-	names, left := divide(p.Shares, n.names)
+	names, left := partition(p.Shares, n.names)
 	if len(names) == 0 {
 		l.mu.Unlock()
 		return
@@ -172,22 +172,21 @@ func (l *link) reassign(n numbered) {
 	p.Shares = left
 	m, receipt := p.message, p.Receipt
 	if receipt != nil {
-		both := newJoint(receipt)
-		p.Receipt, receipt = both, both
+		joint := newJointReceipt(receipt)
+		p.Receipt, receipt = joint, joint
 	}
 	l.mu.Unlock()
 	l.peer.handle.Reassign(m, names, receipt)
 }
 
-// divide parts names into those that are among others and those that are left, in
-// new slices.
-func divide(names, among []string) (those, left []string) {
+// partition splits names into those contained in among and the others, in new slices.
+func partition(names, among []string) (in, out []string) {
 	for _, name := range names {
 		if slices.Contains(among, name) {
-			those = append(those, name)
+			in = append(in, name)
 		} else {
-			left = append(left, name)
+			out = append(out, name)
 		}
 	}
-	return those, left
+	return in, out
 }

@@ -15,47 +15,46 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// fabric connects the nodes of a test, and can be cut.
-type fabric struct {
-	t     testing.TB
-	mu    sync.Mutex
-	nodes map[int]*node
-	conns map[[2]int][]*muted // from, to
-	cut   map[[2]int]bool
-	grace time.Duration
-	tcp   bool       // clients and messages go over a network, in real time
-	log   *agreement // nil for none
-	many  bool       // messages may be under way to and from a client
-	wrap  func(id int, s engine.Store) engine.Store
+// network connects the nodes of a test, and can be cut.
+type network struct {
+	t                 testing.TB
+	mu                sync.Mutex
+	nodes             map[int]*node
+	conns             map[[2]int][]*mutedConn // from, to
+	cut               map[[2]int]bool
+	grace             time.Duration
+	tcp               bool       // TCP, in real time
+	log               *sharedLog // nil for none
+	unlimitedInflight bool       // no limit of a client's messages in flight
+	wrap              func(id int, s engine.Store) engine.Store
 }
 
-// node is an engine with the real store, behind a TCP socket, and its mesh.
+// node is an engine with a store, and its mesh.
 type node struct {
 	*enginetest.Broker
-	fabric *fabric
-	id     int
-	dir    string
-	mesh   *mesh.Mesh
-	losses *mesh.Losses
-	close  func()
+	network *network
+	id      int
+	dir     string
+	mesh    *mesh.Mesh
+	losses  *mesh.Losses
+	close   func()
 }
 
-// virtually runs a test in virtual time: however slow the machine is, no time passes
-// while there is something to be done.
-func virtually(t *testing.T, test func(t *testing.T)) {
+// inVirtualTime runs a test in virtual time: no time passes while a goroutine can run.
+func inVirtualTime(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, test)
 }
 
-// overTCP makes a fabric of real connections.
-func overTCP(f *fabric) { f.tcp = true }
+// overTCP makes a network of TCP connections.
+func overTCP(f *network) { f.tcp = true }
 
-// weave starts some nodes that know each other. Where a test does not say how long
-// messages wait for a node, it is longer than any test takes.
-func weave(t testing.TB, n int, change ...func(*fabric)) (*fabric, []*node) {
+// startNodes starts connected nodes. Unless a test sets it, the grace period is longer than
+// the test.
+func startNodes(t testing.TB, n int, change ...func(*network)) (*network, []*node) {
 	t.Helper()
-	f := &fabric{t: t, nodes: map[int]*node{}, conns: map[[2]int][]*muted{}, cut: map[[2]int]bool{}, grace: time.Hour}
+	f := &network{t: t, nodes: map[int]*node{}, conns: map[[2]int][]*mutedConn{}, cut: map[[2]int]bool{}, grace: time.Hour}
 	for _, c := range change {
 		c(f)
 	}
@@ -67,12 +66,12 @@ func weave(t testing.TB, n int, change ...func(*fabric)) (*fabric, []*node) {
 		one.mesh.SetPeers(f.ids())
 	}
 	for _, one := range all {
-		one.linked(n - 1)
+		one.waitLinked(n - 1)
 	}
 	return f, all
 }
 
-func (f *fabric) ids() (ids []int) {
+func (f *network) ids() (ids []int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for id := range f.nodes {
@@ -81,11 +80,11 @@ func (f *fabric) ids() (ids []int) {
 	return ids
 }
 
-// start runs a node on the file in dir.
-func (f *fabric) start(id int, dir string) *node {
+// start starts a node on the store in dir.
+func (f *network) start(id int, dir string) *node {
 	f.t.Helper()
 	t := f.t
-	n := &node{fabric: f, id: id, dir: dir, losses: mesh.NewLosses(nil)}
+	n := &node{network: f, id: id, dir: dir, losses: mesh.NewLosses(nil)}
 	var s engine.Store
 	begin := enginetest.Unconnected
 	if f.tcp {
@@ -94,19 +93,19 @@ func (f *fabric) start(id int, dir string) *node {
 	n.Broker = begin(t, suite.HangLimit, dir, func(c *engine.Config, p *engine.Parts) {
 		s = p.Store
 		if f.log != nil {
-			p.Store = agreeing{s, f.log}
+			p.Store = logStore{s, f.log}
 		}
 		if f.wrap != nil {
 			p.Store = f.wrap(id, s)
 		}
-		if f.many {
+		if f.unlimitedInflight {
 			c.ReceiveMaximum, c.MaxInflight = 65_535, 65_535
 		}
 	})
 	check(t, n.Load(t.Context()))
 	if f.log != nil {
 		n.AgreeRetained(true)
-		f.log.follow(n, s)
+		f.log.applyTo(n, s)
 	}
 	n.mesh = mesh.New(mesh.Options{Self: id, Engine: n.Engine, Net: dialer{f, id}, Grace: f.grace, Losses: n.losses})
 	ends := []func(){n.mesh.Close}
@@ -121,14 +120,13 @@ func (f *fabric) start(id int, dir string) *node {
 	return n
 }
 
-// linked waits until messages can be sent to some other nodes, and these tell of their
-// subscriptions.
-func (n *node) linked(to int) {
+// waitLinked waits until the node has links to a number of others and knows their routes.
+func (n *node) waitLinked(to int) {
 	n.T.Helper()
 	until(n.T, fmt.Sprintf("node %d is linked to %d others", n.id, to), func() bool {
 		linked := 0
 		for _, f := range n.mesh.Figures() {
-			if f.Linked && f.Known {
+			if f.Linked && f.RoutesKnown {
 				linked++
 			}
 		}
@@ -136,7 +134,7 @@ func (n *node) linked(to int) {
 	})
 }
 
-// figures gives those of the link to another node.
+// figures returns those of the link to another node.
 func (n *node) figures(to int) mesh.Figures {
 	for _, f := range n.mesh.Figures() {
 		if f.Node == to {
@@ -146,32 +144,32 @@ func (n *node) figures(to int) mesh.Figures {
 	return mesh.Figures{}
 }
 
-// dialer is the net as one node has it.
+// dialer is the network as seen by one node.
 type dialer struct {
-	fabric *fabric
-	self   int
+	network *network
+	self    int
 }
 
 func (d dialer) Dial(_ context.Context, to int) (net.Conn, error) {
-	f, way := d.fabric, [2]int{d.self, to}
+	f, way := d.network, [2]int{d.self, to}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n := f.nodes[to]
 	if f.cut[way] || n == nil {
-		return nil, fmt.Errorf("no way from %d to %d", d.self, to)
+		return nil, fmt.Errorf("node %d cannot reach node %d", d.self, to)
 	}
 	here, there, err := f.pair()
 	if err != nil {
 		return nil, err
 	}
-	conn := &muted{here, make(chan struct{})}
+	conn := &mutedConn{here, make(chan struct{})}
 	f.conns[way] = append(f.conns[way], conn)
 	n.mesh.Accept(d.self, there)
 	return conn, nil
 }
 
-// pair makes two ends of a connection.
-func (f *fabric) pair() (here, there net.Conn, err error) {
+// pair returns the two ends of a connection.
+func (f *network) pair() (here, there net.Conn, err error) {
 	if !f.tcp {
 		here, there = net.Pipe()
 		return enginetest.Buffered(here), there, nil
@@ -188,9 +186,9 @@ func (f *fabric) pair() (here, there net.Conn, err error) {
 	return here, there, err
 }
 
-// breaks ends the connections from a node to another; with cut, none can be made
-// until heal.
-func (f *fabric) breaks(from, to int, cut bool) {
+// disconnect closes the connections from one node to another; with cut, none can be dialled
+// until reconnect.
+func (f *network) disconnect(from, to int, cut bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	way := [2]int{from, to}
@@ -200,22 +198,22 @@ func (f *fabric) breaks(from, to int, cut bool) {
 	f.conns[way], f.cut[way] = nil, cut
 }
 
-func (f *fabric) heal(from, to int) {
+func (f *network) reconnect(from, to int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.cut[[2]int{from, to}] = false
 }
 
-// connections is how many were made from a node to another since they were broken
-// or muted.
-func (f *fabric) connections(from, to int) int {
+// connections returns how many were dialled from one node to another since they were last
+// closed or muted.
+func (f *network) connections(from, to int) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.conns[[2]int{from, to}])
 }
 
-// mute has nothing go over the connections from a node to another any more.
-func (f *fabric) mute(from, to int) {
+// mute discards all data on the connections from one node to another.
+func (f *network) mute(from, to int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	way := [2]int{from, to}
@@ -225,8 +223,8 @@ func (f *fabric) mute(from, to int) {
 	f.conns[way] = nil
 }
 
-// forget has nobody reach a node.
-func (f *fabric) forget(id int) {
+// unregister makes a node unreachable.
+func (f *network) unregister(id int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.nodes, id)

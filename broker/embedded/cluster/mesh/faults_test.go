@@ -14,12 +14,12 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// TestBroken breaks links all the time while messages cross. Nothing above QoS 0
-// is lost, in order, and nothing comes twice.
-func TestBroken(t *testing.T) {
+// TestLinksBreak breaks links continuously while messages are sent. Above QoS 0 no message is
+// lost, duplicated or out of order.
+func TestLinksBreak(t *testing.T) {
 	t.Parallel()
 	const messages = 400
-	f, n := weave(t, 3, overTCP)
+	f, n := startNodes(t, 3, overTCP)
 	var wg, breaking sync.WaitGroup
 	over := make(chan struct{})
 	for i := range n {
@@ -35,12 +35,12 @@ func TestBroken(t *testing.T) {
 				}
 				next[m.topic]++
 			}
-			reader.drained()
+			reader.expectNoMessages()
 		})
 	}
 	for _, one := range n {
 		for _, other := range n {
-			until(t, "all know who is subscribed", func() bool { return one == other || one.figures(other.id).Routes == 1 })
+			until(t, "all nodes know the subscriptions", func() bool { return one == other || one.figures(other.id).Routes == 1 })
 		}
 	}
 	for i := range n {
@@ -56,17 +56,17 @@ func TestBroken(t *testing.T) {
 		})
 	}
 	breaking.Go(func() {
-		random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test's
+		random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test
 		tick := time.NewTicker(5 * time.Millisecond)
 		defer tick.Stop()
 		for {
 			from, to := random.IntN(3)+1, random.IntN(3)+1
-			f.breaks(from, to, random.IntN(3) == 0)
+			f.disconnect(from, to, random.IntN(3) == 0)
 			select {
 			case <-tick.C:
-				f.heal(from, to)
+				f.reconnect(from, to)
 			case <-over:
-				f.heal(from, to)
+				f.reconnect(from, to)
 				return
 			}
 		}
@@ -76,59 +76,58 @@ func TestBroken(t *testing.T) {
 	breaking.Wait()
 	for _, one := range n {
 		for _, f := range one.mesh.Figures() {
-			if f.GivenUp+f.Refused > 0 {
+			if f.Abandoned+f.Refused > 0 {
 				t.Errorf("%+v", f)
 			}
 		}
 	}
 }
 
-// TestGone keeps a publisher waiting for a node that is gone for as long as the
-// grace, and then no longer; and serves that node when it is back.
-func TestGone(t *testing.T) { virtually(t, testGone) }
+// TestUnreachableNode lets a publisher wait for an unreachable node until the grace period is
+// over, and sends to the node again when it is back.
+func TestUnreachableNode(t *testing.T) { inVirtualTime(t, testUnreachableNode) }
 
-func testGone(t *testing.T) {
-	f, n := weave(t, 2, func(f *fabric) { f.grace = 500 * time.Millisecond })
+func testUnreachableNode(t *testing.T) {
+	f, n := startNodes(t, 2, func(f *network) { f.grace = 500 * time.Millisecond })
 	reader, c := n[0].connect("reader", true), n[1].connect("c", false)
 	reader.Subscribe("a", 1)
-	f.breaks(2, 1, true)
+	f.disconnect(2, 1, true)
 	if code := c.publish(packet.Outgoing{Topic: "a", QoS: 1, PacketID: 1}); code != 0 {
 		t.Errorf("got code %d", code)
 	}
 	synctest.Wait()
-	if g := n[1].figures(1); g.Linked || g.GivenUp != 1 || g.Waiting != 0 {
+	if g := n[1].figures(1); g.Linked || g.Abandoned != 1 || g.Waiting != 0 {
 		t.Errorf("got %+v", g)
 	}
 	if code := c.publish(packet.Outgoing{Topic: "a", QoS: 1, PacketID: 1}); code != packet.ReasonNoMatchingSubscribers {
-		t.Errorf("got code %d for a message to a node that is gone", code)
+		t.Errorf("got code %d for a message to an unreachable node", code)
 	}
-	f.heal(2, 1)
-	n[1].linked(1)
+	f.reconnect(2, 1)
+	n[1].waitLinked(1)
 	c.publish(packet.Outgoing{Topic: "a", Payload: []byte("back"), QoS: 1, PacketID: 1})
 	if m := reader.next(); m.payload != "back" {
 		t.Errorf("got %v", m)
 	}
-	f.breaks(1, 2, true) // what it tells does not come, but it can be reached
+	f.disconnect(1, 2, true) // its routes are not updated, but it can be reached
 	c.publish(packet.Outgoing{Topic: "a", Payload: []byte("still"), QoS: 1, PacketID: 1})
 	if m := reader.next(); m.payload != "still" || n[1].figures(1).Routes != 1 {
 		t.Errorf("got %v, with %d routes", m, n[1].figures(1).Routes)
 	}
 }
 
-// TestRestart starts a node again while messages wait for it: they reach the
-// session that it has kept.
-func TestRestart(t *testing.T) { virtually(t, testRestart) }
+// TestRestart restarts a node while messages wait for it: they reach its persistent session.
+func TestRestart(t *testing.T) { inVirtualTime(t, testRestart) }
 
 func testRestart(t *testing.T) {
-	f, n := weave(t, 2)
+	f, n := startNodes(t, 2)
 	reader := n[0].connect("reader", true)
 	reader.Subscribe("a", 1)
 	c := n[1].connect("c", false)
-	f.forget(1)
+	f.unregister(1)
 	n[0].close()
 	until(t, "the link is down", func() bool { return !n[1].figures(1).Linked })
 	c.Send(packet.AppendPublish(nil, packet.V5, &packet.Outgoing{Topic: "a", Payload: []byte("waits"), QoS: 1, PacketID: 1}))
-	c.silent()
+	c.expectNothing()
 	back := f.start(1, n[0].dir)
 	back.mesh.SetPeers(f.ids())
 	if code := c.WantAck(packet.TypePuback).Reason; code != 0 {
@@ -140,22 +139,22 @@ func testRestart(t *testing.T) {
 	}
 }
 
-// TestStartTogether starts all nodes again, one a little later. The first one knows
-// what is subscribed to at the second before it is ready.
-func TestStartTogether(t *testing.T) { virtually(t, testStartTogether) }
+// TestSimultaneousStart restarts all nodes, one a little later. The first one knows the
+// subscriptions at the second before it is ready.
+func TestSimultaneousStart(t *testing.T) { inVirtualTime(t, testSimultaneousStart) }
 
-func testStartTogether(t *testing.T) {
-	f, n := weave(t, 2)
+func testSimultaneousStart(t *testing.T) {
+	f, n := startNodes(t, 2)
 	n[1].connect("reader", true).Subscribe("a", 1)
-	f.forget(1)
-	f.forget(2)
+	f.unregister(1)
+	f.unregister(2)
 	n[0].close()
 	n[1].close()
 	first := f.start(1, n[0].dir)
 	first.mesh.SetPeers([]int{1, 2})
 	routes := make(chan int)
 	go func() {
-		first.mesh.Heard(t.Context())
+		first.mesh.WaitForRoutes(t.Context())
 		routes <- first.figures(2).Routes
 	}()
 	second := f.start(2, n[1].dir)
@@ -165,80 +164,80 @@ func testStartTogether(t *testing.T) {
 	}
 }
 
-// TestAway waits for a node that is not there, but not for long.
-func TestAway(t *testing.T) { virtually(t, testAway) }
+// TestAbsentNode does not wait long for a node that is not running.
+func TestAbsentNode(t *testing.T) { inVirtualTime(t, testAbsentNode) }
 
-func testAway(t *testing.T) {
-	f := &fabric{t: t, nodes: map[int]*node{}, conns: map[[2]int][]*muted{}, cut: map[[2]int]bool{}}
+func testAbsentNode(t *testing.T) {
+	f := &network{t: t, nodes: map[int]*node{}, conns: map[[2]int][]*mutedConn{}, cut: map[[2]int]bool{}}
 	n := f.start(1, t.TempDir())
 	n.mesh.SetPeers([]int{1, 2})
 	ctx, cancel := context.WithTimeout(t.Context(), suite.HangLimit)
 	defer cancel()
-	n.mesh.Heard(ctx)
+	n.mesh.WaitForRoutes(ctx)
 	if ctx.Err() != nil {
-		t.Error("a node that is not there is waited for all the time")
+		t.Error("WaitForRoutes does not return")
 	}
 }
 
-// TestRemoved keeps nobody waiting for a node that is no member any more.
-func TestRemoved(t *testing.T) { virtually(t, testRemoved) }
+// TestRemoved lets no publisher wait for a node that was removed from the cluster.
+func TestRemoved(t *testing.T) { inVirtualTime(t, testRemoved) }
 
 func testRemoved(t *testing.T) {
-	f, n := weave(t, 2)
+	f, n := startNodes(t, 2)
 	n[0].connect("reader", true).Subscribe("a", 1)
 	c := n[1].connect("c", false)
-	f.breaks(2, 1, true)
+	f.disconnect(2, 1, true)
 	until(t, "the link is down", func() bool { return !n[1].figures(1).Linked })
 	c.Send(packet.AppendPublish(nil, packet.V5, &packet.Outgoing{Topic: "a", QoS: 1, PacketID: 1}))
-	c.silent()
+	c.expectNothing()
 	n[1].mesh.SetPeers([]int{2})
 	if code := c.WantAck(packet.TypePuback).Reason; code != 0 {
 		t.Errorf("got code %d", code)
 	}
 	n[1].mesh.SetPeers(f.ids())
-	f.heal(2, 1)
-	n[1].linked(1)
-	n[0].linked(1)
+	f.reconnect(2, 1)
+	n[1].waitLinked(1)
+	n[0].waitLinked(1)
 }
 
-// TestClosedWhileWaiting refuses what is not confirmed when its node ends.
-func TestClosedWhileWaiting(t *testing.T) { virtually(t, testClosedWhileWaiting) }
+// TestClosedWhileWaiting refuses messages that are not confirmed when their node closes.
+func TestClosedWhileWaiting(t *testing.T) { inVirtualTime(t, testClosedWhileWaiting) }
 
 func testClosedWhileWaiting(t *testing.T) {
-	f, n := weave(t, 2)
+	f, n := startNodes(t, 2)
 	n[0].connect("reader", true).Subscribe("a", 1)
 	c := n[1].connect("c", false)
-	f.breaks(2, 1, true)
+	f.disconnect(2, 1, true)
 	until(t, "the link is down", func() bool { return !n[1].figures(1).Linked })
 	c.Send(packet.AppendPublish(nil, packet.V5, &packet.Outgoing{Topic: "a", QoS: 1, PacketID: 1}))
-	c.silent()
+	c.expectNothing()
 	n[1].mesh.Close()
 	if code := c.WantAck(packet.TypePuback).Reason; code != packet.ReasonQuotaExceeded {
 		t.Errorf("got code %d", code)
 	}
 }
 
-// TestMute takes a node for dead that says nothing, though its connection stays.
-func TestMute(t *testing.T) { virtually(t, testMute) }
+// TestSilentNode replaces a connection whose node sends nothing.
+func TestSilentNode(t *testing.T) { inVirtualTime(t, testSilentNode) }
 
-func testMute(t *testing.T) {
-	f, n := weave(t, 2)
+func testSilentNode(t *testing.T) {
+	f, n := startNodes(t, 2)
 	f.mute(2, 1)
 	until(t, "another connection is made", func() bool { return f.connections(2, 1) > 0 })
-	n[1].linked(1)
+	n[1].waitLinked(1)
 }
 
-// muted is a connection over which nothing goes any more, once it is told so.
-type muted struct {
+// mutedConn is a connection that discards all data once mute is closed.
+type mutedConn struct {
 	net.Conn
 	mute chan struct{}
 }
 
-func (m *muted) Read(p []byte) (int, error) {
+func (m *mutedConn) Read(p []byte) (int, error) {
 	n, err := m.Conn.Read(p)
 	select {
 	case <-m.mute:
-		if err == nil { // as if it had not come
+		if err == nil { // discard it
 			return m.Read(p)
 		}
 	default:
@@ -246,7 +245,7 @@ func (m *muted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (m *muted) Write(p []byte) (int, error) {
+func (m *mutedConn) Write(p []byte) (int, error) {
 	select {
 	case <-m.mute:
 		return len(p), nil
@@ -255,15 +254,15 @@ func (m *muted) Write(p []byte) (int, error) {
 	}
 }
 
-// TestManyRoutes tells a table of many frames, changes to it, and what is left of
-// it after a break.
-func TestManyRoutes(t *testing.T) { virtually(t, testManyRoutes) }
+// TestManyRoutes sends a table of many frames, changes to it, and the changes missed while the
+// link was down.
+func TestManyRoutes(t *testing.T) { inVirtualTime(t, testManyRoutes) }
 
 func testManyRoutes(t *testing.T) {
 	const filters, each = 9_000, 500
-	f, n := weave(t, 2)
+	f, n := startNodes(t, 2)
 	c := n[0].connect("c", false)
-	f.breaks(1, 2, true)
+	f.disconnect(1, 2, true)
 	subscribe := func(form string) {
 		for i := 0; i < filters; i += each {
 			s := &packet.Subscribe{PacketID: 1}
@@ -275,7 +274,7 @@ func testManyRoutes(t *testing.T) {
 		}
 	}
 	subscribe("site/%d/+/state")
-	f.heal(1, 2)
+	f.reconnect(1, 2)
 	until(t, "all routes are known", func() bool { return n[1].figures(1).Routes == filters })
 	for i := 0; i < filters; i += each {
 		u := &packet.Unsubscribe{PacketID: 1}
@@ -283,12 +282,12 @@ func testManyRoutes(t *testing.T) {
 			u.Filters = append(u.Filters, fmt.Sprintf("site/%d/+/state", i+k))
 		}
 		if i == filters/2 {
-			f.breaks(1, 2, false)
+			f.disconnect(1, 2, false)
 		}
 		c.Send(packet.AppendUnsubscribe(nil, packet.V5, u))
 		c.Want(packet.TypeUnsuback)
 	}
-	until(t, "those that are left are known", func() bool { return n[1].figures(1).Routes == filters/each })
+	until(t, "the remaining routes are known", func() bool { return n[1].figures(1).Routes == filters/each })
 	c.Close()
-	until(t, "none is left", func() bool { return n[1].figures(1).Routes == 0 })
+	until(t, "no route is left", func() bool { return n[1].figures(1).Routes == 0 })
 }
