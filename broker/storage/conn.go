@@ -16,6 +16,7 @@ type Conn struct {
 	file  *File
 	db    *sql.DB
 	conn  *sql.Conn
+	level Durability
 	raw   driver.ExecerContext // behind conn
 	stmts []stmt               // the caller's, and behind them our own
 	args  []driver.NamedValue
@@ -36,7 +37,7 @@ const begin, commit, rollback = 0, 1, 2
 // Connect makes a connection and prepares statements, which Exec and Query take
 // by their place in texts. It is closed before the file.
 func (f *File) Connect(ctx context.Context, d Durability, texts []string) (*Conn, error) {
-	c := &Conn{file: f, db: f.Writer(d)}
+	c := &Conn{file: f, db: f.Writer(d), level: d}
 	var err error
 	if c.conn, err = c.db.Conn(ctx); err != nil {
 		return nil, errors.Join(err, c.db.Close())
@@ -71,7 +72,36 @@ func (c *Conn) SQL() *sql.Conn { return c.conn }
 // is what was committed before, as soon as the next one is. It is called outside
 // of Transact.
 func (c *Conn) SetDurability(d Durability) error {
-	return c.conn.Raw(func(any) error { return c.Run(d.pragma()) })
+	if d == c.level {
+		return nil
+	}
+	if err := c.conn.Raw(func(any) error { return c.Run(d.pragma()) }); err != nil {
+		return fmt.Errorf("set how durable transactions are: %w", err)
+	}
+	c.level = d
+	return nil
+}
+
+// Durability returns how durable transactions are now.
+func (c *Conn) Durability() Durability { return c.level }
+
+// ProbeBytes is how much must fit onto the disk before it counts as writable.
+const ProbeBytes = 256 << 10
+
+// Probe tries whether the file can be written to and grow: it stores ProbeBytes with
+// the statement fill and deletes them with drain, which also deletes what an earlier
+// attempt left behind. Both are places of prepared statements.
+func (c *Conn) Probe(ctx context.Context, fill, drain int) error {
+	err := c.Transact(ctx, func() error {
+		if err := c.Exec(drain); err != nil {
+			return err
+		}
+		return c.Exec(fill, int64(ProbeBytes))
+	})
+	if err != nil {
+		return err
+	}
+	return c.Transact(ctx, func() error { return c.Exec(drain) })
 }
 
 // Transact runs write between BEGIN and COMMIT while nobody else writes. After

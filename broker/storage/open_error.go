@@ -99,8 +99,8 @@ func foreign(path string) error {
 	return &openError{path + " is a database of another program: configure another data_dir, or put the service's own file back", ErrForeign, nil}
 }
 
-// probeBytes is more than what SQLite needs to open a file.
-const probeBytes = 64 << 10
+// spaceBytes is more than what SQLite needs to open a file.
+const spaceBytes = 64 << 10
 
 // noSpace reports whether nothing can be written to a folder because the disk is
 // full. SQLite does not say why an operation on its shared memory failed.
@@ -109,7 +109,7 @@ func noSpace(dir string) bool {
 	if err != nil {
 		return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 	}
-	_, err = f.Write(make([]byte, probeBytes))
+	_, err = f.Write(make([]byte, spaceBytes))
 	f.Close()           //nolint:errcheck // it was only a trial
 	os.Remove(f.Name()) //nolint:errcheck // as above
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)

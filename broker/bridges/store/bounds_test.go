@@ -157,10 +157,7 @@ func TestMaxBytes(t *testing.T) {
 // nothing else.
 func TestInboxBound(t *testing.T) {
 	t.Parallel()
-	s := open(t, t.TempDir(), Options{})
-	s.inbox.mu.Lock()
-	s.inbox.room = 10 * (itemWeight + 100)
-	s.inbox.mu.Unlock()
+	s := open(t, t.TempDir(), Options{pending: 10 * (itemWeight + 100)})
 	q := lone(t, s, wide)
 	must(t, s.file.Lock(t.Context()))
 	for n := range 20 {

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 
 	"signalbox/broker/bridges"
+	"signalbox/broker/storage"
 )
 
 // TestNothingCanBeStored makes the file full or read-only. What is handed over is
@@ -36,7 +37,7 @@ func nothingCanBeStored(t *testing.T, breaks, mends, says string) {
 			t.Errorf("got %v, want %q and nothing of SQLite", err, says)
 		}
 	}
-	wantRefusal(<-hand(t, q, sized(6, 2*probeBytes)))
+	wantRefusal(<-hand(t, q, sized(6, 2*storage.ProbeBytes)))
 	wantRefusal(s.Err())
 	wantRefusal(<-hand(t, q, entry(7)))
 	q.Put(entry(8), nil)
@@ -44,7 +45,7 @@ func nothingCanBeStored(t *testing.T, breaks, mends, says string) {
 	if strings.Contains(breaks, "query_only") {
 		wantRefusal(q.Reject(t.Context(), []bridges.Rejection{{ID: 4}}))
 	}
-	elapse(3 * probeEvery)
+	elapse(3 * storage.ProbeInterval)
 	wantRefusal(s.Err())
 	if n := strings.Count(said.String(), "level=ERROR"); n != 1 {
 		t.Errorf("logged %d errors, want one: %s", n, said)
@@ -57,7 +58,7 @@ func nothingCanBeStored(t *testing.T, breaks, mends, says string) {
 	}
 
 	within(t, s, mends)
-	elapse(2 * probeEvery)
+	elapse(2 * storage.ProbeInterval)
 	if err := s.Err(); err != nil {
 		t.Errorf("the store does not recover by itself: %v", err)
 	}
@@ -103,7 +104,7 @@ func TestDrainFullDisk(t *testing.T) {
 			t.Fatalf("stored on a full disk: %v", err)
 		}
 		q.Remove(ids(t, q, upTo(0, 9)...))
-		elapse(2 * probeEvery)
+		elapse(2 * storage.ProbeInterval)
 		if err := s.Err(); err != nil {
 			t.Errorf("there is room now: %v", err)
 		}

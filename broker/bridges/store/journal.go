@@ -148,12 +148,12 @@ func (s *Store) newJournal(queue int64, t tally) *journal {
 	return j
 }
 
-// load reads all journals.
-func (s *Store) load(ctx context.Context) error {
+// load reads all journals, and returns those of queues that were deleted.
+func (s *Store) load(ctx context.Context) (left []*journal, err error) {
 	const q = `SELECT id, gone, messages, bytes, next, dead, dead_bytes FROM queue`
 	rows, err := s.reading.db.QueryContext(ctx, q)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer rows.Close()
 	for rows.Next() {
@@ -161,17 +161,17 @@ func (s *Store) load(ctx context.Context) error {
 		var gone bool
 		var t tally
 		if err := rows.Scan(&queue, &gone, &t.messages, &t.bytes, &t.next, &t.dead, &t.deadBytes); err != nil {
-			return err
+			return nil, err
 		}
 		j := s.newJournal(queue, t)
 		s.books.put(j)
 		if gone {
 			j.gone.Store(true)
 			j.buried = true
-			s.left = append(s.left, j)
+			left = append(left, j)
 		} else {
 			s.books.bytes += t.bytes + t.deadBytes
 		}
 	}
-	return rows.Err()
+	return left, rows.Err()
 }

@@ -19,12 +19,12 @@ const (
 func (s *Store) bury(j *journal) {
 	j.gone.Store(true)
 	j.ring()
-	s.inbox.put(item{journal: j, task: func(c *committer) {
+	s.do(func(c *committer) {
 		j.buried, j.blocks = true, nil
 		c.books.bytes -= j.tally.bytes + j.tally.deadBytes
 		j.empty()
 		c.purging = append(c.purging, j)
-	}})
+	})
 }
 
 // empty gives back the memory of what is read no more.
@@ -37,7 +37,7 @@ func (j *journal) empty() {
 // purge deletes a portion of what is left of queues that are gone. It tells
 // whether there is more.
 func (c *committer) purge() bool {
-	if len(c.purging) == 0 || c.cause.Load() != nil {
+	if len(c.purging) == 0 || c.commits.Err() != nil {
 		return false
 	}
 	j, done := c.purging[0], false
@@ -46,10 +46,10 @@ func (c *committer) purge() bool {
 		return err
 	})
 	if err != nil {
-		c.fail(err)
+		c.commits.Fail(err)
 		return false
 	}
-	c.committed()
+	c.commits.Committed()
 	if done {
 		c.purging = c.purging[1:]
 		c.books.drop(j)

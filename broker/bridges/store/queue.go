@@ -9,6 +9,7 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/bridges"
+	"signalbox/broker/storage"
 )
 
 // Queue holds the messages of one connection; see bridges.Queue. All methods are
@@ -30,11 +31,12 @@ func (q *Queue) Put(e bridges.Entry, settle func(error)) {
 		q.refuse(settle)
 		return
 	}
-	full, closed := q.store.inbox.put(item{journal: q.journal, record: record{Entry: &e}, size: int64(e.Size()), settle: settle})
-	switch {
-	case full:
+	if settle == nil && q.store.commits.Full() {
 		q.journal.dropped.Add(1)
-	case closed:
+		return
+	}
+	i := item{journal: q.journal, record: record{Entry: &e}, size: int64(e.Size()), settle: settle}
+	if !q.store.commits.Put(storage.Submission[item]{Entry: i, Weight: itemWeight + int(i.size)}) {
 		q.refuse(settle)
 	}
 }
@@ -67,7 +69,7 @@ func (q *Queue) Ready() <-chan struct{} { return q.journal.ready }
 // Remove takes entries out; see bridges.Queue.
 func (q *Queue) Remove(ids []uint64) {
 	if len(ids) > 0 && q.journal.drop(ids) {
-		q.store.inbox.touch(q.journal)
+		q.store.commits.PutFirst(item{journal: q.journal, remove: true})
 	}
 }
 
@@ -87,12 +89,17 @@ func (q *Queue) Usage() bridges.Usage {
 	}
 }
 
-// do has the committer do something behind all that was handed over, and waits for
-// it. Where the context ends first, it is done all the same.
+// do has the committer run a task behind all that was submitted. It reports false where
+// the store is closed.
+func (s *Store) do(task func(*committer)) bool {
+	return s.commits.Put(storage.Submission[item]{Task: func() { task(s.committer) }, Weight: itemWeight})
+}
+
+// do has the committer run a task behind all that was submitted, and waits for it. Where
+// the context ends first, it is run all the same.
 func (q *Queue) do(ctx context.Context, task func(*committer) error) error {
 	done := make(chan error, 1)
-	_, closed := q.store.inbox.put(item{journal: q.journal, task: func(c *committer) { done <- task(c) }})
-	if closed {
+	if !q.store.do(func(c *committer) { done <- task(c) }) {
 		return errClosed
 	}
 	select {
@@ -119,14 +126,14 @@ func (c *committer) change(j *journal, write func(*transaction, *change) error) 
 	if j.buried {
 		return nil
 	}
-	if err := c.demand(true); err != nil {
+	if err := c.conn.SetDurability(c.options.Durability); err != nil {
 		return err
 	}
 	err := c.transact(func(tx *transaction) error { return write(tx, tx.change(j)) })
 	if err != nil {
 		return c.file.Failure(err, "the bridges' database refuses it; the log tells why")
 	}
-	c.committed()
+	c.commits.Committed()
 	return nil
 }
 
@@ -138,10 +145,8 @@ func (q *Queue) Close(ctx context.Context) error {
 	}
 	defer q.left.Do(q.journal.unclaim)
 	done := make(chan struct{})
-	_, closed := q.store.inbox.put(item{journal: q.journal, task: func(c *committer) {
-		c.settled <- batch{[]item{{settle: func(error) { close(done) }}}, nil}
-	}})
-	if closed {
+	last := []item{{settle: func(error) { close(done) }}}
+	if !q.store.do(func(c *committer) { c.commits.Finish(last, nil) }) {
 		return nil
 	}
 	select {

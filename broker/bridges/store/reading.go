@@ -178,7 +178,7 @@ func (j *journal) install(s span, records []record, end uint64) {
 
 // discard has the committer delete a row that was found to be damaged, if it is.
 func (q *Queue) discard(id int64) {
-	q.store.inbox.put(item{journal: q.journal, task: func(c *committer) {
+	q.store.do(func(c *committer) {
 		err := c.transact(func(tx *transaction) error {
 			if q.journal.buried {
 				return nil
@@ -196,5 +196,5 @@ func (q *Queue) discard(id int64) {
 		if err != nil {
 			c.log.Warn("damaged messages of a bridge could not be deleted", "err", err)
 		}
-	}})
+	})
 }

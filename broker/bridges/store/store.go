@@ -13,8 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"signalbox/broker/bridges"
@@ -41,6 +39,8 @@ type Options struct {
 	Log        *slog.Logger
 	Now        func() time.Time
 	Clock      *clock.Clock
+
+	pending int // see storage.Limits
 }
 
 // Store is the durable state of bridges. All methods are safe for concurrent use.
@@ -56,16 +56,9 @@ type Store struct {
 	reading  *reading
 	conn     *storage.Conn // the committer's
 
-	inbox   *inbox
-	books   books
-	left    []*journal // of queues that are gone, when the store was opened
-	settled chan batch // from the committer to the settler
-	cause   atomic.Pointer[storage.Failure]
-
-	tasks     sync.WaitGroup // the committer and the settler
-	closeOnce sync.Once
-	closed    chan struct{} // closed once all is done
-	closeErr  error         // valid once closed is closed
+	books     books
+	commits   *storage.Committer[item]
+	committer *committer
 }
 
 var _ bridges.Store = (*Store)(nil)
@@ -73,31 +66,23 @@ var _ bridges.Store = (*Store)(nil)
 // errClosed is what becomes of what comes too late.
 var errClosed = errors.New("the store of the bridges' messages is closed")
 
-// batch is what was committed, or failed, together.
-type batch struct {
-	group []item
-	err   error
-}
-
-// batches is how many batches may wait to be settled; with more, commits wait.
-const batches = 4
-
 // Open opens or creates the file. Its errors are sentences that say what to do.
 func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if o.Seal == nil {
 		return nil, errors.New("open the bridges' database: nothing is given to seal configurations with")
 	}
 	o.setDefaults()
-	s := &Store{
-		options: o, log: o.Log, now: o.Now, inbox: newInbox(),
-		books:   books{journals: map[int64]*journal{}},
-		settled: make(chan batch, batches), closed: make(chan struct{}),
-	}
-	if err := s.open(ctx, path); err != nil {
+	s := &Store{options: o, log: o.Log, now: o.Now, books: books{journals: map[int64]*journal{}}}
+	left, err := s.open(ctx, path)
+	if err != nil {
 		return nil, errors.Join(err, s.closeFile())
 	}
-	s.tasks.Go(newCommitter(s).run)
-	s.tasks.Go(s.settle)
+	s.commits = storage.NewCommitter[item](storage.Config{
+		Conn: s.conn, Log: s.log, Now: s.now, Contents: "the bridges' messages",
+		Limits: storage.Limits{GroupEntries: groupItems, Pending: o.pending},
+		Fill:   int(fill), Drain: int(drain), TidyBusy: true, Closed: errClosed,
+	})
+	s.startCommitter(left)
 	return s, nil
 }
 
@@ -117,33 +102,35 @@ func (o *Options) setDefaults() {
 // release wrote; see [storage.Check]. A file that is not there is fine.
 func Check(ctx context.Context, path string) error { return storage.Check(ctx, path, layout()) }
 
-func (s *Store) open(ctx context.Context, path string) error {
-	return storage.Explain(path, s.openParts(ctx, path))
+// open opens the file and returns the queues that were deleted and are not purged.
+func (s *Store) open(ctx context.Context, path string) (left []*journal, err error) {
+	left, err = s.openParts(ctx, path)
+	return left, storage.Explain(path, err)
 }
 
-func (s *Store) openParts(ctx context.Context, path string) (err error) {
+func (s *Store) openParts(ctx context.Context, path string) (left []*journal, err error) {
 	if s.file, err = storage.Open(ctx, path, layout(), s.log); err != nil {
-		return err
+		return nil, err
 	}
 	if s.options.Clock != nil {
 		if s.timeline, err = s.options.Clock.Open(ctx, s.file); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	s.configs = s.file.Writer(storage.Full)
 	if s.reading, err = openReading(ctx, s.file.Readers()); err != nil {
-		return fmt.Errorf("prepare to read %s: %w", s.file.Path(), err)
+		return nil, fmt.Errorf("prepare to read %s: %w", s.file.Path(), err)
 	}
 	if s.conn, err = s.file.Connect(ctx, s.options.Durability, texts[:]); err != nil {
-		return fmt.Errorf("prepare to keep messages in %s: %w", s.file.Path(), err)
+		return nil, fmt.Errorf("prepare to keep messages in %s: %w", s.file.Path(), err)
 	}
 	if s.identity, err = s.identify(ctx); err != nil {
-		return fmt.Errorf("read the identity of %s: %w", s.file.Path(), err)
+		return nil, fmt.Errorf("read the identity of %s: %w", s.file.Path(), err)
 	}
-	if err := s.load(ctx); err != nil {
-		return fmt.Errorf("read the queues of bridges in %s: %w", s.file.Path(), err)
+	if left, err = s.load(ctx); err != nil {
+		return nil, fmt.Errorf("read the queues of bridges in %s: %w", s.file.Path(), err)
 	}
-	return nil
+	return left, nil
 }
 
 // Identity names the store; no other has that name.
@@ -151,31 +138,11 @@ func (s *Store) Identity() string { return s.identity }
 
 // Err tells why nothing can be stored at present, in a sentence for an operator,
 // or nil.
-func (s *Store) Err() error {
-	if f := s.cause.Load(); f != nil {
-		return f
-	}
-	return nil
-}
+func (s *Store) Err() error { return s.commits.Err() }
 
 // Close stores what was handed over and ends. The context bounds the waiting
 // only; the closing goes on behind it.
-func (s *Store) Close(ctx context.Context) error {
-	s.closeOnce.Do(func() {
-		s.inbox.close()
-		go func() {
-			s.tasks.Wait()
-			s.closeErr = s.closeFile()
-			close(s.closed)
-		}()
-	})
-	select {
-	case <-s.closed:
-		return s.closeErr
-	case <-ctx.Done():
-		return fmt.Errorf("close %s: %w", name, context.Cause(ctx))
-	}
-}
+func (s *Store) Close(ctx context.Context) error { return s.commits.Close(ctx, s.closeFile) }
 
 // closeFile closes what was opened of the file.
 func (s *Store) closeFile() (err error) {
@@ -193,15 +160,4 @@ func (s *Store) closeFile() (err error) {
 		err = errors.Join(err, s.file.Close())
 	}
 	return err
-}
-
-// settle tells what became of what was handed over, while more is committed.
-func (s *Store) settle() {
-	for b := range s.settled {
-		for _, i := range b.group {
-			if i.settle != nil {
-				i.settle(b.err)
-			}
-		}
-	}
 }

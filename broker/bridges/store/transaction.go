@@ -195,7 +195,7 @@ func (c *committer) apply(tx *transaction) {
 		c.log.Error("messages of a bridge are damaged and were deleted", slog.Int64("queue", d.row>>idBits),
 			slog.Uint64("entry", entryID(d.row)), slog.Int64("messages", d.messages), slog.Any("err", d.cause))
 	}
-	c.tell(tx)
+	c.logDropped(tx)
 }
 
 // settleBlocks takes over what is known of blocks now.

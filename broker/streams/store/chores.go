@@ -47,7 +47,7 @@ func (c *committer) sweep() {
 	c.busy = true
 	c.chores = append(c.chores, chore{c.sweepStep, func(err error) {
 		c.busy = false
-		if err != nil && c.cause.Load() == nil {
+		if err != nil && c.commits.Err() == nil {
 			c.log.Warn("what streams keep could not be tidied up", slog.Any("err", err))
 		}
 	}})

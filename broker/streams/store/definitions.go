@@ -71,7 +71,7 @@ func (s *Store) defined(d streams.Definition) {
 		s.books.put(j)
 	}
 	if j.setTTL(milliseconds(d.TTL)) {
-		s.mind()
+		s.committer.mind()
 	}
 }
 
@@ -202,5 +202,5 @@ func collect(rows *sql.Rows, err error) (ids []int64, _ error) {
 func (s *Store) bury(id int64) {
 	j := s.books.find(id)
 	j.bury()
-	s.inbox.enter(&entry{journal: j, weight: entryWeight, task: func(c *committer) { c.purge(j) }})
+	s.commits.Put(storage.Submission[*entry]{Task: func() { s.committer.purge(j) }, Weight: entryWeight})
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"signalbox/broker"
+	"signalbox/broker/storage"
 	"signalbox/broker/streams"
 )
 
@@ -38,14 +39,14 @@ func nothingCanBeStored(t *testing.T, breaks, mends, says string) {
 		}
 	}
 	must(t, s.file.Lock(t.Context()))
-	first, second := hand(t, l, weighty(3, 1, 2*probeBytes)...), hand(t, l, messages(4, 1)...)
+	first, second := hand(t, l, weighty(3, 1, 2*storage.ProbeBytes)...), hand(t, l, messages(4, 1)...)
 	synctest.Wait()
 	s.file.Unlock()
 	wantRefusal(<-first)
 	wantRefusal(<-second)
 	wantRefusal(s.Err())
 	wantRefusal(l.Append(t.Context(), messages(5, 1), []byte("lost"), func(error) { t.Error("settled what was not taken") }))
-	elapse(3 * probeEvery)
+	elapse(3 * storage.ProbeInterval)
 	wantRefusal(s.Err())
 	if n := strings.Count(said.String(), "level=ERROR"); n != 1 {
 		t.Errorf("logged %d errors, want one: %s", n, said)
@@ -55,7 +56,7 @@ func nothingCanBeStored(t *testing.T, breaks, mends, says string) {
 	l = kept(t, s, l.journal.stream)
 
 	within(t, s, mends)
-	elapse(2 * probeEvery)
+	elapse(2 * storage.ProbeInterval)
 	if err := s.Err(); err != nil {
 		t.Errorf("the store does not recover by itself: %v", err)
 	}
@@ -86,7 +87,7 @@ func TestFullDiskCanBeCleared(t *testing.T) {
 			t.Errorf("nothing expires on a full disk: %+v", u)
 		}
 		must(t, l.Clear(t.Context(), streams.Range{From: 2, To: 9}))
-		elapse(2 * probeEvery)
+		elapse(2 * storage.ProbeInterval)
 		if err := s.Err(); err != nil {
 			t.Errorf("there is room now: %v", err)
 		}

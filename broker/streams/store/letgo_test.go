@@ -226,20 +226,20 @@ func TestSpaceIsGivenBack(t *testing.T) {
 		s := fresh(t, Options{Durability: storage.Process})
 		l := stream(t, s, "s", 0)
 		keep(t, l, weighty(0, 40, 1<<20)...)
-		elapse(2 * idleAfter)
+		elapse(2 * storage.TidyDelay)
 		if got := fileSize(t, s, ""); got < 40<<20 {
 			t.Errorf("the file has %d bytes, want the size of what it holds", got)
 		}
 		must(t, l.Clear(t.Context(), everything))
 		for range 10 {
-			elapse(idleAfter / 3)
+			elapse(storage.TidyDelay / 3)
 			now(t, l)
 		}
 		within(t, s, `PRAGMA wal_checkpoint`)
 		if got := fileSize(t, s, ""); got > storage.Spare+2<<20 {
 			t.Errorf("the file has %d bytes, want at most %d", got, storage.Spare+2<<20)
 		}
-		elapse(2 * idleAfter)
+		elapse(2 * storage.TidyDelay)
 		if got := fileSize(t, s, "-wal"); got != 0 {
 			t.Errorf("the log has %d bytes, want none", got)
 		}

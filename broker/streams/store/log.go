@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"signalbox/broker/messaging"
+	"signalbox/broker/storage"
 	"signalbox/broker/streams"
 )
 
@@ -49,11 +50,12 @@ func (l *Log) Append(ctx context.Context, messages []messaging.Message, state []
 	if err := l.store.Err(); err != nil {
 		return err
 	}
-	e := &entry{journal: l.journal, weight: entryWeight + len(state), state: slices.Clone(state), settle: settle}
+	e := &entry{journal: l.journal, state: slices.Clone(state), settle: settle}
+	weight := entryWeight + len(state)
 	for i := range messages {
-		e.weight += size(&messages[i])
+		weight += size(&messages[i])
 	}
-	return l.hand(ctx, e, func() { e.runs = l.cut(l.store.in(messages)) })
+	return l.submit(ctx, storage.Submission[*entry]{Entry: e, Weight: weight}, func() { e.runs = l.cut(l.store.in(messages)) })
 }
 
 // in returns messages with the times by which they are stored, and leaves these be.
@@ -80,22 +82,28 @@ func rangeIn(r streams.Range, shift int64) streams.Range {
 	return r
 }
 
-// hand hands an entry over when there is room, and has it filled in its turn.
-func (l *Log) hand(ctx context.Context, e *entry, fill func()) error {
-	if err := l.store.inbox.reserve(ctx, e.weight); err != nil {
+// submit submits an entry or a task when there is room, and calls fill in its turn.
+func (l *Log) submit(ctx context.Context, s storage.Submission[*entry], fill func()) error {
+	if err := l.store.commits.Reserve(ctx, s.Weight); err != nil {
 		return err
 	}
 	l.journal.order.Lock()
 	defer l.journal.order.Unlock()
 	if l.closed.Load() || l.journal.gone {
-		l.store.inbox.done(e.weight)
+		l.store.commits.Release(s.Weight)
 		return errLogClosed
 	}
 	fill()
-	if !l.store.inbox.put(e) {
+	if !l.store.commits.PutReserved(s) {
 		return errClosed
 	}
 	return nil
+}
+
+// do has the committer run a task behind what was submitted before, and calls before
+// in its turn.
+func (l *Log) do(ctx context.Context, before func(), task func(*committer)) error {
+	return l.submit(ctx, storage.Submission[*entry]{Task: func() { task(l.store.committer) }, Weight: entryWeight}, before)
 }
 
 // cut encodes messages as runs that fit into a block, with the journal's order
@@ -153,15 +161,7 @@ func (l *Log) Usage() streams.Usage {
 // SetTTL sets for how many seconds messages are kept at least, 0 for ever.
 func (l *Log) SetTTL(seconds int64) {
 	if l.journal.setTTL(milliseconds(seconds)) {
-		l.store.mind()
-	}
-}
-
-// mind has the committer look at what expires when.
-func (s *Store) mind() {
-	select {
-	case s.retime <- struct{}{}:
-	default: // it is going to
+		l.store.committer.mind()
 	}
 }
 
@@ -173,8 +173,7 @@ func (l *Log) Clear(ctx context.Context, r streams.Range) error {
 	}
 	r = rangeIn(r, l.store.timeline.Shift())
 	cleared := make(chan error, 1)
-	e := &entry{journal: l.journal, weight: entryWeight, task: func(c *committer) { c.clear(l.journal, r, cleared) }}
-	if err := l.hand(ctx, e, func() {}); err != nil {
+	if err := l.do(ctx, func() {}, func(c *committer) { c.clear(l.journal, r, cleared) }); err != nil {
 		return fmt.Errorf("clear messages: %w", err)
 	}
 	select {
@@ -189,8 +188,8 @@ func (l *Log) Clear(ctx context.Context, r streams.Range) error {
 // to nothing. Where the context ends first, the log is closed all the same.
 func (l *Log) Close(ctx context.Context) error {
 	done := make(chan struct{})
-	last := &entry{journal: l.journal, weight: entryWeight, settle: func(error) { close(done) }}
-	err := l.hand(ctx, last, func() { l.closed.Store(true) })
+	last := []*entry{{settle: func(error) { close(done) }}}
+	err := l.do(ctx, func() { l.closed.Store(true) }, func(c *committer) { c.commits.Finish(last, nil) })
 	if err == nil {
 		select {
 		case <-done:

@@ -210,11 +210,11 @@ func TestSettleInOrder(t *testing.T) {
 func TestRoom(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := fresh(t, Options{})
+		const room = 64 << 10
+		s := fresh(t, Options{pending: room})
 		l := stream(t, s, "s", 0)
-		s.inbox.room = 64 << 10
 		must(t, s.file.Lock(t.Context()))
-		big := messaging.Message{Payload: make([]byte, s.inbox.room/2)}
+		big := messaging.Message{Payload: make([]byte, room/2)}
 		for range 3 { // the first is on its way to the disk, and counts still
 			ctx, cancel := context.WithCancelCause(t.Context())
 			done := make(chan error, 1)
@@ -224,7 +224,7 @@ func TestRoom(t *testing.T) {
 			case err := <-done:
 				must(t, err)
 			default:
-				if l.journal.tally.messages > 0 || s.inbox.weight < s.inbox.room {
+				if l.journal.tally.messages > 0 || !s.commits.Full() {
 					t.Error("waits though there is room")
 				}
 				cancel(errEnough)
@@ -247,9 +247,12 @@ func TestRoom(t *testing.T) {
 			t.Errorf("stored %d messages, want 3", u.Messages)
 		}
 		synctest.Wait()
-		if s.inbox.weight != 0 {
-			t.Errorf("%d bytes are said to be on their way", s.inbox.weight)
+		at, end := context.WithCancel(t.Context())
+		end()
+		if err := errors.Join(s.commits.Reserve(at, room-1), s.commits.Reserve(at, 1)); err != nil { // full with one byte more
+			t.Errorf("some bytes are said to be on their way: %v", err)
 		}
+		s.commits.Release(room)
 	})
 }
 

@@ -218,8 +218,7 @@ func (l *Log) decode(ctx context.Context, dst []messaging.Message, b block, body
 	if err == nil {
 		return messages, nil
 	}
-	e := &entry{journal: l.journal, weight: entryWeight, task: func(c *committer) { c.discard(l.journal, b.id) }}
-	if err := l.hand(ctx, e, func() {}); err != nil && !errors.Is(err, errLogClosed) && !errors.Is(err, errClosed) {
+	if err := l.do(ctx, func() {}, func(c *committer) { c.discard(l.journal, b.id) }); err != nil && !errors.Is(err, errLogClosed) && !errors.Is(err, errClosed) {
 		return nil, err
 	}
 	return messages[:0], nil

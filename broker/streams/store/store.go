@@ -14,8 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"signalbox/broker/clock"
@@ -34,6 +32,8 @@ type Options struct {
 	Log            *slog.Logger
 	Now            func() time.Time
 	Clock          *clock.Clock
+
+	pending int // see storage.Limits
 }
 
 // Store is the durable state of streams. All methods are safe for concurrent use.
@@ -49,16 +49,9 @@ type Store struct {
 	reading     *reading
 	conn        *storage.Conn // the committer's
 
-	inbox   *inbox
-	books   books
-	retime  chan struct{} // tells the committer of a change of a TTL, buffered by one
-	settled chan batch    // from the committer to the settler
-	cause   atomic.Pointer[storage.Failure]
-
-	tasks     sync.WaitGroup // the committer and the settler
-	closeOnce sync.Once
-	closed    chan struct{} // closed once all is done
-	closeErr  error         // valid once closed is closed
+	books     books
+	commits   *storage.Committer[*entry]
+	committer *committer
 }
 
 var _ streams.Store = (*Store)(nil)
@@ -66,29 +59,23 @@ var _ streams.Store = (*Store)(nil)
 // errClosed is what becomes of what comes too late.
 var errClosed = errors.New("the store of the streams' messages is closed")
 
-// batch is what was committed, or failed, together.
-type batch struct {
-	group []*entry
-	err   error
-}
-
-// batches is how many batches may wait to be settled; with more, commits wait.
-const batches = 4
-
 // Open opens or creates the file and begins to tidy it up. Its errors are
 // sentences that say what to do.
 func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	o.setDefaults()
 	s := &Store{
-		options: o, log: o.Log, now: o.Now, limits: newLimits(o), inbox: newInbox(),
-		books:  books{journals: map[int64]*journal{}},
-		retime: make(chan struct{}, 1), settled: make(chan batch, batches), closed: make(chan struct{}),
+		options: o, log: o.Log, now: o.Now, limits: newLimits(o),
+		books: books{journals: map[int64]*journal{}},
 	}
 	if err := s.open(ctx, path); err != nil {
 		return nil, errors.Join(err, s.closeFile())
 	}
-	s.tasks.Go(newCommitter(s).run)
-	s.tasks.Go(s.settle)
+	s.commits = storage.NewCommitter[*entry](storage.Config{
+		Conn: s.conn, Log: s.log, Now: s.now, Contents: "the streams' messages",
+		Limits: storage.Limits{GroupEntries: groupEntries, Pending: o.pending},
+		Fill:   int(fill), Drain: int(drain), Closed: errClosed,
+	})
+	s.startCommitter()
 	return s, nil
 }
 
@@ -137,12 +124,7 @@ func (s *Store) openParts(ctx context.Context, path string) (err error) {
 
 // Err tells why nothing can be stored at present, in a sentence for an operator,
 // or nil.
-func (s *Store) Err() error {
-	if f := s.cause.Load(); f != nil {
-		return f
-	}
-	return nil
-}
+func (s *Store) Err() error { return s.commits.Err() }
 
 // Open gives what a stream keeps; see streams.Store.
 func (s *Store) Open(_ context.Context, id int64) (streams.Log, error) {
@@ -158,22 +140,7 @@ func (s *Store) Open(_ context.Context, id int64) (streams.Log, error) {
 
 // Close stores what was handed over and ends. The context bounds the waiting
 // only; the closing goes on behind it.
-func (s *Store) Close(ctx context.Context) error {
-	s.closeOnce.Do(func() {
-		s.inbox.close()
-		go func() {
-			s.tasks.Wait()
-			s.closeErr = s.closeFile()
-			close(s.closed)
-		}()
-	})
-	select {
-	case <-s.closed:
-		return s.closeErr
-	case <-ctx.Done():
-		return fmt.Errorf("close %s: %w", name, context.Cause(ctx))
-	}
-}
+func (s *Store) Close(ctx context.Context) error { return s.commits.Close(ctx, s.closeFile) }
 
 // closeFile closes what was opened of the file.
 func (s *Store) closeFile() (err error) {
@@ -191,15 +158,4 @@ func (s *Store) closeFile() (err error) {
 		err = errors.Join(err, s.file.Close())
 	}
 	return err
-}
-
-// settle tells what became of what was handed over, while more is committed.
-func (s *Store) settle() {
-	for b := range s.settled {
-		for _, e := range b.group {
-			if e.settle != nil {
-				e.settle(b.err)
-			}
-		}
-	}
 }

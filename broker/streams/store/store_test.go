@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/broker"
+	"signalbox/broker/storage"
 	"signalbox/broker/streams"
 	"signalbox/scripts/suite"
 )
@@ -193,7 +194,7 @@ func TestPurgeIsResumed(t *testing.T) {
 	}
 	must(t, l.Append(t.Context(), big, []byte("state"), func(error) {}), l.Close(t.Context()))
 	closing := make(chan struct{})
-	s.inbox.enter(&entry{journal: l.journal, weight: entryWeight, task: func(*committer) { <-closing }}) // or it might be done before
+	s.commits.Put(storage.Submission[*entry]{Task: func() { <-closing }}) // or it might be done before
 	must(t, s.Delete(t.Context(), l.journal.stream))
 	done, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -71,7 +71,7 @@ func (c *committer) apply(tx *transaction) {
 		c.log.Error("messages of a stream are damaged and were deleted", slog.Int64("stream", d.id>>sequenceBits),
 			slog.Int64("block", sequence(d.id)), slog.Int64("messages", d.count), slog.Any("err", d.cause))
 	}
-	c.tell(tx.let)
+	c.logEvicted(tx.let)
 }
 
 // change gives what the transaction makes of a journal.

@@ -1,0 +1,288 @@
+package storage
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// errGone is what the committer of the tests answers after Close.
+var errGone = errors.New("gone")
+
+// committing is a committer of notes. A note is stored under its number; one that
+// begins with "owed" is kept while nothing can be stored.
+type committing struct {
+	*Committer[note]
+	t    *testing.T
+	file *File
+	conn *Conn
+	owed []note
+	log  strings.Builder // read when the committer has ended, or within a bubble
+
+	mu       sync.Mutex
+	outcomes []string
+	groups   []int // how many notes were written at a time
+}
+
+type note struct {
+	id   int
+	body string
+}
+
+// The statements of the committer, by their place.
+const (
+	insertNote = iota
+	fillNote
+	drainNotes
+)
+
+func newCommitting(t *testing.T, l Limits) *committing {
+	t.Helper()
+	f := open(t, filepath.Join(t.TempDir(), "notes.db"))
+	conn, err := f.Connect(t.Context(), Process, []string{
+		insertNote: `INSERT INTO note (id, body) VALUES (?, ?)`,
+		fillNote:   `INSERT INTO note (id, body) VALUES (0, zeroblob(?))`,
+		drainNotes: `DELETE FROM note WHERE id = 0`,
+	})
+	must(t, err)
+	c := &committing{t: t, file: f, conn: conn}
+	c.Committer = NewCommitter[note](Config{
+		Conn: conn, Log: slog.New(slog.NewTextHandler(&c.log, nil)), Now: time.Now, Contents: "the notes",
+		Limits: l, Fill: fillNote, Drain: drainNotes, Closed: errGone,
+	})
+	c.Start(Callbacks[note]{Write: c.write, Report: c.report, Omit: c.omit, Refuse: c.refuse, Resume: c.resume, End: c.end})
+	return c
+}
+
+func (c *committing) write(group []note) error {
+	c.groups = append(c.groups, len(group))
+	return c.conn.Transact(context.Background(), func() error {
+		for _, n := range group {
+			if err := c.conn.Exec(insertNote, []driver.Value{int64(n.id), n.body}...); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (c *committing) report(group []note, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, n := range group {
+		c.outcomes = append(c.outcomes, fmt.Sprint(n.body, " ", err))
+	}
+}
+
+func (c *committing) omit([]note, error) error { return errors.New("omitted") }
+
+func (c *committing) refuse(group []note) (refused []note) {
+	for _, n := range group {
+		if strings.HasPrefix(n.body, "owed") {
+			c.owed = append(c.owed, n)
+		} else {
+			refused = append(refused, n)
+		}
+	}
+	return refused
+}
+
+func (c *committing) resume() error {
+	if err := c.Probe(); err != nil {
+		return err
+	}
+	rest, err := c.Commit(c.owed)
+	c.owed = rest
+	return err
+}
+
+func (c *committing) end() error {
+	if len(c.owed) > 0 {
+		return fmt.Errorf("%d notes are lost", len(c.owed))
+	}
+	return nil
+}
+
+func (c *committing) put(id int, body string) {
+	c.Put(Submission[note]{Entry: note{id, body}, Weight: 1})
+}
+
+// close closes the committer and the file.
+func (c *committing) close() error {
+	return errors.Join(c.Close(context.Background(), c.conn.Close), c.file.Close())
+}
+
+// wantOutcomes compares what was reported, in order.
+func (c *committing) wantOutcomes(want ...string) {
+	c.t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !slices.Equal(c.outcomes, want) {
+		c.t.Errorf("reported %q, want %q", c.outcomes, want)
+	}
+	c.outcomes = nil
+}
+
+// TestCommitGroups submits while the file is taken: what waits then is one transaction,
+// in order, in which what was put first comes first. A task is alone.
+func TestCommitGroups(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCommitting(t, Limits{GroupEntries: 3})
+		must(t, c.file.Lock(t.Context()))
+		c.put(1, "alone")
+		synctest.Wait()
+		for id := range 4 {
+			c.put(id+2, fmt.Sprint("n", id))
+		}
+		c.Put(Submission[note]{Task: func() { c.Finish([]note{{body: "task"}}, nil) }})
+		c.put(6, "behind")
+		c.PutFirst(note{7, "first"})
+		c.file.Unlock()
+		must(t, c.close())
+		c.wantOutcomes("alone <nil>", "first <nil>", "n0 <nil>", "n1 <nil>", "n2 <nil>", "n3 <nil>", "task <nil>", "behind <nil>")
+		if want := []int{1, 4, 1, 1}; !slices.Equal(c.groups, want) {
+			t.Errorf("wrote groups of %v, want %v", c.groups, want)
+		}
+	})
+}
+
+// TestCommitContradiction leaves out the one note that contradicts what is stored.
+func TestCommitContradiction(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCommitting(t, Limits{GroupEntries: 10})
+		must(t, c.file.Lock(t.Context()))
+		c.put(1, "a")
+		synctest.Wait()
+		c.put(2, "b")
+		c.put(1, "again")
+		c.put(3, "c")
+		c.file.Unlock()
+		synctest.Wait()
+		c.put(2, "alone")
+		synctest.Wait()
+		c.wantOutcomes("a <nil>", "b <nil>", "again omitted", "c <nil>", "alone omitted")
+		must(t, c.Err(), c.close())
+	})
+}
+
+// TestCommitFailure refuses while nothing can be stored, stores what is owed when that
+// has passed, and logs both once.
+func TestCommitFailure(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCommitting(t, Limits{GroupEntries: 10})
+		set := func(q string) {
+			_, err := c.conn.SQL().ExecContext(t.Context(), q)
+			must(t, err)
+		}
+		c.put(1, "a")
+		synctest.Wait()
+		set(`PRAGMA query_only = 1`)
+		for id, body := range []string{"b", "owed d", "owed e", "f"} {
+			c.put(id+2, body)
+			synctest.Wait()
+		}
+		cause := c.Err()
+		if cause == nil || !strings.Contains(cause.Error(), "permissions") {
+			t.Errorf("got %v, want a sentence about permissions", cause)
+		}
+		<-time.After(3 * ProbeInterval)
+		c.wantOutcomes("a <nil>", fmt.Sprint("b ", cause), fmt.Sprint("f ", cause))
+		set(`PRAGMA query_only = 0`)
+		c.Retry()
+		synctest.Wait()
+		c.wantOutcomes("owed d <nil>", "owed e <nil>")
+		must(t, c.Err())
+		set(`PRAGMA query_only = 1`)
+		c.put(10, "owed g")
+		synctest.Wait()
+		if err := c.close(); err == nil || !strings.Contains(err.Error(), "1 notes are lost") {
+			t.Errorf("closed with %v", err)
+		}
+		if got := strings.Count(c.log.String(), "the notes cannot be stored"); got != 2 {
+			t.Errorf("the log has %d failures, want 2:\n%s", got, c.log.String())
+		}
+		if got := strings.Count(c.log.String(), "the notes can be stored again"); got != 1 {
+			t.Errorf("the log has %d recoveries, want 1:\n%s", got, c.log.String())
+		}
+	})
+}
+
+// TestCommitBounds waits for room by entries and by weight, until there is some, the
+// context ends or the committer is closed.
+func TestCommitBounds(t *testing.T) {
+	t.Parallel()
+	for name, l := range map[string]Limits{
+		"entries": {GroupEntries: 10, Entries: 2}, "weight": {GroupEntries: 10, Pending: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { commitBounds(t, l) })
+		})
+	}
+}
+
+func commitBounds(t *testing.T, l Limits) {
+	c := newCommitting(t, l)
+	must(t, c.file.Lock(t.Context()))
+	c.put(1, "a")
+	if c.WaitForRoom(); c.Full() {
+		t.Error("one entry fills the inbox")
+	}
+	c.put(2, "b")
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if err := c.Reserve(ended, 1); !errors.Is(err, context.Canceled) {
+		t.Errorf("reserved with %v", err)
+	}
+	waiting := make(chan error, 2)
+	go func() { waiting <- c.Reserve(t.Context(), 1) }()
+	go func() { c.WaitForRoom(); waiting <- nil }()
+	synctest.Wait()
+	if len(waiting) > 0 {
+		t.Error("there is room although nothing was committed")
+	}
+	c.file.Unlock()
+	must(t, <-waiting, <-waiting)
+	if !c.PutReserved(Submission[note]{Entry: note{3, "c"}, Weight: 1}) {
+		t.Error("what was reserved is refused")
+	}
+	synctest.Wait()
+	must(t, c.Reserve(t.Context(), 2))
+	c.Release(2)
+	if c.Full() {
+		t.Error("what was released still counts")
+	}
+	must(t, c.close())
+	if c.Put(Submission[note]{}) || !errors.Is(c.Reserve(t.Context(), 1), errGone) {
+		t.Error("takes more after it was closed")
+	}
+	c.wantOutcomes("a <nil>", "b <nil>", "c <nil>")
+}
+
+// TestTally returns the sum at first and then once a minute.
+func TestTally(t *testing.T) {
+	t.Parallel()
+	var sum Tally
+	at := time.Unix(1000, 0)
+	for _, step := range []struct {
+		after   time.Duration
+		n, want int64
+	}{{0, 0, 0}, {0, 2, 2}, {time.Second, 3, 0}, {58 * time.Second, 0, 0}, {time.Second, 1, 4}, {time.Hour, 0, 0}} {
+		at = at.Add(step.after)
+		if got := sum.Add(step.n, func() time.Time { return at }); got != step.want {
+			t.Errorf("%d after %v: got %d, want %d", step.n, step.after, got, step.want)
+		}
+	}
+}
