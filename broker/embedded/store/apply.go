@@ -64,7 +64,7 @@ func (s *Store) Attach(ctx context.Context, part Part) error {
 // that it can begin with another log. The durability is again that of Options.
 func (s *Store) Detach(ctx context.Context) error {
 	return s.send(ctx, func(c *committer) error {
-		if err := c.endure(s.durability); err != nil {
+		if err := c.disk.SetDurability(s.durability); err != nil {
 			return err
 		}
 		if err := c.disk.Transact(ctx, func() error { return c.disk.exec(deleteApplied) }); err != nil {
@@ -80,18 +80,7 @@ func (s *Store) Detach(ctx context.Context) error {
 // are in a snapshot. After a loss of power what is missing is given to Apply again,
 // as the index is missing with it.
 func (s *Store) SetDurability(ctx context.Context, d storage.Durability) error {
-	return s.send(ctx, func(c *committer) error { return c.endure(d) })
-}
-
-func (c *committer) endure(d storage.Durability) error {
-	if d == c.durability {
-		return nil
-	}
-	if err := c.disk.SetDurability(d); err != nil {
-		return fmt.Errorf("say how durable the broker's messages are: %w", err)
-	}
-	c.durability = d
-	return nil
+	return s.send(ctx, func(c *committer) error { return c.disk.SetDurability(d) })
 }
 
 // apply commits a group under its index.
@@ -109,22 +98,19 @@ func (c *committer) apply(index uint64, group []*engine.Changes) error {
 		err = c.salvage(group, at)
 	}
 	if err != nil {
-		c.fail(err)
-		return c.cause.Load()
+		c.commits.Fail(err)
+		return c.Err()
 	}
 	c.shared.Store(&at)
-	c.timer.Reset(idleAfter)
+	c.commits.Committed()
 	return nil
 }
 
 // writable tries to end a time in which nothing could be stored, and tells why it
 // lasts. What is owed comes before all else.
 func (c *committer) writable() error {
-	c.recover()
-	if f := c.cause.Load(); f != nil {
-		return f
-	}
-	return nil
+	c.commits.Recover()
+	return c.Err()
 }
 
 // salvage commits a group without those of its changes that contradict what is

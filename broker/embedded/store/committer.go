@@ -4,99 +4,46 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"time"
 
 	"signalbox/broker/embedded/engine"
 	"signalbox/broker/storage"
 )
 
-// Times between attempts to write again after a failure, without changes before
-// the file is tidied up, and between the steps of that.
+// Bounds of one transaction, and of what may be submitted and not committed before
+// Room waits, in changes; and what anything but a payload weighs, in bytes.
 const (
-	probeEvery = time.Second
-	idleAfter  = time.Second
-	tidyPause  = 10 * time.Millisecond
+	groupChanges = 1024
+	roomChanges  = 16 << 10
+	recordWeight = 64
 )
 
-// probeBytes is how much must fit onto the disk before it counts as writable.
-const probeBytes = 256 << 10
-
-// committer is the one goroutine that writes. It takes what was submitted,
-// commits it as one transaction and hands it on to be settled.
+// committer is what the goroutine that writes works with.
 type committer struct {
 	*Store
-	plan       *plan
-	writer     writer
-	durability storage.Durability
-	timer      *time.Timer       // until the next probe, or until idle
-	owed       []*engine.Changes // not stored yet, in order; none unless failing
-	since      time.Time         // of the failure
+	plan   *plan
+	writer writer
+	owed   []*engine.Changes // not stored yet, in order; none unless failing
 }
 
-func newCommitter(s *Store) *committer {
+func (s *Store) startCommitter() {
 	p := newPlan(nil)
-	return &committer{
-		Store: s, plan: p, writer: writer{disk: s.disk, plan: p}, durability: s.durability, timer: time.NewTimer(idleAfter),
-	}
+	c := &committer{Store: s, plan: p, writer: writer{disk: s.disk, plan: p}}
+	s.committer = c
+	s.commits.Start(storage.Callbacks[*engine.Changes]{
+		Write:  func(group []*engine.Changes) error { return c.commit(group, position{}) },
+		Report: c.report, Omit: c.omit, Refuse: c.refuse, Resume: c.resume, End: c.end,
+	})
 }
 
-// run works until the inbox is closed and empty.
-func (c *committer) run() {
-	defer close(c.settled)
-	defer c.timer.Stop()
-	for !c.inbox.ended() {
-		select {
-		case <-c.inbox.wake:
-			c.empty()
-		case <-c.probe:
-			c.recover()
-		case <-c.timer.C:
-			c.tick()
-		}
+// weigh returns how much memory changes hold, roughly.
+func weigh(c *engine.Changes) int {
+	records := len(c.PutSessions) + len(c.Subscribed) + len(c.Unsubscribed) + len(c.Messages) + len(c.Enqueued) +
+		len(c.Released) + len(c.Received) + len(c.Retained) + len(c.Dequeued) + len(c.Forgotten) + len(c.EndedSessions)
+	w := (1 + records) * recordWeight
+	for _, m := range c.Messages {
+		w += len(m.Payload)
 	}
-	c.end()
-}
-
-// empty commits what waits, group by group, and does errands in between.
-func (c *committer) empty() {
-	for {
-		group, weight, e := c.inbox.take()
-		switch {
-		case e != nil:
-			e.run(c)
-		case len(group) > 0:
-			c.process(group)
-			c.inbox.done(len(group), weight)
-		default:
-			return
-		}
-	}
-}
-
-func (c *committer) process(group []*engine.Changes) {
-	if c.cause.Load() != nil {
-		c.keep(group)
-		return
-	}
-	if c.try(group) {
-		c.timer.Reset(idleAfter)
-	}
-}
-
-// try commits a group and tells whether changes can be stored at all. If not, it
-// keeps what is owed.
-func (c *committer) try(group []*engine.Changes) bool {
-	err := c.commit(group, position{})
-	if err == nil {
-		c.settled <- batch{group, nil}
-		return true
-	}
-	if storage.Fault(err) {
-		return c.separate(group)
-	}
-	c.fail(err)
-	c.keep(group)
-	return false
+	return w
 }
 
 // commit writes a group in one transaction, and the position that is reached with
@@ -146,29 +93,15 @@ func (c *committer) adopt(books *ledger) {
 	c.books, c.plan.books = books, books
 }
 
-// separate commits a group change by change, because one of them contradicts
-// what is stored, which is a fault of this program. That one is refused even if
-// it is owed: it would fail for ever.
-func (c *committer) separate(group []*engine.Changes) bool {
-	for i := range group {
-		err := c.commit(group[i:i+1], position{})
-		if err != nil && !storage.Fault(err) {
-			c.fail(err)
-			c.keep(group[i:])
-			return false
-		}
-		if err != nil {
-			c.log.Error("changes contradict what is stored and were left out", slog.Any("err", err))
-		}
-		c.settled <- batch{group[i : i+1], err}
-	}
-	return true
+// omit logs changes that contradict what is stored. They are refused even if they are
+// owed: they would fail for ever.
+func (c *committer) omit(_ []*engine.Changes, err error) error {
+	c.log.Error("changes contradict what is stored and were left out", slog.Any("err", err))
+	return err
 }
 
-// keep puts aside, of changes that cannot be stored, what is owed, and refuses
-// the rest.
-func (c *committer) keep(group []*engine.Changes) {
-	var refused []*engine.Changes
+// refuse keeps, of changes that cannot be stored, what is owed, and returns the rest.
+func (c *committer) refuse(group []*engine.Changes) (refused []*engine.Changes) {
 	for _, changes := range group {
 		if changes.Owed {
 			c.owed = append(c.owed, changes)
@@ -176,65 +109,43 @@ func (c *committer) keep(group []*engine.Changes) {
 			refused = append(refused, changes)
 		}
 	}
-	if len(refused) > 0 {
-		c.settled <- batch{refused, c.cause.Load()}
-	}
+	return refused
 }
 
-// fail begins the time in which nothing can be stored.
-func (c *committer) fail(err error) {
-	if c.cause.Swap(c.disk.File().Failure(err, "the broker's messages cannot be stored; the log tells why")) == nil {
-		c.since = c.now()
-		c.log.Error("the broker's messages cannot be stored", slog.Any("err", err))
+// resume stores what is owed where something can be stored again. Only then are new
+// changes taken.
+func (c *committer) resume() error {
+	if err := c.commits.Probe(); err != nil {
+		return err
 	}
-	c.timer.Reset(probeEvery)
-}
-
-// tick does what the timer was set for.
-func (c *committer) tick() {
-	if c.cause.Load() != nil {
-		c.recover()
-		return
-	}
-	more, err := c.disk.Tidy(context.Background())
-	if err != nil {
-		c.log.Warn("the broker's database could not be tidied up", slog.Any("err", err))
-	}
-	if more {
-		c.timer.Reset(tidyPause)
-	}
-}
-
-// recover finds out whether something can be stored again. If so it stores what
-// is owed, and only then takes new changes.
-func (c *committer) recover() {
-	if c.cause.Load() == nil {
-		return
-	}
-	if err := c.disk.probe(context.Background()); err != nil {
-		c.fail(err)
-		return
-	}
-	owed := c.owed
-	c.owed = nil
-	for len(owed) > 0 {
-		n := min(len(owed), groupChanges)
-		if !c.try(owed[:n:n]) {
-			c.owed = append(c.owed, owed[n:]...)
-			return
+	for len(c.owed) > 0 {
+		n := min(len(c.owed), groupChanges)
+		rest, err := c.commits.Commit(c.owed[:n:n])
+		if err != nil {
+			c.owed = append(rest, c.owed[n:]...)
+			return err
 		}
-		owed = owed[n:]
+		c.owed = c.owed[n:]
 	}
-	c.cause.Store(nil)
-	c.log.Info("the broker's messages can be stored again", slog.Duration("after", c.now().Sub(c.since)))
-	c.timer.Reset(idleAfter)
+	c.owed = nil
+	return nil
 }
 
 // end stores what is owed, if that is possible at last.
-func (c *committer) end() {
-	c.recover()
-	if len(c.owed) > 0 {
-		c.closeErr = fmt.Errorf("%d changes to sessions could not be stored: %w", len(c.owed), c.cause.Load())
-		c.settled <- batch{c.owed, c.cause.Load()}
+func (c *committer) end() error {
+	c.commits.Recover()
+	if len(c.owed) == 0 {
+		return nil
+	}
+	c.commits.Finish(c.owed, c.Err())
+	return fmt.Errorf("%d changes to sessions could not be stored: %w", len(c.owed), c.Err())
+}
+
+// report calls those who wait for changes.
+func (c *committer) report(group []*engine.Changes, err error) {
+	for _, changes := range group {
+		if changes.Done != nil {
+			changes.Done.Settled(changes, err)
+		}
 	}
 }

@@ -19,18 +19,3 @@ func openDisk(ctx context.Context, f *storage.File, d storage.Durability) (disk,
 
 // exec runs a prepared statement within a transaction. Integers must be int64.
 func (k disk) exec(s statement, values ...driver.Value) error { return k.Exec(int(s), values...) }
-
-// probe finds out whether the file can be written to and grow: it stores
-// something of some size, and deletes it again.
-func (k disk) probe(ctx context.Context) error {
-	err := k.Transact(ctx, func() error {
-		if err := k.exec(drain); err != nil {
-			return err
-		}
-		return k.exec(fill, int64(probeBytes))
-	})
-	if err != nil {
-		return err
-	}
-	return k.Transact(ctx, func() error { return k.exec(drain) })
-}

@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
+
+	"signalbox/broker/embedded/engine"
+	"signalbox/broker/storage"
 )
 
 // errand is something that the committer does between two groups of changes,
@@ -18,7 +21,7 @@ type errand struct {
 // before it was begun, it is not done; begun, it is waited for.
 func (s *Store) send(ctx context.Context, do func(*committer) error) error {
 	e := &errand{do: do, done: make(chan error, 1)}
-	if !s.inbox.send(e) {
+	if !s.commits.Put(storage.Submission[*engine.Changes]{Task: func() { e.run(s.committer) }}) {
 		return errClosed
 	}
 	select {

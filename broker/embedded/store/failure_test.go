@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/broker/embedded/engine"
+	"signalbox/broker/storage"
 )
 
 const limitDir = "STORE_LIMIT_DIR" // set for the process that has a limit to its files
@@ -22,7 +23,7 @@ const limitDir = "STORE_LIMIT_DIR" // set for the process that has a limit to it
 // big is a message that does not fit where there is little room.
 func big(id uint64, topic string) *engine.Message {
 	m := message(id, topic)
-	m.Payload = make([]byte, 2*probeBytes)
+	m.Payload = make([]byte, 2*storage.ProbeBytes)
 	return m
 }
 
@@ -63,12 +64,12 @@ func nothingCanBeStored(t *testing.T, breaks, mends, says string) {
 		c.Done, c.Tag = j, i
 		s.Submit(c)
 	}
-	elapse(t, 3*probeEvery)
+	elapse(t, 3*storage.ProbeInterval)
 	if want := []string{"1 " + s.Err().Error()}; !cmp.Equal(want, j.all()) {
 		t.Errorf("settled %q, want %q", j.all(), want)
 	}
 	within(t, s, mends)
-	elapse(t, 2*probeEvery)
+	elapse(t, 2*storage.ProbeInterval)
 	if err := s.Err(); err != nil {
 		t.Errorf("the store does not recover by itself: %v", err)
 	}
@@ -176,7 +177,7 @@ func underLimit(dir string) int {
 		limit := func(to uint64) error {
 			return syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: to, Max: 1 << 40})
 		}
-		if err := limit(probeBytes); err != nil { // so that it does not recover by itself
+		if err := limit(storage.ProbeBytes); err != nil { // so that it does not recover by itself
 			return err
 		}
 		if err := <-submit(s, queued(1, big(1, "t"))); err == nil || s.Err() == nil {

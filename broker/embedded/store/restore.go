@@ -58,21 +58,21 @@ func (c *committer) restore(in *restoration) error {
 	if err := c.learn(in.ctx); err != nil {
 		return err
 	}
-	defer c.relax(c.durability)
-	if err := c.endure(storage.Full); err != nil {
+	defer c.relax(c.disk.Durability())
+	if err := c.disk.SetDurability(storage.Full); err != nil {
 		return err
 	}
 	if err := c.replace(in); err != nil {
 		return err
 	}
 	c.shared.Store(&in.at)
-	c.timer.Reset(idleAfter)
+	c.commits.Committed()
 	return nil
 }
 
 // relax goes back to a durability. Where that fails, a better one stays.
 func (c *committer) relax(d storage.Durability) {
-	if err := c.endure(d); err != nil {
+	if err := c.disk.SetDurability(d); err != nil {
 		c.log.Warn("the broker's messages stay as durable as they can be", slog.Any("err", err))
 	}
 }

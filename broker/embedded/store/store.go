@@ -34,37 +34,20 @@ type Options struct {
 type Store struct {
 	log        *slog.Logger
 	now        func() time.Time
-	durability storage.Durability // where the broker is alone
-	inbox      *inbox
+	durability storage.Durability        // where the broker is alone
 	disk       disk                      // the committer's
 	readers    *sql.DB                   // see Messages
 	messages   func() (*sql.Stmt, error) // reads from readers; prepared when first called
 	books      *ledger                   // what is stored, nil while unknown; the committer's
 	shared     atomic.Pointer[position]
-
-	probe   chan struct{} // asks the committer to try again, buffered by one
-	settled chan batch    // from the committer to the settler
-	cause   atomic.Pointer[storage.Failure]
-
-	tasks     sync.WaitGroup // the committer and the settler
-	closeOnce sync.Once
-	closed    chan struct{} // closed once all is done
-	closeErr  error         // valid once closed is closed
+	commits    *storage.Committer[*engine.Changes]
+	committer  *committer
 }
 
 var _ engine.Store = (*Store)(nil)
 
 // errClosed is what becomes of changes that come too late.
 var errClosed = errors.New("the store of the broker's messages is closed")
-
-// batch is what was committed, or failed, together.
-type batch struct {
-	group []*engine.Changes
-	err   error
-}
-
-// batches is how many batches may wait to be settled; with more, commits wait.
-const batches = 4
 
 // Open prepares to keep messages in a file, which must stay open until Close
 // has returned. It must be closed.
@@ -74,18 +57,19 @@ func Open(ctx context.Context, f *storage.File, o Options) (*Store, error) {
 	if err != nil {
 		return nil, storage.Explain(f.Path(), fmt.Errorf("prepare to keep messages in %s: %w", f.Path(), err))
 	}
-	s := &Store{
-		log: o.Log, now: o.Now, durability: o.Durability, inbox: newInbox(), disk: d, readers: f.Readers(),
-		probe: make(chan struct{}, 1), settled: make(chan batch, batches), closed: make(chan struct{}),
-	}
+	s := &Store{log: o.Log, now: o.Now, durability: o.Durability, disk: d, readers: f.Readers()}
 	s.messages = sync.OnceValues(s.prepareMessages)
 	at, err := reached(ctx, d.SQL())
 	if err != nil {
 		return nil, errors.Join(storage.Explain(f.Path(), fmt.Errorf("read how far a log was applied in %s: %w", f.Path(), err)), d.Close(), s.readers.Close())
 	}
 	s.shared.Store(&at)
-	s.tasks.Go(newCommitter(s).run)
-	s.tasks.Go(s.settle)
+	s.commits = storage.NewCommitter[*engine.Changes](storage.Config{
+		Conn: d.Conn, Log: s.log, Now: s.now, Contents: "the broker's messages",
+		Limits: storage.Limits{GroupEntries: groupChanges, Entries: roomChanges},
+		Fill:   int(fill), Drain: int(drain), Closed: errClosed,
+	})
+	s.startCommitter()
 	return s, nil
 }
 
@@ -126,12 +110,12 @@ func (s *Store) Load(ctx context.Context) (*engine.Snapshot, error) {
 
 // Room waits while much is submitted and not yet committed. What is owed and
 // cannot be stored does not count, so nobody waits for a disk that is full.
-func (s *Store) Room() { s.inbox.room() }
+func (s *Store) Room() { s.commits.WaitForRoom() }
 
 // Submit hands over changes; see engine.Store. What is submitted after Close is
 // lost and logged, and whoever waits for it is told.
 func (s *Store) Submit(c *engine.Changes) {
-	if s.inbox.put(c) {
+	if s.commits.Put(storage.Submission[*engine.Changes]{Entry: c, Weight: weigh(c)}) {
 		return
 	}
 	s.log.Error("changes came after the store of the broker's messages was closed, and are lost")
@@ -142,48 +126,14 @@ func (s *Store) Submit(c *engine.Changes) {
 
 // Err tells why nothing can be stored at present, in a sentence for an operator,
 // or nil.
-func (s *Store) Err() error {
-	if f := s.cause.Load(); f != nil {
-		return f
-	}
-	return nil
-}
+func (s *Store) Err() error { return s.commits.Err() }
 
 // Retry has the store find out at once whether it can write again, instead of
 // within a second.
-func (s *Store) Retry() {
-	select {
-	case s.probe <- struct{}{}:
-	default: // it is going to
-	}
-}
+func (s *Store) Retry() { s.commits.Retry() }
 
 // Close commits what was submitted and ends. The context bounds the waiting
 // only; the closing goes on behind it.
 func (s *Store) Close(ctx context.Context) error {
-	s.closeOnce.Do(func() {
-		s.inbox.close()
-		go func() {
-			s.tasks.Wait()
-			s.closeErr = errors.Join(s.closeErr, s.readers.Close(), s.disk.Close())
-			close(s.closed)
-		}()
-	})
-	select {
-	case <-s.closed:
-		return s.closeErr
-	case <-ctx.Done():
-		return fmt.Errorf("close the store of the broker's messages: %w", context.Cause(ctx))
-	}
-}
-
-// settle tells what became of changes, while the next ones are committed.
-func (s *Store) settle() {
-	for b := range s.settled {
-		for _, c := range b.group {
-			if c.Done != nil {
-				c.Done.Settled(c, b.err)
-			}
-		}
-	}
+	return s.commits.Close(ctx, func() error { return errors.Join(s.readers.Close(), s.disk.Close()) })
 }

@@ -267,7 +267,7 @@ func TestRoom(t *testing.T) {
 			}
 		},
 		"bytes": func(s *opened) {
-			s.Submit(&engine.Changes{Messages: []*engine.Message{{Payload: make([]byte, roomWeight)}}})
+			s.Submit(&engine.Changes{Messages: []*engine.Message{{Payload: make([]byte, storage.MaxPending)}}})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -354,7 +354,7 @@ func TestIdle(t *testing.T) {
 		if got := fileSize(t, s, ""); got < messages*size/2 {
 			t.Errorf("the file has %d bytes, want the size of what it held", got)
 		}
-		elapse(t, idleAfter*5)
+		elapse(t, storage.TidyDelay*5)
 		if got := fileSize(t, s, "-wal"); got != 0 {
 			t.Errorf("the log has %d bytes, want none", got)
 		}
