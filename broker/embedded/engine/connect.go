@@ -144,6 +144,9 @@ func (c *Conn) establish(assigned string) error {
 	if err := c.engine.storeSession(s); err != nil {
 		return c.reject(unstored(err))
 	}
+	if c.era.isOver() && !c.socket.AdminOnly {
+		return c.reject(errElsewhere) // its session may have been forgotten before it was looked for
+	}
 	c.in.heard = time.Now()
 	c.active.Store(c.engine.now())
 	if c.in.idle > 0 {

@@ -254,10 +254,10 @@ func (p *publication) message() *Message {
 	return nil
 }
 
-// canStore tells whether a message is accepted: not while it would have to be
-// stored and nothing can be.
-func (e *Engine) canStore(m *Message, r *route) bool {
-	now, err := e.era.Load(), e.store.Err()
+// canStore reports whether a message is accepted, where err is what the store says of
+// itself: not while it would have to be stored and nothing can be.
+func (e *Engine) canStore(m *Message, r *route, err error) bool {
+	now := e.era.Load()
 	if now.volatile { // whoever it is for is at another server
 		return m.QoS == 0 && !(m.Retain && lasting(m.Topic))
 	}

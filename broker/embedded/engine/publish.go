@@ -236,8 +236,9 @@ func (c *Conn) forward(pk *packet.Publish, r *route) {
 		pub.incoming = pk.PacketID
 	}
 	m := c.message(pk, r.topic)
-	if c.isShutOut() || !e.canStore(m, r) { // the publication's era has not ended before
-		c.refuse(pk)
+	trouble := e.store.Err()
+	if c.isShutOut() || !e.canStore(m, r, trouble) { // the publication's era has not ended before
+		c.refuse(pk, trouble)
 		pub.recycle()
 		return
 	}
@@ -363,8 +364,9 @@ func (p *publication) reachedNobody() bool {
 
 // refuse answers a message that cannot be stored: MQTT 5 is told so, and the
 // connection ends in older versions. Where another server has it stored, no version
-// gets an acknowledgement.
-func (c *Conn) refuse(pk *packet.Publish) {
+// gets an acknowledgement. The error is what the store said when that was decided: it
+// may say something else by now.
+func (c *Conn) refuse(pk *packet.Publish, trouble error) {
 	c.engine.meters.drop(DropNotStored, 1)
 	if pk.QoS == 2 {
 		c.session.unreceive(pk.PacketID)
@@ -372,7 +374,7 @@ func (c *Conn) refuse(pk *packet.Publish) {
 	switch {
 	case pk.QoS == 0:
 		return
-	case c.isShutOut(), errors.Is(c.engine.store.Err(), ErrUncertain):
+	case c.isShutOut(), errors.Is(trouble, ErrUncertain):
 		c.endUncertain()
 		return
 	case c.version < 5:

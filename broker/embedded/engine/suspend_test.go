@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -328,4 +331,81 @@ func TestTapsStayOpen(t *testing.T) {
 	if m := (<-d.taken).message; string(m.Payload) != "3" {
 		t.Errorf("took %s", m.Payload)
 	}
+}
+
+// TestConnectWhileSuspending has a client whose session is stored connect at the moment
+// at which the engine has forgotten that session and has not ended the connection yet:
+// it must not be told that there is none [MQTT-3.2.2-3].
+func TestConnectWhileSuspending(t *testing.T) {
+	t.Parallel()
+	b := start(t, t.TempDir())
+	for range 3 {
+		b.Connect(keeps("c")).Bye()
+		for i := range 50 { // whose connections are ended, too, some of them first
+			b.Connect(fresh(fmt.Sprint("other-", i)))
+		}
+		suspended := make(chan struct{})
+		b.SetClaims(claimed(func() {
+			go func() { defer close(suspended); b.suspend() }()
+			for _, err := b.Holding("c"); err == nil; _, err = b.Holding("c") {
+				runtime.Gosched()
+			}
+		}))
+		if c, err := b.TryConnect(keeps("c")); err == nil {
+			if !c.Present {
+				t.Error("the client is told that it has no session")
+			}
+			c.Close()
+		}
+		b.SetClaims(nil)
+		<-suspended
+		b.resume()
+		c := b.Connect(keeps("c"))
+		if !c.Present {
+			t.Error("the session is lost")
+		}
+		c.Bye()
+	}
+}
+
+// claimed is what happens between the log-in of a client and the search for its
+// session.
+type claimed func()
+
+// Claim claims nothing.
+func (f claimed) Claim(context.Context, engine.Claim) (settled func(), err error) {
+	f()
+	return func() {}, nil
+}
+
+// TestRefusedAsDecided refuses a message because the store cannot say what becomes of it,
+// and has the store say nothing more before the client is answered: the connection ends
+// all the same, and the client asks the next leader.
+func TestRefusedAsDecided(t *testing.T) {
+	t.Parallel()
+	store := &onceUncertain{}
+	b := start(t, t.TempDir(), func(_ *engine.Config, p *engine.Parts) {
+		store.Store = p.Store
+		p.Store = store
+	})
+	b.Connect(keeps("c")).Subscribe("a", 1)
+	p := b.Connect(fresh("p"))
+	store.uncertain.Store(true)
+	p.Publish(packet.Outgoing{Topic: "a", QoS: 1, PacketID: 1})
+	if got := p.Want(packet.TypeDisconnect); got[2] != packet.ReasonUseAnotherServer {
+		t.Errorf("got % x, want DISCONNECT with code %#x", got, packet.ReasonUseAnotherServer)
+	}
+}
+
+// onceUncertain is a store whose Err is engine.ErrUncertain once, when told so.
+type onceUncertain struct {
+	engine.Store
+	uncertain atomic.Bool
+}
+
+func (s *onceUncertain) Err() error {
+	if s.uncertain.CompareAndSwap(true, false) {
+		return engine.ErrUncertain
+	}
+	return s.Store.Err()
 }

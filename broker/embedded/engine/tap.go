@@ -106,7 +106,7 @@ func (p *Publisher) publish(m *Message, done chan error) bool {
 	e.refresh(r, nil)
 	pub := e.newPublication() // before it is asked whether it can be stored, which a turn may change
 	pub.done = done
-	if !e.canStore(m, r) {
+	if !e.canStore(m, r, e.store.Err()) {
 		e.meters.drop(DropNotStored, 1)
 		pub.recycle()
 		return false
