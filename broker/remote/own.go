@@ -19,7 +19,7 @@ import (
 // and bridges. Nothing connects before there is a first one. The zero value has none.
 type own struct {
 	broker  *Broker
-	feed    *client.Feed
+	feed    *client.Client
 	engines []engine
 	streams *ownStreams // nil where only the broker itself may have some
 	bridges *ownBridges // as streams
@@ -85,7 +85,7 @@ func (o *own) close(ctx context.Context) error {
 	if o.feed == nil {
 		return nil
 	}
-	o.feed.Leave()
+	o.feed.StopReceiving()
 	errs := make([]error, len(o.engines))
 	var wg sync.WaitGroup
 	for i, e := range o.engines {
@@ -106,7 +106,7 @@ func (o *own) settle(ctx context.Context, e engine) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.broker.timing.answer)
 	defer cancel()
-	if err := o.feed.Settled(ctx); err != nil {
+	if err := o.feed.WaitSubscribed(ctx); err != nil {
 		o.broker.log.Warn("what is wanted of the broker is not subscribed to in time", "error", err)
 	}
 }
@@ -156,8 +156,8 @@ func (b *Broker) feedOptions(id string) client.Options {
 		},
 		Explain:  b.explainFeed,
 		ClientID: ownClientID(id), Username: b.username, Password: b.password,
-		Timing: client.Timing{Connect: t.connect, Answer: t.answer, Write: t.write, MinPause: t.minPause, MaxPause: t.maxPause,
-			Stable: t.stable, Ping: t.ping, Silence: t.silence, Retry: time.Minute, Linger: time.Second},
+		Timing: client.Timing{Connect: t.connect, ResumeTimeout: t.answer, Write: t.write, MinDelay: t.minPause, MaxDelay: t.maxPause,
+			Stable: t.stable, Ping: t.ping, ReadTimeout: t.silence, Retry: time.Minute, IdleTimeout: time.Second},
 		Now: b.messageTime, Log: b.log,
 	}
 }
@@ -172,8 +172,8 @@ func ownClientID(id string) string {
 // explainFeed says why own streams and bridges have no connection.
 func (b *Broker) explainFeed(err error) *broker.Error {
 	f, opening := errors.AsType[*failure](err)
-	refusal, refused := errors.AsType[*client.Refusal](err)
-	ended, said := errors.AsType[*client.Ended](err)
+	refusal, refused := errors.AsType[*client.ConnackError](err)
+	ended, said := errors.AsType[*client.DisconnectError](err)
 	known, explained := errors.AsType[*broker.Error](err)
 	switch {
 	case explained:
@@ -181,7 +181,7 @@ func (b *Broker) explainFeed(err error) *broker.Error {
 	case opening:
 		return b.explain(f)
 	case refused:
-		return b.explain(&failure{Stage: dial.Greeting, Err: &dial.Refused{Code: refusal.Older(), Err: err}})
+		return b.explain(&failure{Stage: dial.Greeting, Err: &dial.Refused{Code: refusal.V311Code(), Err: err}})
 	case said && ended.TakenOver():
 		return &broker.Error{Kind: broker.Unavailable, Op: "connect", Err: err,
 			Msg: "somebody else connects with the client id of this service's streams: does it run twice?"}

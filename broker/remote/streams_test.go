@@ -253,13 +253,13 @@ func TestExplainFeed(t *testing.T) {
 	t.Parallel()
 	b := open(t, quick(), broker.Target{URL: "mqtt://h", Username: "u"})
 	for want, err := range map[string]error{
-		"refuses user":             &client.Refusal{Version: 5, Code: 0x86},
-		"the broker refuses user":  &client.Refusal{Version: 4, Code: 5},
-		"client id":                &client.Refusal{Version: 5, Code: 0x85},
-		"not available now":        &client.Refusal{Version: 4, Code: 3},
-		"before the log-in":        &client.Refusal{Version: 5, Code: 0x97},
-		"does it run twice":        &client.Ended{Code: 0x8e},
-		"was lost":                 &client.Ended{Code: 0x8b},
+		"refuses user":             &client.ConnackError{Version: 5, Code: 0x86},
+		"the broker refuses user":  &client.ConnackError{Version: 4, Code: 5},
+		"client id":                &client.ConnackError{Version: 5, Code: 0x85},
+		"not available now":        &client.ConnackError{Version: 4, Code: 3},
+		"before the log-in":        &client.ConnackError{Version: 5, Code: 0x97},
+		"does it run twice":        &client.DisconnectError{Code: 0x8e},
+		"was lost":                 &client.DisconnectError{Code: 0x8b},
 		"refuses connections":      &failure{Stage: dial.Dialling, Err: syscall.ECONNREFUSED},
 		"connection to the broker": io.EOF,
 	} {

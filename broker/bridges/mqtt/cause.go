@@ -36,13 +36,13 @@ func (c *connector) cause(err error) *broker.Error {
 		username = s.Username
 	}
 	f, opening := errors.AsType[*dial.Failure](err)
-	refusal, refused := errors.AsType[*client.Refusal](err)
-	ended, said := errors.AsType[*client.Ended](err)
+	refusal, refused := errors.AsType[*client.ConnackError](err)
+	ended, said := errors.AsType[*client.DisconnectError](err)
 	switch {
 	case opening:
 		return ep.Explain(f, username)
 	case refused:
-		return ep.Explain(&dial.Failure{Stage: dial.Greeting, Err: &dial.Refused{Code: refusal.Older(), Err: err}}, username)
+		return ep.Explain(&dial.Failure{Stage: dial.Greeting, Err: &dial.Refused{Code: refusal.V311Code(), Err: err}}, username)
 	case said && ended.TakenOver():
 		return &broker.Error{Kind: broker.Unavailable, Op: "connect", Err: err,
 			Msg: c.rival("somebody else connects to the broker with client ids that begin with %q: give each bridge a clientId of its own; " + byUsername)}

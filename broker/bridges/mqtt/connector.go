@@ -30,7 +30,7 @@ type connector struct {
 	ins      []*route
 	guess    token // of the other broker's name, where it tells none
 
-	feed    *client.Feed
+	feed    *client.Client
 	known   atomic.Pointer[acquaintance]
 	losses  losses
 	former  atomic.Pointer[token]    // of the other broker's name, as the connector before knew it; nil for not at all
@@ -94,16 +94,16 @@ func (c *connector) options(identity string) client.Options {
 	o := client.Options{
 		Open:  c.open,
 		Await: c.awaitServing, Explain: c.explain,
-		Retained: true, ClientID: s.ClientID, Client: c.document.client(),
+		Retained: true, ClientID: s.ClientID, Session: c.document.client(),
 		Timing: c.document.timing(), Now: c.now, Log: slog.New(slog.DiscardHandler),
 	}
 	if s.Credentials != nil {
 		o.Username, o.Password = s.Credentials.Username, broker.Secret(s.Credentials.Password)
 	}
-	o.Client.Identity = identity
-	o.Client.Changed = func() { signal(c.changed); signal(c.stir) }
+	o.Session.BridgeIdentity = identity
+	o.Session.OnChange = func() { signal(c.changed); signal(c.stir) }
 	if c.trial {
-		o.ClientID, o.Client.State = "signalbox-"+rand.Text()[:11], ""
+		o.ClientID, o.Session.StateTopic = "signalbox-"+rand.Text()[:11], ""
 	}
 	return o
 }
@@ -203,7 +203,7 @@ func (c *connector) Connect(ctx context.Context) error {
 	if c.trial {
 		return nil
 	}
-	if err := c.feed.Settled(ctx); err != nil {
+	if err := c.feed.WaitSubscribed(ctx); err != nil {
 		return errors.New("the broker does not answer subscriptions in time: it may be overloaded")
 	}
 	c.up()
@@ -234,13 +234,13 @@ func (c *connector) start() {
 
 // reach waits until all connections stand, or an attempt has failed.
 func (c *connector) reach(ctx context.Context) error {
-	tries := c.feed.Tries()
+	tries := c.feed.Attempts()
 	for {
-		err := c.feed.Broken()
+		err := c.feed.ConnectionError()
 		switch {
 		case err == nil:
 			return nil
-		case c.feed.Tries() > tries && !errors.Is(err, client.ErrNotYet):
+		case c.feed.Attempts() > tries && !errors.Is(err, client.ErrNotConnectedYet):
 			return err
 		}
 		select {
@@ -277,7 +277,7 @@ func (c *connector) circular() bool {
 
 // Check tells whether the connections stand.
 func (c *connector) Check(context.Context) error {
-	if err := c.feed.Broken(); err != nil {
+	if err := c.feed.ConnectionError(); err != nil {
 		c.down()
 		return err
 	}
@@ -310,7 +310,7 @@ func (c *connector) Close(ctx context.Context) error {
 	if !c.started {
 		return nil
 	}
-	c.feed.Leave()
+	c.feed.StopReceiving()
 	c.inbound.end()
 	defer context.AfterFunc(ctx, c.end)()
 	<-c.brought

@@ -89,7 +89,7 @@ func (c *connector) await(ctx context.Context, batch []*bridges.Entry) error {
 		f, under := c.flights[e.ID]
 		for under {
 			select {
-			case <-f.delivery.Over():
+			case <-f.delivery.Done():
 				under = false
 				continue
 			case <-c.stir:
@@ -126,7 +126,7 @@ func (c *connector) conclude(id uint64, r *bridges.Result) {
 
 func over(d *client.Delivery) bool {
 	select {
-	case <-d.Over():
+	case <-d.Done():
 		return true
 	default:
 		return false

@@ -151,17 +151,17 @@ func (d *document) timing() client.Timing {
 	silence := time.Duration(d.Connection.KeepAlive) * time.Second
 	least := max(time.Duration(d.Options.Min)*time.Millisecond, 100*time.Millisecond)
 	return client.Timing{
-		Connect: 10 * time.Second, Answer: 10 * time.Second, Write: 10 * time.Second,
-		MinPause: least, MaxPause: max(time.Duration(d.Options.Max)*time.Millisecond, least), Stable: 10 * time.Second,
-		Ping: silence / 2, Silence: silence, Retry: time.Minute, Linger: time.Second,
+		Connect: 10 * time.Second, ResumeTimeout: 10 * time.Second, Write: 10 * time.Second,
+		MinDelay: least, MaxDelay: max(time.Duration(d.Options.Max)*time.Millisecond, least), Stable: 10 * time.Second,
+		Ping: silence / 2, ReadTimeout: silence, Retry: time.Minute, IdleTimeout: time.Second,
 	}
 }
 
 // client is how the client appears to the other broker.
-func (d *document) client() client.Client {
+func (d *document) client() client.SessionOptions {
 	s := &d.Connection
-	return client.Client{
-		Version: map[string]byte{"5": packet.V5, "3.1.1": packet.V311}[s.ProtocolVersion],
-		Clean:   s.CleanStart, Expiry: s.SessionExpiry, Patient: true, State: s.NotificationTopic,
+	return client.SessionOptions{
+		Version:    map[string]byte{"5": packet.V5, "3.1.1": packet.V311}[s.ProtocolVersion],
+		CleanStart: s.CleanStart, Expiry: s.SessionExpiry, KeepInFlight: true, StateTopic: s.NotificationTopic,
 	}
 }

@@ -15,100 +15,97 @@ import (
 )
 
 const (
-	// maxPacket bounds a packet from the broker, in bytes. One of MQTT 5 is told
-	// so; a longer message of an older one is acknowledged and passed over.
+	// maxPacket bounds a packet from the broker, in bytes. An MQTT 5 broker is told so; a
+	// longer message of an older one is acknowledged and discarded.
 	maxPacket = 64 << 20
 
-	// maxHead is the longest part of a PUBLISH before its payload in MQTT 3.1.1.
-	maxHead = 2 + 65535 + 2
+	// maxPublishHeader is the maximum size of a PUBLISH before its payload in MQTT 3.1.1.
+	maxPublishHeader = 2 + 65535 + 2
 
-	// inbound is how many messages above QoS 0 a broker of MQTT 5 may send before
-	// one is acknowledged.
-	inbound = 2048
+	// receiveMaximum is the number of unacknowledged messages above QoS 0 that an MQTT 5
+	// broker may send.
+	receiveMaximum = 2048
 
-	// parting is how long a broker has to end a connection that it was told the
-	// end of.
-	parting = 2 * time.Second
+	// closeTimeout is how long a broker may take to close the connection after DISCONNECT.
+	closeTimeout = 2 * time.Second
 
-	// keepFor is for how long a broker keeps a session without a connection, in
-	// seconds. MQTT 3.1.1 knows no end of it.
-	keepFor = 3600
+	// defaultSessionExpiry is in seconds. In MQTT 3.1.1 sessions do not expire.
+	defaultSessionExpiry = 3600
 )
 
-// errSilent is a broker that sends nothing, though pinged.
-var errSilent = errors.New("the broker has fallen silent")
+// errReadTimeout means that the broker sends nothing, although pinged.
+var errReadTimeout = errors.New("the broker has sent nothing for too long")
 
-// conn is one connection from its CONNACK to its end. Reading is for the
-// goroutine of serve, out for everybody.
+// conn is a connection, from CONNACK to its end. Only the goroutine of serve reads; out is
+// safe for concurrent use.
 type conn struct {
 	net.Conn
 	version byte
-	allowed connack
-	out     *outbox
+	connack connack
+	out     *sendQueue
 	in      *bufio.Reader
-	body    []byte // of the packet read last
+	body    []byte // of the latest packet
 	timing  Timing
 
-	farewell func(dst []byte) []byte // what serve says last
+	lastPackets func(dst []byte) []byte // appended by serve at the end
 }
 
-// login is who connects.
-type login struct {
-	clientID string
-	clean    bool // the session, if there is one, is thrown away
-	keep     bool // the session is kept after the connection
-	brief    bool // it is not where the broker would keep it for ever
-	tells    bool // of the state of the connection, by its Will
+// connectParams are the parameters of a connection that differ by session.
+type connectParams struct {
+	clientID     string
+	clean        bool // discard the existing session
+	keep         bool // keep the session after the connection
+	cleanIfV311  bool // discard it if it would never expire
+	publishState bool // publish the connection state, by the Will
 }
 
-// dial connects with MQTT 5, or with 3.1.1 where the broker does not know that.
-func (f *Feed) dial(ctx context.Context, as login) (*conn, error) {
+// dial connects with MQTT 5, or with 3.1.1 if the broker does not support 5.
+func (f *Client) dial(ctx context.Context, p connectParams) (*conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, f.timing.Connect)
 	defer cancel()
-	if v := f.options.Client.Version; v != 0 {
-		return f.greet(ctx, v, as)
+	if v := f.options.Session.Version; v != 0 {
+		return f.connectVersion(ctx, v, p)
 	}
-	c, err := f.greet(ctx, packet.V5, as)
-	if f.tongue.older(err) {
-		return f.greet(ctx, packet.V311, as)
+	c, err := f.connectVersion(ctx, packet.V5, p)
+	if f.negotiation.useV311(err) {
+		return f.connectVersion(ctx, packet.V311, p)
 	}
 	return c, err
 }
 
-// tongue is what is known of the versions that a broker speaks.
-type tongue struct {
-	five   atomic.Bool  // it has spoken MQTT 5
-	hungUp atomic.Int32 // attempts in a row at that to which it has hung up
+// versionNegotiation records which versions a broker supports.
+type versionNegotiation struct {
+	spokeV5     atomic.Bool  // the broker has accepted MQTT 5
+	closedEarly atomic.Int32 // consecutive MQTT 5 attempts in which it closed the connection
 }
 
-// older tells whether an attempt at MQTT 5 failed because the broker does not
-// know it: it says so, or hangs up, as on anything else that it cannot read. A
-// connection may be lost just then, so once is not enough; and after MQTT 5 has
-// been spoken, it has another reason.
-func (k *tongue) older(err error) bool {
-	refusal, refused := errors.AsType[*Refusal](err)
+// useV311 reports whether an MQTT 5 attempt failed because the broker does not support it: by
+// its CONNACK, or by closing the connection twice in a row without ever having accepted MQTT
+// 5. Closing once may have another cause.
+func (k *versionNegotiation) useV311(err error) bool {
+	refusal, refused := errors.AsType[*ConnackError](err)
 	switch {
 	case err == nil:
-		k.five.Store(true)
+		k.spokeV5.Store(true)
 	case refused:
 		return refusal.Code == 1 || refusal.Code == packet.ReasonUnsupportedVersion
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
-		return k.hungUp.Add(1) > 1 && !k.five.Load()
+		return k.closedEarly.Add(1) > 1 && !k.spokeV5.Load()
 	}
-	k.hungUp.Store(0)
+	k.closedEarly.Store(0)
 	return false
 }
 
-// greet opens a connection and logs in.
-func (f *Feed) greet(ctx context.Context, version byte, as login) (*conn, error) {
+// connectVersion opens a connection and exchanges CONNECT and CONNACK.
+func (f *Client) connectVersion(ctx context.Context, version byte, p connectParams) (*conn, error) {
 	raw, err := f.options.Open(ctx)
 	if err != nil {
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { raw.Close() })
-	c := &conn{Conn: raw, version: version, out: newOutbox(), timing: f.timing, farewell: appendGoodbye}
-	c.in = bufio.NewReaderSize(patient{raw, f.timing.Silence}, 64<<10)
-	err = c.logIn(f.options.connect(version, as))
+	c := &conn{Conn: raw, version: version, out: newSendQueue(), timing: f.timing, lastPackets: appendGoodbye}
+	c.in = bufio.NewReaderSize(deadlineConn{raw, f.timing.ReadTimeout}, 64<<10)
+	err = c.handshake(f.options.connectPacket(version, p))
 	if !stop() {
 		err = ctx.Err()
 	}
@@ -116,22 +113,22 @@ func (f *Feed) greet(ctx context.Context, version byte, as login) (*conn, error)
 		raw.Close()
 		return nil, err
 	}
-	f.peer.Store(&Peer{Version: version, Identity: c.allowed.peer})
+	f.peer.Store(&Peer{Version: version, Identity: c.connack.peer})
 	return c, nil
 }
 
-// connect makes the CONNECT of a login [MQTT 3.1].
-func (o *Options) connect(version byte, as login) *packet.Connect {
+// connectPacket returns the CONNECT packet [MQTT 3.1].
+func (o *Options) connectPacket(version byte, p connectParams) *packet.Connect {
 	c := &packet.Connect{
-		Version: version, CleanStart: as.clean || as.brief && version == packet.V311, KeepAlive: uint16(o.Timing.Silence / time.Second), ClientID: as.clientID,
+		Version: version, CleanStart: p.clean || p.cleanIfV311 && version == packet.V311, KeepAlive: uint16(o.Timing.ReadTimeout / time.Second), ClientID: p.clientID,
 		HasUsername: o.Username != "", Username: o.Username, HasPassword: o.Password != "", Password: []byte(o.Password),
-		ReceiveMaximum: inbound, MaximumPacketSize: maxPacket, RequestProblemInfo: true,
+		ReceiveMaximum: receiveMaximum, MaximumPacketSize: maxPacket, RequestProblemInfo: true,
 	}
-	o.Client.introduce(c, as)
+	o.Session.applyTo(c, p)
 	return c
 }
 
-func (c *conn) logIn(connect *packet.Connect) error {
+func (c *conn) handshake(connect *packet.Connect) error {
 	if err := writeAll(c.Conn, packet.AppendConnect(nil, connect), c.timing.Write); err != nil {
 		return err
 	}
@@ -142,36 +139,35 @@ func (c *conn) logIn(connect *packet.Connect) error {
 	if first>>4 != packet.TypeConnack {
 		return errMalformed
 	}
-	if c.allowed, err = decodeConnack(body, c.version); err != nil {
+	if c.connack, err = decodeConnack(body, c.version); err != nil {
 		return err
 	}
-	if c.allowed.code != 0 {
-		return &Refusal{Version: c.version, Code: c.allowed.code}
+	if c.connack.code != 0 {
+		return &ConnackError{Version: c.version, Code: c.connack.code}
 	}
 	return nil
 }
 
-// patient is a connection of which each read ends after some time.
-type patient struct {
+// deadlineConn is a connection with a timeout for each read.
+type deadlineConn struct {
 	net.Conn
-	silence time.Duration
+	timeout time.Duration
 }
 
-func (p patient) Read(b []byte) (int, error) {
-	if err := p.SetReadDeadline(time.Now().Add(p.silence)); err != nil {
+func (p deadlineConn) Read(b []byte) (int, error) {
+	if err := p.SetReadDeadline(time.Now().Add(p.timeout)); err != nil {
 		return 0, err
 	}
 	n, err := p.Conn.Read(b)
 	if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
-		err = errSilent
+		err = errReadTimeout
 	}
 	return n, err
 }
 
-// next reads a packet: the first byte, and what follows its length, which is
-// good until the next call. Of a message that is too long there is only the
-// beginning.
-func (c *conn) next() (first byte, body []byte, cut bool, err error) {
+// next reads a packet: the first byte and the body, which is valid until the next call. Of a
+// message that is too long it returns the beginning only.
+func (c *conn) next() (first byte, body []byte, truncated bool, err error) {
 	if first, err = c.in.ReadByte(); err != nil {
 		return 0, nil, false, err
 	}
@@ -181,15 +177,15 @@ func (c *conn) next() (first byte, body []byte, cut bool, err error) {
 	}
 	n := length
 	if length > maxPacket {
-		n, cut = maxHead, true
+		n, truncated = maxPublishHeader, true
 	}
-	if cap(c.body) < n || cap(c.body) > keptRoom {
+	if cap(c.body) < n || cap(c.body) > maxKeptBuffer {
 		c.body = make([]byte, max(n, 4<<10))
 	}
-	if _, err = io.ReadFull(c.in, c.body[:n]); err == nil && cut {
+	if _, err = io.ReadFull(c.in, c.body[:n]); err == nil && truncated {
 		_, err = io.CopyN(io.Discard, c.in, int64(length-n))
 	}
-	return first, c.body[:n], cut, err
+	return first, c.body[:n], truncated, err
 }
 
 // length reads the remaining length [MQTT-2.1.4].
@@ -207,55 +203,53 @@ func (c *conn) length() (n int, err error) {
 	return 0, errMalformed
 }
 
-// serve hands over every packet that comes, until the connection ends or handle
-// fails. When the context ends it says goodbye behind all that was added. It
-// leaves nothing behind.
+// serve passes every packet to handle, until the connection ends or handle fails. When ctx
+// ends it sends lastPackets. All its goroutines have ended when it returns.
 func (c *conn) serve(ctx context.Context, handle func(first byte, body []byte, cut bool) error) error {
-	over := make(chan struct{})
+	closed := make(chan struct{})
 	var wg sync.WaitGroup
-	wg.Go(func() { c.write(over) })
-	wg.Go(func() { c.ping(over) })
-	stop := context.AfterFunc(ctx, func() { c.out.end(c.farewell) })
+	wg.Go(func() { c.write(closed) })
+	wg.Go(func() { c.ping(closed) })
+	stop := context.AfterFunc(ctx, func() { c.out.addLast(c.lastPackets) })
 	defer stop()
 	err := c.read(handle)
-	close(over)
+	close(closed)
 	c.Close()
 	wg.Wait()
 	return err
 }
 
-// write writes what is added. Behind the last of it the broker is left to end the
-// connection: were there something of it unread when it is closed here, the broker
-// might not get what was written before.
-func (c *conn) write(over <-chan struct{}) {
+// write sends queued packets. After the last one the broker closes the connection: closing it
+// here with unread data could make the kernel discard what was written last.
+func (c *conn) write(closed <-chan struct{}) {
 	defer c.Close()
-	if c.out.write(c.Conn, c.timing.Write, over) != nil {
+	if c.out.write(c.Conn, c.timing.Write, closed) != nil {
 		return
 	}
-	hurry := time.NewTimer(parting)
-	defer hurry.Stop()
+	timeout := time.NewTimer(closeTimeout)
+	defer timeout.Stop()
 	select {
-	case <-hurry.C:
-	case <-over:
+	case <-timeout.C:
+	case <-closed:
 	}
 }
 
-func (c *conn) read(handle func(first byte, body []byte, cut bool) error) error {
+func (c *conn) read(handle func(first byte, body []byte, truncated bool) error) error {
 	for {
-		first, body, cut, err := c.next()
+		first, body, truncated, err := c.next()
 		if err != nil {
 			return err
 		}
 		switch first >> 4 {
 		case packet.TypePingresp:
 		case packet.TypeDisconnect:
-			e := &Ended{}
+			e := &DisconnectError{}
 			if len(body) > 0 {
 				e.Code = body[0]
 			}
 			return e
 		default:
-			err = handle(first, body, cut)
+			err = handle(first, body, truncated)
 		}
 		if err != nil {
 			return err
@@ -264,18 +258,18 @@ func (c *conn) read(handle func(first byte, body []byte, cut bool) error) error 
 }
 
 // ping keeps the connection alive [MQTT-3.1.2-20].
-func (c *conn) ping(over <-chan struct{}) {
-	every := c.timing.Ping
-	if s := c.allowed.keepAlive; s > 0 {
-		every = min(every, time.Duration(s)*time.Second/2)
+func (c *conn) ping(closed <-chan struct{}) {
+	interval := c.timing.Ping
+	if s := c.connack.keepAlive; s > 0 {
+		interval = min(interval, time.Duration(s)*time.Second/2)
 	}
-	tick := time.NewTicker(every)
+	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
 			c.out.add(packet.AppendPingreq)
-		case <-over:
+		case <-closed:
 			return
 		}
 	}

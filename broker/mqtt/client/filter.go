@@ -2,10 +2,10 @@ package client
 
 import "strings"
 
-// Covers tells whether a matches every topic that b matches. Two different
-// filters may cover each other, as "#" and "+/#" do.
+// Covers reports whether a matches every topic that b matches. Two different filters may cover
+// each other, as "#" and "+/#" do.
 func Covers(a, b string) bool {
-	if hidden(a, b) {
+	if excludedByDollar(a, b) {
 		return false
 	}
 	for first := true; ; first = false {
@@ -14,7 +14,7 @@ func Covers(a, b string) bool {
 		switch {
 		case x == "#":
 			return true
-		case y == "#": // which matches the level above it too [MQTT-4.7.1-2]
+		case y == "#": // which matches the parent level, too [MQTT-4.7.1-2]
 			return first && a == "+/#"
 		case x != "+" && x != y:
 			return false
@@ -27,9 +27,9 @@ func Covers(a, b string) bool {
 	}
 }
 
-// Overlap tells whether there is a topic that both filters match.
+// Overlap reports whether there is a topic that both filters match.
 func Overlap(a, b string) bool {
-	if hidden(a, b) || hidden(b, a) {
+	if excludedByDollar(a, b) || excludedByDollar(b, a) {
 		return false
 	}
 	for {
@@ -49,11 +49,11 @@ func Overlap(a, b string) bool {
 	}
 }
 
-// hidden tells whether a begins with a wildcard and b with $, which no wildcard
-// stands for [MQTT-4.7.2-1].
-func hidden(a, b string) bool {
+// excludedByDollar reports whether a begins with a wildcard and b with $, which no wildcard
+// matches [MQTT-4.7.2-1].
+func excludedByDollar(a, b string) bool {
 	return strings.HasPrefix(b, "$") && (strings.HasPrefix(a, "+") || strings.HasPrefix(a, "#"))
 }
 
-// wild tells whether a filter holds a wildcard.
-func wild(filter string) bool { return strings.ContainsAny(filter, "+#") }
+// hasWildcard reports whether a filter contains a wildcard.
+func hasWildcard(filter string) bool { return strings.ContainsAny(filter, "+#") }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// matches is the rule of MQTT 4.7, plainly: whether a filter matches a topic.
+// matches is a naive implementation of MQTT 4.7.
 func matches(filter, topic string) bool {
 	if strings.HasPrefix(topic, "$") && strings.ContainsAny(filter[:1], "+#") {
 		return false
@@ -28,7 +28,7 @@ func matches(filter, topic string) bool {
 	return len(f) == len(t)
 }
 
-// sequences gives every sequence of 1 to depth levels, some not filters at all.
+// sequences returns every sequence of 1 to depth levels, not all of them valid filters.
 func sequences(depth int, levels ...string) (all []string) {
 	last := []string{""}
 	for range depth {
@@ -43,7 +43,7 @@ func sequences(depth int, levels ...string) (all []string) {
 	return all
 }
 
-// TestFilters compares with what all topics of a small world say.
+// TestFilters compares with all topics over a small alphabet.
 func TestFilters(t *testing.T) {
 	t.Parallel()
 	topics := sequences(4, "a", "b", "$x")
@@ -79,7 +79,7 @@ func TestFilters(t *testing.T) {
 func TestMatching(t *testing.T) {
 	t.Parallel()
 	const topic = "a/b/c"
-	got := slices.Collect(matching(topic))
+	got := slices.Collect(matchingFilters(topic))
 	for _, f := range sequences(4, "a", "b", "c", "+", "#") {
 		i := strings.Index(f, "#")
 		if valid := i < 0 || i == len(f)-1; valid && matches(f, topic) != slices.Contains(got, f) {
@@ -89,14 +89,14 @@ func TestMatching(t *testing.T) {
 	if slices.Sort(got); len(slices.Compact(got)) != len(got) {
 		t.Error("some are found twice")
 	}
-	if f, ok := origin(topic, identifier("+/b/#")); !ok || f != "+/b/#" {
-		t.Errorf("origin: %q, %t", f, ok)
+	if f, ok := findFilter(topic, identifier("+/b/#")); !ok || f != "+/b/#" {
+		t.Errorf("findFilter() = %q, %t", f, ok)
 	}
-	if f, ok := origin(topic, identifier("x")); ok {
-		t.Errorf("origin of one that does not match: %q", f)
+	if f, ok := findFilter(topic, identifier("x")); ok {
+		t.Errorf("findFilter() of a filter that does not match = %q", f)
 	}
-	if _, ok := origin(strings.Repeat("a/", maxLevels)+"a", identifier("#")); ok {
-		t.Error("a long topic is gone through")
+	if _, ok := findFilter(strings.Repeat("a/", maxLevels)+"a", identifier("#")); ok {
+		t.Error("the filters of a long topic are enumerated")
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// The properties of MQTT 5 that matter here [MQTT 2.2.2.2].
+// Properties of MQTT 5 [MQTT 2.2.2.2].
 const (
 	propMessageExpiry     = 0x02
 	propSubscriptionID    = 0x0b
@@ -26,34 +26,32 @@ const (
 	propSubIDAvailable    = 0x29
 )
 
-// The forms of properties: how many bytes a value takes, or how that is told.
+// The encodings of properties: the size of a value, or one of these.
 const (
 	formVarint = -1 - iota
 	formBytes
 	formPair
 )
 
-// forms tells the form of each property, 0 where there is none of that
-// identifier.
+// forms holds the encoding of each property, 0 for an unknown one.
 var forms = [...]int{
 	0x01: 1, 0x02: 4, 0x03: formBytes, 0x08: formBytes, 0x09: formBytes, 0x0b: formVarint,
 	0x11: 4, 0x12: formBytes, 0x13: 2, 0x15: formBytes, 0x16: formBytes, 0x17: 1, 0x18: 4, 0x19: 1, 0x1a: formBytes, 0x1c: formBytes, 0x1f: formBytes,
 	0x21: 2, 0x22: 2, 0x23: 2, 0x24: 1, 0x25: 1, 0x26: formPair, 0x27: 4, 0x28: 1, 0x29: 1, 0x2a: 1,
 }
 
-// errMalformed is a packet that is no MQTT.
+// errMalformed is a malformed packet.
 var errMalformed = errors.New("received a malformed packet")
 
-// scanner reads the body of a packet from front to back. After a fault it gives
-// zero values.
+// scanner decodes a packet body. After a failure all values are zero.
 type scanner struct {
 	rest   []byte
-	faulty bool
+	failed bool
 }
 
 func (s *scanner) take(n int) []byte {
 	if n > len(s.rest) {
-		s.rest, s.faulty = nil, true
+		s.rest, s.failed = nil, true
 		return nil
 	}
 	b := s.rest[:n:n]
@@ -61,7 +59,7 @@ func (s *scanner) take(n int) []byte {
 	return b
 }
 
-// number reads an integer of n bytes.
+// number decodes an integer of n bytes.
 func (s *scanner) number(n int) (v uint32) {
 	for _, b := range s.take(n) {
 		v = v<<8 | uint32(b)
@@ -69,11 +67,11 @@ func (s *scanner) number(n int) (v uint32) {
 	return v
 }
 
-// varint reads a variable byte integer [MQTT-1.5.5-1].
+// varint decodes a variable byte integer [MQTT-1.5.5-1].
 func (s *scanner) varint() int {
 	v, n := binary.Uvarint(s.rest[:min(len(s.rest), 4)])
 	if n <= 0 {
-		s.rest, s.faulty = nil, true
+		s.rest, s.failed = nil, true
 		return 0
 	}
 	s.rest = s.rest[n:]
@@ -83,14 +81,14 @@ func (s *scanner) varint() int {
 func (s *scanner) bytes() []byte { return s.take(int(s.number(2))) }
 
 func (s *scanner) err() error {
-	if s.faulty {
+	if s.failed {
 		return errMalformed
 	}
 	return nil
 }
 
-// properties walks the properties that begin here, if there are any left, and
-// hands over each: its value as a number, and with its identifier as it came.
+// properties decodes properties, if any bytes are left, and calls each with the numeric value
+// and the raw encoding.
 func (s *scanner) properties(each func(id byte, number uint32, raw []byte)) {
 	if len(s.rest) == 0 {
 		return
@@ -100,14 +98,14 @@ func (s *scanner) properties(each func(id byte, number uint32, raw []byte)) {
 		start := p.rest
 		id := byte(p.number(1))
 		number := p.value(id)
-		if !p.faulty {
+		if !p.failed {
 			each(id, number, start[:len(start)-len(p.rest)])
 		}
 	}
-	s.faulty = s.faulty || p.faulty
+	s.failed = s.failed || p.failed
 }
 
-// value passes over the value of a property, and gives it where it is a number.
+// value skips the value of a property, and returns it if it is a number.
 func (s *scanner) value(id byte) uint32 {
 	form := 0
 	if int(id) < len(forms) {
@@ -115,7 +113,7 @@ func (s *scanner) value(id byte) uint32 {
 	}
 	switch form {
 	case 0:
-		s.rest, s.faulty = nil, true
+		s.rest, s.failed = nil, true
 	case formVarint:
 		return uint32(s.varint())
 	case formPair:
@@ -129,43 +127,43 @@ func (s *scanner) value(id byte) uint32 {
 	return 0
 }
 
-// olderWindow is how many PUBLISH packets above QoS 0 may be under way to a broker
-// of MQTT 3.1.1, which cannot say how many it takes. Mosquitto takes 20, and puts
-// those of QoS 2 that are more out of order.
-const olderWindow = 20
+// v311Window is the number of unacknowledged PUBLISH packets above QoS 0 sent to an MQTT 3.1.1
+// broker, which cannot announce a limit. Mosquitto accepts 20, and reorders further ones of
+// QoS 2.
+const v311Window = 20
 
-// connack is what a broker says of a connection and allows on it.
+// connack is the content of a CONNACK.
 type connack struct {
-	present    bool // it has kept the session
-	code       byte
-	window     int    // PUBLISH packets above QoS 0 that it takes at a time
-	maxQoS     byte   // of what it takes
-	maxPacket  int    // bytes, 0 for no limit
-	keepAlive  int    // seconds, 0 for what was asked for
-	forgets    bool   // it retains nothing
-	peer       string // what the broker is called among bridges
-	identified bool   // it tells by which subscription it sends a message
+	sessionPresent  bool // it has kept the session
+	code            byte
+	window          int    // Receive Maximum
+	maxQoS          byte   // Maximum QoS
+	maxPacket       int    // bytes, 0 for no limit
+	keepAlive       int    // seconds, 0 for the requested value
+	noRetain        bool   // retained messages are not supported
+	peer            string // the broker's name among bridges
+	subscriptionIDs bool   // subscription identifiers are supported
 }
 
 // decodeConnack decodes a CONNACK [MQTT 3.2].
 func decodeConnack(body []byte, version byte) (connack, error) {
 	s := scanner{rest: body}
-	a := connack{present: s.number(1)&1 != 0, code: byte(s.number(1)), window: olderWindow, maxQoS: 2}
+	a := connack{sessionPresent: s.number(1)&1 != 0, code: byte(s.number(1)), window: v311Window, maxQoS: 2}
 	if version == packet.V5 {
-		a.window, a.identified = 65535, true
-		s.properties(func(id byte, n uint32, raw []byte) { a.learn(id, n, raw) })
+		a.window, a.subscriptionIDs = 65535, true
+		s.properties(func(id byte, n uint32, raw []byte) { a.setProperty(id, n, raw) })
 	}
 	return a, s.err()
 }
 
-func (a *connack) learn(id byte, n uint32, raw []byte) {
+func (a *connack) setProperty(id byte, n uint32, raw []byte) {
 	switch id {
 	case propReceiveMaximum:
 		a.window = max(int(n), 1)
 	case propMaximumQoS:
 		a.maxQoS = min(byte(n), 2)
 	case propRetainAvailable:
-		a.forgets = n == 0
+		a.noRetain = n == 0
 	case propMaximumPacketSize:
 		a.maxPacket = int(n)
 	case propServerKeepAlive:
@@ -176,24 +174,23 @@ func (a *connack) learn(id byte, n uint32, raw []byte) {
 			a.peer = string(value)
 		}
 	case propSubIDAvailable:
-		a.identified = n != 0
+		a.subscriptionIDs = n != 0
 	}
 }
 
-// incoming is a PUBLISH from the broker. Its slices are good until the next one
-// is decoded.
+// incoming is a PUBLISH from the broker. Its slices are valid until the next decode.
 type incoming struct {
-	topic, payload, properties []byte // properties are those to pass on
+	topic, payload, properties []byte // properties without those handled here
 	id                         uint16
 	qos                        byte
 	dup, retain                bool
 	expiry                     uint32 // seconds, 0 for none
-	by                         []uint32
+	subscriptionIDs            []uint32
 }
 
-// decode decodes a PUBLISH [MQTT 3.3]. With cut, the payload is not there.
+// decode decodes a PUBLISH [MQTT 3.3].
 func (p *incoming) decode(first byte, body []byte, version byte) error {
-	*p = incoming{properties: p.properties[:0], by: p.by[:0],
+	*p = incoming{properties: p.properties[:0], subscriptionIDs: p.subscriptionIDs[:0],
 		dup: first&8 != 0, qos: first >> 1 & 3, retain: first&1 != 0}
 	s := scanner{rest: body}
 	p.topic = s.bytes()
@@ -201,12 +198,12 @@ func (p *incoming) decode(first byte, body []byte, version byte) error {
 		p.id = uint16(s.number(2))
 	}
 	if version == packet.V5 {
-		s.faulty = s.faulty || len(s.rest) == 0
-		s.properties(p.learn)
+		s.failed = s.failed || len(s.rest) == 0
+		s.properties(p.addProperty)
 	}
 	p.payload = s.rest
 	switch {
-	case s.faulty, p.qos > 2, p.qos > 0 && p.id == 0:
+	case s.failed, p.qos > 2, p.qos > 0 && p.id == 0:
 		return errMalformed
 	case len(p.topic) == 0, bytes.ContainsAny(p.topic, "+#\x00"), !utf8.Valid(p.topic): // [MQTT-3.3.2-1] [MQTT-3.3.2-2]
 		return errMalformed
@@ -214,13 +211,13 @@ func (p *incoming) decode(first byte, body []byte, version byte) error {
 	return nil
 }
 
-func (p *incoming) learn(id byte, n uint32, raw []byte) {
+func (p *incoming) addProperty(id byte, n uint32, raw []byte) {
 	switch id {
 	case propMessageExpiry:
 		p.expiry = max(n, 1)
 	case propSubscriptionID:
-		p.by = append(p.by, n)
-	case propTopicAlias: // never, as none is allowed
+		p.subscriptionIDs = append(p.subscriptionIDs, n)
+	case propTopicAlias: // never, since none is allowed
 	default:
 		p.properties = append(p.properties, raw...)
 	}
@@ -236,39 +233,38 @@ func decodeAck(body []byte) (id uint16, code byte, err error) {
 	return id, code, s.err()
 }
 
-// decodeCodes decodes a SUBACK or UNSUBACK. The UNSUBACK of MQTT 3.1.1 has no
-// codes.
+// decodeCodes decodes a SUBACK or UNSUBACK. The UNSUBACK of MQTT 3.1.1 has no codes.
 func decodeCodes(body []byte, version byte) (id uint16, codes []byte, err error) {
 	s := scanner{rest: body}
 	id = uint16(s.number(2))
 	if version == packet.V5 {
-		s.faulty = s.faulty || len(s.rest) == 0
+		s.failed = s.failed || len(s.rest) == 0
 		s.properties(func(byte, uint32, []byte) {})
 	}
 	return id, s.rest, s.err()
 }
 
-// appendLeave appends a DISCONNECT that ends the session with the connection
-// [MQTT 3.14.2.2.2].
+// appendLeave appends a DISCONNECT that ends the session with the connection [MQTT
+// 3.14.2.2.2].
 func appendLeave(dst []byte) []byte {
 	return append(dst, packet.TypeDisconnect<<4, 7, 0, 5, propSessionExpiry, 0, 0, 0, 0)
 }
 
-// appendGoodbye appends a DISCONNECT that leaves the session.
+// appendGoodbye appends a DISCONNECT that keeps the session.
 func appendGoodbye(dst []byte) []byte { return append(dst, packet.TypeDisconnect<<4, 0) }
 
-// Refusal is a broker that does not let us in.
-type Refusal struct {
+// ConnackError is a CONNACK that refuses the connection.
+type ConnackError struct {
 	Version byte // of MQTT, 4 or 5
-	Code    byte // of the CONNACK in that version
+	Code    byte // in that version
 }
 
-func (r *Refusal) Error() string {
-	return fmt.Sprintf("the log-in was refused with code 0x%02x of MQTT version %d", r.Code, r.Version)
+func (r *ConnackError) Error() string {
+	return fmt.Sprintf("CONNECT was refused with code 0x%02x of MQTT version %d", r.Code, r.Version)
 }
 
-// Older gives the code of MQTT 3.1.1 that says most of the same, 1 to 5, or 0.
-func (r *Refusal) Older() byte {
+// V311Code returns the corresponding code of MQTT 3.1.1, 1 to 5, or 0.
+func (r *ConnackError) V311Code() byte {
 	switch r.Code {
 	case packet.ReasonUnsupportedVersion:
 		return 1
@@ -287,14 +283,14 @@ func (r *Refusal) Older() byte {
 	return r.Code
 }
 
-// Ended is a broker that ends the connection and says why.
-type Ended struct {
+// DisconnectError is a DISCONNECT from the broker.
+type DisconnectError struct {
 	Code byte // of the DISCONNECT
 }
 
-// TakenOver tells whether somebody else has connected with the same client id.
-func (e *Ended) TakenOver() bool { return e.Code == packet.ReasonSessionTakenOver }
+// TakenOver reports whether another client has connected with the same client id.
+func (e *DisconnectError) TakenOver() bool { return e.Code == packet.ReasonSessionTakenOver }
 
-func (e *Ended) Error() string {
+func (e *DisconnectError) Error() string {
 	return fmt.Sprintf("the broker ended the connection with code 0x%02x", e.Code)
 }

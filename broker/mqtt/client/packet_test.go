@@ -8,7 +8,7 @@ import (
 	wire "signalbox/broker/mqtt/packet"
 )
 
-// body cuts the fixed header off a packet of fewer than 128 bytes.
+// body removes the fixed header of a packet of fewer than 128 bytes.
 func body(p []byte) []byte { return p[2:] }
 
 func TestDecodeConnack(t *testing.T) {
@@ -16,11 +16,11 @@ func TestDecodeConnack(t *testing.T) {
 	p := wire.AppendConnack(nil, wire.V5, &wire.Connack{SessionPresent: true, ServerKeepAlive: 9, HasServerKeepAlive: true, MaximumPacketSize: 1000,
 		ReceiveMaximum: 20, MaximumQoS: 1, HasMaximumQoS: true, SubIDsUnavailable: true, ReasonString: "x", AssignedClientID: "y"})
 	got, err := decodeConnack(body(p), wire.V5)
-	if want := (connack{present: true, window: 20, maxQoS: 1, maxPacket: 1000, keepAlive: 9}); err != nil || got != want {
+	if want := (connack{sessionPresent: true, window: 20, maxQoS: 1, maxPacket: 1000, keepAlive: 9}); err != nil || got != want {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
 	got, err = decodeConnack([]byte{0, 5}, wire.V311)
-	if want := (connack{code: 5, window: olderWindow, maxQoS: 2}); err != nil || got != want {
+	if want := (connack{code: 5, window: v311Window, maxQoS: 2}); err != nil || got != want {
 		t.Errorf("got %+v, %v, want %+v", got, err, want)
 	}
 	if got, err = decodeConnack([]byte{0, 1}, wire.V5); err != nil || got.code != 1 {
@@ -40,8 +40,8 @@ func TestDecodePublish(t *testing.T) {
 	if string(got.topic) != "a/b" || string(got.payload) != "\x00p" || got.qos != 2 || !got.dup || !got.retain || got.id != 7 || got.expiry != 60 {
 		t.Errorf("got %+v", got)
 	}
-	if !bytes.Equal(got.properties, properties) || !slices.Equal(got.by, []uint32{5, 1 << 27}) {
-		t.Errorf("properties % x, by %v", got.properties, got.by)
+	if !bytes.Equal(got.properties, properties) || !slices.Equal(got.subscriptionIDs, []uint32{5, 1 << 27}) {
+		t.Errorf("properties % x, by %v", got.properties, got.subscriptionIDs)
 	}
 }
 
@@ -65,8 +65,7 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// FuzzDecode decodes whatever a broker may send. A message that is understood is
-// encoded to what is understood in the same way.
+// FuzzDecode decodes any packet. A decoded message survives encoding.
 func FuzzDecode(f *testing.F) {
 	f.Add(byte(0x34), []byte("\x00\x03a/b\x00\x07\x0b\x0b\x05\x01\x01\x26\x00\x01k\x00\x01vpayload"), true)
 	f.Add(byte(0x20), []byte("\x01\x00\x06\x22\x00\x0a\x13\x00\x09"), true)
@@ -87,7 +86,7 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("%+v of % x", p, packet)
 		}
 		q := wire.AppendPublish(nil, version, &wire.Outgoing{Topic: string(p.topic), Payload: p.payload, Properties: p.properties, QoS: p.qos, PacketID: p.id})
-		for q[1] >= 0x80 { // the length takes more than a byte
+		for q[1] >= 0x80 { // the length has more than one byte
 			q = q[1:]
 		}
 		if err := again.decode(first&0xf6|p.qos<<1, q[2:], version); err != nil || !bytes.Equal(again.payload, p.payload) || !bytes.Equal(again.properties, p.properties) {

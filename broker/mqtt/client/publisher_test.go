@@ -15,7 +15,7 @@ import (
 	"signalbox/broker/messaging"
 )
 
-// numbered makes messages to a topic, their payloads numbers in order.
+// numbered returns messages whose payloads are consecutive numbers.
 func numbered(topic string, from, n int, qos byte) (list []messaging.Message) {
 	for i := range n {
 		list = append(list, messaging.Message{Topic: topic, Payload: fmt.Append(nil, from+i), QoS: qos})
@@ -23,7 +23,7 @@ func numbered(topic string, from, n int, qos byte) (list []messaging.Message) {
 	return list
 }
 
-// wantNumbers receives numbers in order, each once.
+// wantNumbers receives the numbers in order, each once.
 func (p *peer) wantNumbers(n int) {
 	p.t.Helper()
 	for i := range n {
@@ -33,18 +33,17 @@ func (p *peer) wantNumbers(n int) {
 	}
 }
 
-// reach waits until a feed can publish.
-func reach(t testing.TB, f *Feed) {
+// waitConnected waits until a client can publish.
+func waitConnected(t testing.TB, f *Client) {
 	t.Helper()
 	brokertest.WaitFor(t, "the broker is reached", func() bool { return f.Reached() == nil })
 }
 
-// TestPublish publishes in order with any QoS, more than the broker takes at a
-// time, for many callers at once.
+// TestPublish publishes in order at any QoS, more than the window, for concurrent callers.
 func TestPublish(t *testing.T) {
-	either(t, func(t *testing.T, server *brokertest.Server, o Options, _ bool) {
+	inBothModes(t, func(t *testing.T, server *brokertest.Server, o Options, _ bool) {
 		f, _ := run(t, o)
-		reach(t, f)
+		waitConnected(t, f)
 		for qos := range byte(3) {
 			var wg sync.WaitGroup
 			var peers []*peer
@@ -73,7 +72,7 @@ func TestPublish(t *testing.T) {
 	})
 }
 
-// TestPublishRefused counts what the broker does not take, and goes on.
+// TestPublishRefused counts what the broker rejects, and continues.
 func TestPublishRefused(t *testing.T) {
 	t.Parallel()
 	server := brokertest.Mosquitto(t)
@@ -82,7 +81,7 @@ func TestPublishRefused(t *testing.T) {
 	o := options(server, server.Addr)
 	o.Username, o.Password = "u", "pw"
 	f, _ := run(t, o)
-	reach(t, f)
+	waitConnected(t, f)
 	p := join(t, server)
 	p.subscribe("#")
 	var list []messaging.Message
@@ -105,14 +104,14 @@ func TestPublishRefused(t *testing.T) {
 	}
 }
 
-// TestPublishBounds keeps within what the broker says that it takes.
+// TestPublishBounds respects the limits in CONNACK.
 func TestPublishBounds(t *testing.T) {
 	t.Parallel()
 	server := brokertest.Mosquitto(t)
 	f, _ := run(t, options(server, server.Addr))
-	reach(t, f)
+	waitConnected(t, f)
 	f.publisher.mu.Lock()
-	f.publisher.conn.allowed.maxPacket, f.publisher.conn.allowed.maxQoS = 100, 1
+	f.publisher.conn.connack.maxPacket, f.publisher.conn.connack.maxQoS = 100, 1
 	f.publisher.mu.Unlock()
 	p := join(t, server)
 	p.subscribe("a")
@@ -125,9 +124,9 @@ func TestPublishBounds(t *testing.T) {
 	}
 }
 
-// TestPublishOverACut goes on on the next connection with what was under way on
-// the one before; nothing above QoS 0 is lost, and nothing of QoS 2 comes twice.
-func TestPublishOverACut(t *testing.T) {
+// TestPublishAfterReconnect continues with messages in flight on the next connection: above
+// QoS 0 nothing is lost, and QoS 2 is not duplicated.
+func TestPublishAfterReconnect(t *testing.T) {
 	t.Parallel()
 	for qos := byte(1); qos <= 2; qos++ {
 		for _, kind := range []brokertest.PacketType{brokertest.Publish, pubrel} {
@@ -143,7 +142,7 @@ func TestPublishOverACut(t *testing.T) {
 					server := brokertest.Mosquitto(t)
 					proxy := brokertest.NewProxy(t, server.Addr)
 					f, _ := run(t, options(server, proxy.Addr))
-					reach(t, f)
+					waitConnected(t, f)
 					p := join(t, server)
 					p.subscribe("out")
 					struck := cut(proxy)
@@ -171,16 +170,16 @@ func TestPublishOverACut(t *testing.T) {
 
 const pubrel brokertest.PacketType = 6
 
-// TestPublishGivenUp says that the broker is not reached when it does not come
-// back in time, and never sends again what was given up.
+// TestPublishGivenUp fails when the broker is not back in time, and does not send again what
+// was given up.
 func TestPublishGivenUp(t *testing.T) {
 	t.Parallel()
 	server := brokertest.Mosquitto(t)
 	proxy := brokertest.NewProxy(t, server.Addr)
 	o := options(server, proxy.Addr)
-	o.Timing.Answer = 50 * time.Millisecond
+	o.Timing.ResumeTimeout = 50 * time.Millisecond
 	f, _ := run(t, o)
-	reach(t, f)
+	waitConnected(t, f)
 	p := join(t, server)
 	p.subscribe("out")
 	held := proxy.Hold()
@@ -188,7 +187,7 @@ func TestPublishGivenUp(t *testing.T) {
 	go func() {
 		done, _, err := f.Publish(context.Background(), numbered("out", 0, 10, 2))
 		if done != 0 {
-			err = fmt.Errorf("%d are done with", done)
+			err = fmt.Errorf("%d are complete", done)
 		}
 		result <- err
 	}()
@@ -198,9 +197,9 @@ func TestPublishGivenUp(t *testing.T) {
 		t.Errorf("Publish() = %v", err)
 	}
 	proxy.Pass()
-	reach(t, f)
+	waitConnected(t, f)
 	f.publisher.mu.Lock()
-	present := f.publisher.conn.allowed.present
+	present := f.publisher.conn.connack.sessionPresent
 	f.publisher.mu.Unlock()
 	if present {
 		t.Error("the session holds what was given up")
@@ -217,16 +216,16 @@ func TestPublishGivenUp(t *testing.T) {
 	}
 }
 
-// TestPublishGivenUpMeanwhile gives messages up while the CONNECT is under way that
-// would go on with their session.
-func TestPublishGivenUpMeanwhile(t *testing.T) {
+// TestPublishGivenUpDuringConnect gives messages up during a CONNECT that would resume their
+// session.
+func TestPublishGivenUpDuringConnect(t *testing.T) {
 	t.Parallel()
 	server := brokertest.Mosquitto(t)
 	proxy := brokertest.NewProxy(t, server.Addr)
 	o := options(server, proxy.Addr)
-	o.Timing.Answer = 200 * time.Millisecond
+	o.Timing.ResumeTimeout = 200 * time.Millisecond
 	f, _ := run(t, o)
-	reach(t, f)
+	waitConnected(t, f)
 	held := proxy.Hold()
 	result := make(chan error, 1)
 	go func() {
@@ -234,41 +233,41 @@ func TestPublishGivenUpMeanwhile(t *testing.T) {
 		result <- err
 	}()
 	<-held
-	held = proxy.Hold() // the CONNECT that follows
+	held = proxy.Hold() // the next CONNECT
 	proxy.Cut()
 	<-held
 	if err := <-result; broker.KindOf(err) != broker.Unavailable {
 		t.Errorf("Publish() = %v", err)
 	}
 	proxy.Pass()
-	reach(t, f)
+	waitConnected(t, f)
 	f.publisher.mu.Lock()
-	present := f.publisher.conn.allowed.present
+	present := f.publisher.conn.connack.sessionPresent
 	f.publisher.mu.Unlock()
 	if present {
 		t.Error("the session holds what was given up")
 	}
 }
 
-// TestPublishEnds ends with the context, while the broker says nothing.
+// TestPublishEnds ends with the context while the broker sends nothing.
 func TestPublishEnds(t *testing.T) {
 	t.Parallel()
 	server := brokertest.Mosquitto(t)
 	proxy := brokertest.NewProxy(t, server.Addr)
 	f, stop := run(t, options(server, proxy.Addr))
-	reach(t, f)
+	waitConnected(t, f)
 	struck := proxy.Silence()
 	ctx, cancel := context.WithCancel(t.Context())
 	result := make(chan error, 2)
 	go func() { // more than the window, so that it waits in the middle
 		done, _, err := f.Publish(ctx, numbered("out", 0, 100, 1))
 		if done != 0 {
-			err = fmt.Errorf("%d are done with", done)
+			err = fmt.Errorf("%d are complete", done)
 		}
 		result <- err
 	}()
 	<-struck
-	go func() { // waits for its turn
+	go func() { // waits for the semaphore
 		_, _, err := f.Publish(ctx, numbered("out", 0, 1, 0))
 		result <- err
 	}()
@@ -288,13 +287,13 @@ func TestPublishEnds(t *testing.T) {
 	}
 }
 
-// BenchmarkPublish publishes and takes through a real broker.
+// BenchmarkPublish publishes through a real broker.
 func BenchmarkPublish(b *testing.B) {
 	for qos := range byte(3) {
 		b.Run(fmt.Sprint("QoS ", qos), func(b *testing.B) {
 			server := brokertest.Mosquitto(b)
 			f, _ := run(b, options(server, server.Addr))
-			reach(b, f)
+			waitConnected(b, f)
 			list := numbered("out", 0, 256, qos)
 			for n := 0; n < b.N; n += len(list) {
 				if _, _, err := f.Publish(b.Context(), list[:min(len(list), b.N-n)]); err != nil {

@@ -24,15 +24,14 @@ import (
 
 func TestMain(m *testing.M) { suite.Main(m) }
 
-// quick is a timing for tests: what has to be waited for does not take long, what
-// must not happen has time enough not to.
-var quick = Timing{
-	Connect: suite.HangLimit, Answer: suite.HangLimit, Write: suite.HangLimit,
-	MinPause: 5 * time.Millisecond, MaxPause: 50 * time.Millisecond, Stable: time.Hour,
-	Ping: 30 * time.Second, Silence: time.Minute, Retry: time.Hour, Linger: 50 * time.Millisecond,
+// testTiming has short delays for what is waited for, and long ones for what must not happen.
+var testTiming = Timing{
+	Connect: suite.HangLimit, ResumeTimeout: suite.HangLimit, Write: suite.HangLimit,
+	MinDelay: 5 * time.Millisecond, MaxDelay: 50 * time.Millisecond, Stable: time.Hour,
+	Ping: 30 * time.Second, ReadTimeout: time.Minute, Retry: time.Hour, IdleTimeout: 50 * time.Millisecond,
 }
 
-// options connect to a broker at an address.
+// options returns options for a broker at an address.
 func options(server *brokertest.Server, addr string) Options {
 	return Options{
 		Open: func(ctx context.Context) (net.Conn, error) {
@@ -44,20 +43,20 @@ func options(server *brokertest.Server, addr string) Options {
 			return &broker.Error{Kind: broker.Unavailable, Op: "connect", Msg: "no connection", Err: err}
 		},
 		ClientID: "streams", Username: server.AdminUsername, Password: server.AdminPassword,
-		Timing: quick, Now: time.Now, Log: slog.New(slog.DiscardHandler),
+		Timing: testTiming, Now: time.Now, Log: slog.New(slog.DiscardHandler),
 	}
 }
 
-// run makes a feed and starts it, and gives what ends it, which the end of the
-// test does too.
-func run(t testing.TB, o Options) (f *Feed, stop func()) {
+// run starts a client and returns a function that stops it, which the end of the test calls as
+// well.
+func run(t testing.TB, o Options) (f *Client, stop func()) {
 	t.Helper()
 	f = New(o)
 	return f, start(t, f)
 }
 
-// start starts a feed.
-func start(t testing.TB, f *Feed) (stop func()) {
+// start starts a client.
+func start(t testing.TB, f *Client) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -66,36 +65,36 @@ func start(t testing.TB, f *Feed) (stop func()) {
 		f.Run(ctx)
 	}()
 	stop = func() {
-		f.Leave()
+		f.StopReceiving()
 		cancel()
 		select {
 		case <-done:
 		case <-time.After(suite.HangLimit):
-			t.Error("the feed does not end")
+			t.Error("Run does not return")
 		}
 	}
 	t.Cleanup(stop)
 	return stop
 }
 
-// settle waits until everything wanted is subscribed to.
-func settle(t testing.TB, f *Feed) {
+// waitSubscribed waits until every filter is subscribed to.
+func waitSubscribed(t testing.TB, f *Client) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), suite.HangLimit)
 	defer cancel()
-	if err := f.Settled(ctx); err != nil {
-		t.Fatalf("Settled() = %v", err)
+	if err := f.WaitSubscribed(ctx); err != nil {
+		t.Fatalf("WaitSubscribed() = %v", err)
 	}
 }
 
-// failing tells whether a lane has no connection.
-func (l *lane) failing() bool {
-	l.feed.mu.Lock()
-	defer l.feed.mu.Unlock()
+// failing reports whether a subscriber has no connection.
+func (l *subscriber) failing() bool {
+	l.client.mu.Lock()
+	defer l.client.mu.Unlock()
 	return l.failed
 }
 
-// sink is an inlet that keeps what it takes, and settles when it is told to.
+// sink is a consumer that records messages, and settles them on demand.
 type sink struct {
 	keeps bool
 
@@ -121,7 +120,7 @@ func (s *sink) list() []messaging.Message {
 	return slices.Clone(s.taken)
 }
 
-// payloads are those of the messages so far.
+// payloads returns the payloads received so far.
 func (s *sink) payloads() (list []string) {
 	for _, m := range s.list() {
 		list = append(list, string(m.Payload))
@@ -129,7 +128,7 @@ func (s *sink) payloads() (list []string) {
 	return list
 }
 
-// settle settles what is not settled yet, the last first.
+// settle settles what is not settled yet, in reverse order.
 func (s *sink) settle() {
 	s.mu.Lock()
 	list := s.settlers
@@ -140,7 +139,7 @@ func (s *sink) settle() {
 	}
 }
 
-// want waits for as many messages, which must be these and not more.
+// want waits for exactly these payloads.
 func (s *sink) want(t testing.TB, payloads ...string) {
 	t.Helper()
 	brokertest.WaitFor(t, fmt.Sprintf("%q are taken", payloads), func() bool { return len(s.list()) >= len(payloads) })
@@ -150,7 +149,7 @@ func (s *sink) want(t testing.TB, payloads ...string) {
 }
 
 // take subscribes a sink.
-func take(f *Feed, filter string, keeps bool) (s *sink, cancel func()) {
+func take(f *Client, filter string, keeps bool) (s *sink, cancel func()) {
 	s = &sink{keeps: keeps}
 	return s, f.Subscribe(filter, s)
 }
@@ -163,7 +162,7 @@ type peer struct {
 	over sync.Once
 }
 
-// join connects a client.
+// join connects a peer.
 func join(t testing.TB, server *brokertest.Server) *peer {
 	t.Helper()
 	conn, err := net.Dial("tcp", server.Addr)
@@ -190,8 +189,8 @@ func (p *peer) leave() {
 	})
 }
 
-// publish publishes messages with QoS 1, topic and payload by turns. When it
-// returns they have been routed.
+// publish publishes at QoS 1; topics and payloads alternate. The messages have been routed
+// when it returns.
 func (p *peer) publish(pairs ...string) {
 	p.t.Helper()
 	for i := 0; i < len(pairs); i += 2 {
@@ -206,7 +205,7 @@ func (p *peer) send(m *paho.Publish) {
 	}
 }
 
-// subscribe subscribes with QoS 2.
+// subscribe subscribes at QoS 2.
 func (p *peer) subscribe(filter string) {
 	p.t.Helper()
 	s := &paho.Subscribe{Subscriptions: []paho.SubscribeOptions{{Topic: filter, QoS: 2}}}
@@ -226,8 +225,8 @@ func (p *peer) next() *paho.Publish {
 	}
 }
 
-// only311 stands before a broker and answers MQTT 5 as one that speaks nothing
-// but 3.1.1 does: with code 1, or by hanging up.
+// only311 is a proxy that refuses MQTT 5 like a broker which only supports 3.1.1: with code 1,
+// or by closing the connection.
 func only311(t testing.TB, target string, hangUp bool) (addr string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -275,19 +274,19 @@ func join311(conn net.Conn, target string, hangUp bool) {
 	wg.Wait()
 }
 
-// journal is a log to look into.
-type journal struct {
+// logBuffer collects log output.
+type logBuffer struct {
 	mu   sync.Mutex
 	text strings.Builder
 }
 
-func (j *journal) Write(p []byte) (int, error) {
+func (j *logBuffer) Write(p []byte) (int, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.text.Write(p)
 }
 
-func (j *journal) has(part string) bool {
+func (j *logBuffer) has(part string) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return strings.Contains(j.text.String(), part)

@@ -14,10 +14,10 @@ import (
 	"signalbox/broker/messaging"
 )
 
-// TestKeptSession loses nothing while there is no connection, and takes nothing
-// twice whose acknowledgement the broker has got. Those of QoS 1 may be lost.
+// TestKeptSession loses nothing while there is no connection, and receives nothing twice that
+// was acknowledged; a QoS 1 acknowledgement may be lost.
 func TestKeptSession(t *testing.T) {
-	either(t, func(t *testing.T, server *brokertest.Server, o Options, five bool) {
+	inBothModes(t, func(t *testing.T, server *brokertest.Server, o Options, five bool) {
 		addr := server.Addr
 		if !five {
 			addr = only311(t, server.Addr, false)
@@ -25,7 +25,7 @@ func TestKeptSession(t *testing.T) {
 		proxy := brokertest.NewProxy(t, addr)
 		f, _ := run(t, options(server, proxy.Addr))
 		s, _ := take(f, "a", true)
-		settle(t, f)
+		waitSubscribed(t, f)
 		p := join(t, server)
 		p.publish("a", "1")
 		p.send(&paho.Publish{Topic: "a", Payload: []byte("2"), QoS: 2})
@@ -42,13 +42,13 @@ func TestKeptSession(t *testing.T) {
 			}
 			proxy.Pass()
 			brokertest.WaitFor(t, "it is connected again", func() bool { return proxy.Accepted() >= before+2 })
-			brokertest.WaitFor(t, "what was published meanwhile is there", func() bool { return len(s.list()) >= 4+2*i })
+			brokertest.WaitFor(t, "messages published meanwhile are received", func() bool { return len(s.list()) >= 4+2*i })
 			if i == 2 {
 				s.settle()
 			}
 		}
 		p.publish("a", "end")
-		brokertest.WaitFor(t, "the last message is there", func() bool { s.settle(); return slices.Contains(s.payloads(), "end") })
+		brokertest.WaitFor(t, "the last message is received", func() bool { s.settle(); return slices.Contains(s.payloads(), "end") })
 		var once []string
 		for i, m := range s.list() {
 			if m.QoS == 2 || !slices.Contains(s.payloads()[:i], string(m.Payload)) {
@@ -61,10 +61,10 @@ func TestKeptSession(t *testing.T) {
 	})
 }
 
-// TestRestart finds what was published while the service did not run, and what
-// was not settled when it ended.
+// TestRestart receives what was published while the service was stopped, and what was not
+// settled when it stopped.
 func TestRestart(t *testing.T) {
-	either(t, func(t *testing.T, server *brokertest.Server, o Options, _ bool) {
+	inBothModes(t, func(t *testing.T, server *brokertest.Server, o Options, _ bool) {
 		filters := []string{"a/+", "+/b", "a/b", "#"}
 		p := join(t, server)
 		var last []*sink
@@ -76,7 +76,7 @@ func TestRestart(t *testing.T) {
 				sinks = append(sinks, s)
 			}
 			stop := start(t, f)
-			settle(t, f)
+			waitSubscribed(t, f)
 			if round > 0 {
 				for i, s := range sinks {
 					brokertest.WaitFor(t, filters[i]+" has what it missed", func() bool { return len(s.list()) >= 2 })
@@ -92,7 +92,7 @@ func TestRestart(t *testing.T) {
 			}
 			stop()
 			for _, s := range last {
-				s.settle() // too late, for nobody
+				s.settle() // too late, without effect
 			}
 			last = sinks
 			p.publish("a/b", fmt.Sprint("missed ", round))
@@ -100,31 +100,31 @@ func TestRestart(t *testing.T) {
 	})
 }
 
-// TestLeftBehind gets rid of a subscription that an earlier run has left in the
-// session, when it shows.
-func TestLeftBehind(t *testing.T) {
+// TestStaleSubscription removes a subscription that an earlier run left in the session, when a
+// message arrives by it.
+func TestStaleSubscription(t *testing.T) {
 	t.Parallel()
 	server := brokertest.Mosquitto(t)
 	o := options(server, server.Addr)
 	f, stop := run(t, o)
 	take(f, "old/+", false)
 	take(f, "a", false)
-	settle(t, f)
+	waitSubscribed(t, f)
 	stop()
 	f, stop = run(t, o)
 	s, _ := take(f, "a", false)
-	settle(t, f)
+	waitSubscribed(t, f)
 	p := join(t, server)
 	p.publish("old/1", "x", "a", "1")
 	s.want(t, "1")
 	brokertest.WaitFor(t, "it is unsubscribed from", func() bool {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		return f.lane[0].nextID == 2 && len(f.lane[0].asked) == 0
+		return f.subscribers[0].nextID == 2 && len(f.subscribers[0].awaitingAck) == 0
 	})
 	stop()
 	p.publish("old/1", "x", "a", "2")
-	c, err := New(o).dial(t.Context(), login{clientID: "streams-0"})
+	c, err := New(o).dial(t.Context(), connectParams{clientID: "streams-0"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,43 +136,42 @@ func TestLeftBehind(t *testing.T) {
 	}
 }
 
-// TestBrokerGone goes on when a broker comes back that has forgotten everything.
-func TestBrokerGone(t *testing.T) {
-	either(t, func(t *testing.T, server *brokertest.Server, o Options, _ bool) {
-		o.Timing.Answer = 50 * time.Millisecond // as it is waited out
+// TestBrokerRestart continues with a restarted broker that has lost all sessions.
+func TestBrokerRestart(t *testing.T) {
+	inBothModes(t, func(t *testing.T, server *brokertest.Server, o Options, _ bool) {
+		o.Timing.ResumeTimeout = 50 * time.Millisecond // as the test waits for it
 		f, _ := run(t, o)
 		s, _ := take(f, "a/#", true)
-		settle(t, f)
+		waitSubscribed(t, f)
 		join(t, server).publish("a/1", "1")
 		s.want(t, "1")
 		server.Stop(t)
-		brokertest.WaitFor(t, "it is known to be gone", func() bool { return f.Reached() != nil })
+		brokertest.WaitFor(t, "the connection is lost", func() bool { return f.Reached() != nil })
 		var unavailable *broker.Error
 		if _, _, err := f.Publish(t.Context(), []messaging.Message{{Topic: "b"}}); !errors.As(err, &unavailable) || unavailable.Kind != broker.Unavailable {
 			t.Errorf("Publish() = %v", err)
 		}
 		server.Start(t)
-		s.settle() // of which nobody knows any more
-		brokertest.WaitFor(t, "it is reached again", func() bool { return f.Reached() == nil })
+		s.settle() // unknown to the broker
+		brokertest.WaitFor(t, "the client is connected again", func() bool { return f.Reached() == nil })
 		p := join(t, server)
-		brokertest.WaitFor(t, "messages come again", func() bool { p.publish("a/2", "2"); return len(s.list()) > 1 })
+		brokertest.WaitFor(t, "messages are received again", func() bool { p.publish("a/2", "2"); return len(s.list()) > 1 })
 	})
 }
 
-// TestLeave leaves to the next run what comes when this one is about to end, and
-// what is cancelled then.
-func TestLeave(t *testing.T) {
-	either(t, func(t *testing.T, server *brokertest.Server, o Options, _ bool) {
+// TestStopReceiving leaves messages and subscriptions to the next run.
+func TestStopReceiving(t *testing.T) {
+	inBothModes(t, func(t *testing.T, server *brokertest.Server, o Options, _ bool) {
 		f, stop := run(t, o)
 		s, cancel := take(f, "a", false)
-		settle(t, f)
+		waitSubscribed(t, f)
 		p := join(t, server)
 		p.publish("a", "1")
 		s.want(t, "1")
-		f.Leave()
+		f.StopReceiving()
 		p.publish("a", "2")
 		take(f, "b", false)
-		settle(t, f) // the answer comes behind the message
+		waitSubscribed(t, f) // the response follows the message
 		cancel()
 		stop()
 		s.want(t, "1")

@@ -8,117 +8,115 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// sub is a subscription of a lane's session. Filter, id and lane never change;
-// the rest is guarded by the feed.
-type sub struct {
-	lane   *lane
-	filter string
-	id     uint32 // its subscription identifier, 0 for none
-	wanted bool
-	state  state
+// subscription is a subscription of a subscriber's session. Filter, id and subscriber never
+// change; the rest is guarded by client.mu.
+type subscription struct {
+	subscriber *subscriber
+	filter     string
+	id         uint32 // subscription identifier, 0 for none
+	wanted     bool
+	state      state
 }
 
-// state is how far a subscription is.
+// state is the state of a subscription.
 type state int
 
 const (
-	absent  state = iota
-	asked         // SUBSCRIBE is under way
-	granted       // it stands
-	refused       // the broker does not grant it
-	leaving       // UNSUBSCRIBE is under way
+	stateAbsent        state = iota
+	stateSubscribing         // SUBSCRIBE was sent
+	stateGranted             // it stands
+	stateRefused             // by the broker
+	stateUnsubscribing       // UNSUBSCRIBE was sent
 )
 
-// plan decides what each lane subscribes to, and has it done. What changes while
-// it decides has it called again.
-func (f *Feed) plan(ctx context.Context) {
-	f.mu.Lock()
-	version, m := f.version, f.mode
-	filters := slices.DeleteFunc(slices.Collect(maps.Keys(f.routes)), func(filter string) bool { return f.refused[filter] })
-	f.mu.Unlock()
-	var places map[string]place
-	if m != unknown {
-		places = arrange(filters, m == identified)
+// plan assigns the filters to subscribers and applies that. It is called again for changes
+// made meanwhile.
+func (c *Client) plan(ctx context.Context) {
+	c.mu.Lock()
+	version, m := c.wantedVersion, c.mode
+	filters := slices.DeleteFunc(slices.Collect(maps.Keys(c.routes)), func(filter string) bool { return c.refused[filter] })
+	c.mu.Unlock()
+	var assignments map[string]assignment
+	if m != modeUnknown {
+		assignments = assignFilters(filters, m == modeIdentified)
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.version != version {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.wantedVersion != version {
 		return
 	}
-	f.planned = version
-	if m != unknown {
-		f.carryOut(ctx, places)
+	c.plannedVersion = version
+	if m != modeUnknown {
+		c.applyPlan(ctx, assignments)
 	} else if len(filters) > 0 {
-		f.lane[0].start(ctx) // it finds out
+		c.subscribers[0].start(ctx) // to find out the mode
 	}
-	f.announce()
+	c.notifyChanged()
 }
 
-// carryOut has an arrangement put into effect. What the broker refuses is in
-// nobody's way, and is asked for on the first lane now and then. The caller holds
-// mu.
-func (f *Feed) carryOut(ctx context.Context, places map[string]place) {
-	for filter := range f.refused {
-		if f.routes[filter] != nil {
-			places[filter] = place{filter, 0}
+// applyPlan applies an assignment. Refused filters cover nothing, and are retried by the first
+// subscriber. c.mu must be held.
+func (c *Client) applyPlan(ctx context.Context, assignments map[string]assignment) {
+	for filter := range c.refused {
+		if c.routes[filter] != nil {
+			assignments[filter] = assignment{filter, 0}
 		}
 	}
-	f.place(places)
-	needed := f.move(places)
-	for _, l := range f.lane {
-		l.work(ctx, needed)
+	c.markWanted(assignments)
+	needed := c.assignSources(assignments)
+	for _, l := range c.subscribers {
+		l.update(ctx, needed)
 	}
 }
 
-// place notes which subscriptions are wanted. The caller holds mu.
-func (f *Feed) place(places map[string]place) {
-	for _, l := range f.lane {
+// markWanted marks the subscriptions that are wanted. c.mu must be held.
+func (c *Client) markWanted(assignments map[string]assignment) {
+	for _, l := range c.subscribers {
 		for _, s := range l.subs {
 			s.wanted = false
 		}
 	}
-	for _, p := range places {
-		f.lane[p.lane].sub(p.root).wanted = true
+	for _, p := range assignments {
+		c.subscribers[p.subscriber].subscription(p.filter).wanted = true
 	}
-	n := len(f.routes) - len(places)
-	if n > f.leftOut {
-		f.log.Warn("too many subscriptions overlap: some get no messages", "subscriptions", n, "connections", maxLanes)
+	n := len(c.routes) - len(assignments)
+	if n > c.unassigned {
+		c.log.Warn("too many subscriptions overlap: some receive no messages", "subscriptions", n, "connections", maxSubscribers)
 	}
-	f.leftOut = n
+	c.unassigned = n
 }
 
-// move leads each route to its subscription: at once where it has none that
-// stands, otherwise when the new one does. It gives those that routes come from.
-// The caller holds mu.
-func (f *Feed) move(places map[string]place) (needed map[*sub]bool) {
-	needed = map[*sub]bool{}
-	for filter, r := range f.routes {
-		p, ok := places[filter]
-		if !ok || f.refused[filter] { // what others have subscribed to is not meant for it
+// assignSources sets the sources of each route: at once if it has no granted one, otherwise
+// when the new one is granted. It returns the current sources. c.mu must be held.
+func (c *Client) assignSources(assignments map[string]assignment) (needed map[*subscription]bool) {
+	needed = map[*subscription]bool{}
+	for filter, r := range c.routes {
+		p, ok := assignments[filter]
+		if !ok || c.refused[filter] { // messages of a covering filter are not meant for it
 
-			r.from.Store(nil)
+			r.sources.Store(nil)
 			continue
 		}
-		target, from := f.lane[p.lane].sub(p.root), r.from.Load()
+		target, src := c.subscribers[p.subscriber].subscription(p.filter), r.sources.Load()
 		switch {
-		case from == nil || from.now.state != granted && !from.now.wanted:
-			r.from.Store(&sources{now: target})
-		case from.now == target || from.now.wanted && from.now.state != refused:
-		case target.state == granted:
-			r.from.Store(&sources{now: target, before: from.now})
+		case src == nil || src.current.state != stateGranted && !src.current.wanted:
+			r.sources.Store(&sources{current: target})
+		case src.current == target || src.current.wanted && src.current.state != stateRefused:
+		case target.state == stateGranted:
+			r.sources.Store(&sources{current: target, previous: src.current})
 		}
-		needed[r.from.Load().now] = true
+		needed[r.sources.Load().current] = true
 	}
 	return needed
 }
 
-// sub gives a lane's subscription to a filter, made if need be. The caller holds
-// mu.
-func (l *lane) sub(filter string) *sub {
+// subscription returns the subscription to a filter, created if necessary. client.mu must be
+// held.
+func (l *subscriber) subscription(filter string) *subscription {
 	s := l.subs[filter]
 	if s == nil {
-		s = &sub{lane: l, filter: filter}
-		if l.feed.mode == identified {
+		s = &subscription{subscriber: l, filter: filter}
+		if l.client.mode == modeIdentified {
 			s.id = identifier(filter)
 		}
 		l.subs[filter] = s
@@ -126,19 +124,19 @@ func (l *lane) sub(filter string) *sub {
 	return s
 }
 
-// work subscribes and unsubscribes as it is wanted, and starts the lane if there
-// is anything to do. The caller holds mu.
-func (l *lane) work(ctx context.Context, needed map[*sub]bool) {
-	var ask, leave []*sub
+// update subscribes and unsubscribes as wanted, and starts the subscriber if there is
+// something to do. client.mu must be held.
+func (l *subscriber) update(ctx context.Context, needed map[*subscription]bool) {
+	var subscribe, unsubscribe []*subscription
 	for _, filter := range slices.Sorted(maps.Keys(l.subs)) {
 		s := l.subs[filter]
 		switch {
-		case s.wanted && s.state == absent:
-			ask = append(ask, s)
+		case s.wanted && s.state == stateAbsent:
+			subscribe = append(subscribe, s)
 		case s.wanted || needed[s]:
-		case s.state == granted:
-			leave = append(leave, s)
-		case s.state == absent || s.state == refused:
+		case s.state == stateGranted:
+			unsubscribe = append(unsubscribe, s)
+		case s.state == stateAbsent || s.state == stateRefused:
 			delete(l.subs, filter)
 		}
 	}
@@ -148,162 +146,160 @@ func (l *lane) work(ctx context.Context, needed map[*sub]bool) {
 	if l.conn == nil {
 		return
 	}
-	for part := range slices.Chunk(ask, perPacket) {
+	for part := range slices.Chunk(subscribe, maxFiltersPerPacket) {
 		l.subscribe(part)
 	}
-	for part := range slices.Chunk(leave, perPacket) {
+	for part := range slices.Chunk(unsubscribe, maxFiltersPerPacket) {
 		l.unsubscribe(filters(part), part)
 	}
 }
 
-// endIdle ends sessions that nothing is subscribed in.
-func (f *Feed) endIdle() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, l := range f.lane {
+// endIdle ends sessions without subscriptions.
+func (c *Client) endIdle() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, l := range c.subscribers {
 		if l.conn != nil && l.idle() {
 			l.end()
 		}
 	}
 }
 
-// perPacket is how many filters one SUBSCRIBE or UNSUBSCRIBE has at most: few
-// enough for one that is as long as topics may be.
-const perPacket = 200
+// maxFiltersPerPacket bounds the filters of a SUBSCRIBE or UNSUBSCRIBE, so that even the
+// longest topics fit.
+const maxFiltersPerPacket = 200
 
-func filters(list []*sub) (names []string) {
+func filters(list []*subscription) (names []string) {
 	for _, s := range list {
 		names = append(names, s.filter)
 	}
 	return names
 }
 
-// What a SUBSCRIBE says of RETAIN in MQTT 5 [MQTT 3.8.3.1].
+// Subscription options of MQTT 5 [MQTT 3.8.3.1].
 const (
-	asPublished     = 1 << 3
-	retainedIfNew   = 1 << 4
-	withoutRetained = 2 << 4
+	retainAsPublished = 1 << 3
+	sendRetainedIfNew = 1 << 4
+	noRetained        = 2 << 4
 )
 
-// wishes are the options of subscriptions: QoS 2, RETAIN as published, and
-// retained messages as they are wanted. Before MQTT 5 those come with each
-// SUBSCRIBE.
-func (l *lane) wishes() byte {
+// subscriptionOptions returns the options: QoS 2, RETAIN as published, and retained messages
+// if wanted. In MQTT 3.1.1 these are sent after each SUBSCRIBE.
+func (l *subscriber) subscriptionOptions() byte {
 	switch {
 	case l.conn.version != packet.V5:
 		return 2
-	case l.feed.options.Retained:
-		return 2 | asPublished | retainedIfNew
+	case l.client.options.Retained:
+		return 2 | retainAsPublished | sendRetainedIfNew
 	}
-	return 2 | asPublished | withoutRetained
+	return 2 | retainAsPublished | noRetained
 }
 
-// subscribe sends a SUBSCRIBE. The caller holds mu.
-func (l *lane) subscribe(list []*sub) {
-	c, options := l.conn, l.wishes()
-	for _, group := range sameID(list) {
-		p := &packet.Subscribe{PacketID: l.ask(group), ID: group[0].id}
+// subscribe sends SUBSCRIBE. client.mu must be held.
+func (l *subscriber) subscribe(list []*subscription) {
+	c, options := l.conn, l.subscriptionOptions()
+	for _, group := range groupByIdentifier(list) {
+		p := &packet.Subscribe{PacketID: l.reservePacketID(group), ID: group[0].id}
 		for _, s := range group {
-			s.state = asked
+			s.state = stateSubscribing
 			p.Filters = append(p.Filters, packet.Filter{Filter: s.filter, Options: options})
 		}
 		c.out.add(func(dst []byte) []byte { return packet.AppendSubscribe(dst, c.version, p) })
 	}
 }
 
-// sameID cuts a list into those that can be asked for in one packet, which has
-// one identifier [MQTT 3.8.2.1.2].
-func sameID(list []*sub) [][]*sub {
+// groupByIdentifier splits subscriptions by packet, which has one identifier [MQTT 3.8.2.1.2].
+func groupByIdentifier(list []*subscription) [][]*subscription {
 	if list[0].id == 0 {
-		return [][]*sub{list}
+		return [][]*subscription{list}
 	}
 	return slices.Collect(slices.Chunk(list, 1))
 }
 
-// unsubscribe sends an UNSUBSCRIBE; list holds those of the filters that are
-// known here. The caller holds mu.
-func (l *lane) unsubscribe(filters []string, list []*sub) {
+// unsubscribe sends UNSUBSCRIBE; list contains those of the filters that are known. client.mu
+// must be held.
+func (l *subscriber) unsubscribe(filters []string, list []*subscription) {
 	c := l.conn
 	for _, s := range list {
-		s.state = leaving
+		s.state = stateUnsubscribing
 	}
-	p := &packet.Unsubscribe{PacketID: l.ask(list), Filters: filters}
+	p := &packet.Unsubscribe{PacketID: l.reservePacketID(list), Filters: filters}
 	c.out.add(func(dst []byte) []byte { return packet.AppendUnsubscribe(dst, c.version, p) })
 }
 
-// ask remembers what a packet is about until it is answered. The caller holds mu.
-func (l *lane) ask(list []*sub) (id uint16) {
-	for l.nextID++; l.nextID == 0 || l.asked[l.nextID] != nil; l.nextID++ {
+// reservePacketID records what a packet requests until it is acknowledged. client.mu must be
+// held.
+func (l *subscriber) reservePacketID(list []*subscription) (id uint16) {
+	for l.nextID++; l.nextID == 0 || l.awaitingAck[l.nextID] != nil; l.nextID++ {
 	}
 	if list == nil {
-		list = []*sub{}
+		list = []*subscription{}
 	}
-	l.asked[l.nextID] = list
+	l.awaitingAck[l.nextID] = list
 	return l.nextID
 }
 
-// answered takes a SUBACK or UNSUBACK.
-func (l *lane) answered(kind byte, body []byte) error {
+// handleAck handles a SUBACK or UNSUBACK.
+func (l *subscriber) handleAck(kind byte, body []byte) error {
 	id, codes, err := decodeCodes(body, l.conn.version)
 	if err != nil {
 		return err
 	}
-	f := l.feed
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	list := l.asked[id]
-	delete(l.asked, id)
+	client := l.client
+	client.mu.Lock()
+	defer client.mu.Unlock()
+	list := l.awaitingAck[id]
+	delete(l.awaitingAck, id)
 	if kind == packet.TypeSuback && len(codes) != len(list) {
 		return errMalformed
 	}
 	for i, s := range list {
 		if kind == packet.TypeUnsuback {
-			f.gone(s)
+			client.removed(s)
 		} else {
-			f.answer(s, codes[i])
+			client.granted(s, codes[i])
 		}
 	}
-	f.touch()
+	client.requestPlan()
 	return nil
 }
 
-// answer notes what became of a subscription that was asked for. The caller holds
-// mu.
-func (f *Feed) answer(s *sub, code byte) {
+// granted records the result of a SUBSCRIBE. c.mu must be held.
+func (c *Client) granted(s *subscription, code byte) {
 	if code < packet.ReasonUnspecified {
-		s.state = granted
-		if f.refused[s.filter] {
-			delete(f.refused, s.filter)
-			f.log.Info("subscription granted after all", "filter", s.filter)
+		s.state = stateGranted
+		if c.refused[s.filter] {
+			delete(c.refused, s.filter)
+			c.log.Info("refused subscription is granted now", "filter", s.filter)
 		}
 		return
 	}
-	s.state = refused
-	if !f.refused[s.filter] && f.routes[s.filter] != nil {
-		f.refused[s.filter] = true
-		f.log.Warn("subscription refused: no messages come", "filter", s.filter, "code", code)
+	s.state = stateRefused
+	if !c.refused[s.filter] && c.routes[s.filter] != nil {
+		c.refused[s.filter] = true
+		c.log.Warn("subscription refused: no messages are received", "filter", s.filter, "code", code)
 	}
 }
 
-// gone notes that a subscription is no more. The caller holds mu.
-func (f *Feed) gone(s *sub) {
-	s.state = absent
-	for _, r := range f.routes {
-		if from := r.from.Load(); from != nil && from.before == s {
-			r.from.Store(&sources{now: from.now})
+// removed records that a subscription does not exist any more. c.mu must be held.
+func (c *Client) removed(s *subscription) {
+	s.state = stateAbsent
+	for _, r := range c.routes {
+		if src := r.sources.Load(); src != nil && src.previous == s {
+			r.sources.Store(&sources{current: src.current})
 		}
 	}
 }
 
-// forgive has subscriptions that were refused asked for once more.
-func (f *Feed) forgive() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, l := range f.lane {
+// retryRefused requests refused subscriptions again.
+func (c *Client) retryRefused() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, l := range c.subscribers {
 		for _, s := range l.subs {
-			if s.state == refused {
-				s.state = absent
-				f.touch()
+			if s.state == stateRefused {
+				s.state = stateAbsent
+				c.requestPlan()
 			}
 		}
 	}

@@ -17,13 +17,13 @@ import (
 	"signalbox/broker/messaging"
 )
 
-// ways are the two in which messages are told apart.
-var ways = map[string]bool{"identified": true, "apart": false}
+// modes maps the names of the two modes to whether MQTT 5 is used.
+var modes = map[string]bool{"identified": true, "separate": false}
 
-// either runs a test for both, on a Mosquitto of its own.
-func either(t *testing.T, test func(t *testing.T, server *brokertest.Server, o Options, five bool)) {
+// inBothModes runs a test in both modes, with a Mosquitto of its own.
+func inBothModes(t *testing.T, test func(t *testing.T, server *brokertest.Server, o Options, five bool)) {
 	t.Parallel()
-	for name, five := range ways {
+	for name, five := range modes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := brokertest.Mosquitto(t)
@@ -36,17 +36,17 @@ func either(t *testing.T, test func(t *testing.T, server *brokertest.Server, o O
 	}
 }
 
-// TestEachOnce gives each inlet each message once and in order, however the
+// TestExactlyOnce delivers each message to each consumer once and in order, however the
 // filters overlap.
-func TestEachOnce(t *testing.T) {
-	either(t, func(t *testing.T, server *brokertest.Server, o Options, five bool) {
+func TestExactlyOnce(t *testing.T) {
+	inBothModes(t, func(t *testing.T, server *brokertest.Server, o Options, five bool) {
 		filters := []string{"#", "a/#", "a/+", "+/b", "a/b", "a/b", "+/+/c", "b"}
 		f, _ := run(t, o)
 		sinks := make([]*sink, len(filters))
 		for i, filter := range filters {
 			sinks[i], _ = take(f, filter, i%2 == 0)
 		}
-		settle(t, f)
+		waitSubscribed(t, f)
 		settleAll := func() {
 			for _, s := range sinks {
 				s.settle()
@@ -79,20 +79,19 @@ func TestEachOnce(t *testing.T) {
 			}
 			brokertest.WaitFor(t, filter+" has all", func() bool { return len(sinks[i].list()) >= len(want) })
 			got := sinks[i].payloads()
-			slices.Sort(got) // messages of different QoS may overtake one another
+			slices.Sort(got) // messages of different QoS are not ordered
 			slices.Sort(want)
 			if !slices.Equal(got, want) {
 				t.Errorf("%s: got %q, want %q", filter, got, want)
 			}
 		}
-		if five != (f.mode == identified) {
+		if five != (f.mode == modeIdentified) {
 			t.Errorf("the mode is %d", f.mode)
 		}
 	})
 }
 
-// TestProperties passes on what a message has, but RETAIN, and tells when it
-// expires.
+// TestProperties forwards properties except RETAIN, and reports the expiry.
 func TestProperties(t *testing.T) {
 	t.Parallel()
 	server := brokertest.Mosquitto(t)
@@ -100,7 +99,7 @@ func TestProperties(t *testing.T) {
 	p := join(t, server)
 	p.send(&paho.Publish{Topic: "a", Payload: []byte("before"), QoS: 1, Retain: true})
 	s, _ := take(f, "a", false)
-	settle(t, f)
+	waitSubscribed(t, f)
 	format, expiry := byte(1), uint32(100)
 	p.send(&paho.Publish{Topic: "a", Payload: []byte("live"), QoS: 2, Retain: true, Properties: &paho.PublishProperties{
 		PayloadFormat: &format, MessageExpiry: &expiry, ContentType: "text/plain", ResponseTopic: "answer", CorrelationData: []byte("\x00\xff"),
@@ -125,9 +124,8 @@ func TestProperties(t *testing.T) {
 	}
 }
 
-// TestOlder passes messages without properties over MQTT 3.1.1, and leaves out
-// what was retained.
-func TestOlder(t *testing.T) {
+// TestV311 forwards messages without properties over MQTT 3.1.1, and ignores retained ones.
+func TestV311(t *testing.T) {
 	t.Parallel()
 	for _, hangUp := range []bool{false, true} {
 		server := brokertest.Mosquitto(t)
@@ -135,7 +133,7 @@ func TestOlder(t *testing.T) {
 		p := join(t, server)
 		p.send(&paho.Publish{Topic: "a", Payload: []byte("before"), QoS: 1, Retain: true})
 		s, _ := take(f, "a", true)
-		brokertest.WaitFor(t, "it is connected", func() bool { settle(t, f); return f.Reached() == nil && !f.lane[0].failing() })
+		brokertest.WaitFor(t, "it is connected", func() bool { waitSubscribed(t, f); return f.Reached() == nil && !f.subscribers[0].failing() })
 		p.publish("a", "live")
 		s.want(t, "live")
 		s.settle()
@@ -153,17 +151,16 @@ func TestOlder(t *testing.T) {
 	}
 }
 
-// TestAcknowledgedWhenSettled lets a broker send no more than it may have under
-// way until what was sent is settled.
+// TestAcknowledgedWhenSettled acknowledges messages only when they are settled.
 func TestAcknowledgedWhenSettled(t *testing.T) {
-	either(t, func(t *testing.T, server *brokertest.Server, o Options, five bool) {
+	inBothModes(t, func(t *testing.T, server *brokertest.Server, o Options, five bool) {
 		f, _ := run(t, o)
 		s, _ := take(f, "a", true)
-		settle(t, f)
+		waitSubscribed(t, f)
 		p := join(t, server)
-		window := 20 // Mosquitto's own
+		window := 20 // Mosquitto's limit
 		if five {
-			window = inbound
+			window = receiveMaximum
 		}
 		many := window + 30
 		for i := range many {
@@ -184,11 +181,11 @@ func TestAcknowledgedWhenSettled(t *testing.T) {
 	})
 }
 
-// TestRefusedSubscription tells of what rights forbid, goes on with the rest, and
-// tries again.
+// TestRefusedSubscription reports a refused subscription, continues with the others and
+// retries.
 func TestRefusedSubscription(t *testing.T) {
-	either(t, func(t *testing.T, server *brokertest.Server, o Options, _ bool) {
-		var log journal
+	inBothModes(t, func(t *testing.T, server *brokertest.Server, o Options, _ bool) {
+		var log logBuffer
 		o.Log, o.Timing.Retry = slog.New(slog.NewTextHandler(&log, nil)), 20*time.Millisecond
 		o.Username, o.Password = restrict(t, server)
 		f, _ := run(t, o)
@@ -218,15 +215,15 @@ func TestRefusedSubscription(t *testing.T) {
 	})
 }
 
-// TestCancel ends subscriptions and, with the last one, the session.
+// TestCancel unsubscribes and, with the last subscription, ends the session.
 func TestCancel(t *testing.T) {
-	either(t, func(t *testing.T, server *brokertest.Server, o Options, five bool) {
+	inBothModes(t, func(t *testing.T, server *brokertest.Server, o Options, five bool) {
 		f, _ := run(t, o)
 		p := join(t, server)
 		s, cancel := take(f, "a", false)
 		same, cancelSame := take(f, "a", false)
 		other, cancelOther := take(f, "b", false)
-		settle(t, f)
+		waitSubscribed(t, f)
 		p.publish("a", "1", "b", "1")
 		s.want(t, "1")
 		same.want(t, "1")
@@ -237,23 +234,23 @@ func TestCancel(t *testing.T) {
 		s.want(t, "1")
 		cancelSame()
 		cancelOther()
-		settle(t, f) // nothing
-		brokertest.WaitFor(t, "the lane ends", func() bool {
+		waitSubscribed(t, f) // nothing is pending
+		brokertest.WaitFor(t, "the subscriber ends", func() bool {
 			f.mu.Lock()
 			defer f.mu.Unlock()
-			return !f.lane[0].running && !f.lane[0].kept
+			return !f.subscribers[0].running && !f.subscribers[0].kept
 		})
 		if sessionOf(t, server, "streams-0", five) {
 			t.Error("the session is still there")
 		}
 		again, _ := take(f, "a", false)
-		settle(t, f)
+		waitSubscribed(t, f)
 		p.publish("a", "3")
 		again.want(t, "3")
 	})
 }
 
-// dynsec has the broker's own plugin do commands.
+// dynsec sends commands to the dynamic security plugin.
 func dynsec(t *testing.T, server *brokertest.Server, commands string) {
 	t.Helper()
 	p := join(t, server)
@@ -265,7 +262,7 @@ func dynsec(t *testing.T, server *brokertest.Server, commands string) {
 	p.leave()
 }
 
-// restrict makes a user who may do everything but subscribe to "#".
+// restrict creates a user who may do everything but subscribe to "#".
 func restrict(t *testing.T, server *brokertest.Server) (username string, password broker.Secret) {
 	t.Helper()
 	dynsec(t, server, `{"command":"createRole","rolename":"not","acls":[{"acltype":"subscribeLiteral","topic":"#","priority":9,"allow":false}]},
@@ -279,36 +276,36 @@ func allow(t *testing.T, server *brokertest.Server) {
 	dynsec(t, server, `{"command":"removeRoleACL","rolename":"not","acltype":"subscribeLiteral","topic":"#"}`)
 }
 
-// sessionOf tells whether the broker keeps a session, by taking it over.
+// sessionOf reports whether the broker has a session, by resuming it.
 func sessionOf(t *testing.T, server *brokertest.Server, clientID string, five bool) bool {
 	t.Helper()
 	o := options(server, server.Addr)
 	if !five {
 		o.Open = options(server, only311(t, server.Addr, false)).Open
 	}
-	c, err := New(o).dial(t.Context(), login{clientID: clientID, keep: five})
+	c, err := New(o).dial(t.Context(), connectParams{clientID: clientID, keep: five})
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.Close()
-	return c.allowed.present
+	return c.connack.sessionPresent
 }
 
-// TestRunEnds ends while nothing can be reached.
+// TestRunEnds ends Run while the broker is unreachable.
 func TestRunEnds(t *testing.T) {
 	t.Parallel()
 	o := options(&brokertest.Server{}, "127.0.0.1:1")
-	o.Timing.MinPause, o.Timing.MaxPause = time.Hour, time.Hour
+	o.Timing.MinDelay, o.Timing.MaxDelay = time.Hour, time.Hour
 	f, stop := run(t, o)
 	take(f, "a", true)
-	settle(t, f)
+	waitSubscribed(t, f)
 	stop()
 	if f.Reached() == nil {
-		t.Error("it is reached")
+		t.Error("the client is connected")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := New(o).Settled(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("Settled() = %v", err)
+	if err := New(o).WaitSubscribed(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("WaitSubscribed() = %v", err)
 	}
 }

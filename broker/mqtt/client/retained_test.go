@@ -11,11 +11,11 @@ import (
 	"signalbox/broker/messaging"
 )
 
-// TestRetained publishes messages to be retained and lists them.
+// TestRetained publishes retained messages and lists them.
 func TestRetained(t *testing.T) {
-	either(t, func(t *testing.T, _ *brokertest.Server, o Options, _ bool) {
+	inBothModes(t, func(t *testing.T, _ *brokertest.Server, o Options, _ bool) {
 		f, _ := run(t, o)
-		reach(t, f)
+		waitConnected(t, f)
 		var want []string
 		for i := range 300 {
 			m := messaging.Message{Topic: fmt.Sprint("kept/", i), Payload: fmt.Append(nil, i), QoS: byte(i % 3), Retain: i%2 == 0}
@@ -41,7 +41,7 @@ func TestRetained(t *testing.T) {
 }
 
 // retained lists topics and payloads, in order.
-func retained(t *testing.T, f *Feed, filter string) (list []string) {
+func retained(t *testing.T, f *Client, filter string) (list []string) {
 	t.Helper()
 	for m, err := range f.Retained(t.Context(), filter) {
 		if err != nil {
@@ -53,7 +53,7 @@ func retained(t *testing.T, f *Feed, filter string) (list []string) {
 	return list
 }
 
-// TestRetainedRefused tells why nothing is listed.
+// TestRetainedRefused returns why nothing is listed.
 func TestRetainedRefused(t *testing.T) {
 	t.Parallel()
 	server := brokertest.Mosquitto(t)
@@ -67,12 +67,12 @@ func TestRetainedRefused(t *testing.T) {
 		}
 	}
 	if n != 1 {
-		t.Errorf("got %d times something, want an error", n)
+		t.Errorf("got %d results, want an error", n)
 	}
 }
 
-// TestTakenRetain tells messages to be retained, and gives those that are retained
-// to who asks for them: once per session in MQTT 5.
+// TestTakenRetain reports RETAIN, and delivers retained messages if they are wanted: once per
+// session in MQTT 5.
 func TestTakenRetain(t *testing.T) {
 	t.Parallel()
 	for _, wanted := range []bool{false, true} {
@@ -85,7 +85,7 @@ func TestTakenRetain(t *testing.T) {
 			o.Retained = wanted
 			f, stop := run(t, o)
 			s, _ := take(f, "#", false)
-			settle(t, f)
+			waitSubscribed(t, f)
 			p.send(&paho.Publish{Topic: "kept", Payload: []byte("now"), QoS: 1, Retain: true})
 			p.send(&paho.Publish{Topic: "plain", Payload: []byte("now"), QoS: 1})
 			want := []string{"before", "now", "now"}
@@ -101,7 +101,7 @@ func TestTakenRetain(t *testing.T) {
 			stop()
 			again, _ := run(t, o)
 			s, _ = take(again, "#", false)
-			settle(t, again)
+			waitSubscribed(t, again)
 			p.publish("plain", "later")
 			s.want(t, "later")
 		})

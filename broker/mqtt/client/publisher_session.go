@@ -1,0 +1,144 @@
+package client
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"signalbox/broker/mqtt/packet"
+)
+
+// run maintains the publisher's connection. When ctx ends, messages in flight are given up.
+func (p *publisher) run(ctx context.Context) {
+	p.client.maintain(ctx, p.client.log, p.connectOnce)
+	p.resumeExpired()
+}
+
+func (p *publisher) connectOnce(ctx context.Context) (done bool, err error) {
+	c, err := p.connect(ctx)
+	if err == nil {
+		err = c.serve(ctx, p.acknowledged)
+	}
+	p.disconnected(err)
+	return false, err
+}
+
+// connect opens a connection. One that resumes a session whose messages were given up
+// meanwhile is not used.
+func (p *publisher) connect(ctx context.Context) (*conn, error) {
+	for {
+		p.mu.Lock()
+		params := connectParams{clientID: p.client.options.ClientID + "-p", clean: p.discardSession, keep: true, cleanIfV311: !p.client.options.Session.KeepInFlight, publishState: true}
+		p.mu.Unlock()
+		c, err := p.client.dial(ctx, params)
+		if err != nil || p.connected(c, params.clean) {
+			return c, err
+		}
+		c.Close()
+	}
+}
+
+// connected records a connection and sends messages in flight again. It returns false if the
+// session must not be resumed.
+func (p *publisher) connected(c *conn, clean bool) bool {
+	session := &p.client.options.Session
+	c.lastPackets = func(dst []byte) []byte {
+		dst = session.appendState(dst, c.version, stateLost)
+		if c.version == packet.V5 {
+			return appendLeave(dst)
+		}
+		return appendGoodbye(dst)
+	}
+	c.out.add(func(dst []byte) []byte { return session.appendState(dst, c.version, stateConnected) })
+	p.mu.Lock()
+	if p.discardSession && !clean {
+		p.mu.Unlock()
+		return false
+	}
+	if p.resumeTimer != nil {
+		p.resumeTimer.Stop()
+		p.resumeTimer = nil
+	}
+	p.conn, p.cause, p.discardSession = c, nil, false
+	if len(p.inFlight) > c.connack.window {
+		p.giveUp()
+	}
+	p.resume(c)
+	notify(p.ready)
+	p.mu.Unlock()
+	p.attemptEnded()
+	return true
+}
+
+// resume continues where the previous connection ended [MQTT-4.4.0-1]. In a new session all
+// messages are sent anew, except those that the broker had already taken (PUBREC). p.mu must
+// be held.
+func (p *publisher) resume(c *conn) {
+	for _, fl := range p.unacknowledged() {
+		out, _ := p.outgoing(fl.message, fl.qos)
+		out.PacketID, out.Dup, out.Expiry = fl.id, c.connack.sessionPresent, max(out.Expiry, 1)
+		out.Retain = out.Retain && !c.connack.noRetain
+		switch {
+		case !fl.released:
+			c.publish(&out)
+		case c.connack.sessionPresent:
+			p.release(fl.id)
+		default:
+			p.finish(fl, statePublished)
+		}
+	}
+}
+
+// disconnected records why there is no connection. Messages in flight wait for the next one,
+// up to a timeout.
+func (p *publisher) disconnected(err error) {
+	cause := p.client.options.Explain(err)
+	p.mu.Lock()
+	if p.conn != nil && !p.client.options.Session.KeepInFlight {
+		p.resumeTimer = time.AfterFunc(p.client.timing.ResumeTimeout, p.resumeExpired)
+	}
+	p.conn, p.cause = nil, cause
+	notify(p.ready)
+	p.mu.Unlock()
+	p.attemptEnded()
+}
+
+// attemptEnded wakes those that wait for an attempt to connect.
+func (p *publisher) attemptEnded() {
+	p.client.mu.Lock()
+	defer p.client.mu.Unlock()
+	p.attempted.Store(true)
+	p.client.attempts.Add(1)
+	p.client.notifyChanged()
+}
+
+// resumeExpired gives up the messages in flight if there is still no connection.
+func (p *publisher) resumeExpired() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.conn == nil {
+		if p.resumeTimer != nil {
+			p.resumeTimer.Stop()
+		}
+		p.resumeTimer = nil
+		p.giveUp()
+		notify(p.ready)
+	}
+}
+
+// giveUp leaves the outcome of the messages in flight open. They must not be sent again, nor
+// their packet identifiers be confused with others: the next session is a new one. p.mu must
+// be held.
+func (p *publisher) giveUp() {
+	for _, fl := range p.unacknowledged() {
+		p.discardSession = true
+		fl.batch.err = p.connectionError()
+		p.finish(fl, statePending)
+	}
+}
+
+// unacknowledged returns the messages in flight, in order. p.mu must be held.
+func (p *publisher) unacknowledged() []*inFlightMessage {
+	list := slices.Clone(p.order)
+	return slices.DeleteFunc(list, func(fl *inFlightMessage) bool { return fl.done })
+}

@@ -1,0 +1,118 @@
+package client
+
+import (
+	"errors"
+	"slices"
+	"testing"
+)
+
+// TestReceiveOverflow accepts unsettled messages up to the bounds.
+func TestReceiveOverflow(t *testing.T) {
+	t.Parallel()
+	b := &receiveQueue{}
+	b.open(nil, false)
+	var kept []*receivedMessage
+	admit := func(id uint16, dup bool, size int) error {
+		a, err := b.accept(id, 1, dup, size)
+		if a != nil {
+			kept = append(kept, a)
+		}
+		return err
+	}
+	for id := range uint16(4) {
+		if err := admit(id+1, false, maxPacket); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := admit(5, false, 1); !errors.Is(err, errReceiveOverflow) {
+		t.Errorf("one too many: %v", err)
+	}
+	b.close()
+	b.open(nil, true)
+	if err := admit(1, true, maxPacket); err != nil || len(kept) != 4 {
+		t.Errorf("duplicate: %v, %d kept", err, len(kept))
+	}
+	kept[0].Settled(nil)
+	if err := admit(5, false, maxPacket); err != nil {
+		t.Errorf("after another was settled: %v", err)
+	}
+	for _, a := range kept[1:] {
+		a.Settled(nil)
+	}
+	for id := range uint16(maxWaiting) {
+		if err := admit(id, false, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := admit(1, false, 0); !errors.Is(err, errReceiveOverflow) {
+		t.Errorf("with an identifier that is not free: %v", err)
+	}
+}
+
+// TestOrderAfterReconnect loses the acknowledgement of the first of two messages with the
+// connection while the second is not settled. Both are redelivered and the first is accepted
+// again. So must the second be: it is the newer one [MQTT-4.6.0-6].
+func TestOrderAfterReconnect(t *testing.T) {
+	t.Parallel()
+	b := &receiveQueue{}
+	var taken []uint16
+	admit := func(id uint16, qos byte, dup bool) *receivedMessage {
+		t.Helper()
+		a, err := b.accept(id, qos, dup, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a != nil {
+			taken = append(taken, id)
+		}
+		return a
+	}
+	b.open(newSendQueue(), false)
+	admit(1, 1, false).Settled(nil)
+	second := admit(2, 1, false)
+	admit(3, 2, false)
+	fourth := admit(4, 1, false)
+	b.close()
+	b.open(newSendQueue(), true)
+	again := []*receivedMessage{admit(1, 1, true), admit(2, 1, true)}
+	if a := admit(3, 2, true); a != nil {
+		t.Error("a QoS 2 message is accepted twice")
+	}
+	again = append(again, admit(4, 1, true))
+	if want := []uint16{1, 2, 3, 4, 1, 2, 4}; !slices.Equal(taken, want) {
+		t.Fatalf("accepted in the order %v, want %v", taken, want)
+	}
+	second.Settled(nil)
+	fourth.Settled(nil)
+	for i, a := range again {
+		if a.Settled(nil); (b.byID[a.id] == nil) != (i < 2) {
+			t.Errorf("message %d: acknowledged %t, want all before message 3 and none behind it", a.id, b.byID[a.id] == nil)
+		}
+	}
+	if b.waiting != 1 || b.bytes != 1 {
+		t.Errorf("%d messages of %d bytes are counted, want that of QoS 2", b.waiting, b.bytes)
+	}
+}
+
+// TestNoDuplicatesAfterReconnect does not accept messages again that were unacknowledged when
+// the connection ended.
+func TestNoDuplicatesAfterReconnect(t *testing.T) {
+	t.Parallel()
+	b := &receiveQueue{}
+	b.open(newSendQueue(), false)
+	for id := range uint16(3) {
+		if a, err := b.accept(id+1, 1, false, 1); a == nil || err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.close()
+	b.open(newSendQueue(), true)
+	for id := range uint16(3) {
+		if a, err := b.accept(id+1, 1, true, 1); a != nil || err != nil {
+			t.Errorf("message %d is accepted again: %v", id+1, err)
+		}
+	}
+	if a, err := b.accept(4, 1, true, 1); a == nil || err != nil { // lost with the connection
+		t.Errorf("message 4 is not accepted: %v", err)
+	}
+}
