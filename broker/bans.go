@@ -79,29 +79,3 @@ func BanValue(kind BanKind, value string) (canonical string, ok bool) {
 	}
 	return a.Unmap().String(), true
 }
-
-// NoDenials is embedded by a broker that does not remember denials.
-type NoDenials struct{}
-
-// ListDenials answers Unsupported.
-func (NoDenials) ListDenials(context.Context, int, int) (Page[Denial], error) {
-	return Page[Denial]{}, NotSupported("listDenials", CapDenials)
-}
-
-// NoBans is embedded by a broker that cannot ban.
-type NoBans struct{}
-
-// ListBans answers Unsupported.
-func (NoBans) ListBans(context.Context, int, int) (Page[Ban], error) {
-	return Page[Ban]{}, NotSupported("listBans", CapBans)
-}
-
-// AddBan answers Unsupported.
-func (NoBans) AddBan(context.Context, BanSpec) error {
-	return NotSupported("addBan", CapBans)
-}
-
-// DeleteBan answers Unsupported.
-func (NoBans) DeleteBan(context.Context, BanKind, string) error {
-	return NotSupported("deleteBan", CapBans)
-}

@@ -39,26 +39,3 @@ const (
 	SendNew    SendRetain = "new" // only where the subscription was not there
 	SendNever  SendRetain = "never"
 )
-
-// NoClientControl is embedded by a broker whose clients cannot be controlled.
-type NoClientControl struct{}
-
-// DisconnectClient answers Unsupported.
-func (NoClientControl) DisconnectClient(context.Context, string) error {
-	return NotSupported("disconnectClient", CapClientControl)
-}
-
-// ForgetClient answers Unsupported.
-func (NoClientControl) ForgetClient(context.Context, string) error {
-	return NotSupported("forgetClient", CapClientControl)
-}
-
-// SubscribeClient answers Unsupported.
-func (NoClientControl) SubscribeClient(context.Context, string, SubscriptionSpec) error {
-	return NotSupported("subscribeClient", CapClientControl)
-}
-
-// UnsubscribeClient answers Unsupported.
-func (NoClientControl) UnsubscribeClient(context.Context, string, string) error {
-	return NotSupported("unsubscribeClient", CapClientControl)
-}

@@ -73,11 +73,3 @@ type Verdict struct {
 	GroupName     string    `json:"groupname,omitempty"`
 	GroupPriority *Priority `json:"grouppriority,omitempty"`
 }
-
-// NoAccessCheck is embedded by a broker that cannot say why.
-type NoAccessCheck struct{}
-
-// CheckAccess answers Unsupported.
-func (NoAccessCheck) CheckAccess(context.Context, AccessCheck) (Verdict, error) {
-	return Verdict{}, NotSupported("checkAccess", CapAccessCheck)
-}

@@ -126,16 +126,3 @@ type ClientInflight struct {
 	MessagesOutMax int64 `json:"messagesOutMax"`
 	MessagesMax    int64 `json:"messagesMax"`
 }
-
-// NoInspection is embedded by a broker that cannot be inspected.
-type NoInspection struct{}
-
-// InspectClients answers Unsupported.
-func (NoInspection) InspectClients(context.Context, int, int) (Page[ConnectedClient], error) {
-	return Page[ConnectedClient]{}, NotSupported("inspectClients", CapInspect)
-}
-
-// InspectClient answers Unsupported.
-func (NoInspection) InspectClient(context.Context, string) (ConnectedClientDetail, error) {
-	return ConnectedClientDetail{}, NotSupported("inspectClient", CapInspect)
-}

@@ -107,31 +107,3 @@ func (p PublishSpec) NeedsMQTT5() bool {
 	return p.Expiry != nil || p.ContentType != "" || p.ResponseTopic != "" ||
 		len(p.CorrelationData) > 0 || len(p.UserProperties) > 0
 }
-
-// NoMessages is embedded by a broker without message tools.
-type NoMessages struct{}
-
-// ListRetained answers Unsupported.
-func (NoMessages) ListRetained(context.Context, string, int, int) (Page[RetainedMessage], error) {
-	return Page[RetainedMessage]{}, NotSupported("listRetained", CapMessages)
-}
-
-// GetRetained answers Unsupported.
-func (NoMessages) GetRetained(context.Context, string) (RetainedMessage, error) {
-	return RetainedMessage{}, NotSupported("getRetained", CapMessages)
-}
-
-// DeleteRetained answers Unsupported.
-func (NoMessages) DeleteRetained(context.Context, string) error {
-	return NotSupported("deleteRetained", CapMessages)
-}
-
-// DeleteRetainedMatching answers Unsupported.
-func (NoMessages) DeleteRetainedMatching(context.Context, string) (int, error) {
-	return 0, NotSupported("deleteRetained", CapMessages)
-}
-
-// Publish answers Unsupported.
-func (NoMessages) Publish(context.Context, PublishSpec) error {
-	return NotSupported("publish", CapMessages)
-}

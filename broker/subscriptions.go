@@ -30,11 +30,3 @@ type Subscription struct {
 	SubscriptionIdentifier uint32 `json:"subscriptionIdentifier,omitempty"`
 	Share                  string `json:"share,omitempty"`
 }
-
-// NoSubscriptions is embedded by a broker that does not show them.
-type NoSubscriptions struct{}
-
-// ListSubscriptions answers Unsupported.
-func (NoSubscriptions) ListSubscriptions(context.Context, SubscriptionOptions) (Page[Subscription], error) {
-	return Page[Subscription]{}, NotSupported("listSubscriptions", CapSubscriptions)
-}

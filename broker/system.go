@@ -46,11 +46,3 @@ type ListenerCert struct {
 	Name          string `json:"name"`
 	Filename      string `json:"filename"`
 }
-
-// NoLicense is embedded by a broker without a licence to show.
-type NoLicense struct{}
-
-// GetLicense answers Unsupported.
-func (NoLicense) GetLicense(context.Context) (License, error) {
-	return License{}, NotSupported("getLicense", CapLicense)
-}

@@ -52,24 +52,3 @@ type SubscribeTopic struct {
 	Topic   string `json:"topic"`
 	Clients int    `json:"clients"`
 }
-
-// NoTopics is embedded by a broker without a topic tree.
-type NoTopics struct{}
-
-// HPNodes gives none.
-func (NoTopics) HPNodes(context.Context) ([]int, error) { return nil, nil }
-
-// ListTopics answers Unsupported.
-func (NoTopics) ListTopics(context.Context, int, int, int) ([]TopicTree, error) {
-	return nil, NotSupported("listTopics", CapTopicTree)
-}
-
-// GetTTL answers Unsupported.
-func (NoTopics) GetTTL(context.Context, int) ([]int64, error) {
-	return nil, NotSupported("getTTL", CapTTL)
-}
-
-// SetTTL answers Unsupported.
-func (NoTopics) SetTTL(context.Context, int, int64) error {
-	return NotSupported("setTTL", CapTTL)
-}

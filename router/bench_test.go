@@ -26,7 +26,7 @@ func BenchmarkRequest(b *testing.B) {
 		w.Header().Set("Content-Type", "application/json")
 		w.Write([]byte(`{"id":"` + p.ID + `"}`)) //nolint:errcheck // a recorder
 	})
-	for name, h := range map[string]http.Handler{"product": f.Handler(), "bare": bare} {
+	for name, h := range map[string]http.Handler{"product": f.router, "bare": bare} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			r := httptest.NewRequest("GET", "/api/projects/"+f.project, nil)

@@ -19,6 +19,7 @@ import (
 	"github.com/google/uuid"
 
 	"signalbox/broker"
+	"signalbox/broker/clusters"
 	"signalbox/db"
 	"signalbox/db/dbtest"
 	"signalbox/handlers"
@@ -62,8 +63,9 @@ func newFixture(t testing.TB, change ...func(*Config, *auth.Config)) *fixture {
 	t.Cleanup(func() { f.auth.Close(context.Background()) }) //nolint:errcheck // the test is over
 	v, err := vault.Open(filepath.Join(t.TempDir(), "key"), true)
 	must(t, err)
-	api := &handlers.API{DB: f.db, Brokers: broker.NewPool(nil), Clusters: broker.NoClusters{},
+	api := &handlers.API{DB: f.db, Brokers: broker.NewPool(nil),
 		Auth: f.auth, Vault: v, Now: time.Now, Log: quiet}
+	api.Clusters = clusters.New(api.ClusterRows(), quiet)
 	ready := func(ctx context.Context) error { return f.db.Ping(ctx) }
 	f.Server, err = New(api, f.auth, cfg, ready, Program{Version: "test", ConfigExample: "data_dir: ./data\n"}, slog.New(slog.NewJSONHandler(f.log, nil)))
 	must(t, err)
@@ -133,7 +135,7 @@ func (f *fixture) do(t *testing.T, method, target, token, body string, header ..
 		r.Header.Set(header[i], header[i+1])
 	}
 	w := httptest.NewRecorder()
-	f.Handler().ServeHTTP(w, r)
+	f.router.ServeHTTP(w, r)
 	return w.Result()
 }
 

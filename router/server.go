@@ -70,9 +70,6 @@ func New(api *handlers.API, a *auth.Auth, cfg Config, ready func(context.Context
 	return s, nil
 }
 
-// Handler gives what answers the requests, for use without a listener.
-func (s *Server) Handler() http.Handler { return s.router }
-
 // Start binds the address and serves in the background until Close.
 func (s *Server) Start(ctx context.Context) error {
 	if s.cfg.TLS.CertFile != "" {

@@ -119,7 +119,7 @@ func TestServer_sets_a_secure_cookie_under_TLS(t *testing.T) {
 	f.login(t)
 	r := httptest.NewRequest("POST", "https://example.com/api/auth/login", strings.NewReader(`{"email":"`+ownerEmail+`","password":"`+ownerPassword+`"}`))
 	w := httptest.NewRecorder()
-	f.Handler().ServeHTTP(w, r)
+	f.router.ServeHTTP(w, r)
 	if c := w.Result().Cookies(); len(c) != 1 || !c[0].Secure {
 		t.Errorf("got %d, cookies %v", w.Code, c)
 	}

@@ -16,7 +16,7 @@ import (
 
 // roster is a broker with these clients, whose commands it writes down.
 type roster struct {
-	broker.NoClientControl
+	broker.ClientControl
 	clients []broker.ConnectedClientDetail
 	log     []string
 }
@@ -280,7 +280,7 @@ func TestTopicTree(t *testing.T) {
 
 // hall is the nodes of an HP cluster: 2 answers, 3 is away, 4 says nothing.
 type hall struct {
-	broker.NoTopics
+	broker.Topics
 	ttl map[int]int64
 }
 

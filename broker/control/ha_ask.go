@@ -69,9 +69,6 @@ func GetCluster() HACommand { return HACommand{name: opGetCluster} }
 // GetRaftStatus makes the command of this name. The answer is an [HAStatus].
 func GetRaftStatus() HACommand { return HACommand{name: opGetRaftStatus} }
 
-// IsLeader makes the command of this name. The answer is an [HALeader].
-func IsLeader() HACommand { return HACommand{name: opIsLeader} }
-
 func aboutNode(op, clustername string, n HANode) HACommand {
 	return HACommand{op, haArgs{ClusterName: clustername, NodeID: n.NodeID, Address: n.Address, Port: n.Port}}
 }

@@ -122,7 +122,7 @@ func TestHA_what_is_told_is_what_is_read(t *testing.T) {
 	var cluster HACluster
 	var status HAStatus
 	var leads HALeader
-	for ask, into := range map[*HACommand]any{new(GetCluster()): &cluster, new(GetRaftStatus()): &status, new(IsLeader()): &leads} {
+	for ask, into := range map[*HACommand]any{new(GetCluster()): &cluster, new(GetRaftStatus()): &status, {name: opIsLeader}: &leads} {
 		if err := c.asked(t, *ask, into); err != nil {
 			t.Fatal(err)
 		}

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-
-	"github.com/tidwall/btree"
 )
 
 // LoadRecords is a whole state as a store keeps it. Each sequence is read once,
@@ -113,26 +111,4 @@ func shared[T comparable](s, last []T) []T {
 		return last
 	}
 	return s
-}
-
-// records gives everything that Load needs to build the state again.
-func (s *State) records() LoadRecords {
-	return LoadRecords{
-		Roles:          valuesOf(s.roles, func(r *role) RoleRecord { return r.RoleRecord }),
-		Groups:         valuesOf(s.groups, func(g *group) GroupRecord { return g.GroupRecord }),
-		Clients:        valuesOf(s.clients, func(c *ClientRecord) ClientRecord { return *c }),
-		Defaults:       s.defaults,
-		AnonymousGroup: s.anonymous,
-		ChangeIndex:    s.index,
-	}
-}
-
-func valuesOf[V, R any](m *btree.Map[string, V], record func(V) R) iter.Seq[R] {
-	return func(yield func(R) bool) {
-		for _, v := range each(m, "") {
-			if !yield(record(v)) {
-				return
-			}
-		}
-	}
 }

@@ -3,12 +3,14 @@ package dynsec
 import (
 	"cmp"
 	"encoding/json"
+	"iter"
 	"maps"
 	"reflect"
 	"slices"
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/tidwall/btree"
 
 	"signalbox/broker"
 )
@@ -23,6 +25,28 @@ type dump struct {
 	Defaults  Defaults
 	Anonymous string
 	Index     int64
+}
+
+// records returns everything that Load needs to build the state again.
+func (s *State) records() LoadRecords {
+	return LoadRecords{
+		Roles:          valuesOf(s.roles, func(r *role) RoleRecord { return r.RoleRecord }),
+		Groups:         valuesOf(s.groups, func(g *group) GroupRecord { return g.GroupRecord }),
+		Clients:        valuesOf(s.clients, func(c *ClientRecord) ClientRecord { return *c }),
+		Defaults:       s.defaults,
+		AnonymousGroup: s.anonymous,
+		ChangeIndex:    s.index,
+	}
+}
+
+func valuesOf[V, R any](m *btree.Map[string, V], record func(V) R) iter.Seq[R] {
+	return func(yield func(R) bool) {
+		for _, v := range each(m, "") {
+			if !yield(record(v)) {
+				return
+			}
+		}
+	}
 }
 
 func dumpOf(s *State) dump {

@@ -18,7 +18,7 @@ import (
 // inspectable is a scripted broker that answers on the control topics as a
 // broker of ours does, from values.
 type inspectable struct {
-	broker.NoClientControl
+	broker.ClientControl
 	mu      sync.Mutex // guards the fields below
 	clients []broker.ConnectedClientDetail
 	done    []string

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -251,7 +252,10 @@ func sound(t testing.TB, s *Store) {
 func agree(t testing.TB, s *Store) {
 	t.Helper()
 	ctx := context.Background()
-	for _, j := range slices.Collect(s.books.all()) {
+	s.books.mu.RLock()
+	journals := slices.Collect(maps.Values(s.books.journals))
+	s.books.mu.RUnlock()
+	for _, j := range journals {
 		if j.gone.Load() { // and purged meanwhile
 			continue
 		}

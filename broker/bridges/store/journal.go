@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"iter"
 	"sync"
 	"sync/atomic"
 
@@ -121,19 +120,6 @@ func (b *books) drop(j *journal) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.journals, j.queue)
-}
-
-// all gives all journals. The loop must not wait.
-func (b *books) all() iter.Seq[*journal] {
-	return func(yield func(*journal) bool) {
-		b.mu.RLock()
-		defer b.mu.RUnlock()
-		for _, j := range b.journals {
-			if !yield(j) {
-				return
-			}
-		}
-	}
 }
 
 // newJournal makes one of what is stored.

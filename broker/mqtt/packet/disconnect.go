@@ -1,7 +1,6 @@
 package packet
 
 import (
-	"bytes"
 	"strings"
 )
 
@@ -30,37 +29,6 @@ func DecodeDisconnect(p []byte, version byte) (Disconnect, error) {
 		return Disconnect{}, fault
 	}
 	return d, nil
-}
-
-// Auth is an AUTH that a client sent.
-type Auth struct {
-	Reason byte
-	Method string
-	Data   []byte // nil for none
-}
-
-// DecodeAuth decodes an AUTH, which MQTT 5 alone has.
-func DecodeAuth(p []byte) (Auth, error) {
-	var a Auth
-	c := openFlagged(p, TypeAuth, 0, V5) // [MQTT-3.15.1-1]
-	a.Reason = c.reason(ReasonSuccess, authReasons)
-	w := c.lastProperties(inAuth)
-	for p, ok := w.next(); ok; p, ok = w.next() {
-		switch p.id {
-		case propAuthMethod:
-			a.Method = string(p.bytes)
-		case propAuthData:
-			a.Data = bytes.Clone(p.bytes)
-		}
-	}
-	c.check(w.fault)
-	if w.seen&(1<<propAuthMethod) == 0 { // [MQTT 3.15.2.2.2]
-		c.fail(violation("the authentication method is missing"))
-	}
-	if fault := c.end(); fault != nil {
-		return Auth{}, fault
-	}
-	return a, nil
 }
 
 // DecodePingreq decodes a PINGREQ, which holds nothing [MQTT 3.12].

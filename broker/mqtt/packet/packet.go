@@ -7,7 +7,7 @@
 // github.com/mochi-mqtt/server/v2/packets, which by themselves accept much that
 // is malformed and panic at some of it. The other packets are decoded here:
 // PUBLISH and its acknowledgements because they must not allocate, DISCONNECT,
-// AUTH and PINGREQ because after the gate nothing is left to do. Everything is
+// and PINGREQ because after the gate nothing is left to do. Everything is
 // encoded here. Nothing panics, whatever the bytes.
 //
 // Where the standard leaves open which reason code answers a fault, it is the

@@ -68,17 +68,6 @@ var disconnectSamples = []sample{
 	{"server reference, which is servers'", V5, pkt(0xe0, b(0), props(b(0x1c), "s")), ReasonMalformed, 0},
 }
 
-var authSamples = []sample{
-	{"continue", V5, pkt(0xf0, b(0x18), props(b(0x15), "m", b(0x16), "d")), 0, 0},
-	{"again", V5, pkt(0xf0, b(0x19), props(b(0x15), "m", b(0x1f), "r", user)), 0, 0},
-	{"success, which is the server's to say [MQTT-3.15.2-1]", V5, pkt(0xf0), ReasonProtocolError, 0},
-	{"reason that does not exist [MQTT-3.15.2-1]", V5, pkt(0xf0, b(1)), ReasonProtocolError, 0},
-	{"no method [MQTT-3.15.2.2.2]", V5, pkt(0xf0, b(0x18), props()), ReasonProtocolError, 0},
-	{"flags [MQTT-3.15.1-1]", V5, pkt(0xf1, b(0x18)), ReasonMalformed, 0},
-	{"property of another packet", V5, pkt(0xf0, b(0x18), props(b(0x11, 0, 0, 0, 1))), ReasonMalformed, 0},
-	{"surplus bytes", V5, pkt(0xf0, b(0x18), props(b(0x15), "m"), b(0)), ReasonMalformed, 0},
-}
-
 var pingreqSamples = []sample{
 	{"plain", V311, pkt(0xc0), 0, 0},
 	{"plain", V5, pkt(0xc0), 0, 0},

@@ -55,7 +55,6 @@ const (
 	pubackReasons     = "\x00\x10\x80\x83\x87\x90\x91\x97\x99"                     // and PUBREC [MQTT-3.4.2-1] [MQTT-3.5.2-1]
 	pubrelReasons     = "\x00\x92"                                                 // and PUBCOMP [MQTT-3.6.2-1] [MQTT-3.7.2-1]
 	disconnectReasons = "\x00\x04\x80\x81\x82\x83\x90\x93\x94\x95\x96\x97\x98\x99" // [MQTT-3.14.2-1]
-	authReasons       = "\x18\x19"                                                 // [MQTT-3.15.2-1]
 )
 
 // Error is a fault in a packet.

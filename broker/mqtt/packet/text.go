@@ -9,13 +9,6 @@ import (
 // sharePrefix begins the filter of a shared subscription [MQTT-4.8.2-1].
 const sharePrefix = "$share"
 
-// ValidTopic tells whether messages may be published to a topic of that name:
-// 1 to 65535 bytes of UTF-8 without wildcards [MQTT-4.7.1-1] [MQTT-4.7.3-1].
-// Like Mosquitto it refuses control and non-characters, as [MQTT-1.5.4] allows.
-func ValidTopic(topic []byte) bool {
-	return len(topic) <= maxText && validText(topic) && topicFault(topic) == nil
-}
-
 // ValidFilter tells whether a topic filter is one: 1 to 65535 bytes of UTF-8
 // with wildcards only where they may stand [MQTT-4.7.1-1] [MQTT-4.7.1-2], and
 // behind "$share/name/" where it is shared [MQTT-4.8.2-1] [MQTT-4.8.2-2].
