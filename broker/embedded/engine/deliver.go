@@ -136,7 +136,7 @@ func (e *Engine) handOwn(g *topics.Group[*Session], m *Message, pub *publication
 // is connected, or else one whose session waits for it [MQTT-4.8.2-4]; one at a lost
 // node, where the message is counted as lost, only if there is no other.
 func choose(g *topics.Group[*Session], m *Message, fits func(*Session) bool) (found topics.Member[*Session], ok bool) {
-	for member := range g.Turn() {
+	for member := range g.RoundRobin() {
 		present, keeps := member.Who.presence()
 		better := !ok || found.Who.isLost() && !member.Who.isLost()
 		if !present && (!keeps || min(m.QoS, member.QoS) == 0 || !better) || !fits(member.Who) || !member.Who.may(Receive, m.Topic) {

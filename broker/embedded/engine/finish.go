@@ -278,7 +278,7 @@ func (e *Engine) wantedElsewhere(from *Session, moving []QueueRecord) []QueueRec
 }
 
 func (e *Engine) handOverOne(from *Session, r QueueRecord, g *topics.Group[*Session]) {
-	for member := range g.Turn() {
+	for member := range g.RoundRobin() {
 		present, _ := member.Who.presence()
 		if !present || member.Who == from || !member.Who.may(Receive, r.Message.Topic) {
 			continue

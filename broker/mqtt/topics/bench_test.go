@@ -9,7 +9,7 @@ import (
 	"signalbox/broker/mqtt/topics"
 )
 
-// filled makes an index of n subscriptions with filters of a form.
+// filled returns an index of n subscriptions.
 func filled(n int, form string) *topics.Index[*int] {
 	x := topics.NewIndex[*int]()
 	for i := range n {
@@ -18,7 +18,7 @@ func filled(n int, form string) *topics.Index[*int] {
 	return x
 }
 
-// published gives topics of a form, any of n.
+// published returns random topics of a form.
 func published(form string, n int) []string {
 	names := make([]string, 1<<16)
 	for i := range names {
@@ -45,7 +45,7 @@ func BenchmarkMatch(b *testing.B) {
 	for _, c := range []struct {
 		name  string
 		index func() *topics.Index[*int]
-		topic string // with a number, where it holds %d
+		topic string // with a number in place of %d
 	}{
 		{"literal of 1000000", func() *topics.Index[*int] { return filled(million, "site/%d/device/state") }, "site/%d/device/state"},
 		{"wildcard of 1000000", func() *topics.Index[*int] { return filled(million, "site/%d/+/state") }, "site/%d/device/state"},

@@ -11,9 +11,9 @@ import (
 	"signalbox/broker/mqtt/topics"
 )
 
-// TestIndexAtOnce changes subscriptions while others match, list and take turns.
-// Who stays subscribed must be in every result, and no result may change.
-func TestIndexAtOnce(t *testing.T) {
+// TestIndexConcurrently changes subscriptions during matching and listing. A subscriber that
+// stays is in every result, and no result changes.
+func TestIndexConcurrently(t *testing.T) {
 	t.Parallel()
 	x := topics.NewIndex[int]()
 	x.Subscribe("a/+", -1, topics.Options{QoS: 1, ID: 1})
@@ -40,13 +40,13 @@ func TestIndexAtOnce(t *testing.T) {
 				before := slices.Clone(m.Subscribers)
 				i := slices.IndexFunc(m.Subscribers, func(s topics.Subscriber[int]) bool { return s.Who == -1 })
 				if i < 0 || !slices.Equal(m.Subscribers[i].IDs, []uint32{1, 2}) || m.Subscribers[i].QoS != 2 {
-					t.Errorf("a subscriber that stayed is missing from %+v", m.Subscribers)
+					t.Errorf("a subscriber that stays is missing from %+v", m.Subscribers)
 				}
-				for range m.Groups[0].Turn() {
+				for range m.Groups[0].RoundRobin() {
 					x.List(1, 2, func(f string) bool { return f != "a/b" })
 				}
 				if diff := cmp.Diff(who(before), who(m.Subscribers)); diff != "" {
-					t.Errorf("a result has changed (-before +after):\n%s", diff)
+					t.Errorf("a result was changed (-before +after):\n%s", diff)
 				}
 			}
 		})
@@ -64,9 +64,8 @@ func who(all []topics.Subscriber[int]) (names []string) {
 	return names
 }
 
-// TestGeneration keeps results by generation, as a publisher does, while
-// subscribers come: whoever has been told that he is subscribed must not be
-// missing from a result that is still held to be true.
+// TestGeneration caches results by generation, as a publisher does, while subscribers are
+// added: one whose Subscribe has returned is in every result that counts as valid.
 func TestGeneration(t *testing.T) {
 	t.Parallel()
 	x := topics.NewIndex[int]()
@@ -76,13 +75,13 @@ func TestGeneration(t *testing.T) {
 		wg.Go(func() {
 			generation, kept := x.Generation(), x.Match("a/b")
 			for who := range subscribed {
-				for range 50 { // at the same time as the next one subscribes
+				for range 50 { // while the next one subscribes
 					if now := x.Generation(); now != generation {
 						generation, kept = now, x.Match("a/b")
 					}
 				}
 				if !slices.ContainsFunc(kept.Subscribers, func(s topics.Subscriber[int]) bool { return s.Who == who }) {
-					t.Errorf("%d is subscribed, and missing from a result of generation %d", who, generation)
+					t.Errorf("subscriber %d is missing from a result of generation %d", who, generation)
 				}
 			}
 		})
@@ -95,9 +94,9 @@ func TestGeneration(t *testing.T) {
 	wg.Wait()
 }
 
-// TestRetainedAtOnce writes topics while others walk. Every walk must find what
-// never goes, in order, and nothing twice.
-func TestRetainedAtOnce(t *testing.T) {
+// TestRetainedConcurrently writes topics while others match. Every match finds the topics that
+// stay, in order and once.
+func TestRetainedConcurrently(t *testing.T) {
 	t.Parallel()
 	r := topics.NewRetained[int]()
 	for i := range 100 {
@@ -116,9 +115,9 @@ func TestRetainedAtOnce(t *testing.T) {
 		})
 		wg.Go(func() {
 			for range 50 {
-				all := walked(r, "a/+/still")
-				if len(all) != 100 || !slices.IsSortedFunc(all, func(a, b topics.Kept[int]) int { return a.Message - b.Message }) {
-					t.Errorf("a walk found %d of 100 topics, or these out of order", len(all))
+				all := matched(r, "a/+/still")
+				if len(all) != 100 || !slices.IsSortedFunc(all, func(a, b topics.RetainedMessage[int]) int { return a.Message - b.Message }) {
+					t.Errorf("Match returned %d of 100 topics, or not in order", len(all))
 				}
 				total, part := r.Page("a/#", 10, 5)
 				if total < 100 || len(part) != 5 {

@@ -2,39 +2,38 @@ package topics
 
 import "slices"
 
-// entry finds what is subscribed to a filter without share; nil for nothing.
+// entry returns the entry of a filter without its share, or nil.
 func (x *Index[S]) entry(inner string) *entry[S] {
-	if wild(inner) {
-		return x.wild.get(inner)
+	if hasWildcard(inner) {
+		return x.wildcards.get(inner)
 	}
 	return x.literal.get(inner)
 }
 
-// made finds it, or makes it.
-func (x *Index[S]) made(inner string) *entry[S] {
+// getOrCreate returns the entry of a filter, created if necessary.
+func (x *Index[S]) getOrCreate(inner string) *entry[S] {
 	if e := x.entry(inner); e != nil {
 		return e
 	}
 	e := new(entry[S])
-	if wild(inner) {
-		x.wild.put(inner, e)
+	if hasWildcard(inner) {
+		x.wildcards.put(inner, e)
 	} else {
 		x.literal.put(inner, e)
 	}
 	return e
 }
 
-// roster gives the members of a shared subscription to the entry's filter, or,
-// for nil, those who subscribed to it themselves.
-func (e *entry[S]) roster(s *share[S]) *roster[S] {
+// subscribers returns the members of s or, if it is nil, the direct subscribers.
+func (e *entry[S]) subscribers(s *share[S]) *subscriberList[S] {
 	if s != nil {
 		return &s.members
 	}
 	return &e.members
 }
 
-// madeShare finds the shared subscription with a whole filter, or makes it.
-func (x *Index[S]) madeShare(filter string, e *entry[S]) *share[S] {
+// getOrCreateShare returns the shared subscription of a filter, created if necessary.
+func (x *Index[S]) getOrCreateShare(filter string, e *entry[S]) *share[S] {
 	if s := x.shares.get(filter); s != nil {
 		return s
 	}
@@ -44,8 +43,8 @@ func (x *Index[S]) madeShare(filter string, e *entry[S]) *share[S] {
 	return s
 }
 
-// tidyShare removes a shared subscription that nobody is left in.
-func (x *Index[S]) tidyShare(s *share[S], e *entry[S]) {
+// removeEmptyShare removes a shared subscription without members.
+func (x *Index[S]) removeEmptyShare(s *share[S], e *entry[S]) {
 	if len(s.members.list) > 0 {
 		return
 	}
@@ -53,12 +52,12 @@ func (x *Index[S]) tidyShare(s *share[S], e *entry[S]) {
 	e.shares = slices.DeleteFunc(e.shares, func(other *share[S]) bool { return other == s })
 }
 
-// tidy removes an entry that nobody is left in.
-func (x *Index[S]) tidy(inner string, e *entry[S]) {
+// removeEmptyEntry removes an entry without subscriptions.
+func (x *Index[S]) removeEmptyEntry(inner string, e *entry[S]) {
 	switch {
 	case len(e.members.list) > 0 || len(e.shares) > 0:
-	case wild(inner):
-		x.wild.remove(inner)
+	case hasWildcard(inner):
+		x.wildcards.remove(inner)
 	default:
 		x.literal.remove(inner)
 	}

@@ -5,9 +5,9 @@ import "strings"
 // sharePrefix begins the filter of a shared subscription [MQTT-4.8.2-1].
 const sharePrefix = "$share/"
 
-// unshared gives the filter that topics are compared with, and tells whether
-// the whole one is that of a shared subscription.
-func unshared(filter string) (inner string, shared bool) {
+// innerFilter returns the filter that topics are matched with, and reports whether filter is
+// that of a shared subscription.
+func innerFilter(filter string) (inner string, shared bool) {
 	rest, ok := strings.CutPrefix(filter, sharePrefix)
 	if !ok {
 		return filter, false
@@ -18,10 +18,9 @@ func unshared(filter string) (inner string, shared bool) {
 	return inner, true
 }
 
-// wild tells whether a filter holds a wildcard. A "+" or "#" can be nothing
-// else in a valid one.
-func wild(filter string) bool { return strings.ContainsAny(filter, "+#") }
+// hasWildcard reports whether a valid filter contains a wildcard.
+func hasWildcard(filter string) bool { return strings.ContainsAny(filter, "+#") }
 
-// internal tells whether a topic is hidden from wildcards in the first level
+// isDollarTopic reports whether wildcards in the first level do not match a topic
 // [MQTT-4.7.2-1].
-func internal(topic string) bool { return topic != "" && topic[0] == '$' }
+func isDollarTopic(topic string) bool { return topic != "" && topic[0] == '$' }

@@ -5,26 +5,26 @@ import (
 	"sync/atomic"
 )
 
-// Group is a shared subscription with its members as they were when it was
-// matched. A message goes to one of them (MQTT 5, 4.8.2).
+// Group is a shared subscription, with its members at the time of the match. A message goes to
+// one of them (MQTT 5, 4.8.2).
 type Group[S comparable] struct {
 	Filter  string // the whole one, with $share and the name
 	Members []Member[S]
-	turn    *atomic.Uint64 // the same for all results
+	next    *atomic.Uint64 // shared by all results
 }
 
-// Member is one of a shared subscription.
+// Member is a member of a shared subscription.
 type Member[S comparable] struct {
 	Who S
 	Options
 }
 
-// Turn gives every member once, beginning with the one whose turn it is. The
-// turn passes on with each walk, whichever result of Match it starts from.
-func (g *Group[S]) Turn() iter.Seq[Member[S]] {
+// RoundRobin returns every member once, beginning with the next one in turn. Each iteration
+// advances the turn, whichever result it uses.
+func (g *Group[S]) RoundRobin() iter.Seq[Member[S]] {
 	return func(yield func(Member[S]) bool) {
 		n := len(g.Members)
-		first := int((g.turn.Add(1) - 1) % uint64(n))
+		first := int((g.next.Add(1) - 1) % uint64(n))
 		for i := range n {
 			if !yield(g.Members[(first+i)%n]) {
 				return
@@ -33,7 +33,7 @@ func (g *Group[S]) Turn() iter.Seq[Member[S]] {
 	}
 }
 
-// Members returns those of a shared subscription, by its whole filter.
+// Members returns the members of a shared subscription, by its whole filter.
 func (x *Index[S]) Members(filter string) []Member[S] {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -52,5 +52,5 @@ func (s *share[S]) all() []Member[S] {
 }
 
 func (s *share[S]) group() *Group[S] {
-	return &Group[S]{Filter: s.filter, Members: s.all(), turn: &s.turn}
+	return &Group[S]{Filter: s.filter, Members: s.all(), next: &s.next}
 }

@@ -8,140 +8,136 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// Options are those of one subscription (MQTT 5, 3.8.3.1).
+// Options are the options of a subscription (MQTT 5, 3.8.3.1).
 type Options struct {
-	QoS               byte   // the highest that is delivered
-	NoLocal           bool   // nothing that the subscriber published [MQTT-3.8.3-3]
-	RetainAsPublished bool   // the RETAIN flag is passed on [MQTT-3.3.1-13]
-	RetainHandling    byte   // 0, 1 or 2; kept, of no use here
+	QoS               byte   // maximum QoS
+	NoLocal           bool   // not for the subscriber's own messages [MQTT-3.8.3-3]
+	RetainAsPublished bool   // RETAIN is kept [MQTT-3.3.1-13]
+	RetainHandling    byte   // 0, 1 or 2; stored only
 	ID                uint32 // subscription identifier, 0 for none
 }
 
-// Index holds the subscriptions of subscribers S, shared and not. It is safe
-// for concurrent use; matches do not wait for one another.
+// Index holds the subscriptions of subscribers S. It is safe for concurrent use; matches run
+// in parallel.
 //
-// Filters are taken as valid, and kept: one cut from a larger text should be
-// cloned first.
+// Filters must be valid, and are retained: clone one that is part of a larger string.
 type Index[S comparable] struct {
 	generation atomic.Uint64
-	nobody     Matches[S]   // what all topics have that nobody is subscribed to
-	unlisted   func(S) bool // whose subscriptions are matched, but neither listed nor counted
+	empty      Matches[S]   // result without subscriptions
+	unlisted   func(S) bool // reports whose subscriptions are neither listed nor counted
 
-	mu      sync.RWMutex             // guards all below
-	literal table[string, *entry[S]] // filters without a wildcard
-	wild    trie[entry[S]]           // those with one
-	shares  table[string, *share[S]] // by the whole filter
-	ordered *btree.BTreeG[listed[S]] // every subscription that is listed
-	shared  int                      // number of those that are shared
-	since   uint64                   // of the latest subscription
+	mu        sync.RWMutex             // guards everything below
+	literal   table[string, *entry[S]] // filters without wildcards
+	wildcards trie[entry[S]]           // filters with wildcards
+	shares    table[string, *share[S]] // by whole filter
+	ordered   *btree.BTreeG[listed[S]] // listed subscriptions
+	shared    int                      // number of shared ones
+	sequence  uint64                   // number of the latest subscription
 }
 
-// entry is all that is subscribed to one filter, what stands before it in
-// shared subscriptions left off.
+// entry holds the subscriptions to one filter, direct and shared.
 type entry[S comparable] struct {
-	members roster[S]
+	members subscriberList[S]
 	shares  []*share[S]
-	ready   atomic.Pointer[Matches[S]] // made when first asked for
+	cached  atomic.Pointer[Matches[S]] // the entry's part of results; nil after a change
 }
 
 // share is a shared subscription.
 type share[S comparable] struct {
 	filter  string // the whole one
-	members roster[S]
-	turn    atomic.Uint64
+	members subscriberList[S]
+	next    atomic.Uint64
 }
 
-// NewIndex makes an Index without subscriptions.
+// NewIndex returns an empty Index.
 func NewIndex[S comparable]() *Index[S] {
 	return NewIndexWithout[S](func(S) bool { return false })
 }
 
-// NewIndexWithout makes an Index that matches all subscriptions, but in which
-// those of some subscribers are neither listed nor counted. What unlisted says
-// of somebody must never change.
+// NewIndexWithout returns an Index in which the subscriptions of some subscribers are neither
+// listed nor counted. The result of unlisted for a subscriber must never change.
 func NewIndexWithout[S comparable](unlisted func(S) bool) *Index[S] {
-	return &Index[S]{unlisted: unlisted, ordered: btree.NewBTreeGOptions(before[S], btree.Options{NoLocks: true})}
+	return &Index[S]{unlisted: unlisted, ordered: btree.NewBTreeGOptions(less[S], btree.Options{NoLocks: true})}
 }
 
-// listed is a subscription as List finds it.
+// listed is a subscription, for List.
 type listed[S comparable] struct {
 	Entry[S]
-	since uint64
+	sequence uint64
 }
 
-// before orders subscriptions by filter, those to the same one by age.
-func before[S comparable](a, b listed[S]) bool {
-	return cmp.Or(cmp.Compare(a.Filter, b.Filter), cmp.Compare(a.since, b.since)) < 0
+// less orders subscriptions by filter and age.
+func less[S comparable](a, b listed[S]) bool {
+	return cmp.Or(cmp.Compare(a.Filter, b.Filter), cmp.Compare(a.sequence, b.sequence)) < 0
 }
 
-// Generation changes after each change of the subscriptions: a result of Match
-// that was asked for after a call of Generation holds until it tells another
-// number.
+// Generation returns a number that is incremented after each change. A result of Match called
+// after Generation is valid until the number changes.
 func (x *Index[S]) Generation() uint64 { return x.generation.Load() }
 
-// Len gives the number of subscriptions that are listed.
+// Len returns the number of listed subscriptions.
 func (x *Index[S]) Len() int {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	return x.ordered.Len()
 }
 
-// SharedLen gives the number of those that are shared ones.
+// SharedLen returns the number of listed shared subscriptions.
 func (x *Index[S]) SharedLen() int {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	return x.shared
 }
 
-// Subscribe adds a subscription, or sets the options of the one that who has to
-// the same filter and tells so [MQTT-3.8.4-3].
+// Subscribe adds a subscription, or replaces the options of an existing one, and reports which
+// [MQTT-3.8.4-3].
 func (x *Index[S]) Subscribe(filter string, who S, o Options) (replaced bool) {
-	inner, shared := unshared(filter)
+	inner, shared := innerFilter(filter)
 	isListed := !x.unlisted(who)
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	e, s := x.made(inner), (*share[S])(nil)
+	e, s := x.getOrCreate(inner), (*share[S])(nil)
 	if shared {
-		s = x.madeShare(filter, e)
+		s = x.getOrCreateShare(filter, e)
 	}
-	members := e.roster(s)
-	if i := members.find(who); i >= 0 {
-		x.change(filter, e, &members.list[i], o, isListed)
+	subscribers := e.subscribers(s)
+	if i := subscribers.find(who); i >= 0 {
+		x.setOptions(filter, e, &subscribers.list[i], o, isListed)
 		return true
 	}
-	x.since++
-	members.add(member[S]{who, x.since, o})
+	x.sequence++
+	subscribers.add(member[S]{who, x.sequence, o})
 	if isListed {
-		x.ordered.Set(listed[S]{Entry[S]{filter, who, o}, x.since})
+		x.ordered.Set(listed[S]{Entry[S]{filter, who, o}, x.sequence})
 	}
 	if shared && isListed {
 		x.shared++
 	}
-	x.changed(e)
+	x.invalidate(e)
 	return false
 }
 
-// change sets the options of a subscription that is there.
-func (x *Index[S]) change(filter string, e *entry[S], m *member[S], o Options, isListed bool) {
+// setOptions sets the options of an existing subscription.
+func (x *Index[S]) setOptions(filter string, e *entry[S], m *member[S], o Options, isListed bool) {
 	if m.options == o {
 		return
 	}
 	m.options = o
 	if isListed {
-		x.ordered.Set(listed[S]{Entry[S]{filter, m.who, o}, m.since})
+		x.ordered.Set(listed[S]{Entry[S]{filter, m.who, o}, m.sequence})
 	}
-	x.changed(e)
+	x.invalidate(e)
 }
 
-// changed makes results of Match void, those kept in the entry and outside.
-func (x *Index[S]) changed(e *entry[S]) {
-	e.ready.Store(nil)
+// invalidate invalidates results of Match.
+func (x *Index[S]) invalidate(e *entry[S]) {
+	e.cached.Store(nil)
 	x.generation.Add(1)
 }
 
-// Unsubscribe removes a subscription and tells whether it was there.
+// Unsubscribe removes a subscription and reports whether it existed.
 func (x *Index[S]) Unsubscribe(filter string, who S) bool {
-	inner, shared := unshared(filter)
+	inner, shared := innerFilter(filter)
 	isListed := !x.unlisted(who)
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -149,22 +145,22 @@ func (x *Index[S]) Unsubscribe(filter string, who S) bool {
 	if e == nil || shared && s == nil {
 		return false
 	}
-	members := e.roster(s)
+	members := e.subscribers(s)
 	i := members.find(who)
 	if i < 0 {
 		return false
 	}
 	if isListed {
-		x.ordered.Delete(listed[S]{Entry[S]{Filter: filter}, members.list[i].since})
+		x.ordered.Delete(listed[S]{Entry[S]{Filter: filter}, members.list[i].sequence})
 	}
 	members.remove(i)
 	if shared {
-		x.tidyShare(s, e)
+		x.removeEmptyShare(s, e)
 	}
 	if shared && isListed {
 		x.shared--
 	}
-	x.tidy(inner, e)
-	x.changed(e)
+	x.removeEmptyEntry(inner, e)
+	x.invalidate(e)
 	return true
 }

@@ -13,22 +13,22 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// seen is what a result says of one subscriber.
+// seen is a result for one subscriber.
 type seen struct {
 	topics.Terms
 	Own     topics.Terms
-	HearsIt bool // itself
+	HearsIt bool // receives own messages
 }
 
-// subscription is one of the model, which numbers them.
+// subscription is a subscription of the model, numbered by age.
 type subscription struct {
 	topics.Options
 	number int
 }
 
-// model is an index as the standard describes it.
+// model is a reference implementation of Index.
 type model struct {
-	subscriptions map[string]map[string]subscription // by filter, then by subscriber
+	subscriptions map[string]map[string]subscription // by filter and subscriber
 	last          int
 }
 
@@ -51,8 +51,7 @@ func (m *model) unsubscribe(filter, who string) bool {
 	return had
 }
 
-// match gives what Match must say: of each subscriber, and the members of each
-// shared subscription.
+// match returns the expected subscribers, and the members of each shared subscription.
 func (m *model) match(topic string) (subscribers map[string]seen, groups map[string]map[string]topics.Options) {
 	subscribers, groups = map[string]seen{}, map[string]map[string]topics.Options{}
 	for filter, all := range m.subscriptions {
@@ -88,7 +87,7 @@ func extend(t *topics.Terms, o topics.Options) {
 	}
 }
 
-// list gives what List must say without limits.
+// list returns the expected result of List without bounds.
 func (m *model) list(accept func(string) bool) (all []topics.Entry[string]) {
 	for _, filter := range slices.Sorted(maps.Keys(m.subscriptions)) {
 		if accept != nil && !accept(filter) {
@@ -103,7 +102,7 @@ func (m *model) list(accept func(string) bool) (all []topics.Entry[string]) {
 	return all
 }
 
-// read turns a result into what can be compared with the model.
+// read converts a result for the comparison with the model.
 func read(t *testing.T, m *topics.Matches[string]) (subscribers map[string]seen, groups map[string]map[string]topics.Options) {
 	t.Helper()
 	subscribers, groups = map[string]seen{}, map[string]map[string]topics.Options{}
@@ -116,11 +115,11 @@ func read(t *testing.T, m *topics.Matches[string]) (subscribers map[string]seen,
 	}
 	for _, g := range m.Groups {
 		groups[g.Filter] = map[string]topics.Options{}
-		for m := range g.Turn() {
+		for m := range g.RoundRobin() {
 			groups[g.Filter][m.Who] = m.Options
 		}
 		if len(groups[g.Filter]) != len(g.Members) {
-			t.Errorf("a turn of %s gives %d members, want %d", g.Filter, len(groups[g.Filter]), len(g.Members))
+			t.Errorf("RoundRobin of %s returned %d members, want %d", g.Filter, len(groups[g.Filter]), len(g.Members))
 		}
 	}
 	return subscribers, groups
@@ -138,8 +137,8 @@ func compare(t *testing.T, x *topics.Index[string], m *model, topic string) {
 	}
 }
 
-// TestIndex changes an index at random and holds all that it says against the
-// model, with few subscribers and with so many that rosters search by table.
+// TestIndex compares random changes of an index with the model, for few subscribers and for so
+// many that lists have a table.
 func TestIndex(t *testing.T) {
 	t.Parallel()
 	for name, subscribers := range map[string]int{"few subscribers": 3, "many subscribers": 60} {
@@ -157,7 +156,7 @@ func TestIndex(t *testing.T) {
 	}
 }
 
-// change makes one random change, more often on few filters.
+// change makes one random change, more often of few filters.
 func change(t *testing.T, r *rand.Rand, x *topics.Index[string], m *model, subscribers int) {
 	t.Helper()
 	filter, who := randomFilter(r), "s"+string(rune('A'+r.IntN(subscribers)))
@@ -215,7 +214,7 @@ func compareLists(t *testing.T, r *rand.Rand, x *topics.Index[string], m *model)
 	}
 }
 
-// limits gives those of a random page of n entries, or somewhat beyond.
+// limits returns a random page of n entries, or one beyond.
 func limits(r *rand.Rand, n int) (offset, count int) {
 	if r.IntN(6) == 0 {
 		return r.IntN(n+3) - 1, -1
@@ -223,7 +222,7 @@ func limits(r *rand.Rand, n int) (offset, count int) {
 	return r.IntN(n+3) - 1, r.IntN(n + 3)
 }
 
-// slice cuts a page out of a whole list.
+// slice returns a page of a list.
 func slice[T any](all []T, offset, count int) []T {
 	all = all[min(max(offset, 0), len(all)):]
 	if count >= 0 {
@@ -235,7 +234,7 @@ func slice[T any](all []T, offset, count int) []T {
 	return all
 }
 
-// TestMatch names the rules one by one.
+// TestMatch tests the rules one by one.
 func TestMatch(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -274,9 +273,8 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// TestTurns gives each member of a shared subscription its turn, over results
-// that were asked for at different times.
-func TestTurns(t *testing.T) {
+// TestRoundRobin advances the turn of a shared subscription across results of different age.
+func TestRoundRobin(t *testing.T) {
 	t.Parallel()
 	x := topics.NewIndex[string]()
 	for _, who := range []string{"A", "B", "C"} {
@@ -290,7 +288,7 @@ func TestTurns(t *testing.T) {
 			x.Subscribe("other", "A", topics.Options{ID: uint32(i)})
 			m = x.Match("t/2")
 		}
-		for member := range m.Groups[0].Turn() {
+		for member := range m.Groups[0].RoundRobin() {
 			got = append(got, member.Who)
 			break
 		}
@@ -300,8 +298,8 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestOneResult shows that a topic with one filter costs no result of its own.
-func TestOneResult(t *testing.T) {
+// TestResultIsShared returns the same result for topics with the same single filter.
+func TestResultIsShared(t *testing.T) {
 	t.Parallel()
 	x := topics.NewIndex[int]()
 	x.Subscribe("a/+", 1, topics.Options{})
@@ -311,6 +309,6 @@ func TestOneResult(t *testing.T) {
 	}
 	x.Subscribe("a/+", 1, topics.Options{QoS: 2})
 	if second := x.Match("a/b"); second == first || second.Subscribers[0].QoS != 2 || first.Subscribers[0].QoS != 0 {
-		t.Error("a change has not made a result of its own")
+		t.Error("a change has not created a new result")
 	}
 }

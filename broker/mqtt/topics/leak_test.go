@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// TestNothingIsLeft ends all subscriptions in any order and looks at what the
-// index still holds.
-func TestNothingIsLeft(t *testing.T) {
+// TestNoLeaks removes all subscriptions in random order and checks that the index is empty.
+func TestNoLeaks(t *testing.T) {
 	t.Parallel()
 	x := NewIndex[int]()
 	forms := []string{"a/%d/b", "a/%d/+", "+/%d/#", "%d/+/%d", "$share/g/a/%d", "$share/%d/a/+/b", "a/+/b", "#", "$share/g/#"}
@@ -38,20 +37,20 @@ func TestNothingIsLeft(t *testing.T) {
 		}
 	}
 	for name, left := range map[string]int{
-		"filters": len(x.literal.m), "edges": len(x.wild.edges.m), "edges of the top": x.wild.top.literals,
+		"filters": len(x.literal.m), "edges": len(x.wildcards.edges.m), "edges of the root": x.wildcards.root.literals,
 		"shares": len(x.shares.m), "subscriptions": x.Len(), "shared subscriptions": x.SharedLen(),
 	} {
 		if left != 0 {
 			t.Errorf("%d %s are left", left, name)
 		}
 	}
-	if top := &x.wild.top; top.plus != nil || top.here != nil || top.rest != nil {
-		t.Errorf("the top of the tree still leads somewhere: %+v", top)
+	if top := &x.wildcards.root; top.plus != nil || top.exact != nil || top.multi != nil {
+		t.Errorf("the root is not empty: %+v", top)
 	}
 }
 
-// TestMemory holds an index against its allowance, and looks that it gives the
-// memory back. It runs alone, for it measures the heap.
+// TestMemory checks the memory per subscription, and that it is released. It is not parallel,
+// because it measures the heap.
 func TestMemory(t *testing.T) {
 	const n, spare = 100_000, 1 << 20
 	filters := make([]string, n)
@@ -63,7 +62,7 @@ func TestMemory(t *testing.T) {
 		empty := heap()
 		for i, f := range filters {
 			x.Subscribe(f, i, Options{QoS: 1})
-			x.Match(f) // so that results are kept
+			x.Match(f) // so that results are cached
 		}
 		each := (heap() - empty) / n
 		t.Logf("%s: %d bytes for a subscription", form, each)
@@ -81,7 +80,7 @@ func TestMemory(t *testing.T) {
 	runtime.KeepAlive(filters)
 }
 
-// TestRetainedMemory does the same with retained messages, alone as well.
+// TestRetainedMemory does the same for retained messages.
 func TestRetainedMemory(t *testing.T) {
 	const n, spare, allowed = 100_000, 1 << 20, 80
 	names := make([]string, n)
@@ -108,7 +107,7 @@ func TestRetainedMemory(t *testing.T) {
 	runtime.KeepAlive(names)
 }
 
-// heap gives the bytes in use.
+// heap returns the bytes in use.
 func heap() uint64 {
 	runtime.GC()
 	var m runtime.MemStats

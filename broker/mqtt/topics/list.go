@@ -9,19 +9,18 @@ type Entry[S comparable] struct {
 	Options
 }
 
-// List gives a part of the subscriptions whose filter is one that accept takes,
-// nil for all, in order of their filters and then of their age, and the number
-// of all of these. A negative count means all from offset on.
+// List returns a page of the subscriptions whose filter is accepted (all if accept is nil),
+// ordered by filter and age, and their total number. A negative count means no limit.
 //
-// It works on a snapshot and calls accept without a lock. Without accept, the
-// cost does not depend on the offset.
+// It works on a snapshot and calls accept without a lock. Without accept, the cost does not
+// depend on the offset.
 func (x *Index[S]) List(offset, count int, accept func(filter string) bool) (total int, part []Entry[S]) {
 	x.mu.Lock()
 	all := x.ordered.Copy()
 	x.mu.Unlock()
 	offset = max(offset, 0)
 	if accept != nil {
-		return accepted(all, offset, count, accept)
+		return listAccepted(all, offset, count, accept)
 	}
 	first, ok := all.GetAt(offset)
 	if !ok || count == 0 {
@@ -34,8 +33,8 @@ func (x *Index[S]) List(offset, count int, accept func(filter string) bool) (tot
 	return all.Len(), part
 }
 
-// accepted walks all subscriptions and asks once for each filter.
-func accepted[S comparable](all *btree.BTreeG[listed[S]], offset, count int, accept func(string) bool) (total int, part []Entry[S]) {
+// listAccepted scans all subscriptions and calls accept once for each filter.
+func listAccepted[S comparable](all *btree.BTreeG[listed[S]], offset, count int, accept func(string) bool) (total int, part []Entry[S]) {
 	filter, taken := "", false
 	all.Scan(func(l listed[S]) bool {
 		if l.Filter != filter {

@@ -2,31 +2,30 @@ package topics
 
 import "slices"
 
-// Matches is who is subscribed to a topic. It is never changed, so it may be
-// kept and shared.
+// Matches are the subscriptions to a topic. They are immutable.
 type Matches[S comparable] struct {
-	Subscribers []Subscriber[S] // each of them once, shared subscriptions left out
-	Groups      []*Group[S]     // the shared subscriptions
+	Subscribers []Subscriber[S] // each once, without shared subscriptions
+	Groups      []*Group[S]     // shared subscriptions
 }
 
-// Terms are how a message reaches a subscriber.
+// Terms determine how a message is delivered to a subscriber.
 type Terms struct {
-	QoS               byte     // the highest of all subscriptions that match [MQTT-3.3.4-2]
-	RetainAsPublished bool     // at least one of them asks for it
+	QoS               byte     // the highest of all matching subscriptions [MQTT-3.3.4-2]
+	RetainAsPublished bool     // set in at least one of them
 	IDs               []uint32 // their identifiers, ascending [MQTT-3.3.4-3]
 }
 
-// Subscriber is one with all its subscriptions that match. The Terms embedded
-// are those for messages that somebody else has published.
+// Subscriber is a subscriber with all its matching subscriptions. The embedded Terms apply to
+// messages of other publishers.
 type Subscriber[S comparable] struct {
 	Who S
 	Terms
 	noLocal bool   // at least one of the subscriptions is No Local
-	own     *Terms // by the others; counts where noLocal, nil for none
+	own     *Terms // of the others, if noLocal is set; nil for none
 }
 
-// Own gives the terms for messages that the subscriber published itself. It has
-// none where all its subscriptions are No Local [MQTT-3.8.3-3].
+// Own returns the terms for the subscriber's own messages, and false if all its subscriptions
+// are No Local [MQTT-3.8.3-3].
 func (s *Subscriber[S]) Own() (t Terms, ok bool) {
 	if !s.noLocal {
 		return s.Terms, true
@@ -37,32 +36,30 @@ func (s *Subscriber[S]) Own() (t Terms, ok bool) {
 	return *s.own, true
 }
 
-// Match gives who is subscribed to a topic; it is empty, never nil, where nobody
-// is. The cost grows with the levels of the topic and with who is found, not
-// with who is subscribed.
+// Match returns the subscriptions to a topic, never nil. The cost grows with the levels of the
+// topic and the number of results, not with the number of subscriptions.
 func (x *Index[S]) Match(topic string) *Matches[S] {
-	var room [8]*entry[S]
-	var kept [8]*Matches[S]
-	found := kept[:0]
+	var buf [8]*entry[S]
+	var resultBuf [8]*Matches[S]
+	found := resultBuf[:0]
 	x.mu.RLock()
-	entries := x.wild.match(topic, room[:0])
+	entries := x.wildcards.match(topic, buf[:0])
 	if e := x.literal.get(topic); e != nil {
 		entries = append(entries, e)
 	}
 	for _, e := range entries {
-		found = append(found, e.matches())
+		found = append(found, e.result())
 	}
 	x.mu.RUnlock()
 	if len(found) == 0 {
-		return &x.nobody
+		return &x.empty
 	}
-	return merged(found)
+	return merge(found)
 }
 
-// matches gives what an entry adds to a result. The index is locked for reading
-// at least, so that nobody changes the entry.
-func (e *entry[S]) matches() *Matches[S] {
-	if m := e.ready.Load(); m != nil {
+// result returns the entry's part of a result. x.mu must be held, at least for reading.
+func (e *entry[S]) result() *Matches[S] {
+	if m := e.cached.Load(); m != nil {
 		return m
 	}
 	m := new(Matches[S])
@@ -78,7 +75,7 @@ func (e *entry[S]) matches() *Matches[S] {
 	for i, s := range e.shares {
 		m.Groups[i] = s.group()
 	}
-	e.ready.Store(m)
+	e.cached.Store(m)
 	return m
 }
 
@@ -91,8 +88,8 @@ func (m *member[S]) subscriber() Subscriber[S] {
 	return Subscriber[S]{Who: m.who, Terms: t, noLocal: o.NoLocal}
 }
 
-// with gives the terms of two sets of subscriptions together.
-func (t Terms) with(u Terms) Terms {
+// merge combines the terms of two sets of subscriptions.
+func (t Terms) merge(u Terms) Terms {
 	t.QoS = max(t.QoS, u.QoS)
 	t.RetainAsPublished = t.RetainAsPublished || u.RetainAsPublished
 	switch {
@@ -106,23 +103,23 @@ func (t Terms) with(u Terms) Terms {
 	return t
 }
 
-// with gives one subscriber's two sets of subscriptions together.
-func (s Subscriber[S]) with(u Subscriber[S]) Subscriber[S] {
+// merge combines two sets of subscriptions of one subscriber.
+func (s Subscriber[S]) merge(u Subscriber[S]) Subscriber[S] {
 	if s.noLocal || u.noLocal {
-		s.own = together(&s, &u)
+		s.own = mergeOwn(&s, &u)
 		s.noLocal = true
 	}
-	s.Terms = s.Terms.with(u.Terms)
+	s.Terms = s.Terms.merge(u.Terms)
 	return s
 }
 
-// together gives the terms for own messages of both; nil for none.
-func together[S comparable](s, u *Subscriber[S]) *Terms {
+// mergeOwn combines the terms for own messages; nil for none.
+func mergeOwn[S comparable](s, u *Subscriber[S]) *Terms {
 	a, first := s.Own()
 	b, second := u.Own()
 	switch {
 	case first && second:
-		a = a.with(b)
+		a = a.merge(b)
 	case second:
 		a = b
 	case !first:

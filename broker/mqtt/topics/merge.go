@@ -2,8 +2,8 @@ package topics
 
 import "slices"
 
-// merged makes one result of many; a single one it gives as it is.
-func merged[S comparable](found []*Matches[S]) *Matches[S] {
+// merge combines results; a single one is returned as it is.
+func merge[S comparable](found []*Matches[S]) *Matches[S] {
 	if len(found) == 1 {
 		return found[0]
 	}
@@ -19,8 +19,8 @@ func merged[S comparable](found []*Matches[S]) *Matches[S] {
 	return m
 }
 
-// union lists everybody once. The longest list is copied whole; the others,
-// short as a rule, are put into the copy.
+// union returns every subscriber once. The longest list is copied, the others are merged into
+// the copy.
 func union[S comparable](lists []*Matches[S]) []Subscriber[S] {
 	if len(lists) == 0 {
 		return nil
@@ -36,8 +36,8 @@ func union[S comparable](lists []*Matches[S]) []Subscriber[S] {
 	if total == len(base) {
 		return base
 	}
-	u := unionOf[S]{list: append(make([]Subscriber[S], 0, total), base...)}
-	if total*(total-len(base)) > scanned {
+	u := subscriberUnion[S]{list: append(make([]Subscriber[S], 0, total), base...)}
+	if total*(total-len(base)) > maxComparisons {
 		u.index(total)
 	}
 	for i, l := range lists {
@@ -48,41 +48,41 @@ func union[S comparable](lists []*Matches[S]) []Subscriber[S] {
 	return slices.Clip(u.list)
 }
 
-// scanned is the number of comparisons that cost less than to fill a map.
-const scanned = 4096
+// maxComparisons is the number of comparisons that cost less than filling a map.
+const maxComparisons = 4096
 
-// unionOf is a list of subscribers in the making.
-type unionOf[S comparable] struct {
-	list []Subscriber[S]
-	at   map[S]int // places in list; nil where they are searched one by one
+// subscriberUnion is a union under construction.
+type subscriberUnion[S comparable] struct {
+	list      []Subscriber[S]
+	positions map[S]int // indexes in list; nil while a linear search is cheaper
 }
 
-func (u *unionOf[S]) index(total int) {
-	u.at = make(map[S]int, total)
+func (u *subscriberUnion[S]) index(total int) {
+	u.positions = make(map[S]int, total)
 	for i := range u.list {
-		u.at[u.list[i].Who] = i
+		u.positions[u.list[i].Who] = i
 	}
 }
 
-// addAll adds subscribers that are different among each other.
-func (u *unionOf[S]) addAll(subscribers []Subscriber[S]) {
+// addAll adds subscribers, which must be distinct.
+func (u *subscriberUnion[S]) addAll(subscribers []Subscriber[S]) {
 	for i := range subscribers {
 		s := &subscribers[i]
 		if at := u.find(s.Who); at >= 0 {
-			u.list[at] = u.list[at].with(*s)
+			u.list[at] = u.list[at].merge(*s)
 			continue
 		}
-		if u.at != nil {
-			u.at[s.Who] = len(u.list)
+		if u.positions != nil {
+			u.positions[s.Who] = len(u.list)
 		}
 		u.list = append(u.list, *s)
 	}
 }
 
-// find gives somebody's place, or -1.
-func (u *unionOf[S]) find(who S) int {
-	if u.at != nil {
-		if i, ok := u.at[who]; ok {
+// find returns the index of a subscriber, or -1.
+func (u *subscriberUnion[S]) find(who S) int {
+	if u.positions != nil {
+		if i, ok := u.positions[who]; ok {
 			return i
 		}
 		return -1

@@ -7,89 +7,87 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// Retained holds one message M for each topic, in order of the topics' bytes. It
-// is safe for concurrent use. Topics are kept: one cut from a larger text should
-// be cloned first.
+// Retained holds one message M per topic, ordered by the bytes of the topic. It is safe for
+// concurrent use. Topics are retained: clone one that is part of a larger string.
 type Retained[M any] struct {
 	mu   sync.RWMutex // guards tree
 	tree *btree.Map[string, M]
 }
 
-// NewRetained makes a Retained without messages.
+// NewRetained returns an empty Retained.
 func NewRetained[M any]() *Retained[M] {
 	return &Retained[M]{tree: new(btree.Map[string, M])}
 }
 
-// Set puts a message in the place of the one that the topic had, if any.
+// Set sets the message of a topic and returns the previous one.
 func (r *Retained[M]) Set(topic string, m M) (old M, had bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.tree.Set(topic, m)
 }
 
-// Delete removes the message of a topic, if it has one.
+// Delete removes the message of a topic and returns it.
 func (r *Retained[M]) Delete(topic string) (old M, had bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.tree.Delete(topic)
 }
 
-// Get gives the message of a topic.
+// Get returns the message of a topic.
 func (r *Retained[M]) Get(topic string) (m M, ok bool) {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.tree.Get(topic)
 }
 
-// Len gives the number of messages.
+// Len returns the number of messages.
 func (r *Retained[M]) Len() int {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
 	return r.tree.Len()
 }
 
-// snapshot gives the tree as it is now. It costs the same for any size; what is
-// changed later is copied first.
+// snapshot returns a copy of the tree in constant time; later changes copy the nodes they
+// touch.
 func (r *Retained[M]) snapshot() *btree.Map[string, M] {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.tree.Copy()
 }
 
-// Match gives the messages of all topics that a filter matches, "" for all, in
-// order of the topics, as they are when the walk begins. Nobody waits for the
-// walk.
+// Match returns the messages that match a filter ("" for all), ordered by topic, as of the
+// beginning of the iteration. Writers do not wait for it.
 func (r *Retained[M]) Match(filter string) iter.Seq2[string, M] {
 	return func(yield func(string, M) bool) {
 		if filter == "" {
 			r.snapshot().Scan(yield)
-		} else if wild(filter) {
-			walk(r.snapshot(), filter, yield)
+		} else if hasWildcard(filter) {
+			matchTree(r.snapshot(), filter, yield)
 		} else if m, ok := r.Get(filter); ok {
 			yield(filter, m)
 		}
 	}
 }
 
-// walk yields what a filter with a wildcard matches. Where nothing can match it
-// leaps.
-func walk[M any](tree *btree.Map[string, M], filter string, yield func(string, M) bool) {
+// matchTree yields the topics that match a filter with a wildcard, seeking past those that
+// cannot match.
+func matchTree[M any](tree *btree.Map[string, M], filter string, yield func(string, M) bool) {
 	it := tree.Iter()
 	for ok := it.First(); ok; {
-		to, is := leap(filter, it.Key())
-		if is == over || is == matching && !yield(it.Key(), it.Value()) {
+		to, rel := seek(filter, it.Key())
+		if rel == relEnd || rel == relMatch && !yield(it.Key(), it.Value()) {
 			return
 		}
-		ok = forward(&it, to)
+		ok = advance(&it, to)
 	}
 }
 
-// strides is the number of steps that cost less than a search from the root.
-const strides = 4
+// maxSteps is the number of steps that cost less than a search from the root.
+const maxSteps = 4
 
-// forward goes on by one topic at least, to the first that is not below to.
-func forward[M any](it *btree.MapIter[string, M], to string) bool {
-	for range strides {
+// advance moves to the next topic that is not less than to, by at least one.
+func advance[M any](it *btree.MapIter[string, M], to string) bool {
+	for range maxSteps {
 		if !it.Next() {
 			return false
 		}

@@ -12,32 +12,31 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// kept gives what a filter matches, in order; "" is for all.
-func kept(model map[string]int, filter string) (all []topics.Kept[int]) {
+// expectedRetained returns what matches a filter, in order; "" is for all.
+func expectedRetained(model map[string]int, filter string) (all []topics.RetainedMessage[int]) {
 	for _, topic := range slices.Sorted(maps.Keys(model)) {
 		if filter == "" || matches(filter, topic) {
-			all = append(all, topics.Kept[int]{Topic: topic, Message: model[topic]})
+			all = append(all, topics.RetainedMessage[int]{Topic: topic, Message: model[topic]})
 		}
 	}
 	return all
 }
 
-func walked(r *topics.Retained[int], filter string) (all []topics.Kept[int]) {
+func matched(r *topics.Retained[int], filter string) (all []topics.RetainedMessage[int]) {
 	for topic, m := range r.Match(filter) {
-		all = append(all, topics.Kept[int]{Topic: topic, Message: m})
+		all = append(all, topics.RetainedMessage[int]{Topic: topic, Message: m})
 	}
 	return all
 }
 
-// TestRetained changes retained messages at random and holds walks and pages
-// against a plain map.
+// TestRetained compares random changes, matches and pages with a map.
 func TestRetained(t *testing.T) {
 	t.Parallel()
 	seed := suite.Seed(t)
 	rnd := rand.New(rand.NewPCG(seed, 2))
 	r, model := topics.NewRetained[int](), map[string]int{}
 	for i := range 1500 {
-		keep(t, rnd, r, model, i)
+		changeRetained(t, rnd, r, model, i)
 		filter := randomFilter(rnd)
 		switch rnd.IntN(8) {
 		case 0, 1:
@@ -45,8 +44,8 @@ func TestRetained(t *testing.T) {
 		case 2:
 			filter = ""
 		}
-		want := kept(model, filter)
-		if diff := cmp.Diff(want, walked(r, filter)); diff != "" {
+		want := expectedRetained(model, filter)
+		if diff := cmp.Diff(want, matched(r, filter)); diff != "" {
 			t.Fatalf("match of %q (-want +got):\n%s", filter, diff)
 		}
 		offset, count := limits(rnd, len(want))
@@ -57,8 +56,8 @@ func TestRetained(t *testing.T) {
 	}
 }
 
-// keep sets or deletes the message of a random topic.
-func keep(t *testing.T, rnd *rand.Rand, r *topics.Retained[int], model map[string]int, i int) {
+// changeRetained sets or deletes the message of a random topic.
+func changeRetained(t *testing.T, rnd *rand.Rand, r *topics.Retained[int], model map[string]int, i int) {
 	t.Helper()
 	topic := randomTopic(rnd)
 	want, had := model[topic]
@@ -81,9 +80,9 @@ func keep(t *testing.T, rnd *rand.Rand, r *topics.Retained[int], model map[strin
 	}
 }
 
-// TestRetainedWalk changes topics in the midst of a walk, which must neither
-// wait nor see it.
-func TestRetainedWalk(t *testing.T) {
+// TestRetainedChangesDuringMatch changes topics during an iteration, which neither blocks nor
+// sees the changes.
+func TestRetainedChangesDuringMatch(t *testing.T) {
 	t.Parallel()
 	r, model := topics.NewRetained[int](), map[string]int{}
 	for i, topic := range []string{"a/a", "a/b", "a/c", "b"} {
@@ -91,10 +90,10 @@ func TestRetainedWalk(t *testing.T) {
 		model[topic] = i
 	}
 	for _, filter := range []string{"#", "a/+", "a/#"} {
-		var got []topics.Kept[int]
-		want := walked(r, filter)
+		var got []topics.RetainedMessage[int]
+		want := matched(r, filter)
 		for topic, m := range r.Match(filter) {
-			got = append(got, topics.Kept[int]{Topic: topic, Message: m})
+			got = append(got, topics.RetainedMessage[int]{Topic: topic, Message: m})
 			r.Delete("a/c")
 			r.Set("a/b", 7)
 			r.Set("a/bb", 8)
@@ -104,6 +103,6 @@ func TestRetainedWalk(t *testing.T) {
 		}
 	}
 	for range r.Match("#") {
-		break // a walk may end early
+		break // an iteration may end early
 	}
 }

@@ -1,17 +1,16 @@
 package topics
 
-// table is a map that gives its memory back. A Go map keeps the room of the
-// most entries it ever had; a table moves to a smaller map when three quarters
-// of them are gone. Its zero value is empty.
+// table is a map that releases memory: it moves to a smaller map when three quarters of its
+// entries were removed, which a Go map does not. The zero value is empty.
 type table[K comparable, V any] struct {
 	m    map[K]V
-	peak int // most entries since the map was made
+	peak int // most entries since the map was created
 }
 
-// roomy is the number of entries whose room is not worth giving back.
-const roomy = 64
+// minShrinkSize is the number of entries below which a table does not shrink.
+const minShrinkSize = 64
 
-// get gives the value of a key, the zero value if it has none.
+// get returns the value of a key, or the zero value.
 func (t *table[K, V]) get(key K) V { return t.m[key] }
 
 // put sets the value of a key.
@@ -23,10 +22,10 @@ func (t *table[K, V]) put(key K, v V) {
 	t.peak = max(t.peak, len(t.m))
 }
 
-// remove forgets a key.
+// remove deletes a key.
 func (t *table[K, V]) remove(key K) {
 	delete(t.m, key)
-	if t.peak > roomy && len(t.m) < t.peak/4 {
+	if t.peak > minShrinkSize && len(t.m) < t.peak/4 {
 		t.shrink()
 	}
 }

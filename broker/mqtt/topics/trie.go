@@ -2,71 +2,70 @@ package topics
 
 import "strings"
 
-// trie keeps a value for each filter that holds a wildcard. All edges between
-// its nodes are in one table, so that a node costs little and finds a child
-// among a hundred thousand as quickly as among two.
+// trie holds a value for each filter with a wildcard. All edges are in one table, so that
+// nodes are small and finding a child takes constant time.
 type trie[V any] struct {
-	top   node[V]
+	root  node[V]
 	edges table[edge[V], *node[V]]
 }
 
-// node is reached by the levels of a filter. It is there only as long as a
-// filter ends at or below it.
+// node is reached by the levels of a filter. It exists as long as a filter ends at or below
+// it.
 type node[V any] struct {
 	plus     *node[V] // child by "+"
 	literals int      // number of children by other levels
-	here     *V       // of the filter that ends here
-	rest     *V       // of the one that goes on with "#" only
+	exact    *V       // value of the filter that ends here
+	multi    *V       // value of the filter that ends with "#" here
 }
 
-// edge is the way from a node to its child by a literal level.
+// edge leads from a node to its child by a literal level.
 type edge[V any] struct {
 	from  *node[V]
 	level string
 }
 
-// get gives the value of a filter, nil if it has none.
+// get returns the value of a filter, or nil.
 func (t *trie[V]) get(filter string) *V {
-	n := &t.top
+	n := &t.root
 	for level := range strings.SplitSeq(filter, "/") {
 		if level == "#" {
-			return n.rest
+			return n.multi
 		}
 		if n = t.child(n, level); n == nil {
 			return nil
 		}
 	}
-	return n.here
+	return n.exact
 }
 
 // put sets the value of a filter.
 func (t *trie[V]) put(filter string, v *V) {
-	n := &t.top
+	n := &t.root
 	for level := range strings.SplitSeq(filter, "/") {
 		if level == "#" {
-			n.rest = v
+			n.multi = v
 			return
 		}
-		n = t.grown(n, level)
+		n = t.childOrNew(n, level)
 	}
-	n.here = v
+	n.exact = v
 }
 
-// remove forgets a filter, with the nodes that no other one needs.
-func (t *trie[V]) remove(filter string) { t.drop(&t.top, filter, true) }
+// remove deletes a filter, and the nodes that no other filter needs.
+func (t *trie[V]) remove(filter string) { t.removeFrom(&t.root, filter, true) }
 
-// drop forgets the filter that goes on from a node with the levels in rest, if
-// there are more of them, and tells whether the node leads nowhere without it.
-func (t *trie[V]) drop(n *node[V], rest string, more bool) (bare bool) {
+// removeFrom deletes the filter that continues from a node with the levels in rest, if there
+// are more. It reports whether the node is empty.
+func (t *trie[V]) removeFrom(n *node[V], rest string, more bool) (empty bool) {
 	level, rest, deeper := strings.Cut(rest, "/")
 	if !more {
-		n.here = nil
+		n.exact = nil
 	} else if level == "#" {
-		n.rest = nil
-	} else if c := t.child(n, level); c != nil && t.drop(c, rest, deeper) {
+		n.multi = nil
+	} else if c := t.child(n, level); c != nil && t.removeFrom(c, rest, deeper) {
 		t.detach(n, level)
 	}
-	return n.here == nil && n.rest == nil && n.plus == nil && n.literals == 0
+	return n.exact == nil && n.multi == nil && n.plus == nil && n.literals == 0
 }
 
 func (t *trie[V]) detach(n *node[V], level string) {
@@ -92,8 +91,8 @@ func (t *trie[V]) literal(n *node[V], level string) *node[V] {
 	return t.edges.get(edge[V]{n, level})
 }
 
-// grown gives the child by a level, made if need be.
-func (t *trie[V]) grown(n *node[V], level string) *node[V] {
+// childOrNew returns the child by a level, created if necessary.
+func (t *trie[V]) childOrNew(n *node[V], level string) *node[V] {
 	if c := t.child(n, level); c != nil {
 		return c
 	}
@@ -101,7 +100,7 @@ func (t *trie[V]) grown(n *node[V], level string) *node[V] {
 		n.plus = new(node[V])
 		return n.plus
 	}
-	level = strings.Clone(level) // the node may outlive the filter it is cut from
+	level = strings.Clone(level) // the node may outlive the filter that level is part of
 	c := new(node[V])
 	t.edges.put(edge[V]{n, level}, c)
 	n.literals++
@@ -110,26 +109,25 @@ func (t *trie[V]) grown(n *node[V], level string) *node[V] {
 
 // match appends the values of all filters that match a topic to found.
 func (t *trie[V]) match(topic string, found []*V) []*V {
-	if !internal(topic) {
-		return t.collect(&t.top, topic, true, found)
+	if !isDollarTopic(topic) {
+		return t.collect(&t.root, topic, true, found)
 	}
 	level, rest, more := strings.Cut(topic, "/")
-	if n := t.literal(&t.top, level); n != nil {
+	if n := t.literal(&t.root, level); n != nil {
 		return t.collect(n, rest, more, found)
 	}
 	return found
 }
 
-// collect appends the values of the filters that go on from a node and match
-// the levels in rest, if there are more of them. A "#" stands for none as well
-// (MQTT 5, 4.7.1.2).
+// collect appends the values of the filters that continue from a node and match the levels in
+// rest, if there are more. "#" matches the parent level as well (MQTT 5, 4.7.1.2).
 func (t *trie[V]) collect(n *node[V], rest string, more bool, found []*V) []*V {
-	if n.rest != nil {
-		found = append(found, n.rest)
+	if n.multi != nil {
+		found = append(found, n.multi)
 	}
 	if !more {
-		if n.here != nil {
-			found = append(found, n.here)
+		if n.exact != nil {
+			found = append(found, n.exact)
 		}
 		return found
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// matches is what the standard says, level by level, and as slow as it may be.
+// matches is a naive implementation of the standard.
 func matches(filter, topic string) bool {
 	f, t := strings.Split(filter, "/"), strings.Split(topic, "/")
 	if strings.HasPrefix(topic, "$") && (f[0] == "+" || f[0] == "#") {
@@ -23,7 +23,7 @@ func matches(filter, topic string) bool {
 	return len(f) == len(t) || len(f) < len(t) && slices.Contains(f, "#")
 }
 
-// inner cuts "$share/name/" off.
+// inner removes "$share/name/".
 func inner(filter string) string {
 	if rest, ok := strings.CutPrefix(filter, "$share/"); ok {
 		_, filter, _ = strings.Cut(rest, "/")
@@ -31,7 +31,7 @@ func inner(filter string) string {
 	return filter
 }
 
-// valid tells whether a text is a filter, and as a topic too if it has no
+// valid reports whether a text is a valid filter, which is a valid topic if it has no
 // wildcard.
 func valid(filter string) bool {
 	levels := strings.Split(filter, "/")
@@ -46,11 +46,11 @@ func valid(filter string) bool {
 	return filter != ""
 }
 
-// words are levels of which some begin alike and some stand on either side of
-// the separator in the order of bytes.
+// words are levels, some with a common prefix and some that sort before or after the
+// separator.
 var words = []string{"", "a", "b", "a b", "a-", "a0", "ab", "$a", "$SYS", "ü"}
 
-// randomTopic makes a topic of one to four levels.
+// randomTopic returns a topic of one to four levels.
 func randomTopic(r *rand.Rand) string {
 	levels := make([]string, 1+r.IntN(4))
 	for i := range levels {
@@ -62,7 +62,7 @@ func randomTopic(r *rand.Rand) string {
 	return "a"
 }
 
-// randomFilter makes a filter, more often than not with wildcards.
+// randomFilter returns a filter, mostly with wildcards.
 func randomFilter(r *rand.Rand) string {
 	levels := strings.Split(randomTopic(r), "/")
 	for i := range levels {
