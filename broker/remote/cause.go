@@ -13,7 +13,7 @@ import (
 
 // The stages after the log-in.
 const (
-	subscribing = dial.Standing + iota
+	subscribing = dial.StageConnected + iota
 	probing     // asking what the broker can do
 	attending   // it stood, and was lost
 )
@@ -35,7 +35,7 @@ func (b *Broker) explain(f *failure) *broker.Error {
 	case errors.Is(f, context.Canceled):
 	case errors.Is(f, errClosed):
 		e.Msg = "the connection to the broker was closed"
-	case f.Stage >= dial.Standing:
+	case f.Stage >= dial.StageConnected:
 		e.Msg = b.whyNotAnswered(f.Err)
 	}
 	return e
@@ -45,7 +45,7 @@ func (b *Broker) explain(f *failure) *broker.Error {
 func loginRefused(err error) error {
 	for code := byte(packets.ErrRefusedBadProtocolVersion); code <= packets.ErrRefusedNotAuthorised; code++ {
 		if errors.Is(err, packets.ConnErrors[code]) {
-			return &dial.Refused{Code: code, Err: err}
+			return &dial.ConnackError{Code: code, Err: err}
 		}
 	}
 	return err

@@ -92,7 +92,7 @@ func TestCause_nobody_there(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ep := dial.Endpoint{Host: "h", Addr: "h:1"}
-			if e := ep.Explain(&failure{Stage: dial.Dialling, Err: c.err}, ""); !strings.Contains(e.Msg, c.want) {
+			if e := ep.Explain(&failure{Stage: dial.StageDial, Err: c.err}, ""); !strings.Contains(e.Msg, c.want) {
 				t.Errorf("explain() = %q, want %q", e.Msg, c.want)
 			}
 		})

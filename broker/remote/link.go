@@ -107,7 +107,7 @@ func (l *link) retryNow() {
 // holds mu.
 func (l *link) away() bool {
 	f, ok := errors.AsType[*failure](l.cause)
-	return ok && (f.Stage == dial.Dialling || f.Stage == attending)
+	return ok && (f.Stage == dial.StageDial || f.Stage == attending)
 }
 
 // up notes that a session stands.

@@ -181,7 +181,7 @@ func (b *Broker) explainFeed(err error) *broker.Error {
 	case opening:
 		return b.explain(f)
 	case refused:
-		return b.explain(&failure{Stage: dial.Greeting, Err: &dial.Refused{Code: refusal.V311Code(), Err: err}})
+		return b.explain(&failure{Stage: dial.StageConnect, Err: &dial.ConnackError{Code: refusal.V311Code(), Err: err}})
 	case said && ended.TakenOver():
 		return &broker.Error{Kind: broker.Unavailable, Op: "connect", Err: err,
 			Msg: "somebody else connects with the client id of this service's streams: does it run twice?"}

@@ -39,7 +39,7 @@ func (b *Broker) establish(ctx context.Context) (*session, *failure) {
 	for {
 		s, f := b.connect(ctx)
 		if f != nil {
-			if f.Stage == dial.Dialling { // it may come back as another one
+			if f.Stage == dial.StageDial { // it may come back as another one
 				clear(b.losses)
 			}
 			return nil, f

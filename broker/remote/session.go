@@ -56,7 +56,7 @@ func (b *Broker) connect(ctx context.Context) (*session, *failure) {
 	}
 	s := b.newSession(conn)
 	if err := s.logIn(ctx, b.clientOptions()); err != nil {
-		return nil, &failure{Stage: dial.Greeting, CertWanted: certWanted.Load(), Err: loginRefused(err)}
+		return nil, &failure{Stage: dial.StageConnect, CertWanted: certWanted.Load(), Err: loginRefused(err)}
 	}
 	b.wg.Go(s.send)
 	return s, nil

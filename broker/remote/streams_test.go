@@ -260,7 +260,7 @@ func TestExplainFeed(t *testing.T) {
 		"before the log-in":        &client.ConnackError{Version: 5, Code: 0x97},
 		"does it run twice":        &client.DisconnectError{Code: 0x8e},
 		"was lost":                 &client.DisconnectError{Code: 0x8b},
-		"refuses connections":      &failure{Stage: dial.Dialling, Err: syscall.ECONNREFUSED},
+		"refuses connections":      &failure{Stage: dial.StageDial, Err: syscall.ECONNREFUSED},
 		"connection to the broker": io.EOF,
 	} {
 		if e := b.explainFeed(err); e.Kind != broker.Unavailable || !strings.Contains(e.Msg, want) {

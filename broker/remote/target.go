@@ -26,8 +26,8 @@ func parseTarget(t broker.Target) (dial.Endpoint, error) {
 	if err != nil {
 		return dial.Endpoint{}, err
 	}
-	ep.Secure(config)
-	ep.Words = dial.Words{CA: "ca_cert", Certificate: "client_cert", Key: "client_key"}
+	ep.SetTLS(config)
+	ep.Settings = dial.SettingNames{CA: "ca_cert", Certificate: "client_cert", Key: "client_key"}
 	return ep, nil
 }
 

@@ -183,5 +183,5 @@ func (w *wire) fits(kind byte, length int) bool {
 // tell what it is.
 func (w *wire) offence(first byte) error {
 	more, _ := w.in.Peek(min(w.in.Buffered(), 7)) // what is buffered can be peeked at
-	return &dial.ProtocolError{Greeted: w.greeted, Begin: append([]byte{first}, more...)}
+	return &dial.ProtocolError{Connected: w.greeted, Begin: append([]byte{first}, more...)}
 }

@@ -42,7 +42,7 @@ func (c *connector) cause(err error) *broker.Error {
 	case opening:
 		return ep.Explain(f, username)
 	case refused:
-		return ep.Explain(&dial.Failure{Stage: dial.Greeting, Err: &dial.Refused{Code: refusal.V311Code(), Err: err}}, username)
+		return ep.Explain(&dial.Failure{Stage: dial.StageConnect, Err: &dial.ConnackError{Code: refusal.V311Code(), Err: err}}, username)
 	case said && ended.TakenOver():
 		return &broker.Error{Kind: broker.Unavailable, Op: "connect", Err: err,
 			Msg: c.rival("somebody else connects to the broker with client ids that begin with %q: give each bridge a clientId of its own; " + byUsername)}
@@ -51,7 +51,7 @@ func (c *connector) cause(err error) *broker.Error {
 			Msg: c.rival("the broker ends the connection again and again after the log-in: " +
 				"perhaps somebody else uses client ids that begin with %q, or the broker dislikes what is sent; " + byUsername)}
 	}
-	return ep.Explain(&dial.Failure{Stage: dial.Standing, Err: err}, username)
+	return ep.Explain(&dial.Failure{Stage: dial.StageConnected, Err: err}, username)
 }
 
 // byUsername is what else ends the connections of a bridge, which has two where it goes

@@ -110,15 +110,15 @@ func (d *document) reach(p *bridges.Problems) {
 		p.Add("connection.url", err.Error())
 		return
 	}
-	ep.Words = dial.Words{CA: "tls.caCertificate", Certificate: "tls.clientCertificate", Key: "tls.clientKey", ServerName: "tls.serverName"}
+	ep.Settings = dial.SettingNames{CA: "tls.caCertificate", Certificate: "tls.clientCertificate", Key: "tls.clientKey", ServerName: "tls.serverName"}
 	switch {
-	case ep.Secured():
+	case ep.UsesTLS():
 		t := bridges.TLS{}
 		if s.TLS != nil {
 			t = *s.TLS
 		}
 		t.Enabled = true
-		ep.Secure(t.Config(ep.Host, "connection.tls", p))
+		ep.SetTLS(t.Config(ep.Host, "connection.tls", p))
 	case s.TLS != nil && s.TLS.Enabled:
 		p.Add("connection.tls.enabled", "the url says that there is no TLS: it must begin with mqtts:// or wss://")
 	}

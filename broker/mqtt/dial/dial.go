@@ -1,8 +1,8 @@
-// Package dial reaches a broker up to where MQTT begins: over TCP, TLS and
-// WebSockets, as a URL says. It tells in a sentence why that failed.
+// Package dial opens connections to brokers over TCP, TLS and WebSockets, as a URL specifies,
+// and explains failures in sentences for operators.
 //
-// Of this module it imports broker and broker/outbound only. It must not import net/http or an MQTT
-// library.
+// Of this module it imports only broker and broker/outbound. It must not import net/http or an
+// MQTT library.
 package dial
 
 import (
@@ -15,11 +15,11 @@ import (
 	"strings"
 )
 
-// scheme says how a URL's scheme is carried: the port where the URL names none,
-// and the layers between TCP and MQTT.
+// scheme is the meaning of a URL's scheme: the default port, and the layers between TCP and
+// MQTT.
 type scheme struct {
 	port   string
-	secure bool // with TLS
+	secure bool // use TLS
 	ws     bool
 }
 
@@ -32,30 +32,29 @@ var schemes = map[string]scheme{
 	"wss":   {port: "443", secure: true, ws: true},
 }
 
-// Endpoint is where and how a broker is reached. It holds no credentials but
-// the client certificate.
+// Endpoint is the address of a broker. It holds no credentials except the client certificate.
 type Endpoint struct {
-	Host  string      // without port and brackets
-	Addr  string      // host:port
-	TLS   *tls.Config // nil without TLS
-	Words Words
-	// Dial opens the network connection; nil is that of a plain net.Dialer.
+	Host     string      // without port and brackets
+	Addr     string      // host:port
+	TLS      *tls.Config // nil without TLS
+	Settings SettingNames
+	// Dial opens the network connection; nil means net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	scheme
-	wsURL string // the URL of the WebSocket handshake
+	wsURL string // URL of the WebSocket handshake
 }
 
-// Words are what the settings are called where the operator finds them.
-type Words struct {
-	CA          string // certificates of authorities
-	Certificate string // of the client
-	Key         string // of that certificate
-	ServerName  string // the name that the broker's certificate is for; "" where only the URL says it
+// SettingNames are the names of settings in messages.
+type SettingNames struct {
+	CA          string // CA certificates
+	Certificate string // client certificate
+	Key         string // its key
+	ServerName  string // expected name of the broker; "" if only the URL has it
 }
 
-// Parse takes scheme://host[:port] apart, and a path for WebSockets.
-// Credentials in it are refused: a URL is shown in lists.
+// Parse parses scheme://host[:port], with a path for WebSockets. It rejects credentials,
+// because URLs are shown in lists.
 func Parse(raw string) (Endpoint, error) {
 	u, err := url.Parse(strings.TrimSpace(raw))
 	if err != nil {
@@ -97,13 +96,12 @@ func webSocketURL(u *url.URL, addr string) string {
 	return w.String()
 }
 
-// Secure has TLS used with a configuration where the URL says that there is to be
-// TLS.
-func (ep *Endpoint) Secure(config *tls.Config) {
+// SetTLS sets the TLS configuration if the URL requires TLS.
+func (ep *Endpoint) SetTLS(config *tls.Config) {
 	if ep.secure {
 		ep.TLS = config
 	}
 }
 
-// Secured tells whether the URL says that there is to be TLS.
-func (ep *Endpoint) Secured() bool { return ep.secure }
+// UsesTLS reports whether the URL requires TLS.
+func (ep *Endpoint) UsesTLS() bool { return ep.secure }

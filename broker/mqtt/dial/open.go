@@ -7,45 +7,44 @@ import (
 	"sync/atomic"
 )
 
-// Stage is how far an attempt to reach a broker got.
+// Stage is the stage that an attempt to connect has reached.
 type Stage int
 
-// The stages up to the log-in. Whoever goes on from there has more.
+// The stages of a connection. Callers may define further ones.
 const (
-	Dialling  Stage = iota // name look-up and TCP
-	Securing               // TLS handshake
-	Upgrading              // WebSocket handshake
-	Greeting               // CONNECT sent, CONNACK awaited
-	Standing               // the log-in has succeeded
+	StageDial      Stage = iota // name resolution and TCP
+	StageTLS                    // TLS handshake
+	StageWebSocket              // WebSocket handshake
+	StageConnect                // CONNECT was sent
+	StageConnected              // CONNACK was received
 )
 
-// Failure is an attempt that ended at a stage.
+// Failure is an attempt that failed at a stage.
 type Failure struct {
 	Stage      Stage
-	CertWanted bool // the broker asked for a client certificate
+	CertWanted bool // the broker requested a client certificate
 	Err        error
 }
 
-// Error gives the cause.
+// Error returns the cause.
 func (f *Failure) Error() string { return f.Err.Error() }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// Open makes the connection up to where MQTT begins. It asks no proxy, whatever
-// the environment says: a broker is reached directly or not at all. The
-// context bounds the opening only. CertWanted is set when the broker asks for
-// a client certificate, which under TLS 1.3 it may do and refuse only later.
+// Open connects up to the point where MQTT begins. It ignores proxy settings of the
+// environment. ctx bounds the opening only. certWanted is set if the broker requests a client
+// certificate: under TLS 1.3 it may reject that later.
 func (ep Endpoint) Open(ctx context.Context, certWanted *atomic.Bool) (net.Conn, *Failure) {
 	conn, err := ep.dial(ctx)
 	if err != nil {
-		return nil, &Failure{Stage: Dialling, Err: err}
+		return nil, &Failure{Stage: StageDial, Err: err}
 	}
 	if ep.TLS != nil {
-		secured := tls.Client(conn, watched(ep.TLS, certWanted))
+		secured := tls.Client(conn, observeCertificateRequest(ep.TLS, certWanted))
 		if err := secured.HandshakeContext(ctx); err != nil {
 			conn.Close()
-			return nil, &Failure{Stage: Securing, CertWanted: certWanted.Load(), Err: err}
+			return nil, &Failure{Stage: StageTLS, CertWanted: certWanted.Load(), Err: err}
 		}
 		conn = secured
 	}
@@ -55,7 +54,7 @@ func (ep Endpoint) Open(ctx context.Context, certWanted *atomic.Bool) (net.Conn,
 	ws, err := ep.upgrade(ctx, conn)
 	if err != nil {
 		conn.Close()
-		return nil, &Failure{Stage: Upgrading, CertWanted: certWanted.Load(), Err: err}
+		return nil, &Failure{Stage: StageWebSocket, CertWanted: certWanted.Load(), Err: err}
 	}
 	return ws, nil
 }
@@ -67,8 +66,8 @@ func (ep Endpoint) dial(ctx context.Context) (net.Conn, error) {
 	return ep.Dial(ctx, "tcp", ep.Addr)
 }
 
-// upgrade makes the WebSocket handshake, and ends it with the context: the
-// library looks at the deadline only.
+// upgrade performs the WebSocket handshake, and aborts it when ctx ends: the library respects
+// the deadline only.
 func (ep Endpoint) upgrade(ctx context.Context, conn net.Conn) (net.Conn, error) {
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	ws, err := dialWebSocket(ctx, conn, ep.wsURL)
@@ -78,15 +77,16 @@ func (ep Endpoint) upgrade(ctx context.Context, conn net.Conn) (net.Conn, error)
 	return ws, err
 }
 
-// watched is the configuration that also notes that a certificate was wanted.
-func watched(config *tls.Config, certWanted *atomic.Bool) *tls.Config {
-	own := config.Clone()
-	own.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+// observeCertificateRequest returns a configuration that also records whether a certificate
+// was requested.
+func observeCertificateRequest(config *tls.Config, certWanted *atomic.Bool) *tls.Config {
+	c := config.Clone()
+	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 		certWanted.Store(true)
 		if len(config.Certificates) == 0 {
 			return &tls.Certificate{}, nil
 		}
 		return &config.Certificates[0], nil
 	}
-	return own
+	return c
 }

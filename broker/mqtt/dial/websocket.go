@@ -11,16 +11,15 @@ import (
 	"github.com/gorilla/websocket"
 )
 
-// webSocket carries MQTT in the binary messages of a WebSocket [MQTT-6.0.0-1].
-// Packets and messages need not coincide [MQTT-6.0.0-2].
+// webSocket carries MQTT in the binary messages of a WebSocket [MQTT-6.0.0-1]. Packets need
+// not be aligned with messages [MQTT-6.0.0-2].
 type webSocket struct {
 	*websocket.Conn
-	message io.Reader  // what is left of the message being read
-	writing sync.Mutex // guards the writing of messages
+	message io.Reader  // rest of the message being read
+	writing sync.Mutex // guards writing
 }
 
-// upgradeError is a server that speaks HTTP but does not offer MQTT over
-// WebSockets at that path.
+// upgradeError means that an HTTP server does not offer MQTT over WebSockets at the path.
 type upgradeError struct {
 	status int // of the HTTP response
 }
@@ -29,11 +28,10 @@ func (e *upgradeError) Error() string {
 	return fmt.Sprintf("the WebSocket handshake was answered with status %d", e.status)
 }
 
-// dialWebSocket makes the HTTP handshake over a connection that is already
-// there, TLS included. No proxy is asked.
+// dialWebSocket performs the HTTP handshake over an existing connection, without a proxy.
 func dialWebSocket(ctx context.Context, conn net.Conn, url string) (net.Conn, error) {
-	have := func(context.Context, string, string) (net.Conn, error) { return conn, nil }
-	d := websocket.Dialer{NetDialContext: have, NetDialTLSContext: have, Subprotocols: []string{"mqtt"}}
+	reuse := func(context.Context, string, string) (net.Conn, error) { return conn, nil }
+	d := websocket.Dialer{NetDialContext: reuse, NetDialTLSContext: reuse, Subprotocols: []string{"mqtt"}}
 	ws, resp, err := d.DialContext(ctx, url, nil)
 	if err != nil && resp != nil {
 		return nil, &upgradeError{status: resp.StatusCode}
@@ -44,7 +42,7 @@ func dialWebSocket(ctx context.Context, conn net.Conn, url string) (net.Conn, er
 	return &webSocket{Conn: ws}, nil
 }
 
-// Read reads on over the borders of messages.
+// Read reads across message boundaries.
 func (w *webSocket) Read(p []byte) (int, error) {
 	for {
 		if w.message == nil {
@@ -53,7 +51,7 @@ func (w *webSocket) Read(p []byte) (int, error) {
 				return 0, err
 			}
 			if kind != websocket.BinaryMessage {
-				return 0, &ProtocolError{Greeted: true}
+				return 0, &ProtocolError{Connected: true}
 			}
 			w.message = r
 		}

@@ -4,10 +4,10 @@ package packet
 type Ack struct {
 	Type     byte
 	PacketID uint16
-	Reason   byte // ReasonSuccess before MQTT 5
+	Reason   byte // always ReasonSuccess before MQTT 5
 }
 
-// DecodeAck decodes a PUBACK, PUBREC, PUBREL or PUBCOMP. It allocates nothing.
+// DecodeAck decodes a PUBACK, PUBREC, PUBREL or PUBCOMP. It does not allocate.
 func DecodeAck(p []byte, version byte) (Ack, error) {
 	c, a, reasons := openAck(p, version)
 	a.PacketID = c.packetID()
@@ -21,7 +21,7 @@ func DecodeAck(p []byte, version byte) (Ack, error) {
 	return a, nil
 }
 
-// openAck opens an acknowledgement and tells which reason codes it may have.
+// openAck opens an acknowledgement and returns the valid reason codes.
 func openAck(p []byte, version byte) (c cursor, a Ack, reasons string) {
 	if len(p) > 0 {
 		a.Type = p[0] >> 4

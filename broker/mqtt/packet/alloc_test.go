@@ -2,15 +2,14 @@ package packet
 
 import "testing"
 
-// full is a PUBLISH with properties of all kinds, of which the expiry stands
-// between others.
+// full is a PUBLISH with properties of all encodings, the expiry between others.
 var full = pkt(0x32, "building/7/temperature", id7, props(b(1, 1), b(2, 0, 0, 0, 60), b(3), "application/json", user, b(0x23, 0, 1)), body(`{"value":21.5}`))
 
 // plain is a PUBLISH as most are.
 var plain = pkt(0x32, "building/7/temperature", id7, props(), body(`{"value":21.5}`))
 
-// TestNoAllocation wants nothing allocated on the paths that messages take.
-func TestNoAllocation(t *testing.T) { // not parallel, as allocations of all are counted
+// TestNoAllocation checks that message paths do not allocate.
+func TestNoAllocation(t *testing.T) { // not parallel, because allocations of all goroutines count
 	var into Publish
 	buf := make([]byte, 0, 4096)
 	o := Outgoing{Topic: "building/7/temperature", Payload: body("21.5"), Properties: user, QoS: 1, PacketID: 7, HasExpiry: true, Expiry: 60,

@@ -5,26 +5,26 @@ import (
 	"slices"
 )
 
-// The functions that append a packet to dst return the extended slice, as
-// append does, and allocate nothing where dst has room. Texts and binary values
-// must not be longer than 65535 bytes, the packet not longer than 268435460.
+// The functions that append a packet to dst return the extended slice, as append does, and do
+// not allocate if dst has the capacity. Texts and binary values must not exceed 65535 bytes,
+// packets 268435460.
 
-// begin appends the first byte of a packet; its length is put behind it by end.
+// begin appends the first byte of a packet; end inserts the length after it.
 func begin(dst []byte, kind, flags byte) (packet []byte, body int) {
 	return append(dst, kind<<4|flags), len(dst) + 1
 }
 
-// end puts before dst[from:] its length as a variable byte integer. It closes
-// packets as well as properties.
+// end inserts the length of dst[from:] before it, as a variable byte integer. It completes
+// packets and properties.
 func end(dst []byte, from int) []byte {
 	var length [binary.MaxVarintLen32]byte
-	n := binary.PutUvarint(length[:], uint64(len(dst)-from)) // which MQTT's variable byte integer is
+	n := binary.PutUvarint(length[:], uint64(len(dst)-from)) // the same encoding as MQTT's variable byte integer
 	return slices.Insert(dst, from, length[:n]...)
 }
 
 func appendVarint(dst []byte, n uint32) []byte { return binary.AppendUvarint(dst, uint64(n)) }
 
-// varintLen is the number of bytes that appendVarint appends.
+// varintLen returns the number of bytes that appendVarint appends.
 func varintLen(n int) int {
 	switch {
 	case n < 1<<7:
@@ -49,7 +49,7 @@ func appendProperty32(dst []byte, id byte, value uint32) []byte {
 	return binary.BigEndian.AppendUint32(append(dst, id), value)
 }
 
-// appendNonZero16 leaves out a property that says nothing, as do the two below.
+// appendNonZero16 omits a property with the default value, as do the two below.
 func appendNonZero16(dst []byte, id byte, value uint16) []byte {
 	if value == 0 {
 		return dst
@@ -71,8 +71,8 @@ func appendNonEmpty(dst []byte, id byte, value string) []byte {
 	return appendText(append(dst, id), value)
 }
 
-// AppendAck appends a PUBACK, PUBREC, PUBREL or PUBCOMP in its shortest form.
-// Reason and reason string are left out before MQTT 5.
+// AppendAck appends a PUBACK, PUBREC, PUBREL or PUBCOMP in its shortest form, before MQTT 5
+// without reason and reason string.
 func AppendAck(dst []byte, version, kind byte, id uint16, reason byte, reasonString string) []byte {
 	var flags byte
 	if kind == TypePubrel { // [MQTT-3.6.1-1]
@@ -86,13 +86,13 @@ func AppendAck(dst []byte, version, kind byte, id uint16, reason byte, reasonStr
 	return end(dst, body)
 }
 
-// AppendDisconnect appends a DISCONNECT, which servers send since MQTT 5.
+// AppendDisconnect appends a DISCONNECT of MQTT 5.
 func AppendDisconnect(dst []byte, reason byte, reasonString string) []byte {
 	dst, body := begin(dst, TypeDisconnect, 0)
 	return end(appendReason(dst, reason, reasonString), body)
 }
 
-// appendReason appends a reason code and a reason string, as much as they say.
+// appendReason appends a reason code and a reason string in the shortest form.
 func appendReason(dst []byte, reason byte, reasonString string) []byte {
 	if reason == ReasonSuccess && reasonString == "" {
 		return dst
@@ -107,21 +107,21 @@ func appendReason(dst []byte, reason byte, reasonString string) []byte {
 
 // AppendSuback appends a SUBACK with a code for each topic filter.
 func AppendSuback(dst []byte, version byte, id uint16, codes []byte) []byte {
-	dst, body := beginAnswer(dst, TypeSuback, version, id)
+	dst, body := beginAck(dst, TypeSuback, version, id)
 	return end(append(dst, codes...), body)
 }
 
 // AppendUnsuback appends an UNSUBACK with, in MQTT 5, a code for each topic
 // filter.
 func AppendUnsuback(dst []byte, version byte, id uint16, codes []byte) []byte {
-	dst, body := beginAnswer(dst, TypeUnsuback, version, id)
+	dst, body := beginAck(dst, TypeUnsuback, version, id)
 	if version == V5 {
 		dst = append(dst, codes...)
 	}
 	return end(dst, body)
 }
 
-func beginAnswer(dst []byte, kind, version byte, id uint16) (packet []byte, body int) {
+func beginAck(dst []byte, kind, version byte, id uint16) (packet []byte, body int) {
 	dst, body = begin(dst, kind, 0)
 	dst = binary.BigEndian.AppendUint16(dst, id)
 	if version == V5 {

@@ -1,7 +1,7 @@
 package packet
 
-// Connack is a CONNACK. What is zero is left out; before MQTT 5 all but
-// SessionPresent and Reason is.
+// Connack is a CONNACK. Zero values are omitted; before MQTT 5 only SessionPresent and Reason
+// are encoded.
 type Connack struct {
 	SessionPresent       bool
 	Reason               byte // before MQTT 5 a return code: 0 to 5
@@ -67,7 +67,7 @@ func (c *Connack) appendProperties(dst []byte) []byte {
 	return dst
 }
 
-// appendUnavailable appends that the server does without something.
+// appendUnavailable appends that the server does not support a feature.
 func appendUnavailable(dst []byte, id byte, unavailable bool) []byte {
 	if !unavailable {
 		return dst

@@ -6,25 +6,25 @@ import "encoding/binary"
 type Outgoing struct {
 	Topic           string
 	Payload         []byte
-	Properties      []byte // to pass on, encoded, without their length; see Publish
+	Properties      []byte // to forward, encoded, without their length; see Publish
 	QoS             byte
 	Dup, Retain     bool
-	PacketID        uint16 // counts above QoS 0
+	PacketID        uint16 // ignored at QoS 0
 	Expiry          uint32 // seconds
 	HasExpiry       bool
 	SubscriptionIDs []uint32
 	Alias           uint16 // 0 for none
-	OmitTopic       bool   // Alias alone stands for the topic
+	OmitTopic       bool   // Alias replaces the topic
 }
 
-// PublishSize is the length of the whole packet, for the receiver's Maximum
-// Packet Size [MQTT-3.1.2-24].
+// PublishSize returns the length of the whole packet, for the receiver's Maximum Packet Size
+// [MQTT-3.1.2-24].
 func PublishSize(version byte, o *Outgoing) int {
 	n := o.remaining(version)
 	return 1 + varintLen(n) + n
 }
 
-// remaining is the remaining length.
+// remaining returns the remaining length.
 func (o *Outgoing) remaining(version byte) int {
 	n := 2 + len(o.topic()) + len(o.Payload)
 	if o.QoS > 0 {
@@ -63,7 +63,7 @@ func AppendPublish(dst []byte, version byte, o *Outgoing) []byte {
 	return append(AppendPublishHead(dst, version, o), o.Payload...)
 }
 
-// AppendPublishHead appends of a PUBLISH what precedes its payload.
+// AppendPublishHead appends a PUBLISH without its payload.
 func AppendPublishHead(dst []byte, version byte, o *Outgoing) []byte {
 	dst = append(dst, TypePublish<<4|o.flags())
 	dst = appendVarint(dst, uint32(o.remaining(version)))
@@ -88,9 +88,8 @@ func (o *Outgoing) flags() byte {
 	return flags
 }
 
-// appendProperties appends the properties and their length in Mosquitto's
-// order: subscription identifiers, those passed on as the publisher had them
-// [MQTT-3.3.2-18], expiry.
+// appendProperties appends the properties and their length in Mosquitto's order: subscription
+// identifiers, forwarded ones in the publisher's order [MQTT-3.3.2-18], expiry.
 func (o *Outgoing) appendProperties(dst []byte) []byte {
 	dst = appendVarint(dst, uint32(o.propertyLen()))
 	for _, id := range o.SubscriptionIDs {
@@ -103,8 +102,8 @@ func (o *Outgoing) appendProperties(dst []byte) []byte {
 	return appendNonZero16(dst, propTopicAlias, o.Alias)
 }
 
-// PacketIDOffset tells where in an encoded PUBLISH above QoS 0 its packet
-// identifier stands, so that one encoding can be sent to many.
+// PacketIDOffset returns the offset of the packet identifier in an encoded PUBLISH above QoS
+// 0, so that one encoding can be sent to many clients.
 func PacketIDOffset(packet []byte) int {
 	at := 2 // behind the first byte and the last of the length
 	for packet[at-1] >= 0x80 {

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestAppend compares packets with those that Mosquitto 2.0.11 sends, and with
-// the standard where it sends none.
+// TestAppend compares packets with those of Mosquitto 2.0.11, or with the standard where it
+// sends none.
 func TestAppend(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -57,8 +57,7 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-// TestAppendLong puts lengths around the limits of their width, and the packet
-// behind another.
+// TestAppendLong tests lengths around the limits of their width, with a packet before.
 func TestAppendLong(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []int{1 << 7, 1 << 14, 1 << 21} {
@@ -87,7 +86,7 @@ func checkLong(t *testing.T, o *Outgoing) {
 	}
 }
 
-// TestRoundTrip decodes what was encoded for the client's side.
+// TestRoundTrip decodes packets encoded for the client's side.
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	for _, want := range []*Connect{
@@ -141,7 +140,7 @@ func TestDescribeProperties(t *testing.T) {
 	}
 }
 
-// TestEncodeProperties wants refused what no client could send.
+// TestEncodeProperties rejects what no client could send.
 func TestEncodeProperties(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("a", maxText+1)

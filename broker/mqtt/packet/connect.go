@@ -4,7 +4,7 @@ package packet
 type Connect struct {
 	Version     byte // of MQTT, without the bit of a bridge
 	Bridge      bool // a bridge of Mosquitto's kind says that it is one
-	CleanStart  bool // Clean Session before MQTT 5
+	CleanStart  bool // by the bit that Mosquitto's bridges set
 	KeepAlive   uint16
 	ClientID    string
 	HasUsername bool
@@ -15,21 +15,21 @@ type Connect struct {
 
 	SessionExpiry       uint32 // seconds; 4294967295 never
 	HasSessionExpiry    bool
-	ReceiveMaximum      uint16 // 65535 where it is left out
+	ReceiveMaximum      uint16 // 65535 by default
 	MaximumPacketSize   uint32 // bytes, 0 for no limit
 	TopicAliasMaximum   uint16
-	RequestProblemInfo  bool // true where it is left out
+	RequestProblemInfo  bool // true by default
 	RequestResponseInfo bool
 	AuthMethod          string
 	HasAuthMethod       bool
 	Peer                string // name of a bridge's own broker, in the user property BridgeProperty; "" for none
 }
 
-// Will is the message that a client leaves to be published for it.
+// Will is a client's Will message.
 type Will struct {
 	Topic      string
 	Payload    []byte
-	Properties []byte // those to pass on, encoded, without their length; no delay and no expiry among them
+	Properties []byte // to forward, encoded, without their length, delay and expiry
 	QoS        byte
 	Retain     bool
 	Delay      uint32 // seconds
@@ -48,29 +48,26 @@ const (
 	flagUsername   = 1 << 7
 )
 
-// BridgeProperty is the name of the user property that bridges of this service
-// know each other by: in CONNECT and CONNACK it holds the name of the broker that
-// speaks, in a message where it has been.
+// BridgeProperty is the name of a user property between bridges of this service: in CONNECT
+// and CONNACK it holds the name of the sending broker, in a message the brokers it has passed.
 const BridgeProperty = "signalbox-bridge"
 
-// bridgeBit is set in the version by bridges of Mosquitto's kind, in MQTT 3.1
-// and 3.1.1.
+// bridgeBit is set in the version by Mosquitto's bridges, in MQTT 3.1 and 3.1.1.
 const bridgeBit = 0x80
 
-// DecodeConnect decodes a CONNECT. Nothing in it is a part of p.
+// DecodeConnect decodes a CONNECT. The result does not refer to p.
 //
-// Next to an *Error there is a Connect with no more than its Version and Bridge,
-// so that the client can be answered in its own version; Version is 0 where the
-// packet does not even begin as one of MQTT. With ReasonUnsupportedVersion,
-// Version is what the client sent.
+// With an *Error it returns a Connect with Version and Bridge only, so that the response can use
+// the client's version; Version is 0 if the packet does not begin like MQTT. With
+// ReasonUnsupportedVersion, Version is what the client sent.
 func DecodeConnect(p []byte) (*Connect, error) {
-	g := connectGate{cursor: open(p, TypeConnect)}
+	g := connectDecoder{cursor: openPacket(p, TypeConnect)}
 	body := g.rest
 	g.version()
 	if g.Version != V31 && g.fault == nil && p[0]&0x0f != 0 { // [MQTT-2.1.3-1]
 		g.fail(errFlags)
 	}
-	g.walk()
+	g.readPayload()
 	fault := g.end()
 	if fault == nil {
 		fault = g.decode(body)

@@ -2,8 +2,7 @@ package packet
 
 import "encoding/binary"
 
-// cursor reads a packet from front to back. After the first fault it gives
-// zero values, and keeps that fault.
+// cursor decodes a packet. After the first fault, which it keeps, all values are zero.
 type cursor struct {
 	rest  []byte
 	fault *Error
@@ -16,14 +15,14 @@ func (c *cursor) fail(fault *Error) {
 	c.rest = nil
 }
 
-// check fails where there is a fault.
+// check records a fault, if there is one.
 func (c *cursor) check(fault *Error) {
 	if fault != nil {
 		c.fail(fault)
 	}
 }
 
-// take gives the next n bytes, which stay a part of the packet.
+// take returns the next n bytes without copying them.
 func (c *cursor) take(n int) []byte {
 	if n > len(c.rest) {
 		c.fail(errTruncated)
@@ -58,7 +57,7 @@ func (c *cursor) uint32() uint32 {
 	return 0
 }
 
-// packetID reads a packet identifier, which is never 0 [MQTT-2.2.1-3].
+// packetID decodes a packet identifier, which must not be 0 [MQTT-2.2.1-3].
 func (c *cursor) packetID() uint16 {
 	id := c.uint16()
 	if id == 0 {
@@ -67,7 +66,7 @@ func (c *cursor) packetID() uint16 {
 	return id
 }
 
-// varint reads a variable byte integer [MQTT-1.5.5].
+// varint decodes a variable byte integer [MQTT-1.5.5].
 func (c *cursor) varint() uint32 {
 	n, width, fault := varint(c.rest)
 	switch {
@@ -81,10 +80,10 @@ func (c *cursor) varint() uint32 {
 	return n
 }
 
-// binary reads bytes that stand behind their length [MQTT-1.5.6].
+// binary decodes binary data [MQTT-1.5.6].
 func (c *cursor) binary() []byte { return c.take(int(c.uint16())) }
 
-// text reads a UTF-8 string [MQTT-1.5.4].
+// text decodes a UTF-8 string [MQTT-1.5.4].
 func (c *cursor) text() []byte {
 	b := c.binary()
 	if !validText(b) {
@@ -94,14 +93,14 @@ func (c *cursor) text() []byte {
 	return b
 }
 
-// topic reads a topic name, which has no wildcards and is not empty.
+// topic decodes a topic name, which has no wildcards and is not empty.
 func (c *cursor) topic() []byte {
 	b := c.text()
 	c.check(topicFault(b))
 	return b
 }
 
-// end wants the packet to be over.
+// end returns the fault, or one if bytes are left.
 func (c *cursor) end() *Error {
 	if c.fault == nil && len(c.rest) > 0 {
 		c.fault = errTrailing

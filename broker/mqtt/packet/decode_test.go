@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// kind is a decoder with its samples.
+// kind is a decoder and its samples.
 type kind struct {
 	name    string
 	samples []sample
@@ -69,7 +69,7 @@ func allSamples() map[string][]sample {
 	return all
 }
 
-// TestDecode holds every decoder against the standard.
+// TestDecode checks every decoder against the standard.
 func TestDecode(t *testing.T) {
 	t.Parallel()
 	all := allSamples()
@@ -86,8 +86,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// TestDecodeCut takes from every good packet all its beginnings, and its bytes
-// with one more, which no decoder may take for whole.
+// TestDecodeCut truncates every valid packet and appends a byte; no decoder may accept that.
 func TestDecodeCut(t *testing.T) {
 	t.Parallel()
 	for _, k := range kinds {
@@ -107,7 +106,7 @@ func TestDecodeCut(t *testing.T) {
 	}
 }
 
-// TestDecodeOther gives every packet to every decoder of another type.
+// TestDecodeOther passes every packet to the decoders of other types.
 func TestDecodeOther(t *testing.T) {
 	t.Parallel()
 	for _, k := range kinds {
@@ -121,7 +120,7 @@ func TestDecodeOther(t *testing.T) {
 	}
 }
 
-// reasonOf gives the reason code of a fault, 0 for none.
+// reasonOf returns the reason code of a fault, or 0.
 func reasonOf(t *testing.T, err error) byte {
 	t.Helper()
 	if err == nil {
@@ -167,7 +166,7 @@ func TestDecodeConnect(t *testing.T) {
 			if err != nil || !slices.Equal(before, tt.packet) {
 				t.Fatalf("got %v and the packet % x, want % x", err, tt.packet, before)
 			}
-			clear(tt.packet) // nothing may be a part of it
+			clear(tt.packet) // the result must not refer to it
 			if diff := cmp.Diff(&tt.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -175,7 +174,7 @@ func TestDecodeConnect(t *testing.T) {
 	}
 }
 
-// TestDecodeConnectVersion wants the version also of what is refused.
+// TestDecodeConnectVersion returns the version of rejected packets as well.
 func TestDecodeConnectVersion(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -218,16 +217,16 @@ func TestDecodePublish(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			before := slices.Clone(tt.packet)
-			got := Publish{Dup: true, QoS: 1, Alias: 9, HasAlias: true, HasExpiry: true, Properties: user, own: b(9, 9)} // left over
+			got := Publish{Dup: true, QoS: 1, Alias: 9, HasAlias: true, HasExpiry: true, Properties: user, buf: b(9, 9)} // leftovers
 			if err := DecodePublish(tt.packet, tt.version, &got); err != nil {
 				t.Fatal(err)
 			}
-			got.own = nil
+			got.buf = nil
 			if diff := cmp.Diff(tt.want, got, cmp.AllowUnexported(Publish{})); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			for _, part := range [][]byte{got.Topic, got.Payload, got.Properties} {
-				_ = append(part, 0xaa) // must not reach into what stands behind
+				_ = append(part, 0xaa) // must not overwrite what follows
 			}
 			if !slices.Equal(before, tt.packet) {
 				t.Error("the packet was changed")
@@ -307,7 +306,7 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// filters tells which topic filters are valid [MQTT 4.7.1] [MQTT 4.8.2].
+// filters lists topic filters and whether they are valid [MQTT 4.7.1] [MQTT 4.8.2].
 var filters = map[string]bool{
 	"#": true, "+": true, "/": true, "//": true, "+/+": true, "a/#": true, "a/+/b": true, "+/": true, "$SYS/#": true, "$sharex/a": true,
 	"": false, "a#": false, "a+": false, "+a": false, "a/+b": false, "a/#/b": false, "a/#/": false, "##": false, "#/": false, "++": false, "/#a": false,

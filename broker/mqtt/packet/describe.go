@@ -7,14 +7,14 @@ import (
 	"strconv"
 )
 
-// Property is a property of a message in a form for people.
+// Property is a property of a message in readable form.
 type Property struct {
 	Identifier string // one of the Property… constants
 	Name       string // of a user property
 	Value      string // correlation data in base64, numbers in decimals
 }
 
-// The identifiers of properties in a form for people.
+// The identifiers of properties in readable form.
 const (
 	PropertyPayloadFormat   = "payload-format-indicator" // 0 or 1
 	PropertyMessageExpiry   = "message-expiry-interval"  // seconds
@@ -33,8 +33,7 @@ var described = map[byte]string{
 	propUser:            PropertyUser,
 }
 
-// DescribeProperties tells what encoded properties of a message say, as far as
-// they are sound.
+// DescribeProperties converts encoded properties of a message, as far as they are valid.
 func DescribeProperties(raw []byte) []Property {
 	var all []Property
 	w := properties{cursor: cursor{rest: raw}, in: inMessage}
@@ -56,9 +55,8 @@ func (p *property) describe() string {
 	return string(p.bytes)
 }
 
-// EncodeProperties is the way back from DescribeProperties: it encodes the
-// properties of a message that is to be published. It fails where a client
-// could not send them. The expiry is none of them, as it does not stay as it is.
+// EncodeProperties is the inverse of DescribeProperties, for a message to publish. It fails
+// for properties that a client could not send, and for the expiry, which is not a constant.
 func EncodeProperties(all []Property) ([]byte, error) {
 	var raw []byte
 	for _, p := range all {

@@ -4,9 +4,9 @@ import (
 	"strings"
 )
 
-// Disconnect is a DISCONNECT that a client sent.
+// Disconnect is a DISCONNECT from a client.
 type Disconnect struct {
-	Reason           byte   // ReasonSuccess before MQTT 5
+	Reason           byte   // always ReasonSuccess before MQTT 5
 	SessionExpiry    uint32 // seconds; 4294967295 never
 	HasSessionExpiry bool
 }
@@ -31,14 +31,13 @@ func DecodeDisconnect(p []byte, version byte) (Disconnect, error) {
 	return d, nil
 }
 
-// DecodePingreq decodes a PINGREQ, which holds nothing [MQTT 3.12].
+// DecodePingreq decodes a PINGREQ, which has no body [MQTT 3.12].
 func DecodePingreq(p []byte) error {
 	c := openFlagged(p, TypePingreq, 0, V5)
 	return asError(c.end())
 }
 
-// reason reads a reason code, which may be left out together with what would
-// follow it.
+// reason decodes a reason code, which may be omitted together with what follows it.
 func (c *cursor) reason(byDefault byte, allowed string) byte {
 	code := byDefault
 	if len(c.rest) > 0 {

@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// seed gives a fuzz target all packets of one decoder.
-func seed(f *testing.F, name string) {
+// addSeeds adds all packets of one decoder to a fuzz target.
+func addSeeds(f *testing.F, name string) {
 	f.Helper()
 	for _, k := range kinds {
 		for _, s := range k.samples {
@@ -19,14 +19,14 @@ func seed(f *testing.F, name string) {
 	}
 }
 
-// fuzzed makes a whole packet of what a fuzz target is given, as only whole
-// ones get past the length, and a version that exists.
+// fuzzed returns a packet with a correct length and an existing version, because decoders
+// reject all others.
 func fuzzed(first byte, rest []byte, version byte) ([]byte, byte) {
 	return append([]byte{first}, sized(rest)...), V31 + version%3
 }
 
 // same wants what was decoded, encoded and decoded again to be what it was.
-func same[T any](t *testing.T, p []byte, want, got T, err error) {
+func checkSame[T any](t *testing.T, p []byte, want, got T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatalf("% x: what was decoded cannot be decoded again: %v", p, err)
@@ -36,9 +36,9 @@ func same[T any](t *testing.T, p []byte, want, got T, err error) {
 	}
 }
 
-// fault wants an error to be one to answer with, and not of mochi's decoder:
-// what passes the gate it must understand.
-func fault(t *testing.T, p []byte, err error) {
+// checkFault checks that an error has a reason code, and does not come from mochi's decoder:
+// that must accept what was validated.
+func checkFault(t *testing.T, p []byte, err error) {
 	t.Helper()
 	if got := reasonOf(t, err); got == 0 || err == error(errUndecodable) {
 		t.Fatalf("% x: got %v", p, err)
@@ -46,30 +46,30 @@ func fault(t *testing.T, p []byte, err error) {
 }
 
 func FuzzDecodeConnect(f *testing.F) {
-	seed(f, "CONNECT")
+	addSeeds(f, "CONNECT")
 	f.Fuzz(func(t *testing.T, first byte, rest []byte, version byte) {
 		p, _ := fuzzed(first, rest, version)
 		c, err := DecodeConnect(p)
 		if err != nil {
-			fault(t, p, err)
+			checkFault(t, p, err)
 			return
 		}
 		if c.Will != nil && (!validTopic([]byte(c.Will.Topic)) || c.Will.QoS > 2) || c.ReceiveMaximum == 0 {
 			t.Fatalf("% x is taken: %+v", p, c)
 		}
 		again, err := DecodeConnect(AppendConnect(nil, c))
-		same(t, p, c, again, err)
+		checkSame(t, p, c, again, err)
 	})
 }
 
 func FuzzDecodePublish(f *testing.F) {
-	seed(f, "PUBLISH")
+	addSeeds(f, "PUBLISH")
 	var into Publish
 	f.Fuzz(func(t *testing.T, first byte, rest []byte, version byte) {
 		p, version := fuzzed(first, rest, version)
 		err := DecodePublish(p, version, &into)
 		if err != nil {
-			fault(t, p, err)
+			checkFault(t, p, err)
 			return
 		}
 		m := into
@@ -87,35 +87,35 @@ func FuzzDecodePublish(f *testing.F) {
 		}
 		var again Publish
 		err = DecodePublish(encoded, version, &again)
-		m.own, again.own = nil, nil
+		m.buf, again.buf = nil, nil
 		if len(m.Properties) == 0 && len(again.Properties) == 0 {
 			m.Properties, again.Properties = nil, nil
 		}
-		same(t, p, m, again, err)
+		checkSame(t, p, m, again, err)
 	})
 }
 
 func FuzzDecodeAck(f *testing.F) {
-	seed(f, "acknowledgement")
+	addSeeds(f, "acknowledgement")
 	f.Fuzz(func(t *testing.T, first byte, rest []byte, version byte) {
 		p, version := fuzzed(first, rest, version)
 		a, err := DecodeAck(p, version)
 		if err != nil {
-			fault(t, p, err)
+			checkFault(t, p, err)
 			return
 		}
 		again, err := DecodeAck(AppendAck(nil, version, a.Type, a.PacketID, a.Reason, ""), version)
-		same(t, p, a, again, err)
+		checkSame(t, p, a, again, err)
 	})
 }
 
 func FuzzDecodeSubscribe(f *testing.F) {
-	seed(f, "SUBSCRIBE")
+	addSeeds(f, "SUBSCRIBE")
 	f.Fuzz(func(t *testing.T, first byte, rest []byte, version byte) {
 		p, version := fuzzed(first, rest, version)
 		s, err := DecodeSubscribe(p, version)
 		if err != nil {
-			fault(t, p, err)
+			checkFault(t, p, err)
 			return
 		}
 		for _, filter := range s.Filters {
@@ -124,33 +124,32 @@ func FuzzDecodeSubscribe(f *testing.F) {
 			}
 		}
 		again, err := DecodeSubscribe(AppendSubscribe(nil, version, s), version)
-		same(t, p, s, again, err)
+		checkSame(t, p, s, again, err)
 	})
 }
 
 func FuzzDecodeUnsubscribe(f *testing.F) {
-	seed(f, "UNSUBSCRIBE")
+	addSeeds(f, "UNSUBSCRIBE")
 	f.Fuzz(func(t *testing.T, first byte, rest []byte, version byte) {
 		p, version := fuzzed(first, rest, version)
 		u, err := DecodeUnsubscribe(p, version)
 		if err != nil {
-			fault(t, p, err)
+			checkFault(t, p, err)
 			return
 		}
 		again, err := DecodeUnsubscribe(AppendUnsubscribe(nil, version, u), version)
-		same(t, p, u, again, err)
+		checkSame(t, p, u, again, err)
 	})
 }
 
-// FuzzDecodeSmall gives anything to the decoders of packets that end a
-// connection or keep it alive.
+// FuzzDecodeSmall tests the decoders of packets that end a connection or keep it alive.
 func FuzzDecodeSmall(f *testing.F) {
-	seed(f, "DISCONNECT")
-	seed(f, "PINGREQ")
+	addSeeds(f, "DISCONNECT")
+	addSeeds(f, "PINGREQ")
 	f.Fuzz(func(t *testing.T, first byte, rest []byte, version byte) {
 		p, version := fuzzed(first, rest, version)
 		if d, err := DecodeDisconnect(p, version); err != nil {
-			fault(t, p, err)
+			checkFault(t, p, err)
 		} else if d.HasSessionExpiry && version != V5 || first != 0xe0 && version != V31 {
 			t.Fatalf("% x is taken: %+v", p, d)
 		}
@@ -160,8 +159,7 @@ func FuzzDecodeSmall(f *testing.F) {
 	})
 }
 
-// FuzzRaw gives bytes as they are to everything that reads bytes: lengths are
-// wrong here more often than not.
+// FuzzRaw passes raw bytes to all decoders: most lengths are wrong.
 func FuzzRaw(f *testing.F) {
 	for _, k := range kinds {
 		f.Add(k.samples[0].packet, k.samples[0].version)
@@ -178,13 +176,12 @@ func FuzzRaw(f *testing.F) {
 		validTopic(p)
 		all := DescribeProperties(p)
 		if raw, err := EncodeProperties(all); err == nil {
-			same(t, p, all, DescribeProperties(raw), nil)
+			checkSame(t, p, all, DescribeProperties(raw), nil)
 		}
 	})
 }
 
-// FuzzValidFilter compares what is valid with the grammar, written down once
-// more in another way.
+// FuzzValidFilter compares ValidFilter with a second implementation of the grammar.
 func FuzzValidFilter(f *testing.F) {
 	for filter := range filters {
 		f.Add(filter)
@@ -194,7 +191,7 @@ func FuzzValidFilter(f *testing.F) {
 		if shared && "$share/"+share+"/"+rest != filter || !shared && rest != filter {
 			t.Fatalf("SplitShared(%q): got %q, %q, %t", filter, share, rest, shared)
 		}
-		if ValidFilter(filter) != grammatical(filter) {
+		if ValidFilter(filter) != matchesGrammar(filter) {
 			t.Fatalf("ValidFilter(%q): got %t", filter, ValidFilter(filter))
 		}
 		if validTopic([]byte(filter)) && !ValidFilter(filter) && !shareLike.MatchString(filter) {

@@ -12,8 +12,8 @@ var (
 	plainFilter = regexp.MustCompile(`(?s)^(([^/+#]*|\+)/)*([^/+#]*|\+|#)$`)
 )
 
-// grammatical tells by regular expressions whether a topic filter is valid.
-func grammatical(filter string) bool {
+// matchesGrammar reports whether a topic filter is valid, by regular expressions.
+func matchesGrammar(filter string) bool {
 	if len(filter) == 0 || len(filter) > maxText || !utf8.ValidString(filter) {
 		return false
 	}

@@ -16,18 +16,18 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// TestMosquitto sends every sample to a real Mosquitto: it must do as we do, or
-// differ as the table says.
+// TestMosquitto sends every sample to a real Mosquitto: it must behave as this package does,
+// or differ as the table states.
 func TestMosquitto(t *testing.T) {
 	t.Parallel()
 	s := brokertest.Mosquitto(t, brokertest.WithoutPlugin())
 	for name, samples := range allSamples() {
 		if name == "DISCONNECT" {
-			continue // it closes the connection at either, good or bad
+			continue // it closes the connection in either case
 		}
-		t.Run(name, func(t *testing.T) { // one after the other: they share a client id
+		t.Run(name, func(t *testing.T) { // sequential, because they share a client id
 			for _, sample := range samples {
-				got := theirAnswer(t, s.Addr, sample)
+				got := mosquittoOutcome(t, s.Addr, sample)
 				if want := expected(sample); got != want {
 					t.Errorf("%d %s: Mosquitto's answer is %s, want %s", sample.version, sample.name, got, want)
 				}
@@ -36,30 +36,30 @@ func TestMosquitto(t *testing.T) {
 	}
 }
 
-// answer is what a broker does: it goes on, it closes the connection with a
-// reason code, or without one.
-type answer string
+// outcome is a broker's reaction: it continues, or closes the connection with a reason code or
+// without one.
+type outcome string
 
 const (
-	goesOn answer = "to go on"
-	closes answer = "to close"
+	goesOn outcome = "to go on"
+	closes outcome = "to close"
 )
 
-func closesWith(reason byte) answer { return answer(fmt.Sprintf("to close with 0x%02x", reason)) }
+func closesWith(reason byte) outcome { return outcome(fmt.Sprintf("to close with 0x%02x", reason)) }
 
-// expected tells what Mosquitto is to do with a sample.
-func expected(s sample) answer {
+// expected returns the expected outcome for Mosquitto.
+func expected(s sample) outcome {
 	switch {
-	case s.theirs == lenient, s.theirs == alike && s.reason == 0:
+	case s.mosquitto == lenient, s.mosquitto == alike && s.reason == 0:
 		return goesOn
-	case s.theirs == silent, s.version != V5 && s.packet[0]>>4 != TypeConnect:
+	case s.mosquitto == silent, s.version != V5 && s.packet[0]>>4 != TypeConnect:
 		return closes
 	}
-	return closesWith(cmp.Or(s.theirs, s.reason))
+	return closesWith(cmp.Or(s.mosquitto, s.reason))
 }
 
-// theirAnswer sends a sample to a broker, after CONNECT where it is not one.
-func theirAnswer(t *testing.T, addr string, s sample) answer {
+// mosquittoOutcome sends a sample to a broker, after CONNECT unless it is one.
+func mosquittoOutcome(t *testing.T, addr string, s sample) outcome {
 	t.Helper()
 	conn, r := dial(t, addr)
 	defer conn.Close()
@@ -69,7 +69,7 @@ func theirAnswer(t *testing.T, addr string, s sample) answer {
 			t.Fatalf("hello: got % x, %v", p, err)
 		}
 	}
-	send(t, conn, slices.Concat(s.packet, AppendPingreq(nil))) // a PINGREQ, so that there is an answer
+	send(t, conn, slices.Concat(s.packet, AppendPingreq(nil))) // the PINGREQ forces a response
 	for {
 		switch p, err := read(r); {
 		case err != nil:
@@ -96,7 +96,7 @@ func dial(t *testing.T, addr string) (net.Conn, *bufio.Reader) {
 	return conn, bufio.NewReader(conn)
 }
 
-// send writes; that the broker has closed the connection already is no fault.
+// send writes; it is not an error if the broker has closed the connection already.
 func send(t *testing.T, conn net.Conn, p []byte) {
 	t.Helper()
 	if _, err := conn.Write(p); err != nil && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
@@ -123,9 +123,9 @@ func read(r *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// TestMosquittoPassesOn has Mosquitto pass a message on, which must be byte for
-// byte what we would have sent.
-func TestMosquittoPassesOn(t *testing.T) {
+// TestMosquittoForwards forwards a message by Mosquitto: the packet must equal the one encoded
+// here.
+func TestMosquittoForwards(t *testing.T) {
 	t.Parallel()
 	s := brokertest.Mosquitto(t, brokertest.WithoutPlugin())
 	for _, version := range []byte{V311, V5} {

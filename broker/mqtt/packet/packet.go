@@ -1,23 +1,20 @@
-// Package packet is MQTT's packets as bytes: strict on the way in, exact on the
-// way out, for the versions 3.1, 3.1.1 and 5.
+// Package packet encodes and decodes MQTT packets of versions 3.1, 3.1.1 and 5: strict in
+// decoding, exact in encoding.
 //
-// What a client sends is walked by a gate of this package before anything else
-// sees it: lengths, flags, properties, texts and values. CONNECT, SUBSCRIBE and
-// UNSUBSCRIBE, once past the gate, are taken apart by the decoders of
-// github.com/mochi-mqtt/server/v2/packets, which by themselves accept much that
-// is malformed and panic at some of it. The other packets are decoded here:
-// PUBLISH and its acknowledgements because they must not allocate, DISCONNECT,
-// and PINGREQ because after the gate nothing is left to do. Everything is
-// encoded here. Nothing panics, whatever the bytes.
+// Packets of clients are first validated by this package: lengths, flags, properties, texts and
+// values. CONNECT, SUBSCRIBE and UNSUBSCRIBE are then decoded by
+// github.com/mochi-mqtt/server/v2/packets, which by itself accepts many malformed packets and
+// panics on some of them. The other packets are decoded here: PUBLISH and its acknowledgements
+// because they must not allocate, DISCONNECT and PINGREQ because nothing is left to do after the
+// validation. Everything is encoded here. Nothing panics on any input.
 //
-// Where the standard leaves open which reason code answers a fault, it is the
-// one that Mosquitto 2.0.11 sends.
+// Where the standard permits several reason codes, the one that Mosquitto 2.0.11 sends is used.
 //
-// MQTT 3.1 forbids less than 3.1.1: reserved flags are not looked at, and a
-// username or password that is announced but missing is none.
+// MQTT 3.1 is less strict than 3.1.1: reserved flags are ignored, and a username or password whose
+// flag is set may be missing.
 //
-// It must not import any package of this module: sessions, connections and what
-// a packet brings about are the engine's.
+// It must not import any package of this module: sessions, connections and the effects of packets
+// belong to the engine.
 package packet
 
 // The types of packets [MQTT 2.1.2].
@@ -46,15 +43,15 @@ const (
 	V5   byte = 5
 )
 
-// maxText is the length of the longest text or binary value, in bytes.
+// maxText is the maximum length of a text or binary value, in bytes.
 const maxText = 65535
 
-// maxVarint is the greatest variable byte integer [MQTT-1.5.5].
+// maxVarint is the maximum variable byte integer [MQTT-1.5.5].
 const maxVarint = 1<<28 - 1
 
-// Size tells the length of the packet that buf begins with, its fixed header
-// included, or 0 while that header is incomplete. It fails with an *Error where
-// the length takes more than four bytes, or more than it needs [MQTT-1.5.5-1].
+// Size returns the length of the packet at the beginning of buf, including its fixed header,
+// or 0 while that is incomplete. It returns an *Error if the length has more than four bytes,
+// or more than necessary [MQTT-1.5.5-1].
 func Size(buf []byte) (int, error) {
 	if len(buf) < 2 {
 		return 0, nil
@@ -69,8 +66,7 @@ func Size(buf []byte) (int, error) {
 	return 1 + width + int(n), nil
 }
 
-// varint reads a variable byte integer and tells how many bytes it takes, 0
-// where b ends too early.
+// varint decodes a variable byte integer and returns its width, 0 if b is too short.
 func varint(b []byte) (n uint32, width int, fault *Error) {
 	for i := range min(len(b), 4) {
 		n |= uint32(b[i]&0x7f) << (7 * i)
@@ -88,9 +84,8 @@ func varint(b []byte) (n uint32, width int, fault *Error) {
 	return 0, 0, nil
 }
 
-// open checks a packet's type and length and gives what follows its fixed
-// header.
-func open(p []byte, kind byte) cursor {
+// openPacket checks a packet's type and length and returns a cursor behind its fixed header.
+func openPacket(p []byte, kind byte) cursor {
 	if len(p) == 0 {
 		return cursor{fault: errTruncated}
 	}
@@ -110,10 +105,10 @@ func open(p []byte, kind byte) cursor {
 	return cursor{fault: fault}
 }
 
-// openFlagged is open for the packets whose flags are reserved [MQTT-2.1.3-1].
-// In MQTT 3.1 they are not: a client may set DUP where it sends a packet again.
+// openFlagged is openPacket for packets with reserved flags [MQTT-2.1.3-1]. In MQTT 3.1 they
+// are not reserved: a client may set DUP when it repeats a packet.
 func openFlagged(p []byte, kind, flags, version byte) cursor {
-	c := open(p, kind)
+	c := openPacket(p, kind)
 	if version != V31 && c.fault == nil && p[0]&0x0f != flags {
 		c.fail(errFlags)
 	}

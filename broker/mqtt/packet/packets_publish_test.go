@@ -1,6 +1,6 @@
 package packet
 
-// id7 is a packet identifier.
+// id7 is an encoded packet identifier.
 var id7 = []byte{0, 7}
 
 var publishSamples = []sample{

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// b is bytes as they stand, body a payload.
+// b returns bytes, body a payload.
 func b(bytes ...byte) []byte    { return bytes }
 func body(text string) []byte   { return []byte(text) }
 func props(parts ...any) []byte { return sized(join(parts)) }
 
-// pkt builds a packet of which the length is right: a first byte, and parts
-// which are strings with their length or bytes as they stand.
+// pkt returns a packet with a correct length: a first byte, and parts which are strings with
+// their length, or bytes.
 func pkt(first byte, parts ...any) []byte {
 	return append([]byte{first}, sized(join(parts))...)
 }
@@ -41,7 +41,7 @@ func connect(version, flags byte, parts ...any) []byte {
 	return pkt(0x10, append([]any{name, b(version, flags, 0, 60)}, parts...)...)
 }
 
-// hello is a CONNECT that nothing is wrong with.
+// hello returns a valid CONNECT.
 func hello(version byte) []byte {
 	if version == V5 {
 		return connect(V5, 2, props(), "probe")
@@ -49,28 +49,27 @@ func hello(version byte) []byte {
 	return connect(version, 2, "probe")
 }
 
-// What Mosquitto 2.0.11 makes of a packet, where that is not what we do and not
-// a reason code.
+// Outcomes of Mosquitto 2.0.11 that differ from this package and are not reason codes.
 const (
 	alike   = 0
-	silent  = 0xfe // it closes the connection, and does not say why
-	lenient = 0xff // it lets the packet pass
+	silent  = 0xfe // it closes the connection without a reason
+	lenient = 0xff // it accepts the packet
 )
 
-// sample is a packet of a client, and what becomes of it.
+// sample is a packet of a client and the expected outcome.
 type sample struct {
-	name    string // with the clause, as MQTT 5 counts them
-	version byte
-	packet  []byte
-	reason  byte // 0 where nothing is wrong with it
-	theirs  byte // Mosquitto's reason code, or one of the above
+	name      string // with the clause of MQTT 5
+	version   byte
+	packet    []byte
+	reason    byte // 0 if it is valid
+	mosquitto byte // Mosquitto's reason code, or one of the above
 }
 
 // user is a user property.
 var user = join([]any{b(0x26), "k", "v"})
 
-// badTexts are no UTF-8 strings [MQTT-1.5.4-1] [MQTT-1.5.4-2], or such as
-// [MQTT-1.5.4] allows to refuse.
+// badTexts are not UTF-8 strings [MQTT-1.5.4-1] [MQTT-1.5.4-2], or ones that [MQTT-1.5.4]
+// allows to reject.
 var badTexts = map[string]string{
 	"NUL":                   "a\x00",
 	"control":               "a\x01",

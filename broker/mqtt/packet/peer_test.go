@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// TestPeer tells a bridge's name in CONNECT and CONNACK of MQTT 5, and in no older
-// version.
+// TestPeer encodes a bridge's name in CONNECT and CONNACK of MQTT 5, and in no older version.
 func TestPeer(t *testing.T) {
 	t.Parallel()
 	for version, want := range map[byte]string{V5: "box-1", V311: ""} {

@@ -30,22 +30,22 @@ const (
 	propSharedAvailable     byte = 0x2a
 )
 
-// owners is a set of packets that have properties, bit by bit.
-type owners uint16
+// packetSet is a bit set of packet types with properties.
+type packetSet uint16
 
 const (
-	inWill        owners = 1 // which is a part of CONNECT
-	inConnect            = 1 << owners(TypeConnect)
-	inPublish            = 1 << owners(TypePublish)
-	inAcks               = 1<<owners(TypePuback) | 1<<owners(TypePubrec) | 1<<owners(TypePubrel) | 1<<owners(TypePubcomp)
-	inSubscribe          = 1 << owners(TypeSubscribe)
-	inUnsubscribe        = 1 << owners(TypeUnsubscribe)
-	inDisconnect         = 1 << owners(TypeDisconnect)
-	inAuth               = 1 << owners(TypeAuth)
-	inMessage            = inPublish | inWill
+	inWill        packetSet = 1 // a part of CONNECT
+	inConnect               = 1 << packetSet(TypeConnect)
+	inPublish               = 1 << packetSet(TypePublish)
+	inAcks                  = 1<<packetSet(TypePuback) | 1<<packetSet(TypePubrec) | 1<<packetSet(TypePubrel) | 1<<packetSet(TypePubcomp)
+	inSubscribe             = 1 << packetSet(TypeSubscribe)
+	inUnsubscribe           = 1 << packetSet(TypeUnsubscribe)
+	inDisconnect            = 1 << packetSet(TypeDisconnect)
+	inAuth                  = 1 << packetSet(TypeAuth)
+	inMessage               = inPublish | inWill
 )
 
-// form is how the value of a property is encoded, and what it may be.
+// form is the encoding of a property and the bounds of its value.
 type form byte
 
 const (
@@ -62,11 +62,11 @@ const (
 	formPair                    // two texts
 )
 
-// known tells of every property that a client may send how it is encoded and
-// in which packets. Servers alone send the others.
+// known lists the encoding of every property that a client may send, and the packets that may
+// contain it. All others are sent by servers only.
 var known = [...]struct {
 	form form
-	in   owners
+	in   packetSet
 }{
 	propPayloadFormat:       {formFlag, inMessage},
 	propMessageExpiry:       {formUint32, inMessage},
@@ -88,37 +88,37 @@ var known = [...]struct {
 	propMaximumPacketSize:   {formCount32, inConnect},
 }
 
-// property is one property of a packet. Its bytes stay a part of the packet.
+// property is a property of a packet. It refers to the bytes of the packet.
 type property struct {
 	id     byte
 	number uint32
 	name   []byte // of a user property
 	bytes  []byte // a text, bytes, or the value of a user property
-	raw    []byte // with its identifier
+	raw    []byte // with the identifier
 }
 
-// properties walks the properties of one packet.
+// properties iterates over the properties of a packet.
 type properties struct {
 	cursor
-	in   owners
-	seen uint64 // identifiers, bit by bit
+	in   packetSet
+	seen uint64 // bit set of identifiers
 }
 
-// properties cuts off the properties that begin here, to be walked.
-func (c *cursor) properties(in owners) properties {
+// properties returns an iterator over the properties that begin here.
+func (c *cursor) properties(in packetSet) properties {
 	area := c.take(int(c.varint()))
 	return properties{cursor: cursor{rest: area, fault: c.fault}, in: in}
 }
 
-// next reads a property and checks that it may stand here, with that value. It
-// is over, or faulty, where ok is false.
+// next decodes a property and checks its position and value. ok is false at the end or after a
+// fault.
 func (w *properties) next() (p property, ok bool) {
 	if len(w.rest) == 0 {
 		return property{}, false
 	}
 	start := w.rest
 	p.id = w.byte()
-	w.admit(p.id)
+	w.checkAllowed(p.id)
 	if w.fault == nil {
 		w.value(&p)
 	}
@@ -126,9 +126,9 @@ func (w *properties) next() (p property, ok bool) {
 	return p, w.fault == nil
 }
 
-// admit checks that a property may stand in this packet, at this point. Only a
-// user property may come more than once [MQTT 2.2.2.2].
-func (w *properties) admit(id byte) {
+// checkAllowed checks that a property is allowed in this packet. Only user properties may be
+// repeated [MQTT 2.2.2.2].
+func (w *properties) checkAllowed(id byte) {
 	switch {
 	case int(id) >= len(known) || known[id].in&w.in == 0:
 		w.fail(malformed("property 0x%02x does not belong here", id))
@@ -158,12 +158,12 @@ func (w *properties) value(p *property) {
 		p.name, p.bytes = w.text(), w.text()
 	}
 	if w.fault == nil {
-		w.judge(p)
+		w.checkValue(p)
 	}
 }
 
-// judge checks the value of a number.
-func (w *properties) judge(p *property) {
+// checkValue checks a numeric value.
+func (w *properties) checkValue(p *property) {
 	switch form := known[p.id].form; {
 	case form == formFlag && p.number > 1:
 		w.fail(violation("property 0x%02x is neither 0 nor 1", p.id))
@@ -177,39 +177,39 @@ func (w *properties) judge(p *property) {
 	}
 }
 
-// all walks all properties.
-func (w *properties) all() {
+// readAll checks all properties.
+func (w *properties) readAll() {
 	for ok := true; ok; {
 		_, ok = w.next()
 	}
 }
 
-// skip checks properties where nothing in them matters.
+// skip checks properties whose values are not needed.
 func (c *cursor) skip(w properties) {
-	w.all()
+	w.readAll()
 	c.check(w.fault)
 }
 
-// lastProperties are properties that may be left out, their length included,
-// as they end the packet.
-func (c *cursor) lastProperties(in owners) properties {
+// lastProperties returns properties that may be omitted together with their length, because
+// they end the packet.
+func (c *cursor) lastProperties(in packetSet) properties {
 	if len(c.rest) == 0 {
 		return properties{}
 	}
 	return c.properties(in)
 }
 
-// passedOn gathers properties that go on to others. They stay a part of the
-// packet while they stand side by side there, and are copied otherwise.
-type passedOn struct {
+// forwarded collects the properties to forward. They refer to the packet while they are
+// contiguous, and are copied otherwise.
+type forwarded struct {
 	raw    []byte
-	own    []byte // room for a copy
+	buf    []byte // buffer for a copy
 	copied bool
 }
 
-// add gathers a property. Slices of one packet's properties all have their
-// capacity up to the end of them, so that capacities tell where they begin.
-func (k *passedOn) add(raw []byte) {
+// add adds a property. All slices of one packet's properties have their capacity up to the
+// same end, so the capacity determines the offset.
+func (k *forwarded) add(raw []byte) {
 	switch {
 	case k.raw == nil:
 		k.raw = raw
@@ -217,10 +217,10 @@ func (k *passedOn) add(raw []byte) {
 		k.raw = k.raw[:len(k.raw)+len(raw)]
 	case !k.copied:
 		k.copied = true
-		k.own = append(append(k.own[:0], k.raw...), raw...)
-		k.raw = k.own
+		k.buf = append(append(k.buf[:0], k.raw...), raw...)
+		k.raw = k.buf
 	default:
-		k.own = append(k.own, raw...)
-		k.raw = k.own
+		k.buf = append(k.buf, raw...)
+		k.raw = k.buf
 	}
 }

@@ -2,35 +2,35 @@ package packet
 
 import "slices"
 
-// maxOwn is how much room for properties a Publish keeps, in bytes.
-const maxOwn = 1024
+// maxBuffer bounds the buffer that a Publish reuses, in bytes.
+const maxBuffer = 1024
 
-// Publish is a PUBLISH that a client sent.
+// Publish is a PUBLISH from a client.
 type Publish struct {
 	Dup, Retain    bool
 	QoS            byte
 	PacketID       uint16 // 0 at QoS 0
-	Topic, Payload []byte // Topic is empty where Alias stands for it
+	Topic, Payload []byte // Topic is empty if Alias replaces it
 	Alias          uint16
 	HasAlias       bool
 	Expiry         uint32 // seconds
 	HasExpiry      bool
-	Properties     []byte // those to pass on, encoded, without their length; no alias and no expiry among them
+	Properties     []byte // to forward, encoded, without their length, alias and expiry
 
-	own []byte // holds Properties that did not stand side by side
+	buf []byte // holds Properties that were not contiguous
 }
 
-// DecodePublish decodes a PUBLISH. Its slices are parts of p, or of into, and
-// good until either is used again. It allocates nothing, but where properties to
-// pass on stand apart and are more than into has had room for before.
+// DecodePublish decodes a PUBLISH. Its slices refer to p or to into, and are valid until
+// either is reused. It allocates only if the properties to forward are not contiguous and
+// exceed the buffer of into.
 //
-// That a payload announced as UTF-8 is such is not checked [MQTT-3.3.2-4].
+// A payload that is announced as UTF-8 is not checked [MQTT-3.3.2-4].
 func DecodePublish(p []byte, version byte, into *Publish) error {
-	*into = Publish{own: into.own}
-	if cap(into.own) > maxOwn {
-		into.own = nil
+	*into = Publish{buf: into.buf}
+	if cap(into.buf) > maxBuffer {
+		into.buf = nil
 	}
-	c := open(p, TypePublish)
+	c := openPacket(p, TypePublish)
 	if c.fault == nil {
 		c.check(into.flags(p[0]&0x0f, version))
 	}
@@ -48,7 +48,7 @@ func DecodePublish(p []byte, version byte, into *Publish) error {
 	return asError(c.fault)
 }
 
-// flags reads the flags of the fixed header [MQTT-3.3.1-2] [MQTT-3.3.1-4].
+// flags decodes the flags of the fixed header [MQTT-3.3.1-2] [MQTT-3.3.1-4].
 func (m *Publish) flags(flags, version byte) *Error {
 	m.Dup, m.QoS, m.Retain = flags&8 != 0, flags>>1&3, flags&1 != 0
 	switch {
@@ -60,13 +60,13 @@ func (m *Publish) flags(flags, version byte) *Error {
 	return nil
 }
 
-// properties reads the properties [MQTT 3.3.2.3].
+// properties decodes the properties [MQTT 3.3.2.3].
 func (m *Publish) properties(c *cursor) {
 	w := c.properties(inPublish)
 	if len(w.rest) == 0 {
 		return
 	}
-	kept := passedOn{own: m.own}
+	kept := forwarded{buf: m.buf}
 	for p, ok := w.next(); ok; p, ok = w.next() {
 		switch p.id {
 		case propTopicAlias:
@@ -80,5 +80,5 @@ func (m *Publish) properties(c *cursor) {
 		}
 	}
 	c.check(w.fault)
-	m.Properties, m.own = slices.Clip(kept.raw), kept.own
+	m.Properties, m.buf = slices.Clip(kept.raw), kept.buf
 }

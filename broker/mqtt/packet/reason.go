@@ -2,9 +2,9 @@ package packet
 
 import "fmt"
 
-// The reason codes of MQTT 5 [MQTT 2.4]. Those below 0x80 tell of success.
+// The reason codes of MQTT 5 [MQTT 2.4]. Those below 0x80 mean success.
 const (
-	ReasonSuccess                byte = 0x00 // also Normal disconnection, Granted QoS 0
+	ReasonSuccess                byte = 0x00 // also normal disconnection and granted QoS 0
 	ReasonGrantedQoS1            byte = 0x01
 	ReasonGrantedQoS2            byte = 0x02
 	ReasonDisconnectWithWill     byte = 0x04
@@ -57,13 +57,13 @@ const (
 	disconnectReasons = "\x00\x04\x80\x81\x82\x83\x90\x93\x94\x95\x96\x97\x98\x99" // [MQTT-3.14.2-1]
 )
 
-// Error is a fault in a packet.
+// Error is a malformed packet or a protocol error.
 type Error struct {
-	Reason byte   // the reason code to answer it with, where the version has any
-	Text   string // what is wrong; nothing that the client sent, but numbers
+	Reason byte   // to respond with, if the version has reason codes
+	Text   string // contains no text sent by the client, only numbers
 }
 
-// Error tells what is wrong.
+// Error returns the text.
 func (e *Error) Error() string { return e.Text }
 
 func malformed(format string, a ...any) *Error {
@@ -97,7 +97,7 @@ var (
 	errAlias       = &Error{Reason: ReasonTopicAliasInvalid, Text: "the topic alias is 0"}
 )
 
-// asError keeps a nil *Error from becoming an error that is not nil.
+// asError converts a nil *Error to a nil error.
 func asError(e *Error) error {
 	if e == nil {
 		return nil

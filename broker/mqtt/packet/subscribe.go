@@ -13,23 +13,23 @@ type Subscribe struct {
 	Filters  []Filter
 }
 
-// Filter is a topic filter with its subscription options.
+// Filter is a topic filter and its subscription options.
 type Filter struct {
 	Filter  string
-	Options byte // as encoded [MQTT 3.8.3.1]; before MQTT 5 the QoS alone
+	Options byte // as encoded [MQTT 3.8.3.1]; before MQTT 5 only the QoS
 }
 
-// QoS is the greatest at which messages are to be delivered.
+// QoS returns the maximum QoS.
 func (f Filter) QoS() byte { return f.Options & optionQoS }
 
-// NoLocal tells whether the subscriber's own messages are to be left out.
+// NoLocal reports whether the subscriber's own messages are excluded.
 func (f Filter) NoLocal() bool { return f.Options&optionNoLocal != 0 }
 
-// RetainAsPublished tells whether the RETAIN flag is to stay as it was.
+// RetainAsPublished reports whether the RETAIN flag is kept.
 func (f Filter) RetainAsPublished() bool { return f.Options&optionRetainAsPublished != 0 }
 
-// RetainHandling is 0 to be sent retained messages at each subscribe, 1 at a
-// new one only, 2 never.
+// RetainHandling returns 0 to send retained messages at each subscribe, 1 at a new one only, 2
+// never.
 func (f Filter) RetainHandling() byte { return f.Options & optionRetainHandling >> 4 }
 
 // The subscription options [MQTT 3.8.3.1].
@@ -41,7 +41,7 @@ const (
 	optionReserved          = 3 << 6
 )
 
-// DecodeSubscribe decodes a SUBSCRIBE. Nothing in it is a part of p.
+// DecodeSubscribe decodes a SUBSCRIBE. The result does not refer to p.
 func DecodeSubscribe(p []byte, version byte) (*Subscribe, error) {
 	c := openFlagged(p, TypeSubscribe, 2, version) // [MQTT-3.8.1-1]
 	body := c.rest
@@ -67,7 +67,7 @@ type Unsubscribe struct {
 	Filters  []string
 }
 
-// DecodeUnsubscribe decodes an UNSUBSCRIBE. Nothing in it is a part of p.
+// DecodeUnsubscribe decodes an UNSUBSCRIBE. The result does not refer to p.
 func DecodeUnsubscribe(p []byte, version byte) (*Unsubscribe, error) {
 	c := openFlagged(p, TypeUnsubscribe, 2, version) // [MQTT-3.10.1-1]
 	body := c.rest
@@ -86,9 +86,9 @@ func DecodeUnsubscribe(p []byte, version byte) (*Unsubscribe, error) {
 	return u, nil
 }
 
-// filters walks what SUBSCRIBE and UNSUBSCRIBE have in common; after is asked
-// for what follows each filter.
-func (c *cursor) filters(in owners, version byte, after func(filter string) *Error) {
+// filters decodes the common part of SUBSCRIBE and UNSUBSCRIBE; after decodes what follows
+// each filter.
+func (c *cursor) filters(in packetSet, version byte, after func(filter string) *Error) {
 	if c.uint16() == 0 { // [MQTT-2.2.1-3]
 		c.fail(errFilterID)
 	}
@@ -105,8 +105,7 @@ func (c *cursor) filters(in owners, version byte, after func(filter string) *Err
 	}
 }
 
-// optionsFault tells what is wrong with subscription options [MQTT-3.8.3-4]
-// [MQTT-3.8.3-5].
+// optionsFault returns what is invalid in subscription options [MQTT-3.8.3-4] [MQTT-3.8.3-5].
 func optionsFault(filter string, options, version byte) *Error {
 	switch {
 	case options&optionQoS == 3:

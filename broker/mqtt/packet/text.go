@@ -9,15 +9,15 @@ import (
 // sharePrefix begins the filter of a shared subscription [MQTT-4.8.2-1].
 const sharePrefix = "$share"
 
-// ValidFilter tells whether a topic filter is one: 1 to 65535 bytes of UTF-8
-// with wildcards only where they may stand [MQTT-4.7.1-1] [MQTT-4.7.1-2], and
-// behind "$share/name/" where it is shared [MQTT-4.8.2-1] [MQTT-4.8.2-2].
+// ValidFilter reports whether a topic filter is valid: 1 to 65535 bytes of UTF-8 with
+// wildcards only where allowed [MQTT-4.7.1-1] [MQTT-4.7.1-2], after "$share/name/" if it is
+// shared [MQTT-4.8.2-1] [MQTT-4.8.2-2].
 func ValidFilter(filter string) bool {
 	return len(filter) <= maxText && validText([]byte(filter)) && filterFault(filter) == nil
 }
 
-// SplitShared takes the filter of a shared subscription apart. Any other filter
-// comes back as rest.
+// SplitShared splits the filter of a shared subscription. Any other filter is returned as
+// rest.
 func SplitShared(filter string) (share, rest string, shared bool) {
 	after, found := strings.CutPrefix(filter, sharePrefix+"/")
 	if !found {
@@ -30,7 +30,7 @@ func SplitShared(filter string) (share, rest string, shared bool) {
 	return share, rest, true
 }
 
-// topicFault tells what is wrong with a topic name, its encoding apart.
+// topicFault returns what is invalid in a topic name, except its encoding.
 func topicFault(topic []byte) *Error {
 	if len(topic) == 0 {
 		return errNoTopic
@@ -41,7 +41,7 @@ func topicFault(topic []byte) *Error {
 	return nil
 }
 
-// filterFault tells what is wrong with a topic filter, its encoding apart.
+// filterFault returns what is invalid in a topic filter, except its encoding.
 func filterFault(filter string) *Error {
 	if filter == sharePrefix || strings.HasPrefix(filter, sharePrefix+"/") {
 		share, rest, shared := SplitShared(filter)
@@ -59,7 +59,7 @@ func filterFault(filter string) *Error {
 	return wildcardFault(filter)
 }
 
-// wildcardFault wants wildcards to fill a level, and # to be the last one.
+// wildcardFault checks that wildcards fill a level, and that # is the last one.
 func wildcardFault(filter string) *Error {
 	for more := true; more; {
 		var level string
@@ -71,8 +71,8 @@ func wildcardFault(filter string) *Error {
 	return nil
 }
 
-// validText tells whether b is UTF-8 without U+0000 [MQTT-1.5.4-1]
-// [MQTT-1.5.4-2], other control characters and non-characters.
+// validText reports whether b is UTF-8 without U+0000 [MQTT-1.5.4-1] [MQTT-1.5.4-2], other
+// control characters and non-characters.
 func validText(b []byte) bool {
 	for i, c := range b {
 		if c >= utf8.RuneSelf {

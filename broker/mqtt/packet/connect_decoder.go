@@ -9,17 +9,17 @@ import (
 	"github.com/mochi-mqtt/server/v2/packets"
 )
 
-// connectGate walks a CONNECT. On its way it fills in what mochi's decoder
-// does not tell.
-type connectGate struct {
+// connectDecoder validates a CONNECT, and decodes the fields that mochi's decoder does not
+// return.
+type connectDecoder struct {
 	cursor
 	Connect
 	flags   byte
-	flagsAt int // in what follows the fixed header
+	flagsAt int // offset after the fixed header
 }
 
-// version reads protocol name and level [MQTT-3.1.2-1] [MQTT-3.1.2-2].
-func (g *connectGate) version() {
+// version decodes protocol name and level [MQTT-3.1.2-1] [MQTT-3.1.2-2].
+func (g *connectDecoder) version() {
 	name, level := string(g.binary()), g.byte()
 	switch {
 	case g.fault != nil:
@@ -36,37 +36,37 @@ func (g *connectGate) version() {
 	g.flagsAt = len(name) + 3
 }
 
-// walk reads what follows the version [MQTT 3.1.2.3] [MQTT 3.1.3].
-func (g *connectGate) walk() {
+// readPayload decodes what follows the version [MQTT 3.1.2.3] [MQTT 3.1.3].
+func (g *connectDecoder) readPayload() {
 	g.flags = g.byte()
 	g.checkFlags()
 	g.uint16() // keep-alive
 	if g.Version == V5 {
-		g.walkProperties()
+		g.readProperties()
 	}
 	g.text() // client identifier [MQTT-3.1.3-4]
 	if g.flags&flagWill != 0 {
-		g.walkWill()
+		g.readWill()
 	}
-	if g.announced(flagUsername) {
+	if g.expects(flagUsername) {
 		g.text() // [MQTT-3.1.3-12]
 	}
-	if g.announced(flagPassword) {
+	if g.expects(flagPassword) {
 		g.binary()
 	}
 }
 
-// announced tells whether what a flag announces is to be expected. MQTT 3.1
-// lets the length count for more than the flag.
-func (g *connectGate) announced(flag byte) bool {
+// expects reports whether the field of a flag is to be decoded. In MQTT 3.1 the length takes
+// precedence over the flag.
+func (g *connectDecoder) expects(flag byte) bool {
 	if g.Version == V31 && len(g.rest) == 0 {
 		g.flags &^= flag
 	}
 	return g.flags&flag != 0
 }
 
-// checkFlags checks the flags of CONNECT.
-func (g *connectGate) checkFlags() {
+// checkFlags checks the CONNECT flags.
+func (g *connectDecoder) checkFlags() {
 	if g.flags&flagWill != 0 && g.flags&flagWillQoS == flagWillQoS { // [MQTT-3.1.2-12]
 		g.fail(errQoS)
 	}
@@ -84,8 +84,8 @@ func (g *connectGate) checkFlags() {
 	}
 }
 
-// walkProperties reads the properties of CONNECT [MQTT 3.1.2.11].
-func (g *connectGate) walkProperties() {
+// readProperties decodes the properties of CONNECT [MQTT 3.1.2.11].
+func (g *connectDecoder) readProperties() {
 	w := g.properties(inConnect)
 	for p, ok := w.next(); ok; p, ok = w.next() {
 		if p.id == propUser && string(p.name) == BridgeProperty {
@@ -99,20 +99,20 @@ func (g *connectGate) walkProperties() {
 	g.check(w.fault)
 }
 
-// walkWill reads the Will [MQTT-3.1.3-1].
-func (g *connectGate) walkWill() {
+// readWill decodes the Will [MQTT-3.1.3-1].
+func (g *connectDecoder) readWill() {
 	g.Will = &Will{QoS: g.flags & flagWillQoS >> 3, Retain: g.flags&flagWillRetain != 0}
 	if g.Version == V5 {
-		g.walkWillProperties()
+		g.readWillProperties()
 	}
 	g.topic() // [MQTT-3.1.3-11]
 	g.binary()
 }
 
-// walkWillProperties reads the properties of the Will [MQTT 3.1.3.2].
-func (g *connectGate) walkWillProperties() {
+// readWillProperties decodes the properties of the Will [MQTT 3.1.3.2].
+func (g *connectDecoder) readWillProperties() {
 	w := g.properties(inWill)
-	var kept passedOn
+	var kept forwarded
 	for p, ok := w.next(); ok; p, ok = w.next() {
 		switch p.id {
 		case propWillDelay:
@@ -126,9 +126,9 @@ func (g *connectGate) walkWillProperties() {
 	g.Will.Properties = bytes.Clone(kept.raw)
 }
 
-// decode has mochi's decoder take the body apart. Its strings are parts of
-// what it is given, so all that is kept is copied.
-func (g *connectGate) decode(body []byte) *Error {
+// decode decodes the body with mochi's decoder. Its strings refer to its input, so everything
+// kept is copied.
+func (g *connectDecoder) decode(body []byte) *Error {
 	if body[g.flagsAt] != g.flags {
 		body = slices.Clone(body)
 		body[g.flagsAt] = g.flags
@@ -150,7 +150,7 @@ func (g *connectGate) decode(body []byte) *Error {
 	return nil
 }
 
-func (g *connectGate) decodeProperties(p *packets.Properties) {
+func (g *connectDecoder) decodeProperties(p *packets.Properties) {
 	g.SessionExpiry, g.HasSessionExpiry = p.SessionExpiryInterval, p.SessionExpiryIntervalFlag
 	g.MaximumPacketSize, g.TopicAliasMaximum = p.MaximumPacketSize, p.TopicAliasMaximum
 	g.RequestProblemInfo = !p.RequestProblemInfoFlag || p.RequestProblemInfo == 1

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestCertificateForAnotherName names the name that was looked for, which is that of
-// the configuration and not always the host.
+// TestCertificateForAnotherName reports the expected name, which may be configured and differ
+// from the host.
 func TestCertificateForAnotherName(t *testing.T) {
 	t.Parallel()
 	err := x509.HostnameError{Certificate: &x509.Certificate{DNSNames: []string{"broker.example"}}, Host: "wanted.example"}
@@ -16,14 +16,14 @@ func TestCertificateForAnotherName(t *testing.T) {
 		{"", `not for "wanted.example" but for broker.example: use that name in the url`},
 		{"tls.serverName", `not for "wanted.example" but for broker.example: give that name as tls.serverName`},
 	} {
-		ep := Endpoint{Host: "10.0.0.1", Addr: "10.0.0.1:8883", TLS: &tls.Config{ServerName: "wanted.example"}, Words: Words{ServerName: c.serverName}}
-		if got := ep.Sentence(&Failure{Stage: Securing, Err: &tls.CertificateVerificationError{Err: err}}, ""); !strings.Contains(got, c.want) {
+		ep := Endpoint{Host: "10.0.0.1", Addr: "10.0.0.1:8883", TLS: &tls.Config{ServerName: "wanted.example"}, Settings: SettingNames{ServerName: c.serverName}}
+		if got := ep.Message(&Failure{Stage: StageTLS, Err: &tls.CertificateVerificationError{Err: err}}, ""); !strings.Contains(got, c.want) {
 			t.Errorf("got %q, want %q", got, c.want)
 		}
 	}
 }
 
-// TestCertificateForManyNames names a few of them, without what a terminal would act on.
+// TestCertificateForManyNames reports a few of the names, without control characters.
 func TestCertificateForManyNames(t *testing.T) {
 	t.Parallel()
 	cert := &x509.Certificate{DNSNames: []string{"a\x1b[2Jb"}}
@@ -31,7 +31,7 @@ func TestCertificateForManyNames(t *testing.T) {
 		cert.DNSNames = append(cert.DNSNames, "name.example")
 	}
 	ep := Endpoint{Host: "h", Addr: "h:8883", TLS: &tls.Config{}}
-	got := ep.Sentence(&Failure{Stage: Securing, Err: x509.HostnameError{Certificate: cert, Host: "h"}}, "")
+	got := ep.Message(&Failure{Stage: StageTLS, Err: x509.HostnameError{Certificate: cert, Host: "h"}}, "")
 	if len(got) > 300 || strings.Contains(got, "\x1b") || !strings.Contains(got, "and 4996 more") {
 		t.Errorf("got %d bytes: %.300q", len(got), got)
 	}

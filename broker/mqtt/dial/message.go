@@ -18,49 +18,48 @@ import (
 	"signalbox/broker/outbound"
 )
 
-// Explain turns a failed attempt into an error of kind Unavailable. Its message
-// is a sentence that tells an operator what to do; the failure is kept as cause
-// for the log.
+// Explain converts a failed attempt to an error of kind Unavailable. Its message is a sentence
+// for operators; the failure is its cause, for the log.
 func (ep Endpoint) Explain(f *Failure, username string) *broker.Error {
-	return &broker.Error{Kind: broker.Unavailable, Op: "connect", Msg: ep.Sentence(f, username), Err: f}
+	return &broker.Error{Kind: broker.Unavailable, Op: "connect", Msg: ep.Message(f, username), Err: f}
 }
 
-// Sentence says why an attempt failed.
-func (ep Endpoint) Sentence(f *Failure, username string) string {
+// Message returns a sentence that explains a failed attempt.
+func (ep Endpoint) Message(f *Failure, username string) string {
 	if errors.Is(f, context.Canceled) {
 		return "the connection to the broker was closed"
 	}
 	switch f.Stage {
-	case Dialling:
-		return ep.whyNotDialled(f.Err)
-	case Securing:
-		return ep.whyNotSecured(f)
-	case Upgrading:
-		return ep.whyNotUpgraded(f)
-	case Greeting:
-		return ep.whyNotGreeted(f, username)
+	case StageDial:
+		return ep.dialMessage(f.Err)
+	case StageTLS:
+		return ep.tlsMessage(f)
+	case StageWebSocket:
+		return ep.webSocketMessage(f)
+	case StageConnect:
+		return ep.connectMessage(f, username)
 	}
 	return "the connection to the broker was lost"
 }
 
-// Refused is a broker that does not let us in.
-type Refused struct {
-	Code byte  // of the CONNACK of MQTT 3.1.1, 1 to 5; 0 for another reason
-	Err  error // nil for none
+// ConnackError means that the broker refused the connection.
+type ConnackError struct {
+	Code byte  // return code of MQTT 3.1.1, 1 to 5; 0 for another reason
+	Err  error // may be nil
 }
 
-// Error names the code.
-func (r *Refused) Error() string {
+// Error returns the cause or the code.
+func (r *ConnackError) Error() string {
 	if r.Err != nil {
 		return r.Err.Error()
 	}
-	return fmt.Sprintf("the log-in was refused with code %d", r.Code)
+	return fmt.Sprintf("CONNECT was refused with code %d", r.Code)
 }
 
-// Unwrap gives the cause.
-func (r *Refused) Unwrap() error { return r.Err }
+// Unwrap returns the cause.
+func (r *ConnackError) Unwrap() error { return r.Err }
 
-func (r *Refused) why(username string) string {
+func (r *ConnackError) message(username string) string {
 	switch r.Code {
 	case 1:
 		return "the broker does not speak MQTT 3.1.1"
@@ -69,21 +68,21 @@ func (r *Refused) why(username string) string {
 	case 3:
 		return "the broker says that it is not available now"
 	}
-	return whyRefused(username)
+	return deniedMessage(username)
 }
 
-// ProtocolError is a peer that does not keep to MQTT. Begin holds the first bytes
-// of what came; before the greeting it is likely another protocol.
+// ProtocolError means that the peer violates MQTT. Begin holds the first bytes received;
+// before CONNACK they are likely another protocol.
 type ProtocolError struct {
-	Greeted bool
-	Begin   []byte
+	Connected bool
+	Begin     []byte
 }
 
 func (e *ProtocolError) Error() string {
-	return fmt.Sprintf("received what is no MQTT packet here, beginning with % x", e.Begin)
+	return fmt.Sprintf("received an invalid MQTT packet, beginning with % x", e.Begin)
 }
 
-func (ep Endpoint) whyNotDialled(err error) string {
+func (ep Endpoint) dialMessage(err error) string {
 	dns, isDNS := errors.AsType[*net.DNSError](err)
 	denied, isDenied := errors.AsType[*outbound.Denied](err)
 	switch {
@@ -103,53 +102,53 @@ func (ep Endpoint) whyNotDialled(err error) string {
 	return fmt.Sprintf("%s cannot be connected to", ep.Addr)
 }
 
-func (ep Endpoint) whyNotSecured(f *Failure) string {
+func (ep Endpoint) tlsMessage(f *Failure) string {
 	unknown, isUnknown := errors.AsType[x509.UnknownAuthorityError](f.Err)
 	name, isName := errors.AsType[x509.HostnameError](f.Err)
 	invalid, isInvalid := errors.AsType[x509.CertificateInvalidError](f.Err)
 	_, isPlain := errors.AsType[tls.RecordHeaderError](f.Err)
 	switch {
 	case isUnknown:
-		return ep.whyUnknown(unknown)
+		return ep.unknownAuthorityMessage(unknown)
 	case isName:
-		return ep.whyAnotherName(name)
+		return ep.hostnameMessage(name)
 	case isInvalid:
-		return whyInvalid(invalid)
+		return invalidCertificateMessage(invalid)
 	case isPlain || errors.Is(f.Err, syscall.ECONNRESET) || isEOF(f.Err):
 		return fmt.Sprintf("%s does not speak TLS: check the port, or use %s:// for an unencrypted connection", ep.Addr, ep.unencrypted())
 	case f.CertWanted:
-		return ep.whyCertificate()
+		return ep.certificateMessage()
 	case isTimeout(f.Err):
 		return fmt.Sprintf("%s accepts connections but does not answer the TLS handshake: check the port", ep.Addr)
 	}
 	return fmt.Sprintf("%s and this service found no common way to secure the connection with TLS", ep.Addr)
 }
 
-// whyAnotherName is about a certificate for other names than the one that was looked
-// for, which need not be the host.
-func (ep Endpoint) whyAnotherName(e x509.HostnameError) string {
+// hostnameMessage explains a certificate for other names than the expected one, which need not
+// be the host.
+func (ep Endpoint) hostnameMessage(e x509.HostnameError) string {
 	where := "use that name in the url"
-	if ep.Words.ServerName != "" {
-		where = "give that name as " + ep.Words.ServerName
+	if ep.Settings.ServerName != "" {
+		where = "give that name as " + ep.Settings.ServerName
 	}
 	return fmt.Sprintf("the broker's certificate is not for %q but for %s: %s, or a certificate for this one",
-		e.Host, namesOf(e.Certificate), where)
+		e.Host, certificateNames(e.Certificate), where)
 }
 
-// whyUnknown is about a chain that ends at an authority that is not trusted.
-func (ep Endpoint) whyUnknown(e x509.UnknownAuthorityError) string {
+// unknownAuthorityMessage explains a chain without a trusted authority.
+func (ep Endpoint) unknownAuthorityMessage(e x509.UnknownAuthorityError) string {
 	issuer := ""
 	if e.Cert != nil && e.Cert.Issuer.CommonName != "" {
 		issuer = fmt.Sprintf(" (%q)", e.Cert.Issuer.CommonName)
 	}
 	if ep.TLS.RootCAs != nil {
-		return "the broker's certificate is signed by an authority" + issuer + " that is not in the given " + ep.Words.CA
+		return "the broker's certificate is signed by an authority" + issuer + " that is not in the given " + ep.Settings.CA
 	}
-	return "the broker's certificate is signed by an authority" + issuer + " that is not trusted here: give the authority's certificate as " + ep.Words.CA
+	return "the broker's certificate is signed by an authority" + issuer + " that is not trusted here: give the authority's certificate as " + ep.Settings.CA
 }
 
-// whyInvalid is about a certificate that no authority could make good.
-func whyInvalid(e x509.CertificateInvalidError) string {
+// invalidCertificateMessage explains a certificate that is invalid whatever its authority.
+func invalidCertificateMessage(e x509.CertificateInvalidError) string {
 	if e.Reason != x509.Expired || e.Cert == nil {
 		return "the broker's certificate is not valid for a server"
 	}
@@ -157,11 +156,11 @@ func whyInvalid(e x509.CertificateInvalidError) string {
 		e.Cert.NotBefore.UTC().Format(time.DateOnly), e.Cert.NotAfter.UTC().Format(time.DateOnly))
 }
 
-// maxNames is how many names of a certificate are told, which may have thousands.
+// maxNames bounds the names in a message; a certificate may have thousands.
 const maxNames = 5
 
-// namesOf lists what a certificate is for.
-func namesOf(cert *x509.Certificate) string {
+// certificateNames lists the names of a certificate.
+func certificateNames(cert *x509.Certificate) string {
 	names := append([]string(nil), cert.DNSNames...)
 	for _, ip := range cert.IPAddresses {
 		names = append(names, ip.String())
@@ -183,36 +182,36 @@ func namesOf(cert *x509.Certificate) string {
 	return strings.Map(printable, strings.Join(names, ", ")) + more
 }
 
-func (ep Endpoint) whyCertificate() string {
+func (ep Endpoint) certificateMessage() string {
 	if len(ep.TLS.Certificates) == 0 {
-		return "the broker wants a client certificate: give " + ep.Words.Certificate + " and " + ep.Words.Key
+		return "the broker wants a client certificate: give " + ep.Settings.Certificate + " and " + ep.Settings.Key
 	}
-	return "the broker refuses the client certificate: check that the broker trusts the authority that signed " + ep.Words.Certificate
+	return "the broker refuses the client certificate: check that the broker trusts the authority that signed " + ep.Settings.Certificate
 }
 
-func (ep Endpoint) whyNotUpgraded(f *Failure) string {
-	answer, answered := errors.AsType[*upgradeError](f.Err)
+func (ep Endpoint) webSocketMessage(f *Failure) string {
+	upgrade, isUpgrade := errors.AsType[*upgradeError](f.Err)
 	switch {
-	case answered:
-		return fmt.Sprintf("%s speaks HTTP (status %d) but offers no MQTT over WebSockets there: check the path in the url", ep.Addr, answer.status)
+	case isUpgrade:
+		return fmt.Sprintf("%s speaks HTTP (status %d) but offers no MQTT over WebSockets there: check the path in the url", ep.Addr, upgrade.status)
 	case f.CertWanted:
-		return ep.whyCertificate()
+		return ep.certificateMessage()
 	case isTimeout(f.Err):
 		return fmt.Sprintf("%s accepts connections but does not answer the WebSocket handshake: check the port", ep.Addr)
 	}
 	return fmt.Sprintf("%s does not speak WebSockets: check the port, or use mqtt:// or mqtts://", ep.Addr)
 }
 
-func (ep Endpoint) whyNotGreeted(f *Failure, username string) string {
-	odd, isOdd := errors.AsType[*ProtocolError](f.Err)
-	refused, isRefused := errors.AsType[*Refused](f.Err)
+func (ep Endpoint) connectMessage(f *Failure, username string) string {
+	protocol, isProtocol := errors.AsType[*ProtocolError](f.Err)
+	refused, isRefused := errors.AsType[*ConnackError](f.Err)
 	switch {
 	case isRefused && refused.Code > 0:
-		return refused.why(username)
-	case isOdd:
-		return ep.whyOdd(odd)
+		return refused.message(username)
+	case isProtocol:
+		return ep.protocolMessage(protocol)
 	case f.CertWanted:
-		return ep.whyCertificate()
+		return ep.certificateMessage()
 	case isTimeout(f.Err):
 		return fmt.Sprintf("%s accepts connections but does not answer as an MQTT broker: check the port", ep.Addr)
 	case ep.TLS == nil && !ep.ws:
@@ -221,15 +220,15 @@ func (ep Endpoint) whyNotGreeted(f *Failure, username string) string {
 	return fmt.Sprintf("%s ends the connection before the log-in: check that the port is one for MQTT", ep.Addr)
 }
 
-func whyRefused(username string) string {
+func deniedMessage(username string) string {
 	if username == "" {
 		return "the broker lets nobody in without username and password: give both"
 	}
 	return fmt.Sprintf("the broker refuses user %q: check username and password, and that the user is not disabled or bound to a client id", username)
 }
 
-// whyOdd tells by the first bytes which protocol is spoken instead.
-func (ep Endpoint) whyOdd(e *ProtocolError) string {
+// protocolMessage guesses the peer's protocol from the first bytes.
+func (ep Endpoint) protocolMessage(e *ProtocolError) string {
 	switch {
 	case len(e.Begin) >= 2 && e.Begin[0] == 0x15 && e.Begin[1] == 3: // a TLS alert record
 		return fmt.Sprintf("%s wants TLS: use mqtts://", ep.Addr)
