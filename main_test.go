@@ -87,10 +87,10 @@ var mayImport = map[string][]string{
 
 	// What only tests and the gate use.
 	"broker/clock/clocktest":     {"broker/clock"},
-	"broker/brokertest":          {"broker", "broker/dynsec", "scripts/suite"},
+	"broker/brokertest":          {"broker", "broker/dynsec", "scripts/process", "scripts/suite"},
 	"broker/embedded/enginetest": {"broker/embedded/engine", "broker/embedded/schema", "broker/embedded/store", "broker/storage", "broker/mqtt/packet"},
 	"broker/bridges/bridgestest": {"broker", "broker/bridges", "broker/bridges/mapping", "broker/messaging", "scripts/suite"},
-	"broker/bridges/peertest":    {"broker/brokertest", "scripts/suite"},
+	"broker/bridges/peertest":    {"broker/brokertest", "scripts/process", "scripts/suite"},
 	"db/dbtest":                  {"db"},
 	"router/apitest":             {"handlers", "router/appliance", "scripts/suite"},
 	"scripts/bench":              {"broker", "broker/dynsec", "scripts/bench/load", "scripts/bench/relay", "scripts/bench/sink"},
@@ -102,6 +102,7 @@ var mayImport = map[string][]string{
 	"scripts/bench/sink":         {},
 	"scripts/crash":              {},
 	"scripts/flood":              {},
+	"scripts/process":            {"scripts/suite"},
 	"scripts/suite":              {},
 	"scripts/platforms":          {},
 	"scripts/testlines":          {},
@@ -136,7 +137,7 @@ var onlyIn = map[string][]string{
 	"github.com/nats-io":                       {"broker/bridges/nats", "scripts/bench/sink"},
 	"github.com/gofrs/flock":                   {"router/appliance"},
 	"log":                                      {""}, // to silence it
-	"testing":                                  {"broker/bridges/bridgestest", "broker/bridges/peertest", "broker/brokertest", "broker/embedded/enginetest", "db/dbtest", "router/apitest", "scripts/suite"},
+	"testing":                                  {"broker/bridges/bridgestest", "broker/bridges/peertest", "broker/brokertest", "broker/embedded/enginetest", "db/dbtest", "router/apitest", "scripts/process", "scripts/suite"},
 
 	// Nobody's: there is something better, or it needs a C compiler.
 	"math/rand":                   {},

@@ -8,24 +8,12 @@ package brokertest
 
 import (
 	"testing"
-	"time"
 
 	"signalbox/scripts/suite"
 )
 
-// WaitFor waits until the condition holds and fails the test when it does not
-// come true in time. What completes the sentence "waited in vain until ...".
+// WaitFor is suite.WaitFor.
 func WaitFor(t testing.TB, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(suite.HangLimit)
-	defer deadline.Stop()
-	again := time.NewTicker(5 * time.Millisecond)
-	defer again.Stop()
-	for !holds() {
-		select {
-		case <-again.C:
-		case <-deadline.C:
-			t.Fatalf("waited in vain until %s", what)
-		}
-	}
+	suite.WaitFor(t, what, holds)
 }

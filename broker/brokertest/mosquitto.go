@@ -1,22 +1,17 @@
 package brokertest
 
 import (
-	"bufio"
 	"context"
 	"crypto/rand"
 	"errors"
-	"io"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"signalbox/broker"
-	"signalbox/scripts/suite"
+	"signalbox/scripts/process"
 )
 
 // Server is a Mosquitto that runs for one test. URLs of listeners that were
@@ -36,7 +31,7 @@ type Server struct {
 	binary  string
 	plugin  string
 	options options
-	process *process
+	run     *process.Process
 }
 
 // Target is the server as a stored connection with the admin's credentials.
@@ -61,7 +56,7 @@ func Mosquitto(t testing.TB, opts ...Option) *Server {
 	t.Cleanup(func() {
 		s.Stop(t)
 		if t.Failed() {
-			t.Logf("the end of mosquitto's log:\n%s", s.process.log.tail())
+			t.Logf("the end of mosquitto's log:\n%s", s.run.Tail())
 		}
 	})
 	return s
@@ -70,19 +65,7 @@ func Mosquitto(t testing.TB, opts ...Option) *Server {
 // installed finds Mosquitto and its plugin.
 func installed(t testing.TB, withPlugin bool) (binary, plugin string) {
 	t.Helper()
-	missing := t.Skipf
-	if os.Getenv("CI") != "" {
-		missing = t.Fatalf
-	}
-	for _, name := range []string{"mosquitto", "/usr/sbin/mosquitto", "/usr/local/sbin/mosquitto"} {
-		if path, err := exec.LookPath(name); err == nil {
-			binary = path
-			break
-		}
-	}
-	if binary == "" {
-		missing("mosquitto is not installed (apt-get install mosquitto)")
-	}
+	binary = process.Mosquitto(t)
 	if !withPlugin {
 		return binary, ""
 	}
@@ -92,7 +75,7 @@ func installed(t testing.TB, withPlugin bool) (binary, plugin string) {
 			return binary, found[0]
 		}
 	}
-	missing("mosquitto's dynamic security plugin is not installed")
+	process.Missing(t, "mosquitto's dynamic security plugin is not installed")
 	return "", ""
 }
 
@@ -107,7 +90,7 @@ func (s *Server) startOnFreePorts(t testing.TB) {
 			return
 		}
 		if !errors.Is(err, errPortTaken) {
-			t.Fatalf("start mosquitto: %v; its log:\n%s", err, s.process.log.tail())
+			t.Fatalf("start mosquitto: %v; its log:\n%s", err, s.run.Tail())
 		}
 	}
 	t.Fatal("start mosquitto: every free port was taken by somebody else")
@@ -118,14 +101,14 @@ func (s *Server) startOnFreePorts(t testing.TB) {
 func (s *Server) Start(t testing.TB) {
 	t.Helper()
 	if err := s.launch(t); err != nil {
-		t.Fatalf("start mosquitto again: %v; its log:\n%s", err, s.process.log.tail())
+		t.Fatalf("start mosquitto again: %v; its log:\n%s", err, s.run.Tail())
 	}
 }
 
 // Stop ends the server and waits for its end; a stopped one stays stopped.
 func (s *Server) Stop(t testing.TB) {
 	t.Helper()
-	if err := s.process.stop(); err != nil {
+	if err := s.run.End(syscall.SIGTERM); err != nil {
 		t.Errorf("stop mosquitto: %v", err)
 	}
 }
@@ -133,113 +116,23 @@ func (s *Server) Stop(t testing.TB) {
 // errPortTaken is a start that failed because a port was in use.
 var errPortTaken = errors.New("a port is in use")
 
-// process is one run of Mosquitto.
-type process struct {
-	cmd  *exec.Cmd
-	log  *tailLog
-	done chan struct{} // closed when it has ended and its log was read
-	once sync.Once
-}
-
-// launch starts Mosquitto and waits for the line by which it says that it
+// launch starts Mosquitto and waits for the line by which it reports that it
 // serves.
 func (s *Server) launch(t testing.TB) error {
 	t.Helper()
-	cmd := exec.Command(s.binary, "-c", s.ConfigPath)
-	cmd.SysProcAttr = dieWithParent()
-	out, err := cmd.StderrPipe()
+	run, err := process.Start(exec.Command(s.binary, "-c", s.ConfigPath), func(line string) bool { return strings.HasSuffix(line, " running") })
 	if err != nil {
 		t.Fatalf("start mosquitto: %v", err)
 	}
-	p := &process{cmd: cmd, log: &tailLog{}, done: make(chan struct{})}
-	s.process = p
-	if err := cmd.Start(); err != nil {
-		t.Fatalf("start mosquitto: %v", err)
-	}
-	serving := make(chan struct{})
-	go p.follow(out, serving)
-	ctx, cancel := context.WithTimeout(context.Background(), suite.HangLimit)
-	defer cancel()
-	select {
-	case <-serving:
+	run.Repeat = true
+	s.run = run
+	if err = s.run.AwaitReady(context.Background()); err == nil {
 		return nil
-	case <-p.done:
-		return p.whyEnded()
-	case <-ctx.Done():
-		return errors.Join(ctx.Err(), p.stop())
 	}
-}
-
-// follow reads the log to its end, says when the server serves, and reaps it.
-func (p *process) follow(out io.Reader, serving chan<- struct{}) {
-	defer close(p.done)
-	lines := bufio.NewScanner(out)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		p.log.add(lines.Text())
-		if serving != nil && strings.HasSuffix(lines.Text(), " running") {
-			close(serving)
-			serving = nil
-		}
-	}
-	io.Copy(io.Discard, out) //nolint:errcheck // the log is at its end either way
-	p.cmd.Wait()             //nolint:errcheck // how it ended stands in its log
-}
-
-func (p *process) whyEnded() error {
 	for _, said := range []string{"Address already in use", "Unable to create websockets listener"} {
-		if strings.Contains(p.log.tail(), said) {
+		if s.run.Ended() && strings.Contains(s.run.Tail(), said) {
 			return errPortTaken
 		}
 	}
-	return errors.New("it ended at once")
-}
-
-// stop asks the process to end, and kills it when it does not. It asks again
-// and again, because Mosquitto forgets what it is asked while it starts.
-func (p *process) stop() (err error) {
-	p.once.Do(func() {
-		deadline := time.NewTimer(suite.HangLimit)
-		defer deadline.Stop()
-		again := time.NewTicker(20 * time.Millisecond)
-		defer again.Stop()
-		for {
-			p.cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it may have ended already
-			select {
-			case <-p.done:
-				return
-			case <-again.C:
-			case <-deadline.C:
-				p.cmd.Process.Kill() //nolint:errcheck // it may have ended meanwhile
-				<-p.done
-				err = errors.New("it did not end when asked to, and was killed")
-				return
-			}
-		}
-	})
-	return err
-}
-
-// tailLog keeps the last lines of a log.
-type tailLog struct {
-	mu    sync.Mutex
-	lines []string
-}
-
-// tailLines is how many lines a tailLog keeps; the oldest go.
-const tailLines = 60
-
-func (l *tailLog) add(line string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lines = append(l.lines, line)
-	if over := len(l.lines) - tailLines; over > 0 {
-		l.lines = l.lines[over:]
-	}
-}
-
-func (l *tailLog) tail() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Join(l.lines, "\n")
+	return errors.Join(err, s.run.End(syscall.SIGTERM))
 }

@@ -80,7 +80,7 @@ func (c *campaign) play(t *testing.T, rounds int) {
 		c.clients.Go(func() { s.run(ctx, c.calm) })
 	}
 	for _, s := range c.subscribers {
-		c.await(t, s.name+" has no subscription", func() bool { return closed(s.subscribed) })
+		suite.WaitFor(t, s.name+" is subscribed", func() bool { return closed(s.subscribed) })
 	}
 	var publishing sync.WaitGroup
 	for _, p := range c.publishers {
@@ -178,9 +178,9 @@ func (c *campaign) allAcknowledged() bool {
 func (c *campaign) settle(t *testing.T) {
 	t.Helper()
 	for _, s := range c.subscribers {
-		c.await(t, s.name+" has no subscription", func() bool { return closed(s.subscribed) })
+		suite.WaitFor(t, s.name+" is subscribed", func() bool { return closed(s.subscribed) })
 	}
-	c.await(t, "publishers wait for acknowledgements", c.allAcknowledged)
+	suite.WaitFor(t, "everything sent is acknowledged", c.allAcknowledged)
 	c.awaitAll(t)
 }
 
@@ -223,16 +223,6 @@ func (c *campaign) lookAgain(t *testing.T) {
 		looking.Go(func() { s.run(ctx, c.calm) })
 	}
 	looking.Wait()
-}
-
-// await waits for a condition.
-func (c *campaign) await(t *testing.T, otherwise string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(suite.HangLimit); !is(); tick(t) {
-		if time.Now().After(deadline) {
-			t.Fatalf("after %v: %s", suite.HangLimit, otherwise)
-		}
-	}
 }
 
 // tick waits for a moment, or for the end of the test.

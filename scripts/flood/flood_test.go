@@ -6,6 +6,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"signalbox/scripts/suite"
 )
 
 // The knobs of the flood: how long it lasts, in seconds; by how much the crowds
@@ -29,7 +31,7 @@ func TestCampaignFlood(t *testing.T) {
 	before, rest := s.memory(t, "VmRSS"), goroutines(t, s)
 
 	callBack := unleash(t, horde{
-		TCP: s.tcp, WS: s.ws, Scale: knob(t, scaleKnob, 1), Only: os.Getenv(mobsKnob), Addresses: mobAddresses,
+		TCP: s.MQTT, WS: s.WebSocket, Scale: knob(t, scaleKnob, 1), Only: os.Getenv(mobsKnob), Addresses: mobAddresses,
 	})
 	loud := observe(t.Context(), s, time.Duration(knob(t, secondsKnob, 6))*time.Second)
 	t.Logf("the mobs:\n%s", callBack())
@@ -41,9 +43,8 @@ func TestCampaignFlood(t *testing.T) {
 		t.Errorf("memory grew from %s to %s, more than the configuration allows: %s", mib(before), mib(peak), mib(allowance))
 	}
 	wantRest(t, s, rest)
-	s.end(syscall.SIGTERM)
-	if code := s.cmd.ProcessState.ExitCode(); code != 0 {
-		t.Errorf("stopped with exit code %d:\n%s", code, s.output())
+	if err := s.End(syscall.SIGTERM); err != nil || s.ExitCode() != 0 {
+		t.Errorf("stopped with exit code %d: %v\n%s", s.ExitCode(), err, s.Tail())
 	}
 }
 
@@ -99,7 +100,7 @@ func goroutines(t *testing.T, s *server) float64 {
 // wantRest waits until the service is as it was before anybody came.
 func wantRest(t *testing.T, s *server, goroutines float64) {
 	t.Helper()
-	eventually(t, func() error {
+	suite.Eventually(t, func() error {
 		n, err := s.metric(t.Context(), "go_goroutines")
 		if err == nil && n > goroutines {
 			err = fmt.Errorf("%v goroutines, %v before the flood", n, goroutines)

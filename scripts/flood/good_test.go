@@ -34,7 +34,7 @@ func named(l packet.Login, clientID string) packet.Login {
 func admitUsers(t *testing.T, s *server) {
 	t.Helper()
 	const topic = "$CONTROL/dynamic-security/v1"
-	l, err := dial(t.Context(), s.tcp, goodAddress)
+	l, err := dial(t.Context(), s.MQTT, goodAddress)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,8 +105,8 @@ func observe(ctx context.Context, s *server, d time.Duration) (over map[string]s
 	var tasks sync.WaitGroup
 	over = map[string]served{}
 	for name, connect := range map[string]func() (*link, error){
-		"tcp": func() (*link, error) { return dial(ctx, s.tcp, goodAddress) },
-		"ws":  func() (*link, error) { return upgrade(dial(ctx, s.ws, goodAddress)) },
+		"tcp": func() (*link, error) { return dial(ctx, s.MQTT, goodAddress) },
+		"ws":  func() (*link, error) { return upgrade(dial(ctx, s.WebSocket, goodAddress)) },
 	} {
 		tasks.Go(func() {
 			p := pair{name: name, connect: connect}

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+
+	"signalbox/scripts/process"
 )
 
 // hordeVariable tells a process of this test that it is the horde.
@@ -38,7 +40,7 @@ func unleash(t *testing.T, h horde) (callBack func() string) {
 	var said bytes.Buffer
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), hordeVariable+"="+string(order))
-	cmd.SysProcAttr = dieWithParent()
+	cmd.SysProcAttr = process.DieWithParent()
 	cmd.Stdout, cmd.Stderr = &said, &said
 	leash, err := cmd.StdinPipe()
 	if err != nil {

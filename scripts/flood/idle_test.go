@@ -80,7 +80,7 @@ func gather(t *testing.T, s *server, n int) (dismiss func()) {
 func crowdAddress(n int) string { return fmt.Sprintf("127.0.1.%d", 1+n/1000) }
 
 func idler(t *testing.T, s *server, n int, from string) (*link, error) {
-	l, err := dial(t.Context(), s.tcp, from)
+	l, err := dial(t.Context(), s.MQTT, from)
 	if err != nil {
 		return nil, err
 	}

@@ -11,19 +11,13 @@ package flood
 import (
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"testing"
 
-	"signalbox/scripts/suite"
+	"signalbox/scripts/process"
 )
 
-// program is the path of the binary under test.
-var program string
-
-// TestMain builds the program once, and fails when a goroutine is left over. In
-// the process of the horde it does nothing but rage.
+// TestMain runs the tests, or, in the process of the horde, nothing but the attack.
 func TestMain(m *testing.M) {
 	if order := os.Getenv(hordeVariable); order != "" {
 		if err := beHorde(order); err != nil {
@@ -32,29 +26,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	dir, err := build()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	suite.Main(m, func() error { return os.RemoveAll(dir) })
-}
-
-// build builds the program, unless SIGNALBOX_FLOOD_PROGRAM names one.
-func build() (dir string, err error) {
-	if dir, err = os.MkdirTemp("", "flood"); err != nil {
-		return "", err
-	}
-	if program = os.Getenv("SIGNALBOX_FLOOD_PROGRAM"); program != "" {
-		return dir, nil
-	}
-	program = filepath.Join(dir, "signalbox")
-	cmd := exec.Command(filepath.Join("..", "build"))
-	cmd.Env = append(os.Environ(), "OUT="+program)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the program: %w\n%s", err, out)
-	}
-	return dir, nil
+	process.Main(m)
 }
 
 // knob reads a number from the environment.

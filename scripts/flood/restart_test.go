@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -48,7 +47,7 @@ func TestCampaignRestartAtSize(t *testing.T) {
 	everySession(t, sessions, func(n int) error { return leaveQueue(t.Context(), s, n) })
 	keepRetained(t, s, retained)
 	fillQueues(t, s)
-	s.end(syscall.SIGKILL)
+	s.Kill()
 	bare := readBare(t, filepath.Join(filepath.Dir(config), "data"))
 
 	began = time.Now()
@@ -91,7 +90,7 @@ func owner(n int) packet.Login {
 
 // leaveQueue opens a session that messages will wait for.
 func leaveQueue(ctx context.Context, s *server, n int) error {
-	l, err := dial(ctx, s.tcp, crowdAddress(n))
+	l, err := dial(ctx, s.MQTT, crowdAddress(n))
 	if err != nil {
 		return err
 	}
@@ -101,7 +100,7 @@ func leaveQueue(ctx context.Context, s *server, n int) error {
 
 // takeQueue comes back for what waits, in order, and wants nothing more.
 func takeQueue(ctx context.Context, s *server, n int) error {
-	l, err := dial(ctx, s.tcp, crowdAddress(n))
+	l, err := dial(ctx, s.MQTT, crowdAddress(n))
 	if err != nil {
 		return err
 	}
@@ -141,7 +140,7 @@ func (l *link) wantSilence() error {
 // publisher logs in a client that publishes at QoS 1.
 func publisher(t *testing.T, s *server) *link {
 	t.Helper()
-	l, err := dial(t.Context(), s.tcp, goodAddress)
+	l, err := dial(t.Context(), s.MQTT, goodAddress)
 	if err != nil {
 		t.Fatal(err)
 	}

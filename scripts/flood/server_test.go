@@ -2,23 +2,18 @@ package flood
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
-	"time"
 
-	"signalbox/scripts/suite"
+	"signalbox/scripts/process"
 )
 
 // The credentials of the service under test.
@@ -29,16 +24,7 @@ const (
 )
 
 // server is a running service.
-type server struct {
-	tcp, ws string // host:port of the broker's listeners
-	api     string // URL
-	config  string // path
-	cmd     *exec.Cmd
-	done    chan struct{} // closed when it has ended and its output was read
-
-	mu   sync.Mutex // guards said
-	said bytes.Buffer
-}
+type server struct{ *process.Service }
 
 // configure writes a configuration: what is below broker in it is the test's.
 func configure(t *testing.T, broker string) (path string) {
@@ -57,74 +43,27 @@ func configure(t *testing.T, broker string) (path string) {
 // serve starts the program and waits until it is ready.
 func serve(t *testing.T, config string) *server {
 	t.Helper()
-	s := &server{config: config, done: make(chan struct{})}
-	s.cmd = exec.Command(program, "serve", "--config", config)
-	s.cmd.SysProcAttr = dieWithParent()
-	s.cmd.Env = []string{"PATH=/usr/bin:/bin"}
-	r, w, err := os.Pipe()
+	cmd := exec.Command(process.Program, "serve", "--config", config)
+	cmd.Env = []string{"PATH=/usr/bin:/bin"}
+	s, err := process.Serve(cmd)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.cmd.Stdout, s.cmd.Stderr = w, w
-	if err := errors.Join(s.cmd.Start(), w.Close()); err != nil {
+	t.Cleanup(func() {
+		s.Kill()
+		if err := s.Panic(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := s.AwaitReady(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	ready := make(chan struct{})
-	go s.follow(r, ready)
-	t.Cleanup(func() {
-		s.end(syscall.SIGKILL)
-		suite.NoPanic(t, s.output())
-	})
-	select {
-	case <-ready:
-	case <-s.done:
-		t.Fatalf("the service ended at once:\n%s", s.output())
-	case <-time.After(suite.HangLimit):
-		t.Fatalf("the service is not ready:\n%s", s.output())
-	}
-	return s
-}
-
-// follow reads the output to its end and reaps the process.
-func (s *server) follow(out io.ReadCloser, ready chan<- struct{}) {
-	defer close(s.done)
-	defer out.Close()
-	for lines := bufio.NewScanner(out); lines.Scan(); {
-		s.mu.Lock()
-		fmt.Fprintln(&s.said, lines.Text())
-		s.mu.Unlock()
-		fields := strings.Fields(lines.Text())
-		switch {
-		case len(fields) < 2:
-		case fields[0] == "API":
-			s.api = fields[1]
-		case fields[0] == "MQTT" && strings.HasPrefix(fields[1], "mqtt://"):
-			s.tcp = strings.TrimPrefix(fields[1], "mqtt://")
-		case fields[0] == "MQTT":
-			s.ws = strings.TrimPrefix(fields[1], "ws://")
-		case fields[0] == "data" && ready != nil:
-			close(ready) // the last line of the greeting
-			ready = nil
-		}
-	}
-	s.cmd.Wait() //nolint:errcheck // how it ended stands in its output
-}
-
-func (s *server) output() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.said.String()
-}
-
-// end sends a signal and waits for the end.
-func (s *server) end(sig syscall.Signal) {
-	s.cmd.Process.Signal(sig) //nolint:errcheck // it may have ended
-	<-s.done
+	return &server{s}
 }
 
 // metric reads one of the figures that the service shows, 0 where there is none.
 func (s *server) metric(ctx context.Context, name string) (float64, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.api+"/metrics", nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.API+"/metrics", nil)
 	if err != nil {
 		return 0, err
 	}
@@ -150,7 +89,7 @@ func (s *server) metric(ctx context.Context, name string) (float64, error) {
 // is what is resident, VmHWM the most that ever was.
 func (s *server) memory(t *testing.T, what string) float64 {
 	t.Helper()
-	path := fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid)
+	path := fmt.Sprintf("/proc/%d/status", s.Pid())
 	status, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -166,25 +105,6 @@ func (s *server) memory(t *testing.T, what string) float64 {
 	}
 	t.Fatalf("%s has no %s", path, what)
 	return 0
-}
-
-// eventually waits until a condition holds, which says why it does not yet.
-func eventually(t *testing.T, holds func() error) {
-	t.Helper()
-	late := time.After(suite.HangLimit)
-	look := time.NewTicker(20 * time.Millisecond)
-	defer look.Stop()
-	for {
-		err := holds()
-		if err == nil {
-			return
-		}
-		select {
-		case <-look.C:
-		case <-late:
-			t.Fatalf("waited in vain: %v", err)
-		}
-	}
 }
 
 // mib shows bytes.

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+
+	"signalbox/scripts/process"
 )
 
 // attributes make the kernel end a server whose test process is gone, also when
@@ -13,7 +15,7 @@ import (
 // some servers do not run.
 func attributes(t testing.TB) *syscall.SysProcAttr {
 	t.Helper()
-	a := &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	a := process.DieWithParent()
 	if uid, gid, other := unprivileged(t); other {
 		a.Credential = &syscall.Credential{Uid: uid, Gid: gid}
 	}

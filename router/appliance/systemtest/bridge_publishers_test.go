@@ -69,7 +69,7 @@ func (p *publishers) acknowledged() (n int) {
 // way, and gives the last number of each topic.
 func (p *publishers) finish(t testing.TB, n int) map[string]int {
 	t.Helper()
-	waitFor(t, fmt.Sprintf("%d messages are acknowledged", n), func() bool { return p.acknowledged() >= n })
+	suite.WaitFor(t, fmt.Sprintf("%d messages are acknowledged", n), func() bool { return p.acknowledged() >= n })
 	p.once.Do(func() { close(p.done) })
 	ended := make(chan struct{})
 	go func() {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"signalbox/broker/brokertest"
+	"signalbox/scripts/suite"
 )
 
 // hangingPeer is a server that answers nothing while it is told so.
@@ -71,18 +72,18 @@ func TestStopWithAHangingPeer(t *testing.T) {
 	c.arrive(t, 200)
 	server.hang()
 	c.api.must(t, "POST", other+"/messages", object{"topic": "else/1", "payload": `{"n":1}`, "qos": 1}, nil)
-	waitFor(t, "messages are queued", func() bool {
+	suite.WaitFor(t, "messages are queued", func() bool {
 		return c.status(t).QueuedMessages > 200 && c.statusAt(t, other).QueuedMessages > 0
 	})
-	c.service.signal(syscall.SIGTERM)
+	c.service.Signal(syscall.SIGTERM)
 	c.service.wantStopped(t)
 	server.answer()
 	c.service = serve(t, c.service.dir, c.settings)
-	c.api.url = c.service.url
+	c.api.url = c.service.API
 	c.last = c.publishers.finish(t, 2000)
 	c.last["else/1"] = 1
-	waitFor(t, "all messages are there", func() bool { return complete(c.peer.all(t), c.last) })
-	waitFor(t, "nothing is queued", func() bool { return c.status(t).QueuedMessages == 0 })
+	suite.WaitFor(t, "all messages are there", func() bool { return complete(c.peer.all(t), c.last) })
+	suite.WaitFor(t, "nothing is queued", func() bool { return c.status(t).QueuedMessages == 0 })
 	if found := c.compare(t); found.duplicates > 0 {
 		t.Errorf("%d messages were delivered twice", found.duplicates)
 	}
@@ -97,7 +98,7 @@ func (c *crossing) bridgeAtMosquitto(t testing.TB) string {
 	c.api.must(t, "POST", c.api.inProject("/brokers"), object{"name": "other", "url": s.URL,
 		"username": s.AdminUsername, "password": string(s.AdminPassword)}, &id)
 	at := c.api.inProject("/brokers/" + id.ID)
-	waitFor(t, "the connection to the other broker", func() bool { return c.api.connected(t, id.ID) })
+	suite.WaitFor(t, "the connection to the other broker", func() bool { return c.api.connected(t, id.ID) })
 	_, document := c.peer.bridge()
 	document["connections"].([]object)[0]["topicMappings"].([]object)[0]["mqttTopics"] = []string{"else/#"}
 	c.api.must(t, "PUT", at+"/bridges/"+c.bridge+"/config", document, nil)

@@ -64,7 +64,7 @@ func TestCampaignBridges(t *testing.T) {
 // crossing is a campaign over one bridge.
 type crossing struct {
 	settings settings
-	service  *process
+	service  *service
 	api      *caller
 	bridge   string // id
 	peer     peer
@@ -86,7 +86,7 @@ func newCrossing(t testing.TB, newPeer func(testing.TB, entrance) peer) *crossin
 	var document object
 	c.bridge, document = c.peer.bridge()
 	c.api.must(t, "PUT", c.api.at("/bridges/"+c.bridge+"/config"), document, nil)
-	waitFor(t, "the bridge is connected", func() bool { return c.status(t).IsConnected })
+	suite.WaitFor(t, "the bridge is connected", func() bool { return c.status(t).IsConnected })
 	if s, is := c.peer.(source); is {
 		own, c.inbound = s.entrance(), true
 	}
@@ -141,7 +141,7 @@ func (c *crossing) run(t *testing.T) {
 	c.peer.stop(t)
 	if !c.inbound {
 		from := c.publishers.acknowledged()
-		waitFor(t, "messages are queued", func() bool { return c.publishers.acknowledged() >= from+messages/8 })
+		suite.WaitFor(t, "messages are queued", func() bool { return c.publishers.acknowledged() >= from+messages/8 })
 	}
 	c.kill(t, "while the peer is away")
 	c.peer.start(t)
@@ -153,10 +153,10 @@ func (c *crossing) run(t *testing.T) {
 			c.compare(t)
 		}
 	}()
-	waitFor(t, "all messages are there", func() bool {
+	suite.WaitFor(t, "all messages are there", func() bool {
 		return c.peer.count(t) >= c.sent() && complete(c.peer.all(t), c.last)
 	})
-	waitFor(t, "nothing is queued", func() bool { return c.status(t).QueuedMessages == 0 })
+	suite.WaitFor(t, "nothing is queued", func() bool { return c.status(t).QueuedMessages == 0 })
 	if s := c.status(t); s.Stats.Dropped+s.Stats.Rejected+s.Stats.DeadLetters > 0 || s.Error != "" {
 		t.Errorf("status in the end: %+v", s)
 	}
@@ -167,16 +167,16 @@ func (c *crossing) run(t *testing.T) {
 func (c *crossing) arrive(t testing.TB, n int) {
 	t.Helper()
 	from := c.peer.count(t)
-	waitFor(t, fmt.Sprintf("%d more messages come than %d", n, from), func() bool { return c.peer.count(t) >= from+n })
+	suite.WaitFor(t, fmt.Sprintf("%d more messages come than %d", n, from), func() bool { return c.peer.count(t) >= from+n })
 }
 
 // kill kills the service and starts it again.
 func (c *crossing) kill(t testing.TB, when string) {
 	t.Helper()
-	c.service.kill()
+	c.service.Kill()
 	t.Logf("killed %s: %d acknowledged, about %d came", when, c.publishers.acknowledged(), c.peer.count(t))
 	c.service = serve(t, c.service.dir, c.settings)
-	c.api.url = c.service.url
+	c.api.url = c.service.API
 }
 
 // sent gives how many messages were.

@@ -34,7 +34,7 @@ func TestUnaskedResponse(t *testing.T) {
 		t.Fatal("no request has come")
 	}
 	p.stop(t)
-	if log := p.stderr.String(); strings.Contains(log, secret) || strings.Contains(log, "Unsolicited") {
+	if log := p.Stderr.String(); strings.Contains(log, secret) || strings.Contains(log, "Unsolicited") {
 		t.Errorf("the log holds what the target said: %s", lastLines(log))
 	}
 }

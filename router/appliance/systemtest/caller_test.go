@@ -26,9 +26,9 @@ type caller struct {
 }
 
 // signIn begins a session.
-func signIn(t testing.TB, p *process, email, password string) *caller {
+func signIn(t testing.TB, p *service, email, password string) *caller {
 	t.Helper()
-	c := &caller{url: p.url, client: newClient(t)}
+	c := &caller{url: p.API, client: newClient(t)}
 	var session struct{ Token string }
 	c.must(t, "POST", "/api/auth/login", object{"email": email, "password": password}, &session)
 	c.token = session.Token
@@ -44,7 +44,7 @@ func newClient(t testing.TB) *http.Client {
 }
 
 // root signs the administrator in where the passwords are configured.
-func root(t testing.TB, p *process) *caller {
+func root(t testing.TB, p *service) *caller {
 	t.Helper()
 	c := signIn(t, p, rootEmail, rootPassword)
 	c.find(t)

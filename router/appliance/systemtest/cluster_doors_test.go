@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"signalbox/scripts/bench/packet"
+	"signalbox/scripts/suite"
 )
 
 // doors are filters to which a visitor may subscribe, each by a role of its own.
@@ -183,7 +184,7 @@ func (d *doors) judge(t testing.TB, machines ...*machine) {
 	}
 	for _, s := range slices.Backward(d.closed[max(0, len(d.closed)-10):]) {
 		for _, m := range machines {
-			waitFor(t, "the visitor is answered", func() bool {
+			suite.WaitFor(t, "the visitor is answered", func() bool {
 				open, known := knock(t, m, s.door)
 				if known && open {
 					t.Errorf("node %d: %s is open at last", m.id, s.door)

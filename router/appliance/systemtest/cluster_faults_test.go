@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"signalbox/scripts/suite"
 )
 
 // try asks a machine for a client, and notes what is known then. It tells whether
@@ -38,7 +40,7 @@ func (m *machine) try(t testing.TB, l *ledger, username string) bool {
 func (m *machine) insist(t testing.TB, l *ledger, prefix string) time.Duration {
 	t.Helper()
 	began, n := time.Now(), 0
-	waitFor(t, fmt.Sprintf("node %d acknowledges a change", m.id), func() bool {
+	suite.WaitFor(t, fmt.Sprintf("node %d acknowledges a change", m.id), func() bool {
 		n++
 		return m.try(t, l, fmt.Sprintf("%s-%d", prefix, n))
 	})
@@ -61,7 +63,7 @@ func startWriting(t testing.TB, l *ledger, prefix string, machines ...*machine) 
 	for _, m := range machines {
 		run := *m // as it is now: the machine may be started again meanwhile
 		w.done.Go(func() {
-			for i := 1; ctx.Err() == nil && !run.run.ended(); i++ {
+			for i := 1; ctx.Err() == nil && !run.run.Ended(); i++ {
 				run.try(t, l, fmt.Sprintf("%s-%d-%d", prefix, run.id, i))
 			}
 		})
@@ -111,7 +113,7 @@ func (c *club) killWhileWriting(t *testing.T, all *ledger, role string, killed *
 	l := newLedger(60)
 	w := startWriting(t, l, role, c.machines...)
 	l.await(t)
-	killed.run.kill()
+	killed.run.Kill()
 	for _, m := range left {
 		t.Logf("%s killed: node %d acknowledges after %v more", role, m.id, m.insist(t, l, fmt.Sprintf("%s-killed-%d", role, m.id)))
 	}
@@ -136,8 +138,8 @@ func TestClusterWithoutMajority(t *testing.T) {
 	l := newLedger(1)
 	last, back, lost := c.machines[0], c.machines[1], c.machines[2]
 	last.insist(t, l, "before")
-	back.run.kill()
-	lost.run.kill()
+	back.run.Kill()
+	lost.run.Kill()
 	c.await(t, "inactive", c.machines...)
 	refused := make(chan bool, 1)
 	began := time.Now()
@@ -156,8 +158,8 @@ func TestClusterWithoutMajority(t *testing.T) {
 	t.Logf("refused after %v", since(began))
 	back.start(t)
 	t.Logf("the second of three is back: changes after %v", last.insist(t, l, "again"))
-	waitFor(t, "the console has reached the second of three again", func() bool { return c.console.connected(t, c.brokers[back.id]) })
-	waitFor(t, "the leader tells the status", func() bool { // and it need not be the same all the while
+	suite.WaitFor(t, "the console has reached the second of three again", func() bool { return c.console.connected(t, c.brokers[back.id]) })
+	suite.WaitFor(t, "the leader tells the status", func() bool { // and it need not be the same all the while
 		got := c.status(t)
 		return got.Status == 200 && got.Data != nil && got.Data.State == 3
 	})
@@ -190,7 +192,7 @@ type result struct {
 func (c *club) wantStatus(t testing.TB, status int, states ...int) {
 	t.Helper()
 	var got result
-	waitFor(t, fmt.Sprintf("the status of the cluster is %d", status), func() bool { // a node may answer too late
+	suite.WaitFor(t, fmt.Sprintf("the status of the cluster is %d", status), func() bool { // a node may answer too late
 		got = c.status(t)
 		return got.Status == status
 	})
@@ -218,7 +220,7 @@ func (c *club) status(t testing.TB) result {
 func (c *club) wantForgotten(t *testing.T) {
 	t.Helper()
 	for _, m := range c.machines {
-		m.run.kill()
+		m.run.Kill()
 	}
 	c.await(t, "inactive", c.machines...)
 	c.wantStatus(t, 503)

@@ -102,7 +102,7 @@ func (tr *traffic) heard(all []fault) (heard []fault) {
 func (s *siege) wantOneServes(t testing.TB) {
 	t.Helper()
 	var leader *machine
-	waitFor(t, "the leader lets clients in", func() bool { // it may be a new one
+	suite.WaitFor(t, "the leader lets clients in", func() bool { // it may be a new one
 		leader, _ = s.leading(t)
 		return leader.admits(t, leader.mqtt, worker, passwordOf(worker))
 	})
@@ -175,7 +175,7 @@ func (s *siege) part(t *testing.T, keeper *sender, leaver *machine) {
 // cluster had.
 func wantAlone(t *testing.T, m *machine, keeper *sender) {
 	t.Helper()
-	waitFor(t, fmt.Sprintf("node %d serves by itself", m.id), func() bool { return m.admits(t, m.mqtt, worker, passwordOf(worker)) })
+	suite.WaitFor(t, fmt.Sprintf("node %d serves by itself", m.id), func() bool { return m.admits(t, m.mqtt, worker, passwordOf(worker)) })
 	wantRetained(t, m, keeper)
 	for _, name := range []string{"reader-1", "absent", "sender-0"} {
 		l, err := attachWithin(t.Context(), suite.HangLimit, m.mqtt, packet.Login{ClientID: name, Username: worker, Password: passwordOf(worker)})

@@ -6,6 +6,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"signalbox/scripts/suite"
 )
 
 // fault is something that happens to a cluster at work. It gives how long nothing
@@ -46,7 +48,7 @@ func (s *siege) victim(t testing.TB, leads bool) (*machine, []*machine) {
 func killed(leads bool) func(testing.TB, *siege) time.Duration {
 	return func(t testing.TB, s *siege) time.Duration {
 		m, others := s.victim(t, leads)
-		m.run.kill()
+		m.run.Kill()
 		took := s.recovery(t, others...)
 		s.more(t, 20)
 		s.back(t, m)
@@ -84,7 +86,7 @@ func rolling(t testing.TB, s *siege) (longest time.Duration) {
 func withoutData(leads bool) func(testing.TB, *siege) time.Duration {
 	return func(t testing.TB, s *siege) time.Duration {
 		m, others := s.victim(t, leads)
-		m.run.kill()
+		m.run.Kill()
 		took := s.recovery(t, others...)
 		s.doors.forget(m)
 		m.forget(t)
@@ -98,7 +100,7 @@ func withoutData(leads bool) func(testing.TB, *siege) time.Duration {
 func allKilled(t testing.TB, s *siege) time.Duration {
 	var all sync.WaitGroup
 	for _, m := range s.machines {
-		all.Go(m.run.kill)
+		all.Go(m.run.Kill)
 	}
 	all.Wait()
 	s.back(t, s.machines...)
@@ -109,10 +111,10 @@ func allKilled(t testing.TB, s *siege) time.Duration {
 // goes on it does not know yet that another one leads.
 func suspended(t testing.TB, s *siege) time.Duration {
 	m, others := s.victim(t, true)
-	m.run.signal(syscall.SIGSTOP)
+	m.run.Signal(syscall.SIGSTOP)
 	took := s.recovery(t, others...)
 	s.more(t, 20)
-	m.run.signal(syscall.SIGCONT)
+	m.run.Signal(syscall.SIGCONT)
 	return took
 }
 
@@ -121,10 +123,10 @@ func suspended(t testing.TB, s *siege) time.Duration {
 func majorityKilled(t testing.TB, s *siege) time.Duration {
 	last, others := s.victim(t, true)
 	for _, m := range others {
-		m.run.kill()
+		m.run.Kill()
 	}
 	if s.mode == "full" {
-		waitFor(t, "the last node serves clients no more", func() bool { return !last.admits(t, last.mqtt, visitor, passwordOf(visitor)) })
+		suite.WaitFor(t, "the last node serves clients no more", func() bool { return !last.admits(t, last.mqtt, visitor, passwordOf(visitor)) })
 	}
 	if last.try(t, s.ledger, s.group(last)) {
 		t.Errorf("node %d of %d acknowledged a change by itself", last.id, len(s.machines))

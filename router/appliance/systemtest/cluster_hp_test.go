@@ -7,6 +7,8 @@ import (
 	"os"
 	"slices"
 	"testing"
+
+	"signalbox/scripts/suite"
 )
 
 // TestClusterHP has clients publish and read on a cluster of which every node
@@ -147,7 +149,7 @@ func (c *club) retainEverywhere(t *testing.T) {
 	for _, m := range c.machines { // all set the same one
 		visit(t, m, fmt.Sprint("keeps-too-", m.id)).put(t, "cross/kept/all", fmt.Sprint(m.id), 1, true)
 	}
-	waitFor(t, "all nodes retain the same", func() bool {
+	suite.WaitFor(t, "all nodes retain the same", func() bool {
 		want := retainedAt(t, c.machines[0], "cross/kept/all")
 		return want != "" && !slices.ContainsFunc(c.machines, func(m *machine) bool { return retainedAt(t, m, "cross/kept/all") != want })
 	})
@@ -156,7 +158,7 @@ func (c *club) retainEverywhere(t *testing.T) {
 // wantKeptAt waits until a machine retains a payload for a topic.
 func wantKeptAt(t testing.TB, m *machine, topic, want string) {
 	t.Helper()
-	waitFor(t, fmt.Sprintf("node %d retains %q for %s", m.id, want, topic), func() bool { return retainedAt(t, m, topic) == want })
+	suite.WaitFor(t, fmt.Sprintf("node %d retains %q for %s", m.id, want, topic), func() bool { return retainedAt(t, m, topic) == want })
 }
 
 // askTopics asks for the topics of all nodes, and of each by its number, through

@@ -18,7 +18,7 @@ import (
 // machine is a place with a data directory and addresses of its own, on which
 // the program runs, ends and runs again.
 type machine struct {
-	run     *process
+	run     *service
 	api     *caller // of the service that runs there
 	dir     string
 	mqtt    string // host:port of the broker, for its clients
@@ -52,7 +52,7 @@ func startAll(t testing.TB, machines ...*machine) {
 		m.run = launch(t, m.dir, configured(settings{"BROKER_LISTEN": m.mqtt, "CLUSTER_LISTEN": m.cluster, "CLUSTER_ELECTION_TIMEOUT": m.silence, configFile: m.config}))
 	}
 	for _, m := range machines {
-		m.run.awaitGreeting(t)
+		m.run.awaitReady(t)
 		m.api = root(t, m.run)
 	}
 }
@@ -138,7 +138,7 @@ func (c *club) connect(t testing.TB, m *machine) {
 	c.console.must(t, "POST", c.console.inProject("/brokers"), object{"name": fmt.Sprint("n", m.id), "url": "mqtt://" + m.door,
 		"username": mqttAdmin, "password": mqttPassword}, &added)
 	c.brokers[m.id] = added.ID
-	waitFor(t, "the broker is known to be able to be a node", func() bool {
+	suite.WaitFor(t, "the broker is known to be able to be a node", func() bool {
 		return slices.Contains(c.console.capabilities(t, added.ID), "cluster")
 	})
 }
@@ -242,7 +242,7 @@ func (p picture) leader() int {
 // await waits until the cluster is in a state with these nodes.
 func (c *club) await(t testing.TB, state string, machines ...*machine) {
 	t.Helper()
-	waitFor(t, "the cluster is "+state, func() bool {
+	suite.WaitFor(t, "the cluster is "+state, func() bool {
 		p := c.picture(t)
 		return p.State == state && len(p.Nodes) == len(machines)
 	})
@@ -252,7 +252,7 @@ func (c *club) await(t testing.TB, state string, machines ...*machine) {
 func (c *club) leading(t testing.TB) (leader *machine, others []*machine) {
 	t.Helper()
 	id := 0
-	waitFor(t, "there is a leader", func() bool { id = c.picture(t).leader(); return id != 0 })
+	suite.WaitFor(t, "there is a leader", func() bool { id = c.picture(t).leader(); return id != 0 })
 	for _, m := range c.machines {
 		if m.id == id {
 			leader = m
@@ -285,7 +285,7 @@ func (m *machine) access(t testing.TB) string {
 // wantSame waits until machines have the same access control.
 func wantSame(t testing.TB, machines ...*machine) {
 	t.Helper()
-	waitFor(t, "all nodes have the same access control", func() bool {
+	suite.WaitFor(t, "all nodes have the same access control", func() bool {
 		want := machines[0].access(t)
 		return !slices.ContainsFunc(machines[1:], func(m *machine) bool { return m.access(t) != want })
 	})
@@ -304,8 +304,8 @@ func (m *machine) add(t testing.TB, username string) {
 func wantEverywhere(t testing.TB, username string, machines ...*machine) {
 	t.Helper()
 	for _, m := range machines {
-		waitFor(t, fmt.Sprintf("node %d has the client %s", m.id, username), func() bool { return m.knows(t, username) })
-		waitFor(t, fmt.Sprintf("node %d lets the client %s in", m.id, username), func() bool { // its rights may just change
+		suite.WaitFor(t, fmt.Sprintf("node %d has the client %s", m.id, username), func() bool { return m.knows(t, username) })
+		suite.WaitFor(t, fmt.Sprintf("node %d lets the client %s in", m.id, username), func() bool { // its rights may just change
 			return letsIn(t, m.mqtt, username, passwordOf(username))
 		})
 	}

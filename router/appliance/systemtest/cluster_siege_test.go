@@ -68,14 +68,14 @@ const pace = 25 * time.Millisecond
 
 // every does something again and again until the work ends, or the process that
 // it is done with.
-func (s *siege) every(p *process, do func(n int)) {
+func (s *siege) every(p *service, do func(n int)) {
 	next := time.NewTicker(pace)
 	defer next.Stop()
 	for n := 1; ; n++ {
 		select {
 		case <-next.C:
 			do(n)
-		case <-p.done:
+		case <-p.Done():
 			return
 		case <-s.ctx.Done():
 			return
@@ -129,7 +129,7 @@ func (s *siege) turnDoors(t testing.TB) {
 func (s *siege) more(t testing.TB, n int) {
 	t.Helper()
 	from := s.ledger.promises()
-	waitFor(t, "work goes on", func() bool { return s.ledger.promises() >= from+n })
+	suite.WaitFor(t, "work goes on", func() bool { return s.ledger.promises() >= from+n })
 }
 
 // recovery waits until machines acknowledge again, and gives how long that took.

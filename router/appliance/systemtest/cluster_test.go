@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"signalbox/scripts/suite"
 )
 
 // TestCluster takes brokers of three machines from nothing through the life of a
@@ -95,7 +97,7 @@ func (m *machine) wantMay(t testing.TB, role string, usernames ...string) {
 // for the rights that it had before.
 func (m *machine) subscribes(t testing.TB, username, filter string) (code byte) {
 	t.Helper()
-	waitFor(t, "a subscription is answered", func() bool {
+	suite.WaitFor(t, "a subscription is answered", func() bool {
 		d, err := logIn(t, m.mqtt, username, passwordOf(username))
 		if err != nil {
 			return false
@@ -187,7 +189,7 @@ func (c *club) bringBack(t *testing.T, m *machine) {
 // rejoin makes a machine that lost its data a node again.
 func (c *club) rejoin(t testing.TB, m *machine) {
 	t.Helper()
-	waitFor(t, "the console has reached the broker again", func() bool { return c.console.connected(t, c.brokers[m.id]) })
+	suite.WaitFor(t, "the console has reached the broker again", func() bool { return c.console.connected(t, c.brokers[m.id]) })
 	began := time.Now()
 	c.join(t, m)
 	answered := since(began)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"signalbox/scripts/bench/packet"
+	"signalbox/scripts/suite"
 )
 
 // note is a message: the nth of a publisher.
@@ -86,7 +87,7 @@ func (tr *traffic) acknowledged() int {
 func (tr *traffic) more(t testing.TB, n int) {
 	t.Helper()
 	from := tr.acknowledged()
-	waitFor(t, "messages are acknowledged", func() bool { return tr.acknowledged() >= from+n })
+	suite.WaitFor(t, "messages are acknowledged", func() bool { return tr.acknowledged() >= from+n })
 }
 
 // places are the addresses at which a client may be served.

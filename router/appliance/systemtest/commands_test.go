@@ -15,7 +15,7 @@ func TestHealthcheck(t *testing.T) {
 		t.Errorf("of a service that runs: %+v", got)
 	}
 	for _, path := range []string{"/healthz", "/readyz"} {
-		if got := (&caller{url: p.url, client: newClient(t)}).status(t, "GET", path, nil); got != 200 {
+		if got := (&caller{url: p.API, client: newClient(t)}).status(t, "GET", path, nil); got != 200 {
 			t.Errorf("%s: got %d without log-in, want 200", path, got)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/broker/brokertest"
+	"signalbox/scripts/suite"
 )
 
 // subcommands are all of "mosquitto_ctrl dynsec" but init, which only writes a
@@ -104,7 +105,7 @@ func TestMosquittoCtrl(t *testing.T) {
 		return finish(t, tool(t, "mosquitto_ctrl", address, mqttAdmin, password, append([]string{"dynsec"}, strings.Fields(line)...)...))
 	}
 	for _, line := range subcommands {
-		want, got := ctrl(real.Addr, string(real.AdminPassword), line), ctrl(p.mqtt, mqttPassword, line)
+		want, got := ctrl(real.Addr, string(real.AdminPassword), line), ctrl(p.MQTT, mqttPassword, line)
 		if diff := cmp.Diff(want, got, cmp.AllowUnexported(outcome{})); diff != "" {
 			t.Errorf("%s (-mosquitto +signalbox):\n%s", line, diff)
 		}
@@ -130,8 +131,8 @@ func TestMosquittoCtrl(t *testing.T) {
 			t.Errorf("%s:\n got %s\nwant %s", path, got, want)
 		}
 	}
-	join(t, p.mqtt, "pump-7", "better")
-	if letsIn(t, p.mqtt, "pump-7", "secret") {
+	join(t, p.MQTT, "pump-7", "better")
+	if letsIn(t, p.MQTT, "pump-7", "secret") {
 		t.Error("the old password is still taken")
 	}
 }
@@ -163,9 +164,9 @@ func TestMosquittoClients(t *testing.T) {
 	p := serve(t, dataDir(t), configured(nil))
 	r := root(t, p)
 	r.sensor(t, "pump-7", "secret")
-	watcher := listen(t, tool(t, "mosquitto_sub", p.mqtt, mqttAdmin, mqttPassword, "-V", "mqttv5", "-q", "1", "-t", "#", "-v"))
+	watcher := listen(t, tool(t, "mosquitto_sub", p.MQTT, mqttAdmin, mqttPassword, "-V", "mqttv5", "-q", "1", "-t", "#", "-v"))
 	pub := func(args ...string) outcome {
-		return finish(t, tool(t, "mosquitto_pub", p.mqtt, "pump-7", "secret", append([]string{"-V", "mqttv5", "-q", "1", "-m", "42"}, args...)...))
+		return finish(t, tool(t, "mosquitto_pub", p.MQTT, "pump-7", "secret", append([]string{"-V", "mqttv5", "-q", "1", "-m", "42"}, args...)...))
 	}
 	if got := pub("-t", "cmd/one"); !strings.Contains(got.stderr, "Not authorized") {
 		t.Errorf("publish to cmd/one: %+v", got)
@@ -173,24 +174,24 @@ func TestMosquittoClients(t *testing.T) {
 	if got := pub("-t", "plant/temperature"); got.code != 0 || got.stderr != "" {
 		t.Errorf("publish to plant/temperature: %+v", got)
 	}
-	waitFor(t, "the message has arrived", func() bool { return len(watcher.messages()) > 0 })
+	suite.WaitFor(t, "the message has arrived", func() bool { return len(watcher.messages()) > 0 })
 	if got := watcher.messages(); !slices.Equal(got, []string{"plant/temperature 42"}) {
 		t.Errorf("arrived: %q", got)
 	}
 
-	denied := finish(t, tool(t, "mosquitto_sub", p.mqtt, "pump-7", "secret", "-V", "mqttv5", "-t", "plant/#", "-W", "150"))
+	denied := finish(t, tool(t, "mosquitto_sub", p.MQTT, "pump-7", "secret", "-V", "mqttv5", "-t", "plant/#", "-W", "150"))
 	if !strings.Contains(denied.stdout+denied.stderr, "denied") {
 		t.Errorf("subscribe to plant/#: %+v", denied)
 	}
-	pump := listen(t, tool(t, "mosquitto_sub", p.mqtt, "pump-7", "secret", "-q", "1", "-t", "cmd/#", "-v"))
-	join(t, p.mqtt, mqttAdmin, mqttPassword).Publish("cmd/one", 1, false, "go")
-	waitFor(t, "the command has arrived", func() bool { return slices.Equal(pump.messages(), []string{"cmd/one go"}) })
+	pump := listen(t, tool(t, "mosquitto_sub", p.MQTT, "pump-7", "secret", "-q", "1", "-t", "cmd/#", "-v"))
+	join(t, p.MQTT, mqttAdmin, mqttPassword).Publish("cmd/one", 1, false, "go")
+	suite.WaitFor(t, "the command has arrived", func() bool { return slices.Equal(pump.messages(), []string{"cmd/one go"}) })
 
 	r.must(t, "PUT", r.at("/clients/enable"), object{"username": "pump-7", "enable": false}, nil)
-	waitFor(t, "mosquitto_sub is thrown out and stays out", func() bool {
-		return strings.Contains(pump.out.String(), "Connection Refused: not authorised")
+	suite.WaitFor(t, "mosquitto_sub is thrown out and stays out", func() bool {
+		return strings.Contains(pump.Stdout.String()+pump.Stderr.String(), "Connection Refused: not authorised")
 	})
-	if got := finish(t, tool(t, "mosquitto_pub", p.mqtt, "pump-7", "secret", "-t", "plant/x", "-m", "1")); got.code == 0 {
+	if got := finish(t, tool(t, "mosquitto_pub", p.MQTT, "pump-7", "secret", "-t", "plant/x", "-m", "1")); got.code == 0 {
 		t.Error("a disabled client may publish")
 	}
 }

@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"signalbox/scripts/process"
+	"signalbox/scripts/suite"
 )
 
 // databases are those of a service whose broker takes no part in clusters.
@@ -195,9 +198,9 @@ func TestDatabaseLostWhileRunning(t *testing.T) {
 				t.Parallel()
 				p := serve(t, dataDir(t), configured(nil))
 				lose(t, filepath.Join(p.dir, name))
-				waitFor(t, "the service has ended", p.ended)
-				if said := p.stderr.String(); p.code() != 1 || !strings.Contains(said, "signalbox: ") || !strings.Contains(said, filepath.Join(p.dir, name)) || !strings.Contains(said, what) {
-					t.Errorf("exit code %d: %s", p.code(), lastLines(said))
+				suite.WaitFor(t, "the service has ended", p.Ended)
+				if said := p.Stderr.String(); p.ExitCode() != 1 || !strings.Contains(said, "signalbox: ") || !strings.Contains(said, filepath.Join(p.dir, name)) || !strings.Contains(said, what) {
+					t.Errorf("exit code %d: %s", p.ExitCode(), lastLines(said))
 				}
 			})
 		}
@@ -237,18 +240,18 @@ func TestDamageWhileRunning(t *testing.T) {
 	wantDamageTold(t, p, path)
 }
 
-func wantDamageTold(t *testing.T, p *process, path string) {
+func wantDamageTold(t *testing.T, p *service, path string) {
 	t.Helper()
-	p.awaitGreeting(t)
+	p.awaitReady(t)
 	r := root(t, p)
-	waitFor(t, "the service is not ready", func() bool { return r.status(t, "GET", "/readyz", nil) == http.StatusServiceUnavailable })
+	suite.WaitFor(t, "the service is not ready", func() bool { return r.status(t, "GET", "/readyz", nil) == http.StatusServiceUnavailable })
 	if _, answer, err := r.do(t.Context(), "GET", "/readyz", nil); err != nil || !strings.Contains(string(answer), filepath.Base(path)) || !strings.Contains(string(answer), "damaged") {
 		t.Errorf("/readyz: %s, %v", answer, err)
 	}
-	waitFor(t, "the log names the file", func() bool {
-		return strings.Contains(p.stderr.String(), path+" is damaged") && strings.Contains(p.stderr.String(), "level=ERROR")
+	suite.WaitFor(t, "the log names the file", func() bool {
+		return strings.Contains(p.Stderr.String(), path+" is damaged") && strings.Contains(p.Stderr.String(), "level=ERROR")
 	})
-	p.kill()
+	p.Kill()
 }
 
 // rootPage gives the page at which a table begins.
@@ -305,7 +308,7 @@ cat /dev/zero >"$1/filler" 2>/dev/null
 rm "$1/filler"
 exec "$0" export dynsec "$1/out"`
 	dir, mount := used(t), t.TempDir()
-	cmd := exec.Command("/bin/sh", "-c", script, program, mount, dir)
+	cmd := exec.Command("/bin/sh", "-c", script, process.Program, mount, dir)
 	cmd.Env, cmd.SysProcAttr = configured(nil).environ(mount), ownMounts()
 	if err := exec.Command("unshare", "-rm", "true").Run(); err != nil && os.Geteuid() != 0 {
 		t.Skip("this user may not mount, so there is no full disk")

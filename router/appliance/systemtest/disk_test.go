@@ -10,6 +10,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"signalbox/scripts/process"
+	"signalbox/scripts/suite"
 )
 
 // TestFullDisk fills the disk under a service. /readyz says so and the log what
@@ -21,11 +24,11 @@ func TestFullDisk(t *testing.T) {
 	r := root(t, p)
 	r.sensor(t, "pump-7", "secret")
 	fill := p.fill(t)
-	waitFor(t, "the service notices that the disk is full", func() bool {
+	suite.WaitFor(t, "the service notices that the disk is full", func() bool {
 		acknowledgedOrNot(t, p)
 		return r.status(t, "GET", "/readyz", nil) == http.StatusServiceUnavailable
 	})
-	waitFor(t, "the reason is told", func() bool { return strings.Contains(p.stderr.String(), "free some space") })
+	suite.WaitFor(t, "the reason is told", func() bool { return strings.Contains(p.Stderr.String(), "free some space") })
 	if status := r.status(t, "GET", "/healthz", nil); status != http.StatusOK {
 		t.Errorf("/healthz: %d", status)
 	}
@@ -33,7 +36,7 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("clients %q", got)
 	}
 	made := 0
-	waitFor(t, "no client can be created", func() bool { // some find room where something larger has found none
+	suite.WaitFor(t, "no client can be created", func() bool { // some find room where something larger has found none
 		status := r.status(t, "POST", r.at("/clients"), object{"username": fmt.Sprint("early-", made), "password": "secret"})
 		if status != http.StatusNoContent && status < 500 {
 			t.Errorf("create a client on a full disk: %d", status)
@@ -41,62 +44,56 @@ func TestFullDisk(t *testing.T) {
 		made++
 		return status >= 500
 	})
-	d := join(t, p.mqtt, "pump-7", "secret")
+	d := join(t, p.MQTT, "pump-7", "secret")
 	acknowledged(t, d.Publish("plant/pump-7", 1, false, "nobody waits for it"))
 
 	if err := os.Remove(fill); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "the service is ready again", func() bool {
+	suite.WaitFor(t, "the service is ready again", func() bool {
 		return r.status(t, "GET", "/readyz", nil) == http.StatusOK
 	})
-	retained := join(t, p.mqtt, mqttAdmin, mqttPassword)
+	retained := join(t, p.MQTT, mqttAdmin, mqttPassword)
 	acknowledged(t, retained.Publish("kept", 1, true, "there is room"))
 	r.must(t, "POST", r.at("/clients"), object{"username": "late", "password": "secret"}, nil)
 	p.stop(t)
 }
 
 // acknowledgedOrNot publishes something large that must be kept.
-func acknowledgedOrNot(t *testing.T, p *process) {
+func acknowledgedOrNot(t *testing.T, p *service) {
 	t.Helper()
-	d := join(t, p.mqtt, mqttAdmin, mqttPassword)
+	d := join(t, p.MQTT, mqttAdmin, mqttPassword)
 	d.Publish("kept", 1, true, make([]byte, 256<<10))
 	d.Disconnect(100) // with an acknowledgement or without
 }
 
 // serveOnSmallDisk is serve with a data directory that is a file system of its
 // own, which nobody but the service sees and which ends with it.
-func serveOnSmallDisk(t *testing.T, s settings) *process {
+func serveOnSmallDisk(t *testing.T, s settings) *service {
 	t.Helper()
 	dir := dataDir(t)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	p := &process{dir: dir, done: make(chan struct{})}
-	p.cmd = exec.Command("/bin/sh", "-c", `mount -t tmpfs -o size=8m,mode=0700 none "$1" && exec "$0" serve`, program, dir)
-	p.cmd.Env, p.cmd.Dir = s.environ(dir), t.TempDir()
-	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
-	p.cmd.SysProcAttr = ownMounts()
-	err := p.cmd.Start()
+	cmd := exec.Command("/bin/sh", "-c", `mount -t tmpfs -o size=8m,mode=0700 none "$1" && exec "$0" serve`, process.Program, dir)
+	cmd.Env, cmd.Dir, cmd.SysProcAttr = s.environ(dir), t.TempDir(), ownMounts()
+	started, err := process.Serve(cmd)
 	if errors.Is(err, syscall.EPERM) {
 		t.Skip("this user may not mount, so there is no full disk")
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	go func() {
-		defer close(p.done)
-		p.cmd.Wait() //nolint:errcheck // the state tells how it ended
-	}()
-	t.Cleanup(p.kill)
-	p.awaitGreeting(t)
+	t.Cleanup(started.Kill)
+	p := &service{started, dir}
+	p.awaitReady(t)
 	return p
 }
 
 // ownMounts lets a process mount for itself; who is not root becomes so in a
 // namespace of users.
 func ownMounts() *syscall.SysProcAttr {
-	a := dieWithParent()
+	a := process.DieWithParent()
 	a.Unshareflags = syscall.CLONE_NEWNS
 	if os.Geteuid() != 0 {
 		a.Cloneflags = syscall.CLONE_NEWUSER
@@ -108,9 +105,9 @@ func ownMounts() *syscall.SysProcAttr {
 
 // fill leaves no room in the process's data directory, as that sees it, and
 // gives the path of the file that takes it.
-func (p *process) fill(t *testing.T) (path string) {
+func (p *service) fill(t *testing.T) (path string) {
 	t.Helper()
-	path = filepath.Join(fmt.Sprintf("/proc/%d/root", p.cmd.Process.Pid), p.dir, "filler")
+	path = filepath.Join(fmt.Sprintf("/proc/%d/root", p.Pid()), p.dir, "filler")
 	f, err := os.Create(path)
 	for block := make([]byte, 4<<10); err == nil; {
 		_, err = f.Write(block)

@@ -25,13 +25,13 @@ func credentials(text string) map[string][2]string {
 }
 
 // wantEntry makes sure that both administrators get in.
-func wantEntry(t *testing.T, p *process, who map[string][2]string) {
+func wantEntry(t *testing.T, p *service, who map[string][2]string) {
 	t.Helper()
 	if len(who) != 2 {
 		t.Fatalf("got credentials %v, want those of two administrators", slices.Collect(maps.Keys(who)))
 	}
 	signIn(t, p, who["API"][0], who["API"][1])
-	join(t, p.mqtt, who["MQTT"][0], who["MQTT"][1])
+	join(t, p.MQTT, who["MQTT"][0], who["MQTT"][1])
 }
 
 func TestFirstStartGeneratesPasswords(t *testing.T) {
@@ -45,14 +45,14 @@ func TestFirstStartGeneratesPasswords(t *testing.T) {
 		t.Errorf("mode of initial-credentials: got %v, want 0600", got)
 	}
 	p.stop(t)
-	if !strings.Contains(p.stdout.String(), path) {
-		t.Errorf("the file with the passwords is not named:\n%s", p.stdout.String())
+	if !strings.Contains(p.Stdout.String(), path) {
+		t.Errorf("the file with the passwords is not named:\n%s", p.Stdout.String())
 	}
 	for who, c := range kept {
-		if strings.Contains(p.stdout.String(), c[1]) {
+		if strings.Contains(p.Stdout.String(), c[1]) {
 			t.Errorf("the password of the %s administrator was printed where no person reads", who)
 		}
-		if strings.Contains(p.stderr.String(), c[1]) {
+		if strings.Contains(p.Stderr.String(), c[1]) {
 			t.Errorf("the password of the %s administrator is in the log", who)
 		}
 		if got := holders(t, dir, c[1]); !slices.Equal(got, []string{"initial-credentials"}) {
@@ -62,7 +62,7 @@ func TestFirstStartGeneratesPasswords(t *testing.T) {
 	again := serve(t, dir, nil)
 	wantEntry(t, again, kept)
 	again.stop(t)
-	if said := again.stdout.String(); len(credentials(said)) != 0 || strings.Contains(said, "First start") {
+	if said := again.Stdout.String(); len(credentials(said)) != 0 || strings.Contains(said, "First start") {
 		t.Errorf("the second start speaks of passwords:\n%s", said)
 	}
 }
@@ -98,10 +98,10 @@ func TestConfiguredPasswordsAreNotShown(t *testing.T) {
 	dir := dataDir(t)
 	p := serve(t, dir, configured(nil))
 	root(t, p)
-	join(t, p.mqtt, mqttAdmin, mqttPassword)
+	join(t, p.MQTT, mqttAdmin, mqttPassword)
 	p.stop(t)
 	for _, password := range []string{rootPassword, mqttPassword} {
-		if strings.Contains(p.stdout.String()+p.stderr.String(), password) {
+		if strings.Contains(p.Stdout.String()+p.Stderr.String(), password) {
 			t.Errorf("%q was printed or logged", password)
 		}
 		if got := holders(t, dir, password); len(got) != 0 {
@@ -115,8 +115,8 @@ func TestConfiguredPasswordsAreNotShown(t *testing.T) {
 	other := serve(t, dir, settings{"ADMIN_EMAIL": "other@example.com", "ADMIN_PASSWORD": "another password",
 		"BROKER_ADMIN_USERNAME": "other", "BROKER_ADMIN_PASSWORD": "another password"})
 	r := root(t, other)
-	join(t, other.mqtt, mqttAdmin, mqttPassword)
-	if letsIn(t, other.mqtt, "other", "another password") || letsIn(t, other.mqtt, mqttAdmin, "another password") {
+	join(t, other.MQTT, mqttAdmin, mqttPassword)
+	if letsIn(t, other.MQTT, "other", "another password") || letsIn(t, other.MQTT, mqttAdmin, "another password") {
 		t.Error("broker.admin_* counted on the second start")
 	}
 	login := object{"email": "other@example.com", "password": "another password"}
@@ -134,7 +134,7 @@ func TestCredentialsOfALaterBroker(t *testing.T) {
 	p := serve(t, dir, nil)
 	wantEntry(t, p, credentials(read(t, filepath.Join(dir, "initial-credentials"))))
 	p.stop(t)
-	if said := p.stdout.String(); !strings.Contains(said, "initial-credentials") {
+	if said := p.Stdout.String(); !strings.Contains(said, "initial-credentials") {
 		t.Errorf("this start generated the broker's password, but printed %s", said)
 	}
 }
@@ -155,8 +155,8 @@ func TestPasswordThatCannotBeKept(t *testing.T) {
 				t.Fatal(err)
 			}
 			failed := launch(t, dir, s)
-			if code := failed.code(); code != 1 {
-				t.Fatalf("got exit code %d, want 1: %s", code, failed.stdout.String())
+			if code := failed.ExitCode(); code != 1 {
+				t.Fatalf("got exit code %d, want 1: %s", code, failed.Stdout.String())
 			}
 			if err := os.Remove(path); err != nil {
 				t.Fatal(err)
@@ -175,16 +175,16 @@ func TestPasswordThatCannotBeKept(t *testing.T) {
 // credentials says.
 func TestCampaignKillDuringFirstStart(t *testing.T) {
 	t.Parallel()
-	interruptFirstStart(t, func(t *testing.T, p *process) { p.kill() })
+	interruptFirstStart(t, func(t *testing.T, p *service) { p.Kill() })
 }
 
 // TestCampaignStopDuringFirstStart is told to stop before it is ready.
 func TestCampaignStopDuringFirstStart(t *testing.T) {
 	t.Parallel()
-	interruptFirstStart(t, func(t *testing.T, p *process) { p.stop(t) })
+	interruptFirstStart(t, func(t *testing.T, p *service) { p.stop(t) })
 }
 
-func interruptFirstStart(t *testing.T, interrupt func(*testing.T, *process)) {
+func interruptFirstStart(t *testing.T, interrupt func(*testing.T, *service)) {
 	t.Helper()
 	for _, name := range []string{"signalbox.lock", "signalbox.db", "secret.key", "initial-credentials", "broker.db", "broker.db-wal"} {
 		t.Run(name, func(t *testing.T) {
@@ -200,10 +200,10 @@ func interruptFirstStart(t *testing.T, interrupt func(*testing.T, *process)) {
 
 // awaitFile looks more often than waitFor does: the moments that matter are
 // short.
-func (p *process) awaitFile(name string) {
+func (p *service) awaitFile(name string) {
 	again := time.NewTicker(200 * time.Microsecond)
 	defer again.Stop()
-	for !p.ended() {
+	for !p.Ended() {
 		if _, err := os.Lstat(filepath.Join(p.dir, name)); err == nil {
 			return
 		}

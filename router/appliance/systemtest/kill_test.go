@@ -66,7 +66,7 @@ type campaign struct {
 }
 
 // round writes, kills after n acknowledgements, starts again and compares.
-func (c *campaign) round(t *testing.T, p *process, n int) *process {
+func (c *campaign) round(t *testing.T, p *service, n int) *service {
 	t.Helper()
 	c.rounds++
 	prefix := fmt.Sprintf("r%04d", c.rounds)
@@ -74,7 +74,7 @@ func (c *campaign) round(t *testing.T, p *process, n int) *process {
 	var writers sync.WaitGroup
 	c.startWriters(t, p, l, prefix, &writers)
 	l.await(t)
-	p.kill()
+	p.Kill()
 	c.kills++
 	writers.Wait()
 	p = c.restart(t)
@@ -83,7 +83,7 @@ func (c *campaign) round(t *testing.T, p *process, n int) *process {
 }
 
 // startWriters prepares what they share and lets them go.
-func (c *campaign) startWriters(t *testing.T, p *process, l *ledger, prefix string, writers *sync.WaitGroup) {
+func (c *campaign) startWriters(t *testing.T, p *service, l *ledger, prefix string, writers *sync.WaitGroup) {
 	t.Helper()
 	api := apiDoor{t, t.Context(), c.root}
 	control := []*controlDoor{newControlDoor(t, p, "one"), newControlDoor(t, p, "two")}
@@ -99,15 +99,15 @@ func (c *campaign) startWriters(t *testing.T, p *process, l *ledger, prefix stri
 
 // restart starts the service after a kill. Now and then it is killed once more
 // while it starts.
-func (c *campaign) restart(t *testing.T) *process {
+func (c *campaign) restart(t *testing.T) *service {
 	t.Helper()
 	if c.random.IntN(5) == 0 {
 		p := launch(t, c.dir, configured(nil))
 		select {
-		case <-p.done:
+		case <-p.Done():
 		case <-time.After(time.Duration(c.random.IntN(200)) * time.Millisecond):
 		}
-		p.kill()
+		p.Kill()
 		c.kills++
 	}
 	began := time.Now()
@@ -115,12 +115,12 @@ func (c *campaign) restart(t *testing.T) *process {
 	took := time.Since(began)
 	c.restarts += took
 	c.slowest = max(c.slowest, took)
-	c.root.url = p.url
+	c.root.url = p.API
 	return p
 }
 
 // compare holds what is there against what was promised in the last round.
-func (c *campaign) compare(t *testing.T, p *process, l *ledger, prefix string) {
+func (c *campaign) compare(t *testing.T, p *service, l *ledger, prefix string) {
 	t.Helper()
 	c.acknowledged += l.acknowledged()
 	clients := c.clients(t, prefix)
@@ -220,10 +220,10 @@ func (c *campaign) compareRoles(t *testing.T, prefix string, l *ledger) {
 
 // tryPassword logs a client of the round in: the hash is stored elsewhere
 // than the record.
-func (c *campaign) tryPassword(t *testing.T, p *process, clients map[string]record) {
+func (c *campaign) tryPassword(t *testing.T, p *service, clients map[string]record) {
 	t.Helper()
 	for name := range clients {
-		if _, err := logInAs(t, p.mqtt, name+"-id", name, passwordOf(name)); err != nil {
+		if _, err := logInAs(t, p.MQTT, name+"-id", name, passwordOf(name)); err != nil {
 			t.Errorf("log in as %s: %v", name, err)
 		}
 		return // each log-in costs a hash

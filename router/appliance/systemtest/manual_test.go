@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"signalbox/scripts/process"
 	"signalbox/scripts/suite"
 )
 
@@ -94,8 +95,8 @@ func runInNamespace(t *testing.T, script string) {
 	cmd := exec.CommandContext(ctx, "unshare", "--net", "--pid", "--fork", "--kill-child",
 		"bash", "-euxo", "pipefail", "-c", "{ ip link set lo up; } 2>/dev/null\n"+script)
 	cmd.Dir = dir
-	cmd.Env = []string{"PATH=" + filepath.Dir(program) + ":/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + dir}
-	cmd.SysProcAttr = dieWithParent()
+	cmd.Env = []string{"PATH=" + filepath.Dir(process.Program) + ":/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + dir}
+	cmd.SysProcAttr = process.DieWithParent()
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Errorf("%v; the last lines:\n%s", err, lastLines(string(out)))

@@ -2,7 +2,6 @@ package systemtest
 
 import (
 	"net"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -10,6 +9,7 @@ import (
 
 	mqtt "github.com/eclipse/paho.mqtt.golang"
 
+	"signalbox/scripts/process"
 	"signalbox/scripts/suite"
 )
 
@@ -102,55 +102,42 @@ func tool(t testing.TB, name, address, username, password string, args ...string
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
-		if os.Getenv("CI") != "" {
-			t.Fatalf("%s is not installed (apt-get install mosquitto-clients)", name)
-		}
-		t.Skipf("%s is not installed (apt-get install mosquitto-clients)", name)
+		process.Missing(t, name+" is not installed (apt-get install mosquitto-clients)")
 	}
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(path, append([]string{"-h", host, "-p", port, "-u", username, "-P", password}, args...)...)
-	cmd.SysProcAttr = dieWithParent()
+	cmd.SysProcAttr = process.DieWithParent()
 	cmd.Env = []string{"HOME=" + t.TempDir()} // no configuration of the user's own
 	return cmd
 }
 
 // listener is a mosquitto_sub that runs beside the test.
-type listener struct {
-	out  output
-	cmd  *exec.Cmd
-	done chan struct{}
-}
+type listener struct{ *process.Process }
 
-// listen starts mosquitto_sub and waits until its subscription is answered.
-// stdbuf makes it write line by line, also where nobody sees a terminal.
+// listen starts mosquitto_sub and waits until its subscription is acknowledged.
+// stdbuf makes it write line by line, also without a terminal.
 func listen(t testing.TB, cmd *exec.Cmd) *listener {
 	t.Helper()
-	l := &listener{cmd: cmd, done: make(chan struct{})}
 	cmd.Args = append([]string{"stdbuf", "-oL", cmd.Path}, append(cmd.Args[1:], "-d")...)
 	cmd.Path = "/usr/bin/stdbuf"
-	cmd.Stdout, cmd.Stderr = &l.out, &l.out
-	if err := cmd.Start(); err != nil {
+	p, err := process.Start(cmd, func(line string) bool { return strings.Contains(line, "received SUBACK") })
+	if err != nil {
 		t.Fatal(err)
 	}
-	go func() {
-		defer close(l.done)
-		cmd.Wait() //nolint:errcheck // the state tells how it ended
-	}()
-	t.Cleanup(func() {
-		cmd.Process.Kill() //nolint:errcheck // it may have ended
-		<-l.done
-	})
-	waitFor(t, "mosquitto_sub is subscribed", func() bool { return strings.Contains(l.out.String(), "received SUBACK") })
-	return l
+	t.Cleanup(p.Kill)
+	if err := p.AwaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return &listener{p}
 }
 
 // messages lists the lines that are no notes of the tool about its packets.
 func (l *listener) messages() []string {
 	var lines []string
-	for line := range strings.Lines(l.out.String()) {
+	for line := range strings.Lines(l.Stdout.String() + l.Stderr.String()) {
 		if !strings.HasPrefix(line, "Client ") && !strings.HasPrefix(line, "Subscribed ") {
 			lines = append(lines, strings.TrimSpace(line))
 		}

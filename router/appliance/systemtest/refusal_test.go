@@ -14,6 +14,7 @@ import (
 	_ "modernc.org/sqlite" // opens the databases as another release would
 
 	"signalbox/broker/brokertest"
+	"signalbox/scripts/process"
 )
 
 // wantRefusal runs "serve", which must end with exit code 1 and one sentence
@@ -277,7 +278,7 @@ func TestBadCertificateIsRefused(t *testing.T) {
 	write(t, cert, string(pair.Cert))
 	write(t, config, "broker:\n  listeners:\n  - {protocol: mqtts, address: '127.0.0.1:0', cert_file: '"+cert+"', key_file: '"+missing+"'}\n")
 	dir := dataDir(t)
-	cmd := exec.Command(program, "serve", "--config", config)
+	cmd := exec.Command(process.Program, "serve", "--config", config)
 	cmd.Env = settings(nil).environ(dir)
 	wantRefused(t, finish(t, cmd), "broker.listeners[0]", missing)
 	if got := snapshot(t, dir); len(got) != 0 {

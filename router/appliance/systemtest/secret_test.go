@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"signalbox/broker/brokertest"
+	"signalbox/scripts/suite"
 )
 
 // TestRotateSecret seals what a service stores with a new key: the connection to a
@@ -78,7 +79,7 @@ func wantSecretsWork(t *testing.T, dir string, s settings, brokerID string) {
 	t.Helper()
 	p := serve(t, dir, s)
 	r := root(t, p)
-	waitFor(t, "the remote broker is connected", func() bool { return r.connected(t, brokerID) })
+	suite.WaitFor(t, "the remote broker is connected", func() bool { return r.connected(t, brokerID) })
 	if got := r.text(t, r.at("/bridges/http-bridge/config")); !strings.Contains(got, "127.0.0.1:1/ingest") {
 		t.Errorf("the bridge's configuration: %s", got)
 	}

@@ -38,8 +38,8 @@ func TestStopUnderLoad(t *testing.T) {
 			l.await(t)
 			late, signalled := begin(t, r, "late"), time.Now()
 			l.asked("late")
-			p.signal(s)
-			waitFor(t, "no more connections are taken", func() bool { return !accepts(p.url) })
+			p.Signal(s)
+			suite.WaitFor(t, "no more connections are taken", func() bool { return !accepts(p.API) })
 			if got, err := late.finish(); got == http.StatusNoContent {
 				l.promised("late", there)
 			} else if err == nil || time.Since(signalled) < drainTime {
@@ -50,7 +50,7 @@ func TestStopUnderLoad(t *testing.T) {
 			if got, err := os.ReadFile(filepath.Join(dir, "signalbox.db-wal")); len(got) > 0 {
 				t.Errorf("signalbox.db was not checkpointed: %d bytes are left in its log (%v)", len(got), err)
 			}
-			r.url = serve(t, dir, configured(nil)).url
+			r.url = serve(t, dir, configured(nil)).API
 			present := map[string]bool{}
 			for _, name := range r.names(t, "clients") {
 				present[name] = true
@@ -73,10 +73,10 @@ type load struct {
 	sync.WaitGroup
 }
 
-func (w *load) start(p *process, r *caller, l *ledger) {
+func (w *load) start(p *service, r *caller, l *ledger) {
 	for i := range 3 {
 		w.Go(func() { w.createClients(r, l, fmt.Sprintf("http-%d", i)) })
-		d := join(w.t, p.mqtt, "pump-7", "secret")
+		d := join(w.t, p.MQTT, "pump-7", "secret")
 		w.Go(func() { publish(d, l) })
 	}
 }
@@ -176,16 +176,16 @@ func TestStopDespiteStuckClients(t *testing.T) {
 	p := serve(t, dir, configured(nil))
 	r := root(t, p)
 	begin(t, r, "never")
-	silent, err := net.Dial("tcp", p.mqtt)
+	silent, err := net.Dial("tcp", p.MQTT)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	d := join(t, p.mqtt, mqttAdmin, mqttPassword)
+	d := join(t, p.MQTT, mqttAdmin, mqttPassword)
 	stuck := make(chan struct{})
 	defer close(stuck)
 	acknowledged(t, d.Subscribe("flood", 0, func(mqtt.Client, mqtt.Message) { <-stuck }))
-	flooder := join(t, p.mqtt, mqttAdmin, mqttPassword)
+	flooder := join(t, p.MQTT, mqttAdmin, mqttPassword)
 	for range 100 {
 		flooder.Publish("flood", 0, false, strings.Repeat("x", 100_000))
 	}
@@ -193,7 +193,7 @@ func TestStopDespiteStuckClients(t *testing.T) {
 	if got := files(t, dir, "*-wal"); len(got) > 0 {
 		t.Errorf("not checkpointed: %v", got)
 	}
-	r.url = serve(t, dir, configured(nil)).url
+	r.url = serve(t, dir, configured(nil)).API
 	if names := r.names(t, "clients"); len(names) != 1 {
 		t.Errorf("got clients %v, want the administrator only", names)
 	}
@@ -230,7 +230,7 @@ func TestRestartKeepsEverything(t *testing.T) {
 
 	p = serve(t, dir, configured(nil))
 	embedded := r.embedded
-	r.url = p.url
+	r.url = p.API
 	r.find(t)
 	if r.embedded != embedded {
 		t.Errorf("id of the embedded broker: got %s, was %s", r.embedded, embedded)
@@ -250,7 +250,7 @@ func TestRestartKeepsEverything(t *testing.T) {
 	if record.Name != "plant" || record.URL != "mqtt://127.0.0.1:1" || record.Description != "far away" || !record.HasPassword {
 		t.Errorf("broker connection: got %+v, want %v", record, connection)
 	}
-	if letsIn(t, p.mqtt, "pump-7", "secret") {
+	if letsIn(t, p.MQTT, "pump-7", "secret") {
 		t.Error("a disabled client gets in after a restart")
 	}
 }
@@ -266,9 +266,9 @@ func TestBrokerSwitchedOff(t *testing.T) {
 	p.stop(t)
 
 	off := serve(t, dir, configured(settings{"BROKER_LISTEN": address, "BROKER_ENABLED": "false"}))
-	r.url = off.url
-	if off.mqtt != "" || accepts("http://"+address) {
-		t.Errorf("a broker is served at %q", off.mqtt)
+	r.url = off.API
+	if off.MQTT != "" || accepts("http://"+address) {
+		t.Errorf("a broker is served at %q", off.MQTT)
 	}
 	if got := r.status(t, "GET", "/readyz", nil); got != 200 {
 		t.Errorf("/readyz: got %d, want 200", got)
@@ -279,9 +279,9 @@ func TestBrokerSwitchedOff(t *testing.T) {
 	off.stop(t)
 
 	p = serve(t, dir, configured(nil))
-	r.url = p.url
+	r.url = p.API
 	if r.find(t); r.embedded != was {
 		t.Errorf("id of the embedded broker: got %s, was %s", r.embedded, was)
 	}
-	join(t, p.mqtt, "pump-7", "secret")
+	join(t, p.MQTT, "pump-7", "secret")
 }

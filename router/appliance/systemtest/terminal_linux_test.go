@@ -10,6 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	"signalbox/scripts/process"
+	"signalbox/scripts/suite"
 )
 
 // TestPasswordsAreShownAtATerminal makes the first start at a terminal, where a person
@@ -17,25 +20,23 @@ import (
 func TestPasswordsAreShownAtATerminal(t *testing.T) {
 	t.Parallel()
 	ours, theirs := openTerminal(t)
-	p := &process{dir: dataDir(t), done: make(chan struct{})}
-	p.cmd = prepare(settings(nil).environ(p.dir), "serve")
-	p.cmd.Stdout, p.cmd.Stderr = theirs, &p.stderr
-	if err := p.cmd.Start(); err != nil {
+	dir := dataDir(t)
+	cmd := prepare(settings(nil).environ(dir), "serve")
+	cmd.Stdout = theirs
+	started, err := process.Serve(cmd)
+	if err != nil {
 		t.Fatal(err)
 	}
 	theirs.Close()
-	go func() {
-		defer close(p.done)
-		p.cmd.Wait() //nolint:errcheck // the state tells how it ended
-	}()
-	t.Cleanup(p.kill)
+	t.Cleanup(started.Kill)
+	p := &service{started, dir}
 	copied := make(chan struct{})
 	go func() {
 		defer close(copied)
-		io.Copy(&p.stdout, ours) //nolint:errcheck // ends with the process
+		io.Copy(&p.Stdout, ours) //nolint:errcheck // ends with the process
 	}()
-	shown := func() map[string][2]string { return credentials(strings.ReplaceAll(p.stdout.String(), "\r\n", "\n")) }
-	waitFor(t, "the passwords are shown", func() bool { return p.ended() || len(shown()) == 2 })
+	shown := func() map[string][2]string { return credentials(strings.ReplaceAll(p.Stdout.String(), "\r\n", "\n")) }
+	suite.WaitFor(t, "the passwords are shown", func() bool { return p.Ended() || len(shown()) == 2 })
 	p.stop(t)
 	<-copied
 	if diff := cmp.Diff(credentials(read(t, filepath.Join(p.dir, "initial-credentials"))), shown()); diff != "" {

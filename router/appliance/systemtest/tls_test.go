@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"signalbox/broker/brokertest"
+	"signalbox/scripts/suite"
 )
 
 // TestTLS serves HTTPS, takes a renewed certificate up without a restart, and
@@ -19,10 +20,10 @@ func TestTLS(t *testing.T) {
 	ca, files := brokertest.NewCA(t), certificateFiles{dir: t.TempDir()}
 	files.install(t, ca, "first")
 	p := serve(t, dataDir(t), configured(settings{"HTTP_TLS_CERT_FILE": files.cert(), "HTTP_TLS_KEY_FILE": files.key()}))
-	if !strings.HasPrefix(p.url, "https://") {
-		t.Fatalf("the greeting says %s", p.url)
+	if !strings.HasPrefix(p.API, "https://") {
+		t.Fatalf("the greeting says %s", p.API)
 	}
-	address := strings.TrimPrefix(p.url, "https://")
+	address := strings.TrimPrefix(p.API, "https://")
 	if got := shown(t, address, ca); got != "first" {
 		t.Errorf("shown: certificate of %q, want first", got)
 	}
@@ -38,14 +39,14 @@ func TestTLS(t *testing.T) {
 	}
 
 	files.put(t, files.cert(), "half a renewal")
-	waitFor(t, "the service has noticed", func() bool {
+	suite.WaitFor(t, "the service has noticed", func() bool {
 		if got := shown(t, address, ca); got != "first" {
 			t.Fatalf("with unusable files: certificate of %q", got)
 		}
-		return strings.Contains(p.stderr.String(), "certificate not reloaded")
+		return strings.Contains(p.Stderr.String(), "certificate not reloaded")
 	})
 	files.install(t, ca, "second")
-	waitFor(t, "the renewed certificate is shown", func() bool { return shown(t, address, ca) == "second" })
+	suite.WaitFor(t, "the renewed certificate is shown", func() bool { return shown(t, address, ca) == "second" })
 	p.stop(t)
 }
 

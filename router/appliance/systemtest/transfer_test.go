@@ -44,7 +44,7 @@ func wantImported(t *testing.T, got outcome, report string) {
 
 // wantMosquittosClients makes sure that a broker has exactly what
 // runningMosquitto has.
-func wantMosquittosClients(t *testing.T, p *process, r *caller, server *brokertest.Server) {
+func wantMosquittosClients(t *testing.T, p *service, r *caller, server *brokertest.Server) {
 	t.Helper()
 	for kind, want := range map[string][]string{
 		"clients": {server.AdminUsername, "pump-7", "pump-8", "retired"}, "groups": {"pumps"}, "roles": {"admin", "sensor"},
@@ -55,9 +55,9 @@ func wantMosquittosClients(t *testing.T, p *process, r *caller, server *brokerte
 	}
 	for username, password := range map[string]string{
 		"pump-7": "secret", "pump-8": "other", server.AdminUsername: string(server.AdminPassword)} {
-		join(t, p.mqtt, username, password)
+		join(t, p.MQTT, username, password)
 	}
-	if letsIn(t, p.mqtt, "pump-7", "other") || letsIn(t, p.mqtt, "retired", "secret") || letsIn(t, p.mqtt, mqttAdmin, mqttPassword) {
+	if letsIn(t, p.MQTT, "pump-7", "other") || letsIn(t, p.MQTT, "retired", "secret") || letsIn(t, p.MQTT, mqttAdmin, mqttPassword) {
 		t.Error("somebody gets in who must not")
 	}
 }
@@ -74,7 +74,7 @@ func TestImportBeforeTheFirstStart(t *testing.T) {
 	p := serve(t, dir, settings{"ADMIN_EMAIL": rootEmail, "ADMIN_PASSWORD": rootPassword})
 	wantMosquittosClients(t, p, root(t, p), server)
 	p.stop(t)
-	if strings.Contains(p.stdout.String(), "MQTT administrator") {
+	if strings.Contains(p.Stdout.String(), "MQTT administrator") {
 		t.Error("the first start made an administrator beside those of the file")
 	}
 }
@@ -87,12 +87,12 @@ func TestImportWhileRunning(t *testing.T) {
 	p := serve(t, dataDir(t), configured(nil))
 	r := root(t, p)
 	r.sensor(t, "pump-9", "secret")
-	kept := join(t, p.mqtt, "pump-9", "secret")
+	kept := join(t, p.MQTT, "pump-9", "secret")
 	before := r.text(t, r.at("/access/export"))
 	env := []string{"SIGNALBOX_TOKEN=" + r.token}
 
-	wantRefused(t, command(t, env, "import", "dynsec", server.DynsecPath, "--url", p.url), "nothing was imported", mqttAdmin)
-	wantRefused(t, command(t, nil, "import", "dynsec", server.DynsecPath, "--url", p.url), "UNAUTHORIZED")
+	wantRefused(t, command(t, env, "import", "dynsec", server.DynsecPath, "--url", p.API), "nothing was imported", mqttAdmin)
+	wantRefused(t, command(t, nil, "import", "dynsec", server.DynsecPath, "--url", p.API), "UNAUTHORIZED")
 	if got := r.text(t, r.at("/access/export")); got != before {
 		t.Errorf("a refused import changed something:\n%s", cmp.Diff(before, got))
 	}
@@ -100,11 +100,11 @@ func TestImportWhileRunning(t *testing.T) {
 		t.Error("a refused import threw a client out")
 	}
 
-	wantImported(t, command(t, nil, "import", "dynsec", server.DynsecPath, "--replace", "--url", p.url, "--token", r.token),
+	wantImported(t, command(t, nil, "import", "dynsec", server.DynsecPath, "--replace", "--url", p.API, "--token", r.token),
 		"imported 4 clients, 1 groups and 2 roles")
 	kept.wantCutOff(t)
 	wantMosquittosClients(t, p, r, server)
-	if letsIn(t, p.mqtt, "pump-9", "secret") {
+	if letsIn(t, p.MQTT, "pump-9", "secret") {
 		t.Error("a client gets in that the file does not have")
 	}
 }
@@ -153,8 +153,8 @@ func TestImportPasswordsAndRules(t *testing.T) {
 		if got := root(t, p).names(t, "clients"); !slices.Equal(got, []string{"pump-7", "pump-8"}) {
 			t.Errorf("%v: clients %v", order, got)
 		}
-		pump := join(t, p.mqtt, "pump-7", "secret")
-		reader := join(t, p.mqtt, "pump-8", "secret")
+		pump := join(t, p.MQTT, "pump-7", "secret")
+		reader := join(t, p.MQTT, "pump-8", "secret")
 		if !grants(t, reader, "cmd/#") || grants(t, pump, "cmd/#") || grants(t, reader, "plant/#") {
 			t.Errorf("%v: the rules of the acl_file do not hold", order)
 		}
@@ -207,9 +207,9 @@ func TestImportOfOldHashes(t *testing.T) {
 		t.Errorf("warnings: %s", got.stderr)
 	}
 	p := serve(t, dir, configured(nil))
-	join(t, p.mqtt, "veteran", "secret of old")
-	join(t, p.mqtt, "pump-7", "secret")
-	if letsIn(t, p.mqtt, "veteran", "secret") {
+	join(t, p.MQTT, "veteran", "secret of old")
+	join(t, p.MQTT, "pump-7", "secret")
+	if letsIn(t, p.MQTT, "veteran", "secret") {
 		t.Error("a wrong password lets in")
 	}
 	p.stop(t)
@@ -247,7 +247,7 @@ func TestExportIsReadByMosquitto(t *testing.T) {
 	r := root(t, p)
 	r.must(t, "POST", r.at("/clients"), object{"username": "new", "groups": []object{{"groupname": "pumps"}}}, nil)
 	out := filepath.Join(t.TempDir(), "out.json")
-	if got := command(t, []string{"SIGNALBOX_TOKEN=" + r.token}, "export", "dynsec", out, "--url", p.url); got.code != 0 {
+	if got := command(t, []string{"SIGNALBOX_TOKEN=" + r.token}, "export", "dynsec", out, "--url", p.API); got.code != 0 {
 		t.Fatalf("export: %+v", got)
 	}
 	if got := mode(t, out); got != 0o600 {

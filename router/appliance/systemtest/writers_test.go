@@ -119,9 +119,9 @@ type controlDoor struct {
 // response is an answer to a command.
 type response struct{ Command, CorrelationData, Error string }
 
-func newControlDoor(t testing.TB, p *process, name string) *controlDoor {
+func newControlDoor(t testing.TB, p *service, name string) *controlDoor {
 	t.Helper()
-	d := &controlDoor{t: t, name: name, device: join(t, p.mqtt, mqttAdmin, mqttPassword), answers: make(chan response, 1)}
+	d := &controlDoor{t: t, name: name, device: join(t, p.MQTT, mqttAdmin, mqttPassword), answers: make(chan response, 1)}
 	acknowledged(t, d.device.Subscribe(dynsec.ResponseTopic, 1, func(_ mqtt.Client, m mqtt.Message) { d.take(m.Payload()) }))
 	return d
 }

@@ -1,0 +1,166 @@
+package systemtest
+
+import (
+	"bytes"
+	"errors"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"signalbox/scripts/process"
+	"signalbox/scripts/suite"
+)
+
+// The credentials of a service whose passwords are configured.
+const (
+	rootEmail    = "root@example.com"
+	rootPassword = "correct horse battery"
+	mqttAdmin    = "admin"
+	mqttPassword = "staple for brokers"
+)
+
+// settings are what a process is started with, as environment variables
+// without the prefix. Those of a test go over these.
+type settings map[string]string
+
+// configFile is the setting that no variable of the environment gives.
+const configFile = ""
+
+// configured are settings under which nothing has to be generated.
+func configured(more settings) settings {
+	s := settings{"ADMIN_EMAIL": rootEmail, "ADMIN_PASSWORD": rootPassword, "BROKER_ADMIN_PASSWORD": mqttPassword}
+	for name, value := range more {
+		s[name] = value
+	}
+	return s
+}
+
+// environ gives the whole environment of a process on a data directory: free
+// ports of the loopback interface and cheap password hashes, where the test
+// says nothing else.
+func (s settings) environ(dir string) []string {
+	all := settings{"DATA_DIR": dir, "HTTP_LISTEN": "127.0.0.1:0", "BROKER_LISTEN": "127.0.0.1:0",
+		"BROKER_PASSWORD_ITERATIONS": "1000", "LOG_LEVEL": "debug"}
+	for name, value := range s {
+		all[name] = value
+	}
+	delete(all, configFile)
+	var env []string
+	for name, value := range all {
+		env = append(env, "SIGNALBOX_"+name+"="+value)
+	}
+	slices.Sort(env)
+	return append(env, "PATH=/usr/sbin:/usr/bin:/sbin:/bin")
+}
+
+// service is one run of "signalbox serve".
+type service struct {
+	*process.Service
+	dir string
+}
+
+// launch starts the program without waiting for anything. The umask is the
+// most careless one: what must be private the program has to make so itself.
+func launch(t testing.TB, dir string, s settings) *service {
+	t.Helper()
+	args := []string{"-c", `umask 0; exec "$0" serve "$@"`, process.Program}
+	if file := s[configFile]; file != "" {
+		args = append(args, "--config", file)
+	}
+	cmd := exec.Command("/bin/sh", args...)
+	cmd.Env, cmd.Dir = s.environ(dir), t.TempDir()
+	p, err := process.Serve(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.Kill()
+		suite.NoPanic(t, p.Stderr.String())
+		if t.Failed() && testing.Verbose() {
+			t.Logf("log of the process on %s:\n%s", dir, p.Stderr.String())
+		}
+	})
+	return &service{p, dir}
+}
+
+// serve starts the program and waits until it is ready.
+func serve(t testing.TB, dir string, s settings) *service {
+	t.Helper()
+	p := launch(t, dir, s)
+	p.awaitReady(t)
+	return p
+}
+
+func (p *service) awaitReady(t testing.TB) {
+	t.Helper()
+	if err := p.AwaitReady(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// stop ends the process as an init system does. Exit code 0 means that it needed
+// no more than the ten seconds that it has.
+func (p *service) stop(t testing.TB) {
+	t.Helper()
+	p.Signal(syscall.SIGTERM)
+	p.wantStopped(t)
+}
+
+// wantStopped waits for the end of a process that was told to stop.
+func (p *service) wantStopped(t testing.TB) {
+	t.Helper()
+	if err := p.AwaitEnd(); err != nil {
+		t.Error(err)
+	}
+	if code := p.ExitCode(); code != 0 {
+		t.Errorf("stopped with exit code %d: %s", code, lastLines(p.Stderr.String()))
+	}
+}
+
+func lastLines(text string) string {
+	lines := strings.SplitAfter(text, "\n")
+	return strings.Join(lines[max(0, len(lines)-5):], "")
+}
+
+// outcome is how a command ended.
+type outcome struct {
+	code           int
+	stdout, stderr string
+}
+
+// command runs a command of the program to its end.
+func command(t testing.TB, env []string, args ...string) outcome {
+	t.Helper()
+	return finish(t, prepare(env, args...))
+}
+
+func prepare(env []string, args ...string) *exec.Cmd {
+	cmd := exec.Command(process.Program, args...)
+	cmd.Env = env
+	cmd.SysProcAttr = process.DieWithParent()
+	return cmd
+}
+
+// finish runs a command that must come to its end.
+func finish(t testing.TB, cmd *exec.Cmd) outcome {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	late := time.AfterFunc(suite.HangLimit, func() { cmd.Process.Kill() }) //nolint:errcheck // it may have ended
+	defer late.Stop()
+	err := cmd.Wait()
+	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
+		t.Fatal(err)
+	}
+	if cmd.ProcessState.ExitCode() < 0 {
+		t.Fatalf("%s did not end: %s%s", filepath.Base(cmd.Path), stdout.String(), stderr.String())
+	}
+	return outcome{code: cmd.ProcessState.ExitCode(), stdout: stdout.String(), stderr: stderr.String()}
+}
