@@ -15,60 +15,60 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// campaign is a broker, its clients, and the end of their patience.
+// campaign is a broker and its clients.
 type campaign struct {
-	server *server
-	ledger *ledger
-	dice   *rand.Rand
-	end    os.Signal    // with which the broker is ended
-	gently bool         // it is ended only when nothing is under way
-	pause  *atomic.Bool // publishers send nothing new
+	server   *server
+	expected *expectedState
+	rng      *rand.Rand
+	end      os.Signal    // with which the broker is ended
+	quiesce  bool         // it is ended only when nothing is under way
+	pause    *atomic.Bool // publishers send nothing new
 
-	publishers  []*publisher
-	keeper      *publisher // of the retained messages
-	subscribers []*subscriber
-	clients     sync.WaitGroup
-	finish      chan struct{} // closed when publishers shall send nothing new
-	calm        chan struct{} // closed when subscribers shall leave no more
+	publishers        []*publisher
+	retainedPublisher *publisher // of the retained messages
+	subscribers       []*subscriber
+	clients           sync.WaitGroup
+	finish            chan struct{} // closed when publishers must send nothing new
+	stay              chan struct{} // closed when subscribers must not disconnect any more
 }
 
 // newCampaign makes clients of every kind.
 func newCampaign(s *server, seed uint64, end os.Signal) *campaign {
-	qos := []byte{1, 2, 1, 2, 1} // of the publishers, the last of which is the keeper
-	c := &campaign{server: s, ledger: newLedger(qos...), dice: rand.New(rand.NewPCG(seed, 0)), end: end,
-		pause: new(atomic.Bool), finish: make(chan struct{}), calm: make(chan struct{})}
+	qos := []byte{1, 2, 1, 2, 1} // of the publishers, the last of which sends retained messages
+	c := &campaign{server: s, expected: newExpectedState(qos...), rng: rand.New(rand.NewPCG(seed, 0)), end: end,
+		pause: new(atomic.Bool), finish: make(chan struct{}), stay: make(chan struct{})}
 	for n, q := range qos {
-		c.publishers = append(c.publishers, &publisher{server: s, ledger: c.ledger, number: n, name: fmt.Sprintf("publisher-%d", n),
-			qos: q, dice: c.fork(), pause: c.pause, window: 10, gap: 2 * time.Millisecond, write: message.payload})
+		c.publishers = append(c.publishers, &publisher{server: s, expected: c.expected, number: n, name: fmt.Sprintf("publisher-%d", n),
+			qos: q, rng: c.fork(), pause: c.pause, window: 10, gap: 2 * time.Millisecond, write: message.payload})
 	}
-	c.keeper = c.publishers[c.ledger.keeper]
-	c.keeper.retain = true
+	c.retainedPublisher = c.publishers[c.expected.retainedPublisher]
+	c.retainedPublisher.retain = true
 	c.subscribe("steady-2", 2)
 	c.subscribe("steady-1", 1)
 	c.subscribe("cut-2", 2, cut)
 	c.subscribe("cut-1", 1, cut)
-	c.subscribe("polite-2", 2, goodbye)
-	c.subscribe("polite-1", 1, goodbye)
+	c.subscribe("polite-2", 2, disconnect)
+	c.subscribe("polite-1", 1, disconnect)
 	c.subscribe("twice-2", 2, takeOver)
 	c.subscribe("twice-1", 1, takeOver)
-	c.subscribe("any-2", 2, cut, goodbye, takeOver)
-	c.subscribe("few-2", 2, cut, goodbye, takeOver).five = 3
-	c.subscribe("few-1", 1, cut, goodbye, takeOver).five = 3
+	c.subscribe("any-2", 2, cut, disconnect, takeOver)
+	c.subscribe("few-2", 2, cut, disconnect, takeOver).five = 3
+	c.subscribe("few-1", 1, cut, disconnect, takeOver).five = 3
 	return c
 }
 
-// fork gives dice for another goroutine.
-func (c *campaign) fork() *rand.Rand { return rand.New(rand.NewPCG(c.dice.Uint64(), c.dice.Uint64())) }
+// fork returns random numbers for another goroutine.
+func (c *campaign) fork() *rand.Rand { return rand.New(rand.NewPCG(c.rng.Uint64(), c.rng.Uint64())) }
 
-func (c *campaign) subscribe(name string, qos byte, habits ...leaving) *subscriber {
-	s := newSubscriber(c.server, c.ledger, name, qos, c.fork(), habits...)
+func (c *campaign) subscribe(name string, qos byte, modes ...leaveMode) *subscriber {
+	s := newSubscriber(c.server, c.expected, name, qos, c.fork(), modes...)
 	c.subscribers = append(c.subscribers, s)
 	return s
 }
 
-// play has the clients at work while the broker is ended and started that many
-// times, and then waits until everything that was promised is kept.
-func (c *campaign) play(t *testing.T, rounds int) {
+// run keeps the clients at work while the broker is ended and started that many
+// times, and then waits until everything that was acknowledged has been delivered.
+func (c *campaign) run(t *testing.T, rounds int) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer c.report(t)
 	defer c.clients.Wait()
@@ -77,7 +77,7 @@ func (c *campaign) play(t *testing.T, rounds int) {
 		t.Fatal(err)
 	}
 	for _, s := range c.subscribers {
-		c.clients.Go(func() { s.run(ctx, c.calm) })
+		c.clients.Go(func() { s.run(ctx, c.stay) })
 	}
 	for _, s := range c.subscribers {
 		suite.WaitFor(t, s.name+" is subscribed", func() bool { return closed(s.subscribed) })
@@ -92,36 +92,36 @@ func (c *campaign) play(t *testing.T, rounds int) {
 		c.round(ctx, t, round)
 	}
 	close(c.finish)
-	close(c.calm)
-	c.settle(t)
-	c.checkShelves(ctx, t, "at the end")
+	close(c.stay)
+	c.awaitQuiescence(t)
+	c.checkRetained(ctx, t, "at the end")
 	cancel()
 	publishing.Wait()
 	c.clients.Wait()
-	c.lookAgain(t)
+	c.reconnect(t)
 }
 
-// round lets everybody work for a while, ends the broker and starts it again.
-// Now and then a subscriber joins, or the broker is ended politely.
+// round lets the clients work for a while, ends the broker and starts it again.
+// Now and then a subscriber joins, or the broker is asked to end.
 func (c *campaign) round(ctx context.Context, t *testing.T, round int) {
 	if round%5 == 2 {
-		late := c.subscribe(fmt.Sprintf("late-%d", round), byte(1+c.dice.IntN(2)), cut)
-		c.clients.Go(func() { late.run(ctx, c.calm) })
+		late := c.subscribe(fmt.Sprintf("late-%d", round), byte(1+c.rng.IntN(2)), cut)
+		c.clients.Go(func() { late.run(ctx, c.stay) })
 	}
-	work := time.NewTimer(time.Duration(20+c.dice.IntN(300)) * time.Millisecond)
+	work := time.NewTimer(time.Duration(20+c.rng.IntN(300)) * time.Millisecond)
 	defer work.Stop()
 	select {
 	case <-work.C:
 	case <-ctx.Done():
 		t.Fatal(ctx.Err())
 	}
-	if c.gently {
+	if c.quiesce {
 		c.pause.Store(true)
-		c.settle(t)
+		c.awaitQuiescence(t)
 		defer c.pause.Store(false)
 	}
 	end := c.end
-	if c.dice.IntN(6) == 0 {
+	if c.rng.IntN(6) == 0 {
 		end = syscall.SIGTERM
 	}
 	if err := c.server.end(end); err != nil {
@@ -130,65 +130,65 @@ func (c *campaign) round(ctx context.Context, t *testing.T, round int) {
 	if err := c.server.start(ctx); err != nil {
 		t.Fatal(err)
 	}
-	c.checkShelves(ctx, t, fmt.Sprintf("after end %d", round+1))
-	if t.Failed() || len(c.ledger.complained()) > 0 {
+	c.checkRetained(ctx, t, fmt.Sprintf("after end %d", round+1))
+	if t.Failed() || len(c.expected.reported()) > 0 {
 		t.Fatalf("in round %d, life %d of the broker", round+1, round+2)
 	}
 }
 
-// checkShelves holds the retained messages against what was acknowledged before
-// they were asked for, and sent until they came.
-func (c *campaign) checkShelves(ctx context.Context, t *testing.T, when string) {
-	acked, _ := c.ledger.extent(c.keeper.number)
+// checkRetained compares the retained messages with what was acknowledged before
+// they were requested, and sent until they came.
+func (c *campaign) checkRetained(ctx context.Context, t *testing.T, when string) {
+	acked, _ := c.expected.progress(c.retainedPublisher.number)
 	covered := func(got map[int]message) bool {
-		_, sent := c.ledger.extent(c.keeper.number) // one may have been cleared before it was asked for
-		for k := range shelves {
-			if _, is := got[k]; !is && judgeShelf(k, nil, acked, sent) != "" {
+		_, sent := c.expected.progress(c.retainedPublisher.number) // one may have been cleared before it was requested
+		for k := range retainedTopics {
+			if _, is := got[k]; !is && checkRetained(k, nil, acked, sent) != "" {
 				return false
 			}
 		}
 		return true
 	}
-	got, err := readShelves(ctx, c.server, "reader", covered)
+	got, err := readRetained(ctx, c.server, "reader", covered)
 	if err != nil {
 		t.Fatalf("read the retained messages %s: %v", when, err)
 	}
-	_, sent := c.ledger.extent(c.keeper.number)
-	for k := range shelves {
+	_, sent := c.expected.progress(c.retainedPublisher.number)
+	for k := range retainedTopics {
 		var m *message
 		if one, is := got[k]; is {
 			m = &one
 		}
-		if wrong := judgeShelf(k, m, acked, sent); wrong != "" {
-			c.ledger.complain("%s: %s (%d acknowledged, %d sent)", when, wrong, acked, sent)
+		if wrong := checkRetained(k, m, acked, sent); wrong != "" {
+			c.expected.report("%s: %s (%d acknowledged, %d sent)", when, wrong, acked, sent)
 		}
 	}
 }
 
 func (c *campaign) allAcknowledged() bool {
 	for p := range c.publishers {
-		if acked, sent := c.ledger.extent(p); acked < sent {
+		if acked, sent := c.expected.progress(p); acked < sent {
 			return false
 		}
 	}
 	return true
 }
 
-// settle waits until everything sent is acknowledged and has come.
-func (c *campaign) settle(t *testing.T) {
+// awaitQuiescence waits until everything sent is acknowledged and delivered.
+func (c *campaign) awaitQuiescence(t *testing.T) {
 	t.Helper()
 	for _, s := range c.subscribers {
 		suite.WaitFor(t, s.name+" is subscribed", func() bool { return closed(s.subscribed) })
 	}
 	suite.WaitFor(t, "everything sent is acknowledged", c.allAcknowledged)
-	c.awaitAll(t)
+	c.awaitDeliveries(t)
 }
 
-// awaitAll waits until every subscriber has everything and is at rest. As long
-// as something comes, it waits on.
-func (c *campaign) awaitAll(t *testing.T) {
+// awaitDeliveries waits until every subscriber has received everything and has nothing
+// in flight. It waits as long as more is delivered.
+func (c *campaign) awaitDeliveries(t *testing.T) {
 	t.Helper()
-	for last, deadline := -1, time.Now(); ; tick(t) {
+	for last, deadline := -1, time.Now(); ; pollPause(t) {
 		left := 0
 		for _, s := range c.subscribers {
 			n, _, rests := s.missing()
@@ -208,25 +208,25 @@ func (c *campaign) awaitAll(t *testing.T) {
 	}
 	for _, s := range c.subscribers {
 		if n, first, rests := s.missing(); n > 0 || !rests {
-			c.ledger.complain("%s misses %d messages, the first is %v; at rest: %t", s.name, n, first, rests)
+			c.expected.report("%s has not received %d messages, the first is %v; idle: %t", s.name, n, first, rests)
 		}
 	}
 }
 
-// lookAgain connects every subscriber once more: nothing may come, because the
-// broker has dealt with all acknowledgements.
-func (c *campaign) lookAgain(t *testing.T) {
+// reconnect connects every subscriber once more: nothing may be delivered, because the
+// broker has processed all acknowledgements.
+func (c *campaign) reconnect(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	var looking sync.WaitGroup
 	for _, s := range c.subscribers {
-		looking.Go(func() { s.run(ctx, c.calm) })
+		looking.Go(func() { s.run(ctx, c.stay) })
 	}
 	looking.Wait()
 }
 
-// tick waits for a moment, or for the end of the test.
-func tick(t *testing.T) {
+// pollPause waits for a moment, or for the end of the test.
+func pollPause(t *testing.T) {
 	wait := time.NewTimer(2 * time.Millisecond)
 	defer wait.Stop()
 	select {
@@ -235,22 +235,22 @@ func tick(t *testing.T) {
 	}
 }
 
-// report has the test fail with all complaints, and tells what was done.
+// report fails the test with all violations, and logs what was done.
 func (c *campaign) report(t *testing.T) {
 	t.Helper()
-	for _, complaint := range slices.Compact(c.ledger.complained()) {
-		t.Error(complaint)
+	for _, violation := range slices.Compact(c.expected.reported()) {
+		t.Error(violation)
 	}
 	var came int
 	for _, s := range c.subscribers {
 		s.mu.Lock()
-		for _, from := range s.record.came {
+		for _, from := range s.record.deliveries {
 			came += len(from)
 		}
 		s.mu.Unlock()
 	}
 	t.Logf("%d messages published, %d deliveries to %d subscribers, %d lives of the broker",
-		sum(c.ledger.sentUpTo()), came, len(c.subscribers), c.server.gate.life)
+		sum(c.expected.sentUpTo()), came, len(c.subscribers), c.server.gate.life)
 }
 
 func sum(list []int) (n int) {

@@ -11,25 +11,25 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// link is one connection of a client, up from its CONNACK. It belongs to one
+// link is one connection of a client, from its CONNACK on. It belongs to one
 // goroutine.
 type link struct {
-	conn    net.Conn
-	in      *packet.Reader
-	out     []byte // to be written by flush
-	life    int    // of the broker
-	five    bool   // it speaks MQTT 5
-	present bool   // the broker had a session
-	forget  func() bool
+	conn      net.Conn
+	in        *packet.Reader
+	out       []byte // to be written by flush
+	life      int    // of the broker
+	five      bool   // it speaks MQTT 5
+	present   bool   // the broker had a session
+	stopAfter func() bool
 }
 
 var (
 	errWrongPacket = errors.New("unexpected packet")
 	errRefused     = errors.New("connection refused by the broker")
-	errUnavailable = errors.New("the broker is about to end") // nothing to complain about
+	errUnavailable = errors.New("the broker is about to end") // no violation
 )
 
-// The codes of a CONNACK by which a broker that ends refuses, in MQTT 3.1.1 and 5.
+// The codes of a CONNACK of a broker that shuts down, in MQTT 3.1.1 and 5.
 const (
 	unavailable  = 3
 	unavailable5 = 0x88
@@ -47,7 +47,7 @@ func connect(ctx context.Context, s *server, login packet.Login) (*link, error) 
 		return nil, err
 	}
 	l := &link{conn: conn, in: packet.NewReader(conn, 16<<10), life: life, five: login.Five > 0}
-	l.forget = context.AfterFunc(ctx, func() { conn.Close() })
+	l.stopAfter = context.AfterFunc(ctx, func() { conn.Close() })
 	login.Username, login.Password = s.username, s.password
 	l.out = packet.AppendConnect(nil, login)
 	if err := l.greet(); err != nil {
@@ -83,7 +83,7 @@ func (l *link) greet() error {
 	return nil
 }
 
-// subscribe gathers a SUBSCRIBE.
+// subscribe buffers a SUBSCRIBE.
 func (l *link) subscribe(filter string, qos byte) {
 	if l.five {
 		l.out = packet.AppendSubscribe5(l.out, 1, filter, qos)
@@ -92,7 +92,7 @@ func (l *link) subscribe(filter string, qos byte) {
 	l.out = packet.AppendSubscribe(l.out, 1, filter, qos)
 }
 
-// readPublish takes a PUBLISH apart.
+// readPublish decodes a PUBLISH.
 func (l *link) readPublish(first byte, body []byte) (packet.Message, bool) {
 	if l.five {
 		return packet.ReadPublish5(first, body)
@@ -101,11 +101,11 @@ func (l *link) readPublish(first byte, body []byte) (packet.Message, bool) {
 }
 
 func (l *link) close() {
-	l.forget()
+	l.stopAfter()
 	l.conn.Close()
 }
 
-// flush writes what was gathered.
+// flush writes what was buffered.
 func (l *link) flush() error {
 	if len(l.out) == 0 {
 		return nil
@@ -118,7 +118,7 @@ func (l *link) flush() error {
 	return err
 }
 
-// next reads a packet. After the deadline it gives os.ErrDeadlineExceeded, and
+// next reads a packet. After the deadline it returns os.ErrDeadlineExceeded, and
 // may be called again.
 func (l *link) next(deadline time.Time) (first byte, body []byte, err error) {
 	if err := l.conn.SetReadDeadline(deadline); err != nil {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// payload is what a message carries: its name, and a length of its own.
+// payload returns what identifies a message, at a length that depends on the message.
 func (m message) payload() []byte {
 	const head, most = 12, 400
 	p := make([]byte, head+m.n*37%most)
@@ -18,8 +18,8 @@ func (m message) payload() []byte {
 	return p
 }
 
-// readMessage tells which message a payload is. It is not ok for one that
-// nobody makes.
+// readMessage returns the message of a payload. ok is false for a payload that no
+// publisher sends.
 func readMessage(p []byte) (m message, ok bool) {
 	if len(p) < 12 {
 		return m, false
@@ -29,24 +29,24 @@ func readMessage(p []byte) (m message, ok bool) {
 	return m, bytes.Equal(p, m.payload())
 }
 
-// topic is where a publisher's messages go.
+// topic returns the topic of a publisher's messages.
 func topic(publisher int) string { return fmt.Sprintf("crash/%d", publisher) }
 
-// everything is the filter of all subscribers.
-const everything = "crash/+"
+// allTopics is the filter of all subscribers.
+const allTopics = "crash/+"
 
-// The retained topics, and how the versions of their messages go around them.
-// Every so often one is cleared [MQTT-3.3.1-6].
+// The topics with retained messages are written in turn. One message of clearEvery
+// clears its topic [MQTT-3.3.1-6].
 const (
-	shelves    = 12
-	clearEvery = 7
-	shelf      = "shelf/+"
+	retainedTopics = 12
+	clearEvery     = 7
+	retainedFilter = "retained/+"
 )
 
-func shelfOf(n int) int       { return n % shelves }
-func shelfTopic(k int) string { return fmt.Sprintf("shelf/%d", k) }
-func clears(n int) bool       { return n%clearEvery == clearEvery-1 }
-func shelfPayload(m message) []byte {
+func retainedTopicOf(n int) int  { return n % retainedTopics }
+func retainedTopic(k int) string { return fmt.Sprintf("retained/%d", k) }
+func clears(n int) bool          { return n%clearEvery == clearEvery-1 }
+func retainedPayload(m message) []byte {
 	if clears(m.n) {
 		return nil
 	}

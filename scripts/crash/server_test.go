@@ -73,7 +73,7 @@ func newMosquitto(t *testing.T) *server {
 	text := fmt.Sprintf("listener %s %s\nallow_anonymous true\nset_tcp_nodelay true\nmax_queued_messages 0\n"+
 		"persistence true\npersistence_location %s/\nlog_dest stderr\nlog_type information\nlog_type error\nlog_type warning\n", port, host, dir)
 	if os.Geteuid() == 0 {
-		text += "user root\n" // otherwise it gives its rights up, and cannot write here
+		text += "user root\n" // otherwise it drops its privileges, and cannot write here
 	}
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -96,7 +96,7 @@ func (s *server) stopAtEnd(t *testing.T) {
 			t.Error(err)
 		}
 		if t.Failed() && s.run != nil {
-			t.Logf("the end of the broker's output:\n%s", s.run.Tail())
+			t.Logf("the last lines of the broker's output:\n%s", s.run.Tail())
 		}
 	})
 }
@@ -119,8 +119,7 @@ func (s *server) end(sig os.Signal) error {
 	return errors.Join(s.run.End(sig), s.run.Panic())
 }
 
-// gate is where clients wait while the broker does not run. It numbers the
-// broker's lives.
+// gate blocks clients while the broker does not run. It counts the broker's lives.
 type gate struct {
 	mu   sync.Mutex
 	open chan struct{} // closed while the broker runs
@@ -146,7 +145,7 @@ func (g *gate) lock() {
 	}
 }
 
-// pass waits until the broker runs, and tells which of its lives this is.
+// pass waits until the broker runs, and returns the number of its life.
 func (g *gate) pass(ctx context.Context) (life int, err error) {
 	for {
 		g.mu.Lock()
@@ -161,7 +160,7 @@ func (g *gate) pass(ctx context.Context) (life int, err error) {
 	}
 }
 
-// in tells whether the broker still is, or was last, in that life.
+// in reports whether the broker still is, or was last, in that life.
 func (g *gate) in(life int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

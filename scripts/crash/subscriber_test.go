@@ -11,66 +11,66 @@ import (
 	"signalbox/scripts/bench/packet"
 )
 
-// subscriber is a client that keeps its session over all connections: the
-// identifiers of QoS 2 messages between PUBREC and PUBREL, as the receiver of
-// method B in the standard [MQTT-4.3.3].
+// subscriber is a client with a persistent session: it keeps the identifiers of QoS 2
+// messages between PUBREC and PUBREL, as the receiver of method B in the standard
+// [MQTT-4.3.3].
 type subscriber struct {
-	server *server
-	name   string // its client id
-	dice   *rand.Rand
-	habits []leaving // ways in which it leaves now and then; none for one that stays
-	qos    byte
-	five   uint16 // how many messages it takes at a time over MQTT 5; 0 for MQTT 3.1.1
+	server     *server
+	name       string // its client id
+	rng        *rand.Rand
+	leaveModes []leaveMode // how it ends connections now and then; none for one that stays connected
+	qos        byte
+	five       uint16 // how many messages it takes at a time over MQTT 5; 0 for MQTT 3.1.1
 
-	held       map[uint16]message
-	unsettled  []*arrival // acknowledged after the last PINGREQ
-	asked      []*arrival // acknowledged before the last PINGREQ
-	answered   []*arrival // acknowledged before the one before it, which was answered
-	pinging    bool
-	owing      bool  // has sent a PUBCOMP after the last PINGREQ
-	old        *link // still open while the next one is made, after a take-over
-	subscribed chan struct{}
+	held                    map[uint16]message
+	ackedSincePing          []*delivery // acknowledged after the last PINGREQ
+	ackedBeforePing         []*delivery // acknowledged before the last PINGREQ
+	ackedBeforePreviousPing []*delivery // acknowledged before the one before it, which was answered
+	pinging                 bool
+	pubcompSincePing        bool  // has sent a PUBCOMP after the last PINGREQ
+	old                     *link // still open while the next one is made, after a take-over
+	subscribed              chan struct{}
 
 	mu     sync.Mutex // guards record
 	record *record
 }
 
-// leaving is how a client ends a connection.
-type leaving int
+// leaveMode is how a client ends a connection.
+type leaveMode int
 
-// The ways to leave.
+// The ways to end a connection.
 const (
-	cut      leaving = iota // closes the connection
-	goodbye                 // says DISCONNECT
-	takeOver                // connects again first
+	cut        leaveMode = iota // closes the connection
+	disconnect                  // sends DISCONNECT
+	takeOver                    // connects again first
 )
 
-func newSubscriber(s *server, l *ledger, name string, qos byte, dice *rand.Rand, habits ...leaving) *subscriber {
-	return &subscriber{server: s, name: name, qos: qos, dice: dice, habits: habits, held: map[uint16]message{},
+func newSubscriber(s *server, l *expectedState, name string, qos byte, rng *rand.Rand, modes ...leaveMode) *subscriber {
+	return &subscriber{server: s, name: name, qos: qos, rng: rng, leaveModes: modes, held: map[uint16]message{},
 		subscribed: make(chan struct{}), record: newRecord(l, name, qos)}
 }
 
-// run reads until ctx ends. Once calm is closed it does not leave any more.
-func (s *subscriber) run(ctx context.Context, calm <-chan struct{}) {
+// run reads until ctx ends. Once stay is closed it does not disconnect any more.
+func (s *subscriber) run(ctx context.Context, stay <-chan struct{}) {
 	defer func() { s.dropOld() }()
 	for ctx.Err() == nil {
 		l, err := connect(ctx, s.server, packet.Login{ClientID: s.name, Five: s.five})
 		s.dropOld()
 		if err != nil {
-			complainOfRefusal(s.record.ledger, s.name, err)
+			reportRefusal(s.record.expected, s.name, err)
 			continue
 		}
-		how, err := s.serve(l, calm)
+		how, err := s.serve(l, stay)
 		if err == nil && how == takeOver {
 			s.old = l
 			continue
 		}
-		if err == nil && how == goodbye {
+		if err == nil && how == disconnect {
 			l.out = packet.AppendEmpty(l.out, packet.Disconnect)
-			l.flush() //nolint:errcheck // it leaves either way
+			l.flush() //nolint:errcheck // the connection ends either way
 		}
 		l.close()
-		s.stayAway(ctx, calm)
+		s.pauseBeforeReconnect(ctx, stay)
 	}
 }
 
@@ -81,29 +81,29 @@ func (s *subscriber) dropOld() {
 	}
 }
 
-// stayAway waits a little, unless it is time to be calm.
-func (s *subscriber) stayAway(ctx context.Context, calm <-chan struct{}) {
-	if len(s.habits) == 0 {
+// pauseBeforeReconnect waits a little, unless stay is closed.
+func (s *subscriber) pauseBeforeReconnect(ctx context.Context, stay <-chan struct{}) {
+	if len(s.leaveModes) == 0 {
 		return
 	}
-	wait := time.NewTimer(time.Duration(s.dice.IntN(150)) * time.Millisecond)
+	wait := time.NewTimer(time.Duration(s.rng.IntN(150)) * time.Millisecond)
 	defer wait.Stop()
 	select {
 	case <-wait.C:
-	case <-calm:
+	case <-stay:
 	case <-ctx.Done():
 	}
 }
 
-// serve uses one connection until its end, which is an error, or until it wants
-// to leave.
-func (s *subscriber) serve(l *link, calm <-chan struct{}) (leaving, error) {
+// serve uses one connection until its end, which is an error, or until it is time to
+// disconnect.
+func (s *subscriber) serve(l *link, stay <-chan struct{}) (leaveMode, error) {
 	s.begin(l)
-	leave := time.Now().Add(time.Duration(10+s.dice.IntN(300)) * time.Millisecond)
+	leave := time.Now().Add(time.Duration(10+s.rng.IntN(300)) * time.Millisecond)
 	for {
-		restless := len(s.habits) > 0 && !closed(calm)
+		restless := len(s.leaveModes) > 0 && !closed(stay)
 		if restless && !time.Now().Before(leave) {
-			return s.habits[s.dice.IntN(len(s.habits))], nil
+			return s.leaveModes[s.rng.IntN(len(s.leaveModes))], nil
 		}
 		s.ping(l)
 		if err := l.flush(); err != nil {
@@ -115,13 +115,14 @@ func (s *subscriber) serve(l *link, calm <-chan struct{}) (leaving, error) {
 	}
 }
 
-// serverShuttingDown is why a broker that is asked to end disconnects its
-// clients of MQTT 5.
+// serverShuttingDown is the reason code with which a broker that is asked to end
+// disconnects clients of MQTT 5.
 const serverShuttingDown = 0x8b
 
-var errEnded = errors.New("the broker says that it ends")
+var errEnded = errors.New("the broker is shutting down")
 
-// idle is how long a subscriber waits for a message before it looks up.
+// idle is how long a subscriber waits for a message before it checks whether to
+// disconnect.
 const idle = 20 * time.Millisecond
 
 // read takes one packet, and those that came with it.
@@ -142,7 +143,7 @@ func (s *subscriber) read(l *link, restless bool, leave time.Time) error {
 			return errEnded
 		}
 		if err := s.take(l, first, body); err != nil {
-			s.record.ledger.complain("%s got packet %#x % x", s.name, first, body[:min(len(body), 40)])
+			s.record.expected.report("%s got packet %#x % x", s.name, first, body[:min(len(body), 40)])
 			return err
 		}
 		if !l.in.More() {
@@ -151,37 +152,37 @@ func (s *subscriber) read(l *link, restless bool, leave time.Time) error {
 	}
 }
 
-// begin resumes the session, or begins it where there is none yet.
+// begin resumes the session, or starts it where there is none yet.
 func (s *subscriber) begin(l *link) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.record.connected()
-	s.unsettled, s.asked, s.answered, s.pinging, s.owing = nil, nil, nil, false, false
+	s.ackedSincePing, s.ackedBeforePing, s.ackedBeforePreviousPing, s.pinging, s.pubcompSincePing = nil, nil, nil, false, false
 	if s.record.from != nil && l.present {
 		return
 	}
 	if s.record.from != nil {
-		s.record.ledger.complain("%s: its session is gone", s.name)
+		s.record.expected.report("%s: its session does not exist any more", s.name)
 	} else {
 		s.record.forget()
 	}
 	if !l.present {
 		clear(s.held)
 	}
-	l.subscribe(everything, s.qos)
+	l.subscribe(allTopics, s.qos)
 }
 
-// ping asks, now and then, for an answer that comes after the acknowledgements
-// so far were dealt with. Brokers may answer while they are about to pass on what
-// came with the PINGREQ; when they answer the next one, they have done so.
+// ping sends PINGREQ now and then, to learn when the acknowledgements so far have been
+// processed. Brokers may respond while they are about to process what came with the
+// PINGREQ; when they respond to the next one, they have done so.
 func (s *subscriber) ping(l *link) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.pinging || len(s.unsettled)+len(s.asked) == 0 && !s.owing {
+	if s.pinging || len(s.ackedSincePing)+len(s.ackedBeforePing) == 0 && !s.pubcompSincePing {
 		return
 	}
-	s.pinging, s.owing = true, false
-	s.answered, s.asked, s.unsettled = s.asked, s.unsettled, nil
+	s.pinging, s.pubcompSincePing = true, false
+	s.ackedBeforePreviousPing, s.ackedBeforePing, s.ackedSincePing = s.ackedBeforePing, s.ackedSincePing, nil
 	l.out = packet.AppendEmpty(l.out, packet.Pingreq)
 }
 
@@ -193,25 +194,26 @@ func (s *subscriber) take(l *link, first byte, body []byte) error {
 	case packet.Kind(first) == packet.Publish:
 		return s.publish(l, first, body)
 	case first == packet.Pubrel:
-		delete(s.held, id) // it may be gone: PUBCOMP got lost
+		delete(s.held, id) // it may have been removed: PUBCOMP was lost
 		l.out = packet.AppendAck(l.out, packet.Pubcomp, id)
-		s.owing = true
+		s.pubcompSincePing = true
 	case first == packet.Pingresp && s.pinging:
 		s.pinging = false
-		s.record.settle(s.answered, l.life)
-		s.answered = nil
+		s.record.ackProcessed(s.ackedBeforePreviousPing, l.life)
+		s.ackedBeforePreviousPing = nil
 	case first == packet.Suback && len(body) >= 3 && body[len(body)-1] == s.qos:
-		s.grant()
+		s.subscriptionGranted()
 	default:
 		return errWrongPacket
 	}
 	return nil
 }
 
-// grant notes that the subscription holds: what is sent from now on must come.
-func (s *subscriber) grant() {
+// subscriptionGranted notes that the subscription is in force: what is sent from now on
+// must be delivered.
+func (s *subscriber) subscriptionGranted() {
 	if s.record.from == nil {
-		s.record.from = s.record.ledger.sentUpTo()
+		s.record.from = s.record.expected.sentUpTo()
 		close(s.subscribed)
 	}
 }
@@ -224,7 +226,7 @@ func (s *subscriber) publish(l *link, first byte, body []byte) error {
 	}
 	switch p.QoS {
 	case 1:
-		s.unsettled = append(s.unsettled, s.record.take(m, 1, p.Dup, l.life))
+		s.ackedSincePing = append(s.ackedSincePing, s.record.receive(m, 1, p.Dup, l.life))
 		l.out = packet.AppendAck(l.out, packet.Puback, p.ID)
 	case 2:
 		s.hold(m, p, l.life)
@@ -235,26 +237,26 @@ func (s *subscriber) publish(l *link, first byte, body []byte) error {
 	return nil
 }
 
-// hold takes a message of QoS 2 whose identifier is not in use; otherwise it
-// must be the same message again [MQTT-4.3.3-10].
+// hold stores a message of QoS 2 whose identifier is not in use; otherwise it must be
+// the same message again [MQTT-4.3.3-10].
 func (s *subscriber) hold(m message, p packet.Message, life int) {
 	held, again := s.held[p.ID]
 	switch {
 	case !again:
 		s.held[p.ID] = m
-		s.record.take(m, 2, p.Dup, life)
+		s.record.receive(m, 2, p.Dup, life)
 	case held != m:
-		s.record.ledger.complain("%s got %v with id %d, which %v still has", s.name, m, p.ID, held)
+		s.record.expected.report("%s got %v with id %d, which %v still has", s.name, m, p.ID, held)
 	case !p.Dup:
-		s.record.ledger.complain("%s got %v with id %d again without DUP", s.name, m, p.ID)
+		s.record.expected.report("%s got %v with id %d again without DUP", s.name, m, p.ID)
 	}
 }
 
-// missing tells what has not come yet, and whether nothing is under way: no
+// missing returns what has not been delivered yet, and whether the client is idle: no
 // acknowledgement without a PINGRESP after it, no message of QoS 2 without PUBREL.
-func (s *subscriber) missing() (n int, first message, rests bool) {
+func (s *subscriber) missing() (n int, first message, idle bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n, first = s.record.missing()
-	return n, first, len(s.held)+len(s.unsettled)+len(s.asked) == 0 && !s.pinging && !s.owing
+	return n, first, len(s.held)+len(s.ackedSincePing)+len(s.ackedBeforePing) == 0 && !s.pinging && !s.pubcompSincePing
 }

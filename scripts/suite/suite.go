@@ -78,3 +78,18 @@ func Panic(output string) string {
 	}
 	return ""
 }
+
+// FromEnvironment returns the number that an environment variable holds, otherwise
+// where it is not set.
+func FromEnvironment(t testing.TB, variable string, otherwise int) int {
+	t.Helper()
+	text := os.Getenv(variable)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatalf("%s: %v", variable, err)
+	}
+	return n
+}

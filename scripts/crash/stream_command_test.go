@@ -12,25 +12,25 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// Where commands about streams go, and where their answers come from.
+// The topics of stream commands and of their responses.
 const (
-	streamControl = "$CONTROL/stream-processing/v1"
-	streamAnswers = streamControl + "/response"
+	streamControl   = "$CONTROL/stream-processing/v1"
+	streamResponses = streamControl + "/response"
 )
 
-// order is a command about streams, with its fields.
-type order map[string]any
+// command is a stream command, with its fields.
+type command map[string]any
 
-// askStreams connects, has a command done and reads what the answer says into
+// runStreamCommand connects, sends a command and decodes the data of its response into
 // data, unless that is nil.
-func askStreams(ctx context.Context, s *server, o order, data any) error {
-	l, err := connect(ctx, s, packet.Login{ClientID: "desk", Clean: true})
+func runStreamCommand(ctx context.Context, s *server, o command, data any) error {
+	l, err := connect(ctx, s, packet.Login{ClientID: "commands", Clean: true})
 	if err != nil {
 		return err
 	}
 	defer l.close()
-	l.subscribe(streamAnswers, 0)
-	request, err := json.Marshal(order{"commands": []order{o}})
+	l.subscribe(streamResponses, 0)
+	request, err := json.Marshal(command{"commands": []command{o}})
 	if err != nil {
 		return err
 	}
@@ -50,28 +50,28 @@ func askStreams(ctx context.Context, s *server, o order, data any) error {
 		if !ok {
 			return errWrongPacket
 		}
-		return readAnswer(m.Payload, o["command"], data)
+		return readResponse(m.Payload, o["command"], data)
 	}
 }
 
 var errRefusal = errors.New("the broker refuses the command")
 
-// readAnswer takes the answer to one command apart.
-func readAnswer(payload []byte, command any, data any) error {
-	var answer struct {
+// readResponse decodes the response to one command.
+func readResponse(payload []byte, command any, data any) error {
+	var response struct {
 		Responses []struct {
 			Command string
 			Error   string
 			Data    json.RawMessage
 		}
 	}
-	if err := json.Unmarshal(payload, &answer); err != nil {
+	if err := json.Unmarshal(payload, &response); err != nil {
 		return fmt.Errorf("%s: %w", command, err)
 	}
-	if len(answer.Responses) != 1 || answer.Responses[0].Command != command {
+	if len(response.Responses) != 1 || response.Responses[0].Command != command {
 		return fmt.Errorf("%s: %s: %w", command, payload, errWrongPacket)
 	}
-	one := answer.Responses[0]
+	one := response.Responses[0]
 	if one.Error != "" {
 		return fmt.Errorf("%s: %w: %s", command, errRefusal, one.Error)
 	}

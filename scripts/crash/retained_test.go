@@ -12,15 +12,15 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// readShelves has a new client ask for the retained messages. It takes what
-// comes until that covers what must be there and the broker had time to send more.
-func readShelves(ctx context.Context, s *server, name string, covered func(got map[int]message) bool) (got map[int]message, err error) {
+// readRetained subscribes a new client to the retained messages. It reads until covered
+// accepts what was delivered and the broker had time to send more.
+func readRetained(ctx context.Context, s *server, name string, covered func(got map[int]message) bool) (got map[int]message, err error) {
 	l, err := connect(ctx, s, packet.Login{ClientID: name, Clean: true})
 	if err != nil {
 		return nil, err
 	}
 	defer l.close()
-	l.subscribe(shelf, 1)
+	l.subscribe(retainedFilter, 1)
 	if err := l.flush(); err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func readShelves(ctx context.Context, s *server, name string, covered func(got m
 		case err != nil:
 			return nil, err
 		case packet.Kind(first) == packet.Publish:
-			err = l.shelve(got, first, body)
+			err = l.takeRetained(got, first, body)
 		}
 		if err != nil {
 			return nil, err
@@ -46,9 +46,9 @@ func readShelves(ctx context.Context, s *server, name string, covered func(got m
 	}
 }
 
-// shelve takes a retained message. What is published meanwhile comes without
-// RETAIN [MQTT-3.3.1-9] and is passed over.
-func (l *link) shelve(got map[int]message, first byte, body []byte) error {
+// takeRetained adds a retained message to got. What is published meanwhile comes
+// without RETAIN [MQTT-3.3.1-9] and is ignored.
+func (l *link) takeRetained(got map[int]message, first byte, body []byte) error {
 	p, ok := packet.ReadPublish(first, body)
 	if !ok {
 		return errWrongPacket
@@ -63,25 +63,25 @@ func (l *link) shelve(got map[int]message, first byte, body []byte) error {
 		return nil
 	}
 	m, known := readMessage(p.Payload)
-	if !known || string(p.Topic) != shelfTopic(shelfOf(m.n)) {
+	if !known || string(p.Topic) != retainedTopic(retainedTopicOf(m.n)) {
 		return fmt.Errorf("retained message % x on %s: %w", p.Payload, p.Topic, errWrongPacket)
 	}
-	got[shelfOf(m.n)] = m
+	got[retainedTopicOf(m.n)] = m
 	return nil
 }
 
-// judgeShelf tells what is wrong with what a topic holds, of a publisher whose
-// messages before acked were acknowledged before it was asked for, and of whose
-// messages sent might have been stored when the answer was there.
-func judgeShelf(k int, got *message, acked, sent int) string {
+// checkRetained returns what is wrong with what a topic retains, "" for nothing. The
+// publisher's messages before acked were acknowledged before the subscription, and
+// those before sent may have been stored when the message came.
+func checkRetained(k int, got *message, acked, sent int) string {
 	oldest := -1 // of the versions that the topic may hold
 	var may []string
-	for n := k; n < sent; n += shelves {
+	for n := k; n < sent; n += retainedTopics {
 		if n < acked {
 			oldest = n
 		}
 	}
-	for n := max(oldest, k); n < sent; n += shelves {
+	for n := max(oldest, k); n < sent; n += retainedTopics {
 		switch {
 		case got != nil && got.n == n && !clears(n), got == nil && clears(n):
 			return ""
@@ -98,7 +98,7 @@ func judgeShelf(k int, got *message, acked, sent int) string {
 		may = append(may, "none")
 	}
 	if got == nil {
-		return fmt.Sprintf("%s is empty and should hold %s", shelfTopic(k), strings.Join(may, " or "))
+		return fmt.Sprintf("%s is empty and should hold %s", retainedTopic(k), strings.Join(may, " or "))
 	}
-	return fmt.Sprintf("%s holds message %d and should hold %s", shelfTopic(k), got.n, strings.Join(may, " or "))
+	return fmt.Sprintf("%s holds message %d and should hold %s", retainedTopic(k), got.n, strings.Join(may, " or "))
 }

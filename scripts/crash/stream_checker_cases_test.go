@@ -5,14 +5,14 @@ import (
 	"testing"
 )
 
-// TestHarvest_judges shows what is complained about in what a stream kept: each
-// case is what came of the publisher 1, which has sent the messages 0 to 5, all
-// of which are acknowledged, 2 and 3 of them twice.
-func TestHarvest_judges(t *testing.T) {
+// TestStreamChecker_reports shows which stored messages are violations: each case is
+// what was stored of publisher 1, which has sent the messages 0 to 5, all of which
+// are acknowledged, 2 and 3 of them twice.
+func TestStreamChecker_reports(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		came  []int
-		count int // what the broker says
+		count int // what the broker reports
 		want  string
 	}{
 		"all of them":                       {[]int{0, 1, 2, 3, 4, 5}, 6, ""},
@@ -21,26 +21,26 @@ func TestHarvest_judges(t *testing.T) {
 		"one is missing":                    {[]int{0, 1, 2, 4, 5}, 5, "holds {1 4} after message 2"},
 		"the first is missing":              {[]int{1, 2, 3, 4, 5}, 5, "holds {1 1} after message -1"},
 		"the last is missing":               {[]int{0, 1, 2, 3, 4}, 5, "ends with message 4 of publisher 1, and 6 are"},
-		"one that was not sent":             {[]int{0, 1, 2, 3, 4, 5, 6}, 7, "which nobody sent"},
+		"one that was not sent":             {[]int{0, 1, 2, 3, 4, 5, 6}, 7, "which no publisher sent"},
 		"one twice":                         {[]int{0, 1, 1, 2, 3, 4, 5}, 7, "holds {1 1} 2 times, though it was sent 1 times"},
 		"one three times":                   {[]int{0, 1, 2, 3, 3, 3, 4, 5}, 8, "holds {1 3} 3 times, though it was sent 2 times"},
 		"a gap after going back":            {[]int{0, 1, 2, 3, 2, 4, 5}, 7, "holds {1 4} after message 2"},
-		"another count":                     {[]int{0, 1, 2, 3, 4, 5}, 7, "holds 6 messages and says that it holds 7"},
+		"another count":                     {[]int{0, 1, 2, 3, 4, 5}, 7, "holds 6 messages and the broker reports 7"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHarvest(sentSix(), "s")
+			h := newStreamChecker(sentSix(), "s")
 			for _, n := range c.came {
-				h.take(message{1, n})
+				h.add(message{1, n})
 			}
 			h.finish(c.count)
-			wantComplaint(t, h.ledger, c.want)
+			wantViolation(t, h.expected, c.want)
 		})
 	}
 }
 
-// TestReckoning_judges shows what is complained about in tallies.
-func TestReckoning_judges(t *testing.T) {
+// TestAggregateChecker_reports shows which tallies are violations.
+func TestAggregateChecker_reports(t *testing.T) {
 	t.Parallel()
 	one := func(n int, bucket, count, sum int64) tally {
 		return tally{P: 1, N: n, Bucket: bucket, Count: count, Sum: sum}
@@ -61,32 +61,32 @@ func TestReckoning_judges(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := &reckoning{harvest: newHarvest(sentSix(), "s")}
+			r := &aggregateChecker{streamChecker: newStreamChecker(sentSix(), "s")}
 			for _, one := range c.came {
-				r.take(one)
+				r.add(one)
 			}
-			wantComplaint(t, r.ledger, c.want)
+			wantViolation(t, r.expected, c.want)
 		})
 	}
 }
 
-// sentSix is the ledger of the stories.
-func sentSix() *ledger {
-	l := newLedger(1, 2)
+// sentSix returns the expected state of the cases.
+func sentSix() *expectedState {
+	l := newExpectedState(1, 2)
 	for n := range 6 {
 		l.sending(message{1, n})
-		l.finished(message{1, n})
+		l.completed(message{1, n})
 	}
 	l.sending(message{1, 2})
 	l.sending(message{1, 3})
 	return l
 }
 
-func wantComplaint(t *testing.T, l *ledger, want string) {
+func wantViolation(t *testing.T, l *expectedState, want string) {
 	t.Helper()
-	all := strings.Join(l.complained(), "\n")
+	all := strings.Join(l.reported(), "\n")
 	if all == "" && want != "" || want == "" && all != "" || !strings.Contains(all, want) {
-		t.Errorf("got the complaint %q, want %q", all, want)
+		t.Errorf("got the violation %q, want %q", all, want)
 	}
 }
 
@@ -98,7 +98,7 @@ func TestReadDocument(t *testing.T) {
 		}
 		changed := strings.Replace(string(m.document()), `"v":`, `"v":1`, 1)
 		if _, ok := readDocument([]byte(changed)); ok {
-			t.Errorf("%v is taken for itself after a change", m)
+			t.Errorf("%v is accepted after a change", m)
 		}
 	}
 	if _, ok := readDocument([]byte("{")); ok {
