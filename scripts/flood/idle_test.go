@@ -12,42 +12,42 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// idleKnob is how many connections are idle.
-const idleKnob = "SIGNALBOX_FLOOD_IDLE"
+// idleVariable is how many connections are idle.
+const idleVariable = "SIGNALBOX_FLOOD_IDLE"
 
-// enough is from how many connections on the memory of each is told apart from
-// that of everything else; with fewer, it may seem twice as much.
-const enough = 5000
+// manyConnections is from how many connections on the memory of each can be
+// distinguished from that of everything else; with fewer, it may appear twice as large.
+const manyConnections = 5000
 
-// eachIdle is the most that an idle connection may cost, in bytes.
-const eachIdle = 10 << 10
+// perIdleConnection is the most that an idle connection may cost, in bytes.
+const perIdleConnection = 10 << 10
 
-// TestCampaignIdle weighs clients that are connected, have a subscription, and do
-// nothing; when they are gone, so are their goroutines.
+// TestCampaignIdle measures the memory of clients that are connected, have a
+// subscription, and do nothing; no goroutine is left when they have disconnected.
 func TestCampaignIdle(t *testing.T) {
-	n := knob(t, idleKnob, 1000)
+	n := suite.FromEnvironment(t, idleVariable, 1000)
 	allowFiles(t, n)
 	s := serve(t, configure(t, "  max_connections: 100000\n"))
-	admitUsers(t, s)
-	gather(t, s, 200)() // brings in what the first ones need
+	createUsers(t, s)
+	connectIdle(t, s, 200)() // allocates what the first ones need
 	rest := goroutines(t, s)
-	before := settled(t, s)
-	dismiss := gather(t, s, n)
-	each := (settled(t, s) - before) / float64(n)
-	dismiss()
-	allowed := float64(eachIdle)
-	if n < enough {
+	before := stableMemory(t, s)
+	disconnect := connectIdle(t, s, n)
+	each := (stableMemory(t, s) - before) / float64(n)
+	disconnect()
+	allowed := float64(perIdleConnection)
+	if n < manyConnections {
 		allowed *= 2
 	}
 	t.Logf("%d idle connections: %.1f KiB each", n, each/1024)
 	if each > allowed {
 		t.Errorf("an idle connection costs %.1f KiB, want at most %.1f", each/1024, allowed/1024)
 	}
-	wantRest(t, s, rest)
+	awaitGoroutines(t, s, rest)
 }
 
-// gather connects clients, some at a time, from as many addresses as that takes.
-func gather(t *testing.T, s *server, n int) (dismiss func()) {
+// connectIdle connects clients, some at a time, from as many addresses as that takes.
+func connectIdle(t *testing.T, s *server, n int) (disconnect func()) {
 	t.Helper()
 	const dialers = 8
 	links := make([]*link, n)
@@ -56,43 +56,43 @@ func gather(t *testing.T, s *server, n int) (dismiss func()) {
 	for d := range dialers {
 		connecting.Go(func() {
 			for i := d; i < n && errs[d] == nil; i += dialers {
-				links[i], errs[d] = idler(t, s, i, crowdAddress(i))
+				links[i], errs[d] = idleClient(t, s, i, sharedAddress(i))
 			}
 		})
 	}
 	connecting.Wait()
-	dismiss = func() {
+	disconnect = func() {
 		for _, l := range links {
 			if l != nil {
 				l.Close()
 			}
 		}
 	}
-	t.Cleanup(dismiss)
+	t.Cleanup(disconnect)
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
-	return dismiss
+	return disconnect
 }
 
-// crowdAddress gives the n-th of many clients an address that it shares with a
-// thousand others, so that the kernel need not look for ports for long.
-func crowdAddress(n int) string { return fmt.Sprintf("127.0.1.%d", 1+n/1000) }
+// sharedAddress returns the address of the n-th of many clients, which it shares with
+// a thousand others, so that the kernel finds a free port soon.
+func sharedAddress(n int) string { return fmt.Sprintf("127.0.1.%d", 1+n/1000) }
 
-func idler(t *testing.T, s *server, n int, from string) (*link, error) {
+func idleClient(t *testing.T, s *server, n int, from string) (*link, error) {
 	l, err := dial(t.Context(), s.MQTT, from)
 	if err != nil {
 		return nil, err
 	}
-	if err := l.logIn(named(guest, fmt.Sprint("idle-", n))); err != nil {
+	if err := l.logIn(withClientID(guestUser, fmt.Sprint("idle-", n))); err != nil {
 		return l, err
 	}
 	return l, l.subscribe(fmt.Sprint("guest/idle/", n), 0)
 }
 
-// settled gives what is resident, in bytes, when that has come to rest: the
-// runtime gives memory back only after a while.
-func settled(t *testing.T, s *server) float64 {
+// stableMemory returns the resident memory, in bytes, when that does not change any
+// more: the runtime returns memory only after a while.
+func stableMemory(t *testing.T, s *server) float64 {
 	t.Helper()
 	const near = 0.002
 	look := time.NewTicker(500 * time.Millisecond)
@@ -107,7 +107,7 @@ func settled(t *testing.T, s *server) float64 {
 		select {
 		case <-look.C:
 		case <-late:
-			t.Fatalf("memory does not come to rest: %s", mib(now))
+			t.Fatalf("memory does not become stable: %s", mib(now))
 		}
 	}
 }

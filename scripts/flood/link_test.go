@@ -35,9 +35,9 @@ func newLink(conn net.Conn) *link {
 	return &link{Conn: conn, r: packet.NewReader(conn, 16<<10)}
 }
 
-// narrow dials so that the socket takes little: a link that is not read stalls
+// dialSmallBuffer dials with a small receive buffer: a link that is not read stalls
 // its writer soon.
-func narrow(ctx context.Context, to, from string) (*link, error) {
+func dialSmallBuffer(ctx context.Context, to, from string) (*link, error) {
 	l, err := dial(ctx, to, from)
 	if err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func narrow(ctx context.Context, to, from string) (*link, error) {
 	return l, l.Conn.(*net.TCPConn).SetReadBuffer(4 << 10) //nolint:forcetypeassert // it was dialed so
 }
 
-// want reads packets until one of a kind comes, and gives its body.
+// want reads packets until one of a kind comes, and returns its body.
 func (l *link) want(kind byte) ([]byte, error) {
 	for {
 		first, body, err := l.r.Next()
@@ -58,7 +58,7 @@ func (l *link) want(kind byte) ([]byte, error) {
 	}
 }
 
-// logIn sends CONNECT and wants to be let in.
+// logIn sends CONNECT and waits for a CONNACK that accepts it.
 func (l *link) logIn(as packet.Login) error {
 	if _, err := l.Write(packet.AppendConnect(nil, as)); err != nil {
 		return err
@@ -97,7 +97,7 @@ func connectFive(as packet.Login, expiry uint32) []byte {
 	return append(binary.AppendUvarint([]byte{packet.Connect}, uint64(len(body))), body...)
 }
 
-// next gives the next packet identifier.
+// next returns the next packet identifier.
 func (l *link) next() uint16 {
 	if l.id++; l.id == 0 {
 		l.id = 1
@@ -126,8 +126,8 @@ func (l *link) drain() error {
 	return err
 }
 
-// dribble writes byte by byte.
-func (l *link) dribble(ctx context.Context, b []byte, apart time.Duration) error {
+// writeSlowly writes byte by byte.
+func (l *link) writeSlowly(ctx context.Context, b []byte, apart time.Duration) error {
 	tick := time.NewTicker(apart)
 	defer tick.Stop()
 	for i := range b {
@@ -153,7 +153,7 @@ type webSocket struct {
 const upgradeRequest = "GET /mqtt HTTP/1.1\r\nHost: broker\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
 	"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Protocol: mqtt\r\n\r\n"
 
-// upgrade makes a WebSocket of a link on which nothing was said.
+// upgrade opens a WebSocket over a link on which nothing was sent.
 func upgrade(l *link, err error) (*link, error) {
 	if err != nil {
 		return nil, err
@@ -161,14 +161,14 @@ func upgrade(l *link, err error) (*link, error) {
 	if _, err := io.WriteString(l, upgradeRequest); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
-	var answer []byte
-	for one := make([]byte, 1); !bytes.HasSuffix(answer, []byte("\r\n\r\n")); answer = append(answer, one...) {
+	var response []byte
+	for one := make([]byte, 1); !bytes.HasSuffix(response, []byte("\r\n\r\n")); response = append(response, one...) {
 		if _, err := io.ReadFull(l, one); err != nil {
 			return nil, errors.Join(err, l.Close())
 		}
 	}
-	if !bytes.HasPrefix(answer, []byte("HTTP/1.1 101 ")) {
-		return nil, errors.Join(fmt.Errorf("no WebSocket: %s", answer), l.Close())
+	if !bytes.HasPrefix(response, []byte("HTTP/1.1 101 ")) {
+		return nil, errors.Join(fmt.Errorf("no WebSocket: %s", response), l.Close())
 	}
 	return newLink(&webSocket{Conn: l.Conn}), nil
 }
@@ -181,14 +181,14 @@ func (w *webSocket) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// frameHead is the head of a client's frame [RFC 6455, 5.2].
+// frameHead returns the head of a client's frame [RFC 6455, 5.2].
 func frameHead(first byte, length uint64) []byte {
 	head := []byte{first, 0x80 | 127}
 	head = binary.BigEndian.AppendUint64(head, length)
 	return append(head, 0, 0, 0, 0)
 }
 
-// Read gives what the broker's frames hold, whatever kind they are of.
+// Read reads the payload of the broker's frames, of every kind.
 func (w *webSocket) Read(p []byte) (int, error) {
 	for w.left == 0 {
 		var head [2]byte

@@ -2,7 +2,7 @@ package flood
 
 import "bytes"
 
-// badFirst are first packets that are no CONNECT that can be taken.
+// badFirst are first packets that are not a valid CONNECT.
 var badFirst = [][]byte{
 	{0xc0, 0x00},                           // PINGREQ
 	{0x00, 0x00},                           // the reserved type
@@ -11,17 +11,17 @@ var badFirst = [][]byte{
 	{0x11, 0x00},                           // with a flag
 	{0x10, 0xff, 0xff, 0xff, 0xff, 0x01},   // a length of five bytes
 	{0x10, 0xff, 0xff, 0xff, 0x7f},         // 256 MiB
-	{0x10, 0x02, 0x00, 0x04},               // a name that is not there
+	{0x10, 0x02, 0x00, 0x04},               // a name that is missing
 	{0x10, 0x06, 0, 4, 'M', 'Q', 'T', 'T'}, // nothing but a name
 	{0x10, 0x0a, 0, 4, 'M', 'Q', 'T', 'T', 4, 2, 0, 0},                                  // no client id
 	{0x10, 0x0c, 0, 4, 'M', 'Q', 'T', 'X', 4, 2, 0, 0, 0, 0},                            // another protocol
 	{0x10, 0x0c, 0, 4, 'M', 'Q', 'T', 'T', 4, 3, 0, 0, 0, 0},                            // the reserved flag
 	{0x10, 0x0c, 0, 4, 'M', 'Q', 'T', 'T', 4, 0x1e, 0, 0, 0, 0},                         // a Will of QoS 3
 	{0x10, 0x0c, 0, 4, 'M', 'Q', 'T', 'T', 4, 0x42, 0, 0, 0, 0},                         // a password without username
-	{0x10, 0x0c, 0, 4, 'M', 'Q', 'T', 'T', 4, 2, 0, 0, 0xff, 0xff},                      // a client id that is not there
+	{0x10, 0x0c, 0, 4, 'M', 'Q', 'T', 'T', 4, 2, 0, 0, 0xff, 0xff},                      // a client id that is missing
 	{0x10, 0x0d, 0, 4, 'M', 'Q', 'T', 'T', 4, 2, 0, 0, 0, 1, 0x00},                      // NUL in the client id
 	{0x10, 0x0e, 0, 4, 'M', 'Q', 'T', 'T', 4, 2, 0, 0, 0, 2, 0xc0, 0x80},                // no UTF-8
-	{0x10, 0x0d, 0, 4, 'M', 'Q', 'T', 'T', 5, 2, 0, 0, 0x7f, 0, 0},                      // properties that are not there
+	{0x10, 0x0d, 0, 4, 'M', 'Q', 'T', 'T', 5, 2, 0, 0, 0x7f, 0, 0},                      // properties that are missing
 	{0x10, 0x0e, 0, 4, 'M', 'Q', 'T', 'T', 5, 2, 0, 0, 0x01, 0x7e, 0, 0},                // an unknown property
 	{0x10, 0x12, 0, 4, 'M', 'Q', 'T', 'T', 5, 2, 0, 0, 5, 0x11, 0, 0, 0, 0, 0x11, 0, 0}, // a property cut short
 	{0x16, 0x03, 0x01, 0x02, 0x00, 0x01, 0x00, 0x01, 0xfc, 0x03, 0x03},                  // TLS
@@ -42,7 +42,7 @@ var badLater = [][]byte{
 	{0x36, 0x06, 0, 1, 'a', 0, 1, 'x'},   // QoS 3
 	{0x38, 0x04, 0, 1, 'a', 'x'},         // DUP at QoS 0
 	{0x30, 0x00},                         // PUBLISH without topic
-	{0x30, 0x03, 0, 0xff, 'a'},           // a topic that is not there
+	{0x30, 0x03, 0, 0xff, 'a'},           // a topic that is missing
 	{0x30, 0x02, 0, 0},                   // an empty topic
 	{0x30, 0x03, 0, 1, '#'},              // wildcards in a topic
 	{0x30, 0x03, 0, 1, 0},                // NUL in a topic

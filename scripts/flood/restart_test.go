@@ -13,53 +13,53 @@ import (
 	"testing"
 	"time"
 
-	_ "modernc.org/sqlite" // to weigh the file without the service
+	_ "modernc.org/sqlite" // to read the file without the service
 
 	"signalbox/scripts/bench/packet"
 	"signalbox/scripts/suite"
 )
 
-// The knobs of the restart: how many retained messages, and how many sessions
+// The variables of the restart: how many retained messages, and how many sessions
 // with queued messages.
 const (
-	retainedKnob = "SIGNALBOX_FLOOD_RETAINED"
-	sessionsKnob = "SIGNALBOX_FLOOD_SESSIONS"
+	retainedVariable = "SIGNALBOX_FLOOD_RETAINED"
+	sessionsVariable = "SIGNALBOX_FLOOD_SESSIONS"
 )
 
 const (
-	queuedEach = 10 // messages that wait in each session
+	queuedEach = 10 // messages queued in each session
 	workers    = 32 // clients at a time
 )
 
-// dearer is how many times longer than reading the bare rows a start may take,
+// slowerThanRead is how many times longer than reading the rows a start may take,
 // beyond what an empty one takes.
-const dearer = 10
+const slowerThanRead = 10
 
-// TestCampaignRestartAtSize kills the service when it keeps much, and holds its next
-// start against reading the same rows alone. Everything is there afterwards.
+// TestCampaignRestartAtSize kills the service when it stores much, and compares its
+// next start with reading the same rows alone. Nothing is lost.
 func TestCampaignRestartAtSize(t *testing.T) {
-	retained, sessions := knob(t, retainedKnob, 20_000), knob(t, sessionsKnob, 2_000)
+	retained, sessions := suite.FromEnvironment(t, retainedVariable, 20_000), suite.FromEnvironment(t, sessionsVariable, 2_000)
 	config := configure(t, "  write_timeout: 1m\n")
 	began := time.Now()
 	s := serve(t, config)
 	empty := time.Since(began)
-	admitUsers(t, s)
-	everySession(t, sessions, func(n int) error { return leaveQueue(t.Context(), s, n) })
+	createUsers(t, s)
+	everySession(t, sessions, func(n int) error { return createSession(t.Context(), s, n) })
 	keepRetained(t, s, retained)
 	fillQueues(t, s)
 	s.Kill()
-	bare := readBare(t, filepath.Join(filepath.Dir(config), "data"))
+	bare := readRows(t, filepath.Join(filepath.Dir(config), "data"))
 
 	began = time.Now()
 	s = serve(t, config)
 	took := time.Since(began)
 	t.Logf("%d retained messages, %d sessions of %d: serving after %v; empty %v, bare rows %v",
 		retained, sessions, queuedEach, took, empty, bare)
-	if took > 2*empty+dearer*bare {
+	if took > 2*empty+slowerThanRead*bare {
 		t.Errorf("serving after %v; an empty start took %v, reading the bare rows %v", took, empty, bare)
 	}
 	wantRetained(t, s, retained)
-	everySession(t, sessions, func(n int) error { return takeQueue(t.Context(), s, n) })
+	everySession(t, sessions, func(n int) error { return receiveQueue(t.Context(), s, n) })
 }
 
 // everySession does something for each session, some at a time.
@@ -82,31 +82,31 @@ func everySession(t *testing.T, sessions int, do func(n int) error) {
 	}
 }
 
-func owner(n int) packet.Login {
-	as := named(guest, fmt.Sprint("owner-", n))
+func queueOwner(n int) packet.Login {
+	as := withClientID(guestUser, fmt.Sprint("owner-", n))
 	as.Clean = false
 	return as
 }
 
-// leaveQueue opens a session that messages will wait for.
-func leaveQueue(ctx context.Context, s *server, n int) error {
-	l, err := dial(ctx, s.MQTT, crowdAddress(n))
+// createSession creates a session in which messages will be queued.
+func createSession(ctx context.Context, s *server, n int) error {
+	l, err := dial(ctx, s.MQTT, sharedAddress(n))
 	if err != nil {
 		return err
 	}
 	defer l.Close()
-	return errors.Join(l.logIn(owner(n)), l.subscribe("guest/queued", 1))
+	return errors.Join(l.logIn(queueOwner(n)), l.subscribe("guest/queued", 1))
 }
 
-// takeQueue comes back for what waits, in order, and wants nothing more.
-func takeQueue(ctx context.Context, s *server, n int) error {
-	l, err := dial(ctx, s.MQTT, crowdAddress(n))
+// receiveQueue connects again and receives what is queued, in order, and nothing more.
+func receiveQueue(ctx context.Context, s *server, n int) error {
+	l, err := dial(ctx, s.MQTT, sharedAddress(n))
 	if err != nil {
 		return err
 	}
 	defer l.Close()
-	l.SetDeadline(time.Now().Add(suite.HangLimit)) //nolint:errcheck // reading will tell
-	if err := l.logIn(owner(n)); err != nil {
+	l.SetDeadline(time.Now().Add(suite.HangLimit)) //nolint:errcheck // reading reports it
+	if err := l.logIn(queueOwner(n)); err != nil {
 		return err
 	}
 	for want := range queuedEach {
@@ -122,17 +122,17 @@ func takeQueue(ctx context.Context, s *server, n int) error {
 			return err
 		}
 	}
-	return l.wantSilence()
+	return l.wantNothingQueued()
 }
 
-// wantSilence wants the answer to a PINGREQ, and nothing before it.
-func (l *link) wantSilence() error {
+// wantNothingQueued wants the response to a PINGREQ, and nothing before it.
+func (l *link) wantNothingQueued() error {
 	if _, err := l.Write(packet.AppendEmpty(nil, packet.Pingreq)); err != nil {
 		return err
 	}
 	first, _, err := l.r.Next()
 	if err == nil && first != packet.Pingresp {
-		err = fmt.Errorf("a packet of type %#x more", first)
+		err = fmt.Errorf("one more packet of type %#x", first)
 	}
 	return err
 }
@@ -140,13 +140,13 @@ func (l *link) wantSilence() error {
 // publisher logs in a client that publishes at QoS 1.
 func publisher(t *testing.T, s *server) *link {
 	t.Helper()
-	l, err := dial(t.Context(), s.MQTT, goodAddress)
+	l, err := dial(t.Context(), s.MQTT, legitimateAddress)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
-	l.SetDeadline(time.Now().Add(2 * suite.HangLimit)) //nolint:errcheck // reading will tell
-	if err := l.logIn(named(guest, "publisher")); err != nil {
+	l.SetDeadline(time.Now().Add(2 * suite.HangLimit)) //nolint:errcheck // reading reports it
+	if err := l.logIn(withClientID(guestUser, "publisher")); err != nil {
 		t.Fatal(err)
 	}
 	return l
@@ -209,14 +209,14 @@ func wantRetained(t *testing.T, s *server, n int) {
 		}
 		seen[string(m.Topic)] = true
 	}
-	if err := l.wantSilence(); err != nil {
+	if err := l.wantNothingQueued(); err != nil {
 		t.Error(err)
 	}
 }
 
-// readBare tells how long it takes to read every row of a copy of the broker's
-// file, with nothing made of it.
-func readBare(t *testing.T, data string) time.Duration {
+// readRows returns how long it takes to read every row of a copy of the broker's
+// file.
+func readRows(t *testing.T, data string) time.Duration {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(data)); err != nil {
@@ -236,7 +236,7 @@ func readBare(t *testing.T, data string) time.Duration {
 	return time.Since(began)
 }
 
-// tables gives the columns of every table.
+// tables returns the columns of every table.
 func tables(t *testing.T, db *sql.DB) map[string]string {
 	t.Helper()
 	rows, err := db.QueryContext(t.Context(), `SELECT m.name, group_concat('"' || c.name || '"')

@@ -20,13 +20,13 @@ import (
 const (
 	adminName     = "admin"
 	adminPassword = "staple for brokers"
-	scrapeToken   = "token for whoever scrapes"
+	scrapeToken   = "token of the scraper"
 )
 
 // server is a running service.
 type server struct{ *process.Service }
 
-// configure writes a configuration: what is below broker in it is the test's.
+// configure writes a configuration file, with what the test sets below broker.
 func configure(t *testing.T, broker string) (path string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -61,14 +61,14 @@ func serve(t *testing.T, config string) *server {
 	return &server{s}
 }
 
-// metric reads one of the figures that the service shows, 0 where there is none.
+// metric returns one of the metrics of the service, 0 where there is none.
 func (s *server) metric(ctx context.Context, name string) (float64, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.API+"/metrics", nil)
 	if err != nil {
 		return 0, err
 	}
 	r.Header.Set("Authorization", "Bearer "+scrapeToken)
-	r.Close = true // so that no connection is counted among what is left over
+	r.Close = true // so that no idle connection counts as left over
 	res, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return 0, err
@@ -85,8 +85,8 @@ func (s *server) metric(ctx context.Context, name string) (float64, error) {
 	return 0, nil
 }
 
-// memory reads a line of the kernel's account of the process, in bytes: VmRSS
-// is what is resident, VmHWM the most that ever was.
+// memory returns a line of the kernel's status of the process, in bytes: VmRSS is
+// what is resident, VmHWM its peak.
 func (s *server) memory(t *testing.T, what string) float64 {
 	t.Helper()
 	path := fmt.Sprintf("/proc/%d/status", s.Pid())
@@ -107,5 +107,5 @@ func (s *server) memory(t *testing.T, what string) float64 {
 	return 0
 }
 
-// mib shows bytes.
+// mib formats bytes.
 func mib(bytes float64) string { return fmt.Sprintf("%.1f MiB", bytes/(1<<20)) }

@@ -15,26 +15,26 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// The clients that behave come from an address of their own.
-const goodAddress = "127.0.0.2"
+// The legitimate clients have an address of their own.
+const legitimateAddress = "127.0.0.2"
 
 var (
-	good  = packet.Login{Username: "good", Password: "good password", Clean: true}
-	guest = packet.Login{Username: "guest", Password: "guest password", Clean: true}
+	legitimateUser = packet.Login{Username: "good", Password: "good password", Clean: true}
+	guestUser      = packet.Login{Username: "guest", Password: "guest password", Clean: true}
 )
 
-// named gives a log-in a client id.
-func named(l packet.Login, clientID string) packet.Login {
+// withClientID returns a login with another client id.
+func withClientID(l packet.Login, clientID string) packet.Login {
 	l.ClientID = clientID
 	return l
 }
 
-// admitUsers makes the two users of the test, each with every right on topics
+// createUsers creates the two users of the test, each with every right on topics
 // of its own.
-func admitUsers(t *testing.T, s *server) {
+func createUsers(t *testing.T, s *server) {
 	t.Helper()
 	const topic = "$CONTROL/dynamic-security/v1"
-	l, err := dial(t.Context(), s.MQTT, goodAddress)
+	l, err := dial(t.Context(), s.MQTT, legitimateAddress)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func admitUsers(t *testing.T, s *server) {
 	if err := l.subscribe(topic+"/response", 0); err != nil {
 		t.Fatal(err)
 	}
-	request := packet.Message{Topic: []byte(topic), Payload: commands(good, guest)}
+	request := packet.Message{Topic: []byte(topic), Payload: commands(legitimateUser, guestUser)}
 	if _, err := l.Write(packet.AppendPublish(nil, request)); err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func commands(users ...packet.Login) []byte {
 // series is how long something took, each time.
 type series []time.Duration
 
-// quantile gives the time that a share of all did not exceed.
+// quantile returns the time that a share of all did not exceed.
 func (s series) quantile(share float64) time.Duration {
 	if len(s) == 0 {
 		return 0
@@ -84,56 +84,57 @@ func (s series) quantile(share float64) time.Duration {
 	return sorted[min(int(share*float64(len(s))), len(s)-1)]
 }
 
-// String shows the series.
+// String returns a summary of the series.
 func (s series) String() string {
 	return fmt.Sprintf("n=%d p50=%v p99=%v max=%v", len(s), s.quantile(.5), s.quantile(.99), s.quantile(1))
 }
 
-// served is how those who behave fared for a while.
-type served struct {
-	delivered series // from PUBLISH to its arrival at the other side
-	admitted  series // from SYN to CONNACK
-	err       error
+// legitimateResults is what legitimate clients measured.
+type legitimateResults struct {
+	deliveries series // from PUBLISH to its delivery
+	logins     series // from SYN to CONNACK
+	err        error
 }
 
-// observe has clients that behave do so for a while: a pair exchanges messages
-// of QoS 1, over TCP or WebSocket, and newcomers log in.
-func observe(ctx context.Context, s *server, d time.Duration) (over map[string]served) {
+// runLegitimate runs the legitimate clients for a while: a pair exchanges messages of
+// QoS 1, over TCP or WebSocket, and further clients log in. The results are by
+// transport.
+func runLegitimate(ctx context.Context, s *server, d time.Duration) (results map[string]legitimateResults) {
 	while, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	var mu sync.Mutex
 	var tasks sync.WaitGroup
-	over = map[string]served{}
+	results = map[string]legitimateResults{}
 	for name, connect := range map[string]func() (*link, error){
-		"tcp": func() (*link, error) { return dial(ctx, s.MQTT, goodAddress) },
-		"ws":  func() (*link, error) { return upgrade(dial(ctx, s.WebSocket, goodAddress)) },
+		"tcp": func() (*link, error) { return dial(ctx, s.MQTT, legitimateAddress) },
+		"ws":  func() (*link, error) { return upgrade(dial(ctx, s.WebSocket, legitimateAddress)) },
 	} {
 		tasks.Go(func() {
 			p := pair{name: name, connect: connect}
 			one := p.run(while)
 			mu.Lock()
 			defer mu.Unlock()
-			over[name] = one
+			results[name] = one
 		})
 	}
 	tasks.Wait()
-	return over
+	return results
 }
 
-// pair is a publisher and a subscriber, and a newcomer now and then.
+// pair is a publisher and a subscriber, and now and then one more client that logs in.
 type pair struct {
 	name     string
 	connect  func() (*link, error)
 	pub, sub *link
 }
 
-func (p *pair) run(ctx context.Context) (o served) {
+func (p *pair) run(ctx context.Context) (o legitimateResults) {
 	if o.err = p.open(); o.err != nil {
 		return o
 	}
 	defer p.pub.Close()
 	defer p.sub.Close()
-	const apart, newcomerEvery = 2 * time.Millisecond, 10
+	const apart, loginEvery = 2 * time.Millisecond, 10
 	tick := time.NewTicker(apart)
 	defer tick.Stop()
 	for i := 0; ; i++ {
@@ -142,13 +143,13 @@ func (p *pair) run(ctx context.Context) (o served) {
 			return o
 		case <-tick.C:
 		}
-		if o.err = timed(&o.delivered, func() error { return p.exchange(i) }); o.err != nil {
+		if o.err = timed(&o.deliveries, func() error { return p.exchange(i) }); o.err != nil {
 			return o
 		}
-		if i%newcomerEvery > 0 {
+		if i%loginEvery > 0 {
 			continue
 		}
-		if o.err = timed(&o.admitted, p.newcomer); o.err != nil {
+		if o.err = timed(&o.logins, p.logInOnce); o.err != nil {
 			return o
 		}
 	}
@@ -183,21 +184,21 @@ func (p *pair) join(role string) (*link, error) {
 	if err := l.SetDeadline(time.Now().Add(2 * suite.HangLimit)); err != nil {
 		return nil, err
 	}
-	return l, l.logIn(named(good, p.name+"-"+role))
+	return l, l.logIn(withClientID(legitimateUser, p.name+"-"+role))
 }
 
-// newcomer logs in and takes leave.
-func (p *pair) newcomer() error {
+// logInOnce logs in and disconnects.
+func (p *pair) logInOnce() error {
 	l, err := p.join("new")
 	if err != nil {
-		return fmt.Errorf("a newcomer that behaves: %w", err)
+		return fmt.Errorf("a legitimate client that logs in: %w", err)
 	}
-	l.Write(packet.AppendEmpty(nil, packet.Disconnect)) //nolint:errcheck // it was let in, that is all
+	l.Write(packet.AppendEmpty(nil, packet.Disconnect)) //nolint:errcheck // it was accepted, which is all that counts
 	return l.Close()
 }
 
-// exchange publishes one message and waits until it has arrived, and is
-// acknowledged on both sides.
+// exchange publishes one message and waits until it is delivered, and acknowledged on
+// both sides.
 func (p *pair) exchange(n int) error {
 	text := strconv.Itoa(n)
 	id := p.pub.next()
@@ -207,7 +208,7 @@ func (p *pair) exchange(n int) error {
 	}
 	body, err := p.sub.want(packet.Publish)
 	if err != nil {
-		return fmt.Errorf("a subscriber that behaves: %w", err)
+		return fmt.Errorf("the legitimate subscriber: %w", err)
 	}
 	got, ok := packet.ReadPublish(packet.Publish|2, body)
 	if !ok || string(got.Payload) != text {
@@ -218,7 +219,7 @@ func (p *pair) exchange(n int) error {
 	}
 	ack, err := p.pub.want(packet.Puback)
 	if err != nil {
-		return fmt.Errorf("a publisher that behaves: %w", err)
+		return fmt.Errorf("the legitimate publisher: %w", err)
 	}
 	if packet.ReadID(ack) != id {
 		return fmt.Errorf("message %s: acknowledged %x", text, ack)
