@@ -2,20 +2,13 @@ package store
 
 import (
 	"encoding/binary"
-	"errors"
-	"hash/crc32"
 	"math"
 
 	"signalbox/broker/bridges"
+	"signalbox/broker/storage"
 )
 
-// A block is some entries in order, as they are stored:
-//
-//	version   1 byte
-//	checksum  4 bytes, CRC-32C of what follows, big endian
-//	entries   one behind the other
-//
-// An entry is
+// A block (see [storage.OpenBlock]) is some entries in order, as they are stored. Each is
 //
 //	flags       a number: QoS and those below
 //	topic       length and bytes, unless it is that of the entry before
@@ -33,9 +26,6 @@ import (
 // service time of the file; that is some milliseconds (offset) ahead of the clock's, by
 // which entries are in memory.
 const (
-	version = 1
-	header  = 5
-
 	qosMask       = 0b11
 	sameTopic     = 1 << 2
 	sameMapping   = 1 << 3
@@ -53,8 +43,6 @@ const (
 	blockEntries = 1000
 	blockBytes   = 256 << 10
 )
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // record is an entry as it is stored. Origin is the ID that it had when it was put
 // for the first time, 0 where it has that still: it is what MessageID is made of.
@@ -80,7 +68,7 @@ func nothing(offset int64) *bridges.Entry {
 }
 
 func (e *encoder) reset() {
-	e.body = append(e.body[:0], make([]byte, header)...)
+	e.body = append(e.body[:0], make([]byte, storage.BlockHeader)...)
 	e.count, e.last = 0, nothing(e.offset)
 }
 
@@ -97,12 +85,12 @@ func (e *encoder) add(r record) {
 		text string
 	}{{sameTopic, r.Topic}, {sameMapping, r.Mapping}, {sameClient, r.ClientID}} {
 		if flags&s.same == 0 {
-			b = appendBytes(b, s.text)
+			b = storage.AppendBytes(b, s.text)
 		}
 	}
 	b = binary.AppendVarint(b, r.At-e.last.At)
 	if flags&hasProperties != 0 {
-		b = appendBytes(b, r.Properties)
+		b = storage.AppendBytes(b, r.Properties)
 	}
 	if flags&hasExpiry != 0 {
 		b = binary.AppendVarint(b, r.ExpiresAt-r.At)
@@ -113,7 +101,7 @@ func (e *encoder) add(r record) {
 	if flags&hasAttempts != 0 {
 		b = binary.AppendUvarint(b, uint64(r.Attempts))
 	}
-	e.body = appendBytes(b, r.Payload)
+	e.body = storage.AppendBytes(b, r.Payload)
 	e.count++
 	e.last = r.Entry
 }
@@ -134,78 +122,60 @@ func (e *encoder) flags(r record) uint64 {
 	return flags
 }
 
-func appendBytes[T string | []byte](b []byte, s T) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
-}
-
-// seal fills the header of a block that is complete.
-func (e *encoder) seal() []byte {
-	e.body[0] = version
-	binary.BigEndian.PutUint32(e.body[1:header], crc32.Checksum(e.body[header:], castagnoli))
-	return e.body
-}
-
-// The ways in which a block can be damaged.
-var (
-	errVersion  = errors.New("it is of a version that is not known")
-	errChecksum = errors.New("its checksum is wrong")
-	errFormat   = errors.New("it cannot be read")
-)
+// seal completes the block.
+func (e *encoder) seal() []byte { return storage.SealBlock(e.body) }
 
 // decode reads a block of so many entries, written with an offset of times. They share
 // its bytes.
 func decode(block []byte, count, offset int64) ([]record, error) {
-	if len(block) < header || block[0] != version {
-		return nil, errVersion
+	r, err := storage.OpenBlock(block)
+	if err != nil {
+		return nil, err
 	}
-	d := decoder{rest: block[header:], last: nothing(offset)}
-	if crc32.Checksum(d.rest, castagnoli) != binary.BigEndian.Uint32(block[1:header]) {
-		return nil, errChecksum
-	}
+	d := decoder{BlockReader: r, last: nothing(offset)}
 	var all []record
-	for len(d.rest) > 0 && !d.broken {
+	for len(d.Rest) > 0 && !d.Broken {
 		r := d.entry()
 		all = append(all, r)
 		d.last = r.Entry
 	}
-	if d.broken || int64(len(all)) != count {
-		return nil, errFormat
+	if d.Broken || int64(len(all)) != count {
+		return nil, storage.ErrBlockFormat
 	}
 	return all, nil
 }
 
-// decoder reads the entries of a block. Once something is wrong it gives zeros.
+// decoder reads the entries of a block.
 type decoder struct {
-	rest   []byte
-	last   *bridges.Entry
-	broken bool
+	storage.BlockReader
+	last *bridges.Entry
 }
 
 func (d *decoder) entry() record {
-	flags := d.number()
-	d.broken = d.broken || flags > allFlags || flags&qosMask > 2
+	flags := d.Number()
+	d.Broken = d.Broken || flags > allFlags || flags&qosMask > 2
 	e := &bridges.Entry{}
 	e.QoS, e.Retain = byte(flags&qosMask), flags&retain != 0
 	e.Topic = d.text(flags&sameTopic != 0, d.last.Topic)
 	e.Mapping = d.text(flags&sameMapping != 0, d.last.Mapping)
 	e.ClientID = d.text(flags&sameClient != 0, d.last.ClientID)
-	e.At = d.last.At + d.signed()
+	e.At = d.last.At + d.Signed()
 	if flags&hasProperties != 0 {
-		e.Properties = d.bytes()
+		e.Properties = d.Bytes()
 	}
 	if flags&hasExpiry != 0 {
-		e.ExpiresAt = e.At + d.signed()
+		e.ExpiresAt = e.At + d.Signed()
 	}
 	r := record{Entry: e}
 	if flags&hasOrigin != 0 {
-		r.origin = d.number()
+		r.origin = d.Number()
 	}
 	if flags&hasAttempts != 0 {
-		n := d.number()
-		d.broken = d.broken || n > math.MaxInt32
+		n := d.Number()
+		d.Broken = d.Broken || n > math.MaxInt32
 		e.Attempts = int(n)
 	}
-	e.Payload = d.bytes()
+	e.Payload = d.Bytes()
 	return r
 }
 
@@ -213,42 +183,5 @@ func (d *decoder) text(same bool, last string) string {
 	if same {
 		return last
 	}
-	return string(d.bytes())
-}
-
-func (d *decoder) number() uint64 {
-	v, n := binary.Uvarint(d.rest)
-	if !d.consume(n) {
-		return 0
-	}
-	return v
-}
-
-func (d *decoder) signed() int64 {
-	v, n := binary.Varint(d.rest)
-	if !d.consume(n) {
-		return 0
-	}
-	return v
-}
-
-// consume leaves out what was read, if it was.
-func (d *decoder) consume(n int) bool {
-	if n <= 0 {
-		d.broken, d.rest = true, nil
-		return false
-	}
-	d.rest = d.rest[n:]
-	return true
-}
-
-// bytes reads a length and so many bytes, which nobody can append to in place.
-func (d *decoder) bytes() (b []byte) {
-	n := d.number()
-	if n > uint64(len(d.rest)) {
-		d.broken, d.rest = true, nil
-		return nil
-	}
-	b, d.rest = d.rest[:n:n], d.rest[n:]
-	return b
+	return string(d.Bytes())
 }

@@ -2,9 +2,7 @@ package store
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
-	"hash/crc32"
 	"math"
 	"reflect"
 	"strings"
@@ -14,6 +12,7 @@ import (
 
 	"signalbox/broker/bridges"
 	"signalbox/broker/messaging"
+	"signalbox/broker/storage"
 )
 
 // encode makes a block.
@@ -28,9 +27,8 @@ func encode(records ...record) []byte {
 
 // resealed gives a block with a checksum that is right.
 func resealed(b []byte) []byte {
-	if len(b) >= header {
-		b[0] = version
-		binary.BigEndian.PutUint32(b[1:header], crc32.Checksum(b[header:], castagnoli))
+	if len(b) >= storage.BlockHeader {
+		storage.SealBlock(b)
 	}
 	return b
 }
@@ -92,15 +90,17 @@ func TestDamagedBlock(t *testing.T) {
 		damage func(b []byte) []byte
 		want   error
 	}{
-		"nothing":      {func([]byte) []byte { return nil }, errVersion},
-		"version":      {func(b []byte) []byte { b[0]++; return b }, errVersion},
-		"bit":          {func(b []byte) []byte { b[len(b)/2] ^= 4; return b }, errChecksum},
-		"end":          {func(b []byte) []byte { return b[:len(b)-1] }, errChecksum},
-		"sealed end":   {func(b []byte) []byte { return resealed(b[:len(b)-1]) }, errFormat},
-		"one too many": {func(b []byte) []byte { return resealed(append(b, b[header:]...)) }, errFormat},
-		"flags":        {func([]byte) []byte { return resealed(append(make([]byte, header), 0xff, 0xff, 0x7f)) }, errFormat},
-		"QoS":          {func([]byte) []byte { return resealed(append(make([]byte, header), 3, 0, 0, 0, 0, 0)) }, errFormat},
-		"length":       {func([]byte) []byte { return resealed(append(make([]byte, header), 0, 0xff, 0xff, 0xff, 0xff, 0x0f)) }, errFormat},
+		"nothing":      {func([]byte) []byte { return nil }, storage.ErrBlockVersion},
+		"version":      {func(b []byte) []byte { b[0]++; return b }, storage.ErrBlockVersion},
+		"bit":          {func(b []byte) []byte { b[len(b)/2] ^= 4; return b }, storage.ErrBlockChecksum},
+		"end":          {func(b []byte) []byte { return b[:len(b)-1] }, storage.ErrBlockChecksum},
+		"sealed end":   {func(b []byte) []byte { return resealed(b[:len(b)-1]) }, storage.ErrBlockFormat},
+		"one too many": {func(b []byte) []byte { return resealed(append(b, b[storage.BlockHeader:]...)) }, storage.ErrBlockFormat},
+		"flags":        {func([]byte) []byte { return resealed(append(make([]byte, storage.BlockHeader), 0xff, 0xff, 0x7f)) }, storage.ErrBlockFormat},
+		"QoS":          {func([]byte) []byte { return resealed(append(make([]byte, storage.BlockHeader), 3, 0, 0, 0, 0, 0)) }, storage.ErrBlockFormat},
+		"length": {func([]byte) []byte {
+			return resealed(append(make([]byte, storage.BlockHeader), 0, 0xff, 0xff, 0xff, 0xff, 0x0f))
+		}, storage.ErrBlockFormat},
 	} {
 		if _, err := decode(c.damage(bytes.Clone(good)), 6, 0); !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v, want %v", name, err, c.want)
@@ -138,7 +138,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add(encode(r), int64(1))
 	}
 	f.Add(encode(everyField()...), int64(6))
-	f.Add([]byte{version, 0, 0, 0, 0}, int64(0))
+	f.Add(make([]byte, storage.BlockHeader), int64(0))
 	f.Fuzz(func(t *testing.T, b []byte, count int64) {
 		records, err := decode(resealed(bytes.Clone(b)), count, 0)
 		if err != nil {

@@ -28,29 +28,13 @@ func (s *Store) identify(ctx context.Context) (identity string, err error) {
 	return identity, s.alone(ctx, func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, write, identity)
 		return err
-	}, func() {})
+	}, nil)
 }
 
 // alone runs a durable transaction while nobody else writes, and takes note of it
 // before others can.
 func (s *Store) alone(ctx context.Context, write func(*sql.Tx) error, note func()) error {
-	if err := s.file.Lock(ctx); err != nil {
-		return fmt.Errorf("wait to write: %w", err)
-	}
-	defer s.file.Unlock()
-	tx, err := s.configs.BeginTx(ctx, nil)
-	if err != nil {
-		return fmt.Errorf("begin: %w", err)
-	}
-	defer tx.Rollback() //nolint:errcheck // does nothing after the commit
-	if err := write(tx); err != nil {
-		return err
-	}
-	if err := tx.Commit(); err != nil {
-		return fmt.Errorf("commit: %w", err)
-	}
-	note()
-	return nil
+	return s.file.Transact(ctx, s.configs, write, note)
 }
 
 // beside gives what a configuration is sealed for: that of one bridge does not
@@ -114,7 +98,7 @@ func (s *Store) Forget(ctx context.Context, brokerID string) error {
 			return err
 		}
 		const q = `UPDATE queue SET gone = 1 WHERE broker_id = ? AND gone = 0 RETURNING id`
-		gone, err = collect(tx.QueryContext(ctx, q, brokerID))
+		gone, err = storage.Numbers(tx.QueryContext(ctx, q, brokerID))
 		return err
 	}, &made, &gone)
 	if err != nil {
@@ -197,22 +181,6 @@ func pairs(rows *sql.Rows, err error) (map[string]int64, error) {
 		all[key] = number
 	}
 	return all, rows.Err()
-}
-
-// collect reads numbers.
-func collect(rows *sql.Rows, err error) (ids []int64, _ error) {
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		ids = append(ids, id)
-	}
-	return ids, rows.Err()
 }
 
 // named says what could not be done, and what an operator can do about it.

@@ -37,7 +37,7 @@ func (s *Store) Reseal(ctx context.Context, reseal func(sealed, aad []byte) ([]b
 			}
 		}
 		return nil
-	}, func() {})
+	}, nil)
 	if err != nil {
 		return 0, fmt.Errorf("seal the configurations of bridges anew: %w", err)
 	}

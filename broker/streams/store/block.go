@@ -2,21 +2,15 @@ package store
 
 import (
 	"encoding/binary"
-	"errors"
-	"hash/crc32"
 	"math"
 
 	"signalbox/broker/messaging"
+	"signalbox/broker/storage"
 )
 
-// A block is some messages in order, as they are stored:
-//
-//	version   1 byte
-//	checksum  4 bytes, CRC-32C of what follows, big endian
-//	runs      one behind the other
-//
-// A run is what was handed over at a time: the number of its messages, the time
-// of the first, and the messages, each as
+// A block (see [storage.OpenBlock]) is some messages in order, as they are stored: runs,
+// one behind the other. A run is what was handed over at a time: the number of its
+// messages, the time of the first, and the messages, each as
 //
 //	flags       1 byte: QoS, sameTopic, hasProperties
 //	topic       length and bytes, unless it is that of the message before
@@ -26,9 +20,6 @@ import (
 //
 // Numbers and lengths are unsigned varints; the first time is a signed one.
 const (
-	version = 1
-	header  = 5
-
 	qosMask       = 0b0011
 	sameTopic     = 0b0100
 	hasProperties = 0b1000
@@ -46,8 +37,6 @@ const (
 	messageOverhead = 1 + 4*binary.MaxVarintLen64
 	runOverhead     = 2 * binary.MaxVarintLen64
 )
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // size is about what a message takes in a block.
 func size(m *messaging.Message) int { return len(m.Topic) + len(m.Properties) + len(m.Payload) + 8 }
@@ -88,73 +77,44 @@ func appendMessage(b []byte, m *messaging.Message, distance int64, same bool) []
 	}
 	b = append(b, flags)
 	if !same {
-		b = binary.AppendUvarint(b, uint64(len(m.Topic)))
-		b = append(b, m.Topic...)
+		b = storage.AppendBytes(b, m.Topic)
 	}
 	b = binary.AppendUvarint(b, uint64(distance))
 	if len(m.Properties) > 0 {
-		b = binary.AppendUvarint(b, uint64(len(m.Properties)))
-		b = append(b, m.Properties...)
+		b = storage.AppendBytes(b, m.Properties)
 	}
-	b = binary.AppendUvarint(b, uint64(len(m.Payload)))
-	return append(b, m.Payload...)
-}
-
-// seal fills the header of a block that is complete.
-func seal(block []byte) []byte {
-	block[0] = version
-	binary.BigEndian.PutUint32(block[1:header], crc32.Checksum(block[header:], castagnoli))
-	return block
-}
-
-// The ways in which a block can be damaged.
-var (
-	errVersion  = errors.New("the block is of a version that is not known")
-	errChecksum = errors.New("the block's checksum is wrong")
-	errFormat   = errors.New("the block cannot be read")
-)
-
-// damaged tells whether an error is about the contents of a block.
-func damaged(err error) bool {
-	return errors.Is(err, errVersion) || errors.Is(err, errChecksum) || errors.Is(err, errFormat)
+	return storage.AppendBytes(b, m.Payload)
 }
 
 // decode reads a block and adds its messages to dst. They share the block's
 // bytes.
 func decode(dst []messaging.Message, block []byte) ([]messaging.Message, error) {
-	if len(block) < header || block[0] != version {
-		return dst, errVersion
+	r, err := storage.OpenBlock(block)
+	if err != nil {
+		return dst, err
 	}
-	d := decoder{rest: block[header:]}
-	if crc32.Checksum(d.rest, castagnoli) != binary.BigEndian.Uint32(block[1:header]) {
-		return dst, errChecksum
-	}
-	for len(d.rest) > 0 && !d.broken {
+	d := decoder{r}
+	for len(d.Rest) > 0 && !d.Broken {
 		dst = d.run(dst)
 	}
-	if d.broken {
-		return dst, errFormat
+	if d.Broken {
+		return dst, storage.ErrBlockFormat
 	}
 	return dst, nil
 }
 
-// decoder reads the runs of a block. Once something is wrong it gives zeros.
-type decoder struct {
-	rest   []byte
-	broken bool
-}
+// decoder reads the runs of a block.
+type decoder struct{ storage.BlockReader }
 
 // run reads a run. What its first number says is not believed before it is seen.
 func (d *decoder) run(dst []messaging.Message) []messaging.Message {
-	count := d.number()
-	at, n := binary.Varint(d.rest)
-	if n <= 0 || count == 0 {
-		d.broken = true
+	count, at := d.Number(), d.Signed()
+	if d.Broken || count == 0 {
+		d.Broken = true
 		return dst
 	}
-	d.rest = d.rest[n:]
 	topic, known := "", false
-	for ; count > 0 && !d.broken; count-- {
+	for ; count > 0 && !d.Broken; count-- {
 		m := d.message(at, topic, known)
 		at, topic, known = m.At, m.Topic, true
 		dst = append(dst, m)
@@ -166,52 +126,27 @@ func (d *decoder) run(dst []messaging.Message) []messaging.Message {
 func (d *decoder) message(at int64, topic string, known bool) (m messaging.Message) {
 	flags := d.flags()
 	if flags&sameTopic == 0 {
-		topic = string(d.bytes())
+		topic = string(d.Bytes())
 	} else if !known {
-		d.broken = true
+		d.Broken = true
 	}
-	distance := d.number()
+	distance := d.Number()
 	if distance > math.MaxInt64 || int64(distance) > math.MaxInt64-max(at, 0) {
-		d.broken = true
+		d.Broken = true
 		return m
 	}
 	m = messaging.Message{Topic: topic, QoS: flags & qosMask, At: at + int64(distance)}
 	if flags&hasProperties != 0 {
-		m.Properties = d.bytes()
+		m.Properties = d.Bytes()
 	}
-	m.Payload = d.bytes()
+	m.Payload = d.Bytes()
 	return m
 }
 
-func (d *decoder) flags() (b byte) {
-	if len(d.rest) == 0 {
-		d.broken = true
-		return 0
-	}
-	b, d.rest = d.rest[0], d.rest[1:]
+func (d *decoder) flags() byte {
+	b := d.Byte()
 	if b&qosMask > 2 || b > qosMask|sameTopic|hasProperties {
-		d.broken = true
+		d.Broken = true
 	}
-	return b
-}
-
-func (d *decoder) number() uint64 {
-	v, n := binary.Uvarint(d.rest)
-	if n <= 0 {
-		d.broken, d.rest = true, nil
-		return 0
-	}
-	d.rest = d.rest[n:]
-	return v
-}
-
-// bytes reads a length and so many bytes, which nobody can append to in place.
-func (d *decoder) bytes() (b []byte) {
-	n := d.number()
-	if n > uint64(len(d.rest)) {
-		d.broken, d.rest = true, nil
-		return nil
-	}
-	b, d.rest = d.rest[:n:n], d.rest[n:]
 	return b
 }

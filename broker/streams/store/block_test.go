@@ -12,15 +12,16 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"signalbox/broker/messaging"
+	"signalbox/broker/storage"
 )
 
 // sealed makes a block of runs.
 func sealed(runs ...run) []byte {
-	b := make([]byte, header)
+	b := make([]byte, storage.BlockHeader)
 	for _, r := range runs {
 		b = append(b, r.data...)
 	}
-	return seal(b)
+	return storage.SealBlock(b)
 }
 
 // varied are messages with all that one can have.
@@ -66,10 +67,10 @@ func TestDamagedBlock(t *testing.T) {
 	for i := range whole {
 		bad := slices.Clone(whole)
 		bad[i] ^= 0x10
-		if _, err := decode(nil, bad); !damaged(err) {
+		if _, err := decode(nil, bad); !storage.BlockDamaged(err) {
 			t.Errorf("with byte %d changed: got %v", i, err)
 		}
-		if _, err := decode(nil, whole[:i]); !damaged(err) && i != header {
+		if _, err := decode(nil, whole[:i]); !storage.BlockDamaged(err) && i != storage.BlockHeader {
 			t.Errorf("with %d bytes: got %v", i, err)
 		}
 	}
@@ -83,7 +84,7 @@ func TestDamagedBlock(t *testing.T) {
 		"more than there is":         {1, 2, 0, 200, 1},
 		"fewer messages than it has": {2, 2, 0, 0, 0, 0},
 	} {
-		if _, err := decode(nil, seal(append(make([]byte, header), body...))); !errors.Is(err, errFormat) {
+		if _, err := decode(nil, storage.SealBlock(append(make([]byte, storage.BlockHeader), body...))); !errors.Is(err, storage.ErrBlockFormat) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -110,7 +111,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 2, 0, 0, 0, 0})
 	f.Add([]byte{1, 2, 0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 0})
 	f.Fuzz(func(t *testing.T, body []byte) {
-		got, err := decode(nil, seal(append(make([]byte, header), body...)))
+		got, err := decode(nil, storage.SealBlock(append(make([]byte, storage.BlockHeader), body...)))
 		if err != nil || len(got) == 0 {
 			return
 		}

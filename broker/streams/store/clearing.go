@@ -8,6 +8,7 @@ import (
 	"log/slog"
 
 	"signalbox/broker/messaging"
+	"signalbox/broker/storage"
 	"signalbox/broker/streams"
 )
 
@@ -114,11 +115,11 @@ func (tx *transaction) trim(ch *change, b block, r streams.Range) error {
 
 // replace has a block hold something else.
 func (tx *transaction) replace(ch *change, b block, r run) error {
-	tx.body = append(append(tx.body[:0], make([]byte, header)...), r.data...)
+	tx.body = append(append(tx.body[:0], make([]byte, storage.BlockHeader)...), r.data...)
 	tx.count(ch, b, -1)
 	now := block{b.id, r.firstAt, r.lastAt, int64(r.count), int64(len(tx.body))}
 	tx.count(ch, now, 1)
-	if err := tx.exec(setBlock, now.firstAt, now.lastAt, now.count, now.bytes, seal(tx.body), now.id); err != nil {
+	if err := tx.exec(setBlock, now.firstAt, now.lastAt, now.count, now.bytes, storage.SealBlock(tx.body), now.id); err != nil {
 		return err
 	}
 	return tx.face(ch, now.id)
@@ -162,7 +163,7 @@ func (c *committer) discard(j *journal, id int64) {
 
 // dispose deletes a block that cannot be read, unless that is not its fault.
 func (tx *transaction) dispose(ch *change, b block, cause error) error {
-	if !damaged(cause) {
+	if !storage.BlockDamaged(cause) {
 		return cause
 	}
 	tx.damaged = append(tx.damaged, damage{b, cause})

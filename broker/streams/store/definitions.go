@@ -90,23 +90,7 @@ func (s *Store) named(what string, err error) error {
 // define changes definitions in one transaction, which is durable then, and takes
 // note of that before others can change them.
 func (s *Store) define(ctx context.Context, change func(*sql.Tx) error, note func()) error {
-	if err := s.file.Lock(ctx); err != nil {
-		return fmt.Errorf("wait to write: %w", err)
-	}
-	defer s.file.Unlock()
-	tx, err := s.definitions.BeginTx(ctx, nil)
-	if err != nil {
-		return fmt.Errorf("begin: %w", err)
-	}
-	defer tx.Rollback() //nolint:errcheck // does nothing after the commit
-	if err := change(tx); err != nil {
-		return err
-	}
-	if err := tx.Commit(); err != nil {
-		return fmt.Errorf("commit: %w", err)
-	}
-	note()
-	return nil
+	return s.file.Transact(ctx, s.definitions, change, note)
 }
 
 func insert(ctx context.Context, tx *sql.Tx, brokerID string, r broker.Stream) (id int64, err error) {
@@ -165,7 +149,7 @@ func (s *Store) Forget(ctx context.Context, brokerID string) error {
 func (s *Store) delete(ctx context.Context, q string, which any, none error) error {
 	var ids []int64
 	err := s.define(ctx, func(tx *sql.Tx) (err error) {
-		ids, err = collect(tx.QueryContext(ctx, q, which))
+		ids, err = storage.Numbers(tx.QueryContext(ctx, q, which))
 		if err == nil && len(ids) == 0 {
 			err = none
 		}
@@ -179,22 +163,6 @@ func (s *Store) delete(ctx context.Context, q string, which any, none error) err
 		return s.named("delete a stream", err)
 	}
 	return nil
-}
-
-// collect reads numbers.
-func collect(rows *sql.Rows, err error) (ids []int64, _ error) {
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		ids = append(ids, id)
-	}
-	return ids, rows.Err()
 }
 
 // bury has the committer delete what a stream kept, behind all that was handed

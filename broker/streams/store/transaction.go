@@ -172,7 +172,7 @@ func (f *filling) add(r *run) error {
 	}
 	if b.count == 0 {
 		b.firstAt = r.firstAt
-		f.tx.body = append(f.tx.body[:0], make([]byte, header)...)
+		f.tx.body = append(f.tx.body[:0], make([]byte, storage.BlockHeader)...)
 	}
 	b.lastAt = r.lastAt
 	b.count += int64(r.count)
@@ -191,7 +191,7 @@ func (f *filling) flush() error {
 	f.change.tally.next++
 	f.change.tally.lastAt = b.lastAt
 	f.tx.count(f.change, b, 1)
-	return f.tx.exec(putBlock, b.id, b.firstAt, b.lastAt, b.count, b.bytes, seal(f.tx.body))
+	return f.tx.exec(putBlock, b.id, b.firstAt, b.lastAt, b.count, b.bytes, storage.SealBlock(f.tx.body))
 }
 
 // count adds a block to the sums, or with -1 takes it away. The front is set only
