@@ -103,11 +103,12 @@ type member struct {
 	peering atomic.Pointer[peering] // nil for none
 
 	place   sync.Mutex      // held while the place is changed or looked at; guards what follows
-	lost    <-chan struct{} // closed when something was not agreed upon in the last reign
-	regime  regime
-	term    uint64    // in which this node leads, or did last
-	rests   time.Time // until then it does not try to lead, as it could not
+	lost    <-chan struct{} // closed when something was not agreed upon in the last leadership
 	closing bool
+
+	serving    servingState
+	leadership cluster.Leadership // of this node, the current or the last one
+	leadAgain  time.Time          // the node could not serve as the leader, and does not try before
 
 	mu       sync.Mutex   // guards the fields below
 	entering bool         // into a cluster, by a command that is not answered yet
@@ -173,7 +174,7 @@ func (b *Broker) closeCluster(ctx context.Context) error {
 	m.place.Lock()
 	m.closing = true
 	var err error
-	switch m.regime {
+	switch m.serving {
 	case leading:
 		err = b.engine.Close(ctx)
 		b.awaitAgreement(ctx)
@@ -257,15 +258,15 @@ func (m *member) settle(ctx context.Context) error {
 		if info.SyncMode != "" { // else it waits to be let in, and shares what it was told
 			m.share(syncModes[info.SyncMode])
 		}
-		err := m.turn(ctx, m.demanded(m.sharing()))
-		if err == nil && m.regime == meshed {
+		err := m.changeTo(ctx, m.desired(m.sharing()))
+		if err == nil && m.serving == meshed {
 			m.connectPeers(info.Self, info.Nodes)
 		}
 		return err
 	case errors.Is(err, cluster.ErrNoLeader): // it is between two places
 		m.broker.control.SetReplicator(m)
 		if m.sharing() == sharesEverything {
-			return m.turn(ctx, waiting)
+			return m.changeTo(ctx, waiting)
 		}
 	}
 	return nil
@@ -282,7 +283,7 @@ func (m *member) separate(ctx context.Context) error {
 	}
 	b.control.SetReplicator(nil)
 	m.shares.Store(int32(sharesNothing))
-	return m.turn(ctx, alone)
+	return m.changeTo(ctx, alone)
 }
 
 // share notes what is shared from now on.
@@ -340,9 +341,9 @@ func (m *member) prepare(ctx context.Context, s sharing) error {
 	}
 	switch s {
 	case sharesEverything:
-		return m.turn(ctx, waiting)
+		return m.changeTo(ctx, waiting)
 	case sharesRetained:
-		return m.turn(ctx, meshed)
+		return m.changeTo(ctx, meshed)
 	}
 	return nil
 }

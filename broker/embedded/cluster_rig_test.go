@@ -188,7 +188,7 @@ func (n *node) leads() bool {
 	m := n.cluster
 	m.place.Lock()
 	defer m.place.Unlock()
-	return m.regime == leading && m.node.IsLeader() && m.node.Term() == m.term
+	return m.serving == leading && m.leadership.IsCurrent()
 }
 
 // serving returns the only node whose ordinary listener is open, once there is just

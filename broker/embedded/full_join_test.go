@@ -48,7 +48,7 @@ func TestJoinLate(t *testing.T) {
 			second.cluster.changed()
 			eventually(t, "its place was looked at", func() bool { return len(second.cluster.look) == 0 })
 			second.cluster.place.Lock()
-			if r := second.cluster.regime; r != waiting {
+			if r := second.cluster.serving; r != waiting {
 				t.Errorf("regime %v, want %v", r, waiting)
 			}
 			second.cluster.place.Unlock()

@@ -49,7 +49,7 @@ func TestLeadInVain(t *testing.T) {
 	}
 }
 
-// TestLeadAgain interrupts a reign with a hand-over that comes to nothing: the node
+// TestLeadAgain interrupts a leadership with a hand-over that comes to nothing: the node
 // leads again in the same term, and knows all that it was given before.
 func TestLeadAgain(t *testing.T) {
 	t.Parallel()
@@ -79,7 +79,7 @@ func TestLeadAgain(t *testing.T) {
 	if err := leader.AskHA(t.Context(), control.SetLeader("plant", gone.at.NodeID), nil); err == nil {
 		t.Error("a node leads that is gone")
 	}
-	<-ended // with the reign
+	<-ended // with the leadership
 	count := int(acknowledged.Load())
 	leader = all.serving(t)
 	t.Logf("node %d leads in term %d, which was %d", leader.at.NodeID, leader.cluster.node.Term(), term)

@@ -16,14 +16,14 @@ func TestBegin(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).formWith(calm, 1, 2, 3)
 	l := f.leader()
-	tenure, err := l.node.Lead(within(t, suite.HangLimit))
+	leadership, err := l.node.Lead(within(t, suite.HangLimit))
 	must(t, err)
 	before := l.node.Figures().Applied.Count
 	const many = 500
 	type waiting func(context.Context) (any, error)
 	var waits []waiting
 	for i := range many {
-		waits = append(waits, l.node.Begin(tenure, write{"k", fmt.Sprint(i)}.encode()))
+		waits = append(waits, leadership.Begin(write{"k", fmt.Sprint(i)}.encode()))
 	}
 	for i, wait := range waits {
 		if i%3 == 0 {
@@ -66,12 +66,12 @@ func TestBeginIsBounded(t *testing.T) {
 	}).node
 	_, err := n.Create(within(t, suite.HangLimit), spec(1, 1))
 	must(t, err)
-	tenure, err := n.Lead(within(t, suite.HangLimit))
+	leadership, err := n.Lead(within(t, suite.HangLimit))
 	must(t, err)
 	command := write{"k", strings.Repeat("x", maxUnderwayBytes/4)}.encode()
 	var waits []func(context.Context) (any, error)
 	for range 4 {
-		waits = append(waits, n.Begin(tenure, command))
+		waits = append(waits, leadership.Begin(command))
 	}
 	for i, want := range []error{ErrUnconfirmed, ErrUnconfirmed, ErrUnconfirmed, ErrNoLeader} {
 		if _, err := waits[i](within(t, time.Millisecond)); !errors.Is(err, want) {
@@ -84,31 +84,31 @@ func TestBeginIsBounded(t *testing.T) {
 			t.Errorf("command %d: %v", i, err)
 		}
 	}
-	if _, err := n.Begin(tenure, command)(within(t, suite.HangLimit)); err != nil {
+	if _, err := leadership.Begin(command)(within(t, suite.HangLimit)); err != nil {
 		t.Errorf("there is room, and none was found: %v", err)
 	}
 }
 
-// TestBeginWithoutTenure refuses what was made in a tenure that has ended, and
+// TestBeginWithoutLeadership refuses what was made in a leadership that has ended, and
 // what nobody leads.
-func TestBeginWithoutTenure(t *testing.T) {
+func TestBeginWithoutLeadership(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).formWith(calm, 1, 2, 3)
 	l, other := f.leader(), f.follower()
-	tenure, err := l.node.Lead(within(t, suite.HangLimit))
+	leadership, err := l.node.Lead(within(t, suite.HangLimit))
 	must(t, err)
-	if _, err := other.node.Begin(tenure, nil)(within(t, suite.HangLimit)); !errors.Is(err, ErrNotLeader) {
+	if _, err := (Leadership{other.node, leadership.term}).Begin(nil)(within(t, suite.HangLimit)); !errors.Is(err, ErrNotLeader) {
 		t.Errorf("got %v, want %v", err, ErrNotLeader)
 	}
 	must(t, l.node.SetLeader(within(t, suite.HangLimit), other.id))
 	eventually(t, func() error {
-		if _, err := l.node.Begin(tenure, write{"k", "v"}.encode())(within(t, suite.HangLimit)); !errors.Is(err, ErrNotLeader) {
+		if _, err := leadership.Begin(write{"k", "v"}.encode())(within(t, suite.HangLimit)); !errors.Is(err, ErrNotLeader) {
 			return fmt.Errorf("got %w, want %w", err, ErrNotLeader)
 		}
 		return nil
 	})
 	l.close()
-	if _, err := other.node.Begin(Tenure{}, nil)(within(t, suite.HangLimit)); err == nil {
-		t.Error("a command of no tenure is applied")
+	if _, err := (Leadership{node: other.node}).Begin(nil)(within(t, suite.HangLimit)); err == nil {
+		t.Error("a command of no leadership is applied")
 	}
 }

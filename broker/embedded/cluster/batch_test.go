@@ -89,12 +89,12 @@ func alone(t *testing.T) (*fleet, *Node, *batched) {
 func TestBatches(t *testing.T) {
 	t.Parallel()
 	_, n, b := alone(t)
-	tenure, err := n.Lead(within(t, suite.HangLimit))
+	leadership, err := n.Lead(within(t, suite.HangLimit))
 	must(t, err)
 	var waits []func(context.Context) (any, error)
 	var invited sync.WaitGroup
 	for i := range 200 {
-		waits = append(waits, n.Begin(tenure, write{fmt.Sprint("k", i%7), fmt.Sprint(i)}.encode()))
+		waits = append(waits, leadership.Begin(write{fmt.Sprint("k", i%7), fmt.Sprint(i)}.encode()))
 		if i == 100 {
 			invited.Go(func() {
 				if _, err := n.AddNode(within(t, suite.HangLimit), member(2)); err != nil {
@@ -126,7 +126,7 @@ func TestBatchStops(t *testing.T) {
 	t.Parallel()
 	_, n, b := alone(t)
 	b.setStops(true)
-	tenure, err := n.Lead(within(t, suite.HangLimit))
+	leadership, err := n.Lead(within(t, suite.HangLimit))
 	must(t, err)
 	var waits []func(context.Context) (any, error)
 	for i := range 50 {
@@ -134,7 +134,7 @@ func TestBatchStops(t *testing.T) {
 		if i == 30 {
 			value = "stop"
 		}
-		waits = append(waits, n.Begin(tenure, write{fmt.Sprint("k", i), value}.encode()))
+		waits = append(waits, leadership.Begin(write{fmt.Sprint("k", i), value}.encode()))
 	}
 	close(b.gate)
 	if _, err := waits[49](within(t, suite.HangLimit)); !errors.Is(err, ErrUnconfirmed) {

@@ -70,7 +70,7 @@ func BenchmarkBegin(b *testing.B) {
 					o.Machine = new(sponge)
 				}, []NodeID{1, 2, 3}[:nodes]...)
 				leader := f.leader().node
-				tenure, err := leader.Lead(b.Context())
+				leadership, err := leader.Lead(b.Context())
 				must(b, err)
 				command := make([]byte, size)
 				waits := make(chan func(context.Context) (any, error), maxUnderway)
@@ -85,7 +85,7 @@ func BenchmarkBegin(b *testing.B) {
 				b.SetBytes(int64(size))
 				b.ResetTimer()
 				for range b.N {
-					waits <- leader.Begin(tenure, command)
+					waits <- leadership.Begin(command)
 				}
 				close(waits)
 				wg.Wait()

@@ -227,12 +227,12 @@ func TestLargeEntries(t *testing.T) {
 	f, all := sponges(t)
 	l, away := f.leader(), f.follower()
 	f.network.isolate(away.id)
-	tenure, err := l.node.Lead(within(t, suite.HangLimit))
+	leadership, err := l.node.Lead(within(t, suite.HangLimit))
 	must(t, err)
 	began, sum := time.Now(), 0
 	var waits []func(context.Context) (any, error)
 	for _, size := range append(slices.Repeat([]int{512 << 10}, 8), 8<<20, 512<<10) {
-		waits = append(waits, l.node.Begin(tenure, make([]byte, size)))
+		waits = append(waits, leadership.Begin(make([]byte, size)))
 		sum += size
 	}
 	for _, wait := range waits {
@@ -252,8 +252,8 @@ func TestLargeEntries(t *testing.T) {
 		}
 		return nil
 	})
-	if got := l.node.Term(); got != tenure.Term() {
-		t.Errorf("the term is %d, and was %d", got, tenure.Term())
+	if got := l.node.Term(); got != leadership.Term() {
+		t.Errorf("the term is %d, and was %d", got, leadership.Term())
 	}
 	t.Logf("%d MiB in %v; a follower that lacked them had them after %v", sum/mebibyte, took.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
 }

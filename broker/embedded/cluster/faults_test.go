@@ -258,13 +258,13 @@ func TestCampaignMachineStops(t *testing.T) {
 	}
 }
 
-// TestTenureEnds refuses what was made during a tenure that has ended, even if
+// TestLeadershipEnds refuses what was made during a leadership that has ended, even if
 // the same node leads again.
-func TestTenureEnds(t *testing.T) {
+func TestLeadershipEnds(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).formWith(calm, 1, 2, 3)
 	l := f.leader()
-	tenure, err := l.node.Lead(within(t, suite.HangLimit))
+	leadership, err := l.node.Lead(within(t, suite.HangLimit))
 	must(t, err)
 	other := f.follower()
 	must(t, l.node.SetLeader(within(t, suite.HangLimit), other.id))
@@ -276,14 +276,14 @@ func TestTenureEnds(t *testing.T) {
 		return nil
 	})
 	eventually(t, func() error { // ErrNoLeader while it settles in
-		_, _, err := l.node.ProposeIn(within(t, suite.HangLimit), tenure, write{"k", "stale"}.encode())
+		_, _, err := leadership.Propose(within(t, suite.HangLimit), write{"k", "stale"}.encode())
 		if !errors.Is(err, ErrNotLeader) {
 			return fmt.Errorf("got %w, want %w", err, ErrNotLeader)
 		}
 		return nil
 	})
-	if err := l.node.Confirm(within(t, suite.HangLimit), tenure); err == nil {
-		t.Error("a tenure that has ended is confirmed")
+	if err := leadership.Confirm(within(t, suite.HangLimit)); err == nil {
+		t.Error("a leadership that has ended is confirmed")
 	}
 	f.agree(map[string]string{"k": "of the other"})
 }

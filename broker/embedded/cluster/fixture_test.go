@@ -153,15 +153,15 @@ func (f *fleet) start(id NodeID, tune ...func(*Options)) *station {
 // serve answers what is forwarded: a write, or a key to be read.
 func (s *station) serve(ctx context.Context, _ NodeID, request []byte) ([]byte, error) {
 	n := s.node
-	t, err := n.Lead(ctx)
+	l, err := n.Lead(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if key, ok := strings.CutPrefix(string(request), "read "); ok {
 		value := s.register.get(key)
-		return []byte(value), n.Confirm(ctx, t)
+		return []byte(value), l.Confirm(ctx)
 	}
-	answer, _, err := n.ProposeIn(ctx, t, request)
+	answer, _, err := l.Propose(ctx, request)
 	old, _ := answer.(string)
 	return []byte(old), err
 }

@@ -44,8 +44,8 @@ func (n *Node) Forward(ctx context.Context, request []byte) ([]byte, error) {
 // hopeless tells whether there has been no leader for so long that there is no
 // point in waiting for one.
 func (s *seat) hopeless() bool {
-	r := s.reign.Load()
-	return r.leader.NodeID == 0 && time.Since(r.since) > s.node.options.Timing.NoLeader
+	l := s.observed.Load()
+	return l.NodeID == 0 && time.Since(l.since) > s.node.options.Timing.NoLeader
 }
 
 // forward gives a request to the leader of the moment.
@@ -78,24 +78,24 @@ func (s *seat) forward(ctx context.Context, request []byte) ([]byte, error) {
 // wait for if the request was not sent; if it was, an answer may still be on its
 // way, of a leader that has handed over, but not for long.
 func (s *seat) askLeader(ctx context.Context, m Member, request []byte) (frame, error) {
-	r := s.reign.Load()
-	if r.leader != m { // the news is on its way
+	l := s.observed.Load()
+	if l.Member != m { // observe is behind
 		return s.exchange.ask(ctx, m, callForward, request)
 	}
 	connecting, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(r.ctx, cancel)()
-	l, err := s.exchange.line(connecting, m)
+	defer context.AfterFunc(l.ctx, cancel)()
+	line, err := s.exchange.line(connecting, m)
 	if err != nil {
 		return frame{}, err
 	}
 	asking, giveUp := context.WithCancel(ctx)
 	defer giveUp()
-	defer context.AfterFunc(r.ctx, func() {
+	defer context.AfterFunc(l.ctx, func() {
 		pause(asking, s.node.options.Timing.Heartbeat)
 		giveUp()
 	})()
-	return l.ask(asking, callForward, request)
+	return line.ask(asking, callForward, request)
 }
 
 func isRemote(err error) bool {

@@ -405,10 +405,10 @@ func TestDeleteWaitsForTheLate(t *testing.T) {
 		must(t, l.node.SetLeader(within(t, suite.HangLimit), 1))
 		l = f.leader(1, 2)
 	}
-	tenure, err := l.node.Lead(within(t, suite.HangLimit))
+	leadership, err := l.node.Lead(within(t, suite.HangLimit))
 	must(t, err)
 	for i := range 50 {
-		l.node.Begin(tenure, write{fmt.Sprint("k", i), "v"}.encode())
+		leadership.Begin(write{fmt.Sprint("k", i), "v"}.encode())
 	}
 	must(t, l.node.Delete(within(t, suite.HangLimit)))
 	f.atRest(f.nodes[3])

@@ -27,9 +27,6 @@ func (n *Node) Term() uint64 {
 	return s.raft.CurrentTerm()
 }
 
-// Term gives the term of the consensus that the tenure is.
-func (t Tenure) Term() uint64 { return t.term }
-
 // Ask has the Answer of one given member answer a request, whoever leads. After
 // ErrUnreachable, ErrBusy and ErrUnknownNode nothing has happened; after
 // ErrUnconfirmed it may have been done; a *RemoteError is what the Answer says.

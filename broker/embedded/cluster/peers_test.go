@@ -253,10 +253,10 @@ func TestPeers(t *testing.T) {
 	}
 	peers()
 	term := f.nodes[1].node.Term()
-	tenure, err := f.nodes[1].node.Lead(within(t, suite.HangLimit))
+	leadership, err := f.nodes[1].node.Lead(within(t, suite.HangLimit))
 	must(t, err)
-	if term == 0 || tenure.Term() != term {
-		t.Errorf("the term is %d, that of the tenure %d", term, tenure.Term())
+	if term == 0 || leadership.Term() != term {
+		t.Errorf("the term is %d, that of the leadership %d", term, leadership.Term())
 	}
 	_, err = f.nodes[1].node.AddNode(within(t, suite.HangLimit), member(2))
 	must(t, err)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,11 +32,11 @@ type seat struct {
 	streams     *outbound // connections for data
 	agenda      *agenda
 	log         *watchedLog
-	reign       atomic.Pointer[reign]
+	observed    atomic.Pointer[observedLeader]
 
 	dissolvedAt atomic.Uint64 // up to which command the cluster went, as others tell
 
-	tenure atomic.Uint64 // the term in which this node has applied all that came before it led
+	barrierTerm atomic.Uint64 // the term in which this node leads and has applied everything that was committed before
 
 	ctx  context.Context
 	stop context.CancelFunc
@@ -84,7 +83,7 @@ func (n *Node) sitDown(ctx context.Context, id *identity) (err error) {
 		return err
 	}
 	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
-	s.reign.Store(newReign(s.ctx, Member{}))
+	s.observed.Store(newObservedLeader(s.ctx, Member{}))
 	s.fsm = newFSM(s.ctx, n, known)
 	s.fsm.nudge = func() {
 		poke(s.changed)
@@ -115,7 +114,7 @@ func (n *Node) sitDown(ctx context.Context, id *identity) (err error) {
 		n.standUp(ctx)
 		return err
 	}
-	s.wg.Go(s.announce)
+	s.wg.Go(s.observe)
 	s.wg.Go(s.watch)
 	s.wg.Go(s.watchKeys)
 	s.wg.Go(s.hasten)
@@ -277,17 +276,6 @@ func (s *seat) begin() bool {
 	return true
 }
 
-// handOver has another node lead, if this one does and there is one. Where there is no time
-// left nothing is begun: raft does not answer what it has not begun when it is shut down.
-func (s *seat) handOver(ctx context.Context) {
-	if s.raft.State() != raft.Leader || s.voters() < 2 || ctx.Err() != nil {
-		return
-	}
-	if err := s.settle(ctx, s.raft.LeadershipTransfer); err != nil {
-		s.node.log.Warn("the leadership cannot be handed over", "err", err)
-	}
-}
-
 // voters counts those who have a vote.
 func (s *seat) voters() (n int) {
 	for _, server := range s.servers() {
@@ -300,68 +288,6 @@ func (s *seat) voters() (n int) {
 
 // servers lists the consensus' own view of who takes part.
 func (s *seat) servers() []raft.Server { return s.raft.GetConfiguration().Configuration().Servers }
-
-// leader gives who leads, as far as this node knows.
-func (s *seat) leader() (Member, bool) {
-	addr, _ := s.raft.LeaderWithID()
-	r, _, ok := parseServerAddress(addr)
-	if !ok {
-		return Member{}, false
-	}
-	m, ok := s.fsm.state.Load().member(r.id)
-	return m, ok && m.Generation == r.generation
-}
-
-// reign is the time in which one node leads, as far as this one knows, or nobody.
-type reign struct {
-	leader Member // none where its number is 0
-	since  time.Time
-	ctx    context.Context // ends with it
-	end    context.CancelFunc
-}
-
-func newReign(ctx context.Context, leader Member) *reign {
-	r := &reign{leader: leader, since: time.Now()}
-	r.ctx, r.end = context.WithCancel(ctx)
-	return r
-}
-
-// announce says when the leader or the members have changed, at once.
-func (s *seat) announce() {
-	seen := make(chan raft.Observation, 1)
-	observer := raft.NewObserver(seen, false, func(o *raft.Observation) bool {
-		switch o.Data.(type) {
-		case raft.LeaderObservation, raft.RaftState:
-			return true
-		}
-		return false
-	})
-	s.raft.RegisterObserver(observer)
-	defer s.raft.DeregisterObserver(observer)
-	ticks := time.NewTicker(s.node.options.Timing.Probe)
-	defer ticks.Stop()
-	others := s.others()
-	for s.ctx.Err() == nil {
-		m, _ := s.leader()
-		old, now := s.reign.Load(), s.others()
-		if m != old.leader {
-			s.node.log.Info("the cluster's leader changes", "leader", int(m.NodeID))
-			s.reign.Store(newReign(s.ctx, m))
-			old.end()
-			s.nudge()
-		}
-		if m != old.leader || !slices.Equal(others, now) {
-			others = now
-			s.node.options.Changed()
-		}
-		select {
-		case <-seen:
-		case <-s.changed:
-		case <-ticks.C: // an observation may have found no room
-		case <-s.ctx.Done():
-		}
-	}
-}
 
 // watch looks at the members from time to time, and after changes.
 func (s *seat) watch() {

@@ -60,7 +60,7 @@ func (s *seat) disowned(r ref) bool {
 // leadsWithAll reports whether this node leads and has applied all that was committed
 // before, so that no other one can know more.
 func (s *seat) leadsWithAll() bool {
-	return s.raft.State() == raft.Leader && s.tenure.Load() == s.raft.CurrentTerm()
+	return s.raft.State() == raft.Leader && s.barrierTerm.Load() == s.raft.CurrentTerm()
 }
 
 // isTrulyRemoved reports whether the members that answer say that this node was removed:

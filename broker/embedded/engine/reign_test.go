@@ -75,7 +75,7 @@ func (n *elected) lead() {
 	r := &reign{log: make(chan entry, 1000), lost: make(chan struct{})}
 	n.now = r
 	r.applied.Go(func() { n.apply(r) })
-	_, err := n.Lead(context.Background(), r)
+	_, err := n.Lead(context.Background(), r.Begin)
 	check(n.t, err)
 }
 

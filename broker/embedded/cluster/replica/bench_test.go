@@ -11,7 +11,7 @@ import (
 	"signalbox/broker/embedded/engine"
 )
 
-// agreeing is a Leadership that agrees at once and applies nothing.
+// agreeing is a consensus that agrees at once and applies nothing.
 type agreeing struct{ commands, bytes int }
 
 func (a *agreeing) Begin(command []byte) func(context.Context) error {
@@ -36,7 +36,7 @@ func BenchmarkSubmit(b *testing.B) {
 	}{
 		{"alone", func(*Store) error { return nil }},
 		{"follow", func(s *Store) error { return s.Follow(b.Context()) }},
-		{"lead", func(s *Store) error { _, err := s.Lead(b.Context(), agreed); return err }},
+		{"lead", func(s *Store) error { _, err := s.Lead(b.Context(), agreed.Begin); return err }},
 	} {
 		for _, makers := range []int{1, 64} {
 			b.Run(fmt.Sprint(mode.name, "-", makers), func(b *testing.B) {

@@ -56,17 +56,14 @@ func (m machine) Restore(ctx context.Context, index uint64, r io.Reader) error {
 	return err
 }
 
-// tenure is a leadership of a node of a real cluster.
-type tenure struct {
-	node *cluster.Node
-	in   cluster.Tenure
-}
-
-func (t tenure) Begin(command []byte) func(context.Context) error {
-	wait := t.node.Begin(t.in, command)
-	return func(ctx context.Context) error {
-		_, err := wait(ctx)
-		return err
+// proposer returns the Proposer of a leadership in a real cluster.
+func proposer(l cluster.Leadership) Proposer {
+	return func(command []byte) func(context.Context) error {
+		wait := l.Begin(command)
+		return func(ctx context.Context) error {
+			_, err := wait(ctx)
+			return err
+		}
 	}
 }
 
@@ -128,9 +125,9 @@ func (f *fleet) lead(t testing.TB) (leader int, lost <-chan struct{}) {
 	t.Helper()
 	f.await(t, func() bool {
 		for i, node := range f.nodes {
-			in, err := node.Lead(t.Context())
+			l, err := node.Lead(t.Context())
 			if err == nil {
-				leader, lost = i, lead(t, f.members[i].Store, tenure{node, in})
+				leader, lost = i, lead(t, f.members[i].Store, proposer(l))
 				return true
 			}
 		}

@@ -176,9 +176,9 @@ func open(t testing.TB) (*Store, *local) {
 }
 
 // lead has a store lead.
-func lead(t testing.TB, s *Store, l Leadership) (lost <-chan struct{}) {
+func lead(t testing.TB, s *Store, begin Proposer) (lost <-chan struct{}) {
 	t.Helper()
-	lost, err := s.Lead(t.Context(), l)
+	lost, err := s.Lead(t.Context(), begin)
 	must(t, err)
 	return lost
 }
@@ -248,7 +248,7 @@ func upTo(first, last uint64) (all []uint64) {
 	return all
 }
 
-// consensus is a Leadership that agrees at once, unless it is told to hold.
+// consensus agrees at once, unless it is told to hold.
 type consensus struct {
 	store *Store
 

@@ -33,9 +33,9 @@ func (u uncertain) Unwrap() error        { return u.error }
 // its cause is why that ended.
 type leading struct {
 	*queue
-	local      Local
-	leadership Leadership
-	encode     func(dst []byte, group []*engine.Changes) []byte
+	local  Local
+	begin  Proposer
+	encode func(dst []byte, group []*engine.Changes) []byte
 
 	ctx   context.Context
 	cease context.CancelCauseFunc
@@ -45,9 +45,9 @@ type leading struct {
 	tasks sync.WaitGroup
 }
 
-func newLeading(local Local, leadership Leadership, encode func([]byte, []*engine.Changes) []byte) *leading {
+func newLeading(local Local, begin Proposer, encode func([]byte, []*engine.Changes) []byte) *leading {
 	l := &leading{
-		queue: newQueue(), local: local, leadership: leadership, encode: encode,
+		queue: newQueue(), local: local, begin: begin, encode: encode,
 		idle: make(chan *batch, underway), begun: make(chan *batch, underway),
 	}
 	l.ctx, l.cease = context.WithCancelCause(context.Background())
@@ -95,13 +95,13 @@ func (l *leading) propose() {
 		if !l.fill(b, groupChanges, groupWeight) {
 			return
 		}
-		l.begin(b)
+		l.handOver(b)
 		l.begun <- b
 	}
 }
 
-// begin hands over a batch. One that comes after the leadership is only settled.
-func (l *leading) begin(b *batch) {
+// handOver begins a batch. One that comes after the leadership is only settled.
+func (l *leading) handOver(b *batch) {
 	if l.ctx.Err() != nil {
 		return
 	}
@@ -110,7 +110,7 @@ func (l *leading) begin(b *batch) {
 		b.err = errTooLarge
 		return
 	}
-	b.wait = l.leadership.Begin(command)
+	b.wait = l.begin(command)
 }
 
 // conclude settles batches in the order in which they were handed over.

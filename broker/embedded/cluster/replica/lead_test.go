@@ -16,7 +16,7 @@ import (
 func TestLead(t *testing.T) {
 	t.Parallel()
 	s, l := open(t)
-	lead(t, s, &consensus{store: s})
+	lead(t, s, (&consensus{store: s}).Begin)
 	j := newJournal()
 	j.count(s, 1, 5000)
 	settled, errs := j.wait(5000)
@@ -36,7 +36,7 @@ func TestLeadGathers(t *testing.T) {
 		s, _ := open(t)
 		c := &consensus{store: s}
 		release := c.hold()
-		lead(t, s, c)
+		lead(t, s, c.Begin)
 		j := newJournal()
 		for n := range uint64(4) {
 			j.count(s, n+1, n+1)
@@ -68,7 +68,7 @@ func TestLeadWeighs(t *testing.T) {
 		s, _ := open(t)
 		c := &consensus{store: s}
 		release := c.hold()
-		lead(t, s, c)
+		lead(t, s, c.Begin)
 		j := newJournal()
 		for n := range uint64(4) {
 			j.count(s, n+1, n+1)
@@ -109,7 +109,7 @@ func TestLeadLost(t *testing.T) {
 			s, l := open(t)
 			c := &consensus{store: s, failAt: failAt}
 			release := c.hold()
-			lost := lead(t, s, c)
+			lost := lead(t, s, c.Begin)
 			j := newJournal()
 			for n := range uint64(40) { // two to a batch
 				big := sized(n+1, 150<<10)
@@ -150,7 +150,7 @@ func TestLeadEnds(t *testing.T) {
 	c := &consensus{store: s}
 	release := c.hold()
 	defer release()
-	lost := lead(t, s, c)
+	lost := lead(t, s, c.Begin)
 	j := newJournal()
 	j.count(s, 1, 3000)
 	must(t, s.Follow(t.Context()))
@@ -186,7 +186,7 @@ func TestLeadRoom(t *testing.T) {
 				s, _ := open(t)
 				c := &consensus{store: s}
 				release := c.hold()
-				lead(t, s, c)
+				lead(t, s, c.Begin)
 				j := newJournal()
 				s.Room()
 				for n := range what.n {
@@ -220,7 +220,7 @@ func TestLeadRoom(t *testing.T) {
 func TestSubmitWithinSettled(t *testing.T) {
 	t.Parallel()
 	s, l := open(t)
-	lead(t, s, &consensus{store: s})
+	lead(t, s, (&consensus{store: s}).Begin)
 	var mu sync.Mutex
 	last := make(chan struct{})
 	var again settlerFunc
@@ -257,7 +257,7 @@ func TestClose(t *testing.T) {
 	s, l := open(t)
 	c := &consensus{store: s}
 	release := c.hold()
-	lead(t, s, c)
+	lead(t, s, c.Begin)
 	j := newJournal()
 	j.count(s, 1, 3000)
 	release()
@@ -282,7 +282,7 @@ func TestCloseInTime(t *testing.T) {
 	c := &consensus{store: s}
 	release := c.hold()
 	defer release()
-	lead(t, s, c)
+	lead(t, s, c.Begin)
 	j := newJournal()
 	j.count(s, 1, 3000)
 	over, cancel := context.WithCancel(t.Context())

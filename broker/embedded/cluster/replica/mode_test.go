@@ -170,7 +170,10 @@ func changeModes(t *testing.T, s *Store, r *rand.Rand, follows bool) {
 		func() error { return s.Alone(t.Context()) },
 		func() error { return s.Refuse(t.Context(), errRefused) },
 		func() error { return s.Share(t.Context(), &retainer{}) },
-		func() error { _, err := s.Lead(t.Context(), &consensus{store: s, failAt: r.IntN(6)}); return err },
+		func() error {
+			_, err := s.Lead(t.Context(), (&consensus{store: s, failAt: r.IntN(6)}).Begin)
+			return err
+		},
 		func() error { return leadAlone(t, s) },
 		func() error { return s.Follow(t.Context()) },
 	}
@@ -198,7 +201,7 @@ func leadAlone(t *testing.T, s *Store) error {
 	t.Helper()
 	c := &consensus{store: s}
 	defer c.hold()()
-	if _, err := s.Lead(t.Context(), c); err != nil {
+	if _, err := s.Lead(t.Context(), c.Begin); err != nil {
 		return err
 	}
 	pending := submit(s, &engine.Changes{})

@@ -34,17 +34,14 @@ type Options struct {
 	Decode func(command []byte) ([]*engine.Changes, error)
 }
 
-// Leadership is a time in which this node leads the cluster without interruption.
-type Leadership interface {
-	// Begin hands a command to the consensus. It is called by one goroutine, and
-	// commands are applied in the order of the calls. It may wait for a place in the
-	// queue of the consensus, but not for the command. The command is not changed
-	// afterwards.
-	//
-	// What it gives waits until the command is applied here, or is known not to be,
-	// or until the context ends. Any error ends the leadership for the Store.
-	Begin(command []byte) (wait func(ctx context.Context) error)
-}
+// Proposer hands a command to the consensus, under one leadership of this node. It is
+// called by one goroutine, and commands are applied in the order of the calls. It may
+// wait for a place in the queue of the consensus, but not for the command. The command
+// is not changed afterwards.
+//
+// wait waits until the command is applied here, or is known not to be, or until the
+// context ends. Any error ends the leadership for the Store.
+type Proposer func(command []byte) (wait func(ctx context.Context) error)
 
 // Retaining has a batch of retained messages agreed upon. It returns nil once
 // that is so and they are in force here. An error that is engine.ErrUncertain says
@@ -109,8 +106,8 @@ func (s *Store) Refuse(ctx context.Context, reason error) error {
 //
 // The error is engine.ErrUncertain: what could not be learnt in time may have been
 // agreed upon all the same.
-func (s *Store) Lead(ctx context.Context, l Leadership) (lost <-chan struct{}, err error) {
-	m := newLeading(s.local, l, s.encode)
+func (s *Store) Lead(ctx context.Context, begin Proposer) (lost <-chan struct{}, err error) {
+	m := newLeading(s.local, begin, s.encode)
 	if err := s.become(ctx, m); err != nil {
 		return nil, err
 	}
@@ -125,7 +122,7 @@ func (s *Store) Share(ctx context.Context, r Retaining) error {
 
 // Apply stores what a command or several hold, with the index in the log of the
 // last one: all of them or none. The state machine calls it at every node for
-// commands that a Leadership was given.
+// commands that a Proposer was given.
 func (s *Store) Apply(index uint64, commands ...[]byte) error {
 	var all []*engine.Changes
 	for _, command := range commands {

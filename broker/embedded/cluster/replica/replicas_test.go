@@ -122,8 +122,8 @@ func TestReplicas(t *testing.T) {
 	made, kept := 0, map[string]bool{}
 	for range 12 {
 		leader := r.members[random.IntN(len(r.members))]
-		tenure := &term{replicas: r, last: 1 + random.IntN(8), committed: random.IntN(2) == 0}
-		for payload, err := range leader.publish(t, tenure, &made) {
+		leadership := &term{replicas: r, last: 1 + random.IntN(8), committed: random.IntN(2) == 0}
+		for payload, err := range leader.publish(t, leadership, &made) {
 			kept[payload] = kept[payload] || err == nil
 		}
 		must(t, leader.Follow(t.Context()))
@@ -133,9 +133,9 @@ func TestReplicas(t *testing.T) {
 
 // publish leads until the leadership is lost, and tells what became of each
 // message. Up to 32 are pending.
-func (m *member) publish(t *testing.T, tenure *term, made *int) map[string]error {
+func (m *member) publish(t *testing.T, leadership *term, made *int) map[string]error {
 	t.Helper()
-	lost, err := m.Lead(t.Context(), tenure)
+	lost, err := m.Lead(t.Context(), leadership.Begin)
 	must(t, err)
 	_, last := m.load(t)
 	type outcome struct {
@@ -209,7 +209,7 @@ func TestJoinAndLeave(t *testing.T) {
 		return &engine.Changes{PutSessions: []engine.SessionRecord{{ID: id, ClientID: fmt.Sprint(id)}}}
 	}
 	must(t, <-submit(m.Store, put(1)))
-	lead(t, m.Store, &term{replicas: r, last: 100})
+	lead(t, m.Store, (&term{replicas: r, last: 100}).Begin)
 	must(t, <-submit(m.Store, put(2)), m.Follow(t.Context()), <-submit(m.Store, put(3)))
 	must(t, m.Alone(t.Context()), m.disk.Detach(t.Context()), <-submit(m.Store, put(4)))
 	snapshot, err := m.Load(t.Context())

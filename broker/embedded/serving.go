@@ -27,19 +27,19 @@ func (s sharing) holds() byte {
 	return map[sharing]byte{sharesNothing: holdsAccess, sharesEverything: holdsEverything, sharesRetained: holdsRetained}[s]
 }
 
-// regime is the way in which this broker serves. Between two of them it goes by
-// one or two steps: alone – waiting – leading, and alone – meshed.
-type regime int
+// servingState is whom this broker serves and where their messages are kept. It changes
+// step by step: alone – waiting – leading, and alone – meshed.
+type servingState int
 
 const (
-	alone   regime = iota // sessions and messages are its own
-	waiting               // syncmode full: another node leads, this one serves administrators only
-	leading               // syncmode full: it leads
-	meshed                // syncmode hp
-	between               // a step was begun and has not come to its end
+	alone   servingState = iota // sessions and messages are its own
+	waiting                     // syncmode full: another node leads, this one serves administrators only
+	leading                     // syncmode full: this node leads
+	meshed                      // syncmode hp
+	between                     // a step was begun and has not ended
 )
 
-// begin takes up the regime that the broker had when it was closed, before
+// begin restores the serving state that the broker had when it was closed, before
 // anything of the cluster's log is applied.
 func (m *member) begin(ctx context.Context) error {
 	part, shared := m.broker.store.Shared()
@@ -48,26 +48,26 @@ func (m *member) begin(ctx context.Context) error {
 		return m.broker.engine.Load(ctx)
 	case part == store.Everything:
 		m.share(sharesEverything)
-		return m.turn(ctx, waiting)
+		return m.changeTo(ctx, waiting)
 	}
 	m.share(sharesRetained)
 	if err := m.broker.engine.Load(ctx); err != nil {
 		return err
 	}
-	return m.turn(ctx, meshed)
+	return m.changeTo(ctx, meshed)
 }
 
-// demanded gives the regime for what is shared. A leader whose reign was
-// interrupted does not lead any more: what it knows is not all there is.
-func (m *member) demanded(s sharing) regime {
+// desired returns the serving state for what is shared. A leader whose leadership was
+// interrupted has to wait first: it may lack changes of another leader.
+func (m *member) desired(s sharing) servingState {
 	switch {
 	case s == sharesRetained:
 		return meshed
 	case s != sharesEverything:
 		return alone
-	case m.regime == leading && (m.node.Term() != m.term || m.isLost()):
+	case m.serving == leading && (!m.leadership.IsCurrent() || m.isLost()):
 		return waiting
-	case m.regime != leading && m.broker.now().Before(m.rests):
+	case m.serving != leading && m.broker.now().Before(m.leadAgain):
 		return waiting
 	case m.node.IsLeader():
 		return leading
@@ -75,7 +75,7 @@ func (m *member) demanded(s sharing) regime {
 	return waiting
 }
 
-// isLost tells whether something was not agreed upon.
+// isLost reports whether the cluster has not agreed on something that this node proposed.
 func (m *member) isLost() bool {
 	select {
 	case <-m.lost:
@@ -85,32 +85,33 @@ func (m *member) isLost() bool {
 	}
 }
 
-// turn goes to a regime, step by step. The place is held.
-func (m *member) turn(ctx context.Context, to regime) error {
-	for m.regime != to {
-		from, next := m.regime, m.regime.step(to)
-		m.regime = between
-		if err := m.take(ctx, from, next); err != nil {
+// changeTo changes the serving state, step by step. m.place is held.
+func (m *member) changeTo(ctx context.Context, to servingState) error {
+	for m.serving != to {
+		from, next := m.serving, m.serving.step(to)
+		m.serving = between
+		if err := m.enterState(ctx, from, next); err != nil {
 			return err
 		}
-		m.regime = next
+		m.serving = next
 	}
 	return nil
 }
 
-// step gives the next regime on the way to another one.
-func (r regime) step(to regime) regime {
+// step returns the next state on the way to another one.
+func (s servingState) step(to servingState) servingState {
 	switch {
-	case r == leading, r != waiting && to == leading:
+	case s == leading, s != waiting && to == leading:
 		return waiting
-	case r == meshed, r != alone && to == meshed:
+	case s == meshed, s != alone && to == meshed:
 		return alone
 	}
 	return to
 }
 
-// take does one step. After one that failed all is undone that it may have done.
-func (m *member) take(ctx context.Context, from, next regime) error {
+// enterState makes one step. From between, after a step that failed, it undoes everything
+// that any state may have done.
+func (m *member) enterState(ctx context.Context, from, next servingState) error {
 	switch {
 	case next == leading:
 		return m.lead(ctx)
@@ -136,7 +137,7 @@ var errElsewhere = errors.New("another node of the cluster leads")
 // withdraw leaves the clients to another node, which is told to them. What is
 // under way of a leader's comes to nothing here; what is this broker's alone is
 // stored.
-func (m *member) withdraw(ctx context.Context, from regime) error {
+func (m *member) withdraw(ctx context.Context, from servingState) error {
 	b := m.broker
 	if err := b.doors.Restrict(true); err != nil {
 		return err

@@ -1,0 +1,140 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"signalbox/broker/embedded/cluster"
+	"signalbox/broker/embedded/cluster/replica"
+	"signalbox/broker/embedded/store"
+)
+
+// leadTimeout bounds the wait until everything is applied that earlier leaders have
+// committed; after it the node tries again.
+const leadTimeout = 5 * time.Second
+
+// leadBackoff is how long a node that could not serve as the leader does not try again.
+const leadBackoff = time.Second
+
+// errNotYet is why a node that was elected does not serve: earlier changes are not all
+// applied, or the leadership has ended.
+var errNotYet = errors.New("the node does not lead yet")
+
+// lead serves the clients from what the cluster has stored. A node that cannot goes back
+// to waiting, and asks another node to lead.
+func (m *member) lead(ctx context.Context) error {
+	l, err := m.establish(ctx)
+	if err != nil {
+		m.serving = waiting
+		return fmt.Errorf("%w: %w", errNotYet, err)
+	}
+	m.leadership = l
+	m.agreeOnTime(ctx)
+	if m.lost, err = m.broker.replica.Lead(ctx, proposer(l)); err != nil {
+		return err
+	}
+	if err = m.startServing(ctx); err == nil {
+		return nil
+	}
+	m.leadAgain = m.broker.now().Add(leadBackoff)
+	if left := m.withdraw(ctx, leading); left != nil {
+		return errors.Join(err, left)
+	}
+	m.serving = waiting
+	if !errors.Is(err, errNotYet) {
+		m.transferLeadership(ctx)
+	}
+	return err
+}
+
+// establish returns this node's leadership once everything is applied that was committed
+// before. Where the node stopped serving within the same term, that includes what it has
+// proposed itself, which only another proposal in that term can tell.
+func (m *member) establish(ctx context.Context) (cluster.Leadership, error) {
+	ctx, cancel := context.WithTimeout(ctx, leadTimeout)
+	defer cancel()
+	l, err := m.node.Lead(ctx)
+	if err == nil && l == m.leadership {
+		_, _, err = l.Propose(ctx, with(aboutMessages, store.AppendChanges(nil, nil)))
+	}
+	return l, err
+}
+
+// startServing resumes the engine from what is stored, however long reading that takes,
+// and opens the listeners.
+func (m *member) startServing(ctx context.Context) error {
+	b, l, lost, began := m.broker, m.leadership, m.lost, time.Now()
+	b.tasks.Go(func() { m.watch(lost) })
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	b.tasks.Go(func() { checkLeadership(ctx, l, cancel) })
+	if err := b.engine.Resume(ctx); err != nil {
+		return err
+	}
+	if err := b.doors.Restrict(false); err != nil {
+		return err
+	}
+	b.log.Info("the broker leads its cluster and serves the clients", "term", l.Term(), "took", time.Since(began))
+	return nil
+}
+
+// checkLeadershipEvery is how often a node checks that it still leads while it reads
+// what is stored.
+const checkLeadershipEvery = 100 * time.Millisecond
+
+// checkLeadership cancels the context with errNotYet when the leadership ends, and
+// returns then or when the context ends.
+func checkLeadership(ctx context.Context, l cluster.Leadership, cancel context.CancelCauseFunc) {
+	ticks := time.NewTicker(checkLeadershipEvery)
+	defer ticks.Stop()
+	for l.IsCurrent() {
+		select {
+		case <-ticks.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+	cancel(errNotYet)
+}
+
+// transferLeadership asks the voters that answer, one after the other, to lead instead
+// of this node.
+func (m *member) transferLeadership(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, leadTimeout)
+	defer cancel()
+	info, err := m.node.Info()
+	if err != nil {
+		return
+	}
+	for _, n := range m.node.Status().Nodes {
+		if n.NodeID == info.Self || n.Role != cluster.RoleVoter || n.Err != nil {
+			continue
+		}
+		m.broker.log.Warn("the broker cannot serve the clients, and asks another node to lead the cluster", "node", int(n.NodeID))
+		if err := m.node.SetLeader(ctx, n.NodeID); err == nil {
+			return
+		}
+	}
+}
+
+// watch has the serving state checked when the leadership is lost.
+func (m *member) watch(lost <-chan struct{}) {
+	select {
+	case <-lost:
+		m.changed()
+	case <-m.broker.life.closing:
+	}
+}
+
+// proposer returns the replica's way to propose changes to messages under a leadership.
+func proposer(l cluster.Leadership) replica.Proposer {
+	return func(changes []byte) (wait func(context.Context) error) {
+		w := l.Begin(with(aboutMessages, changes))
+		return func(ctx context.Context) error {
+			_, err := w(ctx)
+			return err
+		}
+	}
+}
