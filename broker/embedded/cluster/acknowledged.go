@@ -57,7 +57,7 @@ func (n *Node) dropIncomplete() error {
 
 // loadAcknowledged returns what dropIncomplete has kept, nil for nothing.
 func (n *Node) loadAcknowledged() (*position, error) {
-	text, err := n.store.Kept(keptAcknowledged)
+	text, err := n.store.Value(keptAcknowledged)
 	if err != nil || text == nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func (s *seat) regained() {
 	if p == nil || s.raft.LastIndex() < p.Index {
 		return
 	}
-	if err := s.node.store.Keep(raftlog.Changes{keptAcknowledged: nil}); err != nil {
+	if err := s.node.store.Update(raftlog.Changes{keptAcknowledged: nil}); err != nil {
 		s.node.log.Warn("the node has all entries again that it has acknowledged, and cannot store that", "err", err)
 		return
 	}

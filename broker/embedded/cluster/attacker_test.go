@@ -48,7 +48,7 @@ func copyOf(t testing.TB, s *station) *attacker {
 	defer store.Close()
 	a := &attacker{t: t, uuid: s.node.seat.Load().credentials.uuid}
 	for _, name := range []string{keptIdentity, keptState} {
-		text, err := store.Kept(name)
+		text, err := store.Value(name)
 		must(t, err)
 		var v any
 		must(t, json.Unmarshal(text, &v))

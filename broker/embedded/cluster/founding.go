@@ -191,7 +191,7 @@ func (n *Node) begin(ctx context.Context, known *state, id *identity) error {
 		Version: 1, Index: genesis, Term: genesis, ConfigurationIndex: genesis,
 		Configuration: raft.Configuration{Servers: []raft.Server{id.Self.server(raft.Voter)}},
 	}
-	return n.store.Begin(meta, func(w io.Writer) error { return v.write(w) }, changes)
+	return n.store.Bootstrap(meta, func(w io.Writer) error { return v.write(w) }, changes)
 }
 
 // Join accepts an invitation. When it returns nil, this node's machine has the

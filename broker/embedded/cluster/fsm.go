@@ -128,7 +128,7 @@ func (f *fsm) applyToCluster(l *raft.Log) outcome {
 }
 
 func (f *fsm) keep(s *state) error {
-	if err := f.store.Keep(raftlog.Changes{keptState: s.encode()}); err != nil {
+	if err := f.store.Update(raftlog.Changes{keptState: s.encode()}); err != nil {
 		return err
 	}
 	f.state.Store(s)
@@ -232,7 +232,7 @@ func (v *view) Release() { v.machine.Release() }
 // Restore takes a snapshot over that came from elsewhere.
 func (f *fsm) Restore(r io.ReadCloser) error {
 	if w, ok := r.(raft.ReadCloserWrapper); ok {
-		if inner, ok := w.WrappedReadCloser().(*raftlog.Reading); ok {
+		if inner, ok := w.WrappedReadCloser().(*raftlog.SnapshotReader); ok {
 			return f.restore(inner.Index, r)
 		}
 	}

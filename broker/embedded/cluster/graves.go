@@ -58,7 +58,7 @@ func encodeGraves(all []*grave, with Sealer) []byte {
 }
 
 func (n *Node) loadGraves() ([]*grave, error) {
-	text, err := n.store.Kept(keptGraves)
+	text, err := n.store.Value(keptGraves)
 	if err != nil || text == nil {
 		return nil, err
 	}
@@ -166,7 +166,7 @@ func (n *Node) keepGraves(ctx context.Context) error {
 	if bytes.Equal(encodeGraves(open, nil), encodeGraves(old, nil)) {
 		return nil
 	}
-	if err := n.store.Keep(raftlog.Changes{keptGraves: encodeGraves(open, n.options.Seal)}); err != nil {
+	if err := n.store.Update(raftlog.Changes{keptGraves: encodeGraves(open, n.options.Seal)}); err != nil {
 		return err
 	}
 	n.setGraves(open)

@@ -56,7 +56,7 @@ func (s *seat) appendError() error {
 	if err := s.log.appendError.Load(); err != nil {
 		return *err
 	}
-	return s.node.store.WaitsFor()
+	return s.node.store.RetriedErr()
 }
 
 // lag returns how many entries are committed and not applied here. raft counts an

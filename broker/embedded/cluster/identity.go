@@ -126,7 +126,7 @@ func (i *identity) encode(with Sealer) []byte {
 // loadIdentity returns who this node is, nil at rest. A key that an earlier release has
 // stored as it is, is sealed.
 func (n *Node) loadIdentity() (*identity, error) {
-	text, err := n.store.Kept(keptIdentity)
+	text, err := n.store.Value(keptIdentity)
 	if err != nil || text == nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ func (n *Node) loadIdentity() (*identity, error) {
 }
 
 func (n *Node) keepIdentity(id *identity) error {
-	return n.store.Keep(raftlog.Changes{keptIdentity: id.encode(n.options.Seal)})
+	return n.store.Update(raftlog.Changes{keptIdentity: id.encode(n.options.Seal)})
 }
 
 // IsSealed reports whether a node in a directory has stored a key that is sealed.
@@ -156,7 +156,7 @@ func IsSealed(ctx context.Context, dir string) (is bool, err error) {
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	for _, name := range []string{keptIdentity, keptGraves} {
-		text, err := store.Kept(name)
+		text, err := store.Value(name)
 		if err != nil {
 			return false, err
 		}
@@ -167,7 +167,7 @@ func IsSealed(ctx context.Context, dir string) (is bool, err error) {
 
 // loadState returns what this node knows of its cluster.
 func (n *Node) loadState() (*state, error) {
-	text, err := n.store.Kept(keptState)
+	text, err := n.store.Value(keptState)
 	if err != nil {
 		return nil, err
 	}

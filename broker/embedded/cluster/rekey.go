@@ -198,7 +198,7 @@ func (i *identity) withPins(known *state) *identity {
 func (n *Node) keepClock(now time.Time) {
 	text, err := now.MarshalText()
 	if err == nil {
-		err = n.store.Keep(raftlog.Changes{keptClock: text})
+		err = n.store.Update(raftlog.Changes{keptClock: text})
 	}
 	if err != nil {
 		n.log.Warn("the time of the cluster cannot be stored", "error", err)
@@ -207,7 +207,7 @@ func (n *Node) keepClock(now time.Time) {
 
 // loadClock begins with the cluster's time as it was stored, or with the time of day.
 func (n *Node) loadClock() error {
-	text, err := n.store.Kept(keptClock)
+	text, err := n.store.Value(keptClock)
 	if err != nil {
 		return err
 	}

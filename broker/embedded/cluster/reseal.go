@@ -48,12 +48,12 @@ func Reseal(ctx context.Context, dir string, reseal func(sealed, aad []byte) ([]
 		}
 		changes[keptGraves] = text
 	}
-	return n, store.Keep(changes)
+	return n, store.Update(changes)
 }
 
 // readKept reads what is stored under a name, if anything is.
 func readKept(store *raftlog.Store, name string, to any) error {
-	text, err := store.Kept(name)
+	text, err := store.Value(name)
 	if err != nil || text == nil {
 		return err
 	}

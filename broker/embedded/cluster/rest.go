@@ -38,7 +38,7 @@ func (n *Node) end(uuid, why string) error {
 	if err != nil {
 		panic(err) // strings and numbers can be encoded
 	}
-	if err := n.store.Keep(raftlog.Changes{keptEnding: text}); err != nil {
+	if err := n.store.Update(raftlog.Changes{keptEnding: text}); err != nil {
 		return err
 	}
 	n.setEnding(uuid, why)
@@ -54,7 +54,7 @@ func (n *Node) setEnding(uuid, why string) {
 
 // loadEnding remembers what end has kept.
 func (n *Node) loadEnding(uuid string) error {
-	text, err := n.store.Kept(keptEnding)
+	text, err := n.store.Value(keptEnding)
 	if err != nil || text == nil {
 		return err
 	}

@@ -243,7 +243,7 @@ func (n *Node) standUp(ctx context.Context) {
 	close(s.agenda.gone)
 	s.last.Wait()
 	s.trans.CloseStreams()
-	n.store.Rearm()
+	n.store.Reset()
 	n.options.Changed()
 }
 

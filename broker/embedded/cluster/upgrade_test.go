@@ -136,7 +136,7 @@ func TestUpgradeWhileAway(t *testing.T) {
 	must(t, os.CopyFS(before, os.DirFS(dir)))
 	store, err := raftlog.Open(t.Context(), filepath.Join(dir, "cluster"), slog.New(slog.DiscardHandler))
 	must(t, err)
-	text, err := store.Kept(keptIdentity)
+	text, err := store.Value(keptIdentity)
 	must(t, err)
 	if !bytes.Contains(text, []byte(`"own":true`)) {
 		t.Errorf("the node has stored %s", text)
@@ -199,7 +199,7 @@ func TestKeyIsSealed(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).form(1)
 	s := f.nodes[1]
-	if text, err := s.node.store.Kept(keptIdentity); err != nil || !bytes.Contains(text, []byte(`"key":`)) {
+	if text, err := s.node.store.Value(keptIdentity); err != nil || !bytes.Contains(text, []byte(`"key":`)) {
 		t.Fatalf("without a sealer, %q is stored, %v", text, err)
 	}
 	s.close()
@@ -207,7 +207,7 @@ func TestKeyIsSealed(t *testing.T) {
 	s = f.start(1, sealed(7))
 	f.settled(1)
 	for _, name := range []string{keptIdentity, keptState} {
-		text, err := s.node.store.Kept(name)
+		text, err := s.node.store.Value(name)
 		must(t, err)
 		a := &attacker{t: t}
 		a.search(strings.Trim(string(text), `"`))

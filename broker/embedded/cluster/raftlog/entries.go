@@ -10,23 +10,23 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// IsMonotonic says that the log has no holes, so raft empties it when it has
-// taken over a snapshot.
+// IsMonotonic reports true: the log has no gaps, so raft empties it when it has
+// restored a snapshot.
 func (s *Store) IsMonotonic() bool { return true }
 
-// FirstIndex gives the number of the first entry, 0 where there is none.
+// FirstIndex returns the number of the first entry, 0 where there is none.
 func (s *Store) FirstIndex() (uint64, error) {
 	first, _ := s.bounds()
 	return first, nil
 }
 
-// LastIndex gives the number of the last entry, 0 where there is none.
+// LastIndex returns the number of the last entry, 0 where there is none.
 func (s *Store) LastIndex() (uint64, error) {
 	_, last := s.bounds()
 	return last, nil
 }
 
-// GetLog reads an entry, or answers raft.ErrLogNotFound.
+// GetLog reads an entry, or returns raft.ErrLogNotFound.
 func (s *Store) GetLog(index uint64, l *raft.Log) error {
 	if first, last := s.bounds(); index < first || index > last || index == 0 {
 		return raft.ErrLogNotFound
@@ -58,7 +58,7 @@ func (s *Store) StoreLogs(logs []*raft.Log) error {
 	}
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	err := s.inOrder(logs)
+	err := s.checkOrder(logs)
 	if err == nil {
 		err = s.conn.Transact(context.Background(), func() error {
 			for _, l := range logs {
@@ -78,7 +78,7 @@ func (s *Store) StoreLogs(logs []*raft.Log) error {
 	return nil
 }
 
-func (s *Store) inOrder(logs []*raft.Log) error {
+func (s *Store) checkOrder(logs []*raft.Log) error {
 	_, last := s.bounds()
 	for _, l := range logs {
 		if l.Index == 0 || last != 0 && l.Index != last+1 {
@@ -97,7 +97,7 @@ func (s *Store) insert(l *raft.Log) error {
 	return s.conn.Exec(insertEntry, int64(l.Index), int64(l.Term), int64(l.Type), blob(l.Data), blob(l.Extensions), at)
 }
 
-// blob makes nothing an empty value, which is not NULL.
+// blob returns an empty value for nil, which would be NULL.
 func blob(b []byte) []byte {
 	if b == nil {
 		return []byte{}
@@ -106,7 +106,7 @@ func blob(b []byte) []byte {
 }
 
 // DeleteRange deletes entries from either end of the log, from and to included.
-// It does so in portions, in an order that leaves no hole wherever it ends.
+// It does so in several transactions, in an order that leaves no gap if it ends early.
 func (s *Store) DeleteRange(from, to uint64) error {
 	first, last := s.bounds()
 	from, to = max(from, first), min(to, last)
@@ -118,12 +118,12 @@ func (s *Store) DeleteRange(from, to uint64) error {
 	}
 	front := from == first
 	for from <= to {
-		n := s.portion(from, to, front)
+		n := s.deletionSize(from, to, front)
 		lo, hi := from, from+n-1
 		if !front {
 			lo, hi = to-n+1, to
 		}
-		if err := s.deletePortion(lo, hi); err != nil {
+		if err := s.deletePart(lo, hi); err != nil {
 			return fmt.Errorf("delete from the cluster's log: %w", err)
 		}
 		if front {
@@ -132,11 +132,11 @@ func (s *Store) DeleteRange(from, to uint64) error {
 			to = lo - 1
 		}
 	}
-	return s.giveBack()
+	return s.shrinkFile()
 }
 
-// deletePortion deletes entries at one end and moves that end.
-func (s *Store) deletePortion(lo, hi uint64) error {
+// deletePart deletes entries at one end in one transaction.
+func (s *Store) deletePart(lo, hi uint64) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	err := s.conn.Transact(context.Background(), func() error { return s.conn.Exec(deleteEntries, int64(lo), int64(hi)) })
@@ -146,8 +146,8 @@ func (s *Store) deletePortion(lo, hi uint64) error {
 	return err
 }
 
-// giveBack makes the file smaller by some of what became free.
-func (s *Store) giveBack() error {
+// shrinkFile makes the file smaller by some of the pages that became free.
+func (s *Store) shrinkFile() error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	if _, err := s.conn.GiveBack(context.Background()); err != nil {
@@ -177,12 +177,11 @@ func (s *Store) Incomplete() (last raft.Log, missing bool, err error) {
 	return last, true, s.GetLog(end, &last)
 }
 
-// ClearLog deletes all entries and makes changes to what else is kept, in one
-// transaction.
+// ClearLog deletes all entries and changes other stored values, in one transaction.
 func (s *Store) ClearLog(c Changes) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	err := s.conn.Transact(context.Background(), func() error { return errors.Join(s.conn.Exec(deleteAllEntries), s.put(c)) })
+	err := s.conn.Transact(context.Background(), func() error { return errors.Join(s.conn.Exec(deleteAllEntries), s.update(c)) })
 	if err != nil {
 		return fmt.Errorf("clear the cluster's log: %w", err)
 	}

@@ -22,26 +22,26 @@ type sink struct {
 	closed bool
 }
 
-// stretch is how much of a snapshot is brought to the disk at once. If all of it
-// were at the end, whoever appends to the log would wait for that long.
-const stretch = 4 << 20
+// syncEvery is how many bytes of a snapshot are written between two syncs. With one sync
+// at the end, a concurrent append to the log would wait for all of it.
+const syncEvery = 4 << 20
 
-// ID names the snapshot.
+// ID returns the name of the snapshot.
 func (k *sink) ID() string { return k.meta.ID }
 
 // Write adds to the contents.
 func (k *sink) Write(p []byte) (int, error) {
 	n, err := k.buffer.Write(p)
 	k.meta.Size += int64(n)
-	if err == nil && k.meta.Size-k.synced >= stretch {
+	if err == nil && k.meta.Size-k.synced >= syncEvery {
 		k.synced = k.meta.Size
 		err = errors.Join(k.buffer.Flush(), k.file.Sync())
 	}
 	return n, err
 }
 
-// Close finishes the snapshot: it is on the disk and in the list when Close
-// returns nil, and gone otherwise. raft closes more than once.
+// Close finishes the snapshot: it is on the disk and in the list when Close returns nil,
+// else it is deleted. raft calls Close more than once.
 func (k *sink) Close() error {
 	if k.closed {
 		return nil
@@ -49,7 +49,7 @@ func (k *sink) Close() error {
 	return k.finish(nil)
 }
 
-// Cancel gives the snapshot up, unless it is finished.
+// Cancel deletes the snapshot, unless it is finished.
 func (k *sink) Cancel() error {
 	if k.closed {
 		return nil
@@ -59,22 +59,22 @@ func (k *sink) Cancel() error {
 	return errors.Join(k.file.Close(), os.Remove(k.file.Name()))
 }
 
-// finish brings the contents to the disk before the list says that they are
-// there, and lets go of snapshots that are no longer needed.
+// finish syncs the contents before it adds the snapshot to the list, and deletes
+// snapshots that are no longer needed.
 func (k *sink) finish(c Changes) error {
 	if err := k.flush(); err != nil {
 		return errors.Join(fmt.Errorf("write a snapshot of the cluster: %w", err), k.Cancel())
 	}
 	s := k.store
 	err := s.transact(func() error {
-		return errors.Join(k.insert(), s.conn.Exec(deleteSnapshots, int64(retained)), s.put(c))
+		return errors.Join(k.insert(), s.conn.Exec(deleteSnapshots, int64(retained)), s.update(c))
 	})
 	if err != nil {
 		return errors.Join(fmt.Errorf("finish a snapshot of the cluster: %w", err), k.Cancel())
 	}
 	k.closed = true
 	s.unfinished.Delete(k.meta.ID)
-	return errors.Join(k.file.Close(), s.sweep())
+	return errors.Join(k.file.Close(), s.deleteOrphans())
 }
 
 func (k *sink) flush() error {
@@ -93,7 +93,7 @@ func (k *sink) insert() error {
 		raft.EncodeConfiguration(m.Configuration), int64(m.ConfigurationIndex), m.Size, int64(k.sum.Sum64()))
 }
 
-// syncDir brings the names in a folder to the disk, where folders can be synced.
+// syncDir syncs the names in a folder, where the system can do that.
 func syncDir(path string) error {
 	if runtime.GOOS == "windows" {
 		return nil

@@ -21,18 +21,18 @@ const retained = 2
 
 var table = crc64.MakeTable(crc64.ECMA)
 
-// Reading is a snapshot that is being read. It knows which one it is: raft tells
-// its state machine only what is in it.
-type Reading struct {
+// SnapshotReader reads a snapshot and knows which one it is: raft passes only the contents
+// to its state machine.
+type SnapshotReader struct {
 	raft.SnapshotMeta
 	io.Reader
 	file *os.File
 }
 
-// Close ends the reading.
-func (r *Reading) Close() error { return r.file.Close() }
+// Close closes the file.
+func (r *SnapshotReader) Close() error { return r.file.Close() }
 
-// Create begins a snapshot, which is not there until it is closed.
+// Create begins a snapshot, which is not listed until it is closed.
 func (s *Store) Create(version raft.SnapshotVersion, index, term uint64, c raft.Configuration, configurationIndex uint64,
 	_ raft.Transport) (raft.SnapshotSink, error) {
 	return s.create(raft.SnapshotMeta{Version: version, Index: index, Term: term, Configuration: c, ConfigurationIndex: configurationIndex})
@@ -41,7 +41,7 @@ func (s *Store) Create(version raft.SnapshotVersion, index, term uint64, c raft.
 func (s *Store) create(meta raft.SnapshotMeta) (*sink, error) {
 	meta.ID = uuid.Must(uuid.NewV7()).String() // sorts by time
 	s.unfinished.Store(meta.ID, true)
-	f, err := os.OpenFile(s.contents(meta.ID), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := os.OpenFile(s.path(meta.ID), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		s.unfinished.Delete(meta.ID)
 		return nil, fmt.Errorf("begin a snapshot of the cluster: %w", err)
@@ -51,9 +51,9 @@ func (s *Store) create(meta raft.SnapshotMeta) (*sink, error) {
 	return k, nil
 }
 
-// Begin makes the snapshot with which a consensus begins, of what write writes,
-// and makes changes to what else is kept, in one transaction.
-func (s *Store) Begin(meta raft.SnapshotMeta, write func(io.Writer) error, c Changes) error {
+// Bootstrap stores the snapshot with which a consensus begins, whose contents write
+// writes, and changes other stored values, in one transaction.
+func (s *Store) Bootstrap(meta raft.SnapshotMeta, write func(io.Writer) error, c Changes) error {
 	k, err := s.create(meta)
 	if err != nil {
 		return err
@@ -64,8 +64,8 @@ func (s *Store) Begin(meta raft.SnapshotMeta, write func(io.Writer) error, c Cha
 	return k.finish(c)
 }
 
-// contents gives the path of a snapshot's contents.
-func (s *Store) contents(id string) string { return filepath.Join(s.dir, id) }
+// path returns the path of a snapshot's contents.
+func (s *Store) path(id string) string { return filepath.Join(s.dir, id) }
 
 // row is a snapshot as it is stored.
 type row struct {
@@ -73,7 +73,7 @@ type row struct {
 	crc uint64
 }
 
-// List gives the snapshots, the latest first.
+// List returns the snapshots, the latest first.
 func (s *Store) List() ([]*raft.SnapshotMeta, error) {
 	rows, err := s.rows()
 	if err != nil {
@@ -108,8 +108,8 @@ func (s *Store) rows() (all []row, err error) {
 	return all, nil
 }
 
-// Open gives the contents of a snapshot, a *Reading, once they have been checked
-// against its sum.
+// Open returns the contents of a snapshot, a *SnapshotReader, after it has verified their
+// checksum.
 func (s *Store) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
 	rows, err := s.rows()
 	if err != nil {
@@ -117,20 +117,20 @@ func (s *Store) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
 	}
 	i := slices.IndexFunc(rows, func(r row) bool { return r.ID == id })
 	if i < 0 {
-		return nil, nil, fmt.Errorf("there is no snapshot %s", id)
+		return nil, nil, fmt.Errorf("snapshot %s does not exist", id)
 	}
-	f, err := os.Open(s.contents(id))
+	f, err := os.Open(s.path(id))
 	if err != nil {
 		return nil, nil, fmt.Errorf("open a snapshot of the cluster: %w", err)
 	}
 	if err := rows[i].check(f); err != nil {
 		return nil, nil, errors.Join(err, f.Close())
 	}
-	r := &Reading{SnapshotMeta: rows[i].SnapshotMeta, Reader: bufio.NewReaderSize(f, 64<<10), file: f}
+	r := &SnapshotReader{SnapshotMeta: rows[i].SnapshotMeta, Reader: bufio.NewReaderSize(f, 64<<10), file: f}
 	return &r.SnapshotMeta, r, nil
 }
 
-// check reads the contents through and goes back to their begin.
+// check verifies the checksum of the contents and seeks back to their start.
 func (r *row) check(f *os.File) error {
 	sum := crc64.New(table)
 	n, err := io.Copy(sum, f)
@@ -138,7 +138,7 @@ func (r *row) check(f *os.File) error {
 		return fmt.Errorf("read a snapshot of the cluster: %w", err)
 	}
 	if n != r.Size || sum.Sum64() != r.crc {
-		return fmt.Errorf("snapshot %s of the cluster is damaged: its contents have %d bytes and not the sum they had", r.ID, n)
+		return fmt.Errorf("snapshot %s of the cluster is damaged: its %d bytes do not have the checksum that is stored", r.ID, n)
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return fmt.Errorf("read a snapshot of the cluster: %w", err)
@@ -146,8 +146,8 @@ func (r *row) check(f *os.File) error {
 	return nil
 }
 
-// sweep deletes the files that belong to no snapshot, finished or not.
-func (s *Store) sweep() error {
+// deleteOrphans deletes the files that belong to no snapshot, finished or not.
+func (s *Store) deleteOrphans() error {
 	files, err := os.ReadDir(s.dir) // before the list, in which they may appear meanwhile
 	if err != nil {
 		return fmt.Errorf("list the cluster's snapshots: %w", err)
@@ -164,7 +164,7 @@ func (s *Store) sweep() error {
 		if slices.ContainsFunc(rows, func(r row) bool { return r.ID == f.Name() }) {
 			continue
 		}
-		if err := os.Remove(s.contents(f.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Remove(s.path(f.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("delete a snapshot of the cluster: %w", err)
 		}
 	}

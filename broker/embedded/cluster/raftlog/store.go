@@ -1,9 +1,9 @@
-// Package raftlog keeps what a consensus by hashicorp/raft must not forget, in
-// cluster.db: its log, its terms and votes, and its snapshots, whose contents are
-// files beside it. It also keeps what the node of a cluster has to remember, so
-// that both can change in one transaction.
+// Package raftlog stores what hashicorp/raft needs to be durable, in cluster.db: its log,
+// its terms and votes, and its snapshots, whose contents are files beside it. It also
+// stores named values for the node of a cluster, so that both can change in one
+// transaction.
 //
-// It knows nothing of what the entries mean. Of this module it must import
+// It does not interpret the entries. Of this module it must import
 // nothing but broker/storage.
 package raftlog
 
@@ -28,7 +28,7 @@ import (
 //go:embed migrations/*.sql
 var embedded embed.FS
 
-// layout says what the file holds. Its steps are only ever added to.
+// layout returns the migrations of the file. They are only ever appended to.
 func layout() storage.Layout {
 	sub, err := fs.Sub(embedded, "migrations")
 	if err != nil {
@@ -37,14 +37,14 @@ func layout() storage.Layout {
 	return storage.Layout{Name: "the cluster's database", Migrations: sub}
 }
 
-// The writing connection's statements, by their place.
+// The indices of the writing connection's statements.
 const (
 	insertEntry = iota
 	deleteEntries
 	deleteAllEntries
-	putKept
-	dropKept
-	dropKeptOfRaft
+	putValue
+	deleteValue
+	deleteRaftValues
 	insertSnapshot
 	deleteSnapshots
 	deleteAllSnapshots
@@ -54,9 +54,9 @@ var statements = []string{
 	insertEntry:        `INSERT INTO entry (idx, term, type, data, extensions, appended_at) VALUES (?, ?, ?, ?, ?, ?)`,
 	deleteEntries:      `DELETE FROM entry WHERE idx BETWEEN ? AND ?`,
 	deleteAllEntries:   `DELETE FROM entry`,
-	putKept:            `INSERT INTO kept (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
-	dropKept:           `DELETE FROM kept WHERE name = ?`,
-	dropKeptOfRaft:     `DELETE FROM kept WHERE name GLOB 'raft/*'`,
+	putValue:           `INSERT INTO kept (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value`,
+	deleteValue:        `DELETE FROM kept WHERE name = ?`,
+	deleteRaftValues:   `DELETE FROM kept WHERE name GLOB 'raft/*'`,
 	insertSnapshot:     `INSERT INTO snapshot (id, version, idx, term, configuration, configuration_idx, size, crc) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
 	deleteSnapshots:    `DELETE FROM snapshot WHERE id NOT IN (SELECT id FROM snapshot ORDER BY idx DESC, term DESC, id DESC LIMIT ?)`,
 	deleteAllSnapshots: `DELETE FROM snapshot`,
@@ -70,15 +70,15 @@ type Store struct {
 	read    struct{ entry, kept, snapshots *sql.Stmt }
 	dir     string // of the snapshots
 	log     *slog.Logger
-	patience
-	waitsFor atomic.Pointer[error] // why Set waits, nil while it does not
+	retryPolicy
+	retriedErr atomic.Pointer[error] // why Set tries again, nil while it does not
 
 	unfinished sync.Map // ids of snapshots that are being written, to true
 
 	writing sync.Mutex // one transaction of conn at a time
 	conn    *storage.Conn
 
-	edges // its lock is taken within writing
+	logBounds // its lock is taken within writing
 }
 
 var (
@@ -88,10 +88,10 @@ var (
 	_ raft.SnapshotStore     = (*Store)(nil)
 )
 
-// Open opens or creates cluster.db in a folder, which it makes for the owner
-// only where there is none. Its errors are sentences that say what to do.
+// Open opens or creates cluster.db in a folder. If the folder does not exist, Open
+// creates it, for the owner only. Its errors are sentences for the operator.
 func Open(ctx context.Context, dir string, log *slog.Logger) (*Store, error) {
-	s := &Store{dir: filepath.Join(dir, "snapshots"), log: log, patience: newPatience()}
+	s := &Store{dir: filepath.Join(dir, "snapshots"), log: log, retryPolicy: newRetryPolicy()}
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the cluster's folder: %w; make the folder above it writable for the user that runs the service", err)
 	}
@@ -103,7 +103,7 @@ func Open(ctx context.Context, dir string, log *slog.Logger) (*Store, error) {
 	if s.conn, err = s.file.Connect(ctx, storage.Full, statements); err != nil {
 		return nil, errors.Join(err, s.readers.Close(), s.file.Close())
 	}
-	if err := errors.Join(s.prepare(ctx), s.findEdges(ctx), s.sweep()); err != nil {
+	if err := errors.Join(s.prepare(ctx), s.readBounds(ctx), s.deleteOrphans()); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
@@ -126,32 +126,32 @@ func (s *Store) prepare(ctx context.Context) error {
 }
 
 // transact runs write in a transaction, which is on the disk when it returns nil.
-// raft gives no context to what it stores: a write is never broken off.
+// raft passes no context: a write is never interrupted.
 func (s *Store) transact(write func() error) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	return s.conn.Transact(context.Background(), write)
 }
 
-// Clear forgets the log, terms, votes and snapshots, and makes changes to what
-// else is kept, in one transaction.
+// Clear deletes the log, terms, votes and snapshots, and changes other stored values, in
+// one transaction.
 func (s *Store) Clear(c Changes) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	err := s.conn.Transact(context.Background(), func() error {
-		return errors.Join(s.conn.Exec(deleteAllEntries), s.conn.Exec(deleteAllSnapshots), s.conn.Exec(dropKeptOfRaft), s.put(c))
+		return errors.Join(s.conn.Exec(deleteAllEntries), s.conn.Exec(deleteAllSnapshots), s.conn.Exec(deleteRaftValues), s.update(c))
 	})
 	if err != nil {
 		return fmt.Errorf("clear the cluster's database: %w", err)
 	}
 	s.clear()
-	return s.sweep()
+	return s.deleteOrphans()
 }
 
-// Advice turns an error into what an operator can do about it, or "".
+// Advice returns what an operator can do about an error, or "".
 func (s *Store) Advice(err error) string { return storage.Advice(err, s.file.Name()) }
 
-// Close closes the file. Nobody may use the store meanwhile.
+// Close closes the file. The store must not be in use.
 func (s *Store) Close() error {
 	return errors.Join(s.conn.Close(), s.readers.Close(), s.file.Close())
 }

@@ -155,19 +155,19 @@ func TestAgainstMemory(t *testing.T) {
 	}
 }
 
-// TestDeleteLongRange deletes more than fits into a portion, from either end.
+// TestDeleteLongRange deletes more than fits into one transaction, from either end.
 func TestDeleteLongRange(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ from, to, first, last uint64 }{
-		"front":           {1, 3 * portion, 3*portion + 1, 4 * portion},
-		"back":            {portion, 4 * portion, 1, portion - 1},
-		"all":             {0, 9 * portion, 0, 0},
-		"nothing, behind": {5 * portion, 9 * portion, 1, 4 * portion},
+		"front":           {1, 3 * maxDeletion, 3*maxDeletion + 1, 4 * maxDeletion},
+		"back":            {maxDeletion, 4 * maxDeletion, 1, maxDeletion - 1},
+		"all":             {0, 9 * maxDeletion, 0, 0},
+		"nothing, behind": {5 * maxDeletion, 9 * maxDeletion, 1, 4 * maxDeletion},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := fresh(t)
-			must(t, s.StoreLogs(entries(1, 4*portion)), s.DeleteRange(tc.from, tc.to))
+			must(t, s.StoreLogs(entries(1, 4*maxDeletion)), s.DeleteRange(tc.from, tc.to))
 			if first, last := s.bounds(); first != tc.first || last != tc.last {
 				t.Errorf("the log goes from %d to %d, want %d to %d", first, last, tc.first, tc.last)
 			}
@@ -178,7 +178,7 @@ func TestDeleteLongRange(t *testing.T) {
 	}
 }
 
-// TestRefused has what would make a hole refused, and nothing changed by it.
+// TestRefused has what would make a gap refused, and nothing changed by it.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
@@ -201,13 +201,13 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestKept keeps values over a reopening, and lets go of raft's alone.
-func TestKept(t *testing.T) {
+// TestValues stores values across a reopening, and deletes those of raft alone.
+func TestValues(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := open(t, dir)
 	must(t, s.SetUint64([]byte("CurrentTerm"), 1<<40), s.Set([]byte("LastVoteCand"), []byte("2")),
-		s.Keep(Changes{"cluster/a": []byte("A"), "cluster/b": []byte("B")}), s.StoreLogs(entries(1, 3)), s.Close())
+		s.Update(Changes{"cluster/a": []byte("A"), "cluster/b": []byte("B")}), s.StoreLogs(entries(1, 3)), s.Close())
 	s = open(t, dir)
 	defer func() { must(t, s.Close()) }()
 	term, err := s.GetUint64([]byte("CurrentTerm"))
@@ -221,27 +221,27 @@ func TestKept(t *testing.T) {
 	want := map[string]string{"cluster/a": "", "cluster/b": "B", "cluster/c": "C", "raft/CurrentTerm": ""}
 	got := map[string]string{}
 	for name := range want {
-		value, err := s.Kept(name)
+		value, err := s.Value(name)
 		must(t, err)
 		got[name] = string(value)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("kept (-want +got):\n%s", diff)
+		t.Errorf("stored (-want +got):\n%s", diff)
 	}
 	if exists, err := raft.HasExistingState(s, s, s); exists || err != nil {
 		t.Errorf("something is left for raft: %v, %v", exists, err)
 	}
 }
 
-// TestVoteWaitsForRoom makes the file read-only. A vote is not reported as kept
+// TestVoteWaitsForSpace makes the file read-only. A vote is not reported as stored
 // until it is, or until the store is released.
-func TestVoteWaitsForRoom(t *testing.T) {
+func TestVoteWaitsForSpace(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*Store){
 		"until there is room": func(s *Store) { s.pragma(t, `PRAGMA query_only = 0`) },
 		"until it is released": func(s *Store) {
 			s.Release()
-			t.Cleanup(s.Rearm)
+			t.Cleanup(s.Reset)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -251,10 +251,10 @@ func TestVoteWaitsForRoom(t *testing.T) {
 				s.pragma(t, `PRAGMA query_only = 1`)
 				done := make(chan error, 1)
 				go func() { done <- s.SetUint64([]byte("CurrentTerm"), 7) }()
-				<-time.After(5 * s.retry)
+				<-time.After(5 * s.interval)
 				select {
 				case err := <-done:
-					t.Fatalf("reported as kept: %v", err)
+					t.Fatalf("reported as stored: %v", err)
 				default:
 				}
 				end(s)
@@ -325,7 +325,7 @@ func TestSnapshots(t *testing.T) {
 	defer r.Close()
 	var b bytes.Buffer
 	_, err = b.ReadFrom(r)
-	if must(t, err); b.String() != long || meta.Index != 30 || r.(*Reading).Index != 30 {
+	if must(t, err); b.String() != long || meta.Index != 30 || r.(*SnapshotReader).Index != 30 {
 		t.Errorf("%d bytes of snapshot %d", b.Len(), meta.Index)
 	}
 	if files, err := os.ReadDir(s.dir); len(files) != 2 || err != nil {
@@ -339,23 +339,23 @@ func TestDamagedSnapshot(t *testing.T) {
 	s := fresh(t)
 	id := snapshot(t, s, 1, "contents").ID()
 	for _, damage := range []string{"contentz", "content", ""} {
-		must(t, os.WriteFile(s.contents(id), []byte(damage), 0o600))
+		must(t, os.WriteFile(s.path(id), []byte(damage), 0o600))
 		if _, _, err := s.Open(id); err == nil {
 			t.Errorf("%q is taken for what was written", damage)
 		}
 	}
 }
 
-// TestBegin makes a snapshot and the term in one transaction, or neither.
-func TestBegin(t *testing.T) {
+// TestBootstrap makes a snapshot and the term in one transaction, or neither.
+func TestBootstrap(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
 	broken := errors.New("broken")
-	err := s.Begin(raft.SnapshotMeta{Version: 1, Index: 1, Term: 1}, func(io.Writer) error { return broken }, TermChange(1))
+	err := s.Bootstrap(raft.SnapshotMeta{Version: 1, Index: 1, Term: 1}, func(io.Writer) error { return broken }, TermChange(1))
 	if exists, e := raft.HasExistingState(s, s, s); !errors.Is(err, broken) || exists || e != nil {
 		t.Fatalf("got %v, and state: %v (%v)", err, exists, e)
 	}
-	must(t, s.Begin(raft.SnapshotMeta{Version: 1, Index: 1, Term: 1}, func(w io.Writer) error { return nil }, TermChange(1)))
+	must(t, s.Bootstrap(raft.SnapshotMeta{Version: 1, Index: 1, Term: 1}, func(w io.Writer) error { return nil }, TermChange(1)))
 	term, err := s.GetUint64([]byte("CurrentTerm"))
 	if all, _ := s.List(); term != 1 || err != nil || len(all) != 1 {
 		t.Errorf("term %d (%v), snapshots %v", term, err, all)

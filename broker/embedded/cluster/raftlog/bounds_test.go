@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// TestSizes tells how large the entries are, also of a log that was there.
+// TestSizes checks the sizes of the entries, also of a log that existed before.
 func TestSizes(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "cluster")
@@ -34,19 +34,19 @@ func TestSizes(t *testing.T) {
 	check(0, 0, 0)
 }
 
-// TestLargeEntries deletes many large entries in several portions.
+// TestLargeEntries deletes many large entries in several transactions.
 func TestLargeEntries(t *testing.T) {
 	t.Parallel()
 	s := fresh(t)
 	for i := range uint64(10) {
-		must(t, s.StoreLog(&raft.Log{Index: 1 + i, Data: make([]byte, portionBytes/4)}))
+		must(t, s.StoreLog(&raft.Log{Index: 1 + i, Data: make([]byte, maxDeletionBytes/4)}))
 	}
-	if front, back := s.portion(1, 9, true), s.portion(2, 10, false); front != 4 || back != 4 {
-		t.Errorf("a portion has %d and %d entries, want 4", front, back)
+	if front, back := s.deletionSize(1, 9, true), s.deletionSize(2, 10, false); front != 4 || back != 4 {
+		t.Errorf("a deletion has %d and %d entries, want 4", front, back)
 	}
-	must(t, s.StoreLog(&raft.Log{Index: 11, Data: make([]byte, 2*portionBytes)}))
-	if n := s.portion(11, 11, true); n != 1 {
-		t.Errorf("a portion of one entry has %d", n)
+	must(t, s.StoreLog(&raft.Log{Index: 11, Data: make([]byte, 2*maxDeletionBytes)}))
+	if n := s.deletionSize(11, 11, true); n != 1 {
+		t.Errorf("a deletion of one entry has %d", n)
 	}
 	must(t, s.DeleteRange(1, 10))
 	if first, last := s.bounds(); first != 11 || last != 11 {
