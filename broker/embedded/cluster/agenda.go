@@ -101,6 +101,19 @@ func (a *agenda) run() {
 		case p := <-a.queue:
 			a.settle(p)
 		case <-a.gone:
+			a.release()
+			return
+		}
+	}
+}
+
+// release counts out what is still queued, so that seat.finish ends.
+func (a *agenda) release() {
+	for {
+		select {
+		case <-a.queue:
+			a.seat.proposals.Done()
+		default:
 			return
 		}
 	}

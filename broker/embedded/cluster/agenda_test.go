@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/raft"
+
 	"signalbox/scripts/suite"
 )
 
@@ -111,4 +113,24 @@ func TestBeginWithoutLeadership(t *testing.T) {
 	if _, err := (Leadership{node: other.node}).Begin(nil)(within(t, suite.HangLimit)); err == nil {
 		t.Error("a command of no leadership is applied")
 	}
+}
+
+// failed is a proposal of a raft that was shut down.
+type failed struct{ raft.ApplyFuture }
+
+func (failed) Error() error { return raft.ErrRaftShutdown }
+
+// TestProposalsEnd has no proposal counted any more when raft has ended, whether or not it
+// was waited for by then.
+func TestProposalsEnd(t *testing.T) {
+	t.Parallel()
+	s := &seat{}
+	a := newAgenda(s)
+	for range 64 {
+		s.proposals.Add(1)
+		a.queue <- &proposal{future: failed{}, done: make(chan struct{})}
+	}
+	close(a.gone)
+	a.run()
+	s.proposals.Wait()
 }
