@@ -9,9 +9,8 @@ import (
 	"signalbox/broker/pages"
 )
 
-// perform has a command of dynamic security done and gives its answer, which is
-// no error. Each command goes in a message of its own, so that what an error
-// says is true of just that command.
+// perform sends a command of dynamic security and returns its response. Each command has a
+// message of its own, so that an error concerns that command only.
 func (b *Broker) perform(ctx context.Context, c dynsec.Command) (dynsec.Answer, error) {
 	if err := c.Check(); err != nil {
 		return dynsec.Answer{}, err
@@ -23,7 +22,7 @@ func (b *Broker) perform(ctx context.Context, c dynsec.Command) (dynsec.Answer, 
 	return decodeDynsec(c.Name(), payload, correlation)
 }
 
-// performOn is perform on a session that is there.
+// performOn is perform on a given session.
 func (b *Broker) performOn(ctx context.Context, s *session, c dynsec.Command) (dynsec.Answer, error) {
 	payload, correlation, err := b.exchange(ctx, s, dynsecRequest(c))
 	if err != nil {
@@ -41,7 +40,7 @@ func dynsecRequest(c dynsec.Command) request {
 	}
 }
 
-// decodeDynsec finds the answer with the correlation data in its message.
+// decodeDynsec returns the response with the correlation data.
 func decodeDynsec(op string, payload []byte, correlation string) (dynsec.Answer, error) {
 	answers, err := dynsec.DecodeAnswers(payload)
 	i := slices.IndexFunc(answers, func(a dynsec.Answer) bool {
@@ -54,13 +53,13 @@ func decodeDynsec(op string, payload []byte, correlation string) (dynsec.Answer,
 	return answers[i], answers[i].Err()
 }
 
-// change is perform for commands whose answers hold no data.
+// change is perform for commands whose responses have no data.
 func (b *Broker) change(ctx context.Context, c dynsec.Command) error {
 	_, err := b.perform(ctx, c)
 	return err
 }
 
-// GetDefaultACLAccess gives all four defaults.
+// GetDefaultACLAccess returns all four defaults.
 func (b *Broker) GetDefaultACLAccess(ctx context.Context) ([]broker.DefaultACL, error) {
 	a, err := b.perform(ctx, dynsec.GetDefaultACLAccess())
 	if err != nil {
@@ -69,12 +68,12 @@ func (b *Broker) GetDefaultACLAccess(ctx context.Context) ([]broker.DefaultACL, 
 	return a.DefaultACLAccess()
 }
 
-// SetDefaultACLAccess changes the given defaults; the others stay.
+// SetDefaultACLAccess changes the given defaults.
 func (b *Broker) SetDefaultACLAccess(ctx context.Context, acls []broker.DefaultACL) error {
 	return b.change(ctx, dynsec.SetDefaultACLAccess(acls))
 }
 
-// GetClient gives one client. Mosquitto 2.0 does not tell its connections.
+// GetClient returns a client. Mosquitto 2.0 does not include its connections.
 func (b *Broker) GetClient(ctx context.Context, username string) (broker.Client, error) {
 	a, err := b.perform(ctx, dynsec.GetClient(username))
 	if err != nil {
@@ -83,7 +82,7 @@ func (b *Broker) GetClient(ctx context.Context, username string) (broker.Client,
 	return a.Client()
 }
 
-// ListClients gives a part of the clients, fetched as it is read.
+// ListClients returns a page of the clients, fetched while it is read.
 func (b *Broker) ListClients(ctx context.Context, o broker.ListOptions[broker.Client]) (broker.Page[broker.Client], error) {
 	return pages.List(ctx, pages.Source[broker.Client]{
 		Name: func(c broker.Client) string { return c.Username },
@@ -99,13 +98,13 @@ func (b *Broker) ListClients(ctx context.Context, o broker.ListOptions[broker.Cl
 
 // CreateClient creates a client.
 func (b *Broker) CreateClient(ctx context.Context, c broker.ClientSpec) error {
-	return b.changeWith(ctx, dynsec.CreateClient(c), mentioned{groups: c.Groups, roles: c.Roles})
+	return b.changeWith(ctx, dynsec.CreateClient(c), references{groups: c.Groups, roles: c.Roles})
 }
 
-// ModifyClient changes what the specification names. The broker cuts the
-// client's connections.
+// ModifyClient changes the members of the specification that are set. The broker disconnects
+// the client.
 func (b *Broker) ModifyClient(ctx context.Context, c broker.ClientSpec) error {
-	return b.changeWith(ctx, dynsec.ModifyClient(c), mentioned{groups: c.Groups, roles: c.Roles})
+	return b.changeWith(ctx, dynsec.ModifyClient(c), references{groups: c.Groups, roles: c.Roles})
 }
 
 // DeleteClient deletes a client.
@@ -113,17 +112,17 @@ func (b *Broker) DeleteClient(ctx context.Context, username string) error {
 	return b.change(ctx, dynsec.DeleteClient(username))
 }
 
-// EnableClient lets a disabled client in again.
+// EnableClient enables a disabled client.
 func (b *Broker) EnableClient(ctx context.Context, username string) error {
 	return b.change(ctx, dynsec.EnableClient(username))
 }
 
-// DisableClient keeps a client out and cuts its connections.
+// DisableClient disables a client, which the broker disconnects.
 func (b *Broker) DisableClient(ctx context.Context, username string) error {
 	return b.change(ctx, dynsec.DisableClient(username))
 }
 
-// ListGroups gives a part of the groups, fetched as it is read.
+// ListGroups returns a page of the groups, fetched while it is read.
 func (b *Broker) ListGroups(ctx context.Context, o broker.ListOptions[broker.Group]) (broker.Page[broker.Group], error) {
 	return pages.List(ctx, pages.Source[broker.Group]{
 		Name: func(g broker.Group) string { return g.GroupName },
@@ -139,12 +138,12 @@ func (b *Broker) ListGroups(ctx context.Context, o broker.ListOptions[broker.Gro
 
 // CreateGroup creates a group.
 func (b *Broker) CreateGroup(ctx context.Context, g broker.GroupSpec) error {
-	return b.changeWith(ctx, dynsec.CreateGroup(g), mentioned{roles: g.Roles})
+	return b.changeWith(ctx, dynsec.CreateGroup(g), references{roles: g.Roles})
 }
 
-// ModifyGroup changes what the specification names.
+// ModifyGroup changes the members of the specification that are set.
 func (b *Broker) ModifyGroup(ctx context.Context, g broker.GroupSpec) error {
-	return b.changeWith(ctx, dynsec.ModifyGroup(g), mentioned{clients: g.Clients, roles: g.Roles})
+	return b.changeWith(ctx, dynsec.ModifyGroup(g), references{clients: g.Clients, roles: g.Roles})
 }
 
 // DeleteGroup deletes a group.
@@ -152,7 +151,7 @@ func (b *Broker) DeleteGroup(ctx context.Context, groupname string) error {
 	return b.change(ctx, dynsec.DeleteGroup(groupname))
 }
 
-// ListRoles gives a part of the roles, fetched as it is read.
+// ListRoles returns a page of the roles, fetched while it is read.
 func (b *Broker) ListRoles(ctx context.Context, o broker.ListOptions[broker.Role]) (broker.Page[broker.Role], error) {
 	return pages.List(ctx, pages.Source[broker.Role]{
 		Name: func(r broker.Role) string { return r.RoleName },
@@ -169,41 +168,41 @@ func (b *Broker) ListRoles(ctx context.Context, o broker.ListOptions[broker.Role
 // CreateRole creates a role.
 func (b *Broker) CreateRole(ctx context.Context, r broker.RoleSpec) error {
 	c := dynsec.CreateRole(r)
-	if err := b.keepsWildcards(ctx, c.Name(), r.AllowWildcardSubs); err != nil {
+	if err := b.checkWildcardSupport(ctx, c.Name(), r.AllowWildcardSubs); err != nil {
 		return err
 	}
 	return b.change(ctx, c)
 }
 
-// ModifyRole changes what the specification names.
+// ModifyRole changes the members of the specification that are set.
 func (b *Broker) ModifyRole(ctx context.Context, r broker.RoleSpec) error {
 	c := dynsec.ModifyRole(r)
-	if err := b.keepsWildcards(ctx, c.Name(), r.AllowWildcardSubs); err != nil {
+	if err := b.checkWildcardSupport(ctx, c.Name(), r.AllowWildcardSubs); err != nil {
 		return err
 	}
 	return b.change(ctx, c)
 }
 
-// DeleteRole takes a role from whoever holds it and deletes it.
+// DeleteRole removes a role from its holders and deletes it.
 func (b *Broker) DeleteRole(ctx context.Context, rolename string) error {
 	c := dynsec.DeleteRole(rolename)
 	if err := c.Check(); err != nil {
 		return err
 	}
 	if !b.isSignalbox() {
-		if err := b.takeRole(ctx, c.Name(), rolename); err != nil {
+		if err := b.removeRoleFromHolders(ctx, c.Name(), rolename); err != nil {
 			return err
 		}
 	}
 	return b.change(ctx, c)
 }
 
-// ImportAccess is Unsupported: no command takes password hashes.
+// ImportAccess is Unsupported: no command sets password hashes.
 func (b *Broker) ImportAccess(context.Context, []byte, bool) (broker.ImportReport, error) {
 	return broker.ImportReport{}, noTransfer("importAccess", "a remote broker takes no password hashes in")
 }
 
-// ExportAccess is Unsupported: no command gives password hashes.
+// ExportAccess is Unsupported: no command returns password hashes.
 func (b *Broker) ExportAccess(context.Context) ([]byte, error) {
 	return nil, noTransfer("exportAccess", "a remote broker does not hand out its password hashes")
 }

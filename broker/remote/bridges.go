@@ -8,48 +8,48 @@ import (
 	"signalbox/broker/bridges"
 )
 
-// ownBridges are bridges of this service on a broker.
-type ownBridges struct {
+// hostedBridges are bridges of this service on a broker.
+type hostedBridges struct {
 	*bridges.Engine
-	own *own
+	hosted *hostedFeatures
 }
 
-// SetBridgeConfig replaces the configuration. Where there is a connection, what is
-// wanted is subscribed to when this returns.
-func (o *ownBridges) SetBridgeConfig(ctx context.Context, bridgeID string, config json.RawMessage) error {
+// SetBridgeConfig replaces the configuration. If there is a connection, it waits for the
+// subscriptions.
+func (o *hostedBridges) SetBridgeConfig(ctx context.Context, bridgeID string, config json.RawMessage) error {
 	err := o.Engine.SetBridgeConfig(ctx, bridgeID, config)
-	o.own.settle(ctx, o)
+	o.hosted.waitSubscribed(ctx, o)
 	return err
 }
 
-// bridges gives what has the broker's bridges: this service where it has some;
-// otherwise the broker itself, if it can.
+// bridges returns the implementation of the broker's bridges: this service if it has some,
+// otherwise the broker itself if it can.
 func (b *Broker) bridges(ctx context.Context, op string) (broker.Bridges, error) {
-	if b.own.bridges == nil {
+	if b.hosted.bridges == nil {
 		return bridgePlugins{b}, nil
 	}
-	ours, err := b.own.has(ctx, b.own.bridges, broker.CapBridges, op)
+	ours, err := b.hosted.serves(ctx, b.hosted.bridges, broker.CapBridges, op)
 	switch {
 	case err != nil:
 		return nil, err
 	case ours:
-		return b.own.bridges, nil
+		return b.hosted.bridges, nil
 	}
 	return bridgePlugins{b}, nil
 }
 
-// ListBridges gives what the broker offers, in order of the ids.
+// ListBridges returns the broker's bridges, ordered by id.
 func (b *Broker) ListBridges(ctx context.Context) ([]broker.Bridge, error) {
 	return withBridges(ctx, b, "listBridges", func(s broker.Bridges) ([]broker.Bridge, error) { return s.ListBridges(ctx) })
 }
 
-// GetBridgeConfig gives the configuration, its secrets masked.
+// GetBridgeConfig returns the configuration with masked secrets.
 func (b *Broker) GetBridgeConfig(ctx context.Context, bridgeID string) (json.RawMessage, error) {
 	return withBridges(ctx, b, "getBridgeConfig", func(s broker.Bridges) (json.RawMessage, error) { return s.GetBridgeConfig(ctx, bridgeID) })
 }
 
-// SetBridgeConfig replaces the configuration: of the broker if it has bridges
-// itself, otherwise of this service.
+// SetBridgeConfig replaces the configuration: of the broker if it has bridges itself,
+// otherwise of this service.
 func (b *Broker) SetBridgeConfig(ctx context.Context, bridgeID string, config json.RawMessage) error {
 	s, err := b.bridges(ctx, "setBridgeConfig")
 	if err != nil {
@@ -58,30 +58,29 @@ func (b *Broker) SetBridgeConfig(ctx context.Context, bridgeID string, config js
 	return s.SetBridgeConfig(ctx, bridgeID, config)
 }
 
-// GetBridgeStatus gives the state of each connection, in their order.
+// GetBridgeStatus returns the state of each connection, in order.
 func (b *Broker) GetBridgeStatus(ctx context.Context, bridgeID string) ([]broker.BridgeStatus, error) {
 	return withBridges(ctx, b, "getBridgeStatus", func(s broker.Bridges) ([]broker.BridgeStatus, error) { return s.GetBridgeStatus(ctx, bridgeID) })
 }
 
-// GetBridgeSchema gives the JSON Schema of the configuration.
+// GetBridgeSchema returns the JSON Schema of the configuration.
 func (b *Broker) GetBridgeSchema(ctx context.Context, bridgeID string) (json.RawMessage, error) {
 	return withBridges(ctx, b, "getBridgeSchema", func(s broker.Bridges) (json.RawMessage, error) { return s.GetBridgeSchema(ctx, bridgeID) })
 }
 
-// TestBridge tries the connections of a configuration.
+// TestBridge tests the connections of a configuration.
 func (b *Broker) TestBridge(ctx context.Context, bridgeID string, config json.RawMessage) ([]broker.BridgeTest, error) {
 	return withBridges(ctx, b, "testBridge", func(s broker.Bridges) ([]broker.BridgeTest, error) { return s.TestBridge(ctx, bridgeID, config) })
 }
 
-// ListDeadLetters gives a part of the messages of a connection that its target does
-// not take.
+// ListDeadLetters returns a page of the messages that a connection's target refused.
 func (b *Broker) ListDeadLetters(ctx context.Context, bridgeID, connectionName string, offset, count int) (broker.Page[broker.DeadLetter], error) {
 	return withBridges(ctx, b, "listDeadLetters", func(s broker.Bridges) (broker.Page[broker.DeadLetter], error) {
 		return s.ListDeadLetters(ctx, bridgeID, connectionName, offset, count)
 	})
 }
 
-// RetryDeadLetters puts dead letters behind the queue again.
+// RetryDeadLetters appends dead letters to the queue again.
 func (b *Broker) RetryDeadLetters(ctx context.Context, bridgeID, connectionName string, ids []string) (int, error) {
 	return withBridges(ctx, b, "retryDeadLetters", func(s broker.Bridges) (int, error) {
 		return s.RetryDeadLetters(ctx, bridgeID, connectionName, ids)

@@ -14,11 +14,11 @@ import (
 	"signalbox/broker/pages"
 )
 
-// bridgePlugins are the bridges that a broker has itself.
+// bridgePlugins are bridges that a broker has itself.
 type bridgePlugins struct{ *Broker }
 
-// ListBridges gives the bridges that answer, and those that the broker's licence
-// names though they are not loaded.
+// ListBridges returns the bridges that respond, and those in the broker's licence that are not
+// loaded.
 func (p bridgePlugins) ListBridges(ctx context.Context) ([]broker.Bridge, error) {
 	list, err := p.loaded(ctx)
 	if err != nil {
@@ -33,14 +33,14 @@ func (p bridgePlugins) ListBridges(ctx context.Context) ([]broker.Bridge, error)
 	return list, nil
 }
 
-// loaded gives the bridges that answer.
+// loaded returns the bridges that respond.
 func (p bridgePlugins) loaded(ctx context.Context) ([]broker.Bridge, error) {
 	var l control.Plugins
 	err := p.ask(ctx, broker.CapBridges, control.BrokerTopic, control.ListPlugins(), &l)
 	return bridgesOf(l), err
 }
 
-// bridgesOf gives the bridges among plugins, each once.
+// bridgesOf returns the bridges among plugins, each once.
 func bridgesOf(l control.Plugins) []broker.Bridge {
 	list := []broker.Bridge{}
 	for _, p := range l.Plugins {
@@ -54,8 +54,7 @@ func bridgesOf(l control.Plugins) []broker.Bridge {
 	return list
 }
 
-// licensed gives the bridges that the broker's licence names; none where it shows
-// no licence.
+// licensed returns the bridges in the broker's licence; none if it has no licence.
 func (p bridgePlugins) licensed(ctx context.Context) (ids []string) {
 	l, err := p.GetLicense(ctx)
 	if err != nil {
@@ -69,8 +68,8 @@ func (p bridgePlugins) licensed(ctx context.Context) (ids []string) {
 	return ids
 }
 
-// GetBridgeConfig asks for the configuration and masks what looks like a secret,
-// for most brokers show them.
+// GetBridgeConfig returns the configuration and masks likely secrets, because most brokers do
+// not.
 func (p bridgePlugins) GetBridgeConfig(ctx context.Context, bridgeID string) (json.RawMessage, error) {
 	stored, err := p.config(ctx, bridgeID)
 	if err != nil {
@@ -79,14 +78,13 @@ func (p bridgePlugins) GetBridgeConfig(ctx context.Context, bridgeID string) (js
 	return masked(stored), nil
 }
 
-// config asks for the configuration as the broker has it.
+// config returns the configuration with its secrets.
 func (p bridgePlugins) config(ctx context.Context, bridgeID string) (config json.RawMessage, err error) {
 	err = p.command(ctx, bridgeID, control.GetBridgeConfig(), &config)
 	return config, err
 }
 
-// SetBridgeConfig has the broker take a configuration, in which secrets that are
-// masked are those that it has.
+// SetBridgeConfig sends a configuration in which masks are replaced by the broker's secrets.
 func (p bridgePlugins) SetBridgeConfig(ctx context.Context, bridgeID string, config json.RawMessage) error {
 	if holdsMask(config) {
 		stored, err := p.config(ctx, bridgeID)
@@ -102,32 +100,32 @@ func (p bridgePlugins) SetBridgeConfig(ctx context.Context, bridgeID string, con
 	return p.command(ctx, bridgeID, control.UpdateBridgeConfig(config), nil)
 }
 
-// GetBridgeStatus asks for the state of a bridge's connections.
+// GetBridgeStatus returns the state of a bridge's connections.
 func (p bridgePlugins) GetBridgeStatus(ctx context.Context, bridgeID string) ([]broker.BridgeStatus, error) {
 	var l control.BridgeStatusList
 	err := p.command(ctx, bridgeID, control.GetBridgeStatus(), &l)
 	return l, err
 }
 
-// GetBridgeSchema asks for the schema, which only brokers of our kind have.
+// GetBridgeSchema returns the schema, which only a signalbox has.
 func (p bridgePlugins) GetBridgeSchema(ctx context.Context, bridgeID string) (schema json.RawMessage, err error) {
 	err = p.command(ctx, bridgeID, control.GetBridgeSchema(), &schema)
 	return schema, err
 }
 
-// TestBridge has the broker try a configuration; see GetBridgeSchema.
+// TestBridge tests a configuration; see GetBridgeSchema.
 func (p bridgePlugins) TestBridge(ctx context.Context, bridgeID string, config json.RawMessage) ([]broker.BridgeTest, error) {
 	var l control.BridgeTestList
 	r := aboutBridge(bridgeID, control.TestBridge(config))
-	r.waits = true
+	r.waitsForOthers = true
 	err := p.request(ctx, bridgeID, r, &l)
 	return l, err
 }
 
-// ListDeadLetters gives a part of them, fetched as it is read; see GetBridgeSchema.
+// ListDeadLetters returns a page, fetched while it is read; see GetBridgeSchema.
 func (p bridgePlugins) ListDeadLetters(ctx context.Context, bridgeID, connectionName string, offset, count int) (broker.Page[broker.DeadLetter], error) {
 	return pages.List(ctx, pages.Source[broker.DeadLetter]{
-		Name: func(l broker.DeadLetter) string { return fmt.Sprintf("%20s", l.ID) }, // in the order of numbers
+		Name: func(l broker.DeadLetter) string { return fmt.Sprintf("%20s", l.ID) }, // in numerical order
 		Fetch: func(ctx context.Context, _ bool, count, offset int) (int, []broker.DeadLetter, error) {
 			var l control.DeadLetterList
 			err := p.about(ctx, bridgeID, connectionName, control.ListDeadLetters(connectionName, offset, count), &l)
@@ -136,22 +134,22 @@ func (p bridgePlugins) ListDeadLetters(ctx context.Context, bridgeID, connection
 	}, broker.ListOptions[broker.DeadLetter]{Offset: offset, Count: count})
 }
 
-// RetryDeadLetters has the broker deliver them again; see GetBridgeSchema.
+// RetryDeadLetters delivers dead letters again; see GetBridgeSchema.
 func (p bridgePlugins) RetryDeadLetters(ctx context.Context, bridgeID, connectionName string, ids []string) (int, error) {
 	var n control.DeadLetterCount
 	err := p.about(ctx, bridgeID, connectionName, control.RetryDeadLetters(connectionName, ids), &n)
 	return n.Count, err
 }
 
-// DeleteDeadLetters has the broker delete them; see GetBridgeSchema.
+// DeleteDeadLetters deletes dead letters; see GetBridgeSchema.
 func (p bridgePlugins) DeleteDeadLetters(ctx context.Context, bridgeID, connectionName string, ids []string) (int, error) {
 	var n control.DeadLetterCount
 	err := p.about(ctx, bridgeID, connectionName, control.DeleteDeadLetters(connectionName, ids), &n)
 	return n.Count, err
 }
 
-// about asks a command about a connection. What is no UTF-8 cannot be said in JSON,
-// and is the name of none.
+// about sends a command about a connection. A name that is not UTF-8 cannot exist, since JSON
+// cannot contain it.
 func (p bridgePlugins) about(ctx context.Context, bridgeID, connectionName string, c control.Command, data any) error {
 	if !utf8.ValidString(connectionName) {
 		return &broker.Error{Kind: broker.NotFound, Op: c.Name, Msg: "Connection not found"}
@@ -159,14 +157,14 @@ func (p bridgePlugins) about(ctx context.Context, bridgeID, connectionName strin
 	return p.command(ctx, bridgeID, c, data)
 }
 
-// command asks a command of a bridge that the broker has.
+// command sends a command about a bridge of the broker.
 func (p bridgePlugins) command(ctx context.Context, bridgeID string, c control.Command, data any) error {
 	return p.request(ctx, bridgeID, aboutBridge(bridgeID, c), data)
 }
 
-// aboutBridge is a request about a bridge.
+// aboutBridge returns a request about a bridge.
 func aboutBridge(bridgeID string, c control.Command) request {
-	return request{op: c.Name, topic: control.BridgeTopic(bridgeID), feature: broker.CapBridges, encode: c.Encode, apart: true}
+	return request{op: c.Name, topic: control.BridgeTopic(bridgeID), feature: broker.CapBridges, encode: c.Encode, subscribesLate: true}
 }
 
 func (p bridgePlugins) request(ctx context.Context, bridgeID string, r request, data any) error {
@@ -182,8 +180,8 @@ func (p bridgePlugins) request(ctx context.Context, bridgeID string, r request, 
 	return err
 }
 
-// look tells why a bridge cannot be asked that the broker did not have when the
-// session began, nil if it can by now.
+// look returns why the broker does not support a bridge that was unknown at the beginning of
+// the session, or nil if it does by now.
 func (p bridgePlugins) look(ctx context.Context, bridgeID, op string) error {
 	list, err := p.loaded(ctx)
 	switch {

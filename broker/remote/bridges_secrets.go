@@ -13,22 +13,20 @@ import (
 	"signalbox/broker"
 )
 
-// Brokers show the secrets in the configurations of their bridges, and describe
-// these by no schema. What is a secret is therefore told by the name of its member;
-// the password in a URL is one, too.
+// Brokers return the configurations of their bridges with secrets and without a schema. So a
+// secret is recognized by the name of its member; passwords in URLs are secrets as well.
 
-// mask stands in place of a secret.
+// mask replaces a secret.
 const mask = "********"
 
-// holdsMask tells whether a configuration has masked parts.
+// holdsMask reports whether a configuration has masks.
 func holdsMask(config json.RawMessage) bool { return bytes.Contains(config, []byte(mask)) }
 
-// secretWords are in the names of members that are secrets, which are compared in
-// lower case and without separators.
+// secretWords are parts of the names of secrets, compared in lower case without separators.
 var secretWords = []string{"password", "passwd", "passphrase", "secret", "token", "apikey", "accesskey", "privatekey", "clientkey",
 	"sharedkey", "connectionstring", "authorization"}
 
-// harmless end the names of members that are about a secret and hold none.
+// harmless are suffixes of names that concern a secret but do not contain it.
 var harmless = []string{"url", "uri", "file", "path", "type", "id", "name", "length", "expiry"}
 
 func isSecretName(name string) bool {
@@ -38,7 +36,7 @@ func isSecretName(name string) bool {
 	return slices.ContainsFunc(secretWords, in) && !slices.ContainsFunc(harmless, ends)
 }
 
-// maskText gives a string as it is shown under a name.
+// maskText masks a string with a given name if it is a secret.
 func maskText(name, s string) string {
 	if s == "" {
 		return s
@@ -53,7 +51,7 @@ func maskText(name, s string) string {
 	if _, ok := u.User.Password(); !ok {
 		return s
 	}
-	begin := strings.Index(s, "//") + len("//") // behind which url.Parse has found a user
+	begin := strings.Index(s, "//") + len("//") // url.Parse has found a user after it
 	end := len(s)
 	if i := strings.IndexAny(s[begin:], "/?#"); i >= 0 {
 		end = begin + i
@@ -63,7 +61,7 @@ func maskText(name, s string) string {
 	return s[:begin] + user + ":" + mask + s[at:]
 }
 
-// masked gives a configuration without its secrets; one without any as it is.
+// masked returns a configuration with masked secrets; unchanged if there are none.
 func masked(config json.RawMessage) json.RawMessage {
 	v, err := decodeAny(config)
 	if err != nil {
@@ -76,7 +74,7 @@ func masked(config json.RawMessage) json.RawMessage {
 	return encodeAny(shown)
 }
 
-// maskValue gives a value as it is shown under a name, without changing it.
+// maskValue returns a masked copy of a value with a given name.
 func maskValue(name string, v any) any {
 	switch v := v.(type) {
 	case string:
@@ -97,14 +95,14 @@ func maskValue(name string, v any) any {
 	return v
 }
 
-// unmasked puts the secrets of the stored configuration in place of their masks. A
-// secret stays only while the part that it belongs to is the same in all that is
-// shown: it must not be sent to another address by somebody who does not know it.
+// unmasked replaces masks by the stored secrets. A secret is kept only if everything visible
+// in its part is unchanged: it must not be sent to another address by a user who does not know
+// it.
 func unmasked(config, stored json.RawMessage) (json.RawMessage, []broker.Field) {
 	v, err := decodeAny(config)
 	old, oldErr := decodeAny(stored)
 	if err != nil || oldErr != nil {
-		return config, nil // the broker will say what is wrong
+		return config, nil // the broker reports the error
 	}
 	u := &unmasking{}
 	full := u.value("", "", v, old, alike(simple(v), simple(old)), false)
@@ -114,10 +112,10 @@ func unmasked(config, stored json.RawMessage) (json.RawMessage, []broker.Field) 
 	return encodeAny(full), nil
 }
 
-// alike tells whether two values are the same in all that is shown.
+// alike reports whether two values are equal when masked.
 func alike(v, old any) bool { return reflect.DeepEqual(maskValue("", v), maskValue("", old)) }
 
-// simple gives the members of an object that have no members themselves.
+// simple returns the members of an object that are not objects or arrays.
 func simple(v any) any {
 	object, ok := v.(map[string]any)
 	if !ok {
@@ -139,9 +137,8 @@ type unmasking struct {
 	bad     []broker.Field
 }
 
-// value gives a value with its secrets. same tells whether the part that it is in is
-// the same as the stored one; the outermost object below the root is a part, of which
-// the member connection, if it has one, is what counts.
+// value replaces masks in a value. same reports whether its part is unchanged; a part is an
+// outermost object below the root, or its member connection if it has one.
 func (u *unmasking) value(path, name string, v, old any, same, inPart bool) any {
 	switch v := v.(type) {
 	case string:
@@ -182,7 +179,7 @@ func (u *unmasking) text(path, name, v string, old any, same bool) string {
 	switch {
 	case !ok, maskText(name, secret) != v:
 		u.bad = append(u.bad, broker.Field{Path: path, Msg: "is masked, and the broker has no such secret: give it in full"})
-	case secret == v: // the broker masks, too
+	case secret == v: // masked by the broker
 	case !same:
 		u.bad = append(u.bad, broker.Field{Path: path, Msg: "is masked, but what it belongs to is not what the broker has: give the secret anew"})
 	default:
@@ -192,8 +189,8 @@ func (u *unmasking) text(path, name, v string, old any, same bool) string {
 	return v
 }
 
-// counterpart finds what an entry of a list was before: the entry of the same name,
-// or in the same place where entries have none.
+// counterpart returns the stored entry of a list with the same name, or with the same index if
+// entries have no names.
 func counterpart(entry any, i int, list []any) any {
 	name := func(v any) any {
 		object, _ := v.(map[string]any)
@@ -213,7 +210,7 @@ func counterpart(entry any, i int, list []any) any {
 	return nil
 }
 
-// decodeAny reads JSON, numbers as they are written.
+// decodeAny decodes JSON and keeps numbers as they are written.
 func decodeAny(raw []byte) (v any, err error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()

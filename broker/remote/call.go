@@ -9,27 +9,26 @@ import (
 	mqtt "github.com/eclipse/paho.mqtt.golang"
 )
 
-// Why a call was not answered. After any but the first two the command may
-// have been carried out.
+// The reasons why a call has no response. Except for the first two, the command may have been
+// carried out.
 var (
 	errNoEndpoint  = errors.New("endpoint not available")
 	errNotSent     = errors.New("command not sent")
 	errLost        = errors.New("connection lost")
-	errNoAnswer    = errors.New("no answer to a command that was processed")
+	errNoResponse  = errors.New("no answer to a command that was processed")
 	errUnconfirmed = errors.New("no answer in time")
 )
 
-// The stages of a call. Only the sender goes from queued to sent, only the
-// caller from queued to abandoned; so both know for sure whether the command
-// may have reached the broker.
+// The stages of a call. Only the sender changes queued to sent, and only the caller changes
+// queued to abandoned, so both know whether the command may have reached the broker.
 const (
 	queued int32 = iota
 	sent
 	abandoned
 )
 
-// call is one command on its way, a message with a single command in it; or a
-// message that nobody answers, which is over with its acknowledgement.
+// call is a message with a single command; or a message without a response, which is complete
+// with its acknowledgement.
 type call struct {
 	topic       string
 	correlation string
@@ -37,15 +36,15 @@ type call struct {
 	qos         byte
 	retain      bool
 	unanswered  bool
-	probe       bool          // a PINGREQ follows, so that silence is noticed, or that the broker has the message
-	grace       time.Duration // how long a probe waits after the PINGRESP, for a broker that answers later
+	probe       bool          // followed by a PINGREQ, to detect that there is no response, or that the broker has the message
+	grace       time.Duration // how long to wait for the response after PINGRESP, for brokers that respond out of order
 
 	stage atomic.Int32
-	token chan mqtt.Token // of a PUBLISH whose end counts, once it is out; buffered by one
-	reply chan reply      // buffered by one: nobody waits for a caller that left
+	token chan mqtt.Token // of the PUBLISH if its acknowledgement is needed; buffered by one
+	reply chan reply      // buffered by one: the caller may have left
 }
 
-// reply is the message that answers a call; err is errNoEndpoint or errNotSent.
+// reply is the response to a call; err is errNoEndpoint or errNotSent.
 type reply struct {
 	payload []byte
 	err     error
@@ -56,15 +55,14 @@ func newCall(topic, correlation string, payload []byte) *call {
 		token: make(chan mqtt.Token, 1), reply: make(chan reply, 1)}
 }
 
-// ask sends a command and waits for the message that answers it, until the
-// context or the connection ends.
+// ask sends a command and waits for the response, until ctx or the connection ends.
 func (s *session) ask(ctx context.Context, c *call) ([]byte, error) {
 	s.pending.add(c)
 	defer s.pending.remove(c)
 	return s.submit(ctx, c)
 }
 
-// submit hands a call to the sender and waits for its end.
+// submit passes a call to the sender and waits for its end.
 func (s *session) submit(ctx context.Context, c *call) ([]byte, error) {
 	select {
 	case s.out <- c:
@@ -88,15 +86,15 @@ func (s *session) await(ctx context.Context, c *call) ([]byte, error) {
 			done = token.Done()
 		case <-done:
 			if c.unanswered && !c.probe || token.Error() != nil {
-				return nil, lostIf(token.Error())
+				return nil, lostError(token.Error())
 			}
 			done = nil
-			passed, _ = s.wire.ping() // where it cannot be written, the connection is about to be lost
+			passed, _ = s.conn.ping() // if it cannot be written, the connection is about to be lost
 		case <-passed:
 			if c.unanswered {
 				return nil, nil
 			}
-			passed, silence, overdue = nil, errNoAnswer, time.After(c.grace)
+			passed, silence, overdue = nil, errNoResponse, time.After(c.grace)
 		case <-s.lost:
 			return c.giveUp(errLost)
 		case <-overdue:
@@ -107,15 +105,15 @@ func (s *session) await(ctx context.Context, c *call) ([]byte, error) {
 	}
 }
 
-// lostIf says what it means that the library gave a message up.
-func lostIf(err error) error {
+// lostError converts the library's error of a message.
+func lostError(err error) error {
 	if err != nil {
 		return errors.Join(errLost, err)
 	}
 	return nil
 }
 
-// deliver hands the caller a reply; after the first one there is no need.
+// deliver passes a reply to the caller; further ones are dropped.
 func (c *call) deliver(r reply) {
 	select {
 	case c.reply <- r:
@@ -123,7 +121,7 @@ func (c *call) deliver(r reply) {
 	}
 }
 
-// giveUp ends the waiting, unless the answer has come in the same moment.
+// giveUp ends the wait, unless the response arrived at the same moment.
 func (c *call) giveUp(why error) ([]byte, error) {
 	if c.stage.CompareAndSwap(queued, abandoned) {
 		return nil, errNotSent
@@ -136,9 +134,8 @@ func (c *call) giveUp(why error) ([]byte, error) {
 	}
 }
 
-// send publishes the calls in the order in which they were queued, one at a
-// time, until the session ends. The library may hold a PUBLISH back while the
-// connection breaks; only the sender waits for it then.
+// send publishes queued calls in order, one at a time, until the session ends. Only the sender
+// waits if the library delays a PUBLISH while the connection breaks.
 func (s *session) send() {
 	for {
 		select {
@@ -150,10 +147,9 @@ func (s *session) send() {
 	}
 }
 
-// publish sends a call. A command has its answer for an acknowledgement, and QoS 0:
-// a broker may allow no other one and end the connection (max_qos 0), and a second
-// packet from a broker that waits to fill its segments, as Mosquitto does by
-// default, would cost every command 40 ms.
+// publish sends a call. Commands have QoS 0 because the response acknowledges them: brokers
+// may close the connection on a higher QoS (max_qos 0), and a second packet from a broker with
+// Nagle's algorithm, Mosquitto's default, would add 40 ms per command.
 func (s *session) publish(c *call) {
 	if !c.stage.CompareAndSwap(queued, sent) {
 		return

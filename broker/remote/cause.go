@@ -11,24 +11,23 @@ import (
 	"signalbox/broker/mqtt/dial"
 )
 
-// The stages after the log-in.
+// The stages after CONNACK.
 const (
-	subscribing = dial.StageConnected + iota
-	probing     // asking what the broker can do
-	attending   // it stood, and was lost
+	preparing   = dial.StageConnected + iota
+	discovering // of the broker's capabilities
+	serving     // the session was established, and lost
 )
 
-// failure is an attempt that ended at a stage.
+// failure is an attempt that failed at a stage.
 type failure = dial.Failure
 
-// Why a connection is not usable, beside what may befall a call.
+// Further reasons why a connection cannot be used.
 var (
 	errClosed     = errors.New("connection closed by us")
 	errNotAllowed = errors.New("subscription to answers refused")
 )
 
-// explain turns a failed attempt into the error that the broker shows until the
-// next one succeeds.
+// explain converts a failed attempt to the error that is shown until the next success.
 func (b *Broker) explain(f *failure) *broker.Error {
 	e := b.endpoint.Explain(f, b.username)
 	switch {
@@ -36,12 +35,12 @@ func (b *Broker) explain(f *failure) *broker.Error {
 	case errors.Is(f, errClosed):
 		e.Msg = "the connection to the broker was closed"
 	case f.Stage >= dial.StageConnected:
-		e.Msg = b.whyNotAnswered(f.Err)
+		e.Msg = b.connectedMessage(f.Err)
 	}
 	return e
 }
 
-// loginRefused is the error of a log-in, by what the library makes of its return code.
+// loginRefused converts the library's error to one with the return code.
 func loginRefused(err error) error {
 	for code := byte(packets.ErrRefusedBadProtocolVersion); code <= packets.ErrRefusedNotAuthorised; code++ {
 		if errors.Is(err, packets.ConnErrors[code]) {
@@ -51,11 +50,11 @@ func loginRefused(err error) error {
 	return err
 }
 
-// whyNotAnswered is about a broker that let us in and is of no use.
-func (b *Broker) whyNotAnswered(err error) string {
-	_, isOdd := errors.AsType[*dial.ProtocolError](err)
+// connectedMessage explains a failure after CONNACK.
+func (b *Broker) connectedMessage(err error) string {
+	_, isProtocol := errors.AsType[*dial.ProtocolError](err)
 	switch {
-	case isOdd:
+	case isProtocol:
 		return fmt.Sprintf("%s does not keep to MQTT 3.1.1", b.endpoint.Addr)
 	case errors.Is(err, errUnconfirmed):
 		return "the broker lets us in but does not answer in time: it may be overloaded"
@@ -63,7 +62,7 @@ func (b *Broker) whyNotAnswered(err error) string {
 	return "the connection to the broker was lost"
 }
 
-func whom(username string) string {
+func describeUser(username string) string {
 	if username == "" {
 		return "a client without username"
 	}

@@ -27,8 +27,8 @@ func wantCause(t *testing.T, target broker.Target, words ...string) {
 func wantCauseIn(t *testing.T, connect time.Duration, target broker.Target, words ...string) {
 	t.Helper()
 	d := quick()
-	d.timing.connect, d.timing.grace = connect, 100*time.Millisecond
-	d.timing.answer = time.Hour // what is wrong is known sooner
+	d.timing.connectTimeout, d.timing.grace = connect, 100*time.Millisecond
+	d.timing.responseTimeout = time.Hour // what is wrong is known sooner
 	b := open(t, d, target)
 	e := wantKind(t, b.Ready(t.Context()), broker.Unavailable)
 	for _, word := range words {
@@ -175,7 +175,7 @@ func TestCause_log_in(t *testing.T) {
 func TestCause_of_silence(t *testing.T) {
 	t.Parallel()
 	d := quick()
-	d.timing.answer = 200 * time.Millisecond
+	d.timing.responseTimeout = 200 * time.Millisecond
 	addr := accepting(t, func(conn net.Conn) {
 		t.Cleanup(func() { conn.Close() })
 		conn.Write([]byte{packetConnack << 4, 2, 0, 0}) //nolint:errcheck // the client tells what came of it

@@ -7,9 +7,8 @@ import (
 	"signalbox/broker/dynsec"
 )
 
-// CheckAccess evaluates what the broker's dynamic security holds about the
-// client, as Mosquitto 2.1 does. It fetches the records one by one, so that an
-// answer may mix two configurations if somebody changes them meanwhile.
+// CheckAccess evaluates the broker's dynamic security for a client as Mosquitto 2.1 does. The
+// records are fetched one by one, so the result may mix two configurations during a change.
 func (b *Broker) CheckAccess(ctx context.Context, q broker.AccessCheck) (broker.Verdict, error) {
 	r := recordReader{ask: b.perform}
 	if err := r.read(ctx, q.Username); err != nil {
@@ -18,14 +17,14 @@ func (b *Broker) CheckAccess(ctx context.Context, q broker.AccessCheck) (broker.
 	return dynsec.Explain(q, r.Records), nil
 }
 
-// recordReader fetches what decides about one client.
+// recordReader fetches the records that determine the rights of a client.
 type recordReader struct {
 	dynsec.Records
 	ask func(context.Context, dynsec.Command) (dynsec.Answer, error)
 }
 
-// read fetches the defaults, a client's record, or the group of the clients without
-// a username, and all that it names.
+// read fetches the defaults, the record of a client (or the anonymous group if username is
+// empty), and everything that it refers to.
 func (r *recordReader) read(ctx context.Context, username string) error {
 	r.Groups, r.Roles, r.ReservedPrefixes = map[string]broker.Group{}, map[string]broker.Role{}, true
 	a, err := r.ask(ctx, dynsec.GetDefaultACLAccess())
@@ -41,11 +40,11 @@ func (r *recordReader) read(ctx context.Context, username string) error {
 	return r.client(ctx, username)
 }
 
-// client adds a client's record and all that it names.
+// client adds a client's record and everything that it refers to.
 func (r *recordReader) client(ctx context.Context, username string) error {
 	a, err := r.ask(ctx, dynsec.GetClient(username))
 	if err != nil {
-		return unless(err, broker.NotFound)
+		return ignoreKind(err, broker.NotFound)
 	}
 	c, err := a.Client()
 	if err != nil {
@@ -60,7 +59,7 @@ func (r *recordReader) client(ctx context.Context, username string) error {
 	return r.roles(ctx, c.Roles)
 }
 
-// anonymous adds the group of the clients without a username.
+// anonymous adds the anonymous group.
 func (r *recordReader) anonymous(ctx context.Context) error {
 	a, err := r.ask(ctx, dynsec.GetAnonymousGroup())
 	if err != nil {
@@ -75,7 +74,7 @@ func (r *recordReader) anonymous(ctx context.Context) error {
 func (r *recordReader) group(ctx context.Context, groupname string) error {
 	a, err := r.ask(ctx, dynsec.GetGroup(groupname))
 	if err != nil {
-		return unless(err, broker.NotFound)
+		return ignoreKind(err, broker.NotFound)
 	}
 	g, err := a.Group()
 	if err != nil {
@@ -109,8 +108,8 @@ func (r *recordReader) role(ctx context.Context, rolename string) (broker.Role, 
 	return a.Role()
 }
 
-// unless passes over errors of a kind.
-func unless(err error, kind broker.Kind) error {
+// ignoreKind returns nil for errors of a kind.
+func ignoreKind(err error, kind broker.Kind) error {
 	if broker.KindOf(err) == kind {
 		return nil
 	}

@@ -7,8 +7,8 @@ import (
 	"signalbox/broker/control"
 )
 
-// AskHA sends a command about clusters once and reads the data of its answer into
-// data, nil for none. The error is a [*broker.Error], see [control.ReadHA].
+// AskHA sends a command about clusters once and decodes the response into data, which may be
+// nil. The error is a [*broker.Error], see [control.ReadHA].
 func (b *Broker) AskHA(ctx context.Context, c control.HACommand, data any) error {
 	payload, correlation, err := b.do(ctx, request{op: c.Name(), topic: control.HATopic, feature: broker.CapCluster, encode: c.Encode})
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"signalbox/broker/pages"
 )
 
-// InspectClients gives a part of the clients, fetched as it is read.
+// InspectClients returns a page of the clients, fetched while it is read.
 func (b *Broker) InspectClients(ctx context.Context, offset, count int) (broker.Page[broker.ConnectedClient], error) {
 	return pages.List(ctx, pages.Source[broker.ConnectedClient]{
 		Name: func(c broker.ConnectedClient) string { return c.ClientID },
@@ -20,29 +20,29 @@ func (b *Broker) InspectClients(ctx context.Context, offset, count int) (broker.
 	}, broker.ListOptions[broker.ConnectedClient]{Offset: offset, Count: count})
 }
 
-// InspectClient gives everything that the broker tells of one client.
+// InspectClient returns all details of a client.
 func (b *Broker) InspectClient(ctx context.Context, clientID string) (broker.ConnectedClientDetail, error) {
 	var c control.Client
 	err := b.ask(ctx, broker.CapInspect, control.InspectTopic, control.GetClient(clientID), &c)
 	return c.ConnectedClientDetail, err
 }
 
-// DisconnectClient ends a client's connection.
+// DisconnectClient disconnects a client.
 func (b *Broker) DisconnectClient(ctx context.Context, clientID string) error {
-	return b.steer(ctx, control.DisconnectClient(clientID))
+	return b.sendClientCommand(ctx, control.DisconnectClient(clientID))
 }
 
-// SubscribeClient subscribes a client in its place.
+// SubscribeClient subscribes on behalf of a client.
 func (b *Broker) SubscribeClient(ctx context.Context, clientID string, s broker.SubscriptionSpec) error {
-	return b.steer(ctx, control.SubscribeClient(clientID, s))
+	return b.sendClientCommand(ctx, control.SubscribeClient(clientID, s))
 }
 
-// UnsubscribeClient ends a client's subscription in its place.
+// UnsubscribeClient unsubscribes on behalf of a client.
 func (b *Broker) UnsubscribeClient(ctx context.Context, clientID, topic string) error {
-	return b.steer(ctx, control.UnsubscribeClient(clientID, topic))
+	return b.sendClientCommand(ctx, control.UnsubscribeClient(clientID, topic))
 }
 
-// steer has a command of client control done.
-func (b *Broker) steer(ctx context.Context, c control.Command) error {
+// sendClientCommand sends a command of client control.
+func (b *Broker) sendClientCommand(ctx context.Context, c control.Command) error {
 	return b.ask(ctx, broker.CapClientControl, control.ClientControlTopic, c, nil)
 }

@@ -10,42 +10,41 @@ import (
 	"signalbox/broker/mqtt/dial"
 )
 
-// phase is where a link is between its sessions.
+// phase is the state of a link.
 type phase int
 
 const (
 	connecting phase = iota // the first attempt, or the first after a loss
 	established
-	resting  // the last attempt failed, the next one waits
-	retrying // an attempt after one that failed
+	waitingToRetry // the last attempt failed, the next one is due later
+	retrying       // an attempt after a failed one
 	closed
 )
 
-// link is the state of a broker's connection as seen from outside. Run changes
-// it, everybody looks at it.
+// link is the state of a broker's connection. Run changes it, operations wait for it.
 type link struct {
 	now    func() time.Time
 	timing timing
-	wake   chan struct{} // holds an entry where the next attempt is to be made earlier
+	wake   chan struct{} // buffered by one: the next attempt is due now
 
-	mu      sync.Mutex // guards the fields below; never held while waiting
-	phase   phase
-	since   time.Time     // of the last change between reached and not reached
-	session *session      // while established
-	offered *offer        // by the last session that was established
-	reached bool          // there was a session
-	cause   *broker.Error // why there is no session, once one failed or was lost
-	ended   time.Time     // when that came about
-	begun   time.Time     // when the last attempt began
-	changed chan struct{} // closed at the next change
+	mu           sync.Mutex // guards the fields below; never held while waiting
+	phase        phase
+	since        time.Time     // time of the last change of established
+	session      *session      // while established
+	offered      *offer        // by the last established session
+	reached      bool          // there was a session
+	cause        *broker.Error // why there is no session, after a failure
+	ended        time.Time     // time of cause
+	attemptStart time.Time     // start of the last attempt
+	changed      chan struct{} // closed at the next change
 }
 
 func newLink(now func() time.Time, t timing) *link {
 	return &link{now: now, timing: t, wake: make(chan struct{}, 1), since: now(), offered: &offer{}, changed: make(chan struct{})}
 }
 
-// enter changes the phase and wakes those who wait for that. The caller holds mu.
-func (l *link) enter(p phase) {
+// setPhase changes the phase and wakes waiters. l.mu must be held.
+func (l *link) setPhase(p phase) {
 	if (l.phase == established) != (p == established) {
 		l.since = l.now()
 	}
@@ -54,80 +53,79 @@ func (l *link) enter(p phase) {
 	l.changed = make(chan struct{})
 }
 
-// attempt notes that an attempt begins. It is the one that somebody may be
-// waiting for.
-func (l *link) attempt() {
+// beginAttempt records the start of an attempt.
+func (l *link) beginAttempt() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	select {
 	case <-l.wake:
 	default:
 	}
-	l.begun = l.now()
-	if l.phase == resting {
-		l.enter(retrying)
+	l.attemptStart = l.now()
+	if l.phase == waitingToRetry {
+		l.setPhase(retrying)
 	}
 }
 
-// rest notes that the next attempt has to wait.
-func (l *link) rest() {
+// waitForRetry records that the next attempt is delayed.
+func (l *link) waitForRetry() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.phase == connecting {
-		l.enter(resting)
+		l.setPhase(waitingToRetry)
 	}
 }
 
-// urge has the next attempt made now, if there was none lately and the broker was
-// just not there: one that refuses log-ins may ban who comes too often. It tells
-// how long an attempt under way is worth waiting for.
-func (l *link) urge() time.Duration {
+// retrySoon starts the next attempt now if the last one is not recent and the broker was
+// unreachable: a broker that refuses the connection may ban frequent attempts. It returns how
+// long to wait for an attempt in progress.
+func (l *link) retrySoon() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.phase == resting && l.away() && l.now().Sub(l.ended) >= l.timing.urge {
+	if l.phase == waitingToRetry && l.unreachable() && l.now().Sub(l.ended) >= l.timing.retryInterval {
 		l.retryNow()
 	}
 	if l.phase != retrying {
 		return 0
 	}
-	return l.begun.Add(l.timing.hope).Sub(l.now())
+	return l.attemptStart.Add(l.timing.retryWait).Sub(l.now())
 }
 
-// retryNow has the next attempt made now. The caller holds mu, and the link rests.
+// retryNow starts the next attempt. l.mu must be held, in phase waitingToRetry.
 func (l *link) retryNow() {
-	l.begun = l.now()
-	l.enter(retrying)
+	l.attemptStart = l.now()
+	l.setPhase(retrying)
 	select {
 	case l.wake <- struct{}{}:
-	default: // run is about to look
+	default: // run is about to receive from it
 	}
 }
 
-// away tells whether the broker could not be connected to, or was lost. The caller
-// holds mu.
-func (l *link) away() bool {
+// unreachable reports whether the broker could not be connected to, or was lost. l.mu must be
+// held.
+func (l *link) unreachable() bool {
 	f, ok := errors.AsType[*failure](l.cause)
-	return ok && (f.Stage == dial.StageDial || f.Stage == attending)
+	return ok && (f.Stage == dial.StageDial || f.Stage == serving)
 }
 
-// up notes that a session stands.
-func (l *link) up(s *session) {
+// connected records an established session.
+func (l *link) connected(s *session) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.session, l.offered, l.cause, l.reached = s, s.offered, nil, true
-	l.enter(established)
+	l.setPhase(established)
 }
 
-// down notes why there is no session, and what comes next.
-func (l *link) down(cause *broker.Error, p phase) {
+// disconnected records why there is no session, and the next phase.
+func (l *link) disconnected(cause *broker.Error, p phase) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.session, l.cause, l.ended = nil, cause, l.now()
-	l.enter(p)
+	l.setPhase(p)
 }
 
-// close notes that there will be no session any more.
-func (l *link) close(cause *broker.Error) { l.down(cause, closed) }
+// close records that there will be no further session.
+func (l *link) close(cause *broker.Error) { l.disconnected(cause, closed) }
 
 func (l *link) status() broker.Status {
 	l.mu.Lock()
@@ -137,7 +135,7 @@ func (l *link) status() broker.Status {
 		s.Error = l.cause.Msg
 	}
 	if l.reached {
-		s.Missing = l.offered.lacking()
+		s.Missing = l.offered.allMissing()
 	}
 	return s
 }
@@ -149,7 +147,7 @@ func (l *link) capabilities() []broker.Capability {
 	return o.list()
 }
 
-// offers tells whether the broker itself has what was asked for, as far as known.
+// offers reports whether the broker itself has a capability, as far as known.
 func (l *link) offers(c broker.Capability) bool {
 	l.mu.Lock()
 	o := l.offered
@@ -157,7 +155,7 @@ func (l *link) offers(c broker.Capability) bool {
 	return o.has(c)
 }
 
-// hasBridge tells whether the broker told of a bridge when the session began.
+// hasBridge reports whether the broker listed a bridge at the beginning of the session.
 func (l *link) hasBridge(bridgeID string) bool {
 	l.mu.Lock()
 	o := l.offered
@@ -165,31 +163,30 @@ func (l *link) hasBridge(bridgeID string) bool {
 	return o.bridges.has(bridgeID)
 }
 
-// known tells whether the broker was ever reached, so that what it offers is known.
+// known reports whether the broker was ever reached, so that its capabilities are known.
 func (l *link) known() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.reached
 }
 
-// ready waits for the outcome of the attempt under way.
+// ready waits for the result of the attempt in progress.
 func (l *link) ready(ctx context.Context) error {
 	_, err := l.wait(ctx, connecting, retrying)
 	return err
 }
 
-// current gives the session that stands. It waits for an attempt under way where
-// there is hope: when the attempt before it did not fail; otherwise as long as that
-// is fresh.
+// current returns the session. It waits for an attempt in progress if the attempt before did
+// not fail, otherwise as long as that attempt is recent.
 func (l *link) current(ctx context.Context) (*session, error) {
 	if broker.WantsFreshAttempt(ctx) {
 		return l.fresh(ctx)
 	}
-	hope := l.urge()
-	if hope <= 0 {
+	maxWait := l.retrySoon()
+	if maxWait <= 0 {
 		return l.wait(ctx, connecting)
 	}
-	fresh, cancel := context.WithTimeout(ctx, hope)
+	fresh, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
 	if s, err := l.wait(fresh, connecting, retrying); err == nil || fresh.Err() == nil {
 		return s, err
@@ -197,9 +194,8 @@ func (l *link) current(ctx context.Context) (*session, error) {
 	return l.wait(ctx, connecting)
 }
 
-// fresh returns the session that stands, or the cause why an attempt failed that
-// was begun since fresh was called. A broker that refused the last log-in is not
-// tried again: it may ban who comes too often.
+// fresh returns the session, or the cause of an attempt that began after the call. A broker
+// that refused the last CONNECT is not tried again: it may ban frequent attempts.
 func (l *link) fresh(ctx context.Context) (*session, error) {
 	for asked := l.now(); ; {
 		l.wakeUp(asked)
@@ -207,14 +203,13 @@ func (l *link) fresh(ctx context.Context) (*session, error) {
 		if err != nil && ctx.Err() != nil {
 			return nil, l.causeOr(err)
 		}
-		if err == nil || !l.stale(asked) {
+		if err == nil || !l.isStale(asked) {
 			return s, err
 		}
 	}
 }
 
-// causeOr returns why there is no session, or an error where nothing is known of
-// that.
+// causeOr returns why there is no session, or err if that is unknown.
 func (l *link) causeOr(err error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -224,17 +219,16 @@ func (l *link) causeOr(err error) error {
 	return l.cause
 }
 
-// stale reports whether the last attempt was begun before a time, and the broker
-// was just not there.
-func (l *link) stale(asked time.Time) bool {
+// isStale reports whether the last attempt began before a time and the broker was unreachable.
+func (l *link) isStale(asked time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.phase == resting && l.away() && l.begun.Before(asked)
+	return l.phase == waitingToRetry && l.unreachable() && l.attemptStart.Before(asked)
 }
 
-// wakeUp has the next attempt made now, if the last one is stale.
+// wakeUp starts the next attempt now if the last one is stale.
 func (l *link) wakeUp(asked time.Time) {
-	if !l.stale(asked) {
+	if !l.isStale(asked) {
 		return
 	}
 	l.mu.Lock()
@@ -242,11 +236,11 @@ func (l *link) wakeUp(asked time.Time) {
 	l.retryNow()
 }
 
-// wait waits while the link is in one of the phases. It gives the session, the
-// cause why there is none, or the context's error.
+// wait waits while the link is in one of the phases. It returns the session, the cause why
+// there is none, or the context's error.
 func (l *link) wait(ctx context.Context, phases ...phase) (*session, error) {
 	for {
-		s, changed, err := l.look(phases)
+		s, changed, err := l.poll(phases)
 		if changed == nil {
 			return s, err
 		}
@@ -258,8 +252,8 @@ func (l *link) wait(ctx context.Context, phases ...phase) (*session, error) {
 	}
 }
 
-// look gives a channel to wait on if the link is in one of the phases.
-func (l *link) look(phases []phase) (*session, <-chan struct{}, error) {
+// poll returns a channel to wait on if the link is in one of the phases.
+func (l *link) poll(phases []phase) (*session, <-chan struct{}, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, p := range phases {
@@ -270,8 +264,8 @@ func (l *link) look(phases []phase) (*session, <-chan struct{}, error) {
 	switch {
 	case l.phase != established:
 		return nil, nil, l.cause
-	case l.session.over():
-		return nil, l.changed, nil // it was lost just now, and down is about to say so
+	case l.session.ended():
+		return nil, l.changed, nil // lost just now; disconnected follows
 	}
 	return l.session, nil, nil
 }

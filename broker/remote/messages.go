@@ -12,24 +12,23 @@ import (
 	"signalbox/broker/pages"
 )
 
-// The bounds of a list of retained messages. There is no way to ask a broker for
-// a part of them, and none to learn their number but to receive all.
+// Bounds of a list of retained messages. A broker cannot be asked for a page of them or their
+// number.
 const (
 	maxRetained      = 50_000
-	maxRetainedBytes = 64 << 20 // of topics and payloads, as far as they are shown
+	maxRetainedBytes = 64 << 20 // of topics and payloads, as returned
 )
 
-// Publish publishes with this service's connection. The broker has processed the
-// message when this returns. That its rights forbid it, MQTT 3.1.1 does not tell, and
-// a broker may end the connection for it; dynamic security is asked where there is
-// reason to.
+// Publish publishes on the session's connection. The broker has processed the message when it
+// returns. MQTT 3.1.1 does not report missing rights, and a broker may close the connection
+// for them; so dynamic security is consulted if necessary.
 func (b *Broker) Publish(ctx context.Context, p broker.PublishSpec) error {
 	const op = "publish"
 	if p.NeedsMQTT5() {
 		return &broker.Error{Kind: broker.Invalid, Op: op,
 			Msg: "this broker is reached over MQTT 3.1.1, which carries no expiry and no properties"}
 	}
-	ctx, cancel := context.WithTimeout(ctx, b.timing.answer)
+	ctx, cancel := context.WithTimeout(ctx, b.timing.responseTimeout)
 	defer cancel()
 	if err := b.mayPublish(ctx, op, p.Topic); err != nil {
 		return err
@@ -37,8 +36,7 @@ func (b *Broker) Publish(ctx context.Context, p broker.PublishSpec) error {
 	return b.send(ctx, op, &call{topic: p.Topic, payload: p.Payload, qos: byte(p.QoS), retain: p.Retain, probe: p.QoS == 0})
 }
 
-// send has a message sent that nobody answers, and waits until it is the
-// broker's.
+// send sends a message without a response and waits until the broker has it.
 func (b *Broker) send(ctx context.Context, op string, message *call) error {
 	s, err := b.link.current(ctx)
 	if err != nil {
@@ -52,8 +50,8 @@ func (b *Broker) send(ctx context.Context, op string, message *call) error {
 	return nil
 }
 
-// failedMessage says what became of a message. Mosquitto ends the connection on
-// some that it does not take.
+// failedMessage explains a failed message. Mosquitto closes the connection on some messages
+// that it rejects.
 func (c *call) failedMessage(op string, err error) error {
 	failed := request{op: op, feature: broker.CapMessages}.failed(err)
 	e, ok := errors.AsType[*broker.Error](failed)
@@ -74,8 +72,8 @@ func (c *call) failedMessage(op string, err error) error {
 	return e
 }
 
-// ListRetained receives all retained messages that match, and gives a part of
-// them. It shows those that this service's user may receive.
+// ListRetained receives all matching retained messages that this service's user may receive,
+// and returns a page of them.
 func (b *Broker) ListRetained(ctx context.Context, filter string, offset, count int) (broker.Page[broker.RetainedMessage], error) {
 	all, err := b.collect(ctx, "listRetained", filter, broker.PreviewLimit)
 	if err != nil {
@@ -106,8 +104,7 @@ func nothingRetained(op string) error {
 	return &broker.Error{Kind: broker.NotFound, Op: op, Msg: "the topic retains no message"}
 }
 
-// DeleteRetained clears the retained message of a topic, and looks whether it is
-// gone.
+// DeleteRetained clears the retained message of a topic and verifies that.
 func (b *Broker) DeleteRetained(ctx context.Context, topic string) error {
 	n, err := b.clear(ctx, topic)
 	if err == nil && n == 0 {
@@ -116,24 +113,24 @@ func (b *Broker) DeleteRetained(ctx context.Context, topic string) error {
 	return err
 }
 
-// DeleteRetainedMatching clears all retained messages that match, and counts
-// those that are gone.
+// DeleteRetainedMatching clears all matching retained messages and returns how many were
+// deleted.
 func (b *Broker) DeleteRetainedMatching(ctx context.Context, filter string) (int, error) {
 	return b.clear(ctx, filter)
 }
 
 const opDeleteRetained = "deleteRetained"
 
-// clear publishes an empty retained message to each topic [MQTT-3.3.1-10], with
-// QoS 0, which every broker takes. As MQTT 3.1.1 does not tell that rights forbade
-// it, it looks once more, and again for a while: NATS clears later than it acknowledges.
+// clear publishes an empty retained message to each topic [MQTT-3.3.1-10] at QoS 0, which
+// every broker accepts. MQTT 3.1.1 does not report missing rights, so it verifies the result,
+// repeatedly: NATS clears after it acknowledges.
 func (b *Broker) clear(ctx context.Context, filter string) (gone int, err error) {
 	found, err := b.collect(ctx, opDeleteRetained, filter, 0)
 	if err != nil || len(found) == 0 {
 		return 0, err
 	}
 	for _, m := range found {
-		limited, cancel := context.WithTimeout(ctx, b.timing.answer)
+		limited, cancel := context.WithTimeout(ctx, b.timing.responseTimeout)
 		err := b.send(limited, opDeleteRetained, &call{topic: m.Topic, retain: true})
 		cancel()
 		if err != nil {
@@ -151,10 +148,10 @@ func (b *Broker) clear(ctx context.Context, filter string) (gone int, err error)
 	return len(found) - left, nil
 }
 
-// awaitCleared waits until nothing that matches is retained, at most for timing.clear, and
-// returns how many messages are.
+// awaitCleared waits until no matching message is retained, at most for timing.clearTimeout,
+// and returns how many are left.
 func (b *Broker) awaitCleared(ctx context.Context, filter string) (left int, err error) {
-	over := time.NewTimer(b.timing.clear)
+	over := time.NewTimer(b.timing.clearTimeout)
 	defer over.Stop()
 	for pause := 10 * time.Millisecond; ; pause *= 2 {
 		list, err := b.collect(ctx, opDeleteRetained, filter, 0)
@@ -171,8 +168,7 @@ func (b *Broker) awaitCleared(ctx context.Context, filter string) (left int, err
 	}
 }
 
-// collect receives the retained messages that match a filter, their payloads
-// shown up to a limit.
+// collect receives the retained messages that match a filter, with payloads up to a limit.
 func (b *Broker) collect(ctx context.Context, op, filter string, limit int) (found []broker.RetainedMessage, err error) {
 	found, size := []broker.RetainedMessage{}, 0
 	for p, err := range b.retained(ctx, op, filter) {

@@ -110,7 +110,7 @@ func TestDeleteRetained_that_takes_time(t *testing.T) {
 	t.Parallel()
 	server := scripted{answers: rich, showsOn: 3, retains: []*packets.PublishPacket{message("a", true)}}
 	b := connected(t, server.serve(t))
-	b.timing.clear = suite.HangLimit
+	b.timing.clearTimeout = suite.HangLimit
 	if err := b.DeleteRetained(t.Context(), "a"); err != nil {
 		t.Error(err)
 	}
@@ -160,7 +160,7 @@ func TestRetained_that_a_broker_drops(t *testing.T) {
 	t.Parallel()
 	server := scripted{answers: rich, drops: true, retains: []*packets.PublishPacket{message("a", true)}}
 	b := connected(t, server.serve(t))
-	b.timing.answer = 200 * time.Millisecond // which may be over before the broker was asked
+	b.timing.responseTimeout = 200 * time.Millisecond // which may be over before the broker was asked
 	brokertest.WaitFor(t, "the error names the filter and the setting", func() bool {
 		_, err := b.ListRetained(t.Context(), "#", 0, -1)
 		if err == nil {

@@ -118,7 +118,7 @@ func TestSettings_that_cost_the_connection(t *testing.T) {
 			} else if n, err := b.DeleteRetainedMatching(t.Context(), "#"); n != 0 || err != nil {
 				t.Errorf("DeleteRetainedMatching() = %d, %v", n, err)
 			}
-			if s := b.Status(); !s.Connected || b.link.session.over() {
+			if s := b.Status(); !s.Connected || b.link.session.ended() {
 				t.Errorf("the connection was lost: %+v", s)
 			}
 		})
@@ -180,7 +180,7 @@ func TestPublish_that_rights_forbid(t *testing.T) {
 	for qos := range 3 {
 		must(t, b.Publish(t.Context(), broker.PublishSpec{Topic: "plant/1", QoS: qos}))
 	}
-	if s.over() {
+	if s.ended() {
 		t.Error("the connection was lost")
 	}
 }

@@ -6,12 +6,11 @@ import (
 	"sync"
 )
 
-// pending is the calls of a session that wait for an answer. A call is in it
-// for as long as its caller waits.
+// pending holds the calls of a session that wait for a response.
 type pending struct {
-	instance string // begins the correlation data of all its calls
+	instance string // prefix of the correlation data of all calls
 
-	mu    sync.Mutex // guards calls; never held while calling out
+	mu    sync.Mutex // guards calls; never held during calls to other packages
 	calls map[string]*call
 }
 
@@ -31,8 +30,8 @@ func (p *pending) remove(c *call) {
 	delete(p.calls, c.correlation)
 }
 
-// take gives the call that waits for the correlation data on the topic, nil
-// where none does, and forgets it: a second answer finds nobody.
+// take removes and returns the call that waits for the correlation data on the topic, or nil:
+// a second response is ignored.
 func (p *pending) take(topic, correlation string) *call {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -44,7 +43,7 @@ func (p *pending) take(topic, correlation string) *call {
 	return c
 }
 
-// takeAll gives and forgets the calls to a topic.
+// takeAll removes and returns the calls to a topic.
 func (p *pending) takeAll(topic string) (taken []*call) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -57,9 +56,8 @@ func (p *pending) takeAll(topic string) (taken []*call) {
 	return taken
 }
 
-// answer hands a message from the response topic of a command topic to the
-// calls that it answers. Everybody's answers come by: what is not ours, or is
-// no answer at all, is passed over in silence.
+// answer passes a message from a response topic to the calls that it answers. Responses to
+// other clients arrive as well and are ignored.
 func (p *pending) answer(topic string, payload []byte) {
 	if !bytes.Contains(payload, []byte(p.instance)) {
 		if isRefusal(payload) {
@@ -82,8 +80,7 @@ func (p *pending) answer(topic string, payload []byte) {
 	}
 }
 
-// refuse tells the calls to a topic that nobody listens there. Those that wait
-// to be sent are not sent any more.
+// refuse fails the calls to a topic without endpoint. Queued calls are not sent.
 func (p *pending) refuse(topic string) {
 	for _, c := range p.takeAll(topic) {
 		c.stage.CompareAndSwap(queued, abandoned)
@@ -91,12 +88,12 @@ func (p *pending) refuse(topic string) {
 	}
 }
 
-// maxRefusal bounds the size of a refusal in bytes, so that other people's
-// long answers are not read for nothing.
+// maxRefusal bounds the size of a refusal in bytes, so that long responses to others are not
+// decoded.
 const maxRefusal = 1024
 
-// isRefusal recognises what Mosquitto says on a control topic without an
-// endpoint: an error that answers no command. It goes only to whoever asked.
+// isRefusal reports whether a message is Mosquitto's error for a control topic without
+// endpoint. It is sent to the requester only.
 func isRefusal(payload []byte) bool {
 	if len(payload) > maxRefusal {
 		return false

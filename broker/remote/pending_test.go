@@ -89,7 +89,7 @@ func FuzzAnswer(f *testing.F) {
 		for _, data := range []any{new(control.License), new(control.Listeners), new(control.Clients), new(control.Topics)} {
 			control.Read(r.payload, "ours/1", data) //nolint:errcheck // it must not panic
 		}
-		new(offer).learn(r.payload, "ours/1")
+		new(offer).addPlugins(r.payload, "ours/1")
 		if _, err := decodeDynsec("getClient", r.payload, "ours/1"); err != nil {
 			if _, ok := errors.AsType[*broker.Error](err); !ok {
 				t.Errorf("%s: error %v has no kind", payload, err)

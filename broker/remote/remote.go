@@ -1,11 +1,11 @@
-// Package remote is a broker that is reached over MQTT and managed by commands
-// on its control topics, as Mosquitto offers them: one connection per broker,
-// made in the background and made again when it is lost.
+// Package remote manages a broker over MQTT by commands on its control topics, as Mosquitto
+// offers them: with one connection per broker, which is made in the background and made again
+// when it is lost.
 //
-// Of this module it imports broker, broker/bridges, broker/control, broker/dynsec,
-// broker/pages, broker/streams, broker/topictree, broker/mqtt/dial and
-// broker/mqtt/client only, and it is the only package that imports an MQTT client. It must not import net/http or a database. DESIGN.md
-// beside this file tells what the code cannot show.
+// Of this module it imports only broker, broker/bridges, broker/control, broker/dynsec,
+// broker/pages, broker/streams, broker/topictree, broker/mqtt/dial and broker/mqtt/client; no
+// other package imports an MQTT library. It must not import net/http or a database. See
+// DESIGN.md.
 package remote
 
 import (
@@ -25,26 +25,25 @@ import (
 	"signalbox/broker/topictree"
 )
 
-// Dialer makes live brokers of targets.
+// Dialer connects to brokers.
 type Dialer struct {
-	// RequestID, if set, gives the id of the request that a context belongs
-	// to. It goes with each command, so that a broker's log and ours can be
-	// laid side by side. It must be set before the first Dial.
+	// RequestID, if set, returns the id of the request that a context belongs to. It is sent
+	// with each command, to correlate the broker's log with ours. It must be set before the
+	// first Dial.
 	RequestID func(context.Context) string
 
-	// Streams, if set, are the streams that this service has on brokers without
-	// a plugin for them. It must be set before the first Dial. A target without an
-	// id gets none.
+	// Streams, if set, provides streams for brokers without a plugin for them. It must be set
+	// before the first Dial. A target without an id has none.
 	Streams *streams.Host
-	// Bridges, if set, are the bridges that this service has, as Streams.
+	// Bridges, if set, provides bridges, like Streams.
 	Bridges *bridges.Host
 
-	// Outbound is where brokers may be reached; nil is the default policy. It must be
-	// set before the first Dial.
+	// Outbound restricts the addresses of brokers; nil is the default policy. It must be set
+	// before the first Dial.
 	Outbound *outbound.Policy
 
-	// Now is the clock of messages' times, by which they expire; New sets it to
-	// time.Now. It must be set before the first Dial.
+	// Now is the clock for the expiry of messages; New sets it to time.Now. It must be set
+	// before the first Dial.
 	Now func() time.Time
 
 	log    *slog.Logger
@@ -52,51 +51,50 @@ type Dialer struct {
 	timing timing
 }
 
-// timing is how long things take at most, and how often they are done.
+// timing holds timeouts and intervals.
 type timing struct {
-	connect  time.Duration // from the name look-up to the CONNACK
-	answer   time.Duration // for a command, and for subscribing
-	others   time.Duration // that a broker waits for other systems
-	grace    time.Duration // for the answer to a probe that the broker has processed
-	write    time.Duration // for writing one packet
-	minPause time.Duration // before the second attempt in a row
-	maxPause time.Duration // between attempts
-	urge     time.Duration // after a failure, before an operation has the next attempt made earlier
-	hope     time.Duration // how long an operation waits for that one
-	stable   time.Duration // a connection that stood for so long was a good one
-	sample   time.Duration // between two samples of the $SYS tree
-	quiet    time.Duration // without a retained message: that was the last
-	clear    time.Duration // for what is retained to be cleared
-	ping     time.Duration // between two PINGREQ on a connection that only receives
-	silence  time.Duration // on such a connection: it is lost
+	connectTimeout  time.Duration // from name resolution to CONNACK
+	responseTimeout time.Duration // of a command or subscription
+	externalTimeout time.Duration // added if the broker waits for other systems
+	grace           time.Duration // for the response to a probe that the broker has processed
+	writeTimeout    time.Duration // of one packet
+	minDelay        time.Duration // before the second attempt in a row
+	maxDelay        time.Duration // between attempts
+	retryInterval   time.Duration // minimum time between a failure and an attempt started by an operation
+	retryWait       time.Duration // how long an operation waits for that attempt
+	stable          time.Duration // duration after which a connection resets the delay
+	sampleInterval  time.Duration // between samples of the $SYS tree
+	quietPeriod     time.Duration // without a retained message: the list is complete
+	clearTimeout    time.Duration // for retained messages to be cleared
+	pingInterval    time.Duration // between PINGREQ packets on a receiving connection
+	readTimeout     time.Duration // of a receiving connection
 }
 
 var defaultTiming = timing{
-	connect:  10 * time.Second,
-	answer:   10 * time.Second,
-	others:   20 * time.Second,
-	grace:    time.Second,
-	write:    10 * time.Second,
-	minPause: time.Second,
-	maxPause: 30 * time.Second,
-	urge:     time.Second,
-	hope:     time.Second,
-	stable:   10 * time.Second,
-	sample:   10 * time.Second,
-	quiet:    50 * time.Millisecond,
-	clear:    3 * time.Second,
-	ping:     30 * time.Second,
-	silence:  time.Minute,
+	connectTimeout:  10 * time.Second,
+	responseTimeout: 10 * time.Second,
+	externalTimeout: 20 * time.Second,
+	grace:           time.Second,
+	writeTimeout:    10 * time.Second,
+	minDelay:        time.Second,
+	maxDelay:        30 * time.Second,
+	retryInterval:   time.Second,
+	retryWait:       time.Second,
+	stable:          10 * time.Second,
+	sampleInterval:  10 * time.Second,
+	quietPeriod:     50 * time.Millisecond,
+	clearTimeout:    3 * time.Second,
+	pingInterval:    30 * time.Second,
+	readTimeout:     time.Minute,
 }
 
-// New makes a dialer that logs to log, which must not be nil.
+// New returns a Dialer that logs to log, which must not be nil.
 func New(log *slog.Logger) *Dialer {
 	return &Dialer{Now: time.Now, log: log, now: time.Now, timing: defaultTiming}
 }
 
-// Dial gives a live broker for the target and connects in the background, until
-// the broker is closed. An error is a [*broker.Error] of kind Invalid that
-// names the member of the target that cannot be used.
+// Dial returns a broker and connects in the background, until it is closed. An error is a
+// [*broker.Error] of kind Invalid that names the invalid member of the target.
 func (d *Dialer) Dial(t broker.Target) (broker.Broker, error) {
 	b, err := d.dial(t)
 	if err != nil {
@@ -121,25 +119,25 @@ func (d *Dialer) dial(t broker.Target) (*Broker, error) {
 		instance: rand.Text(), requestID: d.RequestID,
 		timing: d.timing, now: d.now, messageTime: d.Now, log: log,
 		link: newLink(d.now, d.timing), sys: newSysTree(d.now), cancel: cancel,
-		visits: make(chan struct{}, maxVisits), losses: map[string]int{},
+		shortConns: make(chan struct{}, maxShortConns), losses: map[string]int{},
 		single: singleConnection{checking: make(chan struct{}, 1)},
 	}
 	if t.TopicTree {
-		b.makeTree(ctx)
+		b.startTree(ctx)
 	}
-	b.openOwn(ctx, d, t.ID)
+	b.openHosted(ctx, d, t.ID)
 	b.wg.Go(func() { b.run(ctx) })
 	b.wg.Go(func() { b.sample(ctx) })
 	return b, nil
 }
 
-// Broker is a broker reached over MQTT. What it offers is told by Capabilities, and
-// what it does not by Status.
+// Broker is a broker managed over MQTT. Capabilities returns what it offers, Status what it
+// does not.
 type Broker struct {
 	endpoint  dial.Endpoint
 	username  string
 	password  broker.Secret
-	instance  string // begins the correlation data of our commands
+	instance  string // prefix of the correlation data
 	requestID func(context.Context) string
 	counter   atomic.Uint64 // of commands
 	timing    timing
@@ -149,35 +147,34 @@ type Broker struct {
 	messageTime func() time.Time // Dialer.Now
 
 	single singleConnection
-	losses map[string]int // connections lost to the exploration of a topic; run's own
+	losses map[string]int // connections lost to the discovery of a topic; used by run only
 
-	link   *link
-	sys    *sysTree
-	tree   *topictree.Follower // for a broker that keeps none; nil where none is to be made
-	own    own                 // what this service has on the broker
-	visits chan struct{}       // one per short connection of its own; full, callers wait as long as their context
+	link       *link
+	sys        *sysTree
+	tree       *topictree.Follower // for a broker without a topic tree; nil if none is to be emulated
+	hosted     hostedFeatures      // streams and bridges of this service
+	shortConns chan struct{}       // semaphore of short connections
 
-	cancel context.CancelFunc // ends run and sample
+	cancel context.CancelFunc // stops run and sample
 	wg     sync.WaitGroup
 }
 
 var _ broker.Broker = (*Broker)(nil)
 
-// Status tells whether the broker is connected and answers; it never blocks.
+// Status returns whether the broker is connected and what it does not offer; it never blocks.
 func (b *Broker) Status() broker.Status { return b.link.status() }
 
-// Ready waits until the broker is connected and what it can do is known. While
-// the service rests between two attempts it returns the cause at once.
+// Ready waits until the broker is connected and its capabilities are known. While the service
+// waits between attempts it returns the cause at once.
 func (b *Broker) Ready(ctx context.Context) error { return b.link.ready(ctx) }
 
-// Capabilities lists what the broker answers to, whether or not this package
-// makes use of it.
+// Capabilities returns the capabilities of the broker, whether or not this package uses them.
 func (b *Broker) Capabilities() []broker.Capability { return b.link.capabilities() }
 
-// Close ends the connection and waits until nothing that the broker started is
-// left, or until the context ends. It may be called more than once.
+// Close closes the connection and waits for all goroutines, or until ctx ends. It may be
+// called more than once.
 func (b *Broker) Close(ctx context.Context) error {
-	b.own.close(ctx) //nolint:errcheck // of the context, which the rest heeds too
+	b.hosted.close(ctx) //nolint:errcheck // it is the context's, which ends the rest as well
 	b.cancel()
 	done := make(chan struct{})
 	go func() {
@@ -192,8 +189,8 @@ func (b *Broker) Close(ctx context.Context) error {
 	}
 }
 
-// correlation makes the correlation data of the next command: who asks, for
-// which request if that is known, and a number.
+// correlation returns the correlation data of the next command: the instance, the request id
+// if known, and a number.
 func (b *Broker) correlation(ctx context.Context) string {
 	n := strconv.FormatUint(b.counter.Add(1), 10)
 	if b.requestID == nil {

@@ -19,10 +19,10 @@ func TestMain(m *testing.M) { suite.Main(m) }
 // what must not happen has time enough not to.
 func quick() *Dialer {
 	d := New(slog.New(slog.NewTextHandler(io.Discard, nil)))
-	d.timing.minPause = 5 * time.Millisecond
-	d.timing.maxPause = 50 * time.Millisecond
-	d.timing.sample = 20 * time.Millisecond
-	d.timing.connect, d.timing.answer, d.timing.write = suite.HangLimit, suite.HangLimit, suite.HangLimit
+	d.timing.minDelay = 5 * time.Millisecond
+	d.timing.maxDelay = 50 * time.Millisecond
+	d.timing.sampleInterval = 20 * time.Millisecond
+	d.timing.connectTimeout, d.timing.responseTimeout, d.timing.writeTimeout = suite.HangLimit, suite.HangLimit, suite.HangLimit
 	d.timing.stable = time.Hour // no test lasts as long as a good connection
 	return d
 }

@@ -9,25 +9,23 @@ import (
 	"signalbox/broker/control"
 )
 
-// request is a command to be sent once: encode makes its message for the
-// correlation data that it is to carry.
+// request is a command to be sent once; encode returns its message with the correlation data.
 type request struct {
-	op      string
-	topic   string
-	feature broker.Capability
-	encode  func(correlation string) []byte
-	apart   bool // what answers is not subscribed to by every session
-	waits   bool // the broker waits for other systems before it answers
+	op             string
+	topic          string
+	feature        broker.Capability
+	encode         func(correlation string) []byte
+	subscribesLate bool // responses are subscribed to on first use
+	waitsForOthers bool // the broker waits for other systems before it responds
 }
 
-// do sends a request and gives the message that answers it, and the
-// correlation data by which to find the answer in it. The error is a
-// [*broker.Error]: Unavailable while nothing was sent, Unconfirmed after that,
-// Unsupported where the broker has nobody who would answer.
+// do sends a request and returns the response and its correlation data. The error is a
+// [*broker.Error]: Unavailable if nothing was sent, Unconfirmed after that, Unsupported if the
+// broker has no endpoint.
 func (b *Broker) do(ctx context.Context, r request) (payload []byte, correlation string, err error) {
-	limit := b.timing.answer
-	if r.waits {
-		limit += b.timing.others
+	limit := b.timing.responseTimeout
+	if r.waitsForOthers {
+		limit += b.timing.externalTimeout
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -36,16 +34,16 @@ func (b *Broker) do(ctx context.Context, r request) (payload []byte, correlation
 		return nil, "", b.unavailable(r.op, err)
 	}
 	if !s.offered.has(r.feature) {
-		return nil, "", s.offered.lack(r.feature).Error(r.op)
+		return nil, "", s.offered.missing(r.feature).Error(r.op)
 	}
 	return b.exchange(ctx, s, r)
 }
 
-// exchange is do on a session that is there, for what it is known to offer.
+// exchange is do on a given session, without checking capabilities.
 func (b *Broker) exchange(ctx context.Context, s *session, r request) (payload []byte, correlation string, err error) {
-	if r.apart {
-		if err := s.listen(ctx, r.topic+control.ResponseSuffix); err != nil {
-			return nil, "", r.deaf(err)
+	if r.subscribesLate {
+		if err := s.subscribeOnce(ctx, r.topic+control.ResponseSuffix); err != nil {
+			return nil, "", r.listenError(err)
 		}
 	}
 	correlation = b.correlation(ctx)
@@ -57,7 +55,7 @@ func (b *Broker) exchange(ctx context.Context, s *session, r request) (payload [
 	return payload, correlation, nil
 }
 
-// unavailable says why there is no session to send with.
+// unavailable explains why there is no session.
 func (b *Broker) unavailable(op string, err error) error {
 	if cause, ok := errors.AsType[*broker.Error](err); ok {
 		return &broker.Error{Kind: broker.Unavailable, Op: op, Msg: cause.Msg, Err: cause.Err}
@@ -65,9 +63,8 @@ func (b *Broker) unavailable(op string, err error) error {
 	return &broker.Error{Kind: broker.Unavailable, Op: op, Msg: b.endpoint.Addr + " has not answered yet", Err: err}
 }
 
-// deaf says why the answer to a request could not be heard, so that it was not
-// sent.
-func (r request) deaf(err error) error {
+// listenError explains why a response could not be received, so that the request was not sent.
+func (r request) listenError(err error) error {
 	if errors.Is(err, errNotAllowed) {
 		return &broker.Error{Kind: broker.Denied, Op: r.op, Err: err,
 			Msg: "the broker does not let the connection's user subscribe to " + r.topic + control.ResponseSuffix}
@@ -75,17 +72,16 @@ func (r request) deaf(err error) error {
 	return r.failed(errors.Join(errNotSent, err))
 }
 
-// failedCall is failed for a call of some length, which may be too long for the
-// broker.
+// failedCall is failed for a call that may be too long for the broker.
 func (r request) failedCall(c *call, err error) error {
 	failed := r.failed(err)
-	const shortest = 1000 // bytes; what is shorter is taken everywhere
+	const shortest = 1000 // bytes; shorter ones are accepted by every broker
 	n := len(c.topic) + len(c.payload)
 	e, ok := errors.AsType[*broker.Error](failed)
 	if !ok || e.Kind != broker.Unconfirmed || n < shortest {
 		return failed
 	}
-	setting := "message_size_limit" // it drops them
+	setting := "message_size_limit" // such messages are dropped
 	if errors.Is(err, errLost) {
 		setting = "max_packet_size"
 	}
@@ -93,7 +89,7 @@ func (r request) failedCall(c *call, err error) error {
 	return e
 }
 
-// failed says what became of a call without an answer.
+// failed explains a call without a response.
 func (r request) failed(err error) error {
 	e := &broker.Error{Kind: broker.Unconfirmed, Op: r.op, Err: err}
 	switch {
@@ -103,7 +99,7 @@ func (r request) failed(err error) error {
 		e.Kind, e.Msg = broker.Unavailable, "the command could not be sent to the broker"
 	case errors.Is(err, errLost):
 		e.Msg = "the connection to the broker was lost before it answered: the command may have been carried out"
-	case errors.Is(err, errNoAnswer):
+	case errors.Is(err, errNoResponse):
 		e.Msg = "the broker took the command and did not answer in time: it may have been carried out"
 	default:
 		e.Msg = "the broker did not answer in time: the command may have been carried out"
@@ -111,26 +107,26 @@ func (r request) failed(err error) error {
 	return e
 }
 
-// refused is an answer that says no, with or without the arguments at fault.
-type refused interface {
+// refusalError is a negative response.
+type refusalError interface {
 	error
 	Classify(op string, feature broker.Capability) error
 }
 
-// ask sends a command other than those of dynamic security, and reads the data
-// of its answer into data, nil for none.
+// ask sends a command, other than those of dynamic security, and decodes the response into
+// data, which may be nil.
 func (b *Broker) ask(ctx context.Context, feature broker.Capability, topic string, c control.Command, data any) error {
 	return b.read(ctx, request{op: c.Name, topic: topic, feature: feature, encode: c.Encode}, data)
 }
 
-// read sends a request and reads the data of its answer into data, nil for none.
+// read sends a request and decodes the response into data, which may be nil.
 func (b *Broker) read(ctx context.Context, r request, data any) error {
 	payload, correlation, err := b.do(ctx, r)
 	if err != nil {
 		return err
 	}
 	err = control.Read(payload, correlation, data)
-	if no, ok := errors.AsType[refused](err); ok {
+	if no, ok := errors.AsType[refusalError](err); ok {
 		return no.Classify(r.op, r.feature)
 	}
 	if err != nil {

@@ -135,7 +135,7 @@ func TestLoss_is_made_good_at_once(t *testing.T) {
 	target := server.Target()
 	target.URL = proxy.URL
 	d := quick()
-	d.timing.minPause, d.timing.maxPause, d.timing.urge = time.Hour, time.Hour, time.Hour
+	d.timing.minDelay, d.timing.maxDelay, d.timing.retryInterval = time.Hour, time.Hour, time.Hour
 	b := open(t, d, target)
 	if err := b.Ready(t.Context()); err != nil {
 		t.Fatal(err)
@@ -144,7 +144,7 @@ func TestLoss_is_made_good_at_once(t *testing.T) {
 	proxy.Cut()
 	brokertest.WaitFor(t, "the loss was noticed", func() bool { return proxy.Accepted() == 2 })
 	<-held
-	if _, changed, _ := b.link.look([]phase{connecting}); changed == nil || b.Status().Connected {
+	if _, changed, _ := b.link.poll([]phase{connecting}); changed == nil || b.Status().Connected {
 		t.Errorf("commands do not wait for the next connection: %+v", b.Status())
 	}
 	proxy.Pass()
@@ -166,7 +166,7 @@ func TestLoss_of_a_good_connection_is_always_made_good_at_once(t *testing.T) {
 	target := server.Target()
 	target.URL = proxy.URL
 	d := quick()
-	d.timing.minPause, d.timing.maxPause, d.timing.stable = time.Hour, time.Hour, 0
+	d.timing.minDelay, d.timing.maxDelay, d.timing.stable = time.Hour, time.Hour, 0
 	b := open(t, d, target)
 	for n := range 4 {
 		brokertest.WaitFor(t, "the broker is connected", func() bool { return proxy.Accepted() == n+1 && b.Ready(t.Context()) == nil })
@@ -184,7 +184,7 @@ func TestPause(t *testing.T) {
 		500: {15 * time.Second, 30 * time.Second},
 	} {
 		for range 100 {
-			if got := defaultTiming.pause(troubles); got < want[0] || got > want[1] {
+			if got := defaultTiming.delay(troubles); got < want[0] || got > want[1] {
 				t.Fatalf("pause(%d) = %v, want between %v and %v", troubles, got, want[0], want[1])
 			}
 		}
@@ -255,7 +255,7 @@ func TestClose(t *testing.T) {
 		addr := accepting(t, func(conn net.Conn) { t.Cleanup(func() { conn.Close() }) })
 		for _, scheme := range []string{"mqtt", "mqtts", "ws", "wss"} {
 			d := quick()
-			d.timing.connect = time.Hour
+			d.timing.connectTimeout = time.Hour
 			b := open(t, d, broker.Target{URL: scheme + "://" + addr})
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
@@ -271,7 +271,7 @@ func TestClose(t *testing.T) {
 	t.Run("resting ends", func(t *testing.T) {
 		t.Parallel()
 		d := quick()
-		d.timing.minPause, d.timing.maxPause = time.Hour, time.Hour
+		d.timing.minDelay, d.timing.maxDelay = time.Hour, time.Hour
 		b := open(t, d, broker.Target{URL: "mqtt://127.0.0.1:1"})
 		wantKind(t, b.Ready(t.Context()), broker.Unavailable)
 		if err := b.Close(t.Context()); err != nil {

@@ -18,36 +18,35 @@ import (
 	"signalbox/broker/mqtt/dial"
 )
 
-// session is one MQTT connection from its CONNECT to its end; the next one is
-// another session. Its goroutines end with it. Close waits for all but the
-// sender, which the library may hold up for a while and the broker waits for.
+// session is one MQTT connection from CONNECT to its end. Close waits for its goroutines
+// except the sender, which the library may block for a while; Broker.Close waits for that.
 type session struct {
 	client  mqtt.Client
-	wire    *wire
+	conn    *checkedConn
 	pending *pending
-	out     chan *call // to the sender; full, callers wait as long as their context
+	out     chan *call // to the sender; if it is full, callers wait until their context ends
 	sys     func(topic string, payload []byte)
 	offered *offer
 
-	may judge // by the rights that this service's user had when the session began
+	mayPublish publishCheck // rights of this service's user at the beginning
 
-	second bool // there may be other connections beside; singleConnection.checking guards it
+	secondAllowed bool // other connections are possible; guarded by singleConnection.checking
 
-	listening nameSet // topics beside those that every session subscribes to
+	subscribed nameSet // topics besides those of every session
 
-	lost chan struct{} // closed when the connection has ended, for whatever reason
+	lost chan struct{} // closed when the connection has ended
 	once sync.Once     // guards the closing of lost
-	err  error         // why it ended; to be read after lost
+	err  error         // why it ended; read after lost
 
 	wg sync.WaitGroup
 }
 
-// maxQueued is how many commands may wait for their turn to be sent.
+// maxQueued bounds the commands waiting to be sent.
 const maxQueued = 64
 
-// connect opens a connection and logs in, within the time for that.
+// connect opens a connection and logs in, within connectTimeout.
 func (b *Broker) connect(ctx context.Context) (*session, *failure) {
-	ctx, cancel := context.WithTimeout(ctx, b.timing.connect)
+	ctx, cancel := context.WithTimeout(ctx, b.timing.connectTimeout)
 	defer cancel()
 	var certWanted atomic.Bool
 	conn, f := b.endpoint.Open(ctx, &certWanted)
@@ -55,7 +54,7 @@ func (b *Broker) connect(ctx context.Context) (*session, *failure) {
 		return nil, f
 	}
 	s := b.newSession(conn)
-	if err := s.logIn(ctx, b.clientOptions()); err != nil {
+	if err := s.handshake(ctx, b.clientOptions()); err != nil {
 		return nil, &failure{Stage: dial.StageConnect, CertWanted: certWanted.Load(), Err: loginRefused(err)}
 	}
 	b.wg.Go(s.send)
@@ -64,26 +63,25 @@ func (b *Broker) connect(ctx context.Context) (*session, *failure) {
 
 func (b *Broker) newSession(conn net.Conn) *session {
 	s := &session{
-		wire:    newWire(conn, 1, b.timing.write, b.log),
-		pending: newPending(b.instance),
-		out:     make(chan *call, maxQueued),
-		sys:     b.sys.put,
-		lost:    make(chan struct{}),
-		offered: &offer{made: b.madeUp()},
-		may:     anything,
+		conn:       newCheckedConn(conn, 1, b.timing.writeTimeout, b.log),
+		pending:    newPending(b.instance),
+		out:        make(chan *call, maxQueued),
+		sys:        b.sys.put,
+		lost:       make(chan struct{}),
+		offered:    &offer{emulated: b.emulated()},
+		mayPublish: allowAll,
 	}
-	s.offered.add(broker.CapMessages) // which need no plugin
-	s.offered.isSingle(b.single.why.Load())
+	s.offered.add(broker.CapMessages) // which needs no plugin
+	s.offered.removeEmulated(b.single.why.Load())
 	return s
 }
 
-// clientOptions are the settings of the MQTT library that are the same for
-// every session. It is to connect once and to speak MQTT 3.1.1 only: with its
-// own ways of trying again a refused log-in counts twice at the broker, and
-// commands might be sent twice.
+// clientOptions returns the settings of the MQTT library. It connects once and with MQTT 3.1.1
+// only: its own retries count refused logins twice at the broker, and might send commands
+// twice.
 func (b *Broker) clientOptions() *mqtt.ClientOptions {
 	return mqtt.NewClientOptions().
-		AddBroker("tcp://broker"). // it wants one, but the connection is there already
+		AddBroker("tcp://broker"). // required, but the connection exists already
 		SetClientID(clientID()).
 		SetUsername(b.username).
 		SetPassword(string(b.password)).
@@ -93,26 +91,26 @@ func (b *Broker) clientOptions() *mqtt.ClientOptions {
 		SetConnectRetry(false).
 		SetKeepAlive(keepAlive * time.Second).
 		SetPingTimeout(10 * time.Second).
-		SetWriteTimeout(5 * time.Second) // for handing over to the library's writer
+		SetWriteTimeout(5 * time.Second) // for passing a packet to the library's writer
 }
 
-// keepAlive is the longest silence, in seconds, that is announced to a broker.
+// keepAlive is the keep-alive in CONNECT, in seconds.
 const keepAlive = 30
 
-// clientID makes a client id that nobody else has.
+// clientID returns a random client id.
 func clientID() string { return "signalbox-" + rand.Text()[:13] }
 
-// logIn sends CONNECT and waits for the CONNACK. When it returns an error the
-// connection is closed.
-func (s *session) logIn(ctx context.Context, o *mqtt.ClientOptions) error {
-	o.SetCustomOpenConnectionFn(s.handOver)
+// handshake sends CONNECT and waits for CONNACK. If it returns an error the connection is
+// closed.
+func (s *session) handshake(ctx context.Context, o *mqtt.ClientOptions) error {
+	o.SetCustomOpenConnectionFn(s.openConnection)
 	o.SetDefaultPublishHandler(s.receive)
 	o.SetConnectionLostHandler(func(_ mqtt.Client, err error) { s.end(err) })
 	if deadline, ok := ctx.Deadline(); ok {
 		o.SetConnectTimeout(time.Until(deadline))
 	}
 	s.client = mqtt.NewClient(o)
-	stop := context.AfterFunc(ctx, func() { s.wire.Close() })
+	stop := context.AfterFunc(ctx, func() { s.conn.Close() })
 	token := s.client.Connect()
 	<-token.Done()
 	err := token.Error()
@@ -122,21 +120,20 @@ func (s *session) logIn(ctx context.Context, o *mqtt.ClientOptions) error {
 		s.close()
 		return ctx.Err()
 	case !inTime:
-		err = ctx.Err() // and not that the connection was closed then
+		err = ctx.Err() // rather than that the connection was closed
 	}
 	if err != nil {
-		s.wire.Close()
+		s.conn.Close()
 	}
 	return err
 }
 
-// handOver gives the library the connection that was opened for it.
-func (s *session) handOver(*url.URL, mqtt.ClientOptions) (net.Conn, error) { return s.wire, nil }
+// openConnection returns the existing connection to the library.
+func (s *session) openConnection(*url.URL, mqtt.ClientOptions) (net.Conn, error) { return s.conn, nil }
 
-// receive sorts what the broker sends. The library reads on only when it
-// returns, so it never waits.
+// receive handles a message. The library reads on when it returns, so it never blocks.
 func (s *session) receive(_ mqtt.Client, m mqtt.Message) {
-	defer s.wire.fences.handle()
+	defer s.conn.barriers.handle()
 	if strings.HasPrefix(m.Topic(), sysPrefix) {
 		s.sys(m.Topic(), m.Payload())
 		return
@@ -146,8 +143,8 @@ func (s *session) receive(_ mqtt.Client, m mqtt.Message) {
 	}
 }
 
-// subscribe subscribes to a topic and waits for the outcome. Where the broker
-// refuses, the error is errNotAllowed; to the library that is no error.
+// subscribe subscribes to a topic and waits for SUBACK. If the broker refuses it returns
+// errNotAllowed, unlike the library.
 func (s *session) subscribe(ctx context.Context, topic string) error {
 	token := s.client.Subscribe(topic, 0, nil).(*mqtt.SubscribeToken)
 	select {
@@ -166,22 +163,22 @@ func (s *session) subscribe(ctx context.Context, topic string) error {
 	return nil
 }
 
-// listen subscribes to a topic that not every session subscribes to, once.
-func (s *session) listen(ctx context.Context, topic string) error {
-	if s.listening.has(topic) {
+// subscribeOnce subscribes to a topic on first use.
+func (s *session) subscribeOnce(ctx context.Context, topic string) error {
+	if s.subscribed.has(topic) {
 		return nil
 	}
 	if err := s.subscribe(ctx, topic); err != nil {
 		return err
 	}
-	s.listening.add(topic)
+	s.subscribed.add(topic)
 	return nil
 }
 
-// refusedSubscription is the return code of a SUBACK that means no [MQTT-3.9.3-2].
+// refusedSubscription is the return code for failure in SUBACK [MQTT-3.9.3-2].
 const refusedSubscription = 0x80
 
-// end tells everybody that the connection has ended; the first reason counts.
+// end records that the connection has ended; the first reason counts.
 func (s *session) end(why error) {
 	s.once.Do(func() {
 		s.err = why
@@ -189,8 +186,8 @@ func (s *session) end(why error) {
 	})
 }
 
-// over tells whether the session has ended.
-func (s *session) over() bool {
+// ended reports whether the session has ended.
+func (s *session) ended() bool {
 	select {
 	case <-s.lost:
 		return true
@@ -199,20 +196,19 @@ func (s *session) over() bool {
 	}
 }
 
-// How long the library has for saying goodbye, and for ending altogether once
-// the connection is closed under it.
+// Timeouts of the library: for disconnecting, and for ending after the connection was closed.
 const (
 	goodbye = 250 * time.Millisecond
 	ending  = 2 * time.Second
 )
 
-// close ends the session and waits for its goroutines. Closing the connection
-// first would leave the library unaware of its end.
+// close ends the session and waits for its goroutines. If the connection was closed first, the
+// library would not notice.
 func (s *session) close() {
 	s.end(errClosed)
-	impatient := time.AfterFunc(goodbye, func() { s.wire.Close() })
+	impatient := time.AfterFunc(goodbye, func() { s.conn.Close() })
 	defer impatient.Stop()
 	s.client.Disconnect(uint(ending.Milliseconds()))
-	s.wire.Close()
+	s.conn.Close()
 	s.wg.Wait()
 }

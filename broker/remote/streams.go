@@ -7,50 +7,49 @@ import (
 	"signalbox/broker/streams"
 )
 
-// ownStreams are streams of this service on a broker.
-type ownStreams struct {
+// hostedStreams are streams of this service on a broker.
+type hostedStreams struct {
 	*streams.Engine
-	own *own
+	hosted *hostedFeatures
 }
 
-// CreateStream creates a stream. Where there is a connection, it is subscribed
-// when this returns.
-func (o *ownStreams) CreateStream(ctx context.Context, s broker.StreamSpec) error {
+// CreateStream creates a stream. If there is a connection, it waits for the subscription.
+func (o *hostedStreams) CreateStream(ctx context.Context, s broker.StreamSpec) error {
 	err := o.Engine.CreateStream(ctx, s)
-	o.own.settle(ctx, o.Engine)
+	o.hosted.waitSubscribed(ctx, o.Engine)
 	return err
 }
 
 // ModifyStream changes a stream; see CreateStream.
-func (o *ownStreams) ModifyStream(ctx context.Context, s broker.StreamSpec, replace bool) error {
+func (o *hostedStreams) ModifyStream(ctx context.Context, s broker.StreamSpec, replace bool) error {
 	err := o.Engine.ModifyStream(ctx, s, replace)
-	o.own.settle(ctx, o.Engine)
+	o.hosted.waitSubscribed(ctx, o.Engine)
 	return err
 }
 
-// ReplayStream begins a replay, when the connection for it is there.
-func (o *ownStreams) ReplayStream(ctx context.Context, r broker.StreamReplay) error {
-	o.own.settle(ctx, o.Engine)
+// ReplayStream starts a replay when the connection for it exists.
+func (o *hostedStreams) ReplayStream(ctx context.Context, r broker.StreamReplay) error {
+	o.hosted.waitSubscribed(ctx, o.Engine)
 	return o.Engine.ReplayStream(ctx, r)
 }
 
-// streams gives what has the broker's streams: this service where it has some;
-// otherwise the broker itself, if it can.
+// streams returns the implementation of the broker's streams: this service if it has some,
+// otherwise the broker itself if it can.
 func (b *Broker) streams(ctx context.Context, op string) (broker.Streams, error) {
-	if b.own.streams == nil {
-		return plugin{b}, nil
+	if b.hosted.streams == nil {
+		return streamPlugin{b}, nil
 	}
-	ours, err := b.own.has(ctx, b.own.streams, broker.CapStreams, op)
+	ours, err := b.hosted.serves(ctx, b.hosted.streams, broker.CapStreams, op)
 	switch {
 	case err != nil:
 		return nil, err
 	case ours:
-		return b.own.streams, nil
+		return b.hosted.streams, nil
 	}
-	return plugin{b}, nil
+	return streamPlugin{b}, nil
 }
 
-// ListStreams gives a part of the streams, in order of their names.
+// ListStreams returns a page of the streams, ordered by name.
 func (b *Broker) ListStreams(ctx context.Context, o broker.ListOptions[broker.Stream]) (broker.Page[broker.Stream], error) {
 	s, err := b.streams(ctx, "listStreams")
 	if err != nil {
@@ -59,7 +58,7 @@ func (b *Broker) ListStreams(ctx context.Context, o broker.ListOptions[broker.St
 	return s.ListStreams(ctx, o)
 }
 
-// GetStream gives the record of a stream.
+// GetStream returns a stream.
 func (b *Broker) GetStream(ctx context.Context, streamname string) (broker.Stream, error) {
 	s, err := b.streams(ctx, "getStream")
 	if err != nil {
@@ -68,8 +67,8 @@ func (b *Broker) GetStream(ctx context.Context, streamname string) (broker.Strea
 	return s.GetStream(ctx, streamname)
 }
 
-// CreateStream creates a stream: on the broker if it has its own ones, otherwise
-// in this service.
+// CreateStream creates a stream: on the broker if it has streams itself, otherwise in this
+// service.
 func (b *Broker) CreateStream(ctx context.Context, spec broker.StreamSpec) error {
 	return b.withStreams(ctx, "createStream", func(s broker.Streams) error { return s.CreateStream(ctx, spec) })
 }
@@ -84,7 +83,7 @@ func (b *Broker) DeleteStream(ctx context.Context, streamname string) error {
 	return b.withStreams(ctx, "deleteStream", func(s broker.Streams) error { return s.DeleteStream(ctx, streamname) })
 }
 
-// CountStreamMessages tells how much a stream keeps.
+// CountStreamMessages returns the number of messages in a stream.
 func (b *Broker) CountStreamMessages(ctx context.Context, streamname string) (broker.StreamCount, error) {
 	s, err := b.streams(ctx, "countStreamMessages")
 	if err != nil {
@@ -98,12 +97,12 @@ func (b *Broker) ClearStreamMessages(ctx context.Context, streamname string, gte
 	return b.withStreams(ctx, "clearStreamMessages", func(s broker.Streams) error { return s.ClearStreamMessages(ctx, streamname, gte, lte) })
 }
 
-// ReplayStream begins a replay.
+// ReplayStream starts a replay.
 func (b *Broker) ReplayStream(ctx context.Context, r broker.StreamReplay) error {
 	return b.withStreams(ctx, "replayStream", func(s broker.Streams) error { return s.ReplayStream(ctx, r) })
 }
 
-// StopStreamReplay ends the replay that runs.
+// StopStreamReplay stops the current replay.
 func (b *Broker) StopStreamReplay(ctx context.Context, streamname string) error {
 	return b.withStreams(ctx, "stopStreamReplay", func(s broker.Streams) error { return s.StopStreamReplay(ctx, streamname) })
 }

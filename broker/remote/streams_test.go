@@ -229,7 +229,7 @@ func TestPluginOfTheBroker(t *testing.T) {
 	must(t, b.DeleteStream(t.Context(), "s"))
 	_, err = b.GetStream(t.Context(), "s")
 	wantKind(t, err, broker.NotFound)
-	if n, err := b.own.streams.Len(t.Context()); err != nil || n != 0 {
+	if n, err := b.hosted.streams.Len(t.Context()); err != nil || n != 0 {
 		t.Errorf("%d streams are in this service, %v", n, err)
 	}
 }
@@ -263,7 +263,7 @@ func TestExplainFeed(t *testing.T) {
 		"refuses connections":      &failure{Stage: dial.StageDial, Err: syscall.ECONNREFUSED},
 		"connection to the broker": io.EOF,
 	} {
-		if e := b.explainFeed(err); e.Kind != broker.Unavailable || !strings.Contains(e.Msg, want) {
+		if e := b.explainHostedClient(err); e.Kind != broker.Unavailable || !strings.Contains(e.Msg, want) {
 			t.Errorf("%v: %q, want %q", err, e.Msg, want)
 		}
 	}

@@ -11,11 +11,10 @@ import (
 	"signalbox/broker/control"
 )
 
-// sysPrefix begins the topics by which a broker tells about itself.
+// sysPrefix is the prefix of a broker's topics about itself.
 const sysPrefix = "$SYS/"
 
-// Bounds of the $SYS tree, which a broker may fill as it likes. What comes
-// first stays; topics and values beyond are passed over or cut off.
+// Bounds of the $SYS tree. Further topics are ignored, longer values truncated.
 const (
 	maxSysTopics  = 2000
 	maxSysTopic   = 256  // bytes
@@ -23,14 +22,14 @@ const (
 	maxSysSamples = 60
 )
 
-// sysTree is a broker's $SYS tree as last seen, with a history of samples.
+// sysTree is the latest state of a broker's $SYS tree, with a history of samples.
 type sysTree struct {
 	now func() time.Time
 
 	mu      sync.Mutex // guards the fields below
 	topics  map[string]string
 	at      time.Time // of the last change
-	stale   bool      // what is there comes from an earlier session
+	stale   bool      // from an earlier session
 	history []broker.SysTopics
 }
 
@@ -38,7 +37,7 @@ func newSysTree(now func() time.Time) *sysTree {
 	return &sysTree{now: now, topics: map[string]string{}}
 }
 
-// put takes a message in. A message without payload removes its topic.
+// put records a message. An empty payload removes the topic.
 func (t *sysTree) put(topic string, payload []byte) {
 	if len(topic) > maxSysTopic {
 		return
@@ -60,7 +59,7 @@ func (t *sysTree) put(topic string, payload []byte) {
 	t.at = t.now()
 }
 
-// version is what the broker says that it is, "" where it does not tell.
+// version returns the broker's version, or "".
 func (t *sysTree) version() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -70,15 +69,14 @@ func (t *sysTree) version() string {
 	return t.topics[sysPrefix+"broker/version"]
 }
 
-// renew has the tree of an earlier session replaced by what comes next. Until
-// then it stays, and its samples stay in any case.
+// renew marks the tree as stale; the next message replaces it. Samples stay.
 func (t *sysTree) renew() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.stale = true
 }
 
-// last gives a copy of the tree. The caller holds mu.
+// last returns a copy of the tree. t.mu must be held.
 func (t *sysTree) last() broker.SysTopics {
 	s := broker.SysTopics{Topics: maps.Clone(t.topics)}
 	if !t.at.IsZero() {
@@ -93,7 +91,7 @@ func (t *sysTree) snapshot() (broker.SysTopics, []broker.SysTopics) {
 	return t.last(), append([]broker.SysTopics{}, t.history...)
 }
 
-// sample adds the tree as it is now to the history; the oldest sample goes.
+// sample appends the tree to the history, and drops the oldest sample.
 func (t *sysTree) sample() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -110,7 +108,7 @@ func (t *sysTree) sample() {
 
 // sample samples the $SYS tree while the broker is connected.
 func (b *Broker) sample(ctx context.Context) {
-	tick := time.NewTicker(b.timing.sample)
+	tick := time.NewTicker(b.timing.sampleInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -124,16 +122,15 @@ func (b *Broker) sample(ctx context.Context) {
 	}
 }
 
-// SysTopics gives the $SYS tree as last seen, also while the broker is not
-// connected, and up to 60 samples taken every 10 seconds. A broker that keeps
-// its $SYS tree from this service's user has an empty one.
+// SysTopics returns the latest $SYS tree, also while the broker is not connected, and up to 60
+// samples taken every 10 seconds. It is empty if this service's user may not read it.
 func (b *Broker) SysTopics(context.Context) (broker.SysTopics, []broker.SysTopics, error) {
 	now, history := b.sys.snapshot()
 	return now, history, nil
 }
 
-// GetLicense asks the broker for its licence. One that has no licence to show
-// is Unsupported, as is Mosquitto.
+// GetLicense returns the broker's licence. It is Unsupported if the broker has none, like
+// Mosquitto.
 func (b *Broker) GetLicense(ctx context.Context) (broker.License, error) {
 	var l control.License
 	if err := b.ask(ctx, broker.CapLicense, control.LicenseTopic, control.GetLicenseInformation(), &l); err != nil {
@@ -142,8 +139,8 @@ func (b *Broker) GetLicense(ctx context.Context) (broker.License, error) {
 	return l.View(), nil
 }
 
-// ListListeners asks the broker where it accepts clients. A broker shows no
-// certificates, and one that shows no ids gets them by their order, from 1.
+// ListListeners returns the broker's listeners, without certificates. Missing ids are numbered
+// from 1.
 func (b *Broker) ListListeners(ctx context.Context) ([]broker.Listener, error) {
 	var l control.Listeners
 	if err := b.ask(ctx, broker.CapListeners, control.BrokerTopic, control.ListListeners(), &l); err != nil {

@@ -12,8 +12,7 @@ import (
 	"signalbox/broker/mqtt/dial"
 )
 
-// parseTarget checks everything of a target that can be checked without
-// connecting. Its errors name the member that is wrong.
+// parseTarget validates a target without connecting. Its errors name the invalid member.
 func parseTarget(t broker.Target) (dial.Endpoint, error) {
 	ep, err := dial.Parse(t.URL)
 	if err != nil {
@@ -31,11 +30,10 @@ func parseTarget(t broker.Target) (dial.Endpoint, error) {
 	return ep, nil
 }
 
-// maxField is the length of the longest string that MQTT can carry, in bytes
-// [MQTT-1.5.3].
+// maxField is the maximum length of a string in MQTT, in bytes [MQTT-1.5.3].
 const maxField = 65535
 
-// checkCredentials refuses what CONNECT cannot carry [MQTT-3.1.2-22].
+// checkCredentials rejects what CONNECT cannot contain [MQTT-3.1.2-22].
 func checkCredentials(t broker.Target) error {
 	switch {
 	case t.Username == "" && t.Password != "":
@@ -48,8 +46,7 @@ func checkCredentials(t broker.Target) error {
 	return nil
 }
 
-// tlsConfig reads certificates and key. Without a CA the authorities of the
-// system count.
+// tlsConfig decodes certificates and key. Without a CA the system's are used.
 func tlsConfig(t broker.TLS, host string) (*tls.Config, error) {
 	config := &tls.Config{
 		MinVersion:         tls.VersionTLS12,
@@ -72,7 +69,7 @@ func tlsConfig(t broker.TLS, host string) (*tls.Config, error) {
 	return config, nil
 }
 
-// clientCertificate gives nil where none is configured.
+// clientCertificate returns nil if none is configured.
 func clientCertificate(t broker.TLS) (*tls.Certificate, error) {
 	switch {
 	case t.ClientCert == "" && t.ClientKey == "":
@@ -91,8 +88,8 @@ func clientCertificate(t broker.TLS) (*tls.Certificate, error) {
 	return &cert, nil
 }
 
-// isEncrypted tells whether the first private key in the PEM text is protected
-// by a pass phrase, in the old form or in that of PKCS #8.
+// isEncrypted reports whether the first private key in PEM text is encrypted, in the old
+// format or PKCS #8.
 func isEncrypted(text []byte) bool {
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type == "ENCRYPTED PRIVATE KEY" || block.Headers["DEK-Info"] != "" {

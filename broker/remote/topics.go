@@ -18,26 +18,25 @@ const (
 	opSetTTL     = "setTTL"
 )
 
-// maxTTL is the longest TTL in seconds: ten years.
+// maxTTL is the maximum TTL in seconds: ten years.
 const maxTTL = 10 * 365 * 24 * 60 * 60
 
-// makeTree has a topic tree made where the broker keeps none, until the context
-// ends.
-func (b *Broker) makeTree(ctx context.Context) {
-	b.tree = topictree.NewFollower(everybody{b}, topictree.Options{Now: b.now})
+// startTree emulates the topic tree, until ctx ends.
+func (b *Broker) startTree(ctx context.Context) {
+	b.tree = topictree.NewFollower(allTopicsSubscriber{b}, topictree.Options{Now: b.now})
 	b.wg.Go(func() {
 		<-ctx.Done()
 		b.tree.Close()
 	})
 }
 
-// madeUp is what this package makes up for where the broker does not offer it.
-func (b *Broker) madeUp() []broker.Capability {
+// emulated returns the capabilities that this package can emulate.
+func (b *Broker) emulated() []broker.Capability {
 	var made []broker.Capability
-	if b.own.streams != nil {
+	if b.hosted.streams != nil {
 		made = append(made, broker.CapStreams)
 	}
-	if b.own.bridges != nil {
+	if b.hosted.bridges != nil {
 		made = append(made, broker.CapBridges)
 	}
 	if b.tree != nil {
@@ -46,7 +45,7 @@ func (b *Broker) madeUp() []broker.Capability {
 	return made
 }
 
-// HPNodes asks the broker whether it is in an HP cluster, if it knows clusters.
+// HPNodes returns the nodes of the broker's HP cluster, or nil if it is not in one.
 func (b *Broker) HPNodes(ctx context.Context) ([]int, error) {
 	var c control.HACluster
 	err := b.AskHA(ctx, control.GetCluster(), &c)
@@ -65,31 +64,30 @@ func (b *Broker) HPNodes(ctx context.Context) ([]int, error) {
 	return nodes, nil
 }
 
-// ListTopics gives topic trees: of the node that this connection leads to, of the
-// node that is named or, where the broker is in an HP cluster, of each. A tree is
-// the one that the broker keeps, otherwise one that is made of what it publishes
-// from the first question on.
+// ListTopics returns topic trees: of the connected node, of a given node, or of each node of
+// an HP cluster. A tree is kept by the broker, or emulated from what it publishes since the
+// first request.
 func (b *Broker) ListTopics(ctx context.Context, nodeID, offset, count int) ([]broker.TopicTree, error) {
 	return eachNode(ctx, b, opListTopics, nodeID, func(id int) (broker.TopicTree, error) {
-		tree, err := b.kept(ctx, id, offset, count)
+		tree, err := b.brokerTree(ctx, id, offset, count)
 		if id != 0 {
 			return tree, err
 		}
-		made, err := b.insteadOf(ctx, err)
+		made, err := b.emulatedTree(ctx, err)
 		if made != nil {
-			return followed(ctx, made, offset, count)
+			return emulatedPage(ctx, made, offset, count)
 		}
 		return tree, err
 	})
 }
 
-// GetTTL gives after how many seconds a topic leaves the tree.
+// GetTTL returns after how many seconds a topic leaves the tree.
 func (b *Broker) GetTTL(ctx context.Context, nodeID int) ([]int64, error) {
 	return eachNode(ctx, b, opGetTTL, nodeID, func(id int) (int64, error) { return b.ttl(ctx, id) })
 }
 
-// eachNode asks one node by its number, all of them for 0, or the broker itself,
-// by the number 0, where there are no nodes.
+// eachNode calls ask for one node, for all nodes if nodeID is 0, or with 0 for the broker
+// itself if there are no nodes.
 func eachNode[T any](ctx context.Context, b *Broker, op string, nodeID int, ask func(id int) (T, error)) ([]T, error) {
 	nodes, err := b.HPNodes(ctx)
 	switch {
@@ -117,15 +115,15 @@ func (b *Broker) ttl(ctx context.Context, nodeID int) (int64, error) {
 	if nodeID != 0 {
 		return t.TTL, err
 	}
-	made, err := b.insteadOf(ctx, err)
+	made, err := b.emulatedTree(ctx, err)
 	if made != nil {
 		return int64(made.TTL() / time.Second), nil
 	}
 	return t.TTL, err
 }
 
-// SetTTL changes after how many seconds a topic leaves the tree. For a tree that
-// the broker does not keep, it counts until the connection is closed.
+// SetTTL sets after how many seconds a topic leaves the tree. For an emulated tree it applies
+// until the connection is closed.
 func (b *Broker) SetTTL(ctx context.Context, nodeID int, seconds int64) error {
 	nodes, err := b.HPNodes(ctx)
 	if err != nil {
@@ -142,16 +140,16 @@ func (b *Broker) SetTTL(ctx context.Context, nodeID int, seconds int64) error {
 		ready := func(id int) error { _, err := b.ttl(ctx, id); return err }
 		return broker.SetNodes(opSetTTL, nodes, ready, set)
 	}
-	made, err := b.insteadOf(ctx, set(0))
+	made, err := b.emulatedTree(ctx, set(0))
 	if made != nil {
 		made.SetTTL(time.Duration(min(seconds, maxTTL)) * time.Second)
 	}
 	return err
 }
 
-// insteadOf gives the tree that is made here if a request came to nothing because
-// the broker keeps none. Otherwise it gives the request's error.
-func (b *Broker) insteadOf(ctx context.Context, err error) (*topictree.Follower, error) {
+// emulatedTree returns the emulated tree if a request failed because the broker keeps none,
+// otherwise the request's error.
+func (b *Broker) emulatedTree(ctx context.Context, err error) (*topictree.Follower, error) {
 	e, ok := errors.AsType[*broker.Error](err)
 	switch {
 	case !ok || e.Kind != broker.Unsupported || b.link.offers(broker.CapTopicTree):
@@ -160,14 +158,14 @@ func (b *Broker) insteadOf(ctx context.Context, err error) (*topictree.Follower,
 		return nil, &broker.Error{Kind: e.Kind, Op: e.Op, Feature: e.Feature,
 			Msg: "the broker keeps no topic tree, and the connection's member topictree forbids making one", Err: err}
 	}
-	if err := b.maySecond(ctx, e.Op, e.Feature); err != nil {
+	if err := b.checkSecondConnection(ctx, e.Op, e.Feature); err != nil {
 		return nil, err
 	}
 	return b.tree, nil
 }
 
-// followed gives a part of a tree that is made of what the broker publishes.
-func followed(ctx context.Context, tree *topictree.Follower, offset, count int) (broker.TopicTree, error) {
+// emulatedPage returns a page of an emulated tree.
+func emulatedPage(ctx context.Context, tree *topictree.Follower, offset, count int) (broker.TopicTree, error) {
 	page, err := tree.Page(ctx, offset, count)
 	if err == nil {
 		return page, nil
@@ -178,9 +176,8 @@ func followed(ctx context.Context, tree *topictree.Follower, offset, count int) 
 	return broker.TopicTree{}, err
 }
 
-// kept reads a part of the tree that the broker keeps, or that another node of its
-// cluster does.
-func (b *Broker) kept(ctx context.Context, nodeID, offset, count int) (broker.TopicTree, error) {
+// brokerTree returns a page of the tree kept by the broker, or by another node of its cluster.
+func (b *Broker) brokerTree(ctx context.Context, nodeID, offset, count int) (broker.TopicTree, error) {
 	return pages.Tree(ctx, offset, count, func(ctx context.Context, count, offset int) (broker.TopicTree, error) {
 		var t control.Topics
 		err := b.ask(ctx, broker.CapTopicTree, control.TopicTreeTopic, control.ListTopics(count, offset).On(nodeID), &t)

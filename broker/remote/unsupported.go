@@ -6,34 +6,34 @@ import (
 	"signalbox/broker"
 )
 
-// unoffered is the error of an operation for which MQTT has no request.
-func unoffered(op string, feature broker.Capability) error {
-	return (&offer{}).lack(feature).Error(op)
+// unsupported returns the error of an operation without an MQTT request.
+func unsupported(op string, feature broker.Capability) error {
+	return (&offer{}).missing(feature).Error(op)
 }
 
 // ListSubscriptions is Unsupported.
 func (b *Broker) ListSubscriptions(context.Context, broker.SubscriptionOptions) (broker.Page[broker.Subscription], error) {
-	return broker.Page[broker.Subscription]{}, unoffered("listSubscriptions", broker.CapSubscriptions)
+	return broker.Page[broker.Subscription]{}, unsupported("listSubscriptions", broker.CapSubscriptions)
 }
 
 // ListDenials is Unsupported.
 func (b *Broker) ListDenials(context.Context, int, int) (broker.Page[broker.Denial], error) {
-	return broker.Page[broker.Denial]{}, unoffered("listDenials", broker.CapDenials)
+	return broker.Page[broker.Denial]{}, unsupported("listDenials", broker.CapDenials)
 }
 
 // ListBans is Unsupported.
 func (b *Broker) ListBans(context.Context, int, int) (broker.Page[broker.Ban], error) {
-	return broker.Page[broker.Ban]{}, unoffered("listBans", broker.CapBans)
+	return broker.Page[broker.Ban]{}, unsupported("listBans", broker.CapBans)
 }
 
 // AddBan is Unsupported.
 func (b *Broker) AddBan(context.Context, broker.BanSpec) error {
-	return unoffered("addBan", broker.CapBans)
+	return unsupported("addBan", broker.CapBans)
 }
 
 // DeleteBan is Unsupported.
 func (b *Broker) DeleteBan(context.Context, broker.BanKind, string) error {
-	return unoffered("deleteBan", broker.CapBans)
+	return unsupported("deleteBan", broker.CapBans)
 }
 
 // ForgetClient is Unsupported.

@@ -8,21 +8,21 @@ import (
 	"signalbox/broker"
 )
 
-// shown is the order in which capabilities are listed.
-var shown = []broker.Capability{
+// capabilityOrder is the order in which capabilities are listed.
+var capabilityOrder = []broker.Capability{
 	broker.CapDynamicSecurity, broker.CapInspect, broker.CapStreams, broker.CapTopicTree, broker.CapTTL,
 	broker.CapListeners, broker.CapBridges, broker.CapLicense, broker.CapCluster, broker.CapClientControl,
 	broker.CapMessages, broker.CapSubscriptions, broker.CapAccessCheck, broker.CapDenials, broker.CapBans,
 }
 
-// offer is what a broker turned out to offer during a session.
+// offer holds the capabilities of a broker discovered in a session.
 type offer struct {
-	bridges nameSet // by their ids
+	bridges nameSet // by id
 
-	mu     sync.Mutex          // guards the fields below
-	made   []broker.Capability // what this package makes up for where the broker does not offer it
-	caps   []broker.Capability
-	lacked map[broker.Capability]lack // why others are not offered
+	mu        sync.Mutex          // guards the fields below
+	emulated  []broker.Capability // capabilities that this package emulates
+	caps      []broker.Capability
+	missingBy map[broker.Capability]missingFeature // reasons for those not offered
 }
 
 // nameSet is a set of names. The zero value is empty.
@@ -50,22 +50,22 @@ func (o *offer) add(caps ...broker.Capability) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, c := range caps {
-		if !slices.Contains(o.caps, c) && !o.lacked[c].final {
+		if !slices.Contains(o.caps, c) && !o.missingBy[c].final {
 			o.caps = append(o.caps, c)
 		}
 	}
 }
 
-// lacks notes why a feature is not offered.
-func (o *offer) lacks(l lack) {
+// addMissing records why a feature is not offered.
+func (o *offer) addMissing(l missingFeature) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.lacked == nil {
-		o.lacked = map[broker.Capability]lack{}
+	if o.missingBy == nil {
+		o.missingBy = map[broker.Capability]missingFeature{}
 	}
 	for _, c := range l.caps {
-		if !o.lacked[c].decided {
-			o.lacked[c] = l
+		if !o.missingBy[c].decided {
+			o.missingBy[c] = l
 		}
 	}
 	if l.final {
@@ -73,23 +73,23 @@ func (o *offer) lacks(l lack) {
 	}
 }
 
-// lack returns why something is not offered.
-func (o *offer) lack(c broker.Capability) broker.Missing {
+// missing returns why a capability is not offered.
+func (o *offer) missing(c broker.Capability) broker.Missing {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if l, ok := o.lacked[c]; ok {
+	if l, ok := o.missingBy[c]; ok {
 		return broker.Missing{Feature: c, Reason: l.reason, Remedy: l.remedy}
 	}
-	return broker.Missing{Feature: c, Reason: cmp.Or(unasked[c], "the broker was not asked for it"), Remedy: remedies[c]}
+	return broker.Missing{Feature: c, Reason: cmp.Or(notAskedReasons[c], "the broker was not asked for it"), Remedy: remedies[c]}
 }
 
-// lacking lists what is neither offered nor made up for.
-func (o *offer) lacking() []broker.Missing {
+// allMissing returns what is neither offered nor emulated.
+func (o *offer) allMissing() []broker.Missing {
 	missing := []broker.Missing{}
 	there := o.list()
-	for _, c := range shown {
+	for _, c := range capabilityOrder {
 		if !slices.Contains(there, c) {
-			missing = append(missing, o.lack(c))
+			missing = append(missing, o.missing(c))
 		}
 	}
 	return missing
@@ -101,11 +101,11 @@ func (o *offer) has(c broker.Capability) bool {
 	return slices.Contains(o.caps, c)
 }
 
-// list gives a copy in order, with what is made up for; it is never nil.
+// list returns the capabilities in order, with emulated ones; it is never nil.
 func (o *offer) list() []broker.Capability {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(shown), func(c broker.Capability) bool {
-		return !slices.Contains(o.caps, c) && !slices.Contains(o.made, c)
+	return slices.DeleteFunc(slices.Clone(capabilityOrder), func(c broker.Capability) bool {
+		return !slices.Contains(o.caps, c) && !slices.Contains(o.emulated, c)
 	})
 }

@@ -10,21 +10,21 @@ import (
 	"signalbox/broker/dynsec"
 )
 
-// This file makes up for what Mosquitto does not check, or does not survive, in
-// commands of dynamic security. Another signalbox does it itself.
+// This file compensates for missing checks and crashes of Mosquitto in commands of dynamic
+// security. Another signalbox does not need it.
 
 func (b *Broker) isSignalbox() bool { return strings.HasPrefix(b.sys.version(), "signalbox") }
 
-// mentioned are the names to which a change refers.
-type mentioned struct {
+// references are the names to which a change refers.
+type references struct {
 	clients []broker.MemberRef
 	groups  []broker.GroupRef
 	roles   []broker.RoleRef
 }
 
-// changeWith is change for a command that refers to others. Mosquitto 2.0 passes
-// over those that do not exist, or does half of what it is asked.
-func (b *Broker) changeWith(ctx context.Context, c dynsec.Command, m mentioned) error {
+// changeWith is change for commands with references. Mosquitto 2.0 ignores references that do
+// not exist, or carries out half of the command.
+func (b *Broker) changeWith(ctx context.Context, c dynsec.Command, m references) error {
 	if err := c.Check(); err != nil {
 		return err
 	}
@@ -32,13 +32,13 @@ func (b *Broker) changeWith(ctx context.Context, c dynsec.Command, m mentioned) 
 		return b.change(ctx, c)
 	}
 	op := c.Name()
-	if err := exist(ctx, b, op, "Client not found", namesOf(m.clients, func(r broker.MemberRef) string { return r.Username }), dynsec.GetClient, b.ListClients, func(c broker.Client) string { return c.Username }); err != nil {
+	if err := checkExist(ctx, b, op, "Client not found", namesOf(m.clients, func(r broker.MemberRef) string { return r.Username }), dynsec.GetClient, b.ListClients, func(c broker.Client) string { return c.Username }); err != nil {
 		return err
 	}
-	if err := exist(ctx, b, op, "Group not found", namesOf(m.groups, func(r broker.GroupRef) string { return r.GroupName }), dynsec.GetGroup, b.ListGroups, func(g broker.Group) string { return g.GroupName }); err != nil {
+	if err := checkExist(ctx, b, op, "Group not found", namesOf(m.groups, func(r broker.GroupRef) string { return r.GroupName }), dynsec.GetGroup, b.ListGroups, func(g broker.Group) string { return g.GroupName }); err != nil {
 		return err
 	}
-	if err := exist(ctx, b, op, "Role not found", namesOf(m.roles, func(r broker.RoleRef) string { return r.RoleName }), dynsec.GetRole, b.ListRoles, func(r broker.Role) string { return r.RoleName }); err != nil {
+	if err := checkExist(ctx, b, op, "Role not found", namesOf(m.roles, func(r broker.RoleRef) string { return r.RoleName }), dynsec.GetRole, b.ListRoles, func(r broker.Role) string { return r.RoleName }); err != nil {
 		return err
 	}
 	return b.change(ctx, c)
@@ -52,11 +52,11 @@ func namesOf[T any](list []T, name func(T) string) []string {
 	return names
 }
 
-// fewNames is up to how many names are asked for one by one.
+// fewNames is the number of names up to which they are looked up one by one.
 const fewNames = 16
 
-// exist checks that all names exist: one by one, or, where they are many, in a list.
-func exist[T any](ctx context.Context, b *Broker, op, missing string, names []string, get func(string) dynsec.Command,
+// checkExist checks that all names exist, one by one or, if there are many, in a list.
+func checkExist[T any](ctx context.Context, b *Broker, op, missing string, names []string, get func(string) dynsec.Command,
 	list func(context.Context, broker.ListOptions[T]) (broker.Page[T], error), name func(T) string) error {
 	notFound := &broker.Error{Kind: broker.NotFound, Op: op, Msg: missing}
 	if len(names) <= fewNames {
@@ -86,10 +86,10 @@ func exist[T any](ctx context.Context, b *Broker, op, missing string, names []st
 	return nil
 }
 
-// keepsWildcards refuses what a broker would drop: a role that allows no
-// subscription with a wildcard. Mosquitto knows that from version 2.1 on, and then
-// all its roles have the member.
-func (b *Broker) keepsWildcards(ctx context.Context, op string, allow *bool) error {
+// checkWildcardSupport rejects a member that the broker would drop: a role without
+// subscriptions with wildcards. Mosquitto supports it since version 2.1, which includes the
+// member in all roles.
+func (b *Broker) checkWildcardSupport(ctx context.Context, op string, allow *bool) error {
 	if allow == nil || *allow {
 		return nil
 	}
@@ -104,10 +104,10 @@ func (b *Broker) keepsWildcards(ctx context.Context, op string, allow *bool) err
 		Msg: "allowwildcardsubs: this broker cannot forbid subscriptions with wildcards by role, as Mosquitto can from version 2.1 on: leave the member out, and allow subscribeLiteral rather than subscribePattern"}
 }
 
-// takeRole takes a role from all who hold it, before it is deleted: Mosquitto 2.0
-// dies when one is deleted that is held. The role of this service's own user stays,
-// for with it this service would lose its rights.
-func (b *Broker) takeRole(ctx context.Context, op, rolename string) error {
+// removeRoleFromHolders removes a role from its holders before it is deleted, because
+// Mosquitto 2.0 crashes otherwise. It fails if this service's own user holds the role, since
+// that would lose its rights.
+func (b *Broker) removeRoleFromHolders(ctx context.Context, op, rolename string) error {
 	holds := func(roles []broker.RoleRef) bool {
 		return slices.ContainsFunc(roles, func(r broker.RoleRef) bool { return r.RoleName == rolename })
 	}
@@ -128,19 +128,19 @@ func (b *Broker) takeRole(ctx context.Context, op, rolename string) error {
 			Msg: "the client as which signalbox manages the broker holds this role: give it another one first"}
 	}
 	for _, c := range clients {
-		if err := unless(b.change(ctx, dynsec.RemoveClientRole(c.Username, rolename)), broker.NotFound); err != nil {
+		if err := ignoreKind(b.change(ctx, dynsec.RemoveClientRole(c.Username, rolename)), broker.NotFound); err != nil {
 			return err
 		}
 	}
 	for _, g := range groups {
-		if err := unless(b.change(ctx, dynsec.RemoveGroupRole(g.GroupName, rolename)), broker.NotFound); err != nil {
+		if err := ignoreKind(b.change(ctx, dynsec.RemoveGroupRole(g.GroupName, rolename)), broker.NotFound); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// matching collects the entries of a list that match.
+// matching returns the entries of a list that match.
 func matching[T any](ctx context.Context, list func(context.Context, broker.ListOptions[T]) (broker.Page[T], error), match func(T) bool) (found []T, err error) {
 	page, err := list(ctx, broker.ListOptions[T]{Count: -1, Match: broker.MatchFunc(match)})
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 // restless rests for ever between attempts, unless an operation wants the next one.
 func restless() *Dialer {
 	d := quick()
-	d.timing.minPause, d.timing.maxPause, d.timing.urge, d.timing.hope = time.Hour, time.Hour, 0, suite.HangLimit
+	d.timing.minDelay, d.timing.maxDelay, d.timing.retryInterval, d.timing.retryWait = time.Hour, time.Hour, 0, suite.HangLimit
 	return d
 }
 
@@ -37,7 +37,7 @@ func wantResting(t *testing.T, b *Broker) {
 	brokertest.WaitFor(t, "the connection rests", func() bool {
 		b.link.mu.Lock()
 		defer b.link.mu.Unlock()
-		return b.link.phase == resting
+		return b.link.phase == waitingToRetry
 	})
 }
 
@@ -96,7 +96,7 @@ func TestOperationEndsTheRestAfterALoss(t *testing.T) {
 func TestOperationsDoNotUrgeAtOnce(t *testing.T) {
 	t.Parallel()
 	d := restless()
-	d.timing.urge = time.Hour
+	d.timing.retryInterval = time.Hour
 	b := open(t, d, broker.Target{URL: "mqtt://127.0.0.1:1"})
 	wantKind(t, b.Ready(t.Context()), broker.Unavailable)
 	wantResting(t, b)
@@ -113,7 +113,7 @@ func TestFreshAttempt(t *testing.T) {
 	t.Parallel()
 	addr := brokertest.FreePort(t, "127.0.0.1")
 	d := restless()
-	d.timing.urge = time.Hour // an attempt was made just now
+	d.timing.retryInterval = time.Hour // an attempt was made just now
 	b := open(t, d, broker.Target{URL: "mqtt://" + addr, TopicTree: true})
 	wantKind(t, b.Ready(t.Context()), broker.Unavailable)
 	wantResting(t, b)

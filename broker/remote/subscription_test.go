@@ -144,7 +144,7 @@ func TestFollowsAgainAfterALoss(t *testing.T) {
 // feedOf subscribes to everything that a broker publishes.
 func feedOf(t *testing.T, b *Broker) topictree.Feed {
 	t.Helper()
-	f, err := everybody{b}.Subscribe(t.Context(), "#", func(string, []byte, byte, bool) {})
+	f, err := allTopicsSubscriber{b}.Subscribe(t.Context(), "#", func(string, []byte, byte, bool) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +156,7 @@ func TestFeedPings(t *testing.T) {
 	t.Parallel()
 	server := &scripted{answers: onlyDynsec}
 	b := connected(t, server.serve(t))
-	b.timing.ping = time.Millisecond
+	b.timing.pingInterval = time.Millisecond
 	f := feedOf(t, b)
 	brokertest.WaitFor(t, "the broker is pinged", func() bool { return server.pings.Load() >= 3 })
 	select {
@@ -169,7 +169,7 @@ func TestFeedPings(t *testing.T) {
 func TestFeedNoticesSilence(t *testing.T) {
 	t.Parallel()
 	_, proxy, b := behind(t)
-	b.timing.silence = 100 * time.Millisecond // too short to be told to the broker, which would end the connection itself
+	b.timing.readTimeout = 100 * time.Millisecond // too short to be told to the broker, which would end the connection itself
 	f := feedOf(t, b)
 	proxy.Silence()
 	select {

@@ -23,9 +23,9 @@ type tape struct {
 func (t tape) Read(p []byte) (int, error)      { return t.Reader.Read(p) }
 func (tape) SetReadDeadline(t time.Time) error { return nil }
 
-func wireOf(b []byte) *wire {
+func wireOf(b []byte) *checkedConn {
 	log := slog.New(slog.DiscardHandler)
-	return newWire(tape{Reader: bytes.NewReader(b)}, 3, time.Second, log)
+	return newCheckedConn(tape{Reader: bytes.NewReader(b)}, 3, time.Second, log)
 }
 
 var connack = []byte{packetConnack << 4, 2, 0, 0}
@@ -131,11 +131,11 @@ func FuzzSession(f *testing.F) {
 		}()
 		r := &Broker{timing: defaultTiming, log: slog.New(slog.DiscardHandler), sys: newSysTree(time.Now), now: time.Now, instance: "x"}
 		s := r.newSession(ours)
-		if err := s.logIn(t.Context(), r.clientOptions().SetWriteTimeout(50*time.Millisecond)); err != nil {
+		if err := s.handshake(t.Context(), r.clientOptions().SetWriteTimeout(50*time.Millisecond)); err != nil {
 			t.Fatalf("log in: %v", err)
 		}
 		r.wg.Go(s.send)
-		r.explore(t.Context(), s) //nolint:errcheck // whatever comes of it
+		r.discover(t.Context(), s) //nolint:errcheck // whatever comes of it
 		<-s.lost
 		s.close()
 		r.wg.Wait()

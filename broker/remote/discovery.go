@@ -12,8 +12,8 @@ import (
 	"signalbox/broker/dynsec"
 )
 
-// feature is a control topic, what a broker can do that answers on it, and a
-// command by which to find out: one that changes nothing.
+// feature is a control topic, the capabilities of a broker that responds on it, and a command
+// without effect to find out.
 type feature struct {
 	topic string
 	caps  []broker.Capability
@@ -22,11 +22,11 @@ type feature struct {
 
 func (f feature) response() string { return f.topic + control.ResponseSuffix }
 
-// dynamicSecurity is probed first: it says what this service's user may do.
+// dynamicSecurity is probed first, because it determines the rights of this service's user.
 var dynamicSecurity = feature{dynsec.Topic, []broker.Capability{broker.CapDynamicSecurity, broker.CapAccessCheck}, control.Bare("getDefaultACLAccess")}
 
-// features are the others, in the order in which they are probed. Client control
-// has no harmless command; that a command is unknown there says as much.
+// features are the others, in the order of probing. Client control has no command without
+// effect; an error for an unknown command suffices.
 var features = []feature{
 	{control.BrokerTopic, []broker.Capability{broker.CapListeners}, control.ListPlugins()},
 	{control.LicenseTopic, []broker.Capability{broker.CapLicense}, control.GetLicenseInformation()},
@@ -37,40 +37,38 @@ var features = []feature{
 	{control.ClientControlTopic, []broker.Capability{broker.CapClientControl}, control.Bare("probe")},
 }
 
-// maxLosses is how often a connection may be lost to the same step of an
-// exploration before that step is left out: once may be chance.
+// maxLosses is how many connections may be lost to a step of the discovery before it is
+// skipped: one may be chance.
 const maxLosses = 2
 
-// exploration finds out what a broker offers, on a session that has just begun.
-type exploration struct {
+// discovery finds out what a broker offers, at the beginning of a session.
+type discovery struct {
 	*Broker
-	session *session
-	silent  []*probe // to be answered later, if at all
+	session    *session
+	unanswered []*probe // to be answered later, if at all
 }
 
-// explore subscribes and finds out what the broker offers, one topic at a time: a
-// broker may end the connection on a subscription or a message that it does not
-// allow, and then it must be known which one it was. A loss is counted, and after
-// maxLosses the topic is left alone, as not offered. What has not been answered
-// when this returns may still be, and counts from then on.
-func (b *Broker) explore(ctx context.Context, s *session) *failure {
-	limited, cancel := context.WithTimeout(ctx, b.timing.answer)
+// discover subscribes and finds out what the broker offers, one topic at a time: a broker may
+// close the connection on a denied subscription or message, and the cause must be known. After
+// maxLosses the topic counts as not offered. Late responses are still accepted.
+func (b *Broker) discover(ctx context.Context, s *session) *failure {
+	limited, cancel := context.WithTimeout(ctx, b.timing.responseTimeout)
 	defer cancel()
 	b.sys.renew()
-	if err := s.fence(limited); err != nil { // a loss from here on is due to what is tried
-		return &failure{Stage: subscribing, Err: err}
+	if err := s.barrier(limited); err != nil { // a loss after this is due to the discovery
+		return &failure{Stage: preparing, Err: err}
 	}
-	e := &exploration{Broker: b, session: s}
+	e := &discovery{Broker: b, session: s}
 	if f := e.run(limited); f != nil {
 		return f
 	}
-	for _, p := range e.silent {
+	for _, p := range e.unanswered {
 		b.finishLater(ctx, s, p)
 	}
 	return nil
 }
 
-func (e *exploration) run(ctx context.Context) *failure {
+func (e *discovery) run(ctx context.Context) *failure {
 	f := e.step(sysPrefix+"#", func() error { return e.session.subscribe(ctx, sysPrefix+"#") })
 	if f != nil {
 		return f
@@ -86,65 +84,65 @@ func (e *exploration) run(ctx context.Context) *failure {
 	return e.conclude(ctx)
 }
 
-// allowed returns the features that this service's user may ask about. It notes the
-// others before anything is known of them.
-func (e *exploration) allowed(ctx context.Context) []feature {
-	e.session.may = e.rights(ctx)
+// allowed returns the features that this service's user may use, and records the others as
+// missing.
+func (e *discovery) allowed(ctx context.Context) []feature {
+	e.session.mayPublish = e.publishRights(ctx)
 	return slices.DeleteFunc(slices.Clone(features), func(f feature) bool {
-		v := e.session.may(f.topic)
+		v := e.session.mayPublish(f.topic)
 		if !v.Allowed {
-			e.session.offered.lacks(e.forbidden(f, v))
+			e.session.offered.addMissing(e.publishDenied(f, v))
 		}
 		return !v.Allowed
 	})
 }
 
-// step does something on which the broker may end the connection, unless it has
-// done so before.
-func (e *exploration) step(topic string, do func() error) *failure {
+// step runs a function on which the broker may close the connection, unless it has done so
+// before.
+func (e *discovery) step(topic string, do func() error) *failure {
 	if e.losses[topic] >= maxLosses {
 		return nil
 	}
-	if e.session.over() { // not due to this step
-		return &failure{Stage: subscribing, Err: errLost}
+	if e.session.ended() { // not due to this step
+		return &failure{Stage: preparing, Err: errLost}
 	}
 	err := do()
 	switch {
 	case errors.Is(err, errLost):
 		e.losses[topic]++
-		return &failure{Stage: probing, Err: err}
+		return &failure{Stage: discovering, Err: err}
 	case errors.Is(err, errUnconfirmed):
-		return &failure{Stage: probing, Err: err}
+		return &failure{Stage: discovering, Err: err}
 	}
 	return nil
 }
 
 // try probes a feature.
-func (e *exploration) try(ctx context.Context, f feature) *failure {
+func (e *discovery) try(ctx context.Context, f feature) *failure {
 	if e.losses[f.topic] >= maxLosses {
-		e.session.offered.lacks(e.costly(f))
+		e.session.offered.addMissing(e.connectionLost(f))
 	}
 	return e.step(f.topic, func() error {
 		if err := e.session.subscribe(ctx, f.response()); err != nil {
-			e.session.offered.lacks(e.unheard(f))
+			e.session.offered.addMissing(e.subscribeDenied(f))
 			return err
 		}
 		p := e.begin(e.session, f, e.graceFor(f))
 		err := p.await(ctx, e.session)
 		switch {
 		case errors.Is(err, errNoEndpoint):
-			e.session.offered.lacks(e.absent(f))
-		case errors.Is(err, errNoAnswer):
-			e.session.offered.lacks(e.unanswered(f))
-			e.silent = append(e.silent, p)
+			e.session.offered.addMissing(e.unknownTopic(f))
+		case errors.Is(err, errNoResponse):
+			e.session.offered.addMissing(e.noResponse(f))
+			e.unanswered = append(e.unanswered, p)
 		}
 		return err
 	})
 }
 
-// graceFor is how long to wait for an answer that did not come in order: only
-// dynamic security is worth it, and a Mosquitto answers in order.
-func (e *exploration) graceFor(f feature) time.Duration {
+// graceFor returns how long to wait for a response out of order: only for dynamic security,
+// and not with Mosquitto, which responds in order.
+func (e *discovery) graceFor(f feature) time.Duration {
 	if f.topic != dynsec.Topic || isMosquitto(e.sys.version()) {
 		return 0
 	}
@@ -153,21 +151,21 @@ func (e *exploration) graceFor(f feature) time.Duration {
 
 func isMosquitto(version string) bool { return strings.HasPrefix(version, "mosquitto") }
 
-// conclude asks dynamic security once more, if it is there: a broker that does not
-// answer a PINGREQ in order answers its commands in order.
-func (e *exploration) conclude(ctx context.Context) *failure {
-	if len(e.silent) == 0 || !e.session.offered.has(broker.CapDynamicSecurity) || isMosquitto(e.sys.version()) {
+// conclude probes dynamic security once more if it is offered: a broker that does not process
+// PINGREQ in order processes its commands in order.
+func (e *discovery) conclude(ctx context.Context) *failure {
+	if len(e.unanswered) == 0 || !e.session.offered.has(broker.CapDynamicSecurity) || isMosquitto(e.sys.version()) {
 		return nil
 	}
 	last := e.begin(e.session, dynamicSecurity, e.timing.grace)
 	if err := last.await(ctx, e.session); errors.Is(err, errLost) || errors.Is(err, errUnconfirmed) {
-		return &failure{Stage: subscribing, Err: err}
+		return &failure{Stage: preparing, Err: err}
 	}
 	return nil
 }
 
-// finishLater takes what has come by now and leaves the rest to a goroutine of
-// the session.
+// finishLater handles a response that has arrived, or waits for it on a goroutine of the
+// session.
 func (b *Broker) finishLater(ctx context.Context, s *session, p *probe) {
 	select {
 	case r := <-p.call.reply:
@@ -178,7 +176,7 @@ func (b *Broker) finishLater(ctx context.Context, s *session, p *probe) {
 	}
 	s.wg.Go(func() {
 		defer s.pending.remove(p.call)
-		late := time.NewTimer(b.timing.answer)
+		late := time.NewTimer(b.timing.responseTimeout)
 		defer late.Stop()
 		select {
 		case r := <-p.call.reply:
@@ -190,13 +188,13 @@ func (b *Broker) finishLater(ctx context.Context, s *session, p *probe) {
 	})
 }
 
-// probe is a feature that has been asked for.
+// probe is a feature whose command was sent.
 type probe struct {
 	feature
 	call *call
 }
 
-// begin sends the question. There is room for it: the session has just begun.
+// begin sends the command. The queue has space at the beginning of a session.
 func (b *Broker) begin(s *session, f feature, grace time.Duration) *probe {
 	correlation := b.correlation(context.Background())
 	c := newCall(f.topic, correlation, f.probe.Encode(correlation))
@@ -206,11 +204,11 @@ func (b *Broker) begin(s *session, f feature, grace time.Duration) *probe {
 	return &probe{feature: f, call: c}
 }
 
-// await waits for the answer. Any answer will do, an error too: the broker knows
-// the topic. Where there is none, the call stays pending.
+// await waits for the response. Any response means that the broker knows the topic, an error
+// as well. Without one the call stays pending.
 func (p *probe) await(ctx context.Context, s *session) error {
 	payload, err := s.await(ctx, p.call)
-	if !errors.Is(err, errNoAnswer) {
+	if !errors.Is(err, errNoResponse) {
 		s.pending.remove(p.call)
 	}
 	p.conclude(reply{payload: payload, err: err}, s)
@@ -223,12 +221,12 @@ func (p *probe) conclude(r reply, s *session) {
 	}
 	s.offered.add(p.caps...)
 	if p.topic == control.BrokerTopic {
-		s.offered.learn(r.payload, p.call.correlation)
+		s.offered.addPlugins(r.payload, p.call.correlation)
 	}
 }
 
-// learn reads listPlugins' answer.
-func (o *offer) learn(payload []byte, correlation string) {
+// addPlugins decodes the response to listPlugins.
+func (o *offer) addPlugins(payload []byte, correlation string) {
 	var data control.Plugins
 	if control.Read(payload, correlation, &data) != nil {
 		return
@@ -239,9 +237,8 @@ func (o *offer) learn(payload []byte, correlation string) {
 	o.add(capsOfPlugins(data)...)
 }
 
-// capsOfPlugins gives what each plugin's control topics stand for. A broker that
-// lists its plugins need not be slow to answer for them to be known, and bridges
-// are known by nothing else.
+// capsOfPlugins returns the capabilities of the plugins' control topics. So late responses are
+// not needed, and bridges are known by nothing else.
 func capsOfPlugins(data control.Plugins) (caps []broker.Capability) {
 	if len(bridgesOf(data)) > 0 {
 		caps = append(caps, broker.CapBridges)

@@ -1,0 +1,189 @@
+package remote
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base32"
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"signalbox/broker"
+	"signalbox/broker/mqtt/client"
+	"signalbox/broker/mqtt/dial"
+)
+
+// hostedFeatures are the streams and bridges of this service on a broker, with an MQTT client
+// of their own. It does not connect before there is a first one. The zero value has none.
+type hostedFeatures struct {
+	broker  *Broker
+	client  *client.Client
+	engines []engine
+	streams *hostedStreams // nil if only the broker itself may have streams
+	bridges *hostedBridges // like streams
+
+	started chan struct{} // closed when there is something to do
+	once    sync.Once     // guards the closing of needed
+}
+
+// engine is a user of a broker's messages.
+type engine interface {
+	// Ready waits until the definitions are loaded.
+	Ready(ctx context.Context) error
+	// Len returns the number of definitions.
+	Len(ctx context.Context) (int, error)
+	Close(ctx context.Context) error
+}
+
+// openHosted opens the features that the dialer has, until ctx ends; close comes before that.
+func (b *Broker) openHosted(ctx context.Context, d *Dialer, id string) {
+	h := &b.hosted
+	h.broker, h.started = b, make(chan struct{})
+	if id == "" || d.Streams == nil && d.Bridges == nil {
+		return
+	}
+	h.client = client.New(b.hostedClientOptions(id))
+	if d.Streams != nil {
+		h.streams = &hostedStreams{d.Streams.Open(id, h.client), h}
+		h.engines = append(h.engines, h.streams)
+	}
+	if d.Bridges != nil {
+		h.bridges = &hostedBridges{d.Bridges.Open(id, b.endpoint.Addr, h.client), h}
+		h.engines = append(h.engines, h.bridges)
+	}
+	b.wg.Go(func() { h.run(ctx) })
+}
+
+// run runs the client when there is something to do. It waits for all definitions, because
+// messages queued in sessions arrive at once.
+func (o *hostedFeatures) run(ctx context.Context) {
+	for _, e := range o.engines {
+		if e.Ready(ctx) != nil {
+			return
+		}
+	}
+	for _, e := range o.engines {
+		if n, err := e.Len(ctx); err == nil && n > 0 {
+			o.start()
+		}
+	}
+	select {
+	case <-o.started:
+		o.client.Run(ctx)
+	case <-ctx.Done():
+	}
+}
+
+func (o *hostedFeatures) start() { o.once.Do(func() { close(o.started) }) }
+
+// close ends the features. Received messages are stored and acknowledged; the sessions stay
+// for the next run.
+func (o *hostedFeatures) close(ctx context.Context) error {
+	if o.client == nil {
+		return nil
+	}
+	o.client.StopReceiving()
+	errs := make([]error, len(o.engines))
+	var wg sync.WaitGroup
+	for i, e := range o.engines {
+		wg.Go(func() { errs[i] = e.Close(ctx) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// waitSubscribed waits for the subscriptions if an engine has something to do.
+func (o *hostedFeatures) waitSubscribed(ctx context.Context, e engine) {
+	if n, err := e.Len(ctx); err != nil || n == 0 {
+		return
+	}
+	o.start()
+	if !o.broker.link.status().Connected {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.broker.timing.responseTimeout)
+	defer cancel()
+	if err := o.client.WaitSubscribed(ctx); err != nil {
+		o.broker.log.Warn("what is wanted of the broker is not subscribed to in time", "error", err)
+	}
+}
+
+// serves reports whether an engine implements a feature of the broker: if it has definitions,
+// or if the broker does not offer the feature.
+func (o *hostedFeatures) serves(ctx context.Context, e engine, feature broker.Capability, op string) (bool, error) {
+	b := o.broker
+	n, err := e.Len(ctx)
+	switch {
+	case err != nil:
+		return false, b.unavailable(op, err)
+	case n > 0:
+		return true, nil
+	case !b.link.known():
+		if _, err := b.link.current(ctx); err != nil {
+			return false, b.unavailable(op, err)
+		}
+	}
+	if b.link.offers(feature) {
+		return false, nil
+	}
+	if b.link.status().Connected {
+		b.checkSecondConnection(ctx, op, feature) //nolint:errcheck // only the known result counts
+	}
+	return true, b.singleConnectionError(op, feature)
+}
+
+// hostedClientOptions returns the options of the client, which connects like the session and
+// only after it.
+func (b *Broker) hostedClientOptions(id string) client.Options {
+	t := b.timing
+	return client.Options{
+		Open: func(ctx context.Context) (net.Conn, error) {
+			if err := b.checkSecondConnection(ctx, "connect", broker.CapStreams); err != nil {
+				return nil, err
+			}
+			conn, f := b.endpoint.Open(ctx, new(atomic.Bool))
+			if f != nil {
+				return nil, f
+			}
+			return conn, nil
+		},
+		Await: func(ctx context.Context) error {
+			_, err := b.link.wait(ctx, connecting, waitingToRetry, retrying)
+			return err
+		},
+		Explain:  b.explainHostedClient,
+		ClientID: hostedClientID(id), Username: b.username, Password: b.password,
+		Timing: client.Timing{Connect: t.connectTimeout, ResumeTimeout: t.responseTimeout, Write: t.writeTimeout, MinDelay: t.minDelay, MaxDelay: t.maxDelay,
+			Stable: t.stable, Ping: t.pingInterval, ReadTimeout: t.readTimeout, Retry: time.Minute, IdleTimeout: time.Second},
+		Now: b.messageTime, Log: b.log,
+	}
+}
+
+// hostedClientID returns a client id that is the same in every run, two characters shorter
+// than the 23 that every broker accepts [MQTT-3.1.3-5].
+func hostedClientID(id string) string {
+	sum := sha256.Sum256([]byte(id))
+	return "signalbox-" + base32.HexEncoding.EncodeToString(sum[:])[:11]
+}
+
+// explainHostedClient explains why the client has no connection.
+func (b *Broker) explainHostedClient(err error) *broker.Error {
+	f, opening := errors.AsType[*failure](err)
+	refusal, refused := errors.AsType[*client.ConnackError](err)
+	ended, isDisconnect := errors.AsType[*client.DisconnectError](err)
+	known, explained := errors.AsType[*broker.Error](err)
+	switch {
+	case explained:
+		return known
+	case opening:
+		return b.explain(f)
+	case refused:
+		return b.explain(&failure{Stage: dial.StageConnect, Err: &dial.ConnackError{Code: refusal.V311Code(), Err: err}})
+	case isDisconnect && ended.TakenOver():
+		return &broker.Error{Kind: broker.Unavailable, Op: "connect", Err: err,
+			Msg: "somebody else connects with the client id of this service's streams: does it run twice?"}
+	}
+	return b.explain(&failure{Stage: serving, Err: err})
+}
