@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// arrival is a message as a bridge's peer has it. N counts the messages of a
+// arrival is a message that reached a bridge's peer. N counts the messages of a
 // topic, Attempt how often its sender has sent it: a sender repeats what was not
 // acknowledged.
 type arrival struct {
@@ -30,7 +30,7 @@ func (a *arrivals) take(more ...arrival) {
 	a.list = append(a.list, more...)
 }
 
-// count gives how many came.
+// count returns how many came.
 func (a *arrivals) count(testing.TB) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -44,22 +44,22 @@ func (a *arrivals) all(testing.TB) []arrival {
 	return slices.Clone(a.list)
 }
 
-// findings are what a comparison of the arrivals with what was sent has shown.
-type findings struct {
+// comparison is how the arrivals differ from what was sent.
+type comparison struct {
 	resent     int      // the sender sent them again, and both came
 	duplicates int      // the bridge delivered them again
-	complaints []string // what must not be
+	violations []string // what must not be
 }
 
-func (f *findings) complain(format string, values ...any) {
-	if len(f.complaints) < 20 {
-		f.complaints = append(f.complaints, fmt.Sprintf(format, values...))
+func (f *comparison) report(format string, values ...any) {
+	if len(f.violations) < 20 {
+		f.violations = append(f.violations, fmt.Sprintf(format, values...))
 	}
 }
 
-// compare holds arrivals against the last number of each topic.
-func compare(list []arrival, last map[string]int) findings {
-	var f findings
+// compare compares arrivals with the last number of each topic.
+func compare(list []arrival, last map[string]int) comparison {
+	var f comparison
 	came := map[string]int{}       // the last number that came of each topic
 	copies := map[arrival]int{}    // by topic, number and attempt
 	ids := map[arrival]string{}    // the same
@@ -70,7 +70,7 @@ func compare(list []arrival, last map[string]int) findings {
 		case a.N == next:
 			came[a.Topic] = next
 		case a.N > next:
-			f.complain("%s: %d came before %d", a.Topic, a.N, next)
+			f.report("%s: %d came before %d", a.Topic, a.N, next)
 			came[a.Topic] = a.N
 		case copies[message] > 0:
 			f.duplicates++
@@ -80,28 +80,28 @@ func compare(list []arrival, last map[string]int) findings {
 		copies[message]++
 		if a.ID != "" {
 			if known, ok := ids[message]; ok && known != a.ID {
-				f.complain("%+v came with the id %s before", a, known)
+				f.report("%+v came with the id %s before", a, known)
 			}
 			if owner, ok := owners[a.ID]; ok && owner != message {
-				f.complain("%+v has the id of %+v", a, owner)
+				f.report("%+v has the id of %+v", a, owner)
 			}
 			ids[message], owners[a.ID] = a.ID, message
 		}
 	}
 	for topic, n := range last {
 		if came[topic] != n {
-			f.complain("%s: the last that came is %d, the last that was acknowledged %d", topic, came[topic], n)
+			f.report("%s: the last that came is %d, the last that was acknowledged %d", topic, came[topic], n)
 		}
 	}
 	for topic := range came {
 		if _, known := last[topic]; !known {
-			f.complain("nothing was sent to %s", topic)
+			f.report("nothing was sent to %s", topic)
 		}
 	}
 	return f
 }
 
-// complete tells whether of each topic the last message came.
+// complete reports whether the last message of each topic came.
 func complete(list []arrival, last map[string]int) bool {
 	came := map[string]bool{}
 	for _, a := range list {
@@ -112,7 +112,7 @@ func complete(list []arrival, last map[string]int) bool {
 	return len(came) == len(last)
 }
 
-// TestCompare shows that a comparison finds what it is to find.
+// TestCompare shows what a comparison finds.
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	a := func(n, attempt int, id string) arrival { return arrival{Topic: "a", N: n, Attempt: attempt, ID: id} }
@@ -135,8 +135,8 @@ func TestCompare(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			got := compare(c.list, map[string]int{"a": 3})
-			if got.resent != c.resent || got.duplicates != c.duplicates || len(got.complaints) != c.complaints {
-				t.Errorf("got %+v, want %d resent, %d duplicates and %d complaints", got, c.resent, c.duplicates, c.complaints)
+			if got.resent != c.resent || got.duplicates != c.duplicates || len(got.violations) != c.complaints {
+				t.Errorf("got %+v, want %d resent, %d duplicates and %d violations", got, c.resent, c.duplicates, c.complaints)
 			}
 		})
 	}

@@ -17,7 +17,7 @@ type sample struct {
 	n  int
 }
 
-// get gives what is known, or asks for it.
+// get returns what is known, or asks for it.
 func (s *sample) get(ask func() int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,12 +41,12 @@ type databasePeer struct {
 	sample sample
 }
 
-func newPostgresPeer(t testing.TB, _ entrance) peer {
+func newPostgresPeer(t testing.TB, _ endpoint) peer {
 	t.Helper()
 	return newDatabasePeer(t, peertest.StartPostgres(t, peertest.Durable()), "bigserial")
 }
 
-func newMariaDBPeer(t testing.TB, _ entrance) peer {
+func newMariaDBPeer(t testing.TB, _ endpoint) peer {
 	t.Helper()
 	return newDatabasePeer(t, peertest.StartMariaDB(t, peertest.Durable()), "bigint auto_increment")
 }
@@ -104,7 +104,7 @@ type influxPeer struct {
 	sample sample
 }
 
-func newInfluxPeer(t testing.TB, _ entrance) peer {
+func newInfluxPeer(t testing.TB, _ endpoint) peer {
 	t.Helper()
 	return &influxPeer{InfluxDB: peertest.StartInfluxDB(t)}
 }

@@ -18,7 +18,7 @@ type httpPeer struct {
 	done    chan struct{} // closed when the server has ended
 }
 
-func newHTTPPeer(t testing.TB, _ entrance) peer {
+func newHTTPPeer(t testing.TB, _ endpoint) peer {
 	t.Helper()
 	p := &httpPeer{address: brokertest.FreePort(t, suite.Host())}
 	p.start(t)

@@ -21,7 +21,7 @@ type kafkaPeer struct {
 	cluster      *kfake.Cluster
 }
 
-func newKafkaPeer(t testing.TB, _ entrance) peer {
+func newKafkaPeer(t testing.TB, _ endpoint) peer {
 	t.Helper()
 	p := &kafkaPeer{dir: t.TempDir()}
 	_, p.port, p.address = cutAddress(t, brokertest.FreePort(t, "127.0.0.1"))

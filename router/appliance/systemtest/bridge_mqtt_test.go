@@ -27,7 +27,7 @@ func newMosquittoPeer(t testing.TB, direction string) *mosquittoPeer {
 }
 
 // newOutboundPeer makes one to which messages go.
-func newOutboundPeer(t testing.TB, _ entrance) peer {
+func newOutboundPeer(t testing.TB, _ endpoint) peer {
 	t.Helper()
 	p := newMosquittoPeer(t, "out")
 	p.collector = collect(t, p.entrance())
@@ -38,14 +38,14 @@ func newOutboundPeer(t testing.TB, _ entrance) peer {
 type outbound struct{ peer }
 
 // newInboundPeer makes one from which messages come.
-func newInboundPeer(t testing.TB, own entrance) peer {
+func newInboundPeer(t testing.TB, own endpoint) peer {
 	t.Helper()
 	p := newMosquittoPeer(t, "in")
 	p.collector = collect(t, own)
 	return p
 }
 
-func (p *mosquittoPeer) entrance() entrance { return entrance{address: p.server.Addr} }
+func (p *mosquittoPeer) entrance() endpoint { return endpoint{address: p.server.Addr} }
 func (p *mosquittoPeer) start(t testing.TB) { t.Helper(); p.server.Start(t) }
 func (p *mosquittoPeer) stop(t testing.TB)  { t.Helper(); p.server.Stop(t) }
 
@@ -57,13 +57,13 @@ func (p *mosquittoPeer) bridge() (string, object) {
 // goes.
 type collector struct {
 	arrivals
-	entrance entrance
+	entrance endpoint
 	at       sync.Once
 	ready    chan struct{} // closed when it is subscribed
 }
 
 // collect starts one, which ends with the test.
-func collect(t testing.TB, e entrance) *collector {
+func collect(t testing.TB, e endpoint) *collector {
 	t.Helper()
 	c := &collector{entrance: e, ready: make(chan struct{})}
 	ctx, cancel := context.WithCancel(context.Background())

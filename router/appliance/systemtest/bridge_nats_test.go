@@ -25,7 +25,7 @@ type jetStreamPeer struct {
 	sample sample
 }
 
-func newJetStreamPeer(t testing.TB, _ entrance) peer {
+func newJetStreamPeer(t testing.TB, _ endpoint) peer {
 	t.Helper()
 	p := &jetStreamPeer{dir: t.TempDir()}
 	p.host, p.port, _ = cutAddress(t, brokertest.FreePort(t, suite.Host()))
@@ -39,7 +39,7 @@ func newJetStreamPeer(t testing.TB, _ entrance) peer {
 	return p
 }
 
-// cutAddress gives host and port of an address, and the address.
+// cutAddress returns host and port of an address, and the address.
 func cutAddress(t testing.TB, address string) (host string, port int, whole string) {
 	t.Helper()
 	host, text, err := net.SplitHostPort(address)

@@ -15,8 +15,8 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// entrance is where messages are published.
-type entrance struct{ address, username, password string }
+// endpoint is where messages are published.
+type endpoint struct{ address, username, password string }
 
 // publishers publish numbered messages with QoS 1, each to topics of its own, until
 // they are told that it is enough. What was not acknowledged when a connection
@@ -38,7 +38,7 @@ const (
 )
 
 // newPublishers starts them. They end at the latest with the test.
-func newPublishers(t testing.TB, e entrance) *publishers {
+func newPublishers(t testing.TB, e endpoint) *publishers {
 	t.Helper()
 	p := &publishers{done: make(chan struct{})}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -47,7 +47,7 @@ func newPublishers(t testing.TB, e entrance) *publishers {
 		p.work.Wait()
 	})
 	for i := range publisherCount {
-		one := &publisher{entrance: e, enough: p.done, numbers: map[string]int{}}
+		one := &publisher{endpoint: e, enough: p.done, numbers: map[string]int{}}
 		for n := range topicsOfAPublisher {
 			one.topics = append(one.topics, fmt.Sprintf("plant/%d/%d", i, n))
 		}
@@ -57,7 +57,7 @@ func newPublishers(t testing.TB, e entrance) *publishers {
 	return p
 }
 
-// acknowledged gives how many messages are.
+// acknowledged returns how many messages are.
 func (p *publishers) acknowledged() (n int) {
 	for _, one := range p.list {
 		n += int(one.acknowledged.Load())
@@ -66,7 +66,7 @@ func (p *publishers) acknowledged() (n int) {
 }
 
 // finish waits until so many messages are acknowledged and until none is under
-// way, and gives the last number of each topic.
+// way, and returns the last number of each topic.
 func (p *publishers) finish(t testing.TB, n int) map[string]int {
 	t.Helper()
 	suite.WaitFor(t, fmt.Sprintf("%d messages are acknowledged", n), func() bool { return p.acknowledged() >= n })
@@ -90,19 +90,19 @@ func (p *publishers) finish(t testing.TB, n int) map[string]int {
 
 // publisher is one of them.
 type publisher struct {
-	entrance
+	endpoint
 	topics       []string
 	enough       <-chan struct{}
 	acknowledged atomic.Int64
 
 	// The rest is the goroutine's own until it has ended.
-	numbers map[string]int // the last number of each topic
-	turn    int            // which topic is next
-	open    []*parcel      // not acknowledged, in the order in which they were sent
+	numbers map[string]int    // the last number of each topic
+	turn    int               // which topic is next
+	open    []*unacknowledged // not acknowledged, in the order in which they were sent
 }
 
-// parcel is a message that is not acknowledged.
-type parcel struct {
+// unacknowledged is a message that is not acknowledged.
+type unacknowledged struct {
 	arrival
 	token mqtt.Token
 }
@@ -185,7 +185,7 @@ func (p *publisher) portion(d *device) bool {
 		topic := p.topics[p.turn%len(p.topics)]
 		p.turn++
 		p.numbers[topic]++
-		next := &parcel{arrival: arrival{Topic: topic, N: p.numbers[topic], Attempt: 1}}
+		next := &unacknowledged{arrival: arrival{Topic: topic, N: p.numbers[topic], Attempt: 1}}
 		p.open = append(p.open, next)
 		if !next.publish(d) {
 			return false
@@ -196,7 +196,7 @@ func (p *publisher) portion(d *device) bool {
 
 // publish sends a message once more. False means that it was not sent, so that
 // nothing may be sent after it.
-func (p *parcel) publish(d *device) bool {
+func (p *unacknowledged) publish(d *device) bool {
 	payload, _ := json.Marshal(p.arrival) // it is plain
 	p.token = d.Publish(p.Topic, 1, false, payload)
 	return p.token.Error() == nil

@@ -10,23 +10,23 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// hangingPeer is a server that answers nothing while it is told so.
+// hangingPeer is a server that does not respond while it hangs.
 type hangingPeer struct {
 	*httpPeer
-	mu   sync.RWMutex  // guards what follows; held by who takes a message until that is answered
-	goOn chan struct{} // closed when it answers
+	mu      sync.RWMutex  // guards what follows; held by who takes a message until that is answered
+	resumed chan struct{} // closed when it answers
 }
 
 func (p *hangingPeer) hang() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.goOn = make(chan struct{})
+	p.resumed = make(chan struct{})
 }
 
 func (p *hangingPeer) answer() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	close(p.goOn)
+	close(p.resumed)
 }
 
 // ServeHTTP takes a message, unless it has to wait: then it refuses it in the end.
@@ -47,12 +47,12 @@ func (p *hangingPeer) tryServe(w http.ResponseWriter, r *http.Request) (goOn cha
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	select {
-	case <-p.goOn:
+	case <-p.resumed:
 		p.serve(w, r)
 		http.NewResponseController(w).Flush() //nolint:errcheck // the other side may have gone
 		return nil, true
 	default:
-		return p.goOn, false
+		return p.resumed, false
 	}
 }
 
@@ -62,14 +62,14 @@ func (p *hangingPeer) tryServe(w http.ResponseWriter, r *http.Request) (goOn cha
 func TestStopWithAHangingPeer(t *testing.T) {
 	t.Parallel()
 	var server *hangingPeer
-	c := newCrossing(t, func(t testing.TB, own entrance) peer {
-		server = &hangingPeer{httpPeer: newHTTPPeer(t, own).(*httpPeer), goOn: make(chan struct{})}
+	c := newBridgeCampaign(t, func(t testing.TB, own endpoint) peer {
+		server = &hangingPeer{httpPeer: newHTTPPeer(t, own).(*httpPeer), resumed: make(chan struct{})}
 		server.answer()
 		server.server.Handler = server
 		return server
 	})
 	other := c.bridgeAtMosquitto(t)
-	c.arrive(t, 200)
+	c.awaitDeliveries(t, 200)
 	server.hang()
 	c.api.must(t, "POST", other+"/messages", object{"topic": "else/1", "payload": `{"n":1}`, "qos": 1}, nil)
 	suite.WaitFor(t, "messages are queued", func() bool {
@@ -91,7 +91,7 @@ func TestStopWithAHangingPeer(t *testing.T) {
 
 // bridgeAtMosquitto has the bridge be at another broker, too, and gives the path of
 // that.
-func (c *crossing) bridgeAtMosquitto(t testing.TB) string {
+func (c *bridgeCampaign) bridgeAtMosquitto(t testing.TB) string {
 	t.Helper()
 	s := brokertest.Mosquitto(t)
 	var id struct{ ID string }

@@ -11,20 +11,19 @@ import (
 // peer is a system that a bridge leads to, or comes from, for the length of a
 // test. It runs when it is made.
 type peer interface {
-	// bridge gives the id of the bridge and its configuration.
+	// bridge returns the id of the bridge and its configuration.
 	bridge() (id string, document object)
-	// stop ends it as its operator would, and start begins it again on what it
-	// has kept.
+	// stop ends it as its operator would, and start starts it again on its data.
 	stop(t testing.TB)
 	start(t testing.TB)
-	// count gives about how many messages came, all gives them in order. Both
+	// count returns about how many messages came, all returns them in order. Both
 	// work while it is stopped.
 	count(t testing.TB) int
 	all(t testing.TB) []arrival
 }
 
-// source is a peer that messages come from: they are published there.
-type source interface{ entrance() entrance }
+// publishingPeer is a peer that messages come from: they are published there.
+type publishingPeer interface{ entrance() endpoint }
 
 // messages is how many cross each bridge, at least.
 const messages = 10_000
@@ -36,7 +35,7 @@ func TestCampaignBridges(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name string
-		make func(t testing.TB, own entrance) peer
+		make func(t testing.TB, own endpoint) peer
 		// once is set where the peer knows what it has already.
 		once bool
 	}{
@@ -51,9 +50,9 @@ func TestCampaignBridges(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			crossing := newCrossing(t, c.make)
-			crossing.run(t)
-			found := crossing.compare(t)
+			campaign := newBridgeCampaign(t, c.make)
+			campaign.run(t)
+			found := campaign.compare(t)
 			if c.once && found.duplicates > 0 {
 				t.Errorf("%d messages came twice", found.duplicates)
 			}
@@ -61,8 +60,8 @@ func TestCampaignBridges(t *testing.T) {
 	}
 }
 
-// crossing is a campaign over one bridge.
-type crossing struct {
+// bridgeCampaign is a campaign over one bridge.
+type bridgeCampaign struct {
 	settings settings
 	service  *service
 	api      *caller
@@ -74,28 +73,28 @@ type crossing struct {
 	last       map[string]int // number of each topic, when all is sent
 }
 
-// newCrossing starts the service, with a bridge to the peer, and the publishers.
-func newCrossing(t testing.TB, newPeer func(testing.TB, entrance) peer) *crossing {
+// newBridgeCampaign starts the service, with a bridge to the peer, and the publishers.
+func newBridgeCampaign(t testing.TB, newPeer func(testing.TB, endpoint) peer) *bridgeCampaign {
 	t.Helper()
-	own := entrance{brokertest.FreePort(t, suite.Host()), "plant", "secret"}
-	c := &crossing{settings: configured(settings{"BROKER_LISTEN": own.address, "LOG_LEVEL": "info"})}
+	own := endpoint{brokertest.FreePort(t, suite.Host()), "plant", "secret"}
+	c := &bridgeCampaign{settings: configured(settings{"BROKER_LISTEN": own.address, "LOG_LEVEL": "info"})}
 	c.service = serve(t, dataDir(t), c.settings)
 	c.api = root(t, c.service)
-	c.admit(t, own)
+	c.createClient(t, own)
 	c.peer = newPeer(t, own)
 	var document object
 	c.bridge, document = c.peer.bridge()
 	c.api.must(t, "PUT", c.api.at("/bridges/"+c.bridge+"/config"), document, nil)
 	suite.WaitFor(t, "the bridge is connected", func() bool { return c.status(t).IsConnected })
-	if s, is := c.peer.(source); is {
+	if s, is := c.peer.(publishingPeer); is {
 		own, c.inbound = s.entrance(), true
 	}
 	c.publishers = newPublishers(t, own)
 	return c
 }
 
-// admit makes a client that may publish and subscribe to what crosses the bridge.
-func (c *crossing) admit(t testing.TB, e entrance) {
+// createClient creates a client that may publish and subscribe to what crosses the bridge.
+func (c *bridgeCampaign) createClient(t testing.TB, e endpoint) {
 	t.Helper()
 	var acls []object
 	for _, kind := range []string{"publishClientSend", "publishClientReceive", "subscribePattern"} {
@@ -107,7 +106,7 @@ func (c *crossing) admit(t testing.TB, e entrance) {
 		"roles": []object{{"rolename": "plant"}}}, nil)
 }
 
-// bridgeStatus is what the service tells about the connection.
+// bridgeStatus is the status of the connection that the service reports.
 type bridgeStatus struct {
 	QueuedMessages int
 	IsConnected    bool
@@ -115,13 +114,13 @@ type bridgeStatus struct {
 	Stats          struct{ Dropped, Rejected, DeadLetters int }
 }
 
-func (c *crossing) status(t testing.TB) bridgeStatus {
+func (c *bridgeCampaign) status(t testing.TB) bridgeStatus {
 	t.Helper()
 	return c.statusAt(t, c.api.at(""))
 }
 
-// statusAt gives the status of the bridge of the broker with a path.
-func (c *crossing) statusAt(t testing.TB, path string) bridgeStatus {
+// statusAt returns the status of the bridge of the broker with a path.
+func (c *bridgeCampaign) statusAt(t testing.TB, path string) bridgeStatus {
 	t.Helper()
 	var list []bridgeStatus
 	c.api.must(t, "GET", path+"/bridges/"+c.bridge+"/status", nil, &list)
@@ -131,13 +130,13 @@ func (c *crossing) statusAt(t testing.TB, path string) bridgeStatus {
 	return list[0]
 }
 
-// run has the service killed three times, and the peer stopped once: while
-// messages go through, while they are queued, and while the queue gets shorter.
-func (c *crossing) run(t *testing.T) {
+// run kills the service three times, and stops the peer once: while messages are
+// delivered, while they are queued, and while the queue gets shorter.
+func (c *bridgeCampaign) run(t *testing.T) {
 	t.Helper()
-	c.arrive(t, messages/8)
+	c.awaitDeliveries(t, messages/8)
 	c.kill(t, "while messages go through")
-	c.arrive(t, messages/8)
+	c.awaitDeliveries(t, messages/8)
 	c.peer.stop(t)
 	if !c.inbound {
 		from := c.publishers.acknowledged()
@@ -145,7 +144,7 @@ func (c *crossing) run(t *testing.T) {
 	}
 	c.kill(t, "while the peer is away")
 	c.peer.start(t)
-	c.arrive(t, messages/20)
+	c.awaitDeliveries(t, messages/20)
 	c.kill(t, "while the queue gets shorter")
 	c.last = c.publishers.finish(t, messages)
 	defer func() { // also where the wait ends the test
@@ -163,15 +162,15 @@ func (c *crossing) run(t *testing.T) {
 	c.service.stop(t)
 }
 
-// arrive waits until so many more messages have come to the peer.
-func (c *crossing) arrive(t testing.TB, n int) {
+// awaitDeliveries waits until so many more messages have come to the peer.
+func (c *bridgeCampaign) awaitDeliveries(t testing.TB, n int) {
 	t.Helper()
 	from := c.peer.count(t)
 	suite.WaitFor(t, fmt.Sprintf("%d more messages come than %d", n, from), func() bool { return c.peer.count(t) >= from+n })
 }
 
 // kill kills the service and starts it again.
-func (c *crossing) kill(t testing.TB, when string) {
+func (c *bridgeCampaign) kill(t testing.TB, when string) {
 	t.Helper()
 	c.service.Kill()
 	t.Logf("killed %s: %d acknowledged, about %d came", when, c.publishers.acknowledged(), c.peer.count(t))
@@ -179,8 +178,8 @@ func (c *crossing) kill(t testing.TB, when string) {
 	c.api.url = c.service.API
 }
 
-// sent gives how many messages were.
-func (c *crossing) sent() (n int) {
+// sent returns how many messages were.
+func (c *bridgeCampaign) sent() (n int) {
 	for _, last := range c.last {
 		n += last
 	}
@@ -188,11 +187,11 @@ func (c *crossing) sent() (n int) {
 }
 
 // compare looks for what is lost, and where the order was lost.
-func (c *crossing) compare(t testing.TB) findings {
+func (c *bridgeCampaign) compare(t testing.TB) comparison {
 	t.Helper()
 	found := compare(c.peer.all(t), c.last)
-	for _, complaint := range found.complaints {
-		t.Error(complaint)
+	for _, violation := range found.violations {
+		t.Error(violation)
 	}
 	t.Logf("%d messages acknowledged and there; %d that were sent again came twice, %d were delivered twice",
 		c.sent(), found.resent, found.duplicates)

@@ -70,12 +70,12 @@ func (c *caller) find(t testing.TB) {
 	}
 }
 
-// at gives a path below the embedded broker.
+// at returns a path below the embedded broker.
 func (c *caller) at(path string) string {
 	return "/api/projects/" + c.project + "/brokers/" + c.embedded + path
 }
 
-// do calls once; status is 0 where no whole answer came back.
+// do calls once; status is 0 where no whole response came back.
 func (c *caller) do(ctx context.Context, method, path string, body any) (status int, answer []byte, err error) {
 	var sent io.Reader
 	if body != nil {
@@ -104,7 +104,7 @@ func (c *caller) do(ctx context.Context, method, path string, body any) (status 
 	return res.StatusCode, answer, nil
 }
 
-// must calls and ends the test unless the service took it.
+// must calls and ends the test unless the response is a success.
 func (c *caller) must(t testing.TB, method, path string, body, into any) {
 	t.Helper()
 	status, answer, err := c.do(t.Context(), method, path, body)
@@ -118,7 +118,7 @@ func (c *caller) must(t testing.TB, method, path string, body, into any) {
 	}
 }
 
-// status calls and gives the status only.
+// status calls and returns the status only.
 func (c *caller) status(t testing.TB, method, path string, body any) int {
 	t.Helper()
 	status, _, err := c.do(t.Context(), method, path, body)
@@ -128,7 +128,7 @@ func (c *caller) status(t testing.TB, method, path string, body any) int {
 	return status
 }
 
-// text gets a path and gives the answer as it came.
+// text returns the response to GET as it came.
 func (c *caller) text(t testing.TB, path string) string {
 	t.Helper()
 	var raw json.RawMessage
@@ -145,7 +145,7 @@ func (c *caller) names(t testing.TB, kind string) []string {
 	return names
 }
 
-// sensor makes a role, a group and a client that may publish to plant/# and
+// sensor creates a role, a group and a client that may publish to plant/# and
 // subscribe to cmd/#.
 func (c *caller) sensor(t testing.TB, username, password string) {
 	t.Helper()
@@ -159,7 +159,7 @@ func (c *caller) sensor(t testing.TB, username, password string) {
 		"groups": []object{{"groupname": "pumps"}}}, nil)
 }
 
-// describe gives what the service holds, as far as the API tells it, without
+// describe returns what the service stores, as far as the API shows it, without
 // what a restart may change.
 func (c *caller) describe(t testing.TB) string {
 	t.Helper()

@@ -13,31 +13,31 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// try asks a machine for a client, and notes what is known then. It tells whether
-// the machine acknowledged it.
-func (m *machine) try(t testing.TB, l *ledger, username string) bool {
+// try creates a client through a machine, and notes the outcome. It reports whether the
+// machine acknowledged it.
+func (m *machine) try(t testing.TB, l *expectedState, username string) bool {
 	t.Helper()
-	l.asked(username)
+	l.pending(username)
 	status, answer, err := m.api.do(t.Context(), "POST", m.api.at("/clients"), object{"username": username, "password": passwordOf(username)})
 	var refusal struct{ Code string }
 	switch {
-	case err != nil: // the process is gone
+	case err != nil: // the process has ended
 	case status == 204:
-		l.promised(username, there)
+		l.acknowledge(username, created)
 		return true
 	case json.Unmarshal(answer, &refusal) != nil:
 		t.Errorf("node %d: %d %s", m.id, status, answer)
-	case refusal.Code == "BROKER_UNAVAILABLE": // nothing was done, it says
-		l.set(username, gone)
+	case refusal.Code == "BROKER_UNAVAILABLE": // nothing was changed
+		l.set(username, deleted)
 	case refusal.Code != "BROKER_TIMEOUT":
 		t.Errorf("node %d: %d %s", m.id, status, answer)
 	}
 	return false
 }
 
-// insist asks a machine again and again, under new names, until it acknowledges
-// one, and gives how long that took.
-func (m *machine) insist(t testing.TB, l *ledger, prefix string) time.Duration {
+// retryUntilAcknowledged creates clients through a machine until it acknowledges one,
+// and returns how long that took.
+func (m *machine) retryUntilAcknowledged(t testing.TB, l *expectedState, prefix string) time.Duration {
 	t.Helper()
 	began, n := time.Now(), 0
 	suite.WaitFor(t, fmt.Sprintf("node %d acknowledges a change", m.id), func() bool {
@@ -47,15 +47,15 @@ func (m *machine) insist(t testing.TB, l *ledger, prefix string) time.Duration {
 	return since(began)
 }
 
-// writers keep asking machines for clients until they are told to stop.
+// writers create clients through machines until end is called.
 type writers struct {
 	stop context.CancelFunc
 	done sync.WaitGroup
 }
 
-// startWriting lets one writer go for each machine. It ends with the process that
-// runs there now, too.
-func startWriting(t testing.TB, l *ledger, prefix string, machines ...*machine) *writers {
+// startWriting starts one writer for each machine. It also ends with the process that
+// runs there now.
+func startWriting(t testing.TB, l *expectedState, prefix string, machines ...*machine) *writers {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	w := &writers{stop: stop}
@@ -76,68 +76,68 @@ func (w *writers) end() {
 	w.done.Wait()
 }
 
-// wantKept waits until machines have the same access control, and holds it against
-// the ledger.
-func wantKept(t testing.TB, l *ledger, machines ...*machine) {
+// wantKept waits until machines have the same access control, and compares it with the
+// expected state.
+func wantKept(t testing.TB, l *expectedState, machines ...*machine) {
 	t.Helper()
-	wantSame(t, machines...)
+	awaitSame(t, machines...)
 	present := map[string]bool{}
 	for _, name := range machines[0].clients(t) {
 		present[name] = true
 	}
 	delete(present, mqttAdmin)
-	if lost, stray := l.complaints(present); len(lost)+len(stray) > 0 {
+	if lost, stray := l.differences(present); len(lost)+len(stray) > 0 {
 		t.Errorf("lost %v, stray %v", clip(lost), clip(stray))
 	}
 	t.Logf("%d acknowledged changes are on %d nodes", l.acknowledged(), len(machines))
 }
 
-// TestClusterNodeKilled kills the leader, then a follower, while clients are made
-// through every node. Changes go on without them, none that was acknowledged is
-// lost, and who comes back has them all.
+// TestClusterNodeKilled kills the leader, then a follower, while clients are created
+// through every node. Changes continue without them, none that was acknowledged is
+// lost, and a node that restarts has them all.
 func TestClusterNodeKilled(t *testing.T) {
 	t.Parallel()
-	c := gatherApart(t, 3)
+	c := startExternalCluster(t, 3)
 	c.create(t)
-	all := newLedger(0)
+	all := newExpectedState(0)
 	leader, followers := c.leading(t)
 	c.killWhileWriting(t, all, "leader", leader, followers)
 	leader, followers = c.leading(t)
 	c.killWhileWriting(t, all, "follower", followers[0], []*machine{leader, followers[1]})
 }
 
-// killWhileWriting kills a machine after some acknowledgements and starts it
-// again. The ledger is of this and all earlier rounds.
-func (c *club) killWhileWriting(t *testing.T, all *ledger, role string, killed *machine, left []*machine) {
+// killWhileWriting kills a machine after some acknowledgements and starts it again. all
+// is the expected state of this and all earlier rounds.
+func (c *cluster) killWhileWriting(t *testing.T, all *expectedState, role string, killed *machine, left []*machine) {
 	t.Helper()
-	l := newLedger(60)
+	l := newExpectedState(60)
 	w := startWriting(t, l, role, c.machines...)
 	l.await(t)
 	killed.run.Kill()
 	for _, m := range left {
-		t.Logf("%s killed: node %d acknowledges after %v more", role, m.id, m.insist(t, l, fmt.Sprintf("%s-killed-%d", role, m.id)))
+		t.Logf("%s killed: node %d acknowledges after %v more", role, m.id, m.retryUntilAcknowledged(t, l, fmt.Sprintf("%s-killed-%d", role, m.id)))
 	}
 	c.await(t, "degraded", c.machines...)
 	began := time.Now()
 	killed.start(t)
 	started := since(began)
-	t.Logf("%s back: started after %v, acknowledges after %v more", role, started, killed.insist(t, l, role+"-back"))
+	t.Logf("%s back: started after %v, acknowledges after %v more", role, started, killed.retryUntilAcknowledged(t, l, role+"-back"))
 	w.end()
 	c.await(t, "active", c.machines...)
-	all.join(l)
+	all.merge(l)
 	wantKept(t, all, c.machines...)
 }
 
-// TestClusterWithoutMajority kills two of three nodes: nothing is acknowledged,
-// what only looks is answered, and one of the two is enough to go on. The other
-// has lost its data and joins again.
+// TestClusterWithoutMajority kills two of three nodes: nothing is acknowledged, reads
+// are served, and one of the two is enough to continue. The other has lost its data and
+// joins again.
 func TestClusterWithoutMajority(t *testing.T) {
 	t.Parallel()
-	c := gatherApart(t, 3)
+	c := startExternalCluster(t, 3)
 	c.create(t)
-	l := newLedger(1)
+	l := newExpectedState(1)
 	last, back, lost := c.machines[0], c.machines[1], c.machines[2]
-	last.insist(t, l, "before")
+	last.retryUntilAcknowledged(t, l, "before")
 	back.run.Kill()
 	lost.run.Kill()
 	c.await(t, "inactive", c.machines...)
@@ -157,19 +157,19 @@ func TestClusterWithoutMajority(t *testing.T) {
 	}
 	t.Logf("refused after %v", since(began))
 	back.start(t)
-	t.Logf("the second of three is back: changes after %v", last.insist(t, l, "again"))
+	t.Logf("the second of three is back: changes after %v", last.retryUntilAcknowledged(t, l, "again"))
 	suite.WaitFor(t, "the console has reached the second of three again", func() bool { return c.console.connected(t, c.brokers[back.id]) })
 	suite.WaitFor(t, "the leader tells the status", func() bool { // and it need not be the same all the while
 		got := c.status(t)
 		return got.Status == 200 && got.Data != nil && got.Data.State == 3
 	})
 	c.rejoin(t, lost)
-	lost.insist(t, l, "third")
+	lost.retryUntilAcknowledged(t, l, "third")
 	wantKept(t, l, c.machines...)
 	c.wantForgotten(t)
 }
 
-// forget starts a machine anew that lost its data.
+// forget deletes the data of a machine and starts it again.
 func (m *machine) forget(t testing.TB) {
 	t.Helper()
 	if err := os.RemoveAll(m.dir); err != nil {
@@ -178,7 +178,7 @@ func (m *machine) forget(t testing.TB) {
 	m.start(t)
 }
 
-// result is what operations say that answer for several clusters.
+// result is an element of the response of operations on several clusters.
 type result struct {
 	ClusterID string
 	Status    int
@@ -189,7 +189,7 @@ type result struct {
 
 // wantStatus waits until the answer for the cluster's consensus has a status, and
 // holds it against the states.
-func (c *club) wantStatus(t testing.TB, status int, states ...int) {
+func (c *cluster) wantStatus(t testing.TB, status int, states ...int) {
 	t.Helper()
 	var got result
 	suite.WaitFor(t, fmt.Sprintf("the status of the cluster is %d", status), func() bool { // a node may answer too late
@@ -201,8 +201,8 @@ func (c *club) wantStatus(t testing.TB, status int, states ...int) {
 	}
 }
 
-// status gives the answer for the cluster's consensus.
-func (c *club) status(t testing.TB) result {
+// status returns the response for the cluster's consensus.
+func (c *cluster) status(t testing.TB) result {
 	t.Helper()
 	code, answer, err := c.console.do(t.Context(), "GET", c.console.inProject("/clusters/status"), nil)
 	var got []result
@@ -217,7 +217,7 @@ func (c *club) status(t testing.TB) result {
 
 // wantForgotten deletes a cluster of which no node can be reached. Only with purge
 // it is forgotten; its nodes stay together.
-func (c *club) wantForgotten(t *testing.T) {
+func (c *cluster) wantForgotten(t *testing.T) {
 	t.Helper()
 	for _, m := range c.machines {
 		m.run.Kill()
@@ -231,7 +231,7 @@ func (c *club) wantForgotten(t *testing.T) {
 		got[0].Status != 503 || got[0].Deleted || got[0].Error == nil || got[0].Error.Code != "BROKER_UNAVAILABLE" {
 		t.Errorf("delete all: got %d %s %v", code, answer, err)
 	}
-	if got := c.picture(t); len(got.Nodes) != len(c.machines) {
+	if got := c.info(t); len(got.Nodes) != len(c.machines) {
 		t.Errorf("after a deletion that did not succeed: %+v", got)
 	}
 	c.console.must(t, "DELETE", c.at("?purge=true"), nil, nil)
@@ -241,8 +241,8 @@ func (c *club) wantForgotten(t *testing.T) {
 	for _, m := range c.machines {
 		m.start(t)
 	}
-	c.machines[2].insist(t, newLedger(1), "purged")
-	wantSame(t, c.machines...)
+	c.machines[2].retryUntilAcknowledged(t, newExpectedState(1), "purged")
+	awaitSame(t, c.machines...)
 }
 
 // wantUnavailable makes sure that an operation fails because a broker cannot be

@@ -11,58 +11,58 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// TestClusterHP has clients publish and read on a cluster of which every node
-// serves clients: messages cross in all qualities of service, and what is retained
-// is retained everywhere.
+// TestClusterHP publishes and subscribes on a cluster of which every node serves
+// clients: messages are forwarded in all qualities of service, and what is retained is
+// retained on all nodes.
 func TestClusterHP(t *testing.T) {
 	t.Parallel()
-	c := gatherApart(t, 3, steady)
+	c := startExternalCluster(t, 3, withSteadyLeader)
 	c.mode = "hp"
 	c.create(t)
 	tr := newTraffic(t, c.machines[0], c.machines...)
-	var shared []*reader
+	var shared []*subscriber
 	for _, m := range c.machines {
 		here := clientAddresses(m)
-		tr.read(t, fmt.Sprint("reader-1-", m.id), "traffic/#", 1, here)
-		tr.read(t, fmt.Sprint("reader-2-", m.id), "traffic/#", 2, here)
-		shared = append(shared, tr.read(t, fmt.Sprint("shared-", m.id), "$share/g/traffic/#", 2, here))
+		tr.subscribe(t, fmt.Sprint("reader-1-", m.id), "traffic/#", 1, here)
+		tr.subscribe(t, fmt.Sprint("reader-2-", m.id), "traffic/#", 2, here)
+		shared = append(shared, tr.subscribe(t, fmt.Sprint("shared-", m.id), "$share/g/traffic/#", 2, here))
 	}
 	for _, qos := range []byte{1, 2} {
 		tr.roam(t, fmt.Sprint("roamer-", qos), "traffic/#", qos, clientAddresses(c.machines...))
 	}
 	tr.publishAtEach(c.machines)
-	tr.more(t, 1000)
-	c.crossUnsafely(t)
-	c.retainEverywhere(t)
-	c.wander(t)
-	c.askTopics(t)
-	tr.judge(t)
+	tr.awaitAcknowledged(t, 1000)
+	c.checkQoS0(t)
+	c.checkRetained(t)
+	c.checkRoaming(t)
+	c.checkTopicTrees(t)
+	tr.check(t)
 	tr.wantShared(t, shared)
 }
 
-// TestCampaignClusterHPFaults is TestClusterHP with nodes that fail, and come back before
-// the others give up what waits for them.
+// TestCampaignClusterHPFaults is TestClusterHP with nodes that fail, and restart before
+// the others discard what is queued for them.
 func TestCampaignClusterHPFaults(t *testing.T) {
 	t.Parallel()
-	s := besiege(t, "hp", 3)
+	s := startFaultCampaign(t, "hp", 3)
 	tr := newTraffic(t, s.machines[0], s.machines...)
-	tr.again = true
+	tr.allowDuplicates = true
 	for _, m := range s.machines {
 		here := clientAddresses(m)
-		tr.read(t, fmt.Sprint("reader-1-", m.id), "traffic/#", 1, here)
-		tr.read(t, fmt.Sprint("reader-2-", m.id), "traffic/#", 2, here)
+		tr.subscribe(t, fmt.Sprint("reader-1-", m.id), "traffic/#", 1, here)
+		tr.subscribe(t, fmt.Sprint("reader-2-", m.id), "traffic/#", 2, here)
 	}
 	for _, qos := range []byte{1, 2} {
 		tr.roam(t, fmt.Sprint("roamer-", qos), "traffic/#", qos, clientAddresses(s.machines...))
 	}
 	tr.publishAtEach(s.machines)
-	tr.more(t, 100)
-	s.endure(t, tr.heard(hpSieges(t, s.random))...)
-	s.judge(t)
-	tr.judge(t)
+	tr.awaitAcknowledged(t, 100)
+	s.runFaults(t, tr.checkingTraffic(hpFaults(t, s.random))...)
+	s.check(t)
+	tr.check(t)
 }
 
-// publishAtEach has clients publish that are served by one machine each.
+// publishAtEach starts publishers that are served by one machine each.
 func (tr *traffic) publishAtEach(machines []*machine) {
 	for _, m := range machines {
 		for _, qos := range []byte{1, 2} {
@@ -71,29 +71,29 @@ func (tr *traffic) publishAtEach(machines []*machine) {
 	}
 }
 
-// hpSieges are the faults that TestCampaignClusterHPFaults has happen.
-func hpSieges(t *testing.T, random *rand.Rand) []fault {
+// hpFaults returns the faults of TestCampaignClusterHPFaults.
+func hpFaults(t *testing.T, random *rand.Rand) []fault {
 	t.Helper()
-	if os.Getenv("SIGNALBOX_TEST_SIEGES") == "" {
+	if os.Getenv("SIGNALBOX_TEST_FAULT_ROUNDS") == "" {
 		return []fault{faults[0], faults[2], faults[8], faults[9]}
 	}
-	return slices.DeleteFunc(sieges(t, random), func(f fault) bool { // sessions are their node's own
+	return slices.DeleteFunc(campaignFaults(t, random), func(f fault) bool { // sessions are their node's own
 		return f.name == "leader without its data" || f.name == "follower without its data"
 	})
 }
 
-// wantShared makes sure that each message came to one member of a shared
+// wantShared checks that each message was delivered to one member of a shared
 // subscription.
-func (tr *traffic) wantShared(t testing.TB, members []*reader) {
+func (tr *traffic) wantShared(t testing.TB, members []*subscriber) {
 	t.Helper()
-	all, lost, doubled, got := tr.promises(), 0, 0, make([]int, len(members))
+	all, lost, doubled, got := tr.progress(), 0, 0, make([]int, len(members))
 	for _, p := range all {
-		for i := range p.done {
+		for i := range p.acknowledged {
 			times := 0
 			for n, r := range members {
 				r.mu.Lock()
-				times += r.came[note{p.publisher, i}]
-				got[n] += r.came[note{p.publisher, i}]
+				times += r.deliveries[message{p.publisher, i}]
+				got[n] += r.deliveries[message{p.publisher, i}]
 				r.mu.Unlock()
 			}
 			if times == 0 {
@@ -104,26 +104,26 @@ func (tr *traffic) wantShared(t testing.TB, members []*reader) {
 		}
 	}
 	if lost+doubled > 0 || slices.Contains(got, 0) {
-		t.Errorf("the members of a shared subscription got %v messages; %d nobody, %d more than once", got, lost, doubled)
+		t.Errorf("the members of a shared subscription got %v messages; %d reached none, %d more than one", got, lost, doubled)
 	}
 	t.Logf("the members of a shared subscription got %v messages", got)
 }
 
-// crossUnsafely has messages of QoS 0 go from each node to each other one, as soon
-// as the subscription is answered.
-func (c *club) crossUnsafely(t *testing.T) {
+// checkQoS0 sends messages of QoS 0 from each node to each other one, as soon as the
+// subscription is acknowledged.
+func (c *cluster) checkQoS0(t *testing.T) {
 	t.Helper()
 	for _, from := range c.machines {
 		for _, to := range c.machines {
 			topic := fmt.Sprintf("cross/%d/%d", from.id, to.id)
-			reads := visit(t, to, "reads-"+topic)
+			reads := connectClean(t, to, "reads-"+topic)
 			reads.wantSubscribed(t, topic, 0)
-			writes := visit(t, from, "writes-"+topic)
+			writes := connectClean(t, from, "writes-"+topic)
 			for i := range 20 {
-				writes.put(t, topic, fmt.Sprint(i), 0, false)
+				writes.publish(t, topic, fmt.Sprint(i), 0, false)
 			}
 			for i := range 20 {
-				if m := reads.get(t); string(m.Topic) != topic || string(m.Payload) != fmt.Sprint(i) || m.QoS != 0 {
+				if m := reads.receive(t); string(m.Topic) != topic || string(m.Payload) != fmt.Sprint(i) || m.QoS != 0 {
 					t.Fatalf("%s: got %s %q, QoS %d, want %d", topic, m.Topic, m.Payload, m.QoS, i)
 				}
 			}
@@ -131,23 +131,23 @@ func (c *club) crossUnsafely(t *testing.T) {
 	}
 }
 
-// retainEverywhere has messages be retained and cleared through each node.
-func (c *club) retainEverywhere(t *testing.T) {
+// checkRetained sets and clears retained messages through each node.
+func (c *cluster) checkRetained(t *testing.T) {
 	t.Helper()
 	for _, m := range c.machines {
-		writer, topic := visit(t, m, fmt.Sprint("keeps-", m.id)), fmt.Sprint("cross/kept/", m.id)
-		writer.put(t, topic, "first", 1, true)
-		writer.put(t, topic, "second", 1, true)
+		writer, topic := connectClean(t, m, fmt.Sprint("keeps-", m.id)), fmt.Sprint("cross/kept/", m.id)
+		writer.publish(t, topic, "first", 1, true)
+		writer.publish(t, topic, "second", 1, true)
 		for _, other := range c.machines {
-			wantKeptAt(t, other, topic, "second")
+			awaitRetained(t, other, topic, "second")
 		}
-		writer.put(t, topic, "", 1, true)
+		writer.publish(t, topic, "", 1, true)
 		for _, other := range c.machines {
-			wantKeptAt(t, other, topic, "")
+			awaitRetained(t, other, topic, "")
 		}
 	}
 	for _, m := range c.machines { // all set the same one
-		visit(t, m, fmt.Sprint("keeps-too-", m.id)).put(t, "cross/kept/all", fmt.Sprint(m.id), 1, true)
+		connectClean(t, m, fmt.Sprint("keeps-too-", m.id)).publish(t, "cross/kept/all", fmt.Sprint(m.id), 1, true)
 	}
 	suite.WaitFor(t, "all nodes retain the same", func() bool {
 		want := retainedAt(t, c.machines[0], "cross/kept/all")
@@ -155,15 +155,15 @@ func (c *club) retainEverywhere(t *testing.T) {
 	})
 }
 
-// wantKeptAt waits until a machine retains a payload for a topic.
-func wantKeptAt(t testing.TB, m *machine, topic, want string) {
+// awaitRetained waits until a machine retains a payload for a topic.
+func awaitRetained(t testing.TB, m *machine, topic, want string) {
 	t.Helper()
 	suite.WaitFor(t, fmt.Sprintf("node %d retains %q for %s", m.id, want, topic), func() bool { return retainedAt(t, m, topic) == want })
 }
 
-// askTopics asks for the topics of all nodes, and of each by its number, through
-// each node.
-func (c *club) askTopics(t *testing.T) {
+// checkTopicTrees requests the topic trees of all nodes, and of each by its number,
+// through each node.
+func (c *cluster) checkTopicTrees(t *testing.T) {
 	t.Helper()
 	for _, m := range c.machines {
 		at := c.console.inProject("/brokers/" + c.brokers[m.id] + "/topictree")

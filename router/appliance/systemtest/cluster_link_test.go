@@ -11,38 +11,38 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// link is one connection of an MQTT client that knows what a library does not
-// tell: every packet. It belongs to one goroutine.
+// link is one connection of an MQTT client that sees every packet, as a library does
+// not. It belongs to one goroutine.
 type link struct {
-	conn     net.Conn
-	in       *packet.Reader
-	out      []byte        // to be written by flush
-	patience time.Duration // how long an answer may take
-	present  bool          // the broker had a session
-	forget   func() bool
+	conn      net.Conn
+	in        *packet.Reader
+	out       []byte        // to be written by flush
+	timeout   time.Duration // how long a response may take
+	present   bool          // the broker had a session
+	stopAfter func() bool
 }
 
-// answerTime is how long an answer may take where it is tried again.
+// answerTime is how long a response may take where the request is repeated.
 const answerTime = 5 * time.Second
 
-// errRefused is a CONNACK that says no.
+// errRefused is a CONNACK that refuses.
 var errRefused = errors.New("the broker refuses the connection")
 
-// attachAs connects where it is tried again. The end of ctx ends the connection.
-func attachAs(ctx context.Context, address string, login packet.Login) (*link, error) {
-	return attachWithin(ctx, answerTime, address, login)
+// connectMQTT connects where that is repeated. The end of ctx ends the connection.
+func connectMQTT(ctx context.Context, address string, login packet.Login) (*link, error) {
+	return connectWithin(ctx, answerTime, address, login)
 }
 
-// attachWithin is attachAs with another time for each answer.
-func attachWithin(ctx context.Context, patience time.Duration, address string, login packet.Login) (*link, error) {
+// connectWithin is connectMQTT with another time for each response.
+func connectWithin(ctx context.Context, patience time.Duration, address string, login packet.Login) (*link, error) {
 	within, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	conn, err := new(net.Dialer).DialContext(within, "tcp", address)
 	if err != nil {
 		return nil, err
 	}
-	l := &link{conn: conn, in: packet.NewReader(conn, 16<<10), patience: patience}
-	l.forget = context.AfterFunc(ctx, func() { conn.Close() })
+	l := &link{conn: conn, in: packet.NewReader(conn, 16<<10), timeout: patience}
+	l.stopAfter = context.AfterFunc(ctx, func() { conn.Close() })
 	l.out = packet.AppendConnect(nil, login)
 	if err := l.greet(); err != nil {
 		l.close()
@@ -63,20 +63,20 @@ func (l *link) greet() error {
 	return nil
 }
 
-// ask writes what was gathered and gives the body of the next packet, which must
-// be of that kind. There must be nothing else on its way.
+// ask writes what was buffered and returns the body of the next packet, which must be
+// of that kind. No other packet may be outstanding.
 func (l *link) ask(want byte) ([]byte, error) {
 	if err := l.flush(); err != nil {
 		return nil, err
 	}
-	first, body, err := l.next(time.Now().Add(l.patience))
+	first, body, err := l.next(time.Now().Add(l.timeout))
 	if err == nil && first != want {
 		err = fmt.Errorf("got packet %#x, want %#x", first, want)
 	}
 	return body, err
 }
 
-// subscribe gives the code of the SUBACK. Nothing may have been sent to the client
+// subscribe returns the code of the SUBACK. Nothing may have been sent to the client
 // yet.
 func (l *link) subscribe(filter string, qos byte) (byte, error) {
 	l.out = packet.AppendSubscribe(l.out, 1, filter, qos)
@@ -91,11 +91,11 @@ func (l *link) subscribe(filter string, qos byte) (byte, error) {
 }
 
 func (l *link) close() {
-	l.forget()
+	l.stopAfter()
 	l.conn.Close()
 }
 
-// flush writes what was gathered.
+// flush writes what was buffered.
 func (l *link) flush() error {
 	if len(l.out) == 0 {
 		return nil
@@ -108,7 +108,7 @@ func (l *link) flush() error {
 	return err
 }
 
-// next reads a packet. After the deadline it gives os.ErrDeadlineExceeded, and
+// next reads a packet. After the deadline it returns os.ErrDeadlineExceeded, and
 // may be called again.
 func (l *link) next(deadline time.Time) (first byte, body []byte, err error) {
 	if err := l.conn.SetReadDeadline(deadline); err != nil {

@@ -11,7 +11,7 @@ import (
 // brokers become a cluster afterwards.
 func TestClusterModesRefused(t *testing.T) {
 	t.Parallel()
-	c := gather(t, 2)
+	c := startCluster(t, 2)
 	c.machines[1].add(t, "only-on-2")
 	before := []string{c.machines[0].access(t), c.machines[1].access(t)}
 	for mode, want := range map[string]struct {
@@ -34,7 +34,7 @@ func TestClusterModesRefused(t *testing.T) {
 	}
 	wantApart(t, c.machines[0], c.machines[1], "refused")
 	c.create(t)
-	wantSame(t, c.machines...)
+	awaitSame(t, c.machines...)
 }
 
 // TestClusterNeedsPort asks a broker that has no cluster port.
@@ -43,7 +43,7 @@ func TestClusterNeedsPort(t *testing.T) {
 	m := newMachine(t, 1)
 	m.run = serve(t, m.dir, configured(settings{"BROKER_LISTEN": m.mqtt}))
 	m.api = root(t, m.run)
-	c := &club{machines: []*machine{m}, console: m.api, brokers: map[int]string{1: m.api.embedded}}
+	c := &cluster{machines: []*machine{m}, console: m.api, brokers: map[int]string{1: m.api.embedded}}
 	if got := m.api.capabilities(t, m.api.embedded); slices.Contains(got, "cluster") {
 		t.Errorf("capabilities: got %v", got)
 	}

@@ -12,23 +12,23 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// TestCluster takes brokers of three machines from nothing through the life of a
-// cluster: they begin to share their access control, change it everywhere, a
-// fourth comes, one goes, and in the end each is alone again with its data.
+// TestCluster goes through the life of a cluster: three brokers start to share their
+// access control, change it through every node, a fourth joins, one leaves, and in the
+// end each is alone again with its data.
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	c := gather(t, 3)
+	c := startCluster(t, 3)
 	first, second := c.machines[0], c.machines[1]
 	first.api.sensor(t, "pump-7", "secret")
 	second.add(t, "only-on-2")
 	before := first.access(t)
 	c.create(t)
-	wantSame(t, c.machines...)
+	awaitSame(t, c.machines...)
 	if got := first.access(t); got != before {
 		t.Errorf("the cluster's access control is not that of its first node:\n got %s\nwant %s", got, before)
 	}
 	if letsIn(t, second.mqtt, "only-on-2", passwordOf("only-on-2")) || !letsIn(t, second.mqtt, "pump-7", "secret") {
-		t.Error("the second node goes on with its own clients")
+		t.Error("the second node continues with its own clients")
 	}
 	for _, m := range c.machines {
 		changeThrough(t, c, m)
@@ -36,13 +36,13 @@ func TestCluster(t *testing.T) {
 	c.wantCutOffEverywhere(t)
 	c.joinFourth(t)
 	c.leaveSecond(t)
-	c.bringBack(t, c.machines[1])
+	c.restoreWithoutBroker(t, c.machines[1])
 	c.dissolve(t)
 }
 
-// changeThrough changes the access control through one node, by each of its doors.
+// changeThrough changes the access control through one node, by each of its APIs.
 // What it acknowledged is in force on it, and soon on all.
-func changeThrough(t *testing.T, c *club, m *machine) {
+func changeThrough(t *testing.T, c *cluster, m *machine) {
 	t.Helper()
 	name := fmt.Sprint("via-", m.id)
 	m.api.must(t, "POST", m.api.at("/roles"), object{"rolename": name, "acls": []object{
@@ -50,7 +50,7 @@ func changeThrough(t *testing.T, c *club, m *machine) {
 	m.add(t, name)
 	m.ctrl(t, "addClientRole", name, name, "5")
 	m.wantMay(t, name)
-	control := newControlDoor(t, m.run, name)
+	control := newControlAPI(t, m.run, name)
 	control.create(object{"username": name + "-control", "password": passwordOf(name + "-control"), "roles": []object{{"rolename": name}}})
 	for i := range 5 {
 		user := fmt.Sprintf("%s-ctrl-%d", name, i)
@@ -61,13 +61,13 @@ func changeThrough(t *testing.T, c *club, m *machine) {
 	for _, user := range []string{name, name + "-control", name + "-ctrl-4"} {
 		wantEverywhere(t, user, c.machines...)
 	}
-	wantSame(t, c.machines...)
+	awaitSame(t, c.machines...)
 	for _, other := range c.machines {
 		other.wantMay(t, name)
 	}
 }
 
-// ctrl has mosquitto_ctrl do a command of dynamic security at the machine's broker.
+// ctrl runs a command of mosquitto_ctrl dynsec at the machine's broker.
 func (m *machine) ctrl(t testing.TB, args ...string) {
 	t.Helper()
 	got := finish(t, tool(t, "mosquitto_ctrl", m.mqtt, mqttAdmin, mqttPassword, append([]string{"dynsec"}, args...)...))
@@ -92,7 +92,7 @@ func (m *machine) wantMay(t testing.TB, role string, usernames ...string) {
 	}
 }
 
-// subscribes gives the code that a client's subscription is answered with. A
+// subscribes returns the code of the SUBACK of a client. A
 // client that logs in right after its rights changed may be refused or cut off once,
 // for the rights that it had before.
 func (m *machine) subscribes(t testing.TB, username, filter string) (code byte) {
@@ -111,11 +111,11 @@ func (m *machine) subscribes(t testing.TB, username, filter string) (code byte) 
 
 // wantCutOffEverywhere changes clients through the leader while they are connected
 // to a follower, which cuts them off.
-func (c *club) wantCutOffEverywhere(t *testing.T) {
+func (c *cluster) wantCutOffEverywhere(t *testing.T) {
 	t.Helper()
 	leader, followers := c.leading(t)
 	for _, f := range followers {
-		user := fmt.Sprint("guest-", f.id)
+		user := fmt.Sprint("disabled-", f.id)
 		leader.add(t, user)
 		wantEverywhere(t, user, f)
 		d := join(t, f.mqtt, user, passwordOf(user))
@@ -129,18 +129,18 @@ func (c *club) wantCutOffEverywhere(t *testing.T) {
 	}
 }
 
-// joinFourth adds a machine, whose own access control gives way.
-func (c *club) joinFourth(t *testing.T) {
+// joinFourth adds a machine, whose own access control is replaced.
+func (c *cluster) joinFourth(t *testing.T) {
 	t.Helper()
 	m := newMachine(t, 4)
-	steady(t, m)
+	withSteadyLeader(t, m)
 	m.start(t)
 	m.add(t, "only-on-4")
 	c.connect(t, m)
 	c.join(t, m)
 	c.machines = append(c.machines, m)
 	c.await(t, "active", c.machines...)
-	wantSame(t, c.machines...)
+	awaitSame(t, c.machines...)
 	if m.knows(t, "only-on-4") {
 		t.Error("the node that joined keeps a client of its own")
 	}
@@ -148,8 +148,8 @@ func (c *club) joinFourth(t *testing.T) {
 	wantEverywhere(t, "via-4", c.machines...)
 }
 
-// leaveSecond takes a machine out. It keeps what there is, and changes it alone.
-func (c *club) leaveSecond(t *testing.T) {
+// leaveSecond removes a machine. It keeps the access control, and changes it alone.
+func (c *cluster) leaveSecond(t *testing.T) {
 	t.Helper()
 	m := c.machines[1]
 	c.console.must(t, "PUT", c.at("/leave"), object{"nodeid": m.id}, nil)
@@ -157,12 +157,12 @@ func (c *club) leaveSecond(t *testing.T) {
 	c.await(t, "active", c.machines...)
 	wantEverywhere(t, "via-4", m)
 	wantApart(t, m, c.machines[0], "left")
-	wantSame(t, c.machines...)
+	awaitSame(t, c.machines...)
 }
 
-// bringBack has a machine lose what its broker knew and keep the rest, as after its
-// service's database alone was brought back from a copy, and join again.
-func (c *club) bringBack(t *testing.T, m *machine) {
+// restoreWithoutBroker deletes what a machine's broker stored and keeps the rest, as after
+// only the service's database was restored from a backup, and joins the machine again.
+func (c *cluster) restoreWithoutBroker(t *testing.T, m *machine) {
 	t.Helper()
 	m.run.stop(t)
 	for _, pattern := range []string{"broker.db*", "cluster"} {
@@ -183,11 +183,11 @@ func (c *club) bringBack(t *testing.T, m *machine) {
 	c.rejoin(t, m)
 	m.add(t, "brought-back")
 	wantEverywhere(t, "brought-back", c.machines...)
-	wantSame(t, c.machines...)
+	awaitSame(t, c.machines...)
 }
 
-// rejoin makes a machine that lost its data a node again.
-func (c *club) rejoin(t testing.TB, m *machine) {
+// rejoin adds a machine that lost its data to the cluster again.
+func (c *cluster) rejoin(t testing.TB, m *machine) {
 	t.Helper()
 	suite.WaitFor(t, "the console has reached the broker again", func() bool { return c.console.connected(t, c.brokers[m.id]) })
 	began := time.Now()
@@ -197,8 +197,8 @@ func (c *club) rejoin(t testing.TB, m *machine) {
 	t.Logf("node %d without its data: answered after %v, a node again after %v", m.id, answered, since(began))
 }
 
-// wantApart makes sure that each of two machines changes by itself. If they shared
-// an order of changes, who acknowledges the later one would know the earlier one.
+// wantApart checks that each of two machines changes by itself. If they shared a log,
+// the one that acknowledges the later change would know the earlier one.
 func wantApart(t testing.TB, a, b *machine, occasion string) {
 	t.Helper()
 	for _, m := range [][2]*machine{{a, b}, {b, a}} {
@@ -211,9 +211,9 @@ func wantApart(t testing.TB, a, b *machine, occasion string) {
 	}
 }
 
-// dissolve ends the cluster. Every machine goes on alone with what there was, also
-// after a restart.
-func (c *club) dissolve(t *testing.T) {
+// dissolve ends the cluster. Every machine continues alone with its data, also after a
+// restart.
+func (c *cluster) dissolve(t *testing.T) {
 	t.Helper()
 	var answer struct{ Deleted bool }
 	c.console.must(t, "DELETE", c.at("?clustername=plant"), nil, &answer)
@@ -223,7 +223,7 @@ func (c *club) dissolve(t *testing.T) {
 	if got := c.console.text(t, c.console.inProject("/clusters")); got != "[]" {
 		t.Errorf("clusters: got %s, want none", got)
 	}
-	wantSame(t, c.machines...)
+	awaitSame(t, c.machines...)
 	for i, m := range c.machines {
 		wantApart(t, m, c.machines[(i+1)%len(c.machines)], fmt.Sprint("dissolved-", i))
 	}

@@ -13,39 +13,39 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// note is a message: the nth of a publisher.
-type note struct{ publisher, n int }
+// message is the nth message of a publisher.
+type message struct{ publisher, n int }
 
-// payload and readNote write and read it.
-func (m note) payload() []byte { return fmt.Appendf(nil, "%d/%d", m.publisher, m.n) }
+// payload and readMessage encode and decode it.
+func (m message) payload() []byte { return fmt.Appendf(nil, "%d/%d", m.publisher, m.n) }
 
-func readNote(payload []byte) (m note, ok bool) {
+func readMessage(payload []byte) (m message, ok bool) {
 	n, err := fmt.Sscanf(string(payload), "%d/%d", &m.publisher, &m.n)
 	return m, n == 2 && err == nil && string(m.payload()) == string(payload)
 }
 
-// traffic is clients that publish numbered messages and clients that get them, on
-// a cluster whose nodes fail. Each client knows what it was promised.
+// traffic is clients that publish numbered messages and clients that receive them, on
+// a cluster whose nodes fail. Each client knows what was acknowledged to it.
 type traffic struct {
-	ctx        context.Context // of all connections
-	stop       context.CancelFunc
-	finish     chan struct{} // closed when nothing new is to be published
-	again      bool          // QoS 2 may come twice where the process of a publisher's node ends
-	clients    sync.WaitGroup
-	publishing sync.WaitGroup
+	ctx             context.Context // of all connections
+	stop            context.CancelFunc
+	finish          chan struct{} // closed when nothing new is to be published
+	allowDuplicates bool          // QoS 2 may come twice where the process of a publisher's node ends
+	clients         sync.WaitGroup
+	publishing      sync.WaitGroup
 
-	mu         sync.Mutex // guards the fields below
-	publishers []*sender
-	readers    []*reader
-	complaints []string
-	acked      int // in all
+	mu          sync.Mutex // guards the fields below
+	publishers  []*sender
+	subscribers []*subscriber
+	violations  []string
+	acked       int // in all
 }
 
 // worker is the client as which traffic logs in: it may do anything below traffic/
 // and below cross/.
 const worker = "worker"
 
-// newTraffic makes its client, through a machine, for all machines.
+// newTraffic creates its client, through a machine, for all machines.
 func newTraffic(t testing.TB, m *machine, all ...*machine) *traffic {
 	t.Helper()
 	acls := []object{}
@@ -56,7 +56,7 @@ func newTraffic(t testing.TB, m *machine, all ...*machine) *traffic {
 	}
 	m.api.must(t, "POST", m.api.at("/roles"), object{"rolename": worker, "acls": acls}, nil)
 	m.api.must(t, "POST", m.api.at("/clients"), object{"username": worker, "password": passwordOf(worker), "roles": []object{{"rolename": worker}}}, nil)
-	wantSame(t, append(all, m)...)
+	awaitSame(t, append(all, m)...)
 	tr := &traffic{finish: make(chan struct{})}
 	tr.ctx, tr.stop = context.WithCancel(t.Context())
 	t.Cleanup(tr.end)
@@ -68,12 +68,12 @@ func (tr *traffic) end() {
 	tr.clients.Wait()
 }
 
-// complain notes what is wrong; of much only the beginning.
-func (tr *traffic) complain(format string, args ...any) {
+// report notes a violation, up to a number of them.
+func (tr *traffic) report(format string, args ...any) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()
-	if len(tr.complaints) < 20 {
-		tr.complaints = append(tr.complaints, time.Now().Format("15:04:05.000 ")+fmt.Sprintf(format, args...))
+	if len(tr.violations) < 20 {
+		tr.violations = append(tr.violations, time.Now().Format("15:04:05.000 ")+fmt.Sprintf(format, args...))
 	}
 }
 
@@ -84,32 +84,32 @@ func (tr *traffic) acknowledged() int {
 }
 
 // more waits until that many more messages are acknowledged.
-func (tr *traffic) more(t testing.TB, n int) {
+func (tr *traffic) awaitAcknowledged(t testing.TB, n int) {
 	t.Helper()
 	from := tr.acknowledged()
 	suite.WaitFor(t, "messages are acknowledged", func() bool { return tr.acknowledged() >= from+n })
 }
 
-// places are the addresses at which a client may be served.
-type places []string
+// addresses are where a client may be served.
+type addresses []string
 
-func clientAddresses(machines ...*machine) (p places) {
+func clientAddresses(machines ...*machine) (p addresses) {
 	for _, m := range machines {
 		p = append(p, m.mqtt)
 	}
 	return p
 }
 
-// connect tries one place after the other until it is let in. A node that lost its
-// data refuses everybody until it is one again. It is nil when the context ends.
-func (tr *traffic) connect(name string, p places) *link { return tr.connectFrom(0, name, p) }
+// connect tries one address after the other until it is accepted. A node that lost its
+// data refuses all clients until it is one again. It returns nil when the context ends.
+func (tr *traffic) connect(name string, p addresses) *link { return tr.connectFrom(0, name, p) }
 
-// connectFrom is connect that begins with the nth place.
-func (tr *traffic) connectFrom(n int, name string, p places) *link {
+// connectFrom is connect that begins with the nth address.
+func (tr *traffic) connectFrom(n int, name string, p addresses) *link {
 	again := time.NewTicker(5 * time.Millisecond)
 	defer again.Stop()
 	for i := n; ; i++ {
-		l, err := attachAs(tr.ctx, p[i%len(p)], packet.Login{ClientID: name, Username: worker, Password: passwordOf(worker)})
+		l, err := connectMQTT(tr.ctx, p[i%len(p)], packet.Login{ClientID: name, Username: worker, Password: passwordOf(worker)})
 		if err == nil {
 			return l
 		}
@@ -121,44 +121,44 @@ func (tr *traffic) connectFrom(n int, name string, p places) *link {
 	}
 }
 
-// sender publishes numbered messages and forgets none before it is acknowledged
-// to the end, as the standard has it for a session that is kept [MQTT-4.4.0-1].
+// sender publishes numbered messages and sends each again until its handshake is
+// complete, as a persistent session must [MQTT-4.4.0-1].
 type sender struct {
 	*traffic
-	number  int
-	qos     byte
-	retain  bool // to a topic that keeps the last one
-	at      places
-	next    int // to be sent for the first time
-	id      uint16
-	flights []flight
-	kept    bool // something was acknowledged in its session
+	number     int
+	qos        byte
+	retain     bool // its messages are retained
+	at         addresses
+	next       int // to be sent for the first time
+	id         uint16
+	inflight   []inflightMessage
+	hasSession bool // something was acknowledged in its session
 
 	// Guarded by traffic.mu:
-	last    time.Time     // of the last acknowledgement
-	longest time.Duration // between two of them
-	sent    int
-	done    int // acknowledged to the end, in order
+	last         time.Time     // of the last acknowledgement
+	longest      time.Duration // between two of them
+	sent         int
+	acknowledged int // whose handshake is complete, in order
 }
 
-// flight is a message that is on its way.
-type flight struct {
-	note
+// inflightMessage is a message whose handshake is not complete.
+type inflightMessage struct {
+	message
 	id       uint16
 	released bool // PUBREC came
 }
 
-// window is how many messages of a sender are on their way at most, beat how often
-// it sends one, and tired how long it waits for an acknowledgement before it
-// connects anew.
+// window is how many messages of a sender are in flight at most, sendInterval how often
+// it sends one, and ackTimeout how long it waits for an acknowledgement before it
+// connects again.
 const (
-	window = 8
-	beat   = 5 * time.Millisecond
-	tired  = 10 * time.Second
+	window       = 8
+	sendInterval = 5 * time.Millisecond
+	ackTimeout   = 10 * time.Second
 )
 
-// publish has one more client publish, served at one of the places.
-func (tr *traffic) publish(qos byte, retain bool, at places) *sender {
+// publish starts one more publisher, served at one of the addresses.
+func (tr *traffic) publish(qos byte, retain bool, at addresses) *sender {
 	tr.mu.Lock()
 	s := &sender{traffic: tr, number: len(tr.publishers), qos: qos, retain: retain, at: at, last: time.Now()}
 	tr.publishers = append(tr.publishers, s)
@@ -183,32 +183,32 @@ func (tr *traffic) publish(qos byte, retain bool, at places) *sender {
 
 func (s *sender) topic() []byte { return fmt.Appendf(nil, "traffic/%d", s.number) }
 
-// serve uses one connection. Its error is the end of the connection, nil that
-// everything is done.
+// serve uses one connection. It returns nil when everything is done, and otherwise why
+// the connection has ended.
 func (s *sender) serve(l *link) error {
 	s.resume(l)
 	next := time.Now()
 	waiting := time.Now()
 	for {
 		over := isClosed(s.finish)
-		if over && len(s.flights) == 0 {
+		if over && len(s.inflight) == 0 {
 			l.out = packet.AppendEmpty(l.out, packet.Disconnect)
 			return l.flush()
 		}
-		if !over && len(s.flights) < window && !time.Now().Before(next) {
+		if !over && len(s.inflight) < window && !time.Now().Before(next) {
 			s.begin(l)
-			next = time.Now().Add(beat)
+			next = time.Now().Add(sendInterval)
 		}
 		if err := l.flush(); err != nil {
 			return err
 		}
-		first, body, err := l.next(time.Now().Add(beat))
+		first, body, err := l.next(time.Now().Add(sendInterval))
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			if len(s.flights) == 0 {
+			if len(s.inflight) == 0 {
 				waiting = time.Now()
 			}
-			if time.Since(waiting) > tired {
-				return errTired
+			if time.Since(waiting) > ackTimeout {
+				return errNoAck
 			}
 			continue
 		}
@@ -217,21 +217,21 @@ func (s *sender) serve(l *link) error {
 		}
 		waiting = time.Now()
 		if !s.take(l, first, packet.ReadID(body)) {
-			s.complain("sender %d got packet %#x of id %d while %+v are on their way", s.number, first, packet.ReadID(body), s.flights)
-			return errTired
+			s.report("sender %d got packet %#x of id %d while %+v are in flight", s.number, first, packet.ReadID(body), s.inflight)
+			return errNoAck
 		}
 	}
 }
 
-var errTired = errors.New("nothing is acknowledged any more")
+var errNoAck = errors.New("nothing is acknowledged any more")
 
-// resume sends again what is on its way, in the same order [MQTT-4.6.0-1].
+// resume sends again what is in flight, in the same order [MQTT-4.6.0-1].
 func (s *sender) resume(l *link) {
-	if !l.present && s.kept {
-		s.complain("sender %d: its session is gone, with %+v on their way", s.number, s.flights)
+	if !l.present && s.hasSession {
+		s.report("sender %d: its session does not exist any more, with %+v in flight", s.number, s.inflight)
 	}
-	for i := range s.flights {
-		f := &s.flights[i]
+	for i := range s.inflight {
+		f := &s.inflight[i]
 		f.released = f.released && l.present
 		if f.released {
 			l.out = packet.AppendAck(l.out, packet.Pubrel, f.id)
@@ -246,46 +246,46 @@ func (s *sender) begin(l *link) {
 	if s.id++; s.id == 0 {
 		s.id = 1
 	}
-	s.flights = append(s.flights, flight{note: note{s.number, s.next}, id: s.id})
+	s.inflight = append(s.inflight, inflightMessage{message: message{s.number, s.next}, id: s.id})
 	s.next++
 	s.mu.Lock()
 	s.sent = s.next
 	s.mu.Unlock()
-	s.send(l, s.flights[len(s.flights)-1], false)
+	s.send(l, s.inflight[len(s.inflight)-1], false)
 }
 
-func (s *sender) send(l *link, f flight, again bool) {
+func (s *sender) send(l *link, f inflightMessage, again bool) {
 	l.out = packet.AppendPublish(l.out, packet.Message{Topic: s.topic(), Payload: f.payload(), ID: f.id, QoS: s.qos, Retain: s.retain, Dup: again})
 }
 
-// take takes an acknowledgement, each of which must come in the order of the
-// messages [MQTT-4.6.0-2], [MQTT-4.6.0-3]. It tells whether it is one.
+// take processes an acknowledgement, each of which must come in the order of the
+// messages [MQTT-4.6.0-2], [MQTT-4.6.0-3]. It reports whether the packet is one.
 func (s *sender) take(l *link, first byte, id uint16) bool {
 	released := 0
-	for released < len(s.flights) && s.flights[released].released {
+	for released < len(s.inflight) && s.inflight[released].released {
 		released++
 	}
 	switch {
-	case first == packet.Puback && s.qos == 1 && len(s.flights) > 0 && s.flights[0].id == id:
+	case first == packet.Puback && s.qos == 1 && len(s.inflight) > 0 && s.inflight[0].id == id:
 		s.finished()
-	case first == packet.Pubrec && s.qos == 2 && released < len(s.flights) && s.flights[released].id == id:
-		s.flights[released].released = true
+	case first == packet.Pubrec && s.qos == 2 && released < len(s.inflight) && s.inflight[released].id == id:
+		s.inflight[released].released = true
 		l.out = packet.AppendAck(l.out, packet.Pubrel, id)
-	case first == packet.Pubcomp && s.qos == 2 && released > 0 && s.flights[0].id == id:
+	case first == packet.Pubcomp && s.qos == 2 && released > 0 && s.inflight[0].id == id:
 		s.finished()
 	default:
 		return false
 	}
-	s.kept = true
+	s.hasSession = true
 	return true
 }
 
-// finished forgets the first message.
+// finished removes the first message, whose handshake is complete.
 func (s *sender) finished() {
-	s.flights = s.flights[1:]
+	s.inflight = s.inflight[1:]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.done++
+	s.acknowledged++
 	s.traffic.acked++
 	s.longest = max(s.longest, time.Since(s.last))
 	s.last = time.Now()

@@ -50,7 +50,7 @@ func TestConfigCheck(t *testing.T) {
 	}
 }
 
-// TestUnknownCommandIsRefused gives command lines that cannot be understood.
+// TestUnknownCommandIsRefused returns command lines that cannot be understood.
 func TestUnknownCommandIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

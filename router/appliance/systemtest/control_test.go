@@ -95,7 +95,7 @@ var subcommands = []string{
 	"nosuchCommand",
 }
 
-// TestMosquittoCtrl gives the same subcommands to this broker and to a real
+// TestMosquittoCtrl returns the same subcommands to this broker and to a real
 // Mosquitto: the tool must not show a difference. Then the API tells the result.
 func TestMosquittoCtrl(t *testing.T) {
 	t.Parallel()

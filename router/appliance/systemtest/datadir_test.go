@@ -226,7 +226,7 @@ func TestDamageIsFound(t *testing.T) {
 	write(t, path, whole)
 	overwrite(t, path, "access_client_roles_by_role")
 	again := launch(t, dir, configured(nil))
-	wantDamageTold(t, again, path)
+	wantDamageLogged(t, again, path)
 }
 
 // TestDamageWhileRunning overwrites a page of a service that runs.
@@ -237,10 +237,10 @@ func TestDamageWhileRunning(t *testing.T) {
 	p := serve(t, dir, configured(settings{"DATA_CHECK_INTERVAL": "1s"}))
 	path := filepath.Join(dir, "broker.db")
 	overwrite(t, path, "ban")
-	wantDamageTold(t, p, path)
+	wantDamageLogged(t, p, path)
 }
 
-func wantDamageTold(t *testing.T, p *service, path string) {
+func wantDamageLogged(t *testing.T, p *service, path string) {
 	t.Helper()
 	p.awaitReady(t)
 	r := root(t, p)
@@ -254,7 +254,7 @@ func wantDamageTold(t *testing.T, p *service, path string) {
 	p.Kill()
 }
 
-// rootPage gives the page at which a table begins.
+// rootPage returns the page at which a table begins.
 func rootPage(t *testing.T, path, table string) (page int) {
 	t.Helper()
 	d, err := sql.Open("sqlite", path)

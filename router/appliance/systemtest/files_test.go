@@ -13,13 +13,13 @@ import (
 	"testing"
 )
 
-// dataDir names a data directory that is not there yet.
+// dataDir returns the path of a data directory that does not exist yet.
 func dataDir(t testing.TB) string {
 	t.Helper()
 	return filepath.Join(t.TempDir(), "data")
 }
 
-// read gives a file that must be there.
+// read returns the content of a file.
 func read(t testing.TB, path string) string {
 	t.Helper()
 	b, err := os.ReadFile(path)
@@ -46,8 +46,8 @@ func mode(t testing.TB, path string) fs.FileMode {
 	return info.Mode()
 }
 
-// snapshot gives every file below a directory with its mode and a sum of its
-// content; the directory itself need not be there. The lock is left out: it
+// snapshot returns every file below a directory with its mode and a sum of its
+// content; the directory itself need not exist. The lock is left out: it
 // holds nothing.
 func snapshot(t testing.TB, dir string) map[string]string {
 	t.Helper()

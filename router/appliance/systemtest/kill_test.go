@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,28 +17,14 @@ import (
 )
 
 // kills is how often TestCampaignKill kills the service: SIGNALBOX_TEST_KILLS, or a few.
-func kills(t *testing.T) int { t.Helper(); return fromEnvironment(t, "SIGNALBOX_TEST_KILLS", 10) }
-
-// fromEnvironment gives how often something is done.
-func fromEnvironment(t *testing.T, name string, otherwise int) int {
-	t.Helper()
-	text := os.Getenv(name)
-	if text == "" {
-		return otherwise
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 {
-		t.Fatalf("%s: %q is no number of times", name, text)
-	}
-	return n
-}
+func kills(t *testing.T) int { t.Helper(); return max(1, suite.FromEnvironment(t, "SIGNALBOX_TEST_KILLS", 10)) }
 
 // TestCampaignKill kills the service again and again while it acknowledges writes over
 // the HTTP API and over $CONTROL. After each restart everything that was
 // acknowledged is there, and what was not is there as a whole or not at all.
 func TestCampaignKill(t *testing.T) {
 	t.Parallel()
-	c := &campaign{dir: dataDir(t), all: newLedger(0), random: suite.Rand(t)}
+	c := &killCampaign{dir: dataDir(t), all: newExpectedState(0), random: suite.Rand(t)}
 	p := serve(t, c.dir, configured(nil))
 	c.root = root(t, p)
 	for n := kills(t); c.kills < n && !t.Failed(); {
@@ -52,11 +37,11 @@ func TestCampaignKill(t *testing.T) {
 }
 
 // campaign is many rounds of writing and killing on one data directory.
-type campaign struct {
+type killCampaign struct {
 	random *rand.Rand
 	dir    string
-	root   *caller // its session outlives the kills
-	all    *ledger // of the clients of all rounds
+	root   *caller        // its session survives the kills
+	all    *expectedState // of the clients of all rounds
 	rounds int
 	kills  int
 
@@ -66,11 +51,11 @@ type campaign struct {
 }
 
 // round writes, kills after n acknowledgements, starts again and compares.
-func (c *campaign) round(t *testing.T, p *service, n int) *service {
+func (c *killCampaign) round(t *testing.T, p *service, n int) *service {
 	t.Helper()
 	c.rounds++
 	prefix := fmt.Sprintf("r%04d", c.rounds)
-	l := newLedger(n)
+	l := newExpectedState(n)
 	var writers sync.WaitGroup
 	c.startWriters(t, p, l, prefix, &writers)
 	l.await(t)
@@ -83,13 +68,13 @@ func (c *campaign) round(t *testing.T, p *service, n int) *service {
 }
 
 // startWriters prepares what they share and lets them go.
-func (c *campaign) startWriters(t *testing.T, p *service, l *ledger, prefix string, writers *sync.WaitGroup) {
+func (c *killCampaign) startWriters(t *testing.T, p *service, l *expectedState, prefix string, writers *sync.WaitGroup) {
 	t.Helper()
-	api := apiDoor{t, t.Context(), c.root}
-	control := []*controlDoor{newControlDoor(t, p, "one"), newControlDoor(t, p, "two")}
+	api := httpAPI{t, t.Context(), c.root}
+	control := []*controlAPI{newControlAPI(t, p, "one"), newControlAPI(t, p, "two")}
 	control[0].send("createRole", object{"rolename": prefix})
 	api.send("POST", api.at("/groups"), object{"groupname": prefix})
-	for i, d := range []door{api, api, control[0], control[1]} {
+	for i, d := range []accessAPI{api, api, control[0], control[1]} {
 		writer := "w" + strconv.Itoa(i)
 		api.send("POST", api.at("/roles"), object{"rolename": prefix + "-" + writer})
 		writers.Go(func() { work(l, d, prefix, writer) })
@@ -99,7 +84,7 @@ func (c *campaign) startWriters(t *testing.T, p *service, l *ledger, prefix stri
 
 // restart starts the service after a kill. Now and then it is killed once more
 // while it starts.
-func (c *campaign) restart(t *testing.T) *service {
+func (c *killCampaign) restart(t *testing.T) *service {
 	t.Helper()
 	if c.random.IntN(5) == 0 {
 		p := launch(t, c.dir, configured(nil))
@@ -119,8 +104,8 @@ func (c *campaign) restart(t *testing.T) *service {
 	return p
 }
 
-// compare holds what is there against what was promised in the last round.
-func (c *campaign) compare(t *testing.T, p *service, l *ledger, prefix string) {
+// compare compares what exists with what was acknowledged in the last round.
+func (c *killCampaign) compare(t *testing.T, p *service, l *expectedState, prefix string) {
 	t.Helper()
 	c.acknowledged += l.acknowledged()
 	clients := c.clients(t, prefix)
@@ -128,24 +113,24 @@ func (c *campaign) compare(t *testing.T, p *service, l *ledger, prefix string) {
 	for name, record := range clients {
 		present[name] = true
 		if diff := cmp.Diff(normal(t, wantClient(prefix, name)), record); diff != "" {
-			t.Errorf("client %s is half there (-want +got):\n%s", name, diff)
+			t.Errorf("client %s is incomplete (-want +got):\n%s", name, diff)
 		}
 	}
-	if lost, stray := l.complaints(present); len(lost)+len(stray) > 0 {
+	if lost, stray := l.differences(present); len(lost)+len(stray) > 0 {
 		t.Errorf("after kill %d: lost %v, stray %v", c.kills, lost, stray)
 	}
-	l.settle(present)
+	l.resolve(present)
 	c.compareGroup(t, prefix, clients)
 	c.compareRoles(t, prefix, l)
 	c.tryPassword(t, p, clients)
 	c.dropProjects(t, prefix, l)
-	c.all.join(l)
+	c.all.merge(l)
 }
 
 // record is a record of the API without what a restart changes.
 type record map[string]any
 
-// normal gives a value as JSON makes it.
+// normal returns a value as JSON decodes it.
 func normal(t *testing.T, v any) (r record) {
 	t.Helper()
 	b, err := json.Marshal(v)
@@ -158,8 +143,8 @@ func normal(t *testing.T, v any) (r record) {
 	return r
 }
 
-// listed gives the records of a kind whose name begins with prefix.
-func (c *campaign) listed(t *testing.T, kind, nameMember, prefix string) map[string]record {
+// listed returns the records of a kind whose name begins with prefix.
+func (c *killCampaign) listed(t *testing.T, kind, nameMember, prefix string) map[string]record {
 	t.Helper()
 	var list []record
 	c.root.must(t, "GET", c.root.at("/"+kind+"?filterMode=startsWith&filterValue="+prefix), nil, &list)
@@ -170,7 +155,7 @@ func (c *campaign) listed(t *testing.T, kind, nameMember, prefix string) map[str
 	return byName
 }
 
-func (c *campaign) clients(t *testing.T, prefix string) map[string]record {
+func (c *killCampaign) clients(t *testing.T, prefix string) map[string]record {
 	t.Helper()
 	clients := c.listed(t, "clients", "username", prefix)
 	for _, r := range clients {
@@ -181,7 +166,7 @@ func (c *campaign) clients(t *testing.T, prefix string) map[string]record {
 }
 
 // compareGroup makes sure that group and clients agree on who is a member.
-func (c *campaign) compareGroup(t *testing.T, prefix string, clients map[string]record) {
+func (c *killCampaign) compareGroup(t *testing.T, prefix string, clients map[string]record) {
 	t.Helper()
 	group := c.listed(t, "groups", "groupname", prefix)[prefix]
 	members, _ := group["clients"].([]any)
@@ -197,7 +182,7 @@ func (c *campaign) compareGroup(t *testing.T, prefix string, clients map[string]
 
 // compareRoles makes sure that each writer's role is as its last acknowledged
 // revision, or the one after it, left it.
-func (c *campaign) compareRoles(t *testing.T, prefix string, l *ledger) {
+func (c *killCampaign) compareRoles(t *testing.T, prefix string, l *expectedState) {
 	t.Helper()
 	for name, got := range c.listed(t, "roles", "rolename", prefix+"-") {
 		delete(got, "allowwildcardsubs")
@@ -220,7 +205,7 @@ func (c *campaign) compareRoles(t *testing.T, prefix string, l *ledger) {
 
 // tryPassword logs a client of the round in: the hash is stored elsewhere
 // than the record.
-func (c *campaign) tryPassword(t *testing.T, p *service, clients map[string]record) {
+func (c *killCampaign) tryPassword(t *testing.T, p *service, clients map[string]record) {
 	t.Helper()
 	for name := range clients {
 		if _, err := logInAs(t, p.MQTT, name+"-id", name, passwordOf(name)); err != nil {
@@ -230,9 +215,9 @@ func (c *campaign) tryPassword(t *testing.T, p *service, clients map[string]reco
 	}
 }
 
-// projects gives the names of the round's projects, and makes sure that each
+// projects returns the names of the round's projects, and makes sure that each
 // has its owner.
-func (c *campaign) projects(t *testing.T, prefix string) map[string]bool {
+func (c *killCampaign) projects(t *testing.T, prefix string) map[string]bool {
 	t.Helper()
 	present := map[string]bool{}
 	for name, id := range c.projectIDs(t, prefix) {
@@ -243,13 +228,13 @@ func (c *campaign) projects(t *testing.T, prefix string) map[string]bool {
 		}
 		c.root.must(t, "GET", "/api/projects/"+id, nil, &project)
 		if project.Role != "admin" || project.Owner.UserID == "" || project.Owner.Name == "" {
-			t.Errorf("project %s is half there: %+v", name, project)
+			t.Errorf("project %s is incomplete: %+v", name, project)
 		}
 	}
 	return present
 }
 
-func (c *campaign) projectIDs(t *testing.T, prefix string) map[string]string {
+func (c *killCampaign) projectIDs(t *testing.T, prefix string) map[string]string {
 	t.Helper()
 	var list []struct{ ID, Name string }
 	c.root.must(t, "GET", "/api/projects", nil, &list)
@@ -263,16 +248,16 @@ func (c *campaign) projectIDs(t *testing.T, prefix string) map[string]string {
 }
 
 // dropProjects deletes the round's projects, so that listing them stays cheap.
-func (c *campaign) dropProjects(t *testing.T, prefix string, l *ledger) {
+func (c *killCampaign) dropProjects(t *testing.T, prefix string, l *expectedState) {
 	t.Helper()
 	for name, id := range c.projectIDs(t, prefix) {
 		c.root.must(t, "DELETE", "/api/projects/"+id, nil, nil)
-		l.fates[name] = gone
+		l.records[name] = deleted
 	}
 }
 
 // compareAll looks at the clients and projects of all rounds once more.
-func (c *campaign) compareAll(t *testing.T) {
+func (c *killCampaign) compareAll(t *testing.T) {
 	t.Helper()
 	present := map[string]bool{}
 	for _, name := range c.root.names(t, "clients") {
@@ -282,7 +267,7 @@ func (c *campaign) compareAll(t *testing.T) {
 		present[name] = true
 	}
 	delete(present, mqttAdmin)
-	if lost, stray := c.all.complaints(present); len(lost)+len(stray) > 0 {
+	if lost, stray := c.all.differences(present); len(lost)+len(stray) > 0 {
 		t.Errorf("in the end: lost %v, stray %v", clip(lost), clip(stray))
 	}
 }

@@ -48,7 +48,7 @@ func newDevice(address string, options func(*mqtt.ClientOptions)) *device {
 	return d
 }
 
-// join is logIn for one that must get in.
+// join is logIn for a client that must be accepted.
 func join(t testing.TB, address, username, password string) *device {
 	t.Helper()
 	d, err := logIn(t, address, username, password)
@@ -58,7 +58,7 @@ func join(t testing.TB, address, username, password string) *device {
 	return d
 }
 
-// acknowledged ends the test unless the broker takes what was asked of it.
+// acknowledged ends the test unless the broker acknowledges.
 func acknowledged(t testing.TB, token mqtt.Token) {
 	t.Helper()
 	if !token.WaitTimeout(suite.HangLimit) {
@@ -79,14 +79,14 @@ func (d *device) wantCutOff(t testing.TB) {
 	}
 }
 
-// letsIn tells whether the broker takes these credentials.
+// letsIn reports whether the broker accepts these credentials.
 func letsIn(t testing.TB, address, username, password string) bool {
 	t.Helper()
 	_, err := logIn(t, address, username, password)
 	return err == nil
 }
 
-// subscribe gives the code of the SUBACK.
+// subscribe returns the code of the SUBACK.
 func (d *device) subscribe(t testing.TB, filter string) byte {
 	t.Helper()
 	token := d.Subscribe(filter, 1, nil).(*mqtt.SubscribeToken)

@@ -58,7 +58,7 @@ func withoutDebug(text string) string {
 	return kept.String()
 }
 
-// used gives a data directory that a service has used.
+// used returns a data directory that a service has used.
 func used(t *testing.T) string {
 	t.Helper()
 	dir := dataDir(t)
@@ -66,7 +66,7 @@ func used(t *testing.T) string {
 	return dir
 }
 
-// taken gives an address at which somebody listens.
+// taken returns an address at which somebody listens.
 func taken(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -27,7 +27,7 @@ const (
 // without the prefix. Those of a test go over these.
 type settings map[string]string
 
-// configFile is the setting that no variable of the environment gives.
+// configFile is the setting that is a flag instead of an environment variable.
 const configFile = ""
 
 // configured are settings under which nothing has to be generated.
@@ -39,7 +39,7 @@ func configured(more settings) settings {
 	return s
 }
 
-// environ gives the whole environment of a process on a data directory: free
+// environ returns the whole environment of a process on a data directory: free
 // ports of the loopback interface and cheap password hashes, where the test
 // says nothing else.
 func (s settings) environ(dir string) []string {

@@ -33,15 +33,15 @@ func TestStopUnderLoad(t *testing.T) {
 			p := serve(t, dir, configured(settings{"HTTP_LISTEN": ownAddress(t)}))
 			r := root(t, p)
 			r.sensor(t, "pump-7", "secret")
-			l, load := newLedger(100), load{t: t}
+			l, load := newExpectedState(100), load{t: t}
 			load.start(p, r, l)
 			l.await(t)
 			late, signalled := begin(t, r, "late"), time.Now()
-			l.asked("late")
+			l.pending("late")
 			p.Signal(s)
 			suite.WaitFor(t, "no more connections are taken", func() bool { return !accepts(p.API) })
 			if got, err := late.finish(); got == http.StatusNoContent {
-				l.promised("late", there)
+				l.acknowledge("late", created)
 			} else if err == nil || time.Since(signalled) < drainTime {
 				t.Errorf("a request in flight was answered %d, want 204: %v", got, err)
 			}
@@ -57,7 +57,7 @@ func TestStopUnderLoad(t *testing.T) {
 			}
 			delete(present, mqttAdmin)
 			delete(present, "pump-7")
-			if lost, stray := l.complaints(present); len(lost)+len(stray) > 0 {
+			if lost, stray := l.differences(present); len(lost)+len(stray) > 0 {
 				t.Errorf("lost %v, stray %v", lost, stray)
 			}
 		})
@@ -73,7 +73,7 @@ type load struct {
 	sync.WaitGroup
 }
 
-func (w *load) start(p *service, r *caller, l *ledger) {
+func (w *load) start(p *service, r *caller, l *expectedState) {
 	for i := range 3 {
 		w.Go(func() { w.createClients(r, l, fmt.Sprintf("http-%d", i)) })
 		d := join(w.t, p.MQTT, "pump-7", "secret")
@@ -83,12 +83,12 @@ func (w *load) start(p *service, r *caller, l *ledger) {
 
 // createClients uses a new connection each time: on one that is kept, the
 // service may hang up just as the next request is sent.
-func (w *load) createClients(r *caller, l *ledger, prefix string) {
+func (w *load) createClients(r *caller, l *expectedState, prefix string) {
 	c := *r
 	c.client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: suite.HangLimit}
 	for i := 0; ; i++ {
 		name := fmt.Sprintf("%s-%d", prefix, i)
-		l.asked(name)
+		l.pending(name)
 		status, answer, err := c.do(context.Background(), "POST", c.at("/clients"), object{"username": name})
 		if err != nil {
 			return
@@ -97,12 +97,12 @@ func (w *load) createClients(r *caller, l *ledger, prefix string) {
 			w.t.Errorf("create client: %d %s", status, answer)
 			return
 		}
-		l.promised(name, there)
+		l.acknowledge(name, created)
 	}
 }
 
 // publish sends messages that count as acknowledged with their PUBACK.
-func publish(d *device, l *ledger) {
+func publish(d *device, l *expectedState) {
 	for {
 		token := d.Publish("plant/temperature", 1, false, "21")
 		select {
@@ -156,7 +156,7 @@ func (f *inFlight) finish() (status int, err error) {
 	return response.StatusCode, nil
 }
 
-// ownAddress gives an address that no other process listens at, also after the
+// ownAddress returns an address that no other process listens at, also after the
 // service has ended.
 func ownAddress(t *testing.T) string { t.Helper(); return brokertest.FreePort(t, suite.Host()) }
 

@@ -73,7 +73,7 @@ func (f certificateFiles) put(t *testing.T, path, text string) {
 	}
 }
 
-// shown gives the subject of the certificate that a new connection is shown.
+// shown returns the subject of the certificate that a new connection is shown.
 func shown(t *testing.T, address string, ca *brokertest.CA) string {
 	t.Helper()
 	pool := x509.NewCertPool()

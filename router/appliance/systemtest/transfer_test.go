@@ -289,7 +289,7 @@ func withoutIndex(t *testing.T, document string) string {
 	return string(b)
 }
 
-// grants tells whether a subscription is granted.
+// grants reports whether a subscription is granted.
 func grants(t *testing.T, d *device, filter string) bool {
 	t.Helper()
 	return d.subscribe(t, filter) < 0x80

@@ -16,9 +16,9 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// door is a way to change the access control. Its methods tell whether the
-// change was acknowledged; false is what a caller sees of a service that dies.
-type door interface {
+// accessAPI changes the access control. Its methods report whether the change was
+// acknowledged; false is what a caller sees of a service that is killed.
+type accessAPI interface {
 	create(client object) bool
 	remove(username string) bool
 	modifyRole(role object) bool
@@ -42,18 +42,18 @@ func wantRole(name string, revision int) object {
 func passwordOf(name string) string { return "password of " + name }
 
 // work creates clients with a role and a group, deletes every third, and
-// revises a role of its own, until the service is gone.
-func work(l *ledger, d door, prefix, writer string) {
+// revises a role of its own, until the service has ended.
+func work(l *expectedState, d accessAPI, prefix, writer string) {
 	role := prefix + "-" + writer
 	for i := 1; ; i++ {
 		name := fmt.Sprintf("%s-%03d", role, i)
 		client := wantClient(prefix, name)
 		client["password"] = passwordOf(name)
-		l.asked(name)
+		l.pending(name)
 		if !d.create(client) {
 			return
 		}
-		l.promised(name, there)
+		l.acknowledge(name, created)
 		if !d.modifyRole(wantRole(role, i)) {
 			return
 		}
@@ -61,28 +61,28 @@ func work(l *ledger, d door, prefix, writer string) {
 		if i%3 != 0 {
 			continue
 		}
-		l.asked(name)
+		l.pending(name)
 		if !d.remove(name) {
 			return
 		}
-		l.promised(name, gone)
+		l.acknowledge(name, deleted)
 	}
 }
 
-// apiDoor is the HTTP API.
-type apiDoor struct {
+// httpAPI is the HTTP API.
+type httpAPI struct {
 	t   testing.TB
 	ctx context.Context
 	*caller
 }
 
-func (d apiDoor) create(client object) bool   { return d.send("POST", d.at("/clients"), client) }
-func (d apiDoor) modifyRole(role object) bool { return d.send("PUT", d.at("/roles"), role) }
-func (d apiDoor) remove(username string) bool {
+func (d httpAPI) create(client object) bool   { return d.send("POST", d.at("/clients"), client) }
+func (d httpAPI) modifyRole(role object) bool { return d.send("PUT", d.at("/roles"), role) }
+func (d httpAPI) remove(username string) bool {
 	return d.send("DELETE", d.at("/clients?username="+username), nil)
 }
 
-func (d apiDoor) send(method, path string, body any) bool {
+func (d httpAPI) send(method, path string, body any) bool {
 	status, answer, err := d.do(d.ctx, method, path, body)
 	if err == nil && status != 204 {
 		d.t.Errorf("%s %s: %d %s", method, path, status, answer)
@@ -91,11 +91,11 @@ func (d apiDoor) send(method, path string, body any) bool {
 }
 
 // projects creates projects, which another database holds, until the service
-// is gone.
-func (d apiDoor) projects(l *ledger, prefix string) {
+// has ended.
+func (d httpAPI) projects(l *expectedState, prefix string) {
 	for i := 1; ; i++ {
 		name := fmt.Sprintf("%s-project-%03d", prefix, i)
-		l.asked(name)
+		l.pending(name)
 		status, answer, err := d.do(d.ctx, "POST", "/api/projects", object{"name": name})
 		if err != nil {
 			return
@@ -103,12 +103,12 @@ func (d apiDoor) projects(l *ledger, prefix string) {
 		if status != 200 {
 			d.t.Errorf("create project: %d %s", status, answer)
 		}
-		l.promised(name, there)
+		l.acknowledge(name, created)
 	}
 }
 
-// controlDoor is $CONTROL, over MQTT.
-type controlDoor struct {
+// controlAPI is $CONTROL, over MQTT.
+type controlAPI struct {
 	t       testing.TB
 	name    string // begins the correlation data
 	sent    int
@@ -119,15 +119,15 @@ type controlDoor struct {
 // response is an answer to a command.
 type response struct{ Command, CorrelationData, Error string }
 
-func newControlDoor(t testing.TB, p *service, name string) *controlDoor {
+func newControlAPI(t testing.TB, p *service, name string) *controlAPI {
 	t.Helper()
-	d := &controlDoor{t: t, name: name, device: join(t, p.MQTT, mqttAdmin, mqttPassword), answers: make(chan response, 1)}
+	d := &controlAPI{t: t, name: name, device: join(t, p.MQTT, mqttAdmin, mqttPassword), answers: make(chan response, 1)}
 	acknowledged(t, d.device.Subscribe(dynsec.ResponseTopic, 1, func(_ mqtt.Client, m mqtt.Message) { d.take(m.Payload()) }))
 	return d
 }
 
-// take passes on the answers to this door's commands; everybody gets all.
-func (d *controlDoor) take(payload []byte) {
+// take passes on the responses to this client's commands; every client receives all.
+func (d *controlAPI) take(payload []byte) {
 	var got struct{ Responses []response }
 	if err := json.Unmarshal(payload, &got); err != nil || len(got.Responses) != 1 {
 		d.t.Errorf("answer %s: %v", payload, err)
@@ -138,14 +138,14 @@ func (d *controlDoor) take(payload []byte) {
 	}
 }
 
-func (d *controlDoor) create(client object) bool   { return d.send("createClient", client) }
-func (d *controlDoor) modifyRole(role object) bool { return d.send("modifyRole", role) }
-func (d *controlDoor) remove(username string) bool {
+func (d *controlAPI) create(client object) bool   { return d.send("createClient", client) }
+func (d *controlAPI) modifyRole(role object) bool { return d.send("modifyRole", role) }
+func (d *controlAPI) remove(username string) bool {
 	return d.send("deleteClient", object{"username": username})
 }
 
 // send sends one command and waits for its answer.
-func (d *controlDoor) send(command string, members object) bool {
+func (d *controlAPI) send(command string, members object) bool {
 	d.sent++
 	want := response{Command: command, CorrelationData: fmt.Sprintf("%s %d", d.name, d.sent)}
 	body := object{"command": command, "correlationData": want.CorrelationData}

@@ -8,10 +8,10 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// guest is attachAs for a worker that must get in.
-func guest(t testing.TB, m *machine, clientID string, clean bool) *link {
+// connectWorker is connectMQTT for a worker that must be accepted.
+func connectWorker(t testing.TB, m *machine, clientID string, clean bool) *link {
 	t.Helper()
-	l, err := attachWithin(t.Context(), suite.HangLimit, m.mqtt, packet.Login{ClientID: clientID, Clean: clean, Username: worker, Password: passwordOf(worker)})
+	l, err := connectWithin(t.Context(), suite.HangLimit, m.mqtt, packet.Login{ClientID: clientID, Clean: clean, Username: worker, Password: passwordOf(worker)})
 	if err != nil {
 		t.Fatalf("node %d: %s: %v", m.id, clientID, err)
 	}
@@ -27,8 +27,8 @@ func (l *link) wantSubscribed(t testing.TB, filter string, qos byte) {
 	}
 }
 
-// put publishes, and waits for the acknowledgement of QoS 1.
-func (l *link) put(t testing.TB, topic, payload string, qos byte, retain bool) {
+// publish publishes, and waits for the acknowledgement of QoS 1.
+func (l *link) publish(t testing.TB, topic, payload string, qos byte, retain bool) {
 	t.Helper()
 	l.out = packet.AppendPublish(l.out, packet.Message{Topic: []byte(topic), Payload: []byte(payload), ID: uint16(qos), QoS: qos, Retain: retain})
 	var err error
@@ -42,10 +42,10 @@ func (l *link) put(t testing.TB, topic, payload string, qos byte, retain bool) {
 	}
 }
 
-// get waits for a message. Nothing else may be on its way.
-func (l *link) get(t testing.TB) packet.Message {
+// receive waits for a message. No other packet may be outstanding.
+func (l *link) receive(t testing.TB) packet.Message {
 	t.Helper()
-	first, body, err := l.next(time.Now().Add(l.patience))
+	first, body, err := l.next(time.Now().Add(l.timeout))
 	m, ok := packet.ReadPublish(first, body)
 	if err != nil || packet.Kind(first) != packet.Publish || !ok {
 		t.Fatalf("got packet %#x % x, %v; want a message", first, body, err)
@@ -59,24 +59,24 @@ func (l *link) get(t testing.TB) packet.Message {
 	return m
 }
 
-// visit is a guest without a session.
-func visit(t testing.TB, m *machine, clientID string) *link {
+// connectClean is connectWorker with a clean start.
+func connectClean(t testing.TB, m *machine, clientID string) *link {
 	t.Helper()
-	return guest(t, m, clientID, true)
+	return connectWorker(t, m, clientID, true)
 }
 
 // retainedAt returns what a machine retains for a topic, "" for nothing. What is
 // published meanwhile comes too, before the SUBACK or after it, and is not retained.
 func retainedAt(t testing.TB, m *machine, topic string) (payload string) {
 	t.Helper()
-	l := visit(t, m, "looks")
+	l := connectClean(t, m, "looks")
 	defer l.close()
 	l.out = packet.AppendSubscribe(l.out, 1, topic, 1)
 	for granted := false; ; {
 		if err := l.flush(); err != nil {
 			t.Fatal(err)
 		}
-		first, body, err := l.next(time.Now().Add(l.patience))
+		first, body, err := l.next(time.Now().Add(l.timeout))
 		p, ok := packet.ReadPublish(first, body)
 		switch {
 		case err != nil:

@@ -15,27 +15,27 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// machine is a place with a data directory and addresses of its own, on which
-// the program runs, ends and runs again.
+// machine has a data directory and addresses of its own, on which the program is
+// started and ended.
 type machine struct {
-	run     *service
-	api     *caller // of the service that runs there
-	dir     string
-	mqtt    string // host:port of the broker, for its clients
-	door    string // host:port of the broker, for the console
-	config  string // file of the configuration, "" for none
-	cluster string // host:port of the cluster port
-	reach   string // host:port under which the other machines reach that
-	silence string // how long a leader may be silent
-	id      int    // number as a node
+	run             *service
+	api             *caller // of the service that runs there
+	dir             string
+	mqtt            string // host:port of the broker, for its clients
+	adminAddress    string // host:port of the broker, for the console
+	config          string // file of the configuration, "" for none
+	cluster         string // host:port of the cluster port
+	advertised      string // host:port under which the other machines connect to that
+	electionTimeout string // after how long without the leader a node starts an election
+	id              int    // number as a node
 }
 
-// newMachine makes one on which nothing has run yet.
+// newMachine returns one on which nothing has run yet.
 func newMachine(t testing.TB, id int) *machine {
 	t.Helper()
 	at := suite.Host()
-	m := &machine{dir: dataDir(t), mqtt: brokertest.FreePort(t, at), cluster: brokertest.FreePort(t, at), silence: "2s", id: id}
-	m.reach, m.door = m.cluster, m.mqtt
+	m := &machine{dir: dataDir(t), mqtt: brokertest.FreePort(t, at), cluster: brokertest.FreePort(t, at), electionTimeout: "2s", id: id}
+	m.advertised, m.adminAddress = m.cluster, m.mqtt
 	return m
 }
 
@@ -49,7 +49,7 @@ func (m *machine) start(t testing.TB) {
 func startAll(t testing.TB, machines ...*machine) {
 	t.Helper()
 	for _, m := range machines {
-		m.run = launch(t, m.dir, configured(settings{"BROKER_LISTEN": m.mqtt, "CLUSTER_LISTEN": m.cluster, "CLUSTER_ELECTION_TIMEOUT": m.silence, configFile: m.config}))
+		m.run = launch(t, m.dir, configured(settings{"BROKER_LISTEN": m.mqtt, "CLUSTER_LISTEN": m.cluster, "CLUSTER_ELECTION_TIMEOUT": m.electionTimeout, configFile: m.config}))
 	}
 	for _, m := range machines {
 		m.run.awaitReady(t)
@@ -57,24 +57,25 @@ func startAll(t testing.TB, machines ...*machine) {
 	}
 }
 
-// steady has a machine keep its leader, however slow the nodes are: it is for tests
-// in which no leader goes.
-func steady(_ testing.TB, m *machine) { m.silence = "1m" }
+// withSteadyLeader lets a machine keep its leader, however slow the nodes are: it is for
+// tests in which no leader fails.
+func withSteadyLeader(_ testing.TB, m *machine) { m.electionTimeout = "1m" }
 
-// manage gives a machine a listener for administrators, over which it is managed.
-func manage(t testing.TB, m *machine) {
+// withAdminListener adds a listener for administrators, over which the machine is
+// managed.
+func withAdminListener(t testing.TB, m *machine) {
 	t.Helper()
 	at, _, err := net.SplitHostPort(m.mqtt)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.door, m.config = brokertest.FreePort(t, at), filepath.Join(t.TempDir(), "config.yaml")
-	write(t, m.config, fmt.Sprintf("broker: {listeners: [{protocol: mqtt, address: %q, admin_only: true}]}\n", m.door))
+	m.adminAddress, m.config = brokertest.FreePort(t, at), filepath.Join(t.TempDir(), "config.yaml")
+	write(t, m.config, fmt.Sprintf("broker: {listeners: [{protocol: mqtt, address: %q, admin_only: true}]}\n", m.adminAddress))
 }
 
 // node describes the machine to the cluster operations.
 func (m *machine) node(brokerID string) object {
-	host, p, err := net.SplitHostPort(m.reach)
+	host, p, err := net.SplitHostPort(m.advertised)
 	if err != nil {
 		panic(err)
 	}
@@ -82,11 +83,11 @@ func (m *machine) node(brokerID string) object {
 	if err != nil {
 		panic(err)
 	}
-	return object{"broker_id": brokerID, "url": "mqtt://" + m.door, "nodeid": m.id, "name": fmt.Sprint("n", m.id), "address": host, "port": number}
+	return object{"broker_id": brokerID, "url": "mqtt://" + m.adminAddress, "nodeid": m.id, "name": fmt.Sprint("n", m.id), "address": host, "port": number}
 }
 
-// club is machines whose brokers act as one, and the service that drives them.
-type club struct {
+// cluster is the machines of a cluster, and the service that manages it.
+type cluster struct {
 	machines []*machine
 	console  *caller
 	brokers  map[int]string // ids of the machines' brokers at the console, by number
@@ -94,14 +95,14 @@ type club struct {
 	id       string         // of the cluster
 }
 
-// gather starts machines, and has the first one's service know the brokers of the
-// others. No leader goes there.
-func gather(t testing.TB, n int) *club {
+// startCluster starts machines, and connects the first one's service to the brokers of
+// the others. No leader fails there.
+func startCluster(t testing.TB, n int) *cluster {
 	t.Helper()
-	c := &club{brokers: map[int]string{}}
+	c := &cluster{brokers: map[int]string{}}
 	for i := range n {
 		m := newMachine(t, i+1)
-		steady(t, m)
+		withSteadyLeader(t, m)
 		m.start(t)
 		c.machines = append(c.machines, m)
 	}
@@ -113,11 +114,11 @@ func gather(t testing.TB, n int) *club {
 	return c
 }
 
-// gatherApart is gather with a service that has no broker and drives the others
-// from outside. What is done with each machine comes before its first start.
-func gatherApart(t testing.TB, n int, prepare ...func(testing.TB, *machine)) *club {
+// startExternalCluster is startCluster with a service that has no broker and manages the
+// others from outside. prepare is called with each machine before its first start.
+func startExternalCluster(t testing.TB, n int, prepare ...func(testing.TB, *machine)) *cluster {
 	t.Helper()
-	c := &club{brokers: map[int]string{}, console: root(t, serve(t, dataDir(t), configured(settings{"BROKER_ENABLED": "false"})))}
+	c := &cluster{brokers: map[int]string{}, console: root(t, serve(t, dataDir(t), configured(settings{"BROKER_ENABLED": "false"})))}
 	for i := range n {
 		m := newMachine(t, i+1)
 		for _, do := range prepare {
@@ -132,10 +133,10 @@ func gatherApart(t testing.TB, n int, prepare ...func(testing.TB, *machine)) *cl
 
 // connect adds a connection to a machine's broker to the console, and waits until
 // it is known that the broker can be a node.
-func (c *club) connect(t testing.TB, m *machine) {
+func (c *cluster) connect(t testing.TB, m *machine) {
 	t.Helper()
 	var added struct{ ID string }
-	c.console.must(t, "POST", c.console.inProject("/brokers"), object{"name": fmt.Sprint("n", m.id), "url": "mqtt://" + m.door,
+	c.console.must(t, "POST", c.console.inProject("/brokers"), object{"name": fmt.Sprint("n", m.id), "url": "mqtt://" + m.adminAddress,
 		"username": mqttAdmin, "password": mqttPassword}, &added)
 	c.brokers[m.id] = added.ID
 	suite.WaitFor(t, "the broker is known to be able to be a node", func() bool {
@@ -143,7 +144,7 @@ func (c *club) connect(t testing.TB, m *machine) {
 	})
 }
 
-// inProject gives a path below the default project.
+// inProject returns a path below the default project.
 func (c *caller) inProject(path string) string { return "/api/projects/" + c.project + path }
 
 // capabilities lists what a broker can do, as the service knows it.
@@ -154,7 +155,7 @@ func (c *caller) capabilities(t testing.TB, brokerID string) []string {
 	return b.Capabilities
 }
 
-// connected tells whether the service has a connection to a broker.
+// connected reports whether the service has a connection to a broker.
 func (c *caller) connected(t testing.TB, brokerID string) bool {
 	t.Helper()
 	var b struct{ Status struct{ Connected bool } }
@@ -163,7 +164,7 @@ func (c *caller) connected(t testing.TB, brokerID string) bool {
 }
 
 // body is the request for a cluster of all machines.
-func (c *club) body(mode string) object {
+func (c *cluster) body(mode string) object {
 	nodes := []object{}
 	for _, m := range c.machines {
 		nodes = append(nodes, m.node(c.brokers[m.id]))
@@ -171,8 +172,8 @@ func (c *club) body(mode string) object {
 	return object{"clustername": "plant", "syncmode": mode, "nodes": nodes}
 }
 
-// create makes all machines a cluster.
-func (c *club) create(t testing.TB) {
+// create creates a cluster of all machines.
+func (c *cluster) create(t testing.TB) {
 	t.Helper()
 	var made struct{ ID string }
 	began := time.Now()
@@ -186,9 +187,9 @@ func (c *club) create(t testing.TB) {
 	t.Logf("a cluster of %d: answered after %v, active after %v", len(c.machines), answered, since(began))
 }
 
-// ask calls the console until that reaches the nodes. Where one does not answer in
-// time, or there is no leader at that moment, it is safe to try again.
-func (c *club) ask(t testing.TB, method, path string, body any) (status int, answer []byte) {
+// ask calls the console until that reaches the nodes. Where one does not respond in
+// time, or there is no leader at that moment, it is safe to repeat the request.
+func (c *cluster) ask(t testing.TB, method, path string, body any) (status int, answer []byte) {
 	t.Helper()
 	waitLong(t, "the nodes are reached", func() bool {
 		var err error
@@ -200,8 +201,8 @@ func (c *club) ask(t testing.TB, method, path string, body any) (status int, ans
 	return status, answer
 }
 
-// join makes a machine a node, for the first time or again.
-func (c *club) join(t testing.TB, m *machine) {
+// join adds a machine to the cluster, for the first time or again.
+func (c *cluster) join(t testing.TB, m *machine) {
 	t.Helper()
 	if status, answer := c.ask(t, "PUT", c.at("/join"), m.node(c.brokers[m.id])); status != 204 {
 		t.Fatalf("join of node %d: %d %s", m.id, status, answer)
@@ -210,11 +211,11 @@ func (c *club) join(t testing.TB, m *machine) {
 
 func since(began time.Time) time.Duration { return time.Since(began).Round(time.Millisecond) }
 
-// at gives a path below the cluster.
-func (c *club) at(path string) string { return c.console.inProject("/clusters/" + c.id + path) }
+// at returns a path below the cluster.
+func (c *cluster) at(path string) string { return c.console.inProject("/clusters/" + c.id + path) }
 
-// picture is a cluster as the service shows it.
-type picture struct {
+// clusterInfo is a cluster as the service shows it.
+type clusterInfo struct {
 	ClusterName, SyncMode, State string
 	Nodes                        []struct {
 		NodeID int
@@ -223,14 +224,14 @@ type picture struct {
 	}
 }
 
-func (c *club) picture(t testing.TB) (p picture) {
+func (c *cluster) info(t testing.TB) (p clusterInfo) {
 	t.Helper()
 	c.console.must(t, "GET", c.at(""), nil, &p)
 	return p
 }
 
-// leader gives the number of the leader, 0 where there is none.
-func (p picture) leader() int {
+// leader returns the number of the leader, 0 where there is none.
+func (p clusterInfo) leader() int {
 	for _, n := range p.Nodes {
 		if n.Leader {
 			return n.NodeID
@@ -240,19 +241,19 @@ func (p picture) leader() int {
 }
 
 // await waits until the cluster is in a state with these nodes.
-func (c *club) await(t testing.TB, state string, machines ...*machine) {
+func (c *cluster) await(t testing.TB, state string, machines ...*machine) {
 	t.Helper()
 	suite.WaitFor(t, "the cluster is "+state, func() bool {
-		p := c.picture(t)
+		p := c.info(t)
 		return p.State == state && len(p.Nodes) == len(machines)
 	})
 }
 
-// leading gives the machine that leads, and the others in the order of numbers.
-func (c *club) leading(t testing.TB) (leader *machine, others []*machine) {
+// leading returns the leader, and the others in the order of numbers.
+func (c *cluster) leading(t testing.TB) (leader *machine, others []*machine) {
 	t.Helper()
 	id := 0
-	suite.WaitFor(t, "there is a leader", func() bool { id = c.picture(t).leader(); return id != 0 })
+	suite.WaitFor(t, "there is a leader", func() bool { id = c.info(t).leader(); return id != 0 })
 	for _, m := range c.machines {
 		if m.id == id {
 			leader = m
@@ -266,13 +267,13 @@ func (c *club) leading(t testing.TB) (leader *machine, others []*machine) {
 // clients lists the clients of the machine's own broker.
 func (m *machine) clients(t testing.TB) []string { t.Helper(); return m.api.names(t, "clients") }
 
-// knows tells whether the machine's own broker has a client.
+// knows reports whether the machine's own broker has a client.
 func (m *machine) knows(t testing.TB, username string) bool {
 	t.Helper()
 	return slices.Contains(m.clients(t), username)
 }
 
-// access gives all access control of the machine's own broker.
+// access returns all access control of the machine's own broker.
 func (m *machine) access(t testing.TB) string {
 	t.Helper()
 	all := ""
@@ -282,8 +283,8 @@ func (m *machine) access(t testing.TB) string {
 	return all
 }
 
-// wantSame waits until machines have the same access control.
-func wantSame(t testing.TB, machines ...*machine) {
+// awaitSame waits until machines have the same access control.
+func awaitSame(t testing.TB, machines ...*machine) {
 	t.Helper()
 	suite.WaitFor(t, "all nodes have the same access control", func() bool {
 		want := machines[0].access(t)
@@ -296,11 +297,11 @@ func (m *machine) add(t testing.TB, username string) {
 	t.Helper()
 	m.api.must(t, "POST", m.api.at("/clients"), object{"username": username, "password": passwordOf(username)}, nil)
 	if !letsIn(t, m.mqtt, username, passwordOf(username)) {
-		t.Errorf("node %d acknowledged the client %s and does not let it in", m.id, username)
+		t.Errorf("node %d acknowledged the client %s and refuses it", m.id, username)
 	}
 }
 
-// wantEverywhere waits until all machines let in a client.
+// wantEverywhere waits until all machines accept a client.
 func wantEverywhere(t testing.TB, username string, machines ...*machine) {
 	t.Helper()
 	for _, m := range machines {
