@@ -120,7 +120,7 @@ func TestCompare(t *testing.T) {
 		name               string
 		list               []arrival
 		resent, duplicates int
-		complaints         int
+		violations         int
 	}{
 		{"all in order", []arrival{a(1, 1, "x"), a(2, 1, "y"), a(3, 1, "z")}, 0, 0, 0},
 		{"one sent again", []arrival{a(1, 1, "x"), a(2, 1, "y"), a(2, 2, "w"), a(3, 1, "z")}, 1, 0, 0},
@@ -135,8 +135,8 @@ func TestCompare(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			got := compare(c.list, map[string]int{"a": 3})
-			if got.resent != c.resent || got.duplicates != c.duplicates || len(got.violations) != c.complaints {
-				t.Errorf("got %+v, want %d resent, %d duplicates and %d violations", got, c.resent, c.duplicates, c.complaints)
+			if got.resent != c.resent || got.duplicates != c.duplicates || len(got.violations) != c.violations {
+				t.Errorf("got %+v, want %d resent, %d duplicates and %d violations", got, c.resent, c.duplicates, c.violations)
 			}
 		})
 	}

@@ -56,8 +56,8 @@ func (p *hangingPeer) tryServe(w http.ResponseWriter, r *http.Request) (goOn cha
 	}
 }
 
-// TestStopWithAHangingPeer tells a service to stop while a peer takes requests and
-// does not answer, for the embedded broker and for another one, and messages come.
+// TestStopWithAHangingPeer stops a service while a peer accepts requests and does not
+// respond, for the embedded broker and for another one, and messages come.
 // It ends in time, and nothing is lost.
 func TestStopWithAHangingPeer(t *testing.T) {
 	t.Parallel()
@@ -89,8 +89,8 @@ func TestStopWithAHangingPeer(t *testing.T) {
 	}
 }
 
-// bridgeAtMosquitto has the bridge be at another broker, too, and gives the path of
-// that.
+// bridgeAtMosquitto configures the bridge at another broker, too, and returns the path
+// of that broker.
 func (c *bridgeCampaign) bridgeAtMosquitto(t testing.TB) string {
 	t.Helper()
 	s := brokertest.Mosquitto(t)

@@ -159,7 +159,7 @@ func TestClusterWithoutMajority(t *testing.T) {
 	back.start(t)
 	t.Logf("the second of three is back: changes after %v", last.retryUntilAcknowledged(t, l, "again"))
 	suite.WaitFor(t, "the console has reached the second of three again", func() bool { return c.console.connected(t, c.brokers[back.id]) })
-	suite.WaitFor(t, "the leader tells the status", func() bool { // and it need not be the same all the while
+	suite.WaitFor(t, "the leader reports the status", func() bool { // and it need not be the same all the while
 		got := c.status(t)
 		return got.Status == 200 && got.Data != nil && got.Data.State == 3
 	})

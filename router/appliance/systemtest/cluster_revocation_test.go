@@ -36,7 +36,7 @@ type revocation struct {
 }
 
 const (
-	revocationUser = "visitor" // the client that subscribes
+	revocationUser = "subscriber" // the client that subscribes
 	batchSize      = 100
 )
 
@@ -49,11 +49,11 @@ func at(m *machine, what string) string { return fmt.Sprint(m.id, " ", what) }
 // grantBatch creates a batch of topics, and one that stays allowed to show the batch.
 func (d *revocations) grantBatch(t testing.TB, m *machine) bool {
 	d.batches++
-	row := fmt.Sprintf("batch-%d", d.batches)
-	roles := []object{{"rolename": row}}
-	names := []string{row}
+	batch := fmt.Sprintf("batch-%d", d.batches)
+	roles := []object{{"rolename": batch}}
+	names := []string{batch}
 	for i := range batchSize {
-		names = append(names, fmt.Sprintf("%s-%d", row, i))
+		names = append(names, fmt.Sprintf("%s-%d", batch, i))
 		roles = append(roles, object{"rolename": names[i+1]})
 	}
 	for _, name := range names {
@@ -79,27 +79,27 @@ func do(t testing.TB, m *machine, method, path string, body any) bool {
 
 // maySubscribe reports whether the user may subscribe at a machine. That is not known
 // where the user cannot connect, or is disconnected because its rights change.
-func maySubscribe(t testing.TB, m *machine, door string) (open, known bool) {
+func maySubscribe(t testing.TB, m *machine, topic string) (open, known bool) {
 	l, err := connectMQTT(t.Context(), m.mqtt, packet.Login{ClientID: fmt.Sprintf("%s-%d", revocationUser, rand.Int64()), Clean: true,
 		Username: revocationUser, Password: passwordOf(revocationUser)})
 	if err != nil {
 		return false, false
 	}
 	defer l.close()
-	code, err := l.subscribe(door, 1)
+	code, err := l.subscribe(topic, 1)
 	return code != 0x80, err == nil
 }
 
 // revokeNext revokes the next permission through a machine, and checks it at all.
 func (d *revocations) revokeNext(t testing.TB, m *machine, all []*machine) {
 	d.mu.Lock()
-	row := fmt.Sprintf("batch-%d", d.batches)
+	batch := fmt.Sprintf("batch-%d", d.batches)
 	if len(d.topics) == 0 {
 		d.mu.Unlock()
 		d.grantBatch(t, m)
 		return
 	}
-	s := revocation{batch: row, topic: d.topics[0]}
+	s := revocation{batch: batch, topic: d.topics[0]}
 	d.topics = d.topics[1:]
 	d.mu.Unlock()
 	if !do(t, m, "DELETE", "/roles?rolename="+s.topic, nil) {
@@ -153,17 +153,17 @@ func (d *revocations) check(t testing.TB, m *machine, s revocation) {
 }
 
 // sawBatch reports whether a machine has applied a batch.
-func (d *revocations) sawBatch(t testing.TB, m *machine, row string) bool {
+func (d *revocations) sawBatch(t testing.TB, m *machine, batch string) bool {
 	d.mu.Lock()
-	seen := d.batchSeen[at(m, row)]
+	seen := d.batchSeen[at(m, batch)]
 	d.mu.Unlock()
 	if seen {
 		return true
 	}
-	open, known := maySubscribe(t, m, row)
+	open, known := maySubscribe(t, m, batch)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.batchSeen[at(m, row)] = open && known
+	d.batchSeen[at(m, batch)] = open && known
 	return open && known
 }
 

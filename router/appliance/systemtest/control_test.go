@@ -96,7 +96,7 @@ var subcommands = []string{
 }
 
 // TestMosquittoCtrl returns the same subcommands to this broker and to a real
-// Mosquitto: the tool must not show a difference. Then the API tells the result.
+// Mosquitto: the tool must not show a difference. Then the API shows the result.
 func TestMosquittoCtrl(t *testing.T) {
 	t.Parallel()
 	p, real := serve(t, dataDir(t), configured(nil)), brokertest.Mosquitto(t)

@@ -268,7 +268,7 @@ func rootPage(t *testing.T, path, table string) (page int) {
 	return page
 }
 
-// execute runs a statement on a database that nobody has open.
+// execute runs a statement on a database that no process has open.
 func execute(t *testing.T, path, statement string) {
 	t.Helper()
 	d, err := sql.Open("sqlite", path)

@@ -68,7 +68,7 @@ func acknowledgedOrNot(t *testing.T, p *service) {
 }
 
 // serveOnSmallDisk is serve with a data directory that is a file system of its
-// own, which nobody but the service sees and which ends with it.
+// own, which only the service sees and which ends with it.
 func serveOnSmallDisk(t *testing.T, s settings) *service {
 	t.Helper()
 	dir := dataDir(t)
@@ -104,7 +104,7 @@ func ownMounts() *syscall.SysProcAttr {
 }
 
 // fill leaves no room in the process's data directory, as that sees it, and
-// gives the path of the file that takes it.
+// returns the path of the file that fills it.
 func (p *service) fill(t *testing.T) (path string) {
 	t.Helper()
 	path = filepath.Join(fmt.Sprintf("/proc/%d/root", p.Pid()), p.dir, "filler")

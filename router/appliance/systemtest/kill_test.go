@@ -17,7 +17,10 @@ import (
 )
 
 // kills is how often TestCampaignKill kills the service: SIGNALBOX_TEST_KILLS, or a few.
-func kills(t *testing.T) int { t.Helper(); return max(1, suite.FromEnvironment(t, "SIGNALBOX_TEST_KILLS", 10)) }
+func kills(t *testing.T) int {
+	t.Helper()
+	return max(1, suite.FromEnvironment(t, "SIGNALBOX_TEST_KILLS", 10))
+}
 
 // TestCampaignKill kills the service again and again while it acknowledges writes over
 // the HTTP API and over $CONTROL. After each restart everything that was

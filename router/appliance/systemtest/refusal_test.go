@@ -134,7 +134,7 @@ func TestUnwritableDataIsRefused(t *testing.T) {
 // nobody is a user without rights.
 const nobody = 65534
 
-// readOnly makes a directory one that others may enter, and nobody may write.
+// readOnly makes a directory read-only for all users.
 func readOnly(t *testing.T, dir string) string {
 	t.Helper()
 	open(t, dir)

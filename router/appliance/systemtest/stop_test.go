@@ -22,7 +22,7 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// TestStopUnderLoad tells a service to stop while it is busy over HTTP and
+// TestStopUnderLoad stops a service while it is busy over HTTP and
 // MQTT. It ends in time, and the next start has all that was acknowledged.
 func TestStopUnderLoad(t *testing.T) {
 	t.Parallel()
@@ -145,7 +145,7 @@ func begin(t *testing.T, c *caller, username string) *inFlight {
 	return &inFlight{conn: conn, body: string(body)}
 }
 
-// finish sends the body and gives the status of the answer.
+// finish sends the body and returns the status of the response.
 func (f *inFlight) finish() (status int, err error) {
 	fmt.Fprint(f.conn, f.body)
 	response, err := http.ReadResponse(bufio.NewReader(f.conn), nil)
@@ -209,7 +209,7 @@ func files(t *testing.T, dir, pattern string) []string {
 	return names
 }
 
-// TestRestartKeepsEverything compares all that the API tells before and after.
+// TestRestartKeepsEverything compares all that the API shows before and after.
 func TestRestartKeepsEverything(t *testing.T) {
 	t.Parallel()
 	dir := dataDir(t)
