@@ -19,7 +19,7 @@ import (
 	"signalbox/broker/control"
 )
 
-// bridging is a broker with plugins for bridges of which nobody but itself knows the
+// bridging is a broker with plugins for bridges of which only the broker itself knows the
 // form: two that are loaded, of which one says that it is not configured, and a
 // licence for a third.
 type bridging struct {

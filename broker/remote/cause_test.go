@@ -135,7 +135,7 @@ func TestCause_not_a_broker(t *testing.T) {
 			t.Parallel()
 			addr := accepting(t, func(conn net.Conn) {
 				t.Cleanup(func() { conn.Close() })
-				conn.Write([]byte(greeting)) //nolint:errcheck // the client tells what came of it
+				conn.Write([]byte(greeting)) //nolint:errcheck // the client checks the result
 			})
 			wantCause(t, broker.Target{URL: "mqtt://" + addr}, want)
 		})
@@ -178,7 +178,7 @@ func TestCause_of_silence(t *testing.T) {
 	d.timing.responseTimeout = 200 * time.Millisecond
 	addr := accepting(t, func(conn net.Conn) {
 		t.Cleanup(func() { conn.Close() })
-		conn.Write([]byte{packetConnack << 4, 2, 0, 0}) //nolint:errcheck // the client tells what came of it
+		conn.Write([]byte{packetConnack << 4, 2, 0, 0}) //nolint:errcheck // the client checks the result
 	})
 	b := open(t, d, broker.Target{URL: "mqtt://" + addr})
 	if e := wantKind(t, b.Ready(t.Context()), broker.Unavailable); !strings.Contains(e.Msg, "overloaded") {

@@ -75,7 +75,7 @@ func randomPath(rng *rand.Rand, wildcards bool) string {
 	return strings.Join(path, "/")
 }
 
-// randomRoles makes roles, and gives them to the client directly or through
+// randomRoles creates roles, and assigns them to the client directly or through
 // groups. Before them all comes one that lets the client connect to us, and ask
 // for all that is retained.
 func randomRoles(t *testing.T, admin *Broker, rng *rand.Rand) {
@@ -154,7 +154,7 @@ func TestCheckAccess_is_what_Mosquitto_does(t *testing.T) {
 	}
 }
 
-// retainedFor tells which topics a reader sees retained after a writer wrote to
+// retainedFor returns which topics a reader sees retained after a writer wrote to
 // all of them, and clears them again.
 func retainedFor(t *testing.T, reader, writer *Broker, topics []string) map[string]bool {
 	t.Helper()

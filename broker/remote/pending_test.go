@@ -16,7 +16,7 @@ func waitingCall(p *pending, topic, correlation string) *call {
 	return c
 }
 
-// replied tells what a call got, if anything.
+// replied returns the reply to a call, if any.
 func replied(c *call) (reply, bool) {
 	select {
 	case r := <-c.reply:

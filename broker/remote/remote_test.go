@@ -72,7 +72,7 @@ func TestDial(t *testing.T) {
 	}
 }
 
-// wantKind checks the kind of an error and gives it.
+// wantKind checks the kind of an error and returns it.
 func wantKind(t testing.TB, err error, kind broker.Kind) *broker.Error {
 	t.Helper()
 	e, ok := errors.AsType[*broker.Error](err)

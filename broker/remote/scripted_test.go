@@ -21,9 +21,9 @@ import (
 // does: features that only others have, refusals of a kind, and offences.
 type scripted struct {
 	connack byte
-	refuse  []string // topics that nobody may subscribe to
+	refuse  []string // topics whose subscription is refused
 
-	// answers gives what to send on the response topic of a command's topic;
+	// answers returns what to send on the response topic of a command's topic;
 	// "" is nothing. The answer holds CORRELATION for the correlation data.
 	answers func(topic, command string) string
 
@@ -51,12 +51,12 @@ type scripted struct {
 
 	pings atomic.Int64 // received
 
-	// respond, if set, gives the whole message that answers a request; nil
+	// respond, if set, returns the whole message that answers a request; nil
 	// leaves it to answers.
 	respond func(topic string, payload []byte) []byte
 }
 
-// serve starts the broker and gives a target for it.
+// serve starts the broker and returns a target for it.
 func (s *scripted) serve(t testing.TB) broker.Target {
 	t.Helper()
 	return s.serveAt(t, "127.0.0.1:0")

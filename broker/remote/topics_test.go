@@ -65,7 +65,7 @@ func TestKeptTreeInPages(t *testing.T) {
 	}
 }
 
-// group is an HP cluster of the nodes 1, 2 and 4 as node 2 tells of it: node 4
+// group is an HP cluster of the nodes 1, 2 and 4 as reported by node 2: node 4
 // cannot be reached while it is down.
 type group struct {
 	mode   string
@@ -101,7 +101,7 @@ func (c clusterOf) GetCluster(context.Context) (control.HACluster, error) {
 
 func (clusterOf) IsLeader(context.Context) (bool, error) { return false, nil }
 
-// at tells whether a node can be asked.
+// at reports whether a node can be reached.
 func (g *group) at(id int) error {
 	if g.down && id == 4 {
 		return &broker.Error{Kind: broker.Unavailable, Msg: "dial tcp: refused"}
@@ -184,7 +184,7 @@ func TestTopicsOfNodes(t *testing.T) {
 	g.wantTTLs(t, 50, 50, 50)
 }
 
-// TestTopicsOfNodeThatIsAway names the node, and tells what was changed.
+// TestTopicsOfNodeThatIsAway names the node, and reports what was changed.
 func TestTopicsOfNodeThatIsAway(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

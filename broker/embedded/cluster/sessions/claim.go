@@ -153,7 +153,7 @@ func (c *Coordinator) selectCurrent(ctx context.Context, claim engine.Claim, off
 	return same, nil
 }
 
-// cancelOffers tells nodes to keep the sessions they offered. It does not wait.
+// cancelOffers requests nodes to keep the sessions they offered. It does not wait.
 func (c *Coordinator) cancelOffers(offers []peerOffer) {
 	for _, o := range offers {
 		c.startTask(func() {
