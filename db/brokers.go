@@ -86,7 +86,7 @@ const getBrokerQuery = "SELECT " + brokerColumns + " FROM brokers b WHERE b.id =
 
 // GetBroker finds a broker connection of a project. ErrNotFound if there is none.
 func (d *DB) GetBroker(ctx context.Context, projectID, id string) (Broker, error) {
-	b, err := remember(d, brokerKey{projectID, id}, func() (Broker, error) {
+	b, err := cached(d, brokerKey{projectID, id}, func() (Broker, error) {
 		return scanBroker(pointRow(ctx, d.point.broker, id, projectID))
 	})
 	return b, wrap("get broker", err)

@@ -68,8 +68,8 @@ func (d *DB) CreateCluster(ctx context.Context, c Cluster) error {
 	})
 }
 
-// insertClusterNode stores a node. What was said of its connection's cluster gives
-// way to what is known.
+// insertClusterNode stores a node. What was stored of its connection's cluster is
+// replaced by what is known.
 func insertClusterNode(ctx context.Context, tx *sql.Tx, n ClusterNode) error {
 	const known = "UPDATE brokers SET ha = 0, cluster_mode = '' WHERE id = ?"
 	const q = `
@@ -154,7 +154,7 @@ func (d *DB) DeleteCluster(ctx context.Context, projectID, id string) error {
 	})
 }
 
-// HasSecrets tells whether anything that is stored was sealed by a caller.
+// HasSecrets reports whether anything that is stored was sealed by a caller.
 func (d *DB) HasSecrets(ctx context.Context) (bool, error) {
 	const q = `
 		SELECT EXISTS (

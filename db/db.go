@@ -3,7 +3,7 @@
 //
 // Every exported method is one transaction: when it returns nil the change is
 // on disk, when it returns an error nothing has changed. Ids and times are made
-// by the caller, so that every write is plain data. DESIGN.md says why there are
+// by the caller, so that every write is plain data. DESIGN.md explains why there are
 // two pools and what is durable when.
 //
 // It must not import any other package of signalbox but broker/storage, net/http or an
@@ -33,14 +33,14 @@ type DB struct {
 	ro    *sql.DB // readers see the last commit and never wait for the writer
 	point pointReads
 
-	remembered atomic.Pointer[remembered]
+	cache atomic.Pointer[rowCache]
 
 	// failing is set while the last write was refused by the storage.
 	failing atomic.Bool
 }
 
-// Open opens the database file at path, creates it (mode 0600) if it is not
-// there, and brings its schema up to date. A file that an older version wrote
+// Open opens the database file at path, creates it (mode 0600) if it
+// does not exist, and brings its schema up to date. A file that an older version wrote
 // is first copied to path.before-v<N>, N being the first migration that will
 // run. A file of a newer version is refused with ErrNewer and left alone.
 func Open(ctx context.Context, path string, log *slog.Logger) (*DB, error) {
@@ -52,7 +52,7 @@ func open(ctx context.Context, path string, steps fs.FS, log *slog.Logger) (_ *D
 		return nil, fmt.Errorf("open database: %w", err)
 	}
 	d := &DB{}
-	d.remembered.Store(&remembered{})
+	d.cache.Store(&rowCache{})
 	defer func() {
 		if err != nil {
 			err = errors.Join(storage.OpenError(path, err), d.closePools())
@@ -156,11 +156,11 @@ func (d *DB) Ping(ctx context.Context) error {
 	return err
 }
 
-// write runs fn in a transaction on the writer and commits it. The error says
+// write runs fn in a transaction on the writer and commits it. The error states
 // what was being done and is one of the sentinels where one applies.
 func (d *DB) write(ctx context.Context, what string, fn func(*sql.Tx) error) error {
 	err := transact(ctx, d.rw, nil, fn)
-	d.remembered.Store(&remembered{}) // also after a failure that may have come too late
+	d.cache.Store(&rowCache{}) // also after a failure that may have come too late
 	switch {
 	case err == nil:
 		d.failing.Store(false)

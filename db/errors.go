@@ -13,7 +13,7 @@ import (
 
 // What a caller can act on. Every method wraps at most one of them.
 var (
-	// ErrNotFound means that the row, or one that it refers to, is not there.
+	// ErrNotFound means that the row, or one that it refers to, does not exist.
 	ErrNotFound = errors.New("not found")
 	// ErrExists means that an id, e-mail address or hash is taken.
 	ErrExists = errors.New("already exists")
@@ -31,7 +31,7 @@ var (
 	ErrForeign = storage.ErrForeign
 )
 
-// wrap says what was being done, and names err by a sentinel where SQLite's
+// wrap adds what was being done, and replaces err by a sentinel where SQLite's
 // code allows it.
 func wrap(what string, err error) error {
 	if err == nil {
@@ -64,7 +64,7 @@ func storageRefused(err error) bool {
 	return false
 }
 
-// code gives SQLite's extended result code, or 0.
+// code returns SQLite's extended result code, or 0.
 func code(err error) int {
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
 		return e.Code()

@@ -51,7 +51,7 @@ func kills(t *testing.T) int {
 }
 
 // killWriter starts a writer, kills it once it acknowledged that many writes, and
-// gives all that it acknowledged.
+// returns all that it acknowledged.
 func killWriter(t *testing.T, path string, after int) (acknowledged []string) {
 	t.Helper()
 	var complaints strings.Builder
@@ -72,7 +72,7 @@ func killWriter(t *testing.T, path string, after int) (acknowledged []string) {
 	return acknowledged
 }
 
-// readAfterKill opens the database and gives what is in it. Of the write under way
+// readAfterKill opens the database and returns what is in it. Of the write under way
 // when the process died either all or nothing may be there.
 func readAfterKill(t *testing.T, path string) (stored map[string]bool) {
 	t.Helper()

@@ -39,7 +39,7 @@ func scanMember(row scanner) (m Member, err error) {
 	return m, err
 }
 
-// PutMember gives a user a role in a project. ErrNotFound: no such project or
+// PutMember sets the role of a user in a project. ErrNotFound: no such project or
 // user. ErrInUse: the owner has to stay admin.
 func (d *DB) PutMember(ctx context.Context, projectID, userID, role string) error {
 	return d.write(ctx, "put member", func(tx *sql.Tx) error {
@@ -92,10 +92,10 @@ const roleOfQuery = `
 	FROM projects p LEFT JOIN members m ON m.project_id = p.id AND m.user_id = ?
 	WHERE p.id = ?`
 
-// RoleOf gives the role of a user in a project, "" if it is no member.
+// RoleOf returns the role of a user in a project, "" if the user is not a member.
 // ErrNotFound: no such project.
 func (d *DB) RoleOf(ctx context.Context, projectID, userID string) (role string, err error) {
-	role, err = remember(d, roleKey{projectID, userID}, func() (role string, err error) {
+	role, err = cached(d, roleKey{projectID, userID}, func() (role string, err error) {
 		err = pointRow(ctx, d.point.role, userID, projectID).Scan(&role)
 		return role, err
 	})

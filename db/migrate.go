@@ -23,7 +23,7 @@ var migrationFiles embed.FS
 // applicationID marks our files in SQLite's header.
 const applicationID = 0x53674278
 
-// released gives the migrations of this version of the program.
+// released returns the migrations of this version of the program.
 func released() fs.FS {
 	steps, err := fs.Sub(migrationFiles, "migrations")
 	if err != nil {
@@ -34,7 +34,7 @@ func released() fs.FS {
 
 // Check reports, as Open would, a file at path that cannot be written to, that
 // a newer version wrote or that is not ours. It looks at the file as [storage.Look]
-// does; a file that is not there is fine.
+// does; a file that does not exist is fine.
 func Check(ctx context.Context, path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	switch {
@@ -66,7 +66,7 @@ func HasEmbedded(ctx context.Context, path string) (known bool, err error) {
 	return known, storage.OpenError(path, err)
 }
 
-// inspect gives the schema version of the file at path, 0 for a new one, and
+// inspect returns the schema version of the file at path, 0 for a new one, and
 // changes nothing in it.
 func inspect(ctx context.Context, path string, steps fs.FS) (version int64, err error) {
 	if info, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
@@ -89,8 +89,8 @@ func inspect(ctx context.Context, path string, steps fs.FS) (version int64, err 
 	return version, nil
 }
 
-// create makes an empty file that only its owner can read; SQLite gives its
-// companion files the same mode.
+// create makes an empty file that only its owner can read; SQLite creates its
+// companion files with the same mode.
 func create(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 
 var update = flag.Bool("update", false, "write schema.sql anew")
 
-// The golden schema is what the migrations add up to: whoever changes them sees
+// The golden schema is what the migrations add up to: who changes them sees
 // the difference in review.
 func TestSchemaIsGolden(t *testing.T) {
 	t.Parallel()
@@ -58,7 +58,7 @@ func schema(t *testing.T, q queryer) string {
 		strings.Join(all, ";\n\n") + ";\n"
 }
 
-// with gives the released migrations and one more.
+// with returns the released migrations and one more.
 func with(t *testing.T, name, body string) fs.FS {
 	t.Helper()
 	steps := fstest.MapFS{name: {Data: []byte("-- +goose Up\n" + body)}}

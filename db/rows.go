@@ -45,7 +45,7 @@ func exists(ctx context.Context, q queryer, query string, args ...any) (found bo
 // millis is a time as it is stored: epoch milliseconds, UTC, the zero time as 0.
 type millis time.Time
 
-// Value gives the number to store.
+// Value returns the number to store.
 func (m millis) Value() (driver.Value, error) {
 	t := time.Time(m)
 	if t.IsZero() {

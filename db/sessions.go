@@ -36,7 +36,7 @@ func (d *DB) SessionUser(ctx context.Context, hash string, now time.Time) (s Ses
 	return s, u, wrap("get session", err)
 }
 
-// DeleteSession ends a session. One that is not there is ended already.
+// DeleteSession ends a session. One that does not exist has ended already.
 func (d *DB) DeleteSession(ctx context.Context, hash string) error {
 	return d.write(ctx, "delete session", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, "DELETE FROM sessions WHERE hash = ?", hash)

@@ -84,7 +84,7 @@ func TestOldTokensGetOwners(t *testing.T) {
 		"by mail": {"mail", "", "admin"},
 		"by root": {"root", "", "admin"},
 		"twin":    {"twin1", "", "admin"}, // the one that is a member
-		"left":    {"left", "", ""},       // opens nothing until somebody takes it
+		"left":    {"left", "", ""},       // opens nothing until an administrator takes it
 		"renamed": {"owner", "", "admin"},
 		"second":  {"ada", "1", "editor"},
 		"third":   {"ada", "7", "editor"},

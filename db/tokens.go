@@ -133,7 +133,7 @@ func (d *DB) SetTokenOwner(ctx context.Context, projectID, id, userID string) er
 }
 
 // checkAdmin returns ErrNotAdmin unless a user administers a project. It is asked in the
-// transaction that gives the user a token: the membership may have ended since the
+// transaction that stores the token of the user: the membership may have ended since the
 // request was let in, and its end did not take this token.
 func checkAdmin(ctx context.Context, tx *sql.Tx, userID, projectID string) error {
 	const q = `
@@ -161,14 +161,14 @@ const tokenByHashQuery = "SELECT " + tokenColumns + " FROM tokens t WHERE t.hash
 // TokenByHash finds a token, expired or not, by the hash of its value.
 // ErrNotFound if there is none.
 func (d *DB) TokenByHash(ctx context.Context, hash string) (Token, error) {
-	t, err := remember(d, tokenKey{hash}, func() (Token, error) {
+	t, err := cached(d, tokenKey{hash}, func() (Token, error) {
 		return scanToken(pointRow(ctx, d.point.token, hash))
 	})
 	return t, wrap("get token", err)
 }
 
 // TouchTokens notes when tokens (by id) were last used. A time earlier than the
-// stored one and a token that is gone change nothing.
+// stored one and a token that was deleted change nothing.
 func (d *DB) TouchTokens(ctx context.Context, used map[string]time.Time) error {
 	const q = "UPDATE tokens SET last_used_at = ? WHERE id = ? AND last_used_at < ?"
 	return d.write(ctx, "touch tokens", func(tx *sql.Tx) error {

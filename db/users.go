@@ -49,7 +49,7 @@ type UserUpdate struct {
 	UpdatedAt    time.Time
 }
 
-// FoldEmail gives the form in which two spellings of one address are equal.
+// FoldEmail returns the form in which two spellings of one address are equal.
 func FoldEmail(email string) string { return strings.ToLower(strings.TrimSpace(email)) }
 
 const userColumns = `u.id, u.email, u.first_name, u.last_name, u.password_hash,
@@ -113,7 +113,7 @@ func userByID(ctx context.Context, q queryer, id string) (User, error) {
 	return scanUser(q.QueryRowContext(ctx, query, id))
 }
 
-// ListUsers gives the number of all users and a page of them, oldest first. A
+// ListUsers returns the number of all users and a page of them, oldest first. A
 // negative limit means all.
 func (d *DB) ListUsers(ctx context.Context, offset, limit int) (total int, page []UserSummary, err error) {
 	const count = "SELECT count(*) FROM users"
@@ -137,7 +137,7 @@ func (d *DB) UpdateUser(ctx context.Context, c UserUpdate) error {
 			return err
 		}
 		if u.Root && u.Verified && c.Verified != nil && !*c.Verified {
-			if err := keepRoot(ctx, tx); err != nil {
+			if err := keepAdministrator(ctx, tx); err != nil {
 				return err
 			}
 		}
@@ -200,7 +200,7 @@ func (d *DB) DeleteUser(ctx context.Context, id string) error {
 			return err
 		}
 		if u.Root {
-			if err := keepRoot(ctx, tx); err != nil {
+			if err := keepAdministrator(ctx, tx); err != nil {
 				return err
 			}
 		}
@@ -212,5 +212,5 @@ func (d *DB) DeleteUser(ctx context.Context, id string) error {
 	})
 }
 
-// orInUse gives the error of a look-up, or ErrInUse where it succeeded.
+// orInUse returns the error of a look-up, or ErrInUse where it succeeded.
 func orInUse(err error) error { return cmp.Or(err, ErrInUse) }

@@ -1,5 +1,5 @@
 // Package clock is the time by which sessions, messages and whatever else has a
-// life time expire: service time, which nobody can set.
+// life time expire: service time, which no operator can set.
 //
 // A [Clock] begins with the time of day and goes on by the monotonic clock, so a step
 // of the time of day neither ends nor prolongs anything. A [Timeline] carries service

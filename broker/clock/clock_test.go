@@ -119,7 +119,7 @@ func TestSuspend(t *testing.T) {
 	}
 }
 
-// TestReal reads the clocks of this machine, which nobody sets meanwhile.
+// TestReal reads the clocks of this machine, which are not set meanwhile.
 func TestReal(t *testing.T) {
 	t.Parallel()
 	c := clock.New(clock.Machine(), slog.New(slog.DiscardHandler))

@@ -75,7 +75,7 @@ func (c *Clock) Open(ctx context.Context, f *storage.File) (*Timeline, error) {
 }
 
 // resume goes on from a stamp. Within the same boot of the machine it is known how much
-// time has passed; otherwise the time of day says so, but never that it went back.
+// time has passed; otherwise the time of day decides, but never that it went back.
 func (t *Timeline) resume(last stamp) {
 	id, since := t.clock.sources.boot()
 	wall := t.clock.sources.Wall().UnixMilli()

@@ -83,7 +83,7 @@ func TestRestart(t *testing.T) {
 }
 
 // TestStepBeforeRestart sets the time of day while the process runs, and then starts the
-// machine anew: the time of day says how long it was off, and no more than that.
+// machine anew: the time of day shows how long it was off, and no more than that.
 func TestStepBeforeRestart(t *testing.T) {
 	t.Parallel()
 	for name, by := range steps {

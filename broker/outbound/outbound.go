@@ -82,7 +82,7 @@ type Denied struct {
 	Key    string // of the configuration
 }
 
-// Error says what to change.
+// Error returns what to change.
 func (e *Denied) Error() string {
 	return fmt.Sprintf("this service does not connect to %s: see %s in its configuration", e.Target, e.Key)
 }

@@ -1,4 +1,4 @@
-// Package pages reads lists that a broker gives in parts, while others change them.
+// Package pages reads lists that a broker returns in parts, while others change them.
 //
 // Of this module it imports broker only.
 package pages
@@ -19,13 +19,13 @@ const (
 	namesPerPage = 10000
 )
 
-// Source is a list that a broker keeps, in order of names, and gives in parts.
+// Source is a list that a broker keeps, in order of names, and returns in parts.
 type Source[T any] struct {
 	Name  func(T) string
 	Fetch func(ctx context.Context, verbose bool, count, offset int) (total int, items []T, err error)
 }
 
-// List gives a part of a source. The first command is done now; the rest, page
+// List returns a part of a source. The first command is done now; the rest, page
 // by page, when the entries are read. With a filter, which no broker knows,
 // all of it is read now, because the total is that of the matches.
 func List[T any](ctx context.Context, src Source[T], o broker.ListOptions[T]) (broker.Page[T], error) {

@@ -34,8 +34,8 @@ func (p *people) source() Source[string] {
 	}
 }
 
-// Whoever is there from the beginning to the end is read once, whoever comes or
-// goes meanwhile at most once.
+// An entry that exists from the beginning to the end is read once, one that is
+// created or deleted meanwhile at most once.
 func TestList_that_changes_while_it_is_read(t *testing.T) {
 	t.Parallel()
 	seed := suite.Seed(t)

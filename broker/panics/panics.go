@@ -25,7 +25,7 @@ var count atomic.Int64
 func Count() int64 { return count.Load() }
 
 // Log records a panic. It must be called by the deferred function that recovered
-// it, so that the stack is still there. msg says what was ended because of the
+// it, so that the stack is still there. msg states what was ended because of the
 // panic, text what the panic was about; the caller leaves out what may be secret.
 func Log(ctx context.Context, log *slog.Logger, msg, text string, attrs ...slog.Attr) {
 	count.Add(1)

@@ -1,4 +1,4 @@
-// Package dbtest gives tests a real database. It imports db and nothing else of
+// Package dbtest opens real databases for tests. It imports db and nothing else of
 // signalbox.
 package dbtest
 

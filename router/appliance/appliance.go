@@ -85,7 +85,7 @@ func (s *stops) addBounded(f func(context.Context) error) { *s = append(*s, f) }
 
 // Start builds and starts everything. When it fails, nothing runs; where a
 // port is taken, the data directory is locked or a database is newer than the
-// program, nothing was changed either. The error is a sentence that says what
+// program, nothing was changed either. The error is a sentence that states what
 // to do.
 func Start(ctx context.Context, c Config, program Program, log *slog.Logger) (*Appliance, error) {
 	fitted, warn := c, func() {}
@@ -98,7 +98,7 @@ func Start(ctx context.Context, c Config, program Program, log *slog.Logger) (*A
 	if err := a.start(ctx); err != nil {
 		return nil, errors.Join(err, a.Stop())
 	}
-	warn()               // not before: a start that is refused says why, and nothing else
+	warn()               // not before: a start that is refused logs why, and nothing else
 	debug.FreeOSMemory() // reading the databases leaves much behind, and nothing to do may follow
 	return a, nil
 }
@@ -248,7 +248,7 @@ func (a *Appliance) startBroker(ctx context.Context) error {
 	return a.API.AdoptEmbedded(ctx, b, a.Broker[0])
 }
 
-// brokerURLs gives what MQTT clients connect to, for the addresses as bound.
+// brokerURLs returns what MQTT clients connect to, for the addresses as bound.
 func brokerURLs(c embedded.Config, bound []string) []string {
 	var protocols, urls []string
 	if c.Listen != "" {
@@ -284,7 +284,7 @@ func (a *Appliance) startServer(ctx context.Context) error {
 	return a.keepAddress()
 }
 
-// isReady tells whether all parts can do their work.
+// isReady reports whether all parts can do their work.
 func (a *Appliance) isReady(ctx context.Context) error {
 	var errs []error
 	for _, ready := range a.ready {

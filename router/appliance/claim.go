@@ -19,7 +19,7 @@ import (
 	"signalbox/router/appliance/datadir"
 )
 
-// claim makes sure, before anything is changed, that nobody else has the data
+// claim makes sure, before anything is changed, that no other process has the data
 // directory or our ports, that certificates can be read, and that the databases
 // can be written to and are not newer than we are.
 func claim(ctx context.Context, c Config, undo *stops) error {
@@ -108,7 +108,7 @@ func lockData(dir string) (unlock func() error, err error) {
 	return lock.Unlock, nil
 }
 
-// portsFree says whether somebody else holds a port that we are to listen on.
+// portsFree reports whether another process holds a port that we are to listen on.
 func portsFree(c Config) error {
 	try := func(key, address string) error {
 		l, err := net.Listen("tcp", address)
@@ -123,7 +123,7 @@ func portsFree(c Config) error {
 	}
 	if c.Broker.Enabled {
 		for _, l := range c.Broker.Listeners {
-			if l.Protocol != listen.Unix { // that is no port; binding it tells what is wrong
+			if l.Protocol != listen.Unix { // that is no port; binding it shows what is wrong
 				errs = append(errs, try("broker.listeners", l.Address))
 			}
 		}

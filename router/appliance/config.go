@@ -42,7 +42,7 @@ type LogConfig struct {
 	Format string `mapstructure:"format"`
 }
 
-// DefaultConfig gives the configuration of an empty file.
+// DefaultConfig returns the configuration of an empty file.
 func DefaultConfig() Config {
 	return Config{DataDir: "./data", DataCheckInterval: time.Minute, HTTP: router.DefaultConfig(), Admin: handlers.DefaultAdmin(),
 		Auth: auth.DefaultConfig(), Broker: embedded.DefaultConfig(), Streams: streams.DefaultConfig(), Bridges: bridges.DefaultConfig(),

@@ -11,7 +11,7 @@ const (
 )
 
 // fitDescriptors lowers bounds on connections to what a limit on open files
-// allows, and says so.
+// allows, and logs that.
 func (c Config) fitDescriptors(limit int, log *slog.Logger) Config {
 	http := limit / share
 	if c.HTTP.MaxConnections == 0 || c.HTTP.MaxConnections > http {

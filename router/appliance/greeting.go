@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// Greet says where everything is and, on the first start, who may log in. The
+// Greet returns where everything is and, on the first start, who may log in. The
 // generated passwords are shown only where the reader is a person at a terminal:
 // elsewhere the output ends up in journals and files, so only the file that keeps
 // them is named.

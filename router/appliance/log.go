@@ -27,7 +27,7 @@ func OpenLog(c LogConfig, stderr io.Writer) (*Log, error) {
 	return &Log{Logger: c.Logger(f), file: f}, nil
 }
 
-// Reopen opens the file anew, as after it was renamed to make room for the next one.
+// Reopen opens the file anew, as after it was renamed to begin the next one.
 // When it fails, the log goes on in the file that is open.
 func (l *Log) Reopen() error {
 	if l.file == nil {

@@ -7,7 +7,7 @@ import (
 	"signalbox/broker/streams"
 )
 
-// streamMetrics tells Prometheus what became of the messages of all streams.
+// streamMetrics exports the outcome of the messages of all streams.
 type streamMetrics struct{ host *streams.Host }
 
 var (
@@ -23,14 +23,14 @@ var (
 		"Whether a replay of the stream runs.", streamLabels, nil)
 )
 
-// Describe tells which metrics there are.
+// Describe implements [prometheus.Collector].
 func (streamMetrics) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{streamMessages, streamKept, streamBytes, streamReplaying} {
 		to <- d
 	}
 }
 
-// Collect tells them as they are now.
+// Collect implements [prometheus.Collector].
 func (m streamMetrics) Collect(to chan<- prometheus.Metric) {
 	for id, engine := range m.host.Engines() {
 		for _, s := range engine.Streams() {

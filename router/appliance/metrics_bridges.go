@@ -6,7 +6,7 @@ import (
 	"signalbox/broker/bridges"
 )
 
-// bridgeMetrics tells Prometheus of the connections of all bridges.
+// bridgeMetrics exports the connections of all bridges.
 type bridgeMetrics struct{ host *bridges.Host }
 
 var bridgeLabels = []string{"broker", "bridge", "connection"}
@@ -32,10 +32,10 @@ var connectionMetrics = figureMetrics[bridges.Figure]{
 	counterOf("signalbox_bridge_looped", "Messages left out because they had been where they were to go.", bridgeLabels, func(f bridges.Figure) int64 { return f.Stats.Looped }),
 }
 
-// Describe tells which metrics there are.
+// Describe implements [prometheus.Collector].
 func (bridgeMetrics) Describe(to chan<- *prometheus.Desc) { connectionMetrics.describe(to) }
 
-// Collect tells them as they are now.
+// Collect implements [prometheus.Collector].
 func (m bridgeMetrics) Collect(to chan<- prometheus.Metric) {
 	for id, engine := range m.host.Engines() {
 		for f := range engine.Figures() {

@@ -7,7 +7,7 @@ import (
 	"signalbox/broker/embedded/cluster/sessions"
 )
 
-// claimMetrics tells Prometheus of clients that come from one node of an HP cluster to
+// claimMetrics counts clients that come from one node of an HP cluster to
 // another, with their sessions.
 type claimMetrics struct{ broker *embedded.Broker }
 
@@ -25,10 +25,10 @@ var claimsMetrics = figureMetrics[sessions.Figures]{
 	gaugeOf("signalbox_cluster_claims_unanswered_nodes", "Nodes that do not answer claims.", nil, func(f sessions.Figures) int { return f.Unreachable }),
 }
 
-// Describe tells which metrics there are.
+// Describe implements [prometheus.Collector].
 func (claimMetrics) Describe(to chan<- *prometheus.Desc) { claimsMetrics.describe(to) }
 
-// Collect tells them as they are now.
+// Collect implements [prometheus.Collector].
 func (m claimMetrics) Collect(to chan<- prometheus.Metric) {
 	if f, ok := m.broker.Claims(); ok {
 		claimsMetrics.collect(to, f)

@@ -8,7 +8,7 @@ import (
 	"signalbox/broker/embedded"
 )
 
-// clusterMetrics tells Prometheus of the embedded broker as a node of a cluster.
+// clusterMetrics exports the state of the embedded broker as a node of a cluster.
 // Of one that cannot be a node there are none; what only a leader or only a
 // follower knows is told by such a one alone.
 type clusterMetrics struct{ broker *embedded.Broker }
@@ -57,7 +57,7 @@ var (
 		"Whether a node answers the leader.", clusterNodeLabels, nil)
 )
 
-// Describe tells which metrics there are.
+// Describe implements [prometheus.Collector].
 func (clusterMetrics) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{clusterInfo, clusterState, clusterVoters, clusterInContact, clusterLastContact, clusterTerm,
 		clusterCommitted, clusterApplied, clusterStored, clusterAppendError, clusterAppendFailures, clusterLag, clusterDiskFree, clusterForwarded, clusterRefused, clusterApply, clusterNodeRole, clusterNodeApplied, clusterNodeUp} {
@@ -65,7 +65,7 @@ func (clusterMetrics) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect tells them as they are now.
+// Collect implements [prometheus.Collector].
 func (m clusterMetrics) Collect(to chan<- prometheus.Metric) {
 	f, able := m.broker.ClusterFigures()
 	if !able {
@@ -96,7 +96,7 @@ func (m clusterMetrics) Collect(to chan<- prometheus.Metric) {
 	to <- prometheus.MustNewConstHistogram(clusterApply, f.Applied.Count, f.Applied.Sum, f.Applied.Buckets)
 }
 
-// collectHealth tells what an operator is to watch.
+// collectHealth collects what an operator is to watch.
 func collectHealth(gauge func(*prometheus.Desc, float64, ...string), f embedded.ClusterFigures) {
 	failed := 0.0
 	if f.AppendErr != nil {
@@ -109,7 +109,7 @@ func collectHealth(gauge func(*prometheus.Desc, float64, ...string), f embedded.
 	}
 }
 
-// collectNodes tells of single nodes. There are seven at most.
+// collectNodes collects the metrics of single nodes. There are seven at most.
 func collectNodes(gauge func(*prometheus.Desc, float64, ...string), f embedded.ClusterFigures) {
 	for _, n := range f.Nodes {
 		label := strconv.Itoa(int(n.NodeID))

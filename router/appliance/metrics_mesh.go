@@ -9,7 +9,7 @@ import (
 	"signalbox/broker/embedded/cluster/mesh"
 )
 
-// meshMetrics tells Prometheus of the links to the other nodes of an HP cluster.
+// meshMetrics exports the links to the other nodes of an HP cluster.
 type meshMetrics struct{ broker *embedded.Broker }
 
 // linkMetrics count since the other node became known.

@@ -66,7 +66,7 @@ func (m *Machine) Suspend(d time.Duration) {
 	m.wall, m.suspended, m.since = m.wall.Add(d), m.suspended+d, m.since+d
 }
 
-// Restart starts the machine anew after it was off for a while. Nobody may use its
+// Restart starts the machine anew after it was off for a while. No caller may use its
 // clocks meanwhile.
 func (m *Machine) Restart(off time.Duration) {
 	m.mu.Lock()

@@ -20,7 +20,7 @@ const Name = "the broker's database"
 //go:embed migrations/*.sql
 var embedded embed.FS
 
-// layout gives the steps of the schema. They are only ever added to.
+// layout returns the steps of the schema. They are only ever added to.
 func layout() storage.Layout {
 	sub, err := fs.Sub(embedded, "migrations")
 	if err != nil {

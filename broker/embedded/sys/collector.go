@@ -57,7 +57,7 @@ var gauges = [...]metric{
 	}},
 }
 
-// collector gives the figures to Prometheus. There are as many series as are
+// collector exports the figures to Prometheus. There are as many series as are
 // named in this file, one for each engine.DropReason, and one for each cause by
 // which a connection came to nothing; nothing grows with clients or topics.
 type collector struct {
@@ -74,7 +74,7 @@ type plain struct {
 	kind prometheus.ValueType
 }
 
-// Collector gives the figures to Prometheus, under names that begin with
+// Collector exports the figures to Prometheus, under names that begin with
 // signalbox_broker_.
 func (t *Tree) Collector() prometheus.Collector {
 	c := &collector{

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// prefix begins the topics in which a broker tells about itself.
+// prefix begins the topics in which a broker reports on itself.
 const prefix = "$SYS/broker/"
 
 // figures are topics with their values.
@@ -29,7 +29,7 @@ func (f figures) clients(r *Reading) {
 	f.count("shared_subscriptions/count", r.Shared)
 }
 
-// messages tells of packets, which Mosquitto calls messages, and of messages.
+// messages counts packets, which Mosquitto calls messages, and of messages.
 func (f figures) messages(r *Reading) {
 	f.count("messages/received", r.PacketsReceived)
 	f.count("messages/sent", r.PacketsSent)

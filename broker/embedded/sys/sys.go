@@ -1,4 +1,4 @@
-// Package sys is what the embedded broker tells about itself: the topics under
+// Package sys is what the embedded broker reports on itself: the topics under
 // $SYS with the names and forms of Mosquitto 2.0, their history, and metrics for
 // Prometheus. It owns no counter; it reads those of others.
 //
@@ -21,7 +21,7 @@ const Kept = 60
 
 // Source is where the figures come from.
 type Source interface {
-	// Read gives all figures as they are now. It is safe for concurrent use.
+	// Read returns all figures as they are now. It is safe for concurrent use.
 	Read() Reading
 }
 
@@ -35,7 +35,7 @@ type Reading struct {
 	Open, HalfOpen         int64            // connections now, and those of them without CONNECT
 	LoginBytes             int64            // held for clients that have not logged in
 	Stored, StoredBytes    int64            // messages that are retained or wait, each counted once, and their payloads
-	NotTracked             int64            // messages that the topic tree had no room for
+	NotTracked             int64            // messages that the topic tree had no capacity for
 	StoreFails             bool             // nothing can be stored at present
 }
 
@@ -84,7 +84,7 @@ func New(o Options) *Tree {
 // Topic is a topic of the tree with its value.
 type Topic struct{ Name, Value string }
 
-// Sample takes a sample into the history and gives what changed since the one
+// Sample takes a sample into the history and returns what changed since the one
 // before, in order of the names: it is to be published, retained. It is to be
 // called every 10 seconds, as by Mosquitto, by one caller at a time.
 func (t *Tree) Sample() (changed []Topic) {
@@ -107,7 +107,7 @@ func (t *Tree) Sample() (changed []Topic) {
 	return changed
 }
 
-// Figures gives all topics with their values now; averages are those of the last
+// Figures returns all topics with their values now; averages are those of the last
 // sample.
 func (t *Tree) Figures() broker.SysTopics {
 	now, r := t.now(), t.source.Read()
@@ -116,7 +116,7 @@ func (t *Tree) Figures() broker.SysTopics {
 	return broker.SysTopics{Topics: t.figures(now, &r), Date: now.UnixMilli()}
 }
 
-// History gives the last samples, oldest first. They must not be changed.
+// History returns the last samples, oldest first. They must not be changed.
 func (t *Tree) History() []broker.SysTopics {
 	t.mu.Lock()
 	defer t.mu.Unlock()

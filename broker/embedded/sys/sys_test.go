@@ -213,7 +213,7 @@ func TestAllAtOnce(t *testing.T) {
 }
 
 // TestNamesAreMosquittos holds the names against those of a real Mosquitto, which
-// tells of its maximum of clients only once it had one.
+// publishes its maximum of clients only once it had one.
 func TestNamesAreMosquittos(t *testing.T) {
 	t.Parallel()
 	got := slices.Sorted(maps.Keys(newRig(sys.Reading{}).Figures().Topics))

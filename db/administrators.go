@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// ListRoots gives the number of root administrators and a page of them, oldest
+// ListRoots returns the number of root administrators and a page of them, oldest
 // first. A negative limit means all.
 func (d *DB) ListRoots(ctx context.Context, offset, limit int) (total int, page []User, err error) {
 	const q = "SELECT " + userColumns + ` FROM users u
 		WHERE u.root = 1 ORDER BY u.created_at, u.id LIMIT ? OFFSET ?`
 	err = d.read(ctx, "list root administrators", func(tx *sql.Tx) (err error) {
-		if total, err = countRoots(ctx, tx); err == nil {
+		if total, err = countAdministrators(ctx, tx); err == nil {
 			page, err = collect(ctx, tx, scanUser, q, limit, offset)
 		}
 		return err
@@ -29,7 +29,7 @@ func (d *DB) SetRoot(ctx context.Context, email string, root bool, at time.Time)
 			return err
 		}
 		if !root {
-			if err := keepRoot(ctx, tx); err != nil {
+			if err := keepAdministrator(ctx, tx); err != nil {
 				return err
 			}
 		}
@@ -41,16 +41,16 @@ func (d *DB) SetRoot(ctx context.Context, email string, root bool, at time.Time)
 	})
 }
 
-// keepRoot refuses to go on when there is only one root administrator.
-func keepRoot(ctx context.Context, tx *sql.Tx) error {
-	n, err := countRoots(ctx, tx)
+// keepAdministrator refuses to go on when there is only one root administrator.
+func keepAdministrator(ctx context.Context, tx *sql.Tx) error {
+	n, err := countAdministrators(ctx, tx)
 	if err == nil && n <= 1 {
 		return ErrLastRoot
 	}
 	return err
 }
 
-func countRoots(ctx context.Context, tx *sql.Tx) (n int, err error) {
+func countAdministrators(ctx context.Context, tx *sql.Tx) (n int, err error) {
 	const q = "SELECT count(*) FROM users WHERE root = 1"
 	err = tx.QueryRowContext(ctx, q).Scan(&n)
 	return n, err

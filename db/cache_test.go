@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestRememberedReadsNeverGoBack reads a row without end while it is changed:
-// whoever begins after a change was acknowledged sees that change.
-func TestRememberedReadsNeverGoBack(t *testing.T) {
+// TestCachedReadsNeverGoBack reads a row without end while it is changed:
+// a reader that begins after a change was acknowledged sees that change.
+func TestCachedReadsNeverGoBack(t *testing.T) {
 	t.Parallel()
 	d, b := world(t), connection("b", "p")
 	b.Rev = 1
@@ -45,8 +45,8 @@ func TestRememberedReadsNeverGoBack(t *testing.T) {
 	readers.Wait()
 }
 
-// TestRememberedReadsAreBounded reads more rows than are remembered.
-func TestRememberedReadsAreBounded(t *testing.T) {
+// TestCachedReadsAreBounded reads more rows than are cached.
+func TestCachedReadsAreBounded(t *testing.T) {
 	t.Parallel()
 	d := world(t)
 	for i := range 5000 {
