@@ -106,6 +106,7 @@ var mayImport = map[string][]string{
 	"scripts/suite":              {},
 	"scripts/platforms":          {},
 	"scripts/testlines":          {},
+	"scripts/words":              {},
 
 	// Tests only, of the binary.
 	"broker/embedded/conformance": {},
