@@ -68,7 +68,7 @@ var mayImport = map[string][]string{
 	"broker/outbound":                  {},
 	"broker/mqtt/packet":               {},
 	"broker/mqtt/topics":               {},
-	"broker/messaging":                 {},
+	"broker/messaging":                 {"broker"},
 	"broker/bridges":                   {"broker", "broker/bridges/mapping", "broker/messaging", "broker/panics", "broker/mqtt/topics"},
 	"broker/bridges/mapping":           {"broker/messaging", "broker/mqtt/packet"},
 	"broker/bridges/reach":             {"broker/bridges", "broker/outbound"},

@@ -3,16 +3,13 @@ package bridges
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"slices"
 	"sync"
-
-	"signalbox/broker"
 )
 
-// bridge is what there is of one kind at a broker. Only who holds Engine.changing,
-// or loads, changes it.
+// bridge is what there is of one kind at a broker. It is changed only within
+// Lifecycle.Change, or while loading.
 type bridge struct {
 	engine *Engine
 	kind   *kind
@@ -179,7 +176,7 @@ func (b *bridge) commit(ctx context.Context, op string, d *document, s steps) er
 	if err := b.engine.host.store.PutConfig(ctx, b.engine.brokerID, b.kind.ID(), d.text, d.names()); err != nil {
 		s.giveUp(b)
 		b.revive(ctx, gone)
-		return notKept(op, err)
+		return b.engine.StoreFailed(op, err)
 	}
 	for i, l := range gone {
 		l.log.Info("a connection of a bridge is deleted", "messages", lost[i].Messages, "dead letters", lost[i].DeadLetters)
@@ -239,12 +236,4 @@ func closeAll(links []*link) []Usage {
 	}
 	closing.Wait()
 	return usage
-}
-
-// notKept is the answer where the store failed, in its own words if it has any.
-func notKept(op string, err error) error {
-	if e, ok := errors.AsType[*broker.Error](err); ok {
-		return &broker.Error{Kind: e.Kind, Op: op, Msg: e.Msg, Fields: e.Fields, Err: err}
-	}
-	return &broker.Error{Kind: broker.Internal, Op: op, Msg: "the bridges' database failed; see the service's log", Err: err}
 }

@@ -1,14 +1,10 @@
 package bridges
 
 import (
-	"context"
 	"errors"
-	"iter"
 	"log/slog"
-	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"signalbox/broker/messaging"
@@ -38,6 +34,8 @@ func (c Config) Validate() error {
 // Host is what the bridges of all brokers share. All methods are safe for
 // concurrent use.
 type Host struct {
+	*messaging.Host[*Engine]
+
 	// Dial, if set, is that of Connection. It must be set before the first Open.
 	Dial Dial
 	// Now is the clock of messages' times, by which they expire; it must not be one
@@ -47,15 +45,11 @@ type Host struct {
 	store Store
 	kinds []*kind // in order of their ids
 	log   *slog.Logger
-
-	mu    sync.Mutex               // guards the fields below
-	turns map[string]chan struct{} // by broker: holds one while an Engine works on its bridges
-	live  map[string]*Engine       // the latest of each broker, until it is closed
 }
 
 // NewHost makes a Host on a store. No two kinds have the same id.
 func NewHost(s Store, kinds []Kind, log *slog.Logger) *Host {
-	h := &Host{Now: time.Now, store: s, log: log, turns: map[string]chan struct{}{}, live: map[string]*Engine{}}
+	h := &Host{Host: messaging.NewHost[*Engine](s), Now: time.Now, store: s, log: log}
 	for _, k := range kinds {
 		h.kinds = append(h.kinds, newKind(k))
 	}
@@ -81,24 +75,8 @@ func (h *Host) Kinds() []string {
 // broker was closed.
 func (h *Host) Open(brokerID, identity string, local messaging.Broker) *Engine {
 	e := newEngine(h, brokerID, identity, local)
-	e.tasks.Go(e.begin)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.live[brokerID] = e
+	h.Start(e, e.Lifecycle, e.load, e.stopAll)
 	return e
-}
-
-// Forget deletes the bridges of a broker with what waits in them, once its engine
-// is closed.
-func (h *Host) Forget(ctx context.Context, brokerID string) error {
-	turn := h.turn(brokerID)
-	select {
-	case turn <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	defer func() { <-turn }()
-	return h.store.Forget(ctx, brokerID)
 }
 
 // Leave has the bridges of all brokers deliver no more: what is under way has its
@@ -108,41 +86,5 @@ func (h *Host) Forget(ctx context.Context, brokerID string) error {
 func (h *Host) Leave() {
 	for _, e := range h.Engines() {
 		e.leave()
-	}
-}
-
-// Healthy says why bridges cannot keep messages at present, nil if they can.
-func (h *Host) Healthy(context.Context) error { return h.store.Err() }
-
-// Engines gives the engines that are open, by broker id in order.
-func (h *Host) Engines() iter.Seq2[string, *Engine] {
-	h.mu.Lock()
-	live := maps.Clone(h.live)
-	h.mu.Unlock()
-	return func(yield func(string, *Engine) bool) {
-		for _, id := range slices.Sorted(maps.Keys(live)) {
-			if !yield(id, live[id]) {
-				return
-			}
-		}
-	}
-}
-
-func (h *Host) turn(brokerID string) chan struct{} {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	t := h.turns[brokerID]
-	if t == nil {
-		t = make(chan struct{}, 1)
-		h.turns[brokerID] = t
-	}
-	return t
-}
-
-func (h *Host) closed(e *Engine) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.live[e.brokerID] == e {
-		delete(h.live, e.brokerID)
 	}
 }

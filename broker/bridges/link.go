@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"signalbox/broker/messaging"
 )
 
 // The pauses and bounds of links.
@@ -121,7 +123,7 @@ func (l *link) unkept(err error, connected bool, trouble string) {
 // run works with one assignment after the other.
 func (l *link) run() {
 	for l.queue.Load() == nil {
-		if !rest(l.life, retryOpen) {
+		if !messaging.Sleep(l.life, retryOpen) {
 			break
 		}
 		if err := l.open(l.life); err != nil && l.life.Err() == nil {
@@ -244,8 +246,8 @@ func routesOf(c *connection, connector Connector) []route {
 	return routes
 }
 
-// take has the link take what routes say. Only who holds Engine.changing, or
-// loads, calls it.
+// take has the link take what routes say. It is called only within
+// Lifecycle.Change, or while loading.
 func (l *link) take(routes []route) {
 	until := l.engine.host.Now().Add(handOver).UnixMilli()
 	var fresh, stale []*inlet
@@ -266,7 +268,7 @@ func (l *link) take(routes []route) {
 	}
 	if len(later) > 0 {
 		l.tasks.Go(func() {
-			rest(l.life, 2*handOver)
+			messaging.Sleep(l.life, 2*handOver)
 			l.drop(later...)
 		})
 	}
@@ -381,16 +383,4 @@ func (l *link) refusedFilter() string {
 		return ""
 	}
 	return openings[i].filter
-}
-
-// rest waits. It tells whether it was for the whole time.
-func rest(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -25,7 +25,7 @@ const (
 
 // ListBridges gives the kinds, active where there are connections.
 func (e *Engine) ListBridges(ctx context.Context) ([]broker.Bridge, error) {
-	if err := e.await(ctx, opList); err != nil {
+	if err := e.Await(ctx, opList); err != nil {
 		return nil, err
 	}
 	list := make([]broker.Bridge, 0, len(e.bridges))
@@ -60,7 +60,7 @@ func (e *Engine) SetBridgeConfig(ctx context.Context, bridgeID string, config js
 	if err != nil {
 		return err
 	}
-	return e.change(ctx, opSet, func(ctx context.Context) error { return b.set(ctx, opSet, config) })
+	return e.Change(ctx, opSet, func(ctx context.Context) error { return b.set(ctx, opSet, config) })
 }
 
 // GetBridgeSchema gives the JSON Schema of the configuration.
@@ -144,7 +144,7 @@ func (e *Engine) ListDeadLetters(ctx context.Context, bridgeID, connectionName s
 	}
 	total, list, err := q.DeadLetters(ctx, offset, count)
 	if err != nil {
-		return broker.Page[broker.DeadLetter]{}, notKept(opDead, err)
+		return broker.Page[broker.DeadLetter]{}, e.StoreFailed(opDead, err)
 	}
 	return broker.Page[broker.DeadLetter]{Total: total, Items: func(yield func(broker.DeadLetter, error) bool) {
 		for _, d := range list {
@@ -163,7 +163,7 @@ func (e *Engine) RetryDeadLetters(ctx context.Context, bridgeID, connectionName 
 	}
 	n, err := q.RetryDeadLetters(ctx, ids)
 	if err != nil {
-		return 0, notKept(opRetry, err)
+		return 0, e.StoreFailed(opRetry, err)
 	}
 	return n, nil
 }
@@ -176,7 +176,7 @@ func (e *Engine) DeleteDeadLetters(ctx context.Context, bridgeID, connectionName
 	}
 	n, err := q.DeleteDeadLetters(ctx, ids)
 	if err != nil {
-		return 0, notKept(opDelete, err)
+		return 0, e.StoreFailed(opDelete, err)
 	}
 	return n, nil
 }

@@ -32,7 +32,7 @@ func (l *link) retained(r route) {
 				break
 			}
 			l.log.Debug("what the broker retains could not be read; trying again", "filter", filter, "error", err)
-			if !rest(l.life, retryOpen) {
+			if !messaging.Sleep(l.life, retryOpen) {
 				return
 			}
 		}

@@ -23,12 +23,12 @@ func (e *Engine) TestBridge(ctx context.Context, bridgeID string, config json.Ra
 		return nil, err
 	}
 	if !e.enter() {
-		return nil, closing(opTest)
+		return nil, e.Closing(opTest)
 	}
 	defer e.trials.Done()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(e.life, cancel)()
+	defer context.AfterFunc(e.Context(), cancel)()
 	select {
 	case e.trying <- struct{}{}:
 		defer func() { <-e.trying }()

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"time"
 
+	"signalbox/broker/messaging"
 	"signalbox/broker/panics"
 )
 
@@ -40,7 +41,7 @@ func (w *worker) run() {
 	defer w.kill()
 	defer discard(w.log, w.connector)
 	stop := context.AfterFunc(w.soft, func() {
-		if rest(w.hard, leaveTime) {
+		if messaging.Sleep(w.hard, leaveTime) {
 			w.kill()
 		}
 	})
@@ -143,7 +144,7 @@ func (w *worker) wait() {
 	w.relax()
 	least = min(least, w.pause)
 	w.pause = max(w.pause, min(2*now, longest))
-	if !rest(w.soft, least) || now == least {
+	if !messaging.Sleep(w.soft, least) || now == least {
 		return
 	}
 	t := time.NewTimer(now - least)

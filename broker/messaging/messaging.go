@@ -1,8 +1,9 @@
-// Package messaging is the seam between a broker and what works with the messages
+// Package messaging is the interface between a broker and what works with the messages
 // of one inside this service: streams and bridges. [Broker] is implemented by the
-// embedded broker and by the client that feeds on a remote one.
+// embedded broker and by the client of a remote one. [Host] and [Lifecycle] are what the
+// engines of streams and of bridges have in common.
 //
-// It must not import any other package of this module.
+// Of this module it imports broker only.
 package messaging
 
 import (

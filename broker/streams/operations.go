@@ -24,7 +24,7 @@ const (
 
 // ListStreams gives the streams in order of their names.
 func (e *Engine) ListStreams(ctx context.Context, o broker.ListOptions[broker.Stream]) (broker.Page[broker.Stream], error) {
-	if err := e.await(ctx, opList); err != nil {
+	if err := e.Await(ctx, opList); err != nil {
 		return broker.Page[broker.Stream]{}, err
 	}
 	var all []broker.Stream
@@ -60,26 +60,9 @@ func (e *Engine) GetStream(ctx context.Context, streamname string) (broker.Strea
 	return s.record(), nil
 }
 
-// change runs a change of definitions, one at a time. Close waits for it.
-func (e *Engine) change(ctx context.Context, op string, do func(context.Context) error) error {
-	if err := e.await(ctx, op); err != nil {
-		return err
-	}
-	select {
-	case e.changing <- struct{}{}:
-	case <-e.life.Done():
-		return closing(op)
-	case <-ctx.Done():
-		return &broker.Error{Kind: broker.Unavailable, Op: op, Msg: "another stream is being changed; try again", Err: ctx.Err()}
-	}
-	defer func() { <-e.changing }()
-	ctx = context.WithoutCancel(ctx) // half a change is none that a caller can make good
-	return do(ctx)
-}
-
 // CreateStream stores a new stream and sets it going.
 func (e *Engine) CreateStream(ctx context.Context, spec broker.StreamSpec) error {
-	return e.change(ctx, opCreate, func(ctx context.Context) error {
+	return e.Change(ctx, opCreate, func(ctx context.Context) error {
 		d, _, err := define(nil, spec, true)
 		if err != nil {
 			return err
@@ -96,11 +79,11 @@ func (e *Engine) CreateStream(ctx context.Context, spec broker.StreamSpec) error
 
 func (e *Engine) create(ctx context.Context, d Definition) (err error) {
 	if d.ID, err = e.host.store.Put(ctx, e.brokerID, d); err != nil {
-		return notKept(opCreate, err)
+		return e.StoreFailed(opCreate, err)
 	}
 	s, err := e.open(ctx, d)
 	if err != nil {
-		return notKept(opCreate, errors.Join(err, e.host.store.Delete(ctx, d.ID)))
+		return e.StoreFailed(opCreate, errors.Join(err, e.host.store.Delete(ctx, d.ID)))
 	}
 	e.begins(s)
 	return nil
@@ -117,7 +100,7 @@ func (e *Engine) begins(s *stream) {
 // ModifyStream changes what is given of a stream, or with replace all of it. Its
 // messages stay, and the state of its query unless that becomes another.
 func (e *Engine) ModifyStream(ctx context.Context, spec broker.StreamSpec, replace bool) error {
-	return e.change(ctx, opModify, func(ctx context.Context) error {
+	return e.Change(ctx, opModify, func(ctx context.Context) error {
 		s, err := e.find(ctx, opModify, spec.StreamName)
 		if err != nil {
 			return err
@@ -131,7 +114,7 @@ func (e *Engine) ModifyStream(ctx context.Context, spec broker.StreamSpec, repla
 			return err
 		}
 		if _, err := e.host.store.Put(ctx, e.brokerID, d); err != nil {
-			return notKept(opModify, err)
+			return e.StoreFailed(opModify, err)
 		}
 		s.modify(d, q)
 		return nil
@@ -140,7 +123,7 @@ func (e *Engine) ModifyStream(ctx context.Context, spec broker.StreamSpec, repla
 
 // DeleteStream stops a stream and deletes it with its messages.
 func (e *Engine) DeleteStream(ctx context.Context, streamname string) error {
-	return e.change(ctx, opDelete, func(ctx context.Context) error {
+	return e.Change(ctx, opDelete, func(ctx context.Context) error {
 		s, err := e.find(ctx, opDelete, streamname)
 		if err != nil {
 			return err
@@ -148,7 +131,7 @@ func (e *Engine) DeleteStream(ctx context.Context, streamname string) error {
 		s.detach()
 		s.close(ctx)
 		if err := e.host.store.Delete(ctx, s.plan.Load().ID); err != nil {
-			return notKept(opDelete, e.resume(ctx, s, err))
+			return e.StoreFailed(opDelete, e.resume(ctx, s, err))
 		}
 		e.mu.Lock()
 		delete(e.streams, streamname)
@@ -204,17 +187,17 @@ func (e *Engine) ClearStreamMessages(ctx context.Context, streamname string, gte
 // meanwhile, or the store failed.
 func (e *Engine) lost(op string, s *stream, err error) error {
 	switch {
-	case e.life.Err() != nil:
-		return closing(op)
+	case e.Context().Err() != nil:
+		return e.Closing(op)
 	case s.leaving():
 		return notFound(op)
 	}
-	return notKept(op, err)
+	return e.StoreFailed(op, err)
 }
 
 // ReplayStream begins a replay.
 func (e *Engine) ReplayStream(ctx context.Context, r broker.StreamReplay) error {
-	return e.change(ctx, opReplay, func(ctx context.Context) error {
+	return e.Change(ctx, opReplay, func(ctx context.Context) error {
 		s, err := e.find(ctx, opReplay, r.StreamName)
 		if err != nil {
 			return err
@@ -297,12 +280,4 @@ func during(op string, err error) error {
 		return &named
 	}
 	return err
-}
-
-// notKept is the answer where the store failed, in its own words if it has any.
-func notKept(op string, err error) error {
-	if e, ok := errors.AsType[*broker.Error](err); ok {
-		return &broker.Error{Kind: e.Kind, Op: op, Msg: e.Msg, Err: err}
-	}
-	return &broker.Error{Kind: broker.Internal, Op: op, Msg: "the streams' database failed; see the service's log", Err: err}
 }

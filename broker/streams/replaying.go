@@ -23,7 +23,7 @@ func (s *stream) replay(ctx context.Context, r broker.StreamReplay) error {
 	}
 	total, err := s.kept.Count(ctx, span)
 	if err != nil {
-		return notKept(opReplay, err)
+		return s.engine.StoreFailed(opReplay, err)
 	}
 	life, cancel := context.WithCancel(s.life)
 	now := &running{replay: newReplay(d, r, total, s.engine.host.clock), cancel: cancel, done: make(chan struct{})}

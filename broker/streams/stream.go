@@ -126,7 +126,7 @@ func (s *stream) attach() {
 	s.mu.Lock()
 	wanted := d.Active && !s.detached && s.cancel == nil
 	s.mu.Unlock()
-	if !wanted { // whoever attaches and detaches holds Engine.changing, or loads
+	if !wanted { // attach and detach are called within Lifecycle.Change, or while loading
 		return
 	}
 	cancel := s.engine.messaging.Subscribe(d.SourceTopic, s)

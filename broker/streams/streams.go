@@ -9,13 +9,8 @@
 package streams
 
 import (
-	"context"
 	"errors"
-	"iter"
 	"log/slog"
-	"maps"
-	"slices"
-	"sync"
 
 	"signalbox/broker/messaging"
 )
@@ -58,77 +53,23 @@ func (c Config) Validate() error {
 // Host is what the streams of all brokers share. All methods are safe for
 // concurrent use.
 type Host struct {
+	*messaging.Host[*Engine]
 	config Config
 	store  Store
 	log    *slog.Logger
 	clock  clock
-
-	mu    sync.Mutex               // guards the fields below
-	turns map[string]chan struct{} // by broker: holds one while an Engine works on its streams
-	live  map[string]*Engine       // the latest of each broker, until it is closed
 }
 
-// NewHost makes a Host on a store.
+// NewHost returns a Host on a store.
 func NewHost(c Config, s Store, log *slog.Logger) *Host {
-	return &Host{config: c, store: s, log: log, clock: realClock{}, turns: map[string]chan struct{}{}, live: map[string]*Engine{}}
+	return &Host{Host: messaging.NewHost[*Engine](s), config: c, store: s, log: log, clock: realClock{}}
 }
 
-// Open gives the stream engine of a broker, at once. It reads the definitions in
+// Open returns the stream engine of a broker at once. It reads the definitions in
 // the background, after an older engine of the same broker was closed.
 func (h *Host) Open(brokerID string, m messaging.Broker) *Engine {
-	e := newEngine(h, brokerID, m)
-	e.tasks.Go(e.begin)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.live[brokerID] = e
+	log := h.log.With("broker", brokerID)
+	e := &Engine{Lifecycle: messaging.NewLifecycle(brokerID, "stream", log), host: h, brokerID: brokerID, messaging: m, log: log, streams: map[string]*stream{}}
+	h.Start(e, e.Lifecycle, e.load, e.stopAll)
 	return e
-}
-
-// Forget deletes the streams of a broker with their messages, once its engine is
-// closed.
-func (h *Host) Forget(ctx context.Context, brokerID string) error {
-	turn := h.turn(brokerID)
-	select {
-	case turn <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	defer func() { <-turn }()
-	return h.store.Forget(ctx, brokerID)
-}
-
-// Healthy says why streams cannot keep messages at present, nil if they can.
-func (h *Host) Healthy(context.Context) error { return h.store.Err() }
-
-// Engines gives the engines that are open, by broker id in order.
-func (h *Host) Engines() iter.Seq2[string, *Engine] {
-	h.mu.Lock()
-	live := maps.Clone(h.live)
-	h.mu.Unlock()
-	return func(yield func(string, *Engine) bool) {
-		for _, id := range slices.Sorted(maps.Keys(live)) {
-			if !yield(id, live[id]) {
-				return
-			}
-		}
-	}
-}
-
-func (h *Host) turn(brokerID string) chan struct{} {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	t := h.turns[brokerID]
-	if t == nil {
-		t = make(chan struct{}, 1)
-		h.turns[brokerID] = t
-	}
-	return t
-}
-
-func (h *Host) closed(e *Engine) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.live[e.brokerID] == e {
-		delete(h.live, e.brokerID)
-	}
 }
