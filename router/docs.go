@@ -43,13 +43,42 @@ const docsPage = `<!DOCTYPE html>
 
 const (
 	docsScriptName = "start.js"
-	docsScript     = `window.onload = function () {
+	docsScript     = `// searchText is what the search looks through: an operation with its parameters and the names of its schemas.
+function searchText(tag, op) {
+	var operation = op.get("operation");
+	var words = [tag, op.get("method"), op.get("path"), operation.get("operationId"), operation.get("summary"), operation.get("description")];
+	(operation.get("parameters") || []).forEach(function (p) { words.push(p.get("name"), p.get("description")); });
+	JSON.stringify([operation.get("requestBody"), operation.get("responses")]).replace(/"#\/components\/schemas\/(\w+)"/g, function (_, name) {
+		words.push(name);
+	});
+	return words.join(" ").toLowerCase();
+}
+
+// search shows the operations that contain every word; that of the library looks at tags only.
+function search() {
+	return {
+		fn: {
+			opsFilter: function (groups, phrase) {
+				var words = phrase.toLowerCase().split(/\s+/);
+				return groups.map(function (group, tag) {
+					return group.set("operations", group.get("operations").filter(function (op) {
+						var text = searchText(tag, op);
+						return words.every(function (word) { return text.indexOf(word) >= 0; });
+					}));
+				}).filter(function (group) { return group.get("operations").size > 0; });
+			}
+		}
+	};
+}
+
+window.onload = function () {
 	SwaggerUIBundle({
 		url: "` + openAPIPath + `",
 		dom_id: "#docs",
 		deepLinking: true,
-		docExpansion: "none",
+		docExpansion: "list",
 		filter: true,
+		plugins: [search],
 		showExtensions: true,
 		defaultModelsExpandDepth: 0,
 		validatorUrl: null
