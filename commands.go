@@ -33,8 +33,8 @@ func commands(environ []string) *cobra.Command {
 }
 
 func configCommand(load configLoader) *cobra.Command {
-	parent := &cobra.Command{Use: "config", Short: "Looks at the configuration"}
-	parent.AddCommand(&cobra.Command{Use: "check", Short: "Says whether the configuration can be used", Args: cobra.NoArgs,
+	parent := &cobra.Command{Use: "config", Short: "Checks the configuration"}
+	parent.AddCommand(&cobra.Command{Use: "check", Short: "Reports whether the configuration is valid", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := load(cmd)
 			if err == nil {
@@ -52,13 +52,13 @@ func versionCommand() *cobra.Command {
 
 // dataCommand holds what puts a data directory right by hand.
 func dataCommand(load configLoader) *cobra.Command {
-	parent := &cobra.Command{Use: "data", Short: "Goes on with a data directory whose databases were lost or replaced"}
+	parent := &cobra.Command{Use: "data", Short: "Repairs a data directory whose databases were lost or replaced"}
 	for _, c := range []struct {
 		use, short string
 		do         func(context.Context, appliance.Config, []string) error
 	}{
-		{"forget NAME...", "Has the next start create databases anew that were lost, as in \"data forget broker.db\"", appliance.ForgetDatabases},
-		{"adopt NAME...", "Has databases belong to this data directory that were put there from elsewhere", appliance.AdoptDatabases},
+		{"forget NAME...", "Lets the next start create lost databases again, as in \"data forget broker.db\"", appliance.ForgetDatabases},
+		{"adopt NAME...", "Accepts databases that were copied into this data directory from another one", appliance.AdoptDatabases},
 	} {
 		parent.AddCommand(&cobra.Command{Use: c.use, Short: c.short, Args: cobra.MinimumNArgs(1),
 			RunE: func(cmd *cobra.Command, names []string) error {
@@ -79,7 +79,7 @@ func dataCommand(load configLoader) *cobra.Command {
 // secretCommand holds what is done with the key of the stored secrets.
 func secretCommand(load configLoader) *cobra.Command {
 	parent := &cobra.Command{Use: "secret", Short: "Manages the key of the stored secrets"}
-	parent.AddCommand(&cobra.Command{Use: "rotate", Short: "Seals all stored secrets with a new key, while the service does not run", Args: cobra.NoArgs,
+	parent.AddCommand(&cobra.Command{Use: "rotate", Short: "Encrypts all stored secrets with a new key; the service must be stopped", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := load(cmd)
 			if err != nil {
@@ -89,7 +89,7 @@ func secretCommand(load configLoader) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%d secrets are sealed with a new key; back up secret.key, and keep the old copy of it with the older copies of the databases, which need it\n", n)
+			fmt.Fprintf(cmd.OutOrStdout(), "%d secrets were encrypted with a new key; back up secret.key, and keep the old key with the older backups of the databases, which need it\n", n)
 			return nil
 		}})
 	return parent

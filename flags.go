@@ -90,8 +90,8 @@ func serveUsage(cmd *cobra.Command) error {
 		return err
 	}
 	out := cmd.OutOrStderr()
-	fmt.Fprintf(out, "Usage:\n  signalbox serve [flags]\n\nEach flag is also a key of the configuration file and a variable of the environment:\nhttp.listen, --http.listen, %s. Secrets and lists are no flags.\n\nFlags:\n", envName("http.listen"))
-	fmt.Fprintf(out, "  --config file  configuration file (YAML)\n  --help         shows this\n")
+	fmt.Fprintf(out, "Usage:\n  signalbox serve [flags]\n\nEach flag is also a key of the configuration file and a variable of the environment:\nhttp.listen, --http.listen, %s. Secrets and lists have no flags.\n\nFlags:\n", envName("http.listen"))
+	fmt.Fprintf(out, "  --config file  configuration file (YAML)\n  --help         show this help\n")
 	last := ""
 	for _, s := range all {
 		f := cmd.InheritedFlags().Lookup(s.key)

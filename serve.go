@@ -81,7 +81,7 @@ func stopAfterLoss(a *appliance.Appliance, log *slog.Logger) {
 // reload does what SIGHUP asks for.
 func reload(a *appliance.Appliance, to *appliance.Log) {
 	if err := to.Reopen(); err != nil {
-		to.Logger.Error("the log file cannot be opened again; the log goes on in the one that is open", "error", err)
+		to.Logger.Error("the log file cannot be reopened; logging continues to the file that is open", "error", err)
 	}
 	a.Reload()
 	to.Logger.Info("certificates and log file were reloaded")
@@ -94,7 +94,7 @@ func isTerminal(w io.Writer) bool {
 }
 
 func healthcheck(load configLoader) *cobra.Command {
-	return &cobra.Command{Use: "healthcheck", Short: "Asks the running service whether it is well", Args: cobra.NoArgs,
+	return &cobra.Command{Use: "healthcheck", Short: "Reports whether the running service is healthy", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := load(cmd)
 			if err != nil {

@@ -27,8 +27,8 @@ type transfer struct {
 // command builds the command that the kinds of files hang below.
 func (t *transfer) command(use, short string) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short}
-	c.PersistentFlags().StringVar(&t.url, "url", "", "the running service, as http://127.0.0.1:8080; without it the data directory is used")
-	c.PersistentFlags().StringVar(&t.token, "token", "", "token for the running service; better given as "+tokenEnv)
+	c.PersistentFlags().StringVar(&t.url, "url", "", "URL of the running service, such as http://127.0.0.1:8080; without it the data directory is used")
+	c.PersistentFlags().StringVar(&t.token, "token", "", "token for the running service; preferably set as "+tokenEnv)
 	c.PersistentFlags().StringVar(&t.broker, "broker", "", "id of the broker; the embedded one by default")
 	return c
 }
@@ -69,15 +69,15 @@ func importCommand(load configLoader, environ []string) *cobra.Command {
 	for kind, read := range map[string]reader{
 		"dynsec": asItIs, "passwd": converted(passwords), "acl": converted(dynsec.ParseACLFile),
 	} {
-		cmd := &cobra.Command{Use: kind + " FILE", Short: "Reads a " + kind + " file of Mosquitto, all or nothing", Args: cobra.ExactArgs(1),
+		cmd := &cobra.Command{Use: kind + " FILE", Short: "Imports a " + kind + " file of Mosquitto, completely or not at all", Args: cobra.ExactArgs(1),
 			RunE: t.with(func(cmd *cobra.Command, file string, a broker.AccessTransfer) error {
 				return importFrom(cmd, file, a, read, t.replace)
 			})}
 		switch kind {
 		case "passwd":
-			cmd.Flags().BoolVar(&t.strict, "strict", false, "refuses a file with hashes of the old kind $6$ instead of naming their users")
+			cmd.Flags().BoolVar(&t.strict, "strict", false, "refuse a file with hashes of the old kind $6$ instead of listing their users")
 		case "dynsec":
-			cmd.Flags().BoolVar(&t.replace, "replace", false, "the broker then holds exactly the file")
+			cmd.Flags().BoolVar(&t.replace, "replace", false, "replace the access control of the broker with the file")
 		}
 		parent.AddCommand(cmd)
 	}
@@ -140,7 +140,7 @@ func outcome(err error) string {
 	if answered && answer.Status < 500 || ours && own.Kind != broker.Unconfirmed {
 		return "nothing was imported"
 	}
-	return "the outcome is not known, look before you repeat it"
+	return "the outcome is unknown; check it before you repeat the command"
 }
 
 func exportTo(cmd *cobra.Command, file string, a broker.AccessTransfer) error {

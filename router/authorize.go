@@ -77,7 +77,7 @@ func (rt *router) authorize(ctx context.Context, p *auth.Principal, row *route, 
 	case row.Role == auth.Root:
 		return allow(p.Root, "only a platform administrator may do this")
 	case !row.inProject():
-		return allow(row.Role.Allows(auth.SignedIn) && !row.needsProject(), "nobody may do this")
+		return allow(row.Role.Allows(auth.SignedIn) && !row.needsProject(), "no caller may do this")
 	}
 	role, err := rt.auth.RoleIn(ctx, p, params.ByName("projectId"))
 	if err != nil {

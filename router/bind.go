@@ -42,7 +42,7 @@ const metaAddress = "address"
 func (s shapes) planOf(t reflect.Type) (*plan, error) {
 	p := &plan{typ: t}
 	if t.Kind() != reflect.Struct {
-		return nil, fmt.Errorf("request %s is no struct", t)
+		return nil, fmt.Errorf("request %s is not a struct", t)
 	}
 	return p, s.collect(p, t, nil)
 }

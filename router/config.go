@@ -51,7 +51,7 @@ const mostConnections = 1_000_000
 func (c Config) Validate() error {
 	var errs []error
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
-		errs = append(errs, fmt.Errorf("http.listen: %q is no host:port", c.Listen))
+		errs = append(errs, fmt.Errorf("http.listen: %q is not host:port", c.Listen))
 	}
 	if (c.TLS.CertFile == "") != (c.TLS.KeyFile == "") {
 		errs = append(errs, errors.New("http.tls: cert_file and key_file go together"))

@@ -24,7 +24,7 @@ func readKey(path string) ([]byte, error) {
 		return nil, fmt.Errorf("inspect key file: %w", err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("key file %s is no regular file", path)
+		return nil, fmt.Errorf("key file %s is not a regular file", path)
 	}
 	if mode := info.Mode().Perm(); othersMay(mode) {
 		return nil, fmt.Errorf("key file %s has mode %#o, so others can read it: run chmod 600 on it, "+
