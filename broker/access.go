@@ -43,18 +43,18 @@ type AccessTransfer interface {
 // ImportReport counts what an import took over. Warnings are sentences about
 // what the document held and the broker has no use for.
 type ImportReport struct {
-	Clients  int      `json:"clients"`
-	Groups   int      `json:"groups"`
-	Roles    int      `json:"roles"`
-	Warnings []string `json:"warnings"`
+	Clients  int      `json:"clients" doc:"Number of clients that were imported." example:"12"`
+	Groups   int      `json:"groups" doc:"Number of groups that were imported." example:"3"`
+	Roles    int      `json:"roles" doc:"Number of roles that were imported." example:"5"`
+	Warnings []string `json:"warnings" doc:"Sentences about parts of the document that this broker does not use." example:"[]"`
 }
 
 // DefaultACL is the access to one kind of event where no ACL matches. ACLType
 // is publishClientSend, publishClientReceive, subscribe or unsubscribe; a full
 // answer holds all four in this order.
 type DefaultACL struct {
-	ACLType string `json:"acltype"`
-	Allow   bool   `json:"allow"`
+	ACLType string `json:"acltype" doc:"Type of access: publishClientSend, publishClientReceive, subscribe or unsubscribe." example:"publishClientSend"`
+	Allow   bool   `json:"allow" doc:"True if the access is allowed where no ACL of a role matches." example:"false"`
 }
 
 // Priority orders roles within a client or group, and groups within a client:
@@ -69,39 +69,39 @@ func (p Priority) IsZero() bool { return p == NoPriority }
 
 // RoleRef is a role held by a client or group.
 type RoleRef struct {
-	RoleName string   `json:"rolename"`
-	Priority Priority `json:"priority,omitzero"`
+	RoleName string   `json:"rolename" doc:"Name of the role." example:"sensors"`
+	Priority Priority `json:"priority,omitzero" doc:"Priority of the role among the roles of the client or group, -100000 to 100000; the highest is evaluated first. Absent if it is the default, -1." example:"10"`
 }
 
 // GroupRef is a group that a client is in.
 type GroupRef struct {
-	GroupName string   `json:"groupname"`
-	Priority  Priority `json:"priority,omitzero"`
+	GroupName string   `json:"groupname" doc:"Name of the group." example:"plant"`
+	Priority  Priority `json:"priority,omitzero" doc:"Priority of the group among the groups of the client, -100000 to 100000; the highest is evaluated first. Absent if it is the default, -1." example:"5"`
 }
 
 // MemberRef is a client that is in a group. Answers leave the priority out.
 type MemberRef struct {
-	Username string   `json:"username"`
-	Priority Priority `json:"priority,omitzero"`
+	Username string   `json:"username" doc:"Username of the client." example:"meter-7"`
+	Priority Priority `json:"priority,omitzero" doc:"Priority of the group for this client; responses omit it." example:"-"`
 }
 
 // Connection is a live connection of a client.
 type Connection struct {
-	Address string `json:"address"`
+	Address string `json:"address" doc:"IP address of the client." example:"10.0.0.7"`
 }
 
 // Client is a client's record. ClientID, when not empty, is the only MQTT
 // client id it may use. Texts are nil when they were never given. Roles and
 // Groups are in order of evaluation; lists are never nil.
 type Client struct {
-	Username        string       `json:"username"`
-	ClientID        string       `json:"clientid,omitempty"`
-	TextName        *string      `json:"textname,omitempty"`
-	TextDescription *string      `json:"textdescription,omitempty"`
-	Disabled        bool         `json:"disabled"`
-	Roles           []RoleRef    `json:"roles"`
-	Groups          []GroupRef   `json:"groups"`
-	Connections     []Connection `json:"connections"`
+	Username        string       `json:"username" doc:"Username with which the client authenticates. It identifies the client." example:"meter-7"`
+	ClientID        string       `json:"clientid,omitempty" doc:"The only MQTT client id that the client may use. Absent if it may use any." example:"meter-7"`
+	TextName        *string      `json:"textname,omitempty" doc:"Display name. Absent if it was never set." example:"Meter 7"`
+	TextDescription *string      `json:"textdescription,omitempty" doc:"Description. Absent if it was never set." example:"Power meter in hall 3"`
+	Disabled        bool         `json:"disabled" doc:"True if the client is disabled and cannot connect." example:"false"`
+	Roles           []RoleRef    `json:"roles" doc:"Roles of the client, in order of evaluation."`
+	Groups          []GroupRef   `json:"groups" doc:"Groups of the client, in order of evaluation."`
+	Connections     []Connection `json:"connections" doc:"Current connections of the client. A broker that does not report them returns an empty list."`
 }
 
 // ClientSpec is the wanted state of a client. On creation nil members are not
@@ -120,11 +120,11 @@ type ClientSpec struct {
 // Group is a group's record. Clients are in order of their names, Roles in
 // order of evaluation; lists are never nil.
 type Group struct {
-	GroupName       string      `json:"groupname"`
-	TextName        *string     `json:"textname,omitempty"`
-	TextDescription *string     `json:"textdescription,omitempty"`
-	Clients         []MemberRef `json:"clients"`
-	Roles           []RoleRef   `json:"roles"`
+	GroupName       string      `json:"groupname" doc:"Name of the group. It identifies the group." example:"plant"`
+	TextName        *string     `json:"textname,omitempty" doc:"Display name. Absent if it was never set." example:"Plant"`
+	TextDescription *string     `json:"textdescription,omitempty" doc:"Description. Absent if it was never set." example:"All meters of the plant"`
+	Clients         []MemberRef `json:"clients" doc:"Clients in the group, in order of their usernames."`
+	Roles           []RoleRef   `json:"roles" doc:"Roles of the group, in order of evaluation."`
 }
 
 // GroupSpec is the wanted state of a group; nil as in ClientSpec. Clients is
@@ -153,20 +153,20 @@ const (
 // ACL is one rule of a role. Priority is 0 where none was given; a higher one
 // is looked at first.
 type ACL struct {
-	ACLType  ACLType `json:"acltype"`
-	Topic    string  `json:"topic"`
-	Priority int     `json:"priority"`
-	Allow    bool    `json:"allow"`
+	ACLType  ACLType `json:"acltype" doc:"Type of access: publishClientSend, publishClientReceive, subscribeLiteral, subscribePattern, unsubscribeLiteral or unsubscribePattern." example:"publishClientSend"`
+	Topic    string  `json:"topic" doc:"Topic filter that the ACL applies to. In all types but the Literal ones, %c and %u as whole levels stand for the client id and the username." example:"plant/%u/#"`
+	Priority int     `json:"priority" doc:"Priority among the ACLs of the role with the same type; the highest is evaluated first." example:"0"`
+	Allow    bool    `json:"allow" doc:"True if the ACL allows the access, false if it denies it." example:"true"`
 }
 
 // Role is a role's record. ACLs are ordered by type and then by priority;
 // the list is never nil.
 type Role struct {
-	RoleName          string  `json:"rolename"`
-	TextName          *string `json:"textname,omitempty"`
-	TextDescription   *string `json:"textdescription,omitempty"`
-	AllowWildcardSubs bool    `json:"allowwildcardsubs"`
-	ACLs              []ACL   `json:"acls"`
+	RoleName          string  `json:"rolename" doc:"Name of the role. It identifies the role." example:"sensors"`
+	TextName          *string `json:"textname,omitempty" doc:"Display name. Absent if it was never set." example:"Sensors"`
+	TextDescription   *string `json:"textdescription,omitempty" doc:"Description. Absent if it was never set." example:"May publish measurements"`
+	AllowWildcardSubs bool    `json:"allowwildcardsubs" doc:"False if the role allows no subscription with a wildcard." example:"true"`
+	ACLs              []ACL   `json:"acls" doc:"ACLs of the role, ordered by type and then by priority."`
 }
 
 // RoleSpec is the wanted state of a role; nil as in ClientSpec.

@@ -15,13 +15,13 @@ type Denials interface {
 // Denial is something that a client was not allowed to do. Topic is empty where
 // the client was not let in at all.
 type Denial struct {
-	At       time.Time `json:"at"`
-	ClientID string    `json:"clientid"`
-	Username string    `json:"username"`
-	Address  string    `json:"address"`
-	Action   Action    `json:"action"`
-	Topic    string    `json:"topic,omitempty"`
-	Reason   string    `json:"reason"`
+	At       time.Time `json:"at" doc:"Time of the denial, RFC 3339." example:"2026-01-31T12:00:00Z"`
+	ClientID string    `json:"clientid" doc:"MQTT client id." example:"meter-7"`
+	Username string    `json:"username" doc:"Username; empty for a client without one." example:"meter-7"`
+	Address  string    `json:"address" doc:"IP address of the client." example:"10.0.0.7"`
+	Action   Action    `json:"action" doc:"What was denied: connect, publish, receive, subscribe or unsubscribe." example:"publish"`
+	Topic    string    `json:"topic,omitempty" doc:"Topic or topic filter. Absent if the connection was denied." example:"plant/8/raw"`
+	Reason   string    `json:"reason" doc:"Why it was denied, as a sentence." example:"no ACL matches, and the default for publishClientSend denies it"`
 }
 
 // Bans keeps clients out, whatever their credentials.
@@ -47,12 +47,12 @@ const (
 // Ban is a ban in force. CreatedBy is "api", or "flapping" where the broker
 // banned by itself. A zero ExpiresAt means never.
 type Ban struct {
-	Kind      BanKind   `json:"kind"`
-	Value     string    `json:"value"`
-	Reason    string    `json:"reason"`
-	CreatedAt time.Time `json:"created_at"`
-	CreatedBy string    `json:"created_by"`
-	ExpiresAt time.Time `json:"expires_at,omitzero"`
+	Kind      BanKind   `json:"kind" doc:"What the ban compares: clientid, username or address." example:"address"`
+	Value     string    `json:"value" doc:"Client id, username, or IP address or range of addresses." example:"10.0.0.0/8"`
+	Reason    string    `json:"reason" doc:"Why the client was banned; may be empty." example:"port scan"`
+	CreatedAt time.Time `json:"created_at" doc:"Time at which the ban was created, RFC 3339." example:"2026-01-31T12:00:00Z"`
+	CreatedBy string    `json:"created_by" doc:"Origin of the ban: api, or flapping if the broker banned a client that connects too often." example:"api"`
+	ExpiresAt time.Time `json:"expires_at,omitzero" doc:"Time at which the ban ends, RFC 3339. Absent if it does not end." example:"2026-02-28T12:00:00Z"`
 }
 
 // BanSpec is a wanted ban; see Ban.

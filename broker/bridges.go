@@ -38,57 +38,57 @@ type Bridges interface {
 
 // Bridge is a kind of bridge that a broker offers, active where it is configured.
 type Bridge struct {
-	ID       string `json:"id"`
-	IsActive bool   `json:"isActive"`
+	ID       string `json:"id" doc:"Id of the bridge." example:"http-bridge"`
+	IsActive bool   `json:"isActive" doc:"True if at least one connection is configured." example:"true"`
 }
 
 // BridgeStatus is the state of one connection of a bridge.
 type BridgeStatus struct {
-	ConnectionName string `json:"connectionName"`
-	QueuedMessages int64  `json:"queuedMessages"`
-	IsConnected    bool   `json:"isConnected"`
-	Error          string `json:"error,omitempty" doc:"Why there is no connection, or why messages are not delivered at present."`
+	ConnectionName string `json:"connectionName" doc:"Name of the connection." example:"history"`
+	QueuedMessages int64  `json:"queuedMessages" doc:"Number of messages that wait for delivery." example:"12"`
+	IsConnected    bool   `json:"isConnected" doc:"True if the target is reachable." example:"true"`
+	Error          string `json:"error,omitempty" doc:"Why there is no connection, or why messages are not delivered at present. Absent if there is no error." example:"127.0.0.1:9000 refuses connections"`
 
-	Stats *BridgeStats `json:"stats,omitempty" doc:"What became of the messages. An extension."`
+	Stats *BridgeStats `json:"stats,omitempty" doc:"Counters of the messages since the start of the service, and the current sizes. An extension."`
 }
 
 // BridgeStats counts what became of a connection's messages since the service
 // started; DeadLetters and QueuedBytes are what there is now.
 type BridgeStats struct {
-	QueuedBytes int64 `json:"queuedBytes"`
-	Received    int64 `json:"received" doc:"Messages taken from the broker, one for each mapping that they belong to."`
-	Delivered   int64 `json:"delivered"`
-	Dropped     int64 `json:"dropped" doc:"Messages that went because the queue was full."`
-	Rejected    int64 `json:"rejected" doc:"Messages that the target does not take; they became dead letters."`
-	Retries     int64 `json:"retries" doc:"Attempts at delivery that failed and were made again."`
-	Inbound     int64 `json:"inbound" doc:"Messages brought to the broker."`
-	Looped      int64 `json:"looped" doc:"Messages left out because they had been where they were to go."`
-	DeadLetters int64 `json:"deadLetters"`
+	QueuedBytes int64 `json:"queuedBytes" doc:"Size of the messages that wait for delivery now, in bytes." example:"1460"`
+	Received    int64 `json:"received" doc:"Messages received from the broker, counted once for each mapping that they belong to." example:"112"`
+	Delivered   int64 `json:"delivered" doc:"Messages that the target has accepted." example:"100"`
+	Dropped     int64 `json:"dropped" doc:"Messages dropped because the queue was full." example:"0"`
+	Rejected    int64 `json:"rejected" doc:"Messages that the target refuses, or that cannot be converted; they became dead letters." example:"0"`
+	Retries     int64 `json:"retries" doc:"Attempts at delivery that failed and were repeated." example:"3"`
+	Inbound     int64 `json:"inbound" doc:"Messages brought in to the broker." example:"0"`
+	Looped      int64 `json:"looped" doc:"Messages left out because they had already been at their target." example:"0"`
+	DeadLetters int64 `json:"deadLetters" doc:"Number of dead letters now." example:"0"`
 }
 
 // BridgeTest tells whether a connection could be made; Error says why not.
 type BridgeTest struct {
-	ConnectionName string `json:"connectionName"`
-	IsConnected    bool   `json:"isConnected"`
-	Error          string `json:"error,omitempty"`
+	ConnectionName string `json:"connectionName" doc:"Name of the connection." example:"history"`
+	IsConnected    bool   `json:"isConnected" doc:"True if the target could be reached." example:"false"`
+	Error          string `json:"error,omitempty" doc:"Why the target could not be reached. Absent if it could." example:"127.0.0.1:9000 refuses connections"`
 }
 
 // DeadLetter is a message that a target does not take. Its payload is shown as
 // that of a RetainedMessage.
 type DeadLetter struct {
-	ID         string    `json:"id"`
-	Topic      string    `json:"topic"`
-	Payload    string    `json:"payload"`
-	Encoding   string    `json:"encoding,omitempty"`
-	Truncated  bool      `json:"truncated,omitempty"`
-	Size       int       `json:"size"`
-	QoS        int       `json:"qos"`
-	Mapping    string    `json:"mapping" doc:"Name of the topic mapping."`
-	ReceivedAt time.Time `json:"receivedAt"`
-	RejectedAt time.Time `json:"rejectedAt"`
-	Attempts   int       `json:"attempts"`
-	Reason     string    `json:"reason" doc:"Why the target does not take it."`
-	Answer     string    `json:"answer,omitempty" doc:"The beginning of what the target answered; shown to editors and admins."`
+	ID         string    `json:"id" doc:"Id of the dead letter, unique in the connection." example:"17"`
+	Topic      string    `json:"topic" doc:"Topic of the message." example:"plant/7/raw"`
+	Payload    string    `json:"payload" doc:"Payload: text if it is UTF-8, otherwise base64; at most its first 1000 bytes." example:"{\"speed\":\"fast\"}"`
+	Encoding   string    `json:"encoding,omitempty" doc:"base64 if the payload is not text; otherwise absent." example:"-"`
+	Truncated  bool      `json:"truncated,omitempty" doc:"True if the payload is only the beginning; otherwise absent." example:"-"`
+	Size       int       `json:"size" doc:"Size of the whole payload, in bytes." example:"16"`
+	QoS        int       `json:"qos" doc:"QoS of the message, 0 to 2." example:"1"`
+	Mapping    string    `json:"mapping" doc:"Name of the topic mapping." example:"all sensors"`
+	ReceivedAt time.Time `json:"receivedAt" doc:"Time at which the message was received from the broker, RFC 3339." example:"2026-01-31T12:00:00Z"`
+	RejectedAt time.Time `json:"rejectedAt" doc:"Time at which it became a dead letter, RFC 3339." example:"2026-01-31T12:00:01Z"`
+	Attempts   int       `json:"attempts" doc:"Number of attempts at delivery." example:"1"`
+	Reason     string    `json:"reason" doc:"Why the target refuses the message." example:"the target refuses the message: 422 Unprocessable Entity"`
+	Answer     string    `json:"answer,omitempty" doc:"Beginning of the target's response; only editors and admins see it." example:"{\"error\":\"speed must be a number\"}"`
 }
 
 // NoBridges is embedded by a broker without bridges.

@@ -57,9 +57,9 @@ type Status struct {
 // Missing is a feature that a broker does not offer, why, and what an operator
 // can do about it. Reason and Remedy are clauses without a full stop.
 type Missing struct {
-	Feature Capability `json:"feature"`
-	Reason  string     `json:"reason"`
-	Remedy  string     `json:"remedy"`
+	Feature Capability `json:"feature" doc:"The feature, as in capabilities." example:"inspect"`
+	Reason  string     `json:"reason" doc:"Why the broker does not have it." example:"the broker does not answer on $CONTROL/client-inspect/v1"`
+	Remedy  string     `json:"remedy" doc:"What to change at the broker, so that it has the feature." example:"use the embedded broker, which has this feature"`
 }
 
 // Error returns the error of an operation that needs the feature.

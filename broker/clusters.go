@@ -26,24 +26,24 @@ const (
 // Cluster is a cluster with its nodes. State is active (all nodes healthy),
 // degraded (some down) or inactive (no leader).
 type Cluster struct {
-	ID          string        `json:"id"`
-	ClusterName string        `json:"clustername"`
-	SyncMode    string        `json:"syncmode"`
-	State       string        `json:"state"`
-	Nodes       []ClusterNode `json:"nodes"`
+	ID          string        `json:"id" doc:"Id of the cluster." example:"0190f3c2-9c7d-7b11-a2f4-6d5e4c3b2a19"`
+	ClusterName string        `json:"clustername" doc:"Name of the cluster." example:"plant"`
+	SyncMode    string        `json:"syncmode" doc:"Mode: full, dynsec or hp." example:"full"`
+	State       string        `json:"state" doc:"active (all nodes are healthy), degraded (some are not) or inactive (there is no leader)." example:"active"`
+	Nodes       []ClusterNode `json:"nodes" doc:"Nodes of the cluster."`
 }
 
 // ClusterNode is one broker of a cluster.
 type ClusterNode struct {
-	BrokerID string `json:"broker_id"`
-	NodeID   int    `json:"nodeid"`
-	Name     string `json:"name"`
-	Address  string `json:"address"`
-	Port     int    `json:"port"`
-	URL      string `json:"url"`
-	Leader   bool   `json:"leader"`
-	LogIndex int64  `json:"log_index"`
-	Error    string `json:"error,omitempty"`
+	BrokerID string `json:"broker_id" doc:"Id of the broker connection of the node." example:"0190f3c2-7a1e-7c3b-9a55-3f8e1d2c4b6a"`
+	NodeID   int    `json:"nodeid" doc:"Number of the node." example:"1"`
+	Name     string `json:"name" doc:"Name of the node." example:"n1"`
+	Address  string `json:"address" doc:"Address of the node's cluster port." example:"10.0.0.1"`
+	Port     int    `json:"port" doc:"Cluster port of the node, 1 to 65535." example:"7001"`
+	URL      string `json:"url" doc:"URL of the node's broker connection." example:"mqtts://10.0.0.1:8883"`
+	Leader   bool   `json:"leader" doc:"True if the node is the leader." example:"true"`
+	LogIndex int64  `json:"log_index" doc:"Index of the last entry in the node's Raft log." example:"1204"`
+	Error    string `json:"error,omitempty" doc:"Why the node is not healthy. Absent if it is." example:"-"`
 }
 
 // ClusterSpec is a cluster to be made. SyncMode is full, dynsec or hp.
@@ -66,17 +66,17 @@ type ClusterNodeRef struct {
 // ClusterConnection is the connection record of a new cluster. Warning is what is to
 // be said of that, if anything.
 type ClusterConnection struct {
-	ID             string `json:"id"`
-	URL            string `json:"url"`
-	Username       string `json:"username"`
-	Password       Secret `json:"password"`
-	ClientCertFile string `json:"client_cert_file"`
-	ClientCert     string `json:"client_cert"`
-	ClientKeyFile  string `json:"client_key_file"`
-	ClientKey      Secret `json:"client_key"`
-	CACertFile     string `json:"ca_cert_file"`
-	CACert         string `json:"ca_cert"`
-	VerifyCACert   int    `json:"verify_ca_cert" enum:"0|1"`
+	ID             string `json:"id" doc:"Id of the cluster." example:"0190f3c2-9c7d-7b11-a2f4-6d5e4c3b2a19"`
+	URL            string `json:"url" doc:"URL of the first node's broker." example:"mqtts://10.0.0.1:8883"`
+	Username       string `json:"username" doc:"Username with which the first node is reached; empty for none." example:"admin"`
+	Password       Secret `json:"password" doc:"Password that was sent for the first node; empty for none." example:"correct-horse-battery"`
+	ClientCertFile string `json:"client_cert_file" doc:"client_cert_file of the first node in the request." example:"\"\""`
+	ClientCert     string `json:"client_cert" doc:"Client certificate of the first node's connection, as PEM; empty for none." example:"\"\""`
+	ClientKeyFile  string `json:"client_key_file" doc:"client_key_file of the first node in the request." example:"\"\""`
+	ClientKey      Secret `json:"client_key" doc:"Client key that was sent for the first node, as PEM; empty for none." example:"\"\""`
+	CACertFile     string `json:"ca_cert_file" doc:"ca_cert_file of the first node in the request." example:"plant-ca.pem"`
+	CACert         string `json:"ca_cert" doc:"Certificate authorities of the first node's connection, as PEM; empty for none." example:"-----BEGIN CERTIFICATE-----…"`
+	VerifyCACert   int    `json:"verify_ca_cert" enum:"0|1" doc:"1 if the certificate of the broker is verified, 0 if not." example:"1"`
 	Warning        string `json:"-"`
 }
 
@@ -92,19 +92,19 @@ type ClusterResult struct {
 // RaftStatus is the state of a cluster's consensus as one node sees it. State
 // is 0 unavailable, 1 follower, 2 candidate, 3 leader.
 type RaftStatus struct {
-	Nodes        []RaftNode `json:"nodes"`
-	State        int        `json:"state"`
-	CommitIndex  int64      `json:"commit_index"`
-	LastApplied  int64      `json:"last_applied"`
-	LastStored   int64      `json:"last_stored"`
-	CurrentTerm  int64      `json:"current_term"`
-	SyncMode     string     `json:"syncmode"`
-	ErrorMessage string     `json:"errmsg"`
+	Nodes        []RaftNode `json:"nodes" doc:"Members, as the node that was asked knows them."`
+	State        int        `json:"state" doc:"State of the node that was asked: 0 unavailable, 1 follower, 2 candidate, 3 leader. It is the leader where that can be reached." example:"3"`
+	CommitIndex  int64      `json:"commit_index" doc:"Index of the last committed log entry." example:"1204"`
+	LastApplied  int64      `json:"last_applied" doc:"Index of the last applied log entry." example:"1204"`
+	LastStored   int64      `json:"last_stored" doc:"Index of the last stored log entry." example:"1204"`
+	CurrentTerm  int64      `json:"current_term" doc:"Current Raft term." example:"7"`
+	SyncMode     string     `json:"syncmode" doc:"Mode: full, dynsec or hp." example:"full"`
+	ErrorMessage string     `json:"errmsg" doc:"Why a node does not take part; empty if all do." example:"\"\""`
 }
 
 // RaftNode is a member of the consensus: role 0 standby, 1 voter, 2 spare.
 type RaftNode struct {
-	ID      int    `json:"id"`
-	Address string `json:"address"`
-	Role    int    `json:"role"`
+	ID      int    `json:"id" doc:"Number of the node." example:"1"`
+	Address string `json:"address" doc:"Address and cluster port of the node." example:"10.0.0.1:7001"`
+	Role    int    `json:"role" doc:"0 standby, 1 voter, 2 spare." example:"1"`
 }

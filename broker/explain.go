@@ -62,14 +62,14 @@ const (
 // did. Priorities are those of the role in the client or group, and of the
 // group in the client.
 type Verdict struct {
-	Allowed       bool      `json:"allowed"`
-	ACLType       string    `json:"acltype"`
-	Reason        string    `json:"reason"`
-	Source        DecidedBy `json:"source"`
-	ACL           *ACL      `json:"acl,omitempty"`
-	RoleName      string    `json:"rolename,omitempty"`
-	RolePriority  *Priority `json:"rolepriority,omitempty"`
-	Via           Via       `json:"via,omitempty"`
-	GroupName     string    `json:"groupname,omitempty"`
-	GroupPriority *Priority `json:"grouppriority,omitempty"`
+	Allowed       bool      `json:"allowed" doc:"True if the client may do it." example:"true"`
+	ACLType       string    `json:"acltype" doc:"Type of access that was checked: publishClientSend, publishClientReceive, subscribe or unsubscribe." example:"publishClientSend"`
+	Reason        string    `json:"reason" doc:"The decision and its cause, as a sentence." example:"the ACL publishClientSend \"plant/%u/#\" of the role \"sensors\", held through the group \"plant\", allows it"`
+	Source        DecidedBy `json:"source" doc:"What decided: role (an ACL), default, wildcards (a role without wildcard subscriptions), control (no default opens $CONTROL), system ($SYS and $share are closed), unknown-client, disabled, client-id (bound to another one) or invalid-topic." example:"role"`
+	ACL           *ACL      `json:"acl,omitempty" doc:"The ACL that decided; absent if none did."`
+	RoleName      string    `json:"rolename,omitempty" doc:"Role that decided; absent if none did." example:"sensors"`
+	RolePriority  *Priority `json:"rolepriority,omitempty" doc:"Priority of the role in the client or group; absent if no role decided." example:"10"`
+	Via           Via       `json:"via,omitempty" doc:"How the client has the role: client, group, or anonymous (the group of clients without a username)." example:"group"`
+	GroupName     string    `json:"groupname,omitempty" doc:"Group through which the client has the role; absent if it has the role itself." example:"plant"`
+	GroupPriority *Priority `json:"grouppriority,omitempty" doc:"Priority of the group for the client; absent if no group is involved." example:"5"`
 }

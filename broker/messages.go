@@ -30,32 +30,32 @@ type Messages interface {
 // tell is left out: a broker that is reached over MQTT tells nothing but topic
 // and payload.
 type RetainedMessage struct {
-	Topic       string             `json:"topic"`
-	Payload     string             `json:"payload"`
-	Encoding    string             `json:"encoding,omitempty"`
-	Truncated   bool               `json:"truncated,omitempty"`
-	Size        int                `json:"size"`
-	QoS         *int               `json:"qos,omitempty"`
-	PublishedAt time.Time          `json:"publishedAt,omitzero"`
-	ExpiresAt   time.Time          `json:"expiresAt,omitzero"`
-	ClientID    string             `json:"clientid,omitempty"` // of the publisher, as the next
-	Username    string             `json:"username,omitempty"`
-	Properties  *MessageProperties `json:"properties,omitempty"`
+	Topic       string             `json:"topic" doc:"Topic of the message." example:"plant/7/state"`
+	Payload     string             `json:"payload" doc:"Payload: text if it is UTF-8, otherwise base64. A list shows at most the first 1000 bytes." example:"online"`
+	Encoding    string             `json:"encoding,omitempty" doc:"base64 if the payload is not text; otherwise absent." example:"-"`
+	Truncated   bool               `json:"truncated,omitempty" doc:"True if the payload is only the beginning; otherwise absent." example:"-"`
+	Size        int                `json:"size" doc:"Size of the whole payload, in bytes." example:"6"`
+	QoS         *int               `json:"qos,omitempty" doc:"QoS of the message, 0 to 2. Absent if the broker does not report it." example:"1"`
+	PublishedAt time.Time          `json:"publishedAt,omitzero" doc:"Time at which the message was published, RFC 3339. Absent if the broker does not report it." example:"2026-01-31T12:00:00Z"`
+	ExpiresAt   time.Time          `json:"expiresAt,omitzero" doc:"Time at which the message expires, RFC 3339. Absent if it does not, or the broker does not report it." example:"-"`
+	ClientID    string             `json:"clientid,omitempty" doc:"MQTT client id of the publisher. Absent if the broker does not report it." example:"meter-7"` // of the publisher, as the next
+	Username    string             `json:"username,omitempty" doc:"Username of the publisher. Absent if it has none, or the broker does not report it." example:"meter-7"`
+	Properties  *MessageProperties `json:"properties,omitempty" doc:"MQTT 5 properties of the message; absent if there are none."`
 }
 
 // MessageProperties are the properties of a message that MQTT 5 passes on
 // [MQTT-3.3.2.3]. CorrelationData is base64.
 type MessageProperties struct {
-	ContentType     string         `json:"contentType,omitempty"`
-	ResponseTopic   string         `json:"responseTopic,omitempty"`
-	CorrelationData string         `json:"correlationData,omitempty"`
-	UserProperties  []UserProperty `json:"userProperties,omitempty"`
+	ContentType     string         `json:"contentType,omitempty" doc:"Content type of the payload; absent for none." example:"text/plain"`
+	ResponseTopic   string         `json:"responseTopic,omitempty" doc:"Topic for a response; absent for none." example:"-"`
+	CorrelationData string         `json:"correlationData,omitempty" doc:"Correlation data, base64; absent for none." example:"-"`
+	UserProperties  []UserProperty `json:"userProperties,omitempty" doc:"User properties in their order; absent for none."`
 }
 
 // UserProperty is a pair of MQTT 5. Names may repeat, and their order counts.
 type UserProperty struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
+	Name  string `json:"name" doc:"Name of the property. Names may repeat." example:"unit"`
+	Value string `json:"value" doc:"Value of the property." example:"kW"`
 }
 
 // PreviewLimit is how much of a payload a list shows, in bytes.

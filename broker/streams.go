@@ -25,34 +25,34 @@ type Streams interface {
 
 // Stream is a stream's record. TTL is in seconds, 0 means for ever.
 type Stream struct {
-	StreamName      string          `json:"streamname"`
-	SourceTopic     string          `json:"sourcetopic"`
-	TargetTopic     string          `json:"targettopic"`
-	TargetQoS       int             `json:"targetqos"`
-	TTL             int64           `json:"ttl"`
-	Key             string          `json:"key"`
-	TextName        string          `json:"textname"`
-	TextDescription string          `json:"textdescription"`
-	Active          bool            `json:"active"`
-	Process         bool            `json:"process"`
-	Persist         bool            `json:"persist"`
-	Replaying       bool            `json:"replaying"`
-	Query           json.RawMessage `json:"query"`
+	StreamName      string          `json:"streamname" doc:"Name of the stream. It identifies the stream." example:"speed"`
+	SourceTopic     string          `json:"sourcetopic" doc:"Topic filter of the messages that the stream receives." example:"plant/+/raw"`
+	TargetTopic     string          `json:"targettopic" doc:"Topic to which results are published; empty to publish nothing." example:"plant/speed"`
+	TargetQoS       int             `json:"targetqos" doc:"QoS of the published results: 0, 1, 2, or -1 for the QoS of the message." example:"-1"`
+	TTL             int64           `json:"ttl" doc:"Seconds for which stored messages are kept at least; 0 keeps them without limit." example:"86400"`
+	Key             string          `json:"key" doc:"A value that is stored and returned, without effect." example:"\"\""`
+	TextName        string          `json:"textname" doc:"Display name; may be empty." example:"Speed"`
+	TextDescription string          `json:"textdescription" doc:"Description; may be empty." example:"Maximum speed of each minute"`
+	Active          bool            `json:"active" doc:"True if the stream receives messages." example:"true"`
+	Process         bool            `json:"process" doc:"True if the query is applied." example:"true"`
+	Persist         bool            `json:"persist" doc:"True if results are stored." example:"true"`
+	Replaying       bool            `json:"replaying" doc:"True while a replay runs." example:"false"`
+	Query           json.RawMessage `json:"query" doc:"The query that transforms payloads; see the manual, Streams." example:"{\"select\":[{\"source\":\"[speed]\",\"target\":\"[speed]\"}]}"`
 
-	Error  string          `json:"error,omitempty" doc:"Why the stream takes no messages at present. An extension."`
-	Replay *StreamProgress `json:"replay,omitempty" doc:"The replay that runs. An extension."`
-	Stats  *StreamStats    `json:"stats,omitempty" doc:"What became of the messages. An extension."`
+	Error  string          `json:"error,omitempty" doc:"Why the stream receives no messages at present; absent if it does. An extension." example:"-"`
+	Replay *StreamProgress `json:"replay,omitempty" doc:"Progress of the replay; absent if none runs. An extension." example:"-"`
+	Stats  *StreamStats    `json:"stats,omitempty" doc:"Counters of the messages since the service started or the stream was created. An extension."`
 }
 
 // StreamProgress is how far a replay is, in messages. StartedAt is in epoch
 // milliseconds. Total is an estimate where messages expire meanwhile.
 type StreamProgress struct {
-	ReplayTopic string  `json:"replaytopic"`
-	Sent        int64   `json:"sent"`
-	Total       int64   `json:"total"`
-	StartedAt   int64   `json:"startedAt"`
-	Speed       float64 `json:"speed"`
-	Reverse     bool    `json:"reverse"`
+	ReplayTopic string  `json:"replaytopic" doc:"Topic to which messages are published." example:"again"`
+	Sent        int64   `json:"sent" doc:"Number of messages that were published." example:"120"`
+	Total       int64   `json:"total" doc:"Number of messages in the replay; an estimate if messages expire meanwhile." example:"500"`
+	StartedAt   int64   `json:"startedAt" doc:"Start of the replay, in epoch milliseconds." example:"1769860800000"`
+	Speed       float64 `json:"speed" doc:"Factor of the original pace; 0 is as fast as possible." example:"10"`
+	Reverse     bool    `json:"reverse" doc:"True if the newest message is replayed first." example:"false"`
 }
 
 // StreamStats counts what became of a stream's messages since the service
@@ -60,23 +60,23 @@ type StreamProgress struct {
 // Evicted what went to keep within max_bytes, Expired what became older than
 // ttl allows.
 type StreamStats struct {
-	Received    int64 `json:"received"`
-	Republished int64 `json:"republished"`
-	Persisted   int64 `json:"persisted"`
-	Replayed    int64 `json:"replayed"`
-	Filtered    int64 `json:"filtered" doc:"Messages that where kept out."`
-	Invalid     int64 `json:"invalid" doc:"Messages that are no JSON, or lack what the query asks for."`
-	Dropped     int64 `json:"dropped" doc:"Messages lost because the stream could not keep up with them, or the broker or disk took none."`
-	Evicted     int64 `json:"evicted"`
-	Expired     int64 `json:"expired"`
-	Messages    int64 `json:"messages"`
-	Bytes       int64 `json:"bytes"`
+	Received    int64 `json:"received" doc:"Messages received on the source topic." example:"1500"`
+	Republished int64 `json:"republished" doc:"Results published to the target topic." example:"1480"`
+	Persisted   int64 `json:"persisted" doc:"Results stored." example:"1480"`
+	Replayed    int64 `json:"replayed" doc:"Messages published by replays." example:"120"`
+	Filtered    int64 `json:"filtered" doc:"Messages excluded by the condition where of the query." example:"15"`
+	Invalid     int64 `json:"invalid" doc:"Messages that are not JSON, or lack what the query needs." example:"5"`
+	Dropped     int64 `json:"dropped" doc:"Messages lost because the stream fell behind, or the broker or disk did not accept them." example:"0"`
+	Evicted     int64 `json:"evicted" doc:"Stored messages deleted to stay within streams.max_bytes or streams.max_stream_bytes." example:"0"`
+	Expired     int64 `json:"expired" doc:"Stored messages deleted because they were older than ttl." example:"0"`
+	Messages    int64 `json:"messages" doc:"Number of messages stored now." example:"1480"`
+	Bytes       int64 `json:"bytes" doc:"Size of the messages stored now, in bytes." example:"59200"`
 }
 
 // StreamCount is how much a stream keeps.
 type StreamCount struct {
-	StreamName string `json:"streamname"`
-	Count      int64  `json:"count"`
+	StreamName string `json:"streamname" doc:"Name of the stream." example:"speed"`
+	Count      int64  `json:"count" doc:"Number of messages stored." example:"1480"`
 }
 
 // StreamSpec is the wanted state of a stream; nil members are not given.

@@ -20,13 +20,13 @@ type SubscriptionOptions struct {
 // asked for; Share is the name of the group where it is shared, and
 // SubscriptionIdentifier is 0 where there is none.
 type Subscription struct {
-	ClientID               string `json:"clientid"`
-	Username               string `json:"username"`
-	Topic                  string `json:"topic"`
-	QoS                    int    `json:"qos"`
-	NoLocal                bool   `json:"noLocal"`
-	RetainAsPublished      bool   `json:"retainAsPublished"`
-	RetainHandling         int    `json:"retainHandling"`
-	SubscriptionIdentifier uint32 `json:"subscriptionIdentifier,omitempty"`
-	Share                  string `json:"share,omitempty"`
+	ClientID               string `json:"clientid" doc:"MQTT client id." example:"meter-7"`
+	Username               string `json:"username" doc:"Username of the client; empty for none." example:"meter-7"`
+	Topic                  string `json:"topic" doc:"Topic filter, as it was subscribed to." example:"alarms/+"`
+	QoS                    int    `json:"qos" doc:"Highest QoS with which messages are delivered, 0 to 2." example:"1"`
+	NoLocal                bool   `json:"noLocal" doc:"True if the client is not sent what it publishes itself." example:"false"`
+	RetainAsPublished      bool   `json:"retainAsPublished" doc:"True if messages are sent with the RETAIN flag with which they were published." example:"false"`
+	RetainHandling         int    `json:"retainHandling" doc:"MQTT 5 Retain Handling: 0 sends retained messages when subscribing, 1 only for a new subscription, 2 never." example:"0"`
+	SubscriptionIdentifier uint32 `json:"subscriptionIdentifier,omitempty" doc:"MQTT 5 subscription identifier; absent for none." example:"-"`
+	Share                  string `json:"share,omitempty" doc:"Name of the group of a shared subscription; absent for any other." example:"-"`
 }

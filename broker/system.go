@@ -13,36 +13,36 @@ type System interface {
 
 // SysTopics is a sample of the $SYS tree. Date is in epoch milliseconds.
 type SysTopics struct {
-	Topics map[string]string `json:"topics"`
-	Date   int64             `json:"date"`
+	Topics map[string]string `json:"topics" doc:"Values of the $SYS topics, as text." example:"{\"$SYS/broker/version\":\"mosquitto version 2.0.18\",\"$SYS/broker/clients/connected\":\"42\"}"`
+	Date   int64             `json:"date" doc:"Time of the sample, in epoch milliseconds." example:"1769860800000"`
 }
 
 // License is a broker's licence. Times are epoch milliseconds, 0 where the
 // licence does not expire. Features is never nil.
 type License struct {
-	Plan       string   `json:"plan"`
-	Edition    string   `json:"edition"`
-	IssuedBy   string   `json:"issuedBy"`
-	IssuedTo   string   `json:"issuedTo"`
-	ValidSince int64    `json:"validSince"`
-	ValidUntil int64    `json:"validUntil"`
-	Features   []string `json:"features"`
+	Plan       string   `json:"plan" doc:"Plan; open-source for a broker that needs no licence." example:"open-source"`
+	Edition    string   `json:"edition" doc:"Edition; open-source for a broker that needs no licence." example:"open-source"`
+	IssuedBy   string   `json:"issuedBy" doc:"Issuer; empty for a broker that needs no licence." example:"\"\""`
+	IssuedTo   string   `json:"issuedTo" doc:"Licensee; empty for a broker that needs no licence." example:"\"\""`
+	ValidSince int64    `json:"validSince" doc:"Start of the licence, in epoch milliseconds; 0 if it has none." example:"0"`
+	ValidUntil int64    `json:"validUntil" doc:"End of the licence, in epoch milliseconds; 0 if it does not end." example:"0"`
+	Features   []string `json:"features" doc:"Features that the licence includes." example:"dynamic-security|streams|bridges"`
 }
 
 // Listener is a place where a broker accepts clients. Certs is never nil.
 type Listener struct {
-	ID                 int            `json:"id"`
-	Port               int            `json:"port"`
-	BindAddress        string         `json:"bindAddress"`
-	Protocol           string         `json:"protocol"`
-	TLS                bool           `json:"tls"`
-	RequireCertificate bool           `json:"requireCertificate"`
-	Certs              []ListenerCert `json:"certs"`
+	ID                 int            `json:"id" doc:"Number of the listener, unique in the broker." example:"1"`
+	Port               int            `json:"port" doc:"TCP port." example:"8883"`
+	BindAddress        string         `json:"bindAddress" doc:"Address on which the listener accepts connections." example:"0.0.0.0"`
+	Protocol           string         `json:"protocol" doc:"Protocol of the listener, such as mqtt or websockets." example:"mqtt"`
+	TLS                bool           `json:"tls" doc:"True if clients must use TLS." example:"true"`
+	RequireCertificate bool           `json:"requireCertificate" doc:"True if clients must have a certificate." example:"false"`
+	Certs              []ListenerCert `json:"certs" doc:"Certificates of the listener; empty without TLS."`
 }
 
 // ListenerCert is a certificate attached to a listener.
 type ListenerCert struct {
-	CertificateID string `json:"certificate_id"`
-	Name          string `json:"name"`
-	Filename      string `json:"filename"`
+	CertificateID string `json:"certificate_id" doc:"Id of the certificate; the embedded broker uses the SHA-256 of the certificate, hexadecimal." example:"4ad8c34e0ff6ad8f8c3cbb9e1d1c6b7f0c1a7d2f4b8e6a59c3d2e1f0a9b8c7d6"`
+	Name          string `json:"name" doc:"Name in the certificate." example:"broker.example"`
+	Filename      string `json:"filename" doc:"Name of the file that holds the certificate." example:"cert.pem"`
 }

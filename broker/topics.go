@@ -17,38 +17,38 @@ type Topics interface {
 
 // TopicTree is the topics of one node.
 type TopicTree struct {
-	PublishTopics   PublishTopics   `json:"publishTopics"`
-	SubscribeTopics SubscribeTopics `json:"subscribeTopics"`
+	PublishTopics   PublishTopics   `json:"publishTopics" doc:"Topics to which messages were published."`
+	SubscribeTopics SubscribeTopics `json:"subscribeTopics" doc:"Topic filters of current subscriptions."`
 }
 
 // PublishTopics are the topics that messages were published to.
 type PublishTopics struct {
-	Count  int            `json:"count"`
-	Topics []string       `json:"topics"`
-	Data   []PublishTopic `json:"data"`
+	Count  int            `json:"count" doc:"Number of topics before offset and count." example:"2"`
+	Topics []string       `json:"topics" doc:"Names of the listed topics." example:"plant/7/raw|plant/8/raw"`
+	Data   []PublishTopic `json:"data" doc:"The listed topics with their latest messages."`
 }
 
 // PublishTopic is a topic with its last message. Encoding is "base64" where
 // the payload is no text. LastModified is in epoch milliseconds.
 type PublishTopic struct {
-	Topic        string `json:"topic"`
-	Payload      string `json:"payload"`
-	Encoding     string `json:"encoding,omitempty"`
-	QoS          int    `json:"qos"`
-	Retain       bool   `json:"retain"`
-	LastModified int64  `json:"lastModified"`
-	Messages     int64  `json:"messages"`
+	Topic        string `json:"topic" doc:"Topic." example:"plant/7/raw"`
+	Payload      string `json:"payload" doc:"Latest payload: text if it is UTF-8, otherwise base64; at most its first 1000 bytes." example:"{\"speed\":2.5}"`
+	Encoding     string `json:"encoding,omitempty" doc:"base64 if the payload is not text; otherwise absent." example:"-"`
+	QoS          int    `json:"qos" doc:"QoS of the latest message, 0 to 2." example:"1"`
+	Retain       bool   `json:"retain" doc:"True if the latest message was to be retained." example:"false"`
+	LastModified int64  `json:"lastModified" doc:"Time of the latest message, in epoch milliseconds." example:"1769860800000"`
+	Messages     int64  `json:"messages" doc:"Number of messages since the topic has been listed." example:"42"`
 }
 
 // SubscribeTopics are the topic filters that clients are subscribed to.
 type SubscribeTopics struct {
-	Count  int              `json:"count"`
-	Topics []string         `json:"topics"`
-	Data   []SubscribeTopic `json:"data"`
+	Count  int              `json:"count" doc:"Number of topic filters before offset and count." example:"1"`
+	Topics []string         `json:"topics" doc:"The listed topic filters." example:"plant/#"`
+	Data   []SubscribeTopic `json:"data" doc:"The listed topic filters with the number of their subscribers."`
 }
 
 // SubscribeTopic is a topic filter with the number of its subscribers.
 type SubscribeTopic struct {
-	Topic   string `json:"topic"`
-	Clients int    `json:"clients"`
+	Topic   string `json:"topic" doc:"Topic filter." example:"plant/#"`
+	Clients int    `json:"clients" doc:"Number of subscribed clients." example:"3"`
 }

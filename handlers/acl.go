@@ -13,7 +13,7 @@ type GetDefaultACLAccessRequest struct{ BrokerPath }
 
 // DefaultACLRecord is the default ACL: one list of the four entries.
 type DefaultACLRecord struct {
-	ACLs [][]broker.DefaultACL `json:"acls"`
+	ACLs [][]broker.DefaultACL `json:"acls" doc:"One list, which holds the four default entries." example:"[[{\"acltype\":\"publishClientSend\",\"allow\":false},{\"acltype\":\"publishClientReceive\",\"allow\":true},{\"acltype\":\"subscribe\",\"allow\":false},{\"acltype\":\"unsubscribe\",\"allow\":true}]]"`
 }
 
 // GetDefaultACLAccess gives the access where no rule matches.
@@ -28,8 +28,8 @@ func (a *API) GetDefaultACLAccess(ctx context.Context, r *GetDefaultACLAccessReq
 
 // DefaultACLBody is the access to one kind of event.
 type DefaultACLBody struct {
-	ACLType string `json:"acltype" required:"true" enum:"publishClientSend|publishClientReceive|subscribe|unsubscribe"`
-	Allow   bool   `json:"allow" required:"true"`
+	ACLType string `json:"acltype" required:"true" enum:"publishClientSend|publishClientReceive|subscribe|unsubscribe" doc:"Type of access." example:"publishClientSend"`
+	Allow   bool   `json:"allow" required:"true" doc:"True allows the access where no ACL of a role matches, false denies it." example:"false"`
 }
 
 // Validate refuses entries that contradict each other.
@@ -71,7 +71,7 @@ func (a *API) SetDefaultACLAccess(ctx context.Context, r *SetDefaultACLAccessReq
 // dynamic-security.json.
 type ImportAccessRequest struct {
 	BrokerPath
-	Replace bool            `query:"replace" default:"false" doc:"True makes the broker hold exactly the document; false merges it with what is there and refuses contradictions."`
+	Replace bool            `query:"replace" default:"false" doc:"True makes the broker hold exactly the document. False merges the document with the existing access control and refuses contradictions."`
 	Body    json.RawMessage `object:"true"`
 }
 

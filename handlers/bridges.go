@@ -14,7 +14,7 @@ import (
 // BridgePath names a bridge of a broker.
 type BridgePath struct {
 	BrokerPath
-	BridgeID string `path:"bridgeId" doc:"Id of the bridge."`
+	BridgeID string `path:"bridgeId" doc:"Id of the bridge, as listBridges returns it."`
 }
 
 // Locate finds the bridge.
@@ -120,7 +120,7 @@ func (a *API) TestBridge(ctx context.Context, r *TestBridgeRequest) (List[broker
 // DeadLetterPath names a connection of a bridge.
 type DeadLetterPath struct {
 	BridgePath
-	ConnectionName string `path:"connectionName" doc:"Name of the connection."`
+	ConnectionName string `path:"connectionName" doc:"Name of the connection in the configuration of the bridge."`
 }
 
 // Locate finds the bridge and its connection.
@@ -175,14 +175,14 @@ func withoutAnswers(letters iter.Seq2[broker.DeadLetter, error]) iter.Seq2[broke
 
 // DeadLetterCount tells how many dead letters it was about.
 type DeadLetterCount struct {
-	Count int `json:"count"`
+	Count int `json:"count" doc:"Number of dead letters concerned." example:"2"`
 }
 
 // RetryDeadLettersRequest names dead letters of a connection, or none for all.
 type RetryDeadLettersRequest struct {
 	DeadLetterPath
 	Body struct {
-		IDs []string `json:"ids" minlen:"1" doc:"Ids of dead letters; absent means all."`
+		IDs []string `json:"ids" minlen:"1" doc:"Ids of dead letters; absent means all." example:"17|18"`
 	} `optional:"true"`
 }
 

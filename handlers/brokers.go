@@ -16,28 +16,28 @@ type BrokerRecord struct {
 	ServiceBase
 	*Billing
 	*CloudDetails
-	URL            string              `json:"url"`
-	Description    string              `json:"description"`
-	Username       *string             `json:"username"`
-	VerifyCACert   bool                `json:"verify_ca_cert"`
-	MetricsEnabled bool                `json:"metricsEnabled"`
-	TopicTree      bool                `json:"topictree"`
-	ClusterMode    *string             `json:"clustermode" enum:"full|dynsec|hp"`
-	CACert         *string             `json:"ca_cert"`
-	ClientCert     *string             `json:"client_cert"`
-	HasPassword    bool                `json:"hasPassword"`
-	HasClientKey   bool                `json:"hasClientKey"`
-	Status         BrokerState         `json:"status"`
-	Capabilities   []broker.Capability `json:"capabilities"`
+	URL            string              `json:"url" doc:"URL with which the service connects. That of the embedded broker is its first listener." example:"mqtts://broker.example:8883"`
+	Description    string              `json:"description" doc:"Description; may be empty." example:"Broker of hall 3"`
+	Username       *string             `json:"username" doc:"Username with which the service connects; null for none." example:"signalbox"`
+	VerifyCACert   bool                `json:"verify_ca_cert" doc:"True if the certificate of the broker is verified." example:"true"`
+	MetricsEnabled bool                `json:"metricsEnabled" doc:"Whether metrics of the broker are enabled." example:"true"`
+	TopicTree      bool                `json:"topictree" doc:"False if the service never subscribes to all topics of the broker to build its topic tree." example:"true"`
+	ClusterMode    *string             `json:"clustermode" enum:"full|dynsec|hp" doc:"Mode of the cluster that the broker is a node of; null for none." example:"null"`
+	CACert         *string             `json:"ca_cert" doc:"Certificate authorities with which the broker is verified, as PEM; null for those of the system." example:"null"`
+	ClientCert     *string             `json:"client_cert" doc:"Client certificate and its chain, as PEM; null for none." example:"null"`
+	HasPassword    bool                `json:"hasPassword" doc:"True if a password is stored. It is never returned." example:"true"`
+	HasClientKey   bool                `json:"hasClientKey" doc:"True if a client key is stored. It is never returned." example:"false"`
+	Status         BrokerState         `json:"status" doc:"State of the connection."`
+	Capabilities   []broker.Capability `json:"capabilities" doc:"Features of the broker, as far as known now." example:"dynamic-security|inspect|streams|topic-tree|ttl|listeners|bridges"`
 }
 
 // BrokerState tells whether a broker is reached, since when (epoch
 // milliseconds) and, if not, why; and what it does not offer, once it was reached.
 type BrokerState struct {
-	Connected bool             `json:"connected"`
-	Since     int64            `json:"since"`
-	Error     string           `json:"error,omitempty"`
-	Missing   []broker.Missing `json:"missing" doc:"What the broker does not offer, why, and what would change that."`
+	Connected bool             `json:"connected" doc:"True if the broker is connected." example:"true"`
+	Since     int64            `json:"since" doc:"Time of the last change of connected, in epoch milliseconds." example:"1769860800000"`
+	Error     string           `json:"error,omitempty" doc:"Why the broker is not connected, as a sentence. Absent if there is no error." example:"-"`
+	Missing   []broker.Missing `json:"missing" doc:"Features that the broker does not have, once it was connected."`
 }
 
 // record describes a broker as it is now.
@@ -131,8 +131,8 @@ func (a *API) visibleBrokers(ctx context.Context, projectID string) ([]db.Broker
 
 // NewConnectionBody describes a connection that is not stored yet.
 type NewConnectionBody struct {
-	Name string `json:"name" required:"true" minlen:"1"`
-	URL  string `json:"url" required:"true" minlen:"1" doc:"mqtt://, mqtts://, tcp://, ssl://, ws:// or wss:// with host and port."`
+	Name string `json:"name" required:"true" minlen:"1" doc:"Name of the connection." example:"Hall 3"`
+	URL  string `json:"url" required:"true" minlen:"1" doc:"URL of the broker: mqtt://, mqtts://, tcp://, ssl://, ws:// or wss:// with host and port, without credentials." example:"mqtts://broker.example:8883"`
 	ConnectionBody
 }
 
@@ -185,8 +185,8 @@ func (a *API) GetBroker(_ context.Context, r *GetBrokerRequest) (BrokerRecord, e
 type UpdateBrokerRequest struct {
 	BrokerPath
 	Body struct {
-		Name Opt[string] `json:"name" minlen:"1"`
-		URL  Opt[string] `json:"url" minlen:"1"`
+		Name Opt[string] `json:"name" minlen:"1" doc:"Name of the connection; absent leaves it unchanged." example:"Hall 3"`
+		URL  Opt[string] `json:"url" minlen:"1" doc:"URL of the broker, as in createBroker; absent leaves it unchanged." example:"mqtts://broker.example:8883"`
 		ConnectionBody
 	}
 }
@@ -256,10 +256,10 @@ type TestBrokerRequest struct {
 // BrokerTrial is the outcome of a trial: the capabilities and what is missing, or
 // why not.
 type BrokerTrial struct {
-	Connected    bool                `json:"connected"`
-	Error        string              `json:"error,omitempty"`
-	Capabilities []broker.Capability `json:"capabilities"`
-	Missing      []broker.Missing    `json:"missing" doc:"As in a broker's record."`
+	Connected    bool                `json:"connected" doc:"True if the connection was made." example:"true"`
+	Error        string              `json:"error,omitempty" doc:"Why the connection failed, as a sentence. Absent if it was made." example:"-"`
+	Capabilities []broker.Capability `json:"capabilities" doc:"Features of the broker." example:"dynamic-security|streams|topic-tree|ttl|bridges"`
+	Missing      []broker.Missing    `json:"missing" doc:"Features that the broker does not have."`
 }
 
 // trialTime is how long a trial may take.

@@ -9,14 +9,14 @@ import (
 
 // RoleMember is a role given to a client or group.
 type RoleMember struct {
-	RoleName string `json:"rolename" required:"true" minlen:"1"`
-	Priority *int   `json:"priority" min:"-100000" max:"100000" doc:"Roles are looked at in descending order of priority; default -1."`
+	RoleName string `json:"rolename" required:"true" minlen:"1" doc:"Name of an existing role." example:"sensors"`
+	Priority *int   `json:"priority" min:"-100000" max:"100000" doc:"Roles are evaluated in descending order of priority; default -1." example:"10"`
 }
 
 // GroupMember is a group given to a client.
 type GroupMember struct {
-	GroupName string `json:"groupname" required:"true" minlen:"1"`
-	Priority  *int   `json:"priority" min:"-100000" max:"100000" doc:"Groups are looked at in descending order of priority; default -1."`
+	GroupName string `json:"groupname" required:"true" minlen:"1" doc:"Name of an existing group." example:"plant"`
+	Priority  *int   `json:"priority" min:"-100000" max:"100000" doc:"Groups are evaluated in descending order of priority; default -1." example:"5"`
 }
 
 func priority(p *int) broker.Priority {
@@ -53,9 +53,9 @@ func groupRefs(list Opt[[]GroupMember]) []broker.GroupRef {
 // target.
 type Listing struct {
 	Paging
-	Verbose     bool   `query:"verbose" default:"true" doc:"False lists only names."`
-	FilterValue string `query:"filterValue" doc:"Only entries that match this value; empty means all."`
-	FilterMode  string `query:"filterMode" default:"contains" enum:"contains|equals|startsWith|endsWith|regex" doc:"How filterValue is compared; all but equals and regex ignore case. A regular expression (RE2) has at most 1000 bytes and 1000 instructions once compiled, and 5 seconds for the list."`
+	Verbose     bool   `query:"verbose" default:"true" doc:"False returns only the names of the entries."`
+	FilterValue string `query:"filterValue" doc:"Only entries that match this value; empty returns all."`
+	FilterMode  string `query:"filterMode" default:"contains" enum:"contains|equals|startsWith|endsWith|regex" doc:"How filterValue is compared. All modes but equals and regex ignore case. A regular expression (RE2) has at most 1000 bytes and 1000 instructions once compiled, and 5 seconds for the list."`
 }
 
 // options compiles the query; compile is the filter of the listed kind.
@@ -94,7 +94,7 @@ func listed[T any](page broker.Page[T], verbose bool, name func(T) string) List[
 type ListClientsRequest struct {
 	BrokerPath
 	Listing
-	Username     string `query:"username" alone:"true" doc:"Return just this client; the other parameters are then ignored."`
+	Username     string `query:"username" alone:"true" doc:"Return only this client; the other parameters are then ignored."`
 	FilterTarget string `query:"filterTarget" default:"username" enum:"username|clientid|textname|textdescription|rolename|groupname" doc:"Field that filterValue is compared with."`
 }
 
@@ -118,13 +118,13 @@ func (a *API) ListClients(ctx context.Context, r *ListClientsRequest) (List[brok
 
 // ClientBody describes a client. Null leaves a member as it is.
 type ClientBody struct {
-	Username        string             `json:"username" required:"true" minlen:"1"`
-	Password        Opt[broker.Secret] `json:"password" nullable:"true"`
-	ClientID        Opt[string]        `json:"clientid" nullable:"true" doc:"The only MQTT client id that the client may use; empty allows any."`
-	TextName        Opt[string]        `json:"textname" nullable:"true"`
-	TextDescription Opt[string]        `json:"textdescription" nullable:"true"`
-	Groups          Opt[[]GroupMember] `json:"groups" nullable:"true"`
-	Roles           Opt[[]RoleMember]  `json:"roles"`
+	Username        string             `json:"username" required:"true" minlen:"1" doc:"Username of the client. It identifies the client and cannot be changed." example:"meter-7"`
+	Password        Opt[broker.Secret] `json:"password" nullable:"true" doc:"Password. Null or absent leaves it unchanged; a client that never had one cannot connect with a password." example:"correct-horse-battery"`
+	ClientID        Opt[string]        `json:"clientid" nullable:"true" doc:"The only MQTT client id that the client may use; empty allows any. Null or absent leaves it unchanged." example:"meter-7"`
+	TextName        Opt[string]        `json:"textname" nullable:"true" doc:"Display name. Null or absent leaves it unchanged." example:"Meter 7"`
+	TextDescription Opt[string]        `json:"textdescription" nullable:"true" doc:"Description. Null or absent leaves it unchanged." example:"Power meter in hall 3"`
+	Groups          Opt[[]GroupMember] `json:"groups" nullable:"true" doc:"Groups of the client. A list replaces the whole list; null or absent leaves it unchanged."`
+	Roles           Opt[[]RoleMember]  `json:"roles" doc:"Roles of the client. A list replaces the whole list; absent leaves it unchanged."`
 }
 
 func (b ClientBody) spec() broker.ClientSpec {
@@ -169,7 +169,7 @@ func (a *API) ModifyClient(ctx context.Context, r *ModifyClientRequest) error {
 // DeleteClientRequest names a client.
 type DeleteClientRequest struct {
 	BrokerPath
-	Username string `query:"username" required:"true" minlen:"1"`
+	Username string `query:"username" required:"true" minlen:"1" doc:"Username of the client."`
 }
 
 // DeleteClient deletes a client and cuts off its connections.
@@ -188,8 +188,8 @@ func (a *API) DeleteClient(ctx context.Context, r *DeleteClientRequest) error {
 type EnableClientRequest struct {
 	BrokerPath
 	Body struct {
-		Username string `json:"username" required:"true" minlen:"1"`
-		Enable   bool   `json:"enable" required:"true"`
+		Username string `json:"username" required:"true" minlen:"1" doc:"Username of the client." example:"meter-7"`
+		Enable   bool   `json:"enable" required:"true" doc:"True enables the client, false disables it." example:"true"`
 	}
 }
 

@@ -43,20 +43,20 @@ func (a *API) GetCluster(ctx context.Context, r *GetClusterRequest) (broker.Clus
 // BrokerNode is a broker that becomes a node of a new cluster.
 type BrokerNode struct {
 	_              struct{}      `strict:"true"`
-	BrokerID       string        `json:"broker_id" required:"true" doc:"Id of a broker connection of the project, which is then used; any other broker is reached by url and the members below."`
-	URL            string        `json:"url" required:"true" minlen:"1"`
-	NodeID         int           `json:"nodeid" required:"true" min:"1" max:"2147483647"`
-	Name           string        `json:"name" required:"true"`
-	Address        string        `json:"address" required:"true" minlen:"1" doc:"Of the node's cluster port, as the other nodes reach it."`
-	Port           int           `json:"port" required:"true" min:"1" max:"65535"`
-	Username       string        `json:"username"`
-	Password       broker.Secret `json:"password"`
-	ClientCertFile string        `json:"client_cert_file" doc:"Name of a PEM file in the directory certs of the data directory; it is read once."`
-	ClientCert     string        `json:"client_cert"`
-	ClientKeyFile  string        `json:"client_key_file" doc:"As client_cert_file."`
-	ClientKey      broker.Secret `json:"client_key"`
-	CACertFile     string        `json:"ca_cert_file" doc:"As client_cert_file."`
-	CACert         string        `json:"ca_cert"`
+	BrokerID       string        `json:"broker_id" required:"true" doc:"Id of a broker connection of the project, which is then used. If the project has none with this id, the broker is reached by url and the members below." example:"0190f3c2-7a1e-7c3b-9a55-3f8e1d2c4b6a"`
+	URL            string        `json:"url" required:"true" minlen:"1" doc:"URL of the broker, as in createBroker." example:"mqtts://10.0.0.1:8883"`
+	NodeID         int           `json:"nodeid" required:"true" min:"1" max:"2147483647" doc:"Number of the node, unique in the cluster." example:"1"`
+	Name           string        `json:"name" required:"true" doc:"Name of the node, unique in the cluster unless it is empty." example:"n1"`
+	Address        string        `json:"address" required:"true" minlen:"1" doc:"Address of the node's cluster port, as the other nodes reach it." example:"10.0.0.1"`
+	Port           int           `json:"port" required:"true" min:"1" max:"65535" doc:"Cluster port of the node." example:"7001"`
+	Username       string        `json:"username" doc:"Username at the broker; default none." example:"admin"`
+	Password       broker.Secret `json:"password" doc:"Password at the broker; default none." example:"correct-horse-battery"`
+	ClientCertFile string        `json:"client_cert_file" doc:"Name of a PEM file in the directory certs of the data directory. It is read once." example:"-"`
+	ClientCert     string        `json:"client_cert" doc:"Client certificate and its chain, as PEM; default none." example:"-"`
+	ClientKeyFile  string        `json:"client_key_file" doc:"Name of a PEM file in the directory certs of the data directory. It is read once." example:"-"`
+	ClientKey      broker.Secret `json:"client_key" doc:"Key of the client certificate, as PEM; default none." example:"-"`
+	CACertFile     string        `json:"ca_cert_file" doc:"Name of a PEM file in the directory certs of the data directory. It is read once." example:"plant-ca.pem"`
+	CACert         string        `json:"ca_cert" doc:"Certificate authorities with which the broker is verified, as PEM; default those of the system." example:"-"`
 }
 
 func (n BrokerNode) ref() broker.ClusterNodeRef {
@@ -111,9 +111,9 @@ func under(prefix string, fields []FieldError) []FieldError {
 type CreateClusterRequest struct {
 	ProjectPath
 	Body struct {
-		ClusterName string       `json:"clustername" required:"true" minlen:"1"`
-		SyncMode    string       `json:"syncmode" required:"true" enum:"full|dynsec|hp"`
-		Nodes       []BrokerNode `json:"nodes" required:"true" minlen:"1"`
+		ClusterName string       `json:"clustername" required:"true" minlen:"1" doc:"Name of the cluster." example:"plant"`
+		SyncMode    string       `json:"syncmode" required:"true" enum:"full|dynsec|hp" doc:"Mode: dynsec shares access control, hp also retained messages with messages forwarded between nodes, full everything." example:"full"`
+		Nodes       []BrokerNode `json:"nodes" required:"true" minlen:"1" doc:"Nodes, at most 7. The state of the first one becomes that of the cluster. Numbers, names, addresses and broker ids must be unique."`
 	}
 }
 
@@ -152,7 +152,7 @@ func (r *CreateClusterRequest) Validate() []FieldError {
 // be said of it.
 type ClusterConnection struct {
 	broker.ClusterConnection
-	Info string `json:"info,omitempty" doc:"A warning, if there is one."`
+	Info string `json:"info,omitempty" doc:"A warning; absent if there is none." example:"-"`
 }
 
 // CreateCluster makes a cluster of brokers of the project.
@@ -202,13 +202,13 @@ func (a *API) nodeRefs(projectID string, nodes []BrokerNode) (refs []broker.Clus
 // DeleteClusterRequest names a cluster.
 type DeleteClusterRequest struct {
 	ClusterPath
-	ClusterName string `query:"clustername" doc:"Name of the cluster to delete."`
-	Purge       bool   `query:"purge" default:"false" doc:"True forgets the cluster even if it could not be dissolved."`
+	ClusterName string `query:"clustername" doc:"Name of the cluster, as a check; absent is not checked."`
+	Purge       bool   `query:"purge" default:"false" doc:"True deletes the record of the cluster even if it could not be dissolved; its nodes then stay together."`
 }
 
 // Deleted tells that something was deleted.
 type Deleted struct {
-	Deleted bool `json:"deleted"`
+	Deleted bool `json:"deleted" doc:"True: the object was deleted." example:"true"`
 }
 
 // DeleteCluster dissolves a cluster.
@@ -220,17 +220,17 @@ func (a *API) DeleteCluster(ctx context.Context, r *DeleteClusterRequest) (Delet
 // DeleteClustersRequest names a project.
 type DeleteClustersRequest struct {
 	ProjectPath
-	Purge bool `query:"purge" default:"false" doc:"True forgets clusters even if they could not be dissolved."`
+	Purge bool `query:"purge" default:"false" doc:"True deletes the records of clusters even if they could not be dissolved; their nodes then stay together."`
 }
 
 // ClusterOutcome is the outcome of an operation for one of several clusters.
 type ClusterOutcome struct {
-	ClusterID   string             `json:"clusterId"`
-	ClusterName string             `json:"clustername"`
-	Status      int                `json:"status"`
-	Deleted     *bool              `json:"deleted,omitempty"`
-	Data        *broker.RaftStatus `json:"data,omitempty"`
-	Error       *ErrorObject       `json:"error,omitempty"`
+	ClusterID   string             `json:"clusterId" doc:"Id of the cluster." example:"0190f3c2-9c7d-7b11-a2f4-6d5e4c3b2a19"`
+	ClusterName string             `json:"clustername" doc:"Name of the cluster." example:"plant"`
+	Status      int                `json:"status" doc:"HTTP status of the operation on this cluster." example:"200"`
+	Deleted     *bool              `json:"deleted,omitempty" doc:"Whether the cluster was deleted. Only in the response of deleteClusters." example:"-"`
+	Data        *broker.RaftStatus `json:"data,omitempty" doc:"Raft status. Only in the response of getRaftStatus, if the operation succeeded."`
+	Error       *ErrorObject       `json:"error,omitempty" doc:"The failure; absent if there was none." example:"-"`
 }
 
 // outcomes converts the results; deleting adds the flag.
@@ -261,7 +261,7 @@ func (a *API) DeleteClusters(ctx context.Context, r *DeleteClustersRequest) ([]C
 type SetClusterLeaderRequest struct {
 	ClusterPath
 	Body struct {
-		NodeID int `json:"nodeid" required:"true" min:"1" max:"2147483647" doc:"Number of a node with a vote."`
+		NodeID int `json:"nodeid" required:"true" min:"1" max:"2147483647" doc:"Number of a node that is a voter." example:"2"`
 	}
 }
 
@@ -272,16 +272,16 @@ func (a *API) SetClusterLeader(ctx context.Context, r *SetClusterLeaderRequest) 
 
 // NodeReference names a node that joins or leaves.
 type NodeReference struct {
-	BrokerID       string `json:"broker_id"`
-	URL            string `json:"url"`
-	Username       string `json:"username"`
-	ClientCertFile string `json:"client_cert_file"`
-	ClientKeyFile  string `json:"client_key_file"`
-	CACertFile     string `json:"ca_cert_file"`
-	Name           string `json:"name"`
-	Address        string `json:"address"`
-	NodeID         int    `json:"nodeid" min:"0"`
-	Port           int    `json:"port" min:"0" max:"65535"`
+	BrokerID       string `json:"broker_id" doc:"Id of a broker connection of the project. To join, this or url is required; to leave, this or nodeid." example:"0190f3c2-8d4f-7e22-b3a1-0c9d8e7f6a5b"`
+	URL            string `json:"url" doc:"URL of a broker without a connection in the project, as in createBroker." example:"-"`
+	Username       string `json:"username" doc:"Username at the broker of url; default none." example:"-"`
+	ClientCertFile string `json:"client_cert_file" doc:"Name of a PEM file in the directory certs of the data directory, for the broker of url." example:"-"`
+	ClientKeyFile  string `json:"client_key_file" doc:"Name of a PEM file in the directory certs of the data directory, for the broker of url." example:"-"`
+	CACertFile     string `json:"ca_cert_file" doc:"Name of a PEM file in the directory certs of the data directory, for the broker of url." example:"-"`
+	Name           string `json:"name" doc:"Name of the node." example:"n4"`
+	Address        string `json:"address" doc:"Address of the node's cluster port, as the other nodes reach it. Required to join." example:"10.0.0.4"`
+	NodeID         int    `json:"nodeid" min:"0" doc:"Number of the node, at least 1. Required to join." example:"4"`
+	Port           int    `json:"port" min:"0" max:"65535" doc:"Cluster port of the node, at least 1. Required to join." example:"7001"`
 }
 
 func (n NodeReference) ref() broker.ClusterNodeRef {

@@ -21,20 +21,20 @@ import (
 
 // ConnectionBody is how a broker is reached. Null clears a member.
 type ConnectionBody struct {
-	Description    Opt[string]        `json:"description" nullable:"true"`
-	Username       Opt[string]        `json:"username" nullable:"true" minlen:"1"`
-	Password       Opt[broker.Secret] `json:"password" nullable:"true" minlen:"1"`
-	CACert         Opt[string]        `json:"ca_cert" nullable:"true" minlen:"1" doc:"Authorities, as PEM."`
-	CACertFile     Opt[string]        `json:"ca_cert_file" nullable:"true" minlen:"1" doc:"Name of a PEM file in the directory certs of the data directory."`
-	ClientCert     Opt[string]        `json:"client_cert" nullable:"true" minlen:"1" doc:"Client certificate and its chain, as PEM."`
-	ClientCertFile Opt[string]        `json:"client_cert_file" nullable:"true" minlen:"1" doc:"As ca_cert_file."`
-	ClientKey      Opt[broker.Secret] `json:"client_key" nullable:"true" minlen:"1" doc:"Key of the client certificate, as PEM."`
-	ClientKeyFile  Opt[string]        `json:"client_key_file" nullable:"true" minlen:"1" doc:"As ca_cert_file."`
-	VerifyCACert   Opt[bool]          `json:"verify_ca_cert" doc:"False takes any certificate; default true."`
-	MetricsEnabled Opt[bool]          `json:"metricsEnabled" doc:"Default true."`
-	TopicTree      Opt[bool]          `json:"topictree" nullable:"true" doc:"False never subscribes to everything, as is done to make the topic tree of a broker without one; default true."`
-	HA             Opt[bool]          `json:"ha" doc:"Default false. True, whatever is said, while the broker is a node of a cluster."`
-	ClusterMode    Opt[string]        `json:"clustermode" nullable:"true" enum:"full|dynsec|hp" doc:"For a broker of a cluster that was not made here. It is the cluster's, whatever is said, while the broker is a node of one of the project's."`
+	Description    Opt[string]        `json:"description" nullable:"true" doc:"Description; null clears it, default empty." example:"Broker of hall 3"`
+	Username       Opt[string]        `json:"username" nullable:"true" minlen:"1" doc:"Username with which the service connects; null for none." example:"signalbox"`
+	Password       Opt[broker.Secret] `json:"password" nullable:"true" minlen:"1" doc:"Password with which the service connects; null for none. It is stored encrypted and never returned." example:"correct-horse-battery"`
+	CACert         Opt[string]        `json:"ca_cert" nullable:"true" minlen:"1" doc:"Certificate authorities with which the broker is verified, as PEM; null for those of the system. It takes precedence over ca_cert_file." example:"-"`
+	CACertFile     Opt[string]        `json:"ca_cert_file" nullable:"true" minlen:"1" doc:"Name of a PEM file in the directory certs of the data directory." example:"plant-ca.pem"`
+	ClientCert     Opt[string]        `json:"client_cert" nullable:"true" minlen:"1" doc:"Client certificate and its chain, as PEM. It takes precedence over client_cert_file." example:"-"`
+	ClientCertFile Opt[string]        `json:"client_cert_file" nullable:"true" minlen:"1" doc:"Name of a PEM file in the directory certs of the data directory." example:"-"`
+	ClientKey      Opt[broker.Secret] `json:"client_key" nullable:"true" minlen:"1" doc:"Key of the client certificate, as PEM without a passphrase. It takes precedence over client_key_file." example:"-"`
+	ClientKeyFile  Opt[string]        `json:"client_key_file" nullable:"true" minlen:"1" doc:"Name of a PEM file in the directory certs of the data directory." example:"-"`
+	VerifyCACert   Opt[bool]          `json:"verify_ca_cert" doc:"False accepts any certificate of the broker; default true." example:"true"`
+	MetricsEnabled Opt[bool]          `json:"metricsEnabled" doc:"Whether metrics of the broker are enabled; default true." example:"true"`
+	TopicTree      Opt[bool]          `json:"topictree" nullable:"true" doc:"False never subscribes to all topics, which is done to build the topic tree of a broker that has none; default true, to which null returns." example:"true"`
+	HA             Opt[bool]          `json:"ha" doc:"Whether the broker is highly available; default false. While the broker is a node of a cluster of the project, the value is ignored and the record shows true." example:"false"`
+	ClusterMode    Opt[string]        `json:"clustermode" nullable:"true" enum:"full|dynsec|hp" doc:"Mode of a cluster that was created elsewhere; null or absent for none. While the broker is a node of a cluster of the project, the value is ignored and the record shows the mode of that cluster." example:"-"`
 }
 
 var brokerSchemes = []string{"mqtt", "mqtts", "tcp", "ssl", "ws", "wss"}

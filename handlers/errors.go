@@ -47,10 +47,10 @@ func (e *Error) Unwrap() error { return e.Cause }
 
 // ErrorObject is the body of every error answer.
 type ErrorObject struct {
-	Message string         `json:"message"`
-	Code    string         `json:"code"`
-	Status  int            `json:"status"`
-	Info    map[string]any `json:"info,omitempty"`
+	Message string         `json:"message" doc:"What failed, as a sentence." example:"the project has no broker with this id"`
+	Code    string         `json:"code" doc:"Stable code: UNAUTHORIZED, FORBIDDEN, NOT_FOUND, METHOD_NOT_ALLOWED, NOT_SUPPORTED, INVALID_REQUEST, ALREADY_EXISTS, CONFLICT, LAST_ADMIN, PAYLOAD_TOO_LARGE, TOO_MANY_ATTEMPTS, BROKER_UNAVAILABLE, BROKER_TIMEOUT, BROKER_ERROR or INTERNAL_ERROR." example:"NOT_FOUND"`
+	Status  int            `json:"status" doc:"HTTP status of the response." example:"404"`
+	Info    map[string]any `json:"info,omitempty" doc:"Details that depend on the code: errors (invalid fields, each with field and message), feature or requestId. Absent if there are none." example:"-"`
 }
 
 // Object gives the body that tells the caller.

@@ -10,9 +10,9 @@ import (
 // CheckAccessRequest asks what a client may do.
 type CheckAccessRequest struct {
 	BrokerPath
-	Username string `query:"username" doc:"Client as access control knows it; absent stands for the clients without a username."`
+	Username string `query:"username" doc:"Username of the client in access control; absent stands for clients without a username."`
 	ClientID string `query:"clientid" doc:"MQTT client id, which %c stands for; absent is the one that the client is bound to."`
-	Action   string `query:"action" required:"true" enum:"publish|receive|subscribe|unsubscribe"`
+	Action   string `query:"action" required:"true" enum:"publish|receive|subscribe|unsubscribe" doc:"What the client does: publish, receive a message, subscribe or unsubscribe."`
 	Topic    string `query:"topic" required:"true" minlen:"1" doc:"Topic, or for subscribe and unsubscribe a topic filter."`
 }
 
@@ -67,10 +67,10 @@ const notAnAddress = "must be an IP address, or a range of them as 10.0.0.0/8"
 type AddBanRequest struct {
 	BrokerPath
 	Body struct {
-		Kind      string         `json:"kind" required:"true" enum:"clientid|username|address"`
-		Value     string         `json:"value" required:"true" minlen:"1" doc:"Client id or username, or an IP address or a range of them as 10.0.0.0/8."`
-		Reason    string         `json:"reason"`
-		ExpiresAt Opt[time.Time] `json:"expires_at" nullable:"true" doc:"When the ban ends; absent or null is never."`
+		Kind      string         `json:"kind" required:"true" enum:"clientid|username|address" doc:"What the ban compares." example:"address"`
+		Value     string         `json:"value" required:"true" minlen:"1" doc:"Client id or username, or an IP address or a range of them such as 10.0.0.0/8." example:"10.0.0.0/8"`
+		Reason    string         `json:"reason" doc:"Reason that is shown with the ban; default empty." example:"port scan"`
+		ExpiresAt Opt[time.Time] `json:"expires_at" nullable:"true" doc:"Time at which the ban ends, RFC 3339; it must be in the future. Absent or null: the ban does not end." example:"2036-01-31T12:00:00Z"`
 	}
 
 	now time.Time
@@ -110,8 +110,8 @@ func (a *API) AddBan(ctx context.Context, r *AddBanRequest) error {
 // DeleteBanRequest names a ban.
 type DeleteBanRequest struct {
 	BrokerPath
-	Kind  string `query:"kind" required:"true" enum:"clientid|username|address"`
-	Value string `query:"value" required:"true" minlen:"1"`
+	Kind  string `query:"kind" required:"true" enum:"clientid|username|address" doc:"What the ban compares."`
+	Value string `query:"value" required:"true" minlen:"1" doc:"Value of the ban. Of an IP address or a range, any spelling."`
 }
 
 // Validate looks at the value.

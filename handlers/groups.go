@@ -31,10 +31,10 @@ func (a *API) ListGroups(ctx context.Context, r *ListGroupsRequest) (List[broker
 type CreateGroupRequest struct {
 	BrokerPath
 	Body struct {
-		GroupName       string            `json:"groupname" required:"true" minlen:"1"`
-		TextName        Opt[string]       `json:"textname" nullable:"true"`
-		TextDescription Opt[string]       `json:"textdescription" nullable:"true"`
-		Roles           Opt[[]RoleMember] `json:"roles" nullable:"true"`
+		GroupName       string            `json:"groupname" required:"true" minlen:"1" doc:"Name of the group. It identifies the group and cannot be changed." example:"plant"`
+		TextName        Opt[string]       `json:"textname" nullable:"true" doc:"Display name; default none." example:"Plant"`
+		TextDescription Opt[string]       `json:"textdescription" nullable:"true" doc:"Description; default none." example:"All meters of the plant"`
+		Roles           Opt[[]RoleMember] `json:"roles" nullable:"true" doc:"Roles of the group; default none."`
 	}
 }
 
@@ -52,19 +52,19 @@ func (a *API) CreateGroup(ctx context.Context, r *CreateGroupRequest) error {
 
 // ClientMember is a client put into a group.
 type ClientMember struct {
-	Username string `json:"username" required:"true" minlen:"1"`
-	Priority *int   `json:"priority" min:"-100000" max:"100000" doc:"Priority of the group for this client; default -1."`
+	Username string `json:"username" required:"true" minlen:"1" doc:"Username of an existing client." example:"meter-7"`
+	Priority *int   `json:"priority" min:"-100000" max:"100000" doc:"Priority of the group for this client; default -1." example:"5"`
 }
 
 // ModifyGroupRequest asks for a change of a group.
 type ModifyGroupRequest struct {
 	BrokerPath
 	Body struct {
-		GroupName       string              `json:"groupname" required:"true" minlen:"1"`
-		TextName        Opt[string]         `json:"textname" nullable:"true"`
-		TextDescription Opt[string]         `json:"textdescription" nullable:"true"`
-		Clients         Opt[[]ClientMember] `json:"clients" nullable:"true"`
-		Roles           Opt[[]RoleMember]   `json:"roles" nullable:"true"`
+		GroupName       string              `json:"groupname" required:"true" minlen:"1" doc:"Name of the group." example:"plant"`
+		TextName        Opt[string]         `json:"textname" nullable:"true" doc:"Display name. Null or absent leaves it unchanged." example:"Plant"`
+		TextDescription Opt[string]         `json:"textdescription" nullable:"true" doc:"Description. Null or absent leaves it unchanged." example:"All meters of the plant"`
+		Clients         Opt[[]ClientMember] `json:"clients" nullable:"true" doc:"Clients in the group. A list replaces the whole list; null or absent leaves it unchanged."`
+		Roles           Opt[[]RoleMember]   `json:"roles" nullable:"true" doc:"Roles of the group. A list replaces the whole list; null or absent leaves it unchanged."`
 	}
 }
 
@@ -91,7 +91,7 @@ func (a *API) ModifyGroup(ctx context.Context, r *ModifyGroupRequest) error {
 // DeleteGroupRequest names a group.
 type DeleteGroupRequest struct {
 	BrokerPath
-	GroupName string `query:"groupname" required:"true" minlen:"1"`
+	GroupName string `query:"groupname" required:"true" minlen:"1" doc:"Name of the group."`
 }
 
 // DeleteGroup deletes a group; its members are cut off.

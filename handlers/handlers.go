@@ -193,5 +193,5 @@ func (a *API) live(p *BrokerPath) (broker.Broker, error) {
 // Paging selects a part of a list.
 type Paging struct {
 	Offset int `query:"offset" default:"0" min:"0" doc:"Number of entries to skip."`
-	Count  int `query:"count" default:"-1" min:"-1" doc:"Number of entries to return, -1 returns all."`
+	Count  int `query:"count" default:"-1" min:"-1" doc:"Number of entries to return; -1 returns all."`
 }

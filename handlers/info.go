@@ -9,14 +9,14 @@ import (
 
 // BrokerInfo is what a broker tells about itself.
 type BrokerInfo struct {
-	ID               string             `json:"id"`
-	URL              string             `json:"url"`
-	Name             string             `json:"name"`
-	ProjectID        string             `json:"project_id"`
-	SysTopics        broker.SysTopics   `json:"sysTopics"`
-	SysTopicsHistory []broker.SysTopics `json:"sysTopicsHistory"`
-	IsConnected      bool               `json:"isConnected"`
-	LicenseInfo      broker.License     `json:"licenseInfo"`
+	ID               string             `json:"id" doc:"Id of the broker connection." example:"0190f3c2-7a1e-7c3b-9a55-3f8e1d2c4b6a"`
+	URL              string             `json:"url" doc:"URL with which the service connects." example:"mqtts://broker.example:8883"`
+	Name             string             `json:"name" doc:"Name of the connection." example:"Hall 3"`
+	ProjectID        string             `json:"project_id" doc:"Id of the project." example:"0190f3c2-5b21-7d0f-8c4e-91a2b3c4d5e6"`
+	SysTopics        broker.SysTopics   `json:"sysTopics" doc:"The latest sample of the $SYS topics."`
+	SysTopicsHistory []broker.SysTopics `json:"sysTopicsHistory" doc:"Earlier samples: one every 10 seconds, at most the last 60."`
+	IsConnected      bool               `json:"isConnected" doc:"True if the broker is connected. If not, the topics are empty." example:"true"`
+	LicenseInfo      broker.License     `json:"licenseInfo" doc:"Licence of the broker."`
 }
 
 // GetBrokerInfoRequest names a broker.

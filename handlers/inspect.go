@@ -26,7 +26,7 @@ func (a *API) InspectClients(ctx context.Context, r *InspectClientsRequest) (Lis
 // InspectClientRequest names an MQTT client id.
 type InspectClientRequest struct {
 	BrokerPath
-	ClientID string `query:"clientid" required:"true" minlen:"1"`
+	ClientID string `query:"clientid" required:"true" minlen:"1" doc:"MQTT client id."`
 }
 
 // InspectClient gives the detail of one client's session.
@@ -41,7 +41,7 @@ func (a *API) InspectClient(ctx context.Context, r *InspectClientRequest) (broke
 // DisconnectClientRequest names an MQTT client id.
 type DisconnectClientRequest struct {
 	BrokerPath
-	ClientID string `query:"clientid" required:"true" minlen:"1"`
+	ClientID string `query:"clientid" required:"true" minlen:"1" doc:"MQTT client id."`
 }
 
 // DisconnectClient ends a client's connection.
@@ -56,7 +56,7 @@ func (a *API) DisconnectClient(ctx context.Context, r *DisconnectClientRequest) 
 // ForgetClientRequest names an MQTT client id.
 type ForgetClientRequest struct {
 	BrokerPath
-	ClientID string `query:"clientid" required:"true" minlen:"1"`
+	ClientID string `query:"clientid" required:"true" minlen:"1" doc:"MQTT client id."`
 }
 
 // ForgetClient ends a client's session, and its connection if there is one.
@@ -76,13 +76,13 @@ const notASubscription = "is not a topic filter: # may only be the last level, +
 type SubscribeClientRequest struct {
 	BrokerPath
 	Body struct {
-		ClientID               string `json:"clientid" required:"true" minlen:"1"`
-		Topic                  string `json:"topic" required:"true" minlen:"1" doc:"Topic filter; $share/name/filter for a shared subscription."`
-		QoS                    int    `json:"qos" min:"0" max:"2" doc:"Largest QoS at which messages are delivered; default 0."`
-		SubscriptionIdentifier uint32 `json:"subscriptionIdentifier" min:"0" max:"268435455" doc:"Comes with each message of the subscription; 0 is none."`
-		NoLocal                bool   `json:"noLocal" doc:"True keeps back what the client itself publishes."`
-		RetainAsPublished      bool   `json:"retainAsPublished" doc:"True delivers messages with the RETAIN flag they were published with."`
-		SendRetain             string `json:"sendRetain" enum:"always|new|never" doc:"Whether the subscription brings retained messages: always (default), only if it is new, or never."`
+		ClientID               string `json:"clientid" required:"true" minlen:"1" doc:"MQTT client id of an existing session." example:"meter-7"`
+		Topic                  string `json:"topic" required:"true" minlen:"1" doc:"Topic filter; $share/name/filter for a shared subscription." example:"alarms/+"`
+		QoS                    int    `json:"qos" min:"0" max:"2" doc:"Highest QoS with which messages are delivered; default 0." example:"1"`
+		SubscriptionIdentifier uint32 `json:"subscriptionIdentifier" min:"0" max:"268435455" doc:"MQTT 5 subscription identifier, which is sent with each message of the subscription; default 0, which is none." example:"0"`
+		NoLocal                bool   `json:"noLocal" doc:"True does not send the client what it publishes itself; default false." example:"false"`
+		RetainAsPublished      bool   `json:"retainAsPublished" doc:"True sends messages with the RETAIN flag with which they were published; default false." example:"false"`
+		SendRetain             string `json:"sendRetain" enum:"always|new|never" doc:"When retained messages are sent: always (default), new (only if the subscription is new) or never." example:"always"`
 	}
 }
 
@@ -110,8 +110,8 @@ func (a *API) SubscribeClient(ctx context.Context, r *SubscribeClientRequest) er
 // UnsubscribeClientRequest names a subscription of a client.
 type UnsubscribeClientRequest struct {
 	BrokerPath
-	ClientID string `query:"clientid" required:"true" minlen:"1"`
-	Topic    string `query:"topic" required:"true" minlen:"1" doc:"Topic filter, as it was subscribed to."`
+	ClientID string `query:"clientid" required:"true" minlen:"1" doc:"MQTT client id."`
+	Topic    string `query:"topic" required:"true" minlen:"1" doc:"Topic filter of the subscription, as it was subscribed to."`
 }
 
 // Validate looks at the filter.

@@ -24,8 +24,8 @@ func isFilter(s string) bool {
 type ListRetainedRequest struct {
 	BrokerPath
 	Paging
-	Filter string `query:"filter" default:"#" doc:"Topic filter; # leaves out topics that begin with $."`
-	Topic  string `query:"topic" alone:"true" doc:"Return just the message of this topic, with its whole payload; the other parameters are then ignored."`
+	Filter string `query:"filter" default:"#" doc:"Topic filter. The filter # does not match topics that begin with $."`
+	Topic  string `query:"topic" alone:"true" doc:"Return only the message of this topic, with its whole payload; the other parameters are then ignored."`
 }
 
 // Validate looks at filter and topic.
@@ -58,7 +58,7 @@ func (a *API) ListRetained(ctx context.Context, r *ListRetainedRequest) (List[br
 // topics match a filter.
 type DeleteRetainedRequest struct {
 	BrokerPath
-	Topic  string `query:"topic" doc:"Delete the message of this topic; 404 where it retains none. Either topic or filter must be given."`
+	Topic  string `query:"topic" doc:"Delete the message of this topic; 404 if it retains none. Either topic or filter is required."`
 	Filter string `query:"filter" doc:"Delete the messages of all topics that match this filter."`
 }
 
@@ -79,7 +79,7 @@ func (r *DeleteRetainedRequest) Validate() []FieldError {
 
 // DeletedCount tells how many were deleted.
 type DeletedCount struct {
-	Deleted int `json:"deleted"`
+	Deleted int `json:"deleted" doc:"Number of messages that were deleted." example:"3"`
 }
 
 // DeleteRetained deletes retained messages.
@@ -97,24 +97,24 @@ func (a *API) DeleteRetained(ctx context.Context, r *DeleteRetainedRequest) (Del
 
 // UserPropertyBody is a pair of MQTT 5.
 type UserPropertyBody struct {
-	Name  string `json:"name" required:"true"`
-	Value string `json:"value" required:"true"`
+	Name  string `json:"name" required:"true" doc:"Name of the property. Names may repeat." example:"unit"`
+	Value string `json:"value" required:"true" doc:"Value of the property." example:"kW"`
 }
 
 // PublishRequest holds a message to be published.
 type PublishRequest struct {
 	BrokerPath
 	Body struct {
-		Topic           string             `json:"topic" required:"true" minlen:"1" doc:"Where the message is published. A broker that is reached over MQTT 3.1.1 does not tell that rights forbid it."`
-		Payload         string             `json:"payload" nul:"true" doc:"Text, or base64 where encoding says so; absent is empty. Empty and retained deletes what the topic retains."`
-		Encoding        string             `json:"encoding" enum:"text|base64" doc:"How payload is written; default text."`
-		QoS             int                `json:"qos" min:"0" max:"2" doc:"Default 0."`
-		Retain          bool               `json:"retain" doc:"True has the topic retain the message."`
-		Expiry          *uint32            `json:"expiry" min:"0" max:"4294967295" doc:"Seconds after which nobody is sent the message any more; absent is never. This and the members below need a broker that is not reached over MQTT 3.1.1, as the embedded one."`
-		ContentType     string             `json:"contentType"`
-		ResponseTopic   string             `json:"responseTopic"`
-		CorrelationData string             `json:"correlationData" doc:"Base64."`
-		UserProperties  []UserPropertyBody `json:"userProperties"`
+		Topic           string             `json:"topic" required:"true" minlen:"1" doc:"Topic of the message, without wildcards; topics below $CONTROL, $SYS and $share are refused. A broker that is reached over MQTT 3.1.1 does not report that rights forbid the message." example:"plant/7/state"`
+		Payload         string             `json:"payload" nul:"true" doc:"Text, or base64 if encoding is base64; default empty. An empty payload with retain deletes the retained message of the topic." example:"online"`
+		Encoding        string             `json:"encoding" enum:"text|base64" doc:"How payload is written; default text." example:"text"`
+		QoS             int                `json:"qos" min:"0" max:"2" doc:"QoS of the message; default 0." example:"1"`
+		Retain          bool               `json:"retain" doc:"True makes the broker retain the message; default false." example:"true"`
+		Expiry          *uint32            `json:"expiry" min:"0" max:"4294967295" doc:"Seconds after which the message is no longer delivered; absent: it does not expire. This and the members below need a broker that is not reached over MQTT 3.1.1, such as the embedded one." example:"3600"`
+		ContentType     string             `json:"contentType" doc:"MQTT 5 content type of the payload; default none." example:"text/plain"`
+		ResponseTopic   string             `json:"responseTopic" doc:"MQTT 5 topic for a response; default none." example:"-"`
+		CorrelationData string             `json:"correlationData" doc:"MQTT 5 correlation data, base64; default none." example:"-"`
+		UserProperties  []UserPropertyBody `json:"userProperties" doc:"MQTT 5 user properties in their order; default none."`
 	}
 
 	payload, correlation []byte
@@ -173,9 +173,9 @@ func (a *API) Publish(ctx context.Context, r *PublishRequest) error {
 type ListSubscriptionsRequest struct {
 	BrokerPath
 	Paging
-	ClientID     string `query:"clientid" doc:"Only the subscriptions of this client."`
-	FilterValue  string `query:"filterValue" doc:"Only subscriptions that match this value; empty means all."`
-	FilterMode   string `query:"filterMode" default:"contains" enum:"contains|equals|startsWith|endsWith|regex" doc:"How filterValue is compared; all but equals and regex ignore case. A regular expression (RE2) has at most 1000 bytes and 1000 instructions once compiled, and 5 seconds for the list."`
+	ClientID     string `query:"clientid" doc:"Only the subscriptions of this client id."`
+	FilterValue  string `query:"filterValue" doc:"Only subscriptions that match this value; empty returns all."`
+	FilterMode   string `query:"filterMode" default:"contains" enum:"contains|equals|startsWith|endsWith|regex" doc:"How filterValue is compared. All modes but equals and regex ignore case. A regular expression (RE2) has at most 1000 bytes and 1000 instructions once compiled, and 5 seconds for the list."`
 	FilterTarget string `query:"filterTarget" default:"topic" enum:"topic|clientid|username|share" doc:"Field that filterValue is compared with."`
 }
 

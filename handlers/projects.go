@@ -11,18 +11,18 @@ import (
 
 // ProjectRecord is a project as its members see it.
 type ProjectRecord struct {
-	ID          string       `json:"id"`
-	Name        string       `json:"name"`
-	Description string       `json:"description"`
-	Owner       ProjectOwner `json:"owner"`
-	Role        string       `json:"role" enum:"admin|editor|viewer"`
+	ID          string       `json:"id" doc:"Id of the project." example:"0190f3c2-5b21-7d0f-8c4e-91a2b3c4d5e6"`
+	Name        string       `json:"name" doc:"Name of the project." example:"Plant"`
+	Description string       `json:"description" doc:"Description; may be empty." example:"Brokers of the plant"`
+	Owner       ProjectOwner `json:"owner" doc:"Owner of the project."`
+	Role        string       `json:"role" enum:"admin|editor|viewer" doc:"Role of the caller in the project." example:"admin"`
 }
 
 // ProjectOwner is who owns a project.
 type ProjectOwner struct {
-	UserID         string `json:"userId,omitempty"`
-	OrganizationID string `json:"organizationId,omitempty"`
-	Name           string `json:"name"`
+	UserID         string `json:"userId,omitempty" doc:"Id of the user who owns the project; absent if an organization does." example:"0190f3c2-1a2b-7c3d-8e4f-5a6b7c8d9e0f"`
+	OrganizationID string `json:"organizationId,omitempty" doc:"Id of the organization that owns the project; absent if a user does." example:"-"`
+	Name           string `json:"name" doc:"Name of the owner." example:"Ada Lovelace"`
 }
 
 func projectRecord(p db.ProjectRole) ProjectRecord {
@@ -47,8 +47,8 @@ func (a *API) ListProjects(ctx context.Context, _ *ListProjectsRequest) (List[Pr
 // CreateProjectRequest describes a new project.
 type CreateProjectRequest struct {
 	Body struct {
-		Name        string      `json:"name" required:"true" minlen:"1"`
-		Description Opt[string] `json:"description" nullable:"true"`
+		Name        string      `json:"name" required:"true" minlen:"1" doc:"Name of the project." example:"Plant"`
+		Description Opt[string] `json:"description" nullable:"true" doc:"Description; default empty." example:"Brokers of the plant"`
 	}
 }
 
@@ -81,8 +81,8 @@ func (a *API) GetProject(ctx context.Context, r *GetProjectRequest) (ProjectReco
 type UpdateProjectRequest struct {
 	ProjectPath
 	Body struct {
-		Name        *string     `json:"name" minlen:"1"`
-		Description Opt[string] `json:"description" nullable:"true"`
+		Name        *string     `json:"name" minlen:"1" doc:"Name of the project; absent leaves it unchanged." example:"Plant"`
+		Description Opt[string] `json:"description" nullable:"true" doc:"Description; null clears it, absent leaves it unchanged." example:"Brokers of the plant"`
 	}
 }
 
@@ -98,7 +98,7 @@ func (a *API) UpdateProject(ctx context.Context, r *UpdateProjectRequest) error 
 // DeleteProjectRequest names a project.
 type DeleteProjectRequest struct {
 	ProjectPath
-	Purge bool `query:"purge" default:"false" doc:"True deletes the project's clusters and broker connections with it. Clusters are dissolved; one that cannot be is forgotten, and its nodes stay together."`
+	Purge bool `query:"purge" default:"false" doc:"True also deletes the clusters and broker connections of the project. Clusters are dissolved; the record of one that cannot be dissolved is deleted, and its nodes stay together."`
 }
 
 // DeleteProject deletes a project with its members and tokens.
@@ -151,10 +151,10 @@ func (a *API) endClusters(ctx context.Context, projectID string, purge bool) err
 
 // MemberRecord is a member of a project.
 type MemberRecord struct {
-	UserID string `json:"userId"`
-	Name   string `json:"name"`
-	Email  string `json:"email"`
-	Role   string `json:"role" enum:"admin|editor|viewer"`
+	UserID string `json:"userId" doc:"Id of the user." example:"0190f3c2-1a2b-7c3d-8e4f-5a6b7c8d9e0f"`
+	Name   string `json:"name" doc:"Name of the user." example:"Ada Lovelace"`
+	Email  string `json:"email" doc:"Email address of the user." example:"ada@example.org"`
+	Role   string `json:"role" enum:"admin|editor|viewer" doc:"Role of the member in the project." example:"editor"`
 }
 
 // ListMembersRequest names a project.
@@ -180,7 +180,7 @@ type MemberPath struct {
 type PutMemberRequest struct {
 	MemberPath
 	Body struct {
-		Role string `json:"role" required:"true" enum:"admin|editor|viewer"`
+		Role string `json:"role" required:"true" enum:"admin|editor|viewer" doc:"Role of the member in the project. A higher role includes the lower ones: viewer, editor, admin." example:"editor"`
 	}
 }
 
@@ -195,7 +195,7 @@ type DeleteMemberRequest struct{ MemberPath }
 // DeleteMember takes a user out of a project.
 func (a *API) DeleteMember(ctx context.Context, r *DeleteMemberRequest) error {
 	err := a.DB.DeleteMember(ctx, r.ProjectID, r.UserID)
-	return notFound(ownerStays(err), "the user is no member of the project")
+	return notFound(ownerStays(err), "the user is not a member of the project")
 }
 
 func ownerStays(err error) error {

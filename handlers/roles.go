@@ -30,19 +30,19 @@ func (a *API) ListRoles(ctx context.Context, r *ListRolesRequest) (List[broker.R
 
 // ACLBody is one rule of a role.
 type ACLBody struct {
-	ACLType  string `json:"acltype" required:"true" enum:"publishClientSend|publishClientReceive|subscribeLiteral|subscribePattern|unsubscribeLiteral|unsubscribePattern"`
-	Topic    string `json:"topic" required:"true" minlen:"1" doc:"Topic filter; %c and %u as whole levels stand for the client id and the username, but not in the Literal types."`
-	Priority int    `json:"priority" required:"true" min:"-100000" max:"100000"`
-	Allow    bool   `json:"allow" required:"true"`
+	ACLType  string `json:"acltype" required:"true" enum:"publishClientSend|publishClientReceive|subscribeLiteral|subscribePattern|unsubscribeLiteral|unsubscribePattern" doc:"Type of access. The Literal types match a subscription with exactly this topic filter, the Pattern types any subscription that the filter covers." example:"publishClientSend"`
+	Topic    string `json:"topic" required:"true" minlen:"1" doc:"Topic filter. In all types but the Literal ones, %c and %u as whole levels stand for the client id and the username." example:"plant/%u/#"`
+	Priority int    `json:"priority" required:"true" min:"-100000" max:"100000" doc:"ACLs of a type are evaluated in descending order of priority." example:"0"`
+	Allow    bool   `json:"allow" required:"true" doc:"True allows the access, false denies it." example:"true"`
 }
 
 // RoleBody describes a role. Null leaves a member as it is.
 type RoleBody struct {
-	RoleName          string         `json:"rolename" required:"true" minlen:"1"`
-	TextName          Opt[string]    `json:"textname" nullable:"true"`
-	TextDescription   Opt[string]    `json:"textdescription" nullable:"true"`
-	AllowWildcardSubs Opt[bool]      `json:"allowwildcardsubs" nullable:"true"`
-	ACLs              Opt[[]ACLBody] `json:"acls" nullable:"true"`
+	RoleName          string         `json:"rolename" required:"true" minlen:"1" doc:"Name of the role. It identifies the role and cannot be changed." example:"sensors"`
+	TextName          Opt[string]    `json:"textname" nullable:"true" doc:"Display name. Null or absent leaves it unchanged." example:"Sensors"`
+	TextDescription   Opt[string]    `json:"textdescription" nullable:"true" doc:"Description. Null or absent leaves it unchanged." example:"May publish measurements"`
+	AllowWildcardSubs Opt[bool]      `json:"allowwildcardsubs" nullable:"true" doc:"False allows no subscription with a wildcard. Default true; null or absent leaves it unchanged." example:"true"`
+	ACLs              Opt[[]ACLBody] `json:"acls" nullable:"true" doc:"ACLs of the role, at most one for each type and topic. A list replaces the whole list; null or absent leaves it unchanged."`
 }
 
 // validate refuses rules that no topic could match, and the same rule twice.
@@ -119,7 +119,7 @@ func (a *API) ModifyRole(ctx context.Context, r *ModifyRoleRequest) error {
 // DeleteRoleRequest names a role.
 type DeleteRoleRequest struct {
 	BrokerPath
-	RoleName string `query:"rolename" required:"true" minlen:"1"`
+	RoleName string `query:"rolename" required:"true" minlen:"1" doc:"Name of the role."`
 }
 
 // DeleteRole deletes a role and takes it from whoever has it.

@@ -12,24 +12,24 @@ import (
 type LoginRequest struct {
 	Address string `meta:"address"`
 	Body    struct {
-		Email    string `json:"email" required:"true" minlen:"1"`
-		Password string `json:"password" required:"true" minlen:"1"`
+		Email    string `json:"email" required:"true" minlen:"1" doc:"Email address of the user." example:"ada@example.org"`
+		Password string `json:"password" required:"true" minlen:"1" doc:"Password of the user." example:"correct-horse-battery"`
 	}
 }
 
 // LoginRecord is a new session.
 type LoginRecord struct {
-	Token     string    `json:"token"`
-	ExpiresAt time.Time `json:"expires_at"`
-	User      LoginUser `json:"user"`
+	Token     string    `json:"token" doc:"Session token, for the header Authorization: Bearer TOKEN. It is also set as the cookie signalbox_session." example:"pVn2mC3kQ0u7bE5xJ1r8sT4wY6zA9dFh"`
+	ExpiresAt time.Time `json:"expires_at" doc:"Time at which the session ends, RFC 3339; auth.session_ttl after the log-in, 24 hours by default." example:"2026-02-01T12:00:00Z"`
+	User      LoginUser `json:"user" doc:"The user who logged in."`
 }
 
 // LoginUser is the user that logged in.
 type LoginUser struct {
-	ID    string `json:"id"`
-	Name  string `json:"name"`
-	Email string `json:"email"`
-	Root  bool   `json:"root"`
+	ID    string `json:"id" doc:"Id of the user." example:"0190f3c2-1a2b-7c3d-8e4f-5a6b7c8d9e0f"`
+	Name  string `json:"name" doc:"First and last name." example:"Ada Lovelace"`
+	Email string `json:"email" doc:"Email address." example:"ada@example.org"`
+	Root  bool   `json:"root" doc:"True if the user is a platform administrator." example:"false"`
 }
 
 // SessionCookie gives the cookie for the console.
@@ -67,18 +67,18 @@ type MeRequest struct{}
 
 // MeRecord is who is calling.
 type MeRecord struct {
-	Type     string      `json:"type" enum:"user|token"`
-	ID       string      `json:"id"`
-	Name     string      `json:"name"`
-	Email    string      `json:"email,omitempty"`
-	Root     bool        `json:"root"`
-	Projects []MeProject `json:"projects"`
+	Type     string      `json:"type" enum:"user|token" doc:"Whether a user or a project token is calling." example:"user"`
+	ID       string      `json:"id" doc:"Id of the user or token." example:"0190f3c2-1a2b-7c3d-8e4f-5a6b7c8d9e0f"`
+	Name     string      `json:"name" doc:"Name of the user or token." example:"Ada Lovelace"`
+	Email    string      `json:"email,omitempty" doc:"Email address of the user; absent for a token." example:"ada@example.org"`
+	Root     bool        `json:"root" doc:"True if the caller is a platform administrator." example:"false"`
+	Projects []MeProject `json:"projects" doc:"Projects in which the caller has a role; for a platform administrator all."`
 }
 
 // MeProject is a project that the caller has a role in.
 type MeProject struct {
-	ID   string `json:"id"`
-	Role string `json:"role"`
+	ID   string `json:"id" doc:"Id of the project." example:"0190f3c2-5b21-7d0f-8c4e-91a2b3c4d5e6"`
+	Role string `json:"role" doc:"Role in the project: viewer, editor or admin." example:"editor"`
 }
 
 // Me tells who is calling and what roles they have.
@@ -98,8 +98,8 @@ func (a *API) Me(ctx context.Context, _ *MeRequest) (MeRecord, error) {
 // ChangePasswordRequest holds the old and the new password.
 type ChangePasswordRequest struct {
 	Body struct {
-		Current string `json:"current" required:"true" minlen:"1"`
-		New     string `json:"new" required:"true" minlen:"8"`
+		Current string `json:"current" required:"true" minlen:"1" doc:"Current password." example:"correct-horse-battery"`
+		New     string `json:"new" required:"true" minlen:"8" doc:"New password." example:"battery-staple-correct"`
 	}
 }
 

@@ -18,43 +18,43 @@ const (
 
 // ServiceBase is what every variant of a broker record has.
 type ServiceBase struct {
-	Type      string    `json:"type" enum:"cloud|self-hosted|on-premise-setup"`
-	HA        bool      `json:"ha"`
-	ID        string    `json:"id"`
-	Name      string    `json:"name"`
-	ProjectID string    `json:"project_id"`
-	CreatedAt time.Time `json:"created_at"`
-	UpdatedAt time.Time `json:"updated_at"`
+	Type      string    `json:"type" enum:"cloud|self-hosted|on-premise-setup" doc:"Variant: self-hosted for a connection that was added, on-premise-setup for the embedded broker, cloud for a hosted broker." example:"self-hosted"`
+	HA        bool      `json:"ha" doc:"True if the broker is highly available, as the node of a cluster is." example:"false"`
+	ID        string    `json:"id" doc:"Id of the broker connection." example:"0190f3c2-7a1e-7c3b-9a55-3f8e1d2c4b6a"`
+	Name      string    `json:"name" doc:"Name of the broker connection." example:"Hall 3"`
+	ProjectID string    `json:"project_id" doc:"Id of the project." example:"0190f3c2-5b21-7d0f-8c4e-91a2b3c4d5e6"`
+	CreatedAt time.Time `json:"created_at" doc:"Time at which the connection was created, RFC 3339." example:"2026-01-31T12:00:00Z"`
+	UpdatedAt time.Time `json:"updated_at" doc:"Time of the last change of the connection, RFC 3339." example:"2026-01-31T12:00:00Z"`
 }
 
 // Billing is under what terms a broker was set up.
 type Billing struct {
-	IssuedTo                  string  `json:"issued_to"`
-	ProductID                 string  `json:"product_id"`
-	PeriodStart               string  `json:"period_start"`
-	CanceledAt                *string `json:"canceled_at,omitempty"`
-	PeriodEnd                 *string `json:"period_end,omitempty"`
-	BillingSubscriptionItemID *string `json:"billing_subscription_item_id,omitempty"`
+	IssuedTo                  string  `json:"issued_to" doc:"To whom the broker is licensed; empty for the embedded broker." example:"\"\""`
+	ProductID                 string  `json:"product_id" doc:"Product; signalbox for the embedded broker." example:"signalbox"`
+	PeriodStart               string  `json:"period_start" doc:"Start of the billing period, RFC 3339; for the embedded broker the time of its creation." example:"2026-01-31T12:00:00Z"`
+	CanceledAt                *string `json:"canceled_at,omitempty" doc:"Time at which the broker was cancelled. Absent if it was not." example:"-"`
+	PeriodEnd                 *string `json:"period_end,omitempty" doc:"End of the billing period. Absent if there is none." example:"-"`
+	BillingSubscriptionItemID *string `json:"billing_subscription_item_id,omitempty" doc:"Id in the billing system. Absent if there is none." example:"-"`
 }
 
 // CloudDetails is what only a cloud broker has.
 type CloudDetails struct {
-	Options     string  `json:"options"`
-	Subdomain   string  `json:"subdomain"`
-	ZoneName    string  `json:"zone_name"`
-	Location    string  `json:"location" enum:"fsn1|nbg1|hel1|ash|hil|sin"`
-	State       string  `json:"state" enum:"active|inactive|new|provisioning|updating|error|stopping_payment|payment_stopped|shutting_down"`
-	TargetState string  `json:"target_state" enum:"active|inactive"`
-	DeployedAt  *string `json:"deployed_at,omitempty"`
-	DeleteAt    *string `json:"delete_at,omitempty"`
+	Options     string  `json:"options" doc:"Options of a hosted broker." example:"\"\""`
+	Subdomain   string  `json:"subdomain" doc:"Subdomain of a hosted broker." example:"plant"`
+	ZoneName    string  `json:"zone_name" doc:"DNS zone of a hosted broker." example:"example.org"`
+	Location    string  `json:"location" enum:"fsn1|nbg1|hel1|ash|hil|sin" doc:"Location of a hosted broker." example:"fsn1"`
+	State       string  `json:"state" enum:"active|inactive|new|provisioning|updating|error|stopping_payment|payment_stopped|shutting_down" doc:"State of a hosted broker." example:"active"`
+	TargetState string  `json:"target_state" enum:"active|inactive" doc:"State that a hosted broker is to reach." example:"active"`
+	DeployedAt  *string `json:"deployed_at,omitempty" doc:"Time at which a hosted broker was deployed. Absent if it was not." example:"-"`
+	DeleteAt    *string `json:"delete_at,omitempty" doc:"Time at which a hosted broker will be deleted. Absent if it will not." example:"-"`
 }
 
 // CloudService is a broker of type cloud.
 type CloudService struct {
 	_ struct{} `strict:"true"`
 	ServiceBase
-	URL          string `json:"url"`
-	VerifyCACert bool   `json:"verify_ca_cert"`
+	URL          string `json:"url" doc:"URL of the broker." example:"mqtts://plant.example.org:8883"`
+	VerifyCACert bool   `json:"verify_ca_cert" doc:"True if the certificate of the broker is verified." example:"true"`
 	Billing
 	CloudDetails
 }
@@ -63,8 +63,8 @@ type CloudService struct {
 type SelfHostedService struct {
 	_ struct{} `strict:"true"`
 	ServiceBase
-	URL          string `json:"url"`
-	VerifyCACert bool   `json:"verify_ca_cert"`
+	URL          string `json:"url" doc:"URL of the broker." example:"mqtts://broker.example:8883"`
+	VerifyCACert bool   `json:"verify_ca_cert" doc:"True if the certificate of the broker is verified." example:"true"`
 }
 
 // OnPremiseService is a broker of type on-premise-setup.
@@ -82,7 +82,7 @@ func (s ProjectService) MarshalJSON() ([]byte, error) { return json.Marshal(s.va
 
 // OneOf gives the variants for the document.
 func (ProjectService) OneOf() []any {
-	return []any{CloudService{}, SelfHostedService{}, OnPremiseService{}}
+	return []any{SelfHostedService{}, OnPremiseService{}, CloudService{}}
 }
 
 func (a *API) serviceBase(row db.Broker) ServiceBase {
@@ -136,25 +136,25 @@ type GetProjectSettingsRequest struct{ ProjectPath }
 
 // ProjectSettings is a project with its brokers.
 type ProjectSettings struct {
-	Project  ProjectDefinition `json:"project"`
-	Services []ProjectService  `json:"services"`
+	Project  ProjectDefinition `json:"project" doc:"The project."`
+	Services []ProjectService  `json:"services" doc:"Brokers of the project. The member type tells the three variants apart."`
 }
 
 // ProjectDefinition is a project as it is stored.
 type ProjectDefinition struct {
 	_           struct{}          `strict:"true"`
-	ID          string            `json:"id"`
-	UserID      *string           `json:"user_id"`
-	Name        string            `json:"name"`
-	Description string            `json:"description"`
-	Owner       ProjectOwnerIdent `json:"owner"`
+	ID          string            `json:"id" doc:"Id of the project." example:"0190f3c2-5b21-7d0f-8c4e-91a2b3c4d5e6"`
+	UserID      *string           `json:"user_id" doc:"Id of the user who owns the project; null if an organization does." example:"0190f3c2-1a2b-7c3d-8e4f-5a6b7c8d9e0f"`
+	Name        string            `json:"name" doc:"Name of the project." example:"Plant"`
+	Description string            `json:"description" doc:"Description; may be empty." example:"Brokers of the plant"`
+	Owner       ProjectOwnerIdent `json:"owner" doc:"Owner of the project, by id."`
 }
 
 // ProjectOwnerIdent is who owns a project, by id.
 type ProjectOwnerIdent struct {
 	_              struct{} `strict:"true"`
-	UserID         string   `json:"userId,omitempty"`
-	OrganizationID string   `json:"organizationId,omitempty"`
+	UserID         string   `json:"userId,omitempty" doc:"Id of the user who owns the project; absent if an organization does." example:"0190f3c2-1a2b-7c3d-8e4f-5a6b7c8d9e0f"`
+	OrganizationID string   `json:"organizationId,omitempty" doc:"Id of the organization that owns the project; absent if a user does." example:"-"`
 }
 
 // GetProjectSettings gives a project with its brokers.

@@ -12,7 +12,7 @@ import (
 type ListStreamsRequest struct {
 	BrokerPath
 	Paging
-	Verbose bool `query:"verbose" default:"true" doc:"False lists only names."`
+	Verbose bool `query:"verbose" default:"true" doc:"False returns only the names of the entries."`
 }
 
 // ListStreams lists the streams of a broker, in order of their names.
@@ -28,7 +28,7 @@ func (a *API) ListStreams(ctx context.Context, r *ListStreamsRequest) (List[brok
 // StreamPath names a stream of a broker.
 type StreamPath struct {
 	BrokerPath
-	StreamName string `query:"streamname" required:"true" minlen:"1"`
+	StreamName string `query:"streamname" required:"true" minlen:"1" doc:"Name of the stream."`
 }
 
 // GetStreamRequest names a stream.
@@ -45,20 +45,20 @@ func (a *API) GetStream(ctx context.Context, r *GetStreamRequest) (broker.Stream
 
 // StreamBody describes a stream. Both spellings of the topics are taken.
 type StreamBody struct {
-	StreamName       string          `json:"streamname" required:"true" minlen:"1"`
-	SourceTopic      *string         `json:"sourceTopic"`
-	SourceTopicLower *string         `json:"sourcetopic"`
-	TargetTopic      *string         `json:"targetTopic"`
-	TargetTopicLower *string         `json:"targettopic"`
-	TargetQoS        *int            `json:"targetqos" min:"-1" max:"2" doc:"-1 keeps the QoS of the message."`
-	TTL              *int64          `json:"ttl" min:"0" doc:"Seconds for which messages are kept at least; 0 for ever."`
-	Key              *string         `json:"key"`
-	TextName         *string         `json:"textname"`
-	TextDescription  *string         `json:"textdescription"`
-	Active           *bool           `json:"active"`
-	Process          *bool           `json:"process"`
-	Persist          *bool           `json:"persist"`
-	Query            json.RawMessage `json:"query" object:"true"`
+	StreamName       string          `json:"streamname" required:"true" minlen:"1" doc:"Name of the stream. It identifies the stream and cannot be changed." example:"speed"`
+	SourceTopic      *string         `json:"sourceTopic" doc:"Topic filter of the messages that the stream receives; not below $. Required to create a stream, in this or the other spelling." example:"-"`
+	SourceTopicLower *string         `json:"sourcetopic" doc:"As sourceTopic." example:"plant/+/raw"`
+	TargetTopic      *string         `json:"targetTopic" doc:"Topic to which results are published; not below $. Default empty, which publishes nothing." example:"-"`
+	TargetTopicLower *string         `json:"targettopic" doc:"As targetTopic." example:"plant/speed"`
+	TargetQoS        *int            `json:"targetqos" min:"-1" max:"2" doc:"QoS of the published results: 0, 1, 2, or -1 for the QoS of the message. Default -1." example:"-1"`
+	TTL              *int64          `json:"ttl" min:"0" doc:"Seconds for which stored messages are kept at least; default 0, which keeps them without limit." example:"86400"`
+	Key              *string         `json:"key" doc:"A value that is stored and returned, without effect; default empty." example:"-"`
+	TextName         *string         `json:"textname" doc:"Display name; default empty." example:"Speed"`
+	TextDescription  *string         `json:"textdescription" doc:"Description; default empty." example:"Maximum speed of each minute"`
+	Active           *bool           `json:"active" doc:"True receives messages; default true." example:"true"`
+	Process          *bool           `json:"process" doc:"True applies the query; default true if there is a query." example:"true"`
+	Persist          *bool           `json:"persist" doc:"True stores results, which a replay needs; default false." example:"true"`
+	Query            json.RawMessage `json:"query" object:"true" doc:"The query that transforms payloads; see the manual, Streams. Default none." example:"{\"select\":[{\"source\":\"[speed]\",\"target\":\"[speed]\"}]}"`
 }
 
 func (b StreamBody) spec() broker.StreamSpec {
@@ -159,7 +159,7 @@ type ModifyStreamRequest struct {
 	BrokerPath
 	Body struct {
 		StreamBody
-		Replace bool `json:"replace" doc:"True makes the body the whole definition; false changes what is given."`
+		Replace bool `json:"replace" doc:"True makes the body the whole definition, with defaults for absent members. False (default) changes the members that are present." example:"false"`
 	}
 }
 

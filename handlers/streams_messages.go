@@ -37,8 +37,8 @@ func (a *API) ClearStreamMessages(ctx context.Context, r *ClearStreamMessagesReq
 // ClearStreamRangeRequest names a stream and a time.
 type ClearStreamRangeRequest struct {
 	StreamPath
-	GTE string `query:"gte" doc:"Earliest time, Unix seconds; empty or absent is open. Either gte or lte must be given."`
-	LTE string `query:"lte" doc:"Latest time, as gte."`
+	GTE string `query:"gte" doc:"Earliest time, in Unix seconds; empty or absent is open. At least one of gte and lte is required."`
+	LTE string `query:"lte" doc:"Latest time, in Unix seconds; empty or absent is open."`
 
 	gte, lte *float64
 }
@@ -77,14 +77,14 @@ func (a *API) ClearStreamRange(ctx context.Context, r *ClearStreamRangeRequest) 
 type ReplayStreamRequest struct {
 	BrokerPath
 	Body struct {
-		StreamName       string      `json:"streamname" required:"true" minlen:"1"`
-		ReplayTopic      *string     `json:"replayTopic"`
-		ReplayTopicLower *string     `json:"replaytopic"`
-		GTE              UnixSeconds `json:"gte" doc:"Earliest time, Unix seconds as a decimal string or a number; empty or absent is open."`
-		LTE              UnixSeconds `json:"lte" doc:"Latest time, as gte."`
-		Reverse          bool        `json:"reverse" doc:"True replays the newest message first."`
-		Limit            *int64      `json:"limit" min:"-1" doc:"Largest number of messages; -1 or absent is all."`
-		Speed            ReplaySpeed `json:"speed" doc:"Factor of the original pace, 1 or absent is the original and 0 as fast as possible; or one of the words original and fastest."`
+		StreamName       string      `json:"streamname" required:"true" minlen:"1" doc:"Name of the stream, which must have persist." example:"speed"`
+		ReplayTopic      *string     `json:"replayTopic" doc:"Topic to which the messages are published. Required, in this or the other spelling." example:"again"`
+		ReplayTopicLower *string     `json:"replaytopic" doc:"As replayTopic." example:"-"`
+		GTE              UnixSeconds `json:"gte" doc:"Earliest time, in Unix seconds as a decimal string or a number; empty or absent is open." example:"\"1769860800\""`
+		LTE              UnixSeconds `json:"lte" doc:"Latest time, in Unix seconds as a decimal string or a number; empty or absent is open." example:"\"\""`
+		Reverse          bool        `json:"reverse" doc:"True replays the newest message first; default false." example:"false"`
+		Limit            *int64      `json:"limit" min:"-1" doc:"Largest number of messages; -1 or absent is all." example:"-1"`
+		Speed            ReplaySpeed `json:"speed" doc:"Factor of the original pace: 1 or absent is the original pace, 0 as fast as possible; or one of the words original and fastest." example:"10"`
 	}
 }
 

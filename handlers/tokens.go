@@ -19,28 +19,28 @@ const (
 
 // TokenRecord is a project token. Times are epoch milliseconds, 0 for never.
 type TokenRecord struct {
-	ID           string   `json:"id"`
-	ProjectID    string   `json:"project_id"`
-	Issuer       string   `json:"issuer"`
-	Name         string   `json:"name"`
-	Hash         string   `json:"hash" doc:"SHA-256 of the token, hexadecimal."`
-	RoleID       string   `json:"role_id" enum:"admin|editor|root|viewer"`
-	IssueDate    int64    `json:"issue_date"`
-	ValidDate    int64    `json:"valid_date"`
-	LastUsedDate int64    `json:"last_used_date"`
-	Brokers      []string `json:"brokers"`
-	Type         string   `json:"type" enum:"restricted|unrestricted"`
+	ID           string   `json:"id" doc:"Id of the token." example:"0190f3c2-3c4d-7e5f-8a6b-7c8d9e0f1a2b"`
+	ProjectID    string   `json:"project_id" doc:"Id of the project. The token works only there." example:"0190f3c2-5b21-7d0f-8c4e-91a2b3c4d5e6"`
+	Issuer       string   `json:"issuer" doc:"Name of the user or token that created it." example:"Ada Lovelace"`
+	Name         string   `json:"name" doc:"Name of the token." example:"dashboard"`
+	Hash         string   `json:"hash" doc:"SHA-256 of the token, hexadecimal." example:"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"`
+	RoleID       string   `json:"role_id" enum:"admin|editor|root|viewer" doc:"Role with which the token was created." example:"viewer"`
+	IssueDate    int64    `json:"issue_date" doc:"Time of creation, in epoch milliseconds." example:"1769860800000"`
+	ValidDate    int64    `json:"valid_date" doc:"Time until which the token is valid, in epoch milliseconds; 0 if it does not expire." example:"0"`
+	LastUsedDate int64    `json:"last_used_date" doc:"Time of the last use, in epoch milliseconds; 0 if it was never used." example:"0"`
+	Brokers      []string `json:"brokers" doc:"Ids of the brokers that a restricted token reaches." example:"0190f3c2-7a1e-7c3b-9a55-3f8e1d2c4b6a"`
+	Type         string   `json:"type" enum:"restricted|unrestricted" doc:"restricted: only the brokers listed; unrestricted: every broker of the project." example:"restricted"`
 
-	OwnerID         string  `json:"owner_id" doc:"The user with whose membership of the project the token ends."`
-	ParentID        *string `json:"parent_id" doc:"The token that made it, with which it ends; null where a user did."`
-	EffectiveRoleID string  `json:"effective_role_id" enum:"admin|editor|viewer|nobody" doc:"What the token may do now: never more than its owner may."`
+	OwnerID         string  `json:"owner_id" doc:"Id of the user with whose membership of the project the token ends." example:"0190f3c2-1a2b-7c3d-8e4f-5a6b7c8d9e0f"`
+	ParentID        *string `json:"parent_id" doc:"Id of the token that created it and with which it ends; null if a user created it." example:"null"`
+	EffectiveRoleID string  `json:"effective_role_id" enum:"admin|editor|viewer|nobody" doc:"What the token may do now: never more than its owner may." example:"viewer"`
 }
 
 // NewTokenRecord is a token just created, with its value, which is never
 // shown again.
 type NewTokenRecord struct {
 	TokenRecord
-	Token string `json:"token"`
+	Token string `json:"token" doc:"The token. It is returned only here and cannot be read again." example:"sbx_Q0u7bE5xJ1r8sT4wY6zA9dFhpVn2mC3kX8yZ0aB1cD2"`
 }
 
 func tokenRecord(t db.Token) TokenRecord {
@@ -75,11 +75,11 @@ func (a *API) ListTokens(ctx context.Context, r *ListTokensRequest) (List[TokenR
 type CreateTokenRequest struct {
 	ProjectPath
 	Body struct {
-		Name      string      `json:"name" required:"true" minlen:"1"`
-		Role      string      `json:"role" required:"true" enum:"admin|editor|viewer"`
-		Type      string      `json:"type" required:"true" enum:"restricted|unrestricted" doc:"A restricted token reaches only the brokers listed."`
-		Brokers   []string    `json:"brokers" doc:"Ids of the brokers that a restricted token reaches."`
-		ValidDate Opt[string] `json:"valid_date" nullable:"true" doc:"RFC 3339 date or date-time until which the token is valid; empty or absent never expires."`
+		Name      string      `json:"name" required:"true" minlen:"1" doc:"Name of the token." example:"dashboard"`
+		Role      string      `json:"role" required:"true" enum:"admin|editor|viewer" doc:"Role of the token; at most that of the caller. A restricted token cannot be admin." example:"viewer"`
+		Type      string      `json:"type" required:"true" enum:"restricted|unrestricted" doc:"restricted: only the brokers listed; unrestricted: every broker of the project." example:"restricted"`
+		Brokers   []string    `json:"brokers" doc:"Ids of the brokers that a restricted token reaches, at least one; default none." example:"0190f3c2-7a1e-7c3b-9a55-3f8e1d2c4b6a"`
+		ValidDate Opt[string] `json:"valid_date" nullable:"true" doc:"RFC 3339 date (until its end, UTC) or date-time until which the token is valid; it must be in the future. Empty, null or absent: the token does not expire." example:"2036-01-31"`
 	}
 
 	validUntil time.Time
@@ -179,14 +179,14 @@ type DeleteTokenRequest struct{ TokenPath }
 
 // RevokedToken is the outcome of revoking a token.
 type RevokedToken struct {
-	Deleted     bool         `json:"deleted"`
-	Descendants []EndedToken `json:"descendants" doc:"The tokens that it made, and that these made, which ended with it."`
+	Deleted     bool         `json:"deleted" doc:"True: the token was revoked." example:"true"`
+	Descendants []EndedToken `json:"descendants" doc:"Tokens that it created, directly or through others; they ended with it."`
 }
 
 // EndedToken is a token that ended with the one that made it.
 type EndedToken struct {
-	ID   string `json:"id"`
-	Name string `json:"name"`
+	ID   string `json:"id" doc:"Id of the token." example:"0190f3c2-4d5e-7f60-8b7c-8d9e0f1a2b3c"`
+	Name string `json:"name" doc:"Name of the token." example:"report"`
 }
 
 // DeleteToken revokes a token with those that it made.

@@ -11,7 +11,7 @@ import (
 // means all.
 type NodePath struct {
 	BrokerPath
-	NodeID int `query:"nodeid" default:"0" min:"0" doc:"Node of an HP cluster; absent means every node. Must be absent for any other broker."`
+	NodeID int `query:"nodeid" default:"0" min:"0" doc:"Number of a node of an HP cluster; 0 or absent means every node. It must be absent for any other broker."`
 }
 
 // topicsOf gives the broker whose topics are asked for. That a node is named is
@@ -71,8 +71,8 @@ type GetTTLRequest struct{ NodePath }
 // TTLRecord is the time, in seconds, after which a topic is removed: TTLSec
 // for one node, TTLs for every node of an HP cluster.
 type TTLRecord struct {
-	TTLSec *int64  `json:"ttl_sec,omitempty"`
-	TTLs   []int64 `json:"ttls,omitempty"`
+	TTLSec *int64  `json:"ttl_sec,omitempty" doc:"Seconds after which an unused topic is removed, for a single broker or one node. Absent if ttls is present." example:"60"`
+	TTLs   []int64 `json:"ttls,omitempty" doc:"As ttl_sec, one for each node of an HP cluster, in the order of their numbers. Absent if ttl_sec is present." example:"-"`
 }
 
 // GetTTL gives the time to live of topics.
@@ -95,7 +95,7 @@ func (a *API) GetTTL(ctx context.Context, r *GetTTLRequest) (TTLRecord, error) {
 type SetTTLRequest struct {
 	NodePath
 	Body struct {
-		TTLSec int64 `json:"ttl_sec" required:"true" min:"0" max:"315360000" doc:"Seconds after which a topic that is not used is removed; at most ten years. With 0 no topics are kept."`
+		TTLSec int64 `json:"ttl_sec" required:"true" min:"0" max:"315360000" doc:"Seconds after which an unused topic is removed, at most ten years; 0 keeps no topics." example:"60"`
 	}
 }
 

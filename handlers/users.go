@@ -32,18 +32,18 @@ func (p *UserPath) Resolve(ctx context.Context, a *API) error {
 
 // UserRecord is a user of the platform. The figures of billing are always 0.
 type UserRecord struct {
-	ID             string    `json:"id"`
-	Name           string    `json:"name"`
-	Email          string    `json:"email"`
-	CreatedAt      time.Time `json:"created_at"`
-	TrialFlow      bool      `json:"trial_flow"`
-	ProjectCount   int       `json:"project_count"`
-	BrokerCount    int       `json:"broker_count"`
-	MonthlyRevenue float64   `json:"monthly_revenue"`
-	YearlyRevenue  float64   `json:"yearly_revenue"`
-	TotalRevenue   float64   `json:"total_revenue"`
-	Onboarding     float64   `json:"onboarding"`
-	Bookings       any       `json:"bookings"`
+	ID             string    `json:"id" doc:"Id of the user." example:"0190f3c2-1a2b-7c3d-8e4f-5a6b7c8d9e0f"`
+	Name           string    `json:"name" doc:"First and last name." example:"Ada Lovelace"`
+	Email          string    `json:"email" doc:"Email address, with which the user logs in." example:"ada@example.org"`
+	CreatedAt      time.Time `json:"created_at" doc:"Time of creation, RFC 3339." example:"2026-01-31T12:00:00Z"`
+	TrialFlow      bool      `json:"trial_flow" doc:"Always false." example:"false"`
+	ProjectCount   int       `json:"project_count" doc:"Number of projects that the user is a member of." example:"2"`
+	BrokerCount    int       `json:"broker_count" doc:"Number of broker connections in these projects." example:"5"`
+	MonthlyRevenue float64   `json:"monthly_revenue" doc:"Always 0." example:"0"`
+	YearlyRevenue  float64   `json:"yearly_revenue" doc:"Always 0." example:"0"`
+	TotalRevenue   float64   `json:"total_revenue" doc:"Always 0." example:"0"`
+	Onboarding     float64   `json:"onboarding" doc:"Always 0." example:"0"`
+	Bookings       any       `json:"bookings" doc:"Always null." example:"null"`
 }
 
 func userRecord(u db.UserSummary) UserRecord {
@@ -56,12 +56,12 @@ type ListUsersRequest struct{ PageQuery }
 
 // UserList is a page of users.
 type UserList struct {
-	Total     int          `json:"total"`
-	Page      int          `json:"page"`
-	PageSize  int          `json:"pageSize"`
-	SortField string       `json:"sortField"`
-	SortOrder string       `json:"sortOrder"`
-	Data      []UserRecord `json:"data"`
+	Total     int          `json:"total" doc:"Number of users." example:"1"`
+	Page      int          `json:"page" doc:"Number of the page, as in the request." example:"0"`
+	PageSize  int          `json:"pageSize" doc:"Entries per page, as in the request." example:"20"`
+	SortField string       `json:"sortField" doc:"Field by which the list is sorted: created_at." example:"created_at"`
+	SortOrder string       `json:"sortOrder" doc:"Order of the list: asc, the oldest user first." example:"asc"`
+	Data      []UserRecord `json:"data" doc:"Users of the page."`
 }
 
 // ListUsers lists the users, the oldest first.
@@ -86,12 +86,12 @@ func (a *API) GetUser(_ context.Context, r *GetUserRequest) (UserRecord, error) 
 // CreateUserRequest describes a new user.
 type CreateUserRequest struct {
 	Body struct {
-		FirstName string `json:"firstname"`
-		LastName  string `json:"lastname"`
-		Email     string `json:"email" required:"true" format:"email"`
-		Password  string `json:"password" minlen:"8" doc:"Required unless ssoType is given."`
-		Verified  *bool  `json:"verified" doc:"False keeps the user from logging in; default true."`
-		SSOType   string `json:"ssoType" enum:"ldap|sso" doc:"The user is authenticated elsewhere; no local password is accepted."`
+		FirstName string `json:"firstname" doc:"First name; default empty." example:"Ada"`
+		LastName  string `json:"lastname" doc:"Last name; default empty." example:"Lovelace"`
+		Email     string `json:"email" required:"true" format:"email" doc:"Email address, with which the user logs in; unique." example:"ada@example.org"`
+		Password  string `json:"password" minlen:"8" doc:"Password; required unless ssoType is present." example:"correct-horse-battery"`
+		Verified  *bool  `json:"verified" doc:"False keeps the user from logging in; default true." example:"true"`
+		SSOType   string `json:"ssoType" enum:"ldap|sso" doc:"The user is authenticated elsewhere, and no local password is accepted; default none." example:"-"`
 	}
 }
 
@@ -105,7 +105,7 @@ func (r *CreateUserRequest) Validate() []FieldError {
 
 // Identifier is the id of what was created.
 type Identifier struct {
-	ID string `json:"id"`
+	ID string `json:"id" doc:"Id of the new object." example:"0190f3c2-7a1e-7c3b-9a55-3f8e1d2c4b6a"`
 }
 
 // CreateUser creates a user.
@@ -128,11 +128,11 @@ func (a *API) CreateUser(ctx context.Context, r *CreateUserRequest) (Identifier,
 type UpdateUserRequest struct {
 	UserPath
 	Body struct {
-		FirstName *string `json:"firstname"`
-		LastName  *string `json:"lastname"`
-		Email     *string `json:"email" format:"email"`
-		Verified  *bool   `json:"verified"`
-		Password  *string `json:"password" minlen:"8" doc:"A new password ends the user's sessions."`
+		FirstName *string `json:"firstname" doc:"First name; absent leaves it unchanged." example:"Ada"`
+		LastName  *string `json:"lastname" doc:"Last name; absent leaves it unchanged." example:"Lovelace"`
+		Email     *string `json:"email" format:"email" doc:"Email address, unique; absent leaves it unchanged." example:"ada@example.org"`
+		Verified  *bool   `json:"verified" doc:"False keeps the user from logging in; absent leaves it unchanged." example:"true"`
+		Password  *string `json:"password" minlen:"8" doc:"New password, which ends the sessions of the user; absent leaves it unchanged. Not for a user who is authenticated elsewhere." example:"battery-staple-correct"`
 	}
 }
 
@@ -175,16 +175,16 @@ type ListAdminsRequest struct{ PageQuery }
 
 // AdminList is a page of platform administrators.
 type AdminList struct {
-	Total int           `json:"total"`
-	Roots []AdminRecord `json:"roots"`
+	Total int           `json:"total" doc:"Number of platform administrators." example:"2"`
+	Roots []AdminRecord `json:"roots" doc:"Administrators of the page."`
 }
 
 // AdminRecord is a platform administrator. The last one is not removable.
 type AdminRecord struct {
-	ID          string `json:"id"`
-	Name        string `json:"name"`
-	Email       string `json:"email"`
-	IsRemovable bool   `json:"isRemovable"`
+	ID          string `json:"id" doc:"Id of the user." example:"0190f3c2-1a2b-7c3d-8e4f-5a6b7c8d9e0f"`
+	Name        string `json:"name" doc:"First and last name." example:"Ada Lovelace"`
+	Email       string `json:"email" doc:"Email address." example:"ada@example.org"`
+	IsRemovable bool   `json:"isRemovable" doc:"False for the last administrator, who cannot be removed." example:"true"`
 }
 
 // ListAdmins lists the platform administrators.
@@ -199,7 +199,7 @@ func (a *API) ListAdmins(ctx context.Context, r *ListAdminsRequest) (AdminList, 
 
 // AddAdminRequest names a user by email address.
 type AddAdminRequest struct {
-	Email string `query:"email" required:"true" minlen:"1"`
+	Email string `query:"email" required:"true" minlen:"1" doc:"Email address of the user."`
 }
 
 // AddAdmin makes a user a platform administrator.
@@ -210,7 +210,7 @@ func (a *API) AddAdmin(ctx context.Context, r *AddAdminRequest) error {
 
 // RemoveAdminRequest names a user by email address.
 type RemoveAdminRequest struct {
-	Email string `query:"email" required:"true" minlen:"1"`
+	Email string `query:"email" required:"true" minlen:"1" doc:"Email address of the administrator."`
 }
 
 // RemoveAdmin makes a platform administrator an ordinary user.

@@ -13,18 +13,18 @@ import (
 func (rt *router) extensions() []*route {
 	h := rt.api
 	rows := slices.Concat(
-		tagged("Session", sessionRoutes(h)),
-		tagged("Projects", projectExtensions(h)),
-		tagged("Tokens", tokenExtensions(h)),
-		tagged("Users", userExtensions(h)),
-		tagged("Clusters", clusterExtensions(h)),
-		tagged("Brokers", brokerExtensions(h)),
-		tagged("Brokers", bridgeExtensions(h)),
-		tagged("Client inspection", inspectionExtensions(h)),
-		tagged("Messages", messageExtensions(h)),
-		tagged("Streams", streamExtensions(h)),
-		tagged("Access control", accessExtensions(h)),
-		tagged("Service", rt.serviceRoutes()),
+		tagged(tagSession, sessionRoutes(h)),
+		tagged(tagProjects, projectExtensions(h)),
+		tagged(tagTokens, tokenExtensions(h)),
+		tagged(tagUsers, userExtensions(h)),
+		tagged(tagClusters, clusterExtensions(h)),
+		tagged(tagBrokers, brokerExtensions(h)),
+		tagged(tagBridges, bridgeExtensions(h)),
+		tagged(tagInspection, inspectionExtensions(h)),
+		tagged(tagMessages, messageExtensions(h)),
+		tagged(tagStreams, streamExtensions(h)),
+		tagged(tagAccess, accessExtensions(h)),
+		tagged(tagService, rt.serviceRoutes()),
 	)
 	for _, row := range rows {
 		row.Extension = true
@@ -36,13 +36,18 @@ func (rt *router) extensions() []*route {
 func sessionRoutes(h *handlers.API) []route {
 	return []route{
 		{ID: "login", Method: "POST", Path: "/api/auth/login", Role: auth.Public, Status: 200, Errors: []int{401, 403, 429},
-			Summary: "Log in", Do: query(h.Login)},
+			Summary: "Log in", Do: query(h.Login),
+			Description: "Returns a session token, and sets it as a cookie for the console. A wrong password, an unknown user " +
+				"and an unverified user all get the same 401. After five failed attempts further ones are delayed (429)."},
 		{ID: "logout", Method: "POST", Path: "/api/auth/logout", Role: auth.SignedIn, Status: 204,
-			Summary: "End the session", UsersOnly: true, Do: query(h.Logout)},
+			Summary: "End the session", UsersOnly: true, Do: query(h.Logout),
+			Description: "Ends the caller's session and removes the cookie."},
 		{ID: "me", Method: "GET", Path: "/api/auth/me", Role: auth.SignedIn, Status: 200,
-			Summary: "Tell who is calling", Do: query(h.Me)},
+			Summary: "Get the caller", Do: query(h.Me),
+			Description: "Returns the calling user or token, with its roles."},
 		{ID: "changePassword", Method: "PUT", Path: "/api/auth/password", Role: auth.SignedIn, Status: 204, Errors: []int{429},
-			Summary: "Change the own password", UsersOnly: true, Do: command(h.ChangePassword)},
+			Summary: "Change the caller's password", UsersOnly: true, Do: command(h.ChangePassword),
+			Description: "Ends the other sessions of the caller."},
 	}
 }
 
@@ -50,19 +55,28 @@ func sessionRoutes(h *handlers.API) []route {
 func projectExtensions(h *handlers.API) []route {
 	return []route{
 		{ID: "createProject", Method: "POST", Path: "/api/projects", Role: auth.SignedIn, Status: 200,
-			Summary: "Create a project", UsersOnly: true, Creators: true, Do: query(h.CreateProject)},
+			Summary: "Create a project", UsersOnly: true, Creators: true, Do: query(h.CreateProject),
+			Description: "The caller becomes its owner and admin. `auth.project_creators` of the configuration limits who may " +
+				"create projects."},
 		{ID: "getProject", Method: "GET", Path: projectPath, Role: auth.Viewer, Status: 200,
-			Summary: "Get a project", Restricted: true, Do: query(h.GetProject)},
+			Summary: "Get a project", Restricted: true, Do: query(h.GetProject),
+			Description: "With the role of the caller."},
 		{ID: "updateProject", Method: "PUT", Path: projectPath, Role: auth.Admin, Status: 204,
-			Summary: "Update a project", Do: command(h.UpdateProject)},
+			Summary: "Update a project", Do: command(h.UpdateProject),
+			Description: "Changes the members that are present; null clears the description."},
 		{ID: "deleteProject", Method: "DELETE", Path: projectPath, Role: auth.Admin, Status: 204,
-			Summary: "Delete a project", Do: command(h.DeleteProject)},
+			Summary: "Delete a project", Do: command(h.DeleteProject),
+			Description: "Deletes the project with its members and tokens. One that has clusters or broker connections is " +
+				"refused (400, CONFLICT) unless `purge` is true; one that has the embedded broker is always refused."},
 		{ID: "listMembers", Method: "GET", Path: projectPath + "/members", Role: auth.Viewer, Status: 200,
-			Summary: "List the project's members", Do: query(h.ListMembers)},
+			Summary: "List the project's members", Do: query(h.ListMembers),
+			Description: "Users with their roles, the owner included."},
 		{ID: "putMember", Method: "PUT", Path: projectPath + "/members/{userId}", Role: auth.Admin, Status: 204,
-			Summary: "Add a member or change the member's role", Do: command(h.PutMember)},
+			Summary: "Add a member or change the member's role", Do: command(h.PutMember),
+			Description: "The owner of a project remains its admin (400, CONFLICT)."},
 		{ID: "deleteMember", Method: "DELETE", Path: projectPath + "/members/{userId}", Role: auth.Admin, Status: 204,
-			Summary: "Remove a member", Do: command(h.DeleteMember)},
+			Summary: "Remove a member", Do: command(h.DeleteMember),
+			Description: "Also ends the tokens of the member in this project. The owner cannot be removed (400, CONFLICT)."},
 	}
 }
 
@@ -70,7 +84,9 @@ func projectExtensions(h *handlers.API) []route {
 func tokenExtensions(h *handlers.API) []route {
 	return []route{
 		{ID: "takeToken", Method: "PUT", Path: projectPath + "/tokens/{tokenId}/owner", Role: auth.Admin, Status: 204,
-			Summary: "Become the owner of a token and of those that it made", UsersOnly: true, Do: command(h.TakeToken)},
+			Summary: "Become the owner of a token", UsersOnly: true, Do: command(h.TakeToken),
+			Description: "Also of the tokens that it created. The token then ends with the membership of the caller. A token " +
+				"cannot be transferred to another user."},
 	}
 }
 
@@ -78,7 +94,8 @@ func tokenExtensions(h *handlers.API) []route {
 func userExtensions(h *handlers.API) []route {
 	return []route{
 		{ID: "updateUser", Method: "PUT", Path: "/api/users/{userId}", Role: auth.Root, Status: 204,
-			Summary: "Update a user", Do: command(h.UpdateUser)},
+			Summary: "Update a user", Do: command(h.UpdateUser),
+			Description: "Changes the members that are present. A new password ends the user's sessions."},
 	}
 }
 
@@ -86,7 +103,8 @@ func userExtensions(h *handlers.API) []route {
 func clusterExtensions(h *handlers.API) []route {
 	return []route{
 		{ID: "setClusterLeader", Method: "PUT", Path: clusterPath + "/leader", Role: auth.Editor, Status: 204, Errors: []int{500, 503},
-			Summary: "Have another node lead the cluster", Do: command(h.SetClusterLeader)},
+			Summary: "Transfer the leadership of a cluster", Do: command(h.SetClusterLeader),
+			Description: "Makes another node, which must be a voter, the leader."},
 	}
 }
 
@@ -94,7 +112,9 @@ func clusterExtensions(h *handlers.API) []route {
 func brokerExtensions(h *handlers.API) []route {
 	return []route{
 		{ID: "testBroker", Method: "POST", Path: projectPath + "/brokers/test", Role: auth.Admin, Status: 200,
-			Summary: "Try a broker connection without storing it", Do: query(h.TestBroker)},
+			Summary: "Test a broker connection without storing it", Do: query(h.TestBroker),
+			Description: "Connects once and returns the features of the broker, or why the connection failed, with status 200 " +
+				"in both cases."},
 	}
 }
 
@@ -102,13 +122,19 @@ func brokerExtensions(h *handlers.API) []route {
 func inspectionExtensions(h *handlers.API) []route {
 	return []route{
 		{ID: "disconnectClient", Method: "DELETE", Path: brokerPath + "/client-inspect/connection", Role: auth.Editor, Status: 204,
-			Summary: "Disconnect a client", Do: command(h.DisconnectClient)},
+			Summary: "Disconnect a client", Do: command(h.DisconnectClient),
+			Description: "Closes the connection. The session remains as far as the client asked for that, and the client may " +
+				"connect again; addBan or enableClient prevents that."},
 		{ID: "forgetClient", Method: "DELETE", Path: brokerPath + "/client-inspect/session", Role: auth.Editor, Status: 204,
-			Summary: "End a client's session, with all that waits for it", Do: command(h.ForgetClient)},
+			Summary: "Delete a client's session", Do: command(h.ForgetClient),
+			Description: "With its subscriptions and the messages that wait for it; closes the connection if there is one."},
 		{ID: "subscribeClient", Method: "POST", Path: brokerPath + "/client-inspect/subscriptions", Role: auth.Editor, Status: 204,
-			Summary: "Subscribe a client in its place", Do: command(h.SubscribeClient)},
+			Summary: "Add a subscription to a client's session", Do: command(h.SubscribeClient),
+			Description: "As if the client had subscribed. The rights of the client do not limit the subscription, but they " +
+				"limit what is delivered."},
 		{ID: "unsubscribeClient", Method: "DELETE", Path: brokerPath + "/client-inspect/subscriptions", Role: auth.Editor, Status: 204,
-			Summary: "End a subscription of a client in its place", Do: command(h.UnsubscribeClient)},
+			Summary: "Remove a subscription from a client's session", Do: command(h.UnsubscribeClient),
+			Description: "As if the client had unsubscribed."},
 	}
 }
 
@@ -116,13 +142,18 @@ func inspectionExtensions(h *handlers.API) []route {
 func messageExtensions(h *handlers.API) []route {
 	return []route{
 		{ID: "publish", Method: "POST", Path: brokerPath + "/messages", Role: auth.Editor, Status: 204,
-			Summary: "Publish a message", Do: command(h.Publish)},
+			Summary: "Publish a message", Do: command(h.Publish),
+			Description: "Returns when the broker has accepted the message, as far as the QoS provides for that."},
 		{ID: "listRetained", Method: "GET", Path: brokerPath + "/messages/retained", Role: auth.Viewer, Status: 200,
-			Summary: "List retained messages, or read one", Do: query(h.ListRetained)},
+			Summary: "List retained messages, or read one", Do: query(h.ListRetained),
+			Description: "In order of their topics, with at most 1000 bytes of each payload; with `topic`, one message with " +
+				"its whole payload."},
 		{ID: "deleteRetained", Method: "DELETE", Path: brokerPath + "/messages/retained", Role: auth.Editor, Status: 200,
-			Summary: "Delete retained messages", Do: query(h.DeleteRetained)},
+			Summary: "Delete retained messages", Do: query(h.DeleteRetained),
+			Description: "The message of one topic, or those of all topics that match a filter."},
 		{ID: "listSubscriptions", Method: "GET", Path: brokerPath + "/subscriptions", Role: auth.Viewer, Status: 200,
-			Summary: "List the subscriptions of all clients", Do: query(h.ListSubscriptions)},
+			Summary: "List the subscriptions of all clients", Do: query(h.ListSubscriptions),
+			Description: "In order of client ids and then of topic filters."},
 	}
 }
 
@@ -131,13 +162,18 @@ func messageExtensions(h *handlers.API) []route {
 func streamExtensions(h *handlers.API) []route {
 	return []route{
 		{ID: "getStream", Method: "GET", Path: brokerPath + "/streams/detail", Role: auth.Viewer, Status: 200,
-			Summary: "Get a stream", Do: query(h.GetStream)},
+			Summary: "Get a stream", Do: query(h.GetStream),
+			Description: "With its counters and the progress of a replay."},
 		{ID: "getStreamMessageCount", Method: "GET", Path: brokerPath + "/streams/messages/count", Role: auth.Viewer, Status: 200,
-			Summary: "Count the messages of a stream", Do: query(h.CountStreamMessages)},
+			Summary: "Count the messages of a stream", Do: query(h.CountStreamMessages),
+			Description: "The number of messages that the stream stores now."},
 		{ID: "clearStreamRange", Method: "DELETE", Path: brokerPath + "/streams/messages/range", Role: auth.Editor, Status: 204,
-			Summary: "Delete the messages of a stream that came in a certain time", Do: command(h.ClearStreamRange)},
+			Summary: "Delete the messages of a stream in a time range", Do: command(h.ClearStreamRange),
+			Description: "Deletes the stored messages that the stream received from `gte` to `lte`. At least one bound is " +
+				"required."},
 		{ID: "stopStreamReplay", Method: "DELETE", Path: brokerPath + "/streams/replay", Role: auth.Viewer, Status: 204,
-			Summary: "Stop the replay of a stream", Do: command(h.StopStreamReplay)},
+			Summary: "Stop the replay of a stream", Do: command(h.StopStreamReplay),
+			Description: "Messages that were replayed already are not taken back."},
 	}
 }
 
@@ -146,19 +182,31 @@ func streamExtensions(h *handlers.API) []route {
 func accessExtensions(h *handlers.API) []route {
 	return []route{
 		{ID: "importAccess", Method: "POST", Path: brokerPath + "/access/import", Role: auth.Admin, Status: 200,
-			Summary: "Take over a dynamic-security.json", Large: true, Do: query(h.ImportAccess)},
+			Summary: "Import a dynamic-security.json", Large: true, Do: query(h.ImportAccess),
+			Description: "All or nothing, password hashes included. The body, up to 64 MiB, has the form of Mosquitto's " +
+				"dynamic-security.json (2.0 or 2.1). With `replace` the broker then holds exactly the document; without, a " +
+				"contradiction to the existing access control is refused (400, ALREADY_EXISTS) and all are listed.",
+			BodyExample: accessExample},
 		{ID: "exportAccess", Method: "GET", Path: brokerPath + "/access/export", Role: auth.Admin, Status: 200,
-			Summary: "Get the access control as a dynamic-security.json", Large: true, Do: query(h.ExportAccess)},
+			Summary: "Export access control as a dynamic-security.json", Large: true, Do: query(h.ExportAccess),
+			Description: "In the form of Mosquitto 2.1, password hashes included.",
+			Example:     accessExample},
 		{ID: "checkAccess", Method: "GET", Path: brokerPath + "/access-check", Role: auth.Viewer, Status: 200,
-			Summary: "Tell whether a client may do something, and why", Do: query(h.CheckAccess)},
+			Summary: "Check whether a client may do something, and why", Do: query(h.CheckAccess),
+			Description: "Returns the decision, and the ACL, role and group, or what else, that made it."},
 		{ID: "listDenials", Method: "GET", Path: brokerPath + "/denials", Role: auth.Viewer, Status: 200,
-			Summary: "List what clients were lately not allowed to do", Do: query(h.ListDenials)},
+			Summary: "List recent denials", Do: query(h.ListDenials),
+			Description: "What clients were not allowed to do, the newest first; the broker keeps the last 1000."},
 		{ID: "listBans", Method: "GET", Path: brokerPath + "/bans", Role: auth.Viewer, Status: 200,
-			Summary: "List the bans", Do: query(h.ListBans)},
+			Summary: "List the bans", Do: query(h.ListBans),
+			Description: "The bans in force, in order of kind and value."},
 		{ID: "addBan", Method: "POST", Path: brokerPath + "/bans", Role: auth.Admin, Status: 204,
-			Summary: "Ban a client id, a username or an address", Do: command(h.AddBan)},
+			Summary: "Ban a client id, a username or an address", Do: command(h.AddBan),
+			Description: "Disconnects the clients concerned and keeps them from connecting, whatever their credentials. A ban " +
+				"of the same kind and value is replaced."},
 		{ID: "deleteBan", Method: "DELETE", Path: brokerPath + "/bans", Role: auth.Admin, Status: 204,
-			Summary: "Lift a ban", Do: command(h.DeleteBan)},
+			Summary: "Delete a ban", Do: command(h.DeleteBan),
+			Description: "Clients that it concerned may connect again."},
 	}
 }
 
@@ -166,20 +214,40 @@ func accessExtensions(h *handlers.API) []route {
 func (rt *router) serviceRoutes() []route {
 	return []route{
 		{ID: "getHealth", Method: http.MethodGet, Path: "/healthz", Role: auth.Public, Status: 200,
-			Summary: "Tell that the process is up", Do: query(rt.getHealth)},
+			Summary: "Check that the process runs", Do: query(rt.getHealth),
+			Description: "Always succeeds while the process runs."},
 		{ID: "getReadiness", Method: http.MethodGet, Path: "/readyz", Role: auth.Public, Status: 200, Errors: []int{503},
-			Summary: "Tell whether the service can do its work", Do: query(rt.getReadiness)},
+			Summary: "Check that the service is ready", Do: query(rt.getReadiness),
+			Description: "503 while the service cannot do its work: the database is not writable, or the embedded broker does " +
+				"not serve."},
 		{ID: "getOpenAPI", Method: http.MethodGet, Path: openAPIPath, Role: auth.Public, Status: 200,
-			Summary: "Get this document", Produces: "application/json", Serve: http.HandlerFunc(rt.serveOpenAPI)},
+			Summary: "Get this document", Produces: "application/json", Serve: http.HandlerFunc(rt.serveOpenAPI),
+			Description: "OpenAPI 3.1, as JSON.",
+			Example:     `{"openapi":"3.1.0","info":{"title":"signalbox","version":"1.0.0"},"paths":{}}`},
 		{ID: "getDocs", Method: http.MethodGet, Path: docsPath, Role: auth.Public, Status: 200,
-			Summary: "Read this document in a browser", Produces: "text/html", Serve: http.HandlerFunc(serveDocs)},
+			Summary: "Read this document in a browser", Produces: "text/html", Serve: http.HandlerFunc(serveDocs),
+			Description: "The page loads nothing from other servers.",
+			Example:     `"<!DOCTYPE html>"`},
 		{ID: "getDocsAsset", Method: http.MethodGet, Path: docsPath + "/{file}", Role: auth.Public, Status: 200,
-			Summary: "Get a part of the documentation page", Produces: "*/*", Serve: docsAssets()},
+			Summary: "Get a part of the documentation page", Produces: "*/*", Serve: docsAssets(),
+			Description: "Scripts, styles and images.",
+			Example:     `"body { margin: 0 }"`},
 		{ID: "getManual", Method: http.MethodGet, Path: manualPath, Role: auth.Public, Status: 200,
-			Summary: "Read or search the manual", Description: "`?q=WORDS` lists the sections that hold all of these words.", Produces: "text/html", Serve: rt.manual.Index(manualPath)},
+			Summary: "Read or search the manual", Produces: "text/html", Serve: rt.manual.Index(manualPath),
+			Description: "`?q=WORDS` lists the sections that contain all of these words.",
+			Example:     `"<!DOCTYPE html>"`},
 		{ID: "getManualPage", Method: http.MethodGet, Path: manualPath + "/{page}", Role: auth.Public, Status: 200, Errors: []int{404},
-			Summary: "Read a page of the manual", Produces: "*/*", Serve: http.HandlerFunc(rt.serveManualPage)},
+			Summary: "Read a page of the manual", Produces: "*/*", Serve: http.HandlerFunc(rt.serveManualPage),
+			Description: "Also its style sheet.",
+			Example:     `"<!DOCTYPE html>"`},
 		{ID: "getMetrics", Method: http.MethodGet, Path: "/metrics", Role: auth.Root, Status: 200, Scrape: true,
-			Summary: "Get the metrics in Prometheus' text format", Produces: "text/plain", Serve: rt.metrics.handler()},
+			Summary: "Get the metrics in Prometheus' text format", Produces: "text/plain", Serve: rt.metrics.handler(),
+			Description: "For platform administrators, or with the token `http.metrics_token` of the configuration.",
+			Example:     `"# TYPE signalbox_http_requests_total counter\n"`},
 	}
 }
+
+// accessExample is an access-control configuration.
+const accessExample = `{"defaultACLAccess":{"publishClientSend":false,"publishClientReceive":true,"subscribe":false,"unsubscribe":true},` +
+	`"clients":[{"username":"meter-7","roles":[{"rolename":"sensors"}]}],"groups":[],` +
+	`"roles":[{"rolename":"sensors","acls":[{"acltype":"publishClientSend","topic":"plant/%u/#","priority":0,"allow":true}]}]}`

@@ -15,7 +15,7 @@ import (
 // The parts of an OpenAPI 3.1 document that ours has. Maps are written in order
 // of their keys, so the document is the same every time.
 type (
-	document struct {
+	openAPI struct {
 		OpenAPI    string                           `json:"openapi"`
 		Info       docInfo                          `json:"info"`
 		Servers    []docServer                      `json:"servers"`
@@ -36,7 +36,8 @@ type (
 		URL string `json:"url"`
 	}
 	docTag struct {
-		Name string `json:"name"`
+		Name        string `json:"name"`
+		Description string `json:"description"`
 	}
 	components struct {
 		Schemas         map[string]*schema   `json:"schemas"`
@@ -82,16 +83,24 @@ type (
 	}
 )
 
-// errorMeanings says what a status of failure means to a caller.
-var errorMeanings = map[int]string{
-	http.StatusBadRequest:          "The request is not valid, or what it asks for contradicts what is there.",
-	http.StatusUnauthorized:        "The caller is not known: no credential, or one that is not accepted.",
-	http.StatusForbidden:           "The caller's role does not allow this.",
-	http.StatusNotFound:            "What the request names is not there.",
-	http.StatusMethodNotAllowed:    "The broker does not offer this feature.",
-	http.StatusTooManyRequests:     "Too many failed attempts; the header Retry-After says for how many seconds to wait.",
-	http.StatusInternalServerError: "The service or the broker failed.",
-	http.StatusServiceUnavailable:  "The broker, or the service, cannot be reached.",
+// failures are the statuses of failure: what each means to a caller, and an example.
+var failures = map[int]struct{ meaning, code, message string }{
+	http.StatusBadRequest: {"The request is invalid, or it conflicts with the current state. `info.errors` names every invalid field.",
+		handlers.CodeInvalidRequest, "body.username: is required"},
+	http.StatusUnauthorized: {"The caller is unknown: the request has no credential, or one that is not accepted.",
+		handlers.CodeUnauthorized, "log in, or send a valid token"},
+	http.StatusForbidden: {"The caller's role does not allow the operation.",
+		handlers.CodeForbidden, "your role in this project does not allow this"},
+	http.StatusNotFound: {"The object that the request names does not exist.",
+		handlers.CodeNotFound, "the project has no broker with this id"},
+	http.StatusMethodNotAllowed: {"The broker does not have this feature; `info.feature` names it. The message says what to change at the broker.",
+		handlers.CodeNotSupported, "the broker has no dynamic security: load the plugin"},
+	http.StatusTooManyRequests: {"Too many failed attempts. The header Retry-After holds the number of seconds to wait.",
+		handlers.CodeTooManyAttempts, "too many failed attempts; try again later"},
+	http.StatusInternalServerError: {"The service or the broker failed. `info.requestId` finds the cause in the log.",
+		handlers.CodeInternalError, "internal error"},
+	http.StatusServiceUnavailable: {"The broker, or the service itself, is unavailable.",
+		handlers.CodeBrokerUnavailable, "broker.example:1883 refuses connections"},
 }
 
 const description = "Manages the access control of MQTT brokers. Every failure is answered with the error object; its member " +
@@ -103,12 +112,14 @@ func (rt *router) serveOpenAPI(w http.ResponseWriter, _ *http.Request) {
 	writeBody(w, http.StatusOK, "application/json", rt.document)
 }
 
-// writeOpenAPI writes the document of the table.
-func (rt *router) writeOpenAPI(types shapes) ([]byte, error) {
-	d := &document{
+// writeOpenAPI writes the document of the table. It also returns the gaps: what has
+// no description or no example yet.
+func (rt *router) writeOpenAPI(types shapes) (document []byte, gaps []string, err error) {
+	d := &openAPI{
 		OpenAPI: "3.1.0",
 		Info:    docInfo{Title: "signalbox", Version: rt.version, Description: description},
 		Servers: []docServer{{URL: "/"}},
+		Tags:    tags,
 		Paths:   map[string]map[string]*operation{},
 	}
 	d.Info.License.Name, d.Info.License.Identifier = "Apache License 2.0", "Apache-2.0"
@@ -119,29 +130,36 @@ func (rt *router) writeOpenAPI(types shapes) ([]byte, error) {
 	s := &schemas{types: types, named: map[string]*schema{}, owner: map[string]usage{}}
 	for _, row := range rt.rows {
 		if err := d.add(s, row); err != nil {
-			return nil, fmt.Errorf("document %s: %w", row.ID, err)
+			return nil, nil, fmt.Errorf("document %s: %w", row.ID, err)
 		}
 	}
 	if err := d.addErrors(s); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	d.Components.Schemas = s.named
-	return json.MarshalIndent(d, "", "  ")
+	document, err = json.MarshalIndent(d, "", "  ")
+	return document, s.gaps, err
 }
 
-func (d *document) add(s *schemas, row *route) error {
+func (d *openAPI) add(s *schemas, row *route) error {
+	s.needs(row.Description != "", row.ID+" has no description")
+	s.needs(slices.ContainsFunc(tags, func(t docTag) bool { return t.Name == row.Tag }), row.ID+" has an undescribed tag")
 	op := &operation{
 		ID: row.ID, Tags: []string{row.Tag}, Summary: row.Summary, Description: row.Description, Extension: row.Extension,
 		MinimumRole: row.Role.String(), Security: security(row), Parameters: parameters(s, row),
 	}
 	if row.plan != nil && row.plan.body != nil {
-		op.Body = &docBody{Required: !row.plan.body.rules.optional, Content: withExample(jsonMedia(s.ofParameter(row.plan.body)), row.BodyExample)}
+		op.Body = &docBody{Required: !row.plan.body.rules.optional, Content: map[string]docMedia{"application/json": {
+			Schema: s.ofParameter(row.plan.body), Example: s.orGap(row.ID + " body")(row.bodyExample())}}}
 	}
 	success, err := s.success(row)
 	if err != nil {
 		return err
 	}
-	success.Content = withExample(success.Content, row.Example)
+	for name, m := range success.Content {
+		m.Example = s.orGap(row.ID + " response")(row.responseExample(s.types))
+		success.Content[name] = m
+	}
 	op.Responses = map[string]*response{strconv.Itoa(row.Status): success}
 	for _, status := range row.promised {
 		op.Responses[strconv.Itoa(status)] = &response{Ref: "#/components/responses/" + responseName(status)}
@@ -150,10 +168,25 @@ func (d *document) add(s *schemas, row *route) error {
 		d.Paths[row.Path] = map[string]*operation{}
 	}
 	d.Paths[row.Path][strings.ToLower(row.Method)] = op
-	if !slices.Contains(d.Tags, docTag{row.Tag}) {
-		d.Tags = append(d.Tags, docTag{row.Tag})
-	}
 	return nil
+}
+
+// needs notes a gap unless something is present.
+func (s *schemas) needs(present bool, gap string) {
+	if !present {
+		s.gaps = append(s.gaps, gap)
+	}
+}
+
+// orGap returns a function that passes an example on, or notes that there is none.
+func (s *schemas) orGap(where string) func(json.RawMessage, error) json.RawMessage {
+	return func(example json.RawMessage, err error) json.RawMessage {
+		if err != nil {
+			s.gaps = append(s.gaps, where+": "+err.Error())
+			return nil
+		}
+		return example
+	}
 }
 
 // security says which credentials open a row; none where anybody may call.
@@ -169,10 +202,14 @@ func parameters(s *schemas, row *route) []docParameter {
 	if row.plan == nil {
 		for _, segment := range row.segments {
 			if name, ok := strings.CutPrefix(segment, ":"); ok {
-				list = append(list, docParameter{Name: name, In: "path", Required: true, Schema: &schema{Type: "string"}})
+				list = append(list, docParameter{Name: name, In: "path", Required: true, Description: "Name of the " + name + ".",
+					Schema: &schema{Type: "string"}})
 			}
 		}
 		return list
+	}
+	for _, p := range slices.Concat(row.plan.path, row.plan.query) {
+		s.needs(p.rules.doc != "", row.ID+" parameter "+p.name+" has no description")
 	}
 	for i := range row.plan.path {
 		p := &row.plan.path[i]
@@ -189,28 +226,21 @@ func jsonMedia(s *schema) map[string]docMedia {
 	return map[string]docMedia{"application/json": {Schema: s}}
 }
 
-// withExample gives the media with an example; "" is none.
-func withExample(content map[string]docMedia, example string) map[string]docMedia {
-	if example == "" {
-		return content
-	}
-	for name, m := range content {
-		m.Example = json.RawMessage(example)
-		content[name] = m
-	}
-	return content
-}
-
 // addErrors adds one response per status of failure; rows refer to it.
-func (d *document) addErrors(s *schemas) error {
+func (d *openAPI) addErrors(s *schemas) error {
 	sh, err := s.types.of(typeOf[handlers.ErrorObject]())
 	if err != nil {
 		return err
 	}
 	object := s.of(sh, forAnswer)
 	d.Components.Responses = map[string]*response{}
-	for status, meaning := range errorMeanings {
-		d.Components.Responses[responseName(status)] = &response{Description: meaning, Content: jsonMedia(object)}
+	for status, f := range failures {
+		example, err := json.Marshal(handlers.ErrorObject{Message: f.message, Code: f.code, Status: status})
+		if err != nil {
+			return err
+		}
+		d.Components.Responses[responseName(status)] = &response{Description: f.meaning,
+			Content: map[string]docMedia{"application/json": {Schema: object, Example: example}}}
 	}
 	return nil
 }

@@ -84,6 +84,46 @@ func TestOpenAPI_schemas_agree_with_the_binder(t *testing.T) {
 	}
 }
 
+func TestOpenAPI_describes_everything(t *testing.T) {
+	t.Parallel()
+	_, gaps, err := newFixture(t).router.writeOpenAPI(shapes{})
+	must(t, err)
+	if len(gaps) > 0 {
+		t.Errorf("%d gaps:\n%s", len(gaps), strings.Join(gaps, "\n"))
+	}
+}
+
+func TestOpenAPI_examples_are_what_operations_take_and_return(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	d := loaded(t, f.router.document)
+	for _, row := range f.router.rows {
+		op := d.Paths.Value(row.Path).GetOperation(row.Method)
+		if op.RequestBody != nil {
+			wantExample(t, row.ID+" body", op.RequestBody.Value.Content["application/json"])
+			text, err := row.bodyExample()
+			must(t, err)
+			if bad := row.bindJSON(string(text)); len(bad) > 0 {
+				t.Errorf("%s: body example: %v", row.ID, bad)
+			}
+		}
+		for status, response := range op.Responses.Map() {
+			for _, media := range response.Value.Content {
+				wantExample(t, row.ID+" "+status, media)
+			}
+		}
+	}
+}
+
+// wantExample reports an example that is missing. That examples fit their schemas is
+// part of the validity of the document.
+func wantExample(t *testing.T, where string, media *openapi3.MediaType) {
+	t.Helper()
+	if media.Example == nil {
+		t.Errorf("%s has no example", where)
+	}
+}
+
 func TestOpenAPI_is_served_to_anybody(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -54,7 +54,7 @@ func (rt *router) build() error {
 	if err != nil {
 		return err
 	}
-	if rt.document, err = rt.writeOpenAPI(types); err != nil {
+	if rt.document, _, err = rt.writeOpenAPI(types); err != nil {
 		return err
 	}
 	rt.mux = &httprouter.Router{NotFound: http.HandlerFunc(rt.noRow)}

@@ -7,14 +7,12 @@ import (
 	"signalbox/handlers/auth"
 )
 
-// The beginnings of paths, and the tags under which the document groups them.
+// The beginnings of paths.
 const (
 	projectPath = "/api/projects/{projectId}"
 	brokerPath  = projectPath + "/brokers/{brokerId}"
 	bridgePath  = brokerPath + "/bridges/{bridgeId}"
 	clusterPath = projectPath + "/clusters/{clusterId}"
-
-	tagClusters = "Clusters"
 )
 
 // routes is THE table. An operation that is not in it does not exist; what
@@ -23,14 +21,16 @@ func (rt *router) routes() []*route {
 	h := rt.api
 	return slices.Concat(
 		tagged(tagClusters, clusterRoutes(h)),
-		tagged("Streams", streamRoutes(h)),
-		tagged("Users", userRoutes(h)),
-		tagged("Access control", accessRoutes(h)),
-		tagged("Client inspection", inspectionRoutes(h)),
-		tagged("Brokers", brokerRoutes(h)),
-		tagged("Topic tree", topicRoutes(h)),
-		tagged("Tokens", tokenRoutes(h)),
-		tagged("Projects", projectRoutes(h)),
+		tagged(tagStreams, streamRoutes(h)),
+		tagged(tagUsers, userRoutes(h)),
+		tagged(tagAccess, accessRoutes(h)),
+		tagged(tagInspection, inspectionRoutes(h)),
+		tagged(tagBrokers, connectionRoutes(h)),
+		tagged(tagBridges, bridgeRoutes(h)),
+		tagged(tagBrokers, brokerFacts(h)),
+		tagged(tagTopics, topicRoutes(h)),
+		tagged(tagTokens, tokenRoutes(h)),
+		tagged(tagProjects, projectRoutes(h)),
 		rt.extensions(),
 	)
 }
@@ -49,21 +49,36 @@ func tagged(tag string, rows []route) []*route {
 func clusterRoutes(h *handlers.API) []route {
 	return []route{
 		{ID: "getCluster", Method: "GET", Path: clusterPath, Role: auth.Viewer, Status: 200, Errors: setB,
-			Summary: "Get a cluster", Do: query(h.GetCluster)},
+			Summary: "Get a cluster", Do: query(h.GetCluster),
+			Description: "Its nodes are asked for their state; one that cannot be reached has an `error`."},
 		{ID: "deleteCluster", Method: "DELETE", Path: clusterPath, Role: auth.Admin, Status: 200, Errors: setB,
-			Summary: "Delete a cluster", Do: query(h.DeleteCluster)},
+			Summary: "Delete a cluster", Do: query(h.DeleteCluster),
+			Description: "Dissolves the cluster: every node continues on its own with the data that it has. If that fails, 503 " +
+				"is returned and nothing is deleted, unless `purge` is true."},
 		{ID: "joinCluster", Method: "PUT", Path: clusterPath + "/join", Role: auth.Editor, Status: 204, Errors: setB,
-			Summary: "Add a node to a cluster", Do: command(h.JoinCluster)},
+			Summary: "Add a node to a cluster", Do: command(h.JoinCluster),
+			Description: "Also adds a node again that lost its data (with the same `nodeid` and address) or could not join " +
+				"before. What the node had of the shared data is replaced by that of the cluster."},
 		{ID: "leaveCluster", Method: "PUT", Path: clusterPath + "/leave", Role: auth.Editor, Status: 204, Errors: setB,
-			Summary: "Remove a node from a cluster", Do: command(h.LeaveCluster)},
+			Summary: "Remove a node from a cluster", Do: command(h.LeaveCluster),
+			Description: "The node continues on its own with the data that it has. A node that cannot be reached can be " +
+				"removed, too; the last node cannot."},
 		{ID: "listClusters", Method: "GET", Path: projectPath + "/clusters", Role: auth.Viewer, Status: 200, Errors: setA,
-			Summary: "List the project's clusters", Do: query(h.ListClusters)},
+			Summary: "List the project's clusters", Do: query(h.ListClusters),
+			Description: "The nodes are asked for their state; one that cannot be reached has an `error`."},
 		{ID: "createCluster", Method: "POST", Path: projectPath + "/clusters", Role: auth.Admin, Status: 200, Errors: setC,
-			Summary: "Create a cluster", Do: query(h.CreateCluster)},
+			Summary: "Create a cluster", Do: query(h.CreateCluster),
+			Description: "The state of the first node becomes that of the cluster; what the others had of the shared data is " +
+				"replaced. Brokers that already are this cluster (same name, mode and nodes) are adopted. The response is the " +
+				"connection of the first node, with the credentials from the request; it is not stored in this form."},
 		{ID: "deleteClusters", Method: "DELETE", Path: projectPath + "/clusters", Role: auth.Admin, Status: 207, Errors: setC,
-			Summary: "Delete all clusters of the project", Do: query(h.DeleteClusters)},
+			Summary: "Delete all clusters of the project", Do: query(h.DeleteClusters),
+			Description: "Dissolves each cluster as deleteCluster does. The response has one entry for each cluster.",
+			Example:     `[{"clusterId":"0190f3c2-9c7d-7b11-a2f4-6d5e4c3b2a19","clustername":"plant","status":200,"deleted":true}]`},
 		{ID: "getRaftStatus", Method: "GET", Path: projectPath + "/clusters" + "/status", Role: auth.Viewer, Status: 207, Errors: setB,
-			Summary: "Get the raft status of every cluster of the project", Do: query(h.GetRaftStatus)},
+			Summary: "Get the Raft status of every cluster of the project", Do: query(h.GetRaftStatus),
+			Description: "One entry for each cluster, with the status as its leader reports it or, where there is none, the " +
+				"first node that can be reached."},
 	}
 }
 
@@ -71,17 +86,27 @@ func clusterRoutes(h *handlers.API) []route {
 func streamRoutes(h *handlers.API) []route {
 	return []route{
 		{ID: "listStreams", Method: "GET", Path: brokerPath + "/streams", Role: auth.Viewer, Status: 200, Errors: setA,
-			Summary: "List streams", Do: query(h.ListStreams)},
+			Summary: "List streams", Do: query(h.ListStreams),
+			Description: "In order of their names."},
 		{ID: "createStream", Method: "POST", Path: brokerPath + "/streams", Role: auth.Viewer, Status: 204, Errors: setA,
-			Summary: "Create a stream", Do: command(h.CreateStream)},
+			Summary: "Create a stream", Do: command(h.CreateStream),
+			Description: "The stream receives messages from now on. A query with mistakes and a loop of active streams are " +
+				"refused; `info.errors` names each place."},
 		{ID: "modifyStream", Method: "PUT", Path: brokerPath + "/streams", Role: auth.Viewer, Status: 204, Errors: setA,
-			Summary: "Update a stream", Do: command(h.ModifyStream)},
+			Summary: "Update a stream", Do: command(h.ModifyStream),
+			Description: "Changes the members that are present, or with `replace` the whole definition. Stored messages are " +
+				"kept."},
 		{ID: "deleteStream", Method: "DELETE", Path: brokerPath + "/streams", Role: auth.Viewer, Status: 204, Errors: setA,
-			Summary: "Delete a stream", Do: command(h.DeleteStream)},
+			Summary: "Delete a stream", Do: command(h.DeleteStream),
+			Description: "Deletes the stream with the messages that it stores."},
 		{ID: "clearStreamMessages", Method: "DELETE", Path: brokerPath + "/streams/messages", Role: auth.Viewer, Status: 204, Errors: setA,
-			Summary: "Delete all messages of a stream", Do: command(h.ClearStreamMessages)},
+			Summary: "Delete all messages of a stream", Do: command(h.ClearStreamMessages),
+			Description: "The stream itself remains."},
 		{ID: "replayStream", Method: "PUT", Path: brokerPath + "/streams/replay", Role: auth.Viewer, Status: 204, Errors: setA,
-			Summary: "Replay a stream", Do: command(h.ReplayStream)},
+			Summary: "Replay a stream", Do: command(h.ReplayStream),
+			Description: "Starts a replay, which publishes the stored messages to `replayTopic`, and returns. A stream has one " +
+				"replay at a time (400, CONFLICT). `replay` in the record of the stream shows its progress. It ends with the " +
+				"service."},
 	}
 }
 
@@ -89,19 +114,27 @@ func streamRoutes(h *handlers.API) []route {
 func userRoutes(h *handlers.API) []route {
 	return []route{
 		{ID: "listAdmins", Method: "GET", Path: "/api/users/admins", Role: auth.Root, Status: 200, Errors: []int{401, 404, 500},
-			Summary: "List the platform administrators", Do: query(h.ListAdmins)},
+			Summary: "List the platform administrators", Do: query(h.ListAdmins),
+			Description: "A platform administrator manages users and acts as admin in every project."},
 		{ID: "addAdmin", Method: "PUT", Path: "/api/users/admins", Role: auth.Root, Status: 204, Errors: []int{400, 401, 500},
-			Summary: "Make a user a platform administrator", Do: command(h.AddAdmin)},
+			Summary: "Make a user a platform administrator", Do: command(h.AddAdmin),
+			Description: "The user must exist; otherwise 400 with the code NOT_FOUND. Nothing changes for an administrator."},
 		{ID: "removeAdmin", Method: "DELETE", Path: "/api/users/admins", Role: auth.Root, Status: 204, Errors: []int{400, 401, 500},
-			Summary: "Make a platform administrator an ordinary user", Do: command(h.RemoveAdmin)},
+			Summary: "Make a platform administrator an ordinary user", Do: command(h.RemoveAdmin),
+			Description: "The last administrator cannot be removed (400, LAST_ADMIN)."},
 		{ID: "getUser", Method: "GET", Path: "/api/users/{userId}", Role: auth.Root, Status: 200, Errors: []int{401, 404, 500},
-			Summary: "Get a user", Do: query(h.GetUser)},
+			Summary: "Get a user", Do: query(h.GetUser),
+			Description: "The figures for billing are always 0."},
 		{ID: "deleteUser", Method: "DELETE", Path: "/api/users/{userId}", Role: auth.Root, Status: 204, Errors: []int{400, 401, 500},
-			Summary: "Delete a user", Do: command(h.DeleteUser)},
+			Summary: "Delete a user", Do: command(h.DeleteUser),
+			Description: "Ends the user's sessions, memberships and tokens. A user who owns projects cannot be deleted (400, " +
+				"CONFLICT), nor can the last administrator (400, LAST_ADMIN)."},
 		{ID: "listUsers", Method: "GET", Path: "/api/users", Role: auth.Root, Status: 200, Errors: []int{401, 500},
-			Summary: "List the users", Do: query(h.ListUsers)},
+			Summary: "List the users", Do: query(h.ListUsers),
+			Description: "The oldest first, one page at a time."},
 		{ID: "createUser", Method: "POST", Path: "/api/users", Role: auth.Root, Status: 200, Errors: []int{400, 401, 500},
-			Summary: "Create a user", Do: query(h.CreateUser)},
+			Summary: "Create a user", Do: query(h.CreateUser),
+			Description: "The email address must be unique (400, ALREADY_EXISTS). The user has no project yet."},
 	}
 }
 
@@ -109,35 +142,55 @@ func userRoutes(h *handlers.API) []route {
 func accessRoutes(h *handlers.API) []route {
 	return []route{
 		{ID: "getDefaultACLAccess", Method: "GET", Path: brokerPath + "/acldefault", Role: auth.Viewer, Status: 200, Errors: setA,
-			Summary: "Get the default ACL", Do: query(h.GetDefaultACLAccess)},
+			Summary: "Get the default ACL", Do: query(h.GetDefaultACLAccess),
+			Description: "The access where no ACL of a role matches, one entry for each type."},
 		{ID: "setDefaultACLAccess", Method: "PUT", Path: brokerPath + "/acldefault", Role: auth.Viewer, Status: 204, Errors: setA,
-			Summary: "Change the default ACL", Do: command(h.SetDefaultACLAccess)},
+			Summary: "Change the default ACL", Do: command(h.SetDefaultACLAccess),
+			Description: "The body has one to four entries; types that it does not name stay unchanged."},
 		{ID: "listClients", Method: "GET", Path: brokerPath + "/clients", Role: auth.Viewer, Status: 200, Errors: setA,
-			Summary: "List clients", Do: query(h.ListClients)},
+			Summary: "List clients", Do: query(h.ListClients),
+			Description: "The clients of access control, connected or not, in order of their usernames."},
 		{ID: "createClient", Method: "POST", Path: brokerPath + "/clients", Role: auth.Viewer, Status: 204, Errors: setA,
-			Summary: "Create a client", Do: command(h.CreateClient)},
+			Summary: "Create a client", Do: command(h.CreateClient),
+			Description: "The groups and roles must exist. The username must be unique (400, ALREADY_EXISTS)."},
 		{ID: "modifyClient", Method: "PUT", Path: brokerPath + "/clients", Role: auth.Viewer, Status: 204, Errors: setA,
-			Summary: "Update a client", Do: command(h.ModifyClient)},
+			Summary: "Update a client", Do: command(h.ModifyClient),
+			Description: "Changes the members that are present. The connections of the client are closed, so that the change " +
+				"takes effect."},
 		{ID: "deleteClient", Method: "DELETE", Path: brokerPath + "/clients", Role: auth.Viewer, Status: 204, Errors: setA,
-			Summary: "Delete a client", Do: command(h.DeleteClient)},
+			Summary: "Delete a client", Do: command(h.DeleteClient),
+			Description: "Closes the connections of the client. The client with which the service itself manages the broker " +
+				"cannot be deleted (400, CONFLICT)."},
 		{ID: "enableClient", Method: "PUT", Path: brokerPath + "/clients/enable", Role: auth.Viewer, Status: 204, Errors: setA,
-			Summary: "Enable or disable a client", Do: command(h.EnableClient)},
+			Summary: "Enable or disable a client", Do: command(h.EnableClient),
+			Description: "A client that is disabled is disconnected and cannot connect. The client with which the service " +
+				"itself manages the broker cannot be disabled (400, CONFLICT)."},
 		{ID: "listGroups", Method: "GET", Path: brokerPath + "/groups", Role: auth.Viewer, Status: 200, Errors: setA,
-			Summary: "List groups", Do: query(h.ListGroups)},
+			Summary: "List groups", Do: query(h.ListGroups),
+			Description: "In order of their names."},
 		{ID: "createGroup", Method: "POST", Path: brokerPath + "/groups", Role: auth.Viewer, Status: 204, Errors: setA,
-			Summary: "Create a group", Do: command(h.CreateGroup)},
+			Summary: "Create a group", Do: command(h.CreateGroup),
+			Description: "The roles must exist. The name must be unique (400, ALREADY_EXISTS)."},
 		{ID: "modifyGroup", Method: "PUT", Path: brokerPath + "/groups", Role: auth.Viewer, Status: 204, Errors: setA,
-			Summary: "Update a group", Do: command(h.ModifyGroup)},
+			Summary: "Update a group", Do: command(h.ModifyGroup),
+			Description: "Changes the members that are present. If `clients` or `roles` are present, the connections of former and new " +
+				"members are closed."},
 		{ID: "deleteGroup", Method: "DELETE", Path: brokerPath + "/groups", Role: auth.Viewer, Status: 204, Errors: setA,
-			Summary: "Delete a group", Do: command(h.DeleteGroup)},
+			Summary: "Delete a group", Do: command(h.DeleteGroup),
+			Description: "Closes the connections of its members. The anonymous group cannot be deleted."},
 		{ID: "listRoles", Method: "GET", Path: brokerPath + "/roles", Role: auth.Viewer, Status: 200, Errors: setA,
-			Summary: "List roles", Do: query(h.ListRoles)},
+			Summary: "List roles", Do: query(h.ListRoles),
+			Description: "In order of their names."},
 		{ID: "createRole", Method: "POST", Path: brokerPath + "/roles", Role: auth.Viewer, Status: 204, Errors: setA,
-			Summary: "Create a role", Do: command(h.CreateRole)},
+			Summary: "Create a role", Do: command(h.CreateRole),
+			Description: "The name must be unique (400, ALREADY_EXISTS). A role has at most one ACL for each type and topic."},
 		{ID: "modifyRole", Method: "PUT", Path: brokerPath + "/roles", Role: auth.Viewer, Status: 204, Errors: setA,
-			Summary: "Update a role", Do: command(h.ModifyRole)},
+			Summary: "Update a role", Do: command(h.ModifyRole),
+			Description: "Changes the members that are present. If `acls` or `allowwildcardsubs` change, the connections of " +
+				"clients that have the role are closed."},
 		{ID: "deleteRole", Method: "DELETE", Path: brokerPath + "/roles", Role: auth.Viewer, Status: 204, Errors: setA,
-			Summary: "Delete a role", Do: command(h.DeleteRole)},
+			Summary: "Delete a role", Do: command(h.DeleteRole),
+			Description: "Clients and groups lose the role, and the connections of clients that had it are closed."},
 	}
 }
 
@@ -145,30 +198,40 @@ func accessRoutes(h *handlers.API) []route {
 func inspectionRoutes(h *handlers.API) []route {
 	return []route{
 		{ID: "inspectClients", Method: "GET", Path: brokerPath + "/client-inspect", Role: auth.Viewer, Status: 200, Errors: setA,
-			Summary: "List connected clients", Do: query(h.InspectClients)},
+			Summary: "List connected clients", Do: query(h.InspectClients),
+			Description: "In order of their client ids. Sessions whose client is not connected are listed, too, with " +
+				"`connected` false."},
 		{ID: "inspectClient", Method: "GET", Path: brokerPath + "/client-inspect/detail", Role: auth.Viewer, Status: 200, Errors: setA,
-			Summary: "Get the detail of a connected client", Do: query(h.InspectClient)},
+			Summary: "Get the detail of a connected client", Do: query(h.InspectClient),
+			Description: "Also of a session whose client is not connected."},
 	}
-}
-
-// brokerRoutes are operations 39 to 50.
-func brokerRoutes(h *handlers.API) []route {
-	return slices.Concat(connectionRoutes(h), bridgeRoutes(h), brokerFacts(h))
 }
 
 // connectionRoutes are operations 39 to 43.
 func connectionRoutes(h *handlers.API) []route {
 	return []route{
 		{ID: "listBrokers", Method: "GET", Path: projectPath + "/brokers", Role: auth.Viewer, Status: 200, Errors: setA,
-			Summary: "List the project's brokers", Restricted: true, Do: query(h.ListBrokers)},
+			Summary: "List the project's brokers", Restricted: true, Do: query(h.ListBrokers),
+			Description: "Those that the caller may use, with the state of each connection. Passwords and keys are never " +
+				"returned."},
 		{ID: "createBroker", Method: "POST", Path: projectPath + "/brokers", Role: auth.Admin, Status: 200, Errors: setA,
-			Summary: "Add a broker connection", Do: query(h.CreateBroker)},
+			Summary: "Add a broker connection", Do: query(h.CreateBroker),
+			Description: "Stores the connection and connects in the background: `status` of the broker shows the outcome. " +
+				"testBroker tries a connection before it is stored. Files are read from the directory `certs` of the data " +
+				"directory."},
 		{ID: "getBroker", Method: "GET", Path: brokerPath, Role: auth.Viewer, Status: 200, Errors: setA,
-			Summary: "Get a broker", Do: query(h.GetBroker)},
+			Summary: "Get a broker", Do: query(h.GetBroker),
+			Description: "The connection with its state, the features of the broker, and what it does not have. Passwords and " +
+				"keys are never returned."},
 		{ID: "deleteBroker", Method: "DELETE", Path: brokerPath, Role: auth.Admin, Status: 204, Errors: setA,
-			Summary: "Delete a broker connection", Do: command(h.DeleteBroker)},
+			Summary: "Delete a broker connection", Do: command(h.DeleteBroker),
+			Description: "Also deletes the streams and bridges that this service runs for it; the broker itself is not " +
+				"changed. The connection of the embedded broker, or of a node of a cluster, cannot be deleted (400, CONFLICT)."},
 		{ID: "updateBroker", Method: "PUT", Path: brokerPath, Role: auth.Editor, Status: 204, Errors: setA,
-			Summary: "Update a broker connection", Do: command(h.UpdateBroker)},
+			Summary: "Update a broker connection", Do: command(h.UpdateBroker),
+			Description: "Changes the members that are present, null clears one, and connects again. A stored password or key " +
+				"is sent only to the address, with the TLS checks, for which it was stored: if these change, the secret is " +
+				"required in the same request. The connection of the embedded broker cannot be changed (400, CONFLICT)."},
 	}
 }
 
@@ -176,11 +239,15 @@ func connectionRoutes(h *handlers.API) []route {
 func brokerFacts(h *handlers.API) []route {
 	return []route{
 		{ID: "getBrokerInfo", Method: "GET", Path: brokerPath + "/info", Role: auth.Viewer, Status: 200, Errors: setA,
-			Summary: "Connect to the broker and get what it tells about itself", Do: query(h.GetBrokerInfo)},
+			Summary: "Connect to the broker and get its information", Do: query(h.GetBrokerInfo),
+			Description: "Waits up to 5 seconds for a connection. If the broker cannot be reached, `isConnected` is false."},
 		{ID: "getLicense", Method: "GET", Path: brokerPath + "/license", Role: auth.Viewer, Status: 200, Errors: setA,
-			Summary: "Get the licence of the broker", Do: query(h.GetLicense)},
+			Summary: "Get the licence of the broker", Do: query(h.GetLicense),
+			Description: "A broker that has no licence to report is answered with 405; getBrokerInfo then shows an open " +
+				"licence."},
 		{ID: "listListeners", Method: "GET", Path: brokerPath + "/listeners", Role: auth.Viewer, Status: 200, Errors: setA,
-			Summary: "List the listeners of the broker with their certificates", Do: query(h.ListListeners)},
+			Summary: "List the listeners of the broker with their certificates", Do: query(h.ListListeners),
+			Description: "The listeners of the broker's configuration."},
 	}
 }
 
@@ -188,11 +255,15 @@ func brokerFacts(h *handlers.API) []route {
 func topicRoutes(h *handlers.API) []route {
 	return []route{
 		{ID: "listTopics", Method: "GET", Path: brokerPath + "/topictree", Role: auth.Viewer, Status: 200, Errors: setA,
-			Summary: "Get the topic tree", Do: query(h.ListTopics)},
+			Summary: "Get the topic tree", Do: query(h.ListTopics),
+			Description: "One tree, or for an HP cluster without `nodeid` an array with one tree per node. `offset` and " +
+				"`count` apply to each list. At most 50,000 topics are listed."},
 		{ID: "getTTL", Method: "GET", Path: brokerPath + "/topictree/ttl", Role: auth.Viewer, Status: 200, Errors: setA,
-			Summary: "Get the time to live of topics", Do: query(h.GetTTL)},
+			Summary: "Get the time to live of topics", Do: query(h.GetTTL),
+			Description: "The time after which an unused topic is removed from the topic tree; by default 60 seconds."},
 		{ID: "setTTL", Method: "PUT", Path: brokerPath + "/topictree/ttl", Role: auth.Viewer, Status: 204, Errors: setA,
-			Summary: "Set the time to live of topics", Do: command(h.SetTTL)},
+			Summary: "Set the time to live of topics", Do: command(h.SetTTL),
+			Description: "For the whole broker, or for a node of an HP cluster."},
 	}
 }
 
@@ -200,11 +271,15 @@ func topicRoutes(h *handlers.API) []route {
 func tokenRoutes(h *handlers.API) []route {
 	return []route{
 		{ID: "listTokens", Method: "GET", Path: projectPath + "/tokens", Role: auth.Viewer, Status: 200, Errors: setB,
-			Summary: "List the project's tokens", Do: query(h.ListTokens)},
+			Summary: "List the project's tokens", Do: query(h.ListTokens),
+			Description: "Without their values, which are returned only once."},
 		{ID: "createToken", Method: "POST", Path: projectPath + "/tokens", Role: auth.Admin, Status: 200, Errors: setB,
-			Summary: "Create a token", Do: query(h.CreateToken)},
+			Summary: "Create a token", Do: query(h.CreateToken),
+			Description: "The value is returned only here. The token ends with the membership of the user who creates it, or " +
+				"with the token that creates it; it can neither do more nor live longer than that."},
 		{ID: "deleteToken", Method: "DELETE", Path: projectPath + "/tokens/{tokenId}", Role: auth.Admin, Status: 200, Errors: setB,
-			Summary: "Revoke a token", Do: query(h.DeleteToken)},
+			Summary: "Revoke a token", Do: query(h.DeleteToken),
+			Description: "Also revokes the tokens that it created."},
 	}
 }
 
@@ -212,8 +287,10 @@ func tokenRoutes(h *handlers.API) []route {
 func projectRoutes(h *handlers.API) []route {
 	return []route{
 		{ID: "listProjects", Method: "GET", Path: "/api/projects", Role: auth.Viewer, Status: 200, Errors: setA,
-			Summary: "List the caller's projects", Do: query(h.ListProjects)},
+			Summary: "List the caller's projects", Do: query(h.ListProjects),
+			Description: "Those that the caller owns or is a member of; for a platform administrator all."},
 		{ID: "getProjectSettings", Method: "GET", Path: projectPath + "/settings", Role: auth.Editor, Status: 200, Errors: setA,
-			Summary: "Get a project's settings with its brokers", Restricted: true, Do: query(h.GetProjectSettings)},
+			Summary: "Get a project's settings with its brokers", Restricted: true, Do: query(h.GetProjectSettings),
+			Description: "Brokers are one of three variants, told apart by `type`. A restricted token sees only its brokers."},
 	}
 }

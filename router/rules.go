@@ -27,6 +27,7 @@ type rules struct {
 	format   string // "", "email" or "date-time"
 	fallback string // value of a query parameter that is absent
 	doc      string
+	example  string // as JSON, but for strings and lists of them; "-" is none
 }
 
 // parseRules reads the constraint tags. Its error names the tag.
@@ -41,6 +42,7 @@ func parseRules(tag reflect.StructTag) (rules, error) {
 		format:   tag.Get("format"),
 		fallback: tag.Get("default"),
 		doc:      tag.Get("doc"),
+		example:  tag.Get("example"),
 	}
 	if s := tag.Get("enum"); s != "" {
 		r.enum = strings.Split(s, "|")

@@ -42,6 +42,7 @@ type schemas struct {
 	types shapes
 	named map[string]*schema
 	owner map[string]usage // of a name
+	gaps  []string         // what has no description or example
 }
 
 // usage is a type as it goes one way: a request's schema may ask for less than
@@ -127,6 +128,7 @@ func (s *schemas) addMembers(out *schema, sh *shape, dir direction) {
 	}
 	for i := range sh.members {
 		m := &sh.members[i]
+		s.needs(m.rules.doc != "", sh.typ.String()+"."+m.name+" has no description")
 		out.Properties[m.name] = s.ofMember(m, dir)
 		if dir == forAnswer && !m.maybe || dir == forRequest && m.rules.required {
 			out.Required = append(out.Required, m.name)

@@ -15,8 +15,8 @@ type noParts struct{}
 
 // Health tells that the process is up, or that it can do its work.
 type Health struct {
-	Status  string `json:"status" enum:"ok"`
-	Version string `json:"version"`
+	Status  string `json:"status" enum:"ok" doc:"Always ok: a service that is not is answered with 503."`
+	Version string `json:"version" doc:"Version of the service." example:"1.0.0"`
 }
 
 // getHealth answers as long as the process does.

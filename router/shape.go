@@ -48,6 +48,8 @@ type member struct {
 	shape *shape
 	rules rules
 	maybe bool // left out of answers when empty
+
+	variant bool // in an embedded pointer: only some variants of the object have it
 }
 
 // shapes computes shapes, each type once. A nil entry is one under way.
@@ -198,7 +200,7 @@ func (s shapes) fillObject(sh *shape, t reflect.Type, prefix []int, maybe bool) 
 			sh.answerOnly = sh.answerOnly || pointer
 			err = s.fillObject(sh, inner, index, maybe || pointer)
 		case f.IsExported():
-			err = s.addMember(sh, f, member{name: cmp.Or(name, f.Name), index: index, maybe: maybe || leftOut(opts)})
+			err = s.addMember(sh, f, member{name: cmp.Or(name, f.Name), index: index, maybe: maybe || leftOut(opts), variant: maybe})
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", f.Name, err)
