@@ -16,7 +16,7 @@ import (
 	"signalbox/router/appliance"
 )
 
-// settings gives every key of a configuration with the type of its value.
+// settings returns every key of a configuration with the type of its value.
 func settings(t reflect.Type, prefix string, into map[string]reflect.Type) map[string]reflect.Type {
 	for _, f := range reflect.VisibleFields(t) {
 		key := prefix + f.Tag.Get("mapstructure")
@@ -38,7 +38,7 @@ func envName(key string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
 }
 
-// secret tells whether a key holds a secret; these are no flags, because the
+// secret reports whether a key holds a secret; these are no flags, because the
 // arguments of a process are open to the whole machine.
 func secret(key string) bool {
 	return strings.HasSuffix(key, "password") || strings.HasSuffix(key, "token")

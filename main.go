@@ -33,7 +33,7 @@ func main() {
 	go func() {
 		<-signals
 		stop()
-		<-signals // whoever asks twice does not want to wait
+		<-signals // a second signal ends the process at once
 		os.Exit(codeFailed)
 	}()
 	os.Exit(run(ctx, os.Args[1:], os.Environ(), os.Stdout, os.Stderr))

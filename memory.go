@@ -13,7 +13,7 @@ const memoryShare = 0.85
 
 // limitMemory sets the runtime's soft memory limit to a share of what the provider
 // returns, unless GOMEMLIMIT is set, which the library looks at. It returns a function
-// that logs the limit: a start that is refused says so and nothing else.
+// that logs the limit: a start that is refused logs nothing else.
 func limitMemory(provider memlimit.Provider, log *slog.Logger) (tell func()) {
 	limit, err := memlimit.Set(memlimit.WithProvider(provider), memlimit.WithRatio(memoryShare))
 	if err != nil { // there is no control group, or none with a limit
@@ -21,7 +21,7 @@ func limitMemory(provider memlimit.Provider, log *slog.Logger) (tell func()) {
 		return func() {}
 	}
 	return func() {
-		if limit > 0 && limit < math.MaxInt64 { // which is how a control group says none
+		if limit > 0 && limit < math.MaxInt64 { // a control group without a limit
 			log.Info("memory limit set from the control group; GOMEMLIMIT overrides it", "bytes", limit)
 		}
 	}

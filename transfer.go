@@ -132,7 +132,7 @@ func importFrom(cmd *cobra.Command, file string, a broker.AccessTransfer, read r
 	return nil
 }
 
-// outcome says whether an import that failed may have happened all the same, as
+// outcome returns whether an import that failed may have happened all the same, as
 // when the connection to the service is lost.
 func outcome(err error) string {
 	answer, answered := errors.AsType[*client.Error](err)

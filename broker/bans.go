@@ -8,7 +8,7 @@ import (
 
 // Denials shows what clients were lately not allowed to do.
 type Denials interface {
-	// ListDenials gives the last denials, the newest first.
+	// ListDenials returns the last denials, the newest first.
 	ListDenials(ctx context.Context, offset, count int) (Page[Denial], error)
 }
 
@@ -26,7 +26,7 @@ type Denial struct {
 
 // Bans keeps clients out, whatever their credentials.
 type Bans interface {
-	// ListBans gives the bans in force, in order of kind and value.
+	// ListBans returns the bans in force, in order of kind and value.
 	ListBans(ctx context.Context, offset, count int) (Page[Ban], error)
 	// AddBan bans, or changes a ban of the same kind and value. Who is connected
 	// and banned is cut off.
@@ -63,7 +63,7 @@ type BanSpec struct {
 	ExpiresAt time.Time
 }
 
-// BanValue gives the one form of a ban's value: of an address or a range of
+// BanValue returns the one form of a ban's value: of an address or a range of
 // addresses the shortest, of anything else the value itself. It is not ok where
 // the value cannot be that of the kind.
 func BanValue(kind BanKind, value string) (canonical string, ok bool) {

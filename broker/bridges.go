@@ -10,28 +10,28 @@ import (
 // as "http-bridge"; it has any number of connections, which its configuration
 // describes.
 type Bridges interface {
-	// ListBridges gives what the broker offers, in order of the ids.
+	// ListBridges returns what the broker offers, in order of the ids.
 	ListBridges(ctx context.Context) ([]Bridge, error)
-	// GetBridgeConfig gives the configuration, its secrets masked.
+	// GetBridgeConfig returns the configuration, its secrets masked.
 	GetBridgeConfig(ctx context.Context, bridgeID string) (json.RawMessage, error)
 	// SetBridgeConfig replaces the configuration, or changes nothing and names
 	// what is wrong with it. A secret that is masked stays as it is.
 	SetBridgeConfig(ctx context.Context, bridgeID string, config json.RawMessage) error
-	// GetBridgeStatus gives the state of each connection, in their order.
+	// GetBridgeStatus returns the state of each connection, in their order.
 	GetBridgeStatus(ctx context.Context, bridgeID string) ([]BridgeStatus, error)
 
-	// GetBridgeSchema gives the JSON Schema of the configuration.
+	// GetBridgeSchema returns the JSON Schema of the configuration.
 	GetBridgeSchema(ctx context.Context, bridgeID string) (json.RawMessage, error)
 	// TestBridge tries the connections of a configuration, or of the one that is
 	// stored where it is nil, without any effect on those that are there.
 	TestBridge(ctx context.Context, bridgeID string, config json.RawMessage) ([]BridgeTest, error)
-	// ListDeadLetters gives the messages of a connection that its target does not
+	// ListDeadLetters returns the messages of a connection that its target does not
 	// take, oldest first.
 	ListDeadLetters(ctx context.Context, bridgeID, connectionName string, offset, count int) (Page[DeadLetter], error)
 	// RetryDeadLetters puts dead letters behind the queue again, all where ids is
-	// empty, and tells how many.
+	// empty, and returns their number.
 	RetryDeadLetters(ctx context.Context, bridgeID, connectionName string, ids []string) (int, error)
-	// DeleteDeadLetters deletes dead letters, all where ids is empty, and tells how
+	// DeleteDeadLetters deletes dead letters, all where ids is empty, and returns how
 	// many.
 	DeleteDeadLetters(ctx context.Context, bridgeID, connectionName string, ids []string) (int, error)
 }
@@ -52,7 +52,7 @@ type BridgeStatus struct {
 	Stats *BridgeStats `json:"stats,omitempty" doc:"Counters of the messages since the start of the service, and the current sizes. An extension."`
 }
 
-// BridgeStats counts what became of a connection's messages since the service
+// BridgeStats counts a connection's messages since the service
 // started; DeadLetters and QueuedBytes are what there is now.
 type BridgeStats struct {
 	QueuedBytes int64 `json:"queuedBytes" doc:"Size of the messages that wait for delivery now, in bytes." example:"1460"`
@@ -66,7 +66,7 @@ type BridgeStats struct {
 	DeadLetters int64 `json:"deadLetters" doc:"Number of dead letters now." example:"0"`
 }
 
-// BridgeTest tells whether a connection could be made; Error says why not.
+// BridgeTest reports whether a connection could be made; Error is why not.
 type BridgeTest struct {
 	ConnectionName string `json:"connectionName" doc:"Name of the connection." example:"history"`
 	IsConnected    bool   `json:"isConnected" doc:"True if the target could be reached." example:"false"`
@@ -94,47 +94,47 @@ type DeadLetter struct {
 // NoBridges is embedded by a broker without bridges.
 type NoBridges struct{}
 
-// ListBridges answers Unsupported.
+// ListBridges returns Unsupported.
 func (NoBridges) ListBridges(context.Context) ([]Bridge, error) {
 	return nil, NotSupported("listBridges", CapBridges)
 }
 
-// GetBridgeConfig answers Unsupported.
+// GetBridgeConfig returns Unsupported.
 func (NoBridges) GetBridgeConfig(context.Context, string) (json.RawMessage, error) {
 	return nil, NotSupported("getBridgeConfig", CapBridges)
 }
 
-// SetBridgeConfig answers Unsupported.
+// SetBridgeConfig returns Unsupported.
 func (NoBridges) SetBridgeConfig(context.Context, string, json.RawMessage) error {
 	return NotSupported("setBridgeConfig", CapBridges)
 }
 
-// GetBridgeStatus answers Unsupported.
+// GetBridgeStatus returns Unsupported.
 func (NoBridges) GetBridgeStatus(context.Context, string) ([]BridgeStatus, error) {
 	return nil, NotSupported("getBridgeStatus", CapBridges)
 }
 
-// GetBridgeSchema answers Unsupported.
+// GetBridgeSchema returns Unsupported.
 func (NoBridges) GetBridgeSchema(context.Context, string) (json.RawMessage, error) {
 	return nil, NotSupported("getBridgeSchema", CapBridges)
 }
 
-// TestBridge answers Unsupported.
+// TestBridge returns Unsupported.
 func (NoBridges) TestBridge(context.Context, string, json.RawMessage) ([]BridgeTest, error) {
 	return nil, NotSupported("testBridge", CapBridges)
 }
 
-// ListDeadLetters answers Unsupported.
+// ListDeadLetters returns Unsupported.
 func (NoBridges) ListDeadLetters(context.Context, string, string, int, int) (Page[DeadLetter], error) {
 	return Page[DeadLetter]{}, NotSupported("listDeadLetters", CapBridges)
 }
 
-// RetryDeadLetters answers Unsupported.
+// RetryDeadLetters returns Unsupported.
 func (NoBridges) RetryDeadLetters(context.Context, string, string, []string) (int, error) {
 	return 0, NotSupported("retryDeadLetters", CapBridges)
 }
 
-// DeleteDeadLetters answers Unsupported.
+// DeleteDeadLetters returns Unsupported.
 func (NoBridges) DeleteDeadLetters(context.Context, string, string, []string) (int, error) {
 	return 0, NotSupported("deleteDeadLetters", CapBridges)
 }

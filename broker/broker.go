@@ -15,7 +15,7 @@ import (
 
 // Broker is one live broker, whatever its kind. All methods are safe for
 // concurrent use. A kind without a feature embeds that feature's No type, so
-// that the gap is visible in its declaration and answers Unsupported.
+// that the gap is visible in its declaration and returns Unsupported.
 type Broker interface {
 	Access
 	AccessTransfer
@@ -31,7 +31,7 @@ type Broker interface {
 	Denials
 	Bans
 
-	// Status tells whether the broker is reached now; it never blocks.
+	// Status reports whether the broker is reached now; it never blocks.
 	Status() Status
 	// Ready waits until the broker is reached and its capabilities are known.
 	// It returns the cause, as an *Error, when the attempt under way fails, or
@@ -44,7 +44,7 @@ type Broker interface {
 	Close(ctx context.Context) error
 }
 
-// Status tells whether a broker is reached, since when (the time of the last
+// Status reports whether a broker is reached, since when (the time of the last
 // change) and, if not, why: one sentence that an operator can act on. Missing
 // is what a broker that was reached does not offer.
 type Status struct {

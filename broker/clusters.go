@@ -63,8 +63,8 @@ type ClusterNodeRef struct {
 	Target   Target
 }
 
-// ClusterConnection is the connection record of a new cluster. Warning is what is to
-// be said of that, if anything.
+// ClusterConnection is the connection record of a new cluster. Warning is empty if there
+// is none.
 type ClusterConnection struct {
 	ID             string `json:"id" doc:"Id of the cluster." example:"0190f3c2-9c7d-7b11-a2f4-6d5e4c3b2a19"`
 	URL            string `json:"url" doc:"URL of the first node's broker." example:"mqtts://10.0.0.1:8883"`

@@ -14,7 +14,7 @@ type ClientControl interface {
 	// is then delivered is.
 	SubscribeClient(ctx context.Context, clientID string, s SubscriptionSpec) error
 	// UnsubscribeClient ends a subscription. One that is not there is NotFound
-	// where the broker tells.
+	// where the broker reports it.
 	UnsubscribeClient(ctx context.Context, clientID, topic string) error
 }
 
@@ -29,7 +29,7 @@ type SubscriptionSpec struct {
 	SendRetain             SendRetain
 }
 
-// SendRetain says which retained messages a new subscription brings.
+// SendRetain is which retained messages a new subscription is sent.
 type SendRetain string
 
 // The ways of SendRetain, in the order of MQTT's Retain Handling, 0 to 2. The

@@ -2,7 +2,7 @@ package broker
 
 import "errors"
 
-// Kind says what the caller of a failed operation can do about it.
+// Kind is what the caller of a failed operation can do about it.
 type Kind int
 
 // The kinds of failure.
@@ -37,7 +37,7 @@ type Field struct {
 	Msg  string
 }
 
-// Error gives the operation and the sentence, not the cause.
+// Error returns the operation and the sentence, not the cause.
 func (e *Error) Error() string {
 	if e.Op == "" {
 		return e.Msg
@@ -45,10 +45,10 @@ func (e *Error) Error() string {
 	return e.Op + ": " + e.Msg
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// KindOf gives the kind of the *Error in err's chain, or Internal.
+// KindOf returns the kind of the *Error in err's chain, or Internal.
 func KindOf(err error) Kind {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Kind

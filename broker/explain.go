@@ -2,7 +2,7 @@ package broker
 
 import "context"
 
-// AccessChecker says what a client may do, and why.
+// AccessChecker explains what a client may do.
 type AccessChecker interface {
 	CheckAccess(ctx context.Context, q AccessCheck) (Verdict, error)
 }

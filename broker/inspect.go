@@ -107,7 +107,7 @@ type ClientQueueDetail struct {
 
 // ClientDrops are the messages that a client did not get, by the reason: its
 // queue was full, they expired, they were larger than it takes, or they could
-// not be stored. NumDropped is their sum. Not every broker tells them.
+// not be stored. NumDropped is their sum. Not every broker reports them.
 type ClientDrops struct {
 	QueueFull int64 `json:"queueFull" doc:"Messages dropped because the client's queue was full." example:"0"`
 	Expired   int64 `json:"expired" doc:"Messages that expired before they were delivered." example:"0"`

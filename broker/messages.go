@@ -9,15 +9,15 @@ import (
 
 // Messages reads and changes what a broker retains, and publishes.
 type Messages interface {
-	// ListRetained gives the retained messages whose topics match a filter, in
+	// ListRetained returns the retained messages whose topics match a filter, in
 	// order of their topics. Payloads are shown up to PreviewLimit.
 	ListRetained(ctx context.Context, filter string, offset, count int) (Page[RetainedMessage], error)
-	// GetRetained gives the retained message of a topic with its whole payload.
+	// GetRetained returns the retained message of a topic with its whole payload.
 	GetRetained(ctx context.Context, topic string) (RetainedMessage, error)
 	// DeleteRetained deletes the retained message of a topic.
 	DeleteRetained(ctx context.Context, topic string) error
 	// DeleteRetainedMatching deletes the retained messages whose topics match a
-	// filter and gives their number; none is no error.
+	// filter and returns their number; none is not an error.
 	DeleteRetainedMatching(ctx context.Context, filter string) (int, error)
 	// Publish publishes in the broker's own name. It returns when the broker
 	// has the message in its charge, as far as the QoS asks for that.
@@ -27,8 +27,8 @@ type Messages interface {
 // RetainedMessage is the message that a topic retains. Encoding is "base64"
 // where the payload is no text. Size is the whole payload's, in bytes; where
 // Truncated is set, Payload is only its beginning. What the broker does not
-// tell is left out: a broker that is reached over MQTT tells nothing but topic
-// and payload.
+// report is left out: a broker that is reached over MQTT reports only topic and
+// payload.
 type RetainedMessage struct {
 	Topic       string             `json:"topic" doc:"Topic of the message." example:"plant/7/state"`
 	Payload     string             `json:"payload" doc:"Payload: text if it is UTF-8, otherwise base64. A list shows at most the first 1000 bytes." example:"online"`
@@ -64,7 +64,7 @@ const PreviewLimit = 1000
 // EncodingBase64 marks a payload that is not shown as text.
 const EncodingBase64 = "base64"
 
-// WithPayload gives the message with this payload shown: all of it, or with a
+// WithPayload returns the message with this payload shown: all of it, or with a
 // limit that is not negative so many bytes of its beginning.
 func (m RetainedMessage) WithPayload(payload []byte, limit int) RetainedMessage {
 	m.Size = len(payload)
@@ -72,7 +72,7 @@ func (m RetainedMessage) WithPayload(payload []byte, limit int) RetainedMessage 
 	return m
 }
 
-// ShowPayload gives a payload as text where it is UTF-8, otherwise in base64,
+// ShowPayload returns a payload as text where it is UTF-8, otherwise in base64,
 // and what encoding that is. A limit that is not negative cuts it to so many
 // bytes, or a few less where that would leave half a character.
 func ShowPayload(payload []byte, limit int) (shown, encoding string, truncated bool) {
@@ -102,7 +102,7 @@ type PublishSpec struct {
 	UserProperties  []UserProperty
 }
 
-// NeedsMQTT5 tells whether the message has what MQTT 3.1.1 cannot carry.
+// NeedsMQTT5 reports whether the message has what MQTT 3.1.1 cannot carry.
 func (p PublishSpec) NeedsMQTT5() bool {
 	return p.Expiry != nil || p.ContentType != "" || p.ResponseTopic != "" ||
 		len(p.CorrelationData) > 0 || len(p.UserProperties) > 0

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// AskNodes asks nodes at the same time and gives their answers in the order of the
+// AskNodes asks nodes at the same time and returns their responses in the order of the
 // nodes. If any of them has none, the error names each of these, and is of the
 // first one's kind.
 func AskNodes[T any](op string, nodes []int, ask func(nodeID int) (T, error)) ([]T, error) {
@@ -23,7 +23,7 @@ func AskNodes[T any](op string, nodes []int, ask func(nodeID int) (T, error)) ([
 }
 
 // SetNodes changes something of nodes, at the same time and not before all of them
-// were found ready. If it then fails for some, the error says which have it.
+// were found ready. If it then fails for some, the error names those that have it.
 func SetNodes(op string, nodes []int, ready, set func(nodeID int) error) error {
 	_, errs := onNodes(nodes, func(id int) (struct{}, error) { return struct{}{}, ready(id) })
 	if err := nodesError(op, nodes, errs); err != nil {

@@ -64,7 +64,7 @@ func (p *Pool) Pin(id string, b Broker) {
 	p.live[id] = entry{broker: b, pinned: true}
 }
 
-// Live gives the broker of a record if it was dialled at this revision or a
+// Live returns the broker of a record if it was dialled at this revision or a
 // newer one, else nil.
 func (p *Pool) Live(id string, rev int64) Broker {
 	p.mu.Lock()
@@ -75,7 +75,7 @@ func (p *Pool) Live(id string, rev int64) Broker {
 	return nil
 }
 
-// Get gives the live broker of a target; it dials at most once per revision.
+// Get returns the live broker of a target; it dials at most once per revision.
 // The broker may not be connected yet. A connection of an older revision is
 // closed in the background; Close waits for that.
 func (p *Pool) Get(t Target) (Broker, error) {
@@ -86,7 +86,7 @@ func (p *Pool) Get(t Target) (Broker, error) {
 	return b, err
 }
 
-// take finds or dials under the lock (dialling does no I/O) and hands out what
+// take finds or dials under the lock (dialling does no I/O) and returns what
 // the new connection replaces.
 func (p *Pool) take(t Target) (b, stale Broker, err error) {
 	p.mu.Lock()

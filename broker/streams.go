@@ -12,7 +12,7 @@ type Streams interface {
 	CreateStream(ctx context.Context, s StreamSpec) error
 	ModifyStream(ctx context.Context, s StreamSpec, replace bool) error
 	DeleteStream(ctx context.Context, streamname string) error
-	// CountStreamMessages tells how much the stream keeps.
+	// CountStreamMessages returns how much the stream stores.
 	CountStreamMessages(ctx context.Context, streamname string) (StreamCount, error)
 	// ClearStreamMessages deletes the messages that came at gte or later and at
 	// lte or earlier, in Unix seconds; nil is open.
@@ -55,7 +55,7 @@ type StreamProgress struct {
 	Reverse     bool    `json:"reverse" doc:"True if the newest message is replayed first." example:"false"`
 }
 
-// StreamStats counts what became of a stream's messages since the service
+// StreamStats counts a stream's messages since the service
 // started or the stream was made. Messages and Bytes are what it keeps now,
 // Evicted what went to keep within max_bytes, Expired what became older than
 // ttl allows.
@@ -111,47 +111,47 @@ type StreamReplay struct {
 // NoStreams is embedded by a broker without streams.
 type NoStreams struct{}
 
-// ListStreams answers Unsupported.
+// ListStreams returns Unsupported.
 func (NoStreams) ListStreams(context.Context, ListOptions[Stream]) (Page[Stream], error) {
 	return Page[Stream]{}, NotSupported("listStreams", CapStreams)
 }
 
-// GetStream answers Unsupported.
+// GetStream returns Unsupported.
 func (NoStreams) GetStream(context.Context, string) (Stream, error) {
 	return Stream{}, NotSupported("getStream", CapStreams)
 }
 
-// CreateStream answers Unsupported.
+// CreateStream returns Unsupported.
 func (NoStreams) CreateStream(context.Context, StreamSpec) error {
 	return NotSupported("createStream", CapStreams)
 }
 
-// ModifyStream answers Unsupported.
+// ModifyStream returns Unsupported.
 func (NoStreams) ModifyStream(context.Context, StreamSpec, bool) error {
 	return NotSupported("modifyStream", CapStreams)
 }
 
-// DeleteStream answers Unsupported.
+// DeleteStream returns Unsupported.
 func (NoStreams) DeleteStream(context.Context, string) error {
 	return NotSupported("deleteStream", CapStreams)
 }
 
-// CountStreamMessages answers Unsupported.
+// CountStreamMessages returns Unsupported.
 func (NoStreams) CountStreamMessages(context.Context, string) (StreamCount, error) {
 	return StreamCount{}, NotSupported("countStreamMessages", CapStreams)
 }
 
-// ClearStreamMessages answers Unsupported.
+// ClearStreamMessages returns Unsupported.
 func (NoStreams) ClearStreamMessages(context.Context, string, *float64, *float64) error {
 	return NotSupported("clearStreamMessages", CapStreams)
 }
 
-// ReplayStream answers Unsupported.
+// ReplayStream returns Unsupported.
 func (NoStreams) ReplayStream(context.Context, StreamReplay) error {
 	return NotSupported("replayStream", CapStreams)
 }
 
-// StopStreamReplay answers Unsupported.
+// StopStreamReplay returns Unsupported.
 func (NoStreams) StopStreamReplay(context.Context, string) error {
 	return NotSupported("stopStreamReplay", CapStreams)
 }

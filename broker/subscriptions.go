@@ -4,7 +4,7 @@ import "context"
 
 // Subscriptions shows who is subscribed to what.
 type Subscriptions interface {
-	// ListSubscriptions gives the subscriptions of all sessions, or of one
+	// ListSubscriptions returns the subscriptions of all sessions, or of one
 	// client where ClientID is set, in order of client ids and then of topics.
 	ListSubscriptions(ctx context.Context, o SubscriptionOptions) (Page[Subscription], error)
 }

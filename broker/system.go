@@ -2,9 +2,9 @@ package broker
 
 import "context"
 
-// System is what a broker tells about itself.
+// System is what a broker reports about itself.
 type System interface {
-	// SysTopics gives the broker's $SYS tree as last seen, and a history of
+	// SysTopics returns the broker's $SYS tree as last seen, and a history of
 	// earlier samples, oldest first.
 	SysTopics(ctx context.Context) (now SysTopics, history []SysTopics, err error)
 	GetLicense(ctx context.Context) (License, error)

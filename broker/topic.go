@@ -8,7 +8,7 @@ import (
 // maxTopic is the length limit of topics and filters in bytes [MQTT-4.7.3-3].
 const maxTopic = 65535
 
-// ValidFilter tells whether s is a topic filter [MQTT-4.7.1]: not empty, UTF-8
+// ValidFilter reports whether s is a topic filter [MQTT-4.7.1]: not empty, UTF-8
 // without NUL, "#" only as the last level, "+" and "#" only as whole levels.
 func ValidFilter(s string) bool {
 	if s == "" || len(s) > maxTopic || !utf8.ValidString(s) || strings.ContainsRune(s, 0) {
@@ -27,7 +27,7 @@ func ValidFilter(s string) bool {
 	return true
 }
 
-// ValidTopic tells whether s can be published to: text of 1 to 65535 bytes
+// ValidTopic reports whether s can be published to: text of 1 to 65535 bytes
 // without wildcards and without U+0000 [MQTT-4.7.1-1, MQTT-4.7.3].
 func ValidTopic(s string) bool {
 	return s != "" && len(s) <= maxTopic && !hasWildcard(s) && strings.IndexByte(s, 0) < 0 && utf8.ValidString(s)
@@ -36,7 +36,7 @@ func ValidTopic(s string) bool {
 // sharePrefix begins the filter of a shared subscription.
 const sharePrefix = "$share/"
 
-// ValidSubscription tells whether s can be subscribed to: a topic filter, and
+// ValidSubscription reports whether s can be subscribed to: a topic filter, and
 // one that names its group and its filter where it begins with $share/
 // [MQTT-4.8.2-1, MQTT-4.8.2-2].
 func ValidSubscription(s string) bool {

@@ -7,7 +7,7 @@ import "context"
 // every node, in the order of their numbers. Any other broker has one entry, and
 // NotFound for any nodeID but 0.
 type Topics interface {
-	// HPNodes gives the numbers, in ascending order, of the nodes of the HP cluster
+	// HPNodes returns the numbers, in ascending order, of the nodes of the HP cluster
 	// that the broker is in; none where it is in none.
 	HPNodes(ctx context.Context) ([]int, error)
 	ListTopics(ctx context.Context, nodeID, offset, count int) ([]TopicTree, error)

@@ -16,7 +16,7 @@ type DefaultACLRecord struct {
 	ACLs [][]broker.DefaultACL `json:"acls" doc:"One list, which holds the four default entries." example:"[[{\"acltype\":\"publishClientSend\",\"allow\":false},{\"acltype\":\"publishClientReceive\",\"allow\":true},{\"acltype\":\"subscribe\",\"allow\":false},{\"acltype\":\"unsubscribe\",\"allow\":true}]]"`
 }
 
-// GetDefaultACLAccess gives the access where no rule matches.
+// GetDefaultACLAccess returns the access where no rule matches.
 func (a *API) GetDefaultACLAccess(ctx context.Context, r *GetDefaultACLAccessRequest) (DefaultACLRecord, error) {
 	b, err := a.live(&r.BrokerPath)
 	if err != nil {
@@ -88,7 +88,7 @@ func (a *API) ImportAccess(ctx context.Context, r *ImportAccessRequest) (broker.
 // ExportAccessRequest names a broker.
 type ExportAccessRequest struct{ BrokerPath }
 
-// ExportAccess gives the access-control configuration, password hashes
+// ExportAccess returns the access-control configuration, password hashes
 // included, as a document that Mosquitto reads.
 func (a *API) ExportAccess(ctx context.Context, r *ExportAccessRequest) (Raw, error) {
 	b, err := a.live(&r.BrokerPath)

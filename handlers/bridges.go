@@ -27,7 +27,7 @@ func (p *BridgePath) Locate(ctx context.Context, a *API) error {
 	return ifNotFound(err)
 }
 
-// ifNotFound returns the error of a broker where it says that something does not
+// ifNotFound returns the error of a broker if it is that something does not
 // exist, otherwise nil.
 func ifNotFound(err error) error {
 	if err != nil && broker.KindOf(err) == broker.NotFound {
@@ -52,7 +52,7 @@ func (a *API) ListBridges(ctx context.Context, r *ListBridgesRequest) (List[brok
 // GetBridgeConfigRequest names a bridge.
 type GetBridgeConfigRequest struct{ BridgePath }
 
-// GetBridgeConfig gives a bridge's configuration, its secrets masked.
+// GetBridgeConfig returns a bridge's configuration, its secrets masked.
 func (a *API) GetBridgeConfig(ctx context.Context, r *GetBridgeConfigRequest) (json.RawMessage, error) {
 	b, err := a.live(&r.BrokerPath)
 	if err != nil {
@@ -79,7 +79,7 @@ func (a *API) SetBridgeConfig(ctx context.Context, r *SetBridgeConfigRequest) er
 // GetBridgeStatusRequest names a bridge.
 type GetBridgeStatusRequest struct{ BridgePath }
 
-// GetBridgeStatus gives the state of a bridge's connections.
+// GetBridgeStatus returns the state of a bridge's connections.
 func (a *API) GetBridgeStatus(ctx context.Context, r *GetBridgeStatusRequest) (List[broker.BridgeStatus], error) {
 	b, err := a.live(&r.BrokerPath)
 	if err != nil {
@@ -92,7 +92,7 @@ func (a *API) GetBridgeStatus(ctx context.Context, r *GetBridgeStatusRequest) (L
 // GetBridgeSchemaRequest names a bridge.
 type GetBridgeSchemaRequest struct{ BridgePath }
 
-// GetBridgeSchema gives the JSON Schema of a bridge's configuration.
+// GetBridgeSchema returns the JSON Schema of a bridge's configuration.
 func (a *API) GetBridgeSchema(ctx context.Context, r *GetBridgeSchemaRequest) (json.RawMessage, error) {
 	b, err := a.live(&r.BrokerPath)
 	if err != nil {
@@ -173,7 +173,7 @@ func withoutAnswers(letters iter.Seq2[broker.DeadLetter, error]) iter.Seq2[broke
 	}
 }
 
-// DeadLetterCount tells how many dead letters it was about.
+// DeadLetterCount is the number of dead letters concerned.
 type DeadLetterCount struct {
 	Count int `json:"count" doc:"Number of dead letters concerned." example:"2"`
 }

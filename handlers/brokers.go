@@ -31,7 +31,7 @@ type BrokerRecord struct {
 	Capabilities   []broker.Capability `json:"capabilities" doc:"Features of the broker, as far as known now." example:"dynamic-security|inspect|streams|topic-tree|ttl|listeners|bridges"`
 }
 
-// BrokerState tells whether a broker is reached, since when (epoch
+// BrokerState reports whether a broker is reached, since when (epoch
 // milliseconds) and, if not, why; and what it does not offer, once it was reached.
 type BrokerState struct {
 	Connected bool             `json:"connected" doc:"True if the broker is connected." example:"true"`
@@ -72,9 +72,9 @@ func orNull(s string) *string {
 	return &s
 }
 
-// modeOf gives the mode of the cluster that a broker is a node of: as the broker in
+// modeOf returns the mode of the cluster that a broker is a node of: as the broker in
 // this process knows it, as the project knows it or, for a cluster that was made
-// elsewhere, as was said with the connection; "" for none.
+// elsewhere, as stored with the connection; "" for none.
 func (a *API) modeOf(row db.Broker) string {
 	if mode := a.nodeOf(row); mode != "" {
 		return mode
@@ -82,7 +82,7 @@ func (a *API) modeOf(row db.Broker) string {
 	return row.ClusterMode
 }
 
-// nodeOf is modeOf for what is known and not just said.
+// nodeOf is modeOf without the mode that was stored with the connection.
 func (a *API) nodeOf(row db.Broker) string {
 	if row.ID == a.Embedded {
 		b, ok := a.Brokers.Live(row.ID, row.Rev).(interface{ ClusterMode() (string, bool) })
@@ -115,7 +115,7 @@ func (a *API) ListBrokers(ctx context.Context, r *ListBrokersRequest) (List[Brok
 	return listOf(records), nil
 }
 
-// visibleBrokers gives the brokers of a project without those that a
+// visibleBrokers returns the brokers of a project without those that a
 // restricted token may not use.
 func (a *API) visibleBrokers(ctx context.Context, projectID string) ([]db.Broker, error) {
 	rows, err := a.DB.ListBrokers(ctx, projectID)
@@ -176,7 +176,7 @@ func (a *API) CreateBroker(ctx context.Context, r *CreateBrokerRequest) (Identif
 // GetBrokerRequest names a broker.
 type GetBrokerRequest struct{ BrokerPath }
 
-// GetBroker gives a broker's record.
+// GetBroker returns a broker's record.
 func (a *API) GetBroker(_ context.Context, r *GetBrokerRequest) (BrokerRecord, error) {
 	return a.record(r.row)
 }
@@ -191,7 +191,7 @@ type UpdateBrokerRequest struct {
 	}
 }
 
-// UpdateBroker changes what is given of a connection and connects anew; null
+// UpdateBroker changes what is given of a connection and connects again; null
 // clears. A stored secret is not sent to a changed address.
 func (a *API) UpdateBroker(ctx context.Context, r *UpdateBrokerRequest) error {
 	if r.BrokerID == a.Embedded {

@@ -35,7 +35,7 @@ func (a *API) ListClusters(ctx context.Context, r *ListClustersRequest) (List[br
 // GetClusterRequest names a cluster.
 type GetClusterRequest struct{ ClusterPath }
 
-// GetCluster gives a cluster with its nodes.
+// GetCluster returns a cluster with its nodes.
 func (a *API) GetCluster(ctx context.Context, r *GetClusterRequest) (broker.Cluster, error) {
 	return a.Clusters.GetCluster(ctx, r.ProjectID, r.ClusterID)
 }
@@ -63,7 +63,7 @@ func (n BrokerNode) ref() broker.ClusterNodeRef {
 	return broker.ClusterNodeRef{BrokerID: n.BrokerID, NodeID: n.NodeID, Name: n.Name, Address: n.Address, Port: n.Port}
 }
 
-// connection gives how the node's broker is reached, as a connection that is not
+// connection returns how the node's broker is reached, as a connection that is not
 // stored.
 func (n BrokerNode) connection() NewConnectionBody {
 	c := NewConnectionBody{Name: n.Name, URL: n.URL}
@@ -77,7 +77,7 @@ func (n BrokerNode) connection() NewConnectionBody {
 // given makes a member that is there unless it is empty.
 func given[T ~string](v T) Opt[T] { return Opt[T]{Value: v, Set: v != ""} }
 
-// nodeTarget checks how a node's broker is reached, and gives the target, with
+// nodeTarget checks how a node's broker is reached, and returns the target, with
 // an id that nothing else has. The error names fields by the prefix.
 func (a *API) nodeTarget(projectID, prefix string, c NewConnectionBody) (broker.Target, error) {
 	bad := c.check(a.CertDir)
@@ -148,8 +148,8 @@ func (r *CreateClusterRequest) Validate() []FieldError {
 	return bad
 }
 
-// ClusterConnection is how a new cluster is reached, by its first node, and what is to
-// be said of it.
+// ClusterConnection is how a new cluster is reached, by its first node, and a warning
+// about it.
 type ClusterConnection struct {
 	broker.ClusterConnection
 	Info string `json:"info,omitempty" doc:"A warning; absent if there is none." example:"-"`
@@ -206,7 +206,7 @@ type DeleteClusterRequest struct {
 	Purge       bool   `query:"purge" default:"false" doc:"True deletes the record of the cluster even if it could not be dissolved; its nodes then stay together."`
 }
 
-// Deleted tells that something was deleted.
+// Deleted reports that something was deleted.
 type Deleted struct {
 	Deleted bool `json:"deleted" doc:"True: the object was deleted." example:"true"`
 }
@@ -288,7 +288,7 @@ func (n NodeReference) ref() broker.ClusterNodeRef {
 	return broker.ClusterNodeRef{BrokerID: n.BrokerID, NodeID: n.NodeID, Name: n.Name, Address: n.Address, Port: n.Port}
 }
 
-// connection gives how the node's broker is reached, if it is said.
+// connection returns how the node's broker is reached, if the request has it.
 func (n NodeReference) connection() NewConnectionBody {
 	c := NewConnectionBody{Name: n.Name, URL: n.URL}
 	c.Username, c.ClientCertFile = given(n.Username), given(n.ClientCertFile)
@@ -354,7 +354,7 @@ func (a *API) LeaveCluster(ctx context.Context, r *LeaveClusterRequest) error {
 // GetRaftStatusRequest names a project.
 type GetRaftStatusRequest struct{ ProjectPath }
 
-// GetRaftStatus gives the state of consensus of each cluster of a project.
+// GetRaftStatus returns the state of consensus of each cluster of a project.
 func (a *API) GetRaftStatus(ctx context.Context, r *GetRaftStatusRequest) ([]ClusterOutcome, error) {
 	results, err := a.Clusters.GetRaftStatus(ctx, r.ProjectID)
 	return outcomes(results, false), err

@@ -11,7 +11,7 @@ import (
 	"signalbox/db"
 )
 
-// ClusterRows gives what [clusters.New] needs: the stored clusters, and the
+// ClusterRows returns what [clusters.New] needs: the stored clusters, and the
 // brokers that are their nodes.
 func (a *API) ClusterRows() clusters.Rows { return clusterRows{a} }
 
@@ -145,7 +145,7 @@ func (r clusterRows) Resolve(ctx context.Context, projectID string, ref broker.C
 	return n, nil
 }
 
-// Reach gives the live broker of a node.
+// Reach returns the live broker of a node.
 func (r clusterRows) Reach(ctx context.Context, projectID string, n clusters.Node) (clusters.Asker, error) {
 	b, err := r.nodeBroker(ctx, projectID, n)
 	if err != nil {

@@ -195,7 +195,7 @@ func (a *API) merge(row *db.Broker, b ConnectionBody) error {
 
 // movedSecrets names the stored secrets that a change would have sent to another
 // address, or under other TLS checks than those they were given for, unless the
-// change gives or clears them: who may change a connection must not learn its
+// change sets or clears them: who may change a connection must not learn its
 // password that way.
 func movedSecrets(before, after db.Broker, b ConnectionBody) []FieldError {
 	why := movedBy(before, after)
@@ -263,7 +263,7 @@ func (a *API) checkPair(row db.Broker) error {
 	}
 }
 
-// target gives what is needed to connect. What stands in the record wins over
+// target returns what is needed to connect. What stands in the record wins over
 // what stands in a file.
 func (a *API) target(row db.Broker) (broker.Target, error) {
 	secrets, err := a.unseal(row)
@@ -288,7 +288,7 @@ func (a *API) target(row db.Broker) (broker.Target, error) {
 	return t, nil
 }
 
-// connect gives the live broker of a record; it may not be connected yet.
+// connect returns the live broker of a record; it may not be connected yet.
 func (a *API) connect(row db.Broker) (broker.Broker, error) {
 	if isOnPremise(row) && row.ID != a.Embedded {
 		return nil, &broker.Error{Kind: broker.Unavailable, Op: "connect",
@@ -324,8 +324,8 @@ func (a *API) ConnectAll(ctx context.Context) error {
 // dropTime is how long the end of a connection and of what is its own may take.
 const dropTime = 30 * time.Second
 
-// drop ends the connection of a record that is gone, and deletes the streams and
-// bridges that were made for it. As nobody could ask for that again, it is done
+// drop ends the connection of a deleted record, and deletes the streams and
+// bridges that were made for it. As no caller could request that again, it is done
 // also where the caller does not wait.
 func (a *API) drop(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTime)

@@ -39,10 +39,10 @@ type Error struct {
 	Cause      error
 }
 
-// Error gives the code and the sentence.
+// Error returns the code and the sentence.
 func (e *Error) Error() string { return e.Code + ": " + e.Message }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
 // ErrorObject is the body of every error answer.
@@ -53,13 +53,13 @@ type ErrorObject struct {
 	Info    map[string]any `json:"info,omitempty" doc:"Details that depend on the code: errors (invalid fields, each with field and message), feature or requestId. Absent if there are none." example:"-"`
 }
 
-// Object gives the body that tells the caller.
+// Object returns the body of the response.
 func (e *Error) Object() *ErrorObject {
 	return &ErrorObject{Message: e.Message, Code: e.Code, Status: e.Status, Info: e.Info}
 }
 
 // FieldError names a field of the request, as in "body.roles[0].rolename" or
-// "query.count", and says what is wrong with it.
+// "query.count", and what is wrong with it.
 type FieldError struct {
 	Field   string `json:"field"`
 	Message string `json:"message"`
@@ -118,8 +118,8 @@ func ErrorFor(err error) *Error {
 		Message: "the service failed; quote info.requestId to whoever runs it, the log holds the cause"}
 }
 
-// ownErrors says what the failures of db and auth mean to a caller, unless the
-// operation has said it better.
+// ownErrors are the responses to failures of db and auth, unless the operation has
+// a more precise one.
 var ownErrors = []struct {
 	sentinel error
 	status   int
@@ -135,7 +135,7 @@ var ownErrors = []struct {
 	{db.ErrLastRoot, 400, CodeLastAdmin, "the last administrator can be neither deleted nor demoted; appoint another one first"},
 }
 
-// brokerError says what a broker's failure means to a caller.
+// brokerError returns the response to a broker's failure.
 func brokerError(e *broker.Error, err error) *Error {
 	out := &Error{Message: e.Msg, Cause: err}
 	switch e.Kind {

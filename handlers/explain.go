@@ -16,7 +16,7 @@ type CheckAccessRequest struct {
 	Topic    string `query:"topic" required:"true" minlen:"1" doc:"Topic, or for subscribe and unsubscribe a topic filter."`
 }
 
-// CheckAccess tells whether a client may do something, and which ACL, role and
+// CheckAccess reports whether a client may do something, and which ACL, role and
 // group, or what else, decides it.
 func (a *API) CheckAccess(ctx context.Context, r *CheckAccessRequest) (broker.Verdict, error) {
 	b, err := a.live(&r.BrokerPath)
@@ -60,7 +60,7 @@ func (a *API) ListBans(ctx context.Context, r *ListBansRequest) (List[broker.Ban
 	return List[broker.Ban]{page: page}, err
 }
 
-// notAnAddress says what is wrong with the value of a ban.
+// notAnAddress is what is wrong with the value of a ban.
 const notAnAddress = "must be an IP address, or a range of them as 10.0.0.0/8"
 
 // AddBanRequest asks for a ban.

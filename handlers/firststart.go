@@ -19,7 +19,7 @@ type Admin struct {
 	Password broker.Secret `mapstructure:"password"`
 }
 
-// DefaultAdmin gives the values of an empty configuration.
+// DefaultAdmin returns the values of an empty configuration.
 func DefaultAdmin() Admin { return Admin{Email: "admin@localhost"} }
 
 // Validate names the keys whose values cannot be used.
@@ -101,9 +101,9 @@ func (a *API) embeddedRow(ctx context.Context, url string) (db.Broker, error) {
 	return row, a.DB.CreateBroker(ctx, row)
 }
 
-// embeddedHome gives the project for the embedded broker: an administrator's
-// project of the default name, made anew where it was deleted. A project that
-// somebody else gave this name does not count.
+// embeddedHome returns the project for the embedded broker: an administrator's
+// project of the default name, created again where it was deleted. A project that
+// another user gave this name does not count.
 func (a *API) embeddedHome(ctx context.Context) (projectID string, err error) {
 	_, roots, err := a.DB.ListRoots(ctx, 0, math.MaxInt32)
 	if err != nil {

@@ -12,7 +12,7 @@
 // format, required, nullable, alone and default are enforced and documented; doc is
 // a sentence for the document. A request that has Resolve finds what its path
 // names before query and body are looked at; one that has Locate does so where these
-// are invalid; one that has Validate adds what tags cannot say. A result may be a [List], a [Raw] document, or carry a
+// are invalid; one that has Validate adds what tags cannot state. A result may be a [List], a [Raw] document, or carry a
 // session cookie; a type with OneOf is documented as a choice.
 package handlers
 
@@ -76,7 +76,7 @@ func (o *Opt[T]) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, &o.Value)
 }
 
-// Ptr gives the value, or nil where the member is absent or null.
+// Ptr returns the value, or nil where the member is absent or null.
 func (o Opt[T]) Ptr() *T {
 	if !o.Set || o.Null {
 		return nil
@@ -109,10 +109,10 @@ type List[T any] struct {
 	names func(T) string
 }
 
-// TotalCount gives the number of entries before offset and count.
+// TotalCount returns the number of entries before offset and count.
 func (l List[T]) TotalCount() int { return l.page.Total }
 
-// Each hands over the entries, or their names.
+// Each yields the entries, or their names.
 func (l List[T]) Each(yield func(any) error) error {
 	if l.page.Items == nil {
 		return nil
@@ -132,10 +132,10 @@ func (l List[T]) Each(yield func(any) error) error {
 	return nil
 }
 
-// Item gives an entry, for its schema.
+// Item returns an entry, for its schema.
 func (List[T]) Item() any { var zero T; return zero }
 
-// HasNames tells for the schema whether entries may be names.
+// HasNames reports, for the schema, whether entries may be names.
 func (List[T]) HasNames() bool {
 	switch any(*new(T)).(type) {
 	case broker.Client, broker.Group, broker.Role, broker.Stream:
@@ -185,7 +185,7 @@ func (p *BrokerPath) Resolve(ctx context.Context, a *API) error {
 	return nil
 }
 
-// live gives the broker that the path names. It may not be connected yet.
+// live returns the broker that the path names. It may not be connected yet.
 func (a *API) live(p *BrokerPath) (broker.Broker, error) {
 	return a.connect(p.row)
 }

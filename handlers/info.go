@@ -7,7 +7,7 @@ import (
 	"signalbox/broker"
 )
 
-// BrokerInfo is what a broker tells about itself.
+// BrokerInfo is what a broker reports about itself.
 type BrokerInfo struct {
 	ID               string             `json:"id" doc:"Id of the broker connection." example:"0190f3c2-7a1e-7c3b-9a55-3f8e1d2c4b6a"`
 	URL              string             `json:"url" doc:"URL with which the service connects." example:"mqtts://broker.example:8883"`
@@ -25,8 +25,8 @@ type GetBrokerInfoRequest struct{ BrokerPath }
 // firstConnect is how long the info waits for a connection that is under way.
 const firstConnect = 5 * time.Second
 
-// GetBrokerInfo connects to the broker, if it is not connected yet, and gives
-// what it tells. A broker that cannot be reached is isConnected false.
+// GetBrokerInfo connects to the broker, if it is not connected yet, and returns
+// what it reports. A broker that cannot be reached is isConnected false.
 func (a *API) GetBrokerInfo(ctx context.Context, r *GetBrokerInfoRequest) (BrokerInfo, error) {
 	info := BrokerInfo{ID: r.row.ID, URL: r.row.URL, Name: r.row.Name, ProjectID: r.row.ProjectID,
 		SysTopics: broker.SysTopics{Topics: map[string]string{}}, SysTopicsHistory: []broker.SysTopics{},
@@ -38,7 +38,7 @@ func (a *API) GetBrokerInfo(ctx context.Context, r *GetBrokerInfoRequest) (Broke
 	if s := b.Status(); !s.Connected && s.Error == "" {
 		waiting, cancel := context.WithTimeout(ctx, firstConnect)
 		defer cancel()
-		_ = b.Ready(waiting) // the status below tells the outcome
+		_ = b.Ready(waiting) // the status below has the outcome
 	}
 	if info.IsConnected = b.Status().Connected; !info.IsConnected {
 		return info, nil
@@ -74,7 +74,7 @@ func openLicense(capabilities []broker.Capability) broker.License {
 // GetLicenseRequest names a broker.
 type GetLicenseRequest struct{ BrokerPath }
 
-// GetLicense gives a broker's licence.
+// GetLicense returns a broker's licence.
 func (a *API) GetLicense(ctx context.Context, r *GetLicenseRequest) (broker.License, error) {
 	b, err := a.live(&r.BrokerPath)
 	if err != nil {

@@ -29,7 +29,7 @@ type InspectClientRequest struct {
 	ClientID string `query:"clientid" required:"true" minlen:"1" doc:"MQTT client id."`
 }
 
-// InspectClient gives the detail of one client's session.
+// InspectClient returns the detail of one client's session.
 func (a *API) InspectClient(ctx context.Context, r *InspectClientRequest) (broker.ConnectedClientDetail, error) {
 	b, err := a.live(&r.BrokerPath)
 	if err != nil {
@@ -68,8 +68,7 @@ func (a *API) ForgetClient(ctx context.Context, r *ForgetClientRequest) error {
 	return b.ForgetClient(ctx, r.ClientID)
 }
 
-// notASubscription says what is wrong with a filter that nobody can subscribe
-// to.
+// notASubscription is what is wrong with a filter that cannot be subscribed to.
 const notASubscription = "is not a topic filter: # may only be the last level, + and # must fill a level, and $share/ needs a name and a filter"
 
 // SubscribeClientRequest asks for a subscription in a client's place.

@@ -14,7 +14,7 @@ const (
 	notAFilter = "is not a topic filter: # may only be the last level, and + and # must fill a level"
 )
 
-// isFilter tells whether retained messages can be asked for by the filter:
+// isFilter reports whether retained messages can be asked for by the filter:
 // those of a shared subscription bring none [MQTT-4.8.2].
 func isFilter(s string) bool {
 	return broker.ValidFilter(s) && !strings.HasPrefix(s, "$share/")
@@ -77,7 +77,7 @@ func (r *DeleteRetainedRequest) Validate() []FieldError {
 	return nil
 }
 
-// DeletedCount tells how many were deleted.
+// DeletedCount is the number of deleted messages.
 type DeletedCount struct {
 	Deleted int `json:"deleted" doc:"Number of messages that were deleted." example:"3"`
 }

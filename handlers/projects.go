@@ -67,7 +67,7 @@ func (a *API) CreateProject(ctx context.Context, r *CreateProjectRequest) (Proje
 // GetProjectRequest names a project.
 type GetProjectRequest struct{ ProjectPath }
 
-// GetProject gives a project.
+// GetProject returns a project.
 func (a *API) GetProject(ctx context.Context, r *GetProjectRequest) (ProjectRecord, error) {
 	p, err := a.DB.GetProject(ctx, r.ProjectID)
 	if err != nil {
@@ -176,7 +176,7 @@ type MemberPath struct {
 	UserPath
 }
 
-// PutMemberRequest gives a user a role in a project.
+// PutMemberRequest holds the role of a user in a project.
 type PutMemberRequest struct {
 	MemberPath
 	Body struct {

@@ -107,7 +107,7 @@ type ModifyRoleRequest struct {
 func (r *ModifyRoleRequest) Validate() []FieldError { return r.Body.validate() }
 
 // ModifyRole changes what is given of a role; acls given replace all rules,
-// and whoever has the role is cut off.
+// and clients that have the role are disconnected.
 func (a *API) ModifyRole(ctx context.Context, r *ModifyRoleRequest) error {
 	b, err := a.live(&r.BrokerPath)
 	if err != nil {
@@ -122,7 +122,7 @@ type DeleteRoleRequest struct {
 	RoleName string `query:"rolename" required:"true" minlen:"1" doc:"Name of the role."`
 }
 
-// DeleteRole deletes a role and takes it from whoever has it.
+// DeleteRole deletes a role and removes it from clients and groups.
 func (a *API) DeleteRole(ctx context.Context, r *DeleteRoleRequest) error {
 	b, err := a.live(&r.BrokerPath)
 	if err != nil {

@@ -32,7 +32,7 @@ type LoginUser struct {
 	Root  bool   `json:"root" doc:"True if the user is a platform administrator." example:"false"`
 }
 
-// SessionCookie gives the cookie for the console.
+// SessionCookie returns the cookie for the console.
 func (r LoginRecord) SessionCookie() (value string, expires time.Time) { return r.Token, r.ExpiresAt }
 
 // Login begins a session.
@@ -81,7 +81,7 @@ type MeProject struct {
 	Role string `json:"role" doc:"Role in the project: viewer, editor or admin." example:"editor"`
 }
 
-// Me tells who is calling and what roles they have.
+// Me returns the caller and its roles.
 func (a *API) Me(ctx context.Context, _ *MeRequest) (MeRecord, error) {
 	p := auth.From(ctx)
 	projects, err := a.projectsOf(ctx, p)

@@ -80,7 +80,7 @@ type ProjectService struct{ variant any }
 // MarshalJSON writes the variant.
 func (s ProjectService) MarshalJSON() ([]byte, error) { return json.Marshal(s.variant) }
 
-// OneOf gives the variants for the document.
+// OneOf returns the variants for the document.
 func (ProjectService) OneOf() []any {
 	return []any{SelfHostedService{}, OnPremiseService{}, CloudService{}}
 }
@@ -113,7 +113,7 @@ func onPremiseRow(projectID, url string, now time.Time) (db.Broker, error) {
 		VerifyCACert: true, MetricsEnabled: true, TopicTree: true, Details: details, CreatedAt: now, UpdatedAt: now}, err
 }
 
-// isOnPremise tells whether a record is that of a broker in this process.
+// isOnPremise reports whether a record is that of a broker in this process.
 func isOnPremise(row db.Broker) bool { return row.Type == typeOnPremise }
 
 func (a *API) projectService(row db.Broker) (ProjectService, error) {
@@ -157,7 +157,7 @@ type ProjectOwnerIdent struct {
 	OrganizationID string   `json:"organizationId,omitempty" doc:"Id of the organization that owns the project; absent if a user does." example:"-"`
 }
 
-// GetProjectSettings gives a project with its brokers.
+// GetProjectSettings returns a project with its brokers.
 func (a *API) GetProjectSettings(ctx context.Context, r *GetProjectSettingsRequest) (ProjectSettings, error) {
 	p, err := a.DB.GetProject(ctx, r.ProjectID)
 	if err != nil {

@@ -34,7 +34,7 @@ type StreamPath struct {
 // GetStreamRequest names a stream.
 type GetStreamRequest struct{ StreamPath }
 
-// GetStream gives a stream's record.
+// GetStream returns a stream's record.
 func (a *API) GetStream(ctx context.Context, r *GetStreamRequest) (broker.Stream, error) {
 	b, err := a.live(&r.BrokerPath)
 	if err != nil {
@@ -77,7 +77,7 @@ func (b StreamBody) contradictions() []FieldError {
 		contradiction("targettopic", b.TargetTopicLower, "targetTopic", b.TargetTopic)...)
 }
 
-// spelt gives an error that names the topics as the caller spelt them; one
+// spelt returns an error that names the topics as the caller spelt them; one
 // that was not given is named as the specification of the operation has it.
 func (b StreamBody) spelt(err error, source, target string) error {
 	return renamed(err, map[string]string{
@@ -112,7 +112,7 @@ func spelling(lowerName string, lower *string, upperName string, upper *string, 
 	return otherwise
 }
 
-// renamed gives a broker's error with other names for the fields it names.
+// renamed returns a broker's error with other names for the fields it names.
 func renamed(err error, names map[string]string) error {
 	e, ok := errors.AsType[*broker.Error](err)
 	if !ok || len(e.Fields) == 0 {

@@ -13,7 +13,7 @@ import (
 // CountStreamMessagesRequest names a stream.
 type CountStreamMessagesRequest struct{ StreamPath }
 
-// CountStreamMessages tells how many messages a stream keeps.
+// CountStreamMessages returns the number of messages that a stream stores.
 func (a *API) CountStreamMessages(ctx context.Context, r *CountStreamMessagesRequest) (broker.StreamCount, error) {
 	b, err := a.live(&r.BrokerPath)
 	if err != nil {
@@ -102,7 +102,7 @@ func (u *UnixSeconds) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// OneOf gives the shapes for the document.
+// OneOf returns the shapes for the document.
 func (UnixSeconds) OneOf() []any { return []any{"", 0.0} }
 
 // ReplaySpeed is the pace of a replay, as a number or one of two words.
@@ -127,16 +127,16 @@ func (s *ReplaySpeed) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// OneOf gives the shapes for the document.
+// OneOf returns the shapes for the document.
 func (ReplaySpeed) OneOf() []any { return []any{0.0, ""} }
 
-// FieldTypeError tells the binder what a member should have been.
+// FieldTypeError is the type that a member should have had, for the binder.
 type FieldTypeError struct{ Want string }
 
-// Error says what was wanted.
+// Error returns what was wanted.
 func (e *FieldTypeError) Error() string { return "must be " + e.Want }
 
-// textOrNumber gives what a JSON string holds, or a JSON number as it is
+// textOrNumber returns what a JSON string holds, or a JSON number as it is
 // written; "" for null.
 func textOrNumber(b []byte) (text string, ok bool) {
 	if len(b) > 0 && b[0] != '"' && b[0] != 'n' {
@@ -173,7 +173,7 @@ func (r *ReplayStreamRequest) topicName() string {
 	return spelling("replaytopic", r.Body.ReplayTopicLower, "replayTopic", r.Body.ReplayTopic, "replayTopic")
 }
 
-// replay gives what is asked for.
+// replay returns what is asked for.
 func (r *ReplayStreamRequest) replay() broker.StreamReplay {
 	replay := broker.StreamReplay{
 		StreamName: r.Body.StreamName, ReplayTopic: *either(r.Body.ReplayTopic, r.Body.ReplayTopicLower),

@@ -50,7 +50,7 @@ func tokenRecord(t db.Token) TokenRecord {
 		OwnerID: t.OwnerID, ParentID: orNull(t.ParentID), EffectiveRoleID: auth.TokenRole(t).String()}
 }
 
-// epoch gives epoch milliseconds, 0 for the zero time.
+// epoch returns epoch milliseconds, 0 for the zero time.
 func epoch(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -143,7 +143,7 @@ func outlives(end, other time.Time) bool {
 	return !other.IsZero() && (end.IsZero() || end.After(other))
 }
 
-// checkToken looks at what only the clock and the database can tell.
+// checkToken validates what depends on the clock and the database.
 func (a *API) checkToken(ctx context.Context, r *CreateTokenRequest, now time.Time) error {
 	var bad []FieldError
 	if !r.validUntil.IsZero() && !r.validUntil.After(now) {
@@ -202,8 +202,8 @@ func (a *API) DeleteToken(ctx context.Context, r *DeleteTokenRequest) (RevokedTo
 // TakeTokenRequest names a token.
 type TakeTokenRequest struct{ TokenPath }
 
-// TakeToken makes the caller the owner of a token and of those that it made. Nobody
-// can hand a token to somebody else: it would outlive who made it unnoticed.
+// TakeToken makes the caller the owner of a token and of those that it made. A token
+// cannot be transferred to another user: it would outlive its creator unnoticed.
 func (a *API) TakeToken(ctx context.Context, r *TakeTokenRequest) error {
 	return noToken(noLongerAdmin(a.DB.SetTokenOwner(ctx, r.ProjectID, r.TokenID, auth.From(ctx).ID)))
 }

@@ -14,7 +14,7 @@ type NodePath struct {
 	NodeID int `query:"nodeid" default:"0" min:"0" doc:"Number of a node of an HP cluster; 0 or absent means every node. It must be absent for any other broker."`
 }
 
-// topicsOf gives the broker whose topics are asked for. That a node is named is
+// topicsOf returns the broker whose topics are asked for. That a node is named is
 // refused where there are none; a broker may be in a cluster that the project does
 // not know.
 func (a *API) topicsOf(ctx context.Context, p *NodePath) (broker.Broker, error) {
@@ -29,7 +29,7 @@ func (a *API) topicsOf(ctx context.Context, p *NodePath) (broker.Broker, error) 
 	return b, err
 }
 
-// everyNode tells whether the answer is one per node.
+// everyNode reports whether the answer is one per node.
 func (a *API) everyNode(p *NodePath) bool { return p.NodeID == 0 && a.modeOf(p.row) == broker.SyncHP }
 
 // ListTopicsRequest asks for the topic tree.
@@ -52,10 +52,10 @@ func (t TopicTrees) MarshalJSON() ([]byte, error) {
 	return json.Marshal(t.trees)
 }
 
-// OneOf gives the shapes for the document.
+// OneOf returns the shapes for the document.
 func (TopicTrees) OneOf() []any { return []any{broker.TopicTree{}, []broker.TopicTree{}} }
 
-// ListTopics gives the topics in use.
+// ListTopics returns the topics in use.
 func (a *API) ListTopics(ctx context.Context, r *ListTopicsRequest) (TopicTrees, error) {
 	b, err := a.topicsOf(ctx, &r.NodePath)
 	if err != nil {
@@ -75,7 +75,7 @@ type TTLRecord struct {
 	TTLs   []int64 `json:"ttls,omitempty" doc:"As ttl_sec, one for each node of an HP cluster, in the order of their numbers. Absent if ttl_sec is present." example:"-"`
 }
 
-// GetTTL gives the time to live of topics.
+// GetTTL returns the time to live of topics.
 func (a *API) GetTTL(ctx context.Context, r *GetTTLRequest) (TTLRecord, error) {
 	b, err := a.topicsOf(ctx, &r.NodePath)
 	if err != nil {

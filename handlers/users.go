@@ -78,7 +78,7 @@ func (a *API) ListUsers(ctx context.Context, r *ListUsersRequest) (UserList, err
 // GetUserRequest names a user.
 type GetUserRequest struct{ UserPath }
 
-// GetUser gives a user.
+// GetUser returns a user.
 func (a *API) GetUser(_ context.Context, r *GetUserRequest) (UserRecord, error) {
 	return userRecord(r.user), nil
 }
@@ -219,7 +219,7 @@ func (a *API) RemoveAdmin(ctx context.Context, r *RemoveAdminRequest) error {
 	return notFound(err, "there is no user with this email address")
 }
 
-// projectsOf gives the projects that a caller sees, with the role in each.
+// projectsOf returns the projects that a caller sees, with the role in each.
 func (a *API) projectsOf(ctx context.Context, p *auth.Principal) ([]db.ProjectRole, error) {
 	switch {
 	case p.Token != nil:

@@ -16,7 +16,7 @@ import (
 
 // admit decides whether the caller may do what the row does: first who is
 // calling (401), then whether the caller's role allows it (403), a project that
-// is not there being 404. The context it gives carries the principal.
+// is not there being 404. The context that it returns carries the principal.
 func (rt *router) admit(r *http.Request, row *route, params httprouter.Params) (context.Context, error) {
 	ctx := r.Context()
 	if row.Role == auth.Public {
@@ -60,7 +60,7 @@ func (rt *router) identify(r *http.Request) (*auth.Principal, error) {
 	return p, nil
 }
 
-// bearer gives the token of an Authorization header [RFC 6750, 2.1].
+// bearer returns the token of an Authorization header [RFC 6750, 2.1].
 func bearer(header string) (string, bool) {
 	scheme, token, ok := strings.Cut(header, " ")
 	token = strings.TrimSpace(token)
@@ -116,9 +116,9 @@ func allow(ok bool, message string) error {
 	return handlers.Forbidden(message)
 }
 
-// sameOrigin tells whether a browser says that the request comes from a page of
-// this service: at least one of the headers that scripts cannot forge says so,
-// and none says otherwise.
+// sameOrigin reports whether the request comes from a page of this service, by the
+// headers that scripts cannot forge: at least one of them must confirm it, and none
+// may contradict it.
 func sameOrigin(r *http.Request) bool {
 	site, origin := r.Header.Get("Sec-Fetch-Site"), r.Header.Get("Origin")
 	switch {
@@ -140,14 +140,14 @@ func isOwnOrigin(r *http.Request, origin string) bool {
 	return u.Scheme == "https" || u.Scheme == "http" && r.TLS == nil
 }
 
-// refuseCrossSite keeps other sites from logging a browser in as somebody else.
+// refuseCrossSite keeps other sites from logging a browser in as another user.
 // A caller that is no browser sends none of the headers.
 func refuseCrossSite(r *http.Request) error {
 	browser := r.Header.Get("Sec-Fetch-Site") != "" || r.Header.Get("Origin") != ""
 	return allow(!changesState(r.Method) || !browser || sameOrigin(r), "this must come from the console's own origin")
 }
 
-// isScraper tells whether the request carries the configured scrape token.
+// isScraper reports whether the request carries the configured scrape token.
 func (rt *router) isScraper(r *http.Request) bool {
 	token, ok := bearer(r.Header.Get("Authorization"))
 	want := string(rt.cfg.MetricsToken)

@@ -16,7 +16,7 @@ import (
 	"signalbox/handlers"
 )
 
-// plan says how a request becomes a Go value. It is computed when the router is
+// plan is how a request is decoded into a Go value. It is computed when the router is
 // built, so that nothing but the values is looked at while it serves.
 type plan struct {
 	typ   reflect.Type // of the request, a struct
@@ -152,7 +152,7 @@ func (p *plan) bindQuery(bad *problems, req reflect.Value, raw string) {
 	}
 }
 
-// alone gives the parameter beside which the others are passed over, whatever
+// alone returns the parameter beside which the others are passed over, whatever
 // they say; nil where the query has none.
 func (p *plan) alone(values url.Values) *parameter {
 	for i := range p.query {
@@ -178,7 +178,7 @@ func (p *parameter) bind(given []string, v reflect.Value) string {
 	return ""
 }
 
-// set sets v from text and gives what is wrong with it, or "".
+// set sets v from text and returns what is wrong with it, or "".
 func (p *parameter) set(value string, v reflect.Value) string {
 	if p.shape.opt {
 		v.Field(1).SetBool(true)

@@ -59,7 +59,7 @@ func (c *certificates) config() *tls.Config {
 	}
 }
 
-// get gives the certificate as the files have it. While they cannot be read, as
+// get returns the certificate as the files have it. While they cannot be read, as
 // in the middle of a renewal, the last one stays.
 func (c *certificates) get(now time.Time) *tls.Certificate {
 	c.mu.Lock()

@@ -31,7 +31,7 @@ type TLSConfig struct {
 	KeyFile  string `mapstructure:"key_file"`
 }
 
-// DefaultConfig gives the configuration of an empty file: loopback, no TLS.
+// DefaultConfig returns the configuration of an empty file: loopback, no TLS.
 func DefaultConfig() Config {
 	return Config{
 		Listen:                   "127.0.0.1:8080",

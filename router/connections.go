@@ -210,7 +210,7 @@ func (cs *connections) setWaiting(c *boundedConn, waiting bool) {
 	}
 }
 
-// onState is told by the server what becomes of a connection.
+// onState is called by the server when the state of a connection changes.
 func (cs *connections) onState(conn net.Conn, state http.ConnState) {
 	c, ok := innermost(conn).(*boundedConn)
 	if !ok || state != http.StateActive && state != http.StateIdle && state != http.StateHijacked {

@@ -16,7 +16,7 @@ import (
 const maxFieldErrors = 100
 
 // place is where in the request a value stands; it becomes text only when
-// there is something to say about it.
+// there is a problem to report.
 type place struct {
 	parent *place
 	name   string
@@ -138,7 +138,7 @@ func (s *shape) decodeList(p *problems, at *place, raw json.RawMessage, r *rules
 	p.add(at, r.checkLen(n))
 }
 
-// elemSlice gives the slice type of a list, also where it is inside an Opt.
+// elemSlice returns the slice type of a list, also where it is inside an Opt.
 func (s *shape) elemSlice() reflect.Type { return reflect.SliceOf(s.elem.typ) }
 
 func (s *shape) decodeTable(p *problems, at *place, raw json.RawMessage, v reflect.Value) {
@@ -247,7 +247,7 @@ func (s *shape) setNumber(literal string, r *rules, v reflect.Value) string {
 // exactFloat is the first integer beyond which a float64 skips some.
 const exactFloat = 1 << 53
 
-// setInteger tells whether the number fits the Go type.
+// setInteger reports whether the number fits the Go type.
 func setInteger(literal string, f float64, v reflect.Value) bool {
 	if strings.ContainsAny(literal, ".eE") {
 		if math.Abs(f) > exactFloat {

@@ -112,7 +112,7 @@ func docsAssets() http.Handler {
 	})
 }
 
-// isAsset tells whether the library has the file, as it is or compressed.
+// isAsset reports whether the library has the file, as it is or compressed.
 func isAsset(name string) bool {
 	for _, n := range []string{name, name + ".gz"} {
 		if f, err := fs.Stat(static.FS, n); err == nil && !f.IsDir() {

@@ -51,7 +51,7 @@ type locator interface {
 // validator is a request with rules that tags cannot state.
 type validator interface{ Validate() []handlers.FieldError }
 
-// call binds the request, calls the operation and gives its answer.
+// call binds the request, calls the operation and returns its response.
 func (rt *router) call(ctx context.Context, w http.ResponseWriter, r *http.Request, row *route, params httprouter.Params) (any, error) {
 	v := reflect.New(row.plan.typ)
 	row.plan.bindPath(v.Elem(), params, func() string { return rt.proxies.caller(r) })

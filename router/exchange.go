@@ -22,13 +22,13 @@ type exchange struct {
 
 type exchangeKey struct{}
 
-// exchangeOf gives the exchange that the outermost handler put in.
+// exchangeOf returns the exchange that the outermost handler put in.
 func exchangeOf(ctx context.Context) *exchange {
 	x, _ := ctx.Value(exchangeKey{}).(*exchange)
 	return x
 }
 
-// RequestID gives the id of the request that ctx belongs to, "" outside of one.
+// RequestID returns the id of the request that ctx belongs to, "" outside of one.
 func RequestID(ctx context.Context) string {
 	if x := exchangeOf(ctx); x != nil {
 		return x.id
@@ -39,7 +39,7 @@ func RequestID(ctx context.Context) string {
 // maxRequestID is the length to which a caller's X-Request-Id is taken over.
 const maxRequestID = 64
 
-// requestID gives the caller's X-Request-Id where it is fit for a log, or makes
+// requestID returns the caller's X-Request-Id where it is fit for a log, or makes
 // one.
 func requestID(r *http.Request) string {
 	if id := r.Header.Get("X-Request-Id"); isRequestID(id) {

@@ -9,7 +9,7 @@ import (
 )
 
 // extensions are the operations that the specification needs but does not list,
-// and what the service tells about itself.
+// and those about the service itself.
 func (rt *router) extensions() []*route {
 	h := rt.api
 	rows := slices.Concat(
@@ -177,8 +177,8 @@ func streamExtensions(h *handlers.API) []route {
 	}
 }
 
-// accessExtensions move access control in and out, say what it allows and why,
-// and keep clients out.
+// accessExtensions import and export access control, explain its decisions, and
+// manage bans.
 func accessExtensions(h *handlers.API) []route {
 	return []route{
 		{ID: "importAccess", Method: "POST", Path: brokerPath + "/access/import", Role: auth.Admin, Status: 200,
@@ -210,7 +210,7 @@ func accessExtensions(h *handlers.API) []route {
 	}
 }
 
-// serviceRoutes tell about the service itself.
+// serviceRoutes are about the service itself.
 func (rt *router) serviceRoutes() []route {
 	return []route{
 		{ID: "getHealth", Method: http.MethodGet, Path: "/healthz", Role: auth.Public, Status: 200,

@@ -64,7 +64,7 @@ const (
 )
 
 // parseRefusal reports whether b is a response of net/http's own, and returns its
-// status and what it says is wrong, "" where it does not.
+// status and the problem that it names, "" where it does not.
 func parseRefusal(b []byte) (status int, reason string, ok bool) {
 	if !bytes.HasPrefix(b, []byte(refusalStart)) {
 		return 0, "", false

@@ -50,7 +50,7 @@ func newMetrics(version string, more ...prometheus.Collector) *metrics {
 	return m
 }
 
-// brokerGauge counts the brokers when somebody scrapes.
+// brokerGauge counts the brokers at each scrape.
 type brokerGauge struct {
 	desc *prometheus.Desc
 	api  *handlers.API

@@ -103,9 +103,16 @@ var failures = map[int]struct{ meaning, code, message string }{
 		handlers.CodeBrokerUnavailable, "broker.example:1883 refuses connections"},
 }
 
-const description = "Manages the access control of MQTT brokers. Every failure is answered with the error object; its member " +
-	"`code` is stable. The minimum role of an operation is `x-minimum-role`; operations that the specification does not list " +
-	"carry `x-extension`. HEAD is answered as GET, OPTIONS with the header Allow."
+const description = "Manages MQTT brokers: projects, broker connections, access control, messages, streams, bridges and clusters.\n\n" +
+	"- **Credentials.** `Authorization: Bearer TOKEN`, with the token of a session or of a project. `x-minimum-role` is the minimum role " +
+	"of an operation: public (no credential), signed-in, viewer, editor, admin or root; a higher role includes the lower ones.\n" +
+	"- **Errors.** Every failure has the error object as its body; its member `code` is stable. The checks are made in the order 401, 403, " +
+	"404 for what the path names, 400 for query and body.\n" +
+	"- **Bodies.** JSON, at most 1 MiB unless an operation states more. Unknown members are ignored, so that a record that was read can be sent " +
+	"back, unless a schema allows no others.\n" +
+	"- **Lists.** A JSON array; the header X-Total-Count holds the number of entries before `offset` and `count`.\n" +
+	"- **Times.** RFC 3339 in UTC, or epoch milliseconds where the description says so.\n" +
+	"- **Methods.** HEAD is answered as GET, OPTIONS with the header Allow. Operations beyond the specification carry `x-extension`."
 
 // serveOpenAPI serves the document, which is written once.
 func (rt *router) serveOpenAPI(w http.ResponseWriter, _ *http.Request) {
@@ -189,7 +196,7 @@ func (s *schemas) orGap(where string) func(json.RawMessage, error) json.RawMessa
 	}
 }
 
-// security says which credentials open a row; none where anybody may call.
+// security returns the credentials that a row accepts; none where it needs none.
 func security(row *route) []map[string][]any {
 	if row.Role == auth.Public {
 		return []map[string][]any{}

@@ -23,7 +23,7 @@ type overlay struct {
 	rows    []*route // most literals first
 }
 
-// pick gives the row for a path that fits the pattern, or nil.
+// pick returns the row for a path that fits the pattern, or nil.
 func (o *overlay) pick(path string) *route {
 	for _, row := range o.rows {
 		if row.matches(path) {
@@ -33,7 +33,7 @@ func (o *overlay) pick(path string) *route {
 	return nil
 }
 
-// matches tells whether the row's path, literals and parameters, is this one. A
+// matches reports whether the row's path, literals and parameters, is this one. A
 // parameter is never empty.
 func (row *route) matches(path string) bool {
 	for _, want := range row.segments {
@@ -65,7 +65,7 @@ const innerSlash = "\x00"
 // all others are ids.
 const givenName = ":connectionName"
 
-// keepSlashes gives the request with such slashes kept apart.
+// keepSlashes returns the request with such slashes kept apart.
 func keepSlashes(r *http.Request) *http.Request {
 	escaped := r.URL.EscapedPath()
 	if !strings.Contains(strings.ToLower(escaped), "%2f") {
@@ -144,7 +144,7 @@ func (row *route) literals() int {
 	return n
 }
 
-// sharedPattern gives the row's pattern with a parameter wherever another row
+// sharedPattern returns the row's pattern with a parameter wherever another row
 // of the method has one after the same beginning.
 func sharedPattern(row *route, rows []*route) (string, error) {
 	shared := slices.Clone(row.segments)
@@ -162,7 +162,7 @@ func sharedPattern(row *route, rows []*route) (string, error) {
 	return "/" + strings.Join(shared, "/"), nil
 }
 
-// sameStart tells whether a row can stand behind the shared beginning: a
+// sameStart reports whether a row can stand behind the shared beginning: a
 // parameter there covers a literal.
 func sameStart(shared, segments []string) bool {
 	for i, s := range shared {

@@ -45,13 +45,13 @@ func (ps proxies) trust(a netip.Addr) bool {
 	return false
 }
 
-// peer gives the address at the other end of the connection.
+// peer returns the address at the other end of the connection.
 func peer(r *http.Request) netip.Addr {
 	ap, _ := netip.ParseAddrPort(r.RemoteAddr)
 	return ap.Addr().Unmap().WithZone("")
 }
 
-// address gives the caller's address: the peer's, or where that is a trusted
+// address returns the caller's address: the peer's, or where that is a trusted
 // proxy, the last one in X-Forwarded-For that no trusted proxy has.
 func (ps proxies) address(r *http.Request) netip.Addr {
 	at := peer(r)
@@ -104,7 +104,7 @@ func isDirect(r *http.Request) bool {
 	return strings.EqualFold(host, "localhost")
 }
 
-// secure tells whether the caller came in by TLS.
+// secure reports whether the caller came in by TLS.
 func (ps proxies) secure(r *http.Request) bool {
 	if r.TLS != nil {
 		return true

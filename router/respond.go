@@ -106,7 +106,7 @@ func (rt *router) respondList(w http.ResponseWriter, r *http.Request, status int
 	l.encoder = json.NewEncoder(&l.buf)
 	l.encoder.SetEscapeHTML(false)
 	w.Header().Set("X-Total-Count", strconv.Itoa(list.TotalCount()))
-	if r.Method == http.MethodHead { // nobody would see the entries
+	if r.Method == http.MethodHead { // the response has no body
 		l.sendHeader()
 		return nil
 	}
@@ -156,7 +156,7 @@ func (l *listWriter) sendHeader() {
 	l.w.WriteHeader(l.status)
 }
 
-// fail gives the failure back where it can still be answered.
+// fail returns the failure where a response is still possible.
 func (l *listWriter) fail(r *http.Request, err error, log *slog.Logger) error {
 	if !l.sent {
 		l.w.Header().Del("X-Total-Count")
@@ -185,7 +185,7 @@ func (rt *router) refuse(w http.ResponseWriter, r *http.Request, row *route, err
 }
 
 // failureLevel keeps a broker that is away, and is asked for again and again,
-// from filling the log; its record says why it is away.
+// from filling the log; its record shows why it is unavailable.
 func failureLevel(code string) slog.Level {
 	if code == handlers.CodeBrokerUnavailable || code == handlers.CodeBrokerTimeout {
 		return slog.LevelDebug
@@ -193,7 +193,7 @@ func failureLevel(code string) slog.Level {
 	return slog.LevelError
 }
 
-// cause gives what the log shall name.
+// cause returns what the log shall name.
 func cause(e *handlers.Error) error {
 	if inner := errors.Unwrap(e); inner != nil {
 		return inner

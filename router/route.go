@@ -56,8 +56,8 @@ var (
 	setC = []int{401, 403, 500}
 )
 
-// prepare completes the row and refuses one that says too little, or something
-// that cannot be.
+// prepare completes the row and refuses one that is incomplete or contradicts
+// itself.
 func (row *route) prepare(s shapes) error {
 	if err := row.check(); err != nil {
 		return fmt.Errorf("row %q %s %s: %w", row.ID, row.Method, row.Path, err)
@@ -94,7 +94,7 @@ func (row *route) check() error {
 	return nil
 }
 
-// needsProject tells whether the role can be held in a project only. A viewer
+// needsProject reports whether the role can be held in a project only. A viewer
 // of the list of projects sees the projects that it is a viewer of.
 func (row *route) needsProject() bool { return row.Role == auth.Editor || row.Role == auth.Admin }
 
@@ -119,7 +119,7 @@ func (row *route) checkParameters() error {
 func (row *route) inProject() bool { return strings.Contains(row.Path, "{projectId}") }
 func (row *route) inBroker() bool  { return strings.Contains(row.Path, "{brokerId}") }
 
-// writes tells whether the operation changes state.
+// writes reports whether the operation changes state.
 func (row *route) writes() bool { return changesState(row.Method) }
 
 func changesState(method string) bool {
@@ -133,7 +133,7 @@ func (row *route) maxBody() int64 {
 	return usualBody
 }
 
-// promises gives the statuses of failure that the operation may answer, in
+// promises returns the statuses of failure that the operation may answer, in
 // order: its own, and those that the way to it makes possible.
 func (row *route) promises() []int {
 	all := append([]int{http.StatusInternalServerError}, row.Errors...)
@@ -153,7 +153,7 @@ func (row *route) promises() []int {
 	return slices.Compact(all)
 }
 
-// narrow gives the status with which a failure is answered: its own where the
+// narrow returns the status with which a failure is answered: its own where the
 // row promises it, otherwise the nearest that every operation may answer. The
 // code of the error object is never narrowed.
 func (row *route) narrow(status int) int {

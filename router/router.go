@@ -42,7 +42,7 @@ type router struct {
 }
 
 // build completes the table and hangs it into httprouter. It fails on a row
-// that says too little or contradicts another.
+// that is incomplete or contradicts another.
 func (rt *router) build() error {
 	types := shapes{}
 	for _, row := range rt.rows {
@@ -111,8 +111,8 @@ func logID(s string) string { return s[:min(len(s), maxRequestID)] }
 // take.
 const largeTransfer = 10 * time.Minute
 
-// allowTime gives an operation with large bodies more time than the server
-// gives the others.
+// allowTime allows an operation with large bodies more time than the server allows
+// the others.
 func allowTime(w http.ResponseWriter, row *route) {
 	if !row.Large {
 		return
@@ -123,7 +123,7 @@ func allowTime(w http.ResponseWriter, row *route) {
 	c.SetWriteDeadline(deadline) //nolint:errcheck // as above
 }
 
-// noRow answers where no row has method and path: OPTIONS tells what is
+// noRow answers where no row has method and path: OPTIONS returns what is
 // allowed, a path that exists under another method is 405, the rest 404.
 func (rt *router) noRow(w http.ResponseWriter, r *http.Request) {
 	allowed := rt.allowed(r.URL.Path)
@@ -141,7 +141,7 @@ func (rt *router) noRow(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// allowed gives the methods that a path takes, none where it does not exist.
+// allowed returns the methods that a path takes, none where it does not exist.
 func (rt *router) allowed(path string) []string {
 	var methods []string
 	for _, row := range rt.rows {

@@ -78,7 +78,7 @@ func parseBound(tag reflect.StructTag, name string) (*float64, error) {
 	return &f, nil
 }
 
-// checkText gives what is wrong with a string, or "".
+// checkText returns what is wrong with a string, or "".
 func (r *rules) checkText(s string) string {
 	switch {
 	case !r.nul && strings.IndexByte(s, 0) >= 0: // brokers written in C take what is before it for the whole
@@ -95,7 +95,7 @@ func (r *rules) checkText(s string) string {
 	return ""
 }
 
-// checkLen gives what is wrong with the number of entries of a list, or "".
+// checkLen returns what is wrong with the number of entries of a list, or "".
 func (r *rules) checkLen(n int) string {
 	if n < r.minLen {
 		return "must have at least " + count(r.minLen, "entry")
@@ -103,7 +103,7 @@ func (r *rules) checkLen(n int) string {
 	return ""
 }
 
-// checkNumber gives what is wrong with a number, or "".
+// checkNumber returns what is wrong with a number, or "".
 func (r *rules) checkNumber(f float64) string {
 	switch {
 	case r.min != nil && f < *r.min:

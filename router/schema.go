@@ -64,7 +64,7 @@ var kindNames = map[kind]string{
 // that excludes null.
 var anyType = []string{"string", "number", "object", "array", "boolean", "null"}
 
-// of gives the schema of a shape: a reference where the type has a name.
+// of returns the schema of a shape: a reference where the type has a name.
 func (s *schemas) of(sh *shape, dir direction) *schema {
 	for sh.inner != nil {
 		sh = sh.inner
@@ -80,7 +80,7 @@ func (s *schemas) of(sh *shape, dir direction) *schema {
 	return &schema{Ref: "#/components/schemas/" + name}
 }
 
-// name gives the name under which a type stands in the document. The first to
+// name returns the name under which a type stands in the document. The first to
 // come has the plain name; another type adds its package, another direction
 // its own.
 func (s *schemas) name(u usage) string {
@@ -153,7 +153,7 @@ func (s *schemas) ofParameter(p *parameter) *schema {
 	return out
 }
 
-// fallback gives the default as JSON shows it.
+// fallback returns the default as JSON shows it.
 func (p *parameter) fallback() any {
 	if p.rules.fallback == "" {
 		return nil
@@ -238,7 +238,7 @@ func (s *schemas) success(row *route) (*response, error) {
 	return out, nil
 }
 
-// listed is a list that says what it lists, and whether it may list names.
+// listed is a list that knows the type of its entries and whether they may be names.
 type listed interface {
 	Item() any
 	HasNames() bool

@@ -41,7 +41,7 @@ type Program struct {
 	ConfigExample string // text of config.example.yaml, for the manual
 }
 
-// New builds the server from its parts; it binds nothing. ready tells whether
+// New builds the server from its parts; it binds nothing. ready reports whether
 // the service can do its work; more is shown beside the server's own metrics. The error names a bad configuration, or a row of
 // the table that contradicts itself.
 func New(api *handlers.API, a *auth.Auth, cfg Config, ready func(context.Context) error, program Program, log *slog.Logger, more ...prometheus.Collector) (*Server, error) {
@@ -94,7 +94,7 @@ func (s *Server) Start(ctx context.Context) error {
 	return nil
 }
 
-// ReloadCertificates reads the certificate's files now, instead of when somebody
+// ReloadCertificates reads the certificate's files now, instead of when a client
 // connects after they have changed. It is called after Start.
 func (s *Server) ReloadCertificates() {
 	if s.certs != nil {
@@ -117,7 +117,7 @@ func (s *Server) serve(l net.Listener, done chan struct{}) {
 	}
 }
 
-// Addr gives the bound address, "" before Start.
+// Addr returns the bound address, "" before Start.
 func (s *Server) Addr() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,7 +127,7 @@ func (s *Server) Addr() string {
 	return s.listener.Addr().String()
 }
 
-// URL gives the address as in "http://127.0.0.1:8080", "" before Start.
+// URL returns the address as in "http://127.0.0.1:8080", "" before Start.
 func (s *Server) URL() string {
 	scheme := "http://"
 	if s.cfg.TLS.CertFile != "" {

@@ -13,7 +13,7 @@ import (
 // noParts is a request that consists of its path alone.
 type noParts struct{}
 
-// Health tells that the process is up, or that it can do its work.
+// Health is the state of the process or of the service.
 type Health struct {
 	Status  string `json:"status" enum:"ok" doc:"Always ok: a service that is not is answered with 503."`
 	Version string `json:"version" doc:"Version of the service." example:"1.0.0"`
@@ -25,7 +25,7 @@ func (rt *router) getHealth(context.Context, *noParts) (Health, error) {
 }
 
 // getReadiness answers 503 while the service cannot do its work. Anyone may
-// ask; so what a broker says of itself is told, which is meant for everybody,
+// ask; so the message of a broker is shown, which is meant for every caller,
 // and any other reason is for the log only.
 func (rt *router) getReadiness(ctx context.Context, _ *noParts) (Health, error) {
 	if err := rt.ready(ctx); err != nil {

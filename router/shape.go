@@ -63,7 +63,7 @@ var (
 // oneOf is implemented by types that are documented as a choice.
 type oneOf interface{ OneOf() []any }
 
-// of gives the shape of a type. It fails on types that JSON cannot show, that
+// of returns the shape of a type. It fails on types that JSON cannot show, that
 // contain themselves, and on tags that cannot be read.
 func (s shapes) of(t reflect.Type) (*shape, error) {
 	if sh, ok := s[t]; ok {
@@ -124,7 +124,7 @@ func special(sh *shape, t reflect.Type) bool {
 	return true
 }
 
-// ownJSON tells whether a type reads or writes its JSON itself. An Opt does too,
+// ownJSON reports whether a type reads or writes its JSON itself. An Opt does too,
 // but its form is known.
 func ownJSON(t reflect.Type) bool {
 	if _, ok := optValue(t); ok || t.Kind() == reflect.Pointer {
@@ -154,7 +154,7 @@ func fillScalar(sh *shape, t reflect.Type) error {
 	return nil
 }
 
-// wrap gives sh the shape of the type inside a pointer or an Opt.
+// wrap sets sh to the shape of the type inside a pointer or an Opt.
 func (s shapes) wrap(sh *shape, inner reflect.Type, mark func()) error {
 	in, err := s.of(inner)
 	if err != nil {
@@ -209,7 +209,7 @@ func (s shapes) fillObject(sh *shape, t reflect.Type, prefix []int, maybe bool) 
 	return nil
 }
 
-// embedded gives the struct whose members a field puts beside its own, nil
+// embedded returns the struct whose members a field puts beside its own, nil
 // where it does not, and whether it may be missing.
 func embedded(f reflect.StructField, name string) (inner reflect.Type, pointer bool) {
 	if !f.Anonymous || name != "" {

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// checkJSON gives what is wrong with a request body, or "". Only what passes
+// checkJSON returns what is wrong with a request body, or "". Only what passes
 // may be given to the functions below. Text that is not UTF-8 is refused
 // rather than repaired: a repaired name would be another name.
 func checkJSON(body []byte) string {
@@ -74,7 +74,7 @@ func skipComma(b []byte) []byte {
 	return b
 }
 
-// valueLen gives the length of the JSON value at the start of b.
+// valueLen returns the length of the JSON value at the start of b.
 func valueLen(b []byte) int {
 	switch b[0] {
 	case '"':
@@ -154,7 +154,7 @@ func escapedRune(b []byte) rune {
 	return rune(n)
 }
 
-// unquote gives the text of a JSON string.
+// unquote returns the text of a JSON string.
 func unquote(quoted []byte) string {
 	inner := string(quoted[1 : len(quoted)-1])
 	if !strings.Contains(inner, `\`) {

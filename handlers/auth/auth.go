@@ -31,7 +31,7 @@ var (
 // TooManyAttempts refuses a log-in without looking at it.
 type TooManyAttempts struct{ RetryAfter time.Duration }
 
-// Error says how long to wait.
+// Error returns how long to wait.
 func (e *TooManyAttempts) Error() string {
 	return fmt.Sprintf("too many attempts: try again in %s", e.RetryAfter.Round(time.Second))
 }
@@ -61,7 +61,7 @@ func New(d *db.DB, cfg Config, now func() time.Time, log *slog.Logger) *Auth {
 // open still.
 func (a *Auth) Close(ctx context.Context) error { return a.touches.close(ctx) }
 
-// Authenticate tells who holds a credential: a session token or a project token.
+// Authenticate returns who holds a credential: a session token or a project token.
 // Every credential that is not accepted is ErrUnauthenticated.
 func (a *Auth) Authenticate(ctx context.Context, credential string) (*Principal, error) {
 	switch {
@@ -108,7 +108,7 @@ func orUnauthenticated(err error) error {
 	return fmt.Errorf("authenticate: %w", err)
 }
 
-// RoleIn gives the caller's role in a project: Root for a root administrator,
+// RoleIn returns the caller's role in a project: Root for a root administrator,
 // Nobody for who is no member. A token has a role in its own project only, and
 // never a higher one than its owner has at present.
 // db.ErrNotFound: no such project.
@@ -146,8 +146,8 @@ func (a *Auth) MayCreateProjects(p *Principal) bool {
 	})
 }
 
-// Required gives the role that an operation with the minimum role least demands
-// under this configuration; writes says whether the operation changes something.
+// Required returns the role that an operation with the minimum role least demands
+// under this configuration; writes reports whether the operation changes something.
 func (a *Auth) Required(least Role, writes bool) Role {
 	if writes && least == Viewer && a.cfg.ViewerReadOnly {
 		return Editor

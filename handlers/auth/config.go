@@ -23,7 +23,7 @@ type Config struct {
 	Hashing *argon2id.Params `mapstructure:"-"`
 }
 
-// DefaultConfig gives the values of an empty configuration.
+// DefaultConfig returns the values of an empty configuration.
 func DefaultConfig() Config {
 	return Config{SessionTTL: 24 * time.Hour, ProjectCreators: []string{creatorsEveryone}}
 }

@@ -31,19 +31,19 @@ type Principal struct {
 func (p *Principal) Restricted() bool { return p.Token != nil && p.Token.Type != "unrestricted" }
 
 // BrokerAllowed reports whether the principal's token, if it is one, opens the
-// broker. It says nothing about the role.
+// broker. The role does not matter.
 func (p *Principal) BrokerAllowed(id string) bool {
 	return !p.Restricted() || slices.Contains(p.Token.Brokers, id)
 }
 
 type principalKey struct{}
 
-// WithPrincipal gives a context that says who is calling.
+// WithPrincipal returns a context with the caller.
 func WithPrincipal(ctx context.Context, p *Principal) context.Context {
 	return context.WithValue(ctx, principalKey{}, p)
 }
 
-// From tells who is calling, nil for a stranger.
+// From returns the caller, nil for one that is not authenticated.
 func From(ctx context.Context) *Principal {
 	p, _ := ctx.Value(principalKey{}).(*Principal)
 	return p

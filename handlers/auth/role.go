@@ -1,7 +1,7 @@
 package auth
 
 // Role is what a caller may do, or what an operation demands. A higher role
-// includes the lower ones. The zero Role is held by nobody and, as a demand,
+// includes the lower ones. The zero Role is held by no caller and, as a demand,
 // denies everybody.
 type Role int
 
@@ -19,7 +19,7 @@ const (
 
 var roleNames = [...]string{"nobody", "public", "signed-in", "viewer", "editor", "admin", "root"}
 
-// String gives the role's name.
+// String returns the role's name.
 func (r Role) String() string {
 	if r < Nobody || r > Root {
 		return roleNames[Nobody]

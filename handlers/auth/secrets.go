@@ -35,8 +35,8 @@ func randomText() string {
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// digest gives the SHA-256 of a token in hex. The tokens are random, so a slow
-// hash would add nothing, and looking a digest up tells nothing about others.
+// digest returns the SHA-256 of a token in hex. The tokens are random, so a slow
+// hash would add nothing, and looking a digest up reveals nothing about others.
 func digest(value string) string {
 	sum := sha256.Sum256([]byte(value))
 	return hex.EncodeToString(sum[:])

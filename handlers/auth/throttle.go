@@ -14,7 +14,7 @@ const (
 	freeAttempts = 5                // failures before the first delay
 	firstDelay   = time.Second      // after the fifth failure; it doubles with each further one
 	longestDelay = 15 * time.Minute // the growth ends here
-	forgetAfter  = time.Hour        // without an attempt a record starts anew
+	forgetAfter  = time.Hour        // without an attempt, after which earlier failures no longer count
 	throttleSize = 16384            // records kept; the one longest without an attempt goes first
 )
 
@@ -166,7 +166,7 @@ func (r *record) takeBack() {
 	r.until = time.Time{}
 }
 
-// delayAfter gives the pause after so many failures.
+// delayAfter returns the pause after so many failures.
 func delayAfter(failures int) time.Duration {
 	if failures < freeAttempts {
 		return 0

@@ -56,7 +56,7 @@ func (r *Rotation) Reseal(sealed, aad []byte) ([]byte, error) {
 	return r.new.Seal(plain, aad), nil
 }
 
-// Commit puts the new key in the place of the old one, which is gone from then on.
+// Commit puts the new key in the place of the old one, which is deleted.
 // Everything must be sealed with the new one by then, on disk.
 func (r *Rotation) Commit() error {
 	if err := os.Rename(nextPath(r.path), r.path); err != nil {

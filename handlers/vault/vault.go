@@ -85,7 +85,7 @@ func (v *Vault) Seal(plain, aad []byte) []byte {
 	return v.aead.Seal(out, nonce, plain, aad)
 }
 
-// Unseal gives back what was sealed for aad. Every failure is ErrSealed.
+// Unseal returns what was sealed for aad. Every failure is ErrSealed.
 func (v *Vault) Unseal(sealed, aad []byte) ([]byte, error) {
 	n := 1 + v.aead.NonceSize()
 	if len(sealed) < n || sealed[0] != version {

@@ -21,7 +21,7 @@ type Access struct {
 
 var _ broker.AccessTransfer = (*Access)(nil)
 
-// Access gives the access control of the broker with this id, "" for the
+// Access returns the access control of the broker with this id, "" for the
 // embedded one.
 func (c *Client) Access(id string) *Access { return &Access{client: c, id: id} }
 
@@ -39,7 +39,7 @@ func (a *Access) ImportAccess(ctx context.Context, document []byte, replace bool
 	return report, json.Unmarshal(answer, &report)
 }
 
-// ExportAccess gives the document, password hashes included.
+// ExportAccess returns the document, password hashes included.
 func (a *Access) ExportAccess(ctx context.Context) ([]byte, error) {
 	path, err := a.path(ctx)
 	if err != nil {

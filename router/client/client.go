@@ -56,7 +56,7 @@ func newClient(base, token string, transport http.RoundTripper) *Client {
 		http: &http.Client{Timeout: timeout, Transport: transport, CheckRedirect: stay}}
 }
 
-// reachable gives an address to dial for one to listen on.
+// reachable returns an address to dial for one to listen on.
 func reachable(listen string) string {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
@@ -93,7 +93,7 @@ type Error struct {
 	} `json:"info"`
 }
 
-// Error gives the sentence, the code, and what else helps to find the cause.
+// Error returns the sentence, the code, and what else helps to find the cause.
 func (e *Error) Error() string {
 	s := fmt.Sprintf("%s (%s)", e.Message, e.Code)
 	if len(e.Info.Errors) > 1 {
@@ -107,7 +107,7 @@ func (e *Error) Error() string {
 	return s
 }
 
-// call sends a request and gives the body of a successful answer; a failure is
+// call sends a request and returns the body of a successful response; a failure is
 // an *Error where the service told it.
 func (c *Client) call(ctx context.Context, method, path string, body []byte) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, method, c.base+path, bytes.NewReader(body))
