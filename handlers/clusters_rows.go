@@ -84,7 +84,7 @@ func (r clusterRows) Create(ctx context.Context, c clusters.Cluster) (string, er
 		row.Nodes = append(row.Nodes, node)
 	}
 	err := r.DB.CreateCluster(ctx, row)
-	return row.ID, exists(err, "a cluster of this name, or one with one of these nodes, is there already")
+	return row.ID, exists(err, "a cluster with this name, or with one of these nodes, already exists")
 }
 
 // nodeRow makes the row of a node. What is secret of its own target is sealed as

@@ -115,7 +115,7 @@ func ErrorFor(err error) *Error {
 		}
 	}
 	return &Error{Status: 500, Code: CodeInternalError, Cause: err,
-		Message: "the service failed; quote info.requestId to whoever runs it, the log holds the cause"}
+		Message: "the service failed; its operator finds the cause in the log by info.requestId"}
 }
 
 // ownErrors are the responses to failures of db and auth, unless the operation has
@@ -131,7 +131,7 @@ var ownErrors = []struct {
 	{db.ErrNotFound, 404, CodeNotFound, "there is nothing with this id"},
 	{db.ErrExists, 400, CodeAlreadyExists, "the name is already taken"},
 	{db.ErrInUse, 400, CodeConflict, "it is still in use"},
-	{db.ErrConflict, 400, CodeConflict, "somebody else changed it at the same time; read it again and repeat the change"},
+	{db.ErrConflict, 400, CodeConflict, "another caller changed it at the same time; read it again and repeat the change"},
 	{db.ErrLastRoot, 400, CodeLastAdmin, "the last administrator can be neither deleted nor demoted; appoint another one first"},
 }
 

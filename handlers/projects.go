@@ -200,7 +200,7 @@ func (a *API) DeleteMember(ctx context.Context, r *DeleteMemberRequest) error {
 
 func ownerStays(err error) error {
 	if errors.Is(err, db.ErrInUse) {
-		return conflict("the owner of a project stays its admin")
+		return conflict("the owner of a project remains its admin")
 	}
 	return err
 }

@@ -212,7 +212,7 @@ func (a *API) TakeToken(ctx context.Context, r *TakeTokenRequest) error {
 // request was let in.
 func noLongerAdmin(err error) error {
 	if errors.Is(err, db.ErrNotAdmin) {
-		return Forbidden("you do not administer this project any longer")
+		return Forbidden("you are no longer an admin of this project")
 	}
 	return err
 }
