@@ -41,7 +41,7 @@ func (m machine) ApplyBatch(commands []cluster.Command) []any {
 		}
 		if err := m.applyRun(commands[from:to]); err != nil {
 			for i := from; i < len(commands); i++ {
-				answers[i] = cluster.Stop{Err: err}
+				answers[i] = cluster.ApplyError{Err: err}
 			}
 			return answers
 		}

@@ -12,7 +12,7 @@ import (
 
 // keptAcknowledged is the name under which a node keeps the last entry that it has
 // acknowledged, while it does not have all entries up to it.
-const keptAcknowledged = "cluster/acknowledged"
+const nameAcknowledged = "cluster/acknowledged"
 
 // position is an entry of the log.
 type position struct {
@@ -52,12 +52,12 @@ func (n *Node) dropIncomplete() error {
 	}
 	n.log.Warn("the cluster's log lacks entries behind the latest snapshot; the node receives them again from the others, and does not stand for election until then",
 		"last", p.Index, "term", p.Term)
-	return n.store.ClearLog(raftlog.Changes{keptAcknowledged: text})
+	return n.store.ClearLog(raftlog.Changes{nameAcknowledged: text})
 }
 
 // loadAcknowledged returns what dropIncomplete has kept, nil for nothing.
 func (n *Node) loadAcknowledged() (*position, error) {
-	text, err := n.store.Value(keptAcknowledged)
+	text, err := n.store.Value(nameAcknowledged)
 	if err != nil || text == nil {
 		return nil, err
 	}
@@ -69,13 +69,13 @@ func (n *Node) loadAcknowledged() (*position, error) {
 }
 
 // regained forgets what the node had acknowledged once it has that again.
-func (s *seat) regained() {
+func (s *membership) regained() {
 	p := s.acknowledged.Load()
 	if p == nil || s.raft.LastIndex() < p.Index {
 		return
 	}
-	if err := s.node.store.Update(raftlog.Changes{keptAcknowledged: nil}); err != nil {
-		s.node.log.Warn("the node has all entries again that it has acknowledged, and cannot store that", "err", err)
+	if err := s.node.store.Update(raftlog.Changes{nameAcknowledged: nil}); err != nil {
+		s.node.log.Warn("the node has all entries again that it has acknowledged, and cannot store that", "error", err)
 		return
 	}
 	s.acknowledged.Store(nil)
@@ -84,7 +84,7 @@ func (s *seat) regained() {
 
 // abstain returns the answer to a request for a vote that the node must not give,
 // nil where raft decides.
-func (s *seat) abstain(request any) any {
+func (s *membership) abstain(request any) any {
 	p := s.acknowledged.Load()
 	if p == nil {
 		return nil
@@ -104,7 +104,7 @@ func (s *seat) abstain(request any) any {
 }
 
 // mayStand is nil if the node may be elected.
-func (s *seat) mayStand() error {
+func (s *membership) mayStand() error {
 	if s.acknowledged.Load() != nil {
 		return errIncomplete
 	}

@@ -46,8 +46,8 @@ func copyOf(t testing.TB, s *station) *attacker {
 	store, err := raftlog.Open(t.Context(), filepath.Join(dir, "copy"), slog.New(slog.DiscardHandler))
 	must(t, err)
 	defer store.Close()
-	a := &attacker{t: t, uuid: s.node.seat.Load().credentials.uuid}
-	for _, name := range []string{keptIdentity, keptState} {
+	a := &attacker{t: t, uuid: s.node.membership.Load().credentials.uuid}
+	for _, name := range []string{nameIdentity, nameState} {
 		text, err := store.Value(name)
 		must(t, err)
 		var v any
@@ -89,7 +89,7 @@ func (a *attacker) found(block *pem.Block) {
 }
 
 // mint makes a certificate that names a node, for a key, signed by another.
-func (a *attacker) mint(r ref, of crypto.PublicKey, parent *x509.Certificate, signer crypto.Signer) []byte {
+func (a *attacker) mint(r memberRef, of crypto.PublicKey, parent *x509.Certificate, signer crypto.Signer) []byte {
 	serial, _ := rand.Int(rand.Reader, big.NewInt(1<<62))
 	c := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: fmt.Sprintf("node %v of cluster %s", r, a.uuid)},
@@ -106,7 +106,7 @@ func (a *attacker) mint(r ref, of crypto.PublicKey, parent *x509.Certificate, si
 }
 
 // identities are all that can be made for the names of some nodes.
-func (a *attacker) identities(names ...ref) map[string]tls.Certificate {
+func (a *attacker) identities(names ...memberRef) map[string]tls.Certificate {
 	own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(a.t, err)
 	all := map[string]tls.Certificate{}
@@ -159,7 +159,7 @@ func (a *attacker) ask(addr string, as tls.Certificate, kind byte, payload strin
 	if err != nil {
 		return frame{}, err
 	}
-	return f, f.problem()
+	return f, f.err()
 }
 
 // isLetIn reports whether a connection for the consensus or for data is kept.
@@ -209,22 +209,22 @@ func TestRemovedNodeHasNoPower(t *testing.T) {
 	must(t, f.leader().node.RemoveNode(within(t, suite.HangLimit), gone.id))
 	f.settled(2)
 	f.atRest(gone)
-	self := ref{gone.id, genesis}
-	names := []ref{self, {99, genesis}, {gone.id, 1 << 40}, {99, 1 << 40}}
+	self := memberRef{gone.id, genesis}
+	names := []memberRef{self, {99, genesis}, {gone.id, 1 << 40}, {99, 1 << 40}}
 	for id, s := range f.nodes {
 		if s != gone {
-			names = append(names, ref{id, genesis}, ref{id, 1 << 40})
+			names = append(names, memberRef{id, genesis}, memberRef{id, 1 << 40})
 		}
 	}
 	for id, s := range f.nodes {
 		if s == gone {
 			continue
 		}
-		must(t, s.node.Await(within(t, suite.HangLimit), f.leader().node.seat.Load().fsm.upTo())) // it knows of the removal
+		must(t, s.node.Await(within(t, suite.HangLimit), f.leader().node.membership.Load().fsm.appliedIndex())) // it knows of the removal
 		addr, err := s.node.Addr(t.Context())
 		must(t, err)
 		for what, as := range a.identities(names...) {
-			got, err := a.ask(addr, as, callStanding, "")
+			got, err := a.ask(addr, as, callStatus, "")
 			if err != nil && got.kind == statusOK {
 				continue // refused in the handshake, which is before any request and the same for all protocols
 			}
@@ -266,14 +266,14 @@ func TestRemovedNodeHoldsNothing(t *testing.T) {
 	f := newFleet(t).formWith(calm, 1, 2, 3)
 	l := f.leader()
 	gone := f.follower()
-	as, err := gone.node.seat.Load().credentials.show()
+	as, err := gone.node.membership.Load().credentials.show()
 	must(t, err)
-	a := &attacker{t: t, uuid: gone.node.seat.Load().credentials.uuid}
+	a := &attacker{t: t, uuid: gone.node.membership.Load().credentials.uuid}
 	must(t, l.node.RemoveNode(within(t, suite.HangLimit), gone.id))
 	f.atRest(gone)
 	addr, err := l.node.Addr(t.Context())
 	must(t, err)
-	if got, err := a.ask(addr, *as, callStanding, ""); err != nil || tellsNothing(got) != nil {
+	if got, err := a.ask(addr, *as, callStatus, ""); err != nil || tellsNothing(got) != nil {
 		t.Errorf("it is answered %+v, %v", got, err)
 	}
 	conn, err := a.connect(addr, protocolRPC, *as)
@@ -281,7 +281,7 @@ func TestRemovedNodeHoldsNothing(t *testing.T) {
 	defer conn.Close()
 	r := bufio.NewReader(conn)
 	for i := range uint64(2) {
-		conn.Write(frame{id: i, kind: callStanding, number: 5000}.append(nil)) //nolint:errcheck // reading says whether it came
+		conn.Write(frame{id: i, kind: callStatus, number: 5000}.append(nil)) //nolint:errcheck // reading says whether it came
 		if _, err := readFrame(r); (err == nil) != (i == 0) {
 			t.Errorf("request %d on one connection: %v", i, err)
 		}
@@ -303,7 +303,7 @@ func TestRemovedNodeHoldsNothing(t *testing.T) {
 func TestStrangersKeepNoMemberOut(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).form(1, 2)
-	member := f.nodes[2].node.seat.Load().credentials
+	member := f.nodes[2].node.membership.Load().credentials
 	p := f.nodes[1].node.port
 	addr := p.listener.Addr().String()
 	for range maxConns + 50 {
@@ -314,12 +314,12 @@ func TestStrangersKeepNoMemberOut(t *testing.T) {
 	as, err := member.show()
 	must(t, err)
 	a := &attacker{t: t, uuid: member.uuid}
-	if _, err := a.ask(addr, *as, callStanding, ""); err != nil {
+	if _, err := a.ask(addr, *as, callStatus, ""); err != nil {
 		t.Errorf("a member is not answered: %v", err)
 	}
 	strangers := 0
 	p.mu.Lock()
-	for g := range p.guests {
+	for g := range p.conns {
 		if !g.isMember {
 			strangers++
 		}
@@ -335,7 +335,7 @@ func TestStrangersKeepNoMemberOut(t *testing.T) {
 func TestMemberSendsNoLongKey(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).form(1)
-	s := f.nodes[1].node.seat.Load()
+	s := f.nodes[1].node.membership.Load()
 	own := s.fsm.state.Load().Keys[s.credentials.self.String()].Key
 	for _, key := range []string{strings.Repeat("a", 1<<20), "zz" + own[2:]} {
 		if err := s.orderKey(within(t, suite.HangLimit), s.credentials.self, keyChange{Was: own, Key: key}); err == nil {

@@ -12,10 +12,10 @@ import (
 type BatchMachine interface {
 	Machine
 
-	// ApplyBatch applies commands in their order and gives an answer to each, as Apply
+	// ApplyBatch applies commands in their order and returns an answer to each, as Apply
 	// would one by one. The changes and the last index are stored together or not at
-	// all. Where it answers with Stop, that and all behind it must not have been
-	// applied; where it answers to all with Stop, nothing was.
+	// all. Where it answers with an ApplyError, that command and all
+	// behind it must not have been applied.
 	ApplyBatch(commands []Command) (answers []any)
 }
 
@@ -48,11 +48,11 @@ func (f *fsm) ApplyBatch(logs []*raft.Log) []any {
 	return answers
 }
 
-// isForMachine tells whether an entry is one for the machine to apply, of which
-// nothing else is to be said.
+// isForMachine reports whether an entry is a command for the machine that can be applied
+// in a batch.
 func (f *fsm) isForMachine(l *raft.Log) bool {
 	return len(l.Data) >= machineHeader && l.Data[0] == forMachine && l.Index > f.machineIndex &&
-		binary.BigEndian.Uint64(l.Data[1:]) == l.Term && !f.state.Load().Dissolved && f.stopped.Load() == nil
+		binary.BigEndian.Uint64(l.Data[1:]) == l.Term && !f.state.Load().Dissolved && f.applyError.Load() == nil
 }
 
 // batch is what is about to be applied to the machine.
@@ -81,11 +81,11 @@ func (b *batch) flush() {
 		return
 	}
 	var answers []any
-	if f.stopped.Load() == nil {
+	if f.applyError.Load() == nil {
 		answers = b.machine.ApplyBatch(b.commands)
 	}
 	for i, c := range b.commands {
-		var answer any = Stop{fmt.Errorf("command %d was left without an answer", c.Index)}
+		var answer any = ApplyError{fmt.Errorf("command %d was not answered", c.Index)}
 		if i < len(answers) {
 			answer = answers[i]
 		}
@@ -94,14 +94,14 @@ func (b *batch) flush() {
 	*b = batch{fsm: f, machine: b.machine, answers: b.answers}
 }
 
-// conclude makes an outcome of what the machine answers to a command. Behind one
-// that it could not apply there are no more.
+// conclude returns the outcome of a command that the machine has answered. After one that
+// it could not apply there are no more.
 func (f *fsm) conclude(index uint64, answer any) outcome {
-	if stop := f.stopped.Load(); stop != nil {
+	if stop := f.applyError.Load(); stop != nil {
 		return outcome{err: unconfirmed(stop.Err)}
 	}
-	if stop, ok := answer.(Stop); ok {
-		f.halt(stop, index)
+	if stop, ok := answer.(ApplyError); ok {
+		f.stopApplying(stop, index)
 		return outcome{err: unconfirmed(stop.Err)}
 	}
 	f.machineIndex = index

@@ -55,7 +55,7 @@ func (b *batched) ApplyBatch(commands []Command) []any {
 		return nil
 	})
 	if err != nil {
-		return slices.Repeat([]any{Stop{err}}, len(commands))
+		return slices.Repeat([]any{ApplyError{err}}, len(commands))
 	}
 	for _, c := range commands {
 		var w write

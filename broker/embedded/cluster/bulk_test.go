@@ -140,7 +140,7 @@ func TestLargeSnapshot(t *testing.T) {
 	var wrote, restored time.Duration
 	longest, n := f.gaps(func() {
 		began := time.Now()
-		must(t, f.leader().node.seat.Load().raft.Snapshot().Error())
+		must(t, f.leader().node.membership.Load().raft.Snapshot().Error())
 		wrote = time.Since(began)
 		began = time.Now()
 		back := f.start(away.id, func(o *Options) {

@@ -60,13 +60,13 @@ func TestCertificatesEnd(t *testing.T) {
 	clock := &shifted{}
 	tune := func(o *Options) { o.Now, o.Timing.Certificate = clock.now, 9*time.Hour }
 	f := newFleet(t).formWith(tune, 1, 2)
-	b := f.nodes[2].node.seat.Load().credentials
+	b := f.nodes[2].node.membership.Load().credentials
 	stolen, err := b.show()
 	must(t, err)
 	addr, err := f.nodes[1].node.Addr(t.Context())
 	must(t, err)
 	a := &attacker{t: t, uuid: b.uuid}
-	if _, err := a.ask(addr, *stolen, callStanding, ""); err != nil {
+	if _, err := a.ask(addr, *stolen, callStatus, ""); err != nil {
 		t.Fatalf("a certificate that is good is refused: %v", err)
 	}
 	began := f.nodes[1].node.clock.time()
@@ -77,7 +77,7 @@ func TestCertificatesEnd(t *testing.T) {
 		}
 		return nil
 	})
-	if _, err := a.ask(addr, *stolen, callStanding, ""); err == nil {
+	if _, err := a.ask(addr, *stolen, callStatus, ""); err == nil {
 		t.Error("a certificate that has ended is good")
 	}
 	eventually(t, func() error { // it learns from the other node how much time has passed
@@ -86,7 +86,7 @@ func TestCertificatesEnd(t *testing.T) {
 		if string(now.Certificate[0]) == string(stolen.Certificate[0]) {
 			return errors.New("the certificate was not renewed")
 		}
-		_, err = a.ask(addr, *now, callStanding, "")
+		_, err = a.ask(addr, *now, callStatus, "")
 		return err
 	})
 	eventually(t, func() error { // connections with what has ended are made anew
@@ -100,7 +100,7 @@ func TestCertificatesEnd(t *testing.T) {
 func TestRefusedAreLogged(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).form(1)
-	b := f.nodes[1].node.seat.Load().credentials
+	b := f.nodes[1].node.membership.Load().credentials
 	i := &identity{UUID: b.uuid, Self: Member{NodeID: 9, Generation: 1 << 40}}
 	key, err := newKey()
 	must(t, err, i.setKey(key, key))
@@ -113,7 +113,7 @@ func TestRefusedAreLogged(t *testing.T) {
 	must(t, err)
 	a := &attacker{t: t, uuid: b.uuid}
 	for range 20 {
-		if _, err := a.ask(addr, *as, callStanding, ""); err == nil {
+		if _, err := a.ask(addr, *as, callStatus, ""); err == nil {
 			t.Fatal("a stranger is answered")
 		}
 	}
@@ -140,7 +140,7 @@ func TestKeyOfConnectionEnds(t *testing.T) {
 	t.Parallel()
 	clock := &shifted{}
 	f := newFleet(t).formWith(func(o *Options) { o.Now, o.Timing.Certificate = clock.now, 9*time.Hour }, 1, 2)
-	b := f.nodes[2].node.seat.Load().credentials
+	b := f.nodes[2].node.membership.Load().credentials
 	stolen, err := b.show()
 	must(t, err)
 	addr, err := f.nodes[1].node.Addr(t.Context())
@@ -158,7 +158,7 @@ func TestKeyOfConnectionEnds(t *testing.T) {
 		}
 		return nil
 	})
-	if _, err := a.ask(addr, successor, callStanding, ""); err == nil {
+	if _, err := a.ask(addr, successor, callStatus, ""); err == nil {
 		t.Error("a certificate that the stolen key has signed is good after the stolen one has ended")
 	}
 }
@@ -168,7 +168,7 @@ func TestKeyOfConnectionEnds(t *testing.T) {
 func TestTimeOfMemberIsBounded(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).form(1, 2)
-	b := f.nodes[2].node.seat.Load().credentials
+	b := f.nodes[2].node.membership.Load().credentials
 	key, err := newKey()
 	must(t, err)
 	own := b.own.Load()
@@ -178,14 +178,14 @@ func TestTimeOfMemberIsBounded(t *testing.T) {
 	must(t, err)
 	a := &attacker{t: t, uuid: b.uuid}
 	late := tls.Certificate{Certificate: append([][]byte{der}, own.chain...), PrivateKey: key}
-	if _, err := a.ask(addr, late, callStanding, ""); err != nil {
+	if _, err := a.ask(addr, late, callStatus, ""); err != nil {
 		t.Fatalf("the member is refused: %v", err)
 	}
 	now := f.nodes[1].node.clock.time()
-	if _, err := f.nodes[1].node.seat.Load().credentials.newLeaf(now); err != nil {
+	if _, err := f.nodes[1].node.membership.Load().credentials.newLeaf(now); err != nil {
 		t.Errorf("at %v, no certificate can be made: %v", now, err)
 	}
-	f.nodes[1].node.keepClock(now)
+	f.nodes[1].node.storeClock(now)
 	f.nodes[1].close()
 	f.start(1)
 	f.settled(2)

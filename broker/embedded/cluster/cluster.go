@@ -31,17 +31,17 @@ type NodeID int
 // Machine is what is replicated: the same commands in the same order on every
 // node. All methods but Applied are called by one goroutine at a time.
 type Machine interface {
-	// Apply applies a command and gives its answer, which must follow from the
+	// Apply applies a command and returns its answer, which must follow from the
 	// machine's state and the command alone. The change and its index are stored
-	// together or not at all; what a loss of power takes away again is given again.
-	// A machine that cannot apply answers with Stop.
+	// together or not at all; what a power failure undoes is applied again.
+	// A machine that cannot apply answers with an ApplyError.
 	Apply(index uint64, command []byte) (answer any)
 
-	// Applied gives the index of the last command that was applied, or of the
+	// Applied returns the index of the last command that was applied, or of the
 	// snapshot that was restored since. Commands up to it are not given again.
 	Applied() uint64
 
-	// Snapshot gives a view of the state that later commands do not change.
+	// Snapshot returns a view of the state that later commands do not change.
 	Snapshot(ctx context.Context) (Snapshot, error)
 
 	// Restore replaces the whole state by that of a snapshot, and Applied by index,
@@ -57,10 +57,10 @@ type Snapshot interface {
 	Release()
 }
 
-// Stop is the answer of a machine that cannot apply a command now: its disk is
-// full, say, or a newer release made the command. Its node leaves the consensus,
-// without leaving the cluster, and comes back by itself to try it again.
-type Stop struct{ Err error }
+// ApplyError is the answer of a machine that cannot apply a command now, for example
+// because its disk is full or a newer release made the command. Its node suspends its
+// participation, without leaving the cluster, and tries again by itself.
+type ApplyError struct{ Err error }
 
 // Options are what a node is made of. All but Dir, Listen and Machine have
 // defaults.
@@ -189,8 +189,8 @@ func (t *Timing) fill() {
 	t.TrailingBytes = cmp.Or(t.TrailingBytes, 64<<20)
 }
 
-// Node is this process as a member of a cluster, or at rest where it is in none.
-// All methods are safe for concurrent use.
+// Node is this process as a member of a cluster, or at rest where it is in none. All
+// methods are safe for concurrent use.
 type Node struct {
 	options Options
 	log     *slog.Logger
@@ -200,21 +200,21 @@ type Node struct {
 
 	stop context.CancelFunc // ends what the node has started
 	wg   sync.WaitGroup
-	kick chan struct{} // holds one entry while the keeper has something to look at
+	wake chan struct{} // holds one entry while maintain has something to check
 
-	turn chan struct{}        // holds one entry while the node changes its place; guards port
-	seat atomic.Pointer[seat] // nil at rest
-	port *port                // nil while nobody has to be listened to
+	transition chan struct{}              // the transition lock: holds one entry while the membership starts or stops; guards port
+	membership atomic.Pointer[membership] // nil at rest
+	port       *port                      // nil without a membership or tombstone
 
-	mu     sync.Mutex // guards the fields below
-	closed bool
-	ending ending                     // of the cluster that the node has to leave
-	graves []*grave                   // clusters that were dissolved while members were away; replaced, not changed
-	heard  map[string]map[NodeID]bool // who knows of a dissolved cluster already
-	errmsg string                     // why the node is not taking part, though it should
+	mu           sync.Mutex // guards the fields below
+	closed       bool
+	departure    departure                  // from the cluster that the node has to leave
+	tombstones   []*tombstone               // clusters that were dissolved while members were away; replaced, not changed
+	acknowledged map[string]map[NodeID]bool // the nodes that know that a cluster is dissolved, by its UUID
+	errmsg       string                     // why the node is not taking part, though it should
 }
 
-// Open opens a node in its folder. One that is in a cluster comes back into it.
+// Open opens a node in its folder. If it is in a cluster, it takes part again.
 func Open(ctx context.Context, o Options) (*Node, error) {
 	o.fill()
 	store, err := raftlog.Open(ctx, o.Dir, o.Log)
@@ -224,38 +224,38 @@ func Open(ctx context.Context, o Options) (*Node, error) {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	n := &Node{
 		options: o, log: o.Log, store: store, stop: stop,
-		kick: make(chan struct{}, 1), turn: make(chan struct{}, 1), heard: map[string]map[NodeID]bool{},
+		wake: make(chan struct{}, 1), transition: make(chan struct{}, 1), acknowledged: map[string]map[NodeID]bool{},
 	}
 	err = n.loadClock()
 	if err == nil {
-		err = n.comeBack(background)
+		err = n.resume(background)
 	}
 	if err != nil {
 		stop()
 		return nil, errors.Join(err, n.closePort(), store.Close())
 	}
-	n.wg.Go(func() { n.keep(background) })
+	n.wg.Go(func() { n.maintain(background) })
 	return n, nil
 }
 
-// comeBack takes the place again that the node had when it was closed.
-func (n *Node) comeBack(ctx context.Context) error {
-	graves, err := n.loadGraves()
+// resume takes part again in the cluster that the node was in when it was closed.
+func (n *Node) resume(ctx context.Context) error {
+	tombstones, err := n.loadTombstones()
 	if err != nil {
 		return err
 	}
-	n.graves = graves
+	n.tombstones = tombstones
 	id, err := n.loadIdentity()
 	if err != nil {
 		return err
 	}
 	if id != nil {
-		if err := n.loadEnding(id.UUID); err != nil {
+		if err := n.loadDeparture(id.UUID); err != nil {
 			return err
 		}
-		return n.sitDown(ctx, id)
+		return n.startMembership(ctx, id)
 	}
-	if len(graves) > 0 {
+	if len(tombstones) > 0 {
 		return n.openPort(ctx)
 	}
 	return nil
@@ -266,7 +266,7 @@ func (n *Node) comeBack(ctx context.Context) error {
 // proposals.
 func (n *Node) Close(ctx context.Context) error { return n.shut(ctx, true) }
 
-// shut closes the node, handing over or not.
+// shut closes the node, with or without a transfer of the leadership.
 func (n *Node) shut(ctx context.Context, handOver bool) error {
 	n.mu.Lock()
 	again := n.closed
@@ -275,56 +275,55 @@ func (n *Node) shut(ctx context.Context, handOver bool) error {
 	if again {
 		return nil
 	}
-	if s := n.seat.Load(); s != nil && handOver {
+	if s := n.membership.Load(); s != nil && handOver {
 		s.handOver(ctx)
 	}
 	n.stop()
 	n.wg.Wait()
-	n.turn <- struct{}{} // whoever has it ends soon, and nobody takes it any more
-	defer func() { <-n.turn }()
-	n.standUp(ctx)
+	n.transition <- struct{}{} // its holder ends soon, and no other caller gets it any more
+	defer func() { <-n.transition }()
+	n.stopMembership(ctx)
 	return errors.Join(n.closePort(), n.store.Close())
 }
 
-// take waits for the turn to change the node's place. The caller gives it back.
-func (n *Node) take(ctx context.Context) error {
+// lock takes the transition lock. The caller unlocks it.
+func (n *Node) lock(ctx context.Context) error {
 	select {
-	case n.turn <- struct{}{}:
+	case n.transition <- struct{}{}:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.closed {
-		<-n.turn
+		<-n.transition
 		return ErrClosed
 	}
 	return nil
 }
 
-// giveBack ends what take began.
-func (n *Node) giveBack() { <-n.turn }
+// unlock releases the transition lock.
+func (n *Node) unlock() { <-n.transition }
 
-// nudge has the keeper look at the node soon.
-func (n *Node) nudge() { poke(n.kick) }
+// notify makes maintain check the membership soon.
+func (n *Node) notify() { notify(n.wake) }
 
-// Addr gives the address at which the cluster port listens, "" while it is
-// closed.
+// Addr returns the address at which the cluster port listens, "" while it is closed.
 func (n *Node) Addr(ctx context.Context) (string, error) {
-	if err := n.take(ctx); err != nil {
+	if err := n.lock(ctx); err != nil {
 		return "", err
 	}
-	defer n.giveBack()
+	defer n.unlock()
 	if n.port == nil {
 		return "", nil
 	}
 	return n.port.listener.Addr().String(), nil
 }
 
-// place gives the node's seat, or says why there is none: ErrNotClustered at
-// rest, ErrNoLeader while it cannot take part.
-func (n *Node) place() (*seat, error) {
-	if s := n.seat.Load(); s != nil {
+// running returns the running membership, or why there is none: ErrNotClustered at rest,
+// ErrNoLeader while the node cannot take part.
+func (n *Node) running() (*membership, error) {
+	if s := n.membership.Load(); s != nil {
 		return s, nil
 	}
 	n.mu.Lock()
@@ -338,9 +337,8 @@ func (n *Node) place() (*seat, error) {
 	return nil, ErrNotClustered
 }
 
-// setTrouble remembers why the node does not take part though it should, "" when
-// it does.
-func (n *Node) setTrouble(why string) {
+// setErrMsg sets why the node does not take part though it should, "" when it does.
+func (n *Node) setErrMsg(why string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.errmsg = why

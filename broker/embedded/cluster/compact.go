@@ -9,16 +9,16 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// compact looks whether the log has become too large, until the seat is given
-// up. raft looks for itself how many entries there are.
-func (s *seat) compact() {
+// compact checks periodically whether the log has become too large, until the membership
+// stops. raft itself checks the number of entries.
+func (s *membership) compact() {
 	ticks := time.NewTicker(min(time.Second, s.node.options.Timing.SnapshotEvery))
 	defer ticks.Stop()
 	for {
 		select {
 		case <-ticks.C:
 			if err := s.shrink(); err != nil {
-				s.node.log.Warn("the log of the cluster cannot be made smaller now", "err", err)
+				s.node.log.Warn("the log of the cluster cannot be made smaller now", "error", err)
 			}
 		case <-s.ctx.Done():
 			return
@@ -26,12 +26,12 @@ func (s *seat) compact() {
 	}
 }
 
-// shrink takes a snapshot if one is due, and says how much of the log stays
-// whoever takes one. A snapshot is due when the entries since the last one have
-// more bytes than it; twice its bytes stay for those who are behind. So what is
-// written is at most doubled, the log is at most three times as large as the
-// state, and a node that was sent a snapshot finds what came meanwhile in the log.
-func (s *seat) shrink() error {
+// shrink takes a snapshot if one is due, and sets how much of the log stays after each
+// snapshot. A snapshot is due when the entries since the last one have more bytes than
+// it; twice its bytes stay for followers that are behind. So what is written is at most
+// doubled, the log is at most three times as large as the state, and a node that was sent
+// a snapshot finds what was appended meanwhile in the log.
+func (s *membership) shrink() error {
 	all, err := s.node.store.List()
 	if err != nil || len(all) == 0 {
 		return err
@@ -55,16 +55,16 @@ func (s *seat) shrink() error {
 	return err
 }
 
-// lasting passes bytes on until a context ends: a snapshot may take long, and a
-// node that closes does not wait for it.
-type lasting struct {
+// contextReadWriter reads and writes until a context ends: a snapshot may take long, and
+// a node that closes does not wait for it.
+type contextReadWriter struct {
 	ctx context.Context
 	io.Reader
 	io.Writer
 }
 
 // Read reads on.
-func (l lasting) Read(p []byte) (int, error) {
+func (l contextReadWriter) Read(p []byte) (int, error) {
 	if l.ctx.Err() != nil {
 		return 0, context.Cause(l.ctx)
 	}
@@ -72,7 +72,7 @@ func (l lasting) Read(p []byte) (int, error) {
 }
 
 // Write writes on.
-func (l lasting) Write(p []byte) (int, error) {
+func (l contextReadWriter) Write(p []byte) (int, error) {
 	if l.ctx.Err() != nil {
 		return 0, context.Cause(l.ctx)
 	}

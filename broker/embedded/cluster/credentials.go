@@ -20,7 +20,7 @@ const maxChain = 6
 // theirs.
 type credentials struct {
 	uuid  string
-	self  ref
+	self  memberRef
 	own   atomic.Pointer[ownKey]
 	leaf  atomic.Pointer[leaf]
 	roots *x509.CertPool // of a cluster made by an earlier release; nil for none
@@ -28,10 +28,10 @@ type credentials struct {
 	clock *clock
 	dial  func(ctx context.Context, hostPort string) (net.Conn, error)
 
-	known    func() *state           // what is known of the cluster
-	vouched  func(p *presented) bool // whether other members know one that is not known here; nil for no others
-	vouch    func(p *presented) bool // asks them; nil for no others
-	disowned func(r ref) bool        // whether other members know that a node was removed; nil for no others
+	known           func() *state           // what is known of the cluster
+	vouched         func(p *presented) bool // whether other members know one that is not known here; nil for no others
+	vouch           func(p *presented) bool // asks them; nil for no others
+	reportedRemoved func(r memberRef) bool  // whether other members know that a node was removed; nil for no others
 }
 
 // ownKey is a node's own key. The chain is its certificate and, where the key took the
@@ -82,7 +82,7 @@ func (i *identity) credentials() (*credentials, error) {
 // presented is who is at the other end of a connection, by what it shows: it has one of
 // the keys.
 type presented struct {
-	ref
+	memberRef
 	name string   // of ref
 	keys []string // fingerprints, the latest first
 	leaf *x509.Certificate
@@ -95,20 +95,20 @@ type presented struct {
 	replaced  atomic.Pointer[time.Time] // since when it has another key, as far as was noticed
 }
 
-var errStranger = errors.New("it is not known to be a member of this cluster")
+var errNotMember = errors.New("it is not known to be a member of this cluster")
 
 // nameOf returns the node that a certificate names, if it is of this cluster.
-func (b *credentials) nameOf(cert *x509.Certificate) (ref, error) {
+func (b *credentials) nameOf(cert *x509.Certificate) (memberRef, error) {
 	if len(cert.URIs) != 1 || cert.URIs[0].Scheme != scheme || cert.URIs[0].Host != b.uuid {
-		return ref{}, fmt.Errorf("%w: its certificate does not name a node of it", errStranger)
+		return memberRef{}, fmt.Errorf("%w: its certificate does not name a node of it", errNotMember)
 	}
 	name, ok := strings.CutPrefix(cert.URIs[0].Path, "/node/")
 	if !ok {
-		return ref{}, fmt.Errorf("%w: its certificate does not name a node of it", errStranger)
+		return memberRef{}, fmt.Errorf("%w: its certificate does not name a node of it", errNotMember)
 	}
-	r, ok := parseRef(name)
+	r, ok := parseMemberRef(name)
 	if !ok {
-		return ref{}, fmt.Errorf("%w: its certificate does not name a node of it", errStranger)
+		return memberRef{}, fmt.Errorf("%w: its certificate does not name a node of it", errNotMember)
 	}
 	return r, nil
 }
@@ -119,13 +119,13 @@ func (b *credentials) nameOf(cert *x509.Certificate) (ref, error) {
 func (b *credentials) read(cs tls.ConnectionState) (*presented, error) {
 	certs := cs.PeerCertificates
 	if len(certs) == 0 || len(certs) > maxChain {
-		return nil, fmt.Errorf("%w: it shows %d certificates", errStranger, len(certs))
+		return nil, fmt.Errorf("%w: it shows %d certificates", errNotMember, len(certs))
 	}
 	r, err := b.nameOf(certs[0])
 	if err != nil {
 		return nil, err
 	}
-	p := &presented{ref: r, name: r.String(), leaf: certs[0], root: certs[len(certs)-1], ends: certs[0].NotAfter}
+	p := &presented{memberRef: r, name: r.String(), leaf: certs[0], root: certs[len(certs)-1], ends: certs[0].NotAfter}
 	if len(certs) == 1 {
 		p.keys = []string{fingerprint(certs[0])}
 	}
@@ -135,7 +135,7 @@ func (b *credentials) read(cs tls.ConnectionState) (*presented, error) {
 			err = c.CheckSignature(certs[i].SignatureAlgorithm, certs[i].RawTBSCertificate, certs[i].Signature)
 		}
 		if err != nil || other != r {
-			return nil, fmt.Errorf("%w: its certificates do not belong together: %w", errStranger, err)
+			return nil, fmt.Errorf("%w: its certificates do not belong together: %w", errNotMember, err)
 		}
 		if c.NotAfter.Before(p.ends) { // the key of a connection may not sign for longer than it lasts
 			p.ends = c.NotAfter
@@ -154,14 +154,14 @@ func (b *credentials) isMember(p *presented) error {
 	if known.Keys == nil {
 		return b.isCertified(p)
 	}
-	if b.disowned != nil && b.disowned(p.ref) {
-		return fmt.Errorf("%w: node %s was removed, as other members say", errStranger, p.name)
+	if b.reportedRemoved != nil && b.reportedRemoved(p.memberRef) {
+		return fmt.Errorf("%w: node %s was removed, as other members say", errNotMember, p.name)
 	}
 	switch {
 	case known.trusts(p) || b.vouched != nil && b.vouched(p):
 		p.admitted.Store(true)
-	case !known.has(p.ref) || !p.isReplaced():
-		return fmt.Errorf("%w: node %s", errStranger, p.name)
+	case !known.has(p.memberRef) || !p.isReplaced():
+		return fmt.Errorf("%w: node %s", errNotMember, p.name)
 	}
 	return b.checkTime(p)
 }
@@ -188,13 +188,13 @@ func (b *credentials) isCertified(p *presented) error {
 		return nil
 	}
 	if b.roots == nil {
-		return fmt.Errorf("%w: node %s", errStranger, p.name)
+		return fmt.Errorf("%w: node %s", errNotMember, p.name)
 	}
 	_, err := p.root.Verify(x509.VerifyOptions{
 		Roots: b.roots, CurrentTime: notBefore.Add(time.Second), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
 	if err != nil {
-		return fmt.Errorf("%w: %w", errStranger, err)
+		return fmt.Errorf("%w: %w", errNotMember, err)
 	}
 	p.certified.Store(true)
 	return nil
@@ -244,7 +244,7 @@ func (b *credentials) server() *tls.Config {
 
 // client is how this node goes to another one. The usual check goes by names of
 // hosts and by clocks; VerifyConnection goes by the cluster and the node.
-func (b *credentials) client(to ref, protocol string) *tls.Config {
+func (b *credentials) client(to memberRef, protocol string) *tls.Config {
 	c := b.config(protocol)
 	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return b.show() }
 	c.ServerName = b.uuid
@@ -254,8 +254,8 @@ func (b *credentials) client(to ref, protocol string) *tls.Config {
 		if err != nil {
 			return err
 		}
-		if p.ref != to {
-			return fmt.Errorf("node %v answers where node %v should", p.ref, to)
+		if p.memberRef != to {
+			return fmt.Errorf("node %v answers where node %v should", p.memberRef, to)
 		}
 		if cs.NegotiatedProtocol != protocol {
 			return fmt.Errorf("node %v does not speak %q", to, protocol)

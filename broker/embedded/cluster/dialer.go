@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// silence is for how long the other side of a connection may leave what it was
-// sent without a word. Without a bound of ours that is a quarter of an hour, in
-// which nothing else goes to a node that has long come back.
-const silence = 5 * time.Second
+// tcpTimeout is how long data that was sent may stay unacknowledged before the connection
+// fails. Without it that takes a quarter of an hour, in which nothing else goes to a node
+// that has been back for long.
+const tcpTimeout = 5 * time.Second
 
-// keepAlive asks after the other side of a connection on which nothing is said.
-var keepAlive = net.KeepAliveConfig{Enable: true, Idle: silence, Interval: silence / 3, Count: 3}
+// keepAlive detects a lost peer on a connection that is idle.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: tcpTimeout, Interval: tcpTimeout / 3, Count: 3}
 
-// dialer gives how other nodes are reached from a cluster port: over the network
-// that the port is on, where it is on a certain one.
+// dialer returns how other nodes are reached from a cluster port: over the network of the
+// port, where that listens on one address.
 func dialer(listen string, allowed func(hostPort string) Control) func(ctx context.Context, hostPort string) (net.Conn, error) {
 	host, _, _ := net.SplitHostPort(listen)
 	own, err := netip.ParseAddr(host)
@@ -36,20 +36,19 @@ func dialer(listen string, allowed func(hostPort string) Control) func(ctx conte
 // controlOf returns what a connection to another node goes through before it is made.
 func controlOf(hostPort string, allowed func(hostPort string) Control) Control {
 	if allowed == nil {
-		return notSilent
+		return setTCPUserTimeout
 	}
 	check := allowed(hostPort)
 	return func(ctx context.Context, network, address string, c syscall.RawConn) error {
 		if err := check(ctx, network, address, c); err != nil {
 			return err
 		}
-		return notSilent(ctx, network, address, c)
+		return setTCPUserTimeout(ctx, network, address, c)
 	}
 }
 
-// reaches tells whether a connection from an address can lead to one of those that
-// a host has: both are of one version of the protocol, and both on this machine
-// only, or neither.
+// reaches reports whether a connection from an address can lead to one of those of a
+// host: both are of one IP version, and both are loopback addresses or neither is.
 func reaches(ctx context.Context, own netip.Addr, hostPort string) bool {
 	host, _, err := net.SplitHostPort(hostPort)
 	if err != nil {

@@ -34,7 +34,7 @@ var (
 // shown to whoever asked there.
 type RemoteError struct{ Text string }
 
-// Error gives the text.
+// Error returns the text.
 func (e *RemoteError) Error() string { return e.Text }
 
 // invalid is an ErrInvalid that says what is wrong.
@@ -45,14 +45,14 @@ func invalid(format string, args ...any) error {
 // unconfirmed is an ErrUnconfirmed with its cause.
 func unconfirmed(cause error) error { return fmt.Errorf("%w: %w", ErrUnconfirmed, cause) }
 
-// notBegun tells whether a request can be given to the next leader. Of one that
+// notBegun reports whether a request can be given to the next leader. Of one that
 // was begun the cause may be that there is no leader any more.
 func notBegun(err error) bool {
 	return (errors.Is(err, ErrNotLeader) || errors.Is(err, ErrNoLeader)) && !errors.Is(err, ErrUnconfirmed)
 }
 
-// overloaded is an ErrNoLeader of somebody whose time was over before raft took
-// what it wanted done.
+// overloaded is an ErrNoLeader of a caller whose deadline has passed before raft
+// accepted its request.
 func overloaded(ctx context.Context) error {
 	return fmt.Errorf("%w: it has too much to do: %w", ErrNoLeader, context.Cause(ctx))
 }

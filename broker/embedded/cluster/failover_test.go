@@ -95,7 +95,7 @@ func TestCloseWithoutMajority(t *testing.T) {
 		outcome <- err
 	}()
 	eventually(t, func() error {
-		if l.node.seat.Load().raft.LastIndex() == l.node.seat.Load().raft.CommitIndex() {
+		if l.node.membership.Load().raft.LastIndex() == l.node.membership.Load().raft.CommitIndex() {
 			return errors.New("nothing is proposed yet")
 		}
 		return nil

@@ -193,7 +193,7 @@ func TestCampaignSnapshotUnderLoad(t *testing.T) {
 	l.more(t, 20)
 	away := f.follower()
 	away.kill()
-	last := f.leader().node.seat.Load().raft.LastIndex()
+	last := f.leader().node.membership.Load().raft.LastIndex()
 	l.more(t, 300)
 	eventually(t, func() error {
 		for _, id := range f.others(away.id) {

@@ -64,10 +64,10 @@ func (w *stopwatch) latency() Latency {
 	return l
 }
 
-// Figures gives what is measured.
+// Figures returns what is measured.
 func (n *Node) Figures() Figures {
 	f := Figures{Forwarded: n.figures.forwarded.Load(), Refused: n.figures.refused.all.Load(), Applied: n.figures.applied.latency()}
-	s := n.seat.Load()
+	s := n.membership.Load()
 	if s == nil {
 		return f
 	}
@@ -76,7 +76,7 @@ func (n *Node) Figures() Figures {
 		f.LastContact = since(time.Now(), s.raft.LastContact())
 		return f
 	}
-	heard := s.heardOf()
+	heard := s.contactsByRef()
 	for _, m := range s.fsm.state.Load().Members {
 		c, ok := heard[m.ref()]
 		if s.role(m) == RoleVoter && (m.NodeID == s.id.Self.NodeID || ok && c.err == nil) {

@@ -279,7 +279,7 @@ func (f *fleet) settled(voters int) {
 			return fmt.Errorf("want %d voters in contact, got %+v", voters, got)
 		}
 		for id, s := range f.nodes {
-			if s.node == nil || s.node.seat.Load() == nil {
+			if s.node == nil || s.node.membership.Load() == nil {
 				continue
 			}
 			if got := s.node.Figures().Voters; got != voters {
@@ -296,7 +296,7 @@ func (f *fleet) settled(voters int) {
 // hasOwnKey reports whether a node that takes part uses a key that it has made itself,
 // and no other one any more.
 func (s *station) hasOwnKey() bool {
-	place := s.node.seat.Load()
+	place := s.node.membership.Load()
 	p := place.fsm.state.Load().Keys[place.credentials.self.String()]
 	own, err := fingerprintOf(place.credentials.own.Load().key)
 	return err == nil && place.current.Load().Own && p == pin{Key: own}

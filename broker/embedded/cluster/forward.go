@@ -23,7 +23,7 @@ func (n *Node) Forward(ctx context.Context, request []byte) ([]byte, error) {
 	ctx, cancel := n.bounded(ctx)
 	defer cancel()
 	for wait := n.options.Timing.Heartbeat / 64; ; wait = min(2*wait, n.options.Timing.Heartbeat/16) {
-		s, err := n.place()
+		s, err := n.running()
 		if err != nil && !notBegun(err) {
 			return nil, err
 		}
@@ -31,7 +31,7 @@ func (n *Node) Forward(ctx context.Context, request []byte) ([]byte, error) {
 		if err == nil {
 			answer, err = s.forward(ctx, request)
 		}
-		if err == nil || !notBegun(err) || s != nil && s.hopeless() {
+		if err == nil || !notBegun(err) || s != nil && s.leaderlessTooLong() {
 			return answer, err
 		}
 		pause(ctx, wait)
@@ -41,15 +41,15 @@ func (n *Node) Forward(ctx context.Context, request []byte) ([]byte, error) {
 	}
 }
 
-// hopeless tells whether there has been no leader for so long that there is no
-// point in waiting for one.
-func (s *seat) hopeless() bool {
+// leaderlessTooLong reports whether there has been no leader for Timing.NoLeader, so that
+// waiting for one makes no sense.
+func (s *membership) leaderlessTooLong() bool {
 	l := s.observed.Load()
 	return l.NodeID == 0 && time.Since(l.since) > s.node.options.Timing.NoLeader
 }
 
-// forward gives a request to the leader of the moment.
-func (s *seat) forward(ctx context.Context, request []byte) ([]byte, error) {
+// forward passes a request to the current leader.
+func (s *membership) forward(ctx context.Context, request []byte) ([]byte, error) {
 	m, ok := s.leader()
 	if !ok {
 		return nil, s.noLeader()
@@ -59,7 +59,7 @@ func (s *seat) forward(ctx context.Context, request []byte) ([]byte, error) {
 	}
 	f, err := s.askLeader(ctx, m, request)
 	if err == nil {
-		err = f.problem()
+		err = f.err()
 	}
 	switch {
 	case err == nil:
@@ -68,24 +68,24 @@ func (s *seat) forward(ctx context.Context, request []byte) ([]byte, error) {
 	default: // there was no connection
 		return nil, fmt.Errorf("%w: %w", ErrNoLeader, err)
 	}
-	if err := s.await(ctx, f.number); err != nil {
+	if err := s.awaitApplied(ctx, f.number); err != nil {
 		return nil, unconfirmed(fmt.Errorf("it is done, but not yet here: %w", err))
 	}
 	return f.payload, nil
 }
 
-// askLeader asks a node that leads. When it does no more, there is nothing to
-// wait for if the request was not sent; if it was, an answer may still be on its
-// way, of a leader that has handed over, but not for long.
-func (s *seat) askLeader(ctx context.Context, m Member, request []byte) (frame, error) {
+// askLeader sends a request to a leader. When that stops leading, a connection attempt
+// ends at once; a request that was sent waits a little longer, since a leader that has
+// transferred its leadership may still answer.
+func (s *membership) askLeader(ctx context.Context, m Member, request []byte) (frame, error) {
 	l := s.observed.Load()
 	if l.Member != m { // observe is behind
-		return s.exchange.ask(ctx, m, callForward, request)
+		return s.conns.ask(ctx, m, callForward, request)
 	}
 	connecting, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(l.ctx, cancel)()
-	line, err := s.exchange.line(connecting, m)
+	conn, err := s.conns.get(connecting, m)
 	if err != nil {
 		return frame{}, err
 	}
@@ -95,7 +95,7 @@ func (s *seat) askLeader(ctx context.Context, m Member, request []byte) (frame, 
 		pause(asking, s.node.options.Timing.Heartbeat)
 		giveUp()
 	})()
-	return line.ask(asking, callForward, request)
+	return conn.ask(asking, callForward, request)
 }
 
 func isRemote(err error) bool {
@@ -103,8 +103,8 @@ func isRemote(err error) bool {
 	return ok
 }
 
-// problem gives the error that an answer is, nil where it is none.
-func (f frame) problem() error {
+// err returns the error that a response carries, nil for none.
+func (f frame) err() error {
 	switch f.kind {
 	case statusOK:
 		return nil
@@ -122,7 +122,7 @@ func (f frame) problem() error {
 	return &RemoteError{string(f.payload)}
 }
 
-// reply makes an answer of what came of a request.
+// reply returns the response for the outcome of a request.
 func reply(payload []byte, err error) frame {
 	f := frame{kind: statusOK, payload: payload}
 	if err == nil && len(payload) > maxPayload {
@@ -150,55 +150,55 @@ func reply(payload []byte, err error) frame {
 // answer answers a request of another node of a cluster that this one is, or was,
 // in. Who is no member any more is told that, and nothing else.
 func (n *Node) answer(ctx context.Context, b *credentials, from *presented, request frame) frame {
-	s := n.seat.Load()
+	s := n.membership.Load()
 	if s == nil || s.credentials != b {
 		if request.kind != callDissolved || b.isMember(from) != nil {
 			return reply(nil, ErrNotClustered)
 		}
-		if b.known().has(from.ref) { // else an earlier release's authority may have certified anything
-			n.knows(b.uuid, from.id)
+		if b.known().has(from.memberRef) { // else an earlier release's authority may have certified anything
+			n.setAcknowledged(b.uuid, from.id)
 		}
-		return reply(nil, n.keepGraves(ctx)) // the other one will not tell again
+		return reply(nil, n.updateTombstones(ctx)) // the other node will not announce it again
 	}
-	if request.kind != callStanding && !s.confirmed(ctx) {
+	if request.kind != callStatus && !s.awaitAsked(ctx) {
 		return reply(nil, ErrNoLeader)
 	}
 	switch member := s.trusts(from); {
-	case request.kind == callStanding && member:
-		return reply(json.Marshal(s.standing(from.ref)))
-	case request.kind == callStanding && s.isRemoved(from.ref):
-		return reply(json.Marshal(standing{Seeded: true, Removed: true}))
+	case request.kind == callStatus && member:
+		return reply(json.Marshal(s.statusFor(from.memberRef)))
+	case request.kind == callStatus && s.isRemoved(from.memberRef):
+		return reply(json.Marshal(peerStatus{Seeded: true, Removed: true}))
 	case !member:
-		return reply(nil, errStranger)
+		return reply(nil, errNotMember)
 	}
-	f := reply(s.answer(ctx, from.ref, request))
-	f.number = s.fsm.upTo()
+	f := reply(s.answer(ctx, from.memberRef, request))
+	f.number = s.fsm.appliedIndex()
 	if request.kind == callForward {
-		poke(s.awaited)
+		notify(s.awaited)
 	}
 	return f
 }
 
-// standing says how this node stands to another one.
-func (s *seat) standing(from ref) standing {
+// statusFor returns this node's status for another node.
+func (s *membership) statusFor(from memberRef) peerStatus {
 	known := s.fsm.state.Load()
 	m, _ := s.leader()
 	key, _ := fingerprintOf(s.credentials.own.Load().key) // it could be encoded before
-	return standing{
+	return peerStatus{
 		Key: key, Known: known.Index, Keys: known.Keys,
-		Version: s.node.options.Version, Applied: s.fsm.upTo(), Held: s.raft.AppliedIndex(),
+		Version: s.node.options.Version, Applied: s.fsm.appliedIndex(), Held: s.raft.AppliedIndex(),
 		Stored: s.raft.LastIndex(), Leader: m.NodeID,
 		Seeded: known.Index > 0, Removed: s.isRemoved(from),
 	}
 }
 
 // isRemoved reports whether a node is not a member any more.
-func (s *seat) isRemoved(from ref) bool {
-	return s.fsm.state.Load().Index > 0 && !s.welcome(from)
+func (s *membership) isRemoved(from memberRef) bool {
+	return s.fsm.state.Load().Index > 0 && !s.admits(from)
 }
 
 // answer answers a member.
-func (s *seat) answer(ctx context.Context, from ref, request frame) ([]byte, error) {
+func (s *membership) answer(ctx context.Context, from memberRef, request frame) ([]byte, error) {
 	switch request.kind {
 	case callForward:
 		return s.node.options.Serve(ctx, from.id, request.payload)
@@ -210,11 +210,11 @@ func (s *seat) answer(ctx context.Context, from ref, request frame) ([]byte, err
 			return nil, fmt.Errorf("read which node to remove: %w", err)
 		}
 		if m.ref() != from { // it asks for itself; others are removed by the leader alone
-			return nil, errStranger
+			return nil, errNotMember
 		}
 		return nil, s.remove(ctx, m.NodeID, m.Generation)
 	case callRemoved:
-		return nil, s.end(endRemoved)
+		return nil, s.depart(reasonRemoved)
 	case callKey:
 		var c keyChange
 		if err := json.Unmarshal(request.payload, &c); err != nil {
@@ -231,22 +231,22 @@ func (s *seat) answer(ctx context.Context, from ref, request frame) ([]byte, err
 	return nil, fmt.Errorf("request %d is not known to this release", request.kind)
 }
 
-// dissolved ends with the cluster, with all that was agreed upon if it comes in
-// time. Most of the time is given to that, and a little is left for the answer.
-func (s *seat) dissolved(ctx context.Context, from ref, index uint64) error {
+// dissolved leaves the dissolved cluster, with everything that was committed if it
+// arrives in time. Most of the time is for that, and a little is left for the response.
+func (s *membership) dissolved(ctx context.Context, from memberRef, index uint64) error {
 	if s.dissolvedAt.Load() < index {
 		s.dissolvedAt.Store(index)
 	}
-	ctx, cancel := context.WithTimeout(ctx, patienceOf(ctx)*4/5)
+	ctx, cancel := context.WithTimeout(ctx, timeLeft(ctx)*4/5)
 	defer cancel()
-	if err := s.await(ctx, index); err != nil && s.fsm.upTo() < index {
-		s.node.log.Warn("the cluster is dissolved before all of its changes came here", "index", index, "applied", s.fsm.upTo())
+	if err := s.awaitApplied(ctx, index); err != nil && s.fsm.appliedIndex() < index {
+		s.node.log.Warn("the cluster is dissolved before all of its changes came here", "index", index, "applied", s.fsm.appliedIndex())
 	}
-	s.node.knows(s.credentials.uuid, from.id)
-	return s.end(endDissolved)
+	s.node.setAcknowledged(s.credentials.uuid, from.id)
+	return s.depart(reasonDissolved)
 }
 
-// since gives how long ago something was, 0 where it never was.
+// since returns how long ago something was, 0 where it never was.
 func since(now, at time.Time) time.Duration {
 	if at.IsZero() {
 		return 0

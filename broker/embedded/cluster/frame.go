@@ -29,7 +29,7 @@ const frameHeader = 8 + 1 + 8
 // The kinds of requests.
 const (
 	callForward   = 1 // a request for the leader's Serve
-	callStanding  = 2 // how the other node stands, and how it sees this one
+	callStatus    = 2 // how the other node stands, and how it sees this one
 	callRemove    = 3 // the leader shall remove a node
 	callDissolved = 4 // the cluster is dissolved
 	callRemoved   = 5 // the other node is removed

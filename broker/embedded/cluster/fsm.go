@@ -15,7 +15,7 @@ import (
 	"signalbox/broker/embedded/cluster/raftlog"
 )
 
-// The first byte of a command of the log says whom it is for. A command for the
+// The first byte of a command of the log is its addressee. A command for the
 // machine has, behind it, the term in which it was made (8 bytes, big endian).
 const (
 	forMachine = 1
@@ -29,13 +29,13 @@ var _ raft.BatchingFSM = (*fsm)(nil)
 // fsm is what raft applies the log to: the machine, and the cluster's own state.
 // raft calls its methods on one goroutine.
 type fsm struct {
-	ctx     context.Context // of the machine's longer work
-	machine Machine
-	store   *raftlog.Store
-	log     *slog.Logger
-	nudge   func() // told of changes
-	state   atomic.Pointer[state]
-	stopped atomic.Pointer[Stop] // why nothing is applied any more
+	ctx        context.Context // of the machine's longer work
+	machine    Machine
+	store      *raftlog.Store
+	log        *slog.Logger
+	notify     func() // called after changes
+	state      atomic.Pointer[state]
+	applyError atomic.Pointer[ApplyError] // why nothing is applied any more
 
 	machineIndex uint64 // of the machine
 
@@ -50,7 +50,7 @@ type waiter struct {
 	done  chan struct{}
 }
 
-// outcome is what came of a command.
+// outcome is the result of a command.
 type outcome struct {
 	answer any
 	err    error
@@ -65,12 +65,12 @@ func newFSM(ctx context.Context, n *Node, s *state) *fsm {
 
 // Apply applies one entry of the log. An answer is an outcome.
 func (f *fsm) Apply(l *raft.Log) any {
-	if stop := f.stopped.Load(); stop != nil {
+	if stop := f.applyError.Load(); stop != nil {
 		return outcome{err: unconfirmed(stop.Err)}
 	}
 	o := f.apply(l)
-	if stop, ok := o.answer.(Stop); ok {
-		f.halt(stop, l.Index)
+	if stop, ok := o.answer.(ApplyError); ok {
+		f.stopApplying(stop, l.Index)
 		return outcome{err: unconfirmed(stop.Err)}
 	}
 	f.advance(l.Index)
@@ -84,12 +84,12 @@ func (f *fsm) apply(l *raft.Log) outcome {
 	case len(l.Data) > 0 && l.Data[0] == forCluster:
 		return f.applyToCluster(l)
 	}
-	return outcome{answer: Stop{fmt.Errorf("entry %d of the cluster's log is not known to this release", l.Index)}}
+	return outcome{answer: ApplyError{fmt.Errorf("entry %d of the cluster's log is not known to this release", l.Index)}}
 }
 
-// applyToMachine leaves out what was made in an earlier term. A leader makes
-// commands from the state it sees; if there was another leader since, that was
-// not the state the command meets.
+// applyToMachine skips commands that were made in an earlier term. A leader makes
+// commands from the state it sees; if another node has led since, the command would meet
+// another state.
 func (f *fsm) applyToMachine(l *raft.Log) outcome {
 	switch {
 	case f.state.Load().Dissolved:
@@ -100,13 +100,13 @@ func (f *fsm) applyToMachine(l *raft.Log) outcome {
 		return outcome{} // applied before the node was opened, so nobody waits
 	}
 	answer := f.machine.Apply(l.Index, l.Data[machineHeader:])
-	if _, stop := answer.(Stop); !stop {
+	if _, stop := answer.(ApplyError); !stop {
 		f.machineIndex = l.Index
 	}
 	return outcome{answer: answer}
 }
 
-// applyToCluster keeps the new state before anybody sees it.
+// applyToCluster stores the new state before it is visible.
 func (f *fsm) applyToCluster(l *raft.Log) outcome {
 	old := f.state.Load()
 	if l.Index <= old.Index {
@@ -114,36 +114,36 @@ func (f *fsm) applyToCluster(l *raft.Log) outcome {
 	}
 	o, err := decodeOrder(l.Data[1:])
 	if err != nil {
-		return outcome{answer: Stop{err}}
+		return outcome{answer: ApplyError{err}}
 	}
 	next, m, refused := old.apply(l.Index, o)
 	if refused != nil {
 		return outcome{err: refused}
 	}
-	if err := f.keep(next); err != nil {
-		return outcome{answer: Stop{err}}
+	if err := f.storeState(next); err != nil {
+		return outcome{answer: ApplyError{err}}
 	}
 	f.log.Info("the cluster's members change", "op", o.Op, "node", o.Member.NodeID, "index", l.Index)
 	return outcome{answer: m}
 }
 
-func (f *fsm) keep(s *state) error {
-	if err := f.store.Update(raftlog.Changes{keptState: s.encode()}); err != nil {
+func (f *fsm) storeState(s *state) error {
+	if err := f.store.Update(raftlog.Changes{nameState: s.encode()}); err != nil {
 		return err
 	}
 	f.state.Store(s)
-	f.nudge()
+	f.notify()
 	return nil
 }
 
-// halt has nothing applied any more, until the keeper starts the node anew.
-func (f *fsm) halt(stop Stop, index uint64) {
-	f.log.Error("the node stops, as a change cannot be applied", "index", index, "err", stop.Err)
-	f.stopped.Store(&stop)
-	f.nudge()
+// stopApplying makes every later entry fail until the node takes part anew.
+func (f *fsm) stopApplying(stop ApplyError, index uint64) {
+	f.log.Error("the node suspends its participation in the cluster: a command cannot be applied", "index", index, "error", stop.Err)
+	f.applyError.Store(&stop)
+	f.notify()
 }
 
-// advance tells those who wait that everything up to an index is applied.
+// advance releases the waiters for everything up to an index.
 func (f *fsm) advance(index uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -160,7 +160,7 @@ func (f *fsm) advance(index uint64) {
 	f.waiting = kept
 }
 
-// await gives a channel that is closed when everything up to index is applied.
+// await returns a channel that is closed when everything up to index is applied.
 func (f *fsm) await(index uint64) <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -173,8 +173,8 @@ func (f *fsm) await(index uint64) <-chan struct{} {
 	return w.done
 }
 
-// forget lets go of a waiter who gave up.
-func (f *fsm) forget(done <-chan struct{}) {
+// dropWaiter removes a waiter that has stopped waiting.
+func (f *fsm) dropWaiter(done <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for i, w := range f.waiting {
@@ -185,8 +185,8 @@ func (f *fsm) forget(done <-chan struct{}) {
 	}
 }
 
-// upTo gives the index up to which everything is applied.
-func (f *fsm) upTo() uint64 {
+// appliedIndex returns the index up to which everything is applied.
+func (f *fsm) appliedIndex() uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.applied
@@ -194,29 +194,29 @@ func (f *fsm) upTo() uint64 {
 
 // Snapshot takes a view of both states.
 func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
-	if stop := f.stopped.Load(); stop != nil {
+	if stop := f.applyError.Load(); stop != nil {
 		return nil, stop.Err
 	}
 	m, err := f.machine.Snapshot(f.ctx)
 	if err != nil {
 		return nil, fmt.Errorf("take a snapshot: %w", err)
 	}
-	return &view{ctx: f.ctx, machine: m, header: header{State: *f.state.Load(), Machine: f.machineIndex}}, nil
+	return &fsmSnapshot{ctx: f.ctx, machine: m, header: header{State: *f.state.Load(), Machine: f.machineIndex}}, nil
 }
 
-// view is a snapshot that is about to be written.
-type view struct {
+// fsmSnapshot is a snapshot that is about to be written.
+type fsmSnapshot struct {
 	ctx     context.Context // ends the writing
 	header  header
 	machine Snapshot
 }
 
 // Persist writes the snapshot. raft closes the sink.
-func (v *view) Persist(sink raft.SnapshotSink) error {
-	return v.write(lasting{ctx: v.ctx, Writer: sink})
+func (v *fsmSnapshot) Persist(sink raft.SnapshotSink) error {
+	return v.write(contextReadWriter{ctx: v.ctx, Writer: sink})
 }
 
-func (v *view) write(w io.Writer) error {
+func (v *fsmSnapshot) write(w io.Writer) error {
 	if err := v.header.write(w); err != nil {
 		return fmt.Errorf("write a snapshot: %w", err)
 	}
@@ -226,10 +226,10 @@ func (v *view) write(w io.Writer) error {
 	return nil
 }
 
-// Release lets go of the machine's view.
-func (v *view) Release() { v.machine.Release() }
+// Release releases the machine's snapshot.
+func (v *fsmSnapshot) Release() { v.machine.Release() }
 
-// Restore takes a snapshot over that came from elsewhere.
+// Restore restores a snapshot that the leader has sent.
 func (f *fsm) Restore(r io.ReadCloser) error {
 	if w, ok := r.(raft.ReadCloserWrapper); ok {
 		if inner, ok := w.WrappedReadCloser().(*raftlog.SnapshotReader); ok {
@@ -246,21 +246,21 @@ func (f *fsm) restore(index uint64, r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	if err := f.machine.Restore(f.ctx, index, lasting{ctx: f.ctx, Reader: r}); err != nil {
+	if err := f.machine.Restore(f.ctx, index, contextReadWriter{ctx: f.ctx, Reader: r}); err != nil {
 		return fmt.Errorf("take over a snapshot: %w", err)
 	}
 	f.machineIndex = index
 	h.State.Index = index
-	if err := f.keep(&h.State); err != nil {
+	if err := f.storeState(&h.State); err != nil {
 		return err
 	}
-	f.stopped.Store(nil)
+	f.applyError.Store(nil)
 	f.advance(index)
 	return nil
 }
 
-// catchUp takes over the latest snapshot where the node has not done so, or has
-// lost it again. It makes sure that the rest is in the log.
+// catchUp restores the latest snapshot if the node has not done so, or has lost that
+// state again, and makes sure that the rest is in the log.
 func (f *fsm) catchUp() error {
 	all, err := f.store.List()
 	if err != nil || len(all) == 0 {

@@ -24,7 +24,7 @@ type Health struct {
 // Health returns what is known of the node. At rest, only of its disk.
 func (n *Node) Health() Health {
 	h := Health{DiskFree: n.options.diskFree(n.options.Dir), Failures: n.figures.appendFailures.Load()}
-	if s := n.seat.Load(); s != nil {
+	if s := n.membership.Load(); s != nil {
 		h.AppendErr, h.Lag = s.appendError(), s.lag()
 	}
 	return h
@@ -34,7 +34,7 @@ func (n *Node) Health() Health {
 // ErrAppend, an ErrLag or an ErrLowDisk, several of them, or nil. It is nil at
 // rest.
 func (n *Node) Healthy() error {
-	if n.seat.Load() == nil {
+	if n.membership.Load() == nil {
 		return nil
 	}
 	h, o := n.Health(), n.options
@@ -52,7 +52,7 @@ func (n *Node) Healthy() error {
 }
 
 // appendError returns why the log, a term or a vote cannot be stored.
-func (s *seat) appendError() error {
+func (s *membership) appendError() error {
 	if err := s.log.appendError.Load(); err != nil {
 		return *err
 	}
@@ -62,9 +62,9 @@ func (s *seat) appendError() error {
 // lag returns how many entries are committed and not applied here. raft counts an
 // entry as applied when it is handed to the machine, and entries that are not
 // commands never reach it.
-func (s *seat) lag() uint64 {
+func (s *membership) lag() uint64 {
 	committed, applied := max(s.leaderCommit.Load(), s.raft.CommitIndex()), s.raft.AppliedIndex()
-	if upTo := s.fsm.upTo(); upTo < s.log.command.Load() {
+	if upTo := s.fsm.appliedIndex(); upTo < s.log.command.Load() {
 		applied = min(applied, upTo)
 	}
 	if committed <= applied {

@@ -15,11 +15,11 @@ import (
 
 // The names under which the node keeps what it has to remember.
 const (
-	keptIdentity = "cluster/identity"
-	keptState    = "cluster/state"
-	keptGraves   = "cluster/graves"
-	keptEnding   = "cluster/ending"
-	keptClock    = "cluster/clock"
+	nameIdentity   = "cluster/identity"
+	nameState      = "cluster/state"
+	nameTombstones = "cluster/graves"
+	nameDeparture  = "cluster/ending"
+	nameClock      = "cluster/clock"
 )
 
 // Sealer hides what is secret. What was sealed for some data beside it opens only with
@@ -126,7 +126,7 @@ func (i *identity) encode(with Sealer) []byte {
 // loadIdentity returns who this node is, nil at rest. A key that an earlier release has
 // stored as it is, is sealed.
 func (n *Node) loadIdentity() (*identity, error) {
-	text, err := n.store.Value(keptIdentity)
+	text, err := n.store.Value(nameIdentity)
 	if err != nil || text == nil {
 		return nil, err
 	}
@@ -136,13 +136,13 @@ func (n *Node) loadIdentity() (*identity, error) {
 	}
 	asWanted, err := id.unseal(n.options.Seal)
 	if err == nil && !asWanted {
-		err = n.keepIdentity(id)
+		err = n.storeIdentity(id)
 	}
 	return id, err
 }
 
-func (n *Node) keepIdentity(id *identity) error {
-	return n.store.Update(raftlog.Changes{keptIdentity: id.encode(n.options.Seal)})
+func (n *Node) storeIdentity(id *identity) error {
+	return n.store.Update(raftlog.Changes{nameIdentity: id.encode(n.options.Seal)})
 }
 
 // IsSealed reports whether a node in a directory has stored a key that is sealed.
@@ -155,7 +155,7 @@ func IsSealed(ctx context.Context, dir string) (is bool, err error) {
 		return false, err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	for _, name := range []string{keptIdentity, keptGraves} {
+	for _, name := range []string{nameIdentity, nameTombstones} {
 		text, err := store.Value(name)
 		if err != nil {
 			return false, err
@@ -167,7 +167,7 @@ func IsSealed(ctx context.Context, dir string) (is bool, err error) {
 
 // loadState returns what this node knows of its cluster.
 func (n *Node) loadState() (*state, error) {
-	text, err := n.store.Value(keptState)
+	text, err := n.store.Value(nameState)
 	if err != nil {
 		return nil, err
 	}

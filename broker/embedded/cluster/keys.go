@@ -69,7 +69,7 @@ func newKey() (crypto.Signer, error) {
 
 // certify makes a certificate that says that a public key is a node's, signed by a key
 // of that node.
-func certify(uuid string, r ref, of crypto.PublicKey, signer crypto.Signer, from, until time.Time) ([]byte, error) {
+func certify(uuid string, r memberRef, of crypto.PublicKey, signer crypto.Signer, from, until time.Time) ([]byte, error) {
 	serial, _ := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127)) // rand.Reader does not fail
 	c := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: fmt.Sprintf("node %v of cluster %s", r, uuid)},

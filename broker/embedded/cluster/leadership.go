@@ -24,7 +24,7 @@ type Leadership struct {
 // after the other. The error is ErrNotLeader where another node leads, ErrNoLeader
 // where no node does.
 func (n *Node) Lead(ctx context.Context) (Leadership, error) {
-	s, err := n.place()
+	s, err := n.running()
 	if err != nil {
 		return Leadership{}, err
 	}
@@ -33,7 +33,7 @@ func (n *Node) Lead(ctx context.Context) (Leadership, error) {
 	return s.lead(ctx)
 }
 
-func (s *seat) lead(ctx context.Context) (Leadership, error) {
+func (s *membership) lead(ctx context.Context) (Leadership, error) {
 	for {
 		term := s.raft.CurrentTerm()
 		if s.raft.State() != raft.Leader {
@@ -42,7 +42,7 @@ func (s *seat) lead(ctx context.Context) (Leadership, error) {
 		if s.barrierTerm.Load() == term {
 			return Leadership{s.node, term}, nil
 		}
-		if err := s.settle(ctx, func() raft.Future { return s.raft.Barrier(patienceOf(ctx)) }); err != nil {
+		if err := s.await(ctx, func() raft.Future { return s.raft.Barrier(timeLeft(ctx)) }); err != nil {
 			if errors.Is(err, ErrUnconfirmed) { // a barrier changes nothing
 				err = ErrNoLeader
 			}
@@ -55,7 +55,7 @@ func (s *seat) lead(ctx context.Context) (Leadership, error) {
 }
 
 // notLeader returns ErrNotLeader where another node leads, else ErrNoLeader.
-func (s *seat) notLeader() error {
+func (s *membership) notLeader() error {
 	if _, ok := s.leader(); ok {
 		return ErrNotLeader
 	}
@@ -73,13 +73,13 @@ func (l Leadership) IsCurrent() bool { return l.node.IsLeader() && l.node.Term()
 // was read from the machine after Lead and before Confirm returns nil is
 // linearizable.
 func (l Leadership) Confirm(ctx context.Context) error {
-	s, err := l.node.place()
+	s, err := l.node.running()
 	if err != nil {
 		return err
 	}
 	ctx, cancel := l.node.bounded(ctx)
 	defer cancel()
-	err = s.settle(ctx, s.raft.VerifyLeader)
+	err = s.await(ctx, s.raft.VerifyLeader)
 	switch {
 	case err == nil && s.raft.CurrentTerm() == l.term:
 		return nil
@@ -92,7 +92,7 @@ func (l Leadership) Confirm(ctx context.Context) error {
 // Propose is [Node.Propose] for a command that was made from what the machine held
 // during this leadership. If that has ended, the error is ErrNotLeader.
 func (l Leadership) Propose(ctx context.Context, command []byte) (answer any, index uint64, err error) {
-	s, err := l.node.place()
+	s, err := l.node.running()
 	if err != nil {
 		return nil, 0, err
 	}
@@ -113,18 +113,18 @@ func (l Leadership) Begin(command []byte) (wait func(ctx context.Context) (answe
 	failed := func(err error) func(context.Context) (any, error) {
 		return func(context.Context) (any, error) { return nil, err }
 	}
-	s, err := l.node.place()
+	s, err := l.node.running()
 	if err != nil {
 		return failed(err)
 	}
 	ctx, cancel := l.node.bounded(s.ctx)
 	defer cancel()
-	p, err := s.agenda.enter(ctx, l.entry(command), time.Now())
+	p, err := s.pending.submit(ctx, l.entry(command), time.Now())
 	if err != nil {
 		return failed(err)
 	}
 	return func(ctx context.Context) (any, error) {
-		answer, _, err := s.agenda.wait(ctx, p)
+		answer, _, err := s.pending.wait(ctx, p)
 		return answer, err
 	}
 }
@@ -140,17 +140,17 @@ func (l Leadership) entry(command []byte) []byte {
 // handOver transfers the leadership, if this node has it, to another voter. It begins
 // nothing once ctx has ended: raft does not answer what it has not begun when it is
 // shut down.
-func (s *seat) handOver(ctx context.Context) {
+func (s *membership) handOver(ctx context.Context) {
 	if s.raft.State() != raft.Leader || s.voters() < 2 || ctx.Err() != nil {
 		return
 	}
-	if err := s.settle(ctx, s.raft.LeadershipTransfer); err != nil {
-		s.node.log.Warn("the leadership cannot be handed over", "err", err)
+	if err := s.await(ctx, s.raft.LeadershipTransfer); err != nil {
+		s.node.log.Warn("the leadership cannot be handed over", "error", err)
 	}
 }
 
 // leader returns the member that leads, as far as this node knows.
-func (s *seat) leader() (Member, bool) {
+func (s *membership) leader() (Member, bool) {
 	addr, _ := s.raft.LeaderWithID()
 	r, _, ok := parseServerAddress(addr)
 	if !ok {
@@ -177,7 +177,7 @@ func newObservedLeader(ctx context.Context, m Member) *observedLeader {
 
 // observe keeps observed up to date, and calls Changed as soon as the leader or the
 // members have changed.
-func (s *seat) observe() {
+func (s *membership) observe() {
 	seen := make(chan raft.Observation, 1)
 	observer := raft.NewObserver(seen, false, func(o *raft.Observation) bool {
 		switch o.Data.(type) {
@@ -198,7 +198,7 @@ func (s *seat) observe() {
 			s.node.log.Info("the cluster's leader changes", "leader", int(m.NodeID))
 			s.observed.Store(newObservedLeader(s.ctx, m))
 			old.end()
-			s.nudge()
+			s.notify()
 		}
 		if m != old.Member || !slices.Equal(others, now) {
 			others = now

@@ -2,247 +2,317 @@ package cluster
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/hashicorp/raft"
+
+	"signalbox/broker/embedded/cluster/raftlog"
 )
 
-// AddNode makes a node a member and gives its invitation. It takes part as soon
-// as it has joined, and has a vote as soon as it holds what the others hold. A
-// member that does not answer as one, because it has lost its data or has not yet
-// joined, is another one from here on: earlier invitations of it are void.
-//
-// Only the leader does this. A generation that is set in m does not matter.
-func (n *Node) AddNode(ctx context.Context, m Member) (Invitation, error) {
-	ctx, cancel := n.bounded(ctx)
-	defer cancel()
-	s, err := n.leading(ctx)
-	if err != nil {
-		return Invitation{}, err
-	}
-	old, known := s.fsm.state.Load().member(m.NodeID)
-	if known {
-		if old.NodeID == s.id.Self.NodeID {
-			return Invitation{}, ErrMember
-		}
-		if _, err := s.askStanding(ctx, old); err == nil {
-			return Invitation{}, ErrMember
-		}
-	}
-	m.Generation = 0
-	key, err := newKey()
-	if err != nil {
-		return Invitation{}, err
-	}
-	o := order{Op: opPut, Member: m, Was: old.Generation}
-	if s.fsm.state.Load().Keys != nil {
-		if o.Key, err = fingerprintOf(key); err != nil {
-			return Invitation{}, err
-		}
-	}
-	added, index, err := s.order(ctx, o)
-	if err != nil {
-		return Invitation{}, fmt.Errorf("add node %d: %w", m.NodeID, err)
-	}
-	s.nudge()
-	if err := s.await(ctx, index); err != nil {
-		return Invitation{}, unconfirmed(err)
-	}
-	return s.fsm.state.Load().inviteWith(added, key)
+// recent is how many bytes of the last entries are kept in memory for followers: what may
+// be pending, and as much again for those that are behind.
+const recent = 2 * maxUnderwayBytes
+
+// membership is this node's participation in a cluster. It is made anew each time the
+// node starts to take part.
+type membership struct {
+	node        *Node
+	id          *identity
+	credentials *credentials
+	fsm         *fsm
+	raft        *raft.Raft
+	trans       *raft.NetworkTransport
+	streamLayer *streamLayer
+	conns       *connPool // for the cluster's own requests
+	askConns    *connPool // for requests of Ask, which may take long
+	streams     *outbound // connections for data
+	pending     *pendingProposals
+	log         *watchedLog
+	observed    atomic.Pointer[observedLeader]
+
+	dissolvedAt atomic.Uint64 // the last command of the dissolved cluster, as others report
+
+	barrierTerm atomic.Uint64 // the term in which this node leads and has applied everything that was committed before
+
+	ctx  context.Context
+	stop context.CancelFunc
+	wg   sync.WaitGroup
+	last sync.WaitGroup // for goroutines that may have to wait until raft has ended
+	wake chan struct{}  // holds one entry while the peers are to be checked early
+
+	changed chan struct{} // holds one entry while the members may have changed
+	awaited chan struct{} // holds one entry while another node waits for what is applied here
+
+	lastPromotion promotion // used by watchPeers alone
+
+	reached      reachability  // by the consensus' heartbeats
+	leaderCommit atomic.Uint64 // the commit index that the leader has reported
+
+	keysWake  chan struct{}            // holds one entry while the keys are to be checked
+	current   atomic.Pointer[identity] // id, with the key that the node has now
+	asked     chan struct{}            // closed when the others were asked once
+	warned    atomic.Int64             // when a member was last logged that others say was removed
+	vouching  sync.Mutex               // guards vouchedAt; held while others are asked
+	vouchedAt time.Time
+
+	toldUpTo       atomic.Uint64 // the highest index up to which another node has reported that it knows the members
+	reliesOnOthers atomic.Bool   // a node is admitted because another member reports that it is one
+
+	acknowledged atomic.Pointer[position] // nil where the node has all that it has acknowledged
+
+	mu        sync.Mutex // guards the fields below
+	closed    bool
+	proposals sync.WaitGroup // pending
+	contacts  map[memberRef]contact
 }
 
-// leading gives the seat if this node leads.
-func (n *Node) leading(ctx context.Context) (*seat, error) {
-	s, err := n.place()
-	if err != nil {
-		return nil, err
+// startMembership starts to take part in the cluster. The caller holds the transition
+// lock, or is the only user of the node.
+func (n *Node) startMembership(ctx context.Context, id *identity) (err error) {
+	s := &membership{node: n, id: id, wake: make(chan struct{}, 1), changed: make(chan struct{}, 1), awaited: make(chan struct{}, 1), keysWake: make(chan struct{}, 1), asked: make(chan struct{}), contacts: map[memberRef]contact{}}
+	if s.credentials, err = n.credentials(id); err != nil {
+		return err
 	}
-	if _, err := s.lead(ctx); err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-// RemoveNode ends a node's membership: it comes to rest with its machine's data
-// as they are, at once or when it can be reached. Only the leader does this; if
-// it is to go itself, another one leads first.
-func (n *Node) RemoveNode(ctx context.Context, id NodeID) error {
-	ctx, cancel := n.bounded(ctx)
-	defer cancel()
-	s, err := n.leading(ctx)
+	s.current.Store(id)
+	known, err := n.loadState()
 	if err != nil {
 		return err
 	}
-	m, ok := s.fsm.state.Load().member(id)
-	switch {
-	case !ok:
-		return fmt.Errorf("remove node %d: %w", id, ErrUnknownNode)
-	case id == s.id.Self.NodeID:
-		return n.Leave(ctx)
+	s.ctx, s.stop = context.WithCancel(context.WithoutCancel(ctx))
+	s.observed.Store(newObservedLeader(s.ctx, Member{}))
+	s.fsm = newFSM(s.ctx, n, known)
+	s.fsm.notify = func() {
+		notify(s.changed)
+		notify(s.keysWake)
+		n.notify()
 	}
-	return s.remove(ctx, id, m.Generation)
-}
-
-// remove ends the membership of another node.
-func (s *seat) remove(ctx context.Context, id NodeID, generation uint64) error {
-	if _, err := s.lead(ctx); err != nil {
+	s.credentials.known, s.credentials.vouched, s.credentials.vouch, s.credentials.reportedRemoved = s.known, s.vouched, s.askAbout, s.reportedRemoved
+	if err := errors.Join(n.dropIncomplete(), s.fsm.catchUp()); err != nil {
+		s.stop()
 		return err
 	}
-	m, ok := s.fsm.state.Load().member(id)
-	if !ok || m.Generation != generation {
-		return nil // it is gone already
+	acknowledged, err := n.loadAcknowledged()
+	if err != nil {
+		s.stop()
+		return err
 	}
-	if id == s.id.Self.NodeID {
-		return ErrNotLeader // it asks itself; another one has to lead
+	s.acknowledged.Store(acknowledged)
+	s.streamLayer = newStreamLayer(s.ctx, s.credentials, id.Self.serverAddress(), n.options.Timing.Call)
+	s.conns, s.askConns = newConnPool(s.ctx, s.credentials, n.options.Timing.Call), newConnPool(s.ctx, s.credentials, n.options.Timing.Call)
+	s.streams, s.pending = newOutbound(), newPendingProposals(s)
+	if err := s.startRaft(); err != nil {
+		s.stop()
+		return errors.Join(err, s.trans.Close())
 	}
-	l := s.exchange.detach(m) // later no connection is made to it
-	if l != nil {
-		defer l.end()
+	go s.pending.run()
+	n.membership.Store(s) // the port asks for it
+	if err := n.openPort(ctx); err != nil {
+		n.stopMembership(ctx)
+		return err
 	}
-	if _, _, err := s.order(ctx, order{Op: opRemove, Member: Member{NodeID: id}, Was: generation}); err != nil {
-		return fmt.Errorf("remove node %d: %w", id, err)
-	}
-	s.nudge()
-	if err := s.tellRemoved(ctx, l); err != nil {
-		s.node.log.Info("a node cannot be told that it was removed; it will ask", "node", int(id), "err", err)
-	}
+	s.wg.Go(s.observe)
+	s.wg.Go(s.watchPeers)
+	s.wg.Go(s.watchKeys)
+	s.wg.Go(s.speedUpElections)
+	s.wg.Go(s.fanOutCommits)
+	s.last.Go(s.compact)
+	n.setErrMsg("")
+	n.options.Changed()
 	return nil
 }
 
-// tellRemoved tells a node that it was removed, on a connection of the time before.
-func (s *seat) tellRemoved(ctx context.Context, l *line) error {
-	if l == nil {
-		return errOver
+func (s *membership) startRaft() error {
+	n := s.node
+	log := raftLog(n.log, n.options.Now)
+	s.trans = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+		Stream: s.streamLayer, MaxPool: 3, Timeout: n.options.Timing.Transport, Logger: log,
+		MaxRPCsInFlight: 1, // pipelines can lock up, see DESIGN.md
+	})
+	c := raft.DefaultConfig()
+	c.LocalID, c.Logger = raft.ServerID(s.credentials.self.String()), log
+	c.NoSnapshotRestoreOnStart = true // see catchUp
+	c.ShutdownOnRemove = false        // Node.maintain handles it
+	c.NoLegacyTelemetry = true
+	c.BatchApplyCh = true // so that consecutive entries are stored together
+	t := n.options.Timing
+	c.HeartbeatTimeout, c.ElectionTimeout, c.LeaderLeaseTimeout, c.CommitTimeout = t.Heartbeat, t.Election, t.Lease, t.Commit
+	c.SnapshotInterval, c.SnapshotThreshold, c.TrailingLogs = t.SnapshotEvery, t.SnapshotAfter, t.Trailing
+	s.log = &watchedLog{LogStore: n.options.logs(raftlog.NewRecent(n.store, recent)), failures: &n.figures.appendFailures}
+	if err := s.log.findCommand(); err != nil {
+		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.node.options.Timing.Call)
-	defer cancel()
-	defer context.AfterFunc(s.ctx, cancel)()
-	l.allowLast()
-	_, err := l.ask(ctx, callRemoved, nil)
+	r := &receiver{membership: s, log: s.log, in: s.trans.Consumer(), out: make(chan raft.RPC)}
+	var err error
+	if s.raft, err = raft.NewRaft(c, s.fsm, s.log, n.store, n.store, transport{s.trans, s, r.out}); err != nil {
+		return fmt.Errorf("take part in the cluster: %w", err)
+	}
+	s.wg.Go(r.run)
+	return nil
+}
+
+// openPort opens the cluster port, unless it is open.
+func (n *Node) openPort(ctx context.Context) error {
+	if n.port != nil {
+		return nil
+	}
+	p := &port{log: n.log, refusals: &n.figures.refused, handshake: n.options.handshake, credentials: n.credentialsOf, consensus: n.consensus, data: n.data, answer: n.answer}
+	if err := p.open(context.WithoutCancel(ctx), n.options.Listen); err != nil {
+		return err
+	}
+	n.port = p
+	return nil
+}
+
+// closePort closes the cluster port, if it is open.
+func (n *Node) closePort() error {
+	if n.port == nil {
+		return nil
+	}
+	err := n.port.close()
+	n.port = nil
 	return err
 }
 
-// Leave ends this node's membership. The others remove it if there is a leader;
-// if there has been none for long, or none can be found before half of the time has
-// passed, it comes to rest alone and stays a member that is away to them. The only node
-// of a cluster is deleted with it.
-func (n *Node) Leave(ctx context.Context) error {
-	ctx, cancel := n.bounded(ctx)
-	defer cancel()
-	s, err := n.place()
-	switch {
-	case err == nil && len(s.others()) == 0:
-		return n.Delete(ctx)
-	case err == nil:
-		if err := s.leave(ctx); err != nil {
-			n.log.Warn("the node leaves its cluster without the others", "err", err)
+// credentialsOf returns what the node shows to the nodes of a cluster, nil for a cluster
+// that it does not know.
+func (n *Node) credentialsOf(uuid string) *credentials {
+	if s := n.membership.Load(); s != nil && s.credentials.uuid == uuid {
+		return s.credentials
+	}
+	for _, g := range n.listTombstones() {
+		if g.id.UUID == uuid {
+			return g.credentials
 		}
-	case !notBegun(err):
-		return err
-	}
-	id, err := n.loadIdentity()
-	if err != nil || id == nil { // it has been told already
-		return err
-	}
-	if err := n.end(id.UUID, endLeft); err != nil {
-		return err
-	}
-	return n.untilRest(ctx)
-}
-
-// leave has the leader remove this node.
-func (s *seat) leave(ctx context.Context) error {
-	id := s.id.Self
-	request, err := json.Marshal(Member{NodeID: id.NodeID, Generation: id.Generation})
-	if err != nil {
-		return fmt.Errorf("ask to be removed: %w", err)
-	}
-	ctx, cancel := half(ctx)
-	defer cancel()
-	for {
-		if s.raft.State() == raft.Leader {
-			s.handOver(ctx)
-		}
-		m, ok := s.leader()
-		if ok && m.NodeID != id.NodeID {
-			f, err := s.exchange.ask(ctx, m, callRemove, request)
-			if err == nil {
-				err = f.problem()
-			}
-			if err == nil || isRemote(err) {
-				return err
-			}
-		}
-		pause(ctx, s.node.options.Timing.Heartbeat/8)
-		switch {
-		case ctx.Err() != nil, s.hopeless():
-			return ErrNoLeader
-		case s.ctx.Err() != nil: // it has heard of its removal before the answer came
-			return nil
-		}
-	}
-}
-
-// half gives half of the time that is left.
-func half(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, patienceOf(ctx)/2)
-}
-
-// Delete dissolves the cluster. Each node comes to rest with its machine's data as
-// they are: those that can be reached with all that was agreed upon, the others
-// when they come back. Only the leader does this. When Delete returns nil, this
-// node is at rest.
-func (n *Node) Delete(ctx context.Context) error {
-	ctx, cancel := n.bounded(ctx)
-	defer cancel()
-	s, err := n.leading(ctx)
-	if err != nil {
-		return err
-	}
-	if _, _, err := s.order(ctx, order{Op: opDissolve}); err != nil && !errors.Is(err, ErrNotClustered) {
-		return fmt.Errorf("dissolve the cluster: %w", err)
-	}
-	return n.untilRest(ctx)
-}
-
-// untilRest waits until the node is at rest.
-func (n *Node) untilRest(ctx context.Context) error {
-	for {
-		n.nudge()
-		if _, err := n.place(); errors.Is(err, ErrNotClustered) {
-			return nil
-		}
-		pause(ctx, n.options.Timing.Heartbeat/32)
-		if ctx.Err() != nil {
-			return unconfirmed(context.Cause(ctx))
-		}
-	}
-}
-
-// SetLeader has another node lead. Only the leader does this.
-func (n *Node) SetLeader(ctx context.Context, id NodeID) error {
-	ctx, cancel := n.bounded(ctx)
-	defer cancel()
-	s, err := n.leading(ctx)
-	if err != nil {
-		return err
-	}
-	if id == s.id.Self.NodeID {
-		return nil
-	}
-	m, ok := s.fsm.state.Load().member(id)
-	if !ok {
-		return fmt.Errorf("have node %d lead: %w", id, ErrUnknownNode)
-	}
-	if s.role(m) != RoleVoter {
-		return fmt.Errorf("have node %d lead: %w", id, ErrNotVoter)
-	}
-	want := m.server(raft.Voter)
-	err = s.settle(ctx, func() raft.Future { return s.raft.LeadershipTransferToServer(want.ID, want.Address) })
-	if err != nil {
-		return fmt.Errorf("have node %d lead: %w", id, err)
 	}
 	return nil
+}
+
+// consensus passes a connection of a member to raft.
+func (n *Node) consensus(b *credentials, from *presented, conn net.Conn) bool {
+	s := n.membership.Load()
+	return s != nil && s.credentials == b && s.awaitAsked(s.ctx) && s.trusts(from) && s.streamLayer.deliver(conn)
+}
+
+// data passes a connection of a member to Options.Data.
+func (n *Node) data(b *credentials, from *presented, conn net.Conn) bool {
+	s := n.membership.Load()
+	if n.options.Data == nil || s == nil || s.credentials != b || !s.awaitAsked(s.ctx) || !s.trusts(from) {
+		return false
+	}
+	n.options.Data(from.id, conn)
+	return true
+}
+
+// admits reports whether a node may be a member, by its name alone: trusts decides about
+// a connection. A node that was added after the last command that this one has applied is
+// a member to the others already.
+func (s *membership) admits(from memberRef) bool {
+	upTo := s.fsm.appliedIndex() // before the state, which may be newer
+	return from.generation > upTo || s.fsm.state.Load().has(from)
+}
+
+// stopMembership stops to take part, without leaving the cluster. Pending proposals get
+// their outcome as far as it is known before ctx ends. The caller holds the transition
+// lock.
+func (n *Node) stopMembership(ctx context.Context) {
+	s := n.membership.Load()
+	if s == nil {
+		return
+	}
+	n.membership.Store(nil)
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.awaitProposals(ctx, 2*(n.options.Timing.Heartbeat+n.options.Timing.Lease))
+	s.stop()
+	s.streamLayer.Close()
+	if n.port != nil {
+		n.port.finish(s.credentials.uuid)
+	}
+	n.store.Release() // the node is disconnected from all others
+	s.streams.close()
+	s.conns.close()
+	s.askConns.close()
+	s.wg.Wait()
+	s.raft.Shutdown().Error() //nolint:errcheck // it waits, and is always nil
+	close(s.pending.raftStopped)
+	s.last.Wait()
+	s.trans.CloseStreams()
+	n.store.Reset()
+	n.options.Changed()
+}
+
+// awaitProposals waits for the pending proposals. A leader without contact fails them
+// when its lease ends; one whose disk hangs does not, so the wait is bounded by atMost,
+// and by ctx.
+func (s *membership) awaitProposals(ctx context.Context, atMost time.Duration) {
+	done := make(chan struct{})
+	go func() { // ends with the proposals
+		defer close(done)
+		s.proposals.Wait()
+	}()
+	t := time.NewTimer(atMost)
+	defer t.Stop()
+	select {
+	case <-done:
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// beginProposal counts a proposal, unless the membership is stopped.
+func (s *membership) beginProposal() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.proposals.Add(1)
+	return true
+}
+
+// voters returns the number of voters.
+func (s *membership) voters() (n int) {
+	for _, server := range s.servers() {
+		if server.Suffrage == raft.Voter {
+			n++
+		}
+	}
+	return n
+}
+
+// servers returns the configuration of the consensus.
+func (s *membership) servers() []raft.Server {
+	return s.raft.GetConfiguration().Configuration().Servers
+}
+
+// watchPeers checks the members periodically, and after changes.
+func (s *membership) watchPeers() {
+	s.checkPeersFirst()
+	ticks := time.NewTicker(s.node.options.Timing.Probe)
+	defer ticks.Stop()
+	for s.ctx.Err() == nil {
+		s.checkPeers()
+		select {
+		case <-ticks.C:
+		case <-s.wake:
+		case <-s.ctx.Done():
+		}
+	}
+}
+
+// notify makes watchPeers check soon.
+func (s *membership) notify() { notify(s.wake) }
+
+// notify sends to a channel that holds one entry, without blocking.
+func notify(wake chan struct{}) {
+	select {
+	case wake <- struct{}{}:
+	default:
+	}
 }

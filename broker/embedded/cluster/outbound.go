@@ -15,7 +15,7 @@ type outbound struct {
 // outboundConn is one of them, until it is closed.
 type outboundConn struct {
 	net.Conn
-	to ref
+	to memberRef
 	of *outbound
 }
 
@@ -30,7 +30,7 @@ func (c *outboundConn) Close() error {
 func newOutbound() *outbound { return &outbound{all: map[*outboundConn]struct{}{}} }
 
 // add counts a connection. After close it closes the connection and reports false.
-func (o *outbound) add(conn net.Conn, to ref) (c *outboundConn, ok bool) {
+func (o *outbound) add(conn net.Conn, to memberRef) (c *outboundConn, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.closed {
@@ -42,9 +42,9 @@ func (o *outbound) add(conn net.Conn, to ref) (c *outboundConn, ok bool) {
 	return c, true
 }
 
-// cut ends the connections to nodes that are not to have one any more. Their users close
-// them.
-func (o *outbound) cut(unwanted func(to ref) bool) {
+// closeUnwanted closes the connections to nodes that may not have one any more. Their
+// users remove them.
+func (o *outbound) closeUnwanted(unwanted func(to memberRef) bool) {
 	o.mu.Lock()
 	var out []*outboundConn
 	for c := range o.all {
@@ -63,5 +63,5 @@ func (o *outbound) close() {
 	o.mu.Lock()
 	o.closed = true
 	o.mu.Unlock()
-	o.cut(func(ref) bool { return true })
+	o.closeUnwanted(func(memberRef) bool { return true })
 }

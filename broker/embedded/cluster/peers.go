@@ -8,19 +8,18 @@ import (
 	"slices"
 )
 
-// Peers lists the members beside this node, by their numbers. At rest there are
-// none.
+// Peers returns the members beside this node, by their numbers, none at rest.
 func (n *Node) Peers() []Member {
-	s := n.seat.Load()
+	s := n.membership.Load()
 	if s == nil {
 		return nil
 	}
 	return s.others()
 }
 
-// Term gives the consensus' term, which grows with each election, 0 at rest.
+// Term returns the term of the consensus, which grows with each election, 0 at rest.
 func (n *Node) Term() uint64 {
-	s := n.seat.Load()
+	s := n.membership.Load()
 	if s == nil {
 		return 0
 	}
@@ -43,14 +42,14 @@ func (n *Node) Ask(ctx context.Context, to NodeID, request []byte) ([]byte, erro
 	if m.NodeID == s.id.Self.NodeID {
 		return n.options.Answer(ctx, m.NodeID, request)
 	}
-	f, err := s.asking.ask(ctx, m, callAsk, request)
+	f, err := s.askConns.ask(ctx, m, callAsk, request)
 	switch {
 	case errors.Is(err, ErrUnconfirmed), errors.Is(err, ErrBusy):
 		return nil, err
 	case err != nil: // there was no connection
 		return nil, unreachable(to, err)
 	}
-	switch err := f.problem(); {
+	switch err := f.err(); {
 	case errors.Is(err, ErrNotClustered): // not any more, or not now
 		return nil, unreachable(to, err)
 	case err != nil:
@@ -59,9 +58,9 @@ func (n *Node) Ask(ctx context.Context, to NodeID, request []byte) ([]byte, erro
 	return f.payload, nil
 }
 
-// peer finds a member of the cluster.
-func (n *Node) peer(id NodeID) (*seat, Member, error) {
-	s, err := n.place()
+// peer returns a member of the cluster.
+func (n *Node) peer(id NodeID) (*membership, Member, error) {
+	s, err := n.running()
 	if err != nil {
 		return nil, Member{}, err
 	}
@@ -100,7 +99,7 @@ func (n *Node) Dial(ctx context.Context, to NodeID) (net.Conn, error) {
 	if !ok {
 		return nil, unreachable(to, ErrClosed)
 	}
-	if !s.welcome(d.to) { // it went meanwhile
+	if !s.admits(d.to) { // it went meanwhile
 		d.Close()
 		return nil, fmt.Errorf("node %d: %w", to, ErrUnknownNode)
 	}

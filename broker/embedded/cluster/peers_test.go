@@ -120,7 +120,7 @@ func TestAskWhileAnotherWaits(t *testing.T) {
 	other.put(t, "k", "v")
 	from := time.Now()
 	eventually(t, func() error {
-		for _, c := range l.node.seat.Load().heardOf() {
+		for _, c := range l.node.membership.Load().contactsByRef() {
 			if c.err != nil || c.at.Before(from) {
 				return fmt.Errorf("the other node answered last at %v: %w", c.at, c.err)
 			}
@@ -203,7 +203,7 @@ func TestDataEndsWithMembership(t *testing.T) {
 	defer back.Close()
 	<-in.came
 	<-in.came
-	b := gone.node.seat.Load().credentials
+	b := gone.node.membership.Load().credentials
 	must(t, l.node.RemoveNode(within(t, suite.HangLimit), gone.id))
 	for name, conn := range map[string]net.Conn{"to": out, "from": back} {
 		conn.SetDeadline(time.Now().Add(suite.HangLimit))
@@ -234,7 +234,7 @@ func TestPeers(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
 	changes := make(chan struct{}, 1)
-	f.start(1, func(o *Options) { o.Changed = func() { poke(changes) } })
+	f.start(1, func(o *Options) { o.Changed = func() { notify(changes) } })
 	_, err := f.nodes[1].node.Create(within(t, suite.HangLimit), spec(1, 1))
 	must(t, err)
 	peers := func(want ...NodeID) {

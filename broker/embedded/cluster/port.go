@@ -31,12 +31,12 @@ const handshakeTime = 5 * time.Second
 // maxFormerPayload bounds the request of a node that is not a member any more.
 const maxFormerPayload = 4 << 10
 
-// complaintInterval is how often it is logged at most that nothing is accepted.
-const complaintInterval = time.Minute
+// acceptLogInterval bounds how often failures to accept are logged.
+const acceptLogInterval = time.Minute
 
-// port is where others reach this node: one listener for all protocols and for
-// each cluster that the node is, or was, in. It lets nobody in but nodes with a
-// certificate of that cluster.
+// port accepts the connections of other nodes: one listener for all protocols and for
+// each cluster that the node is, or was, in. It accepts only nodes with a certificate of
+// that cluster.
 type port struct {
 	listener net.Listener
 	log      *slog.Logger
@@ -52,47 +52,47 @@ type port struct {
 	ctx   context.Context // of the answers
 	stop  context.CancelFunc
 	wg    sync.WaitGroup
-	rooms chan struct{}
+	slots chan struct{}
 
 	mu     sync.Mutex // guards the fields below
 	closed bool
-	guests map[*guest]struct{}
+	conns  map[*inboundConn]struct{}
 	count  uint64 // of all that there were
 }
 
-// guest is a connection that somebody opened. It is over when it is closed.
-type guest struct {
+// inboundConn is a connection that another node has opened.
+type inboundConn struct {
 	net.Conn // with TLS
 	raw      net.Conn
-	over     func()
+	onClose  func()
 	once     sync.Once
 
-	began    uint64 // a number that grows from connection to connection
-	uuid     string // set once it is known, as the three below
-	from     *presented
-	protocol string
-	isMember bool
-	hasEnded bool // to make room for another connection
+	began     uint64 // a number that grows from connection to connection
+	uuid      string // set once it is known, as the three below
+	from      *presented
+	protocol  string
+	isMember  bool
+	isEvicted bool // closed in favour of another connection
 }
 
-// Close ends the connection at once: the other side is told nothing that could
-// keep this one waiting.
-func (g *guest) Close() error {
+// Close ends the connection at once: without a close_notify alert,
+// which could block.
+func (g *inboundConn) Close() error {
 	err := g.raw.Close()
-	g.once.Do(g.over)
+	g.once.Do(g.onClose)
 	return err
 }
 
 // open begins to listen. The caller has set all but what is made here.
 func (p *port) open(ctx context.Context, address string) error {
 	listening := net.ListenConfig{KeepAliveConfig: keepAlive, Control: func(network, address string, c syscall.RawConn) error {
-		return notSilent(ctx, network, address, c)
+		return setTCPUserTimeout(ctx, network, address, c)
 	}}
 	l, err := listening.Listen(ctx, "tcp", address)
 	if err != nil {
 		return fmt.Errorf("open the cluster port: %w", err)
 	}
-	p.listener, p.guests, p.rooms = l, map[*guest]struct{}{}, make(chan struct{}, maxConns)
+	p.listener, p.conns, p.slots = l, map[*inboundConn]struct{}{}, make(chan struct{}, maxConns)
 	p.handshake = cmp.Or(p.handshake, handshakeTime)
 	p.ctx, p.stop = context.WithCancel(ctx)
 	p.wg.Go(p.accept)
@@ -100,7 +100,7 @@ func (p *port) open(ctx context.Context, address string) error {
 }
 
 func (p *port) accept() {
-	var complained time.Time // when it was last logged
+	var logged time.Time // when it was last logged
 	for {
 		if !p.reserve() {
 			return
@@ -110,61 +110,60 @@ func (p *port) accept() {
 			return
 		}
 		if err != nil { // of the system's: no descriptor is left, say
-			<-p.rooms
-			if now := time.Now(); now.Sub(complained) >= complaintInterval {
-				complained = now
+			<-p.slots
+			if now := time.Now(); now.Sub(logged) >= acceptLogInterval {
+				logged = now
 				p.log.Warn("connections to the cluster port cannot be accepted", "error", err)
 			}
 			pause(p.ctx, 100*time.Millisecond)
 			continue
 		}
-		if g := p.receive(conn); g != nil {
-			go p.welcome(g) // counted by receive
+		if g := p.track(conn); g != nil {
+			go p.handle(g) // counted by receive
 		}
 	}
 }
 
-// reserve waits until there may be one more connection. Where there are too many, the
-// oldest of those that are no member's ends for it, so that members are not kept out by
-// others.
+// reserve waits until one more connection may be accepted. Where there are too many, the
+// oldest that is not a member's is closed, so that others cannot keep members out.
 func (p *port) reserve() bool {
 	select {
-	case p.rooms <- struct{}{}:
+	case p.slots <- struct{}{}:
 		return true
 	default:
 	}
-	p.endOldest()
+	p.evictOldest()
 	select {
-	case p.rooms <- struct{}{}:
+	case p.slots <- struct{}{}:
 		return true
 	case <-p.ctx.Done():
 		return false
 	}
 }
 
-// endOldest ends the oldest connection that is not known to be a member's.
-func (p *port) endOldest() {
+// evictOldest closes the oldest connection that is not known to be a member's.
+func (p *port) evictOldest() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var oldest *guest
-	for g := range p.guests {
+	var oldest *inboundConn
+	for g := range p.conns {
 		if !g.isMember && (oldest == nil || g.began < oldest.began) {
 			oldest = g
 		}
 	}
 	if oldest != nil {
-		oldest.hasEnded = true
-		oldest.raw.Close() // whoever uses it closes it
+		oldest.isEvicted = true
+		oldest.raw.Close() // its user closes it
 	}
 }
 
 var errTooMany = errors.New("there are too many connections to the cluster port, and this one was not a member's")
 
 // causeOf returns why a connection failed: the error that it has shown, or what ended it.
-func (p *port) causeOf(g *guest, err error) error {
+func (p *port) causeOf(g *inboundConn, err error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if g.hasEnded {
+	if g.isEvicted {
 		return errTooMany
 	}
 	return err
@@ -180,31 +179,31 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// receive counts a connection, until it is closed.
-func (p *port) receive(conn net.Conn) *guest {
+// track counts a connection until it is closed. It returns nil after close.
+func (p *port) track(conn net.Conn) *inboundConn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		conn.Close()
-		<-p.rooms
+		<-p.slots
 		return nil
 	}
 	p.count++
-	g := &guest{raw: conn, began: p.count}
-	g.over = func() {
+	g := &inboundConn{raw: conn, began: p.count}
+	g.onClose = func() {
 		p.mu.Lock()
-		delete(p.guests, g)
+		delete(p.conns, g)
 		p.mu.Unlock()
-		<-p.rooms
+		<-p.slots
 		p.wg.Done()
 	}
-	p.guests[g] = struct{}{}
+	p.conns[g] = struct{}{}
 	p.wg.Add(1)
 	return g
 }
 
-// welcome finds out who is there and what it wants.
-func (p *port) welcome(g *guest) {
+// handle identifies the node at the other end and serves the protocol that it has chosen.
+func (p *port) handle(g *inboundConn) {
 	b, from, protocol, err := p.identify(g)
 	if err != nil {
 		p.refuse(g, p.causeOf(g, err))
@@ -214,14 +213,14 @@ func (p *port) welcome(g *guest) {
 	switch protocol {
 	case protocolRaft:
 		if !p.admitted(b, g) || !p.consensus(b, from, g) {
-			p.refuse(g, fmt.Errorf("%w: node %s", errStranger, from.name))
+			p.refuse(g, fmt.Errorf("%w: node %s", errNotMember, from.name))
 			g.Close()
 		}
 	case protocolData:
-		if p.crowded(g) {
+		if p.hasTooMany(g) {
 			g.Close()
 		} else if !p.admitted(b, g) || !p.data(b, from, g) {
-			p.refuse(g, fmt.Errorf("%w: node %s", errStranger, from.name))
+			p.refuse(g, fmt.Errorf("%w: node %s", errNotMember, from.name))
 			g.Close()
 		}
 	case protocolRPC:
@@ -236,7 +235,7 @@ func (p *port) welcome(g *guest) {
 	}
 }
 
-func (p *port) identify(g *guest) (b *credentials, from *presented, protocol string, err error) {
+func (p *port) identify(g *inboundConn) (b *credentials, from *presented, protocol string, err error) {
 	ctx, cancel := context.WithTimeout(p.ctx, p.handshake)
 	defer cancel()
 	conn := tls.Server(g.raw, &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
@@ -261,14 +260,13 @@ func (p *port) identify(g *guest) (b *credentials, from *presented, protocol str
 	return b, from, cs.NegotiatedProtocol, nil
 }
 
-// crowded tells whether somebody has too many connections for data, with this
-// one.
-func (p *port) crowded(g *guest) bool {
+// hasTooMany reports whether a node has too many connections for data, with this one.
+func (p *port) hasTooMany(g *inboundConn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := 0
-	for other := range p.guests {
-		if other.protocol == g.protocol && other.uuid == g.uuid && other.from.ref == g.from.ref {
+	for other := range p.conns {
+		if other.protocol == g.protocol && other.uuid == g.uuid && other.from.memberRef == g.from.memberRef {
 			n++
 		}
 	}
@@ -279,7 +277,7 @@ func (p *port) crowded(g *guest) bool {
 }
 
 // admitted notes whether a connection is a member's.
-func (p *port) admitted(b *credentials, g *guest) bool {
+func (p *port) admitted(b *credentials, g *inboundConn) bool {
 	is := b.isMember(g.from) == nil
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -289,7 +287,7 @@ func (p *port) admitted(b *credentials, g *guest) bool {
 
 // answerOnce answers one request of a node that was a member once. It may learn of that,
 // and not keep anything here waiting.
-func (p *port) answerOnce(b *credentials, from *presented, g *guest) {
+func (p *port) answerOnce(b *credentials, from *presented, g *inboundConn) {
 	g.SetDeadline(time.Now().Add(p.handshake))
 	f, err := readFrame(io.LimitReader(g, maxFormerPayload))
 	if err != nil {
@@ -302,7 +300,7 @@ func (p *port) answerOnce(b *credentials, from *presented, g *guest) {
 }
 
 // serve answers requests until the connection ends.
-func (p *port) serve(b *credentials, from *presented, g *guest) {
+func (p *port) serve(b *credentials, from *presented, g *inboundConn) {
 	ctx, cancel := context.WithCancel(p.ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait() // what is answered by then is still written
@@ -328,7 +326,7 @@ func (p *port) serve(b *credentials, from *presented, g *guest) {
 	}
 }
 
-// answerInTime gives an answer the time its request has.
+// answerInTime answers a request within the time that it has.
 func (p *port) answerInTime(ctx context.Context, b *credentials, from *presented, f frame) frame {
 	const most = uint64(10 * time.Minute / time.Millisecond)
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(min(f.number, most))*time.Millisecond)
@@ -338,18 +336,18 @@ func (p *port) answerInTime(ctx context.Context, b *credentials, from *presented
 	return a
 }
 
-// cut ends the connections of those who are not to have one any more.
-func (p *port) cut(unwanted func(uuid string, from *presented) bool) {
+// closeUnwanted closes the connections of nodes that may not have one any more.
+func (p *port) closeUnwanted(unwanted func(uuid string, from *presented) bool) {
 	p.mu.Lock()
-	var out []*guest
-	for g := range p.guests {
+	var out []*inboundConn
+	for g := range p.conns {
 		if g.uuid != "" && unwanted(g.uuid, g.from) {
 			out = append(out, g)
 		}
 	}
 	p.mu.Unlock()
 	for _, g := range out {
-		g.raw.Close() // whoever uses it closes it
+		g.raw.Close() // its user closes it
 	}
 }
 
@@ -359,13 +357,13 @@ func (p *port) cut(unwanted func(uuid string, from *presented) bool) {
 func (p *port) finish(uuid string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for g := range p.guests {
+	for g := range p.conns {
 		switch {
 		case g.uuid != uuid:
 		case g.protocol == protocolRPC:
 			g.raw.SetReadDeadline(time.Unix(1, 0)) // no more requests come
 		default:
-			g.raw.Close() // whoever uses it closes it
+			g.raw.Close() // its user closes it
 		}
 	}
 }
@@ -376,7 +374,7 @@ func (p *port) close() error {
 	p.stop()
 	p.mu.Lock()
 	p.closed = true
-	for g := range p.guests {
+	for g := range p.conns {
 		g.raw.Close()
 	}
 	p.mu.Unlock()

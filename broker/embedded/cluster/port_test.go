@@ -34,14 +34,14 @@ func (v visitor) ask(c *tls.Config) error {
 	if err := conn.HandshakeContext(v.t.Context()); err != nil {
 		return err
 	}
-	if _, err := conn.Write(frame{id: 1, kind: callStanding, number: 1000}.append(nil)); err != nil {
+	if _, err := conn.Write(frame{id: 1, kind: callStatus, number: 1000}.append(nil)); err != nil {
 		return err
 	}
 	f, err := readFrame(bufio.NewReader(conn))
 	if err != nil {
 		return err
 	}
-	return f.problem()
+	return f.err()
 }
 
 // TestStrangers lets nobody speak but a node of the cluster.
@@ -52,15 +52,15 @@ func TestStrangers(t *testing.T) {
 	addr, err := s.node.Addr(t.Context())
 	must(t, err)
 	v := visitor{t, addr}
-	uuid := s.node.seat.Load().credentials.uuid
+	uuid := s.node.membership.Load().credentials.uuid
 	visit := func(show func() (*tls.Certificate, error), protocol string) *tls.Config {
 		return &tls.Config{
 			MinVersion: tls.VersionTLS13, ServerName: uuid, InsecureSkipVerify: true, NextProtos: []string{protocol},
 			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return show() },
 		}
 	}
-	member := f.nodes[2].node.seat.Load().credentials
-	named := func(uuid string, r ref) func() (*tls.Certificate, error) {
+	member := f.nodes[2].node.membership.Load().credentials
+	named := func(uuid string, r memberRef) func() (*tls.Certificate, error) {
 		i := &identity{UUID: uuid, Self: Member{NodeID: r.id, Generation: r.generation}}
 		key, err := newKey()
 		must(t, err, i.setKey(key, key))
@@ -78,15 +78,15 @@ func TestStrangers(t *testing.T) {
 	old := visit(member.show, protocolRPC)
 	old.MinVersion, old.MaxVersion = tls.VersionTLS12, tls.VersionTLS12
 	for name, c := range map[string]*tls.Config{
-		"another key of a member's name":   visit(named(uuid, ref{2, genesis}), protocolRPC),
-		"another cluster's node":           visit(named("other", ref{2, genesis}), protocolRPC),
-		"a node that was never added":      visit(named(uuid, ref{9, 1 << 40}), protocolRPC),
+		"another key of a member's name":   visit(named(uuid, memberRef{2, genesis}), protocolRPC),
+		"another cluster's node":           visit(named("other", memberRef{2, genesis}), protocolRPC),
+		"a node that was never added":      visit(named(uuid, memberRef{9, 1 << 40}), protocolRPC),
 		"no certificate":                   anonymous,
 		"to another cluster":               elsewhere,
 		"TLS 1.2":                          old,
 		"an unknown protocol":              visit(member.show, "http/1.1"),
-		"a removed node, for data":         visit(named(uuid, ref{3, genesis}), protocolData),
-		"a removed node, to the consensus": visit(named(uuid, ref{3, genesis}), protocolRaft),
+		"a removed node, for data":         visit(named(uuid, memberRef{3, genesis}), protocolData),
+		"a removed node, to the consensus": visit(named(uuid, memberRef{3, genesis}), protocolRaft),
 	} {
 		if err := v.ask(c); err == nil {
 			t.Errorf("%s may speak", name)
@@ -99,21 +99,21 @@ func TestRemovedMayOnlyAsk(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).form(1)
 	n := f.nodes[1].node
-	s := n.seat.Load()
-	gone := &presented{ref: ref{9, genesis}, name: "9.1", keys: []string{"x"}}
-	for kind, want := range map[byte]bool{callStanding: true, callForward: false, callRemove: false, callDissolved: false, callRemoved: false, callKey: false} {
+	s := n.membership.Load()
+	gone := &presented{memberRef: memberRef{9, genesis}, name: "9.1", keys: []string{"x"}}
+	for kind, want := range map[byte]bool{callStatus: true, callForward: false, callRemove: false, callDissolved: false, callRemoved: false, callKey: false} {
 		a := n.answer(t.Context(), s.credentials, gone, frame{kind: kind, payload: []byte(`{}`)})
-		if got := a.problem() == nil; got != want {
+		if got := a.err() == nil; got != want {
 			t.Errorf("request %d: answered %v, want %v", kind, got, want)
 		}
-		if kind == callStanding {
+		if kind == callStatus {
 			must(t, tellsNothing(a))
 		}
 	}
-	if st := s.standing(gone.ref); !st.Removed {
+	if st := s.statusFor(gone.memberRef); !st.Removed {
 		t.Errorf("it is told %+v", st)
 	}
-	if st := s.standing(ref{9, s.fsm.upTo() + 1}); st.Removed {
+	if st := s.statusFor(memberRef{9, s.fsm.appliedIndex() + 1}); st.Removed {
 		t.Error("who was added later than is known here counts as removed")
 	}
 }
@@ -123,10 +123,10 @@ func TestRemovedMayOnlyAsk(t *testing.T) {
 func TestAnswerBeforeEnd(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).form(1, 2)
-	member := f.nodes[2].node.seat.Load().credentials
+	member := f.nodes[2].node.membership.Load().credentials
 	p := &port{
 		log: slog.New(slog.DiscardHandler), refusals: &refusals{}, handshake: suite.HangLimit,
-		credentials: func(string) *credentials { return f.nodes[1].node.seat.Load().credentials },
+		credentials: func(string) *credentials { return f.nodes[1].node.membership.Load().credentials },
 	}
 	p.answer = func(context.Context, *credentials, *presented, frame) frame {
 		p.finish(member.uuid)
@@ -255,7 +255,7 @@ func FuzzRef(f *testing.F) {
 	f.Add("1.18446744073709551616@h:1")
 	f.Fuzz(func(t *testing.T, s string) {
 		name, _, _ := strings.Cut(s, "@")
-		if r, ok := parseRef(name); ok && r.String() != name {
+		if r, ok := parseMemberRef(name); ok && r.String() != name {
 			t.Errorf("%q is read as %v", name, r)
 		}
 	})

@@ -62,7 +62,7 @@ func (r *reachability) await(ctx context.Context, heard <-chan struct{}, every t
 
 // replicates reports whether this node leads in a term, and another one is among
 // those that it sends its log to.
-func (s *seat) replicates(to raft.ServerID, term uint64) bool {
+func (s *membership) replicates(to raft.ServerID, term uint64) bool {
 	if s.raft.State() != raft.Leader || s.raft.CurrentTerm() != term {
 		return false
 	}

@@ -102,7 +102,7 @@ func wired(t *testing.T, w *wire, all ...raft.ServerAddress) (nodes []*raft.Raft
 	for _, at := range all {
 		o := Options{Log: slog.New(slog.DiscardHandler)}
 		o.fill()
-		s := &seat{node: &Node{options: o, log: o.Log}, ctx: t.Context()}
+		s := &membership{node: &Node{options: o, log: o.Log}, ctx: t.Context()}
 		log := raftLog(o.Log, time.Now)
 		s.trans = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 			Stream: wireEnd{w, at}, MaxPool: 3, Timeout: o.Timing.Transport, Logger: log, MaxRPCsInFlight: 1,

@@ -28,10 +28,10 @@ import (
 //
 // It sees raft only between two messages, while the log does not change.
 type receiver struct {
-	seat *seat
-	log  *watchedLog
-	in   <-chan raft.RPC // from the transport
-	out  chan raft.RPC   // to raft
+	membership *membership
+	log        *watchedLog
+	in         <-chan raft.RPC // from the transport
+	out        chan raft.RPC   // to raft
 }
 
 // errStale is why a node takes part in the consensus anew: raft remembers another
@@ -44,7 +44,7 @@ func (r *receiver) run() {
 		select {
 		case rpc := <-r.in:
 			r.pass(rpc)
-		case <-r.seat.ctx.Done():
+		case <-r.membership.ctx.Done():
 			return
 		}
 	}
@@ -53,7 +53,7 @@ func (r *receiver) run() {
 // standAtOnce has raft begin an election if no other node has a vote: there is no leader
 // to wait for, and the node is elected by its own vote.
 func (r *receiver) standAtOnce() {
-	s := r.seat
+	s := r.membership
 	for _, server := range s.servers() {
 		if isSelf := server.ID == raft.ServerID(s.credentials.self.String()); isSelf != (server.Suffrage == raft.Voter) {
 			return
@@ -72,7 +72,7 @@ func (r *receiver) pass(rpc raft.RPC) {
 		rpc.Respond(r.install(rpc, request))
 	default:
 		r.forgetLeader()
-		if response := r.seat.abstain(rpc.Command); response != nil {
+		if response := r.membership.abstain(rpc.Command); response != nil {
 			rpc.Respond(response, nil)
 			return
 		}
@@ -83,7 +83,7 @@ func (r *receiver) pass(rpc raft.RPC) {
 // forgetLeader has raft forget a leader that it remembers though it stands for election
 // itself. A leader that is alive is known again with its next heartbeat.
 func (r *receiver) forgetLeader() {
-	s := r.seat
+	s := r.membership
 	if leader, _ := s.raft.LeaderWithID(); leader == "" || s.raft.State() != raft.Candidate {
 		return
 	}
@@ -93,15 +93,15 @@ func (r *receiver) forgetLeader() {
 // stand has raft begin an election. If it does not, the consequence is logged.
 func (r *receiver) stand(consequence string) {
 	header := raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax}
-	if _, err := r.ask(&raft.TimeoutNowRequest{RPCHeader: header}, nil); err != nil && r.seat.ctx.Err() == nil {
-		r.seat.node.log.Warn(consequence, "error", err)
+	if _, err := r.ask(&raft.TimeoutNowRequest{RPCHeader: header}, nil); err != nil && r.membership.ctx.Err() == nil {
+		r.membership.node.log.Warn(consequence, "error", err)
 	}
 }
 
 // ask has raft answer a request.
 func (r *receiver) ask(request any, body io.Reader) (any, error) {
 	answer := make(chan raft.RPCResponse, 1)
-	ctx := r.seat.ctx
+	ctx := r.membership.ctx
 	select {
 	case r.out <- raft.RPC{Command: request, Reader: body, RespChan: answer}:
 	case <-ctx.Done():
@@ -120,8 +120,8 @@ func (r *receiver) append(request *raft.AppendEntriesRequest) (any, error) {
 	if isHeartbeat(request) { // they go to raft beside this, as a rule
 		return r.ask(request, nil)
 	}
-	raise(&r.seat.leaderCommit, request.LeaderCommitIndex)
-	if r.seat.fsm.stopped.Load() != nil {
+	raise(&r.membership.leaderCommit, request.LeaderCommitIndex)
+	if r.membership.fsm.applyError.Load() != nil {
 		return nil, errStale // or another cause for which the node is about to leave the consensus
 	}
 	r.skipCommitted(request)
@@ -131,10 +131,10 @@ func (r *receiver) append(request *raft.AppendEntriesRequest) (any, error) {
 	switch {
 	case err != nil || !ok:
 	case answer.Success:
-		r.seat.regained()
+		r.membership.regained()
 	case r.log.failures.Load() != failures:
 		r.reread()
-		return answer, fmt.Errorf("node %d cannot store the entries: %w", r.seat.id.Self.NodeID, *r.log.failed.Load())
+		return answer, fmt.Errorf("node %d cannot store the entries: %w", r.membership.id.Self.NodeID, *r.log.failed.Load())
 	}
 	return response, err
 }
@@ -144,7 +144,7 @@ func (r *receiver) append(request *raft.AppendEntriesRequest) (any, error) {
 // applied was committed, so it is the same in the log of every leader
 // (Raft §5.4.3).
 func (r *receiver) skipCommitted(request *raft.AppendEntriesRequest) {
-	applied := r.seat.raft.AppliedIndex()
+	applied := r.membership.raft.AppliedIndex()
 	if prev := request.PrevLogEntry; prev > applied || prev > 0 && r.log.has(prev) {
 		return
 	}
@@ -165,7 +165,7 @@ func (r *receiver) install(rpc raft.RPC, request *raft.InstallSnapshotRequest) (
 		response, err := r.ask(request, rpc.Reader)
 		if err == nil {
 			r.reread()
-			r.seat.regained()
+			r.membership.regained()
 		}
 		return response, err
 	}
@@ -178,13 +178,13 @@ func (r *receiver) install(rpc raft.RPC, request *raft.InstallSnapshotRequest) (
 	if err != nil || !ok {
 		return nil, err
 	}
-	r.seat.node.log.Info("a snapshot of the cluster's log is not installed, as the node has what is in it", "index", request.LastLogIndex)
+	r.membership.node.log.Info("a snapshot of the cluster's log is not installed, as the node has what is in it", "index", request.LastLogIndex)
 	return &raft.InstallSnapshotResponse{RPCHeader: answer.RPCHeader, Term: answer.Term, Success: answer.Success}, nil
 }
 
 // covers reports whether this node has everything up to an entry.
 func (r *receiver) covers(index, term uint64) bool {
-	if index <= r.seat.raft.AppliedIndex() {
+	if index <= r.membership.raft.AppliedIndex() {
 		return true
 	}
 	var l raft.Log
@@ -196,7 +196,7 @@ func (r *receiver) covers(index, term uint64) bool {
 // entries and could not store others in their place, or has installed a snapshot
 // that its log contradicts.
 func (r *receiver) reread() {
-	s := r.seat
+	s := r.membership
 	remembered := s.raft.LastIndex() // before the log, which grows first
 	last, err := s.node.store.LastIndex()
 	if err != nil || remembered <= last {
@@ -207,6 +207,6 @@ func (r *receiver) reread() {
 		return
 	}
 	s.node.log.Info("the node takes part in its cluster anew, to read the end of the log again", "last", last, "remembered", remembered)
-	s.fsm.stopped.CompareAndSwap(nil, &Stop{errStale})
-	s.fsm.nudge()
+	s.fsm.applyError.CompareAndSwap(nil, &ApplyError{errStale})
+	s.fsm.notify()
 }

@@ -52,7 +52,7 @@ func TestCandidateForgetsLeader(t *testing.T) {
 	l := newScripted(t, nil)
 	install, err := l.install(genesis)
 	accepted(t, install.Success, err)
-	node, follower := l.node().seat.Load().raft, l.member(2)
+	node, follower := l.node().membership.Load().raft, l.member(2)
 	const gone = raft.ServerAddress("3.1@node3.test:7000")
 	eventually(t, func() error {
 		must(t, l.trans.TimeoutNow(follower.ID, follower.Address, &raft.TimeoutNowRequest{RPCHeader: l.header()}, &raft.TimeoutNowResponse{}))
@@ -144,17 +144,17 @@ func TestIncompleteLog(t *testing.T) {
 	if !l.votes(9, 1) {
 		t.Error("the node does not vote for a leader that has all that it has acknowledged")
 	}
-	if err := l.node().seat.Load().mayStand(); err == nil {
+	if err := l.node().membership.Load().mayStand(); err == nil {
 		t.Error("the node stands for election without what it has acknowledged")
 	}
 	l.propose(1)
 	l.replicate()
 	l.agree()
-	if err := l.node().seat.Load().mayStand(); err != nil {
+	if err := l.node().membership.Load().mayStand(); err != nil {
 		t.Error(err)
 	}
 	l.restart()
-	if err := l.node().seat.Load().mayStand(); err != nil {
+	if err := l.node().membership.Load().mayStand(); err != nil {
 		t.Error(err)
 	}
 }
@@ -183,7 +183,7 @@ func (l *scripted) step(r *rand.Rand) {
 	case n == 15:
 		l.compact(between(genesis, l.commit))
 	case n == 16:
-		l.node().seat.Load().raft.Snapshot().Error() //nolint:errcheck // there may be nothing new
+		l.node().membership.Load().raft.Snapshot().Error() //nolint:errcheck // there may be nothing new
 	case n == 17:
 		l.restart()
 	case n == 18: // other nodes are the majority

@@ -37,7 +37,7 @@ func (r *refusals) note(now time.Time) (others int, isLogged bool) {
 
 // refuse logs that a connection is refused, once a minute. One that ends by itself
 // before its node is known is not counted.
-func (p *port) refuse(g *guest, why error) {
+func (p *port) refuse(g *inboundConn, why error) {
 	if errors.Is(why, io.EOF) || errors.Is(why, syscall.ECONNRESET) || p.ctx.Err() != nil {
 		return
 	}

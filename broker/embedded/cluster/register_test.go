@@ -80,21 +80,21 @@ func (r *register) Apply(index uint64, command []byte) any {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.broken != nil {
-		return Stop{r.broken}
+		return ApplyError{r.broken}
 	}
 	if index <= r.applied {
 		panic(fmt.Sprintf("command %d is given again after %d", index, r.applied))
 	}
 	var w write
 	if err := json.Unmarshal(command, &w); err != nil {
-		return Stop{err}
+		return ApplyError{err}
 	}
 	err := r.store(index, func(tx *sql.Tx) error {
 		_, err := tx.Exec(`INSERT INTO value VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value`, w.Key, w.Value)
 		return err
 	})
 	if err != nil {
-		return Stop{err}
+		return ApplyError{err}
 	}
 	old := r.values[w.Key]
 	r.values[w.Key], r.applied = w.Value, index

@@ -17,25 +17,25 @@ type keyChange struct {
 	Key string `json:"key,omitempty"` // "" to end the key before Was
 }
 
-// watchKeys looks at the keys from time to time, and when the members' have changed.
-func (s *seat) watchKeys() {
+// watchKeys checks the keys periodically, and when those of the members have changed.
+func (s *membership) watchKeys() {
 	ticks := time.NewTicker(s.node.options.Timing.Probe)
 	defer ticks.Stop()
 	for s.ctx.Err() == nil {
-		s.lookAfterKeys()
+		s.checkKeys()
 		select {
 		case <-ticks.C:
-		case <-s.keysKick:
+		case <-s.keysWake:
 		case <-s.ctx.Done():
 		}
 	}
 }
 
-// lookAfterKeys brings this node's key to where it should be: the cluster knows its
-// members by their keys, and each member has made its own.
-func (s *seat) lookAfterKeys() {
+// checkKeys makes the next step towards the state in which the cluster knows its members
+// by their keys, and each member has made its own.
+func (s *membership) checkKeys() {
 	if now, is := s.node.clock.due(); is {
-		s.node.keepClock(now)
+		s.node.storeClock(now)
 	}
 	var err error
 	if s.fsm.state.Load().Keys == nil {
@@ -50,8 +50,8 @@ func (s *seat) lookAfterKeys() {
 
 // pinAll ends the authority of a cluster that was made by an earlier release, once all
 // members answer and run a release that knows them by their keys. Only the leader does.
-func (s *seat) pinAll() error {
-	known, heard := s.fsm.state.Load(), s.heardOf()
+func (s *membership) pinAll() error {
+	known, heard := s.fsm.state.Load(), s.contactsByRef()
 	if !s.node.IsLeader() || known.Index == 0 || known.Dissolved {
 		return nil
 	}
@@ -76,7 +76,7 @@ func (s *seat) pinAll() error {
 
 // ownKey gives the node a key that it has made itself, where it has one that came with
 // its invitation.
-func (s *seat) ownKey() error {
+func (s *membership) ownKey() error {
 	id, self := s.current.Load(), s.credentials.self.String()
 	p, ok := s.fsm.state.Load().Keys[self]
 	switch {
@@ -104,7 +104,7 @@ func (s *seat) ownKey() error {
 }
 
 // prepareKey makes the next key and stores it, before any other node hears of it.
-func (s *seat) prepareKey(id *identity) error {
+func (s *membership) prepareKey(id *identity) error {
 	key, err := newKey()
 	if err != nil {
 		return err
@@ -113,16 +113,16 @@ func (s *seat) prepareKey(id *identity) error {
 	if changed.Next, err = encodeKey(key); err != nil {
 		return err
 	}
-	if err := s.node.keepIdentity(&changed); err != nil {
+	if err := s.node.storeIdentity(&changed); err != nil {
 		return err
 	}
 	s.current.Store(&changed)
-	poke(s.keysKick)
+	notify(s.keysWake)
 	return nil
 }
 
 // useNext has the next key take the place of the one that the node has.
-func (s *seat) useNext(id *identity) error {
+func (s *membership) useNext(id *identity) error {
 	next, err := parseKey(id.Next)
 	if err != nil {
 		return err
@@ -137,18 +137,18 @@ func (s *seat) useNext(id *identity) error {
 	if err != nil {
 		return err
 	}
-	if err := s.node.keepIdentity(&changed); err != nil {
+	if err := s.node.storeIdentity(&changed); err != nil {
 		return err
 	}
 	s.current.Store(&changed)
 	s.credentials.own.Store(b.own.Load())
 	s.node.log.Info("the node has a key of its own now", "node", int(s.credentials.self.id))
-	poke(s.keysKick)
+	notify(s.keysWake)
 	return nil
 }
 
 // changeKey has the leader change this node's key.
-func (s *seat) changeKey(c keyChange) error {
+func (s *membership) changeKey(c keyChange) error {
 	m, ok := s.leader()
 	if !ok {
 		return nil // it is looked at again
@@ -162,9 +162,9 @@ func (s *seat) changeKey(c keyChange) error {
 	if err != nil {
 		return fmt.Errorf("ask for another key: %w", err)
 	}
-	f, err := s.exchange.ask(ctx, m, callKey, request)
+	f, err := s.conns.ask(ctx, m, callKey, request)
 	if err == nil {
-		err = f.problem()
+		err = f.err()
 	}
 	if err != nil {
 		return fmt.Errorf("ask for another key: %w", err)
@@ -173,7 +173,7 @@ func (s *seat) changeKey(c keyChange) error {
 }
 
 // orderKey changes a member's key. Only the leader does.
-func (s *seat) orderKey(ctx context.Context, of ref, c keyChange) error {
+func (s *membership) orderKey(ctx context.Context, of memberRef, c keyChange) error {
 	if !isFingerprint(c.Was) || c.Key != "" && !isFingerprint(c.Key) {
 		return errors.New("change a key: the fingerprint of a key has 64 hexadecimal digits")
 	}
@@ -195,10 +195,10 @@ func (i *identity) withPins(known *state) *identity {
 }
 
 // keepClock stores the cluster's time, for the next start.
-func (n *Node) keepClock(now time.Time) {
+func (n *Node) storeClock(now time.Time) {
 	text, err := now.MarshalText()
 	if err == nil {
-		err = n.store.Update(raftlog.Changes{keptClock: text})
+		err = n.store.Update(raftlog.Changes{nameClock: text})
 	}
 	if err != nil {
 		n.log.Warn("the time of the cluster cannot be stored", "error", err)
@@ -207,7 +207,7 @@ func (n *Node) keepClock(now time.Time) {
 
 // loadClock begins with the cluster's time as it was stored, or with the time of day.
 func (n *Node) loadClock() error {
-	text, err := n.store.Value(keptClock)
+	text, err := n.store.Value(nameClock)
 	if err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ func TestKilledWhileKeyChanges(t *testing.T) {
 			close(s.goOn)
 			if test.isStored {
 				eventually(t, func() error {
-					if id := f.nodes[2].node.seat.Load().current.Load(); id.Next == nil && !id.Own {
+					if id := f.nodes[2].node.membership.Load().current.Load(); id.Next == nil && !id.Own {
 						return errors.New("nothing is stored yet")
 					}
 					return nil
@@ -79,15 +79,15 @@ func TestKilledWhileKeyChanges(t *testing.T) {
 func TestRequestsShowTheOwnKey(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).formWith(func(o *Options) { o.Timing.Call = suite.HangLimit }, 1, 2)
-	s := f.nodes[2].node.seat.Load()
+	s := f.nodes[2].node.membership.Load()
 	eventually(t, func() error {
 		if id := s.current.Load(); !id.Own || s.fsm.state.Load().Keys[s.credentials.self.String()].Former != "" {
 			return errors.New("the former key has not ended")
 		}
 		return nil
 	})
-	connection := func() *line {
-		l, err := s.asking.line(within(t, suite.HangLimit), s.others()[0])
+	connection := func() *rpcConn {
+		l, err := s.askConns.get(within(t, suite.HangLimit), s.others()[0])
 		must(t, err)
 		return l
 	}
@@ -106,7 +106,7 @@ func TestRequestsShowTheOwnKey(t *testing.T) {
 // key while that is replaced: it is not shown afterwards, as no node trusts that key then.
 func TestCertificateOfTheFormerKey(t *testing.T) {
 	t.Parallel()
-	c := newFleet(t).form(1).nodes[1].node.seat.Load().credentials
+	c := newFleet(t).form(1).nodes[1].node.membership.Load().credentials
 	former, err := c.newLeaf(c.clock.time())
 	must(t, err)
 	next := *c.own.Load()

@@ -23,16 +23,16 @@ func Reseal(ctx context.Context, dir string, reseal func(sealed, aad []byte) ([]
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
 	var id *identity
-	var dissolved []keptGrave
-	for name, to := range map[string]any{keptIdentity: &id, keptGraves: &dissolved} {
-		if err := readKept(store, name, to); err != nil {
+	var dissolved []storedTombstone
+	for name, to := range map[string]any{nameIdentity: &id, nameTombstones: &dissolved} {
+		if err := readValue(store, name, to); err != nil {
 			return 0, err
 		}
 	}
 	changes := raftlog.Changes{}
 	if id != nil {
 		n, err = id.reseal(reseal)
-		changes[keptIdentity] = id.encode(nil)
+		changes[nameIdentity] = id.encode(nil)
 	}
 	for _, g := range dissolved {
 		done, failed := g.Identity.reseal(reseal)
@@ -46,13 +46,13 @@ func Reseal(ctx context.Context, dir string, reseal func(sealed, aad []byte) ([]
 		if err != nil {
 			return 0, fmt.Errorf("write which clusters were dissolved: %w", err)
 		}
-		changes[keptGraves] = text
+		changes[nameTombstones] = text
 	}
 	return n, store.Update(changes)
 }
 
 // readKept reads what is stored under a name, if anything is.
-func readKept(store *raftlog.Store, name string, to any) error {
+func readValue(store *raftlog.Store, name string, to any) error {
 	text, err := store.Value(name)
 	if err != nil || text == nil {
 		return err

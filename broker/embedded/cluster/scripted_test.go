@@ -33,7 +33,7 @@ type scripted struct {
 // newScripted makes a cluster of a scripted leader, node 1, and of node 2.
 func newScripted(t testing.TB, tune func(*Options)) *scripted {
 	t.Helper()
-	known, err := found(spec(1, 1, 2))
+	known, err := newClusterState(spec(1, 1, 2))
 	must(t, err)
 	l := &scripted{fleet: newFleet(t), known: known, tune: tune, term: 1, log: make([]*raft.Log, 2), first: 2, commit: genesis}
 	self, _ := known.member(1)
@@ -43,7 +43,7 @@ func newScripted(t testing.TB, tune func(*Options)) *scripted {
 	must(t, err)
 	l.credentials.dial = func(ctx context.Context, hostPort string) (net.Conn, error) { return l.network.dial(ctx, 1, hostPort) }
 	l.trans = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-		Stream: newLayer(context.Background(), l.credentials, self.serverAddress(), suite.HangLimit), MaxPool: 1, Timeout: suite.HangLimit,
+		Stream: newStreamLayer(context.Background(), l.credentials, self.serverAddress(), suite.HangLimit), MaxPool: 1, Timeout: suite.HangLimit,
 	})
 	t.Cleanup(func() { l.trans.CloseStreams(); must(t, l.trans.Close()) })
 	l.startFollower()

@@ -22,11 +22,11 @@ type Member struct {
 	Generation uint64 `json:"generation,omitzero"`
 }
 
-// hostPort gives where the member's cluster port is reached.
+// hostPort returns where the member's cluster port is reached.
 func (m Member) hostPort() string { return net.JoinHostPort(m.Address, strconv.Itoa(m.Port)) }
 
 // ref names the member to the consensus.
-func (m Member) ref() ref { return ref{m.NodeID, m.Generation} }
+func (m Member) ref() memberRef { return memberRef{m.NodeID, m.Generation} }
 
 // Spec describes a cluster to be made or joined. Self is this node.
 type Spec struct {
@@ -36,7 +36,7 @@ type Spec struct {
 	Self     NodeID
 }
 
-// Check says what is wrong with a description.
+// Check returns an ErrInvalid that describes what is wrong.
 func (s Spec) Check() error {
 	switch {
 	case s.Name == "":
@@ -57,7 +57,7 @@ func (s Spec) Check() error {
 	return nil
 }
 
-// check says what is wrong with a member beside others.
+// check returns what is wrong with a member beside others.
 func (m Member) check(others []Member) error {
 	switch {
 	case m.NodeID < 1:
@@ -76,7 +76,7 @@ func (m Member) check(others []Member) error {
 	return nil
 }
 
-// Warning says what an operator should know about a cluster of so many nodes, ""
+// Warning returns what an operator should know about a cluster of so many nodes, ""
 // where that is nothing.
 func (s Spec) Warning() string { return warning(len(s.Members)) }
 

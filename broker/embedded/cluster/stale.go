@@ -13,8 +13,8 @@ import (
 // the members that it knows of before it lets any of them in, and goes by what they say as
 // long as they are ahead of it. Who does not answer is asked again.
 
-// confirmed waits until the other members were asked once since the node takes part.
-func (s *seat) confirmed(ctx context.Context) bool {
+// awaitAsked waits until the other members were asked once since the node takes part.
+func (s *membership) awaitAsked(ctx context.Context) bool {
 	select {
 	case <-s.asked:
 		return true
@@ -24,23 +24,23 @@ func (s *seat) confirmed(ctx context.Context) bool {
 	return false
 }
 
-// lookFirst looks at the members for the first time.
-func (s *seat) lookFirst() {
-	s.look()
+// checkPeersFirst checks the members for the first time.
+func (s *membership) checkPeersFirst() {
+	s.checkPeers()
 	close(s.asked)
 }
 
-// disowned reports whether a member was removed, as others say that know more than this
-// node. Where as many of them say that it was not, it is refused as well: an operator has
-// to decide. What a member has said counts until this node knows as much itself, whether
-// that member still answers or not.
-func (s *seat) disowned(r ref) bool {
+// reportedRemoved reports whether a member was removed, as nodes report that know more
+// than this one. Where as many report that it was not, it is refused as well: an operator
+// has to decide. A report counts until this node knows as much itself, whether or not the
+// member that made it still answers.
+func (s *membership) reportedRemoved(r memberRef) bool {
 	known := s.fsm.state.Load()
 	if known.Keys == nil || s.toldUpTo.Load() <= known.Index || s.leadsWithAll() {
 		return false
 	}
 	name, gone, there := r.String(), 0, 0
-	for from, c := range s.heardOf() {
+	for from, c := range s.contactsByRef() {
 		if c.Keys == nil || c.Known <= known.Index || from == r {
 			continue
 		}
@@ -52,22 +52,22 @@ func (s *seat) disowned(r ref) bool {
 	}
 	isGone := gone > 0 && gone >= there
 	if isGone {
-		s.warnDisowned(r)
+		s.warnReportedRemoved(r)
 	}
 	return isGone
 }
 
-// leadsWithAll reports whether this node leads and has applied all that was committed
-// before, so that no other one can know more.
-func (s *seat) leadsWithAll() bool {
+// leadsWithAll reports whether this node leads and has applied everything that was
+// committed before, so that no other node can know more.
+func (s *membership) leadsWithAll() bool {
 	return s.raft.State() == raft.Leader && s.barrierTerm.Load() == s.raft.CurrentTerm()
 }
 
-// isTrulyRemoved reports whether the members that answer say that this node was removed:
-// more of them than say that it was not, as one that says so may itself have been removed.
-func (s *seat) isTrulyRemoved() bool {
+// isTrulyRemoved reports whether more of the members that answer report that this node
+// was removed than that it was not: a node that reports so may itself have been removed.
+func (s *membership) isTrulyRemoved() bool {
 	removed, member := 0, 0
-	for _, c := range s.heardOf() {
+	for _, c := range s.contactsByRef() {
 		switch {
 		case c.err != nil:
 		case c.Removed:
@@ -79,15 +79,15 @@ func (s *seat) isTrulyRemoved() bool {
 	return removed > member
 }
 
-// unanswered lists the members that have not answered since this node takes part.
-func (s *seat) unanswered() []Member {
-	heard := s.heardOf()
+// unanswered returns the members that have not answered since this node takes part.
+func (s *membership) unanswered() []Member {
+	heard := s.contactsByRef()
 	return slices.DeleteFunc(s.others(), func(m Member) bool { return !heard[m.ref()].at.IsZero() })
 }
 
 // warnDisowned logs a member that is refused though it is one as far as is known here,
 // once a minute.
-func (s *seat) warnDisowned(r ref) {
+func (s *membership) warnReportedRemoved(r memberRef) {
 	last, now := s.warned.Load(), time.Now().UnixNano()
 	if now-last > int64(refusedEvery) && s.warned.CompareAndSwap(last, now) {
 		s.node.log.Warn("a node is refused: other members say that it was removed while this one was away", "node", int(r.id))

@@ -40,7 +40,7 @@ func TestReturningNodeRefusesRemoved(t *testing.T) {
 	if got, err := a.ask(addr, *as, callForward, string(write{"stolen", "yes"}.encode())); err == nil || errors.Is(err, ErrNoLeader) {
 		t.Errorf("the removed node is answered %q, %v", got.payload, err)
 	}
-	if !back.node.seat.Load().fsm.state.Load().has(ref{gone.id, genesis}) {
+	if !back.node.membership.Load().fsm.state.Load().has(memberRef{gone.id, genesis}) {
 		t.Error("the node that came back knows of the removal already, so nothing was tested")
 	}
 	unreachable.Store("")
@@ -49,7 +49,7 @@ func TestReturningNodeRefusesRemoved(t *testing.T) {
 
 // pretend listens as a node that is known by credentials, and answers each request in
 // one way.
-func (f *fleet) pretend(id NodeID, b *credentials, as standing) {
+func (f *fleet) pretend(id NodeID, b *credentials, as peerStatus) {
 	f.t.Helper()
 	text, err := json.Marshal(as)
 	must(f.t, err)
@@ -61,7 +61,7 @@ func (f *fleet) pretend(id NodeID, b *credentials, as standing) {
 	}
 	must(f.t, p.open(context.Background(), "127.0.0.1:0"))
 	f.t.Cleanup(func() { must(f.t, p.close()) })
-	f.network.set(id, &Node{turn: make(chan struct{}, 1), port: p})
+	f.network.set(id, &Node{transition: make(chan struct{}, 1), port: p})
 }
 
 // awayAndRemoved forms a cluster of three nodes, stops one, removes another one, and
@@ -80,7 +80,7 @@ func (f *fleet) awayAndRemoved(others func(o *Options)) (leader, away, gone *sta
 			gone = s
 		}
 	}
-	had = gone.node.seat.Load().credentials
+	had = gone.node.membership.Load().credentials
 	away.kill()
 	must(f.t, leader.node.RemoveNode(within(f.t, suite.HangLimit), gone.id))
 	f.atRest(gone)
@@ -111,24 +111,24 @@ func TestReturningNodeIsNotTalkedOut(t *testing.T) {
 	var unreachable atomic.Value
 	tune := blockable(&unreachable)
 	leader, away, gone, had := f.awayAndRemoved(tune)
-	had.known = func() *state { return leader.node.seat.Load().known() }
-	had.vouched, had.vouch, had.disowned = nil, nil, nil
-	f.pretend(gone.id, had, standing{Seeded: true, Removed: true})
+	had.known = func() *state { return leader.node.membership.Load().known() }
+	had.vouched, had.vouch, had.reportedRemoved = nil, nil, nil
+	f.pretend(gone.id, had, peerStatus{Seeded: true, Removed: true})
 	unreachable.Store(member(away.id).hostPort()) // so that there is no leader
 	back := f.start(away.id, tune)
 	eventually(t, func() error {
-		s := back.node.seat.Load()
+		s := back.node.membership.Load()
 		if s == nil {
 			return nil
 		}
-		for _, c := range s.heardOf() {
+		for _, c := range s.contactsByRef() {
 			if c.err != nil || c.at.IsZero() {
-				return fmt.Errorf("not all have answered: %+v", s.heardOf())
+				return fmt.Errorf("not all have answered: %+v", s.contactsByRef())
 			}
 		}
 		return nil
 	})
-	if back.node.whyLeave(back.node.seat.Load()) != "" {
+	if back.node.departureReason(back.node.membership.Load()) != "" {
 		t.Fatal("the node believes that it was removed")
 	}
 	unreachable.Store("")
@@ -165,7 +165,7 @@ func TestRemovedNodeIsCutOffLater(t *testing.T) {
 			t.Error("the removed node keeps its connection")
 		}
 	}
-	if !back.node.seat.Load().fsm.state.Load().has(ref{gone.id, genesis}) {
+	if !back.node.membership.Load().fsm.state.Load().has(memberRef{gone.id, genesis}) {
 		t.Error("the node that came back knows of the removal already, so nothing was tested")
 	}
 	toAway.Store("")
@@ -193,13 +193,13 @@ func TestVouchedNodeIsRemoved(t *testing.T) {
 		return err
 	})
 	must(t, f.nodes[4].node.Join(within(t, suite.HangLimit), spec(4, 1, 2, 3, 4), invitation))
-	added := f.nodes[4].node.seat.Load().credentials // of its own key soon
+	added := f.nodes[4].node.membership.Load().credentials // of its own key soon
 	ask := func() (frame, error) {
 		as, err := added.show()
 		must(t, err)
 		addr, err := s.node.Addr(t.Context())
 		must(t, err)
-		return (&attacker{t: t, uuid: invitation.UUID}).ask(addr, *as, callStanding, "")
+		return (&attacker{t: t, uuid: invitation.UUID}).ask(addr, *as, callStatus, "")
 	}
 	eventually(t, func() error { // not while the node asks the others about another connection
 		if _, err := ask(); err != nil {
@@ -220,7 +220,7 @@ func TestVouchedNodeIsRemoved(t *testing.T) {
 		}
 		return nil
 	})
-	if s.node.seat.Load().fsm.upTo() >= invitation.Generation {
+	if s.node.membership.Load().fsm.appliedIndex() >= invitation.Generation {
 		t.Error("the node knows of the new one by its log, so nothing was tested")
 	}
 	disks[s.id].full.Store(false)

@@ -27,7 +27,7 @@ type state struct {
 	Dissolved bool     `json:"dissolved,omitzero"`
 	Index     uint64   `json:"index"` // up to which commands it is known to hold all; 0 while nothing was received
 
-	secrets map[ref]crypto.Signer // keys of those who are invited; of the node that makes the cluster, and not stored
+	secrets map[memberRef]crypto.Signer // keys of those who are invited; of the node that makes the cluster, and not stored
 
 	Keys   map[string]pin `json:"keys,omitempty"`   // of the members, by ref; nil in a cluster made by an earlier release
 	Former []former       `json:"former,omitempty"` // members that were removed, the latest last
@@ -42,8 +42,8 @@ func (s *state) member(id NodeID) (Member, bool) {
 	return s.Members[i], true
 }
 
-// has tells whether a node is a member in just this generation.
-func (s *state) has(r ref) bool {
+// has reports whether a node is a member in just this generation.
+func (s *state) has(r memberRef) bool {
 	m, ok := s.member(r.id)
 	return ok && m.Generation == r.generation
 }
@@ -69,7 +69,7 @@ type order struct {
 	Keys   map[string]pin `json:"keys,omitempty"`    // of pin: those of all members
 }
 
-// encode gives the order as a command of the log.
+// encode returns the order as a command of the log.
 func (o order) encode() []byte {
 	o.Format = authorityFormat
 	if o.Key != "" || o.WasKey != "" || o.Keys != nil {
@@ -150,7 +150,7 @@ func (s *state) apply(index uint64, o order) (next *state, m Member, err error) 
 	return &copied, m, nil
 }
 
-// encode gives the state in the form in which it is kept.
+// encode returns the state in the form in which it is kept.
 func (s *state) encode() []byte {
 	text, err := json.Marshal(s)
 	if err != nil {

@@ -37,10 +37,9 @@ type Info struct {
 	Warning  string // what an operator should know of a cluster of so few nodes, "" where that is nothing
 }
 
-// Info gives what the node knows of its cluster. It answers ErrNotClustered at
-// rest.
+// Info returns what the node knows of its cluster, ErrNotClustered at rest.
 func (n *Node) Info() (Info, error) {
-	s, err := n.place()
+	s, err := n.running()
 	if err != nil {
 		return Info{}, err
 	}
@@ -57,10 +56,10 @@ func (n *Node) Info() (Info, error) {
 	return info, nil
 }
 
-// Leader gives who leads, as far as this node knows. It is false while that is
-// nobody.
+// Leader returns which node leads, as far as this one knows. It reports false while none
+// does.
 func (n *Node) Leader() (NodeID, bool) {
-	s := n.seat.Load()
+	s := n.membership.Load()
 	if s == nil {
 		return 0, false
 	}
@@ -68,9 +67,9 @@ func (n *Node) Leader() (NodeID, bool) {
 	return m.NodeID, ok
 }
 
-// IsLeader tells whether this node leads, as far as it knows. Lead makes sure.
+// IsLeader reports whether this node leads, as far as it knows. Lead verifies it.
 func (n *Node) IsLeader() bool {
-	s := n.seat.Load()
+	s := n.membership.Load()
 	return s != nil && s.raft.State() == raft.Leader
 }
 
@@ -96,18 +95,18 @@ type NodeStatus struct {
 	Err         error         // why it does not answer
 }
 
-// Status gives the state of the consensus, at once and in all circumstances.
+// Status returns the state of the consensus. It does not block.
 func (n *Node) Status() Status {
-	s, err := n.place()
+	s, err := n.running()
 	if err != nil {
 		return Status{ErrMsg: err.Error()}
 	}
 	known := s.fsm.state.Load()
 	st := Status{
 		State: s.state(), SyncMode: known.SyncMode, Term: s.raft.CurrentTerm(),
-		CommitIndex: s.raft.CommitIndex(), LastApplied: s.fsm.upTo(), LastStored: s.raft.LastIndex(),
+		CommitIndex: s.raft.CommitIndex(), LastApplied: s.fsm.appliedIndex(), LastStored: s.raft.LastIndex(),
 	}
-	heard, leads := s.heardOf(), st.State == StateLeader
+	heard, leads := s.contactsByRef(), st.State == StateLeader
 	for _, m := range known.Members {
 		ns := NodeStatus{Member: m, Role: s.role(m)}
 		if c, ok := heard[m.ref()]; ok && leads {
@@ -119,13 +118,13 @@ func (n *Node) Status() Status {
 		}
 		st.Nodes = append(st.Nodes, ns)
 	}
-	st.ErrMsg = s.complaint()
+	st.ErrMsg = s.errMsg()
 	return st
 }
 
-// complaint says what keeps this node from its work, "" where that is nothing.
-func (s *seat) complaint() string {
-	if stop := s.fsm.stopped.Load(); stop != nil {
+// errMsg returns why this node cannot do its work, "" if it can.
+func (s *membership) errMsg() string {
+	if stop := s.fsm.applyError.Load(); stop != nil {
 		return stop.Err.Error()
 	}
 	if _, ok := s.leader(); !ok {
@@ -141,22 +140,22 @@ func (s *seat) complaint() string {
 	return ""
 }
 
-// noLeader is an ErrNoLeader that says who does not answer.
-func (s *seat) noLeader() error {
-	var silent []string
-	heard := s.heardOf()
+// noLeader is an ErrNoLeader that names the nodes that do not answer.
+func (s *membership) noLeader() error {
+	var away []string
+	heard := s.contactsByRef()
 	for _, m := range s.others() {
 		if heard[m.ref()].err != nil {
-			silent = append(silent, strconv.Itoa(int(m.NodeID)))
+			away = append(away, strconv.Itoa(int(m.NodeID)))
 		}
 	}
-	if len(silent) == 0 {
+	if len(away) == 0 {
 		return ErrNoLeader
 	}
-	return fmt.Errorf("%w: of its %d nodes, %s cannot be reached from here", ErrNoLeader, len(s.others())+1, strings.Join(silent, ", "))
+	return fmt.Errorf("%w: of its %d nodes, %s cannot be reached from here", ErrNoLeader, len(s.others())+1, strings.Join(away, ", "))
 }
 
-func (s *seat) state() int {
+func (s *membership) state() int {
 	switch s.raft.State() {
 	case raft.Follower:
 		return StateFollower
@@ -168,8 +167,8 @@ func (s *seat) state() int {
 	return StateUnavailable
 }
 
-// role gives the role of a member.
-func (s *seat) role(m Member) int {
+// role returns the role of a member.
+func (s *membership) role(m Member) int {
 	for _, server := range s.servers() {
 		if string(server.ID) != m.ref().String() {
 			continue

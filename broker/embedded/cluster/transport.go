@@ -15,8 +15,8 @@ const maxAppend = 1 << 20
 // goes through a receiver.
 type transport struct {
 	*raft.NetworkTransport
-	seat    *seat
-	inbound <-chan raft.RPC // from the receiver
+	membership *membership
+	inbound    <-chan raft.RPC // from the receiver
 }
 
 // Consumer returns the channel of what other nodes ask.
@@ -24,7 +24,7 @@ func (t transport) Consumer() <-chan raft.RPC { return t.inbound }
 
 // RequestVote asks for a vote.
 func (t transport) RequestVote(id raft.ServerID, to raft.ServerAddress, args *raft.RequestVoteRequest, resp *raft.RequestVoteResponse) error {
-	if err := t.seat.mayStand(); err != nil {
+	if err := t.membership.mayStand(); err != nil {
 		return err
 	}
 	return t.NetworkTransport.RequestVote(id, to, args, resp)
@@ -32,7 +32,7 @@ func (t transport) RequestVote(id raft.ServerID, to raft.ServerAddress, args *ra
 
 // RequestPreVote asks whether a node would give its vote.
 func (t transport) RequestPreVote(id raft.ServerID, to raft.ServerAddress, args *raft.RequestPreVoteRequest, resp *raft.RequestPreVoteResponse) error {
-	if err := t.seat.mayStand(); err != nil {
+	if err := t.membership.mayStand(); err != nil {
 		return err
 	}
 	return t.NetworkTransport.RequestPreVote(id, to, args, resp)
@@ -45,7 +45,7 @@ func (t transport) AppendEntries(id raft.ServerID, to raft.ServerAddress, args *
 	if isHeartbeat(args) {
 		err := t.NetworkTransport.AppendEntries(id, to, args, resp)
 		if err == nil {
-			t.seat.reached.note(id)
+			t.membership.reached.note(id)
 		}
 		return err
 	}
@@ -61,7 +61,7 @@ func (t transport) InstallSnapshot(id raft.ServerID, to raft.ServerAddress, args
 // whenReached sends something to a node, and returns an error only once the node
 // was in contact since then, or is not to be sent anything any more.
 func (t transport) whenReached(id raft.ServerID, term uint64, send func() error) error {
-	s := t.seat
+	s := t.membership
 	heard := s.reached.next(id)
 	err := send()
 	if err != nil {

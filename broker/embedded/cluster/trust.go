@@ -19,7 +19,7 @@ type former struct {
 // trusts reports whether a node is a member with one of the keys it shows.
 func (s *state) trusts(p *presented) bool {
 	pinned, ok := s.Keys[p.name]
-	return ok && slices.ContainsFunc(p.keys, pinned.admits) && s.has(p.ref)
+	return ok && slices.ContainsFunc(p.keys, pinned.admits) && s.has(p.memberRef)
 }
 
 // wasMember reports whether a node was removed that has one of the keys it shows.
@@ -86,7 +86,7 @@ func (s *state) changeKey(m Member, was, key string) error {
 
 // known is what this node knows of its cluster. One that has just joined knows what its
 // invitation said.
-func (s *seat) known() *state {
+func (s *membership) known() *state {
 	if known := s.fsm.state.Load(); known.Index > 0 {
 		return known
 	}
@@ -95,11 +95,11 @@ func (s *seat) known() *state {
 
 // trusts reports whether a node is a member as the log says here or, as long as that is
 // behind, as others say.
-func (s *seat) trusts(p *presented) bool {
+func (s *membership) trusts(p *presented) bool {
 	if err := s.credentials.isMember(p); err != nil {
 		return false
 	}
-	return s.known().Keys != nil || s.welcome(p.ref)
+	return s.known().Keys != nil || s.admits(p.memberRef)
 }
 
 // vouchEvery is how often others are asked about nodes that are not known here.
@@ -109,8 +109,8 @@ const vouchEvery = 200 * time.Millisecond
 // heard of. It reports whether they know it. It is called within the handshakes of the
 // connections over which members are asked: it must neither ask the node itself, whose
 // connection is being made, nor wait for another call of its own.
-func (s *seat) askAbout(p *presented) bool {
-	if p.generation <= s.fsm.upTo() || s.known().Keys == nil {
+func (s *membership) askAbout(p *presented) bool {
+	if p.generation <= s.fsm.appliedIndex() || s.known().Keys == nil {
 		return false
 	}
 	if s.vouched(p) {
@@ -123,7 +123,7 @@ func (s *seat) askAbout(p *presented) bool {
 	if time.Since(s.vouchedAt) < vouchEvery {
 		return s.vouched(p)
 	}
-	s.askWith(s.standingInTime, slices.DeleteFunc(s.others(), func(m Member) bool { return m.ref() == p.ref }))
+	s.askWith(s.askStatusPatiently, slices.DeleteFunc(s.others(), func(m Member) bool { return m.ref() == p.memberRef }))
 	s.vouchedAt = time.Now()
 	return s.vouched(p)
 }
@@ -131,11 +131,11 @@ func (s *seat) askAbout(p *presented) bool {
 // vouched reports whether a member that answers knows a node as one, with one of its
 // keys. Where it does, the members are asked again and again, as the node may be removed
 // before this one hears that it was added.
-func (s *seat) vouched(p *presented) bool {
-	if p.generation <= s.fsm.upTo() { // the log says it all
+func (s *membership) vouched(p *presented) bool {
+	if p.generation <= s.fsm.appliedIndex() { // the log says it all
 		return false
 	}
-	for _, c := range s.heardOf() {
+	for _, c := range s.contactsByRef() {
 		pinned, ok := c.Keys[p.name]
 		if ok && c.err == nil && c.Known >= p.generation && slices.ContainsFunc(p.keys, pinned.admits) {
 			s.reliesOnOthers.Store(true)

@@ -42,7 +42,7 @@ func authority(t testing.TB, s *state) {
 // made it: of one voter, who brings the others in.
 func (f *fleet) formOld(ids ...NodeID) *state {
 	f.t.Helper()
-	known, err := found(spec(ids[0], ids...))
+	known, err := newClusterState(spec(ids[0], ids...))
 	must(f.t, err)
 	authority(f.t, known)
 	for _, m := range known.Members {
@@ -62,12 +62,12 @@ func (f *fleet) storeOld(known *state, id *identity, first bool) {
 	must(f.t, err)
 	defer store.Close()
 	if !first {
-		must(f.t, store.Clear(raftlog.Changes{keptIdentity: id.encode(nil)}))
+		must(f.t, store.Clear(raftlog.Changes{nameIdentity: id.encode(nil)}))
 		return
 	}
 	r := openRegister(f.t, filepath.Join(dir, "register.db"))
 	n := &Node{options: Options{Machine: r}, store: store}
-	must(f.t, n.begin(context.Background(), known, id), r.close())
+	must(f.t, n.bootstrap(context.Background(), known, id), r.close())
 }
 
 var _ raft.FSM = (*fsm)(nil)
@@ -89,7 +89,7 @@ func TestUpgrade(t *testing.T) {
 		return nil
 	})
 	f.nodes[2].put(t, "k", "v")
-	if f.nodes[1].node.seat.Load().fsm.state.Load().Keys != nil {
+	if f.nodes[1].node.membership.Load().fsm.state.Load().Keys != nil {
 		t.Fatal("members are known by their keys though one has not answered yet")
 	}
 	a := copyOf(t, f.nodes[2])
@@ -98,13 +98,13 @@ func TestUpgrade(t *testing.T) {
 	f.nodes[3].put(t, "l", "w")
 	f.agree(map[string]string{"k": "v", "l": "w"})
 	for id, s := range f.nodes {
-		if known := s.node.seat.Load().fsm.state.Load(); known.CAKey != nil || known.Format != keyedFormat {
+		if known := s.node.membership.Load().fsm.state.Load(); known.CAKey != nil || known.Format != keyedFormat {
 			t.Errorf("node %d still has the authority's key", id)
 		}
 	}
 	addr, err := f.nodes[1].node.Addr(t.Context())
 	must(t, err)
-	for what, as := range a.identities(ref{2, genesis}, ref{3, genesis}, ref{9, 1 << 40}) {
+	for what, as := range a.identities(memberRef{2, genesis}, memberRef{3, genesis}, memberRef{9, 1 << 40}) {
 		if _, err := a.ask(addr, as, callForward, string(write{"stolen", "yes"}.encode())); err == nil {
 			t.Errorf("with what node 2 knew before, %s is served", what)
 		}
@@ -136,7 +136,7 @@ func TestUpgradeWhileAway(t *testing.T) {
 	must(t, os.CopyFS(before, os.DirFS(dir)))
 	store, err := raftlog.Open(t.Context(), filepath.Join(dir, "cluster"), slog.New(slog.DiscardHandler))
 	must(t, err)
-	text, err := store.Value(keptIdentity)
+	text, err := store.Value(nameIdentity)
 	must(t, err)
 	if !bytes.Contains(text, []byte(`"own":true`)) {
 		t.Errorf("the node has stored %s", text)
@@ -155,7 +155,7 @@ func TestInvitationEnds(t *testing.T) {
 	invitation, err := f.nodes[1].node.AddNode(within(t, suite.HangLimit), member(2))
 	must(t, err, f.nodes[2].node.Join(within(t, suite.HangLimit), spec(2, 1, 2), invitation))
 	f.settled(2)
-	must(t, f.nodes[1].node.Await(within(t, suite.HangLimit), f.nodes[2].node.seat.Load().fsm.upTo())) // it knows of the node's own key
+	must(t, f.nodes[1].node.Await(within(t, suite.HangLimit), f.nodes[2].node.membership.Load().fsm.appliedIndex())) // it knows of the node's own key
 	id, err := invitation.accept(spec(2, 1, 2))
 	must(t, err)
 	b, err := id.credentials()
@@ -165,7 +165,7 @@ func TestInvitationEnds(t *testing.T) {
 	addr, err := f.nodes[1].node.Addr(t.Context())
 	must(t, err)
 	a := &attacker{t: t, uuid: invitation.UUID}
-	if got, err := a.ask(addr, *as, callStanding, ""); err == nil {
+	if got, err := a.ask(addr, *as, callStatus, ""); err == nil {
 		t.Errorf("the invitation is still good, and answered %s", got.payload)
 	}
 }
@@ -199,14 +199,14 @@ func TestKeyIsSealed(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).form(1)
 	s := f.nodes[1]
-	if text, err := s.node.store.Value(keptIdentity); err != nil || !bytes.Contains(text, []byte(`"key":`)) {
+	if text, err := s.node.store.Value(nameIdentity); err != nil || !bytes.Contains(text, []byte(`"key":`)) {
 		t.Fatalf("without a sealer, %q is stored, %v", text, err)
 	}
 	s.close()
 	sealed := func(key byte) func(*Options) { return func(o *Options) { o.Seal = reversed{key} } }
 	s = f.start(1, sealed(7))
 	f.settled(1)
-	for _, name := range []string{keptIdentity, keptState} {
+	for _, name := range []string{nameIdentity, nameState} {
 		text, err := s.node.store.Value(name)
 		must(t, err)
 		a := &attacker{t: t}

@@ -41,7 +41,7 @@ func (m machine) ApplyBatch(commands []cluster.Command) []any {
 	answers := make([]any, len(commands))
 	if err := m.member.Apply(commands[len(commands)-1].Index, data...); err != nil {
 		for i := range answers {
-			answers[i] = cluster.Stop{Err: err}
+			answers[i] = cluster.ApplyError{Err: err}
 		}
 	}
 	return answers

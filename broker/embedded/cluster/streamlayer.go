@@ -9,9 +9,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// layer is the way on which raft reaches other nodes and is reached: the
-// connections of protocolRaft.
-type layer struct {
+// streamLayer is raft's network: the connections of protocolRaft, in both directions.
+type streamLayer struct {
 	credentials *credentials
 	self        raft.ServerAddress
 	call        time.Duration // for a connection
@@ -23,16 +22,16 @@ type layer struct {
 	out *outbound
 }
 
-var _ raft.StreamLayer = (*layer)(nil)
+var _ raft.StreamLayer = (*streamLayer)(nil)
 
-func newLayer(ctx context.Context, b *credentials, self raft.ServerAddress, call time.Duration) *layer {
-	l := &layer{credentials: b, self: self, call: call, inbox: make(chan net.Conn), out: newOutbound()}
+func newStreamLayer(ctx context.Context, b *credentials, self raft.ServerAddress, call time.Duration) *streamLayer {
+	l := &streamLayer{credentials: b, self: self, call: call, inbox: make(chan net.Conn), out: newOutbound()}
 	l.ctx, l.stop = context.WithCancel(ctx)
 	return l
 }
 
-// deliver hands a connection to raft. It is false where raft takes none any more.
-func (l *layer) deliver(conn net.Conn) bool {
+// deliver passes a connection to raft. It reports false after Close.
+func (l *streamLayer) deliver(conn net.Conn) bool {
 	select {
 	case l.inbox <- conn:
 		return true
@@ -41,8 +40,8 @@ func (l *layer) deliver(conn net.Conn) bool {
 	}
 }
 
-// Accept gives the next connection.
-func (l *layer) Accept() (net.Conn, error) {
+// Accept returns the next connection.
+func (l *streamLayer) Accept() (net.Conn, error) {
 	select {
 	case conn := <-l.inbox:
 		return conn, nil
@@ -52,7 +51,7 @@ func (l *layer) Accept() (net.Conn, error) {
 }
 
 // Dial connects to a node, and makes sure that it is that node.
-func (l *layer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
+func (l *streamLayer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
 	to, hostPort, ok := parseServerAddress(address)
 	if !ok {
 		return nil, fmt.Errorf("%q names no node", address)
@@ -70,8 +69,8 @@ func (l *layer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Con
 	return o, nil
 }
 
-// Close has nothing connected any more, in either direction.
-func (l *layer) Close() error {
+// Close closes the connections that this node has opened, and accepts and opens no more.
+func (l *streamLayer) Close() error {
 	l.stop()
 	l.out.close()
 	return nil
@@ -80,11 +79,11 @@ func (l *layer) Close() error {
 // address is a node's own, for raft.
 type address string
 
-// Network says what it is an address of.
+// Network returns the name of the network.
 func (address) Network() string { return protocolRaft }
 
-// String gives the address.
+// String returns the address.
 func (a address) String() string { return string(a) }
 
-// Addr gives the address under which others know this node.
-func (l *layer) Addr() net.Addr { return address(l.self) }
+// Addr returns the address by which the other nodes know this one.
+func (l *streamLayer) Addr() net.Addr { return address(l.self) }

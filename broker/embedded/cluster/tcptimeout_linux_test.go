@@ -8,9 +8,9 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// TestNotSilent has both ends of a connection given up when the other one says
+// TestTCPUserTimeout has both ends of a connection given up when the other one says
 // nothing.
-func TestNotSilent(t *testing.T) {
+func TestTCPUserTimeout(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).form(1)
 	addr, err := f.nodes[1].node.Addr(t.Context())
@@ -23,7 +23,7 @@ func TestNotSilent(t *testing.T) {
 	eventually(t, func() error {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		for g := range p.guests {
+		for g := range p.conns {
 			if g.raw.RemoteAddr().String() == conn.LocalAddr().String() {
 				ends = append(ends, g.raw)
 				return nil
@@ -35,8 +35,8 @@ func TestNotSilent(t *testing.T) {
 		raw, err := end.(*net.TCPConn).SyscallConn()
 		must(t, err)
 		must(t, raw.Control(func(fd uintptr) {
-			got, err := syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout)
-			if err != nil || got != int(silence.Milliseconds()) {
+			got, err := syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, optTCPUserTimeout)
+			if err != nil || got != int(tcpTimeout.Milliseconds()) {
 				t.Errorf("end %d is given up after %d ms (%v)", i, got, err)
 			}
 		}))

@@ -28,14 +28,14 @@ func (n *Node) Create(ctx context.Context, spec Spec) ([]Invitation, error) {
 	if err := spec.Check(); err != nil {
 		return nil, err
 	}
-	if err := n.take(ctx); err != nil {
+	if err := n.lock(ctx); err != nil {
 		return nil, err
 	}
-	defer n.giveBack()
-	if err := n.atRest(); err != nil {
+	defer n.unlock()
+	if err := n.checkNotClustered(); err != nil {
 		return nil, err
 	}
-	known, err := found(spec)
+	known, err := newClusterState(spec)
 	if err != nil {
 		return nil, err
 	}
@@ -45,33 +45,33 @@ func (n *Node) Create(ctx context.Context, spec Spec) ([]Invitation, error) {
 		return nil, err
 	}
 	id.Own = true
-	if err := n.begin(ctx, known, id); err != nil {
+	if err := n.bootstrap(ctx, known, id); err != nil {
 		return nil, err
 	}
-	if err := n.sitDown(ctx, id); err != nil {
-		return nil, n.undo(err)
+	if err := n.startMembership(ctx, id); err != nil {
+		return nil, n.rollBack(err)
 	}
 	if w := spec.Warning(); w != "" {
 		n.log.Warn("the cluster cannot lose a node", "cluster", spec.Name, "reason", w)
 	}
-	if err := n.lead(ctx); err != nil {
-		return nil, n.undo(err)
+	if err := n.awaitLeadership(ctx); err != nil {
+		return nil, n.rollBack(err)
 	}
 	return known.inviteAll(self)
 }
 
-// atRest makes sure that the node is in no cluster, and has nothing left of one.
-// The caller has the turn.
-func (n *Node) atRest() error {
-	if _, err := n.place(); !errors.Is(err, ErrNotClustered) {
+// checkNotClustered checks that the node is in no cluster, and discards what is left of
+// an earlier one. The caller holds the transition lock.
+func (n *Node) checkNotClustered() error {
+	if _, err := n.running(); !errors.Is(err, ErrNotClustered) {
 		return ErrClustered
 	}
-	n.setEnding("", "")
+	n.setDeparture("", "")
 	return nil
 }
 
-// lead waits until this node leads, as the only one.
-func (n *Node) lead(ctx context.Context) error {
+// awaitLeadership waits until this node leads, as the only voter.
+func (n *Node) awaitLeadership(ctx context.Context) error {
 	ctx, cancel := n.bounded(ctx)
 	defer cancel()
 	for {
@@ -86,25 +86,25 @@ func (n *Node) lead(ctx context.Context) error {
 	}
 }
 
-// undo comes to rest again after what was begun did not succeed.
-func (n *Node) undo(cause error) error {
-	n.standUp(context.Background())
-	if err := n.store.Clear(forgotten()); err != nil {
-		n.log.Error("the traces of a cluster cannot be cleared", "err", err)
+// rollBack returns the node to rest after a failure, and returns the cause.
+func (n *Node) rollBack(cause error) error {
+	n.stopMembership(context.Background())
+	if err := n.store.Clear(clearedValues()); err != nil {
+		n.log.Error("the traces of a cluster cannot be cleared", "error", err)
 	}
-	if len(n.listGraves()) == 0 {
+	if len(n.listTombstones()) == 0 {
 		n.closePort() //nolint:errcheck // it is closed whatever it says
 	}
 	return cause
 }
 
-// forgotten is what lets go of the cluster that a node was in.
-func forgotten() raftlog.Changes {
-	return raftlog.Changes{keptIdentity: nil, keptState: nil, keptEnding: nil, keptAcknowledged: nil}
+// clearedValues are the changes that delete what a node has stored about its cluster.
+func clearedValues() raftlog.Changes {
+	return raftlog.Changes{nameIdentity: nil, nameState: nil, nameDeparture: nil, nameAcknowledged: nil}
 }
 
-// found makes the state with which a cluster begins.
-func found(spec Spec) (*state, error) {
+// newClusterState returns the state with which a cluster begins.
+func newClusterState(spec Spec) (*state, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return nil, fmt.Errorf("name the cluster: %w", err)
@@ -114,7 +114,7 @@ func found(spec Spec) (*state, error) {
 		s.Members[i].Generation = genesis
 	}
 	slices.SortFunc(s.Members, func(a, b Member) int { return int(a.NodeID - b.NodeID) })
-	s.secrets = map[ref]crypto.Signer{}
+	s.secrets = map[memberRef]crypto.Signer{}
 	for _, m := range s.Members {
 		key, err := newKey()
 		if err != nil {
@@ -130,11 +130,11 @@ func found(spec Spec) (*state, error) {
 	return s, nil
 }
 
-// identify makes what a member needs to take part.
+// identify returns what a member needs to take part.
 func (s *state) identify(m Member) (*identity, error) { return s.identifyWith(m, s.secrets[m.ref()]) }
 
-// identifyWith makes it with a key. In a cluster that was made by an earlier release its
-// authority signs.
+// identifyWith returns it for a key. In a cluster of an earlier release the authority
+// signs it.
 func (s *state) identifyWith(m Member, key crypto.Signer) (id *identity, err error) {
 	id = &identity{UUID: s.UUID, Self: m, Known: s.Members, Keys: s.Keys}
 	if s.Keys == nil {
@@ -148,7 +148,7 @@ func (s *state) identifyWith(m Member, key crypto.Signer) (id *identity, err err
 	return id, nil
 }
 
-// invite makes the invitation of a member.
+// invite returns the invitation of a member.
 func (s *state) invite(m Member) (Invitation, error) { return s.inviteWith(m, s.secrets[m.ref()]) }
 
 func (s *state) inviteWith(m Member, key crypto.Signer) (Invitation, error) {
@@ -162,7 +162,7 @@ func (s *state) inviteWith(m Member, key crypto.Signer) (Invitation, error) {
 	}, nil
 }
 
-// inviteAll invites all members but one.
+// inviteAll returns the invitations of all members but one.
 func (s *state) inviteAll(but Member) (all []Invitation, err error) {
 	for _, m := range s.Members {
 		if m == but {
@@ -177,16 +177,16 @@ func (s *state) inviteAll(but Member) (all []Invitation, err error) {
 	return all, nil
 }
 
-// begin keeps a cluster's first snapshot, and who this node is in it.
-func (n *Node) begin(ctx context.Context, known *state, id *identity) error {
+// bootstrap stores a cluster's first snapshot, and this node's identity in it.
+func (n *Node) bootstrap(ctx context.Context, known *state, id *identity) error {
 	m, err := n.options.Machine.Snapshot(ctx)
 	if err != nil {
 		return fmt.Errorf("take the first snapshot of the cluster: %w", err)
 	}
-	v := &view{machine: m, header: header{State: *known}}
+	v := &fsmSnapshot{machine: m, header: header{State: *known}}
 	defer v.Release()
 	changes := raftlog.TermChange(genesis)
-	maps.Copy(changes, raftlog.Changes{keptIdentity: id.encode(n.options.Seal), keptState: nil, keptEnding: nil})
+	maps.Copy(changes, raftlog.Changes{nameIdentity: id.encode(n.options.Seal), nameState: nil, nameDeparture: nil})
 	meta := raft.SnapshotMeta{
 		Version: 1, Index: genesis, Term: genesis, ConfigurationIndex: genesis,
 		Configuration: raft.Configuration{Servers: []raft.Server{id.Self.server(raft.Voter)}},
@@ -209,9 +209,9 @@ func (n *Node) Join(ctx context.Context, spec Spec, inv Invitation) error {
 		return err
 	}
 	for ctx.Err() == nil {
-		s, err := n.place()
+		s, err := n.running()
 		if err == nil {
-			err = s.await(ctx, inv.Generation)
+			err = s.awaitApplied(ctx, inv.Generation)
 		}
 		switch {
 		case err == nil:
@@ -226,7 +226,8 @@ func (n *Node) Join(ctx context.Context, spec Spec, inv Invitation) error {
 	return fmt.Errorf("%w: %w", ErrWaiting, context.Cause(ctx))
 }
 
-// accept makes sure that an invitation is for this node and this cluster.
+// accept checks that an invitation is for this node and this cluster, and returns the
+// identity that it contains.
 func (i Invitation) accept(spec Spec) (*identity, error) {
 	if i.NodeID != spec.Self {
 		return nil, fmt.Errorf("%w: it is for node %d, and this is node %d", ErrInvitation, i.NodeID, spec.Self)
@@ -246,22 +247,22 @@ func (i Invitation) accept(spec Spec) (*identity, error) {
 	return id, nil
 }
 
-// join keeps who this node is, and opens the port.
+// join stores this node's identity, and starts its membership.
 func (n *Node) join(ctx context.Context, id *identity) error {
-	if err := n.take(ctx); err != nil {
+	if err := n.lock(ctx); err != nil {
 		return err
 	}
-	defer n.giveBack()
-	if err := n.atRest(); err != nil {
+	defer n.unlock()
+	if err := n.checkNotClustered(); err != nil {
 		return err
 	}
-	c := forgotten()
-	c[keptIdentity] = id.encode(n.options.Seal)
+	c := clearedValues()
+	c[nameIdentity] = id.encode(n.options.Seal)
 	if err := n.store.Clear(c); err != nil {
 		return err
 	}
-	if err := n.sitDown(ctx, id); err != nil {
-		return n.undo(err)
+	if err := n.startMembership(ctx, id); err != nil {
+		return n.rollBack(err)
 	}
 	return nil
 }

@@ -124,13 +124,13 @@ func (failed) Error() error { return raft.ErrRaftShutdown }
 // was waited for by then.
 func TestProposalsEnd(t *testing.T) {
 	t.Parallel()
-	s := &seat{}
-	a := newAgenda(s)
+	s := &membership{}
+	a := newPendingProposals(s)
 	for range 64 {
 		s.proposals.Add(1)
 		a.queue <- &proposal{future: failed{}, done: make(chan struct{})}
 	}
-	close(a.gone)
+	close(a.raftStopped)
 	a.run()
 	s.proposals.Wait()
 }

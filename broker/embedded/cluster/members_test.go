@@ -257,7 +257,7 @@ func TestDelete(t *testing.T) {
 			t.Errorf("node %d holds %q", id, got)
 		}
 	}
-	l.close() // its grave is kept
+	l.close() // its tombstone is stored
 	f.start(l.id, calm)
 	f.start(away.id, calm)
 	for _, s := range f.nodes {
@@ -366,17 +366,17 @@ func TestLateEnding(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).form(1)
 	s := f.nodes[1]
-	old := s.node.seat.Load().credentials.uuid
+	old := s.node.membership.Load().credentials.uuid
 	must(t, s.node.Delete(within(t, suite.HangLimit)))
-	must(t, s.node.end(old, endLeft)) // nobody waits for it any more
+	must(t, s.node.depart(old, reasonLeft)) // nobody waits for it any more
 	_, err := s.node.Create(within(t, suite.HangLimit), spec(1, 1))
 	must(t, err)
-	must(t, s.node.end(old, endDissolved))
-	s.node.lookAfter(t.Context())
+	must(t, s.node.depart(old, reasonDissolved))
+	s.node.checkMembership(t.Context())
 	s.put(t, "k", "v")
 	s.close()
 	s = f.start(1)
-	s.node.lookAfter(t.Context())
+	s.node.checkMembership(t.Context())
 	s.put(t, "l", "w")
 	f.agree(map[string]string{"k": "v", "l": "w"})
 }

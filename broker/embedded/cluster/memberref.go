@@ -8,24 +8,24 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// ref names a node in one generation, as in "3.118".
-type ref struct {
+// memberRef names a node in one generation, as in "3.118".
+type memberRef struct {
 	id         NodeID
 	generation uint64
 }
 
-// String gives the name by which the consensus knows it.
-func (r ref) String() string { return fmt.Sprintf("%d.%d", r.id, r.generation) }
+// String returns the name by which the consensus knows the node.
+func (r memberRef) String() string { return fmt.Sprintf("%d.%d", r.id, r.generation) }
 
-func parseRef(s string) (r ref, ok bool) {
+func parseMemberRef(s string) (r memberRef, ok bool) {
 	id, generation, _ := strings.Cut(s, ".")
 	n, err := strconv.ParseUint(id, 10, 31)
 	if err != nil || n == 0 {
-		return ref{}, false
+		return memberRef{}, false
 	}
-	r = ref{id: NodeID(n)}
+	r = memberRef{id: NodeID(n)}
 	if r.generation, err = strconv.ParseUint(generation, 10, 64); err != nil || r.generation == 0 {
-		return ref{}, false
+		return memberRef{}, false
 	}
 	return r, r.String() == s
 }
@@ -41,11 +41,11 @@ func (m Member) server(s raft.ServerSuffrage) raft.Server {
 	return raft.Server{Suffrage: s, ID: raft.ServerID(m.ref().String()), Address: m.serverAddress()}
 }
 
-func parseServerAddress(a raft.ServerAddress) (r ref, hostPort string, ok bool) {
+func parseServerAddress(a raft.ServerAddress) (r memberRef, hostPort string, ok bool) {
 	name, hostPort, ok := strings.Cut(string(a), "@")
 	if !ok || hostPort == "" {
-		return ref{}, "", false
+		return memberRef{}, "", false
 	}
-	r, ok = parseRef(name)
+	r, ok = parseMemberRef(name)
 	return r, hostPort, ok
 }

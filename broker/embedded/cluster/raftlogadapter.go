@@ -1,0 +1,69 @@
+package cluster
+
+import (
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+)
+
+// raftLog returns a logger for raft that writes to slog. Most of raft's errors mean that
+// another node is away, and repeat with each attempt; so they are warnings here, each at
+// most once a minute. Its routine messages are for debugging.
+func raftLog(to *slog.Logger, now func() time.Time) hclog.Logger {
+	l := hclog.NewInterceptLogger(&hclog.LoggerOptions{Name: "raft", Level: hclog.Off, Output: io.Discard})
+	l.RegisterSink(&raftLogAdapter{to: to.With("of", "raft"), now: now, logged: map[string]time.Time{}})
+	return l
+}
+
+// raftLogAdapter passes raft's log to slog.
+type raftLogAdapter struct {
+	to  *slog.Logger
+	now func() time.Time
+
+	mu     sync.Mutex // guards told
+	logged map[string]time.Time
+}
+
+const (
+	repeatInterval = time.Minute
+	maxLogged      = 64 // messages that are remembered
+)
+
+// Accept logs one message of raft's.
+func (s *raftLogAdapter) Accept(_ string, level hclog.Level, msg string, args ...any) {
+	switch {
+	case level < hclog.Info:
+	case level < hclog.Warn:
+		s.to.Debug(msg, plain(args)...) //nolint:sloglint // the constant is raft's
+	case s.isDue(msg):
+		s.to.Warn(msg, plain(args)...) //nolint:sloglint // the constant is raft's
+	}
+}
+
+// isDue reports whether a message was not logged for repeatInterval.
+func (s *raftLogAdapter) isDue(msg string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	if at, ok := s.logged[msg]; ok && now.Sub(at) < repeatInterval && !now.Before(at) {
+		return false
+	}
+	if len(s.logged) >= maxLogged {
+		clear(s.logged)
+	}
+	s.logged[msg] = now
+	return true
+}
+
+// plain makes values of raft's own formatting readable to slog.
+func plain(args []any) []any {
+	for i, a := range args {
+		if f, ok := a.(hclog.Format); ok && len(f) > 0 {
+			args[i] = f[0]
+		}
+	}
+	return args
+}
