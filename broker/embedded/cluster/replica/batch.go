@@ -16,7 +16,7 @@ type batch struct {
 
 func newBatch() *batch { return &batch{} }
 
-// settle tells what became of the changes, which are their makers' again then.
+// settle calls the Settlers of the changes, which may be reused then.
 func (b *batch) settle(err error) {
 	for _, c := range b.group {
 		if c.Done != nil {
@@ -37,7 +37,7 @@ const (
 	idWeight     = 5 // of a subscription identifier
 )
 
-// weigh tells how much memory changes hold and how long their encoding is, at
+// weigh returns how much memory changes hold and how long their encoding is, at
 // most.
 func weigh(c *engine.Changes) int {
 	records := len(c.PutSessions) + len(c.Subscribed) + len(c.Unsubscribed) + len(c.Messages) + len(c.Enqueued) +

@@ -9,7 +9,7 @@ import (
 // discarding keeps nothing: it settles all changes alike.
 type discarding struct {
 	*queue
-	reason error // nil where nobody needs to know
+	reason error // nil to settle without an error
 	tasks  sync.WaitGroup
 }
 

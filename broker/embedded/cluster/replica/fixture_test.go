@@ -184,8 +184,8 @@ func lead(t testing.TB, s *Store, begin Proposer) (lost <-chan struct{}) {
 }
 
 // submit hands over changes and gives what will tell what became of them.
-func submit(s *Store, c *engine.Changes) verdict {
-	r := make(verdict, 1)
+func submit(s *Store, c *engine.Changes) outcome {
+	r := make(outcome, 1)
 	c.Done = r
 	s.Submit(c)
 	return r

@@ -17,7 +17,7 @@ const underway = 4
 // are refused.
 const MaxCommand = 8 << 20
 
-// What becomes of changes that are not agreed upon.
+// The errors of changes that are not committed.
 var (
 	errEnded    = uncertain{errors.New("this node's time as the cluster's leader has ended")}
 	errTooLarge = fmt.Errorf("changes to messages that have more than %d MiB cannot be agreed upon by a cluster", MaxCommand>>20)
@@ -29,16 +29,16 @@ type uncertain struct{ error }
 func (u uncertain) Is(target error) bool { return target == engine.ErrUncertain }
 func (u uncertain) Unwrap() error        { return u.error }
 
-// leading has changes agreed upon. Its context lasts as long as the leadership:
-// its cause is why that ended.
+// leading replicates changes. Its context lasts as long as the leadership; its cause is
+// why that ended.
 type leading struct {
 	*queue
 	local  Local
 	begin  Proposer
 	encode func(dst []byte, group []*engine.Changes) []byte
 
-	ctx   context.Context
-	cease context.CancelCauseFunc
+	ctx    context.Context
+	cancel context.CancelCauseFunc
 
 	idle  chan *batch // those that are not under way
 	begun chan *batch // in the order in which they were handed over
@@ -50,7 +50,7 @@ func newLeading(local Local, begin Proposer, encode func([]byte, []*engine.Chang
 		queue: newQueue(), local: local, begin: begin, encode: encode,
 		idle: make(chan *batch, underway), begun: make(chan *batch, underway),
 	}
-	l.ctx, l.cease = context.WithCancelCause(context.Background())
+	l.ctx, l.cancel = context.WithCancelCause(context.Background())
 	for range underway {
 		l.idle <- newBatch()
 	}
@@ -60,7 +60,7 @@ func newLeading(local Local, begin Proposer, encode func([]byte, []*engine.Chang
 func (l *leading) submit(c *engine.Changes) { l.put(c) }
 func (l *leading) keepsHere() bool          { return false }
 
-// err tells why the leadership has ended, or else what is wrong with the disk.
+// err returns why the leadership has ended, or else what is wrong with the disk.
 func (l *leading) err() error {
 	if l.ctx.Err() != nil {
 		return context.Cause(l.ctx)
@@ -73,16 +73,17 @@ func (l *leading) start() {
 	l.tasks.Go(l.conclude)
 }
 
-// end has settled with an error what is not agreed upon by now.
+// end settles everything that is not committed by now with an error.
 func (l *leading) end() {
-	l.cease(errEnded)
+	l.cancel(errEnded)
 	l.close()
 	l.tasks.Wait()
 }
 
-// finish has agreed upon what was submitted, as far as the context allows.
+// finish waits until everything that was submitted is committed, as far as the context
+// allows.
 func (l *leading) finish(ctx context.Context) {
-	stop := context.AfterFunc(ctx, func() { l.cease(errEnded) })
+	stop := context.AfterFunc(ctx, func() { l.cancel(errEnded) })
 	defer stop()
 	l.close()
 	l.tasks.Wait()
@@ -123,7 +124,7 @@ func (l *leading) conclude() {
 	}
 }
 
-// await gives what became of a batch. The first that is not agreed upon ends the
+// await returns the outcome of a batch. The first that is not committed ends the
 // leadership.
 func (l *leading) await(b *batch) error {
 	if b.err != nil {
@@ -134,7 +135,7 @@ func (l *leading) await(b *batch) error {
 		if err == nil {
 			return nil
 		}
-		l.cease(uncertain{fmt.Errorf("the cluster has not agreed upon changes to messages: %w", err)})
+		l.cancel(uncertain{fmt.Errorf("the cluster has not agreed upon changes to messages: %w", err)})
 	}
 	return context.Cause(l.ctx)
 }

@@ -14,7 +14,7 @@ type mode interface {
 	room()
 	err() error
 
-	// keepsHere tells whether the node's own store is given changes that the cluster
+	// keepsHere reports whether the node's own store is given changes that the cluster
 	// has not agreed upon.
 	keepsHere() bool
 
@@ -26,8 +26,8 @@ type mode interface {
 
 // become changes the mode.
 func (s *Store) become(ctx context.Context, next mode) error {
-	s.turn.Lock()
-	defer s.turn.Unlock()
+	s.transition.Lock()
+	defer s.transition.Unlock()
 	if s.closed {
 		return errClosed
 	}
@@ -67,7 +67,7 @@ func (s *Store) set(next mode) {
 // drain waits until all that was submitted to the node's own store is settled. A
 // store that cannot write says so at once, and may keep what is Owed for later.
 func (s *Store) drain(ctx context.Context) error {
-	last := make(verdict, 1)
+	last := make(outcome, 1)
 	s.local.Submit(&engine.Changes{Done: last})
 	var err error
 	select {
@@ -81,10 +81,10 @@ func (s *Store) drain(ctx context.Context) error {
 	return nil
 }
 
-// verdict is a Settler that passes on what it is told, once.
-type verdict chan error
+// outcome is a Settler that passes on the result, once.
+type outcome chan error
 
-func (v verdict) Settled(_ *engine.Changes, err error) { v <- err }
+func (v outcome) Settled(_ *engine.Changes, err error) { v <- err }
 
 // alone hands everything to the node's own store.
 type alone struct{ local Local }
@@ -117,16 +117,16 @@ func (g *gathering) handTo(next mode) {
 	g.close()
 }
 
-// late refuses what comes after the store was closed.
-type late struct{}
+// closedMode refuses changes that are submitted after the store was closed.
+type closedMode struct{}
 
-func (late) submit(c *engine.Changes) {
+func (closedMode) submit(c *engine.Changes) {
 	if c.Done != nil {
 		go c.Done.Settled(c, errClosed)
 	}
 }
-func (late) room()           {}
-func (late) err() error      { return errClosed }
-func (late) keepsHere() bool { return false }
-func (late) start()          {}
-func (late) end()            {}
+func (closedMode) room()           {}
+func (closedMode) err() error      { return errClosed }
+func (closedMode) keepsHere() bool { return false }
+func (closedMode) start()          {}
+func (closedMode) end()            {}

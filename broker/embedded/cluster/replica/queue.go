@@ -22,7 +22,7 @@ type queue struct {
 	wake chan struct{} // filled when there is something to do
 
 	mu      sync.Mutex
-	vacant  *sync.Cond // on mu, told when room may have nothing to wait for any more
+	vacant  *sync.Cond // on mu, signalled when room may end its wait
 	waiting []submitted
 	head    int // of waiting; those before were taken
 	changes int // put and not done
@@ -58,7 +58,7 @@ func (q *queue) put(c *engine.Changes) bool {
 	return true
 }
 
-// fill waits for changes and takes as many as a batch may have. It gives false
+// fill waits for changes and takes as many as a batch may have. It reports false
 // when the queue is closed and empty.
 func (q *queue) fill(b *batch, changes, weight int) bool {
 	for !q.take(b, changes, weight) {
@@ -71,7 +71,7 @@ func (q *queue) fill(b *batch, changes, weight int) bool {
 }
 
 // take takes what fits into a batch, at least one change if there is any, and
-// tells whether there was one.
+// reports whether there was one.
 func (q *queue) take(b *batch, changes, weight int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -93,7 +93,7 @@ func (q *queue) take(b *batch, changes, weight int) bool {
 	return len(b.group) > 0
 }
 
-// done tells that a batch is settled.
+// done notes that a batch is settled.
 func (q *queue) done(b *batch) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -122,7 +122,7 @@ func (q *queue) room() {
 	}
 }
 
-// stall tells whether what waits gets on. While it does not, nobody waits for
+// stall sets whether the changes that wait make no progress. While it is set, no caller waits for
 // room; instead nothing more is taken by a full queue.
 func (q *queue) stall(stalled bool) {
 	q.mu.Lock()
@@ -133,7 +133,7 @@ func (q *queue) stall(stalled bool) {
 	}
 }
 
-// close tells that nothing more comes.
+// close ends the queue: nothing more is put.
 func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -142,7 +142,7 @@ func (q *queue) close() {
 	q.rouse()
 }
 
-// ended tells whether the queue is closed and empty.
+// ended reports whether the queue is closed and empty.
 func (q *queue) ended() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -2,8 +2,8 @@
 // as the node's part in a cluster changes, whether what the engine hands over is
 // kept here, agreed upon with the other nodes first, or not kept at all.
 //
-// DESIGN.md tells what each mode does, and what becomes of changes when one
-// follows another. The package must not import a database, raft, or any package
+// DESIGN.md describes what each mode does, and what happens to changes when one follows
+// another. The package must not import a database, raft, or any package
 // of this module but broker/embedded/engine.
 package replica
 
@@ -63,8 +63,8 @@ type Store struct {
 	encode func(dst []byte, group []*engine.Changes) []byte
 	decode func(command []byte) ([]*engine.Changes, error)
 
-	turn   sync.Mutex // held while the mode is changed; guards closed
-	closed bool
+	transition sync.Mutex // held while the mode is changed; guards closed
+	closed     bool
 
 	mu   sync.RWMutex // guards mode; held while changes are handed to it
 	mode mode
@@ -72,7 +72,7 @@ type Store struct {
 
 var _ engine.Store = (*Store)(nil)
 
-// Open gives a Store that is Alone.
+// Open returns a Store that is Alone.
 func Open(o Options) *Store {
 	return &Store{local: o.Local, encode: o.Encode, decode: o.Decode, mode: alone{o.Local}}
 }
@@ -90,18 +90,18 @@ func (s *Store) Follow(ctx context.Context) error {
 	return s.become(ctx, newDiscarding(nil))
 }
 
-// Refuse keeps nothing and says so: whatever is submitted is settled with an
-// error, which Err gives, too. It is that reason, and engine.ErrUncertain, as what
-// is Owed is not kept either. It is for the time between a leadership that the
-// owner ends and what comes next, in which the engine has not yet ended its
-// connections: nobody may be told that something is kept.
+// Refuse stores nothing: whatever is submitted is settled with an error, which Err
+// returns as well. It wraps the reason and is an engine.ErrUncertain, since even changes
+// that are Owed are not stored. It is for the time between a leadership that the owner
+// ends and the next mode, in which the engine has not yet closed its connections: no
+// client may be told that something is stored.
 func (s *Store) Refuse(ctx context.Context, reason error) error {
 	return s.become(ctx, newDiscarding(uncertain{reason}))
 }
 
 // Lead has all changes agreed upon by the cluster, in order. The first that is
 // not ends the leadership: that, all that is pending and all that comes until the
-// next change of mode is settled with one error, which Err gives from then on.
+// next change of mode is settled with one error, which Err returns from then on.
 // The channel is closed then, or when another mode follows.
 //
 // The error is engine.ErrUncertain: what could not be learnt in time may have been
@@ -135,7 +135,7 @@ func (s *Store) Apply(index uint64, commands ...[]byte) error {
 	return s.local.Apply(index, all)
 }
 
-// Load gives what is stored here; where nothing is kept, nothing.
+// Load returns what is stored here; in a mode that stores nothing, nothing.
 func (s *Store) Load(ctx context.Context) (*engine.Snapshot, error) {
 	if _, discards := s.current().(*discarding); discards {
 		return &engine.Snapshot{}, nil
@@ -168,18 +168,18 @@ func (s *Store) Submit(c *engine.Changes) {
 	s.mode.submit(c)
 }
 
-// Err tells why nothing can be stored at present, or nil.
+// Err returns why nothing can be stored at present, or nil.
 func (s *Store) Err() error { return s.current().err() }
 
-// errClosed is what becomes of changes that come too late.
+// errClosed is the outcome of changes that are submitted after Close.
 var errClosed = errors.New("the store of the broker's messages is closed")
 
 // Close has settled what was submitted, as it would be without Close, and closes
 // the node's own store. The context bounds the waiting only; what is not agreed
 // upon by then is settled with an error.
 func (s *Store) Close(ctx context.Context) error {
-	s.turn.Lock()
-	defer s.turn.Unlock()
+	s.transition.Lock()
+	defer s.transition.Unlock()
 	if s.closed {
 		return s.local.Close(ctx)
 	}
@@ -189,9 +189,9 @@ func (s *Store) Close(ctx context.Context) error {
 		s.set(newGathering())
 		l.finish(ctx)
 	}
-	next := mode(late{})
+	next := mode(closedMode{})
 	if m.keepsHere() {
-		next = alone{s.local} // which is told that it is closed
+		next = alone{s.local} // which returns that it is closed
 	}
 	s.replace(m, next)
 	return s.local.Close(ctx)

@@ -138,20 +138,20 @@ func (m *member) publish(t *testing.T, leadership *term, made *int) map[string]e
 	lost, err := m.Lead(t.Context(), leadership.Begin)
 	must(t, err)
 	_, last := m.load(t)
-	type outcome struct {
+	type published struct {
 		payload string
-		receipt verdict
+		receipt outcome
 	}
 	outcomes := map[string]error{}
-	settle := func(o outcome) { outcomes[o.payload] = <-o.receipt }
-	var pending []outcome
+	settle := func(o published) { outcomes[o.payload] = <-o.receipt }
+	var pending []published
 	for over := false; !over; {
 		last++
 		*made++
 		message := &engine.Message{ID: last, Topic: "a", Payload: fmt.Append(nil, *made), QoS: 1}
 		c := &engine.Changes{Messages: []*engine.Message{message}}
 		c.Enqueued = []engine.QueueRecord{{SessionID: 1, Seq: last, Message: message, QoS: 1}}
-		pending = append(pending, outcome{string(message.Payload), submit(m.Store, c)})
+		pending = append(pending, published{string(message.Payload), submit(m.Store, c)})
 		select {
 		case <-lost:
 			over = true

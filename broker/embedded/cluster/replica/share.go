@@ -14,7 +14,7 @@ import (
 // nobody waits for room among them any more.
 const patience = time.Second
 
-// What becomes of retained messages that are not agreed upon.
+// The errors of retained messages that are not committed.
 var (
 	errUnshared = errors.New("retained messages are no longer shared with the cluster")
 	errBehind   = errors.New("the cluster does not agree upon retained messages, and too many wait for that")
@@ -28,7 +28,7 @@ type sharing struct {
 	encode    func(dst []byte, group []*engine.Changes) []byte
 
 	ctx     context.Context
-	cease   context.CancelCauseFunc
+	cancel  context.CancelCauseFunc
 	waiting *queue      // to be agreed upon
 	refused *discarding // were too many
 	tasks   sync.WaitGroup
@@ -36,7 +36,7 @@ type sharing struct {
 
 func newSharing(local Local, r Retaining, encode func([]byte, []*engine.Changes) []byte) *sharing {
 	s := &sharing{local: local, retaining: r, encode: encode, waiting: newQueue(), refused: newDiscarding(errBehind)}
-	s.ctx, s.cease = context.WithCancelCause(context.Background())
+	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	return s
 }
 
@@ -49,7 +49,7 @@ func (s *sharing) submit(c *engine.Changes) {
 	}
 }
 
-// shared tells whether changes are to be agreed upon: those that do nothing but
+// shared reports whether changes are to be agreed upon: those that do nothing but
 // set or clear retained messages, and can be refused.
 func shared(c *engine.Changes) bool {
 	return len(c.Retained) > 0 && !c.Owed &&
@@ -72,7 +72,7 @@ func (s *sharing) start() {
 }
 
 func (s *sharing) end() {
-	s.cease(errUnshared)
+	s.cancel(errUnshared)
 	s.waiting.close()
 	s.tasks.Wait()
 	s.refused.end()
