@@ -23,7 +23,7 @@ type inlet struct {
 func (*inlet) Keeps() bool { return true }
 
 // Take puts a message into the queue, once for each topic mapping that takes it.
-func (in *inlet) Take(m messaging.Message, settler messaging.Settler) {
+func (in *inlet) Take(m messaging.Message, notifier messaging.CommitNotifier) {
 	l := in.link
 	p := l.plan.Load()
 	o := p.opening(in)
@@ -37,12 +37,12 @@ func (in *inlet) Take(m messaging.Message, settler messaging.Settler) {
 		}
 	}
 	if len(routes) == 0 {
-		if settler != nil {
-			settler.Settled(nil)
+		if notifier != nil {
+			notifier.Committed(nil)
 		}
 		return
 	}
-	settle := shared(settler, len(routes))
+	settle := shared(notifier, len(routes))
 	for _, r := range routes {
 		e := Entry{Mapping: r.mapping, Message: m}
 		if r.admits(&e.Message) {
@@ -58,12 +58,12 @@ func (in *inlet) Take(m messaging.Message, settler messaging.Settler) {
 
 // shared gives what is called for each of n entries, and settles a message with
 // the last; nil where nobody waits.
-func shared(settler messaging.Settler, n int) func(error) {
+func shared(notifier messaging.CommitNotifier, n int) func(error) {
 	switch {
-	case settler == nil:
+	case notifier == nil:
 		return nil
 	case n == 1:
-		return settler.Settled
+		return notifier.Committed
 	}
 	var left atomic.Int64
 	var failed atomic.Pointer[error]
@@ -78,6 +78,6 @@ func shared(settler messaging.Settler, n int) func(error) {
 		if e := failed.Load(); e != nil {
 			err = *e
 		}
-		settler.Settled(err)
+		notifier.Committed(err)
 	}
 }

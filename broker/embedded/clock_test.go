@@ -270,7 +270,7 @@ type kept chan messaging.Message
 
 func (kept) Keeps() bool { return false }
 
-func (k kept) Take(m messaging.Message, _ messaging.Settler) { k <- m }
+func (k kept) Take(m messaging.Message, _ messaging.CommitNotifier) { k <- m }
 
 // TestClockOfStreamsAndBridges has messages to and from streams and bridges bear times of
 // the clock of the process, which is not that of the database once the time of day was set.

@@ -203,7 +203,7 @@ func (b *Broker) awaitAgreement(ctx context.Context) {
 // verdict is an engine.Settler that passes on what it is told, once.
 type verdict chan error
 
-func (v verdict) Settled(_ *engine.Changes, err error) { v <- err }
+func (v verdict) Committed(_ *engine.Changes, err error) { v <- err }
 
 // changed has the node's place looked at.
 func (m *member) changed() {

@@ -134,10 +134,10 @@ type inlet struct {
 }
 
 // Holds tells whether a message is to be safe before it is acknowledged.
-func (i inlet) Holds() bool { return i.Keeps() }
+func (i inlet) AwaitsCommit() bool { return i.Keeps() }
 
 // Take hands the stream a message.
-func (i inlet) Take(m *engine.Message, hold *engine.Hold) {
+func (i inlet) Take(m *engine.Message, hold *engine.CommitBarrier) {
 	s := i.seam.taken(m)
 	if hold == nil {
 		i.Inlet.Take(s, nil)

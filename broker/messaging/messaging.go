@@ -31,12 +31,12 @@ func (m *Message) Size() int { return len(m.Topic) + len(m.Payload) + len(m.Prop
 // Overhead is what a message takes beside its bytes.
 const Overhead = 64
 
-// Settler waits for a message to be safe: its source must not be acknowledged
+// CommitNotifier is notified when a message is durable: its source must not be acknowledged
 // before.
-type Settler interface {
-	// Settled is called once, from any goroutine. It must not wait. The error
+type CommitNotifier interface {
+	// Committed is called once, from any goroutine. It must not wait. The error
 	// says why the message was not kept.
-	Settled(err error)
+	Committed(err error)
 }
 
 // Inlet takes the messages of a subscription.
@@ -44,9 +44,9 @@ type Inlet interface {
 	// Keeps tells whether messages above QoS 0 are to be safe before their source
 	// is acknowledged; it may change at any time.
 	Keeps() bool
-	// Take takes a message and never waits. Where settler is not nil, it is
+	// Take takes a message and never waits. Where notifier is not nil, it is
 	// called once the message is safe, or lost.
-	Take(m Message, settler Settler)
+	Take(m Message, notifier CommitNotifier)
 }
 
 // Broker is a broker as streams and bridges use it. All methods are safe for concurrent

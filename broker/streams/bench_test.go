@@ -77,7 +77,7 @@ func pipeline(b *testing.B, s broker.StreamSpec, burst int) {
 	}
 }
 
-// arrival is a Settler that tells a channel.
+// arrival is a CommitNotifier that tells a channel.
 type arrival chan struct{}
 
-func (a arrival) Settled(error) { a <- struct{}{} }
+func (a arrival) Committed(error) { a <- struct{}{} }

@@ -92,13 +92,13 @@ func unreachable(context.Context, []messaging.Message) (done, refused int, err e
 }
 
 // send gives a message to whoever subscribes to its topic.
-func (d *desk) send(m messaging.Message, settler messaging.Settler) {
+func (d *desk) send(m messaging.Message, notifier messaging.CommitNotifier) {
 	d.mu.Lock()
 	subs := slices.Clone(d.subs)
 	d.mu.Unlock()
 	for _, s := range subs {
 		if s.filter == m.Topic || s.filter == "#" {
-			s.in.Take(m, settler)
+			s.in.Take(m, notifier)
 		}
 	}
 }

@@ -13,7 +13,7 @@ var errFull = errors.New("the stream's queue is full")
 // item is a message that waits for its stream.
 type item struct {
 	messaging.Message
-	settler messaging.Settler // nil for none
+	notifier messaging.CommitNotifier // nil for none
 }
 
 // queue holds the messages that a stream has taken and not looked at. It is
@@ -36,7 +36,7 @@ var rooms = sync.Pool{New: func() any { return new([]item) }}
 
 // put adds a message. It tells whether it was taken, and whether somebody has
 // to be set to work, who calls work.Done in the end.
-func (q *queue) put(m messaging.Message, s messaging.Settler) (taken, wake bool) {
+func (q *queue) put(m messaging.Message, s messaging.CommitNotifier) (taken, wake bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	room := 1

@@ -7,10 +7,10 @@ import (
 	"signalbox/broker/messaging"
 )
 
-// nobody is a Settler that does not care.
+// nobody is a CommitNotifier that does not care.
 type nobody struct{}
 
-func (nobody) Settled(error) {}
+func (nobody) Committed(error) {}
 
 // TestQueueBounds loses the newest message when there is no more room, twice as
 // late where its source waits; one message is taken however long it is.
@@ -20,7 +20,7 @@ func TestQueueBounds(t *testing.T) {
 		name        string
 		queue       *queue
 		size        int
-		settler     messaging.Settler
+		notifier    messaging.CommitNotifier
 		wantTaken   int
 		wantAwakens int
 	}{
@@ -36,7 +36,7 @@ func TestQueueBounds(t *testing.T) {
 			t.Parallel()
 			var taken, awakens int
 			for range 20 {
-				ok, wake := tt.queue.put(messaging.Message{Payload: make([]byte, tt.size)}, tt.settler)
+				ok, wake := tt.queue.put(messaging.Message{Payload: make([]byte, tt.size)}, tt.notifier)
 				if ok {
 					taken++
 				}

@@ -20,8 +20,8 @@ type receipt struct {
 	n  int
 }
 
-// next gives a Settler.
-func (r *receipts) next() messaging.Settler {
+// next gives a CommitNotifier.
+func (r *receipts) next() messaging.CommitNotifier {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.calls == nil {
@@ -31,7 +31,7 @@ func (r *receipts) next() messaging.Settler {
 	return receipt{r, r.given - 1}
 }
 
-func (r receipt) Settled(err error) {
+func (r receipt) Committed(err error) {
 	r.of.mu.Lock()
 	defer r.of.mu.Unlock()
 	r.of.calls[r.n] = append(r.of.calls[r.n], err)

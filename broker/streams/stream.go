@@ -201,10 +201,10 @@ func (s *stream) modify(d Definition, q *query.Query) {
 func (s *stream) Keeps() bool { return s.plan.Load().Persist }
 
 // Take queues a message.
-func (s *stream) Take(m messaging.Message, settler messaging.Settler) {
+func (s *stream) Take(m messaging.Message, notifier messaging.CommitNotifier) {
 	m.Retain = false // a stream sees what a plain subscriber does
 	s.meters.received.Add(1)
-	taken, wake := s.queue.put(m, settler)
+	taken, wake := s.queue.put(m, notifier)
 	if wake {
 		go s.run()
 	}
@@ -212,8 +212,8 @@ func (s *stream) Take(m messaging.Message, settler messaging.Settler) {
 		return
 	}
 	s.meters.dropped.Add(1)
-	if settler != nil {
-		settler.Settled(errFull)
+	if notifier != nil {
+		notifier.Committed(errFull)
 	}
 }
 

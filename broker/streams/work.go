@@ -46,10 +46,10 @@ func (s *stream) run() {
 
 // worker is the room that a goroutine needs to work on a stream's messages.
 type worker struct {
-	spare    []item              // for the queue
-	out      []messaging.Message // after the query
-	settlers []messaging.Settler // of those in out, and of those that only the state tells of
-	room     []byte              // for outputs; some share it, none is changed
+	spare     []item                     // for the queue
+	out       []messaging.Message        // after the query
+	notifiers []messaging.CommitNotifier // of those in out, and of those that only the state tells of
+	room      []byte                     // for outputs; some share it, none is changed
 }
 
 // workers are those that nobody uses.
@@ -59,7 +59,7 @@ var workers = sync.Pool{New: func() any { return new(worker) }}
 // order in which that happens is the order in which they came.
 func (w *worker) work(s *stream, list []item) {
 	p := s.plan.Load()
-	w.out, w.settlers = w.out[:0], w.settlers[:0]
+	w.out, w.notifiers = w.out[:0], w.notifiers[:0]
 	w.transform(s, p, list)
 	var kept *join
 	if p.Persist {
@@ -71,10 +71,10 @@ func (w *worker) work(s *stream, list []item) {
 	if kept != nil {
 		kept.part(nil)
 	} else {
-		settle(w.settlers, nil)
+		settle(w.notifiers, nil)
 	}
 	clear(w.out)
-	clear(w.settlers)
+	clear(w.notifiers)
 }
 
 // transform fills out with what the query makes of messages.
@@ -82,20 +82,20 @@ func (w *worker) transform(s *stream, p *plan, list []item) {
 	expected := min(s.longest, sharedRoom)
 	s.longest = 0
 	for i := range list {
-		m, settler := list[i].Message, list[i].settler
+		m, notifier := list[i].Message, list[i].notifier
 		if p.query != nil {
 			if w.room == nil || len(w.room)+expected > sharedRoom {
 				w.room = make([]byte, 0, min((len(list)-i)*expected, sharedRoom))
 			}
 			var v query.Verdict
 			if m.Payload, v = w.apply(s, p, &m); v != query.Match {
-				w.drop(s, p, v, settler)
+				w.drop(s, p, v, notifier)
 				continue
 			}
 		}
 		w.out = append(w.out, m)
-		if settler != nil {
-			w.settlers = append(w.settlers, settler)
+		if notifier != nil {
+			w.notifiers = append(w.notifiers, notifier)
 		}
 	}
 	w.room = nil // it is the outputs' now
@@ -118,18 +118,18 @@ func (w *worker) apply(s *stream, p *plan, m *messaging.Message) (output []byte,
 
 // drop counts a message that the query does not let through, and settles it. One
 // that it counted, and whose state is kept, is settled with that.
-func (w *worker) drop(s *stream, p *plan, v query.Verdict, settler messaging.Settler) {
+func (w *worker) drop(s *stream, p *plan, v query.Verdict, notifier messaging.CommitNotifier) {
 	if v == query.Filtered {
 		s.meters.filtered.Add(1)
 	} else {
 		s.meters.invalid.Add(1)
 	}
 	switch {
-	case settler == nil:
+	case notifier == nil:
 	case v == query.Filtered && p.state != nil && p.Persist:
-		w.settlers = append(w.settlers, settler)
+		w.notifiers = append(w.notifiers, notifier)
 	default:
-		settler.Settled(nil)
+		notifier.Committed(nil)
 	}
 }
 
@@ -142,7 +142,7 @@ func (w *worker) persist(s *stream, p *plan) *join {
 		return nil
 	}
 	s.handed = state
-	n, j := int64(len(w.out)), newJoin(w.settlers)
+	n, j := int64(len(w.out)), newJoin(w.notifiers)
 	stored := func(err error) {
 		s.persisted(n, err)
 		j.part(err)
@@ -215,22 +215,22 @@ func (s *stream) insisted(list []messaging.Message) []messaging.Message {
 }
 
 // settle tells all what became of their messages.
-func settle(settlers []messaging.Settler, err error) {
-	for _, s := range settlers {
-		s.Settled(err)
+func settle(notifiers []messaging.CommitNotifier, err error) {
+	for _, s := range notifiers {
+		s.Committed(err)
 	}
 }
 
 // join settles messages when two parts are done: they are stored, and published.
 type join struct {
-	settlers []messaging.Settler
-	parts    atomic.Int32
-	err      error // why they are not stored
+	notifiers []messaging.CommitNotifier
+	parts     atomic.Int32
+	err       error // why they are not stored
 }
 
-// newJoin begins a join. The settlers are copied.
-func newJoin(settlers []messaging.Settler) *join {
-	j := &join{settlers: slices.Clone(settlers)}
+// newJoin begins a join. The notifiers are copied.
+func newJoin(notifiers []messaging.CommitNotifier) *join {
+	j := &join{notifiers: slices.Clone(notifiers)}
 	j.parts.Store(2)
 	return j
 }
@@ -241,6 +241,6 @@ func (j *join) part(err error) {
 		j.err = err
 	}
 	if j.parts.Add(-1) == 0 {
-		settle(j.settlers, j.err)
+		settle(j.notifiers, j.err)
 	}
 }

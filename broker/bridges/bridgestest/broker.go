@@ -110,7 +110,7 @@ func (b *Broker) SayWait(m messaging.Message, done chan<- error) {
 type notice chan<- error
 
 // Settled sends it.
-func (n notice) Settled(err error) { n <- err }
+func (n notice) Committed(err error) { n <- err }
 
 // Text publishes a text at QoS 1.
 func (b *Broker) Text(topic, payload string) {
@@ -155,7 +155,7 @@ type receipt struct {
 }
 
 // Settled notes it.
-func (r *receipt) Settled(err error) {
+func (r *receipt) Committed(err error) {
 	r.broker.mu.Lock()
 	defer r.broker.mu.Unlock()
 	if r.once {

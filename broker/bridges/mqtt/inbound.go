@@ -29,12 +29,12 @@ type intake struct {
 func (*intake) Keeps() bool { return true }
 
 // Take has a message published here, if it has not been here.
-func (in *intake) Take(m messaging.Message, settler messaging.Settler) {
+func (in *intake) Take(m messaging.Message, notifier messaging.CommitNotifier) {
 	if in.granted(in.route, m.Topic) != in.index {
-		settle(settler, nil) // it comes by the other one too
+		settle(notifier, nil) // it comes by the other one too
 		return
 	}
-	a := arrival{message: m, settler: settler}
+	a := arrival{message: m, notifier: notifier}
 	topic, ok := in.route.home(m.Topic)
 	switch {
 	case !ok:
@@ -47,12 +47,12 @@ func (in *intake) Take(m messaging.Message, settler messaging.Settler) {
 		in.meter.Dropped.Add(1)
 		in.site.memory.remove(a.visitor)
 	}
-	settle(settler, nil)
+	settle(notifier, nil)
 }
 
-func settle(s messaging.Settler, err error) {
+func settle(s messaging.CommitNotifier, err error) {
 	if s != nil {
-		s.Settled(err)
+		s.Committed(err)
 	}
 }
 
@@ -77,9 +77,9 @@ func (in *intake) enter(a *arrival, there, here string) bool {
 
 // arrival is a message on its way into this broker.
 type arrival struct {
-	message messaging.Message
-	settler messaging.Settler // nil at QoS 0
-	visitor visitor
+	message  messaging.Message
+	notifier messaging.CommitNotifier // nil at QoS 0
+	visitor  visitor
 }
 
 // inbound holds what is to be published here. It is safe for concurrent use.
@@ -100,7 +100,7 @@ func (q *inbound) put(a arrival) bool {
 	if q.ended {
 		return false
 	}
-	if a.settler == nil {
+	if a.notifier == nil {
 		if n := a.message.Size(); q.loose >= looseMessages || q.bytes+n > looseBytes {
 			return false
 		}
@@ -123,7 +123,7 @@ func (q *inbound) take() (part []arrival, over bool) {
 		q.list = nil
 	}
 	for i := range part {
-		if part[i].settler == nil {
+		if part[i].notifier == nil {
 			q.loose--
 			q.bytes -= part[i].message.Size()
 		}
@@ -179,7 +179,7 @@ func (c *connector) publish(ctx context.Context, part []arrival) {
 		c.meter.Dropped.Add(int64(refused))
 		c.meter.Inbound.Add(int64(done - refused))
 		for i := range part[:done] {
-			settle(part[i].settler, nil)
+			settle(part[i].notifier, nil)
 		}
 		part, list = part[done:], list[done:]
 		if err != nil && !rest(ctx, retryPublish) {
@@ -197,7 +197,7 @@ func (c *connector) arrived(part []arrival, errs []error) {
 			c.meter.Dropped.Add(1)
 			c.site.memory.remove(part[i].visitor)
 		}
-		settle(part[i].settler, errs[i])
+		settle(part[i].notifier, errs[i])
 	}
 }
 

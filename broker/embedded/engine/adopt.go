@@ -96,11 +96,11 @@ func (s *Session) discard() {
 	s.stored = false
 	ended := s.conclude()
 	s.mu.Unlock()
-	ended.settle()
+	ended.complete()
 }
 
 // Settle lets the session live on by itself.
-func (a *Adoption) Settle() {
+func (a *Adoption) Activate() {
 	a.session.mu.Lock()
 	a.session.moving = false
 	a.session.mu.Unlock()
@@ -125,5 +125,5 @@ func (a *Adoption) Discard() {
 		(&Handover{a.session}).Part(math.MaxUint64 - 1)
 		return
 	}
-	a.Settle()
+	a.Activate()
 }

@@ -62,13 +62,13 @@ func (l *agreement) bring(t *testing.T) bool {
 	l.proposed = l.proposed[1:]
 	l.mu.Unlock()
 	if refusing {
-		c.Done.Settled(c, errors.New("no leader"))
+		c.Done.Committed(c, errors.New("no leader"))
 		return true
 	}
 	for _, b := range l.brokers {
 		check(t, b.ApplyRetained(decoded(c.Retained), b.keep))
 	}
-	c.Done.Settled(c, nil)
+	c.Done.Committed(c, nil)
 	return true
 }
 
@@ -96,7 +96,7 @@ func (b *broker) keep(c *engine.Changes) error {
 
 type outcome chan error
 
-func (o outcome) Settled(_ *engine.Changes, err error) { o <- err }
+func (o outcome) Committed(_ *engine.Changes, err error) { o <- err }
 
 // shown is what is retained, by topic.
 func (b *broker) shown() map[string]string {
@@ -202,7 +202,7 @@ func TestAgreedByAll(t *testing.T) {
 			in[to].Receive(m, engine.Crossing{Direct: true}, random.IntN(5) == 0)
 			in[to].Flush()
 			if got.Receipt != nil {
-				got.Receipt.Settled(nil)
+				got.Receipt.Committed(nil)
 			}
 		}
 	}()

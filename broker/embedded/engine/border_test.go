@@ -42,8 +42,8 @@ func (r *registry) Depart(m *engine.Message) []byte {
 	return m.Properties
 }
 
-func (r *registry) Holds() bool                            { return false }
-func (r *registry) Take(m *engine.Message, _ *engine.Hold) { r.note(m) }
+func (r *registry) AwaitsCommit() bool                              { return false }
+func (r *registry) Take(m *engine.Message, _ *engine.CommitBarrier) { r.note(m) }
 
 // want checks that messages were given some times, each with a Serial of its own.
 func (r *registry) want(t *testing.T, times map[string]int) {

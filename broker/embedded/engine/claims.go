@@ -11,8 +11,8 @@ type Claims interface {
 	// Claim is called for a client that was let in, before it is given its
 	// session, and may take its time. It leaves the session here, if there is one
 	// anywhere, or refuses the client with a *Refusal. Where it does not fail,
-	// settled is called once it is known whether the client has its session.
-	Claim(ctx context.Context, c Claim) (settled func(), err error)
+	// done is called once it is known whether the client has its session.
+	Claim(ctx context.Context, c Claim) (done func(), err error)
 }
 
 // Claim is a client that wants its session.
@@ -47,14 +47,14 @@ func (c *Conn) obtain(assigned bool) (s *Session, present bool, err error) {
 	if claims == nil || assigned {
 		return c.engine.occupy(c)
 	}
-	settled, err := (*claims).Claim(c.engine.life, Claim{
+	done, err := (*claims).Claim(c.engine.life, Claim{
 		ClientID: c.clientID, Username: c.username, Anonymous: c.anonymous,
 		CleanStart: c.hello.CleanStart, Arrival: c.arrival,
 	})
 	if err != nil {
 		return nil, false, err
 	}
-	defer settled()
+	defer done()
 	return c.engine.occupy(c)
 }
 

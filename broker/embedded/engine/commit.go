@@ -100,5 +100,5 @@ func (e *Engine) outcome(r result, owed bool) error {
 // result is the outcome of changes that somebody waits for.
 type result chan error
 
-// Settled tells the one who waits.
-func (r result) Settled(_ *Changes, err error) { r <- err }
+// Committed tells the one who waits.
+func (r result) Committed(_ *Changes, err error) { r <- err }

@@ -54,24 +54,24 @@ func (p *publication) receiptFor(qos byte) Receipt {
 		return nil
 	case len(p.Received) > 0:
 		p.hold()
-		return (*storedLater)(p)
+		return (*storeBarrier)(p)
 	}
 	p.wait()
-	return (*acknowledgedLater)(p)
+	return (*ackBarrier)(p)
 }
 
 // acknowledgedLater keeps a message from being acknowledged, but not from being
 // stored.
-type acknowledgedLater publication
+type ackBarrier publication
 
-// Settled lets the message be acknowledged, or refuses it.
-func (a *acknowledgedLater) Settled(err error) { (*publication)(a).leave(unlessGone(err)) }
+// Committed lets the message be acknowledged, or refuses it.
+func (a *ackBarrier) Committed(err error) { (*publication)(a).leave(unlessGone(err)) }
 
 // storedLater keeps a message from being stored, and acknowledged.
-type storedLater publication
+type storeBarrier publication
 
-// Settled lets the message be stored, or refuses it.
-func (s *storedLater) Settled(err error) { (*publication)(s).part(unlessGone(err)) }
+// Committed lets the message be stored, or refuses it.
+func (s *storeBarrier) Committed(err error) { (*publication)(s).part(unlessGone(err)) }
 
 // unlessGone is an error, but for that of a node that is gone: its subscribers are
 // gone with it, and no publisher is kept from the others.
@@ -92,7 +92,7 @@ func (e *Engine) handAbroad(from *Session, r QueueRecord, member topics.Member[*
 	}
 	member.Who.peer.link.Take(r.Message.again(), c)
 	if c.QoS == 0 {
-		move.Settled(nil)
+		move.Committed(nil)
 	}
 }
 
@@ -102,9 +102,9 @@ type move struct {
 	r    QueueRecord
 }
 
-// Settled has the store forget the message; or puts it back, where it is the
+// Committed has the store forget the message; or puts it back, where it is the
 // last.
-func (m *move) Settled(err error) {
+func (m *move) Committed(err error) {
 	e := m.from.engine
 	pub := e.newPublication()
 	pub.Owed = true

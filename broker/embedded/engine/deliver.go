@@ -235,7 +235,7 @@ func (e *Engine) keep(pub *publication) {
 // submitAny is submit for a publication that nothing may have to wait for. It
 // tells whether something has.
 func (e *Engine) submitAny(pub *publication) bool {
-	if pub.settled() {
+	if pub.isComplete() {
 		pub.recycle()
 		return false
 	}

@@ -10,7 +10,7 @@ import (
 // ErrUncertain tells of changes that may or may not have been made, and of
 // which nothing is kept to be tried again, Owed or not. Whoever waits for them is
 // told neither that they were nor that they were not: its connection ends, and
-// MQTT has it ask again. A Store gives it, wrapped or not, to Settled, and as Err
+// MQTT has it ask again. A Store gives it, wrapped or not, to Committed, and as Err
 // while all changes come to that.
 var ErrUncertain = errors.New("it is not known whether the changes were stored")
 
@@ -45,7 +45,7 @@ func (t *era) admit() {
 	close(t.admitted)
 }
 
-// submit hands changes to the store. Where nothing is stored they are settled
+// submit hands changes to the store. Where nothing is stored they are committed
 // without having been, and once the era is over they are refused; the store's
 // goroutine says so, as always.
 func (t *era) submit(c *Changes) {
@@ -74,8 +74,8 @@ type verdict struct {
 	err     error
 }
 
-// Settled passes the verdict on.
-func (v verdict) Settled(*Changes, error) { v.changes.Done.Settled(v.changes, v.err) }
+// Committed passes the verdict on.
+func (v verdict) Committed(*Changes, error) { v.changes.Done.Committed(v.changes, v.err) }
 
 // close ends the era: what was handed to the store by now was, all else is not.
 func (t *era) close() {

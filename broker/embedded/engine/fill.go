@@ -158,7 +158,7 @@ func (m *Message) equals(other *Message) bool {
 // carried is a message as it waited elsewhere; up to a number, all were sent.
 func carried(r QueueRecord, upTo uint64) entry {
 	e := newEntry(r.Message, newExtra(r.SubscriptionIDs, r.Share), r.QoS, r.Retain)
-	e.seq, e.state = r.Seq, durable
+	e.seq, e.state = r.Seq, committed
 	switch {
 	case r.Released:
 		e.state |= released | sent

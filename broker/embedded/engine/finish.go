@@ -49,7 +49,7 @@ func (c *Conn) leaveSession() {
 	if !s.keeps() {
 		ended := s.conclude()
 		s.mu.Unlock()
-		ended.settle()
+		ended.complete()
 		return
 	}
 	if s.era.isOver() { // the session will lapse
@@ -57,7 +57,7 @@ func (c *Conn) leaveSession() {
 		return
 	}
 	s.evictAll()
-	s.settleAway()
+	s.scheduleWill()
 	s.put(&Changes{Owed: true})
 	moving := s.handBack(false)
 	s.mu.Unlock()
@@ -70,7 +70,7 @@ func (c *Conn) leaveSession() {
 
 // settleAway reckons when the Will of a session is due whose client has gone
 // [MQTT-3.1.3-9]. mu is held.
-func (s *Session) settleAway() {
+func (s *Session) scheduleWill() {
 	if s.will != nil {
 		s.willDueAt = s.goneAt + 1000*int64(min(s.will.Delay, s.expiry))
 	}
@@ -87,7 +87,7 @@ func (e *Engine) end(s *Session) bool {
 	}
 	ended := s.conclude()
 	s.mu.Unlock()
-	return ended.settle()
+	return ended.complete()
 }
 
 // ending is what is to be done for a session that has ended.
@@ -141,7 +141,7 @@ func (e *Engine) forgetSession(s *Session) {
 }
 
 // settle does what the end of a session leads to. It tells whether one ended.
-func (d ending) settle() bool {
+func (d ending) complete() bool {
 	s := d.session
 	if s == nil {
 		return false
@@ -310,7 +310,7 @@ func (s *Session) giveUp(seq uint64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.out.get(seq)
-	if e == nil || s.conn != nil || e.state&durable == 0 {
+	if e == nil || s.conn != nil || e.state&committed == 0 {
 		return false
 	}
 	s.out.finish(e)

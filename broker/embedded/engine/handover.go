@@ -204,7 +204,7 @@ func (h *Handover) Part(upTo uint64) bool {
 	s.shares = false // what waits by shared subscriptions has moved with it
 	ended := s.conclude()
 	s.mu.Unlock()
-	ended.settle()
+	ended.complete()
 	return true
 }
 

@@ -41,7 +41,7 @@ func move(t *testing.T, from, to *broker, id string, between func()) {
 	if !h.Part(upTo) {
 		t.Fatal("something came meanwhile")
 	}
-	a.Settle()
+	a.Activate()
 }
 
 // copied is what comes over a wire.
@@ -253,7 +253,7 @@ func TestAdoptOnFullDisk(t *testing.T) {
 	}
 	disk.work()
 	check(t, a.Fill(state))
-	a.Settle()
+	a.Activate()
 	if n := b.queue("c"); n != 1 {
 		t.Errorf("%d messages wait", n)
 	}

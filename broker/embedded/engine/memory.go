@@ -71,7 +71,7 @@ func (m *memory) full(c *Config) bool {
 // evict leaves a message in the store only, if it is stored. It keeps its Serial. mu
 // is held.
 func (s *Session) evict(e *entry) {
-	if e.message == nil || e.id == 0 || e.state&durable == 0 {
+	if e.message == nil || e.id == 0 || e.state&committed == 0 {
 		return
 	}
 	e.serial = s.engine.Serial(e.message)

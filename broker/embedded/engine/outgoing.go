@@ -89,10 +89,10 @@ type passing struct {
 type state byte
 
 const (
-	durable  state = 1 << iota // stored, or need not be
-	sent                       // at least once, on whatever connection
-	released                   // PUBREC came
-	done                       // acknowledged, expired or given up
+	committed state = 1 << iota // stored, or need not be
+	sent                        // at least once, on whatever connection
+	released                    // PUBREC came
+	done                        // acknowledged, expired or given up
 )
 
 func newOutgoing() outgoing { return outgoing{tail: 1, next: 1} }
@@ -303,7 +303,7 @@ func (o *outgoing) sendable(window int) (e *entry, waits bool) {
 			continue
 		case o.flying >= window || e.seq-o.head() >= packetIDs:
 			return nil, true
-		case e.state&durable == 0:
+		case e.state&committed == 0:
 			return nil, false
 		}
 		return e, false

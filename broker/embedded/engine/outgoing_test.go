@@ -10,7 +10,7 @@ import (
 func queued(n int) *outgoing {
 	o := newOutgoing()
 	for range n {
-		o.push(&entry{message: &Message{}, state: durable, qos: 1, size: 1})
+		o.push(&entry{message: &Message{}, state: committed, qos: 1, size: 1})
 	}
 	return &o
 }
@@ -124,13 +124,13 @@ func TestOutgoingKeepsNoGaps(t *testing.T) {
 	t.Parallel()
 	o := queued(1)
 	for range 100_000 {
-		seq := o.push(&entry{message: &Message{}, state: durable, size: 1})
+		seq := o.push(&entry{message: &Message{}, state: committed, size: 1})
 		finishSeq(t, o, seq)
 	}
 	if n := len(o.kept.buf); n > 4*keepRing {
 		t.Errorf("room for %d entries is kept for one", n)
 	}
-	if last := o.push(&entry{state: durable}); last != 100_002 {
+	if last := o.push(&entry{state: committed}); last != 100_002 {
 		t.Errorf("the next sequence number is %d", last)
 	}
 	first := o.launchAll(5)
@@ -146,9 +146,9 @@ func TestOutgoingRestore(t *testing.T) {
 	t.Parallel()
 	o := newOutgoing()
 	for _, seq := range []uint64{7, 9, 70_000_000_000} {
-		o.restore(seq, entry{state: durable})
+		o.restore(seq, entry{state: committed})
 	}
-	if got := o.push(&entry{state: durable}); got != 70_000_000_001 {
+	if got := o.push(&entry{state: committed}); got != 70_000_000_001 {
 		t.Errorf("the next message got %d", got)
 	}
 	if o.get(8) != nil || o.get(9) == nil || o.get(70_000_000_000) == nil {
@@ -159,7 +159,7 @@ func TestOutgoingRestore(t *testing.T) {
 	}
 	empty := newOutgoing()
 	empty.skip(500)
-	if got := empty.push(&entry{state: durable}); got != 501 {
+	if got := empty.push(&entry{state: committed}); got != 501 {
 		t.Errorf("after 500 came %d", got)
 	}
 	if got := empty.launchAll(1); !slices.Equal(got, []uint64{501}) {
@@ -201,7 +201,7 @@ func TestOutgoingPassing(t *testing.T) {
 	if _, waits := o.sendable(1); waits || o.passable(waits) {
 		t.Error("a message of QoS 0 overtakes one that is being stored")
 	}
-	o.get(1).state |= durable
+	o.get(1).state |= committed
 	if e, waits := o.sendable(1); e == nil || o.passable(waits) {
 		t.Error("a message of QoS 0 overtakes one that can be sent")
 	}
@@ -209,7 +209,7 @@ func TestOutgoingPassing(t *testing.T) {
 	if _, waits := o.sendable(1); !o.passable(waits) {
 		t.Error("a message of QoS 0 does not follow the one before it")
 	}
-	o.push(&entry{qos: 1, state: durable})
+	o.push(&entry{qos: 1, state: committed})
 	o.passing.pop()
 	o.passing.push(passing{message: &Message{}, after: o.tail - 1})
 	if _, waits := o.sendable(1); !waits || !o.passable(waits) {
@@ -267,7 +267,7 @@ func TestOutgoingModel(t *testing.T) {
 			case op == 1 && len(n.list) > 0:
 				i := dice.IntN(len(n.list))
 				n.list[i].durable = true
-				o.get(n.list[i].seq).state |= durable
+				o.get(n.list[i].seq).state |= committed
 			case op == 2 && len(n.list) > 0:
 				i := dice.IntN(len(n.list))
 				finishSeq(t, &o, n.list[i].seq)
@@ -284,7 +284,7 @@ func TestOutgoingModel(t *testing.T) {
 				isDurable := dice.IntN(4) > 0
 				e := entry{size: 3}
 				if isDurable {
-					e.state = durable
+					e.state = committed
 				}
 				o.push(&e)
 				n.list = append(n.list, naiveEntry{n.tail, isDurable})

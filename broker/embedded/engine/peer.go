@@ -31,16 +31,16 @@ type Crossing struct {
 	// Kept says that the message stays where it is if the node does not take it, so
 	// that it is not lost.
 	Kept bool
-	// Receipt, where it is not nil, is settled once, when the node has stored the
+	// Receipt, where it is not nil, is committed once, when the node has stored the
 	// message as far as it must. There is none at QoS 0.
 	Receipt Receipt
 }
 
 // Receipt is told what became of a message that somebody waits for.
 type Receipt interface {
-	// Settled does not wait. An error says that the message cannot be stored, or,
+	// Committed does not wait. An error says that the message cannot be stored, or,
 	// where it is ErrGone, that nobody waits for the node any longer.
-	Settled(err error)
+	Committed(err error)
 }
 
 // ErrGone says that another node was not reached for too long.
@@ -239,7 +239,7 @@ func (p *Peer) Reassign(m *Message, shares []string, receipt Receipt) (all bool)
 		c.flush()
 	}
 	if !e.submitAny(pub) && receipt != nil {
-		receipt.Settled(nil)
+		receipt.Committed(nil)
 	}
 	return taken == len(shares)
 }

@@ -25,11 +25,11 @@ func (l *crossing) Take(m *engine.Message, c engine.Crossing) { l.taken <- cross
 func (l *crossing) Backlog() (int, bool)                      { return 0, false }
 func (l *crossing) Room()                                     {}
 
-// settled counts how often a receipt was settled, and with what.
+// settled counts how often a receipt was committed, and with what.
 type settled chan error
 
-func newSettled() settled           { return make(settled, 10) }
-func (s settled) Settled(err error) { s <- err }
+func newSettled() settled             { return make(settled, 10) }
+func (s settled) Committed(err error) { s <- err }
 func (s settled) wants(t *testing.T) error {
 	t.Helper()
 	err := <-s
@@ -62,7 +62,7 @@ func TestPeer(t *testing.T) {
 		if p := c.Ping(); p[0]>>4 != packet.TypePingresp {
 			t.Fatalf("% x before the node has it", p)
 		}
-		got.Receipt.Settled(nil)
+		got.Receipt.Committed(nil)
 		if a := c.WantAck(packet.TypePuback - 1 + qos); a.Reason != 0 { // PUBACK or PUBREC
 			t.Errorf("got %+v", a)
 		}
@@ -70,7 +70,7 @@ func TestPeer(t *testing.T) {
 			t.Errorf("got %v", m)
 		}
 		c.Publish(packet.Outgoing{Topic: "a/b", QoS: qos, PacketID: 8})
-		(<-link.taken).Receipt.Settled(errors.New("no room"))
+		(<-link.taken).Receipt.Committed(errors.New("no room"))
 		if a := c.WantAck(packet.TypePuback - 1 + qos); a.Reason != packet.ReasonQuotaExceeded {
 			t.Errorf("got %+v", a)
 		}
@@ -158,7 +158,7 @@ func TestSharedAcross(t *testing.T) {
 	if err := done.wants(t); err != nil {
 		t.Error(err)
 	}
-	got.Receipt.Settled(nil)
+	got.Receipt.Committed(nil)
 	c.WantAck(packet.TypePuback)
 }
 
@@ -190,7 +190,7 @@ func TestReceive(t *testing.T) {
 	if len(done) > 0 {
 		t.Error("settled before the tap has")
 	}
-	(<-tap.taken).hold.Settled(nil)
+	(<-tap.taken).hold.Committed(nil)
 	if m := one.WantMessage(); m.Payload != "x" || m.QoS != 1 {
 		t.Errorf("got %v", m)
 	}

@@ -330,7 +330,7 @@ func (c *Conn) answer(pk *packet.Publish, pub *publication, reached bool) {
 	if !reached && c.version >= 5 && pk.QoS == 1 { // whom QoS 2 reaches is told by nobody
 		reason = packet.ReasonNoMatchingSubscribers
 	}
-	if pub.settled() {
+	if pub.isComplete() {
 		pub.recycle()
 		if pk.QoS > 0 {
 			c.acknowledge(kind, pk.PacketID, reason)

@@ -33,7 +33,7 @@ func (r *Receiver) Receive(m *Message, c Crossing, late bool) (untaken []string)
 	if err := e.store.Err(); err != nil && c.QoS > 0 && !canQueue(m, known) {
 		e.meters.drop(DropNotStored, 1)
 		pub.recycle()
-		c.settle(err)
+		c.notify(err)
 		return nil
 	}
 	if c.Direct {
@@ -42,7 +42,7 @@ func (r *Receiver) Receive(m *Message, c Crossing, late bool) (untaken []string)
 	}
 	untaken = e.receiveShares(m, known, c.Shares, pub, &r.publisher.touched)
 	if !e.submitAny(pub) {
-		c.settle(nil)
+		c.notify(nil)
 	}
 	return untaken
 }
@@ -59,9 +59,9 @@ func (e *Engine) receiveShares(m *Message, r *route, shares []string, pub *publi
 	return untaken
 }
 
-func (c *Crossing) settle(err error) {
+func (c *Crossing) notify(err error) {
 	if c.Receipt != nil {
-		c.Receipt.Settled(err)
+		c.Receipt.Committed(err)
 	}
 }
 

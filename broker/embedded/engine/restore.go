@@ -122,7 +122,7 @@ func (e *Engine) restoreSession(stored *StoredSession, now *era) *Session {
 	if s.goneAt == 0 {
 		s.goneAt = e.now()
 		s.lastGone = s.goneAt
-		s.settleAway()
+		s.scheduleWill()
 	}
 	s.out.kept.reserve(len(stored.Queue))
 	var x *extra
@@ -147,7 +147,7 @@ func (s *Session) restoreMessage(r *QueueRecord, x *extra, away bool) {
 	stub := r.stub()
 	entry := entry{
 		message: r.Message, extra: x, qos: r.QoS, retain: r.Retain,
-		state: durable, id: stub.ID, size: stub.Size, expires: stub.ExpiresAt, stamp: stub.Stamp,
+		state: committed, id: stub.ID, size: stub.Size, expires: stub.ExpiresAt, stamp: stub.Stamp,
 		serial: stub.Serial,
 	}
 	if r.Released {

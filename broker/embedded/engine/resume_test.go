@@ -206,7 +206,7 @@ func TestResumeIsWhatIsStored(t *testing.T) {
 					admin.Ping()
 				}
 			}
-			s.work() // what was owed is settled
+			s.work() // what was owed is committed
 			check(t, b.Publish(&engine.Message{Topic: "end", Payload: []byte("e"), QoS: 1}))
 			for {
 				if m := admin.WantMessage(); m.Topic == "end" {

@@ -91,7 +91,7 @@ func (r *retained) begin(topic string) *flux {
 
 // settle notes what became of a change. What was begun before everything was
 // forgotten counts no more.
-func (r *retained) settle(f *flux, record RetainedRecord, stored bool) {
+func (r *retained) committed(f *flux, record RetainedRecord, stored bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.fluxes[record.Topic] != f {

@@ -120,7 +120,7 @@ type refusal struct {
 	err     error
 }
 
-func (r refusal) Settled(*engine.Changes, error) { r.changes.Done.Settled(r.changes, r.err) }
+func (r refusal) Committed(*engine.Changes, error) { r.changes.Done.Committed(r.changes, r.err) }
 
 func (f *faulty) Err() error {
 	f.mu.Lock()

@@ -196,7 +196,7 @@ func (e *Engine) attend(s *Session) {
 		ended := s.conclude()
 		s.mu.Unlock()
 		e.meters.expired.Add(1)
-		ended.settle()
+		ended.complete()
 		return
 	}
 	will, rights := s.will, s.rights

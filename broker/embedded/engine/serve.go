@@ -296,7 +296,7 @@ func (c *Conn) onPubrec(id uint16) error {
 	case repeated:
 		c.acknowledge(packet.TypePubrel, id, packet.ReasonSuccess)
 	case noted:
-		w := &waiting{conn: c, kind: packet.TypePubrel, number: c.owe(packet.TypePubrel, id, packet.ReasonSuccess), session: c.session}
+		w := &pendingAck{conn: c, kind: packet.TypePubrel, number: c.owe(packet.TypePubrel, id, packet.ReasonSuccess), session: c.session}
 		w.Changes = Changes{Owed: true, Done: w, Released: []QueueRecord{record}}
 		c.session.era.submit(&w.Changes)
 	}
@@ -313,7 +313,7 @@ func (c *Conn) onPubrel(id uint16) {
 	case !stored:
 		c.acknowledge(packet.TypePubcomp, id, packet.ReasonSuccess)
 	default:
-		w := &waiting{conn: c, kind: packet.TypePubcomp, number: c.owe(packet.TypePubcomp, id, packet.ReasonSuccess), session: c.session}
+		w := &pendingAck{conn: c, kind: packet.TypePubcomp, number: c.owe(packet.TypePubcomp, id, packet.ReasonSuccess), session: c.session}
 		w.Changes = Changes{Owed: true, Done: w, Forgotten: []IncomingRecord{{SessionID: c.session.id, PacketID: id}}}
 		c.session.era.submit(&w.Changes)
 	}

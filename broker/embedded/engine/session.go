@@ -137,7 +137,7 @@ func (s *Session) accept(o offer) acceptance {
 	if s.stored {
 		return acceptance{seq: s.out.push(&e)}
 	}
-	e.state = durable
+	e.state = committed
 	s.out.push(&e)
 	return acceptance{flush: s.conn}
 }
@@ -201,7 +201,7 @@ func (s *Session) drop(why DropReason, n int) {
 // settle makes a message sendable that was stored now, or gives it up where it
 // could not be. It gives the connection to be flushed, or tells that the session
 // has ended and the message been left in the store.
-func (s *Session) settle(seq uint64, stored bool) (flush *Conn, left bool) {
+func (s *Session) messageCommitted(seq uint64, stored bool) (flush *Conn, left bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.out.get(seq)
@@ -213,7 +213,7 @@ func (s *Session) settle(seq uint64, stored bool) (flush *Conn, left bool) {
 		s.drop(DropNotStored, 1)
 		return nil, false
 	}
-	e.state |= durable
+	e.state |= committed
 	s.noteStored(e)
 	return s.conn, s.ended
 }
@@ -394,6 +394,6 @@ func (s *Session) release(c *Conn, id uint16) (received, QueueRecord) {
 	if again || !s.stored {
 		return repeated, r
 	}
-	e.state &^= durable // until it is stored that the client has it
+	e.state &^= committed // until it is stored that the client has it
 	return noted, r
 }

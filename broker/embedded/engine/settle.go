@@ -8,7 +8,7 @@ import (
 )
 
 // waiting is an acknowledgement that goes out when its changes are stored.
-type waiting struct {
+type pendingAck struct {
 	Changes
 	conn    *Conn
 	kind    byte // of the acknowledgement
@@ -16,16 +16,16 @@ type waiting struct {
 	session *Session
 }
 
-// Settled sends the acknowledgement, and lets a message of QoS 2 whose release
+// Committed sends the acknowledgement, and lets a message of QoS 2 whose release
 // was stored be released again on another connection. Where it was not stored
 // nothing is sent that says so.
-func (w *waiting) Settled(_ *Changes, err error) {
+func (w *pendingAck) Committed(_ *Changes, err error) {
 	if err != nil && w.session.isStored() {
 		w.conn.endUncertain()
 		return
 	}
 	for _, r := range w.Released {
-		flush, _ := w.session.settle(r.Seq, true)
+		flush, _ := w.session.messageCommitted(r.Seq, true)
 		w.conn.engine.later(flush)
 	}
 	w.conn.pay(w.kind, w.number, packet.ReasonSuccess)
@@ -84,7 +84,7 @@ func (p *publication) empty() bool {
 
 // settled tells whether there is nothing to wait for. It is asked by who makes
 // the publication.
-func (p *publication) settled() bool {
+func (p *publication) isComplete() bool {
 	return p.empty() && !p.isHeld() && p.waits.Load() == 0 && p.failed.Load() == nil
 }
 
@@ -104,7 +104,7 @@ func (p *publication) part(err error) {
 	}
 	switch failed := p.failed.Load(); {
 	case failed != nil:
-		p.Settled(nil, *failed)
+		p.Committed(nil, *failed)
 	case p.empty():
 		p.leave(nil)
 	default:
@@ -163,13 +163,13 @@ func (p *publication) recycle() {
 	publications.Put(p)
 }
 
-// Settled lets the message go to those it was stored for; or, where it could not
+// Committed lets the message go to those it was stored for; or, where it could not
 // be stored, takes it back.
-func (p *publication) Settled(_ *Changes, err error) {
+func (p *publication) Committed(_ *Changes, err error) {
 	e := p.engine
 	for i, r := range p.Enqueued {
 		s := p.sessions[i]
-		flush, left := s.settle(r.Seq, err == nil && s.era == p.era)
+		flush, left := s.messageCommitted(r.Seq, err == nil && s.era == p.era)
 		if left { // its end may have been stored before the message
 			p.era.submit(&Changes{Owed: true, Dequeued: []QueueRecord{r}})
 		}
@@ -179,7 +179,7 @@ func (p *publication) Settled(_ *Changes, err error) {
 		if p.agreed {
 			e.retained.answered(r, err == nil, e.foreseenUntil())
 		} else {
-			e.retained.settle(p.flux, r, err == nil)
+			e.retained.committed(p.flux, r, err == nil)
 		}
 	}
 	p.leave(err)
@@ -204,7 +204,7 @@ func (p *publication) finish(err error) {
 		p.done <- err
 	}
 	if p.receipt != nil {
-		p.receipt.Settled(err)
+		p.receipt.Committed(err)
 	}
 	switch {
 	case p.of == nil:

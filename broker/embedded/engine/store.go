@@ -20,7 +20,7 @@ type Store interface {
 	// itself never waits, so that it may be called with a lock held.
 	Room()
 	// Submit hands over changes to be made as one: all of them or none. The
-	// Changes belong to the store until it calls Done.Settled.
+	// Changes belong to the store until it calls Done.Committed.
 	Submit(c *Changes)
 	// Err tells why nothing can be stored at present, or nil. While it is not
 	// nil, changes that are not Owed come back with it; where it is ErrUncertain all
@@ -30,10 +30,10 @@ type Store interface {
 	Close(ctx context.Context) error
 }
 
-// Settler is told what became of changes. It is called from one goroutine of
+// CommitNotifier is notified of the outcome of changes. It is called from one goroutine of
 // the store, so it must not block, and must not call the store but Submit.
-type Settler interface {
-	Settled(c *Changes, err error)
+type CommitNotifier interface {
+	Committed(c *Changes, err error)
 }
 
 // Changes are made as one. Slices are applied in the order of the members below:
@@ -45,8 +45,8 @@ type Changes struct {
 	// end of a session). They cannot be refused: where they cannot be stored
 	// now they are kept, in order, and tried again until they are.
 	Owed bool
-	Done Settler // nil where nobody waits
-	Tag  any     // for Done
+	Done CommitNotifier // nil where nobody waits
+	Tag  any            // for Done
 
 	PutSessions   []SessionRecord      // new ones, or as they are now
 	Subscribed    []SubscriptionRecord // new ones, or as they are now

@@ -320,7 +320,7 @@ func TestTapsStayOpen(t *testing.T) {
 		t.Errorf("took %s", m.Payload)
 	}
 	b.resume()
-	held.hold.Settled(nil)
+	held.hold.Committed(nil)
 	if err := <-outcome; err == nil {
 		t.Error("what was held is said to be stored")
 	}

@@ -64,7 +64,7 @@ func (s *Session) sweep(now int64) {
 	for e := range s.out.all() {
 		switch {
 		case e.state&released != 0, e.qos == 2 && e.state&sent != 0: // [MQTT-4.3.3-7]
-		case e.expired(now) && e.state&durable != 0:
+		case e.expired(now) && e.state&committed != 0:
 			over = append(over, e.seq)
 		default:
 			s.expiring = s.expiring || e.expires != 0

@@ -12,18 +12,18 @@ import (
 // before the message is delivered; they must not block.
 type Tap interface {
 	// Holds tells whether a message above QoS 0 is not to be acknowledged to its
-	// publisher before the tap has settled it.
-	Holds() bool
-	// Take is given a message. Where hold is not nil it must be settled once.
-	Take(m *Message, hold *Hold)
+	// publisher before the tap has committed it.
+	AwaitsCommit() bool
+	// Take is given a message. Where hold is not nil it must be committed once.
+	Take(m *Message, hold *CommitBarrier)
 }
 
 // Hold keeps a message from being acknowledged.
-type Hold publication
+type CommitBarrier publication
 
-// Settled lets the message be acknowledged; or, with an error, refuses it as one
+// Committed lets the message be acknowledged; or, with an error, refuses it as one
 // that cannot be stored. It does not wait.
-func (h *Hold) Settled(err error) { (*publication)(h).part(err) }
+func (h *CommitBarrier) Committed(err error) { (*publication)(h).part(err) }
 
 // tapping is a tap that was opened.
 type tapping struct {
@@ -64,10 +64,10 @@ func (e *Engine) shut(t *tapping) {
 func (e *Engine) tap(m *Message, r *route, pub *publication) {
 	for i := range r.taps.Subscribers {
 		t := r.taps.Subscribers[i].Who.tap
-		var hold *Hold
-		if m.QoS > 0 && !pub.Owed && t.Holds() { // what is owed is acknowledged to nobody
+		var hold *CommitBarrier
+		if m.QoS > 0 && !pub.Owed && t.AwaitsCommit() { // what is owed is acknowledged to nobody
 			pub.hold()
-			hold = (*Hold)(pub)
+			hold = (*CommitBarrier)(pub)
 		}
 		t.Take(m, hold)
 	}

@@ -23,13 +23,13 @@ type drain struct {
 
 type taken struct {
 	message *engine.Message
-	hold    *engine.Hold
+	hold    *engine.CommitBarrier
 }
 
 func newDrain(holds bool) *drain { return &drain{holds: holds, taken: make(chan taken, 100)} }
 
-func (d *drain) Holds() bool                            { return d.holds }
-func (d *drain) Take(m *engine.Message, h *engine.Hold) { d.taken <- taken{m, h} }
+func (d *drain) AwaitsCommit() bool                              { return d.holds }
+func (d *drain) Take(m *engine.Message, h *engine.CommitBarrier) { d.taken <- taken{m, h} }
 
 // TestTap takes messages in order, those of other topics and those published
 // after its end not.
@@ -59,7 +59,7 @@ func TestTap(t *testing.T) {
 	}
 }
 
-// TestTapHolds acknowledges a message when all that hold it have settled, and not
+// TestTapHolds acknowledges a message when all that hold it have committed, and not
 // before; and refuses it if one of them could not keep it.
 func TestTapHolds(t *testing.T) {
 	t.Parallel()
@@ -90,11 +90,11 @@ func TestTapHolds(t *testing.T) {
 				if lost {
 					err, want = errors.New("no room"), packet.ReasonQuotaExceeded
 				}
-				one.hold.Settled(err)
+				one.hold.Committed(err)
 				if p := c.Ping(); p[0]>>4 != packet.TypePingresp {
 					t.Fatalf("% x before all have settled", p)
 				}
-				two.hold.Settled(nil)
+				two.hold.Committed(nil)
 				if a := c.WantAck(kind); a.PacketID != 7 || a.Reason != want {
 					t.Errorf("got %+v, want code %d", a, want)
 				}
@@ -122,10 +122,10 @@ func TestTapSettlesAtOnce(t *testing.T) {
 // hasty is a tap that has no room.
 type hasty struct{}
 
-func (hasty) Holds() bool { return true }
-func (hasty) Take(_ *engine.Message, h *engine.Hold) {
+func (hasty) AwaitsCommit() bool { return true }
+func (hasty) Take(_ *engine.Message, h *engine.CommitBarrier) {
 	if h != nil {
-		h.Settled(errDisk)
+		h.Committed(errDisk)
 	}
 }
 
@@ -237,7 +237,7 @@ func TestRepeatedWhileHeld(t *testing.T) {
 			if lost {
 				err, want = errDisk, packet.ReasonQuotaExceeded
 			}
-			m.hold.Settled(err)
+			m.hold.Committed(err)
 			if a := c.WantAck(packet.TypePubrec); a.PacketID != 7 || a.Reason != want {
 				t.Errorf("got %+v, want code %d", a, want)
 			}
@@ -246,7 +246,7 @@ func TestRepeatedWhileHeld(t *testing.T) {
 			}
 			c.Publish(packet.Outgoing{Topic: "a", QoS: 2, PacketID: 7, Dup: true})
 			if lost { // it is as good as new
-				(<-d.taken).hold.Settled(nil)
+				(<-d.taken).hold.Committed(nil)
 			}
 			c.WantAck(packet.TypePubrec)
 		})
@@ -272,7 +272,7 @@ func TestHeldIsNotStored(t *testing.T) {
 		t.Errorf("%d changes were stored, want what is retained", n)
 	}
 	for range 2 {
-		(<-d.taken).hold.Settled(nil)
+		(<-d.taken).hold.Committed(nil)
 	}
 	until(t, "the messages are being stored", func() bool { return disk.held() == 2 })
 	disk.work()

@@ -13,7 +13,7 @@ import (
 // Apply stores changes of a log that several brokers share, together with the
 // index that they have there: in one transaction, after what was submitted
 // before. It returns when they are committed. Indexes grow; one that is applied
-// already is passed over. Done of the changes is not called, and no Settler may
+// already is passed over. Done of the changes is not called, and no CommitNotifier may
 // call Apply.
 //
 // With an error nothing was stored, whether Owed or not. The caller must stop, and

@@ -71,10 +71,10 @@ func publish(b *testing.B, s *opened, session uint64, next *atomic.Uint64) {
 	}
 }
 
-// count counts down what was settled.
+// count counts down what was committed.
 type count struct{ sync.WaitGroup }
 
-func (c *count) Settled(_ *engine.Changes, err error) {
+func (c *count) Committed(_ *engine.Changes, err error) {
 	if err != nil {
 		panic(err)
 	}

@@ -145,7 +145,7 @@ func (c *committer) end() error {
 func (c *committer) report(group []*engine.Changes, err error) {
 	for _, changes := range group {
 		if changes.Done != nil {
-			changes.Done.Settled(changes, err)
+			changes.Done.Committed(changes, err)
 		}
 	}
 }

@@ -27,7 +27,7 @@ const (
 )
 
 // TestCampaignKill kills a process that stores messages, again and again on the same
-// file. What it said was settled must be there when the file is opened again.
+// file. What it said was committed must be there when the file is opened again.
 //
 // The process has a session for each of some queues. It enqueues one message
 // after the other to all of them, retains it, and once window wait, dequeues the
@@ -56,8 +56,8 @@ func howOften(t *testing.T) int {
 	return n
 }
 
-// runAndKill lets a process work until it has settled some changes, and kills
-// it. It gives how many it said were settled, in order.
+// runAndKill lets a process work until it has committed some changes, and kills
+// it. It gives how many it said were committed, in order.
 func runAndKill(t *testing.T, dir string, kill int) (settled int) {
 	t.Helper()
 	process := exec.CommandContext(t.Context(), os.Args[0])
@@ -131,10 +131,10 @@ func openPlain(dir string) (*opened, error) {
 	return &opened{s, f, snapshot}, err
 }
 
-// crier says the number of each change that was settled, in one write.
+// crier says the number of each change that was committed, in one write.
 type crier struct{}
 
-func (crier) Settled(c *engine.Changes, err error) {
+func (crier) Committed(c *engine.Changes, err error) {
 	fmt.Println(errors.Join(err, errNumber(c.Tag.(int))))
 }
 

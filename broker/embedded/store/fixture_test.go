@@ -115,10 +115,10 @@ func reopen(t testing.TB, s *opened) *opened {
 	return open(t, dir, Options{})
 }
 
-// receipt is a Settler that passes on what it is told.
+// receipt is a CommitNotifier that passes on what it is told.
 type receipt chan error
 
-func (r receipt) Settled(_ *engine.Changes, err error) { r <- err }
+func (r receipt) Committed(_ *engine.Changes, err error) { r <- err }
 
 // submit hands over changes and gives what will tell what became of them.
 func submit(s *opened, c *engine.Changes) receipt {

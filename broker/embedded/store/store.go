@@ -120,7 +120,7 @@ func (s *Store) Submit(c *engine.Changes) {
 	}
 	s.log.Error("changes came after the store of the broker's messages was closed, and are lost")
 	if c.Done != nil {
-		go c.Done.Settled(c, errClosed) // the settler has ended
+		go c.Done.Committed(c, errClosed) // the settler has ended
 	}
 }
 

@@ -134,13 +134,13 @@ func hold(t testing.TB, s *opened) (release func()) {
 	return release
 }
 
-// journal notes in which order changes were settled.
+// journal notes in which order changes were committed.
 type journal struct {
 	mu   sync.Mutex
 	tags []string
 }
 
-func (j *journal) Settled(c *engine.Changes, err error) {
+func (j *journal) Committed(c *engine.Changes, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.tags = append(j.tags, fmt.Sprint(c.Tag, " ", err))
@@ -153,7 +153,7 @@ func (j *journal) all() []string {
 }
 
 // TestGroup submits while the file is taken: what comes and goes within a group
-// is not written, and all are settled in order.
+// is not written, and all are committed in order.
 func TestGroup(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -151,8 +151,8 @@ func TestV311(t *testing.T) {
 	}
 }
 
-// TestAcknowledgedWhenSettled acknowledges messages only when they are settled.
-func TestAcknowledgedWhenSettled(t *testing.T) {
+// TestAcknowledgedWhenCommitted acknowledges messages only when they are committed.
+func TestAcknowledgedWhenCommitted(t *testing.T) {
 	inBothModes(t, func(t *testing.T, server *brokertest.Server, o Options, five bool) {
 		f, _ := run(t, o)
 		s, _ := take(f, "a", true)

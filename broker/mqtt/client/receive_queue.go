@@ -48,9 +48,9 @@ type receivedMessage struct {
 	fromPreviousConn bool // from an earlier connection and not redelivered on this one
 }
 
-// Settled records one result. A message that could not be stored is acknowledged as well: it
+// Committed records one result. A message that could not be stored is acknowledged as well: it
 // was counted as lost, and would be lost again.
-func (a *receivedMessage) Settled(error) {
+func (a *receivedMessage) Committed(error) {
 	if a.unsettled.Add(-1) == 0 {
 		a.queue.settle(a)
 	}
@@ -110,7 +110,7 @@ func (b *receiveQueue) ackDuplicate(a *receivedMessage) {
 	case a.fromPreviousConn:
 		a.fromPreviousConn = false
 		b.pending = append(b.pending, a)
-		b.ackSettled()
+		b.ackCommitted()
 	case a.acked:
 		b.sendAck(a)
 	}
@@ -122,11 +122,11 @@ func (b *receiveQueue) settle(a *receivedMessage) {
 	a.settled = true
 	b.waiting--
 	b.bytes -= a.size
-	b.ackSettled()
+	b.ackCommitted()
 }
 
-// ackSettled acknowledges the settled messages at the front. b.mu must be held.
-func (b *receiveQueue) ackSettled() {
+// ackCommitted acknowledges the committed messages at the front. b.mu must be held.
+func (b *receiveQueue) ackCommitted() {
 	if b.out == nil {
 		return
 	}

@@ -32,12 +32,12 @@ func TestReceiveOverflow(t *testing.T) {
 	if err := admit(1, true, maxPacket); err != nil || len(kept) != 4 {
 		t.Errorf("duplicate: %v, %d kept", err, len(kept))
 	}
-	kept[0].Settled(nil)
+	kept[0].Committed(nil)
 	if err := admit(5, false, maxPacket); err != nil {
 		t.Errorf("after another was settled: %v", err)
 	}
 	for _, a := range kept[1:] {
-		a.Settled(nil)
+		a.Committed(nil)
 	}
 	for id := range uint16(maxWaiting) {
 		if err := admit(id, false, 0); err != nil {
@@ -68,7 +68,7 @@ func TestOrderAfterReconnect(t *testing.T) {
 		return a
 	}
 	b.open(newSendQueue(), false)
-	admit(1, 1, false).Settled(nil)
+	admit(1, 1, false).Committed(nil)
 	second := admit(2, 1, false)
 	admit(3, 2, false)
 	fourth := admit(4, 1, false)
@@ -82,10 +82,10 @@ func TestOrderAfterReconnect(t *testing.T) {
 	if want := []uint16{1, 2, 3, 4, 1, 2, 4}; !slices.Equal(taken, want) {
 		t.Fatalf("accepted in the order %v, want %v", taken, want)
 	}
-	second.Settled(nil)
-	fourth.Settled(nil)
+	second.Committed(nil)
+	fourth.Committed(nil)
 	for i, a := range again {
-		if a.Settled(nil); (b.byID[a.id] == nil) != (i < 2) {
+		if a.Committed(nil); (b.byID[a.id] == nil) != (i < 2) {
 			t.Errorf("message %d: acknowledged %t, want all before message 3 and none behind it", a.id, b.byID[a.id] == nil)
 		}
 	}

@@ -98,19 +98,19 @@ func (l *subscriber) failing() bool {
 type sink struct {
 	keeps bool
 
-	mu       sync.Mutex
-	taken    []messaging.Message
-	settlers []messaging.Settler
+	mu        sync.Mutex
+	taken     []messaging.Message
+	notifiers []messaging.CommitNotifier
 }
 
 func (s *sink) Keeps() bool { return s.keeps }
 
-func (s *sink) Take(m messaging.Message, settler messaging.Settler) {
+func (s *sink) Take(m messaging.Message, notifier messaging.CommitNotifier) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.taken = append(s.taken, m)
-	if settler != nil {
-		s.settlers = append(s.settlers, settler)
+	if notifier != nil {
+		s.notifiers = append(s.notifiers, notifier)
 	}
 }
 
@@ -131,11 +131,11 @@ func (s *sink) payloads() (list []string) {
 // settle settles what is not settled yet, in reverse order.
 func (s *sink) settle() {
 	s.mu.Lock()
-	list := s.settlers
-	s.settlers = nil
+	list := s.notifiers
+	s.notifiers = nil
 	s.mu.Unlock()
-	for _, settler := range slices.Backward(list) {
-		settler.Settled(nil)
+	for _, notifier := range slices.Backward(list) {
+		notifier.Committed(nil)
 	}
 }
 

@@ -238,7 +238,7 @@ func (l *subscriber) receive(p *incoming, truncated bool, size int) error {
 		if a, err = l.received.accept(p.id, p.qos, p.dup, size); a == nil {
 			return err
 		}
-		defer a.Settled(nil)
+		defer a.Committed(nil)
 	}
 	if truncated {
 		l.log.Warn("message discarded: it is too long", "limit", maxPacket)

@@ -57,8 +57,8 @@ func (l *ackTracker) add(number uint64) *pendingMessage {
 	return s
 }
 
-// Settled is called by the engine when the message is stored as required, or cannot be.
-func (s *pendingMessage) Settled(err error) {
+// Committed is called by the engine when the message is stored as required, or cannot be.
+func (s *pendingMessage) Committed(err error) {
 	l := s.acks
 	l.mu.Lock()
 	if err != nil {

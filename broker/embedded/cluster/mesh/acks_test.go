@@ -38,9 +38,9 @@ func TestAckTracker(t *testing.T) {
 				delete(isOpen, n)
 				if random.IntN(10) == 0 {
 					refused[n] = true
-					s.Settled(errors.New("disk full"))
+					s.Committed(errors.New("disk full"))
 				} else {
-					s.Settled(nil)
+					s.Committed(nil)
 				}
 			case 3:
 				if step%100 == 0 { // a new connection
@@ -50,7 +50,7 @@ func TestAckTracker(t *testing.T) {
 			}
 		}
 		for _, s := range open {
-			s.Settled(nil)
+			s.Committed(nil)
 			delete(isOpen, s.number)
 		}
 		checkAcks(t, l, &sent, reported, isOpen, refused)

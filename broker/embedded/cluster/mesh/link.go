@@ -78,7 +78,7 @@ func (l *link) Take(m *engine.Message, c engine.Crossing) {
 	l.mu.Unlock()
 	if err != nil {
 		if c.Receipt != nil {
-			c.Receipt.Settled(err)
+			c.Receipt.Committed(err)
 		}
 		return
 	}

@@ -260,8 +260,8 @@ func testLastWill(t *testing.T) {
 // channelTap is a tap that delays acknowledgements.
 type channelTap chan func(error)
 
-func (d channelTap) Holds() bool                            { return true }
-func (d channelTap) Take(_ *engine.Message, h *engine.Hold) { d <- h.Settled }
+func (d channelTap) AwaitsCommit() bool                              { return true }
+func (d channelTap) Take(_ *engine.Message, h *engine.CommitBarrier) { d <- h.Committed }
 
 // TestTap delivers messages to taps of other nodes, and acknowledges them when these do.
 func TestTap(t *testing.T) { inVirtualTime(t, testTap) }

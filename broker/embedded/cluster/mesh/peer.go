@@ -91,7 +91,7 @@ func (p *peer) finish(waiting []messageFrame, err error) {
 		if unreachable && len(m.Shares) > 0 {
 			lost = !p.handle.Reassign(m.message, m.Shares, m.Receipt) || lost
 		} else if m.Receipt != nil {
-			m.Receipt.Settled(err)
+			m.Receipt.Committed(err)
 		}
 		if lost {
 			p.link.countLoss(m)

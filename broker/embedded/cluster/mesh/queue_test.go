@@ -15,7 +15,7 @@ type recordingReceipt struct {
 	settled *[]string
 }
 
-func (n recordingReceipt) Settled(error) { *n.settled = append(*n.settled, n.name) }
+func (n recordingReceipt) Committed(error) { *n.settled = append(*n.settled, n.name) }
 
 // TestQueue compares a queue with a naive one: messages are sent in order, again after a
 // reconnect unless they were received, and confirmed once, in order.
@@ -53,7 +53,7 @@ func TestQueue(t *testing.T) {
 			case 6:
 				confirmed += uint64(random.IntN(int(received-confirmed) + 1))
 				for _, r := range q.confirm(confirmed, nil) {
-					r.Settled(nil)
+					r.Committed(nil)
 				}
 			case 7:
 				if random.IntN(4) == 0 { // sent, but not received

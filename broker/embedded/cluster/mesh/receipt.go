@@ -19,8 +19,8 @@ func newJointReceipt(receipt engine.Receipt) *jointReceipt {
 	return &jointReceipt{receipt: receipt, pending: 2}
 }
 
-// Settled records one result.
-func (j *jointReceipt) Settled(err error) {
+// Committed records one result.
+func (j *jointReceipt) Committed(err error) {
 	j.mu.Lock()
 	j.pending--
 	if j.err == nil {
@@ -29,6 +29,6 @@ func (j *jointReceipt) Settled(err error) {
 	last, first := j.pending == 0, j.err
 	j.mu.Unlock()
 	if last {
-		j.receipt.Settled(first)
+		j.receipt.Committed(first)
 	}
 }

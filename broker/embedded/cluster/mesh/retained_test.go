@@ -69,7 +69,7 @@ func (l *sharedLog) applyTo(n *node, s engine.Store) {
 				return <-done
 			}))
 			if l.first(n.id, i) {
-				entry.changes.Done.Settled(entry.changes, nil)
+				entry.changes.Done.Committed(entry.changes, nil)
 			}
 		}
 	})
@@ -142,7 +142,7 @@ func decoded(records []engine.RetainedRecord) (all []engine.RetainedRecord) {
 
 type outcome chan error
 
-func (o outcome) Settled(_ *engine.Changes, err error) { o <- err }
+func (o outcome) Committed(_ *engine.Changes, err error) { o <- err }
 
 func withSharedLog(f *network) {
 	f.log = &sharedLog{t: f.t, more: make(chan struct{}), applied: map[int]int{}}

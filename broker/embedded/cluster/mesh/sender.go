@@ -136,7 +136,7 @@ func (l *link) confirm(number uint64, receipts []engine.Receipt) []engine.Receip
 	l.mu.Unlock()
 	for i, r := range receipts {
 		receipts[i] = nil
-		r.Settled(nil)
+		r.Committed(nil)
 	}
 	return receipts
 }
@@ -151,7 +151,7 @@ func (l *link) refuse(number uint64) {
 	}
 	l.mu.Unlock()
 	if receipt != nil {
-		receipt.Settled(errRefused)
+		receipt.Committed(errRefused)
 	}
 }
 

@@ -20,7 +20,7 @@ func newBatch() *batch { return &batch{} }
 func (b *batch) settle(err error) {
 	for _, c := range b.group {
 		if c.Done != nil {
-			c.Done.Settled(c, err)
+			c.Done.Committed(c, err)
 		}
 	}
 }

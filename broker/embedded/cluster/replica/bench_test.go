@@ -20,10 +20,10 @@ func (a *agreeing) Begin(command []byte) func(context.Context) error {
 	return func(context.Context) error { return nil }
 }
 
-// tally is a Settler that counts.
+// tally is a CommitNotifier that counts.
 type tally struct{ settled atomic.Int64 }
 
-func (t *tally) Settled(*engine.Changes, error) { t.settled.Add(1) }
+func (t *tally) Committed(*engine.Changes, error) { t.settled.Add(1) }
 
 // BenchmarkSubmit tells what a change costs in each mode besides its encoding and
 // what is done with it: the store behind settles at once.
@@ -84,7 +84,7 @@ func (*idle) Messages(context.Context, []uint64) ([]*engine.Message, error) {
 	return nil, nil
 }
 func (*idle) Room()                                 {}
-func (*idle) Submit(c *engine.Changes)              { c.Done.Settled(c, nil) }
+func (*idle) Submit(c *engine.Changes)              { c.Done.Committed(c, nil) }
 func (*idle) Err() error                            { return nil }
 func (*idle) Close(context.Context) error           { return nil }
 func (*idle) Apply(uint64, []*engine.Changes) error { return nil }

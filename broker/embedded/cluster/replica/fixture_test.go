@@ -132,13 +132,13 @@ func (l *local) Submit(c *engine.Changes) {
 	l.submit(c)
 }
 
-// refusal is a Settler that passes an error on.
+// refusal is a CommitNotifier that passes an error on.
 type refusal struct {
 	changes *engine.Changes
 	err     error
 }
 
-func (r refusal) Settled(*engine.Changes, error) { r.changes.Done.Settled(r.changes, r.err) }
+func (r refusal) Committed(*engine.Changes, error) { r.changes.Done.Committed(r.changes, r.err) }
 
 // fail has the store refuse what comes, or take it again.
 func (l *local) fail(err error) {
@@ -191,7 +191,7 @@ func submit(s *Store, c *engine.Changes) outcome {
 	return r
 }
 
-// journal is a Settler that notes what it is told, in order.
+// journal is a CommitNotifier that notes what it is told, in order.
 type journal struct {
 	mu      sync.Mutex
 	settled []uint64
@@ -201,7 +201,7 @@ type journal struct {
 
 func newJournal() *journal { return &journal{more: make(chan struct{}, 1)} }
 
-func (j *journal) Settled(c *engine.Changes, err error) {
+func (j *journal) Committed(c *engine.Changes, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.settled, j.errs = append(j.settled, numberOf(c)), append(j.errs, err)

@@ -215,7 +215,7 @@ func TestLeadRoom(t *testing.T) {
 	}
 }
 
-// TestSubmitWithinSettled lets a Settler submit, with a lock of its own that it
+// TestSubmitWithinSettled lets a CommitNotifier submit, with a lock of its own that it
 // holds when it submits.
 func TestSubmitWithinSettled(t *testing.T) {
 	t.Parallel()
@@ -249,7 +249,7 @@ func TestSubmitWithinSettled(t *testing.T) {
 
 type settlerFunc func(*engine.Changes, error)
 
-func (f settlerFunc) Settled(c *engine.Changes, err error) { f(c, err) }
+func (f settlerFunc) Committed(c *engine.Changes, err error) { f(c, err) }
 
 // TestClose has agreed upon what a leader has submitted, as far as time allows.
 func TestClose(t *testing.T) {

@@ -81,10 +81,10 @@ func (s *Store) drain(ctx context.Context) error {
 	return nil
 }
 
-// outcome is a Settler that passes on the result, once.
+// outcome is a CommitNotifier that passes on the result, once.
 type outcome chan error
 
-func (v outcome) Settled(_ *engine.Changes, err error) { v <- err }
+func (v outcome) Committed(_ *engine.Changes, err error) { v <- err }
 
 // alone hands everything to the node's own store.
 type alone struct{ local Local }
@@ -122,7 +122,7 @@ type closedMode struct{}
 
 func (closedMode) submit(c *engine.Changes) {
 	if c.Done != nil {
-		go c.Done.Settled(c, errClosed)
+		go c.Done.Committed(c, errClosed)
 	}
 }
 func (closedMode) room()           {}

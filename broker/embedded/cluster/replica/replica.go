@@ -54,8 +54,8 @@ type Retaining interface {
 // Store is an engine.Store in front of that of the node. It is in one of five
 // modes, which only its owner changes: Alone at first. A change of mode first has
 // all settled that is pending in the former one; what is submitted meanwhile is
-// for the new one. It must not be asked for by a Settler, nor with a lock held
-// that a Settler needs.
+// for the new one. It must not be asked for by a CommitNotifier, nor with a lock held
+// that a CommitNotifier needs.
 //
 // All methods are safe for concurrent use.
 type Store struct {

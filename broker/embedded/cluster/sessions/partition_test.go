@@ -118,7 +118,7 @@ func TestCampaignMerge(t *testing.T) {
 			}
 			a, err := there.Adopt(state, 1)
 			check(t, err)
-			a.Settle()
+			a.Activate()
 			a.Close()
 			for i := range 10 {
 				check(t, c.nodes[i%2].Publish(&engine.Message{Topic: "a", QoS: 1, Payload: fmt.Append(nil, i)}))

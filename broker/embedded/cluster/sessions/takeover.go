@@ -25,7 +25,7 @@ func (a *importedSession) finish() {
 	if a == nil {
 		return
 	}
-	a.first.Settle()
+	a.first.Activate()
 	a.coordinator.startTask(func() {
 		a.coordinator.barrier(a.coordinator.ctx, []int{a.coordinator.o.Self}) //nolint:errcheck // a message that is under way longer than that is delivered twice
 		a.close()
