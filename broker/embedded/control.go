@@ -95,10 +95,10 @@ func (b *Broker) answer(topic string, payload []byte) {
 func (b *Broker) cut(cuts []dynsec.Cut) {
 	for _, c := range cuts {
 		if c.Anonymous {
-			b.engine.CutOff("")
+			b.engine.DisconnectUser("")
 			continue
 		}
-		b.engine.CutOff(c.Username)
+		b.engine.DisconnectUser(c.Username)
 	}
 }
 

@@ -16,10 +16,10 @@ type ack struct {
 	ready  bool
 }
 
-// lane gives the queue of a kind of acknowledgement. What answers a message
+// ackQueue returns the queue of a kind of acknowledgement. What answers a message
 // (PUBACK, PUBREC) and what ends an exchange (PUBREL, PUBCOMP) need no order
 // between them, and the latter may have to wait until a full disk has room.
-func (c *Conn) lane(kind byte) *acks {
+func (c *Conn) ackQueue(kind byte) *acks {
 	if kind == packet.TypePuback || kind == packet.TypePubrec {
 		return &c.answers
 	}
@@ -30,7 +30,7 @@ func (c *Conn) lane(kind byte) *acks {
 func (c *Conn) acknowledge(kind byte, id uint16, reason byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	a, lane := ack{kind: kind, id: id, reason: reason, ready: true}, c.lane(kind)
+	a, lane := ack{kind: kind, id: id, reason: reason, ready: true}, c.ackQueue(kind)
 	if lane.queue.len() == 0 {
 		c.put(a)
 		return
@@ -38,21 +38,21 @@ func (c *Conn) acknowledge(kind byte, id uint16, reason byte) {
 	lane.queue.push(a)
 }
 
-// owe keeps a place for an acknowledgement that may be sent later.
-func (c *Conn) owe(kind byte, id uint16, reason byte) (number uint64) {
+// reserveAck keeps a place for an acknowledgement that may be sent later.
+func (c *Conn) reserveAck(kind byte, id uint16, reason byte) (number uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	lane := c.lane(kind)
+	lane := c.ackQueue(kind)
 	lane.queue.push(ack{kind: kind, id: id, reason: reason})
 	return lane.first + uint64(lane.queue.len()) - 1
 }
 
-// pay sends the acknowledgement of a kind and number, as soon as those before it
+// sendAck sends the acknowledgement of a kind and number, as soon as those before it
 // are sent; with refused it is another one.
-func (c *Conn) pay(kind byte, number uint64, refused byte) {
+func (c *Conn) sendAck(kind byte, number uint64, refused byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	lane := c.lane(kind)
+	lane := c.ackQueue(kind)
 	a := lane.queue.at(int(number - lane.first))
 	a.ready = true
 	if refused != 0 {
@@ -85,3 +85,28 @@ func (c *Conn) put(a ack) {
 // with [MQTT-4.9.0-1]: it may end exchanges of an earlier connection, or such as
 // never were. mu is held.
 func (c *Conn) credit() { c.quota = max(c.quota-1, 0) }
+
+// pendingAck is an acknowledgement that goes out when its changes are stored.
+type pendingAck struct {
+	Changes
+	conn    *Conn
+	kind    byte // of the acknowledgement
+	number  uint64
+	session *Session
+}
+
+// Committed sends the acknowledgement, and lets a message of QoS 2 whose release
+// was stored be released again on another connection. Where it was not stored
+// nothing is sent that says so.
+func (w *pendingAck) Committed(_ *Changes, err error) {
+	if err != nil && w.session.isStored() {
+		w.conn.endUncertain()
+		return
+	}
+	for _, r := range w.Released {
+		flush, _ := w.session.messageCommitted(r.Seq, true)
+		w.conn.engine.flushDeferred(flush)
+	}
+	w.conn.sendAck(w.kind, w.number, packet.ReasonSuccess)
+	w.conn.engine.flushDeferred(w.conn)
+}

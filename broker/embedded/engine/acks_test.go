@@ -52,12 +52,12 @@ func TestAcksInOrder(t *testing.T) {
 				c.acknowledge(a.kind, a.id, 0)
 				continue
 			}
-			open = append(open, owed{a.kind, c.owe(a.kind, a.id, 0)})
+			open = append(open, owed{a.kind, c.reserveAck(a.kind, a.id, 0)})
 		}
 		dice.Shuffle(len(open), func(i, j int) { open[i], open[j] = open[j], open[i] })
 		for i, o := range open {
 			before := len(sentAcks(t, c))
-			c.pay(o.kind, o.number, 0)
+			c.sendAck(o.kind, o.number, 0)
 			if i < len(open)-1 && before == len(want) {
 				t.Fatal("all were sent although one was owed")
 			}
@@ -71,14 +71,14 @@ func TestAcksInOrder(t *testing.T) {
 	}
 }
 
-// TestAcksRefused gives MQTT 5 another reason. Older versions have none: see
+// TestAcksRefused returns MQTT 5 another reason. Older versions have none: see
 // TestRefusedBeforeFive.
 func TestAcksRefused(t *testing.T) {
 	t.Parallel()
 	c := &Conn{version: packet.V5, quota: 2}
-	first := c.owe(packet.TypePuback, 1, 0)
+	first := c.reserveAck(packet.TypePuback, 1, 0)
 	c.acknowledge(packet.TypePuback, 2, 0)
-	c.pay(packet.TypePuback, first, packet.ReasonQuotaExceeded)
+	c.sendAck(packet.TypePuback, first, packet.ReasonQuotaExceeded)
 	want := []ack{{kind: packet.TypePuback, id: 1, reason: packet.ReasonQuotaExceeded}, {kind: packet.TypePuback, id: 2}}
 	if got := sentAcks(t, c); !slices.Equal(got, want) {
 		t.Errorf("sent %v, want %v", got, want)
@@ -92,11 +92,11 @@ func TestAcksRefused(t *testing.T) {
 func TestAcksLanes(t *testing.T) {
 	t.Parallel()
 	c := &Conn{version: packet.V5}
-	release := c.owe(packet.TypePubrel, 1, 0)
+	release := c.reserveAck(packet.TypePubrel, 1, 0)
 	c.acknowledge(packet.TypePubcomp, 2, 0)
 	c.acknowledge(packet.TypePuback, 3, 0)
 	c.acknowledge(packet.TypePubrec, 4, 0)
-	c.pay(packet.TypePubrel, release, 0)
+	c.sendAck(packet.TypePubrel, release, 0)
 	want := []ack{{kind: packet.TypePubrec, id: 4}, {kind: packet.TypePuback, id: 3}, {kind: packet.TypePubrel, id: 1}, {kind: packet.TypePubcomp, id: 2}}
 	if got := sentAcks(t, c); !slices.Equal(got, want) {
 		t.Errorf("sent %v, want %v", got, want)

@@ -26,7 +26,7 @@ const gap = 16 << 10
 // comes by Fill. If there is one of the client id already, whose client must be
 // away, both become one. It waits until that is stored, and other nodes know of it.
 func (e *Engine) Adopt(state *StoredSession, next uint64) (*Adoption, error) {
-	s, isNew := e.foster(state)
+	s, isNew := e.findOrCreateSession(state)
 	s.mu.Lock()
 	if s.conn != nil {
 		s.mu.Unlock()
@@ -36,8 +36,8 @@ func (e *Engine) Adopt(state *StoredSession, next uint64) (*Adoption, error) {
 	a := &Adoption{session: s, isNew: isNew, floor: max(s.out.tail, next)}
 	s.out.skip(a.floor + gap - 1)
 	a.base = s.out.tail
-	if s.adoptions++; s.again == nil {
-		s.again = marks{}
+	if s.adoptions++; s.transferred == nil {
+		s.transferred = messageKeys{}
 	}
 	outcome := make(result, 1)
 	changes := &Changes{Done: outcome}
@@ -54,7 +54,7 @@ func (e *Engine) Adopt(state *StoredSession, next uint64) (*Adoption, error) {
 	if err := <-outcome; err != nil {
 		a.Close()
 		if isNew {
-			s.discard()
+			s.discardUnstored()
 		}
 		return nil, fmt.Errorf("store a session that comes from another node: %w", err)
 	}
@@ -65,8 +65,8 @@ func (e *Engine) Adopt(state *StoredSession, next uint64) (*Adoption, error) {
 	return a, nil
 }
 
-// foster finds the session of a client id or makes it.
-func (e *Engine) foster(state *StoredSession) (s *Session, isNew bool) {
+// findOrCreateSession finds the session of a client id or makes it.
+func (e *Engine) findOrCreateSession(state *StoredSession) (s *Session, isNew bool) {
 	s = newSession(e, state.ClientID)
 	s.username, s.anonymous, s.created = state.Username, state.Anonymous, state.CreatedAt
 	s.version, s.clean, s.keepAlive, s.expiry = state.Version, state.Clean, state.KeepAlive, state.ExpiryInterval
@@ -84,14 +84,14 @@ func (e *Engine) foster(state *StoredSession) (s *Session, isNew bool) {
 		return there, false
 	}
 	s.openAccount()
-	s.era = e.era.Load()
+	s.generation = e.generation.Load()
 	e.sessions[s.clientID] = s
 	e.ordered.Set(s)
 	return s, true
 }
 
-// discard ends a session that the store does not know.
-func (s *Session) discard() {
+// discardUnstored ends a session that the store does not know.
+func (s *Session) discardUnstored() {
 	s.mu.Lock()
 	s.stored = false
 	ended := s.conclude()
@@ -99,7 +99,7 @@ func (s *Session) discard() {
 	ended.complete()
 }
 
-// Settle lets the session live on by itself.
+// Activate lets the session live on by itself.
 func (a *Adoption) Activate() {
 	a.session.mu.Lock()
 	a.session.moving = false
@@ -113,7 +113,7 @@ func (a *Adoption) Close() {
 	a.session.mu.Lock()
 	defer a.session.mu.Unlock()
 	if a.session.adoptions--; a.session.adoptions == 0 {
-		a.session.again = nil
+		a.session.transferred = nil
 	}
 }
 

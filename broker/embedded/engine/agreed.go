@@ -8,12 +8,12 @@ import (
 
 // Retained messages that all nodes have alike are decided by the order of a log
 // they share. A change is shown at once where it was published and where it
-// crosses to; when the log brings it, it is stored. In the end a topic has what
+// is forwarded to; when the log brings it, it is stored. In the end a topic has what
 // the log brought last, whatever was shown meanwhile.
 
 const (
 	// foreseen is how long a change is shown that the log does not bring.
-	foreseen = 10 * time.Second
+	unconfirmedFor = 10 * time.Second
 	// maxAwaited bounds the changes that the log is to bring. Above it, those of
 	// other nodes are not shown before.
 	maxAwaited = 16_384
@@ -25,7 +25,7 @@ type awaited struct {
 	until   int64    // epoch milliseconds; 0 while its publisher waits for it
 }
 
-// NextMessageID gives a number that no message of this node has.
+// NextMessageID returns a number that no message of this node has.
 func (e *Engine) NextMessageID() uint64 { return e.lastMessage.Add(1) }
 
 // AgreeRetained has changes of retained messages submitted by themselves, and
@@ -49,44 +49,44 @@ func (e *Engine) ApplyRetained(records []RetainedRecord, keep func(*Changes) err
 	}
 	fluxes := e.retained.expectStore(records)
 	err := keep(c)
-	e.retained.bring(fluxes, records, err == nil)
+	e.retained.applyAgreed(fluxes, records, err == nil)
 	return err
 }
 
 // expectStore keeps topics from being cleared for their age meanwhile.
-func (r *retained) expectStore(records []RetainedRecord) []*flux {
+func (r *retained) expectStore(records []RetainedRecord) []*pendingRetained {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	fluxes := make([]*flux, len(records))
+	fluxes := make([]*pendingRetained, len(records))
 	for i, record := range records {
-		fluxes[i] = r.begin(record.Topic)
+		fluxes[i] = r.beginStore(record.Topic)
 	}
 	return fluxes
 }
 
-// bring notes what the log has brought, but for what was begun before everything
+// applyAgreed notes what the log has brought, but for what was begun before everything
 // was forgotten.
-func (r *retained) bring(fluxes []*flux, records []RetainedRecord, stored bool) {
+func (r *retained) applyAgreed(fluxes []*pendingRetained, records []RetainedRecord, stored bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i, record := range records {
 		f := fluxes[i]
-		if r.fluxes[record.Topic] != f {
+		if r.pending[record.Topic] != f {
 			continue
 		}
 		f.under--
 		if stored {
 			f.stored = record.Message
 			if record.Message != nil {
-				r.brought.add(record.Message)
+				r.applied.add(record.Message)
 			}
 			r.drop(f, func(a awaited) bool { return same(a.message, record.Message) })
 		}
-		r.rest(record.Topic, f)
+		r.finishPending(record.Topic, f)
 	}
 }
 
-// same tells whether two messages for one topic come from the same publish.
+// same reports whether two messages for one topic come from the same publish.
 func same(a, b *Message) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -96,7 +96,7 @@ func same(a, b *Message) bool {
 }
 
 // drop takes the first change out that fits.
-func (r *retained) drop(f *flux, fits func(awaited) bool) {
+func (r *retained) drop(f *pendingRetained, fits func(awaited) bool) {
 	if i := slices.IndexFunc(f.awaited, fits); i >= 0 {
 		f.awaited = slices.Delete(f.awaited, i, i+1)
 		r.awaited--
@@ -105,7 +105,7 @@ func (r *retained) drop(f *flux, fits func(awaited) bool) {
 
 // await notes a change that is shown and that the log is to bring. mu is held.
 func (r *retained) await(topic string, a awaited) {
-	f := r.flux(topic)
+	f := r.pendingFor(topic)
 	if a.message != nil && len(a.message.Payload) == 0 {
 		a.message = nil
 	}
@@ -113,28 +113,28 @@ func (r *retained) await(topic string, a awaited) {
 	r.awaited++
 }
 
-// beginFor notes a change that a publication is about to hand over. mu is held.
-func (r *retained) beginFor(p *publication, topic string, m *Message) {
+// beginChange notes a change that a publication is about to hand over. mu is held.
+func (r *retained) beginChange(p *publication, topic string, m *Message) {
 	if p.agreed {
 		r.await(topic, awaited{message: m})
 		return
 	}
-	p.flux = r.begin(topic)
+	p.pendingRetained = r.beginStore(topic)
 }
 
-// answered notes what became of a change that was to be agreed upon. One that was
+// agreedOutcome notes the outcome of a change that was to be agreed upon. One that was
 // is still to be brought, soon.
-func (r *retained) answered(record RetainedRecord, agreed bool, until int64) {
+func (r *retained) agreedOutcome(record RetainedRecord, agreed bool, until int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f := r.fluxes[record.Topic]
+	f := r.pending[record.Topic]
 	if f == nil {
 		return
 	}
 	own := func(a awaited) bool { return a.message == record.Message && a.until == 0 }
 	if !agreed {
 		r.drop(f, own)
-		r.rest(record.Topic, f)
+		r.finishPending(record.Topic, f)
 		return
 	}
 	if i := slices.IndexFunc(f.awaited, own); i >= 0 {
@@ -143,20 +143,20 @@ func (r *retained) answered(record RetainedRecord, agreed bool, until int64) {
 	}
 }
 
-// foresee shows a change that crossed from another node, unless the log has brought
+// applyUnconfirmed shows a change that was forwarded from another node, unless the log has brought
 // it before. retained.mu is held.
-func (e *Engine) foresee(m *Message) {
+func (e *Engine) applyUnconfirmed(m *Message) {
 	r := e.retained
-	if !r.agreed || r.awaited >= maxAwaited || r.brought.has(m) {
+	if !r.agreed || r.awaited >= maxAwaited || r.applied.has(m) {
 		return
 	}
 	m.ID = e.lastMessage.Add(1) // before anybody finds it
-	r.await(m.Topic, awaited{m, e.foreseenUntil()})
+	r.await(m.Topic, awaited{m, e.unconfirmedUntil()})
 	r.set(m)
 	r.watch()
 }
 
-func (e *Engine) foreseenUntil() int64 { return e.now() + foreseen.Milliseconds() }
+func (e *Engine) unconfirmedUntil() int64 { return e.now() + unconfirmedFor.Milliseconds() }
 
 // watch sees to it that what is awaited in vain is given up. mu is held.
 func (r *retained) watch() {
@@ -165,23 +165,23 @@ func (r *retained) watch() {
 	}
 	r.watching = true
 	if r.timer == nil {
-		r.timer = time.AfterFunc(foreseen/4, r.giveUp)
+		r.timer = time.AfterFunc(unconfirmedFor/4, r.dropUnconfirmed)
 		return
 	}
-	r.timer.Reset(foreseen / 4)
+	r.timer.Reset(unconfirmedFor / 4)
 }
 
-// giveUp shows what is stored again in place of what the log did not bring.
-func (r *retained) giveUp() {
+// dropUnconfirmed shows what is stored again in place of what the log did not bring.
+func (r *retained) dropUnconfirmed() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.watching = false
 	now := r.now()
-	for topic, f := range r.fluxes {
+	for topic, f := range r.pending {
 		before := len(f.awaited)
 		f.awaited = slices.DeleteFunc(f.awaited, func(a awaited) bool { return a.until != 0 && a.until <= now })
 		r.awaited -= before - len(f.awaited)
-		r.rest(topic, f)
+		r.finishPending(topic, f)
 	}
 	if r.awaited > 0 {
 		r.watch()
@@ -211,7 +211,7 @@ func (e *Engine) ReplaceRetained(messages []*Message) {
 			left[k.Topic] = struct{}{}
 		}
 	}
-	for topic := range r.fluxes {
+	for topic := range r.pending {
 		left[topic] = struct{}{}
 	}
 	for _, m := range messages {
@@ -225,12 +225,12 @@ func (e *Engine) ReplaceRetained(messages []*Message) {
 
 // replace sets what is stored for a topic, nil for nothing. mu is held.
 func (r *retained) replace(topic string, m *Message) {
-	f := r.fluxes[topic]
+	f := r.pending[topic]
 	if f == nil {
-		f = &flux{}
+		f = &pendingRetained{}
 	}
 	f.stored = m
-	r.rest(topic, f)
+	r.finishPending(topic, f)
 }
 
 // ownPublication is one for what is retained of a message, which is agreed upon
@@ -238,15 +238,15 @@ func (r *retained) replace(topic string, m *Message) {
 // be sent again is not stored before it.
 func (e *Engine) ownPublication(of *publication) *publication {
 	own := e.newPublication()
-	own.agreed, own.era = true, of.era
+	own.agreed, own.generation = true, of.generation
 	switch {
 	case of.Owed: // it is acknowledged to nobody, and must be stored
 	case len(of.Received) > 0:
-		own.of = of
-		of.hold()
+		own.parent = of
+		of.acquireStore()
 	default:
-		own.of, own.apart = of, true
-		of.wait()
+		own.parent, own.ackOnly = of, true
+		of.acquireAck()
 	}
 	return own
 }

@@ -50,7 +50,7 @@ func (l *agreement) join(t *testing.T) *broker {
 	return b
 }
 
-// bring has the next change made by all, or refused. It answers false if there
+// bring has the next change made by all, or refused. It returns false if there
 // is none.
 func (l *agreement) bring(t *testing.T) bool {
 	l.mu.Lock()
@@ -109,7 +109,7 @@ func (b *broker) shown() map[string]string {
 }
 
 // TestAgreed shows a retained message at once where it is published and where it
-// crosses to, has the log decide, and goes back where the log refuses.
+// is forwarded to, has the log decide, and goes back where the log refuses.
 func TestAgreed(t *testing.T) {
 	t.Parallel()
 	log := &agreement{}
@@ -199,7 +199,7 @@ func TestAgreedByAll(t *testing.T) {
 		for got := range links.taken {
 			to := random.IntN(len(in))
 			m := decoded([]engine.RetainedRecord{{Message: got.message}})[0].Message
-			in[to].Receive(m, engine.Crossing{Direct: true}, random.IntN(5) == 0)
+			in[to].Receive(m, engine.Forward{Direct: true}, random.IntN(5) == 0)
 			in[to].Flush()
 			if got.Receipt != nil {
 				got.Receipt.Committed(nil)
@@ -223,9 +223,9 @@ func TestAgreedByAll(t *testing.T) {
 	for log.bring(t) {
 	}
 	want := brokers[0]
-	want.ForgetForeseen()
+	want.DropUnconfirmed()
 	for _, b := range brokers[1:] {
-		b.ForgetForeseen()
+		b.DropUnconfirmed()
 		if diff := cmp.Diff(want.shown(), b.shown()); diff != "" {
 			t.Errorf("two nodes differ:\n%s", diff)
 		}
@@ -268,7 +268,7 @@ func TestReplaceRetained(t *testing.T) {
 }
 
 // TestBroughtBefore shows what the log has brought last, though a message that it
-// has brought before crosses only now.
+// has brought before is forwarded only now.
 func TestBroughtBefore(t *testing.T) {
 	t.Parallel()
 	b := (&agreement{}).join(t)
@@ -285,13 +285,13 @@ func TestBroughtBefore(t *testing.T) {
 	for _, payload := range []string{"1", "2"} {
 		check(t, b.ApplyRetained([]engine.RetainedRecord{{Topic: "a", Message: message(payload)}}, b.keep))
 	}
-	receiver.Receive(message("1"), engine.Crossing{Direct: true}, false)
+	receiver.Receive(message("1"), engine.Forward{Direct: true}, false)
 	shows("2")
-	receiver.Receive(message("3"), engine.Crossing{Direct: true}, false)
+	receiver.Receive(message("3"), engine.Forward{Direct: true}, false)
 	shows("3")
 	for i := range 5000 { // more than are remembered
 		check(t, b.ApplyRetained([]engine.RetainedRecord{{Topic: "b", Message: message(fmt.Sprint(i))}}, func(*engine.Changes) error { return nil }))
 	}
-	receiver.Receive(message("4"), engine.Crossing{Direct: true}, false)
+	receiver.Receive(message("4"), engine.Forward{Direct: true}, false)
 	shows("4")
 }

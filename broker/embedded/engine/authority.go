@@ -28,7 +28,7 @@ type Authority interface {
 	// time. A refusal is a *Refusal; any other error means that it could not be
 	// decided.
 	Authenticate(ctx context.Context, l *Login) (Admission, error)
-	// Resume gives the rights of a stored session whose client is away.
+	// Resume returns the rights of a stored session whose client is away.
 	Resume(clientID, username string, anonymous bool) Rights
 	// Epoch changes after every change of anybody's rights: what Allowed said
 	// under an epoch is true as long as it lasts.

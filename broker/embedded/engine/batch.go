@@ -74,7 +74,7 @@ func (b *batch) share(d *delivery, frame []byte) {
 
 // single encodes for this client alone.
 func (b *batch) single(d *delivery, version byte, now int64) {
-	o := d.outgoing(version, now)
+	o := d.packet(version, now)
 	at := len(b.buf)
 	b.buf = packet.AppendPublishHead(b.buf, version, &o)
 	b.size += len(b.buf) - at + len(o.Payload)

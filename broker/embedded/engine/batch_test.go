@@ -48,7 +48,7 @@ func TestBatch(t *testing.T) {
 			if version == packet.V5 && dice.IntN(4) == 0 {
 				d.alias, d.known = 7, dice.IntN(2) == 0
 			}
-			o := d.outgoing(version, now)
+			o := d.packet(version, now)
 			want = packet.AppendPublish(want, version, &o)
 			b.deliver(&d, version, now)
 			packets++

@@ -15,7 +15,7 @@ type Border interface {
 	// Admit is given a message of a client that tells of bridges, and says whether
 	// it is to be delivered; it has been here before where not.
 	Admit(m *Message) bool
-	// Depart gives the properties with which a message goes to a bridge that takes
+	// Depart returns the properties with which a message goes to a bridge that takes
 	// it from here.
 	Depart(m *Message) []byte
 	// Withdraw takes back the admittance of a message that could not be stored. It
@@ -33,7 +33,7 @@ func (e *Engine) Guard(b Border) (end func()) {
 // tale begins the user property that tells of bridges.
 var tale = append([]byte{0, byte(len(packet.BridgeProperty))}, packet.BridgeProperty...)
 
-// passes tells whether a message may come in. One that comes to nothing later is
+// passes reports whether a message may come in. One that comes to nothing later is
 // withdrawn then.
 func (e *Engine) passes(m *Message, pub *publication) bool {
 	b := e.border.Load()
@@ -47,7 +47,7 @@ func (e *Engine) passes(m *Message, pub *publication) bool {
 	return true
 }
 
-// nameFor gives what a bridge that connects is told this broker is called.
+// nameFor returns what a bridge that connects is told this broker is called.
 func (e *Engine) nameFor(hello *packet.Connect) string {
 	if b := e.border.Load(); b != nil && hello.Peer != "" {
 		return (*b).Identity()
@@ -55,7 +55,7 @@ func (e *Engine) nameFor(hello *packet.Connect) string {
 	return ""
 }
 
-// toBridge gives the properties of a message for a bridge, nil for its own.
+// toBridge returns the properties of a message for a bridge, nil for its own.
 func (e *Engine) toBridge(m *Message) []byte {
 	if b := e.border.Load(); b != nil {
 		return (*b).Depart(m)

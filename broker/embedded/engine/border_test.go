@@ -107,7 +107,7 @@ func TestPeerNameFits(t *testing.T) {
 	}
 }
 
-// TestSerialOutlivesMemory gives messages that wait in the store to bridges: each has
+// TestSerialOutlivesMemory returns messages that wait in the store to bridges: each has
 // one Serial, whoever gets it, when, and how often; after a restart again.
 func TestSerialOutlivesMemory(t *testing.T) {
 	t.Parallel()

@@ -21,7 +21,7 @@ type Claim struct {
 	Username   string
 	Anonymous  bool
 	CleanStart bool   // it wants a new one, and the old one ended
-	Arrival    uint64 // its CONNECT's place in the order of all that know of each other
+	Timestamp  uint64 // its CONNECT's timestamp
 }
 
 // The refusals of a client that cannot have the session of its client id.
@@ -40,7 +40,7 @@ func (e *Engine) SetClaims(c Claims) {
 	e.claims.Store(&c)
 }
 
-// obtain gives the connection its session, once no other engine has it. The id
+// obtain returns the connection its session, once no other engine has it. The id
 // that a client was assigned is nobody else's.
 func (c *Conn) obtain(assigned bool) (s *Session, present bool, err error) {
 	claims := c.engine.claims.Load()
@@ -49,7 +49,7 @@ func (c *Conn) obtain(assigned bool) (s *Session, present bool, err error) {
 	}
 	done, err := (*claims).Claim(c.engine.life, Claim{
 		ClientID: c.clientID, Username: c.username, Anonymous: c.anonymous,
-		CleanStart: c.hello.CleanStart, Arrival: c.arrival,
+		CleanStart: c.hello.CleanStart, Timestamp: c.timestamp,
 	})
 	if err != nil {
 		return nil, false, err
@@ -58,22 +58,22 @@ func (c *Conn) obtain(assigned bool) (s *Session, present bool, err error) {
 	return c.engine.occupy(c)
 }
 
-// arrive gives a CONNECT its place: after all that are known, here and at other
+// nextTimestamp returns a CONNECT its place: after all that are known, here and at other
 // engines, and else by the clock.
-func (e *Engine) arrive() uint64 {
+func (e *Engine) nextTimestamp() uint64 {
 	now := uint64(e.config.Now().UnixMicro())
 	for {
-		last := e.lastArrival.Load()
+		last := e.lastTimestamp.Load()
 		next := max(last+1, now)
-		if e.lastArrival.CompareAndSwap(last, next) {
+		if e.lastTimestamp.CompareAndSwap(last, next) {
 			return next
 		}
 	}
 }
 
-// Witness puts the CONNECTs from now on behind one at another engine.
-func (e *Engine) Witness(arrival uint64) {
-	for last := e.lastArrival.Load(); last < arrival && !e.lastArrival.CompareAndSwap(last, arrival); {
-		last = e.lastArrival.Load()
+// ObserveTimestamp puts the CONNECTs from now on behind one at another engine.
+func (e *Engine) ObserveTimestamp(arrival uint64) {
+	for last := e.lastTimestamp.Load(); last < arrival && !e.lastTimestamp.CompareAndSwap(last, arrival); {
+		last = e.lastTimestamp.Load()
 	}
 }

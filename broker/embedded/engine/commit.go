@@ -10,7 +10,7 @@ import (
 func (e *Engine) storeSession(s *Session) error {
 	s.mu.Lock()
 	known := s.stored
-	if !known && s.era.isOver() {
+	if !known && s.generation.isOver() {
 		s.expiry = 0
 	}
 	if !s.keeps() && !known {
@@ -27,7 +27,7 @@ func (e *Engine) storeSession(s *Session) error {
 		s.out.unchargeAll()
 		s.mu.Unlock()
 	}
-	if errors.Is(err, errOver) {
+	if errors.Is(err, errGenerationOver) {
 		return nil // it lasts as long as the connection
 	}
 	return err
@@ -39,7 +39,7 @@ func (e *Engine) storeSession(s *Session) error {
 // the client is let in all the same, and the Will stored when that is possible.
 // mu is held, and released.
 func (e *Engine) storeWill(s *Session) error {
-	if s.will == nil || s.era.isOver() {
+	if s.will == nil || s.generation.isOver() {
 		s.mu.Unlock()
 		return nil
 	}
@@ -60,7 +60,7 @@ func (e *Engine) storeWill(s *Session) error {
 	return nil
 }
 
-// lasts gives how long the session is kept after its connection, in seconds.
+// lasts returns how long the session is kept after its connection, in seconds.
 func (s *Session) lasts() uint32 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,7 +71,7 @@ func (s *Session) lasts() uint32 {
 func (s *Session) commit(c *Changes) error {
 	outcome := make(result, 1)
 	c.Done = outcome
-	s.era.submit(c)
+	s.generation.submit(c)
 	return s.engine.outcome(outcome, c.Owed)
 }
 

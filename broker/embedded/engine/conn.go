@@ -20,22 +20,22 @@ type Conn struct {
 	done   chan struct{} // closed when nothing of the connection is left
 
 	// Set before the connection is known to anybody else.
-	session   *Session
-	hello     *packet.Connect
-	rights    Rights
-	arrival   uint64 // its place among all, in the order of their CONNECTs
-	era       *era   // in which its CONNECT came
-	version   byte
-	bridge    bool   // opened by a bridge of Mosquitto's
-	asked     uint16 // keep alive as CONNECT said
-	maxPacket uint32 // that the client takes; 0 for no limit
+	session    *Session
+	hello      *packet.Connect
+	rights     Rights
+	timestamp  uint64      // its place among all, in the order of their CONNECTs
+	generation *generation // in which its CONNECT came
+	version    byte
+	bridge     bool   // opened by a bridge of Mosquitto's
+	asked      uint16 // keep alive as CONNECT said
+	maxPacket  uint32 // that the client takes; 0 for no limit
 
 	clientID  string
 	username  string // as CONNECT says, and later as the authority does
 	anonymous bool
 
 	established atomic.Bool  // CONNACK with 0 is on its way
-	cut         atomic.Bool  // thrown out: no Will
+	evicted     atomic.Bool  // thrown out: no Will
 	active      atomic.Int64 // epoch milliseconds of the last bytes read
 	pending     atomic.Bool  // somebody is going to flush
 
@@ -155,7 +155,7 @@ func (c *Conn) resume(b *batch, left [][]byte) {
 	c.write(b, true)
 }
 
-// collect fills a batch. It answers false, and gives the writing up, when there
+// collect fills a batch. It returns false, and returns the writing up, when there
 // is nothing left.
 func (c *Conn) collect(b *batch) bool {
 	for {
@@ -251,7 +251,7 @@ func (c *Conn) wakeReader() {
 	}
 }
 
-// idle gives the writing up unless something came in meanwhile. The last packet
+// idle returns the writing up unless something came in meanwhile. The last packet
 // of a connection that is being ended goes out then. While messages are being read
 // from the store, that and PINGRESP come after them.
 func (c *Conn) idle(b *batch, loading bool) bool {
@@ -274,7 +274,7 @@ func (c *Conn) idle(b *batch, loading bool) bool {
 	return true
 }
 
-// stopWriting gives the writing up. mu is held.
+// stopWriting returns the writing up. mu is held.
 func (c *Conn) stopWriting() {
 	c.writing = false
 	if c.silent != nil {
@@ -337,7 +337,7 @@ func (c *Conn) end(reason byte, drain bool) {
 // will never be: it asks again, whoever serves it then. It does not wait.
 func (c *Conn) endUncertain() {
 	if c.beginEnd(packet.ReasonUseAnotherServer, false) {
-		c.engine.later(c)
+		c.engine.flushDeferred(c)
 	}
 }
 
@@ -346,11 +346,11 @@ func (c *Conn) endUncertain() {
 // ends the connection [MQTT-4.8.0-2 of 3.1.1]. It does not wait.
 func (c *Conn) endUnacknowledged() {
 	if c.beginEnd(packet.ReasonQuotaExceeded, false) {
-		c.engine.later(c)
+		c.engine.flushDeferred(c)
 	}
 }
 
-// beginEnd prepares the connection's end. It tells whether the caller is to flush
+// beginEnd prepares the connection's end. It reports whether the caller is to flush
 // the connection for it.
 func (c *Conn) beginEnd(reason byte, drain bool) bool {
 	c.mu.Lock()
@@ -371,7 +371,3 @@ func (c *Conn) beginEnd(reason byte, drain bool) bool {
 func (c *Conn) endSoon(reason byte) {
 	c.engine.tasks.Go(func() { c.end(reason, false) })
 }
-
-// touch notes that the connection is to be flushed by the caller, and tells
-// whether nobody else was going to.
-func (c *Conn) touch() bool { return c != nil && c.pending.CompareAndSwap(false, true) }

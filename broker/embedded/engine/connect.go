@@ -20,7 +20,7 @@ func (c *Conn) greet() error {
 	if err != nil {
 		return err
 	}
-	return c.apart(func() error { return c.onConnect(size) })
+	return c.onOwnGoroutine(func() error { return c.onConnect(size) })
 }
 
 // onConnect handles the CONNECT of a size at the beginning of the read buffer,
@@ -35,13 +35,13 @@ func (c *Conn) onConnect(size int) error {
 	if err != nil {
 		return c.reject(err)
 	}
-	c.arrival = c.engine.arrive()
+	c.timestamp = c.engine.nextTimestamp()
 	c.engine.meters.packetsReceived.Add(1)
 	if c.socket.Greeted != nil {
 		c.socket.Greeted()
 	}
-	c.era = c.engine.era.Load()
-	if c.isShutOut() {
+	c.generation = c.engine.generation.Load()
+	if c.isRedirected() {
 		return c.reject(errElsewhere)
 	}
 	assigned, err := c.admit()
@@ -114,7 +114,7 @@ func (c *Conn) logIn() error {
 	ctx, cancel := context.WithTimeout(c.engine.life, c.engine.config.LoginTimeout)
 	defer cancel()
 	if !c.socket.AdminOnly {
-		defer context.AfterFunc(c.era.ctx, cancel)()
+		defer context.AfterFunc(c.generation.ctx, cancel)()
 	}
 	admission, err := c.engine.authority.Authenticate(ctx, login)
 	if err != nil {
@@ -144,7 +144,7 @@ func (c *Conn) establish(assigned string) error {
 	if err := c.engine.storeSession(s); err != nil {
 		return c.reject(unstored(err))
 	}
-	if c.era.isOver() && !c.socket.AdminOnly {
+	if c.generation.isOver() && !c.socket.AdminOnly {
 		return c.reject(errElsewhere) // its session may have been forgotten before it was looked for
 	}
 	c.in.heard = time.Now()
@@ -163,7 +163,7 @@ func (c *Conn) establish(assigned string) error {
 	c.engine.watcher.Connected(c.event())
 	c.flush()
 	if c.rights.Cut() { // between the log-in and now
-		c.cut.Store(true)
+		c.evicted.Store(true)
 		c.end(packet.ReasonAdministrativeAction, false)
 	}
 	return nil
@@ -178,7 +178,7 @@ func unstored(err error) *Refusal {
 }
 
 // keepAlive sets how long the client may be silent, one and a half times what
-// it said [MQTT-3.1.2-22], and gives the interval in seconds.
+// it said [MQTT-3.1.2-22], and returns the interval in seconds.
 func (c *Conn) keepAlive() uint16 {
 	k := c.hello.KeepAlive
 	if limit := c.engine.config.MaxKeepAlive; limit > 0 && (k == 0 || k > limit) && c.version >= 5 {

@@ -123,7 +123,7 @@ func (r *reader) run() {
 	}
 }
 
-// complete tells whether the last message of everybody has come. Messages come
+// complete reports whether the last message of everybody has come. Messages come
 // in order, so all others have too.
 func (r *reader) complete() bool {
 	return !slices.ContainsFunc(r.got[:], func(list []int) bool { return !slices.Contains(list, perSender) })
@@ -140,7 +140,7 @@ func (r *reader) drain(t *testing.T) {
 	}
 }
 
-// session reads on one connection until it breaks off. It answers false when
+// session reads on one connection until it breaks off. It returns false when
 // nothing comes for too long.
 func (r *reader) session(c *client) bool {
 	for life := 20 + r.dice.IntN(60); life > 0 && !r.complete(); life-- {
@@ -162,7 +162,7 @@ func (r *reader) session(c *client) bool {
 	return true
 }
 
-// handle takes a packet and gives the answer to it.
+// handle takes a packet and returns the answer to it.
 func (r *reader) handle(c *client, p []byte) []byte {
 	switch p[0] >> 4 {
 	case packet.TypePublish:

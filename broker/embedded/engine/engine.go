@@ -40,26 +40,26 @@ type Engine struct {
 
 	meters   *Meters
 	index    *topics.Index[*Session]
-	taps     *topics.Index[*tapping]
+	taps     *topics.Index[*openTap]
 	retained *retained
 
-	peers  atomic.Pointer[[]*Peer] // nil while there were none; never changed, but replaced under mu
-	stamps atomic.Uint64           // the latest Stamp of a message
-	border atomic.Pointer[Border]  // nil for none
-	teller atomic.Pointer[teller]  // nil for none; changed under opening
+	peers     atomic.Pointer[[]*Peer]          // nil while there were none; never changed, but replaced under mu
+	stamps    atomic.Uint64                    // the latest Stamp of a message
+	border    atomic.Pointer[Border]           // nil for none
+	interests atomic.Pointer[interestNotifier] // nil for none; changed under opening
 
-	opening sync.Mutex // guards what follows; held while telling Routes
-	opened  map[*tapping]struct{}
+	openTapsMu sync.Mutex // guards what follows; held while telling Routes
+	openTaps   map[*openTap]struct{}
 
 	quotas       *quotas
 	queuedMemory atomic.Int64  // of queues of sessions that are stored, see memory
 	loading      chan struct{} // holds one for each that reads messages from the store
 
 	lastMessage, lastSession atomic.Uint64
-	lastArrival              atomic.Uint64
+	lastTimestamp            atomic.Uint64
 	serials                  atomic.Uint64
 	claims                   atomic.Pointer[Claims]
-	publishing               sections
+	publishing               readEpochs
 
 	mu       sync.Mutex // guards what follows; see DESIGN.md for the order of locks
 	sessions map[string]*Session
@@ -73,10 +73,10 @@ type Engine struct {
 	calm       context.Context // ends while somebody suspends the engine, and when it is being closed
 	disturb    context.CancelCauseFunc
 
-	era  atomic.Pointer[era] // changed in a turn, under retained.mu and mu
-	turn chan struct{}       // holds one while the engine is suspended or resumed
+	generation atomic.Pointer[generation] // changed in a turn, under retained.mu and mu
+	transition chan struct{}              // holds one while the engine is suspended or resumed
 
-	due *schedule
+	scheduled *schedule
 
 	flushing sync.Mutex // guards toFlush; held for moments only
 	toFlush  []*Conn
@@ -95,20 +95,20 @@ type Engine struct {
 func New(c Config, p Parts) *Engine {
 	e := &Engine{
 		config: c, store: p.Store, authority: p.Authority, watcher: p.Watcher, control: p.Control,
-		meters: &Meters{}, taps: topics.NewIndex[*tapping](),
+		meters: &Meters{}, taps: topics.NewIndex[*openTap](),
 		index:    topics.NewIndexWithout(func(s *Session) bool { return s.peer != nil }),
-		opened:   map[*tapping]struct{}{},
+		openTaps: map[*openTap]struct{}{},
 		sessions: map[string]*Session{}, conns: map[*Conn]struct{}{}, users: map[string]map[*Conn]struct{}{},
-		ordered: btree.NewBTreeG(func(a, b *Session) bool { return a.clientID < b.clientID }),
-		loading: make(chan struct{}, loadsAtOnce),
-		turn:    make(chan struct{}, 1), flushNow: make(chan struct{}, 1), stopped: make(chan struct{}), closed: make(chan struct{}),
+		ordered:    btree.NewBTreeG(func(a, b *Session) bool { return a.clientID < b.clientID }),
+		loading:    make(chan struct{}, loadsAtOnce),
+		transition: make(chan struct{}, 1), flushNow: make(chan struct{}, 1), stopped: make(chan struct{}), closed: make(chan struct{}),
 	}
 	e.quotas = newQuotas(&c)
-	e.retained, e.due = newRetained(e.now), newSchedule(e)
+	e.retained, e.scheduled = newRetained(e.now), newSchedule(e)
 	e.retained.quotas = e.quotas
 	e.life, e.endLife = context.WithCancel(context.Background())
 	e.calm, e.disturb = context.WithCancelCause(e.life)
-	e.era.Store(newEra(e.store, true))
+	e.generation.Store(newGeneration(e.store, true))
 	return e
 }
 
@@ -122,8 +122,8 @@ func (e *Engine) startWorkers() {
 		return
 	}
 	e.serving = true
-	e.workers.Go(e.flushLater)
-	e.workers.Go(e.due.run)
+	e.workers.Go(e.runFlusher)
+	e.workers.Go(e.scheduled.run)
 }
 
 // enter takes a connection in, unless the engine is closing.
@@ -171,7 +171,7 @@ func (e *Engine) leave(c *Conn) {
 	e.tasks.Done()
 }
 
-// all gives every session in order of client ids, as they are now.
+// all returns every session in order of client ids, as they are now.
 func (e *Engine) all() []*Session {
 	e.mu.Lock()
 	snapshot := e.ordered.Copy()
@@ -179,7 +179,7 @@ func (e *Engine) all() []*Session {
 	return snapshot.Items()
 }
 
-// session gives the session of a client id, nil if there is none.
+// session returns the session of a client id, nil if there is none.
 func (e *Engine) session(clientID string) *Session {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -193,12 +193,12 @@ func (e *Engine) validDepth(topic string) bool {
 		(c.MaxTopicLevels == 0 || strings.Count(topic, "/") < c.MaxTopicLevels)
 }
 
-// CutOff throws out the connections of a username ("" for those without), after
+// DisconnectUser throws out the connections of a username ("" for those without), after
 // the messages that wait for them. It does not wait for them to be gone; their
 // rights are the new ones already.
-func (e *Engine) CutOff(username string) {
+func (e *Engine) DisconnectUser(username string) {
 	for _, c := range e.connectionsOf(username) {
-		if c.cut.CompareAndSwap(false, true) {
+		if c.evicted.CompareAndSwap(false, true) {
 			e.config.Log.Debug("client cut off", "username", username, "remote", c.socket.Address)
 			c.end(packet.ReasonAdministrativeAction, true)
 		}
@@ -215,7 +215,7 @@ func (e *Engine) connectionsOf(username string) []*Conn {
 	return found
 }
 
-// Addresses gives the addresses of a username's connections, in order.
+// Addresses returns the addresses of a username's connections, in order.
 func (e *Engine) Addresses(username string) []string {
 	var found []string
 	for _, c := range e.connectionsOf(username) {
@@ -255,34 +255,8 @@ func (e *Engine) shutDown() {
 		c.end(packet.ReasonServerShuttingDown, false)
 	}
 	e.tasks.Wait()
-	e.due.stop()
+	e.scheduled.stop()
 	e.retained.stop()
 	close(e.stopped)
 	e.workers.Wait()
-}
-
-// Request is a message to a control API from a client that may send it.
-type Request struct {
-	conn    *Conn
-	Topic   string
-	Payload []byte
-}
-
-// Client tells who asks.
-func (r *Request) Client() ClientEvent { return r.conn.event() }
-
-// AdminOnly tells whether the requester came over a listener for administrators
-// only.
-func (r *Request) AdminOnly() bool { return r.conn.socket.AdminOnly }
-
-// Reply sends a message to the requester alone, subscribed or not, if it may
-// receive it.
-func (r *Request) Reply(topic string, payload []byte) {
-	s := r.conn.session
-	if !s.may(Receive, topic) {
-		return
-	}
-	if c := s.accept(offer{message: &Message{Topic: topic, Payload: payload, CreatedAt: s.engine.now()}}).flush; c != nil {
-		c.flush()
-	}
 }

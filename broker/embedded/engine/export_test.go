@@ -6,12 +6,12 @@ import (
 	"math"
 )
 
-// ForgetForeseen gives up what the log has not brought, as if its time was over.
-func (e *Engine) ForgetForeseen() {
+// DropUnconfirmed returns up what the log has not brought, as if its time was over.
+func (e *Engine) DropUnconfirmed() {
 	e.retained.mu.Lock()
 	e.retained.now = func() int64 { return math.MaxInt64 }
 	e.retained.mu.Unlock()
-	e.retained.giveUp()
+	e.retained.dropUnconfirmed()
 }
 
 // QueuedMemory is what of queues is in memory, beside the least of each.
@@ -30,8 +30,8 @@ func (e *Engine) Audit() error {
 			bytes += int64(entry.size)
 			live++
 		}
-		for i := range s.out.passing.len() {
-			bytes += int64(s.out.passing.at(i).message.size())
+		for i := range s.out.qos0.len() {
+			bytes += int64(s.out.qos0.at(i).message.size())
 		}
 		total += max(counted.bytes-leastMemory, 0)
 		if m := s.out.memory; m.bytes != counted.bytes || m.absent != counted.absent || s.out.bytes != bytes || s.out.live != live {

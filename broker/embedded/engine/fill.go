@@ -34,21 +34,21 @@ func (a *Adoption) Fill(parts ...*StoredSession) error {
 	return nil
 }
 
-// mark tells the messages of a queue apart: one can come by a subscription, as a
+// messageKey tells the messages of a queue apart: one can come by a subscription, as a
 // retained one, and by shared subscriptions.
-type mark struct {
+type messageKey struct {
 	stamp  uint64
 	retain bool
 	share  string
 }
 
-// marks are messages of a queue that have crossed from node to node. Only those
+// messageKeys are messages of a queue that were forwarded from node to node. Only those
 // can come twice.
-type marks map[mark]struct{}
+type messageKeys map[messageKey]struct{}
 
-// add notes a message. It tells whether it was not there.
-func (k marks) add(e *entry) bool {
-	m := markOf(e.stamp, e.extra, e.retain)
+// add notes a message. It reports whether it was not there.
+func (k messageKeys) add(e *entry) bool {
+	m := messageKeyOf(e.stamp, e.extra, e.retain)
 	if m.stamp == 0 {
 		return true
 	}
@@ -57,23 +57,23 @@ func (k marks) add(e *entry) bool {
 	return len(k) > before
 }
 
-func markOf(stamp uint64, x *extra, retain bool) mark {
-	k := mark{stamp: stamp, retain: retain}
+func messageKeyOf(stamp uint64, x *extra, retain bool) messageKey {
+	k := messageKey{stamp: stamp, retain: retain}
 	if x != nil {
 		k.share = x.share
 	}
 	return k
 }
 
-// has tells whether a message is among them.
-func (k marks) has(m mark) bool {
+// has reports whether a message is among them.
+func (k messageKeys) has(m messageKey) bool {
 	_, there := k[m]
 	return there
 }
 
-// marks gives the messages that wait for the session. mu is held.
-func (s *Session) marks() marks {
-	known := marks{}
+// messageKeys returns the messages that wait for the session. mu is held.
+func (s *Session) messageKeys() messageKeys {
+	known := messageKeys{}
 	for e := range s.out.all() {
 		known.add(e)
 	}
@@ -84,13 +84,13 @@ func (s *Session) marks() marks {
 // taken over.
 type selection struct {
 	here  map[uint64]*Message // some of those that waited here before, by number
-	own   marks               // waited here before
-	known marks               // these, and what was chosen
+	own   messageKeys         // waited here before
+	known messageKeys         // these, and what was chosen
 	taken map[uint64]*Message // numbers
 	late  map[string]bool     // publishers whose next messages come behind those that wait here
 }
 
-// choose gives the messages that the session does not have yet, in the order of
+// choose returns the messages that the session does not have yet, in the order of
 // the numbers that they are to have. Those that were sent come first, for they
 // keep theirs.
 func (a *Adoption) choose(parts []*StoredSession) (added []entry, err error) {
@@ -101,7 +101,7 @@ func (a *Adoption) choose(parts []*StoredSession) (added []entry, err error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	x := &selection{here: here, own: s.marks(), known: s.marks(), taken: map[uint64]*Message{}}
+	x := &selection{here: here, own: s.messageKeys(), known: s.messageKeys(), taken: map[uint64]*Message{}}
 	for _, sentOnes := range []bool{true, false} {
 		for _, p := range parts {
 			x.late = map[string]bool{}
@@ -117,18 +117,18 @@ func (a *Adoption) choose(parts []*StoredSession) (added []entry, err error) {
 	return added, nil
 }
 
-// number gives a message that comes from elsewhere its number. It answers false if
+// number returns a message that comes from elsewhere its number. It returns false if
 // the session has it already. What a publisher has sent after a message that waits
 // here comes behind that.
 func (a *Adoption) number(e *entry, x *selection) bool {
 	s := a.session
-	if x.own.has(markOf(e.stamp, e.extra, e.retain)) {
+	if x.own.has(messageKeyOf(e.stamp, e.extra, e.retain)) {
 		x.late[e.message.Publisher] = true
 	}
 	if !x.known.add(e) && e.state&released == 0 {
 		return false
 	}
-	s.again.add(e) // it may be on its way here, too
+	s.transferred.add(e) // it may be on its way here, too
 	rival, occupied := x.taken[e.seq]
 	if own := s.out.get(e.seq); own != nil {
 		rival, occupied = own.message, true
@@ -148,7 +148,7 @@ func (a *Adoption) number(e *entry, x *selection) bool {
 	return true
 }
 
-// equals tells whether a message, nil for none, is another one as it came over a
+// equals reports whether a message, nil for none, is another one as it came over a
 // wire.
 func (m *Message) equals(other *Message) bool {
 	return m != nil && m.Topic == other.Topic && m.CreatedAt == other.CreatedAt && m.Publisher == other.Publisher &&
@@ -203,7 +203,7 @@ func (s *Session) storeAdded(added []entry, incoming []IncomingRecord) error {
 		e.store.Room()
 		outcome := make(result, 1)
 		c.Done = outcome
-		s.era.submit(c)
+		s.generation.submit(c)
 		outcomes = append(outcomes, outcome)
 	}
 	var failed error
@@ -221,10 +221,10 @@ func (s *Session) withdraw(added []entry, incoming []IncomingRecord) {
 	for i := range added {
 		c.Dequeued = append(c.Dequeued, QueueRecord{SessionID: s.id, Seq: added[i].seq})
 	}
-	s.era.submit(c)
+	s.generation.submit(c)
 }
 
-// include makes the session have what was stored for it. It answers false if the
+// include makes the session have what was stored for it. It returns false if the
 // session has ended, or its client has come, meanwhile.
 func (a *Adoption) include(added []entry, incoming []IncomingRecord) bool {
 	s := a.session
@@ -251,7 +251,7 @@ func (a *Adoption) include(added []entry, incoming []IncomingRecord) bool {
 
 // insert adds messages in the order of their numbers, which are free, to a queue
 // of which nothing is under way.
-func (o *outgoing) insert(added []entry) {
+func (o *outgoingQueue) insert(added []entry) {
 	merged := ring[entry]{}
 	add := func(e *entry) {
 		merged.push(*e)
@@ -278,7 +278,7 @@ func (o *outgoing) insert(added []entry) {
 }
 
 // close makes numbers go on behind the newest message, but not before one.
-func (o *outgoing) close(floor uint64) {
+func (o *outgoingQueue) close(floor uint64) {
 	o.tail = max(floor, o.upTo+1)
 	if n := o.kept.len(); n > 0 {
 		o.tail = max(o.tail, o.kept.at(n-1).seq+1)
@@ -300,9 +300,9 @@ func (e *Engine) Append(clientID string, queue []QueueRecord) error {
 		pub := e.newPublication()
 		done := make(chan error, 1)
 		pub.done = done
-		o := offer{message: r.Message, extra: newExtra(r.SubscriptionIDs, r.Share), qos: r.QoS, retain: r.Retain, extraRoom: true, uncharged: true}
-		e.hand(s, o, pub, &touched)
-		if e.submitAny(pub) {
+		o := outgoingMessage{message: r.Message, extra: newExtra(r.SubscriptionIDs, r.Share), qos: r.QoS, retain: r.Retain, extraRoom: true, uncharged: true}
+		e.enqueue(s, o, pub, &touched)
+		if pub.storeAny() {
 			outcomes = append(outcomes, done)
 		}
 	}
@@ -317,11 +317,11 @@ func (e *Engine) Append(clientID string, queue []QueueRecord) error {
 	return nil
 }
 
-// missing gives those messages that the session does not have.
+// missing returns those messages that the session does not have.
 func (s *Session) missing(queue []QueueRecord) (found []QueueRecord) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	known := s.marks()
+	known := s.messageKeys()
 	for _, r := range queue {
 		if e := carried(r, 0); !r.Released && known.add(&e) {
 			found = append(found, r)

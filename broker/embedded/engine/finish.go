@@ -38,12 +38,12 @@ func (c *Conn) leaveSession() {
 	s, e := c.session, c.engine
 	s.mu.Lock()
 	s.conn, s.goneAt = nil, e.now()
-	s.tellPresence()
+	s.announcePresence()
 	s.lastGone = s.goneAt
-	if c.cut.Load() || !c.established.Load() || c.isShutOut() {
+	if c.evicted.Load() || !c.established.Load() || c.isRedirected() {
 		s.dropWill()
 	}
-	s.out.dropPassing()
+	s.out.dropQoS0()
 	s.out.rewind()
 	s.aliases = aliases{}
 	if !s.keeps() {
@@ -52,7 +52,7 @@ func (c *Conn) leaveSession() {
 		ended.complete()
 		return
 	}
-	if s.era.isOver() { // the session will lapse
+	if s.generation.isOver() { // the session will be discarded
 		s.mu.Unlock()
 		return
 	}
@@ -61,14 +61,14 @@ func (c *Conn) leaveSession() {
 	s.put(&Changes{Owed: true})
 	moving := s.handBack(false)
 	s.mu.Unlock()
-	e.attend(s)
-	if c.cut.Load() {
+	e.runDue(s)
+	if c.evicted.Load() {
 		e.dropForbidden(s)
 	}
 	e.handOver(s, moving)
 }
 
-// settleAway reckons when the Will of a session is due whose client has gone
+// scheduleWill reckons when the Will of a session is due whose client has gone
 // [MQTT-3.1.3-9]. mu is held.
 func (s *Session) scheduleWill() {
 	if s.will != nil {
@@ -77,7 +77,7 @@ func (s *Session) scheduleWill() {
 }
 
 // end ends a session whose client is away: nothing of it is left, and its Will
-// is published. It answers false if the client is there or the session has
+// is published. It returns false if the client is there or the session has
 // ended already.
 func (e *Engine) end(s *Session) bool {
 	s.mu.Lock()
@@ -105,7 +105,7 @@ type ending struct {
 // once it has released mu, which is held: otherwise the client could come back
 // in between to a session that is about to end.
 //
-// What the store has of an era that is over is another server's by now: its Will
+// What the store has of a generation that is over is another server's by now: its Will
 // and messages stay with it.
 func (s *Session) conclude() ending {
 	if s.ended {
@@ -115,13 +115,13 @@ func (s *Session) conclude() ending {
 	s.engine.forgetSession(s)
 	s.out.account.add(QuotaSessions, -1)
 	for filter, o := range s.subscribed {
-		s.tellLeft(filter, o)
+		s.announceLeft(filter, o)
 		s.out.account.add(QuotaSubscriptions, -subscriptionCost(filter))
 	}
-	if s.stored && s.era.isOver() {
+	if s.stored && s.generation.isOver() {
 		s.stored, s.will, s.shares = false, nil, false
 	}
-	if s.willStored && s.era.isOver() {
+	if s.willStored && s.generation.isOver() {
 		s.willStored, s.will = false, nil
 	}
 	d := ending{session: s, will: s.will, stored: s.stored || s.willStored, rights: s.rights, filters: s.subscribed, moving: s.handBack(true)}
@@ -140,7 +140,7 @@ func (e *Engine) forgetSession(s *Session) {
 	}
 }
 
-// settle does what the end of a session leads to. It tells whether one ended.
+// complete does what the end of a session leads to. It reports whether one ended.
 func (d ending) complete() bool {
 	s := d.session
 	if s == nil {
@@ -153,8 +153,8 @@ func (d ending) complete() bool {
 	return true
 }
 
-// lapse leaves nothing of the session in memory, and tells nobody.
-func (d ending) lapse() {
+// discard leaves nothing of the session in memory, and tells nobody.
+func (d ending) discard() {
 	if d.session != nil {
 		d.unsubscribe()
 		d.release()
@@ -168,7 +168,7 @@ func (d ending) unsubscribe() {
 		d.session.delist(filter)
 	}
 	e.meters.subscriptions.Add(-int64(len(d.filters)))
-	e.due.remove(d.session)
+	e.scheduled.remove(d.session)
 }
 
 // release lets go of what the session holds.
@@ -194,7 +194,7 @@ func (e *Engine) publishLast(d ending) {
 		return
 	}
 	pub.Owed = true
-	e.submitAny(pub)
+	pub.storeAny()
 }
 
 // publishWill publishes a Will if its client may publish it now. What pub says
@@ -205,7 +205,7 @@ func (e *Engine) publishWill(s *Session, w *WillRecord, rights Rights, pub *publ
 	pub.Owed = true
 	if reserved(w.Topic) || !rights.Allowed(Send, w.Topic) {
 		e.watcher.Denied(s.event(), Send, w.Topic)
-		e.submitAny(pub)
+		pub.storeAny()
 		return
 	}
 	m := &Message{
@@ -215,7 +215,7 @@ func (e *Engine) publishWill(s *Session, w *WillRecord, rights Rights, pub *publ
 	if w.HasExpiry {
 		m.SetExpiry(w.Expiry)
 	}
-	e.publish(m, s, pub)
+	e.publishAlone(m, s, pub)
 }
 
 // handBack takes out what another member of a shared subscription can have
@@ -239,7 +239,7 @@ func (s *Session) handBack(ended bool) (moving []QueueRecord) {
 	return moving
 }
 
-// handOver gives messages to another member of the shared subscription they
+// handOver returns messages to another member of the shared subscription they
 // came by. Without another one they stay where they are.
 func (e *Engine) handOver(from *Session, moving []QueueRecord) {
 	for moving = e.wantedElsewhere(from, moving); len(moving) > 0; {
@@ -287,7 +287,7 @@ func (e *Engine) handOverOne(from *Session, r QueueRecord, g *topics.Group[*Sess
 			return
 		}
 		if !isClient(member.Who) {
-			e.handAbroad(from, r, member)
+			e.forwardQueued(from, r, member)
 			return
 		}
 		pub := e.newPublication()
@@ -296,8 +296,8 @@ func (e *Engine) handOverOne(from *Session, r QueueRecord, g *topics.Group[*Sess
 			pub.Dequeued = append(pub.Dequeued, r)
 		}
 		var touched []*Conn
-		e.hand(member.Who, offerOf(member, g.Filter, r.Message.again()), pub, &touched)
-		e.submit(pub)
+		e.enqueue(member.Who, outgoingFor(member, g.Filter, r.Message.again()), pub, &touched)
+		pub.store()
 		for _, c := range touched {
 			c.flush()
 		}
@@ -334,7 +334,7 @@ func (e *Engine) dropForbidden(s *Session) {
 		}
 	}
 	if s.isStored() && len(changes.Unsubscribed) > 0 {
-		s.era.submit(changes)
+		s.generation.submit(changes)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 type Handover struct{ session *Session }
 
 // Yield ends the connection that has the session of a client id, unless it
-// came later than the claim (ErrLater), and gives the session; with Clean Start it
+// came later than the claim (ErrLater), and returns the session; with Clean Start it
 // ends it. Another user's session stays what it is (ErrForeign). Where there is
 // none, or none is left, it gives ErrNoClient.
 func (e *Engine) Yield(ctx context.Context, c Claim) (*Handover, error) {
@@ -33,7 +33,7 @@ func (e *Engine) Yield(ctx context.Context, c Claim) (*Handover, error) {
 			return &Handover{s}, nil
 		case holder == nil: // it has Clean Start, or has just ended
 			e.end(s)
-		case holder.arrival > c.Arrival:
+		case holder.timestamp > c.Timestamp:
 			return nil, ErrLater
 		default:
 			holder.end(packet.ReasonSessionTakenOver, false)
@@ -75,8 +75,8 @@ func (h *Handover) State() (state StoredSession, next uint64) {
 	return state, s.out.tail
 }
 
-// Arrival is the place of the CONNECT that had the session last.
-func (h *Handover) Arrival() uint64 {
+// Timestamp is the place of the CONNECT that had the session last.
+func (h *Handover) Timestamp() uint64 {
 	h.session.mu.Lock()
 	defer h.session.mu.Unlock()
 	return h.session.latest()
@@ -85,8 +85,8 @@ func (h *Handover) Arrival() uint64 {
 // latest is the place of the CONNECT that had the session last, by the clock
 // where that was before a restart. mu is held.
 func (s *Session) latest() uint64 {
-	if s.arrival != 0 {
-		return s.arrival
+	if s.timestamp != 0 {
+		return s.timestamp
 	}
 	return uint64(s.connectedAt) * uint64(time.Millisecond/time.Microsecond)
 }
@@ -94,7 +94,7 @@ func (s *Session) latest() uint64 {
 // answersEvery is how often Freeze looks whether answers are still owed.
 const answersEvery = 2 * time.Millisecond
 
-// Freeze keeps messages from now on away from the session, and gives the packet
+// Freeze keeps messages from now on away from the session, and returns the packet
 // identifiers of QoS 2 that its client has sent and not released. It waits for
 // those that are not answered yet: while it is not known whether their messages
 // can be stored, they are nobody's.
@@ -103,11 +103,11 @@ func (h *Handover) Freeze(ctx context.Context) (incoming []uint16) {
 	s.mu.Lock()
 	for filter, o := range s.subscribed {
 		s.delist(filter)
-		s.tellLeft(filter, o)
+		s.announceLeft(filter, o)
 	}
-	s.told = told{}
+	s.announced = announcedTo{}
 	s.mu.Unlock()
-	s.engine.Pass(ctx) //nolint:errcheck // then what is late is left to Part
+	s.engine.AwaitRouted(ctx) //nolint:errcheck // then what is late is left to Part
 	tick := time.NewTicker(answersEvery)
 	defer tick.Stop()
 	for {
@@ -122,8 +122,8 @@ func (h *Handover) Freeze(ctx context.Context) (incoming []uint16) {
 	}
 }
 
-// answeredIDs gives the packet identifiers of QoS 2 messages that are answered,
-// and tells whether there are others.
+// answeredIDs returns the packet identifiers of QoS 2 messages that are answered,
+// and reports whether there are others.
 func (s *Session) answeredIDs() (ids []uint16, owed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,7 +136,7 @@ func (s *Session) answeredIDs() (ids []uint16, owed bool) {
 	return ids, len(ids) < len(s.incoming)
 }
 
-// Queue gives messages that wait behind a sequence number, in order, about as
+// Queue returns messages that wait behind a sequence number, in order, about as
 // many as have a size, but one at least if there is any; and whether there are
 // more. Those up to SentSeq of the state were sent before.
 func (h *Handover) Queue(after uint64, size int) (part []QueueRecord, more bool, err error) {
@@ -177,8 +177,8 @@ func (h *Handover) Unsent() (messages int) {
 // recordRoom is what a message is counted for beside its size, in bytes.
 const recordRoom = 100
 
-// from gives the messages from a sequence number on that are not done with.
-func (o *outgoing) from(seq uint64) iter.Seq[*entry] {
+// from returns the messages from a sequence number on that are not done with.
+func (o *outgoingQueue) from(seq uint64) iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		for i := o.search(seq); i < o.kept.len(); i++ {
 			if e := o.kept.at(i); e.state&done == 0 && !yield(e) {
@@ -189,7 +189,7 @@ func (o *outgoing) from(seq uint64) iter.Seq[*entry] {
 }
 
 // Part ends the session here: another engine has it, with what waited up to a
-// sequence number. It answers false, and ends nothing, if more has come since.
+// sequence number. It returns false, and ends nothing, if more has come since.
 func (h *Handover) Part(upTo uint64) bool {
 	s := h.session
 	s.mu.Lock()
@@ -216,50 +216,50 @@ func (h *Handover) Keep() {
 	for filter, o := range s.subscribed { // none where it has ended
 		s.enlist(filter, o)
 	}
-	s.tellPresence()
+	s.announcePresence()
 	s.mu.Unlock()
 	s.engine.schedule(s)
 }
 
-// Holding is a session as engines compare them.
-type Holding struct {
+// Ownership is a session as engines compare them.
+type Ownership struct {
 	ClientID  string
 	Username  string
 	Anonymous bool
 	Connected bool
 	CreatedAt int64  // which tells sessions of one client id apart
-	Arrival   uint64 // of the CONNECT that had it last
+	Timestamp uint64 // of the CONNECT that had it last
 }
 
-// Holdings gives sessions behind a client id, in order of client ids.
-func (e *Engine) Holdings(after string, count int) []Holding {
+// Ownerships returns sessions behind a client id, in order of client ids.
+func (e *Engine) Ownerships(after string, count int) []Ownership {
 	e.mu.Lock()
 	snapshot := e.ordered.Copy()
 	e.mu.Unlock()
-	var found []Holding
+	var found []Ownership
 	snapshot.Ascend(&Session{clientID: after}, func(s *Session) bool {
 		if s.clientID != after {
-			found = append(found, s.holding())
+			found = append(found, s.ownership())
 		}
 		return len(found) < count
 	})
 	return found
 }
 
-// Holding gives the session of a client id.
-func (e *Engine) Holding(clientID string) (Holding, error) {
+// Ownership returns the session of a client id.
+func (e *Engine) Ownership(clientID string) (Ownership, error) {
 	s := e.session(clientID)
 	if s == nil {
-		return Holding{}, ErrNoClient
+		return Ownership{}, ErrNoClient
 	}
-	return s.holding(), nil
+	return s.ownership(), nil
 }
 
-func (s *Session) holding() Holding {
+func (s *Session) ownership() Ownership {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Holding{
+	return Ownership{
 		ClientID: s.clientID, Username: s.username, Anonymous: s.anonymous,
-		Connected: s.conn != nil, CreatedAt: s.created, Arrival: s.latest(),
+		Connected: s.conn != nil, CreatedAt: s.created, Timestamp: s.latest(),
 	}
 }

@@ -12,13 +12,13 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// move hands a client's session over from one engine to another, which must both
+// queuedForward hands a client's session over from one engine to another, which must both
 // agree.
-func move(t *testing.T, from, to *broker, id string, between func()) {
+func queuedForward(t *testing.T, from, to *broker, id string, between func()) {
 	t.Helper()
 	i, _, err := from.Client(id)
 	check(t, err)
-	h, err := from.Yield(t.Context(), engine.Claim{ClientID: id, Username: i.Username, Anonymous: i.Anonymous, Arrival: 1 << 62})
+	h, err := from.Yield(t.Context(), engine.Claim{ClientID: id, Username: i.Username, Anonymous: i.Anonymous, Timestamp: 1 << 62})
 	check(t, err)
 	state, next := h.State()
 	a, err := to.Adopt(&state, next)
@@ -74,7 +74,7 @@ func TestHandover(t *testing.T) {
 	c.Close()
 	until(t, "the client is gone", func() bool { i, _, _ := from.Client("c"); return !i.Connected })
 	check(t, from.Publish(&engine.Message{Topic: "a/c", QoS: 1, Payload: []byte("4")}))
-	move(t, from, to, "c", func() {
+	queuedForward(t, from, to, "c", func() {
 		check(t, to.Publish(&engine.Message{Topic: "a/d", QoS: 1, Payload: []byte("5")}))
 		check(t, from.Publish(&engine.Message{Topic: "a/d", QoS: 1, Payload: []byte("6")}))
 	})
@@ -139,7 +139,7 @@ func TestHandoverOverlap(t *testing.T) {
 	for n := range uint64(40) {
 		say(from, n+1)
 	}
-	move(t, from, to, "c", func() {
+	queuedForward(t, from, to, "c", func() {
 		for n := range uint64(20) {
 			say(to, n+31)
 		}
@@ -161,13 +161,13 @@ func TestYield(t *testing.T) {
 	t.Parallel()
 	b := start(t, t.TempDir())
 	c := b.Connect(keeps("c"))
-	if _, err := b.Yield(t.Context(), engine.Claim{ClientID: "c", Arrival: 1}); !errors.Is(err, engine.ErrLater) {
+	if _, err := b.Yield(t.Context(), engine.Claim{ClientID: "c", Timestamp: 1}); !errors.Is(err, engine.ErrLater) {
 		t.Errorf("an earlier claim gives %v", err)
 	}
-	if _, err := b.Yield(t.Context(), engine.Claim{ClientID: "c", Username: "other", Arrival: 1 << 62}); !errors.Is(err, engine.ErrForeign) {
+	if _, err := b.Yield(t.Context(), engine.Claim{ClientID: "c", Username: "other", Timestamp: 1 << 62}); !errors.Is(err, engine.ErrForeign) {
 		t.Errorf("another user's claim gives %v", err)
 	}
-	h, err := b.Yield(t.Context(), engine.Claim{ClientID: "c", Arrival: 1 << 62})
+	h, err := b.Yield(t.Context(), engine.Claim{ClientID: "c", Timestamp: 1 << 62})
 	check(t, err)
 	if p := c.Want(packet.TypeDisconnect); p[2] != packet.ReasonSessionTakenOver {
 		t.Errorf("DISCONNECT is % x", p)
@@ -177,10 +177,10 @@ func TestYield(t *testing.T) {
 	if !c.Present {
 		t.Error("a session that was kept is gone")
 	}
-	if _, err := b.Yield(t.Context(), engine.Claim{ClientID: "c", CleanStart: true, Arrival: 1 << 62}); !errors.Is(err, engine.ErrNoClient) {
+	if _, err := b.Yield(t.Context(), engine.Claim{ClientID: "c", CleanStart: true, Timestamp: 1 << 62}); !errors.Is(err, engine.ErrNoClient) {
 		t.Errorf("a claim with Clean Start gives %v", err)
 	}
-	if _, err := b.Holding("c"); !errors.Is(err, engine.ErrNoClient) {
+	if _, err := b.Ownership("c"); !errors.Is(err, engine.ErrNoClient) {
 		t.Errorf("the session is still there: %v", err)
 	}
 }
@@ -192,7 +192,7 @@ func TestKeep(t *testing.T) {
 	c := b.Connect(keeps("c"))
 	c.Subscribe("a", 1)
 	c.Bye()
-	h, err := b.Yield(t.Context(), engine.Claim{ClientID: "c", Arrival: 1 << 62})
+	h, err := b.Yield(t.Context(), engine.Claim{ClientID: "c", Timestamp: 1 << 62})
 	check(t, err)
 	h.Freeze(t.Context())
 	check(t, b.Publish(&engine.Message{Topic: "a", QoS: 1, Payload: []byte("lost")}))
@@ -293,7 +293,7 @@ func TestClaimsHook(t *testing.T) {
 	b, claims := start(t, t.TempDir()), &claiming{}
 	b.SetClaims(claims)
 	b.Connect(keeps("c")).Bye()
-	b.Witness(1 << 60)
+	b.ObserveTimestamp(1 << 60)
 	b.Connect(packet.Connect{ClientID: "d", CleanStart: true, Username: "u", HasUsername: true}).Bye()
 	b.Connect(fresh("")).Bye()
 	claims.refuseFromNow()
@@ -308,7 +308,7 @@ func TestClaimsHook(t *testing.T) {
 	if len(claims.claimed) != 3 || claims.settled != 2 {
 		t.Fatalf("%d claims, %d settled", len(claims.claimed), claims.settled)
 	}
-	if got := claims.claimed[1]; got.Arrival != 1<<60+1 || !got.CleanStart || got.Username != "u" || got.ClientID != "d" {
+	if got := claims.claimed[1]; got.Timestamp != 1<<60+1 || !got.CleanStart || got.Username != "u" || got.ClientID != "d" {
 		t.Errorf("claimed %+v", got)
 	}
 }
@@ -326,7 +326,7 @@ func TestHoldings(t *testing.T) {
 	until(t, "they are gone", func() bool { return b.present() == 2 })
 	var got []string
 	for after := ""; ; {
-		part := b.Holdings(after, 2)
+		part := b.Ownerships(after, 2)
 		for _, h := range part {
 			got = append(got, fmt.Sprintf("%s %v", h.ClientID, h.Connected))
 			after = h.ClientID
@@ -357,7 +357,7 @@ func TestHandoverOrder(t *testing.T) {
 		say(from, "p", n+1)
 		say(from, "r", n+20)
 	}
-	move(t, from, to, "c", func() { // p's come to both, those of r only to one or the other
+	queuedForward(t, from, to, "c", func() { // p's come to both, those of r only to one or the other
 		for n := range uint64(4) {
 			say(from, "p", n+4)
 		}

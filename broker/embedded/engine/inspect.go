@@ -58,7 +58,7 @@ type QueueInfo struct {
 	IncomingMax           int64
 }
 
-// Clients gives a part of the sessions, in order of client ids, and their
+// Clients returns a part of the sessions, in order of client ids, and their
 // number. A negative count means all. The cost does not depend on the offset;
 // details are looked up as the walk comes to them.
 func (e *Engine) Clients(offset, count int) (total int, part func(yield func(Info) bool)) {
@@ -80,7 +80,7 @@ func (e *Engine) Clients(offset, count int) (total int, part func(yield func(Inf
 	}
 }
 
-// Client gives the session of a client id, with its subscriptions in order.
+// Client returns the session of a client id, with its subscriptions in order.
 func (e *Engine) Client(clientID string) (Info, []Subscription, error) {
 	s := e.session(clientID)
 	if s == nil {
@@ -114,7 +114,7 @@ func (s *Session) subscriptions() []Subscription {
 	return list
 }
 
-// Subscriptions gives a part of all subscriptions whose filter is accepted, nil
+// Subscriptions returns a part of all subscriptions whose filter is accepted, nil
 // for all, in order of filters, and their number.
 func (e *Engine) Subscriptions(offset, count int, accept func(filter string) bool) (total int, part []Subscription) {
 	total, entries := e.index.List(offset, count, accept)
@@ -153,7 +153,7 @@ func (s *Session) queueInfo() QueueInfo {
 	q := QueueInfo{
 		Messages: int64(s.out.waiting()), Bytes: s.out.bytes, MessagesQoS12: int64(s.out.live),
 		MessagesMax: int64(s.engine.config.MaxQueuedMessages), BytesMax: s.engine.config.MaxQueuedBytes,
-		Inflight: int64(s.out.flying), InflightMax: int64(s.window),
+		Inflight: int64(s.out.inflight), InflightMax: int64(s.window),
 		Incoming: int64(len(s.incoming)), IncomingMax: int64(s.engine.config.ReceiveMaximum),
 	}
 	for e := range s.out.all() {
@@ -224,7 +224,7 @@ func (e *Engine) SubscribeClient(clientID, filter string, o topics.Options) erro
 	return nil
 }
 
-// UnsubscribeClient takes a subscription from a session. It tells whether there
+// UnsubscribeClient takes a subscription from a session. It reports whether there
 // was one.
 func (e *Engine) UnsubscribeClient(clientID, filter string) (bool, error) {
 	s := e.session(clientID)
@@ -241,7 +241,7 @@ func (e *Engine) UnsubscribeClient(clientID, filter string) (bool, error) {
 	return true, nil
 }
 
-// Retained gives a part of the retained messages whose topics a filter matches,
+// Retained returns a part of the retained messages whose topics a filter matches,
 // "" for all, in order of topics, and their number.
 func (e *Engine) Retained(filter string, offset, count int) (total int, part []*Message) {
 	if e.retained.expiring.Load() {
@@ -254,13 +254,13 @@ func (e *Engine) Retained(filter string, offset, count int) (total int, part []*
 	return total, part
 }
 
-// RetainedOf gives the retained message of a topic.
+// RetainedOf returns the retained message of a topic.
 func (e *Engine) RetainedOf(topic string) (*Message, bool) {
 	m, ok := e.retained.index.Get(topic)
 	return m, ok && !m.expired(e.now())
 }
 
-// DeleteRetained clears the retained message of a topic and tells whether there
+// DeleteRetained clears the retained message of a topic and reports whether there
 // was one. Subscribers are not told.
 func (e *Engine) DeleteRetained(topic string) (bool, error) {
 	outcome := make(result, 1)
@@ -287,14 +287,14 @@ func (e *Engine) deleteRetained(topic string, outcome result) bool {
 	}
 	pub := e.newPublication()
 	pub.agreed = r.agreed
-	r.beginFor(pub, topic, nil)
+	r.beginChange(pub, topic, nil)
 	r.remove(topic)
 	pub.done, pub.Retained = outcome, append(pub.Retained, RetainedRecord{Topic: topic})
-	e.submit(pub)
+	pub.store()
 	return true
 }
 
-// EachSubscription gives the subscriptions of a client, "" for all clients', in
+// EachSubscription returns the subscriptions of a client, "" for all clients', in
 // order of client ids and filters.
 func (e *Engine) EachSubscription(clientID string) iter.Seq[Subscription] {
 	sessions := []*Session{}

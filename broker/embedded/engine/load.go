@@ -24,7 +24,7 @@ var errMissing = errors.New("a queued message is missing in the broker's databas
 // of its own, and the connection flushed then. It reports whether they are coming. mu
 // is held.
 func (s *Session) load() bool {
-	if s.loading || s.conn == nil || s.era.isOver() {
+	if s.loading || s.conn == nil || s.generation.isOver() {
 		return s.loading
 	}
 	s.loading = true
@@ -51,8 +51,8 @@ func (s *Session) load() bool {
 // session meanwhile. Which ones is decided when it is its turn, so that sessions which
 // wait for that hold nothing.
 func (s *Session) fetch(c *Conn) error {
-	if s.engine.lockLoading(s.era.ctx) != nil {
-		return nil // the era is over
+	if s.engine.lockLoading(s.generation.ctx) != nil {
+		return nil // the generation is over
 	}
 	defer s.engine.unlockLoading()
 	want := s.next(c)
@@ -60,8 +60,8 @@ func (s *Session) fetch(c *Conn) error {
 	for i := range want {
 		stubs[i] = want[i].Stub
 	}
-	found, err := s.engine.readNow(s.era.ctx, stubs)
-	if s.era.isOver() { // the store may be another server's
+	found, err := s.engine.readNow(s.generation.ctx, stubs)
+	if s.generation.isOver() { // the store may be another server's
 		return nil
 	}
 	if err != nil {
@@ -102,7 +102,7 @@ func (s *Session) next(c *Conn) []stubbed {
 	return s.out.absentFrom(s.out.place, bytes)
 }
 
-// dropMissing gives up messages that the store does not have, which only damage can
+// dropMissing returns up messages that the store does not have, which only damage can
 // cause. mu is held.
 func (s *Session) dropMissing(seqs []uint64) {
 	var gone []QueueRecord
@@ -119,7 +119,7 @@ func (s *Session) dropMissing(seqs []uint64) {
 	s.forget(gone)
 }
 
-// dropAbsent gives up the messages that are in the store only, which is not this
+// dropAbsent returns up the messages that are in the store only, which is not this
 // engine's any more. mu is held.
 func (s *Session) dropAbsent() {
 	var absent []uint64
@@ -146,7 +146,7 @@ func (e *entry) stub() Stub {
 
 // absentFrom returns messages that are in the store only, from a place in the queue
 // on, as many as are read at once and within a number of bytes, but one at least.
-func (o *outgoing) absentFrom(place int, most int64) (found []stubbed) {
+func (o *outgoingQueue) absentFrom(place int, most int64) (found []stubbed) {
 	bytes := int64(0)
 	for i := place; i < o.kept.len() && len(found) < loadMessages; i++ {
 		e := o.kept.at(i)
@@ -215,7 +215,7 @@ func (s *Session) complete(records []QueueRecord) ([]QueueRecord, error) {
 	if len(want) == 0 {
 		return records, nil
 	}
-	found, err := s.engine.read(s.era.ctx, want)
+	found, err := s.engine.read(s.generation.ctx, want)
 	if err != nil {
 		return nil, err
 	}

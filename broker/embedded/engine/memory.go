@@ -81,14 +81,14 @@ func (s *Session) evict(e *entry) {
 }
 
 // loaded puts a message that was read back into memory.
-func (o *outgoing) loaded(e *entry, m *Message) {
+func (o *outgoingQueue) loaded(e *entry, m *Message) {
 	o.memory.removed(e)
 	e.message = m
 	o.memory.added(e)
 }
 
 // release notes that PUBREC came.
-func (o *outgoing) release(e *entry) {
+func (o *outgoingQueue) release(e *entry) {
 	o.memory.removed(e)
 	e.state |= released
 	if e.id != 0 {

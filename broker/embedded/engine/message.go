@@ -20,7 +20,7 @@ type Message struct {
 	ExpiresAt  int64  // epoch milliseconds, 0 for never
 	Publisher  string // client id; "" for the broker itself
 	Username   string // of the publisher
-	Stamp      uint64 // the same on all nodes; 0 for one that has not crossed from node to node
+	Stamp      uint64 // the same on all nodes; 0 for one that was not forwarded from node to node
 
 	serial atomic.Uint64 // given when first asked for
 
@@ -38,7 +38,7 @@ const referAbove = 16 << 10
 // size is what the message counts against the bounds of queues.
 func (m *Message) size() int { return len(m.Topic) + len(m.Payload) + len(m.Properties) }
 
-// expired tells whether the message must not be delivered any more
+// expired reports whether the message must not be delivered any more
 // [MQTT-3.3.2-5].
 func (m *Message) expired(now int64) bool { return m.ExpiresAt != 0 && now >= m.ExpiresAt }
 
@@ -70,7 +70,7 @@ func (m *Message) again() *Message {
 	}
 }
 
-// frame gives the shared encoding for a version, with RETAIN and DUP 0 and, for
+// frame returns the shared encoding for a version, with RETAIN and DUP 0 and, for
 // QoS 1 and 2, the packet identifier and QoS left to be filled in.
 func (m *Message) frame(version byte, identified bool) []byte {
 	kind := 0
@@ -92,21 +92,21 @@ func (m *Message) frame(version byte, identified bool) []byte {
 
 // delivery is a message as one client gets it.
 type delivery struct {
-	message *Message
-	extra   *extra
-	id      uint16
-	qos     byte
-	dup     bool
-	retain  bool
-	alias   uint16 // 0 for none
-	told    []byte // properties that a bridge gets in place of the message's; nil for these
-	known   bool   // the client knows what the alias stands for
+	message          *Message
+	extra            *extra
+	id               uint16
+	qos              byte
+	dup              bool
+	retain           bool
+	alias            uint16 // 0 for none
+	bridgeProperties []byte // properties that a bridge gets in place of the message's; nil for these
+	known            bool   // the client knows what the alias stands for
 }
 
-// shared tells whether the delivery is, but for its flags and packet
+// shared reports whether the delivery is, but for its flags and packet
 // identifier, encoded as for everybody else.
 func (d *delivery) shared(version byte) bool {
-	return version < 5 || d.told == nil && d.alias == 0 && d.message.ExpiresAt == 0 && (d.extra == nil || len(d.extra.ids) == 0)
+	return version < 5 || d.bridgeProperties == nil && d.alias == 0 && d.message.ExpiresAt == 0 && (d.extra == nil || len(d.extra.ids) == 0)
 }
 
 // flags is the first byte of the packet [MQTT-3.3.1].
@@ -121,8 +121,8 @@ func (d *delivery) flags() byte {
 	return b
 }
 
-// outgoing describes the packet where it is encoded for one client alone.
-func (d *delivery) outgoing(version byte, now int64) packet.Outgoing {
+// packet describes the packet where it is encoded for one client alone.
+func (d *delivery) packet(version byte, now int64) packet.Outgoing {
 	m := d.message
 	o := packet.Outgoing{
 		Topic: m.Topic, Payload: m.Payload, Properties: m.Properties,
@@ -134,8 +134,8 @@ func (d *delivery) outgoing(version byte, now int64) packet.Outgoing {
 	if m.ExpiresAt != 0 {
 		o.HasExpiry, o.Expiry = true, m.remaining(now)
 	}
-	if d.told != nil {
-		o.Properties = d.told
+	if d.bridgeProperties != nil {
+		o.Properties = d.bridgeProperties
 	}
 	o.Alias, o.OmitTopic = d.alias, d.known
 	if d.extra != nil {

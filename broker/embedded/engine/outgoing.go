@@ -10,28 +10,28 @@ import (
 // packetIDs is the number of packet identifiers [MQTT-2.2.1].
 const packetIDs = math.MaxUint16
 
-// outgoing is what is to be sent to one client: messages of QoS 1 and 2 in the
+// outgoingQueue is what is to be sent to one client: messages of QoS 1 and 2 in the
 // order of their sequence numbers, from the oldest that is not done with to the
 // newest, and messages of QoS 0 between them.
 //
 // The packet identifier of a message is a function of its sequence number, so
 // that it is the same after a restart without having been stored. Sequence
 // numbers begin at 1 and only grow; there may be gaps.
-type outgoing struct {
-	kept   ring[entry] // QoS 1 and 2; the first is not done with
-	tail   uint64      // sequence number that the next message will have
-	next   uint64      // sequence number from which on none was sent on this connection
-	place  int         // where in kept the first with next or more is
-	flying int         // sent on this connection and not done with
-	upTo   uint64      // sequence number up to which messages were sent, on whatever connection
-	live   int         // not done with
-	bytes  int64       // of those, and of the passing ones
-	memory memory      // what of kept is in memory
+type outgoingQueue struct {
+	kept     ring[entry] // QoS 1 and 2; the first is not done with
+	tail     uint64      // sequence number that the next message will have
+	next     uint64      // sequence number from which on none was sent on this connection
+	place    int         // where in kept the first with next or more is
+	inflight int         // sent on this connection and not done with
+	upTo     uint64      // sequence number up to which messages were sent, on whatever connection
+	live     int         // not done with
+	bytes    int64       // of those, and of the passing ones
+	memory   memory      // what of kept is in memory
 
 	account *account // that stored messages are charged to; nil for none
 	charged cost     // to it
 
-	passing ring[passing] // QoS 0
+	qos0 ring[qos0Message] // QoS 0
 }
 
 // entry is a message of QoS 1 or 2 for one client.
@@ -76,9 +76,9 @@ func (x *extra) is(ids []uint32, share string) bool {
 	return x.share == share && slices.Equal(x.ids, ids)
 }
 
-// passing is a message of QoS 0 for one client. It is not sent before those
+// qos0Message is a message of QoS 0 for one client. It is not sent before those
 // that came earlier, unless they wait for the client's acknowledgements.
-type passing struct {
+type qos0Message struct {
 	message *Message
 	extra   *extra
 	after   uint64 // the newest sequence number when it came
@@ -95,13 +95,13 @@ const (
 	done                        // acknowledged, expired or given up
 )
 
-func newOutgoing() outgoing { return outgoing{tail: 1, next: 1} }
+func newOutgoingQueue() outgoingQueue { return outgoingQueue{tail: 1, next: 1} }
 
-// identifier gives the packet identifier of a sequence number, 1 to 65535.
+// identifier returns the packet identifier of a sequence number, 1 to 65535.
 func identifier(seq uint64) uint16 { return uint16((seq-1)%packetIDs) + 1 }
 
-// push adds a message of QoS 1 or 2 and gives its sequence number.
-func (o *outgoing) push(e *entry) uint64 {
+// push adds a message of QoS 1 or 2 and returns its sequence number.
+func (o *outgoingQueue) push(e *entry) uint64 {
 	e.seq = o.tail
 	*o.kept.add() = *e
 	o.tail++
@@ -110,21 +110,21 @@ func (o *outgoing) push(e *entry) uint64 {
 }
 
 // added counts a message that was added.
-func (o *outgoing) added(e *entry) {
+func (o *outgoingQueue) added(e *entry) {
 	o.live++
 	o.bytes += int64(e.size)
 	o.memory.added(e)
 }
 
 // charge counts a stored message against the account, though that be above a bound.
-func (o *outgoing) charge(e *entry) {
+func (o *outgoingQueue) charge(e *entry) {
 	e.charged = true
 	o.pay(e.cost())
 }
 
 // take is charge within the bounds. It returns which quota forbids it, or
 // quotaReasons for none.
-func (o *outgoing) take(e *entry) QuotaReason {
+func (o *outgoingQueue) take(e *entry) QuotaReason {
 	c := e.cost()
 	if !o.account.take(QuotaQueued, c.stored) {
 		return QuotaQueued
@@ -139,7 +139,7 @@ func (o *outgoing) take(e *entry) QuotaReason {
 }
 
 // uncharge takes a message off the account.
-func (o *outgoing) uncharge(e *entry) {
+func (o *outgoingQueue) uncharge(e *entry) {
 	if e.charged {
 		e.charged = false
 		o.pay(e.cost().negative())
@@ -147,14 +147,14 @@ func (o *outgoing) uncharge(e *entry) {
 }
 
 // unchargeAll takes all messages off the account, which are not stored any more.
-func (o *outgoing) unchargeAll() {
+func (o *outgoingQueue) unchargeAll() {
 	for e := range o.all() {
 		o.uncharge(e)
 	}
 }
 
 // pay counts a cost against the account, though that be above a bound.
-func (o *outgoing) pay(c cost) {
+func (o *outgoingQueue) pay(c cost) {
 	o.charged = o.charged.plus(c)
 	o.account.add(QuotaQueued, c.stored)
 	o.account.add(QuotaSessionBytes, c.memory)
@@ -181,7 +181,7 @@ func (e *entry) cost() cost {
 
 // restore adds a stored message under the sequence number it had, which is
 // greater than those of all before.
-func (o *outgoing) restore(seq uint64, e entry) {
+func (o *outgoingQueue) restore(seq uint64, e entry) {
 	o.tail = seq
 	o.charge(&e)
 	o.push(&e)
@@ -189,23 +189,23 @@ func (o *outgoing) restore(seq uint64, e entry) {
 }
 
 // skip leaves out the sequence numbers up to one, which were used.
-func (o *outgoing) skip(upTo uint64) {
+func (o *outgoingQueue) skip(upTo uint64) {
 	o.tail = max(o.tail, upTo+1)
 	o.next = o.head()
 }
 
 // head is the sequence number of the oldest message that is not done with, or
 // of the next one.
-func (o *outgoing) head() uint64 {
+func (o *outgoingQueue) head() uint64 {
 	if o.kept.len() == 0 {
 		return o.tail
 	}
 	return o.kept.at(0).seq
 }
 
-// search tells where the first message with a sequence number or a greater one
+// search returns where the first message with a sequence number or a greater one
 // is. Without gaps it is found at once.
-func (o *outgoing) search(seq uint64) int {
+func (o *outgoingQueue) search(seq uint64) int {
 	n := o.kept.len()
 	if n == 0 || seq <= o.kept.at(0).seq {
 		return 0
@@ -217,8 +217,8 @@ func (o *outgoing) search(seq uint64) int {
 	return sort.Search(guess, func(i int) bool { return o.kept.at(i).seq >= seq })
 }
 
-// get gives the message of a sequence number, nil if it is gone.
-func (o *outgoing) get(seq uint64) *entry {
+// get returns the message of a sequence number, nil if it has gone.
+func (o *outgoingQueue) get(seq uint64) *entry {
 	i := o.search(seq)
 	if i >= o.kept.len() {
 		return nil
@@ -229,9 +229,9 @@ func (o *outgoing) get(seq uint64) *entry {
 	return nil
 }
 
-// all gives the messages that are not done with, in order. Meanwhile none may be
+// all returns the messages that are not done with, in order. Meanwhile none may be
 // added or finished.
-func (o *outgoing) all() iter.Seq[*entry] {
+func (o *outgoingQueue) all() iter.Seq[*entry] {
 	return func(yield func(*entry) bool) {
 		for i := range o.kept.len() {
 			if e := o.kept.at(i); e.state&done == 0 && !yield(e) {
@@ -241,9 +241,9 @@ func (o *outgoing) all() iter.Seq[*entry] {
 	}
 }
 
-// find gives the message that was sent under a packet identifier on this
+// find returns the message that was sent under a packet identifier on this
 // connection, nil if there is none.
-func (o *outgoing) find(id uint16) *entry {
+func (o *outgoingQueue) find(id uint16) *entry {
 	if id == 0 {
 		return nil
 	}
@@ -257,9 +257,9 @@ func (o *outgoing) find(id uint16) *entry {
 
 // finish ends a message and lets go of those at the front that are done. The
 // entry is not to be used any more.
-func (o *outgoing) finish(e *entry) {
+func (o *outgoingQueue) finish(e *entry) {
 	if e.seq < o.next {
-		o.flying--
+		o.inflight--
 	}
 	o.live--
 	o.bytes -= int64(e.size)
@@ -278,7 +278,7 @@ func (o *outgoing) finish(e *entry) {
 
 // compact lets go of all messages that are done, so that an old one that is not
 // does not keep the room of all that were behind it.
-func (o *outgoing) compact() {
+func (o *outgoingQueue) compact() {
 	dense := ring[entry]{}
 	for e := range o.all() {
 		dense.push(*e)
@@ -289,19 +289,19 @@ func (o *outgoing) compact() {
 
 // rewind makes everything that is not done with be sent again, in order, on the
 // next connection [MQTT-4.4.0-1].
-func (o *outgoing) rewind() {
-	o.next, o.place, o.flying = o.head(), 0, 0
+func (o *outgoingQueue) rewind() {
+	o.next, o.place, o.inflight = o.head(), 0, 0
 }
 
-// sendable gives the next message of QoS 1 or 2 that may be sent now. If there
+// sendable returns the next message of QoS 1 or 2 that may be sent now. If there
 // is none, waits tells that one waits for the client's acknowledgements.
-func (o *outgoing) sendable(window int) (e *entry, waits bool) {
+func (o *outgoingQueue) sendable(window int) (e *entry, waits bool) {
 	for ; o.place < o.kept.len(); o.place++ {
 		e = o.kept.at(o.place)
 		switch {
 		case e.state&done != 0:
 			continue
-		case o.flying >= window || e.seq-o.head() >= packetIDs:
+		case o.inflight >= window || e.seq-o.head() >= packetIDs:
 			return nil, true
 		case e.state&committed == 0:
 			return nil, false
@@ -312,36 +312,36 @@ func (o *outgoing) sendable(window int) (e *entry, waits bool) {
 }
 
 // launch notes that the message given by sendable is on its way.
-func (o *outgoing) launch(e *entry) {
+func (o *outgoingQueue) launch(e *entry) {
 	e.state |= sent
 	o.upTo = max(o.upTo, e.seq)
 	o.next = e.seq + 1
 	o.place++
-	o.flying++
+	o.inflight++
 }
 
-// passable tells whether the first message of QoS 0 may be sent now.
-func (o *outgoing) passable(waits bool) bool {
-	return o.passing.len() > 0 && (waits || o.passing.at(0).after < o.next)
+// qos0Sendable reports whether the first message of QoS 0 may be sent now.
+func (o *outgoingQueue) qos0Sendable(waits bool) bool {
+	return o.qos0.len() > 0 && (waits || o.qos0.at(0).after < o.next)
 }
 
 // waiting is the number of messages in the queue, sent ones included.
-func (o *outgoing) waiting() int { return o.live + o.passing.len() }
+func (o *outgoingQueue) waiting() int { return o.live + o.qos0.len() }
 
-// dropPassing gives up the messages of QoS 0 and tells how many they were.
-func (o *outgoing) dropPassing() int {
-	n := o.passing.len()
-	for o.passing.len() > 0 {
-		p := o.passing.pop()
+// dropQoS0 returns up the messages of QoS 0 and tells how many they were.
+func (o *outgoingQueue) dropQoS0() int {
+	n := o.qos0.len()
+	for o.qos0.len() > 0 {
+		p := o.qos0.pop()
 		o.bytes -= int64(p.message.size())
 	}
-	o.passing.clear()
+	o.qos0.clear()
 	return n
 }
 
 // clear lets go of all messages. Sequence numbers go on.
-func (o *outgoing) clear() {
+func (o *outgoingQueue) clear() {
 	o.memory.clear()
 	o.pay(o.charged.negative())
-	*o = outgoing{tail: o.tail, next: o.tail, upTo: o.upTo, memory: o.memory, account: o.account}
+	*o = outgoingQueue{tail: o.tail, next: o.tail, upTo: o.upTo, memory: o.memory, account: o.account}
 }

@@ -7,16 +7,16 @@ import (
 )
 
 // queued fills an outgoing with n messages of QoS 1 that may be sent.
-func queued(n int) *outgoing {
-	o := newOutgoing()
+func queued(n int) *outgoingQueue {
+	o := newOutgoingQueue()
 	for range n {
 		o.push(&entry{message: &Message{}, state: committed, qos: 1, size: 1})
 	}
 	return &o
 }
 
-// launchAll sends what may be sent and gives the sequence numbers.
-func (o *outgoing) launchAll(window int) (seqs []uint64) {
+// launchAll sends what may be sent and returns the sequence numbers.
+func (o *outgoingQueue) launchAll(window int) (seqs []uint64) {
 	for {
 		e, _ := o.sendable(window)
 		if e == nil {
@@ -28,7 +28,7 @@ func (o *outgoing) launchAll(window int) (seqs []uint64) {
 }
 
 // finishSeq ends the message of a sequence number.
-func finishSeq(t *testing.T, o *outgoing, seq uint64) {
+func finishSeq(t *testing.T, o *outgoingQueue, seq uint64) {
 	t.Helper()
 	e := o.get(seq)
 	if e == nil {
@@ -66,8 +66,8 @@ func TestOutgoingWindow(t *testing.T) {
 	if got := o.launchAll(3); !slices.Equal(got, []uint64{5, 6}) {
 		t.Errorf("sent %v after all acknowledgements but one", got)
 	}
-	if o.head() != 4 || o.live != 3 || o.flying != 3 || o.bytes != 3 {
-		t.Errorf("head %d, live %d, flying %d, bytes %d", o.head(), o.live, o.flying, o.bytes)
+	if o.head() != 4 || o.live != 3 || o.inflight != 3 || o.bytes != 3 {
+		t.Errorf("head %d, live %d, flying %d, bytes %d", o.head(), o.live, o.inflight, o.bytes)
 	}
 }
 
@@ -144,7 +144,7 @@ func TestOutgoingKeepsNoGaps(t *testing.T) {
 // behind what had been sent.
 func TestOutgoingRestore(t *testing.T) {
 	t.Parallel()
-	o := newOutgoing()
+	o := newOutgoingQueue()
 	for _, seq := range []uint64{7, 9, 70_000_000_000} {
 		o.restore(seq, entry{state: committed})
 	}
@@ -157,7 +157,7 @@ func TestOutgoingRestore(t *testing.T) {
 	if got := o.launchAll(10); !slices.Equal(got, []uint64{7, 9}) {
 		t.Errorf("sent %v; what is 65535 ahead must wait", got)
 	}
-	empty := newOutgoing()
+	empty := newOutgoingQueue()
 	empty.skip(500)
 	if got := empty.push(&entry{state: committed}); got != 501 {
 		t.Errorf("after 500 came %d", got)
@@ -175,12 +175,12 @@ func TestOutgoingRewind(t *testing.T) {
 	o.launchAll(4)
 	finishSeq(t, o, 2)
 	o.rewind()
-	if o.flying != 0 {
-		t.Errorf("%d are under way on a connection that has just begun", o.flying)
+	if o.inflight != 0 {
+		t.Errorf("%d are under way on a connection that has just begun", o.inflight)
 	}
 	finishSeq(t, o, 3) // expired meanwhile
-	if o.flying != 0 {
-		t.Errorf("flying is %d after one ended that was not under way", o.flying)
+	if o.inflight != 0 {
+		t.Errorf("flying is %d after one ended that was not under way", o.inflight)
 	}
 	if got := o.launchAll(5); !slices.Equal(got, []uint64{1, 4, 5}) {
 		t.Errorf("sent %v", got)
@@ -195,27 +195,27 @@ func TestOutgoingRewind(t *testing.T) {
 // being stored.
 func TestOutgoingPassing(t *testing.T) {
 	t.Parallel()
-	o := newOutgoing()
+	o := newOutgoingQueue()
 	o.push(&entry{qos: 1})
-	o.passing.push(passing{message: &Message{}, after: o.tail - 1})
-	if _, waits := o.sendable(1); waits || o.passable(waits) {
+	o.qos0.push(qos0Message{message: &Message{}, after: o.tail - 1})
+	if _, waits := o.sendable(1); waits || o.qos0Sendable(waits) {
 		t.Error("a message of QoS 0 overtakes one that is being stored")
 	}
 	o.get(1).state |= committed
-	if e, waits := o.sendable(1); e == nil || o.passable(waits) {
+	if e, waits := o.sendable(1); e == nil || o.qos0Sendable(waits) {
 		t.Error("a message of QoS 0 overtakes one that can be sent")
 	}
 	o.launchAll(1)
-	if _, waits := o.sendable(1); !o.passable(waits) {
+	if _, waits := o.sendable(1); !o.qos0Sendable(waits) {
 		t.Error("a message of QoS 0 does not follow the one before it")
 	}
 	o.push(&entry{qos: 1, state: committed})
-	o.passing.pop()
-	o.passing.push(passing{message: &Message{}, after: o.tail - 1})
-	if _, waits := o.sendable(1); !waits || !o.passable(waits) {
+	o.qos0.pop()
+	o.qos0.push(qos0Message{message: &Message{}, after: o.tail - 1})
+	if _, waits := o.sendable(1); !waits || !o.qos0Sendable(waits) {
 		t.Error("a message of QoS 0 waits for the client's acknowledgements")
 	}
-	if n := o.dropPassing(); n != 1 || o.passing.len() != 0 || o.waiting() != 2 {
+	if n := o.dropQoS0(); n != 1 || o.qos0.len() != 0 || o.waiting() != 2 {
 		t.Errorf("dropped %d, left %d in all", n, o.waiting())
 	}
 }
@@ -256,7 +256,7 @@ func TestOutgoingModel(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(200) {
 		dice := rand.New(rand.NewPCG(seed, 3))
-		o, n := newOutgoing(), naive{tail: 1, next: 1}
+		o, n := newOutgoingQueue(), naive{tail: 1, next: 1}
 		window := 1 + dice.IntN(8)
 		bias := dice.IntN(6)
 		for step := range 400 {
@@ -295,7 +295,7 @@ func TestOutgoingModel(t *testing.T) {
 	}
 }
 
-func compare(t *testing.T, seed uint64, step int, o *outgoing, n *naive, window int) {
+func compare(t *testing.T, seed uint64, step int, o *outgoingQueue, n *naive, window int) {
 	t.Helper()
 	var seqs []uint64
 	for e := range o.all() {
@@ -316,9 +316,9 @@ func compare(t *testing.T, seed uint64, step int, o *outgoing, n *naive, window 
 	switch {
 	case !slices.Equal(seqs, want):
 		t.Fatalf("seed %d, step %d: holds %v, want %v", seed, step, seqs, want)
-	case o.live != len(want) || o.flying != n.flying || o.tail != n.tail || o.bytes != 3*int64(len(want)):
+	case o.live != len(want) || o.inflight != n.flying || o.tail != n.tail || o.bytes != 3*int64(len(want)):
 		t.Fatalf("seed %d, step %d: live %d, flying %d, tail %d, bytes %d; want %d, %d, %d",
-			seed, step, o.live, o.flying, o.tail, o.bytes, len(want), n.flying, n.tail)
+			seed, step, o.live, o.inflight, o.tail, o.bytes, len(want), n.flying, n.tail)
 	case ok != (e != nil) || ok && e.seq != seq:
 		t.Fatalf("seed %d, step %d: to be sent %v, want %d (%t)", seed, step, e, seq, ok)
 	}

@@ -15,16 +15,16 @@ import (
 type Link interface {
 	// Take is given a message, in the order of each publisher and, of retained
 	// ones, in the order of all. It must not block.
-	Take(m *Message, c Crossing)
-	// Backlog tells how many messages wait for the node, and whether that is more
+	Take(m *Message, c Forward)
+	// Backlog returns how many messages wait for the node, and whether that is more
 	// than half of what may.
 	Backlog() (messages int, half bool)
 	// Room waits while it is more than half, as long as that becomes less.
 	Room()
 }
 
-// Crossing is for whom a message goes to another node.
-type Crossing struct {
+// Forward is for whom a message goes to another node.
+type Forward struct {
 	Direct bool     // for all who are subscribed there by themselves
 	Shares []string // for one member each of these shared subscriptions
 	QoS    byte     // the greatest it is delivered with there
@@ -36,7 +36,7 @@ type Crossing struct {
 	Receipt Receipt
 }
 
-// Receipt is told what became of a message that somebody waits for.
+// Receipt is told the outcome of a message that somebody waits for.
 type Receipt interface {
 	// Committed does not wait. An error says that the message cannot be stored, or,
 	// where it is ErrGone, that nobody waits for the node any longer.
@@ -108,7 +108,7 @@ func (p *Peer) Remove() {
 	})
 }
 
-// SetLinked tells whether the node can be reached at present. While it cannot,
+// SetLinked reports whether the node can be reached at present. While it cannot,
 // members of shared subscriptions there count as away.
 func (p *Peer) SetLinked(linked bool) {
 	p.linked.Store(linked)
@@ -147,7 +147,7 @@ func (p *Peer) Announce(filter string, i Interest) {
 	}
 }
 
-// stands gives the session that stands for the node in the index.
+// stands returns the session that stands for the node in the index.
 func (p *Peer) stands(i Interest) *Session {
 	if i.Away {
 		return p.away
@@ -213,20 +213,20 @@ func (p *Peer) backlog() (messages int, half bool) {
 // long.
 func (s *Session) isLost() bool { return s.peer != nil && s.peer.lost.Load() }
 
-// Reassign gives a message to other members of shared subscriptions of which the
+// Reassign returns a message to other members of shared subscriptions of which the
 // node has none any more. It reports whether all of them have another member.
 func (p *Peer) Reassign(m *Message, shares []string, receipt Receipt) (all bool) {
 	e, pub := p.engine, p.engine.newPublication()
 	pub.receipt = receipt
 	m = m.again()
 	var touched []*Conn
-	var chosen []choice
+	var chosen []sharedTarget
 	taken := 0
 	for _, g := range e.index.Match(m.Topic).Groups {
 		if !slices.Contains(shares, g.Filter) {
 			continue
 		}
-		c, taker := e.handOne(g, m, p.isNot, pub, &touched)
+		c, taker := e.routeShared(g, m, p.isNot, pub, &touched)
 		if taker == byPeer {
 			chosen = append(chosen, c)
 		}
@@ -234,11 +234,11 @@ func (p *Peer) Reassign(m *Message, shares []string, receipt Receipt) (all bool)
 			taken++
 		}
 	}
-	e.cross(m, false, nil, chosen, pub)
+	e.forward(m, false, nil, chosen, pub)
 	for _, c := range touched {
 		c.flush()
 	}
-	if !e.submitAny(pub) && receipt != nil {
+	if !pub.storeAny() && receipt != nil {
 		receipt.Committed(nil)
 	}
 	return taken == len(shares)
@@ -246,8 +246,8 @@ func (p *Peer) Reassign(m *Message, shares []string, receipt Receipt) (all bool)
 
 func (p *Peer) isNot(s *Session) bool { return s.peer != p }
 
-// roomAbroad waits while too much waits for other nodes.
-func (e *Engine) roomAbroad() {
+// awaitPeerRoom waits while too much waits for other nodes.
+func (e *Engine) awaitPeerRoom() {
 	peers := e.peers.Load()
 	if peers == nil {
 		return

@@ -16,14 +16,14 @@ type crossing struct{ taken chan crossed }
 
 type crossed struct {
 	message *engine.Message
-	engine.Crossing
+	engine.Forward
 }
 
 func newCrossing() *crossing { return &crossing{make(chan crossed, 100)} }
 
-func (l *crossing) Take(m *engine.Message, c engine.Crossing) { l.taken <- crossed{m, c} }
-func (l *crossing) Backlog() (int, bool)                      { return 0, false }
-func (l *crossing) Room()                                     {}
+func (l *crossing) Take(m *engine.Message, c engine.Forward) { l.taken <- crossed{m, c} }
+func (l *crossing) Backlog() (int, bool)                     { return 0, false }
+func (l *crossing) Room()                                    {}
 
 // settled counts how often a receipt was committed, and with what.
 type settled chan error
@@ -177,7 +177,7 @@ func TestReceive(t *testing.T) {
 	two.Subscribe("$share/h/a", 0)
 	in, done := b.NewReceiver(), newSettled()
 	m := &engine.Message{Topic: "a", Payload: []byte("x"), QoS: 2, Publisher: "c", Stamp: 1}
-	untaken := in.Receive(m, engine.Crossing{
+	untaken := in.Receive(m, engine.Forward{
 		Direct: true, Shares: []string{"$share/g/a", "$share/h/a", "$share/i/a"}, QoS: 2, Receipt: done,
 	}, false)
 	in.Flush()
@@ -197,7 +197,7 @@ func TestReceive(t *testing.T) {
 	if err := done.wants(t); err != nil {
 		t.Error(err)
 	}
-	in.Receive(&engine.Message{Topic: "other", QoS: 1}, engine.Crossing{Direct: true, QoS: 1, Receipt: done}, false)
+	in.Receive(&engine.Message{Topic: "other", QoS: 1}, engine.Forward{Direct: true, QoS: 1, Receipt: done}, false)
 	if err := done.wants(t); err != nil {
 		t.Error(err)
 	}
@@ -214,7 +214,7 @@ func TestReceiveWithoutRoom(t *testing.T) {
 	b.Connect(keeps("one")).Subscribe("a", 1)
 	in, done := b.NewReceiver(), newSettled()
 	disk.fail()
-	in.Receive(&engine.Message{Topic: "a", QoS: 1}, engine.Crossing{Direct: true, QoS: 1, Receipt: done}, false)
+	in.Receive(&engine.Message{Topic: "a", QoS: 1}, engine.Forward{Direct: true, QoS: 1, Receipt: done}, false)
 	if err := done.wants(t); !errors.Is(err, errDisk) {
 		t.Errorf("got %v", err)
 	}

@@ -177,7 +177,7 @@ func (s *Session) reserve(g *grant, added map[string]struct{}) bool {
 	return true
 }
 
-// unreserve gives back what was reserved for a subscription that is not granted.
+// unreserve returns back what was reserved for a subscription that is not granted.
 func (g *grant) unreserve() { g.account.add(QuotaSubscriptions, -g.reserved) }
 
 // publisher is who a retained message is charged to. Messages of the broker's own

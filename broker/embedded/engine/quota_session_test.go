@@ -178,7 +178,7 @@ func TestQuotasAreExactInClusters(t *testing.T) {
 			check(t, b.Publish(m))
 		case 6:
 			if err == nil {
-				move(t, b, other, id, nil)
+				queuedForward(t, b, other, id, nil)
 			}
 		default:
 			if dice.IntN(3) == 0 {

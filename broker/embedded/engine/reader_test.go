@@ -15,7 +15,7 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// pair gives the two ends of a TCP connection.
+// pair returns the two ends of a TCP connection.
 func pair(t *testing.T) (near, far *net.TCPConn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -176,7 +176,7 @@ func (c *trickle) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestWriteSlowly gives a peer up that takes nothing twice, but not one that
+// TestWriteSlowly returns a peer up that takes nothing twice, but not one that
 // takes little; above TLS or WebSocket a write that ran into its deadline is the
 // last.
 func TestWriteSlowly(t *testing.T) {

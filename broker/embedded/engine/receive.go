@@ -10,15 +10,15 @@ import (
 // goroutine at a time.
 type Receiver struct{ publisher *Publisher }
 
-// NewReceiver makes a Receiver.
+// NewReceiver returns a Receiver.
 func (e *Engine) NewReceiver() *Receiver { return &Receiver{e.NewPublisher()} }
 
 // Receive delivers a message to this node's own subscribers and taps, without
-// waiting for what has to be stored of it. It gives the shared subscriptions of
+// waiting for what has to be stored of it. It returns the shared subscriptions of
 // which nobody is left here. A message that is given late, after others that were
 // published behind it, is not shown as retained: what is agreed upon counts.
 // Flush must follow before the receiver rests.
-func (r *Receiver) Receive(m *Message, c Crossing, late bool) (untaken []string) {
+func (r *Receiver) Receive(m *Message, c Forward, late bool) (untaken []string) {
 	e, known := r.publisher.engine, r.publisher.route(m.Topic)
 	pub := e.newPublication()
 	pub.receipt = c.Receipt
@@ -26,7 +26,7 @@ func (r *Receiver) Receive(m *Message, c Crossing, late bool) (untaken []string)
 		e.retained.mu.Lock()
 		defer e.retained.mu.Unlock()
 		if !late {
-			e.foresee(m)
+			e.applyUnconfirmed(m)
 		}
 	}
 	e.refresh(known, nil)
@@ -38,28 +38,28 @@ func (r *Receiver) Receive(m *Message, c Crossing, late bool) (untaken []string)
 	}
 	if c.Direct {
 		e.tap(m, known, pub)
-		e.deliverOwn(m, known, nil, pub, &r.publisher.touched)
+		e.routeLocal(m, known, nil, pub, &r.publisher.touched)
 	}
 	untaken = e.receiveShares(m, known, c.Shares, pub, &r.publisher.touched)
-	if !e.submitAny(pub) {
+	if !pub.storeAny() {
 		c.notify(nil)
 	}
 	return untaken
 }
 
-// receiveShares gives a message to members of shared subscriptions, and those
+// receiveShares returns a message to members of shared subscriptions, and those
 // that have none here.
 func (e *Engine) receiveShares(m *Message, r *route, shares []string, pub *publication, touched *[]*Conn) (untaken []string) {
 	for _, share := range shares {
 		i := slices.IndexFunc(r.matches.Groups, func(g *topics.Group[*Session]) bool { return g.Filter == share })
-		if i < 0 || !e.handOwn(r.matches.Groups[i], m, pub, touched) {
+		if i < 0 || !e.routeSharedLocal(r.matches.Groups[i], m, pub, touched) {
 			untaken = append(untaken, share)
 		}
 	}
 	return untaken
 }
 
-func (c *Crossing) notify(err error) {
+func (c *Forward) notify(err error) {
 	if c.Receipt != nil {
 		c.Receipt.Committed(err)
 	}

@@ -52,7 +52,7 @@ func (s *Session) repeat(c *Conn, id uint16) (owed bool) {
 	defer s.mu.Unlock()
 	p := s.incoming[id]
 	if p != nil {
-		p.repeats = append(p.repeats, repetition{c, c.owe(packet.TypePubrec, id, packet.ReasonSuccess)})
+		p.duplicates = append(p.duplicates, reservedAck{c, c.reserveAck(packet.TypePubrec, id, packet.ReasonSuccess)})
 	}
 	return p != nil
 }
@@ -72,7 +72,7 @@ func (s *Session) answered(p *publication, stored bool) {
 }
 
 // unreceive takes a packet identifier back: PUBREL came, or the message was
-// refused. It tells whether it was there.
+// refused. It reports whether it was there.
 func (s *Session) unreceive(id uint16) (known, store bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -194,7 +194,7 @@ func (s *sender) release(c *client, id uint16) bool {
 	return s.answered(c, packet.TypePubcomp, id)
 }
 
-// answered tells whether an acknowledgement comes. None refuses, but that what
+// answered reports whether an acknowledgement comes. None refuses, but that what
 // was released is known no longer.
 func (s *sender) answered(c *client, kind byte, id uint16) bool {
 	p, err := c.Read()

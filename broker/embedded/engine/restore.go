@@ -10,17 +10,17 @@ import (
 // were connected when they were stored.
 const restoredAtOnce = 256
 
-// restore begins an era with the sessions and retained messages of what was
+// restore begins a generation with the sessions and retained messages of what was
 // stored, and lets everybody in. Clients that were connected when that ended have
 // been gone since now. Meanwhile nothing that is due is done, and what must be
 // stored for more than its own sender is refused.
 func (e *Engine) restore(stored *Snapshot) {
-	e.due.attending.Lock()
-	defer e.due.attending.Unlock()
+	e.scheduled.running.Lock()
+	defer e.scheduled.running.Unlock()
 	raise(&e.lastMessage, stored.LastMessageID)
 	raise(&e.lastSession, stored.LastSessionID)
 	e.number(stored)
-	now := e.beginEra(stored.Retained)
+	now := e.beginGeneration(stored.Retained)
 	for all := stored.Sessions; len(all) > 0; {
 		n := min(len(all), restoredAtOnce)
 		e.restoreSessions(all[:n], now)
@@ -29,7 +29,7 @@ func (e *Engine) restore(stored *Snapshot) {
 	now.admit()
 }
 
-// number gives each stored message a Serial: the same wherever it is queued or
+// number returns each stored message a Serial: the same wherever it is queued or
 // retained, and one that no message before has.
 func (e *Engine) number(stored *Snapshot) {
 	above := e.serials.Add(stored.LastMessageID) - stored.LastMessageID
@@ -50,14 +50,14 @@ func raise(counter *atomic.Uint64, to uint64) {
 	}
 }
 
-// beginEra ends the time in which nothing was stored. What was retained in it is
+// beginGeneration ends the time in which nothing was stored. What was retained in it is
 // forgotten.
-func (e *Engine) beginEra(kept []*Message) *era {
+func (e *Engine) beginGeneration(kept []*Message) *generation {
 	e.retained.mu.Lock()
 	defer e.retained.mu.Unlock()
-	now := newEra(e.store, false)
+	now := newGeneration(e.store, false)
 	e.mu.Lock()
-	e.era.Swap(now).close()
+	e.generation.Swap(now).close()
 	e.mu.Unlock()
 	e.retained.forget()
 	for _, m := range kept {
@@ -68,7 +68,7 @@ func (e *Engine) beginEra(kept []*Message) *era {
 
 // restoreSessions brings sessions back. The store has the records of those that
 // were interrupted before anybody can take them.
-func (e *Engine) restoreSessions(stored []StoredSession, now *era) {
+func (e *Engine) restoreSessions(stored []StoredSession, now *generation) {
 	interrupted := &Changes{Owed: true}
 	sessions := make([]*Session, len(stored))
 	for i := range stored {
@@ -107,13 +107,13 @@ func (e *Engine) install(s *Session) {
 	}
 }
 
-func (e *Engine) restoreSession(stored *StoredSession, now *era) *Session {
+func (e *Engine) restoreSession(stored *StoredSession, now *generation) *Session {
 	s := &Session{
-		engine: e, era: now, id: stored.ID, clientID: stored.ClientID, username: stored.Username, anonymous: stored.Anonymous,
+		engine: e, generation: now, id: stored.ID, clientID: stored.ClientID, username: stored.Username, anonymous: stored.Anonymous,
 		created: stored.CreatedAt, stored: true, version: stored.Version, clean: stored.Clean,
 		keepAlive: stored.KeepAlive, expiry: stored.ExpiryInterval, connectedAt: stored.ConnectedAt,
 		goneAt: stored.DisconnectedAt, address: stored.Address, will: stored.Will, willDueAt: stored.WillDueAt,
-		out: newOutgoing(), window: int(e.config.MaxInflight),
+		out: newOutgoingQueue(), window: int(e.config.MaxInflight),
 	}
 	s.out.memory.total = &e.queuedMemory
 	s.openAccount()

@@ -70,7 +70,7 @@ func (s *elsewhere) note(c *engine.Changes) {
 	}
 }
 
-// submitted gives what was noted since it was asked last.
+// submitted returns what was noted since it was asked last.
 func (s *elsewhere) submitted() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,7 +80,7 @@ func (s *elsewhere) submitted() []string {
 }
 
 // crowd fills the engine with all kinds of state, some of which the store does not
-// answer for. It gives a client that stays connected.
+// answer for. It returns a client that stays connected.
 func crowd(b *broker, s *elsewhere) {
 	h := keeps("gone")
 	h.Will = &packet.Will{Topic: "will/delayed", Payload: []byte("w"), QoS: 1, Delay: 3600}

@@ -20,29 +20,29 @@ type retained struct {
 	now func() int64 // epoch milliseconds
 
 	mu       sync.Mutex // held while handing over to the store, which never waits then; guards what follows
-	fluxes   map[string]*flux
+	pending  map[string]*pendingRetained
 	agreed   bool        // changes are decided by a log that all nodes share
-	awaited  int         // in all fluxes
-	brought  *brought    // what the log has brought
+	awaited  int         // in all pending changes
+	applied  *dedupCache // what the log has brought
 	watching bool        // timer is running
 	timer    *time.Timer // nil until there is something to watch
 	closed   bool
 }
 
-// flux is what becomes of a topic while changes to it are being stored: should
+// pendingRetained is the outcome of a topic while changes to it are being stored: should
 // they come to nothing, the topic has again what is stored.
-type flux struct {
+type pendingRetained struct {
 	stored  *Message  // nil for none
 	under   int       // changes under way
 	awaited []awaited // changes that a log is to bring, in order
 }
 
 func newRetained(now func() int64) *retained {
-	return &retained{index: topics.NewRetained[*Message](), now: now, fluxes: map[string]*flux{}, brought: newBrought()}
+	return &retained{index: topics.NewRetained[*Message](), now: now, pending: map[string]*pendingRetained{}, applied: newDedupCache()}
 }
 
 // set keeps a message or, where its payload is empty, clears the topic's
-// [MQTT-3.3.1-6]. It gives the message that was there.
+// [MQTT-3.3.1-6]. It returns the message that was there.
 func (r *retained) set(m *Message) (previous *Message) {
 	if len(m.Payload) == 0 {
 		return r.remove(m.Topic)
@@ -60,7 +60,7 @@ func (r *retained) set(m *Message) (previous *Message) {
 	return previous
 }
 
-// remove clears a topic's message and gives it.
+// remove clears a topic's message and returns it.
 func (r *retained) remove(topic string) *Message {
 	m, had := r.index.Delete(topic)
 	if had {
@@ -70,47 +70,47 @@ func (r *retained) remove(topic string) *Message {
 	return m
 }
 
-// flux gives a topic's flux, or begins it. mu is held.
-func (r *retained) flux(topic string) *flux {
-	f := r.fluxes[topic]
+// pendingFor returns a topic's pending change, or begins it. mu is held.
+func (r *retained) pendingFor(topic string) *pendingRetained {
+	f := r.pending[topic]
 	if f == nil {
-		f = &flux{}
+		f = &pendingRetained{}
 		f.stored, _ = r.index.Get(topic)
-		r.fluxes[topic] = f
+		r.pending[topic] = f
 	}
 	return f
 }
 
-// begin notes that a topic is about to be changed, and the change handed to the
+// beginStore notes that a topic is about to be changed, and the change handed to the
 // store. mu is held.
-func (r *retained) begin(topic string) *flux {
-	f := r.flux(topic)
+func (r *retained) beginStore(topic string) *pendingRetained {
+	f := r.pendingFor(topic)
 	f.under++
 	return f
 }
 
-// settle notes what became of a change. What was begun before everything was
+// committed notes the outcome of a change. What was begun before everything was
 // forgotten counts no more.
-func (r *retained) committed(f *flux, record RetainedRecord, stored bool) {
+func (r *retained) committed(f *pendingRetained, record RetainedRecord, stored bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.fluxes[record.Topic] != f {
+	if r.pending[record.Topic] != f {
 		return
 	}
 	if stored {
 		f.stored = record.Message
 	}
 	f.under--
-	r.rest(record.Topic, f)
+	r.finishPending(record.Topic, f)
 }
 
-// rest has a topic what is stored, after the last change that is under way. mu is
+// finishPending has a topic what is stored, after the last change that is under way. mu is
 // held.
-func (r *retained) rest(topic string, f *flux) {
+func (r *retained) finishPending(topic string, f *pendingRetained) {
 	if f.under > 0 || len(f.awaited) > 0 {
 		return
 	}
-	delete(r.fluxes, topic)
+	delete(r.pending, topic)
 	switch current, _ := r.index.Get(topic); {
 	case current == f.stored:
 	case f.stored == nil:
@@ -120,10 +120,10 @@ func (r *retained) rest(topic string, f *flux) {
 	}
 }
 
-// forget drops all messages that outlive the process, and what becomes of those
+// forget drops all messages that outlive the process, and the outcome of those
 // that are being stored. mu is held.
 func (r *retained) forget() {
-	r.fluxes, r.awaited = map[string]*flux{}, 0
+	r.pending, r.awaited = map[string]*pendingRetained{}, 0
 	for topic := range r.index.Match("") {
 		if lasting(topic) {
 			r.remove(topic)
@@ -131,7 +131,7 @@ func (r *retained) forget() {
 	}
 }
 
-// lasting tells whether a retained message outlives the process: what the
+// lasting reports whether a retained message outlives the process: what the
 // broker tells about itself does not.
 func lasting(topic string) bool { return !strings.HasPrefix(topic, sysPrefix) }
 

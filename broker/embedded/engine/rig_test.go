@@ -58,7 +58,7 @@ func (b *broker) queue(clientID string) int64 {
 
 // present is how many sessions have their clients there.
 func (b *broker) present() (n int) {
-	for _, h := range b.Holdings("", math.MaxInt) {
+	for _, h := range b.Ownerships("", math.MaxInt) {
 		if h.Connected {
 			n++
 		}

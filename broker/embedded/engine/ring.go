@@ -2,7 +2,7 @@ package engine
 
 import "math/bits"
 
-// ring is a queue in a circular buffer. The zero value is empty. It gives its
+// ring is a queue in a circular buffer. The zero value is empty. It returns its
 // buffer back when it runs empty after having been large.
 type ring[T any] struct {
 	buf   []T // its length is a power of two, or 0
@@ -20,7 +20,7 @@ const (
 
 func (r *ring[T]) len() int { return r.n }
 
-// at gives the i-th element, counted from the front.
+// at returns the i-th element, counted from the front.
 func (r *ring[T]) at(i int) *T { return &r.buf[(r.first+i)&(len(r.buf)-1)] }
 
 func (r *ring[T]) push(v T) { *r.add() = v }
@@ -51,7 +51,7 @@ func (r *ring[T]) drop(keep int) {
 	r.trim(keep)
 }
 
-// trim gives the buffer of an empty ring back if it is for more than keep elements.
+// trim returns the buffer of an empty ring back if it is for more than keep elements.
 func (r *ring[T]) trim(keep int) {
 	if r.n == 0 && len(r.buf) > keep {
 		r.buf, r.first = nil, 0

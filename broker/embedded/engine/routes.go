@@ -20,47 +20,47 @@ type Routes interface {
 	Known(ctx context.Context)
 }
 
-// teller tells one Routes; which sessions have told it is known by its address.
-type teller struct{ Routes }
+// interestNotifier tells one Routes; which sessions have told it is known by its address.
+type interestNotifier struct{ Routes }
 
-// told is what a session has told, and to whom.
-type told struct {
-	to   *teller // nil for nobody
+// announcedTo is what a session has told, and to whom.
+type announcedTo struct {
+	to   *interestNotifier // nil for nobody
 	away bool
 }
 
 // SetRoutes has all subscriptions, and those of taps, told from now on, beginning
 // with those that there are; nil ends that.
 func (e *Engine) SetRoutes(r Routes) {
-	var t *teller
+	var t *interestNotifier
 	if r != nil {
-		t = &teller{r}
+		t = &interestNotifier{r}
 	}
-	e.tellOpened(t)
+	e.announceTaps(t)
 	for _, s := range e.all() {
 		s.mu.Lock()
-		s.tell(t)
+		s.announceAll(t)
 		s.mu.Unlock()
 	}
 }
 
-// tellOpened changes who is told, and tells what taps are open.
-func (e *Engine) tellOpened(t *teller) {
-	e.opening.Lock()
-	defer e.opening.Unlock()
-	e.teller.Store(t)
+// announceTaps changes who is told, and tells what taps are open.
+func (e *Engine) announceTaps(t *interestNotifier) {
+	e.openTapsMu.Lock()
+	defer e.openTapsMu.Unlock()
+	e.interests.Store(t)
 	if t == nil {
 		return
 	}
-	for tap := range e.opened {
-		t.joined(tap.filter, tapped)
+	for tap := range e.openTaps {
+		t.joined(tap.filter, tapInterest)
 	}
 }
 
-// tapped is what a tap asks for.
-var tapped = Interest{QoS: 2}
+// tapInterest is what a tap asks for.
+var tapInterest = Interest{QoS: 2}
 
-// local tells whether a filter can only match what concerns this node alone:
+// local reports whether a filter can only match what concerns this node alone:
 // what the broker tells about itself, and answers to requests.
 func local(filter string) bool {
 	if _, inner, shared := packet.SplitShared(filter); shared {
@@ -69,13 +69,13 @@ func local(filter string) bool {
 	return strings.HasPrefix(filter, "$SYS/") || strings.HasPrefix(filter, controlPrefix)
 }
 
-func (t *teller) joined(filter string, i Interest) {
+func (t *interestNotifier) joined(filter string, i Interest) {
 	if !local(filter) {
 		t.Joined(filter, i)
 	}
 }
 
-func (t *teller) left(filter string, i Interest) {
+func (t *interestNotifier) left(filter string, i Interest) {
 	if !local(filter) {
 		t.Left(filter, i)
 	}
@@ -87,12 +87,12 @@ func interest(filter string, o topics.Options, away bool) Interest {
 	return Interest{QoS: o.QoS, Away: away && shared}
 }
 
-// tell tells all subscriptions of the session, unless that was done; and the
+// announceAll tells all subscriptions of the session, unless that was done; and the
 // shared ones again where the client has come or gone since. mu is held.
-func (s *Session) tell(t *teller) {
-	before := s.told
-	s.told = told{t, s.conn == nil}
-	if t == nil || before == s.told {
+func (s *Session) announceAll(t *interestNotifier) {
+	before := s.announced
+	s.announced = announcedTo{t, s.conn == nil}
+	if t == nil || before == s.announced {
 		return
 	}
 	again := before.to == t
@@ -100,47 +100,47 @@ func (s *Session) tell(t *teller) {
 		if _, _, shared := packet.SplitShared(filter); again && !shared {
 			continue
 		}
-		t.joined(filter, interest(filter, o, s.told.away))
+		t.joined(filter, interest(filter, o, s.announced.away))
 		if again {
 			t.left(filter, interest(filter, o, before.away))
 		}
 	}
 }
 
-// tellOne tells of one subscription that the session has now, and what it was
+// announceJoined tells of one subscription that the session has now, and what it was
 // before, if it was. mu is held.
-func (s *Session) tellOne(filter string, replaced bool, before topics.Options) {
-	t := s.engine.teller.Load()
+func (s *Session) announceJoined(filter string, replaced bool, before topics.Options) {
+	t := s.engine.interests.Load()
 	if t == nil {
 		return
 	}
-	if s.told.to != t {
-		s.tell(t)
+	if s.announced.to != t {
+		s.announceAll(t)
 		return
 	}
-	t.joined(filter, interest(filter, s.subscribed[filter], s.told.away))
+	t.joined(filter, interest(filter, s.subscribed[filter], s.announced.away))
 	if replaced {
-		t.left(filter, interest(filter, before, s.told.away))
+		t.left(filter, interest(filter, before, s.announced.away))
 	}
 }
 
-// tellLeft tells that the session has a subscription no more. mu is held.
-func (s *Session) tellLeft(filter string, before topics.Options) {
-	if t := s.engine.teller.Load(); t != nil && s.told.to == t {
-		t.left(filter, interest(filter, before, s.told.away))
+// announceLeft tells that the session has a subscription no more. mu is held.
+func (s *Session) announceLeft(filter string, before topics.Options) {
+	if t := s.engine.interests.Load(); t != nil && s.announced.to == t {
+		t.left(filter, interest(filter, before, s.announced.away))
 	}
 }
 
-// tellPresence tells that the client has come or gone. mu is held.
-func (s *Session) tellPresence() {
-	if t := s.engine.teller.Load(); t != nil {
-		s.tell(t)
+// announcePresence tells that the client has come or gone. mu is held.
+func (s *Session) announcePresence() {
+	if t := s.engine.interests.Load(); t != nil {
+		s.announceAll(t)
 	}
 }
 
 // awaitRoutes waits until other nodes know of subscriptions that are in force.
 func (e *Engine) awaitRoutes() {
-	t := e.teller.Load()
+	t := e.interests.Load()
 	if t == nil {
 		return
 	}

@@ -13,19 +13,19 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// told counts what it is told of.
-type told struct {
+// announcedTo counts what it is told of.
+type announcedTo struct {
 	mu    sync.Mutex
 	asked map[string]map[engine.Interest]int
 	known int
 }
 
-func newTold() *told { return &told{asked: map[string]map[engine.Interest]int{}} }
+func newTold() *announcedTo { return &announcedTo{asked: map[string]map[engine.Interest]int{}} }
 
-func (r *told) Joined(filter string, i engine.Interest) { r.add(filter, i, 1) }
-func (r *told) Left(filter string, i engine.Interest)   { r.add(filter, i, -1) }
+func (r *announcedTo) Joined(filter string, i engine.Interest) { r.add(filter, i, 1) }
+func (r *announcedTo) Left(filter string, i engine.Interest)   { r.add(filter, i, -1) }
 
-func (r *told) add(filter string, i engine.Interest, n int) {
+func (r *announcedTo) add(filter string, i engine.Interest, n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.asked[filter] == nil {
@@ -39,14 +39,14 @@ func (r *told) add(filter string, i engine.Interest, n int) {
 	}
 }
 
-func (r *told) Known(context.Context) {
+func (r *announcedTo) Known(context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.known++
 }
 
 // is compares what was told with what the engine says of its clients.
-func (r *told) is(b *broker, taps map[string]map[engine.Interest]int) (diff string) {
+func (r *announcedTo) is(b *broker, taps map[string]map[engine.Interest]int) (diff string) {
 	want := newTold()
 	for filter, all := range taps {
 		for i, n := range all {

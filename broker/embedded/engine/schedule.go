@@ -14,40 +14,40 @@ type schedule struct {
 	wake   chan struct{}
 	done   chan struct{}
 
-	attending sync.Mutex // held while what is due is done; the outermost lock
+	running sync.Mutex // held while what is due is done; the outermost lock
 
 	mu    sync.Mutex // guards items, and the due of sessions; the innermost lock, held for moments only
-	items dueItems
+	items scheduleHeap
 }
 
-// due is when a session is to be looked at, as the schedule knows it.
-type due struct {
+// scheduledAt is when a session is to be looked at, as the schedule knows it.
+type scheduledAt struct {
 	at    int64 // epoch milliseconds
 	place int   // in the schedule, counted from 1; 0 for none
 }
 
-// dueItems is a heap of sessions.
-type dueItems []*Session
+// scheduleHeap is a heap of sessions.
+type scheduleHeap []*Session
 
-func (d dueItems) Len() int           { return len(d) }
-func (d dueItems) Less(i, j int) bool { return d[i].due.at < d[j].due.at }
-func (d dueItems) Swap(i, j int) {
+func (d scheduleHeap) Len() int           { return len(d) }
+func (d scheduleHeap) Less(i, j int) bool { return d[i].scheduled.at < d[j].scheduled.at }
+func (d scheduleHeap) Swap(i, j int) {
 	d[i], d[j] = d[j], d[i]
-	d[i].due.place, d[j].due.place = i+1, j+1
+	d[i].scheduled.place, d[j].scheduled.place = i+1, j+1
 }
 
-func (d *dueItems) Push(x any) {
+func (d *scheduleHeap) Push(x any) {
 	s := x.(*Session) //nolint:forcetypeassert // nothing else is pushed
 	*d = append(*d, s)
-	s.due.place = len(*d)
+	s.scheduled.place = len(*d)
 }
 
-func (d *dueItems) Pop() any {
+func (d *scheduleHeap) Pop() any {
 	n := len(*d) - 1
 	last := (*d)[n]
 	(*d)[n] = nil
 	*d = (*d)[:n]
-	last.due.place = 0
+	last.scheduled.place = 0
 	return last
 }
 
@@ -60,11 +60,11 @@ func (e *Engine) schedule(s *Session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if at, ok := s.nextDue(); ok {
-		e.due.set(s, at)
+		e.scheduled.set(s, at)
 	}
 }
 
-// nextDue tells when the session is to be looked at. mu is held.
+// nextDue returns when the session is to be looked at. mu is held.
 func (s *Session) nextDue() (at int64, ok bool) {
 	if s.conn != nil || s.ended || s.moving {
 		return 0, false
@@ -78,7 +78,7 @@ func (s *Session) nextDue() (at int64, ok bool) {
 	return at, ok
 }
 
-// endsAt tells when the session expires. mu is held.
+// endsAt returns when the session expires. mu is held.
 func (s *Session) endsAt() (at int64, limited bool) {
 	return s.goneAt + 1000*int64(s.expiry), s.expiry != NeverExpires
 }
@@ -86,11 +86,11 @@ func (s *Session) endsAt() (at int64, limited bool) {
 // set puts a session where it belongs by when it is due.
 func (d *schedule) set(s *Session, at int64) {
 	d.mu.Lock()
-	s.due.at = at
-	if s.due.place == 0 {
+	s.scheduled.at = at
+	if s.scheduled.place == 0 {
 		heap.Push(&d.items, s)
 	} else {
-		heap.Fix(&d.items, s.due.place-1)
+		heap.Fix(&d.items, s.scheduled.place-1)
 	}
 	first := d.items[0] == s
 	d.mu.Unlock()
@@ -106,8 +106,8 @@ func (d *schedule) set(s *Session, at int64) {
 func (d *schedule) remove(s *Session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if s.due.place > 0 {
-		heap.Remove(&d.items, s.due.place-1)
+	if s.scheduled.place > 0 {
+		heap.Remove(&d.items, s.scheduled.place-1)
 	}
 }
 
@@ -126,39 +126,39 @@ func (d *schedule) run() {
 		case <-d.done:
 			return
 		}
-		d.attend()
+		d.runDue()
 		timer.Reset(d.wait(d.engine.now()))
 	}
 }
 
-// attend does what is due.
-func (d *schedule) attend() {
-	d.attending.Lock()
-	defer d.attending.Unlock()
+// runDue does what is due.
+func (d *schedule) runDue() {
+	d.running.Lock()
+	defer d.running.Unlock()
 	for _, s := range d.take(d.engine.now()) {
-		d.engine.attend(s)
+		d.engine.runDue(s)
 	}
 }
 
 func (d *schedule) sweep() {
-	d.attending.Lock()
-	defer d.attending.Unlock()
+	d.running.Lock()
+	defer d.running.Unlock()
 	d.engine.sweep()
 }
 
 // await waits for what is being done.
 func (d *schedule) await() {
-	d.attending.Lock()
-	defer d.attending.Unlock()
+	d.running.Lock()
+	defer d.running.Unlock()
 }
 
 func (d *schedule) stop() { close(d.done) }
 
-// take gives the sessions that have something due.
+// take returns the sessions that have something due.
 func (d *schedule) take(now int64) (due []*Session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for len(d.items) > 0 && d.items[0].due.at <= now {
+	for len(d.items) > 0 && d.items[0].scheduled.at <= now {
 		due = append(due, heap.Pop(&d.items).(*Session)) //nolint:forcetypeassert // nothing else is in it
 	}
 	return due
@@ -172,22 +172,22 @@ func (d *schedule) wait(now int64) time.Duration {
 	if len(d.items) == 0 {
 		return time.Minute
 	}
-	return min(time.Duration(d.items[0].due.at-now)*time.Millisecond, time.Minute)
+	return min(time.Duration(d.items[0].scheduled.at-now)*time.Millisecond, time.Minute)
 }
 
-// attend does what is due for a session, its Will or its end, or else notes when
+// runDue does what is due for a session, its Will or its end, or else notes when
 // something will be.
-func (e *Engine) attend(s *Session) {
+func (e *Engine) runDue(s *Session) {
 	now := e.now()
 	s.mu.Lock()
 	at, ok := s.nextDue()
-	if s.era.isOver() { // its Will and its end are another server's
+	if s.generation.isOver() { // its Will and its end are another server's
 		s.mu.Unlock()
 		return
 	}
 	if !ok || at > now {
 		if ok {
-			e.due.set(s, at)
+			e.scheduled.set(s, at)
 		}
 		s.mu.Unlock()
 		return

@@ -17,16 +17,16 @@ import (
 // through the packets that one read brought and then does at once what they
 // gave rise to.
 type incomingState struct {
-	reader   reader
-	publish  packet.Publish
-	aliases  map[uint16]string
-	known    map[string]*route // what is known of the topics published to
-	room     int               // that known takes, in bytes
-	touched  []*Conn           // connections to be flushed
-	crossing bool              // messages went to other nodes
-	owed     *Changes          // acknowledgements that the store is to hear of
-	heard    time.Time         // when the last bytes came
-	idle     time.Duration     // silence after which the connection ends; 0 for none
+	reader    reader
+	publish   packet.Publish
+	aliases   map[uint16]string
+	known     map[string]*route // what is known of the topics published to
+	room      int               // that known takes, in bytes
+	touched   []*Conn           // connections to be flushed
+	forwarded bool              // messages went to other nodes
+	owed      *Changes          // acknowledgements that the store is to hear of
+	heard     time.Time         // when the last bytes came
+	idle      time.Duration     // silence after which the connection ends; 0 for none
 }
 
 // errBye ends a connection at the client's wish.
@@ -60,9 +60,9 @@ func (c *Conn) survive() {
 	}
 }
 
-// apart does something that takes a deep stack on a goroutine of its own, so
+// onOwnGoroutine does something that takes a deep stack on a goroutine of its own, so
 // that the connection's, which may live for years, stays small. It waits.
-func (c *Conn) apart(do func() error) (err error) {
+func (c *Conn) onOwnGoroutine(do func() error) (err error) {
 	done := make(chan error, 1)
 	go func() {
 		outcome := errBroken
@@ -145,7 +145,7 @@ func (c *Conn) handleBuffered() error {
 	return err
 }
 
-// sizeOf gives the length of a packet that is there as a whole, else 0.
+// sizeOf returns the length of a packet that is there as a whole, else 0.
 func (c *Conn) sizeOf(buf []byte) (int, error) {
 	size, err := packet.Size(buf)
 	if err != nil {
@@ -168,7 +168,7 @@ func (c *Conn) sizeOf(buf []byte) (int, error) {
 func (c *Conn) complete() {
 	if owed := c.in.owed; owed != nil && len(owed.Dequeued) > 0 {
 		c.in.owed = nil
-		c.session.era.submit(owed)
+		c.session.generation.submit(owed)
 	}
 	for i, other := range c.in.touched {
 		c.in.touched[i] = nil
@@ -190,9 +190,9 @@ func (c *Conn) waitForBytes() error {
 				runtime.Gosched() // who sends without pause lets others have a turn
 			}
 			c.engine.store.Room()
-			if c.in.crossing {
-				c.in.crossing = false
-				c.engine.roomAbroad()
+			if c.in.forwarded {
+				c.in.forwarded = false
+				c.engine.awaitPeerRoom()
 			}
 			return nil
 		}
@@ -224,9 +224,9 @@ func (c *Conn) handle(p []byte) error {
 		}
 		return c.onAck(a)
 	case packet.TypeSubscribe:
-		return c.apart(func() error { return c.onSubscribe(p) })
+		return c.onOwnGoroutine(func() error { return c.onSubscribe(p) })
 	case packet.TypeUnsubscribe:
-		return c.apart(func() error { return c.onUnsubscribe(p) })
+		return c.onOwnGoroutine(func() error { return c.onUnsubscribe(p) })
 	case packet.TypePingreq:
 		if err := packet.DecodePingreq(p); err != nil {
 			return err
@@ -296,9 +296,9 @@ func (c *Conn) onPubrec(id uint16) error {
 	case repeated:
 		c.acknowledge(packet.TypePubrel, id, packet.ReasonSuccess)
 	case noted:
-		w := &pendingAck{conn: c, kind: packet.TypePubrel, number: c.owe(packet.TypePubrel, id, packet.ReasonSuccess), session: c.session}
+		w := &pendingAck{conn: c, kind: packet.TypePubrel, number: c.reserveAck(packet.TypePubrel, id, packet.ReasonSuccess), session: c.session}
 		w.Changes = Changes{Owed: true, Done: w, Released: []QueueRecord{record}}
-		c.session.era.submit(&w.Changes)
+		c.session.generation.submit(&w.Changes)
 	}
 	return nil
 }
@@ -313,8 +313,8 @@ func (c *Conn) onPubrel(id uint16) {
 	case !stored:
 		c.acknowledge(packet.TypePubcomp, id, packet.ReasonSuccess)
 	default:
-		w := &pendingAck{conn: c, kind: packet.TypePubcomp, number: c.owe(packet.TypePubcomp, id, packet.ReasonSuccess), session: c.session}
+		w := &pendingAck{conn: c, kind: packet.TypePubcomp, number: c.reserveAck(packet.TypePubcomp, id, packet.ReasonSuccess), session: c.session}
 		w.Changes = Changes{Owed: true, Done: w, Forgotten: []IncomingRecord{{SessionID: c.session.id, PacketID: id}}}
-		c.session.era.submit(&w.Changes)
+		c.session.generation.submit(&w.Changes)
 	}
 }

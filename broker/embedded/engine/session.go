@@ -12,26 +12,26 @@ import (
 // client or is on its way [MQTT-3.1.2.11.2]. It outlives connections; the one
 // that has it is conn.
 type Session struct {
-	id        uint64
-	clientID  string
-	username  string
-	anonymous bool
-	created   int64
-	engine    *Engine
-	era       *era // in which it began here
-	counts    counts
-	due       due   // the schedule's
-	peer      *Peer // that it stands for; nil for a client's
+	id         uint64
+	clientID   string
+	username   string
+	anonymous  bool
+	created    int64
+	engine     *Engine
+	generation *generation // in which it began here
+	counts     counts
+	scheduled  scheduledAt // the schedule's
+	peer       *Peer       // that it stands for; nil for a client's
 
-	mu          sync.Mutex // guards what follows; see DESIGN.md for the order of locks
-	conn        *Conn      // nil while the client is away
-	ended       bool       // nothing may be added any more
-	stored      bool       // the store knows it
-	willStored  bool       // the store knows it for its Will only: nothing else of it is stored
-	moving      bool       // to another engine or from there: nothing is due meanwhile
-	again       marks      // messages that came with it, and may come once more; nil for none
-	adoptions   int        // that are not closed, as long as which that is so
-	arrival     uint64     // of the CONNECT that had it last; 0 where not known
+	mu          sync.Mutex  // guards what follows; see DESIGN.md for the order of locks
+	conn        *Conn       // nil while the client is away
+	ended       bool        // nothing may be added any more
+	stored      bool        // the store knows it
+	willStored  bool        // the store knows it for its Will only: nothing else of it is stored
+	moving      bool        // to another engine or from there: nothing is due meanwhile
+	transferred messageKeys // messages that came with it, and may come once more; nil for none
+	adoptions   int         // that are not closed, as long as which that is so
+	timestamp   uint64      // of the CONNECT that had it last; 0 where not known
 	rights      Rights
 	version     byte
 	clean       bool
@@ -47,8 +47,8 @@ type Session struct {
 	expiring    bool  // messages in the queue expire
 	shares      bool  // messages came by a shared subscription
 	subscribed  map[string]topics.Options
-	told        told // of them
-	out         outgoing
+	announced   announcedTo // of them
+	out         outgoingQueue
 	charged     int64                   // to QuotaSessionBytes, but for the queue
 	loading     bool                    // messages of the queue are being read from the store
 	incoming    map[uint16]*publication // QoS 2 messages received and not released; nil once answered
@@ -68,13 +68,13 @@ type counts struct {
 func newSession(e *Engine, clientID string) *Session {
 	s := &Session{
 		engine: e, clientID: clientID, id: e.lastSession.Add(1), created: e.now(),
-		out: newOutgoing(), version: 4,
+		out: newOutgoingQueue(), version: 4,
 	}
 	s.out.memory.total = &e.queuedMemory
 	return s
 }
 
-// keeps tells whether the session outlives its connection. mu is held.
+// keeps reports whether the session outlives its connection. mu is held.
 func (s *Session) keeps() bool { return s.expiry > 0 }
 
 // record is the session as the store keeps it. mu is held.
@@ -94,11 +94,11 @@ func (s *Session) put(c *Changes) {
 	if !s.ended {
 		c.PutSessions = append(c.PutSessions, s.record())
 	}
-	s.era.submit(c)
+	s.generation.submit(c)
 }
 
-// offer is a message for a session, as its subscriptions ask for it.
-type offer struct {
+// outgoingMessage is a message for a session, as its subscriptions ask for it.
+type outgoingMessage struct {
 	message *Message
 	extra   *extra
 	qos     byte // of delivery
@@ -116,16 +116,16 @@ type acceptance struct {
 }
 
 // accept queues a message.
-func (s *Session) accept(o offer) acceptance {
+func (s *Session) accept(o outgoingMessage) acceptance {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
 		return acceptance{}
 	}
 	if o.qos == 0 {
-		return acceptance{flush: s.acceptPassing(o)}
+		return acceptance{flush: s.acceptQoS0(o)}
 	}
-	if s.conn == nil && !s.keeps() || s.again != nil && s.again.has(markOf(o.message.Stamp, o.extra, o.retain)) || s.overfull(o) {
+	if s.conn == nil && !s.keeps() || s.transferred != nil && s.transferred.has(messageKeyOf(o.message.Stamp, o.extra, o.retain)) || s.overfull(o) {
 		return acceptance{}
 	}
 	e := newEntry(o.message, o.extra, o.qos, o.retain)
@@ -143,7 +143,7 @@ func (s *Session) accept(o offer) acceptance {
 }
 
 // queued is an accepted message as the store keeps it.
-func (s *Session) queued(o *offer, seq uint64) QueueRecord {
+func (s *Session) queued(o *outgoingMessage, seq uint64) QueueRecord {
 	r := QueueRecord{SessionID: s.id, Seq: seq, Message: o.message, QoS: o.qos, Retain: o.retain}
 	if o.extra != nil {
 		r.SubscriptionIDs, r.Share = o.extra.ids, o.extra.share
@@ -167,18 +167,18 @@ func (s *Session) charge(e *entry, always bool) bool {
 	return false
 }
 
-// acceptPassing queues a message of QoS 0, for a client that is there.
-func (s *Session) acceptPassing(o offer) *Conn {
+// acceptQoS0 queues a message of QoS 0, for a client that is there.
+func (s *Session) acceptQoS0(o outgoingMessage) *Conn {
 	if s.conn == nil || s.overfull(o) {
 		return nil
 	}
-	s.out.passing.push(passing{message: o.message, extra: o.extra, after: s.out.tail - 1, retain: o.retain})
+	s.out.qos0.push(qos0Message{message: o.message, extra: o.extra, after: s.out.tail - 1, retain: o.retain})
 	s.out.bytes += int64(o.message.size())
 	return s.conn
 }
 
-// overfull tells whether a message finds no room; it is the newcomer that loses.
-func (s *Session) overfull(o offer) bool {
+// overfull reports whether a message finds no room; it is the newcomer that loses.
+func (s *Session) overfull(o outgoingMessage) bool {
 	c := &s.engine.config
 	if o.extraRoom || s.out.waiting() < c.MaxQueuedMessages && s.out.bytes+int64(o.message.size()) <= c.MaxQueuedBytes {
 		return false
@@ -198,8 +198,8 @@ func (s *Session) drop(why DropReason, n int) {
 	}
 }
 
-// settle makes a message sendable that was stored now, or gives it up where it
-// could not be. It gives the connection to be flushed, or tells that the session
+// messageCommitted makes a message sendable that was stored now, or gives it up where it
+// could not be. It returns the connection to be flushed, or tells that the session
 // has ended and the message been left in the store.
 func (s *Session) messageCommitted(seq uint64, stored bool) (flush *Conn, left bool) {
 	s.mu.Lock()
@@ -234,8 +234,8 @@ func (s *Session) fill(c *Conn, b *batch) (loading bool) {
 	for !b.full() {
 		e, waits := s.out.sendable(s.window)
 		switch {
-		case s.out.passable(waits):
-			s.sendPassing(b, now)
+		case s.out.qos0Sendable(waits):
+			s.sendQoS0(b, now)
 		case e == nil:
 			s.forget(gone)
 			return false
@@ -268,8 +268,8 @@ func (e *entry) delivery() delivery {
 	}
 }
 
-func (s *Session) sendPassing(b *batch, now int64) {
-	p := s.out.passing.pop()
+func (s *Session) sendQoS0(b *batch, now int64) {
+	p := s.out.qos0.pop()
 	s.out.bytes -= int64(p.message.size())
 	d := delivery{message: p.message, extra: p.extra, retain: p.retain}
 	s.deliver(&d, b, now)
@@ -280,7 +280,7 @@ func (s *Session) sendPassing(b *batch, now int64) {
 func (s *Session) deliver(d *delivery, b *batch, now int64) bool {
 	s.aliases.apply(d)
 	if s.toBridge {
-		d.told = s.engine.toBridge(d.message)
+		d.bridgeProperties = s.engine.toBridge(d.message)
 	}
 	if !s.fits(d.message, *d, now) {
 		return false
@@ -292,7 +292,7 @@ func (s *Session) deliver(d *delivery, b *batch, now int64) bool {
 	return true
 }
 
-// fits tells whether a message may still be sent, and in a packet that the
+// fits reports whether a message may still be sent, and in a packet that the
 // client takes [MQTT-3.1.2-25]. What was sent at QoS 2 does not expire
 // [MQTT-4.3.3-7].
 func (s *Session) fits(m *Message, d delivery, now int64) bool {
@@ -303,7 +303,7 @@ func (s *Session) fits(m *Message, d delivery, now int64) bool {
 	if s.maxPacket == 0 {
 		return true
 	}
-	o := d.outgoing(s.version, now)
+	o := d.packet(s.version, now)
 	if packet.PublishSize(s.version, &o) <= int(s.maxPacket) {
 		return true
 	}
@@ -322,7 +322,7 @@ func (s *Session) abandon(e *entry) QueueRecord {
 // store never waits here.
 func (s *Session) forget(gone []QueueRecord) {
 	if s.stored && len(gone) > 0 {
-		s.era.submit(&Changes{Owed: true, Dequeued: gone})
+		s.generation.submit(&Changes{Owed: true, Dequeued: gone})
 	}
 }
 
@@ -352,7 +352,7 @@ func (s *Session) acknowledge(c *Conn, a packet.Ack, into *Changes) error {
 // another QoS, or out of turn [MQTT-4.13.1-1].
 var errWrongAck = &packet.Error{Reason: packet.ReasonProtocolError, Text: "an acknowledgement that does not fit the message"}
 
-// expects tells whether an acknowledgement is the one that ends a message.
+// expects reports whether an acknowledgement is the one that ends a message.
 func expects(e *entry, a packet.Ack) bool {
 	switch a.Type {
 	case packet.TypePuback:
@@ -364,7 +364,7 @@ func expects(e *entry, a packet.Ack) bool {
 	}
 }
 
-// received is what became of a PUBREC.
+// received is the outcome of a PUBREC.
 type received int
 
 const (
@@ -396,4 +396,10 @@ func (s *Session) release(c *Conn, id uint16) (received, QueueRecord) {
 	}
 	e.state &^= committed // until it is stored that the client has it
 	return noted, r
+}
+
+func (s *Session) isStored() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stored
 }

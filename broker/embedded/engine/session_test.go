@@ -205,7 +205,7 @@ func (g guarded) Allowed(k engine.Kind, _ string) bool {
 	return true
 }
 
-// reopened reads what is stored and gives what the store logs about it.
+// reopened reads what is stored and returns what the store logs about it.
 func reopened(t *testing.T, dir string) string {
 	t.Helper()
 	var log bytes.Buffer

@@ -166,7 +166,7 @@ func (s *Socket) reserve(bytes int) error {
 	return s.Reserve(bytes)
 }
 
-// release gives an empty buffer back.
+// release returns an empty buffer back.
 func (r *reader) release() {
 	if r.n > 0 || r.buf == nil {
 		return
@@ -248,7 +248,7 @@ func (s *Socket) writeWaiting(segments [][]byte, patience time.Duration) error {
 }
 
 // writeWhole writes a part. The system may let nobody write before much of what
-// it holds is gone. On a plain socket, where that does no harm, it is therefore
+// it holds has gone. On a plain socket, where that does no harm, it is therefore
 // asked once more after half the time whether there is room for anything.
 func (s *Socket) writeWhole(part []byte, patience time.Duration) error {
 	tries := 1

@@ -46,7 +46,7 @@ func (c *Conn) onSubscribe(p []byte) error {
 		}
 		return err
 	}
-	if err != nil && !errors.Is(err, errOver) { // else it holds for the connection
+	if err != nil && !errors.Is(err, errGenerationOver) { // else it holds for the connection
 		for i := range codes {
 			codes[i] = c.failure(packet.ReasonQuotaExceeded)
 		}
@@ -68,7 +68,7 @@ func (c *Conn) onSubscribe(p []byte) error {
 	return nil
 }
 
-// decide tells whether a subscription is granted, and the code of its SUBACK.
+// decide reports whether a subscription is granted, and the code of its SUBACK.
 // The new ones of the packet are gathered in added.
 func (c *Conn) decide(f packet.Filter, id uint32, added map[string]struct{}) (grant, byte) {
 	g := grant{filter: f.Filter, options: optionsOf(f.Options, id)}
@@ -149,7 +149,7 @@ func (e *Engine) subscribe(s *Session, g grant) (replaced bool) {
 	before, replaced := s.subscribed[g.filter]
 	s.subscribed[g.filter] = g.options
 	s.enlist(g.filter, g.options)
-	s.tellOne(g.filter, replaced, before)
+	s.announceJoined(g.filter, replaced, before)
 	if !replaced {
 		e.meters.subscriptions.Add(1)
 		s.out.account.add(QuotaSubscriptions, subscriptionCost(g.filter))
@@ -162,7 +162,7 @@ func (e *Engine) subscribe(s *Session, g grant) (replaced bool) {
 func (s *Session) disown(filter string) {
 	if s.stored {
 		gone := []SubscriptionRecord{{SessionID: s.id, Filter: filter}}
-		s.era.submit(&Changes{Owed: true, Unsubscribed: gone})
+		s.generation.submit(&Changes{Owed: true, Unsubscribed: gone})
 	}
 }
 
@@ -176,7 +176,7 @@ func (e *Engine) sendRetained(s *Session, g grant) {
 	if g.options.ID != 0 {
 		ids = []uint32{g.options.ID}
 	}
-	o := offer{extra: newExtra(ids, ""), retain: true, extraRoom: s.accepts()}
+	o := outgoingMessage{extra: newExtra(ids, ""), retain: true, extraRoom: s.accepts()}
 	now, n := e.now(), 0
 	for topic, m := range e.retained.index.Match(g.filter) {
 		if m.expired(now) || !s.may(Receive, topic) || g.options.NoLocal && m.Publisher == s.clientID {
@@ -196,7 +196,7 @@ func (e *Engine) sendRetained(s *Session, g grant) {
 // flushRetained is after how many retained messages what is queued is written.
 const flushRetained = 512
 
-// accepts tells whether there is room in the session's queue. If so, all the
+// accepts reports whether there is room in the session's queue. If so, all the
 // retained messages of a subscription may enter it: they take no memory of
 // their own but a few bytes each.
 func (s *Session) accepts() bool {
@@ -212,14 +212,14 @@ func (s *Session) connection() *Conn {
 	return s.conn
 }
 
-// handRetained queues one retained message. It gives the connection to be
+// handRetained queues one retained message. It returns the connection to be
 // flushed.
-func (e *Engine) handRetained(s *Session, o offer) *Conn {
+func (e *Engine) handRetained(s *Session, o outgoingMessage) *Conn {
 	a := s.accept(o)
 	if a.seq != 0 {
 		pub := e.newPublication()
 		pub.Enqueued, pub.sessions = append(pub.Enqueued, s.queued(&o, a.seq)), append(pub.sessions, s)
-		pub.era.submit(&pub.Changes)
+		pub.generation.submit(&pub.Changes)
 	}
 	return a.flush
 }
@@ -251,7 +251,7 @@ func (c *Conn) onUnsubscribe(p []byte) error {
 	return nil
 }
 
-// unsubscribe decides about one filter and gives its code.
+// unsubscribe decides about one filter and returns its code.
 func (c *Conn) unsubscribe(filter string) byte {
 	switch {
 	case !packet.ValidFilter(filter):
@@ -265,7 +265,7 @@ func (c *Conn) unsubscribe(filter string) byte {
 	return packet.ReasonSuccess
 }
 
-// unsubscribe takes a subscription out of force and tells whether there was one.
+// unsubscribe takes a subscription out of force and reports whether there was one.
 func (e *Engine) unsubscribe(s *Session, filter string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -273,7 +273,7 @@ func (e *Engine) unsubscribe(s *Session, filter string) bool {
 	delete(s.subscribed, filter)
 	if known {
 		s.delist(filter)
-		s.tellLeft(filter, before)
+		s.announceLeft(filter, before)
 		e.meters.subscriptions.Add(-1)
 		s.out.account.add(QuotaSubscriptions, -subscriptionCost(filter))
 	}

@@ -24,19 +24,19 @@ var errClosing = errors.New("the broker is closing")
 // engine that is suspended stays so.
 func (e *Engine) Suspend(ctx context.Context, reason byte) error {
 	defer e.interrupt()()
-	if err := e.takeTurn(ctx); err != nil {
+	if err := e.lockTransition(ctx); err != nil {
 		return err
 	}
-	old, out, ok := e.shutOut()
+	old, out, ok := e.disconnectAll()
 	if !ok {
-		e.endTurn()
+		e.unlockTransition()
 		return nil
 	}
 	done := make(chan struct{})
 	go func() {
 		defer e.tasks.Done()
 		defer close(done)
-		defer e.endTurn()
+		defer e.unlockTransition()
 		e.depart(old, out, reason)
 	}()
 	select {
@@ -53,16 +53,16 @@ func (e *Engine) Suspend(ctx context.Context, reason byte) error {
 // id. Resume is broken off by its context, by Suspend and by Close, and the
 // engine is suspended as before then.
 func (e *Engine) Resume(ctx context.Context) error {
-	ctx, done, err := e.enterTurn(ctx)
+	ctx, done, err := e.beginResume(ctx)
 	if err != nil {
 		return err
 	}
 	defer done()
-	if err := e.takeTurn(ctx); err != nil {
+	if err := e.lockTransition(ctx); err != nil {
 		return err
 	}
-	defer e.endTurn()
-	if !e.era.Load().volatile {
+	defer e.unlockTransition()
+	if !e.generation.Load().volatile {
 		return nil
 	}
 	stored, err := e.load(ctx)
@@ -91,10 +91,10 @@ func (e *Engine) Load(ctx context.Context) error { return e.Resume(ctx) }
 // Serving waits until the engine is not suspended and all sessions are back: what
 // is published before is lost to them. The context that it gives ends when the
 // engine is suspended again, at the latest: who published meanwhile does not know
-// then what became of it.
+// then the outcome of it.
 func (e *Engine) Serving(ctx context.Context) (serving context.Context, err error) {
 	for {
-		now := e.era.Load()
+		now := e.generation.Load()
 		if now.admits.Load() {
 			return now.ctx, nil
 		}
@@ -115,7 +115,7 @@ func (e *Engine) interrupt() (end func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.suspending++
-	e.disturb(errOver)
+	e.disturb(errGenerationOver)
 	return func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -125,8 +125,8 @@ func (e *Engine) interrupt() (end func()) {
 	}
 }
 
-// enterTurn begins a Resume, for which Close waits.
-func (e *Engine) enterTurn(ctx context.Context) (in context.Context, done func(), err error) {
+// beginResume begins a Resume, for which Close waits.
+func (e *Engine) beginResume(ctx context.Context) (in context.Context, done func(), err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closing {
@@ -144,38 +144,38 @@ func (e *Engine) enterTurn(ctx context.Context) (in context.Context, done func()
 	}, nil
 }
 
-// takeTurn waits until nobody else suspends or resumes the engine. It does not look
+// lockTransition waits until nobody else suspends or resumes the engine. It does not look
 // at the context where nobody does.
-func (e *Engine) takeTurn(ctx context.Context) error {
+func (e *Engine) lockTransition(ctx context.Context) error {
 	select {
-	case e.turn <- struct{}{}:
+	case e.transition <- struct{}{}:
 		return nil
 	default:
 	}
 	select {
-	case e.turn <- struct{}{}:
+	case e.transition <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return fmt.Errorf("wait for the broker's last turn to end: %w", context.Cause(ctx))
 	}
 }
 
-func (e *Engine) endTurn() { <-e.turn }
+func (e *Engine) unlockTransition() { <-e.transition }
 
-// shutOut ends the era, and with it what is stored, and gives the connections
-// that are to go. It answers false if the engine is suspended or closing; else
+// disconnectAll ends the generation, and with it what is stored, and returns the connections
+// that are to go. It returns false if the engine is suspended or closing; else
 // the caller has one task to be done.
-func (e *Engine) shutOut() (old *era, out []*Conn, ok bool) {
+func (e *Engine) disconnectAll() (old *generation, out []*Conn, ok bool) {
 	e.retained.mu.Lock()
 	defer e.retained.mu.Unlock()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	old = e.era.Load()
+	old = e.generation.Load()
 	if e.closing || old.volatile {
 		return nil, nil, false
 	}
 	e.tasks.Add(1)
-	e.era.Store(newEra(e.store, true))
+	e.generation.Store(newGeneration(e.store, true))
 	old.close()
 	e.retained.forget()
 	for c := range e.conns {
@@ -186,38 +186,38 @@ func (e *Engine) shutOut() (old *era, out []*Conn, ok bool) {
 	return old, out, true
 }
 
-// depart takes leave of clients and forgets what is left of an era.
-func (e *Engine) depart(old *era, out []*Conn, reason byte) {
-	e.lapse(old)
+// depart takes leave of clients and forgets what is left of a generation.
+func (e *Engine) depart(old *generation, out []*Conn, reason byte) {
+	e.discardSessions(old)
 	for _, c := range out {
 		c.end(reason, true)
 	}
 	for _, c := range out {
 		<-c.done
 	}
-	e.due.await()
-	e.lapse(old)
+	e.scheduled.await()
+	e.discardSessions(old)
 }
 
-// lapse ends what sessions were to outlive an era with.
-func (e *Engine) lapse(old *era) {
+// discardSessions ends what sessions were to outlive a generation with.
+func (e *Engine) discardSessions(old *generation) {
 	for _, s := range e.all() {
-		if s.era == old {
-			s.lapse()
+		if s.generation == old {
+			s.discard()
 		}
 	}
 }
 
-// lapse ends what a session was to outlive its era with. One whose client is
+// discard ends what a session was to outlive its generation with. One whose client is
 // there goes on in memory until the connection ends, if it is an administrator's;
-// any other one is forgotten once its client is gone.
-func (s *Session) lapse() {
+// any other one is forgotten once its client has gone.
+func (s *Session) discard() {
 	s.mu.Lock()
 	switch c := s.conn; {
 	case c == nil:
 		ended := s.conclude()
 		s.mu.Unlock()
-		ended.lapse()
+		ended.discard()
 		return
 	case c.socket.AdminOnly:
 		s.stored, s.willStored, s.expiry = false, false, 0
@@ -227,16 +227,16 @@ func (s *Session) lapse() {
 	s.mu.Unlock()
 }
 
-// isShutOut tells whether the connection's client is left to another server.
-func (c *Conn) isShutOut() bool {
-	return !c.socket.AdminOnly && !c.engine.era.Load().admits.Load()
+// isRedirected reports whether the connection's client is left to another server.
+func (c *Conn) isRedirected() bool {
+	return !c.socket.AdminOnly && !c.engine.generation.Load().admits.Load()
 }
 
-// untold tells whether the client is told nothing of changes that came to nothing:
+// untold reports whether the client is told nothing of changes that came to nothing:
 // where it is not known whether they did, and where it goes to another server,
 // which takes what it sends again.
 func (c *Conn) untold(err error) bool {
-	return errors.Is(err, ErrUncertain) || errors.Is(err, errOver) && !c.socket.AdminOnly
+	return errors.Is(err, ErrUncertain) || errors.Is(err, errGenerationOver) && !c.socket.AdminOnly
 }
 
 // errElsewhere refuses a client that is left to another server.

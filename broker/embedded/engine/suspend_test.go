@@ -347,7 +347,7 @@ func TestConnectWhileSuspending(t *testing.T) {
 		suspended := make(chan struct{})
 		b.SetClaims(claimed(func() {
 			go func() { defer close(suspended); b.suspend() }()
-			for _, err := b.Holding("c"); err == nil; _, err = b.Holding("c") {
+			for _, err := b.Ownership("c"); err == nil; _, err = b.Ownership("c") {
 				runtime.Gosched()
 			}
 		}))
@@ -373,7 +373,7 @@ func TestConnectWhileSuspending(t *testing.T) {
 type claimed func()
 
 // Claim claims nothing.
-func (f claimed) Claim(context.Context, engine.Claim) (settled func(), err error) {
+func (f claimed) Claim(context.Context, engine.Claim) (done func(), err error) {
 	f()
 	return func() {}, nil
 }

@@ -39,18 +39,18 @@ func (e *Engine) clearRetained(topic string, m *Message) bool {
 	if current != m {
 		return true
 	}
-	if r.agreed && r.fluxes[topic] != nil {
+	if r.agreed && r.pending[topic] != nil {
 		return false
 	}
 	r.remove(topic)
-	if f := r.fluxes[topic]; f != nil {
+	if f := r.pending[topic]; f != nil {
 		f.stored = nil
 	}
-	e.era.Load().submit(&Changes{Owed: true, Retained: []RetainedRecord{{Topic: topic}}})
+	e.generation.Load().submit(&Changes{Owed: true, Retained: []RetainedRecord{{Topic: topic}}})
 	return true
 }
 
-// sweep drops what has expired in the queue of a client that is away, and gives back
+// sweep drops what has expired in the queue of a client that is away, and returns back
 // the memory of a queue that is empty.
 func (s *Session) sweep(now int64) {
 	s.mu.Lock()

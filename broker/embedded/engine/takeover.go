@@ -6,7 +6,7 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// occupy gives the connection the session of its client id: the one that is
+// occupy returns the connection the session of its client id: the one that is
 // there, with whoever has it thrown out [MQTT-3.1.4-3], or a new one. Of those
 // who want it at once, the one whose CONNECT came last has it in the end.
 func (e *Engine) occupy(c *Conn) (s *Session, present bool, err error) {
@@ -16,7 +16,7 @@ func (e *Engine) occupy(c *Conn) (s *Session, present bool, err error) {
 		if s != nil && (s.username != c.username || s.anonymous != c.anonymous) {
 			return nil, false, ErrForeign
 		}
-		if previous != nil && previous.arrival > c.arrival { // while c waited
+		if previous != nil && previous.timestamp > c.timestamp { // while c waited
 			return nil, false, ErrLater
 		}
 		if previous != nil {
@@ -88,14 +88,14 @@ func (e *Engine) open(c *Conn) (*Session, error) {
 	e.sessions[s.clientID] = s
 	e.ordered.Set(s)
 	s.assume(c)
-	s.era = e.era.Load()
-	if !s.era.admits.Load() { // of an administrator, while the engine is suspended
+	s.generation = e.generation.Load()
+	if !s.generation.admits.Load() { // of an administrator, while the engine is suspended
 		s.expiry = 0
 	}
 	return s, nil
 }
 
-// take gives a session that waited to its client's new connection. It answers
+// take returns a session that waited to its client's new connection. It answers
 // false if the session is another's or gone by now, and an error if a quota forbids
 // the connection's Will.
 func (s *Session) take(c *Conn) (bool, error) {
@@ -124,9 +124,9 @@ func (s *Session) isOver() bool {
 // assume sets what a connection brings to its session. mu is held.
 func (s *Session) assume(c *Conn) {
 	h := c.hello
-	defer s.tellPresence()
+	defer s.announcePresence()
 	s.conn, s.rights, s.version, s.clean, s.keepAlive = c, c.rights, c.version, h.CleanStart, h.KeepAlive
-	s.protocol, s.arrival = c.socket.Protocol, c.arrival
+	s.protocol, s.timestamp = c.socket.Protocol, c.timestamp
 	s.connectedAt, s.goneAt, s.address = s.engine.now(), 0, c.socket.Address
 	s.window = int(min(s.engine.config.MaxInflight, h.ReceiveMaximum))
 	s.maxPacket, s.aliases = h.MaximumPacketSize, newAliases(h.TopicAliasMaximum)

@@ -11,50 +11,50 @@ import (
 // called on the goroutine of whoever publishes, in the order of each publisher,
 // before the message is delivered; they must not block.
 type Tap interface {
-	// Holds tells whether a message above QoS 0 is not to be acknowledged to its
+	// Holds reports whether a message above QoS 0 is not to be acknowledged to its
 	// publisher before the tap has committed it.
 	AwaitsCommit() bool
 	// Take is given a message. Where hold is not nil it must be committed once.
 	Take(m *Message, hold *CommitBarrier)
 }
 
-// Hold keeps a message from being acknowledged.
+// CommitBarrier keeps a message from being acknowledged.
 type CommitBarrier publication
 
 // Committed lets the message be acknowledged; or, with an error, refuses it as one
 // that cannot be stored. It does not wait.
-func (h *CommitBarrier) Committed(err error) { (*publication)(h).part(err) }
+func (h *CommitBarrier) Committed(err error) { (*publication)(h).releaseStore(err) }
 
-// tapping is a tap that was opened.
-type tapping struct {
+// openTap is a tap that was opened.
+type openTap struct {
 	tap    Tap
 	filter string
 }
 
-// Open gives a tap the messages that are published from now on to topics that
+// Open returns a tap the messages that are published from now on to topics that
 // the filter matches. After close has returned, messages that were published
 // before may still come, but none that is published afterwards.
 func (e *Engine) Open(filter string, tap Tap) (close func()) {
-	t := &tapping{tap, filter}
+	t := &openTap{tap, filter}
 	e.taps.Subscribe(filter, t, topics.Options{QoS: 2})
-	e.opening.Lock()
-	defer e.opening.Unlock()
-	e.opened[t] = struct{}{}
-	if to := e.teller.Load(); to != nil {
-		to.joined(filter, tapped)
+	e.openTapsMu.Lock()
+	defer e.openTapsMu.Unlock()
+	e.openTaps[t] = struct{}{}
+	if to := e.interests.Load(); to != nil {
+		to.joined(filter, tapInterest)
 	}
-	return func() { e.shut(t) }
+	return func() { e.closeTap(t) }
 }
 
-// shut ends what Open began.
-func (e *Engine) shut(t *tapping) {
+// closeTap ends what Open began.
+func (e *Engine) closeTap(t *openTap) {
 	e.taps.Unsubscribe(t.filter, t)
-	e.opening.Lock()
-	defer e.opening.Unlock()
-	_, open := e.opened[t]
-	delete(e.opened, t)
-	if to := e.teller.Load(); to != nil && open {
-		to.left(t.filter, tapped)
+	e.openTapsMu.Lock()
+	defer e.openTapsMu.Unlock()
+	_, open := e.openTaps[t]
+	delete(e.openTaps, t)
+	if to := e.interests.Load(); to != nil && open {
+		to.left(t.filter, tapInterest)
 	}
 }
 
@@ -66,7 +66,7 @@ func (e *Engine) tap(m *Message, r *route, pub *publication) {
 		t := r.taps.Subscribers[i].Who.tap
 		var hold *CommitBarrier
 		if m.QoS > 0 && !pub.Owed && t.AwaitsCommit() { // what is owed is acknowledged to nobody
-			pub.hold()
+			pub.acquireStore()
 			hold = (*CommitBarrier)(pub)
 		}
 		t.Take(m, hold)
@@ -81,7 +81,7 @@ type Publisher struct {
 	touched []*Conn
 }
 
-// NewPublisher makes a Publisher.
+// NewPublisher returns a Publisher.
 func (e *Engine) NewPublisher() *Publisher { return &Publisher{engine: e, known: map[string]*route{}} }
 
 // Publish delivers a message, without waiting for what has to be stored of it. It
@@ -89,7 +89,7 @@ func (e *Engine) NewPublisher() *Publisher { return &Publisher{engine: e, known:
 // the publisher rests.
 func (p *Publisher) Publish(m *Message) bool { return p.publish(m, nil) }
 
-// PublishTold is Publish for who wants to know what became of the message: where
+// PublishTold is Publish for who wants to know the outcome of the message: where
 // there is something to wait for, stored gives it.
 func (p *Publisher) PublishTold(m *Message) (stored <-chan error, ok bool) {
 	done := make(chan error, 1)
@@ -111,8 +111,7 @@ func (p *Publisher) publish(m *Message, done chan error) bool {
 		pub.recycle()
 		return false
 	}
-	e.watcher.Published(m)
-	if !e.publishRetaining(m, r, nil, pub, &p.touched) && done != nil {
+	if !e.publish(m, r, nil, pub, &p.touched) && done != nil {
 		done <- nil
 	}
 	return true
@@ -123,7 +122,7 @@ func (p *Publisher) publish(m *Message, done chan error) bool {
 func (p *Publisher) Flush() {
 	p.flushTouched()
 	p.engine.store.Room()
-	p.engine.roomAbroad()
+	p.engine.awaitPeerRoom()
 }
 
 func (p *Publisher) flushTouched() {
@@ -164,7 +163,7 @@ func (p *Publisher) Room(ctx context.Context, topic string) {
 	}
 }
 
-// fullest gives the most messages that wait for a connected subscriber whose
+// fullest returns the most messages that wait for a connected subscriber whose
 // queue is more than half full, if there is one.
 func (p *Publisher) fullest(topic string) (messages int, full bool) {
 	r := p.route(topic)
@@ -190,7 +189,7 @@ func (p *Publisher) fullest(topic string) (messages int, full bool) {
 	return messages, full
 }
 
-// backlog tells how many messages wait for a client that is connected, and
+// backlog returns how many messages wait for a client that is connected, and
 // whether that is more than half of what may.
 func (s *Session) backlog() (messages int, half bool) {
 	if s.peer != nil {

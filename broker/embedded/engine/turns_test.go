@@ -157,7 +157,7 @@ func (s *unsure) lose(hangs bool) {
 	s.held = nil
 }
 
-// take gives what waits, and has nothing wait any more.
+// take returns what waits, and has nothing wait any more.
 func (s *unsure) take() []*engine.Changes {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -134,7 +134,7 @@ func (c *Client) TrySend(p []byte) error {
 	return err
 }
 
-// Read gives the next packet.
+// Read returns the next packet.
 func (c *Client) Read() ([]byte, error) {
 	if err := c.SetReadDeadline(time.Now().Add(c.patience)); err != nil {
 		return nil, err
@@ -159,7 +159,7 @@ func (c *Client) Next() ([]byte, error) {
 	return p, err
 }
 
-// Want gives the next packet, which must be of a type.
+// Want returns the next packet, which must be of a type.
 func (c *Client) Want(kind byte) []byte {
 	c.T.Helper()
 	p, err := c.Read()
@@ -203,7 +203,7 @@ func (c *Client) Ack(kind byte, id uint16) {
 	c.Send(packet.AppendAck(nil, c.Version, kind, id, 0, ""))
 }
 
-// WantAck gives the next packet as an acknowledgement of a type.
+// WantAck returns the next packet as an acknowledgement of a type.
 func (c *Client) WantAck(kind byte) packet.Ack {
 	c.T.Helper()
 	p := c.Want(kind)
@@ -217,7 +217,7 @@ func (c *Client) WantAck(kind byte) packet.Ack {
 // PacketID is that of an acknowledgement.
 func PacketID(p []byte) uint16 { return binary.BigEndian.Uint16(p[2:]) }
 
-// WantMessage gives the next packet as a message.
+// WantMessage returns the next packet as a message.
 func (c *Client) WantMessage() Message {
 	c.T.Helper()
 	return c.Parse(c.Want(packet.TypePublish))

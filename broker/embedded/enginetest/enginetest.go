@@ -44,7 +44,7 @@ func (Permissive) Authenticate(_ context.Context, l *engine.Login) (engine.Admis
 	return engine.Admission{Username: l.Username, Rights: Everything{}}, nil
 }
 
-// Resume gives all rights.
+// Resume returns all rights.
 func (Permissive) Resume(string, string, bool) engine.Rights { return Everything{} }
 
 // Epoch never changes.

@@ -28,12 +28,12 @@ func messageFrames() []messageFrame {
 				Topic: "a/b", Payload: []byte("payload"), Properties: []byte{1, 1}, QoS: 2, Retain: true,
 				CreatedAt: 1_700_000_000_000, ExpiresAt: 1_700_000_001_000, Publisher: "c", Username: "u", Stamp: 1 << 60,
 			},
-			Crossing: engine.Crossing{Direct: true, Shares: []string{"$share/g/a/+", "$share/h/#"}, QoS: 1},
-			number:   77, late: true,
+			Forward: engine.Forward{Direct: true, Shares: []string{"$share/g/a/+", "$share/h/#"}, QoS: 1},
+			number:  77, late: true,
 		},
 		{
-			message:  &engine.Message{Topic: strings.Repeat("t", maxText), Payload: make([]byte, 70_000), QoS: 1, CreatedAt: -1},
-			Crossing: engine.Crossing{Shares: []string{"$share/g/#"}},
+			message: &engine.Message{Topic: strings.Repeat("t", maxText), Payload: make([]byte, 70_000), QoS: 1, CreatedAt: -1},
+			Forward: engine.Forward{Shares: []string{"$share/g/#"}},
 		},
 	}
 }

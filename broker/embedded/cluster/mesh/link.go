@@ -71,8 +71,8 @@ func notify(c chan struct{}) {
 }
 
 // Take queues a message.
-func (l *link) Take(m *engine.Message, c engine.Crossing) {
-	p := messageFrame{message: m, Crossing: c}
+func (l *link) Take(m *engine.Message, c engine.Forward) {
+	p := messageFrame{message: m, Forward: c}
 	l.mu.Lock()
 	err := l.enqueue(&p)
 	l.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 // messageFrame is a message sent to another node.
 type messageFrame struct {
 	message *engine.Message
-	engine.Crossing
+	engine.Forward
 	number uint64 // confirmed by the other node; 0 at QoS 0
 	late   bool   // it may arrive after messages that were published later
 }

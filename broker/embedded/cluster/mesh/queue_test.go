@@ -32,13 +32,13 @@ func TestQueue(t *testing.T) {
 			case 0, 1, 2:
 				pushed++
 				name := fmt.Sprint(pushed)
-				c := engine.Crossing{QoS: byte(random.IntN(3))}
+				c := engine.Forward{QoS: byte(random.IntN(3))}
 				if c.QoS > 0 {
 					last++
 					c.Receipt = recordingReceipt{name, &settled}
 					wanted = append(wanted, name)
 				}
-				q.push(messageFrame{message: &engine.Message{Topic: name}, Crossing: c})
+				q.push(messageFrame{message: &engine.Message{Topic: name}, Forward: c})
 			case 3, 4, 5:
 				batch, _ := q.nextBatch(nil, int64(random.IntN(500)))
 				for _, p := range batch {

@@ -215,7 +215,7 @@ func (c *dispatcher) handle(kind byte, body []byte) error {
 func (c *dispatcher) deliver(p *messageFrame) {
 	if p.number == 0 {
 		c.receiver.messages.Add(1)
-		c.engine.Receive(p.message, p.Crossing, p.late)
+		c.engine.Receive(p.message, p.Forward, p.late)
 		return
 	}
 	s := c.acks.add(p.number)
@@ -224,7 +224,7 @@ func (c *dispatcher) deliver(p *messageFrame) {
 	}
 	c.receiver.messages.Add(1)
 	p.Receipt = s
-	s.delivered(c.engine.Receive(p.message, p.Crossing, p.late))
+	s.delivered(c.engine.Receive(p.message, p.Forward, p.late))
 }
 
 // applyRoutes applies changes of the peer's subscriptions.

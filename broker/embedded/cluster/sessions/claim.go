@@ -22,7 +22,7 @@ func (c *Coordinator) Claim(ctx context.Context, claim engine.Claim) (settled fu
 	c.counts.claims.Add(1)
 	ctx, cancel := context.WithTimeout(ctx, maxClaim)
 	defer cancel()
-	t, err := c.leases.acquire(ctx, c.ctx, claim.ClientID, leaseOrder{claim.Arrival, c.o.Self})
+	t, err := c.leases.acquire(ctx, c.ctx, claim.ClientID, leaseOrder{claim.Timestamp, c.o.Self})
 	if err != nil {
 		return nil, c.refusal(err)
 	}
@@ -125,7 +125,7 @@ func (c *Coordinator) selectCurrent(ctx context.Context, claim engine.Claim, off
 	latest, created := uint64(0), int64(0)
 	if local != nil {
 		state, _ := local.State()
-		latest, created = local.Arrival(), state.CreatedAt
+		latest, created = local.Timestamp(), state.CreatedAt
 	}
 	for _, o := range offers {
 		if o.arrival > latest || latest == 0 {

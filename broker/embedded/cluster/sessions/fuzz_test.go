@@ -36,7 +36,7 @@ func samples() map[string]struct {
 	inner := func(b []byte) *reader { r, _ := newReader(b); return r }
 	return map[string]sample{
 		"claim": {
-			claimRequest{engine.Claim{ClientID: "c", Username: "u", CleanStart: true, Arrival: 5}, true}.encode(),
+			claimRequest{engine.Claim{ClientID: "c", Username: "u", CleanStart: true, Timestamp: 5}, true}.encode(),
 			func(b []byte) (any, error) { return decodeClaim(inner(b)) },
 			func(v any) []byte { return v.(claimRequest).encode() },
 		},
@@ -73,11 +73,11 @@ func samples() map[string]struct {
 			func(v any) []byte { return encodeListRequest(v.(string)) },
 		},
 		"list response": {
-			encodeListResponse([]engine.Holding{
-				{ClientID: "c", Username: "u", Anonymous: true, CreatedAt: -5, Arrival: 6}, {ClientID: "d", Connected: true, CreatedAt: 1, Arrival: 2},
+			encodeListResponse([]engine.Ownership{
+				{ClientID: "c", Username: "u", Anonymous: true, CreatedAt: -5, Timestamp: 6}, {ClientID: "d", Connected: true, CreatedAt: 1, Timestamp: 2},
 			}),
 			func(b []byte) (any, error) { return decodeListResponse(b) },
-			func(v any) []byte { return encodeListResponse(v.([]engine.Holding)) },
+			func(v any) []byte { return encodeListResponse(v.([]engine.Ownership)) },
 		},
 	}
 }

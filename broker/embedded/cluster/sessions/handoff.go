@@ -55,7 +55,7 @@ func (c *Coordinator) Serve(ctx context.Context, from int, request []byte) ([]by
 		if err != nil {
 			return nil, err
 		}
-		if summary, err := c.o.Engine.Holding(q.ClientID); q.anyUser && err == nil {
+		if summary, err := c.o.Engine.Ownership(q.ClientID); q.anyUser && err == nil {
 			q.Username, q.Anonymous = summary.Username, summary.Anonymous
 		}
 		return c.serveClaim(ctx, from, q.Claim), nil
@@ -101,7 +101,7 @@ func (c *Coordinator) serveFlush(ctx context.Context, to []int) []byte {
 // serveClientID serves a list or pull request.
 func (c *Coordinator) serveClientID(ctx context.Context, from int, kind byte, clientID string) []byte {
 	if kind == kindList {
-		return encodeListResponse(c.o.Engine.Holdings(clientID, listSize))
+		return encodeListResponse(c.o.Engine.Ownerships(clientID, listSize))
 	}
 	select {
 	case c.pullSlots <- struct{}{}:
@@ -123,13 +123,13 @@ func (c *Coordinator) serveClientID(ctx context.Context, from int, kind byte, cl
 
 // serveClaim ends the connection of a client id and offers its session.
 func (c *Coordinator) serveClaim(ctx context.Context, from int, claim engine.Claim) []byte {
-	c.o.Engine.Witness(claim.Arrival)
-	t, err := c.leases.acquire(ctx, c.ctx, claim.ClientID, leaseOrder{claim.Arrival, from})
+	c.o.Engine.ObserveTimestamp(claim.Timestamp)
+	t, err := c.leases.acquire(ctx, c.ctx, claim.ClientID, leaseOrder{claim.Timestamp, from})
 	if err != nil {
 		return c.claimFailure(err)
 	}
 	if from < c.o.Self { // of two CONNECTs with the same timestamp, the one at the greater node is later
-		claim.Arrival--
+		claim.Timestamp--
 	}
 	bounded, cancel := context.WithCancel(t.ctx)
 	defer cancel()
@@ -163,7 +163,7 @@ func (c *Coordinator) startHandoff(to int, t *lease, session *engine.Handover) [
 	h := &handoff{lease: t, to: to, session: session, lastContact: time.Now(), decided: make(chan struct{})}
 	a := claimResponse{outcome: outcomeOffered}
 	a.offer.state, a.offer.next = session.State()
-	a.offer.arrival, h.sentSeq = session.Arrival(), a.offer.state.SentSeq
+	a.offer.arrival, h.sentSeq = session.Timestamp(), a.offer.state.SentSeq
 	c.mu.Lock()
 	full := len(c.handoffs) >= maxHandoffs
 	if !full {
@@ -337,7 +337,7 @@ func (c *Coordinator) status(from int, q statusRequest) reply {
 
 // flush waits until other nodes have all messages that were sent to them.
 func (c *Coordinator) flush(ctx context.Context, to []int) error {
-	if err := c.o.Engine.Pass(ctx); err != nil {
+	if err := c.o.Engine.AwaitRouted(ctx); err != nil {
 		return fmt.Errorf("wait until accepted messages are sent: %w", err)
 	}
 	for _, n := range to {

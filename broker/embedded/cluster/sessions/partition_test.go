@@ -107,7 +107,7 @@ func TestCampaignMerge(t *testing.T) {
 			first.Subscribe("a", 1)
 			first.Close()
 			until(t, "the client is disconnected", func() bool { return slices.Equal(c.owners("c"), []int{1}) })
-			h, err := here.Holding("c")
+			h, err := here.Ownership("c")
 			check(t, err)
 			for _, n := range c.nodes {
 				n.setIsolated(true)

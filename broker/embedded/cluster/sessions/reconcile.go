@@ -83,11 +83,11 @@ func (c *Coordinator) markReachable(node int) {
 }
 
 // reconcileSession leaves one of two sessions of a client id.
-func (c *Coordinator) reconcileSession(node int, remote engine.Holding) error {
+func (c *Coordinator) reconcileSession(node int, remote engine.Ownership) error {
 	if c.leases.held(remote.ClientID) { // and perhaps about to be here
 		return errors.New("the client id is being claimed")
 	}
-	local, err := c.o.Engine.Holding(remote.ClientID)
+	local, err := c.o.Engine.Ownership(remote.ClientID)
 	switch {
 	case err != nil:
 		return nil //nolint:nilerr // there is no session here
@@ -106,11 +106,11 @@ func (c *Coordinator) reconcileSession(node int, remote engine.Holding) error {
 
 // yieldsTo reports whether the local session yields to a remote one: the one whose client is
 // connected stays, else the one connected later.
-func (c *Coordinator) yieldsTo(local engine.Holding, node int, remote engine.Holding) bool {
+func (c *Coordinator) yieldsTo(local engine.Ownership, node int, remote engine.Ownership) bool {
 	if local.Connected != remote.Connected {
 		return remote.Connected
 	}
-	return leaseOrder{local.Arrival, c.o.Self}.before(leaseOrder{remote.Arrival, node})
+	return leaseOrder{local.Timestamp, c.o.Self}.before(leaseOrder{remote.Timestamp, node})
 }
 
 // pull takes over a session that yields to the local one. If both are parts of one session its
@@ -118,22 +118,22 @@ func (c *Coordinator) yieldsTo(local engine.Holding, node int, remote engine.Hol
 func (c *Coordinator) pull(node int, clientID string) error {
 	ctx, cancel := context.WithTimeout(c.ctx, maxClaim)
 	defer cancel()
-	local, err := c.o.Engine.Holding(clientID)
+	local, err := c.o.Engine.Ownership(clientID)
 	if err != nil {
 		return err
 	}
-	t, err := c.leases.acquire(ctx, c.ctx, clientID, leaseOrder{local.Arrival, c.o.Self})
+	t, err := c.leases.acquire(ctx, c.ctx, clientID, leaseOrder{local.Timestamp, c.o.Self})
 	if err != nil {
 		return err
 	}
 	defer t.release()
 	defer context.AfterFunc(ctx, func() { t.cancel(context.Cause(ctx)) })()
-	if now, err := c.o.Engine.Holding(clientID); err != nil || now.Arrival != local.Arrival {
+	if now, err := c.o.Engine.Ownership(clientID); err != nil || now.Timestamp != local.Timestamp {
 		return errTransferEnded
 	} else {
 		local = now
 	}
-	claim := engine.Claim{ClientID: clientID, Arrival: local.Arrival}
+	claim := engine.Claim{ClientID: clientID, Timestamp: local.Timestamp}
 	o, err := c.claimAt(t.ctx, node, claimRequest{Claim: claim, anyUser: true})
 	if err != nil {
 		return err
@@ -167,7 +167,7 @@ func (c *Coordinator) claimAt(ctx context.Context, node int, q claimRequest) (pe
 
 // merge moves a part of a session to the part that is here. While the client is connected, the
 // messages are appended to its queue.
-func (c *Coordinator) merge(t *lease, local engine.Holding, o peerOffer) error {
+func (c *Coordinator) merge(t *lease, local engine.Ownership, o peerOffer) error {
 	if !local.Connected {
 		imported, err := c.takeOver(t, []peerOffer{o})
 		imported.finish()

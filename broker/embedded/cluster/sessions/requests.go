@@ -14,14 +14,14 @@ func (q claimRequest) encode() []byte {
 	w.text(q.Username)
 	w.bool(q.Anonymous)
 	w.bool(q.CleanStart)
-	w.number(q.Arrival)
+	w.number(q.Timestamp)
 	w.bool(q.anyUser)
 	return w.b
 }
 
 func decodeClaim(r *reader) (q claimRequest, err error) {
 	q.ClientID, q.Username = r.text(), r.text()
-	q.Anonymous, q.CleanStart, q.Arrival, q.anyUser = r.bool(), r.bool(), r.number(), r.bool()
+	q.Anonymous, q.CleanStart, q.Timestamp, q.anyUser = r.bool(), r.bool(), r.number(), r.bool()
 	return q, r.finish()
 }
 
@@ -205,7 +205,7 @@ func decodeClientID(r *reader) (string, error) {
 // minListEntrySize is the minimum encoded size of a session in a list.
 const minListEntrySize = 6
 
-func encodeListResponse(list []engine.Holding) []byte {
+func encodeListResponse(list []engine.Ownership) []byte {
 	w := newWriter(kindList)
 	w.number(uint64(len(list)))
 	for _, h := range list {
@@ -214,17 +214,17 @@ func encodeListResponse(list []engine.Holding) []byte {
 		w.bool(h.Anonymous)
 		w.bool(h.Connected)
 		w.signed(h.CreatedAt)
-		w.number(h.Arrival)
+		w.number(h.Timestamp)
 	}
 	return w.b
 }
 
-func decodeListResponse(b []byte) (list []engine.Holding, err error) {
+func decodeListResponse(b []byte) (list []engine.Ownership, err error) {
 	r, kind := newReader(b)
 	for range r.count(minListEntrySize) {
-		list = append(list, engine.Holding{
+		list = append(list, engine.Ownership{
 			ClientID: r.text(), Username: r.text(), Anonymous: r.bool(), Connected: r.bool(),
-			CreatedAt: r.signed(), Arrival: r.number(),
+			CreatedAt: r.signed(), Timestamp: r.number(),
 		})
 	}
 	if kind != kindList {

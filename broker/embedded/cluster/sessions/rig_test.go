@@ -244,7 +244,7 @@ func (c *cluster) allReachable() bool {
 // connected.
 func (c *cluster) owners(clientID string) (found []int) {
 	for _, n := range c.nodes {
-		switch h, err := n.Holding(clientID); {
+		switch h, err := n.Ownership(clientID); {
 		case err != nil:
 		case h.Connected:
 			found = append(found, -n.number)

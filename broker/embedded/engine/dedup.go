@@ -5,23 +5,25 @@ import (
 	"hash/maphash"
 )
 
-// maxBrought bounds how many changes of retained messages are remembered.
-const maxBrought = 4096
+// maxDedup bounds how many changes of retained messages are remembered.
+const maxDedup = 4096
 
-// brought remembers the latest messages that the log has brought, by their hash: one
-// that crosses from another node more slowly than by way of the log is not shown
+// dedupCache remembers the latest messages that the log has brought, by their hash: one
+// that is forwarded from another node more slowly than by way of the log is not shown
 // any more, as there may be a newer one.
-type brought struct {
+type dedupCache struct {
 	seed  maphash.Seed
 	known map[uint64]struct{}
-	order [maxBrought]uint64
+	order [maxDedup]uint64
 	next  int
 }
 
-func newBrought() *brought { return &brought{seed: maphash.MakeSeed(), known: map[uint64]struct{}{}} }
+func newDedupCache() *dedupCache {
+	return &dedupCache{seed: maphash.MakeSeed(), known: map[uint64]struct{}{}}
+}
 
 // hash tells messages apart that are published.
-func (b *brought) hash(m *Message) uint64 {
+func (b *dedupCache) hash(m *Message) uint64 {
 	var h maphash.Hash
 	h.SetSeed(b.seed)
 	var head [24]byte
@@ -36,17 +38,17 @@ func (b *brought) hash(m *Message) uint64 {
 }
 
 // add remembers a message, in place of the one before all others.
-func (b *brought) add(m *Message) {
+func (b *dedupCache) add(m *Message) {
 	h := b.hash(m)
 	if _, had := b.known[h]; had {
 		return
 	}
 	delete(b.known, b.order[b.next])
 	b.known[h], b.order[b.next] = struct{}{}, h
-	b.next = (b.next + 1) % maxBrought
+	b.next = (b.next + 1) % maxDedup
 }
 
-func (b *brought) has(m *Message) bool {
+func (b *dedupCache) has(m *Message) bool {
 	_, has := b.known[b.hash(m)]
 	return has
 }

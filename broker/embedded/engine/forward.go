@@ -6,27 +6,27 @@ import (
 	"signalbox/broker/mqtt/topics"
 )
 
-// bound is a peer that a message goes to.
-type bound struct {
+// peerTarget is a peer that a message goes to.
+type peerTarget struct {
 	peer *Peer
 	qos  byte
 }
 
-// choice is a peer that was chosen for a shared subscription.
-type choice struct {
-	bound
+// sharedTarget is a peer that was chosen for a shared subscription.
+type sharedTarget struct {
+	peerTarget
 	share string
 }
 
-// cross gives a message to the links of the peers that are subscribed or chosen,
+// forward returns a message to the links of the peers that are subscribed or chosen,
 // or of all.
-func (e *Engine) cross(m *Message, everywhere bool, direct []bound, chosen []choice, pub *publication) {
+func (e *Engine) forward(m *Message, everywhere bool, direct []peerTarget, chosen []sharedTarget, pub *publication) {
 	peers := e.peers.Load()
 	if peers == nil {
 		return
 	}
 	for _, p := range *peers {
-		c := Crossing{Direct: everywhere}
+		c := Forward{Direct: everywhere}
 		for _, b := range direct {
 			if b.peer == p {
 				c.Direct, c.QoS = true, max(c.QoS, b.qos)
@@ -53,27 +53,27 @@ func (p *publication) receiptFor(qos byte) Receipt {
 	case qos == 0 || p.Owed:
 		return nil
 	case len(p.Received) > 0:
-		p.hold()
+		p.acquireStore()
 		return (*storeBarrier)(p)
 	}
-	p.wait()
+	p.acquireAck()
 	return (*ackBarrier)(p)
 }
 
-// acknowledgedLater keeps a message from being acknowledged, but not from being
+// ackBarrier keeps a message from being acknowledged, but not from being
 // stored.
 type ackBarrier publication
 
 // Committed lets the message be acknowledged, or refuses it.
-func (a *ackBarrier) Committed(err error) { (*publication)(a).leave(unlessGone(err)) }
+func (a *ackBarrier) Committed(err error) { (*publication)(a).releaseAck(unlessGone(err)) }
 
-// storedLater keeps a message from being stored, and acknowledged.
+// storeBarrier keeps a message from being stored, and acknowledged.
 type storeBarrier publication
 
 // Committed lets the message be stored, or refuses it.
-func (s *storeBarrier) Committed(err error) { (*publication)(s).part(unlessGone(err)) }
+func (s *storeBarrier) Committed(err error) { (*publication)(s).releaseStore(unlessGone(err)) }
 
-// unlessGone is an error, but for that of a node that is gone: its subscribers are
+// unlessGone is an error, but for that of a node that has gone: its subscribers are
 // gone with it, and no publisher is kept from the others.
 func unlessGone(err error) error {
 	if errors.Is(err, ErrGone) {
@@ -82,11 +82,11 @@ func unlessGone(err error) error {
 	return err
 }
 
-// handAbroad gives a message out of a queue to a peer's member of the shared
+// forwardQueued returns a message out of a queue to a peer's member of the shared
 // subscription it came by. It is the session's until the peer has it.
-func (e *Engine) handAbroad(from *Session, r QueueRecord, member topics.Member[*Session]) {
-	c := Crossing{Shares: []string{r.Share}, QoS: min(r.Message.QoS, member.QoS), Kept: true}
-	move := &move{from, r}
+func (e *Engine) forwardQueued(from *Session, r QueueRecord, member topics.Member[*Session]) {
+	c := Forward{Shares: []string{r.Share}, QoS: min(r.Message.QoS, member.QoS), Kept: true}
+	move := &queuedForward{from, r}
 	if c.QoS > 0 {
 		c.Receipt = move
 	}
@@ -96,15 +96,15 @@ func (e *Engine) handAbroad(from *Session, r QueueRecord, member topics.Member[*
 	}
 }
 
-// move is a message on its way out of a session's queue to another node.
-type move struct {
+// queuedForward is a message on its way out of a session's queue to another node.
+type queuedForward struct {
 	from *Session
 	r    QueueRecord
 }
 
 // Committed has the store forget the message; or puts it back, where it is the
 // last.
-func (m *move) Committed(err error) {
+func (m *queuedForward) Committed(err error) {
 	e := m.from.engine
 	pub := e.newPublication()
 	pub.Owed = true
@@ -113,12 +113,12 @@ func (m *move) Committed(err error) {
 	}
 	var touched []*Conn
 	if err != nil {
-		back := offer{message: m.r.Message.again(), extra: newExtra(m.r.SubscriptionIDs, m.r.Share), qos: m.r.QoS, retain: m.r.Retain}
-		e.hand(m.from, back, pub, &touched)
+		back := outgoingMessage{message: m.r.Message.again(), extra: newExtra(m.r.SubscriptionIDs, m.r.Share), qos: m.r.QoS, retain: m.r.Retain}
+		e.enqueue(m.from, back, pub, &touched)
 	}
-	e.submitAny(pub)
+	pub.storeAny()
 	for _, c := range touched {
-		e.later(c)
+		e.flushDeferred(c)
 	}
 }
 
@@ -128,7 +128,7 @@ func (e *Engine) Identify(node uint16) {
 	e.stamps.Store(uint64(node)<<48 | uint64(e.now())<<7&(1<<48-1))
 }
 
-// stamp marks a message that crosses to other nodes, before anybody has it.
+// stamp marks a message that is forwarded to other nodes, before anybody has it.
 func (e *Engine) stamp(m *Message) {
 	if m.Stamp == 0 {
 		m.Stamp = e.stamps.Add(1)

@@ -12,8 +12,8 @@ import (
 // whatever was begun since.
 func TestSections(t *testing.T) {
 	t.Parallel()
-	var s sections
-	if s.begin(1) != nil {
+	var s readEpochs
+	if s.enter(1) != nil {
 		t.Error("there are sections though nobody asks")
 	}
 	s.on.Store(true)
@@ -28,10 +28,10 @@ func TestSections(t *testing.T) {
 					return
 				default:
 				}
-				u := s.begin(uint64(i))
+				u := s.enter(uint64(i))
 				begun[i].Add(1)
 				ended[i].Add(1)
-				u.end()
+				u.exit()
 			}
 		})
 	}
@@ -40,7 +40,7 @@ func TestSections(t *testing.T) {
 		for i := range begun {
 			before[i] = begun[i].Load()
 		}
-		if err := s.pass(t.Context()); err != nil {
+		if err := s.awaitReaders(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		for i := range ended {
@@ -56,19 +56,19 @@ func TestSections(t *testing.T) {
 // TestSectionsGivenUp waits again for what an earlier pass gave up waiting for.
 func TestSectionsGivenUp(t *testing.T) {
 	t.Parallel()
-	var s sections
+	var s readEpochs
 	s.on.Store(true)
-	u := s.begin(3)
+	u := s.enter(3)
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 3 {
-		if err := s.pass(over); !errors.Is(err, context.Canceled) {
+		if err := s.awaitReaders(over); !errors.Is(err, context.Canceled) {
 			t.Fatalf("passed a section that goes on: %v", err)
 		}
-		s.begin(3).end()
+		s.enter(3).exit()
 	}
-	u.end()
-	if err := s.pass(t.Context()); err != nil {
+	u.exit()
+	if err := s.awaitReaders(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }

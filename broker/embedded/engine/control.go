@@ -1,0 +1,51 @@
+package engine
+
+import "signalbox/broker/mqtt/packet"
+
+// Request is a message to a control API from a client that may send it.
+type Request struct {
+	conn    *Conn
+	Topic   string
+	Payload []byte
+}
+
+// Client tells who asks.
+func (r *Request) Client() ClientEvent { return r.conn.event() }
+
+// AdminOnly reports whether the requester came over a listener for administrators
+// only.
+func (r *Request) AdminOnly() bool { return r.conn.socket.AdminOnly }
+
+// Reply sends a message to the requester alone, subscribed or not, if it may
+// receive it.
+func (r *Request) Reply(topic string, payload []byte) {
+	s := r.conn.session
+	if !s.may(Receive, topic) {
+		return
+	}
+	if c := s.accept(outgoingMessage{message: &Message{Topic: topic, Payload: payload, CreatedAt: s.engine.now()}}).flush; c != nil {
+		c.flush()
+	}
+}
+
+// request acknowledges a message to a control API and has it done, on this
+// goroutine: the requester's connection waits for its answer, nobody else does.
+func (c *Conn) request(pk *packet.Publish, topic string) {
+	payload := append([]byte{}, pk.Payload...)
+	switch pk.QoS {
+	case 1:
+		c.acknowledge(packet.TypePuback, pk.PacketID, packet.ReasonSuccess)
+	case 2:
+		found, _ := c.session.receive(pk.PacketID)
+		if found == isTooMuch {
+			c.refuseExcess(pk)
+			return
+		}
+		c.acknowledge(packet.TypePubrec, pk.PacketID, packet.ReasonSuccess)
+		if found == isRepeated {
+			return
+		}
+	}
+	c.complete()
+	c.engine.control(&Request{conn: c, Topic: topic, Payload: payload})
+}

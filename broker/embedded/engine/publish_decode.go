@@ -1,0 +1,106 @@
+package engine
+
+import "signalbox/broker/mqtt/packet"
+
+// Step 1 of a publish: decode. The packet, its place in the Receive Maximum of the
+// client, and its topic name.
+
+// What a connection remembers of topics: how many, and how much room for all but
+// the latest. With more it begins anew.
+const (
+	maxKnown     = 256
+	maxKnownRoom = 64 << 10 // bytes
+
+	recipientRoom = 88 // of a recipient, in bytes
+)
+
+// decode decodes a PUBLISH into pk and returns the route of its topic, which is new or
+// as it was when the client last published to the topic.
+func (c *Conn) decode(p []byte, pk *packet.Publish) (*route, error) {
+	if err := packet.DecodePublish(p, c.version, pk); err != nil {
+		return nil, err
+	}
+	if err := c.countIncoming(pk); err != nil {
+		return nil, err
+	}
+	if pk.HasAlias {
+		if err := c.alias(pk); err != nil {
+			return nil, err
+		}
+	}
+	r := c.in.known[string(pk.Topic)]
+	if r == nil {
+		topic := string(pk.Topic)
+		if !c.engine.validDepth(topic) {
+			return nil, &packet.Error{Reason: packet.ReasonTopicNameInvalid, Text: "topic too long or too deep"}
+		}
+		r = &route{topic: topic}
+	}
+	m := c.engine.meters
+	m.publishesReceived.Add(1)
+	m.payloadReceived.Add(int64(len(pk.Payload)))
+	c.session.counts.published.Add(1)
+	c.session.counts.publishedBytes.Add(int64(len(pk.Payload)))
+	return r, nil
+}
+
+// countIncoming keeps the client to the Receive Maximum it was told
+// [MQTT-3.3.4-9]. A message that is sent again counts once.
+func (c *Conn) countIncoming(pk *packet.Publish) error {
+	if pk.QoS == 0 {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.version >= 5 && c.quota >= int(c.engine.config.ReceiveMaximum) {
+		return &packet.Error{Reason: packet.ReasonReceiveMaximumExceeded, Text: "receive maximum exceeded"}
+	}
+	c.quota++
+	return nil
+}
+
+// alias puts the topic in that an alias stands for, or notes it
+// [MQTT-3.3.2-7] [MQTT-3.3.2-12].
+func (c *Conn) alias(pk *packet.Publish) error {
+	if pk.Alias == 0 || pk.Alias > c.engine.config.TopicAliasMaximum {
+		return &packet.Error{Reason: packet.ReasonTopicAliasInvalid, Text: "topic alias out of range"}
+	}
+	if len(pk.Topic) > 0 {
+		if c.in.aliases == nil {
+			c.in.aliases = map[uint16]string{}
+		}
+		c.in.aliases[pk.Alias] = string(pk.Topic)
+		return nil
+	}
+	topic, ok := c.in.aliases[pk.Alias]
+	if !ok {
+		return &packet.Error{Reason: packet.ReasonProtocolError, Text: "topic alias that stands for nothing"}
+	}
+	pk.Topic = []byte(topic)
+	return nil
+}
+
+// remember keeps what is known of a topic.
+func (c *Conn) remember(r *route) {
+	if c.in.known == nil || len(c.in.known) >= maxKnown || c.in.room > maxKnownRoom {
+		c.in.known, c.in.room = map[string]*route{}, 0
+	}
+	c.in.known[r.topic] = r
+	c.in.room += len(r.topic) + recipientRoom*cap(r.to)
+}
+
+// message makes the message out of the packet, whose bytes are the reader's.
+func (c *Conn) message(pk *packet.Publish, topic string) *Message {
+	m := &Message{
+		Topic: topic, QoS: pk.QoS, Retain: pk.Retain, CreatedAt: c.active.Load(),
+		Publisher: c.session.clientID, Username: c.session.username,
+	}
+	both := make([]byte, len(pk.Payload)+len(pk.Properties))
+	n := copy(both, pk.Payload)
+	copy(both[n:], pk.Properties)
+	m.Payload, m.Properties = both[:n:n], both[n:]
+	if pk.HasExpiry {
+		m.SetExpiry(pk.Expiry)
+	}
+	return m
+}
