@@ -26,7 +26,7 @@ func (c *Conn) ackQueue(kind byte) *acks {
 	return &c.endings
 }
 
-// acknowledge sends an acknowledgement, after those that are owed from before.
+// acknowledge sends an acknowledgement, after those that are reserved before.
 func (c *Conn) acknowledge(kind byte, id uint16, reason byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -38,7 +38,8 @@ func (c *Conn) acknowledge(kind byte, id uint16, reason byte) {
 	lane.queue.push(a)
 }
 
-// reserveAck keeps a place for an acknowledgement that may be sent later.
+// reserveAck reserves the place of an acknowledgement that is sent later, and returns its
+// number.
 func (c *Conn) reserveAck(kind byte, id uint16, reason byte) (number uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -32,18 +32,18 @@ func (e *Engine) Adopt(state *StoredSession, next uint64) (*Adoption, error) {
 		s.mu.Unlock()
 		return nil, ErrLater
 	}
-	s.moving, s.stored = true, true
+	s.transfer.moving, s.stored = true, true
 	a := &Adoption{session: s, isNew: isNew, floor: max(s.out.tail, next)}
 	s.out.skip(a.floor + gap - 1)
 	a.base = s.out.tail
-	if s.adoptions++; s.transferred == nil {
-		s.transferred = messageKeys{}
+	if s.transfer.adoptions++; s.transfer.keys == nil {
+		s.transfer.keys = messageKeys{}
 	}
 	outcome := make(result, 1)
 	changes := &Changes{Done: outcome}
 	var grants []grant
 	for _, r := range state.Subscriptions {
-		if _, known := s.subscribed[r.Filter]; !known && packet.ValidFilter(r.Filter) {
+		if _, known := s.subscribed.options[r.Filter]; !known && packet.ValidFilter(r.Filter) {
 			r.SessionID = s.id
 			changes.Subscribed = append(changes.Subscribed, r)
 			grants = append(grants, grant{filter: r.Filter, options: optionsOf(r.Options, r.ID)})
@@ -65,17 +65,17 @@ func (e *Engine) Adopt(state *StoredSession, next uint64) (*Adoption, error) {
 	return a, nil
 }
 
-// findOrCreateSession finds the session of a client id or makes it.
+// findOrCreateSession returns the session of a client id, which is new if isNew.
 func (e *Engine) findOrCreateSession(state *StoredSession) (s *Session, isNew bool) {
 	s = newSession(e, state.ClientID)
 	s.username, s.anonymous, s.created = state.Username, state.Anonymous, state.CreatedAt
-	s.version, s.clean, s.keepAlive, s.expiry = state.Version, state.Clean, state.KeepAlive, state.ExpiryInterval
-	s.connectedAt, s.goneAt, s.address = state.ConnectedAt, state.DisconnectedAt, state.Address
-	s.window, s.moving = int(e.config.MaxInflight), true
-	if s.goneAt == 0 {
-		s.goneAt = e.now()
+	s.client.version, s.client.clean, s.client.keepAlive, s.expiry = state.Version, state.Clean, state.KeepAlive, state.ExpiryInterval
+	s.client.connectedAt, s.client.goneAt, s.client.address = state.ConnectedAt, state.DisconnectedAt, state.Address
+	s.sending.window, s.transfer.moving = int(e.config.MaxInflight), true
+	if s.client.goneAt == 0 {
+		s.client.goneAt = e.now()
 	}
-	s.lastGone = s.goneAt
+	s.client.lastGone = s.client.goneAt
 	s.rights = e.authority.Resume(s.clientID, s.username, s.anonymous)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -102,7 +102,7 @@ func (s *Session) discardUnstored() {
 // Activate lets the session live on by itself.
 func (a *Adoption) Activate() {
 	a.session.mu.Lock()
-	a.session.moving = false
+	a.session.transfer.moving = false
 	a.session.mu.Unlock()
 	a.session.engine.schedule(a.session)
 }
@@ -112,8 +112,8 @@ func (a *Adoption) Activate() {
 func (a *Adoption) Close() {
 	a.session.mu.Lock()
 	defer a.session.mu.Unlock()
-	if a.session.adoptions--; a.session.adoptions == 0 {
-		a.session.transferred = nil
+	if a.session.transfer.adoptions--; a.session.transfer.adoptions == 0 {
+		a.session.transfer.keys = nil
 	}
 }
 

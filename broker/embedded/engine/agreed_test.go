@@ -168,7 +168,7 @@ func TestAgreedByAll(t *testing.T) {
 	t.Parallel()
 	log := &agreement{}
 	brokers := []*broker{log.join(t), log.join(t), log.join(t)}
-	links := &crossing{make(chan crossed, 10_000)}
+	links := &forwardLink{make(chan forwarded, 10_000)}
 	for i, b := range brokers {
 		for range len(brokers) - 1 {
 			b.AddPeer(fmt.Sprint(i), links)

@@ -39,11 +39,11 @@ func (e *Engine) storeSession(s *Session) error {
 // the client is let in all the same, and the Will stored when that is possible.
 // mu is held, and released.
 func (e *Engine) storeWill(s *Session) error {
-	if s.will == nil || s.generation.isOver() {
+	if s.will.record == nil || s.generation.isOver() {
 		s.mu.Unlock()
 		return nil
 	}
-	s.willStored = true
+	s.will.stored = true
 	outcome := make(result, 1)
 	s.put(&Changes{Owed: true, Done: outcome})
 	s.mu.Unlock()
@@ -52,7 +52,7 @@ func (e *Engine) storeWill(s *Session) error {
 		return nil
 	}
 	s.mu.Lock()
-	s.willStored = false
+	s.will.stored = false
 	s.mu.Unlock()
 	if errors.Is(err, ErrUncertain) {
 		return err

@@ -155,7 +155,7 @@ func (c *Conn) resume(b *batch, left [][]byte) {
 	c.write(b, true)
 }
 
-// collect fills a batch. It returns false, and returns the writing up, when there
+// collect fills a batch. It returns false, and gives up writing, when there
 // is nothing left.
 func (c *Conn) collect(b *batch) bool {
 	for {
@@ -251,7 +251,7 @@ func (c *Conn) wakeReader() {
 	}
 }
 
-// idle returns the writing up unless something came in meanwhile. The last packet
+// idle gives up writing unless something came in meanwhile. The last packet
 // of a connection that is being ended goes out then. While messages are being read
 // from the store, that and PINGRESP come after them.
 func (c *Conn) idle(b *batch, loading bool) bool {
@@ -274,7 +274,7 @@ func (c *Conn) idle(b *batch, loading bool) bool {
 	return true
 }
 
-// stopWriting returns the writing up. mu is held.
+// stopWriting gives up writing. mu is held.
 func (c *Conn) stopWriting() {
 	c.writing = false
 	if c.silent != nil {

@@ -7,29 +7,29 @@ import (
 	"time"
 )
 
-// readEpochs tell when all messages are on their way whose recipients had been
-// looked up at a certain time. Who publishes is in a section from before it looks
-// until it has handed the message over; beginning and ending one costs a few
-// nanoseconds, and nothing where nobody asks.
+// readEpochs detect when all messages have been queued whose recipients had been looked
+// up at a certain time. A publisher is a reader from before the look-up until it has
+// queued the message; entering and leaving costs a few nanoseconds, and nothing while
+// on is false.
 type readEpochs struct {
 	on      atomic.Bool
 	epoch   atomic.Uint64
 	stripes [16]stripe
 
-	mu sync.Mutex // one pass at a time
+	mu sync.Mutex // one awaitReaders at a time
 }
 
-// stripe counts sections apart from those of other lanes, which are on other
+// stripe counts readers apart from those of other stripes, which run on other
 // processors.
 type stripe struct {
 	under [2]readers // by epoch, even and odd
-	_     [6]readers // keeps lanes in cache lines of their own
+	_     [6]readers // keeps stripes in cache lines of their own
 }
 
-// readers counts those that are under way.
+// readers counts the publishers of an epoch.
 type readers struct{ n atomic.Int64 }
 
-// enter enters a section in a lane by a number, nil where nobody asks.
+// enter begins a read in the stripe of a number. It returns nil while on is false.
 func (s *readEpochs) enter(number uint64) *readers {
 	if !s.on.Load() {
 		return nil
@@ -48,11 +48,11 @@ func (s *readEpochs) enter(number uint64) *readers {
 
 func (u *readers) exit() { u.n.Add(-1) }
 
-// readersEvery is how often a pass looks whether sections have ended.
+// readersEvery is how often awaitReaders checks whether readers have left.
 const readersEvery = 200 * time.Microsecond
 
-// awaitReaders waits until all sections have ended that have begun: those of an epoch, and
-// those of the one before that an earlier pass gave up waiting for.
+// awaitReaders waits until all present readers have left: those of this epoch, and those
+// of the epoch before that an earlier call gave up waiting for.
 func (s *readEpochs) awaitReaders(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,7 +67,7 @@ func (s *readEpochs) awaitReaders(ctx context.Context) error {
 	return nil
 }
 
-// awaitNone waits until none is under way.
+// awaitNone waits until all readers have left.
 func (u *readers) awaitNone(ctx context.Context) error {
 	if u.n.Load() == 0 {
 		return nil

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestSections passes only when every section has ended that had begun before, and
+// TestReadEpochs passes only when every section has ended that had begun before, and
 // whatever was begun since.
-func TestSections(t *testing.T) {
+func TestReadEpochs(t *testing.T) {
 	t.Parallel()
 	var s readEpochs
 	if s.enter(1) != nil {

@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// DropUnconfirmed returns up what the log has not brought, as if its time was over.
+// DropUnconfirmed drops what the log has not brought, as if its time was over.
 func (e *Engine) DropUnconfirmed() {
 	e.retained.mu.Lock()
 	e.retained.now = func() int64 { return math.MaxInt64 }
@@ -60,10 +60,10 @@ func (e *Engine) auditQuotas() error {
 	for _, s := range e.all() {
 		s.mu.Lock()
 		count(s.owner(), QuotaSessions, 1)
-		for filter := range s.subscribed {
+		for filter := range s.subscribed.options {
 			count(s.owner(), QuotaSubscriptions, subscriptionCost(filter))
 		}
-		count(s.owner(), QuotaSessionBytes, s.ownBytes(s.will.size()))
+		count(s.owner(), QuotaSessionBytes, s.ownBytes(s.will.record.size()))
 		for entry := range s.out.all() {
 			if s.stored {
 				count(s.owner(), QuotaQueued, entry.cost().stored)

@@ -128,7 +128,7 @@ func (a *Adoption) number(e *entry, x *selection) bool {
 	if !x.known.add(e) && e.state&released == 0 {
 		return false
 	}
-	s.transferred.add(e) // it may be on its way here, too
+	s.transfer.keys.add(e) // it may be on its way here, too
 	rival, occupied := x.taken[e.seq]
 	if own := s.out.get(e.seq); own != nil {
 		rival, occupied = own.message, true
@@ -239,8 +239,8 @@ func (a *Adoption) include(added []entry, incoming []IncomingRecord) bool {
 		s.out.close(a.floor)
 	}
 	for i := range added {
-		s.shares = s.shares || added[i].extra != nil && added[i].extra.share != ""
-		s.expiring = s.expiring || added[i].expires != 0
+		s.out.shares = s.out.shares || added[i].extra != nil && added[i].extra.share != ""
+		s.out.expiring = s.out.expiring || added[i].expires != 0
 	}
 	for _, r := range incoming {
 		s.noteIncoming(r.PacketID)

@@ -37,15 +37,15 @@ func (c *Conn) finish() {
 func (c *Conn) leaveSession() {
 	s, e := c.session, c.engine
 	s.mu.Lock()
-	s.conn, s.goneAt = nil, e.now()
+	s.conn, s.client.goneAt = nil, e.now()
 	s.announcePresence()
-	s.lastGone = s.goneAt
+	s.client.lastGone = s.client.goneAt
 	if c.evicted.Load() || !c.established.Load() || c.isRedirected() {
 		s.dropWill()
 	}
 	s.out.dropQoS0()
 	s.out.rewind()
-	s.aliases = aliases{}
+	s.sending.aliases = aliases{}
 	if !s.keeps() {
 		ended := s.conclude()
 		s.mu.Unlock()
@@ -71,8 +71,8 @@ func (c *Conn) leaveSession() {
 // scheduleWill reckons when the Will of a session is due whose client has gone
 // [MQTT-3.1.3-9]. mu is held.
 func (s *Session) scheduleWill() {
-	if s.will != nil {
-		s.willDueAt = s.goneAt + 1000*int64(min(s.will.Delay, s.expiry))
+	if s.will.record != nil {
+		s.will.dueAt = s.client.goneAt + 1000*int64(min(s.will.record.Delay, s.expiry))
 	}
 }
 
@@ -114,18 +114,18 @@ func (s *Session) conclude() ending {
 	s.ended = true
 	s.engine.forgetSession(s)
 	s.out.account.add(QuotaSessions, -1)
-	for filter, o := range s.subscribed {
+	for filter, o := range s.subscribed.options {
 		s.announceLeft(filter, o)
 		s.out.account.add(QuotaSubscriptions, -subscriptionCost(filter))
 	}
 	if s.stored && s.generation.isOver() {
-		s.stored, s.will, s.shares = false, nil, false
+		s.stored, s.will.record, s.out.shares = false, nil, false
 	}
-	if s.willStored && s.generation.isOver() {
-		s.willStored, s.will = false, nil
+	if s.will.stored && s.generation.isOver() {
+		s.will.stored, s.will.record = false, nil
 	}
-	d := ending{session: s, will: s.will, stored: s.stored || s.willStored, rights: s.rights, filters: s.subscribed, moving: s.handBack(true)}
-	s.subscribed, s.will = nil, nil
+	d := ending{session: s, will: s.will.record, stored: s.stored || s.will.stored, rights: s.rights, filters: s.subscribed.options, moving: s.handBack(true)}
+	s.subscribed.options, s.will.record = nil, nil
 	s.recharge()
 	return d
 }
@@ -222,7 +222,7 @@ func (e *Engine) publishWill(s *Session, w *WillRecord, rights Rights, pub *publ
 // instead: what was not sent or, where the session ends, of QoS 1 also what was
 // sent and not acknowledged [MQTT-4.8.2-5]. mu is held.
 func (s *Session) handBack(ended bool) (moving []QueueRecord) {
-	if !s.shares {
+	if !s.out.shares {
 		return nil
 	}
 	for e := range s.out.all() {
@@ -321,7 +321,7 @@ func (s *Session) giveUp(seq uint64) bool {
 func (e *Engine) dropForbidden(s *Session) {
 	s.mu.Lock()
 	var filters []string
-	for filter := range s.subscribed {
+	for filter := range s.subscribed.options {
 		if !s.rights.Allowed(Subscribe, filter) {
 			filters = append(filters, filter)
 		}
@@ -344,5 +344,5 @@ func (c *Conn) event() ClientEvent {
 }
 
 func (s *Session) event() ClientEvent {
-	return ClientEvent{ClientID: s.clientID, Username: s.username, Address: s.address}
+	return ClientEvent{ClientID: s.clientID, Username: s.username, Address: s.client.address}
 }

@@ -54,8 +54,8 @@ func (s *Session) pack(c Claim) (holder *Conn, given bool) {
 	if s.conn != nil || s.ended || c.CleanStart {
 		return s.conn, false
 	}
-	s.moving = true
-	if s.will != nil {
+	s.transfer.moving = true
+	if s.will.record != nil {
 		s.dropWill()
 		s.put(&Changes{Owed: true})
 	}
@@ -69,7 +69,7 @@ func (h *Handover) State() (state StoredSession, next uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	state.SessionRecord = s.record()
-	for filter, o := range s.subscribed {
+	for filter, o := range s.subscribed.options {
 		state.Subscriptions = append(state.Subscriptions, SubscriptionRecord{Filter: filter, Options: optionsByte(o), ID: o.ID})
 	}
 	return state, s.out.tail
@@ -85,10 +85,10 @@ func (h *Handover) Timestamp() uint64 {
 // latest is the place of the CONNECT that had the session last, by the clock
 // where that was before a restart. mu is held.
 func (s *Session) latest() uint64 {
-	if s.timestamp != 0 {
-		return s.timestamp
+	if s.client.timestamp != 0 {
+		return s.client.timestamp
 	}
-	return uint64(s.connectedAt) * uint64(time.Millisecond/time.Microsecond)
+	return uint64(s.client.connectedAt) * uint64(time.Millisecond/time.Microsecond)
 }
 
 // answersEvery is how often Freeze looks whether answers are still owed.
@@ -101,11 +101,11 @@ const answersEvery = 2 * time.Millisecond
 func (h *Handover) Freeze(ctx context.Context) (incoming []uint16) {
 	s := h.session
 	s.mu.Lock()
-	for filter, o := range s.subscribed {
+	for filter, o := range s.subscribed.options {
 		s.delist(filter)
 		s.announceLeft(filter, o)
 	}
-	s.announced = announcedTo{}
+	s.subscribed.announced = announcedTo{}
 	s.mu.Unlock()
 	s.engine.AwaitRouted(ctx) //nolint:errcheck // then what is late is left to Part
 	tick := time.NewTicker(answersEvery)
@@ -127,13 +127,13 @@ func (h *Handover) Freeze(ctx context.Context) (incoming []uint16) {
 func (s *Session) answeredIDs() (ids []uint16, owed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for id, p := range s.incoming {
+	for id, p := range s.incoming.ids {
 		if p == nil {
 			ids = append(ids, id)
 		}
 	}
 	slices.Sort(ids)
-	return ids, len(ids) < len(s.incoming)
+	return ids, len(ids) < len(s.incoming.ids)
 }
 
 // Queue returns messages that wait behind a sequence number, in order, about as
@@ -201,7 +201,7 @@ func (h *Handover) Part(upTo uint64) bool {
 		s.mu.Unlock()
 		return true
 	}
-	s.shares = false // what waits by shared subscriptions has moved with it
+	s.out.shares = false // what waits by shared subscriptions has moved with it
 	ended := s.conclude()
 	s.mu.Unlock()
 	ended.complete()
@@ -212,8 +212,8 @@ func (h *Handover) Part(upTo uint64) bool {
 func (h *Handover) Keep() {
 	s := h.session
 	s.mu.Lock()
-	s.moving = false
-	for filter, o := range s.subscribed { // none where it has ended
+	s.transfer.moving = false
+	for filter, o := range s.subscribed.options { // none where it has ended
 		s.enlist(filter, o)
 	}
 	s.announcePresence()

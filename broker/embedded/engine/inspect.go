@@ -101,8 +101,8 @@ type Subscription struct {
 func (s *Session) subscriptions() []Subscription {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := make([]Subscription, 0, len(s.subscribed))
-	for filter, o := range s.subscribed {
+	list := make([]Subscription, 0, len(s.subscribed.options))
+	for filter, o := range s.subscribed.options {
 		list = append(list, Subscription{Filter: filter, ClientID: s.clientID, Username: s.username, Options: o})
 	}
 	slices.SortFunc(list, func(a, b Subscription) int {
@@ -131,10 +131,10 @@ func (s *Session) info() Info {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := Info{
-		ClientID: s.clientID, Username: s.username, Anonymous: s.anonymous, Address: s.address, Protocol: s.protocol,
-		Version: s.version, Connected: s.conn != nil, CleanStart: s.clean, KeepAlive: s.keepAlive, Expiry: s.expiry,
-		CreatedAt: s.created, ConnectedAt: s.connectedAt, GoneAt: s.lastGone, Will: s.will,
-		Subscribed: len(s.subscribed), MaxPacket: s.maxPacket, Queue: s.queueInfo(),
+		ClientID: s.clientID, Username: s.username, Anonymous: s.anonymous, Address: s.client.address, Protocol: s.client.protocol,
+		Version: s.client.version, Connected: s.conn != nil, CleanStart: s.client.clean, KeepAlive: s.client.keepAlive, Expiry: s.expiry,
+		CreatedAt: s.created, ConnectedAt: s.client.connectedAt, GoneAt: s.client.lastGone, Will: s.will.record,
+		Subscribed: len(s.subscribed.options), MaxPacket: s.sending.maxPacket, Queue: s.queueInfo(),
 		Published: s.counts.published.Load(), PublishedBytes: s.counts.publishedBytes.Load(),
 		Delivered: s.counts.delivered.Load(), DeliveredBytes: s.counts.deliveredBytes.Load(),
 		Dropped: map[DropReason]int64{},
@@ -153,8 +153,8 @@ func (s *Session) queueInfo() QueueInfo {
 	q := QueueInfo{
 		Messages: int64(s.out.waiting()), Bytes: s.out.bytes, MessagesQoS12: int64(s.out.live),
 		MessagesMax: int64(s.engine.config.MaxQueuedMessages), BytesMax: s.engine.config.MaxQueuedBytes,
-		Inflight: int64(s.out.inflight), InflightMax: int64(s.window),
-		Incoming: int64(len(s.incoming)), IncomingMax: int64(s.engine.config.ReceiveMaximum),
+		Inflight: int64(s.out.inflight), InflightMax: int64(s.sending.window),
+		Incoming: int64(len(s.incoming.ids)), IncomingMax: int64(s.engine.config.ReceiveMaximum),
 	}
 	for e := range s.out.all() {
 		if e.seq >= s.out.next {

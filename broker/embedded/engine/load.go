@@ -24,15 +24,15 @@ var errMissing = errors.New("a queued message is missing in the broker's databas
 // of its own, and the connection flushed then. It reports whether they are coming. mu
 // is held.
 func (s *Session) load() bool {
-	if s.loading || s.conn == nil || s.generation.isOver() {
-		return s.loading
+	if s.out.loading || s.conn == nil || s.generation.isOver() {
+		return s.out.loading
 	}
-	s.loading = true
+	s.out.loading = true
 	c := s.conn
 	s.engine.tasks.Go(func() {
 		err := s.fetch(c)
 		s.mu.Lock()
-		s.loading = false
+		s.out.loading = false
 		now := s.conn
 		s.mu.Unlock()
 		if err != nil {
@@ -102,7 +102,7 @@ func (s *Session) next(c *Conn) []stubbed {
 	return s.out.absentFrom(s.out.place, bytes)
 }
 
-// dropMissing returns up messages that the store does not have, which only damage can
+// dropMissing drops messages that the store does not have, which only damage can
 // cause. mu is held.
 func (s *Session) dropMissing(seqs []uint64) {
 	var gone []QueueRecord
@@ -119,7 +119,7 @@ func (s *Session) dropMissing(seqs []uint64) {
 	s.forget(gone)
 }
 
-// dropAbsent returns up the messages that are in the store only, which is not this
+// dropAbsent drops the messages that are in the store only, which is not this
 // engine's any more. mu is held.
 func (s *Session) dropAbsent() {
 	var absent []uint64

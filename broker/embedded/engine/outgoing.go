@@ -32,6 +32,10 @@ type outgoingQueue struct {
 	charged cost     // to it
 
 	qos0 ring[qos0Message] // QoS 0
+
+	expiring bool // some messages expire
+	shares   bool // some messages came by a shared subscription
+	loading  bool // messages are being read from the store
 }
 
 // entry is a message of QoS 1 or 2 for one client.
@@ -328,7 +332,7 @@ func (o *outgoingQueue) qos0Sendable(waits bool) bool {
 // waiting is the number of messages in the queue, sent ones included.
 func (o *outgoingQueue) waiting() int { return o.live + o.qos0.len() }
 
-// dropQoS0 returns up the messages of QoS 0 and tells how many they were.
+// dropQoS0 drops the messages of QoS 0 and returns how many they were.
 func (o *outgoingQueue) dropQoS0() int {
 	n := o.qos0.len()
 	for o.qos0.len() > 0 {
@@ -343,5 +347,6 @@ func (o *outgoingQueue) dropQoS0() int {
 func (o *outgoingQueue) clear() {
 	o.memory.clear()
 	o.pay(o.charged.negative())
-	*o = outgoingQueue{tail: o.tail, next: o.tail, upTo: o.upTo, memory: o.memory, account: o.account}
+	*o = outgoingQueue{tail: o.tail, next: o.tail, upTo: o.upTo, memory: o.memory, account: o.account,
+		expiring: o.expiring, shares: o.shares, loading: o.loading}
 }

@@ -12,25 +12,25 @@ import (
 )
 
 // crossing is a link to a node that is not there: it keeps what it is given.
-type crossing struct{ taken chan crossed }
+type forwardLink struct{ taken chan forwarded }
 
-type crossed struct {
+type forwarded struct {
 	message *engine.Message
 	engine.Forward
 }
 
-func newCrossing() *crossing { return &crossing{make(chan crossed, 100)} }
+func newForwardLink() *forwardLink { return &forwardLink{make(chan forwarded, 100)} }
 
-func (l *crossing) Take(m *engine.Message, c engine.Forward) { l.taken <- crossed{m, c} }
-func (l *crossing) Backlog() (int, bool)                     { return 0, false }
-func (l *crossing) Room()                                    {}
+func (l *forwardLink) Take(m *engine.Message, c engine.Forward) { l.taken <- forwarded{m, c} }
+func (l *forwardLink) Backlog() (int, bool)                     { return 0, false }
+func (l *forwardLink) Room()                                    {}
 
 // settled counts how often a receipt was committed, and with what.
-type settled chan error
+type outcomes chan error
 
-func newSettled() settled             { return make(settled, 10) }
-func (s settled) Committed(err error) { s <- err }
-func (s settled) wants(t *testing.T) error {
+func newOutcomes() outcomes            { return make(outcomes, 10) }
+func (s outcomes) Committed(err error) { s <- err }
+func (s outcomes) wants(t *testing.T) error {
 	t.Helper()
 	err := <-s
 	if n := len(s); n > 0 {
@@ -44,7 +44,7 @@ func (s settled) wants(t *testing.T) error {
 func TestPeer(t *testing.T) {
 	t.Parallel()
 	for _, qos := range []byte{1, 2} {
-		b, link := start(t, t.TempDir()), newCrossing()
+		b, link := start(t, t.TempDir()), newForwardLink()
 		p := b.AddPeer("other", link)
 		p.SetLinked(true)
 		p.Announce("a/+", engine.Interest{QoS: 1})
@@ -100,7 +100,7 @@ func TestPeer(t *testing.T) {
 func TestPeerIsNoClient(t *testing.T) {
 	t.Parallel()
 	b := start(t, t.TempDir())
-	p := b.AddPeer("other", newCrossing())
+	p := b.AddPeer("other", newForwardLink())
 	p.Announce("a", engine.Interest{})
 	p.Announce("$share/g/a", engine.Interest{Away: true})
 	p.Announce("$share/g/a", engine.Interest{})
@@ -113,7 +113,7 @@ func TestPeerIsNoClient(t *testing.T) {
 // it can be reached, and members that are away last.
 func TestSharedAcross(t *testing.T) {
 	t.Parallel()
-	b, link := start(t, t.TempDir()), newCrossing()
+	b, link := start(t, t.TempDir()), newForwardLink()
 	p := b.AddPeer("other", link)
 	p.SetLinked(true)
 	p.Announce("$share/g/a", engine.Interest{QoS: 1})
@@ -144,7 +144,7 @@ func TestSharedAcross(t *testing.T) {
 	for range 2 {
 		<-link.taken
 	}
-	got, done := <-link.taken, newSettled()
+	got, done := <-link.taken, newOutcomes()
 	p.Reassign(got.message, got.Shares, done)
 	if err := done.wants(t); err != nil {
 		t.Errorf("a message without any member: %v", err)
@@ -166,7 +166,7 @@ func TestSharedAcross(t *testing.T) {
 // other nodes, and tells of which shared subscriptions nobody is left.
 func TestReceive(t *testing.T) {
 	t.Parallel()
-	b, link, tap := start(t, t.TempDir()), newCrossing(), newDrain(true)
+	b, link, tap := start(t, t.TempDir()), newForwardLink(), newDrain(true)
 	b.Open("a", tap)
 	p := b.AddPeer("other", link)
 	p.SetLinked(true)
@@ -175,7 +175,7 @@ func TestReceive(t *testing.T) {
 	one, two := b.Connect(keeps("one")), b.Connect(fresh("two"))
 	one.Subscribe("a", 1)
 	two.Subscribe("$share/h/a", 0)
-	in, done := b.NewReceiver(), newSettled()
+	in, done := b.NewReceiver(), newOutcomes()
 	m := &engine.Message{Topic: "a", Payload: []byte("x"), QoS: 2, Publisher: "c", Stamp: 1}
 	untaken := in.Receive(m, engine.Forward{
 		Direct: true, Shares: []string{"$share/g/a", "$share/h/a", "$share/i/a"}, QoS: 2, Receipt: done,
@@ -212,7 +212,7 @@ func TestReceiveWithoutRoom(t *testing.T) {
 	var disk *faulty
 	b := start(t, t.TempDir(), withFaulty(&disk))
 	b.Connect(keeps("one")).Subscribe("a", 1)
-	in, done := b.NewReceiver(), newSettled()
+	in, done := b.NewReceiver(), newOutcomes()
 	disk.fail()
 	in.Receive(&engine.Message{Topic: "a", QoS: 1}, engine.Forward{Direct: true, QoS: 1, Receipt: done}, false)
 	if err := done.wants(t); !errors.Is(err, errDisk) {

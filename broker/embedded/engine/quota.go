@@ -159,12 +159,12 @@ func subscriptionCost(filter string) int64 {
 func (s *Session) reserve(g *grant, added map[string]struct{}) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, known := s.subscribed[g.filter]
+	_, known := s.subscribed.options[g.filter]
 	_, again := added[g.filter]
 	if known || again {
 		return true
 	}
-	if limit := s.engine.config.MaxSubscriptions; limit > 0 && len(s.subscribed)+len(added) >= limit {
+	if limit := s.engine.config.MaxSubscriptions; limit > 0 && len(s.subscribed.options)+len(added) >= limit {
 		return false
 	}
 	cost := subscriptionCost(g.filter)
@@ -177,7 +177,7 @@ func (s *Session) reserve(g *grant, added map[string]struct{}) bool {
 	return true
 }
 
-// unreserve returns back what was reserved for a subscription that is not granted.
+// unreserve releases what was reserved for a subscription that is not granted.
 func (g *grant) unreserve() { g.account.add(QuotaSubscriptions, -g.reserved) }
 
 // publisher is who a retained message is charged to. Messages of the broker's own

@@ -72,7 +72,7 @@ func (s *Session) reserveBytes(bytes int64) bool {
 // ownBytes is what the session takes with a Will of a size, but for its queue. mu is
 // held.
 func (s *Session) ownBytes(will int) int64 {
-	return int64(len(s.clientID)+len(s.username)+will) + incomingMemory*int64(max(len(s.incoming)-freeIncoming, 0))
+	return int64(len(s.clientID)+len(s.username)+will) + incomingMemory*int64(max(len(s.incoming.ids)-freeIncoming, 0))
 }
 
 // recharge counts what the session takes now. It is called after each change of
@@ -80,7 +80,7 @@ func (s *Session) ownBytes(will int) int64 {
 func (s *Session) recharge() {
 	bytes := int64(0)
 	if !s.ended {
-		bytes = s.ownBytes(s.will.size())
+		bytes = s.ownBytes(s.will.record.size())
 	}
 	if more := bytes - s.charged; more != 0 {
 		s.out.account.add(QuotaSessionBytes, more)
@@ -90,7 +90,7 @@ func (s *Session) recharge() {
 
 // dropWill makes the session have no Will. mu is held.
 func (s *Session) dropWill() {
-	s.will, s.willDueAt = nil, 0
+	s.will.record, s.will.dueAt = nil, 0
 	s.recharge()
 }
 

@@ -110,18 +110,21 @@ func (e *Engine) install(s *Session) {
 func (e *Engine) restoreSession(stored *StoredSession, now *generation) *Session {
 	s := &Session{
 		engine: e, generation: now, id: stored.ID, clientID: stored.ClientID, username: stored.Username, anonymous: stored.Anonymous,
-		created: stored.CreatedAt, stored: true, version: stored.Version, clean: stored.Clean,
-		keepAlive: stored.KeepAlive, expiry: stored.ExpiryInterval, connectedAt: stored.ConnectedAt,
-		goneAt: stored.DisconnectedAt, address: stored.Address, will: stored.Will, willDueAt: stored.WillDueAt,
-		out: newOutgoingQueue(), window: int(e.config.MaxInflight),
+		created: stored.CreatedAt, stored: true, expiry: stored.ExpiryInterval,
+		client: lastConnect{
+			version: stored.Version, clean: stored.Clean, keepAlive: stored.KeepAlive,
+			connectedAt: stored.ConnectedAt, goneAt: stored.DisconnectedAt, address: stored.Address,
+		},
+		will: storedWill{record: stored.Will, dueAt: stored.WillDueAt},
+		out:  newOutgoingQueue(), sending: sendLimits{window: int(e.config.MaxInflight)},
 	}
 	s.out.memory.total = &e.queuedMemory
 	s.openAccount()
-	s.lastGone, s.out.upTo = s.goneAt, stored.SentSeq
+	s.client.lastGone, s.out.upTo = s.client.goneAt, stored.SentSeq
 	s.rights = e.authority.Resume(s.clientID, s.username, s.anonymous)
-	if s.goneAt == 0 {
-		s.goneAt = e.now()
-		s.lastGone = s.goneAt
+	if s.client.goneAt == 0 {
+		s.client.goneAt = e.now()
+		s.client.lastGone = s.client.goneAt
 		s.scheduleWill()
 	}
 	s.out.kept.reserve(len(stored.Queue))
@@ -155,8 +158,8 @@ func (s *Session) restoreMessage(r *QueueRecord, x *extra, away bool) {
 	} else if !away || r.Seq <= s.out.upTo {
 		entry.state |= sent
 	}
-	s.shares = s.shares || r.Share != ""
-	s.expiring = s.expiring || entry.expires != 0
+	s.out.shares = s.out.shares || r.Share != ""
+	s.out.expiring = s.out.expiring || entry.expires != 0
 	if entry.state&sent != 0 {
 		s.out.upTo = max(s.out.upTo, r.Seq)
 	}

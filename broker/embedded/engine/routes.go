@@ -8,8 +8,7 @@ import (
 	"signalbox/broker/mqtt/topics"
 )
 
-// Routes is told which filters there are subscribers for, so that other nodes
-// get to know. Joined and Left are called with a session's lock held: they must
+// Routes announces to other nodes which filters have subscribers here. Joined and Left are called with a session's lock held: they must
 // not block, nor call the engine. Of a subscription that changes, the new state
 // comes before the old one leaves.
 type Routes interface {
@@ -20,17 +19,17 @@ type Routes interface {
 	Known(ctx context.Context)
 }
 
-// interestNotifier tells one Routes; which sessions have told it is known by its address.
+// interestNotifier is one Routes; its address identifies it in announcedTo.
 type interestNotifier struct{ Routes }
 
-// announcedTo is what a session has told, and to whom.
+// announcedTo is what a session has announced, and to which Routes.
 type announcedTo struct {
-	to   *interestNotifier // nil for nobody
+	to   *interestNotifier // nil for none
 	away bool
 }
 
-// SetRoutes has all subscriptions, and those of taps, told from now on, beginning
-// with those that there are; nil ends that.
+// SetRoutes has all subscriptions, and those of taps, announced from now on, beginning
+// with those that exist; nil ends that.
 func (e *Engine) SetRoutes(r Routes) {
 	var t *interestNotifier
 	if r != nil {
@@ -90,17 +89,17 @@ func interest(filter string, o topics.Options, away bool) Interest {
 // announceAll tells all subscriptions of the session, unless that was done; and the
 // shared ones again where the client has come or gone since. mu is held.
 func (s *Session) announceAll(t *interestNotifier) {
-	before := s.announced
-	s.announced = announcedTo{t, s.conn == nil}
-	if t == nil || before == s.announced {
+	before := s.subscribed.announced
+	s.subscribed.announced = announcedTo{t, s.conn == nil}
+	if t == nil || before == s.subscribed.announced {
 		return
 	}
 	again := before.to == t
-	for filter, o := range s.subscribed {
+	for filter, o := range s.subscribed.options {
 		if _, _, shared := packet.SplitShared(filter); again && !shared {
 			continue
 		}
-		t.joined(filter, interest(filter, o, s.announced.away))
+		t.joined(filter, interest(filter, o, s.subscribed.announced.away))
 		if again {
 			t.left(filter, interest(filter, o, before.away))
 		}
@@ -114,20 +113,20 @@ func (s *Session) announceJoined(filter string, replaced bool, before topics.Opt
 	if t == nil {
 		return
 	}
-	if s.announced.to != t {
+	if s.subscribed.announced.to != t {
 		s.announceAll(t)
 		return
 	}
-	t.joined(filter, interest(filter, s.subscribed[filter], s.announced.away))
+	t.joined(filter, interest(filter, s.subscribed.options[filter], s.subscribed.announced.away))
 	if replaced {
-		t.left(filter, interest(filter, before, s.announced.away))
+		t.left(filter, interest(filter, before, s.subscribed.announced.away))
 	}
 }
 
 // announceLeft tells that the session has a subscription no more. mu is held.
 func (s *Session) announceLeft(filter string, before topics.Options) {
-	if t := s.engine.interests.Load(); t != nil && s.announced.to == t {
-		t.left(filter, interest(filter, before, s.announced.away))
+	if t := s.engine.interests.Load(); t != nil && s.subscribed.announced.to == t {
+		t.left(filter, interest(filter, before, s.subscribed.announced.away))
 	}
 }
 

@@ -66,11 +66,11 @@ func (e *Engine) schedule(s *Session) {
 
 // nextDue returns when the session is to be looked at. mu is held.
 func (s *Session) nextDue() (at int64, ok bool) {
-	if s.conn != nil || s.ended || s.moving {
+	if s.conn != nil || s.ended || s.transfer.moving {
 		return 0, false
 	}
-	if s.will != nil {
-		at, ok = s.willDueAt, true
+	if s.will.record != nil {
+		at, ok = s.will.dueAt, true
 	}
 	if ends, limited := s.endsAt(); limited && (!ok || ends < at) {
 		at, ok = ends, true
@@ -80,7 +80,7 @@ func (s *Session) nextDue() (at int64, ok bool) {
 
 // endsAt returns when the session expires. mu is held.
 func (s *Session) endsAt() (at int64, limited bool) {
-	return s.goneAt + 1000*int64(s.expiry), s.expiry != NeverExpires
+	return s.client.goneAt + 1000*int64(s.expiry), s.expiry != NeverExpires
 }
 
 // set puts a session where it belongs by when it is due.
@@ -199,7 +199,7 @@ func (e *Engine) runDue(s *Session) {
 		ended.complete()
 		return
 	}
-	will, rights := s.will, s.rights
+	will, rights := s.will.record, s.rights
 	s.dropWill()
 	stored := s.stored
 	s.mu.Unlock()

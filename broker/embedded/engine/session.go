@@ -8,9 +8,10 @@ import (
 	"signalbox/broker/mqtt/topics"
 )
 
-// Session is what a client id stands for: subscriptions, and what waits for the
-// client or is on its way [MQTT-3.1.2.11.2]. It outlives connections; the one
-// that has it is conn.
+// Session is the state of a client id: subscriptions, and the messages that wait for
+// the client or are in flight [MQTT-3.1.2.11.2]. It outlives connections; conn is the
+// one that has it. Its parts are structs of their own, which mu guards together: one
+// record of the store is made of all of them.
 type Session struct {
 	id         uint64
 	clientID   string
@@ -20,42 +21,64 @@ type Session struct {
 	engine     *Engine
 	generation *generation // in which it began here
 	counts     counts
-	scheduled  scheduledAt // the schedule's
-	peer       *Peer       // that it stands for; nil for a client's
+	scheduled  scheduledAt // guarded by the schedule
+	peer       *Peer       // that it represents; nil for a client's
 
-	mu          sync.Mutex  // guards what follows; see DESIGN.md for the order of locks
-	conn        *Conn       // nil while the client is away
-	ended       bool        // nothing may be added any more
-	stored      bool        // the store knows it
-	willStored  bool        // the store knows it for its Will only: nothing else of it is stored
-	moving      bool        // to another engine or from there: nothing is due meanwhile
-	transferred messageKeys // messages that came with it, and may come once more; nil for none
-	adoptions   int         // that are not closed, as long as which that is so
-	timestamp   uint64      // of the CONNECT that had it last; 0 where not known
-	rights      Rights
-	version     byte
-	clean       bool
-	keepAlive   uint16
-	protocol    string // MQTT or MQTT-WS, as last used; "" where not known
-	expiry      uint32 // seconds after the connection's end
+	mu         sync.Mutex // guards what follows; see DESIGN.md for the order of locks
+	conn       *Conn      // nil while the client is away
+	ended      bool       // nothing may be added any more
+	stored     bool       // the store knows it
+	expiry     uint32     // seconds after the connection's end
+	rights     Rights
+	client     lastConnect
+	will       storedWill
+	subscribed subscriptionSet
+	out        outgoingQueue
+	sending    sendLimits
+	incoming   incomingQoS2
+	transfer   transferState
+	charged    int64 // to QuotaSessionBytes, but for the queue
+}
+
+// lastConnect is what the latest connection of a session brought with it.
+type lastConnect struct {
+	timestamp   uint64 // of its CONNECT; 0 where not known
+	protocol    string // MQTT or MQTT-WS; "" where not known
+	address     string
 	connectedAt int64
 	goneAt      int64 // 0 while connected
-	lastGone    int64 // 0 for one that never was
-	address     string
-	will        *WillRecord
-	willDueAt   int64 // 0 while connected
-	expiring    bool  // messages in the queue expire
-	shares      bool  // messages came by a shared subscription
-	subscribed  map[string]topics.Options
-	announced   announcedTo // of them
-	out         outgoingQueue
-	charged     int64                   // to QuotaSessionBytes, but for the queue
-	loading     bool                    // messages of the queue are being read from the store
-	incoming    map[uint16]*publication // QoS 2 messages received and not released; nil once answered
-	window      int
-	maxPacket   uint32  // of the client; 0 for no limit
-	toBridge    bool    // the client is a bridge that is told where messages have been
-	aliases     aliases // for topics, of the connection
+	lastGone    int64 // 0 for a client that never disconnected
+	keepAlive   uint16
+	version     byte // of MQTT
+	clean       bool
+}
+
+// storedWill is the Will of a session.
+type storedWill struct {
+	record *WillRecord // nil for none
+	dueAt  int64       // 0 while connected
+	stored bool        // the store knows the session for its Will only, and nothing else of it
+}
+
+// subscriptionSet is the subscriptions of a session, and what other nodes know of them.
+type subscriptionSet struct {
+	options   map[string]topics.Options // by filter; nil for none
+	announced announcedTo
+}
+
+// sendLimits bound what is sent on the connection of a session.
+type sendLimits struct {
+	window    int     // QoS 1 and 2 messages in flight at once
+	maxPacket uint32  // of the client; 0 for no limit
+	toBridge  bool    // the client is a bridge that gets the path of messages
+	aliases   aliases // for topics
+}
+
+// transferState is the move of a session from one engine to another.
+type transferState struct {
+	moving    bool        // nothing is scheduled meanwhile
+	adoptions int         // that are not closed
+	keys      messageKeys // of messages that came with it and may arrive again until then; nil for none
 }
 
 // counts are a session's totals since it began, or since the start.
@@ -68,7 +91,7 @@ type counts struct {
 func newSession(e *Engine, clientID string) *Session {
 	s := &Session{
 		engine: e, clientID: clientID, id: e.lastSession.Add(1), created: e.now(),
-		out: newOutgoingQueue(), version: 4,
+		out: newOutgoingQueue(), client: lastConnect{version: 4},
 	}
 	s.out.memory.total = &e.queuedMemory
 	return s
@@ -81,9 +104,9 @@ func (s *Session) keeps() bool { return s.expiry > 0 }
 func (s *Session) record() SessionRecord {
 	return SessionRecord{
 		ID: s.id, ClientID: s.clientID, Username: s.username, Anonymous: s.anonymous,
-		Version: s.version, Clean: s.clean, KeepAlive: s.keepAlive, ExpiryInterval: s.expiry,
-		CreatedAt: s.created, ConnectedAt: s.connectedAt, DisconnectedAt: s.goneAt, Address: s.address,
-		Will: s.will, WillDueAt: s.willDueAt, SentSeq: s.out.upTo,
+		Version: s.client.version, Clean: s.client.clean, KeepAlive: s.client.keepAlive, ExpiryInterval: s.expiry,
+		CreatedAt: s.created, ConnectedAt: s.client.connectedAt, DisconnectedAt: s.client.goneAt, Address: s.client.address,
+		Will: s.will.record, WillDueAt: s.will.dueAt, SentSeq: s.out.upTo,
 	}
 }
 
@@ -125,15 +148,15 @@ func (s *Session) accept(o outgoingMessage) acceptance {
 	if o.qos == 0 {
 		return acceptance{flush: s.acceptQoS0(o)}
 	}
-	if s.conn == nil && !s.keeps() || s.transferred != nil && s.transferred.has(messageKeyOf(o.message.Stamp, o.extra, o.retain)) || s.overfull(o) {
+	if s.conn == nil && !s.keeps() || s.transfer.keys != nil && s.transfer.keys.has(messageKeyOf(o.message.Stamp, o.extra, o.retain)) || s.overfull(o) {
 		return acceptance{}
 	}
 	e := newEntry(o.message, o.extra, o.qos, o.retain)
 	if s.stored && !s.charge(&e, o.uncharged) {
 		return acceptance{over: true}
 	}
-	s.expiring = s.expiring || o.message.ExpiresAt != 0
-	s.shares = s.shares || o.extra != nil && o.extra.share != ""
+	s.out.expiring = s.out.expiring || o.message.ExpiresAt != 0
+	s.out.shares = s.out.shares || o.extra != nil && o.extra.share != ""
 	if s.stored {
 		return acceptance{seq: s.out.push(&e)}
 	}
@@ -232,7 +255,7 @@ func (s *Session) fill(c *Conn, b *batch) (loading bool) {
 	c.takeBefore(b)
 	var gone []QueueRecord
 	for !b.full() {
-		e, waits := s.out.sendable(s.window)
+		e, waits := s.out.sendable(s.sending.window)
 		switch {
 		case s.out.qos0Sendable(waits):
 			s.sendQoS0(b, now)
@@ -240,7 +263,7 @@ func (s *Session) fill(c *Conn, b *batch) (loading bool) {
 			s.forget(gone)
 			return false
 		case e.state&released != 0:
-			b.control(packet.AppendAck(nil, s.version, packet.TypePubrel, identifier(e.seq), 0, ""), 1)
+			b.control(packet.AppendAck(nil, s.client.version, packet.TypePubrel, identifier(e.seq), 0, ""), 1)
 			s.out.launch(e)
 		case e.message == nil && e.expired(now):
 			s.drop(DropExpired, 1)
@@ -278,15 +301,15 @@ func (s *Session) sendQoS0(b *batch, now int64) {
 // deliver puts a message into a batch, if it may still be sent and the client
 // takes it.
 func (s *Session) deliver(d *delivery, b *batch, now int64) bool {
-	s.aliases.apply(d)
-	if s.toBridge {
+	s.sending.aliases.apply(d)
+	if s.sending.toBridge {
 		d.bridgeProperties = s.engine.toBridge(d.message)
 	}
 	if !s.fits(d.message, *d, now) {
 		return false
 	}
-	b.deliver(d, s.version, now)
-	s.aliases.learn(d)
+	b.deliver(d, s.client.version, now)
+	s.sending.aliases.learn(d)
 	s.counts.delivered.Add(1)
 	s.counts.deliveredBytes.Add(int64(len(d.message.Payload)))
 	return true
@@ -300,11 +323,11 @@ func (s *Session) fits(m *Message, d delivery, now int64) bool {
 		s.drop(DropExpired, 1)
 		return false
 	}
-	if s.maxPacket == 0 {
+	if s.sending.maxPacket == 0 {
 		return true
 	}
-	o := d.packet(s.version, now)
-	if packet.PublishSize(s.version, &o) <= int(s.maxPacket) {
+	o := d.packet(s.client.version, now)
+	if packet.PublishSize(s.client.version, &o) <= int(s.sending.maxPacket) {
 		return true
 	}
 	s.drop(DropTooLarge, 1)

@@ -143,11 +143,11 @@ func (e *Engine) subscribe(s *Session, g grant) (replaced bool) {
 		s.disown(g.filter)
 		return true
 	}
-	if s.subscribed == nil {
-		s.subscribed = map[string]topics.Options{}
+	if s.subscribed.options == nil {
+		s.subscribed.options = map[string]topics.Options{}
 	}
-	before, replaced := s.subscribed[g.filter]
-	s.subscribed[g.filter] = g.options
+	before, replaced := s.subscribed.options[g.filter]
+	s.subscribed.options[g.filter] = g.options
 	s.enlist(g.filter, g.options)
 	s.announceJoined(g.filter, replaced, before)
 	if !replaced {
@@ -269,8 +269,8 @@ func (c *Conn) unsubscribe(filter string) byte {
 func (e *Engine) unsubscribe(s *Session, filter string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before, known := s.subscribed[filter]
-	delete(s.subscribed, filter)
+	before, known := s.subscribed.options[filter]
+	delete(s.subscribed.options, filter)
 	if known {
 		s.delist(filter)
 		s.announceLeft(filter, before)

@@ -220,7 +220,7 @@ func (s *Session) discard() {
 		ended.discard()
 		return
 	case c.socket.AdminOnly:
-		s.stored, s.willStored, s.expiry = false, false, 0
+		s.stored, s.will.stored, s.expiry = false, false, 0
 		s.dropAbsent()
 		s.out.unchargeAll()
 	}

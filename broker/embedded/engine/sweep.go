@@ -50,16 +50,16 @@ func (e *Engine) clearRetained(topic string, m *Message) bool {
 	return true
 }
 
-// sweep drops what has expired in the queue of a client that is away, and returns back
+// sweep drops what has expired in the queue of a client that is away, and releases
 // the memory of a queue that is empty.
 func (s *Session) sweep(now int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.out.kept.trim(keepRing)
-	if s.conn != nil || !s.expiring {
+	if s.conn != nil || !s.out.expiring {
 		return
 	}
-	s.expiring = false
+	s.out.expiring = false
 	var over []uint64
 	for e := range s.out.all() {
 		switch {
@@ -67,7 +67,7 @@ func (s *Session) sweep(now int64) {
 		case e.expired(now) && e.state&committed != 0:
 			over = append(over, e.seq)
 		default:
-			s.expiring = s.expiring || e.expires != 0
+			s.out.expiring = s.out.expiring || e.expires != 0
 		}
 	}
 	s.drop(DropExpired, len(over))

@@ -125,13 +125,13 @@ func (s *Session) isOver() bool {
 func (s *Session) assume(c *Conn) {
 	h := c.hello
 	defer s.announcePresence()
-	s.conn, s.rights, s.version, s.clean, s.keepAlive = c, c.rights, c.version, h.CleanStart, h.KeepAlive
-	s.protocol, s.timestamp = c.socket.Protocol, c.timestamp
-	s.connectedAt, s.goneAt, s.address = s.engine.now(), 0, c.socket.Address
-	s.window = int(min(s.engine.config.MaxInflight, h.ReceiveMaximum))
-	s.maxPacket, s.aliases = h.MaximumPacketSize, newAliases(h.TopicAliasMaximum)
-	s.toBridge = h.Peer != ""
-	s.will, s.willDueAt = newWill(h.Will), 0
+	s.conn, s.rights, s.client.version, s.client.clean, s.client.keepAlive = c, c.rights, c.version, h.CleanStart, h.KeepAlive
+	s.client.protocol, s.client.timestamp = c.socket.Protocol, c.timestamp
+	s.client.connectedAt, s.client.goneAt, s.client.address = s.engine.now(), 0, c.socket.Address
+	s.sending.window = int(min(s.engine.config.MaxInflight, h.ReceiveMaximum))
+	s.sending.maxPacket, s.sending.aliases = h.MaximumPacketSize, newAliases(h.TopicAliasMaximum)
+	s.sending.toBridge = h.Peer != ""
+	s.will.record, s.will.dueAt = newWill(h.Will), 0
 	s.recharge()
 	s.expiry = 0
 	switch {

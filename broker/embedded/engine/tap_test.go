@@ -59,9 +59,9 @@ func TestTap(t *testing.T) {
 	}
 }
 
-// TestTapHolds acknowledges a message when all that hold it have committed, and not
+// TestTapDelaysAcknowledgement acknowledges a message when all that hold it have committed, and not
 // before; and refuses it if one of them could not keep it.
-func TestTapHolds(t *testing.T) {
+func TestTapDelaysAcknowledgement(t *testing.T) {
 	t.Parallel()
 	for _, qos := range []byte{1, 2} {
 		for _, lost := range []bool{false, true} {

@@ -186,7 +186,7 @@ func (s *unsure) waiting() int {
 }
 
 // TestOldChanges has the store come back with a retained message of an earlier
-// reign while another one of its topic is being stored, which fails.
+// leadership while another one of its topic is being stored, which fails.
 func TestOldChanges(t *testing.T) {
 	t.Parallel()
 	var s *unsure

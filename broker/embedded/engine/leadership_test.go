@@ -19,16 +19,16 @@ import (
 )
 
 // elected is a node that leads now and then: the real store behind a log, of which
-// a leader whose reign ends does not know how far it will be kept.
+// a leader whose leadership ends does not know how far it will be kept.
 type elected struct {
 	*replica.Store
 	t     testing.TB
 	index uint64 // of the log
-	now   *reign
+	now   *leadership
 }
 
-// reign is the time in which the node leads.
-type reign struct {
+// leadership is the time in which the node leads.
+type leadership struct {
 	log     chan entry
 	lost    chan struct{}
 	applied sync.WaitGroup
@@ -49,10 +49,10 @@ func withElected(t testing.TB, into **elected) func(*engine.Config, *engine.Part
 	}
 }
 
-var errReignOver = errors.New("another node leads")
+var errLeadershipOver = errors.New("another node leads")
 
 // Begin appends a command to the log.
-func (r *reign) Begin(command []byte) func(context.Context) error {
+func (r *leadership) Begin(command []byte) func(context.Context) error {
 	e := entry{command, make(chan struct{})}
 	select {
 	case r.log <- e:
@@ -63,24 +63,24 @@ func (r *reign) Begin(command []byte) func(context.Context) error {
 		case <-e.applied:
 			return nil
 		case <-r.lost:
-			return errReignOver
+			return errLeadershipOver
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
 
-// lead begins a reign.
+// lead begins a leadership.
 func (n *elected) lead() {
-	r := &reign{log: make(chan entry, 1000), lost: make(chan struct{})}
+	r := &leadership{log: make(chan entry, 1000), lost: make(chan struct{})}
 	n.now = r
 	r.applied.Go(func() { n.apply(r) })
 	_, err := n.Lead(context.Background(), r.Begin)
 	check(n.t, err)
 }
 
-// apply applies the log; of what is in it when the reign ends only the first part.
-func (n *elected) apply(r *reign) {
+// apply applies the log; of what is in it when the leadership ends only the first part.
+func (n *elected) apply(r *leadership) {
 	for {
 		select {
 		case e := <-r.log:
@@ -105,15 +105,15 @@ func (n *elected) applyOne(e entry) {
 	close(e.applied)
 }
 
-// depose ends the reign, of which the owner may learn first or the engine. It
+// depose ends the leadership, of which the owner may learn first or the engine. It
 // comes back when what is left of the log is applied.
 func (n *elected) depose(b *broker) {
 	ctx := context.Background()
 	if rand.IntN(2) == 0 {
 		close(n.now.lost)
-		check(n.t, n.Refuse(ctx, errReignOver))
+		check(n.t, n.Refuse(ctx, errLeadershipOver))
 	} else {
-		check(n.t, n.Refuse(ctx, errReignOver))
+		check(n.t, n.Refuse(ctx, errLeadershipOver))
 		close(n.now.lost)
 	}
 	b.suspend()
@@ -284,10 +284,10 @@ func (r *recipient) has(key string) int {
 	return r.counts[key]
 }
 
-// TestReigns has clients publish and receive over many reigns of a node. Whatever
+// TestLeadershipChanges has clients publish and receive over many leaderships of a node. Whatever
 // was acknowledged is received by all who are subscribed, at QoS 2 once, in order,
 // and nothing is refused.
-func TestReigns(t *testing.T) {
+func TestLeadershipChanges(t *testing.T) {
 	t.Parallel()
 	var n *elected
 	b := start(t, t.TempDir(), withElected(t, &n))
