@@ -200,7 +200,7 @@ func (b *Broker) awaitAgreement(ctx context.Context) {
 	}
 }
 
-// verdict is an engine.Settler that passes on what it is told, once.
+// verdict is an engine.CommitNotifier that passes on what it is told, once.
 type verdict chan error
 
 func (v verdict) Committed(_ *engine.Changes, err error) { v <- err }

@@ -59,7 +59,7 @@ type Admission struct {
 // nothing and always knows the latest change.
 type Rights interface {
 	Allowed(k Kind, topic string) bool
-	// Cut tells that a change since the log-in demands a new one.
+	// Cut reports whether a change since the log-in demands a new one.
 	Cut() bool
 	Release()
 }
@@ -73,7 +73,7 @@ type Refusal struct {
 // Error says why.
 func (r *Refusal) Error() string { return fmt.Sprintf("refused (0x%02x): %s", r.Reason, r.Text) }
 
-// Watcher is told what happens. Its methods are called on the goroutines of
+// Watcher is notified of what happens. Its methods are called on the goroutines of
 // connections, so they must not block.
 type Watcher interface {
 	Connected(c ClientEvent)

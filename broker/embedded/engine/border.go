@@ -12,7 +12,7 @@ import (
 type Border interface {
 	// Identity is what this broker is called among bridges.
 	Identity() string
-	// Admit is given a message of a client that tells of bridges, and says whether
+	// Admit is given a message of a client with the property of bridges, and reports whether
 	// it is to be delivered; it has been here before where not.
 	Admit(m *Message) bool
 	// Depart returns the properties with which a message goes to a bridge that takes
@@ -30,7 +30,7 @@ func (e *Engine) Guard(b Border) (end func()) {
 	return func() { e.border.CompareAndSwap(own, nil) }
 }
 
-// tale begins the user property that tells of bridges.
+// tale begins the user property of bridges.
 var tale = append([]byte{0, byte(len(packet.BridgeProperty))}, packet.BridgeProperty...)
 
 // passes reports whether a message may come in. One that comes to nothing later is

@@ -40,7 +40,7 @@ func (e *Engine) SetClaims(c Claims) {
 	e.claims.Store(&c)
 }
 
-// obtain returns the connection its session, once no other engine has it. The id
+// obtain gets the connection its session, once no other engine has it. The id
 // that a client was assigned is nobody else's.
 func (c *Conn) obtain(assigned bool) (s *Session, present bool, err error) {
 	claims := c.engine.claims.Load()
@@ -58,7 +58,7 @@ func (c *Conn) obtain(assigned bool) (s *Session, present bool, err error) {
 	return c.engine.occupy(c)
 }
 
-// nextTimestamp returns a CONNECT its place: after all that are known, here and at other
+// nextTimestamp returns the timestamp of a CONNECT (a Lamport clock): after all that are known, here and at other
 // engines, and else by the clock.
 func (e *Engine) nextTimestamp() uint64 {
 	now := uint64(e.config.Now().UnixMicro())

@@ -75,7 +75,7 @@ func (s *Session) commit(c *Changes) error {
 	return s.engine.outcome(outcome, c.Owed)
 }
 
-// owedPatience is after how long somebody who waits for changes that are owed
+// owedPatience is after how long a caller that waits for changes that are owed
 // looks whether they can be stored at all.
 const owedPatience = 100 * time.Millisecond
 
@@ -97,8 +97,8 @@ func (e *Engine) outcome(r result, owed bool) error {
 	}
 }
 
-// result is the outcome of changes that somebody waits for.
+// result is the outcome of changes that a caller waits for.
 type result chan error
 
-// Committed tells the one who waits.
+// Committed wakes the caller that waits.
 func (r result) Committed(_ *Changes, err error) { r <- err }

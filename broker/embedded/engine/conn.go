@@ -13,7 +13,7 @@ import (
 const maxRounds = 4
 
 // Conn is one connection. Its packets are read and handled on one goroutine;
-// whoever has something for it queues that and calls flush.
+// others queue what they have for it and calls flush.
 type Conn struct {
 	engine *Engine
 	socket *Socket
@@ -37,17 +37,17 @@ type Conn struct {
 	established atomic.Bool  // CONNACK with 0 is on its way
 	evicted     atomic.Bool  // thrown out: no Will
 	active      atomic.Int64 // epoch milliseconds of the last bytes read
-	pending     atomic.Bool  // somebody is going to flush
+	pending     atomic.Bool  // a goroutine is going to flush
 
 	in incomingState // of the reading goroutine alone
 
 	mu      sync.Mutex    // guards what follows; the innermost of all locks
 	writing bool          // somebody writes
-	silent  chan struct{} // closed when nobody writes any more; nil where nobody waits
+	silent  chan struct{} // closed when nobody writes any more; nil where no caller waits
 	again   bool          // who writes must look again when done
 	before  answers       // to be written before any message that is not sent yet
 	after   answers       // acknowledgements, to be written after the messages that can be
-	taken   chan struct{} // closed when something was taken; nil where nobody waits
+	taken   chan struct{} // closed when something was taken; nil where no caller waits
 	pongs   int           // PINGRESPs, to be written after all messages that can be
 	answers acks          // PUBACK and PUBREC
 	endings acks          // PUBREL and PUBCOMP
@@ -104,7 +104,7 @@ func (c *Conn) add(p []byte) {
 	}
 }
 
-// flush writes what is queued, or leaves that to whoever is writing already. It
+// flush writes what is queued, or leaves that to the goroutine that is writing already. It
 // does not wait for the peer.
 func (c *Conn) flush() {
 	c.pending.Store(false)

@@ -79,7 +79,7 @@ func (c *Conn) awaitConnect() (int, error) {
 
 var errNoConnect = errors.New("the first packet is no CONNECT of a fit size")
 
-// admit decides whether the client is let in, and tells the client id that it
+// admit decides whether the client is let in, and returns the client id that it
 // was given, if it was.
 func (c *Conn) admit() (assigned string, err error) {
 	h := c.hello
@@ -129,7 +129,7 @@ func (c *Conn) logIn() error {
 	return nil
 }
 
-// establish puts the client in the possession of its session and tells it so.
+// establish assigns the client its session and sends CONNACK.
 func (c *Conn) establish(assigned string) error {
 	keepAlive := c.keepAlive()
 	c.hello.KeepAlive, c.asked = keepAlive, c.hello.KeepAlive

@@ -9,7 +9,7 @@ type Request struct {
 	Payload []byte
 }
 
-// Client tells who asks.
+// Client returns who asks.
 func (r *Request) Client() ClientEvent { return r.conn.event() }
 
 // AdminOnly reports whether the requester came over a listener for administrators

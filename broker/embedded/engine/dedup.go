@@ -22,7 +22,7 @@ func newDedupCache() *dedupCache {
 	return &dedupCache{seed: maphash.MakeSeed(), known: map[uint64]struct{}{}}
 }
 
-// hash tells messages apart that are published.
+// hash distinguishes messages that are published.
 func (b *dedupCache) hash(m *Message) uint64 {
 	var h maphash.Hash
 	h.SetSeed(b.seed)

@@ -69,11 +69,11 @@ type Engine struct {
 	closing  bool
 	serving  bool // the workers run
 
-	suspending int             // Suspends that wait for their turn
-	calm       context.Context // ends while somebody suspends the engine, and when it is being closed
+	suspending int             // Suspends that wait for the transition
+	calm       context.Context // ends while the engine is suspended, and when it is being closed
 	disturb    context.CancelCauseFunc
 
-	generation atomic.Pointer[generation] // changed in a turn, under retained.mu and mu
+	generation atomic.Pointer[generation] // changed by Suspend and Resume, under retained.mu and mu
 	transition chan struct{}              // holds one while the engine is suspended or resumed
 
 	scheduled *schedule

@@ -34,7 +34,7 @@ func (a *Adoption) Fill(parts ...*StoredSession) error {
 	return nil
 }
 
-// messageKey tells the messages of a queue apart: one can come by a subscription, as a
+// messageKey distinguishes the messages of a queue: one can come by a subscription, as a
 // retained one, and by shared subscriptions.
 type messageKey struct {
 	stamp  uint64
@@ -117,7 +117,7 @@ func (a *Adoption) choose(parts []*StoredSession) (added []entry, err error) {
 	return added, nil
 }
 
-// number returns a message that comes from elsewhere its number. It returns false if
+// number assigns its number to a message that comes from elsewhere. It returns false if
 // the session has it already. What a publisher has sent after a message that waits
 // here comes behind that.
 func (a *Adoption) number(e *entry, x *selection) bool {

@@ -153,7 +153,7 @@ func (d ending) complete() bool {
 	return true
 }
 
-// discard leaves nothing of the session in memory, and tells nobody.
+// discard leaves nothing of the session in memory, and announces nothing.
 func (d ending) discard() {
 	if d.session != nil {
 		d.unsubscribe()
@@ -239,7 +239,7 @@ func (s *Session) handBack(ended bool) (moving []QueueRecord) {
 	return moving
 }
 
-// handOver returns messages to another member of the shared subscription they
+// handOver moves messages to another member of the shared subscription they
 // came by. Without another one they stay where they are.
 func (e *Engine) handOver(from *Session, moving []QueueRecord) {
 	for moving = e.wantedElsewhere(from, moving); len(moving) > 0; {

@@ -1,7 +1,7 @@
 package engine
 
 // touch notes that the connection is to be flushed by the caller, and tells
-// whether nobody else was going to.
+// whether no other goroutine was going to.
 func (c *Conn) touch() bool { return c != nil && c.pending.CompareAndSwap(false, true) }
 
 // flushDeferred has a connection flushed by the goroutine that does so for the store.

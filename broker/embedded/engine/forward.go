@@ -18,7 +18,7 @@ type sharedTarget struct {
 	share string
 }
 
-// forward returns a message to the links of the peers that are subscribed or chosen,
+// forward passes a message to the links of the peers that are subscribed or chosen,
 // or of all.
 func (e *Engine) forward(m *Message, everywhere bool, direct []peerTarget, chosen []sharedTarget, pub *publication) {
 	peers := e.peers.Load()
@@ -82,7 +82,7 @@ func unlessGone(err error) error {
 	return err
 }
 
-// forwardQueued returns a message out of a queue to a peer's member of the shared
+// forwardQueued passes a message out of a queue to a peer's member of the shared
 // subscription it came by. It is the session's until the peer has it.
 func (e *Engine) forwardQueued(from *Session, r QueueRecord, member topics.Member[*Session]) {
 	c := Forward{Shares: []string{r.Share}, QoS: min(r.Message.QoS, member.QoS), Kept: true}

@@ -7,18 +7,18 @@ import (
 	"sync/atomic"
 )
 
-// ErrUncertain tells of changes that may or may not have been made, and of
+// ErrUncertain is the outcome of changes that may or may not have been made, and of
 // which nothing is kept to be tried again, Owed or not. Whoever waits for them is
 // told neither that they were nor that they were not: its connection ends, and
-// MQTT has it ask again. A Store gives it, wrapped or not, to Committed, and as Err
+// MQTT has it ask again. A Store passes it, wrapped or not, to Committed, and returns it from Err
 // while all changes come to that.
 var ErrUncertain = errors.New("it is not known whether the changes were stored")
 
 // errGenerationOver is the outcome of changes of a generation that is over. They were not made.
 var errGenerationOver = errors.New("the broker has left its clients to another server meanwhile")
 
-// generation is the time between two turns of the engine, Resume and Suspend. What
-// begins in a generation is stored in it or not at all: after the next turn the store
+// generation is the time between a Resume and a Suspend of the engine, or the reverse. What
+// begins in a generation is stored in it or not at all: after the next one the store
 // may have another state, in which the same numbers stand for something else.
 type generation struct {
 	store    Store

@@ -17,7 +17,7 @@ type Handover struct{ session *Session }
 // Yield ends the connection that has the session of a client id, unless it
 // came later than the claim (ErrLater), and returns the session; with Clean Start it
 // ends it. Another user's session stays what it is (ErrForeign). Where there is
-// none, or none is left, it gives ErrNoClient.
+// none, or none is left, it returns ErrNoClient.
 func (e *Engine) Yield(ctx context.Context, c Claim) (*Handover, error) {
 	for {
 		s := e.session(c.ClientID)
@@ -227,7 +227,7 @@ type Ownership struct {
 	Username  string
 	Anonymous bool
 	Connected bool
-	CreatedAt int64  // which tells sessions of one client id apart
+	CreatedAt int64  // which distinguishes sessions of one client id
 	Timestamp uint64 // of the CONNECT that had it last
 }
 

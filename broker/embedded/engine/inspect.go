@@ -11,11 +11,11 @@ import (
 	"signalbox/broker/mqtt/topics"
 )
 
-// ErrNoClient tells that there is no session of the client id, or none whose
+// ErrNoClient reports that there is no session of the client id, or none whose
 // client is connected where one is needed.
 var ErrNoClient = errors.New("client not found")
 
-// ErrBounds tells that a subscription is beyond what the configuration allows.
+// ErrBounds reports that a subscription is beyond what the configuration allows.
 var ErrBounds = errors.New("subscription beyond the bounds of the configuration")
 
 // Info is a session as it is now.
@@ -188,7 +188,7 @@ func (e *Engine) Forget(ctx context.Context, clientID string) error {
 	for !e.end(s) {
 		c := s.connection()
 		if c == nil && e.session(clientID) != s {
-			return nil // somebody else has ended it
+			return nil // another caller has ended it
 		}
 		if c == nil {
 			continue // the connection has just gone

@@ -36,7 +36,7 @@ type Forward struct {
 	Receipt Receipt
 }
 
-// Receipt is told the outcome of a message that somebody waits for.
+// Receipt is notified of the outcome of a message that a sender waits for.
 type Receipt interface {
 	// Committed does not wait. An error says that the message cannot be stored, or,
 	// where it is ErrGone, that nobody waits for the node any longer.
@@ -155,7 +155,7 @@ func (p *Peer) stands(i Interest) *Session {
 	return p.present
 }
 
-// Withdraw notes that nobody is subscribed to a filter at the node any more.
+// Withdraw notes that no client is subscribed to a filter at the node any more.
 func (p *Peer) Withdraw(filter string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -189,7 +189,7 @@ func (p *Peer) Prune() {
 	}
 }
 
-// Routes is the number of filters that somebody is subscribed to at the node.
+// Routes is the number of filters that a client is subscribed to at the node.
 func (p *Peer) Routes() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -213,7 +213,7 @@ func (p *Peer) backlog() (messages int, half bool) {
 // long.
 func (s *Session) isLost() bool { return s.peer != nil && s.peer.lost.Load() }
 
-// Reassign returns a message to other members of shared subscriptions of which the
+// Reassign passes a message to other members of shared subscriptions of which the
 // node has none any more. It reports whether all of them have another member.
 func (p *Peer) Reassign(m *Message, shares []string, receipt Receipt) (all bool) {
 	e, pub := p.engine, p.engine.newPublication()

@@ -11,7 +11,7 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// crossing is a link to a node that is not there: it keeps what it is given.
+// forwardLink is a link to a node that does not exist: it keeps what it is given.
 type forwardLink struct{ taken chan forwarded }
 
 type forwarded struct {
@@ -25,7 +25,7 @@ func (l *forwardLink) Take(m *engine.Message, c engine.Forward) { l.taken <- for
 func (l *forwardLink) Backlog() (int, bool)                     { return 0, false }
 func (l *forwardLink) Room()                                    {}
 
-// settled counts how often a receipt was committed, and with what.
+// outcomes counts how often a receipt was committed, and with what.
 type outcomes chan error
 
 func newOutcomes() outcomes            { return make(outcomes, 10) }

@@ -6,7 +6,7 @@ import "signalbox/broker/mqtt/packet"
 // nodes, or comes at once where there is neither.
 
 // acquireAck keeps the publication from being acknowledged, though not from being
-// stored. It is called by who makes it.
+// stored. It is called by its maker.
 func (p *publication) acquireAck() {
 	if p.ackRefs.Load() == 0 {
 		p.ackRefs.Add(1) // for itself

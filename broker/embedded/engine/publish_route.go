@@ -31,7 +31,7 @@ func (e *Engine) refresh(r *route, rights Rights) {
 	matches := e.index.Match(r.topic)
 	r.taps = e.taps.Match(r.topic)
 	if matches == r.matches && r.epoch == epoch {
-		r.indexGeneration = generation // somebody else's subscriptions changed
+		r.indexGeneration = generation // other clients' subscriptions changed
 		return
 	}
 	r.epoch, r.indexGeneration, r.matches = epoch, generation, matches
@@ -217,7 +217,7 @@ func (s *Session) presence() (present, keeps bool) {
 }
 
 // retain makes a message the retained one of its topic, before anybody is looked
-// for who is subscribed to that: so whoever subscribes meanwhile gets it one way
+// for who is subscribed to that: so a client that subscribes meanwhile gets it one way
 // or the other. retained.mu is held until the store has it.
 func (e *Engine) retain(m *Message, pub *publication) {
 	if !lasting(m.Topic) {

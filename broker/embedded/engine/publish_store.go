@@ -24,7 +24,7 @@ type publication struct {
 	incoming        uint16           // packet identifier of QoS 2, to be freed on failure; 0 for none
 	willOf          *Session         // whose Will it is, to be put without it; nil for none
 	withdraw        func()           // called on failure; nil for none
-	done            chan error       // for the broker itself; nil where nobody waits
+	done            chan error       // for the broker itself; nil where no caller waits
 
 	storeRefs  atomic.Int32 // by taps, and once while it is made; it is stored when it is held no longer
 	failed     atomic.Pointer[error]
@@ -48,7 +48,7 @@ func (e *Engine) newPublication() *publication {
 	return p
 }
 
-// recycle returns the publication back.
+// recycle returns the publication to its pool.
 func (p *publication) recycle() {
 	clear(p.sessions)
 	clear(p.Messages)

@@ -47,7 +47,7 @@ func (r *Receiver) Receive(m *Message, c Forward, late bool) (untaken []string) 
 	return untaken
 }
 
-// receiveShares returns a message to members of shared subscriptions, and those
+// receiveShares queues a message for members of shared subscriptions, and returns those
 // that have none here.
 func (e *Engine) receiveShares(m *Message, r *route, shares []string, pub *publication, touched *[]*Conn) (untaken []string) {
 	for _, share := range shares {

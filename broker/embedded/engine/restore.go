@@ -29,7 +29,7 @@ func (e *Engine) restore(stored *Snapshot) {
 	now.admit()
 }
 
-// number returns each stored message a Serial: the same wherever it is queued or
+// number assigns each stored message a Serial: the same wherever it is queued or
 // retained, and one that no message before has.
 func (e *Engine) number(stored *Snapshot) {
 	above := e.serials.Add(stored.LastMessageID) - stored.LastMessageID

@@ -51,7 +51,7 @@ func (r *ring[T]) drop(keep int) {
 	r.trim(keep)
 }
 
-// trim returns the buffer of an empty ring back if it is for more than keep elements.
+// trim releases the buffer of an empty ring if it is for more than keep elements.
 func (r *ring[T]) trim(keep int) {
 	if r.n == 0 && len(r.buf) > keep {
 		r.buf, r.first = nil, 0

@@ -43,7 +43,7 @@ func (e *Engine) SetRoutes(r Routes) {
 	}
 }
 
-// announceTaps changes who is told, and tells what taps are open.
+// announceTaps changes who is notified, and announces which taps are open.
 func (e *Engine) announceTaps(t *interestNotifier) {
 	e.openTapsMu.Lock()
 	defer e.openTapsMu.Unlock()
@@ -86,7 +86,7 @@ func interest(filter string, o topics.Options, away bool) Interest {
 	return Interest{QoS: o.QoS, Away: away && shared}
 }
 
-// announceAll tells all subscriptions of the session, unless that was done; and the
+// announceAll announces all subscriptions of the session, unless that was done; and the
 // shared ones again where the client has come or gone since. mu is held.
 func (s *Session) announceAll(t *interestNotifier) {
 	before := s.subscribed.announced
@@ -106,7 +106,7 @@ func (s *Session) announceAll(t *interestNotifier) {
 	}
 }
 
-// announceJoined tells of one subscription that the session has now, and what it was
+// announceJoined announces one subscription that the session has now, and what it was
 // before, if it was. mu is held.
 func (s *Session) announceJoined(filter string, replaced bool, before topics.Options) {
 	t := s.engine.interests.Load()
@@ -123,14 +123,14 @@ func (s *Session) announceJoined(filter string, replaced bool, before topics.Opt
 	}
 }
 
-// announceLeft tells that the session has a subscription no more. mu is held.
+// announceLeft announces that the session no longer has a subscription. mu is held.
 func (s *Session) announceLeft(filter string, before topics.Options) {
 	if t := s.engine.interests.Load(); t != nil && s.subscribed.announced.to == t {
 		t.left(filter, interest(filter, before, s.subscribed.announced.away))
 	}
 }
 
-// announcePresence tells that the client has come or gone. mu is held.
+// announcePresence announces that the client has connected or disconnected. mu is held.
 func (s *Session) announcePresence() {
 	if t := s.engine.interests.Load(); t != nil {
 		s.announceAll(t)

@@ -341,7 +341,7 @@ func (s *Session) abandon(e *entry) QueueRecord {
 	return r
 }
 
-// forget tells the store of messages that are done with. mu may be held: the
+// forget submits that messages are done with. mu may be held: the
 // store never waits here.
 func (s *Session) forget(gone []QueueRecord) {
 	if s.stored && len(gone) > 0 {

@@ -166,7 +166,7 @@ func (s *Socket) reserve(bytes int) error {
 	return s.Reserve(bytes)
 }
 
-// release returns an empty buffer back.
+// release releases an empty buffer.
 func (r *reader) release() {
 	if r.n > 0 || r.buf == nil {
 		return

@@ -22,7 +22,7 @@ type Store interface {
 	// Submit hands over changes to be made as one: all of them or none. The
 	// Changes belong to the store until it calls Done.Committed.
 	Submit(c *Changes)
-	// Err tells why nothing can be stored at present, or nil. While it is not
+	// Err returns why nothing can be stored at present, or nil. While it is not
 	// nil, changes that are not Owed come back with it; where it is ErrUncertain all
 	// do.
 	Err() error
@@ -45,7 +45,7 @@ type Changes struct {
 	// end of a session). They cannot be refused: where they cannot be stored
 	// now they are kept, in order, and tried again until they are.
 	Owed bool
-	Done CommitNotifier // nil where nobody waits
+	Done CommitNotifier // nil where no caller waits
 	Tag  any            // for Done
 
 	PutSessions   []SessionRecord      // new ones, or as they are now

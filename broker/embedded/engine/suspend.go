@@ -8,7 +8,7 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// errClosing tells that the engine does not turn any more.
+// errClosing refuses to suspend or resume an engine that is closing.
 var errClosing = errors.New("the broker is closing")
 
 // Suspend leaves the clients to another server. From now on only those that come
@@ -19,7 +19,7 @@ var errClosing = errors.New("the broker is closing")
 // AdminOnly sockets stay, with sessions that end with their connections.
 //
 // Suspend waits until all that is done or, with an error, until its context
-// ends; it goes on behind that then. Whoever calls it sees to it that the store
+// ends; it goes on behind that then. Its caller ensures that the store
 // answers what was submitted to it. A Resume under way is broken off, and an
 // engine that is suspended stays so.
 func (e *Engine) Suspend(ctx context.Context, reason byte) error {
@@ -85,11 +85,11 @@ func (e *Engine) load(ctx context.Context) (*Snapshot, error) {
 	return stored, err
 }
 
-// Load is the first Resume of an engine that nobody suspends.
+// Load is the first Resume of an engine that is never suspended.
 func (e *Engine) Load(ctx context.Context) error { return e.Resume(ctx) }
 
 // Serving waits until the engine is not suspended and all sessions are back: what
-// is published before is lost to them. The context that it gives ends when the
+// is published before is lost to them. The context that it returns ends when the
 // engine is suspended again, at the latest: who published meanwhile does not know
 // then the outcome of it.
 func (e *Engine) Serving(ctx context.Context) (serving context.Context, err error) {
@@ -144,8 +144,8 @@ func (e *Engine) beginResume(ctx context.Context) (in context.Context, done func
 	}, nil
 }
 
-// lockTransition waits until nobody else suspends or resumes the engine. It does not look
-// at the context where nobody does.
+// lockTransition waits until no other call suspends or resumes the engine. It does not look
+// at the context where none does.
 func (e *Engine) lockTransition(ctx context.Context) error {
 	select {
 	case e.transition <- struct{}{}:

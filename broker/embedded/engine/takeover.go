@@ -6,7 +6,7 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// occupy returns the connection the session of its client id: the one that is
+// occupy assigns the connection the session of its client id: the one that is
 // there, with whoever has it thrown out [MQTT-3.1.4-3], or a new one. Of those
 // who want it at once, the one whose CONNECT came last has it in the end.
 func (e *Engine) occupy(c *Conn) (s *Session, present bool, err error) {
@@ -95,7 +95,7 @@ func (e *Engine) open(c *Conn) (*Session, error) {
 	return s, nil
 }
 
-// take returns a session that waited to its client's new connection. It answers
+// take assigns a session that waited to its client's new connection. It returns
 // false if the session is another's or gone by now, and an error if a quota forbids
 // the connection's Will.
 func (s *Session) take(c *Conn) (bool, error) {

@@ -8,7 +8,7 @@ import (
 )
 
 // Tap takes the messages of a topic filter in this process. Its methods are
-// called on the goroutine of whoever publishes, in the order of each publisher,
+// called on the goroutine of the publisher, in the order of each publisher,
 // before the message is delivered; they must not block.
 type Tap interface {
 	// Holds reports whether a message above QoS 0 is not to be acknowledged to its
@@ -31,7 +31,7 @@ type openTap struct {
 	filter string
 }
 
-// Open returns a tap the messages that are published from now on to topics that
+// Open passes a tap the messages that are published from now on to topics that
 // the filter matches. After close has returned, messages that were published
 // before may still come, but none that is published afterwards.
 func (e *Engine) Open(filter string, tap Tap) (close func()) {
@@ -104,7 +104,7 @@ func (p *Publisher) PublishTold(m *Message) (stored <-chan error, ok bool) {
 func (p *Publisher) publish(m *Message, done chan error) bool {
 	e, r := p.engine, p.route(m.Topic)
 	e.refresh(r, nil)
-	pub := e.newPublication() // before it is asked whether it can be stored, which a turn may change
+	pub := e.newPublication() // before it is asked whether it can be stored, which Suspend and Resume may change
 	pub.done = done
 	if !e.canStore(m, r, e.store.Err()) {
 		e.meters.drop(DropNotStored, 1)
