@@ -104,6 +104,7 @@ type Times struct {
 	Sample time.Duration // sampleEvery
 	Routes time.Duration // RoutesPatience of the engine
 	Claims time.Duration // timeout of a request that claims a session
+	Links  time.Duration // IdleTimeout of the links for messages between nodes
 }
 
 // The values of SlowConsumer.

@@ -39,7 +39,7 @@ func (m *member) connectPeers(self cluster.NodeID, nodes []cluster.Member) {
 	if t == nil {
 		b := m.broker
 		t = &peering{}
-		t.mesh = mesh.New(mesh.Options{Self: int(self), Engine: b.engine, Net: network{m.node}, ClockOffset: m.ahead.of, Losses: m.losses, Log: b.log})
+		t.mesh = mesh.New(mesh.Options{Self: int(self), Engine: b.engine, Net: network{m.node}, ClockOffset: m.ahead.of, Losses: m.losses, Log: b.log, IdleTimeout: b.config.Times.Links})
 		t.claims = sessions.New(sessions.Options{
 			Self: int(self), Engine: b.engine, Net: network{m.node}, ClockOffset: m.ahead.of, Flush: t.mesh.Flush, Log: b.log, RequestTimeout: b.config.Times.Claims,
 			Discarded: func(node, messages int) { m.losses.Add(mesh.LostSuperseded, node, messages) },

@@ -11,13 +11,14 @@ import (
 	"signalbox/broker"
 	"signalbox/broker/clock"
 	"signalbox/broker/dynsec"
+	"signalbox/scripts/suite"
 )
 
 // TestHPFeatures looks at what messages are on their way from node to node.
 func TestHPFeatures(t *testing.T) {
 	t.Parallel()
-	one := clock.New(clock.Machine(), slog.New(slog.DiscardHandler)) // or times would differ by how long reading the clocks takes
-	all := gatherHP(t, func(n *node) { n.config.Clock = one })
+	one := clock.New(clock.Machine(), slog.New(slog.DiscardHandler))                                  // or times would differ by how long reading the clocks takes
+	all := gatherHP(t, func(n *node) { n.config.Clock, n.config.Times.Links = one, suite.HangLimit }) // QoS 0 is lost where a link breaks, and so is the knowledge of a subscription
 	for name, f := range map[string]func(*testing.T, nodes){
 		"options of subscriptions": testHPOptions, "properties": testHPProperties, "sizes": testHPSizes,
 		"aliases": testHPAliases, "expired": testHPExpired, "rights": testHPRights, "own topics": testHPOwn,

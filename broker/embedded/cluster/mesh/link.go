@@ -14,7 +14,6 @@ import (
 // Intervals and timeouts of a link.
 const (
 	pingInterval     = time.Second
-	idleTimeout      = 3 * time.Second // without a frame, the other node is taken for dead
 	handshakeTimeout = 3 * time.Second // to dial, and to exchange hello and welcome
 	minRetryDelay    = 50 * time.Millisecond
 	maxRetryDelay    = 2 * time.Second // between attempts to dial

@@ -34,6 +34,9 @@ type Options struct {
 	Log    *slog.Logger // nil for none
 	// Grace is how long messages wait for a node that is unreachable; 0 for DefaultGrace.
 	Grace time.Duration
+	// IdleTimeout is how long a link is kept on which no frame comes, pings included; 0 for
+	// DefaultIdleTimeout.
+	IdleTimeout time.Duration
 	// ClockOffset returns how many milliseconds the clock of another node's engine is ahead of
 	// this node's; nil means that all clocks agree.
 	ClockOffset func(node int) int64
@@ -41,8 +44,11 @@ type Options struct {
 	Losses *Losses
 }
 
-// DefaultGrace is long enough to restart a node.
-const DefaultGrace = 10 * time.Second
+// DefaultGrace is long enough to restart a node, DefaultIdleTimeout for three pings.
+const (
+	DefaultGrace       = 10 * time.Second
+	DefaultIdleTimeout = 3 * time.Second
+)
 
 // Mesh manages the links between this node and the others. All methods are safe for concurrent
 // use.
@@ -53,6 +59,7 @@ type Mesh struct {
 	net         Net
 	log         *slog.Logger
 	grace       time.Duration
+	idleTimeout time.Duration
 	losses      *Losses
 	clockOffset func(node int) int64
 	table       *table
@@ -69,7 +76,7 @@ type Mesh struct {
 // New returns a mesh without peers, and registers it with the engine.
 func New(o Options) *Mesh {
 	m := &Mesh{
-		self: o.Self, engine: o.Engine, net: o.Net, log: o.Log, grace: cmp.Or(o.Grace, DefaultGrace),
+		self: o.Self, engine: o.Engine, net: o.Net, log: o.Log, grace: cmp.Or(o.Grace, DefaultGrace), idleTimeout: cmp.Or(o.IdleTimeout, DefaultIdleTimeout),
 		losses: o.Losses, clockOffset: o.ClockOffset, incarnation: randomUint64(), table: newTable(), peers: map[int]*peer{},
 	}
 	if m.log == nil {

@@ -170,7 +170,7 @@ func (c *dispatcher) run(conn net.Conn, in *reader) error {
 		}
 		c.acks.setReceiving(false)
 		c.engine.Flush()
-		conn.SetReadDeadline(time.Now().Add(idleTimeout)) //nolint:errcheck // reading fails as well
+		conn.SetReadDeadline(time.Now().Add(c.receiver.peer.mesh.idleTimeout)) //nolint:errcheck // reading fails as well
 		before := in.bytes
 		if err := in.fill(); err != nil {
 			return err

@@ -100,7 +100,7 @@ func (l *link) readAcks(conn net.Conn, in *reader) error {
 			return err
 		}
 		if !ok {
-			conn.SetReadDeadline(time.Now().Add(idleTimeout)) //nolint:errcheck // reading fails as well
+			conn.SetReadDeadline(time.Now().Add(l.mesh.idleTimeout)) //nolint:errcheck // reading fails as well
 			if err := in.fill(); err != nil {
 				return err
 			}
