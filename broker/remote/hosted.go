@@ -183,7 +183,7 @@ func (b *Broker) explainHostedClient(err error) *broker.Error {
 		return b.explain(&failure{Stage: dial.StageConnect, Err: &dial.ConnackError{Code: refusal.V311Code(), Err: err}})
 	case isDisconnect && ended.TakenOver():
 		return &broker.Error{Kind: broker.Unavailable, Op: "connect", Err: err,
-			Msg: "somebody else connects with the client id of this service's streams: does it run twice?"}
+			Msg: "another client connects with the client id of this service's streams; make sure that the service runs only once"}
 	}
 	return b.explain(&failure{Stage: serving, Err: err})
 }

@@ -258,7 +258,7 @@ func TestExplainFeed(t *testing.T) {
 		"client id":                &client.ConnackError{Version: 5, Code: 0x85},
 		"not available now":        &client.ConnackError{Version: 4, Code: 3},
 		"before the log-in":        &client.ConnackError{Version: 5, Code: 0x97},
-		"does it run twice":        &client.DisconnectError{Code: 0x8e},
+		"runs only once":           &client.DisconnectError{Code: 0x8e},
 		"was lost":                 &client.DisconnectError{Code: 0x8b},
 		"refuses connections":      &failure{Stage: dial.StageDial, Err: syscall.ECONNREFUSED},
 		"connection to the broker": io.EOF,

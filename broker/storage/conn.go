@@ -104,7 +104,7 @@ func (c *Conn) Probe(ctx context.Context, fill, drain int) error {
 	return c.Transact(ctx, func() error { return c.Exec(drain) })
 }
 
-// Transact runs write between BEGIN and COMMIT while nobody else writes. After
+// Transact runs write between BEGIN and COMMIT while no other goroutine writes. After
 // an error nothing of it has happened.
 func (c *Conn) Transact(ctx context.Context, write func() error) error {
 	return c.alone(ctx, func() error {
@@ -123,7 +123,7 @@ func (c *Conn) Transact(ctx context.Context, write func() error) error {
 	})
 }
 
-// alone runs f with the connection while nobody else writes.
+// alone runs f with the connection while no other goroutine writes.
 func (c *Conn) alone(ctx context.Context, f func() error) error {
 	if err := c.file.Lock(ctx); err != nil {
 		return fmt.Errorf("wait to write: %w", err)

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// Transact runs write as one transaction of a Writer while nobody else writes, and
+// Transact runs write as one transaction of a Writer while no other goroutine writes, and
 // calls committed, if given, before others can.
 func (f *File) Transact(ctx context.Context, writer *sql.DB, write func(*sql.Tx) error, committed func()) error {
 	if err := f.Lock(ctx); err != nil {

@@ -33,7 +33,7 @@ const tidyEvery = 10 * time.Second
 var ErrClosed = errors.New("the topic tree is closed")
 
 // Follower keeps the topic tree of a broker that has none, by subscribing to
-// everything. It does so from a question on until nobody has asked for ten TTLs;
+// everything. It does so from a question on until no caller has asked for ten TTLs;
 // the answer to a first question therefore holds no topics yet. A subscription
 // that is lost is made again by the next question, and the tree begins anew.
 //

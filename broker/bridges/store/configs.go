@@ -31,7 +31,7 @@ func (s *Store) identify(ctx context.Context) (identity string, err error) {
 	}, nil)
 }
 
-// alone runs a durable transaction while nobody else writes, and takes note of it
+// alone runs a durable transaction while no other goroutine writes, and takes note of it
 // before others can.
 func (s *Store) alone(ctx context.Context, write func(*sql.Tx) error, note func()) error {
 	return s.file.Transact(ctx, s.configs, write, note)

@@ -368,7 +368,7 @@ func TestLateEnding(t *testing.T) {
 	s := f.nodes[1]
 	old := s.node.membership.Load().credentials.uuid
 	must(t, s.node.Delete(within(t, suite.HangLimit)))
-	must(t, s.node.depart(old, reasonLeft)) // nobody waits for it any more
+	must(t, s.node.depart(old, reasonLeft)) // no caller waits for it any more
 	_, err := s.node.Create(within(t, suite.HangLimit), spec(1, 1))
 	must(t, err)
 	must(t, s.node.depart(old, reasonDissolved))

@@ -240,7 +240,7 @@ func (e *Engine) ownPublication(of *publication) *publication {
 	own := e.newPublication()
 	own.agreed, own.generation = true, of.generation
 	switch {
-	case of.Owed: // it is acknowledged to nobody, and must be stored
+	case of.Owed: // no acknowledgement waits for it, and it must be stored
 	case len(of.Received) > 0:
 		own.parent = of
 		of.acquireStore()

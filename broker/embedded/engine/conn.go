@@ -43,7 +43,7 @@ type Conn struct {
 
 	mu      sync.Mutex    // guards what follows; the innermost of all locks
 	writing bool          // somebody writes
-	silent  chan struct{} // closed when nobody writes any more; nil where no caller waits
+	silent  chan struct{} // closed when no goroutine writes any more; nil where no caller waits
 	again   bool          // who writes must look again when done
 	before  answers       // to be written before any message that is not sent yet
 	after   answers       // acknowledgements, to be written after the messages that can be

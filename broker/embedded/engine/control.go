@@ -29,7 +29,7 @@ func (r *Request) Reply(topic string, payload []byte) {
 }
 
 // request acknowledges a message to a control API and has it done, on this
-// goroutine: the requester's connection waits for its answer, nobody else does.
+// goroutine: the requester's connection waits for its response, no other one does.
 func (c *Conn) request(pk *packet.Publish, topic string) {
 	payload := append([]byte{}, pk.Payload...)
 	switch pk.QoS {

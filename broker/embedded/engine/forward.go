@@ -47,7 +47,7 @@ func (e *Engine) forward(m *Message, everywhere bool, direct []peerTarget, chose
 
 // receiptFor keeps a publication from being acknowledged until a peer has the
 // message. It is not stored before either where that would say that its sender
-// need not send it again. What is owed is acknowledged to nobody.
+// need not send it again. No acknowledgement waits for what is owed.
 func (p *publication) receiptFor(qos byte) Receipt {
 	switch {
 	case qos == 0 || p.Owed:

@@ -28,7 +28,7 @@ type publication struct {
 
 	storeRefs  atomic.Int32 // by taps, and once while it is made; it is stored when it is held no longer
 	failed     atomic.Pointer[error]
-	ackRefs    atomic.Int32  // with whom it waits to be acknowledged, itself included; 0 for nobody but itself
+	ackRefs    atomic.Int32  // what waits for its outcome with it, itself included; 0 for itself alone
 	parent     *publication  // that this one is a part of; nil for none
 	agreed     bool          // it is Retained only, and decided by a log
 	ackOnly    bool          // that one waits for this with its acknowledgement only
@@ -119,7 +119,7 @@ func (p *publication) isComplete() bool {
 	return p.empty() && !p.storeBlocked() && p.ackRefs.Load() == 0 && p.failed.Load() == nil
 }
 
-// storeBlocked reports whether somebody else holds the publication. It is asked by who
+// storeBlocked reports whether a caller holds the publication back. It is asked by who
 // makes it.
 func (p *publication) storeBlocked() bool { return p.storeRefs.Load() > 1 }
 

@@ -378,7 +378,7 @@ func (f claimed) Claim(context.Context, engine.Claim) (done func(), err error) {
 	return func() {}, nil
 }
 
-// TestRefusedAsDecided refuses a message because the store cannot say what becomes of it,
+// TestRefusedAsDecided refuses a message because the store does not know its outcome,
 // and has the store say nothing more before the client is answered: the connection ends
 // all the same, and the client asks the next leader.
 func TestRefusedAsDecided(t *testing.T) {

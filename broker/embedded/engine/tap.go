@@ -65,7 +65,7 @@ func (e *Engine) tap(m *Message, r *route, pub *publication) {
 	for i := range r.taps.Subscribers {
 		t := r.taps.Subscribers[i].Who.tap
 		var hold *CommitBarrier
-		if m.QoS > 0 && !pub.Owed && t.AwaitsCommit() { // what is owed is acknowledged to nobody
+		if m.QoS > 0 && !pub.Owed && t.AwaitsCommit() { // no acknowledgement waits for what is owed
 			pub.acquireStore()
 			hold = (*CommitBarrier)(pub)
 		}

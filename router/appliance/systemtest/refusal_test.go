@@ -66,7 +66,7 @@ func used(t *testing.T) string {
 	return dir
 }
 
-// taken returns an address at which somebody listens.
+// taken returns an address at which a program listens.
 func taken(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

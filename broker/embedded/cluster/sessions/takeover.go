@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"signalbox/broker/embedded/engine"
 )
@@ -135,7 +136,7 @@ func (c *Coordinator) barrier(ctx context.Context, to []int) error {
 // flushAt requests a flush at another node until that is complete. An unreachable node is
 // skipped.
 func (c *Coordinator) flushAt(ctx context.Context, node int, to []int) error {
-	for {
+	for delay := minRetryDelay; ; delay = min(2*delay, maxRetryDelay) {
 		b, err := c.ask(ctx, node, encodeFlush(to))
 		switch {
 		case ctx.Err() != nil:
@@ -145,6 +146,10 @@ func (c *Coordinator) flushAt(ctx context.Context, node int, to []int) error {
 		}
 		if a, err := decodeReply(b); err != nil || a.status != replyBusy {
 			return err
+		}
+		select {
+		case <-time.After(delay): // a node that is closing replies at once
+		case <-ctx.Done():
 		}
 	}
 }

@@ -1,0 +1,124 @@
+package engine
+
+import "signalbox/broker/mqtt/packet"
+
+// outgoingMessage is a message for a session, as its subscriptions ask for it.
+type outgoingMessage struct {
+	message *Message
+	extra   *extra
+	qos     byte // of delivery
+	retain  bool
+
+	extraRoom bool // the bounds of the queue do not count
+	uncharged bool // the quota of stored messages does not count
+}
+
+// acceptance is the outcome of an offer.
+type acceptance struct {
+	flush *Conn  // to be flushed; nil for none
+	seq   uint64 // under which the message must be stored first; 0 where it need not
+	over  bool   // a quota forbids to store the message
+}
+
+// accept queues a message.
+func (s *Session) accept(o outgoingMessage) acceptance {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ended {
+		return acceptance{}
+	}
+	if o.qos == 0 {
+		return acceptance{flush: s.acceptQoS0(o)}
+	}
+	if s.conn == nil && !s.keeps() || s.transfer.keys != nil && s.transfer.keys.has(messageKeyOf(o.message.Stamp, o.extra, o.retain)) || s.overfull(o) {
+		return acceptance{}
+	}
+	e := newEntry(o.message, o.extra, o.qos, o.retain)
+	if s.stored && !s.charge(&e, o.uncharged) {
+		return acceptance{over: true}
+	}
+	s.out.expiring = s.out.expiring || o.message.ExpiresAt != 0
+	s.out.shares = s.out.shares || o.extra != nil && o.extra.share != ""
+	if s.stored {
+		return acceptance{seq: s.out.push(&e)}
+	}
+	e.state = committed
+	s.out.push(&e)
+	return acceptance{flush: s.conn}
+}
+
+// queued is an accepted message as the store keeps it.
+func (s *Session) queued(o *outgoingMessage, seq uint64) QueueRecord {
+	r := QueueRecord{SessionID: s.id, Seq: seq, Message: o.message, QoS: o.qos, Retain: o.retain}
+	if o.extra != nil {
+		r.SubscriptionIDs, r.Share = o.extra.ids, o.extra.share
+	}
+	return r
+}
+
+// charge counts a message that is about to be stored, unless a quota forbids it. mu is
+// held.
+func (s *Session) charge(e *entry, always bool) bool {
+	if always {
+		s.out.charge(e)
+		return true
+	}
+	what := s.out.take(e)
+	if what == quotaReasons {
+		return true
+	}
+	s.drop(DropQuota, 1)
+	s.engine.refused(what, s.clientID, s.username)
+	return false
+}
+
+// acceptQoS0 queues a message of QoS 0, for a client that is there.
+func (s *Session) acceptQoS0(o outgoingMessage) *Conn {
+	if s.conn == nil || s.overfull(o) {
+		return nil
+	}
+	s.out.qos0.push(qos0Message{message: o.message, extra: o.extra, after: s.out.tail - 1, retain: o.retain})
+	s.out.bytes += int64(o.message.size())
+	return s.conn
+}
+
+// overfull reports whether a message finds no room; it is the newcomer that loses.
+func (s *Session) overfull(o outgoingMessage) bool {
+	c := &s.engine.config
+	if o.extraRoom || s.out.waiting() < c.MaxQueuedMessages && s.out.bytes+int64(o.message.size()) <= c.MaxQueuedBytes {
+		return false
+	}
+	s.drop(DropQueueFull, 1)
+	if c.DisconnectSlow && s.conn != nil {
+		s.conn.endSoon(packet.ReasonQuotaExceeded)
+	}
+	return true
+}
+
+// drop counts messages that the client does not get.
+func (s *Session) drop(why DropReason, n int) {
+	if n > 0 {
+		s.counts.dropped[why].Add(int64(n))
+		s.engine.meters.drop(why, n)
+	}
+}
+
+// messageCommitted makes a message sendable that was stored now, or gives it up where it
+// could not be. It returns the connection to be flushed, or tells that the session
+// has ended and the message been left in the store.
+func (s *Session) messageCommitted(seq uint64, stored bool) (flush *Conn, left bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e := s.out.get(seq)
+	if e == nil {
+		return nil, stored && s.ended
+	}
+	if !stored {
+		s.out.finish(e)
+		s.drop(DropNotStored, 1)
+		return nil, false
+	}
+	e.state |= committed
+	s.noteStored(e)
+	return s.conn, s.ended
+}
