@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// aggregate is a function over the messages of a bucket, but for count, which
-// every state keeps.
+// aggregate is a function over the messages of a bucket. The count has no
+// running value here, as every state counts its messages.
 type aggregate struct {
 	function function
 	slot     int // of its value
@@ -16,26 +16,27 @@ type aggregate struct {
 type function byte
 
 const (
-	counting function = iota // takes no value
-	lowest
-	highest
-	adding
+	functionCount function = iota // takes no value
+	functionMin
+	functionMax
+	functionSum
 )
 
-// longest is how many bytes a number may have that is to be aggregated; it
-// bounds what a state keeps.
-const longest = 1024
+// maxNumber is the size in bytes up to which a number is aggregated. It bounds
+// the stored form of a state.
+const maxNumber = 1024
 
-// sum is a running sum. It is exact for integers while they fit, then a float64,
-// with what that rounds off beside it so that small parts add up.
+// sum is a running sum. It is exact for integers while they fit an int64. After
+// that it is a float64 with a compensation term for what rounding loses, so
+// that many small summands still add up.
 type sum struct {
-	whole       int64
-	float       bool
-	value, rest float64
+	whole               int64
+	float               bool
+	value, compensation float64
 }
 
-// aggregate takes the message into the state. It tells whether it could: if not,
-// nothing has changed.
+// aggregate adds the message to the state and reports whether it could. If not,
+// the state is unchanged.
 func (q *Query) aggregate(payload []byte, bucket int64, s *State) bool {
 	if !q.Stateful() {
 		s.bucket = bucket
@@ -43,7 +44,7 @@ func (q *Query) aggregate(payload []byte, bucket int64, s *State) bool {
 	}
 	fresh := s.count == 0 || bucket > s.bucket
 	for i, a := range q.aggregates {
-		if a.function != counting && !s.prepare(i, a, fresh, payload) {
+		if a.function != functionCount && !s.prepare(i, a, fresh, payload) {
 			return false
 		}
 	}
@@ -52,20 +53,21 @@ func (q *Query) aggregate(payload []byte, bucket int64, s *State) bool {
 	}
 	s.count++
 	for i, a := range q.aggregates {
-		s.running[i].take(a, s.scanner.spans, payload)
+		s.running[i].commit(a, s.scanner.spans, payload)
 	}
 	return true
 }
 
-// prepare works out what the message does to an aggregate.
+// prepare computes the effect of the message on an aggregate without changing
+// its value, and reports whether the message has a number for it.
 func (s *State) prepare(i int, a aggregate, fresh bool, payload []byte) bool {
 	text := s.scanner.spans[a.slot].of(payload)
 	n, ok := parseNumber(text)
-	if !ok || len(text) > longest {
+	if !ok || len(text) > maxNumber {
 		return false
 	}
 	r := &s.running[i]
-	if a.function == adding {
+	if a.function == functionSum {
 		before := r.sum
 		if fresh {
 			before = sum{}
@@ -73,39 +75,40 @@ func (s *State) prepare(i int, a aggregate, fresh bool, payload []byte) bool {
 		r.nextSum, ok = before.plus(n, text)
 		return ok
 	}
-	r.better = fresh || r.outdone(n, a.function)
+	r.newExtreme = fresh || r.replacedBy(n, a.function)
 	return true
 }
 
-// running is an aggregate's value, and what the message at hand makes of it.
+// running is the value of an aggregate, and the change that the current message
+// prepares.
 type running struct {
-	extreme []byte // as it was written
+	extreme []byte // as written in the payload
 	sum     sum
 
-	better  bool
-	nextSum sum
+	newExtreme bool
+	nextSum    sum
 }
 
-// outdone tells whether a number goes beyond the extreme.
-func (r *running) outdone(n number, f function) bool {
+// replacedBy reports whether n is a new extreme.
+func (r *running) replacedBy(n number, f function) bool {
 	before, _ := parseNumber(r.extreme)
-	if f == lowest {
+	if f == functionMin {
 		return n.compare(before) < 0
 	}
 	return n.compare(before) > 0
 }
 
-// take takes over what was prepared.
-func (r *running) take(a aggregate, spans []span, payload []byte) {
+// commit applies what was prepared.
+func (r *running) commit(a aggregate, spans []span, payload []byte) {
 	switch {
-	case a.function == adding:
+	case a.function == functionSum:
 		r.sum = r.nextSum
-	case a.function != counting && r.better:
+	case a.function != functionCount && r.newExtreme:
 		r.extreme = append(r.extreme[:0], spans[a.slot].of(payload)...)
 	}
 }
 
-// plus adds a number, and tells whether the result is finite.
+// plus returns the sum with n added, and reports whether it is finite.
 func (s sum) plus(n number, text []byte) (sum, bool) {
 	whole, isWhole := n.integer()
 	if isWhole && !s.float {
@@ -124,7 +127,7 @@ func (s sum) plus(n number, text []byte) (sum, bool) {
 	return s, s.finite()
 }
 
-// floating turns an exact sum into one of floats, still exact.
+// floating returns the sum as floats, without loss.
 func (s sum) floating() sum {
 	if s.float {
 		return s
@@ -133,7 +136,7 @@ func (s sum) floating() sum {
 	return sum{}.plusFloat(high).plusFloat(low)
 }
 
-// halves splits an integer in two that a float64 holds exactly each.
+// halves splits an integer into two parts that a float64 holds exactly.
 func halves(v int64) (high, low float64) {
 	const bits = 1<<11 - 1
 	return float64(v &^ bits), float64(v & bits)
@@ -141,19 +144,19 @@ func halves(v int64) (high, low float64) {
 
 func (s sum) plusFloat(v float64) sum {
 	value, lost := twoSum(s.value, v)
-	value, rest := twoSum(value, s.rest+lost)
-	return sum{float: true, value: value, rest: rest}
+	value, rest := twoSum(value, s.compensation+lost)
+	return sum{float: true, value: value, compensation: rest}
 }
 
-// twoSum adds, and tells exactly what the rounding took off.
+// twoSum adds, and returns the exact rounding error as well (Knuth's TwoSum).
 func twoSum(a, b float64) (sum, lost float64) {
 	sum = a + b
 	part := sum - a
 	return sum, a - (sum - part) + (b - part)
 }
 
-// finite tells whether the sum is a number, and can be added to.
-func (s sum) finite() bool { return isFinite(s.value) && isFinite(s.rest) }
+// finite reports whether the sum is a number that can be added to.
+func (s sum) finite() bool { return isFinite(s.value) && isFinite(s.compensation) }
 
 func isFinite(v float64) bool { return !math.IsInf(v, 0) && !math.IsNaN(v) }
 

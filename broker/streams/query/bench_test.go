@@ -22,17 +22,17 @@ func TestReadingIsOf150Bytes(t *testing.T) {
 	}
 }
 
-// queries are those whose cost is looked at.
+// queries are those that are measured.
 var queries = map[string]string{
 	"typical": typical,
-	"example": replaced(example, `60`, `1`), // a bucket for each message: AllocsPerRun does not see less than one
+	"example": replaced(example, `60`, `1`), // a bucket per message: AllocsPerRun cannot see less than one allocation
 	"where":   `{"where":[{"operator":">","left":"[Machine Data][Speed]","right":1000}]}`,
 	"escaped": `{"where":[{"operator":"==","left":"[Machine Data][Name]","right":"Press 4"}]}`,
 	"having":  `{"select":[{"source":"[Seq]","alias":"s","function":{"name":"sum"}}],"where":[{"left":"s","operator":">","right":0}]}`,
 	"wide":    wide(256),
 }
 
-// wide selects that many members, so that they are found in a map.
+// wide has n selects, so many that members are looked up in a map.
 func wide(n int) string {
 	var selects []string
 	for i := range n {
@@ -41,7 +41,7 @@ func wide(n int) string {
 	return `{"select":[` + strings.Join(selects, ",") + `]}`
 }
 
-// payload gives a document with all that a query asks for.
+// payload returns a document with all members of a query.
 func payload(name string) []byte {
 	if name != "wide" {
 		return []byte(reading)
@@ -69,7 +69,8 @@ func TestRunDoesNotAllocate(t *testing.T) { // AllocsPerRun cannot run in parall
 	}
 }
 
-// allocations counts those of a message, each a second after the one before.
+// allocations returns the number per message; each message is one second after
+// the one before.
 func allocations(t *testing.T, q *query.Query, name string, s *query.State) float64 {
 	t.Helper()
 	payload, dst, at := payload(name), make([]byte, 0, 8192), int64(0)
@@ -110,7 +111,7 @@ func BenchmarkCompile(b *testing.B) {
 	}
 }
 
-// replaced replaces what must be there.
+// replaced replaces text that must occur.
 func replaced(text, before, after string) string {
 	if !strings.Contains(text, before) {
 		panic(before + " is not in " + text)

@@ -1,10 +1,10 @@
 package query
 
-// bucket divides time into intervals, in milliseconds. A size of 0 is all of
-// time.
+// bucket divides time into intervals, in milliseconds. A size of 0 is one
+// interval for all of time.
 type bucket struct{ size, offset int64 }
 
-// of gives the start of the interval that a time is in.
+// of returns the start of the interval that contains a time.
 func (b bucket) of(at int64) (start int64) {
 	if b.size == 0 {
 		return 0

@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// maxSelects is how much a query may select.
+// maxSelects is how many selects a query may have.
 const maxSelects = 256
 
-// Compile compiles a query object. Nothing, null and an object without members
-// are the empty query. Member names are read regardless of case, unknown ones
-// are ignored. The error is Problems.
+// Compile compiles a query object. No text, null and an object without members
+// are the empty query. Member names are matched regardless of case, and unknown
+// ones are ignored. The error is of type Problems.
 func Compile(raw []byte) (*Query, error) { return compileQuery(raw, false) }
 
-// CompileStrict is Compile for a query that is new: an unknown member is a problem.
+// CompileStrict is Compile for a new query: an unknown member is a problem.
 func CompileStrict(raw []byte) (*Query, error) { return compileQuery(raw, true) }
 
 func compileQuery(raw []byte, strict bool) (*Query, error) {
@@ -37,7 +37,8 @@ func compileQuery(raw []byte, strict bool) (*Query, error) {
 	return c.q, nil
 }
 
-// compiler builds a query while it reads it, and goes on after a problem.
+// compiler builds a query while it reads the object. It continues after a
+// problem, in order to report them all.
 type compiler struct {
 	q        *Query
 	problems Problems
@@ -68,7 +69,6 @@ func (c *compiler) query(raw []byte) {
 	}
 }
 
-// selection compiles an element of select.
 func (c *compiler) selection(at string, raw json.RawMessage) {
 	c.q.selects = true
 	var m struct{ Source, Target, Alias, Function json.RawMessage }
@@ -82,7 +82,7 @@ func (c *compiler) selection(at string, raw json.RawMessage) {
 	c.alias(at+".alias", m.Alias, value)
 }
 
-// value compiles what is selected.
+// value compiles the source and the function of a select.
 func (c *compiler) value(at string, source, function json.RawMessage) operand {
 	if isAbsent(function) {
 		return c.plain(at+".source", source)
@@ -97,13 +97,13 @@ func (c *compiler) value(at string, source, function json.RawMessage) operand {
 	}
 	switch name {
 	case "min":
-		return c.aggregate(lowest, c.source(at+".source", source))
+		return c.aggregate(functionMin, c.source(at+".source", source))
 	case "max":
-		return c.aggregate(highest, c.source(at+".source", source))
+		return c.aggregate(functionMax, c.source(at+".source", source))
 	case "sum":
-		return c.aggregate(adding, c.source(at+".source", source))
+		return c.aggregate(functionSum, c.source(at+".source", source))
 	case "count":
-		return c.aggregate(counting, 0)
+		return c.aggregate(functionCount, 0)
 	case "time_bucket":
 		return c.bucket(at+".function", f.IntervalSize, f.IntervalOffset)
 	}
@@ -117,8 +117,8 @@ func (c *compiler) plain(at string, source json.RawMessage) operand {
 	return operand{member, slot}
 }
 
-// source gives the slot of a source's value. A source must be given, so that
-// one that was forgotten is not taken for the whole document.
+// source returns the slot of a source. A source is required, so that a
+// forgotten one does not select the whole document.
 func (c *compiler) source(at string, raw json.RawMessage) (slot int) {
 	path, given := c.path(at, raw)
 	if !given && isAbsent(raw) {
@@ -128,7 +128,7 @@ func (c *compiler) source(at string, raw json.RawMessage) (slot int) {
 }
 
 func (c *compiler) slot(path []string) (slot int) {
-	slot = c.q.sources.want(path, c.q.slots)
+	slot = c.q.sources.add(path, c.q.slots)
 	if slot == c.q.slots {
 		c.q.slots++
 		c.paths = append(c.paths, path)
@@ -140,9 +140,9 @@ func (c *compiler) aggregate(f function, slot int) operand {
 	c.q.aggregates = append(c.q.aggregates, aggregate{f, slot})
 	value := operand{index: len(c.q.aggregates) - 1}
 	switch f {
-	case counting:
+	case functionCount:
 		value.kind = messages
-	case adding:
+	case functionSum:
 		value.kind = total
 	default:
 		value.kind = extreme
@@ -150,7 +150,6 @@ func (c *compiler) aggregate(f function, slot int) operand {
 	return value
 }
 
-// bucket compiles time_bucket.
 func (c *compiler) bucket(at string, size, offset json.RawMessage) operand {
 	if c.bucketed {
 		c.refuse(at+".name", "must not be time_bucket in more than one select")
@@ -168,7 +167,7 @@ func (c *compiler) bucket(at string, size, offset json.RawMessage) operand {
 	return operand{kind: start}
 }
 
-// alias gives a selected value its name.
+// alias registers the alias of a selected value.
 func (c *compiler) alias(at string, raw json.RawMessage, value operand) {
 	name, given := c.text(at, raw)
 	if !given {
@@ -186,15 +185,15 @@ func (c *compiler) alias(at string, raw json.RawMessage, value operand) {
 	}
 }
 
-// fingerprint tells queries apart whose aggregates are not the same: by what they
-// compute, of which messages, and in which buckets. Where the results go does
-// not matter. It must not change with our versions, nor Go's.
+// fingerprint identifies the aggregates of a query: what they compute, of which
+// messages, and in which buckets. Targets do not matter. It is stored with
+// states, so it must stay the same across versions of this package and of Go.
 func (c *compiler) fingerprint() uint64 {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%d %d\n", c.q.bucket.size, c.q.bucket.offset)
 	for _, a := range c.q.aggregates {
 		fmt.Fprintf(h, "%d", a.function)
-		if a.function != counting {
+		if a.function != functionCount {
 			fmt.Fprintf(h, " %x", c.paths[a.slot])
 		}
 		fmt.Fprintln(h)

@@ -11,7 +11,7 @@ import (
 	"signalbox/broker/streams/query"
 )
 
-// TestProblems names the place of everything that is wrong.
+// TestProblems checks the path and text of every problem.
 func TestProblems(t *testing.T) {
 	t.Parallel()
 	const (
@@ -86,12 +86,12 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// bucket is a query with members of a time_bucket.
+// bucket returns a query with the given members of a time_bucket.
 func bucket(members string) string {
 	return `{"select":[{"function":{"name":"time_bucket"` + members + `}}]}`
 }
 
-// where is a query with a condition and the alias a.
+// where returns a query with a condition and the alias a.
 func where(left, operator, right string) string {
 	return `{"select":[{"source":"[a]","alias":"a"}],"where":[{"left":` + left + `,"operator":"` + operator + `","right":` + right + `}]}`
 }

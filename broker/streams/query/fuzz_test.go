@@ -13,15 +13,15 @@ import (
 	"signalbox/broker/streams/query"
 )
 
-// example is the query of the documentation, with all there is.
+// example is the query of the documentation, with every feature.
 const example = `{"select":[{"source":"[Machine Data][Speed]","target":"[Data][SpeedMax]","alias":"speedmax","function":{"name":"max"}},
 	{"source":"","target":"[bucket]","function":{"name":"time_bucket","intervalsize":60,"intervaloffset":15}},
 	{"source":"[Machine Data][Speed]","target":"[Data][Sum]","function":{"name":"sum"}},{"target":"[n]","function":{"name":"count"}},
 	{"source":"[Location]","target":"[Location]","alias":"loc"}],
 	"where":[{"operator":"==","left":"loc","right":"Hall 3"}]}`
 
-// FuzzCompile holds that whatever compiles puts out JSON, and what does not says
-// why.
+// FuzzCompile checks that a query that compiles writes valid JSON, and that one
+// that does not has problems.
 func FuzzCompile(f *testing.F) {
 	for _, seed := range []string{example, ``, `null`, `{"where":[{"left":"[a]]][0]","operator":">=","right":-1.5e3}]}`,
 		`{"select":[{"source":"[a","alias":"[","function":{"name":"avg"}}]}`, `{"select":[{"source":"","target":"[\u0000\ud800]"}]}`,
@@ -40,7 +40,7 @@ func FuzzCompile(f *testing.F) {
 		for range 2 {
 			out, v := q.Run(nil, payload, at, s)
 			if v == query.Match && !q.Empty() && !json.Valid(out) {
-				t.Fatalf("%s is no JSON", out)
+				t.Fatalf("%s is not JSON", out)
 			}
 			if v != query.Match && out != nil {
 				t.Fatalf("verdict %d with output %s", v, out)
@@ -50,8 +50,8 @@ func FuzzCompile(f *testing.F) {
 	})
 }
 
-// FuzzRun holds the scanner against encoding/json: what is valid, and what is
-// found where.
+// FuzzRun compares the scanner with encoding/json: which documents are valid,
+// and which values a path finds.
 func FuzzRun(f *testing.F) {
 	for _, seed := range []string{`{"a":{"b":1},"a":[2,{"b":3}],"0":"\u0061"}`, `[1,[],{"b":null}]`, ` -0.5e+10 `, `"\ud83d\ude00\ud83d\n"`, `{"\u0061":tru}`,
 		`{"a":1,}`, "[\"\x01\"]", "\"\xff\"", `{"":{"":[[[[]]]]}}`, `nul`, `01`, `1.`, `-`, `[1 2]`, `{"a" 1}`, ``, `"\u00g0"`, `{"a":{"b":{},"b":false}}`} {
@@ -78,7 +78,7 @@ func FuzzRun(f *testing.F) {
 	})
 }
 
-// nesting tells how deep arrays and objects of a document are nested.
+// nesting returns the depth of arrays and objects in a document.
 func nesting(document []byte) (deepest int) {
 	d, depth := json.NewDecoder(bytes.NewReader(document)), 0
 	for {
@@ -96,8 +96,8 @@ func nesting(document []byte) (deepest int) {
 	}
 }
 
-// FuzzRestore reads states that are whole but for what is between fingerprint
-// and checksum, and uses what was accepted.
+// FuzzRestore reads states with a valid checksum and fingerprint and random
+// content, and runs a query on those that are accepted.
 func FuzzRestore(f *testing.F) {
 	q := compile(f, example)
 	payload := []byte(`{"Machine Data":{"Speed":1.5},"Location":"Hall 3"}`)
@@ -112,7 +112,7 @@ func FuzzRestore(f *testing.F) {
 	head := s.Append(nil)[:9]
 	f.Fuzz(func(t *testing.T, body []byte) {
 		q.Restore(body)
-		s, ok := q.Restore(sealed(append(bytes.Clone(head), body[:max(0, len(body)-4)]...)))
+		s, ok := q.Restore(withChecksum(append(bytes.Clone(head), body[:max(0, len(body)-4)]...)))
 		if !ok {
 			if string(s.Append(nil)) != string(q.NewState().Append(nil)) {
 				t.Fatal("a state that is not restored is not new")
@@ -125,7 +125,7 @@ func FuzzRestore(f *testing.F) {
 	})
 }
 
-// sealed appends the checksum.
-func sealed(state []byte) []byte {
+// withChecksum appends the checksum.
+func withChecksum(state []byte) []byte {
 	return binary.LittleEndian.AppendUint32(state, crc32.Checksum(state, crc32.MakeTable(crc32.Castagnoli)))
 }

@@ -1,12 +1,12 @@
 package query
 
-// node is a place in a payload: the end of a wanted path, or on the way to it.
+// node is a place in a payload that a wanted path leads to or through.
 type node struct {
-	slot     int   // where the value goes, -1 if only something inside is wanted
-	below    []int // the slots of all that is inside
-	members  []child
-	byName   map[string]*node // the members, once they are many
-	elements map[int]*node    // those members whose names address array elements
+	slot        int   // of the value, -1 if only descendants are wanted
+	descendants []int // their slots
+	members     []child
+	byName      map[string]*node // the members, from indexThreshold on
+	elements    map[int]*node    // the members whose names address array elements
 }
 
 // child is a member of a node.
@@ -15,12 +15,13 @@ type child struct {
 	node *node
 }
 
-// many is from how many members on a map finds one quicker than a look at each.
-const many = 8
+// indexThreshold is the number of members from which a map is faster than a
+// linear search.
+const indexThreshold = 8
 
-// want adds a path and gives the slot of its value: next, unless the path has
-// one.
-func (n *node) want(path []string, next int) (slot int) {
+// add adds a path and returns the slot of its value: the one that it already
+// has, or else next.
+func (n *node) add(path []string, next int) (slot int) {
 	if len(path) == 0 {
 		if n.slot < 0 {
 			n.slot = next
@@ -29,15 +30,15 @@ func (n *node) want(path []string, next int) (slot int) {
 	}
 	inner := n.member([]byte(path[0]))
 	if inner == nil {
-		inner = n.adopt(path[0])
+		inner = n.addMember(path[0])
 	}
-	if slot = inner.want(path[1:], next); slot == next {
-		n.below = append(n.below, slot)
+	if slot = inner.add(path[1:], next); slot == next {
+		n.descendants = append(n.descendants, slot)
 	}
 	return slot
 }
 
-func (n *node) adopt(name string) *node {
+func (n *node) addMember(name string) *node {
 	inner := &node{slot: -1}
 	n.members = append(n.members, child{name, inner})
 	if p := position(name); p >= 0 {
@@ -46,7 +47,7 @@ func (n *node) adopt(name string) *node {
 		}
 		n.elements[p] = inner
 	}
-	if len(n.members) >= many {
+	if len(n.members) >= indexThreshold {
 		n.index()
 	}
 	return inner
@@ -59,7 +60,8 @@ func (n *node) index() {
 	}
 }
 
-// member finds what is wanted of an object's member.
+// member returns the node of an object's member, nil if nothing of it is
+// wanted.
 func (n *node) member(name []byte) *node {
 	if n.byName != nil {
 		return n.byName[string(name)]
@@ -72,7 +74,8 @@ func (n *node) member(name []byte) *node {
 	return nil
 }
 
-// element finds what is wanted of an array's element; n may be nil.
+// element returns the node of an array's element, nil if nothing of it is
+// wanted. The receiver n may be nil.
 func (n *node) element(position int) *node {
 	if n == nil || n.elements == nil {
 		return nil

@@ -7,15 +7,15 @@ import (
 )
 
 // number is a JSON number of any size, exactly: sign × 0.digits × 10^exponent.
-// It refers to the text it was read from.
+// It refers to the text that it was parsed from.
 type number struct {
 	sign     int    // -1, 0 or 1
-	exponent int64  // 0 where the sign is
-	digits   []byte // from the first one that is not 0 to the last; may hold the point
+	exponent int64  // 0 if the sign is 0
+	digits   []byte // from the first to the last that is not 0; may include the point
 	count    int    // of digits, without the point
 }
 
-// parseNumber reads a well-formed JSON number. A value of another type is none.
+// parseNumber parses a valid JSON value, and reports whether it is a number.
 func parseNumber(text []byte) (n number, ok bool) {
 	if len(text) == 0 || text[0] != '-' && !isDigit(text[0]) {
 		return number{}, false
@@ -32,7 +32,8 @@ func parseNumber(text []byte) (n number, ok bool) {
 	return n, true
 }
 
-// trim takes the mantissa without the zeros around it.
+// trim strips the zeros on both sides of the mantissa and sets digits, count
+// and exponent.
 func (n *number) trim(mantissa []byte) {
 	first, last, point := -1, -1, len(mantissa)
 	for i, c := range mantissa {
@@ -53,17 +54,17 @@ func (n *number) trim(mantissa []byte) {
 	n.digits, n.count, n.exponent = mantissa[first:last+1], last+1-first, int64(point-first)
 	switch {
 	case point < first:
-		n.exponent++ // the point itself is no place
+		n.exponent++ // the point itself is not a digit
 	case point < last:
 		n.count--
 	}
 }
 
-// farOff is an exponent beyond which numbers are not told apart by it. A length
-// added to it still fits.
-const farOff = math.MaxInt64 / 4
+// maxExponent bounds exponents, so that a length can be added to one without an
+// overflow. Numbers beyond it compare by their digits only.
+const maxExponent = math.MaxInt64 / 4
 
-// cutExponent splits a number without its sign.
+// cutExponent splits an unsigned number at its exponent.
 func cutExponent(text []byte) (mantissa []byte, exponent int64) {
 	for i, c := range text {
 		if c|0x20 == 'e' {
@@ -77,7 +78,7 @@ func parseExponent(text []byte) (e int64) {
 	negative := text[0] == '-'
 	for _, c := range text {
 		if isDigit(c) {
-			e = min(e*10+int64(c-'0'), farOff/10)
+			e = min(e*10+int64(c-'0'), maxExponent/10)
 		}
 	}
 	if negative {
@@ -86,7 +87,7 @@ func parseExponent(text []byte) (e int64) {
 	return e
 }
 
-// compare gives -1, 0 or 1 as n is less than, equal to or greater than m.
+// compare returns -1, 0 or 1 if n is less than, equal to or greater than m.
 func (n number) compare(m number) int {
 	if n.sign != m.sign || n.sign == 0 {
 		return cmp.Compare(n.sign, m.sign)
@@ -97,7 +98,7 @@ func (n number) compare(m number) int {
 	return compareDigits(n.digits, m.digits) * n.sign
 }
 
-// compareDigits compares two fractions by their digits.
+// compareDigits compares two fractions digit by digit.
 func compareDigits(a, b []byte) int {
 	for {
 		a, b = skipPoint(a), skipPoint(b)
@@ -118,7 +119,7 @@ func skipPoint(digits []byte) []byte {
 	return digits
 }
 
-// integer gives the value if it is whole and fits.
+// integer returns the value if it is an integer that fits an int64.
 func (n number) integer() (v int64, ok bool) {
 	if n.sign == 0 {
 		return 0, true
@@ -126,7 +127,7 @@ func (n number) integer() (v int64, ok bool) {
 	if n.exponent < int64(n.count) || n.exponent > 19 {
 		return 0, false
 	}
-	abs := uint64(0) // 19 digits fit
+	abs := uint64(0) // 19 digits always fit
 	for _, c := range n.digits {
 		if c != '.' {
 			abs = abs*10 + uint64(c-'0')
@@ -141,7 +142,8 @@ func (n number) integer() (v int64, ok bool) {
 	return int64(abs), abs <= math.MaxInt64
 }
 
-// scaled gives the value times 10^digits as an integer, if it is one and fits.
+// scaled returns the value times 10^digits if that is an integer that fits an
+// int64.
 func (n number) scaled(digits int64) (v int64, ok bool) {
 	if n.sign != 0 {
 		n.exponent += digits
@@ -149,16 +151,15 @@ func (n number) scaled(digits int64) (v int64, ok bool) {
 	return n.integer()
 }
 
-// addInts adds, and tells whether the result fits.
+// addInts returns the sum, and reports whether it fits an int64.
 func addInts(a, b int64) (sum int64, ok bool) {
 	sum = a + b
 	return sum, (sum > a) == (b > 0)
 }
 
-// appendInt appends an integer.
 func appendInt(dst []byte, v int64) []byte { return strconv.AppendInt(dst, v, 10) }
 
-// appendFloat appends the shortest number that is read as the same float64, with
+// appendFloat appends the shortest number that parses to the same float64, with
 // an exponent where encoding/json writes one.
 func appendFloat(dst []byte, v float64) []byte {
 	format := byte('f')
@@ -168,8 +169,8 @@ func appendFloat(dst []byte, v float64) []byte {
 	return strconv.AppendFloat(dst, v, format, -1, 64)
 }
 
-// appendSeconds appends milliseconds as seconds, with as many decimals as they
-// need.
+// appendSeconds appends milliseconds as seconds, with as many decimals as
+// necessary.
 func appendSeconds(dst []byte, ms int64) []byte {
 	whole, rest := ms/1000, ms%1000
 	if ms < 0 {

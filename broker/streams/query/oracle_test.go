@@ -14,11 +14,11 @@ import (
 	"signalbox/broker/streams/query"
 )
 
-// wish is a query as the oracle has it. Right is a json.Number, a string or a
-// bool.
-type wish struct {
+// testQuery is a query in the form that the oracle reads. Right is a
+// json.Number, a string or a bool.
+type testQuery struct {
 	selects  []selection
-	size     int64 // of the buckets in milliseconds, 0 without
+	size     int64 // of the buckets in milliseconds, 0 without buckets
 	operator string
 	left     string // a path or an alias, empty without a condition
 	right    any
@@ -26,15 +26,15 @@ type wish struct {
 
 type selection struct{ source, target, alias, function string }
 
-// oracle does what a query does in the plainest way: it decodes documents,
-// keeps all of a bucket, and computes each result from them.
+// oracle is the simplest implementation of a query: it decodes documents, keeps
+// all of a bucket, and computes every result from them.
 type oracle struct {
-	wish
+	testQuery
 	bucket int64
 	kept   []any // the documents of the bucket; without aggregates the last one
 }
 
-// run gives the verdict, and the output as a tree.
+// run returns the verdict, and the decoded output.
 func (o *oracle) run(payload string, at int64) (output any, verdict query.Verdict) {
 	document, ok := decode(payload)
 	if !ok {
@@ -60,7 +60,7 @@ func decode(payload string) (document any, ok bool) {
 	return document, json.Valid([]byte(payload)) && d.Decode(&document) == nil
 }
 
-// add keeps a document.
+// add appends a document.
 func (o *oracle) add(document any, at int64) {
 	bucket := int64(0)
 	if o.size > 0 {
@@ -73,8 +73,8 @@ func (o *oracle) add(document any, at int64) {
 	o.kept = append(o.kept, document)
 }
 
-// complete tells whether all that is selected is there, and a number where it
-// must be.
+// complete reports whether the document has every selected member, and a number
+// for every aggregate.
 func (o *oracle) complete(document any) bool {
 	for _, s := range o.selects {
 		if s.function == "count" || s.function == "time_bucket" {
@@ -89,8 +89,8 @@ func (o *oracle) complete(document any) bool {
 	return true
 }
 
-// value gives what a select yields: a value of the document as it is, or a
-// *big.Rat that was computed.
+// value returns the value of a select: a value of the document, or a computed
+// *big.Rat.
 func (o *oracle) value(s selection, document any) (v any, ok bool) {
 	switch s.function {
 	case "":
@@ -109,7 +109,7 @@ func (o *oracle) value(s selection, document any) (v any, ok bool) {
 	return slices.MaxFunc(all, func(a, b json.Number) int { return rat(a).Cmp(rat(b)) }), true
 }
 
-// numbers gives a member of all documents that are kept.
+// numbers returns a member of all documents of the bucket.
 func (o *oracle) numbers(source string) (all []json.Number) {
 	for _, d := range o.kept {
 		v, _ := find(d, source)
@@ -118,8 +118,8 @@ func (o *oracle) numbers(source string) (all []json.Number) {
 	return all
 }
 
-// total adds up. It is exact while all fits an int64; otherwise what is no int64
-// counts as a float64, and so does the result.
+// total returns the sum. It is exact while it fits an int64; otherwise summands
+// that are not an int64 count as float64, and so does the result.
 func total(all []json.Number) *big.Rat {
 	sum, float := new(big.Rat), false
 	for _, n := range all {
@@ -141,7 +141,8 @@ func total(all []json.Number) *big.Rat {
 
 func fits(v *big.Rat) bool { return v.IsInt() && v.Num().IsInt64() }
 
-// find follows a path in the syntax of queries; names here hold no brackets.
+// find follows a path in the syntax of queries; the names do not contain
+// brackets.
 func find(document any, path string) (v any, ok bool) {
 	v = document
 	for rest := path; rest != ""; {
@@ -165,13 +166,13 @@ func find(document any, path string) (v any, ok bool) {
 	return v, true
 }
 
-// rat is a number's exact value.
+// rat returns the exact value of a number.
 func rat(n json.Number) *big.Rat {
 	r, _ := new(big.Rat).SetString(string(n))
 	return r
 }
 
-// holds compares what is left of the condition, if it is there.
+// holds reports whether the left side has a value and the comparison is true.
 func (o *oracle) holds(document any) bool {
 	left, ok := find(document, o.left)
 	if i := slices.IndexFunc(o.selects, func(s selection) bool { return s.alias == o.left }); i >= 0 {
@@ -206,7 +207,7 @@ func allowed(left any, operator string, right any) bool {
 	return map[string]bool{"==": order == 0, "!=": order != 0, "<": order < 0, ">": order > 0, "<=": order <= 0, ">=": order >= 0}[operator]
 }
 
-// output gives the tree of the targets, or the document where there are none.
+// output returns the tree of the targets, or the document if there are none.
 func (o *oracle) output(document any) any {
 	root := map[string]any{}
 	for _, s := range o.selects {
@@ -225,8 +226,8 @@ func (o *oracle) output(document any) any {
 	return root
 }
 
-// text gives the wish as a query object.
-func (w wish) text() string {
+// text returns the query object.
+func (w testQuery) text() string {
 	type object = map[string]any
 	q := object{}
 	var selects []object
@@ -248,16 +249,16 @@ func (w wish) text() string {
 	return string(text)
 }
 
-// TestOracle holds queries at random against the oracle, and demands that each
-// verdict was given often.
+// TestOracle compares random queries with the oracle, and checks that each
+// verdict occurred often.
 func TestOracle(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))
 	given := map[query.Verdict]int{}
 	for range 1000 {
-		w := randomWish(r)
-		o, q := &oracle{wish: w}, compile(t, w.text())
+		w := randomQuery(r)
+		o, q := &oracle{testQuery: w}, compile(t, w.text())
 		s, at := q.NewState(), int64(0)
 		for range 12 {
 			payload := randomValue(r, 3)
@@ -278,13 +279,13 @@ func TestOracle(t *testing.T) {
 	}
 }
 
-// tree decodes an output, nil if it is no JSON.
+// tree decodes an output; it is nil if that is not JSON.
 func tree(output []byte) any {
 	document, _ := decode(string(output))
 	return document
 }
 
-// computed compares a number that was computed by its value; all else must be
+// computed compares a computed number by its value; all other values must be
 // spelled alike.
 var computed = cmp.FilterValues(func(x, y any) bool {
 	_, isX := x.(*big.Rat)
@@ -298,7 +299,7 @@ var computed = cmp.FilterValues(func(x, y any) bool {
 	return ok && rat(n).Cmp(x.(*big.Rat)) == 0
 }))
 
-// restored gives a state after it was kept.
+// restored returns the state after it was stored and read.
 func restored(t *testing.T, q *query.Query, s *query.State) *query.State {
 	t.Helper()
 	kept := s.Append(nil)

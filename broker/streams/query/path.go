@@ -8,14 +8,14 @@ import (
 // maxPath is how many members a path may have.
 const maxPath = 32
 
-// parsePath splits a path, as in "[Machine Data][Speed]", into its names. A
+// parsePath splits a path such as "[Machine Data][Speed]" into its names. A
 // closing bracket in a name is doubled. The empty path is the whole document.
-// The complaint is a sentence, empty where there is none.
-func parsePath(text string) (names []string, complaint string) {
+// The problem is the predicate of a sentence, empty if there is none.
+func parsePath(text string) (names []string, problem string) {
 	for rest := text; rest != ""; {
-		name, after, complaint := cutName(rest)
-		if complaint != "" {
-			return nil, complaint
+		name, after, problem := cutName(rest)
+		if problem != "" {
+			return nil, problem
 		}
 		if len(names) == maxPath {
 			return nil, "must have at most " + strconv.Itoa(maxPath) + " members"
@@ -25,8 +25,8 @@ func parsePath(text string) (names []string, complaint string) {
 	return names, ""
 }
 
-// cutName cuts the first name off a path that is not empty.
-func cutName(path string) (name, after, complaint string) {
+// cutName cuts the first name off a non-empty path.
+func cutName(path string) (name, after, problem string) {
 	if path[0] != '[' {
 		return "", "", "must be names in brackets, as in [Machine Data][Speed]"
 	}
@@ -48,8 +48,7 @@ func cutName(path string) (name, after, complaint string) {
 	return name, path[end:], ""
 }
 
-// position gives the array element that a name addresses, a negative one if
-// none.
+// position returns the index of the array element that a name addresses, or -1.
 func position(name string) int {
 	if n, err := strconv.Atoi(name); err == nil && strconv.Itoa(n) == name {
 		return n

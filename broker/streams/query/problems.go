@@ -2,19 +2,19 @@ package query
 
 import "strings"
 
-// Problem is a place in a query object, as in "select[1].function.name", and
-// what is wrong there, as what follows its name in a sentence. The path of the
-// object itself is empty.
+// Problem is a place in a query object, such as "select[1].function.name", and
+// what is wrong with it, as the predicate of a sentence. The path of the object
+// itself is empty.
 type Problem struct {
 	Path string
 	Msg  string
 }
 
-// Problems is all that is wrong with a query, at least one, in the order of its
-// members.
+// Problems are all that were found in a query, at least one, in the order of
+// its members.
 type Problems []Problem
 
-// Error gives all problems in one line.
+// Error returns all problems in one line.
 func (p Problems) Error() string {
 	var b strings.Builder
 	for i, problem := range p {

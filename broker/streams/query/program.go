@@ -2,7 +2,7 @@ package query
 
 import "slices"
 
-// program writes an output object: fixed text, and values between.
+// program writes an output object: fixed text with values in between.
 type program struct {
 	pieces []piece
 	tail   []byte
@@ -14,8 +14,8 @@ type piece struct {
 	value operand
 }
 
-// builds tells whether there is an output object at all.
-func (p *program) builds() bool { return len(p.pieces) > 0 }
+// hasOutput reports whether the query writes an output object at all.
+func (p *program) hasOutput() bool { return len(p.pieces) > 0 }
 
 func (p *program) run(dst []byte, q *Query, payload []byte, s *State) []byte {
 	for i := range p.pieces {
@@ -25,20 +25,20 @@ func (p *program) run(dst []byte, q *Query, payload []byte, s *State) []byte {
 	return append(dst, p.tail...)
 }
 
-// branch is a member of the output object while the program is made: an object
-// with members, or a value.
+// branch is a member of the output object while the program is compiled: an
+// object with members, or a value.
 type branch struct {
 	name    string
 	value   operand
-	members []*branch // of an object, in order of their first target; nil for a value
+	members []*branch // of an object, in the order of their first targets; nil for a value
 }
 
-// put puts a value at a path, and tells whether nothing else was there or on the
-// way.
+// put adds a value at a path, and reports whether the path was free: not used,
+// and not within or around another value.
 func (b *branch) put(path []string, value operand) bool {
 	i := slices.IndexFunc(b.members, func(m *branch) bool { return m.name == path[0] })
 	if i < 0 {
-		b.grow(path, value)
+		b.addMember(path, value)
 		return true
 	}
 	if len(path) == 1 || b.members[i].members == nil {
@@ -47,16 +47,16 @@ func (b *branch) put(path []string, value operand) bool {
 	return b.members[i].put(path[1:], value)
 }
 
-// grow adds a new member with all that is on the way to the value.
-func (b *branch) grow(path []string, value operand) {
+// addMember adds a new member with the objects on the path to the value.
+func (b *branch) addMember(path []string, value operand) {
 	m := &branch{name: path[0], value: value}
 	b.members = append(b.members, m)
 	if len(path) > 1 {
-		m.grow(path[1:], value)
+		m.addMember(path[1:], value)
 	}
 }
 
-// write writes the branch behind the program so far.
+// write appends the code for the branch to the program.
 func (b *branch) write(p *program) {
 	if b.members == nil {
 		p.pieces = append(p.pieces, piece{slices.Clip(p.tail), b.value})

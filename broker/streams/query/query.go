@@ -1,74 +1,75 @@
 // Package query compiles the queries of streams and runs them on JSON payloads:
-// it selects members into a new object, keeps running aggregates, and filters.
-// DESIGN.md tells what a query means where its documentation leaves that open.
+// it selects members into a new object, computes running aggregates, and
+// filters. DESIGN.md defines the meaning of a query where the documentation of
+// streams leaves it open.
 //
-// It is pure: it reads no clock, starts no goroutine, and imports nothing but
-// the standard library, in particular no package of ours.
+// It reads no clock, starts no goroutine, and imports only the standard
+// library.
 package query
 
 import "sync"
 
-// Query is a compiled query. It does not change and may be used by any number
-// of goroutines, each with a State of its own.
+// Query is a compiled query. It is immutable and may be used by any number of
+// goroutines, each with its own State.
 type Query struct {
-	selects     bool  // something, be it for its alias only
-	sources     *node // where the wanted values are in a payload
-	slots       int   // how many they are
-	required    []int // the slots that a message must fill
+	selects     bool  // at least one select, even if only with an alias
+	sources     *node // the wanted values in a payload
+	slots       int   // number of wanted values
+	required    []int // slots that every message must fill
 	aggregates  []aggregate
 	bucket      bucket
 	where       *condition
 	output      program
 	fingerprint uint64
-	idle        sync.Pool // of *State, for messages that come without one
+	states      sync.Pool // *State, for Run without one
 }
 
-// Verdict is what a query says of a message.
+// Verdict is the result of a query for a message.
 type Verdict int
 
 // The verdicts.
 const (
-	Invalid  Verdict = iota // no JSON, or it lacks what the query asks for; nothing was counted
+	Invalid  Verdict = iota // not JSON, or without a required member; not counted
 	Filtered                // the condition does not hold
 	Match                   // there is an output
 )
 
-// Empty tells whether the query neither selects nor asks anything, so that all
-// payloads pass as they are, JSON or not.
+// Empty reports whether the query has neither a select nor a condition, so that
+// all payloads pass unchanged, JSON or not.
 func (q *Query) Empty() bool { return !q.selects && q.where == nil }
 
-// Stateful tells whether the query has aggregates, so that its output depends
-// on the messages before.
+// Stateful reports whether the query has aggregates, so that its output depends
+// on earlier messages.
 func (q *Query) Stateful() bool { return len(q.aggregates) > 0 }
 
-// Run runs the query on the payload of a message that came at the given time,
-// in epoch milliseconds, and appends its output to dst where the verdict is
-// Match; otherwise dst comes back as it was. The state must be one of this
-// query; nil is a state without any message, as does for a query that is not
-// stateful. Nothing of payload or dst is kept.
+// Run runs the query on the payload of a message that arrived at the given
+// time, in epoch milliseconds. It appends the output to dst if the verdict is
+// Match; otherwise it returns dst unchanged. The state must belong to this
+// query. A nil state stands for a new one, which is all that a query without
+// aggregates needs. Run does not retain payload or dst.
 //
-// Run allocates for dst alone, but for a new extreme that is longer than those
-// before, and for a number of more than 32 bytes in a sum.
+// Run allocates only to grow dst, to store an extreme that is longer than any
+// before, and to add a number of more than 32 bytes to a sum.
 func (q *Query) Run(dst, payload []byte, at int64, s *State) (out []byte, v Verdict) {
 	if q.Empty() {
 		return append(dst, payload...), Match
 	}
 	if s == nil {
 		s = q.borrow()
-		defer q.idle.Put(s)
+		defer q.states.Put(s)
 	}
-	if v := q.judge(payload, at, s); v != Match {
+	if v := q.evaluate(payload, at, s); v != Match {
 		return dst, v
 	}
-	if !q.output.builds() {
+	if !q.output.hasOutput() {
 		return append(dst, payload...), Match
 	}
 	return q.output.run(dst, q, payload, s), Match
 }
 
-// borrow gives a state without any message.
+// borrow returns a pooled state without messages.
 func (q *Query) borrow() *State {
-	s, ok := q.idle.Get().(*State)
+	s, ok := q.states.Get().(*State)
 	if !ok {
 		return q.NewState()
 	}
@@ -76,9 +77,9 @@ func (q *Query) borrow() *State {
 	return s
 }
 
-// judge gives the verdict, and takes a message into the aggregates that is not
-// invalid and not kept out by a condition on the message itself.
-func (q *Query) judge(payload []byte, at int64, s *State) Verdict {
+// evaluate returns the verdict. It adds a message to the aggregates unless it
+// is invalid or filtered by a condition on the message itself.
+func (q *Query) evaluate(payload []byte, at int64, s *State) Verdict {
 	if !s.scanner.scan(payload, q.sources) {
 		return Invalid
 	}
@@ -94,8 +95,7 @@ func (q *Query) judge(payload []byte, at int64, s *State) Verdict {
 	return Match
 }
 
-// complete tells whether the message has all members that are selected as they
-// are.
+// complete reports whether the message has all members of the plain selects.
 func (q *Query) complete(s *State) bool {
 	for _, slot := range q.required {
 		if !s.scanner.spans[slot].found() {
@@ -105,13 +105,13 @@ func (q *Query) complete(s *State) bool {
 	return true
 }
 
-// operand is something that a query can put out or compare.
+// operand is a value that a query can output or compare.
 type operand struct {
 	kind  kind
-	index int // of a slot, or of an aggregate
+	index int // of a slot or an aggregate
 }
 
-// kind says where an operand comes from.
+// kind is the origin of an operand.
 type kind int
 
 const (
@@ -122,7 +122,7 @@ const (
 	start                // of the bucket
 )
 
-// append appends the JSON text of an operand that is there.
+// append appends the JSON text of an operand. It must have a value.
 func (q *Query) append(dst, payload []byte, s *State, o operand) []byte {
 	switch o.kind {
 	case extreme:

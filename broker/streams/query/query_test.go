@@ -8,15 +8,15 @@ import (
 	"signalbox/broker/streams/query"
 )
 
-// message is a payload, when it came (in seconds), and what becomes of it: its
-// output, or "filtered" or "invalid".
+// message is a payload, the time when it arrives (in seconds), and the expected
+// result: its output, "filtered" or "invalid".
 type message struct {
 	at      float64
 	payload string
 	want    string
 }
 
-// TestRun runs the rules of queries, each on messages one after the other.
+// TestRun checks the rules of queries, each with a sequence of messages.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -151,7 +151,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestWhere compares all kinds of values.
+// TestWhere compares values of all types.
 func TestWhere(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ left, right, order string }{
@@ -168,7 +168,7 @@ func TestWhere(t *testing.T) {
 	} {
 		for operator, holds := range map[string]string{"==": "=", "!=": "<>≠", "<": "<", ">": ">", "<=": "<=", ">=": ">="} {
 			if (c.right == "true" || c.right == "false") && operator != "==" && operator != "!=" {
-				continue // no question, TestProblems
+				continue // invalid, see TestProblems
 			}
 			q := compile(t, `{"where":[{"left":"[v]","operator":"`+operator+`","right":`+c.right+`}]}`)
 			want := "filtered"
@@ -182,7 +182,7 @@ func TestWhere(t *testing.T) {
 	}
 }
 
-// TestSumOfMany adds up what no float64 is exactly.
+// TestSumOfMany adds a number that is not exact as a float64.
 func TestSumOfMany(t *testing.T) {
 	t.Parallel()
 	q := compile(t, `{"select":[{"source":"","target":"[s]","function":{"name":"sum"}}]}`)
@@ -204,7 +204,7 @@ func compile(tb testing.TB, text string) *query.Query {
 	return q
 }
 
-// run gives the output, or the verdict.
+// run returns the output, or the verdict.
 func run(q *query.Query, s *query.State, payload string, at float64) string {
 	const before = "before"
 	out, v := q.Run([]byte(before), []byte(payload), int64(math.Round(at*1000)), s)

@@ -25,9 +25,9 @@ func randomPath(r *rand.Rand, atMost int) string {
 	return b.String()
 }
 
-// randomWish makes a query. Each target has a member of its own, so that none
-// collide, under one of three.
-func randomWish(r *rand.Rand) (w wish) {
+// randomQuery returns a query. Each target is a member of its own below one of
+// three, so that targets do not collide.
+func randomQuery(r *rand.Rand) (w testQuery) {
 	for i := range r.IntN(12) {
 		s := selection{source: randomPath(r, 2), function: pick(r, []string{"", "", "", "min", "max", "sum", "count", "time_bucket"})}
 		if r.IntN(8) == 0 {
@@ -46,7 +46,7 @@ func randomWish(r *rand.Rand) (w wish) {
 			s.alias = fmt.Sprint("alias", i)
 		}
 		if i > 0 && r.IntN(2) == 0 {
-			s.source = w.selects[0].source // so that not all messages lack something
+			s.source = w.selects[0].source // so that not all messages are invalid
 		}
 		w.selects = append(w.selects, s)
 	}
@@ -65,8 +65,8 @@ func randomWish(r *rand.Rand) (w wish) {
 	return w
 }
 
-// randomValue writes a document with all freedom that JSON leaves: spaces,
-// escapes, and names that appear twice.
+// randomValue writes a document with everything that JSON permits: whitespace,
+// escapes, and repeated names.
 func randomValue(r *rand.Rand, depth int) string {
 	space := pick(r, []string{"", "", "", " ", "\n\t"})
 	switch kind := r.IntN(10); {
@@ -90,7 +90,7 @@ func randomValue(r *rand.Rand, depth int) string {
 	return pick(r, []string{"true", "false", "null"})
 }
 
-// quote writes a string, some characters escaped though they need not be.
+// quote writes a string, with some escapes that are not necessary.
 func quote(r *rand.Rand, s string) string {
 	var b bytes.Buffer
 	b.WriteByte('"')

@@ -1,29 +1,28 @@
 package query
 
-// maxNesting is how deep arrays and objects of a payload may be nested.
+// maxNesting is how deeply arrays and objects of a payload may be nested.
 const maxNesting = 128
 
-// span is where a value is in the payload.
+// span is the position of a value in the payload.
 type span struct{ from, to int }
 
-// found tells whether there is a value: none is empty.
+// found reports whether there is a value. A value is never empty.
 func (p span) found() bool { return p.to > 0 }
 
-// of gives the text of the value.
+// of returns the text of the value.
 func (p span) of(payload []byte) []byte { return payload[p.from:p.to] }
 
-// scanner reads a JSON text (RFC 8259) once from front to end, refuses what is
-// none, and notes where the wanted values are. Methods that answer a bool tell
-// whether the text is well-formed so far, unless they say otherwise.
+// scanner reads a JSON text (RFC 8259) once from front to end, validates it,
+// and records the spans of the wanted values. A bool result means that the text
+// is valid so far, unless the comment of the method states something else.
 type scanner struct {
 	text  []byte
 	pos   int
 	depth int
 	spans []span // by slot
-	name  []byte // room for a name without its escapes
+	name  []byte // buffer for a name without its escapes
 }
 
-// scan scans a whole text.
 func (s *scanner) scan(text []byte, wanted *node) bool {
 	s.text, s.pos, s.depth = text, 0, 0
 	clear(s.spans)
@@ -31,14 +30,14 @@ func (s *scanner) scan(text []byte, wanted *node) bool {
 	ok := s.value(wanted)
 	s.space()
 	ok = ok && s.pos == len(text)
-	s.text = nil // the payload is not ours to keep
+	s.text = nil // the payload belongs to the caller
 	return ok
 }
 
-// value scans a value. The node is nil where nothing of it is wanted.
+// value scans a value. The node is nil if nothing of it is wanted.
 func (s *scanner) value(n *node) bool {
 	from := s.pos
-	if !s.anything(n) {
+	if !s.anyValue(n) {
 		return false
 	}
 	if n != nil && n.slot >= 0 {
@@ -47,7 +46,7 @@ func (s *scanner) value(n *node) bool {
 	return true
 }
 
-func (s *scanner) anything(n *node) bool {
+func (s *scanner) anyValue(n *node) bool {
 	switch s.peek() {
 	case '{':
 		return s.object(n)
@@ -100,7 +99,7 @@ func (s *scanner) array(n *node) bool {
 	return s.take(']')
 }
 
-// enter goes into an object or array, up to what is first in it.
+// enter moves into an object or array, up to its first member or element.
 func (s *scanner) enter() bool {
 	s.pos++
 	s.depth++
@@ -108,7 +107,7 @@ func (s *scanner) enter() bool {
 	return s.depth <= maxNesting
 }
 
-// key scans a member's name up to its value, and finds its node.
+// key scans the name of a member up to its value, and returns its node.
 func (s *scanner) key(n *node) (inner *node, ok bool) {
 	from := s.pos
 	escaped, ok := s.quoted()
@@ -117,7 +116,7 @@ func (s *scanner) key(n *node) (inner *node, ok bool) {
 	}
 	if n != nil && len(n.members) > 0 {
 		inner = n.member(s.plain(s.text[from:s.pos], escaped))
-		s.forget(inner)
+		s.clearDescendants(inner)
 	}
 	s.space()
 	if !s.take(':') {
@@ -127,7 +126,7 @@ func (s *scanner) key(n *node) (inner *node, ok bool) {
 	return inner, true
 }
 
-// plain gives a member's name without quotes and escapes.
+// plain returns the name of a member without quotes and escapes.
 func (s *scanner) plain(quoted []byte, escaped bool) []byte {
 	if !escaped {
 		return quoted[1 : len(quoted)-1]
@@ -136,13 +135,13 @@ func (s *scanner) plain(quoted []byte, escaped bool) []byte {
 	return s.name
 }
 
-// forget forgets what an earlier member of the same name had inside: the last
-// one is the one that counts.
-func (s *scanner) forget(n *node) {
+// clearDescendants clears the slots below a member that is repeated: the last
+// member of a name counts, and it may lack what an earlier one had.
+func (s *scanner) clearDescendants(n *node) {
 	if n == nil {
 		return
 	}
-	for _, slot := range n.below {
+	for _, slot := range n.descendants {
 		s.spans[slot] = span{}
 	}
 }

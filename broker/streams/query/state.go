@@ -6,21 +6,21 @@ import (
 	"math"
 )
 
-// State is the running values of a query's aggregates, and the room that
-// running it needs. One goroutine at a time uses it.
+// State holds the running values of a query's aggregates and the buffers that a
+// run needs. It must not be used by two goroutines at once.
 type State struct {
 	fingerprint uint64
 	aggregates  []aggregate
 
-	bucket  int64 // its start, in epoch milliseconds
-	count   int64 // of messages in it, 0 where there is no bucket yet
+	bucket  int64 // start in epoch milliseconds
+	count   int64 // messages in the bucket, 0 before the first bucket
 	running []running
 
 	scanner scanner
-	text    []byte // room for what a condition compares
+	scratch []byte // buffer for the left side of a condition
 }
 
-// NewState makes a state without any message.
+// NewState returns a state without messages.
 func (q *Query) NewState() *State {
 	return &State{
 		fingerprint: q.fingerprint,
@@ -30,11 +30,11 @@ func (q *Query) NewState() *State {
 	}
 }
 
-// The kept form of a state: its version, the fingerprint (8 bytes), the start of
-// the bucket and the count of its messages (varints), each aggregate but a
-// count, and a checksum of all that (4 bytes). Numbers of fixed size are little
-// endian. An extreme is its text behind its length (varint); a sum is 0 and an
-// integer (varint), or 1 and two floats (8 bytes each).
+// The stored form of a state: its version, the fingerprint (8 bytes), the start
+// of the bucket and the count of its messages (varints), each aggregate except
+// counts, and a checksum of all that (4 bytes). Numbers of fixed size are
+// little endian. An extreme is its length (varint) and its text. A sum is 0 and
+// an integer (varint), or 1 and two floats (8 bytes each).
 const (
 	version  = 1
 	checksum = 4
@@ -42,7 +42,7 @@ const (
 
 var table = crc32.MakeTable(crc32.Castagnoli)
 
-// Append appends the state in a form that Restore reads.
+// Append appends the stored form of the state, which Restore reads.
 func (s *State) Append(dst []byte) []byte {
 	from := len(dst)
 	dst = append(dst, version)
@@ -51,9 +51,9 @@ func (s *State) Append(dst []byte) []byte {
 	dst = binary.AppendVarint(dst, s.count)
 	for i, a := range s.aggregates {
 		switch r := &s.running[i]; a.function {
-		case adding:
+		case functionSum:
 			dst = r.sum.keep(dst)
-		case lowest, highest:
+		case functionMin, functionMax:
 			dst = binary.AppendUvarint(dst, uint64(len(r.extreme)))
 			dst = append(dst, r.extreme...)
 		}
@@ -61,17 +61,17 @@ func (s *State) Append(dst []byte) []byte {
 	return binary.LittleEndian.AppendUint32(dst, crc32.Checksum(dst[from:], table))
 }
 
-// keep appends a sum.
+// keep appends the stored form of a sum.
 func (s sum) keep(dst []byte) []byte {
 	if !s.float {
 		return binary.AppendVarint(append(dst, 0), s.whole)
 	}
 	dst = binary.LittleEndian.AppendUint64(append(dst, 1), math.Float64bits(s.value))
-	return binary.LittleEndian.AppendUint64(dst, math.Float64bits(s.rest))
+	return binary.LittleEndian.AppendUint64(dst, math.Float64bits(s.compensation))
 }
 
-// Restore reads what Append wrote. It gives false and a new state where that is
-// of a query that aggregates something else, or is damaged.
+// Restore reads the stored form of a state. If that is damaged or belongs to a
+// query with other aggregates, Restore returns a new state and false.
 func (q *Query) Restore(b []byte) (*State, bool) {
 	body, ok := intact(b)
 	if !ok {
@@ -91,7 +91,7 @@ func (q *Query) Restore(b []byte) (*State, bool) {
 	return s, true
 }
 
-// intact gives what the checksum covers, if it is right.
+// intact returns the bytes that the checksum covers, if it matches.
 func intact(b []byte) (body []byte, ok bool) {
 	if len(b) < checksum {
 		return nil, false
@@ -100,13 +100,13 @@ func intact(b []byte) (body []byte, ok bool) {
 	return body, crc32.Checksum(body, table) == binary.LittleEndian.Uint32(b[len(body):])
 }
 
-// reader reads a kept state. Once broken, it reads zeros.
+// reader reads the stored form of a state. Once broken, it reads zeros.
 type reader struct {
 	rest   []byte
 	broken bool
 }
 
-// cut gives the next n bytes.
+// cut returns the next n bytes.
 func (r *reader) cut(n int) []byte {
 	if n < 0 || n > len(r.rest) {
 		r.rest, r.broken = nil, true
@@ -140,22 +140,23 @@ func (r *reader) varint() int64 {
 	return v
 }
 
-// running reads an aggregate. Without messages there is no extreme.
+// running reads an aggregate. There is an extreme exactly if there are
+// messages.
 func (r *reader) running(a aggregate, count int64) (v running) {
 	switch a.function {
-	case adding:
+	case functionSum:
 		v.sum = r.sum()
-	case lowest, highest:
+	case functionMin, functionMax:
 		v.extreme = r.extreme()
 		r.broken = r.broken || (len(v.extreme) > 0) != (count > 0)
 	}
 	return v
 }
 
-// extreme reads a number that it makes sure is one.
+// extreme reads a number, and validates it.
 func (r *reader) extreme() []byte {
 	n, size := binary.Uvarint(r.rest)
-	if size <= 0 || n > longest {
+	if size <= 0 || n > maxNumber {
 		r.broken = true
 		return nil
 	}
@@ -172,7 +173,7 @@ func (r *reader) sum() (s sum) {
 	case 0:
 		s.whole = r.varint()
 	case 1:
-		s = sum{float: true, value: math.Float64frombits(r.uint64()), rest: math.Float64frombits(r.uint64())}
+		s = sum{float: true, value: math.Float64frombits(r.uint64()), compensation: math.Float64frombits(r.uint64())}
 		r.broken = r.broken || !s.finite()
 	default:
 		r.broken = true

@@ -29,7 +29,7 @@ func TestStateGoesOnWhereItWasKept(t *testing.T) {
 	}
 }
 
-// TestRestoreRefuses damages a state in every way a byte can be.
+// TestRestoreRefuses flips every bit of a state, and cuts it at every byte.
 func TestRestoreRefuses(t *testing.T) {
 	t.Parallel()
 	q := compile(t, example)
@@ -51,11 +51,11 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 	refuse(append(kept, 0), "longer")
 	body := kept[:len(kept)-4]
-	refuse(sealed(append([]byte{body[0] + 1}, body[1:]...)), "another version")
-	refuse(sealed(append(body[:len(body):len(body)], 0)), "more than there should be")
+	refuse(withChecksum(append([]byte{body[0] + 1}, body[1:]...)), "another version")
+	refuse(withChecksum(append(body[:len(body):len(body)], 0)), "more than there should be")
 }
 
-// TestFingerprint tells which changes of a query begin its aggregates anew.
+// TestFingerprint checks which changes of a query reset its aggregates.
 func TestFingerprint(t *testing.T) {
 	t.Parallel()
 	const base = `{"select":[{"source":"[a]","target":"[x]","alias":"s","function":{"name":"sum"}},{"source":"[b]","target":"[b]","alias":"b"},
@@ -97,7 +97,7 @@ func TestRunWithoutState(t *testing.T) {
 	}
 }
 
-// TestRunKeepsNothing changes payload and output afterwards.
+// TestRunKeepsNothing overwrites payload and output after a run.
 func TestRunKeepsNothing(t *testing.T) {
 	t.Parallel()
 	q := compile(t, `{"select":[{"source":"[a]","target":"[m]","function":{"name":"max"}}]}`)
@@ -111,7 +111,7 @@ func TestRunKeepsNothing(t *testing.T) {
 	}
 }
 
-// TestRestoreRefusesNonsense reads states that are whole, but such as Append
+// TestRestoreRefusesNonsense reads states with a valid checksum that Append
 // never writes. Their buckets start at 0.
 func TestRestoreRefusesNonsense(t *testing.T) {
 	t.Parallel()
@@ -130,25 +130,25 @@ func TestRestoreRefusesNonsense(t *testing.T) {
 		{"an extreme that is cut", "max", 1, "\x041.5", false},
 		{"an extreme that is missing", "max", 1, "\x00", false},
 		{"an extreme of no messages", "max", 0, "\x011", false},
-		{"an extreme that is no number", "min", 1, "\x021x", false},
+		{"an extreme that is not a number", "min", 1, "\x021x", false},
 		{"an extreme that is too long", "min", 1, "\x81\x08" + long, false},
 		{"an extreme of the greatest length", "min", 1, "\x80\x08" + long[1:], true},
-		{"an extreme of an endless length", "min", 1, strings.Repeat("\xff", 11), false},
+		{"an extreme with an endless length", "min", 1, strings.Repeat("\xff", 11), false},
 		{"less than no messages", "max", -1, "\x00", false},
 		{"a whole sum", "sum", 1, "\x00\x02", true},
 		{"a sum of floats", "sum", 1, float(1, 0), true},
 		{"a sum of another kind", "sum", 1, "\x02", false},
 		{"an infinite sum", "sum", 1, float(math.Inf(1), 0), false},
-		{"a sum that is no number", "sum", 1, float(math.NaN(), 0), false},
+		{"a sum that is not a number", "sum", 1, float(math.NaN(), 0), false},
 		{"a sum with an infinite rest", "sum", 1, float(1, math.Inf(-1)), false},
-		{"a sum with a rest that is no number", "sum", 1, float(1, math.NaN()), false},
+		{"a sum with a rest that is not a number", "sum", 1, float(1, math.NaN()), false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			q := compile(t, `{"select":[{"source":"","target":"[x]","function":{"name":"`+c.function+`"}}]}`)
 			b := append(q.NewState().Append(nil)[:9], 0)
 			b = append(binary.AppendVarint(b, c.count), c.value...)
-			if _, ok := q.Restore(sealed(b)); ok != c.ok {
+			if _, ok := q.Restore(withChecksum(b)); ok != c.ok {
 				t.Errorf("restored %v, want %v", ok, c.ok)
 			}
 		})

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// peek gives the next byte, 0 at the end: no token begins with it.
+// peek returns the next byte, or 0 at the end, with which no token begins.
 func (s *scanner) peek() byte {
 	if s.pos < len(s.text) {
 		return s.text[s.pos]
@@ -13,7 +13,7 @@ func (s *scanner) peek() byte {
 	return 0
 }
 
-// take goes over the byte if it is the next, and tells whether it was.
+// take skips the next byte if it is c, and reports whether it did.
 func (s *scanner) take(c byte) bool {
 	if s.pos < len(s.text) && s.text[s.pos] == c {
 		s.pos++
@@ -22,7 +22,7 @@ func (s *scanner) take(c byte) bool {
 	return false
 }
 
-// space goes over whitespace.
+// space skips whitespace.
 func (s *scanner) space() {
 	for s.pos < len(s.text) {
 		switch s.text[s.pos] {
@@ -61,7 +61,7 @@ func (s *scanner) number() bool {
 	return true
 }
 
-// digits goes over digits and tells whether there was one.
+// digits skips digits, and reports whether there was at least one.
 func (s *scanner) digits() bool {
 	from := s.pos
 	for s.pos < len(s.text) && isDigit(s.text[s.pos]) {
@@ -72,8 +72,8 @@ func (s *scanner) digits() bool {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// quoted scans a string (RFC 8259, section 7) and tells whether it has escapes.
-// As in encoding/json, its bytes need not be UTF-8.
+// quoted scans a string (RFC 8259, section 7) and reports whether it has
+// escapes. Like encoding/json, it accepts bytes that are not UTF-8.
 func (s *scanner) quoted() (escaped, ok bool) {
 	if !s.take('"') {
 		return false, false
@@ -106,7 +106,7 @@ func (s *scanner) escape() bool {
 	return false
 }
 
-// hex4 goes over four hexadecimal digits.
+// hex4 skips four hexadecimal digits.
 func (s *scanner) hex4() bool {
 	for range 4 {
 		c := s.peek()
@@ -118,9 +118,9 @@ func (s *scanner) hex4() bool {
 	return true
 }
 
-// unescape appends the text of a well-formed string, given with its quotes. Half
-// a surrogate pair becomes U+FFFD, as in encoding/json; bytes that are not UTF-8
-// stay as they are.
+// unescape appends the text of a valid string, which is passed with its quotes.
+// As in encoding/json, an unpaired surrogate becomes U+FFFD. Bytes that are not
+// UTF-8 are copied.
 func unescape(dst, quoted []byte) []byte {
 	for i := 1; i < len(quoted)-1; {
 		if quoted[i] != '\\' {
@@ -135,8 +135,8 @@ func unescape(dst, quoted []byte) []byte {
 	return dst
 }
 
-// escaped gives the character of the escape at the beginning of a text, and how
-// many bytes it takes.
+// escaped returns the character of the escape sequence at the beginning of
+// text, and its length in bytes.
 func escaped(text []byte) (r rune, size int) {
 	switch text[1] {
 	case 'b':
@@ -155,8 +155,8 @@ func escaped(text []byte) (r rune, size int) {
 	return rune(text[1]), 2
 }
 
-// surrogates gives the character of one \u escape, or of two where they are a
-// pair.
+// surrogates returns the character of one \u escape, or of two that are a
+// surrogate pair.
 func surrogates(text []byte) (r rune, size int) {
 	r = unit(text[2:6])
 	if !utf16.IsSurrogate(r) {
@@ -170,7 +170,7 @@ func surrogates(text []byte) (r rune, size int) {
 	return utf8.RuneError, 6
 }
 
-// unit gives the value of four hexadecimal digits.
+// unit returns the value of four hexadecimal digits.
 func unit(hex []byte) (r rune) {
 	for _, c := range hex {
 		if isDigit(c) {

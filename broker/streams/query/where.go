@@ -9,29 +9,29 @@ type condition struct {
 	right    literal
 }
 
-// literal is what a condition compares with: text is that of a string without
-// its quotes and escapes, or as written.
+// literal is the right side of a condition. The text of a string is without
+// quotes and escapes.
 type literal struct {
 	kind   jsonKind
 	text   []byte
 	number number
 }
 
-// onMessage tells whether the condition asks for something that is in the
-// message.
+// onMessage reports whether the left side is a value of the message.
 func (c *condition) onMessage() bool { return c != nil && c.left.kind == member }
 
-// onResult tells whether it asks for something that is computed.
+// onResult reports whether the left side is computed: an aggregate or the
+// bucket.
 func (c *condition) onResult() bool { return c != nil && c.left.kind != member }
 
-// holds tells whether the left side is there and compares as asked.
+// holds reports whether the left side has a value and the comparison is true.
 func (c *condition) holds(q *Query, payload []byte, s *State) bool {
 	var left []byte
 	if c.left.kind == member {
 		left = s.scanner.spans[c.left.index].of(payload)
 	} else {
-		s.text = q.append(s.text[:0], payload, s, c.left)
-		left = s.text
+		s.scratch = q.append(s.scratch[:0], payload, s, c.left)
+		left = s.scratch
 	}
 	if len(left) == 0 {
 		return false
@@ -42,8 +42,8 @@ func (c *condition) holds(q *Query, payload []byte, s *State) bool {
 	return c.allows(c.compare(left, s))
 }
 
-// compare gives -1, 0 or 1 for a value of the literal's kind. Of booleans it
-// tells only whether they are equal.
+// compare compares a value of the literal's kind with the literal, and returns
+// -1, 0 or 1. Booleans have no order: 0 means equal.
 func (c *condition) compare(left []byte, s *State) int {
 	switch c.right.kind {
 	case isNumber:
@@ -53,8 +53,8 @@ func (c *condition) compare(left []byte, s *State) int {
 		if bytes.IndexByte(left, '\\') < 0 {
 			return bytes.Compare(left[1:len(left)-1], c.right.text)
 		}
-		s.text = unescape(s.text[:0], left)
-		return bytes.Compare(s.text, c.right.text)
+		s.scratch = unescape(s.scratch[:0], left)
+		return bytes.Compare(s.scratch, c.right.text)
 	default:
 		return bytes.Compare(left, c.right.text)
 	}
@@ -89,7 +89,7 @@ const (
 	isObject
 )
 
-// kindOf gives the type of a well-formed value that is there.
+// kindOf returns the type of a valid value, which must not be empty.
 func kindOf(text []byte) jsonKind {
 	switch text[0] {
 	case '"':

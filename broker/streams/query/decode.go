@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// maxInterval is the size and offset that a bucket may have, in milliseconds:
-// more than 30,000 years, and far from where int64 ends.
+// maxInterval bounds the size and offset of a bucket, in milliseconds: more
+// than 30,000 years, and far from the limits of an int64.
 const maxInterval = 1e15
 
-// refuse notes a problem.
+// refuse records a problem.
 func (c *compiler) refuse(at, msg string) {
 	c.problems = append(c.problems, Problem{Path: at, Msg: msg})
 }
 
-// isAbsent tells whether a member is not given, or null.
+// isAbsent reports whether a member is missing or null.
 func isAbsent(raw json.RawMessage) bool { return len(raw) == 0 || kindOf(raw) == isNull }
 
 // object reads the members of an object into a struct of raw messages.
@@ -33,10 +33,10 @@ func (c *compiler) object(at string, raw json.RawMessage, into any) bool {
 	return true
 }
 
-// refuseUnknown notes the members that an object has and its struct has not.
+// refuseUnknown records the members of an object that its struct does not have.
 func (c *compiler) refuseUnknown(at string, raw json.RawMessage, known reflect.Type) {
 	var all map[string]json.RawMessage
-	json.Unmarshal(raw, &all) //nolint:errcheck // it was read before
+	json.Unmarshal(raw, &all) //nolint:errcheck // it was parsed before
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if _, ok := known.FieldByNameFunc(func(field string) bool { return strings.EqualFold(field, name) }); !ok {
 			c.refuse(strings.TrimPrefix(at+"."+name, "."), "is not a member of this object")
@@ -44,7 +44,8 @@ func (c *compiler) refuseUnknown(at string, raw json.RawMessage, known reflect.T
 	}
 }
 
-// list reads the elements of an array, none of one that has more than most.
+// list reads the elements of an array, and none of an array with more than
+// most.
 func (c *compiler) list(at string, raw json.RawMessage, most int) (all []json.RawMessage) {
 	switch {
 	case isAbsent(raw):
@@ -59,7 +60,7 @@ func (c *compiler) list(at string, raw json.RawMessage, most int) (all []json.Ra
 	return all
 }
 
-// text reads a string, and tells whether there is one.
+// text reads a string, and reports whether there is a valid one.
 func (c *compiler) text(at string, raw json.RawMessage) (s string, given bool) {
 	if isAbsent(raw) {
 		return "", false
@@ -71,7 +72,7 @@ func (c *compiler) text(at string, raw json.RawMessage) (s string, given bool) {
 	return s, true
 }
 
-// required reads a string that must be given.
+// required reads a string that must be present.
 func (c *compiler) required(at string, raw json.RawMessage) (s string, given bool) {
 	if isAbsent(raw) {
 		c.refuse(at, "is required")
@@ -80,19 +81,19 @@ func (c *compiler) required(at string, raw json.RawMessage) (s string, given boo
 	return c.text(at, raw)
 }
 
-// path reads a path, and tells whether there is one.
+// path reads a path, and reports whether there is a valid one.
 func (c *compiler) path(at string, raw json.RawMessage) (names []string, given bool) {
 	text, given := c.text(at, raw)
-	names, complaint := parsePath(text)
-	if complaint != "" {
-		c.refuse(at, complaint)
+	names, problem := parsePath(text)
+	if problem != "" {
+		c.refuse(at, problem)
 		return nil, false
 	}
 	return names, given
 }
 
-// seconds reads a number of seconds in milliseconds, and tells whether there is
-// one that can be used.
+// seconds reads a number of seconds, returns it in milliseconds, and reports
+// whether there is a valid one.
 func (c *compiler) seconds(at string, raw json.RawMessage) (ms int64, given bool) {
 	if isAbsent(raw) {
 		return 0, false
@@ -109,8 +110,7 @@ func (c *compiler) seconds(at string, raw json.RawMessage) (ms int64, given bool
 	return ms, true
 }
 
-// appendQuoted appends a name as a JSON string, with no more escapes than it
-// needs.
+// appendQuoted appends a name as a JSON string with as few escapes as possible.
 func appendQuoted(dst []byte, name string) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')

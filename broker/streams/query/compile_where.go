@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// operators are what a condition can ask.
+// operators are those of a condition.
 var operators = []string{"==", "!=", ">", "<", ">=", "<="}
 
 // condition compiles the element of where.
@@ -24,7 +24,7 @@ func (c *compiler) condition(at string, raw json.RawMessage) {
 	c.q.where = w
 }
 
-// operator reads an operator, empty where it is none.
+// operator reads an operator. It is empty if there is none that is valid.
 func (c *compiler) operator(at string, raw json.RawMessage) string {
 	text, given := c.required(at, raw)
 	if given && !slices.Contains(operators, text) {
@@ -34,7 +34,7 @@ func (c *compiler) operator(at string, raw json.RawMessage) string {
 	return text
 }
 
-// left finds what is compared.
+// left compiles the left side: an alias or a path.
 func (c *compiler) left(at string, raw json.RawMessage) operand {
 	text, given := c.required(at, raw)
 	if !given {
@@ -51,7 +51,7 @@ func (c *compiler) left(at string, raw json.RawMessage) operand {
 	return value
 }
 
-// right reads the literal.
+// right reads the literal on the right side.
 func (c *compiler) right(at string, raw json.RawMessage) (l literal) {
 	if len(raw) == 0 {
 		c.refuse(at, "is required")
