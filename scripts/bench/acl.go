@@ -96,7 +96,7 @@ func newFleet(clients int) (*fleet, error) {
 	return f, nil
 }
 
-// rolesOf gives the n-th client ten of the roles.
+// rolesOf returns the n-th client ten of the roles.
 func rolesOf(n int) (refs []broker.RoleRef) {
 	for i := range rolesEach {
 		refs = append(refs, broker.RoleRef{RoleName: roleName(n + i), Priority: broker.NoPriority})

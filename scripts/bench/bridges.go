@@ -63,8 +63,8 @@ func (b *bench) newBridging(ctx context.Context, a access, settings ...string) (
 	return &bridging{product: p}, p.makeToken(ctx)
 }
 
-func (p *bridging) rival(name string) rival {
-	return rival{name: name, server: p.child, target: p.access.target(p.mqtt)}
+func (p *bridging) rival(name string) competitor {
+	return competitor{name: name, server: p.child, target: p.access.target(p.mqtt)}
 }
 
 // bridge is the URL of a bridge.

@@ -33,7 +33,7 @@ func (b *bench) measureBrokers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, r := range []rival{full, process, peer} {
+	for _, r := range []competitor{full, process, peer} {
 		if err := probeBridge(ctx, r); err != nil {
 			return err
 		}
@@ -47,18 +47,18 @@ func (b *bench) measureBrokers(ctx context.Context) error {
 }
 
 // measureLed plays as fast as it goes, and then 1,000 messages a second.
-func (b *bench) measureLed(ctx context.Context, qos byte, rivals ...rival) error {
+func (b *bench) measureLed(ctx context.Context, qos byte, competitors ...competitor) error {
 	f := load.Flow{Publishers: 10, Subscribers: 1, Topics: 1, Name: fmt.Sprintf("led-%d", qos), QoS: qos, Window: 100}
 	if qos > 0 {
 		f.Window = 20
 	}
 	title := fmt.Sprintf("10 publishers → bridge → 1 subscriber at another broker, QoS %d", qos)
 	rounds := min(b.rounds, bridgeRounds)
-	got, err := b.led(ctx, rounds, b.share, load.Entry{Title: title, Load: f, Messages: 60_000}, rivals)
+	got, err := b.led(ctx, rounds, b.share, load.Scenario{Title: title, Load: f, Messages: 60_000}, competitors)
 	if err != nil {
 		return err
 	}
-	peer := len(rivals) - 1
+	peer := len(competitors) - 1
 	for i, o := range got[:peer] {
 		l := told
 		if i == 0 {
@@ -71,7 +71,7 @@ func (b *bench) measureLed(ctx context.Context, qos byte, rivals ...rival) error
 	}
 	f.Name, f.Rate = paced(f.Name), 1_000
 	title += ", 1,000 messages a second"
-	if got, err = b.led(ctx, rounds, min(b.share, 5), load.Entry{Title: title, Load: f, Messages: 2_000}, rivals); err != nil {
+	if got, err = b.led(ctx, rounds, min(b.share, 5), load.Scenario{Title: title, Load: f, Messages: 2_000}, competitors); err != nil {
 		return err
 	}
 	for i, o := range got[:peer] {
@@ -80,13 +80,13 @@ func (b *bench) measureLed(ctx context.Context, qos byte, rivals ...rival) error
 	return nil
 }
 
-// led plays a load with each rival.
-func (b *bench) led(ctx context.Context, rounds, share int, e load.Entry, rivals []rival) ([]*outcome, error) {
-	var entrants []entrant
-	for _, r := range rivals {
-		entrants = append(entrants, entrant{r, e})
+// led plays a load with each competitor.
+func (b *bench) led(ctx context.Context, rounds, share int, e load.Scenario, competitors []competitor) ([]*outcome, error) {
+	var loaded []loadedCompetitor
+	for _, r := range competitors {
+		loaded = append(loaded, loadedCompetitor{r, e})
 	}
-	return b.compete(ctx, rounds, share, entrants...)
+	return b.compareLoads(ctx, rounds, share, loaded...)
 }
 
 // slower reports latencies over a base's.
@@ -103,7 +103,7 @@ func (b *bench) slower(title string, o, base *outcome, bounded bool) {
 }
 
 // newPair starts two products of which one leads to the other.
-func (b *bench) newPair(ctx context.Context, name string, settings ...string) (r rival, err error) {
+func (b *bench) newPair(ctx context.Context, name string, settings ...string) (r competitor, err error) {
 	a, err := writeLoadAccess(b.path("bridges.json"))
 	if err != nil {
 		return r, err
@@ -129,7 +129,7 @@ func (b *bench) newPair(ctx context.Context, name string, settings ...string) (r
 }
 
 // newMosquittoPair starts two Mosquittos of which one leads to the other.
-func (b *bench) newMosquittoPair(ctx context.Context) (r rival, err error) {
+func (b *bench) newMosquittoPair(ctx context.Context) (r competitor, err error) {
 	other, err := b.newPeer(ctx)
 	if err != nil {
 		return r, err
@@ -142,11 +142,11 @@ func (b *bench) newMosquittoPair(ctx context.Context) (r rival, err error) {
 		return r, err
 	}
 	target := load.Target{Addr: m.addr, ReadAddr: other.target.Addr}
-	return rival{name: "Mosquitto", server: m.child, others: []*child{other.server}, target: target}, nil
+	return competitor{name: "Mosquitto", server: m.child, others: []*child{other.server}, target: target}, nil
 }
 
 // probeBridge waits until a message of one broker comes to the other.
-func probeBridge(ctx context.Context, r rival) error {
+func probeBridge(ctx context.Context, r competitor) error {
 	from, err := dial(ctx, r.target.Addr, "bench-probe-from", r.target.Username, r.target.Password)
 	if err != nil {
 		return err
@@ -169,7 +169,7 @@ func probeBridge(ctx context.Context, r rival) error {
 	})
 }
 
-// hears tells whether something comes in a moment.
+// hears reports whether something comes in a moment.
 func (w *wire) hears() (bool, error) {
 	const moment = 200 * time.Millisecond
 	if err := w.conn.SetReadDeadline(time.Now().Add(moment)); err != nil {

@@ -50,12 +50,12 @@ func listeners(qos byte, at sink.Targets, nowhere string) []listener {
 }
 
 // entrant has a load be played to the listener.
-func (l listener) entrant(p *bridging, title string, f load.Flow, messages int) entrant {
+func (l listener) entrant(p *bridging, title string, f load.Flow, messages int) loadedCompetitor {
 	f.Keep = l.kept
 	if l.heard {
 		f.Subscribers = 1
 	}
-	e := entrant{p.rival(l.name), load.Entry{Name: f.Name, Title: title, Load: f, Messages: messages}}
+	e := loadedCompetitor{p.rival(l.name), load.Scenario{Name: f.Name, Title: title, Load: f, Messages: messages}}
 	if l.via == nil {
 		return e
 	}
@@ -130,11 +130,11 @@ func paced(name string) string { return name + "-paced" }
 func (b *bench) measureSpent(ctx context.Context, p *bridging, qos byte, list []listener, names []string) error {
 	messages := map[byte]int{0: 200_000, 1: 60_000}[qos]
 	title := fmt.Sprintf("64 publishers, QoS %d, JSON of 150 bytes", qos)
-	var entrants []entrant
+	var loaded []loadedCompetitor
 	for i, l := range list {
-		entrants = append(entrants, l.entrant(p, title, bridged(names[i], qos), messages))
+		loaded = append(loaded, l.entrant(p, title, bridged(names[i], qos), messages))
 	}
-	got, err := b.compete(ctx, min(b.rounds, bridgeRounds), b.share, entrants...)
+	got, err := b.compareLoads(ctx, min(b.rounds, bridgeRounds), b.share, loaded...)
 	if err != nil {
 		return err
 	}
@@ -164,14 +164,14 @@ func spentLimit(place int) limit {
 func (b *bench) measureWaited(ctx context.Context, p *bridging, qos byte, list []listener, names []string) error {
 	const rate, messages = 5_000, 7_500
 	title := fmt.Sprintf("64 publishers, QoS %d, 5,000 messages a second", qos)
-	var entrants []entrant
+	var loaded []loadedCompetitor
 	for i, l := range list {
 		f := bridged(paced(names[i]), qos)
 		f.Rate, f.Acked = rate, true
 		l.most = 0
-		entrants = append(entrants, l.entrant(p, title, f, messages))
+		loaded = append(loaded, l.entrant(p, title, f, messages))
 	}
-	got, err := b.compete(ctx, min(b.rounds, bridgeRounds), min(b.share, 5), entrants...)
+	got, err := b.compareLoads(ctx, min(b.rounds, bridgeRounds), min(b.share, 5), loaded...)
 	if err != nil {
 		return err
 	}

@@ -148,7 +148,7 @@ func (c *child) kill() {
 	<-c.done
 }
 
-// memory gives a line of /proc/PID/status in MiB: VmRSS is what is resident
+// memory returns a line of /proc/PID/status in MiB: VmRSS is what is resident
 // now, VmHWM the most since the last call of forgetPeak.
 func (c *child) memory(line string) (mib float64, err error) {
 	status, err := os.ReadFile(c.proc("status"))
@@ -169,7 +169,7 @@ func (c *child) forgetPeak() error { return os.WriteFile(c.proc("clear_refs"), [
 
 func (c *child) proc(file string) string { return fmt.Sprintf("/proc/%d/%s", c.cmd.Process.Pid, file) }
 
-// firstLine gives the first line that a program prints, or why there is none.
+// firstLine returns the first line that a program prints, or why there is none.
 func firstLine(ctx context.Context, name string, args ...string) string {
 	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
 	line, _, _ := strings.Cut(string(out), "\n")

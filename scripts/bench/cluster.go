@@ -17,9 +17,9 @@ import (
 	"time"
 )
 
-// trio is three products that are one cluster, and the product without a broker
+// threeNodes is three products that are one cluster, and the product without a broker
 // that drives them.
-type trio struct {
+type threeNodes struct {
 	*console
 	nodes []*product
 	admin []string // host:port where each node is managed
@@ -36,13 +36,13 @@ type console struct {
 // nodeCount is how many nodes a cluster has here: the fewest that survive one.
 const nodeCount = 3
 
-// newTrio makes a cluster of fresh products with one access-control configuration.
-func (b *bench) newTrio(ctx context.Context, mode string, a access) (*trio, error) {
+// newThreeNodes makes a cluster of fresh products with one access-control configuration.
+func (b *bench) newThreeNodes(ctx context.Context, mode string, a access) (*threeNodes, error) {
 	c, err := b.newConsole(ctx)
 	if err != nil {
 		return nil, err
 	}
-	t := &trio{console: c}
+	t := &threeNodes{console: c}
 	for range nodeCount {
 		if err := b.addNode(ctx, t, a); err != nil {
 			return nil, err
@@ -70,7 +70,7 @@ func (b *bench) newConsole(ctx context.Context) (*console, error) {
 
 // addNode starts a product that can be a node, with a listener of its own for who
 // manages it.
-func (b *bench) addNode(ctx context.Context, t *trio, a access) error {
+func (b *bench) addNode(ctx context.Context, t *threeNodes, a access) error {
 	p, err := b.emptyProduct()
 	if err != nil {
 		return err
@@ -93,7 +93,7 @@ func (b *bench) addNode(ctx context.Context, t *trio, a access) error {
 	return p.makeToken(ctx)
 }
 
-// freePorts gives ports of the loopback interface that nobody listens on.
+// freePorts returns ports of the loopback interface that nobody listens on.
 func freePorts(n int) (list []string, err error) {
 	for range n {
 		l, listenErr := net.Listen("tcp", "127.0.0.1:0")
@@ -107,7 +107,7 @@ func freePorts(n int) (list []string, err error) {
 }
 
 // form connects the console to the nodes and makes them a cluster.
-func (t *trio) form(ctx context.Context, mode string, a access) error {
+func (t *threeNodes) form(ctx context.Context, mode string, a access) error {
 	var nodes []map[string]any
 	for i, p := range t.nodes {
 		id, err := t.connect(ctx, i, a)
@@ -135,7 +135,7 @@ func (t *trio) form(ctx context.Context, mode string, a access) error {
 
 // connect has the console know a node's broker, and waits until it knows that the
 // broker can be a node.
-func (t *trio) connect(ctx context.Context, i int, a access) (id string, err error) {
+func (t *threeNodes) connect(ctx context.Context, i int, a access) (id string, err error) {
 	body := fmt.Sprintf(`{"name":"n%d","url":"mqtt://%s","username":%q,"password":%q}`, i+1, t.admin[i], adminName, a.password)
 	var added struct{ ID string }
 	if err := t.decode(ctx, http.MethodPost, t.project+"/brokers", body, &added); err != nil {
@@ -165,9 +165,9 @@ func until(ctx context.Context, what string, holds func() (bool, error)) error {
 	return fmt.Errorf("waited in vain until %s", what)
 }
 
-// look gives the state of the cluster and the place of its leader in the list of
+// look returns the state of the cluster and the place of its leader in the list of
 // nodes, -1 for none.
-func (t *trio) look(ctx context.Context) (state string, leader int, err error) {
+func (t *threeNodes) look(ctx context.Context) (state string, leader int, err error) {
 	var seen struct {
 		State string
 		Nodes []struct {
@@ -186,15 +186,15 @@ func (t *trio) look(ctx context.Context) (state string, leader int, err error) {
 }
 
 // awaitActive waits until all nodes are well and there is a leader.
-func (t *trio) awaitActive(ctx context.Context) error {
+func (t *threeNodes) awaitActive(ctx context.Context) error {
 	return until(ctx, "the cluster is active", func() (bool, error) {
 		state, leader, err := t.look(ctx)
 		return state == "active" && leader >= 0, err
 	})
 }
 
-// leading gives the place of the leader, and of the others.
-func (t *trio) leading(ctx context.Context) (leader int, others []int, err error) {
+// leading returns the place of the leader, and of the others.
+func (t *threeNodes) leading(ctx context.Context) (leader int, others []int, err error) {
 	if err := t.awaitActive(ctx); err != nil {
 		return 0, nil, err
 	}
@@ -210,7 +210,7 @@ func (t *trio) leading(ctx context.Context) (leader int, others []int, err error
 }
 
 // processes are those of the nodes, but of one.
-func (t *trio) processes(but int) (list []*child) {
+func (t *threeNodes) processes(but int) (list []*child) {
 	for i, p := range t.nodes {
 		if i != but {
 			list = append(list, p.child)
@@ -220,6 +220,6 @@ func (t *trio) processes(but int) (list []*child) {
 }
 
 // create makes a client through a node.
-func (t *trio) create(ctx context.Context, node *product, username string) error {
+func (t *threeNodes) create(ctx context.Context, node *product, username string) error {
 	return node.call(ctx, http.MethodPost, node.clients, fmt.Sprintf(`{"username":%q}`, username), http.StatusNoContent, io.Discard)
 }

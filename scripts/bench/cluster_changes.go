@@ -58,21 +58,21 @@ func (b *bench) versus(what string, got, base series, l limit) {
 
 // newChanged makes a cluster that shares its access control, and has as many
 // clients as theSmall.
-func (b *bench) newChanged(ctx context.Context) (*trio, error) {
+func (b *bench) newChanged(ctx context.Context) (*threeNodes, error) {
 	a, err := writeAccess(b.path("cluster.json"), b.few, 0)
 	if err != nil {
 		return nil, err
 	}
-	return b.newTrio(ctx, "dynsec", a)
+	return b.newThreeNodes(ctx, "dynsec", a)
 }
 
 // door is the way to create clients through a node.
-func (t *trio) door(ctx context.Context, node, stored int) door {
+func (t *threeNodes) door(ctx context.Context, node, stored int) door {
 	return t.nodes[node].apiDoor(ctx, stored)
 }
 
 // load is a load on a door, whose cost is that of all nodes.
-func (t *trio) load(d door, node, callers, calls int) subject {
+func (t *threeNodes) load(d door, node, callers, calls int) subject {
 	s := d.load(callers, calls, "")
 	s.others = t.processes(node)
 	return s
@@ -95,7 +95,7 @@ func (b *bench) measureFailover(ctx context.Context) error {
 
 // failOvers kills the leader again and again, and reports how long it took until
 // something was acknowledged.
-func (b *bench) failOvers(ctx context.Context, t *trio, something string, try func(ctx context.Context, node, n int) error) error {
+func (b *bench) failOvers(ctx context.Context, t *threeNodes, something string, try func(ctx context.Context, node, n int) error) error {
 	var took samples
 	for range failovers * b.rounds {
 		d, err := t.failOver(ctx, try)
@@ -112,7 +112,7 @@ func (b *bench) failOvers(ctx context.Context, t *trio, something string, try fu
 
 // failOver kills the leader, tries something at both others until it is
 // acknowledged, and starts the leader again.
-func (t *trio) failOver(ctx context.Context, try func(ctx context.Context, node, n int) error) (time.Duration, error) {
+func (t *threeNodes) failOver(ctx context.Context, try func(ctx context.Context, node, n int) error) (time.Duration, error) {
 	leader, others, err := t.leading(ctx)
 	if err != nil {
 		return 0, err

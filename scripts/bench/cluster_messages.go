@@ -10,27 +10,27 @@ import (
 )
 
 // newMessenger makes a cluster whose clients are those of the loads.
-func (b *bench) newMessenger(ctx context.Context, mode string) (*trio, error) {
+func (b *bench) newMessenger(ctx context.Context, mode string) (*threeNodes, error) {
 	a, err := writeLoadAccess(b.path("cluster.json"))
 	if err != nil {
 		return nil, err
 	}
-	return b.newTrio(ctx, mode, a)
+	return b.newThreeNodes(ctx, mode, a)
 }
 
-// rival is the cluster as one broker, to which publishers connect at one node and
+// competitor is the cluster as one broker, to which publishers connect at one node and
 // subscribers at another.
-func (t *trio) rival(name string, publish, read int) rival {
+func (t *threeNodes) rival(name string, publish, read int) competitor {
 	p := t.nodes[publish]
 	target := p.access.target(t.mqtt[publish])
 	target.ReadAddr = t.mqtt[read]
-	return rival{name: name, server: p.child, others: t.processes(publish), target: target}
+	return competitor{name: name, server: p.child, others: t.processes(publish), target: target}
 }
 
 // measureReplicated counts the messages that are acknowledged a second where each
 // publisher waits until a majority keeps its message and the subscriber's session.
 func (b *bench) measureReplicated(ctx context.Context) error {
-	alone, err := b.newRival(ctx)
+	alone, err := b.newCompetitor(ctx)
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (b *bench) measureReplicated(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	got, err := b.contest(ctx, e, t.rival("full", leader, leader), alone)
+	got, err := b.compare(ctx, e, t.rival("full", leader, leader), alone)
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (b *bench) measureTakeover(ctx context.Context) error {
 }
 
 // publish has a client of its own publish a message of QoS 1 at a node.
-func (t *trio) publish(ctx context.Context, node int, clientID string) error {
+func (t *threeNodes) publish(ctx context.Context, node int, clientID string) error {
 	w, err := dial(ctx, t.mqtt[node], clientID, loader, t.nodes[node].access.password)
 	if err != nil {
 		return err
@@ -91,7 +91,7 @@ func (t *trio) publish(ctx context.Context, node int, clientID string) error {
 // measureCrossing compares a message that goes from a client of one node to one of
 // another node with one that stays at a node, and with one of a broker alone.
 func (b *bench) measureCrossing(ctx context.Context) error {
-	alone, err := b.newRival(ctx)
+	alone, err := b.newCompetitor(ctx)
 	if err != nil {
 		return err
 	}
@@ -100,9 +100,9 @@ func (b *bench) measureCrossing(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	rivals := []rival{t.rival("crossing", 0, 1), t.rival("local", 0, 0), alone}
+	competitors := []competitor{t.rival("crossing", 0, 1), t.rival("local", 0, 0), alone}
 	for _, name := range []string{"pairs-0", "pairs-1", "fan-in-0"} {
-		e, got, err := b.cross(ctx, name, rivals)
+		e, got, err := b.cross(ctx, name, competitors)
 		if err != nil {
 			return err
 		}
@@ -113,17 +113,17 @@ func (b *bench) measureCrossing(ctx context.Context) error {
 		b.ratio(e.Title, got[0], got[1], l)
 		b.ratio(e.Title, got[1], got[2], told)
 	}
-	return b.crossingLatency(ctx, rivals)
+	return b.crossingLatency(ctx, competitors)
 }
 
-// cross plays a load with rivals of which some are the same brokers: clients have
+// cross plays a load with competitors of which some are the same brokers: clients have
 // names of their own with each.
-func (b *bench) cross(ctx context.Context, name string, rivals []rival) (e load.Entry, got []*outcome, err error) {
+func (b *bench) cross(ctx context.Context, name string, competitors []competitor) (e load.Scenario, got []*outcome, err error) {
 	if e, err = load.Find(name); err != nil {
 		return e, nil, err
 	}
-	var entrants []entrant
-	for _, r := range rivals {
+	var loaded []loadedCompetitor
+	for _, r := range competitors {
 		flow, ok := e.Load.(load.Flow)
 		if !ok {
 			return e, nil, fmt.Errorf("the load %s has no clients that stay", name)
@@ -131,15 +131,15 @@ func (b *bench) cross(ctx context.Context, name string, rivals []rival) (e load.
 		own := e
 		flow.Name = r.name
 		own.Load = flow
-		entrants = append(entrants, entrant{r, own})
+		loaded = append(loaded, loadedCompetitor{r, own})
 	}
-	got, err = b.compete(ctx, b.rounds, b.share, entrants...)
+	got, err = b.compareLoads(ctx, b.rounds, b.share, loaded...)
 	return e, got, err
 }
 
 // crossingLatency compares what the messages take.
-func (b *bench) crossingLatency(ctx context.Context, rivals []rival) error {
-	e, got, err := b.cross(ctx, "latency", rivals)
+func (b *bench) crossingLatency(ctx context.Context, competitors []competitor) error {
+	e, got, err := b.cross(ctx, "latency", competitors)
 	if err != nil || b.failed(e.Title, got[0]) || b.failed(e.Title, got[1]) {
 		return err
 	}

@@ -34,15 +34,15 @@ func (b *bench) measureFlows(ctx context.Context) error {
 }
 
 // againstAll plays a load with the product, Mosquitto and the relay.
-func (b *bench) againstAll(ctx context.Context, name string) (e load.Entry, got []*outcome, err error) {
+func (b *bench) againstAll(ctx context.Context, name string) (e load.Scenario, got []*outcome, err error) {
 	if e, err = load.Find(name); err != nil {
 		return e, nil, err
 	}
-	r, err := b.theRivals(ctx)
+	r, err := b.sharedCompetitors(ctx)
 	if err != nil {
 		return e, nil, err
 	}
-	got, err = b.contest(ctx, e, r.product, r.mosquitto, r.relay)
+	got, err = b.compare(ctx, e, r.product, r.mosquitto, r.relay)
 	return e, got, err
 }
 
@@ -69,7 +69,7 @@ func (b *bench) measureLatency(ctx context.Context) error {
 // measureRights compares publishers whose rights are spread over many ACLs,
 // with Mosquitto's dynamic security.
 func (b *bench) measureRights(ctx context.Context) error {
-	r, err := b.theRivals(ctx)
+	r, err := b.sharedCompetitors(ctx)
 	if err != nil {
 		return err
 	}
@@ -81,12 +81,12 @@ func (b *bench) measureRights(ctx context.Context) error {
 }
 
 // alone plays a load with the product and a Mosquitto only.
-func (b *bench) alone(ctx context.Context, name string, product, peer rival, bound float64) error {
+func (b *bench) alone(ctx context.Context, name string, product, peer competitor, bound float64) error {
 	e, err := load.Find(name)
 	if err != nil {
 		return err
 	}
-	got, err := b.contest(ctx, e, product, peer)
+	got, err := b.compare(ctx, e, product, peer)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (b *bench) alone(ctx context.Context, name string, product, peer rival, bou
 
 // withFresh plays a load that leaves something behind, with brokers of its own.
 func (b *bench) withFresh(ctx context.Context, name string, bound float64, settings ...string) error {
-	product, err := b.newRival(ctx, settings...)
+	product, err := b.newCompetitor(ctx, settings...)
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ const dearFsync = 200 * time.Microsecond
 // measureDurable counts the messages that are acknowledged a second where each
 // publisher waits for the power-proof commit of each.
 func (b *bench) measureDurable(ctx context.Context) error {
-	product, err := b.newRival(ctx)
+	product, err := b.newCompetitor(ctx)
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (b *bench) measureDurable(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	got, err := b.contest(ctx, e, product)
+	got, err := b.compare(ctx, e, product)
 	if err != nil || b.failed(e.Title, got[0]) {
 		return err
 	}

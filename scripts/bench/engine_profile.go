@@ -44,16 +44,16 @@ func (b *bench) profile(ctx context.Context, want profiling) error {
 }
 
 // observe plays all rounds between the signals that begin and end a profile.
-func (b *bench) observe(ctx context.Context, c *child, s load.Session, e load.Entry) error {
+func (b *bench) observe(ctx context.Context, c *child, s load.Session, e load.Scenario) error {
 	if _, err := s.Play(ctx, e.Messages/b.share); err != nil {
 		return err
 	}
 	if err := c.cmd.Process.Signal(syscall.SIGUSR1); err != nil {
 		return err
 	}
-	o := &outcome{rival: rival{name: "product, profiled", server: c}}
+	o := &outcome{competitor: competitor{name: "product, profiled", server: c}}
 	for range b.rounds {
-		o.play(ctx, s, e.Messages/b.share, true)
+		o.run(ctx, s, e.Messages/b.share, true)
 	}
 	if err := errors.Join(o.err, c.cmd.Process.Signal(syscall.SIGUSR2)); err != nil {
 		return err

@@ -71,7 +71,7 @@ func TestLoadAccess(t *testing.T) {
 	}
 }
 
-// TestContest plays a load with two relays, and reports what a rival that ends
+// TestContest plays a load with two relays, and reports what a competitor that ends
 // has come to.
 func TestContest(t *testing.T) {
 	t.Parallel()
@@ -80,8 +80,8 @@ func TestContest(t *testing.T) {
 	self := &child{name: "self", cmd: &exec.Cmd{Process: &os.Process{Pid: os.Getpid()}}}
 	gone := &child{name: "gone", cmd: &exec.Cmd{Process: &os.Process{Pid: 1 << 22}}}
 	target := load.Target{Addr: startRelay(t)}
-	e := load.Entry{Title: "a load", Load: load.Flow{Publishers: 2, Subscribers: 1, Topics: 1, QoS: 1, Window: 5}, Messages: 100}
-	got, err := b.contest(t.Context(), e, rival{name: "one", server: self, target: target}, rival{name: "other", server: gone, target: target})
+	e := load.Scenario{Title: "a load", Load: load.Flow{Publishers: 2, Subscribers: 1, Topics: 1, QoS: 1, Window: 5}, Messages: 100}
+	got, err := b.compare(t.Context(), e, competitor{name: "one", server: self, target: target}, competitor{name: "other", server: gone, target: target})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ type subject struct {
 }
 
 // turns is how many parts a round of calls has. Subjects take them in turns, so
-// that all of them meet the same weather on the machine.
+// that all of them run under the same conditions on the machine.
 const turns = 10
 
 // compare measures that many rounds of each subject, after one turn that does

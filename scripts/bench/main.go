@@ -74,7 +74,7 @@ var measurements = []measurement{
 	{clusters, "replicated", (*bench).measureReplicated},
 	{clusters, "takeover", (*bench).measureTakeover},
 	{clusters, "crossing", (*bench).measureCrossing},
-	{bridges, "burden", (*bench).measureBurden},
+	{bridges, "burden", (*bench).measureOverhead},
 	{bridges, "publishers", (*bench).measurePublishers},
 	{bridges, "drain", (*bench).measureDrain},
 	{bridges, "brokers", (*bench).measureBrokers},
@@ -149,7 +149,7 @@ func names() (list []string) {
 	return list
 }
 
-// choose gives the measurements with these names or of these groups, all for "".
+// choose returns the measurements with these names or of these groups, all for "".
 func choose(only string) ([]measurement, error) {
 	if only == "" {
 		return measurements, nil
@@ -190,12 +190,12 @@ type bench struct {
 	large   *product
 	small   *product
 	plain   *plain
-	rivals  *rivals
+	rivals  *competitors
 	started []interface{ stop() error }
 }
 
 // scale is how much is done. Rounds are interleaved, so that all subjects meet
-// the same weather.
+// the same conditions.
 type scale struct {
 	rounds      int
 	few, many   int // stored clients between which a cost must not differ

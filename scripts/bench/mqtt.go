@@ -125,7 +125,7 @@ func (w *wire) send(first byte, body []byte) error {
 	return err
 }
 
-// receive gives the body of the next packet, which must be of the awaited type.
+// receive returns the body of the next packet, which must be of the awaited type.
 func (w *wire) receive(awaited byte) ([]byte, error) {
 	got, err := w.r.ReadByte()
 	if err != nil {

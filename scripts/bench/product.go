@@ -134,7 +134,7 @@ func (p *product) greeted(line string) bool {
 	return fields[0] == "MQTT" || p.apart && fields[0] == "API"
 }
 
-// restart gives it a fresh process on the same data, and the time from the
+// restart starts a fresh process on the same data, and returns the time from the
 // start of the process to the first 200.
 func (p *product) restart(ctx context.Context) (time.Duration, error) {
 	if err := p.stop(); err != nil {

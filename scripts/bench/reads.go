@@ -98,7 +98,7 @@ func (b *bench) measureStream(ctx context.Context) error {
 	return nil
 }
 
-// streamOnce gives the peak above what was resident before, in MiB, the time in
+// streamOnce returns the peak above what was resident before, in MiB, the time in
 // seconds and the length of the answer.
 func (b *bench) streamOnce(ctx context.Context, p *product) (extra, seconds float64, size int, err error) {
 	before, err := p.settle()

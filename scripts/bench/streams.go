@@ -12,30 +12,30 @@ import (
 // streamed tells whose load an entrant plays.
 type streamed struct{ name, load string }
 
-// enter has the loads of streams be played with one rival.
-func enter(r rival, loads ...streamed) (entrants []entrant, err error) {
+// enter has the loads of streams be played with one competitor.
+func enter(r competitor, loads ...streamed) (loaded []loadedCompetitor, err error) {
 	for _, l := range loads {
 		e, err := load.Find(l.load)
 		if err != nil {
 			return nil, err
 		}
 		r.name = l.name
-		entrants = append(entrants, entrant{r, e})
+		loaded = append(loaded, loadedCompetitor{r, e})
 	}
-	return entrants, nil
+	return loaded, nil
 }
 
 // withStreams plays loads of streams with a fresh product.
 func (b *bench) withStreams(ctx context.Context, loads ...streamed) ([]*outcome, error) {
-	product, err := b.newRival(ctx)
+	product, err := b.newCompetitor(ctx)
 	if err != nil {
 		return nil, err
 	}
-	entrants, err := enter(product, loads...)
+	loaded, err := enter(product, loads...)
 	if err != nil {
 		return nil, err
 	}
-	return b.compete(ctx, b.rounds, b.share, entrants...)
+	return b.compareLoads(ctx, b.rounds, b.share, loaded...)
 }
 
 // measureRepublish compares what a message costs the broker that goes through a
@@ -118,19 +118,19 @@ func (b *bench) measureReplay(ctx context.Context) error {
 // streams differ tells what the comparison is worth.
 func (b *bench) measureBystanders(ctx context.Context) error {
 	const windows, shorter = 8, 2
-	var all []entrant
+	var all []loadedCompetitor
 	for _, l := range []streamed{{"none", load.NoBystanders}, {"1,000 streams", load.Bystanders}, {"none again", load.NoBystanders}} {
-		product, err := b.newRival(ctx)
+		product, err := b.newCompetitor(ctx)
 		if err != nil {
 			return err
 		}
-		entrants, err := enter(product, l)
+		loaded, err := enter(product, l)
 		if err != nil {
 			return err
 		}
-		all = append(all, entrants...)
+		all = append(all, loaded...)
 	}
-	got, err := b.compete(ctx, windows*b.rounds, shorter*b.share, all...)
+	got, err := b.compareLoads(ctx, windows*b.rounds, shorter*b.share, all...)
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ func (a *ackTimes) acked(seq int64) {
 	a.took = append(a.took, time.Since(a.began[seq%mostTimed]))
 }
 
-// take gives and forgets what was measured.
+// take returns and forgets what was measured.
 func (a *ackTimes) take() []time.Duration {
 	if a == nil {
 		return nil

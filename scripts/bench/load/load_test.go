@@ -18,7 +18,7 @@ import (
 func TestMain(m *testing.M) { suite.Main(m) }
 
 // small makes a load short enough for a test.
-func small(e Entry) (Load, int) {
+func small(e Scenario) (Load, int) {
 	switch l := e.Load.(type) {
 	case Retained:
 		l.Topics = 500
@@ -34,7 +34,7 @@ func small(e Entry) (Load, int) {
 func TestCatalogue_with_Mosquitto(t *testing.T) {
 	t.Parallel()
 	server := brokertest.Mosquitto(t, brokertest.WithoutPlugin(), brokertest.WithConfig("max_queued_messages 0", "max_inflight_messages 1000"))
-	for _, e := range Catalogue() {
+	for _, e := range Scenarios() {
 		t.Run(e.Name, func(t *testing.T) {
 			l, messages := small(e)
 			playTwice(t, l, Target{Addr: server.Addr}, messages)
@@ -46,7 +46,7 @@ func TestCatalogue_with_Mosquitto(t *testing.T) {
 func TestFlows_with_the_relay(t *testing.T) {
 	t.Parallel()
 	target := Target{Addr: startRelay(t)}
-	for _, e := range Catalogue() {
+	for _, e := range Scenarios() {
 		if f, ok := e.Load.(Flow); !ok || f.Paths > 0 {
 			continue
 		}
@@ -156,7 +156,7 @@ func TestPlay_ends_when_the_broker_goes(t *testing.T) {
 func TestGather(t *testing.T) {
 	t.Parallel()
 	const n = perAddress + 5
-	c, err := Gather(t.Context(), Target{Addr: startRelay(t)}, n)
+	c, err := ConnectIdle(t.Context(), Target{Addr: startRelay(t)}, n)
 	if err != nil {
 		t.Fatal(err)
 	}

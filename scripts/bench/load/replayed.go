@@ -32,7 +32,7 @@ type library struct {
 // QoS 1.
 func (r Replayed) Open(ctx context.Context, t Target) (Session, error) {
 	l := &library{Replayed: r, target: t, stream: Stream{Name: r.Name, Source: "bench/" + r.Name, Persist: true}}
-	if err := l.withDesk(ctx, func(d *desk) error { return d.create([]Stream{l.stream}) }); err != nil {
+	if err := l.withControlClient(ctx, func(d *controlClient) error { return d.create([]Stream{l.stream}) }); err != nil {
 		return nil, err
 	}
 	if err := l.record(ctx); err != nil {
@@ -41,8 +41,8 @@ func (r Replayed) Open(ctx context.Context, t Target) (Session, error) {
 	return l, nil
 }
 
-func (l *library) withDesk(ctx context.Context, do func(*desk) error) error {
-	return withDesk(ctx, l.target, "bench-desk-"+l.Name, do)
+func (l *library) withControlClient(ctx context.Context, do func(*controlClient) error) error {
+	return withControlClient(ctx, l.target, "bench-desk-"+l.Name, do)
 }
 
 func (l *library) record(ctx context.Context) error {
@@ -61,7 +61,7 @@ func (l *library) record(ctx context.Context) error {
 
 // Play replays.
 func (l *library) Play(ctx context.Context, messages int) (pass Pass, err error) {
-	err = l.withDesk(ctx, func(d *desk) error {
+	err = l.withControlClient(ctx, func(d *controlClient) error {
 		began := time.Now()
 		for pass.Delivered < messages {
 			if err := l.replay(ctx, d); err != nil {
@@ -80,13 +80,13 @@ func (l *library) topic() string { return "bench/" + l.Name + "/again" }
 
 // replay has everything replayed, until it has come to its reader and the stream
 // is at rest.
-func (l *library) replay(ctx context.Context, d *desk) error {
+func (l *library) replay(ctx context.Context, d *controlClient) error {
 	before, err := d.state(l.stream.Name)
 	if err != nil {
 		return err
 	}
 	begin := func() error {
-		_, err := d.order(command{"command": "replayStream", "streamname": l.stream.Name, "replaytopic": l.topic(), "speed": 0})
+		_, err := d.send(command{"command": "replayStream", "streamname": l.stream.Name, "replaytopic": l.topic(), "speed": 0})
 		return err
 	}
 	if l.Heard {
@@ -130,7 +130,7 @@ func (l *library) hear(ctx context.Context, begin func() error) error {
 
 // rest waits until no replay runs. Then that many messages must have been
 // replayed.
-func (l *library) rest(ctx context.Context, d *desk, replayed int64) error {
+func (l *library) rest(ctx context.Context, d *controlClient, replayed int64) error {
 	const breath = 2 * time.Millisecond
 	again := time.NewTicker(breath)
 	defer again.Stop()
@@ -155,8 +155,8 @@ func (l *library) rest(ctx context.Context, d *desk, replayed int64) error {
 
 // Close deletes the stream.
 func (l *library) Close() error {
-	return l.withDesk(context.Background(), func(d *desk) error {
-		_, err := d.order(command{"command": "deleteStream", "streamname": l.stream.Name})
+	return l.withControlClient(context.Background(), func(d *controlClient) error {
+		_, err := d.send(command{"command": "deleteStream", "streamname": l.stream.Name})
 		return err
 	})
 }

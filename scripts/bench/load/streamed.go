@@ -41,7 +41,7 @@ func (s Stream) create() command {
 // rawJSON is JSON that stands in a command as it is.
 type rawJSON string
 
-// MarshalJSON gives it.
+// MarshalJSON returns it.
 func (r rawJSON) MarshalJSON() ([]byte, error) { return []byte(r), nil }
 
 // channel is a Streamed whose clients are connected.
@@ -55,7 +55,7 @@ type channel struct {
 // Open creates the streams and connects the clients.
 func (l Streamed) Open(ctx context.Context, t Target) (Session, error) {
 	c := &channel{Streamed: l, target: t}
-	if err := c.withDesk(ctx, func(d *desk) error { return d.create(l.Streams) }); err != nil {
+	if err := c.withControlClient(ctx, func(d *controlClient) error { return d.create(l.Streams) }); err != nil {
 		return nil, err
 	}
 	flow, err := l.open(ctx, t)
@@ -66,15 +66,15 @@ func (l Streamed) Open(ctx context.Context, t Target) (Session, error) {
 	return c, nil
 }
 
-func (c *channel) withDesk(ctx context.Context, do func(*desk) error) error {
-	return withDesk(ctx, c.target, c.client("desk", 0), do)
+func (c *channel) withControlClient(ctx context.Context, do func(*controlClient) error) error {
+	return withControlClient(ctx, c.target, c.client("desk", 0), do)
 }
 
 // create creates streams, many at a time.
-func (d *desk) create(streams []Stream) error { return d.each(streams, Stream.create) }
+func (d *controlClient) create(streams []Stream) error { return d.each(streams, Stream.create) }
 
-// each gives one command about each of many streams.
-func (d *desk) each(streams []Stream, about func(Stream) command) error {
+// each returns one command about each of many streams.
+func (d *controlClient) each(streams []Stream, about func(Stream) command) error {
 	const most = 50 // at a time
 	var commands []command
 	for i, s := range streams {
@@ -82,7 +82,7 @@ func (d *desk) each(streams []Stream, about func(Stream) command) error {
 		if len(commands) < most && i < len(streams)-1 {
 			continue
 		}
-		if _, err := d.order(commands...); err != nil {
+		if _, err := d.send(commands...); err != nil {
 			return err
 		}
 		commands = nil
@@ -95,7 +95,7 @@ func (c *channel) Play(ctx context.Context, messages int) (pass Pass, err error)
 	if c.Watched < 0 {
 		return c.flow.Play(ctx, messages)
 	}
-	err = c.withDesk(ctx, func(d *desk) error {
+	err = c.withControlClient(ctx, func(d *controlClient) error {
 		began := time.Now()
 		pass, err = c.watch(ctx, d, messages)
 		pass.Took = time.Since(began)
@@ -105,7 +105,7 @@ func (c *channel) Play(ctx context.Context, messages int) (pass Pass, err error)
 }
 
 // watch plays while a goroutine asks the broker what became of the messages.
-func (c *channel) watch(ctx context.Context, d *desk, messages int) (Pass, error) {
+func (c *channel) watch(ctx context.Context, d *controlClient, messages int) (Pass, error) {
 	before, err := d.state(c.watched().Name)
 	if err != nil {
 		return Pass{}, err
@@ -144,7 +144,7 @@ func (c *channel) watched() Stream { return c.Streams[c.Watched] }
 // ask tells the gauge what the stream is done with, until ctx ends, and gives
 // what it was told last. It takes a breath between two questions, so that these
 // cost the broker little.
-func (c *channel) ask(ctx context.Context, stop context.CancelCauseFunc, d *desk, g *gauge, last streamState) streamState {
+func (c *channel) ask(ctx context.Context, stop context.CancelCauseFunc, d *controlClient, g *gauge, last streamState) streamState {
 	const breath = 4 * time.Millisecond
 	again := time.NewTicker(breath)
 	defer again.Stop()
@@ -198,7 +198,7 @@ func (c *channel) check() error {
 	if c.Watched < 0 || !c.watched().Persist {
 		return nil
 	}
-	return c.withDesk(context.Background(), func(d *desk) error {
+	return c.withControlClient(context.Background(), func(d *controlClient) error {
 		count, err := d.count(c.watched().Name)
 		if err == nil && count != c.kept {
 			err = fmt.Errorf("the stream keeps %d messages and said that it kept %d: %w", count, c.kept, errWrong)
@@ -208,7 +208,7 @@ func (c *channel) check() error {
 }
 
 func (c *channel) drop() error {
-	return c.withDesk(context.Background(), func(d *desk) error {
+	return c.withControlClient(context.Background(), func(d *controlClient) error {
 		return d.each(c.Streams, func(s Stream) command { return command{"command": "deleteStream", "streamname": s.Name} })
 	})
 }

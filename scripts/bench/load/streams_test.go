@@ -18,7 +18,7 @@ import (
 )
 
 // few makes a load of streams short enough for a test.
-func few(e Entry) (l Load, messages, delivered int) {
+func few(e Scenario) (l Load, messages, delivered int) {
 	const each = 500
 	switch l := e.Load.(type) {
 	case Replayed:
@@ -56,7 +56,7 @@ func TestStreams_with_the_product(t *testing.T) {
 			}
 		})
 	}
-	err := withDesk(t.Context(), target, "test", func(d *desk) error { _, err := d.state(Republished); return err })
+	err := withControlClient(t.Context(), target, "test", func(d *controlClient) error { _, err := d.state(Republished); return err })
 	if !errors.Is(err, errRefused) {
 		t.Errorf("got %v of a stream whose load is closed, want %v", err, errRefused)
 	}
@@ -85,8 +85,8 @@ func TestStreamed_complains(t *testing.T) {
 	if _, err := s.Play(t.Context(), 640); err != nil {
 		t.Error(err)
 	}
-	if err := withDesk(t.Context(), target, "test", func(d *desk) error {
-		_, err := d.order(command{"command": "clearStreamMessages", "streamname": "forgets"})
+	if err := withControlClient(t.Context(), target, "test", func(d *controlClient) error {
+		_, err := d.send(command{"command": "clearStreamMessages", "streamname": "forgets"})
 		return err
 	}); err != nil {
 		t.Error(err)

@@ -24,9 +24,9 @@ const (
 
 // Streams lists the loads of brokers with streams. Each has topics of its own,
 // so that all of them can be played with one broker.
-func Streams() []Entry {
+func Streams() []Scenario {
 	const messages = 200_000
-	return []Entry{
+	return []Scenario{
 		{Name: Unheard, Title: "10 publishers, nobody listens", Load: through(Unheard, false, ""), Messages: messages},
 		{Name: Heard, Title: "10 publishers → 1 subscriber", Load: plain(Heard), Messages: messages},
 		{Name: Republished, Title: "10 publishers → stream → nobody", Load: republish(Republished, false, ""), Messages: messages},

@@ -11,20 +11,20 @@ import (
 	"sync"
 )
 
-// Crowd is clients that are connected and do nothing.
-type Crowd struct{ clients []*client }
+// IdleClients is clients that are connected and do nothing.
+type IdleClients struct{ clients []*client }
 
-// The crowd's addresses: a thousand connections each, so that neither ports nor
+// The addresses of idle clients: a thousand connections each, so that neither ports nor
 // what a broker lets one address have run out.
 const perAddress = 1_000
 
-// dialers is how many of a crowd connect at a time.
+// dialers is how many idle clients connect at a time.
 const dialers = 8
 
-// Gather connects that many clients, each with a subscription of its own. It
+// ConnectIdle connects that many clients, each with a subscription of its own. It
 // needs as many file descriptors.
-func Gather(ctx context.Context, t Target, n int) (*Crowd, error) {
-	c := &Crowd{clients: make([]*client, n)}
+func ConnectIdle(ctx context.Context, t Target, n int) (*IdleClients, error) {
+	c := &IdleClients{clients: make([]*client, n)}
 	errs := make([]error, dialers)
 	var connecting sync.WaitGroup
 	for d := range dialers {
@@ -55,7 +55,7 @@ func idler(ctx context.Context, t Target, n int) (*client, error) {
 }
 
 // Close ends all connections.
-func (c *Crowd) Close() error {
+func (c *IdleClients) Close() error {
 	for _, one := range slices.DeleteFunc(c.clients, func(one *client) bool { return one == nil }) {
 		one.Close()
 	}

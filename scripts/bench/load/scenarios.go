@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Entry is a load that can be asked for by its name.
-type Entry struct {
+// Scenario is a load with a name.
+type Scenario struct {
 	Name     string
 	Title    string // as a reader of results knows it
 	Load     Load
@@ -32,12 +32,12 @@ func RightsUser(n int) string { return fmt.Sprintf("publisher-%02d", n) }
 // committed.
 var Durable = Flow{Publishers: 64, Subscribers: 1, Topics: 1, QoS: 1, Window: 1, Keep: true}
 
-// Catalogue lists the loads that every broker can play, but crowds.
-func Catalogue() []Entry {
+// Scenarios returns the loads that every broker can serve, but idle clients.
+func Scenarios() []Scenario {
 	fanIn := Flow{Publishers: 10, Subscribers: 1, Topics: 1}
 	fanOut := Flow{Publishers: 1, Subscribers: 200, Topics: 1}
 	pairs := Flow{Publishers: 50, Subscribers: 50, Topics: 50}
-	return []Entry{
+	return []Scenario{
 		{Name: "fan-in-0", Title: "10 publishers → 1 subscriber, QoS 0", Load: fanIn.with(0), Messages: 200_000},
 		{Name: "fan-in-1", Title: "10 publishers → 1 subscriber, QoS 1", Load: fanIn.with(1), Messages: 100_000},
 		{Name: "fan-in-2", Title: "10 publishers → 1 subscriber, QoS 2", Load: fanIn.with(2), Messages: 50_000},
@@ -53,7 +53,7 @@ func Catalogue() []Entry {
 	}
 }
 
-func all() []Entry { return append(Catalogue(), Streams()...) }
+func all() []Scenario { return append(Scenarios(), Streams()...) }
 
 // Names lists the names of all loads.
 func Names() (list []string) {
@@ -63,14 +63,14 @@ func Names() (list []string) {
 	return list
 }
 
-// Find gives the load with that name.
-func Find(name string) (Entry, error) {
+// Find returns the load with that name.
+func Find(name string) (Scenario, error) {
 	for _, e := range all() {
 		if e.Name == name {
 			return e, nil
 		}
 	}
-	return Entry{}, fmt.Errorf("there is no load %q; there are %s", name, strings.Join(Names(), ", "))
+	return Scenario{}, fmt.Errorf("there is no load %q; there are %s", name, strings.Join(Names(), ", "))
 }
 
 // The windows of publishers. With QoS 1 and 2 it is what brokers let a client

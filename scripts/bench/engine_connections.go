@@ -17,7 +17,7 @@ func (b *bench) measureConnections(ctx context.Context) error {
 	if err := allowFiles(b.crowd); err != nil {
 		return err
 	}
-	product, err := b.newRival(ctx)
+	product, err := b.newCompetitor(ctx)
 	if err != nil {
 		return err
 	}
@@ -27,10 +27,10 @@ func (b *bench) measureConnections(ctx context.Context) error {
 	}
 	what := fmt.Sprintf("%d idle connections, each with a subscription: memory of each, ", b.crowd)
 	for _, c := range []struct {
-		rival
+		competitor
 		limit limit
 	}{{product, atMost(10)}, {peer, told}} {
-		each, err := b.weigh(ctx, c.rival)
+		each, err := b.memoryPerConnection(ctx, c.competitor)
 		if err != nil {
 			b.report.fail(what+c.name, err)
 			continue
@@ -40,31 +40,31 @@ func (b *bench) measureConnections(ctx context.Context) error {
 	return nil
 }
 
-// weigh gives the KiB that an idle connection adds to what is resident. A few
+// memoryPerConnection returns the KiB that an idle connection adds to what is resident. A few
 // that come and go before it bring in what the first needs.
-func (b *bench) weigh(ctx context.Context, r rival) (each float64, err error) {
-	few, err := load.Gather(ctx, r.target, 100)
+func (b *bench) memoryPerConnection(ctx context.Context, r competitor) (each float64, err error) {
+	few, err := load.ConnectIdle(ctx, r.target, 100)
 	if err != nil {
 		return 0, err
 	}
 	if err := few.Close(); err != nil {
 		return 0, err
 	}
-	before, err := r.server.settled(ctx)
+	before, err := r.server.stableMemory(ctx)
 	if err != nil {
 		return 0, err
 	}
-	crowd, err := load.Gather(ctx, r.target, b.crowd)
+	crowd, err := load.ConnectIdle(ctx, r.target, b.crowd)
 	if err != nil {
 		return 0, err
 	}
-	after, err := r.server.settled(ctx)
+	after, err := r.server.stableMemory(ctx)
 	return (after - before) * 1024 / float64(b.crowd), errors.Join(err, crowd.Close())
 }
 
-// settled gives what is resident, in MiB, when that has come to rest: a runtime
+// stableMemory returns what is resident, in MiB, when that has come to rest: a runtime
 // gives memory back only after a while.
-func (c *child) settled(ctx context.Context) (mib float64, err error) {
+func (c *child) stableMemory(ctx context.Context) (mib float64, err error) {
 	const looks, apart, near = 10, 500 * time.Millisecond, 0.005
 	again := time.NewTicker(apart)
 	defer again.Stop()

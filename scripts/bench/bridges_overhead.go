@@ -9,9 +9,9 @@ import (
 	"signalbox/scripts/bench/load"
 )
 
-// measureBurden weighs bridges that have nothing to do, and one whose messages
+// measureOverhead weighs bridges that have nothing to do, and one whose messages
 // wait, and times the start with these.
-func (b *bench) measureBurden(ctx context.Context) error {
+func (b *bench) measureOverhead(ctx context.Context) error {
 	a, err := writeLoadAccess(b.path("bridges.json"))
 	if err != nil {
 		return err
@@ -44,7 +44,7 @@ func (b *bench) weighIdle(ctx context.Context, p *bridging) error {
 	if err := p.awaitStatus(ctx, first, "it is connected", reached); err != nil {
 		return err
 	}
-	before, err := p.settled(ctx)
+	before, err := p.stableMemory(ctx)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (b *bench) weighIdle(ctx context.Context, p *bridging) error {
 			return err
 		}
 	}
-	after, err := p.settled(ctx)
+	after, err := p.stableMemory(ctx)
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (b *bench) weighWaiting(ctx context.Context, p *bridging) error {
 	if err != nil {
 		return err
 	}
-	lean, err := p.settled(ctx)
+	lean, err := p.stableMemory(ctx)
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (b *bench) weighWaiting(ctx context.Context, p *bridging) error {
 	if err := b.pile(ctx, p); err != nil {
 		return err
 	}
-	waiting, err := p.settled(ctx)
+	waiting, err := p.stableMemory(ctx)
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (b *bench) weighWaiting(ctx context.Context, p *bridging) error {
 	if err != nil {
 		return err
 	}
-	again, err := p.settled(ctx)
+	again, err := p.stableMemory(ctx)
 	if err != nil {
 		return err
 	}

@@ -18,8 +18,8 @@ import (
 // relayCommand makes this program the relay.
 const relayCommand = "relay"
 
-// rival is a broker that takes part in a comparison.
-type rival struct {
+// competitor is a broker that takes part in a comparison.
+type competitor struct {
 	name   string
 	server *child
 	others []*child // the other nodes of its cluster
@@ -28,19 +28,19 @@ type rival struct {
 
 // spent is the processor time that the broker has used so far, all its nodes
 // together.
-func (r rival) spent() (time.Duration, error) { return together(r.server, r.others) }
+func (r competitor) spent() (time.Duration, error) { return together(r.server, r.others) }
 
-// rivals are the brokers that several measurements share.
-type rivals struct{ product, mosquitto, relay rival }
+// competitors are the brokers that several measurements share.
+type competitors struct{ product, mosquitto, relay competitor }
 
-// theRivals starts them when they are first asked for.
-func (b *bench) theRivals(ctx context.Context) (*rivals, error) {
+// sharedCompetitors starts them when they are first asked for.
+func (b *bench) sharedCompetitors(ctx context.Context) (*competitors, error) {
 	if b.rivals != nil {
 		return b.rivals, nil
 	}
-	var r rivals
+	var r competitors
 	var err error
-	if r.product, err = b.newRival(ctx); err != nil {
+	if r.product, err = b.newCompetitor(ctx); err != nil {
 		return nil, err
 	}
 	if r.mosquitto, err = b.newPeer(ctx); err != nil {
@@ -53,9 +53,9 @@ func (b *bench) theRivals(ctx context.Context) (*rivals, error) {
 	return b.rivals, nil
 }
 
-// newRival starts a fresh product with log-in and access control, and with
+// newCompetitor starts a fresh product with log-in and access control, and with
 // these settings.
-func (b *bench) newRival(ctx context.Context, settings ...string) (r rival, err error) {
+func (b *bench) newCompetitor(ctx context.Context, settings ...string) (r competitor, err error) {
 	a, err := writeLoadAccess(b.path("load.json"))
 	if err != nil {
 		return r, err
@@ -64,7 +64,7 @@ func (b *bench) newRival(ctx context.Context, settings ...string) (r rival, err 
 	if err != nil {
 		return r, err
 	}
-	return rival{name: "product", server: p.child, target: p.access.target(p.mqtt)}, nil
+	return competitor{name: "product", server: p.child, target: p.access.target(p.mqtt)}, nil
 }
 
 // newLoaded starts a fresh product with that access control.
@@ -79,18 +79,18 @@ func (b *bench) newLoaded(ctx context.Context, a access, settings ...string) (*p
 
 // newPeer starts a fresh Mosquitto that lets everybody in and limits nothing
 // that a load needs.
-func (b *bench) newPeer(ctx context.Context) (r rival, err error) {
+func (b *bench) newPeer(ctx context.Context) (r competitor, err error) {
 	m, err := b.startMosquitto(ctx, func(*mosquitto, string) (string, error) {
 		return "allow_anonymous true\nmax_queued_messages 0\nmax_inflight_messages 1000\n", nil
 	})
 	if err != nil {
 		return r, err
 	}
-	return rival{name: "Mosquitto", server: m.child, target: load.Target{Addr: m.addr}}, nil
+	return competitor{name: "Mosquitto", server: m.child, target: load.Target{Addr: m.addr}}, nil
 }
 
 // newGuardedPeer starts a fresh Mosquitto with the access control of the product.
-func (b *bench) newGuardedPeer(ctx context.Context) (r rival, err error) {
+func (b *bench) newGuardedPeer(ctx context.Context) (r competitor, err error) {
 	plugin, err := findPlugin()
 	if err != nil {
 		return r, err
@@ -103,11 +103,11 @@ func (b *bench) newGuardedPeer(ctx context.Context) (r rival, err error) {
 	if err != nil {
 		return r, err
 	}
-	return rival{name: "Mosquitto", server: m.child, target: m.access.target(m.addr)}, nil
+	return competitor{name: "Mosquitto", server: m.child, target: m.access.target(m.addr)}, nil
 }
 
 // newRelay starts this program as the relay.
-func (b *bench) newRelay(ctx context.Context) (r rival, err error) {
+func (b *bench) newRelay(ctx context.Context) (r competitor, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return r, err

@@ -11,10 +11,10 @@ import (
 	"signalbox/scripts/bench/load"
 )
 
-// outcome is what a load came to with one rival, a value for each round. One
+// outcome is what a load came to with one competitor, a value for each round. One
 // that lost messages has an error instead.
 type outcome struct {
-	rival
+	competitor
 	cpu       samples // of the broker, seconds for a million delivered messages
 	perSecond samples // delivered messages
 	p50, p99  samples // latencies, µs; of loads with a rate
@@ -22,51 +22,51 @@ type outcome struct {
 	err       error
 }
 
-// entrant is a rival with a load of its own.
-type entrant struct {
-	rival
-	load.Entry
+// loadedCompetitor is a competitor with a load of its own.
+type loadedCompetitor struct {
+	competitor
+	load.Scenario
 }
 
-// contest plays a load with each rival, in rounds that take turns.
-func (b *bench) contest(ctx context.Context, e load.Entry, rivals ...rival) ([]*outcome, error) {
-	var entrants []entrant
-	for _, r := range rivals {
-		entrants = append(entrants, entrant{r, e})
+// compare runs a load with each competitor, in rounds that take turns.
+func (b *bench) compare(ctx context.Context, e load.Scenario, competitors ...competitor) ([]*outcome, error) {
+	var loaded []loadedCompetitor
+	for _, r := range competitors {
+		loaded = append(loaded, loadedCompetitor{r, e})
 	}
-	return b.compete(ctx, b.rounds, b.share, entrants...)
+	return b.compareLoads(ctx, b.rounds, b.share, loaded...)
 }
 
-// compete plays each entrant's load with it, in rounds that take turns. A round
+// compareLoads runs the load of each competitor, in rounds that take turns. A round
 // has one of share messages of the load; the first does not count.
-func (b *bench) compete(ctx context.Context, rounds, share int, entrants ...entrant) (all []*outcome, err error) {
+func (b *bench) compareLoads(ctx context.Context, rounds, share int, loaded ...loadedCompetitor) (all []*outcome, err error) {
 	var sessions []load.Session
 	defer func() {
 		for _, s := range sessions {
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	for _, e := range entrants {
+	for _, e := range loaded {
 		s, err := e.Load.Open(ctx, e.target)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", e.name, err)
 		}
 		sessions = append(sessions, s)
-		all = append(all, &outcome{rival: e.rival})
+		all = append(all, &outcome{competitor: e.competitor})
 	}
 	for round := range rounds + 1 {
 		for i := range all {
 			if round%2 == 1 {
 				i = len(all) - 1 - i
 			}
-			all[i].play(ctx, sessions[i], entrants[i].Messages/share, round > 0)
+			all[i].run(ctx, sessions[i], loaded[i].Messages/share, round > 0)
 		}
 	}
 	return all, ctx.Err()
 }
 
-// play plays a round, unless the rival has failed before.
-func (o *outcome) play(ctx context.Context, s load.Session, messages int, counts bool) {
+// run runs a round, unless the competitor has failed before.
+func (o *outcome) run(ctx context.Context, s load.Session, messages int, counts bool) {
 	if o.err != nil {
 		return
 	}

@@ -19,16 +19,16 @@ const (
 	streamAnswers = streamControl + "/response"
 )
 
-// desk is a client that gives commands about streams. It belongs to one
+// controlClient is a client that sends stream commands. It belongs to one
 // goroutine.
-type desk struct {
+type controlClient struct {
 	*client
 	asked int
 }
 
-// withDesk connects, has something done, and disconnects. The end of ctx ends the
+// withControlClient connects, has something done, and disconnects. The end of ctx ends the
 // connection.
-func withDesk(ctx context.Context, t Target, name string, do func(*desk) error) error {
+func withControlClient(ctx context.Context, t Target, name string, do func(*controlClient) error) error {
 	c, err := dial(ctx, t.Addr, t.login(name, "", true), nil, bufferSize)
 	if err != nil {
 		return err
@@ -37,7 +37,7 @@ func withDesk(ctx context.Context, t Target, name string, do func(*desk) error) 
 	if err := c.subscribe(streamAnswers, 0); err != nil {
 		return errors.Join(err, c.Close())
 	}
-	if err := do(&desk{client: c}); err != nil {
+	if err := do(&controlClient{client: c}); err != nil {
 		return errors.Join(err, c.Close())
 	}
 	return c.leave()
@@ -46,17 +46,17 @@ func withDesk(ctx context.Context, t Target, name string, do func(*desk) error) 
 // command is a command about a stream, with its fields.
 type command map[string]any
 
-// answer is what the broker says to a command.
-type answer struct {
+// response is the broker's response to a command.
+type response struct {
 	Command         string          `json:"command"`
 	CorrelationData string          `json:"correlationData"`
 	Error           string          `json:"error"`
 	Data            json.RawMessage `json:"data"`
 }
 
-// order has commands done, all of which must succeed, and gives the data of
+// send sends commands, all of which must succeed, and returns the data of
 // the last answer.
-func (d *desk) order(commands ...command) (json.RawMessage, error) {
+func (d *controlClient) send(commands ...command) (json.RawMessage, error) {
 	d.asked++
 	id := strconv.Itoa(d.asked)
 	for _, c := range commands {
@@ -73,18 +73,18 @@ func (d *desk) order(commands ...command) (json.RawMessage, error) {
 	if _, err := d.Write(packet.AppendPublish(nil, m)); err != nil {
 		return nil, err
 	}
-	return d.answer(id, len(commands))
+	return d.receive(id, len(commands))
 }
 
-// answer waits for the answers to a request. Those of others are passed over.
-func (d *desk) answer(id string, commands int) (json.RawMessage, error) {
+// receive waits for the responses to a request. Those of others are ignored.
+func (d *controlClient) receive(id string, commands int) (json.RawMessage, error) {
 	for {
 		first, body, err := d.in.Next()
 		if err != nil {
 			return nil, fmt.Errorf("command about a stream: %w", err)
 		}
 		m, ok := packet.ReadPublish(first, body)
-		var got struct{ Responses []answer }
+		var got struct{ Responses []response }
 		if packet.Kind(first) != packet.Publish || !ok || json.Unmarshal(m.Payload, &got) != nil || len(got.Responses) == 0 {
 			return nil, fmt.Errorf("answer % x: %w", body[:min(len(body), 40)], errWrong)
 		}
@@ -118,8 +118,8 @@ type streamState struct {
 	} `json:"stats"`
 }
 
-func (d *desk) state(stream string) (s streamState, err error) {
-	data, err := d.order(command{"command": "getStream", "streamname": stream})
+func (d *controlClient) state(stream string) (s streamState, err error) {
+	data, err := d.send(command{"command": "getStream", "streamname": stream})
 	if err != nil {
 		return s, err
 	}
@@ -127,8 +127,8 @@ func (d *desk) state(stream string) (s streamState, err error) {
 }
 
 // count asks how many messages a stream keeps.
-func (d *desk) count(stream string) (int64, error) {
-	data, err := d.order(command{"command": "getStreamMessageCount", "streamname": stream})
+func (d *controlClient) count(stream string) (int64, error) {
+	data, err := d.send(command{"command": "getStreamMessageCount", "streamname": stream})
 	if err != nil {
 		return 0, err
 	}
