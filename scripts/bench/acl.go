@@ -13,7 +13,7 @@ import (
 	"signalbox/broker/dynsec"
 )
 
-// The rights that are asked for: every client holds ten roles of a hundred ACLs.
+// The rights to check: every client has ten roles of a hundred ACLs each.
 const (
 	rolesEach = 10
 	aclsEach  = 100
@@ -56,8 +56,8 @@ func (b *bench) measureACL(context.Context) error {
 
 // fleet is a state and the rights of its connected clients.
 type fleet struct {
-	state  *dynsec.State // kept, so that it is there while its rights are asked
-	step   int           // from one connected client to the next
+	state  *dynsec.State // kept reachable while its rights are checked
+	step   int           // distance between two connected clients
 	rights []*dynsec.Rights
 	topics [roleCount][aclsEach]string
 }
@@ -96,7 +96,7 @@ func newFleet(clients int) (*fleet, error) {
 	return f, nil
 }
 
-// rolesOf returns the n-th client ten of the roles.
+// rolesOf returns the ten roles of the n-th client.
 func rolesOf(n int) (refs []broker.RoleRef) {
 	for i := range rolesEach {
 		refs = append(refs, broker.RoleRef{RoleName: roleName(n + i), Priority: broker.NoPriority})
@@ -104,8 +104,8 @@ func rolesOf(n int) (refs []broker.RoleRef) {
 	return refs
 }
 
-// check asks that many times, each time another client for another topic of
-// another of its roles, and tells what one question costs.
+// check makes that many checks, each for another client and for another topic of
+// another of its roles, and returns the cost of one.
 func (f *fleet) check(questions int) (nanos, allocations float64, err error) {
 	var before, after runtime.MemStats
 	runtime.GC()

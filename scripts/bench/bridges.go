@@ -24,15 +24,15 @@ const (
 	natsBridge = "nats-bridge"
 )
 
-// members are those of a JSON object.
+// members are the members of a JSON object.
 type members map[string]any
 
 // conduit is a connection of a bridge with one topic mapping.
 type conduit struct {
 	kind, name string
-	target     members // what says where the target is
+	target     members // address of the target
 	options    members
-	mapping    members // what is particular to the kind
+	mapping    members // members that are specific to the kind
 	topics     []string
 }
 
@@ -48,7 +48,7 @@ func (c conduit) document() members {
 	return d
 }
 
-// bridging is a product whose bridges are configured.
+// bridging is a product with configured bridges.
 type bridging struct {
 	*product
 	conduits []conduit
@@ -67,12 +67,12 @@ func (p *bridging) rival(name string) competitor {
 	return competitor{name: name, server: p.child, target: p.access.target(p.mqtt)}
 }
 
-// bridge is the URL of a bridge.
+// bridge returns the URL of a bridge.
 func (p *bridging) bridge(kind string) string {
 	return strings.TrimSuffix(p.clients, "/clients") + "/bridges/" + kind
 }
 
-// connect adds connections, or replaces those with their names.
+// connect adds connections; one with the name of an existing connection replaces it.
 func (p *bridging) connect(ctx context.Context, list ...conduit) error {
 	var kinds []string
 	for _, c := range list {
@@ -108,7 +108,7 @@ func (p *bridging) configure(ctx context.Context, kind string) error {
 	return p.call(ctx, http.MethodPut, p.bridge(kind)+"/config", string(body), http.StatusNoContent, io.Discard)
 }
 
-// status asks what became of a connection's messages.
+// status returns the status of a connection, with its counters.
 func (p *bridging) status(ctx context.Context, kind, name string) (s broker.BridgeStatus, err error) {
 	var list []broker.BridgeStatus
 	if err := p.decode(ctx, http.MethodGet, p.bridge(kind)+"/status", "", &list); err != nil {
@@ -121,7 +121,7 @@ func (p *bridging) status(ctx context.Context, kind, name string) (s broker.Brid
 	return list[i], nil
 }
 
-// awaitStatus waits until the state of a connection is as wanted.
+// awaitStatus waits until the status of a connection satisfies a condition.
 func (p *bridging) awaitStatus(ctx context.Context, c conduit, what string, is func(broker.BridgeStatus) bool) error {
 	var last broker.BridgeStatus
 	err := until(ctx, c.kind+": "+what, func() (_ bool, err error) {
@@ -136,15 +136,15 @@ func (p *bridging) awaitStatus(ctx context.Context, c conduit, what string, is f
 
 func reached(s broker.BridgeStatus) bool { return s.IsConnected }
 
-// gone counts the messages that wait no more for the target.
+// gone returns how many messages no longer wait for the target.
 func gone(s broker.BridgeStatus) int64 {
 	return s.Stats.Delivered + s.Stats.Dropped + s.Stats.Rejected
 }
 
-// taken counts the messages that are kept or gone.
+// taken returns how many messages were queued, delivered or dropped.
 func taken(s broker.BridgeStatus) int64 { return gone(s) + s.QueuedMessages }
 
-// counting has a load ask for one of these counts.
+// counting returns a function that reads one of these counts, for a load.
 func (p *bridging) counting(c conduit, count func(broker.BridgeStatus) int64) func(context.Context) (int64, error) {
 	return func(ctx context.Context) (int64, error) {
 		s, err := p.status(ctx, c.kind, c.name)
@@ -155,8 +155,7 @@ func (p *bridging) counting(c conduit, count func(broker.BridgeStatus) int64) fu
 	}
 }
 
-// bridged is a flow of JSON that goes by a name of its own, from publishers who
-// send to topics of their own.
+// bridged returns a flow of JSON whose publishers have topics below its name.
 func bridged(name string, qos byte) load.Flow {
 	const publishers, window, acked = 64, 100, 20
 	f := load.Flow{Publishers: publishers, Topics: publishers, Name: name, QoS: qos, Window: acked, JSON: true, Filter: "bench/" + name + "/#"}
@@ -166,10 +165,10 @@ func bridged(name string, qos byte) load.Flow {
 	return f
 }
 
-// sinkCommand makes this program the targets of bridges.
+// sinkCommand runs this program as the targets of bridges.
 const sinkCommand = "sink"
 
-// newSinks starts this program as targets.
+// newSinks starts this program as the targets.
 func (b *bench) newSinks(ctx context.Context) (at sink.Targets, err error) {
 	self, err := os.Executable()
 	if err != nil {

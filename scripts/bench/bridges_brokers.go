@@ -13,13 +13,13 @@ import (
 	"signalbox/scripts/bench/load"
 )
 
-// processBridges has what bridges keep survive the end of the process, but not that
-// of the machine.
+// processBridges makes queues of bridges survive the end of the process, but not a
+// crash of the machine.
 const processBridges = "SIGNALBOX_BRIDGES_DURABILITY=process"
 
-// measureBrokers compares a message that goes from a publisher at one broker to a
-// subscriber at another one with the same between two Mosquittos and their own
-// bridge, which keeps its messages in memory.
+// measureBrokers compares a message from a publisher at one broker to a subscriber at
+// another one with the same between two Mosquittos and their own bridge, which keeps
+// its messages in memory.
 func (b *bench) measureBrokers(ctx context.Context) error {
 	full, err := b.newPair(ctx, "product")
 	if err != nil {
@@ -46,7 +46,8 @@ func (b *bench) measureBrokers(ctx context.Context) error {
 	return nil
 }
 
-// measureLed plays as fast as it goes, and then 1,000 messages a second.
+// measureLed plays the load without a rate limit, and then with 1,000 messages a
+// second.
 func (b *bench) measureLed(ctx context.Context, qos byte, competitors ...competitor) error {
 	f := load.Flow{Publishers: 10, Subscribers: 1, Topics: 1, Name: fmt.Sprintf("led-%d", qos), QoS: qos, Window: 100}
 	if qos > 0 {
@@ -89,7 +90,7 @@ func (b *bench) led(ctx context.Context, rounds, share int, e load.Scenario, com
 	return b.compareLoads(ctx, rounds, share, loaded...)
 }
 
-// slower reports latencies over a base's.
+// slower reports the latencies of an outcome relative to those of base.
 func (b *bench) slower(title string, o, base *outcome, bounded bool) {
 	if b.failed(title, o) || b.failed(title, base) {
 		return
@@ -102,7 +103,7 @@ func (b *bench) slower(title string, o, base *outcome, bounded bool) {
 	b.report.add(fmt.Sprintf("%s: p99, %s : %s", title, o.name, base.name), "", o.p99.over(base.p99), "%.2f ×", told)
 }
 
-// newPair starts two products of which one leads to the other.
+// newPair starts two products, the first with a bridge to the second.
 func (b *bench) newPair(ctx context.Context, name string, settings ...string) (r competitor, err error) {
 	a, err := writeLoadAccess(b.path("bridges.json"))
 	if err != nil {
@@ -128,7 +129,7 @@ func (b *bench) newPair(ctx context.Context, name string, settings ...string) (r
 	return r, nil
 }
 
-// newMosquittoPair starts two Mosquittos of which one leads to the other.
+// newMosquittoPair starts two Mosquittos, the first with a bridge to the second.
 func (b *bench) newMosquittoPair(ctx context.Context) (r competitor, err error) {
 	other, err := b.newPeer(ctx)
 	if err != nil {
@@ -145,7 +146,7 @@ func (b *bench) newMosquittoPair(ctx context.Context) (r competitor, err error) 
 	return competitor{name: "Mosquitto", server: m.child, others: []*child{other.server}, target: target}, nil
 }
 
-// probeBridge waits until a message of one broker comes to the other.
+// probeBridge waits until a message of one broker reaches the other.
 func probeBridge(ctx context.Context, r competitor) error {
 	from, err := dial(ctx, r.target.Addr, "bench-probe-from", r.target.Username, r.target.Password)
 	if err != nil {
@@ -169,7 +170,7 @@ func probeBridge(ctx context.Context, r competitor) error {
 	})
 }
 
-// hears reports whether something comes in a moment.
+// hears reports whether a packet arrives within a moment.
 func (w *wire) hears() (bool, error) {
 	const moment = 200 * time.Millisecond
 	if err := w.conn.SetReadDeadline(time.Now().Add(moment)); err != nil {

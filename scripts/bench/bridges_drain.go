@@ -12,23 +12,22 @@ import (
 	"signalbox/scripts/bench/sink"
 )
 
-// drainBatch is how many messages a bridge hands over together if it is told
-// nothing else.
+// drainBatch is the default batch size of a bridge.
 const drainBatch = 256
 
-// drain is a queue that is emptied into a target, and how fast the barest client of
-// that target is.
+// drain is a queue that is emptied into a target, and the rate of a bare client of that
+// target.
 type drain struct {
 	name       string
 	conduit    conduit
-	down       members // the target while messages gather
+	down       members // the target while messages accumulate
 	bare       func(ctx context.Context, messages int) error
 	rate, peer samples // messages a second
-	cpu        samples // of the product, seconds for a million
+	cpu        samples // of the product, seconds per million
 }
 
-// measureDrain counts the messages that bridges deliver a second that waited for
-// their targets.
+// measureDrain measures how many queued messages a second bridges deliver once their
+// targets are available.
 func (b *bench) measureDrain(ctx context.Context) error {
 	a, err := writeLoadAccess(b.path("bridges.json"))
 	if err != nil {
@@ -97,14 +96,14 @@ func (b *bench) newDrains(ctx context.Context, a access) ([]*drain, error) {
 	return list, list[0].closed(list)
 }
 
-// toBroker is a drain to another MQTT broker.
+// toBroker returns a drain to another MQTT broker.
 func toBroker(name string, t load.Target) *drain {
 	return &drain{name: name, conduit: conduit{kind: mqttBridge, name: name, target: brokerAt(t)},
 		bare: func(ctx context.Context, n int) error { return pour(ctx, t, n) }}
 }
 
-// brokerAt says where another MQTT broker is, which is told nothing about the
-// bridge.
+// brokerAt returns the target members of another MQTT broker, without settings for
+// bridges.
 func brokerAt(t load.Target) members {
 	m := members{"url": "mqtt://" + t.Addr, "notifications": false}
 	if t.Username != "" {
@@ -113,7 +112,7 @@ func brokerAt(t load.Target) members {
 	return m
 }
 
-// pour has one client publish, who has a batch on its way at most.
+// pour publishes from one client with at most one batch in flight.
 func pour(ctx context.Context, t load.Target, messages int) error {
 	f := bridged("bare", 1)
 	f.Publishers, f.Topics, f.Window = 1, 1, drainBatch
@@ -126,7 +125,7 @@ func pour(ctx context.Context, t load.Target, messages int) error {
 	return err
 }
 
-// closed finds addresses where nobody listens.
+// closed points the connections of the list to addresses without a listener.
 func (*drain) closed(list []*drain) error {
 	for _, d := range list {
 		addr, err := freeAddress()
@@ -145,14 +144,14 @@ func (*drain) closed(list []*drain) error {
 	return nil
 }
 
-// away is the connection while its target is away.
+// away returns the connection for the time when its target is unavailable.
 func (d *drain) away() conduit {
 	c := d.conduit
 	c.target = d.down
 	return c
 }
 
-// fill has messages wait in all queues.
+// fill publishes until messages wait in all queues.
 func (b *bench) fill(ctx context.Context, p *bridging, drains []*drain) error {
 	for _, d := range drains {
 		if err := p.connect(ctx, d.away()); err != nil {
@@ -177,8 +176,8 @@ func (b *bench) fill(ctx context.Context, p *bridging, drains []*drain) error {
 	return nil
 }
 
-// empty has the target come back, and waits until it has all; then its bare client
-// does the same.
+// empty makes the target available and waits until it has received everything; then the
+// bare client does the same.
 func (d *drain) empty(ctx context.Context, p *bridging, messages int) error {
 	first, err := p.status(ctx, d.conduit.kind, d.conduit.name)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"signalbox/scripts/bench/load"
 )
 
-// measureOverhead weighs bridges that have nothing to do, and one whose messages
-// wait, and times the start with these.
+// measureOverhead measures the memory of idle bridges and of a bridge with a full
+// queue, and the time to start with that queue.
 func (b *bench) measureOverhead(ctx context.Context) error {
 	a, err := writeLoadAccess(b.path("bridges.json"))
 	if err != nil {
@@ -26,8 +26,7 @@ func (b *bench) measureOverhead(ctx context.Context) error {
 	return b.weighWaiting(ctx, p)
 }
 
-// weighIdle tells what connections add to what is resident while they have nothing
-// to deliver.
+// weighIdle measures the resident memory of connections that have nothing to deliver.
 func (b *bench) weighIdle(ctx context.Context, p *bridging) error {
 	const connections = 10
 	at, err := b.newSinks(ctx)
@@ -70,8 +69,8 @@ func (b *bench) weighIdle(ctx context.Context, p *bridging) error {
 	return p.configure(ctx, httpBridge)
 }
 
-// weighWaiting tells what is resident while very many messages wait, and how long
-// the product takes to start with them, against a start without.
+// weighWaiting measures the resident memory while very many messages wait, and the time
+// of a start with them relative to a start without.
 func (b *bench) weighWaiting(ctx context.Context, p *bridging) error {
 	empty, err := b.startsOf(ctx, p)
 	if err != nil {
@@ -111,7 +110,7 @@ func (b *bench) weighWaiting(ctx context.Context, p *bridging) error {
 	return nil
 }
 
-// startsOf times restarts, in seconds.
+// startsOf returns the times of restarts, in seconds.
 func (b *bench) startsOf(ctx context.Context, p *bridging) (seconds samples, err error) {
 	for range min(b.rounds, bridgeRounds) {
 		took, err := p.restart(ctx)
@@ -123,7 +122,7 @@ func (b *bench) startsOf(ctx context.Context, p *bridging) (seconds samples, err
 	return seconds, nil
 }
 
-// pile has messages wait in a queue.
+// pile publishes until that many messages wait in a queue.
 func (b *bench) pile(ctx context.Context, p *bridging) error {
 	nowhere, err := freeAddress()
 	if err != nil {

@@ -11,24 +11,24 @@ import (
 	"signalbox/scripts/bench/sink"
 )
 
-// bridgeRounds is how many rounds a comparison of bridges has at most.
+// bridgeRounds is the highest number of rounds of a comparison of bridges.
 const bridgeRounds = 3
 
-// onTheWay is how many messages a bridge whose target is up has at most to deliver:
-// half of what its queue holds.
+// onTheWay bounds the messages in the queue of a bridge whose target is available: half
+// of its capacity.
 const onTheWay = 50_000
 
-// listener is who takes the messages of publishers.
+// listener is a recipient of the publishers' messages.
 type listener struct {
 	name  string
-	heard bool // by a subscriber
-	kept  bool // whose session the broker keeps
+	heard bool // a subscriber reads them
+	kept  bool // its session is persistent
 	via   *conduit
 	most  int
 }
 
-// listeners are those that are compared: the first two are what a bridge is held
-// against.
+// listeners returns those to compare. The first two, which are not bridges, are the
+// baselines.
 func listeners(qos byte, at sink.Targets, nowhere string) []listener {
 	endless := members{"maxQueuedMessages": 100_000_000, "maxQueuedBytes": int64(1 << 40)}
 	full := func(when string) members { return members{"maxQueuedMessages": 10_000, "whenFull": when} }
@@ -49,7 +49,7 @@ func listeners(qos byte, at sink.Targets, nowhere string) []listener {
 	return list
 }
 
-// entrant has a load be played to the listener.
+// entrant returns the load to play with the listener.
 func (l listener) entrant(p *bridging, title string, f load.Flow, messages int) loadedCompetitor {
 	f.Keep = l.kept
 	if l.heard {
@@ -67,8 +67,8 @@ func (l listener) entrant(p *bridging, title string, f load.Flow, messages int) 
 	return e
 }
 
-// measurePublishers compares what publishers spend, and wait, beside a bridge with
-// the same beside a subscriber.
+// measurePublishers compares CPU and latency of publishers with a bridge as recipient
+// to those with a subscriber.
 func (b *bench) measurePublishers(ctx context.Context) error {
 	at, err := b.newSinks(ctx)
 	if err != nil {
@@ -126,7 +126,7 @@ func (b *bench) measureListeners(ctx context.Context, p *bridging, qos byte, at 
 
 func paced(name string) string { return name + "-paced" }
 
-// measureSpent plays as fast as it goes.
+// measureSpent plays the load without a rate limit.
 func (b *bench) measureSpent(ctx context.Context, p *bridging, qos byte, list []listener, names []string) error {
 	messages := map[byte]int{0: 200_000, 1: 60_000}[qos]
 	title := fmt.Sprintf("64 publishers, QoS %d, JSON of 150 bytes", qos)
@@ -138,7 +138,7 @@ func (b *bench) measureSpent(ctx context.Context, p *bridging, qos byte, list []
 	if err != nil {
 		return err
 	}
-	base := got[1-qos] // who is as safe: of QoS 1 what is kept
+	base := got[1-qos] // the baseline with the same guarantee: for QoS 1 the persistent session
 	for i, o := range got {
 		if o == base || b.failed(title, o) || b.failed(title, base) {
 			continue
@@ -149,8 +149,8 @@ func (b *bench) measureSpent(ctx context.Context, p *bridging, qos byte, list []
 	return nil
 }
 
-// spentLimit bounds what a listener takes from publishers, by its place in the list:
-// a target that is down must not slow them down.
+// spentLimit returns the lower bound of throughput for the listener at an index: a
+// target that is down must not slow publishers down.
 func spentLimit(place int) limit {
 	const down = 3 // the first of them
 	if place < down {
@@ -159,8 +159,8 @@ func spentLimit(place int) limit {
 	return atLeast(0.8)
 }
 
-// measureWaited plays 5,000 messages a second, of which each is timed until the
-// publisher knows that the broker has it.
+// measureWaited plays 5,000 messages a second and measures the time until the publisher
+// has the acknowledgement of each.
 func (b *bench) measureWaited(ctx context.Context, p *bridging, qos byte, list []listener, names []string) error {
 	const rate, messages = 5_000, 7_500
 	title := fmt.Sprintf("64 publishers, QoS %d, 5,000 messages a second", qos)
@@ -190,7 +190,7 @@ func (b *bench) measureWaited(ctx context.Context, p *bridging, qos byte, list [
 	return nil
 }
 
-// tellFates reports what became of the messages of each bridge.
+// tellFates reports the counters of each bridge.
 func (b *bench) tellFates(ctx context.Context, p *bridging, conduits []conduit) error {
 	for _, c := range conduits {
 		s, err := p.status(ctx, c.kind, c.name)

@@ -46,7 +46,7 @@ func TestConnect(t *testing.T) {
 	}
 }
 
-// TestCounts holds what loads wait for against a state.
+// TestCounts compares the counts that loads wait for with a status.
 func TestCounts(t *testing.T) {
 	t.Parallel()
 	var s broker.BridgeStatus
@@ -59,7 +59,7 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// TestListeners looks for what a comparison needs.
+// TestListeners checks that a comparison has its baselines.
 func TestListeners(t *testing.T) {
 	t.Parallel()
 	for qos := range byte(2) {

@@ -19,24 +19,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// patience bounds how long a program may take to start or to stop.
+// patience bounds the time that a program may take to start or to stop.
 const patience = 2 * time.Minute
 
-// child is a program that this one has started, and stops.
+// child is a program that this one has started and has to stop.
 type child struct {
 	name string
 	cmd  *exec.Cmd
-	done chan struct{} // closed when it has ended and its output was read
+	done chan struct{} // closed after it has ended and its output was read
 
-	mu   sync.Mutex // guards tail
+	mu   sync.Mutex // protects tail
 	tail []string   // its last lines
 }
 
 // tailLines is how many lines of a child's output are kept for its errors.
 const tailLines = 15
 
-// launch starts a program and waits until ready has seen the line of its output
-// by which it says that it serves.
+// launch starts a program and waits until ready has accepted the line of its output
+// that announces that it serves.
 func launch(ctx context.Context, env []string, ready func(line string) bool, name string, args ...string) (*child, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = env
@@ -56,7 +56,7 @@ func launch(ctx context.Context, env []string, ready func(line string) bool, nam
 	return c, c.await(ctx, serving)
 }
 
-// await waits until the child serves; one that does not is stopped.
+// await waits until the child serves, and stops it if it does not.
 func (c *child) await(ctx context.Context, serving <-chan struct{}) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -82,7 +82,7 @@ func (c *child) follow(r io.ReadCloser, ready func(string) bool, serving chan<- 
 		}
 	}
 	io.Copy(io.Discard, r) //nolint:errcheck // the output is at its end either way
-	c.cmd.Wait()           //nolint:errcheck // how it ended stands in its output
+	c.cmd.Wait()           //nolint:errcheck // its output contains the reason
 }
 
 func (c *child) note(line string) {
@@ -100,9 +100,9 @@ func (c *child) said() string {
 	return strings.Join(c.tail, "\n")
 }
 
-// stop asks the child to end and waits for it. It asks again and again, because
-// Mosquitto forgets what it is asked while it starts. One that does not listen
-// is killed, which is an error.
+// stop asks the child to end and waits for it. It repeats the signal, because Mosquitto
+// ignores one that arrives during its start. A child that does not end is killed, which
+// is an error.
 func (c *child) stop() error {
 	again := time.NewTicker(50 * time.Millisecond)
 	defer again.Stop()
@@ -114,13 +114,13 @@ func (c *child) stop() error {
 		case <-again.C:
 		}
 	}
-	c.cmd.Process.Kill() //nolint:errcheck // it may have ended meanwhile
+	c.cmd.Process.Kill() //nolint:errcheck // it may have ended in the meantime
 	<-c.done
 	return fmt.Errorf("%s did not end when asked to, and was killed", c.name)
 }
 
-// cpu is the processor time that the child has used so far, of its clock as
-// clock_getcpuclockid(3) numbers it.
+// cpu returns the processor time that the child has used so far. The clock number is
+// derived as described in clock_getcpuclockid(3).
 func (c *child) cpu() (time.Duration, error) {
 	const schedulerClock = 2
 	var ts unix.Timespec
@@ -130,7 +130,7 @@ func (c *child) cpu() (time.Duration, error) {
 	return time.Duration(ts.Nano()), nil
 }
 
-// together is the processor time of several processes.
+// together returns the sum of the processor times of several processes.
 func together(one *child, others []*child) (sum time.Duration, err error) {
 	for _, c := range append([]*child{one}, others...) {
 		spent, err := c.cpu()
@@ -142,14 +142,15 @@ func together(one *child, others []*child) (sum time.Duration, err error) {
 	return sum, nil
 }
 
-// kill ends the child as a loss of power does, as far as it is concerned.
+// kill ends the child without warning, which to the process is the same as a loss of
+// power.
 func (c *child) kill() {
 	c.cmd.Process.Kill() //nolint:errcheck // it may have ended already
 	<-c.done
 }
 
-// memory returns a line of /proc/PID/status in MiB: VmRSS is what is resident
-// now, VmHWM the most since the last call of forgetPeak.
+// memory returns a line of /proc/PID/status in MiB: VmRSS is the resident memory now,
+// VmHWM its peak since the last call of forgetPeak.
 func (c *child) memory(line string) (mib float64, err error) {
 	status, err := os.ReadFile(c.proc("status"))
 	if err != nil {
@@ -164,12 +165,13 @@ func (c *child) memory(line string) (mib float64, err error) {
 	return 0, fmt.Errorf("%s has no %s", c.proc("status"), line)
 }
 
-// forgetPeak makes VmHWM begin anew.
+// forgetPeak resets VmHWM.
 func (c *child) forgetPeak() error { return os.WriteFile(c.proc("clear_refs"), []byte("5"), 0) }
 
 func (c *child) proc(file string) string { return fmt.Sprintf("/proc/%d/%s", c.cmd.Process.Pid, file) }
 
-// firstLine returns the first line that a program prints, or why there is none.
+// firstLine returns the first line of a program's output, or the reason for its
+// absence.
 func firstLine(ctx context.Context, name string, args ...string) string {
 	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
 	line, _, _ := strings.Cut(string(out), "\n")

@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spareFiles is what a process opens beside its connections.
+// spareFiles is the number of files that a process opens besides its connections.
 const spareFiles = 1_000
 
-// allowFiles lets this program, and those that it starts from now on, have that
-// many connections open.
+// allowFiles raises the limit on open files of this program, and of those that it
+// starts from now on, to that many connections.
 func allowFiles(connections int) error {
 	var now unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &now); err != nil {
@@ -20,7 +20,7 @@ func allowFiles(connections int) error {
 	}
 	need := uint64(connections + spareFiles)
 	now.Cur = max(now.Max, need)
-	now.Max = now.Cur // beyond what is allowed, which only root may do
+	now.Max = now.Cur // only root may exceed the hard limit
 	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &now); err != nil {
 		return fmt.Errorf("%d open files: %w", need, err)
 	}

@@ -17,26 +17,27 @@ import (
 	"time"
 )
 
-// threeNodes is three products that are one cluster, and the product without a broker
-// that drives them.
+// threeNodes is a cluster of three products, and a product without a broker that
+// manages them.
 type threeNodes struct {
 	*console
 	nodes []*product
-	admin []string // host:port where each node is managed
-	mqtt  []string // host:port of each node's clients
+	admin []string // host:port of each node's API
+	mqtt  []string // host:port of each node's broker
 	tries atomic.Int64
 }
 
-// console is where a cluster is made and looked at.
+// console manages the cluster.
 type console struct {
 	*product
 	cluster string // URL of the cluster
 }
 
-// nodeCount is how many nodes a cluster has here: the fewest that survive one.
+// nodeCount is the size of the cluster: the smallest that survives the loss of a node.
 const nodeCount = 3
 
-// newThreeNodes makes a cluster of fresh products with one access-control configuration.
+// newThreeNodes creates a cluster of fresh products with one access-control
+// configuration.
 func (b *bench) newThreeNodes(ctx context.Context, mode string, a access) (*threeNodes, error) {
 	c, err := b.newConsole(ctx)
 	if err != nil {
@@ -68,8 +69,7 @@ func (b *bench) newConsole(ctx context.Context) (*console, error) {
 	return &console{product: p}, nil
 }
 
-// addNode starts a product that can be a node, with a listener of its own for who
-// manages it.
+// addNode starts a product that can become a node, with an API listener of its own.
 func (b *bench) addNode(ctx context.Context, t *threeNodes, a access) error {
 	p, err := b.emptyProduct()
 	if err != nil {
@@ -93,7 +93,7 @@ func (b *bench) addNode(ctx context.Context, t *threeNodes, a access) error {
 	return p.makeToken(ctx)
 }
 
-// freePorts returns ports of the loopback interface that nobody listens on.
+// freePorts returns unused ports of the loopback interface.
 func freePorts(n int) (list []string, err error) {
 	for range n {
 		l, listenErr := net.Listen("tcp", "127.0.0.1:0")
@@ -106,7 +106,7 @@ func freePorts(n int) (list []string, err error) {
 	return list, nil
 }
 
-// form connects the console to the nodes and makes them a cluster.
+// form registers the nodes with the console and forms the cluster.
 func (t *threeNodes) form(ctx context.Context, mode string, a access) error {
 	var nodes []map[string]any
 	for i, p := range t.nodes {
@@ -133,8 +133,8 @@ func (t *threeNodes) form(ctx context.Context, mode string, a access) error {
 	return t.awaitActive(ctx)
 }
 
-// connect has the console know a node's broker, and waits until it knows that the
-// broker can be a node.
+// connect registers a node's broker with the console and waits until the console
+// reports that it can become a node.
 func (t *threeNodes) connect(ctx context.Context, i int, a access) (id string, err error) {
 	body := fmt.Sprintf(`{"name":"n%d","url":"mqtt://%s","username":%q,"password":%q}`, i+1, t.admin[i], adminName, a.password)
 	var added struct{ ID string }
@@ -148,7 +148,7 @@ func (t *threeNodes) connect(ctx context.Context, i int, a access) (id string, e
 	})
 }
 
-// until waits until something holds.
+// until polls until a condition holds.
 func until(ctx context.Context, what string, holds func() (bool, error)) error {
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()
@@ -165,8 +165,7 @@ func until(ctx context.Context, what string, holds func() (bool, error)) error {
 	return fmt.Errorf("waited in vain until %s", what)
 }
 
-// look returns the state of the cluster and the place of its leader in the list of
-// nodes, -1 for none.
+// look returns the state of the cluster and the index of its leader, -1 for none.
 func (t *threeNodes) look(ctx context.Context) (state string, leader int, err error) {
 	var seen struct {
 		State string
@@ -185,7 +184,7 @@ func (t *threeNodes) look(ctx context.Context) (state string, leader int, err er
 	return seen.State, leader, err
 }
 
-// awaitActive waits until all nodes are well and there is a leader.
+// awaitActive waits until all nodes are healthy and there is a leader.
 func (t *threeNodes) awaitActive(ctx context.Context) error {
 	return until(ctx, "the cluster is active", func() (bool, error) {
 		state, leader, err := t.look(ctx)
@@ -193,7 +192,7 @@ func (t *threeNodes) awaitActive(ctx context.Context) error {
 	})
 }
 
-// leading returns the place of the leader, and of the others.
+// leading returns the index of the leader, and those of the others.
 func (t *threeNodes) leading(ctx context.Context) (leader int, others []int, err error) {
 	if err := t.awaitActive(ctx); err != nil {
 		return 0, nil, err
@@ -209,7 +208,7 @@ func (t *threeNodes) leading(ctx context.Context) (leader int, others []int, err
 	return leader, others, nil
 }
 
-// processes are those of the nodes, but of one.
+// processes returns the processes of all nodes but one.
 func (t *threeNodes) processes(but int) (list []*child) {
 	for i, p := range t.nodes {
 		if i != but {
@@ -219,7 +218,7 @@ func (t *threeNodes) processes(but int) (list []*child) {
 	return list
 }
 
-// create makes a client through a node.
+// create creates a client through a node.
 func (t *threeNodes) create(ctx context.Context, node *product, username string) error {
 	return node.call(ctx, http.MethodPost, node.clients, fmt.Sprintf(`{"username":%q}`, username), http.StatusNoContent, io.Discard)
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// measureAgreement compares a change that a majority has to keep with one that a
-// broker keeps alone, and counts them with many callers at a time.
+// measureAgreement compares a change that a majority stores with a change at a single
+// broker, and measures its throughput with many callers.
 func (b *bench) measureAgreement(ctx context.Context) error {
 	alone, err := b.theSmall(ctx)
 	if err != nil {
@@ -49,15 +49,15 @@ func (b *bench) measureAgreement(ctx context.Context) error {
 	return nil
 }
 
-// versus reports one series over another one: what a caller waits, and what all
-// processes spend.
+// versus reports one series relative to another one: the latency of a caller, and the
+// CPU of all processes.
 func (b *bench) versus(what string, got, base series, l limit) {
 	b.report.add(what+": p50", fmt.Sprintf("%s; %s", got, base), got.p50.over(base.p50), "%.2f ×", l)
 	b.report.add(what+": CPU of all nodes", "", got.cpu.over(base.cpu), "%.2f ×", told)
 }
 
-// newChanged makes a cluster that shares its access control, and has as many
-// clients as theSmall.
+// newChanged creates a cluster with shared access control, and with as many clients as
+// theSmall.
 func (b *bench) newChanged(ctx context.Context) (*threeNodes, error) {
 	a, err := writeAccess(b.path("cluster.json"), b.few, 0)
 	if err != nil {
@@ -66,22 +66,22 @@ func (b *bench) newChanged(ctx context.Context) (*threeNodes, error) {
 	return b.newThreeNodes(ctx, "dynsec", a)
 }
 
-// door is the way to create clients through a node.
+// door returns the API through which a node's clients are created.
 func (t *threeNodes) door(ctx context.Context, node, stored int) door {
 	return t.nodes[node].apiDoor(ctx, stored)
 }
 
-// load is a load on a door, whose cost is that of all nodes.
+// load returns a load on a node, whose cost is that of all nodes.
 func (t *threeNodes) load(d door, node, callers, calls int) subject {
 	s := d.load(callers, calls, "")
 	s.others = t.processes(node)
 	return s
 }
 
-// failovers is how often the leader is killed, for each round.
+// failovers is how often the leader is killed in each round.
 const failovers = 2
 
-// measureFailover times how long no change is acknowledged when the leader is
+// measureFailover measures how long no change is acknowledged after the leader was
 // killed.
 func (b *bench) measureFailover(ctx context.Context) error {
 	t, err := b.newChanged(ctx)
@@ -93,8 +93,8 @@ func (b *bench) measureFailover(ctx context.Context) error {
 	})
 }
 
-// failOvers kills the leader again and again, and reports how long it took until
-// something was acknowledged.
+// failOvers kills the leader several times, and reports the times until something was
+// acknowledged again.
 func (b *bench) failOvers(ctx context.Context, t *threeNodes, something string, try func(ctx context.Context, node, n int) error) error {
 	var took samples
 	for range failovers * b.rounds {
@@ -110,8 +110,8 @@ func (b *bench) failOvers(ctx context.Context, t *threeNodes, something string, 
 	return nil
 }
 
-// failOver kills the leader, tries something at both others until it is
-// acknowledged, and starts the leader again.
+// failOver kills the leader, tries something at both other nodes until it is
+// acknowledged, and restarts the leader.
 func (t *threeNodes) failOver(ctx context.Context, try func(ctx context.Context, node, n int) error) (time.Duration, error) {
 	leader, others, err := t.leading(ctx)
 	if err != nil {
@@ -150,7 +150,7 @@ func (t *threeNodes) failOver(ctx context.Context, try func(ctx context.Context,
 	return took, t.nodes[leader].revive(ctx)
 }
 
-// revive starts a product again that was killed.
+// revive restarts a product that was killed.
 func (p *product) revive(ctx context.Context) error {
 	_, err := p.restart(ctx)
 	return err

@@ -9,7 +9,7 @@ import (
 	"signalbox/scripts/bench/load"
 )
 
-// newMessenger makes a cluster whose clients are those of the loads.
+// newMessenger creates a cluster that has the clients of the loads.
 func (b *bench) newMessenger(ctx context.Context, mode string) (*threeNodes, error) {
 	a, err := writeLoadAccess(b.path("cluster.json"))
 	if err != nil {
@@ -18,8 +18,8 @@ func (b *bench) newMessenger(ctx context.Context, mode string) (*threeNodes, err
 	return b.newThreeNodes(ctx, mode, a)
 }
 
-// competitor is the cluster as one broker, to which publishers connect at one node and
-// subscribers at another.
+// rival returns the cluster as one broker, with publishers at one node and subscribers
+// at another.
 func (t *threeNodes) rival(name string, publish, read int) competitor {
 	p := t.nodes[publish]
 	target := p.access.target(t.mqtt[publish])
@@ -27,8 +27,8 @@ func (t *threeNodes) rival(name string, publish, read int) competitor {
 	return competitor{name: name, server: p.child, others: t.processes(publish), target: target}
 }
 
-// measureReplicated counts the messages that are acknowledged a second where each
-// publisher waits until a majority keeps its message and the subscriber's session.
+// measureReplicated measures the acknowledged messages a second where each publisher
+// waits until a majority has stored its message and the subscriber's session.
 func (b *bench) measureReplicated(ctx context.Context) error {
 	alone, err := b.newCompetitor(ctx)
 	if err != nil {
@@ -64,8 +64,8 @@ func (b *bench) measureReplicated(ctx context.Context) error {
 	return nil
 }
 
-// measureTakeover times how long no message is acknowledged when the leader is
-// killed, to a client that tries the other nodes in turn.
+// measureTakeover measures how long no message is acknowledged after the leader was
+// killed, for a client that tries the other nodes in turn.
 func (b *bench) measureTakeover(ctx context.Context) error {
 	t, err := b.newMessenger(ctx, "full")
 	if err != nil {
@@ -76,7 +76,7 @@ func (b *bench) measureTakeover(ctx context.Context) error {
 	})
 }
 
-// publish has a client of its own publish a message of QoS 1 at a node.
+// publish publishes a message of QoS 1 at a node, with a client of its own.
 func (t *threeNodes) publish(ctx context.Context, node int, clientID string) error {
 	w, err := dial(ctx, t.mqtt[node], clientID, loader, t.nodes[node].access.password)
 	if err != nil {
@@ -88,8 +88,8 @@ func (t *threeNodes) publish(ctx context.Context, node int, clientID string) err
 	return err
 }
 
-// measureCrossing compares a message that goes from a client of one node to one of
-// another node with one that stays at a node, and with one of a broker alone.
+// measureCrossing compares a message between clients of two nodes with a message that
+// stays at one node, and with one at a single broker.
 func (b *bench) measureCrossing(ctx context.Context) error {
 	alone, err := b.newCompetitor(ctx)
 	if err != nil {
@@ -116,8 +116,7 @@ func (b *bench) measureCrossing(ctx context.Context) error {
 	return b.crossingLatency(ctx, competitors)
 }
 
-// cross plays a load with competitors of which some are the same brokers: clients have
-// names of their own with each.
+// cross plays a load with competitors that share brokers: each has its own client ids.
 func (b *bench) cross(ctx context.Context, name string, competitors []competitor) (e load.Scenario, got []*outcome, err error) {
 	if e, err = load.Find(name); err != nil {
 		return e, nil, err
@@ -137,7 +136,7 @@ func (b *bench) cross(ctx context.Context, name string, competitors []competitor
 	return e, got, err
 }
 
-// crossingLatency compares what the messages take.
+// crossingLatency compares the latencies of the messages.
 func (b *bench) crossingLatency(ctx context.Context, competitors []competitor) error {
 	e, got, err := b.cross(ctx, "latency", competitors)
 	if err != nil || b.failed(e.Title, got[0]) || b.failed(e.Title, got[1]) {

@@ -36,7 +36,7 @@ func TestFreePorts_differ(t *testing.T) {
 	}
 }
 
-// TestTogether sums up the clocks of processes.
+// TestTogether adds up the clocks of processes.
 func TestTogether(t *testing.T) {
 	t.Parallel()
 	self := &child{name: "self", cmd: &exec.Cmd{Process: &os.Process{Pid: os.Getpid()}}}

@@ -12,32 +12,33 @@ import (
 	"signalbox/broker/dynsec"
 )
 
-// writers is how many callers write at a time where the rate counts.
+// writers is the number of concurrent callers where throughput is measured.
 const writers = 16
 
-// door is a way to create clients and to delete them.
+// door is an API for creating and deleting clients.
 type door struct {
 	name   string
 	server *child
-	stored int                        // clients there already
-	create func(password string) call // an empty password is none
+	stored int                        // clients that exist already
+	create func(password string) call // an empty password creates a client without one
 	remove call
-	wires  []*wire // of the callers, for $CONTROL
+	wires  []*wire // the callers' connections to $CONTROL
 }
 
-// close ends the callers' connections.
+// close closes the callers' connections.
 func (d door) close() {
 	for _, w := range d.wires {
 		w.conn.Close()
 	}
 }
 
-// newName names the n-th client to create, somewhere among those stored.
+// newName returns the name of the n-th client to create, between the names of those
+// stored.
 func newName(n, stored int) string {
 	return fmt.Sprintf("%s-new-%d", clientName(n*7919%stored), n)
 }
 
-// apiDoor goes through the HTTP API.
+// apiDoor uses the HTTP API.
 func (p *product) apiDoor(ctx context.Context, stored int) door {
 	return door{name: "API", server: p.child, stored: stored,
 		create: func(password string) call {
@@ -55,7 +56,7 @@ func (p *product) apiDoor(ctx context.Context, stored int) door {
 		}}
 }
 
-// controlDoor goes over $CONTROL, with a connection for each caller.
+// controlDoor uses $CONTROL, with a connection for each caller.
 func controlDoor(ctx context.Context, server *child, addr string, a access, callers, stored int) (door, error) {
 	d := door{name: "$CONTROL", server: server, stored: stored}
 	for i := range callers {
@@ -80,13 +81,13 @@ func controlDoor(ctx context.Context, server *child, addr string, a access, call
 	return d, nil
 }
 
-// load has clients created, and deletes them again.
+// load creates clients and deletes them again.
 func (d door) load(callers, calls int, password string) subject {
 	return subject{server: d.server, callers: callers, calls: calls, do: d.create(password), undo: d.remove}
 }
 
-// measureCreate compares what one creation costs in a large store and in a
-// small one, for a caller that waits for each.
+// measureCreate compares the cost of a creation in a large store with that in a small
+// one, for a single caller.
 func (b *bench) measureCreate(ctx context.Context) error {
 	small, err := b.theSmall(ctx)
 	if err != nil {
@@ -130,7 +131,7 @@ func (b *bench) peerCreate(ctx context.Context) error {
 	return b.flat(b.peerChanges, "Mosquitto", doors[0], doors[1])
 }
 
-// flat compares both stores. The peer's ratio is only told.
+// flat compares both stores. The peer's ratio has no bound.
 func (b *bench) flat(calls int, who string, few, many door) error {
 	defer few.close()
 	defer many.close()
@@ -149,8 +150,8 @@ func (b *bench) flat(calls int, who string, few, many door) error {
 	return nil
 }
 
-// measureRate counts durable creations with many callers at a time, and sets
-// apart what hashing a password adds to one.
+// measureRate measures durable creations a second with many concurrent callers, and the
+// cost of hashing a password separately.
 func (b *bench) measureRate(ctx context.Context) error {
 	p, err := b.theLarge(ctx)
 	if err != nil {

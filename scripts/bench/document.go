@@ -19,21 +19,21 @@ const (
 	deviceRole = "device"
 	groupCount = 100
 	cheap      = 101    // iterations of PBKDF2: Mosquitto's default
-	costly     = 10_000 // ours
+	costly     = 10_000 // the product's
 )
 
 func clientName(n int) string { return fmt.Sprintf("client-%06d", n) }
 func groupName(n int) string  { return fmt.Sprintf("group-%02d", n%groupCount) }
 
-// access is an access-control configuration that both brokers can read, and
-// the password of its admin. The devices all have the same one.
+// access is an access-control configuration that both brokers can read, and the
+// password of its admin. All devices have the same password.
 type access struct {
 	file     string
 	password string
 }
 
-// writeAccess makes a file with an admin and that many clients, which have a
-// role and a group each, and a password if iterations are given.
+// writeAccess writes a file with an admin and that many clients, each with a role, a
+// group and, if iterations is positive, a password.
 func writeAccess(file string, clients, iterations int) (access, error) {
 	a := access{file: file, password: rand.Text()}
 	admin, err := encodePassword(a.password, cheap)
@@ -53,8 +53,8 @@ func writeAccess(file string, clients, iterations int) (access, error) {
 	return a, os.WriteFile(file, b, 0o600)
 }
 
-// configuration lists the last name first: Mosquitto walks its sorted lists from
-// their beginning for each that it adds, and would take minutes otherwise.
+// configuration lists the last name first: Mosquitto inserts into a sorted list from
+// its beginning, and would otherwise take minutes to load it.
 func configuration(clients int, admin, device string) dynsec.Document {
 	d := dynsec.Document{Defaults: new(dynsec.DefaultDefaults()), Roles: []broker.Role{adminRole(), {
 		RoleName: deviceRole, AllowWildcardSubs: true,
@@ -87,7 +87,7 @@ func adminRole() broker.Role {
 	return r
 }
 
-// encodePassword hashes with a salt of the length that Mosquitto 2.0 knows.
+// encodePassword hashes with the only salt length that Mosquitto 2.0 accepts.
 func encodePassword(password string, iterations int) (string, error) {
 	salt := make([]byte, 12)
 	rand.Read(salt) //nolint:errcheck // never fails

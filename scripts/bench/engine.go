@@ -9,11 +9,11 @@ import (
 	"signalbox/scripts/bench/load"
 )
 
-// processDurability has the product survive its own end, but not that of the
-// machine.
+// processDurability makes messages survive the end of the process, but not a crash of
+// the machine.
 const processDurability = "SIGNALBOX_BROKER_DURABILITY=process"
 
-// measureFlows compares the CPU that a million delivered messages cost.
+// measureFlows compares the CPU of a million delivered messages.
 func (b *bench) measureFlows(ctx context.Context) error {
 	for _, c := range []struct {
 		load  string
@@ -46,8 +46,7 @@ func (b *bench) againstAll(ctx context.Context, name string) (e load.Scenario, g
 	return e, got, err
 }
 
-// measureLatency compares what a message takes from its publisher to its
-// subscriber where brokers have little to do.
+// measureLatency compares the time from publisher to subscriber at a low load.
 func (b *bench) measureLatency(ctx context.Context) error {
 	e, got, err := b.againstAll(ctx, "latency")
 	if err != nil {
@@ -66,8 +65,8 @@ func (b *bench) measureLatency(ctx context.Context) error {
 	return nil
 }
 
-// measureRights compares publishers whose rights are spread over many ACLs,
-// with Mosquitto's dynamic security.
+// measureRights compares publishers with many ACLs, against Mosquitto's dynamic
+// security.
 func (b *bench) measureRights(ctx context.Context) error {
 	r, err := b.sharedCompetitors(ctx)
 	if err != nil {
@@ -80,7 +79,7 @@ func (b *bench) measureRights(ctx context.Context) error {
 	return b.alone(ctx, "rights", r.product, peer, 0.4)
 }
 
-// alone plays a load with the product and a Mosquitto only.
+// alone plays a load with the product and one Mosquitto.
 func (b *bench) alone(ctx context.Context, name string, product, peer competitor, bound float64) error {
 	e, err := load.Find(name)
 	if err != nil {
@@ -94,7 +93,7 @@ func (b *bench) alone(ctx context.Context, name string, product, peer competitor
 	return nil
 }
 
-// withFresh plays a load that leaves something behind, with brokers of its own.
+// withFresh plays a load that leaves messages behind, with brokers of its own.
 func (b *bench) withFresh(ctx context.Context, name string, bound float64, settings ...string) error {
 	product, err := b.newCompetitor(ctx, settings...)
 	if err != nil {
@@ -107,20 +106,21 @@ func (b *bench) withFresh(ctx context.Context, name string, bound float64, setti
 	return b.alone(ctx, name, product, peer, bound)
 }
 
-// measureRetained compares what it costs to hand out many retained messages.
+// measureRetained compares the cost of delivering many retained messages.
 func (b *bench) measureRetained(ctx context.Context) error { return b.withFresh(ctx, "retained", 1) }
 
-// measureBacklog compares what messages cost that wait for a client. Mosquitto
-// has them in memory only.
+// measureBacklog compares the cost of messages that wait for a client. Mosquitto has
+// them in memory only.
 func (b *bench) measureBacklog(ctx context.Context) error {
 	return b.withFresh(ctx, "backlog", 1.5, processDurability)
 }
 
-// dearFsync is the cost beyond which a rate of commits says more about the disk.
+// dearFsync is the cost of an fsync above which the rate of commits depends on the disk
+// more than on the product.
 const dearFsync = 200 * time.Microsecond
 
-// measureDurable counts the messages that are acknowledged a second where each
-// publisher waits for the power-proof commit of each.
+// measureDurable measures the acknowledged messages a second where each publisher waits
+// for the fsynced commit of each message.
 func (b *bench) measureDurable(ctx context.Context) error {
 	product, err := b.newCompetitor(ctx)
 	if err != nil {

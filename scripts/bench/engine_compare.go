@@ -11,14 +11,14 @@ import (
 	"signalbox/scripts/bench/load"
 )
 
-// outcome is what a load came to with one competitor, a value for each round. One
-// that lost messages has an error instead.
+// outcome is the result of a load with one competitor, a value per round. If messages
+// were lost it has an error instead.
 type outcome struct {
 	competitor
-	cpu       samples // of the broker, seconds for a million delivered messages
+	cpu       samples // of the broker, seconds per million delivered messages
 	perSecond samples // delivered messages
 	p50, p99  samples // latencies, µs; of loads with a rate
-	dropped   samples // messages of a hundred that a stream dropped
+	dropped   samples // percentage that a stream dropped
 	err       error
 }
 
@@ -28,7 +28,7 @@ type loadedCompetitor struct {
 	load.Scenario
 }
 
-// compare runs a load with each competitor, in rounds that take turns.
+// compare runs a load with each competitor, in interleaved rounds.
 func (b *bench) compare(ctx context.Context, e load.Scenario, competitors ...competitor) ([]*outcome, error) {
 	var loaded []loadedCompetitor
 	for _, r := range competitors {
@@ -37,8 +37,8 @@ func (b *bench) compare(ctx context.Context, e load.Scenario, competitors ...com
 	return b.compareLoads(ctx, b.rounds, b.share, loaded...)
 }
 
-// compareLoads runs the load of each competitor, in rounds that take turns. A round
-// has one of share messages of the load; the first does not count.
+// compareLoads runs the load of each competitor, in interleaved rounds. A round has one
+// of share messages of the load; the first round does not count.
 func (b *bench) compareLoads(ctx context.Context, rounds, share int, loaded ...loadedCompetitor) (all []*outcome, err error) {
 	var sessions []load.Session
 	defer func() {
@@ -97,7 +97,7 @@ func (o *outcome) add(p load.Pass, cpu time.Duration) {
 	}
 }
 
-// String tells the medians.
+// String returns the medians.
 func (o *outcome) String() string {
 	text := fmt.Sprintf("%s %.1f CPU-s a million, %.0f /s", o.name, o.cpu.median(), o.perSecond.median())
 	if len(o.p50) > 0 {
@@ -106,7 +106,7 @@ func (o *outcome) String() string {
 	return text
 }
 
-// failed reports an outcome without figures, and tells whether it is one.
+// failed reports an outcome that is an error, and reports whether it is one.
 func (b *bench) failed(title string, o *outcome) bool {
 	if o.err != nil {
 		b.report.fail(title+": "+o.name, o.err)
@@ -114,7 +114,7 @@ func (b *bench) failed(title string, o *outcome) bool {
 	return o.err != nil
 }
 
-// ratio reports one outcome's figures over another's, by the CPU they cost.
+// ratio reports the CPU of one outcome relative to another's.
 func (b *bench) ratio(title string, o, base *outcome, l limit) {
 	if b.failed(title, o) || b.failed(title, base) {
 		return

@@ -15,7 +15,7 @@ import (
 	"signalbox/scripts/bench/relay"
 )
 
-// relayCommand makes this program the relay.
+// relayCommand runs this program as the relay.
 const relayCommand = "relay"
 
 // competitor is a broker that takes part in a comparison.
@@ -26,14 +26,13 @@ type competitor struct {
 	target load.Target
 }
 
-// spent is the processor time that the broker has used so far, all its nodes
-// together.
+// spent returns the processor time that all nodes of the broker have used so far.
 func (r competitor) spent() (time.Duration, error) { return together(r.server, r.others) }
 
 // competitors are the brokers that several measurements share.
 type competitors struct{ product, mosquitto, relay competitor }
 
-// sharedCompetitors starts them when they are first asked for.
+// sharedCompetitors returns them and starts them at the first call.
 func (b *bench) sharedCompetitors(ctx context.Context) (*competitors, error) {
 	if b.rivals != nil {
 		return b.rivals, nil
@@ -53,7 +52,7 @@ func (b *bench) sharedCompetitors(ctx context.Context) (*competitors, error) {
 	return b.rivals, nil
 }
 
-// newCompetitor starts a fresh product with log-in and access control, and with
+// newCompetitor starts a fresh product with authentication and access control, and with
 // these settings.
 func (b *bench) newCompetitor(ctx context.Context, settings ...string) (r competitor, err error) {
 	a, err := writeLoadAccess(b.path("load.json"))
@@ -77,8 +76,8 @@ func (b *bench) newLoaded(ctx context.Context, a access, settings ...string) (*p
 	return p, b.startProduct(ctx, p)
 }
 
-// newPeer starts a fresh Mosquitto that lets everybody in and limits nothing
-// that a load needs.
+// newPeer starts a fresh Mosquitto that admits every client and limits nothing that a
+// load needs.
 func (b *bench) newPeer(ctx context.Context) (r competitor, err error) {
 	m, err := b.startMosquitto(ctx, func(*mosquitto, string) (string, error) {
 		return "allow_anonymous true\nmax_queued_messages 0\nmax_inflight_messages 1000\n", nil
@@ -123,7 +122,7 @@ func (b *bench) newRelay(ctx context.Context) (r competitor, err error) {
 	return r, err
 }
 
-// serveRelay runs the relay until ctx ends.
+// serveRelay runs the relay until ctx is done.
 func serveRelay(ctx context.Context, out io.Writer) error {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"signalbox/scripts/bench/load"
 )
 
-// measureConnections weighs connections that do nothing, in fresh processes.
+// measureConnections measures the memory of idle connections, in fresh processes.
 func (b *bench) measureConnections(ctx context.Context) error {
 	if err := allowFiles(b.crowd); err != nil {
 		return err
@@ -40,8 +40,8 @@ func (b *bench) measureConnections(ctx context.Context) error {
 	return nil
 }
 
-// memoryPerConnection returns the KiB that an idle connection adds to what is resident. A few
-// that come and go before it bring in what the first needs.
+// memoryPerConnection returns the resident KiB that an idle connection adds. A few
+// short-lived connections precede it, for what only the first ones allocate.
 func (b *bench) memoryPerConnection(ctx context.Context, r competitor) (each float64, err error) {
 	few, err := load.ConnectIdle(ctx, r.target, 100)
 	if err != nil {
@@ -62,8 +62,8 @@ func (b *bench) memoryPerConnection(ctx context.Context, r competitor) (each flo
 	return (after - before) * 1024 / float64(b.crowd), errors.Join(err, crowd.Close())
 }
 
-// stableMemory returns what is resident, in MiB, when that has come to rest: a runtime
-// gives memory back only after a while.
+// stableMemory returns the resident MiB once they no longer change: a runtime returns
+// memory only after a while.
 func (c *child) stableMemory(ctx context.Context) (mib float64, err error) {
 	const looks, apart, near = 10, 500 * time.Millisecond, 0.005
 	again := time.NewTicker(apart)

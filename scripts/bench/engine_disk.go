@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// fsync measures what making 4 KiB at the end of a file durable takes, in µs,
-// where the databases of this run are. It gives the median of many times.
+// fsync returns the median time, in µs, that making 4 KiB at the end of a file durable
+// takes in the directory of this run's databases.
 func (b *bench) fsync() (_ samples, err error) {
 	const times = 200
 	f, err := os.Create(b.path("fsync"))

@@ -11,12 +11,11 @@ import (
 	"signalbox/scripts/bench/load"
 )
 
-// profiling is which load is to be profiled, with which program, into which
-// file. Without a load nothing is.
+// profiling selects the load to profile, the program and the file to write. Without a
+// load no profile is taken.
 type profiling struct{ load, program, out string }
 
-// profile plays a load with a product that profiles itself, after a round that
-// it does not see.
+// profile plays a load with a product that profiles itself, after an unprofiled round.
 func (b *bench) profile(ctx context.Context, want profiling) error {
 	e, err := load.Find(want.load)
 	if err != nil {
@@ -43,7 +42,7 @@ func (b *bench) profile(ctx context.Context, want profiling) error {
 	return errors.Join(b.observe(ctx, p.child, s, e), s.Close())
 }
 
-// observe plays all rounds between the signals that begin and end a profile.
+// observe plays all rounds between the signals that start and stop a profile.
 func (b *bench) observe(ctx context.Context, c *child, s load.Session, e load.Scenario) error {
 	if _, err := s.Play(ctx, e.Messages/b.share); err != nil {
 		return err

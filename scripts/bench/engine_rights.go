@@ -12,12 +12,12 @@ import (
 	"signalbox/scripts/bench/load"
 )
 
-// loader is the client that the loads log in as, and the role it has.
+// loader is the client that the loads log in as, and the name of its role.
 const loader = "bench"
 
-// writeLoadAccess makes a file with the clients of all loads: the loader, who
-// may use the loads' topics, and the publishers of the load of rights, who have
-// many roles each.
+// writeLoadAccess writes a file with the clients of all loads: the loader, which may
+// use the loads' topics, and the publishers of the load of rights, each with many
+// roles.
 func writeLoadAccess(file string) (access, error) {
 	a := access{file: file, password: rand.Text()}
 	hash, err := encodePassword(a.password, cheap)
@@ -38,7 +38,7 @@ func writeLoadAccess(file string) (access, error) {
 	return a, os.WriteFile(file, b, 0o600)
 }
 
-// streamControl is where streams are made and asked for, answers included.
+// streamControl covers the commands for streams and their responses.
 const streamControl = "$CONTROL/stream-processing/#"
 
 func loaderRole() broker.Role {
@@ -51,8 +51,8 @@ func loaderRole() broker.Role {
 	return r
 }
 
-// addPublisher adds a publisher with roles of its own. Each of their ACLs allows
-// one of its topics, the topics dealt out to the roles in turn.
+// addPublisher adds a publisher with roles of its own. Each of their ACLs allows one of
+// its topics; the topics are distributed over the roles round-robin.
 func addPublisher(d *dynsec.Document, n int, hash string) {
 	c := dynsec.DocumentClient{Username: load.RightsUser(n), EncodedPassword: hash}
 	for r := range load.RolesEach {

@@ -17,8 +17,7 @@ import (
 	"signalbox/scripts/bench/relay"
 )
 
-// TestLoadAccess holds the rights of the loads' clients against what they do,
-// and against each other.
+// TestLoadAccess checks that the clients of the loads may do what they do, and no more.
 func TestLoadAccess(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "access.json")
@@ -71,8 +70,8 @@ func TestLoadAccess(t *testing.T) {
 	}
 }
 
-// TestContest plays a load with two relays, and reports what a competitor that ends
-// has come to.
+// TestContest plays a load with two relays, and checks the outcome of a competitor that
+// ends.
 func TestContest(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder

@@ -21,11 +21,11 @@ import (
 	_ "modernc.org/sqlite" // the driver
 )
 
-// limitCommand makes this program the limit: a router and a database, and
-// nothing between them. It takes the file, the token and the number of clients.
+// limitCommand runs this program as the limit: a router and a database, and nothing
+// between them. Its arguments are the file, the token and the number of clients.
 const limitCommand = "limit"
 
-// plain is the limit's process.
+// plain is the process of the limit.
 type plain struct {
 	*child
 	*api
@@ -51,7 +51,7 @@ func (b *bench) newPlain(ctx context.Context, clients int) (*plain, error) {
 	return p, err
 }
 
-// serveLimit runs the limit until ctx ends.
+// serveLimit runs the limit until ctx is done.
 func serveLimit(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) != 3 {
 		return errors.New("limit: want FILE TOKEN CLIENTS")
@@ -119,7 +119,7 @@ func hashOf(token string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// statements are what the limit asks its database.
+// statements are the prepared statements of the limit.
 type statements struct{ token, client, page *sql.Stmt }
 
 func preparePlain(ctx context.Context, db *sql.DB) (s statements, err error) {
@@ -144,12 +144,12 @@ func (s statements) routes() http.Handler {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		json.NewEncoder(w).Encode(list) //nolint:errcheck // the caller sees that it is cut short
+		json.NewEncoder(w).Encode(list) //nolint:errcheck // the caller sees that it is truncated
 	})
 	return r
 }
 
-// record is a client as the product shows it.
+// record is a client in the product's representation.
 type record struct {
 	Username string          `json:"username"`
 	Roles    json.RawMessage `json:"roles"`
@@ -157,7 +157,7 @@ type record struct {
 	Disabled bool            `json:"disabled"`
 }
 
-// answer looks the token up, then gives one client, or a page by its key.
+// answer checks the token, then returns one client, or a page by its key.
 func (s statements) answer(r *http.Request) ([]record, error) {
 	ctx := r.Context()
 	var role string

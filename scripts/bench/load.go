@@ -10,32 +10,32 @@ import (
 	"time"
 )
 
-// call does one call: the n-th of a round, by one of its callers.
+// call makes one call: the n-th of a round, by one of its callers.
 type call func(caller, n int) error
 
-// cost is what calls cost their server and their callers.
+// cost is the cost of calls to the server, and their latency.
 type cost struct {
-	cpu       float64 // of the server, µs a call
-	p50, p99  float64 // what a caller waits, µs
+	cpu       float64 // of the server, µs per call
+	p50, p99  float64 // latency, µs
 	perSecond float64
 }
 
-// subject is a load on a server that is compared with others. Undo, if there is
-// one, takes each call back and is not measured.
+// subject is a load on a server, to be compared with others. Undo, if not nil, reverts
+// each call and is not measured.
 type subject struct {
 	server   *child
 	others   []*child // the other nodes of its cluster, whose processor time counts as well
 	callers  int
-	calls    int // a round
+	calls    int // in a round
 	do, undo call
 }
 
-// turns is how many parts a round of calls has. Subjects take them in turns, so
-// that all of them run under the same conditions on the machine.
+// turns is how many parts a round of calls has. The subjects alternate part by part, so
+// that all of them run under the same conditions.
 const turns = 10
 
-// compare measures that many rounds of each subject, after one turn that does
-// not count.
+// compare measures that many rounds of each subject, after one turn that does not
+// count.
 func compare(rounds int, subjects ...subject) ([]series, error) {
 	got := make([]series, len(subjects))
 	if _, err := playRound(subjects, 1); err != nil {
@@ -53,7 +53,7 @@ func compare(rounds int, subjects ...subject) ([]series, error) {
 	return got, nil
 }
 
-// playRound has each subject take its turns; who begins changes.
+// playRound plays the turns of each subject, in changing order.
 func playRound(subjects []subject, turns int) ([]tally, error) {
 	tallies := make([]tally, len(subjects))
 	for turn := range turns {
@@ -95,7 +95,7 @@ func (s subject) play(turn int, t *tally) error {
 	return err
 }
 
-// tally sums up turns.
+// tally is the sum of turns.
 type tally struct {
 	cpu, wall time.Duration
 	took      []time.Duration
@@ -110,8 +110,8 @@ func (t *tally) cost() cost {
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// hammer makes the calls n = 0, 1, … with that many callers at a time, each of
-// which goes on as soon as it is answered. The first error ends it.
+// hammer makes the calls n = 0, 1, … with that many concurrent callers, each of which
+// makes its next call when the last one has returned. The first error ends it.
 func hammer(callers, calls int, do call) ([]time.Duration, error) {
 	took, errs := make([]time.Duration, calls), make([]error, callers)
 	var next atomic.Int64
@@ -137,10 +137,10 @@ func hammer(callers, calls int, do call) ([]time.Duration, error) {
 	return took, nil
 }
 
-// series is the costs of one subject, a value for each round.
+// series is the costs of one subject, a value per round.
 type series struct{ cpu, p50, p99, perSecond samples }
 
-// String tells the medians.
+// String returns the medians.
 func (s series) String() string {
 	return fmt.Sprintf("CPU %.0f µs, p50 %.0f µs, p99 %.0f µs", s.cpu.median(), s.p50.median(), s.p99.median())
 }

@@ -44,8 +44,8 @@ func TestHammer_ends_at_the_first_error(t *testing.T) {
 	}
 }
 
-// TestCompare_undoes_what_it_does shows that a store does not grow while it is
-// measured, and that names differ within a round.
+// TestCompare_undoes_what_it_does checks that a store does not grow while it is
+// measured, and that names are unique within a round.
 func TestCompare_undoes_what_it_does(t *testing.T) {
 	t.Parallel()
 	self := &child{name: "self", cmd: &exec.Cmd{Process: &os.Process{Pid: os.Getpid()}}}
@@ -72,7 +72,7 @@ func TestCompare_undoes_what_it_does(t *testing.T) {
 	}
 }
 
-// TestCPU spins until the clock of the process has moved on.
+// TestCPU spins until the clock of the process has advanced.
 func TestCPU(t *testing.T) {
 	t.Parallel()
 	self := &child{name: "self", cmd: &exec.Cmd{Process: &os.Process{Pid: os.Getpid()}}}

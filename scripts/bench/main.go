@@ -1,14 +1,13 @@
 //go:build linux
 
-// Bench measures what the product promises about its speed, side by side with
-// its peers in one run: Debian's Mosquitto with dynamic security, and as the
-// limit the plainest program that could do the job. Ratios count, because they
-// mean the same on every machine; beside each stands its limit.
+// Bench measures what the product promises about its speed, side by side with its peers
+// in one run: Debian's Mosquitto with dynamic security, and as the limit the plainest
+// program that could do the job. Ratios matter, because they are comparable between
+// machines; the limit of each is in the same line.
 //
-// Of this module it must import the vocabulary in broker and broker/dynsec, and
-// its own packages below, only: it drives the built binary through the doors
-// that users have. It needs Linux for the processor time and the memory of
-// another process.
+// Of this module it must import only the types in broker and broker/dynsec, and its own
+// packages below: it uses the built binary through its public interfaces. It needs
+// Linux for the processor time and the memory of another process.
 package main
 
 import (
@@ -29,15 +28,14 @@ import (
 // longest bounds a whole run.
 const longest = 20 * time.Minute
 
-// measurement is one part of a run that can be selected by its name, or with
-// its group.
+// measurement is a part of a run, selected by its name or by its group.
 type measurement struct {
 	group, name string
 	do          func(*bench, context.Context) error
 }
 
-// The groups: what is asked through the API and over $CONTROL, the messages, what
-// streams do with them, what clusters add, and what bridges lead elsewhere.
+// The groups: the management API and $CONTROL, messages, streams, clusters, and
+// bridges.
 const (
 	management = "management"
 	engine     = "engine"
@@ -46,8 +44,8 @@ const (
 	bridges    = "bridges"
 )
 
-// measurements is what a full run does. Those that want a fresh process come
-// before those that load it.
+// measurements are those of a full run. Those that need a fresh process precede those
+// that load it.
 var measurements = []measurement{
 	{management, "idle", (*bench).measureIdle},
 	{management, "start", (*bench).measureStart},
@@ -102,7 +100,7 @@ func main() {
 	}
 }
 
-// errMissed says that a figure is beyond its limit.
+// errMissed reports that a figure exceeds its limit.
 var errMissed = errors.New("a limit was missed")
 
 func run(ctx context.Context, args []string) (err error) {
@@ -169,19 +167,19 @@ func choose(only string) ([]measurement, error) {
 	return chosen, nil
 }
 
-// environment describes what is measured, and on what.
+// environment describes what is measured, and on what machine.
 func environment(ctx context.Context, product string) string {
 	version := firstLine(ctx, product, "version")
 	peer := "no mosquitto"
 	if binary, err := findMosquitto(); err == nil {
 		peer = firstLine(ctx, binary, "-h")
 	}
-	load, _ := os.ReadFile("/proc/loadavg") //nolint:errcheck // only told
+	load, _ := os.ReadFile("/proc/loadavg") //nolint:errcheck // for information only
 	return fmt.Sprintf("%s; %s; %s, %d CPUs; load before: %s", version, peer, runtime.Version(), runtime.NumCPU(),
 		strings.Join(strings.Fields(string(load))[:1], ""))
 }
 
-// bench is one run: its sizes, what it has started so far, and its results.
+// bench is one run: its sizes, the programs that it has started, and its results.
 type bench struct {
 	scale
 	report  *report
@@ -194,20 +192,20 @@ type bench struct {
 	started []interface{ stop() error }
 }
 
-// scale is how much is done. Rounds are interleaved, so that all subjects meet
+// scale is the size of a run. Rounds are interleaved, so that all subjects run under
 // the same conditions.
 type scale struct {
 	rounds      int
-	few, many   int // stored clients between which a cost must not differ
-	reads       int // calls a round
+	few, many   int // numbers of stored clients between which a cost must not differ
+	reads       int // calls in a round
 	pages       int
 	creations   int
-	bulk        int // creations a round with 16 callers
+	bulk        int // creations in a round with 16 callers
 	hashed      int // the same with passwords
-	peerChanges int // creations a round in Mosquitto, which rewrites its file for each
+	peerChanges int // creations in a round with Mosquitto, which rewrites its file for each
 	checks      int
 	devices     int
-	share       int // of the messages of a load that a round has: one of so many
+	share       int // a round has one of share messages of a load
 	crowd       int // idle connections
 	waiting     int // messages in the queue of a bridge
 	drained     int // messages that it delivers in a round
@@ -237,7 +235,7 @@ func newBench(binary string, quick bool) (*bench, error) {
 	return b, nil
 }
 
-// close stops whatever still runs, the last first.
+// close stops all programs that still run, in reverse order.
 func (b *bench) close() error {
 	var errs []error
 	for _, s := range slices.Backward(b.started) {
@@ -246,7 +244,7 @@ func (b *bench) close() error {
 	return errors.Join(append(errs, os.RemoveAll(b.dir))...)
 }
 
-// path names a new place in the scratch directory.
+// path returns a new path in the scratch directory.
 func (b *bench) path(name string) string {
 	return filepath.Join(b.dir, fmt.Sprintf("%d-%s", len(b.started), name))
 }

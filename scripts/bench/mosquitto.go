@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// mosquitto is a Mosquitto. Access is empty where it has no dynamic security.
+// mosquitto is a Mosquitto. Its access is empty if it has no dynamic security.
 type mosquitto struct {
 	*child
 	access access
@@ -33,7 +33,7 @@ func findMosquitto() (string, error) {
 
 func findPlugin() (string, error) {
 	for _, dir := range []string{"/usr/lib/*", "/usr/lib", "/usr/lib64", "/usr/local/lib"} {
-		found, _ := filepath.Glob(filepath.Join(dir, "mosquitto_dynamic_security.so")) // the pattern is sound
+		found, _ := filepath.Glob(filepath.Join(dir, "mosquitto_dynamic_security.so")) // the pattern is valid
 		if len(found) > 0 {
 			return found[0], nil
 		}
@@ -54,12 +54,12 @@ func (b *bench) newMosquitto(ctx context.Context, clients, iterations int) (*mos
 	})
 }
 
-// withPlugin is the configuration of dynamic security.
+// withPlugin returns the configuration of dynamic security.
 func withPlugin(plugin, file string) string {
 	return fmt.Sprintf("allow_anonymous false\nplugin %s\nplugin_opt_config_file %s\n", plugin, file)
 }
 
-// startMosquitto starts one with what prepare adds to its configuration.
+// startMosquitto starts one with the lines that prepare adds to its configuration.
 func (b *bench) startMosquitto(ctx context.Context, prepare func(m *mosquitto, dir string) (conf string, err error)) (*mosquitto, error) {
 	binary, err := findMosquitto()
 	if err != nil {
@@ -89,19 +89,19 @@ func (b *bench) startMosquitto(ctx context.Context, prepare func(m *mosquitto, d
 	return m, nil
 }
 
-// configuration is what every Mosquitto has. Nagle's algorithm is off:
-// otherwise an answer waits for the client to confirm what came before.
+// configuration returns the common configuration. Nagle's algorithm is off: otherwise a
+// response waits until the client has acknowledged the previous segment.
 func (m *mosquitto) configuration() string {
 	_, port, _ := net.SplitHostPort(m.addr) // it was made by freeAddress
 	conf := fmt.Sprintf("listener %s 127.0.0.1\nset_tcp_nodelay true\npersistence false\n"+
 		"log_dest stderr\nlog_type information\nlog_type error\nconnection_messages false\n", port)
 	if os.Geteuid() == 0 {
-		conf += "user root\n" // otherwise it gives its rights up, and cannot write here
+		conf += "user root\n" // otherwise it drops its privileges and cannot write here
 	}
 	return conf
 }
 
-// freeAddress finds a port that nobody listens on now.
+// freeAddress returns the address of an unused port.
 func freeAddress() (string, error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

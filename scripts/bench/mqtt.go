@@ -16,8 +16,8 @@ import (
 	"signalbox/broker/dynsec"
 )
 
-// wire is an MQTT 3.1.1 client that does the least: its share of what is
-// measured must be small. It belongs to one goroutine.
+// wire is a minimal MQTT 3.1.1 client: its share of what is measured must be small. It
+// belongs to one goroutine.
 type wire struct {
 	name  string // its client id
 	conn  net.Conn
@@ -25,7 +25,7 @@ type wire struct {
 	asked int // commands so far
 }
 
-// The control packets that it sends and awaits, with their flags.
+// The packets that it sends and awaits, with their flags.
 const (
 	connect   = 0x10
 	connack   = 0x20
@@ -34,7 +34,7 @@ const (
 	suback    = 0x90
 )
 
-// session bounds how long a connection is used.
+// session bounds the use of a connection.
 const session = longest
 
 // dial connects and logs in.
@@ -65,7 +65,7 @@ func (w *wire) login(username, password string) error {
 	return err
 }
 
-// dialControl connects as the admin and asks for the answers of $CONTROL.
+// dialControl connects as the admin and subscribes to the responses of $CONTROL.
 func dialControl(ctx context.Context, addr, clientID, password string) (*wire, error) {
 	w, err := dial(ctx, addr, clientID, adminName, password)
 	if err != nil {
@@ -82,8 +82,8 @@ func dialControl(ctx context.Context, addr, clientID, password string) (*wire, e
 	return w, nil
 }
 
-// control has one command done and waits for its answer. Brokers send every
-// answer to all who asked for answers, so those of others are passed over.
+// control sends one command and waits for its response. Brokers send every response to
+// all subscribers, so those to others are ignored.
 func (w *wire) control(c dynsec.Command) error {
 	w.asked++
 	id := w.name + "-" + strconv.Itoa(w.asked)
@@ -111,7 +111,7 @@ func (w *wire) control(c dynsec.Command) error {
 	}
 }
 
-// ask sends a packet and gives the body of the answer.
+// ask sends a packet and returns the body of the response.
 func (w *wire) ask(first byte, body []byte, awaited byte) ([]byte, error) {
 	if err := w.send(first, body); err != nil {
 		return nil, err
@@ -120,12 +120,12 @@ func (w *wire) ask(first byte, body []byte, awaited byte) ([]byte, error) {
 }
 
 func (w *wire) send(first byte, body []byte) error {
-	head := binary.AppendUvarint([]byte{first}, uint64(len(body))) // MQTT's lengths are uvarints
+	head := binary.AppendUvarint([]byte{first}, uint64(len(body))) // the encoding of MQTT's lengths is that of uvarint
 	_, err := w.conn.Write(append(head, body...))
 	return err
 }
 
-// receive returns the body of the next packet, which must be of the awaited type.
+// receive returns the body of the next packet, which must have the awaited type.
 func (w *wire) receive(awaited byte) ([]byte, error) {
 	got, err := w.r.ReadByte()
 	if err != nil {

@@ -23,19 +23,19 @@ type product struct {
 	binary, dir string
 	password    string // of the root administrator
 	access      access
-	url, mqtt   string   // where it serves: base of the API, host:port of the broker
+	url, mqtt   string   // where it serves: base URL of the API, host:port of the broker
 	clients     string   // URL of the embedded broker's clients
-	settings    []string // of its environment, beside those that every instance has
+	settings    []string // added to the environment that every instance has
 	project     string   // URL of the default project
 	root        string   // token of the root administrator
-	config      string   // file of its configuration; "" for none
-	apart       bool     // it has no broker of its own
+	config      string   // its configuration file; "" for none
+	apart       bool     // it has no embedded broker
 }
 
 const rootEmail = "root@example.org"
 
-// newProduct fills a fresh data directory with that many clients, starts the
-// product on it and makes a token.
+// newProduct fills a fresh data directory with that many clients, starts the product
+// and creates a token.
 func (b *bench) newProduct(ctx context.Context, clients, iterations int) (*product, error) {
 	p, err := b.emptyProduct()
 	if err != nil {
@@ -63,7 +63,7 @@ func (b *bench) startProduct(ctx context.Context, p *product) error {
 	return nil
 }
 
-// importAccess has the binary itself fill a data directory.
+// importAccess fills a data directory with the binary's own import command.
 func (b *bench) importAccess(ctx context.Context, p *product) error {
 	cmd := exec.CommandContext(ctx, p.binary, "import", "dynsec", p.access.file)
 	cmd.Env = p.environ()
@@ -73,14 +73,14 @@ func (b *bench) importAccess(ctx context.Context, p *product) error {
 	return nil
 }
 
-// emptyProduct prepares an instance that was never started.
+// emptyProduct prepares an instance that has never run.
 func (b *bench) emptyProduct() (*product, error) {
 	p := &product{binary: b.binary, dir: b.path("product"), password: rand.Text(), api: newAPI()}
 	return p, os.Mkdir(p.dir, 0o700)
 }
 
-// theLarge is the instance with many clients that several measurements share,
-// and theSmall the one with few.
+// theLarge returns the instance with many clients that several measurements share;
+// theSmall returns the one with few.
 func (b *bench) theLarge(ctx context.Context) (_ *product, err error) {
 	if b.large == nil {
 		b.large, err = b.newProduct(ctx, b.many, 0)
@@ -95,7 +95,7 @@ func (b *bench) theSmall(ctx context.Context) (_ *product, err error) {
 	return b.small, err
 }
 
-// environ is all that the product is told: everything else is its default.
+// environ returns the settings of the product: everything else has its default.
 func (p *product) environ() []string {
 	return append([]string{
 		"SIGNALBOX_DATA_DIR=" + p.dir,
@@ -106,7 +106,7 @@ func (p *product) environ() []string {
 	}, p.settings...)
 }
 
-// start starts it and waits until /readyz answers 200 for the first time.
+// start starts it and waits for the first 200 of /readyz.
 func (p *product) start(ctx context.Context) (err error) {
 	args := []string{"serve"}
 	if p.config != "" {
@@ -119,7 +119,7 @@ func (p *product) start(ctx context.Context) (err error) {
 	return p.call(ctx, http.MethodGet, p.url+"/readyz", "", http.StatusOK, io.Discard)
 }
 
-// greeted reads the lines by which the product says where it serves.
+// greeted reads the addresses from the lines that the product prints.
 func (p *product) greeted(line string) bool {
 	fields := strings.Fields(line)
 	if len(fields) < 2 {
@@ -134,8 +134,8 @@ func (p *product) greeted(line string) bool {
 	return fields[0] == "MQTT" || p.apart && fields[0] == "API"
 }
 
-// restart starts a fresh process on the same data, and returns the time from the
-// start of the process to the first 200.
+// restart starts a new process on the same data, and returns the time from the start of
+// the process to the first 200.
 func (p *product) restart(ctx context.Context) (time.Duration, error) {
 	if err := p.stop(); err != nil {
 		return 0, err
@@ -174,7 +174,7 @@ func (p *product) makeToken(ctx context.Context) error {
 	return err
 }
 
-// api calls an HTTP API with a token. Connections are kept.
+// api calls an HTTP API with a token, over persistent connections.
 type api struct {
 	token string
 	http  *http.Client
@@ -184,7 +184,7 @@ func newAPI() *api {
 	return &api{http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}}}
 }
 
-// call makes a request, expects that status and copies the answer.
+// call makes a request, checks the status and copies the body of the response.
 func (a *api) call(ctx context.Context, method, url, body string, status int, to io.Writer) error {
 	r, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
@@ -202,7 +202,7 @@ func (a *api) call(ctx context.Context, method, url, body string, status int, to
 	}
 	defer resp.Body.Close() //nolint:errcheck // it was only read
 	if resp.StatusCode != status {
-		said, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<12)) //nolint:errcheck // as much as there is
+		said, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<12)) //nolint:errcheck // an incomplete text is of use as well
 		return fmt.Errorf("%s %s: got %s: %s", method, url, resp.Status, said)
 	}
 	_, err = io.Copy(to, resp.Body)

@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// readers is how many callers read at a time.
+// readers is the number of concurrent readers.
 const readers = 4
 
-// pageSize is the usual page.
+// pageSize is a usual page size.
 const pageSize = 100
 
-// measureGet compares the read of one client with the limit's.
+// measureGet compares reading one client with the limit.
 func (b *bench) measureGet(ctx context.Context) error {
 	p, l, err := b.readSubjects(ctx)
 	if err != nil {
@@ -74,8 +74,8 @@ func (b *bench) readSubjects(ctx context.Context) (*product, *plain, error) {
 	return p, b.plain, err
 }
 
-// measureStream reads all clients from a fresh process, whose memory shows what
-// that takes.
+// measureStream reads all clients from a fresh process, and measures the memory that
+// this takes.
 func (b *bench) measureStream(ctx context.Context) error {
 	p, err := b.theLarge(ctx)
 	if err != nil {
@@ -98,8 +98,8 @@ func (b *bench) measureStream(ctx context.Context) error {
 	return nil
 }
 
-// streamOnce returns the peak above what was resident before, in MiB, the time in
-// seconds and the length of the answer.
+// streamOnce returns the peak of the resident memory above its level before, in MiB,
+// the time in seconds and the length of the response.
 func (b *bench) streamOnce(ctx context.Context, p *product) (extra, seconds float64, size int, err error) {
 	before, err := p.settle()
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// samples are the values of one figure, one for each round.
+// samples are the values of one figure, one per round.
 type samples []float64
 
 func (s samples) median() float64 {
@@ -20,7 +20,7 @@ func (s samples) median() float64 {
 	return sorted[middle]
 }
 
-// over divides round by round, which cancels what a whole round suffered from.
+// over divides round by round: a disturbance of a whole round cancels out.
 func (s samples) over(base samples) samples {
 	ratios := make(samples, len(s))
 	for i := range s {
@@ -40,20 +40,20 @@ func (s samples) minus(base samples) samples {
 // limit is the bound of a figure; the zero value is none.
 type limit struct {
 	bound float64
-	least bool // the figure must not be smaller; otherwise not larger
+	least bool // a lower bound, not an upper one
 }
 
 func atMost(bound float64) limit  { return limit{bound: bound} }
 func atLeast(bound float64) limit { return limit{bound: bound, least: true} }
 
-// told is a figure that stands there for comparison.
+// told is the limit of a figure that is only for comparison.
 var told limit
 
 func (l limit) holds(v float64) bool {
 	return l == told || l.least && v >= l.bound || !l.least && v <= l.bound
 }
 
-// report writes a table in Markdown, a line as soon as it is known.
+// report writes a Markdown table, each line as soon as it is known.
 type report struct {
 	out    io.Writer
 	missed int // limits
@@ -63,8 +63,8 @@ func (r *report) head(environment string) {
 	fmt.Fprintf(r.out, "%s\n\n| what | figures | got (of the rounds) | limit | |\n|---|---|---|---|---|\n", environment)
 }
 
-// add writes one line: the median of the samples and their spread, in a format
-// such as "%.2f ×", and whether the median keeps the limit.
+// add writes one line: the median of the samples and their range, in a format such as
+// "%.2f ×", and whether the median is within the limit.
 func (r *report) add(what, figures string, got samples, format string, l limit) {
 	median := got.median()
 	show := func(v float64) string { return fmt.Sprintf(format, v) }
@@ -83,7 +83,7 @@ func (r *report) add(what, figures string, got samples, format string, l limit) 
 		show(median), show(slices.Min(got)), show(slices.Max(got)), bound, verdict)
 }
 
-// fail writes a line for what did not come to a figure.
+// fail writes a line for a measurement without a figure.
 func (r *report) fail(what string, err error) {
 	r.missed++
 	fmt.Fprintf(r.out, "| %s | %v | | | **missed** |\n", what, err)

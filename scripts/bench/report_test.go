@@ -19,8 +19,8 @@ func TestMedian(t *testing.T) {
 	}
 }
 
-// TestRatios_are_taken_round_by_round shows that a slow round does not count
-// when both subjects suffered from it.
+// TestRatios_are_taken_round_by_round checks that a slow round does not count if it
+// affected both subjects.
 func TestRatios_are_taken_round_by_round(t *testing.T) {
 	t.Parallel()
 	got := samples{2, 20, 3}.over(samples{1, 10, 2})

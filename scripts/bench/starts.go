@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// settle lets the process come to rest and gives what is resident then, in MiB.
+// settle waits until the memory of the process is stable and returns its resident MiB.
 func (c *child) settle() (mib float64, err error) {
 	time.Sleep(2 * time.Second)
 	return c.memory("VmRSS")
 }
 
-// measureIdle looks at the memory of a process that has nothing to do.
+// measureIdle measures the memory of an idle process.
 func (b *bench) measureIdle(ctx context.Context) error {
 	large, err := b.theLarge(ctx)
 	if err != nil {
@@ -51,7 +51,7 @@ func (b *bench) measureIdle(ctx context.Context) error {
 	return nil
 }
 
-// measureStart times the start with many clients stored.
+// measureStart measures the start with many stored clients.
 func (b *bench) measureStart(ctx context.Context) error {
 	p, err := b.theLarge(ctx)
 	if err != nil {
@@ -74,8 +74,8 @@ func (b *bench) measureStart(ctx context.Context) error {
 	return nil
 }
 
-// measureDevices has all devices log in at once after a restart, when no log-in
-// is remembered. The peer is given the same hashes.
+// measureDevices connects all devices at once after a restart, while no credentials are
+// cached. The peer has the same hashes.
 func (b *bench) measureDevices(ctx context.Context) error {
 	p, err := b.newProduct(ctx, b.devices, costly)
 	if err != nil {
@@ -103,8 +103,8 @@ func (b *bench) measureDevices(ctx context.Context) error {
 	return b.peerDevices(ctx)
 }
 
-// hashing is the processor time, in seconds, that nothing but the hashes of that
-// many devices costs here and now.
+// hashing returns the processor time, in seconds, of the password hashes of that many
+// devices alone.
 func hashing(devices int) (seconds float64, err error) {
 	const probe = 100
 	self := &child{name: "bench", cmd: &exec.Cmd{Process: &os.Process{Pid: os.Getpid()}}}
@@ -121,8 +121,8 @@ func hashing(devices int) (seconds float64, err error) {
 	return (after - before).Seconds() / probe * float64(devices), err
 }
 
-// peerDevices has a fifth as many return to Mosquitto, which hashes one password
-// after the other and serves nobody meanwhile.
+// peerDevices connects a fifth as many to Mosquitto, which hashes one password after
+// the other and serves no client in the meantime.
 func (b *bench) peerDevices(ctx context.Context) error {
 	devices := b.devices / 5
 	m, err := b.newMosquitto(ctx, devices, costly)
@@ -138,9 +138,9 @@ func (b *bench) peerDevices(ctx context.Context) error {
 	return nil
 }
 
-// comeBack connects that many devices at once and waits until the broker has let the
-// last one in, and tells the seconds that it took
-// and the broker's processor time. A device that fails tries again a little later.
+// comeBack connects that many devices at once and waits until the broker has admitted
+// the last one. It returns the seconds that this took and the broker's processor time.
+// A device that fails retries a little later.
 func comeBack(ctx context.Context, server *child, devices int, addr, password string) (took, cpu float64, err error) {
 	before, err := server.cpu()
 	if err != nil {

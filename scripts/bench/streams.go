@@ -9,10 +9,10 @@ import (
 	"signalbox/scripts/bench/load"
 )
 
-// streamed tells whose load an entrant plays.
+// streamed names a competitor and its load.
 type streamed struct{ name, load string }
 
-// enter has the loads of streams be played with one competitor.
+// enter returns one competitor with each of the loads of streams.
 func enter(r competitor, loads ...streamed) (loaded []loadedCompetitor, err error) {
 	for _, l := range loads {
 		e, err := load.Find(l.load)
@@ -38,8 +38,8 @@ func (b *bench) withStreams(ctx context.Context, loads ...streamed) ([]*outcome,
 	return b.compareLoads(ctx, b.rounds, b.share, loaded...)
 }
 
-// measureRepublish compares what a message costs the broker that goes through a
-// stream with one that goes to a subscriber, and with one that goes nowhere.
+// measureRepublish compares the cost of a message that passes through a stream with
+// that of a message to a subscriber, and of a message without a recipient.
 func (b *bench) measureRepublish(ctx context.Context) error {
 	got, err := b.withStreams(ctx,
 		streamed{"nobody", load.Unheard}, streamed{"subscriber", load.Heard},
@@ -58,7 +58,7 @@ func (b *bench) measureRepublish(ctx context.Context) error {
 	return nil
 }
 
-// surplus reports what one outcome costs beyond a base over what another does.
+// surplus reports the cost of one outcome relative to that of another, both above base.
 func (b *bench) surplus(title string, o, other, base *outcome) {
 	if o.err != nil || other.err != nil || b.failed(title, base) {
 		return
@@ -67,7 +67,7 @@ func (b *bench) surplus(title string, o, other, base *outcome) {
 		o.cpu.minus(base.cpu).over(other.cpu.minus(base.cpu)), "%.2f ×", told)
 }
 
-// measurePersist counts the messages that a stream keeps a second.
+// measurePersist measures how many messages a second a stream stores.
 func (b *bench) measurePersist(ctx context.Context) error {
 	before, err := b.fsync()
 	if err != nil {
@@ -100,7 +100,7 @@ func (b *bench) throughput(title string, o *outcome, l limit) {
 	}
 }
 
-// measureReplay counts the messages that a stream replays a second.
+// measureReplay measures how many messages a second a stream replays.
 func (b *bench) measureReplay(ctx context.Context) error {
 	got, err := b.withStreams(ctx, streamed{"nobody", load.Replay},
 		streamed{"1 subscriber, QoS 0", load.ReplayHeard}, streamed{"1 subscriber, QoS 1", load.ReplayHeardSafe})
@@ -113,9 +113,9 @@ func (b *bench) measureReplay(ctx context.Context) error {
 	return nil
 }
 
-// measureBystanders compares publishing beside many streams of which none
-// matches with publishing where there are none. How much two brokers without
-// streams differ tells what the comparison is worth.
+// measureBystanders compares publishing next to many streams of which none matches with
+// publishing without streams. The difference between two brokers without streams shows
+// how precise the comparison is.
 func (b *bench) measureBystanders(ctx context.Context) error {
 	const windows, shorter = 8, 2
 	var all []loadedCompetitor

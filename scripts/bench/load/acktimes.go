@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// mostTimed is more messages of one publisher than wait for their acknowledgements
-// at the rates of loads.
+// mostTimed exceeds the number of messages of one publisher that wait for their
+// acknowledgements at the rates of the loads.
 const mostTimed = 1 << 12
 
-// ackTimes times what a publisher waits for its acknowledgements. Nil times
-// nothing.
+// ackTimes measures how long a publisher waits for its acknowledgements. A nil pointer
+// measures nothing.
 type ackTimes struct {
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // protects what follows
 	began [mostTimed]time.Time
 	took  []time.Duration
 }
 
-// sent notes when a message goes.
+// sent records the time at which a message is sent.
 func (a *ackTimes) sent(seq int64) {
 	if a == nil {
 		return
@@ -29,7 +29,7 @@ func (a *ackTimes) sent(seq int64) {
 	a.began[seq%mostTimed] = time.Now()
 }
 
-// acked notes that its acknowledgement came.
+// acked records that its acknowledgement has arrived.
 func (a *ackTimes) acked(seq int64) {
 	if a == nil {
 		return
@@ -39,7 +39,7 @@ func (a *ackTimes) acked(seq int64) {
 	a.took = append(a.took, time.Since(a.began[seq%mostTimed]))
 }
 
-// take returns and forgets what was measured.
+// take returns the measured times and deletes them.
 func (a *ackTimes) take() []time.Duration {
 	if a == nil {
 		return nil

@@ -11,11 +11,11 @@ import (
 	"signalbox/scripts/bench/packet"
 )
 
-// Backlog is a load of QoS 1 messages for a session whose client is away, which
-// comes back when all are acknowledged and takes them.
+// Backlog is a load of QoS 1 messages for a session whose client is offline. The client
+// reconnects when all are acknowledged, and receives them.
 type Backlog struct{}
 
-// absence is a session whose client is away.
+// absence is a session whose client is offline.
 type absence struct{ target Target }
 
 const (
@@ -23,7 +23,7 @@ const (
 	backlogTopic = "bench/backlog"
 )
 
-// Open makes the session and leaves it.
+// Open creates the session and disconnects its client.
 func (b Backlog) Open(ctx context.Context, t Target) (Session, error) {
 	c, err := dial(ctx, t.Addr, t.login(absentee, "", false), nil, bufferSize)
 	if err != nil {
@@ -35,7 +35,7 @@ func (b Backlog) Open(ctx context.Context, t Target) (Session, error) {
 	return &absence{target: t}, c.leave()
 }
 
-// Play publishes while the client is away, and has it take all when it is back.
+// Play publishes while the client is offline, then connects it and receives everything.
 func (a *absence) Play(ctx context.Context, messages int) (Pass, error) {
 	began := time.Now()
 	if err := a.with(ctx, "bench-writer", true, func(c *client) error { return c.fill(messages) }); err != nil {
@@ -52,7 +52,7 @@ func (a *absence) Close() error {
 	return a.with(context.Background(), absentee, true, func(*client) error { return nil })
 }
 
-// with connects a client, has it do something, and disconnects it.
+// with connects a client, calls do, and disconnects.
 func (a *absence) with(ctx context.Context, name string, clean bool, do func(*client) error) error {
 	c, err := dial(ctx, a.target.Addr, a.target.login(name, "", clean), nil, bufferSize)
 	if err != nil {
@@ -71,7 +71,7 @@ func (c *client) fill(messages int) error {
 	})
 }
 
-// drain takes the messages in the order in which they were published.
+// drain receives the messages in the order in which they were published.
 func (c *client) drain(messages int) error {
 	var want int64
 	err := c.readAll(messages, 1, func(m packet.Message) error {
@@ -85,6 +85,6 @@ func (c *client) drain(messages int) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.ask(packet.AppendEmpty(nil, packet.Pingreq), packet.Pingresp) // so that all acknowledgements are dealt with
+	_, err = c.ask(packet.AppendEmpty(nil, packet.Pingreq), packet.Pingresp) // its response shows that all acknowledgements were processed
 	return err
 }

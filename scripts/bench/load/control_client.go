@@ -13,7 +13,7 @@ import (
 	"signalbox/scripts/bench/packet"
 )
 
-// Where commands about streams go, and where their answers come from.
+// The topics of commands about streams and of their responses.
 const (
 	streamControl = "$CONTROL/stream-processing/v1"
 	streamAnswers = streamControl + "/response"
@@ -26,7 +26,7 @@ type controlClient struct {
 	asked int
 }
 
-// withControlClient connects, has something done, and disconnects. The end of ctx ends the
+// withControlClient connects, calls do and disconnects. The end of ctx closes the
 // connection.
 func withControlClient(ctx context.Context, t Target, name string, do func(*controlClient) error) error {
 	c, err := dial(ctx, t.Addr, t.login(name, "", true), nil, bufferSize)
@@ -54,8 +54,8 @@ type response struct {
 	Data            json.RawMessage `json:"data"`
 }
 
-// send sends commands, all of which must succeed, and returns the data of
-// the last answer.
+// send sends commands, all of which must succeed, and returns the data of the last
+// response.
 func (d *controlClient) send(commands ...command) (json.RawMessage, error) {
 	d.asked++
 	id := strconv.Itoa(d.asked)
@@ -76,7 +76,7 @@ func (d *controlClient) send(commands ...command) (json.RawMessage, error) {
 	return d.receive(id, len(commands))
 }
 
-// receive waits for the responses to a request. Those of others are ignored.
+// receive waits for the responses to a request, and ignores those to others.
 func (d *controlClient) receive(id string, commands int) (json.RawMessage, error) {
 	for {
 		first, body, err := d.in.Next()
@@ -105,7 +105,7 @@ func (d *controlClient) receive(id string, commands int) (json.RawMessage, error
 
 var errRefused = errors.New("the broker refuses a command about a stream")
 
-// streamState is what a load wants to know about a stream.
+// streamState is the part of a stream's state that loads need.
 type streamState struct {
 	Replaying bool `json:"replaying"`
 	Stats     struct {
@@ -126,7 +126,7 @@ func (d *controlClient) state(stream string) (s streamState, err error) {
 	return s, json.Unmarshal(data, &s)
 }
 
-// count asks how many messages a stream keeps.
+// count returns how many messages a stream stores.
 func (d *controlClient) count(stream string) (int64, error) {
 	data, err := d.send(command{"command": "getStreamMessageCount", "streamname": stream})
 	if err != nil {

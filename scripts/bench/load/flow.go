@@ -12,48 +12,49 @@ import (
 	"time"
 )
 
-// Flow is a load of publishers and subscribers that stay connected. Publisher p
-// writes to topic p, subscriber s reads topic s, both modulo the topics. Without
-// subscribers a message has arrived when the broker has taken it.
+// Flow is a load of publishers and subscribers that stay connected. Publisher p writes
+// to topic p, subscriber s reads topic s, both modulo the topics. Without subscribers a
+// message has arrived when the broker has received it.
 type Flow struct {
 	Publishers, Subscribers, Topics int
 
-	// Name tells the topics and clients of a flow from those of others on the same
+	// Name separates the topics and clients of a flow from those of others on the same
 	// broker; empty is "load".
 	Name string
 
 	QoS    byte
-	Window int  // messages of one publisher on their way at most
-	Rate   int  // messages a second in all; 0 is as fast as the loop goes
-	Acked  bool // with a rate: latencies are those of acknowledgements, not of arrivals
-	Keep   bool // subscribers have sessions that the broker keeps
+	Window int  // bounds the messages of one publisher in flight
+	Rate   int  // messages a second in all; 0 is unlimited
+	Acked  bool // with a rate: measure acknowledgements instead of arrivals
+	Keep   bool // subscribers have persistent sessions
 	JSON   bool // payloads are JSON of about 150 bytes, instead of 64 bytes
 
-	// Pings has publishers of QoS 0 ask the broker whether it has taken their
-	// messages, after every half window.
+	// Pings makes publishers of QoS 0 send a PINGREQ after every half window, to learn
+	// that the broker has received their messages.
 	Pings bool
-	// Filter is what all subscribers read; empty is that each reads its topic.
+	// Filter is the filter of all subscribers; if it is empty each subscribes to its
+	// topic.
 	Filter string
 
-	// Paths is how many topics of its own a publisher takes in turn; 0 is that it
-	// has none, but writes to its topic itself.
+	// Paths is the number of topics below its own that a publisher cycles through; 0
+	// means that it writes to its topic itself.
 	Paths int
-	// Username names who publishes; nil is the target's.
+	// Username returns the username of a publisher; nil is the target's.
 	Username func(publisher int) string
 }
 
 // stream is a Flow whose clients are connected.
 type stream struct {
 	Flow
-	gauge       *gauge // of what is on its way through a stream; nil for none
+	gauge       *gauge // of the messages within a stream; nil without one
 	publishers  []*publisher
 	subscribers []*subscriber
 	readers     sync.WaitGroup
-	ended       context.Context // with what went wrong as its cause
+	ended       context.Context // its cause is the first error
 	end         context.CancelCauseFunc
 }
 
-// Open connects subscribers first, so that nothing is missed.
+// Open connects subscribers first, so that they miss no message.
 func (f Flow) Open(ctx context.Context, t Target) (Session, error) {
 	s, err := f.open(ctx, t)
 	if err != nil {
@@ -96,10 +97,10 @@ func (s *stream) connect(t Target) error {
 	return nil
 }
 
-// errClosed is the end of a session that was closed.
+// errClosed is the cause of a closed session.
 var errClosed = errors.New("the session was closed")
 
-// Close ends the connections and waits for their readers.
+// Close closes the connections and waits for their readers.
 func (s *stream) Close() error {
 	s.end(errClosed)
 	for _, sub := range s.subscribers {
@@ -112,14 +113,14 @@ func (s *stream) Close() error {
 	return nil
 }
 
-// fail ends the session. What was first is kept.
+// fail ends the session. Only the first error is kept.
 func (s *stream) fail(err error) {
 	if err != nil {
 		s.end(err)
 	}
 }
 
-// Play has every publisher send its share.
+// Play makes every publisher send its share.
 func (s *stream) Play(ctx context.Context, messages int) (Pass, error) {
 	share := int64(max(1, messages/s.Publishers))
 	began := time.Now()
@@ -144,7 +145,7 @@ func (s *stream) Play(ctx context.Context, messages int) (Pass, error) {
 	return pass, nil
 }
 
-// moved counts the messages that have arrived, over all subscribers.
+// moved returns how many messages have arrived, over all subscribers.
 func (s *stream) moved() (n int) {
 	for _, sub := range s.subscribers {
 		n += int(sub.arrived.Load())
@@ -157,7 +158,7 @@ func (s *stream) moved() (n int) {
 	return n
 }
 
-// watch ends the session when ctx ends, or when nothing has arrived for a while.
+// watch ends the session when ctx is done, or when nothing has arrived for a while.
 func (s *stream) watch(ctx context.Context) (stop func()) {
 	done := make(chan struct{})
 	var watching sync.WaitGroup
@@ -185,14 +186,14 @@ func (s *stream) watch(ctx context.Context) (stop func()) {
 	return func() { close(done); watching.Wait() }
 }
 
-// hangUp frees publishers that wait for a broker that reads no more.
+// hangUp unblocks publishers that wait for a broker that has stopped reading.
 func (s *stream) hangUp() {
 	for _, p := range s.publishers {
 		p.Close()
 	}
 }
 
-// latencies gathers and forgets what subscribers or publishers have measured.
+// latencies returns what subscribers or publishers have measured, and resets it.
 func (s *stream) latencies() []time.Duration {
 	var all []time.Duration
 	for _, sub := range s.subscribers {
@@ -205,7 +206,7 @@ func (s *stream) latencies() []time.Duration {
 	return all
 }
 
-// filter is what subscriber n asks for.
+// filter returns the filter of subscriber n.
 func (f Flow) filter(n int) string {
 	switch {
 	case f.Filter != "":
@@ -216,7 +217,7 @@ func (f Flow) filter(n int) string {
 	return f.topic(n % f.Topics)
 }
 
-// topics are what publisher n writes to, in turn.
+// topics returns the topics that publisher n cycles through.
 func (f Flow) topics(n int) (list []string) {
 	for path := range f.Paths {
 		list = append(list, pathOf(f.topic(n%f.Topics), path))
@@ -229,7 +230,7 @@ func (f Flow) topics(n int) (list []string) {
 
 func (f Flow) topic(n int) string { return fmt.Sprintf("bench/%s/%03d", cmp.Or(f.Name, "load"), n) }
 
-// client names the n-th client of a kind.
+// client returns the id of the n-th client of a kind.
 func (f Flow) client(kind string, n int) string {
 	if f.Name != "" {
 		kind = f.Name + "-" + kind
@@ -237,8 +238,7 @@ func (f Flow) client(kind string, n int) string {
 	return fmt.Sprintf("bench-%s-%d", kind, n)
 }
 
-// PathOf names the topics below a topic that a Flow with Paths and no name
-// writes to.
+// PathOf returns a topic below another one, of a Flow with Paths and without a name.
 func PathOf(topic, path int) string { return pathOf(Flow{}.topic(topic), path) }
 
 func pathOf(topic string, path int) string { return fmt.Sprintf("%s/machine/%04d/state", topic, path) }

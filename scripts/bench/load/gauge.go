@@ -7,12 +7,12 @@ import (
 	"sync"
 )
 
-// gauge bounds how many messages are on their way through a stream, which drops
-// what it cannot queue. A nil gauge lets everything in.
+// gauge bounds the messages within a stream, which drops those that it cannot queue. A
+// nil gauge has no bound.
 type gauge struct {
-	most int64 // 0 is no bound
+	most int64 // 0 is unbounded
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // protects what follows
 	entered int64
 	done    int64
 	moved   chan struct{} // closed when done changes
@@ -20,7 +20,7 @@ type gauge struct {
 
 func newGauge(most int) *gauge { return &gauge{most: int64(most), moved: make(chan struct{})} }
 
-// enter waits until there is room for that many messages.
+// enter waits until that many more messages are within the bound.
 func (g *gauge) enter(ctx context.Context, n int64) error {
 	if g == nil {
 		return nil
@@ -34,12 +34,12 @@ func (g *gauge) enter(ctx context.Context, n int64) error {
 	})
 }
 
-// rest waits until everything that entered is done with.
+// rest waits until everything that entered is done.
 func (g *gauge) rest(ctx context.Context) error {
 	return g.await(ctx, func() bool { return g.done >= g.entered })
 }
 
-// await waits until is answers true, which it is asked whenever done changes.
+// await waits until is returns true, and calls it whenever done changes.
 func (g *gauge) await(ctx context.Context, is func() bool) error {
 	for {
 		g.mu.Lock()
@@ -56,7 +56,7 @@ func (g *gauge) await(ctx context.Context, is func() bool) error {
 	}
 }
 
-// tell says how many messages the stream is done with.
+// tell sets how many messages the stream is done with.
 func (g *gauge) tell(done int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -67,7 +67,7 @@ func (g *gauge) tell(done int64) {
 	}
 }
 
-// passed is how many messages the stream is done with.
+// passed returns how many messages the stream is done with.
 func (g *gauge) passed() int64 {
 	if g == nil {
 		return 0

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// Guided is a Flow whose messages go on from the broker to somewhere else. It
-// waits until they are done with there.
+// Guided is a Flow whose messages the broker forwards to another system. It waits until
+// they are done there.
 type Guided struct {
 	Flow
-	// Most is how many messages may be on their way there; 0 is no bound, and that
-	// only what the publishers wait for is timed.
+	// Most bounds the messages that the other system has not processed; with 0 they are
+	// unbounded, and only the publishers' waiting is timed.
 	Most int
-	// Done tells how many messages have been done with so far.
+	// Done returns how many messages the other system has processed so far.
 	Done func(context.Context) (int64, error)
 }
 
@@ -38,7 +38,7 @@ func (g Guided) Open(ctx context.Context, t Target) (Session, error) {
 // Close ends the connections.
 func (g *guided) Close() error { return g.flow.Close() }
 
-// Play plays the flow, and waits until its messages are done with.
+// Play plays the flow and waits until its messages are processed.
 func (g *guided) Play(ctx context.Context, messages int) (Pass, error) {
 	before, err := g.Done(ctx)
 	if err != nil {
@@ -62,8 +62,8 @@ func (g *guided) Play(ctx context.Context, messages int) (Pass, error) {
 	return pass, err
 }
 
-// ask tells the gauge what is done with, until ctx ends or nothing moves any more.
-// It asks seldom, so that the questions cost the broker little.
+// ask passes what Done returns to the gauge, until ctx is done or nothing changes any
+// more. Its interval is long, so that the calls cost the broker little.
 func (g *guided) ask(ctx context.Context, gauge *gauge, before int64) error {
 	const breath = 20 * time.Millisecond
 	again := time.NewTicker(breath)

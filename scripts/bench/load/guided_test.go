@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// TestGuided has messages counted that a subscriber beside gets, in place of a
-// bridge.
+// TestGuided counts messages with a second subscriber, in place of a bridge.
 func TestGuided(t *testing.T) {
 	t.Parallel()
 	target := startProduct(t)
@@ -52,7 +51,7 @@ func TestGuided(t *testing.T) {
 	}
 }
 
-// TestGuided_says_why_it_cannot_tell has who counts fail, at once and later.
+// TestGuided_says_why_it_cannot_tell makes Done fail, at once and later.
 func TestGuided_says_why_it_cannot_tell(t *testing.T) {
 	t.Parallel()
 	target := startProduct(t)

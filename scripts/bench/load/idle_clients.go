@@ -11,18 +11,18 @@ import (
 	"sync"
 )
 
-// IdleClients is clients that are connected and do nothing.
+// IdleClients are clients that are connected and idle.
 type IdleClients struct{ clients []*client }
 
-// The addresses of idle clients: a thousand connections each, so that neither ports nor
-// what a broker lets one address have run out.
+// The local addresses of idle clients, with a thousand connections each, so that
+// neither the ports nor a broker's limit per address are exhausted.
 const perAddress = 1_000
 
-// dialers is how many idle clients connect at a time.
+// dialers is how many idle clients connect concurrently.
 const dialers = 8
 
-// ConnectIdle connects that many clients, each with a subscription of its own. It
-// needs as many file descriptors.
+// ConnectIdle connects that many clients, each with a subscription of its own. It needs
+// a file descriptor for each.
 func ConnectIdle(ctx context.Context, t Target, n int) (*IdleClients, error) {
 	c := &IdleClients{clients: make([]*client, n)}
 	errs := make([]error, dialers)
@@ -42,7 +42,7 @@ func ConnectIdle(ctx context.Context, t Target, n int) (*IdleClients, error) {
 }
 
 func idler(ctx context.Context, t Target, n int) (*client, error) {
-	const little = 64 // bytes: nothing is to be read
+	const little = 64 // bytes; next to nothing is read
 	from := net.IPv4(127, 0, 1, byte(1+n/perAddress))
 	c, err := dial(ctx, t.Addr, t.login(fmt.Sprintf("bench-idle-%d", n), "", true), from, little)
 	if err != nil {

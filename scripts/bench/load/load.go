@@ -1,12 +1,12 @@
 //go:build linux
 
-// Package load puts MQTT brokers under load, as many cheap clients that check
-// every message for loss, order and repetition. Each load is a closed loop: what
-// is on its way is bounded, so that a broker is never measured while it drops.
+// Package load puts MQTT brokers under load with many cheap clients, which check every
+// message for loss, order and repetition. Each load is a closed loop: the messages in
+// flight are bounded, so that a broker is never measured while it drops.
 //
-// It must not import anything of this module but scripts/bench/packet: it
-// measures the product from outside, as it measures its peers. What the broker
-// spends on a load is measured by the caller, around Session.Play.
+// It must not import anything of this module but scripts/bench/packet: it measures the
+// product from outside, as it measures its peers. The caller measures the broker's cost
+// of a load, around Session.Play.
 package load
 
 import (
@@ -19,14 +19,14 @@ import (
 	"signalbox/scripts/bench/packet"
 )
 
-// Target is a broker to load, and who may log in there.
+// Target is a broker to load, and the credentials for it.
 type Target struct {
 	Addr               string // host:port
-	Username, Password string // an empty username logs in without one
+	Username, Password string // an empty username connects without credentials
 	ReadAddr           string // where subscribers connect; empty is Addr
 }
 
-// Load is what a broker is to do.
+// Load describes what a broker has to do.
 type Load interface {
 	// Open connects the clients of the load. Ctx bounds the whole session.
 	Open(ctx context.Context, t Target) (Session, error)
@@ -34,25 +34,25 @@ type Load interface {
 
 // Session is a load whose clients are connected.
 type Session interface {
-	// Play has that many messages published, and returns when all of them have
-	// arrived. Loss, a change of order, a repetition and a standstill are
-	// errors, after which the session is of no use. It is called one at a time.
+	// Play publishes that many messages, and returns when all of them have arrived.
+	// Loss, a change of order, a repetition and a standstill are errors, after which
+	// the session cannot be used. It must not be called concurrently.
 	Play(ctx context.Context, messages int) (Pass, error)
 	Close() error
 }
 
-// Pass is what one Play came to.
+// Pass is the result of one Play.
 type Pass struct {
-	Delivered int // messages, counted once for each subscriber, if there are any
-	Dropped   int // messages that a stream has lost, where that is allowed
+	Delivered int // messages, once per subscriber if there are any
+	Dropped   int // messages that a stream has dropped, if the load allows that
 	Took      time.Duration
-	Latencies []time.Duration // sorted; of loads with a rate only
+	Latencies []time.Duration // sorted; only of loads with a rate
 }
 
-// patience is how long nothing may move before a load counts as stuck.
+// patience is the time without progress after which a load counts as stuck.
 const patience = time.Minute
 
-// bufferSize is how much a client reads at a time.
+// bufferSize is the size of a client's read buffer.
 const bufferSize = 64 << 10
 
 var (
@@ -60,14 +60,13 @@ var (
 	errWrong = errors.New("a broker's packet is wrong")
 )
 
-// client is a connection that has logged in.
+// client is an accepted connection.
 type client struct {
 	net.Conn
 	in *packet.Reader
 }
 
-// dial connects and logs in. Buffer is in bytes; it may be small where little is
-// to be read.
+// dial connects. Buffer is in bytes; it may be small where little is read.
 func dial(ctx context.Context, addr string, login packet.Login, from net.IP, buffer int) (*client, error) {
 	d := net.Dialer{Timeout: patience}
 	if from != nil {
@@ -96,7 +95,7 @@ func (c *client) login(l packet.Login) error {
 	return nil
 }
 
-// subscribe asks for a filter and has it granted as asked.
+// subscribe subscribes, and requires that the QoS is granted as requested.
 func (c *client) subscribe(filter string, qos byte) error {
 	body, err := c.ask(packet.AppendSubscribe(nil, 1, filter, qos), packet.Suback)
 	if err != nil {
@@ -108,8 +107,8 @@ func (c *client) subscribe(filter string, qos byte) error {
 	return nil
 }
 
-// ask sends a packet and gives the body of the next one, which must be of the
-// awaited kind.
+// ask sends a packet and returns the body of the next one, which must have the awaited
+// type.
 func (c *client) ask(request []byte, awaited byte) ([]byte, error) {
 	if err := c.SetDeadline(time.Now().Add(2 * patience)); err != nil {
 		return nil, err
@@ -127,13 +126,13 @@ func (c *client) ask(request []byte, awaited byte) ([]byte, error) {
 	return body, c.SetDeadline(time.Time{})
 }
 
-// leave ends the connection as a client does that ends its session's Will.
+// leave disconnects without the session's Will.
 func (c *client) leave() error {
 	_, err := c.Write(packet.AppendEmpty(nil, packet.Disconnect))
 	return errors.Join(err, c.Close())
 }
 
-// login says who the client is. Nobody sends keep-alives: the measured times
+// login returns the parameters of CONNECT. There is no keep-alive: the measured times
 // are short.
 func (t Target) login(clientID, username string, clean bool) packet.Login {
 	if username == "" {

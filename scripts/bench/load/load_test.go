@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { suite.Main(m) }
 
-// small makes a load short enough for a test.
+// small returns a load short enough for a test.
 func small(e Scenario) (Load, int) {
 	switch l := e.Load.(type) {
 	case Retained:
@@ -100,7 +100,7 @@ func playTwice(t *testing.T, l Load, target Target, messages int) {
 	}
 }
 
-// TestSubscriber_refuses shows what a subscriber does not take.
+// TestSubscriber_refuses covers what a subscriber rejects.
 func TestSubscriber_refuses(t *testing.T) {
 	t.Parallel()
 	message := func(publisher int, seq int64) packet.Message {
@@ -130,7 +130,7 @@ func TestSubscriber_refuses(t *testing.T) {
 	}
 }
 
-// TestPlay_ends_when_the_broker_goes shows that a load does not wait for ever.
+// TestPlay_ends_when_the_broker_goes checks that a load does not wait for ever.
 func TestPlay_ends_when_the_broker_goes(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pace has the publishers send that many messages each, in turn and one at a
-// time, at the rate of the flow. It sleeps in a thread of its own, because the
-// timers of the runtime are a millisecond late where nothing else happens.
+// pace makes each publisher send that many messages, in turn and one at a time, at the
+// rate of the flow. It sleeps in a thread of its own, because the timers of the runtime
+// are a millisecond late in an idle process.
 func (s *stream) pace(share int64) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -23,7 +23,7 @@ func (s *stream) pace(share int64) {
 		}
 		if left := time.Until(began.Add(time.Duration(n) * step)); left > 0 {
 			pause := unix.NsecToTimespec(int64(left))
-			unix.Nanosleep(&pause, nil) //nolint:errcheck // woken early it sends early
+			unix.Nanosleep(&pause, nil) //nolint:errcheck // after an early wake-up it sends early
 		}
 		err := s.gauge.enter(s.ended, 1)
 		if err == nil {

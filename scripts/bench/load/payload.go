@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// stamp is what tells a message from all others of a load.
+// stamp identifies a message of a load.
 type stamp struct {
 	publisher int
 	seq       int64 // counted from 0 by each publisher
 	sent      time.Duration
 }
 
-// epoch is what the times in payloads are counted from.
+// epoch is the origin of the times in payloads.
 var epoch = time.Now()
 
-// PayloadSize is the length of a message that is no JSON, in bytes.
+// PayloadSize is the length of a payload that is not JSON, in bytes.
 const PayloadSize = 64
 
-// padding fills a message up that is no JSON.
+// padding fills a payload that is not JSON up to PayloadSize.
 var padding [PayloadSize]byte
 
 // append appends a payload with the stamp.
@@ -37,14 +37,14 @@ func (s stamp) append(b []byte, json bool) []byte {
 	return append(b, padding[:PayloadSize-(len(b)-begin)]...)
 }
 
-// The members of a JSON payload that make its stamp, wherever they are.
+// The members of a JSON payload that are its stamp, wherever they are.
 const (
 	publisherMember = `"publisher":`
 	numberMember    = `"number":`
 	sentMember      = `"sent":`
 )
 
-// appendJSON appends what a machine might tell of itself: about 150 bytes.
+// appendJSON appends a payload like that of a machine: about 150 bytes.
 func (s stamp) appendJSON(b []byte) []byte {
 	b = strconv.AppendInt(append(b, `{"machine":{"hall":"Hall 3",`+publisherMember...), int64(s.publisher), 10)
 	b = strconv.AppendInt(append(b, `},`+numberMember...), s.seq, 10)
@@ -53,10 +53,11 @@ func (s stamp) appendJSON(b []byte) []byte {
 	return append(strconv.AppendInt(b, int64(s.sent), 10), '}')
 }
 
-// speed is a member that changes from message to message, up to 999.
+// speed returns a value up to 999 that changes from message to message.
 func speed(seq int64) int64 { return seq * 7919 % 1000 }
 
-// readStamp is not ok where the payload cannot be one of this load's publishers.
+// readStamp returns false where the payload cannot be from one of this load's
+// publishers.
 func readStamp(payload []byte, publishers int, json bool) (s stamp, ok bool) {
 	if json {
 		return readJSON(payload, publishers)
@@ -70,8 +71,8 @@ func readStamp(payload []byte, publishers int, json bool) (s stamp, ok bool) {
 	return s, s.publisher < publishers
 }
 
-// readJSON finds the stamp in a payload, or in what a stream has made of it.
-// What is not selected there is nought.
+// readJSON finds the stamp in a payload, or in what a stream's query has made of it. A
+// member that is not selected there is 0.
 func readJSON(payload []byte, publishers int) (s stamp, ok bool) {
 	publisher, is := member(payload, publisherMember)
 	seq, has := member(payload, numberMember)
@@ -80,9 +81,9 @@ func readJSON(payload []byte, publishers int) (s stamp, ok bool) {
 	return s, is && has && publisher < int64(publishers)
 }
 
-// member reads the digits after a name.
+// member returns the number after a name.
 func member(payload []byte, name string) (n int64, ok bool) {
-	const most = 18 // digits that fit for certain
+	const most = 18 // digits that certainly fit
 	_, rest, ok := bytes.Cut(payload, []byte(name))
 	if !ok {
 		return 0, false
@@ -93,8 +94,8 @@ func member(payload []byte, name string) (n int64, ok bool) {
 		}
 		n = 10*n + int64(c-'0')
 	}
-	return 0, false // it is cut short
+	return 0, false // the payload is truncated
 }
 
-// Sample is a payload of JSON as publishers send it.
+// Sample returns a JSON payload as publishers send it.
 func Sample() []byte { return stamp{}.appendJSON(nil) }

@@ -11,8 +11,8 @@ import (
 	"signalbox/scripts/bench/packet"
 )
 
-// publisher sends numbered messages. Its play and its run are goroutines of
-// their own, which meet in the atomic values.
+// publisher sends numbered messages. Its play and its run are separate goroutines,
+// which share only the atomic values.
 type publisher struct {
 	*client
 	number    int
@@ -24,14 +24,14 @@ type publisher struct {
 	payload   []byte
 	out       []byte
 
-	goal  int64 // messages to be sent in all; of play only, as the next two
+	goal  int64 // messages to send in all; only used by play, as are the next two
 	sent  int64
-	let   int64         // messages that the gauge has let in
-	asked chan int64    // how many were sent before each PINGREQ that waits; nil without
-	acked atomic.Int64  // messages whose last acknowledgement came, or a PINGRESP after them
-	need  atomic.Int64  // how many must have arrived before play goes on
-	wake  chan struct{} // signals that this many have
-	acks  *ackTimes     // nil where nobody asks
+	let   int64         // messages that the gauge has admitted
+	asked chan int64    // the number sent before each PINGREQ in flight; nil without pings
+	acked atomic.Int64  // messages that are acknowledged, by an ack of their own or a PINGRESP
+	need  atomic.Int64  // how many must have arrived before play continues
+	wake  chan struct{} // signals that they have
+	acks  *ackTimes     // nil if they are not measured
 }
 
 func (s *stream) newPublisher(t Target, n int) (*publisher, error) {
@@ -65,9 +65,9 @@ func (s *stream) newPublisher(t Target, n int) (*publisher, error) {
 	return p, nil
 }
 
-// play sends up to its goal and waits until all has arrived. Each message is a
-// write of its own, as devices send them; where the window is full, it waits
-// until half of it is free.
+// play sends up to its goal and waits until everything has arrived. Each message is a
+// write of its own, as devices send them; when the window is full, it waits until half
+// of it is free.
 func (p *publisher) play(ctx context.Context, g *gauge) error {
 	half := max(1, p.window/2)
 	p.let = p.sent
@@ -97,18 +97,18 @@ func (p *publisher) play(ctx context.Context, g *gauge) error {
 	return p.await(ctx, p.goal)
 }
 
-// mostPings is more than can wait for their answers: there are two in a window,
-// and one at the goal.
+// mostPings exceeds the pings in flight: there are two in a window, and one at the
+// goal.
 const mostPings = 8
 
-// ping asks for an answer that comes when everything before was taken.
+// ping sends a PINGREQ, whose response shows that everything before it was received.
 func (p *publisher) ping() error {
 	p.asked <- p.sent
 	_, err := p.Write(packet.AppendEmpty(p.out[:0], packet.Pingreq))
 	return err
 }
 
-// answered takes the answer to a ping. It tells whether there was one.
+// answered records the response to a ping. It reports whether a ping was in flight.
 func (p *publisher) answered() bool {
 	select {
 	case sent := <-p.asked:
@@ -120,7 +120,7 @@ func (p *publisher) answered() bool {
 	}
 }
 
-// await waits until that many messages in all have arrived everywhere.
+// await waits until that many messages in all have arrived at every receiver.
 func (p *publisher) await(ctx context.Context, arrived int64) error {
 	p.need.Store(arrived)
 	for p.progress() < arrived {
@@ -133,7 +133,7 @@ func (p *publisher) await(ctx context.Context, arrived int64) error {
 	return nil
 }
 
-// progress is how many of the messages every receiver has, and the broker has
+// progress returns how many of the messages every receiver has and the broker has
 // acknowledged.
 func (p *publisher) progress() int64 {
 	least := p.sent
@@ -146,14 +146,14 @@ func (p *publisher) progress() int64 {
 	return least
 }
 
-// signal wakes play where it has what it waits for.
+// signal wakes play if its condition holds.
 func (p *publisher) signal(arrived int64) {
 	if arrived < p.need.Load() {
 		return
 	}
 	select {
 	case p.wake <- struct{}{}:
-	default: // it is awake
+	default: // already signalled
 	}
 }
 
@@ -172,11 +172,11 @@ func (p *publisher) send() error {
 	return err
 }
 
-// packetID is the identifier of a publisher's message.
+// packetID returns the packet identifier of a publisher's message.
 func packetID(seq int64) uint16 { return uint16(seq%65_535) + 1 }
 
-// run reads the acknowledgements, which must come in the order of the messages
-// [MQTT-4.6.0-2]. Those that are to be answered are answered together.
+// run reads the acknowledgements, which must be in the order of the messages
+// [MQTT-4.6.0-2]. Its responses to them are written in batches.
 func (p *publisher) run() error {
 	var recs int64
 	var out []byte

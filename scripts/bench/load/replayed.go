@@ -11,25 +11,23 @@ import (
 	"signalbox/scripts/bench/packet"
 )
 
-// Replayed is a load of the messages that a stream has kept, as fast as they
-// come. A Play has one replay after another, as often as the messages that are
-// to be delivered need it.
+// Replayed is a load that replays the stored messages of a stream without a rate limit.
+// A Play repeats the replay as often as the number of messages needs it.
 type Replayed struct {
-	Name  string // of its stream, and in its topics
-	Kept  int    // messages of the stream
-	Heard bool   // a client reads them; otherwise nobody does
+	Name  string // part of its stream's name, and of its topics
+	Kept  int    // messages stored in the stream
+	Heard bool   // a client subscribes to the replay
 	QoS   byte   // of its subscription
 }
 
-// library is a broker whose stream has kept the messages.
+// library is a broker whose stream has stored the messages.
 type library struct {
 	Replayed
 	target Target
 	stream Stream
 }
 
-// Open creates the stream and has it keep its messages, which are published with
-// QoS 1.
+// Open creates the stream and fills it with messages of QoS 1.
 func (r Replayed) Open(ctx context.Context, t Target) (Session, error) {
 	l := &library{Replayed: r, target: t, stream: Stream{Name: r.Name, Source: "bench/" + r.Name, Persist: true}}
 	if err := l.withControlClient(ctx, func(d *controlClient) error { return d.create([]Stream{l.stream}) }); err != nil {
@@ -75,11 +73,11 @@ func (l *library) Play(ctx context.Context, messages int) (pass Pass, err error)
 	return pass, err
 }
 
-// topic is where replays go.
+// topic returns the target of replays.
 func (l *library) topic() string { return "bench/" + l.Name + "/again" }
 
-// replay has everything replayed, until it has come to its reader and the stream
-// is at rest.
+// replay replays everything, and waits until the reader has it and the replay is
+// complete.
 func (l *library) replay(ctx context.Context, d *controlClient) error {
 	before, err := d.state(l.stream.Name)
 	if err != nil {
@@ -100,7 +98,7 @@ func (l *library) replay(ctx context.Context, d *controlClient) error {
 	return l.rest(ctx, d, before.Stats.Replayed+int64(l.Kept))
 }
 
-// hear has a client read a replay, every message once and in order.
+// hear reads a replay with a client, every message once and in order.
 func (l *library) hear(ctx context.Context, begin func() error) error {
 	c, err := dial(ctx, l.target.Addr, l.target.login("bench-reader-"+l.Name, "", true), nil, bufferSize)
 	if err != nil {
@@ -128,8 +126,7 @@ func (l *library) hear(ctx context.Context, begin func() error) error {
 	return c.leave()
 }
 
-// rest waits until no replay runs. Then that many messages must have been
-// replayed.
+// rest waits until no replay runs, and checks that this many messages were replayed.
 func (l *library) rest(ctx context.Context, d *controlClient, replayed int64) error {
 	const breath = 2 * time.Millisecond
 	again := time.NewTicker(breath)

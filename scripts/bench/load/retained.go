@@ -11,22 +11,22 @@ import (
 	"signalbox/scripts/bench/packet"
 )
 
-// Retained is a load of retained messages that a new subscriber gets at once.
-// A Play has one subscriber after another ask for all, as often as the
-// messages that are to be delivered need it.
+// Retained is a load of retained messages that a new subscriber receives at once. A
+// Play subscribes one client after another, as often as the number of messages needs
+// it.
 type Retained struct {
 	Topics int
 	QoS    byte // of the subscriptions
 }
 
-// archive is a broker whose retained messages are set.
+// archive is a broker that has the retained messages.
 type archive struct {
 	Retained
 	target Target
 	ended  context.Context
 }
 
-// Open sets the retained messages, with QoS 1.
+// Open publishes the retained messages, with QoS 1.
 func (r Retained) Open(ctx context.Context, t Target) (Session, error) {
 	c, err := dial(ctx, t.Addr, t.login("bench-keeper", "", true), nil, bufferSize)
 	if err != nil {
@@ -54,10 +54,10 @@ func (a *archive) Play(ctx context.Context, messages int) (Pass, error) {
 	return pass, nil
 }
 
-// Close leaves the messages where they are: the broker ends with the run.
+// Close leaves the messages in place: the broker ends with the run.
 func (a *archive) Close() error { return nil }
 
-// fetch has a new client ask for everything, and get each message once.
+// fetch subscribes a new client to everything, which must receive each message once.
 func (a *archive) fetch(ctx context.Context) error {
 	c, err := dial(ctx, a.target.Addr, a.target.login("bench-reader", "", true), nil, bufferSize)
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 // Scenario is a load with a name.
 type Scenario struct {
 	Name     string
-	Title    string // as a reader of results knows it
+	Title    string // as readers of the results know it
 	Load     Load
-	Messages int // to publish in one round, so that a round takes a second or two
+	Messages int // messages of one round, which takes a second or two
 }
 
-// How many roles each publisher of the load of rights has, and how many ACLs
-// each of these; every ACL allows one topic.
+// The number of roles of each publisher in the load of rights, and of ACLs in each
+// role; every ACL allows one topic.
 const (
 	RolesEach = 10
 	ACLsEach  = 100
@@ -25,14 +25,13 @@ const (
 // RightsPublishers is how many publishers the load of rights has.
 const RightsPublishers = 50
 
-// RightsUser names a publisher of the load of rights.
+// RightsUser returns the username of a publisher in the load of rights.
 func RightsUser(n int) string { return fmt.Sprintf("publisher-%02d", n) }
 
-// Durable is the load of publishers that wait for each of their messages to be
-// committed.
+// Durable is the load of publishers that wait for the commit of each message.
 var Durable = Flow{Publishers: 64, Subscribers: 1, Topics: 1, QoS: 1, Window: 1, Keep: true}
 
-// Scenarios returns the loads that every broker can serve, but idle clients.
+// Scenarios returns the loads that every broker supports, except idle clients.
 func Scenarios() []Scenario {
 	fanIn := Flow{Publishers: 10, Subscribers: 1, Topics: 1}
 	fanOut := Flow{Publishers: 1, Subscribers: 200, Topics: 1}
@@ -55,7 +54,7 @@ func Scenarios() []Scenario {
 
 func all() []Scenario { return append(Scenarios(), Streams()...) }
 
-// Names lists the names of all loads.
+// Names returns the names of all loads.
 func Names() (list []string) {
 	for _, e := range all() {
 		list = append(list, e.Name)
@@ -73,8 +72,8 @@ func Find(name string) (Scenario, error) {
 	return Scenario{}, fmt.Errorf("there is no load %q; there are %s", name, strings.Join(Names(), ", "))
 }
 
-// The windows of publishers. With QoS 1 and 2 it is what brokers let a client
-// have on its way if they are told nothing else.
+// The windows of publishers. For QoS 1 and 2 it is the default receive maximum of the
+// brokers.
 const (
 	windowFree  = 100
 	windowAcked = 20
@@ -92,8 +91,8 @@ func (f Flow) at(rate int) Flow {
 	return f
 }
 
-// rights is pairs whose publishers write in turn to topics that different ones
-// of their roles allow.
+// rights returns a flow of pairs whose publishers cycle through topics that different
+// roles of theirs allow.
 func rights() Flow {
 	return Flow{Publishers: RightsPublishers, Subscribers: RightsPublishers, Topics: RightsPublishers,
 		Window: windowFree, Paths: RolesEach * ACLsEach, Username: RightsUser}

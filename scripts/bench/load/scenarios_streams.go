@@ -22,8 +22,8 @@ const (
 	Bystanders       = "streams-many"
 )
 
-// Streams lists the loads of brokers with streams. Each has topics of its own,
-// so that all of them can be played with one broker.
+// Streams returns the loads of brokers with streams. Each has topics of its own, so
+// that all of them can be played with one broker.
 func Streams() []Scenario {
 	const messages = 200_000
 	return []Scenario{
@@ -44,14 +44,14 @@ func Streams() []Scenario {
 	}
 }
 
-// query has two selects, one where and one aggregate, and lets everything through.
+// query has two selects, one where and one aggregate, and passes every message.
 const query = `{"select":[{"source":"[machine][publisher]","target":"[machine][publisher]"},
 	{"source":"[number]","target":"[number]"},
 	{"source":"[data][speed]","target":"[data][speedmax]","alias":"fastest","function":{"name":"max"}}],
 	"where":[{"operator":">=","left":"fastest","right":0}]}`
 
-// through is a flow of JSON from 10 publishers of QoS 0, whose window is held
-// against what the broker has taken.
+// through returns a flow of JSON from 10 publishers of QoS 0, whose window follows what
+// the broker has received.
 func through(name string, heard bool, filter string) Flow {
 	f := Flow{Publishers: 10, Topics: 1, Name: name, Window: windowFree, JSON: true, Pings: true, Filter: filter}
 	if heard {
@@ -62,14 +62,14 @@ func through(name string, heard bool, filter string) Flow {
 
 func plain(name string) Flow { return through(name, true, "") }
 
-// republish is a flow through a stream to another topic.
+// republish returns a flow through a stream to another topic.
 func republish(name string, heard bool, query string) Streamed {
 	target := "bench/" + name + "/out"
 	f := through(name, heard, target)
 	return Streamed{Flow: f, Streams: []Stream{{Name: name, Source: f.topic(0), Target: target, Query: query}}}
 }
 
-// persist is a flow into a stream that keeps it.
+// persist returns a flow into a stream that stores it.
 func persist(name string, qos byte) Streamed {
 	f := through(name, false, "")
 	if qos > 0 {
@@ -84,7 +84,7 @@ func flood(name string) Streamed {
 	return s
 }
 
-// bystanders is a plain flow beside many streams of other topics, whose filters
+// bystanders returns a plain flow next to many streams of other topics, whose filters
 // are of every kind.
 func bystanders(name string, n int) Streamed {
 	s := Streamed{Flow: plain(name), Watched: -1}

@@ -9,10 +9,11 @@ import (
 	"signalbox/scripts/bench/packet"
 )
 
-// pipeline is how many messages of publishAll are on their way at most.
+// pipeline bounds the messages of publishAll in flight.
 const pipeline = 200
 
-// publishAll has that many messages of QoS 1 acknowledged, in their order.
+// publishAll publishes that many messages of QoS 1 in order, and waits for their
+// acknowledgements.
 func (c *client) publishAll(messages int, message func(n int) packet.Message) error {
 	var out []byte
 	for sent, acked := 0, 0; acked < messages; {
@@ -39,8 +40,8 @@ func (c *client) publishAll(messages int, message func(n int) packet.Message) er
 	return nil
 }
 
-// readAll takes that many messages of that QoS and acknowledges them, those
-// that were read together in one. A SUBACK may come before or between them.
+// readAll receives that many messages of that QoS and acknowledges them, with one write
+// for those that were read together. A SUBACK may precede or interrupt them.
 func (c *client) readAll(messages int, qos byte, take func(packet.Message) error) error {
 	var out []byte
 	for taken := 0; taken < messages; {
@@ -71,7 +72,7 @@ func (c *client) readAll(messages int, qos byte, take func(packet.Message) error
 	return nil
 }
 
-// next reads a packet, for which the broker has a while.
+// next reads a packet, within a time limit.
 func (c *client) next() (first byte, body []byte, err error) {
 	if !c.in.More() {
 		if err := c.SetReadDeadline(time.Now().Add(patience)); err != nil {

@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// Streamed is a Flow on a broker with streams. It waits until the stream that is
-// watched has done with its messages.
+// Streamed is a Flow on a broker with streams. It waits until the watched stream has
+// processed its messages.
 type Streamed struct {
 	Flow
 	Streams []Stream
-	Watched int  // which of the streams; -1 is none
+	Watched int  // index of the stream; -1 is none
 	Lossy   bool // the flow does not wait for the stream, which may drop messages
 }
 
-// Stream is what a load creates.
+// Stream is a stream that a load creates.
 type Stream struct {
 	Name, Source string
 	Target       string // empty is none
@@ -38,7 +38,7 @@ func (s Stream) create() command {
 	return c
 }
 
-// rawJSON is JSON that stands in a command as it is.
+// rawJSON is JSON that is part of a command unchanged.
 type rawJSON string
 
 // MarshalJSON returns it.
@@ -49,7 +49,7 @@ type channel struct {
 	Streamed
 	flow   *stream
 	target Target
-	kept   int64 // messages so far
+	kept   int64 // messages stored so far
 }
 
 // Open creates the streams and connects the clients.
@@ -70,12 +70,12 @@ func (c *channel) withControlClient(ctx context.Context, do func(*controlClient)
 	return withControlClient(ctx, c.target, c.client("desk", 0), do)
 }
 
-// create creates streams, many at a time.
+// create creates streams, several per request.
 func (d *controlClient) create(streams []Stream) error { return d.each(streams, Stream.create) }
 
-// each returns one command about each of many streams.
+// each sends one command about each of many streams.
 func (d *controlClient) each(streams []Stream, about func(Stream) command) error {
-	const most = 50 // at a time
+	const most = 50 // commands per request
 	var commands []command
 	for i, s := range streams {
 		commands = append(commands, about(s))
@@ -104,7 +104,7 @@ func (c *channel) Play(ctx context.Context, messages int) (pass Pass, err error)
 	return pass, err
 }
 
-// watch plays while a goroutine asks the broker what became of the messages.
+// watch plays while a goroutine polls the broker for the stream's progress.
 func (c *channel) watch(ctx context.Context, d *controlClient, messages int) (Pass, error) {
 	before, err := d.state(c.watched().Name)
 	if err != nil {
@@ -132,18 +132,16 @@ func (c *channel) watch(ctx context.Context, d *controlClient, messages int) (Pa
 	return c.account(pass, before, after)
 }
 
-// backlog is how many messages are on their way through a stream at most: the
-// product queues 10,000.
+// backlog bounds the messages within a stream: the product queues 10,000.
 const backlog = 8_000
 
-// errDone ends the asking.
+// errDone ends the polling.
 var errDone = errors.New("the messages are done with")
 
 func (c *channel) watched() Stream { return c.Streams[c.Watched] }
 
-// ask tells the gauge what the stream is done with, until ctx ends, and gives
-// what it was told last. It takes a breath between two questions, so that these
-// cost the broker little.
+// ask passes the progress of the stream to the gauge, until ctx is done, and returns
+// the last state. It pauses between two requests, so that these cost the broker little.
 func (c *channel) ask(ctx context.Context, stop context.CancelCauseFunc, d *controlClient, g *gauge, last streamState) streamState {
 	const breath = 4 * time.Millisecond
 	again := time.NewTicker(breath)
@@ -165,12 +163,12 @@ func (c *channel) ask(ctx context.Context, stop context.CancelCauseFunc, d *cont
 	}
 }
 
-// done is how many messages the stream is done with.
+// done returns how many messages the stream is done with.
 func (c *channel) done(s streamState) int64 {
 	return c.passed(s) + s.Stats.Filtered + s.Stats.Invalid + s.Stats.Dropped
 }
 
-// passed is how many messages have come through the stream.
+// passed returns how many messages have passed through the stream.
 func (c *channel) passed(s streamState) int64 {
 	if c.watched().Persist {
 		return s.Stats.Persisted
@@ -178,8 +176,8 @@ func (c *channel) passed(s streamState) int64 {
 	return s.Stats.Republished
 }
 
-// account tells what came through. A message that did not is an error, unless
-// the flow is lossy.
+// account adds what has passed the stream to the result. A message that has not is an
+// error, unless the flow is lossy.
 func (c *channel) account(pass Pass, before, after streamState) (Pass, error) {
 	passed, done := c.passed(after)-c.passed(before), c.done(after)-c.done(before)
 	pass.Delivered, pass.Dropped = int(passed), int(done-passed)
@@ -190,8 +188,8 @@ func (c *channel) account(pass Pass, before, after streamState) (Pass, error) {
 	return pass, nil
 }
 
-// Close ends the connections, holds what the stream keeps against what it said
-// that it kept, and deletes the streams.
+// Close closes the connections, compares the number of stored messages with the
+// stream's own count, and deletes the streams.
 func (c *channel) Close() error { return errors.Join(c.flow.Close(), c.check(), c.drop()) }
 
 func (c *channel) check() error {

@@ -17,7 +17,7 @@ import (
 	"signalbox/scripts/bench/packet"
 )
 
-// few makes a load of streams short enough for a test.
+// few returns a load of streams short enough for a test.
 func few(e Scenario) (l Load, messages, delivered int) {
 	const each = 500
 	switch l := e.Load.(type) {
@@ -26,7 +26,7 @@ func few(e Scenario) (l Load, messages, delivered int) {
 		return l, 2 * each, 2 * each
 	case Streamed:
 		l.Streams = l.Streams[:min(len(l.Streams), 60)]
-		l.Publishers = min(l.Publishers, 10) // each logs in, which takes a while
+		l.Publishers = min(l.Publishers, 10) // each authenticates, which takes a while
 		return l, each * l.Publishers, each * l.Publishers
 	case Flow:
 		return l, each * l.Publishers, each * l.Publishers
@@ -62,8 +62,8 @@ func TestStreams_with_the_product(t *testing.T) {
 	}
 }
 
-// TestStreamed_complains shows that a load ends with an error where its stream
-// loses messages, or keeps others than it says.
+// TestStreamed_complains checks that a load fails if its stream loses messages, or
+// stores other messages than it reports.
 func TestStreamed_complains(t *testing.T) {
 	t.Parallel()
 	target := startProduct(t)
@@ -96,7 +96,7 @@ func TestStreamed_complains(t *testing.T) {
 	}
 }
 
-// startProduct starts the product in this process, and gives its administrator.
+// startProduct starts the product in this process, and returns its administrator.
 func startProduct(t *testing.T) Target {
 	t.Helper()
 	target := Target{Username: "admin", Password: "a long enough password"}
@@ -139,7 +139,7 @@ func TestReadStamp(t *testing.T) {
 	}
 }
 
-// TestGauge lets in no more than it may, until it is told of progress.
+// TestGauge checks that a gauge admits no more than its bound until there is progress.
 func TestGauge(t *testing.T) {
 	t.Parallel()
 	ended, end := context.WithCancelCause(t.Context())
@@ -170,7 +170,7 @@ func TestGauge(t *testing.T) {
 	}
 }
 
-// FuzzReadJSON takes anything, and its own.
+// FuzzReadJSON reads any payload, and those of appendJSON.
 func FuzzReadJSON(f *testing.F) {
 	f.Add([]byte(`{"machine":{"publisher":1},"number":22,"data":{"speedmax":7}}`))
 	f.Add([]byte(`"publisher":9223372036854775808,"number":1,`))

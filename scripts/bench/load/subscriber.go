@@ -22,16 +22,16 @@ type subscriber struct {
 	json       bool
 	publishers []*publisher
 
-	// Of run only:
-	next    []int64    // what is to come from each publisher
-	done    []int64    // how many of each publisher's messages are dealt with
-	touched []int      // publishers whose messages were dealt with since tell
-	held    []unsolved // messages of QoS 2 whose PUBREL is to come, in order
+	// Used by run only:
+	next    []int64    // expected from each publisher
+	done    []int64    // how many of each publisher's messages are complete
+	touched []int      // publishers with complete messages since the last tell
+	held    []unsolved // messages of QoS 2 that wait for their PUBREL, in order
 
-	progress []atomic.Int64 // done, for the publishers
+	progress []atomic.Int64 // copy of done for the publishers
 	arrived  atomic.Int64   // the sum of done
 
-	mu   sync.Mutex // guards took
+	mu   sync.Mutex // protects took
 	took []time.Duration
 }
 
@@ -54,8 +54,8 @@ func (s *stream) newSubscriber(t Target, n int) (*subscriber, error) {
 		next: make([]int64, s.Publishers), done: make([]int64, s.Publishers), progress: make([]atomic.Int64, s.Publishers)}, nil
 }
 
-// run reads until the connection ends. What is to be acknowledged is
-// acknowledged together, when nothing more has been read.
+// run reads until the connection ends. Acknowledgements are written together, when
+// nothing more was read.
 func (s *subscriber) run() error {
 	var out []byte
 	for {
@@ -88,9 +88,9 @@ func (s *subscriber) run() error {
 	}
 }
 
-// take checks a message and appends its acknowledgement. One of QoS 2 counts
-// when its PUBREL comes: until then the broker has more to do with it, and
-// would be overtaken by its own work if more were sent.
+// take checks a message and appends its acknowledgement. One of QoS 2 is complete at
+// its PUBREL: until then the broker has more work with it, and more publishes would
+// make it fall behind.
 func (s *subscriber) take(out []byte, first byte, body []byte) ([]byte, error) {
 	m, ok := packet.ReadPublish(first, body)
 	if !ok || m.QoS != s.qos || m.Retain || m.Dup {
@@ -116,7 +116,7 @@ func (s *subscriber) take(out []byte, first byte, body []byte) ([]byte, error) {
 	return out, nil
 }
 
-// settle counts a message that is dealt with.
+// settle counts a complete message.
 func (s *subscriber) settle(publisher int) {
 	s.done[publisher]++
 	s.arrived.Add(1)
@@ -125,7 +125,7 @@ func (s *subscriber) settle(publisher int) {
 	}
 }
 
-// count holds a message against what is to come from its publisher.
+// count compares a message with the expected one of its publisher.
 func (s *subscriber) count(got stamp) error {
 	switch want := s.next[got.publisher]; {
 	case got.seq > want:
@@ -142,7 +142,7 @@ func (s *subscriber) count(got stamp) error {
 	return nil
 }
 
-// tell lets the publishers know how far they are.
+// tell publishes the progress to the publishers.
 func (s *subscriber) tell() {
 	for _, p := range s.touched {
 		s.progress[p].Store(s.done[p])

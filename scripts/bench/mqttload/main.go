@@ -1,8 +1,8 @@
 //go:build linux
 
-// Mqttload puts an MQTT broker under one load and tells what came of it: how
-// many messages arrived, how fast, and what they cost the broker, if its process
-// is named. A message that is lost, repeated or out of order ends it.
+// Mqttload puts an MQTT broker under one load and reports the result: how many messages
+// arrived, how fast, and what they cost the broker, if its process is named. A message
+// that is lost, repeated or out of order ends it with an error.
 //
 // Of this module it must import scripts/bench/load only.
 package main
@@ -33,7 +33,7 @@ func main() {
 	}
 }
 
-// options are what the command line says.
+// options are the command-line options.
 type options struct {
 	target   load.Target
 	load     string
@@ -99,8 +99,9 @@ func describe(p load.Pass, cpu time.Duration) string {
 	return text
 }
 
-// processorTime is what a process has used so far, of its clock as
-// clock_getcpuclockid(3) numbers it; 0 where there is none.
+// processorTime returns the processor time that a process has used so far, 0 if there
+// is no such process. The clock number is derived as described in
+// clock_getcpuclockid(3).
 func processorTime(pid int) time.Duration {
 	const schedulerClock = 2
 	var ts unix.Timespec

@@ -1,9 +1,9 @@
-// Package packet writes and reads the packets of MQTT 3.1.1 for the programs
-// that load brokers and try them: as few bytes moved as possible, and no state.
-// Of MQTT 5 it knows what a subscriber needs whose session is kept.
+// Package packet writes and reads the packets of MQTT 3.1.1 for the programs that load
+// and test brokers, with as little copying as possible and without state. Of MQTT 5 it
+// supports what a subscriber with a persistent session needs.
 //
-// It must not import anything but the standard library: it judges the product,
-// so it shares nothing with it.
+// It must not import anything but the standard library: it is used to check the
+// product, so it shares no code with it.
 package packet
 
 import "encoding/binary"
@@ -31,21 +31,21 @@ const (
 	Dup      = 0x08
 )
 
-// Kind strips the flags from a first byte.
+// Kind returns a first byte without its flags.
 func Kind(first byte) byte { return first & 0xf0 }
 
-// QoS reads the quality of service from the first byte of a PUBLISH.
+// QoS returns the quality of service in the first byte of a PUBLISH.
 func QoS(first byte) byte { return first >> qosShift & 3 }
 
-// Login is what a CONNECT says.
+// Login holds the parameters of CONNECT.
 type Login struct {
 	ClientID           string
-	Username, Password string // no username: neither is sent
+	Username, Password string // without a username neither is sent
 	Clean              bool
 	KeepAlive          uint16 // seconds
 
-	// Five asks for MQTT 5, a session that is kept for ever, and no more than
-	// that many messages of QoS 1 and 2 on their way; 0 is MQTT 3.1.1.
+	// Five requests MQTT 5, a session that never expires, and this receive maximum for
+	// messages of QoS 1 and 2; 0 is MQTT 3.1.1.
 	Five uint16
 }
 
@@ -88,8 +88,8 @@ func AppendSubscribe5(b []byte, id uint16, filter string, qos byte) []byte {
 	return appendPacket(b, Subscribe, append(appendText(body, filter), qos))
 }
 
-// Message is what a PUBLISH carries. Slices that were read are valid as long as
-// the packet they were read from.
+// Message is the content of a PUBLISH. Slices that were read are valid as long as the
+// packet that they were read from.
 type Message struct {
 	Topic       []byte
 	Payload     []byte
@@ -111,7 +111,7 @@ func AppendPublish(b []byte, m Message) []byte {
 	if m.QoS > 0 {
 		length += 2
 	}
-	b = binary.AppendUvarint(append(b, first), uint64(length)) // MQTT's lengths are uvarints
+	b = binary.AppendUvarint(append(b, first), uint64(length)) // the encoding of MQTT's lengths is that of uvarint
 	b = append(binary.BigEndian.AppendUint16(b, uint16(len(m.Topic))), m.Topic...)
 	if m.QoS > 0 {
 		b = binary.BigEndian.AppendUint16(b, m.ID)
@@ -127,7 +127,7 @@ func AppendAck(b []byte, first byte, id uint16) []byte {
 // AppendEmpty appends a packet without a body: PINGREQ, DISCONNECT.
 func AppendEmpty(b []byte, first byte) []byte { return append(b, first, 0) }
 
-// ReadPublish takes a PUBLISH apart. It is not ok where the body is too short.
+// ReadPublish decodes a PUBLISH. It returns false if the body is too short.
 func ReadPublish(first byte, body []byte) (m Message, ok bool) {
 	m = Message{QoS: QoS(first), Retain: first&Retain != 0, Dup: first&Dup != 0}
 	if len(body) < 2 {
@@ -148,7 +148,7 @@ func ReadPublish(first byte, body []byte) (m Message, ok bool) {
 	return m, true
 }
 
-// ReadPublish5 takes a PUBLISH of MQTT 5 apart and passes over its properties.
+// ReadPublish5 decodes a PUBLISH of MQTT 5 and skips its properties.
 func ReadPublish5(first byte, body []byte) (m Message, ok bool) {
 	m, ok = ReadPublish(first, body)
 	length, n := binary.Uvarint(m.Payload)
@@ -159,8 +159,7 @@ func ReadPublish5(first byte, body []byte) (m Message, ok bool) {
 	return m, true
 }
 
-// ReadID gives the packet identifier with which a body begins, 0 where there
-// is none.
+// ReadID returns the packet identifier at the beginning of a body, 0 if there is none.
 func ReadID(body []byte) uint16 {
 	if len(body) < 2 {
 		return 0

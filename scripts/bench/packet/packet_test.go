@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestAppend holds the packets against the bytes that the standard prescribes.
+// TestAppend compares the packets with the bytes that the standard prescribes.
 func TestAppend(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -38,8 +38,8 @@ func TestAppend(t *testing.T) {
 	}
 }
 
-// TestReader reads packets back however the stream is cut, also those that are
-// longer than its buffer.
+// TestReader reads packets back however the stream is split, also those that are longer
+// than its buffer.
 func TestReader(t *testing.T) {
 	t.Parallel()
 	long := bytes.Repeat([]byte("long"), 5_000)
@@ -121,8 +121,8 @@ func TestReadPublish5(t *testing.T) {
 	}
 }
 
-// FuzzReader holds that whatever comes, a reader ends, and that what it gives
-// as a message is the same after another journey.
+// FuzzReader checks that a reader ends on any input, and that a message survives
+// another encoding and decoding.
 func FuzzReader(f *testing.F) {
 	f.Add([]byte("\x30\x05\x00\x01thi\x40\x02\x00\x01"))
 	f.Add([]byte("\x30\x80\x80\x80\x80\x01"))

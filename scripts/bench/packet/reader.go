@@ -5,29 +5,29 @@ import (
 	"io"
 )
 
-// maxLength is the longest packet that a Reader takes, in bytes after its
-// first byte and length.
+// maxLength is the longest packet that a Reader accepts, in bytes after its first byte
+// and length.
 const maxLength = 1 << 22
 
-// errMalformed is a length that is longer than four bytes [MQTT-2.2.3], or than
-// what a Reader takes.
+// errMalformed is returned for a length of more than four bytes [MQTT-2.2.3], or above
+// maxLength.
 var errMalformed = errors.New("the length of a packet is malformed or too large")
 
-// Reader cuts a stream into packets. It reads as much at a time as its buffer
-// has room for, and copies nothing that it need not.
+// Reader splits a stream into packets. It fills its buffer with each read, and copies
+// only what it has to.
 type Reader struct {
 	src        io.Reader
 	buf        []byte
-	begin, end int // of what was read and not yet taken
+	begin, end int // bounds of what was read but not yet returned
 }
 
-// NewReader reads from src into a buffer of that many bytes, which grows where a
-// packet is longer.
+// NewReader returns a Reader of src with a buffer of that many bytes, which grows for a
+// longer packet.
 func NewReader(src io.Reader, size int) *Reader {
 	return &Reader{src: src, buf: make([]byte, size)}
 }
 
-// Next gives the next packet. Its body is valid until the next call.
+// Next returns the next packet. Its body is valid until the next call.
 func (r *Reader) Next() (first byte, body []byte, err error) {
 	for {
 		head, length, ok, err := r.peek()
@@ -46,14 +46,14 @@ func (r *Reader) Next() (first byte, body []byte, err error) {
 	}
 }
 
-// More tells whether Next would answer without waiting.
+// More reports whether Next would return without reading.
 func (r *Reader) More() bool {
 	_, _, ok, err := r.peek()
 	return ok || err != nil
 }
 
-// peek measures the packet at the beginning of the buffer: the bytes of its
-// head and of its body, and whether it is whole. What is not known yet is 0.
+// peek returns the lengths of the header and of the body of the packet at the beginning
+// of the buffer, and whether it is complete. Unknown lengths are 0.
 func (r *Reader) peek() (head, length int, ok bool, err error) {
 	const most = 5 // one byte, and up to four of the length
 	have := r.buf[r.begin:r.end]
@@ -73,7 +73,7 @@ func (r *Reader) peek() (head, length int, ok bool, err error) {
 	return 0, 0, false, nil
 }
 
-// fill reads more, after making room for a packet of that many bytes.
+// fill reads more, after making space for a packet of that many bytes.
 func (r *Reader) fill(need int) error {
 	if r.begin == r.end {
 		r.begin, r.end = 0, 0
@@ -95,7 +95,7 @@ func (r *Reader) fill(need int) error {
 	return err
 }
 
-// makeRoom moves what is there to the front of the buffer, or of a longer one.
+// makeRoom moves the unread bytes to the front of the buffer, or of a longer one.
 func (r *Reader) makeRoom(need int) {
 	to := r.buf
 	if need = max(need, r.end-r.begin+1); need > len(to) {

@@ -1,11 +1,11 @@
 //go:build linux
 
-// Profiled is the service in a process that profiles itself: the same parts as
-// in the binary, with what they cost written down between the signals SIGUSR1
+// Profiled is the service in a process that profiles itself: it consists of the same
+// parts as the binary, and writes a profile of what happens between the signals SIGUSR1
 // and SIGUSR2.
 //
-// Of this module it must import router/appliance only. It is for those who want
-// to know where the time goes; nothing of it is in the product.
+// Of this module it must import router/appliance only. It is for developers; the
+// product does not contain it.
 package main
 
 import (
@@ -31,7 +31,7 @@ func main() {
 	}
 }
 
-// run serves on free ports until ctx ends.
+// run serves on free ports until ctx is done.
 func run(ctx context.Context, args []string) (err error) {
 	if len(args) != 2 {
 		return errors.New("want DATA_DIR OUT")
@@ -50,8 +50,8 @@ func run(ctx context.Context, args []string) (err error) {
 	return profile(ctx, asked, args[1])
 }
 
-// profile writes the processor time between the two signals to out, and what
-// was allocated since the start to out.allocs.
+// profile writes the processor time between the two signals to out, and the allocations
+// since the start to out.allocs.
 func profile(ctx context.Context, asked <-chan os.Signal, out string) error {
 	if !await(ctx, asked, syscall.SIGUSR1) {
 		return nil
@@ -72,7 +72,7 @@ func profile(ctx context.Context, asked <-chan os.Signal, out string) error {
 	return nil
 }
 
-// await waits for a signal, and tells whether it came before ctx ended.
+// await waits for a signal, and reports whether it arrived before ctx was done.
 func await(ctx context.Context, asked <-chan os.Signal, wanted os.Signal) bool {
 	for {
 		select {

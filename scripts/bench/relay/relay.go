@@ -1,8 +1,8 @@
-// Package relay is the least program that can forward MQTT messages: no
-// sessions, no rights, no wildcards, no retained messages, and the publishers'
-// packet identifiers passed on as they are. It answers what must be answered,
-// and copies the bytes of a PUBLISH to whoever asked for its topic. It is the
-// limit that a broker can be held against.
+// Package relay is the least program that can forward MQTT messages: no sessions, no
+// rights, no wildcards, no retained messages, and the publishers' packet identifiers
+// are forwarded unchanged. It acknowledges what must be acknowledged, and copies the
+// bytes of a PUBLISH to the subscribers of its topic. It is the limit that a broker is
+// compared with.
 //
 // It must not import anything of this module but scripts/bench/packet.
 package relay
@@ -23,16 +23,16 @@ import (
 
 const (
 	readBuffer = 64 << 10
-	mostQueued = 4 << 20 // bytes for one peer; who sends more to it waits
+	mostQueued = 4 << 20 // bytes for one peer; senders wait beyond it
 )
 
-// relay is who asked for which topic.
+// relay is the subscribers of each topic.
 type relay struct {
-	mu    sync.Mutex // of writers of peers
+	mu    sync.Mutex // held by writers of peers
 	peers atomic.Pointer[map[string][]*peer]
 }
 
-// Serve relays between those who connect until ctx ends.
+// Serve relays between the peers that connect, until ctx is done.
 func Serve(ctx context.Context, ln net.Listener) error {
 	r := &relay{}
 	r.peers.Store(&map[string][]*peer{})
@@ -58,7 +58,7 @@ func Serve(ctx context.Context, ln net.Listener) error {
 	}
 }
 
-// serve reads one peer's packets until it ends.
+// serve reads one peer's packets until it disconnects.
 func (r *relay) serve(p *peer) {
 	defer p.close()
 	defer r.forget(p)
@@ -90,8 +90,7 @@ func (r *relay) serve(p *peer) {
 	}
 }
 
-// forward queues a PUBLISH for its subscribers, and adds them to those that are
-// to be flushed.
+// forward queues a PUBLISH for its subscribers, and appends them to the peers to flush.
 func (r *relay) forward(first byte, body []byte, touched []*peer) []*peer {
 	m, ok := packet.ReadPublish(first, body)
 	if !ok {
@@ -109,7 +108,7 @@ func (r *relay) forward(first byte, body []byte, touched []*peer) []*peer {
 
 var errUnexpected = errors.New("unexpected packet")
 
-// answer appends what a packet is answered with.
+// answer appends the response to a packet.
 func (r *relay) answer(p *peer, b []byte, first byte, body []byte) ([]byte, error) {
 	switch packet.Kind(first) {
 	case packet.Connect:
@@ -139,7 +138,7 @@ func (r *relay) answer(p *peer, b []byte, first byte, body []byte) ([]byte, erro
 	return b, fmt.Errorf("packet %#x: %w", first, errUnexpected)
 }
 
-// subscribe notes a peer for the one topic of a SUBSCRIBE and grants it.
+// subscribe adds a peer to the one topic of a SUBSCRIBE and grants it.
 func (r *relay) subscribe(p *peer, b, body []byte) ([]byte, error) {
 	if len(body) < 5 || 4+int(binary.BigEndian.Uint16(body[2:])) != len(body)-1 {
 		return b, errUnexpected
@@ -157,7 +156,7 @@ func (r *relay) forget(p *peer) {
 	})
 }
 
-// change replaces the map that readers use by a changed one.
+// change replaces the map of subscribers by a modified copy.
 func (r *relay) change(f func(map[string][]*peer)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -166,14 +165,14 @@ func (r *relay) change(f func(map[string][]*peer)) {
 	r.peers.Store(&peers)
 }
 
-// peer is a connection and what is to be written to it.
+// peer is a connection and its output.
 type peer struct {
 	conn net.Conn
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // protects what follows
 	changed sync.Cond
 	out     []byte
-	due     bool // out is to be written
+	due     bool // out has to be written
 	closed  bool
 }
 
@@ -183,8 +182,7 @@ func newPeer(conn net.Conn) *peer {
 	return p
 }
 
-// queue appends to what is written at the next flush. It waits where too much
-// is there already.
+// queue appends to the next write. It waits if the queue is full.
 func (p *peer) queue(parts ...[]byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -205,7 +203,7 @@ func (p *peer) flush() {
 	p.changed.Broadcast()
 }
 
-// write writes what is due until the peer is closed.
+// write writes the output until the peer is closed.
 func (p *peer) write() {
 	var spare []byte
 	for {
@@ -221,7 +219,7 @@ func (p *peer) write() {
 	}
 }
 
-// take waits for what is due, and leaves an empty buffer in its place.
+// take waits for output, and swaps it with an empty buffer.
 func (p *peer) take(spare []byte) (out []byte, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

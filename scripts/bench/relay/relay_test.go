@@ -11,7 +11,7 @@ import (
 
 func TestMain(m *testing.M) { suite.Main(m) }
 
-// TestServe_answers holds the relay against what a client must be answered.
+// TestServe_answers compares the relay's responses with those that clients require.
 func TestServe_answers(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -29,7 +29,7 @@ func TestServe_answers(t *testing.T) {
 	message := packet.Message{Topic: []byte("t"), Payload: []byte("hi"), ID: 7, QoS: 2}
 	for _, c := range []struct {
 		send []byte
-		want []byte // first bytes of the answers
+		want []byte // first bytes of the responses
 	}{
 		{packet.AppendConnect(nil, packet.Login{ClientID: "c", Clean: true}), []byte{packet.Connack}},
 		{packet.AppendSubscribe(nil, 1, "t", 2), []byte{packet.Suback}},

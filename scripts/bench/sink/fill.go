@@ -12,14 +12,14 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Message is what a bare client writes again and again.
+// Message is the message that a bare client repeats.
 type Message struct {
 	Topic   string
 	Payload []byte
 }
 
-// FillHTTP sends that many messages as JSON, batch by batch, each an array as the
-// bridge makes it.
+// FillHTTP sends that many messages as JSON in batches, each an array in the bridge's
+// format.
 func FillHTTP(ctx context.Context, url string, m Message, messages, batch int) error {
 	client := &http.Client{Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
@@ -31,7 +31,7 @@ func FillHTTP(ctx context.Context, url string, m Message, messages, batch int) e
 	return nil
 }
 
-// array gives the records of n messages.
+// array returns the records of n messages.
 func (m Message) array(n int) []byte {
 	var b bytes.Buffer
 	for i := range n {
@@ -62,8 +62,8 @@ func post(ctx context.Context, client *http.Client, url string, body []byte) err
 	return nil
 }
 
-// FillNATS publishes that many messages with the headers of the bridge, and waits
-// after each batch until the server has it.
+// FillNATS publishes that many messages with the headers of the bridge, and waits after
+// each batch until the server has it.
 func FillNATS(ctx context.Context, url string, m Message, messages, batch int) error {
 	nc, err := nats.Connect(url, nats.Timeout(readyTime))
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package sink is targets for bridges that take whatever comes, and the barest
-// clients that write to them, which bridges are held against.
+// Package sink implements targets for bridges that accept everything, and minimal
+// clients of them, with which bridges are compared.
 //
 // It must not import anything of this module.
 package sink
@@ -16,13 +16,14 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// Targets is where the sinks are.
+// Targets are the addresses of the sinks.
 type Targets struct{ HTTP, NATS string }
 
-// readyTime bounds how long the NATS server may take to begin, and to let a client in.
+// readyTime bounds the time in which the NATS server must start and accept a client.
 const readyTime = time.Minute
 
-// Serve runs an HTTP and a NATS server until ctx ends. Ready is told where.
+// Serve runs an HTTP and a NATS server until ctx is done. It calls ready with their
+// addresses.
 func Serve(ctx context.Context, ready func(Targets)) error {
 	n, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoLog: true, NoSigs: true})
 	if err != nil {
@@ -47,7 +48,7 @@ func Serve(ctx context.Context, ready func(Targets)) error {
 	return nil
 }
 
-// swallow takes a request.
+// swallow discards a request.
 func swallow(w http.ResponseWriter, r *http.Request) {
 	if _, err := io.Copy(io.Discard, r.Body); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)

@@ -10,7 +10,7 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// TestFill writes to both sinks, one of which has a subscriber who counts.
+// TestFill writes to both sinks, one of which has a subscriber that counts.
 func TestFill(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())
