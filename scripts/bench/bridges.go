@@ -27,8 +27,8 @@ const (
 // members are the members of a JSON object.
 type members map[string]any
 
-// conduit is a connection of a bridge with one topic mapping.
-type conduit struct {
+// bridgeConnection is a connection of a bridge with one topic mapping.
+type bridgeConnection struct {
 	kind, name string
 	target     members // address of the target
 	options    members
@@ -36,7 +36,7 @@ type conduit struct {
 	topics     []string
 }
 
-func (c conduit) document() members {
+func (c bridgeConnection) document() members {
 	mapping := members{"name": "all", "mqttTopics": c.topics}
 	for name, value := range c.mapping {
 		mapping[name] = value
@@ -48,39 +48,39 @@ func (c conduit) document() members {
 	return d
 }
 
-// bridging is a product with configured bridges.
-type bridging struct {
+// bridgedProduct is a product with configured bridges.
+type bridgedProduct struct {
 	*product
-	conduits []conduit
+	connections []bridgeConnection
 }
 
-// newBridging starts a fresh product with that access control.
-func (b *bench) newBridging(ctx context.Context, a access, settings ...string) (*bridging, error) {
+// newBridgedProduct starts a fresh product with that access control.
+func (b *bench) newBridgedProduct(ctx context.Context, a access, settings ...string) (*bridgedProduct, error) {
 	p, err := b.newLoaded(ctx, a, settings...)
 	if err != nil {
 		return nil, err
 	}
-	return &bridging{product: p}, p.makeToken(ctx)
+	return &bridgedProduct{product: p}, p.makeToken(ctx)
 }
 
-func (p *bridging) rival(name string) competitor {
+func (p *bridgedProduct) competitor(name string) competitor {
 	return competitor{name: name, server: p.child, target: p.access.target(p.mqtt)}
 }
 
 // bridge returns the URL of a bridge.
-func (p *bridging) bridge(kind string) string {
+func (p *bridgedProduct) bridge(kind string) string {
 	return strings.TrimSuffix(p.clients, "/clients") + "/bridges/" + kind
 }
 
 // connect adds connections; one with the name of an existing connection replaces it.
-func (p *bridging) connect(ctx context.Context, list ...conduit) error {
+func (p *bridgedProduct) connect(ctx context.Context, list ...bridgeConnection) error {
 	var kinds []string
 	for _, c := range list {
-		i := slices.IndexFunc(p.conduits, func(old conduit) bool { return old.kind == c.kind && old.name == c.name })
+		i := slices.IndexFunc(p.connections, func(old bridgeConnection) bool { return old.kind == c.kind && old.name == c.name })
 		if i < 0 {
-			p.conduits = append(p.conduits, c)
+			p.connections = append(p.connections, c)
 		} else {
-			p.conduits[i] = c
+			p.connections[i] = c
 		}
 		if !slices.Contains(kinds, c.kind) {
 			kinds = append(kinds, c.kind)
@@ -94,9 +94,9 @@ func (p *bridging) connect(ctx context.Context, list ...conduit) error {
 	return nil
 }
 
-func (p *bridging) configure(ctx context.Context, kind string) error {
+func (p *bridgedProduct) configure(ctx context.Context, kind string) error {
 	connections := []members{}
-	for _, c := range p.conduits {
+	for _, c := range p.connections {
 		if c.kind == kind {
 			connections = append(connections, c.document())
 		}
@@ -109,20 +109,20 @@ func (p *bridging) configure(ctx context.Context, kind string) error {
 }
 
 // status returns the status of a connection, with its counters.
-func (p *bridging) status(ctx context.Context, kind, name string) (s broker.BridgeStatus, err error) {
+func (p *bridgedProduct) status(ctx context.Context, kind, name string) (s broker.BridgeStatus, err error) {
 	var list []broker.BridgeStatus
 	if err := p.decode(ctx, http.MethodGet, p.bridge(kind)+"/status", "", &list); err != nil {
 		return s, err
 	}
 	i := slices.IndexFunc(list, func(s broker.BridgeStatus) bool { return s.ConnectionName == name })
 	if i < 0 || list[i].Stats == nil {
-		return s, fmt.Errorf("%s does not tell of its connection %s", kind, name)
+		return s, fmt.Errorf("%s reports no status of its connection %s", kind, name)
 	}
 	return list[i], nil
 }
 
 // awaitStatus waits until the status of a connection satisfies a condition.
-func (p *bridging) awaitStatus(ctx context.Context, c conduit, what string, is func(broker.BridgeStatus) bool) error {
+func (p *bridgedProduct) awaitStatus(ctx context.Context, c bridgeConnection, what string, is func(broker.BridgeStatus) bool) error {
 	var last broker.BridgeStatus
 	err := until(ctx, c.kind+": "+what, func() (_ bool, err error) {
 		last, err = p.status(ctx, c.kind, c.name)
@@ -134,18 +134,18 @@ func (p *bridging) awaitStatus(ctx context.Context, c conduit, what string, is f
 	return nil
 }
 
-func reached(s broker.BridgeStatus) bool { return s.IsConnected }
+func isConnected(s broker.BridgeStatus) bool { return s.IsConnected }
 
-// gone returns how many messages no longer wait for the target.
-func gone(s broker.BridgeStatus) int64 {
+// finished returns how many messages no longer wait for the target.
+func finished(s broker.BridgeStatus) int64 {
 	return s.Stats.Delivered + s.Stats.Dropped + s.Stats.Rejected
 }
 
-// taken returns how many messages were queued, delivered or dropped.
-func taken(s broker.BridgeStatus) int64 { return gone(s) + s.QueuedMessages }
+// accepted returns how many messages were queued, delivered or dropped.
+func accepted(s broker.BridgeStatus) int64 { return finished(s) + s.QueuedMessages }
 
 // counting returns a function that reads one of these counts, for a load.
-func (p *bridging) counting(c conduit, count func(broker.BridgeStatus) int64) func(context.Context) (int64, error) {
+func (p *bridgedProduct) counting(c bridgeConnection, count func(broker.BridgeStatus) int64) func(context.Context) (int64, error) {
 	return func(ctx context.Context) (int64, error) {
 		s, err := p.status(ctx, c.kind, c.name)
 		if err != nil {

@@ -39,50 +39,50 @@ func (b *bench) measureBrokers(ctx context.Context) error {
 		}
 	}
 	for qos := range byte(2) {
-		if err := b.measureLed(ctx, qos, full, process, peer); err != nil {
+		if err := b.measureForwarded(ctx, qos, full, process, peer); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// measureLed plays the load without a rate limit, and then with 1,000 messages a
+// measureForwarded plays the load without a rate limit, and then with 1,000 messages a
 // second.
-func (b *bench) measureLed(ctx context.Context, qos byte, competitors ...competitor) error {
+func (b *bench) measureForwarded(ctx context.Context, qos byte, competitors ...competitor) error {
 	f := load.Flow{Publishers: 10, Subscribers: 1, Topics: 1, Name: fmt.Sprintf("led-%d", qos), QoS: qos, Window: 100}
 	if qos > 0 {
 		f.Window = 20
 	}
 	title := fmt.Sprintf("10 publishers → bridge → 1 subscriber at another broker, QoS %d", qos)
 	rounds := min(b.rounds, bridgeRounds)
-	got, err := b.led(ctx, rounds, b.share, load.Scenario{Title: title, Load: f, Messages: 60_000}, competitors)
+	got, err := b.compareForwarded(ctx, rounds, b.share, load.Scenario{Title: title, Load: f, Messages: 60_000}, competitors)
 	if err != nil {
 		return err
 	}
 	peer := len(competitors) - 1
 	for i, o := range got[:peer] {
-		l := told
+		l := unbounded
 		if i == 0 {
 			l = atMost(1)
 		}
 		b.ratio(title, o, got[peer], l)
 		if o.err == nil && got[peer].err == nil {
-			b.report.add(fmt.Sprintf("%s: messages a second, %s : Mosquitto", title, o.name), "", o.perSecond.over(got[peer].perSecond), "%.2f ×", told)
+			b.report.add(fmt.Sprintf("%s: messages a second, %s : Mosquitto", title, o.name), "", o.perSecond.over(got[peer].perSecond), "%.2f ×", unbounded)
 		}
 	}
 	f.Name, f.Rate = paced(f.Name), 1_000
 	title += ", 1,000 messages a second"
-	if got, err = b.led(ctx, rounds, min(b.share, 5), load.Scenario{Title: title, Load: f, Messages: 2_000}, competitors); err != nil {
+	if got, err = b.compareForwarded(ctx, rounds, min(b.share, 5), load.Scenario{Title: title, Load: f, Messages: 2_000}, competitors); err != nil {
 		return err
 	}
 	for i, o := range got[:peer] {
-		b.slower(title, o, got[peer], i == 1)
+		b.latencies(title, o, got[peer], i == 1)
 	}
 	return nil
 }
 
-// led plays a load with each competitor.
-func (b *bench) led(ctx context.Context, rounds, share int, e load.Scenario, competitors []competitor) ([]*outcome, error) {
+// compareForwarded plays a load with each competitor.
+func (b *bench) compareForwarded(ctx context.Context, rounds, share int, e load.Scenario, competitors []competitor) ([]*outcome, error) {
 	var loaded []loadedCompetitor
 	for _, r := range competitors {
 		loaded = append(loaded, loadedCompetitor{r, e})
@@ -90,17 +90,17 @@ func (b *bench) led(ctx context.Context, rounds, share int, e load.Scenario, com
 	return b.compareLoads(ctx, rounds, share, loaded...)
 }
 
-// slower reports the latencies of an outcome relative to those of base.
-func (b *bench) slower(title string, o, base *outcome, bounded bool) {
+// latencies reports the latencies of an outcome relative to those of base.
+func (b *bench) latencies(title string, o, base *outcome, bounded bool) {
 	if b.failed(title, o) || b.failed(title, base) {
 		return
 	}
-	l := told
+	l := unbounded
 	if bounded {
 		l = atMost(3)
 	}
 	b.report.add(fmt.Sprintf("%s: p50, %s : %s", title, o.name, base.name), o.String()+"; "+base.String(), o.p50.over(base.p50), "%.2f ×", l)
-	b.report.add(fmt.Sprintf("%s: p99, %s : %s", title, o.name, base.name), "", o.p99.over(base.p99), "%.2f ×", told)
+	b.report.add(fmt.Sprintf("%s: p99, %s : %s", title, o.name, base.name), "", o.p99.over(base.p99), "%.2f ×", unbounded)
 }
 
 // newPair starts two products, the first with a bridge to the second.
@@ -113,18 +113,18 @@ func (b *bench) newPair(ctx context.Context, name string, settings ...string) (r
 	if err != nil {
 		return r, err
 	}
-	p, err := b.newBridging(ctx, a, settings...)
+	p, err := b.newBridgedProduct(ctx, a, settings...)
 	if err != nil {
 		return r, err
 	}
-	c := conduit{kind: mqttBridge, name: "other", target: brokerAt(a.target(other.mqtt)), topics: []string{"bench/#"}}
+	c := bridgeConnection{kind: mqttBridge, name: "other", target: brokerAt(a.target(other.mqtt)), topics: []string{"bench/#"}}
 	if err := p.connect(ctx, c); err != nil {
 		return r, err
 	}
-	if err := p.awaitStatus(ctx, c, "it is connected", reached); err != nil {
+	if err := p.awaitStatus(ctx, c, "it is connected", isConnected); err != nil {
 		return r, err
 	}
-	r = p.rival(name)
+	r = p.competitor(name)
 	r.target.ReadAddr, r.others = other.mqtt, []*child{other.child}
 	return r, nil
 }
@@ -166,12 +166,12 @@ func probeBridge(ctx context.Context, r competitor) error {
 		if err := from.send(publish, append(text(nil, topic), "probe"...)); err != nil {
 			return false, err
 		}
-		return to.hears()
+		return to.receivesAny()
 	})
 }
 
-// hears reports whether a packet arrives within a moment.
-func (w *wire) hears() (bool, error) {
+// receivesAny reports whether a packet arrives within a moment.
+func (w *wire) receivesAny() (bool, error) {
 	const moment = 200 * time.Millisecond
 	if err := w.conn.SetReadDeadline(time.Now().Add(moment)); err != nil {
 		return false, err

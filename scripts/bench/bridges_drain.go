@@ -19,7 +19,7 @@ const drainBatch = 256
 // target.
 type drain struct {
 	name       string
-	conduit    conduit
+	connection bridgeConnection
 	down       members // the target while messages accumulate
 	bare       func(ctx context.Context, messages int) error
 	rate, peer samples // messages a second
@@ -33,7 +33,7 @@ func (b *bench) measureDrain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p, err := b.newBridging(ctx, a)
+	p, err := b.newBridgedProduct(ctx, a)
 	if err != nil {
 		return err
 	}
@@ -42,15 +42,15 @@ func (b *bench) measureDrain(ctx context.Context) error {
 		return err
 	}
 	for _, d := range drains {
-		d.conduit.topics = []string{bridged("drain", 1).Filter}
-		d.conduit.options = members{"maxQueuedMessages": 10 * b.drained, "retryMaxInsertDelay": 1000}
+		d.connection.topics = []string{bridged("drain", 1).Filter}
+		d.connection.options = members{"maxQueuedMessages": 10 * b.drained, "retryMaxInsertDelay": 1000}
 	}
 	for range min(b.rounds, 2) {
-		if err := b.fill(ctx, p, drains); err != nil {
+		if err := b.fillQueues(ctx, p, drains); err != nil {
 			return err
 		}
 		for _, d := range drains {
-			if err := d.empty(ctx, p, b.drained); err != nil {
+			if err := d.measure(ctx, p, b.drained); err != nil {
 				return fmt.Errorf("%s: %w", d.name, err)
 			}
 		}
@@ -63,7 +63,7 @@ func (b *bench) reportDrains(drains []*drain) {
 	for _, d := range drains {
 		figures := fmt.Sprintf("CPU %.1f s a million; bare client %.0f /s", d.cpu.median(), d.peer.median())
 		what := fmt.Sprintf("%d messages that waited, QoS 1, to %s", b.drained, d.name)
-		b.report.add(what, figures, d.rate, "%.0f /s", told)
+		b.report.add(what, figures, d.rate, "%.0f /s", unbounded)
 		b.report.add(what+": bridge : bare client", "", d.rate.over(d.peer), "%.2f ×", atLeast(0.2))
 	}
 }
@@ -80,9 +80,9 @@ func (b *bench) newDrains(ctx context.Context, a access) ([]*drain, error) {
 	}
 	m := sink.Message{Topic: "bench/drain/000", Payload: load.Sample()}
 	list := []*drain{
-		{name: "HTTP, in batches", conduit: conduit{kind: httpBridge, name: "http", target: members{"url": at.HTTP}, mapping: members{"batch": true}},
+		{name: "HTTP, in batches", connection: bridgeConnection{kind: httpBridge, name: "http", target: members{"url": at.HTTP}, mapping: members{"batch": true}},
 			bare: func(ctx context.Context, n int) error { return sink.FillHTTP(ctx, at.HTTP, m, n, drainBatch) }},
-		{name: "NATS", conduit: conduit{kind: natsBridge, name: "nats", target: members{"servers": []string{at.NATS}}},
+		{name: "NATS", connection: bridgeConnection{kind: natsBridge, name: "nats", target: members{"servers": []string{at.NATS}}},
 			bare: func(ctx context.Context, n int) error { return sink.FillNATS(ctx, at.NATS, m, n, drainBatch) }},
 		toBroker("another signalbox", a.target(other.mqtt)),
 	}
@@ -93,13 +93,13 @@ func (b *bench) newDrains(ctx context.Context, a access) ([]*drain, error) {
 		}
 		list = append(list, toBroker("Mosquitto", peer.target))
 	}
-	return list, list[0].closed(list)
+	return list, list[0].pointAtClosedPorts(list)
 }
 
 // toBroker returns a drain to another MQTT broker.
 func toBroker(name string, t load.Target) *drain {
-	return &drain{name: name, conduit: conduit{kind: mqttBridge, name: name, target: brokerAt(t)},
-		bare: func(ctx context.Context, n int) error { return pour(ctx, t, n) }}
+	return &drain{name: name, connection: bridgeConnection{kind: mqttBridge, name: name, target: brokerAt(t)},
+		bare: func(ctx context.Context, n int) error { return publishBatches(ctx, t, n) }}
 }
 
 // brokerAt returns the target members of another MQTT broker, without settings for
@@ -112,8 +112,8 @@ func brokerAt(t load.Target) members {
 	return m
 }
 
-// pour publishes from one client with at most one batch in flight.
-func pour(ctx context.Context, t load.Target, messages int) error {
+// publishBatches publishes from one client with at most one batch in flight.
+func publishBatches(ctx context.Context, t load.Target, messages int) error {
 	f := bridged("bare", 1)
 	f.Publishers, f.Topics, f.Window = 1, 1, drainBatch
 	s, err := f.Open(ctx, t)
@@ -125,14 +125,14 @@ func pour(ctx context.Context, t load.Target, messages int) error {
 	return err
 }
 
-// closed points the connections of the list to addresses without a listener.
-func (*drain) closed(list []*drain) error {
+// pointAtClosedPorts points the connections of the list to addresses without a listener.
+func (*drain) pointAtClosedPorts(list []*drain) error {
 	for _, d := range list {
 		addr, err := freeAddress()
 		if err != nil {
 			return err
 		}
-		switch d.conduit.kind {
+		switch d.connection.kind {
 		case httpBridge:
 			d.down = members{"url": "http://" + addr}
 		case natsBridge:
@@ -144,17 +144,17 @@ func (*drain) closed(list []*drain) error {
 	return nil
 }
 
-// away returns the connection for the time when its target is unavailable.
-func (d *drain) away() conduit {
-	c := d.conduit
+// unavailable returns the connection for the time when its target is unavailable.
+func (d *drain) unavailable() bridgeConnection {
+	c := d.connection
 	c.target = d.down
 	return c
 }
 
-// fill publishes until messages wait in all queues.
-func (b *bench) fill(ctx context.Context, p *bridging, drains []*drain) error {
+// fillQueues publishes until messages wait in all queues.
+func (b *bench) fillQueues(ctx context.Context, p *bridgedProduct, drains []*drain) error {
 	for _, d := range drains {
-		if err := p.connect(ctx, d.away()); err != nil {
+		if err := p.connect(ctx, d.unavailable()); err != nil {
 			return err
 		}
 	}
@@ -169,17 +169,17 @@ func (b *bench) fill(ctx context.Context, p *bridging, drains []*drain) error {
 	}
 	for _, d := range drains {
 		wait := func(s broker.BridgeStatus) bool { return s.QueuedMessages == int64(pass.Delivered) }
-		if err := p.awaitStatus(ctx, d.conduit, "all messages wait", wait); err != nil {
+		if err := p.awaitStatus(ctx, d.connection, "all messages wait", wait); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// empty makes the target available and waits until it has received everything; then the
+// measure makes the target available and waits until it has received everything; then the
 // bare client does the same.
-func (d *drain) empty(ctx context.Context, p *bridging, messages int) error {
-	first, err := p.status(ctx, d.conduit.kind, d.conduit.name)
+func (d *drain) measure(ctx context.Context, p *bridgedProduct, messages int) error {
+	first, err := p.status(ctx, d.connection.kind, d.connection.name)
 	if err != nil {
 		return err
 	}
@@ -188,11 +188,11 @@ func (d *drain) empty(ctx context.Context, p *bridging, messages int) error {
 		return err
 	}
 	began := time.Now()
-	if err := p.connect(ctx, d.conduit); err != nil {
+	if err := p.connect(ctx, d.connection); err != nil {
 		return err
 	}
 	all := func(s broker.BridgeStatus) bool { return s.QueuedMessages == 0 }
-	if err := p.awaitStatus(ctx, d.conduit, "the queue is empty", all); err != nil {
+	if err := p.awaitStatus(ctx, d.connection, "the queue is empty", all); err != nil {
 		return err
 	}
 	took := time.Since(began)
@@ -200,7 +200,7 @@ func (d *drain) empty(ctx context.Context, p *bridging, messages int) error {
 	if err != nil {
 		return err
 	}
-	last, err := p.status(ctx, d.conduit.kind, d.conduit.name)
+	last, err := p.status(ctx, d.connection.kind, d.connection.name)
 	if err != nil {
 		return err
 	}

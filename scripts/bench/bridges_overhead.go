@@ -16,38 +16,38 @@ func (b *bench) measureOverhead(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p, err := b.newBridging(ctx, a)
+	p, err := b.newBridgedProduct(ctx, a)
 	if err != nil {
 		return err
 	}
-	if err := b.weighIdle(ctx, p); err != nil {
+	if err := b.measureIdleBridges(ctx, p); err != nil {
 		return err
 	}
-	return b.weighWaiting(ctx, p)
+	return b.measureFullQueue(ctx, p)
 }
 
-// weighIdle measures the resident memory of connections that have nothing to deliver.
-func (b *bench) weighIdle(ctx context.Context, p *bridging) error {
+// measureIdleBridges measures the resident memory of connections that have nothing to deliver.
+func (b *bench) measureIdleBridges(ctx context.Context, p *bridgedProduct) error {
 	const connections = 10
 	at, err := b.newSinks(ctx)
 	if err != nil {
 		return err
 	}
-	idle := func(n int) conduit {
-		return conduit{kind: httpBridge, name: fmt.Sprint("idle-", n), target: members{"url": at.HTTP}, topics: []string{fmt.Sprintf("bench/idle/%d", n)}}
+	idle := func(n int) bridgeConnection {
+		return bridgeConnection{kind: httpBridge, name: fmt.Sprint("idle-", n), target: members{"url": at.HTTP}, topics: []string{fmt.Sprintf("bench/idle/%d", n)}}
 	}
 	first := idle(0)
 	if err := p.connect(ctx, first); err != nil {
 		return err
 	}
-	if err := p.awaitStatus(ctx, first, "it is connected", reached); err != nil {
+	if err := p.awaitStatus(ctx, first, "it is connected", isConnected); err != nil {
 		return err
 	}
 	before, err := p.stableMemory(ctx)
 	if err != nil {
 		return err
 	}
-	var list []conduit
+	var list []bridgeConnection
 	for n := range connections {
 		list = append(list, idle(n+1))
 	}
@@ -55,7 +55,7 @@ func (b *bench) weighIdle(ctx context.Context, p *bridging) error {
 		return err
 	}
 	for _, c := range list {
-		if err := p.awaitStatus(ctx, c, "it is connected", reached); err != nil {
+		if err := p.awaitStatus(ctx, c, "it is connected", isConnected); err != nil {
 			return err
 		}
 	}
@@ -65,14 +65,14 @@ func (b *bench) weighIdle(ctx context.Context, p *bridging) error {
 	}
 	b.report.add(fmt.Sprintf("%d idle connections of bridges: memory of each", connections), fmt.Sprintf("%.1f MiB; before %.1f MiB", after, before),
 		samples{(after - before) * 1024 / connections}, "%.0f KiB", atMost(100))
-	p.conduits = nil
+	p.connections = nil
 	return p.configure(ctx, httpBridge)
 }
 
-// weighWaiting measures the resident memory while very many messages wait, and the time
+// measureFullQueue measures the resident memory while very many messages wait, and the time
 // of a start with them relative to a start without.
-func (b *bench) weighWaiting(ctx context.Context, p *bridging) error {
-	empty, err := b.startsOf(ctx, p)
+func (b *bench) measureFullQueue(ctx context.Context, p *bridgedProduct) error {
+	empty, err := b.timeRestarts(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (b *bench) weighWaiting(ctx context.Context, p *bridging) error {
 	if err := p.forgetPeak(); err != nil {
 		return err
 	}
-	if err := b.pile(ctx, p); err != nil {
+	if err := b.fillQueue(ctx, p); err != nil {
 		return err
 	}
 	waiting, err := p.stableMemory(ctx)
@@ -94,7 +94,7 @@ func (b *bench) weighWaiting(ctx context.Context, p *bridging) error {
 	if err != nil {
 		return err
 	}
-	starts, err := b.startsOf(ctx, p)
+	starts, err := b.timeRestarts(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -104,14 +104,14 @@ func (b *bench) weighWaiting(ctx context.Context, p *bridging) error {
 	}
 	what := fmt.Sprintf("%d messages of 150 bytes wait in a queue", b.waiting)
 	b.report.add(what+": resident memory more", fmt.Sprintf("%.1f MiB; before %.1f MiB; most while they came %.1f MiB", waiting, lean, peak),
-		samples{waiting - lean}, "%.1f MiB", told)
+		samples{waiting - lean}, "%.1f MiB", unbounded)
 	b.report.add(what+": resident memory more, after a restart", fmt.Sprintf("%.1f MiB", again), samples{again - lean}, "%.1f MiB", atMost(32))
 	b.report.add(what+": start, with them : without", fmt.Sprintf("%.2f s; %.2f s", starts.median(), empty.median()), starts.over(empty), "%.2f ×", atMost(1.5))
 	return nil
 }
 
-// startsOf returns the times of restarts, in seconds.
-func (b *bench) startsOf(ctx context.Context, p *bridging) (seconds samples, err error) {
+// timeRestarts returns the times of restarts, in seconds.
+func (b *bench) timeRestarts(ctx context.Context, p *bridgedProduct) (seconds samples, err error) {
 	for range min(b.rounds, bridgeRounds) {
 		took, err := p.restart(ctx)
 		if err != nil {
@@ -122,19 +122,19 @@ func (b *bench) startsOf(ctx context.Context, p *bridging) (seconds samples, err
 	return seconds, nil
 }
 
-// pile publishes until that many messages wait in a queue.
-func (b *bench) pile(ctx context.Context, p *bridging) error {
+// fillQueue publishes until that many messages wait in a queue.
+func (b *bench) fillQueue(ctx context.Context, p *bridgedProduct) error {
 	nowhere, err := freeAddress()
 	if err != nil {
 		return err
 	}
 	f := bridged("pile", 0)
-	c := conduit{kind: natsBridge, name: "pile", target: members{"servers": []string{"nats://" + nowhere}}, topics: []string{f.Filter},
+	c := bridgeConnection{kind: natsBridge, name: "pile", target: members{"servers": []string{"nats://" + nowhere}}, topics: []string{f.Filter},
 		options: members{"maxQueuedMessages": 2 * b.waiting, "maxQueuedBytes": int64(1 << 40)}}
 	if err := p.connect(ctx, c); err != nil {
 		return err
 	}
-	s, err := load.Guided{Flow: f, Most: onTheWay, Done: p.counting(c, taken)}.Open(ctx, p.access.target(p.mqtt))
+	s, err := load.Forwarded{Flow: f, Most: maxQueued, Done: p.counting(c, accepted)}.Open(ctx, p.access.target(p.mqtt))
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (b *bench) pile(ctx context.Context, p *bridging) error {
 	}
 	last, err := p.status(ctx, c.kind, c.name)
 	if err == nil && last.Stats.Dropped > 0 {
-		err = fmt.Errorf("messages did not stay: %s", fate(last))
+		err = fmt.Errorf("messages did not stay: %s", deliveries(last))
 	}
 	return err
 }

@@ -14,56 +14,56 @@ import (
 // bridgeRounds is the highest number of rounds of a comparison of bridges.
 const bridgeRounds = 3
 
-// onTheWay bounds the messages in the queue of a bridge whose target is available: half
+// maxQueued bounds the messages in the queue of a bridge whose target is available: half
 // of its capacity.
-const onTheWay = 50_000
+const maxQueued = 50_000
 
-// listener is a recipient of the publishers' messages.
-type listener struct {
-	name  string
-	heard bool // a subscriber reads them
-	kept  bool // its session is persistent
-	via   *conduit
-	most  int
+// recipient is a recipient of the publishers' messages.
+type recipient struct {
+	name       string
+	subscribed bool // a subscriber reads them
+	persistent bool // its session is persistent
+	via        *bridgeConnection
+	most       int
 }
 
-// listeners returns those to compare. The first two, which are not bridges, are the
+// recipients returns those to compare. The first two, which are not bridges, are the
 // baselines.
-func listeners(qos byte, at sink.Targets, nowhere string) []listener {
+func recipients(qos byte, at sink.Targets, nowhere string) []recipient {
 	endless := members{"maxQueuedMessages": 100_000_000, "maxQueuedBytes": int64(1 << 40)}
 	full := func(when string) members { return members{"maxQueuedMessages": 10_000, "whenFull": when} }
-	via := func(name, url string, options members) *conduit {
-		return &conduit{kind: natsBridge, name: fmt.Sprintf("%s-%d", name, qos), target: members{"servers": []string{url}}, options: options}
+	via := func(name, url string, options members) *bridgeConnection {
+		return &bridgeConnection{kind: natsBridge, name: fmt.Sprintf("%s-%d", name, qos), target: members{"servers": []string{url}}, options: options}
 	}
-	list := []listener{
-		{name: "nobody"},
-		{name: "subscriber", heard: true},
-		{name: "bridge, target up", via: via("up", at.NATS, nil), most: onTheWay},
+	list := []recipient{
+		{name: "no subscriber"},
+		{name: "subscriber", subscribed: true},
+		{name: "bridge, target up", via: via("up", at.NATS, nil), most: maxQueued},
 		{name: "bridge, target down", via: via("down", nowhere, endless)},
 		{name: "bridge, full, dropNewest", via: via("newest", nowhere, full("dropNewest"))},
 		{name: "bridge, full, dropOldest", via: via("oldest", nowhere, full("dropOldest"))},
 	}
 	if qos > 0 {
-		list[0] = listener{name: "kept subscriber", heard: true, kept: true}
+		list[0] = recipient{name: "persistent subscriber", subscribed: true, persistent: true}
 	}
 	return list
 }
 
-// entrant returns the load to play with the listener.
-func (l listener) entrant(p *bridging, title string, f load.Flow, messages int) loadedCompetitor {
-	f.Keep = l.kept
-	if l.heard {
+// withLoad returns the load to play with the recipient.
+func (l recipient) withLoad(p *bridgedProduct, title string, f load.Flow, messages int) loadedCompetitor {
+	f.Keep = l.persistent
+	if l.subscribed {
 		f.Subscribers = 1
 	}
-	e := loadedCompetitor{p.rival(l.name), load.Scenario{Name: f.Name, Title: title, Load: f, Messages: messages}}
+	e := loadedCompetitor{p.competitor(l.name), load.Scenario{Name: f.Name, Title: title, Load: f, Messages: messages}}
 	if l.via == nil {
 		return e
 	}
-	count := taken
+	count := accepted
 	if l.most > 0 {
-		count = gone
+		count = finished
 	}
-	e.Load = load.Guided{Flow: f, Most: l.most, Done: p.counting(*l.via, count)}
+	e.Load = load.Forwarded{Flow: f, Most: l.most, Done: p.counting(*l.via, count)}
 	return e
 }
 
@@ -79,7 +79,7 @@ func (b *bench) measurePublishers(ctx context.Context) error {
 		return err
 	}
 	for qos := range byte(2) {
-		p, err := b.newBridging(ctx, a)
+		p, err := b.newBridgedProduct(ctx, a)
 		if err != nil {
 			return err
 		}
@@ -93,14 +93,14 @@ func (b *bench) measurePublishers(ctx context.Context) error {
 	return nil
 }
 
-func (b *bench) measureListeners(ctx context.Context, p *bridging, qos byte, at sink.Targets) error {
+func (b *bench) measureListeners(ctx context.Context, p *bridgedProduct, qos byte, at sink.Targets) error {
 	nowhere, err := freeAddress()
 	if err != nil {
 		return err
 	}
-	list := listeners(qos, at, "nats://"+nowhere)
+	list := recipients(qos, at, "nats://"+nowhere)
 	names := make([]string, len(list))
-	var conduits []conduit
+	var conduits []bridgeConnection
 	for i, l := range list {
 		names[i] = fmt.Sprintf("bridges-%d-%d", qos, i)
 		if l.via == nil {
@@ -112,27 +112,27 @@ func (b *bench) measureListeners(ctx context.Context, p *bridging, qos byte, at 
 	if err := p.connect(ctx, conduits...); err != nil {
 		return err
 	}
-	if err := p.awaitStatus(ctx, conduits[0], "it is connected", reached); err != nil {
+	if err := p.awaitStatus(ctx, conduits[0], "it is connected", isConnected); err != nil {
 		return err
 	}
-	if err := b.measureSpent(ctx, p, qos, list, names); err != nil {
+	if err := b.measureThroughput(ctx, p, qos, list, names); err != nil {
 		return err
 	}
-	if err := b.measureWaited(ctx, p, qos, list, names); err != nil {
+	if err := b.measureAckLatency(ctx, p, qos, list, names); err != nil {
 		return err
 	}
-	return b.tellFates(ctx, p, conduits)
+	return b.reportDeliveries(ctx, p, conduits)
 }
 
 func paced(name string) string { return name + "-paced" }
 
-// measureSpent plays the load without a rate limit.
-func (b *bench) measureSpent(ctx context.Context, p *bridging, qos byte, list []listener, names []string) error {
+// measureThroughput plays the load without a rate limit.
+func (b *bench) measureThroughput(ctx context.Context, p *bridgedProduct, qos byte, list []recipient, names []string) error {
 	messages := map[byte]int{0: 200_000, 1: 60_000}[qos]
 	title := fmt.Sprintf("64 publishers, QoS %d, JSON of 150 bytes", qos)
 	var loaded []loadedCompetitor
 	for i, l := range list {
-		loaded = append(loaded, l.entrant(p, title, bridged(names[i], qos), messages))
+		loaded = append(loaded, l.withLoad(p, title, bridged(names[i], qos), messages))
 	}
 	got, err := b.compareLoads(ctx, min(b.rounds, bridgeRounds), b.share, loaded...)
 	if err != nil {
@@ -143,25 +143,25 @@ func (b *bench) measureSpent(ctx context.Context, p *bridging, qos byte, list []
 		if o == base || b.failed(title, o) || b.failed(title, base) {
 			continue
 		}
-		b.ratio(title, o, base, told)
-		b.report.add(fmt.Sprintf("%s: messages a second, %s : %s", title, o.name, base.name), "", o.perSecond.over(base.perSecond), "%.2f ×", spentLimit(i))
+		b.ratio(title, o, base, unbounded)
+		b.report.add(fmt.Sprintf("%s: messages a second, %s : %s", title, o.name, base.name), "", o.perSecond.over(base.perSecond), "%.2f ×", throughputLimit(i))
 	}
 	return nil
 }
 
-// spentLimit returns the lower bound of throughput for the listener at an index: a
+// throughputLimit returns the lower bound of throughput for the recipient at an index: a
 // target that is down must not slow publishers down.
-func spentLimit(place int) limit {
+func throughputLimit(place int) limit {
 	const down = 3 // the first of them
 	if place < down {
-		return told
+		return unbounded
 	}
 	return atLeast(0.8)
 }
 
-// measureWaited plays 5,000 messages a second and measures the time until the publisher
+// measureAckLatency plays 5,000 messages a second and measures the time until the publisher
 // has the acknowledgement of each.
-func (b *bench) measureWaited(ctx context.Context, p *bridging, qos byte, list []listener, names []string) error {
+func (b *bench) measureAckLatency(ctx context.Context, p *bridgedProduct, qos byte, list []recipient, names []string) error {
 	const rate, messages = 5_000, 7_500
 	title := fmt.Sprintf("64 publishers, QoS %d, 5,000 messages a second", qos)
 	var loaded []loadedCompetitor
@@ -169,7 +169,7 @@ func (b *bench) measureWaited(ctx context.Context, p *bridging, qos byte, list [
 		f := bridged(paced(names[i]), qos)
 		f.Rate, f.Acked = rate, true
 		l.most = 0
-		loaded = append(loaded, l.entrant(p, title, f, messages))
+		loaded = append(loaded, l.withLoad(p, title, f, messages))
 	}
 	got, err := b.compareLoads(ctx, min(b.rounds, bridgeRounds), min(b.share, 5), loaded...)
 	if err != nil {
@@ -180,29 +180,29 @@ func (b *bench) measureWaited(ctx context.Context, p *bridging, qos byte, list [
 		if o == base || b.failed(title, o) || b.failed(title, base) {
 			continue
 		}
-		l := told
+		l := unbounded
 		if i > 1 {
 			l = atMost(1.5)
 		}
-		b.report.add(fmt.Sprintf("%s: p50 until it is taken, %s : %s", title, o.name, base.name), o.String()+"; "+base.String(), o.p50.over(base.p50), "%.2f ×", told)
+		b.report.add(fmt.Sprintf("%s: p50 until it is taken, %s : %s", title, o.name, base.name), o.String()+"; "+base.String(), o.p50.over(base.p50), "%.2f ×", unbounded)
 		b.report.add(fmt.Sprintf("%s: p99 until it is taken, %s : %s", title, o.name, base.name), "", o.p99.over(base.p99), "%.2f ×", l)
 	}
 	return nil
 }
 
-// tellFates reports the counters of each bridge.
-func (b *bench) tellFates(ctx context.Context, p *bridging, conduits []conduit) error {
+// reportDeliveries reports the counters of each bridge.
+func (b *bench) reportDeliveries(ctx context.Context, p *bridgedProduct, conduits []bridgeConnection) error {
 	for _, c := range conduits {
 		s, err := p.status(ctx, c.kind, c.name)
 		if err != nil {
 			return err
 		}
-		b.report.add(fmt.Sprintf("messages of bridge %s dropped of a hundred", c.name), fate(s),
-			samples{100 * float64(s.Stats.Dropped) / float64(max(1, s.Stats.Received))}, "%.0f", told)
+		b.report.add(fmt.Sprintf("messages of bridge %s dropped of a hundred", c.name), deliveries(s),
+			samples{100 * float64(s.Stats.Dropped) / float64(max(1, s.Stats.Received))}, "%.0f", unbounded)
 	}
 	return nil
 }
 
-func fate(s broker.BridgeStatus) string {
+func deliveries(s broker.BridgeStatus) string {
 	return fmt.Sprintf("%d came, %d delivered, %d dropped, %d wait", s.Stats.Received, s.Stats.Delivered, s.Stats.Dropped, s.QueuedMessages)
 }

@@ -26,12 +26,12 @@ func TestConnect(t *testing.T) {
 		w.WriteHeader(http.StatusNoContent)
 	}))
 	t.Cleanup(server.Close)
-	p := &bridging{product: &product{api: newAPI(), clients: server.URL + "/b/clients"}}
-	one := conduit{kind: httpBridge, name: "one", target: members{"url": "http://a"}, mapping: members{"batch": true}, topics: []string{"a/#"}}
-	other := conduit{kind: natsBridge, name: "other", target: members{"servers": []string{"nats://b"}}, options: members{"batchSize": 1}, topics: []string{"b"}}
+	p := &bridgedProduct{product: &product{api: newAPI(), clients: server.URL + "/b/clients"}}
+	one := bridgeConnection{kind: httpBridge, name: "one", target: members{"url": "http://a"}, mapping: members{"batch": true}, topics: []string{"a/#"}}
+	other := bridgeConnection{kind: natsBridge, name: "other", target: members{"servers": []string{"nats://b"}}, options: members{"batchSize": 1}, topics: []string{"b"}}
 	changed := one
 	changed.target = members{"url": "http://c"}
-	for _, list := range [][]conduit{{one, other}, {changed}} {
+	for _, list := range [][]bridgeConnection{{one, other}, {changed}} {
 		if err := p.connect(t.Context(), list...); err != nil {
 			t.Fatal(err)
 		}
@@ -54,21 +54,21 @@ func TestCounts(t *testing.T) {
 	if err := json.Unmarshal([]byte(state), &s); err != nil {
 		t.Fatal(err)
 	}
-	if !reached(s) || gone(s) != 12 || taken(s) != 17 {
-		t.Errorf("got %t, %d gone and %d taken, want true, 12 and 17", reached(s), gone(s), taken(s))
+	if !isConnected(s) || finished(s) != 12 || accepted(s) != 17 {
+		t.Errorf("got %t, %d gone and %d taken, want true, 12 and 17", isConnected(s), finished(s), accepted(s))
 	}
 }
 
-// TestListeners checks that a comparison has its baselines.
-func TestListeners(t *testing.T) {
+// TestRecipients checks that a comparison has its baselines.
+func TestRecipients(t *testing.T) {
 	t.Parallel()
 	for qos := range byte(2) {
-		list := listeners(qos, sink.Targets{NATS: "nats://here"}, "nats://nowhere")
-		if base := list[1-qos]; !base.heard || base.kept != (qos == 1) {
+		list := recipients(qos, sink.Targets{NATS: "nats://here"}, "nats://nowhere")
+		if base := list[1-qos]; !base.subscribed || base.persistent != (qos == 1) {
 			t.Errorf("QoS %d: got %+v to compare with, want a subscriber who is as safe", qos, base)
 		}
 		for i, l := range list {
-			if (l.via != nil) != (i > 1) || l.via != nil && l.heard {
+			if (l.via != nil) != (i > 1) || l.via != nil && l.subscribed {
 				t.Errorf("QoS %d: got %+v in place %d", qos, l, i)
 			}
 		}

@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// patience bounds the time that a program may take to start or to stop.
-const patience = 2 * time.Minute
+// startStopTimeout bounds the time that a program may take to start or to stop.
+const startStopTimeout = 2 * time.Minute
 
 // child is a program that this one has started and has to stop.
 type child struct {
@@ -58,7 +58,7 @@ func launch(ctx context.Context, env []string, ready func(line string) bool, nam
 
 // await waits until the child serves, and stops it if it does not.
 func (c *child) await(ctx context.Context, serving <-chan struct{}) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, startStopTimeout)
 	defer cancel()
 	select {
 	case <-serving:
@@ -106,7 +106,7 @@ func (c *child) said() string {
 func (c *child) stop() error {
 	again := time.NewTicker(50 * time.Millisecond)
 	defer again.Stop()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(startStopTimeout); time.Now().Before(deadline); {
 		c.cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it may have ended already
 		select {
 		case <-c.done:
@@ -130,8 +130,8 @@ func (c *child) cpu() (time.Duration, error) {
 	return time.Duration(ts.Nano()), nil
 }
 
-// together returns the sum of the processor times of several processes.
-func together(one *child, others []*child) (sum time.Duration, err error) {
+// sumCPU returns the sum of the processor times of several processes.
+func sumCPU(one *child, others []*child) (sum time.Duration, err error) {
 	for _, c := range append([]*child{one}, others...) {
 		spent, err := c.cpu()
 		if err != nil {

@@ -57,7 +57,7 @@ func (b *bench) newConsole(ctx context.Context) (*console, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.apart, p.settings = true, []string{"SIGNALBOX_BROKER_ENABLED=false"}
+	p.brokerless, p.settings = true, []string{"SIGNALBOX_BROKER_ENABLED=false"}
 	if err := p.start(ctx); err != nil {
 		return nil, err
 	}
@@ -152,7 +152,7 @@ func (t *threeNodes) connect(ctx context.Context, i int, a access) (id string, e
 func until(ctx context.Context, what string, holds func() (bool, error)) error {
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+	for deadline := time.Now().Add(startStopTimeout); time.Now().Before(deadline); {
 		if ok, err := holds(); ok || err != nil {
 			return err
 		}
@@ -165,8 +165,8 @@ func until(ctx context.Context, what string, holds func() (bool, error)) error {
 	return fmt.Errorf("waited in vain until %s", what)
 }
 
-// look returns the state of the cluster and the index of its leader, -1 for none.
-func (t *threeNodes) look(ctx context.Context) (state string, leader int, err error) {
+// state returns the state of the cluster and the index of its leader, -1 for none.
+func (t *threeNodes) state(ctx context.Context) (state string, leader int, err error) {
 	var seen struct {
 		State string
 		Nodes []struct {
@@ -187,7 +187,7 @@ func (t *threeNodes) look(ctx context.Context) (state string, leader int, err er
 // awaitActive waits until all nodes are healthy and there is a leader.
 func (t *threeNodes) awaitActive(ctx context.Context) error {
 	return until(ctx, "the cluster is active", func() (bool, error) {
-		state, leader, err := t.look(ctx)
+		state, leader, err := t.state(ctx)
 		return state == "active" && leader >= 0, err
 	})
 }
@@ -197,7 +197,7 @@ func (t *threeNodes) leading(ctx context.Context) (leader int, others []int, err
 	if err := t.awaitActive(ctx); err != nil {
 		return 0, nil, err
 	}
-	if _, leader, err = t.look(ctx); err != nil {
+	if _, leader, err = t.state(ctx); err != nil {
 		return 0, nil, err
 	}
 	for i := range t.nodes {

@@ -13,11 +13,11 @@ import (
 // measureAgreement compares a change that a majority stores with a change at a single
 // broker, and measures its throughput with many callers.
 func (b *bench) measureAgreement(ctx context.Context) error {
-	alone, err := b.theSmall(ctx)
+	alone, err := b.smallProduct(ctx)
 	if err != nil {
 		return err
 	}
-	t, err := b.newChanged(ctx)
+	t, err := b.newSharedAccess(ctx)
 	if err != nil {
 		return err
 	}
@@ -25,8 +25,8 @@ func (b *bench) measureAgreement(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	single := alone.apiDoor(ctx, b.few)
-	led, followed := t.door(ctx, leader, b.few), t.door(ctx, others[0], b.few)
+	single := alone.httpAPI(ctx, b.few)
+	led, followed := t.clientAPI(ctx, leader, b.few), t.clientAPI(ctx, others[0], b.few)
 	before, err := b.fsync()
 	if err != nil {
 		return err
@@ -35,17 +35,17 @@ func (b *bench) measureAgreement(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.report.add("fsync of 4 KiB", "", before, "%.0f µs", told)
+	b.report.add("fsync of 4 KiB", "", before, "%.0f µs", unbounded)
 	what := fmt.Sprintf("createClient over API, %d clients stored, cluster of %d on one machine", b.few, nodeCount)
 	b.versus(what+", leader : alone", got[1], got[0], atMost(3))
-	b.versus(what+", follower : alone", got[2], got[0], told)
+	b.versus(what+", follower : alone", got[2], got[0], unbounded)
 	many, err := compare(b.rounds, t.load(led, leader, writers, b.bulk), t.load(followed, others[0], writers, b.bulk))
 	if err != nil {
 		return err
 	}
 	what = fmt.Sprintf("creations a second over API, %d callers, cluster of %d", writers, nodeCount)
 	b.report.add(what+", through the leader", many[0].String(), many[0].perSecond, "%.0f /s", atLeast(2_000))
-	b.report.add(what+", through a follower", many[1].String(), many[1].perSecond, "%.0f /s", told)
+	b.report.add(what+", through a follower", many[1].String(), many[1].perSecond, "%.0f /s", unbounded)
 	return nil
 }
 
@@ -53,12 +53,12 @@ func (b *bench) measureAgreement(ctx context.Context) error {
 // CPU of all processes.
 func (b *bench) versus(what string, got, base series, l limit) {
 	b.report.add(what+": p50", fmt.Sprintf("%s; %s", got, base), got.p50.over(base.p50), "%.2f ×", l)
-	b.report.add(what+": CPU of all nodes", "", got.cpu.over(base.cpu), "%.2f ×", told)
+	b.report.add(what+": CPU of all nodes", "", got.cpu.over(base.cpu), "%.2f ×", unbounded)
 }
 
-// newChanged creates a cluster with shared access control, and with as many clients as
-// theSmall.
-func (b *bench) newChanged(ctx context.Context) (*threeNodes, error) {
+// newSharedAccess creates a cluster with shared access control, and with as many clients as
+// smallProduct.
+func (b *bench) newSharedAccess(ctx context.Context) (*threeNodes, error) {
 	a, err := writeAccess(b.path("cluster.json"), b.few, 0)
 	if err != nil {
 		return nil, err
@@ -66,13 +66,13 @@ func (b *bench) newChanged(ctx context.Context) (*threeNodes, error) {
 	return b.newThreeNodes(ctx, "dynsec", a)
 }
 
-// door returns the API through which a node's clients are created.
-func (t *threeNodes) door(ctx context.Context, node, stored int) door {
-	return t.nodes[node].apiDoor(ctx, stored)
+// clientAPI returns the API through which a node's clients are created.
+func (t *threeNodes) clientAPI(ctx context.Context, node, stored int) clientAPI {
+	return t.nodes[node].httpAPI(ctx, stored)
 }
 
 // load returns a load on a node, whose cost is that of all nodes.
-func (t *threeNodes) load(d door, node, callers, calls int) subject {
+func (t *threeNodes) load(d clientAPI, node, callers, calls int) subject {
 	s := d.load(callers, calls, "")
 	s.others = t.processes(node)
 	return s
@@ -84,7 +84,7 @@ const failovers = 2
 // measureFailover measures how long no change is acknowledged after the leader was
 // killed.
 func (b *bench) measureFailover(ctx context.Context) error {
-	t, err := b.newChanged(ctx)
+	t, err := b.newSharedAccess(ctx)
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (b *bench) failOvers(ctx context.Context, t *threeNodes, something string, 
 		took = append(took, d.Seconds())
 	}
 	what := fmt.Sprintf("leader killed, until the first %s is acknowledged, %d times: ", something, len(took))
-	b.report.add(what+"median", "", took, "%.2f s", told)
+	b.report.add(what+"median", "", took, "%.2f s", unbounded)
 	b.report.add(what+"most", "", samples{slices.Max(took)}, "%.2f s", atMost(3))
 	return nil
 }
@@ -137,8 +137,8 @@ func (t *threeNodes) failOver(ctx context.Context, try func(ctx context.Context,
 	select {
 	case at := <-first:
 		took = at.Sub(began)
-	case <-time.After(patience):
-		err = fmt.Errorf("no change is acknowledged %v after the leader was killed", patience)
+	case <-time.After(startStopTimeout):
+		err = fmt.Errorf("no change is acknowledged %v after the leader was killed", startStopTimeout)
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
@@ -147,11 +147,11 @@ func (t *threeNodes) failOver(ctx context.Context, try func(ctx context.Context,
 	if err != nil {
 		return 0, err
 	}
-	return took, t.nodes[leader].revive(ctx)
+	return took, t.nodes[leader].startAgain(ctx)
 }
 
-// revive restarts a product that was killed.
-func (p *product) revive(ctx context.Context) error {
+// startAgain restarts a product that was killed.
+func (p *product) startAgain(ctx context.Context) error {
 	_, err := p.restart(ctx)
 	return err
 }

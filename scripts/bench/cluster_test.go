@@ -36,20 +36,20 @@ func TestFreePorts_differ(t *testing.T) {
 	}
 }
 
-// TestTogether adds up the clocks of processes.
-func TestTogether(t *testing.T) {
+// TestSumCPU adds up the clocks of processes.
+func TestSumCPU(t *testing.T) {
 	t.Parallel()
 	self := &child{name: "self", cmd: &exec.Cmd{Process: &os.Process{Pid: os.Getpid()}}}
-	one, err := together(self, nil)
+	one, err := sumCPU(self, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	three, err := together(self, []*child{self, self})
+	three, err := sumCPU(self, []*child{self, self})
 	if err != nil || three < 3*one {
 		t.Errorf("got %v and %v, want at least three times %v", three, err, one)
 	}
 	gone := &child{name: "gone", cmd: &exec.Cmd{Process: &os.Process{Pid: 1 << 22}}}
-	if _, err := together(self, []*child{gone}); err == nil {
+	if _, err := sumCPU(self, []*child{gone}); err == nil {
 		t.Error("a process that does not exist has processor time")
 	}
 }

@@ -28,7 +28,7 @@ func (b *bench) measureFlows(ctx context.Context) error {
 			return err
 		}
 		b.ratio(e.Title, got[0], got[1], atMost(c.bound))
-		b.ratio(e.Title, got[2], got[1], told)
+		b.ratio(e.Title, got[2], got[1], unbounded)
 	}
 	return nil
 }
@@ -56,7 +56,7 @@ func (b *bench) measureLatency(ctx context.Context) error {
 	if b.failed(e.Title, base) {
 		return nil
 	}
-	for i, l := range []limit{atMost(1.5), told, told} {
+	for i, l := range []limit{atMost(1.5), unbounded, unbounded} {
 		if o := got[i]; o != base && !b.failed(e.Title, o) {
 			b.report.add(e.Title+": p50, "+o.name+" : Mosquitto", o.String()+"; "+base.String(), o.p50.over(base.p50), "%.2f ×", l)
 			b.report.add(e.Title+": p99, "+o.name+" : Mosquitto", "", o.p99.over(base.p99), "%.2f ×", l)
@@ -76,11 +76,11 @@ func (b *bench) measureRights(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return b.alone(ctx, "rights", r.product, peer, 0.4)
+	return b.compareWithPeer(ctx, "rights", r.product, peer, 0.4)
 }
 
-// alone plays a load with the product and one Mosquitto.
-func (b *bench) alone(ctx context.Context, name string, product, peer competitor, bound float64) error {
+// compareWithPeer plays a load with the product and one Mosquitto.
+func (b *bench) compareWithPeer(ctx context.Context, name string, product, peer competitor, bound float64) error {
 	e, err := load.Find(name)
 	if err != nil {
 		return err
@@ -103,7 +103,7 @@ func (b *bench) withFresh(ctx context.Context, name string, bound float64, setti
 	if err != nil {
 		return err
 	}
-	return b.alone(ctx, name, product, peer, bound)
+	return b.compareWithPeer(ctx, name, product, peer, bound)
 }
 
 // measureRetained compares the cost of delivering many retained messages.
@@ -115,9 +115,9 @@ func (b *bench) measureBacklog(ctx context.Context) error {
 	return b.withFresh(ctx, "backlog", 1.5, processDurability)
 }
 
-// dearFsync is the cost of an fsync above which the rate of commits depends on the disk
+// slowFsync is the cost of an fsync above which the rate of commits depends on the disk
 // more than on the product.
-const dearFsync = 200 * time.Microsecond
+const slowFsync = 200 * time.Microsecond
 
 // measureDurable measures the acknowledged messages a second where each publisher waits
 // for the fsynced commit of each message.
@@ -144,10 +144,10 @@ func (b *bench) measureDurable(ctx context.Context) error {
 	}
 	cost := append(before, after...)
 	l := atLeast(20_000)
-	if cost.median() > micros(dearFsync) {
-		l = told
+	if cost.median() > micros(slowFsync) {
+		l = unbounded
 	}
-	b.report.add("fsync of 4 KiB, before and after", "", cost, "%.0f µs", told)
+	b.report.add("fsync of 4 KiB, before and after", "", cost, "%.0f µs", unbounded)
 	b.report.add(e.Title+", durability full: acknowledged a second", got[0].String(), got[0].perSecond, "%.0f /s", l)
 	return nil
 }

@@ -27,15 +27,15 @@ type competitor struct {
 }
 
 // spent returns the processor time that all nodes of the broker have used so far.
-func (r competitor) spent() (time.Duration, error) { return together(r.server, r.others) }
+func (r competitor) spent() (time.Duration, error) { return sumCPU(r.server, r.others) }
 
 // competitors are the brokers that several measurements share.
 type competitors struct{ product, mosquitto, relay competitor }
 
 // sharedCompetitors returns them and starts them at the first call.
 func (b *bench) sharedCompetitors(ctx context.Context) (*competitors, error) {
-	if b.rivals != nil {
-		return b.rivals, nil
+	if b.shared != nil {
+		return b.shared, nil
 	}
 	var r competitors
 	var err error
@@ -48,8 +48,8 @@ func (b *bench) sharedCompetitors(ctx context.Context) (*competitors, error) {
 	if r.relay, err = b.newRelay(ctx); err != nil {
 		return nil, err
 	}
-	b.rivals = &r
-	return b.rivals, nil
+	b.shared = &r
+	return b.shared, nil
 }
 
 // newCompetitor starts a fresh product with authentication and access control, and with

@@ -14,7 +14,7 @@ import (
 
 // measureConnections measures the memory of idle connections, in fresh processes.
 func (b *bench) measureConnections(ctx context.Context) error {
-	if err := allowFiles(b.crowd); err != nil {
+	if err := allowFiles(b.idle); err != nil {
 		return err
 	}
 	product, err := b.newCompetitor(ctx)
@@ -25,11 +25,11 @@ func (b *bench) measureConnections(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	what := fmt.Sprintf("%d idle connections, each with a subscription: memory of each, ", b.crowd)
+	what := fmt.Sprintf("%d idle connections, each with a subscription: memory of each, ", b.idle)
 	for _, c := range []struct {
 		competitor
 		limit limit
-	}{{product, atMost(10)}, {peer, told}} {
+	}{{product, atMost(10)}, {peer, unbounded}} {
 		each, err := b.memoryPerConnection(ctx, c.competitor)
 		if err != nil {
 			b.report.fail(what+c.name, err)
@@ -54,12 +54,12 @@ func (b *bench) memoryPerConnection(ctx context.Context, r competitor) (each flo
 	if err != nil {
 		return 0, err
 	}
-	crowd, err := load.ConnectIdle(ctx, r.target, b.crowd)
+	crowd, err := load.ConnectIdle(ctx, r.target, b.idle)
 	if err != nil {
 		return 0, err
 	}
 	after, err := r.server.stableMemory(ctx)
-	return (after - before) * 1024 / float64(b.crowd), errors.Join(err, crowd.Close())
+	return (after - before) * 1024 / float64(b.idle), errors.Join(err, crowd.Close())
 }
 
 // stableMemory returns the resident MiB once they no longer change: a runtime returns

@@ -31,7 +31,7 @@ func (b *bench) profile(ctx context.Context, want profiling) error {
 	if err := b.importAccess(ctx, p); err != nil {
 		return err
 	}
-	if p.child, err = launch(ctx, nil, p.greeted, want.program, p.dir, want.out); err != nil {
+	if p.child, err = launch(ctx, nil, p.readAddresses, want.program, p.dir, want.out); err != nil {
 		return err
 	}
 	b.started = append(b.started, p)

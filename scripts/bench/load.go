@@ -75,23 +75,23 @@ func (s subject) play(turn int, t *tally) error {
 	shifted := func(do call) call {
 		return func(caller, n int) error { return do(caller, turn*calls+n) }
 	}
-	before, err := together(s.server, s.others)
+	before, err := sumCPU(s.server, s.others)
 	if err != nil {
 		return err
 	}
 	began := time.Now()
-	took, err := hammer(s.callers, calls, shifted(s.do))
+	took, err := runCalls(s.callers, calls, shifted(s.do))
 	if err != nil {
 		return err
 	}
 	t.wall += time.Since(began)
 	t.took = append(t.took, took...)
-	after, err := together(s.server, s.others)
+	after, err := sumCPU(s.server, s.others)
 	t.cpu += after - before
 	if s.undo == nil || err != nil {
 		return err
 	}
-	_, err = hammer(s.callers, calls, shifted(s.undo))
+	_, err = runCalls(s.callers, calls, shifted(s.undo))
 	return err
 }
 
@@ -110,9 +110,9 @@ func (t *tally) cost() cost {
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// hammer makes the calls n = 0, 1, … with that many concurrent callers, each of which
+// runCalls makes the calls n = 0, 1, … with that many concurrent callers, each of which
 // makes its next call when the last one has returned. The first error ends it.
-func hammer(callers, calls int, do call) ([]time.Duration, error) {
+func runCalls(callers, calls int, do call) ([]time.Duration, error) {
 	took, errs := make([]time.Duration, calls), make([]error, callers)
 	var next atomic.Int64
 	var wg sync.WaitGroup

@@ -16,7 +16,7 @@ func TestHammer_makes_every_call_once(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	var made []int
-	took, err := hammer(4, 100, func(_, n int) error {
+	took, err := runCalls(4, 100, func(_, n int) error {
 		mu.Lock()
 		defer mu.Unlock()
 		made = append(made, n)
@@ -32,7 +32,7 @@ func TestHammer_ends_at_the_first_error(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
 	calls := 0
-	_, err := hammer(1, 100, func(_, n int) error {
+	_, err := runCalls(1, 100, func(_, n int) error {
 		calls++
 		if n == 3 {
 			return broken

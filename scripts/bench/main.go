@@ -72,7 +72,7 @@ var measurements = []measurement{
 	{clusters, "replicated", (*bench).measureReplicated},
 	{clusters, "takeover", (*bench).measureTakeover},
 	{clusters, "crossing", (*bench).measureCrossing},
-	{bridges, "burden", (*bench).measureOverhead},
+	{bridges, "overhead", (*bench).measureOverhead},
 	{bridges, "publishers", (*bench).measurePublishers},
 	{bridges, "drain", (*bench).measureDrain},
 	{bridges, "brokers", (*bench).measureBrokers},
@@ -188,7 +188,7 @@ type bench struct {
 	large   *product
 	small   *product
 	plain   *plain
-	rivals  *competitors
+	shared  *competitors
 	started []interface{ stop() error }
 }
 
@@ -206,17 +206,17 @@ type scale struct {
 	checks      int
 	devices     int
 	share       int // a round has one of share messages of a load
-	crowd       int // idle connections
+	idle        int // idle connections
 	waiting     int // messages in the queue of a bridge
 	drained     int // messages that it delivers in a round
 }
 
 var (
 	full = scale{rounds: 5, few: 1_000, many: 100_000, reads: 20_000, pages: 3_000, creations: 1_000,
-		bulk: 5_000, hashed: 600, peerChanges: turns, checks: 2_000_000, devices: 5_000, share: 1, crowd: 10_000,
+		bulk: 5_000, hashed: 600, peerChanges: turns, checks: 2_000_000, devices: 5_000, share: 1, idle: 10_000,
 		waiting: 1_000_000, drained: 200_000}
 	smoke = scale{rounds: 1, few: 100, many: 2_000, reads: 500, pages: 100, creations: 50,
-		bulk: 200, hashed: 32, peerChanges: turns, checks: 100_000, devices: 100, share: 20, crowd: 500,
+		bulk: 200, hashed: 32, peerChanges: turns, checks: 100_000, devices: 100, share: 20, idle: 500,
 		waiting: 20_000, drained: 5_000}
 )
 

@@ -29,7 +29,7 @@ type product struct {
 	project     string   // URL of the default project
 	root        string   // token of the root administrator
 	config      string   // its configuration file; "" for none
-	apart       bool     // it has no embedded broker
+	brokerless  bool     // it has no embedded broker
 }
 
 const rootEmail = "root@example.org"
@@ -79,16 +79,16 @@ func (b *bench) emptyProduct() (*product, error) {
 	return p, os.Mkdir(p.dir, 0o700)
 }
 
-// theLarge returns the instance with many clients that several measurements share;
-// theSmall returns the one with few.
-func (b *bench) theLarge(ctx context.Context) (_ *product, err error) {
+// largeProduct returns the instance with many clients that several measurements share;
+// smallProduct returns the one with few.
+func (b *bench) largeProduct(ctx context.Context) (_ *product, err error) {
 	if b.large == nil {
 		b.large, err = b.newProduct(ctx, b.many, 0)
 	}
 	return b.large, err
 }
 
-func (b *bench) theSmall(ctx context.Context) (_ *product, err error) {
+func (b *bench) smallProduct(ctx context.Context) (_ *product, err error) {
 	if b.small == nil {
 		b.small, err = b.newProduct(ctx, b.few, 0)
 	}
@@ -112,15 +112,15 @@ func (p *product) start(ctx context.Context) (err error) {
 	if p.config != "" {
 		args = append(args, "--config", p.config)
 	}
-	p.child, err = launch(ctx, p.environ(), p.greeted, p.binary, args...)
+	p.child, err = launch(ctx, p.environ(), p.readAddresses, p.binary, args...)
 	if err != nil {
 		return err
 	}
 	return p.call(ctx, http.MethodGet, p.url+"/readyz", "", http.StatusOK, io.Discard)
 }
 
-// greeted reads the addresses from the lines that the product prints.
-func (p *product) greeted(line string) bool {
+// readAddresses reads the addresses from the lines that the product prints.
+func (p *product) readAddresses(line string) bool {
 	fields := strings.Fields(line)
 	if len(fields) < 2 {
 		return false
@@ -131,7 +131,7 @@ func (p *product) greeted(line string) bool {
 	case "MQTT":
 		p.mqtt = strings.TrimPrefix(fields[1], "mqtt://")
 	}
-	return fields[0] == "MQTT" || p.apart && fields[0] == "API"
+	return fields[0] == "MQTT" || p.brokerless && fields[0] == "API"
 }
 
 // restart starts a new process on the same data, and returns the time from the start of
@@ -161,7 +161,7 @@ func (p *product) makeToken(ctx context.Context) error {
 		return err
 	}
 	p.project = p.url + "/api/projects/" + projects[0].ID
-	if p.apart {
+	if p.brokerless {
 		return nil
 	}
 	if err := p.decode(ctx, http.MethodGet, p.project+"/brokers", "", &brokers); err != nil {

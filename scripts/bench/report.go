@@ -46,11 +46,11 @@ type limit struct {
 func atMost(bound float64) limit  { return limit{bound: bound} }
 func atLeast(bound float64) limit { return limit{bound: bound, least: true} }
 
-// told is the limit of a figure that is only for comparison.
-var told limit
+// unbounded is the limit of a figure that is only for comparison.
+var unbounded limit
 
 func (l limit) holds(v float64) bool {
-	return l == told || l.least && v >= l.bound || !l.least && v <= l.bound
+	return l == unbounded || l.least && v >= l.bound || !l.least && v <= l.bound
 }
 
 // report writes a Markdown table, each line as soon as it is known.
@@ -69,7 +69,7 @@ func (r *report) add(what, figures string, got samples, format string, l limit) 
 	median := got.median()
 	show := func(v float64) string { return fmt.Sprintf(format, v) }
 	bound, verdict := "", ""
-	if l != told {
+	if l != unbounded {
 		bound, verdict = "≤ "+show(l.bound), "pass"
 		if l.least {
 			bound = "≥ " + show(l.bound)

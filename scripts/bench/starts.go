@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// settle waits until the memory of the process is stable and returns its resident MiB.
-func (c *child) settle() (mib float64, err error) {
+// settledMemory waits until the memory of the process is stable and returns its resident MiB.
+func (c *child) settledMemory() (mib float64, err error) {
 	time.Sleep(2 * time.Second)
 	return c.memory("VmRSS")
 }
 
 // measureIdle measures the memory of an idle process.
 func (b *bench) measureIdle(ctx context.Context) error {
-	large, err := b.theLarge(ctx)
+	large, err := b.largeProduct(ctx)
 	if err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (b *bench) measureIdle(ctx context.Context) error {
 			if _, err := s.p.restart(ctx); err != nil {
 				return err
 			}
-			mib, err := s.p.settle()
+			mib, err := s.p.settledMemory()
 			if err != nil {
 				return err
 			}
@@ -53,7 +53,7 @@ func (b *bench) measureIdle(ctx context.Context) error {
 
 // measureStart measures the start with many stored clients.
 func (b *bench) measureStart(ctx context.Context) error {
-	p, err := b.theLarge(ctx)
+	p, err := b.largeProduct(ctx)
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (b *bench) measureDevices(ctx context.Context) error {
 		if _, err := p.restart(ctx); err != nil {
 			return err
 		}
-		t, c, err := comeBack(ctx, p.child, b.devices, p.mqtt, p.access.password)
+		t, c, err := reconnectDevices(ctx, p.child, b.devices, p.mqtt, p.access.password)
 		if err != nil {
 			return err
 		}
@@ -99,7 +99,7 @@ func (b *bench) measureDevices(ctx context.Context) error {
 	what := fmt.Sprintf("%d devices back after a restart, hashes of %d iterations", b.devices, costly)
 	b.report.add(what, fmt.Sprintf("CPU %.1f s", cpu.median()), took, "%.1f s", atMost(10))
 	b.report.add("the same: CPU, product : bare PBKDF2", fmt.Sprintf("CPU %.1f s; %.1f s", cpu.median(), bare.median()),
-		cpu.over(bare), "%.2f ×", told)
+		cpu.over(bare), "%.2f ×", unbounded)
 	return b.peerDevices(ctx)
 }
 
@@ -129,19 +129,19 @@ func (b *bench) peerDevices(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	took, cpu, err := comeBack(ctx, m.child, devices, m.addr, m.access.password)
+	took, cpu, err := reconnectDevices(ctx, m.child, devices, m.addr, m.access.password)
 	if err != nil {
 		return err
 	}
 	what := fmt.Sprintf("%d devices back in Mosquitto with such hashes", devices)
-	b.report.add(what, fmt.Sprintf("CPU %.1f s", cpu), samples{took}, "%.1f s", told)
+	b.report.add(what, fmt.Sprintf("CPU %.1f s", cpu), samples{took}, "%.1f s", unbounded)
 	return nil
 }
 
-// comeBack connects that many devices at once and waits until the broker has admitted
+// reconnectDevices connects that many devices at once and waits until the broker has admitted
 // the last one. It returns the seconds that this took and the broker's processor time.
 // A device that fails retries a little later.
-func comeBack(ctx context.Context, server *child, devices int, addr, password string) (took, cpu float64, err error) {
+func reconnectDevices(ctx context.Context, server *child, devices int, addr, password string) (took, cpu float64, err error) {
 	before, err := server.cpu()
 	if err != nil {
 		return 0, 0, err
@@ -155,7 +155,7 @@ func comeBack(ctx context.Context, server *child, devices int, addr, password st
 		}
 	}()
 	began := time.Now()
-	_, err = hammer(devices, devices, func(_, n int) (err error) {
+	_, err = runCalls(devices, devices, func(_, n int) (err error) {
 		wires[n], err = persist(ctx, addr, clientName(n), password)
 		return err
 	})
@@ -168,7 +168,7 @@ func comeBack(ctx context.Context, server *child, devices int, addr, password st
 }
 
 func persist(ctx context.Context, addr, name, password string) (*wire, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, startStopTimeout)
 	defer cancel()
 	for {
 		w, err := dial(ctx, addr, name, name, password)

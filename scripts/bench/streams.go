@@ -9,11 +9,11 @@ import (
 	"signalbox/scripts/bench/load"
 )
 
-// streamed names a competitor and its load.
-type streamed struct{ name, load string }
+// namedLoad names a competitor and its load.
+type namedLoad struct{ name, load string }
 
-// enter returns one competitor with each of the loads of streams.
-func enter(r competitor, loads ...streamed) (loaded []loadedCompetitor, err error) {
+// withLoads returns one competitor with each of the loads of streams.
+func withLoads(r competitor, loads ...namedLoad) (loaded []loadedCompetitor, err error) {
 	for _, l := range loads {
 		e, err := load.Find(l.load)
 		if err != nil {
@@ -26,12 +26,12 @@ func enter(r competitor, loads ...streamed) (loaded []loadedCompetitor, err erro
 }
 
 // withStreams plays loads of streams with a fresh product.
-func (b *bench) withStreams(ctx context.Context, loads ...streamed) ([]*outcome, error) {
+func (b *bench) withStreams(ctx context.Context, loads ...namedLoad) ([]*outcome, error) {
 	product, err := b.newCompetitor(ctx)
 	if err != nil {
 		return nil, err
 	}
-	loaded, err := enter(product, loads...)
+	loaded, err := withLoads(product, loads...)
 	if err != nil {
 		return nil, err
 	}
@@ -42,18 +42,18 @@ func (b *bench) withStreams(ctx context.Context, loads ...streamed) ([]*outcome,
 // that of a message to a subscriber, and of a message without a recipient.
 func (b *bench) measureRepublish(ctx context.Context) error {
 	got, err := b.withStreams(ctx,
-		streamed{"nobody", load.Unheard}, streamed{"subscriber", load.Heard},
-		streamed{"stream", load.Republished}, streamed{"stream and subscriber", load.RepublishedHeard},
-		streamed{"query", load.Queried}, streamed{"query and subscriber", load.QueriedHeard})
+		namedLoad{"no subscriber", load.NoSubscriber}, namedLoad{"subscriber", load.OneSubscriber},
+		namedLoad{"stream", load.Republished}, namedLoad{"stream and subscriber", load.RepublishedSubscribed},
+		namedLoad{"query", load.Queried}, namedLoad{"query and subscriber", load.QueriedSubscribed})
 	if err != nil {
 		return err
 	}
 	const title = "10 publishers, QoS 0, JSON of 150 bytes"
-	nobody, subscriber := got[0], got[1]
+	baseline, subscriber := got[0], got[1]
 	for i, l := range []limit{atMost(2), atMost(2), atMost(3), atMost(3)} {
 		o := got[2+i]
 		b.ratio(title, o, subscriber, l)
-		b.surplus(title, o, subscriber, nobody)
+		b.surplus(title, o, subscriber, baseline)
 	}
 	return nil
 }
@@ -64,7 +64,7 @@ func (b *bench) surplus(title string, o, other, base *outcome) {
 		return
 	}
 	b.report.add(fmt.Sprintf("the same beyond %s: CPU, %s : %s", base.name, o.name, other.name), base.String(),
-		o.cpu.minus(base.cpu).over(other.cpu.minus(base.cpu)), "%.2f ×", told)
+		o.cpu.minus(base.cpu).over(other.cpu.minus(base.cpu)), "%.2f ×", unbounded)
 }
 
 // measurePersist measures how many messages a second a stream stores.
@@ -74,8 +74,8 @@ func (b *bench) measurePersist(ctx context.Context) error {
 		return err
 	}
 	got, err := b.withStreams(ctx,
-		streamed{"10 publishers, QoS 0", load.Persisted}, streamed{"64 publishers, QoS 1", load.PersistedSafe},
-		streamed{"10 publishers, QoS 0, who do not wait", load.PersistedFlood})
+		namedLoad{"10 publishers, QoS 0", load.Persisted}, namedLoad{"64 publishers, QoS 1", load.PersistedSafe},
+		namedLoad{"10 publishers, QoS 0, who do not wait", load.PersistedFlood})
 	if err != nil {
 		return err
 	}
@@ -83,12 +83,12 @@ func (b *bench) measurePersist(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.report.add("fsync of 4 KiB, before and after", "", append(before, after...), "%.0f µs", told)
-	for i, l := range []limit{atLeast(50_000), told, told} {
+	b.report.add("fsync of 4 KiB, before and after", "", append(before, after...), "%.0f µs", unbounded)
+	for i, l := range []limit{atLeast(50_000), unbounded, unbounded} {
 		b.throughput("persisted a second, durability full", got[i], l)
 	}
 	if flood := got[2]; flood.err == nil {
-		b.report.add("the same: dropped of a hundred", "", flood.dropped, "%.0f", told)
+		b.report.add("the same: dropped of a hundred", "", flood.dropped, "%.0f", unbounded)
 	}
 	return nil
 }
@@ -102,12 +102,12 @@ func (b *bench) throughput(title string, o *outcome, l limit) {
 
 // measureReplay measures how many messages a second a stream replays.
 func (b *bench) measureReplay(ctx context.Context) error {
-	got, err := b.withStreams(ctx, streamed{"nobody", load.Replay},
-		streamed{"1 subscriber, QoS 0", load.ReplayHeard}, streamed{"1 subscriber, QoS 1", load.ReplayHeardSafe})
+	got, err := b.withStreams(ctx, namedLoad{"no subscriber", load.Replay},
+		namedLoad{"1 subscriber, QoS 0", load.ReplaySubscribed}, namedLoad{"1 subscriber, QoS 1", load.ReplaySubscribedSafe})
 	if err != nil {
 		return err
 	}
-	for i, l := range []limit{atLeast(50_000), atLeast(50_000), told} {
+	for i, l := range []limit{atLeast(50_000), atLeast(50_000), unbounded} {
 		b.throughput("replayed a second, speed 0, to", got[i], l)
 	}
 	return nil
@@ -119,12 +119,12 @@ func (b *bench) measureReplay(ctx context.Context) error {
 func (b *bench) measureBystanders(ctx context.Context) error {
 	const windows, shorter = 8, 2
 	var all []loadedCompetitor
-	for _, l := range []streamed{{"none", load.NoBystanders}, {"1,000 streams", load.Bystanders}, {"none again", load.NoBystanders}} {
+	for _, l := range []namedLoad{{"none", load.NoBystanders}, {"1,000 streams", load.Bystanders}, {"none again", load.NoBystanders}} {
 		product, err := b.newCompetitor(ctx)
 		if err != nil {
 			return err
 		}
-		loaded, err := enter(product, l)
+		loaded, err := withLoads(product, l)
 		if err != nil {
 			return err
 		}
@@ -136,7 +136,7 @@ func (b *bench) measureBystanders(ctx context.Context) error {
 	}
 	const title = "10 publishers → 1 subscriber, QoS 0, beside streams of which none matches"
 	b.ratio(title, got[1], got[0], atMost(1.05))
-	b.ratio(title, got[2], got[0], told)
+	b.ratio(title, got[2], got[0], unbounded)
 	if got[0].err == nil && got[1].err == nil {
 		b.report.add(title+": messages a second, 1,000 streams : none", "", got[1].perSecond.over(got[0].perSecond), "%.2f ×", atLeast(0.95))
 	}

@@ -15,8 +15,8 @@ import (
 // reconnects when all are acknowledged, and receives them.
 type Backlog struct{}
 
-// absence is a session whose client is offline.
-type absence struct{ target Target }
+// offlineSession is a session whose client is offline.
+type offlineSession struct{ target Target }
 
 const (
 	absentee     = "bench-absentee"
@@ -32,11 +32,11 @@ func (b Backlog) Open(ctx context.Context, t Target) (Session, error) {
 	if err := c.subscribe(backlogTopic, 1); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	return &absence{target: t}, c.leave()
+	return &offlineSession{target: t}, c.leave()
 }
 
 // Play publishes while the client is offline, then connects it and receives everything.
-func (a *absence) Play(ctx context.Context, messages int) (Pass, error) {
+func (a *offlineSession) Play(ctx context.Context, messages int) (Pass, error) {
 	began := time.Now()
 	if err := a.with(ctx, "bench-writer", true, func(c *client) error { return c.fill(messages) }); err != nil {
 		return Pass{}, fmt.Errorf("publish to an absent session: %w", err)
@@ -48,12 +48,12 @@ func (a *absence) Play(ctx context.Context, messages int) (Pass, error) {
 }
 
 // Close ends the session.
-func (a *absence) Close() error {
+func (a *offlineSession) Close() error {
 	return a.with(context.Background(), absentee, true, func(*client) error { return nil })
 }
 
 // with connects a client, calls do, and disconnects.
-func (a *absence) with(ctx context.Context, name string, clean bool, do func(*client) error) error {
+func (a *offlineSession) with(ctx context.Context, name string, clean bool, do func(*client) error) error {
 	c, err := dial(ctx, a.target.Addr, a.target.login(name, "", clean), nil, bufferSize)
 	if err != nil {
 		return err

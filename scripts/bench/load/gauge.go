@@ -56,8 +56,8 @@ func (g *gauge) await(ctx context.Context, is func() bool) error {
 	}
 }
 
-// tell sets how many messages the stream is done with.
-func (g *gauge) tell(done int64) {
+// update sets how many messages the stream is done with.
+func (g *gauge) update(done int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if done != g.done {

@@ -30,8 +30,8 @@ func small(e Scenario) (Load, int) {
 	return e.Load, 500
 }
 
-// TestCatalogue_with_Mosquitto plays every load twice.
-func TestCatalogue_with_Mosquitto(t *testing.T) {
+// TestScenarios_with_Mosquitto plays every load twice.
+func TestScenarios_with_Mosquitto(t *testing.T) {
 	t.Parallel()
 	server := brokertest.Mosquitto(t, brokertest.WithoutPlugin(), brokertest.WithConfig("max_queued_messages 0", "max_inflight_messages 1000"))
 	for _, e := range Scenarios() {

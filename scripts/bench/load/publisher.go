@@ -24,14 +24,14 @@ type publisher struct {
 	payload   []byte
 	out       []byte
 
-	goal  int64 // messages to send in all; only used by play, as are the next two
-	sent  int64
-	let   int64         // messages that the gauge has admitted
-	asked chan int64    // the number sent before each PINGREQ in flight; nil without pings
-	acked atomic.Int64  // messages that are acknowledged, by an ack of their own or a PINGRESP
-	need  atomic.Int64  // how many must have arrived before play continues
-	wake  chan struct{} // signals that they have
-	acks  *ackTimes     // nil if they are not measured
+	goal     int64 // messages to send in all; only used by play, as are the next two
+	sent     int64
+	admitted int64         // messages that the gauge has admitted
+	asked    chan int64    // the number sent before each PINGREQ in flight; nil without pings
+	acked    atomic.Int64  // messages that are acknowledged, by an ack of their own or a PINGRESP
+	need     atomic.Int64  // how many must have arrived before play continues
+	wake     chan struct{} // signals that they have
+	acks     *ackTimes     // nil if they are not measured
 }
 
 func (s *stream) newPublisher(t Target, n int) (*publisher, error) {
@@ -70,7 +70,7 @@ func (s *stream) newPublisher(t Target, n int) (*publisher, error) {
 // of it is free.
 func (p *publisher) play(ctx context.Context, g *gauge) error {
 	half := max(1, p.window/2)
-	p.let = p.sent
+	p.admitted = p.sent
 	for arrived := p.progress(); p.sent < p.goal; {
 		if p.sent-arrived >= p.window {
 			if err := p.await(ctx, p.sent-p.window/2); err != nil {
@@ -78,12 +78,12 @@ func (p *publisher) play(ctx context.Context, g *gauge) error {
 			}
 			arrived = p.progress()
 		}
-		if p.sent == p.let {
+		if p.sent == p.admitted {
 			n := min(half, p.goal-p.sent)
 			if err := g.enter(ctx, n); err != nil {
 				return err
 			}
-			p.let += n
+			p.admitted += n
 		}
 		if err := p.send(); err != nil {
 			return err
@@ -108,8 +108,8 @@ func (p *publisher) ping() error {
 	return err
 }
 
-// answered records the response to a ping. It reports whether a ping was in flight.
-func (p *publisher) answered() bool {
+// ponged records the response to a ping. It reports whether a ping was in flight.
+func (p *publisher) ponged() bool {
 	select {
 	case sent := <-p.asked:
 		p.acks.acked(sent - 1)
@@ -193,7 +193,7 @@ func (p *publisher) run() error {
 		case first == packet.Pubrec && p.qos == 2 && id == packetID(recs):
 			recs++
 			out = packet.AppendAck(out, packet.Pubrel, id)
-		case first == packet.Pingresp && p.answered():
+		case first == packet.Pingresp && p.ponged():
 		default:
 			return fmt.Errorf("publisher %d got packet %#x of %d after %d acknowledgements: %w", p.number, first, id, acked, errWrong)
 		}

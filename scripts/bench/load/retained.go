@@ -19,8 +19,8 @@ type Retained struct {
 	QoS    byte // of the subscriptions
 }
 
-// archive is a broker that has the retained messages.
-type archive struct {
+// retainedSet is a broker that has the retained messages.
+type retainedSet struct {
 	Retained
 	target Target
 	ended  context.Context
@@ -38,10 +38,10 @@ func (r Retained) Open(ctx context.Context, t Target) (Session, error) {
 	}); err != nil {
 		return nil, errors.Join(fmt.Errorf("set retained messages: %w", err), c.Close())
 	}
-	return &archive{Retained: r, target: t, ended: ctx}, c.leave()
+	return &retainedSet{Retained: r, target: t, ended: ctx}, c.leave()
 }
 
-func (a *archive) Play(ctx context.Context, messages int) (Pass, error) {
+func (a *retainedSet) Play(ctx context.Context, messages int) (Pass, error) {
 	began := time.Now()
 	var pass Pass
 	for pass.Delivered < messages {
@@ -55,10 +55,10 @@ func (a *archive) Play(ctx context.Context, messages int) (Pass, error) {
 }
 
 // Close leaves the messages in place: the broker ends with the run.
-func (a *archive) Close() error { return nil }
+func (a *retainedSet) Close() error { return nil }
 
 // fetch subscribes a new client to everything, which must receive each message once.
-func (a *archive) fetch(ctx context.Context) error {
+func (a *retainedSet) fetch(ctx context.Context) error {
 	c, err := dial(ctx, a.target.Addr, a.target.login("bench-reader", "", true), nil, bufferSize)
 	if err != nil {
 		return err

@@ -6,20 +6,20 @@ import "fmt"
 
 // The names of the loads of streams.
 const (
-	Unheard          = "streams-nobody"
-	Heard            = "streams-subscriber"
-	Republished      = "streams-republish"
-	RepublishedHeard = "streams-republish-heard"
-	Queried          = "streams-query"
-	QueriedHeard     = "streams-query-heard"
-	Persisted        = "streams-persist-0"
-	PersistedSafe    = "streams-persist-1"
-	PersistedFlood   = "streams-persist-flood"
-	Replay           = "streams-replay"
-	ReplayHeard      = "streams-replay-heard"
-	ReplayHeardSafe  = "streams-replay-heard-1"
-	NoBystanders     = "streams-none"
-	Bystanders       = "streams-many"
+	NoSubscriber          = "streams-unread"
+	OneSubscriber         = "streams-subscriber"
+	Republished           = "streams-republish"
+	RepublishedSubscribed = "streams-republish-heard"
+	Queried               = "streams-query"
+	QueriedSubscribed     = "streams-query-heard"
+	Persisted             = "streams-persist-0"
+	PersistedSafe         = "streams-persist-1"
+	PersistedFlood        = "streams-persist-flood"
+	Replay                = "streams-replay"
+	ReplaySubscribed      = "streams-replay-heard"
+	ReplaySubscribedSafe  = "streams-replay-heard-1"
+	NoBystanders          = "streams-none"
+	Bystanders            = "streams-many"
 )
 
 // Streams returns the loads of brokers with streams. Each has topics of its own, so
@@ -27,18 +27,18 @@ const (
 func Streams() []Scenario {
 	const messages = 200_000
 	return []Scenario{
-		{Name: Unheard, Title: "10 publishers, nobody listens", Load: through(Unheard, false, ""), Messages: messages},
-		{Name: Heard, Title: "10 publishers → 1 subscriber", Load: plain(Heard), Messages: messages},
-		{Name: Republished, Title: "10 publishers → stream → nobody", Load: republish(Republished, false, ""), Messages: messages},
-		{Name: RepublishedHeard, Title: "10 publishers → stream → 1 subscriber", Load: republish(RepublishedHeard, true, ""), Messages: messages},
-		{Name: Queried, Title: "10 publishers → stream with query → nobody", Load: republish(Queried, false, query), Messages: messages},
-		{Name: QueriedHeard, Title: "10 publishers → stream with query → 1 subscriber", Load: republish(QueriedHeard, true, query), Messages: messages},
+		{Name: NoSubscriber, Title: "10 publishers, no subscriber", Load: through(NoSubscriber, false, ""), Messages: messages},
+		{Name: OneSubscriber, Title: "10 publishers → 1 subscriber", Load: plain(OneSubscriber), Messages: messages},
+		{Name: Republished, Title: "10 publishers → stream → no subscriber", Load: republish(Republished, false, ""), Messages: messages},
+		{Name: RepublishedSubscribed, Title: "10 publishers → stream → 1 subscriber", Load: republish(RepublishedSubscribed, true, ""), Messages: messages},
+		{Name: Queried, Title: "10 publishers → stream with query → no subscriber", Load: republish(Queried, false, query), Messages: messages},
+		{Name: QueriedSubscribed, Title: "10 publishers → stream with query → 1 subscriber", Load: republish(QueriedSubscribed, true, query), Messages: messages},
 		{Name: Persisted, Title: "10 publishers → stream that persists, QoS 0", Load: persist(Persisted, 0), Messages: messages},
 		{Name: PersistedSafe, Title: "64 publishers → stream that persists, QoS 1", Load: persist(PersistedSafe, 1), Messages: messages},
 		{Name: PersistedFlood, Title: "10 publishers who do not wait → stream that persists, QoS 0", Load: flood(PersistedFlood), Messages: 2 * messages},
-		{Name: Replay, Title: "replay at speed 0 → nobody", Load: Replayed{Name: Replay, Kept: messages}, Messages: messages},
-		{Name: ReplayHeard, Title: "replay at speed 0 → 1 subscriber, QoS 0", Load: Replayed{Name: ReplayHeard, Kept: messages, Heard: true}, Messages: messages},
-		{Name: ReplayHeardSafe, Title: "replay at speed 0 → 1 subscriber, QoS 1", Load: Replayed{Name: ReplayHeardSafe, Kept: messages, Heard: true, QoS: 1}, Messages: messages},
+		{Name: Replay, Title: "replay at speed 0 → no subscriber", Load: Replayed{Name: Replay, Stored: messages}, Messages: messages},
+		{Name: ReplaySubscribed, Title: "replay at speed 0 → 1 subscriber, QoS 0", Load: Replayed{Name: ReplaySubscribed, Stored: messages, Subscribed: true}, Messages: messages},
+		{Name: ReplaySubscribedSafe, Title: "replay at speed 0 → 1 subscriber, QoS 1", Load: Replayed{Name: ReplaySubscribedSafe, Stored: messages, Subscribed: true, QoS: 1}, Messages: messages},
 		{Name: NoBystanders, Title: "no stream", Load: plain(NoBystanders), Messages: messages},
 		{Name: Bystanders, Title: "1,000 streams of which none matches", Load: bystanders(Bystanders, 1_000), Messages: messages},
 	}

@@ -44,8 +44,8 @@ type rawJSON string
 // MarshalJSON returns it.
 func (r rawJSON) MarshalJSON() ([]byte, error) { return []byte(r), nil }
 
-// channel is a Streamed whose clients are connected.
-type channel struct {
+// streamedSession is a Streamed whose clients are connected.
+type streamedSession struct {
 	Streamed
 	flow   *stream
 	target Target
@@ -54,7 +54,7 @@ type channel struct {
 
 // Open creates the streams and connects the clients.
 func (l Streamed) Open(ctx context.Context, t Target) (Session, error) {
-	c := &channel{Streamed: l, target: t}
+	c := &streamedSession{Streamed: l, target: t}
 	if err := c.withControlClient(ctx, func(d *controlClient) error { return d.create(l.Streams) }); err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (l Streamed) Open(ctx context.Context, t Target) (Session, error) {
 	return c, nil
 }
 
-func (c *channel) withControlClient(ctx context.Context, do func(*controlClient) error) error {
+func (c *streamedSession) withControlClient(ctx context.Context, do func(*controlClient) error) error {
 	return withControlClient(ctx, c.target, c.client("desk", 0), do)
 }
 
@@ -91,7 +91,7 @@ func (d *controlClient) each(streams []Stream, about func(Stream) command) error
 }
 
 // Play plays the flow, and then waits for the stream.
-func (c *channel) Play(ctx context.Context, messages int) (pass Pass, err error) {
+func (c *streamedSession) Play(ctx context.Context, messages int) (pass Pass, err error) {
 	if c.Watched < 0 {
 		return c.flow.Play(ctx, messages)
 	}
@@ -105,7 +105,7 @@ func (c *channel) Play(ctx context.Context, messages int) (pass Pass, err error)
 }
 
 // watch plays while a goroutine polls the broker for the stream's progress.
-func (c *channel) watch(ctx context.Context, d *controlClient, messages int) (Pass, error) {
+func (c *streamedSession) watch(ctx context.Context, d *controlClient, messages int) (Pass, error) {
 	before, err := d.state(c.watched().Name)
 	if err != nil {
 		return Pass{}, err
@@ -119,7 +119,7 @@ func (c *channel) watch(ctx context.Context, d *controlClient, messages int) (Pa
 	ctx, stop := context.WithCancelCause(ctx)
 	var asking sync.WaitGroup
 	var after streamState
-	asking.Go(func() { after = c.ask(ctx, stop, d, g, before) })
+	asking.Go(func() { after = c.poll(ctx, stop, d, g, before) })
 	pass, err := c.flow.Play(ctx, messages)
 	if err == nil {
 		err = g.rest(ctx)
@@ -138,11 +138,11 @@ const backlog = 8_000
 // errDone ends the polling.
 var errDone = errors.New("the messages are done with")
 
-func (c *channel) watched() Stream { return c.Streams[c.Watched] }
+func (c *streamedSession) watched() Stream { return c.Streams[c.Watched] }
 
-// ask passes the progress of the stream to the gauge, until ctx is done, and returns
+// poll passes the progress of the stream to the gauge, until ctx is done, and returns
 // the last state. It pauses between two requests, so that these cost the broker little.
-func (c *channel) ask(ctx context.Context, stop context.CancelCauseFunc, d *controlClient, g *gauge, last streamState) streamState {
+func (c *streamedSession) poll(ctx context.Context, stop context.CancelCauseFunc, d *controlClient, g *gauge, last streamState) streamState {
 	const breath = 4 * time.Millisecond
 	again := time.NewTicker(breath)
 	defer again.Stop()
@@ -159,17 +159,17 @@ func (c *channel) ask(ctx context.Context, stop context.CancelCauseFunc, d *cont
 			return last
 		}
 		last = now
-		g.tell(c.done(now) - done)
+		g.update(c.done(now) - done)
 	}
 }
 
 // done returns how many messages the stream is done with.
-func (c *channel) done(s streamState) int64 {
+func (c *streamedSession) done(s streamState) int64 {
 	return c.passed(s) + s.Stats.Filtered + s.Stats.Invalid + s.Stats.Dropped
 }
 
 // passed returns how many messages have passed through the stream.
-func (c *channel) passed(s streamState) int64 {
+func (c *streamedSession) passed(s streamState) int64 {
 	if c.watched().Persist {
 		return s.Stats.Persisted
 	}
@@ -178,7 +178,7 @@ func (c *channel) passed(s streamState) int64 {
 
 // account adds what has passed the stream to the result. A message that has not is an
 // error, unless the flow is lossy.
-func (c *channel) account(pass Pass, before, after streamState) (Pass, error) {
+func (c *streamedSession) account(pass Pass, before, after streamState) (Pass, error) {
 	passed, done := c.passed(after)-c.passed(before), c.done(after)-c.done(before)
 	pass.Delivered, pass.Dropped = int(passed), int(done-passed)
 	c.kept += passed
@@ -190,9 +190,9 @@ func (c *channel) account(pass Pass, before, after streamState) (Pass, error) {
 
 // Close closes the connections, compares the number of stored messages with the
 // stream's own count, and deletes the streams.
-func (c *channel) Close() error { return errors.Join(c.flow.Close(), c.check(), c.drop()) }
+func (c *streamedSession) Close() error { return errors.Join(c.flow.Close(), c.check(), c.drop()) }
 
-func (c *channel) check() error {
+func (c *streamedSession) check() error {
 	if c.Watched < 0 || !c.watched().Persist {
 		return nil
 	}
@@ -205,7 +205,7 @@ func (c *channel) check() error {
 	})
 }
 
-func (c *channel) drop() error {
+func (c *streamedSession) drop() error {
 	return c.withControlClient(context.Background(), func(d *controlClient) error {
 		return d.each(c.Streams, func(s Stream) command { return command{"command": "deleteStream", "streamname": s.Name} })
 	})

@@ -22,7 +22,7 @@ func few(e Scenario) (l Load, messages, delivered int) {
 	const each = 500
 	switch l := e.Load.(type) {
 	case Replayed:
-		l.Kept = each
+		l.Stored = each
 		return l, 2 * each, 2 * each
 	case Streamed:
 		l.Streams = l.Streams[:min(len(l.Streams), 60)]
@@ -62,9 +62,9 @@ func TestStreams_with_the_product(t *testing.T) {
 	}
 }
 
-// TestStreamed_complains checks that a load fails if its stream loses messages, or
+// TestStreamed_reports_lost_messages checks that a load fails if its stream loses messages, or
 // stores other messages than it reports.
-func TestStreamed_complains(t *testing.T) {
+func TestStreamed_reports_lost_messages(t *testing.T) {
 	t.Parallel()
 	target := startProduct(t)
 	l := republish("complains", false, `{"select":[{"source":"[nothing]","target":"[nothing]"}]}`)
@@ -153,14 +153,14 @@ func TestGauge(t *testing.T) {
 	if err := g.enter(ended, 1); !errors.Is(err, errStuck) {
 		t.Errorf("got %v from a full gauge, want %v", err, errStuck)
 	}
-	g.tell(4)
+	g.update(4)
 	if err := g.enter(t.Context(), 4); err != nil || g.passed() != 4 {
 		t.Errorf("got %v, and %d have passed, want 4", err, g.passed())
 	}
 	if err := g.rest(ended); !errors.Is(err, errStuck) {
 		t.Errorf("got %v while 10 are on their way, want %v", err, errStuck)
 	}
-	g.tell(14)
+	g.update(14)
 	if err := g.rest(t.Context()); err != nil {
 		t.Error(err)
 	}

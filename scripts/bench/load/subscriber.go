@@ -23,10 +23,10 @@ type subscriber struct {
 	publishers []*publisher
 
 	// Used by run only:
-	next    []int64    // expected from each publisher
-	done    []int64    // how many of each publisher's messages are complete
-	touched []int      // publishers with complete messages since the last tell
-	held    []unsolved // messages of QoS 2 that wait for their PUBREL, in order
+	next    []int64      // expected from each publisher
+	done    []int64      // how many of each publisher's messages are complete
+	touched []int        // publishers with complete messages since the last tell
+	held    []unreleased // messages of QoS 2 that wait for their PUBREL, in order
 
 	progress []atomic.Int64 // copy of done for the publishers
 	arrived  atomic.Int64   // the sum of done
@@ -35,8 +35,8 @@ type subscriber struct {
 	took []time.Duration
 }
 
-// unsolved is a message of QoS 2 between PUBREC and PUBREL.
-type unsolved struct {
+// unreleased is a message of QoS 2 between PUBREC and PUBREL.
+type unreleased struct {
 	id        uint16
 	publisher int
 }
@@ -70,7 +70,7 @@ func (s *subscriber) run() error {
 			}
 		case first == packet.Pubrel && len(s.held) > 0 && s.held[0].id == packet.ReadID(body):
 			out = packet.AppendAck(out, packet.Pubcomp, s.held[0].id)
-			s.settle(s.held[0].publisher)
+			s.complete(s.held[0].publisher)
 			s.held = s.held[1:]
 		default:
 			return fmt.Errorf("subscriber %d got packet %#x: %w", s.number, first, errWrong)
@@ -84,7 +84,7 @@ func (s *subscriber) run() error {
 			}
 			out = out[:0]
 		}
-		s.tell()
+		s.publishProgress()
 	}
 }
 
@@ -98,26 +98,26 @@ func (s *subscriber) take(out []byte, first byte, body []byte) ([]byte, error) {
 	}
 	stamp, ok := readStamp(m.Payload, len(s.next), s.json)
 	if !ok {
-		return out, fmt.Errorf("a message on %s that nobody sent: %w", m.Topic, errWrong)
+		return out, fmt.Errorf("a message on %s that was not sent: %w", m.Topic, errWrong)
 	}
 	if err := s.count(stamp); err != nil {
 		return out, err
 	}
 	switch m.QoS {
 	case 0:
-		s.settle(stamp.publisher)
+		s.complete(stamp.publisher)
 	case 1:
 		out = packet.AppendAck(out, packet.Puback, m.ID)
-		s.settle(stamp.publisher)
+		s.complete(stamp.publisher)
 	case 2:
 		out = packet.AppendAck(out, packet.Pubrec, m.ID)
-		s.held = append(s.held, unsolved{m.ID, stamp.publisher})
+		s.held = append(s.held, unreleased{m.ID, stamp.publisher})
 	}
 	return out, nil
 }
 
-// settle counts a complete message.
-func (s *subscriber) settle(publisher int) {
+// complete counts a complete message.
+func (s *subscriber) complete(publisher int) {
 	s.done[publisher]++
 	s.arrived.Add(1)
 	if !slices.Contains(s.touched, publisher) {
@@ -142,8 +142,8 @@ func (s *subscriber) count(got stamp) error {
 	return nil
 }
 
-// tell publishes the progress to the publishers.
-func (s *subscriber) tell() {
+// publishProgress publishes the progress to the publishers.
+func (s *subscriber) publishProgress() {
 	for _, p := range s.touched {
 		s.progress[p].Store(s.done[p])
 		s.publishers[p].signal(s.done[p])

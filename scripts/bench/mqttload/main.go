@@ -47,7 +47,7 @@ func run(ctx context.Context, args []string) error {
 	var o options
 	flags := flag.NewFlagSet("mqttload", flag.ContinueOnError)
 	flags.StringVar(&o.target.Addr, "addr", "127.0.0.1:1883", "host:port of the broker")
-	flags.StringVar(&o.target.Username, "username", "", "who logs in; empty for nobody")
+	flags.StringVar(&o.target.Username, "username", "", "username; empty for none")
 	flags.StringVar(&o.target.Password, "password", os.Getenv("MQTTLOAD_PASSWORD"), "of the user; MQTTLOAD_PASSWORD in the environment otherwise")
 	flags.StringVar(&o.load, "load", "pairs-0", "one of "+strings.Join(load.Names(), ", "))
 	flags.IntVar(&o.messages, "messages", 0, "to publish in a round; 0 takes as many as fit the load")

@@ -79,7 +79,7 @@ func (r *Reader) fill(need int) error {
 		r.begin, r.end = 0, 0
 	}
 	if r.end == len(r.buf) || r.begin+need > len(r.buf) {
-		r.makeRoom(need)
+		r.makeSpace(need)
 	}
 	n, err := r.src.Read(r.buf[r.end:])
 	r.end += n
@@ -95,8 +95,8 @@ func (r *Reader) fill(need int) error {
 	return err
 }
 
-// makeRoom moves the unread bytes to the front of the buffer, or of a longer one.
-func (r *Reader) makeRoom(need int) {
+// makeSpace moves the unread bytes to the front of the buffer, or of a longer one.
+func (r *Reader) makeSpace(need int) {
 	to := r.buf
 	if need = max(need, r.end-r.begin+1); need > len(to) {
 		to = make([]byte, 2*need)

@@ -39,7 +39,7 @@ func Serve(ctx context.Context, ready func(Targets)) error {
 	if err != nil {
 		return err
 	}
-	h := &http.Server{Handler: http.HandlerFunc(swallow), ReadHeaderTimeout: readyTime}
+	h := &http.Server{Handler: http.HandlerFunc(discard), ReadHeaderTimeout: readyTime}
 	defer context.AfterFunc(ctx, func() { h.Close() })()
 	ready(Targets{HTTP: fmt.Sprintf("http://%s/", ln.Addr()), NATS: n.ClientURL()})
 	if err := h.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
@@ -48,8 +48,8 @@ func Serve(ctx context.Context, ready func(Targets)) error {
 	return nil
 }
 
-// swallow discards a request.
-func swallow(w http.ResponseWriter, r *http.Request) {
+// discard discards a request.
+func discard(w http.ResponseWriter, r *http.Request) {
 	if _, err := io.Copy(io.Discard, r.Body); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestGuided counts messages with a second subscriber, in place of a bridge.
-func TestGuided(t *testing.T) {
+// TestForwarded counts messages with a second subscriber, in place of a bridge.
+func TestForwarded(t *testing.T) {
 	t.Parallel()
 	target := startProduct(t)
 	for _, c := range []struct {
@@ -26,8 +26,8 @@ func TestGuided(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			const publishers, messages = 4, 400
 			var done atomic.Int64
-			f := Flow{Publishers: publishers, Topics: publishers, Name: "guided", QoS: c.qos, Window: 10, Rate: c.rate, Acked: true, Pings: c.qos == 0}
-			s, err := Guided{Flow: f, Most: c.most, Done: func(context.Context) (int64, error) { return done.Add(50), nil }}.Open(t.Context(), target)
+			f := Flow{Publishers: publishers, Topics: publishers, Name: "forwarded", QoS: c.qos, Window: 10, Rate: c.rate, Acked: true, Pings: c.qos == 0}
+			s, err := Forwarded{Flow: f, Most: c.most, Done: func(context.Context) (int64, error) { return done.Add(50), nil }}.Open(t.Context(), target)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -51,25 +51,25 @@ func TestGuided(t *testing.T) {
 	}
 }
 
-// TestGuided_says_why_it_cannot_tell makes Done fail, at once and later.
-func TestGuided_says_why_it_cannot_tell(t *testing.T) {
+// TestForwarded_reports_errors_of_Done makes Done fail, at once and later.
+func TestForwarded_reports_errors_of_Done(t *testing.T) {
 	t.Parallel()
 	target := startProduct(t)
-	errMute := errors.New("nobody answers")
+	errUnavailable := errors.New("unavailable")
 	for after := range int64(2) {
 		var asked atomic.Int64
 		f := Flow{Publishers: 1, Topics: 1, Name: "mute", QoS: 1, Window: 10}
-		s, err := Guided{Flow: f, Most: 50, Done: func(context.Context) (int64, error) {
+		s, err := Forwarded{Flow: f, Most: 50, Done: func(context.Context) (int64, error) {
 			if asked.Add(1) > after {
-				return 0, errMute
+				return 0, errUnavailable
 			}
 			return 0, nil
 		}}.Open(t.Context(), target)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Play(t.Context(), 100); !errors.Is(err, errMute) {
-			t.Errorf("got %v after %d answers, want %v", err, after, errMute)
+		if _, err := s.Play(t.Context(), 100); !errors.Is(err, errUnavailable) {
+			t.Errorf("got %v after %d answers, want %v", err, after, errUnavailable)
 		}
 		if err := s.Close(); err != nil {
 			t.Error(err)

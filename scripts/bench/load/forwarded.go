@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Guided is a Flow whose messages the broker forwards to another system. It waits until
+// Forwarded is a Flow whose messages the broker forwards to another system. It waits until
 // they are done there.
-type Guided struct {
+type Forwarded struct {
 	Flow
 	// Most bounds the messages that the other system has not processed; with 0 they are
 	// unbounded, and only the publishers' waiting is timed.
@@ -20,26 +20,26 @@ type Guided struct {
 	Done func(context.Context) (int64, error)
 }
 
-// guided is a Guided whose clients are connected.
-type guided struct {
-	Guided
+// forwarded is a Forwarded whose clients are connected.
+type forwarded struct {
+	Forwarded
 	flow *stream
 }
 
 // Open connects the clients.
-func (g Guided) Open(ctx context.Context, t Target) (Session, error) {
+func (g Forwarded) Open(ctx context.Context, t Target) (Session, error) {
 	s, err := g.open(ctx, t)
 	if err != nil {
 		return nil, err
 	}
-	return &guided{g, s}, nil
+	return &forwarded{g, s}, nil
 }
 
 // Close ends the connections.
-func (g *guided) Close() error { return g.flow.Close() }
+func (g *forwarded) Close() error { return g.flow.Close() }
 
 // Play plays the flow and waits until its messages are processed.
-func (g *guided) Play(ctx context.Context, messages int) (Pass, error) {
+func (g *forwarded) Play(ctx context.Context, messages int) (Pass, error) {
 	before, err := g.Done(ctx)
 	if err != nil {
 		return Pass{}, err
@@ -48,7 +48,7 @@ func (g *guided) Play(ctx context.Context, messages int) (Pass, error) {
 	g.flow.gauge = gauge
 	ctx, stop := context.WithCancelCause(ctx)
 	var asking sync.WaitGroup
-	asking.Go(func() { stop(g.ask(ctx, gauge, before)) })
+	asking.Go(func() { stop(g.poll(ctx, gauge, before)) })
 	began := time.Now()
 	pass, err := g.flow.Play(ctx, messages)
 	if err == nil {
@@ -62,9 +62,9 @@ func (g *guided) Play(ctx context.Context, messages int) (Pass, error) {
 	return pass, err
 }
 
-// ask passes what Done returns to the gauge, until ctx is done or nothing changes any
+// poll passes what Done returns to the gauge, until ctx is done or nothing changes any
 // more. Its interval is long, so that the calls cost the broker little.
-func (g *guided) ask(ctx context.Context, gauge *gauge, before int64) error {
+func (g *forwarded) poll(ctx context.Context, gauge *gauge, before int64) error {
 	const breath = 20 * time.Millisecond
 	again := time.NewTicker(breath)
 	defer again.Stop()
@@ -82,7 +82,7 @@ func (g *guided) ask(ctx context.Context, gauge *gauge, before int64) error {
 			return err
 		case now != last:
 			last, moved = now, time.Now()
-			gauge.tell(now - before)
+			gauge.update(now - before)
 		case time.Since(moved) > 2*patience:
 			return errStuck
 		}
