@@ -2,7 +2,7 @@
 // behind them, its access control and what keeps its messages, as a
 // broker.Broker.
 //
-// The parts are packages of their own: listen and guard (who may try), engine
+// The parts are packages of their own: listen and limits (who may connect), engine
 // (MQTT itself), access (who may what), store and file (what lasts), sys (what
 // the broker tells about itself). This package puts them together and answers
 // the control topics. It must not import a database or an HTTP router.
@@ -25,7 +25,7 @@ import (
 	"signalbox/broker/embedded/access"
 	"signalbox/broker/embedded/cluster/replica"
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/embedded/guard"
+	"signalbox/broker/embedded/limits"
 	"signalbox/broker/embedded/listen"
 	"signalbox/broker/embedded/schema"
 	"signalbox/broker/embedded/store"
@@ -66,9 +66,9 @@ type Broker struct {
 	bridges  *bridges.Engine // nil for none
 	trials   chan struct{}   // holds one for each request that waits for other systems
 	cluster  *member         // nil for none
-	limits   *guard.Limits
-	bans     *guard.Bans
-	flaps    *guard.Flapping
+	limits   *limits.Limits
+	bans     *limits.Bans
+	flaps    *limits.Flapping
 	denials  *denials
 	tree     *topictree.Tracker
 	sys      *sys.Tree
@@ -114,10 +114,10 @@ func (b *Broker) build(ctx context.Context, path string) (err error) {
 		return err
 	}
 	b.replica = replica.Open(replica.Options{Local: b.store, Encode: store.AppendChanges, Decode: store.DecodeChanges})
-	if b.bans, err = guard.OpenBans(ctx, b.control, guard.Clocks{Wall: b.now, Service: b.timeline.Now}); err != nil {
+	if b.bans, err = limits.OpenBans(ctx, b.control, limits.Clocks{Wall: b.now, Service: b.timeline.Now}); err != nil {
 		return err
 	}
-	b.flaps = guard.NewFlapping(b.config.Limits.Flapping, b.timeline.Now)
+	b.flaps = limits.NewFlapping(b.config.Limits.Flapping, b.timeline.Now)
 	b.denials = newDenials()
 	b.tree = b.newTree()
 	b.engine = engine.New(b.engineConfig(), engine.Parts{

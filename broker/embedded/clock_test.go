@@ -12,7 +12,7 @@ import (
 	"signalbox/broker"
 	"signalbox/broker/clock"
 	"signalbox/broker/clock/clocktest"
-	"signalbox/broker/embedded/guard"
+	"signalbox/broker/embedded/limits"
 	"signalbox/broker/messaging"
 )
 
@@ -123,7 +123,7 @@ func (a *aging) leave() {
 		publisher.send(m)
 		publisher.want(packets.Puback)
 	}
-	ban := broker.Ban{Kind: broker.BanClientID, Value: "flapping", CreatedBy: guard.ByFlapping, ExpiresAt: a.broker.timeline.Now().Add(20 * time.Minute)}
+	ban := broker.Ban{Kind: broker.BanClientID, Value: "flapping", CreatedBy: limits.ByFlapping, ExpiresAt: a.broker.timeline.Now().Add(20 * time.Minute)}
 	if _, err := a.broker.bans.Add(a.t.Context(), ban); err != nil {
 		a.t.Fatal(err)
 	}
@@ -250,7 +250,7 @@ func TestBanUntilADate(t *testing.T) {
 	a := newAging(t)
 	a.broker.now, a.broker.bans = a.Sources().Wall, nil
 	var err error
-	a.broker.bans, err = guard.OpenBans(t.Context(), a.broker.control, guard.Clocks{Wall: a.Sources().Wall, Service: a.broker.timeline.Now})
+	a.broker.bans, err = limits.OpenBans(t.Context(), a.broker.control, limits.Clocks{Wall: a.Sources().Wall, Service: a.broker.timeline.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 	"signalbox/broker/clock"
 	"signalbox/broker/embedded/access"
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/embedded/guard"
+	"signalbox/broker/embedded/limits"
 	"signalbox/broker/embedded/listen"
 	"signalbox/broker/storage"
 	"signalbox/broker/streams"
@@ -79,7 +79,7 @@ type Config struct {
 	// MaxSubscriptions bounds those of one client.
 	MaxSubscriptions int `mapstructure:"max_subscriptions"`
 	// Limits are what an address may do before it has logged in.
-	Limits guard.Config `mapstructure:"limits"`
+	Limits limits.Config `mapstructure:"limits"`
 	// Version is shown in $SYS/broker/version.
 	Version string `mapstructure:"-"`
 	// Cluster says how the broker takes part in clusters.
@@ -146,7 +146,7 @@ func DefaultConfig() Config {
 		MaxTopicLevels:      201,
 		MaxTopicLength:      e.MaxTopicLength,
 		MaxSubscriptions:    e.MaxSubscriptions,
-		Limits:              guard.DefaultConfig(),
+		Limits:              limits.DefaultConfig(),
 	}
 }
 

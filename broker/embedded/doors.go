@@ -6,15 +6,15 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/embedded/guard"
+	"signalbox/broker/embedded/limits"
 	"signalbox/broker/embedded/listen"
 )
 
 // openDoors prepares the listeners; it opens certificates but no socket.
 func (b *Broker) openDoors() (*listen.Set, error) {
-	limits := b.config.Limits
-	limits.MaxConnections = b.config.MaxConnections
-	b.limits = guard.NewLimits(limits, b.now)
+	config := b.config.Limits
+	config.MaxConnections = b.config.MaxConnections
+	b.limits = limits.New(config, b.now)
 	return listen.New(b.config.listeners(), listen.Options{
 		Timeout: b.config.ConnectTimeout, Limits: b.limits, Banned: b.isBanned,
 		Counters: &b.traffic, Log: b.log, Now: b.now,
@@ -30,7 +30,7 @@ func (b *Broker) isBanned(addr netip.Addr) bool {
 // Check reads the files that the configuration names, as the start will; the
 // error names the key.
 func (c Config) Check() error {
-	_, err := listen.New(c.listeners(), listen.Options{Limits: guard.NewLimits(c.Limits, nil)})
+	_, err := listen.New(c.listeners(), listen.Options{Limits: limits.New(c.Limits, nil)})
 	return err
 }
 
@@ -38,7 +38,7 @@ func (c Config) Check() error {
 func (b *Broker) welcome(c *listen.Conn) {
 	d := c.Listener().Describe()
 	s := &engine.Socket{
-		Conn: c, Raw: c.Raw(), Greeted: c.Greeted, Reserve: c.Reserve, AwaitEnd: c.AwaitEnd, Address: shownAddress(c), Protocol: "MQTT",
+		Conn: c, Raw: c.Raw(), Greeted: c.ConnectReceived, Reserve: c.Reserve, AwaitEnd: c.AwaitEnd, Address: shownAddress(c), Protocol: "MQTT",
 		Identity: c.Identity(), AdminOnly: c.Listener().Config().AdminOnly,
 		Listener: engine.Listener{Port: d.Port, BindAddress: d.BindAddress},
 	}

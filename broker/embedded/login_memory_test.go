@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"signalbox/broker/embedded/guard"
+	"signalbox/broker/embedded/limits"
 )
 
 // heapNow returns the bytes of reachable objects.
@@ -89,7 +89,7 @@ func TestMemoryBeforeLoginOfAnAddress(t *testing.T) {
 	newDevice(t, dialFrom(t, b, "127.0.0.3"), 4).greet(as(adminName, adminPassword))
 	will := withWill("will", strings.Repeat("x", 60_000))
 	newDevice(t, dialFrom(t, b, "127.0.0.4"), 4).greet(as(adminName, adminPassword), will)
-	if lost := b.traffic.Lost()[string(guard.AddressGaveWay)]; lost != 0 {
+	if lost := b.traffic.Lost()[string(limits.AddressEvicted)]; lost != 0 {
 		t.Errorf("%d connections gave way for being half open", lost)
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	"signalbox/broker"
 	"signalbox/broker/embedded/engine"
-	"signalbox/broker/embedded/guard"
+	"signalbox/broker/embedded/limits"
 	"signalbox/broker/mqtt/packet"
 )
 
@@ -232,7 +232,7 @@ func (b *Broker) ListBans(_ context.Context, offset, count int) (broker.Page[bro
 // AddBan bans, and cuts off whom it concerns.
 func (b *Broker) AddBan(ctx context.Context, s broker.BanSpec) error {
 	_, err := b.bans.Add(ctx, broker.Ban{
-		Kind: s.Kind, Value: s.Value, Reason: s.Reason, CreatedBy: guard.ByAPI,
+		Kind: s.Kind, Value: s.Value, Reason: s.Reason, CreatedBy: limits.ByAPI,
 		CreatedAt: b.now().UTC().Truncate(time.Millisecond), // as it is stored
 		ExpiresAt: s.ExpiresAt.Truncate(time.Millisecond),
 	})
@@ -244,7 +244,7 @@ func (b *Broker) AddBan(ctx context.Context, s broker.BanSpec) error {
 
 // shownBan is a ban as people see it: the times of one for a while are service times.
 func (b *Broker) shownBan(ban broker.Ban) broker.Ban {
-	if ban.CreatedBy == guard.ByFlapping {
+	if ban.CreatedBy == limits.ByFlapping {
 		ban.CreatedAt = time.UnixMilli(b.timeline.Wall(ban.CreatedAt.UnixMilli())).UTC()
 		ban.ExpiresAt = time.UnixMilli(b.timeline.Wall(ban.ExpiresAt.UnixMilli())).UTC()
 	}

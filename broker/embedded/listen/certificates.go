@@ -17,12 +17,12 @@ import (
 	"signalbox/broker"
 )
 
-// checkInterval is how often files are looked at, at most.
+// checkInterval is the shortest time between two checks of the files.
 const checkInterval = time.Second
 
-// certificates are what a listener shows and trusts, as its files say now. The
-// files are looked at when somebody comes; what cannot be used is not, and what
-// was used before stays in use.
+// certificates are what a listener presents and trusts. The files are checked for changes
+// when a client connects. Files that cannot be used are ignored, and the earlier
+// certificates stay in use.
 type certificates struct {
 	config  Config
 	now     func() time.Time
@@ -34,9 +34,9 @@ type certificates struct {
 	seen     fileStamps // of the files that were last tried
 }
 
-// trust is what the files hold. It has a TLS configuration of its own, and with
-// it session tickets of its own: a session does not outlive the authority that
-// its certificate was checked against.
+// trust is the contents of the files. It has a TLS configuration of its own, and with it
+// session tickets of its own: a session does not outlive the authority that its certificate
+// was verified against.
 type trust struct {
 	tls   *tls.Config
 	shown []broker.ListenerCert
@@ -53,8 +53,8 @@ func openCertificates(c Config, now func() time.Time, log *slog.Logger) (*certif
 	return all, nil
 }
 
-// get gives what the files say. Of many callers one looks, and the others are
-// not kept waiting.
+// get returns the current contents of the files. Of concurrent callers one checks the
+// files; the others do not wait.
 func (c *certificates) get() *trust {
 	if c.checking.TryLock() {
 		c.refresh()
@@ -63,7 +63,7 @@ func (c *certificates) get() *trust {
 	return c.current.Load()
 }
 
-// refresh reads files that have changed. checking is held.
+// refresh reads files that have changed. The caller holds checking.
 func (c *certificates) refresh() {
 	now := c.now()
 	if now.Sub(c.checked) < checkInterval {
@@ -75,14 +75,15 @@ func (c *certificates) refresh() {
 	}
 }
 
-// reload reads the files now, whether they look changed or not.
+// reload reads the files now, whether they have changed or not.
 func (c *certificates) reload() {
 	c.checking.Lock()
 	defer c.checking.Unlock()
 	c.read(stampsOf(c.config))
 }
 
-// read takes up what the files hold, if it can be used. checking is held.
+// read loads the files, and keeps the current contents if they cannot be used. The caller
+// holds checking.
 func (c *certificates) read(stamps fileStamps) {
 	c.seen = stamps
 	t, err := load(c.config)
@@ -139,8 +140,8 @@ func describe(cert *x509.Certificate, file string) broker.ListenerCert {
 	}
 }
 
-// fileStamps tell whether files have changed: certificate, key and authorities.
-// One that cannot be looked at is nil.
+// fileStamps detect changes of the files: certificate, key and authorities. The stamp of a
+// file that cannot be examined is nil.
 type fileStamps [3]os.FileInfo
 
 func stampsOf(c Config) (s fileStamps) {

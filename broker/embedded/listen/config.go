@@ -8,54 +8,52 @@ import (
 	"strconv"
 	"strings"
 
-	"signalbox/broker/embedded/guard"
+	"signalbox/broker/embedded/limits"
 )
 
-// Config is one place where clients are accepted. Files are PEM and are read
-// again when they change.
+// Config configures one listener. Files are PEM and are read again when they change.
 type Config struct {
 	// Protocol is mqtt, mqtts, ws, wss or unix.
 	Protocol string `mapstructure:"protocol"`
 	// Address is host:port or, for unix, the path of the socket.
 	Address string `mapstructure:"address"`
-	// MaxConnections bounds the listener's connections, beside the bound of
-	// all; 0 for none of its own.
+	// MaxConnections bounds the listener's connections, in addition to the bound of all
+	// listeners; 0 for none of its own.
 	MaxConnections int `mapstructure:"max_connections"`
-	// AdminOnly lets in nobody but administrators. What those are is for
-	// others to know.
+	// AdminOnly admits administrators only. Who is one is decided outside this package.
 	AdminOnly bool `mapstructure:"admin_only"`
 
-	// CertFile and KeyFile are what an mqtts or wss listener shows.
+	// CertFile and KeyFile are the certificate of an mqtts or wss listener.
 	CertFile string `mapstructure:"cert_file"`
 	KeyFile  string `mapstructure:"key_file"`
 	// CAFile holds the authorities of client certificates.
 	CAFile string `mapstructure:"ca_file"`
-	// RequireCertificate lets in nobody without a certificate.
+	// RequireCertificate refuses clients without a certificate.
 	RequireCertificate bool `mapstructure:"require_certificate"`
-	// CertificateUsername makes a certificate stand for a username: cn for its
-	// common name, san for its first e-mail address, URI or DNS name, in this
-	// order. A certificate without is refused.
+	// CertificateUsername takes the username from the client's certificate: cn from its
+	// common name, san from its first e-mail address, URI or DNS name, in this order. A
+	// certificate without one is refused.
 	CertificateUsername string `mapstructure:"certificate_username"`
 
 	// Path is that of the WebSocket; empty for any.
 	Path string `mapstructure:"path"`
-	// Origins are those of web pages that may use a WebSocket beside the
-	// listener's own; "*" stands for any.
+	// Origins are the origins of web pages that may open a WebSocket, in addition to the
+	// listener's own; "*" is any.
 	Origins []string `mapstructure:"origins"`
 
-	// ProxyProtocol expects a PROXY header of version 1 or 2 before everything
-	// else. What it says of the client counts from then on.
+	// ProxyProtocol expects a PROXY header of version 1 or 2 before everything else. The
+	// client address that it names is used from then on.
 	ProxyProtocol bool `mapstructure:"proxy_protocol"`
-	// TrustedProxies are the addresses and networks that may send one; nobody
-	// else is let in. Empty for this machine's own.
+	// TrustedProxies are the addresses and networks that may connect and send one; others
+	// are refused. Empty for loopback addresses.
 	TrustedProxies []string `mapstructure:"trusted_proxies"`
 
-	// SocketMode is the mode of a unix socket, in octal digits; empty for 0600.
+	// SocketMode is the mode of a Unix socket, in octal digits; empty for 0600.
 	SocketMode string `mapstructure:"socket_mode"`
 
-	// Key is the configuration key that messages name: one that ends in a dot
-	// stands before the names of the fields, any other is that of the address,
-	// and nothing else is configured.
+	// Key is the configuration key that errors name: one that ends in a dot is the prefix
+	// of the field names; any other is the key of the address, and nothing else is
+	// configured.
 	Key string `mapstructure:"-"`
 }
 
@@ -76,14 +74,14 @@ const (
 
 const (
 	defaultSocketMode = 0o600
-	maxSocketPath     = 107 // bytes that Linux has room for
+	maxSocketPath     = 107 // bytes that fit into Linux's sun_path
 )
 
 func (c Config) tls() bool { return c.Protocol == MQTTS || c.Protocol == WSS }
 
 func (c Config) webSocket() bool { return c.Protocol == WS || c.Protocol == WSS }
 
-// key names a field as the configuration does.
+// key returns the configuration key of a field.
 func (c Config) key(field string) string {
 	if c.Key != "" && !strings.HasSuffix(c.Key, ".") {
 		return c.Key
@@ -91,8 +89,8 @@ func (c Config) key(field string) string {
 	return c.Key + field
 }
 
-// Validate gives an error for every field with a bad value, and for every
-// address that is there twice. Each begins with the field's key.
+// Validate returns an error for every invalid field, and for every address that is used
+// twice. Each begins with the field's key.
 func Validate(all []Config) []error {
 	var bad faults
 	seen := map[string]bool{}
@@ -123,8 +121,7 @@ func (c Config) validate(bad *faults) {
 	c.validateProxy(bad)
 }
 
-// validateAddress checks the form of the address. Port 0 stands for any free
-// port.
+// validateAddress checks the form of the address. Port 0 is any free port.
 func (c Config) validateAddress(bad *faults) {
 	if c.Protocol == Unix {
 		ok := c.Address != "" && len(c.Address) <= maxSocketPath && !strings.HasPrefix(c.Address, "@")
@@ -161,12 +158,12 @@ func (c Config) validateProxy(bad *faults) {
 	bad.check(c.Protocol != Unix || len(c.TrustedProxies) == 0, c.key("trusted_proxies"),
 		"is not for unix: socket_mode says who may open the socket")
 	for i, text := range c.TrustedProxies {
-		_, err := guard.ParseNetwork(text)
+		_, err := limits.ParseNetwork(text)
 		bad.check(err == nil, c.key(fmt.Sprintf("trusted_proxies[%d]", i)), "must be an address or a network such as 10.0.0.0/8")
 	}
 }
 
-// socketMode reads SocketMode.
+// socketMode parses SocketMode.
 func (c Config) socketMode() (uint32, error) {
 	if c.SocketMode == "" {
 		return defaultSocketMode, nil
@@ -178,7 +175,7 @@ func (c Config) socketMode() (uint32, error) {
 	return uint32(mode), err
 }
 
-// trusted gives the networks that may send a PROXY header.
+// trusted returns the networks that may send a PROXY header.
 func (c Config) trusted() []netip.Prefix {
 	texts := c.TrustedProxies
 	if len(texts) == 0 {
@@ -186,14 +183,14 @@ func (c Config) trusted() []netip.Prefix {
 	}
 	var all []netip.Prefix
 	for _, text := range texts {
-		if p, err := guard.ParseNetwork(text); err == nil { // validated
+		if p, err := limits.ParseNetwork(text); err == nil { // validated
 			all = append(all, p)
 		}
 	}
 	return all
 }
 
-// faults collects what is wrong, key by key.
+// faults collects errors by key.
 type faults []error
 
 func (f *faults) add(key, what string) { *f = append(*f, fmt.Errorf("%s: %s", key, what)) }

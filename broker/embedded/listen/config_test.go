@@ -8,7 +8,7 @@ import (
 	"signalbox/broker/embedded/listen"
 )
 
-func TestValidateNamesEveryBadKey(t *testing.T) {
+func TestValidateNamesEveryInvalidKey(t *testing.T) {
 	t.Parallel()
 	secure := func(change func(*listen.Config)) []listen.Config {
 		c := listen.Config{Protocol: "wss", Address: ":1", CertFile: "c", KeyFile: "k", CAFile: "a", Key: "l."}

@@ -10,38 +10,37 @@ import (
 	"syscall"
 	"time"
 
-	"signalbox/broker/embedded/guard"
+	"signalbox/broker/embedded/limits"
 )
 
-// Conn is a client's connection, ready for MQTT: what is read and written is
-// packets, whatever is beneath. One goroutine at a time may read; everything
-// else may be called from anywhere at any time.
+// Conn is a client's connection, ready for MQTT: what is read and written is packets,
+// whatever is beneath. Only one goroutine at a time may read; all other methods are safe
+// for concurrent use.
 //
-// A Read that ran into its deadline may be repeated. A Write that did may have
-// left part of a packet behind, so nothing may follow it but Close.
+// A Read that ran into its deadline may be repeated. A Write that did may have written part
+// of a packet, so only Close may follow it.
 type Conn struct {
-	net.Conn // the socket, or TLS or WebSocket above it
-	socket   *socket
-	secured  *tls.Conn // nil without TLS
-	listener *Listener
-	remote   net.Addr
-	identity string
-	until    time.Time
-	ticket   *guard.Ticket // nil until there is a place
-	slot     bool          // it counts among the listener's
-	stopped  bool          // its listener was closed before it was handed over; guarded by Set.mu
-	gaveWay  atomic.Bool   // a limit has ended it before it was closed
-	closed   atomic.Bool
+	net.Conn  // the socket, or TLS or WebSocket above it
+	socket    *socket
+	secured   *tls.Conn // nil without TLS
+	listener  *Listener
+	remote    net.Addr
+	identity  string
+	deadline  time.Time
+	admission *limits.Admission // nil until there is a place
+	counted   bool              // it counts among the listener's
+	stopped   bool              // its listener was closed before it was handed over; guarded by Set.mu
+	evicted   atomic.Bool       // a limit has ended it before it was closed
+	closed    atomic.Bool
 }
 
-// Listener is where the connection came in.
+// Listener returns the listener that accepted the connection.
 func (c *Conn) Listener() *Listener { return c.listener }
 
-// RemoteAddr is the client's address, as a trusted proxy told where there is
-// one.
+// RemoteAddr returns the client's address, as named by a trusted proxy if there is one.
 func (c *Conn) RemoteAddr() net.Addr { return c.remote }
 
-// Addr is the client's address without port, the zero Addr on a unix socket.
+// Addr returns the client's address without port, the zero Addr on a Unix socket.
 func (c *Conn) Addr() netip.Addr { return addrOf(c.remote) }
 
 func addrOf(a net.Addr) netip.Addr {
@@ -51,8 +50,8 @@ func addrOf(a net.Addr) netip.Addr {
 	return netip.Addr{}
 }
 
-// Raw is the descriptor, where bytes can be read and written on it as they are:
-// nil with TLS or WebSocket. The deadlines of the connection hold for it too.
+// Raw returns the descriptor if bytes can be read and written on it as they are, nil with
+// TLS or WebSocket. The deadlines of the connection apply to it too.
 func (c *Conn) Raw() syscall.RawConn {
 	if c.Conn != net.Conn(c.socket) {
 		return nil
@@ -64,14 +63,14 @@ func (c *Conn) Raw() syscall.RawConn {
 	return raw
 }
 
-// Wait waits until there is something to read, so that no buffer is needed for
-// a client that is silent. The end and errors are something to read as well; an
-// error here is one that Read would have given. It counts as reading.
+// Wait waits until there is something to read, so that a silent client needs no buffer. EOF
+// and errors are something to read as well; an error here is one that Read would have
+// returned. Wait counts as reading.
 func (c *Conn) Wait() error {
 	return c.Conn.(waiter).Wait() //nolint:forcetypeassert // all that we put there are
 }
 
-// TLS tells what is known of the encryption; not ok without.
+// TLS returns the state of the encryption; ok is false without TLS.
 func (c *Conn) TLS() (state tls.ConnectionState, ok bool) {
 	if c.secured == nil {
 		return tls.ConnectionState{}, false
@@ -79,7 +78,7 @@ func (c *Conn) TLS() (state tls.ConnectionState, ok bool) {
 	return c.secured.ConnectionState(), true
 }
 
-// Certificate is the client's certificate in PEM, nil where it has shown none.
+// Certificate returns the client's certificate in PEM, nil if it presented none.
 func (c *Conn) Certificate() []byte {
 	state, _ := c.TLS()
 	if len(state.PeerCertificates) == 0 {
@@ -88,53 +87,49 @@ func (c *Conn) Certificate() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: state.PeerCertificates[0].Raw})
 }
 
-// Identity is the username that the client's certificate stands for, "" where
-// it does not stand for one.
+// Identity returns the username that the client's certificate stands for, "" if none.
 func (c *Conn) Identity() string { return c.identity }
 
-// WebSocket tells whether the client speaks MQTT over WebSocket.
+// WebSocket reports whether the client speaks MQTT over WebSocket.
 func (c *Conn) WebSocket() bool { return c.listener.config.webSocket() }
 
-// ConnectBy is when the client's CONNECT must be here. It is the read deadline
-// with which the connection is handed over, and for its new owner to lift.
-func (c *Conn) ConnectBy() time.Time { return c.until }
+// ConnectBy returns the deadline for the client's CONNECT. It is set as the read deadline
+// when the connection is handed over; the new owner removes it.
+func (c *Conn) ConnectBy() time.Time { return c.deadline }
 
-// Greeted says that the CONNECT is here: the connection need not give way to
-// newcomers any longer.
-func (c *Conn) Greeted() { c.ticket.Greeted() }
+// ConnectReceived records that the CONNECT has arrived: the connection is no longer a
+// candidate for eviction.
+func (c *Conn) ConnectReceived() { c.admission.ConnectReceived() }
 
-// Reserve sets how many bytes are held for a client that has not logged in, 0
-// once it has. Where there is no room its error says so, and the connection must
-// be closed.
+// Reserve sets how many bytes are held for a client that has not logged in, 0 once it has.
+// If a limit refuses them the error is that limit, and the connection must be closed.
 func (c *Conn) Reserve(bytes int) error {
-	err := c.ticket.Reserve(bytes)
-	if limit, ok := errors.AsType[guard.Refusal](err); ok {
+	err := c.admission.Reserve(bytes)
+	if limit, ok := errors.AsType[limits.Refusal](err); ok {
 		c.listener.note(c.remote, &loss{string(limit), limit})
 	}
 	return err
 }
 
-// AwaitEnd waits, without reading, until the client has ended the connection; then
-// it returns nil. A read deadline ends the waiting with an error. It counts as
-// reading.
+// AwaitEnd waits, without reading, until the client has ended the connection, and returns
+// nil. It returns an error when the read deadline has passed. AwaitEnd counts as reading.
 func (c *Conn) AwaitEnd() error { return c.socket.awaitEnd() }
 
-// giveWay ends the connection for the sake of a newcomer, whatever its owner is
-// doing with it. It does not wait.
-func (c *Conn) giveWay(limit guard.Refusal) {
-	c.gaveWay.Store(true)
-	c.socket.cut()
+// evict ends the connection in favour of a new one, whatever its owner is doing with it. It
+// does not block.
+func (c *Conn) evict(limit limits.Refusal) {
+	c.evicted.Store(true)
+	c.socket.shutdown()
 	c.listener.note(c.socket.RemoteAddr(), &loss{string(limit), limit})
 }
 
-// Close ends the connection and gives its place back. It takes leave of the
-// peer as TLS and WebSocket have it, and does not wait for it. More than once is
-// harmless.
+// Close closes the connection and releases its places. It sends the close messages of TLS
+// and WebSocket but does not wait for the peer. Further calls have no effect.
 func (c *Conn) Close() error {
 	if !c.closed.CompareAndSwap(false, true) {
 		return nil
 	}
-	c.socket.hurry()
+	c.socket.stopWaiting()
 	err := c.Conn.Close()
 	if closed := c.socket.Close(); err == nil && !errors.Is(closed, net.ErrClosed) {
 		err = closed
@@ -143,12 +138,12 @@ func (c *Conn) Close() error {
 	return err
 }
 
-// release gives the connection's places back.
+// release releases the connection's places.
 func (c *Conn) release() {
-	if c.ticket != nil {
-		c.ticket.Leave()
+	if c.admission != nil {
+		c.admission.Release()
 	}
-	if c.slot {
+	if c.counted {
 		c.listener.open.Add(-1)
 	}
 }

@@ -6,21 +6,21 @@ import (
 	"sync/atomic"
 )
 
-// Counters count what has passed since the start, over all listeners. The zero
-// value is ready.
+// Counters count events since the start, over all listeners. The zero value is ready for
+// use.
 type Counters struct {
-	// Received and Sent are bytes on the wire, with what TLS and WebSocket add.
-	// Those that pass by way of Conn.Raw are for the caller to add.
+	// Received and Sent are bytes on the wire, including what TLS and WebSocket add. The
+	// caller adds those that it transfers through Conn.Raw.
 	Received, Sent atomic.Int64
-	// Accepted are connections, whatever became of them.
+	// Accepted counts accepted connections, whatever their outcome.
 	Accepted atomic.Int64
 
 	mu   sync.Mutex
 	lost map[string]int64
 }
 
-// Lost gives how many connections came to nothing before they were handed over,
-// by the cause. Those of a limit are under its key in the configuration.
+// Lost returns the number of connections that failed before they were handed over, by the
+// cause. Those refused by a limit are under its configuration key.
 func (c *Counters) Lost() map[string]int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -36,8 +36,7 @@ func (c *Counters) lose(cause string) {
 	c.lost[cause]++
 }
 
-// The causes why a connection comes to nothing, beside the limits of package
-// guard.
+// The causes for which a connection fails, in addition to the limits of package limits.
 const (
 	causeFull      = "listener max_connections"
 	causeBanned    = "ban"
@@ -48,14 +47,14 @@ const (
 	causeAccept    = "accept" // of log lines only: there was no connection
 )
 
-// loss is a connection that came to nothing.
+// loss is the error of a connection that failed.
 type loss struct {
 	cause string
 	err   error
 }
 
-// Error gives what went wrong.
+// Error returns the cause and the error.
 func (l *loss) Error() string { return l.cause + ": " + l.err.Error() }
 
-// Unwrap gives what went wrong.
+// Unwrap returns the error.
 func (l *loss) Unwrap() error { return l.err }

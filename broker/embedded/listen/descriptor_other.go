@@ -8,14 +8,14 @@ import (
 	"os"
 )
 
-// Wait does not wait: this system has no way to do so without a buffer.
+// Wait returns at once: this system cannot wait without a buffer.
 func (s *socket) Wait() error { return nil }
 
-// awaitEnd cannot tell: this system has no way to find out without reading.
+// awaitEnd always fails: this system cannot detect the end without reading.
 func (s *socket) awaitEnd() error { return errors.ErrUnsupported }
 
-// writeAtOnce writes nothing: this system has no way to do so without waiting.
+// writeAtOnce writes nothing: this system cannot write without blocking.
 func (s *socket) writeAtOnce([]byte) (int, error) { return 0, net.ErrClosed }
 
-// ours is true: this system knows of no other user here.
+// ours is always true: this system does not report a file's owner.
 func ours(os.FileInfo) bool { return true }

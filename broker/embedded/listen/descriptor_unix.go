@@ -26,7 +26,7 @@ func (s *socket) Wait() error {
 	})
 }
 
-// awaitEnd waits until the peer sends nothing more, or the socket was cut.
+// awaitEnd waits until the peer sends nothing more, or the socket was shut down.
 func (s *socket) awaitEnd() error {
 	raw, err := s.SyscallConn()
 	if err != nil {
@@ -35,8 +35,7 @@ func (s *socket) awaitEnd() error {
 	return raw.Read(hasEnded)
 }
 
-// writeAtOnce writes what the system takes without waiting. The caller knows
-// that nobody else is writing.
+// writeAtOnce writes what the system takes without blocking. There must be no other writer.
 func (s *socket) writeAtOnce(p []byte) (n int, err error) {
 	raw, err := s.SyscallConn()
 	if err != nil {
@@ -50,7 +49,7 @@ func (s *socket) writeAtOnce(p []byte) (n int, err error) {
 	return max(n, 0), errors.Join(outer, err)
 }
 
-// ours tells whether a file belongs to the user of this process.
+// ours reports whether a file belongs to the user of this process.
 func ours(info os.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return ok && int(stat.Uid) == os.Geteuid()

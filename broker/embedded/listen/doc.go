@@ -1,9 +1,9 @@
-// Package listen accepts clients' connections and hands over streams that are
-// ready for MQTT, with what is known about them: where they come from, by which
-// certificate, through which listener. Everything that stands between a socket
-// and MQTT is here: limits, PROXY headers, TLS, WebSocket.
+// Package listen accepts clients' connections and hands over byte streams that are ready
+// for MQTT, with what is known about them: the peer's address, its certificate, the
+// listener. Everything between a socket and MQTT is here: limits, PROXY headers, TLS,
+// WebSocket.
 //
-// It must not import any package of this module but broker and package guard,
-// nor a database or an MQTT library: it knows nothing of packets. DESIGN.md
-// tells the way of a connection and what a peer can cost that stalls on it.
+// It must not import any package of this module but broker and package limits, nor a
+// database or an MQTT library: it does not parse packets. DESIGN.md describes the stages of
+// a connection and what a peer that stalls at one of them can cost.
 package listen

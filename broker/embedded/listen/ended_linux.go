@@ -6,8 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hasEnded reports whether the peer sends nothing more, also where something is
-// still to be read.
+// hasEnded reports whether the peer sends nothing more, even if unread data is left.
 func hasEnded(fd uintptr) bool {
 	poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
 	for {

@@ -11,8 +11,8 @@ import (
 	"signalbox/broker/embedded/listen"
 )
 
-// TestAwaitEnd finds out that peers have left without reading what they sent, and
-// can be called off.
+// TestAwaitEnd detects that peers have left without reading what they sent, and can be
+// interrupted.
 func TestAwaitEnd(t *testing.T) {
 	t.Parallel()
 	ca, certs := newAuthority(t)

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// hasEnded reports whether the peer sends nothing more. Where something is still
-// to be read this system cannot tell.
+// hasEnded reports whether the peer sends nothing more. While unread data is left, this
+// system cannot detect it.
 func hasEnded(fd uintptr) bool {
 	var one [1]byte
 	for {

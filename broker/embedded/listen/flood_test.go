@@ -9,16 +9,16 @@ import (
 	"testing"
 	"time"
 
-	"signalbox/broker/embedded/guard"
+	"signalbox/broker/embedded/limits"
 	"signalbox/broker/embedded/listen"
 )
 
-// stage is how far a peer goes before it stalls.
+// stage is how far a peer gets before it stalls.
 type stage struct {
 	protocol string
 	proxied  bool
-	upgraded bool   // it has its WebSocket
-	sent     string // all that comes then
+	upgraded bool   // the WebSocket is open
+	sent     string // sent after that
 }
 
 var stages = map[string]stage{
@@ -35,7 +35,7 @@ var stages = map[string]stage{
 	"half a frame":             {protocol: "ws", upgraded: true, sent: "\x82"},
 }
 
-// config is a listener for a stage.
+// config returns the configuration of a listener for a stage.
 func (s stage) config(f files) listen.Config {
 	c := listen.Config{Protocol: s.protocol, ProxyProtocol: s.proxied}
 	if s.protocol == "mqtts" {
@@ -44,7 +44,7 @@ func (s stage) config(f files) listen.Config {
 	return c
 }
 
-// stall connects and goes as far as the stage says.
+// stall connects and gets as far as the stage.
 func (r *rig) stall(s stage) net.Conn {
 	r.t.Helper()
 	var peer net.Conn
@@ -57,8 +57,8 @@ func (r *rig) stall(s stage) net.Conn {
 	return peer
 }
 
-// heed reads as a broker does that waits for CONNECT.
-func heed(c *listen.Conn) {
+// awaitConnect reads as a broker does that waits for CONNECT.
+func awaitConnect(c *listen.Conn) {
 	defer c.Close()
 	var b [1]byte
 	if _, err := c.Read(b[:]); err == nil {
@@ -67,13 +67,13 @@ func heed(c *listen.Conn) {
 	}
 }
 
-func TestWhoStallsIsNotWaitedForForEver(t *testing.T) {
+func TestStalledPeersTimeOut(t *testing.T) {
 	t.Parallel()
 	_, certs := newAuthority(t)
 	for name, s := range stages {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := serve(t, options{handle: heed, Options: listen.Options{Timeout: 500 * time.Millisecond}}, s.config(certs))
+			r := serve(t, options{handle: awaitConnect, Options: listen.Options{Timeout: 500 * time.Millisecond}}, s.config(certs))
 			eventually(t, "the peer comes as far before its time is over", func() bool {
 				peer := r.dial(0)
 				heard := bufio.NewReader(peer)
@@ -89,22 +89,24 @@ func TestWhoStallsIsNotWaitedForForEver(t *testing.T) {
 				}
 				return true
 			})
-			eventually(t, "the place is given back", func() bool { return r.limits.Usage() == guard.Usage{Addresses: 1} || r.limits.Usage() == guard.Usage{} })
+			eventually(t, "the place is given back", func() bool {
+				return r.limits.Usage() == limits.Usage{Addresses: 1} || r.limits.Usage() == limits.Usage{}
+			})
 		})
 	}
 }
 
-// TestAFloodThatSaysNothing has no end in sight, and comes from the address of
-// those who have something to say.
-func TestAFloodThatSaysNothing(t *testing.T) {
+// TestSilentFloodDoesNotLockClientsOut floods without end from the address of legitimate
+// clients.
+func TestSilentFloodDoesNotLockClientsOut(t *testing.T) {
 	t.Parallel()
-	const most, flood = 10, 100
+	const limit, flood = 10, 100
 	ca, certs := newAuthority(t)
 	for name, s := range stages {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := serve(t, options{
-				handle: heed, Options: listen.Options{Timeout: time.Hour}, limits: guard.Config{MaxHalfOpen: most},
+				handle: awaitConnect, Options: listen.Options{Timeout: time.Hour}, limits: limits.Config{MaxHalfOpen: limit},
 			}, s.config(certs))
 			talk := func() net.Conn {
 				peer := r.dial(0)
@@ -121,8 +123,8 @@ func TestAFloodThatSaysNothing(t *testing.T) {
 			}
 			wantEcho(t, early, "still there")
 			wantEcho(t, talk(), "there too")
-			eventually(t, "all but a few are lost by the limit", func() bool { return r.counters.Lost()["max_half_open"] >= flood-most })
-			eventually(t, "few are left", func() bool { u := r.limits.Usage(); return u.Open <= most+2 })
+			eventually(t, "all but a few are lost by the limit", func() bool { return r.counters.Lost()["max_half_open"] >= flood-limit })
+			eventually(t, "few are left", func() bool { u := r.limits.Usage(); return u.Open <= limit+2 })
 		})
 	}
 }

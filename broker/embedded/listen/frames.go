@@ -9,30 +9,29 @@ import (
 	"time"
 )
 
-// answerTimeout is how long a peer has to take a pong or a close frame.
+// answerTimeout bounds the sending of a pong or a close frame.
 const answerTimeout = time.Second
 
-// frames is the server's side of a WebSocket as a stream of bytes: packets need
-// not end where frames do [MQTT-6.0.0-2]. It keeps no buffer: bytes are read
-// into the caller's, and what is frame is taken out from between them. A Read
-// that ran into its deadline may be repeated, with nothing lost.
+// frames is the server side of a WebSocket as a stream of bytes: packets need not be
+// aligned with frames [MQTT-6.0.0-2]. It has no buffer: bytes are read into the caller's,
+// and the framing is removed in place. A Read that ran into its deadline may be repeated,
+// with nothing lost.
 //
-// One goroutine at a time may read. Writing, answering and closing exclude each
-// other by themselves.
+// Only one goroutine at a time may read. Writes, replies and Close are serialised.
 type frames struct {
 	net.Conn
 	in     unframer
-	failed error // what has ended reading for good; of the reading goroutine
+	failed error // the error that has ended reading; used by the reading goroutine only
 
 	writing sync.Mutex // held while a frame is written; guards broken
-	broken  error      // no further frame can follow
+	broken  error      // why no further frame can follow
 
 	limit    sync.Mutex // guards deadline and the order of Conn.SetWriteDeadline calls
 	deadline time.Time  // of the caller's writes
 }
 
-// Read reads what the frames hold. A message that is not binary ends the
-// connection [MQTT-6.0.0-1]; a close frame is the end of the stream.
+// Read reads the payload of the frames. A message that is not binary ends the connection
+// [MQTT-6.0.0-1]; a close frame is the end of the stream.
 func (f *frames) Read(p []byte) (int, error) {
 	for f.failed == nil {
 		n, err := f.Conn.Read(p)
@@ -50,13 +49,13 @@ func (f *frames) Read(p []byte) (int, error) {
 	return 0, f.failed
 }
 
-// fail ends reading for good and tells the peer why.
+// fail ends reading for good and sends the peer the reason.
 func (f *frames) fail(err error) {
 	f.failed = err
 	code := uint16(closeProtocol)
-	switch bye, ok := errors.AsType[closed](err); {
+	switch closeErr, ok := errors.AsType[closed](err); {
 	case ok:
-		code, f.failed = uint16(bye), io.EOF
+		code, f.failed = uint16(closeErr), io.EOF
 	case errors.Is(err, errTextFrame):
 		code = closeUnsupported
 	}
@@ -66,9 +65,9 @@ func (f *frames) fail(err error) {
 // Wait waits until there is something to read, without a buffer for it.
 func (f *frames) Wait() error {
 	if f.failed != nil {
-		return nil // Read will tell
+		return nil // Read returns it
 	}
-	return f.Conn.(waiter).Wait() //nolint:forcetypeassert // so are all that a WebSocket is opened on
+	return f.Conn.(waiter).Wait() //nolint:forcetypeassert // a WebSocket is opened on waiters only
 }
 
 // Write sends p as one frame.
@@ -81,19 +80,18 @@ func (f *frames) Write(p []byte) (int, error) {
 	return f.writeFrame(opBinary, p)
 }
 
-// reply sends a control frame, with a deadline of its own because the peer has
-// asked for it and not the caller.
+// reply sends a control frame, with a deadline of its own because the peer asked for it and
+// not the caller.
 func (f *frames) reply(opcode byte, payload []byte) error {
 	f.writing.Lock()
 	defer f.writing.Unlock()
-	f.hasten()
+	f.limitReply()
 	defer f.restore()
 	_, err := f.writeFrame(opcode, payload)
 	return err
 }
 
-// writeFrame sends one frame; a close frame is the last. The caller holds
-// writing.
+// writeFrame sends one frame; a close frame is the last. The caller holds writing.
 func (f *frames) writeFrame(opcode byte, payload []byte) (int, error) {
 	if f.broken != nil {
 		return 0, f.broken
@@ -116,9 +114,9 @@ func (f *frames) writeFrame(opcode byte, payload []byte) (int, error) {
 	return n, err
 }
 
-// hasten gives the next write answerTimeout, or less where the caller is in a
-// hurry. A deadline that is over belongs to an earlier write of the caller.
-func (f *frames) hasten() {
+// limitReply sets the deadline of the next write to answerTimeout, or to the caller's if
+// that is earlier. A deadline that has passed belongs to an earlier write of the caller.
+func (f *frames) limitReply() {
 	f.limit.Lock()
 	defer f.limit.Unlock()
 	now := time.Now()
@@ -126,14 +124,14 @@ func (f *frames) hasten() {
 	if f.deadline.After(now) && f.deadline.Before(deadline) {
 		deadline = f.deadline
 	}
-	f.Conn.SetWriteDeadline(deadline) //nolint:errcheck // the write will tell
+	f.Conn.SetWriteDeadline(deadline) //nolint:errcheck // the write returns the error
 }
 
-// restore gives the caller's writes back their deadline.
+// restore sets the deadline of the caller's writes again.
 func (f *frames) restore() {
 	f.limit.Lock()
 	defer f.limit.Unlock()
-	f.Conn.SetWriteDeadline(f.deadline) //nolint:errcheck // the next write will tell
+	f.Conn.SetWriteDeadline(f.deadline) //nolint:errcheck // the next write returns the error
 }
 
 // SetWriteDeadline sets the deadline of writes, also of one under way.
@@ -149,8 +147,8 @@ func (f *frames) SetDeadline(t time.Time) error {
 	return errors.Join(f.SetReadDeadline(t), f.SetWriteDeadline(t))
 }
 
-// Close takes leave, unless a frame is being written, and closes the connection
-// beneath. It waits no longer than that does for a write.
+// Close sends a close frame, unless another frame is being written, and closes the
+// underlying connection. It blocks no longer than that does for a write.
 func (f *frames) Close() error {
 	if f.writing.TryLock() {
 		f.writeFrame(opClose, binary.BigEndian.AppendUint16(nil, closeNormal)) //nolint:errcheck // it is being closed

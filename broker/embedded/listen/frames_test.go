@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// masked is a client's frame of a few bytes.
+// masked returns a client's frame of a few bytes.
 func masked(first byte, payload string) []byte {
 	b := []byte{first, bitMask | byte(len(payload)), 1, 2, 3, 4}
 	for i := range len(payload) {
@@ -18,9 +18,9 @@ func masked(first byte, payload string) []byte {
 	return b
 }
 
-// TestAPongDoesNotWaitForAPeerThatDoesNotRead although nobody has set a
-// deadline, or one that is over long since.
-func TestAPongDoesNotWaitForAPeerThatDoesNotRead(t *testing.T) {
+// TestPongDoesNotWaitForPeer: a peer that does not read does not block the reader, even if
+// no deadline was set, or one that has long passed.
+func TestPongDoesNotWaitForPeer(t *testing.T) {
 	t.Parallel()
 	for name, deadline := range map[string]func() time.Time{
 		"none": func() time.Time { return time.Time{} },
@@ -43,8 +43,8 @@ func TestAPongDoesNotWaitForAPeerThatDoesNotRead(t *testing.T) {
 	}
 }
 
-// TestAPongKeepsTheCallersDeadline in force, while it is sent and afterwards.
-func TestAPongKeepsTheCallersDeadline(t *testing.T) {
+// TestPongKeepsTheCallersDeadline, while it is sent and afterwards.
+func TestPongKeepsTheCallersDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
@@ -77,8 +77,8 @@ func TestAPongKeepsTheCallersDeadline(t *testing.T) {
 	})
 }
 
-// TestNothingFollowsAFrameThatIsOutInPart: the peer could not tell them apart.
-func TestNothingFollowsAFrameThatIsOutInPart(t *testing.T) {
+// TestNoFrameAfterAPartialOne: the peer could not tell them apart.
+func TestNoFrameAfterAPartialOne(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()

@@ -8,7 +8,7 @@ import (
 	"testing/iotest"
 )
 
-// FuzzReadProxyHeader holds that what is read does not depend on how it comes,
+// FuzzReadProxyHeader checks that the result does not depend on how the bytes are split,
 // and that nothing beyond the header is read.
 func FuzzReadProxyHeader(f *testing.F) {
 	for _, seed := range []string{
@@ -38,8 +38,8 @@ func FuzzReadProxyHeader(f *testing.F) {
 	})
 }
 
-// FuzzUnframer holds that what is taken apart does not depend on where it is
-// cut, and is what a plain reading of the frames gives.
+// FuzzUnframer checks that the result does not depend on how the bytes are split, and
+// equals that of a straightforward parser.
 func FuzzUnframer(f *testing.F) {
 	f.Add(bytes.Join([][]byte{
 		masked(opBinary, "a"), masked(bitFinal|opPing, "p"), masked(opContinuation, ""), masked(bitFinal|opContinuation, "bc"),
@@ -68,7 +68,7 @@ func FuzzUnframer(f *testing.F) {
 	})
 }
 
-// unframed reads frames plainly: what they hold, and whether reading ends.
+// unframed is the straightforward parser: it returns the data and whether reading ends.
 func unframed(raw []byte) (data []byte, ends bool) {
 	within := false
 	for len(raw) >= 2 {
@@ -120,7 +120,7 @@ func unframed(raw []byte) (data []byte, ends bool) {
 	return data, false
 }
 
-// FuzzUpgrade holds that any request has one answer or none.
+// FuzzUpgrade checks that any request has one response or none.
 func FuzzUpgrade(f *testing.F) {
 	f.Add("GET / HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n" +
 		"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nOrigin: http://h\r\nSec-WebSocket-Protocol: mqtt\r\n\r\n")

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"signalbox/broker/embedded/guard"
+	"signalbox/broker/embedded/limits"
 )
 
 var (
@@ -16,20 +16,20 @@ var (
 	errFull           = errors.New("max_connections of the listener is reached")
 )
 
-// enter gives a new connection its places, or says why there is none. It does
-// not wait. Where a proxy is between, the client is known later.
+// enter acquires the places of a new connection, or returns the loss. It does not block. If
+// a proxy is expected, the client's address is checked later.
 func (c *Conn) enter() error {
 	l := c.listener
-	if most := int64(l.config.MaxConnections); l.open.Add(1) > most && most > 0 {
+	if limit := int64(l.config.MaxConnections); l.open.Add(1) > limit && limit > 0 {
 		l.open.Add(-1)
 		return &loss{causeFull, errFull}
 	}
-	c.slot = true
-	ticket, err := l.options.Limits.Enter(c.giveWay)
+	c.counted = true
+	admission, err := l.options.Limits.Admit(c.evict)
 	if err != nil {
 		return refused(err)
 	}
-	c.ticket = ticket
+	c.admission = admission
 	if !l.config.ProxyProtocol {
 		return c.identify()
 	}
@@ -44,27 +44,27 @@ func contains(addr netip.Addr) func(netip.Prefix) bool {
 	return func(p netip.Prefix) bool { return p.Contains(addr) }
 }
 
-// refused is the loss by a limit.
+// refused wraps the error of a limit as a loss.
 func refused(err error) error {
-	if r, ok := errors.AsType[guard.Refusal](err); ok {
+	if r, ok := errors.AsType[limits.Refusal](err); ok {
 		return &loss{string(r), err}
 	}
 	return err
 }
 
-// identify asks whether the client's address may come in.
+// identify checks whether the client's address is admitted.
 func (c *Conn) identify() error {
 	addr := c.Addr()
 	if banned := c.listener.options.Banned; banned != nil && addr.IsValid() && banned(addr) {
 		return &loss{causeBanned, errBanned}
 	}
-	return refused(c.ticket.From(addr))
+	return refused(c.admission.SetAddress(addr))
 }
 
-// handshake goes through all that comes before MQTT. The deadline holds for
-// everything together; a limit or the end of the listener cuts it short.
+// handshake completes all stages before MQTT. One deadline covers all of them; eviction or
+// the closing of the listener interrupts it.
 func (c *Conn) handshake() error {
-	if err := c.socket.SetDeadline(c.until); err != nil {
+	if err := c.socket.SetDeadline(c.deadline); err != nil {
 		return err
 	}
 	config := c.listener.config
@@ -87,7 +87,7 @@ func (c *Conn) handshake() error {
 	return c.SetWriteDeadline(time.Time{})
 }
 
-// readProxy reads the proxy's header and asks about the client that it names.
+// readProxy reads the PROXY header and checks the client that it names.
 func (c *Conn) readProxy() error {
 	remote, err := readProxyHeader(c.socket)
 	if err != nil {

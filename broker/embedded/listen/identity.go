@@ -8,12 +8,11 @@ import (
 	"unicode/utf8"
 )
 
-var errNobody = errors.New("the certificate names nobody")
+var errNoName = errors.New("the certificate contains no username")
 
-// identityOf gives the username that a connection's certificate stands for, ""
-// where there is no certificate or it does not stand for one. A certificate
-// that should and names nobody, or something that cannot be a username
-// [MQTT-1.5.4], is an error.
+// identityOf returns the username that a connection's certificate stands for, "" if there
+// is no certificate or certificates do not name users. A certificate without a name, or
+// with one that is not a valid username [MQTT-1.5.4], is an error.
 func identityOf(certificateUsername string, s tls.ConnectionState) (string, error) {
 	if certificateUsername == "" || len(s.VerifiedChains) == 0 {
 		return "", nil
@@ -24,14 +23,14 @@ func identityOf(certificateUsername string, s tls.ConnectionState) (string, erro
 	}
 	identity := name(s.PeerCertificates[0])
 	if identity == "" || !utf8.ValidString(identity) || strings.ContainsRune(identity, 0) {
-		return "", errNobody
+		return "", errNoName
 	}
 	return identity, nil
 }
 
 func commonName(c *x509.Certificate) string { return c.Subject.CommonName }
 
-// alternativeName is the first of the kind that comes first.
+// alternativeName returns the first name of the first kind that the certificate has.
 func alternativeName(c *x509.Certificate) string {
 	switch {
 	case len(c.EmailAddresses) > 0:

@@ -14,18 +14,18 @@ import (
 	"time"
 
 	"signalbox/broker"
-	"signalbox/broker/embedded/guard"
+	"signalbox/broker/embedded/limits"
 )
 
 const (
-	// acceptPause is how long a listener rests after a failed accept, as when
-	// the process is out of file descriptors.
+	// acceptPause is the delay after a failed accept, for example when the process is out
+	// of file descriptors.
 	acceptPause = 100 * time.Millisecond
-	// complaintInterval is how often a cause of losses is logged, at most.
-	complaintInterval = time.Minute
+	// logInterval is the shortest time between two log lines about the same cause.
+	logInterval = time.Minute
 )
 
-// Listener is one place where clients are accepted.
+// Listener accepts clients' connections at one address.
 type Listener struct {
 	id           int
 	config       Config
@@ -34,28 +34,28 @@ type Listener struct {
 	certificates *certificates // nil without TLS
 	open         atomic.Int64  // connections
 
-	bound atomic.Pointer[binding] // nil while it is closed
-	last  atomic.Pointer[string]  // the address that it was bound to last; nil for none
+	bound atomic.Pointer[binding] // nil while closed
+	last  atomic.Pointer[string]  // the address that it was last bound to; nil for none
 
-	complaining sync.Mutex // guards complained
-	complained  map[string]complaint
+	throttling sync.Mutex // guards throttles
+	throttles  map[string]throttle
 }
 
-// binding is what a listener is bound to.
+// binding is the open socket of a listener.
 type binding struct {
 	net.Listener
 	file *socketFile // of a unix socket
 }
 
-// complaint is what is known of a cause since it was last logged.
-type complaint struct {
+// throttle is the state of a cause since it was last logged.
+type throttle struct {
 	last  time.Time
 	since int // losses not logged
 }
 
 // newListener prepares a listener; it reads certificates but opens no socket.
 func newListener(id int, c Config, o Options) (*Listener, error) {
-	l := &Listener{id: id, config: c, options: o, trusted: c.trusted(), complained: map[string]complaint{}}
+	l := &Listener{id: id, config: c, options: o, trusted: c.trusted(), throttles: map[string]throttle{}}
 	if !c.tls() {
 		return l, nil
 	}
@@ -64,11 +64,11 @@ func newListener(id int, c Config, o Options) (*Listener, error) {
 	return l, err
 }
 
-// Config is how the listener is configured.
+// Config returns the listener's configuration.
 func (l *Listener) Config() Config { return l.config }
 
-// Addr is the address that the listener is bound to, as soon as it is, before
-// that the configured one: host:port, or a path. It keeps it while it is closed.
+// Addr returns the address that the listener is or was last bound to, host:port or a path;
+// before that, the configured one.
 func (l *Listener) Addr() string {
 	if a := l.last.Load(); a != nil {
 		return *a
@@ -76,12 +76,11 @@ func (l *Listener) Addr() string {
 	return l.config.Address
 }
 
-// Open is how many connections the listener has now.
+// Open returns the number of open connections of the listener.
 func (l *Listener) Open() int { return int(l.open.Load()) }
 
-// Describe gives the listener as the management API shows it, with the port it
-// is bound to and the certificates that it shows now. A unix socket has port 0
-// and its path for address.
+// Describe returns the listener as the management API shows it, with the port it is bound
+// to and its current certificates. A Unix socket has port 0 and its path as the address.
 func (l *Listener) Describe() broker.Listener {
 	d := broker.Listener{
 		ID: l.id, BindAddress: l.config.Address, Protocol: "mqtt", TLS: l.config.tls(),
@@ -102,13 +101,13 @@ func (l *Listener) Describe() broker.Listener {
 	return d
 }
 
-// bind opens the listener's socket, again at the port where it was.
+// bind opens the listener's socket, at the port that it had before if any.
 func (l *Listener) bind(ctx context.Context) (err error) {
 	b := &binding{}
 	if l.config.Protocol == Unix {
 		b.Listener, b.file, err = bindPath(ctx, l.config)
 	} else {
-		b.Listener, err = new(net.ListenConfig).Listen(ctx, "tcp", l.place())
+		b.Listener, err = new(net.ListenConfig).Listen(ctx, "tcp", l.bindAddress())
 	}
 	if err != nil {
 		return l.explain(err)
@@ -119,9 +118,9 @@ func (l *Listener) bind(ctx context.Context) (err error) {
 	return nil
 }
 
-// place is the address to be bound: as configured, but with the port that the
-// system gave the first time.
-func (l *Listener) place() string {
+// bindAddress returns the address to be bound: as configured, but with the port that the
+// system chose the first time.
+func (l *Listener) bindAddress() string {
 	host, port, _ := net.SplitHostPort(l.config.Address) // validated
 	if port == "0" {
 		_, port, _ = net.SplitHostPort(l.Addr())
@@ -129,8 +128,7 @@ func (l *Listener) place() string {
 	return net.JoinHostPort(host, port)
 }
 
-// explain turns the failure to open a socket into a sentence that says what to
-// do.
+// explain turns the error of opening a socket into a sentence with advice.
 func (l *Listener) explain(err error) error {
 	advice := "check the address"
 	switch {
@@ -155,14 +153,14 @@ func (l *Listener) explain(err error) error {
 }
 
 // accept accepts connections until the socket is closed.
-func (l *Listener) accept(socket net.Listener, stop <-chan struct{}, welcome func(*Conn)) {
+func (l *Listener) accept(socket net.Listener, stop <-chan struct{}, accepted func(*Conn)) {
 	for {
-		accepted, err := socket.Accept()
+		raw, err := socket.Accept()
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return
 		case err != nil:
-			if times, due := l.complain(causeAccept); due {
+			if times, due := l.logDue(causeAccept); due {
 				l.options.Log.Warn("connections could not be accepted", "listener", l.config.Address, "error", err, "times", times)
 			}
 			if !pause(stop, acceptPause) {
@@ -170,12 +168,12 @@ func (l *Listener) accept(socket net.Listener, stop <-chan struct{}, welcome fun
 			}
 		default:
 			l.options.Counters.Accepted.Add(1)
-			welcome(l.newConn(accepted))
+			accepted(l.newConn(raw))
 		}
 	}
 }
 
-// pause waits, and tells whether to go on afterwards.
+// pause waits, and reports whether the caller continues afterwards.
 func pause(stop <-chan struct{}, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -187,62 +185,62 @@ func pause(stop <-chan struct{}, d time.Duration) bool {
 	}
 }
 
-func (l *Listener) newConn(accepted net.Conn) *Conn {
-	s := &socket{descriptor: accepted.(descriptor), counters: l.options.Counters} //nolint:forcetypeassert // TCP and unix are
+func (l *Listener) newConn(raw net.Conn) *Conn {
+	s := &socket{descriptor: raw.(descriptor), counters: l.options.Counters} //nolint:forcetypeassert // TCP and unix are
 	return &Conn{
-		Conn: s, socket: s, listener: l, remote: accepted.RemoteAddr(),
-		until: l.options.Now().Add(l.options.Timeout),
+		Conn: s, socket: s, listener: l, remote: raw.RemoteAddr(),
+		deadline: l.options.Now().Add(l.options.Timeout),
 	}
 }
 
-// lose closes a connection that came to nothing.
+// lose closes a connection that failed and counts it.
 func (l *Listener) lose(c *Conn, err error) {
-	c.Close() //nolint:errcheck // it came to nothing
-	if !c.gaveWay.Load() && !errors.Is(err, errStopped) {
+	c.Close() //nolint:errcheck // it has failed already
+	if !c.evicted.Load() && !errors.Is(err, errStopped) {
 		l.note(c.remote, err)
 	}
 }
 
-// note counts a connection that came to nothing. Each cause is logged now and
-// then: there may be many of them, and as many as an attacker likes.
+// note counts a connection that failed. Each cause is logged at most once per logInterval:
+// an attacker decides how many there are.
 func (l *Listener) note(remote net.Addr, err error) {
 	cause := causeGone
 	if lost, ok := errors.AsType[*loss](err); ok {
 		cause = lost.cause
 	}
 	l.options.Counters.lose(cause)
-	if times, due := l.complain(cause); due {
-		l.options.Log.Log(context.Background(), level(err), "connections come to nothing",
+	if times, due := l.logDue(cause); due {
+		l.options.Log.Log(context.Background(), level(err), "connections failed",
 			"listener", l.config.Address, "cause", cause, "remote", remote.String(), "error", err, "times", times)
 	}
 }
 
-// level is a warning where clients are lost for want of room; anything else may
-// be the peer's own business.
+// level returns warn for connections refused by a limit; any other cause may be the peer's
+// own doing.
 func level(err error) slog.Level {
-	if _, limit := errors.AsType[guard.Refusal](err); limit || errors.Is(err, errFull) {
+	if _, limit := errors.AsType[limits.Refusal](err); limit || errors.Is(err, errFull) {
 		return slog.LevelWarn
 	}
 	return slog.LevelInfo
 }
 
-// complain tells whether a cause is to be logged now, and how many losses that
+// throttled reports whether a cause is to be logged now, and how many losses the line
 // stands for.
-func (l *Listener) complain(cause string) (times int, due bool) {
+func (l *Listener) logDue(cause string) (times int, due bool) {
 	now := l.options.Now()
-	l.complaining.Lock()
-	defer l.complaining.Unlock()
-	known, before := l.complained[cause]
+	l.throttling.Lock()
+	defer l.throttling.Unlock()
+	known, before := l.throttles[cause]
 	known.since++
-	if before && now.Sub(known.last) < complaintInterval {
-		l.complained[cause] = known
+	if before && now.Sub(known.last) < logInterval {
+		l.throttles[cause] = known
 		return 0, false
 	}
-	l.complained[cause] = complaint{last: now}
+	l.throttles[cause] = throttle{last: now}
 	return known.since, true
 }
 
-// close stops accepting and gives the address free. Connections stay.
+// close stops accepting and releases the address. Connections stay open.
 func (l *Listener) close() {
 	b := l.bound.Swap(nil)
 	if b == nil {

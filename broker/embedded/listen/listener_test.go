@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/broker"
-	"signalbox/broker/embedded/guard"
+	"signalbox/broker/embedded/limits"
 	"signalbox/broker/embedded/listen"
 	"signalbox/scripts/suite"
 )
@@ -44,8 +44,7 @@ func TestPlainConnection(t *testing.T) {
 	}
 }
 
-// TestRaw reads and writes by the descriptor, with the deadlines of the
-// connection.
+// TestRaw reads and writes on the descriptor, with the deadlines of the connection.
 func TestRaw(t *testing.T) {
 	t.Parallel()
 	r := serve(t, options{handle: func(*listen.Conn) {}}, listen.Config{Protocol: "mqtt"})
@@ -79,7 +78,7 @@ func TestWaitLosesNothing(t *testing.T) {
 		defer c.Close()
 		buf := make([]byte, 100)
 		for c.Wait() == nil {
-			if err := c.Wait(); err != nil && !os.IsTimeout(err) { // the test has it time out in the end
+			if err := c.Wait(); err != nil && !os.IsTimeout(err) { // the test lets it time out at the end
 				t.Errorf("waiting again: %v", err)
 			}
 			n, err := c.Read(buf)
@@ -101,9 +100,8 @@ func TestWaitLosesNothing(t *testing.T) {
 	}
 }
 
-// TestADeadlineDoesNotEndAConnection: a read that ran into its deadline is
-// repeated.
-func TestADeadlineDoesNotEndAConnection(t *testing.T) {
+// TestReadAfterDeadline repeats a read that ran into its deadline.
+func TestReadAfterDeadline(t *testing.T) {
 	t.Parallel()
 	ca, certs := newAuthority(t)
 	r := serve(t, options{handle: func(*listen.Conn) {}}, allProtocols(t, certs)...)
@@ -125,8 +123,8 @@ func TestADeadlineDoesNotEndAConnection(t *testing.T) {
 	}
 }
 
-// TestTheHandshakesDeadlineHoldsForReadingOnly once they are over.
-func TestTheHandshakesDeadlineHoldsForReadingOnly(t *testing.T) {
+// TestHandshakeDeadlineAppliesToReadsOnly once the handshake is complete.
+func TestHandshakeDeadlineAppliesToReadsOnly(t *testing.T) {
 	t.Parallel()
 	ca, certs := newAuthority(t)
 	late := func(c *listen.Conn) {
@@ -143,8 +141,8 @@ func TestTheHandshakesDeadlineHoldsForReadingOnly(t *testing.T) {
 	}
 }
 
-// TestCloseDoesNotWait closes connections whose peers read nothing, while
-// somebody writes to them without a deadline.
+// TestCloseDoesNotWait closes connections whose peers do not read, during a write without a
+// deadline.
 func TestCloseDoesNotWait(t *testing.T) {
 	t.Parallel()
 	ca, certs := newAuthority(t)
@@ -186,7 +184,7 @@ func TestMaxConnectionsOfAListener(t *testing.T) {
 	wantClosed(t, r.dial(0))
 	wantEcho(t, r.dial(1), "x")
 	r.wantLost("listener max_connections", 2)
-	if got := r.log.count(`level=WARN msg="connections come to nothing"`); got != 1 {
+	if got := r.log.count(`level=WARN msg="connections failed"`); got != 1 {
 		t.Errorf("warned %d times", got)
 	}
 	first.Close()
@@ -197,7 +195,7 @@ func TestMaxConnectionsOfAListener(t *testing.T) {
 func TestLimitsAndBans(t *testing.T) {
 	t.Parallel()
 	banned := func(a netip.Addr) bool { return a == netip.MustParseAddr("127.0.0.2") }
-	r := serve(t, options{Options: listen.Options{Banned: banned}, limits: guard.Config{MaxConnectionsPerAddress: 1}},
+	r := serve(t, options{Options: listen.Options{Banned: banned}, limits: limits.Config{MaxConnectionsPerAddress: 1}},
 		listen.Config{Protocol: "mqtt"})
 	from := func(local string) net.Conn {
 		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(local)}}
@@ -217,7 +215,7 @@ func TestLimitsAndBans(t *testing.T) {
 	r.wantLost("ban", 1)
 }
 
-func TestBindIsAllOrNothingAndSaysWhatToDo(t *testing.T) {
+func TestBindIsAllOrNothing(t *testing.T) {
 	t.Parallel()
 	r := serve(t, options{}, listen.Config{Protocol: "mqtt"})
 	free := filepath.Join(t.TempDir(), "socket")
@@ -225,7 +223,7 @@ func TestBindIsAllOrNothingAndSaysWhatToDo(t *testing.T) {
 		{Protocol: "unix", Address: free},
 		{Protocol: "mqtt", Address: r.addr(0), Key: "broker.listen"},
 	}
-	o := listen.Options{Timeout: suite.HangLimit, Limits: guard.NewLimits(guard.Config{}, time.Now)}
+	o := listen.Options{Timeout: suite.HangLimit, Limits: limits.New(limits.Config{}, time.Now)}
 	s, err := listen.New(configs, o)
 	if err != nil {
 		t.Fatal(err)
@@ -241,14 +239,14 @@ func TestBindIsAllOrNothingAndSaysWhatToDo(t *testing.T) {
 	}
 }
 
-func TestCloseEndsWhatIsNotHandedOver(t *testing.T) {
+func TestCloseEndsPendingConnections(t *testing.T) {
 	t.Parallel()
 	_, certs := newAuthority(t)
 	configs := allProtocols(t, certs)
 	for i := range configs {
 		configs[i].ProxyProtocol = true
 	}
-	configs[0].Address = apart
+	configs[0].Address = isolatedAddress
 	r := serve(t, options{Options: listen.Options{Timeout: time.Hour}}, configs...)
 	var early []net.Conn
 	for n := range configs {
@@ -258,7 +256,7 @@ func TestCloseEndsWhatIsNotHandedOver(t *testing.T) {
 	wantEchoProxied(t, plain, "10.0.0.1")
 	eventually(t, "all are here", func() bool { return r.limits.Usage().Open == len(configs)+1 })
 	r.Close()
-	r.Close() // harmless
+	r.Close() // no effect
 	for _, c := range early {
 		wantClosed(t, c)
 	}
@@ -278,7 +276,7 @@ func TestDescribe(t *testing.T) {
 		{Protocol: "wss", CertFile: certs.cert, KeyFile: certs.key, CAFile: certs.ca, RequireCertificate: true},
 		{Protocol: "unix", Address: path},
 	}
-	o := listen.Options{Timeout: suite.HangLimit, Limits: guard.NewLimits(guard.Config{}, time.Now)}
+	o := listen.Options{Timeout: suite.HangLimit, Limits: limits.New(limits.Config{}, time.Now)}
 	for i := range configs[:2] {
 		configs[i].Address = "127.0.0.1:0"
 	}

@@ -18,14 +18,14 @@ import (
 	"signalbox/broker/embedded/listen"
 )
 
-// newAuthority makes an authority and a listener's files by it.
+// newAuthority creates an authority and a listener's certificate files signed by it.
 func newAuthority(t *testing.T) (*brokertest.CA, files) {
 	t.Helper()
 	ca := brokertest.NewCA(t)
 	return ca, newFiles(t, ca)
 }
 
-// fingerprint is the SHA-256 of the certificate.
+// fingerprint returns the SHA-256 of the certificate.
 func (f files) fingerprint(t *testing.T) string {
 	t.Helper()
 	data, err := os.ReadFile(f.cert)
@@ -37,7 +37,7 @@ func (f files) fingerprint(t *testing.T) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// allProtocols is a listener of each protocol.
+// allProtocols returns a listener of each protocol.
 func allProtocols(t *testing.T, f files) []listen.Config {
 	t.Helper()
 	return []listen.Config{
@@ -60,7 +60,7 @@ func (r *rig) dialAll(ca *brokertest.CA) iter.Seq2[int, net.Conn] {
 	}
 }
 
-// open goes through a protocol's handshakes on a connection.
+// open does a protocol's handshakes on a connection.
 func (r *rig) open(c net.Conn, protocol string, ca *brokertest.CA) net.Conn {
 	r.t.Helper()
 	if protocol == "mqtts" || protocol == "wss" {
@@ -76,7 +76,7 @@ func (r *rig) open(c net.Conn, protocol string, ca *brokertest.CA) net.Conn {
 	return c
 }
 
-// webSocket asks for a WebSocket.
+// webSocket opens a WebSocket.
 func (r *rig) webSocket(c net.Conn) *webPeer {
 	r.t.Helper()
 	dialer := websocket.Dialer{
@@ -91,8 +91,7 @@ func (r *rig) webSocket(c net.Conn) *webPeer {
 	return &webPeer{Conn: c, ws: ws}
 }
 
-// webPeer is the client's side of a WebSocket, by another implementation, as a
-// stream.
+// webPeer is the client side of a WebSocket, by another implementation, as a stream.
 type webPeer struct {
 	net.Conn
 	ws    *websocket.Conn

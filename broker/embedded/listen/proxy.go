@@ -13,9 +13,9 @@ import (
 	"strings"
 )
 
-// What a PROXY header looks like; see the PROXY protocol of HAProxy, 2.1 and 2.2.
+// Sizes of a PROXY header; see the PROXY protocol of HAProxy, 2.1 and 2.2.
 const (
-	proxyLead  = 12  // bytes that tell version 1, version 2 and anything else apart
+	proxyLead  = 12  // bytes that distinguish version 1, version 2 and anything else
 	proxyLine  = 107 // the longest line of version 1, with CR LF
 	proxyFixed = 16  // of version 2, before addresses
 	proxyMost  = 4 << 10
@@ -32,9 +32,9 @@ var (
 	errBadProxyHeader = errors.New("bad PROXY header")
 )
 
-// readProxyHeader reads a PROXY header of version 1 or 2 and not a byte beyond.
-// It gives nil where the header does not name the client: the connection is
-// then the proxy's own, or its peer is not known.
+// readProxyHeader reads a PROXY header of version 1 or 2 and not a byte beyond. It returns
+// nil if the header does not name the client: the connection is then the proxy's own, or
+// its peer is not known.
 func readProxyHeader(r io.Reader) (net.Addr, error) {
 	head := make([]byte, proxyLead, proxyLine)
 	if _, err := io.ReadFull(r, head); err != nil {
@@ -49,8 +49,7 @@ func readProxyHeader(r io.Reader) (net.Addr, error) {
 	return nil, errNoProxyHeader
 }
 
-// readProxyV1 reads the rest of a line, byte by byte because nothing else tells
-// where it ends.
+// readProxyV1 reads the rest of a line, byte by byte because its length is not known.
 func readProxyV1(r io.Reader, line []byte) (net.Addr, error) {
 	for !bytes.HasSuffix(line, []byte("\r\n")) {
 		if len(line) == proxyLine {
@@ -64,7 +63,7 @@ func readProxyV1(r io.Reader, line []byte) (net.Addr, error) {
 	return parseProxyV1(string(line[:len(line)-2]))
 }
 
-// parseProxyV1 reads "PROXY TCP4 client proxy port port" and its like.
+// parseProxyV1 parses "PROXY TCP4 client proxy port port" and similar lines.
 func parseProxyV1(line string) (net.Addr, error) {
 	if line == "PROXY UNKNOWN" || strings.HasPrefix(line, "PROXY UNKNOWN ") {
 		return nil, nil
@@ -83,7 +82,7 @@ func parseProxyV1(line string) (net.Addr, error) {
 	return net.TCPAddrFromAddrPort(client), nil
 }
 
-// parseProxyEnd reads an address and port of version 1.
+// parseProxyEnd parses an address and port of version 1.
 func parseProxyEnd(family, address, port string) (netip.AddrPort, error) {
 	ip, err := netip.ParseAddr(address)
 	if err != nil || ip.Zone() != "" || ip.Is4() != (family == "TCP4") {
@@ -124,14 +123,14 @@ const (
 	proxyUnix        = 0x31
 )
 
-// parseProxyV2 reads a whole binary header.
+// parseProxyV2 parses a complete binary header.
 func parseProxyV2(header []byte) (net.Addr, error) {
 	command, family, rest := header[12], header[13], header[proxyFixed:]
 	if command != proxyLocal && command != proxyProxy {
 		return nil, fmt.Errorf("%w: version and command 0x%02x", errBadProxyHeader, command)
 	}
 	if command == proxyLocal {
-		family = proxyUnspecified // whatever it says, it is to be ignored
+		family = proxyUnspecified // must be ignored
 	}
 	ip, both := 0, 0 // lengths of one address, and of all addresses with ports
 	switch family {
@@ -157,8 +156,8 @@ func parseProxyV2(header []byte) (net.Addr, error) {
 	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(client.Unmap(), port)), nil
 }
 
-// checkProxyRest goes through what follows the addresses, type, length and
-// value each, and checks the checksum where there is one.
+// checkProxyRest validates what follows the addresses, each a type, length and value, and
+// the checksum if there is one.
 func checkProxyRest(header []byte, at int) error {
 	const checksum = 0x03
 	for at < len(header) {
@@ -178,8 +177,8 @@ func checkProxyRest(header []byte, at int) error {
 	return nil
 }
 
-// checksumHolds compares the CRC-32C of a header, reckoned with zeros where the
-// checksum stands, with that.
+// checksumHolds reports whether sum is the CRC-32C of the header, computed with zeros in
+// place of the checksum.
 func checksumHolds(header, sum []byte) bool {
 	if len(sum) != crc32.Size {
 		return false

@@ -9,17 +9,17 @@ import (
 	"strings"
 	"testing"
 
-	"signalbox/broker/embedded/guard"
+	"signalbox/broker/embedded/limits"
 	"signalbox/broker/embedded/listen"
 )
 
-// proxyV2 is a binary header.
+// proxyV2 returns a binary header.
 func proxyV2(command, family byte, rest ...byte) string {
 	h := "\r\n\r\n\x00\r\nQUIT\n" + string([]byte{command, family})
 	return string(binary.BigEndian.AppendUint16([]byte(h), uint16(len(rest)))) + string(rest)
 }
 
-// withChecksum adds a checksum to a binary header, or one that is wrong.
+// withChecksum adds a checksum to a binary header, or a wrong one if off is not 0.
 func withChecksum(header string, off uint32) string {
 	h := []byte(header + "\x03\x00\x04\x00\x00\x00\x00")
 	binary.BigEndian.PutUint16(h[14:], uint16(len(h)-16))
@@ -33,7 +33,7 @@ var (
 	tcp6 = append(append(append([]byte{0x20, 1, 0x0d, 0xb8, 15: 7}, make([]byte, 15)...), 1), 0x12, 0x34, 0x07, 0x5B)
 )
 
-// goodProxyHeaders give the client's address, "" for the proxy's.
+// goodProxyHeaders map to the client's address, "" for the proxy's.
 var goodProxyHeaders = map[string]string{
 	"PROXY TCP4 192.0.2.7 10.0.0.1 4660 1883\r\n":                  "192.0.2.7:4660",
 	"PROXY TCP6 2001:db8::7 ::1 4660 1883\r\n":                     "[2001:db8::7]:4660",
@@ -95,13 +95,13 @@ func bit(c net.Conn, text string, size int) {
 	}
 }
 
-// wantEchoProxied sends a header for an address and wants what follows back.
+// wantEchoProxied sends a header for an address and expects what follows to be echoed.
 func wantEchoProxied(t *testing.T, c net.Conn, from string) {
 	t.Helper()
 	wantEchoAfter(t, c, "PROXY TCP4 "+from+" 10.0.0.1 1 2\r\n", "x")
 }
 
-// wantEchoAfter sends a header with a text right behind it, which comes back.
+// wantEchoAfter sends a header directly followed by a text, and expects the text back.
 func wantEchoAfter(t *testing.T, c net.Conn, header, text string) {
 	t.Helper()
 	if _, err := io.WriteString(c, header+text); err != nil {
@@ -151,11 +151,11 @@ func TestOnlyTrustedProxiesMaySendAHeader(t *testing.T) {
 	r.wantLost("PROXY header", 1)
 }
 
-// TestLimitsCountTheProxiedAddress: the proxy's own may have any number.
+// TestLimitsCountTheProxiedAddress: connections of the proxy's own address are not limited.
 func TestLimitsCountTheProxiedAddress(t *testing.T) {
 	t.Parallel()
 	banned := func(a netip.Addr) bool { return a == netip.MustParseAddr("198.51.100.2") }
-	r := serve(t, options{Options: listen.Options{Banned: banned}, limits: guard.Config{MaxConnectionsPerAddress: 1}},
+	r := serve(t, options{Options: listen.Options{Banned: banned}, limits: limits.Config{MaxConnectionsPerAddress: 1}},
 		listen.Config{Protocol: "mqtt", ProxyProtocol: true})
 	wantEchoProxied(t, r.dial(0), "198.51.100.1")
 	wantEchoProxied(t, r.dial(0), "198.51.100.3")
@@ -167,7 +167,7 @@ func TestLimitsCountTheProxiedAddress(t *testing.T) {
 	}
 }
 
-// TestProxyHeaderComesFirst of everything that a protocol begins with.
+// TestProxyHeaderComesFirst, before any other bytes of a protocol.
 func TestProxyHeaderComesFirst(t *testing.T) {
 	t.Parallel()
 	ca, certs := newAuthority(t)

@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// HasAdminOnly tells whether there is a listener for administrators only.
+// HasAdminOnly reports whether there is a listener for administrators only.
 func (s *Set) HasAdminOnly() bool {
 	for _, l := range s.listeners {
 		if l.config.AdminOnly {
@@ -15,11 +15,11 @@ func (s *Set) HasAdminOnly() bool {
 	return false
 }
 
-// Restrict closes all listeners but those for administrators, so that somebody
-// who only tries to connect notices, and ends their connections that are not
-// handed over yet; the others stay. Or it opens them again where they were: as
-// many as possible, and its error names the others, which another call tries
-// again. Before Bind it decides what Bind opens, after Close it does nothing.
+// Restrict closes all listeners but those for administrators, so that a probe that only
+// connects notices, and ends their connections that are not handed over yet; the others
+// stay. Or it reopens them at the same addresses: as many as possible, and its error names
+// the others, which another call tries again. Before Bind it decides what Bind opens, after
+// Close it has no effect.
 func (s *Set) Restrict(adminOnly bool) error {
 	s.opening.Lock()
 	defer s.opening.Unlock()
@@ -40,24 +40,24 @@ func (s *Set) Restrict(adminOnly bool) error {
 	return errors.Join(errs...)
 }
 
-// restrict notes who is to be let in.
+// restrict sets which listeners are open.
 func (s *Set) restrict(adminOnly bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.restricted = adminOnly
 	if adminOnly {
-		s.cutEarly(func(l *Listener) bool { return !l.config.AdminOnly })
+		s.shutdownPending(func(l *Listener) bool { return !l.config.AdminOnly })
 	}
 }
 
-// isShut tells whether a listener is to be closed.
+// isShut reports whether a listener must be closed.
 func (s *Set) isShut(l *Listener) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.stopped || s.restricted && !l.config.AdminOnly
 }
 
-// reopen opens a listener again. opening is held.
+// reopen opens a listener again. The caller holds opening.
 func (s *Set) reopen(l *Listener) error {
 	if err := l.bind(context.Background()); err != nil {
 		return err

@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"signalbox/broker"
-	"signalbox/broker/embedded/guard"
+	"signalbox/broker/embedded/limits"
 	"signalbox/broker/embedded/listen"
 	"signalbox/scripts/suite"
 )
 
-// wantRefused wants nobody to listen.
+// wantRefused expects that connecting is refused.
 func (r *rig) wantRefused(n int) {
 	r.t.Helper()
 	network := "tcp"
@@ -36,8 +36,8 @@ func (r *rig) describe() (all []broker.Listener) {
 	return all
 }
 
-// TestRestrict closes all listeners but the administrators' and opens them where
-// they were, again and again.
+// TestRestrict repeatedly closes all listeners but the administrators' and reopens them at
+// the same addresses.
 func TestRestrict(t *testing.T) {
 	t.Parallel()
 	ca, certs := newAuthority(t)
@@ -45,7 +45,7 @@ func TestRestrict(t *testing.T) {
 	own := len(configs)
 	for i := range configs {
 		if configs[i].Protocol != "unix" {
-			configs[i].Address = apart
+			configs[i].Address = isolatedAddress
 		}
 	}
 	r := serve(t, options{}, append(configs, listen.Config{Protocol: "mqtt", AdminOnly: true})...)
@@ -97,8 +97,8 @@ func sameListener(a, b broker.Listener) bool {
 	return a.ID == b.ID && a.Port == b.Port && a.BindAddress == b.BindAddress && slices.Equal(a.Certs, b.Certs)
 }
 
-// TestRestrictEndsWhatIsNotHandedOver, but of the administrators' listener.
-func TestRestrictEndsWhatIsNotHandedOver(t *testing.T) {
+// TestRestrictEndsPendingConnections, except those of the administrators' listener.
+func TestRestrictEndsPendingConnections(t *testing.T) {
 	t.Parallel()
 	r := serve(t, options{Options: listen.Options{Timeout: time.Hour}},
 		listen.Config{Protocol: "mqtt", ProxyProtocol: true}, listen.Config{Protocol: "ws"},
@@ -119,10 +119,10 @@ func TestRestrictEndsWhatIsNotHandedOver(t *testing.T) {
 	}
 }
 
-// TestBindIsRestricted opens nothing but what may be.
+// TestBindIsRestricted opens only the listeners for administrators.
 func TestBindIsRestricted(t *testing.T) {
 	t.Parallel()
-	o := listen.Options{Timeout: suite.HangLimit, Limits: guard.NewLimits(guard.Config{}, time.Now)}
+	o := listen.Options{Timeout: suite.HangLimit, Limits: limits.New(limits.Config{}, time.Now)}
 	s, err := listen.New([]listen.Config{
 		{Protocol: "mqtt", Address: "127.0.0.1:0"}, {Protocol: "mqtt", Address: "127.0.0.1:0", AdminOnly: true},
 	}, o)
@@ -156,11 +156,11 @@ func TestBindIsRestricted(t *testing.T) {
 	}
 }
 
-// TestALostPort opens what it can and the rest when it is free again.
-func TestALostPort(t *testing.T) {
+// TestReopenWithAPortInUse opens what it can and the rest when the port is free again.
+func TestReopenWithAPortInUse(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "socket")
-	r := serve(t, options{}, listen.Config{Protocol: "mqtt", Address: apart}, listen.Config{Protocol: "unix", Address: path})
+	r := serve(t, options{}, listen.Config{Protocol: "mqtt", Address: isolatedAddress}, listen.Config{Protocol: "unix", Address: path})
 	if r.HasAdminOnly() {
 		t.Error("there is a listener for administrators")
 	}
@@ -186,12 +186,12 @@ func TestALostPort(t *testing.T) {
 	wantEcho(t, r.dial(0), "x")
 }
 
-// TestRestrictAndClose turns and connects all the time until the end, which
-// leaves nothing open.
+// TestRestrictAndClose restricts and connects concurrently until Close, which leaves
+// nothing open.
 func TestRestrictAndClose(t *testing.T) {
 	t.Parallel()
 	for range 20 {
-		r := serve(t, options{}, listen.Config{Protocol: "mqtt", Address: apart}, listen.Config{Protocol: "mqtt", Address: apart, AdminOnly: true})
+		r := serve(t, options{}, listen.Config{Protocol: "mqtt", Address: isolatedAddress}, listen.Config{Protocol: "mqtt", Address: isolatedAddress, AdminOnly: true})
 		turned, ended := make(chan struct{}), make(chan struct{})
 		var turning sync.WaitGroup
 		for g := range 2 {

@@ -17,23 +17,22 @@ import (
 	"time"
 
 	"signalbox/broker/brokertest"
-	"signalbox/broker/embedded/guard"
+	"signalbox/broker/embedded/limits"
 	"signalbox/broker/embedded/listen"
 	"signalbox/scripts/suite"
 )
 
-// TestMain fails when a goroutine is left after all tests.
+// TestMain fails if a goroutine is left after all tests.
 func TestMain(m *testing.M) { suite.Main(m) }
 
-// rig is a set of listeners whose connections say everything back to their
-// peers until those have no more to say.
+// rig is a set of listeners whose connections echo everything until the peer stops sending.
 type rig struct {
 	*listen.Set
 	t        *testing.T
 	counters *listen.Counters
-	limits   *guard.Limits
-	log      *logbook
-	conns    chan *listen.Conn // those handed over, as they were
+	limits   *limits.Limits
+	log      *logRecorder
+	conns    chan *listen.Conn // those handed over, in order
 
 	mu  sync.Mutex // guards all
 	all []*listen.Conn
@@ -42,15 +41,15 @@ type rig struct {
 // options are a rig's; zero values are replaced.
 type options struct {
 	listen.Options
-	limits guard.Config
-	handle func(*listen.Conn) // rather than the echo
+	limits limits.Config
+	handle func(*listen.Conn) // instead of the echo
 }
 
-// serve runs listeners until the test ends, at which nothing must be left open.
+// serve runs listeners until the test ends, when nothing may be left open.
 func serve(t *testing.T, o options, configs ...listen.Config) *rig {
 	t.Helper()
-	r := &rig{t: t, counters: &listen.Counters{}, log: &logbook{t: t}, conns: make(chan *listen.Conn, 1000)}
-	r.limits = guard.NewLimits(o.limits, time.Now)
+	r := &rig{t: t, counters: &listen.Counters{}, log: &logRecorder{t: t}, conns: make(chan *listen.Conn, 1000)}
+	r.limits = limits.New(o.limits, time.Now)
 	o.Limits, o.Counters, o.Log = r.limits, r.counters, slog.New(slog.NewTextHandler(r.log, nil))
 	if o.Timeout == 0 {
 		o.Timeout = suite.HangLimit
@@ -103,22 +102,22 @@ func serve(t *testing.T, o options, configs ...listen.Config) *rig {
 	return r
 }
 
-// echo says back what it hears.
+// echo sends back what it receives.
 func echo(c *listen.Conn) {
 	defer c.Close()
-	c.Greeted()
+	c.ConnectReceived()
 	c.SetReadDeadline(time.Time{})
 	io.Copy(c, struct{ io.Reader }{c})
 }
 
-// apart is an address from which nothing connects, and on which only the listeners are that
+// isolatedAddress is an address from which nothing connects, and on which only listeners are that
 // tests close: no connection and no other program takes their ports meanwhile.
-const apart = "127.0.0.9:0"
+const isolatedAddress = "127.0.0.9:0"
 
-// addr is the address of the nth listener.
+// addr returns the address of the nth listener.
 func (r *rig) addr(n int) string { return r.Listeners()[n].Addr() }
 
-// next is the next connection that was handed over.
+// next returns the next connection that was handed over.
 func (r *rig) next() *listen.Conn {
 	r.t.Helper()
 	select {
@@ -130,7 +129,7 @@ func (r *rig) next() *listen.Conn {
 	}
 }
 
-// wantLost waits until connections came to nothing for a cause.
+// wantLost waits until connections failed for a cause.
 func (r *rig) wantLost(cause string, n int64) {
 	r.t.Helper()
 	eventually(r.t, fmt.Sprintf("%d are lost by %q", n, cause), func() bool { return r.counters.Lost()[cause] == n })
@@ -152,7 +151,7 @@ func (r *rig) dial(n int) net.Conn {
 	return c
 }
 
-// wantEcho says something and wants to hear it.
+// wantEcho sends a text and expects it back.
 func wantEcho(t *testing.T, c io.ReadWriter, text string) {
 	t.Helper()
 	if _, err := io.WriteString(c, text); err != nil {
@@ -169,7 +168,7 @@ func wantHear(t *testing.T, c io.Reader, text string) {
 	}
 }
 
-// wantClosed wants the peer to close without a word.
+// wantClosed expects the peer to close without sending anything.
 func wantClosed(t *testing.T, c io.Reader) {
 	t.Helper()
 	var b [1]byte
@@ -195,28 +194,28 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// logbook is what was logged; it is shown with the test's own output.
-type logbook struct {
+// logRecorder records what was logged; it is shown with the test's own output.
+type logRecorder struct {
 	t    *testing.T
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-func (l *logbook) Write(p []byte) (int, error) {
+func (l *logRecorder) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	fmt.Fprintf(l.t.Output(), "%s", p)
 	return l.text.Write(p)
 }
 
-// count is how many lines hold a text.
-func (l *logbook) count(text string) int {
+// count returns the number of lines that contain a text.
+func (l *logRecorder) count(text string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return strings.Count(l.text.String(), text)
 }
 
-// clock stands still until it is moved.
+// clock is a clock that tests advance.
 type clock struct {
 	mu sync.Mutex
 	at time.Time
@@ -239,7 +238,7 @@ func (c *clock) pass(d time.Duration) {
 // files are a listener's certificate files.
 type files struct{ cert, key, ca string }
 
-// newFiles makes a server's certificate and writes it with the authority's.
+// newFiles creates a server's certificate and writes it with the authority's.
 func newFiles(t *testing.T, ca *brokertest.CA) files {
 	t.Helper()
 	dir := t.TempDir()
@@ -259,7 +258,7 @@ func (f files) replace(t *testing.T, pair brokertest.KeyPair) {
 	write(t, f.key, pair.Key)
 }
 
-// write replaces a file as a careful program does.
+// write replaces a file atomically.
 func write(t *testing.T, path string, data []byte) {
 	t.Helper()
 	if err := os.WriteFile(path+".new", data, 0o600); err != nil {
@@ -270,7 +269,7 @@ func write(t *testing.T, path string, data []byte) {
 	}
 }
 
-// trusting is the configuration of a client that trusts an authority.
+// trusting returns the configuration of a client that trusts an authority.
 func trusting(ca *brokertest.CA) *tls.Config {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(ca.PEM)

@@ -8,17 +8,17 @@ import (
 	"sync"
 	"time"
 
-	"signalbox/broker/embedded/guard"
+	"signalbox/broker/embedded/limits"
 )
 
-// Options are what all listeners share.
+// Options are shared by all listeners.
 type Options struct {
-	// Timeout is how long a client has from being accepted to its CONNECT;
-	// everything that comes before MQTT included.
+	// Timeout bounds the time from accepting a connection to its CONNECT, including
+	// everything that comes before MQTT.
 	Timeout time.Duration
-	// Limits decides who may connect at all. It must not be nil.
-	Limits *guard.Limits
-	// Banned tells whether an address may not; nil for none. It must not block.
+	// Limits admits connections. It must not be nil.
+	Limits *limits.Limits
+	// Banned reports whether an address is banned; nil if none is. It must not block.
 	Banned func(netip.Addr) bool
 	// Counters, Log and Now may be nil.
 	Counters *Counters
@@ -26,25 +26,25 @@ type Options struct {
 	Now      func() time.Time
 }
 
-// Set is all the listeners of a broker. It is used in the order of its methods,
+// Set is all the listeners of a broker. Its methods are called in their order here,
 // Restrict at any time.
 type Set struct {
 	listeners []*Listener
 	stop      chan struct{}
 	tasks     sync.WaitGroup
 
-	opening sync.Mutex  // held while sockets are opened or closed, and outside of mu; guards what follows
+	opening sync.Mutex  // held while sockets are opened or closed; acquired before mu; guards what follows
 	opened  bool        // Bind has succeeded
 	handle  func(*Conn) // nil until Serve, and the same from then on
 
 	mu         sync.Mutex         // guards what follows
-	early      map[*Conn]struct{} // connections not yet handed over
+	pending    map[*Conn]struct{} // guards what follows
 	restricted bool               // only the listeners for administrators are open
 	stopped    bool
 }
 
-// New prepares listeners, which must be valid. It reads certificates but opens
-// no socket. Its error names the key.
+// New prepares listeners, which must be valid. It reads certificates but opens no socket.
+// Its error names the key.
 func New(all []Config, o Options) (*Set, error) {
 	if o.Counters == nil {
 		o.Counters = &Counters{}
@@ -55,7 +55,7 @@ func New(all []Config, o Options) (*Set, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	s := &Set{stop: make(chan struct{}), early: map[*Conn]struct{}{}}
+	s := &Set{stop: make(chan struct{}), pending: map[*Conn]struct{}{}}
 	for i, c := range all {
 		l, err := newListener(i+1, c, o)
 		if err != nil {
@@ -66,12 +66,12 @@ func New(all []Config, o Options) (*Set, error) {
 	return s, nil
 }
 
-// Listeners gives the listeners in the order of their configuration. They are
-// numbered from 1.
+// Listeners returns the listeners in the order of their configuration. They are numbered
+// from 1.
 func (s *Set) Listeners() []*Listener { return s.listeners }
 
-// ReloadCertificates reads the files of all certificates now, instead of when
-// somebody connects after they have changed.
+// ReloadCertificates reads all certificate files now, instead of when a client connects
+// after a change.
 func (s *Set) ReloadCertificates() {
 	for _, l := range s.listeners {
 		if l.certificates != nil {
@@ -80,8 +80,8 @@ func (s *Set) ReloadCertificates() {
 	}
 }
 
-// Bind opens all sockets, as far as they are not restricted, or none. Its error is
-// a sentence that says what to do.
+// Bind opens all sockets that are not restricted, or none. Its error is a sentence with
+// advice.
 func (s *Set) Bind(ctx context.Context) error {
 	s.opening.Lock()
 	defer s.opening.Unlock()
@@ -98,8 +98,8 @@ func (s *Set) Bind(ctx context.Context) error {
 	return nil
 }
 
-// Serve begins to accept. Each connection is handed to handle on a goroutine of
-// its own, which may take as long as the connection lasts; handle must close it.
+// Serve starts accepting. Each connection is passed to handle on a goroutine of its own,
+// which may run as long as the connection lasts; handle must close it.
 func (s *Set) Serve(handle func(*Conn)) {
 	s.opening.Lock()
 	defer s.opening.Unlock()
@@ -109,16 +109,16 @@ func (s *Set) Serve(handle func(*Conn)) {
 	}
 }
 
-// serve accepts connections of a listener, if it is open. opening is held.
+// serve accepts connections of a listener, if it is open. The caller holds opening.
 func (s *Set) serve(l *Listener) {
 	if b := l.bound.Load(); b != nil && s.handle != nil {
-		s.tasks.Go(func() { l.accept(b, s.stop, s.welcome) })
+		s.tasks.Go(func() { l.accept(b, s.stop, s.accepted) })
 	}
 }
 
-// welcome gives a connection its place, at once, and goes on with it on a
-// goroutine of its own.
-func (s *Set) welcome(c *Conn) {
+// accepted acquires the places of a connection, without blocking, and continues with it on
+// a goroutine of its own.
+func (s *Set) accepted(c *Conn) {
 	if err := c.enter(); err != nil {
 		c.listener.lose(c, err)
 		return
@@ -136,38 +136,38 @@ func (s *Set) welcome(c *Conn) {
 	})
 }
 
-// errStopped ends what has not come to MQTT when its listener is closed.
+// errStopped ends connections that are not handed over when their listener is closed.
 var errStopped = errors.New("the listeners were closed")
 
 // prepare makes a connection ready for MQTT.
 func (s *Set) prepare(c *Conn) error {
-	if !s.admit(c) {
+	if !s.track(c) {
 		return errStopped
 	}
 	err := c.handshake()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.early, c)
+	delete(s.pending, c)
 	if c.stopped {
 		return errStopped
 	}
 	return err
 }
 
-// admit notes a connection that is not handed over yet, unless its listener is
-// closed by now.
-func (s *Set) admit(c *Conn) bool {
+// track records a connection that is not handed over yet, unless its listener has been
+// closed.
+func (s *Set) track(c *Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped || s.restricted && !c.listener.config.AdminOnly {
 		return false
 	}
-	s.early[c] = struct{}{}
+	s.pending[c] = struct{}{}
 	return true
 }
 
-// Close stops accepting, and ends connections that are not handed over yet. The
-// others stay.
+// Close stops accepting, and ends connections that are not handed over yet. The others
+// stay.
 func (s *Set) Close() {
 	s.mu.Lock()
 	if s.stopped {
@@ -175,7 +175,7 @@ func (s *Set) Close() {
 		return
 	}
 	s.stopped = true
-	s.cutEarly(func(*Listener) bool { return true })
+	s.shutdownPending(func(*Listener) bool { return true })
 	s.mu.Unlock()
 	close(s.stop)
 	s.opening.Lock()
@@ -183,23 +183,23 @@ func (s *Set) Close() {
 	s.closeSockets()
 }
 
-// cutEarly ends connections of some listeners that are not handed over yet. mu is
-// held.
-func (s *Set) cutEarly(of func(*Listener) bool) {
-	for c := range s.early {
+// shutdownPending ends connections of some listeners that are not handed over yet. The
+// caller holds mu.
+func (s *Set) shutdownPending(of func(*Listener) bool) {
+	for c := range s.pending {
 		if of(c.listener) {
 			c.stopped = true
-			c.socket.cut()
+			c.socket.shutdown()
 		}
 	}
 }
 
-// closeSockets closes all sockets. opening is held.
+// closeSockets closes all sockets. The caller holds opening.
 func (s *Set) closeSockets() {
 	for _, l := range s.listeners {
 		l.close()
 	}
 }
 
-// Wait waits for everything that Serve has begun; Close must come before.
+// Wait waits for all goroutines of Serve; Close must have been called.
 func (s *Set) Wait() { s.tasks.Wait() }

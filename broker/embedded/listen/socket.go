@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// descriptor is a TCP or unix connection.
+// descriptor is a TCP or Unix connection.
 type descriptor interface {
 	net.Conn
 	syscall.Conn
@@ -16,17 +16,17 @@ type descriptor interface {
 	CloseWrite() error
 }
 
-// waiter is a connection that can be waited for without a buffer.
+// waiter is a connection that can wait for data without a buffer.
 type waiter interface {
-	// Wait waits until there is something to read, be it the end or an error.
+	// Wait waits until there is something to read, be it EOF or an error.
 	Wait() error
 }
 
-// socket is an accepted connection beneath everything else. It counts bytes.
+// socket is an accepted connection beneath all other layers. It counts bytes.
 type socket struct {
 	descriptor
 	counters *Counters
-	closing  atomic.Bool // nothing waits for the peer any more
+	closing  atomic.Bool // no write waits for the peer any more
 }
 
 // Read counts what it reads.
@@ -47,30 +47,29 @@ func (s *socket) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// hurry lets no write wait for the peer from now on, not even one under way: the
-// layers above can take their leave, and do so in vain where the peer does not
-// read.
-func (s *socket) hurry() {
+// stopWaiting makes all writes non-blocking, even one under way: the layers above can send
+// their close messages, which are lost if the peer does not read.
+func (s *socket) stopWaiting() {
 	s.closing.Store(true)
 	s.descriptor.SetWriteDeadline(time.Unix(1, 0)) //nolint:errcheck // it is being closed
 }
 
-// cut ends the connection for whoever reads or writes it, who then closes it. It
-// does not wait.
-func (s *socket) cut() {
+// shutdown ends reads and writes of the connection; its owner then closes it. It does not
+// block.
+func (s *socket) shutdown() {
 	s.descriptor.CloseRead()  //nolint:errcheck // it may have ended by itself
 	s.descriptor.CloseWrite() //nolint:errcheck // the same
 }
 
-// encrypted is a TLS connection that can be waited for: one byte is read ahead.
-// One goroutine at a time may read.
+// encrypted is a TLS connection that can wait for data: it reads one byte ahead. Only one
+// goroutine at a time may read.
 type encrypted struct {
 	*tls.Conn
 	ahead [1]byte
 	have  bool // ahead is filled
 }
 
-// Read reads what was read ahead, or else what there is.
+// Read returns the byte that was read ahead, or else reads.
 func (e *encrypted) Read(p []byte) (int, error) {
 	if !e.have || len(p) == 0 {
 		return e.Conn.Read(p)

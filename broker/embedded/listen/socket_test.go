@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestHurryEndsAWriteThatIsUnderWay, and lets no later one wait.
-func TestHurryEndsAWriteThatIsUnderWay(t *testing.T) {
+// TestStopWaitingEndsAWrite that is under way, and makes later ones return at once.
+func TestStopWaitingEndsAWrite(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "socket"))
 	if err != nil {
@@ -34,8 +34,8 @@ func TestHurryEndsAWriteThatIsUnderWay(t *testing.T) {
 			}
 		}
 	}()
-	peer.Read(make([]byte, 1)) // the write has begun; the peer takes nothing more
-	s.hurry()
+	peer.Read(make([]byte, 1)) // the write has started; the peer reads nothing more
+	s.stopWaiting()
 	if err := <-done; err == nil {
 		t.Error("the write went on")
 	}

@@ -19,20 +19,20 @@ import (
 	"time"
 
 	"signalbox/broker/brokertest"
-	"signalbox/broker/embedded/guard"
+	"signalbox/broker/embedded/limits"
 	"signalbox/broker/embedded/listen"
 	"signalbox/scripts/suite"
 )
 
-// secure goes through the TLS handshake with the nth listener.
+// secure does the TLS handshake with the nth listener.
 func (r *rig) secure(n int, c *tls.Config) (*tls.Conn, error) {
 	r.t.Helper()
 	conn := tls.Client(r.dial(n), c)
 	return conn, conn.HandshakeContext(r.t.Context())
 }
 
-// wantRefusal wants a handshake to come to nothing. With TLS 1.3 a client
-// learns that with its first read.
+// wantRefusal expects a handshake to fail. With TLS 1.3 a client learns that with its first
+// read.
 func (r *rig) wantRefusal(n int, c *tls.Config) {
 	r.t.Helper()
 	conn, err := r.secure(n, c)
@@ -85,7 +85,7 @@ func TestTLS(t *testing.T) {
 	r.wantLost("TLS", 6)
 }
 
-// named makes a client's certificate with names of all kinds.
+// named creates a client's certificate with names of all kinds.
 func named(t *testing.T, change func(*x509.Certificate)) (brokertest.KeyPair, []byte) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -170,7 +170,7 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-func TestBadCertificatesAreNamed(t *testing.T) {
+func TestErrorsNameInvalidCertificates(t *testing.T) {
 	t.Parallel()
 	_, certs := newAuthority(t)
 	_, others := newAuthority(t)
@@ -180,14 +180,14 @@ func TestBadCertificatesAreNamed(t *testing.T) {
 		"l.ca_file: ":                  {CertFile: certs.cert, KeyFile: certs.key, CAFile: certs.key},
 	} {
 		c.Protocol, c.Address, c.Key = "mqtts", "127.0.0.1:0", "l."
-		o := listen.Options{Timeout: suite.HangLimit, Limits: guard.NewLimits(guard.Config{}, time.Now)}
+		o := listen.Options{Timeout: suite.HangLimit, Limits: limits.New(limits.Config{}, time.Now)}
 		if _, err := listen.New([]listen.Config{c}, o); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
 	}
 }
 
-// serial is the certificate that a listener shows, by number.
+// serial returns the name of the certificate that a listener presents.
 func (r *rig) serial(c *tls.Config) string {
 	r.t.Helper()
 	peer, err := r.secure(0, c)
@@ -237,9 +237,9 @@ func TestChangedCertificatesAreReadAgain(t *testing.T) {
 	}
 }
 
-// TestASessionDoesNotOutliveItsAuthority: whoever was verified by an authority
-// that is trusted no longer cannot resume.
-func TestASessionDoesNotOutliveItsAuthority(t *testing.T) {
+// TestSessionDoesNotOutliveItsAuthority: a client that was verified by an authority that is
+// no longer trusted cannot resume.
+func TestSessionDoesNotOutliveItsAuthority(t *testing.T) {
 	t.Parallel()
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		ca, certs := newAuthority(t)
@@ -265,8 +265,8 @@ func TestASessionDoesNotOutliveItsAuthority(t *testing.T) {
 	}
 }
 
-// TestReloadUnderLoad replaces the certificate again and again while clients
-// come: nobody is turned away.
+// TestReloadUnderLoad replaces the certificate repeatedly while clients connect: no client
+// is refused.
 func TestReloadUnderLoad(t *testing.T) {
 	t.Parallel()
 	ca, certs := newAuthority(t)
@@ -295,7 +295,7 @@ func TestReloadUnderLoad(t *testing.T) {
 	for range 20 {
 		certs.replace(t, ca.Issue(t, server))
 		before := shown
-		eventually(t, "the changed certificate is shown", func() bool { // not always to who comes first
+		eventually(t, "the changed certificate is shown", func() bool { // not always to the first client
 			c.pass(time.Second)
 			shown = r.serial(trusting(ca))
 			return shown != before

@@ -18,7 +18,7 @@ const (
 	opPong         = 0xA
 )
 
-// What the first two bytes of a frame hold, and its limits.
+// The bits of a frame's first two bytes, and its limits.
 const (
 	bitFinal     = 0x80
 	bitsReserved = 0x70
@@ -43,26 +43,26 @@ var (
 	errTextFrame = errors.New("MQTT over WebSocket takes binary frames only")
 )
 
-// closed is the end of a WebSocket by a close frame: the code to answer with.
+// closed is the error of a close frame: the code to reply with.
 type closed uint16
 
-// Error says so.
+// Error implements error.
 func (closed) Error() string { return "closed by the peer" }
 
-// unframer takes a client's frames apart, wherever they are cut.
+// unframer parses a client's frames, wherever they are split.
 type unframer struct {
-	head    [maxFrameHead]byte // the header under way,
-	have    int                // as far as it is here
-	opcode  byte               // of the frame under way
-	left    uint64             // bytes of its payload still to come
-	mask    [4]byte            // what the next byte of it is masked with, and so on
-	within  bool               // a message has begun whose last frame has not
-	control []byte             // the payload of a control frame under way
-	pong    []byte             // what is to be answered to a ping; nil for nothing
+	head      [maxFrameHead]byte // the header under way
+	have      int                // bytes of it that have arrived
+	opcode    byte               // of the frame under way
+	left      uint64             // bytes of its payload still to come
+	mask      [4]byte            // masks the next byte of it, and so on
+	inMessage bool               // a message has started whose last frame has not
+	control   []byte             // the payload of a control frame under way
+	pong      []byte             // the payload to reply to a ping with; nil for none
 }
 
-// decode takes raw bytes apart. What they hold of messages is moved to their
-// beginning; its length is the answer, also where an error comes after it.
+// decode decodes raw bytes in place. It moves what they hold of messages to their beginning
+// and returns its length, also if an error comes after it.
 func (u *unframer) decode(raw []byte) (n int, err error) {
 	for at := 0; at < len(raw) && err == nil; {
 		if u.left == 0 {
@@ -79,16 +79,14 @@ func (u *unframer) decode(raw []byte) (n int, err error) {
 	return n, err
 }
 
-// takePong gives what is to be answered to the last ping [RFC 6455, 5.5.3], or
-// nil.
+// takePong returns the payload to reply to the last ping with [RFC 6455, 5.5.3], or nil.
 func (u *unframer) takePong() []byte {
 	pong := u.pong
 	u.pong = nil
 	return pong
 }
 
-// readHead adds bytes to the header under way and begins the frame when it is
-// whole.
+// readHead adds bytes to the header under way and starts the frame when it is complete.
 func (u *unframer) readHead(raw []byte) (used int, err error) {
 	used = copy(u.head[u.have:u.headLength()], raw)
 	u.have += used
@@ -103,8 +101,8 @@ func (u *unframer) readHead(raw []byte) (used int, err error) {
 	return used, u.finish() // of an empty one
 }
 
-// headLength is how long the header under way is, as far as known. That of a
-// frame without a mask is as good as whole: it is bad.
+// headLength returns the length of the header under way, as far as known. A frame without a
+// mask is invalid, so two bytes of its header suffice.
 func (u *unframer) headLength() int {
 	if u.have < 2 || u.head[1]&bitMask == 0 {
 		return 2
@@ -118,7 +116,7 @@ func (u *unframer) headLength() int {
 	return 2 + len(u.mask)
 }
 
-// begin begins the frame of a header.
+// begin starts the frame of a header.
 func (u *unframer) begin(head []byte) error {
 	switch {
 	case head[1]&bitMask == 0: // [RFC 6455, 5.1]
@@ -160,17 +158,16 @@ func (u *unframer) beginData(final bool) error {
 		return errTextFrame
 	case u.opcode > opBinary:
 		return fmt.Errorf("%w: opcode 0x%x", errFrame, u.opcode)
-	case u.within != (u.opcode == opContinuation):
+	case u.inMessage != (u.opcode == opContinuation):
 		return fmt.Errorf("%w: not the part of a message that was next", errFrame)
 	case u.left > 1<<63-1:
 		return fmt.Errorf("%w: length", errFrame)
 	}
-	u.within = !final
+	u.inMessage = !final
 	return nil
 }
 
-// take takes the mask off a part of the payload and gives what of it belongs to
-// a message.
+// take unmasks a part of the payload and returns what of it belongs to a message.
 func (u *unframer) take(part []byte) []byte {
 	u.left -= uint64(len(part))
 	u.mask = unmask(part, u.mask)
@@ -181,7 +178,7 @@ func (u *unframer) take(part []byte) []byte {
 	return part
 }
 
-// unmask takes a mask off and gives the one for what follows.
+// unmask removes a mask and returns the one for what follows.
 func unmask(p []byte, mask [4]byte) [4]byte {
 	m := uint64(binary.LittleEndian.Uint32(mask[:]))
 	m |= m << 32
@@ -194,7 +191,7 @@ func unmask(p []byte, mask [4]byte) [4]byte {
 	return [4]byte{mask[len(p)&3], mask[(len(p)+1)&3], mask[(len(p)+2)&3], mask[(len(p)+3)&3]}
 }
 
-// finish does what a control frame asks for, if one has just become whole.
+// finish acts on a control frame that has just become complete.
 func (u *unframer) finish() error {
 	if u.left > 0 || u.opcode < opClose {
 		return nil
@@ -210,7 +207,7 @@ func (u *unframer) finish() error {
 	return nil
 }
 
-// parseClose reads the payload of a close frame: nothing, or a code and UTF-8.
+// parseClose parses the payload of a close frame: nothing, or a code and UTF-8.
 func parseClose(payload []byte) error {
 	if len(payload) == 0 {
 		return closed(closeNormal)
@@ -225,13 +222,12 @@ func parseClose(payload []byte) error {
 	return closed(code)
 }
 
-// frameBuffer is the size of the buffers in which frames are put together.
+// frameBuffer is the size of the buffers in which frames are assembled.
 const frameBuffer = 8 << 10
 
 var frameBuffers = sync.Pool{New: func() any { return new([frameBuffer]byte) }}
 
-// appendFrameHead appends the header of an unmasked frame that is a message of
-// its own.
+// appendFrameHead appends the header of an unmasked frame that is a complete message.
 func appendFrameHead(p []byte, opcode byte, size int) []byte {
 	p = append(p, bitFinal|opcode)
 	switch {

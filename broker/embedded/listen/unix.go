@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// dialTimeout bounds the question whether somebody serves a socket that is
-// there.
+// dialTimeout bounds the check whether an existing socket is being served.
 const dialTimeout = time.Second
 
 var (
@@ -20,14 +19,14 @@ var (
 	errForeignSocket = errors.New("the socket belongs to another user")
 )
 
-// socketFile is the file of a unix socket that was bound by us.
+// socketFile is the file of a Unix socket that this process has bound.
 type socketFile struct {
 	path string
 	info os.FileInfo
 }
 
-// bindPath opens a unix socket with its mode. A socket that a process of this
-// user has left behind is replaced; nothing else is ever removed.
+// bindPath opens a Unix socket with its mode. A socket that a process of this user has left
+// behind is replaced; nothing else is ever removed.
 func bindPath(ctx context.Context, c Config) (net.Listener, *socketFile, error) {
 	if err := clearPath(ctx, c.Address); err != nil {
 		return nil, nil, err
@@ -49,7 +48,7 @@ func bindPath(ctx context.Context, c Config) (net.Listener, *socketFile, error) 
 	return l, file, nil
 }
 
-// clearPath removes a socket that nobody serves.
+// clearPath removes a socket that is not being served.
 func clearPath(ctx context.Context, path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -79,6 +78,6 @@ func clearPath(ctx context.Context, path string) error {
 func (f *socketFile) remove() {
 	info, err := os.Lstat(f.path)
 	if err == nil && os.SameFile(info, f.info) {
-		os.Remove(f.path) //nolint:errcheck // the next start finds that nobody serves it
+		os.Remove(f.path) //nolint:errcheck // the next start finds that it is not being served
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"signalbox/broker/embedded/guard"
+	"signalbox/broker/embedded/limits"
 	"signalbox/broker/embedded/listen"
 	"signalbox/scripts/suite"
 )
@@ -39,7 +39,7 @@ func TestUnixSocket(t *testing.T) {
 // bindUnix tries to listen on a path.
 func bindUnix(t *testing.T, path string) error {
 	t.Helper()
-	o := listen.Options{Timeout: suite.HangLimit, Limits: guard.NewLimits(guard.Config{}, time.Now)}
+	o := listen.Options{Timeout: suite.HangLimit, Limits: limits.New(limits.Config{}, time.Now)}
 	s, err := listen.New([]listen.Config{{Protocol: "unix", Address: path, Key: "l."}}, o)
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +49,7 @@ func bindUnix(t *testing.T, path string) error {
 	return err
 }
 
-// leave leaves a socket behind that nobody serves.
+// leave leaves a socket behind that is not being served.
 func leave(t *testing.T, path string) {
 	t.Helper()
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
@@ -60,7 +60,7 @@ func leave(t *testing.T, path string) {
 	l.Close()
 }
 
-func TestAStaleSocketIsReplacedAndNothingElse(t *testing.T) {
+func TestOnlyAStaleSocketIsReplaced(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	stale := filepath.Join(dir, "stale")
@@ -94,7 +94,7 @@ func TestAStaleSocketIsReplacedAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestAnotherUsersSocketIsLeftAlone(t *testing.T) {
+func TestForeignSocketIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "socket")
 	leave(t, path)
@@ -110,7 +110,7 @@ func TestAnotherUsersSocketIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestASocketThatIsNoLongerOursIsNotRemoved(t *testing.T) {
+func TestReplacedSocketIsNotRemoved(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "socket")
 	r := serve(t, options{}, listen.Config{Protocol: "unix", Address: path})

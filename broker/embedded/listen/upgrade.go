@@ -14,29 +14,29 @@ import (
 	"sync"
 )
 
-// maxRequest bounds the HTTP request that asks for a WebSocket, in bytes.
+// maxRequest bounds the HTTP request for a WebSocket, in bytes.
 const maxRequest = 16 << 10
 
-// acceptSalt is what a server adds to the client's key [RFC 6455, 1.3].
+// acceptSalt is appended to the client's key [RFC 6455, 1.3].
 const acceptSalt = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
-// subprotocols are those of MQTT, the better first [MQTT-6.0.0-4].
+// subprotocols are those of MQTT, the preferred first [MQTT-6.0.0-4].
 var subprotocols = []string{"mqtt", "mqttv3.1"}
 
-// requestReaders are for reading a request; nobody keeps one.
+// requestReaders are only used while a request is read.
 var requestReaders = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 2<<10) }}
 
-// refusal is the answer to a request that gets no WebSocket.
+// refusal is the response to a request that is refused.
 type refusal struct {
 	status int
-	why    string
+	reason string
 }
 
-// Error gives the reason.
-func (r *refusal) Error() string { return r.why }
+// Error returns the reason.
+func (r *refusal) Error() string { return r.reason }
 
-// upgrade answers the request for a WebSocket. A request that gets none has had
-// its answer; one that cannot be read gets none.
+// upgrade responds to the request for a WebSocket. A request that cannot be read gets no
+// response.
 func upgrade(c io.ReadWriter, config Config) error {
 	r, err := readRequest(c)
 	if err == nil {
@@ -52,9 +52,8 @@ func upgrade(c io.ReadWriter, config Config) error {
 	return err
 }
 
-// readRequest reads a request and takes care that nothing follows it, for what
-// follows would belong to the WebSocket, and a client waits for the answer
-// before that [RFC 6455, 4.1].
+// readRequest reads a request and fails if anything follows it: that would belong to the
+// WebSocket, and a client waits for the response first [RFC 6455, 4.1].
 func readRequest(c io.Reader) (*http.Request, error) {
 	limited := &io.LimitedReader{R: c, N: maxRequest}
 	reader := requestReaders.Get().(*bufio.Reader) //nolint:forcetypeassert // nothing else is in it
@@ -75,8 +74,8 @@ func readRequest(c io.Reader) (*http.Request, error) {
 	return r, nil
 }
 
-// check tells whether a request asks for a WebSocket that may be had
-// [RFC 6455, 4.2.1].
+// check returns an error unless a request asks for a WebSocket that it may open [RFC 6455,
+// 4.2.1].
 func check(r *http.Request, c Config) error {
 	key, err := base64.StdEncoding.DecodeString(r.Header.Get("Sec-WebSocket-Key"))
 	switch {
@@ -85,7 +84,7 @@ func check(r *http.Request, c Config) error {
 	case r.Method != http.MethodGet:
 		return &refusal{http.StatusMethodNotAllowed, "method " + r.Method}
 	case !r.ProtoAtLeast(1, 1) || !lists(r, "Connection", "upgrade") || !lists(r, "Upgrade", "websocket"):
-		return &refusal{http.StatusUpgradeRequired, "no WebSocket is asked for"}
+		return &refusal{http.StatusUpgradeRequired, "the request does not ask for a WebSocket"}
 	case r.Header.Get("Sec-WebSocket-Version") != "13":
 		return &refusal{http.StatusUpgradeRequired, "not version 13 of WebSocket"}
 	case err != nil || len(key) != 16:
@@ -96,8 +95,8 @@ func check(r *http.Request, c Config) error {
 	return nil
 }
 
-// originAllowed tells whether a web page may connect: one of the listener's own
-// host, or of those configured. Clients that are no browser send no origin.
+// originAllowed reports whether a web page may connect: one of the listener's own host, or
+// of those configured. Only browsers send an origin.
 func originAllowed(r *http.Request, allowed []string) bool {
 	origin := r.Header.Get("Origin")
 	if origin == "" {
@@ -110,12 +109,12 @@ func originAllowed(r *http.Request, allowed []string) bool {
 	return err == nil && strings.EqualFold(u.Host, r.Host)
 }
 
-// lists tells whether a header lists a word.
+// lists reports whether a header lists a word.
 func lists(r *http.Request, header, word string) bool {
 	return slices.ContainsFunc(values(r, header), func(v string) bool { return strings.EqualFold(v, word) })
 }
 
-// values gives what a header lists.
+// values returns the values that a header lists.
 func values(r *http.Request, header string) []string {
 	all := strings.Split(strings.Join(r.Header.Values(header), ","), ",")
 	for i, v := range all {
@@ -124,7 +123,7 @@ func values(r *http.Request, header string) []string {
 	return all
 }
 
-// accept is the answer to a request that gets its WebSocket.
+// accept returns the response that opens the WebSocket.
 func accept(r *http.Request) []byte {
 	sum := sha1.Sum([]byte(r.Header.Get("Sec-WebSocket-Key") + acceptSalt)) //nolint:gosec // see the import
 	answer := "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
@@ -139,9 +138,9 @@ func accept(r *http.Request) []byte {
 	return []byte(answer + "\r\n")
 }
 
-// refuse is the answer to a request that gets none.
+// refuse returns the response that refuses a request.
 func refuse(r *refusal) []byte {
 	return fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nConnection: close\r\nSec-WebSocket-Version: 13\r\n"+
 		"Allow: GET\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %d\r\n\r\n%s\n",
-		r.status, http.StatusText(r.status), len(r.why)+1, r.why)
+		r.status, http.StatusText(r.status), len(r.reason)+1, r.reason)
 }

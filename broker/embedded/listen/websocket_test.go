@@ -54,9 +54,9 @@ func TestWebSocket(t *testing.T) {
 	}
 }
 
-// TestCloseTakesItsLeave of a web client and of TLS, so that neither takes it
-// for an accident.
-func TestCloseTakesItsLeave(t *testing.T) {
+// TestCloseSendsCloseMessages of WebSocket and of TLS, so that the client does not take the
+// end for an error.
+func TestCloseSendsCloseMessages(t *testing.T) {
 	t.Parallel()
 	ca, certs := newAuthority(t)
 	r := serve(t, options{handle: func(*listen.Conn) {}}, allProtocols(t, certs)...)
@@ -78,8 +78,7 @@ func TestCloseTakesItsLeave(t *testing.T) {
 	}
 }
 
-// frame is a client's frame: the first byte, the length and the mask as they
-// must be.
+// frame returns a client's frame: the first byte, a valid length and mask, and the payload.
 func frame(first byte, payload string) string {
 	b := []byte{first}
 	switch n := len(payload); {
@@ -98,15 +97,14 @@ func frame(first byte, payload string) string {
 	return string(b)
 }
 
-// request is what a web client asks, as it must be but for what is changed.
+// request returns a valid request of a web client, with changes.
 func request(change ...string) string {
 	return strings.NewReplacer(change...).Replace("GET /mqtt HTTP/1.1\r\nHost: broker.test\r\nConnection: keep-alive, Upgrade\r\n" +
 		"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n" +
 		"Sec-WebSocket-Protocol: chat, mqttv3.1\r\nSec-WebSocket-Protocol: mqtt\r\n\r\n")
 }
 
-// upgraded is a connection that has its WebSocket, without anything that knows
-// about frames.
+// upgraded returns a connection with an open WebSocket, as raw bytes.
 func (r *rig) upgraded(n int) net.Conn {
 	r.t.Helper()
 	peer := r.dial(n)
@@ -116,9 +114,9 @@ func (r *rig) upgraded(n int) net.Conn {
 	return peer
 }
 
-// TestPacketsNeedNotEndWhereFramesDo sends messages in parts and frames in
-// pieces, with control frames in between.
-func TestPacketsNeedNotEndWhereFramesDo(t *testing.T) {
+// TestPacketsNeedNotAlignWithFrames sends messages in parts and frames in pieces, with
+// control frames in between.
+func TestPacketsNeedNotAlignWithFrames(t *testing.T) {
 	t.Parallel()
 	heard := make(chan string, 100)
 	collect := func(c *listen.Conn) {
@@ -144,7 +142,7 @@ func TestPacketsNeedNotEndWhereFramesDo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Pings that come in one read may have one answer.
+		// Pings that arrive in one read may be answered once.
 		end := "\x8a\x06ping 2\x88\x02\x03\xe8"
 		if got := string(answers); got != end && got != "\x8a\x06ping 1"+end {
 			t.Errorf("in pieces of %d: answered %q", size, got)
@@ -192,8 +190,8 @@ func TestBadFramesEndTheConnection(t *testing.T) {
 	}
 }
 
-// TestWhatComesBeforeABadFrameIsRead and only then the end.
-func TestWhatComesBeforeABadFrameIsRead(t *testing.T) {
+// TestDataBeforeABadFrameIsRead, and only then the end.
+func TestDataBeforeABadFrameIsRead(t *testing.T) {
 	t.Parallel()
 	r := serve(t, options{handle: func(*listen.Conn) {}}, listen.Config{Protocol: "ws"})
 	peer := r.upgraded(0)
@@ -211,7 +209,7 @@ func TestWhatComesBeforeABadFrameIsRead(t *testing.T) {
 	}
 }
 
-func TestRequestsThatGetNoWebSocket(t *testing.T) {
+func TestRefusedRequests(t *testing.T) {
 	t.Parallel()
 	r := serve(t, options{}, listen.Config{Protocol: "ws", Path: "/mqtt"})
 	lost := int64(0)

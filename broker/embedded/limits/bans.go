@@ -1,4 +1,4 @@
-package guard
+package limits
 
 import (
 	"cmp"
@@ -15,18 +15,17 @@ import (
 // maxBans bounds the bans in force. The newest is refused.
 const maxBans = 100_000
 
-// Store keeps bans beyond the process. A ban's Kind and Value are its key.
+// Store persists bans. A ban's Kind and Value are its key.
 type Store interface {
 	PutBan(ctx context.Context, b broker.Ban) error // a new one, or one to be replaced
 	DeleteBans(ctx context.Context, bans []broker.Ban) error
 	LoadBans(ctx context.Context) ([]broker.Ban, error)
 }
 
-// Bans is who may not come in. All methods are safe for concurrent use.
+// Bans are the bans in force. All methods are safe for concurrent use.
 //
-// What is asked is answered from memory; a change is stored first. One change
-// is made at a time: changing is its turn, which is held while the store is
-// called, and never by those who ask.
+// Lookups are served from memory; a change is stored first. Changes are serialised by
+// changing, which is held while the store is called and never taken by lookups.
 type Bans struct {
 	store    Store
 	clocks   Clocks
@@ -36,19 +35,19 @@ type Bans struct {
 	index *index
 }
 
-// Clocks are what bans end by. A ban until a date, which is what people ask for, ends by
-// the time of day, whatever that is set to: the date is what was meant. A ban for a while,
-// as of who connects too often, ends by service time, which nobody can set.
+// Clocks decide when bans expire. A ban until a date expires by the time of day, whatever
+// that is set to: the date is what was meant. A ban for a duration, as for flapping,
+// expires by service time, which cannot be set.
 type Clocks struct {
 	Wall, Service func() time.Time
 }
 
-// moment is one by both clocks.
+// moment is one moment by both clocks.
 type moment struct{ wall, service time.Time }
 
 func (c Clocks) now() moment { return moment{c.Wall(), c.Service()} }
 
-// OpenBans reads the bans of earlier runs.
+// OpenBans loads the stored bans.
 func OpenBans(ctx context.Context, s Store, c Clocks) (*Bans, error) {
 	all, err := s.LoadBans(ctx)
 	if err != nil {
@@ -63,8 +62,8 @@ func OpenBans(ctx context.Context, s Store, c Clocks) (*Bans, error) {
 	return b, nil
 }
 
-// Banned gives the ban that keeps a client out, if there is one. Client id and
-// username are left out by "", the address by the zero Addr.
+// Banned returns the ban that applies to a client, if there is one. An empty client id or
+// username, and the zero Addr, match no ban.
 func (b *Bans) Banned(clientID, username string, addr netip.Addr) (broker.Ban, bool) {
 	now := b.clocks.now()
 	b.mu.RLock()
@@ -75,7 +74,7 @@ func (b *Bans) Banned(clientID, username string, addr netip.Addr) (broker.Ban, b
 	if ban, ok := b.index.get(broker.BanUsername, username); ok && !expired(ban, now) {
 		return ban, true
 	}
-	for ban := range b.index.holding(plain(addr)) {
+	for ban := range b.index.containing(plain(addr)) {
 		if !expired(ban, now) {
 			return ban, true
 		}
@@ -83,7 +82,7 @@ func (b *Bans) Banned(clientID, username string, addr netip.Addr) (broker.Ban, b
 	return broker.Ban{}, false
 }
 
-// List gives the bans in force, ordered by kind and value, never nil.
+// List returns the bans in force, ordered by kind and value, never nil.
 func (b *Bans) List() []broker.Ban {
 	now := b.clocks.now()
 	found := b.filter(func(ban broker.Ban) bool { return !expired(ban, now) })
@@ -95,11 +94,12 @@ func byKey(x, y broker.Ban) int {
 	return cmp.Or(cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Value, y.Value))
 }
 
-// Add stores a ban, in place of an earlier one of the same kind and value, and
-// gives it as stored. A zero CreatedAt is now. Connections that exist stay: to
-// end those of a banned client is the caller's business.
+// Add stores a ban, replacing an earlier one of the same kind and value, and returns it as
+// stored. A zero CreatedAt means now. Existing connections stay; the caller disconnects
+// those of a banned client.
 //
-// A ban that cannot be is Invalid, one that there is no room for a Conflict.
+// The error is Invalid for a ban that is not valid, and a Conflict at the maximum number of
+// bans.
 func (b *Bans) Add(ctx context.Context, ban broker.Ban) (broker.Ban, error) {
 	const op = "addBan"
 	now := b.clocks.now()
@@ -111,7 +111,7 @@ func (b *Bans) Add(ctx context.Context, ban broker.Ban) (broker.Ban, error) {
 		return broker.Ban{}, err
 	}
 	err = b.change(ctx, func() error {
-		if err := b.makeRoom(ctx, op, ban); err != nil {
+		if err := b.ensureCapacity(ctx, op, ban); err != nil {
 			return err
 		}
 		if err := b.store.PutBan(ctx, ban); err != nil {
@@ -124,7 +124,7 @@ func (b *Bans) Add(ctx context.Context, ban broker.Ban) (broker.Ban, error) {
 	return ban, err
 }
 
-// Remove takes a ban back. One that is not in force is NotFound.
+// Remove deletes a ban. The error is NotFound if it is not in force.
 func (b *Bans) Remove(ctx context.Context, kind broker.BanKind, value string) error {
 	const op = "deleteBan"
 	value, err := canonicalValue(op, kind, value)
@@ -140,12 +140,12 @@ func (b *Bans) Remove(ctx context.Context, kind broker.BanKind, value string) er
 	})
 }
 
-// Sweep forgets the bans that have expired.
+// Sweep deletes the bans that have expired.
 func (b *Bans) Sweep(ctx context.Context) error {
 	return b.change(ctx, func() error { return b.sweep(ctx) })
 }
 
-// change waits for its turn and makes a change.
+// change runs do when no other change is under way.
 func (b *Bans) change(ctx context.Context, do func() error) error {
 	select {
 	case b.changing <- struct{}{}:
@@ -156,8 +156,8 @@ func (b *Bans) change(ctx context.Context, do func() error) error {
 	return do()
 }
 
-// makeRoom sees to it that there is room for a ban.
-func (b *Bans) makeRoom(ctx context.Context, op string, ban broker.Ban) error {
+// ensureCapacity deletes expired bans if there are too many to store one more.
+func (b *Bans) ensureCapacity(ctx context.Context, op string, ban broker.Ban) error {
 	if _, replaces := b.get(ban.Kind, ban.Value); replaces || b.size() < maxBans {
 		return nil
 	}
@@ -170,13 +170,13 @@ func (b *Bans) makeRoom(ctx context.Context, op string, ban broker.Ban) error {
 	return &broker.Error{Kind: broker.Conflict, Op: op, Msg: fmt.Sprintf("there are %d bans; no more can be kept", maxBans)}
 }
 
-// sweep forgets what has expired. It is part of a change.
+// sweep deletes the bans that have expired. The caller is inside change.
 func (b *Bans) sweep(ctx context.Context) error {
 	now := b.clocks.now()
 	return b.remove(ctx, b.filter(func(ban broker.Ban) bool { return expired(ban, now) }))
 }
 
-// remove takes bans out of store and memory. It is part of a change.
+// remove deletes bans from the store and from memory. The caller is inside change.
 func (b *Bans) remove(ctx context.Context, bans []broker.Ban) error {
 	if len(bans) == 0 {
 		return nil
@@ -192,7 +192,7 @@ func (b *Bans) remove(ctx context.Context, bans []broker.Ban) error {
 	return nil
 }
 
-// filter gives the bans that match, in no order and never nil.
+// filter returns the bans that match, in no order and never nil.
 func (b *Bans) filter(match func(broker.Ban) bool) []broker.Ban {
 	b.mu.RLock()
 	defer b.mu.RUnlock()

@@ -1,4 +1,4 @@
-package guard_test
+package limits_test
 
 import (
 	"fmt"
@@ -8,12 +8,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/broker"
-	"signalbox/broker/embedded/guard"
+	"signalbox/broker/embedded/limits"
 )
 
 func TestFlappingIsOffByDefault(t *testing.T) {
 	t.Parallel()
-	f := guard.NewFlapping(guard.DefaultConfig().Flapping, newClock().now)
+	f := limits.NewFlapping(limits.DefaultConfig().Flapping, newClock().now)
 	for range 1000 {
 		if _, banned := f.Connected("id"); banned {
 			t.Fatal("banned")
@@ -21,10 +21,10 @@ func TestFlappingIsOffByDefault(t *testing.T) {
 	}
 }
 
-func TestFlappingBansWhoConnectsTooOften(t *testing.T) {
+func TestFlappingBansFrequentConnects(t *testing.T) {
 	t.Parallel()
 	c := newClock()
-	f := guard.NewFlapping(guard.FlappingConfig{MaxConnects: 3, Window: time.Minute, BanTime: time.Hour}, c.now)
+	f := limits.NewFlapping(limits.FlappingConfig{MaxConnects: 3, Window: time.Minute, BanTime: time.Hour}, c.now)
 	connect := func(id string, want bool) {
 		t.Helper()
 		got, banned := f.Connected(id)
@@ -44,20 +44,20 @@ func TestFlappingBansWhoConnectsTooOften(t *testing.T) {
 		connect("other", false)
 		c.pass(20 * time.Second)
 	}
-	connect("id", false) // the first of it was a minute ago
+	connect("id", false) // the first connect was a minute ago
 	connect("id", true)
-	for range 3 { // begins anew
+	for range 3 { // the count has started over
 		connect("id", false)
 	}
 	connect("id", true)
 }
 
-// TestFlappingRemembersNoMoreThanItMust: of more client ids than are watched,
-// those are forgotten that have not connected for the longest.
-func TestFlappingRemembersNoMoreThanItMust(t *testing.T) {
+// TestFlappingIsBounded: of more client ids than are kept, those that have not connected
+// for the longest time are removed.
+func TestFlappingIsBounded(t *testing.T) {
 	t.Parallel()
 	const watched = 65_536
-	f := guard.NewFlapping(guard.FlappingConfig{MaxConnects: 2, Window: time.Minute, BanTime: time.Hour}, newClock().now)
+	f := limits.NewFlapping(limits.FlappingConfig{MaxConnects: 2, Window: time.Minute, BanTime: time.Hour}, newClock().now)
 	for n := range watched {
 		f.Connected(fmt.Sprint(n))
 	}

@@ -1,4 +1,4 @@
-package guard_test
+package limits_test
 
 import (
 	"slices"
@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"signalbox/broker/embedded/guard"
+	"signalbox/broker/embedded/limits"
 )
 
 func TestDefaultConfigIsValidAndFinite(t *testing.T) {
 	t.Parallel()
-	c := guard.DefaultConfig()
+	c := limits.DefaultConfig()
 	if errs := c.Validate(""); errs != nil {
 		t.Error(errs)
 	}
@@ -27,14 +27,14 @@ func TestDefaultConfigIsValidAndFinite(t *testing.T) {
 	}
 }
 
-func TestValidateNamesEveryBadKey(t *testing.T) {
+func TestValidateNamesEveryInvalidKey(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		change func(*guard.Config)
+		change func(*limits.Config)
 		want   []string
 	}{
-		"no limits at all": {func(c *guard.Config) { *c = guard.Config{} }, nil},
-		"negative": {func(c *guard.Config) {
+		"no limits at all": {func(c *limits.Config) { *c = limits.Config{} }, nil},
+		"negative": {func(c *limits.Config) {
 			c.MaxConnectionsPerAddress, c.MaxHalfOpen, c.MaxHalfOpenPerAddress, c.ConnectRate = -1, -1, -1, -1
 			c.ConnectRatePerAddress, c.MaxFailedLogins, c.Flapping.MaxConnects = -1, -1, -1
 			c.MaxLoginBytes, c.MaxLoginBytesPerAddress = 1<<20-1, 1<<30+1
@@ -43,18 +43,18 @@ func TestValidateNamesEveryBadKey(t *testing.T) {
 			"max_failed_logins", "max_half_open", "max_half_open_per_address",
 			"max_login_bytes", "max_login_bytes_per_address",
 		}},
-		"rates without bursts": {func(c *guard.Config) { c.ConnectBurst, c.ConnectBurstPerAddress = 0, 0 },
+		"rates without bursts": {func(c *limits.Config) { c.ConnectBurst, c.ConnectBurstPerAddress = 0, 0 },
 			[]string{"connect_burst", "connect_burst_per_address"}},
-		"no times": {func(c *guard.Config) {
-			c.FailedLoginWindow, c.Flapping = 0, guard.FlappingConfig{MaxConnects: 1}
+		"no times": {func(c *limits.Config) {
+			c.FailedLoginWindow, c.Flapping = 0, limits.FlappingConfig{MaxConnects: 1}
 		}, []string{"failed_login_window", "flapping.ban_time", "flapping.window"}},
-		"too long": {func(c *guard.Config) { c.FailedLoginWindow = 25 * time.Hour }, []string{"failed_login_window"}},
-		"exempt": {func(c *guard.Config) { c.Exempt = []string{"10.0.0.1", "10.0.0.0/8", "home", "::/129"} },
+		"too long": {func(c *limits.Config) { c.FailedLoginWindow = 25 * time.Hour }, []string{"failed_login_window"}},
+		"exempt": {func(c *limits.Config) { c.Exempt = []string{"10.0.0.1", "10.0.0.0/8", "home", "::/129"} },
 			[]string{"exempt[2]", "exempt[3]"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			config := guard.DefaultConfig()
+			config := limits.DefaultConfig()
 			c.change(&config)
 			var got []string
 			for _, err := range config.Validate("broker.limits.") {

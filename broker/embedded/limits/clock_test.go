@@ -1,4 +1,4 @@
-package guard_test
+package limits_test
 
 import (
 	"net/netip"
@@ -9,10 +9,10 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// TestMain fails when a goroutine is left after all tests.
+// TestMain fails if a goroutine is left after all tests.
 func TestMain(m *testing.M) { suite.Main(m) }
 
-// clock stands still until it is moved.
+// clock is a clock that tests advance.
 type clock struct {
 	mu sync.Mutex
 	at time.Time

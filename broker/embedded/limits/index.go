@@ -1,4 +1,4 @@
-package guard
+package limits
 
 import (
 	"iter"
@@ -13,7 +13,7 @@ import (
 type index struct {
 	byName    map[banName]broker.Ban // client ids and usernames
 	byNetwork map[netip.Prefix]broker.Ban
-	lengths   [2][129]int // how many networks there are of each length: IPv4, IPv6
+	lengths   [2][129]int // the number of networks of each length: IPv4, IPv6
 }
 
 // banName is a client id or a username.
@@ -44,7 +44,7 @@ func (x *index) all() iter.Seq[broker.Ban] {
 	}
 }
 
-// get finds a ban by what is its key.
+// get returns the ban with a key.
 func (x *index) get(kind broker.BanKind, value string) (b broker.Ban, ok bool) {
 	if kind != broker.BanAddress {
 		b, ok = x.byName[banName{kind, value}]
@@ -69,29 +69,29 @@ func (x *index) put(b broker.Ban) error {
 		return err
 	}
 	if _, replaces := x.byNetwork[network]; !replaces {
-		x.of(network.Addr())[network.Bits()]++
+		x.lengthsOf(network.Addr())[network.Bits()]++
 	}
 	x.byNetwork[network] = b
 	return nil
 }
 
-// drop removes a ban that is there.
+// drop removes a ban that put added.
 func (x *index) drop(b broker.Ban) {
 	if b.Kind != broker.BanAddress {
 		delete(x.byName, banName{b.Kind, b.Value})
 		return
 	}
-	if network, err := ParseNetwork(b.Value); err == nil { // it was put
+	if network, err := ParseNetwork(b.Value); err == nil { // put parsed it
 		delete(x.byNetwork, network)
-		x.of(network.Addr())[network.Bits()]--
+		x.lengthsOf(network.Addr())[network.Bits()]--
 	}
 }
 
-// holding yields the bans of networks that hold an address, the smallest first.
-// It takes one look for each length that any network has.
-func (x *index) holding(addr netip.Addr) iter.Seq[broker.Ban] {
+// containing yields the bans of networks that contain an address, the smallest first. It
+// costs one lookup for each length that any network has.
+func (x *index) containing(addr netip.Addr) iter.Seq[broker.Ban] {
 	return func(yield func(broker.Ban) bool) {
-		for bits, n := range slices.Backward(x.of(addr)[:addr.BitLen()+1]) {
+		for bits, n := range slices.Backward(x.lengthsOf(addr)[:addr.BitLen()+1]) {
 			if n == 0 {
 				continue
 			}
@@ -103,8 +103,8 @@ func (x *index) holding(addr netip.Addr) iter.Seq[broker.Ban] {
 	}
 }
 
-// of gives the count of networks of an address's family, by length.
-func (x *index) of(addr netip.Addr) *[129]int {
+// lengthsOf returns the number of networks of an address's family, by length.
+func (x *index) lengthsOf(addr netip.Addr) *[129]int {
 	if addr.Is4() {
 		return &x.lengths[0]
 	}

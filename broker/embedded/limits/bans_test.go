@@ -1,4 +1,4 @@
-package guard_test
+package limits_test
 
 import (
 	"context"
@@ -17,25 +17,25 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"signalbox/broker"
-	"signalbox/broker/embedded/guard"
+	"signalbox/broker/embedded/limits"
 )
 
-// shelf keeps bans beyond a Bans. It is the caller's part, so it is played here.
-type shelf struct {
+// memoryStore keeps bans in memory.
+type memoryStore struct {
 	mu   sync.Mutex
 	bans map[string]broker.Ban
-	err  error // of everything
+	err  error // returned by every method
 }
 
-func newShelf(bans ...broker.Ban) *shelf {
-	s := &shelf{bans: map[string]broker.Ban{}}
+func newMemoryStore(bans ...broker.Ban) *memoryStore {
+	s := &memoryStore{bans: map[string]broker.Ban{}}
 	for _, b := range bans {
 		s.bans[string(b.Kind)+b.Value] = b
 	}
 	return s
 }
 
-func (s *shelf) PutBan(_ context.Context, b broker.Ban) error {
+func (s *memoryStore) PutBan(_ context.Context, b broker.Ban) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err == nil {
@@ -44,7 +44,7 @@ func (s *shelf) PutBan(_ context.Context, b broker.Ban) error {
 	return s.err
 }
 
-func (s *shelf) DeleteBans(_ context.Context, bans []broker.Ban) error {
+func (s *memoryStore) DeleteBans(_ context.Context, bans []broker.Ban) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err == nil {
@@ -55,24 +55,24 @@ func (s *shelf) DeleteBans(_ context.Context, bans []broker.Ban) error {
 	return s.err
 }
 
-func (s *shelf) LoadBans(context.Context) ([]broker.Ban, error) {
+func (s *memoryStore) LoadBans(context.Context) ([]broker.Ban, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Values(s.bans)), s.err
 }
 
-func openBans(t *testing.T, s guard.Store, c *clock) *guard.Bans {
+func openBans(t *testing.T, s limits.Store, c *clock) *limits.Bans {
 	t.Helper()
-	b, err := guard.OpenBans(t.Context(), s, guard.Clocks{Wall: c.now, Service: c.now})
+	b, err := limits.OpenBans(t.Context(), s, limits.Clocks{Wall: c.now, Service: c.now})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return b
 }
 
-func add(t *testing.T, b *guard.Bans, kind broker.BanKind, value string, expires time.Time) {
+func add(t *testing.T, b *limits.Bans, kind broker.BanKind, value string, expires time.Time) {
 	t.Helper()
-	ban := broker.Ban{Kind: kind, Value: value, CreatedBy: guard.ByAPI, ExpiresAt: expires}
+	ban := broker.Ban{Kind: kind, Value: value, CreatedBy: limits.ByAPI, ExpiresAt: expires}
 	if _, err := b.Add(t.Context(), ban); err != nil {
 		t.Fatalf("ban %s %q: %v", kind, value, err)
 	}
@@ -80,7 +80,7 @@ func add(t *testing.T, b *guard.Bans, kind broker.BanKind, value string, expires
 
 func TestBanned(t *testing.T) {
 	t.Parallel()
-	b := openBans(t, newShelf(), newClock())
+	b := openBans(t, newMemoryStore(), newClock())
 	add(t, b, broker.BanClientID, "bad-id", time.Time{})
 	add(t, b, broker.BanUsername, "bad-user", time.Time{})
 	add(t, b, broker.BanAddress, "10.1.2.3", time.Time{})
@@ -111,10 +111,10 @@ func TestBanned(t *testing.T) {
 	}
 }
 
-func TestTheSmallestNetworkBans(t *testing.T) {
+func TestBannedPrefersTheSmallestNetwork(t *testing.T) {
 	t.Parallel()
 	c := newClock()
-	b := openBans(t, newShelf(), c)
+	b := openBans(t, newMemoryStore(), c)
 	add(t, b, broker.BanAddress, "10.0.0.0/8", time.Time{})
 	add(t, b, broker.BanAddress, "10.1.0.0/16", c.now().Add(time.Minute))
 	add(t, b, broker.BanAddress, "0.0.0.0/0", time.Time{})
@@ -137,7 +137,7 @@ func TestTheSmallestNetworkBans(t *testing.T) {
 
 func TestBansExpire(t *testing.T) {
 	t.Parallel()
-	c, s := newClock(), newShelf()
+	c, s := newClock(), newMemoryStore()
 	b := openBans(t, s, c)
 	for kind, value := range map[broker.BanKind]string{
 		broker.BanClientID: "id", broker.BanUsername: "user", broker.BanAddress: "10.0.0.1",
@@ -162,7 +162,7 @@ func TestBansExpire(t *testing.T) {
 
 func TestBansSurviveRestart(t *testing.T) {
 	t.Parallel()
-	c, s := newClock(), newShelf()
+	c, s := newClock(), newMemoryStore()
 	b := openBans(t, s, c)
 	add(t, b, broker.BanUsername, "u", time.Time{})
 	add(t, b, broker.BanClientID, "c", c.now().Add(time.Hour))
@@ -177,17 +177,17 @@ func TestBansSurviveRestart(t *testing.T) {
 		{Kind: broker.BanAddress, Value: "10.0.0.1", CreatedAt: c.now(), CreatedBy: "api", ExpiresAt: c.now().Add(time.Hour)},
 		{Kind: broker.BanClientID, Value: "c", CreatedAt: c.now(), CreatedBy: "api", ExpiresAt: c.now().Add(time.Hour)},
 	}
-	for _, bans := range []*guard.Bans{b, openBans(t, s, c)} {
+	for _, bans := range []*limits.Bans{b, openBans(t, s, c)} {
 		if d := cmp.Diff(want, bans.List()); d != "" {
 			t.Errorf("(-want +got):\n%s", d)
 		}
 	}
 }
 
-func TestBadBans(t *testing.T) {
+func TestAddRefusesInvalidBans(t *testing.T) {
 	t.Parallel()
 	c := newClock()
-	b := openBans(t, newShelf(), c)
+	b := openBans(t, newMemoryStore(), c)
 	for want, ban := range map[string]broker.Ban{
 		"kind: ":                    {Kind: "colour", Value: "x"},
 		"value: must ":              {Kind: broker.BanClientID},
@@ -209,9 +209,9 @@ func TestBadBans(t *testing.T) {
 	}
 }
 
-func TestABanThatIsNotStoredIsNone(t *testing.T) {
+func TestFailedStoreLeavesBansUnchanged(t *testing.T) {
 	t.Parallel()
-	c, s := newClock(), newShelf()
+	c, s := newClock(), newMemoryStore()
 	b := openBans(t, s, c)
 	add(t, b, broker.BanUsername, "old", time.Time{})
 	full := errors.New("disk full")
@@ -225,26 +225,26 @@ func TestABanThatIsNotStoredIsNone(t *testing.T) {
 	if got := b.List(); len(got) != 1 || got[0].Value != "old" {
 		t.Errorf("bans %v", got)
 	}
-	if _, err := guard.OpenBans(t.Context(), s, guard.Clocks{Wall: c.now, Service: c.now}); !errors.Is(err, full) {
+	if _, err := limits.OpenBans(t.Context(), s, limits.Clocks{Wall: c.now, Service: c.now}); !errors.Is(err, full) {
 		t.Errorf("OpenBans: %v", err)
 	}
 }
 
-// stuckShelf takes its time to put a ban.
-type stuckShelf struct {
-	*shelf
+// blockingStore blocks in PutBan.
+type blockingStore struct {
+	*memoryStore
 	begun, goOn chan struct{}
 }
 
-func (s stuckShelf) PutBan(ctx context.Context, b broker.Ban) error {
+func (s blockingStore) PutBan(ctx context.Context, b broker.Ban) error {
 	close(s.begun)
 	<-s.goOn
-	return s.shelf.PutBan(ctx, b)
+	return s.memoryStore.PutBan(ctx, b)
 }
 
-func TestAChangeWaitsItsTurnAndAskingDoesNot(t *testing.T) {
+func TestChangesAreSerialisedAndLookupsDoNotWait(t *testing.T) {
 	t.Parallel()
-	s := stuckShelf{newShelf(), make(chan struct{}), make(chan struct{})}
+	s := blockingStore{newMemoryStore(), make(chan struct{}), make(chan struct{})}
 	b := openBans(t, s, newClock())
 	added := make(chan error)
 	go func() {
@@ -255,9 +255,9 @@ func TestAChangeWaitsItsTurnAndAskingDoesNot(t *testing.T) {
 	if _, banned := b.Banned("", "u", netip.Addr{}); banned {
 		t.Error("banned before it is stored")
 	}
-	hurried, stop := context.WithCancel(t.Context())
+	canceled, stop := context.WithCancel(t.Context())
 	stop()
-	if err := b.Sweep(hurried); !errors.Is(err, context.Canceled) {
+	if err := b.Sweep(canceled); !errors.Is(err, context.Canceled) {
 		t.Errorf("a change out of turn: %v", err)
 	}
 	close(s.goOn)
@@ -269,8 +269,8 @@ func TestAChangeWaitsItsTurnAndAskingDoesNot(t *testing.T) {
 	}
 }
 
-// crowd is so many bans of addresses, networks, client ids and usernames.
-func crowd(n int, expires time.Time) []broker.Ban {
+// manyBans returns n bans of addresses, networks, client ids and usernames.
+func manyBans(n int, expires time.Time) []broker.Ban {
 	all := make([]broker.Ban, n)
 	for i := range all {
 		var b [4]byte
@@ -289,9 +289,9 @@ func crowd(n int, expires time.Time) []broker.Ban {
 
 func TestBansAreBounded(t *testing.T) {
 	t.Parallel()
-	const most = 100_000
+	const limit = 100_000
 	c := newClock()
-	b := openBans(t, newShelf(crowd(most, c.now().Add(time.Hour))...), c)
+	b := openBans(t, newMemoryStore(manyBans(limit, c.now().Add(time.Hour))...), c)
 	one := broker.Ban{Kind: broker.BanUsername, Value: "one more"}
 	if _, err := b.Add(t.Context(), one); broker.KindOf(err) != broker.Conflict {
 		t.Errorf("one more: %v", err)
@@ -308,12 +308,12 @@ func TestBansAreBounded(t *testing.T) {
 	}
 }
 
-// TestBannedAgreesWithLookingAtEach compares with the plain way of looking.
-func TestBannedAgreesWithLookingAtEach(t *testing.T) {
+// TestBannedAgreesWithLinearSearch compares the index with a search of all bans.
+func TestBannedAgreesWithLinearSearch(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))
 	var networks []netip.Prefix
-	b := openBans(t, newShelf(), newClock())
+	b := openBans(t, newMemoryStore(), newClock())
 	random := func() netip.Addr {
 		if rng.IntN(2) == 0 {
 			return netip.AddrFrom4([4]byte{10, 0, byte(rng.IntN(4)), byte(rng.IntN(256))})
@@ -340,21 +340,21 @@ func FuzzParseNetwork(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		p, err := guard.ParseNetwork(text)
+		p, err := limits.ParseNetwork(text)
 		if err != nil {
 			return
 		}
 		if !p.IsValid() || p != p.Masked() {
 			t.Errorf("%q is %v", text, p)
 		}
-		if again, err := guard.ParseNetwork(p.String()); err != nil || again != p {
+		if again, err := limits.ParseNetwork(p.String()); err != nil || again != p {
 			t.Errorf("%q is %v, which reads as %v, %v", text, p, again, err)
 		}
 	})
 }
 
 func BenchmarkBanned(b *testing.B) {
-	bans, err := guard.OpenBans(b.Context(), newShelf(crowd(100_000, time.Time{})...), guard.Clocks{Wall: time.Now, Service: time.Now})
+	bans, err := limits.OpenBans(b.Context(), newMemoryStore(manyBans(100_000, time.Time{})...), limits.Clocks{Wall: time.Now, Service: time.Now})
 	if err != nil {
 		b.Fatal(err)
 	}

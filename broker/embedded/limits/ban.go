@@ -1,4 +1,4 @@
-package guard
+package limits
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"signalbox/broker"
 )
 
-// Who has made a ban, as broker.Ban.CreatedBy tells.
+// Values of broker.Ban.CreatedBy.
 const (
 	ByAPI      = "api"
 	ByFlapping = "flapping"
@@ -21,7 +21,7 @@ const (
 	maxBanReason = 1000
 )
 
-// expired tells whether a ban is over.
+// expired reports whether a ban has expired.
 func expired(b broker.Ban, now moment) bool {
 	t := now.wall
 	if b.CreatedBy == ByFlapping {
@@ -30,7 +30,7 @@ func expired(b broker.Ban, now moment) bool {
 	return !b.ExpiresAt.IsZero() && !b.ExpiresAt.After(t)
 }
 
-// canonical checks a ban and gives an address its one form.
+// canonical validates a ban and returns it with its value in canonical form.
 func canonical(op string, b broker.Ban, now moment) (broker.Ban, error) {
 	value, err := canonicalValue(op, b.Kind, b.Value)
 	switch {
@@ -45,7 +45,7 @@ func canonical(op string, b broker.Ban, now moment) (broker.Ban, error) {
 	return b, nil
 }
 
-// canonicalValue checks a value and gives an address its one form.
+// canonicalValue validates a value and returns its canonical form.
 func canonicalValue(op string, kind broker.BanKind, value string) (string, error) {
 	switch kind {
 	case broker.BanClientID, broker.BanUsername:
@@ -67,8 +67,8 @@ func invalid(op, message string) error {
 	return &broker.Error{Kind: broker.Invalid, Op: op, Msg: message}
 }
 
-// ParseNetwork reads an address or a network. Bits beyond the network's length
-// are cleared; an IPv4 address in IPv6 form is an IPv4 address.
+// ParseNetwork parses an address or a network. Bits beyond the network's length are
+// cleared; an IPv4-mapped IPv6 address is an IPv4 address.
 func ParseNetwork(text string) (netip.Prefix, error) {
 	if strings.Contains(text, "/") {
 		p, err := netip.ParsePrefix(text)
@@ -85,7 +85,7 @@ func ParseNetwork(text string) (netip.Prefix, error) {
 	return netip.PrefixFrom(addr, addr.BitLen()), nil
 }
 
-// unmapped turns a network of IPv4 addresses in IPv6 form into one of IPv4.
+// unmapped returns a network of IPv4-mapped IPv6 addresses as one of IPv4.
 func unmapped(p netip.Prefix) netip.Prefix {
 	const mapped = 96 // bits before the IPv4 address
 	if p.Addr().Is4In6() && p.Bits() >= mapped {
@@ -94,10 +94,10 @@ func unmapped(p netip.Prefix) netip.Prefix {
 	return p
 }
 
-// plain gives an address the one form in which addresses are compared here.
+// plain returns the form in which addresses are compared here.
 func plain(addr netip.Addr) netip.Addr { return addr.Unmap().WithZone("") }
 
-// networkText writes a network of one address as that address.
+// networkText formats a network of one address as that address.
 func networkText(p netip.Prefix) string {
 	if p.IsSingleIP() {
 		return p.Addr().String()
