@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// arrayLiteral writes an array of JSON as PostgreSQL reads arrays. What is none stays
-// as it is: the database says what is wrong with it.
+// arrayLiteral converts a JSON array to an array literal of PostgreSQL. Any other value is
+// returned unchanged: the database reports what is wrong with it.
 func arrayLiteral(raw json.RawMessage) string {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -31,7 +31,7 @@ func writeArray(b *strings.Builder, list []any) {
 	b.WriteByte('}')
 }
 
-// quoteElement quotes what has a meaning in an array.
+// quoteElement escapes the characters with a meaning in an array.
 var quoteElement = strings.NewReplacer(`"`, `\"`, `\`, `\\`)
 
 func writeElement(b *strings.Builder, e any) {
@@ -48,11 +48,11 @@ func writeElement(b *strings.Builder, e any) {
 	default:
 		text, err := json.Marshal(e)
 		if err != nil {
-			return // what was read as JSON can be written so
+			return // cannot happen: it was decoded from JSON
 		}
 		word = string(text)
 	}
 	b.WriteByte('"')
-	quoteElement.WriteString(b, word) //nolint:errcheck // a Builder takes everything
+	quoteElement.WriteString(b, word) //nolint:errcheck // a Builder never fails
 	b.WriteByte('"')
 }

@@ -12,17 +12,16 @@ import (
 	"signalbox/broker/bridges/reach"
 )
 
-// statementTime returns how long the server may work on one statement of a batch
-// that has the given time: less than that, so that the server ends the statement,
-// and says so, before the connection is given up. 0 is not bounded.
+// statementTime returns how long the server may work on one statement of a batch with the given
+// timeout. It is shorter than the timeout, so that the server ends the statement and responds
+// before the connection is closed. 0 means no limit.
 func statementTime(batch time.Duration) time.Duration { return batch / 4 * 3 }
 
-// errUnknownVariable is MySQL's number for a variable that the server does not have.
+// errUnknownVariable is MySQL's error number for a variable that the server does not have.
 const errUnknownVariable = 1193
 
-// bound has the server end what takes longer than d. A server that has a lower bound
-// keeps it. MariaDB bounds statements; MySQL, which does that for SELECT only, and
-// both bound the wait for locks.
+// bound sets the server's timeouts to d, unless they are already lower. MariaDB has a timeout for
+// all statements, MySQL for SELECT only; both limit the wait for locks.
 func (s *mySession) bound(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil
@@ -44,8 +43,7 @@ func (s *mySession) bound(ctx context.Context, d time.Duration) error {
 	return nil
 }
 
-// bound has the server end what takes longer than d. A server that has a lower bound
-// keeps it.
+// bound sets the server's timeouts to d, unless they are already lower.
 func (s *postgres) bound(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil
@@ -57,21 +55,21 @@ func (s *postgres) bound(ctx context.Context, d time.Duration) error {
 	return err
 }
 
-// abandoned is a session that was closed before its statement had ended: the server
-// may still be working on it. The address, which the server saw, distinguishes it from
-// a later session with the same number.
+// abandoned is a session that was closed before its statement had ended: the server may still be
+// working on it. The client address, as the server sees it, distinguishes it from a later session
+// with the same id.
 type abandoned struct {
 	id      uint64
 	address string
 }
 
-// identify reads what the server knows the session by.
+// identify reads the server's id and address of the session.
 func (s *mySession) identify(ctx context.Context) error {
 	const own = `SELECT ID, HOST FROM information_schema.PROCESSLIST WHERE ID = CONNECTION_ID()`
 	return s.conn.QueryRowContext(ctx, own).Scan(&s.self.id, &s.self.address)
 }
 
-// abandoned returns the session where it ended without a response to a statement.
+// abandoned returns the session if it ended without a response to a statement.
 func (s *mySession) abandoned() *abandoned {
 	if !s.unanswered {
 		return nil
@@ -79,7 +77,7 @@ func (s *mySession) abandoned() *abandoned {
 	return &s.self
 }
 
-// answered notes whether the server responded.
+// answered records whether the server responded.
 func (s *mySession) answered(err error) error {
 	if _, ok := errors.AsType[*mysql.MySQLError](err); err != nil && !ok {
 		s.unanswered = true
@@ -87,11 +85,11 @@ func (s *mySession) answered(err error) error {
 	return err
 }
 
-// endPause is the time between two looks whether a session has ended.
+// endPause is the interval of polling whether a session has ended.
 const endPause = 20 * time.Millisecond
 
-// end ends an abandoned session, which rolls back what it has not committed, and
-// returns once the server has no such session any more.
+// end ends an abandoned session, which rolls back its open transaction, and returns once the
+// server has no such session any more.
 func (s *mySession) end(ctx context.Context, a abandoned) error {
 	const find = `SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID = ? AND HOST = ?`
 	pause := time.NewTicker(endPause)
@@ -110,14 +108,14 @@ func (s *mySession) end(ctx context.Context, a abandoned) error {
 	}
 }
 
-// abandoned returns nil: the library has the server cancel what is given up, and
-// close waits for that.
+// abandoned returns nil: the library sends a cancel request for an abandoned statement, and close
+// waits for it.
 func (s *postgres) abandoned() *abandoned { return nil }
 
 func (s *postgres) end(context.Context, abandoned) error { return nil }
 
-// endAbandoned ends what an earlier session may have left at the server. It has to
-// succeed before anything is inserted again, which would otherwise be there twice.
+// endAbandoned ends the session that an earlier connection may have left at the server. It must
+// succeed before anything is inserted, which would otherwise be inserted twice.
 func (c *connector) endAbandoned(ctx context.Context, s session) error {
 	if c.left == nil {
 		return nil

@@ -9,28 +9,28 @@ import (
 	"signalbox/broker/bridges/mapping"
 )
 
-// shape is what a table is like.
+// shape is the schema of a table.
 type shape struct {
 	columns []column
-	loose   bool   // the case of their names does not matter
-	trouble string // why nothing can be inserted into it; a sentence without its subject
+	loose   bool   // column names are case-insensitive
+	trouble string // why rows cannot be inserted; a predicate whose subject is the table
 }
 
-// column is one of a table.
+// column is a column of a table.
 type column struct {
 	name      string
-	typ       string // as the database calls it
+	typ       string // the database's name for the type
 	kind      kind
 	required  bool // a row must have a value for it
-	generated bool // the database alone makes its values
-	closed    bool // the user may not insert into it
+	generated bool // its values are computed by the database
+	closed    bool // the user has no privilege to insert into it
 }
 
-// kind is what a column holds, as far as values are made for it.
+// kind is the group of types that a column belongs to when values are converted.
 type kind int
 
 const (
-	words      kind = iota // text, and what the database reads from text
+	words      kind = iota // text, and every type that the database parses from text
 	whole                  // integers
 	numbers                // other numbers
 	truth                  // booleans
@@ -41,8 +41,8 @@ const (
 	bits                   // BIT of MySQL
 )
 
-// value makes what a field of a record has one for the column, as group has them.
-// The error says why that cannot be. What is left to the database to read is text.
+// value converts the value of a field for the column, see group. The error says why it does not
+// fit. A value that the database parses itself is returned as text.
 func (c *column) value(v mapping.Value) (any, error) {
 	if v == nil {
 		return nil, nil
@@ -74,7 +74,7 @@ func (c *column) value(v mapping.Value) (any, error) {
 		}
 		return mapping.AppendText(nil, v), nil
 	case structured:
-		if b, ok := v.([]byte); ok { // a payload that is said to be JSON
+		if b, ok := v.([]byte); ok { // a payload that is declared to be JSON
 			return string(b), nil
 		}
 		return string(mapping.AppendJSON(nil, v)), nil
@@ -87,7 +87,7 @@ func (c *column) value(v mapping.Value) (any, error) {
 	return text(v), nil
 }
 
-// whole keeps databases from rounding.
+// whole converts to an integer, because databases would round a fraction.
 func (c *column) whole(v mapping.Value) (any, error) {
 	if n, ok := toInteger(v); ok {
 		return strconv.FormatInt(n, 10), nil
@@ -96,10 +96,10 @@ func (c *column) whole(v mapping.Value) (any, error) {
 	if unsigned := strings.TrimLeft(digits, "+-"); unsigned == "" || strings.Trim(unsigned, "0123456789") != "" {
 		return nil, c.unfit(v)
 	}
-	return digits, nil // more than an int64 holds, which columns may
+	return digits, nil // exceeds an int64, which columns may hold
 }
 
-// toInteger takes booleans too, as 0 and 1.
+// toInteger also converts booleans, to 0 and 1.
 func toInteger(v mapping.Value) (int64, bool) {
 	if b, ok := v.(bool); ok {
 		if b {
@@ -115,8 +115,7 @@ func toInteger(v mapping.Value) (int64, bool) {
 	return i, ok
 }
 
-// number gives text with all digits, of which the database says whether it is a
-// number.
+// number returns text with all digits; the database decides whether it is a number.
 func number(v mapping.Value) any {
 	switch v := v.(type) {
 	case float64:
@@ -132,7 +131,7 @@ func number(v mapping.Value) any {
 
 func text(v mapping.Value) string { return string(mapping.AppendText(nil, v)) }
 
-// shown is how much of a value a reason shows, in bytes.
+// shown is the maximum length of a value in an error text, in bytes.
 const shown = 60
 
 func (c *column) unfit(v mapping.Value) error {

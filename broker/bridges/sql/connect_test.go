@@ -22,7 +22,7 @@ func isLost(err error) bool {
 	return ok
 }
 
-// connections are made, or not, to a server that is there.
+// connections are the tests of connecting to a running server.
 var connections = map[string]test{
 	"sentences about the server":     testConnectRefused,
 	"sentences about tables":         testTables,
@@ -31,8 +31,8 @@ var connections = map[string]test{
 	"a database of another's schema": testSchema,
 }
 
-// testConnectRefused looks at the sentence of everything that keeps a connection
-// from being made, which never has the password in it.
+// testConnectRefused checks the error text of every reason for a refused connection, and that the
+// password is not in it.
 func testConnectRefused(t *testing.T, d *peertest.Database) {
 	d.Exec(t, "CREATE TABLE unread (n INTEGER)")
 	type change = map[string]any
@@ -69,7 +69,7 @@ func portOf(t *testing.T, address string) int {
 	return n
 }
 
-// TestConnectInTime does not wait longer than it is given for who says nothing.
+// TestConnectInTime checks that connecting to a silent server respects the deadline.
 func TestConnectInTime(t *testing.T) {
 	t.Parallel()
 	deaf, err := net.Listen("tcp", "127.0.0.1:0")
@@ -91,8 +91,7 @@ func TestConnectInTime(t *testing.T) {
 	}
 }
 
-// testTables looks at the sentences about tables that are not as they should be, all
-// of which an operator gets at once.
+// testTables checks the error texts about unsuitable tables, which are reported all at once.
 func testTables(t *testing.T, d *peertest.Database) {
 	q := doubleQuoted
 	if d.Driver == "mariadb" {
@@ -119,7 +118,7 @@ func testTables(t *testing.T, d *peertest.Database) {
 	}
 }
 
-// testRights connects as a user who may not do everything.
+// testRights connects as a user without all privileges.
 func testRights(t *testing.T, d *peertest.Database) {
 	d.Exec(t, "CREATE TABLE allowed (n INTEGER)")
 	account := "guest"
@@ -145,7 +144,7 @@ func testRights(t *testing.T, d *peertest.Database) {
 	lost(t, c, r.entries("t1", `{"n":2}`))
 }
 
-// testPolicy has rows refused that the user may not insert, and no others.
+// testPolicy checks that only the rows that a policy forbids are rejected.
 func testPolicy(t *testing.T, d *peertest.Database) {
 	d.Exec(t, "CREATE TABLE policed (n INTEGER)")
 	d.Exec(t, "CREATE USER clerk PASSWORD 'clerk-secret'")
@@ -161,7 +160,7 @@ func testPolicy(t *testing.T, d *peertest.Database) {
 	}
 }
 
-// testTLS connects where the server's certificate is to be verified, and where not.
+// testTLS connects with and without verification of the server's certificate.
 func testTLS(t *testing.T, d *peertest.Database) {
 	d.Exec(t, "CREATE TABLE secure (n INTEGER)")
 	with := func(tls map[string]any) *rig {
@@ -182,7 +181,7 @@ func testTLS(t *testing.T, d *peertest.Database) {
 	}
 }
 
-// testReadOnly does not write to a PostgreSQL that takes no changes.
+// testReadOnly checks that a read-only PostgreSQL is refused.
 func testReadOnly(t *testing.T, d *peertest.Database) {
 	d.Exec(t, "CREATE TABLE fixed (n INTEGER)")
 	d.Exec(t, "CREATE USER reader PASSWORD 'reader-secret'")
@@ -195,7 +194,7 @@ func testReadOnly(t *testing.T, d *peertest.Database) {
 	}
 }
 
-// testNoTransactions keeps away from tables where a part of a batch would stay.
+// testNoTransactions checks that tables without transactions are refused.
 func testNoTransactions(t *testing.T, d *peertest.Database) {
 	d.Exec(t, "CREATE TABLE loose (n INTEGER) ENGINE = MyISAM")
 	got := newRig(t, d).into("t1", "loose", "", "jsonPayload.n", "n").refused()
@@ -204,7 +203,7 @@ func testNoTransactions(t *testing.T, d *peertest.Database) {
 	}
 }
 
-// testSchema finds tables in a schema, named with the table or with the connection.
+// testSchema finds tables in a schema that is named with the table or with the connection.
 func testSchema(t *testing.T, d *peertest.Database) {
 	d.Exec(t, "CREATE SCHEMA hall")
 	d.Exec(t, "CREATE TABLE hall.sensor (n INTEGER)")
@@ -225,7 +224,7 @@ func testSchema(t *testing.T, d *peertest.Database) {
 	}
 }
 
-// TestCompile finds what is wrong with a document.
+// TestCompile checks the paths of the problems in a document.
 func TestCompile(t *testing.T) {
 	t.Parallel()
 	d := &peertest.Database{Driver: "mysql", Host: "db,other", Port: 1, Name: "x"}

@@ -12,15 +12,15 @@ import (
 
 var errNotConnected = errors.New("there is no connection to the database")
 
-// row is an entry that became one.
+// row is the row made from an entry.
 type row struct {
-	at   int // its place in the batch
+	at   int // index in the batch
 	plan *plan
 	of   []any
 }
 
-// Deliver inserts the messages of a batch in one transaction. Where the database
-// does not take one of them, it takes the others.
+// Deliver inserts the messages of a batch in one transaction. If the database rejects one of
+// them, it inserts the others.
 func (c *connector) Deliver(ctx context.Context, batch []*bridges.Entry, results []bridges.Result) error {
 	if c.session == nil {
 		return &bridges.Lost{Err: errNotConnected}
@@ -39,15 +39,15 @@ func (c *connector) Deliver(ctx context.Context, batch []*bridges.Entry, results
 	return d.insert(ctx, rows)
 }
 
-// delivery is that of one batch.
+// delivery is the delivery of one batch.
 type delivery struct {
 	session session
 	results []bridges.Result
-	enough  time.Time // no more is begun from then on, so that nothing is cut off in its midst; zero for never
-	settled bool      // something became of a row
+	enough  time.Time // no further statement is started from then on, because the outcome of a cancelled one is unknown; zero for no limit
+	settled bool      // at least one row has a result
 }
 
-// enough is when three quarters of the time that there is are over.
+// enough returns when three quarters of the remaining time will have passed.
 func enough(ctx context.Context) time.Time {
 	deadline, bounded := ctx.Deadline()
 	if !bounded {
@@ -57,7 +57,7 @@ func enough(ctx context.Context) time.Time {
 	return now.Add(deadline.Sub(now) / 4 * 3)
 }
 
-// row makes a row of an entry. The error says why that cannot be.
+// row makes a row from an entry. The error is the reason for a dead letter.
 func (c *connector) row(e *bridges.Entry) (row, error) {
 	p := c.plans[e.Mapping]
 	if p == nil {
@@ -76,9 +76,9 @@ func (c *connector) row(e *bridges.Entry) (row, error) {
 	return r, nil
 }
 
-// insert inserts rows all together. Where the database says that one of them will
-// never do, it inserts one half and then the other, so that in the end only that
-// one is rejected: what is inserted stays so, whatever becomes of the rest.
+// insert inserts all rows together. If the database rejects one of them for good, it inserts one
+// half and then the other, so that in the end only that row is rejected: a half that was inserted
+// stays, whatever the outcome of the rest.
 func (d *delivery) insert(ctx context.Context, rows []row) error {
 	if len(rows) == 0 || d.settled && !d.enough.IsZero() && time.Now().After(d.enough) {
 		return nil
@@ -106,7 +106,7 @@ func (d *delivery) insert(ctx context.Context, rows []row) error {
 	return d.insert(ctx, rows[half:])
 }
 
-// settle notes what became of rows.
+// settle sets the result of rows.
 func (d *delivery) settle(rows []row, r bridges.Result) {
 	d.settled = true
 	for _, row := range rows {
@@ -114,7 +114,7 @@ func (d *delivery) settle(rows []row, r bridges.Result) {
 	}
 }
 
-// grouped puts the rows of each topic mapping together, in their order.
+// grouped groups rows by topic mapping, in their order.
 func grouped(rows []row) (groups []group) {
 	places := map[*plan]int{}
 	for _, r := range rows {

@@ -13,7 +13,7 @@ import (
 	"signalbox/broker/bridges/mapping"
 )
 
-// document is a connection as it is configured.
+// document is the configuration of a connection.
 type document struct {
 	Connection    server         `json:"connection"`
 	TopicMappings []topicMapping `json:"topicMappings"`
@@ -36,7 +36,7 @@ type topicMapping struct {
 	OnConflict    string `json:"onConflict"`
 }
 
-// endpoint is what a session is opened with.
+// endpoint is everything that is needed to open a session.
 type endpoint struct {
 	host     string
 	port     int
@@ -45,19 +45,19 @@ type endpoint struct {
 	username string
 	password string
 	tls      *tls.Config   // nil without TLS
-	timeout  time.Duration // for a batch; 0 is not bounded
+	timeout  time.Duration // for a batch; 0 for no limit
 	dial     bridges.Dial
 }
 
-// address is host and port.
+// address returns host and port.
 func (e *endpoint) address() string { return net.JoinHostPort(e.host, strconv.Itoa(e.port)) }
 
-// dialect is a way of speaking SQL.
+// dialect is a family of databases that share a protocol.
 type dialect struct {
 	open    func(ctx context.Context, e *endpoint) (session, error)
 	port    int
-	name    int  // how long one may be, in bytes
-	schemas bool // there are some beside databases
+	name    int  // maximum length of a name in bytes
+	schemas bool // a database has schemas
 }
 
 var (
@@ -66,12 +66,12 @@ var (
 	mySQL      = dialect{open: openMySQL, port: 3306, name: 64 * 4}
 )
 
-// dialects are those of the drivers.
+// dialects maps drivers to dialects.
 var dialects = map[string]dialect{
 	"postgresql": postgresql, "timescaledb": postgresql, "cockroachdb": cockroach, "mysql": mySQL, "mariadb": mySQL,
 }
 
-// Compile makes a connector of a connection.
+// Compile creates a connector from a connection's configuration.
 func (Kind) Compile(c *bridges.Connection) (bridges.Connector, bridges.Problems) {
 	var d document
 	problems := bridges.Decode(c.Document, &d)
@@ -104,7 +104,7 @@ func (Kind) Compile(c *bridges.Connection) (bridges.Connector, bridges.Problems)
 	return k, nil
 }
 
-// endpoint gives what sessions are opened with.
+// endpoint returns the settings for opening sessions.
 func (s *server) endpoint(d dialect, p *bridges.Problems) *endpoint {
 	if s.Credentials.Username == "" {
 		p.Add("connection.credentials.username", "must not be empty")
@@ -126,17 +126,17 @@ func (s *server) endpoint(d dialect, p *bridges.Problems) *endpoint {
 	}
 }
 
-// plan is what a topic mapping inserts, and where.
+// plan is what a topic mapping inserts, and into which table.
 type plan struct {
 	mapping string // its name
-	source  string // where an operator changes the fields
+	source  string // advice on where to change the fields
 	table   table
-	ignore  bool // rows that are there already
+	ignore  bool // skip rows that exist already
 	record  *mapping.Mapping
-	fields  []string // of the records
+	fields  []string // targets of the records
 
-	columns   []column // of the fields, once connected
-	statement string   // that inserts them, as the session makes it, once it did
+	columns   []column // for the fields; set when connected
+	statement string   // the INSERT statement, built by the session at its first use
 }
 
 func newPlan(m topicMapping, t table, r *mapping.Mapping, d dialect, i int, p *bridges.Problems) *plan {

@@ -14,8 +14,7 @@ import (
 	"signalbox/broker/bridges/peertest"
 )
 
-// places sets a configuration that must be refused, and gives the places of what is
-// wrong with it.
+// places sets a configuration that must be refused, and returns the paths of its problems.
 func places(t *testing.T, r *bridgestest.Rig, document string) (all []string) {
 	t.Helper()
 	err := r.SetBridgeConfig(t.Context(), r.Kind.ID(), json.RawMessage(document))
@@ -30,7 +29,7 @@ func places(t *testing.T, r *bridgestest.Rig, document string) (all []string) {
 	return all
 }
 
-// TestDocument sets documents as an operator does.
+// TestDocument sets documents through the broker, as an operator does.
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	r := bridgestest.Start(t, Kind{}, nil)

@@ -7,8 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// FuzzTable reads names of tables. What is taken is quoted so that it stays one
-// name.
+// FuzzTable checks that an accepted table name is quoted so that it stays one name.
 func FuzzTable(f *testing.F) {
 	for _, seed := range []string{"", "t", "s.t", "a.b.c", ".", "x.", `a"b`, "a`b", " t", "t\x00", "\xff", strings.Repeat("x", 64)} {
 		f.Add(seed)
@@ -42,7 +41,7 @@ func FuzzTable(f *testing.F) {
 	})
 }
 
-// FuzzArray writes arrays that can be read again.
+// FuzzArray checks that array literals are balanced.
 func FuzzArray(f *testing.F) {
 	for _, seed := range []string{`[]`, `[1,2.50,null]`, `["a\"b","c\\d","{","}",""]`, `[[1],[2]]`, `[{"a":1}]`, `{}`, `[`, `[true,[null]]`} {
 		f.Add(seed)

@@ -19,8 +19,8 @@ var timeouts = map[string]test{
 	"a lock, and the connection is closed":           testLockClosed,
 }
 
-// blocked is a table without a unique column, each row of which waits for a lock
-// that another session has.
+// blocked is a table without a unique column in which every insert waits for a lock that another
+// session holds.
 type blocked struct {
 	d      *peertest.Database
 	table  string
@@ -38,12 +38,12 @@ func block(t *testing.T, d *peertest.Database, table string) *blocked {
 	return b
 }
 
-// b0 gives a rig that inserts into a table.
+// b0 returns a rig that inserts into a table.
 func b0(t *testing.T, d *peertest.Database, table string) *rig {
 	return newRig(t, d).into("t1", table, "", "jsonPayload.n", "n")
 }
 
-// release ends the lock, and waits until no statement waits for it any more.
+// release releases the lock and waits until no statement waits for it any more.
 func (b *blocked) release(t *testing.T) {
 	t.Helper()
 	execute(t, b.holder, "ROLLBACK")
@@ -65,8 +65,8 @@ func (b *blocked) awaitNone(t *testing.T) {
 	})
 }
 
-// attempt delivers within a time that is not enough, and connects again where the
-// connection was given up.
+// attempt delivers with a timeout that is too short, and connects again if the connection was
+// lost.
 func attempt(t *testing.T, c *connector, batch []*bridges.Entry, timeout time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
@@ -89,8 +89,7 @@ func (b *blocked) wantRows(t *testing.T, want string) {
 	}
 }
 
-// testLockOutlasts tries a batch again and again while a lock is held. When the
-// lock is released each row is there once.
+// testLockOutlasts retries a batch while a lock is held. After its release each row exists once.
 func testLockOutlasts(t *testing.T, d *peertest.Database) {
 	b := block(t, d, "outlasted")
 	r := b0(t, d, b.table)
@@ -101,12 +100,12 @@ func testLockOutlasts(t *testing.T, d *peertest.Database) {
 		attempt(t, c, batch, r.timeout)
 	}
 	b.release(t)
-	bridgestest.Drive(t, c, batch, len(batch), nil) // whose time may not suffice at once
+	bridgestest.Drive(t, c, batch, len(batch), nil) // the timeout may be too short for a single attempt
 	b.wantRows(t, "50")
 }
 
-// testLockUnbounded has a server that ends no statement by itself: what was given
-// up is ended before it is tried again.
+// testLockUnbounded has a server that ends no statement by itself: the abandoned statement is
+// ended before the retry.
 func testLockUnbounded(t *testing.T, d *peertest.Database) {
 	b := block(t, d, "unbounded")
 	r := b0(t, d, b.table)
@@ -120,8 +119,7 @@ func testLockUnbounded(t *testing.T, d *peertest.Database) {
 	b.wantRows(t, "50")
 }
 
-// testLockClosed closes a connection in the midst of a batch, as a change of the
-// configuration does.
+// testLockClosed closes a connection during a batch, as a change of the configuration does.
 func testLockClosed(t *testing.T, d *peertest.Database) {
 	b := block(t, d, "closed_early")
 	r := b0(t, d, b.table)
@@ -141,8 +139,8 @@ func testLockClosed(t *testing.T, d *peertest.Database) {
 	b.wantRows(t, "50")
 }
 
-// testCancelByName has a policy that allows nothing but the name of the server, which the
-// cancel request, sent to the server's address, is for as well.
+// testCancelByName has a policy that allows only the name of the server. The policy must also
+// permit the cancel request, which is sent to the server's address.
 func testCancelByName(t *testing.T, d *peertest.Database) {
 	policy, err := outbound.New(outbound.Config{Allow: []string{"localhost"}})
 	if err != nil {

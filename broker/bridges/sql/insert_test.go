@@ -31,7 +31,7 @@ var insertions = map[string]test{
 	"what only the default mapping says":         testDefaultMapping,
 }
 
-// serial is a column that counts rows as they come.
+// serial is a column that numbers rows in the order of insertion.
 func serial(d *peertest.Database) string {
 	if d.Driver == "mariadb" {
 		return "seq BIGINT AUTO_INCREMENT PRIMARY KEY"
@@ -87,7 +87,7 @@ func testAllBad(t *testing.T, d *peertest.Database) {
 	}
 }
 
-// unique makes a table that knows messages again.
+// unique creates a table with a unique column for message ids.
 func unique(t *testing.T, d *peertest.Database, name string) {
 	d.Exec(t, "CREATE TABLE "+name+" ("+serial(d)+", id VARCHAR(50) UNIQUE, n INTEGER NOT NULL)")
 }
@@ -180,8 +180,7 @@ func testDeferred(t *testing.T, d *peertest.Database) {
 	}
 }
 
-// lost delivers entries that must stay pending because the connection is to be made
-// anew.
+// lost delivers entries that must stay pending because the connection must be made again.
 func lost(t *testing.T, c *connector, batch []*bridges.Entry) {
 	t.Helper()
 	results := make([]bridges.Result, len(batch))
@@ -299,11 +298,11 @@ func testTrigger(t *testing.T, d *peertest.Database) {
 	}
 }
 
-// told returns what an editor is told of an entry: why it is not taken, and what the
-// database said.
+// told returns what an editor sees of a rejected entry: the reason and the database's own
+// message.
 func told(r bridges.Result) string { return r.Reason + ": " + r.Answer }
 
-// testNullElsewhere has a NULL refused by a type, and by the table of a trigger.
+// testNullElsewhere has a NULL refused by a domain, and by a table that a trigger fills.
 func testNullElsewhere(t *testing.T, d *peertest.Database) {
 	d.Exec(t, "CREATE DOMAIN something AS INTEGER NOT NULL")
 	d.Exec(t, "CREATE TABLE audit (seen INTEGER NOT NULL)")
@@ -318,7 +317,7 @@ func testNullElsewhere(t *testing.T, d *peertest.Database) {
 	}
 }
 
-// testSequence rejects nothing because the database has no numbers left.
+// testSequence checks that no row is rejected because a sequence is exhausted.
 func testSequence(t *testing.T, d *peertest.Database) {
 	d.Exec(t, "CREATE SEQUENCE few MAXVALUE 3")
 	d.Exec(t, "CREATE TABLE few_numbers (seq INTEGER DEFAULT nextval('few'), n INTEGER)")

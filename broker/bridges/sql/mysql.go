@@ -16,23 +16,23 @@ import (
 
 // mySession is a session with MySQL or MariaDB.
 type mySession struct {
-	pool  *stdsql.DB // of one connection
+	pool  *stdsql.DB // with one connection
 	conn  *stdsql.Conn
-	bytes int // how long a statement may be
+	bytes int // maximum length of a statement
 
-	self       abandoned // what the server knows it by
-	unanswered bool      // the response to a statement did not come
+	self       abandoned // the server's identification of the session
+	unanswered bool      // the response to a statement did not arrive
 }
 
-// openMySQL connects.
+// openMySQL opens a session.
 func openMySQL(ctx context.Context, e *endpoint) (session, error) {
 	config := mysql.NewConfig()
 	config.Net, config.Addr, config.DBName = "tcp", e.address(), e.database
 	config.DialFunc = e.dial
 	config.User, config.Passwd, config.TLS = e.username, e.password, e.tls
-	config.AllowCleartextPasswords = e.tls != nil && !e.tls.InsecureSkipVerify // which only who is asked for may see
-	config.InterpolateParams = true                                            // a batch is one statement and one answer
-	config.MaxAllowedPacket = 0                                                // as the server says
+	config.AllowCleartextPasswords = e.tls != nil && !e.tls.InsecureSkipVerify // only the verified server may see the password
+	config.InterpolateParams = true                                            // a batch is one statement and one round trip
+	config.MaxAllowedPacket = 0                                                // take the server's limit
 	config.ConnectionAttributes = "program_name:signalbox"
 	config.Logger = &mysql.NopLogger{}
 	connector, err := mysql.NewConnector(config)
@@ -45,14 +45,13 @@ func openMySQL(ctx context.Context, e *endpoint) (session, error) {
 		return nil, myUnreached(e, err)
 	}
 	if err := s.begin(ctx, e.timeout); err != nil {
-		s.close(ctx) //nolint:errcheck // why it is given up is told
+		s.close(ctx) //nolint:errcheck // the first error is returned
 		return nil, err
 	}
 	return s, nil
 }
 
-// begin has the server refuse what it would change to make it fit and end what takes
-// too long, and reads what it takes.
+// begin sets strict mode and the timeouts, and reads the server's limits.
 func (s *mySession) begin(ctx context.Context, timeout time.Duration) error {
 	const (
 		strict = `SET autocommit = 1, time_zone = '+00:00', sql_mode = CONCAT_WS(',', NULLIF(@@sql_mode, ''), 'STRICT_ALL_TABLES')`
@@ -75,7 +74,7 @@ func (s *mySession) begin(ctx context.Context, timeout time.Duration) error {
 	return nil
 }
 
-// look reads what the catalogue has of a table.
+// look reads a table's schema.
 func (s *mySession) look(ctx context.Context, t table) (*shape, error) {
 	found := &shape{loose: true}
 	var err error
@@ -86,7 +85,7 @@ func (s *mySession) look(ctx context.Context, t table) (*shape, error) {
 	return found, err
 }
 
-// columns reads those of a table.
+// columns reads the columns of a table.
 func (s *mySession) columns(ctx context.Context, t table) (all []column, err error) {
 	const columns = `
 		SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE = 'NO' AND COLUMN_DEFAULT IS NULL, EXTRA, PRIVILEGES
@@ -114,8 +113,8 @@ func (s *mySession) columns(ctx context.Context, t table) (all []column, err err
 	return all, rows.Err()
 }
 
-// trouble tells why nothing can be inserted into a table. One without transactions
-// would keep a part of a batch that fails.
+// trouble returns why rows cannot be inserted into a table. A table without transactions would
+// keep a part of a failed batch.
 func (s *mySession) trouble(ctx context.Context, t table) (string, error) {
 	const engine = `
 		SELECT t.ENGINE, e.TRANSACTIONS
@@ -134,7 +133,7 @@ func (s *mySession) trouble(ctx context.Context, t table) (string, error) {
 	return "", err
 }
 
-// myKind tells what a type holds.
+// myKind returns the kind of a type.
 func myKind(typ, full string) kind {
 	switch typ {
 	case "tinyint", "smallint", "mediumint", "int", "bigint", "year":
@@ -156,7 +155,7 @@ func myKind(typ, full string) kind {
 	return words
 }
 
-// insert sends a statement for each group. One alone is a transaction by itself.
+// insert sends a statement for each group. A single statement needs no explicit transaction.
 func (s *mySession) insert(ctx context.Context, groups []group) error {
 	statements, err := s.statements(groups)
 	if err != nil {
@@ -168,7 +167,7 @@ func (s *mySession) insert(ctx context.Context, groups []group) error {
 	return s.answered(s.insertTogether(ctx, statements))
 }
 
-// insertTogether executes statements as one transaction.
+// insertTogether executes statements in one transaction.
 func (s *mySession) insertTogether(ctx context.Context, statements []statement) error {
 	tx, err := s.conn.BeginTx(ctx, nil)
 	if err != nil {
@@ -183,7 +182,7 @@ func (s *mySession) insertTogether(ctx context.Context, statements []statement) 
 	return tx.Commit()
 }
 
-// statement is one with its values.
+// statement is an SQL statement with its values.
 type statement struct {
 	text   string
 	values []any
@@ -199,8 +198,8 @@ func (s statement) exec(ctx context.Context, on interface {
 
 var errTooLong = errors.New("a row is longer than the database takes")
 
-// statements makes one for each group, more where it would be longer than the
-// server takes.
+// statements builds one statement for each group, and several where one would exceed the server's
+// limit.
 func (s *mySession) statements(groups []group) (all []statement, err error) {
 	for _, g := range groups {
 		for rows := g.rows; len(rows) > 0; {
@@ -221,15 +220,15 @@ func (s *mySession) statements(groups []group) (all []statement, err error) {
 	return all, nil
 }
 
-// Room for what is in a statement beside its values, and beside each of them, in
+// Size of a statement without its values, and of the separators and quotes of each value, in
 // bytes.
 const (
 	around = 8 << 10
 	beside = 40
 )
 
-// room tells how many of the rows there is room for in a statement. A byte takes two
-// where it is quoted, which it is not in a row alone that needs more room so.
+// room returns how many of the rows fit into one statement. A quoted byte may take two; a single
+// row is sent even if only its unquoted size fits.
 func (s *mySession) room(rows [][]any) int {
 	size := around
 	for i, r := range rows {
@@ -258,8 +257,8 @@ func length(v any) int {
 	return 0
 }
 
-// myInsert is the statement that inserts so many rows. A row that is there already
-// is changed into itself, as IGNORE would let everything else pass too.
+// myInsert returns the statement that inserts the given number of rows. A row that exists already
+// is updated to its own values, because IGNORE would also accept invalid values.
 func (p *plan) myInsert(rows int) string {
 	if p.statement == "" {
 		names := make([]string, len(p.columns))
@@ -277,7 +276,7 @@ func (p *plan) myInsert(rows int) string {
 	return text
 }
 
-// myValue gives a value as the driver writes it into a statement.
+// myValue converts a value for the driver.
 func myValue(v any) any {
 	if t, ok := v.(time.Time); ok {
 		return t.UTC().Format("2006-01-02 15:04:05.999999")
@@ -287,5 +286,5 @@ func myValue(v any) any {
 
 func (s *mySession) ping(ctx context.Context) error { return s.conn.PingContext(ctx) }
 
-// close ends the session. The driver waits for nothing.
+// close closes the session. The driver does not wait.
 func (s *mySession) close(context.Context) error { return errors.Join(s.conn.Close(), s.pool.Close()) }

@@ -9,7 +9,7 @@ import (
 	"signalbox/broker/bridges/reach"
 )
 
-// myUnreached tells why MySQL lets nobody in.
+// myUnreached explains why MySQL refused the connection.
 func myUnreached(e *endpoint, err error) error {
 	var said *mysql.MySQLError
 	if !errors.As(err, &said) {
@@ -39,7 +39,7 @@ func myUnreached(e *endpoint, err error) error {
 	return reach.Explained(err, fmt.Sprintf("cannot connect to the database at %s: %s", e.address(), why))
 }
 
-// myOwn tells what the driver does not want.
+// myOwn explains why the driver refused the connection.
 func myOwn(err error) error {
 	switch {
 	case errors.Is(err, mysql.ErrNoTLS):
@@ -52,12 +52,12 @@ func myOwn(err error) error {
 	return err
 }
 
-// myFaults tells what numbers are about whose state does not.
+// myFaults classifies the error numbers whose SQLSTATE is not specific enough.
 var myFaults = map[uint16]fault{
 	1265: ofRow, // truncated
-	1366: ofRow, // no such value of the type
+	1366: ofRow, // invalid value for the type
 	1367: ofRow,
-	1526: ofRow, // no partition
+	1526: ofRow, // no partition for the value
 	3819: ofRow, // check constraint
 
 	1044: ofConnection,
@@ -65,19 +65,19 @@ var myFaults = map[uint16]fault{
 	1049: ofConnection,
 	1053: ofConnection, // shutdown
 	1054: ofConnection, // no such column
-	1142: ofConnection, // rights
+	1142: ofConnection, // missing privilege
 	1143: ofConnection,
 	1146: ofConnection, // no such table
-	1153: ofConnection, // what it takes at once became less
-	1290: ofConnection, // read-only: there may be another by now
-	1364: ofConnection, // the table wants what no row has
+	1153: ofConnection, // max_allowed_packet was lowered
+	1290: ofConnection, // read-only; the host may lead to another server by now
+	1364: ofConnection, // a required column without a value in any row
 	1792: ofConnection,
 	1836: ofConnection,
 	1927: ofConnection, // killed
 	3105: ofConnection, // generated column
 }
 
-// myAdvice says what to do about what may pass.
+// myAdvice has texts for errors that may pass, with what to do about them.
 var myAdvice = map[uint16]string{
 	1021: "the database has no room on its disk: make some",
 	1114: "the database has no room for the table: make some",
@@ -91,10 +91,11 @@ var myAdvice = map[uint16]string{
 	1836: "the database takes no changes at present",
 }
 
-// errorNumber returns that of an error. Its message is the server's own, see [reach.Answer].
+// errorNumber returns the number of an error. The message is the server's own, see
+// [reach.Answer].
 func errorNumber(said *mysql.MySQLError) string { return fmt.Sprintf("error %d", said.Number) }
 
-// judge tells what an error is about.
+// judge implements session.
 func (s *mySession) judge(err error, _ []group) (fault, string) {
 	if errors.Is(err, errTooLong) || errors.Is(err, mysql.ErrPktTooLarge) {
 		return ofRow, "the row is longer than the database takes: raise its max_allowed_packet"
@@ -110,7 +111,7 @@ func (s *mySession) judge(err error, _ []group) (fault, string) {
 	about, known := myFaults[said.Number]
 	if !known {
 		switch string(said.SQLState[:2]) {
-		case "22", "23", "45": // data, constraints, what triggers signal
+		case "22", "23", "45": // data, constraints, SIGNAL of a trigger
 			about = ofRow
 		case "08", "28":
 			about = ofConnection

@@ -18,7 +18,7 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// outages begin and end while the server is there for others.
+// outages are faults of one connection, while the server keeps running for others.
 var outages = map[string]test{
 	"an answer that is lost":          testAnswerLost,
 	"an answer that does not come":    testSilence,
@@ -27,7 +27,7 @@ var outages = map[string]test{
 	"time that is over in a batch":    testTime,
 }
 
-// testAnswerLost has a commit whose outcome nobody knows. A unique column knows.
+// testAnswerLost has a commit with an unknown outcome. A unique column prevents duplicates.
 func testAnswerLost(t *testing.T, d *peertest.Database) {
 	unique(t, d, "answers")
 	w := newWay(t, d)
@@ -54,7 +54,7 @@ func testAnswerLost(t *testing.T, d *peertest.Database) {
 	}
 }
 
-// testSilence does not wait longer than it is given.
+// testSilence checks that a delivery respects its deadline.
 func testSilence(t *testing.T, d *peertest.Database) {
 	unique(t, d, "silence")
 	w := newWay(t, d)
@@ -88,8 +88,8 @@ func testSilence(t *testing.T, d *peertest.Database) {
 	}
 }
 
-// testTime begins nothing more when most of the time is over and something is
-// settled: the rest is pending, without a reason, as it was not tried.
+// testTime checks that no statement is started when most of the time has passed and one row has a
+// result. The rest stays pending without a reason, as it was not tried.
 func testTime(t *testing.T, d *peertest.Database) {
 	d.Exec(t, "CREATE TABLE slow (n INTEGER CHECK (n > 0))")
 	r := newRig(t, d).into("t1", "slow", "", "jsonPayload.n", "n")
@@ -118,7 +118,7 @@ func testTime(t *testing.T, d *peertest.Database) {
 	}
 }
 
-// testSessionEnded finds out that the server has ended the session.
+// testSessionEnded checks that the end of the session at the server is noticed.
 func testSessionEnded(t *testing.T, d *peertest.Database) {
 	d.Exec(t, "CREATE TABLE ended (n INTEGER)")
 	r := newRig(t, d).into("t1", "ended", "", "jsonPayload.n", "n")
@@ -156,7 +156,7 @@ func testSessionEnded(t *testing.T, d *peertest.Database) {
 	deliver(t, c, r.entries("t1", `{"n":1}`))
 }
 
-// sessionOf gives the server's number of a connection.
+// sessionOf returns the server's id of the session.
 func sessionOf(t *testing.T, c *connector) string {
 	t.Helper()
 	switch s := c.session.(type) {
@@ -173,8 +173,7 @@ func sessionOf(t *testing.T, c *connector) string {
 	return ""
 }
 
-// testLock waits for a lock as long as the server lets it, and then tells that it
-// will be tried again.
+// testLock waits for a lock until the server's timeout; the batch stays pending.
 func testLock(t *testing.T, d *peertest.Database) {
 	unique(t, d, "locked")
 	holder := newRig(t, d).into("t1", "locked", "", "message_id", "id", "jsonPayload.n", "n").connected()
@@ -197,7 +196,7 @@ func testLock(t *testing.T, d *peertest.Database) {
 	deliver(t, c, batch)
 }
 
-// execute executes a statement in a session of its own.
+// execute executes a statement in the session of a connector.
 func execute(t testing.TB, c *connector, statement string) {
 	t.Helper()
 	var err error
@@ -212,8 +211,8 @@ func execute(t testing.TB, c *connector, statement string) {
 	}
 }
 
-// TestServerEnds publishes while the server is stopped, killed and started again.
-// Every message is there in the end, once, and in order.
+// TestServerEnds publishes while the server is stopped, killed and started again. In the end
+// every message exists exactly once, in order.
 func TestServerEnds(t *testing.T) {
 	t.Parallel()
 	for name, start := range starts {
@@ -257,7 +256,7 @@ func TestServerEnds(t *testing.T) {
 	}
 }
 
-// configuration gives a whole configuration that fills a table of unique.
+// configuration returns a whole configuration that fills a table created by unique.
 func configuration(t *testing.T, d *peertest.Database, table string) string {
 	t.Helper()
 	text, err := json.Marshal(map[string]any{

@@ -23,8 +23,8 @@ type postgres struct {
 	conn *pgconn.PgConn
 }
 
-// openPostgres connects. What the environment says to other clients of PostgreSQL
-// does not count.
+// openPostgres opens a session. The environment variables of other PostgreSQL clients are
+// ignored.
 func openPostgres(ctx context.Context, e *endpoint) (session, error) {
 	config, err := pgconn.ParseConfig("host=localhost port=5432 user=x password='' dbname=x sslmode=disable passfile='' target_session_attrs=any require_auth=''")
 	if err != nil {
@@ -32,11 +32,11 @@ func openPostgres(ctx context.Context, e *endpoint) (session, error) {
 	}
 	config.Host, config.Port, config.Database = e.host, uint16(e.port), e.database // #nosec G115 -- a port
 	config.DialFunc = e.dialAgain
-	config.LookupFunc = func(_ context.Context, host string) ([]string, error) { return []string{host}, nil } // dial does it
+	config.LookupFunc = func(_ context.Context, host string) ([]string, error) { return []string{host}, nil } // dial resolves it
 	config.User, config.Password = e.username, e.password
 	config.TLSConfig, config.Fallbacks, config.ConnectTimeout = e.tls, nil, 0
 	if e.tls == nil {
-		config.RequireAuth = "!password" // none that anybody could read on its way
+		config.RequireAuth = "!password" // no clear-text password without TLS
 	}
 	config.RuntimeParams = map[string]string{"application_name": "signalbox", "client_encoding": "UTF8", "timezone": "UTC", "datestyle": "ISO"}
 	conn, err := pgconn.ConnectConfig(ctx, config)
@@ -52,14 +52,14 @@ func openPostgres(ctx context.Context, e *endpoint) (session, error) {
 		err = s.writable(ctx)
 	}
 	if err != nil {
-		s.close(ctx) //nolint:errcheck // why it is given up is told
+		s.close(ctx) //nolint:errcheck // the first error is returned
 		return nil, err
 	}
 	return s, nil
 }
 
-// dialAgain connects to the host, or to that address of it at which a statement is to be
-// cancelled: that is of the host still.
+// dialAgain connects to the host, or to the address of the host that a cancel request is sent to.
+// The rule for the host applies to that address too.
 func (e *endpoint) dialAgain(ctx context.Context, network, address string) (net.Conn, error) {
 	if address != e.address() {
 		ctx = outbound.FoundFor(ctx, e.host)
@@ -69,7 +69,7 @@ func (e *endpoint) dialAgain(ctx context.Context, network, address string) (net.
 
 var errReadOnly = errors.New("the database takes no changes at present: it is a standby, or set to be read-only; connect to the one that is written to")
 
-// writable tells whether the database takes changes.
+// writable returns errReadOnly if the database accepts no changes.
 func (s *postgres) writable(ctx context.Context) error {
 	rows, err := s.query(ctx, "SHOW transaction_read_only")
 	if err != nil {
@@ -82,7 +82,7 @@ func (s *postgres) writable(ctx context.Context) error {
 	return nil
 }
 
-// query gives the rows of a query as text, "" for NULL.
+// query returns the rows of a query as text, "" for NULL.
 func (s *postgres) query(ctx context.Context, query string, args ...string) ([][]string, error) {
 	values := make([][]byte, len(args))
 	for i, a := range args {
@@ -101,7 +101,7 @@ func (s *postgres) query(ctx context.Context, query string, args ...string) ([][
 	return rows, nil
 }
 
-// look reads what the catalogue has of a table.
+// look reads a table's schema.
 func (s *postgres) look(ctx context.Context, t table) (*shape, error) {
 	const columns = `
 		SELECT a.attname, format_type(a.atttypid, -1), t.typcategory,
@@ -132,8 +132,7 @@ func (s *postgres) look(ctx context.Context, t table) (*shape, error) {
 	return found, nil
 }
 
-// postgresKind tells what a type holds by its category and, where it is a domain,
-// the type under it.
+// postgresKind returns the kind of a type from its category and, for a domain, its base type.
 func postgresKind(category, base string) kind {
 	switch base {
 	case "smallint", "integer", "bigint":
@@ -156,14 +155,14 @@ func postgresKind(category, base string) kind {
 	return words
 }
 
-// The object ids of text and of arrays of it, which are the same everywhere.
+// Object ids of text and its array type, which are the same in every database.
 const (
 	textID      = 25
 	textArrayID = 1009
 )
 
-// insert sends a statement for each group at once, without a transaction around
-// them: they are one as nothing is between them that ends it.
+// insert sends a statement for each group in one pipeline without an explicit transaction:
+// statements with no Sync between them form one.
 func (s *postgres) insert(ctx context.Context, groups []group) error {
 	batch := &pgconn.Batch{}
 	for _, g := range groups {
@@ -177,9 +176,8 @@ func (s *postgres) insert(ctx context.Context, groups []group) error {
 	return s.conn.ExecBatch(ctx, batch).Close()
 }
 
-// postgresInsert is the statement that inserts rows whose columns are arrays of
-// text, of which the database reads what it holds: so it is the same for any
-// number of rows.
+// postgresInsert returns the statement whose parameters are one text array per column, so that
+// its text is the same for any number of rows.
 func (p *plan) postgresInsert() string {
 	if p.statement == "" {
 		names, values, parameters, aliases := make([]string, len(p.columns)), make([]string, len(p.columns)), make([]string, len(p.columns)), make([]string, len(p.columns))
@@ -196,9 +194,9 @@ func (p *plan) postgresInsert() string {
 	return p.statement
 }
 
-// textArray writes a column of rows as the database sends arrays of text: how many
-// dimensions, whether there are NULLs, of what, how many from which place on, and
-// each with its length before it.
+// textArray encodes a column of rows in PostgreSQL's binary format of a text array: number of
+// dimensions, NULL flag, element type, length, lower bound, and each element with its length
+// before it.
 func textArray(rows [][]any, column int) []byte {
 	head := []uint32{1, 1, textID, uint32(len(rows)), 1} // #nosec G115 -- a batch is not that large
 	b := make([]byte, 0, 4*len(head)+24*len(rows))
@@ -217,7 +215,7 @@ func textArray(rows [][]any, column int) []byte {
 	return b
 }
 
-// appendPostgres writes a value as text that PostgreSQL reads.
+// appendPostgres appends a value as text that PostgreSQL parses.
 func appendPostgres(b []byte, v any) []byte {
 	switch v := v.(type) {
 	case string:
@@ -236,7 +234,7 @@ func appendPostgres(b []byte, v any) []byte {
 
 func (s *postgres) ping(ctx context.Context) error { return s.conn.Ping(ctx) }
 
-// parting is how long a server may take to part.
+// parting is how long closing a connection may take.
 const parting = time.Second
 
 func (s *postgres) close(ctx context.Context) error {

@@ -10,7 +10,7 @@ import (
 	"signalbox/broker/bridges/reach"
 )
 
-// postgresUnreached tells why PostgreSQL lets nobody in.
+// postgresUnreached explains why PostgreSQL refused the connection.
 func postgresUnreached(e *endpoint, err error) error {
 	var said *pgconn.PgError
 	if !errors.As(err, &said) {
@@ -34,30 +34,29 @@ func postgresUnreached(e *endpoint, err error) error {
 	return reach.Explained(err, fmt.Sprintf("cannot connect to the database at %s: %s", e.address(), why))
 }
 
-// postgresFaults tells what codes and classes of codes are about; what is not
-// here, is about the database.
+// postgresFaults classifies codes and classes of codes. Others are errors of the database.
 var postgresFaults = map[string]fault{
 	"22": ofRow, // data exceptions
 	"23": ofRow, // integrity constraints
 	"44": ofRow, // views with check options
-	"54": ofRow, // limits, as of an index's entry
-	"P0": ofRow, // what triggers raise
+	"54": ofRow, // limits, such as the size of an index entry
+	"P0": ofRow, // RAISE in a trigger
 
 	"08": ofConnection,
 	"28": ofConnection,
 	"3F": ofConnection, // no such schema
-	"42": ofConnection, // what is named in statements, and rights: to be looked at anew
-	"0A": ofConnection, // so it is where types changed
+	"42": ofConnection, // undefined objects, privileges: the tables must be read again
+	"0A": ofConnection, // occurs when types changed
 
-	"2200H": ofDatabase, // a sequence is at its end
+	"2200H": ofDatabase, // a sequence is exhausted
 
-	"25006": ofConnection, // read-only: there may be another by now
+	"25006": ofConnection, // read-only; the host may lead to another server by now
 	"57P01": ofConnection,
 	"57P02": ofConnection,
 	"57P03": ofConnection,
 }
 
-// postgresAdvice says what to do about what may pass.
+// postgresAdvice has texts for errors that may pass, with what to do about them.
 var postgresAdvice = map[string]string{
 	"2200H": "the database has no numbers left for a column: alter its sequence",
 	"25006": "the database takes no changes at present, it is a standby or set to be read-only",
@@ -73,7 +72,7 @@ var postgresAdvice = map[string]string{
 	"42501": "the database does not let the user do this: grant INSERT",
 }
 
-// judge tells what an error is about.
+// judge implements session.
 func (s *postgres) judge(err error, groups []group) (fault, string) {
 	var said *pgconn.PgError
 	if !errors.As(err, &said) {
@@ -93,17 +92,17 @@ func (s *postgres) judge(err error, groups []group) (fault, string) {
 	case said.Code == "42501" && said.Routine == "ExecWithCheckOptions":
 		about, why = ofRow, "the database refuses by a policy for rows ("+state(said)+")"
 	case about == ofRow && said.Code == "23502" && lacks(groups, said):
-		about = ofConnection // the table wants what no row has
+		about = ofConnection // a required column without a value in any row
 	}
 	return about, why
 }
 
-// state returns the code of an error. Its message is the server's own, see [reach.Answer].
+// state returns the SQLSTATE of an error. The message is the server's own, see [reach.Answer].
 func state(said *pgconn.PgError) string { return "SQLSTATE " + reach.Excerpt(said.Code, 5) }
 
-// lacks tells whether it is a column that no row has a value for, which is said to
-// have none, in a table that is inserted into: not one of a table that a trigger
-// fills.
+// lacks reports whether the column of a not-null violation is in one of the tables that are
+// inserted into and is not among the plan's columns. Otherwise the violation may come from a
+// table that a trigger fills.
 func lacks(groups []group, said *pgconn.PgError) bool {
 	ours := false
 	for _, g := range groups {

@@ -11,8 +11,8 @@ import (
 	"signalbox/broker/bridges/reach"
 )
 
-// prepare looks at the tables that are written to. What is not as it should be is
-// found for all of them.
+// prepare reads the schemas of all tables that rows are inserted into. It returns the problems of
+// all of them at once.
 func (c *connector) prepare(ctx context.Context, s session) error {
 	var found []error
 	for _, name := range slices.Sorted(maps.Keys(c.plans)) {
@@ -27,7 +27,7 @@ func (c *connector) prepare(ctx context.Context, s session) error {
 	return together(found)
 }
 
-// together makes one error of several, in one line.
+// together joins errors in one line.
 func together(found []error) error {
 	if len(found) == 0 {
 		return nil
@@ -39,8 +39,8 @@ func together(found []error) error {
 	return errors.New(strings.Join(sentences, "; "))
 }
 
-// fit chooses the columns of a table for the fields of records, or tells what an
-// operator has to change.
+// fit chooses the table's columns for the fields of records, or returns what an operator has to
+// change.
 func (p *plan) fit(s *shape) (found []error) {
 	complain := func(format string, a ...any) {
 		found = append(found, fmt.Errorf("the table %s "+format, slices.Concat([]any{p.table}, a)...))
@@ -75,7 +75,7 @@ func (p *plan) fit(s *shape) (found []error) {
 	return found
 }
 
-// column finds one by its name.
+// column returns the column with that name, nil if there is none.
 func (s *shape) column(name string) *column {
 	for i := range s.columns {
 		if s.columns[i].name == name || s.loose && strings.EqualFold(s.columns[i].name, name) {
@@ -85,7 +85,7 @@ func (s *shape) column(name string) *column {
 	return nil
 }
 
-// similar points to a column that differs in case only.
+// similar points out a column whose name differs only in case.
 func (s *shape) similar(name string) string {
 	for _, c := range s.columns {
 		if strings.EqualFold(c.name, name) {

@@ -10,23 +10,23 @@ import (
 	"signalbox/broker/bridges/peertest"
 )
 
-// faults of a way.
+// Faults of a proxy.
 const (
 	passing    = iota
-	cutting    // the next answer is lost, and the connection with it
-	swallowing // no answer comes, and the connection stays
+	cutting    // drop the next response and close the connection
+	swallowing // drop responses, keep the connection open
 )
 
-// way leads to a database until it breaks.
+// way is a proxy in front of a database that can fail.
 type way struct {
 	listener net.Listener
 	target   string
 	fault    atomic.Int32
-	struck   chan struct{} // sent to when an answer was lost
+	struck   chan struct{} // receives when a response was dropped
 	work     sync.WaitGroup
 }
 
-// newWay leads to a database. It ends with the test.
+// newWay starts a proxy for a database. It ends with the test.
 func newWay(t *testing.T, d *peertest.Database) *way {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -61,7 +61,7 @@ func (w *way) accept() {
 	}
 }
 
-// answer hands on what the database says.
+// answer forwards responses.
 func (w *way) answer(client, server net.Conn) {
 	defer client.Close()
 	defer server.Close()
@@ -85,5 +85,5 @@ func (w *way) answer(client, server net.Conn) {
 	}
 }
 
-// port is where the way begins.
+// port returns the port that the proxy listens on.
 func (w *way) port(t *testing.T) int { return portOf(t, w.listener.Addr().String()) }

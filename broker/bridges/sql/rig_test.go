@@ -14,28 +14,28 @@ import (
 	"signalbox/broker/messaging"
 )
 
-// starts are the servers that are tested with.
+// starts are the servers that the tests run with.
 var starts = map[string]func(testing.TB, ...peertest.Option) *peertest.Database{
 	"PostgreSQL": peertest.StartPostgres, "MariaDB": peertest.StartMariaDB,
 }
 
-// test is one at a server that others use at the same time.
+// test is a test at a server that other tests use at the same time.
 type test = func(t *testing.T, d *peertest.Database)
 
-// own are the tests of what one of the databases has alone.
+// own are the tests that apply to one of the databases only.
 var own = map[string]map[string]test{
 	"PostgreSQL": {
 		"a policy for rows":                       testPolicy,
-		"a database that is read-only":            testReadOnly, // at MariaDB a user who may do everything may write there too
+		"a database that is read-only":            testReadOnly, // at MariaDB a user with all privileges may still write
 		"a constraint that is checked at the end": testDeferred,
 		"a NULL that is refused elsewhere":        testNullElsewhere, // MariaDB does not name the column
-		"a statement that is cancelled by name":   testCancelByName,  // at MariaDB another session ends it
-		"a sequence at its end":                   testSequence,      // MariaDB says that the number is there already
+		"a statement that is cancelled by name":   testCancelByName,  // at MariaDB another session ends the statement
+		"a sequence at its end":                   testSequence,      // MariaDB reports a duplicate number
 	},
 	"MariaDB": {"a table without transactions": testNoTransactions},
 }
 
-// TestDatabases runs what leaves servers as they are at each kind of them.
+// TestDatabases runs the tests that can share a server at each kind of server.
 func TestDatabases(t *testing.T) {
 	t.Parallel()
 	for name, start := range starts {
@@ -60,14 +60,14 @@ type rig struct {
 	d    *peertest.Database
 	last uint64
 
-	timeout  time.Duration // for a batch; 0 bounds nothing at the server
-	dial     bridges.Dial  // nil for any
+	timeout  time.Duration // for a batch; 0 for no limit at the server
+	dial     bridges.Dial  // nil for the default
 	server   map[string]any
 	mappings []map[string]any
 	records  map[string]*mapping.Mapping
 }
 
-// newRig gives a rig that inserts into no table yet.
+// newRig returns a rig without topic mappings.
 func newRig(t testing.TB, d *peertest.Database) *rig {
 	t.Helper()
 	return &rig{t: t, d: d, records: map[string]*mapping.Mapping{}, server: map[string]any{
@@ -76,7 +76,7 @@ func newRig(t testing.TB, d *peertest.Database) *rig {
 	}}
 }
 
-// into adds a topic mapping with a field for each of pairs of source and target.
+// into adds a topic mapping with a field for each pair of source and target.
 func (r *rig) into(name, target, onConflict string, pairs ...string) *rig {
 	r.t.Helper()
 	spec := mapping.Spec{Name: name}
@@ -92,7 +92,7 @@ func (r *rig) into(name, target, onConflict string, pairs ...string) *rig {
 	return r
 }
 
-// compile makes the connector.
+// compile creates the connector.
 func (r *rig) compile() (*connector, bridges.Problems) {
 	r.t.Helper()
 	document, err := json.Marshal(map[string]any{"name": "c1", "connection": r.server, "topicMappings": r.mappings})
@@ -111,7 +111,7 @@ func (r *rig) compile() (*connector, bridges.Problems) {
 	return c, nil
 }
 
-// connected gives a connector with a connection.
+// connected returns a connector with a connection.
 func (r *rig) connected() *connector {
 	r.t.Helper()
 	c, problems := r.compile()
@@ -124,7 +124,7 @@ func (r *rig) connected() *connector {
 	return c
 }
 
-// refused gives why there is no connection.
+// refused returns the error text of a connection attempt that must fail.
 func (r *rig) refused() string {
 	r.t.Helper()
 	c, problems := r.compile()
@@ -138,14 +138,14 @@ func (r *rig) refused() string {
 	return err.Error()
 }
 
-// entry makes one of a topic mapping.
+// entry creates an entry of a topic mapping.
 func (r *rig) entry(mapping, payload string) *bridges.Entry {
 	r.last++
 	return &bridges.Entry{ID: r.last, Mapping: mapping, MessageID: "m" + strconv.FormatUint(r.last, 10),
 		Message: messaging.Message{Topic: "plant/7", Payload: []byte(payload), QoS: 1, At: 1_700_000_000_123, ClientID: "pump"}}
 }
 
-// entries makes one for each payload.
+// entries creates an entry for each payload.
 func (r *rig) entries(mapping string, payloads ...string) (all []*bridges.Entry) {
 	for _, p := range payloads {
 		all = append(all, r.entry(mapping, p))
@@ -153,7 +153,7 @@ func (r *rig) entries(mapping string, payloads ...string) (all []*bridges.Entry)
 	return all
 }
 
-// numbered makes payloads {"n":from} to {"n":to}.
+// numbered returns payloads {"n":from} to {"n":to}.
 func numbered(from, to int) (payloads []string) {
 	for n := from; n <= to; n++ {
 		payloads = append(payloads, fmt.Sprintf(`{"n":%d}`, n))
@@ -161,7 +161,7 @@ func numbered(from, to int) (payloads []string) {
 	return payloads
 }
 
-// deliver delivers entries, which must succeed as a whole, and gives the states.
+// deliver delivers a batch, which must not fail as a whole, and returns the results.
 func deliver(t testing.TB, c *connector, batch []*bridges.Entry) []bridges.Result {
 	t.Helper()
 	results := make([]bridges.Result, len(batch))
@@ -171,7 +171,7 @@ func deliver(t testing.TB, c *connector, batch []*bridges.Entry) []bridges.Resul
 	return results
 }
 
-// states gives those of results.
+// states returns the states of results.
 func states(results []bridges.Result) (all []bridges.State) {
 	for _, r := range results {
 		all = append(all, r.State)

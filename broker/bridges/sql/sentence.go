@@ -8,13 +8,12 @@ import (
 	"signalbox/broker/bridges/reach"
 )
 
-// unreached tells why a database cannot be connected to, where it did not say so
-// itself.
+// unreached explains why the connection failed, for errors that the database did not send itself.
 func unreached(e *endpoint, err error) error {
 	return reach.Explained(err, fmt.Sprintf("cannot connect to the database at %s: %s", e.address(), reach.Cause(err)))
 }
 
-// broken tells why a connection that was there is no more.
+// broken explains why an existing connection was lost.
 func broken(err error) string {
 	switch {
 	case reach.IsSilence(err):

@@ -1,8 +1,8 @@
-// Package sql is the kind of bridge that inserts messages as rows into the tables of
-// a relational database: PostgreSQL and what speaks like it, MySQL and MariaDB.
+// Package sql is the kind of bridge that inserts messages as rows into the tables of a relational
+// database: PostgreSQL and compatible databases, MySQL and MariaDB.
 //
-// DESIGN.md tells what a row is made of, and what becomes of one that the database
-// does not take. It must not import the stores of bridges nor another kind.
+// DESIGN.md describes how rows are made from messages and what happens to a row that the database
+// rejects. The package must not import the stores of bridges or another kind.
 package sql
 
 import (
@@ -27,7 +27,7 @@ type Kind struct{}
 // ID is "sql-bridge".
 func (Kind) ID() string { return "sql-bridge" }
 
-// Schema gives what is particular to databases in the configuration.
+// Schema returns the configuration schema that is specific to databases.
 func (Kind) Schema() bridges.Schema {
 	return bridges.Schema{
 		Title:       "SQL",
@@ -40,47 +40,47 @@ func (Kind) Schema() bridges.Schema {
 
 // session is an open connection to a database.
 type session interface {
-	// look tells what a table is like, nil where there is none.
+	// look returns the columns of a table, nil if it does not exist.
 	look(ctx context.Context, t table) (*shape, error)
 	// insert inserts rows, in the order of each group: all of them durably, or none.
 	insert(ctx context.Context, groups []group) error
-	// ping asks whether the database is there.
+	// ping checks the connection with a round trip.
 	ping(ctx context.Context) error
-	// judge tells what an error of insert, look or ping is about, and a sentence for
-	// an operator. Groups are what was to be inserted, if something was.
+	// judge classifies an error of insert, look or ping and returns a text for an operator.
+	// Groups are the rows that were being inserted, if any.
 	judge(err error, groups []group) (fault, string)
-	// abandoned returns what may go on at the server when the session is closed, nil
-	// where nothing does.
+	// abandoned returns the session if the server may go on working for it after it is closed,
+	// otherwise nil.
 	abandoned() *abandoned
-	// end ends what another session left, and returns once it has ended.
+	// end ends an abandoned session and returns when it has ended.
 	end(ctx context.Context, a abandoned) error
 	close(ctx context.Context) error
 }
 
-// group are rows of one topic mapping.
+// group is the rows of one topic mapping.
 type group struct {
 	plan *plan
-	rows [][]any // a value for each column: string, []byte, bool, int64, time.Time, or nil for NULL
+	rows [][]any // one value per column: string, []byte, bool, int64, time.Time, or nil for NULL
 }
 
-// fault is what an error is about.
+// fault classifies an error.
 type fault int
 
 const (
-	ofDatabase   fault = iota // the database cannot now, but may later
-	ofConnection              // there is none any more, or the tables are to be looked at again
-	ofRow                     // a row will never be taken
+	ofDatabase   fault = iota // the database cannot execute it now, but may later
+	ofConnection              // the connection is lost, or the tables must be read again
+	ofRow                     // the database will never accept a row
 )
 
 // connector is a connection to a database.
 type connector struct {
 	open    func(ctx context.Context) (session, error)
 	plans   map[string]*plan // by topic mapping
-	session session          // nil where there is none
-	left    *abandoned       // by an earlier session; nil where nothing is
+	session session          // nil while not connected
+	left    *abandoned       // an earlier session that may still be working at the server; nil for none
 }
 
-// Connect connects to the database and looks whether it has what is written to.
+// Connect connects to the database and checks the tables that rows are inserted into.
 func (c *connector) Connect(ctx context.Context) error {
 	c.drop(ctx)
 	s, err := c.open(ctx)
@@ -92,14 +92,14 @@ func (c *connector) Connect(ctx context.Context) error {
 		err = c.prepare(ctx, s)
 	}
 	if err != nil {
-		s.close(ctx) //nolint:errcheck // why it is given up is told
+		s.close(ctx) //nolint:errcheck // the first error is returned
 		return err
 	}
 	c.session = s
 	return nil
 }
 
-// Check tells whether the database is there.
+// Check reports an error if the database does not respond.
 func (c *connector) Check(ctx context.Context) error {
 	if c.session == nil {
 		return &bridges.Lost{Err: errNotConnected}
@@ -111,7 +111,7 @@ func (c *connector) Check(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the connection, and what it may have left at the server.
+// Close closes the connection, and ends an abandoned session at the server.
 func (c *connector) Close(ctx context.Context) error {
 	c.drop(ctx)
 	if c.left == nil {
@@ -124,7 +124,7 @@ func (c *connector) Close(ctx context.Context) error {
 	return errors.Join(c.endAbandoned(ctx, s), s.close(ctx))
 }
 
-// drop gives up the connection. What it still had to say does not matter.
+// drop closes the connection. Its errors do not matter.
 func (c *connector) drop(ctx context.Context) {
 	if c.session != nil {
 		if a := c.session.abandoned(); a != nil {

@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// table names a table. Its schema is "" where the database is to find it.
+// table names a table. An empty schema leaves it to the database to find the table.
 type table struct{ schema, name string }
 
-// String gives the name as it is configured.
+// String returns the name as it is configured.
 func (t table) String() string {
 	if t.schema == "" {
 		return t.name
@@ -18,7 +18,7 @@ func (t table) String() string {
 	return t.schema + "." + t.name
 }
 
-// quoted gives the name as it stands in statements.
+// quoted returns the name as it is written in statements.
 func (t table) quoted(quote func(string) string) string {
 	if t.schema == "" {
 		return quote(t.name)
@@ -26,8 +26,8 @@ func (t table) quoted(quote func(string) string) string {
 	return quote(t.schema) + "." + quote(t.name)
 }
 
-// parseTable reads a table's name, with a schema before it or without. Names may be
-// so many bytes long.
+// parseTable parses a table's name with an optional schema before it. Each name may have up to
+// longest bytes.
 func parseTable(text string, longest int) (table, error) {
 	parts := strings.Split(text, ".")
 	if len(parts) > 2 {
@@ -44,7 +44,7 @@ func parseTable(text string, longest int) (table, error) {
 	return table{parts[0], parts[1]}, nil
 }
 
-// checkName tells what is wrong with the name of a schema, table or column.
+// checkName returns an error if name is not valid for a schema, table or column.
 func checkName(name string, longest int) error {
 	switch {
 	case name == "":
@@ -59,8 +59,8 @@ func checkName(name string, longest int) error {
 	return nil
 }
 
-// doubleQuoted gives an identifier of standard SQL.
+// doubleQuoted returns a quoted identifier of standard SQL.
 func doubleQuoted(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
-// backQuoted gives an identifier of MySQL.
+// backQuoted returns a quoted identifier of MySQL.
 func backQuoted(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }

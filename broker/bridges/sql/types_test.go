@@ -11,15 +11,15 @@ import (
 	"signalbox/broker/bridges/peertest"
 )
 
-// cell is a value on its way into a column of its own.
+// cell is a value for a column in a table of its own.
 type cell struct {
 	typ     string
-	source  string // jsonPayload.v where there is none
-	payload string // what v is, or all of it where there is a source
-	want    string // as text; "!" and a part of the reason where it is refused
+	source  string // jsonPayload.v if empty
+	payload string // the value of v, or the whole payload if there is a source
+	want    string // as text; "!" and a part of the reason if it is rejected
 }
 
-// postgresCells are what PostgreSQL makes of values.
+// postgresCells are the conversions of PostgreSQL.
 var postgresCells = []cell{
 	{typ: "INTEGER", payload: `21`, want: "21"},
 	{typ: "INTEGER", payload: `21.0`, want: "21"},
@@ -78,7 +78,7 @@ var postgresCells = []cell{
 	{typ: "INTERVAL", payload: `"1 hour"`, want: "01:00:00"},
 }
 
-// mariaDBCells are what MariaDB makes of values.
+// mariaDBCells are the conversions of MariaDB.
 var mariaDBCells = []cell{
 	{typ: "INT", payload: `21`, want: "21"},
 	{typ: "INT", payload: `"21"`, want: "21"},
@@ -119,7 +119,7 @@ var mariaDBCells = []cell{
 	{typ: "UUID", payload: `"6F9619FF-8B86-D011-B42D-00C04FC964FF"`, want: "6f9619ff-8b86-d011-b42d-00c04fc964ff"},
 }
 
-// testTypes puts values into columns of every type.
+// testTypes inserts values into columns of every type.
 func testTypes(t *testing.T, d *peertest.Database) {
 	cells := mariaDBCells
 	if d.Driver == "postgresql" {
