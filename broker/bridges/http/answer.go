@@ -15,24 +15,24 @@ import (
 )
 
 const (
-	maxExcerpt = 200       // how much of an answer is shown, in bytes
-	maxAnswer  = 256 << 10 // how much of one is read so that the connection can be used again
+	maxExcerpt = 200       // maximum excerpt of a response in an error text, in bytes
+	maxAnswer  = 256 << 10 // how much of a body is read so that the connection can be reused
 	maxPause   = 5 * time.Minute
 
-	answerTime = time.Second // how long an answer is read after its status
+	answerTime = time.Second // how long a body is read after the status
 )
 
-// outcome is what became of an attempt.
+// outcome is the result of an attempt.
 type outcome struct {
 	state  bridges.State
 	reason string
-	answer string // the beginning of what the server said
-	status int    // 0 where there was no answer
-	err    error  // where it is to be tried again
-	halt   bool   // nothing else is to be sent now
+	answer string // the beginning of the server's response
+	status int    // 0 without a response
+	err    error  // set if the message is to be sent again
+	halt   bool   // send nothing else in this delivery
 }
 
-// attempt sends a request and judges the answer.
+// attempt sends a request and evaluates the response.
 func (c *connector) attempt(ctx context.Context, r *request) outcome {
 	whole, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -44,12 +44,12 @@ func (c *connector) attempt(ctx context.Context, r *request) outcome {
 	defer time.AfterFunc(answerTime, cancel).Stop()
 	c.reached.note(c.now())
 	o := c.judge(resp)
-	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswer) // the status has said it all
+	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswer) // the status alone decides
 	return o
 }
 
-// judge tells what a status means. Bodies of answers do not count: a server that
-// dies while it sends one has taken the message.
+// judge evaluates the status of a response. The body does not matter: a server that fails while
+// it sends the body has accepted the message.
 func (c *connector) judge(resp *nethttp.Response) outcome {
 	o := outcome{status: resp.StatusCode}
 	switch code := resp.StatusCode; {
@@ -71,12 +71,12 @@ func (c *connector) judge(resp *nethttp.Response) outcome {
 }
 
 var (
-	// transient are the statuses below 500 that are about the moment, or about who
-	// asks, and not about the message.
+	// transient are the statuses below 500 that concern the moment or the client, not the
+	// message.
 	transient = []int{401, 407, 408, 425, 429}
-	// general are those that would be answered to anything else too.
+	// general are the statuses that other requests would get too.
 	general = []int{401, 407, 429, 503}
-	// advice is what to do about some.
+	// advice is added to the error text.
 	advice = map[int]string{
 		401: " (check credentials, token and secretHeaders)",
 		407: " (a proxy wants credentials, which the bridge cannot give)",
@@ -87,22 +87,21 @@ func status(code int) string {
 	return strings.TrimSpace(strconv.Itoa(code) + " " + nethttp.StatusText(code))
 }
 
-// answered says with which status a server answered.
+// answered returns the error text for a status.
 func answered(code int) string { return "the server answered " + status(code) }
 
-// excerpt returns the beginning of an answer's body.
+// excerpt returns the beginning of a response's body.
 func (c *connector) excerpt(resp *nethttp.Response) string {
-	text, _ := io.ReadAll(io.LimitReader(resp.Body, 2*maxExcerpt)) // what there is
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, 2*maxExcerpt)) // as much as arrives
 	return c.clean(string(text))
 }
 
-// clean gives the beginning of a text that a server has sent, on one line and
-// without secrets.
+// clean returns the beginning of a server's text on one line, without secrets.
 func (c *connector) clean(text string) string {
 	return reach.Excerpt(c.scrub.Replace(text), maxExcerpt)
 }
 
-// unanswered judges an attempt without an answer.
+// unanswered returns the outcome of an attempt without a response.
 func (c *connector) unanswered(ctx context.Context, err error) outcome {
 	c.reached.forget()
 	c.client.CloseIdleConnections()

@@ -136,7 +136,7 @@ func TestALongRetryAfterIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// untilAsked is a context whose time is over once a server was asked.
+// untilAsked is a context that ends when the server has received a request.
 type untilAsked struct {
 	context.Context
 	asked <-chan struct{}
@@ -172,7 +172,7 @@ func TestAServerThatHangs(t *testing.T) {
 	}
 }
 
-// request reads one as far as its body of a known length.
+// request reads a request up to the end of its body.
 func request(conn net.Conn) {
 	r, err := nethttp.ReadRequest(bufio.NewReader(conn))
 	if err == nil {
@@ -196,7 +196,7 @@ func TestAServerThatDies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := raw(t, func(n int, conn net.Conn) {
-				if n > 0 { // the first is Connect's
+				if n > 0 { // the first connection is Connect's
 					request(conn)
 					_, _ = io.WriteString(conn, c.answer)
 				}
@@ -233,7 +233,7 @@ func TestAServerThatAnswersSlowly(t *testing.T) {
 func TestAServerThatComesBack(t *testing.T) {
 	t.Parallel()
 	url := raw(t, func(n int, conn net.Conn) {
-		if n == 1 { // 0 and 2 are those of Connect
+		if n == 1 { // 0 and 2 are connections of Connect
 			return
 		}
 		request(conn)

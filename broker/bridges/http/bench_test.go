@@ -11,7 +11,7 @@ import (
 	"signalbox/broker/bridges"
 )
 
-// BenchmarkDeliver sends 256 messages of 32 topics to a server on this machine.
+// BenchmarkDeliver sends 256 messages of 32 topics to a local server.
 func BenchmarkDeliver(b *testing.B) {
 	s := httptest.NewServer(nethttp.HandlerFunc(func(_ nethttp.ResponseWriter, r *nethttp.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
 	defer s.Close()

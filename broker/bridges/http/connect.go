@@ -9,12 +9,11 @@ import (
 	"signalbox/broker/bridges/reach"
 )
 
-// checkEvery is how long a server is believed to be there after it was.
+// checkEvery is how long after its last response a server is assumed to be available.
 const checkEvery = 30 * time.Second
 
-// Connect tells whether there is a server that a connection can be made to, and
-// that it is the right one where there is TLS. No request is sent: any could do
-// something.
+// Connect opens and closes a connection, and verifies the certificate with TLS. It sends no
+// request, because any request could have an effect.
 func (c *connector) Connect(ctx context.Context) error {
 	conn, err := c.dial(ctx)
 	if err != nil {
@@ -25,7 +24,7 @@ func (c *connector) Connect(ctx context.Context) error {
 	return nil
 }
 
-// Check does as Connect where the server was not there lately.
+// Check does the same as Connect if the server did not respond lately.
 func (c *connector) Check(ctx context.Context) error {
 	if c.reached.within(c.now(), checkEvery) {
 		return nil
@@ -36,7 +35,7 @@ func (c *connector) Check(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the connections.
+// Close closes idle connections.
 func (c *connector) Close(context.Context) error {
 	c.client.CloseIdleConnections()
 	return nil
@@ -58,7 +57,7 @@ func (c *connector) address() string {
 	return net.JoinHostPort(c.base.Hostname(), port)
 }
 
-// explain gives the sentence for an error of a connection.
+// explain returns the error text for a failed connection.
 func (c *connector) explain(err error) string {
 	return c.address() + " cannot be reached: " + c.scrub.Replace(reach.Cause(err))
 }

@@ -25,8 +25,8 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// serveTLS starts a server with TLS, which asks for certificates of the authority
-// where one is given.
+// serveTLS starts a server with TLS. It requires client certificates of the authority, unless
+// that is nil.
 func serveTLS(t *testing.T, authority *x509.Certificate, h2 bool) *server {
 	t.Helper()
 	s := &server{}
@@ -56,7 +56,7 @@ func (s *server) authority() string {
 	return `"tls":{"caCertificate":` + quote(pemOf("CERTIFICATE", s.Certificate().Raw)) + `}`
 }
 
-// identity makes a certificate that is its own authority.
+// identity creates a self-signed certificate.
 func identity(t *testing.T) (*x509.Certificate, string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -98,7 +98,7 @@ func TestClientCertificate(t *testing.T) {
 	cert, own := identity(t)
 	s := serveTLS(t, cert, false)
 	delivered(t, connected(t, s.URL, strings.TrimSuffix(s.authority(), "}")+","+own+"}", "", ""), entries("1"))
-	// In TLS 1.3 the server complains after the client believes to be connected.
+	// In TLS 1.3 the server sends its alert after the client has completed the handshake.
 	c := made(t, s.URL, s.authority(), "", "")
 	results, err := deliver(t, c, entries("1"))
 	if !isLost(err) || results[0].State != bridges.Pending || !strings.Contains(err.Error(), "clientCertificate") {
@@ -106,7 +106,7 @@ func TestClientCertificate(t *testing.T) {
 	}
 }
 
-// connectError gives the sentence of a Connect that fails.
+// connectError returns the error text of a Connect that fails.
 func connectError(t *testing.T, url, connection string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), suite.HangLimit)

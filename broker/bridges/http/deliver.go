@@ -10,8 +10,7 @@ import (
 	"signalbox/broker/bridges"
 )
 
-// maxFailures is how many answers of failure one delivery takes before it leaves
-// the rest for later.
+// maxFailures is the number of failed requests after which a delivery ends.
 const maxFailures = 3
 
 // delivery is one call of Deliver.
@@ -19,7 +18,7 @@ type delivery struct {
 	*connector
 	batch   []*bridges.Entry
 	results []bridges.Result
-	enough  time.Time // when nothing more is begun
+	enough  time.Time // no request is started after it; zero for no limit
 
 	mu       sync.Mutex // guards the fields below
 	failures int
@@ -28,15 +27,15 @@ type delivery struct {
 	err      error // the first
 }
 
-// lane is what is sent one after another: entries of one topic mapping, and where
-// each has a request of its own, of one topic.
+// lane is the entries that are sent in order: those of one topic mapping and, if each has its own
+// request, of one topic.
 type lane struct {
 	mapping *topicMapping
-	entries []int // places in the batch
+	entries []int // indices in the batch
 }
 
-// Deliver sends what can be sent within three quarters of the time there is, so
-// that a server that is slow is not cut off in the middle of a request.
+// Deliver starts requests during three quarters of its time, so that a request to a slow server
+// is not cancelled.
 func (c *connector) Deliver(ctx context.Context, batch []*bridges.Entry, results []bridges.Result) error {
 	if err := c.pause.wait(ctx, c.now()); err != nil {
 		return err
@@ -52,7 +51,7 @@ func (c *connector) Deliver(ctx context.Context, batch []*bridges.Entry, results
 	return d.err
 }
 
-// lanes orders the batch into lanes, in the order of their first entries.
+// lanes groups the batch into lanes, in the order of their first entries.
 func (d *delivery) lanes() []*lane {
 	type key struct{ mapping, topic string }
 	known := map[key]*lane{}
@@ -76,7 +75,7 @@ func (d *delivery) lanes() []*lane {
 	return all
 }
 
-// run works the lanes off, so many at the same time as are configured.
+// run processes the lanes, up to the configured number concurrently.
 func (d *delivery) run(ctx context.Context, lanes []*lane) {
 	queue := make(chan *lane, len(lanes))
 	for _, l := range lanes {
@@ -106,7 +105,7 @@ func (d *delivery) work(ctx context.Context, l *lane) {
 	}
 }
 
-// one sends one message, and tells whether the next of its topic may follow.
+// one sends one message. It reports whether the next of its topic may be sent.
 func (d *delivery) one(ctx context.Context, m *topicMapping, i int) bool {
 	r, err := d.single(m, d.batch[i])
 	if err != nil {
@@ -135,12 +134,12 @@ func (d *delivery) together(ctx context.Context, l *lane) {
 	}
 }
 
-// divisible are the statuses that may be about some messages of many only.
+// divisible are the statuses that may concern only some of the messages.
 var divisible = []int{400, 413, 422}
 
-// split sends messages in one request, in two where the server does not take
-// them, and so on: what it does not take alone is rejected. It tells whether what
-// comes behind may follow.
+// split sends messages in one request, and in halves if the server refuses them, recursively: a
+// message that is refused alone is rejected. It reports whether the messages after them may be
+// sent.
 func (d *delivery) split(ctx context.Context, m *topicMapping, entries []int, bodies [][]byte) bool {
 	if !d.goesOn() {
 		return false
@@ -159,7 +158,7 @@ func (d *delivery) split(ctx context.Context, m *topicMapping, entries []int, bo
 	return o.err == nil
 }
 
-// goesOn tells whether another request may be begun.
+// goesOn reports whether another request may be started.
 func (d *delivery) goesOn() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -170,7 +169,7 @@ func (d *delivery) goesOn() bool {
 	return !d.halted
 }
 
-// note keeps what became of entries.
+// note sets the result of entries.
 func (d *delivery) note(entries []int, o outcome) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

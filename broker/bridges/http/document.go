@@ -11,7 +11,7 @@ import (
 	"signalbox/broker/bridges"
 )
 
-// document is a connection as it is configured.
+// document is the configuration of a connection.
 type document struct {
 	Connection    server         `json:"connection"`
 	Options       options        `json:"options"`
@@ -34,21 +34,21 @@ type options struct {
 	RetryStatus   []int `json:"retryStatus"`
 }
 
-// reserved are the headers that are not for a configuration, and why.
+// reserved maps the headers that cannot be configured to the reason.
 var reserved = map[string]string{
 	"Host": "it comes from the URL", "Content-Type": "it is the contentType of a topic mapping",
 	"Content-Length": "", "Transfer-Encoding": "", "Connection": "", "Keep-Alive": "", "Te": "", "Trailer": "", "Upgrade": "", "Expect": "",
 	"Proxy-Connection": "", messageIDHeader: "", topicHeader: "",
 }
 
-// isToken tells whether a text can be a name in HTTP.
+// isToken reports whether s is a valid header name.
 func isToken(s string) bool {
 	return s != "" && strings.IndexFunc(s, func(r rune) bool {
 		return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
 	}) < 0
 }
 
-// isHeaderValue tells whether a text can be the value of a header.
+// isHeaderValue reports whether s is a valid header value.
 func isHeaderValue[T ~string](s T) bool {
 	for i := range len(s) {
 		if s[i] < ' ' && s[i] != '\t' || s[i] == 0x7f {
@@ -58,7 +58,7 @@ func isHeaderValue[T ~string](s T) bool {
 	return true
 }
 
-// headerProblem says why a header cannot be configured, "" where it can.
+// headerProblem returns why a header cannot be configured, "" if it can.
 func headerProblem(name string) string {
 	if !isToken(name) {
 		return "is no name of a header"
@@ -73,7 +73,7 @@ func headerProblem(name string) string {
 	return "cannot be set here: " + why
 }
 
-// header gives what every request has.
+// header returns the headers of every request.
 func (s *server) header(p *bridges.Problems) nethttp.Header {
 	h := nethttp.Header{"User-Agent": {"signalbox"}}
 	for name, value := range s.Headers {
@@ -97,7 +97,7 @@ func (s *server) header(p *bridges.Problems) nethttp.Header {
 	return h
 }
 
-// isSecretHeader tells whether what a header holds is always a secret.
+// isSecretHeader reports whether the value of a header is always secret.
 func isSecretHeader(name string) bool {
 	c := nethttp.CanonicalHeaderKey(name)
 	return c == "Authorization" || c == "Cookie" || c == "Proxy-Authorization"
@@ -137,8 +137,7 @@ func (s *server) basic() string {
 	return base64.StdEncoding.EncodeToString([]byte(s.Credentials.Username + ":" + s.Credentials.Password))
 }
 
-// scrubber takes the secrets out of what a server answers, which may be what it
-// was sent.
+// scrubber returns a replacer that redacts the secrets in a response, as a server may echo them.
 func (s *server) scrubber() *strings.Replacer {
 	var pairs []string
 	hide := func(secret string) {
@@ -162,7 +161,7 @@ func (s *server) scrubber() *strings.Replacer {
 
 var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
 
-// member gives the path of a member of an object whose names are free.
+// member returns the path of an object's member with an arbitrary name.
 func member(path, name string) string {
 	if plainName.MatchString(name) {
 		return path + "." + name

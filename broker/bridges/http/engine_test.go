@@ -26,8 +26,7 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// local is a broker with one publisher. What it does not have no bridge to HTTP
-// uses.
+// local is a broker with one publisher. The HTTP bridge does not use the methods that it lacks.
 type local struct {
 	messaging.Broker
 	mu     sync.Mutex
@@ -48,7 +47,7 @@ func (l *local) Subscribe(filter string, in messaging.Inlet) func() {
 func (l *local) Refused(string) bool { return false }
 func (l *local) Reached() error      { return nil }
 
-// publish gives a message to all who subscribe.
+// publish sends a message to all subscribers.
 func (l *local) publish(m messaging.Message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,13 +56,13 @@ func (l *local) publish(m messaging.Message) {
 	}
 }
 
-// unsealed keeps configurations as they are.
+// unsealed leaves configurations in plain text.
 type unsealed struct{}
 
 func (unsealed) Seal(plain, _ []byte) []byte             { return bytes.Clone(plain) }
 func (unsealed) Unseal(sealed, _ []byte) ([]byte, error) { return bytes.Clone(sealed), nil }
 
-// engine starts the bridges of a broker on a real store.
+// engine starts the bridges of a broker with a real store.
 func engine(t *testing.T) (*bridges.Engine, *local) {
 	t.Helper()
 	s, err := store.Open(t.Context(), filepath.Join(t.TempDir(), "bridges.db"), store.Options{Seal: unsealed{}})
@@ -83,7 +82,7 @@ func engine(t *testing.T) (*bridges.Engine, *local) {
 	return e, l
 }
 
-// whole is a document with all there is.
+// whole is a document with every member.
 const whole = `{"version":"v1","connections":[{"name":"c1","connection":{"url":"URL/in","credentials":{"username":"u","password":"pass-secret"},
 	"headers":{"X-Plant":"north"},"secretHeaders":{"X-Api-Key":"key-secret"},"tls":{"enabled":false},"hmac":{"secret":"sign-secret","header":"X-Sign","algorithm":"sha512"}},
 	"options":{"concurrency":4,"successStatus":[409],"retryStatus":[404],"retryMinInsertDelay":1,"retryMaxInsertDelay":20},
@@ -126,7 +125,7 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-// deadLetters gives those of the connection.
+// deadLetters returns the dead letters of the connection.
 func deadLetters(t *testing.T, e *bridges.Engine) (all []broker.DeadLetter) {
 	t.Helper()
 	page, err := e.ListDeadLetters(t.Context(), http.ID, "c1", 0, 100)
@@ -142,17 +141,16 @@ func deadLetters(t *testing.T, e *bridges.Engine) (all []broker.DeadLetter) {
 	return all
 }
 
-// tally is a server that counts what it has taken of each topic, and fails now and
-// then.
+// tally is a server that counts the messages of each topic, and fails now and then.
 type tally struct {
 	mu    sync.Mutex
 	next  map[string]int
 	taken int
 	wrong []string
 	asked int
-	done  chan struct{} // closed once all is there
+	done  chan struct{} // closed when every message has arrived
 
-	repeated int // came again
+	repeated int // messages that arrived twice
 }
 
 const all, topics = 600, 6
@@ -169,7 +167,7 @@ func (y *tally) answer(w nethttp.ResponseWriter, r seen) {
 		y.wrong = append(y.wrong, fmt.Sprintf("%s: got %s, want %d", r.uri, r.body, y.next[r.uri]))
 	}
 	if record.N < y.next[r.uri] {
-		y.repeated++ // its connection was closed before the response was out
+		y.repeated++ // its connection was closed before the response was sent
 		return
 	}
 	y.next[r.uri]++
@@ -178,7 +176,7 @@ func (y *tally) answer(w nethttp.ResponseWriter, r seen) {
 	}
 }
 
-// TestNothingIsLost publishes to a server that fails, goes away and comes back.
+// TestNothingIsLost publishes to a server that fails, stops and starts again.
 func TestNothingIsLost(t *testing.T) {
 	t.Parallel()
 	y := &tally{next: map[string]int{}, done: make(chan struct{})}
@@ -206,7 +204,7 @@ func TestNothingIsLost(t *testing.T) {
 	if len(y.wrong) > 0 {
 		t.Errorf("got out of order: %q", y.wrong)
 	}
-	if y.repeated > 4 { // the requests that were under way when connections were closed
+	if y.repeated > 4 { // requests in flight when connections were closed
 		t.Errorf("%d messages came twice", y.repeated)
 	}
 	var dead []broker.DeadLetter
@@ -219,8 +217,8 @@ func TestNothingIsLost(t *testing.T) {
 	}
 }
 
-// TestSecretsOfAServerThatEchoes holds that a dead letter does not show what the
-// server was sent.
+// TestSecretsOfAServerThatEchoes checks that a dead letter does not show secrets that the server
+// echoes.
 func TestSecretsOfAServerThatEchoes(t *testing.T) {
 	t.Parallel()
 	asked := make(chan struct{}, 1)

@@ -1,7 +1,7 @@
-// Package http leads messages to HTTP servers: a request for each, or one for
-// many. It is the kind "http-bridge" of bridges.
+// Package http sends messages to HTTP servers, one per request or many in one. It is the kind
+// "http-bridge" of bridges.
 //
-// It must not import another kind, nor anything that knows the broker.
+// The package must not import another kind, nor anything that knows the broker.
 package http
 
 import (
@@ -17,7 +17,7 @@ import (
 	"signalbox/broker/bridges/reach"
 )
 
-// ID is the kind's id.
+// ID is the id of the kind.
 const ID = "http-bridge"
 
 //go:embed connection.json
@@ -29,18 +29,18 @@ var optionsSchema []byte
 //go:embed mapping.json
 var mappingSchema []byte
 
-// Kind makes connectors to HTTP servers.
+// Kind creates connectors to HTTP servers.
 type Kind struct {
 	now func() time.Time
 }
 
-// New gives the kind.
+// New returns the kind.
 func New() Kind { return Kind{now: time.Now} }
 
-// ID gives "http-bridge".
+// ID returns "http-bridge".
 func (Kind) ID() string { return ID }
 
-// Schema gives what is particular to HTTP.
+// Schema returns the configuration schema that is specific to HTTP.
 func (Kind) Schema() bridges.Schema {
 	return bridges.Schema{
 		Title: "HTTP bridge",
@@ -55,7 +55,7 @@ func (Kind) Schema() bridges.Schema {
 	}
 }
 
-// Compile makes a connector, which connects to nothing yet.
+// Compile creates a connector that is not connected.
 func (k Kind) Compile(c *bridges.Connection) (bridges.Connector, bridges.Problems) {
 	d := document{Options: options{Concurrency: 1}}
 	problems := bridges.Decode(c.Document, &d)
@@ -78,19 +78,19 @@ func (k Kind) Compile(c *bridges.Connection) (bridges.Connector, bridges.Problem
 	return conn, nil
 }
 
-// connector is a connection to a server. What it is made of does not change.
+// connector is a connection to a server. Its configuration is immutable.
 type connector struct {
 	now      func() time.Time
 	base     *url.URL
 	header   nethttp.Header // of every request
-	sign     *signer        // nil where requests are not signed
+	sign     *signer        // nil if requests are not signed
 	scrub    *strings.Replacer
 	options  options
 	mappings map[string]*topicMapping
 	open     bridges.Dial
-	tls      *tls.Config // nil where the server is reached in the clear
+	tls      *tls.Config // nil without TLS
 
 	client  *nethttp.Client
-	pause   pause // what the server asks for
+	pause   pause // requested by the server
 	reached seen
 }

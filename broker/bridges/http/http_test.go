@@ -213,7 +213,7 @@ func TestBatchWithBadMessages(t *testing.T) {
 	}
 }
 
-// taken gives the bodies without a word.
+// taken returns the bodies that do not contain a word.
 func taken(s *server, without string) (all []string) {
 	for _, b := range s.bodies() {
 		if !strings.Contains(b, without) {
@@ -223,7 +223,7 @@ func taken(s *server, without string) (all []string) {
 	return all
 }
 
-// equalOrder tells whether two texts have the same numbers in the same order.
+// equalOrder reports whether two texts have the same numbers in the same order.
 func equalOrder(a, b string) bool {
 	numbers := func(s string) []string {
 		return strings.FieldsFunc(s, func(r rune) bool { return r < '0' || r > '9' })

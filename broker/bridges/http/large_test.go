@@ -9,12 +9,12 @@ import (
 	"signalbox/broker/bridges"
 )
 
-// TestAServerThatReadsNoLargeBody holds that a refusal is seen though the server
-// closes the connection before the body is sent.
+// TestAServerThatReadsNoLargeBody checks that a refusal is received although the server closes
+// the connection before the body is sent.
 func TestAServerThatReadsNoLargeBody(t *testing.T) {
 	t.Parallel()
 	url := raw(t, func(n int, conn net.Conn) {
-		if n > 0 { // the first is Connect's
+		if n > 0 { // the first connection is Connect's
 			_, _ = conn.Read(make([]byte, 4096))
 			_, _ = io.WriteString(conn, "HTTP/1.1 413 Too large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 		}

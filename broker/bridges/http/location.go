@@ -8,11 +8,11 @@ import (
 	"signalbox/broker/bridges/reach"
 )
 
-// maxLocation is how long what is added to the URL may be, in bytes.
+// maxLocation is the maximum length of what is appended to the URL, in bytes.
 const maxLocation = 16 << 10
 
-// location gives path and query for what is added to a path: what a template made
-// of a message, so that it may be anything.
+// location returns path and query of base with added appended. Added is made from a message by a
+// template and may be any text.
 func location(base, added string) (path, query string, err error) {
 	path, query, _ = strings.Cut(added, "?")
 	if path != "" {
@@ -31,7 +31,7 @@ func location(base, added string) (path, query string, err error) {
 	return path, query, nil
 }
 
-// isLocation tells whether a text has only what may stand in the path and query
+// isLocation reports whether a text consists of characters that are valid in the path and query
 // of a URL.
 func isLocation(s string) bool {
 	for i := range len(s) {
@@ -51,7 +51,7 @@ func isHex(c byte) bool {
 	return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'f'
 }
 
-// at gives the URL for a path and query that location has made.
+// at returns the URL for a path and query from location.
 func at(base *url.URL, path, query string) (*url.URL, error) {
 	plain, err := url.PathUnescape(path)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// FuzzLocation holds that whatever a message makes of a path stays on the server
-// and below the path of the URL.
+// FuzzLocation checks that the URL stays on the server and below the configured path, whatever a
+// message contains.
 func FuzzLocation(f *testing.F) {
 	for _, seed := range []string{"/a/b?c=d", "/../x", "/%2e%2E/x", "//evil.example/x", "/a;b/..;c/", "/\\..", "?a=/../", "/%", "/a#b", "@evil.example", "/[x]", ""} {
 		f.Add(seed)
@@ -19,7 +19,7 @@ func FuzzLocation(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, added string) {
 		if added != "" && added[0] != '/' && added[0] != '?' {
-			added = "/" + added // Compile sees to it
+			added = "/" + added // Compile ensures that
 		}
 		p, query, err := location(base.EscapedPath(), added)
 		if err != nil {

@@ -11,13 +11,13 @@ import (
 	"signalbox/broker/bridges"
 )
 
-// gauge counts the requests of each topic that are under way.
+// gauge counts the requests of each topic in flight.
 type gauge struct {
 	mu       sync.Mutex
 	underWay map[string]int
 	most     int
 	total    int
-	all      chan struct{} // closed once as many are under way as may be
+	all      chan struct{} // closed when the maximum is in flight
 }
 
 func (g *gauge) enter(topic string, most int) (alone bool) {
@@ -113,8 +113,8 @@ func TestAServerThatFailsIsNotAskedForEach(t *testing.T) {
 	}
 }
 
-// TestASlowServerIsNotCutOff holds that a delivery ends by itself between two
-// requests, and what was not tried has no reason.
+// TestASlowServerIsNotCutOff checks that a delivery ends between two requests, and that messages
+// that were not tried have no reason.
 func TestASlowServerIsNotCutOff(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(nethttp.ResponseWriter, seen) { <-time.After(50 * time.Millisecond) })

@@ -9,14 +9,13 @@ import (
 	"time"
 )
 
-// pause is how long the server asks not to be asked. It is safe for concurrent
-// use.
+// pause is the delay that the server has requested. It is safe for concurrent use.
 type pause struct {
 	mu    sync.Mutex
 	until time.Time
 }
 
-// ask notes what an answer asks for in Retry-After (RFC 9110, 10.2.3).
+// ask evaluates the Retry-After header (RFC 9110, section 10.2.3).
 func (p *pause) ask(now time.Time, resp *nethttp.Response) {
 	wait := retryAfter(now, resp.Header.Get("Retry-After"))
 	p.mu.Lock()
@@ -36,14 +35,15 @@ func retryAfter(now time.Time, text string) time.Duration {
 	return 0
 }
 
-// left tells how much of it is left.
+// left returns the rest of the delay.
 func (p *pause) left(now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.until.Sub(now)
 }
 
-// wait waits for its end, or says that the context would end sooner.
+// wait waits for the end of the delay. It returns an error at once if the context would end too
+// early.
 func (p *pause) wait(ctx context.Context, now time.Time) error {
 	left := p.left(now)
 	if left <= 0 {
@@ -62,7 +62,7 @@ func (p *pause) wait(ctx context.Context, now time.Time) error {
 	}
 }
 
-// seen is when the server was there last. It is safe for concurrent use.
+// seen is the time of the server's last response. It is safe for concurrent use.
 type seen struct {
 	mu sync.Mutex
 	at time.Time
@@ -76,7 +76,7 @@ func (s *seen) note(now time.Time) {
 
 func (s *seen) forget() { s.note(time.Time{}) }
 
-// within tells whether it was there within some time.
+// within reports whether it was less than d ago.
 func (s *seen) within(now time.Time, d time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

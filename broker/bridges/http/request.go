@@ -12,7 +12,7 @@ import (
 	"signalbox/broker/bridges/mapping"
 )
 
-// request is one before it is sent; it is signed with the time at which it is.
+// request is a request before it is sent. It is signed with the time of sending.
 type request struct {
 	method string
 	url    *url.URL
@@ -20,8 +20,7 @@ type request struct {
 	body   []byte
 }
 
-// single makes the request for one message. The error says why the message cannot
-// be sent.
+// single builds the request for one message. The error is the reason why the message is rejected.
 func (c *connector) single(m *topicMapping, e *bridges.Entry) (*request, error) {
 	msg := e.Seen()
 	r, err := c.outline(m, msg)
@@ -36,7 +35,7 @@ func (c *connector) single(m *topicMapping, e *bridges.Entry) (*request, error) 
 	return r, err
 }
 
-// outline makes a request without its body.
+// outline builds a request without its body.
 func (c *connector) outline(m *topicMapping, msg *mapping.Message) (*request, error) {
 	added, err := m.target.Append(nil, msg)
 	if err != nil {
@@ -67,7 +66,7 @@ func (c *connector) outline(m *topicMapping, msg *mapping.Message) (*request, er
 	return r, nil
 }
 
-// many makes the request for messages whose bodies are made.
+// many builds the request for messages from their bodies.
 func (c *connector) many(m *topicMapping, first *bridges.Entry, bodies [][]byte) (*request, error) {
 	r, err := c.outline(m, first.Seen())
 	if err != nil {
@@ -78,11 +77,11 @@ func (c *connector) many(m *topicMapping, first *bridges.Entry, bodies [][]byte)
 	return r, nil
 }
 
-// largeBody is from when on the server is asked before a body is sent, so that its
-// refusal is not lost when it closes the connection meanwhile.
+// largeBody is the size from which a request waits for 100 Continue, so that a refusal is
+// received even if the server then closes the connection.
 const largeBody = 1 << 20
 
-// send makes an attempt.
+// send sends a request once.
 func (c *connector) send(ctx context.Context, r *request) (*nethttp.Response, error) {
 	req, err := nethttp.NewRequestWithContext(ctx, r.method, r.url.String(), bytes.NewReader(r.body))
 	if err != nil {

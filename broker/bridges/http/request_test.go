@@ -15,8 +15,8 @@ import (
 
 var errDialled = errors.New("a connection is wanted")
 
-// FuzzRequest holds that whatever compiles makes requests that can be sent, or says
-// that a message is at fault: what cannot be sent would be tried for ever.
+// FuzzRequest checks that every configuration that compiles makes requests that can be sent, or
+// rejects the message: a request that cannot be sent would be retried for ever.
 func FuzzRequest(f *testing.F) {
 	for _, seed := range []string{
 		`"url":"https://example.com/api","headers":{"A":"b"},"hmac":{"secret":"s"}},"topicMappings":[{"name":"m","target":"/${topic|raw}","headers":{"X":"${payload}"}}]`,
@@ -37,7 +37,7 @@ func FuzzRequest(f *testing.F) {
 		c.client.Transport.(*nethttp.Transport).DialContext = func(context.Context, string, string) (net.Conn, error) { return nil, errDialled }
 		e := &bridges.Entry{Mapping: "m", MessageID: "store-1", Message: messaging.Message{Topic: topic, Payload: payload}}
 		for _, m := range c.mappings {
-			switch m.Method { // the schema's
+			switch m.Method { // as the schema demands
 			case "POST", "PUT", "PATCH", "GET", "DELETE":
 			default:
 				continue

@@ -22,20 +22,20 @@ import (
 
 func TestMain(m *testing.M) { suite.Main(m) }
 
-// seen is a request as the server has seen it.
+// seen is a request as the server received it.
 type seen struct {
 	method, uri, body string
 	header            nethttp.Header
 }
 
-// server is one that keeps what it was asked.
+// server records the requests that it receives.
 type server struct {
 	*httptest.Server
 	mu   sync.Mutex
 	seen []seen
 }
 
-// serve starts a server that answers as it is told, 204 without an answer.
+// serve starts a server with a handler, nil for status 204.
 func serve(t *testing.T, answer func(w nethttp.ResponseWriter, r seen)) *server {
 	t.Helper()
 	s := &server{}
@@ -72,7 +72,7 @@ func (s *server) bodies() (all []string) {
 	return all
 }
 
-// status answers all with a status.
+// status returns a handler that responds with a status.
 func status(code int, text string) func(nethttp.ResponseWriter, seen) {
 	return func(w nethttp.ResponseWriter, _ seen) {
 		w.WriteHeader(code)
@@ -80,8 +80,7 @@ func status(code int, text string) func(nethttp.ResponseWriter, seen) {
 	}
 }
 
-// compile makes a connector of the parts of a connection, each without its
-// braces.
+// compile creates a connector from the parts of a connection, each without its braces.
 func compile(connection, options, topicMappings string, records map[string]*mapping.Mapping) (bridges.Connector, bridges.Problems) {
 	document := fmt.Sprintf(`{"name":"c","connection":{%s},"options":{%s},"topicMappings":[%s]}`, connection, options, topicMappings)
 	if !json.Valid([]byte(document)) {
@@ -93,7 +92,7 @@ func compile(connection, options, topicMappings string, records map[string]*mapp
 	return http.New().Compile(&bridges.Connection{Name: "c", Document: json.RawMessage(document), Records: records, Meter: &bridges.Meter{}})
 }
 
-// connected makes a connector, with a topic mapping of the name m.
+// connected returns a connected connector with the topic mapping m.
 func connected(t *testing.T, url, connection, options, topicMapping string) bridges.Connector {
 	t.Helper()
 	c := made(t, url, connection, options, topicMapping)
@@ -103,7 +102,7 @@ func connected(t *testing.T, url, connection, options, topicMapping string) brid
 	return c
 }
 
-// made makes a connector that has not connected.
+// made returns a connector that is not connected.
 func made(t *testing.T, url, connection, options, topicMapping string) bridges.Connector {
 	t.Helper()
 	quoted, _ := json.Marshal(url)
@@ -129,13 +128,13 @@ func joined(parts ...string) string {
 	return strings.Join(all, ",")
 }
 
-// entry is one of the mapping m.
+// entry is an entry of the mapping m.
 func entry(id uint64, topic, payload string) *bridges.Entry {
 	return &bridges.Entry{ID: id, Mapping: "m", MessageID: fmt.Sprintf("store-%d", id),
 		Message: messaging.Message{Topic: topic, Payload: []byte(payload), QoS: 1, At: 1_700_000_000_123, ClientID: "sensor"}}
 }
 
-// entries are as many as there are payloads, of one topic.
+// entries are the entries of one topic, one for each payload.
 func entries(payloads ...string) (all []*bridges.Entry) {
 	for i, p := range payloads {
 		all = append(all, entry(uint64(i+1), "a/b", p))
@@ -143,7 +142,7 @@ func entries(payloads ...string) (all []*bridges.Entry) {
 	return all
 }
 
-// deliver delivers with a time that no test should need.
+// deliver delivers with a timeout that no test should reach.
 func deliver(t *testing.T, c bridges.Connector, batch []*bridges.Entry) ([]bridges.Result, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), suite.HangLimit)
@@ -153,7 +152,7 @@ func deliver(t *testing.T, c bridges.Connector, batch []*bridges.Entry) ([]bridg
 	return results, err
 }
 
-// delivered delivers what must succeed.
+// delivered delivers entries, all of which must be delivered.
 func delivered(t *testing.T, c bridges.Connector, batch []*bridges.Entry) {
 	t.Helper()
 	results, err := deliver(t, c, batch)
@@ -172,7 +171,7 @@ func isLost(err error) bool {
 	return ok
 }
 
-// raw starts a server that speaks whatever it likes on each connection, in turn.
+// raw starts a server that calls speak for each connection, in turn.
 func raw(t *testing.T, speak func(n int, conn net.Conn)) (url string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -14,7 +14,7 @@ import (
 	"signalbox/broker/bridges"
 )
 
-// hmacSpec says how requests are signed.
+// hmacSpec configures how requests are signed.
 type hmacSpec struct {
 	Secret    broker.Secret `json:"secret"`
 	Header    string        `json:"header"`
@@ -46,7 +46,7 @@ func (s *hmacSpec) check(h nethttp.Header, p *bridges.Problems) {
 	}
 }
 
-// signer gives nil where nothing is to be signed.
+// signer returns nil if requests are not signed.
 func (s *hmacSpec) signer() *signer {
 	if s == nil {
 		return nil
@@ -58,7 +58,7 @@ func (s *hmacSpec) signer() *signer {
 	return sg
 }
 
-// sign adds the signature of a body that is sent at a time.
+// sign adds the signature of a body that is sent at the given time.
 func (s *signer) sign(h nethttp.Header, at time.Time, body []byte) {
 	t := strconv.FormatInt(at.Unix(), 10)
 	mac := hmac.New(s.hash, s.secret)

@@ -16,8 +16,7 @@ const (
 	topicHeader     = "X-Signalbox-Topic"
 )
 
-// topicMapping is what becomes of the messages of some topics. Once it is
-// compiled it does not change.
+// topicMapping is the configuration of a topic mapping. It is immutable once it is compiled.
 type topicMapping struct {
 	Name        string            `json:"name"`
 	Method      string            `json:"method"`
@@ -33,7 +32,7 @@ type topicMapping struct {
 	headers []header
 }
 
-// header is one with parts of messages.
+// header is a header whose value is made from messages.
 type header struct {
 	name  string
 	value *mapping.Template
@@ -60,7 +59,7 @@ func (m *topicMapping) compile(at string, record *mapping.Mapping, p *bridges.Pr
 	return m
 }
 
-// template notes what is wrong with one, nil then.
+// template parses a template. It adds a problem and returns nil if that fails.
 func (m *topicMapping) template(at, text string, e mapping.Escape, p *bridges.Problems) *mapping.Template {
 	t, err := mapping.ParseTemplate(text, e)
 	if err != nil {
