@@ -14,15 +14,15 @@ import (
 	"signalbox/broker/bridges"
 )
 
-// defaultMaxBytes is how large a batch may be for brokers that are configured no
-// other way.
+// defaultMaxBytes is the maximum size of a batch, which every broker with default settings
+// accepts.
 const defaultMaxBytes = 1_000_000
 
-// metadataAge is how long the client waits before it asks again where partitions
-// are: an attempt that failed takes as long.
+// metadataAge is how long the client waits before it requests metadata again, and thus the
+// duration of a failed attempt.
 const metadataAge = 250 * time.Millisecond
 
-// clientOptions says where the cluster is and who the client is.
+// clientOptions returns the options for the cluster's addresses and for authentication.
 func clientOptions(c cluster, p *bridges.Problems) []kgo.Opt {
 	for i, address := range c.Brokers {
 		host, port, err := net.SplitHostPort(address)
@@ -41,7 +41,7 @@ func clientOptions(c cluster, p *bridges.Problems) []kgo.Opt {
 	return opts
 }
 
-// mechanism is how the client proves who it is, nil for not at all.
+// mechanism returns the SASL mechanism, nil without authentication.
 func (c *cluster) mechanism(p *bridges.Problems) sasl.Mechanism {
 	switch {
 	case c.Credentials == nil && c.SASLMechanism == "":
@@ -74,8 +74,7 @@ var codecs = map[string]kgo.CompressionCodec{
 	"zstd":   kgo.ZstdCompression(),
 }
 
-// client gives the options of the producer. It collects what Deliver hands over
-// until it is told to send.
+// client returns the options of the producer. It buffers records until Flush.
 func (o options) client(maxBytes int32, p *bridges.Problems) []kgo.Opt {
 	opts := []kgo.Opt{
 		kgo.ManualFlushing(), kgo.MaxBufferedRecords(1 << 20), kgo.ProducerBatchMaxBytes(maxBytes),

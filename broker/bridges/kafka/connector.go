@@ -16,43 +16,43 @@ import (
 	"signalbox/broker/bridges/reach"
 )
 
-// connector is one connection to a cluster.
+// connector is a connection to a cluster.
 type connector struct {
 	options  []kgo.Opt
 	dial     bridges.Dial
-	tls      *tls.Config // nil for none
+	tls      *tls.Config // nil without TLS
 	maxBytes int32
-	login    bool // there are credentials
+	login    bool // credentials are configured
 	trial    bool
 	plans    map[string]*plan // by topic mapping
 	changed  chan struct{}
 
-	client *kgo.Client     // nil while there is none
-	watch  *watch          // of the client
-	lines  *lines          // of the client
-	known  map[string]bool // topics that the client knows the partitions of
+	client *kgo.Client     // nil while not connected
+	watch  *watch          // belongs to client
+	lines  *lines          // belongs to client
+	known  map[string]bool // topics whose partitions the client knows
 }
 
-// watch is told by the client of its connections to brokers.
+// watch is a hook of the client that observes its connections to brokers.
 type watch struct {
 	changed chan<- struct{}
 
 	mu   sync.Mutex // guards the field below
-	last error      // why the newest of them failed
+	last error      // why the last attempt to connect failed
 }
 
-// OnBrokerConnect keeps why there is no connection.
+// OnBrokerConnect records why a connection failed.
 func (w *watch) OnBrokerConnect(_ kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.last = err
 }
 
-// OnBrokerDisconnect has the engine look whether the cluster is still there.
+// OnBrokerDisconnect has the engine check whether the cluster is still available.
 func (w *watch) OnBrokerDisconnect(kgo.BrokerMetadata, net.Conn) {
 	select {
 	case w.changed <- struct{}{}:
-	default: // it is going to look anyway
+	default: // a check is due already
 	}
 }
 
@@ -62,7 +62,7 @@ func (w *watch) err() error {
 	return w.last
 }
 
-// Connect makes a client and reaches one of the brokers.
+// Connect creates a client and connects to one of the brokers.
 func (c *connector) Connect(ctx context.Context) error {
 	c.drop()
 	w, l := &watch{changed: c.changed}, newLines(c.dial, c.tls)
@@ -86,7 +86,7 @@ func (c *connector) Connect(ctx context.Context) error {
 	return err
 }
 
-// findTopics looks whether the topics are there that are known by name.
+// findTopics checks whether the topics with a constant name exist.
 func (c *connector) findTopics(ctx context.Context) error {
 	req := kmsg.NewPtrMetadataRequest()
 	for _, p := range c.plans {
@@ -111,10 +111,10 @@ func (c *connector) findTopics(ctx context.Context) error {
 	return nil
 }
 
-// Changed tells that a connection to a broker ended.
+// Changed returns a channel that receives when a connection to a broker has ended.
 func (c *connector) Changed() <-chan struct{} { return c.changed }
 
-// Check asks the cluster for an answer.
+// Check sends a request to the cluster.
 func (c *connector) Check(ctx context.Context) error {
 	if c.client == nil {
 		return &bridges.Lost{Err: errNotConnected}
@@ -132,7 +132,7 @@ func (c *connector) Check(ctx context.Context) error {
 
 var errNotConnected = errors.New("there is no connection to the cluster")
 
-// Close ends the connection.
+// Close closes the connection.
 func (c *connector) Close(context.Context) error {
 	c.drop()
 	return nil
@@ -146,7 +146,7 @@ func (c *connector) drop() {
 	c.client, c.watch, c.lines, c.known = nil, nil, nil, nil
 }
 
-// lost gives the client up, and with it what it still has under way.
+// lost closes the client, with all records in flight, and returns the error.
 func (c *connector) lost(err error) error {
 	err = explain(err, c.watch.err(), c.login)
 	c.drop()

@@ -32,20 +32,20 @@ func (c *connector) Deliver(ctx context.Context, batch []*bridges.Entry, results
 	return d.first
 }
 
-// delivery is a batch under way.
+// delivery is the delivery of one batch.
 type delivery struct {
 	client  *kgo.Client
 	lines   *lines
-	known   map[string]bool // topics that the client knows the partitions of
-	records []*kgo.Record   // nil for those that are done with
+	known   map[string]bool // topics whose partitions the client knows
+	records []*kgo.Record   // nil for those that have a result
 	results []bridges.Result
-	held    map[string]error // topics that take nothing at present
-	first   error            // of these
+	held    map[string]error // topics that accept nothing at present
+	first   error            // the first of these errors
 }
 
-// run sends portions that are small enough for one batch of each partition: these
-// fail or succeed as one, so that no message overtakes another that failed. The
-// error says that the client is of no use any more.
+// run sends portions that fit into one batch of each partition. Such a batch succeeds or fails as
+// a whole, so that no message overtakes another that failed. After an error the client is
+// unusable.
 func (d *delivery) run(ctx context.Context, maxBytes int) error {
 	var portion []int
 	bytes := 0
@@ -65,9 +65,8 @@ func (d *delivery) run(ctx context.Context, maxBytes int) error {
 	return d.sendPortion(ctx, portion)
 }
 
-// sendPortion sends the first message of each topic that is new to the client
-// before the others: those of such a topic come into their batch while it may be
-// sent already.
+// sendPortion sends the first message of each topic that is new to the client before the others,
+// because messages of such a topic are added to their batch while it may be sent already.
 func (d *delivery) sendPortion(ctx context.Context, portion []int) error {
 	var first, others []int
 	begun := make(map[string]bool)
@@ -86,9 +85,8 @@ func (d *delivery) sendPortion(ctx context.Context, portion []int) error {
 	return d.send(ctx, others)
 }
 
-// send sends messages of topics that the client knows, and no more than one of each
-// other. Where a batch is not taken for what is in it, its messages are sent one by
-// one, in order.
+// send sends messages of known topics, and at most one message of each new topic. If a batch is
+// refused because of its contents, its messages are sent one by one, in order.
 func (d *delivery) send(ctx context.Context, portion []int) error {
 	portion = d.withoutHeld(portion)
 	if len(portion) == 0 {
@@ -134,8 +132,7 @@ func (d *delivery) hold(err error, topic string) {
 	d.first = cmp.Or(d.first, err)
 }
 
-// withoutHeld leaves out what is not to be sent before the trouble of its topic is
-// over.
+// withoutHeld removes the messages of held topics.
 func (d *delivery) withoutHeld(portion []int) []int {
 	var left []int
 	for _, i := range portion {
@@ -148,10 +145,10 @@ func (d *delivery) withoutHeld(portion []int) []int {
 	return left
 }
 
-// errUnderWay is the outcome of what was not waited for to its end.
+// errUnderWay is the outcome of a record without acknowledgement.
 var errUnderWay = errors.New("not acknowledged yet")
 
-// outcomes are noted by the client's goroutines.
+// outcomes are set by the client's goroutines.
 type outcomes struct {
 	mu   sync.Mutex // guards the field below
 	list []error
@@ -163,7 +160,7 @@ func (o *outcomes) set(k int, err error) {
 	o.list[k] = err
 }
 
-// take gives the outcomes so far, and keeps later ones from changing them.
+// take returns the outcomes so far. Later ones do not change them.
 func (o *outcomes) take() []error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -172,8 +169,7 @@ func (o *outcomes) take() []error {
 	return list
 }
 
-// produce hands a portion to the client and waits until it is done with. The error
-// is the context's.
+// produce produces a portion and waits for its acknowledgements. The error is the context's.
 func (d *delivery) produce(ctx context.Context, portion []int) ([]error, error) {
 	o := &outcomes{list: make([]error, len(portion))}
 	for k := range portion {
@@ -184,11 +180,12 @@ func (d *delivery) produce(ctx context.Context, portion []int) ([]error, error) 
 	return o.take(), err
 }
 
-// hand gives a portion to the client. It may begin to send at once, though it is to
-// wait for Flush: it still does what the Flush before had it do.
+// hand adds a portion to the client's buffer. The client may start to send before Flush, as the
+// work of the previous Flush may not be finished.
 func (d *delivery) hand(ctx context.Context, portion []int, o *outcomes) {
 	for k, i := range portion {
-		// The context ends the wait, not the record: an idempotent producer must not give up one of many.
+		// The context ends the wait, not the record: an idempotent producer must not abandon one
+		// of many.
 		d.client.Produce(context.WithoutCancel(ctx), d.records[i], func(_ *kgo.Record, err error) { o.set(k, err) })
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"signalbox/broker/bridges/bridgestest"
 )
 
-// whole is a document with all there is.
+// whole is a document with every member.
 const whole = `{"version":"v1","connections":[
 	{"name":"c1","connection":{"brokers":["ADDRESS"],"clientId":"plant","saslMechanism":"plain","credentials":{"username":"u","password":"secret-1"},"tls":{"enabled":false}},
 		"options":{"acks":"all","idempotent":true,"compression":"gzip","maxMessageBytes":100000,"createTopics":false,"retryMinInsertDelay":1,"retryMaxInsertDelay":20},
@@ -21,7 +21,7 @@ const whole = `{"version":"v1","connections":[
 			{"name":"v","mqttTopics":["b/#"],"value":"${payload}"}]}],
 	"schemaMappings":[{"name":"s","mapping":[{"source":"jsonPayload.n","target":"n","type":"integer","required":true}]}]}`
 
-// TestEngine has the engine lead messages to a cluster, which ends meanwhile.
+// TestEngine has the engine deliver messages to a cluster that is stopped meanwhile.
 func TestEngine(t *testing.T) {
 	t.Parallel()
 	p := startPeer(t, kfake.EnableSASL(), kfake.Superuser("PLAIN", "u", "secret-1"), kfake.SeedTopics(3, "plant"), kfake.DataDir(t.TempDir()))

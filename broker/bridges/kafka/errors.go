@@ -13,7 +13,7 @@ import (
 	"signalbox/broker/bridges/reach"
 )
 
-// isFault tells whether a batch is not taken for what is in it.
+// isFault reports whether a batch was refused because of its contents.
 func isFault(err error) bool {
 	for _, e := range []error{kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord, kerr.InvalidTimestamp, kerr.CorruptMessage} {
 		if errors.Is(err, e) {
@@ -23,7 +23,7 @@ func isFault(err error) bool {
 	return false
 }
 
-// fault says why a message is not taken.
+// fault returns why a message was refused.
 func fault(err error, topic string) string {
 	switch {
 	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):
@@ -34,12 +34,12 @@ func fault(err error, topic string) string {
 	return fmt.Sprintf("the topic %q does not take the message: %v", topic, err)
 }
 
-// isTopicTrouble tells whether a topic takes nothing at present, while others may.
+// isTopicTrouble reports whether a topic accepts nothing at present, while others may.
 func isTopicTrouble(err error) bool {
 	return errors.Is(err, kerr.UnknownTopicOrPartition) || errors.Is(err, kerr.UnknownTopicID) || errors.Is(err, kerr.TopicAuthorizationFailed)
 }
 
-// topicTrouble says why a topic takes nothing.
+// topicTrouble explains why a topic accepts nothing.
 func topicTrouble(err error, topic string) error {
 	switch {
 	case errors.Is(err, kerr.TopicAuthorizationFailed):
@@ -52,8 +52,8 @@ func topicTrouble(err error, topic string) error {
 	return err
 }
 
-// explain makes a sentence of an error. Last is why a broker was not reached, if
-// one was not; login tells whether the client says who it is.
+// explain returns an error with a text for operators. Last is the error of the last failed
+// connection, if any; login reports whether credentials are configured.
 func explain(err, last error, login bool) error {
 	var untrusted *tls.CertificateVerificationError
 	var mute *kgo.ErrFirstReadEOF
@@ -85,6 +85,6 @@ func explain(err, last error, login bool) error {
 	return reach.Explained(err, "the cluster does not take messages: "+reach.Cause(err))
 }
 
-// isSilence tells whether an error is only that something took too long, or was cut
-// off for that.
+// isSilence reports whether an error is a timeout, or the closing of a connection after a
+// timeout.
 func isSilence(err error) bool { return reach.IsSilence(err) || errors.Is(err, net.ErrClosed) }

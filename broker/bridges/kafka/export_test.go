@@ -6,11 +6,11 @@ import (
 	"signalbox/broker/bridges"
 )
 
-// WithOptions has a connector make its clients with further options.
+// WithOptions adds options for the connector's clients.
 func WithOptions(c bridges.Connector, opts ...kgo.Opt) {
 	k := c.(*connector)
 	k.options = append(k.options, opts...)
 }
 
-// Client gives the client of a connector.
+// Client returns the client of a connector.
 func Client(c bridges.Connector) *kgo.Client { return c.(*connector).client }

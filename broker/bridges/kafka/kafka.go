@@ -1,8 +1,8 @@
-// Package kafka is the kind of bridge that produces messages to Apache Kafka and
-// what speaks its protocol.
+// Package kafka is the kind of bridge that produces messages to Apache Kafka and compatible
+// systems.
 //
-// DESIGN.md tells how the order of messages is kept and what may come twice. It
-// must not import the stores of bridges nor another kind.
+// DESIGN.md describes how the order of messages is preserved, and which duplicates are possible.
+// The package must not import the stores of bridges or another kind.
 package kafka
 
 import (
@@ -29,7 +29,7 @@ type Kind struct{}
 // ID is "kafka-bridge".
 func (Kind) ID() string { return "kafka-bridge" }
 
-// Schema gives what is particular to Kafka in the configuration.
+// Schema returns the configuration schema that is specific to Kafka.
 func (Kind) Schema() bridges.Schema {
 	return bridges.Schema{
 		Title:       "Apache Kafka",
@@ -41,7 +41,7 @@ func (Kind) Schema() bridges.Schema {
 	}
 }
 
-// document is a connection as it is configured.
+// document is the configuration of a connection.
 type document struct {
 	Connection    cluster          `json:"connection"`
 	Options       options          `json:"options"`
@@ -73,7 +73,7 @@ type mappingOptions struct {
 	MQTTHeaders   *bool   `json:"mqttHeaders"`
 }
 
-// Compile makes a connector of a connection.
+// Compile creates a connector from a connection's configuration.
 func (Kind) Compile(c *bridges.Connection) (bridges.Connector, bridges.Problems) {
 	var d document
 	problems := bridges.Decode(c.Document, &d)
@@ -96,7 +96,7 @@ func (Kind) Compile(c *bridges.Connection) (bridges.Connector, bridges.Problems)
 	return k, nil
 }
 
-// newPlan makes a topic mapping ready.
+// newPlan compiles a topic mapping.
 func newPlan(m mappingOptions, record *mapping.Mapping, place string, p *bridges.Problems) *plan {
 	l := &plan{headers: m.MQTTHeaders == nil || *m.MQTTHeaders}
 	parse := func(text, name string) *mapping.Template {

@@ -65,7 +65,7 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// TestOptions shows that each of them works with the peer.
+// TestOptions checks that each option works with the peer.
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	for _, options := range []string{`"compression":"gzip"`, `"compression":"snappy"`, `"compression":"lz4"`, `"compression":"zstd"`, `"acks":"leader"`, `"idempotent":false`, `"acks":"all","idempotent":true`} {
@@ -80,8 +80,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestPoison rejects what can never be delivered and delivers the rest in order,
-// also where the broker refuses a whole batch for one message in it.
+// TestPoison checks that messages that can never be delivered are rejected and the others
+// delivered in order, even if the broker refuses a batch because of one message.
 func TestPoison(t *testing.T) {
 	t.Parallel()
 	for _, options := range []string{`"maxMessageBytes":5000`, ``, `"idempotent":false`} {
@@ -121,8 +121,7 @@ func TestPoison(t *testing.T) {
 	}
 }
 
-// inOrder checks that the numbers in each key's records rise, and how many there
-// are.
+// inOrder checks that the numbers in the records of each key increase, and how many there are.
 func inOrder(t *testing.T, records []*kgo.Record, want map[string]int) {
 	t.Helper()
 	last, got := map[string]int{}, map[string]int{}
@@ -153,8 +152,8 @@ func numbered(count int) (entries []*bridges.Entry, want map[string]int) {
 	return entries, want
 }
 
-// TestRestart stops the cluster while messages come, and begins again with what it
-// had. Nothing is lost, nothing comes twice, and the order is kept.
+// TestRestart restarts the cluster, with its data, during deliveries. No message is lost or
+// duplicated, and the order is kept.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	p := startPeer(t, kfake.SeedTopics(3, "kept"), kfake.DataDir(t.TempDir()), kfake.SyncWrites())
@@ -168,8 +167,8 @@ func TestRestart(t *testing.T) {
 	inOrder(t, p.consume(t, "kept", count), want)
 }
 
-// TestForgetfulCluster goes on where the cluster has lost all it knew: records and
-// who produces them.
+// TestForgetfulCluster continues with a cluster that has lost its data: records and producer
+// state.
 func TestForgetfulCluster(t *testing.T) {
 	t.Parallel()
 	p := startPeer(t, kfake.SeedTopics(1, "t"))
@@ -183,8 +182,7 @@ func TestForgetfulCluster(t *testing.T) {
 	inOrder(t, p.consume(t, "t", 200), want)
 }
 
-// TestDataLoss goes on after what a broker says when it does not know a producer's
-// place any more.
+// TestDataLoss continues after the error of a broker that has lost a producer's sequence number.
 func TestDataLoss(t *testing.T) {
 	t.Parallel()
 	for _, lost := range []*kerr.Error{kerr.OutOfOrderSequenceNumber, kerr.UnknownProducerID, kerr.InvalidProducerEpoch, kerr.InvalidProducerIDMapping} {
@@ -204,7 +202,7 @@ func TestDataLoss(t *testing.T) {
 	}
 }
 
-// TestUncertain does not write twice what was written where the answer was lost.
+// TestUncertain checks that a record whose acknowledgement was lost is not written twice.
 func TestUncertain(t *testing.T) {
 	t.Parallel()
 	p := startPeer(t, kfake.SeedTopics(1, "t"))
@@ -215,8 +213,7 @@ func TestUncertain(t *testing.T) {
 	inOrder(t, p.consume(t, "t", 100), want)
 }
 
-// TestNoTopic holds messages until there is a topic for them, and those of other
-// topics not at all.
+// TestNoTopic checks that messages of a missing topic wait, and those of other topics do not.
 func TestNoTopic(t *testing.T) {
 	t.Parallel()
 	p := startPeer(t, kfake.SeedTopics(1, "there"))
@@ -248,7 +245,7 @@ func TestCreateTopics(t *testing.T) {
 	p.consume(t, "new.one", 1)
 }
 
-// TestTrial finds a missing topic, and makes none.
+// TestTrial checks that a trial reports a missing topic and does not create it.
 func TestTrial(t *testing.T) {
 	t.Parallel()
 	p := startPeer(t, kfake.AllowAutoTopicCreation())
@@ -288,7 +285,7 @@ func TestLogin(t *testing.T) {
 	}
 }
 
-// TestNotPermitted holds messages that the user must not produce.
+// TestNotPermitted checks that messages wait if the user may not write to the topic.
 func TestNotPermitted(t *testing.T) {
 	t.Parallel()
 	allow := func(name string, op kmsg.ACLOperation) kfake.ACL {
@@ -336,7 +333,7 @@ func TestTLS(t *testing.T) {
 			t.Parallel()
 			limit := suite.HangLimit
 			if strings.Contains(tt.want, "in time") {
-				limit = 2 * time.Second // the peer that offers none says nothing
+				limit = 2 * time.Second // the peer without TLS does not respond
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()

@@ -10,13 +10,12 @@ import (
 	"signalbox/broker/bridges/reach"
 )
 
-// lines are the network connections of one client. The library waits for brokers
-// that say nothing longer than a context lets it; it goes on at once when the lines
-// are cut.
+// lines are the network connections of one client. The library waits longer than its context for
+// brokers that do not respond; closing the connections ends that wait.
 type lines struct {
 	to      bridges.Dial
-	tls     *tls.Config  // nil for none
-	writing sync.RWMutex // is held while nothing is to be written
+	tls     *tls.Config  // nil without TLS
+	writing sync.RWMutex // write-locked while writes are paused
 
 	mu   sync.Mutex // guards the fields below
 	cut  bool
@@ -27,7 +26,7 @@ func newLines(to bridges.Dial, secure *tls.Config) *lines {
 	return &lines{to: to, tls: secure, open: make(map[net.Conn]struct{})}
 }
 
-// dial makes a line.
+// dial opens a connection.
 func (l *lines) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := reach.Dial(ctx, l.to, l.tls, network, address)
 	if err != nil {
@@ -43,21 +42,20 @@ func (l *lines) dial(ctx context.Context, network, address string) (net.Conn, er
 	return &line{conn, l}, nil
 }
 
-// hush has nothing written on the lines until f is done, which must not wait for
-// the network.
+// hush pauses writes while f runs. f must not wait for the network.
 func (l *lines) hush(f func()) {
 	l.writing.Lock()
 	defer l.writing.Unlock()
 	f()
 }
 
-// awaitHush waits until there is none.
+// awaitHush waits until writes are not paused.
 func (l *lines) awaitHush() {
 	l.writing.RLock()
 	defer l.writing.RUnlock()
 }
 
-// end cuts all lines, and those that are made later.
+// end closes all connections, and refuses new ones.
 func (l *lines) end() {
 	l.mu.Lock()
 	open := l.open
@@ -68,20 +66,20 @@ func (l *lines) end() {
 	}
 }
 
-// line is one that is forgotten when it is closed.
+// line is a connection that unregisters itself when it is closed.
 type line struct {
 	net.Conn
 	lines *lines
 }
 
-// Write begins when there is no hush. It does not hold one up: the peer may take
-// nothing.
+// Write waits until writes are not paused. It does not hold the lock while it writes, as the peer
+// may not read.
 func (l *line) Write(p []byte) (int, error) {
 	l.lines.awaitHush()
 	return l.Conn.Write(p)
 }
 
-// Close closes it.
+// Close closes the connection.
 func (l *line) Close() error {
 	l.lines.mu.Lock()
 	delete(l.lines.open, l.Conn)

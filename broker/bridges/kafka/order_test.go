@@ -16,39 +16,39 @@ import (
 	"signalbox/broker/bridges/kafka"
 )
 
-// latecomer holds one record up on its way into its batch, and has the client send
-// meanwhile what came before it.
+// latecomer delays one record on its way into its batch, and meanwhile has the client send the
+// records before it.
 type latecomer struct {
 	flush   func()
 	once    sync.Once
-	refused chan struct{} // closed when the client knows that records were refused
+	refused chan struct{} // closed when the client has seen that records were refused
 }
 
 const lateValue = "late"
 
-// OnProduceRecordUnbuffered learns what the client has done with.
+// OnProduceRecordUnbuffered observes the outcome of records.
 func (l *latecomer) OnProduceRecordUnbuffered(_ *kgo.Record, err error) {
 	if err != nil {
 		l.once.Do(func() { close(l.refused) })
 	}
 }
 
-// partition is asked for each record before it comes into its batch.
+// partition is called for each record before it is added to its batch.
 func (l *latecomer) partition(string) func(*kgo.Record, int) int {
 	return func(r *kgo.Record, _ int) int {
 		if strings.HasPrefix(string(r.Value), lateValue) {
 			l.flush()
 			select {
 			case <-l.refused:
-			case <-time.After(100 * time.Millisecond): // nothing is sent while a message is still to come
+			case <-time.After(100 * time.Millisecond): // nothing is sent while a record is missing
 			}
 		}
 		return 0
 	}
 }
 
-// TestLatecomer keeps the order where the client sends the beginning of what it is
-// handed, and the broker refuses that, before the rest is in its batch.
+// TestLatecomer checks the order if the client sends the first part of a portion, and the broker
+// refuses it, before the rest is in its batch.
 func TestLatecomer(t *testing.T) {
 	t.Parallel()
 	for _, options := range []string{``, `"idempotent":false`} {

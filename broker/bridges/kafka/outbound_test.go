@@ -13,8 +13,8 @@ import (
 	"signalbox/broker/bridges/kafka"
 )
 
-// TestBrokersNamedByOthersAreDialledAlike has a cluster name brokers that the
-// configuration does not.
+// TestBrokersNamedByOthersAreDialledAlike has a cluster advertise brokers that are not in the
+// configuration.
 func TestBrokersNamedByOthersAreDialledAlike(t *testing.T) {
 	t.Parallel()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(3), kfake.SeedTopics(9, "x"))
@@ -23,7 +23,7 @@ func TestBrokersNamedByOthersAreDialledAlike(t *testing.T) {
 	}
 	defer cluster.Close()
 	seed := cluster.ListenAddrs()[0]
-	others := make(chan string, 1) // the first of those that are not the seed
+	others := make(chan string, 1) // the first address other than the seed
 	errDenied := errors.New("denied")
 	c := &bridges.Connection{Name: "c", Document: []byte(`{"name":"c","connection":{"brokers":["` + seed + `"]},
 		"topicMappings":[{"name":"m","mqttTopics":["a/#"],"target":"x"}]}`), Meter: &bridges.Meter{},
@@ -50,7 +50,7 @@ func TestBrokersNamedByOthersAreDialledAlike(t *testing.T) {
 	batch := []*bridges.Entry{}
 	for i := range 30 {
 		e := &bridges.Entry{ID: uint64(i + 1), Mapping: "m"}
-		e.Topic, e.Payload = fmt.Sprint("a/", i), []byte{byte(i)} // for all partitions: some are at other brokers
+		e.Topic, e.Payload = fmt.Sprint("a/", i), []byte{byte(i)} // for all partitions, some of them at other brokers
 		batch = append(batch, e)
 	}
 	done := make(chan struct{})

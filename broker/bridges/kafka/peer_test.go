@@ -20,8 +20,8 @@ import (
 
 func TestMain(m *testing.M) { suite.Main(m) }
 
-// peer speaks Kafka's protocol in this process. It may be stopped and begin again
-// on the same port and data.
+// peer is an in-process Kafka cluster, which can be restarted on the same port with the same
+// data.
 type peer struct {
 	address string
 	options []kfake.Opt
@@ -59,7 +59,7 @@ func (p *peer) stop() { p.cluster.Close() }
 
 func (p *peer) brokers() string { return fmt.Sprintf(`"brokers":[%q]`, p.address) }
 
-// consume gives so many records of a topic, and fails where there are more.
+// consume returns that many records of a topic, and fails if there are more.
 func (p *peer) consume(t testing.TB, topic string, count int, opts ...kgo.Opt) (all []*kgo.Record) {
 	t.Helper()
 	held := int64(0)
@@ -88,7 +88,7 @@ func (p *peer) consume(t testing.TB, topic string, count int, opts ...kgo.Opt) (
 
 var kind = kafka.Kind{}
 
-// compile makes a connector.
+// compile creates a connector.
 func compile(t *testing.T, connection, options, topicMapping string) bridges.Connector {
 	t.Helper()
 	document := fmt.Sprintf(`{"name":"c1","connection":{%s},"options":{%s},"topicMappings":[{"name":"t1","mqttTopics":["#"]%s}]}`, connection, options, topicMapping)

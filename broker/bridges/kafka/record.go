@@ -15,17 +15,16 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// plan says what messages of a topic mapping become.
+// plan is a compiled topic mapping.
 type plan struct {
 	topic    *mapping.Template
-	constant string // the topic where it is the same for all messages
+	constant string // the topic if it is the same for all messages
 	key      *mapping.Template
 	value    mapping.Content
 	headers  bool
 }
 
-// produced makes what is produced of an entry. The error says why there is no such
-// record.
+// produced makes the record for an entry. The error says why the entry cannot become one.
 func (l *plan) produced(e *bridges.Entry) (*kgo.Record, error) {
 	m := e.Seen()
 	topic, err := l.topicOf(m)
@@ -49,7 +48,7 @@ func (l *plan) produced(e *bridges.Entry) (*kgo.Record, error) {
 	return r, nil
 }
 
-// topicOf gives the topic, in which slashes are dots.
+// topicOf returns the topic, in which slashes are replaced by dots.
 func (l *plan) topicOf(m *mapping.Message) (string, error) {
 	text, err := l.topic.Append(nil, m)
 	if err != nil {
@@ -59,10 +58,10 @@ func (l *plan) topicOf(m *mapping.Message) (string, error) {
 	return topic, checkTopic(topic)
 }
 
-// maxTopic is how long the name of a topic may be, in bytes.
+// maxTopic is the maximum length of a topic's name in bytes.
 const maxTopic = 249
 
-// checkTopic tells why there can be no topic of a name.
+// checkTopic returns an error if name is not a valid topic name.
 func checkTopic(name string) error {
 	switch {
 	case name == "":
@@ -82,11 +81,11 @@ func checkTopic(name string) error {
 
 func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 
-// own is what the names of headers begin with that tell what a message was.
+// own is the prefix of the headers that describe the MQTT message.
 const own = "mqtt."
 
-// headers says what the message was. User properties keep their names; one that
-// looks like a header of ours is left out, so that nobody is deceived.
+// headers returns the headers of an entry. User properties keep their names, except those with
+// the reserved prefix, which a publisher must not be able to forge.
 func headers(e *bridges.Entry) []kgo.RecordHeader {
 	text := func(name, value string) kgo.RecordHeader {
 		return kgo.RecordHeader{Key: own + name, Value: []byte(value)}
@@ -114,7 +113,7 @@ func headers(e *bridges.Entry) []kgo.RecordHeader {
 	return all
 }
 
-// size is at least what a record takes in a batch, in bytes.
+// size returns an upper bound of a record's size in a batch, in bytes.
 func size(r *kgo.Record) int {
 	n := len(r.Key) + len(r.Value) + 64
 	for _, h := range r.Headers {

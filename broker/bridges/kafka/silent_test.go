@@ -16,8 +16,7 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// TestSilence waits for a cluster that says nothing as long as it may, and no
-// longer.
+// TestSilence checks that a delivery to a cluster that does not respond respects its deadline.
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	c := compile(t, fmt.Sprintf(`"brokers":[%q]`, bridgestest.Silent(t, nil)), ``, ``)

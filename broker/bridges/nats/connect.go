@@ -14,15 +14,15 @@ import (
 	"signalbox/broker/bridges/reach"
 )
 
-// clientOptions makes the client's options of what is configured. The client does
-// not connect again by itself: the engine does.
+// clientOptions returns the client's options. The client does not reconnect by itself: the engine
+// does.
 func clientOptions(s server, p *bridges.Problems) natsgo.Options {
 	o := natsgo.GetDefaultOptions()
 	o.Servers = s.Servers
 	o.Name = s.ClientName
 	o.AllowReconnect = false
-	o.IgnoreDiscoveredServers = true // credentials go to nobody who was not named
-	o.SkipHostLookup = true          // the dialer does it
+	o.IgnoreDiscoveredServers = true // credentials are sent only to configured servers
+	o.SkipHostLookup = true          // the dialer resolves names
 	o.MaxPingsOut, o.PingInterval = 2, 10*time.Second
 	o.NoCallbacksAfterClientClose = true
 	secure := checkServers(s.Servers, p)
@@ -35,7 +35,7 @@ func clientOptions(s server, p *bridges.Problems) natsgo.Options {
 	return o
 }
 
-// authenticate says who the client is.
+// authenticate sets the options for authentication.
 func authenticate(o *natsgo.Options, s server, p *bridges.Problems) {
 	if s.Credentials != nil {
 		o.User, o.Password = s.Credentials.Username, s.Credentials.Password
@@ -59,16 +59,16 @@ func authenticate(o *natsgo.Options, s server, p *bridges.Problems) {
 	}
 }
 
-// dialer makes connections within a context, which also ends those that are not
-// ready yet.
+// dialer opens connections until its context ends, which also closes those whose handshake has
+// not finished.
 type dialer struct {
-	ctx  context.Context // of the attempt; a dialer lives no longer
+	ctx  context.Context // of the attempt; it ends with the dialer
 	to   bridges.Dial
-	last error // why there was no connection
+	last error // the last error
 	stop []func() bool
 }
 
-// Dial makes a connection.
+// Dial opens a connection.
 func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	conn, err := d.to(d.ctx, network, address)
 	if err != nil {
@@ -79,8 +79,8 @@ func (d *dialer) Dial(network, address string) (net.Conn, error) {
 	return conn, nil
 }
 
-// release lets the connections live longer than the context. It tells whether they
-// do.
+// release detaches the connections from the context. It reports false if that has already closed
+// one.
 func (d *dialer) release() bool {
 	return !slices.ContainsFunc(d.stop, func(stop func() bool) bool { return !stop() })
 }
@@ -108,8 +108,8 @@ func dial(ctx context.Context, to bridges.Dial, o natsgo.Options) (*natsgo.Conn,
 	return nil, why(err, d.last)
 }
 
-// why makes a sentence of an error. Last is why a server was not reached, if one
-// was not.
+// why returns an error with a text for operators. Last is the error of the last failed
+// connection, if any.
 func why(err, last error) error {
 	var untrusted *tls.CertificateVerificationError
 	switch {

@@ -14,7 +14,7 @@ import (
 	"signalbox/broker/bridges/reach"
 )
 
-// connector is one connection to NATS.
+// connector is a connection to NATS.
 type connector struct {
 	dial      bridges.Dial
 	options   natsgo.Options
@@ -23,12 +23,12 @@ type connector struct {
 	plans     map[string]*plan // by topic mapping
 	changed   chan struct{}
 
-	conn     *natsgo.Conn     // nil while there is none
-	refusals *refusals        // on this connection
-	closed   chan struct{}    // closed when the connection has broken
-	answers  chan *natsgo.Msg // of JetStream; nil without
-	inbox    string           // where answers come to, up to the part that tells them apart
-	round    uint64           // counts batches, so that late answers are known
+	conn     *natsgo.Conn     // nil while not connected
+	refusals *refusals        // of this connection
+	closed   chan struct{}    // closed when the connection is lost
+	answers  chan *natsgo.Msg // acknowledgements of JetStream; nil without it
+	inbox    string           // prefix of the reply subjects
+	round    uint64           // number of the batch, which distinguishes late acknowledgements
 }
 
 // Connect connects to one of the servers.
@@ -55,17 +55,17 @@ func (c *connector) Connect(ctx context.Context) error {
 	return err
 }
 
-// Changed tells that the connection broke.
+// Changed returns a channel that receives when the connection is lost.
 func (c *connector) Changed() <-chan struct{} { return c.changed }
 
 func (c *connector) notice() {
 	select {
 	case c.changed <- struct{}{}:
-	default: // it is known already
+	default: // a notification is pending already
 	}
 }
 
-// Check asks the server for an answer.
+// Check does a round trip to the server.
 func (c *connector) Check(ctx context.Context) error {
 	if c.conn == nil {
 		return &bridges.Lost{Err: errNotConnected}
@@ -78,13 +78,12 @@ func (c *connector) Check(ctx context.Context) error {
 	return nil
 }
 
-// patience is how long the server may take to answer, where the context says
-// nothing less.
+// patience is the timeout for a response, unless the context ends earlier.
 const patience = time.Minute
 
 var errNotConnected = errors.New("there is no connection to a server")
 
-// Close ends the connection.
+// Close closes the connection.
 func (c *connector) Close(context.Context) error {
 	c.drop()
 	return nil
@@ -97,7 +96,7 @@ func (c *connector) drop() {
 	c.conn, c.closed, c.answers, c.refusals = nil, nil, nil, nil
 }
 
-// lost says why the connection broke, and gives it up.
+// lost drops the connection and returns why it was lost.
 func (c *connector) lost(err error) error {
 	last := c.conn.LastError()
 	if errors.Is(err, natsgo.ErrConnectionClosed) && last != nil && !errors.Is(last, natsgo.ErrPermissionViolation) {
@@ -151,8 +150,7 @@ func (c *connector) Deliver(ctx context.Context, batch []*bridges.Entry, results
 	return refused
 }
 
-// sendAll hands messages to the client. An error says that there is no connection
-// any more.
+// sendAll passes messages to the client. After an error there is no connection any more.
 func (c *connector) sendAll(messages []*natsgo.Msg, results []bridges.Result) error {
 	c.round++
 	for i, m := range messages {
@@ -169,8 +167,8 @@ func (c *connector) sendAll(messages []*natsgo.Msg, results []bridges.Result) er
 	return nil
 }
 
-// flush waits until the server has all that was sent. Refused is the first reason
-// why it does not let a message pass; each of them is pending with its own.
+// flush waits until the server has processed everything that was sent. Refused is the first
+// reason why it refused a message; each of those stays pending with its own reason.
 func (c *connector) flush(ctx context.Context, messages []*natsgo.Msg, results []bridges.Result) (refused, err error) {
 	err = c.conn.FlushWithContext(ctx)
 	if err == nil {
@@ -192,8 +190,8 @@ func (c *connector) flush(ctx context.Context, messages []*natsgo.Msg, results [
 	return refused, nil
 }
 
-// send hands a message to the client. An error says that there is no connection
-// any more; a message that cannot be sent is rejected.
+// send passes a message to the client. After an error there is no connection any more; a message
+// that cannot be sent is rejected.
 func (c *connector) send(m *natsgo.Msg, result *bridges.Result) error {
 	err := c.conn.PublishMsg(m)
 	switch {

@@ -13,7 +13,7 @@ import (
 	"signalbox/broker/bridges/nats"
 )
 
-// whole is a document with all there is.
+// whole is a document with every member.
 const whole = `{"version":"v1","connections":[
 	{"name":"c1","connection":{"servers":["URL"],"clientName":"plant","credentials":{"username":"u","password":"secret-1"},"tls":{"enabled":false}},
 		"options":{"jetStream":true,"retryMinInsertDelay":1,"retryMaxInsertDelay":20},
@@ -22,8 +22,7 @@ const whole = `{"version":"v1","connections":[
 	{"name":"c2","enabled":false,"connection":{"servers":["tls://nats:4222"],"token":"secret-2","tls":{"enabled":true}}}],
 	"schemaMappings":[{"name":"s","mapping":[{"source":"jsonPayload.n","target":"n","type":"integer","required":true}]}]}`
 
-// TestEngine has the engine lead messages to a stream, whose server ends
-// meanwhile.
+// TestEngine has the engine deliver messages to a stream whose server is stopped meanwhile.
 func TestEngine(t *testing.T) {
 	t.Parallel()
 	p := startPeer(t, func(o *server.Options) { o.Username, o.Password = "u", "secret-1" })

@@ -15,20 +15,19 @@ import (
 	"signalbox/broker/bridges/reach"
 )
 
-// The errors of JetStream by which a message is never taken.
+// Errors of JetStream that are permanent for a message.
 const (
 	codeMessageTooLarge = 10054
 	codeHeaderTooLarge  = 10097
 )
 
-// maxAnswers is how many answers may wait to be looked at, more than there are
-// messages in a batch. What comes beyond is as if it had been lost on the way.
+// maxAnswers is how many acknowledgements are buffered, more than a batch has messages. Others
+// are treated as lost.
 const maxAnswers = 12_000
 
 const statusNoResponders = "503"
 
-// openStreams makes ready for the answers of streams. A trial also asks for
-// JetStream itself.
+// openStreams subscribes to acknowledgements. A trial also checks that JetStream is available.
 func (c *connector) openStreams(ctx context.Context) error {
 	inbox, answers := c.conn.NewInbox(), make(chan *natsgo.Msg, maxAnswers)
 	_, err := c.conn.ChanSubscribe(inbox+".*", answers)
@@ -52,14 +51,14 @@ func (c *connector) openStreams(ctx context.Context) error {
 	if errors.Is(err, natsgo.ErrNoResponders) {
 		return reach.Explained(err, "the server has no JetStream, at least not for this user: switch it on at the server, or off here")
 	}
-	return nil // who may not ask may still be allowed to publish
+	return nil // a user without permission for this request may still be allowed to publish
 }
 
-// reply gives the beginning of where answers to a batch come to.
+// reply returns the prefix of the reply subjects of the batch.
 func (c *connector) reply() string { return c.inbox + strconv.FormatUint(c.round, 36) + "-" }
 
-// await takes the answers of streams to what was sent and not refused. The error is
-// the first reason why a message was not kept, or that answers are missing.
+// await receives the acknowledgements of the messages that were sent and not refused. It returns
+// the first reason why a message was not stored, or an error if acknowledgements are missing.
 func (c *connector) await(ctx context.Context, messages []*natsgo.Msg, results []bridges.Result) (first error) {
 	waiting := 0
 	for i, m := range messages {
@@ -79,7 +78,7 @@ func (c *connector) await(ctx context.Context, messages []*natsgo.Msg, results [
 		index, ok := strings.CutPrefix(answer.Subject, c.reply())
 		i, err := strconv.Atoi(index)
 		if !ok || err != nil || i < 0 || i >= len(results) || results[i] != (bridges.Result{}) {
-			continue // to an earlier batch
+			continue // belongs to an earlier batch
 		}
 		waiting--
 		var reason error
@@ -89,8 +88,8 @@ func (c *connector) await(ctx context.Context, messages []*natsgo.Msg, results [
 	return first
 }
 
-// outcome tells what an answer says. The error is the reason why the message is to
-// be tried again.
+// outcome evaluates an acknowledgement. The error is the reason why the message must be sent
+// again.
 func outcome(answer *natsgo.Msg, subject string) (bridges.Result, error) {
 	if len(answer.Data) == 0 && answer.Header.Get("Status") == statusNoResponders {
 		return pending(fmt.Errorf("no stream takes the subject %q: make one that does, or switch jetStream off", subject))

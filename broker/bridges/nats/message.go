@@ -12,15 +12,14 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// plan says what messages of a topic mapping become.
+// plan is a compiled topic mapping.
 type plan struct {
 	subject *mapping.Template // nil for the topic
 	value   mapping.Content
 	headers bool
 }
 
-// message makes what is published of an entry. The error says why there is no such
-// message.
+// message makes the message for an entry. The error says why the entry cannot become one.
 func (l *plan) message(e *bridges.Entry, withID bool) (*natsgo.Msg, error) {
 	m := e.Seen()
 	subject, err := l.subjectOf(m)
@@ -54,7 +53,7 @@ func (l *plan) subjectOf(m *mapping.Message) (string, error) {
 	return subject, checkSubject(subject)
 }
 
-// The headers that tell what a message was.
+// Headers that describe the MQTT message.
 const (
 	headerTopic           = "Mqtt-Topic"
 	headerQoS             = "Mqtt-Qos"
@@ -64,9 +63,9 @@ const (
 	headerCorrelationData = "Mqtt-Correlation-Data" // base64
 )
 
-// addHeaders says what the message was. User properties keep their names where
-// these can be names of headers; those that servers act on, or that are said here,
-// are a publisher's to claim in no case.
+// addHeaders adds the headers of an entry. User properties keep their names if these are valid.
+// Names with a meaning for servers and the names above are reserved, so that a publisher cannot
+// forge them.
 func addHeaders(h natsgo.Header, e *bridges.Entry) {
 	for _, p := range packet.DescribeProperties(e.Properties) {
 		switch p.Identifier {
@@ -87,7 +86,7 @@ func addHeaders(h natsgo.Header, e *bridges.Entry) {
 	h.Set(headerRetain, strconv.FormatBool(e.Retain))
 }
 
-// mayName tells whether a user property can be a header.
+// mayName reports whether a user property may become a header.
 func mayName(name string) bool {
 	canonical := textproto.CanonicalMIMEHeaderKey(name)
 	if name == "" || canonical == headerContentType || strings.HasPrefix(canonical, "Nats-") || strings.HasPrefix(canonical, "Mqtt-") {
@@ -101,5 +100,5 @@ func mayName(name string) bool {
 	return true
 }
 
-// oneLine keeps a value from ending its header.
+// oneLine replaces line breaks, which would end the header.
 func oneLine(s string) string { return strings.NewReplacer("\r", " ", "\n", " ").Replace(s) }

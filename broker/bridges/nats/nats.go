@@ -1,8 +1,8 @@
-// Package nats is the kind of bridge that publishes messages to NATS servers: to
-// whoever subscribes there now, or with JetStream to streams that keep them.
+// Package nats is the kind of bridge that publishes messages to NATS servers: to current
+// subscribers or, with JetStream, to streams that store them.
 //
-// DESIGN.md tells when a message counts as delivered, and what becomes of its
-// topic. It must not import the stores of bridges nor another kind.
+// DESIGN.md describes when a message counts as delivered, and how a topic becomes a subject. The
+// package must not import the stores of bridges or another kind.
 package nats
 
 import (
@@ -31,7 +31,7 @@ type Kind struct{}
 // ID is "nats-bridge".
 func (Kind) ID() string { return "nats-bridge" }
 
-// Schema gives what is particular to NATS in the configuration.
+// Schema returns the configuration schema that is specific to NATS.
 func (Kind) Schema() bridges.Schema {
 	return bridges.Schema{
 		Title:       "NATS",
@@ -43,7 +43,7 @@ func (Kind) Schema() bridges.Schema {
 	}
 }
 
-// document is a connection as it is configured.
+// document is the configuration of a connection.
 type document struct {
 	Connection    server           `json:"connection"`
 	Options       options          `json:"options"`
@@ -71,7 +71,7 @@ type mappingOptions struct {
 	MQTTHeaders   *bool   `json:"mqttHeaders"`
 }
 
-// Compile makes a connector of a connection.
+// Compile creates a connector from a connection's configuration.
 func (Kind) Compile(c *bridges.Connection) (bridges.Connector, bridges.Problems) {
 	var d document
 	problems := bridges.Decode(c.Document, &d)
@@ -90,8 +90,7 @@ func (Kind) Compile(c *bridges.Connection) (bridges.Connector, bridges.Problems)
 	return k, nil
 }
 
-// checkServers finds what is wrong with the addresses, and tells whether one of
-// them asks for TLS.
+// checkServers validates the addresses. It reports whether one of them requires TLS.
 func checkServers(servers []string, p *bridges.Problems) (secure bool) {
 	for i, s := range servers {
 		place := "connection.servers[" + strconv.Itoa(i) + "]"
@@ -110,7 +109,7 @@ func checkServers(servers []string, p *bridges.Problems) (secure bool) {
 	return secure
 }
 
-// signer gives the public key of a seed and what signs with it.
+// signer returns the public key of a seed and the function that signs with its private key.
 func signer(seed string) (public string, sign func(nonce []byte) ([]byte, error), err error) {
 	key, err := nkeys.FromSeed([]byte(seed))
 	if err != nil {
@@ -122,7 +121,7 @@ func signer(seed string) (public string, sign func(nonce []byte) ([]byte, error)
 	return public, key.Sign, nil
 }
 
-// newPlan makes a topic mapping ready.
+// newPlan compiles a topic mapping.
 func newPlan(m mappingOptions, record *mapping.Mapping, place string, p *bridges.Problems) *plan {
 	l := &plan{headers: m.MQTTHeaders == nil || *m.MQTTHeaders}
 	if m.SchemaMapping != nil {

@@ -24,7 +24,7 @@ const secret = "c0rrect-horse"
 
 var kind = nats.Kind{}
 
-// compile makes a connector of a document without its braces' outer parts.
+// compile creates a connector from the members of a document.
 func compile(t *testing.T, connection, options, topicMapping string) bridges.Connector {
 	t.Helper()
 	document := fmt.Sprintf(`{"name":"c1","connection":{%s},"options":{%s},"topicMappings":[{"name":"t1","mqttTopics":["#"]%s}]}`, connection, options, topicMapping)
@@ -77,7 +77,8 @@ func TestMessage(t *testing.T) {
 	}
 }
 
-// TestPoison rejects what can never be delivered, and delivers the rest.
+// TestPoison checks that messages that can never be delivered are rejected and the others
+// delivered.
 func TestPoison(t *testing.T) {
 	t.Parallel()
 	p := startPeer(t, func(o *server.Options) { o.MaxPayload = 10_000 })
@@ -121,7 +122,7 @@ func TestPoison(t *testing.T) {
 	}
 }
 
-// TestServersOwnSubjects keeps publishers from talking to the servers.
+// TestServersOwnSubjects checks that publishers cannot send requests to the servers.
 func TestServersOwnSubjects(t *testing.T) {
 	t.Parallel()
 	p := startPeer(t, nil)
@@ -132,8 +133,8 @@ func TestServersOwnSubjects(t *testing.T) {
 	}
 }
 
-// TestRestart stops the server while messages come, and begins again. With
-// JetStream nothing is lost, nothing comes twice, and the order is kept.
+// TestRestart restarts the server during deliveries. With JetStream no message is lost or
+// duplicated, and the order is kept.
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	p := startPeer(t, nil)
@@ -162,8 +163,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestRestartWithoutStreams shows that a message is delivered only where the
-// server has it.
+// TestRestartWithoutStreams checks that a message counts as delivered only if the server has
+// received it.
 func TestRestartWithoutStreams(t *testing.T) {
 	t.Parallel()
 	p := startPeer(t, nil)
@@ -189,7 +190,7 @@ func TestRestartWithoutStreams(t *testing.T) {
 	}
 }
 
-// TestNoStream holds messages until there is a stream for them.
+// TestNoStream checks that messages wait for a stream.
 func TestNoStream(t *testing.T) {
 	t.Parallel()
 	p := startPeer(t, nil)
@@ -207,8 +208,8 @@ func TestNoStream(t *testing.T) {
 	p.stored(t, "late", "a", 2)
 }
 
-// TestNotPermitted holds messages until the user may publish them, and says so at
-// once.
+// TestNotPermitted checks that messages wait until the user may publish them, and that the error
+// is shown at once.
 func TestNotPermitted(t *testing.T) {
 	t.Parallel()
 	for _, stream := range []bool{false, true} {
@@ -226,7 +227,7 @@ func TestNotPermitted(t *testing.T) {
 			if err := bridgestest.Connect(t, c); err != nil {
 				t.Fatal(err)
 			}
-			for range 50 { // the server's word must not be overtaken
+			for range 50 { // the server's report must arrive before the result
 				results := make([]bridges.Result, 2)
 				err := c.Deliver(t.Context(), []*bridges.Entry{bridgestest.Entry(1, "no/a", "x"), bridgestest.Entry(2, "yes/a", "x")}, results)
 				const want = `the user may not publish to "no.a": allow it at the server, or change the target`

@@ -15,8 +15,7 @@ import (
 
 func TestMain(m *testing.M) { suite.Main(m) }
 
-// peer is a NATS server in this process, which may be stopped and begin again on
-// the same port and data.
+// peer is an in-process NATS server, which can be restarted on the same port with the same data.
 type peer struct {
 	options server.Options
 	server  *server.Server
@@ -45,7 +44,7 @@ func startPeer(t *testing.T, change func(*server.Options)) *peer {
 
 func (p *peer) start(t testing.TB) {
 	t.Helper()
-	o := p.options // the server changes its own
+	o := p.options // the server modifies its own copy
 	s, err := server.NewServer(&o)
 	if err != nil {
 		t.Fatalf("make a NATS server: %v", err)
@@ -62,7 +61,7 @@ func (p *peer) stop() {
 	p.server.WaitForShutdown()
 }
 
-// client connects to the server as a subscriber would.
+// client connects to the server as a subscriber.
 func (p *peer) client(t testing.TB, opts ...natsgo.Option) *natsgo.Conn {
 	t.Helper()
 	nc, err := natsgo.Connect(p.url, append(opts, natsgo.Timeout(suite.HangLimit))...)
@@ -73,7 +72,7 @@ func (p *peer) client(t testing.TB, opts ...natsgo.Option) *natsgo.Conn {
 	return nc
 }
 
-// subscribe subscribes, and returns when the server knows of it.
+// subscribe subscribes, and returns when the server has processed that.
 func subscribe(t testing.TB, nc *natsgo.Conn, subject string) *natsgo.Subscription {
 	t.Helper()
 	sub, err := nc.SubscribeSync(subject)
@@ -98,7 +97,7 @@ func next(t testing.TB, sub *natsgo.Subscription) *natsgo.Msg {
 	return m
 }
 
-// addStream makes a stream of a subject with a bound for the size of messages.
+// addStream creates a stream for a subject with a maximum size of messages.
 func (p *peer) addStream(t testing.TB, name, subject string, size int32, opts ...natsgo.Option) {
 	t.Helper()
 	js, err := p.client(t, opts...).JetStream(natsgo.MaxWait(suite.HangLimit))
@@ -110,7 +109,7 @@ func (p *peer) addStream(t testing.TB, name, subject string, size int32, opts ..
 	}
 }
 
-// stored gives what a stream has, which is to be so many messages.
+// stored returns the messages of a stream, of which there must be count.
 func (p *peer) stored(t testing.TB, name, subject string, count int, opts ...natsgo.Option) (all []*natsgo.Msg) {
 	t.Helper()
 	js, err := p.client(t, opts...).JetStream(natsgo.MaxWait(suite.HangLimit))

@@ -12,13 +12,13 @@ import (
 	"signalbox/broker/bridges/reach"
 )
 
-// refusals are the subjects that a server does not let the user publish to, as it
-// said on one connection. It says so before it answers what was sent after them.
+// refusals collects the subjects that the user may not publish to, as the server reports on one
+// connection. The server sends a report before it responds to later messages.
 type refusals struct {
-	news chan struct{} // buffered by one; sent to when something was noted
+	news chan struct{} // buffered by one; receives when something was added
 
 	mu       sync.Mutex // guards the fields below
-	last     error      // noted last
+	last     error      // the last error added
 	subjects map[string]error
 }
 
@@ -26,8 +26,8 @@ func newRefusals() *refusals {
 	return &refusals{news: make(chan struct{}, 1), subjects: make(map[string]error)}
 }
 
-// note takes what a server said. The client calls it in the order of what was said,
-// but from a goroutine of its own.
+// note adds an error of the server. The client calls it in the order of the errors, but in
+// another goroutine.
 func (r *refusals) note(err error) {
 	r.mu.Lock()
 	r.last = err
@@ -37,17 +37,17 @@ func (r *refusals) note(err error) {
 	r.mu.Unlock()
 	select {
 	case r.news <- struct{}{}:
-	default: // who waits has not looked yet
+	default: // a notification is pending already
 	}
 }
 
-// await waits until it knows what the connection has heard.
+// await waits until the last error that the connection has received was added.
 func (r *refusals) await(ctx context.Context, conn *natsgo.Conn) error {
 	heard := conn.LastError()
 	if !errors.Is(heard, natsgo.ErrPermissionViolation) {
 		return nil
 	}
-	for r.latest() != heard { //nolint:errorlint // this one, and no other like it
+	for r.latest() != heard { //nolint:errorlint // this very error, not an equal one
 		select {
 		case <-r.news:
 		case <-ctx.Done():
@@ -63,7 +63,7 @@ func (r *refusals) latest() error {
 	return r.last
 }
 
-// take gives what was noted, and begins anew.
+// take returns and removes what was added.
 func (r *refusals) take() map[string]error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -75,8 +75,8 @@ func (r *refusals) take() map[string]error {
 	return taken
 }
 
-// quoted finds the subject in what a server said of it: it has no other place than
-// the text, between the first quotation mark and the last.
+// quoted returns the subject in the server's error, which is only in its text, between the first
+// quotation mark and the last.
 func quoted(said string) (string, bool) {
 	_, rest, ok := strings.Cut(said, `"`)
 	end := strings.LastIndexByte(rest, '"')

@@ -15,8 +15,7 @@ import (
 	"signalbox/broker/bridges/bridgestest"
 )
 
-// TestSilence waits for a server that says nothing as long as it may, and no
-// longer.
+// TestSilence checks that a delivery to a server that does not respond respects its deadline.
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	for _, options := range []string{``, `"jetStream":true`} {
@@ -44,20 +43,20 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// greet answers a client's first PING.
+// greet responds to a client's first PING.
 func greet(conn net.Conn) {
 	if _, err := io.WriteString(conn, `INFO {"server_id":"x","version":"2.10.0","headers":true,"max_payload":1048576}`+"\r\n"); err != nil {
 		return
 	}
 	for lines := bufio.NewScanner(conn); lines.Scan(); {
 		if lines.Text() == "PING" {
-			_, _ = io.WriteString(conn, "PONG\r\n") // the client sees whether it came
+			_, _ = io.WriteString(conn, "PONG\r\n") // the client checks whether it arrived
 			return
 		}
 	}
 }
 
-// TestTrial finds that there is no JetStream.
+// TestTrial checks that a trial reports that JetStream is missing.
 func TestTrial(t *testing.T) {
 	t.Parallel()
 	address := startPeer(t, nil)

@@ -11,13 +11,13 @@ import (
 	"signalbox/broker/messaging"
 )
 
-// maxSubject is how long a subject may be, in bytes: servers take lines of 4096,
-// in which there is more.
+// maxSubject is the maximum length of a subject in bytes: servers accept lines of 4096 bytes,
+// which contain more than the subject.
 const maxSubject = 3000
 
-// subjectOfTopic makes a subject of a topic, and of two topics two subjects: levels
-// become tokens. What NATS does not allow in a token is written as % and two
-// hexadecimal digits, and an empty level as a % alone.
+// subjectOfTopic converts a topic to a subject, and different topics to different subjects:
+// levels become tokens. A character that NATS does not allow in a token is written as % and two
+// hexadecimal digits, and an empty level as % alone.
 func subjectOfTopic(topic string) string {
 	var b strings.Builder
 	for i, level := range strings.Split(topic, "/") {
@@ -38,10 +38,10 @@ func subjectOfTopic(topic string) string {
 	return b.String()
 }
 
-// forbidden tells whether no token may have a character.
+// forbidden reports whether a character is not allowed in a token.
 func forbidden(c byte) bool { return c <= ' ' || c == '*' || c == '>' || c == 0x7f }
 
-// checkSubject tells why a subject cannot be published to.
+// checkSubject returns an error if a message cannot be published to s.
 func checkSubject(s string) error {
 	switch {
 	case s == "":
@@ -63,8 +63,7 @@ func checkSubject(s string) error {
 	return nil
 }
 
-// checkConstant finds what is wrong with a subject that is the same for all
-// messages.
+// checkConstant checks a subject that is the same for all messages.
 func checkConstant(t *mapping.Template, place string, p *bridges.Problems) {
 	subject, err := t.Append(nil, &mapping.Message{Message: &messaging.Message{}})
 	if err == nil {
@@ -75,5 +74,5 @@ func checkConstant(t *mapping.Template, place string, p *bridges.Problems) {
 	}
 }
 
-// tokens makes tokens of the levels of topics in a subject.
+// tokens converts the levels of topics in a subject to tokens.
 func tokens(s string) string { return strings.ReplaceAll(s, "/", ".") }
