@@ -16,7 +16,7 @@ import (
 	"signalbox/broker/bridges/reach"
 )
 
-// server is where points are written to.
+// server is the configuration of the server.
 type server struct {
 	Version         int                 `json:"version"`
 	URL             string              `json:"url"`
@@ -29,7 +29,7 @@ type server struct {
 	TLS             bridges.TLS         `json:"tls"`
 }
 
-// check finds what is missing for the version, or belongs to the other.
+// check reports members that are missing for the version, or belong to the other version.
 func (s *server) check(p *bridges.Problems) {
 	first := map[string]string{"database": s.Database, "retentionPolicy": s.RetentionPolicy, "credentials": s.Credentials.Username + s.Credentials.Password}
 	second := map[string]string{"organization": s.Organization, "bucket": s.Bucket, "token": s.Token}
@@ -53,7 +53,7 @@ func (s *server) check(p *bridges.Problems) {
 	}
 }
 
-// write gives the URL for points, without its place on the server.
+// write returns path and query of the URL for points.
 func (s *server) write() (path string, query url.Values) {
 	query = url.Values{"precision": {"ns"}}
 	add := func(name, value string) {
@@ -74,9 +74,9 @@ func (s *server) write() (path string, query url.Values) {
 // client sends requests to one server.
 type client struct {
 	http      *nethttp.Client
-	write     string // URLs
+	write     string // URL for points
 	ping      string
-	place     string // what points are written to, for sentences
+	place     string // what points are written to, for error texts
 	authorize func(*nethttp.Request)
 	gzip      bool
 }
@@ -95,7 +95,7 @@ func newClient(dial bridges.Dial, s *server, gzipped bool, p *bridges.Problems) 
 	return c
 }
 
-// authorize gives what says in a request who sends it.
+// authorize returns a function that adds the credentials to a request.
 func (s *server) authorize() func(*nethttp.Request) {
 	switch {
 	case s.Version == 2:
@@ -106,19 +106,19 @@ func (s *server) authorize() func(*nethttp.Request) {
 	return func(*nethttp.Request) {}
 }
 
-// answer is what a server says to a request.
+// answer is a server's response.
 type answer struct {
 	status int
-	text   string // its own sentence
+	text   string // the server's error text
 }
 
-// maxAnswer is how much of an answer is read, maxText how much of it is shown.
+// maxAnswer is the maximum size of a response that is read, maxText of the error text in it.
 const (
 	maxAnswer = 64 << 10
 	maxText   = 300
 )
 
-// do sends a request and reads the answer. The error is a sentence.
+// do sends a request and reads the response. The error is a text for operators.
 func (c *client) do(ctx context.Context, method, target string, body []byte) (answer, error) {
 	req, err := nethttp.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
 	if err != nil {
@@ -143,7 +143,7 @@ func (c *client) do(ctx context.Context, method, target string, body []byte) (an
 	return answer{res.StatusCode, sentenceOf(text)}, nil
 }
 
-// pack makes the body of a request.
+// pack returns the body of a request.
 func (c *client) pack(lines [][]byte) ([]byte, error) {
 	var b bytes.Buffer
 	if !c.gzip {
@@ -160,7 +160,7 @@ func (c *client) pack(lines [][]byte) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// sentenceOf finds what an answer says: version 1 has "error", version 2 "message".
+// sentenceOf returns the error text in a response: "error" in version 1, "message" in version 2.
 func sentenceOf(body []byte) string {
 	var parsed struct{ Error, Message string }
 	text := string(body)
@@ -170,7 +170,7 @@ func sentenceOf(body []byte) string {
 	return reach.Excerpt(text, maxText)
 }
 
-// explain makes a sentence of why there is no answer.
+// explain returns the error for a request without a response.
 func explain(err error) error {
 	if reach.IsSilence(err) {
 		return reach.Explained(err, "the server did not answer in time")

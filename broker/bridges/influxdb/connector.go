@@ -8,26 +8,25 @@ import (
 	"signalbox/broker/bridges"
 )
 
-// connector is one connection to InfluxDB.
+// connector is a connection to InfluxDB.
 type connector struct {
 	*client
 	plans map[string]*plan // by topic mapping
 }
 
-// Connect writes nothing to see whether something could be written: the server
-// looks at the credentials and the database all the same.
+// Connect writes an empty body, for which the server checks the credentials and the database.
 func (c *connector) Connect(ctx context.Context) error {
 	a, err := c.do(ctx, nethttp.MethodPost, c.client.write, nil)
 	switch {
 	case err != nil:
 		return err
-	case a.status == nethttp.StatusBadRequest: // version 2 does not like it when there is nothing
+	case a.status == nethttp.StatusBadRequest: // version 2 refuses an empty body, after these checks
 		return nil
 	}
 	return c.refusal(a)
 }
 
-// Check asks whether the server is there.
+// Check pings the server.
 func (c *connector) Check(ctx context.Context) error {
 	a, err := c.do(ctx, nethttp.MethodGet, c.ping, nil)
 	if err == nil && a.status >= 500 {
@@ -39,13 +38,13 @@ func (c *connector) Check(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the connection.
+// Close closes idle connections.
 func (c *connector) Close(context.Context) error {
 	c.http.CloseIdleConnections()
 	return nil
 }
 
-// refusal says why a request was not carried out, nil if it was.
+// refusal returns the error for a response, nil if the request succeeded.
 func (c *connector) refusal(a answer) error {
 	switch {
 	case a.status >= 200 && a.status < 300:
@@ -64,8 +63,8 @@ func (c *connector) refusal(a answer) error {
 	return fmt.Errorf("the server did not write to %s (%s)", c.place, a)
 }
 
-// String returns the status for a sentence, which does not hold what the server
-// said: see [bridges.Result].
+// String returns the status. The server's own text does not belong into an error: see
+// [bridges.Result].
 func (a answer) String() string { return fmt.Sprintf("status %d", a.status) }
 
 // Deliver writes a batch.
@@ -84,9 +83,9 @@ func (c *connector) Deliver(ctx context.Context, batch []*bridges.Entry, results
 	return c.deliver(ctx, lines, all, results)
 }
 
-// deliver writes some lines. Where the server does not like one of them it says so
-// of all, and may have written others: halves are written anew, down to the one. A
-// point that is written twice is one.
+// deliver writes some of the lines. If the server refuses one of them, it refuses the request but
+// may have written others; the lines are then written again in halves, recursively. A point that
+// is written twice is one point.
 func (c *connector) deliver(ctx context.Context, lines [][]byte, some []int, results []bridges.Result) error {
 	if len(some) == 0 {
 		return nil
@@ -124,8 +123,8 @@ func (c *connector) deliver(ctx context.Context, lines [][]byte, some []int, res
 	return nil
 }
 
-// lasting tells the engine to connect anew where that shows whether the cause is
-// gone.
+// lasting returns an error that makes the engine connect again if a new connection shows whether
+// the cause persists.
 func (c *connector) lasting(a answer, err error) error {
 	switch a.status {
 	case nethttp.StatusUnauthorized, nethttp.StatusForbidden, nethttp.StatusNotFound:

@@ -11,7 +11,7 @@ import (
 	"signalbox/broker/bridges/peertest"
 )
 
-// whole is a document with all there is; the second connection is of version 2.
+// whole is a document with every member; the second connection is of version 2.
 const whole = `{"version":"v1","connections":[
 	{"name":"c1","connection":{"version":1,"url":"URL","database":"plant","retentionPolicy":"autogen","credentials":{"username":"admin","password":"secret-PASSWORD"},"tls":{"enabled":false}},
 		"options":{"compression":"gzip","uniqueTimestamps":true,"retryMinInsertDelay":1,"retryMaxInsertDelay":20},
@@ -19,7 +19,7 @@ const whole = `{"version":"v1","connections":[
 	{"name":"c2","enabled":false,"connection":{"version":2,"url":"http://influx:8086","organization":"o","bucket":"b","token":"secret-token"},"topicMappings":[{"name":"m","mqttTopics":["b/#"],"target":"m"}]}],
 	"schemaMappings":[{"name":"s","mapping":[{"source":"jsonPayload.n","target":"n","type":"integer","required":true}]}]}`
 
-// TestEngine has the engine lead messages to InfluxDB, which dies meanwhile.
+// TestEngine has the engine deliver messages to InfluxDB, which is killed meanwhile.
 func TestEngine(t *testing.T) {
 	t.Parallel()
 	p := peertest.StartInfluxDB(t)

@@ -1,8 +1,8 @@
-// Package influxdb is the kind of bridge that writes messages as points to
-// InfluxDB, version 1 or 2, and to what takes the same requests.
+// Package influxdb is the kind of bridge that writes messages as points to InfluxDB, version 1 or
+// 2, and to compatible servers.
 //
-// DESIGN.md tells what a point is made of and what becomes of one that is not
-// taken. It must not import the stores of bridges nor another kind.
+// DESIGN.md describes how a point is made and what happens to one that is refused. The package
+// must not import the stores of bridges or another kind.
 package influxdb
 
 import (
@@ -32,7 +32,7 @@ type Kind struct{}
 // ID is "influxdb-bridge".
 func (Kind) ID() string { return "influxdb-bridge" }
 
-// Schema gives what is particular to InfluxDB in the configuration.
+// Schema returns the configuration schema that is specific to InfluxDB.
 func (Kind) Schema() bridges.Schema {
 	return bridges.Schema{
 		Title:       "InfluxDB",
@@ -44,7 +44,7 @@ func (Kind) Schema() bridges.Schema {
 	}
 }
 
-// document is a connection as it is configured.
+// document is the configuration of a connection.
 type document struct {
 	Connection    server           `json:"connection"`
 	Options       options          `json:"options"`
@@ -65,7 +65,7 @@ type mappingOptions struct {
 	TimestampUnit string            `json:"timestampUnit"`
 }
 
-// Compile makes a connector of a connection.
+// Compile creates a connector from a connection's configuration.
 func (Kind) Compile(c *bridges.Connection) (bridges.Connector, bridges.Problems) {
 	d := document{Options: options{Compression: "gzip", UniqueTimestamps: true}}
 	problems := bridges.Decode(c.Document, &d)
@@ -85,11 +85,10 @@ func (Kind) Compile(c *bridges.Connection) (bridges.Connector, bridges.Problems)
 	return k, nil
 }
 
-// arrival is the expression for when a message came, which is the time of its
-// point if nothing else is said.
+// arrival is the expression for the time at which a message arrived, the default time of a point.
 const arrival = "timestamp"
 
-// newPlan makes a topic mapping ready.
+// newPlan compiles a topic mapping.
 func newPlan(m mappingOptions, record *mapping.Mapping, place string, p *bridges.Problems) *plan {
 	l := &plan{unit: units[cmp.Or(m.TimestampUnit, "ms")]}
 	parse := func(text, name string) *mapping.Template {
@@ -105,7 +104,7 @@ func newPlan(m mappingOptions, record *mapping.Mapping, place string, p *bridges
 	if m.Tags == nil {
 		m.Tags = map[string]string{"topic": "${topic}"}
 	}
-	for _, name := range slices.Sorted(maps.Keys(m.Tags)) { // the order that points are to have
+	for _, name := range slices.Sorted(maps.Keys(m.Tags)) { // the line protocol wants tags in this order
 		if why := nameProblem(name); why != "" {
 			p.Add(place+"tags", "the name "+strconv.Quote(name)+" "+why)
 		}
@@ -126,7 +125,7 @@ func newPlan(m mappingOptions, record *mapping.Mapping, place string, p *bridges
 	return l
 }
 
-// nameProblem tells why a tag or field cannot have a name.
+// nameProblem returns why a tag or field cannot have a name, "" if it can.
 func nameProblem(name string) string {
 	switch {
 	case name == "" || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }):
@@ -139,8 +138,8 @@ func nameProblem(name string) string {
 	return ""
 }
 
-// isAmbiguous tells whether a name or the value of a tag has a backslash where
-// InfluxDB could take it for an escape: part of a text would become a tag or field.
+// isAmbiguous reports whether InfluxDB could take a backslash in a name or in the value of a tag
+// for an escape: part of the text would become a tag or field.
 func isAmbiguous(s string) bool {
 	for i := range len(s) {
 		if s[i] == '\\' && (i+1 == len(s) || strings.IndexByte(", =", s[i+1]) >= 0) {

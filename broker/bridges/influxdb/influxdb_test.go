@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { suite.Main(m) }
 
-// connection makes one to a peer.
+// connection returns a connection for Compile.
 func connection(t *testing.T, connection, options, topicMapping string) *bridges.Connection {
 	t.Helper()
 	document := fmt.Sprintf(`{"name":"c1","connection":{%s},"options":{%s},"topicMappings":[{"name":"t1","mqttTopics":["#"]%s}]}`, connection, options, topicMapping)
@@ -41,7 +41,7 @@ func as(p *peertest.InfluxDB, username, password string) string {
 	return fmt.Sprintf(`"version":1,"url":%q,"database":%q,"credentials":{"username":%q,"password":%q}`, p.URL, p.Database, username, password)
 }
 
-// fresh makes a database of a test's own at a peer that tests share.
+// fresh creates a database for one test at a shared peer.
 func fresh(t *testing.T, p *peertest.InfluxDB, name string) *peertest.InfluxDB {
 	t.Helper()
 	p.Query(t, "CREATE DATABASE "+name)
@@ -83,8 +83,8 @@ func TestPoints(t *testing.T) {
 	}
 }
 
-// TestNoInjection writes what could end a tag or a name, and finds it as it was
-// or not at all.
+// TestNoInjection writes characters that could end a tag or a name, and checks that the text is
+// stored unchanged or not at all.
 func TestNoInjection(t *testing.T) {
 	t.Parallel()
 	p := peertest.StartInfluxDB(t)
@@ -110,8 +110,8 @@ func TestNoInjection(t *testing.T) {
 	}
 }
 
-// TestUniqueTimestamps keeps points of one millisecond apart, and one that is
-// written twice together.
+// TestUniqueTimestamps checks that points of one millisecond are distinct, and that a point that
+// is written twice is one.
 func TestUniqueTimestamps(t *testing.T) {
 	t.Parallel()
 	p := peertest.StartInfluxDB(t)
@@ -130,7 +130,7 @@ func TestUniqueTimestamps(t *testing.T) {
 	}
 }
 
-// TestPoison rejects what can never be written, and writes the rest.
+// TestPoison checks that points that can never be written are rejected and the others written.
 func TestPoison(t *testing.T) {
 	t.Parallel()
 	p := peertest.StartInfluxDB(t)
@@ -143,7 +143,7 @@ func TestPoison(t *testing.T) {
 			topic, payload := "m", fmt.Sprintf(`{"v":%d}`, i)
 			switch i {
 			case 5, 6, 30:
-				payload = `{"v":"text"}` // where there are numbers
+				payload = `{"v":"text"}` // the field has numbers already
 			case 9:
 				payload = `{"v":null}`
 			case 10:
@@ -179,7 +179,8 @@ func TestPoison(t *testing.T) {
 	}
 }
 
-// TestTooLarge rejects what is larger than the server takes, compressed or not.
+// TestTooLarge checks that a point that exceeds the server's limit is rejected, compressed or
+// not.
 func TestTooLarge(t *testing.T) {
 	t.Parallel()
 	p := peertest.StartInfluxDB(t)
@@ -192,7 +193,7 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// TestLargeBatch comes in smaller parts where the server takes no more at once.
+// TestLargeBatch checks that a batch is split if the server does not accept it as a whole.
 func TestLargeBatch(t *testing.T) {
 	t.Parallel()
 	p := peertest.StartInfluxDB(t)
@@ -206,8 +207,8 @@ func TestLargeBatch(t *testing.T) {
 	}
 }
 
-// TestKill kills the server while messages come, and starts it again with what it
-// had. Nothing is lost, and nothing is there twice.
+// TestKill kills the server during deliveries and starts it again with its data. No point is lost
+// or duplicated.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	p := peertest.StartInfluxDB(t)
@@ -226,7 +227,7 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// TestMissing holds messages until there is a place for them.
+// TestMissing checks that messages wait for their database.
 func TestMissing(t *testing.T) {
 	t.Parallel()
 	p := peertest.StartInfluxDB(t)

@@ -20,15 +20,15 @@ import (
 	"signalbox/broker/bridges/mapping"
 )
 
-// plan says what messages of a topic mapping become.
+// plan is a compiled topic mapping.
 type plan struct {
 	measurement *mapping.Template
-	tags        []tag            // in the order of their names
-	record      *mapping.Mapping // nil where the payload has the fields
-	types       []string         // of its fields
+	tags        []tag            // sorted by name
+	record      *mapping.Mapping // nil if the fields are those of the payload
+	types       []string         // of the record's fields
 	time        *mapping.Expression
 	unit        time.Duration // of a time that is a number
-	unique      bool          // times are those of arrival, and made to differ
+	unique      bool          // the time is that of arrival, and made unique
 }
 
 type tag struct {
@@ -38,7 +38,7 @@ type tag struct {
 
 var units = map[string]time.Duration{"ns": time.Nanosecond, "us": time.Microsecond, "ms": time.Millisecond, "s": time.Second}
 
-// line makes the line of an entry. The error says why there is none.
+// line returns the line of an entry. The error is the reason for a dead letter.
 func (l *plan) line(e *bridges.Entry) ([]byte, error) {
 	m := e.Seen()
 	var enc lineprotocol.Encoder
@@ -93,14 +93,14 @@ func (l *plan) addTags(enc *lineprotocol.Encoder, m *mapping.Message) error {
 	return nil
 }
 
-// field is one of a point.
+// field is a field of a point.
 type field struct {
 	name  string
 	value lineprotocol.Value
 }
 
-// nameEscapes and textEscapes are those of names and of texts in the line protocol.
-// The library's would make two characters of the end of a line in a text.
+// nameEscapes and textEscapes escape names and strings in the line protocol. The library would
+// write a line break in a string as two characters.
 var (
 	nameEscapes = strings.NewReplacer(",", `\,`, "=", `\=`, " ", `\ `)
 	textEscapes = strings.NewReplacer(`\`, `\\`, `"`, `\"`)
@@ -137,9 +137,8 @@ func (l *plan) fields(m *mapping.Message) ([]field, error) {
 	return all, nil
 }
 
-// plain makes one of the kinds of values that points have. A number is a float
-// unless it is configured to be an integer: a field has one kind for all time, and
-// 20 is to be followed by 20.5.
+// plain converts a value to a type that points have. A number is a float unless an integer is
+// configured: a field has one type for its whole life, and 20 may be followed by 20.5.
 func plain(v mapping.Value, integer bool) any {
 	switch v := v.(type) {
 	case int64:
@@ -158,8 +157,8 @@ func plain(v mapping.Value, integer bool) any {
 	return string(mapping.AppendText(nil, v))
 }
 
-// payloadFields gives what a payload has without a mapping: the members of a JSON
-// object that are no objects, arrays or null; anything else is the field "value".
+// payloadFields returns the fields of a payload without a schema mapping: the members of a JSON
+// object, except objects, arrays and null; any other payload is the field "value".
 func payloadFields(payload []byte) ([]field, error) {
 	members := map[string]any{"value": string(payload)}
 	var document any
@@ -186,9 +185,9 @@ func payloadFields(payload []byte) ([]field, error) {
 	return all, nil
 }
 
-// at gives the time of a point. Those of arrival have milliseconds; the place in
-// the queue makes them differ below, so that no point takes the place of another
-// of its series, and one that is written again takes its own.
+// at returns the time of a point. Times of arrival have a resolution of milliseconds; the number
+// in the queue makes them unique below that, so that a point does not overwrite another of its
+// series, and a retry overwrites only itself.
 func (l *plan) at(m *mapping.Message, id uint64) (time.Time, error) {
 	v, err := l.time.Value(m)
 	if err != nil {
@@ -204,7 +203,7 @@ func (l *plan) at(m *mapping.Message, id uint64) (time.Time, error) {
 	return at, nil
 }
 
-// The times that points may have, which both versions know.
+// The range of times that both versions accept.
 var (
 	firstTime = time.Unix(0, math.MinInt64).Add(time.Second)
 	lastTime  = time.Unix(0, math.MaxInt64).Add(-time.Second)

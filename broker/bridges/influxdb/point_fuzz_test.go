@@ -11,8 +11,8 @@ import (
 	"signalbox/broker/bridges/bridgestest"
 )
 
-// FuzzLine makes one point of a message, or none: whatever a publisher writes, it
-// cannot become a second one, another tag or field, or a comment.
+// FuzzLine checks that a message makes one point or none: whatever a publisher writes, it cannot
+// become a second point, another tag or field, or a comment.
 func FuzzLine(f *testing.F) {
 	for _, payload := range []string{`{"v":1}`, `{"a b,c=d":"x\ny\"z\\"}`, "1\nm v=2", "#", "20.5", `{"v":1e400}`, `"\u0000"`, "\xff", `{"a\\":1}`, `{"":1}`, `{"v":true,"v":2}`} {
 		f.Add("plant/a b", payload)

@@ -20,11 +20,11 @@ import (
 
 const token = "t0ken-secret"
 
-// second answers as InfluxDB 2 does, which cannot be had on every machine.
+// second is a fake InfluxDB 2, since a real one is not available on every machine.
 type second struct {
 	*httptest.Server
 	lines []string
-	ahead []int // statuses of requests to come, beside those with nothing
+	ahead []int // statuses of the next requests that have a body
 }
 
 func newSecond(t *testing.T) *second {
@@ -121,7 +121,8 @@ func TestSecondVersionMissing(t *testing.T) {
 	}
 }
 
-// TestElsewhere follows no server to another, with the credentials.
+// TestElsewhere checks that redirects are not followed, as credentials would be sent to another
+// server.
 func TestElsewhere(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewServer(nethttp.RedirectHandler("http://127.0.0.1:1/", nethttp.StatusTemporaryRedirect))
@@ -155,8 +156,7 @@ func TestProblems(t *testing.T) {
 	}
 }
 
-// TestSilence waits for a server that says nothing as long as it may, and no
-// longer.
+// TestSilence checks that a delivery to a server that does not respond respects its deadline.
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	c := compile(t, fmt.Sprintf(`"url":"http://%s","database":"x"`, bridgestest.Silent(t, nil)), ``, `,"target":"m"`)

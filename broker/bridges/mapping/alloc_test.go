@@ -6,8 +6,7 @@ import (
 	"signalbox/broker/bridges/mapping"
 )
 
-// TestTextsTakeNoMemory holds that what is written for each message is written
-// into the buffer that is given.
+// TestTextsTakeNoMemory checks that a text is written into the given buffer without allocations.
 func TestTextsTakeNoMemory(t *testing.T) {
 	tpl, err := mapping.ParseTemplate("/v1/${topic}/${payload|base64}", mapping.EscapePath)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 // timeLayout is RFC 3339 with milliseconds.
 const timeLayout = "2006-01-02T15:04:05.000Z07:00"
 
-// AppendText appends a value as plain text: bytes and strings as they are, times
-// as in RFC 3339 with milliseconds, and nothing for nil.
+// AppendText appends a value as plain text: bytes and strings unchanged, times as RFC 3339 with
+// milliseconds, and nothing for nil.
 func AppendText(dst []byte, v Value) []byte {
 	switch v := v.(type) {
 	case []byte:
@@ -34,8 +34,8 @@ func AppendText(dst []byte, v Value) []byte {
 	return dst
 }
 
-// AppendJSON appends a value as JSON: bytes as text where they are UTF-8, otherwise
-// in base64, times as in RFC 3339 with milliseconds, and null for nil.
+// AppendJSON appends a value as JSON: bytes as text if they are UTF-8, otherwise as base64, times
+// as RFC 3339 with milliseconds, and null for nil.
 func AppendJSON(dst []byte, v Value) []byte {
 	switch v := v.(type) {
 	case nil:
@@ -52,7 +52,7 @@ func AppendJSON(dst []byte, v Value) []byte {
 	return AppendText(dst, v)
 }
 
-// appendInString appends a value as it is written inside of a JSON string.
+// appendInString appends a value as part of a JSON string.
 func appendInString(dst []byte, v Value) []byte {
 	switch v := v.(type) {
 	case []byte:
@@ -72,7 +72,7 @@ func appendEscapedBytes(dst, b []byte) []byte {
 	return base64.StdEncoding.AppendEncode(dst, b)
 }
 
-// appendFloat writes as encoding/json does.
+// appendFloat formats a number as encoding/json does.
 func appendFloat(dst []byte, f float64) []byte {
 	format := byte('f')
 	if abs := math.Abs(f); abs != 0 && (abs < 1e-6 || abs >= 1e21) {
@@ -85,8 +85,7 @@ func appendQuoted(dst []byte, s string) []byte {
 	return append(appendEscaped(append(dst, '"'), s), '"')
 }
 
-// appendEscaped appends text as it is written in a JSON string. What is no UTF-8
-// becomes U+FFFD.
+// appendEscaped appends text as part of a JSON string. Invalid UTF-8 becomes U+FFFD.
 func appendEscaped(dst []byte, s string) []byte {
 	for i, r := range s {
 		switch {

@@ -24,7 +24,7 @@ func BenchmarkRecord(b *testing.B) {
 	}
 }
 
-// BenchmarkManyFields makes records of twenty members of a payload of forty.
+// BenchmarkManyFields makes records of twenty members from a payload of forty.
 func BenchmarkManyFields(b *testing.B) {
 	var members, fields []string
 	for i := range 40 {

@@ -10,7 +10,7 @@ import (
 	"signalbox/broker/messaging"
 )
 
-// TestRepeatedPayloads must not take all memory.
+// TestRepeatedPayloads checks that repeated payloads cannot exhaust the memory.
 func TestRepeatedPayloads(t *testing.T) {
 	t.Parallel()
 	large := &mapping.Message{Message: &messaging.Message{Topic: "a", Payload: []byte(strings.Repeat("\"", 1<<20))}}
@@ -44,7 +44,7 @@ func TestRepeatedPayloads(t *testing.T) {
 	}
 }
 
-// TestDeepPayloads are refused, or read.
+// TestDeepPayloads checks that deeply nested payloads are refused or parsed.
 func TestDeepPayloads(t *testing.T) {
 	t.Parallel()
 	e, err := mapping.ParseExpression(`jsonPayload.a["b c"][0]`)

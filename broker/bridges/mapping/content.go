@@ -1,14 +1,14 @@
 package mapping
 
-// Content is what a message becomes as a whole: the text of a template, a record as
-// JSON, or, where there is neither, its payload.
+// Content defines what is made from a whole message: the text of a template, a record as JSON,
+// or, without either, the payload.
 type Content struct {
 	Template *Template
 	Record   *Mapping
 }
 
-// Of makes the content of a message, which shares memory with it where it is its
-// payload. The error says why the message does not fit.
+// Of returns the content of a message. If that is the payload, it shares the message's memory.
+// The error says why the message does not fit.
 func (c Content) Of(m *Message) ([]byte, error) {
 	switch {
 	case c.Template != nil:

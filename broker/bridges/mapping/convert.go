@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// types are what values can be made to be. Each gives false where a value, which
-// is not nil, is nothing of the kind.
+// types maps names to conversions of values that are not nil. A conversion returns false if the
+// value does not have the type.
 var types = map[string]func(v Value) (Value, bool){
 	"":        func(v Value) (Value, bool) { return v, true },
 	"string":  toText,
@@ -22,14 +22,13 @@ var types = map[string]func(v Value) (Value, bool){
 	"time":    toTime,
 }
 
-// Types gives the names of the types that values can be made to be.
+// Types returns the names of the types.
 func Types() []string { return []string{"string", "number", "integer", "boolean", "json", "time"} }
 
-// Convert makes a value, which is not nil, one of a type. It tells whether it is
-// such a value.
+// Convert converts a value that is not nil to a type. It reports whether that is possible.
 func Convert(v Value, typ string) (Value, bool) { return types[typ](v) }
 
-// words gives text that may be read as something else: a payload's or a string.
+// words returns the text of a payload or string, which may be parsed as another type.
 func words(v Value) (string, bool) {
 	switch v := v.(type) {
 	case []byte:
@@ -67,13 +66,13 @@ func toNumber(v Value) (Value, bool) {
 	return f, err == nil && !math.IsInf(f, 0)
 }
 
-// isDecimal keeps out what strconv reads beside decimals: words, underscores and
-// hexadecimal numbers.
+// isDecimal excludes other forms that strconv accepts: words, underscores and hexadecimal
+// numbers.
 func isDecimal(text string) bool {
 	return text != "" && strings.Trim(text, "+-.0123456789eE") == ""
 }
 
-// maxExact is the largest whole number up to which all have a float64.
+// maxExact is the largest integer up to which float64 represents all integers.
 const maxExact = 1 << 53
 
 func toInteger(v Value) (Value, bool) {
@@ -118,7 +117,7 @@ func toBoolean(v Value) (Value, bool) {
 	return nil, false
 }
 
-// toJSON takes a payload as JSON, and anything else as what JSON it would be.
+// toJSON takes a payload as JSON, and converts any other value to JSON.
 func toJSON(v Value) (Value, bool) {
 	switch v := v.(type) {
 	case json.RawMessage:
@@ -129,13 +128,13 @@ func toJSON(v Value) (Value, bool) {
 	return json.RawMessage(AppendJSON(nil, v)), true
 }
 
-// The years of times, as far as RFC 3339 can write them.
+// The years that RFC 3339 can represent.
 var (
 	earliest = time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
 	latest   = time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC).UnixMilli()
 )
 
-// toTime takes RFC 3339, or a number of milliseconds since 1970.
+// toTime accepts RFC 3339 or a number of milliseconds since 1970.
 func toTime(v Value) (Value, bool) {
 	if t, ok := v.(time.Time); ok {
 		return t, true
@@ -153,7 +152,7 @@ func toTime(v Value) (Value, bool) {
 	return time.UnixMilli(ms).UTC(), math.Abs(f.(float64)) < maxExact && ms >= earliest && ms <= latest
 }
 
-// constant reads a value of a document as one of a type.
+// constant parses a value of a document as a type.
 func constant(raw json.RawMessage, typ string) (Value, error) {
 	if typ == "json" {
 		return raw, nil

@@ -10,7 +10,7 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// maxExpression is how long an expression may be, in bytes.
+// maxExpression is the maximum length of an expression in bytes.
 const maxExpression = 1000
 
 // Expression names a part of a message.
@@ -21,14 +21,13 @@ type Expression struct {
 	isJSON bool
 }
 
-// String gives the expression as it was written.
+// String returns the expression as it was written.
 func (e *Expression) String() string { return e.text }
 
-// Value gives what the expression names, nil where the message has no such thing.
-// The error is an *Unfit.
+// Value returns the value of the expression, nil if the message has none. The error is an *Unfit.
 func (e *Expression) Value(m *Message) (Value, error) { return e.value(m) }
 
-// plain are the expressions that are a name.
+// plain are the expressions that consist of a name only.
 var plain = map[string]func(m *Message) Value{
 	"payload":         func(m *Message) Value { return m.Payload },
 	"topic":           func(m *Message) Value { return m.Topic },
@@ -43,7 +42,7 @@ var plain = map[string]func(m *Message) Value{
 	"correlationData": func(m *Message) Value { return m.property(packet.PropertyCorrelationData, "") },
 }
 
-// Names gives the names that expressions begin with.
+// Names returns the names that an expression can begin with.
 func Names() []string {
 	names := []string{"jsonPayload", "userProperties"}
 	for name := range plain {
@@ -60,8 +59,8 @@ func given(s string) Value {
 	return s
 }
 
-// ParseExpression reads an expression. The error is a sentence without a
-// beginning, as in "has no closing bracket".
+// ParseExpression parses an expression. The error text is a predicate without a subject, for
+// example "has no closing bracket".
 func ParseExpression(text string) (*Expression, error) {
 	if len(text) > maxExpression {
 		return nil, fmt.Errorf("must have at most %d bytes", maxExpression)
@@ -81,7 +80,7 @@ func ParseExpression(text string) (*Expression, error) {
 	return &Expression{text: text, value: value, path: path, isJSON: text[:end] == "jsonPayload"}, nil
 }
 
-// source gives what a name with a path stands for.
+// source returns the function that evaluates a name with a path.
 func source(name string, path []step) (func(*Message) (Value, error), error) {
 	switch {
 	case name == "jsonPayload":
@@ -117,7 +116,7 @@ func topicLevel(path []step) (func(*Message) (Value, error), error) {
 	return func(m *Message) (Value, error) { return level(m.Topic, index), nil }, nil
 }
 
-// level gives a level of a topic, nil where there is none.
+// level returns a level of a topic, nil if it does not exist.
 func level(topic string, index int) Value {
 	if index < 0 {
 		if index += strings.Count(topic, "/") + 1; index < 0 {

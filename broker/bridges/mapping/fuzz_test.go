@@ -13,8 +13,8 @@ import (
 	"signalbox/broker/bridges/mapping"
 )
 
-// FuzzExpression holds a path against encoding/json, and that whatever parses has
-// a value or says that a message is unfit.
+// FuzzExpression compares paths with encoding/json, and checks that every expression that parses
+// has a value or reports that a message is unfit.
 func FuzzExpression(f *testing.F) {
 	for _, seed := range []string{"jsonPayload.o.a[0]", `jsonPayload["\u00e9"][-1]`, "topic[1]", "userProperties.unit", "payload", "jsonPayload.a", "hostname"} {
 		f.Add(seed, []byte(document))
@@ -35,7 +35,7 @@ func FuzzExpression(f *testing.F) {
 	})
 }
 
-// FuzzMember holds that a member is the one that encoding/json finds.
+// FuzzMember checks that a member is the one that encoding/json finds.
 func FuzzMember(f *testing.F) {
 	f.Add("a", []byte(`{"a":1,"b":{"a":2},"a":"\u00e9"}`))
 	f.Add("\"\\", []byte(`{"\"\\":[true]}`))
@@ -64,7 +64,7 @@ func FuzzMember(f *testing.F) {
 	})
 }
 
-// FuzzTemplate holds that no message breaks out of its place.
+// FuzzTemplate checks that no message can change the text around a placeholder.
 func FuzzTemplate(f *testing.F) {
 	for _, seed := range []string{`{"a":${payload},"b":"${topic}"}`, `{"a":${payload|raw}}`, "/v1/${topic}/${payload}?a=${jsonPayload.n}", "$${", `"\"${payload}"`, "${payload|path}"} {
 		f.Add(seed, []byte(document))
@@ -95,7 +95,7 @@ func FuzzTemplate(f *testing.F) {
 	})
 }
 
-// FuzzRecord holds that what compiles makes JSON of what fits.
+// FuzzRecord checks that mappings that compile make valid JSON.
 func FuzzRecord(f *testing.F) {
 	f.Add([]byte(`{"mapping":[{"source":"jsonPayload.n","target":"a","type":"time","default":5},{"value":[1,"\u0000"],"target":"\""}]}`), []byte(document))
 	f.Add([]byte(`{"mapping":[{"source":"payload","target":"a","type":"json"},{"source":"payload","target":"b","type":"integer"}]}`), []byte(` 12 `))
@@ -125,7 +125,7 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// FuzzPaths holds that fields find together what each finds alone.
+// FuzzPaths checks that fields find the same values together as each alone.
 func FuzzPaths(f *testing.F) {
 	f.Add("jsonPayload.a", "jsonPayload.a.b", "jsonPayload.a[0]", []byte(`{"a":{"b":1},"a":[{"b":2}]}`))
 	f.Add("jsonPayload.o", `jsonPayload.o["a b"][-1].c`, `jsonPayload.o["a b"][0]`, []byte(document))

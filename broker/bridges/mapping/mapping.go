@@ -1,15 +1,14 @@
-// Package mapping makes records and texts of messages, as schema mappings and
-// templates of bridges describe them. It knows expressions such as
-// jsonPayload.speed, which name a part of a message.
+// Package mapping makes records and texts from messages, as defined by the schema mappings and
+// templates of bridges. Their expressions, such as jsonPayload.speed, name a part of a message.
 //
-// It must not import the engine of the bridges nor any kind of them.
+// The package must not import the engine of bridges or any kind of bridge.
 package mapping
 
 import "encoding/json"
 
-// Value is what an expression finds in a message, nil where there is nothing:
-// []byte (payload and correlation data), string, int64, float64, bool, time.Time,
-// or json.RawMessage for what was asked for as JSON, an object or an array.
+// Value is the value of an expression, nil if there is none: []byte (payload and correlation
+// data), string, int64, float64, bool, time.Time, or json.RawMessage for an object, an array or a
+// conversion to JSON.
 type Value any
 
 // Field is a member of a record.
@@ -18,11 +17,11 @@ type Field struct {
 	Value  Value
 }
 
-// Record is what a message becomes, in the order of the mapping.
+// Record is the fields of a message, in the order of the mapping.
 type Record []Field
 
-// AppendJSON appends the record as a JSON object. A payload is shown as text
-// where it is UTF-8, otherwise in base64.
+// AppendJSON appends the record as a JSON object. A payload is written as text if it is UTF-8,
+// otherwise as base64.
 func (r Record) AppendJSON(dst []byte) []byte {
 	dst = append(dst, '{')
 	for i, f := range r {
@@ -35,30 +34,29 @@ func (r Record) AppendJSON(dst []byte) []byte {
 	return append(dst, '}')
 }
 
-// Spec is a schema mapping as it is configured.
+// Spec is the configuration of a schema mapping.
 type Spec struct {
 	Name    string      `json:"name"`
 	Mapping []FieldSpec `json:"mapping"`
 }
 
-// FieldSpec says what a member of records is made of: a source, which is an
-// expression, or a constant value.
+// FieldSpec configures a member of records: its source, which is an expression, or a constant
+// value.
 type FieldSpec struct {
 	Source   string          `json:"source,omitempty"`
 	Value    json.RawMessage `json:"value,omitempty"`
 	Target   string          `json:"target"`
-	Type     string          `json:"type,omitempty"`    // "" as it is; string, number, integer, boolean, json, time
-	Default  json.RawMessage `json:"default,omitempty"` // where the source has nothing
+	Type     string          `json:"type,omitempty"`    // "" for no conversion; string, number, integer, boolean, json, time
+	Default  json.RawMessage `json:"default,omitempty"` // used if the source has no value
 	Required bool            `json:"required,omitempty"`
 }
 
-// Problem is what is wrong at a place of a Spec or a text, as in
-// "mapping[0].source".
+// Problem is an error in a Spec or a text, at a path such as "mapping[0].source".
 type Problem struct{ Path, Msg string }
 
-// Unfit is the error of a message that does not have what is asked for, and never
-// will: trying again does not help.
+// Unfit is the error of a message that lacks a required value or has an invalid one. A retry
+// cannot succeed.
 type Unfit struct{ Msg string }
 
-// Error gives the reason, a sentence.
+// Error returns the reason.
 func (u *Unfit) Error() string { return u.Msg }

@@ -14,7 +14,7 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// example is a message with all that one may have.
+// example is a message with every part that a message can have.
 func example(t testing.TB, payload string) *mapping.Message {
 	t.Helper()
 	properties, err := packet.EncodeProperties([]packet.Property{
@@ -34,7 +34,7 @@ func example(t testing.TB, payload string) *mapping.Message {
 	}}
 }
 
-// bare is a message with as little as can be.
+// bare is a message with the minimum of parts.
 func bare(payload string) *mapping.Message {
 	return &mapping.Message{Message: &messaging.Message{Payload: []byte(payload)}}
 }

@@ -12,23 +12,23 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// Message is a message as expressions see it. What was parsed of it is kept, so
-// it is used by one goroutine at a time.
+// Message is the message that expressions refer to. It caches what was parsed, so it must be used
+// by one goroutine at a time.
 type Message struct {
 	*messaging.Message
 	MessageID string
-	Hostname  string // of the machine that signalbox runs on; empty for this one's
+	Hostname  string // of the machine that signalbox runs on; "" for this machine
 
-	payload    gjson.Result // once parsed
+	payload    gjson.Result // set when parsed
 	properties []packet.Property
 	parsed     parsed
 }
 
-// parsed says what of a message was parsed.
+// parsed records which parts of a message were parsed.
 type parsed struct{ payload, noJSON, properties bool }
 
-// A message may become so many bytes, or so many times its payload: a template or
-// mapping that repeats a large payload would take all memory.
+// The maximum size of a result, in bytes and as a multiple of the payload: a template or mapping
+// that repeats a large payload could exhaust the memory.
 const (
 	mostBytes = 16 << 20
 	mostTimes = 8
@@ -36,13 +36,13 @@ const (
 
 var errTooMuch = &Unfit{"the configuration repeats so much of the message that it becomes too large"}
 
-// most is how many bytes may become of the message.
+// most returns the maximum size of a result in bytes.
 func (m *Message) most() int { return max(mostBytes, mostTimes*len(m.Payload)) }
 
 var errNoJSON = &Unfit{"the payload is no JSON"}
 
 var machine = sync.OnceValue(func() string {
-	name, _ := os.Hostname() // without one there is nothing to tell
+	name, _ := os.Hostname() // without a name the value is absent
 	return name
 })
 
@@ -53,7 +53,7 @@ func (m *Message) hostname() string {
 	return machine()
 }
 
-// json gives the payload as JSON.
+// json returns the payload as JSON.
 func (m *Message) json() (gjson.Result, error) {
 	if !m.parsed.payload {
 		m.parsed.payload = true
@@ -67,8 +67,7 @@ func (m *Message) json() (gjson.Result, error) {
 	return m.payload, nil
 }
 
-// property gives the first property with an identifier and, of user properties, a
-// name.
+// property returns the first property with an identifier and, for user properties, a name.
 func (m *Message) property(identifier, name string) Value {
 	if !m.parsed.properties {
 		m.parsed.properties = true
@@ -88,7 +87,7 @@ func propertyValue(p packet.Property) Value {
 	}
 	data, err := base64.StdEncoding.DecodeString(p.Value)
 	if err != nil {
-		return nil // it was encoded by wire: there is no such value
+		return nil // cannot happen: packet has encoded it
 	}
 	return data
 }

@@ -12,21 +12,21 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// maxPath is how many parts a path may have, maxIndex how far an index may go.
+// Limits of the number of steps in a path and of an index.
 const (
 	maxPath  = 32
 	maxIndex = 1 << 20
 )
 
-// step is a part of a path: the name of a member, or the index of an element,
-// which counts from the end where it is negative.
+// step is a step of a path: the name of a member, or the index of an element, which counts from
+// the end if it is negative.
 type step struct {
 	name    string
 	index   int
 	isIndex bool
 }
 
-// parsePath reads what follows a name, as in .a["b c"][0].
+// parsePath parses the path after a name, for example .a["b c"][0].
 func parsePath(text string) (path []step, err error) {
 	for text != "" {
 		var s step
@@ -68,7 +68,7 @@ func isNameRune(r rune) bool {
 	return r == '_' || r == '-' || unicode.IsLetter(r) || unicode.IsDigit(r)
 }
 
-// cutQuoted cuts a name in quotes, which are those of JSON, and a bracket.
+// cutQuoted cuts a JSON string and a closing bracket.
 func cutQuoted(text string) (step, string, error) {
 	end := 1
 	for end < len(text) && text[end] != '"' {
@@ -110,7 +110,7 @@ func firstRune(s string) string {
 	return ""
 }
 
-// jsonValue gives what is at a path of the payload, nil where there is nothing.
+// jsonValue returns the value at a path of the payload, nil if there is none.
 func jsonValue(m *Message, path []step) (Value, error) {
 	doc, err := m.json()
 	if err != nil {
@@ -124,8 +124,7 @@ func jsonValue(m *Message, path []step) (Value, error) {
 	return valueOf(doc)
 }
 
-// find gives the part of a valid document that a step leads to. Of two members
-// with one name the last counts.
+// find returns the part of a valid document at a step. Of duplicate members the last counts.
 func (s step) find(doc gjson.Result) (found gjson.Result) {
 	switch {
 	case s.isIndex && doc.IsArray():
@@ -159,8 +158,7 @@ func element(list gjson.Result, index int) (found gjson.Result) {
 	return found
 }
 
-// valueOf gives a part of a valid document as a Value. Integers that fit an int64
-// are exact.
+// valueOf returns a part of a valid document as a Value. Integers that fit an int64 are exact.
 func valueOf(doc gjson.Result) (Value, error) {
 	switch doc.Type {
 	case gjson.Null:

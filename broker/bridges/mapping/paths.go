@@ -2,21 +2,21 @@ package mapping
 
 import "github.com/tidwall/gjson"
 
-// paths finds several paths of a payload in one go, however many there are: what
-// is common to them is scanned once. It does not change once it is made.
+// paths evaluates several paths of a payload in one scan, in which common prefixes are scanned
+// once. It is a tree of their steps, and immutable once it is built.
 type paths struct {
 	root  place
 	count int
 }
 
-// place is a step that some paths have, with those that follow it.
+// place is a node of the tree: a step with the steps that follow it.
 type place struct {
 	step
 	id     int
 	behind []*place
 }
 
-// add takes in a path and gives its id.
+// add adds a path and returns its id.
 func (p *paths) add(path []step) (id int) {
 	at := &p.root
 	for _, s := range path {
@@ -37,7 +37,7 @@ func (p *place) follow(s step, count *int) *place {
 	return b
 }
 
-// find gives what is at each path of a valid document, by their ids.
+// find returns the values of all paths in a valid document, by their ids.
 func (p *paths) find(doc gjson.Result) []gjson.Result {
 	found := make([]gjson.Result, p.count+1)
 	found[0] = doc
@@ -45,7 +45,7 @@ func (p *paths) find(doc gjson.Result) []gjson.Result {
 	return found
 }
 
-// fill finds what is behind a place.
+// fill evaluates the nodes below p.
 func (p *place) fill(found []gjson.Result) {
 	doc := found[p.id]
 	if len(p.behind) == 0 || !doc.IsObject() && !doc.IsArray() {

@@ -8,18 +8,18 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// maxFields is how many members a record may have.
+// maxFields is the maximum number of members of a record.
 const maxFields = 500
 
-// Mapping makes records of messages. It is safe for concurrent use.
+// Mapping makes records from messages. It is safe for concurrent use.
 type Mapping struct {
 	fields []field
-	paths  *paths // of the fields whose source is in the payload; nil for none
+	paths  *paths // of the fields with a source in the payload; nil for none
 }
 
 type field struct {
-	source   *Expression // nil where the value is constant
-	path     int         // in the mapping's paths
+	source   *Expression // nil for a constant value
+	path     int         // id in the mapping's paths
 	constant Value
 	target   string
 	typ      string
@@ -28,7 +28,7 @@ type field struct {
 	required bool
 }
 
-// Compile makes a mapping, or finds everything that is wrong with it.
+// Compile compiles a mapping, or returns all of its problems.
 func Compile(s Spec) (*Mapping, []Problem) {
 	m := &Mapping{fields: make([]field, len(s.Mapping))}
 	var problems []Problem
@@ -58,7 +58,7 @@ func Compile(s Spec) (*Mapping, []Problem) {
 	return m, nil
 }
 
-// collect has the payload scanned once for all fields.
+// collect registers the paths of all fields, so that the payload is scanned once.
 func (m *Mapping) collect() {
 	for i := range m.fields {
 		f := &m.fields[i]
@@ -108,21 +108,21 @@ func (s *FieldSpec) compile() (f field, problems []Problem) {
 	return f, problems
 }
 
-// standard is what Default maps, each to a member of the same name.
+// standard are the sources of Default, each with a target of the same name.
 var standard = []string{"topic", "payload", "qos", "retain", "timestamp", "client_id"}
 
-// Default gives the mapping of those who configure none: topic, payload, qos,
-// retain, timestamp and client_id.
+// Default returns the mapping that is used if none is configured: topic, payload, qos, retain,
+// timestamp and client_id.
 func Default() *Mapping {
 	s := Spec{}
 	for _, name := range standard {
 		s.Mapping = append(s.Mapping, FieldSpec{Source: name, Target: name})
 	}
-	m, _ := Compile(s) // nothing can be wrong with it
+	m, _ := Compile(s) // cannot fail
 	return m
 }
 
-// Targets gives the names of the members in their order.
+// Targets returns the names of the members in their order.
 func (m *Mapping) Targets() []string {
 	targets := make([]string, len(m.fields))
 	for i := range m.fields {
@@ -131,8 +131,7 @@ func (m *Mapping) Targets() []string {
 	return targets
 }
 
-// Types gives the configured type of each member in their order, "" where it is
-// as it comes.
+// Types returns the configured types of the members in their order, "" for no conversion.
 func (m *Mapping) Types() []string {
 	list := make([]string, len(m.fields))
 	for i := range m.fields {
@@ -141,7 +140,7 @@ func (m *Mapping) Types() []string {
 	return list
 }
 
-// Record makes a record of a message. The error is an *Unfit.
+// Record makes a record from a message. The error is an *Unfit.
 func (m *Mapping) Record(msg *Message) (Record, error) {
 	var found []gjson.Result
 	if m.paths != nil {
@@ -165,7 +164,7 @@ func (m *Mapping) Record(msg *Message) (Record, error) {
 	return r, nil
 }
 
-// sizeOf is how many bytes a value takes that may take many.
+// sizeOf returns the size of values with a variable size, in bytes.
 func sizeOf(v Value) int {
 	switch v := v.(type) {
 	case []byte:
@@ -178,8 +177,8 @@ func sizeOf(v Value) int {
 	return 0
 }
 
-// value gives a member of the record of a message, of whose payload the paths are
-// found.
+// value returns a member of the record. Found are the values of the mapping's paths in the
+// payload.
 func (f *field) value(msg *Message, found []gjson.Result) (Value, error) {
 	if f.source == nil {
 		return f.constant, nil

@@ -8,9 +8,9 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// tryJSON tells whether a template of JSON makes JSON of messages that fit it as
-// well as can be. Payloads are one as a number and one as an object, so that both
-// a place in quotes and one without may take them raw.
+// tryJSON returns an error if a JSON template produces invalid JSON from suitable messages. One
+// payload is a number and one an object, so that a raw value is possible both within quotes and
+// without.
 func (t *Template) tryJSON() error {
 	tried := error(nil)
 	for _, payload := range []string{`0`, `{}`} {
@@ -26,7 +26,7 @@ func (t *Template) tryJSON() error {
 }
 
 func sample(payload string) *Message {
-	properties, _ := packet.EncodeProperties([]packet.Property{ // they are sound
+	properties, _ := packet.EncodeProperties([]packet.Property{ // cannot fail
 		{Identifier: packet.PropertyContentType, Value: "text/plain"}, {Identifier: packet.PropertyResponseTopic, Value: "answers"},
 	})
 	return &Message{MessageID: "0-1", Hostname: "host", Message: &messaging.Message{
@@ -34,7 +34,7 @@ func sample(payload string) *Message {
 	}}
 }
 
-// excerpt gives the beginning of a text for a sentence.
+// excerpt returns the beginning of a text for an error text.
 func excerpt(text []byte) string {
 	if len(text) > 100 {
 		return string(text[:100]) + "..."

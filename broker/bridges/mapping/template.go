@@ -9,28 +9,27 @@ import (
 	"strings"
 )
 
-// Escape says where the text of a template goes, and so what keeps a message from
-// changing more of it than its place.
+// Escape is the context of a template's text. It determines how values are escaped, so that a
+// message cannot change the text around them.
 type Escape int
 
-// The places.
+// Contexts of templates.
 const (
-	EscapeNone Escape = iota // plain text; values as they are
-	EscapePath               // a path or query of a URL; values are escaped as one segment
-	EscapeJSON               // a JSON document; values become JSON, or inside of a string a part of it
+	EscapeNone Escape = iota // plain text; values are not escaped
+	EscapePath               // a path or query of a URL; a value is escaped as one segment
+	EscapeJSON               // a JSON document; a value becomes JSON, or part of a string within quotes
 )
 
-// maxTemplate is how long a template may be, in bytes.
+// maxTemplate is the maximum length of a template in bytes.
 const maxTemplate = 64 << 10
 
-// Template is a text with places for parts of messages. It is safe for concurrent
-// use.
+// Template is a text with placeholders for parts of messages. It is safe for concurrent use.
 type Template struct {
 	pieces []piece
-	check  bool // a value could make it other than JSON
+	check  bool // a value could make the result invalid JSON
 }
 
-// piece is literal text and an expression behind it, nil at the end.
+// piece is literal text followed by an expression, which is nil at the end.
 type piece struct {
 	literal string
 	value   *Expression
@@ -48,9 +47,9 @@ var filters = map[string]filter{
 	"base64": appendBase64,
 }
 
-// ParseTemplate reads a text with places as in ${topic} or ${payload|base64}; $${
-// is a literal ${. Filters are raw, json, url, path (as url, but slashes stay) and
-// base64. The error is a sentence without a beginning.
+// ParseTemplate parses a text with placeholders such as ${topic} or ${payload|base64}; $${ is a
+// literal ${. Filters are raw, json, url, path (like url, but slashes stay) and base64. The error
+// text is a predicate without a subject.
 func ParseTemplate(text string, e Escape) (*Template, error) {
 	if len(text) > maxTemplate {
 		return nil, fmt.Errorf("must have at most %d bytes", maxTemplate)
@@ -66,7 +65,7 @@ func ParseTemplate(text string, e Escape) (*Template, error) {
 	return t, nil
 }
 
-// parser reads a template.
+// parser parses a template.
 type parser struct {
 	rest    string
 	escape  Escape
@@ -106,7 +105,8 @@ func (p *parser) text(s string) {
 	p.quoted.pass(s)
 }
 
-// placeEnd finds the brace that closes a place: not one in quotes.
+// placeEnd returns the index of the brace that closes a placeholder, which is not within quotes,
+// or -1.
 func placeEnd(s string) int {
 	var q quoted
 	for i := range len(s) {
@@ -135,9 +135,8 @@ func (p *parser) place(text string) error {
 	return nil
 }
 
-// filter gives the one that is named, or that of the place. In JSON nothing else
-// keeps a document sound than what is made for it: the others are looked at anew
-// with every message.
+// filter returns the filter with that name, or the default of the context. Only the JSON filters
+// guarantee valid JSON; with any other, each result is validated.
 func (p *parser) filter(name string) filter {
 	switch {
 	case p.escape == EscapePath && name == "":
@@ -154,7 +153,7 @@ func (p *parser) filter(name string) filter {
 	return filters[name]
 }
 
-// quoted follows text in and out of strings in double quotes.
+// quoted tracks whether text is within a quoted string.
 type quoted struct{ inside, escaped bool }
 
 func (q *quoted) pass(s string) {
@@ -170,8 +169,7 @@ func (q *quoted) pass(s string) {
 	}
 }
 
-// Append appends the text that the template makes of a message. The error is an
-// *Unfit.
+// Append appends the text that the template makes from a message. The error is an *Unfit.
 func (t *Template) Append(dst []byte, m *Message) ([]byte, error) {
 	start := len(dst)
 	for i := range t.pieces {
@@ -194,7 +192,7 @@ func (t *Template) Append(dst []byte, m *Message) ([]byte, error) {
 	return dst, nil
 }
 
-// Constant tells whether the text is the same for all messages.
+// Constant reports whether the text is the same for all messages.
 func (t *Template) Constant() bool { return len(t.pieces) == 1 }
 
 func appendBase64(dst []byte, v Value) []byte {
@@ -208,8 +206,7 @@ func appendURL(dst []byte, v Value) []byte { return appendPercent(dst, v, "") }
 
 func appendPath(dst []byte, v Value) []byte { return appendPercent(dst, v, "/") }
 
-// appendPercent escapes all but the unreserved characters of RFC 3986, and those
-// that are to stay.
+// appendPercent escapes all characters except the unreserved ones of RFC 3986 and those in stay.
 func appendPercent(dst []byte, v Value, stay string) []byte {
 	for _, b := range AppendText(nil, v) {
 		if isUnreserved(b) || strings.IndexByte(stay, b) >= 0 {

@@ -14,7 +14,7 @@ import (
 
 // plan is a compiled topic mapping.
 type plan struct {
-	subject *mapping.Template // nil for the topic
+	subject *mapping.Template // nil to derive the subject from the topic
 	value   mapping.Content
 	headers bool
 }
