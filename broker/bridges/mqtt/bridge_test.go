@@ -7,8 +7,7 @@ import (
 	"github.com/eclipse/paho.golang/paho"
 )
 
-// TestOut sends messages with QoS, RETAIN and properties as they are, to topics
-// with another prefix.
+// TestOut checks that messages keep QoS, RETAIN and properties, with another topic prefix.
 func TestOut(t *testing.T) {
 	t.Parallel()
 	a := signalbox(t, "A")
@@ -33,7 +32,7 @@ func TestOut(t *testing.T) {
 	p.send("elsewhere", "x", 1, false)
 	p.send("here/last", "x", 1, false)
 	there.want("live", append(want, "there/last=x/1")...)
-	for _, got := range there.list() { // in any order: messages of other QoS may overtake
+	for _, got := range there.list() { // in any order: messages with another QoS may overtake
 		if got.Topic == "there/kept" || got.Topic == "there/last" {
 			continue
 		}
@@ -43,7 +42,7 @@ func TestOut(t *testing.T) {
 	}
 }
 
-// TestIn takes messages, those that waited while this broker was away too.
+// TestIn receives messages, including those that were sent while this broker was stopped.
 func TestIn(t *testing.T) {
 	t.Parallel()
 	a := signalbox(t, "A")

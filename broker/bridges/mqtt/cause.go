@@ -14,7 +14,7 @@ import (
 	"signalbox/broker/mqtt/dial"
 )
 
-// open opens a connection up to where MQTT begins.
+// open opens a connection for MQTT.
 func (c *connector) open(ctx context.Context) (net.Conn, error) {
 	conn, f := c.document.endpoint.Open(ctx, new(atomic.Bool))
 	if f != nil {
@@ -23,10 +23,10 @@ func (c *connector) open(ctx context.Context) (net.Conn, error) {
 	return c.whileServing(ctx, conn)
 }
 
-// explain says why there is no connection.
+// explain returns why there is no connection, as a text for operators.
 func (c *connector) explain(err error) *broker.Error {
 	e := c.cause(err)
-	e.Op = "" // the sentence is all that is shown
+	e.Op = "" // only the text is shown
 	return e
 }
 
@@ -54,25 +54,25 @@ func (c *connector) cause(err error) *broker.Error {
 	return ep.Explain(&dial.Failure{Stage: dial.StageConnected, Err: err}, username)
 }
 
-// byUsername is what else ends the connections of a bridge, which has two where it goes
-// both ways.
+// byUsername is another reason why a bridge's connections end, of which it has two if it sends
+// and receives.
 const byUsername = "a Mosquitto with use_username_as_clientid true ends a bridge's connections for each other: use a listener without that"
 
-// rival puts the client id into a sentence.
+// rival formats a text with the client id.
 func (c *connector) rival(format string) string {
 	return fmt.Sprintf(format, c.document.Connection.ClientID)
 }
 
-// losses are the latest times when a connection that stood was lost.
+// losses are the times of the latest losses of an established connection.
 type losses struct {
 	mu    sync.Mutex // guards times
 	times [6]time.Time
 }
 
-// lossTime is the time within which so many losses are many.
+// lossTime is the period within which that many losses are suspicious.
 const lossTime = 30 * time.Second
 
-// often notes a loss, and tells whether there were many of late.
+// often records a loss, and reports whether there were many lately.
 func (l *losses) often() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"signalbox/broker/brokertest"
 )
 
-// circuit is brokers and a client at each.
+// circuit is a set of brokers with a client at each.
 type circuit struct {
 	t       *testing.T
 	nodes   []*node
@@ -16,7 +16,7 @@ type circuit struct {
 	sent    int
 }
 
-// listen connects a client to each broker that takes everything.
+// listen connects a client to each broker, subscribed to every topic.
 func listen(t *testing.T, nodes ...*node) *circuit {
 	t.Helper()
 	c := &circuit{t: t, nodes: nodes}
@@ -26,8 +26,8 @@ func listen(t *testing.T, nodes ...*node) *circuit {
 	return c
 }
 
-// publish publishes at each broker messages of each QoS, some of them the same,
-// some to be retained, and gives what each client is to get.
+// publish publishes messages of each QoS at each broker, some of them duplicated, some retained,
+// and returns what each client must receive.
 func (c *circuit) publish(round string) (want []string) {
 	for i, n := range c.nodes {
 		for k := range 12 {
@@ -49,8 +49,8 @@ func (c *circuit) publish(round string) (want []string) {
 	return want
 }
 
-// want waits until each client has what it is to have; a last message from each
-// broker to each shows that nothing more comes.
+// want waits until each client has received exactly these messages; a last message from each
+// broker to each shows that nothing else arrives.
 func (c *circuit) want(texts []string) []string {
 	c.t.Helper()
 	for i, n := range c.nodes {
@@ -68,7 +68,7 @@ func (c *circuit) want(texts []string) []string {
 	return texts
 }
 
-// settled waits until nothing more comes, and gives how many messages came in all.
+// settled waits until nothing more arrives, and returns the total number of messages.
 func (c *circuit) settled() (total int) {
 	c.t.Helper()
 	since := time.Now()
@@ -85,8 +85,8 @@ func (c *circuit) settled() (total int) {
 	return total
 }
 
-// TestTriangle has three brokers of which each pair is bridged, both ways, for all
-// topics: each message comes to each broker once, whoever runs the bridges.
+// TestTriangle bridges each pair of three brokers, in both directions, for all topics: each
+// message arrives at each broker once, whichever side runs the bridges.
 func TestTriangle(t *testing.T) {
 	t.Parallel()
 	for name, bridge := range map[string]func(t *testing.T, a, b, m *node){
@@ -130,7 +130,7 @@ func TestTriangle(t *testing.T) {
 	}
 }
 
-// TestDiamond has two ways from one broker to another.
+// TestDiamond has two paths from one broker to another.
 func TestDiamond(t *testing.T) {
 	t.Parallel()
 	for _, direction := range []string{"out", "in", "both"} {

@@ -16,8 +16,8 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// connector is one connection to another broker. What it sends comes from the
-// engine's queue; what it takes from there goes by its own.
+// connector is a connection to another broker. Sent messages come from the engine's queue;
+// received messages have a queue of their own.
 type connector struct {
 	name     string
 	document *document
@@ -25,36 +25,36 @@ type connector struct {
 	local    messaging.Broker
 	meter    *bridges.Meter
 	trial    bool
-	now      func() time.Time  // the clock of messages' times
-	outs     map[string]*route // by name of the mapping
+	now      func() time.Time  // clock of the messages' times
+	outs     map[string]*route // by the name of the topic mapping
 	ins      []*route
-	guess    token // of the other broker's name, where it tells none
+	guess    token // name of the other broker according to the configuration
 
 	feed    *client.Client
 	known   atomic.Pointer[acquaintance]
 	losses  losses
-	former  atomic.Pointer[token]    // of the other broker's name, as the connector before knew it; nil for not at all
-	barred  atomic.Pointer[[]string] // filters that the other broker refuses; nil for none
-	met     atomic.Bool              // it has been connected to
-	left    atomic.Bool              // it is closed, and another one takes its place
-	downAt  atomic.Int64             // since when there is no connection, milliseconds by now; 0 where there is one
+	former  atomic.Pointer[token]    // name of the other broker according to the previous connector; nil if unknown
+	barred  atomic.Pointer[[]string] // filters that the other broker has refused; nil for none
+	met     atomic.Bool              // has been connected
+	left    atomic.Bool              // closed; a connector with the same name may replace it
+	downAt  atomic.Int64             // time of the disconnect in milliseconds of now; 0 while connected
 	changed chan struct{}            // buffered by one, for the engine
-	stir    chan struct{}            // buffered by one, for who waits in Connect and Deliver
+	stir    chan struct{}            // buffered by one, for waits in Connect and Deliver
 	inbound inbound
 
-	// What follows is for the engine's goroutine.
+	// Used only by the engine's goroutine.
 	started bool
 	life    context.Context // ends publishing here
 	end     context.CancelFunc
-	cancels []func()      // of the subscriptions there
+	cancels []func()      // of the subscriptions at the other broker
 	stop    func()        // ends the client
-	brought chan struct{} // closed when nothing is published here any more
+	brought chan struct{} // closed when no more incoming messages are published
 	tasks   sync.WaitGroup
 	flights map[uint64]flight // by entry
-	state   string            // that was told here last
+	state   string            // last published notification
 }
 
-// acquaintance is a broker that told its name.
+// acquaintance is a broker that has sent its name.
 type acquaintance struct {
 	name  string
 	token token
@@ -87,8 +87,8 @@ func newConnector(s *site, c *bridges.Connection, d *document) *connector {
 	return n
 }
 
-// options are those of the client. A trial has a client id of its own, so that it
-// is in nobody's way.
+// options returns the client's options. A trial has a random client id, so that it disturbs no
+// other connection.
 func (c *connector) options(identity string) client.Options {
 	s := &c.document.Connection
 	o := client.Options{
@@ -108,7 +108,7 @@ func (c *connector) options(identity string) client.Options {
 	return o
 }
 
-// peer stands for the other broker's name.
+// peer returns the token of the other broker's name.
 func (c *connector) peer() token {
 	p := c.feed.Peer()
 	name := p.Identity
@@ -126,8 +126,8 @@ func (c *connector) peer() token {
 	return a.token
 }
 
-// expect notes in a trace to what topics messages of a topic here go at the other
-// broker.
+// expect adds the targets at the other broker to which messages of a local topic are sent to a
+// trace.
 func (c *connector) expect(t *trace, topic string) {
 	peer := c.peer()
 	if t.hasVisited(peer) {
@@ -140,7 +140,7 @@ func (c *connector) expect(t *trace, topic string) {
 	}
 }
 
-// fetches tells whether messages of a topic there come to a topic here.
+// fetches reports whether messages of a remote topic are received at a local topic.
 func (c *connector) fetches(there token, here string) bool {
 	for _, r := range c.ins {
 		if topic, ok := r.abroad(here); ok && c.granted(r, topic) >= 0 && tokenOf(topic) == there {
@@ -150,7 +150,7 @@ func (c *connector) fetches(there token, here string) bool {
 	return false
 }
 
-// Filters gives what a topic mapping takes from this broker.
+// Filters returns the local filters of a topic mapping.
 func (c *connector) Filters(mapping string) []string {
 	r := c.outs[mapping]
 	if r == nil {
@@ -159,13 +159,13 @@ func (c *connector) Filters(mapping string) []string {
 	return r.filters(r.local)
 }
 
-// Retained tells whether what is retained here is retained there.
+// Retained reports whether messages keep RETAIN at the other broker.
 func (c *connector) Retained(mapping string) bool {
 	return c.outs[mapping] != nil && c.outs[mapping].retain
 }
 
-// Enter marks a message that is to be sent, and passes over one that the other
-// broker has, or is sent by another one.
+// Enter adds a trace to a message that is to be queued. It reports false if the other broker has
+// the message, or receives it from another broker.
 func (c *connector) Enter(mapping string, m *messaging.Message) bool {
 	t, rest := splitTrace(m.Properties)
 	if t != nil {
@@ -181,11 +181,10 @@ func (c *connector) Enter(mapping string, m *messaging.Message) bool {
 	return ok
 }
 
-// Changed tells when a connection was made or lost.
+// Changed returns a channel that receives when a connection was made or lost.
 func (c *connector) Changed() <-chan struct{} { return c.changed }
 
-// Connect has the client connect, and waits for that. The client itself connects
-// again later.
+// Connect has the client connect, and waits for that. The client reconnects by itself.
 func (c *connector) Connect(ctx context.Context) error {
 	if !c.started {
 		c.start()
@@ -210,7 +209,7 @@ func (c *connector) Connect(ctx context.Context) error {
 	return nil
 }
 
-// start sets the client going.
+// start starts the client.
 func (c *connector) start() {
 	c.started = true
 	ctx, cancel := context.WithCancel(context.Background())
@@ -232,7 +231,7 @@ func (c *connector) start() {
 	c.tasks.Go(func() { c.feed.Run(ctx) })
 }
 
-// reach waits until all connections stand, or an attempt has failed.
+// reach waits until all connections are established, or an attempt has failed.
 func (c *connector) reach(ctx context.Context) error {
 	tries := c.feed.Attempts()
 	for {
@@ -251,7 +250,7 @@ func (c *connector) reach(ctx context.Context) error {
 	}
 }
 
-// check finds what makes a connection of no use.
+// check returns why an established connection cannot be used.
 func (c *connector) check() error {
 	switch p := c.feed.Peer(); {
 	case p.Identity == c.site.identity:
@@ -263,7 +262,7 @@ func (c *connector) check() error {
 	return nil
 }
 
-// circular tells whether what is sent may be taken again.
+// circular reports whether messages that are sent may be received again.
 func (c *connector) circular() bool {
 	for _, out := range c.outs {
 		for _, in := range c.ins {
@@ -275,7 +274,7 @@ func (c *connector) circular() bool {
 	return false
 }
 
-// Check tells whether the connections stand.
+// Check reports an error unless all connections are established.
 func (c *connector) Check(context.Context) error {
 	if err := c.feed.ConnectionError(); err != nil {
 		c.down()
@@ -285,10 +284,10 @@ func (c *connector) Check(context.Context) error {
 	return c.refused()
 }
 
-// tellTime is for a message that tells of the connection.
+// tellTime is the timeout for publishing a notification.
 const tellTime = 2 * time.Second
 
-// tell tells here whether there is a connection.
+// tell publishes here whether the bridge is connected.
 func (c *connector) tell(state string) {
 	topic := c.document.Connection.NotificationTopic
 	if topic == "" || c.trial || c.local == nil || c.state == state {
@@ -302,8 +301,7 @@ func (c *connector) tell(state string) {
 	}
 }
 
-// Close ends the client. What it has taken is published here first, as long as the
-// context allows.
+// Close ends the client. Received messages are published first, unless the context ends.
 func (c *connector) Close(ctx context.Context) error {
 	defer c.end()
 	c.site.remove(c)

@@ -10,14 +10,14 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// flight is an entry on its way: it goes on on the next connection where one is
-// lost, so it must not be sent again as long as it is under way.
+// flight is an entry that was sent. The client continues it on the next connection if one is
+// lost, so it must not be sent again while it is in flight.
 type flight struct {
 	delivery *client.Delivery
 	index    int
 }
 
-// Deliver sends messages and waits for the broker to have them.
+// Deliver sends messages and waits for acknowledgements.
 func (c *connector) Deliver(ctx context.Context, batch []*bridges.Entry, results []bridges.Result) error {
 	c.prune(batch[0].ID)
 	err := c.send(ctx, batch, results)
@@ -33,7 +33,7 @@ func (c *connector) Deliver(ctx context.Context, batch []*bridges.Entry, results
 	return err
 }
 
-// prune drops what is known of entries that are gone.
+// prune removes entries that are no longer in the queue.
 func (c *connector) prune(before uint64) {
 	for id := range c.flights {
 		if id < before {
@@ -42,7 +42,7 @@ func (c *connector) prune(before uint64) {
 	}
 }
 
-// send sends what is not under way yet.
+// send sends the entries that are not in flight yet.
 func (c *connector) send(ctx context.Context, batch []*bridges.Entry, results []bridges.Result) error {
 	var list []messaging.Message
 	var ids []uint64
@@ -65,7 +65,7 @@ func (c *connector) send(ctx context.Context, batch []*bridges.Entry, results []
 	return err
 }
 
-// outgoing makes the message that the other broker gets.
+// outgoing makes the message for the other broker.
 func (c *connector) outgoing(e *bridges.Entry) (messaging.Message, bridges.Result) {
 	m := e.Message
 	r := c.outs[e.Mapping]
@@ -83,7 +83,7 @@ func (c *connector) outgoing(e *bridges.Entry) (messaging.Message, bridges.Resul
 	return m, bridges.Result{}
 }
 
-// await waits until everything of a batch is done with, or the connection is lost.
+// await waits until every message of a batch has an outcome, or the connection is lost.
 func (c *connector) await(ctx context.Context, batch []*bridges.Entry) error {
 	for _, e := range batch {
 		f, under := c.flights[e.ID]
@@ -104,7 +104,7 @@ func (c *connector) await(ctx context.Context, batch []*bridges.Entry) error {
 	return nil
 }
 
-// conclude notes what became of an entry that was sent.
+// conclude sets the result of an entry that was sent.
 func (c *connector) conclude(id uint64, r *bridges.Result) {
 	f, under := c.flights[id]
 	if !under {
@@ -119,7 +119,7 @@ func (c *connector) conclude(id uint64, r *bridges.Result) {
 	case o.Done:
 		r.State, r.Reason = bridges.Rejected, whyRejected(o.Code)
 	case !over(f.delivery):
-		return // it is still under way
+		return // still in flight
 	}
 	delete(c.flights, id)
 }
@@ -133,12 +133,12 @@ func over(d *client.Delivery) bool {
 	}
 }
 
-// passing tells whether a broker may take later what it refuses now.
+// passing reports whether a broker may accept later what it refuses now.
 func passing(code byte) bool {
 	return code == packet.ReasonUnspecified || code == packet.ReasonImplementationSpecific || code == packet.ReasonQuotaExceeded
 }
 
-// whyRejected says why a broker does not take a message.
+// whyRejected returns why a broker refuses a message.
 func whyRejected(code byte) string {
 	switch code {
 	case packet.ReasonNotAuthorized:

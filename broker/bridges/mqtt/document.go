@@ -16,7 +16,7 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// document is a connection as it is configured.
+// document is the configuration of a connection.
 type document struct {
 	Connection    settings      `json:"connection"`
 	Options       pauses        `json:"options"`
@@ -26,7 +26,7 @@ type document struct {
 	routes   []*route
 }
 
-// settings are the member "connection".
+// settings is the member "connection".
 type settings struct {
 	URL               string               `json:"url"`
 	Credentials       *bridges.Credentials `json:"credentials"`
@@ -41,13 +41,13 @@ type settings struct {
 	BrokerID          string               `json:"brokerId"`
 }
 
-// pauses are those of the options that matter here, in milliseconds.
+// pauses are the options that apply to the client, in milliseconds.
 type pauses struct {
 	Min int64 `json:"retryMinInsertDelay"`
 	Max int64 `json:"retryMaxInsertDelay"`
 }
 
-// mappingSpec is a topic mapping.
+// mappingSpec is the configuration of a topic mapping.
 type mappingSpec struct {
 	Name         string   `json:"name"`
 	MQTTTopics   []string `json:"mqttTopics"`
@@ -58,7 +58,7 @@ type mappingSpec struct {
 	RemotePrefix string   `json:"remotePrefix"`
 }
 
-// read reads a connection, with all that is wrong with it.
+// read parses the configuration of a connection, and returns all of its problems.
 func read(c *bridges.Connection) (*document, bridges.Problems) {
 	d := &document{Connection: settings{KeepAlive: 60, SessionExpiry: 3600, ProtocolVersion: "auto", Notifications: true},
 		Options: pauses{Min: 500, Max: 30_000}}
@@ -94,15 +94,15 @@ func read(c *bridges.Connection) (*document, bridges.Problems) {
 	return d, p
 }
 
-// notices begin the topics by which brokers tell of their bridges. What else begins
-// with $ is for the brokers themselves, some of it to command them.
+// notices is the prefix of the topics with which brokers report the state of their bridges. Other
+// topics with $ are reserved by brokers, some of them for commands.
 const notices = "$SYS/broker/connection/"
 
 func isNotice(topic string) bool {
 	return strings.HasPrefix(topic, notices) && len(topic) > len(notices)
 }
 
-// reach finds out where the broker is.
+// reach sets the endpoint from the URL.
 func (d *document) reach(p *bridges.Problems) {
 	s := &d.Connection
 	ep, err := dial.Parse(s.URL)
@@ -126,15 +126,15 @@ func (d *document) reach(p *bridges.Problems) {
 	d.endpoint = ep
 }
 
-// clientID makes a client id that is the same in every run, with room for two more
-// characters: 23 are the most that each broker takes [MQTT-3.1.3-5].
+// clientID returns a client id that is the same in every run. Two more characters fit: every
+// broker accepts 23 [MQTT-3.1.3-5].
 func clientID(owner, connection string) string {
 	sum := sha256.Sum256([]byte(owner + "\x00" + connection))
 	return "signalbox-" + base32.HexEncoding.EncodeToString(sum[:])[:11]
 }
 
-// collisions finds topics that two mappings lead the same way: each message of
-// both would go twice.
+// collisions reports topics that two mappings send or receive in the same direction: each message
+// of both would be sent twice.
 func (d *document) collisions(p *bridges.Problems) {
 	for j, b := range d.routes {
 		for i, a := range d.routes[:j] {
@@ -146,7 +146,7 @@ func (d *document) collisions(p *bridges.Problems) {
 	}
 }
 
-// timing is how the client takes its time.
+// timing returns the client's delays and timeouts.
 func (d *document) timing() client.Timing {
 	silence := time.Duration(d.Connection.KeepAlive) * time.Second
 	least := max(time.Duration(d.Options.Min)*time.Millisecond, 100*time.Millisecond)
@@ -157,7 +157,7 @@ func (d *document) timing() client.Timing {
 	}
 }
 
-// client is how the client appears to the other broker.
+// client returns the client's session options.
 func (d *document) client() client.SessionOptions {
 	s := &d.Connection
 	return client.SessionOptions{

@@ -8,8 +8,8 @@ import (
 	"signalbox/broker/brokertest"
 )
 
-// TestCuts has links of a triangle cut while messages of QoS 1 and 2 go over them:
-// each comes once all the same.
+// TestCuts cuts the links of a triangle while messages of QoS 1 and 2 are sent: each arrives
+// exactly once.
 func TestCuts(t *testing.T) {
 	t.Parallel()
 	a, b := signalbox(t, "A"), signalbox(t, "B")
@@ -45,8 +45,8 @@ func TestCuts(t *testing.T) {
 	c.want(texts)
 }
 
-// TestDown has one link of a triangle down for a while: what is published meanwhile
-// comes on the other way or, once the link is back, over it; never twice.
+// TestDown has one link of a triangle down for a while: messages of that time arrive over the
+// other path or, after reconnecting, over the link; never twice.
 func TestDown(t *testing.T) {
 	t.Parallel()
 	for _, which := range []string{"A-B", "A-M", "B-M"} {
@@ -73,7 +73,7 @@ func TestDown(t *testing.T) {
 			}
 			c := listen(t, a, b, m)
 			texts := c.want(c.publish("before"))
-			texts = c.want(texts) // so all of QoS 1 before that is acknowledged, and not sent again
+			texts = c.want(texts) // so QoS 1 before that is acknowledged, and not sent again
 			proxy.Refuse()
 			proxy.Cut()
 			brokertest.WaitFor(t, "the link is seen to be down", func() bool { return !from.status(t)[0].IsConnected })
@@ -95,7 +95,7 @@ func TestDown(t *testing.T) {
 	}
 }
 
-// TestRemoteRestarts has the other broker stop and start again.
+// TestRemoteRestarts restarts the other broker.
 func TestRemoteRestarts(t *testing.T) {
 	t.Parallel()
 	a := signalbox(t, "A")
@@ -120,8 +120,8 @@ func TestRemoteRestarts(t *testing.T) {
 	join(t, m, "kept/#").want("at the other broker", want...)
 }
 
-// TestTakeover tells that somebody else has the same client id, as far as the
-// broker says why it ends connections.
+// TestTakeover checks the error for a client id that another client uses, if the broker sends a
+// reason.
 func TestTakeover(t *testing.T) {
 	t.Parallel()
 	m, _ := mosquitto(t)
@@ -146,8 +146,8 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
-// TestUsernamesAsClientIDs tells what ends the connections of a bridge of both ways at a
-// broker that takes user names for client ids: it has two of them.
+// TestUsernamesAsClientIDs checks the error if a broker uses user names as client ids, which ends
+// the connections of a bridge in both directions: it has two.
 func TestUsernamesAsClientIDs(t *testing.T) {
 	t.Parallel()
 	m, _ := mosquitto(t, brokertest.WithConfig("use_username_as_clientid true"))

@@ -8,30 +8,30 @@ import (
 	"signalbox/broker/messaging"
 )
 
-// The bounds of what waits to be published here. Messages above QoS 0 are bounded
-// by what the other broker sends before it is acknowledged.
+// Bounds of the messages that wait to be published here. Messages above QoS 0 are limited by the
+// receive maximum.
 const (
-	looseMessages = 10_000   // of QoS 0; the newest go
-	looseBytes    = 64 << 20 // theirs
-	portion       = 256      // published together
+	looseMessages = 10_000   // of QoS 0; the newest are discarded
+	looseBytes    = 64 << 20 // of QoS 0
+	portion       = 256      // published at once
 
-	retryPublish = 500 * time.Millisecond // where this broker cannot be reached
+	retryPublish = 500 * time.Millisecond // delay while this broker is unavailable
 )
 
-// intake takes the messages of one filter from the other broker.
+// intake receives the messages of one filter from the other broker.
 type intake struct {
 	*connector
 	route *route
 	index int // of the pattern
 }
 
-// Keeps is always so: what was not published here comes again.
+// Keeps returns true: a message that was not published here is sent again.
 func (*intake) Keeps() bool { return true }
 
-// Take has a message published here, if it has not been here.
+// Take queues a message for publishing here, if it has not been here.
 func (in *intake) Take(m messaging.Message, notifier messaging.CommitNotifier) {
 	if in.granted(in.route, m.Topic) != in.index {
-		settle(notifier, nil) // it comes by the other one too
+		settle(notifier, nil) // another pattern receives it too
 		return
 	}
 	a := arrival{message: m, notifier: notifier}
@@ -56,8 +56,8 @@ func settle(s messaging.CommitNotifier, err error) {
 	}
 }
 
-// enter makes of a message what is to be published here. It answers false where it
-// has been here, or comes on another way.
+// enter changes a message to the one that is to be published here. It reports false if the
+// message has been here, or arrives over another path.
 func (in *intake) enter(a *arrival, there, here string) bool {
 	t, rest := splitTrace(a.message.Properties)
 	peer := in.peer()
@@ -75,25 +75,25 @@ func (in *intake) enter(a *arrival, there, here string) bool {
 	return in.site.memory.add(a.visitor)
 }
 
-// arrival is a message on its way into this broker.
+// arrival is a message that is to be published here.
 type arrival struct {
 	message  messaging.Message
 	notifier messaging.CommitNotifier // nil at QoS 0
 	visitor  visitor
 }
 
-// inbound holds what is to be published here. It is safe for concurrent use.
+// inbound is the queue of messages to be published here. It is safe for concurrent use.
 type inbound struct {
 	wake chan struct{} // buffered by one
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	list  []arrival
-	loose int // of QoS 0
-	bytes int // theirs
+	loose int // number of messages of QoS 0
+	bytes int // size of messages of QoS 0
 	ended bool
 }
 
-// put adds a message, if there is room.
+// put adds a message unless a bound is reached.
 func (q *inbound) put(a arrival) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -112,7 +112,7 @@ func (q *inbound) put(a arrival) bool {
 	return true
 }
 
-// take takes some out; over tells that there will be no more.
+// take removes some messages; over is true if there will be no more.
 func (q *inbound) take() (part []arrival, over bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -131,7 +131,7 @@ func (q *inbound) take() (part []arrival, over bool) {
 	return part, q.ended && n == 0
 }
 
-// end has no more taken in.
+// end refuses further messages.
 func (q *inbound) end() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -139,8 +139,7 @@ func (q *inbound) end() {
 	signal(q.wake)
 }
 
-// bring publishes here what comes, until there will be no more, or the context
-// ends.
+// bring publishes incoming messages until there will be no more, or the context ends.
 func (c *connector) bring(ctx context.Context) {
 	for {
 		part, over := c.inbound.take()
@@ -159,8 +158,8 @@ func (c *connector) bring(ctx context.Context) {
 	}
 }
 
-// publish publishes messages here and settles those that are done with. What is
-// left when the context ends comes again.
+// publish publishes messages here and acknowledges those with an outcome. The rest is sent again
+// after the context has ended.
 func (c *connector) publish(ctx context.Context, part []arrival) {
 	list := make([]messaging.Message, 0, len(part))
 	for i := range part {
@@ -188,7 +187,7 @@ func (c *connector) publish(ctx context.Context, part []arrival) {
 	}
 }
 
-// arrived settles messages.
+// arrived acknowledges messages.
 func (c *connector) arrived(part []arrival, errs []error) {
 	for i := range part {
 		if errs[i] == nil {
@@ -201,7 +200,7 @@ func (c *connector) arrived(part []arrival, errs []error) {
 	}
 }
 
-// rest waits. It tells whether it was for the whole time.
+// rest waits. It reports whether the whole time has passed.
 func rest(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -213,7 +212,7 @@ func rest(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// signal sets a flag that is a channel buffered by one.
+// signal sends to a channel that is buffered by one, unless a value is pending.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -1,8 +1,7 @@
-// Package mqtt is the kind of bridge that leads messages to other MQTT brokers,
-// and from them to this one, as the client of package feed. It keeps messages from
-// going in circles, whatever way brokers are connected.
+// Package mqtt is the kind of bridge that sends messages to other MQTT brokers, and receives
+// messages from them, with package client. It prevents loops in any topology of brokers.
 //
-// It must not import net/http, a database or an MQTT library.
+// The package must not import net/http, a database or an MQTT library.
 package mqtt
 
 import (
@@ -19,7 +18,7 @@ type Kind struct {
 	sites map[string]*site // by identity of the broker
 }
 
-// New makes the kind.
+// New returns the kind.
 func New() *Kind { return &Kind{sites: map[string]*site{}} }
 
 var (
@@ -29,10 +28,10 @@ var (
 	mappingSchema []byte
 )
 
-// ID is the bridge's id.
+// ID returns "mqtt-bridge".
 func (*Kind) ID() string { return "mqtt-bridge" }
 
-// Schema gives what is particular to the kind.
+// Schema returns the configuration schema that is specific to the kind.
 func (*Kind) Schema() bridges.Schema {
 	return bridges.Schema{
 		Title:       "MQTT bridge",
@@ -50,7 +49,7 @@ func (k *Kind) Open(local messaging.Broker, identity string) (end func()) {
 	return func() {}
 }
 
-// site gives what the connections of a broker share.
+// site returns the state that the connections of a broker share.
 func (k *Kind) site(identity string) *site {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -62,7 +61,7 @@ func (k *Kind) site(identity string) *site {
 	return s
 }
 
-// Compile makes a connector.
+// Compile creates a connector.
 func (k *Kind) Compile(c *bridges.Connection) (bridges.Connector, bridges.Problems) {
 	d, problems := read(c)
 	if len(problems) > 0 {

@@ -16,7 +16,7 @@ import (
 
 var mazes = flag.Int("mazes", 8, "how many mazes TestCampaignMaze goes through")
 
-// edge leads topics of one broker to another one.
+// edge sends topics of one broker to another.
 type edge struct {
 	from, to int
 	filter   string
@@ -29,22 +29,22 @@ type passage struct {
 	proxy     *brokertest.Proxy
 }
 
-// maze is brokers bridged at random.
+// maze is a random topology of brokers.
 type maze struct {
 	*circuit
 	random   *rand.Rand
 	edges    []edge
 	passages []*passage
-	want     []map[string]span // by broker: what is to come, how often
+	want     []map[string]span // by broker: how often each message must arrive
 }
 
-// span is how often a message may come.
+// span bounds how often a message may arrive.
 type span struct{ least, most int }
 
-// topics of a maze: each filter takes one, or all.
+// Topics of a maze: each filter is for one of them, or for all.
 var mazeTopics = []string{"t", "u"}
 
-// newMaze starts brokers and bridges them.
+// newMaze starts brokers and bridges them at random.
 func newMaze(t *testing.T, random *rand.Rand) *maze {
 	m := &maze{random: random}
 	var nodes []*node
@@ -75,8 +75,8 @@ func newMaze(t *testing.T, random *rand.Rand) *maze {
 	return m
 }
 
-// join bridges a broker to another one, or not. Of two connections to the same
-// signalbox topics may be the same.
+// join may bridge a broker to another one. Two connections to the same signalbox may have the
+// same topics.
 func (m *maze) join(owner, to int) {
 	many := 0
 	if owner != to && m.random.IntN(10) < 6 {
@@ -108,7 +108,7 @@ func (m *maze) join(owner, to int) {
 	}
 }
 
-// links gives the connections of a broker.
+// links returns the connections of a broker.
 func (m *maze) links(owner int) (list []link) {
 	for _, p := range m.passages {
 		if p.owner == owner {
@@ -127,7 +127,7 @@ func (m *maze) configure() {
 	}
 }
 
-// reach gives the brokers to which messages of one lead.
+// reach returns the brokers that messages of one can reach.
 func (m *maze) reach(from int, topic string) map[int]bool {
 	found := map[int]bool{from: true}
 	for more := true; more; {
@@ -141,7 +141,7 @@ func (m *maze) reach(from int, topic string) map[int]bool {
 	return found
 }
 
-// ways counts the brokers from which messages lead to one.
+// ways counts the brokers that send messages to one.
 func (m *maze) ways(to int, topic string, found map[int]bool) int {
 	from := map[int]bool{}
 	for _, e := range m.edges {
@@ -152,8 +152,8 @@ func (m *maze) ways(to int, topic string, found map[int]bool) int {
 	return len(from)
 }
 
-// expect notes where a message is to come, and how often: once at a signalbox, if
-// it was published at one.
+// expect records how often a message must arrive at a broker: once at a signalbox, if it was
+// published at one.
 func (m *maze) expect(at int, topic, text string) {
 	found := m.reach(at, topic)
 	takers := 0
@@ -177,7 +177,7 @@ func (m *maze) expect(at int, topic, text string) {
 	}
 }
 
-// publish publishes some messages at random places.
+// publish publishes some messages at random brokers.
 func (m *maze) publish(round string, many int, least byte) {
 	for k := range many {
 		at, topic := m.random.IntN(len(m.nodes)), mazeTopics[m.random.IntN(len(mazeTopics))]
@@ -192,7 +192,7 @@ func (m *maze) publish(round string, many int, least byte) {
 	}
 }
 
-// counts gives how often each message came to a client.
+// counts returns how often a client received each message.
 func counts(c *client) map[string]int {
 	n := map[string]int{}
 	for _, text := range c.texts() {
@@ -201,7 +201,7 @@ func counts(c *client) map[string]int {
 	return n
 }
 
-// settle waits until all has come, and nothing more comes; then it compares.
+// settle waits until all messages have arrived and nothing more does, and compares.
 func (m *maze) settle() {
 	m.t.Helper()
 	m.complete()
@@ -215,7 +215,7 @@ func (m *maze) settle() {
 	}
 }
 
-// complete waits until all has come.
+// complete waits until all messages have arrived.
 func (m *maze) complete() {
 	m.t.Helper()
 	for i, c := range m.clients {
@@ -233,7 +233,7 @@ func (m *maze) missing(i int, c *client) (list []string) {
 	return list
 }
 
-// String tells how the brokers are bridged.
+// String describes the bridges.
 func (m *maze) String() string {
 	var b strings.Builder
 	for _, p := range m.passages {
@@ -246,7 +246,7 @@ func (m *maze) String() string {
 	return b.String()
 }
 
-// disturb has something go wrong.
+// disturb injects a fault.
 func (m *maze) disturb() {
 	if len(m.passages) == 0 {
 		return
@@ -264,7 +264,7 @@ func (m *maze) disturb() {
 	case 4:
 		p.proxy.Refuse()
 		p.proxy.Cut()
-	case 5: // what is under way on a lost connection would be sent anew
+	case 5: // messages in flight on a lost connection would be sent again
 		for _, other := range m.passages {
 			other.proxy.Pass()
 		}
@@ -279,9 +279,9 @@ func (m *maze) disturb() {
 	}
 }
 
-// TestCampaignMaze bridges brokers at random and publishes at random places, while links
-// are cut, stay down for a while and are configured anew: each message comes to
-// every broker that it can reach, and once where that can be.
+// TestCampaignMaze publishes at random brokers of a random topology, while links are cut, stay
+// down for a while and are configured again: each message reaches every broker that it can reach,
+// and exactly once if that is possible.
 func TestCampaignMaze(t *testing.T) {
 	t.Parallel()
 	for i := range *mazes {

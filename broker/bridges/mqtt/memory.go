@@ -2,24 +2,23 @@ package mqtt
 
 import "sync"
 
-// generation is how many messages are remembered at least.
+// generation is the minimum number of messages that are remembered.
 const generation = 1 << 15
 
-// visitor is a message at a topic of this broker.
+// visitor identifies a message at a topic of this broker.
 type visitor struct {
 	id    ident
 	topic token
 }
 
-// memory remembers which messages came to a broker over bridges: between once and
-// twice as many as generation says, the oldest are forgotten. It is safe for
-// concurrent use.
+// memory remembers the messages that arrived at a broker over bridges: between one and two
+// generations, of which the older is forgotten as a whole. It is safe for concurrent use.
 type memory struct {
-	mu          sync.Mutex // guards what follows
+	mu          sync.Mutex // guards the fields below
 	young, aged map[visitor]struct{}
 }
 
-// add tells whether a message is new, and remembers it.
+// add remembers a message. It reports false if the message is known.
 func (m *memory) add(v visitor) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -7,15 +7,15 @@ import (
 	"signalbox/broker/bridges"
 )
 
-// problemsOf gives what is wrong with a connection.
+// problemsOf returns the problems of a configuration.
 func problemsOf(document string) bridges.Problems {
 	c := &bridges.Connection{Name: "c", Document: json.RawMessage(document), Identity: "b", Meter: &bridges.Meter{}}
 	_, p := read(c)
 	return p
 }
 
-// TestNotificationsStayInTheirPlace: no topic that a broker takes for a command or
-// tells of itself by.
+// TestNotificationsStayInTheirPlace checks that a notification topic cannot be one that a broker
+// uses for commands or for its own reports.
 func TestNotificationsStayInTheirPlace(t *testing.T) {
 	t.Parallel()
 	for topic, ok := range map[string]bool{
@@ -36,7 +36,8 @@ func TestNotificationsStayInTheirPlace(t *testing.T) {
 	}
 }
 
-// TestOnlyItsOwnTopicsComeHome, whatever another broker sends.
+// TestOnlyItsOwnTopicsComeHome checks that other topics are refused, whatever another broker
+// sends.
 func TestOnlyItsOwnTopicsComeHome(t *testing.T) {
 	t.Parallel()
 	far := &route{patterns: []string{"#"}, local: "", remote: "x/", in: true}
@@ -44,7 +45,7 @@ func TestOnlyItsOwnTopicsComeHome(t *testing.T) {
 	all := &route{patterns: []string{"#"}, in: true}
 	for _, c := range []struct {
 		r           *route
-		there, here string // "" where it must not come
+		there, here string // "" if it must be refused
 	}{
 		{far, "x/a", "a"}, {far, "x/$CONTROL/dynamic-security/v1", ""}, {far, "x/$SYS/broker/uptime", ""}, {far, "x/$share/g/a", ""},
 		{far, "x/", ""}, {far, "x", ""}, {far, "y/a", ""}, {far, "$CONTROL/v1", ""},

@@ -11,7 +11,7 @@ import (
 	"signalbox/broker/brokertest"
 )
 
-// TestWays reaches a broker over TLS and WebSockets, and with MQTT 3.1.1.
+// TestWays connects over TLS and WebSockets, and with MQTT 3.1.1.
 func TestWays(t *testing.T) {
 	t.Parallel()
 	a := signalbox(t, "A")
@@ -36,7 +36,7 @@ func TestWays(t *testing.T) {
 	}
 }
 
-// TestWrongTLS tells why a broker is not trusted, by the names of the settings.
+// TestWrongTLS checks the error for an untrusted certificate, with the names of the settings.
 func TestWrongTLS(t *testing.T) {
 	t.Parallel()
 	a := signalbox(t, "A")
@@ -53,7 +53,7 @@ func TestWrongTLS(t *testing.T) {
 	}
 }
 
-// TestCircularOlder refuses to send over MQTT 3.1.1 what would come back.
+// TestCircularOlder checks that a loop over MQTT 3.1.1 is refused.
 func TestCircularOlder(t *testing.T) {
 	t.Parallel()
 	a := signalbox(t, "A")
@@ -67,7 +67,7 @@ func TestCircularOlder(t *testing.T) {
 	})
 }
 
-// TestItself refuses a bridge from a broker to itself.
+// TestItself checks that a bridge from a broker to itself is refused.
 func TestItself(t *testing.T) {
 	t.Parallel()
 	a := signalbox(t, "A")
@@ -77,7 +77,7 @@ func TestItself(t *testing.T) {
 	})
 }
 
-// TestNotifications tells both brokers whether the bridge is connected.
+// TestNotifications checks that both brokers have the bridge's connection state.
 func TestNotifications(t *testing.T) {
 	t.Parallel()
 	a := signalbox(t, "A")
@@ -111,7 +111,7 @@ func TestNotifications(t *testing.T) {
 	both("0")
 }
 
-// TestDocument names all that is wrong with a document.
+// TestDocument checks all problems of a document.
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	a := signalbox(t, "A")

@@ -16,8 +16,8 @@ import (
 	"signalbox/broker/storage"
 )
 
-// TestBetweenPlainBrokers bridges two Mosquittos, both ways for all topics, where
-// the bridge runs at neither of them.
+// TestBetweenPlainBrokers bridges two Mosquittos, in both directions for all topics, with a
+// bridge that runs at neither of them.
 func TestBetweenPlainBrokers(t *testing.T) {
 	t.Parallel()
 	m, server := mosquitto(t)

@@ -11,7 +11,7 @@ import (
 	"signalbox/broker/brokertest"
 )
 
-// kept gives what a broker retains, as a client that comes now gets it.
+// kept returns a broker's retained messages, as a new subscriber receives them.
 func kept(t testing.TB, n *node, last string) []string {
 	t.Helper()
 	c := join(t, n, "#")
@@ -20,8 +20,8 @@ func kept(t testing.TB, n *node, last string) []string {
 	return c.texts()
 }
 
-// TestMirror retains, replaces and clears at three brokers, also while a link is
-// down: all retain the same afterwards.
+// TestMirror retains, replaces and clears messages at three brokers, also while a link is down:
+// afterwards all of them retain the same.
 func TestMirror(t *testing.T) {
 	t.Parallel()
 	a, b := signalbox(t, "A"), signalbox(t, "B")
@@ -92,8 +92,8 @@ func TestMirror(t *testing.T) {
 	}
 }
 
-// TestExchange bridges brokers that retain something else at the same topic: it is
-// exchanged once, and goes to and fro no more.
+// TestExchange bridges brokers with different retained messages for one topic: they are exchanged
+// once, and do not oscillate.
 func TestExchange(t *testing.T) {
 	t.Parallel()
 	a, b := signalbox(t, "A"), signalbox(t, "B")
@@ -109,8 +109,8 @@ func TestExchange(t *testing.T) {
 	cb.want("the same at B", "t=a/1r", "t=b/1r", "t=c/1r")
 }
 
-// TestPrefixCircle leads topics round with prefixes that make them longer each
-// time: they go round once.
+// TestPrefixCircle has a loop with prefixes that make topics longer each time: a message passes
+// it once.
 func TestPrefixCircle(t *testing.T) {
 	t.Parallel()
 	a, b, x := signalbox(t, "A"), signalbox(t, "B"), signalbox(t, "X")

@@ -37,14 +37,14 @@ type node struct {
 	box      *box // nil for Mosquitto
 }
 
-// mosquitto starts one.
+// mosquitto starts a Mosquitto.
 func mosquitto(t testing.TB, opts ...brokertest.Option) (*node, *brokertest.Server) {
 	t.Helper()
 	s := brokertest.Mosquitto(t, opts...)
 	return &node{name: "M", addr: s.Addr, username: s.AdminUsername, password: s.AdminPassword}, s
 }
 
-// box is an embedded broker on a directory.
+// box is an embedded broker with its directory.
 type box struct {
 	*embedded.Broker
 	t     testing.TB
@@ -53,7 +53,7 @@ type box struct {
 	stop  func()
 }
 
-// open seals nothing.
+// open stores configurations in plain text.
 type open struct{}
 
 func (open) Seal(plain, _ []byte) []byte             { return append([]byte("x"), plain...) }
@@ -125,19 +125,19 @@ func (l logger) Write(p []byte) (int, error) {
 // link is a connection of a bridge.
 type link struct {
 	to         *node
-	addr       string // "" for that of the node
+	addr       string // "" for the node's address
 	connection map[string]any
 	options    map[string]any
 	mappings   []map[string]any
 	disabled   bool
 }
 
-// all leads all topics in a direction.
+// all is a link for all topics in a direction.
 func all(to *node, direction string) link {
 	return link{to: to, mappings: []map[string]any{{"mqttTopics": []string{"#"}, "direction": direction}}}
 }
 
-// bridge configures the bridge of a box.
+// bridge configures the bridge of a box, and waits for its connections.
 func (n *node) bridge(t testing.TB, links ...link) {
 	t.Helper()
 	n.configure(t, links...)
@@ -182,7 +182,7 @@ func document(t testing.TB, links ...link) json.RawMessage {
 	return b
 }
 
-// connected waits until all connections of a box stand.
+// connected waits until all connections of a box are established.
 func (n *node) connected(t testing.TB) {
 	t.Helper()
 	var list []broker.BridgeStatus
@@ -215,7 +215,7 @@ type client struct {
 	over sync.Once
 }
 
-// join connects a client, which subscribes to filters with QoS 2.
+// join connects a client that subscribes to filters with QoS 2.
 func join(t testing.TB, n *node, filters ...string) *client {
 	t.Helper()
 	conn, err := net.Dial("tcp", n.addr)
@@ -263,14 +263,14 @@ func (c *client) publish(p *paho.Publish) {
 	}
 }
 
-// list gives what came so far, without what tells of bridges.
+// list returns the received messages, without notifications.
 func (c *client) list() []*paho.Publish {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(c.got), func(p *paho.Publish) bool { return strings.HasPrefix(p.Topic, "$SYS/") })
 }
 
-// texts gives topics, payloads, QoS and RETAIN of what came, in order of these.
+// texts returns topic, payload, QoS and RETAIN of the received messages, sorted.
 func (c *client) texts() (list []string) {
 	for _, p := range c.list() {
 		text := fmt.Sprintf("%s=%s/%d", p.Topic, p.Payload, p.QoS)
@@ -283,7 +283,7 @@ func (c *client) texts() (list []string) {
 	return list
 }
 
-// want waits until these messages have come, in any order, and nothing else.
+// want waits until exactly these messages have arrived, in any order.
 func (c *client) want(what string, texts ...string) {
 	c.t.Helper()
 	slices.Sort(texts)
@@ -293,7 +293,7 @@ func (c *client) want(what string, texts ...string) {
 	}
 }
 
-// weak leads all topics in a direction, on a way that can be cut.
+// weak is a link for all topics in a direction, through a proxy that can be cut.
 func weak(t testing.TB, to *node, direction string) (link, *brokertest.Proxy) {
 	t.Helper()
 	proxy := brokertest.NewProxy(t, to.addr)
@@ -302,7 +302,7 @@ func weak(t testing.TB, to *node, direction string) (link, *brokertest.Proxy) {
 	return l, proxy
 }
 
-// sever has the only connection of a box go down, and stay so.
+// sever disconnects the only connection of a box permanently.
 func sever(t testing.TB, n *node, proxy *brokertest.Proxy) {
 	t.Helper()
 	proxy.Refuse()

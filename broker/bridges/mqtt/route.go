@@ -9,11 +9,11 @@ import (
 	"signalbox/broker/mqtt/client"
 )
 
-// maxTopic is the length of the longest topic, in bytes [MQTT-1.5.3].
+// maxTopic is the maximum length of a topic in bytes [MQTT-1.5.3].
 const maxTopic = 65535
 
-// route is a topic mapping: the topics local+pattern here are remote+pattern
-// there.
+// route is a compiled topic mapping: local+pattern here corresponds to remote+pattern at the
+// other broker.
 type route struct {
 	name          string
 	patterns      []string
@@ -23,7 +23,7 @@ type route struct {
 	retain        bool
 }
 
-// compile makes a route, with all that is wrong with it.
+// compile compiles a topic mapping, and reports all of its problems.
 func (s *mappingSpec) compile(path string, p *bridges.Problems) *route {
 	r := &route{name: s.Name, patterns: s.MQTTTopics, local: s.LocalPrefix, remote: s.RemotePrefix, qos: 2, retain: true}
 	r.out, r.in = s.Direction != "in", s.Direction == "in" || s.Direction == "both"
@@ -47,7 +47,7 @@ func (s *mappingSpec) compile(path string, p *bridges.Problems) *route {
 	return r
 }
 
-// unfit says why a pattern cannot be used.
+// unfit returns why a pattern cannot be used, "" if it can.
 func (r *route) unfit(pattern string) string {
 	local, remote := r.local+pattern, r.remote+pattern
 	switch {
@@ -65,7 +65,7 @@ func (r *route) unfit(pattern string) string {
 	return ""
 }
 
-// filters gives the topic filters that begin with a prefix.
+// filters returns the topic filters with a prefix.
 func (r *route) filters(prefix string) []string {
 	list := make([]string, 0, len(r.patterns))
 	for _, pattern := range r.patterns {
@@ -74,10 +74,10 @@ func (r *route) filters(prefix string) []string {
 	return list
 }
 
-// abroad gives the topic at the other broker of one here.
+// abroad returns the topic at the other broker for a local topic.
 func (r *route) abroad(topic string) (string, bool) { return rename(topic, r.local, r.remote) }
 
-// home gives the topic here of one at the other broker.
+// home returns the local topic for a topic at the other broker.
 func (r *route) home(topic string) (string, bool) { return rename(topic, r.remote, r.local) }
 
 func rename(topic, from, to string) (string, bool) {
@@ -86,10 +86,10 @@ func rename(topic, from, to string) (string, bool) {
 	return renamed, ok && renamed != "" && len(renamed) <= maxTopic && renamed[0] != '$'
 }
 
-// takesHere tells whether a topic here is one of the route's.
+// takesHere reports whether a local topic matches the route.
 func (r *route) takesHere(topic string) bool { return r.first(r.local, topic) >= 0 }
 
-// first gives the first pattern that a topic matches, -1 for none.
+// first returns the index of the first pattern that a topic matches, -1 for none.
 func (r *route) first(prefix, topic string) int {
 	for i, pattern := range r.patterns {
 		if client.Covers(prefix+pattern, topic) {
@@ -99,8 +99,8 @@ func (r *route) first(prefix, topic string) int {
 	return -1
 }
 
-// collides tells whether another route leads some message the same way to the same
-// topic.
+// collides reports whether another route sends or receives some message in the same direction to
+// the same topic.
 func (r *route) collides(other *route) bool {
 	if !(r.out && other.out || r.in && other.in) || len(r.remote)-len(r.local) != len(other.remote)-len(other.local) {
 		return false
@@ -115,7 +115,7 @@ func (r *route) collides(other *route) bool {
 	return false
 }
 
-// echoes tells whether what the route sends may come back by another one.
+// echoes reports whether a message that the route sends may be received by another route.
 func (r *route) echoes(other *route) bool {
 	if !r.out || !other.in {
 		return false

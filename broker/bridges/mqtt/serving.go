@@ -12,9 +12,9 @@ import (
 var errElsewhere = errors.New("this broker does not serve clients at present, as another node of its cluster does: " +
 	"the connection waits until it does")
 
-// leader gives the broker where the connection is only for while that serves
-// clients, nil otherwise. A connection that takes messages is: else each node of a
-// cluster in mode full would gather them, and bring them again when its turn comes.
+// leader returns the broker if the connection must exist only while that serves clients,
+// otherwise nil. That applies to connections that receive messages: else each node of a cluster
+// in mode full would collect them, and publish them again after a fail-over.
 func (c *connector) leader() messaging.Telling {
 	if b, ok := c.local.(messaging.Telling); ok && len(c.ins) > 0 && !c.trial {
 		return b
@@ -22,7 +22,7 @@ func (c *connector) leader() messaging.Telling {
 	return nil
 }
 
-// awaitServing waits until it makes sense to connect.
+// awaitServing waits until the connection may be made.
 func (c *connector) awaitServing(ctx context.Context) error {
 	if b := c.leader(); b != nil {
 		_, err := b.Serving(ctx)
@@ -31,7 +31,7 @@ func (c *connector) awaitServing(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// whileServing has a connection end when the broker serves no more.
+// whileServing returns a connection that is closed when the broker stops serving.
 func (c *connector) whileServing(ctx context.Context, conn net.Conn) (net.Conn, error) {
 	b := c.leader()
 	if b == nil {
@@ -45,13 +45,13 @@ func (c *connector) whileServing(ctx context.Context, conn net.Conn) (net.Conn, 
 	return &bound{conn, context.AfterFunc(serving, func() { conn.Close() })}, nil
 }
 
-// bound is a connection that something else may end.
+// bound is a connection that closes with a context.
 type bound struct {
 	net.Conn
 	free func() bool
 }
 
-// Close closes it.
+// Close closes the connection.
 func (b *bound) Close() error {
 	b.free()
 	return b.Conn.Close()

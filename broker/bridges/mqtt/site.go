@@ -16,12 +16,12 @@ import (
 type site struct {
 	identity string
 	self     token
-	nonce    [16]byte // makes identifiers of messages differ from those of other runs
+	nonce    [16]byte // distinguishes identifiers of messages from those of other runs
 	memory   memory
 
-	mu     sync.RWMutex // guards what follows; held for moments only, no other lock is taken under it but one of a feed's
-	links  []*connector // that run, or have until others that are coming take their places
-	coming []*connector // that are made and do not run yet
+	mu     sync.RWMutex // guards the fields below; held for moments; no other lock is taken under it except a client's
+	links  []*connector // running, or closed and about to be replaced
+	coming []*connector // created and not yet running
 }
 
 func newSite(identity string) *site {
@@ -30,15 +30,14 @@ func newSite(identity string) *site {
 	return s
 }
 
-// announce tells of a connector that is to run, or to be closed.
+// announce registers a connector that will run or be closed.
 func (s *site) announce(c *connector) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.coming = append(s.coming, c)
 }
 
-// add notes that a connector runs. It takes the place of the one before of its
-// name.
+// add registers a running connector, which replaces the closed one of the same name.
 func (s *site) add(c *connector) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,8 +51,8 @@ func (s *site) add(c *connector) {
 	s.links = append(s.links, c)
 }
 
-// remove notes that a connector is closed. As long as another one of its name is
-// coming, what it sends and takes counts as sent and taken: that one will do it.
+// remove unregisters a closed connector. While a connector of the same name is about to replace
+// it, it still counts as a sender and receiver.
 func (s *site) remove(c *connector) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,13 +63,12 @@ func (s *site) remove(c *connector) {
 	}
 }
 
-// clear drops closed connectors of a name. The caller holds mu.
+// clear removes closed connectors with a name. The caller holds mu.
 func (s *site) clear(name string) {
 	s.links = slices.DeleteFunc(s.links, func(other *connector) bool { return other.left.Load() && other.name == name })
 }
 
-// expect notes in a trace all places to which connections lead from a topic of this
-// broker.
+// expect adds to a trace all targets to which connections send a local topic.
 func (s *site) expect(t *trace, topic string) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -79,8 +77,8 @@ func (s *site) expect(t *trace, topic string) {
 	}
 }
 
-// fetches tells whether this broker takes a message, which was published at
-// another one, from there itself, to the same topic.
+// fetches reports whether this broker itself receives a message from its origin, at the same
+// topic.
 func (s *site) fetches(t *trace, topic string, qos byte) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -89,8 +87,8 @@ func (s *site) fetches(t *trace, topic string, qos byte) bool {
 	})
 }
 
-// sign gives the properties with which a message leaves this broker, and its
-// trace before. It answers false where the message has been at too many brokers.
+// sign returns the properties of a message that leaves this broker. Before them its trace must be
+// split off. It reports false if the message has visited too many brokers.
 func (s *site) sign(t *trace, rest []byte, m *messaging.Message) (properties []byte, ok bool) {
 	if t == nil {
 		t = &trace{id: s.identify(m), topic: tokenOf(m.Topic)}
@@ -102,7 +100,7 @@ func (s *site) sign(t *trace, rest []byte, m *messaging.Message) (properties []b
 	return t.join(rest), true
 }
 
-// identify gives the identifier of a message that was published here.
+// identify returns the identifier of a message that was published here.
 func (s *site) identify(m *messaging.Message) (id ident) {
 	if m.Serial == 0 {
 		rand.Read(id[:]) //nolint:errcheck // it never fails
@@ -113,10 +111,10 @@ func (s *site) identify(m *messaging.Message) (id ident) {
 	return id
 }
 
-// Identity is what the broker is called among bridges.
+// Identity returns the broker's name among bridges.
 func (s *site) Identity() string { return s.identity }
 
-// Admit tells whether a message that a client publishes is to be delivered.
+// Admit reports whether a message that a client publishes is to be delivered.
 func (s *site) Admit(m *messaging.Message) bool {
 	t, _ := splitTrace(m.Properties)
 	switch {
@@ -128,15 +126,14 @@ func (s *site) Admit(m *messaging.Message) bool {
 	return s.memory.add(visitor{t.id, tokenOf(m.Topic)})
 }
 
-// Withdraw forgets a message that came to nothing.
+// Withdraw forgets a message that was admitted but not stored.
 func (s *site) Withdraw(m *messaging.Message) {
 	if t, _ := splitTrace(m.Properties); t != nil {
 		s.memory.remove(visitor{t.id, tokenOf(m.Topic)})
 	}
 }
 
-// Depart gives the properties with which a bridge of another broker takes a
-// message.
+// Depart returns the properties of a message that a bridge of another broker receives.
 func (s *site) Depart(m *messaging.Message) []byte {
 	t, rest := splitTrace(m.Properties)
 	if properties, ok := s.sign(t, rest, m); ok {

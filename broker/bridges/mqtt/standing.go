@@ -7,7 +7,7 @@ import (
 	"signalbox/broker/mqtt/client"
 )
 
-// granted gives the first pattern of a route that a topic there matches and that
+// granted returns the index of the first pattern of a route that a remote topic matches and that
 // the other broker has not refused, -1 for none.
 func (c *connector) granted(r *route, topic string) int {
 	barred := c.barred.Load()
@@ -22,9 +22,8 @@ func (c *connector) granted(r *route, topic string) int {
 	return -1
 }
 
-// sure tells whether messages of a QoS that are published at the other broker now
-// will come from there: those that its session keeps also while there is no
-// connection.
+// sure reports whether messages of a QoS that are published at the other broker now will be
+// received from there, in the case of a disconnect because its session keeps them.
 func (c *connector) sure(qos byte) bool {
 	if !c.met.Load() {
 		return false
@@ -33,14 +32,12 @@ func (c *connector) sure(qos byte) bool {
 	return down == 0 || c.lasting() && qos > 0 && c.now().UnixMilli()-down < int64(s.SessionExpiry)*1000
 }
 
-// lasting tells whether the other broker keeps messages while there is no
-// connection.
+// lasting reports whether the other broker keeps messages while it is disconnected.
 func (c *connector) lasting() bool {
 	return !c.document.Connection.CleanStart && c.document.Connection.SessionExpiry > 0
 }
 
-// inherit has a connector go on where the one before was, if it leads to the same
-// broker and the same session.
+// inherit continues the state of the previous connector if it has the same broker and session.
 func (c *connector) inherit(from *connector) {
 	if c.guess != from.guess || c.document.Connection.ClientID != from.document.Connection.ClientID {
 		return
@@ -51,13 +48,13 @@ func (c *connector) inherit(from *connector) {
 	c.downAt.Store(c.now().UnixMilli())
 }
 
-// down notes that there is no connection.
+// down records a disconnect.
 func (c *connector) down() {
 	c.downAt.CompareAndSwap(0, c.now().UnixMilli())
 	c.tell("0")
 }
 
-// up notes that there is a connection, and what it does not let us subscribe to.
+// up records a connection, and the filters that were refused.
 func (c *connector) up() {
 	var barred []string
 	for _, r := range c.ins {
@@ -77,8 +74,7 @@ func (c *connector) up() {
 	c.tell("1")
 }
 
-// refused names a filter that the other broker does not let us subscribe to, where
-// there is nothing else to do.
+// refused returns an error for a refused filter if the connection has nothing else to do.
 func (c *connector) refused() error {
 	if barred := c.barred.Load(); len(c.outs) == 0 && barred != nil {
 		return fmt.Errorf("the broker does not let the connection's user subscribe to %q", (*barred)[0])

@@ -11,18 +11,17 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// The bounds of a trace. A message that has been at more brokers goes no further;
-// of targets that are more, the rest is left out.
+// Bounds of a trace. A message that has visited more brokers is not forwarded; further targets
+// are left out.
 const (
 	maxVisited = 32
 	maxPending = 64
 )
 
-// token stands for a broker's name, for a topic, or for a place, which is a topic
-// at a broker.
+// token is a hash of a broker's name, of a topic, or of a target, which is a topic at a broker.
 type token [9]byte
 
-// placeOf stands for a topic at a broker.
+// placeOf returns the token of a topic at a broker.
 func placeOf(broker token, topic string) (t token) {
 	sum := sha256.Sum256(append(broker[:], topic...))
 	copy(t[:], sum[:])
@@ -35,17 +34,17 @@ func tokenOf(name string) (t token) {
 	return t
 }
 
-// ident names a message on all its ways.
+// ident identifies a message on all paths.
 type ident [12]byte
 
-// trace is where a message has been and where it is being sent to, as the user
-// property packet.BridgeProperty tells: version, identifier, topic where it was
-// published, visited, pending, in base64, of which tokens take 12 characters.
+// trace records the brokers that a message has visited and the targets that it is being sent to.
+// In the user property packet.BridgeProperty it consists of version, identifier, topic of the
+// origin, visited, pending, in base64, where a token has 12 characters.
 type trace struct {
 	id      ident
-	topic   token   // at the first broker
-	visited []token // brokers, the first where it was published
-	pending []token // places to which a bridge of one of those sends it
+	topic   token   // topic at the origin
+	visited []token // brokers, first the origin
+	pending []token // targets that a bridge of a visited broker sends it to
 }
 
 // identLen and tokenLen are lengths in base64.
@@ -71,8 +70,7 @@ func (t *trace) append(dst []byte) []byte {
 	return dst
 }
 
-// parseTrace reads the value of the property. What does not keep to its form in
-// every respect is none.
+// parseTrace parses the value of the property. It accepts only the exact form.
 func parseTrace(value string) (*trace, bool) {
 	rest, ok := strings.CutPrefix(value, version1)
 	if !ok || len(rest) < identLen+tokenLen {
@@ -109,7 +107,7 @@ func parseTokens(s string, most int) (list []token, ok bool) {
 	return list, true
 }
 
-// decode fills dst, of which the length is that of the text.
+// decode decodes s into dst, which must have exactly the decoded length.
 func decode(dst []byte, s string) bool {
 	n, err := encoding.Decode(dst, []byte(s))
 	return err == nil && n == len(dst)
@@ -117,13 +115,12 @@ func decode(dst []byte, s string) bool {
 
 func (t *trace) hasVisited(k token) bool { return slices.Contains(t.visited, k) }
 
-// covers tells whether a broker has the message, or is being sent it to a topic.
+// covers reports whether a broker has the message, or is being sent it to a topic.
 func (t *trace) covers(k token, topic string) bool {
 	return t.hasVisited(k) || slices.Contains(t.pending, placeOf(k, topic))
 }
 
-// visit notes that the message is at a broker. It answers false where it has been
-// at too many.
+// visit adds a broker. It reports false if the message has visited too many.
 func (t *trace) visit(k token) bool {
 	if t.hasVisited(k) {
 		return true
@@ -132,7 +129,7 @@ func (t *trace) visit(k token) bool {
 	return len(t.visited) <= maxVisited
 }
 
-// expect notes that the message is being sent to a place.
+// expect adds a target.
 func (t *trace) expect(place token) {
 	if len(t.pending) < maxPending && !slices.Contains(t.pending, place) {
 		t.pending = append(t.pending, place)
@@ -142,12 +139,11 @@ func (t *trace) expect(place token) {
 // propUser is the identifier of a user property [MQTT 2.2.2.2].
 const propUser = 0x26
 
-// mark begins each property that holds a trace.
+// mark is the beginning of each property that holds a trace.
 var mark = append([]byte{propUser, 0, byte(len(packet.BridgeProperty))}, packet.BridgeProperty...)
 
-// splitTrace takes the trace out of the properties of a message; nil where there
-// is none, or none that can be believed. The properties themselves stay as they
-// are.
+// splitTrace returns the trace in the properties of a message, nil for none or a malformed one,
+// and the other properties. It does not modify its argument.
 func splitTrace(properties []byte) (t *trace, rest []byte) {
 	if !bytes.Contains(properties, mark) {
 		return nil, properties
@@ -156,7 +152,7 @@ func splitTrace(properties []byte) (t *trace, rest []byte) {
 	for at := 0; at < len(properties); {
 		n := propertyLen(properties[at:])
 		if n == 0 {
-			return nil, properties // no properties of a message: they are left alone
+			return nil, properties // not the properties of a message: leave them unchanged
 		}
 		if value, ok := traceValue(properties[at : at+n]); ok {
 			if t == nil {
@@ -170,7 +166,7 @@ func splitTrace(properties []byte) (t *trace, rest []byte) {
 	return t, append(rest, properties[from:]...)
 }
 
-// traceValue gives the value of a property that holds a trace.
+// traceValue returns the value of a property that holds a trace.
 func traceValue(p []byte) (string, bool) {
 	rest, ok := bytes.CutPrefix(p, mark)
 	if !ok || len(rest) < 2 {
@@ -179,8 +175,7 @@ func traceValue(p []byte) (string, bool) {
 	return string(rest[2:]), true
 }
 
-// propertyLen is the length of the property that comes first, 0 where it is none
-// of a message.
+// propertyLen returns the length of the first property, 0 if a message cannot have it.
 func propertyLen(p []byte) int {
 	n := 0
 	switch p[0] {
@@ -199,7 +194,7 @@ func propertyLen(p []byte) int {
 	return n
 }
 
-// textLen is where the text ends that begins at a place, 0 for nowhere.
+// textLen returns the end of the text that begins at an index, 0 if there is none.
 func textLen(p []byte, at int) int {
 	if len(p) < at+2 {
 		return 0
@@ -207,7 +202,7 @@ func textLen(p []byte, at int) int {
 	return at + 2 + int(binary.BigEndian.Uint16(p[at:]))
 }
 
-// join puts a trace behind properties. It makes a copy.
+// join returns a copy of properties with the trace appended.
 func (t *trace) join(properties []byte) []byte {
 	value := t.append(make([]byte, 0, 512))
 	b := make([]byte, 0, len(properties)+len(mark)+2+len(value))

@@ -24,7 +24,7 @@ func same(a, b *trace) bool {
 	return a.id == b.id && a.topic == b.topic && slices.Equal(a.visited, b.visited) && slices.Equal(a.pending, b.pending)
 }
 
-// TestTrace goes into properties and out of them, among others.
+// TestTrace appends a trace to other properties and splits it off again.
 func TestTrace(t *testing.T) {
 	t.Parallel()
 	others := []byte{1, 1, 3, 0, 1, 'x', 0x26, 0, 1, 'k', 0, 1, 'v'}
@@ -42,7 +42,7 @@ func TestTrace(t *testing.T) {
 	}
 }
 
-// TestForgedTrace believes nothing that is not well formed.
+// TestForgedTrace checks that malformed traces are ignored.
 func TestForgedTrace(t *testing.T) {
 	t.Parallel()
 	good := string(sample(2, 1).append(nil))
@@ -55,14 +55,14 @@ func TestForgedTrace(t *testing.T) {
 			t.Errorf("%s: got %+v", name, got)
 		}
 	}
-	// A message with a broken trace is one without, and loses it.
+	// A malformed trace is removed, and the message treated as one without.
 	p := append(slices.Clone(mark), 0, 3, 'b', 'a', 'd')
 	if got, rest := splitTrace(p); got != nil || len(rest) != 0 {
 		t.Errorf("got %+v, % x", got, rest)
 	}
 }
 
-// FuzzSplitTrace takes properties of all kinds apart.
+// FuzzSplitTrace splits arbitrary properties.
 func FuzzSplitTrace(f *testing.F) {
 	f.Add(sample(2, 3).join([]byte{1, 1}))
 	f.Add(append(slices.Clone(mark), 0, 3, 'b', 'a', 'd'))
@@ -84,7 +84,7 @@ func FuzzSplitTrace(f *testing.F) {
 	})
 }
 
-// TestMemory forgets the oldest, and not before there are many.
+// TestMemory checks that only the oldest messages are forgotten.
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	var m memory
@@ -106,7 +106,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestMaxVisited lets a message go no further that has been at too many brokers.
+// TestMaxVisited checks that a message that has visited too many brokers is not forwarded.
 func TestMaxVisited(t *testing.T) {
 	t.Parallel()
 	full := sample(maxVisited, 0)

@@ -6,8 +6,8 @@ import (
 	"signalbox/broker"
 )
 
-// TestTwoTopics has a message come to a broker at two topics on two ways: each is
-// a message of its own there.
+// TestTwoTopics has a message arrive at two topics of a broker over two paths: there it is two
+// messages.
 func TestTwoTopics(t *testing.T) {
 	t.Parallel()
 	a, b, x := signalbox(t, "A"), signalbox(t, "B"), signalbox(t, "X")
@@ -18,8 +18,8 @@ func TestTwoTopics(t *testing.T) {
 	c.want("at B", "from-a/t=x/2", "t=x/2")
 }
 
-// TestRefusedSubscription takes what another broker sends of its own accord where
-// that does not let it be taken.
+// TestRefusedSubscription checks that a message that another broker sends is accepted if this
+// broker may not subscribe to it there.
 func TestRefusedSubscription(t *testing.T) {
 	t.Parallel()
 	a, b := signalbox(t, "A"), signalbox(t, "B")
