@@ -46,8 +46,8 @@ func TestRefusedSubscription(t *testing.T) {
 	c.want("on either way", "t/a=sent/1", "t/b=both/1", "t/b=taken/1")
 }
 
-// TestCleanPull takes what another broker sends of its own accord while the
-// connection by which it is taken is down and nothing is kept for that.
+// TestCleanPull checks that a message that another broker sends is accepted while the connection
+// that would receive it is down and its session keeps nothing.
 func TestCleanPull(t *testing.T) {
 	t.Parallel()
 	a, b := signalbox(t, "A"), signalbox(t, "B")

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// maxAnswer is how much is kept of what a target answered, in bytes.
+// maxAnswer is the maximum length of a stored response of a target, in bytes.
 const maxAnswer = 500
 
-// beforeAnswer stands between the reason of a dead letter and what the target
-// answered. It is in neither: both are texts without control characters.
+// beforeAnswer separates the reason of a dead letter from the target's response. Neither contains
+// it: both are texts without control characters.
 const beforeAnswer = "\x1f"
 
-// joinAnswer makes what is stored of a reason and an answer.
+// joinAnswer returns reason and response as one text for storage.
 func joinAnswer(reason, answer string) string {
 	reason = clip(strings.ReplaceAll(reason, beforeAnswer, " "), maxReason)
 	if answer == "" {
@@ -25,13 +25,13 @@ func clip(text string, most int) string {
 	return strings.ToValidUTF8(text[:min(len(text), most)], "")
 }
 
-// Reasons that were stored before answers were kept apart.
+// Formats of reasons that were stored before responses were separated.
 var (
 	withAnswer   = regexp.MustCompile(`(?s)^(.*?(?:the server answered \d{3}[^:]*|InfluxDB does not take the point)): (.*)$`)
 	withLocation = regexp.MustCompile(`(?s)^(.*?the server answered \d{3}[^:]*) and leads to (".*"); (redirections are not followed.*)$`)
 )
 
-// splitAnswer takes apart what is stored.
+// splitAnswer splits a stored text into reason and response.
 func splitAnswer(text string) (reason, answer string) {
 	if reason, answer, ok := strings.Cut(text, beforeAnswer); ok {
 		return reason, answer

@@ -12,7 +12,7 @@ func TestAnswersAreKeptApart(t *testing.T) {
 		joinAnswer("the server answered 422", "top secret"):              {"the server answered 422", "top secret"},
 		joinAnswer("a\x1fb", "c\x1fd"):                                   {"a b", "c\x1fd"},
 		joinAnswer(strings.Repeat("r", 2000), strings.Repeat("a", 2000)): {strings.Repeat("r", maxReason), strings.Repeat("a", maxAnswer)},
-		// of older versions
+		// Formats of older versions.
 		"the server answered 422 Unprocessable Entity: top: secret":                          {"the server answered 422 Unprocessable Entity", "top: secret"},
 		"given up after 3 attempts: the server answered 503 Service Unavailable: top secret": {"given up after 3 attempts: the server answered 503 Service Unavailable", "top secret"},
 		"the server answered 404 Not Found":                                                  {"the server answered 404 Not Found", ""},

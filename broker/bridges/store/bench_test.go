@@ -12,8 +12,8 @@ import (
 	"signalbox/broker/storage"
 )
 
-// cpu reports the processor time of one operation, which a busy machine leaves
-// as it is. The returned function is called at the end.
+// cpu reports the processor time of an operation, which does not depend on the load of the
+// machine. The returned function is called at the end.
 func cpu(b *testing.B) func() {
 	used := func() int64 {
 		var u syscall.Rusage
@@ -29,14 +29,14 @@ func cpu(b *testing.B) func() {
 
 var durabilities = []storage.Durability{storage.Full, storage.Process}
 
-// hundred makes an entry of 100 bytes.
+// hundred returns an entry of 100 bytes.
 func hundred(n int) bridges.Entry {
 	return bridges.Entry{Mapping: "m", Message: messaging.Message{
 		Topic: "bench/topic/level", Payload: make([]byte, 83), QoS: 1, At: 1_800_000_000_000 + int64(n),
 	}}
 }
 
-// deliver takes entries out, in batches, until there were so many.
+// deliver removes n entries, in batches.
 func deliver(b *testing.B, q *Queue, n int) {
 	after := uint64(0)
 	ids := make([]uint64, 0, 256)
@@ -57,8 +57,8 @@ func deliver(b *testing.B, q *Queue, n int) {
 	}
 }
 
-// BenchmarkThrough has sources put messages that wait for each, or one that waits
-// for none but has no more than so many on the way, while they are delivered.
+// BenchmarkThrough delivers messages of sources that wait for each message, or of one with a
+// bounded number in flight.
 func BenchmarkThrough(b *testing.B) {
 	for _, d := range durabilities {
 		for _, sources := range []int{1, 64} {
@@ -91,7 +91,7 @@ func BenchmarkThrough(b *testing.B) {
 	}
 }
 
-// stream puts messages with a thousand on the way at most.
+// stream puts messages, with at most a thousand in flight.
 func stream(q *Queue, n int) {
 	room := make(chan struct{}, 1000)
 	for i := range n {
@@ -111,7 +111,7 @@ func BenchmarkBacklog(b *testing.B) {
 	barrier(b, q)
 }
 
-// BenchmarkEvict puts messages into a full queue, whose oldest go.
+// BenchmarkEvict puts messages into a full queue that drops the oldest.
 func BenchmarkEvict(b *testing.B) {
 	q := lone(b, fresh(b, Options{}), bridges.Bounds{Messages: 100_000, DropOldest: true})
 	stream(q, 100_000)
@@ -121,7 +121,7 @@ func BenchmarkEvict(b *testing.B) {
 	barrier(b, q)
 }
 
-// BenchmarkOpen opens a file with a hundred queues of so many messages.
+// BenchmarkOpen opens a file with a hundred queues.
 func BenchmarkOpen(b *testing.B) {
 	const queues, each = 100, 100_000
 	dir := b.TempDir()

@@ -16,15 +16,14 @@ import (
 //	client id   the same
 //	distance    in time from the entry before, in milliseconds, signed
 //	properties  length and bytes, if there are any
-//	expiry      distance from when it came, signed, if it expires
-//	origin      the ID that it had first, if that was another one
+//	expiry      distance from the time of arrival, signed, if it expires
+//	origin      its first ID, if that was another one
 //	attempts    if there were any
 //	payload     length and bytes
 //
-// Numbers and lengths are varints, unsigned where nothing else is said. The first
-// entry follows one without topic, mapping and client id of the time 0, which is by the
-// service time of the file; that is some milliseconds (offset) ahead of the clock's, by
-// which entries are in memory.
+// Numbers and lengths are varints, unsigned unless stated. The first entry follows one without
+// topic, mapping and client id, with time 0. Times are the service time of the file, which is
+// offset milliseconds ahead of the clock that entries in memory use.
 const (
 	qosMask       = 0b11
 	sameTopic     = 1 << 2
@@ -32,7 +31,7 @@ const (
 	sameClient    = 1 << 4
 	hasProperties = 1 << 5
 	retain        = 1 << 6
-	hasExpiry     = 1 << 7 // flags beyond here are rare, as they make the number longer
+	hasExpiry     = 1 << 7 // flags from here on are rare, because they lengthen the varint
 	hasOrigin     = 1 << 8
 	hasAttempts   = 1 << 9
 	allFlags      = 1<<10 - 1
@@ -44,8 +43,8 @@ const (
 	blockBytes   = 256 << 10
 )
 
-// record is an entry as it is stored. Origin is the ID that it had when it was put
-// for the first time, 0 where it has that still: it is what MessageID is made of.
+// record is a stored entry. Origin is the ID that it had when it was first put, 0 if that is
+// still its ID; MessageID is made from it.
 type record struct {
 	*bridges.Entry
 	origin uint64
@@ -56,11 +55,11 @@ type encoder struct {
 	body  []byte
 	count int
 	last  *bridges.Entry
-	// offset is how far the file's service time is ahead, in milliseconds.
+	// offset is how far the file's service time is ahead of the clock, in milliseconds.
 	offset int64
 }
 
-// nothing is what the first entry of a block follows.
+// nothing returns the predecessor of the first entry of a block.
 func nothing(offset int64) *bridges.Entry {
 	e := &bridges.Entry{}
 	e.At = -offset
@@ -72,7 +71,7 @@ func (e *encoder) reset() {
 	e.count, e.last = 0, nothing(e.offset)
 }
 
-// fits tells whether an entry of some size has room in the block.
+// fits reports whether an entry of some size fits into the block.
 func (e *encoder) fits(size int) bool {
 	return e.count == 0 || e.count < blockEntries && len(e.body)+size <= blockBytes
 }
@@ -125,8 +124,8 @@ func (e *encoder) flags(r record) uint64 {
 // seal completes the block.
 func (e *encoder) seal() []byte { return storage.SealBlock(e.body) }
 
-// decode reads a block of so many entries, written with an offset of times. They share
-// its bytes.
+// decode decodes a block of count entries that was written with an offset of times. The entries
+// share its memory.
 func decode(block []byte, count, offset int64) ([]record, error) {
 	r, err := storage.OpenBlock(block)
 	if err != nil {
@@ -145,7 +144,7 @@ func decode(block []byte, count, offset int64) ([]record, error) {
 	return all, nil
 }
 
-// decoder reads the entries of a block.
+// decoder decodes the entries of a block.
 type decoder struct {
 	storage.BlockReader
 	last *bridges.Entry

@@ -15,7 +15,7 @@ import (
 	"signalbox/broker/storage"
 )
 
-// encode makes a block.
+// encode returns a block.
 func encode(records ...record) []byte {
 	e := &encoder{}
 	e.reset()
@@ -25,7 +25,7 @@ func encode(records ...record) []byte {
 	return bytes.Clone(e.seal())
 }
 
-// resealed gives a block with a checksum that is right.
+// resealed returns a block with its correct checksum.
 func resealed(b []byte) []byte {
 	if len(b) >= storage.BlockHeader {
 		storage.SealBlock(b)
@@ -33,7 +33,7 @@ func resealed(b []byte) []byte {
 	return b
 }
 
-// everyField are entries that have all there can be, and little, in turn.
+// everyField returns entries that have every field, and few fields, in turn.
 func everyField() []record {
 	full := bridges.Entry{Mapping: "mapping", Attempts: 3, Message: messaging.Message{
 		Topic: "a/b", Payload: []byte("payload"), Properties: []byte{3, 0, 1, 'x'}, QoS: 2, Retain: true, At: 1_800_000_000_000, ExpiresAt: 1_800_000_060_000, ClientID: "client",
@@ -44,7 +44,7 @@ func everyField() []record {
 	return []record{{&bridges.Entry{}, 0}, {&full, 7}, {&full, 0}, {&earlier, 1<<idBits - 1}, {&extreme, 0}, {&bridges.Entry{}, 0}}
 }
 
-// TestBlock gives back what was encoded.
+// TestBlock decodes what was encoded.
 func TestBlock(t *testing.T) {
 	t.Parallel()
 	want := everyField()
@@ -69,8 +69,8 @@ func wantRecords(t *testing.T, got, want []record) {
 	}
 }
 
-// TestEveryField sees that there is no field of a message that is not stored, but
-// those that the queue gives, and what means something to this process only.
+// TestEveryField checks that every field of a message is stored, except those that the queue sets
+// and those that are valid only in this process.
 func TestEveryField(t *testing.T) {
 	t.Parallel()
 	full := everyField()[1].Entry
@@ -82,7 +82,7 @@ func TestEveryField(t *testing.T) {
 	}
 }
 
-// TestDamagedBlock tells what is wrong.
+// TestDamagedBlock checks the error for each kind of damage.
 func TestDamagedBlock(t *testing.T) {
 	t.Parallel()
 	good := encode(everyField()...)
@@ -108,7 +108,7 @@ func TestDamagedBlock(t *testing.T) {
 	}
 }
 
-// TestBlockFits has blocks end where they are full.
+// TestBlockFits checks that a block ends when it is full.
 func TestBlockFits(t *testing.T) {
 	t.Parallel()
 	e := &encoder{}
@@ -132,7 +132,7 @@ func TestBlockFits(t *testing.T) {
 	}
 }
 
-// FuzzDecode reads anything without harm, and what it reads can be stored.
+// FuzzDecode decodes arbitrary bytes, and encodes the result again.
 func FuzzDecode(f *testing.F) {
 	for _, r := range everyField() {
 		f.Add(encode(r), int64(1))

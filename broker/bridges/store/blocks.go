@@ -5,22 +5,21 @@ import (
 	"slices"
 )
 
-// Bound of what is known by heart of one queue's blocks; of others it is read
-// from the file.
+// knownBlocks is the maximum number of cached blocks of a queue; others are read from the file.
 const knownBlocks = 1024
 
-// block is what the committer knows of a row: which entries it has, how large
-// they are, and which were removed.
+// block is the committer's cached state of a row: its entries, their sizes, and which of them
+// were removed.
 type block struct {
 	first  uint64 // the ID of the first entry
 	sizes  []uint32
 	gone   holes
-	marked bool // there is a row of removed
+	marked bool // a row of removed exists
 }
 
-// holes are what was removed of a block.
+// holes are the removed entries of a block.
 type holes struct {
-	which        []byte // a bit for each entry; nil where nothing was
+	which        []byte // one bit per entry; nil for none
 	count, bytes int64
 }
 
@@ -30,16 +29,15 @@ func (b *block) end() uint64 { return b.first + uint64(len(b.sizes)) }
 
 func (b *block) holds(id uint64) bool { return b.first <= id && id < b.end() }
 
-// blocks are those of a queue that are known by heart, in order. There may be
-// others between them.
+// blocks are the cached blocks of a queue, in order. Others may be between them.
 type blocks []*block
 
-// place gives where a block is that begins with an ID, or would be.
+// place returns the index of the block that begins with an ID, or where it would be.
 func (l blocks) place(first uint64) (int, bool) {
 	return slices.BinarySearchFunc(l, first, func(b *block, first uint64) int { return cmp.Compare(b.first, first) })
 }
 
-// find gives the block that holds an ID, nil where it is not known.
+// find returns the block that holds an ID, nil if it is not cached.
 func (l blocks) find(id uint64) *block {
 	i, exact := l.place(id)
 	if !exact {
@@ -51,8 +49,7 @@ func (l blocks) find(id uint64) *block {
 	return l[i]
 }
 
-// learn adds a block. Where too many are known, the last one is forgotten, as it
-// is needed last.
+// learn caches a block. If there are too many, the last one is evicted, as it is needed last.
 func (l *blocks) learn(b *block) {
 	i, known := l.place(b.first)
 	switch {
@@ -65,12 +62,12 @@ func (l *blocks) learn(b *block) {
 	}
 }
 
-// cut is what a transaction removes of a block.
+// cut is the change that a transaction makes to a block.
 type cut struct {
 	*block
 	gone    holes
 	changed bool
-	damaged bool // the block goes whole
+	damaged bool // the whole block is deleted
 }
 
 func newCut(b *block) *cut {
@@ -80,8 +77,7 @@ func newCut(b *block) *cut {
 	return c
 }
 
-// remove takes an entry out and gives its size. It answers false where it was
-// gone already.
+// remove removes an entry and returns its size. It reports false if that was removed before.
 func (c *cut) remove(i int) (size int64, ok bool) {
 	if c.gone.has(i) {
 		return 0, false
@@ -94,5 +90,5 @@ func (c *cut) remove(i int) (size int64, ok bool) {
 	return size, true
 }
 
-// empty tells whether nothing is left of the block.
+// empty reports whether the block has no entries left.
 func (c *cut) empty() bool { return c.damaged || c.gone.count == int64(len(c.sizes)) }

@@ -9,7 +9,7 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// TestNewestGo drops what comes when the queue is full.
+// TestNewestGo drops the newest if the queue is full.
 func TestNewestGo(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, Options{})
@@ -28,7 +28,7 @@ func TestNewestGo(t *testing.T) {
 	sound(t, s)
 }
 
-// TestOldestGo makes room for what comes.
+// TestOldestGo drops the oldest if the queue is full.
 func TestOldestGo(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, Options{})
@@ -48,7 +48,7 @@ func TestOldestGo(t *testing.T) {
 	sound(t, s)
 }
 
-// sized makes an entry that counts for so many bytes.
+// sized returns an entry with the given size for the bounds.
 func sized(n, size int) bridges.Entry {
 	e := entry(n)
 	e.Payload = nil
@@ -56,8 +56,8 @@ func sized(n, size int) bridges.Entry {
 	return e
 }
 
-// TestBytes compares what a queue holds that is bounded in bytes with what a list
-// does that takes one entry after the other.
+// TestBytes compares a queue that is bounded in bytes with a model that handles one entry at a
+// time.
 func TestBytes(t *testing.T) {
 	t.Parallel()
 	for range 2 {
@@ -92,7 +92,7 @@ func TestBytes(t *testing.T) {
 	}
 }
 
-// bounded is a list within bounds.
+// bounded is a model of a bounded queue.
 type bounded struct {
 	bounds         bridges.Bounds
 	numbers, sizes []int
@@ -127,7 +127,7 @@ func (m *bounded) remove(n int) (gone []int) {
 	return gone
 }
 
-// TestMaxBytes has the newest of any queue go when there is too much in all.
+// TestMaxBytes drops the newest of any queue if the store is full.
 func TestMaxBytes(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, Options{MaxBytes: 1000})
@@ -153,8 +153,7 @@ func TestMaxBytes(t *testing.T) {
 	sound(t, s)
 }
 
-// TestInboxBound drops what nobody waits for when too much waits to be stored, and
-// nothing else.
+// TestInboxBound drops only messages without a callback if too much waits to be stored.
 func TestInboxBound(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir(), Options{pending: 10 * (itemWeight + 100)})

@@ -11,9 +11,8 @@ import (
 	"signalbox/broker/messaging"
 )
 
-// TestClockIsSet sets the time of day while the store is open or closed. What is queued
-// has as much of its time left as before, on the clock of the process, also as a dead
-// letter that is put back.
+// TestClockIsSet sets the time of day while the store is open or closed. Queued messages keep
+// their remaining time, by the clock of the process, even as a dead letter that is retried.
 func TestClockIsSet(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour

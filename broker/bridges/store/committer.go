@@ -7,30 +7,30 @@ import (
 	"signalbox/broker/storage"
 )
 
-// Bounds of one transaction, in entries, and what an item weighs beside its message, in
-// bytes.
+// Maximum number of entries of a transaction, and the weight of an item in addition to its
+// message, in bytes.
 const (
 	groupItems = 4096
 	itemWeight = 256
 )
 
-// item is what was submitted at a time: an entry, or with remove that the journal has
-// entries to be removed.
+// item is a submission: an entry, or, with remove, the notification that the journal has entries
+// to remove.
 type item struct {
 	journal *journal
 	record  record
-	size    int64 // as the message counts against bounds
+	size    int64 // size of the message for the bounds
 	remove  bool
 	settle  func(error)
 }
 
-// committer is what the goroutine that writes to queues works with: beside commits, it
-// deletes what is left of queues that were deleted, portion by portion.
+// committer is the state of the goroutine that writes to queues. In addition to commits it purges
+// deleted queues, in portions.
 type committer struct {
 	*Store
 	purging []*journal
-	owed    []item  // what they want removed could not be
-	encoder encoder // to be used again
+	owed    []item  // removals that failed
+	encoder encoder // reused
 	dropped storage.Tally
 }
 
@@ -42,7 +42,7 @@ func (s *Store) startCommitter(left []*journal) {
 	})
 }
 
-// end removes what is still owed.
+// end commits the removals that failed.
 func (c *committer) end() error {
 	if err := c.write(c.owed); err != nil {
 		c.log.Warn("some messages of bridges will be delivered again", slog.Any("err", err))
@@ -50,7 +50,7 @@ func (c *committer) end() error {
 	return nil
 }
 
-// report calls those who wait for entries.
+// report calls the callbacks of entries.
 func (c *committer) report(group []item, err error) {
 	for _, i := range group {
 		if i.settle != nil {
@@ -59,8 +59,7 @@ func (c *committer) report(group []item, err error) {
 	}
 }
 
-// refuse keeps what is to be removed for later, and counts the entries that no caller
-// waits for.
+// refuse keeps removals for later, and counts the entries that no caller waits for.
 func (c *committer) refuse(group []item) []item {
 	for _, i := range group {
 		switch {
@@ -73,7 +72,7 @@ func (c *committer) refuse(group []item) []item {
 	return group
 }
 
-// split divides a group by queues, so that only those suffer that contradict the file.
+// split divides a group by queues, so that only queues that contradict the file are affected.
 func split(group []item) (parts [][]item) {
 	at := map[*journal]int{}
 	for _, i := range group {
@@ -87,7 +86,7 @@ func split(group []item) (parts [][]item) {
 	return parts
 }
 
-// omit logs and counts the entries of a queue that contradict what is stored.
+// omit logs and counts the entries of a queue that contradicts the file.
 func (c *committer) omit(group []item, err error) error {
 	j := group[0].journal
 	c.log.Error("messages of a bridge contradict what is stored and were left out", slog.Int64("queue", j.queue), slog.Any("err", err))
@@ -99,9 +98,8 @@ func (c *committer) omit(group []item, err error) error {
 	return fmt.Errorf("store messages: %w", err)
 }
 
-// write removes from queues what they want to have removed, and stores entries, in one
-// transaction. That something was removed need not be brought to the disk by itself: it
-// survives the process, and is brought there with what is stored next.
+// write removes and stores entries in one transaction. A removal alone need not be synced: it
+// survives a crash of the process, and is synced with the next entries.
 func (c *committer) write(group []item) error {
 	if len(group) == 0 {
 		return nil
@@ -128,7 +126,7 @@ func (c *committer) write(group []item) error {
 	})
 }
 
-// reap removes what a queue wants to have removed.
+// reap removes the entries that a queue has to remove.
 func (tx *transaction) reap(j *journal) error {
 	ids := j.takeRemoved()
 	ch := tx.change(j)
@@ -139,8 +137,7 @@ func (tx *transaction) reap(j *journal) error {
 	return tx.remove(ch, ids)
 }
 
-// store stores entries, queue by queue. What comes to a queue that was deleted goes
-// with it.
+// store stores entries, queue by queue. Entries for a deleted queue are purged with it.
 func (tx *transaction) store(group []item) error {
 	for _, i := range group {
 		if !i.remove && !i.journal.buried {
@@ -156,8 +153,8 @@ func (tx *transaction) store(group []item) error {
 	return nil
 }
 
-// resume removes what is owed, which makes room, and then tries whether the file can be
-// written to.
+// resume commits the removals that failed, which frees space, and then checks whether the file
+// can be written.
 func (c *committer) resume() error {
 	if err := c.write(c.owed); err != nil {
 		return err
@@ -166,7 +163,7 @@ func (c *committer) resume() error {
 	return c.commits.Probe()
 }
 
-// logDropped logs now and then that messages were dropped.
+// logDropped logs dropped messages at a limited rate.
 func (c *committer) logDropped(tx *transaction) {
 	var n int64
 	for _, ch := range tx.order {

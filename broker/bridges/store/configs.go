@@ -16,7 +16,7 @@ import (
 	"signalbox/broker/storage"
 )
 
-// identify gives the store's name, and makes it at first.
+// identify returns the store's identity, which the first call creates.
 func (s *Store) identify(ctx context.Context) (identity string, err error) {
 	const read = `SELECT name FROM identity`
 	err = s.configs.QueryRowContext(ctx, read).Scan(&identity)
@@ -31,21 +31,21 @@ func (s *Store) identify(ctx context.Context) (identity string, err error) {
 	}, nil)
 }
 
-// alone runs a durable transaction while no other goroutine writes, and takes note of it
-// before others can.
+// alone runs a durable transaction while no other goroutine writes, and calls note before others
+// can.
 func (s *Store) alone(ctx context.Context, write func(*sql.Tx) error, note func()) error {
 	return s.file.Transact(ctx, s.configs, write, note)
 }
 
-// beside gives what a configuration is sealed for: that of one bridge does not
-// open as that of another.
+// beside returns the additional data for sealing a configuration, so that the configuration of
+// one bridge cannot be opened as that of another.
 func beside(brokerID, bridgeID string) []byte {
 	b := append([]byte("bridge configuration\x00"), binary.BigEndian.AppendUint32(nil, uint32(len(brokerID)))...)
 	return append(append(b, brokerID...), bridgeID...)
 }
 
-// Configs gives the configurations of a broker's bridges. Where some cannot be
-// opened it gives the others along with the error.
+// Configs returns the configurations of a broker's bridges. If some cannot be opened, it returns
+// the others with the error.
 func (s *Store) Configs(ctx context.Context, brokerID string) (map[string]json.RawMessage, error) {
 	const q = `SELECT bridge_id, document FROM config WHERE broker_id = ?`
 	rows, err := s.reading.db.QueryContext(ctx, q, brokerID)
@@ -70,8 +70,7 @@ func (s *Store) Configs(ctx context.Context, brokerID string) (map[string]json.R
 	return all, errors.Join(append(failed, rows.Err())...)
 }
 
-// PutConfig stores a configuration and which connections there are; see
-// bridges.Store.
+// PutConfig stores a configuration and the set of its connections; see bridges.Store.
 func (s *Store) PutConfig(ctx context.Context, brokerID, bridgeID string, document json.RawMessage, connections []string) error {
 	if document == nil {
 		connections = nil
@@ -107,8 +106,7 @@ func (s *Store) Forget(ctx context.Context, brokerID string) error {
 	return nil
 }
 
-// define changes configurations and which queues there are, and takes note of
-// those that were made and that are gone.
+// define changes configurations and the set of queues, and applies the latter in memory.
 func (s *Store) define(ctx context.Context, change func(*sql.Tx) error, made, gone *[]int64) error {
 	return s.alone(ctx, change, func() {
 		for _, queue := range *made {
@@ -120,7 +118,7 @@ func (s *Store) define(ctx context.Context, change func(*sql.Tx) error, made, go
 	})
 }
 
-// setConfig stores a configuration, or deletes it where there is none.
+// setConfig stores a configuration, or deletes it if document is nil.
 func (s *Store) setConfig(ctx context.Context, tx *sql.Tx, brokerID, bridgeID string, document json.RawMessage) (err error) {
 	if document == nil {
 		const q = `DELETE FROM config WHERE broker_id = ? AND bridge_id = ?`
@@ -134,8 +132,8 @@ func (s *Store) setConfig(ctx context.Context, tx *sql.Tx, brokerID, bridgeID st
 	return err
 }
 
-// setQueues makes the queues of connections that are new and gives up those of
-// connections that are not named.
+// setQueues creates the queues of new connections, and deletes those of connections that are not
+// listed.
 func setQueues(ctx context.Context, tx *sql.Tx, brokerID, bridgeID string, connections []string) (made, gone []int64, err error) {
 	const list = `SELECT connection, id FROM queue WHERE broker_id = ? AND bridge_id = ? AND gone = 0`
 	have, err := pairs(tx.QueryContext(ctx, list, brokerID, bridgeID))
@@ -183,7 +181,7 @@ func pairs(rows *sql.Rows, err error) (map[string]int64, error) {
 	return all, rows.Err()
 }
 
-// named says what could not be done, and what an operator can do about it.
+// named returns an error for operators that states what failed and what to do.
 func (s *Store) named(what string, err error) error {
 	sentence := s.file.Failure(err, "the bridges' database refuses it; the log tells why").Error()
 	if !storage.Unflushed(err) {

@@ -20,24 +20,23 @@ import (
 )
 
 const (
-	crashPath  = "BRIDGES_CRASH_PATH"  // set for the process that is killed
-	crashKills = "BRIDGES_CRASH_KILLS" // how often TestCampaignKill kills; six times if not set
+	crashPath  = "BRIDGES_CRASH_PATH"  // set in the process that is killed
+	crashKills = "BRIDGES_CRASH_KILLS" // number of kills by TestCampaignKill; six by default
 	crashed    = 3                     // queues of the process
 )
 
-// said is what the processes said of a queue before they died. An entry's ID is the
+// said is what the processes reported about a queue before they were killed. An entry's ID is the
 // number of its message.
 type said struct {
 	settled  uint64 // all up to here are stored
 	taken    uint64 // all up to here may have been removed or rejected
-	removed  uint64 // all up to here were, durably
+	removed  uint64 // all up to here were removed or rejected durably
 	rejected []uint64
 }
 
-// TestCampaignKill kills a process that puts, removes and rejects entries and changes the
-// configuration, again and again on the same file. What it said was settled must
-// be there when the file is opened again, in order, and what it said was removed
-// must not.
+// TestCampaignKill repeatedly kills a process that puts, removes and rejects entries and changes
+// the configuration, on the same file. Entries that it reported as settled must exist when the
+// file is opened again, in order, and entries that it reported as removed must not.
 func TestCampaignKill(t *testing.T) {
 	t.Parallel()
 	kills := 6
@@ -61,7 +60,7 @@ func TestCampaignKill(t *testing.T) {
 	t.Logf("%d kills, %+v settled and %+v removed of a queue", kills, all[0].settled, all[0].removed)
 }
 
-// runAndKill lets a process work until it has said some things, and kills it.
+// runAndKill runs a process until it has reported some events, and kills it.
 func runAndKill(t *testing.T, path string, all *[crashed]said) {
 	t.Helper()
 	process := exec.CommandContext(t.Context(), os.Args[0])
@@ -71,7 +70,7 @@ func runAndKill(t *testing.T, path string, all *[crashed]said) {
 	must(t, err, process.Start())
 	killAfter := 1 + rand.IntN(400) + max(0, rand.IntN(8000)-6000)
 	lines := bufio.NewScanner(out)
-	for n := 1; lines.Scan(); n++ { // also what was said before it died
+	for n := 1; lines.Scan(); n++ { // includes reports from before the kill
 		var what string
 		var queue int
 		var id uint64
@@ -98,7 +97,7 @@ func runAndKill(t *testing.T, path string, all *[crashed]said) {
 	}
 }
 
-// verifyAll opens the file after a kill.
+// verifyAll opens the file after a kill and checks it.
 func verifyAll(t *testing.T, path string, all [crashed]said) {
 	t.Helper()
 	s := open(t, filepath.Dir(path), Options{})
@@ -110,7 +109,7 @@ func verifyAll(t *testing.T, path string, all [crashed]said) {
 	agree(t, s)
 }
 
-// verify looks at a queue.
+// verify checks a queue.
 func verify(t *testing.T, s *Store, i int, x said) {
 	t.Helper()
 	o, err := s.Queue(t.Context(), "b", "x", fmt.Sprint("q", i), endless)
@@ -147,8 +146,7 @@ func verify(t *testing.T, s *Store, i int, x said) {
 	wantNoGap(t, i, where)
 }
 
-// wantNoGap sees that of what is held nothing is missing between the first and
-// the last one.
+// wantNoGap checks that no entry is missing between the first and the last one.
 func wantNoGap(t *testing.T, i int, where map[uint64]string) {
 	t.Helper()
 	var held []uint64
@@ -167,7 +165,7 @@ func wantNoGap(t *testing.T, i int, where map[uint64]string) {
 	}
 }
 
-// verifyConfig sees that there are the queues that the configuration names.
+// verifyConfig checks that exactly the queues of the configuration exist.
 func verifyConfig(t *testing.T, s *Store) {
 	t.Helper()
 	configs, err := s.Configs(t.Context(), "b")
@@ -191,10 +189,10 @@ func verifyConfig(t *testing.T, s *Store) {
 	}
 }
 
-// crashRejects is which entries are rejected.
+// crashRejects determines which entries are rejected.
 const crashRejects = 97
 
-// endless are no bounds.
+// endless are bounds that are never reached.
 var endless = bridges.Bounds{DeadLetters: 1 << 40}
 
 // worker is the process that TestCampaignKill kills.
@@ -203,7 +201,7 @@ type worker struct {
 	ctx context.Context
 }
 
-// workUntilKilled goes on behind what is stored, and says what it does.
+// workUntilKilled continues after the stored entries, and reports what it does.
 func workUntilKilled(path string) {
 	ctx := context.Background()
 	s, err := Open(ctx, path, Options{Durability: storage.Process, Seal: newBox(1)})
@@ -240,7 +238,7 @@ func try(err error) {
 	}
 }
 
-// configure has so many connections be there.
+// configure configures n connections.
 func (w *worker) configure(n int) {
 	var names []string
 	for i := range n {
@@ -253,7 +251,7 @@ func (w *worker) configure(n int) {
 
 func say(what string, queue int, id uint64) { fmt.Fprintln(os.Stdout, what, queue, id) }
 
-// put puts entries whose number is their ID, as long as there is room.
+// put puts entries whose number is their ID, as long as deliver keeps up.
 func (w *worker) put(i int, q *Queue, room chan<- struct{}) {
 	t, _ := q.journal.look()
 	for id := t.next; ; id++ {
@@ -271,7 +269,7 @@ func (w *worker) put(i int, q *Queue, room chan<- struct{}) {
 	}
 }
 
-// deliver takes entries out in order, or makes dead letters of them.
+// deliver removes entries in order, or makes dead letters from them.
 func (w *worker) deliver(i int, q *Queue, room <-chan struct{}) {
 	for {
 		list, err := q.Peek(w.ctx, 0, 1+rand.IntN(200), 1<<20)

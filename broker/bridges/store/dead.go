@@ -7,11 +7,10 @@ import (
 	"signalbox/broker/bridges"
 )
 
-// maxReason is how much is kept of why a message is not taken, in bytes.
+// maxReason is the maximum length of a stored reason in bytes.
 const maxReason = 1000
 
-// reject makes dead letters of entries. Those that are not there any more are
-// left out.
+// reject makes dead letters from entries. Entries that were removed are ignored.
 func (tx *transaction) reject(ch *change, list []bridges.Rejection) error {
 	why, ids := map[uint64]bridges.Rejection{}, []uint64(nil)
 	for _, r := range list {
@@ -29,7 +28,7 @@ func (tx *transaction) reject(ch *change, list []bridges.Rejection) error {
 			}
 			first = c.first
 		}
-		if records == nil { // the block is not there, or damaged
+		if records == nil { // the block was deleted, or is damaged
 			return nil
 		}
 		tx.takeOut(ch, c, id)
@@ -55,7 +54,7 @@ func (tx *transaction) fetch(ch *change, c *cut) ([]record, error) {
 	return records, nil
 }
 
-// keepDead stores a dead letter, unless none are kept.
+// keepDead stores a dead letter, unless the bound is 0.
 func (tx *transaction) keepDead(ch *change, r record, why bridges.Rejection) error {
 	if ch.bounds.DeadLetters <= 0 {
 		ch.lost++
@@ -72,8 +71,8 @@ func (tx *transaction) keepDead(ch *change, r record, why bridges.Rejection) err
 	return tx.exec(putDead, rowID(ch.journal.queue, why.ID), why.At.UnixMilli(), int64(why.Attempts), size, reason, tx.encoder.seal())
 }
 
-// trimDead deletes the oldest dead letters until there are not too many: not more
-// than the bound, and not more bytes than the queue may hold.
+// trimDead deletes the oldest dead letters until their number is within its bound and their size
+// within that of the queue.
 func (tx *transaction) trimDead(ch *change) error {
 	for full(bridges.Bounds{Messages: ch.bounds.DeadLetters, Bytes: ch.bounds.Bytes}, ch.tally.dead, ch.tally.deadBytes) {
 		rows, err := tx.sum(sumDead, ch.journal, 0, rowID(ch.journal.queue+1, 0))
@@ -85,7 +84,7 @@ func (tx *transaction) trimDead(ch *change) error {
 			tx.countDead(ch, -1, -rows[n].bytes)
 			n++
 		}
-		if n == 0 { // only where the file holds less than is known
+		if n == 0 { // only if the file holds less than the sums say
 			tx.countDead(ch, -ch.tally.dead, -ch.tally.deadBytes)
 			return nil
 		}
@@ -97,11 +96,11 @@ func (tx *transaction) trimDead(ch *change) error {
 	return nil
 }
 
-// span is a range of IDs, from one up to and without another.
+// span is a range of IDs, from inclusive, to exclusive.
 type span struct{ from, to uint64 }
 
-// deleteDead deletes some of the dead letters in some ranges. It gives how many,
-// and what is left to do.
+// deleteDead deletes a portion of the dead letters in some ranges. It returns their number and
+// the remaining ranges.
 func (tx *transaction) deleteDead(ch *change, spans []span) (n int, rest []span, err error) {
 	for work := int64(0); len(spans) > 0 && work < portion; {
 		rows, err := tx.sum(sumDead, ch.journal, spans[0].from, rowID(ch.journal.queue, spans[0].to))
@@ -126,14 +125,14 @@ func (tx *transaction) deleteDead(ch *change, spans []span) (n int, rest []span,
 	return n, spans, nil
 }
 
-// Bounds of how many dead letters are put back together.
+// Bounds of a portion of retried dead letters.
 const (
 	retryRows  = 256
 	retryBytes = 4 << 20
 )
 
-// retry puts some of the dead letters in some ranges behind the queue, as long as
-// there is room. It gives how many, and what is left to do.
+// retry puts a portion of the dead letters in some ranges into the queue, as far as they fit. It
+// returns their number and the remaining ranges.
 func (tx *transaction) retry(ch *change, spans []span) (n int, rest []span, err error) {
 	letters, rest, err := tx.letters(ch, spans)
 	if err != nil {
@@ -163,8 +162,7 @@ func (tx *transaction) retry(ch *change, spans []span) (n int, rest []span, err 
 	return len(items), rest, tx.write(ch, items)
 }
 
-// letters reads some of the dead letters in some ranges, and gives what is left
-// to be read.
+// letters reads a portion of the dead letters in some ranges, and returns the remaining ranges.
 func (tx *transaction) letters(ch *change, spans []span) (rows []row, rest []span, err error) {
 	bytes := int64(0)
 	for len(spans) > 0 && len(rows) < retryRows && bytes < retryBytes {

@@ -10,8 +10,8 @@ import (
 	"signalbox/broker/storage"
 )
 
-// TestNothingCanBeStored makes the file full or read-only. What is handed over is
-// refused with a sentence that helps, and the store recovers by itself.
+// TestNothingCanBeStored makes the file full or read-only. Entries are refused with an error for
+// operators, and the store recovers by itself.
 func TestNothingCanBeStored(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ breaks, mends, says string }{
@@ -67,8 +67,7 @@ func nothingCanBeStored(t *testing.T, breaks, mends, says string) {
 	sound(t, s)
 }
 
-// TestClosedWhileFailing gives removed entries again, as they could not be taken
-// out, and loses none.
+// TestClosedWhileFailing returns entries again whose removal failed, and loses none.
 func TestClosedWhileFailing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -89,8 +88,7 @@ func TestClosedWhileFailing(t *testing.T) {
 	})
 }
 
-// TestDrainFullDisk has a queue drained while there is no room for more, which
-// makes some.
+// TestDrainFullDisk drains a queue while the disk is full, which frees space.
 func TestDrainFullDisk(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -114,8 +112,8 @@ func TestDrainFullDisk(t *testing.T) {
 	})
 }
 
-// TestConfigsWhileFailing says why a configuration cannot be stored, and has
-// changed nothing.
+// TestConfigsWhileFailing checks the error if a configuration cannot be stored, and that nothing
+// was changed.
 func TestConfigsWhileFailing(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, Options{})
@@ -133,8 +131,8 @@ func TestConfigsWhileFailing(t *testing.T) {
 	sound(t, s)
 }
 
-// TestQueueAtFault has one queue that contradicts the file. What is handed over to
-// others with it is stored.
+// TestQueueAtFault has a queue that contradicts the file. Entries of other queues in the same
+// group are stored.
 func TestQueueAtFault(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -160,7 +158,7 @@ func TestQueueAtFault(t *testing.T) {
 	})
 }
 
-// damages are ways in which a row can be damaged.
+// damages are statements that damage a row.
 var damages = map[string]string{
 	"checksum": `UPDATE block SET entries = CAST(substr(entries, 1, 9) || x'7f' || substr(entries, 11) AS BLOB) WHERE id = %d`,
 	"version":  `UPDATE block SET entries = x'0900000000' WHERE id = %d`,
@@ -168,8 +166,8 @@ var damages = map[string]string{
 	"count":    `UPDATE block SET count = count + 1, bytes = bytes + 80 WHERE id = %d`,
 }
 
-// TestDamagedRows are left out, deleted, counted and told in the log, whoever meets
-// them first.
+// TestDamagedRows checks that damaged rows are omitted, deleted, counted and logged, whichever
+// operation reads them first.
 func TestDamagedRows(t *testing.T) {
 	t.Parallel()
 	for name, damage := range damages {
@@ -191,7 +189,7 @@ func TestDamagedRows(t *testing.T) {
 				if by == "evict" {
 					want = upTo(21, 42)
 				}
-				if by == "evict" && name == "count" { // it seemed to have one more
+				if by == "evict" && name == "count" { // its count was one too high
 					want = append(upTo(10, 11), want...)
 				}
 				peek(t, q, 0)
@@ -205,7 +203,7 @@ func TestDamagedRows(t *testing.T) {
 	}
 }
 
-// meet has the damaged row met by something, and the first entry go.
+// meet has an operation read the damaged row, and removes the first entry.
 func meet(t *testing.T, q *Queue, by string) {
 	t.Helper()
 	switch by {
@@ -223,10 +221,10 @@ func meet(t *testing.T, q *Queue, by string) {
 	}
 }
 
-// keepBlock keeps entries in one block.
+// keepBlock stores entries in one block.
 func keepBlock(t *testing.T, q *Queue, from, to int) {
 	t.Helper()
-	must(t, q.do(t.Context(), func(*committer) error { // which takes nothing meanwhile
+	must(t, q.do(t.Context(), func(*committer) error { // the committer waits meanwhile
 		for n := from; n < to; n++ {
 			q.Put(entry(n), nil)
 		}

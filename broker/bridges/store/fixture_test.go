@@ -70,7 +70,7 @@ func (b box) Unseal(sealed, aad []byte) ([]byte, error) {
 	return plain, nil
 }
 
-// open opens the store of a directory. The caller shuts it.
+// open opens the store of a directory. The caller must shut it.
 func open(t testing.TB, dir string, o Options) *Store {
 	t.Helper()
 	if o.Seal == nil {
@@ -81,7 +81,7 @@ func open(t testing.TB, dir string, o Options) *Store {
 	return s
 }
 
-// fresh opens an empty store and shuts it with the test.
+// fresh opens an empty store and shuts it at the end of the test.
 func fresh(t testing.TB, o Options) *Store {
 	t.Helper()
 	s := open(t, t.TempDir(), o)
@@ -105,10 +105,10 @@ func reopen(t testing.TB, s *Store, o Options) *Store {
 
 var document = []byte(`{"connections":[]}`)
 
-// wide are bounds that nothing reaches here.
+// wide are bounds that no test reaches.
 var wide = bridges.Bounds{Messages: 1 << 40, Bytes: 1 << 50, DeadLetters: 1000}
 
-// connect makes connections of bridge "x" of broker "b", and no others.
+// connect configures exactly these connections of bridge "x" of broker "b".
 func connect(t testing.TB, s *Store, names ...string) {
 	t.Helper()
 	must(t, s.PutConfig(context.Background(), "b", "x", document, names))
@@ -122,21 +122,21 @@ func queueOf(t testing.TB, s *Store, connection string, b bridges.Bounds) *Queue
 	return q.(*Queue)
 }
 
-// lone makes a queue of the only connection.
+// lone creates the queue of the only connection.
 func lone(t testing.TB, s *Store, b bridges.Bounds) *Queue {
 	t.Helper()
 	connect(t, s, "c")
 	return queueOf(t, s, "c", b)
 }
 
-// entry makes one that tells its number.
+// entry returns an entry whose payload is its number.
 func entry(n int) bridges.Entry {
 	return bridges.Entry{Mapping: "m", Message: messaging.Message{
 		Topic: "t/1", Payload: fmt.Appendf(nil, "payload %d", n), QoS: byte(n % 3), At: int64(n), ClientID: "c",
 	}}
 }
 
-// hand puts an entry and gives what will tell what became of it.
+// hand puts an entry and returns a channel that receives its outcome.
 func hand(t testing.TB, q *Queue, e bridges.Entry) <-chan error {
 	t.Helper()
 	settled := make(chan error, 1)
@@ -144,8 +144,7 @@ func hand(t testing.TB, q *Queue, e bridges.Entry) <-chan error {
 	return settled
 }
 
-// keep puts entries with numbers from one up to and without another, and waits
-// until they are settled.
+// keep puts entries with a range of numbers, and waits until they are settled.
 func keep(t testing.TB, q *Queue, from, to int) {
 	t.Helper()
 	var last <-chan error
@@ -155,7 +154,7 @@ func keep(t testing.TB, q *Queue, from, to int) {
 	must(t, <-last)
 }
 
-// peek gives all entries behind an ID.
+// peek returns all entries after an ID.
 func peek(t testing.TB, q *Queue, after uint64) (all []*bridges.Entry) {
 	t.Helper()
 	for {
@@ -169,7 +168,7 @@ func peek(t testing.TB, q *Queue, after uint64) (all []*bridges.Entry) {
 	}
 }
 
-// numbers gives those of entries.
+// numbers returns the numbers of entries.
 func numbers(list []*bridges.Entry) []int {
 	all := []int{}
 	for _, e := range list {
@@ -178,7 +177,7 @@ func numbers(list []*bridges.Entry) []int {
 	return all
 }
 
-// wantHeld compares the numbers of what is held with what is wanted.
+// wantHeld compares the numbers of the stored entries.
 func wantHeld(t testing.TB, q *Queue, want ...int) {
 	t.Helper()
 	list := peek(t, q, 0)
@@ -194,7 +193,7 @@ func wantHeld(t testing.TB, q *Queue, want ...int) {
 	}
 }
 
-// upTo gives numbers from one up to and without another.
+// upTo returns a range of numbers.
 func upTo(from, to int) (all []int) {
 	for n := from; n < to; n++ {
 		all = append(all, n)
@@ -202,7 +201,7 @@ func upTo(from, to int) (all []int) {
 	return all
 }
 
-// ids gives those of the entries of some numbers.
+// ids returns the IDs of the entries with some numbers.
 func ids(t testing.TB, q *Queue, numbers ...int) (all []uint64) {
 	t.Helper()
 	for _, e := range peek(t, q, 0) {
@@ -213,20 +212,20 @@ func ids(t testing.TB, q *Queue, numbers ...int) (all []uint64) {
 	return all
 }
 
-// barrier waits until all that was handed over is done.
+// barrier waits until everything that was put has an outcome.
 func barrier(t testing.TB, q *Queue) {
 	t.Helper()
 	must(t, q.do(context.Background(), func(*committer) error { return nil }))
 }
 
-// remove removes the entries of some numbers, durably.
+// remove removes the entries with some numbers, durably.
 func remove(t testing.TB, q *Queue, numbers ...int) {
 	t.Helper()
 	q.Remove(ids(t, q, numbers...))
 	barrier(t, q)
 }
 
-// reject makes dead letters of the entries of some numbers.
+// reject makes dead letters from the entries with some numbers.
 func reject(t testing.TB, q *Queue, reason string, numbers ...int) {
 	t.Helper()
 	var list []bridges.Rejection
@@ -236,7 +235,7 @@ func reject(t testing.TB, q *Queue, reason string, numbers ...int) {
 	must(t, q.Reject(context.Background(), list))
 }
 
-// sound checks the file, and that memory and file agree on what is held.
+// sound checks the file, and that memory and file agree.
 func sound(t testing.TB, s *Store) {
 	t.Helper()
 	ctx := context.Background()
@@ -248,7 +247,7 @@ func sound(t testing.TB, s *Store) {
 	agree(t, s)
 }
 
-// agree sees that memory and file agree on what is held.
+// agree checks that memory and file agree on the stored entries.
 func agree(t testing.TB, s *Store) {
 	t.Helper()
 	ctx := context.Background()
@@ -256,7 +255,7 @@ func agree(t testing.TB, s *Store) {
 	journals := slices.Collect(maps.Values(s.books.journals))
 	s.books.mu.RUnlock()
 	for _, j := range journals {
-		if j.gone.Load() { // and purged meanwhile
+		if j.gone.Load() { // and was purged meanwhile
 			continue
 		}
 		var counted, summed tally
@@ -280,20 +279,20 @@ func agree(t testing.TB, s *Store) {
 	}
 }
 
-// elapse lets time pass within a bubble, and all that happens in it.
+// elapse advances the time of a synctest bubble.
 func elapse(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
 }
 
-// within runs a statement on the committer's own connection, while that waits.
+// within executes a statement on the committer's connection, while the committer waits.
 func within(t testing.TB, s *Store, q string) {
 	t.Helper()
 	_, err := s.conn.SQL().ExecContext(context.Background(), q)
 	must(t, err)
 }
 
-// toText makes a log that writes what is at least a warning.
+// toText returns a logger that writes warnings and errors.
 func toText(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }

@@ -8,42 +8,42 @@ import (
 	"signalbox/broker/bridges"
 )
 
-// journal is what is known by heart of a queue. There is one for each queue, and
-// one for each that is being deleted.
+// journal is the state of a queue in memory. Each queue has one, including those that are being
+// deleted.
 type journal struct {
 	queue   int64
 	prefix  string // of the IDs of its messages
 	ready   chan struct{}
 	dropped atomic.Int64 // messages, since the store was opened
-	lost    atomic.Int64 // dead letters
-	gone    atomic.Bool  // the queue is deleted: nothing is kept any more
+	lost    atomic.Int64 // dead letters, since the store was opened
+	gone    atomic.Bool  // the queue was deleted: it stores nothing
 
 	reading sync.Mutex // held while the window is filled from the file; before mu
 
 	mu       sync.Mutex // guards the fields below
 	open     bool
 	bounds   bridges.Bounds
-	tally    tally // changed by the committer only, which may read it without mu
+	tally    tally // written only by the committer, which may read it without mu
 	window   window
-	removing []uint64            // to be removed, and not taken by the committer
-	removed  []uint64            // taken by the committer, and not durable
-	touched  bool                // the committer knows that there is something to be removed
-	watch    map[uint64]struct{} // what was removed for good while somebody reads, nil while nobody does
+	removing []uint64            // to be removed, not yet taken by the committer
+	removed  []uint64            // taken by the committer, not yet committed
+	touched  bool                // the committer has been notified of removals
+	watch    map[uint64]struct{} // committed removals during a fill; nil at other times
 
-	// The committer's.
+	// Used only by the committer.
 	blocks blocks
-	front  uint64 // nothing before it is left
-	buried bool   // what is left is being deleted, and not counted any more
+	front  uint64 // nothing is left before it
+	buried bool   // the queue is being purged, and no longer counted
 }
 
-// tally sums up what is stored of a queue.
+// tally is the sums of what is stored of a queue.
 type tally struct {
 	messages, bytes int64
 	next            uint64 // the ID of the next entry
 	dead, deadBytes int64
 }
 
-// claim opens the journal for the one who uses it.
+// claim marks the journal as in use. It reports false if it is already.
 func (j *journal) claim(b bridges.Bounds) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -66,8 +66,7 @@ func (j *journal) look() (tally, bridges.Bounds) {
 	return j.tally, j.bounds
 }
 
-// drop removes entries from what is given to be delivered. It tells whether the
-// committer is to be told.
+// drop removes entries from the window. It reports whether the committer must be notified.
 func (j *journal) drop(ids []uint64) (tell bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -80,7 +79,7 @@ func (j *journal) drop(ids []uint64) (tell bool) {
 	return tell
 }
 
-// takeRemoved gives what the committer is to remove.
+// takeRemoved returns the entries that the committer has to remove.
 func (j *journal) takeRemoved() []uint64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -88,7 +87,7 @@ func (j *journal) takeRemoved() []uint64 {
 	return j.removed
 }
 
-// ring tells whoever waits for entries.
+// ring notifies readers that wait for entries.
 func (j *journal) ring() {
 	select {
 	case j.ready <- struct{}{}:
@@ -100,7 +99,7 @@ func (j *journal) ring() {
 type books struct {
 	mu       sync.RWMutex // guards journals
 	journals map[int64]*journal
-	bytes    int64 // of all but those that are gone, with their dead letters; the committer's
+	bytes    int64 // of all queues that are not deleted, with their dead letters; used only by the committer
 	memory   atomic.Int64
 }
 
@@ -122,7 +121,7 @@ func (b *books) drop(j *journal) {
 	delete(b.journals, j.queue)
 }
 
-// newJournal makes one of what is stored.
+// newJournal creates the state of a queue from its sums.
 func (s *Store) newJournal(queue int64, t tally) *journal {
 	j := &journal{queue: queue, prefix: s.prefix(queue), ready: make(chan struct{}, 1), tally: t}
 	j.window = window{from: 1, to: 1, memory: &s.books.memory}
@@ -134,7 +133,7 @@ func (s *Store) newJournal(queue int64, t tally) *journal {
 	return j
 }
 
-// load reads all journals, and returns those of queues that were deleted.
+// load loads the state of all queues, and returns those of deleted queues.
 func (s *Store) load(ctx context.Context) (left []*journal, err error) {
 	const q = `SELECT id, gone, messages, bytes, next, dead, dead_bytes FROM queue`
 	rows, err := s.reading.db.QueryContext(ctx, q)

@@ -10,8 +10,8 @@ import (
 	"signalbox/broker"
 )
 
-// DeadLetters gives a part of the dead letters, oldest first, and how many there
-// are. Those that are damaged are left out.
+// DeadLetters returns a page of the dead letters, oldest first, and their total number. Damaged
+// ones are omitted.
 func (q *Queue) DeadLetters(ctx context.Context, offset, count int) (total int, list []broker.DeadLetter, err error) {
 	const text = `
 		SELECT id, rejected_at, attempts, reason, entry FROM dead
@@ -46,15 +46,14 @@ func (q *Queue) DeadLetters(ctx context.Context, offset, count int) (total int, 
 	return int(t.dead), list, rows.Err()
 }
 
-// show fills in what a message is.
+// show sets the fields that describe the message.
 func show(d *broker.DeadLetter, r record) {
 	d.Topic, d.QoS, d.Mapping, d.ReceivedAt = r.Topic, int(r.QoS), r.Mapping, timeOf(r.At)
 	d.Size = len(r.Payload)
 	d.Payload, d.Encoding, d.Truncated = broker.ShowPayload(r.Payload, broker.PreviewLimit)
 }
 
-// RetryDeadLetters puts dead letters behind the queue, as long as there is room;
-// see bridges.Queue.
+// RetryDeadLetters puts dead letters into the queue, as far as they fit; see bridges.Queue.
 func (q *Queue) RetryDeadLetters(ctx context.Context, ids []string) (int, error) {
 	n, err := q.each(ctx, ids, (*transaction).retry)
 	if err != nil {
@@ -72,8 +71,8 @@ func (q *Queue) DeleteDeadLetters(ctx context.Context, ids []string) (int, error
 	return n, nil
 }
 
-// each does something with the dead letters of some IDs, or all, portion by
-// portion, and tells with how many.
+// each applies step to the dead letters with some IDs, or all, in portions, and returns their
+// number.
 func (q *Queue) each(ctx context.Context, ids []string, step func(*transaction, *change, []span) (int, []span, error)) (total int, err error) {
 	t, _ := q.journal.look()
 	spans := spansOf(ids, t.next)
@@ -92,8 +91,8 @@ func (q *Queue) each(ctx context.Context, ids []string, step func(*transaction, 
 	return total, nil
 }
 
-// spansOf gives the ranges of some IDs, in order, or of all before one. What is no
-// ID is left out, as there is no dead letter of it.
+// spansOf returns the ranges of some IDs, sorted, or the range of all IDs before next. Texts that
+// are not IDs are ignored, as no dead letter has them.
 func spansOf(ids []string, next uint64) (spans []span) {
 	if len(ids) == 0 {
 		return []span{{0, next}}

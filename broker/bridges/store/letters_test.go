@@ -11,7 +11,7 @@ import (
 	"signalbox/broker/bridges"
 )
 
-// letters gives a part of the dead letters.
+// letters returns a page of the dead letters.
 func letters(t testing.TB, q *Queue, offset, count, wantTotal int) (list []broker.DeadLetter) {
 	t.Helper()
 	total, list, err := q.DeadLetters(t.Context(), offset, count)
@@ -22,7 +22,7 @@ func letters(t testing.TB, q *Queue, offset, count, wantTotal int) (list []broke
 	return list
 }
 
-// reasons gives the payloads' numbers of dead letters.
+// payloads returns the payloads of dead letters.
 func payloads(list []broker.DeadLetter) (all []string) {
 	for _, d := range list {
 		all = append(all, strings.TrimPrefix(d.Payload, "payload "))
@@ -30,7 +30,7 @@ func payloads(list []broker.DeadLetter) (all []string) {
 	return all
 }
 
-// TestDeadLetters keeps what is not taken, and shows it.
+// TestDeadLetters stores rejected entries and lists them.
 func TestDeadLetters(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, Options{})
@@ -41,7 +41,7 @@ func TestDeadLetters(t *testing.T) {
 	must(t, <-hand(t, q, binary))
 	reject(t, q, "the table has no column \"x\xff\"", 3)
 	reject(t, q, strings.Repeat("long ", 1000), 10, 5)
-	must(t, q.Reject(t.Context(), []bridges.Rejection{{ID: 3}, {ID: 77}}), q.Reject(t.Context(), nil)) // not there
+	must(t, q.Reject(t.Context(), []bridges.Rejection{{ID: 3}, {ID: 77}}), q.Reject(t.Context(), nil)) // 3 was rejected before, 77 does not exist
 	s = reopen(t, s, Options{})
 	q = queueOf(t, s, "c", wide)
 	wantHeld(t, q, 1, 2, 4, 6, 7, 8, 9)
@@ -64,7 +64,7 @@ func TestDeadLetters(t *testing.T) {
 	sound(t, s)
 }
 
-// TestRetryDeadLetters puts them behind the queue with the identity that they had.
+// TestRetryDeadLetters checks that retried dead letters keep their identity.
 func TestRetryDeadLetters(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, Options{})
@@ -94,7 +94,8 @@ func TestRetryDeadLetters(t *testing.T) {
 	sound(t, s)
 }
 
-// TestRetryIntoFullQueue leaves what has no room, and pushes nothing out.
+// TestRetryIntoFullQueue checks that dead letters that do not fit stay, and that none are
+// evicted.
 func TestRetryIntoFullQueue(t *testing.T) {
 	t.Parallel()
 	for _, oldest := range []bool{false, true} {
@@ -134,7 +135,7 @@ func TestDeleteDeadLetters(t *testing.T) {
 	sound(t, s)
 }
 
-// TestManyDeadLetters are handled portion by portion.
+// TestManyDeadLetters handles more than one portion.
 func TestManyDeadLetters(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, Options{})
@@ -153,7 +154,7 @@ func TestManyDeadLetters(t *testing.T) {
 	sound(t, s)
 }
 
-// TestDeadLetterBounds has the oldest go, or keeps none.
+// TestDeadLetterBounds drops the oldest, or stores none.
 func TestDeadLetterBounds(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, Options{})

@@ -6,16 +6,14 @@ import (
 	"log/slog"
 )
 
-// A transaction that deletes what is left deletes about portion bytes at most, so
-// that what is handed over meanwhile does not wait for long. A row counts for
-// rowWork more than it has.
+// A transaction that purges deletes about portion bytes at most, so that waiting entries are
+// committed soon. Each row counts for rowWork bytes in addition to its size.
 const (
 	portion = 16 << 20
 	rowWork = 1 << 10
 )
 
-// bury has the committer delete what a queue held, behind all that was handed
-// over.
+// bury has the committer purge a queue, after everything that was put.
 func (s *Store) bury(j *journal) {
 	j.gone.Store(true)
 	j.ring()
@@ -27,15 +25,14 @@ func (s *Store) bury(j *journal) {
 	})
 }
 
-// empty gives back the memory of what is read no more.
+// empty releases the memory of the window.
 func (j *journal) empty() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.window.restart(j.tally.next)
 }
 
-// purge deletes a portion of what is left of queues that are gone. It tells
-// whether there is more.
+// purge deletes a portion of what is left of deleted queues. It reports whether there is more.
 func (c *committer) purge() bool {
 	if len(c.purging) == 0 || c.commits.Err() != nil {
 		return false
@@ -58,8 +55,7 @@ func (c *committer) purge() bool {
 	return len(c.purging) > 0
 }
 
-// purge deletes some of what is left of a queue, and with the last of it the
-// queue.
+// purge deletes a portion of what is left of a queue, and finally the queue.
 func (tx *transaction) purge(j *journal) (done bool, err error) {
 	for _, part := range []struct {
 		list    statement
@@ -85,11 +81,11 @@ func (tx *transaction) purge(j *journal) (done bool, err error) {
 	return true, tx.exec(deleteQueue, j.queue)
 }
 
-// sumRows is how many rows are summed up together.
+// sumRows is the maximum number of rows that are summed at once.
 const sumRows = 1024
 
-// sum gives the numbers and bytes of the first rows of a queue from an ID on and
-// before a number, of a portion of bytes.
+// sum returns the numbers and sizes of the first rows of a queue, from an ID to a row number, up
+// to a portion of bytes.
 func (tx *transaction) sum(s statement, j *journal, from uint64, to int64) (rows []row, err error) {
 	work := int64(0)
 	err = tx.query(s, 2, func(v []driver.Value) error {

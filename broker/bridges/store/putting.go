@@ -6,13 +6,12 @@ import (
 	"signalbox/broker/bridges"
 )
 
-// full tells whether a queue with some messages more, and bytes, is beyond its
-// bounds. A bound of 0 is none.
+// full reports whether a queue with these sums exceeds its bounds. A bound of 0 is no bound.
 func full(b bridges.Bounds, messages, bytes int64) bool {
 	return b.Messages > 0 && messages > b.Messages || b.Bytes > 0 && bytes > b.Bytes
 }
 
-// put stores what was handed over of a queue, as far as its bounds let it.
+// put stores the items of a queue that its bounds allow.
 func (tx *transaction) put(ch *change) error {
 	items := tx.admit(ch)
 	if len(items) > 0 && ch.bounds.DropOldest {
@@ -24,8 +23,8 @@ func (tx *transaction) put(ch *change) error {
 	return tx.write(ch, items)
 }
 
-// admit leaves out what has no room: beyond what there may be in all, by itself
-// larger than the queue and, where the newest go, beyond the queue's bounds.
+// admit drops items that do not fit: beyond the bound of the store, alone larger than the queue
+// and, if the newest are dropped, beyond the queue's bounds.
 func (tx *transaction) admit(ch *change) []item {
 	fit := ch.items[:0:0]
 	var bytes int64
@@ -44,8 +43,8 @@ func (tx *transaction) admit(ch *change) []item {
 	return fit
 }
 
-// makeRoom takes out the oldest entries, and leaves out the oldest items, until
-// the others are within the queue's bounds.
+// makeRoom evicts the oldest entries, and drops the oldest items, until the rest is within the
+// queue's bounds.
 func (tx *transaction) makeRoom(ch *change, items []item) ([]item, error) {
 	var bytes int64
 	first := len(items)
@@ -55,12 +54,12 @@ func (tx *transaction) makeRoom(ch *change, items []item) ([]item, error) {
 	}
 	ch.dropped += int64(first)
 	items = items[first:]
-	return items, tx.evict(ch, func() bool { // what is older than an item that went goes, too
+	return items, tx.evict(ch, func() bool { // entries that are older than a dropped item are evicted too
 		return first > 0 || full(ch.bounds, ch.tally.messages+int64(len(items)), ch.tally.bytes+bytes)
 	})
 }
 
-// write stores items in blocks and gives them their IDs.
+// write stores items in blocks and assigns their IDs.
 func (tx *transaction) write(ch *change, items []item) error {
 	enc := &tx.encoder
 	var b *block
@@ -84,7 +83,7 @@ func (tx *transaction) write(ch *change, items []item) error {
 	return tx.flush(ch, b)
 }
 
-// flush stores the block that was filled.
+// flush stores the current block.
 func (tx *transaction) flush(ch *change, b *block) error {
 	if b == nil {
 		return nil
@@ -97,7 +96,7 @@ func (tx *transaction) flush(ch *change, b *block) error {
 	return tx.exec(putBlock, rowID(ch.journal.queue, b.first), int64(len(b.sizes)), bytes, tx.encoder.seal())
 }
 
-// messageID gives what identifies the message of a record everywhere.
+// messageID returns the globally unique identifier of a message.
 func (j *journal) messageID(r record) string {
 	id := r.origin
 	if id == 0 {
@@ -106,7 +105,7 @@ func (j *journal) messageID(r record) string {
 	return j.prefix + strconv.FormatUint(id, 36)
 }
 
-// prefix is what the IDs of the messages of a queue begin with.
+// prefix returns the prefix of the IDs of a queue's messages.
 func (s *Store) prefix(queue int64) string {
 	return s.identity + "-" + strconv.FormatInt(queue, 36) + "-"
 }

@@ -12,20 +12,19 @@ import (
 	"signalbox/broker/storage"
 )
 
-// Queue holds the messages of one connection; see bridges.Queue. All methods are
-// safe for concurrent use.
+// Queue is the queue of one connection; see bridges.Queue. All methods are safe for concurrent
+// use.
 type Queue struct {
 	store   *Store
 	journal *journal
 	closed  atomic.Bool
-	left    sync.Once // guards that another can open the journal
+	left    sync.Once // allows the journal to be opened again, once
 }
 
 var _ bridges.Queue = (*Queue)(nil)
 
-// Put hands over an entry; see bridges.Queue. Where nobody waits for it, it is
-// dropped when too much waits to be stored. What comes after the connection was
-// deleted is dropped, too.
+// Put puts an entry; see bridges.Queue. Without a callback it is dropped if too much waits to be
+// stored. An entry for a deleted connection is dropped too.
 func (q *Queue) Put(e bridges.Entry, settle func(error)) {
 	if q.closed.Load() {
 		q.refuse(settle)
@@ -41,7 +40,7 @@ func (q *Queue) Put(e bridges.Entry, settle func(error)) {
 	}
 }
 
-// refuse settles what comes too late.
+// refuse settles an entry that was put after Close.
 func (q *Queue) refuse(settle func(error)) {
 	q.journal.dropped.Add(1)
 	if settle != nil {
@@ -49,8 +48,8 @@ func (q *Queue) refuse(settle func(error)) {
 	}
 }
 
-// Peek gives entries that are stored and not removed; see bridges.Queue. They are
-// shared with later calls. Those that are damaged are left out.
+// Peek returns entries that are stored and not removed; see bridges.Queue. They are shared with
+// later calls. Damaged ones are omitted.
 func (q *Queue) Peek(ctx context.Context, after uint64, messages, bytes int) ([]*bridges.Entry, error) {
 	for {
 		list, read := q.journal.pick(after, messages, bytes)
@@ -63,24 +62,24 @@ func (q *Queue) Peek(ctx context.Context, after uint64, messages, bytes int) ([]
 	}
 }
 
-// Ready gives a channel that is sent to when there may be something new.
+// Ready returns a channel that receives when there may be new entries.
 func (q *Queue) Ready() <-chan struct{} { return q.journal.ready }
 
-// Remove takes entries out; see bridges.Queue.
+// Remove removes entries; see bridges.Queue.
 func (q *Queue) Remove(ids []uint64) {
 	if len(ids) > 0 && q.journal.drop(ids) {
 		q.store.commits.PutFirst(item{journal: q.journal, remove: true})
 	}
 }
 
-// SetBounds changes what the queue holds.
+// SetBounds changes the bounds.
 func (q *Queue) SetBounds(b bridges.Bounds) {
 	q.journal.mu.Lock()
 	defer q.journal.mu.Unlock()
 	q.journal.bounds = b
 }
 
-// Usage tells what is held and what went.
+// Usage returns what is stored and what was dropped.
 func (q *Queue) Usage() bridges.Usage {
 	t, _ := q.journal.look()
 	return bridges.Usage{
@@ -89,14 +88,14 @@ func (q *Queue) Usage() bridges.Usage {
 	}
 }
 
-// do has the committer run a task behind all that was submitted. It reports false where
-// the store is closed.
+// do has the committer run a task after everything that was submitted. It reports false if the
+// store is closed.
 func (s *Store) do(task func(*committer)) bool {
 	return s.commits.Put(storage.Submission[item]{Task: func() { task(s.committer) }, Weight: itemWeight})
 }
 
-// do has the committer run a task behind all that was submitted, and waits for it. Where
-// the context ends first, it is run all the same.
+// do has the committer run a task after everything that was submitted, and waits for it. The task
+// runs even if the context ends first.
 func (q *Queue) do(ctx context.Context, task func(*committer) error) error {
 	done := make(chan error, 1)
 	if !q.store.do(func(c *committer) { done <- task(c) }) {
@@ -110,7 +109,7 @@ func (q *Queue) do(ctx context.Context, task func(*committer) error) error {
 	}
 }
 
-// Reject makes dead letters of entries; see bridges.Queue.
+// Reject makes dead letters from entries; see bridges.Queue.
 func (q *Queue) Reject(ctx context.Context, list []bridges.Rejection) error {
 	err := q.do(ctx, func(c *committer) error {
 		return c.change(q.journal, func(tx *transaction, ch *change) error { return tx.reject(ch, list) })
@@ -121,7 +120,7 @@ func (q *Queue) Reject(ctx context.Context, list []bridges.Rejection) error {
 	return nil
 }
 
-// change changes a queue durably, unless it is gone.
+// change changes a queue durably, unless it was deleted.
 func (c *committer) change(j *journal, write func(*transaction, *change) error) error {
 	if j.buried {
 		return nil
@@ -137,8 +136,8 @@ func (c *committer) change(j *journal, write func(*transaction, *change) error) 
 	return nil
 }
 
-// Close ends the use of the queue when what was handed over is stored, or has
-// come to nothing. Where the context ends first, the queue is closed all the same.
+// Close closes the queue when every entry that was put has an outcome. If the context ends first,
+// the queue is closed all the same.
 func (q *Queue) Close(ctx context.Context) error {
 	if q.closed.Swap(true) {
 		return nil
@@ -157,10 +156,10 @@ func (q *Queue) Close(ctx context.Context) error {
 	}
 }
 
-// timeOf gives a time that is stored.
+// timeOf converts a stored time.
 func timeOf(ms int64) time.Time { return time.UnixMilli(ms).UTC() }
 
-// errNoQueue is the answer to a connection that is not there.
+// errNoQueue is the error for a connection that does not exist.
 func errNoQueue(connection string) error {
 	return &broker.Error{Kind: broker.NotFound, Msg: fmt.Sprintf("there is no connection %q", connection)}
 }

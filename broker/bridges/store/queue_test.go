@@ -11,8 +11,8 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// TestQueue gives what was put in order, without what was removed, also when it is
-// opened again.
+// TestQueue returns the entries in order, without removed ones, also after the store is opened
+// again.
 func TestQueue(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, Options{})
@@ -43,7 +43,7 @@ func TestQueue(t *testing.T) {
 	sound(t, s)
 }
 
-// TestPeekBounds gives no more than was asked for, and at least one.
+// TestPeekBounds returns no more than requested, and at least one.
 func TestPeekBounds(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, Options{})
@@ -73,8 +73,7 @@ func TestPeekBounds(t *testing.T) {
 	}
 }
 
-// TestModel does at random what can be done with a queue, and compares it with a
-// list.
+// TestModel executes random operations on a queue, and compares it with a model.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	for range 3 {
@@ -100,12 +99,12 @@ type model struct {
 	q        *Queue
 	next     int
 	held     []int
-	rejected []int       // in the order in which they came
-	place    map[int]int // in that order
+	rejected []int       // in the order of their rejection
+	place    map[int]int // index in that order
 	places   int
 }
 
-// came notes that messages came to the end of the queue.
+// came appends messages to the model.
 func (m *model) came(numbers ...int) {
 	m.held = append(m.held, numbers...)
 	for _, n := range numbers {
@@ -149,7 +148,7 @@ func (m *model) step() {
 	sound(t, m.s)
 }
 
-// some gives some numbers that are held: the first ones, or any.
+// some returns some numbers in the queue: the first ones, or random ones.
 func (m *model) some() []int {
 	if len(m.held) == 0 {
 		return nil

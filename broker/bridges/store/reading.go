@@ -9,14 +9,13 @@ import (
 	"signalbox/broker/bridges"
 )
 
-// reading is what reads queues, beside whoever writes.
+// reading reads queues, concurrently with the writers.
 type reading struct {
 	db     *sql.DB
 	blocks *sql.Stmt
 }
 
-// Bounds of what is read at once. More rows than fit into pageBytes are not read
-// of those that were asked for.
+// Bounds of a page. No more rows than fit into pageBytes are read.
 const (
 	pageRows  = 1024
 	pageBytes = 1 << 20
@@ -36,9 +35,8 @@ func (r *reading) close() (err error) {
 	return errors.Join(err, r.db.Close())
 }
 
-// page reads the blocks of a queue from the last one on that does not begin behind
-// an ID, and before another, and tells whether these were all. No transaction stays
-// open.
+// page reads the blocks of a queue from the one that contains the ID from, or the next one, up to
+// an ID. It reports whether these were all. No transaction stays open.
 func (r *reading) page(ctx context.Context, queue int64, from, to uint64) (page []row, all bool, err error) {
 	rows, err := r.blocks.QueryContext(ctx, rowID(queue, 0), rowID(queue, from), rowID(queue, to), pageRows)
 	if err != nil {
@@ -61,7 +59,7 @@ func (r *reading) page(ctx context.Context, queue int64, from, to uint64) (page 
 	return page, bytes < pageBytes && len(page) < pageRows, rows.Err()
 }
 
-// pick gives entries that are in memory, or tells that some have to be read.
+// pick returns entries in memory, or reports that the file must be read.
 func (j *journal) pick(after uint64, messages, bytes int) (list []*bridges.Entry, read bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -77,13 +75,13 @@ func (j *journal) pick(after uint64, messages, bytes int) (list []*bridges.Entry
 	return nil, true
 }
 
-// ended tells, with mu held, that there is nothing from an ID on.
+// ended reports whether there are no entries from an ID on. The caller holds mu.
 func (j *journal) ended(from uint64) bool {
 	return j.gone.Load() || j.tally.messages == 0 || from >= j.tally.next
 }
 
-// begin finds out what has to be read next so that what is behind an ID is in
-// memory. It answers false where nothing has.
+// begin returns the range to be read next so that the entries after an ID are in memory. It
+// reports false if nothing has to be read.
 func (j *journal) begin(after uint64) (s span, ok bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -99,7 +97,7 @@ func (j *journal) begin(after uint64) (s span, ok bool) {
 	return span{w.to, j.tally.next}, true
 }
 
-// fill reads what comes next behind an ID into the window.
+// fill reads the next page after an ID into the window.
 func (q *Queue) fill(ctx context.Context, after uint64) error {
 	j := q.journal
 	j.reading.Lock()
@@ -132,7 +130,7 @@ func (q *Queue) fill(ctx context.Context, after uint64) error {
 	return nil
 }
 
-// decode gives the entries of a row that were not removed.
+// decode returns the entries of a row that were not removed.
 func (j *journal) decode(r *row, offset int64) (left []record, err error) {
 	records, err := decode(r.entries, r.count, offset)
 	if err != nil {
@@ -148,14 +146,14 @@ func (j *journal) decode(r *row, offset int64) (left []record, err error) {
 	return left, nil
 }
 
-// install puts what was read into the window, without what was removed meanwhile.
+// install adds entries that were read to the window, except those that were removed meanwhile.
 func (j *journal) install(s span, records []record, end uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	gone := j.watch
 	j.watch = nil
 	w := &j.window
-	if w.to != s.from { // the queue was emptied
+	if w.to != s.from { // the queue was deleted
 		return
 	}
 	for _, ids := range [][]uint64{j.removing, j.removed} {
@@ -176,7 +174,7 @@ func (j *journal) install(s span, records []record, end uint64) {
 	w.to = end
 }
 
-// discard has the committer delete a row that was found to be damaged, if it is.
+// discard has the committer delete a damaged row.
 func (q *Queue) discard(id int64) {
 	q.store.do(func(c *committer) {
 		err := c.transact(func(tx *transaction) error {

@@ -6,14 +6,13 @@ import (
 	"slices"
 )
 
-// loadRows and loadBytes bound how many blocks are read together to find out
-// what they hold.
+// loadRows and loadBytes bound how many blocks are read at once to learn their contents.
 const (
 	loadRows  = 64
 	loadBytes = 1 << 20
 )
 
-// errEnough ends a query.
+// errEnough ends a query early.
 var errEnough = errors.New("enough was read")
 
 // row is a row of selectBlocks.
@@ -23,21 +22,21 @@ type row struct {
 	gone             holes
 }
 
-// rowOf reads the columns of a row.
+// rowOf converts the columns of a row.
 func rowOf(v []driver.Value) (r row) {
 	r.id, r.count, r.bytes = v[0].(int64), v[1].(int64), v[2].(int64)
 	r.entries, _ = v[3].([]byte)
-	r.gone.count, _ = v[4].(int64) // NULL where nothing was removed
+	r.gone.count, _ = v[4].(int64) // NULL if nothing was removed
 	r.gone.bytes, _ = v[5].(int64)
 	r.gone.which, _ = v[6].([]byte)
 	return r
 }
 
-// end gives the ID behind a row.
+// end returns the ID after the row.
 func (r *row) end() uint64 { return entryID(r.id) + uint64(max(r.count, 1)) }
 
-// list gives some rows from the last one on that does not begin behind an ID. Only
-// that one may end before it.
+// list returns some rows from the last one that begins at or before an ID. That row may end
+// before the ID.
 func (tx *transaction) list(j *journal, id uint64, limit int) (rows []row, err error) {
 	bytes := int64(0)
 	err = tx.query(listBlocks, 7, func(v []driver.Value) error {
@@ -57,8 +56,8 @@ func (tx *transaction) list(j *journal, id uint64, limit int) (rows []row, err e
 	return rows, err
 }
 
-// learn reads what blocks hold from the one on that holds an ID, or the first one
-// behind it, and gives that; nil where there is none.
+// learn caches the blocks from the one that contains an ID, or the next one, and returns that;
+// nil if there is none.
 func (tx *transaction) learn(ch *change, id uint64) (first *cut, err error) {
 	rows, err := tx.list(ch.journal, id, loadRows)
 	if err != nil {
@@ -85,7 +84,7 @@ func (tx *transaction) learn(ch *change, id uint64) (first *cut, err error) {
 	return first, nil
 }
 
-// block gives what the committer has to know of a row.
+// block returns the cached state of a row.
 func (r *row) block() (*block, error) {
 	records, err := decode(r.entries, r.count, 0)
 	if err != nil {
@@ -98,8 +97,8 @@ func (r *row) block() (*block, error) {
 	return b, nil
 }
 
-// dispose deletes a row that cannot be read. As it may not tell either how much it
-// has, the queue is summed up anew.
+// dispose deletes a row that cannot be read. As its count may be wrong too, the queue is summed
+// up again.
 func (tx *transaction) dispose(ch *change, r row, cause error) *cut {
 	b := &block{first: entryID(r.id), sizes: make([]uint32, min(max(r.count, 1), blockEntries)), gone: r.gone, marked: true}
 	left := r.count - r.gone.count
@@ -112,8 +111,7 @@ func (tx *transaction) dispose(ch *change, r row, cause error) *cut {
 	return c
 }
 
-// next gives the block that holds an ID, or the first one behind it, nil where
-// there is none.
+// next returns the block that contains an ID, or the next one, nil if there is none.
 func (tx *transaction) next(ch *change, id uint64) (*cut, error) {
 	if b := ch.journal.blocks.find(id); b != nil {
 		c := ch.cuts[b.first]
@@ -129,8 +127,7 @@ func (tx *transaction) next(ch *change, id uint64) (*cut, error) {
 	return tx.learn(ch, id)
 }
 
-// each calls f with those of some IDs that are in a block that can be read, in
-// order.
+// each calls f with those of some IDs that are in a readable block, in order.
 func (tx *transaction) each(ch *change, ids []uint64, f func(*cut, uint64) error) (err error) {
 	var c *cut
 	for _, id := range slices.Sorted(slices.Values(ids)) {
@@ -143,7 +140,7 @@ func (tx *transaction) each(ch *change, ids []uint64, f func(*cut, uint64) error
 			}
 		}
 		if c == nil {
-			return nil // nor is there one behind
+			return nil // there is no block after it either
 		}
 		if c.holds(id) && !c.damaged {
 			if err := f(c, id); err != nil {
@@ -154,7 +151,7 @@ func (tx *transaction) each(ch *change, ids []uint64, f func(*cut, uint64) error
 	return nil
 }
 
-// remove takes entries out. Those that are not there any more are left out.
+// remove removes entries. Those that were removed before are ignored.
 func (tx *transaction) remove(ch *change, ids []uint64) error {
 	return tx.each(ch, ids, func(c *cut, id uint64) error {
 		tx.takeOut(ch, c, id)
@@ -162,7 +159,7 @@ func (tx *transaction) remove(ch *change, ids []uint64) error {
 	})
 }
 
-// takeOut takes an entry out of its block, if it is there.
+// takeOut removes an entry from its block. It reports false if that was removed before.
 func (tx *transaction) takeOut(ch *change, c *cut, id uint64) bool {
 	size, ok := c.remove(int(id - c.first))
 	if ok {
@@ -172,14 +169,14 @@ func (tx *transaction) takeOut(ch *change, c *cut, id uint64) bool {
 	return ok
 }
 
-// evict takes out the oldest entries while there are some and full answers true.
+// evict removes the oldest entries while there are any and full returns true.
 func (tx *transaction) evict(ch *change, full func() bool) error {
 	for id := max(ch.journal.front, 1); ch.tally.messages > 0 && full(); {
 		c, err := tx.next(ch, id)
 		if err != nil {
 			return err
 		}
-		if c == nil { // only where the file holds less than is known
+		if c == nil { // only if the file holds less than the sums say
 			ch.recount = true
 			return nil
 		}

@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// HasSecrets tells whether a configuration is stored, which only the key that it was
-// sealed with opens.
+// HasSecrets reports whether a configuration is stored, which only the key that sealed it can
+// open.
 func (s *Store) HasSecrets(ctx context.Context) (found bool, err error) {
 	const q = `SELECT EXISTS (SELECT 1 FROM config)`
 	if err := s.reading.db.QueryRowContext(ctx, q).Scan(&found); err != nil {
@@ -16,9 +16,8 @@ func (s *Store) HasSecrets(ctx context.Context) (found bool, err error) {
 	return found, nil
 }
 
-// Reseal puts what reseal returns in the place of each sealed configuration, all of
-// them or none, and returns how many there are. No broker may be at work on bridges
-// meanwhile.
+// Reseal replaces each sealed configuration by the result of reseal, all of them or none, and
+// returns their number. No broker may use bridges meanwhile.
 func (s *Store) Reseal(ctx context.Context, reseal func(sealed, aad []byte) ([]byte, error)) (n int, err error) {
 	err = s.alone(ctx, func(tx *sql.Tx) error {
 		all, err := sealedConfigs(ctx, tx)
@@ -54,7 +53,7 @@ func sealedConfigs(ctx context.Context, tx *sql.Tx) (all []sealedConfig, err err
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close() //nolint:errcheck // Err tells
+	defer rows.Close() //nolint:errcheck // Err reports it
 	for rows.Next() {
 		var c sealedConfig
 		if err := rows.Scan(&c.brokerID, &c.bridgeID, &c.document); err != nil {

@@ -1,6 +1,6 @@
 package store
 
-// statement names a prepared statement of the committer.
+// statement identifies a prepared statement of the committer.
 type statement int
 
 const (
@@ -20,7 +20,7 @@ const (
 	fill
 	drain
 
-	statements // how many there are
+	statements // number of statements
 )
 
 var texts = [statements]string{
@@ -51,12 +51,12 @@ var texts = [statements]string{
 	sumDead:    `SELECT id, bytes FROM dead WHERE id >= ? AND id < ? ORDER BY id LIMIT ?`,
 	deleteDead: `DELETE FROM dead WHERE id BETWEEN ? AND ?`,
 
-	// If the filler is left behind, the next attempt takes it away.
+	// A filler that was left behind is deleted by the next attempt.
 	fill:  `INSERT INTO probe (id, filler) VALUES (0, zeroblob(?))`,
 	drain: `DELETE FROM probe`,
 }
 
-// names are what the statements are called in errors.
+// names are the statements' names in errors.
 var names = [statements]string{
 	putBlock: "put a block", deleteBlocks: "delete blocks", listBlocks: "list blocks",
 	setRemoved: "note what was removed", deleteRemoved: "forget what was removed",
@@ -65,9 +65,8 @@ var names = [statements]string{
 	fill: "fill", drain: "drain",
 }
 
-// selectBlocks gives blocks from the last one on that does not begin behind an
-// entry, and before a number. The numbers are the queue's first, the entry's and
-// the end.
+// selectBlocks selects blocks from the last one that begins at or before an entry, up to a row
+// number. The parameters are the queue's first number, the entry's and the end.
 const selectBlocks = `
 	SELECT block.id, block.count, block.bytes, block.entries, removed.count, removed.bytes, removed.which
 	FROM block LEFT JOIN removed ON removed.block = block.id

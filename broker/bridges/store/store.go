@@ -1,10 +1,10 @@
-// Package store keeps the configurations and queues of the bridges of all brokers
-// in bridges.db, as a bridges.Store.
+// Package store stores the configurations and queues of the bridges of all brokers in bridges.db,
+// as a bridges.Store.
 //
-// DESIGN.md tells how messages are stored, what is durable when, what is dropped
-// and what happens where nothing can be written. The package must not import an
-// MQTT library, net/http, or any package of this module but broker,
-// broker/bridges, broker/clock, broker/storage and broker/messaging.
+// DESIGN.md describes how messages are stored, what is durable when, what is dropped, and what
+// happens if nothing can be written. The package must not import an MQTT library, net/http, or
+// any package of this module but broker, broker/bridges, broker/clock, broker/storage and
+// broker/messaging.
 package store
 
 import (
@@ -20,18 +20,16 @@ import (
 	"signalbox/broker/storage"
 )
 
-// Sealer hides what is secret. What was sealed for some data beside it opens only
-// with that.
+// Sealer encrypts secrets. Sealed data can be opened only with the same additional data.
 type Sealer interface {
 	Seal(plain, aad []byte) []byte
 	Unseal(sealed, aad []byte) ([]byte, error)
 }
 
-// Options say how messages are kept. MaxBytes bounds the messages of all queues
-// and their dead letters, as messages count; 0 is no bound. Seal must be given.
-// Else the zero value has defaults: no bound, Full, no log, the clock of the
-// machine. Clock is what messages expire by; without one they are stored with the times
-// that they have.
+// Options configure a store. MaxBytes bounds the messages of all queues and their dead letters,
+// by the size of messages; 0 is no bound. Seal is required. The zero values of the others are no
+// bound, Full, no log, and the clock of the machine. Messages expire by Clock; without it they
+// are stored with their own times.
 type Options struct {
 	MaxBytes   int64
 	Durability storage.Durability
@@ -51,10 +49,10 @@ type Store struct {
 	identity string
 
 	file     *storage.File
-	timeline *clock.Timeline // nil without a clock
+	timeline *clock.Timeline // nil without a Clock
 	configs  *sql.DB         // writes configurations
 	reading  *reading
-	conn     *storage.Conn // the committer's
+	conn     *storage.Conn // used only by the committer
 
 	books     books
 	commits   *storage.Committer[item]
@@ -63,10 +61,10 @@ type Store struct {
 
 var _ bridges.Store = (*Store)(nil)
 
-// errClosed is what becomes of what comes too late.
+// errClosed is the error of calls after Close.
 var errClosed = errors.New("the store of the bridges' messages is closed")
 
-// Open opens or creates the file. Its errors are sentences that say what to do.
+// Open opens or creates the file. Its errors are for operators, with what to do.
 func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if o.Seal == nil {
 		return nil, errors.New("open the bridges' database: nothing is given to seal configurations with")
@@ -98,11 +96,11 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// Check refuses, as Open would, a file that cannot be written to or that a newer
-// release wrote; see [storage.Check]. A file that is not there is fine.
+// Check returns the error of Open for a file that cannot be written or that a newer release
+// wrote; see [storage.Check]. A file that does not exist is valid.
 func Check(ctx context.Context, path string) error { return storage.Check(ctx, path, layout()) }
 
-// open opens the file and returns the queues that were deleted and are not purged.
+// open opens the file and returns the deleted queues that are not purged.
 func (s *Store) open(ctx context.Context, path string) (left []*journal, err error) {
 	left, err = s.openParts(ctx, path)
 	return left, storage.Explain(path, err)
@@ -133,15 +131,14 @@ func (s *Store) openParts(ctx context.Context, path string) (left []*journal, er
 	return left, nil
 }
 
-// Identity names the store; no other has that name.
+// Identity returns the store's globally unique name.
 func (s *Store) Identity() string { return s.identity }
 
-// Err tells why nothing can be stored at present, in a sentence for an operator,
-// or nil.
+// Err returns why nothing can be stored at present, for operators, or nil.
 func (s *Store) Err() error { return s.commits.Err() }
 
-// Close stores what was handed over and ends. The context bounds the waiting
-// only; the closing goes on behind it.
+// Close stores what was put and closes the file. The context bounds only the wait; closing
+// continues after it.
 func (s *Store) Close(ctx context.Context) error { return s.commits.Close(ctx, s.closeFile) }
 
 // closeFile closes what was opened of the file.

@@ -14,7 +14,7 @@ import (
 	"signalbox/broker/bridges"
 )
 
-// TestSchema compares what the migrations add up to with schema.sql.
+// TestSchema compares the migrations with schema.sql.
 func TestSchema(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, Options{})
@@ -41,7 +41,7 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// TestIdentity is made once and is another one in each store.
+// TestIdentity checks that each store has an identity of its own, and keeps it.
 func TestIdentity(t *testing.T) {
 	t.Parallel()
 	s, other := fresh(t, Options{}), fresh(t, Options{})
@@ -51,7 +51,7 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// TestConfigs keeps the configurations of each broker, sealed.
+// TestConfigs stores the configurations of each broker, sealed.
 func TestConfigs(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -79,7 +79,7 @@ func wantConfigs(t *testing.T, s *Store, brokerID string, want map[string]json.R
 	}
 }
 
-// wantNoSecret looks for a text in all files of a directory.
+// wantNoSecret searches all files of a directory for a text.
 func wantNoSecret(t *testing.T, dir, secret string) {
 	t.Helper()
 	files, err := os.ReadDir(dir)
@@ -96,8 +96,8 @@ func wantNoSecret(t *testing.T, dir, secret string) {
 	}
 }
 
-// TestConfigOfAnother has a configuration moved to another place of the file, or
-// the key changed: it does not open, and the others do.
+// TestConfigOfAnother moves a configuration to another row, or changes the key: it cannot be
+// opened, and the others can.
 func TestConfigOfAnother(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, Options{})
@@ -115,7 +115,7 @@ func TestConfigOfAnother(t *testing.T) {
 	}
 }
 
-// TestQueuesOfConfig has queues be there for what a configuration names.
+// TestQueuesOfConfig checks that exactly the queues of a configuration exist.
 func TestQueuesOfConfig(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -153,7 +153,7 @@ func TestQueuesOfConfig(t *testing.T) {
 	sound(t, s)
 }
 
-// wantGone sees that a queue is there no more, and takes nothing.
+// wantGone checks that a queue does not exist and accepts nothing.
 func wantGone(t *testing.T, q *Queue) {
 	t.Helper()
 	keep(t, q, 100, 103)
@@ -172,7 +172,7 @@ func wantGone(t *testing.T, q *Queue) {
 	}
 }
 
-// wantNothing sees that a queue gives nothing.
+// wantNothing checks that a queue is empty.
 func wantNothing(t *testing.T, q *Queue) {
 	t.Helper()
 	if list := peek(t, q, 0); len(list) != 0 {
@@ -183,7 +183,7 @@ func wantNothing(t *testing.T, q *Queue) {
 	}
 }
 
-// TestNoSealer is refused.
+// TestNoSealer checks that a Sealer is required.
 func TestNoSealer(t *testing.T) {
 	t.Parallel()
 	if _, err := Open(t.Context(), filepath.Join(t.TempDir(), "bridges.db"), Options{}); err == nil {
@@ -191,7 +191,7 @@ func TestNoSealer(t *testing.T) {
 	}
 }
 
-// TestClosed refuses what comes too late.
+// TestClosed checks that a closed store refuses everything.
 func TestClosed(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir(), Options{})

@@ -13,45 +13,44 @@ import (
 	"signalbox/broker/storage"
 )
 
-// transaction writes to the journals. It works on copies of their tallies, so
-// there is nothing to be undone in memory where it fails.
+// transaction writes to queues. It works on copies of their sums, so a failure needs no undo in
+// memory.
 type transaction struct {
 	conn    *storage.Conn
-	bytes   int64 // of all journals that are not gone
-	max     int64 // what there may be, 0 for no bound
+	bytes   int64 // of all queues that are not deleted
+	max     int64 // bound of bytes; 0 for none
 	changes map[*journal]*change
 	order   []*change // of changes
 	encoder encoder
 	damaged []damage
 }
 
-// damage is why entries cannot be read.
+// damage is an unreadable row.
 type damage struct {
 	row, messages int64
 	cause         error
 }
 
-// change is what a transaction makes of a journal.
+// change is what a transaction changes in a journal.
 type change struct {
 	journal *journal
 	bounds  bridges.Bounds
 	tally   tally
 	touched bool // the tally has changed
 
-	front   uint64          // nothing before it is left; 0 where that is not known
+	front   uint64          // nothing is left before it; 0 if unknown
 	cuts    map[uint64]*cut // by the first ID of their blocks
-	removed []uint64        // what was taken out
+	removed []uint64        // removed entries
 	items   []item          // to be put
-	stored  []*block        // what was put
+	stored  []*block        // new blocks
 	entries []*bridges.Entry
 
-	reaped        bool // all that the journal wanted removed was
-	recount       bool // what is known may not be what is stored
+	reaped        bool // includes all removals of the journal
+	recount       bool // the sums may differ from the file
 	dropped, lost int64
 }
 
-// transact runs write as one transaction and takes over into the journals what
-// it has changed.
+// transact runs write as one transaction and then applies its changes to the journals.
 func (c *committer) transact(write func(*transaction) error) error {
 	tx := &transaction{conn: c.conn, bytes: c.books.bytes, max: c.options.MaxBytes, changes: map[*journal]*change{}, encoder: c.encoder}
 	err := c.conn.Transact(context.Background(), func() error {
@@ -72,7 +71,7 @@ func (c *committer) transact(write func(*transaction) error) error {
 	return err
 }
 
-// change gives what the transaction makes of a journal.
+// change returns the transaction's change of a journal.
 func (tx *transaction) change(j *journal) *change {
 	ch := tx.changes[j]
 	if ch == nil {
@@ -84,8 +83,8 @@ func (tx *transaction) change(j *journal) *change {
 	return ch
 }
 
-// exec runs a statement. Of what it failed at, only the statement is told: the
-// values are users'.
+// exec executes a statement. Its error names only the statement, because the values belong to
+// users.
 func (tx *transaction) exec(s statement, values ...driver.Value) error {
 	if err := tx.conn.Exec(int(s), values...); err != nil {
 		return fmt.Errorf("%s: %w", names[s], err)
@@ -93,7 +92,7 @@ func (tx *transaction) exec(s statement, values ...driver.Value) error {
 	return nil
 }
 
-// query runs a statement that gives rows of so many columns.
+// query executes a statement that returns rows with that many columns.
 func (tx *transaction) query(s statement, columns int, row func([]driver.Value) error, values ...driver.Value) error {
 	places := make([]driver.Value, columns)
 	err := tx.conn.Query(int(s), places, func() error { return row(places) }, values...)
@@ -103,7 +102,7 @@ func (tx *transaction) query(s statement, columns int, row func([]driver.Value) 
 	return nil
 }
 
-// count adds messages to the sums of a queue, or takes them away.
+// count adds to the sums of a queue.
 func (tx *transaction) count(ch *change, messages, bytes int64) {
 	ch.touched = true
 	ch.tally.messages += messages
@@ -113,7 +112,7 @@ func (tx *transaction) count(ch *change, messages, bytes int64) {
 	}
 }
 
-// countDead does so with dead letters.
+// countDead adds to the sums of the dead letters.
 func (tx *transaction) countDead(ch *change, letters, bytes int64) {
 	ch.touched = true
 	ch.tally.dead += letters
@@ -123,7 +122,7 @@ func (tx *transaction) countDead(ch *change, letters, bytes int64) {
 	}
 }
 
-// save stores what was removed of blocks and the sums of a queue.
+// save stores the removals from blocks and the sums of a queue.
 func (tx *transaction) save(ch *change) error {
 	cuts := slices.SortedFunc(maps.Values(ch.cuts), func(a, b *cut) int { return cmp.Compare(a.first, b.first) })
 	for len(cuts) > 0 {
@@ -162,7 +161,7 @@ func (tx *transaction) recount(ch *change) error {
 	return err
 }
 
-// run tells how many of the first blocks are empty and side by side.
+// run returns how many of the first blocks are empty and adjacent.
 func run(cuts []*cut) (n int) {
 	for n < len(cuts) && cuts[n].empty() && (n == 0 || cuts[n-1].end() == cuts[n].first) {
 		n++
@@ -184,7 +183,7 @@ func (tx *transaction) mark(j *journal, c *cut) error {
 	return tx.exec(setRemoved, rowID(j.queue, c.first), c.gone.count, c.gone.bytes, c.gone.which)
 }
 
-// apply takes over what was committed.
+// apply applies a committed transaction.
 func (c *committer) apply(tx *transaction) {
 	c.books.bytes = tx.bytes
 	for _, ch := range tx.order {
@@ -198,7 +197,7 @@ func (c *committer) apply(tx *transaction) {
 	c.logDropped(tx)
 }
 
-// settleBlocks takes over what is known of blocks now.
+// settleBlocks updates the block cache.
 func (ch *change) settleBlocks() {
 	j := ch.journal
 	for _, c := range ch.cuts {
@@ -222,7 +221,7 @@ func (ch *change) settleBlocks() {
 	}
 }
 
-// apply shows what was committed to those who read.
+// apply makes the committed change visible to readers.
 func (j *journal) apply(ch *change) {
 	j.dropped.Add(ch.dropped)
 	j.lost.Add(ch.lost)
@@ -248,7 +247,7 @@ func (j *journal) apply(ch *change) {
 	}
 }
 
-// extend adds what was stored to the window if that reaches so far and has room.
+// extend adds stored entries to the window if it reaches to them and has space.
 func (j *journal) extend(ch *change) {
 	w := &j.window
 	if len(ch.entries) == 0 || w.to != ch.entries[0].ID {

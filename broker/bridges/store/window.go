@@ -7,24 +7,24 @@ import (
 	"signalbox/broker/bridges"
 )
 
-// Bounds of what of one queue, and of all, is in memory to be delivered next.
+// Bounds of the memory for the next entries, of one queue and of all.
 const (
 	windowBytes = 4 << 20
 	memoryBytes = 64 << 20
-	slotBytes   = 256 // of an entry beside its message
+	slotBytes   = 256 // overhead of an entry
 )
 
-// window is a part of a queue that is in memory: all entries that are stored and
-// not removed from an ID on and before another. The journal's mu guards it.
+// window is a range of a queue in memory: all entries, stored and not removed, with IDs from
+// inclusive, to exclusive. The journal's mu guards it.
 type window struct {
 	from, to uint64
-	slots    []slot // in the order of their IDs
-	dead     int    // slots whose entry was removed
+	slots    []slot // sorted by ID
+	dead     int    // slots with a removed entry
 	bytes    int64
 	memory   *atomic.Int64 // of all windows
 }
 
-// slot is a place in a window. An entry that was removed is nil.
+// slot is an element of a window. The entry is nil if it was removed.
 type slot struct {
 	id    uint64
 	entry *bridges.Entry
@@ -32,7 +32,7 @@ type slot struct {
 
 func cost(e *bridges.Entry) int64 { return int64(e.Size()) + slotBytes }
 
-// place gives where an ID is among the slots, or would be.
+// place returns the index of an ID in the slots, or where it would be.
 func (w *window) place(id uint64) int {
 	i, _ := slices.BinarySearchFunc(w.slots, id, func(s slot, id uint64) int {
 		switch {
@@ -46,8 +46,7 @@ func (w *window) place(id uint64) int {
 	return i
 }
 
-// pick gives entries from an ID on, and whether there are more of them in the
-// window.
+// pick returns entries from an ID on.
 func (w *window) pick(from uint64, messages, bytes int) (list []*bridges.Entry) {
 	room := bytes
 	for i := w.place(from); i < len(w.slots) && len(list) < messages; i++ {
@@ -63,7 +62,7 @@ func (w *window) pick(from uint64, messages, bytes int) (list []*bridges.Entry) 
 	return list
 }
 
-// grow adds an entry behind the others.
+// grow appends an entry.
 func (w *window) grow(e *bridges.Entry) {
 	w.slots = append(w.slots, slot{e.ID, e})
 	w.add(cost(e))
@@ -74,7 +73,7 @@ func (w *window) add(bytes int64) {
 	w.memory.Add(bytes)
 }
 
-// remove takes an entry out, if it is there.
+// remove removes an entry, if the window has it.
 func (w *window) remove(id uint64) {
 	i := w.place(id)
 	if i == len(w.slots) || w.slots[i].id != id || w.slots[i].entry == nil {
@@ -86,8 +85,8 @@ func (w *window) remove(id uint64) {
 	w.compact()
 }
 
-// compact lets go of slots without entry: at once of those at the front, of the
-// others when they are most.
+// compact deletes slots without an entry: at once at the front, elsewhere when they are the
+// majority.
 func (w *window) compact() {
 	for len(w.slots) > 0 && w.slots[0].entry == nil {
 		w.slots = w.slots[1:]
@@ -99,12 +98,12 @@ func (w *window) compact() {
 	}
 }
 
-// takes tells whether there is room for so many bytes more.
+// takes reports whether that many bytes fit.
 func (w *window) takes(bytes int64) bool {
 	return len(w.slots) == 0 || w.bytes+bytes <= windowBytes && w.memory.Load()+bytes <= memoryBytes
 }
 
-// shrink lets go of the first entries until there is room for so many bytes more.
+// shrink discards the first entries until that many bytes fit.
 func (w *window) shrink(bytes int64) {
 	n := 0
 	for n < len(w.slots) && w.bytes+bytes > windowBytes {
@@ -120,7 +119,7 @@ func (w *window) shrink(bytes int64) {
 	w.slots = w.slots[n:]
 }
 
-// restart empties the window and has it begin elsewhere.
+// restart empties the window and moves it to an ID.
 func (w *window) restart(at uint64) {
 	w.add(-w.bytes)
 	w.slots, w.dead = nil, 0

@@ -11,7 +11,7 @@ import (
 	"signalbox/broker/bridges"
 )
 
-// TestLargeQueue holds more than is in memory, and gives all of it.
+// TestLargeQueue reads a queue that does not fit into memory.
 func TestLargeQueue(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, Options{})
@@ -34,7 +34,7 @@ func TestLargeQueue(t *testing.T) {
 	sound(t, s)
 }
 
-// TestBackAndForth peeks anywhere, with entries at the front that stay.
+// TestBackAndForth peeks anywhere, while entries at the front stay.
 func TestBackAndForth(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, Options{})
@@ -47,7 +47,7 @@ func TestBackAndForth(t *testing.T) {
 		after := rand.IntN(200)
 		list, err := q.Peek(t.Context(), uint64(after), 5, 1<<20)
 		must(t, err)
-		want := upTo(after+1, min(after+6, 201)) // or fewer, where what is in memory ends
+		want := upTo(after+1, min(after+6, 201)) // or fewer at the end of the window
 		if got := numbers(list); len(got) == 0 || len(got) > len(want) || !slices.Equal(got, want[:len(got)]) {
 			t.Errorf("behind %d: got %v", after, got)
 		}
@@ -63,8 +63,8 @@ func idsUpTo(from, to uint64) (all []uint64) {
 	return all
 }
 
-// TestGoingOn has entries put, delivered, removed, rejected and evicted all at
-// once. Those that are given are in order, and none is given again.
+// TestGoingOn puts, delivers, removes, rejects and evicts entries concurrently. They are returned
+// in order, and none twice.
 func TestGoingOn(t *testing.T) {
 	t.Parallel()
 	for name, bounds := range map[string]bridges.Bounds{
@@ -100,7 +100,7 @@ func TestGoingOn(t *testing.T) {
 			wg.Wait()
 			barrier(t, q)
 			u := q.Usage()
-			twice := int64(given) + u.Dropped - total // given, and evicted before they were removed
+			twice := int64(given) + u.Dropped - total // delivered, and evicted before they were removed
 			if twice < 0 || twice > 0 && !bounds.DropOldest || u.Messages != 0 || u.DeadLetters+u.LostDeadLetters != int64(rejected) {
 				t.Errorf("gave %d of %d, rejected %d, usage is %+v", given, total, rejected, u)
 			}
@@ -112,7 +112,7 @@ func TestGoingOn(t *testing.T) {
 	}
 }
 
-// consume delivers until all was put and nothing is left.
+// consume delivers until everything was put and nothing is left.
 func consume(t *testing.T, q *Queue, ended func() bool) (given, rejected int) {
 	var last uint64
 	for after := uint64(0); ; {
@@ -146,7 +146,7 @@ func consume(t *testing.T, q *Queue, ended func() bool) (given, rejected int) {
 	}
 }
 
-// refuse makes a dead letter of an entry. One that was evicted meanwhile is none.
+// refuse makes a dead letter from an entry, unless it was evicted meanwhile.
 func refuse(t *testing.T, q *Queue, ids []uint64) int {
 	before := q.Usage()
 	must(t, q.Reject(context.Background(), []bridges.Rejection{{ID: ids[0]}}))
@@ -154,8 +154,8 @@ func refuse(t *testing.T, q *Queue, ids []uint64) int {
 	return int(after.DeadLetters + after.LostDeadLetters - before.DeadLetters - before.LostDeadLetters)
 }
 
-// TestGapBehindLargeBlock goes on where the last block before is larger than what
-// is read at once, and there is nothing between.
+// TestGapBehindLargeBlock continues after a block that is larger than a page and followed by a
+// gap.
 func TestGapBehindLargeBlock(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, Options{})
