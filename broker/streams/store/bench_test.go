@@ -11,8 +11,8 @@ import (
 	"signalbox/broker/storage"
 )
 
-// cpu reports the processor time of one operation, which a busy machine leaves
-// as it is. The returned function is called at the end.
+// cpu reports the processor time of one operation, which does not depend on
+// other load of the machine. The returned function is called at the end.
 func cpu(b *testing.B) func() {
 	used := func() int64 {
 		var u syscall.Rusage
@@ -25,7 +25,7 @@ func cpu(b *testing.B) func() {
 
 var durabilities = []storage.Durability{storage.Full, storage.Process}
 
-// hundred makes messages of 100 bytes.
+// hundred returns messages of 100 bytes.
 func hundred(n int) (all []messaging.Message) {
 	for i := range int64(n) {
 		all = append(all, messaging.Message{Topic: "bench/topic/level", Payload: make([]byte, 83), QoS: 1, At: 1_800_000_000_000 + i})
@@ -33,8 +33,8 @@ func hundred(n int) (all []messaging.Message) {
 	return all
 }
 
-// BenchmarkAppend has one caller hand over messages, an operation each, in
-// batches or one by one, and waits for them in the end.
+// BenchmarkAppend measures one caller that appends messages, in batches or one
+// by one, and waits for the last. An operation is a message.
 func BenchmarkAppend(b *testing.B) {
 	for _, d := range durabilities {
 		for _, size := range []int{256, 1} {
@@ -55,8 +55,9 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// BenchmarkSettle has publishers that wait for each message to be stored.
-func BenchmarkSettle(b *testing.B) {
+// BenchmarkCommitted measures publishers that wait for the commit of each
+// message.
+func BenchmarkCommitted(b *testing.B) {
 	for _, d := range durabilities {
 		for _, publishers := range []int{1, 64} {
 			b.Run(fmt.Sprintf("%s/%d", d, publishers), func(b *testing.B) {
@@ -68,7 +69,7 @@ func BenchmarkSettle(b *testing.B) {
 				for range publishers {
 					wg.Go(func() {
 						for range b.N/publishers + 1 {
-							keep(b, l, list...)
+							appendAndWait(b, l, list...)
 						}
 					})
 				}
@@ -78,8 +79,8 @@ func BenchmarkSettle(b *testing.B) {
 	}
 }
 
-// BenchmarkRead reads a million messages, which were stored in full blocks or
-// one by one. An operation is a message.
+// BenchmarkRead reads a million messages that were stored in full blocks or one
+// by one. An operation is a message.
 func BenchmarkRead(b *testing.B) {
 	for _, size := range []int{256, 1} {
 		s := fresh(b, Options{Durability: storage.Process})
@@ -90,9 +91,9 @@ func BenchmarkRead(b *testing.B) {
 		}
 		for range total / size {
 			if size == 1 {
-				keep(b, l, list...)
+				appendAndWait(b, l, list...)
 			} else {
-				hand(b, l, list...)
+				appendAsync(b, l, list...)
 			}
 		}
 		for _, reverse := range []bool{false, true} {
@@ -100,7 +101,7 @@ func BenchmarkRead(b *testing.B) {
 				b.ReportAllocs()
 				defer cpu(b)()
 				for n := 0; n < b.N; {
-					must(b, l.Read(context.Background(), everything, reverse, func(messaging.Message) bool {
+					must(b, l.Read(context.Background(), allTimes, reverse, func(messaging.Message) bool {
 						n++
 						return n < b.N
 					}))

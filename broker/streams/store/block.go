@@ -8,9 +8,9 @@ import (
 	"signalbox/broker/storage"
 )
 
-// A block (see [storage.OpenBlock]) is some messages in order, as they are stored: runs,
-// one behind the other. A run is what was handed over at a time: the number of its
-// messages, the time of the first, and the messages, each as
+// A block (see [storage.OpenBlock]) holds consecutive messages as a sequence of
+// runs. A run is what was encoded at once: the number of its messages, the time
+// of the first, and the messages, each as
 //
 //	flags       1 byte: QoS, sameTopic, hasProperties
 //	topic       length and bytes, unless it is that of the message before
@@ -25,37 +25,38 @@ const (
 	hasProperties = 0b1000
 )
 
-// Bounds of a block. One message that is larger than all of them is a block.
+// Bounds of a block. A message that is larger than blockBytes is a block of its
+// own.
 const (
 	blockMessages = 1000
 	blockBytes    = 256 << 10
-	minBlockBytes = 4 << 10 // where a budget asks for smaller ones
+	minBlockBytes = 4 << 10 // lower limit where a budget requires smaller blocks
 )
 
-// Upper bounds of what a message and a run take beside their bytes.
+// Upper bounds of the overhead of a message and of a run.
 const (
 	messageOverhead = 1 + 4*binary.MaxVarintLen64
 	runOverhead     = 2 * binary.MaxVarintLen64
 )
 
-// size is about what a message takes in a block.
+// size estimates the bytes that a message takes in a block.
 func size(m *messaging.Message) int { return len(m.Topic) + len(m.Properties) + len(m.Payload) + 8 }
 
-// run is some messages, encoded.
+// run is a sequence of encoded messages.
 type run struct {
 	data            []byte
 	count           int
 	firstAt, lastAt int64
 }
 
-// encode writes messages as a run. Their times do not go below last.
+// encode encodes messages as a run. It raises times that are before last.
 func encode(messages []messaging.Message, last int64) run {
-	room := runOverhead
+	capacity := runOverhead
 	for i := range messages {
-		room += size(&messages[i]) + messageOverhead
+		capacity += size(&messages[i]) + messageOverhead
 	}
 	first := max(messages[0].At, last)
-	b := binary.AppendUvarint(make([]byte, 0, room), uint64(len(messages)))
+	b := binary.AppendUvarint(make([]byte, 0, capacity), uint64(len(messages)))
 	b = binary.AppendVarint(b, first)
 	at, topic := first, ""
 	for i := range messages {
@@ -86,8 +87,8 @@ func appendMessage(b []byte, m *messaging.Message, distance int64, same bool) []
 	return storage.AppendBytes(b, m.Payload)
 }
 
-// decode reads a block and adds its messages to dst. They share the block's
-// bytes.
+// decode decodes a block and appends its messages to dst. They share the memory
+// of the block.
 func decode(dst []messaging.Message, block []byte) ([]messaging.Message, error) {
 	r, err := storage.OpenBlock(block)
 	if err != nil {
@@ -106,28 +107,30 @@ func decode(dst []messaging.Message, block []byte) ([]messaging.Message, error) 
 // decoder reads the runs of a block.
 type decoder struct{ storage.BlockReader }
 
-// run reads a run. What its first number says is not believed before it is seen.
+// run reads a run. It allocates nothing by the count of messages, which may be
+// damaged.
 func (d *decoder) run(dst []messaging.Message) []messaging.Message {
 	count, at := d.Number(), d.Signed()
 	if d.Broken || count == 0 {
 		d.Broken = true
 		return dst
 	}
-	topic, known := "", false
+	topic, hasTopic := "", false
 	for ; count > 0 && !d.Broken; count-- {
-		m := d.message(at, topic, known)
-		at, topic, known = m.At, m.Topic, true
+		m := d.message(at, topic, hasTopic)
+		at, topic, hasTopic = m.At, m.Topic, true
 		dst = append(dst, m)
 	}
 	return dst
 }
 
-// message reads a message that follows one of a time and topic.
-func (d *decoder) message(at int64, topic string, known bool) (m messaging.Message) {
+// message reads a message. The arguments are the time and topic of the message
+// before.
+func (d *decoder) message(at int64, topic string, hasTopic bool) (m messaging.Message) {
 	flags := d.flags()
 	if flags&sameTopic == 0 {
 		topic = string(d.Bytes())
-	} else if !known {
+	} else if !hasTopic {
 		d.Broken = true
 	}
 	distance := d.Number()

@@ -15,7 +15,7 @@ import (
 	"signalbox/broker/storage"
 )
 
-// sealed makes a block of runs.
+// sealed returns a block of runs.
 func sealed(runs ...run) []byte {
 	b := make([]byte, storage.BlockHeader)
 	for _, r := range runs {
@@ -24,7 +24,7 @@ func sealed(runs ...run) []byte {
 	return storage.SealBlock(b)
 }
 
-// varied are messages with all that one can have.
+// varied returns messages with every combination of properties.
 func varied() []messaging.Message {
 	return []messaging.Message{
 		{Topic: "a/ü", Payload: []byte{0, 255}, Properties: []byte{38, 0}, QoS: 2, At: 5},
@@ -45,7 +45,8 @@ func TestBlock(t *testing.T) {
 	}
 }
 
-// TestTimesOfRun has times that go back, and begin before the last one.
+// TestTimesOfRun encodes times that go back, and that begin before the last
+// one.
 func TestTimesOfRun(t *testing.T) {
 	t.Parallel()
 	r := encode([]messaging.Message{{At: 3}, {At: 12}, {At: -1}, {At: 11}, {At: 13}}, 10)
@@ -90,12 +91,12 @@ func TestDamagedBlock(t *testing.T) {
 	}
 }
 
-// TestDecodeAllocates nothing but a topic.
+// TestDecodeAllocates checks that decoding allocates nothing but the topic.
 func TestDecodeAllocates(t *testing.T) {
-	room := make([]messaging.Message, 0, 100)
+	buffer := make([]messaging.Message, 0, 100)
 	b := sealed(encode(messages(1, 100), 0))
 	if n := testing.AllocsPerRun(100, func() {
-		if _, err := decode(room, b); err != nil {
+		if _, err := decode(buffer, b); err != nil {
 			t.Error(err)
 		}
 	}); n > 1 {
@@ -103,8 +104,8 @@ func TestDecodeAllocates(t *testing.T) {
 	}
 }
 
-// FuzzDecode decodes anything, with a checksum that is right. What can be decoded
-// is the same after encoding and decoding it once more.
+// FuzzDecode decodes random bytes with a valid checksum. What can be decoded
+// must be the same after it was encoded and decoded again.
 func FuzzDecode(f *testing.F) {
 	f.Add(encode(varied()[:3], 0).data)
 	f.Add(append(encode(messages(1, 3), 0).data, encode(messages(9, 1), 0).data...))

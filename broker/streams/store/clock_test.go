@@ -12,8 +12,9 @@ import (
 	"signalbox/broker/streams"
 )
 
-// TestClockIsSet sets the time of day while the store is open or closed. Messages expire
-// when their time has passed, and are found by what the time of day would have been.
+// TestClockIsSet sets the time of day while the store is open or closed.
+// Messages expire by their age, and are found by the time of day as it is set
+// now.
 func TestClockIsSet(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour
@@ -37,9 +38,9 @@ func clockIsSet(t *testing.T, by time.Duration, whileOpen bool) {
 	}
 	s := begin()
 	id := define(t, s, "s", ttl)
-	l := kept(t, s, id)
+	l := openLog(t, s, id)
 	say := func(payload string) {
-		keep(t, l, messaging.Message{Topic: "t", Payload: []byte(payload), At: c.Now().UnixMilli()})
+		appendAndWait(t, l, messaging.Message{Topic: "t", Payload: []byte(payload), At: c.Now().UnixMilli()})
 	}
 	ago := func(d time.Duration) int64 { return c.Wall(c.Now().Add(-d)).UnixMilli() }
 	say("first")
@@ -50,16 +51,16 @@ func clockIsSet(t *testing.T, by time.Duration, whileOpen bool) {
 	}
 	say("second")
 	wantTimes(t, l, ago(5*time.Minute), ago(0))
-	elapse(time.Hour) // so that what has expired is looked for
+	elapse(time.Hour) // so that a sweep runs
 	wantTimes(t, l, ago(5*time.Minute), ago(0))
-	shut(t, s)
+	closeStore(t, s)
 	if !whileOpen {
 		m.Step(by)
 	}
 	m.Pass(4 * time.Minute)
 	s = begin()
-	defer func() { shut(t, s) }()
-	l = kept(t, s, id)
+	defer func() { closeStore(t, s) }()
+	l = openLog(t, s, id)
 	elapse(time.Hour)
 	wantTimes(t, l, ago(9*time.Minute), ago(4*time.Minute))
 	say("third")
@@ -72,5 +73,5 @@ func clockIsSet(t *testing.T, by time.Duration, whileOpen bool) {
 	wantTimes(t, l, ago(6*time.Minute), ago(2*time.Minute))
 	must(t, l.Clear(t.Context(), streams.Range{From: ago(3 * time.Minute), To: ago(0)}))
 	wantTimes(t, l, ago(6*time.Minute))
-	sound(t, s)
+	checkFile(t, s)
 }

@@ -10,73 +10,73 @@ import (
 	"signalbox/broker/storage"
 )
 
-// Bounds of one transaction, in entries, and what an entry weighs beside its messages,
-// in bytes.
+// Bounds of one transaction, in entries, and the bytes that an entry counts
+// besides its messages.
 const (
-	groupEntries = 4096
-	entryWeight  = 256
+	groupEntries  = 4096
+	entryOverhead = 256
 )
 
-// entry is what was submitted at a time: runs and a state.
+// entry is what one call submits: runs and a query state.
 type entry struct {
-	journal *journal
-	runs    []run
-	state   []byte
-	settle  func(error) // nil where no caller waits
+	stored    *storedLog
+	runs      []run
+	state     []byte
+	committed func(error) // nil if no caller waits
 }
 
-// holds reports whether there is something to be stored.
-func (e *entry) holds() bool { return len(e.runs) > 0 || e.state != nil }
+// hasContent reports whether there is something to store.
+func (e *entry) hasContent() bool { return len(e.runs) > 0 || e.state != nil }
 
-// committer is what the goroutine that writes messages works with: beside commits, it
-// does chores, portion by portion.
+// committer is the state of the goroutine that writes messages. Between commits
+// it runs maintenance tasks, step by step.
 type committer struct {
 	*Store
-	sweeps *time.Timer // until the next sweep
-	due    atomic.Bool // a sweep is to begin
-	chores []chore
-	busy   bool   // a sweep is among the chores
-	body   []byte // to be used again
+	sweepTimer *time.Timer // until the next sweep
+	sweepDue   atomic.Bool // a sweep must be started
+	tasks      []task
+	sweeping   bool   // a sweep is among the tasks
+	body       []byte // reused buffer
 
-	evicted storage.Tally
+	evictedTally storage.Tally
 }
 
 func (s *Store) startCommitter() {
 	c := &committer{Store: s}
 	s.committer = c
-	c.due.Store(true)
-	c.sweeps = time.AfterFunc(maxSweep, c.mind)
+	c.sweepDue.Store(true)
+	c.sweepTimer = time.AfterFunc(maxSweepInterval, c.scheduleSweep)
 	s.commits.Start(storage.Callbacks[*entry]{Write: c.write, Report: c.report, Omit: c.omit, Work: c.work, End: c.end})
 }
 
-// mind has a sweep begin soon.
-func (c *committer) mind() {
-	c.due.Store(true)
+// scheduleSweep makes the committer start a sweep soon.
+func (c *committer) scheduleSweep() {
+	c.sweepDue.Store(true)
 	c.commits.Notify()
 }
 
-// work takes a step of the chores, and begins a sweep when that is due.
+// work starts a sweep if it is due, and runs a step of a task.
 func (c *committer) work() (more bool) {
-	if c.due.Load() {
-		c.due.Store(false)
-		c.sweep()
+	if c.sweepDue.Load() {
+		c.sweepDue.Store(false)
+		c.startSweep()
 	}
-	return c.chore()
+	return c.runStep()
 }
 
-// end breaks off the chores.
+// end aborts the tasks.
 func (c *committer) end() error {
-	c.sweeps.Stop()
-	for _, k := range c.chores {
+	c.sweepTimer.Stop()
+	for _, k := range c.tasks {
 		k.end(errClosed)
 	}
 	return nil
 }
 
-// write stores a group in one transaction and evicts what is beyond the budgets then.
-// Where that is too much, it goes on with it later.
+// write stores a group in one transaction, which also evicts what then exceeds
+// the budgets. If that is too much for one transaction, a sweep continues.
 func (c *committer) write(group []*entry) error {
-	if !slices.ContainsFunc(group, (*entry).holds) {
+	if !slices.ContainsFunc(group, (*entry).hasContent) {
 		return nil
 	}
 	spent := false
@@ -84,36 +84,37 @@ func (c *committer) write(group []*entry) error {
 		if err := tx.write(group, c.limits); err != nil {
 			return err
 		}
-		tx.allowance += max(tx.bytes-c.books.bytes, 0)
-		err := tx.evict(&c.books, c.options, tx.journals())
-		spent = tx.spent()
+		tx.workLimit += max(tx.bytes-c.logs.bytes, 0)
+		err := tx.evict(&c.logs, c.options, tx.logs())
+		spent = tx.limitReached()
 		return err
 	})
 	if err == nil && spent {
-		c.sweep()
+		c.startSweep()
 	}
 	return err
 }
 
-// omit logs that entries contradict what is stored.
+// omit logs entries that contradict what is stored.
 func (c *committer) omit(group []*entry, err error) error {
-	c.log.Error("messages of a stream contradict what is stored and were left out", slog.Int64("stream", group[0].journal.stream), slog.Any("err", err))
+	c.log.Error("messages of a stream contradict what is stored and were left out", slog.Int64("stream", group[0].stored.stream), slog.Any("err", err))
 	return fmt.Errorf("store messages: %w", err)
 }
 
-// report calls those who wait for entries.
+// report calls the callbacks of entries.
 func (c *committer) report(group []*entry, err error) {
 	for _, e := range group {
-		if e.settle != nil {
-			e.settle(err)
+		if e.committed != nil {
+			e.committed(err)
 		}
 	}
 }
 
-// logEvicted logs now and then that messages were evicted to keep within a budget.
+// logEvicted logs, at a limited rate, that messages were evicted to keep within
+// a budget.
 func (c *committer) logEvicted(n int64) {
-	if n := c.evicted.Add(n, c.now); n > 0 {
-		c.log.Warn("the oldest messages of streams went to keep within a budget",
+	if n := c.evictedTally.Add(n, c.now); n > 0 {
+		c.log.Warn("the oldest messages of streams were evicted to keep within a budget",
 			slog.Int64("messages", n), slog.Int64("max_bytes", c.options.MaxBytes), slog.Int64("max_stream_bytes", c.options.MaxStreamBytes))
 	}
 }

@@ -18,14 +18,15 @@ import (
 )
 
 const (
-	crashPath  = "STREAMS_CRASH_PATH"  // set for the process that is killed
-	crashKills = "STREAMS_CRASH_KILLS" // how often TestCampaignKill kills; twenty times if not set
-	logs       = 3                     // that the process appends to
+	crashPath  = "STREAMS_CRASH_PATH"  // environment of the process that is killed
+	crashKills = "STREAMS_CRASH_KILLS" // number of kills in TestCampaignKill; twenty if not set
+	logs       = 3                     // number of logs of the process
 )
 
-// TestCampaignKill kills a process that appends messages, again and again on the same
-// file. What it said was settled must be there when the file is opened again, in
-// order, and with it the state that was handed over last.
+// TestCampaignKill kills a process that appends messages, again and again on
+// the same file. Messages that it reported as committed must exist when the
+// file is opened again, in order, with the last state that was appended with
+// them.
 func TestCampaignKill(t *testing.T) {
 	t.Parallel()
 	kills := 20
@@ -37,18 +38,18 @@ func TestCampaignKill(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "streams.db")
 	var total int64
 	for range kills {
-		settled := runAndKill(t, path)
-		verify(t, path, settled)
-		for _, n := range settled {
+		committed := runAndKill(t, path)
+		verify(t, path, committed)
+		for _, n := range committed {
 			total = max(total, n)
 		}
 	}
-	t.Logf("%d kills, %d messages settled in the longest log", kills, total)
+	t.Logf("%d kills, %d messages committed in the longest log", kills, total)
 }
 
-// runAndKill lets a process work until it has said some things, and kills it. It
-// gives the last message of each log that it said was settled.
-func runAndKill(t *testing.T, path string) (settled [logs]int64) {
+// runAndKill runs a process until it has reported some commits, and kills it.
+// It returns the last message of each log that was reported as committed.
+func runAndKill(t *testing.T, path string) (committed [logs]int64) {
 	t.Helper()
 	process := exec.CommandContext(t.Context(), os.Args[0])
 	process.Env = append(os.Environ(), crashPath+"="+path)
@@ -57,16 +58,16 @@ func runAndKill(t *testing.T, path string) (settled [logs]int64) {
 	must(t, err, process.Start())
 	killAfter := 1 + rand.IntN(200)
 	lines := bufio.NewScanner(out)
-	for said := 1; lines.Scan(); said++ { // also what was said before it died
+	for said := 1; lines.Scan(); said++ { // including what it wrote before it died
 		var log int
 		var last int64
 		if _, err := fmt.Sscanf(lines.Text(), "%d %d", &log, &last); err != nil {
 			t.Fatalf("the process says %q", lines.Text())
 		}
-		if last <= settled[log] {
-			t.Errorf("message %d of log %d was settled after %d", last, log, settled[log])
+		if last <= committed[log] {
+			t.Errorf("message %d of log %d was committed after %d", last, log, committed[log])
 		}
-		settled[log] = last
+		committed[log] = last
 		if said == killAfter {
 			must(t, process.Process.Kill())
 		}
@@ -74,36 +75,36 @@ func runAndKill(t *testing.T, path string) (settled [logs]int64) {
 	if err := process.Wait(); process.ProcessState.Exited() {
 		t.Fatalf("the process ended by itself: %v", err)
 	}
-	return settled
+	return committed
 }
 
-// verify opens the file after a kill.
-func verify(t *testing.T, path string, settled [logs]int64) {
+// verify checks the file after a kill.
+func verify(t *testing.T, path string, committed [logs]int64) {
 	t.Helper()
 	s := open(t, filepath.Dir(path), Options{})
-	defer shut(t, s)
+	defer closeStore(t, s)
 	for i, d := range definitions(t.Context(), s) {
-		l := kept(t, s, d.ID)
+		l := openLog(t, s, d.ID)
 		var last int64
-		must(t, l.Read(t.Context(), everything, false, func(m messaging.Message) bool {
+		must(t, l.Read(t.Context(), allTimes, false, func(m messaging.Message) bool {
 			if m.At != last+1 || string(m.Payload) != fmt.Sprint("payload ", m.At) {
 				t.Errorf("log %d: %q of %d comes behind %d", i, m.Payload, m.At, last)
 			}
 			last = m.At
 			return !t.Failed()
 		}))
-		if last < settled[i] {
-			t.Errorf("log %d ends at message %d, but %d was settled", i, last, settled[i])
+		if last < committed[i] {
+			t.Errorf("log %d ends at message %d, but %d was committed", i, last, committed[i])
 		}
 		if state, err := l.State(t.Context()); err != nil || last > 0 && string(state) != strconv.FormatInt(last, 10) {
 			t.Errorf("log %d ends at message %d, and its state is %q (%v)", i, last, state, err)
 		}
 	}
-	sound(t, s)
+	checkFile(t, s)
 }
 
-// definitions gives those of the process that is killed, of which there may be
-// fewer at first.
+// definitions returns those of the killed process, which may be incomplete at
+// first.
 func definitions(ctx context.Context, s *Store) []streams.Definition {
 	all, err := s.Definitions(ctx, "b")
 	if err != nil {
@@ -112,8 +113,9 @@ func definitions(ctx context.Context, s *Store) []streams.Definition {
 	return all
 }
 
-// appendUntilKilled is the process that TestCampaignKill kills. It goes on behind what
-// is stored, with batches of any size, and says what was settled.
+// appendUntilKilled is the process that TestCampaignKill kills. It continues
+// after the last stored message, in batches of any size, and reports what was
+// committed.
 func appendUntilKilled(path string) {
 	ctx := context.Background()
 	s, err := Open(ctx, path, Options{Durability: storage.Process})

@@ -15,10 +15,10 @@ import (
 	"signalbox/broker/streams"
 )
 
-// errNotFound is the answer to a number that no stream has.
+// errNotFound is returned for an id that no stream has.
 var errNotFound = &broker.Error{Kind: broker.NotFound, Msg: "Stream not found"}
 
-// Definitions gives the streams of a broker, in order of their names.
+// Definitions returns the streams of a broker, sorted by name.
 func (s *Store) Definitions(ctx context.Context, brokerID string) ([]streams.Definition, error) {
 	const q = `
 		SELECT id, streamname, sourcetopic, targettopic, targetqos, ttl, active, process, persist,
@@ -26,7 +26,7 @@ func (s *Store) Definitions(ctx context.Context, brokerID string) ([]streams.Def
 		FROM stream
 		WHERE broker_id = ?
 		ORDER BY streamname`
-	rows, err := s.reading.db.QueryContext(ctx, q, brokerID)
+	rows, err := s.reader.db.QueryContext(ctx, q, brokerID)
 	if err != nil {
 		return nil, fmt.Errorf("read streams: %w", err)
 	}
@@ -47,53 +47,54 @@ func (s *Store) Definitions(ctx context.Context, brokerID string) ([]streams.Def
 	return all, rows.Err()
 }
 
-// Put stores a definition; see streams.Store. A name that is taken is Exists, a
-// number that the broker has no stream of is NotFound.
+// Put stores a definition; see streams.Store. The error is Exists if the name
+// is taken, and NotFound if the broker has no stream of the id.
 func (s *Store) Put(ctx context.Context, brokerID string, d streams.Definition) (id int64, err error) {
-	err = s.define(ctx, func(tx *sql.Tx) error {
+	err = s.changeDefinitions(ctx, func(tx *sql.Tx) error {
 		if d.ID == 0 {
-			d.ID, err = insert(ctx, tx, brokerID, d.Stream)
+			d.ID, err = insertStream(ctx, tx, brokerID, d.Stream)
 			return err
 		}
-		return modify(ctx, tx, brokerID, d)
-	}, func() { s.defined(d) })
+		return updateStream(ctx, tx, brokerID, d)
+	}, func() { s.applyDefinition(d) })
 	if err != nil {
-		return 0, s.named("store a stream", err)
+		return 0, s.explain("store a stream", err)
 	}
 	return d.ID, nil
 }
 
-// defined takes note of a definition that was stored.
-func (s *Store) defined(d streams.Definition) {
-	j := s.books.find(d.ID)
-	if j == nil {
-		j = &journal{stream: d.ID}
-		s.books.put(j)
+// applyDefinition updates the log of a stream after its definition was stored.
+func (s *Store) applyDefinition(d streams.Definition) {
+	sl := s.logs.find(d.ID)
+	if sl == nil {
+		sl = &storedLog{stream: d.ID}
+		s.logs.put(sl)
 	}
-	if j.setTTL(milliseconds(d.TTL)) {
-		s.committer.mind()
+	if sl.setTTL(milliseconds(d.TTL)) {
+		s.committer.scheduleSweep()
 	}
 }
 
-// named says what could not be done, and what an operator can do about it.
-func (s *Store) named(what string, err error) error {
+// explain returns an error for an operator: what could not be done, and what to
+// do about it.
+func (s *Store) explain(what string, err error) error {
 	if e, ok := errors.AsType[*broker.Error](err); ok {
 		return e
 	}
-	sentence := s.file.Failure(err, "the streams' database refuses it; the log tells why").Error()
+	sentence := s.file.Failure(err, "the streams' database refuses it; see the log for the reason").Error()
 	if !storage.Unflushed(err) {
 		sentence += "; nothing was changed"
 	}
 	return &broker.Error{Kind: broker.Internal, Msg: sentence, Err: fmt.Errorf("%s: %w", what, err)}
 }
 
-// define changes definitions in one transaction, which is durable then, and takes
-// note of that before others can change them.
-func (s *Store) define(ctx context.Context, change func(*sql.Tx) error, note func()) error {
-	return s.file.Transact(ctx, s.definitions, change, note)
+// changeDefinitions changes definitions in one transaction, durably. It calls
+// applied before other changes can begin.
+func (s *Store) changeDefinitions(ctx context.Context, change func(*sql.Tx) error, applied func()) error {
+	return s.file.Transact(ctx, s.definitions, change, applied)
 }
 
-func insert(ctx context.Context, tx *sql.Tx, brokerID string, r broker.Stream) (id int64, err error) {
+func insertStream(ctx context.Context, tx *sql.Tx, brokerID string, r broker.Stream) (id int64, err error) {
 	const stream = `
 		INSERT INTO stream (broker_id, streamname, sourcetopic, targettopic, targetqos, ttl, active, process, persist,
 			key, textname, textdescription, query)
@@ -102,14 +103,14 @@ func insert(ctx context.Context, tx *sql.Tx, brokerID string, r broker.Stream) (
 	err = tx.QueryRowContext(ctx, stream, brokerID, r.StreamName, r.SourceTopic, r.TargetTopic, r.TargetQoS, r.TTL, r.Active, r.Process, r.Persist,
 		r.Key, r.TextName, r.TextDescription, string(r.Query)).Scan(&id)
 	if err != nil {
-		return 0, taken(err)
+		return 0, existsError(err)
 	}
 	const log = `INSERT INTO log (stream, messages, bytes, next, last_at) VALUES (?, 0, 0, 0, 0)`
 	_, err = tx.ExecContext(ctx, log, id)
 	return id, err
 }
 
-func modify(ctx context.Context, tx *sql.Tx, brokerID string, d streams.Definition) error {
+func updateStream(ctx context.Context, tx *sql.Tx, brokerID string, d streams.Definition) error {
 	const q = `
 		UPDATE stream SET streamname = ?, sourcetopic = ?, targettopic = ?, targetqos = ?, ttl = ?, active = ?, process = ?, persist = ?,
 			key = ?, textname = ?, textdescription = ?, query = ?
@@ -117,7 +118,7 @@ func modify(ctx context.Context, tx *sql.Tx, brokerID string, d streams.Definiti
 	done, err := tx.ExecContext(ctx, q, d.StreamName, d.SourceTopic, d.TargetTopic, d.TargetQoS, d.TTL, d.Active, d.Process, d.Persist,
 		d.Key, d.TextName, d.TextDescription, string(d.Query), d.ID, brokerID)
 	if err != nil {
-		return taken(err)
+		return existsError(err)
 	}
 	if n, err := done.RowsAffected(); err != nil || n == 0 {
 		return errors.Join(err, errNotFound)
@@ -125,50 +126,52 @@ func modify(ctx context.Context, tx *sql.Tx, brokerID string, d streams.Definiti
 	return nil
 }
 
-// taken tells a name that another stream has from other errors.
-func taken(err error) error {
+// existsError converts the error for a name that is taken, and returns others
+// unchanged.
+func existsError(err error) error {
 	if e, ok := errors.AsType[*sqlite.Error](err); ok && e.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE {
 		return &broker.Error{Kind: broker.Exists, Msg: "Stream already exists", Err: err}
 	}
 	return err
 }
 
-// Delete deletes a definition, durably, and begins to delete its messages. If
-// that does not come to its end, it is gone on with when the store is opened.
+// Delete deletes a definition durably, and starts to delete its messages. If
+// the process ends before that is complete, it continues when the store is
+// opened.
 func (s *Store) Delete(ctx context.Context, id int64) error {
 	return s.delete(ctx, `DELETE FROM stream WHERE id = ? RETURNING id`, id, errNotFound)
 }
 
-// Forget deletes all streams of a broker as Delete does.
+// Forget deletes all streams of a broker in the same way as Delete.
 func (s *Store) Forget(ctx context.Context, brokerID string) error {
 	return s.delete(ctx, `DELETE FROM stream WHERE broker_id = ? RETURNING id`, brokerID, nil)
 }
 
-// delete runs a statement that deletes definitions and gives their numbers. None
-// is the error where there are none.
-func (s *Store) delete(ctx context.Context, q string, which any, none error) error {
+// delete runs a statement that deletes definitions and returns their ids. If
+// there are none, the error is notFound.
+func (s *Store) delete(ctx context.Context, q string, which any, notFound error) error {
 	var ids []int64
-	err := s.define(ctx, func(tx *sql.Tx) (err error) {
+	err := s.changeDefinitions(ctx, func(tx *sql.Tx) (err error) {
 		ids, err = storage.Numbers(tx.QueryContext(ctx, q, which))
 		if err == nil && len(ids) == 0 {
-			err = none
+			err = notFound
 		}
 		return err
 	}, func() {
 		for _, id := range ids {
-			s.bury(id)
+			s.purgeLater(id)
 		}
 	})
 	if err != nil {
-		return s.named("delete a stream", err)
+		return s.explain("delete a stream", err)
 	}
 	return nil
 }
 
-// bury has the committer delete what a stream kept, behind all that was handed
-// over.
-func (s *Store) bury(id int64) {
-	j := s.books.find(id)
-	j.bury()
-	s.commits.Put(storage.Submission[*entry]{Task: func() { s.committer.purge(j) }, Weight: entryWeight})
+// purgeLater makes the committer purge a log after everything that was
+// submitted before.
+func (s *Store) purgeLater(id int64) {
+	sl := s.logs.find(id)
+	sl.markDeleted()
+	s.commits.Put(storage.Submission[*entry]{Task: func() { s.committer.purge(sl) }, Weight: entryOverhead})
 }

@@ -42,7 +42,7 @@ func must(t testing.TB, errs ...error) {
 	}
 }
 
-// open opens the store of a directory. The caller shuts it.
+// open opens the store of a directory. The caller closes it.
 func open(t testing.TB, dir string, o Options) *Store {
 	t.Helper()
 	s, err := Open(context.Background(), filepath.Join(dir, "streams.db"), o)
@@ -50,25 +50,25 @@ func open(t testing.TB, dir string, o Options) *Store {
 	return s
 }
 
-// fresh opens an empty store and shuts it with the test.
+// fresh opens an empty store and closes it at the end of the test.
 func fresh(t testing.TB, o Options) *Store {
 	t.Helper()
 	s := open(t, t.TempDir(), o)
-	t.Cleanup(func() { shut(t, s) })
+	t.Cleanup(func() { closeStore(t, s) })
 	return s
 }
 
-func shut(t testing.TB, s *Store) {
+func closeStore(t testing.TB, s *Store) {
 	t.Helper()
 	must(t, s.Close(context.Background()))
 }
 
-// reopen closes a store and opens it again, until the end of the test.
+// reopen closes a store and opens it again until the end of the test.
 func reopen(t testing.TB, s *Store, o Options) *Store {
 	t.Helper()
-	shut(t, s)
+	closeStore(t, s)
 	again := open(t, filepath.Dir(s.file.Path()), o)
-	t.Cleanup(func() { shut(t, again) })
+	t.Cleanup(func() { closeStore(t, again) })
 	return again
 }
 
@@ -80,8 +80,8 @@ func define(t testing.TB, s *Store, streamname string, ttl int64) int64 {
 	return id
 }
 
-// kept opens the log of a stream.
-func kept(t testing.TB, s *Store, id int64) *Log {
+// openLog opens the log of a stream.
+func openLog(t testing.TB, s *Store, id int64) *Log {
 	t.Helper()
 	l, err := s.Open(context.Background(), id)
 	must(t, err)
@@ -91,13 +91,13 @@ func kept(t testing.TB, s *Store, id int64) *Log {
 // stream defines a stream and opens its log.
 func stream(t testing.TB, s *Store, streamname string, ttl int64) *Log {
 	t.Helper()
-	return kept(t, s, define(t, s, streamname, ttl))
+	return openLog(t, s, define(t, s, streamname, ttl))
 }
 
-// everything is the range of all times.
-var everything = streams.Range{From: math.MinInt64, To: math.MaxInt64}
+// allTimes is the range of all times.
+var allTimes = streams.Range{From: math.MinInt64, To: math.MaxInt64}
 
-// messages makes some, a millisecond apart.
+// messages returns n messages, one millisecond apart.
 func messages(at int64, n int) (all []messaging.Message) {
 	for i := range int64(n) {
 		all = append(all, messaging.Message{Topic: "t/1", Payload: fmt.Appendf(nil, "payload %d", at+i), QoS: byte(i % 3), At: at + i})
@@ -105,21 +105,21 @@ func messages(at int64, n int) (all []messaging.Message) {
 	return all
 }
 
-// hand appends messages and gives what will tell what became of them.
-func hand(t testing.TB, l *Log, ms ...messaging.Message) <-chan error {
+// appendAsync appends messages and returns a channel of their outcome.
+func appendAsync(t testing.TB, l *Log, ms ...messaging.Message) <-chan error {
 	t.Helper()
-	settled := make(chan error, 1)
-	must(t, l.Append(context.Background(), ms, nil, func(err error) { settled <- err }))
-	return settled
+	committed := make(chan error, 1)
+	must(t, l.Append(context.Background(), ms, nil, func(err error) { committed <- err }))
+	return committed
 }
 
-// keep appends messages and waits until they are stored.
-func keep(t testing.TB, l *Log, ms ...messaging.Message) {
+// appendAndWait appends messages and waits until they are stored.
+func appendAndWait(t testing.TB, l *Log, ms ...messaging.Message) {
 	t.Helper()
-	must(t, <-hand(t, l, ms...))
+	must(t, <-appendAsync(t, l, ms...))
 }
 
-// read gives the messages of a range.
+// read returns the messages of a range.
 func read(t testing.TB, l *Log, r streams.Range, reverse bool) (all []messaging.Message) {
 	t.Helper()
 	must(t, l.Read(context.Background(), r, reverse, func(m messaging.Message) bool {
@@ -129,25 +129,25 @@ func read(t testing.TB, l *Log, r streams.Range, reverse bool) (all []messaging.
 	return all
 }
 
-// wantTimes compares the times of what is kept, and what is counted, with what
-// is wanted.
+// wantTimes compares the times of the messages that are read, and the number
+// that is counted, with the expected times.
 func wantTimes(t testing.TB, l *Log, want ...int64) {
 	t.Helper()
 	got := []int64{}
-	for _, m := range read(t, l, everything, false) {
+	for _, m := range read(t, l, allTimes, false) {
 		got = append(got, m.At)
 	}
 	if diff := cmp.Diff(want, got); diff != "" && len(want)+len(got) > 0 {
 		t.Errorf("kept messages (-want +got):\n%s", diff)
 	}
-	n, err := l.Count(context.Background(), everything)
+	n, err := l.Count(context.Background(), allTimes)
 	must(t, err)
 	if n != int64(len(want)) {
 		t.Errorf("counted %d messages, want %d", n, len(want))
 	}
 }
 
-// times gives numbers from one up to and without another.
+// times returns the numbers in [from, to).
 func times(from, to int64) (all []int64) {
 	for at := from; at < to; at++ {
 		all = append(all, at)
@@ -155,54 +155,56 @@ func times(from, to int64) (all []int64) {
 	return all
 }
 
-// sound checks the file, and that memory and file agree on what is kept.
-func sound(t testing.TB, s *Store) {
+// checkFile checks the file, and that memory and file agree.
+func checkFile(t testing.TB, s *Store) {
 	t.Helper()
 	ctx := context.Background()
 	var verdict string
-	must(t, s.reading.db.QueryRowContext(ctx, `PRAGMA integrity_check`).Scan(&verdict))
+	must(t, s.reader.db.QueryRowContext(ctx, `PRAGMA integrity_check`).Scan(&verdict))
 	if verdict != "ok" {
 		t.Errorf("the file is damaged: %s", verdict)
 	}
-	for _, j := range slices.Collect(s.books.all()) {
-		var counted, summed tally
-		must(t, s.reading.db.QueryRowContext(ctx, `SELECT messages, bytes, next, last_at FROM log WHERE stream = ?`, j.stream).
+	for _, sl := range slices.Collect(s.logs.all()) {
+		var counted, summed totals
+		must(t, s.reader.db.QueryRowContext(ctx, `SELECT messages, bytes, next, last_at FROM log WHERE stream = ?`, sl.stream).
 			Scan(&counted.messages, &counted.bytes, &counted.next, &counted.lastAt))
 		summed = counted
-		must(t, s.reading.db.QueryRowContext(ctx, `SELECT coalesce(sum(count), 0), coalesce(sum(length(messages)), 0) FROM block WHERE id >> 40 = ?`, j.stream).
+		must(t, s.reader.db.QueryRowContext(ctx, `SELECT coalesce(sum(count), 0), coalesce(sum(length(messages)), 0) FROM block WHERE id >> 40 = ?`, sl.stream).
 			Scan(&summed.messages, &summed.bytes))
-		got, _ := j.look()
-		front, _ := s.reading.probe(ctx, blockID(j.stream, 0), blockID(j.stream+1, 0))
-		if got.front != front {
-			t.Errorf("stream %d is said to begin with %+v and begins with %+v", j.stream, got.front, front)
+		got, _ := sl.read()
+		front, _ := s.reader.firstBlock(ctx, blockID(sl.stream, 0), blockID(sl.stream+1, 0))
+		if got.oldest != front {
+			t.Errorf("stream %d is said to begin with %+v and begins with %+v", sl.stream, got.oldest, front)
 		}
-		got.front = block{}
+		got.oldest = block{}
 		if got != counted || got != summed {
-			t.Errorf("stream %d: memory says %+v, the log %+v, the blocks %+v", j.stream, got, counted, summed)
+			t.Errorf("stream %d: memory says %+v, the log %+v, the blocks %+v", sl.stream, got, counted, summed)
 		}
 	}
 }
 
-// elapse lets time pass within a bubble, and all that happens in it.
+// elapse advances the time of a synctest bubble and waits for what happens
+// meanwhile.
 func elapse(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
 }
 
-// within runs a statement on the committer's own connection, while that waits.
-func within(t testing.TB, s *Store, q string) {
+// execOnWriter runs a statement on the connection of the committer, which must
+// be idle.
+func execOnWriter(t testing.TB, s *Store, q string) {
 	t.Helper()
 	_, err := s.conn.SQL().ExecContext(context.Background(), q)
 	must(t, err)
 }
 
-// dirOf gives the directory of a store.
+// dirOf returns the directory of a store.
 func dirOf(s *Store) string { return filepath.Dir(s.file.Path()) }
 
-// wasError leaves out all but the error.
-func wasError(_ any, err error) error { return err }
+// errorOf returns the error of a call with two results.
+func errorOf(_ any, err error) error { return err }
 
-// toText makes a log that writes what is at least a warning.
-func toText(w io.Writer) *slog.Logger {
+// textLogger returns a logger of warnings and errors.
+func textLogger(w io.Writer) *slog.Logger {
 	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }

@@ -15,25 +15,26 @@ import (
 	"signalbox/broker/streams"
 )
 
-// Log is what one stream keeps; see streams.Log. All methods are safe for
+// Log is an open log of a stream; see streams.Log. All methods are safe for
 // concurrent use.
 type Log struct {
 	store            *Store
-	journal          *journal
+	stored           *storedLog
 	closed           atomic.Bool
-	left             sync.Once // guards that another can open the journal
-	evicted, expired int64     // when it was opened
+	release          sync.Once // of the stored log, once
+	evicted, expired int64     // counters at the time when the log was opened
 }
 
 var _ streams.Log = (*Log)(nil)
 
-// errLogClosed is what becomes of messages that come after Close or Delete.
-var errLogClosed = errors.New("what the stream keeps is closed")
+// errLogClosed is the outcome of messages after Close or Delete.
+var errLogClosed = errors.New("the log of the stream is closed")
 
-// limits are bounds of a run and of a block.
+// limits are the bounds of a run and of a block.
 type limits struct{ messages, bytes int }
 
-// newLimits has blocks be a small part of each budget, as they go whole.
+// newLimits limits blocks to a small part of each budget, because they are
+// evicted as a whole.
 func newLimits(o Options) limits {
 	l := limits{blockMessages, blockBytes}
 	for _, budget := range []int64{o.MaxBytes, o.MaxStreamBytes} {
@@ -44,22 +45,23 @@ func newLimits(o Options) limits {
 	return l
 }
 
-// Append hands over messages to be kept; see streams.Log. While nothing can be
-// stored it says why and takes none.
-func (l *Log) Append(ctx context.Context, messages []messaging.Message, state []byte, settle func(error)) error {
+// Append submits messages; see streams.Log. While nothing can be stored, it
+// returns the reason and accepts none.
+func (l *Log) Append(ctx context.Context, messages []messaging.Message, state []byte, committed func(error)) error {
 	if err := l.store.Err(); err != nil {
 		return err
 	}
-	e := &entry{journal: l.journal, state: slices.Clone(state), settle: settle}
-	weight := entryWeight + len(state)
+	e := &entry{stored: l.stored, state: slices.Clone(state), committed: committed}
+	weight := entryOverhead + len(state)
 	for i := range messages {
 		weight += size(&messages[i])
 	}
-	return l.submit(ctx, storage.Submission[*entry]{Entry: e, Weight: weight}, func() { e.runs = l.cut(l.store.in(messages)) })
+	return l.submit(ctx, storage.Submission[*entry]{Entry: e, Weight: weight}, func() { e.runs = l.encodeRuns(l.store.toServiceTime(messages)) })
 }
 
-// in returns messages with the times by which they are stored, and leaves these be.
-func (s *Store) in(messages []messaging.Message) []messaging.Message {
+// toServiceTime returns the messages with their times converted to service
+// time. It does not change its argument.
+func (s *Store) toServiceTime(messages []messaging.Message) []messaging.Message {
 	if s.timeline.Offset() == 0 {
 		return messages
 	}
@@ -70,9 +72,9 @@ func (s *Store) in(messages []messaging.Message) []messaging.Message {
 	return messages
 }
 
-// rangeIn returns a range of the time of day by the times by which messages are stored,
-// which that is ahead of by a shift. Each end may be open.
-func rangeIn(r streams.Range, shift int64) streams.Range {
+// rangeToServiceTime converts a range of the time of day to service time, which
+// it is ahead of by shift. Open ends stay open.
+func rangeToServiceTime(r streams.Range, shift int64) streams.Range {
 	if r.From != math.MinInt64 {
 		r.From -= shift
 	}
@@ -82,64 +84,65 @@ func rangeIn(r streams.Range, shift int64) streams.Range {
 	return r
 }
 
-// submit submits an entry or a task when there is room, and calls fill in its turn.
-func (l *Log) submit(ctx context.Context, s storage.Submission[*entry], fill func()) error {
+// submit waits for capacity and submits an entry or a task. It calls prepare
+// while it holds the order of the log.
+func (l *Log) submit(ctx context.Context, s storage.Submission[*entry], prepare func()) error {
 	if err := l.store.commits.Reserve(ctx, s.Weight); err != nil {
 		return err
 	}
-	l.journal.order.Lock()
-	defer l.journal.order.Unlock()
-	if l.closed.Load() || l.journal.gone {
+	l.stored.order.Lock()
+	defer l.stored.order.Unlock()
+	if l.closed.Load() || l.stored.deleted {
 		l.store.commits.Release(s.Weight)
 		return errLogClosed
 	}
-	fill()
+	prepare()
 	if !l.store.commits.PutReserved(s) {
 		return errClosed
 	}
 	return nil
 }
 
-// do has the committer run a task behind what was submitted before, and calls before
-// in its turn.
+// do submits a task, which runs after everything that was submitted before. It
+// calls before while it holds the order of the log.
 func (l *Log) do(ctx context.Context, before func(), task func(*committer)) error {
-	return l.submit(ctx, storage.Submission[*entry]{Task: func() { task(l.store.committer) }, Weight: entryWeight}, before)
+	return l.submit(ctx, storage.Submission[*entry]{Task: func() { task(l.store.committer) }, Weight: entryOverhead}, before)
 }
 
-// cut encodes messages as runs that fit into a block, with the journal's order
-// held.
-func (l *Log) cut(messages []messaging.Message) (runs []run) {
-	_, ttl := l.journal.look()
+// encodeRuns encodes messages as runs that fit into a block. The caller holds
+// the order of the log.
+func (l *Log) encodeRuns(messages []messaging.Message) (runs []run) {
+	_, ttl := l.stored.read()
 	for len(messages) > 0 {
-		n := l.fit(messages, ttl)
-		r := encode(messages[:n], l.journal.lastAt)
-		l.journal.lastAt, messages = r.lastAt, messages[n:]
+		n := l.runLength(messages, ttl)
+		r := encode(messages[:n], l.stored.lastAt)
+		l.stored.lastAt, messages = r.lastAt, messages[n:]
 		runs = append(runs, r)
 	}
 	return runs
 }
 
-// fit tells how many messages, one at least, go into a run.
-func (l *Log) fit(messages []messaging.Message, ttl int64) int {
+// runLength returns how many of the messages the next run has, at least one.
+func (l *Log) runLength(messages []messaging.Message, ttl int64) int {
 	limits, bytes := l.store.limits, 0
-	first := max(messages[0].At, l.journal.lastAt)
+	first := max(messages[0].At, l.stored.lastAt)
 	for i := range min(len(messages), limits.messages) {
 		bytes += size(&messages[i])
-		if i > 0 && (bytes > limits.bytes || spreads(first, messages[i].At, ttl)) {
+		if i > 0 && (bytes > limits.bytes || tooFarApart(first, messages[i].At, ttl)) {
 			return i
 		}
 	}
 	return min(len(messages), limits.messages)
 }
 
-// spreads tells whether messages are so far apart that they must not be in one
-// block, which expires as a whole.
-func spreads(first, last, ttl int64) bool { return ttl > 0 && last-first > ttl/2 }
+// tooFarApart reports whether two times must not be in the same block, which
+// expires as a whole.
+func tooFarApart(first, last, ttl int64) bool { return ttl > 0 && last-first > ttl/2 }
 
-// State gives the state of the query as stored last.
+// State returns the last stored state of the query.
 func (l *Log) State(ctx context.Context) (state []byte, err error) {
 	const q = `SELECT state FROM state WHERE stream = ?`
-	err = l.store.reading.db.QueryRowContext(ctx, q, l.journal.stream).Scan(&state)
+	err = l.store.reader.db.QueryRowContext(ctx, q, l.stored.stream).Scan(&state)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}
@@ -149,31 +152,32 @@ func (l *Log) State(ctx context.Context) (state []byte, err error) {
 	return state, nil
 }
 
-// Usage tells what is kept and what went since the log was opened.
+// Usage returns the size of the log, and the messages that were evicted or
+// expired since it was opened.
 func (l *Log) Usage() streams.Usage {
-	t, _ := l.journal.look()
+	t, _ := l.stored.read()
 	return streams.Usage{
 		Messages: t.messages, Bytes: t.bytes,
-		Evicted: l.journal.evicted.Load() - l.evicted, Expired: l.journal.expired.Load() - l.expired,
+		Evicted: l.stored.evicted.Load() - l.evicted, Expired: l.stored.expired.Load() - l.expired,
 	}
 }
 
 // SetTTL sets for how many seconds messages are kept at least, 0 for ever.
 func (l *Log) SetTTL(seconds int64) {
-	if l.journal.setTTL(milliseconds(seconds)) {
-		l.store.committer.mind()
+	if l.stored.setTTL(milliseconds(seconds)) {
+		l.store.committer.scheduleSweep()
 	}
 }
 
-// Clear deletes the messages of a range; see streams.Log. Where the context ends
-// first, it may still happen.
+// Clear deletes the messages of a range; see streams.Log. If the context ends
+// first, the deletion may still happen.
 func (l *Log) Clear(ctx context.Context, r streams.Range) error {
 	if r.From > r.To {
 		return nil
 	}
-	r = rangeIn(r, l.store.timeline.Shift())
+	r = rangeToServiceTime(r, l.store.timeline.Shift())
 	cleared := make(chan error, 1)
-	if err := l.do(ctx, func() {}, func(c *committer) { c.clear(l.journal, r, cleared) }); err != nil {
+	if err := l.do(ctx, func() {}, func(c *committer) { c.startClear(l.stored, r, cleared) }); err != nil {
 		return fmt.Errorf("clear messages: %w", err)
 	}
 	select {
@@ -184,11 +188,11 @@ func (l *Log) Clear(ctx context.Context, r streams.Range) error {
 	}
 }
 
-// Close ends the use of the log when what was handed over is stored, or has come
-// to nothing. Where the context ends first, the log is closed all the same.
+// Close closes the log after everything that was submitted has an outcome. If
+// the context ends first, the log is closed as well.
 func (l *Log) Close(ctx context.Context) error {
 	done := make(chan struct{})
-	last := []*entry{{settle: func(error) { close(done) }}}
+	last := []*entry{{committed: func(error) { close(done) }}}
 	err := l.do(ctx, func() { l.closed.Store(true) }, func(c *committer) { c.commits.Finish(last, nil) })
 	if err == nil {
 		select {
@@ -198,9 +202,9 @@ func (l *Log) Close(ctx context.Context) error {
 		}
 	}
 	l.closed.Store(true)
-	l.left.Do(l.journal.unclaim)
+	l.release.Do(l.stored.release)
 	if err == nil || errors.Is(err, errLogClosed) || errors.Is(err, errClosed) {
 		return nil
 	}
-	return fmt.Errorf("close what a stream keeps: %w", err)
+	return fmt.Errorf("close the log of a stream: %w", err)
 }

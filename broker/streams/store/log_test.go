@@ -16,8 +16,7 @@ import (
 	"signalbox/broker/streams"
 )
 
-// TestLog does at random what can be done with a log and compares what it keeps
-// with a list.
+// TestLog performs random operations on a log and compares it with a list.
 func TestLog(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(6) {
@@ -26,18 +25,18 @@ func TestLog(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 4))
 			s := open(t, t.TempDir(), Options{})
 			m := &model{t: t, random: random, store: s, log: stream(t, s, "s", 0)}
-			keep(t, stream(t, s, "before", 0), messages(0, 9)...)
+			appendAndWait(t, stream(t, s, "before", 0), messages(0, 9)...)
 			for range 120 {
 				m.step()
 			}
 			m.check()
-			sound(t, m.store)
-			shut(t, m.store)
+			checkFile(t, m.store)
+			closeStore(t, m.store)
 		})
 	}
 }
 
-// model is a log and the list of what it should keep.
+// model is a log and the list of messages that it should have.
 type model struct {
 	t      *testing.T
 	random *rand.Rand
@@ -55,17 +54,17 @@ func (m *model) step() {
 	case n < 12:
 		m.clear()
 	case n < 13:
-		id := m.log.journal.stream
+		id := m.log.stored.stream
 		must(m.t, m.log.Close(m.t.Context()))
-		shut(m.t, m.store)
+		closeStore(m.t, m.store)
 		m.store = open(m.t, dirOf(m.store), Options{})
-		m.log = kept(m.t, m.store, id)
+		m.log = openLog(m.t, m.store, id)
 	default:
 		m.check()
 	}
 }
 
-// append hands over some messages and does not wait for them, or for the last.
+// append appends some messages without waiting for them, or waits for the last.
 func (m *model) append() {
 	var batch []messaging.Message
 	size := 1 + m.random.IntN(10)
@@ -86,16 +85,16 @@ func (m *model) append() {
 		batch[len(batch)-1].Payload = make([]byte, 2*blockBytes)
 	}
 	m.want = append(m.want, batch...)
-	settled := hand(m.t, m.log, batch...)
+	committed := appendAsync(m.t, m.log, batch...)
 	if m.random.IntN(2) == 0 {
-		must(m.t, <-settled)
+		must(m.t, <-committed)
 	}
-	clear(batch) // it is ours again
+	clear(batch) // Append must not have retained it
 }
 
-// span gives a range at random, open on either side at times.
+// span returns a random range, sometimes open at either end.
 func (m *model) span() streams.Range {
-	r := everything
+	r := allTimes
 	if m.random.IntN(4) > 0 {
 		r.From = m.random.Int64N(m.at + 3)
 	}
@@ -112,7 +111,7 @@ func (m *model) clear() {
 }
 
 func (m *model) check() {
-	must(m.t, <-hand(m.t, m.log)) // all that was handed over is stored
+	must(m.t, <-appendAsync(m.t, m.log)) // everything that was appended is stored
 	r, reverse := m.span(), m.random.IntN(2) == 0
 	var want []messaging.Message
 	for _, x := range m.want {
@@ -142,28 +141,29 @@ func (m *model) check() {
 	}
 }
 
-// same compares messages, for which cmp takes too long.
+// same compares messages; cmp would take too long.
 func same(a, b messaging.Message) bool {
 	return a.Topic == b.Topic && a.At == b.At && a.QoS == b.QoS && bytes.Equal(a.Payload, b.Payload) && bytes.Equal(a.Properties, b.Properties)
 }
 
 // TestTimesNeverDecrease has a clock that goes back, also while the store is
-// closed and nothing is kept.
+// closed and the log is empty.
 func TestTimesNeverDecrease(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir(), Options{})
 	l := stream(t, s, "s", 0)
-	keep(t, l, messaging.Message{At: 100}, messaging.Message{At: 50})
-	keep(t, l, messaging.Message{At: 99})
+	appendAndWait(t, l, messaging.Message{At: 100}, messaging.Message{At: 50})
+	appendAndWait(t, l, messaging.Message{At: 99})
 	wantTimes(t, l, 100, 100, 100)
-	must(t, l.Clear(t.Context(), everything))
+	must(t, l.Clear(t.Context(), allTimes))
 	s = reopen(t, s, Options{})
-	l = kept(t, s, l.journal.stream)
-	keep(t, l, messaging.Message{At: 98}, messaging.Message{At: 101})
+	l = openLog(t, s, l.stored.stream)
+	appendAndWait(t, l, messaging.Message{At: 98}, messaging.Message{At: 101})
 	wantTimes(t, l, 100, 101)
 }
 
-// TestState stores the state with the messages, and keeps it where none is given.
+// TestState stores the state with the messages, and keeps it if an append has
+// none.
 func TestState(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir(), Options{})
@@ -171,22 +171,23 @@ func TestState(t *testing.T) {
 	if state, err := l.State(t.Context()); state != nil || err != nil {
 		t.Errorf("got %q (%v), want none", state, err)
 	}
-	room := []byte("first")
-	must(t, l.Append(t.Context(), messages(1, 1), room, func(error) {}))
-	copy(room, "xxxxx")
+	capacity := []byte("first")
+	must(t, l.Append(t.Context(), messages(1, 1), capacity, func(error) {}))
+	copy(capacity, "xxxxx")
 	must(t, other.Append(t.Context(), messages(1, 1), []byte("other"), func(error) {}))
 	must(t, other.Append(t.Context(), nil, []byte("alone"), func(error) {}))
-	keep(t, l, messages(2, 1)...)
+	appendAndWait(t, l, messages(2, 1)...)
 	s = reopen(t, s, Options{})
-	for id, want := range map[int64]string{l.journal.stream: "first", other.journal.stream: "alone"} {
-		if state, err := kept(t, s, id).State(t.Context()); string(state) != want || err != nil {
+	for id, want := range map[int64]string{l.stored.stream: "first", other.stored.stream: "alone"} {
+		if state, err := openLog(t, s, id).State(t.Context()); string(state) != want || err != nil {
 			t.Errorf("got %q (%v), want %q", state, err, want)
 		}
 	}
 }
 
-// TestSettleInOrder settles what was handed over to several logs in that order.
-func TestSettleInOrder(t *testing.T) {
+// TestCommittedInOrder checks that the callbacks of several logs run in the
+// order of the appends.
+func TestCommittedInOrder(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, Options{})
 	list := []*Log{stream(t, s, "a", 0), stream(t, s, "b", 0)}
@@ -199,23 +200,23 @@ func TestSettleInOrder(t *testing.T) {
 		}))
 	}
 	for i := range n {
-		if settled := <-got; settled != i {
-			t.Fatalf("%d was settled in place of %d", settled, i)
+		if committed := <-got; committed != i {
+			t.Fatalf("%d was committed instead of %d", committed, i)
 		}
 	}
 }
 
-// TestRoom has those wait who hand over more than can be stored, until there is
-// room or their context ends.
-func TestRoom(t *testing.T) {
+// TestAppendWaitsForCapacity appends more than can be stored. The callers wait
+// until there is capacity or their context ends.
+func TestAppendWaitsForCapacity(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const room = 64 << 10
-		s := fresh(t, Options{pending: room})
+		const capacity = 64 << 10
+		s := fresh(t, Options{pending: capacity})
 		l := stream(t, s, "s", 0)
 		must(t, s.file.Lock(t.Context()))
-		big := messaging.Message{Payload: make([]byte, room/2)}
-		for range 3 { // the first is on its way to the disk, and counts still
+		big := messaging.Message{Payload: make([]byte, capacity/2)}
+		for range 3 { // the first is being written, and still counts
 			ctx, cancel := context.WithCancelCause(t.Context())
 			done := make(chan error, 1)
 			go func() { done <- l.Append(ctx, []messaging.Message{big}, nil, func(err error) { must(t, err) }) }()
@@ -224,8 +225,8 @@ func TestRoom(t *testing.T) {
 			case err := <-done:
 				must(t, err)
 			default:
-				if l.journal.tally.messages > 0 || !s.commits.Full() {
-					t.Error("waits though there is room")
+				if l.stored.totals.messages > 0 || !s.commits.Full() {
+					t.Error("waits although there is capacity")
 				}
 				cancel(errEnough)
 				if err := <-done; !errors.Is(err, errEnough) {
@@ -238,7 +239,7 @@ func TestRoom(t *testing.T) {
 		go func() { waiting <- l.Append(t.Context(), []messaging.Message{big}, nil, func(error) {}) }()
 		synctest.Wait()
 		if len(waiting) > 0 {
-			t.Error("does not wait though there is no room")
+			t.Error("does not wait although there is no capacity")
 		}
 		s.file.Unlock()
 		must(t, <-waiting)
@@ -249,36 +250,36 @@ func TestRoom(t *testing.T) {
 		synctest.Wait()
 		at, end := context.WithCancel(t.Context())
 		end()
-		if err := errors.Join(s.commits.Reserve(at, room-1), s.commits.Reserve(at, 1)); err != nil { // full with one byte more
-			t.Errorf("some bytes are said to be on their way: %v", err)
+		if err := errors.Join(s.commits.Reserve(at, capacity-1), s.commits.Reserve(at, 1)); err != nil { // full with one byte more
+			t.Errorf("bytes are still reserved: %v", err)
 		}
-		s.commits.Release(room)
+		s.commits.Release(capacity)
 	})
 }
 
 var errEnough = errors.New("enough")
 
 // TestReadHoldsNothing checks that no transaction is open while a reader does
-// something else: the log could not be begun anew.
+// something else: the WAL could not be reset.
 func TestReadHoldsNothing(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) { // in which the file is not tidied up meanwhile
+	synctest.Test(t, func(t *testing.T) { // in which no sweep runs meanwhile
 		s := fresh(t, Options{})
 		l := stream(t, s, "s", 0)
 		const n = 2 * pageRows
 		for at := range int64(n) {
-			hand(t, l, messages(at, 1)...)
+			appendAsync(t, l, messages(at, 1)...)
 		}
-		must(t, <-hand(t, l))
+		must(t, <-appendAsync(t, l))
 		seen := 0
-		must(t, l.Read(t.Context(), everything, false, func(m messaging.Message) bool {
+		must(t, l.Read(t.Context(), allTimes, false, func(m messaging.Message) bool {
 			if seen++; seen%500 == 0 {
 				var busy, pages, folded int
 				must(t, s.definitions.QueryRowContext(t.Context(), `PRAGMA wal_checkpoint(TRUNCATE)`).Scan(&busy, &pages, &folded))
 				if busy != 0 || pages != 0 {
 					t.Errorf("the log could not be folded after %d messages: %d, %d, %d", seen, busy, pages, folded)
 				}
-				keep(t, l, messages(n+1, 1)...) // and is not read
+				appendAndWait(t, l, messages(n+1, 1)...) // and is not read
 			}
 			return true
 		}))
@@ -288,19 +289,20 @@ func TestReadHoldsNothing(t *testing.T) {
 	})
 }
 
-// TestReadBesideChanges reads while what comes next is deleted and stored. What
-// is read is in order, and what nobody touches is there.
+// TestReadBesideChanges reads while the messages ahead are deleted and others
+// are stored. What is read is in order, and messages that are not deleted are
+// complete.
 func TestReadBesideChanges(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, Options{Durability: storage.Process})
 	l := stream(t, s, "s", 0)
 	const n = 3 * pageRows
 	for at := range int64(n) {
-		keep(t, l, messages(at, 1)...)
+		appendAndWait(t, l, messages(at, 1)...)
 	}
 	for _, reverse := range []bool{false, true} {
 		var got []int64
-		must(t, l.Read(t.Context(), everything, reverse, func(m messaging.Message) bool {
+		must(t, l.Read(t.Context(), allTimes, reverse, func(m messaging.Message) bool {
 			if len(got)%500 == 0 {
 				from := int64(n/2 + len(got)/10)
 				must(t, l.Clear(t.Context(), streams.Range{From: from, To: from + 20}))
@@ -317,8 +319,8 @@ func TestReadBesideChanges(t *testing.T) {
 	}
 }
 
-// TestTogether has many do at once what can be done, and nothing may be lost that
-// nobody deletes.
+// TestTogether runs all operations concurrently. Messages that no operation
+// deletes must not be lost.
 func TestTogether(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, Options{Durability: storage.Process})
@@ -328,21 +330,21 @@ func TestTogether(t *testing.T) {
 		l := stream(t, s, fmt.Sprint("log ", w), 0)
 		wg.Go(func() {
 			for i := range int64(each) {
-				keep(t, l, messages(10*i, 10)...)
+				appendAndWait(t, l, messages(10*i, 10)...)
 			}
 			wantTimes(t, l, times(0, 10*each)...)
 		})
 		wg.Go(func() {
 			for range each {
 				read(t, l, streams.Range{From: 5, To: 300}, w%2 == 0)
-				must(t, wasError(l.Count(t.Context(), streams.Range{From: 5, To: 300})), l.Clear(t.Context(), streams.Range{From: -9, To: -1}))
+				must(t, errorOf(l.Count(t.Context(), streams.Range{From: 5, To: 300})), l.Clear(t.Context(), streams.Range{From: -9, To: -1}))
 			}
 		})
 		wg.Go(func() {
 			for i := range each / 6 {
 				short := stream(t, s, fmt.Sprint("short ", w, " ", i), 0)
-				hand(t, short, messages(1, 100)...)
-				must(t, short.Close(t.Context()), s.Delete(t.Context(), short.journal.stream))
+				appendAsync(t, short, messages(1, 100)...)
+				must(t, short.Close(t.Context()), s.Delete(t.Context(), short.stored.stream))
 			}
 		})
 	}
@@ -352,24 +354,25 @@ func TestTogether(t *testing.T) {
 	}
 	s = reopen(t, s, Options{})
 	for _, d := range definitions(t.Context(), s) {
-		wantTimes(t, kept(t, s, d.ID), times(0, 10*each)...)
+		wantTimes(t, openLog(t, s, d.ID), times(0, 10*each)...)
 	}
 }
 
-// TestReadEnds when its context does, or when it is told to.
+// TestReadEnds checks that a read ends with its context, or when yield returns
+// false.
 func TestReadEnds(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, Options{})
 	l := stream(t, s, "s", 0)
-	keep(t, l, messages(1, 5000)...)
+	appendAndWait(t, l, messages(1, 5000)...)
 	n := 0
-	must(t, l.Read(t.Context(), everything, true, func(messaging.Message) bool { n++; return n < 7 }))
+	must(t, l.Read(t.Context(), allTimes, true, func(messaging.Message) bool { n++; return n < 7 }))
 	if n != 7 {
 		t.Errorf("read %d messages after being told to end at 7", n)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := l.Read(ctx, everything, false, func(messaging.Message) bool { return true }); !errors.Is(err, context.Canceled) {
+	if err := l.Read(ctx, allTimes, false, func(messaging.Message) bool { return true }); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := l.Count(ctx, streams.Range{From: 3, To: 4}); !errors.Is(err, context.Canceled) {

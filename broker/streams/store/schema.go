@@ -7,27 +7,27 @@ import (
 	"signalbox/broker/storage"
 )
 
-// name is what the file is called in messages to operators.
-const name = "the streams' database"
+// databaseName is the name of the file in messages to operators.
+const databaseName = "the streams' database"
 
 //go:embed migrations/*.sql
 var embedded embed.FS
 
-// layout gives the steps of the schema. They are only ever added to.
+// layout returns the migrations. They must only ever be appended to.
 func layout() storage.Layout {
 	sub, err := fs.Sub(embedded, "migrations")
 	if err != nil {
-		panic(err) // the name above is a valid one
+		panic(err) // the name above is valid
 	}
-	return storage.Layout{Name: name, Migrations: sub}
+	return storage.Layout{Name: databaseName, Migrations: sub}
 }
 
-// sequenceBits is how much of a block's number is its sequence number within the
-// stream; the stream's number is above.
+// sequenceBits is the width of the sequence number in a block's id; the bits
+// above are the id of the stream.
 const sequenceBits = 40
 
-// blockID gives the number of a block.
+// blockID returns the id of a block.
 func blockID(stream, sequence int64) int64 { return stream<<sequenceBits | sequence }
 
-// sequence gives the sequence number of a block.
+// sequence returns the sequence number of a block.
 func sequence(block int64) int64 { return block & (1<<sequenceBits - 1) }

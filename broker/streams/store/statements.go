@@ -1,6 +1,6 @@
 package store
 
-// statement names a prepared statement of the committer.
+// statement identifies a prepared statement of the committer.
 type statement int
 
 const (
@@ -13,13 +13,13 @@ const (
 	deleteLog
 	putState
 	deleteState
-	fill
-	drain
+	probeInsert
+	probeDelete
 
-	statements // how many there are
+	statements // number of statements
 )
 
-var texts = [statements]string{
+var statementTexts = [statements]string{
 	putBlock: `INSERT INTO block (id, first_at, last_at, count, bytes, messages) VALUES (?, ?, ?, ?, ?, ?)`,
 	setBlock: `UPDATE block SET first_at = ?, last_at = ?, count = ?, bytes = ?, messages = ? WHERE id = ?`,
 
@@ -39,8 +39,8 @@ var texts = [statements]string{
 		ON CONFLICT (stream) DO UPDATE SET state = excluded.state`,
 	deleteState: `DELETE FROM state WHERE stream = ?`,
 
-	// What is put to see whether there is room, under a number that no stream has.
-	// If it is left behind, the next attempt takes it away.
-	fill:  `INSERT INTO state (stream, state) VALUES (0, zeroblob(?))`,
-	drain: `DELETE FROM state WHERE stream = 0`,
+	// The probe for free space, under an id that no stream has. A probe that
+	// was left behind is deleted by the next one.
+	probeInsert: `INSERT INTO state (stream, state) VALUES (0, zeroblob(?))`,
+	probeDelete: `DELETE FROM state WHERE stream = 0`,
 }

@@ -2,10 +2,10 @@
 // streams.Store: their definitions, their messages and the states of their
 // queries.
 //
-// DESIGN.md tells how messages are stored, what is durable when, what is let go
-// of and what happens where nothing can be written. The package must not import
-// an MQTT library, net/http, or any package of this module but broker,
-// broker/clock, broker/storage and broker/streams.
+// DESIGN.md describes how messages are stored, what is durable when, what is
+// deleted, and what happens while nothing can be written. The package must not
+// import an MQTT library, net/http, or any package of this module but broker,
+// broker/clock, broker/messaging, broker/storage and broker/streams.
 package store
 
 import (
@@ -21,10 +21,10 @@ import (
 	"signalbox/broker/streams"
 )
 
-// Options say how messages are kept. MaxBytes bounds the messages of all streams
-// and MaxStreamBytes those of each, as they are stored; 0 is no bound. The zero
-// value has defaults: no bounds, Full, no log, the clock of the machine. Clock is what
-// messages expire by; without one, Now is, and nothing is stored of it.
+// Options configure a store. MaxBytes bounds the messages of all streams and
+// MaxStreamBytes those of each, as stored; 0 is unbounded. The zero value has
+// defaults: no bounds, Full, no log, the clock of the machine. Messages expire
+// by Clock; without one they expire by Now, and no clock is stored in the file.
 type Options struct {
 	MaxBytes       int64
 	MaxStreamBytes int64
@@ -36,36 +36,37 @@ type Options struct {
 	pending int // see storage.Limits
 }
 
-// Store is the durable state of streams. All methods are safe for concurrent use.
+// Store is the durable state of streams. All methods are safe for concurrent
+// use.
 type Store struct {
 	options Options
 	log     *slog.Logger
-	now     func() time.Time // service time of the file, where there is a clock
+	now     func() time.Time // service time of the file, if there is a clock
 	limits  limits
 
 	file        *storage.File
 	timeline    *clock.Timeline // nil without a clock
 	definitions *sql.DB         // writes definitions
-	reading     *reading
+	reader      *reader
 	conn        *storage.Conn // the committer's
 
-	books     books
+	logs      storedLogs
 	commits   *storage.Committer[*entry]
 	committer *committer
 }
 
 var _ streams.Store = (*Store)(nil)
 
-// errClosed is what becomes of what comes too late.
+// errClosed is returned by calls after Close.
 var errClosed = errors.New("the store of the streams' messages is closed")
 
-// Open opens or creates the file and begins to tidy it up. Its errors are
-// sentences that say what to do.
+// Open opens or creates the file and starts a sweep. Its errors are sentences
+// for an operator that include what to do.
 func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	o.setDefaults()
 	s := &Store{
 		options: o, log: o.Log, now: o.Now, limits: newLimits(o),
-		books: books{journals: map[int64]*journal{}},
+		logs: storedLogs{byStream: map[int64]*storedLog{}},
 	}
 	if err := s.open(ctx, path); err != nil {
 		return nil, errors.Join(err, s.closeFile())
@@ -73,7 +74,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	s.commits = storage.NewCommitter[*entry](storage.Config{
 		Conn: s.conn, Log: s.log, Now: s.now, Contents: "the streams' messages",
 		Limits: storage.Limits{GroupEntries: groupEntries, Pending: o.pending},
-		Fill:   int(fill), Drain: int(drain), Closed: errClosed,
+		Fill:   int(probeInsert), Drain: int(probeDelete), Closed: errClosed,
 	})
 	s.startCommitter()
 	return s, nil
@@ -91,8 +92,9 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// Check refuses, as Open would, a file that cannot be written to or that a newer
-// release wrote; see [storage.Check]. A file that is not there is fine.
+// Check returns the error that Open would return for a file that cannot be
+// written to or that a newer release wrote; see [storage.Check]. A file that
+// does not exist is no error.
 func Check(ctx context.Context, path string) error { return storage.Check(ctx, path, layout()) }
 
 func (s *Store) open(ctx context.Context, path string) error {
@@ -110,45 +112,45 @@ func (s *Store) openParts(ctx context.Context, path string) (err error) {
 		s.now = s.timeline.Now
 	}
 	s.definitions = s.file.Writer(storage.Full)
-	if s.reading, err = openReading(ctx, s.file.Readers()); err != nil {
+	if s.reader, err = openReader(ctx, s.file.Readers()); err != nil {
 		return fmt.Errorf("prepare to read %s: %w", s.file.Path(), err)
 	}
-	if s.conn, err = s.file.Connect(ctx, s.options.Durability, texts[:]); err != nil {
-		return fmt.Errorf("prepare to keep messages in %s: %w", s.file.Path(), err)
+	if s.conn, err = s.file.Connect(ctx, s.options.Durability, statementTexts[:]); err != nil {
+		return fmt.Errorf("prepare to store messages in %s: %w", s.file.Path(), err)
 	}
 	if err := s.load(ctx); err != nil {
-		return fmt.Errorf("read what streams keep in %s: %w", s.file.Path(), err)
+		return fmt.Errorf("read the logs in %s: %w", s.file.Path(), err)
 	}
 	return nil
 }
 
-// Err tells why nothing can be stored at present, in a sentence for an operator,
-// or nil.
+// Err returns why nothing can be stored at present, as a sentence for an
+// operator, or nil.
 func (s *Store) Err() error { return s.commits.Err() }
 
-// Open gives what a stream keeps; see streams.Store.
+// Open opens the log of a stream; see streams.Store.
 func (s *Store) Open(_ context.Context, id int64) (streams.Log, error) {
-	j := s.books.find(id)
-	if j == nil || j.isGone() {
+	sl := s.logs.find(id)
+	if sl == nil || sl.isDeleted() {
 		return nil, errNotFound
 	}
-	if !j.claim() {
-		return nil, fmt.Errorf("what stream %d keeps is open already", id)
+	if !sl.acquire() {
+		return nil, fmt.Errorf("the log of stream %d is already open", id)
 	}
-	return &Log{store: s, journal: j, evicted: j.evicted.Load(), expired: j.expired.Load()}, nil
+	return &Log{store: s, stored: sl, evicted: sl.evicted.Load(), expired: sl.expired.Load()}, nil
 }
 
-// Close stores what was handed over and ends. The context bounds the waiting
-// only; the closing goes on behind it.
+// Close stores what was submitted and closes the store. The context bounds only
+// the wait; the store is closed in the background if it ends.
 func (s *Store) Close(ctx context.Context) error { return s.commits.Close(ctx, s.closeFile) }
 
-// closeFile closes what was opened of the file.
+// closeFile closes everything that was opened.
 func (s *Store) closeFile() (err error) {
 	if s.conn != nil {
 		err = s.conn.Close()
 	}
-	if s.reading != nil {
-		err = errors.Join(err, s.reading.close())
+	if s.reader != nil {
+		err = errors.Join(err, s.reader.close())
 	}
 	err = errors.Join(err, s.timeline.Close(context.Background()))
 	if s.definitions != nil {

@@ -19,11 +19,11 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// TestSchema compares what the migrations add up to with schema.sql.
+// TestSchema compares the result of the migrations with schema.sql.
 func TestSchema(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, Options{})
-	rows, err := s.reading.db.QueryContext(t.Context(), `
+	rows, err := s.reader.db.QueryContext(t.Context(), `
 		SELECT sql FROM sqlite_schema
 		WHERE sql IS NOT NULL AND name NOT LIKE 'goose%' AND name NOT LIKE 'sqlite%'
 		ORDER BY type DESC, name`)
@@ -71,11 +71,11 @@ func TestDefinitions(t *testing.T) {
 	if diff := cmp.Diff([]streams.Definition{plain, full}, got); diff != "" {
 		t.Errorf("definitions (-want +got):\n%s", diff)
 	}
-	sound(t, s)
+	checkFile(t, s)
 }
 
-// TestDefinitionsOutliveTheStore finds after a restart what was stored, and
-// gives no number twice.
+// TestDefinitionsOutliveTheStore reopens a store with its definitions, and
+// checks that no id is used twice.
 func TestDefinitionsOutliveTheStore(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir(), Options{})
@@ -123,25 +123,25 @@ func TestPutRefuses(t *testing.T) {
 	}
 }
 
-// TestOpenOnce has a log opened by one at a time.
+// TestOpenOnce checks that a log is open at most once at a time.
 func TestOpenOnce(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, Options{})
 	l := stream(t, s, "s", 0)
-	if _, err := s.Open(t.Context(), l.journal.stream); err == nil {
+	if _, err := s.Open(t.Context(), l.stored.stream); err == nil {
 		t.Error("a log was opened twice")
 	}
-	keep(t, l, messages(1, 1)...)
+	appendAndWait(t, l, messages(1, 1)...)
 	must(t, l.Close(t.Context()))
-	again := kept(t, s, l.journal.stream)
+	again := openLog(t, s, l.stored.stream)
 	must(t, l.Close(t.Context()))
-	if _, err := s.Open(t.Context(), l.journal.stream); err == nil {
+	if _, err := s.Open(t.Context(), l.stored.stream); err == nil {
 		t.Error("closing a log twice closes that of another")
 	}
 	if err := l.Append(t.Context(), messages(2, 1), nil, func(error) {}); !errors.Is(err, errLogClosed) {
 		t.Errorf("a closed log answers %v", err)
 	}
-	keep(t, again, messages(3, 1)...)
+	appendAndWait(t, again, messages(3, 1)...)
 	wantTimes(t, again, 1, 3)
 }
 
@@ -150,9 +150,9 @@ func TestDelete(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, Options{})
 	stays, goes, forgotten := stream(t, s, "stays", 0), stream(t, s, "goes", 0), define(t, s, "forgotten", 0)
-	keep(t, stays, messages(1, 3)...)
-	keep(t, goes, messages(1, 3)...)
-	must(t, s.Delete(t.Context(), goes.journal.stream))
+	appendAndWait(t, stays, messages(1, 3)...)
+	appendAndWait(t, goes, messages(1, 3)...)
+	must(t, s.Delete(t.Context(), goes.stored.stream))
 	if err := goes.Append(t.Context(), messages(9, 1), nil, func(error) {}); !errors.Is(err, errLogClosed) {
 		t.Errorf("the log of a deleted stream answers %v", err)
 	}
@@ -165,14 +165,14 @@ func TestDelete(t *testing.T) {
 	wantNothingLeft(t, open(t, filepath.Dir(s.file.Path()), Options{}))
 }
 
-// wantNothingLeft waits until nothing is stored any more, and closes the store.
+// wantNothingLeft waits until the store has no messages, and closes it.
 func wantNothingLeft(t *testing.T, s *Store) {
 	t.Helper()
-	defer shut(t, s)
+	defer closeStore(t, s)
 	deadline := time.Now().Add(suite.HangLimit)
 	for {
 		var blocks, logs, states int
-		must(t, s.reading.db.QueryRowContext(t.Context(), `SELECT (SELECT count(*) FROM block), (SELECT count(*) FROM log), (SELECT count(*) FROM state)`).Scan(&blocks, &logs, &states))
+		must(t, s.reader.db.QueryRowContext(t.Context(), `SELECT (SELECT count(*) FROM block), (SELECT count(*) FROM log), (SELECT count(*) FROM state)`).Scan(&blocks, &logs, &states))
 		if blocks+logs+states == 0 {
 			return
 		}
@@ -182,8 +182,8 @@ func wantNothingLeft(t *testing.T, s *Store) {
 	}
 }
 
-// TestPurgeIsResumed deletes a stream and stops at once. What is left goes when
-// the store is opened again.
+// TestPurgeIsResumed deletes a stream and closes the store at once. The rest is
+// deleted when the store is opened again.
 func TestPurgeIsResumed(t *testing.T) {
 	t.Parallel()
 	s := open(t, t.TempDir(), Options{})
@@ -194,15 +194,15 @@ func TestPurgeIsResumed(t *testing.T) {
 	}
 	must(t, l.Append(t.Context(), big, []byte("state"), func(error) {}), l.Close(t.Context()))
 	closing := make(chan struct{})
-	s.commits.Put(storage.Submission[*entry]{Task: func() { <-closing }}) // or it might be done before
-	must(t, s.Delete(t.Context(), l.journal.stream))
+	s.commits.Put(storage.Submission[*entry]{Task: func() { <-closing }}) // so that the purge cannot finish before
+	must(t, s.Delete(t.Context(), l.stored.stream))
 	done, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := s.Close(done); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want %v", err, context.Canceled)
 	}
 	close(closing)
-	shut(t, s)
+	closeStore(t, s)
 	db, err := sql.Open("sqlite", s.file.Path())
 	must(t, err)
 	var n int
@@ -217,12 +217,12 @@ func TestCloseTwice(t *testing.T) {
 	t.Parallel()
 	s := fresh(t, Options{})
 	l := stream(t, s, "s", 0)
-	settled := hand(t, l, messages(1, 10)...)
-	must(t, s.Close(t.Context()), s.Close(t.Context()), <-settled)
+	committed := appendAsync(t, l, messages(1, 10)...)
+	must(t, s.Close(t.Context()), s.Close(t.Context()), <-committed)
 	if err := l.Append(t.Context(), messages(11, 1), nil, func(error) {}); !errors.Is(err, errClosed) {
 		t.Errorf("a closed store answers %v", err)
 	}
-	if err := l.Clear(t.Context(), everything); !errors.Is(err, errClosed) {
+	if err := l.Clear(t.Context(), allTimes); !errors.Is(err, errClosed) {
 		t.Errorf("a closed store clears with %v", err)
 	}
 	must(t, l.Close(context.Background()))

@@ -9,45 +9,45 @@ import (
 	"signalbox/broker/storage"
 )
 
-// transaction writes to the journals. It works on copies of their tallies, so
-// there is nothing to be undone in memory where it fails.
+// transaction writes to the logs. It works on copies of their totals, so that a
+// failure leaves nothing to undo in memory.
 type transaction struct {
 	conn    *storage.Conn
-	bytes   int64 // of all journals that are not gone
-	changes map[*journal]*change
-	order   []*change // of changes
-	body    []byte    // of the block that is being filled, from one transaction to the next
+	bytes   int64 // of all logs that are not being purged
+	byLog   map[*storedLog]*change
+	changes []*change // in the order in which they began
+	body    []byte    // of the current block; reused by the next transaction
 
-	work, allowance int64      // what was deleted, in bytes and so many for each block, and how much may be
-	dropped         []*journal // nothing is left of them
-	let             int64      // messages let go of to keep within a budget
-	damaged         []damage   // blocks that were deleted for it
+	work, workLimit int64        // deleted bytes plus blockOverhead per block, and their limit
+	purged          []*storedLog // nothing is left of them
+	evicted         int64        // messages, to keep within a budget
+	damaged         []damage     // blocks that were deleted because they are damaged
 }
 
-// damage is why a block cannot be read.
+// damage is a block that cannot be read, and why.
 type damage struct {
 	block
 	cause error
 }
 
-// change is what a transaction makes of a journal.
+// change is the effect of a transaction on a log.
 type change struct {
-	journal          *journal
-	tally            tally
+	stored           *storedLog
+	totals           totals
 	evicted, expired int64 // messages
 	touched          bool
 	entries          []*entry
 }
 
-// transact runs write as one transaction and takes over into the journals what
-// it has changed.
+// transact runs write as one transaction and applies its changes to the logs in
+// memory.
 func (c *committer) transact(write func(*transaction) error) error {
-	tx := &transaction{conn: c.conn, bytes: c.books.bytes, changes: map[*journal]*change{}, body: c.body, allowance: portion}
+	tx := &transaction{conn: c.conn, bytes: c.logs.bytes, byLog: map[*storedLog]*change{}, body: c.body, workLimit: stepBytes}
 	err := c.conn.Transact(context.Background(), func() error {
 		if err := write(tx); err != nil {
 			return err
 		}
-		return tx.saveTallies()
+		return tx.saveTotals()
 	})
 	c.body = tx.body
 	if err == nil {
@@ -56,90 +56,90 @@ func (c *committer) transact(write func(*transaction) error) error {
 	return err
 }
 
-// apply takes over what was committed.
+// apply updates the logs in memory after the commit.
 func (c *committer) apply(tx *transaction) {
-	c.books.bytes = tx.bytes
-	for _, ch := range tx.order {
-		ch.journal.note(ch.tally)
-		ch.journal.expired.Add(ch.expired)
-		ch.journal.evicted.Add(ch.evicted)
+	c.logs.bytes = tx.bytes
+	for _, ch := range tx.changes {
+		ch.stored.setTotals(ch.totals)
+		ch.stored.expired.Add(ch.expired)
+		ch.stored.evicted.Add(ch.evicted)
 	}
-	for _, j := range tx.dropped {
-		c.books.drop(j)
+	for _, sl := range tx.purged {
+		c.logs.drop(sl)
 	}
 	for _, d := range tx.damaged {
 		c.log.Error("messages of a stream are damaged and were deleted", slog.Int64("stream", d.id>>sequenceBits),
 			slog.Int64("block", sequence(d.id)), slog.Int64("messages", d.count), slog.Any("err", d.cause))
 	}
-	c.logEvicted(tx.let)
+	c.logEvicted(tx.evicted)
 }
 
-// change gives what the transaction makes of a journal.
-func (tx *transaction) change(j *journal) *change {
-	ch := tx.changes[j]
+// change returns the change of a log, which it begins if necessary.
+func (tx *transaction) change(sl *storedLog) *change {
+	ch := tx.byLog[sl]
 	if ch == nil {
-		ch = &change{journal: j, tally: j.tally}
-		tx.changes[j] = ch
-		tx.order = append(tx.order, ch)
+		ch = &change{stored: sl, totals: sl.totals}
+		tx.byLog[sl] = ch
+		tx.changes = append(tx.changes, ch)
 	}
 	return ch
 }
 
-// journals gives those that the transaction has to do with.
-func (tx *transaction) journals() (all []*journal) {
-	for _, ch := range tx.order {
-		all = append(all, ch.journal)
+// logs returns the logs that the transaction changes.
+func (tx *transaction) logs() (all []*storedLog) {
+	for _, ch := range tx.changes {
+		all = append(all, ch.stored)
 	}
 	return all
 }
 
-// tally gives what a journal has within the transaction.
-func (tx *transaction) tally(j *journal) tally {
-	if ch := tx.changes[j]; ch != nil {
-		return ch.tally
+// totals returns the totals of a log within the transaction.
+func (tx *transaction) totals(sl *storedLog) totals {
+	if ch := tx.byLog[sl]; ch != nil {
+		return ch.totals
 	}
-	return j.tally
+	return sl.totals
 }
 
-// exec runs a statement. Of what it failed at, only the statement is told: the
-// values are users'.
+// exec runs a statement. The error has the name of the statement but not the
+// values, which belong to users.
 func (tx *transaction) exec(s statement, values ...driver.Value) error {
 	if err := tx.conn.Exec(int(s), values...); err != nil {
-		return fmt.Errorf("%s: %w", names[s], err)
+		return fmt.Errorf("%s: %w", statementNames[s], err)
 	}
 	return nil
 }
 
-// names are what the statements are called in errors.
-var names = [statements]string{
+// statementNames are the names of statements in errors.
+var statementNames = [statements]string{
 	putBlock: "put a block", setBlock: "change a block", deleteBlocks: "delete blocks", listBlocks: "list blocks", readBlock: "read a block",
 	setLog: "change a log", deleteLog: "delete a log", putState: "put a state", deleteState: "delete a state",
-	fill: "fill", drain: "drain",
+	probeInsert: "fill", probeDelete: "drain",
 }
 
-// write stores entries in blocks, journal by journal.
+// write stores entries in blocks, log by log.
 func (tx *transaction) write(group []*entry, l limits) error {
 	for _, e := range group {
-		if e.holds() {
-			ch := tx.change(e.journal)
+		if e.hasContent() {
+			ch := tx.change(e.stored)
 			ch.entries = append(ch.entries, e)
 		}
 	}
-	for _, ch := range tx.order {
-		if err := tx.writeJournal(ch, l); err != nil {
+	for _, ch := range tx.changes {
+		if err := tx.writeLog(ch, l); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (tx *transaction) writeJournal(ch *change, l limits) error {
+func (tx *transaction) writeLog(ch *change, l limits) error {
 	var state []byte
-	filling := filling{tx: tx, change: ch, limits: l}
-	_, filling.ttl = ch.journal.look()
+	w := blockWriter{tx: tx, change: ch, limits: l}
+	_, w.ttl = ch.stored.read()
 	for _, e := range ch.entries {
 		for i := range e.runs {
-			if err := filling.add(&e.runs[i]); err != nil {
+			if err := w.add(&e.runs[i]); err != nil {
 				return err
 			}
 		}
@@ -147,73 +147,73 @@ func (tx *transaction) writeJournal(ch *change, l limits) error {
 			state = e.state
 		}
 	}
-	if err := filling.flush(); err != nil || state == nil {
+	if err := w.flush(); err != nil || state == nil {
 		return err
 	}
-	return tx.exec(putState, ch.journal.stream, state)
+	return tx.exec(putState, ch.stored.stream, state)
 }
 
-// filling puts runs together to blocks.
-type filling struct {
+// blockWriter combines runs to blocks.
+type blockWriter struct {
 	tx     *transaction
 	change *change
 	limits limits
 	ttl    int64
-	block  block // without number; none where count is 0
+	block  block // without id; empty if count is 0
 }
 
-func (f *filling) add(r *run) error {
-	b := &f.block
-	full := b.count+int64(r.count) > int64(f.limits.messages) || len(f.tx.body)+len(r.data) > f.limits.bytes
-	if b.count > 0 && (full || spreads(b.firstAt, r.lastAt, f.ttl)) {
-		if err := f.flush(); err != nil {
+func (w *blockWriter) add(r *run) error {
+	b := &w.block
+	full := b.count+int64(r.count) > int64(w.limits.messages) || len(w.tx.body)+len(r.data) > w.limits.bytes
+	if b.count > 0 && (full || tooFarApart(b.firstAt, r.lastAt, w.ttl)) {
+		if err := w.flush(); err != nil {
 			return err
 		}
 	}
 	if b.count == 0 {
 		b.firstAt = r.firstAt
-		f.tx.body = append(f.tx.body[:0], make([]byte, storage.BlockHeader)...)
+		w.tx.body = append(w.tx.body[:0], make([]byte, storage.BlockHeader)...)
 	}
 	b.lastAt = r.lastAt
 	b.count += int64(r.count)
-	f.tx.body = append(f.tx.body, r.data...)
+	w.tx.body = append(w.tx.body, r.data...)
 	return nil
 }
 
-// flush stores the block, if there is something in it.
-func (f *filling) flush() error {
-	b := f.block
+// flush stores the block unless it is empty.
+func (w *blockWriter) flush() error {
+	b := w.block
 	if b.count == 0 {
 		return nil
 	}
-	b.id, b.bytes = blockID(f.change.journal.stream, f.change.tally.next), int64(len(f.tx.body))
-	f.block = block{}
-	f.change.tally.next++
-	f.change.tally.lastAt = b.lastAt
-	f.tx.count(f.change, b, 1)
-	return f.tx.exec(putBlock, b.id, b.firstAt, b.lastAt, b.count, b.bytes, storage.SealBlock(f.tx.body))
+	b.id, b.bytes = blockID(w.change.stored.stream, w.change.totals.next), int64(len(w.tx.body))
+	w.block = block{}
+	w.change.totals.next++
+	w.change.totals.lastAt = b.lastAt
+	w.tx.count(w.change, b, 1)
+	return w.tx.exec(putBlock, b.id, b.firstAt, b.lastAt, b.count, b.bytes, storage.SealBlock(w.tx.body))
 }
 
-// count adds a block to the sums, or with -1 takes it away. The front is set only
-// where there was none.
+// count adds a block to the totals, or subtracts it if times is -1. It sets the
+// oldest block only if there was none.
 func (tx *transaction) count(ch *change, b block, times int64) {
 	ch.touched = true
-	t := &ch.tally
-	if t.front.count == 0 {
-		t.front = b
+	t := &ch.totals
+	if t.oldest.count == 0 {
+		t.oldest = b
 	}
 	t.messages += times * b.count
 	t.bytes += times * b.bytes
-	if !ch.journal.purging {
+	if !ch.stored.purging {
 		tx.bytes += times * b.bytes
 	}
 }
 
-// saveTallies stores the sums of the journals that have changed.
-func (tx *transaction) saveTallies() error {
-	for _, ch := range tx.order {
-		if t := &ch.tally; ch.touched {
-			if err := tx.exec(setLog, t.messages, t.bytes, t.next, t.lastAt, ch.journal.stream); err != nil {
+// saveTotals stores the totals of the logs that have changed.
+func (tx *transaction) saveTotals() error {
+	for _, ch := range tx.changes {
+		if t := &ch.totals; ch.touched {
+			if err := tx.exec(setLog, t.messages, t.bytes, t.next, t.lastAt, ch.stored.stream); err != nil {
 				return err
 			}
 		}

@@ -10,24 +10,23 @@ import (
 	"signalbox/broker/streams"
 )
 
-// reading is what reads blocks, beside whoever writes.
-type reading struct {
+// reader reads blocks, concurrently with the committer.
+type reader struct {
 	db       *sql.DB
-	first    *sql.Stmt // the block at an id or behind it
+	first    *sql.Stmt // the first block in a range of ids
 	forward  *sql.Stmt
 	backward *sql.Stmt
 	sum      *sql.Stmt
 }
 
-// Bounds of what is read at once. More rows than fit into pageBytes are not read
-// of those that were asked for.
+// Bounds of a read. It stops after the row that exceeds pageBytes.
 const (
 	pageRows  = 1024
 	pageBytes = 1 << 20
 )
 
-func openReading(ctx context.Context, db *sql.DB) (*reading, error) {
-	r := &reading{db: db}
+func openReader(ctx context.Context, db *sql.DB) (*reader, error) {
+	r := &reader{db: db}
 	for _, s := range []struct {
 		stmt **sql.Stmt
 		text string
@@ -54,7 +53,7 @@ func openReading(ctx context.Context, db *sql.DB) (*reading, error) {
 	return r, nil
 }
 
-func (r *reading) close() (err error) {
+func (r *reader) close() (err error) {
 	for _, s := range []*sql.Stmt{r.first, r.forward, r.backward, r.sum} {
 		if s != nil {
 			err = errors.Join(err, s.Close())
@@ -63,21 +62,20 @@ func (r *reading) close() (err error) {
 	return errors.Join(err, r.db.Close())
 }
 
-// probe gives the first block at an id or behind it and before another, or
+// firstBlock returns the first block with an id in [from, to), or
 // sql.ErrNoRows.
-func (r *reading) probe(ctx context.Context, from, to int64) (b block, err error) {
+func (r *reader) firstBlock(ctx context.Context, from, to int64) (b block, err error) {
 	err = r.first.QueryRowContext(ctx, from, to).Scan(&b.id, &b.firstAt, &b.lastAt, &b.count, &b.bytes)
 	return b, err
 }
 
-// seek gives the id of the first block at an id or behind it, and before
-// another, for which found holds, or the other id. Once found holds it holds for
-// all blocks behind.
-func (r *reading) seek(ctx context.Context, from, to int64, found func(block) bool) (int64, error) {
+// seek returns the id of the first block in [from, to) for which found holds,
+// or to. If found holds for a block, it must hold for all blocks after it.
+func (r *reader) seek(ctx context.Context, from, to int64, found func(block) bool) (int64, error) {
 	at, end := to, to
 	for from < end {
 		middle := from + (end-from)/2
-		b, err := r.probe(ctx, middle, end)
+		b, err := r.firstBlock(ctx, middle, end)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
 			end = middle
@@ -92,15 +90,15 @@ func (r *reading) seek(ctx context.Context, from, to int64, found func(block) bo
 	return at, nil
 }
 
-// page is some blocks with their messages, still encoded.
+// page is a sequence of blocks with their encoded messages.
 type page struct {
 	blocks []block
 	bodies [][]byte
 }
 
-// read fills a page from the blocks at an id or behind it and before another,
-// from one end or the other, with so many at most. No transaction stays open.
-func (r *reading) read(ctx context.Context, p *page, from, to int64, reverse bool, limit int) (err error) {
+// read fills a page with at most limit blocks with ids in [from, to), from the
+// end if reverse. No transaction stays open.
+func (r *reader) read(ctx context.Context, p *page, from, to int64, reverse bool, limit int) (err error) {
 	p.blocks, p.bodies = p.blocks[:0], p.bodies[:0]
 	stmt := r.forward
 	if reverse {
@@ -123,41 +121,42 @@ func (r *reading) read(ctx context.Context, p *page, from, to int64, reverse boo
 	return rows.Err()
 }
 
-// span is a part of a journal: the messages of a range in the blocks from an id
-// up to another.
-type span struct {
+// blockRange is a part of a log: the messages of a time range in the blocks
+// with ids in [from, to).
+type blockRange struct {
 	streams.Range
 	from, to int64
 }
 
-// span gives where the messages of a range are that are stored and not too old.
-func (l *Log) span(ctx context.Context, r streams.Range) (s span, err error) {
-	t, ttl := l.journal.look()
+// locate returns the blocks that may hold messages of a range which are not too
+// old.
+func (l *Log) locate(ctx context.Context, r streams.Range) (s blockRange, err error) {
+	t, ttl := l.stored.read()
 	if ttl > 0 {
 		r.From = max(r.From, l.store.now().UnixMilli()-2*ttl+1)
 	}
-	id := l.journal.stream
-	s = span{r, blockID(id, 0), blockID(id, t.next)}
-	if t.front.count == 0 || r.From > r.To {
+	id := l.stored.stream
+	s = blockRange{r, blockID(id, 0), blockID(id, t.next)}
+	if t.oldest.count == 0 || r.From > r.To {
 		s.to = s.from
 		return s, nil
 	}
-	s.from = t.front.id
-	if r.From > t.front.firstAt {
-		if s.from, err = l.store.reading.seek(ctx, s.from, s.to, func(b block) bool { return b.lastAt >= r.From }); err != nil {
+	s.from = t.oldest.id
+	if r.From > t.oldest.firstAt {
+		if s.from, err = l.store.reader.seek(ctx, s.from, s.to, func(b block) bool { return b.lastAt >= r.From }); err != nil {
 			return s, err
 		}
 	}
 	if r.To < t.lastAt {
-		s.to, err = l.store.reading.seek(ctx, s.from, s.to, func(b block) bool { return b.firstAt > r.To })
+		s.to, err = l.store.reader.seek(ctx, s.from, s.to, func(b block) bool { return b.firstAt > r.To })
 	}
 	return s, err
 }
 
-// Read reads messages; see streams.Log. A block that is damaged is left out.
+// Read reads messages; see streams.Log. It skips damaged blocks.
 func (l *Log) Read(ctx context.Context, r streams.Range, reverse bool, yield func(messaging.Message) bool) error {
-	shift := l.store.timeline.Shift() // the same for all, as a replay goes by their distances
-	s, err := l.span(ctx, rangeIn(r, shift))
+	shift := l.store.timeline.Shift() // the same for all messages, because a replay keeps the intervals between them
+	s, err := l.locate(ctx, rangeToServiceTime(r, shift))
 	if err != nil {
 		return fmt.Errorf("find messages: %w", err)
 	}
@@ -168,14 +167,14 @@ func (l *Log) Read(ctx context.Context, r streams.Range, reverse bool, yield fun
 	var p page
 	var messages []messaging.Message
 	for s.from < s.to {
-		if err := l.store.reading.read(ctx, &p, s.from, s.to, reverse, pageRows); err != nil {
+		if err := l.store.reader.read(ctx, &p, s.from, s.to, reverse, pageRows); err != nil {
 			return fmt.Errorf("read messages: %w", err)
 		}
 		for i, b := range p.blocks {
 			if messages, err = l.decode(ctx, messages[:0], b, p.bodies[i]); err != nil {
 				return err
 			}
-			if !pass(s.Range, messages, reverse, out) {
+			if !yieldRange(s.Range, messages, reverse, out) {
 				return nil
 			}
 		}
@@ -184,8 +183,8 @@ func (l *Log) Read(ctx context.Context, r streams.Range, reverse bool, yield fun
 	return nil
 }
 
-// advance leaves out what was read.
-func (s *span) advance(p *page, reverse bool) {
+// advance removes the blocks of a page from the range.
+func (s *blockRange) advance(p *page, reverse bool) {
 	switch {
 	case len(p.blocks) == 0:
 		s.from = s.to
@@ -196,9 +195,9 @@ func (s *span) advance(p *page, reverse bool) {
 	}
 }
 
-// pass calls yield with those messages that are in a range, until it answers
-// false; so does pass then.
-func pass(r streams.Range, messages []messaging.Message, reverse bool, yield func(messaging.Message) bool) bool {
+// yieldRange calls yield with the messages that are in a range. It reports
+// false when yield did.
+func yieldRange(r streams.Range, messages []messaging.Message, reverse bool, yield func(messaging.Message) bool) bool {
 	for i := range messages {
 		m := &messages[i]
 		if reverse {
@@ -211,28 +210,28 @@ func pass(r streams.Range, messages []messaging.Message, reverse bool, yield fun
 	return true
 }
 
-// decode reads a block. One that is damaged has no messages; the committer is
-// told to delete it.
+// decode decodes a block. A damaged block has no messages, and the committer is
+// asked to delete it.
 func (l *Log) decode(ctx context.Context, dst []messaging.Message, b block, body []byte) ([]messaging.Message, error) {
 	messages, err := decode(dst, body)
 	if err == nil {
 		return messages, nil
 	}
-	if err := l.do(ctx, func() {}, func(c *committer) { c.discard(l.journal, b.id) }); err != nil && !errors.Is(err, errLogClosed) && !errors.Is(err, errClosed) {
+	if err := l.do(ctx, func() {}, func(c *committer) { c.deleteIfDamaged(l.stored, b.id) }); err != nil && !errors.Is(err, errLogClosed) && !errors.Is(err, errClosed) {
 		return nil, err
 	}
 	return messages[:0], nil
 }
 
-// Count counts the messages in a range.
+// Count returns the number of messages in a range.
 func (l *Log) Count(ctx context.Context, r streams.Range) (int64, error) {
-	r = rangeIn(r, l.store.timeline.Shift())
-	t, ttl := l.journal.look()
-	hidden := ttl > 0 && t.front.firstAt <= l.store.now().UnixMilli()-2*ttl
-	if !hidden && r.From <= t.front.firstAt && r.To >= t.lastAt {
+	r = rangeToServiceTime(r, l.store.timeline.Shift())
+	t, ttl := l.stored.read()
+	hidden := ttl > 0 && t.oldest.firstAt <= l.store.now().UnixMilli()-2*ttl
+	if !hidden && r.From <= t.oldest.firstAt && r.To >= t.lastAt {
 		return t.messages, nil
 	}
-	s, err := l.span(ctx, r)
+	s, err := l.locate(ctx, r)
 	if err != nil {
 		return 0, fmt.Errorf("find messages: %w", err)
 	}
@@ -243,32 +242,33 @@ func (l *Log) Count(ctx context.Context, r streams.Range) (int64, error) {
 	return n, nil
 }
 
-// count sums up the blocks of a span, and looks into those at its ends.
-func (l *Log) count(ctx context.Context, s span) (n int64, err error) {
+// count sums up the blocks of a range, and decodes those at its ends if
+// necessary.
+func (l *Log) count(ctx context.Context, s blockRange) (n int64, err error) {
 	var first, last page
-	if err := l.store.reading.read(ctx, &first, s.from, s.to, false, 1); err != nil || len(first.blocks) == 0 {
+	if err := l.store.reader.read(ctx, &first, s.from, s.to, false, 1); err != nil || len(first.blocks) == 0 {
 		return 0, err
 	}
-	if err := l.store.reading.read(ctx, &last, first.blocks[0].id+1, s.to, true, 1); err != nil {
+	if err := l.store.reader.read(ctx, &last, first.blocks[0].id+1, s.to, true, 1); err != nil {
 		return 0, err
 	}
 	if len(last.blocks) > 0 {
-		if err := l.store.reading.sum.QueryRowContext(ctx, first.blocks[0].id+1, last.blocks[0].id).Scan(&n); err != nil {
+		if err := l.store.reader.sum.QueryRowContext(ctx, first.blocks[0].id+1, last.blocks[0].id).Scan(&n); err != nil {
 			return 0, err
 		}
 	}
 	for _, p := range []*page{&first, &last} {
-		within, err := l.within(ctx, s.Range, p)
+		partial, err := l.countPage(ctx, s.Range, p)
 		if err != nil {
 			return 0, err
 		}
-		n += within
+		n += partial
 	}
 	return n, nil
 }
 
-// within counts the messages of a page that are in a range.
-func (l *Log) within(ctx context.Context, r streams.Range, p *page) (n int64, err error) {
+// countPage counts the messages of a page that are in a range.
+func (l *Log) countPage(ctx context.Context, r streams.Range, p *page) (n int64, err error) {
 	for i, b := range p.blocks {
 		if r.From <= b.firstAt && b.lastAt <= r.To {
 			n += b.count
@@ -278,7 +278,7 @@ func (l *Log) within(ctx context.Context, r streams.Range, p *page) (n int64, er
 		if err != nil {
 			return 0, err
 		}
-		pass(r, messages, false, func(messaging.Message) bool { n++; return true })
+		yieldRange(r, messages, false, func(messaging.Message) bool { n++; return true })
 	}
 	return n, nil
 }
