@@ -33,7 +33,7 @@ func released() fs.FS {
 }
 
 // Check reports, as Open would, a file at path that cannot be written to, that
-// a newer version wrote or that is not ours. It looks at the file as [storage.Look]
+// a newer version wrote or that is not ours. It looks at the file as [storage.View]
 // does; a file that does not exist is fine.
 func Check(ctx context.Context, path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -49,13 +49,13 @@ func Check(ctx context.Context, path string) error {
 }
 
 // HasEmbedded reports whether the file at path knows the broker of this service's own
-// process. It looks at the file as [storage.Look] does; a file that does not exist, or
+// process. It looks at the file as [storage.View] does; a file that does not exist, or
 // holds nothing, knows none.
 func HasEmbedded(ctx context.Context, path string) (known bool, err error) {
 	if info, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0 {
 		return false, nil
 	}
-	err = storage.Look(ctx, path, func(pool *sql.DB) error {
+	err = storage.View(ctx, path, func(pool *sql.DB) error {
 		version, err := storedVersion(ctx, pool)
 		if err != nil || version == 0 {
 			return err
@@ -74,7 +74,7 @@ func inspect(ctx context.Context, path string, steps fs.FS) (version int64, err 
 	} else if err != nil {
 		return 0, err
 	}
-	err = storage.Look(ctx, path, func(pool *sql.DB) (err error) {
+	err = storage.View(ctx, path, func(pool *sql.DB) (err error) {
 		version, err = storedVersion(ctx, pool)
 		return err
 	})

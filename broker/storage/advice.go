@@ -8,20 +8,19 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// primary gives the primary result code of an error of SQLite.
-func primary(err error) (code int, ok bool) {
+// primaryCode returns the primary result code of an SQLite error.
+func primaryCode(err error) (code int, ok bool) {
 	e, ok := errors.AsType[*sqlite.Error](err)
 	if !ok {
 		return 0, false
 	}
-	return e.Code() & 0xff, true // the rest of an extended code
+	return e.Code() & 0xff, true // without the extended part
 }
 
-// Advice turns an error of SQLite into what an operator can do about it, or ""
-// where that is nothing. It is a clause without full stop, in which the file is
-// called by its name.
+// Advice returns what an operator can do about an SQLite error, or "" if there
+// is nothing. It is a clause without full stop that refers to the file by name.
 func Advice(err error, name string) string {
-	code, ok := primary(err)
+	code, ok := primaryCode(err)
 	if !ok {
 		return ""
 	}
@@ -43,35 +42,35 @@ func Advice(err error, name string) string {
 	return ""
 }
 
-// Failure says why nothing can be stored, in a sentence for an operator. Its
-// cause is for the log.
+// Failure is the reason why nothing can be stored, as a sentence for an
+// operator. The cause is for the log.
 type Failure struct {
 	sentence string
 	cause    error
 }
 
-// Failure makes one of an error of SQLite: what can be done about it, or
-// otherwise where that is nothing.
+// Failure returns a Failure with the advice about an SQLite error, or with the
+// text otherwise if there is no advice.
 func (f *File) Failure(err error, otherwise string) *Failure {
 	return &Failure{cmp.Or(Advice(err, f.name), otherwise), err}
 }
 
-// Error gives the sentence, not the cause.
+// Error returns the sentence without the cause.
 func (f *Failure) Error() string { return f.sentence }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (f *Failure) Unwrap() error { return f.cause }
 
-// Unflushed tells whether a transaction that failed may nevertheless show up
-// after a crash, because the disk did not say what it has kept.
+// Unflushed reports whether a failed transaction may nevertheless be visible
+// after a crash, because the disk did not confirm what it has stored.
 func Unflushed(err error) bool {
-	code, ok := primary(err)
+	code, ok := primaryCode(err)
 	return ok && code == sqlite3.SQLITE_IOERR
 }
 
-// Fault tells whether an error is about what was to be written, and not about
-// the file: the same change will fail again, and another one need not.
+// Fault reports whether an error is about the data of a change and not about
+// the file: the same change will fail again, while others can succeed.
 func Fault(err error) bool {
-	code, ok := primary(err)
+	code, ok := primaryCode(err)
 	return ok && (code == sqlite3.SQLITE_CONSTRAINT || code == sqlite3.SQLITE_MISMATCH || code == sqlite3.SQLITE_TOOBIG)
 }

@@ -9,24 +9,24 @@ import (
 // A block is several records in one row:
 //
 //	version   1 byte
-//	checksum  4 bytes, CRC-32C of what follows, big endian
-//	records   one behind the other, as a BlockReader reads them
+//	checksum  4 bytes, CRC-32C of the records, big endian
+//	records   one after the other, as a BlockReader reads them
 const (
 	blockVersion = 1
-	// BlockHeader is the length of what comes before the records.
+	// BlockHeader is the number of bytes before the records.
 	BlockHeader = 5
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// The ways in which a block can be damaged.
+// The kinds of damage of a block.
 var (
 	ErrBlockVersion  = errors.New("the block is of a version that is not known")
 	ErrBlockChecksum = errors.New("the block's checksum is wrong")
 	ErrBlockFormat   = errors.New("the block cannot be read")
 )
 
-// SealBlock fills in the header of a block that is complete.
+// SealBlock fills in the header of a complete block.
 func SealBlock(block []byte) []byte {
 	block[0] = blockVersion
 	binary.BigEndian.PutUint32(block[1:BlockHeader], crc32.Checksum(block[BlockHeader:], castagnoli))
@@ -51,14 +51,14 @@ func BlockDamaged(err error) bool {
 	return errors.Is(err, ErrBlockVersion) || errors.Is(err, ErrBlockChecksum) || errors.Is(err, ErrBlockFormat)
 }
 
-// BlockReader reads the fields of records. Once something is wrong it is Broken, and
+// BlockReader reads the fields of records. After an error it is Broken, and
 // reads zeros.
 type BlockReader struct {
 	Rest   []byte
 	Broken bool
 }
 
-// fail leaves nothing to be read.
+// fail discards the rest.
 func (r *BlockReader) fail() { r.Broken, r.Rest = true, nil }
 
 // Number reads an unsigned varint.
@@ -105,7 +105,7 @@ func (r *BlockReader) Bytes() (b []byte) {
 	return b
 }
 
-// AppendBytes appends a length and as many bytes, as Bytes reads them.
+// AppendBytes appends a length and the bytes, as Bytes reads them.
 func AppendBytes[T string | []byte](block []byte, s T) []byte {
 	return append(binary.AppendUvarint(block, uint64(len(s))), s...)
 }

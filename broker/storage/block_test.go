@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestBlock compares a block with the bytes that are in files, and reads it.
+// TestBlock compares a block with its stored form, and reads it.
 func TestBlock(t *testing.T) {
 	t.Parallel()
 	want := append([]byte{1, 0xe3, 0x06, 0x92, 0x83}, "123456789"...) // the check value of CRC-32C
@@ -27,7 +27,7 @@ func TestBlock(t *testing.T) {
 	}
 }
 
-// TestBlockReader reads what was appended, and zeros behind it.
+// TestBlockReader reads what was appended, and zeros after the end.
 func TestBlockReader(t *testing.T) {
 	t.Parallel()
 	block := AppendBytes(make([]byte, BlockHeader), "text")

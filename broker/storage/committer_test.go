@@ -15,22 +15,22 @@ import (
 	"time"
 )
 
-// errGone is what the committer of the tests answers after Close.
-var errGone = errors.New("gone")
+// errTestClosed is the error of submissions after Close.
+var errTestClosed = errors.New("gone")
 
-// committing is a committer of notes. A note is stored under its number; one that
-// begins with "owed" is kept while nothing can be stored.
-type committing struct {
+// testCommitter is a committer of notes. A note is stored under its number; one
+// that begins with "owed" is deferred while nothing can be stored.
+type testCommitter struct {
 	*Committer[note]
-	t    *testing.T
-	file *File
-	conn *Conn
-	owed []note
-	log  strings.Builder // read when the committer has ended, or within a bubble
+	t        *testing.T
+	file     *File
+	conn     *Conn
+	deferred []note
+	log      strings.Builder // read after the committer has ended, or within a bubble
 
 	mu       sync.Mutex
 	outcomes []string
-	groups   []int // how many notes were written at a time
+	groups   []int // sizes of the groups that were written
 }
 
 type note struct {
@@ -38,32 +38,32 @@ type note struct {
 	body string
 }
 
-// The statements of the committer, by their place.
+// The indexes of the committer's statements.
 const (
 	insertNote = iota
-	fillNote
-	drainNotes
+	probeInsert
+	probeDelete
 )
 
-func newCommitting(t *testing.T, l Limits) *committing {
+func newTestCommitter(t *testing.T, l Limits) *testCommitter {
 	t.Helper()
 	f := open(t, filepath.Join(t.TempDir(), "notes.db"))
 	conn, err := f.Connect(t.Context(), Process, []string{
-		insertNote: `INSERT INTO note (id, body) VALUES (?, ?)`,
-		fillNote:   `INSERT INTO note (id, body) VALUES (0, zeroblob(?))`,
-		drainNotes: `DELETE FROM note WHERE id = 0`,
+		insertNote:  `INSERT INTO note (id, body) VALUES (?, ?)`,
+		probeInsert: `INSERT INTO note (id, body) VALUES (0, zeroblob(?))`,
+		probeDelete: `DELETE FROM note WHERE id = 0`,
 	})
 	must(t, err)
-	c := &committing{t: t, file: f, conn: conn}
+	c := &testCommitter{t: t, file: f, conn: conn}
 	c.Committer = NewCommitter[note](Config{
 		Conn: conn, Log: slog.New(slog.NewTextHandler(&c.log, nil)), Now: time.Now, Contents: "the notes",
-		Limits: l, Fill: fillNote, Drain: drainNotes, Closed: errGone,
+		Limits: l, ProbeInsert: probeInsert, ProbeDelete: probeDelete, Closed: errTestClosed,
 	})
 	c.Start(Callbacks[note]{Write: c.write, Report: c.report, Omit: c.omit, Refuse: c.refuse, Resume: c.resume, End: c.end})
 	return c
 }
 
-func (c *committing) write(group []note) error {
+func (c *testCommitter) write(group []note) error {
 	c.groups = append(c.groups, len(group))
 	return c.conn.Transact(context.Background(), func() error {
 		for _, n := range group {
@@ -75,7 +75,7 @@ func (c *committing) write(group []note) error {
 	})
 }
 
-func (c *committing) report(group []note, err error) {
+func (c *testCommitter) report(group []note, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, n := range group {
@@ -83,12 +83,12 @@ func (c *committing) report(group []note, err error) {
 	}
 }
 
-func (c *committing) omit([]note, error) error { return errors.New("omitted") }
+func (c *testCommitter) omit([]note, error) error { return errors.New("omitted") }
 
-func (c *committing) refuse(group []note) (refused []note) {
+func (c *testCommitter) refuse(group []note) (refused []note) {
 	for _, n := range group {
 		if strings.HasPrefix(n.body, "owed") {
-			c.owed = append(c.owed, n)
+			c.deferred = append(c.deferred, n)
 		} else {
 			refused = append(refused, n)
 		}
@@ -96,33 +96,33 @@ func (c *committing) refuse(group []note) (refused []note) {
 	return refused
 }
 
-func (c *committing) resume() error {
+func (c *testCommitter) resume() error {
 	if err := c.Probe(); err != nil {
 		return err
 	}
-	rest, err := c.Commit(c.owed)
-	c.owed = rest
+	rest, err := c.Commit(c.deferred)
+	c.deferred = rest
 	return err
 }
 
-func (c *committing) end() error {
-	if len(c.owed) > 0 {
-		return fmt.Errorf("%d notes are lost", len(c.owed))
+func (c *testCommitter) end() error {
+	if len(c.deferred) > 0 {
+		return fmt.Errorf("%d notes are lost", len(c.deferred))
 	}
 	return nil
 }
 
-func (c *committing) put(id int, body string) {
+func (c *testCommitter) put(id int, body string) {
 	c.Put(Submission[note]{Entry: note{id, body}, Weight: 1})
 }
 
 // close closes the committer and the file.
-func (c *committing) close() error {
+func (c *testCommitter) close() error {
 	return errors.Join(c.Close(context.Background(), c.conn.Close), c.file.Close())
 }
 
 // wantOutcomes compares what was reported, in order.
-func (c *committing) wantOutcomes(want ...string) {
+func (c *testCommitter) wantOutcomes(want ...string) {
 	c.t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -132,12 +132,12 @@ func (c *committing) wantOutcomes(want ...string) {
 	c.outcomes = nil
 }
 
-// TestCommitGroups submits while the file is taken: what waits then is one transaction,
-// in order, in which what was put first comes first. A task is alone.
+// TestCommitGroups submits while the file is locked: what waits then is one
+// transaction, in order, after what was put first. A task runs alone.
 func TestCommitGroups(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := newCommitting(t, Limits{GroupEntries: 3})
+		c := newTestCommitter(t, Limits{GroupEntries: 3})
 		must(t, c.file.Lock(t.Context()))
 		c.put(1, "alone")
 		synctest.Wait()
@@ -156,11 +156,11 @@ func TestCommitGroups(t *testing.T) {
 	})
 }
 
-// TestCommitContradiction leaves out the one note that contradicts what is stored.
+// TestCommitContradiction omits the one note that contradicts what is stored.
 func TestCommitContradiction(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := newCommitting(t, Limits{GroupEntries: 10})
+		c := newTestCommitter(t, Limits{GroupEntries: 10})
 		must(t, c.file.Lock(t.Context()))
 		c.put(1, "a")
 		synctest.Wait()
@@ -176,12 +176,12 @@ func TestCommitContradiction(t *testing.T) {
 	})
 }
 
-// TestCommitFailure refuses while nothing can be stored, stores what is owed when that
-// has passed, and logs both once.
+// TestCommitFailure refuses notes while nothing can be stored, stores the
+// deferred ones when the failure has passed, and logs both once.
 func TestCommitFailure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := newCommitting(t, Limits{GroupEntries: 10})
+		c := newTestCommitter(t, Limits{GroupEntries: 10})
 		set := func(q string) {
 			_, err := c.conn.SQL().ExecContext(t.Context(), q)
 			must(t, err)
@@ -219,8 +219,8 @@ func TestCommitFailure(t *testing.T) {
 	})
 }
 
-// TestCommitBounds waits for room by entries and by weight, until there is some, the
-// context ends or the committer is closed.
+// TestCommitBounds waits for capacity in entries and in weight, until there is
+// some, the context ends or the committer is closed.
 func TestCommitBounds(t *testing.T) {
 	t.Parallel()
 	for name, l := range map[string]Limits{
@@ -234,10 +234,10 @@ func TestCommitBounds(t *testing.T) {
 }
 
 func commitBounds(t *testing.T, l Limits) {
-	c := newCommitting(t, l)
+	c := newTestCommitter(t, l)
 	must(t, c.file.Lock(t.Context()))
 	c.put(1, "a")
-	if c.WaitForRoom(); c.Full() {
+	if c.WaitForCapacity(); c.Full() {
 		t.Error("one entry fills the inbox")
 	}
 	c.put(2, "b")
@@ -248,10 +248,10 @@ func commitBounds(t *testing.T, l Limits) {
 	}
 	waiting := make(chan error, 2)
 	go func() { waiting <- c.Reserve(t.Context(), 1) }()
-	go func() { c.WaitForRoom(); waiting <- nil }()
+	go func() { c.WaitForCapacity(); waiting <- nil }()
 	synctest.Wait()
 	if len(waiting) > 0 {
-		t.Error("there is room although nothing was committed")
+		t.Error("there is capacity although nothing was committed")
 	}
 	c.file.Unlock()
 	must(t, <-waiting, <-waiting)
@@ -265,7 +265,7 @@ func commitBounds(t *testing.T, l Limits) {
 		t.Error("what was released still counts")
 	}
 	must(t, c.close())
-	if c.Put(Submission[note]{}) || !errors.Is(c.Reserve(t.Context(), 1), errGone) {
+	if c.Put(Submission[note]{}) || !errors.Is(c.Reserve(t.Context(), 1), errTestClosed) {
 		t.Error("takes more after it was closed")
 	}
 	c.wantOutcomes("a <nil>", "b <nil>", "c <nil>")

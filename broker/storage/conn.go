@@ -9,33 +9,33 @@ import (
 	"io"
 )
 
-// Conn is one connection that writes and is never given back, with statements of
-// the driver's own that stay prepared: what database/sql does for each call costs
-// more than many of them. One goroutine uses it at a time.
+// Conn is a dedicated connection that writes, with prepared statements of the
+// driver: what database/sql adds to each call costs more than many of the
+// statements. It must not be used by two goroutines at once.
 type Conn struct {
 	file  *File
 	db    *sql.DB
 	conn  *sql.Conn
 	level Durability
-	raw   driver.ExecerContext // behind conn
-	stmts []stmt               // the caller's, and behind them our own
+	raw   driver.ExecerContext // of conn
+	stmts []stmt               // those of the caller, then the transaction's
 	args  []driver.NamedValue
 }
 
-// stmt is what a statement of the driver can do.
+// stmt is the part of a driver's statement that is used.
 type stmt interface {
 	driver.Stmt
 	driver.StmtExecContext
 	driver.StmtQueryContext
 }
 
-// Our own statements, in order.
+// The statements of a transaction, with their indexes.
 var transaction = []string{`BEGIN IMMEDIATE`, `COMMIT`, `ROLLBACK`}
 
 const begin, commit, rollback = 0, 1, 2
 
-// Connect makes a connection and prepares statements, which Exec and Query take
-// by their place in texts. It is closed before the file.
+// Connect opens a connection and prepares statements, which Exec and Query
+// address by their index in texts. It must be closed before the file.
 func (f *File) Connect(ctx context.Context, d Durability, texts []string) (*Conn, error) {
 	c := &Conn{file: f, db: f.Writer(d), level: d}
 	var err error
@@ -62,15 +62,15 @@ func (c *Conn) prepare(conn any, texts []string) error {
 	return nil
 }
 
-// File gives the file that is written to.
+// File returns the file that the connection writes to.
 func (c *Conn) File() *File { return c.file }
 
-// SQL gives the connection for what is done rarely, outside of Transact.
+// SQL returns the connection for rare statements outside of Transact.
 func (c *Conn) SQL() *sql.Conn { return c.conn }
 
-// SetDurability has transactions be as durable as that from now on. With Full, so
-// is what was committed before, as soon as the next one is. It is called outside
-// of Transact.
+// SetDurability sets the durability of the transactions from now on. With Full,
+// earlier commits are durable as soon as the next one is. It must be called
+// outside of Transact.
 func (c *Conn) SetDurability(d Durability) error {
 	if d == c.level {
 		return nil
@@ -82,49 +82,51 @@ func (c *Conn) SetDurability(d Durability) error {
 	return nil
 }
 
-// Durability returns how durable transactions are now.
+// Durability returns the current durability of transactions.
 func (c *Conn) Durability() Durability { return c.level }
 
-// ProbeBytes is how much must fit onto the disk before it counts as writable.
+// ProbeBytes is how much must fit on the disk for the file to count as
+// writable.
 const ProbeBytes = 256 << 10
 
-// Probe tries whether the file can be written to and grow: it stores ProbeBytes with
-// the statement fill and deletes them with drain, which also deletes what an earlier
-// attempt left behind. Both are places of prepared statements.
-func (c *Conn) Probe(ctx context.Context, fill, drain int) error {
+// Probe checks that the file can be written to and can grow: it stores
+// ProbeBytes with the statement insert and deletes them with remove, which also
+// deletes the remains of an earlier attempt. Both are indexes of prepared
+// statements.
+func (c *Conn) Probe(ctx context.Context, insert, remove int) error {
 	err := c.Transact(ctx, func() error {
-		if err := c.Exec(drain); err != nil {
+		if err := c.Exec(remove); err != nil {
 			return err
 		}
-		return c.Exec(fill, int64(ProbeBytes))
+		return c.Exec(insert, int64(ProbeBytes))
 	})
 	if err != nil {
 		return err
 	}
-	return c.Transact(ctx, func() error { return c.Exec(drain) })
+	return c.Transact(ctx, func() error { return c.Exec(remove) })
 }
 
-// Transact runs write between BEGIN and COMMIT while no other goroutine writes. After
-// an error nothing of it has happened.
+// Transact runs write between BEGIN and COMMIT while no other goroutine writes.
+// After an error the transaction was rolled back.
 func (c *Conn) Transact(ctx context.Context, write func() error) error {
-	return c.alone(ctx, func() error {
-		if err := c.own(begin); err != nil {
+	return c.exclusively(ctx, func() error {
+		if err := c.execOwn(begin); err != nil {
 			return fmt.Errorf("begin: %w", err)
 		}
 		err := write()
 		if err == nil {
-			if err = c.own(commit); err == nil {
+			if err = c.execOwn(commit); err == nil {
 				return nil
 			}
 			err = fmt.Errorf("commit: %w", err)
 		}
-		c.own(rollback) //nolint:errcheck // most errors have ended the transaction already
+		c.execOwn(rollback) //nolint:errcheck // most errors have ended the transaction already
 		return err
 	})
 }
 
-// alone runs f with the connection while no other goroutine writes.
-func (c *Conn) alone(ctx context.Context, f func() error) error {
+// exclusively runs f with the connection while no other goroutine writes.
+func (c *Conn) exclusively(ctx context.Context, f func() error) error {
 	if err := c.file.Lock(ctx); err != nil {
 		return fmt.Errorf("wait to write: %w", err)
 	}
@@ -132,8 +134,8 @@ func (c *Conn) alone(ctx context.Context, f func() error) error {
 	return c.conn.Raw(func(any) error { return f() })
 }
 
-// own runs one of our own statements.
-func (c *Conn) own(s int) error {
+// execOwn runs a statement of transaction.
+func (c *Conn) execOwn(s int) error {
 	return c.Exec(len(c.stmts) - len(transaction) + s)
 }
 
@@ -143,14 +145,15 @@ func (c *Conn) Exec(s int, values ...driver.Value) error {
 	return err
 }
 
-// Run runs a statement that is needed rarely, within Transact.
+// Run runs a rare statement within Transact.
 func (c *Conn) Run(text string) error {
 	_, err := c.raw.ExecContext(context.Background(), text, nil)
 	return err
 }
 
-// Query runs a prepared statement within Transact and calls f with each row, of
-// as many columns as row has places, which are filled anew each time.
+// Query runs a prepared statement within Transact and calls f for each row. The
+// row must have a value for each column; its values are overwritten by the next
+// row.
 func (c *Conn) Query(s int, row []driver.Value, f func() error, values ...driver.Value) (err error) {
 	rows, err := c.stmts[s].QueryContext(context.Background(), c.named(values))
 	if err != nil {
@@ -177,7 +180,7 @@ func (c *Conn) named(values []driver.Value) []driver.NamedValue {
 	return c.args
 }
 
-// Close gives up the connection; the file stays.
+// Close closes the connection, but not the file.
 func (c *Conn) Close() error {
 	finalized := c.conn.Raw(func(any) (err error) {
 		for _, s := range c.stmts {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The statements of the tests, by their place.
+// The indexes of the tests' statements.
 const (
 	putNote = iota
 	readNotes
@@ -21,7 +21,8 @@ func connect(t *testing.T, f *File) *Conn {
 	return c
 }
 
-// TestTransact stores what succeeds, and nothing of what does not.
+// TestTransact commits a transaction that succeeds, and rolls back one that
+// fails.
 func TestTransact(t *testing.T) {
 	t.Parallel()
 	c := connect(t, fresh(t))
@@ -50,7 +51,7 @@ func TestTransact(t *testing.T) {
 	}
 }
 
-// TestQueryBreaksOff ends a query in the middle and uses its statement again.
+// TestQueryBreaksOff ends a query early and uses its statement again.
 func TestQueryBreaksOff(t *testing.T) {
 	t.Parallel()
 	c := connect(t, fresh(t))
@@ -68,8 +69,8 @@ func TestQueryBreaksOff(t *testing.T) {
 	}))
 }
 
-// TestGiveBack shrinks a file step by step after much was deleted.
-func TestGiveBack(t *testing.T) {
+// TestReleasePages shrinks a file step by step after a large deletion.
+func TestReleasePages(t *testing.T) {
 	t.Parallel()
 	f := fresh(t)
 	c := connect(t, f)

@@ -43,7 +43,7 @@ func open(t testing.TB, path string) *File {
 	return f
 }
 
-// fresh opens a new file and closes it with the test.
+// fresh opens a new file and closes it at the end of the test.
 func fresh(t testing.TB) *File {
 	t.Helper()
 	f := open(t, filepath.Join(t.TempDir(), "notes.db"))
@@ -51,14 +51,14 @@ func fresh(t testing.TB) *File {
 	return f
 }
 
-// closing closes a pool with the test.
-func closing(t testing.TB, db *sql.DB) *sql.DB {
+// closeAtEnd closes a pool at the end of the test.
+func closeAtEnd(t testing.TB, db *sql.DB) *sql.DB {
 	t.Helper()
 	t.Cleanup(func() { must(t, db.Close()) })
 	return db
 }
 
-// execute runs statements on a file that nobody has open.
+// execute runs statements on a file that is not open otherwise.
 func execute(t testing.TB, path string, stmts ...string) {
 	t.Helper()
 	db := openPool(path, 1, forWriter)
@@ -79,7 +79,7 @@ func TestPragmas(t *testing.T) {
 	t.Parallel()
 	f := fresh(t)
 	for d, synchronous := range map[Durability]string{Full: "2", Process: "1"} {
-		w := closing(t, f.Writer(d))
+		w := closeAtEnd(t, f.Writer(d))
 		for pragma, want := range map[string]string{
 			"journal_mode": "wal", "synchronous": synchronous, "foreign_keys": "1", "auto_vacuum": "2",
 		} {
@@ -88,28 +88,28 @@ func TestPragmas(t *testing.T) {
 			}
 		}
 	}
-	if _, err := closing(t, f.Readers()).ExecContext(t.Context(), `DELETE FROM note`); err == nil {
+	if _, err := closeAtEnd(t, f.Readers()).ExecContext(t.Context(), `DELETE FROM note`); err == nil {
 		t.Error("a reader may write")
 	}
 }
 
-// TestLock lets several writers write all the time; none may find the file
-// taken, though none waits for another within SQLite.
+// TestLock has several writers that write all the time. None must find the file
+// busy, as none waits for another within SQLite.
 func TestLock(t *testing.T) {
 	t.Parallel()
 	f := fresh(t)
 	const writers, each = 4, 200
 	var wg sync.WaitGroup
 	for range writers {
-		w := closing(t, f.Writer(Process))
-		must(t, closed(w.ExecContext(t.Context(), `PRAGMA busy_timeout = 0`)))
+		w := closeAtEnd(t, f.Writer(Process))
+		must(t, resultError(w.ExecContext(t.Context(), `PRAGMA busy_timeout = 0`)))
 		wg.Go(func() {
 			for range each {
 				if err := f.Lock(t.Context()); err != nil {
 					t.Error(err)
 					return
 				}
-				err := closed(w.ExecContext(t.Context(), `INSERT INTO note (body) VALUES (1)`))
+				err := resultError(w.ExecContext(t.Context(), `INSERT INTO note (body) VALUES (1)`))
 				f.Unlock()
 				if err != nil {
 					t.Error(err)
@@ -118,12 +118,12 @@ func TestLock(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n := one[int](t, f.own, `SELECT count(*) FROM note`); n != writers*each {
+	if n := one[int](t, f.db, `SELECT count(*) FROM note`); n != writers*each {
 		t.Errorf("found %d rows, want %d", n, writers*each)
 	}
 }
 
-func closed(_ sql.Result, err error) error { return err }
+func resultError(_ sql.Result, err error) error { return err }
 
 func TestLockHonoursItsContext(t *testing.T) {
 	t.Parallel()
@@ -149,7 +149,7 @@ func TestFilesAreForTheOwnerOnly(t *testing.T) {
 	dir := t.TempDir()
 	f := open(t, filepath.Join(dir, "notes.db"))
 	defer f.Close()
-	must(t, closed(f.own.ExecContext(t.Context(), `INSERT INTO note (id) VALUES (1)`)))
+	must(t, resultError(f.db.ExecContext(t.Context(), `INSERT INTO note (id) VALUES (1)`)))
 	files, err := os.ReadDir(dir)
 	must(t, err)
 	if len(files) < 2 {
@@ -164,13 +164,13 @@ func TestFilesAreForTheOwnerOnly(t *testing.T) {
 	}
 }
 
-// TestClose expects one file that holds everything.
+// TestClose checks that one file with everything remains.
 func TestClose(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "notes.db")
 	f := open(t, path)
-	must(t, closed(f.own.ExecContext(t.Context(), `INSERT INTO note (id) VALUES (1)`)))
+	must(t, resultError(f.db.ExecContext(t.Context(), `INSERT INTO note (id) VALUES (1)`)))
 	must(t, f.Close())
 	files, err := os.ReadDir(dir)
 	must(t, err)
@@ -179,7 +179,7 @@ func TestClose(t *testing.T) {
 	}
 	again := open(t, path)
 	defer again.Close()
-	if n := one[int](t, again.own, `SELECT count(*) FROM note`); n != 1 {
+	if n := one[int](t, again.db, `SELECT count(*) FROM note`); n != 1 {
 		t.Errorf("found %d rows, want 1", n)
 	}
 }
@@ -203,7 +203,7 @@ func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		prepare func(t *testing.T, path string)
-		says    string
+		want    string
 	}{
 		"a newer file": {func(t *testing.T, path string) {
 			execute(t, path, `UPDATE goose_db_version SET version_id = 77 WHERE version_id = 1`)
@@ -224,8 +224,8 @@ func TestOpenRefuses(t *testing.T) {
 			before, err := os.ReadFile(path)
 			must(t, err)
 			_, err = Open(t.Context(), path, notes, slog.New(slog.DiscardHandler))
-			if err == nil || !strings.Contains(err.Error(), tc.says) || strings.Contains(err.Error(), "\n") {
-				t.Errorf("got %v, want one sentence with %q", err, tc.says)
+			if err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "\n") {
+				t.Errorf("got %v, want one sentence with %q", err, tc.want)
 			}
 			if checked := Check(t.Context(), path, notes); fmt.Sprint(checked) != fmt.Sprint(err) {
 				t.Errorf("Check says %v, Open %v", checked, err)
@@ -258,31 +258,31 @@ func TestCheckTakesWhatOpenTakes(t *testing.T) {
 	must(t, Check(t.Context(), path, notes))
 }
 
-// TestAdvice provokes errors and expects to be told what to do, or whose fault
-// it is.
+// TestAdvice provokes errors and compares the advice, and whether the error is
+// a fault of the program.
 func TestAdvice(t *testing.T) {
 	t.Parallel()
 	f := fresh(t)
-	w := closing(t, f.Writer(Full))
+	w := closeAtEnd(t, f.Writer(Full))
 	full := []string{`PRAGMA max_page_count = 1`, `INSERT INTO note (body) VALUES (zeroblob(1000000))`}
 	twice := []string{`INSERT INTO note (id) VALUES (1)`, `INSERT INTO note (id) VALUES (1)`}
 	for _, tc := range []struct {
 		name  string
 		db    *sql.DB
 		stmts []string
-		says  string
+		want  string
 		fault bool
 	}{
-		{"a reader", closing(t, f.Readers()), []string{`DELETE FROM note`}, "permissions", false},
+		{"a reader", closeAtEnd(t, f.Readers()), []string{`DELETE FROM note`}, "permissions", false},
 		{"a row twice", w, twice, "fault of this program", true},
-		{"no room", w, full, "that holds the file is full: free some space", false},
+		{"a full disk", w, full, "that holds the file is full: free some space", false},
 		{"no table", w, []string{`DELETE FROM none`}, "", false},
 	} {
 		var err error
 		for _, stmt := range tc.stmts {
 			_, err = tc.db.ExecContext(t.Context(), stmt)
 		}
-		if got := Advice(err, "the file"); err == nil || !strings.Contains(got, tc.says) || (got == "") != (tc.says == "") || Fault(err) != tc.fault || Unflushed(err) {
+		if got := Advice(err, "the file"); err == nil || !strings.Contains(got, tc.want) || (got == "") != (tc.want == "") || Fault(err) != tc.fault || Unflushed(err) {
 			t.Errorf("%s: got %q for %v, fault %t", tc.name, got, err, Fault(err))
 		}
 	}

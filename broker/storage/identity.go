@@ -8,33 +8,33 @@ import (
 	"strings"
 )
 
-// Identity says which data directory a database belongs to, and under which name
-// (as in "broker.db").
+// Identity is the data directory that a database belongs to, and the name of
+// the database (such as "broker.db").
 type Identity struct {
 	Directory string
 	Name      string
 }
 
-// Content is what a look into a database shows. Empty is true where the file does
-// not exist or holds no table; Identity is the zero value where it carries none.
+// Content is the result of Inspect. Empty is true if the file does not exist or
+// has no table. Identity is the zero value if the database has none.
 type Content struct {
 	Empty    bool
 	Identity Identity
 }
 
-// Inspect looks into the database at path, as [Look] does.
+// Inspect reads the database at path as [View] does.
 func Inspect(ctx context.Context, path string) (c Content, err error) {
 	if empty(path) {
 		return Content{Empty: true}, nil
 	}
-	err = Look(ctx, path, func(db *sql.DB) error {
-		c, err = content(ctx, db)
+	err = View(ctx, path, func(db *sql.DB) error {
+		c, err = readContent(ctx, db)
 		return err
 	})
 	return c, OpenError(path, err)
 }
 
-func content(ctx context.Context, db *sql.DB) (c Content, err error) {
+func readContent(ctx context.Context, db *sql.DB) (c Content, err error) {
 	const tables = `SELECT count(*), count(*) FILTER (WHERE name = 'data_directory') FROM sqlite_schema WHERE type = 'table'`
 	var all, carries int
 	if err := db.QueryRowContext(ctx, tables).Scan(&all, &carries); err != nil {
@@ -51,8 +51,8 @@ func content(ctx context.Context, db *sql.DB) (c Content, err error) {
 	return c, err
 }
 
-// Identify writes an identity into the database at path, which must exist. One
-// that is there is replaced. The file may be open elsewhere.
+// Identify writes an identity into the database at path, which must exist, and
+// replaces an earlier one. The file may be open elsewhere.
 func Identify(ctx context.Context, path string, i Identity) (err error) {
 	db := openPool(path, 1, forAll+forWriter+synchronous[Full])
 	defer func() { err = errors.Join(err, db.Close()) }()
@@ -80,11 +80,12 @@ func Identify(ctx context.Context, path string, i Identity) (err error) {
 	return OpenError(path, tx.Commit())
 }
 
-// QuickCheck reads the whole database at path, whoever has it open, and returns an
-// error that wraps ErrDamaged where SQLite finds damage. It takes one table after
-// the other, so that it does not hold one snapshot of the file for long.
+// QuickCheck reads the whole database at path, which may be open elsewhere, and
+// returns an error that wraps ErrDamaged if SQLite finds damage. It checks one
+// table after the other, in order not to hold one snapshot of the file for
+// long.
 func QuickCheck(ctx context.Context, path string) error {
-	return Look(ctx, path, func(db *sql.DB) error { return quickCheck(ctx, db, path) })
+	return View(ctx, path, func(db *sql.DB) error { return quickCheck(ctx, db, path) })
 }
 
 func quickCheck(ctx context.Context, db *sql.DB, path string) error {
@@ -99,7 +100,7 @@ func quickCheck(ctx context.Context, db *sql.DB, path string) error {
 			return OpenError(path, err)
 		}
 		if verdict != "ok" {
-			return fmt.Errorf("%w (table %s: %s)", damaged(path), name, strings.Join(strings.Fields(verdict), " "))
+			return fmt.Errorf("%w (table %s: %s)", damagedError(path), name, strings.Join(strings.Fields(verdict), " "))
 		}
 	}
 	return nil
@@ -111,7 +112,7 @@ func tables(ctx context.Context, db *sql.DB) (names []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close() //nolint:errcheck // Err tells
+	defer rows.Close() //nolint:errcheck // rows.Err returns it
 	for rows.Next() {
 		var name string
 		if err := rows.Scan(&name); err != nil {

@@ -48,14 +48,14 @@ func TestQuickCheckFindsDamage(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "notes.db")
 	f := open(t, path)
-	page := one[int64](t, f.own, `SELECT rootpage FROM sqlite_schema WHERE name = 'note'`)
+	page := one[int64](t, f.db, `SELECT rootpage FROM sqlite_schema WHERE name = 'note'`)
 	must(t, f.Close())
 	w, err := os.OpenFile(path, os.O_WRONLY, 0)
 	must(t, err)
-	must(t, written(w.WriteAt([]byte(strings.Repeat("noise---", 256)), (page-1)*4096)), w.Close())
+	must(t, countError(w.WriteAt([]byte(strings.Repeat("noise---", 256)), (page-1)*4096)), w.Close())
 	if err := QuickCheck(t.Context(), path); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), path+" is damaged") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("got %v, want %v in one sentence", err, ErrDamaged)
 	}
 }
 
-func written(_ int, err error) error { return err }
+func countError(_ int, err error) error { return err }

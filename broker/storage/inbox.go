@@ -13,38 +13,38 @@ const groupWeight = 4 << 20
 const MaxPending = 64 << 20
 
 // Submission is an entry, or a task that the committer runs alone between two
-// transactions. Weight is what it takes of MaxPending, in bytes.
+// transactions. Weight is its share of MaxPending, in bytes.
 type Submission[E any] struct {
 	Entry  E
 	Task   func() // instead of an entry
 	Weight int
 }
 
-// inbox holds what was submitted, in order. Submitting does not wait: its bounds
-// hold because those who submit respect Full, WaitForRoom or Reserve.
+// inbox holds what was submitted, in order. Submitting does not block: the
+// limits hold because callers respect Full, WaitForCapacity or Reserve.
 type inbox[E any] struct {
-	wake   chan struct{} // filled when there is something to do
+	wake   chan struct{} // buffered; has an element when there is something to do
 	limits Limits
 
 	mu      sync.Mutex
-	vacant  chan struct{} // closed when full becomes false; nil while no caller waits
-	first   []E           // taken before what waits
+	notFull chan struct{} // closed when full becomes false; nil while no caller waits
+	first   []E           // precedes waiting
 	waiting []Submission[E]
-	head    int // of waiting; those before were taken
+	head    int // index in waiting; those before it were taken
 	entries int // submitted and not done
-	weight  int // of those, of tasks, and reserved
+	weight  int // of those entries, of tasks, and reserved
 	closed  bool
 
-	full atomic.Bool // entries or weight have reached their bounds; written with mu held
+	full atomic.Bool // the limits are reached; written with mu held
 }
 
-// batch is what is taken from the inbox at a time: entries of one transaction, or a
-// task. Neither is there where nothing waits.
+// batch is what is taken from the inbox at once: the entries of one
+// transaction, or a task. Both are nil if nothing waits.
 type batch[E any] struct {
 	group           []E
 	task            func()
 	entries, weight int
-	ended           bool // nothing waits, and nothing will
+	ended           bool // nothing waits, and the inbox is closed
 }
 
 func newInbox[E any](l Limits) *inbox[E] {
@@ -54,7 +54,8 @@ func newInbox[E any](l Limits) *inbox[E] {
 	return &inbox[E]{wake: make(chan struct{}, 1), limits: l}
 }
 
-// put appends a submission, whose weight may be reserved, unless the inbox is closed.
+// put appends a submission, whose weight may be reserved, unless the inbox is
+// closed.
 func (b *inbox[E]) put(s Submission[E], reserved bool) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -67,21 +68,21 @@ func (b *inbox[E]) put(s Submission[E], reserved bool) bool {
 		return false
 	}
 	b.waiting = append(b.waiting, s)
-	b.count(s.entries(), weight)
+	b.count(s.entryCount(), weight)
 	b.notify()
 	return true
 }
 
-// entries returns how many entries a submission is.
-func (s *Submission[E]) entries() int {
+// entryCount returns how many entries a submission counts as.
+func (s *Submission[E]) entryCount() int {
 	if s.Task != nil {
 		return 0
 	}
 	return 1
 }
 
-// putFirst adds an entry that is part of the next group, is not bounded and comes
-// even after close.
+// putFirst adds an entry that is part of the next group, is not bounded and is
+// accepted even after close.
 func (b *inbox[E]) putFirst(e E) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -89,8 +90,8 @@ func (b *inbox[E]) putFirst(e E) {
 	b.notify()
 }
 
-// take returns a task, or as many entries as one transaction may have, at least one
-// where one waits.
+// take returns a task, or as many entries as one transaction may have; at least
+// one if any waits.
 func (b *inbox[E]) take() (t batch[E]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -121,7 +122,7 @@ func (b *inbox[E]) take() (t batch[E]) {
 	return t
 }
 
-// compact frees the places of what was taken, with mu held.
+// compact moves the waiting submissions to the front. The caller holds mu.
 func (b *inbox[E]) compact() {
 	if b.head >= len(b.waiting)/2 {
 		n := copy(b.waiting, b.waiting[b.head:])
@@ -130,14 +131,14 @@ func (b *inbox[E]) compact() {
 	}
 }
 
-// done releases what a batch took of the bounds.
+// done releases the capacity of a batch.
 func (b *inbox[E]) done(t batch[E]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.count(-t.entries, -t.weight)
 }
 
-// count changes what is submitted and not done, with mu held.
+// count adds to the pending entries and weight. The caller holds mu.
 func (b *inbox[E]) count(entries, weight int) {
 	b.entries += entries
 	b.weight += weight
@@ -145,22 +146,22 @@ func (b *inbox[E]) count(entries, weight int) {
 	if full != b.full.Load() {
 		b.full.Store(full)
 		if !full {
-			b.release()
+			b.wakeWaiting()
 		}
 	}
 }
 
-// release ends the waiting of all who wait for room, with mu held.
-func (b *inbox[E]) release() {
-	if b.vacant != nil {
-		close(b.vacant)
-		b.vacant = nil
+// wakeWaiting wakes all callers that wait for capacity. The caller holds mu.
+func (b *inbox[E]) wakeWaiting() {
+	if b.notFull != nil {
+		close(b.notFull)
+		b.notFull = nil
 	}
 }
 
-// tryReserve reserves weight, unless the inbox is full: then it returns what to wait
-// for. It reports whether the inbox is closed.
-func (b *inbox[E]) tryReserve(weight int) (vacant <-chan struct{}, closed bool) {
+// tryReserve reserves weight unless the inbox is full; then it returns the
+// channel to wait for. It reports whether the inbox is closed.
+func (b *inbox[E]) tryReserve(weight int) (notFull <-chan struct{}, closed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
@@ -170,40 +171,41 @@ func (b *inbox[E]) tryReserve(weight int) (vacant <-chan struct{}, closed bool) 
 		b.count(0, weight)
 		return nil, false
 	}
-	if b.vacant == nil {
-		b.vacant = make(chan struct{})
+	if b.notFull == nil {
+		b.notFull = make(chan struct{})
 	}
-	return b.vacant, false
+	return b.notFull, false
 }
 
-// reserve waits for room and takes it. It reports whether the inbox is closed.
+// reserve waits for capacity and reserves it. It reports whether the inbox is
+// closed.
 func (b *inbox[E]) reserve(ctx context.Context, weight int) (closed bool, err error) {
 	for {
-		vacant, closed := b.tryReserve(weight)
-		if vacant == nil {
+		notFull, closed := b.tryReserve(weight)
+		if notFull == nil {
 			return closed, nil
 		}
 		select {
-		case <-vacant:
+		case <-notFull:
 		case <-ctx.Done():
 			return false, context.Cause(ctx)
 		}
 	}
 }
 
-// close refuses what comes from now on, and those who wait for room.
+// close refuses later submissions, and callers that wait for capacity.
 func (b *inbox[E]) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true
-	b.release()
+	b.wakeWaiting()
 	b.notify()
 }
 
-// notify wakes the committer.
+// notify wakes the committer without blocking.
 func (b *inbox[E]) notify() {
 	select {
 	case b.wake <- struct{}{}:
-	default: // it is going to look
+	default: // a wake-up is pending
 	}
 }

@@ -13,8 +13,8 @@ import (
 )
 
 // migrate brings the schema of a file up to date. It leaves a copy beside a
-// file that holds something already, and one that is newer than this program as
-// it is.
+// file that is not empty, and does not change a file that is newer than this
+// program.
 func migrate(ctx context.Context, db *sql.DB, path string, steps fs.FS, log *slog.Logger) error {
 	p, err := goose.NewProvider(goose.DialectSQLite3, db, steps, goose.WithDisableGlobalRegistry(true), goose.WithSlog(log))
 	if err != nil {
@@ -28,15 +28,15 @@ func migrate(ctx context.Context, db *sql.DB, path string, steps fs.FS, log *slo
 	want := sources[len(sources)-1].Version
 	switch {
 	case have > want:
-		return newer(path, have, want)
+		return newerError(path, have, want)
 	case have == want:
 		return nil
 	case have > 0:
 		if err := snapshot(ctx, db, fmt.Sprintf("%s.before-v%d", path, want)); err != nil {
 			return Explain(path, err)
 		}
-		if err := giveBackRoom(ctx, db); err != nil {
-			return Explain(path, fmt.Errorf("rebuild %s so that it can shrink: %w", path, err))
+		if err := enableVacuum(ctx, db); err != nil {
+			return Explain(path, fmt.Errorf("rebuild %s for incremental vacuum: %w", path, err))
 		}
 	}
 	if _, err := p.Up(ctx); err != nil {
@@ -46,16 +46,17 @@ func migrate(ctx context.Context, db *sql.DB, path string, steps fs.FS, log *slo
 	return nil
 }
 
-// Check refuses, as Open would, a file that cannot be written to or that a newer
-// release wrote. It looks at the file as [Look] does; a file that is not there is fine.
+// Check returns the error that Open would return for a file that cannot be
+// written to or that a newer release wrote. It reads the file as [View] does; a
+// file that does not exist is no error.
 func Check(ctx context.Context, path string, l Layout) error {
 	if empty(path) {
 		return nil
 	}
-	if err := touch(path, l.Name); err != nil {
+	if err := create(path, l.Name); err != nil {
 		return err
 	}
-	steps, err := fs.Glob(l.Migrations, "*.sql") // sorted, and numbered with leading zeros
+	steps, err := fs.Glob(l.Migrations, "*.sql") // sorted, because numbered with leading zeros
 	if err != nil {
 		return err
 	}
@@ -64,7 +65,7 @@ func Check(ctx context.Context, path string, l Layout) error {
 		return err
 	}
 	var have int64
-	err = Look(ctx, path, func(db *sql.DB) (err error) {
+	err = View(ctx, path, func(db *sql.DB) (err error) {
 		have, err = version(ctx, db)
 		return err
 	})
@@ -72,18 +73,18 @@ func Check(ctx context.Context, path string, l Layout) error {
 		return OpenError(path, err)
 	}
 	if have > want {
-		return newer(path, have, want)
+		return newerError(path, have, want)
 	}
 	return nil
 }
 
-func newer(path string, have, want int64) error {
+func newerError(path string, have, want int64) error {
 	return fmt.Errorf("%s was written by a newer release (schema %d, this one knows %d): start that release, or keep the file elsewhere and put the copy %s.before-v%d in its place, which lacks what came later",
 		path, have, want, path, want+1)
 }
 
-// version reads which schema a file has, 0 for an empty one, and writes nothing. A
-// file with tables that are not ours is ErrForeign.
+// version returns the schema version of a file, 0 for an empty one, and writes
+// nothing. The error is ErrForeign for a file with tables of another program.
 func version(ctx context.Context, db *sql.DB) (int64, error) {
 	const tables = `SELECT count(*), count(*) FILTER (WHERE name = 'goose_db_version') FROM sqlite_schema WHERE type = 'table'`
 	var all, ours int
@@ -99,18 +100,18 @@ func version(ctx context.Context, db *sql.DB) (int64, error) {
 	return v, err
 }
 
-// snapshot copies the database. The copy has its name only once it is whole; an
-// earlier one of that name is replaced.
+// snapshot copies the database. The copy has its name only after it is
+// complete, and replaces an earlier one of that name.
 func snapshot(ctx context.Context, db *sql.DB, path string) error {
 	partial := path + ".partial"
 	if err := os.Remove(partial); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("make room for a copy of the database: %w", err)
+		return fmt.Errorf("delete the incomplete copy of the database: %w", err)
 	}
 	if _, err := db.ExecContext(ctx, `VACUUM INTO ?`, partial); err != nil {
 		return fmt.Errorf("copy the database to %s before its schema changes: %w", partial, err)
 	}
 	if err := secure(partial); err != nil {
-		return fmt.Errorf("make sure of the copy of the database: %w", err)
+		return fmt.Errorf("write the copy of the database to disk: %w", err)
 	}
 	if err := os.Rename(partial, path); err != nil {
 		return fmt.Errorf("name the copy of the database: %w", err)
@@ -118,9 +119,9 @@ func snapshot(ctx context.Context, db *sql.DB, path string) error {
 	return nil
 }
 
-// giveBackRoom makes a file that an earlier release created one that can give
-// back the room of what was deleted. SQLite has to write it anew for that.
-func giveBackRoom(ctx context.Context, db *sql.DB) error {
+// enableVacuum rebuilds a file that an early release created, so that its free
+// pages can be released.
+func enableVacuum(ctx context.Context, db *sql.DB) error {
 	var mode int
 	if err := db.QueryRowContext(ctx, `PRAGMA auto_vacuum`).Scan(&mode); err != nil || mode != 0 {
 		return err
@@ -129,7 +130,7 @@ func giveBackRoom(ctx context.Context, db *sql.DB) error {
 	return err
 }
 
-// secure brings a file to the disk, for the owner only.
+// secure flushes a file to disk and restricts it to its owner.
 func secure(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {

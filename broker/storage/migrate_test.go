@@ -11,32 +11,32 @@ import (
 	"testing/fstest"
 )
 
-// rigid makes a file as early releases did: with a schema, a note, and without a
-// way to shrink.
-func rigid(t *testing.T) (path string) {
+// fileWithoutVacuum creates a file as early releases did: with a schema, a
+// note, and without incremental vacuum.
+func fileWithoutVacuum(t *testing.T) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "notes.db")
 	db := openPool(path, 1, "_pragma=journal_mode(WAL)")
 	must(t, migrate(t.Context(), db, path, notes.Migrations, slog.New(slog.DiscardHandler)))
-	must(t, closed(db.ExecContext(t.Context(), `INSERT INTO note (body) VALUES ('kept')`)))
+	must(t, resultError(db.ExecContext(t.Context(), `INSERT INTO note (body) VALUES ('kept')`)))
 	must(t, db.Close())
 	return path
 }
 
-// more gives the steps of the tests and a second one.
-func more(second string) fs.FS {
+// withSecond returns the migrations of the tests and a second one.
+func withSecond(second string) fs.FS {
 	steps := maps.Clone(notes.Migrations.(fstest.MapFS))
 	steps["0002_more.sql"] = &fstest.MapFile{Data: []byte("-- +goose Up\n" + second)}
 	return steps
 }
 
-// TestSnapshotBeforeMigration brings a file with contents to a later schema.
+// TestSnapshotBeforeMigration migrates a file with contents.
 func TestSnapshotBeforeMigration(t *testing.T) {
 	t.Parallel()
-	path := rigid(t)
-	broken := more("CREATE TABLE more (x INTEGER) STRICT;\nCREATE TABLE more (x INTEGER) STRICT;\n")
-	whole := more("CREATE TABLE more (x INTEGER) STRICT;\n")
-	db := closing(t, openPool(path, 1, forWriter))
+	path := fileWithoutVacuum(t)
+	broken := withSecond("CREATE TABLE more (x INTEGER) STRICT;\nCREATE TABLE more (x INTEGER) STRICT;\n")
+	whole := withSecond("CREATE TABLE more (x INTEGER) STRICT;\n")
+	db := closeAtEnd(t, openPool(path, 1, forWriter))
 	if err := migrate(t.Context(), db, path, broken, slog.New(slog.DiscardHandler)); err == nil {
 		t.Fatal("a migration that fails is no error")
 	}
@@ -47,7 +47,7 @@ func TestSnapshotBeforeMigration(t *testing.T) {
 	if v, err := version(t.Context(), db); v != 2 || err != nil {
 		t.Fatalf("the schema is %d (%v), want 2", v, err)
 	}
-	old := closing(t, openPool(path+".before-v2", 1, forReader))
+	old := closeAtEnd(t, openPool(path+".before-v2", 1, forReader))
 	if n := one[int](t, old, `SELECT count(*) FROM note WHERE body = 'kept'`); n != 1 {
 		t.Error("the copy lacks what was stored")
 	}
@@ -56,22 +56,22 @@ func TestSnapshotBeforeMigration(t *testing.T) {
 	}
 }
 
-// TestRigidFile brings a file that cannot shrink to a later schema: it must keep
-// what it holds and can shrink from then on.
-func TestRigidFile(t *testing.T) {
+// TestFileWithoutVacuum migrates a file without incremental vacuum: it must
+// keep its contents and can shrink from then on.
+func TestFileWithoutVacuum(t *testing.T) {
 	t.Parallel()
-	path := rigid(t)
-	later := Layout{Name: notes.Name, Migrations: more("CREATE TABLE more (x INTEGER) STRICT;\n")}
+	path := fileWithoutVacuum(t)
+	later := Layout{Name: notes.Name, Migrations: withSecond("CREATE TABLE more (x INTEGER) STRICT;\n")}
 	f, err := Open(t.Context(), path, later, slog.New(slog.DiscardHandler))
 	must(t, err)
 	defer f.Close()
-	if n := one[int](t, f.own, `SELECT count(*) FROM note WHERE body = 'kept'`); n != 1 {
+	if n := one[int](t, f.db, `SELECT count(*) FROM note WHERE body = 'kept'`); n != 1 {
 		t.Error("what was stored is gone")
 	}
-	if mode := one[int](t, f.own, `PRAGMA auto_vacuum`); mode != 2 {
+	if mode := one[int](t, f.db, `PRAGMA auto_vacuum`); mode != 2 {
 		t.Errorf("auto_vacuum is %d, want 2", mode)
 	}
-	if verdict := one[string](t, f.own, `PRAGMA integrity_check`); verdict != "ok" {
+	if verdict := one[string](t, f.db, `PRAGMA integrity_check`); verdict != "ok" {
 		t.Errorf("the file is damaged: %s", verdict)
 	}
 }

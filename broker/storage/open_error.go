@@ -11,23 +11,24 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// What keeps a database from being opened.
+// The kinds of errors of a file that cannot be opened.
 var (
 	// ErrForeign means that another program wrote the file.
 	ErrForeign = errors.New("the file belongs to another program")
-	// ErrDamaged means that the file is not what was written to it.
+	// ErrDamaged means that the content of the file is not what was written to
+	// it.
 	ErrDamaged = errors.New("the file is damaged")
 )
 
-// openError is a sentence for an operator about a file that cannot be used. The
-// error behind it is in it, and so is the sentinel that applies.
+// openError is a sentence for an operator about a file that cannot be used. It
+// wraps the cause and the sentinel that applies.
 type openError struct {
 	sentence string
 	kind     error // ErrForeign, ErrDamaged or nil
 	cause    error // nil for none
 }
 
-// Error returns the sentence, and the cause behind it.
+// Error returns the sentence and the cause.
 func (e *openError) Error() string {
 	if e.cause == nil {
 		return e.sentence
@@ -46,27 +47,27 @@ func (e *openError) Unwrap() []error {
 	return all
 }
 
-// OpenError returns, for an error of opening or first reading the database at path,
-// a sentence that says what is wrong with which file and how to go on; nil for nil.
-// No advice that it gives loses data.
+// OpenError returns, for an error of opening or first reading the database at
+// path, a sentence with the file, what is wrong with it and how to continue;
+// nil for nil. Following its advice never loses data.
 func OpenError(path string, err error) error {
 	if _, done := errors.AsType[*openError](err); err == nil || done {
 		return err
 	}
-	code, ofSQLite := primary(err)
+	code, ofSQLite := primaryCode(err)
 	switch {
 	case errors.Is(err, ErrForeign):
-		return foreign(path)
+		return foreignError(path)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), ofSQLite && code == sqlite3.SQLITE_FULL:
-		return diskFull(path, err)
+		return diskFullError(path, err)
 	case ofSQLite && (code == sqlite3.SQLITE_IOERR || code == sqlite3.SQLITE_CANTOPEN) && noSpace(filepath.Dir(path)):
-		return diskFull(path, err)
+		return diskFullError(path, err)
 	case errors.Is(err, fs.ErrPermission), ofSQLite && (code == sqlite3.SQLITE_READONLY || code == sqlite3.SQLITE_CANTOPEN || code == sqlite3.SQLITE_PERM):
 		return &openError{path + " cannot be opened for writing: make the file and its folder readable and writable for the user that runs the service", nil, err}
 	case ofSQLite && code == sqlite3.SQLITE_NOTADB:
 		return &openError{path + " is not an SQLite database: if it is the file of this service, its beginning was overwritten, so put back a copy of it from a backup and keep this one until that works; if it belongs to another program, configure another data_dir", ErrForeign, err}
 	case ofSQLite && code == sqlite3.SQLITE_CORRUPT:
-		return damagedBy(path, err)
+		return damagedErrorWith(path, err)
 	case ofSQLite && code == sqlite3.SQLITE_IOERR:
 		return &openError{path + " cannot be read: the disk reports an error, so check the disk", nil, err}
 	case ofSQLite && (code == sqlite3.SQLITE_BUSY || code == sqlite3.SQLITE_LOCKED):
@@ -75,8 +76,7 @@ func OpenError(path string, err error) error {
 	return fmt.Errorf("open %s: %w", path, err)
 }
 
-// Explain is OpenError where that knows what is wrong with the file, and err where it
-// does not.
+// Explain is OpenError if that recognizes the error; otherwise it returns err.
 func Explain(path string, err error) error {
 	if e, known := errors.AsType[*openError](OpenError(path, err)); known {
 		return e
@@ -84,33 +84,33 @@ func Explain(path string, err error) error {
 	return err
 }
 
-func diskFull(path string, err error) error {
+func diskFullError(path string, err error) error {
 	return &openError{"the disk that holds " + path + " is full: free some space and start again", nil, err}
 }
 
-func damaged(path string) error { return damagedBy(path, nil) }
+func damagedError(path string) error { return damagedErrorWith(path, nil) }
 
-func damagedBy(path string, cause error) error {
+func damagedErrorWith(path string, cause error) error {
 	return &openError{path + " is damaged: stop the service and put back a copy of it from a backup; keep the damaged file, from which \"sqlite3 FILE .recover\" may read what is left", ErrDamaged, cause}
 }
 
-// foreign is about a database whose tables are not ours.
-func foreign(path string) error {
+// foreignError is about a database whose tables belong to another program.
+func foreignError(path string) error {
 	return &openError{path + " is a database of another program: configure another data_dir, or put the service's own file back", ErrForeign, nil}
 }
 
-// spaceBytes is more than what SQLite needs to open a file.
+// spaceBytes is more than SQLite needs to open a file.
 const spaceBytes = 64 << 10
 
-// noSpace reports whether nothing can be written to a folder because the disk is
-// full. SQLite does not say why an operation on its shared memory failed.
+// noSpace reports whether nothing can be written to a folder because the disk
+// is full. SQLite does not report why an operation on its shared memory failed.
 func noSpace(dir string) bool {
 	f, err := os.CreateTemp(dir, ".space-*")
 	if err != nil {
 		return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 	}
 	_, err = f.Write(make([]byte, spaceBytes))
-	f.Close()           //nolint:errcheck // it was only a trial
+	f.Close()           //nolint:errcheck // it was only a probe
 	os.Remove(f.Name()) //nolint:errcheck // as above
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }

@@ -1,9 +1,9 @@
-// Package storage is a SQLite file that the parts of a broker keep things in: it
-// creates and opens it, brings its schema up to date, hands out connections to it
-// and keeps those who write from meeting each other.
+// Package storage manages an SQLite file that several parts of a broker share:
+// it creates and opens the file, brings its schema up to date, opens
+// connections to it and serializes its writers.
 //
-// What the tables hold is the business of its users, who say so in a [Layout]. It
-// must not import any package of this module.
+// The tables belong to its users, who define them in a [Layout]. It must not
+// import any package of this module.
 package storage
 
 import (
@@ -21,19 +21,19 @@ import (
 	_ "modernc.org/sqlite" // the driver "sqlite"
 )
 
-// Durability says what a committed transaction outlives.
+// Durability is what a committed transaction survives.
 type Durability string
 
-// Full is survived by the machine's loss of power, Process by the death of the
-// process only; a file is whole after either.
+// Full survives a power failure, Process only the death of the process. The
+// file is intact after either.
 const (
 	Full    Durability = "full"
 	Process Durability = "process"
 )
 
-// Layout is what a file holds. Name is what it is called in messages to
-// operators, as in "the broker's database". Migrations are numbered SQL files at
-// the root that make the schema step by step; they are only ever added to.
+// Layout is the schema of a file. Name is what the file is called in messages
+// to operators, such as "the broker's database". Migrations are numbered SQL
+// files at the root, which must only ever be appended to.
 type Layout struct {
 	Name       string
 	Migrations fs.FS
@@ -44,15 +44,14 @@ type Layout struct {
 type File struct {
 	path  string
 	name  string
-	own   *sql.DB       // one connection, for what concerns the file as a whole
-	write chan struct{} // holds one entry while somebody writes
+	db    *sql.DB       // one connection, for the file as a whole
+	write chan struct{} // has an element while a goroutine writes
 }
 
-// These options are told to SQLite for every connection. A writer's log is
-// folded into the file every 16 MiB, so that a commit rarely has to do so, and
-// gives back what it had to grow beyond 64 MiB. A new file is made such that it
-// can give back the room of what was deleted; only then, as SQLite writes to the
-// file whenever this is said.
+// Options of the connections. A writer's WAL is checkpointed every 16 MiB, so
+// that a commit rarely has to do so, and is truncated to 64 MiB. Incremental
+// vacuum is only enabled for a new file, as SQLite writes to the file whenever
+// it is set.
 const (
 	forAll    = "_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=foreign_keys(1)&"
 	forNew    = "&_pragma=auto_vacuum(2)"
@@ -60,14 +59,14 @@ const (
 	forReader = "_pragma=query_only(1)&_pragma=cache_size(-2000)"
 )
 
-// synchronous gives the option that makes a durability.
+// synchronous returns the option for a durability.
 var synchronous = map[Durability]string{
 	Full:    "_pragma=synchronous(FULL)",
 	Process: "_pragma=synchronous(NORMAL)",
 }
 
 // Open opens or creates the file, for its owner only, and brings its schema up
-// to date. Its errors are sentences that say what to do.
+// to date. Its errors are sentences for an operator that include what to do.
 func Open(ctx context.Context, path string, l Layout, log *slog.Logger) (*File, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -76,7 +75,7 @@ func Open(ctx context.Context, path string, l Layout, log *slog.Logger) (*File, 
 	if err := Check(ctx, abs, l); err != nil {
 		return nil, err
 	}
-	if err := touch(abs, l.Name); err != nil {
+	if err := create(abs, l.Name); err != nil {
 		return nil, err
 	}
 	f := &File{path: abs, name: l.Name, write: make(chan struct{}, 1)}
@@ -84,16 +83,16 @@ func Open(ctx context.Context, path string, l Layout, log *slog.Logger) (*File, 
 	if empty(abs) {
 		options += forNew
 	}
-	f.own = openPool(abs, 1, options)
-	if err := migrate(ctx, f.own, abs, l.Migrations, log); err != nil {
-		return nil, errors.Join(err, f.own.Close())
+	f.db = openPool(abs, 1, options)
+	if err := migrate(ctx, f.db, abs, l.Migrations, log); err != nil {
+		return nil, errors.Join(err, f.db.Close())
 	}
 	return f, nil
 }
 
-// touch makes the file, so that it and those that SQLite puts beside it are for
-// the owner only.
-func touch(path, name string) error {
+// create creates the file if necessary, so that it and the files that SQLite
+// puts beside it are for the owner only.
+func create(path, name string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("open %s: %w; create its folder first", name, err)
@@ -104,27 +103,27 @@ func touch(path, name string) error {
 	return f.Close()
 }
 
-// empty tells whether nothing was ever stored in a file, or it is not there.
+// empty reports whether a file does not exist or nothing was ever stored in it.
 func empty(path string) bool {
 	info, err := os.Stat(path)
 	return errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() == 0
 }
 
-// Path gives the absolute path of the file.
+// Path returns the absolute path of the file.
 func (f *File) Path() string { return f.path }
 
-// Name gives what the file is called in messages.
+// Name returns what the file is called in messages.
 func (f *File) Name() string { return f.name }
 
-// Writer gives a pool of one connection that may write, whose transactions take
-// SQLite's write lock when they begin. It is the caller's to close, before the
-// file. Whoever writes through it holds the lock of this package meanwhile.
+// Writer opens a pool of one connection that may write, whose transactions take
+// SQLite's write lock when they begin. The caller must close it before the
+// file, and must hold the lock of the File while it writes through it.
 func (f *File) Writer(d Durability) *sql.DB {
 	return openPool(f.path, 1, forAll+forWriter+synchronous[d])
 }
 
-// SetDurability has the transactions of a Writer be as durable as that from now on,
-// as Conn's does.
+// SetDurability sets the durability of a Writer's transactions from now on,
+// like that of Conn.
 func SetDurability(ctx context.Context, writer *sql.DB, d Durability) error {
 	_, err := writer.ExecContext(ctx, d.pragma())
 	return err
@@ -134,27 +133,28 @@ func (d Durability) pragma() string {
 	return map[Durability]string{Full: `PRAGMA synchronous = FULL`, Process: `PRAGMA synchronous = NORMAL`}[d]
 }
 
-// Readers gives a pool of connections that cannot write. They see what was
-// committed and wait for nobody. It is the caller's to close, before the file.
+// Readers opens a pool of connections that cannot write. They see what was
+// committed and never wait for a writer. The caller must close it before the
+// file.
 func (f *File) Readers() *sql.DB {
 	return openPool(f.path, max(4, runtime.NumCPU()), forAll+forReader)
 }
 
-// openPool opens connections to a file whose path may hold any character.
+// openPool opens connections to a file whose path may contain any character.
 func openPool(path string, connections int, options string) *sql.DB {
 	dsn := url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path), RawQuery: options}
 	db, err := sql.Open("sqlite", dsn.String())
 	if err != nil {
-		panic(err) // only an unknown driver's name can be wrong here
+		panic(err) // only the driver's name can be wrong here
 	}
 	db.SetMaxOpenConns(connections)
 	db.SetMaxIdleConns(connections)
 	return db
 }
 
-// Lock waits until nobody else writes. SQLite takes one writer at a time and
-// lets others fail after a while; here they wait, in the order in which they
-// came, for as long as the context lasts.
+// Lock waits until no other goroutine writes. SQLite has one writer at a time
+// and fails others after a while. Here they wait in order of arrival until the
+// context ends.
 func (f *File) Lock(ctx context.Context) error {
 	select {
 	case f.write <- struct{}{}:
@@ -164,16 +164,16 @@ func (f *File) Lock(ctx context.Context) error {
 	}
 }
 
-// Unlock ends what Lock began.
+// Unlock releases the lock.
 func (f *File) Unlock() { <-f.write }
 
-// Close folds the log into the file and closes it. All pools that were handed
-// out must be closed.
+// Close checkpoints the WAL and closes the file. All pools must be closed
+// before.
 func (f *File) Close() (err error) {
 	for _, q := range []string{`PRAGMA optimize`, `PRAGMA wal_checkpoint(TRUNCATE)`} {
-		if _, e := f.own.Exec(q); e != nil {
+		if _, e := f.db.Exec(q); e != nil {
 			err = errors.Join(err, fmt.Errorf("%s: %w", q, e))
 		}
 	}
-	return errors.Join(err, f.own.Close())
+	return errors.Join(err, f.db.Close())
 }

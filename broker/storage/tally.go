@@ -2,17 +2,18 @@ package storage
 
 import "time"
 
-// tallyInterval is how often a Tally is logged at most.
+// tallyInterval is the shortest time between two logs of a Tally.
 const tallyInterval = time.Minute
 
-// Tally sums up what is logged now and then. The zero value is one of nothing.
+// Tally is a counter that is logged at a limited rate. The zero value is ready
+// to use.
 type Tally struct {
 	n    int64
 	last time.Time
 }
 
-// Add adds to the sum. It returns the sum and begins anew where that is to be logged,
-// and otherwise 0.
+// Add adds to the counter. If it is to be logged, Add returns the sum and
+// resets it, and otherwise 0.
 func (t *Tally) Add(n int64, now func() time.Time) int64 {
 	if t.n += n; t.n == 0 {
 		return 0

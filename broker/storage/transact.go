@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// Transact runs write as one transaction of a Writer while no other goroutine writes, and
-// calls committed, if given, before others can.
+// Transact runs write as one transaction of a Writer while no other goroutine
+// writes, and calls committed, if it is not nil, before others can.
 func (f *File) Transact(ctx context.Context, writer *sql.DB, write func(*sql.Tx) error, committed func()) error {
 	if err := f.Lock(ctx); err != nil {
 		return fmt.Errorf("wait to write: %w", err)
@@ -30,7 +30,7 @@ func (f *File) Transact(ctx context.Context, writer *sql.DB, write func(*sql.Tx)
 	return nil
 }
 
-// Numbers reads the rows of a query with one column of numbers.
+// Numbers reads the rows of a query with one column of integers.
 func Numbers(rows *sql.Rows, err error) (all []int64, _ error) {
 	if err != nil {
 		return nil, err

@@ -77,8 +77,8 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	}
 	s.commits = storage.NewCommitter[item](storage.Config{
 		Conn: s.conn, Log: s.log, Now: s.now, Contents: "the bridges' messages",
-		Limits: storage.Limits{GroupEntries: groupItems, Pending: o.pending},
-		Fill:   int(fill), Drain: int(drain), TidyBusy: true, Closed: errClosed,
+		Limits:      storage.Limits{GroupEntries: groupItems, Pending: o.pending},
+		ProbeInsert: int(fill), ProbeDelete: int(drain), TidyBusy: true, Closed: errClosed,
 	})
 	s.startCommitter(left)
 	return s, nil

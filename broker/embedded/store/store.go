@@ -67,7 +67,7 @@ func Open(ctx context.Context, f *storage.File, o Options) (*Store, error) {
 	s.commits = storage.NewCommitter[*engine.Changes](storage.Config{
 		Conn: d.Conn, Log: s.log, Now: s.now, Contents: "the broker's messages",
 		Limits: storage.Limits{GroupEntries: groupChanges, Entries: roomChanges},
-		Fill:   int(fill), Drain: int(drain), Closed: errClosed,
+		ProbeInsert:   int(fill), ProbeDelete: int(drain), Closed: errClosed,
 	})
 	s.startCommitter()
 	return s, nil
@@ -110,7 +110,7 @@ func (s *Store) Load(ctx context.Context) (*engine.Snapshot, error) {
 
 // Room waits while much is submitted and not yet committed. What is owed and
 // cannot be stored does not count, so nobody waits for a disk that is full.
-func (s *Store) Room() { s.commits.WaitForRoom() }
+func (s *Store) Room() { s.commits.WaitForCapacity() }
 
 // Submit hands over changes; see engine.Store. What is submitted after Close is
 // lost and logged, and whoever waits for it is told.

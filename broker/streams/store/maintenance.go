@@ -75,7 +75,7 @@ func (c *committer) sweepStep() (more bool, err error) {
 		}
 	}
 	if len(due)+len(overBudget) == 0 && !c.overTotalBudget() {
-		return c.conn.GiveBack(context.Background())
+		return c.conn.ReleasePages(context.Background())
 	}
 	err = c.transact(func(tx *transaction) error {
 		for _, sl := range due {

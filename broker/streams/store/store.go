@@ -74,7 +74,7 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	s.commits = storage.NewCommitter[*entry](storage.Config{
 		Conn: s.conn, Log: s.log, Now: s.now, Contents: "the streams' messages",
 		Limits: storage.Limits{GroupEntries: groupEntries, Pending: o.pending},
-		Fill:   int(probeInsert), Drain: int(probeDelete), Closed: errClosed,
+		ProbeInsert:   int(probeInsert), ProbeDelete: int(probeDelete), Closed: errClosed,
 	})
 	s.startCommitter()
 	return s, nil

@@ -150,7 +150,7 @@ func (s *Store) deletePart(lo, hi uint64) error {
 func (s *Store) shrinkFile() error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	if _, err := s.conn.GiveBack(context.Background()); err != nil {
+	if _, err := s.conn.ReleasePages(context.Background()); err != nil {
 		return fmt.Errorf("shrink the cluster's database: %w", err)
 	}
 	return nil

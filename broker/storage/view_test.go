@@ -6,19 +6,19 @@ import (
 	"testing"
 )
 
-// cutOff returns a database of which a process was killed while it wrote to it without
-// WAL: beside the file lies the journal by which that is rolled back.
-func cutOff(t *testing.T) (path string) {
+// fileWithHotJournal returns a database that a process wrote to without WAL
+// when it was killed: the rollback journal exists beside the file.
+func fileWithHotJournal(t *testing.T) (path string) {
 	t.Helper()
 	source := filepath.Join(t.TempDir(), "notes.db")
 	must(t, open(t, source).Close())
-	db := closing(t, openPool(source, 1, "_pragma=journal_mode(DELETE)&_pragma=cache_size(1)"))
-	must(t, closed(db.ExecContext(t.Context(), `INSERT INTO note (body) VALUES ('kept')`)))
+	db := closeAtEnd(t, openPool(source, 1, "_pragma=journal_mode(DELETE)&_pragma=cache_size(1)"))
+	must(t, resultError(db.ExecContext(t.Context(), `INSERT INTO note (body) VALUES ('kept')`)))
 	tx, err := db.BeginTx(t.Context(), nil)
 	must(t, err)
 	defer tx.Rollback() //nolint:errcheck // only its journal is of use
-	for range 100 {     // more than the cache holds, so that some of it gets into the file
-		must(t, closed(tx.ExecContext(t.Context(), `INSERT INTO note (body) VALUES (hex(randomblob(4000)))`)))
+	for range 100 {     // more than the cache holds, so that some of it is written to the file
+		must(t, resultError(tx.ExecContext(t.Context(), `INSERT INTO note (body) VALUES (hex(randomblob(4000)))`)))
 	}
 	path = filepath.Join(t.TempDir(), "notes.db")
 	for _, suffix := range []string{"", "-journal"} {
@@ -29,8 +29,8 @@ func cutOff(t *testing.T) (path string) {
 	return path
 }
 
-// TestKilledWithoutWAL looks into a database whose last change has to be rolled back, in
-// each way in which that is done before it is opened.
+// TestKilledWithoutWAL reads a database with a hot journal in each way that
+// precedes opening it.
 func TestKilledWithoutWAL(t *testing.T) {
 	t.Parallel()
 	for name, look := range map[string]func(path string) error{
@@ -40,11 +40,11 @@ func TestKilledWithoutWAL(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			path := cutOff(t)
+			path := fileWithHotJournal(t)
 			must(t, look(path))
 			f := open(t, path)
 			defer f.Close()
-			if n := one[int](t, f.own, `SELECT count(*) FROM note`); n != 1 {
+			if n := one[int](t, f.db, `SELECT count(*) FROM note`); n != 1 {
 				t.Errorf("there are %d notes, want the one that was stored", n)
 			}
 		})
