@@ -7,19 +7,18 @@ import (
 	"signalbox/broker"
 )
 
-// Names of the records that hold what an acl_file says about more than one user.
+// Names of the records for the lines of an acl_file that apply to more than one user.
 const (
 	EverybodyName = "acl-everybody" // role and group: the pattern lines
 	AnonymousName = "acl-anonymous" // role and group: the lines before the first user line
 )
 
-// ParseACLFile reads an acl_file of Mosquitto. Each user becomes a client
-// without password, with a role of its name; the pattern lines become a role
-// that all these clients have through a group, and the lines before the first
-// user line the role of the group for clients without username. read becomes
-// publishClientReceive and subscribePattern, write publishClientSend; deny
-// becomes all three and goes before what allows. The error is a *broker.Error of
-// kind Invalid that names every line at fault.
+// ParseACLFile reads an acl_file of Mosquitto. Each user becomes a client without
+// password, with a role of its name; the pattern lines become a role that all these
+// clients have through a group, and the lines before the first user line the role of
+// the group for clients without username. read becomes publishClientReceive and
+// subscribePattern, write publishClientSend; deny becomes all three and precedes what
+// allows. The error is a *broker.Error of kind Invalid that names every faulty line.
 func ParseACLFile(r io.Reader) (Document, []string, error) {
 	f := aclFile{byUser: make(map[string]*roleBuilder)}
 	f.current = &f.anonymous
@@ -36,10 +35,10 @@ func ParseACLFile(r io.Reader) (Document, []string, error) {
 
 type aclFile struct {
 	checker
-	current   *roleBuilder // of the topic lines that come next
+	current   *roleBuilder // of the topic lines that follow
 	anonymous roleBuilder
 	patterns  roleBuilder
-	nameless  bool // a pattern holds for clients without username
+	nameless  bool // a pattern applies to clients without username
 	users     []string
 	byUser    map[string]*roleBuilder
 	reads     bool
@@ -98,8 +97,8 @@ func (f *aclFile) pattern(n int, rest string) {
 	}
 }
 
-// access takes apart what follows topic or pattern. Without a word for the
-// access it is readwrite; a topic that holds a blank needs one.
+// access splits what follows topic or pattern. Without an access word it is readwrite;
+// a topic that contains a blank needs one.
 func (f *aclFile) access(n int, rest string) (access, topic string, ok bool) {
 	access, topic = cutBlank(rest)
 	if topic == "" {
@@ -121,7 +120,7 @@ func (f *aclFile) access(n int, rest string) (access, topic string, ok bool) {
 
 var aclFileAccess = map[string]bool{"read": true, "write": true, "readwrite": true, "deny": true}
 
-// document puts together what the lines said.
+// document returns the document of all lines.
 func (f *aclFile) document() Document {
 	var d Document
 	everybody := broker.Group{GroupName: EverybodyName}
@@ -165,8 +164,8 @@ func (f *aclFile) warnings() []string {
 	return w
 }
 
-// roleBuilder collects the ACLs of a role. Where a type and topic come twice, a
-// denial wins, as in an acl_file.
+// roleBuilder collects the ACLs of a role. If a type and topic occur twice, a denial
+// wins, as in an acl_file.
 type roleBuilder struct {
 	acls []broker.ACL
 	at   map[aclKey]int
@@ -215,7 +214,7 @@ func (b *roleBuilder) role(rolename string) broker.Role {
 	return broker.Role{RoleName: rolename, AllowWildcardSubs: true, ACLs: b.acls}
 }
 
-// cutBlank cuts at the first run of blanks.
+// cutBlank splits at the first run of blanks.
 func cutBlank(s string) (before, after string) {
 	i := strings.IndexAny(s, " \t")
 	if i < 0 {
@@ -224,7 +223,7 @@ func cutBlank(s string) (before, after string) {
 	return s[:i], strings.TrimSpace(s[i:])
 }
 
-// partPlaceholder tells whether a placeholder is only a part of a level.
+// partPlaceholder reports whether a placeholder is only a part of a level.
 func partPlaceholder(filter string) bool {
 	for level := range strings.SplitSeq(filter, "/") {
 		if !isPlaceholder(level) && (strings.Contains(level, "%c") || strings.Contains(level, "%u")) {

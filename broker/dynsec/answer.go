@@ -4,8 +4,8 @@ import (
 	"signalbox/broker"
 )
 
-// Answer is what came of one command. One with an Error, a text for people, did
-// nothing. What a command asked for, its data, is had from a method below.
+// Answer is the result of one command. A command whose Error, a text for people, is set
+// changed nothing. The methods below return the data that a command requested.
 type Answer struct {
 	Command         string
 	Error           string
@@ -23,7 +23,7 @@ type payload interface {
 type listing[T any] struct {
 	of    *noun[T]
 	total int
-	// records where verbose, otherwise names
+	// records if verbose, otherwise names
 	verbose bool
 	names   []string
 	records []T
@@ -47,7 +47,7 @@ type anonymousGroup string
 // defaultAccess is the data of getDefaultACLAccess.
 type defaultAccess []broker.DefaultACL
 
-// noun is a kind of record: its names in the singular and plural, and its form.
+// noun is a type of record: its singular and plural in JSON, and its form.
 type noun[T any] struct {
 	one, many string
 	appendTo  func([]byte, T) []byte
@@ -60,7 +60,7 @@ var (
 	roleNoun   = &noun[broker.Role]{one: "role", many: "roles", appendTo: appendRole, decode: decodeRole}
 )
 
-// Err gives an answer's error as a classified [*broker.Error], or nil.
+// Err returns an answer's error as a classified [*broker.Error], or nil.
 func (a Answer) Err() error {
 	if a.Error == "" {
 		return nil
@@ -68,31 +68,31 @@ func (a Answer) Err() error {
 	return Classify(a.Command, a.Error)
 }
 
-// Client gives the record of getClient's answer.
+// Client returns the record in the answer to getClient.
 func (a Answer) Client() (broker.Client, error) { return record[broker.Client](a) }
 
-// Clients gives what listClients answered: the number of all clients and the
-// part that was asked for, as bare names where it was not verbose.
+// Clients returns the answer to listClients: the number of all clients and the
+// requested page, with only the names set unless the command was verbose.
 func (a Answer) Clients() (total int, clients []broker.Client, err error) {
 	return records(a, func(name string) broker.Client { return broker.Client{Username: name} })
 }
 
-// Groups gives what listGroups answered; see Clients.
+// Groups returns the answer to listGroups; see Clients.
 func (a Answer) Groups() (total int, groups []broker.Group, err error) {
 	return records(a, func(name string) broker.Group { return broker.Group{GroupName: name} })
 }
 
-// Roles gives what listRoles answered; see Clients.
+// Roles returns the answer to listRoles; see Clients.
 func (a Answer) Roles() (total int, roles []broker.Role, err error) {
 	return records(a, func(name string) broker.Role { return broker.Role{RoleName: name} })
 }
 
-// DefaultACLAccess gives what getDefaultACLAccess answered: all four, in order.
+// DefaultACLAccess returns the answer to getDefaultACLAccess: all four, in order.
 func (a Answer) DefaultACLAccess() ([]broker.DefaultACL, error) {
 	return data[defaultAccess](a)
 }
 
-// data gives an answer's data of the expected form, or its error.
+// data returns an answer's data of the expected type, or its error.
 func data[P payload](a Answer) (P, error) {
 	var none P
 	if err := a.Err(); err != nil {

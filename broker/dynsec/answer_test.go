@@ -9,8 +9,8 @@ import (
 	"signalbox/broker"
 )
 
-// TestAnswersOfTheTranscriptComeBackTheSame decodes what Mosquitto said and
-// encodes it again.
+// TestAnswersOfTheTranscriptComeBackTheSame decodes Mosquitto's answers and encodes
+// them again.
 func TestAnswersOfTheTranscriptComeBackTheSame(t *testing.T) {
 	t.Parallel()
 	for _, e := range readTranscript(t) {
@@ -101,7 +101,7 @@ func TestAnswerWithoutItsDataIsAnError(t *testing.T) {
 	}
 }
 
-func TestAnswerGivesDefaultsAndAnonymousGroup(t *testing.T) {
+func TestAnswerReturnsDefaultsAndAnonymousGroup(t *testing.T) {
 	t.Parallel()
 	got, err := decodeOneAnswer(t, `{"command":"getDefaultACLAccess","data":{"acls":[{"acltype":"publishClientSend","allow":false},{"acltype":"subscribe","allow":true}]}}`).DefaultACLAccess()
 	want := []broker.DefaultACL{{ACLType: "publishClientSend"}, {ACLType: "subscribe", Allow: true}}

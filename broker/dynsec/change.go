@@ -2,9 +2,9 @@ package dynsec
 
 import "signalbox/broker"
 
-// ClientRecord is what is kept of a client. Roles and Groups are in order of
-// evaluation. A record in a State is shared by all its readers: neither it nor
-// its lists may be written to. The hash of the password is not part of it.
+// ClientRecord is the stored record of a client. Roles and Groups are in order of
+// evaluation. A record in a State is shared by all its readers: neither it nor its
+// lists may be modified. The hash of the password is not part of it.
 type ClientRecord struct {
 	Username        string
 	ClientID        string // the only MQTT client id it may use; "" for any
@@ -16,7 +16,7 @@ type ClientRecord struct {
 	Groups          []broker.GroupRef
 }
 
-// GroupRecord is what is kept of a group. Its members are in the records of the
+// GroupRecord is the stored record of a group. Its members are in the records of the
 // clients. Roles are in order of evaluation.
 type GroupRecord struct {
 	GroupName       string
@@ -25,23 +25,23 @@ type GroupRecord struct {
 	Roles           []broker.RoleRef
 }
 
-// RoleRecord is what is kept of a role: ACLs are ordered by type, then by
-// priority from high to low, then by the order in which they were added.
+// RoleRecord is the stored record of a role: ACLs are ordered by type, then by priority
+// from high to low, then by the order in which they were added.
 type RoleRecord = broker.Role
 
-// Change is one step from a State to the next, for a store to repeat in order:
-// each puts or deletes one record. A record that is put refers only to roles
-// and groups that were put before it.
+// Change is one step from a State to the next, for a store to repeat in order: each
+// puts or deletes one record. A record refers only to roles and groups that were put
+// before it.
 type Change interface{ change() }
 
-// PutClient stores a client, its role and group lists included. Password is the
-// hash to store: nil keeps the one that is there, "" removes it.
+// PutClient stores a client, its role and group lists included. Password is the hash to
+// store: nil keeps the stored one, "" removes it.
 type PutClient struct {
 	ClientRecord
 	Password *string
 
-	// Previous is the record that this one takes the place of, so that a store can
-	// write only the difference; nil where there was none, or it is not known.
+	// Previous is the record that this one replaces, so that a store can write only the
+	// difference; nil if there was none, or it is not known.
 	Previous *ClientRecord
 }
 
@@ -62,18 +62,17 @@ type PutRole struct{ RoleRecord }
 // and groups that hold it. No PutClient or PutGroup follows for them.
 type DropRole struct{ RoleName string }
 
-// PutDefaults stores the access where no ACL matches.
+// PutDefaults stores the access for events that no ACL matches.
 type PutDefaults struct{ Defaults }
 
-// PutAnonymousGroup stores which group's roles count for clients without a
+// PutAnonymousGroup stores the name of the group whose roles apply to clients without a
 // username; "" for none.
 type PutAnonymousGroup struct{ GroupName string }
 
 // PutChangeIndex stores the number of changes made so far.
 type PutChangeIndex struct{ Index int64 }
 
-// Clear removes all clients, groups and roles; an import that replaces begins
-// with it.
+// Clear removes all clients, groups and roles; an import that replaces starts with it.
 type Clear struct{}
 
 func (PutClient) change()         {}
@@ -87,10 +86,10 @@ func (PutAnonymousGroup) change() {}
 func (PutChangeIndex) change()    {}
 func (Clear) change()             {}
 
-// Cut names connected clients that must be thrown out because their rights or
-// credentials changed: those with the username or, if Anonymous, those that
-// gave none. They get DISCONNECT 0x98 where their version has it, after the
-// answer went out, and their Will is not published.
+// Cut names connected clients that must be disconnected because their rights or
+// credentials changed: those with the username or, if Anonymous, those without one.
+// They receive DISCONNECT 0x98 if their protocol version has it, after the answer was
+// sent, and their Will is not published.
 type Cut struct {
 	Username  string
 	Anonymous bool

@@ -8,8 +8,8 @@ import (
 )
 
 // Check returns an error of kind Invalid, which names the arguments, if a command
-// holds text that this package would refuse. Mosquitto 2.0 does not: it cuts off what
-// stands behind U+0000, so that the command would be about another client.
+// contains text that this package would refuse. Mosquitto 2.0 does not: it truncates a
+// text at U+0000, so that the command would apply to another client.
 func (c Command) Check() error {
 	var bad []broker.Field
 	check := func(path, text string) {
@@ -46,12 +46,12 @@ func (c Command) Check() error {
 	return &broker.Error{Kind: broker.Invalid, Op: c.name, Fields: bad, Msg: bad[0].Path + ": " + bad[0].Msg}
 }
 
-// RemoveClientRole makes the command of this name.
+// RemoveClientRole returns the command of this name.
 func RemoveClientRole(username, rolename string) Command {
 	return command(opRemoveClientRole, arguments{username: given(username), rolename: given(rolename)})
 }
 
-// RemoveGroupRole makes the command of this name.
+// RemoveGroupRole returns the command of this name.
 func RemoveGroupRole(groupname, rolename string) Command {
 	return command(opRemoveGroupRole, arguments{groupname: given(groupname), rolename: given(rolename)})
 }

@@ -7,9 +7,9 @@ import (
 	"signalbox/broker"
 )
 
-// Classify turns the text of a command's error answer into a [*broker.Error].
-// Mosquitto has no codes, so that its texts, which are the same in all its
-// versions, are what there is to go by. Op is the command's name.
+// Classify turns the text of a command's error into a [*broker.Error]. Mosquitto has no
+// error codes, but its texts are the same in all its versions. Op is the command's
+// name.
 func Classify(op, text string) error {
 	e := &broker.Error{Kind: kindOf(text), Op: op, Msg: text}
 	if e.Kind == broker.Unsupported {
@@ -21,17 +21,17 @@ func Classify(op, text string) error {
 	return e
 }
 
-// passwordRefused begins the text about a password that does not meet the rules.
+// passwordRefused is the prefix of the text about a password that violates the rules.
 const passwordRefused = "Invalid password: "
 
-// The beginnings of texts that say whether a command may be sent again.
+// The prefixes of texts that state whether a command may be sent again.
 const (
 	nothingChanged = "Nothing was changed, try again"
 	outcomeUnknown = "It is not known whether this was done, look before you try again"
 )
 
-// NotDone returns the text of the answer to a command that failed for a reason of
-// the broker's own. It says whether to try again, if that is known.
+// NotDone returns the error text for a command that failed for an internal reason of
+// the broker. It states whether to retry, if that is known.
 func NotDone(err error) string {
 	begin := ""
 	switch broker.KindOf(err) {

@@ -6,18 +6,18 @@ import (
 	"signalbox/broker"
 )
 
-// Command is one command of a request. The zero value is an unknown command.
-// Printing it shows its name only, as it may hold a password.
+// Command is one command of a request. The zero value is an unknown command. Printing
+// it shows its name only, as it may contain a password.
 type Command struct {
 	op          *operation // nil if unknown
-	name        string     // as the request gave it
+	name        string     // as in the request
 	correlation *string
 	args        arguments
 	hash        string // of args.password
-	refused     error  // why it must not be done; nil for none
+	refused     error  // why it must not be run; nil for none
 }
 
-// arguments is all that a command can carry; each command looks at its own.
+// arguments are all possible arguments; each command uses its own.
 type arguments struct {
 	username, groupname, rolename arg[string]
 	password, clientID            arg[string]
@@ -31,7 +31,7 @@ type arguments struct {
 
 // arg is a member of a request: absent, of a wrong type, or with a value.
 type arg[T any] struct {
-	given bool // the member is there
+	given bool // the member is present
 	good  bool // and of the right type
 	value T
 }
@@ -47,7 +47,7 @@ func (a arg[T]) or(otherwise T) T {
 	return otherwise
 }
 
-// ptr points to a copy of the value, or is nil where there is none.
+// ptr returns a pointer to a copy of the value, or nil if it is absent.
 func (a arg[T]) ptr() *T {
 	if !a.good {
 		return nil
@@ -68,7 +68,7 @@ type aclArg struct {
 	allow          arg[bool]
 }
 
-// Name is the command's canonical name, or the given one of an unknown command.
+// Name returns the command's canonical name; of an unknown command, the given one.
 func (c Command) Name() string {
 	if c.op == nil {
 		return c.name
@@ -76,13 +76,13 @@ func (c Command) Name() string {
 	return c.op.name
 }
 
-// String gives the name, never the arguments.
+// String returns the name, never the arguments.
 func (c Command) String() string { return c.Name() }
 
-// GoString gives the name, never the arguments.
+// GoString returns the name, never the arguments.
 func (c Command) GoString() string { return c.Name() }
 
-// CorrelationData is what the answer carries so that the asker knows it again.
+// CorrelationData returns the data by which the sender identifies the answer.
 func (c Command) CorrelationData() (string, bool) {
 	if c.correlation == nil {
 		return "", false
@@ -90,17 +90,17 @@ func (c Command) CorrelationData() (string, bool) {
 	return *c.correlation, true
 }
 
-// WithCorrelation gives the command with correlation data.
+// WithCorrelation returns the command with correlation data.
 func (c Command) WithCorrelation(id string) Command {
 	c.correlation = &id
 	return c
 }
 
-// Mutates tells whether the command can change the state.
+// Mutates reports whether the command can change the state.
 func (c Command) Mutates() bool { return c.op != nil && c.op.mutates }
 
-// PasswordToHash gives the password that the command sets. The caller hashes it
-// and hands the hash to SetPasswordHash before the command is done.
+// PasswordToHash returns the password that the command sets. The caller hashes it and
+// passes the hash to SetPasswordHash before the command is run.
 func (c *Command) PasswordToHash() (password string, ok bool) {
 	if c.op == nil || !c.args.password.good {
 		return "", false
@@ -117,8 +117,7 @@ func (c *Command) PasswordToHash() (password string, ok bool) {
 // SetPasswordHash sets the hash to store; see PasswordToHash.
 func (c *Command) SetPasswordHash(hash string) { c.hash = hash }
 
-// RefusePassword has the command fail because its password has fewer characters than
-// are needed.
+// RefusePassword makes the command fail because its password is shorter than required.
 func (c *Command) RefusePassword(needed int) {
 	c.refused = refusal(fmt.Sprintf(passwordRefused+"it must have at least %d characters", needed))
 }

@@ -4,11 +4,10 @@ import (
 	"signalbox/broker"
 )
 
-// DecodeAnswers reads a message from ResponseTopic. It takes the answers of all
-// versions of Mosquitto: what an older one leaves out has the value that it has
-// there in effect. A broker that knows no dynamic security answers on the topic
-// as well, which comes out as an error of kind Unsupported; any other message
-// is an error of kind Internal.
+// DecodeAnswers reads a message from ResponseTopic. It accepts the answers of all
+// versions of Mosquitto: a member that an older one omits gets the value that is in
+// effect there. A broker without dynamic security answers on the topic as well, which
+// is an error of kind Unsupported; any other message is an error of kind Internal.
 func DecodeAnswers(payload []byte) ([]Answer, error) {
 	v, err := parseJSON(payload)
 	if err != nil {
@@ -81,7 +80,7 @@ func decodeOne[T any](of *noun[T], v *value) payload {
 	return one[T]{of: of, record: of.decode(r)}
 }
 
-// decodeListing reads names or records, whichever the list holds.
+// decodeListing reads names or records, whichever the list contains.
 func decodeListing[T any](of *noun[T], v *value) payload {
 	items, ok := v.get(of.many)
 	if !ok || items.kind != arrayKind {
@@ -139,8 +138,7 @@ func decodeGroup(v *value) broker.Group {
 	}
 }
 
-// decodeRole takes a role of a version that knows no allowwildcardsubs as one
-// that allows them, which is what it does there.
+// decodeRole decodes a role. A version without allowwildcardsubs allows them.
 func decodeRole(v *value) broker.Role {
 	args := listArg(v, "acls", decodeACL).value
 	acls := make([]broker.ACL, len(args))

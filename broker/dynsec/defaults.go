@@ -2,8 +2,7 @@ package dynsec
 
 import "signalbox/broker"
 
-// The names of the four kinds of default access, in the order in which answers
-// hold them.
+// The names of the four types of default access, in the order of answers.
 const (
 	defaultSend        = "publishClientSend"
 	defaultReceive     = "publishClientReceive"
@@ -11,7 +10,7 @@ const (
 	defaultUnsubscribe = "unsubscribe"
 )
 
-// ACLs gives the defaults as answers hold them: all four, in order.
+// ACLs returns the defaults in the form of answers: all four, in order.
 func (d Defaults) ACLs() []broker.DefaultACL {
 	return []broker.DefaultACL{
 		{ACLType: defaultSend, Allow: d.PublishClientSend},
@@ -21,8 +20,7 @@ func (d Defaults) ACLs() []broker.DefaultACL {
 	}
 }
 
-// set changes the default of a type, given in any case, if it and the value are
-// known.
+// set changes the default of a type, in any letter case, if it and the value are known.
 func (d *Defaults) set(aclType string, allow arg[bool]) {
 	for name, to := range map[string]*bool{
 		defaultSend: &d.PublishClientSend, defaultReceive: &d.PublishClientReceive,

@@ -55,8 +55,8 @@ func (c *Command) newClient() (*ClientRecord, error) {
 	}, nil
 }
 
-// passwordHash gives the hash to store: nil to leave the password as it is. A
-// password whose hash was not set is an error; it is never stored itself.
+// passwordHash returns the hash to store: nil leaves the password unchanged. A password
+// whose hash was not set is an error; it is never stored itself.
 func (c *Command) passwordHash() (*string, error) {
 	if _, ok := c.PasswordToHash(); !ok {
 		return nil, nil
@@ -67,8 +67,8 @@ func (c *Command) passwordHash() (*string, error) {
 	return &c.hash, nil
 }
 
-// newGroups gives the groups of a new client. Entries without a name are passed
-// over; one that is there twice is Mosquitto's internal error.
+// newGroups returns the groups of a new client. Entries without a name are ignored; a
+// duplicate is Mosquitto's internal error.
 func (t *Tx) newGroups(refs []ref) ([]broker.GroupRef, error) {
 	var l []broker.GroupRef
 	for _, r := range refs {
@@ -118,8 +118,8 @@ func (live Connections) view(r *ClientRecord) broker.Client {
 	return v
 }
 
-// modifyClient changes what is given. As in Mosquitto, members of a wrong type
-// and an empty password count as not given, but a list of roles must be one.
+// modifyClient changes the given members. As in Mosquitto, members of a wrong type and
+// an empty password are ignored, but a list of roles must be valid.
 func (t *Tx) modifyClient(c *Command, _ Connections) (payload, error) {
 	r, err := t.client(c)
 	if err != nil {
@@ -244,7 +244,7 @@ func (t *Tx) addClientRole(c *Command, _ Connections) (payload, error) {
 	case err != nil:
 		return nil, err
 	case hasRole(r.Roles, held.RoleName):
-		return nil, errInternal // as Mosquitto words it
+		return nil, errInternal // in Mosquitto's words
 	}
 	next := *r
 	next.Roles = orderRoles(append(slices.Clone(r.Roles), broker.RoleRef{RoleName: held.RoleName, Priority: c.priority()}))
@@ -265,7 +265,7 @@ func (t *Tx) removeClientRole(c *Command, _ Connections) (payload, error) {
 	return nil, nil
 }
 
-// clientAndRole finds what addClientRole and removeClientRole name.
+// clientAndRole returns the records that addClientRole and removeClientRole name.
 func (t *Tx) clientAndRole(c *Command) (*ClientRecord, *role, error) {
 	username, err := name(c.args.username, errUsername, errUsernameUTF8)
 	if err != nil {
@@ -286,13 +286,13 @@ func (t *Tx) clientAndRole(c *Command) (*ClientRecord, *role, error) {
 	return r, held, nil
 }
 
-// changeClient stores a client that was there and throws its connections out.
+// changeClient stores an existing client and disconnects its connections.
 func (t *Tx) changeClient(r *ClientRecord, password *string) {
 	t.putClient(r, password)
 	t.cutClient(r.Username)
 }
 
-// client finds the client that a command names.
+// client returns the client that a command names.
 func (t *Tx) client(c *Command) (*ClientRecord, error) {
 	username, err := name(c.args.username, errUsername, errUsernameUTF8)
 	if err != nil {

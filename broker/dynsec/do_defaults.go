@@ -1,7 +1,7 @@
 package dynsec
 
-// setDefaultACLAccess changes what is given; entries without a known type or
-// without an access are passed over.
+// setDefaultACLAccess changes the given defaults; entries without a known type or
+// without an access are ignored.
 func (t *Tx) setDefaultACLAccess(c *Command, _ Connections) (payload, error) {
 	if !c.args.acls.good {
 		return nil, errActions

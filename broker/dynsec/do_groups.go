@@ -58,8 +58,8 @@ func (t *Tx) listGroups(c *Command, _ Connections) (payload, error) {
 	return listed(groupNoun, t.s.groups, c, viewGroup), nil
 }
 
-// modifyGroup changes what is given. As in Mosquitto, members of a wrong type
-// count as not given, but a list of roles must be one.
+// modifyGroup changes the given members. As in Mosquitto, members of a wrong type are
+// ignored, but a list of roles must be valid.
 func (t *Tx) modifyGroup(c *Command, _ Connections) (payload, error) {
 	g, err := t.groupOf(c)
 	if err != nil {
@@ -88,8 +88,7 @@ func (t *Tx) modifyGroup(c *Command, _ Connections) (payload, error) {
 	return nil, nil
 }
 
-// resolveClients finds the clients of a list; of those that are there twice the
-// first counts.
+// resolveClients returns the clients of a list; of duplicates the first counts.
 func (t *Tx) resolveClients(refs []ref) (map[string]broker.Priority, error) {
 	members := make(map[string]broker.Priority, len(refs))
 	for _, r := range refs {
@@ -106,8 +105,8 @@ func (t *Tx) resolveClients(refs []ref) (map[string]broker.Priority, error) {
 	return members, nil
 }
 
-// setMembers makes exactly these the members of a group. Only the records of
-// those whose membership changes are touched.
+// setMembers makes exactly these the members of a group. It touches only the records of
+// clients whose membership changes.
 func (t *Tx) setMembers(g *group, members map[string]broker.Priority) {
 	for _, username := range g.members.Keys() {
 		if _, stays := members[username]; !stays {
@@ -122,7 +121,7 @@ func (t *Tx) setMembers(g *group, members map[string]broker.Priority) {
 	}
 }
 
-// enter puts a client into a group with a priority; leave takes it out.
+// enter adds a client to a group with a priority; leave removes it.
 func (t *Tx) enter(c *ClientRecord, groupname string, p broker.Priority) {
 	next := *c
 	next.Groups = orderGroups(append(withoutGroup(c.Groups, groupname), broker.GroupRef{GroupName: groupname, Priority: p}))
@@ -161,7 +160,7 @@ func (t *Tx) removeGroupClient(c *Command, _ Connections) (payload, error) {
 	return nil, nil
 }
 
-// clientAndGroup finds what addGroupClient and removeGroupClient name.
+// clientAndGroup returns the records that addGroupClient and removeGroupClient name.
 func (t *Tx) clientAndGroup(c *Command) (*ClientRecord, *group, error) {
 	username, err := name(c.args.username, errUsername, errUsernameUTF8)
 	if err != nil {
@@ -211,7 +210,7 @@ func (t *Tx) removeGroupRole(c *Command, _ Connections) (payload, error) {
 	return nil, nil
 }
 
-// groupAndRole finds what addGroupRole and removeGroupRole name.
+// groupAndRole returns the records that addGroupRole and removeGroupRole name.
 func (t *Tx) groupAndRole(c *Command) (*group, *role, error) {
 	groupname, err := name(c.args.groupname, errGroupname, errGroupnameUTF8)
 	if err != nil {
@@ -247,7 +246,7 @@ func (t *Tx) getAnonymousGroup(*Command, Connections) (payload, error) {
 	return anonymousGroup(t.s.anonymous), nil
 }
 
-// groupOf finds the group that a command names.
+// groupOf returns the group that a command names.
 func (t *Tx) groupOf(c *Command) (*group, error) {
 	groupname, err := name(c.args.groupname, errGroupname, errGroupnameUTF8)
 	if err != nil {

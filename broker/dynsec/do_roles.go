@@ -32,10 +32,9 @@ func (t *Tx) createRole(c *Command, _ Connections) (payload, error) {
 	return nil, nil
 }
 
-// soundACLs gives the ACLs of a list. As in Mosquitto, entries without a known
-// type or without a topic are left out, as are those whose type and topic stood
-// before; whether the topic is a filter is not looked at. Callers with a way to
-// say what is wrong check before.
+// soundACLs returns the ACLs of a list. As in Mosquitto, entries without a known type
+// or without a topic are left out, as are those that repeat a type and topic; the topic
+// is not checked to be a filter. Callers that can report errors check before.
 func soundACLs(args []aclArg) []broker.ACL {
 	type key struct {
 		aclType broker.ACLType
@@ -77,8 +76,8 @@ func (t *Tx) listRoles(c *Command, _ Connections) (payload, error) {
 	return listed(roleNoun, t.s.roles, c, viewRole), nil
 }
 
-// modifyRole changes what is given; as in Mosquitto, members of a wrong type
-// count as not given. New texts alone throw nobody out.
+// modifyRole changes the given members; as in Mosquitto, members of a wrong type are
+// ignored. A change of texts alone disconnects no client.
 func (t *Tx) modifyRole(c *Command, _ Connections) (payload, error) {
 	r, err := t.roleOf(c, errRoleNone)
 	if err != nil {
@@ -127,14 +126,13 @@ func (t *Tx) removeRoleACL(c *Command, _ Connections) (payload, error) {
 	return nil, nil
 }
 
-// changeRole stores a role whose ACLs changed and throws its holders out.
+// changeRole stores a role whose ACLs changed and disconnects its holders.
 func (t *Tx) changeRole(r *role, next RoleRecord) {
 	t.putRole(next)
 	t.cutHolders(r)
 }
 
-// roleAndACL finds the role that addRoleACL and removeRoleACL name, and reads
-// the ACL.
+// roleAndACL returns the role that addRoleACL and removeRoleACL name, and the ACL.
 func (t *Tx) roleAndACL(c *Command) (*role, broker.ACL, error) {
 	r, err := t.roleOf(c, errRoleNotFound)
 	if err != nil {
@@ -163,12 +161,12 @@ func (t *Tx) roleAndACL(c *Command) (*role, broker.ACL, error) {
 	}, nil
 }
 
-// aclIndex finds the ACL of the same type and topic, or is -1.
+// aclIndex returns the index of the ACL with the same type and topic, or -1.
 func aclIndex(acls []broker.ACL, a broker.ACL) int {
 	return slices.IndexFunc(acls, func(b broker.ACL) bool { return b.ACLType == a.ACLType && b.Topic == a.Topic })
 }
 
-// roleOf finds the role that a command names, or gives none as the error.
+// roleOf returns the role that a command names, or the error none.
 func (t *Tx) roleOf(c *Command, none refusal) (*role, error) {
 	rolename, err := name(c.args.rolename, errRolename, errRolenameUTF8)
 	if err != nil {
@@ -181,8 +179,8 @@ func (t *Tx) roleOf(c *Command, none refusal) (*role, error) {
 	return r, nil
 }
 
-// resolveRoles finds the roles of a list that may be absent; of those that are
-// there twice the first counts. Unsound is the error for what is no such list.
+// resolveRoles returns the roles of a list that may be absent; of duplicates the first
+// counts. Unsound is the error for a malformed list.
 func (t *Tx) resolveRoles(refs arg[[]ref], unsound refusal) ([]broker.RoleRef, error) {
 	if refs.wrong() {
 		return nil, unsound

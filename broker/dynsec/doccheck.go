@@ -7,10 +7,10 @@ import (
 	"signalbox/broker"
 )
 
-// maxNamed bounds how many faults an error names one by one.
+// maxNamed bounds how many faults an error lists.
 const maxNamed = 20
 
-// invalidFile makes one error of all that is wrong with a file.
+// invalidFile returns one error for all faults of a file.
 func invalidFile(problems []string) error { return fileError(broker.Invalid, problems) }
 
 func fileError(kind broker.Kind, problems []string) error {
@@ -21,7 +21,7 @@ func fileError(kind broker.Kind, problems []string) error {
 	return &broker.Error{Kind: kind, Msg: strings.Join(problems, "; ") + more}
 }
 
-// check finds names that are there twice and references to nothing.
+// check finds duplicate names and dangling references.
 func (d *Document) check() error {
 	var c checker
 	roles := nameSet(&c, "role", d.Roles, func(r broker.Role) string { return r.RoleName })
@@ -47,7 +47,7 @@ func (d *Document) check() error {
 	return nil
 }
 
-// checker collects what is wrong.
+// checker collects faults.
 type checker struct{ problems []string }
 
 func (c *checker) add(format string, args ...any) {
@@ -62,7 +62,7 @@ func (c *checker) holds(kind, name string, refs []broker.RoleRef, roles map[stri
 	}
 }
 
-// nameSet gives the set of the records' names.
+// nameSet returns the set of the records' names.
 func nameSet[T any](c *checker, kind string, records []T, name func(T) string) map[string]bool {
 	set := make(map[string]bool, len(records))
 	for _, r := range records {

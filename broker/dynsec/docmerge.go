@@ -6,13 +6,12 @@ import (
 	"signalbox/broker"
 )
 
-// Merge adds what another document says, so that the password_file and the
-// acl_file of one broker, or such a file and what a broker has already, become
-// one. Clients and groups of the same name become one with the memberships of
-// both. Where one document has the group [EverybodyName], the clients of the
-// other join it. Two passwords for one client, different roles of the same name and
-// different anonymous groups are a *broker.Error of kind Exists that names them.
-// Both documents stay as they are.
+// Merge returns the union of two documents, so that the password_file and the acl_file
+// of one broker, or such a file and the state of a broker, become one. Clients and
+// groups of the same name become one with the memberships of both. If one document has
+// the group [EverybodyName], the clients of the other join it. Two passwords for one
+// client, different roles of the same name and different anonymous groups are a
+// *broker.Error of kind Exists that names them. Both documents stay unchanged.
 func (d Document) Merge(other Document) (Document, error) {
 	var c checker
 	m := Document{ChangeIndex: max(d.ChangeIndex, other.ChangeIndex), Defaults: d.Defaults, AnonymousGroup: d.AnonymousGroup}
@@ -40,7 +39,7 @@ func (d Document) Merge(other Document) (Document, error) {
 	return m, nil
 }
 
-// mergeBy gives the records of both lists, those with the same name joined.
+// mergeBy returns the records of both lists, those with the same name joined.
 func mergeBy[T any](a, b []T, name func(T) string, join func(x, y T) T) []T {
 	merged := slices.Clone(a)
 	at := make(map[string]int, len(a))
@@ -111,7 +110,7 @@ func joinMembers(a, b []broker.MemberRef) []broker.MemberRef {
 		func(x, _ broker.MemberRef) broker.MemberRef { return x })
 }
 
-// firstText gives the first text that is there.
+// firstText returns the first text that is not nil.
 func firstText(a, b *string) *string {
 	if a != nil {
 		return a

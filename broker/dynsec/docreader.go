@@ -9,21 +9,21 @@ import (
 	"strings"
 )
 
-// docReader reads the JSON of a document value by value, so that whatever is
-// wrong is named with its line and its place. The first error stays: after it
-// nothing is read and every value is zero.
+// docReader reads the JSON of a document value by value, so that an error can name the
+// line and the path of a fault. The first error stays: after it nothing is read and
+// every value is zero.
 type docReader struct {
 	b              []byte
 	dec            *json.Decoder
 	path           []string
 	err            error
 	warnings       []string
-	silentDefaults bool // the default access is null: the file says nothing about it
-	silent         int  // warnings that were not written down
+	silentDefaults bool // the default access is null: it is not specified
+	silent         int  // warnings beyond maxWarnings
 	unknown        map[string]bool
 }
 
-// maxWarnings bounds how many warnings are written down.
+// maxWarnings bounds how many warnings are kept.
 const maxWarnings = 100
 
 func newDocReader(b []byte) *docReader {
@@ -32,7 +32,7 @@ func newDocReader(b []byte) *docReader {
 	return &docReader{b: b, dec: dec, unknown: make(map[string]bool)}
 }
 
-// fail keeps the first error, with the line and the place it is at.
+// fail sets the first error, with the current line and path.
 func (r *docReader) fail(format string, args ...any) {
 	if r.err == nil {
 		r.err = invalidFile([]string{r.where() + fmt.Sprintf(format, args...)})
@@ -49,7 +49,7 @@ func (r *docReader) warn(format string, args ...any) {
 	}
 }
 
-// where gives the line of the value read last and its place.
+// where returns the line and path of the value that was read last.
 func (r *docReader) where() string {
 	at := min(int(r.dec.InputOffset()), len(r.b))
 	line := 1 + bytes.Count(r.b[:at], []byte{'\n'})
@@ -59,7 +59,7 @@ func (r *docReader) where() string {
 	return fmt.Sprintf("line %d: ", line)
 }
 
-// token gives the next token, nil for null and after an error.
+// token returns the next token, nil for null and after an error.
 func (r *docReader) token() json.Token {
 	if r.err != nil {
 		return nil
@@ -74,8 +74,8 @@ func (r *docReader) token() json.Token {
 	return t
 }
 
-// object calls each with every member's name, in lower case, and reports whether
-// there is an object. A member that is there twice is an error.
+// object calls each with every member's name, in lower case, and reports whether there
+// is an object. A duplicate member is an error.
 func (r *docReader) object(each func(member string)) bool {
 	if !r.enter('{', "an object") {
 		return false
@@ -96,7 +96,7 @@ func (r *docReader) object(each func(member string)) bool {
 	return true
 }
 
-// array calls each to read an element, as often as there is one.
+// array calls each for every element, which it must read.
 func (r *docReader) array(each func()) {
 	if !r.enter('[', "an array") {
 		return
@@ -109,7 +109,7 @@ func (r *docReader) array(each func()) {
 	r.token()
 }
 
-// enter tells whether an object or array begins. Null counts as not there.
+// enter reports whether an object or array begins. Null counts as absent.
 func (r *docReader) enter(open json.Delim, what string) bool {
 	t := r.token()
 	if t == open {
@@ -151,7 +151,7 @@ func (r *docReader) name() string {
 	return s
 }
 
-// flag reads a truth value; null is otherwise.
+// flag reads a boolean; null is otherwise.
 func (r *docReader) flag(otherwise bool) bool {
 	t := r.token()
 	b, ok := t.(bool)
@@ -186,8 +186,7 @@ func (r *docReader) number(otherwise int64) int64 {
 	return int64(f)
 }
 
-// skip passes over a member that has no meaning here, with one warning however
-// often it comes.
+// skip skips a member that has no meaning here, and warns of it once.
 func (r *docReader) skip() {
 	kind := strings.Join(r.path, "")
 	for i := range r.path {
@@ -207,7 +206,7 @@ func (r *docReader) skip() {
 	}
 }
 
-// end makes sure that nothing follows.
+// end checks that nothing follows.
 func (r *docReader) end() {
 	if r.err != nil {
 		return

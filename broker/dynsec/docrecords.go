@@ -6,8 +6,8 @@ import (
 	"signalbox/broker"
 )
 
-// client reads one client. Mosquitto 2.0 keeps the password in three members,
-// 2.1 in one, which counts where both are there.
+// client reads one client. Mosquitto 2.0 stores the password in three members, 2.1 in
+// one, which takes precedence.
 func (r *docReader) client() DocumentClient {
 	var c DocumentClient
 	var old tripleHash
@@ -52,8 +52,8 @@ func (r *docReader) clientID() string {
 	return s
 }
 
-// tripleHash is a password as Mosquitto 2.0 keeps it: PBKDF2 with SHA-512, the
-// texts in base64.
+// tripleHash is a password as Mosquitto 2.0 stores it: PBKDF2 with SHA-512, the texts
+// in base64.
 type tripleHash struct {
 	hash, salt string
 	iterations int64
@@ -72,7 +72,7 @@ func (r *docReader) tripleHash(h *tripleHash, member string) {
 	}
 }
 
-// encode gives the one-member form, or "" where there is no password.
+// encode returns the one-member form, or "" without a password.
 func (h tripleHash) encode() string {
 	if h == (tripleHash{}) {
 		return ""
@@ -126,8 +126,7 @@ func (r *docReader) role() broker.Role {
 	return role
 }
 
-// acls reads the ACLs of a role. Of two with the same type and topic the first
-// counts, as in Mosquitto.
+// acls reads the ACLs of a role. Of duplicates the first counts, as in Mosquitto.
 func (r *docReader) acls() []broker.ACL {
 	var acls []broker.ACL
 	seen := make(map[aclKey]bool)
@@ -166,7 +165,7 @@ func (r *docReader) acl() broker.ACL {
 	return a
 }
 
-// warnFlawed tells what becomes of an ACL whose topic is no filter.
+// warnFlawed warns of an ACL whose topic is not a filter, and states its effect.
 func (r *docReader) warnFlawed(a broker.ACL) {
 	switch {
 	case broker.ValidFilter(a.Topic):
@@ -186,8 +185,8 @@ func (r *docReader) aclType() broker.ACLType {
 	return t
 }
 
-// roleRefs reads the roles of a client or group. Of two that are the same the
-// first counts, as in Mosquitto.
+// roleRefs reads the roles of a client or group. Of duplicates the first counts, as in
+// Mosquitto.
 func (r *docReader) roleRefs() []broker.RoleRef {
 	var refs []broker.RoleRef
 	seen := make(map[string]bool)
@@ -221,7 +220,7 @@ func (r *docReader) memberRefs() []broker.MemberRef {
 	return refs
 }
 
-// ref reads one membership; key is the member that names what it is of.
+// ref reads one membership; key is the member with the name.
 func (r *docReader) ref(key string) (name string, p broker.Priority) {
 	p = broker.NoPriority
 	r.object(func(member string) {
@@ -243,7 +242,7 @@ func (r *docReader) priority(otherwise int64) int {
 	return int(min(max(n, -maxPriority), maxPriority))
 }
 
-// need fails where a member that must be there is not.
+// need fails if a required member is absent.
 func (r *docReader) need(v, member string) {
 	if v == "" {
 		r.fail("%s is missing", member)

@@ -10,21 +10,21 @@ import (
 	"signalbox/broker"
 )
 
-// Document is a whole access-control configuration as it stands in a file. One
-// that a parser of this package gave is sound: names are there and unique, and
-// what refers to a role, client or group refers to one in the document; records
-// are in order of their names, memberships and ACLs in order of evaluation.
+// Document is a whole access-control configuration in the form of a file. One from a
+// parser of this package is valid: names are set and unique, and references are to
+// roles, clients and groups in the document; records are ordered by name, memberships
+// and ACLs in order of evaluation.
 type Document struct {
 	ChangeIndex    int64
-	Defaults       *Defaults // nil: the file says nothing about them
+	Defaults       *Defaults // nil: not specified
 	Clients        []DocumentClient
-	Groups         []broker.Group // Clients hold the priorities of the groups
+	Groups         []broker.Group // Clients have the priorities of the groups
 	AnonymousGroup string         // "" for none
 	Roles          []broker.Role
 }
 
-// DocumentClient is a client's record in a file. Its groups are in the records
-// of the groups.
+// DocumentClient is a client's record in a file. Its groups are in the records of the
+// groups.
 type DocumentClient struct {
 	Username        string
 	ClientID        string // the only MQTT client id it may use; "" for any
@@ -32,15 +32,14 @@ type DocumentClient struct {
 	TextDescription *string
 	Disabled        bool
 	Roles           []broker.RoleRef
-	EncodedPassword string // a hash that [VerifyPassword] takes; "" for none
+	EncodedPassword string // a hash that [VerifyPassword] accepts; "" for none
 }
 
-// ParseDocument reads a dynamic-security.json as Mosquitto 2.0 and 2.1 write
-// it. Names of members are read in any case. Members without a meaning here,
-// and other things that do no harm, are warnings: sentences that begin with the
-// line. What would make the result mean something else than the file is a
-// *broker.Error of kind Invalid that names the line and the member, or the
-// records at fault.
+// ParseDocument reads a dynamic-security.json of Mosquitto 2.0 or 2.1. Names of members
+// are case-insensitive. Members without a meaning here, and other harmless deviations,
+// are warnings: sentences that begin with the line. A fault that would change the
+// meaning of the file is a *broker.Error of kind Invalid that names the line and the
+// member, or the records.
 func ParseDocument(b []byte) (Document, []string, error) {
 	if i := invalidUTF8(b); i >= 0 {
 		line := 1 + bytes.Count(b[:i], []byte{'\n'})
@@ -83,7 +82,7 @@ func (r *docReader) document(d *Document, member string) {
 	}
 }
 
-// settings reads the default access; null says nothing about it.
+// settings reads the default access; null leaves it unspecified.
 func (r *docReader) settings() *Defaults {
 	d := &Defaults{}
 	if null := !r.object(func(member string) { r.defaults(d, member) }); null {
@@ -108,8 +107,7 @@ func (r *docReader) defaults(d *Defaults, member string) {
 	}
 }
 
-// order puts records in order of their names, memberships and ACLs in order of
-// evaluation.
+// order sorts records by name, and memberships and ACLs in order of evaluation.
 func (d *Document) order() {
 	slices.SortFunc(d.Clients, func(a, b DocumentClient) int { return cmp.Compare(a.Username, b.Username) })
 	slices.SortFunc(d.Groups, func(a, b broker.Group) int { return cmp.Compare(a.GroupName, b.GroupName) })
@@ -126,7 +124,7 @@ func (d *Document) order() {
 	}
 }
 
-// badName tells what keeps a string from being a name, or "".
+// badName returns why a string is not a valid name, or "".
 func badName(s string) string {
 	switch {
 	case s == "":
@@ -137,7 +135,7 @@ func badName(s string) string {
 	return ""
 }
 
-// invalidUTF8 gives the position of the first byte that is not UTF-8, or -1.
+// invalidUTF8 returns the position of the first byte that is not UTF-8, or -1.
 func invalidUTF8(b []byte) int {
 	if utf8.Valid(b) {
 		return -1

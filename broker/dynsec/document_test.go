@@ -24,7 +24,7 @@ func readTestdata(t testing.TB, name string) []byte {
 	return b
 }
 
-// message gives the sentence for the user in an error of a parser.
+// message returns the sentence for the user in an error of a parser.
 func message(err error) string {
 	if e, ok := errors.AsType[*broker.Error](err); ok {
 		return e.Msg
@@ -66,9 +66,9 @@ func TestFileOfMosquitto21ComesOutAsItCame(t *testing.T) {
 	}
 }
 
-// The two brokers were taken through the same commands, so that their files
-// say the same in two forms; only passwords and what 2.0 does not know differ.
-func TestFileOfMosquitto20SaysTheSame(t *testing.T) {
+// Both brokers executed the same commands, so that their files are equivalent in two
+// formats; only passwords and what 2.0 does not support differ.
+func TestFileOfMosquitto20IsEquivalent(t *testing.T) {
 	t.Parallel()
 	old, warnings := parsed(t, readTestdata(t, "mosquitto-2.0.json"))
 	if len(warnings) > 0 {
@@ -284,7 +284,7 @@ func TestMarshalKeepsOldPasswordsReadableForOldBrokers(t *testing.T) {
 	}
 }
 
-// What was read can be written, and reads the same again.
+// What was read can be written, and is the same when it is read again.
 func FuzzParseDocument(f *testing.F) {
 	for _, name := range []string{"mosquitto-2.0.json", "mosquitto-2.1.json", "mosquitto_ctrl-2.0-init.json"} {
 		f.Add(readTestdata(f, name))
@@ -312,7 +312,7 @@ func FuzzParseDocument(f *testing.F) {
 	})
 }
 
-// normal makes lists that are not there empty ones, as they are written.
+// normal replaces nil lists by empty ones, as they are written.
 func normal(d Document) Document {
 	d.Clients, d.Groups, d.Roles = notNil(slices.Clone(d.Clients)), notNil(slices.Clone(d.Groups)), notNil(slices.Clone(d.Roles))
 	for i := range d.Clients {

@@ -9,11 +9,10 @@ import (
 	"signalbox/broker"
 )
 
-// Marshal writes the document as Mosquitto 2.1 writes its
-// dynamic-security.json. A password with a salt of the length that Mosquitto
-// 2.0 knows is written in its form too, so that 2.0 can load it; one with a
-// salt of 2.1's length cannot be expressed there. Without Defaults those of a
-// new broker are written.
+// Marshal returns the document in the format of Mosquitto 2.1's dynamic-security.json.
+// A password with a salt of 2.0's length is written in the format of 2.0 as well, so
+// that 2.0 can load it; one with a salt of 2.1's length cannot be expressed there.
+// Without Defaults those of a new broker are written.
 func (d Document) Marshal() ([]byte, error) {
 	if d.Defaults == nil {
 		defaults := DefaultDefaults()
@@ -22,9 +21,9 @@ func (d Document) Marshal() ([]byte, error) {
 	return d.MarshalRecords()
 }
 
-// MarshalRecords writes the document as Marshal does, but without Defaults it writes
-// null for them, which ParseDocument reads as saying nothing about them. It is for
-// this program, not for Mosquitto.
+// MarshalRecords returns the document as Marshal does, but writes null for absent
+// Defaults, which ParseDocument reads as not specified. It is for this program, not for
+// Mosquitto.
 func (d Document) MarshalRecords() ([]byte, error) {
 	f := fileDocument{ChangeIndex: d.ChangeIndex, AnonymousGroup: d.AnonymousGroup,
 		Clients: make([]fileClient, 0, len(d.Clients)), Groups: make([]fileGroup, 0, len(d.Groups)), Roles: make([]broker.Role, 0, len(d.Roles))}
@@ -51,7 +50,7 @@ func (d Document) MarshalRecords() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// The shapes of the file, members in the order in which Mosquitto writes them.
+// The types of the file, members in Mosquitto's order.
 type (
 	fileDocument struct {
 		ChangeIndex    int64         `json:"changeIndex"`
@@ -103,7 +102,7 @@ func newFileGroup(g broker.Group) fileGroup {
 		Roles: notNil(g.Roles), Clients: notNil(g.Clients)}
 }
 
-// notNil makes an empty list of none.
+// notNil replaces a nil list by an empty one.
 func notNil[T any](list []T) []T {
 	if list == nil {
 		return []T{}

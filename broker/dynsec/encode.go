@@ -7,8 +7,8 @@ import (
 	"signalbox/broker"
 )
 
-// EncodeAnswers gives the message that goes out on ResponseTopic: one answer per
-// command, in order, without white space, members in Mosquitto's order.
+// EncodeAnswers returns the message for ResponseTopic: one answer per command, in
+// order, without white space, members in Mosquitto's order.
 func EncodeAnswers(answers []Answer) []byte {
 	b := append([]byte(nil), `{"responses":`...)
 	b = appendList(b, answers, appendAnswer)
@@ -170,7 +170,7 @@ func appendConnection(b []byte, c broker.Connection) []byte {
 	return append(b, '}')
 }
 
-// appendText appends a further member with a text, if there is one.
+// appendText appends a further member with a text, if it is not nil.
 func appendText(b []byte, name string, s *string) []byte {
 	if s == nil {
 		return b
@@ -192,8 +192,8 @@ func appendList[T any](b []byte, items []T, item func([]byte, T) []byte) []byte 
 	return append(b, ']')
 }
 
-// appendString appends a JSON string in which only what must be escaped is, as
-// Mosquitto does it. What is not UTF-8 becomes U+FFFD.
+// appendString appends a JSON string and escapes only what must be escaped, as
+// Mosquitto does. What is not UTF-8 becomes U+FFFD.
 func appendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	for _, r := range s {

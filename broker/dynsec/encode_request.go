@@ -4,8 +4,8 @@ import (
 	"strconv"
 )
 
-// EncodeRequest gives the message that asks for the commands. It never holds
-// null, which Mosquitto takes for a value of a wrong type.
+// EncodeRequest returns the message with the commands. It never contains null, which
+// Mosquitto treats as a value of a wrong type.
 func EncodeRequest(commands []Command) []byte {
 	b := append([]byte(nil), `{"commands":`...)
 	b = appendList(b, commands, appendCommand)
@@ -39,7 +39,7 @@ func appendCommand(b []byte, c Command) []byte {
 	return append(b, '}')
 }
 
-// appendArg appends a further member, if the argument is there.
+// appendArg appends a further member, if the argument is present.
 func appendArg[T any](b []byte, name string, a arg[T], put func([]byte, T) []byte) []byte {
 	if !a.good {
 		return b

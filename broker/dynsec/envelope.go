@@ -3,16 +3,16 @@ package dynsec
 // The envelope around commands and answers, which is the same on all control
 // topics.
 
-// OtherCommand is a command of another control topic than Topic. Correlation is
-// nil where there is none.
+// OtherCommand is a command of another control topic than Topic. Correlation is nil if
+// it is absent.
 type OtherCommand struct {
 	Name        string
 	Correlation *string
 	Args        Object
 }
 
-// DecodeCommands reads a request on any control topic, as [DecodeRequest] does
-// one on Topic: the commands before the fault are still to be done.
+// DecodeCommands reads a request on any control topic, as [DecodeRequest] does for
+// Topic: the commands before the fault must still be run.
 func DecodeCommands(payload []byte) (commands []OtherCommand, fault *Answer) {
 	return decodeBatch(payload, decodeOther)
 }
@@ -66,30 +66,30 @@ func decodeCorrelation(v *value, command string) (*string, *Answer) {
 	return correlation.ptr(), nil
 }
 
-// Object is a JSON object of a request. Names of members are read in any case;
-// a member that is absent, or not of the type asked for, is not ok. The zero
-// value has no members.
+// Object is a JSON object of a request. Names of members are case-insensitive; for a
+// member that is absent, or of another type, the second result is false. The zero value
+// has no members.
 type Object struct{ v *value }
 
-// Text gives a member that is a string.
+// Text returns a member that is a string.
 func (o Object) Text(name string) (string, bool) {
 	a := stringArg(orNull(o.v), name)
 	return a.value, a.good
 }
 
-// Int gives a member that is a number, cut off to 32 bits and without fraction.
+// Int returns a member that is a number, truncated to 32 bits and without fraction.
 func (o Object) Int(name string) (int, bool) {
 	a := intArg(orNull(o.v), name)
 	return a.value, a.good
 }
 
-// Bool gives a member that is true or false.
+// Bool returns a member that is true or false.
 func (o Object) Bool(name string) (value, ok bool) {
 	a := boolArg(orNull(o.v), name)
 	return a.value, a.good
 }
 
-// Object gives a member that is an object.
+// Object returns a member that is an object.
 func (o Object) Object(name string) (Object, bool) {
 	m, ok := orNull(o.v).get(name)
 	if !ok || m.kind != objectKind {

@@ -1,6 +1,6 @@
 package dynsec
 
-// refusal is the text of an answer to a command that was not done.
+// refusal is the error text of a command that was not run.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
@@ -8,7 +8,7 @@ func (r refusal) Error() string { return string(r) }
 // unknownCommand stands for the command's name where there is none.
 const unknownCommand = "Unknown command"
 
-// The texts, as Mosquitto 2.1 words them.
+// The texts of Mosquitto 2.1.
 const (
 	errNotJSON        refusal = "Payload not valid JSON"
 	errNoCommands     refusal = "Invalid/missing commands"
@@ -49,7 +49,7 @@ const (
 	errRolenameUTF8  refusal = "Role name not valid UTF-8"
 	errRoleExists    refusal = "Role already exists"
 	errRoleNotFound  refusal = "Role not found"
-	errRoleNone      refusal = "Role does not exist" // what modifyRole says
+	errRoleNone      refusal = "Role does not exist" // the text of modifyRole
 	errRoles         refusal = "'roles' not an array or missing/invalid rolename"
 	errWildcardSubs  refusal = "Invalid allowwildcardsubs"
 

@@ -7,24 +7,24 @@ import (
 	"signalbox/broker"
 )
 
-// Records are what decides about one client: its own record, those of the
-// groups and roles that it or the anonymous group names, and the defaults. A
-// name without a record counts for nothing.
+// Records are the input of a decision about one client: its own record, those of the
+// groups and roles that it or the anonymous group names, and the defaults. A name
+// without a record is ignored.
 type Records struct {
-	Client         *broker.Client // nil where there is none of the name
+	Client         *broker.Client // nil if there is none with the name
 	AnonymousGroup string         // "" for none
 	Groups         map[string]broker.Group
 	Roles          map[string]broker.Role
 	Defaults       []broker.DefaultACL
-	// ReservedPrefixes is true of Mosquitto, which reserves $SYS and $share as
-	// beginnings of topics ($SYSTEM, $shared), not as their first level.
+	// ReservedPrefixes is true for Mosquitto, which reserves $SYS and $share as
+	// prefixes of topics ($SYSTEM, $shared), not as their first level.
 	ReservedPrefixes bool
 }
 
-// Explain says what [Rights.Allowed] says of the same client, and why. Beyond
-// that it denies what never gets as far as the rights: a client that is not
-// there, is disabled or comes with another client id than the one it is bound
-// to, and a publish to $SYS or $share, which is granted to no client.
+// Explain returns the decision of [Rights.Allowed] for the same client, and the reason.
+// It also denies what is refused before the rights are checked: a client that does not
+// exist, is disabled or has another client id than the one it is bound to, and a
+// publish to $SYS or $share, which no client may do.
 func Explain(q broker.AccessCheck, r Records) broker.Verdict {
 	ev, known := events[q.Action]
 	v := broker.Verdict{ACLType: ev.defaultName()}
@@ -71,14 +71,14 @@ func denied(v broker.Verdict, source broker.DecidedBy, reason string, args ...an
 	return v
 }
 
-// heldRole is a role and how the client comes to it.
+// heldRole is a role and how the client has it.
 type heldRole struct {
 	role  broker.RoleRef
 	via   broker.Via
 	group broker.GroupRef
 }
 
-// clientRoles are the client's roles in order of evaluation.
+// clientRoles returns the client's roles in order of evaluation.
 func (r *Records) clientRoles() (roles []heldRole) {
 	for _, ref := range orderRoles(r.Client.Roles) {
 		roles = append(roles, heldRole{role: ref, via: broker.ViaClient})
@@ -100,7 +100,7 @@ func (r *Records) appendGroup(roles []heldRole, group broker.GroupRef, via broke
 	return roles
 }
 
-// decide asks one role after the other, and then the defaults.
+// decide evaluates one role after the other, and then the defaults.
 func (r *Records) decide(v broker.Verdict, ev Event, of broker.AccessCheck, roles []heldRole) broker.Verdict {
 	q := query{username: of.Username, clientID: of.ClientID, topic: of.Topic}
 	for _, h := range roles {
@@ -131,7 +131,7 @@ func (r *Records) byDefault(v broker.Verdict, topic string) broker.Verdict {
 	return v
 }
 
-// explain says which ACL of the role decided.
+// explain adds the role's ACL that decided to the verdict.
 func (h heldRole) explain(v broker.Verdict, ev Event, topic string, role broker.Role, d verdict) broker.Verdict {
 	h.name(&v)
 	if ev == Subscribe && !role.AllowWildcardSubs && hasWildcard(topic) {
@@ -150,7 +150,7 @@ func (h heldRole) explain(v broker.Verdict, ev Event, topic string, role broker.
 	return v
 }
 
-// name says in the verdict which role it is and how the client has it.
+// name adds the role to the verdict, and how the client has it.
 func (h heldRole) name(v *broker.Verdict) {
 	v.RoleName, v.Via = h.role.RoleName, h.via
 	v.RolePriority = shown(h.role.Priority)
@@ -160,7 +160,7 @@ func (h heldRole) name(v *broker.Verdict) {
 	}
 }
 
-// shown leaves out a priority that was never given.
+// shown omits a priority that was not set.
 func shown(p broker.Priority) *broker.Priority {
 	if p == broker.NoPriority {
 		return nil
@@ -168,7 +168,7 @@ func shown(p broker.Priority) *broker.Priority {
 	return &p
 }
 
-// String names the role as a part of a sentence.
+// String returns the role as a part of a sentence.
 func (h heldRole) String() string {
 	switch h.via {
 	case broker.ViaGroup:
@@ -179,7 +179,7 @@ func (h heldRole) String() string {
 	return fmt.Sprintf("the role %q", h.role.RoleName)
 }
 
-// Explain says what a client may do in this state, and why.
+// Explain returns what a client may do in this state, and why.
 func (s *State) Explain(q broker.AccessCheck) broker.Verdict {
 	r := Records{AnonymousGroup: s.anonymous, Defaults: s.defaults.ACLs(),
 		Groups: map[string]broker.Group{}, Roles: map[string]broker.Role{}}
@@ -189,7 +189,7 @@ func (s *State) Explain(q broker.AccessCheck) broker.Verdict {
 		s.collectRoles(&r, c.Roles)
 	}
 	for _, ref := range groups {
-		if g, ok := s.groups.Get(ref.GroupName); ok { // without its members, who may be many
+		if g, ok := s.groups.Get(ref.GroupName); ok { // without its members, which may be many
 			r.Groups[ref.GroupName] = broker.Group{GroupName: ref.GroupName, Roles: g.Roles}
 			s.collectRoles(&r, g.Roles)
 		}

@@ -11,7 +11,7 @@ import (
 	"signalbox/broker"
 )
 
-// plant is a client in a group, each with a role of its own.
+// plant returns a client in a group, each with a role of its own.
 func plant() Records {
 	return Records{
 		Client: &broker.Client{Username: "pump", Roles: []broker.RoleRef{{RoleName: "own", Priority: 3}, {RoleName: "gone", Priority: 9}},
@@ -114,9 +114,9 @@ func TestExplain_takes_the_client_id_that_the_client_is_bound_to(t *testing.T) {
 
 var askable = []broker.Action{broker.ActionPublish, broker.ActionReceive, broker.ActionSubscribe, broker.ActionUnsubscribe}
 
-// TestExplainAgreesWithRights holds the verdicts of random clients against what
-// decides for real; and what is named as the cause alone has the same effect,
-// while all that comes before it has none.
+// TestExplainAgreesWithRights compares the verdicts for random clients with the actual
+// decisions; the ACL named as the cause alone has the same effect, while all that
+// precede it have none.
 func TestExplainAgreesWithRights(t *testing.T) {
 	t.Parallel()
 	const seed, configurations, questions = 11, 1500, 60

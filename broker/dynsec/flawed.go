@@ -2,18 +2,18 @@ package dynsec
 
 import "strings"
 
-// flawed is an ACL whose topic is no filter, because a wildcard stands where
-// none may. Files and old brokers hold such ACLs. What was meant cannot be
-// known, so that it denies, whatever it says: with # before the end every topic,
-// otherwise each that agrees with it as far as the flaw.
+// flawed is an ACL whose topic is not a filter, because a wildcard is misplaced. Files
+// and old brokers contain such ACLs. The intention cannot be known, so it denies, even
+// if it is an allowing one: with # before the end every topic, otherwise each that
+// agrees with it up to the flaw.
 type flawed struct {
-	dollar bool     // it begins with $ and speaks only of what does so too
-	levels []string // sound ones before the flaw
+	dollar bool     // it begins with $ and applies only to topics that do so too
+	levels []string // valid ones before the flaw
 	stub   string   // of the flawed level, before the flaw
 	v      verdict
 }
 
-// newFlawed takes apart a topic that has its first flaw at a position.
+// newFlawed parses a topic that has its first flaw at a position.
 func newFlawed(topic string, at int, v verdict) flawed {
 	f := flawed{dollar: dollar(topic), v: v &^ 1}
 	if i := strings.IndexByte(topic, '#'); i >= 0 && i+1 < len(topic) {
@@ -25,8 +25,8 @@ func newFlawed(topic string, at int, v verdict) flawed {
 	return f
 }
 
-// reached tells whether the topic, or filter of a subscription, agrees with the
-// ACL as far as the flaw.
+// reached reports whether the topic, or filter of a subscription, agrees with the ACL
+// up to the flaw.
 func (f *flawed) reached(topic string) bool {
 	if f.dollar != dollar(topic) {
 		return false

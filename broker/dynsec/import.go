@@ -6,14 +6,14 @@ import (
 	"signalbox/broker"
 )
 
-// Import takes a sound document over, all or nothing. With replace the state
-// then holds exactly what the document holds, and everyone is thrown out.
-// Without, it is merged with what is there, as [Document.Merge] has it; a
-// contradiction is an Exists error that lists all of them, and who got other
-// rights or credentials is thrown out. The default access of the document counts
-// if it replaces or if nothing was there before; otherwise it stays, with a
-// warning. stored gives the hashes of stored passwords, which the state does not
-// know, "" where it does not know either; nil knows none.
+// Import applies a valid document completely or not at all. With replace the state then
+// contains exactly the document, and every client is disconnected. Without, it is
+// merged with the state as in [Document.Merge]; a contradiction is an Exists error that
+// lists all of them, and clients with changed rights or credentials are disconnected.
+// The default access of the document applies if it replaces or if the state was empty
+// before; otherwise it stays, with a warning. stored returns the hashes of stored
+// passwords, which the state does not contain, "" if there is none; a nil function
+// knows none.
 func (t *Tx) Import(d Document, replace bool, stored func(username string) string) (broker.ImportReport, error) {
 	if err := d.check(); err != nil {
 		return broker.ImportReport{}, err
@@ -39,8 +39,8 @@ func (t *Tx) Import(d Document, replace bool, stored func(username string) strin
 	return r, nil
 }
 
-// kept stands for a stored password whose hash is not known. It equals no hash
-// that could be imported.
+// kept stands for a stored password whose hash is unknown. It equals no hash that could
+// be imported.
 const kept = "kept"
 
 func keptPassword(s *State, stored func(username string) string) func(username string) string {
@@ -56,7 +56,7 @@ func keptPassword(s *State, stored func(username string) string) func(username s
 	}
 }
 
-// clear removes everything but the settings and throws everyone out.
+// clear removes everything but the settings and disconnects every client.
 func (t *Tx) clear() {
 	for username := range each(t.s.clients, "") {
 		t.cutClient(username)
@@ -67,11 +67,11 @@ func (t *Tx) clear() {
 	t.record(Clear{})
 }
 
-// importRecords puts in what differs from what is there.
+// importRecords adds what differs from the state.
 func (t *Tx) importRecords(d Document) {
 	for _, r := range d.Roles {
 		r.ACLs = orderACLs(r.ACLs)
-		if t.role(r.RoleName) == nil { // one that is there is the same
+		if t.role(r.RoleName) == nil { // an existing one is the same
 			t.putRole(r)
 		}
 	}
@@ -128,8 +128,8 @@ func sameClient(a, b ClientRecord) bool {
 
 func sameText(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b }
 
-// ownNames gives the references in order of evaluation, with the names of the
-// roles' records, so that a name is in memory once.
+// ownNames returns the references in order of evaluation, with the names of the roles'
+// records, so that each name is in memory once.
 func (t *Tx) ownNames(refs []broker.RoleRef) []broker.RoleRef {
 	l := orderRoles(refs)
 	for i := range l {
@@ -139,9 +139,9 @@ func (t *Tx) ownNames(refs []broker.RoleRef) []broker.RoleRef {
 	return l
 }
 
-// importSettings takes the settings over; a document that says nothing about
-// the default access leaves it as it is. It warns where it changes what was set
-// before, unless that is to be replaced.
+// importSettings applies the settings; a document that does not specify the default
+// access leaves it unchanged. It warns when it changes a setting, unless it is to be
+// replaced.
 func (t *Tx) importSettings(d Document, replace bool) []string {
 	warnings := []string{}
 	if d.Defaults != nil {
@@ -157,8 +157,8 @@ func (t *Tx) importSettings(d Document, replace bool) []string {
 	return warnings
 }
 
-// mergeSettings takes over an anonymous group where there was none, and warns
-// of the settings that stay as they are.
+// mergeSettings sets an anonymous group if there was none, and warns of the settings
+// that stay unchanged.
 func (t *Tx) mergeSettings(d Document) []string {
 	warnings := []string{}
 	if d.Defaults != nil && *d.Defaults != t.s.defaults {
@@ -172,7 +172,7 @@ func (t *Tx) mergeSettings(d Document) []string {
 	return warnings
 }
 
-// Document gives the whole state as a document; password gives the hash of a
+// Document returns the whole state as a document; password returns the hash of a
 // client's password, "" for none.
 func (s *State) Document(password func(username string) string) Document {
 	d := Document{
@@ -198,8 +198,8 @@ func (s *State) Document(password func(username string) string) Document {
 	return d
 }
 
-// documentGroup is viewGroup with the priorities of the members, which stand in
-// their records.
+// documentGroup is viewGroup with the priorities of the members, which are in their
+// records.
 func (s *State) documentGroup(g *group) broker.Group {
 	v := viewGroup(g)
 	for i := range v.Clients {

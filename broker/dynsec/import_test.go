@@ -29,7 +29,7 @@ func sampleDocument() Document {
 	}
 }
 
-// importInto imports and proves that the changes are complete.
+// importInto imports and checks that the changes are complete.
 func importInto(t *testing.T, s *State, d Document, replace bool) (*State, broker.ImportReport, []Cut) {
 	t.Helper()
 	tx := s.Begin()

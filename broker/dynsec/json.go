@@ -7,12 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// The requests' reader. encoding/json is not used here because it would change
-// what has to be seen: of members with the same name the first one counts, bytes
-// that are not UTF-8 must be found and not be replaced, and what follows the
-// value is passed over.
+// The parser of requests. encoding/json is not used because it would hide differences
+// that matter: of members with the same name the first one counts, bytes that are not
+// UTF-8 must be detected and not be replaced, and what follows the value is ignored.
 
-// maxDepth bounds how deep values may be nested.
+// maxDepth bounds the nesting of values.
 const maxDepth = 64
 
 var errJSON = errors.New("not JSON")
@@ -29,7 +28,7 @@ const (
 	objectKind
 )
 
-// value is a JSON value. text holds a string's characters or a number's digits.
+// value is a JSON value. text is a string's content or a number's digits.
 type value struct {
 	kind    kind
 	truth   bool
@@ -43,8 +42,8 @@ type member struct {
 	value value
 }
 
-// get gives the first member of that name in any case. What is no object has no
-// members.
+// get returns the first member of that name, case-insensitively. A value that is not an
+// object has no members.
 func (v *value) get(name string) (*value, bool) {
 	for i := range v.members {
 		if equalFold(v.members[i].name, name) {
@@ -54,7 +53,7 @@ func (v *value) get(name string) (*value, bool) {
 	return nil, false
 }
 
-// equalFold compares names without regard to the case of ASCII letters.
+// equalFold compares names and ignores the case of ASCII letters.
 func equalFold(a, b string) bool {
 	if len(a) != len(b) {
 		return false
@@ -94,7 +93,7 @@ type parser struct {
 	i int
 }
 
-// next passes over white space and gives the byte after it, or 0 at the end.
+// next skips white space and returns the byte after it, or 0 at the end.
 func (p *parser) next() byte {
 	for p.i < len(p.b) {
 		switch c := p.b[p.i]; c {
@@ -107,7 +106,7 @@ func (p *parser) next() byte {
 	return 0
 }
 
-// take passes over c if it comes next.
+// take skips c if it comes next.
 func (p *parser) take(c byte) bool {
 	if p.next() != c || p.i == len(p.b) {
 		return false
@@ -206,8 +205,8 @@ func (p *parser) member(depth int) (m member, err error) {
 	return m, err
 }
 
-// number reads a number; whether its digits make sense is seen here, what it is
-// worth where it is used.
+// number reads a number. It checks the syntax only; the value is converted where it is
+// used.
 func (p *parser) number() (value, error) {
 	from := p.i
 	for p.i < len(p.b) && isNumeric(p.b[p.i]) {
@@ -224,8 +223,8 @@ func isNumeric(c byte) bool {
 	return '0' <= c && c <= '9' || c == '+' || c == '-' || c == '.' || c == 'e' || c == 'E'
 }
 
-// string reads a string at its opening quote. Its bytes are kept as they are,
-// UTF-8 or not; an escaped half of a surrogate pair is an error.
+// string reads a string at its opening quote. Its bytes are kept unchanged, UTF-8 or
+// not; an escaped half of a surrogate pair is an error.
 func (p *parser) string() (string, error) {
 	p.i++
 	from := p.i
@@ -242,8 +241,8 @@ func (p *parser) string() (string, error) {
 	return "", errJSON
 }
 
-// escaped reads the rest of a string that holds an escape; begun is what came
-// before it.
+// escaped reads the rest of a string that contains an escape; begun is what precedes
+// it.
 func (p *parser) escaped(begun []byte) (string, error) {
 	s := append([]byte(nil), begun...)
 	for p.i < len(p.b) {

@@ -33,9 +33,9 @@ func TestEqualFoldKnowsASCIIOnly(t *testing.T) {
 	}
 }
 
-// FuzzParseJSON holds the reader against encoding/json: what that takes, this
-// takes, but for the nesting and the halves of surrogate pairs that it bounds;
-// and strings are the same.
+// FuzzParseJSON compares the parser with encoding/json: it accepts the same input,
+// except for the nesting and the halves of surrogate pairs that it bounds; and strings
+// are the same.
 func FuzzParseJSON(f *testing.F) {
 	for _, seed := range []string{
 		`{"a":[1,-2.5e3,"x\u00e9\ud83d\ude00\n\/",true,false,null,{}]}`, `"text"`, ` [ ] `, `{"a":{},"A":[]} rest`, `0`, `"\ud800"`, "\"\xff\"",

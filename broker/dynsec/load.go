@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// LoadRecords is a whole state as a store keeps it. Each sequence is read once,
-// roles first, clients last; nil is an empty one. Loading is fastest when they
-// are in order of their names (as bytes).
+// LoadRecords is a whole stored state. Each sequence is read once, roles first, clients
+// last; nil is an empty one. Loading is fastest when they are ordered by name (as
+// bytes).
 type LoadRecords struct {
 	Roles          iter.Seq[RoleRecord]
 	Groups         iter.Seq[GroupRecord]
@@ -18,8 +18,7 @@ type LoadRecords struct {
 	ChangeIndex    int64
 }
 
-// Load builds a state in one go. A name that is there twice and a reference to
-// what is not there are errors.
+// Load builds a state at once. Duplicate names and dangling references are errors.
 func Load(r LoadRecords) (*State, error) {
 	s := NewState()
 	s.defaults, s.anonymous, s.index = r.Defaults, r.AnonymousGroup, r.ChangeIndex
@@ -58,8 +57,8 @@ func (s *State) loadGroup(v GroupRecord) error {
 	return nil
 }
 
-// loadClients lets a client share its lists with the one before it where they
-// are the same: fleets of devices mostly have one role in common.
+// loadClients lets a client share its lists with the one before it if they are equal:
+// most fleets of devices have one role in common.
 func (s *State) loadClients(clients iter.Seq[ClientRecord]) error {
 	last := &ClientRecord{}
 	for v := range clients {
@@ -77,8 +76,8 @@ func (s *State) loadClients(clients iter.Seq[ClientRecord]) error {
 	return nil
 }
 
-// join enters a client with its roles and groups, and lets it use their copies
-// of the names.
+// join adds a client with its roles and groups, and lets it use their copies of the
+// names.
 func (s *State) join(c *ClientRecord) error {
 	for i, ref := range c.Roles {
 		r, ok := s.roles.Get(ref.RoleName)

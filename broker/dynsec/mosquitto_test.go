@@ -19,7 +19,7 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// connect logs in to a broker; the error is what it answered.
+// connect connects to a broker; the error is the broker's response.
 func connect(t *testing.T, s *brokertest.Server, clientID, username, password string, each mqtt.MessageHandler) (mqtt.Client, error) {
 	t.Helper()
 	o := mqtt.NewClientOptions().AddBroker("tcp://" + s.Addr).SetProtocolVersion(4).
@@ -51,8 +51,8 @@ func done(t *testing.T, what string, token mqtt.Token) {
 	}
 }
 
-// oldDocument is a file of Mosquitto 2.0 with an admin, and with one password
-// for those of its clients that tell something.
+// oldDocument returns a file of Mosquitto 2.0 with an admin, and with one password for
+// those of its clients that connect.
 func oldDocument(t *testing.T) dynsec.Document {
 	t.Helper()
 	b, err := os.ReadFile("testdata/mosquitto-2.0.json")
@@ -83,7 +83,7 @@ func TestMosquittoLoadsWhatMarshalWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := brokertest.Mosquitto(t, brokertest.WithDynsec(b))
-	logins := []struct {
+	connections := []struct {
 		clientID, username, password string
 		want                         bool
 	}{
@@ -94,7 +94,7 @@ func TestMosquittoLoadsWhatMarshalWrites(t *testing.T) {
 		{"c4", "off", "freepw", false},
 		{"c5", "nopw", "", false},
 	}
-	for _, l := range logins {
+	for _, l := range connections {
 		if _, err := connect(t, s, l.clientID, l.username, l.password, nil); (err == nil) != l.want {
 			t.Errorf("%s as %q with %q: got %v, want let in %v", l.username, l.clientID, l.password, err, l.want)
 		}
@@ -102,7 +102,7 @@ func TestMosquittoLoadsWhatMarshalWrites(t *testing.T) {
 	t.Run("and understands all of it", func(t *testing.T) { rewritten(t, s, d) })
 }
 
-// rewritten makes the broker write its file anew and compares what it holds.
+// rewritten makes the broker write its file anew and compares the content.
 func rewritten(t *testing.T, s *brokertest.Server, want dynsec.Document) {
 	answers := make(chan string, 1)
 	c := mustConnect(t, s, "ctl", "admin", func(_ mqtt.Client, m mqtt.Message) { answers <- string(m.Payload()) })
@@ -130,7 +130,7 @@ func rewritten(t *testing.T, s *brokertest.Server, want dynsec.Document) {
 	}
 }
 
-// The users and topics over which an acl_file and what became of it are asked.
+// The users and topics with which an acl_file and its conversion are compared.
 const aclFile = `
 topic read news/#
 topic deny news/secret
@@ -214,8 +214,7 @@ func publishAll(t *testing.T, c mqtt.Client, topics []string) {
 	}
 }
 
-// stateOf gives the state that an acl_file becomes, with nothing allowed that
-// it does not allow.
+// stateOf returns the state of an acl_file, which allows nothing by default.
 func stateOf(t *testing.T, file string) *dynsec.State {
 	t.Helper()
 	d, _, err := dynsec.ParseACLFile(strings.NewReader(file))
@@ -231,7 +230,7 @@ func stateOf(t *testing.T, file string) *dynsec.State {
 	return state
 }
 
-// listener is a client that notes which topics reach it.
+// listener is a client that records the topics of what it receives.
 type listener struct {
 	client mqtt.Client
 	topics chan string
@@ -247,7 +246,7 @@ func newListener(t *testing.T, s *brokertest.Server, username string, filters ..
 	return l
 }
 
-// until gives the topics that came before the mark.
+// until returns the topics received before the mark.
 func (l *listener) until(t *testing.T, mark string) (topics []string) {
 	t.Helper()
 	timeout := time.After(suite.HangLimit)

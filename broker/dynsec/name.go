@@ -2,7 +2,7 @@ package dynsec
 
 import "unicode/utf8"
 
-// name gives the name that a command must have, or missing or invalid.
+// name returns a required name of a command, or the error missing or invalid.
 func name(a arg[string], missing, invalid refusal) (string, error) {
 	switch {
 	case !a.good:
@@ -13,7 +13,7 @@ func name(a arg[string], missing, invalid refusal) (string, error) {
 	return a.value, nil
 }
 
-// newName is name for what is to be created, which must not be empty.
+// newName is name for a record to create, whose name must not be empty.
 func newName(a arg[string], missing, empty, invalid refusal) (string, error) {
 	if a.good && a.value == "" {
 		return "", empty
@@ -21,10 +21,9 @@ func newName(a arg[string], missing, empty, invalid refusal) (string, error) {
 	return name(a, missing, invalid)
 }
 
-// validName tells whether s can be a string in an MQTT packet: at most 65535
-// bytes of UTF-8 without U+0000 [MQTT-1.5.4-1, MQTT-1.5.4-2] and, as Mosquitto
-// has it, without the control and non-characters that MQTT 5.0 section 1.5.4
-// advises against.
+// validName reports whether s can be a string in an MQTT packet: at most 65535 bytes of
+// UTF-8 without U+0000 [MQTT-1.5.4-1, MQTT-1.5.4-2] and, as in Mosquitto, without the
+// control and non-characters that MQTT 5.0 section 1.5.4 advises against.
 func validName(s string) bool {
 	if len(s) > maxTopicBytes || !utf8.ValidString(s) {
 		return false

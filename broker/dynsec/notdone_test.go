@@ -7,8 +7,8 @@ import (
 	"signalbox/broker"
 )
 
-// TestNotDone has the text of a failure say whether to try again, so that whoever
-// reads it knows the kind of the failure.
+// TestNotDone checks that the text of a failure states whether to retry, so that its
+// kind can be classified.
 func TestNotDone(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []broker.Kind{broker.Unavailable, broker.Unconfirmed} {

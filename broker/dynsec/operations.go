@@ -6,14 +6,14 @@ import (
 	"signalbox/broker"
 )
 
-// operation is what the commands of one name do.
+// operation is the implementation of one command.
 type operation struct {
 	name    string
 	mutates bool
 	do      func(*Tx, *Command, Connections) (payload, error)
 }
 
-// The commands, by the names under which answers show them.
+// The names of the commands as in answers.
 const (
 	opSetDefaultACLAccess = "setDefaultACLAccess"
 	opGetDefaultACLAccess = "getDefaultACLAccess"
@@ -52,7 +52,7 @@ const (
 	opRemoveRoleACL = "removeRoleACL"
 )
 
-// operations holds all commands by their names in lower case.
+// operations are all commands by their names in lower case.
 var operations = byName([]operation{
 	{opSetDefaultACLAccess, true, (*Tx).setDefaultACLAccess},
 	{opGetDefaultACLAccess, false, (*Tx).getDefaultACLAccess},
@@ -99,7 +99,7 @@ func byName(table []operation) map[string]*operation {
 	return m
 }
 
-// listed gives the part of a tree that a list command asks for.
+// listed returns the page of a tree that a list command requests.
 func listed[R, T any](of *noun[T], m *btree.Map[string, R], c *Command, view func(R) T) payload {
 	d := listing[T]{of: of, total: m.Len(), verbose: c.args.verbose.value}
 	for name, r := range span(m, c.args.offset.value, c.args.count.or(-1)) {
@@ -112,12 +112,12 @@ func listed[R, T any](of *noun[T], m *btree.Map[string, R], c *Command, view fun
 	return d
 }
 
-// priority is the priority of a membership.
+// priority returns the priority of a membership.
 func (c *Command) priority() broker.Priority {
 	return broker.Priority(clamp(c.args.priority.or(int(broker.NoPriority))))
 }
 
-// replace sets a text if one is given.
+// replace sets a text if the argument is given.
 func replace(to **string, a arg[string]) {
 	if a.good {
 		*to = a.ptr()

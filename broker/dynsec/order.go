@@ -10,14 +10,14 @@ import (
 // Priorities are limited to ±maxPriority, as Mosquitto does.
 const maxPriority = 100_000
 
-// aclTypes are the ACL types in the order in which a role shows them.
+// aclTypes are the ACL types in the order in which they appear in a role.
 var aclTypes = []broker.ACLType{
 	broker.PublishClientSend, broker.PublishClientReceive,
 	broker.SubscribeLiteral, broker.SubscribePattern,
 	broker.UnsubscribeLiteral, broker.UnsubscribePattern,
 }
 
-// parseACLType finds an ACL type by its name in any case.
+// parseACLType returns an ACL type by its case-insensitive name.
 func parseACLType(s string) (broker.ACLType, bool) {
 	for _, t := range aclTypes {
 		if equalFold(string(t), s) {
@@ -32,7 +32,7 @@ func byPriority(p, q broker.Priority, a, b string) int {
 	return cmp.Or(cmp.Compare(q, p), cmp.Compare(a, b))
 }
 
-// orderRoles gives a copy in order of evaluation.
+// orderRoles returns a copy in order of evaluation.
 func orderRoles(refs []broker.RoleRef) []broker.RoleRef {
 	refs = slices.Clone(refs)
 	slices.SortFunc(refs, func(a, b broker.RoleRef) int {
@@ -41,7 +41,7 @@ func orderRoles(refs []broker.RoleRef) []broker.RoleRef {
 	return refs
 }
 
-// orderGroups gives a copy in order of evaluation.
+// orderGroups returns a copy in order of evaluation.
 func orderGroups(refs []broker.GroupRef) []broker.GroupRef {
 	refs = slices.Clone(refs)
 	slices.SortFunc(refs, func(a, b broker.GroupRef) int {
@@ -50,8 +50,8 @@ func orderGroups(refs []broker.GroupRef) []broker.GroupRef {
 	return refs
 }
 
-// orderACLs gives a copy ordered by type and then by priority from high to low;
-// among equals the one added first stays first.
+// orderACLs returns a copy ordered by type and then by priority from high to low; the
+// order of equal ones is kept.
 func orderACLs(acls []broker.ACL) []broker.ACL {
 	acls = slices.Clone(acls)
 	slices.SortStableFunc(acls, func(a, b broker.ACL) int {

@@ -9,7 +9,7 @@ import (
 	"signalbox/broker"
 )
 
-// ListClients gives a part of the clients in order of their names, without live
+// ListClients returns a page of the clients in order of their names, without live
 // connections. Without a Match the cost of a page does not depend on its offset.
 func (s *State) ListClients(ctx context.Context, o broker.ListOptions[broker.Client]) (broker.Page[broker.Client], error) {
 	bare := func(name string) broker.Client {
@@ -18,7 +18,7 @@ func (s *State) ListClients(ctx context.Context, o broker.ListOptions[broker.Cli
 	return page(ctx, s.clients, o, viewClient, bare)
 }
 
-// ListGroups gives a part of the groups in order of their names.
+// ListGroups returns a page of the groups in order of their names.
 func (s *State) ListGroups(ctx context.Context, o broker.ListOptions[broker.Group]) (broker.Page[broker.Group], error) {
 	bare := func(name string) broker.Group {
 		return broker.Group{GroupName: name, Clients: []broker.MemberRef{}, Roles: []broker.RoleRef{}}
@@ -26,14 +26,14 @@ func (s *State) ListGroups(ctx context.Context, o broker.ListOptions[broker.Grou
 	return page(ctx, s.groups, o, viewGroup, bare)
 }
 
-// ListRoles gives a part of the roles in order of their names.
+// ListRoles returns a page of the roles in order of their names.
 func (s *State) ListRoles(ctx context.Context, o broker.ListOptions[broker.Role]) (broker.Page[broker.Role], error) {
 	bare := func(name string) broker.Role { return broker.Role{RoleName: name, ACLs: []broker.ACL{}} }
 	return page(ctx, s.roles, o, viewRole, bare)
 }
 
-// page selects a part of a tree. view makes an entry from its record, bare one
-// that holds just the name.
+// page selects a page of a tree. view makes an entry from its record, bare one that has
+// only the name.
 func page[R, T any](ctx context.Context, m *btree.Map[string, R], o broker.ListOptions[T], view func(R) T, bare func(string) T) (broker.Page[T], error) {
 	show := func(_ string, r R) T { return view(r) }
 	if o.NamesOnly {
@@ -51,8 +51,8 @@ func page[R, T any](ctx context.Context, m *btree.Map[string, R], o broker.ListO
 	}}, nil
 }
 
-// matched selects a part of the entries that match. It keeps their names only
-// and makes the entries when they are asked for.
+// matched selects a page of the matching entries. It keeps only their names and makes
+// the entries when they are read.
 func matched[R, T any](ctx context.Context, m *btree.Map[string, R], o broker.ListOptions[T], view func(R) T, show func(string, R) T) (broker.Page[T], error) {
 	var hits []string
 	for name, r := range each(m, "") {

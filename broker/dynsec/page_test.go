@@ -89,7 +89,7 @@ func TestListClientsPages(t *testing.T) {
 	}
 }
 
-// part lists, which must not fail.
+// part lists a page, which must not fail.
 func part[T any](t testing.TB, list func(context.Context, broker.ListOptions[T]) (broker.Page[T], error), o broker.ListOptions[T]) broker.Page[T] {
 	t.Helper()
 	page, err := list(t.Context(), o)

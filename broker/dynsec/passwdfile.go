@@ -9,15 +9,15 @@ import (
 	"unicode/utf8"
 )
 
-// maxLineBytes bounds a line of a password_file or acl_file: room for the
-// longest name or topic of MQTT and what stands beside it.
+// maxLineBytes bounds a line of a password_file or acl_file: enough for the longest
+// name or topic of MQTT and the rest of the line.
 const maxLineBytes = 128 << 10
 
 // ParsePasswordFile reads a password_file of Mosquitto: a client for each line
-// user:hash. Hashes that begin with $7$, $argon2id$ or $6$ are kept. $6$ is one
-// round of SHA-512: a warning names each user who needs a new password, and strict
-// refuses the file. Passwords that are not hashed are refused; the error is a
-// *broker.Error of kind Invalid that names every line at fault.
+// user:hash. Hashes that begin with $7$, $argon2id$ or $6$ are kept. $6$ is one round
+// of SHA-512: a warning names each user that needs a new password, and strict refuses
+// the file. Plain-text passwords are refused; the error is a *broker.Error of kind
+// Invalid that names every faulty line.
 func ParsePasswordFile(r io.Reader, strict bool) (Document, []string, error) {
 	f := passwordFile{seen: make(map[string]bool), strict: strict}
 	if err := eachLine(r, &f.checker, f.line); err != nil {
@@ -35,7 +35,7 @@ type passwordFile struct {
 	doc    Document
 	seen   map[string]bool
 	strict bool
-	weak   []string // users with a hash of the kind $6$
+	weak   []string // users with a $6$ hash
 }
 
 func (f *passwordFile) warnings() []string {
@@ -81,8 +81,8 @@ func (f *passwordFile) client(n int, username, hash string) {
 	}
 }
 
-// eachLine hands over the lines that hold something, without white space around
-// it, with their numbers. Lines that begin with # are comments.
+// eachLine calls each for the lines that are not empty, without surrounding white
+// space, with their numbers. Lines that begin with # are comments.
 func eachLine(r io.Reader, c *checker, each func(n int, line string)) error {
 	s := bufio.NewScanner(r)
 	s.Buffer(nil, maxLineBytes)

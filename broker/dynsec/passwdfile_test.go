@@ -50,7 +50,7 @@ func TestPasswordFileOfMosquittoPasswd(t *testing.T) {
 	verifies(t, "mosquitto_passwd", d.Clients[0].EncodedPassword, "builder")
 }
 
-// missing skips a test for the lack of a program; in CI it fails.
+// missing skips a test because a program is missing; in CI it fails.
 func missing(t *testing.T, why string) {
 	t.Helper()
 	if os.Getenv("CI") != "" {
@@ -124,8 +124,8 @@ func FuzzParsePasswordFile(f *testing.F) {
 	})
 }
 
-// checkParsed makes sure that a parser gave either a sound document or an error
-// of the right kind.
+// checkParsed checks that a parser returned either a valid document or an error of the
+// right kind.
 func checkParsed(t *testing.T, d Document, err error) {
 	t.Helper()
 	if err != nil {

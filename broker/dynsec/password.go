@@ -15,7 +15,7 @@ import (
 	"golang.org/x/crypto/argon2"
 )
 
-// Sizes in bytes of what is in a $7$ hash. Mosquitto takes salts of these two
+// Sizes in bytes of the parts of a $7$ hash. Mosquitto accepts salts of these two
 // lengths: 12 was written until 2.0, 64 is written since 2.1.
 const (
 	saltBytes    = 64
@@ -33,15 +33,15 @@ const (
 	maxArgonBytes  = 1 << 10 // of salt, and of hash
 )
 
-// What is wrong with a stored password.
+// Faults of a stored password.
 var (
 	ErrPasswordForm = errors.New("not a password hash of a known form")
 	ErrPasswordCost = errors.New("password hash costs more than is allowed")
 )
 
-// HashPassword makes a hash of the form $7$iterations$salt$hash, which is
-// PBKDF2 with SHA-512 and a random salt of 64 bytes, base64. The time it takes
-// grows with iterations, 1 to [MaxIterations]: about half a microsecond each.
+// HashPassword returns a hash of the form $7$iterations$salt$hash, which is PBKDF2 with
+// SHA-512 and a random salt of 64 bytes, base64. Its time grows with iterations, 1 to
+// [MaxIterations]: about half a microsecond each.
 func HashPassword(password []byte, iterations int) (string, error) {
 	if iterations < 1 || iterations > MaxIterations {
 		return "", fmt.Errorf("%w: %d iterations, allowed are 1 to %d", ErrPasswordCost, iterations, MaxIterations)
@@ -55,14 +55,14 @@ func HashPassword(password []byte, iterations int) (string, error) {
 	return encodePBKDF2(iterations, salt, hash), nil
 }
 
-// IsWeakHash reports whether a hash is of Mosquitto's old kind $6$, one round of
-// SHA-512: whoever has it tries a thousand million passwords in a second.
+// IsWeakHash reports whether a hash is of Mosquitto's old type $6$, one round of
+// SHA-512: an attacker who has it tries a thousand million passwords a second.
 func IsWeakHash(encoded string) bool { return strings.HasPrefix(encoded, "$6$") }
 
-// VerifyPassword tells whether the password is the one that was hashed, in a
-// time that does not depend on how much of it is right. It knows $7$, the
-// PHC form of argon2id, and $6$, which takes no time to speak of. A hash of another form is an [ErrPasswordForm], one
-// that would take too long an [ErrPasswordCost]; no work is done for either.
+// VerifyPassword reports whether the password matches the hash, in a time that does not
+// depend on how much of it matches. It supports $7$, the PHC form of argon2id, and $6$,
+// whose time is negligible. A hash of another form is an [ErrPasswordForm], one that
+// would take too long an [ErrPasswordCost]; no work is done for either.
 func VerifyPassword(encoded string, password []byte) (bool, error) {
 	h, err := parseHash(encoded)
 	if err != nil {
@@ -75,14 +75,14 @@ func VerifyPassword(encoded string, password []byte) (bool, error) {
 	return subtle.ConstantTimeCompare(got, h.hash) == 1, nil
 }
 
-// CheckPasswordHash tells what is wrong with a hash, as [VerifyPassword] would.
+// CheckPasswordHash returns the error that [VerifyPassword] would return for a hash.
 func CheckPasswordHash(encoded string) error {
 	_, err := parseHash(encoded)
 	return err
 }
 
-// passwordHash is a hash taken apart. With memory it is argon2id, with iterations
-// PBKDF2, else one round of SHA-512.
+// passwordHash is a parsed hash. With memory it is argon2id, with iterations PBKDF2,
+// else one round of SHA-512.
 type passwordHash struct {
 	salt, hash []byte
 	iterations uint32
@@ -117,7 +117,7 @@ func parseHash(encoded string) (passwordHash, error) {
 	return passwordHash{}, ErrPasswordForm
 }
 
-// parsePBKDF2 takes $7$iterations$salt$hash apart.
+// parsePBKDF2 parses $7$iterations$salt$hash.
 func parsePBKDF2(encoded string) (passwordHash, error) {
 	parts := strings.Split(encoded, "$")
 	if len(parts) != 5 {
@@ -141,7 +141,7 @@ func parsePBKDF2(encoded string) (passwordHash, error) {
 	return passwordHash{salt: salt, hash: hash, iterations: uint32(n)}, nil
 }
 
-// parseSHA512 takes $6$salt$hash apart.
+// parseSHA512 parses $6$salt$hash.
 func parseSHA512(encoded string) (passwordHash, error) {
 	parts := strings.Split(encoded, "$")
 	if len(parts) != 4 {
@@ -163,7 +163,7 @@ func encodePBKDF2(iterations int, salt, hash []byte) string {
 		base64.StdEncoding.EncodeToString(salt), base64.StdEncoding.EncodeToString(hash))
 }
 
-// parseArgon2id takes $argon2id$v=19$m=KiB,t=passes,p=threads$salt$hash apart.
+// parseArgon2id parses $argon2id$v=19$m=KiB,t=passes,p=threads$salt$hash.
 func parseArgon2id(encoded string) (passwordHash, error) {
 	parts := strings.Split(encoded, "$")
 	if len(parts) != 6 || parts[2] != "v="+strconv.Itoa(argon2.Version) {

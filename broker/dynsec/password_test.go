@@ -29,7 +29,7 @@ func TestVerifyPasswordOfMosquitto(t *testing.T) {
 	}
 }
 
-// verifies checks that the hash takes the password and no other.
+// verifies checks that the hash accepts the password and no other.
 func verifies(t *testing.T, name, encoded, password string) {
 	t.Helper()
 	for given, want := range map[string]bool{password: true, password + "x": false, "X" + password: false} {
@@ -65,7 +65,7 @@ func TestHashPassword(t *testing.T) {
 
 const argonReference = "$argon2id$v=19$m=256,t=2,p=1$c29tZXNhbHQ$nf65EOgLrQMR/uIPnA4rEsF5h7TKyQwu9U1bMCHGi/4"
 
-// argonHash makes the PHC form as libargon2, which Mosquitto uses, writes it.
+// argonHash returns the PHC form that libargon2, which Mosquitto uses, writes.
 func argonHash(password string, salt []byte, memory, passes uint32, threads uint8, length uint32) string {
 	enc := base64.RawStdEncoding
 	hash := argon2.IDKey([]byte(password), salt, passes, memory, threads, length)
@@ -132,7 +132,7 @@ func TestHashesThatAreRefused(t *testing.T) {
 	}
 }
 
-// No hash makes the check panic or take long, whoever wrote it.
+// No hash makes the check panic or take long, whatever its origin.
 func FuzzCheckPasswordHash(f *testing.F) {
 	for _, h := range madeByMosquitto {
 		f.Add(h.encoded)

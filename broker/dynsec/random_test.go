@@ -11,13 +11,13 @@ import (
 	"signalbox/broker"
 )
 
-// dice makes commands over few names, so that they meet.
+// dice makes commands over few names, so that they affect the same records.
 type dice struct{ *rand.Rand }
 
 func (d dice) pick(s ...any) any       { return s[d.IntN(len(s))] }
 func (d dice) name(kind string) string { return fmt.Sprintf("%s%d", kind, d.IntN(5)) }
 
-// list gives up to three references, sometimes to nothing or twice the same.
+// list returns up to three references, sometimes dangling or duplicate.
 func (d dice) list(key, kind string) any {
 	if d.IntN(20) == 0 {
 		return d.pick("no list", nil, []any{map[string]any{key: 5}})
@@ -45,7 +45,7 @@ func (d dice) acl(m map[string]any) map[string]any {
 	return m
 }
 
-// anyCommand is every command, and those that create more than once.
+// anyCommand is every command, and those that create several times.
 var anyCommand = func() []string {
 	names := slices.Collect(maps.Keys(operations))
 	for range 4 {
@@ -55,7 +55,7 @@ var anyCommand = func() []string {
 	return names
 }()
 
-// command makes any command with any of the arguments that some command knows.
+// command returns any command with any of the arguments of all commands.
 func (d dice) command() map[string]any {
 	m := d.acl(map[string]any{"command": anyCommand[d.IntN(len(anyCommand))], "correlationData": "x"})
 	m["username"], m["groupname"], m["rolename"] = d.name("c"), d.name("g"), d.name("r")
@@ -85,10 +85,10 @@ func (d dice) command() map[string]any {
 	return m
 }
 
-// TestRandomCommands runs random batches and proves after each: the version
-// before is untouched; a command that failed did nothing; the changes make the
-// new version; the reverse indexes say what the records say; whoever's rights
-// or credentials changed is cut off.
+// TestRandomCommands runs random batches and checks after each: the version before is
+// unchanged; a command that failed changed nothing; the changes produce the new
+// version; the reverse indexes agree with the records; clients with changed rights or
+// credentials are disconnected.
 func TestRandomCommands(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(25) {
@@ -123,8 +123,8 @@ func randomBatch(t *testing.T, d dice, s *State) *State {
 	return next
 }
 
-// oneByOne does the commands in a transaction each and proves that those that
-// fail, or ask, change nothing.
+// oneByOne runs each command in a transaction of its own and checks that those that
+// fail, or only read, change nothing.
 func oneByOne(t *testing.T, s *State, payload []byte) {
 	t.Helper()
 	for _, c := range DecodeRequest(payload).Commands {
@@ -159,7 +159,7 @@ func checkCuts(t *testing.T, what string, s, next *State, changes []Change, cuts
 	}
 }
 
-// access writes down all that decides what a connected client may do.
+// access returns everything that decides what a connected client may do.
 func access(s *State, username string) string {
 	c, ok := s.clients.Get(username)
 	if !ok {

@@ -10,8 +10,8 @@ import (
 	"signalbox/broker"
 )
 
-// reference says what Rights.Allowed must say, one ACL after the other and with
-// nothing compiled.
+// reference computes the result of Rights.Allowed one ACL after the other, with nothing
+// compiled.
 type reference struct {
 	username string
 	roles    []broker.Role
@@ -60,8 +60,8 @@ func aclTypesOf(ev Event) (literal, pattern broker.ACLType) {
 	return broker.UnsubscribeLiteral, broker.UnsubscribePattern
 }
 
-// highestFirst gives the ACLs of a type in order of evaluation. A role holds a
-// topic once per type; of more than that the first counts.
+// highestFirst returns the ACLs of a type in order of evaluation. A role has a topic
+// once per type; of duplicates the first counts.
 func highestFirst(acls []broker.ACL, t broker.ACLType) []broker.ACL {
 	of := slices.DeleteFunc(slices.Clone(acls), func(a broker.ACL) bool { return a.ACLType != t })
 	slices.SortStableFunc(of, func(a, b broker.ACL) int { return cmp.Compare(b.Priority, a.Priority) })
@@ -124,7 +124,7 @@ func agreesUpToFlaw(filter, topic string) bool {
 	return false
 }
 
-// Few words, so that what is generated often meets.
+// Few words, so that generated topics often match.
 var (
 	genWords   = []string{"a", "a", "b", "", "dev1", "bob", "$a", "$CONTROL", "$share", "%c", "%u"}
 	genWild    = append([]string{"+", "+", "#", "%c", "%u", "a"}, genWords...)

@@ -6,10 +6,10 @@ import (
 	"signalbox/broker"
 )
 
-// Replaced gives whom it throws out if next takes the place of the state:
-// everybody whose rights or credentials differ, as with [Tx.End], each once and in
-// order of their names. Default access throws nobody out. The state does not know
-// hashes of passwords; newPassword tells whether a client has another one.
+// Replaced returns the clients to disconnect if next replaces the state: all whose
+// rights or credentials differ, as with [Tx.End], each once and in order of their
+// names. A change of the default access disconnects no client. The state does not
+// contain hashes of passwords; newPassword reports whether a client has another one.
 func (s *State) Replaced(next *State, newPassword func(username string) bool) []Cut {
 	d := difference{old: s, next: next, roles: map[string]bool{}, groups: map[string]bool{}}
 	var cuts []Cut
@@ -24,14 +24,14 @@ func (s *State) Replaced(next *State, newPassword func(username string) bool) []
 	return cuts
 }
 
-// difference tells what is not the same in two states. What it found out about a
-// role or group it keeps, since many may hold it.
+// difference compares two states. It caches the results for roles and groups, since
+// many clients may have them.
 type difference struct {
 	old, next     *State
 	roles, groups map[string]bool
 }
 
-// client tells whether a client is gone, or may do, or log in, otherwise.
+// client reports whether a client was deleted, or its rights or credentials changed.
 func (d *difference) client(old *ClientRecord) bool {
 	c, ok := d.next.clients.Get(old.Username)
 	return !ok || c.ClientID != old.ClientID || c.HasPassword != old.HasPassword || c.Disabled && !old.Disabled ||
@@ -59,7 +59,7 @@ func (d *difference) group(groupname string) bool {
 	})
 }
 
-// known finds an answer once.
+// known returns a cached result, or calls find once.
 func known(answers map[string]bool, name string, find func() bool) bool {
 	answer, ok := answers[name]
 	if !ok {

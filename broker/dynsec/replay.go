@@ -6,9 +6,9 @@ import (
 	"signalbox/broker"
 )
 
-// Replay gives the successor that changes of another broker's [Tx] lead to on a
-// state equal to the one they began with. Changes that do not fit the state are
-// an error, and whoever wanted them must not go on without them.
+// Replay returns the state after the changes of another broker's [Tx], on a state equal
+// to the one that it started from. Changes that do not fit the state are an error,
+// after which the caller must not continue without them.
 func (s *State) Replay(changes []Change) (*State, error) {
 	t := s.Begin()
 	for _, c := range changes {
@@ -71,8 +71,8 @@ func (t *Tx) replayGroup(r GroupRecord) (err error) {
 	return nil
 }
 
-// replayRoles gives references in order of evaluation, with the names of the
-// roles' records.
+// replayRoles returns references in order of evaluation, with the names of the roles'
+// records.
 func (t *Tx) replayRoles(refs []broker.RoleRef) ([]broker.RoleRef, error) {
 	for _, ref := range refs {
 		if _, ok := t.s.roles.Get(ref.RoleName); !ok {
@@ -117,7 +117,7 @@ func (t *Tx) replayDrop(c Change) error {
 	return nil
 }
 
-// errUnknownChange is about a change that this package does not make.
+// errUnknownChange is the error for a change that this package does not make.
 const errUnknownChange refusal = "unknown kind of change"
 
 func misfit(kind, name string) error {

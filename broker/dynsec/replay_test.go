@@ -8,8 +8,8 @@ import (
 	"signalbox/broker"
 )
 
-// TestReplay repeats what random commands changed on a second state, which must
-// stay equal to the first, and compares the cuts of the two ways to tell them.
+// TestReplay repeats the changes of random commands on a second state, which must stay
+// equal to the first, and compares the cuts of both.
 func TestReplay(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(10) {
@@ -29,8 +29,8 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// checkReplaced expects who is thrown out by a replacement to be those whose
-// rights differ, and among those whom the commands threw out.
+// checkReplaced checks that a replacement disconnects the clients whose rights differ,
+// and only clients that the commands disconnected.
 func checkReplaced(t *testing.T, what string, s, next *State, cuts []Cut) {
 	t.Helper()
 	replaced := s.Replaced(next, func(string) bool { return false })

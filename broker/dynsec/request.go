@@ -8,17 +8,17 @@ import (
 	"signalbox/broker"
 )
 
-// Request is what one message on Topic asks for: its commands in order and, if
-// something is wrong with the message, the answer that ends the list of answers.
-// The commands before the fault are still to be done, those after it are not.
+// Request is the content of one message on Topic: its commands in order and, if the
+// message is faulty, the answer that ends the list of answers. The commands before the
+// fault must still be run, those after it must not.
 type Request struct {
 	Commands []Command
 	Fault    *Answer
 }
 
-// DecodeRequest reads a request. It takes what Mosquitto takes: names of members
-// and commands in any case, the first of several members of one name, any text
-// after the JSON value. Arguments are checked when a command is done.
+// DecodeRequest reads a request. It accepts what Mosquitto accepts: case-insensitive
+// names of members and commands, the first of several members of one name, any text
+// after the JSON value. Arguments are checked when a command is run.
 func DecodeRequest(payload []byte) Request {
 	commands, fault := decodeBatch(payload, decodeCommand)
 	return Request{Commands: commands, Fault: fault}
@@ -76,15 +76,15 @@ func stringArg(v *value, name string) arg[string] {
 	return given(m.text)
 }
 
-// textArg is stringArg for texts that only people read: one that is not UTF-8
-// could not be shown again and counts as of a wrong type.
+// textArg is stringArg for texts that only people read: one that is not UTF-8 could not
+// be returned and counts as of a wrong type.
 func textArg(v *value, name string) arg[string] {
 	a := stringArg(v, name)
 	a.good = a.good && utf8.ValidString(a.value)
 	return a
 }
 
-// intArg cuts fractions off.
+// intArg truncates fractions.
 func intArg(v *value, name string) arg[int] {
 	m, ok := v.get(name)
 	if !ok || m.kind != numberKind {
@@ -102,8 +102,8 @@ func boolArg(v *value, name string) arg[bool] {
 	return given(m.truth)
 }
 
-// allowArg reads "allow": true or, as the first versions of mosquitto_ctrl wrote
-// it, "access": "allow".
+// allowArg reads "allow": true or "access": "allow", which the first versions of
+// mosquitto_ctrl wrote.
 func allowArg(v *value) arg[bool] {
 	if a := boolArg(v, "allow"); a.good {
 		return a

@@ -2,7 +2,7 @@ package dynsec
 
 import "strings"
 
-// Event is something a client does, or that is done for it, which needs a right.
+// Event is an action by or for a client that needs a right.
 type Event int
 
 // The events.
@@ -13,8 +13,8 @@ const (
 	Unsubscribe
 )
 
-// Defaults says what happens to an event that no ACL decides about. Whatever it
-// says, it never opens a topic that begins with $CONTROL.
+// Defaults decide about events that no ACL matches. They never apply to a topic that
+// begins with $CONTROL, which is denied.
 type Defaults struct {
 	PublishClientSend    bool
 	PublishClientReceive bool
@@ -41,26 +41,25 @@ func (d Defaults) allow(ev Event) bool {
 	return false
 }
 
-// Rights are all that decides about the events of one username, or of the
-// clients without one. They never change, so that any number of goroutines may
-// ask them without a lock.
+// Rights decide about the events of one username, or of the clients without one. They
+// are immutable, so that any number of goroutines may use them without a lock.
 type Rights struct {
 	username string
 	roles    []*Rules
 	defaults Defaults
 }
 
-// NewRights puts the roles of one username together. They are in order of
-// evaluation: the client's own by priority, then those of each of its groups.
-// An empty username stands for the clients without one. The slice is kept.
+// NewRights combines the roles of one username. They are in order of evaluation: the
+// client's own by priority, then those of each of its groups. An empty username stands
+// for the clients without one. The slice is retained.
 func NewRights(username string, roles []*Rules, d Defaults) *Rights {
 	return &Rights{username: username, roles: roles, defaults: d}
 }
 
-// Allowed tells whether the event may happen. topic is the topic of a message,
-// or the filter of a subscription as the client sent it, $share included. The
-// first ACL that matches decides; a topic or filter that is not valid is never
-// allowed. It allocates nothing.
+// Allowed reports whether the event is allowed. topic is the topic of a message, or the
+// filter of a subscription as the client sent it, $share included. The first ACL that
+// matches decides; a topic or filter that is not valid is never allowed. It allocates
+// nothing.
 func (r *Rights) Allowed(ev Event, clientID, topic string) bool {
 	if !ev.accepts(topic) {
 		return false
@@ -74,7 +73,7 @@ func (r *Rights) Allowed(ev Event, clientID, topic string) bool {
 	return r.defaults.allow(ev) && !control(topic)
 }
 
-// accepts tells whether topic is of the kind that the event is about.
+// accepts reports whether topic is of the type that the event needs.
 func (ev Event) accepts(topic string) bool {
 	switch ev {
 	case PublishSend, PublishReceive:
@@ -85,8 +84,8 @@ func (ev Event) accepts(topic string) bool {
 	return false
 }
 
-// control tells whether a topic or filter lies where no default gives access,
-// also when it is shared.
+// control reports whether a topic or filter is one to which no default grants access,
+// also as a shared subscription.
 func control(topic string) bool {
 	if shared, ok := strings.CutPrefix(topic, sharePrefix); ok {
 		_, topic, _ = strings.Cut(shared, "/")

@@ -7,8 +7,8 @@ import (
 	"signalbox/broker"
 )
 
-// tenRoles gives the rights of a client with 10 roles of 100 ACLs each, whose
-// topics the format makes from the numbers of role and ACL.
+// tenRoles returns the rights of a client with 10 roles of 100 ACLs each, whose topics
+// the format makes from the numbers of role and ACL.
 func tenRoles(format string) *Rights {
 	roles := make([]*Rules, 10)
 	for i := range roles {

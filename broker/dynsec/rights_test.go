@@ -21,7 +21,7 @@ func roleOf(acls ...broker.ACL) broker.Role {
 	return broker.Role{RoleName: "r", AllowWildcardSubs: true, ACLs: acls}
 }
 
-// rightsOf gives a username's rights from roles in order of evaluation.
+// rightsOf returns a username's rights from roles in order of evaluation.
 func rightsOf(username string, roles ...broker.Role) *Rights {
 	return defaultedRights(username, DefaultDefaults(), roles...)
 }
@@ -46,7 +46,7 @@ func (v verdicts) check(t *testing.T, r *Rights, ev Event) {
 	}
 }
 
-// The tables are those that a Mosquitto 2.1 answered.
+// The tables were recorded from Mosquitto 2.1.
 
 func TestSubscribePatternCoversWhatLiesWithin(t *testing.T) {
 	t.Parallel()

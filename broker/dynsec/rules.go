@@ -9,12 +9,12 @@ import (
 	"signalbox/broker"
 )
 
-// verdict is what one ACL says and when: its place in the order of evaluation
-// within its role and type, doubled, plus one if it allows. Of several the
+// verdict is the effect and precedence of one ACL: its position in the order of
+// evaluation within its role and type, doubled, plus one if it allows. Of several the
 // lowest decides.
 type verdict uint32
 
-// undecided is the verdict of no ACL.
+// undecided is the verdict without a matching ACL.
 const undecided verdict = math.MaxUint32
 
 func newVerdict(place int, allow bool) verdict {
@@ -29,16 +29,16 @@ func (v verdict) allow() bool { return v&1 == 1 }
 
 func (v verdict) place() int { return int(v >> 1) }
 
-// query is one question to the rules.
+// query is the input of one decision.
 type query struct {
-	username, clientID string // "" where there is none
+	username, clientID string // "" if absent
 	topic              string
 }
 
-// Rules are one role's ACLs, compiled for the question which of them decides.
-// They never change and are shared by all who hold the role.
+// Rules are one role's compiled ACLs. They are immutable and shared by all holders of
+// the role.
 type Rules struct {
-	noWildcards  bool // deny every subscription that holds a wildcard
+	noWildcards  bool // deny every subscription that contains a wildcard
 	send         table
 	receive      table
 	subscribe    table
@@ -48,8 +48,8 @@ type Rules struct {
 }
 
 // CompileRules compiles a role. Of ACLs of the same type the one with the higher
-// priority is evaluated first, of those with the same priority the one that
-// stands first; of two with the same type and topic only that one counts.
+// priority is evaluated first, of those with the same priority the one that comes
+// first; of two with the same type and topic only that one counts.
 func CompileRules(r broker.Role) *Rules {
 	c := &Rules{noWildcards: !r.AllowWildcardSubs}
 	for place, a := range byPlace(r.ACLs) {
@@ -58,7 +58,7 @@ func CompileRules(r broker.Role) *Rules {
 	return c
 }
 
-// byPlace gives a role's ACLs in order of their places.
+// byPlace returns a role's ACLs in order of their positions.
 func byPlace(acls []broker.ACL) []broker.ACL {
 	acls = slices.Clone(acls)
 	slices.SortStableFunc(acls, func(a, b broker.ACL) int { return cmp.Compare(b.Priority, a.Priority) })
@@ -82,7 +82,7 @@ func (c *Rules) add(t broker.ACLType, topic string, v verdict) {
 	}
 }
 
-// keepLowest keeps the lowest verdict under the key.
+// keepLowest stores a verdict under the key unless a lower one is there.
 func keepLowest(m *map[string]verdict, key string, v verdict) {
 	if *m == nil {
 		*m = make(map[string]verdict)
@@ -92,7 +92,7 @@ func keepLowest(m *map[string]verdict, key string, v verdict) {
 	}
 }
 
-// decide gives the verdict of the role's first ACL that matches, or undecided.
+// decide returns the verdict of the role's first ACL that matches, or undecided.
 func (c *Rules) decide(ev Event, q *query) verdict {
 	switch ev {
 	case PublishSend:
@@ -108,8 +108,8 @@ func (c *Rules) decide(ev Event, q *query) verdict {
 	return literalFirst(c.unsubLiteral, &c.unsubscribe, q)
 }
 
-// literalFirst asks the literal ACLs and, only if none of them says this very filter,
-// the patterns.
+// literalFirst checks the literal ACLs and, only if none of them is for this very
+// filter, the patterns.
 func literalFirst(literal map[string]verdict, t *table, q *query) verdict {
 	if len(literal) > 0 {
 		if v, ok := literal[q.topic]; ok {
@@ -119,16 +119,16 @@ func literalFirst(literal map[string]verdict, t *table, q *query) verdict {
 	return t.find(q)
 }
 
-// table holds the ACLs of one type whose topics are filters. Those without
-// wildcard and placeholder, usually the most, are found by one look-up; the
-// others stand in a tree.
+// table contains the ACLs of one type whose topics are filters. Those without wildcard
+// and placeholder, usually the most, are found by one look-up; the others are in a
+// tree.
 type table struct {
 	plain  map[string]verdict
 	tree   *branch
 	flawed []flawed
 }
 
-// add puts an ACL in.
+// add adds an ACL.
 func (t *table) add(topic string, v verdict) {
 	at := flaw(topic)
 	switch {
@@ -144,7 +144,7 @@ func (t *table) add(topic string, v verdict) {
 	}
 }
 
-// find gives the lowest verdict of the ACLs that match.
+// find returns the lowest verdict of the ACLs that match.
 func (t *table) find(q *query) verdict {
 	best := undecided
 	if len(t.plain) > 0 {
@@ -163,7 +163,7 @@ func (t *table) find(q *query) verdict {
 	return best
 }
 
-// hasPlaceholder tells whether a level of the filter is %c or %u.
+// hasPlaceholder reports whether a level of the filter is %c or %u.
 func hasPlaceholder(filter string) bool {
 	for level := range strings.SplitSeq(filter, "/") {
 		if isPlaceholder(level) {

@@ -2,8 +2,8 @@ package dynsec
 
 import "signalbox/broker"
 
-// CreateClient makes the command for a new client. Of groups that are there
-// twice the first counts, as with roles.
+// CreateClient returns the command that creates a client. Of duplicate groups and roles
+// the first counts.
 func CreateClient(s broker.ClientSpec) Command {
 	seen := map[string]bool{}
 	groups := make([]broker.GroupRef, 0, len(s.Groups))
@@ -19,37 +19,37 @@ func CreateClient(s broker.ClientSpec) Command {
 	return command(opCreateClient, clientArguments(s))
 }
 
-// ModifyClient makes the command that brings a client to the wanted state.
+// ModifyClient returns the command that brings a client to the wanted state.
 func ModifyClient(s broker.ClientSpec) Command { return command(opModifyClient, clientArguments(s)) }
 
-// DeleteClient makes the command of this name.
+// DeleteClient returns the command of this name.
 func DeleteClient(username string) Command { return ofClient(opDeleteClient, username) }
 
-// EnableClient makes the command of this name.
+// EnableClient returns the command of this name.
 func EnableClient(username string) Command { return ofClient(opEnableClient, username) }
 
-// DisableClient makes the command of this name.
+// DisableClient returns the command of this name.
 func DisableClient(username string) Command { return ofClient(opDisableClient, username) }
 
-// GetClient makes the command of this name.
+// GetClient returns the command of this name.
 func GetClient(username string) Command { return ofClient(opGetClient, username) }
 
-// ListClients makes the command for count clients from offset on, as records if
+// ListClients returns the command for count clients from offset on, as records if
 // verbose and otherwise as names; a count of -1 means all.
 func ListClients(verbose bool, count, offset int) Command {
 	return listCommand(opListClients, verbose, count, offset)
 }
 
-// CreateGroup makes the command for a new group. Its clients are not looked at.
+// CreateGroup returns the command that creates a group. Its clients are ignored.
 func CreateGroup(s broker.GroupSpec) Command {
 	s.Clients = nil
 	return command(opCreateGroup, groupArguments(s))
 }
 
-// ModifyGroup makes the command that brings a group to the wanted state.
+// ModifyGroup returns the command that brings a group to the wanted state.
 func ModifyGroup(s broker.GroupSpec) Command { return command(opModifyGroup, groupArguments(s)) }
 
-// DeleteGroup makes the command of this name.
+// DeleteGroup returns the command of this name.
 func DeleteGroup(groupname string) Command { return ofGroup(opDeleteGroup, groupname) }
 
 // ListGroups makes the command of this name; see ListClients.
@@ -57,13 +57,13 @@ func ListGroups(verbose bool, count, offset int) Command {
 	return listCommand(opListGroups, verbose, count, offset)
 }
 
-// CreateRole makes the command for a new role.
+// CreateRole returns the command that creates a role.
 func CreateRole(s broker.RoleSpec) Command { return command(opCreateRole, roleArguments(s)) }
 
-// ModifyRole makes the command that brings a role to the wanted state.
+// ModifyRole returns the command that brings a role to the wanted state.
 func ModifyRole(s broker.RoleSpec) Command { return command(opModifyRole, roleArguments(s)) }
 
-// DeleteRole makes the command of this name.
+// DeleteRole returns the command of this name.
 func DeleteRole(rolename string) Command { return ofRole(opDeleteRole, rolename) }
 
 // ListRoles makes the command of this name; see ListClients.
@@ -71,7 +71,7 @@ func ListRoles(verbose bool, count, offset int) Command {
 	return listCommand(opListRoles, verbose, count, offset)
 }
 
-// SetDefaultACLAccess makes the command that changes the given defaults.
+// SetDefaultACLAccess returns the command that changes the given defaults.
 func SetDefaultACLAccess(acls []broker.DefaultACL) Command {
 	l := make([]aclArg, len(acls))
 	for i, a := range acls {
@@ -80,7 +80,7 @@ func SetDefaultACLAccess(acls []broker.DefaultACL) Command {
 	return command(opSetDefaultACLAccess, arguments{acls: given(l)})
 }
 
-// GetDefaultACLAccess makes the command of this name.
+// GetDefaultACLAccess returns the command of this name.
 func GetDefaultACLAccess() Command { return command(opGetDefaultACLAccess, arguments{}) }
 
 func command(name string, a arguments) Command {
@@ -144,7 +144,7 @@ func optional[T any](p *T) arg[T] {
 	return given(*p)
 }
 
-// refs makes the argument of a list; nil is none.
+// refs returns the argument for a list; a nil one is absent.
 func refs[T, R any](l []T, one func(T) R) arg[[]R] {
 	if l == nil {
 		return arg[[]R]{}

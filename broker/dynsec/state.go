@@ -10,12 +10,12 @@ import (
 	"signalbox/broker"
 )
 
-// State is one version of a broker's access control: all clients, groups and
-// roles and the settings. It never changes, so that any number of goroutines
-// may read it without a lock; the next version comes out of a [Tx] and shares
-// with this one all that stayed the same.
+// State is one version of a broker's access control: all clients, groups and roles and
+// the settings. It is immutable, so that any number of goroutines may read it without a
+// lock; the next version is made by a [Tx] and shares with this one all that stayed the
+// same.
 //
-// Slices in what its methods return are shared too and must not be written to.
+// Slices in the results of its methods are shared too and must not be modified.
 type State struct {
 	clients   *btree.Map[string, *ClientRecord]
 	groups    *btree.Map[string, *group]
@@ -25,13 +25,13 @@ type State struct {
 	index     int64
 }
 
-// group is a group's record and who is in it.
+// group is a group's record and its members.
 type group struct {
 	GroupRecord
 	members *names
 }
 
-// role is a role's record, its compiled ACLs and who holds it directly.
+// role is a role's record, its compiled ACLs and its direct holders.
 type role struct {
 	RoleRecord
 	rules   func() *Rules
@@ -42,7 +42,7 @@ type role struct {
 // names is a sorted set of names.
 type names = btree.Map[string, struct{}]
 
-// NewState gives an empty state with Mosquitto's default access.
+// NewState returns an empty state with Mosquitto's default access.
 func NewState() *State {
 	return &State{
 		clients:  new(btree.Map[string, *ClientRecord]),
@@ -52,10 +52,10 @@ func NewState() *State {
 	}
 }
 
-// fork gives a copy of a tree that can be written to without the original
-// noticing, in constant time. The library's Copy marks the tree it is called on
-// as well; calling it on a copy of the header keeps the original untouched, and
-// so free for readers and for further forks.
+// fork returns a copy of a tree that can be modified without affecting the original, in
+// constant time. The library's Copy marks the tree it is called on as well; calling it
+// on a copy of the header leaves the original untouched, and so free for readers and
+// for further forks.
 func fork[V any](m *btree.Map[string, V]) *btree.Map[string, V] {
 	header := *m
 	return header.Copy()
@@ -63,7 +63,7 @@ func fork[V any](m *btree.Map[string, V]) *btree.Map[string, V] {
 
 func newGroup(r GroupRecord) *group { return &group{GroupRecord: r, members: new(names)} }
 
-// newRole gives a role without holders. Its ACLs are compiled when first asked for.
+// newRole returns a role without holders. Its ACLs are compiled at the first use.
 func newRole(r RoleRecord) *role {
 	return &role{RoleRecord: r, rules: compiled(r), clients: new(names), groups: new(names)}
 }
@@ -72,7 +72,7 @@ func compiled(r RoleRecord) func() *Rules {
 	return sync.OnceValue(func() *Rules { return CompileRules(r) })
 }
 
-// Client gives a client's record, without live connections.
+// Client returns a client's record, without live connections.
 func (s *State) Client(username string) (broker.Client, bool) {
 	c, ok := s.clients.Get(username)
 	if !ok {
@@ -81,7 +81,7 @@ func (s *State) Client(username string) (broker.Client, bool) {
 	return viewClient(c), true
 }
 
-// Group gives a group's record with its members in order of their names.
+// Group returns a group's record with its members in order of their names.
 func (s *State) Group(groupname string) (broker.Group, bool) {
 	g, ok := s.groups.Get(groupname)
 	if !ok {
@@ -90,7 +90,7 @@ func (s *State) Group(groupname string) (broker.Group, bool) {
 	return viewGroup(g), true
 }
 
-// Role gives a role's record.
+// Role returns a role's record.
 func (s *State) Role(rolename string) (broker.Role, bool) {
 	r, ok := s.roles.Get(rolename)
 	if !ok {
@@ -99,8 +99,8 @@ func (s *State) Role(rolename string) (broker.Role, bool) {
 	return viewRole(r), true
 }
 
-// Login gives what a log-in needs to know of a client: the client id that it
-// must use ("" for any), whether it is disabled and whether it has a password.
+// Login returns what authentication needs: the client id that the client must use (""
+// for any), whether it is disabled and whether it has a password.
 func (s *State) Login(username string) (clientID string, disabled, hasPassword, ok bool) {
 	c, ok := s.clients.Get(username)
 	if !ok {
@@ -109,8 +109,8 @@ func (s *State) Login(username string) (clientID string, disabled, hasPassword, 
 	return c.ClientID, c.Disabled, c.HasPassword, true
 }
 
-// Rights compiles the rights of a client: its own roles, then those of its
-// groups. The cost depends on the number of its roles only.
+// Rights compiles the rights of a client: its own roles, then those of its groups. The
+// cost depends only on the number of its roles.
 func (s *State) Rights(username string) (*Rights, bool) {
 	c, ok := s.clients.Get(username)
 	if !ok {
@@ -125,8 +125,8 @@ func (s *State) Rights(username string) (*Rights, bool) {
 	return NewRights(username, rules, s.defaults), true
 }
 
-// AnonymousRights compiles the rights of clients without a username: the roles
-// of the anonymous group, if there is one.
+// AnonymousRights compiles the rights of clients without a username: the roles of the
+// anonymous group, if there is one.
 func (s *State) AnonymousRights() *Rights {
 	var rules []*Rules
 	if g, ok := s.groups.Get(s.anonymous); ok {
@@ -144,17 +144,17 @@ func (s *State) appendRules(rules []*Rules, refs []broker.RoleRef) []*Rules {
 	return rules
 }
 
-// Defaults gives the access where no ACL matches.
+// Defaults returns the access for events that no ACL matches.
 func (s *State) Defaults() Defaults { return s.defaults }
 
-// AnonymousGroup names the group whose roles count for clients without a
-// username, or is "".
+// AnonymousGroup returns the name of the group whose roles apply to clients without a
+// username, or "".
 func (s *State) AnonymousGroup() string { return s.anonymous }
 
-// ChangeIndex counts the changes ever made.
+// ChangeIndex returns the number of changes ever made.
 func (s *State) ChangeIndex() int64 { return s.index }
 
-// Counts gives the numbers of clients, groups and roles.
+// Counts returns the numbers of clients, groups and roles.
 func (s *State) Counts() (clients, groups, roles int) {
 	return s.clients.Len(), s.groups.Len(), s.roles.Len()
 }
@@ -197,7 +197,7 @@ func viewRole(r *role) broker.Role {
 	return v
 }
 
-// list gives a slice that is never nil and that an append does not write into.
+// list returns a slice that is not nil and that an append does not overwrite.
 func list[T any](s []T) []T {
 	if s == nil {
 		return []T{}

@@ -8,8 +8,8 @@ import (
 	"signalbox/broker"
 )
 
-// BenchmarkCreateClient makes one version per client, as a lone caller does, of
-// states of two sizes. The cost must not follow the size.
+// BenchmarkCreateClient makes one version per client, as a single caller does, of
+// states of two sizes. The cost must not depend on the size.
 func BenchmarkCreateClient(b *testing.B) {
 	for _, n := range []int{1000, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -33,7 +33,7 @@ func BenchmarkCreateClient(b *testing.B) {
 	}
 }
 
-// BenchmarkRequest does a whole request, from its bytes to those of the answer.
+// BenchmarkRequest runs a whole request, from its bytes to those of the answer.
 func BenchmarkRequest(b *testing.B) {
 	s := fleet(b, 100_000)
 	payload := []byte(`{"commands":[{"command":"createClient","username":"new","roles":[{"rolename":"device"}],"groups":[{"groupname":"fleet"}],"correlationData":"5f3c"}]}`)
@@ -43,7 +43,7 @@ func BenchmarkRequest(b *testing.B) {
 	}
 }
 
-// BenchmarkListClients gives a page of 100 of 100,000. The cost must not follow
+// BenchmarkListClients returns a page of 100 of 100,000. The cost must not depend on
 // the offset.
 func BenchmarkListClients(b *testing.B) {
 	s := fleet(b, 100_000)
@@ -76,9 +76,9 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// TestMemoryOf100000Clients keeps the state small: the embedded broker holds all
-// clients in memory and is to stay below 60 MiB idle. It does not run beside
-// other tests, which would be measured with it.
+// TestMemoryOf100000Clients bounds the size of the state: the embedded broker has all
+// clients in memory and is to stay below 60 MiB idle. It is not parallel, because other
+// tests would be measured with it.
 func TestMemoryOf100000Clients(t *testing.T) {
 	before := heap()
 	s := fleet(t, 100_000)

@@ -15,7 +15,7 @@ import (
 	"signalbox/broker"
 )
 
-// dump is a state in plain values, to compare whole.
+// dump is a state in plain values, for whole comparison.
 type dump struct {
 	Clients   []ClientRecord
 	Groups    []GroupRecord
@@ -79,7 +79,7 @@ func dumpOf(s *State) dump {
 	return d
 }
 
-// nonEmpty makes empty lists nil, so that they compare equal.
+// nonEmpty replaces empty lists by nil, so that they compare equal.
 func nonEmpty[T any](s []T) []T {
 	if len(s) == 0 {
 		return nil
@@ -92,7 +92,7 @@ func sameState(t *testing.T, what string, want, got *State) {
 	sameDump(t, what, dumpOf(want), dumpOf(got))
 }
 
-// sameDump only looks for the difference where there is one, which takes long.
+// sameDump computes the difference only if there is one, because that takes long.
 func sameDump(t *testing.T, what string, want, got dump) {
 	t.Helper()
 	if !reflect.DeepEqual(want, got) {
@@ -100,7 +100,7 @@ func sameDump(t *testing.T, what string, want, got dump) {
 	}
 }
 
-// store is the simplest thing that repeats changes as Change says.
+// store is the simplest store that repeats changes as documented for Change.
 type store struct {
 	clients  map[string]ClientRecord
 	groups   map[string]GroupRecord
@@ -185,7 +185,7 @@ func (st *store) dropRole(rolename string) {
 	}
 }
 
-// refer checks that a record refers only to what was put before it.
+// refer checks that a record refers only to records that were put before it.
 func (st *store) refer(t *testing.T, roles []broker.RoleRef, groups []broker.GroupRef) {
 	t.Helper()
 	for _, r := range roles {
@@ -221,7 +221,7 @@ func byKey[K cmp.Ordered, V any](m map[K]V) func(func(V) bool) {
 	}
 }
 
-// checkChanges proves that a store that repeats the changes holds the next state.
+// checkChanges checks that a store that repeats the changes contains the next state.
 func checkChanges(t *testing.T, what string, s, next *State, changes []Change) {
 	t.Helper()
 	st := storeOf(s)
@@ -231,8 +231,8 @@ func checkChanges(t *testing.T, what string, s, next *State, changes []Change) {
 	sameState(t, what+": what the changes make", next, st.load(t))
 }
 
-// checkIndexes proves that the reverse indexes hold what the records say: a
-// state that is built from the records alone is the same.
+// checkIndexes checks that the reverse indexes agree with the records: a state that is
+// built from the records alone is the same.
 func checkIndexes(t *testing.T, s *State) {
 	t.Helper()
 	again, err := Load(s.records())

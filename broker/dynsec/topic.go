@@ -6,8 +6,7 @@ import (
 	"signalbox/broker"
 )
 
-// maxTopicBytes is the most that a UTF-8 string of MQTT can hold
-// [MQTT-1.5.4].
+// maxTopicBytes is the maximum length of a UTF-8 string of MQTT [MQTT-1.5.4].
 const maxTopicBytes = 65535
 
 // sharePrefix begins the filter of a shared subscription.
@@ -19,11 +18,11 @@ func ValidTopic(s string) bool { return broker.ValidTopic(s) }
 // ValidSubscription is [broker.ValidSubscription].
 func ValidSubscription(s string) bool { return broker.ValidSubscription(s) }
 
-// FilterCovers tells whether every topic that the filter requested matches is
-// also one of acl's, level by level: + covers any level but #, and # covers the
-// level above it and all below. A wildcard in the first level covers nothing
-// that begins with $. A shared subscription is a filter like any other: only a
-// filter that begins with $share covers it. What is not a filter covers nothing.
+// FilterCovers reports whether every topic that the filter requested matches also
+// matches acl, level by level: + covers any level but #, and # covers the level above
+// it and all below. A wildcard in the first level covers nothing that begins with $. A
+// shared subscription is a filter like any other: only a filter that begins with $share
+// covers it. A string that is not a filter covers nothing.
 func FilterCovers(acl, requested string) bool {
 	if !broker.ValidFilter(acl) || !broker.ValidFilter(requested) || dollar(acl) != dollar(requested) {
 		return false
@@ -45,13 +44,12 @@ func FilterCovers(acl, requested string) bool {
 	}
 }
 
-// FilterMatches tells whether the topic is one of the filter's [MQTT-4.7].
+// FilterMatches reports whether the filter matches the topic [MQTT-4.7].
 func FilterMatches(filter, topic string) bool {
 	return ValidTopic(topic) && FilterCovers(filter, topic)
 }
 
-// flaw gives the position of the first wildcard in s that does not stand where
-// it may, or -1.
+// flaw returns the position of the first misplaced wildcard in s, or -1.
 func flaw(s string) int {
 	for i := range len(s) {
 		switch s[i] {
@@ -74,6 +72,6 @@ func hasWildcard(s string) bool {
 	return strings.IndexByte(s, '+') >= 0 || strings.IndexByte(s, '#') >= 0
 }
 
-// dollar tells whether a topic or filter is outside the space that a leading
-// wildcard matches [MQTT-4.7.2-1].
+// dollar reports whether a topic or filter is outside the space that a leading wildcard
+// matches [MQTT-4.7.2-1].
 func dollar(s string) bool { return s != "" && s[0] == '$' }

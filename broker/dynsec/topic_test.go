@@ -135,8 +135,8 @@ func TestFilterMatches(t *testing.T) {
 	}
 }
 
-// What a filter covers, it matches: a topic of the covered filter is one of the
-// covering filter's too.
+// A filter matches what it covers: a topic of the covered filter is one of the covering
+// filter's too.
 func FuzzFilterCovers(f *testing.F) {
 	for _, s := range [][3]string{
 		{"a/#", "a/+/c", "a/b/c"}, {"#", "+", "x"}, {"+/b", "+/b", "/b"}, {"a/+/#", "a/b", "a/b"}, {"#", "$a/#", "$a"},

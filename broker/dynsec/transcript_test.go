@@ -12,9 +12,9 @@ import (
 	"signalbox/broker"
 )
 
-// exchange is one request to Mosquitto 2.1.2 and its answer, with who of the
-// connected clients was cut off ("" is one without a username). Where Why is
-// set we decided otherwise, and Ours or OursCut is what must come.
+// exchange is one request to Mosquitto 2.1.2 and its answer, with the usernames of the
+// clients that were disconnected ("" is one without a username). If Why is set we
+// decided otherwise, and Ours or OursCut is what must come.
 type exchange struct {
 	Title     string
 	Request   string
@@ -60,7 +60,7 @@ func readTranscript(t testing.TB) []exchange {
 	return all
 }
 
-// run does a whole request as a broker would: hash, do, answer.
+// run processes a whole request as a broker would: hash, run, answer.
 func run(s *State, request []byte, live Connections) (answer []byte, next *State, changes []Change, cuts []Cut) {
 	r := DecodeRequest(request)
 	tx := s.Begin()
@@ -78,7 +78,7 @@ func run(s *State, request []byte, live Connections) (answer []byte, next *State
 	return EncodeAnswers(answers), next, changes, cuts
 }
 
-// freshBroker is what mosquitto_ctrl sets up: one administrator with one role.
+// freshBroker returns what mosquitto_ctrl sets up: one administrator with one role.
 func freshBroker(t testing.TB) *State {
 	t.Helper()
 	acl := func(aclType broker.ACLType, topic string) broker.ACL {
@@ -122,7 +122,7 @@ func TestTranscript(t *testing.T) {
 		if got := string(answer); got != wantAnswer {
 			t.Errorf("%s:\nasked %s\ngot   %s\nwant  %s", e.Title, e.Request, got, wantAnswer)
 		}
-		if got := thrownOut(cuts, e.Connected); e.Connected != nil && !slices.Equal(got, wantCut) {
+		if got := disconnected(cuts, e.Connected); e.Connected != nil && !slices.Equal(got, wantCut) {
 			t.Errorf("%s: cut off %q, want %q", e.Title, got, wantCut)
 		}
 		checkChanges(t, e.Title, s, next, changes)
@@ -131,9 +131,9 @@ func TestTranscript(t *testing.T) {
 	checkIndexes(t, s)
 }
 
-// thrownOut gives the usernames of the connected that are cut off, "" for those
+// disconnected returns the usernames of the connected clients to disconnect, "" for those
 // without one, in order.
-func thrownOut(cuts []Cut, connected []string) []string {
+func disconnected(cuts []Cut, connected []string) []string {
 	l := []string{}
 	for _, c := range cuts {
 		if (c.Username == "") == c.Anonymous && slices.Contains(connected, c.Username) {
@@ -144,7 +144,7 @@ func thrownOut(cuts []Cut, connected []string) []string {
 	return l
 }
 
-// TestTranscriptDecided keeps the list of what we answer otherwise short and known.
+// TestTranscriptDecided keeps the list of deliberate differences short and known.
 func TestTranscriptDecided(t *testing.T) {
 	t.Parallel()
 	var got []string

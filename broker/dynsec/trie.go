@@ -2,12 +2,12 @@ package dynsec
 
 import "strings"
 
-// branch is a level in the tree of the filters that hold a wildcard or a
+// branch is a level in the tree of the filters that contain a wildcard or a
 // placeholder. A search visits a branch at most once.
 type branch struct {
 	best   verdict            // lowest verdict here and under all branches below
 	here   verdict            // of the filter that ends with this level
-	below  verdict            // of the filter that goes on with # after this level
+	below  verdict            // of the filter that continues with # after this level
 	levels map[string]*branch // by a literal level
 	plus   *branch            // by +
 	client *branch            // by %c
@@ -16,7 +16,7 @@ type branch struct {
 
 func newBranch() *branch { return &branch{best: undecided, here: undecided, below: undecided} }
 
-// add puts a filter in.
+// add adds a filter.
 func (b *branch) add(filter string, v verdict) {
 	b.best = min(b.best, v)
 	for level := range strings.SplitSeq(filter, "/") {
@@ -30,7 +30,7 @@ func (b *branch) add(filter string, v verdict) {
 	b.here = min(b.here, v)
 }
 
-// next gives the branch by a level, made if need be.
+// next returns the branch for a level, and creates it if necessary.
 func (b *branch) next(level string) *branch {
 	switch level {
 	case "+":
@@ -58,8 +58,8 @@ func made(b **branch) *branch {
 	return *b
 }
 
-// root searches from the top: what begins with $ is matched by no wildcard and
-// no placeholder in the first level.
+// root searches from the top: no wildcard and no placeholder in the first level matches
+// what begins with $.
 func (b *branch) root(q *query, best verdict) verdict {
 	if !dollar(q.topic) {
 		return b.find(q, q.topic, true, false, best)
@@ -71,10 +71,9 @@ func (b *branch) root(q *query, best verdict) verdict {
 	return best
 }
 
-// find gives the lowest verdict below best of the filters that go on from here
-// and match the levels in rest, if there are more of them. With denyOnly the
-// way here holds a placeholder that stands for nothing sound: on it only denials
-// count.
+// find returns the lowest verdict below best of the filters that continue from here and
+// match the levels in rest, if there are more of them. With denyOnly the path contains
+// a placeholder with an unsafe value: on it only denials count.
 func (b *branch) find(q *query, rest string, more, denyOnly bool, best verdict) verdict {
 	if b.best >= best {
 		return best
@@ -102,10 +101,9 @@ func (b *branch) find(q *query, rest string, more, denyOnly bool, best verdict) 
 	return best
 }
 
-// stand goes on at the branch of a placeholder if its value is the level. A
-// value that cannot be one level, because it holds a separator or a wildcard,
-// never allows anything; so that it does not slip past a denial either, it then
-// counts there as any level.
+// stand continues at the branch of a placeholder if its value is the level. A value
+// that cannot be one level, because it contains a separator or a wildcard, never allows
+// anything; so that it does not evade a denial either, it then counts as any level.
 func (b *branch) stand(q *query, value, level, rest string, more, denyOnly bool, best verdict) verdict {
 	if strings.ContainsAny(value, "/+#") {
 		return b.find(q, rest, more, true, best)

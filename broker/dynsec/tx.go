@@ -6,12 +6,12 @@ import (
 	"signalbox/broker"
 )
 
-// Tx makes the next version of a State. It belongs to one goroutine and is over
-// after End. One that is not ended leaves no trace: drop it.
+// Tx makes the next version of a State. It belongs to one goroutine and must not be
+// used after End. One that is not ended has no effect: drop it.
 type Tx struct {
-	s State // the version under work; its trees are this Tx's own
+	s State // the version being made; its trees are this Tx's own
 
-	// groups and roles that this Tx made or copied, and so may write to.
+	// groups and roles that this Tx created or copied, and so may modify.
 	ownGroups map[*group]struct{}
 	ownRoles  map[*role]struct{}
 
@@ -19,11 +19,11 @@ type Tx struct {
 	cuts    []Cut
 	cut     map[string]struct{} // the usernames in cuts
 	cutAnon bool                // clients without one are in cuts
-	began   int64               // the change index at the beginning
+	began   int64               // the change index at the start
 }
 
-// Connections gives the live connections of a username, for the records that
-// show them; nil stands for none anywhere.
+// Connections returns the live connections of a username, for the records that contain
+// them; nil stands for none.
 type Connections func(username string) []broker.Connection
 
 // Begin starts a transaction. Its cost does not depend on the size of the state.
@@ -38,10 +38,9 @@ func (s *State) Begin() *Tx {
 	return t
 }
 
-// Do runs one command on what the commands before it left behind. A command
-// that is refused changes nothing. The live connections are only asked for by
-// the commands that show clients. Commands that do not mutate may be done on a
-// transaction of any version, which is then dropped.
+// Do runs one command on the result of the commands before it. A command that is
+// refused changes nothing. Only the commands that return clients call live. Commands
+// that do not mutate may be run on a transaction of any version, which is then dropped.
 func (t *Tx) Do(c Command, live Connections) Answer {
 	a := Answer{Command: c.Name(), CorrelationData: c.correlation}
 	if c.op == nil {
@@ -65,10 +64,10 @@ func (t *Tx) Do(c Command, live Connections) Answer {
 	return a
 }
 
-// End gives the next version, the steps that lead to it and whom they throw
-// out. Whoever's rights or credentials changed is among the cuts, unless it was
-// by PutDefaults, which throws nobody out. Without a change it gives a version
-// equal to the one it began with and no steps.
+// End returns the next version, the changes that lead to it and the clients to
+// disconnect. A client whose rights or credentials changed is among the cuts, except
+// for a change by PutDefaults, which disconnects no client. Without a change it returns
+// a version equal to the one it started from and no changes.
 func (t *Tx) End() (next *State, changes []Change, cuts []Cut) {
 	if t.s.index != t.began {
 		t.record(PutChangeIndex{Index: t.s.index})
@@ -80,7 +79,7 @@ func (t *Tx) End() (next *State, changes []Change, cuts []Cut) {
 
 func (t *Tx) record(c Change) { t.changes = append(t.changes, c) }
 
-// role gives a role to write to.
+// role returns a role to modify.
 func (t *Tx) role(rolename string) *role {
 	r, ok := t.s.roles.Get(rolename)
 	if _, own := t.ownRoles[r]; own || !ok {
@@ -97,7 +96,7 @@ func (t *Tx) setRole(r *role) {
 	t.ownRoles[r] = struct{}{}
 }
 
-// group gives a group to write to.
+// group returns a group to modify.
 func (t *Tx) group(groupname string) *group {
 	g, ok := t.s.groups.Get(groupname)
 	if _, own := t.ownGroups[g]; own || !ok {
@@ -114,8 +113,8 @@ func (t *Tx) setGroup(g *group) {
 	t.ownGroups[g] = struct{}{}
 }
 
-// putClient stores a client in place of the one of its name, if any. All its
-// roles and groups must be there.
+// putClient stores a client and replaces the one of its name, if any. All its roles and
+// groups must exist.
 func (t *Tx) putClient(c *ClientRecord, password *string) {
 	previous, ok := t.s.clients.Set(c.Username, c)
 	old := previous
@@ -159,8 +158,8 @@ func (t *Tx) deleteClient(c *ClientRecord) {
 	t.record(DropClient{Username: c.Username})
 }
 
-// putGroup stores a group's record in place of the one of its name, if any; its
-// members stay. All its roles must be there.
+// putGroup stores a group's record and replaces the one of its name, if any; its
+// members stay. All its roles must exist.
 func (t *Tx) putGroup(r GroupRecord) {
 	g := t.group(r.GroupName)
 	if g == nil {
@@ -195,8 +194,8 @@ func (t *Tx) deleteGroup(g *group) {
 	t.record(DropGroup{GroupName: g.GroupName})
 }
 
-// putRole stores a role's record in place of the one of its name, if any; its
-// holders stay.
+// putRole stores a role's record and replaces the one of its name, if any; its holders
+// stay.
 func (t *Tx) putRole(r RoleRecord) {
 	if old := t.role(r.RoleName); old != nil {
 		old.RoleRecord, old.rules = r, compiled(r)
@@ -221,7 +220,7 @@ func (t *Tx) deleteRole(r *role) {
 	t.record(DropRole{RoleName: r.RoleName})
 }
 
-// cutClient notes a client to throw out, once.
+// cutClient adds a client to the cuts, once.
 func (t *Tx) cutClient(username string) {
 	if _, ok := t.cut[username]; ok {
 		return
@@ -244,7 +243,7 @@ func (t *Tx) cutClients(usernames *names) {
 	}
 }
 
-// cutAnonymous notes that the clients without a username are to be thrown out.
+// cutAnonymous adds the clients without a username to the cuts.
 func (t *Tx) cutAnonymous() {
 	if !t.cutAnon {
 		t.cutAnon = true
@@ -252,8 +251,8 @@ func (t *Tx) cutAnonymous() {
 	}
 }
 
-// cutMembers throws out a group's members; those of the anonymous group are
-// also all clients without a username.
+// cutMembers adds a group's members to the cuts; those of the anonymous group are also
+// all clients without a username.
 func (t *Tx) cutMembers(g *group) {
 	t.cutClients(g.members)
 	if g.GroupName == t.s.anonymous {
@@ -261,7 +260,7 @@ func (t *Tx) cutMembers(g *group) {
 	}
 }
 
-// cutHolders throws out everyone who has a role, directly or through a group.
+// cutHolders adds all clients with a role, directly or through a group, to the cuts.
 func (t *Tx) cutHolders(r *role) {
 	t.cutClients(r.clients)
 	for groupname := range each(r.groups, "") {

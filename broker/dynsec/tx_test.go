@@ -9,8 +9,8 @@ import (
 	"signalbox/broker"
 )
 
-// TestReadersNeedNoLock lets readers read versions while a writer makes new
-// ones from them, some of which are dropped, for the race detector to see.
+// TestReadersNeedNoLock reads versions while a writer makes new ones from them, some of
+// which are dropped, for the race detector to check.
 func TestReadersNeedNoLock(t *testing.T) {
 	t.Parallel()
 	s := fleet(t, 500)
@@ -53,8 +53,8 @@ func readAll(t *testing.T, s *State, n int) {
 	}
 }
 
-// TestWritersMayBeginAtTheSameVersion shows that two transactions from one
-// version do not see each other.
+// TestWritersMayBeginAtTheSameVersion checks that two transactions from one version do
+// not affect each other.
 func TestWritersMayBeginAtTheSameVersion(t *testing.T) {
 	t.Parallel()
 	s := fleet(t, 200)
@@ -80,7 +80,7 @@ func TestWritersMayBeginAtTheSameVersion(t *testing.T) {
 	sameState(t, "the version they began with", fleet(t, 200), s)
 }
 
-func TestTxWithoutChangeGivesTheSame(t *testing.T) {
+func TestTxWithoutChangeReturnsTheSame(t *testing.T) {
 	t.Parallel()
 	s := fleet(t, 10)
 	tx := s.Begin()
@@ -107,8 +107,8 @@ func TestTxCutsOnce(t *testing.T) {
 	}
 }
 
-// TestChangesDoNotGrowWithTheState proves that one command makes one change of
-// its own, however many clients there are.
+// TestChangesDoNotGrowWithTheState checks that one command makes one change, however
+// many clients there are.
 func TestChangesDoNotGrowWithTheState(t *testing.T) {
 	t.Parallel()
 	s := fleet(t, 2000)
