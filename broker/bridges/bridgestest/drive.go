@@ -14,11 +14,11 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// Patience is how long a test waits for what must come.
+// Patience is how long a test waits for a condition.
 const Patience = suite.HangLimit
 
-// Connection makes what a Kind compiles of a connection's part of a document,
-// whose topic mappings may name these schema mappings.
+// Connection returns what a Kind compiles from a connection's part of a document, whose topic
+// mappings may refer to these schema mappings.
 func Connection(t testing.TB, document string, specs ...mapping.Spec) *bridges.Connection {
 	t.Helper()
 	c := &bridges.Connection{Name: "c1", Document: json.RawMessage(document), Identity: "broker-1", Owner: "owner-1",
@@ -45,7 +45,7 @@ func Connection(t testing.TB, document string, specs ...mapping.Spec) *bridges.C
 	return c
 }
 
-// Compile makes a connector, and closes it with the test.
+// Compile creates a connector, and closes it after the test.
 func Compile(t testing.TB, k bridges.Kind, c *bridges.Connection) bridges.Connector {
 	t.Helper()
 	connector, problems := k.Compile(c)
@@ -62,21 +62,21 @@ func Compile(t testing.TB, k bridges.Kind, c *bridges.Connection) bridges.Connec
 	return connector
 }
 
-// Entry makes an entry of the topic mapping "t1".
+// Entry returns an entry of the topic mapping "t1".
 func Entry(id uint64, topic, payload string) *bridges.Entry {
 	return &bridges.Entry{ID: id, Mapping: "t1", MessageID: fmt.Sprintf("store-1-%d", id), Message: messaging.Message{
 		Topic: topic, Payload: []byte(payload), QoS: 1, At: 1_700_000_000_000 + int64(id), ClientID: "device"}}
 }
 
-// Outcome is what became of entries.
+// Outcome is the result of Drive.
 type Outcome struct {
-	Rejected map[uint64]string // reasons by ID
-	Failures []string          // what Connect and Deliver said, each once in a row
+	Rejected map[uint64]string // reasons by entry ID
+	Failures []string          // errors of Connect and Deliver, without repetitions
 }
 
-// Drive does with a connector what the engine does, until it is done with all
-// entries: it connects, hands over batches of so many in order, and repeats what
-// is pending. Between is called after each batch.
+// Drive uses a connector as the engine does, until every entry has a result: it connects,
+// delivers batches of at most size entries in order, and retries pending ones. It calls between
+// after each batch.
 func Drive(t testing.TB, c bridges.Connector, entries []*bridges.Entry, size int, between func(left int)) Outcome {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Patience)
@@ -117,7 +117,7 @@ func bounded(ctx context.Context, d time.Duration, do func(context.Context) erro
 	return do(ctx)
 }
 
-// deliver hands over a batch and gives what is left of it.
+// deliver delivers a batch and returns the pending entries.
 func (o *Outcome) deliver(ctx context.Context, t testing.TB, c bridges.Connector, batch []*bridges.Entry) (left []*bridges.Entry, err error) {
 	t.Helper()
 	results := make([]bridges.Result, len(batch))
@@ -144,7 +144,7 @@ func (o *Outcome) fail(err error) {
 	}
 }
 
-// pause waits as the engine does after a failure, only shorter.
+// pause waits after a failure, for less time than the engine.
 func pause(ctx context.Context) {
 	timer := time.NewTimer(20 * time.Millisecond)
 	defer timer.Stop()
@@ -154,7 +154,7 @@ func pause(ctx context.Context) {
 	}
 }
 
-// Connect connects and gives the error.
+// Connect connects and returns the error.
 func Connect(t testing.TB, c bridges.Connector) error {
 	t.Helper()
 	return bounded(t.Context(), Patience, c.Connect)

@@ -10,19 +10,19 @@ import (
 	"signalbox/broker/bridges"
 )
 
-// Kind is a kind of bridge whose targets are in memory: a connection leads to the
-// Target named by its address. All methods are safe for concurrent use.
+// Kind is a kind of bridge whose targets are in memory: a connection sends to the Target with its
+// address. All methods are safe for concurrent use.
 type Kind struct {
-	Name string // its id, "fake-bridge" where it is empty
+	Name string // its id; "" for "fake-bridge"
 
-	mu         sync.Mutex // guards what follows
+	mu         sync.Mutex // guards the fields below
 	targets    map[string]*Target
 	connectors []*connector
 }
 
 var _ bridges.Kind = (*Kind)(nil)
 
-// ID gives the id.
+// ID returns the id.
 func (k *Kind) ID() string {
 	if k.Name == "" {
 		return "fake-bridge"
@@ -30,7 +30,7 @@ func (k *Kind) ID() string {
 	return k.Name
 }
 
-// Schema describes address, password, tls and a few members to try schemas with.
+// Schema describes address, password, tls and a few members for tests of schemas.
 func (*Kind) Schema() bridges.Schema {
 	return bridges.Schema{
 		Title: "Fake", Description: "Leads nowhere.", Records: true,
@@ -47,7 +47,7 @@ func (*Kind) Schema() bridges.Schema {
 	}
 }
 
-// Compile makes a connector. The target "nowhere" is one that it does not take.
+// Compile creates a connector. It refuses the target "nowhere".
 func (k *Kind) Compile(c *bridges.Connection) (bridges.Connector, bridges.Problems) {
 	var d struct {
 		Connection struct {
@@ -75,7 +75,7 @@ func (k *Kind) Compile(c *bridges.Connection) (bridges.Connector, bridges.Proble
 	return made, nil
 }
 
-// Target gives a target by its address.
+// Target returns the target with an address.
 func (k *Kind) Target(address string) *Target {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -88,7 +88,7 @@ func (k *Kind) Target(address string) *Target {
 	return k.targets[address]
 }
 
-// Connectors tells how many connectors were made, and how many of them closed.
+// Connectors returns how many connectors were created, and how many of them closed.
 func (k *Kind) Connectors() (made, closed int) {
 	k.mu.Lock()
 	all := slices.Clone(k.connectors)
@@ -103,11 +103,11 @@ func (k *Kind) Connectors() (made, closed int) {
 	return len(all), closed
 }
 
-// Target takes messages. All methods are safe for concurrent use.
+// Target receives messages. All methods are safe for concurrent use.
 type Target struct {
 	changed chan struct{}
 
-	mu       sync.Mutex // guards what follows; not held while calling out
+	mu       sync.Mutex // guards the fields below; not held during callbacks
 	got      []bridges.Entry
 	connects int
 	batches  []int
@@ -115,7 +115,7 @@ type Target struct {
 	answer   func(ctx context.Context, batch []*bridges.Entry, results []bridges.Result) error
 }
 
-// Away has the target not be reached for a reason, or reached where that is nil.
+// Away makes the target unavailable because of err, or available if err is nil.
 func (t *Target) Away(err error) {
 	t.mu.Lock()
 	t.away = err
@@ -126,22 +126,22 @@ func (t *Target) Away(err error) {
 	}
 }
 
-// Answers sets what becomes of batches; without it all is delivered. What it
-// marks as delivered counts as got.
+// Answers sets how batches are handled; by default they are delivered. Entries that f marks as
+// delivered count as received.
 func (t *Target) Answers(f func(ctx context.Context, batch []*bridges.Entry, results []bridges.Result) error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.answer = f
 }
 
-// Got gives what was delivered, in order.
+// Got returns the delivered entries, in order.
 func (t *Target) Got() []bridges.Entry {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Clone(t.got)
 }
 
-// Payloads gives the payloads of what was delivered, in order.
+// Payloads returns the payloads of the delivered entries, in order.
 func (t *Target) Payloads() []string {
 	all := []string{}
 	for _, e := range t.Got() {
@@ -150,25 +150,24 @@ func (t *Target) Payloads() []string {
 	return all
 }
 
-// Batches gives the sizes of the batches that came, and how often a connection was
-// to be made.
+// Batches returns the sizes of the batches, and the number of connection attempts.
 func (t *Target) Batches() (sizes []int, connects int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return slices.Clone(t.batches), t.connects
 }
 
-// connector leads to a Target.
+// connector is a connection to a Target.
 type connector struct {
 	target *Target
 	trial  bool
-	busy   sync.Mutex // held during every call, to see that there is one at a time
+	busy   sync.Mutex // held during every call, to detect concurrent calls
 	closed bool       // guarded by target.mu
 }
 
 var _ bridges.Watched = (*connector)(nil)
 
-// enter sees to it that the contract is kept.
+// enter panics if the engine violates the contract.
 func (c *connector) enter() (leave func()) {
 	if !c.busy.TryLock() {
 		panic("bridgestest: a connector is called twice at a time")
@@ -181,7 +180,7 @@ func (c *connector) enter() (leave func()) {
 	return c.busy.Unlock
 }
 
-// Connect reaches the target.
+// Connect connects to the target.
 func (c *connector) Connect(ctx context.Context) error {
 	defer c.enter()()
 	c.target.mu.Lock()
@@ -190,7 +189,7 @@ func (c *connector) Connect(ctx context.Context) error {
 	return errors.Join(c.target.away, ctx.Err())
 }
 
-// Deliver hands a batch over.
+// Deliver delivers a batch.
 func (c *connector) Deliver(ctx context.Context, batch []*bridges.Entry, results []bridges.Result) error {
 	defer c.enter()()
 	if c.trial {
@@ -220,14 +219,14 @@ func (c *connector) Deliver(ctx context.Context, batch []*bridges.Entry, results
 	return err
 }
 
-// All gives all results the same state.
+// All sets all results to the same state.
 func All(results []bridges.Result, s bridges.State, reason string) {
 	for i := range results {
 		results[i] = bridges.Result{State: s, Reason: reason}
 	}
 }
 
-// Check tells whether the target is away.
+// Check reports whether the target is unavailable.
 func (c *connector) Check(context.Context) error {
 	defer c.enter()()
 	c.target.mu.Lock()
@@ -238,10 +237,10 @@ func (c *connector) Check(context.Context) error {
 	return nil
 }
 
-// Changed tells when the target goes away or comes back.
+// Changed returns a channel that receives when the target's availability changes.
 func (c *connector) Changed() <-chan struct{} { return c.target.changed }
 
-// Close ends it.
+// Close closes the connector.
 func (c *connector) Close(context.Context) error {
 	defer c.enter()()
 	c.target.mu.Lock()

@@ -47,7 +47,7 @@ func (q *queue) bury(e bridges.Entry, r bridges.Rejection) {
 	}
 }
 
-// DeadLetters gives a part of them.
+// DeadLetters returns a page of the dead letters.
 func (q *queue) DeadLetters(_ context.Context, offset, count int) (total int, list []broker.DeadLetter, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -58,7 +58,7 @@ func (q *queue) DeadLetters(_ context.Context, offset, count int) (total int, li
 	return len(q.dead), slices.Clone(list), q.store.Err()
 }
 
-// RetryDeadLetters puts dead letters behind the queue.
+// RetryDeadLetters puts dead letters into the queue.
 func (q *queue) RetryDeadLetters(_ context.Context, ids []string) (int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -73,7 +73,7 @@ func (q *queue) DeleteDeadLetters(_ context.Context, ids []string) (int, error) 
 	return q.exhume(ids, func(string) {}), nil
 }
 
-// exhume takes dead letters out, all where ids is empty.
+// exhume removes dead letters, all if ids is empty.
 func (q *queue) exhume(ids []string, each func(id string)) (n int) {
 	q.dead = slices.DeleteFunc(slices.Clone(q.dead), func(d broker.DeadLetter) bool {
 		if len(ids) > 0 && !slices.Contains(ids, d.ID) {

@@ -7,8 +7,8 @@ import (
 	"signalbox/broker/bridges"
 )
 
-// DriveOverOutages is Drive with a target that is away twice: it is stopped between
-// two batches, and killed while one is under way.
+// DriveOverOutages is Drive with two outages of the target: it is stopped between two batches,
+// and killed during one.
 func DriveOverOutages(t testing.TB, c bridges.Connector, entries []*bridges.Entry, size int, stop, kill, start func()) Outcome {
 	t.Helper()
 	count := len(entries)

@@ -10,10 +10,9 @@ import (
 	"signalbox/broker"
 )
 
-// Reread holds the configuration of a rig against what is promised of secrets, of
-// which it is to have so many: it is read without them, and accepted as it was
-// read. With another address, which takes the place of one that is there, it is
-// refused.
+// Reread checks how the configuration of a rig handles secrets, of which it must have the given
+// number: they are masked when it is read, and it is accepted in that form. If the address is
+// replaced by another, it is refused.
 func (r *Rig) Reread(tb testing.TB, secrets int, address, another string) {
 	tb.Helper()
 	ctx := context.Background()

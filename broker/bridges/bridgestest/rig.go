@@ -22,8 +22,8 @@ type Rig struct {
 	tb testing.TB
 }
 
-// Start opens a bridge of a kind on a store, which ends with the test. A store
-// that is nil is a new one in memory.
+// Start opens a bridge of a kind until the end of the test. If the store is nil it is a new one
+// in memory.
 func Start(tb testing.TB, k bridges.Kind, s bridges.Store) *Rig {
 	tb.Helper()
 	if s == nil {
@@ -51,7 +51,7 @@ func (r *Rig) Stop() {
 	}
 }
 
-// Again closes the engine and opens it anew on the same store.
+// Again closes the engine and opens it again with the same store.
 func (r *Rig) Again() {
 	r.tb.Helper()
 	r.Stop()
@@ -66,7 +66,7 @@ func (r *Rig) Set(document string) {
 	}
 }
 
-// Status gives the state of a connection.
+// Status returns the state of a connection.
 func (r *Rig) Status(connection string) broker.BridgeStatus {
 	r.tb.Helper()
 	all, err := r.GetBridgeStatus(context.Background(), r.Kind.ID())
@@ -82,7 +82,7 @@ func (r *Rig) Status(connection string) broker.BridgeStatus {
 	panic("unreachable")
 }
 
-// Until waits until the state of a connection is as it is to be.
+// Until waits until the state of a connection satisfies a condition.
 func (r *Rig) Until(connection, what string, holds func(broker.BridgeStatus) bool) {
 	r.tb.Helper()
 	Await(r.tb, func() error {
@@ -93,7 +93,7 @@ func (r *Rig) Until(connection, what string, holds func(broker.BridgeStatus) boo
 	})
 }
 
-// DeadLetters gives all dead letters of a connection.
+// DeadLetters returns all dead letters of a connection.
 func (r *Rig) DeadLetters(connection string) (all []broker.DeadLetter) {
 	r.tb.Helper()
 	p, err := r.ListDeadLetters(context.Background(), r.Kind.ID(), connection, 0, -1)
@@ -109,7 +109,7 @@ func (r *Rig) DeadLetters(connection string) (all []broker.DeadLetter) {
 	return all
 }
 
-// Await waits until something holds, which tells why it does not yet.
+// Await waits until holds returns nil.
 func Await(tb testing.TB, holds func() error) {
 	tb.Helper()
 	tick := time.NewTicker(time.Millisecond)

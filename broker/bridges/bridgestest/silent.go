@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Silent gives the address of a server that takes connections and says nothing. Talk,
-// where it is not nil, may say something first.
+// Silent starts a server that accepts connections and sends nothing, and returns its address. If
+// talk is not nil it may send something first.
 func Silent(tb testing.TB, talk func(net.Conn)) (address string) {
 	tb.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -14,10 +14,10 @@ import (
 	"signalbox/broker/bridges"
 )
 
-// Store is a store in memory, which outlives the engines that use it. All methods
-// are safe for concurrent use.
+// Store is a store in memory. It outlives the engines that use it. All methods are safe for
+// concurrent use.
 type Store struct {
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	configs map[string]map[string]json.RawMessage
 	queues  map[string]*queue
 	fails   error
@@ -26,14 +26,14 @@ type Store struct {
 
 var _ bridges.Store = (*Store)(nil)
 
-// Fail has every operation fail from now on, or none where err is nil.
+// Fail makes every operation fail, or none if err is nil.
 func (s *Store) Fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fails = err
 }
 
-// Configs gives the documents of a broker.
+// Configs returns the documents of a broker.
 func (s *Store) Configs(_ context.Context, brokerID string) (map[string]json.RawMessage, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +78,7 @@ func (s *Store) PutConfig(_ context.Context, brokerID, bridgeID string, document
 	return nil
 }
 
-// Puts tells how many documents were stored.
+// Puts returns how many documents were stored.
 func (s *Store) Puts() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,7 +99,7 @@ func (s *Store) Forget(_ context.Context, brokerID string) error {
 	return s.fails
 }
 
-// Queue gives a queue that PutConfig has named.
+// Queue returns a queue that PutConfig has created.
 func (s *Store) Queue(_ context.Context, brokerID, bridgeID, connection string, b bridges.Bounds) (bridges.Queue, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,10 +113,10 @@ func (s *Store) Queue(_ context.Context, brokerID, bridgeID, connection string, 
 	return q, q.open(b)
 }
 
-// Identity is the same for all.
+// Identity returns the same name for all stores.
 func (*Store) Identity() string { return "memory" }
 
-// Err gives what Fail has set.
+// Err returns the error set by Fail.
 func (s *Store) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,7 +129,7 @@ type queue struct {
 	name  string
 	ready chan struct{}
 
-	mu     sync.Mutex // guards what follows; taken while Store.mu is held, never before it
+	mu     sync.Mutex // guards the fields below; taken while Store.mu is held, never before it
 	opened bool
 	gone   bool
 	bounds bridges.Bounds
@@ -203,7 +203,7 @@ func (q *queue) signal() {
 	}
 }
 
-// Peek gives entries.
+// Peek returns entries.
 func (q *queue) Peek(ctx context.Context, after uint64, messages, bytes int) ([]*bridges.Entry, error) {
 	if err := errors.Join(ctx.Err(), q.store.Err()); err != nil {
 		return nil, err
@@ -223,10 +223,10 @@ func (q *queue) Peek(ctx context.Context, after uint64, messages, bytes int) ([]
 	return list, nil
 }
 
-// Ready gives the channel.
+// Ready returns a channel that receives when entries were added.
 func (q *queue) Ready() <-chan struct{} { return q.ready }
 
-// Remove takes entries out.
+// Remove removes entries.
 func (q *queue) Remove(ids []uint64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -250,7 +250,7 @@ func (q *queue) SetBounds(b bridges.Bounds) {
 	q.bounds = b
 }
 
-// Usage tells what is held.
+// Usage returns what is stored.
 func (q *queue) Usage() bridges.Usage {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -259,7 +259,7 @@ func (q *queue) Usage() bridges.Usage {
 	return u
 }
 
-// Close ends the use.
+// Close closes the queue.
 func (q *queue) Close(context.Context) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

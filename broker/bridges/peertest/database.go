@@ -10,27 +10,27 @@ import (
 	"signalbox/broker/brokertest"
 )
 
-// Database is a PostgreSQL or a MariaDB. Its user may do everything.
+// Database is a PostgreSQL or a MariaDB. Its user has all privileges.
 type Database struct {
 	Driver   string // "postgresql" or "mariadb"
 	Host     string
 	Port     int
-	Name     string // of the database that is there from the beginning
+	Name     string // of the database that exists from the start
 	Username string
 	Password string
-	CA       []byte // PEM, of who signed its certificate; nil without TLS
+	CA       []byte // PEM of the authority of its certificate; nil without TLS
 
 	*peer
 	pool *sql.DB
 }
 
-// Names that every database server begins with.
+// Names that every database server has from the start.
 const (
 	username     = "signalbox"
 	databaseName = "plant"
 )
 
-// choosePort gives the server a port of its own.
+// choosePort chooses a free port.
 func (d *Database) choosePort(t testing.TB) {
 	t.Helper()
 	host, port, err := net.SplitHostPort(brokertest.FreePort(t, "127.0.0.1"))
@@ -43,17 +43,17 @@ func (d *Database) choosePort(t testing.TB) {
 	}
 }
 
-// Address is host and port.
+// Address returns host and port.
 func (d *Database) Address() string { return net.JoinHostPort(d.Host, strconv.Itoa(d.Port)) }
 
-// open opens the pool that Exec and Query work with.
+// open opens the pool for Exec and Query.
 func (d *Database) open(t testing.TB, driver, dsn string) {
 	t.Helper()
 	pool, err := sql.Open(driver, dsn)
 	if err != nil {
 		t.Fatalf("open %s: %v", d.name, err)
 	}
-	pool.SetMaxIdleConns(0) // none that the server's end would break
+	pool.SetMaxIdleConns(0) // no idle connections, which the end of the server would break
 	d.pool = pool
 	t.Cleanup(func() { pool.Close() })
 }
@@ -66,7 +66,7 @@ func (d *Database) Exec(t testing.TB, statement string, args ...any) {
 	}
 }
 
-// Query gives the rows of a query as text, with NULL for what is not there.
+// Query returns the rows of a query as text, "NULL" for NULL.
 func (d *Database) Query(t testing.TB, query string, args ...any) [][]string {
 	t.Helper()
 	rows, err := d.pool.QueryContext(t.Context(), query, args...)
@@ -109,7 +109,7 @@ func scan(t testing.TB, rows *sql.Rows, columns int) []string {
 	return row
 }
 
-// Column gives the first column of a query's rows.
+// Column returns the first column of a query's rows.
 func (d *Database) Column(t testing.TB, query string, args ...any) []string {
 	t.Helper()
 	var all []string
@@ -119,5 +119,5 @@ func (d *Database) Column(t testing.TB, query string, args ...any) []string {
 	return all
 }
 
-// quote makes a string of SQL of a text that has no backslash.
+// quote returns an SQL string for a text without backslashes.
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }

@@ -18,13 +18,13 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// InfluxMaxBody is how long a request to an InfluxDB may be, in bytes.
+// InfluxMaxBody is the maximum size of a request to an InfluxDB, in bytes.
 const InfluxMaxBody = 1 << 20
 
 // InfluxDB is an InfluxDB 1 with an administrator and a database.
 type InfluxDB struct {
 	URL      string // of its HTTP API
-	Address  string // host:port of that
+	Address  string // host:port of the API
 	CA       []byte // of its certificate, PEM; nil without TLS
 	Database string
 	Username string
@@ -35,8 +35,8 @@ type InfluxDB struct {
 	client *http.Client
 }
 
-// StartInfluxDB starts an InfluxDB, and ends it with the test. With TLS it speaks
-// nothing else. It is always durable.
+// StartInfluxDB starts an InfluxDB that ends with the test. With TLS it accepts nothing else. It
+// is always durable.
 func StartInfluxDB(t testing.TB, opts ...Option) *InfluxDB {
 	t.Helper()
 	var o options
@@ -90,8 +90,8 @@ enabled = false
 `, brokertest.FreePort(t, "127.0.0.1"), s.files.path("meta"), s.files.path("data"), s.files.path("wal"), s.Address, InfluxMaxBody, secure))
 }
 
-// Query runs a statement as the administrator and gives the rows of all series,
-// each with a value for every column.
+// Query executes a statement as the administrator and returns the rows of all series, with a
+// value for every column.
 func (s *InfluxDB) Query(t testing.TB, statement string) (rows [][]any) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), suite.HangLimit)

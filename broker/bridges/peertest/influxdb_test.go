@@ -2,7 +2,7 @@ package peertest
 
 import "testing"
 
-// TestInfluxDB writes, kills, and finds what was written.
+// TestInfluxDB checks that a killed server has what was written.
 func TestInfluxDB(t *testing.T) {
 	t.Parallel()
 	for name, opts := range map[string][]Option{"plain": nil, "TLS": {TLS()}} {

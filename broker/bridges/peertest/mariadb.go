@@ -10,7 +10,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// StartMariaDB starts a MariaDB, and ends it with the test. It knows one user.
+// StartMariaDB starts a MariaDB that ends with the test. It has one user.
 func StartMariaDB(t testing.TB, opts ...Option) *Database {
 	t.Helper()
 	var o options
@@ -21,7 +21,7 @@ func StartMariaDB(t testing.TB, opts ...Option) *Database {
 	install := find(t, "mariadb-server", "mariadb-install-db", "/usr/bin/mariadb-install-db")
 	f := newFiles(t)
 	d := &Database{Driver: "mariadb", Username: username, Password: rand.Text(), Name: databaseName}
-	scratch := "--tmpdir=" + f.dir // one that it shares, it clears of what others have there
+	scratch := "--tmpdir=" + f.dir // it deletes the files of others in a shared directory
 	f.run(t, install, "--no-defaults", "--datadir="+f.path("data"), scratch, "--auth-root-authentication-method=normal",
 		"--skip-test-db", "--skip-log-bin", "--innodb-log-file-size=8M")
 
@@ -50,8 +50,8 @@ func StartMariaDB(t testing.TB, opts ...Option) *Database {
 	return d
 }
 
-// mariaDBUsers is what the server executes whenever it starts: it makes the user
-// and the database where they are not there, and takes away who has no password.
+// mariaDBUsers returns the statements that the server executes at every start: they create the
+// user and the database if they do not exist, and delete users without a password.
 func (d *Database) mariaDBUsers() []byte {
 	account := quote(d.Username) + "@'127.0.0.1'"
 	return []byte(strings.Join([]string{

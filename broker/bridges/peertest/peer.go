@@ -15,14 +15,14 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// peer is a server that may end and begin again on what it has stored.
+// peer is a server that can be restarted with its data.
 type peer struct {
 	name    string                              // for messages
 	binary  string                              //
-	dir     string                              // where it runs
-	serves  string                              // what the line of its log has by which it says that it serves
-	taken   string                              // what the line of its log has by which it says that its port is taken
-	end     syscall.Signal                      // asks it to end cleanly
+	dir     string                              // working directory
+	serves  string                              // part of the log line that reports that it is ready
+	taken   string                              // part of the log line that reports that its port is in use
+	end     syscall.Signal                      // ends it cleanly
 	command func(t testing.TB) (words []string) // its arguments
 
 	run *run
@@ -32,15 +32,15 @@ type peer struct {
 type run struct {
 	cmd    *exec.Cmd
 	log    tail
-	taken  bool          // read after ended
-	serves chan struct{} // closed when it serves
+	taken  bool          // read after ended is closed
+	serves chan struct{} // closed when it is ready
 	ended  chan struct{} // closed when it and its children have ended
 }
 
 var errPortTaken = errors.New("its port is taken")
 
-// first starts the server on a port that another process did not take meanwhile,
-// and ends it with the test. Choose is called before each attempt.
+// first starts the server on a free port, and ends it with the test. It calls choose before each
+// attempt, because another process may take the port meanwhile.
 func (p *peer) first(t testing.TB, choose func()) {
 	t.Helper()
 	for range 10 {
@@ -57,7 +57,7 @@ func (p *peer) first(t testing.TB, choose func()) {
 	t.Fatalf("start %s: every free port was taken by somebody else", p.name)
 }
 
-// finish ends the server when the test is over.
+// finish ends the server after the test.
 func (p *peer) finish(t testing.TB) {
 	p.Stop(t)
 	if t.Failed() {
@@ -65,8 +65,7 @@ func (p *peer) finish(t testing.TB) {
 	}
 }
 
-// Start starts a server again that was stopped or killed, on the same port and
-// data.
+// Start starts a stopped or killed server again, on the same port with the same data.
 func (p *peer) Start(t testing.TB) {
 	t.Helper()
 	if err := p.launch(t); err != nil {
@@ -74,14 +73,13 @@ func (p *peer) Start(t testing.TB) {
 	}
 }
 
-// Stop ends the server cleanly, and its connections with it. One that has ended
-// stays so.
+// Stop ends the server and its connections cleanly. It does nothing if the server has ended.
 func (p *peer) Stop(t testing.TB) {
 	t.Helper()
 	p.halt(t, p.end)
 }
 
-// Kill ends the server without its doing anything more.
+// Kill kills the server.
 func (p *peer) Kill(t testing.TB) {
 	t.Helper()
 	p.halt(t, syscall.SIGKILL)
@@ -100,7 +98,7 @@ func (p *peer) launch(t testing.TB) error {
 		t.Fatalf("start %s: %v", p.name, err)
 	}
 	go func() {
-		cmd.Wait() //nolint:errcheck // how it ended stands in its log
+		cmd.Wait() //nolint:errcheck // the log shows how it ended
 		in.Close()
 	}()
 	go p.follow(r, out)
@@ -120,7 +118,7 @@ func (p *peer) launch(t testing.TB) error {
 	}
 }
 
-// follow reads the log to its end, which is that of the server's last child.
+// follow reads the log to its end, when the last child process has ended.
 func (p *peer) follow(r *run, out io.Reader) {
 	defer close(r.ended)
 	serving := r.serves
@@ -135,10 +133,10 @@ func (p *peer) follow(r *run, out io.Reader) {
 			serving = nil
 		}
 	}
-	io.Copy(io.Discard, out) //nolint:errcheck // the log is at its end either way
+	io.Copy(io.Discard, out) //nolint:errcheck // the log has ended either way
 }
 
-// halt sends a signal and waits for the end.
+// halt sends a signal and waits for the end of the server.
 func (p *peer) halt(t testing.TB, s syscall.Signal) {
 	t.Helper()
 	p.run.cmd.Process.Signal(s) //nolint:errcheck // it may have ended already
@@ -159,7 +157,7 @@ type tail struct {
 	lines []string
 }
 
-// tailLines is how many lines a tail keeps; the oldest go.
+// tailLines is the maximum number of lines of a tail.
 const tailLines = 60
 
 func (l *tail) add(line string) {

@@ -1,9 +1,8 @@
-// Package peertest starts the servers that bridges lead to, for tests: each on a
-// free port of 127.0.0.1, on data of its own, and no longer than the test. It
-// must not know what a bridge is.
+// Package peertest starts the servers that bridges send to, for tests: each on a free port of
+// 127.0.0.1, with its own data, and no longer than the test. It must not know what a bridge is.
 //
-// A program that the machine lacks skips the test, or fails it where the
-// environment variable CI is set.
+// If the machine lacks a program, the test is skipped, or fails if the environment variable CI is
+// set.
 package peertest
 
 import (
@@ -24,22 +23,22 @@ type options struct {
 	tls     bool
 }
 
-// Durable has the server wait for its disk, as it does in earnest. Without it
-// what it says to have stored outlives its process, but not its machine.
+// Durable makes the server sync to its disk, as in production. Without it, data that it reports
+// as stored survives its process, but not the machine.
 func Durable() Option { return func(o *options) { o.durable = true } }
 
-// TLS has the server offer TLS on its port, with a certificate for 127.0.0.1 and
-// localhost that an authority of the test has signed.
+// TLS enables TLS on the server's port, with a certificate for 127.0.0.1 and localhost from the
+// test's authority.
 func TLS() Option { return func(o *options) { o.tls = true } }
 
-// files is where a server has its own, beside its data.
+// files is a server's directory for files other than its data.
 type files struct {
 	dir string
 	own func(path string) error // makes the server's user the owner
 }
 
-// newFiles makes a directory that is removed with the test. It is not one of the
-// test's own, which nobody but its user may enter.
+// newFiles creates a directory that is removed after the test. It is not t.TempDir, which only
+// the test's user may enter.
 func newFiles(t testing.TB) files {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "peertest-")
@@ -60,7 +59,7 @@ func newFiles(t testing.TB) files {
 
 func (f files) path(name string) string { return filepath.Join(f.dir, name) }
 
-// write makes a file that only the server's user may read.
+// write creates a file that only the server's user may read.
 func (f files) write(t testing.TB, name string, text []byte) (path string) {
 	t.Helper()
 	path = f.path(name)
@@ -73,7 +72,7 @@ func (f files) write(t testing.TB, name string, text []byte) (path string) {
 	return path
 }
 
-// certificate makes an authority and the files of a server's certificate.
+// certificate creates an authority and the files of a server's certificate.
 func (f files) certificate(t testing.TB) (ca []byte, cert, key string) {
 	t.Helper()
 	authority := brokertest.NewCA(t)
@@ -81,7 +80,7 @@ func (f files) certificate(t testing.TB) (ca []byte, cert, key string) {
 	return authority.PEM, f.write(t, "server.crt", pair.Cert), f.write(t, "server.key", pair.Key)
 }
 
-// run runs a program that prepares a server, as the server's user.
+// run executes a program that prepares a server, as the server's user.
 func (f files) run(t testing.TB, binary string, arguments ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary, arguments...)
@@ -92,12 +91,12 @@ func (f files) run(t testing.TB, binary string, arguments ...string) {
 	}
 }
 
-// find gives the path of a program: the last one that a pattern matches, which is
-// that of the newest version. Without one the test does not go on.
+// find returns the path of a program: the last match of a pattern, which is the newest version.
+// Without a match it skips the test.
 func find(t testing.TB, debianPackage string, patterns ...string) string {
 	t.Helper()
 	for _, pattern := range patterns {
-		found, _ := filepath.Glob(pattern) // the patterns are sound
+		found, _ := filepath.Glob(pattern) // the patterns are valid
 		slices.Sort(found)
 		for _, path := range slices.Backward(found) {
 			if path, err := exec.LookPath(path); err == nil {

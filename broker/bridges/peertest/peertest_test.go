@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// TestDatabase stops and kills each server, which then has what was stored.
+// TestDatabase stops and kills each server, and checks that its data survives.
 func TestDatabase(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(testing.TB, ...Option) *Database{"PostgreSQL": StartPostgres, "MariaDB": StartMariaDB} {
@@ -35,7 +35,7 @@ func TestDatabase(t *testing.T) {
 	}
 }
 
-// TestPostgresTLS connects by the authority that the server tells.
+// TestPostgresTLS verifies the server's certificate.
 func TestPostgresTLS(t *testing.T) {
 	t.Parallel()
 	d := StartPostgres(t, TLS(), Durable())
@@ -56,7 +56,7 @@ func TestPostgresTLS(t *testing.T) {
 	}
 }
 
-// TestMariaDBTLS connects by the authority that the server tells.
+// TestMariaDBTLS verifies the server's certificate.
 func TestMariaDBTLS(t *testing.T) {
 	t.Parallel()
 	d := StartMariaDB(t, TLS(), Durable())

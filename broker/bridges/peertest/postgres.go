@@ -11,8 +11,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 )
 
-// StartPostgres starts a PostgreSQL, and ends it with the test. Passwords are
-// asked for.
+// StartPostgres starts a PostgreSQL that ends with the test. It requires passwords.
 func StartPostgres(t testing.TB, opts ...Option) *Database {
 	t.Helper()
 	var o options
@@ -40,7 +39,7 @@ func StartPostgres(t testing.TB, opts ...Option) *Database {
 	d.peer = &peer{
 		name: "PostgreSQL", binary: binary, dir: f.dir,
 		serves: "ready to accept connections", taken: "could not bind",
-		end: syscall.SIGINT, // ends its connections, unlike SIGTERM
+		end: syscall.SIGINT, // closes connections, unlike SIGTERM
 		command: func(testing.TB) []string {
 			return append([]string{"-p", strconv.Itoa(d.Port)}, settings...)
 		},
@@ -50,7 +49,7 @@ func StartPostgres(t testing.TB, opts ...Option) *Database {
 	return d
 }
 
-// createPostgresDatabase makes the database, which takes a connection to another.
+// createPostgresDatabase creates the database, over a connection to another one.
 func (d *Database) createPostgresDatabase(t testing.TB) {
 	t.Helper()
 	at := url.URL{Scheme: "postgres", Host: d.Address(), User: url.UserPassword(d.Username, d.Password), Path: "/postgres"}
@@ -61,7 +60,7 @@ func (d *Database) createPostgresDatabase(t testing.TB) {
 	d.open(t, "pgx", at.String())
 }
 
-// resolve follows links to a program, beside which its companions are.
+// resolve follows links to a program, next to which the other programs are.
 func resolve(t testing.TB, binary string) string {
 	t.Helper()
 	path, err := filepath.EvalSymlinks(binary)

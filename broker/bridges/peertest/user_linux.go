@@ -10,9 +10,8 @@ import (
 	"signalbox/scripts/process"
 )
 
-// attributes make the kernel end a server whose test process is gone, also when
-// that was killed and could not clean up, and leave it no rights of root, as which
-// some servers do not run.
+// attributes make the kernel end a server whose test process has ended, even if that was killed,
+// and drop root's privileges, with which some servers refuse to run.
 func attributes(t testing.TB) *syscall.SysProcAttr {
 	t.Helper()
 	a := process.DieWithParent()
@@ -22,7 +21,7 @@ func attributes(t testing.TB) *syscall.SysProcAttr {
 	return a
 }
 
-// owner gives a function that makes the user of servers the owner of a file.
+// owner returns a function that makes the servers' user the owner of a file.
 func owner(t testing.TB) func(path string) error {
 	t.Helper()
 	uid, gid, other := unprivileged(t)
@@ -32,7 +31,7 @@ func owner(t testing.TB) func(path string) error {
 	return func(path string) error { return os.Chown(path, int(uid), int(gid)) }
 }
 
-// unprivileged gives the user that servers run as, if it is another one.
+// unprivileged returns the user that servers run as, if it is not the current one.
 func unprivileged(t testing.TB) (uid, gid uint32, other bool) {
 	t.Helper()
 	if os.Getuid() != 0 {

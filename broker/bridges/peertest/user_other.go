@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// attributes have no counterpart here: servers run as the test's user, and
-// outlive a killed test.
+// attributes returns nil: servers run as the test's user, and survive a killed test.
 func attributes(testing.TB) *syscall.SysProcAttr { return nil }
 
-// owner changes nothing here.
+// owner returns a function that does nothing.
 func owner(testing.TB) func(path string) error { return func(string) error { return nil } }

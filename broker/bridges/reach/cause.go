@@ -15,12 +15,12 @@ import (
 	"signalbox/broker/outbound"
 )
 
-// mostCause is how much is told of an error that is not known here, in bytes.
+// mostCause is the maximum length of the text of an unknown error, in bytes.
 const mostCause = 500
 
-// Cause says why a target cannot be reached, or is no more, and what to do. A
-// sentence goes on with it behind a colon; "it" is the target. It holds nothing of what
-// the target said, which libraries put into their errors: see [Answer].
+// Cause explains why a target cannot be reached or its connection was lost, and what to do. The
+// text continues a sentence after a colon; "it" is the target. It contains nothing that the
+// target sent, which libraries put into their errors: see [Answer].
 func Cause(err error) string {
 	if why := known(err); why != "" {
 		return why
@@ -28,8 +28,8 @@ func Cause(err error) string {
 	return "it does not answer as such a server does: check the address"
 }
 
-// Answer returns what an error says beyond the sentence of [Cause], "" for nothing. It may
-// be what the target said, which is for those who may edit.
+// Answer returns the text of an error that [Cause] does not know, "" for others. It may contain
+// what the target sent, which only editors may see.
 func Answer(err error) string {
 	if err == nil || known(err) != "" {
 		return ""
@@ -37,7 +37,7 @@ func Answer(err error) string {
 	return Excerpt(innermost(err), mostCause)
 }
 
-// known is [Cause] for errors that are known here, "" for others.
+// known returns the text for errors that are known here, "" for others.
 func known(err error) string {
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
 		return whyNotFound(dns)
@@ -62,8 +62,8 @@ func known(err error) string {
 	return ""
 }
 
-// isLocal reports whether an error is of this machine, so that its text holds nothing of
-// the target's.
+// isLocal reports whether an error comes from this machine, so that its text contains nothing
+// that the target sent.
 func isLocal(err error) bool {
 	_, isDenied := errors.AsType[*outbound.Denied](err)
 	_, isErrno := errors.AsType[syscall.Errno](err)
@@ -71,7 +71,7 @@ func isLocal(err error) bool {
 	return isDenied || isErrno || isAddr || IsExplained(err)
 }
 
-// IsSilence tells whether an error is only that something took too long.
+// IsSilence reports whether an error is a timeout.
 func IsSilence(err error) bool {
 	timeout, ok := errors.AsType[net.Error](err)
 	return ok && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
@@ -84,7 +84,7 @@ func whyNotFound(e *net.DNSError) string {
 	return fmt.Sprintf("the host %q is not found, as no name server answers", e.Name)
 }
 
-// whyNotSecured is about TLS, "" for what is not.
+// whyNotSecured returns the text for errors of TLS, "" for others.
 func whyNotSecured(err error) string {
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
 		return "its certificate is not to be trusted, as its authority is unknown: give that as tls.caCertificate"
@@ -104,12 +104,11 @@ func whyNotSecured(err error) string {
 	return ""
 }
 
-// innermost gives the text of an error's first cause, which has none of the words
-// that libraries put around it.
+// innermost returns the text of an error's first cause, without the context that libraries add.
 func innermost(err error) string {
 	for {
 		var next error
-		switch e := err.(type) { //nolint:errorlint // each is looked at in turn
+		switch e := err.(type) { //nolint:errorlint // each error of the chain is examined
 		case interface{ Unwrap() error }:
 			next = e.Unwrap()
 		case interface{ Unwrap() []error }:

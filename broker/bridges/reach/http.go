@@ -13,9 +13,8 @@ import (
 	"signalbox/broker/bridges"
 )
 
-// Server reads the URL of an HTTP server and how TLS is spoken to it, nil for not
-// at all: https enables it. What is wrong is noted at connection.url and below
-// connection.tls.
+// Server parses the URL of an HTTP server and returns the configuration of TLS, which https
+// enables, nil without. It reports problems at connection.url and below connection.tls.
 func Server(text string, secure bridges.TLS, p *bridges.Problems) (*url.URL, *tls.Config) {
 	const at = "connection.url"
 	u, err := url.Parse(text)
@@ -48,8 +47,8 @@ func isPort(text string) bool {
 	return text == "" || err == nil && n > 0 && n < 1<<16
 }
 
-// Dial opens a connection and speaks TLS on it, where there is a configuration for
-// that. Without a name of the server, that of the address counts.
+// Dial opens a connection, with TLS unless secure is nil. Without a server name it verifies the
+// host of the address.
 func Dial(ctx context.Context, dial bridges.Dial, secure *tls.Config, network, address string) (net.Conn, error) {
 	conn, err := dial(ctx, network, address)
 	if err != nil || secure == nil {
@@ -67,13 +66,13 @@ func Dial(ctx context.Context, dial bridges.Dial, secure *tls.Config, network, a
 	return secured, nil
 }
 
-// dialTime is how long it may take to open a connection.
+// dialTime is the timeout for opening a connection.
 const dialTime = 10 * time.Second
 
-// Client makes a client with so many connections. Proxies of the environment do
-// not count, nor redirections: a message goes where the configuration says. Pings
-// find a connection of HTTP/2 dead, which otherwise would be used again after each
-// request that it swallows.
+// Client returns a client with at most that many connections. It uses no proxies of the
+// environment and follows no redirects: a message goes only where the configuration says. Pings
+// detect a dead HTTP/2 connection, which would otherwise be used again after each request that it
+// loses.
 func Client(dial bridges.Dial, secure *tls.Config, connections int) *nethttp.Client {
 	return &nethttp.Client{
 		Transport: &nethttp.Transport{
@@ -82,7 +81,7 @@ func Client(dial bridges.Dial, secure *tls.Config, connections int) *nethttp.Cli
 				defer cancel()
 				return dial(ctx, network, address)
 			},
-			TLSClientConfig:        secure.Clone(), // it adds to it
+			TLSClientConfig:        secure.Clone(), // the transport modifies it
 			TLSHandshakeTimeout:    10 * time.Second,
 			ExpectContinueTimeout:  time.Second,
 			ForceAttemptHTTP2:      true,
@@ -97,11 +96,10 @@ func Client(dial bridges.Dial, secure *tls.Config, connections int) *nethttp.Cli
 	}
 }
 
-// unescaped shows dots and separators that some servers see behind escapes.
+// unescaped decodes the escapes of dots and separators, as some servers do.
 var unescaped = strings.NewReplacer("%2e", ".", "%2E", ".", "%2f", "/", "%2F", "/", "%5c", "/", "%5C", "/", "%3b", ";", "%3B", ";")
 
-// HasDotSegment tells whether a path has segments that servers take as the way
-// back, also where they are escaped.
+// HasDotSegment reports whether a path has a segment . or .., even if it is escaped.
 func HasDotSegment(path string) bool {
 	for segment := range strings.SplitSeq(unescaped.Replace(path), "/") {
 		if name, _, _ := strings.Cut(segment, ";"); name == "." || name == ".." {

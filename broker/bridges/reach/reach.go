@@ -1,7 +1,7 @@
-// Package reach has what kinds of bridges share on the way to their targets: the
-// sentences for what may befall a connection, and clients of HTTP servers.
+// Package reach has what kinds of bridges share for connecting to their targets: error texts for
+// operators, and HTTP clients.
 //
-// It must not import a kind, nor anything that knows a protocol but HTTP.
+// The package must not import a kind, nor know any protocol except HTTP.
 package reach
 
 import (
@@ -10,33 +10,33 @@ import (
 	"unicode"
 )
 
-// explained is an error with a sentence for an operator in place of its text.
+// explained is an error with a text for operators.
 type explained struct {
 	sentence string
 	cause    error
 }
 
-// Explained gives an error that says a sentence and unwraps to its cause. The sentence
-// must hold nothing of what the target said; the engine finds that by the cause.
+// Explained returns an error with a text for operators that unwraps to its cause. The text must
+// not contain anything that the target sent; the engine finds that in the cause.
 func Explained(cause error, sentence string) error { return &explained{sentence, cause} }
 
-// IsExplained tells whether an error says a sentence already.
+// IsExplained reports whether an error has a text for operators.
 func IsExplained(err error) bool {
 	_, ok := errors.AsType[*explained](err)
 	return ok
 }
 
-// Error gives the sentence.
+// Error returns the text.
 func (e *explained) Error() string { return e.sentence }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *explained) Unwrap() error { return e.cause }
 
-// Answer returns what the cause says beyond the sentence: see [bridges.Answered].
+// Answer returns what the target sent; see [bridges.Answered].
 func (e *explained) Answer() string { return Answer(e.cause) }
 
-// Excerpt gives the beginning of what a target says, so many bytes of it, on one
-// line and without what cannot be printed.
+// Excerpt returns the first bytes of a target's text, on one line and without unprintable
+// characters.
 func Excerpt(said string, most int) string {
 	said = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(said, ""), func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }), " ")
 	if len(said) > most {

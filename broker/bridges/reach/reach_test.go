@@ -24,8 +24,7 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// get sends a request to a server and returns the error. A silent server is not
-// waited for.
+// get sends a request to a server and returns the error. It does not wait for a silent server.
 func get(t *testing.T, url string, secure *tls.Config, silent bool) error {
 	t.Helper()
 	limit := suite.HangLimit
@@ -58,7 +57,7 @@ func TestCause(t *testing.T) {
 	trusted := x509.NewCertPool()
 	trusted.AddCert(secure.Certificate())
 	mute := bridgestest.Silent(t, func(c net.Conn) {
-		_, _ = c.Read(make([]byte, 1)) // it has come for a request
+		_, _ = c.Read(make([]byte, 1)) // a request has arrived
 		c.Close()
 	})
 	for name, tt := range map[string]struct {
