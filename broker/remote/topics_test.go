@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -37,7 +38,7 @@ func keeper(t *testing.T, tree *topictree.Tracker) (b *Broker, asked *atomic.Int
 func TestKeptTreeInPages(t *testing.T) {
 	t.Parallel()
 	const many = 5000
-	tree := topictree.New(topictree.Options{Allowance: many, Subscriptions: func() iter.Seq2[string, int] {
+	tree := topictree.New(topictree.Options{TTL: time.Hour, Allowance: many, Subscriptions: func() iter.Seq2[string, int] {
 		return func(yield func(string, int) bool) {
 			for i := range 2*pages.Records + 1 {
 				if !yield(fmt.Sprintf("filter/%05d", i), i) {
@@ -78,7 +79,7 @@ type group struct {
 func (g *group) respond(topic string, payload []byte) []byte {
 	switch topic {
 	case control.TopicTreeTopic:
-		tree := topictree.New(topictree.Options{})
+		tree := topictree.New(topictree.Options{TTL: time.Hour})
 		return control.TopicTree(context.Background(), tree, g, payload)
 	case control.HATopic:
 		return control.HA(context.Background(), clusterOf{group: g}, payload)
@@ -114,7 +115,7 @@ func (g *group) HPNodes(context.Context) ([]int, error) { return []int{1, 2, 4},
 func (g *group) ListTopics(_ context.Context, id, _, _ int) ([]broker.TopicTree, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	tree := topictree.New(topictree.Options{})
+	tree := topictree.New(topictree.Options{TTL: time.Hour})
 	tree.Observe(fmt.Sprint("node/", id), nil, 0, false)
 	return []broker.TopicTree{tree.Page(0, -1)}, g.at(id)
 }

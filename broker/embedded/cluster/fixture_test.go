@@ -302,11 +302,19 @@ func (s *station) hasOwnKey() bool {
 	return err == nil && place.current.Load().Own && p == pin{Key: own}
 }
 
-// put writes by way of a node.
+// put writes through a node. A write of unknown outcome is repeated, as a client
+// would; the same value may be written twice.
 func (s *station) put(t testing.TB, key, value string) {
 	t.Helper()
-	if _, err := s.node.Forward(within(t, suite.HangLimit), write{key, value}.encode()); err != nil {
-		t.Fatalf("write %s at node %d: %v", key, s.id, err)
+	ctx := within(t, suite.HangLimit)
+	for {
+		_, err := s.node.Forward(ctx, write{key, value}.encode())
+		switch {
+		case err == nil:
+			return
+		case ctx.Err() != nil || !errors.Is(err, ErrUnconfirmed):
+			t.Fatalf("write %s at node %d: %v", key, s.id, err)
+		}
 	}
 }
 

@@ -62,11 +62,46 @@ func (l *streamLayer) Dial(address raft.ServerAddress, timeout time.Duration) (n
 	if err != nil {
 		return nil, err
 	}
-	o, ok := l.out.add(conn, to)
+	o, ok := l.out.add(&scaledConn{Conn: conn, timeout: timeout}, to)
 	if !ok {
 		return nil, fmt.Errorf("connect to node %v: %w", to, net.ErrClosed)
 	}
 	return o, nil
+}
+
+// deadlineScale is for how many bytes of a message its deadline is meant: that of
+// a message with more is later by as many times.
+const deadlineScale = 256 << 10
+
+// scaledConn is a connection that raft sends messages on. raft gives each message the
+// same time, however large its entries are; a link that does not transmit an entry of
+// some MiB within it would never transmit it, nor anything behind it. Snapshots have
+// more time the larger they are, and so does every message on this connection.
+type scaledConn struct {
+	net.Conn
+	timeout  time.Duration // for each deadlineScale bytes
+	deadline time.Time
+	written  int // since the deadline was set
+}
+
+// SetDeadline sets the deadline of the next message of up to deadlineScale bytes.
+func (c *scaledConn) SetDeadline(t time.Time) error {
+	c.deadline, c.written = t, 0
+	return c.Conn.SetDeadline(t)
+}
+
+// Write writes, and defers the deadline after each deadlineScale bytes.
+func (c *scaledConn) Write(p []byte) (n int, err error) {
+	for {
+		m, err := c.Conn.Write(p[:min(len(p), deadlineScale-c.written)])
+		n, p, c.written = n+m, p[m:], (c.written+m)%deadlineScale
+		if err == nil && m > 0 && c.written == 0 && !c.deadline.IsZero() {
+			err = c.SetDeadline(c.deadline.Add(c.timeout))
+		}
+		if err != nil || len(p) == 0 {
+			return n, err
+		}
+	}
 }
 
 // Close closes the connections that this node has opened, and accepts and opens no more.
