@@ -6,7 +6,7 @@ import (
 )
 
 // Guard has a border looked after.
-func (m *seam) Guard(b messaging.Border) (end func()) { return m.engine.Guard(border{m, b}) }
+func (m *seam) Guard(b messaging.Border) (end func()) { return m.engine.SetLoopGuard(border{m, b}) }
 
 // border is one as the engine asks it.
 type border struct {

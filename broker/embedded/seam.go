@@ -71,7 +71,7 @@ func (m *seam) publishStored(ctx context.Context, list []messaging.Message, errs
 	told := make([]<-chan error, len(list))
 	for i := range list {
 		ok := false
-		if told[i], ok = p.PublishTold(m.given(&list[i])); !ok {
+		if told[i], ok = p.PublishWithResult(m.given(&list[i])); !ok {
 			told[i], errs[i] = nil, errNotStored
 		}
 	}
@@ -114,11 +114,11 @@ func (m *seam) Retained(ctx context.Context, filter string) iter.Seq2[messaging.
 	}
 }
 
-// Room waits for the subscribers of the topic.
-func (m *seam) Room(ctx context.Context, topic string) {
+// WaitForCapacity waits for the subscribers of the topic.
+func (m *seam) WaitForCapacity(ctx context.Context, topic string) {
 	p := m.publishers.Get().(*engine.Publisher)
 	defer m.publishers.Put(p)
-	p.Room(ctx, topic)
+	p.WaitForCapacity(ctx, topic)
 }
 
 // Refused is never so: they are the broker's own.

@@ -70,11 +70,11 @@ type Broker interface {
 	// order. What is published meanwhile may be left out. An error, which is an
 	// [*broker.Error] or the context's, is the last.
 	Retained(ctx context.Context, filter string) iter.Seq2[Message, error]
-	// Room waits while those who are connected and subscribed to a topic have many
+	// WaitForCapacity waits while those who are connected and subscribed to a topic have many
 	// messages waiting and go on taking them, so that a replay does not lose at
 	// their queues what it could have sent more slowly. Where the broker does not
 	// tell, it returns at once. The context ends it.
-	Room(ctx context.Context, topic string)
+	WaitForCapacity(ctx context.Context, topic string)
 	// Refused tells whether the broker does not let a filter be subscribed to that
 	// an inlet is open for.
 	Refused(filter string) bool

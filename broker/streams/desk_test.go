@@ -61,7 +61,7 @@ func (d *desk) Publish(ctx context.Context, list []messaging.Message) (done, ref
 	return done, refused, err
 }
 
-func (*desk) Room(context.Context, string) {}
+func (*desk) WaitForCapacity(context.Context, string) {}
 
 func (*desk) Retained(context.Context, string) iter.Seq2[messaging.Message, error] {
 	return func(func(messaging.Message, error) bool) {}

@@ -254,7 +254,7 @@ func (s *sender) await(ctx context.Context, offset time.Duration) bool {
 func (s *sender) flush(ctx context.Context) {
 	pause := firstRetry
 	for left := s.batch; len(left) > 0 && s.err == nil; {
-		s.messaging.Room(ctx, s.request.ReplayTopic)
+		s.messaging.WaitForCapacity(ctx, s.request.ReplayTopic)
 		done, refused, err := s.messaging.Publish(ctx, left)
 		s.sent.Add(int64(done - refused))
 		s.refused += int64(refused)

@@ -29,8 +29,8 @@ func (d *diary) Publish(_ context.Context, messages []messaging.Message) (done, 
 	return len(messages), 0, nil
 }
 
-// Room is always there.
-func (*diary) Room(context.Context, string) {}
+// WaitForCapacity is always there.
+func (*diary) WaitForCapacity(context.Context, string) {}
 
 func (*diary) Retained(context.Context, string) iter.Seq2[messaging.Message, error] {
 	return func(func(messaging.Message, error) bool) {}

@@ -75,8 +75,8 @@ func newTarget() *target {
 	return &target{batches: make(chan []messaging.Message, 1000), answers: make(chan answer, 100)}
 }
 
-// Room is always there. It is asked for by the goroutine of the replay only.
-func (b *target) Room(_ context.Context, topic string) { b.asked = append(b.asked, topic) }
+// WaitForCapacity is always there. It is asked for by the goroutine of the replay only.
+func (b *target) WaitForCapacity(_ context.Context, topic string) { b.asked = append(b.asked, topic) }
 
 func (b *target) Publish(ctx context.Context, messages []messaging.Message) (done, refused int, err error) {
 	if err := ctx.Err(); err != nil {

@@ -207,8 +207,8 @@ func (b *Broker) Retained(_ context.Context, filter string) iter.Seq2[messaging.
 	}
 }
 
-// Room does not wait.
-func (*Broker) Room(context.Context, string) {}
+// WaitForCapacity does not wait.
+func (*Broker) WaitForCapacity(context.Context, string) {}
 
 // Forbid has the broker refuse a filter.
 func (b *Broker) Forbid(filter string) {

@@ -174,8 +174,8 @@ func (a *attacker) isLetIn(addr, protocol string, as tls.Certificate) bool {
 	return ok && timeout.Timeout()
 }
 
-// tellsNothing checks that an answer says no more than that the node was removed.
-func tellsNothing(f frame) error {
+// onlyReportsRemoval checks that an answer says no more than that the node was removed.
+func onlyReportsRemoval(f frame) error {
 	var got map[string]any
 	if err := json.Unmarshal(f.payload, &got); err != nil {
 		return err
@@ -229,7 +229,7 @@ func TestRemovedNodeHasNoPower(t *testing.T) {
 				continue // refused in the handshake, which is before any request and the same for all protocols
 			}
 			if err == nil {
-				if err := tellsNothing(got); err != nil || !strings.HasPrefix(what, self.String()+" ") {
+				if err := onlyReportsRemoval(got); err != nil || !strings.HasPrefix(what, self.String()+" ") {
 					t.Errorf("node %d, as %s: it is answered, %v", id, what, err)
 				}
 			}
@@ -273,7 +273,7 @@ func TestRemovedNodeHoldsNothing(t *testing.T) {
 	f.atRest(gone)
 	addr, err := l.node.Addr(t.Context())
 	must(t, err)
-	if got, err := a.ask(addr, *as, callStatus, ""); err != nil || tellsNothing(got) != nil {
+	if got, err := a.ask(addr, *as, callStatus, ""); err != nil || onlyReportsRemoval(got) != nil {
 		t.Errorf("it is answered %+v, %v", got, err)
 	}
 	conn, err := a.connect(addr, protocolRPC, *as)
@@ -298,9 +298,9 @@ func TestRemovedNodeHoldsNothing(t *testing.T) {
 	}
 }
 
-// TestStrangersKeepNoMemberOut opens as many connections as there may be, and more. A
+// TestUnknownConnectionsKeepNoMemberOut opens as many connections as there may be, and more. A
 // member is let in at once, and strangers make room for it.
-func TestStrangersKeepNoMemberOut(t *testing.T) {
+func TestUnknownConnectionsKeepNoMemberOut(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).form(1, 2)
 	member := f.nodes[2].node.membership.Load().credentials
@@ -317,16 +317,16 @@ func TestStrangersKeepNoMemberOut(t *testing.T) {
 	if _, err := a.ask(addr, *as, callStatus, ""); err != nil {
 		t.Errorf("a member is not answered: %v", err)
 	}
-	strangers := 0
+	unknown := 0
 	p.mu.Lock()
 	for g := range p.conns {
 		if !g.isMember {
-			strangers++
+			unknown++
 		}
 	}
 	p.mu.Unlock()
-	if strangers < maxConns/2 {
-		t.Errorf("%d strangers are left: more than make room for the member were cut off", strangers)
+	if unknown < maxConns/2 {
+		t.Errorf("%d strangers are left: more than make room for the member were cut off", unknown)
 	}
 }
 

@@ -44,8 +44,8 @@ func (v visitor) ask(c *tls.Config) error {
 	return f.err()
 }
 
-// TestStrangers lets nobody speak but a node of the cluster.
-func TestStrangers(t *testing.T) {
+// TestUnknownConnections lets nobody speak but a node of the cluster.
+func TestUnknownConnections(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t).form(1, 2)
 	s := f.nodes[1]
@@ -107,7 +107,7 @@ func TestRemovedMayOnlyAsk(t *testing.T) {
 			t.Errorf("request %d: answered %v, want %v", kind, got, want)
 		}
 		if kind == callStatus {
-			must(t, tellsNothing(a))
+			must(t, onlyReportsRemoval(a))
 		}
 	}
 	if st := s.statusFor(gone.memberRef); !st.Removed {

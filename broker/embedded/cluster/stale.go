@@ -50,11 +50,11 @@ func (s *membership) reportedRemoved(r memberRef) bool {
 			gone++
 		}
 	}
-	isGone := gone > 0 && gone >= there
-	if isGone {
+	wasRemoved := gone > 0 && gone >= there
+	if wasRemoved {
 		s.warnReportedRemoved(r)
 	}
-	return isGone
+	return wasRemoved
 }
 
 // leadsWithAll reports whether this node leads and has applied everything that was

@@ -122,7 +122,7 @@ func (a *Adoption) Close() {
 func (a *Adoption) Discard() {
 	a.Close()
 	if a.isNew {
-		(&Handover{a.session}).Part(math.MaxUint64 - 1)
+		(&Handover{a.session}).End(math.MaxUint64 - 1)
 		return
 	}
 	a.Activate()

@@ -41,23 +41,23 @@ type Conn struct {
 
 	in incomingState // of the reading goroutine alone
 
-	mu      sync.Mutex    // guards what follows; the innermost of all locks
-	writing bool          // somebody writes
-	silent  chan struct{} // closed when no goroutine writes any more; nil where no caller waits
-	again   bool          // who writes must look again when done
-	before  answers       // to be written before any message that is not sent yet
-	after   answers       // acknowledgements, to be written after the messages that can be
-	taken   chan struct{} // closed when something was taken; nil where no caller waits
-	pongs   int           // PINGRESPs, to be written after all messages that can be
-	answers acks          // PUBACK and PUBREC
-	endings acks          // PUBREL and PUBCOMP
-	last    []byte        // DISCONNECT, to be written when all else is; nil for none
-	ending  bool          // nothing is added any more
-	drained bool          // messages are still written although ending
-	closed  bool
-	reason  byte        // why it ended, as a reason code of MQTT 5
-	hurry   *time.Timer // closes what is being ended
-	quota   int         // QoS 1 and 2 messages from the client that are not acknowledged
+	mu         sync.Mutex    // guards what follows; the innermost of all locks
+	writing    bool          // somebody writes
+	writerDone chan struct{} // closed when no goroutine writes any more; nil where no caller waits
+	again      bool          // who writes must look again when done
+	before     answers       // to be written before any message that is not sent yet
+	after      answers       // acknowledgements, to be written after the messages that can be
+	taken      chan struct{} // closed when something was taken; nil where no caller waits
+	pongs      int           // PINGRESPs, to be written after all messages that can be
+	answers    acks          // PUBACK and PUBREC
+	endings    acks          // PUBREL and PUBCOMP
+	last       []byte        // DISCONNECT, to be written when all else is; nil for none
+	ending     bool          // nothing is added any more
+	drained    bool          // messages are still written although ending
+	closed     bool
+	reason     byte        // why it ended, as a reason code of MQTT 5
+	graceTimer *time.Timer // closes what is being ended
+	quota      int         // QoS 1 and 2 messages from the client that are not acknowledged
 }
 
 func newConn(e *Engine, s *Socket) *Conn {
@@ -277,9 +277,9 @@ func (c *Conn) idle(b *batch, loading bool) bool {
 // stopWriting gives up writing. mu is held.
 func (c *Conn) stopWriting() {
 	c.writing = false
-	if c.silent != nil {
-		close(c.silent)
-		c.silent = nil
+	if c.writerDone != nil {
+		close(c.writerDone)
+		c.writerDone = nil
 	}
 }
 
@@ -291,11 +291,11 @@ func (c *Conn) awaitWriter() {
 		c.mu.Unlock()
 		return
 	}
-	silent := make(chan struct{})
-	c.silent = silent
+	writerDone := make(chan struct{})
+	c.writerDone = writerDone
 	c.mu.Unlock()
 	select {
-	case <-silent:
+	case <-writerDone:
 	case <-time.After(c.engine.config.Grace):
 	}
 }
@@ -363,11 +363,11 @@ func (c *Conn) beginEnd(reason byte, drain bool) bool {
 		c.last = packet.AppendDisconnect(nil, reason, "")
 	}
 	c.ending, c.drained = true, drain
-	c.hurry = time.AfterFunc(c.engine.config.Grace, func() { c.close(reason) })
+	c.graceTimer = time.AfterFunc(c.engine.config.Grace, func() { c.close(reason) })
 	return true
 }
 
-// endSoon is end for callers that hold a lock.
-func (c *Conn) endSoon(reason byte) {
+// endAsync is end for callers that hold a lock.
+func (c *Conn) endAsync(reason byte) {
 	c.engine.tasks.Go(func() { c.end(reason, false) })
 }

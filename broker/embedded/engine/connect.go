@@ -42,7 +42,7 @@ func (c *Conn) onConnect(size int) error {
 	}
 	c.generation = c.engine.generation.Load()
 	if c.isRedirected() {
-		return c.reject(errElsewhere)
+		return c.reject(errRedirected)
 	}
 	assigned, err := c.admit()
 	if errors.Is(err, errLeft) {
@@ -122,7 +122,7 @@ func (c *Conn) logIn() error {
 	}
 	c.rights = admission.Rights
 	c.username, c.anonymous = admission.Username, admission.Anonymous
-	c.engine.join(c)
+	c.engine.addUserConn(c)
 	if c.rights.Cut() {
 		return &Refusal{Reason: packet.ReasonNotAuthorized, Text: "rights changed during the log-in"}
 	}
@@ -145,7 +145,7 @@ func (c *Conn) establish(assigned string) error {
 		return c.reject(unstored(err))
 	}
 	if c.generation.isOver() && !c.socket.AdminOnly {
-		return c.reject(errElsewhere) // its session may have been forgotten before it was looked for
+		return c.reject(errRedirected) // its session may have been forgotten before it was looked for
 	}
 	c.in.heard = time.Now()
 	c.active.Store(c.engine.now())
@@ -172,7 +172,7 @@ func (c *Conn) establish(assigned string) error {
 // unstored refuses a client whose session could not be stored.
 func unstored(err error) *Refusal {
 	if errors.Is(err, ErrUncertain) {
-		return errElsewhere
+		return errRedirected
 	}
 	return &Refusal{Reason: packet.ReasonQuotaExceeded, Text: "the session cannot be stored at present"}
 }

@@ -51,7 +51,7 @@ func testDelivery(t *testing.T, b *broker) {
 	tasks.Wait()
 	for _, r := range all {
 		r.drain(t)
-		r.judge(t)
+		r.check(t)
 	}
 	b.counted()
 }
@@ -193,8 +193,8 @@ func (r *reader) note(m message) {
 	r.got[from] = append(r.got[from], n)
 }
 
-// judge looks at all that came.
-func (r *reader) judge(t *testing.T) {
+// check looks at all that came.
+func (r *reader) check(t *testing.T) {
 	t.Helper()
 	for from, list := range r.got {
 		seen, highest := map[int]int{}, 0

@@ -45,7 +45,7 @@ type Engine struct {
 
 	peers     atomic.Pointer[[]*Peer]          // nil while there were none; never changed, but replaced under mu
 	stamps    atomic.Uint64                    // the latest Stamp of a message
-	border    atomic.Pointer[Border]           // nil for none
+	loopGuard atomic.Pointer[LoopGuard]        // nil for none
 	interests atomic.Pointer[interestNotifier] // nil for none; changed under opening
 
 	openTapsMu sync.Mutex // guards what follows; held while telling Routes
@@ -69,9 +69,9 @@ type Engine struct {
 	closing  bool
 	serving  bool // the workers run
 
-	suspending int             // Suspends that wait for the transition
-	calm       context.Context // ends while the engine is suspended, and when it is being closed
-	disturb    context.CancelCauseFunc
+	suspending   int             // Suspends that wait for the transition
+	resumeCtx    context.Context // ends while the engine is suspended, and when it is being closed
+	cancelResume context.CancelCauseFunc
 
 	generation atomic.Pointer[generation] // changed by Suspend and Resume, under retained.mu and mu
 	transition chan struct{}              // holds one while the engine is suspended or resumed
@@ -107,7 +107,7 @@ func New(c Config, p Parts) *Engine {
 	e.retained, e.scheduled = newRetained(e.now), newSchedule(e)
 	e.retained.quotas = e.quotas
 	e.life, e.endLife = context.WithCancel(context.Background())
-	e.calm, e.disturb = context.WithCancelCause(e.life)
+	e.resumeCtx, e.cancelResume = context.WithCancelCause(e.life)
 	e.generation.Store(newGeneration(e.store, true))
 	return e
 }
@@ -126,8 +126,8 @@ func (e *Engine) startWorkers() {
 	e.workers.Go(e.scheduled.run)
 }
 
-// enter takes a connection in, unless the engine is closing.
-func (e *Engine) enter(c *Conn) bool {
+// addConn takes a connection in, unless the engine is closing.
+func (e *Engine) addConn(c *Conn) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closing {
@@ -139,8 +139,8 @@ func (e *Engine) enter(c *Conn) bool {
 	return true
 }
 
-// join makes a connection known under its username.
-func (e *Engine) join(c *Conn) {
+// addUserConn makes a connection known under its username.
+func (e *Engine) addUserConn(c *Conn) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	name := c.userKey()
@@ -157,8 +157,8 @@ func (c *Conn) userKey() string {
 	return c.username
 }
 
-// leave forgets a connection that is at its end.
-func (e *Engine) leave(c *Conn) {
+// removeConn forgets a connection that is at its end.
+func (e *Engine) removeConn(c *Conn) {
 	e.mu.Lock()
 	delete(e.conns, c)
 	name := c.userKey()

@@ -129,14 +129,14 @@ func (a *Adoption) number(e *entry, x *selection) bool {
 		return false
 	}
 	s.transfer.keys.add(e) // it may be on its way here, too
-	rival, occupied := x.taken[e.seq]
+	other, occupied := x.taken[e.seq]
 	if own := s.out.get(e.seq); own != nil {
-		rival, occupied = own.message, true
-		if rival == nil {
-			rival = x.here[e.seq]
+		other, occupied = own.message, true
+		if other == nil {
+			other = x.here[e.seq]
 		}
 	}
-	if rival.equals(e.message) { // a part of it was taken over before
+	if other.equals(e.message) { // a part of it was taken over before
 		return false
 	}
 	late := e.state&sent == 0 && x.late[e.message.Publisher]
@@ -200,7 +200,7 @@ func (s *Session) storeAdded(added []entry, incoming []IncomingRecord) error {
 			c.Enqueued = append(c.Enqueued, added[i].record(s.id))
 		}
 		added = added[n:]
-		e.store.Room()
+		e.store.WaitForCapacity()
 		outcome := make(result, 1)
 		c.Done = outcome
 		s.generation.submit(c)
@@ -300,7 +300,7 @@ func (e *Engine) Append(clientID string, queue []QueueRecord) error {
 		pub := e.newPublication()
 		done := make(chan error, 1)
 		pub.done = done
-		o := outgoingMessage{message: r.Message, extra: newExtra(r.SubscriptionIDs, r.Share), qos: r.QoS, retain: r.Retain, extraRoom: true, uncharged: true}
+		o := outgoingMessage{message: r.Message, extra: newExtra(r.SubscriptionIDs, r.Share), qos: r.QoS, retain: r.Retain, unbounded: true, uncharged: true}
 		e.enqueue(s, o, pub, &touched)
 		if pub.storeAny() {
 			outcomes = append(outcomes, done)

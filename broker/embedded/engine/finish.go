@@ -13,8 +13,8 @@ func (c *Conn) finish() {
 	c.close(packet.ReasonUnspecified)
 	c.awaitWriter()
 	c.mu.Lock()
-	if c.hurry != nil {
-		c.hurry.Stop()
+	if c.graceTimer != nil {
+		c.graceTimer.Stop()
 	}
 	reason := c.reason
 	c.mu.Unlock()

@@ -27,7 +27,7 @@ func (e *Engine) Yield(ctx context.Context, c Claim) (*Handover, error) {
 		if s.username != c.Username || s.anonymous != c.Anonymous {
 			return nil, ErrForeign
 		}
-		holder, given := s.pack(c)
+		holder, given := s.prepareHandover(c)
 		switch {
 		case given:
 			return &Handover{s}, nil
@@ -46,9 +46,9 @@ func (e *Engine) Yield(ctx context.Context, c Claim) (*Handover, error) {
 	}
 }
 
-// pack readies a session whose client is away for another engine. Its client is
+// prepareHandover readies a session whose client is away for another engine. Its client is
 // back, though elsewhere, so that its Will is void [MQTT-3.1.3-9].
-func (s *Session) pack(c Claim) (holder *Conn, given bool) {
+func (s *Session) prepareHandover(c Claim) (holder *Conn, given bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.conn != nil || s.ended || c.CleanStart {
@@ -157,7 +157,7 @@ func (h *Handover) queued(after uint64, size int) (part []QueueRecord, more bool
 		r := e.record(0)
 		r.Stub = e.stub()
 		part = append(part, r)
-		size -= recordRoom + int(e.size)
+		size -= recordOverhead + int(e.size)
 	}
 	return part, false
 }
@@ -174,8 +174,8 @@ func (h *Handover) Unsent() (messages int) {
 	return messages
 }
 
-// recordRoom is what a message is counted for beside its size, in bytes.
-const recordRoom = 100
+// recordOverhead is what a message is counted for beside its size, in bytes.
+const recordOverhead = 100
 
 // from returns the messages from a sequence number on that are not done with.
 func (o *outgoingQueue) from(seq uint64) iter.Seq[*entry] {
@@ -188,9 +188,9 @@ func (o *outgoingQueue) from(seq uint64) iter.Seq[*entry] {
 	}
 }
 
-// Part ends the session here: another engine has it, with what waited up to a
+// End ends the session here: another engine has it, with what waited up to a
 // sequence number. It returns false, and ends nothing, if more has come since.
-func (h *Handover) Part(upTo uint64) bool {
+func (h *Handover) End(upTo uint64) bool {
 	s := h.session
 	s.mu.Lock()
 	for range s.out.from(upTo + 1) {

@@ -38,7 +38,7 @@ func queuedForward(t *testing.T, from, to *broker, id string, between func()) {
 		state.Queue = append(state.Queue, copied(part)...)
 	}
 	check(t, a.Fill(&state))
-	if !h.Part(upTo) {
+	if !h.End(upTo) {
 		t.Fatal("something came meanwhile")
 	}
 	a.Activate()
@@ -198,7 +198,7 @@ func TestKeep(t *testing.T) {
 	check(t, b.Publish(&engine.Message{Topic: "a", QoS: 1, Payload: []byte("lost")}))
 	h.Keep()
 	check(t, b.Publish(&engine.Message{Topic: "a", QoS: 1, Payload: []byte("kept")}))
-	if h.Part(0) {
+	if h.End(0) {
 		t.Error("a session with more than was taken over has ended")
 	}
 	c = b.Connect(keeps("c"))

@@ -19,8 +19,8 @@ type Link interface {
 	// Backlog returns how many messages wait for the node, and whether that is more
 	// than half of what may.
 	Backlog() (messages int, half bool)
-	// Room waits while it is more than half, as long as that becomes less.
-	Room()
+	// WaitForCapacity waits while it is more than half, as long as that becomes less.
+	WaitForCapacity()
 }
 
 // Forward is for whom a message goes to another node.
@@ -246,15 +246,15 @@ func (p *Peer) Reassign(m *Message, shares []string, receipt Receipt) (all bool)
 
 func (p *Peer) isNot(s *Session) bool { return s.peer != p }
 
-// awaitPeerRoom waits while too much waits for other nodes.
-func (e *Engine) awaitPeerRoom() {
+// awaitPeerCapacity waits while too much waits for other nodes.
+func (e *Engine) awaitPeerCapacity() {
 	peers := e.peers.Load()
 	if peers == nil {
 		return
 	}
 	for _, p := range *peers {
 		if _, half := p.backlog(); half {
-			p.link.Room()
+			p.link.WaitForCapacity()
 		}
 	}
 }

@@ -23,7 +23,7 @@ func newForwardLink() *forwardLink { return &forwardLink{make(chan forwarded, 10
 
 func (l *forwardLink) Take(m *engine.Message, c engine.Forward) { l.taken <- forwarded{m, c} }
 func (l *forwardLink) Backlog() (int, bool)                     { return 0, false }
-func (l *forwardLink) Room()                                    {}
+func (l *forwardLink) WaitForCapacity()                         {}
 
 // outcomes counts how often a receipt was committed, and with what.
 type outcomes chan error
@@ -206,8 +206,8 @@ func TestReceive(t *testing.T) {
 	}
 }
 
-// TestReceiveWithoutRoom refuses what cannot be stored.
-func TestReceiveWithoutRoom(t *testing.T) {
+// TestReceiveWithoutCapacity refuses what cannot be stored.
+func TestReceiveWithoutCapacity(t *testing.T) {
 	t.Parallel()
 	var disk *faulty
 	b := start(t, t.TempDir(), withFaulty(&disk))

@@ -43,7 +43,7 @@ func (c *Conn) onPublish(p []byte) error {
 		e.refresh(r, c.rights)
 	}
 	reached := e.route(m, r, c.session, pub, &c.in.touched)
-	if !m.Retain && c.version >= 5 && m.QoS > 0 && pub.reachedNobody() {
+	if !m.Retain && c.version >= 5 && m.QoS > 0 && pub.refusedByQuota() {
 		c.refuseQuota(pk)
 		pub.recycle()
 		return nil

@@ -77,7 +77,7 @@ func (p *publication) acknowledge(r reservedAck, err error) {
 		refused = packet.ReasonQuotaExceeded
 	}
 	switch {
-	case r.conn.untold(err):
+	case r.conn.withholdsAnswer(err):
 		r.conn.endUncertain()
 		return
 	case err != nil && r.conn.version < 5:

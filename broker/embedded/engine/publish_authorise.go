@@ -178,9 +178,9 @@ func (c *Conn) refuseQuota(pk *packet.Publish) {
 	c.acknowledge(kind, pk.PacketID, packet.ReasonQuotaExceeded)
 }
 
-// reachedNobody reports whether all who were to get the message were kept from it by a
+// refusedByQuota reports whether all who were to get the message were kept from it by a
 // quota. It is asked by who makes the publication.
-func (p *publication) reachedNobody() bool {
+func (p *publication) refusedByQuota() bool {
 	return p.over && !p.accepted && !p.storeBlocked() && p.ackRefs.Load() == 0
 }
 

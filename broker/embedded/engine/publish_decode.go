@@ -8,10 +8,10 @@ import "signalbox/broker/mqtt/packet"
 // What a connection remembers of topics: how many, and how much room for all but
 // the latest. With more it begins anew.
 const (
-	maxKnown     = 256
-	maxKnownRoom = 64 << 10 // bytes
+	maxKnown      = 256
+	maxKnownBytes = 64 << 10 // bytes
 
-	recipientRoom = 88 // of a recipient, in bytes
+	recipientBytes = 88 // of a recipient, in bytes
 )
 
 // decode decodes a PUBLISH into pk and returns the route of its topic, which is new or
@@ -82,11 +82,11 @@ func (c *Conn) alias(pk *packet.Publish) error {
 
 // remember keeps what is known of a topic.
 func (c *Conn) remember(r *route) {
-	if c.in.known == nil || len(c.in.known) >= maxKnown || c.in.room > maxKnownRoom {
-		c.in.known, c.in.room = map[string]*route{}, 0
+	if c.in.known == nil || len(c.in.known) >= maxKnown || c.in.knownBytes > maxKnownBytes {
+		c.in.known, c.in.knownBytes = map[string]*route{}, 0
 	}
 	c.in.known[r.topic] = r
-	c.in.room += len(r.topic) + recipientRoom*cap(r.to)
+	c.in.knownBytes += len(r.topic) + recipientBytes*cap(r.to)
 }
 
 // message makes the message out of the packet, whose bytes are the reader's.

@@ -90,7 +90,7 @@ func (e *Engine) route(m *Message, r *route, from *Session, pub *publication, to
 	e.routeLocal(m, r, from, pub, touched)
 	var chosen []sharedTarget
 	for _, g := range r.matches.Groups {
-		if c, taker := e.routeShared(g, m, anybody, pub, touched); taker == byPeer {
+		if c, taker := e.routeShared(g, m, anyMember, pub, touched); taker == byPeer {
 			chosen = append(chosen, c)
 		}
 	}
@@ -191,7 +191,7 @@ func choose(g *topics.Group[*Session], m *Message, fits func(*Session) bool) (fo
 }
 
 // Who may be chosen for a shared subscription.
-func anybody(*Session) bool    { return true }
+func anyMember(*Session) bool  { return true }
 func isClient(s *Session) bool { return s.peer == nil }
 
 func outgoingFor(member topics.Member[*Session], share string, m *Message) outgoingMessage {

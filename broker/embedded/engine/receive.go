@@ -69,5 +69,5 @@ func (c *Forward) notify(err error) {
 // stored.
 func (r *Receiver) Flush() {
 	r.publisher.flushTouched()
-	r.publisher.engine.store.Room()
+	r.publisher.engine.store.WaitForCapacity()
 }

@@ -33,11 +33,11 @@ func (c *Conn) reject(err error) error {
 	c.mu.Lock()
 	c.finishReason(reason)
 	c.ending = true
-	c.hurry = time.AfterFunc(c.engine.config.Grace, func() { c.close(reason) })
+	c.graceTimer = time.AfterFunc(c.engine.config.Grace, func() { c.close(reason) })
 	c.mu.Unlock()
 	c.flush()
 	c.await()
-	return errBye
+	return errDisconnected
 }
 
 // plain is why a client does not get in, for people.

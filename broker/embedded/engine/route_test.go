@@ -18,8 +18,8 @@ func TestRemember(t *testing.T) {
 			if c.in.known[r.topic] != r {
 				t.Fatalf("%s: the latest topic is not known", name)
 			}
-			if room := len(c.in.known) * len(topic); len(c.in.known) > maxKnown || room > maxKnownRoom+2*len(topic) {
-				t.Fatalf("%s: %d topics are known, in %d bytes", name, len(c.in.known), room)
+			if size := len(c.in.known) * len(topic); len(c.in.known) > maxKnown || size > maxKnownBytes+2*len(topic) {
+				t.Fatalf("%s: %d topics are known, in %d bytes", name, len(c.in.known), size)
 			}
 		}
 	}

@@ -17,32 +17,32 @@ import (
 // through the packets that one read brought and then does at once what they
 // gave rise to.
 type incomingState struct {
-	reader    reader
-	publish   packet.Publish
-	aliases   map[uint16]string
-	known     map[string]*route // what is known of the topics published to
-	room      int               // that known takes, in bytes
-	touched   []*Conn           // connections to be flushed
-	forwarded bool              // messages went to other nodes
-	owed      *Changes          // acknowledgements that the store is to hear of
-	heard     time.Time         // when the last bytes came
-	idle      time.Duration     // silence after which the connection ends; 0 for none
+	reader     reader
+	publish    packet.Publish
+	aliases    map[uint16]string
+	known      map[string]*route // what is known of the topics published to
+	knownBytes int               // that known takes, in bytes
+	touched    []*Conn           // connections to be flushed
+	forwarded  bool              // messages went to other nodes
+	owed       *Changes          // acknowledgements that the store is to hear of
+	heard      time.Time         // when the last bytes came
+	idle       time.Duration     // silence after which the connection ends; 0 for none
 }
 
-// errBye ends a connection at the client's wish.
-var errBye = errors.New("client disconnected")
+// errDisconnected ends a connection at the client's wish.
+var errDisconnected = errors.New("client disconnected")
 
 // Serve runs a connection on the caller's goroutine until its end.
 func (e *Engine) Serve(s *Socket) {
 	c := newConn(e, s)
 	c.in.reader.socket, c.in.reader.received = s, &e.meters.bytesReceived
-	if !e.enter(c) {
+	if !e.addConn(c) {
 		s.Close() //nolint:errcheck // the broker is closing
 		return
 	}
-	defer e.leave(c)
+	defer e.removeConn(c)
 	defer c.finish()
-	defer c.survive()
+	defer c.recoverPanic()
 	if err := c.greet(); err != nil {
 		c.fail(err)
 		return
@@ -50,9 +50,9 @@ func (e *Engine) Serve(s *Socket) {
 	c.fail(c.run())
 }
 
-// survive keeps a panic over one connection's packets from ending more than
+// recoverPanic keeps a panic over one connection's packets from ending more than
 // that connection.
-func (c *Conn) survive() {
+func (c *Conn) recoverPanic() {
 	if p := recover(); p != nil {
 		panics.Log(context.Background(), c.engine.config.Log, "a connection was ended because its packet could not be handled",
 			fmt.Sprint(p), slog.String("remote", fmt.Sprint(c.socket.Address)))
@@ -67,7 +67,7 @@ func (c *Conn) onOwnGoroutine(do func() error) (err error) {
 	go func() {
 		outcome := errBroken
 		defer func() { done <- outcome }()
-		defer c.survive()
+		defer c.recoverPanic()
 		outcome = do()
 	}()
 	return <-done
@@ -80,9 +80,9 @@ var errBroken = errors.New("the packet could not be handled")
 func (c *Conn) fail(err error) {
 	var broken *packet.Error
 	switch {
-	case err == nil, errors.Is(err, errBye):
+	case err == nil, errors.Is(err, errDisconnected):
 		c.close(packet.ReasonSuccess)
-	case c.untold(err):
+	case c.withholdsAnswer(err):
 		c.end(packet.ReasonUseAnotherServer, false)
 		c.await()
 	case errors.As(err, &broken):
@@ -189,10 +189,10 @@ func (c *Conn) waitForBytes() error {
 			if c.in.reader.n >= readSize/2 {
 				runtime.Gosched() // who sends without pause lets others have a turn
 			}
-			c.engine.store.Room()
+			c.engine.store.WaitForCapacity()
 			if c.in.forwarded {
 				c.in.forwarded = false
-				c.engine.awaitPeerRoom()
+				c.engine.awaitPeerCapacity()
 			}
 			return nil
 		}
@@ -249,7 +249,7 @@ func (c *Conn) onDisconnect(p []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.conn != c {
-		return errBye
+		return errDisconnected
 	}
 	if d.HasSessionExpiry {
 		if s.expiry == 0 && d.SessionExpiry != 0 { // [MQTT-3.1.2.11.2]
@@ -260,7 +260,7 @@ func (c *Conn) onDisconnect(p []byte) error {
 	if d.Reason == packet.ReasonSuccess { // [MQTT-3.14.4-3]
 		s.dropWill()
 	}
-	return errBye
+	return errDisconnected
 }
 
 // onAck handles an acknowledgement of a message to or from the client.

@@ -9,7 +9,7 @@ type outgoingMessage struct {
 	qos     byte // of delivery
 	retain  bool
 
-	extraRoom bool // the bounds of the queue do not count
+	unbounded bool // the bounds of the queue do not count
 	uncharged bool // the quota of stored messages does not count
 }
 
@@ -85,12 +85,12 @@ func (s *Session) acceptQoS0(o outgoingMessage) *Conn {
 // overfull reports whether a message finds no room; it is the newcomer that loses.
 func (s *Session) overfull(o outgoingMessage) bool {
 	c := &s.engine.config
-	if o.extraRoom || s.out.waiting() < c.MaxQueuedMessages && s.out.bytes+int64(o.message.size()) <= c.MaxQueuedBytes {
+	if o.unbounded || s.out.waiting() < c.MaxQueuedMessages && s.out.bytes+int64(o.message.size()) <= c.MaxQueuedBytes {
 		return false
 	}
 	s.drop(DropQueueFull, 1)
 	if c.DisconnectSlow && s.conn != nil {
-		s.conn.endSoon(packet.ReasonQuotaExceeded)
+		s.conn.endAsync(packet.ReasonQuotaExceeded)
 	}
 	return true
 }

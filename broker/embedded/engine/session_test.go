@@ -27,16 +27,16 @@ import (
 func TestRivals(t *testing.T) {
 	t.Parallel()
 	b := start(t, t.TempDir())
-	var rivals sync.WaitGroup
+	var clients sync.WaitGroup
 	for g := range uint64(6) {
-		rivals.Go(func() {
+		clients.Go(func() {
 			dice := rand.New(rand.NewPCG(g, 1))
 			for n := range 40 {
 				b.fight(dice, fmt.Sprintf("%d-%d", g, n))
 			}
 		})
 	}
-	rivals.Wait()
+	clients.Wait()
 	h := keeps("rival")
 	h.CleanStart = true
 	c := b.Connect(h)
@@ -155,20 +155,20 @@ func TestWillOnFullDisk(t *testing.T) {
 // for it and that when the store hears of the message: nothing of it is left.
 func TestEndWhileStoring(t *testing.T) {
 	t.Parallel()
-	dir, door := t.TempDir(), &door{reached: make(chan struct{}), open: make(chan struct{})}
-	b := start(t, dir, func(_ *engine.Config, p *engine.Parts) { p.Authority = door })
+	dir, authority := t.TempDir(), &authority{reached: make(chan struct{}), open: make(chan struct{})}
+	b := start(t, dir, func(_ *engine.Config, p *engine.Parts) { p.Authority = authority })
 	c := b.Connect(keeps("c"))
 	c.Subscribe("a", 1)
 	c.Bye()
 	member := b.Connect(fresh("member"))
 	member.Subscribe("$share/group/a", 0)
 	publisher := b.Connect(fresh("p"))
-	door.shut.Store(true)
+	authority.shut.Store(true)
 	publisher.Publish(packet.Outgoing{Topic: "a", QoS: 1, PacketID: 1})
-	<-door.reached // c has the message, and whether the member gets one is being asked
+	<-authority.reached // c has the message, and whether the member gets one is being asked
 	check(t, b.Forget(t.Context(), "c"))
 	check(t, b.Publish(&engine.Message{Topic: "z", Payload: []byte("z"), Retain: true})) // the end is stored now
-	close(door.open)
+	close(authority.open)
 	publisher.WantAck(packet.TypePuback)
 	b.close()
 	if log := reopened(t, dir); strings.Contains(log, "level=WARN") {
@@ -176,31 +176,31 @@ func TestEndWhileStoring(t *testing.T) {
 	}
 }
 
-// door is a permissive authority that once, when shut, has somebody wait for the
+// blockingAuthority is a permissive authority that once, when shut, has somebody wait for the
 // right to receive.
-type door struct {
+type authority struct {
 	permissive
 	shut          atomic.Bool
 	reached, open chan struct{}
 }
 
-func (d *door) Authenticate(ctx context.Context, l *engine.Login) (engine.Admission, error) {
+func (d *authority) Authenticate(ctx context.Context, l *engine.Login) (engine.Admission, error) {
 	a, err := d.permissive.Authenticate(ctx, l)
 	if l.ClientID == "member" {
-		a.Rights = guarded{door: d}
+		a.Rights = guarded{authority: d}
 	}
 	return a, err
 }
 
 type guarded struct {
 	everything
-	door *door
+	authority *authority
 }
 
 func (g guarded) Allowed(k engine.Kind, _ string) bool {
-	if k == engine.Receive && g.door.shut.CompareAndSwap(true, false) {
-		close(g.door.reached)
-		<-g.door.open
+	if k == engine.Receive && g.authority.shut.CompareAndSwap(true, false) {
+		close(g.authority.reached)
+		<-g.authority.open
 	}
 	return true
 }

@@ -16,9 +16,9 @@ type Store interface {
 	// Messages reads stored messages by their IDs, which ascend. Those that are not
 	// stored are left out. It does not wait for what is being committed.
 	Messages(ctx context.Context, ids []uint64) ([]*Message, error)
-	// Room waits while too much is submitted and not yet committed. Submit
+	// WaitForCapacity waits while too much is submitted and not yet committed. Submit
 	// itself never waits, so that it may be called with a lock held.
-	Room()
+	WaitForCapacity()
 	// Submit hands over changes to be made as one: all of them or none. The
 	// Changes belong to the store until it calls Done.Committed.
 	Submit(c *Changes)

@@ -40,7 +40,7 @@ func (c *Conn) onSubscribe(p []byte) error {
 		}
 	}
 	err = c.engine.storeSubscriptions(c.session, grants)
-	if c.untold(err) {
+	if c.withholdsAnswer(err) {
 		for _, g := range grants {
 			g.unreserve()
 		}
@@ -176,7 +176,7 @@ func (e *Engine) sendRetained(s *Session, g grant) {
 	if g.options.ID != 0 {
 		ids = []uint32{g.options.ID}
 	}
-	o := outgoingMessage{extra: newExtra(ids, ""), retain: true, extraRoom: s.accepts()}
+	o := outgoingMessage{extra: newExtra(ids, ""), retain: true, unbounded: s.accepts()}
 	now, n := e.now(), 0
 	for topic, m := range e.retained.index.Match(g.filter) {
 		if m.expired(now) || !s.may(Receive, topic) || g.options.NoLocal && m.Publisher == s.clientID {
@@ -243,7 +243,7 @@ func (c *Conn) onUnsubscribe(p []byte) error {
 		}
 	}
 	if len(changes.Unsubscribed) > 0 && c.session.isStored() {
-		if err := c.session.commit(changes); c.untold(err) {
+		if err := c.session.commit(changes); c.withholdsAnswer(err) {
 			return err
 		}
 	}

@@ -37,7 +37,7 @@ func (e *Engine) Suspend(ctx context.Context, reason byte) error {
 		defer e.tasks.Done()
 		defer close(done)
 		defer e.unlockTransition()
-		e.depart(old, out, reason)
+		e.disconnectAndDiscard(old, out, reason)
 	}()
 	select {
 	case <-done:
@@ -115,12 +115,12 @@ func (e *Engine) interrupt() (end func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.suspending++
-	e.disturb(errGenerationOver)
+	e.cancelResume(errGenerationOver)
 	return func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		if e.suspending--; e.suspending == 0 {
-			e.calm, e.disturb = context.WithCancelCause(e.life)
+			e.resumeCtx, e.cancelResume = context.WithCancelCause(e.life)
 		}
 	}
 }
@@ -135,8 +135,8 @@ func (e *Engine) beginResume(ctx context.Context) (in context.Context, done func
 	e.tasks.Add(1)
 	e.startWorkers()
 	in, cancel := context.WithCancelCause(ctx)
-	calm := e.calm
-	stop := context.AfterFunc(calm, func() { cancel(context.Cause(calm)) })
+	resumeCtx := e.resumeCtx
+	stop := context.AfterFunc(resumeCtx, func() { cancel(context.Cause(resumeCtx)) })
 	return in, func() {
 		stop()
 		cancel(nil)
@@ -186,8 +186,8 @@ func (e *Engine) disconnectAll() (old *generation, out []*Conn, ok bool) {
 	return old, out, true
 }
 
-// depart takes leave of clients and forgets what is left of a generation.
-func (e *Engine) depart(old *generation, out []*Conn, reason byte) {
+// disconnectAndDiscard takes leave of clients and forgets what is left of a generation.
+func (e *Engine) disconnectAndDiscard(old *generation, out []*Conn, reason byte) {
 	e.discardSessions(old)
 	for _, c := range out {
 		c.end(reason, true)
@@ -232,12 +232,12 @@ func (c *Conn) isRedirected() bool {
 	return !c.socket.AdminOnly && !c.engine.generation.Load().admits.Load()
 }
 
-// untold reports whether the client is told nothing of changes that came to nothing:
+// withholdsAnswer reports whether the client is told nothing of changes that came to nothing:
 // where it is not known whether they did, and where it goes to another server,
 // which takes what it sends again.
-func (c *Conn) untold(err error) bool {
+func (c *Conn) withholdsAnswer(err error) bool {
 	return errors.Is(err, ErrUncertain) || errors.Is(err, errGenerationOver) && !c.socket.AdminOnly
 }
 
-// errElsewhere refuses a client that is left to another server.
-var errElsewhere = &Refusal{Reason: packet.ReasonUseAnotherServer, Text: "the broker leaves its clients to another server"}
+// errRedirected refuses a client that is left to another server.
+var errRedirected = &Refusal{Reason: packet.ReasonUseAnotherServer, Text: "the broker leaves its clients to another server"}

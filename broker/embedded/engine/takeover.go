@@ -21,7 +21,7 @@ func (e *Engine) occupy(c *Conn) (s *Session, present bool, err error) {
 		}
 		if previous != nil {
 			previous.end(packet.ReasonSessionTakenOver, false)
-			if !previous.gone(e.config.EvictTimeout) {
+			if !previous.awaitDone(e.config.EvictTimeout) {
 				return nil, false, &Refusal{Reason: packet.ReasonServerUnavailable, Text: "the older connection does not end"}
 			}
 			continue
@@ -57,8 +57,8 @@ func (e *Engine) claim(clientID string, c *Conn) (*Session, *Conn) {
 	return s, s.conn
 }
 
-// gone waits for the connection to be gone altogether.
-func (c *Conn) gone(d time.Duration) bool {
+// awaitDone waits for the connection to be gone altogether.
+func (c *Conn) awaitDone(d time.Duration) bool {
 	timeout := time.NewTimer(d)
 	defer timeout.Stop()
 	select {

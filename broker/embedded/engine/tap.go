@@ -89,9 +89,9 @@ func (e *Engine) NewPublisher() *Publisher { return &Publisher{engine: e, known:
 // the publisher rests.
 func (p *Publisher) Publish(m *Message) bool { return p.publish(m, nil) }
 
-// PublishTold is Publish for who wants to know the outcome of the message: where
+// PublishWithResult is Publish for who wants to know the outcome of the message: where
 // there is something to wait for, stored gives it.
-func (p *Publisher) PublishTold(m *Message) (stored <-chan error, ok bool) {
+func (p *Publisher) PublishWithResult(m *Message) (stored <-chan error, ok bool) {
 	done := make(chan error, 1)
 	if m.QoS == 0 {
 		done = nil
@@ -121,8 +121,8 @@ func (p *Publisher) publish(m *Message, done chan error) bool {
 // stored.
 func (p *Publisher) Flush() {
 	p.flushTouched()
-	p.engine.store.Room()
-	p.engine.awaitPeerRoom()
+	p.engine.store.WaitForCapacity()
+	p.engine.awaitPeerCapacity()
 }
 
 func (p *Publisher) flushTouched() {
@@ -136,21 +136,21 @@ func (p *Publisher) flushTouched() {
 // How often Room looks at queues, and how long it waits for one that stays as
 // long as it is.
 const (
-	roomEvery    = 2 * time.Millisecond
-	roomPatience = 5 * time.Second
+	capacityPollInterval = 2 * time.Millisecond
+	capacityTimeout      = 5 * time.Second
 )
 
-// Room waits until no connected subscriber of a topic has its queue more than
+// WaitForCapacity waits until no connected subscriber of a topic has its queue more than
 // half full, as long as these queues become shorter. Whoever is away is not
 // waited for.
-func (p *Publisher) Room(ctx context.Context, topic string) {
+func (p *Publisher) WaitForCapacity(ctx context.Context, topic string) {
 	fullest, full := p.fullest(topic)
 	if !full {
 		return
 	}
-	tick := time.NewTicker(roomEvery)
+	tick := time.NewTicker(capacityPollInterval)
 	defer tick.Stop()
-	for since := time.Now(); full && time.Since(since) < roomPatience; {
+	for since := time.Now(); full && time.Since(since) < capacityTimeout; {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():

@@ -169,14 +169,14 @@ func TestPublisher(t *testing.T) {
 	}
 }
 
-// TestRoom waits for a subscriber with much in its queue until that has become
+// TestWaitForCapacity waits for a subscriber with much in its queue until that has become
 // less, and not for one that is away.
-func TestRoom(t *testing.T) {
+func TestWaitForCapacity(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, testRoom)
+	synctest.Test(t, testWaitForCapacity)
 }
 
-func testRoom(t *testing.T) {
+func testWaitForCapacity(t *testing.T) {
 	b := enginetest.Unconnected(t, suite.HangLimit, t.TempDir(), func(c *engine.Config, _ *engine.Parts) { c.MaxQueuedMessages = 10 })
 	t.Cleanup(func() { b.Close() })
 	check(t, b.Resume(t.Context()))
@@ -192,10 +192,10 @@ func testRoom(t *testing.T) {
 	p.Flush()
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
-	p.Room(stopped, "a")
+	p.WaitForCapacity(stopped, "a")
 	waited := make(chan struct{})
 	go func() {
-		p.Room(t.Context(), "a")
+		p.WaitForCapacity(t.Context(), "a")
 		close(waited)
 	}()
 	first := c.WantMessage()
@@ -211,7 +211,7 @@ func testRoom(t *testing.T) {
 	if took := time.Since(began); took >= time.Second {
 		t.Errorf("there is room, and it waited for %v", took)
 	}
-	p.Room(t.Context(), "b")
+	p.WaitForCapacity(t.Context(), "b")
 }
 
 // TestRepeatedWhileHeld answers a message of QoS 2 that comes again on another

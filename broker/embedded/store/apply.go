@@ -95,7 +95,7 @@ func (c *committer) apply(index uint64, group []*engine.Changes) error {
 	at.advance(index, group)
 	err := c.commit(group, at)
 	if storage.Fault(err) {
-		err = c.salvage(group, at)
+		err = c.commitValid(group, at)
 	}
 	if err != nil {
 		c.commits.Fail(err)
@@ -113,12 +113,12 @@ func (c *committer) writable() error {
 	return c.Err()
 }
 
-// salvage commits a group without those of its changes that contradict what is
+// commitValid commits a group without those of its changes that contradict what is
 // stored.
-func (c *committer) salvage(group []*engine.Changes, at position) error {
-	return c.rewrite(context.Background(), c.books, nil, &at, func() error {
+func (c *committer) commitValid(group []*engine.Changes, at position) error {
+	return c.rewrite(context.Background(), c.counts, nil, &at, func() error {
 		for i := range group {
-			err := c.attempt(group[i : i+1])
+			err := c.writeOrRollback(group[i : i+1])
 			if err != nil && !storage.Fault(err) {
 				return err
 			}
@@ -130,12 +130,12 @@ func (c *committer) salvage(group []*engine.Changes, at position) error {
 	})
 }
 
-// attempt writes a group within a transaction, or nothing of it.
-func (c *committer) attempt(group []*engine.Changes) error {
+// writeOrRollback writes a group within a transaction, or nothing of it.
+func (c *committer) writeOrRollback(group []*engine.Changes) error {
 	if err := c.disk.Run(`SAVEPOINT attempt`); err != nil {
 		return err
 	}
-	err := c.step(group)
+	err := c.writeStep(group)
 	if storage.Fault(err) {
 		if undo := c.disk.Run(`ROLLBACK TO attempt`); undo != nil {
 			return undo
@@ -152,8 +152,8 @@ func (c *committer) attempt(group []*engine.Changes) error {
 // rewrite makes a transaction of several steps, with which a position is reached.
 // Each step changes the ledger at once. Should it come to nothing, another ledger
 // counts, or with nil it is read anew. The steps may still change the position.
-func (c *committer) rewrite(ctx context.Context, books, otherwise *ledger, at *position, steps func() error) error {
-	c.adopt(books)
+func (c *committer) rewrite(ctx context.Context, counts, otherwise *refCounts, at *position, steps func() error) error {
+	c.setCounts(counts)
 	err := c.disk.Transact(ctx, func() error {
 		if err := steps(); err != nil {
 			return err
@@ -161,18 +161,18 @@ func (c *committer) rewrite(ctx context.Context, books, otherwise *ledger, at *p
 		return c.disk.exec(putApplied, at.values()...)
 	})
 	if err != nil {
-		c.adopt(otherwise)
+		c.setCounts(otherwise)
 	}
 	return err
 }
 
-// step writes a group within rewrite.
-func (c *committer) step(group []*engine.Changes) error {
+// writeStep writes a group within rewrite.
+func (c *committer) writeStep(group []*engine.Changes) error {
 	defer c.plan.reset()
-	c.plan.draw(group)
+	c.plan.build(group)
 	if err := c.writer.write(group, position{}); err != nil {
 		return err
 	}
-	c.books.note(c.plan)
+	c.counts.apply(c.plan)
 	return nil
 }

@@ -21,7 +21,7 @@ import (
 // wantIndex compares the index that is known and the one that is stored.
 func wantIndex(t testing.TB, s *opened, want uint64) {
 	t.Helper()
-	stored, err := reached(context.Background(), s.disk.SQL())
+	stored, err := readPosition(context.Background(), s.disk.SQL())
 	must(t, err)
 	if got := s.AppliedIndex(); got != want || stored.index != want {
 		t.Errorf("applied up to %d, stored up to %d, want %d", got, stored.index, want)

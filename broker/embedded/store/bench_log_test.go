@@ -45,7 +45,7 @@ func BenchmarkSnapshot(b *testing.B) {
 	for id := range uint64(retained) {
 		m := small(id + 1)
 		m.Topic = fmt.Sprint("retained/topic/", id)
-		from.Room()
+		from.WaitForCapacity()
 		from.Submit(&engine.Changes{Retained: []engine.RetainedRecord{{Topic: m.Topic, Message: m}}})
 	}
 	for id := range uint64(sessions) {
@@ -55,7 +55,7 @@ func BenchmarkSnapshot(b *testing.B) {
 		}
 		c := queued(id+1, ms...)
 		c.PutSessions = []engine.SessionRecord{session(id + 1)}
-		from.Room()
+		from.WaitForCapacity()
 		from.Submit(c)
 	}
 	_, err := from.Load(b.Context())

@@ -96,7 +96,7 @@ func BenchmarkOffline(b *testing.B) {
 				change := queued(1, small(id+1))
 				change.Done = &c
 				c.Add(1)
-				s.Room()
+				s.WaitForCapacity()
 				s.Submit(change)
 			}
 			c.Wait()
@@ -106,7 +106,7 @@ func BenchmarkOffline(b *testing.B) {
 					change.Dequeued = append(change.Dequeued, engine.QueueRecord{SessionID: 1, Seq: seq})
 				}
 				c.Add(1)
-				s.Room()
+				s.WaitForCapacity()
 				s.Submit(change)
 			}
 			c.Wait()
@@ -151,7 +151,7 @@ func BenchmarkRetained(b *testing.B) {
 		m := small(id + 1)
 		m.Topic = fmt.Sprint("retained/", id*7919%10_000)
 		c.Add(1)
-		s.Room()
+		s.WaitForCapacity()
 		s.Submit(&engine.Changes{Done: &c, Messages: []*engine.Message{m}, Retained: []engine.RetainedRecord{{Topic: m.Topic, Message: m}}})
 	}
 	c.Wait()
@@ -167,7 +167,7 @@ func BenchmarkLoad(b *testing.B) {
 		m := small(id + 1)
 		m.Topic = fmt.Sprint("retained/topic/", id)
 		c.Add(1)
-		s.Room()
+		s.WaitForCapacity()
 		s.Submit(&engine.Changes{Done: &c, Messages: []*engine.Message{m}, Retained: []engine.RetainedRecord{{Topic: m.Topic, Message: m}}})
 	}
 	for id := range uint64(sessions) {
@@ -179,7 +179,7 @@ func BenchmarkLoad(b *testing.B) {
 		change.PutSessions, change.Done = []engine.SessionRecord{session(id + 1)}, &c
 		change.Subscribed = []engine.SubscriptionRecord{{SessionID: id + 1, Filter: fmt.Sprint("topic/", id)}}
 		c.Add(1)
-		s.Room()
+		s.WaitForCapacity()
 		s.Submit(change)
 	}
 	c.Wait()

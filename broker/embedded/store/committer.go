@@ -12,9 +12,9 @@ import (
 // Bounds of one transaction, and of what may be submitted and not committed before
 // Room waits, in changes; and what anything but a payload weighs, in bytes.
 const (
-	groupChanges = 1024
-	roomChanges  = 16 << 10
-	recordWeight = 64
+	groupChanges      = 1024
+	maxPendingChanges = 16 << 10
+	recordWeight      = 64
 )
 
 // committer is what the goroutine that writes works with.
@@ -50,20 +50,20 @@ func weigh(c *engine.Changes) int {
 // it in a shared log, unless its index is 0.
 func (c *committer) commit(group []*engine.Changes, at position) error {
 	defer c.plan.reset()
-	if err := c.learn(context.Background()); err != nil {
+	if err := c.loadCounts(context.Background()); err != nil {
 		return err
 	}
-	c.plan.draw(group)
+	c.plan.build(group)
 	err := c.disk.Transact(context.Background(), func() error { return c.writer.write(group, at) })
 	if err == nil {
-		c.books.note(c.plan)
+		c.counts.apply(c.plan)
 	}
 	return err
 }
 
-// learn reads what is stored into the ledger, where it is not known.
-func (c *committer) learn(ctx context.Context) error {
-	if c.books != nil {
+// loadCounts reads what is stored into the ledger, where it is not known.
+func (c *committer) loadCounts(ctx context.Context) error {
+	if c.counts != nil {
 		return nil
 	}
 	_, err := c.load(ctx)
@@ -83,14 +83,14 @@ func (c *committer) load(ctx context.Context) (*loader, error) {
 	last := c.shared.Load().last
 	l.snapshot.LastMessageID = max(l.snapshot.LastMessageID, last.message)
 	l.snapshot.LastSessionID = max(l.snapshot.LastSessionID, last.session)
-	c.adopt(l.books)
+	c.setCounts(l.counts)
 	return l, nil
 }
 
-// adopt has a ledger count from now on, or with nil has it read anew when it is
+// setCounts has a ledger count from now on, or with nil has it read anew when it is
 // needed.
-func (c *committer) adopt(books *ledger) {
-	c.books, c.plan.books = books, books
+func (c *committer) setCounts(counts *refCounts) {
+	c.counts, c.plan.counts = counts, counts
 }
 
 // omit logs changes that contradict what is stored. They are refused even if they are

@@ -154,7 +154,7 @@ func submitUntilKilled(dir string) {
 	}
 	s.Submit(begin)
 	for number, id := 1, s.snapshot.LastMessageID+1; ; number, id = number+1, id+1 {
-		s.Room()
+		s.WaitForCapacity()
 		s.Submit(step(number, id))
 	}
 }

@@ -128,10 +128,10 @@ func (d *decoder) changes() *engine.Changes {
 		Unsubscribed:  decodeList(d, has&hasUnsubscribed, 2, (*decoder).unsubscription),
 		Messages:      decodeList(d, has&hasMessages, 1, (*decoder).message),
 		Enqueued:      decodeList(d, has&hasEnqueued, 4, (*decoder).queued),
-		Released:      decodeList(d, has&hasReleased, 2, (*decoder).seat),
+		Released:      decodeList(d, has&hasReleased, 2, (*decoder).queueKey),
 		Received:      decodeList(d, has&hasReceived, 2, (*decoder).incoming),
 		Retained:      decodeList(d, has&hasRetained, 2, (*decoder).retained),
-		Dequeued:      decodeList(d, has&hasDequeued, 2, (*decoder).seat),
+		Dequeued:      decodeList(d, has&hasDequeued, 2, (*decoder).queueKey),
 		Forgotten:     decodeList(d, has&hasForgotten, 2, (*decoder).incoming),
 		EndedSessions: decodeList(d, has&hasEndedSessions, 1, (*decoder).id),
 	}
@@ -218,7 +218,7 @@ func (d *decoder) message() *engine.Message {
 }
 
 func (d *decoder) queued() engine.QueueRecord {
-	r := d.seat()
+	r := d.queueKey()
 	r.Message = d.message()
 	bits := d.bits(qosBits | queueRetain | queueReleased | queueIDs | queueShare)
 	r.QoS, r.Retain, r.Released = d.qos(bits), bits&queueRetain != 0, bits&queueReleased != 0
@@ -229,7 +229,7 @@ func (d *decoder) queued() engine.QueueRecord {
 	return r
 }
 
-func (d *decoder) seat() engine.QueueRecord {
+func (d *decoder) queueKey() engine.QueueRecord {
 	return engine.QueueRecord{SessionID: d.id(), Seq: d.id()}
 }
 

@@ -81,10 +81,10 @@ func (e *encoder) changes(c *engine.Changes) {
 	encodeList(e, c.Unsubscribed, (*encoder).unsubscription)
 	encodeList(e, c.Messages, func(e *encoder, m **engine.Message) { e.message(*m) })
 	encodeList(e, c.Enqueued, (*encoder).queued)
-	encodeList(e, c.Released, (*encoder).seat)
+	encodeList(e, c.Released, (*encoder).queueKey)
 	encodeList(e, c.Received, (*encoder).incoming)
 	encodeList(e, c.Retained, (*encoder).retained)
-	encodeList(e, c.Dequeued, (*encoder).seat)
+	encodeList(e, c.Dequeued, (*encoder).queueKey)
 	encodeList(e, c.Forgotten, (*encoder).incoming)
 	encodeList(e, c.EndedSessions, func(e *encoder, id *uint64) { e.number(*id) })
 }
@@ -204,7 +204,7 @@ func (e *encoder) message(m *engine.Message) {
 }
 
 func (e *encoder) queued(r *engine.QueueRecord) {
-	e.seat(r)
+	e.queueKey(r)
 	e.message(r.Message)
 	e.bits(r.QoS&qosBits | flag(r.Retain, queueRetain) | flag(r.Released, queueReleased) |
 		flag(len(r.SubscriptionIDs) > 0, queueIDs) | flag(r.Share != "", queueShare))
@@ -219,7 +219,7 @@ func (e *encoder) queued(r *engine.QueueRecord) {
 	}
 }
 
-func (e *encoder) seat(r *engine.QueueRecord) {
+func (e *encoder) queueKey(r *engine.QueueRecord) {
 	e.number(r.SessionID)
 	e.number(r.Seq)
 }

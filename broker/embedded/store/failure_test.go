@@ -32,26 +32,26 @@ func big(id uint64, topic string) *engine.Message {
 // in order as soon as that is possible.
 func TestNothingCanBeStored(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct{ breaks, mends, says string }{
+	for name, tc := range map[string]struct{ breaks, mends, hint string }{
 		"full":      {`PRAGMA max_page_count = 1`, `PRAGMA max_page_count = 1000000`, "free some space"},
 		"read-only": {`PRAGMA query_only = 1`, `PRAGMA query_only = 0`, "permissions"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { nothingCanBeStored(t, tc.breaks, tc.mends, tc.says) })
+			synctest.Test(t, func(t *testing.T) { nothingCanBeStored(t, tc.breaks, tc.mends, tc.hint) })
 		})
 	}
 }
 
-func nothingCanBeStored(t *testing.T, breaks, mends, says string) {
+func nothingCanBeStored(t *testing.T, breaks, mends, hint string) {
 	s := fresh(t, Options{})
 	store(t, s, &engine.Changes{PutSessions: []engine.SessionRecord{session(1)}}, queued(1, message(1, "t"), message(2, "t")))
 	within(t, s, breaks)
-	if err := <-submit(s, queued(1, big(3, "t"))); err == nil || !strings.Contains(err.Error(), says) {
-		t.Errorf("got %v, want a sentence with %q", err, says)
+	if err := <-submit(s, queued(1, big(3, "t"))); err == nil || !strings.Contains(err.Error(), hint) {
+		t.Errorf("got %v, want a sentence with %q", err, hint)
 	}
-	if err := s.Err(); err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "SQL") {
-		t.Errorf("got %v, want a sentence with %q and nothing of SQLite", err, says)
+	if err := s.Err(); err == nil || !strings.Contains(err.Error(), hint) || strings.Contains(err.Error(), "SQL") {
+		t.Errorf("got %v, want a sentence with %q and nothing of SQLite", err, hint)
 	}
 
 	j := &journal{}
@@ -109,18 +109,18 @@ func TestRetry(t *testing.T) {
 	})
 }
 
-// TestRoomWhileFailing ends the wait for room when nothing can be stored.
-func TestRoomWhileFailing(t *testing.T) {
+// TestWaitForCapacityWhileFailing ends the wait for room when nothing can be stored.
+func TestWaitForCapacityWhileFailing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := fresh(t, Options{})
 		release := hold(t, s)
-		for range roomChanges + 2*groupChanges {
+		for range maxPendingChanges + 2*groupChanges {
 			s.Submit(&engine.Changes{Owed: true})
 		}
 		within(t, s, `PRAGMA query_only = 1`)
 		release()
-		s.Room()
+		s.WaitForCapacity()
 		synctest.Wait()
 		if s.Err() == nil {
 			t.Error("stored without leave to write")

@@ -229,8 +229,8 @@ func sound(t testing.TB, s *opened) {
 	if l.dropped != (dropped{}) {
 		t.Errorf("the file holds what refers to nothing: %+v", l.dropped)
 	}
-	if !maps.Equal(l.books.refs, s.books.refs) || !maps.Equal(l.books.retained, s.books.retained) {
-		t.Errorf("memory counts %v and %v, the file holds %v and %v", s.books.refs, s.books.retained, l.books.refs, l.books.retained)
+	if !maps.Equal(l.counts.refs, s.counts.refs) || !maps.Equal(l.counts.retained, s.counts.retained) {
+		t.Errorf("memory counts %v and %v, the file holds %v and %v", s.counts.refs, s.counts.retained, l.counts.refs, l.counts.retained)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 type loader struct {
 	conn     *sql.Conn
 	snapshot *engine.Snapshot
-	books    *ledger
+	counts   *refCounts
 	sessions map[uint64]*engine.StoredSession
 	messages []engine.Stub // in order of their numbers
 	at       int           // in messages, where the queues' rows have come to
@@ -31,7 +31,7 @@ type dropped struct{ messages, queued, other int }
 
 func (k disk) load(ctx context.Context) (*loader, error) {
 	l := &loader{
-		conn: k.SQL(), snapshot: &engine.Snapshot{}, books: newLedger(),
+		conn: k.SQL(), snapshot: &engine.Snapshot{}, counts: newRefCounts(),
 		sessions: map[uint64]*engine.StoredSession{}, shares: map[string]string{},
 	}
 	for _, step := range []struct {
@@ -117,8 +117,8 @@ func (l *loader) readRetained(ctx context.Context) error {
 		}
 	}
 	for topic, m := range byTopic {
-		l.books.retained[topic] = m.ID
-		l.books.refs[m.ID]++
+		l.counts.retained[topic] = m.ID
+		l.counts.refs[m.ID]++
 		l.snapshot.Retained = append(l.snapshot.Retained, m)
 	}
 	slices.SortFunc(l.snapshot.Retained, func(a, b *engine.Message) int { return cmp.Compare(a.ID, b.ID) })
@@ -135,7 +135,7 @@ func (l *loader) readQueues(ctx context.Context) error {
 		}
 		r.Stub, r.Share = stub, l.same(r.Share)
 		s.Queue = append(s.Queue, r)
-		l.books.refs[message]++
+		l.counts.refs[message]++
 		return nil
 	})
 }
@@ -166,10 +166,10 @@ func (l *loader) finish() {
 		s := &l.snapshot.Sessions[i]
 		slices.SortFunc(s.Queue, func(a, b engine.QueueRecord) int { return cmp.Compare(a.Seq, b.Seq) })
 		for _, r := range s.Queue {
-			l.books.enqueue(s.ID, r.Seq, r.Stub.ID)
+			l.counts.enqueue(s.ID, r.Seq, r.Stub.ID)
 		}
 	}
-	l.dropped.messages = len(l.messages) - len(l.books.refs)
+	l.dropped.messages = len(l.messages) - len(l.counts.refs)
 	l.stored = len(l.messages)
 	l.messages, l.retained = nil, nil
 }

@@ -19,14 +19,14 @@ import (
 type position struct {
 	index uint64
 	part  Part
-	last  numbers
+	last  lastIDs
 }
 
-// numbers are the last ones of a message and a session.
-type numbers struct{ message, session uint64 }
+// lastIDs are the last ones of a message and a session.
+type lastIDs struct{ message, session uint64 }
 
-// reached reads the stored position.
-func reached(ctx context.Context, conn *sql.Conn) (at position, err error) {
+// readPosition reads the stored position.
+func readPosition(ctx context.Context, conn *sql.Conn) (at position, err error) {
 	const q = `SELECT applied, part, last_message, last_session FROM message_log`
 	err = conn.QueryRowContext(ctx, q).Scan(&at.index, &at.part, &at.last.message, &at.last.session)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -49,7 +49,7 @@ func (at *position) advance(index uint64, group []*engine.Changes) {
 }
 
 // add takes notice of the numbers that changes give.
-func (n *numbers) add(c *engine.Changes) {
+func (n *lastIDs) add(c *engine.Changes) {
 	for i := range c.PutSessions {
 		n.session = max(n.session, c.PutSessions[i].ID)
 	}
@@ -66,11 +66,11 @@ func (n *numbers) add(c *engine.Changes) {
 	}
 }
 
-// given reads the last numbers that were given up to a position: those of the log,
+// readLastIDs reads the last numbers that were given up to a position: those of the log,
 // and those of what was there before.
-func given(ctx context.Context, conn *sql.Conn, at position) (numbers, error) {
+func readLastIDs(ctx context.Context, conn *sql.Conn, at position) (lastIDs, error) {
 	const q = `SELECT coalesce((SELECT max(id) FROM message), 0), coalesce((SELECT max(id) FROM session), 0)`
-	var stored numbers
+	var stored lastIDs
 	err := conn.QueryRowContext(ctx, q).Scan(&stored.message, &stored.session)
-	return numbers{max(stored.message, at.last.message), max(stored.session, at.last.session)}, err
+	return lastIDs{max(stored.message, at.last.message), max(stored.session, at.last.session)}, err
 }

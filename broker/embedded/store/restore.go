@@ -32,7 +32,7 @@ func (s *Store) Restore(ctx context.Context, index uint64, part Part, r io.Reade
 	if index == 0 || index > math.MaxInt64 || !part.valid() {
 		return nil, fmt.Errorf("restore the broker's messages: there is no index %d or no part %d", index, part)
 	}
-	in := &restoration{ctx: ctx, at: position{index: index, part: part}, r: r, number: number}
+	in := &snapshotReader{ctx: ctx, at: position{index: index, part: part}, r: r, number: number}
 	err := s.send(ctx, func(c *committer) error { return c.restore(in) })
 	if err != nil {
 		return nil, fmt.Errorf("restore the broker's messages: %w", err)
@@ -40,8 +40,8 @@ func (s *Store) Restore(ctx context.Context, index uint64, part Part, r io.Reade
 	return in.retained, nil
 }
 
-// restoration is a snapshot that is being restored.
-type restoration struct {
+// snapshotReader is a snapshot that is being restored.
+type snapshotReader struct {
 	ctx      context.Context // ends it between two groups
 	at       position
 	r        io.Reader
@@ -51,14 +51,14 @@ type restoration struct {
 	topics   map[string]struct{} // of those
 }
 
-func (c *committer) restore(in *restoration) error {
+func (c *committer) restore(in *snapshotReader) error {
 	if err := c.writable(); err != nil {
 		return err
 	}
-	if err := c.learn(in.ctx); err != nil {
+	if err := c.loadCounts(in.ctx); err != nil {
 		return err
 	}
-	defer c.relax(c.disk.Durability())
+	defer c.resetDurability(c.disk.Durability())
 	if err := c.disk.SetDurability(storage.Full); err != nil {
 		return err
 	}
@@ -70,8 +70,8 @@ func (c *committer) restore(in *restoration) error {
 	return nil
 }
 
-// relax goes back to a durability. Where that fails, a better one stays.
-func (c *committer) relax(d storage.Durability) {
+// resetDurability goes back to a durability. Where that fails, a better one stays.
+func (c *committer) resetDurability(d storage.Durability) {
 	if err := c.disk.SetDurability(d); err != nil {
 		c.log.Warn("the broker's messages stay as durable as they can be", slog.Any("err", err))
 	}
@@ -79,15 +79,15 @@ func (c *committer) relax(d storage.Durability) {
 
 // replace makes the transaction of a restoration. The ledger of Everything begins
 // empty, as the tables do.
-func (c *committer) replace(in *restoration) error {
+func (c *committer) replace(in *snapshotReader) error {
 	if in.at.part == Everything {
-		return c.rewrite(in.ctx, newLedger(), c.books, &in.at, func() error { return c.refill(in) })
+		return c.rewrite(in.ctx, newRefCounts(), c.counts, &in.at, func() error { return c.replaceEverything(in) })
 	}
-	return c.rewrite(in.ctx, c.books, nil, &in.at, func() error { return c.exchangeRetained(in) })
+	return c.rewrite(in.ctx, c.counts, nil, &in.at, func() error { return c.replaceRetained(in) })
 }
 
-// refill puts a snapshot of everything in place of what is stored.
-func (c *committer) refill(in *restoration) error {
+// replaceEverything puts a snapshot of everything in place of what is stored.
+func (c *committer) replaceEverything(in *snapshotReader) error {
 	for _, q := range []string{
 		`DELETE FROM queue`, `DELETE FROM message`, `DELETE FROM incoming`, `DELETE FROM subscription`, `DELETE FROM session`,
 	} {
@@ -95,11 +95,11 @@ func (c *committer) refill(in *restoration) error {
 			return err
 		}
 	}
-	return in.each(c.step)
+	return in.each(c.writeStep)
 }
 
-// exchangeRetained retains what a snapshot has and clears all other topics.
-func (c *committer) exchangeRetained(in *restoration) error {
+// replaceRetained retains what a snapshot has and clears all other topics.
+func (c *committer) replaceRetained(in *snapshotReader) error {
 	in.topics = map[string]struct{}{}
 	err := in.each(func(group []*engine.Changes) error {
 		for _, changes := range group {
@@ -107,7 +107,7 @@ func (c *committer) exchangeRetained(in *restoration) error {
 				return err
 			}
 		}
-		return c.step(group)
+		return c.writeStep(group)
 	})
 	if err != nil {
 		return err
@@ -116,7 +116,7 @@ func (c *committer) exchangeRetained(in *restoration) error {
 }
 
 // renumber gives the messages of a snapshot new numbers.
-func (in *restoration) renumber(changes *engine.Changes) error {
+func (in *snapshotReader) renumber(changes *engine.Changes) error {
 	if holds(changes)&^hasRetained != 0 {
 		return ErrDamaged
 	}
@@ -137,14 +137,14 @@ func (in *restoration) renumber(changes *engine.Changes) error {
 // clear has all topics retain nothing but some.
 func (c *committer) clear(but map[string]struct{}) error {
 	var others []engine.RetainedRecord
-	for topic := range c.books.retained {
+	for topic := range c.counts.retained {
 		if _, stays := but[topic]; !stays {
 			others = append(others, engine.RetainedRecord{Topic: topic})
 		}
 	}
 	for len(others) > 0 {
 		n := min(len(others), groupChanges)
-		if err := c.step([]*engine.Changes{{Retained: others[:n]}}); err != nil {
+		if err := c.writeStep([]*engine.Changes{{Retained: others[:n]}}); err != nil {
 			return err
 		}
 		others = others[n:]
@@ -152,13 +152,13 @@ func (c *committer) clear(but map[string]struct{}) error {
 	return nil
 }
 
-// head reads what comes before the groups. Numbers of RetainedOnly count elsewhere.
-func (in *restoration) head() error {
+// readHeader reads what comes before the groups. Numbers of RetainedOnly count elsewhere.
+func (in *snapshotReader) readHeader() error {
 	var head [headBytes]byte
 	if _, err := io.ReadFull(in.r, head[:]); err != nil {
-		return short(err)
+		return unexpectedEOF(err)
 	}
-	last := numbers{binary.BigEndian.Uint64(head[2:]), binary.BigEndian.Uint64(head[10:])}
+	last := lastIDs{binary.BigEndian.Uint64(head[2:]), binary.BigEndian.Uint64(head[10:])}
 	if head[0] != snapshotVersion || head[1] != byte(in.at.part) || max(last.message, last.session) > math.MaxInt64 {
 		return ErrDamaged
 	}
@@ -169,8 +169,8 @@ func (in *restoration) head() error {
 }
 
 // each reads the snapshot to its end and calls f with each group.
-func (in *restoration) each(f func([]*engine.Changes) error) error {
-	if err := in.head(); err != nil {
+func (in *snapshotReader) each(f func([]*engine.Changes) error) error {
+	if err := in.readHeader(); err != nil {
 		return err
 	}
 	for n := uint64(0); ; n++ {
@@ -195,10 +195,10 @@ func (in *restoration) each(f func([]*engine.Changes) error) error {
 }
 
 // frame reads a frame, in memory that grows with what comes and is used again.
-func (in *restoration) frame() ([]byte, error) {
+func (in *snapshotReader) frame() ([]byte, error) {
 	var length [4]byte
 	if _, err := io.ReadFull(in.r, length[:]); err != nil {
-		return nil, short(err)
+		return nil, unexpectedEOF(err)
 	}
 	n := binary.BigEndian.Uint32(length[:])
 	if n > frameBytes {
@@ -206,16 +206,16 @@ func (in *restoration) frame() ([]byte, error) {
 	}
 	in.buf.Reset()
 	if _, err := io.CopyN(&in.buf, in.r, int64(n)); err != nil {
-		return nil, short(err)
+		return nil, unexpectedEOF(err)
 	}
 	return in.buf.Bytes(), nil
 }
 
 // end reads how many frames there were.
-func (in *restoration) end(n uint64) error {
+func (in *snapshotReader) end(n uint64) error {
 	var count [8]byte
 	if _, err := io.ReadFull(in.r, count[:]); err != nil {
-		return short(err)
+		return unexpectedEOF(err)
 	}
 	if binary.BigEndian.Uint64(count[:]) != n {
 		return ErrDamaged
@@ -223,8 +223,8 @@ func (in *restoration) end(n uint64) error {
 	return nil
 }
 
-// short makes of the end of a reader, which comes too early, an error that says so.
-func short(err error) error {
+// unexpectedEOF makes of the end of a reader, which comes too early, an error that says so.
+func unexpectedEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}

@@ -42,7 +42,7 @@ type Snapshot struct {
 	conn  *sql.Conn
 	part  Part
 	index uint64
-	last  numbers
+	last  lastIDs
 }
 
 // Snapshot takes a view of what is stored, which later changes do not alter. It
@@ -68,12 +68,12 @@ func (v *Snapshot) begin(ctx context.Context) (err error) {
 	if _, err := v.conn.ExecContext(ctx, `BEGIN`); err != nil {
 		return err
 	}
-	at, err := reached(ctx, v.conn)
+	at, err := readPosition(ctx, v.conn)
 	if err != nil {
 		return err
 	}
 	v.index = at.index
-	v.last, err = given(ctx, v.conn, at)
+	v.last, err = readLastIDs(ctx, v.conn, at)
 	return err
 }
 
@@ -250,12 +250,12 @@ func (f *frames) flush() error {
 	f.count++
 	f.weight = 0
 	c := f.group[0]
-	c.PutSessions, c.Subscribed, c.Received = vacant(c.PutSessions), vacant(c.Subscribed), vacant(c.Received)
-	c.Enqueued, c.Retained = vacant(c.Enqueued), vacant(c.Retained)
+	c.PutSessions, c.Subscribed, c.Received = truncated(c.PutSessions), truncated(c.Subscribed), truncated(c.Received)
+	c.Enqueued, c.Retained = truncated(c.Enqueued), truncated(c.Retained)
 	return f.write(f.buf)
 }
 
-func vacant[T any](s []T) []T {
+func truncated[T any](s []T) []T {
 	clear(s)
 	return s[:0]
 }

@@ -318,7 +318,7 @@ func FuzzRestoration(f *testing.F) {
 	f.Add(append(head, make([]byte, 12)...))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := bytes.NewReader(b)
-		in := &restoration{ctx: t.Context(), at: position{index: 1, part: Everything}, r: r}
+		in := &snapshotReader{ctx: t.Context(), at: position{index: 1, part: Everything}, r: r}
 		groups := uint64(0)
 		err := in.each(func([]*engine.Changes) error {
 			groups++

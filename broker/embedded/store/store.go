@@ -38,7 +38,7 @@ type Store struct {
 	disk       disk                      // the committer's
 	readers    *sql.DB                   // see Messages
 	messages   func() (*sql.Stmt, error) // reads from readers; prepared when first called
-	books      *ledger                   // what is stored, nil while unknown; the committer's
+	counts     *refCounts                // what is stored, nil while unknown; the committer's
 	shared     atomic.Pointer[position]
 	commits    *storage.Committer[*engine.Changes]
 	committer  *committer
@@ -59,15 +59,15 @@ func Open(ctx context.Context, f *storage.File, o Options) (*Store, error) {
 	}
 	s := &Store{log: o.Log, now: o.Now, durability: o.Durability, disk: d, readers: f.Readers()}
 	s.messages = sync.OnceValues(s.prepareMessages)
-	at, err := reached(ctx, d.SQL())
+	at, err := readPosition(ctx, d.SQL())
 	if err != nil {
 		return nil, errors.Join(storage.Explain(f.Path(), fmt.Errorf("read how far a log was applied in %s: %w", f.Path(), err)), d.Close(), s.readers.Close())
 	}
 	s.shared.Store(&at)
 	s.commits = storage.NewCommitter[*engine.Changes](storage.Config{
 		Conn: d.Conn, Log: s.log, Now: s.now, Contents: "the broker's messages",
-		Limits: storage.Limits{GroupEntries: groupChanges, Entries: roomChanges},
-		ProbeInsert:   int(fill), ProbeDelete: int(drain), Closed: errClosed,
+		Limits:      storage.Limits{GroupEntries: groupChanges, Entries: maxPendingChanges},
+		ProbeInsert: int(fill), ProbeDelete: int(drain), Closed: errClosed,
 	})
 	s.startCommitter()
 	return s, nil
@@ -95,7 +95,7 @@ func (s *Store) Load(ctx context.Context) (*engine.Snapshot, error) {
 	err := s.send(ctx, func(c *committer) error {
 		l, err := c.load(ctx)
 		if err == nil {
-			snapshot, messages = l.snapshot, len(l.books.refs)
+			snapshot, messages = l.snapshot, len(l.counts.refs)
 		}
 		return err
 	})
@@ -108,9 +108,9 @@ func (s *Store) Load(ctx context.Context) (*engine.Snapshot, error) {
 	return snapshot, nil
 }
 
-// Room waits while much is submitted and not yet committed. What is owed and
+// WaitForCapacity waits while much is submitted and not yet committed. What is owed and
 // cannot be stored does not count, so nobody waits for a disk that is full.
-func (s *Store) Room() { s.commits.WaitForCapacity() }
+func (s *Store) WaitForCapacity() { s.commits.WaitForCapacity() }
 
 // Submit hands over changes; see engine.Store. What is submitted after Close is
 // lost and logged, and whoever waits for it is told.

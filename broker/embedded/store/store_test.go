@@ -257,12 +257,12 @@ func TestLoadDropsOrphans(t *testing.T) {
 	}
 }
 
-// TestRoom fills the inbox beyond its bounds while the file is taken.
-func TestRoom(t *testing.T) {
+// TestWaitForCapacity fills the inbox beyond its bounds while the file is taken.
+func TestWaitForCapacity(t *testing.T) {
 	t.Parallel()
 	for name, fill := range map[string]func(s *opened){
 		"changes": func(s *opened) {
-			for range roomChanges + 2 {
+			for range maxPendingChanges + 2 {
 				s.Submit(&engine.Changes{})
 			}
 		},
@@ -274,12 +274,12 @@ func TestRoom(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				s := fresh(t, Options{})
-				s.Room()
+				s.WaitForCapacity()
 				release := hold(t, s)
 				fill(s)
 				entered := make(chan struct{})
 				go func() {
-					s.Room()
+					s.WaitForCapacity()
 					close(entered)
 				}()
 				synctest.Wait()
@@ -367,18 +367,18 @@ func TestIdle(t *testing.T) {
 
 func TestSequenceNumbersOutOfOrder(t *testing.T) {
 	t.Parallel()
-	q := &line{}
+	q := &sessionQueue{}
 	for _, seq := range []uint64{5, 9, 7, 7, 1} {
-		q.push(waiter{seq, seq * 10})
+		q.push(queuedRef{seq, seq * 10})
 	}
 	q.remove(7)
 	q.remove(8)
-	if want := []waiter{{1, 10}, {5, 50}, {7, 0}, {9, 90}}; !slices.Equal(q.waiting, want) {
+	if want := []queuedRef{{1, 10}, {5, 50}, {7, 0}, {9, 90}}; !slices.Equal(q.waiting, want) {
 		t.Errorf("got %v, want %v", q.waiting, want)
 	}
 	q.remove(1)
 	q.remove(5)
-	if want := []waiter{{9, 90}}; !slices.Equal(q.waiting, want) {
+	if want := []queuedRef{{9, 90}}; !slices.Equal(q.waiting, want) {
 		t.Errorf("got %v, want %v", q.waiting, want)
 	}
 }

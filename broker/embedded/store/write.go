@@ -11,10 +11,10 @@ import (
 // writer writes a group of changes within a transaction. After the first
 // failure, which it keeps, it does nothing more.
 type writer struct {
-	disk  disk
-	plan  *plan
-	fates fates
-	err   error
+	disk   disk
+	plan   *plan
+	writes writes
+	err    error
 }
 
 // write writes what a plan and its group come to, and unless its index is 0 up to
@@ -34,7 +34,7 @@ func (w *writer) write(group []*engine.Changes, at position) error {
 		w.exec(deleteAllIncoming, int64(session))
 		w.exec(deleteSession, int64(session))
 	}
-	w.plan.fates(&w.fates)
+	w.plan.writes(&w.writes)
 	w.messages()
 	w.queues()
 	return w.err
@@ -101,15 +101,15 @@ func (w *writer) incoming(c *engine.Changes) {
 }
 
 func (w *writer) messages() {
-	for _, s := range w.fates.spans {
+	for _, s := range w.writes.spans {
 		w.exec(deleteMessages, int64(s.from), int64(s.to))
 	}
-	for i := range w.fates.put {
-		u, m := &w.fates.put[i], w.fates.put[i].message
+	for i := range w.writes.put {
+		u, m := &w.writes.put[i], w.writes.put[i].message
 		w.exec(putMessage, int64(m.ID), m.Topic, blob(m.Payload), blob(m.Properties), int64(m.QoS), bit(m.Retain), bit(u.retained > 0),
 			m.CreatedAt, m.ExpiresAt, text(m.Publisher), text(m.Username))
 	}
-	for _, u := range w.fates.changed {
+	for _, u := range w.writes.changed {
 		w.exec(setRetained, bit(u.retained > 0), int64(u.id))
 	}
 }
@@ -117,16 +117,16 @@ func (w *writer) messages() {
 // queues writes the rows of the queues. The rows of messages that go are deleted
 // with them, in spans.
 func (w *writer) queues() {
-	for _, s := range w.fates.spans {
+	for _, s := range w.writes.spans {
 		w.exec(deleteQueues, int64(s.from), int64(s.to))
 	}
-	for _, r := range w.plan.leave {
-		if w.plan.survives(r.message) {
+	for _, r := range w.plan.dequeued {
+		if w.plan.staysStored(r.message) {
 			w.exec(deleteQueued, int64(r.message), int64(r.session), int64(r.seq))
 		}
 	}
-	for i := range w.plan.join {
-		if r := &w.plan.join[i]; r.Message != nil {
+	for i := range w.plan.enqueued {
+		if r := &w.plan.enqueued[i]; r.Message != nil {
 			w.exec(putQueued, int64(r.Message.ID), int64(r.SessionID), int64(r.Seq), int64(r.QoS), bit(r.Retain), bit(r.Released),
 				blob(encodeIDs(r.SubscriptionIDs)), text(r.Share))
 		}

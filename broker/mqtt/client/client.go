@@ -262,8 +262,8 @@ func (c *Client) Retained(ctx context.Context, filter string) iter.Seq2[messagin
 	}
 }
 
-// Room returns at once: the queues of a broker's other clients are not known.
-func (c *Client) Room(context.Context, string) {}
+// WaitForCapacity returns at once: the queues of a broker's other clients are not known.
+func (c *Client) WaitForCapacity(context.Context, string) {}
 
 // Reached returns nil if messages can be published now.
 func (c *Client) Reached() error { return c.publisher.currentError() }

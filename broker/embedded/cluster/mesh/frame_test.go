@@ -40,7 +40,7 @@ func messageFrames() []messageFrame {
 
 // sampleFrames returns encoded frames of every kind and their contents.
 func sampleFrames() (all [][]byte, decoded []any) {
-	add := func(frame []byte, says any) { all, decoded = append(all, frame), append(decoded, says) }
+	add := func(frame []byte, contents any) { all, decoded = append(all, frame), append(decoded, contents) }
 	h, w := hello{node: 3, incarnation: 1 << 63}, welcome{known: true, received: 12}
 	add(appendHello(nil, h), h)
 	add(appendWelcome(nil, w), w)
@@ -60,7 +60,7 @@ func sampleFrames() (all [][]byte, decoded []any) {
 }
 
 // decode decodes a frame.
-func decode(kind byte, body []byte) (says any, err error) {
+func decode(kind byte, body []byte) (contents any, err error) {
 	switch kind {
 	case frameHello:
 		return decodeHello(body)
@@ -133,12 +133,12 @@ func FuzzDecode(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, kind byte, body []byte) {
-		says, err := decode(kind, body)
-		if err != nil || says == nil {
+		contents, err := decode(kind, body)
+		if err != nil || contents == nil {
 			return
 		}
 		var again []byte
-		switch s := says.(type) {
+		switch s := contents.(type) {
 		case hello:
 			again = appendHello(nil, s)
 		case welcome:
@@ -151,7 +151,7 @@ func FuzzDecode(f *testing.F) {
 			again = appendAck(nil, kind, s)
 		}
 		twice, err := decode(kind, again[headerSize:])
-		if diff := cmp.Diff(says, twice, compareOptions); diff != "" || err != nil {
+		if diff := cmp.Diff(contents, twice, compareOptions); diff != "" || err != nil {
 			t.Errorf("read again: %v (-first +second):\n%s", err, diff)
 		}
 	})

@@ -118,8 +118,8 @@ func (l *link) Backlog() (messages int, half bool) {
 	return l.queue.waiting(), l.space != nil
 }
 
-// Room waits while the queue is more than half full and the link is up.
-func (l *link) Room() {
+// WaitForCapacity waits while the queue is more than half full and the link is up.
+func (l *link) WaitForCapacity() {
 	l.mu.Lock()
 	space, wait := l.space, l.linked && l.space != nil
 	l.mu.Unlock()

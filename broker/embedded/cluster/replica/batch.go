@@ -16,8 +16,8 @@ type batch struct {
 
 func newBatch() *batch { return &batch{} }
 
-// settle calls the Settlers of the changes, which may be reused then.
-func (b *batch) settle(err error) {
+// report calls the Settlers of the changes, which may be reused then.
+func (b *batch) report(err error) {
 	for _, c := range b.group {
 		if c.Done != nil {
 			c.Done.Committed(c, err)

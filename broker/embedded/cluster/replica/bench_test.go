@@ -65,7 +65,7 @@ func submitMany(b *testing.B, s *Store, makers int) {
 	for i := range makers {
 		group.Go(func() {
 			for n := i; n < b.N; n += makers {
-				s.Room()
+				s.WaitForCapacity()
 				s.Submit(&engine.Changes{Done: &done, EndedSessions: nil})
 			}
 		})
@@ -83,7 +83,7 @@ func (*idle) Load(context.Context) (*engine.Snapshot, error) { return &engine.Sn
 func (*idle) Messages(context.Context, []uint64) ([]*engine.Message, error) {
 	return nil, nil
 }
-func (*idle) Room()                                 {}
+func (*idle) WaitForCapacity()                      {}
 func (*idle) Submit(c *engine.Changes)              { c.Done.Committed(c, nil) }
 func (*idle) Err() error                            { return nil }
 func (*idle) Close(context.Context) error           { return nil }

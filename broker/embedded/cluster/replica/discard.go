@@ -27,7 +27,7 @@ func (d *discarding) end() {
 
 func (d *discarding) run() {
 	for b := newBatch(); d.fill(b, groupChanges, groupWeight); b.reset() {
-		b.settle(d.reason)
+		b.report(d.reason)
 		d.done(b)
 	}
 }

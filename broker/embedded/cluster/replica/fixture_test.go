@@ -115,8 +115,8 @@ func (l *local) Load(context.Context) (*engine.Snapshot, error) {
 	return &engine.Snapshot{LastMessageID: 1}, nil
 }
 
-func (l *local) Room()      { l.room() }
-func (l *local) Err() error { return nil }
+func (l *local) WaitForCapacity() { l.waitForCapacity() }
+func (l *local) Err() error       { return nil }
 
 func (l *local) Messages(context.Context, []uint64) ([]*engine.Message, error) { return nil, nil }
 

@@ -9,9 +9,9 @@ import (
 	"signalbox/broker/embedded/engine"
 )
 
-// underway is how many batches may be handed over and not settled. With more,
+// maxInFlight is how many batches may be handed over and not settled. With more,
 // the next one gathers.
-const underway = 4
+const maxInFlight = 4
 
 // MaxCommand is the most bytes of a command. Changes that have more by themselves
 // are refused.
@@ -48,10 +48,10 @@ type leading struct {
 func newLeading(local Local, begin Proposer, encode func([]byte, []*engine.Changes) []byte) *leading {
 	l := &leading{
 		queue: newQueue(), local: local, begin: begin, encode: encode,
-		idle: make(chan *batch, underway), begun: make(chan *batch, underway),
+		idle: make(chan *batch, maxInFlight), begun: make(chan *batch, maxInFlight),
 	}
 	l.ctx, l.cancel = context.WithCancelCause(context.Background())
-	for range underway {
+	for range maxInFlight {
 		l.idle <- newBatch()
 	}
 	return l
@@ -117,7 +117,7 @@ func (l *leading) handOver(b *batch) {
 // conclude settles batches in the order in which they were handed over.
 func (l *leading) conclude() {
 	for b := range l.begun {
-		b.settle(l.await(b))
+		b.report(l.await(b))
 		l.done(b)
 		b.reset()
 		l.idle <- b

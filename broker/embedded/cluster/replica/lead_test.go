@@ -135,7 +135,7 @@ func TestLeadLost(t *testing.T) {
 			if err := s.Err(); !errors.Is(err, errLost) || !errors.Is(err, engine.ErrUncertain) {
 				t.Errorf("got error %v", err)
 			}
-			if len(c.begun()) < failAt || len(c.begun()) > failAt+underway {
+			if len(c.begun()) < failAt || len(c.begun()) > failAt+maxInFlight {
 				t.Errorf("%d commands were begun; the leadership was lost at number %d", len(c.begun()), failAt)
 			}
 		})
@@ -176,9 +176,9 @@ func TestLeadRoom(t *testing.T) {
 		whoFrees  func(release func(), s *Store)
 		wantErrOf error
 	}{
-		{"changes agreed upon", roomChanges + 1, 1, func(release func(), _ *Store) { release() }, nil},
+		{"changes agreed upon", maxPendingChanges + 1, 1, func(release func(), _ *Store) { release() }, nil},
 		{"bytes agreed upon", 17, 4 << 20, func(release func(), _ *Store) { release() }, nil},
-		{"another mode", roomChanges + 1, 1, func(release func(), s *Store) { must(t, s.Follow(context.Background())); release() }, errEnded},
+		{"another mode", maxPendingChanges + 1, 1, func(release func(), s *Store) { must(t, s.Follow(context.Background())); release() }, errEnded},
 	} {
 		t.Run(what.name, func(t *testing.T) {
 			t.Parallel()
@@ -188,14 +188,14 @@ func TestLeadRoom(t *testing.T) {
 				release := c.hold()
 				lead(t, s, c.Begin)
 				j := newJournal()
-				s.Room()
+				s.WaitForCapacity()
 				for n := range what.n {
 					big := sized(n+1, what.size)
 					big.Done = j
 					s.Submit(big)
 				}
 				done := make(chan struct{})
-				go func() { s.Room(); close(done) }()
+				go func() { s.WaitForCapacity(); close(done) }()
 				synctest.Wait()
 				select {
 				case <-done:

@@ -11,7 +11,7 @@ import (
 type mode interface {
 	// submit takes changes over. It does not wait; Store.mu is held.
 	submit(c *engine.Changes)
-	room()
+	waitForCapacity()
 	err() error
 
 	// keepsHere reports whether the node's own store is given changes that the cluster
@@ -90,7 +90,7 @@ func (v outcome) Committed(_ *engine.Changes, err error) { v <- err }
 type alone struct{ local Local }
 
 func (a alone) submit(c *engine.Changes) { a.local.Submit(c) }
-func (a alone) room()                    { a.local.Room() }
+func (a alone) waitForCapacity()         { a.local.WaitForCapacity() }
 func (a alone) err() error               { return a.local.Err() }
 func (a alone) keepsHere() bool          { return true }
 func (a alone) start()                   {}
@@ -125,8 +125,8 @@ func (closedMode) submit(c *engine.Changes) {
 		go c.Done.Committed(c, errClosed)
 	}
 }
-func (closedMode) room()           {}
-func (closedMode) err() error      { return errClosed }
-func (closedMode) keepsHere() bool { return false }
-func (closedMode) start()          {}
-func (closedMode) end()            {}
+func (closedMode) waitForCapacity() {}
+func (closedMode) err() error       { return errClosed }
+func (closedMode) keepsHere() bool  { return false }
+func (closedMode) start()           {}
+func (closedMode) end()             {}

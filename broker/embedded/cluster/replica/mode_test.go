@@ -50,7 +50,7 @@ func TestModes(t *testing.T) {
 		if loads := snapshot.LastMessageID != 0; loads != mode.loads {
 			t.Errorf("%s: loads what is stored: %t, want %t", mode.name, loads, mode.loads)
 		}
-		s.Room()
+		s.WaitForCapacity()
 	}
 }
 
@@ -154,7 +154,7 @@ func (j *journal) until(s *Store, first uint64, stop <-chan struct{}) (made uint
 		case <-stop:
 			return made
 		default:
-			s.Room()
+			s.WaitForCapacity()
 			j.count(s, first+made, first+made)
 			made++
 			j.wait(int(made) - 256)

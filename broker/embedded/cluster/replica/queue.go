@@ -10,10 +10,10 @@ import (
 // Bounds of one batch, and of what may be submitted and not settled before Room
 // waits. A weight is in bytes, and not less than the encoding of what it is of.
 const (
-	groupChanges = 1024
-	groupWeight  = 384 << 10
-	roomChanges  = 16 << 10
-	roomWeight   = 64 << 20
+	groupChanges      = 1024
+	groupWeight       = 384 << 10
+	maxPendingChanges = 16 << 10
+	maxPendingWeight  = 64 << 20
 )
 
 // queue holds what was submitted to a mode, in order. It is not bounded itself:
@@ -22,7 +22,7 @@ type queue struct {
 	wake chan struct{} // filled when there is something to do
 
 	mu      sync.Mutex
-	vacant  *sync.Cond // on mu, signalled when room may end its wait
+	space   *sync.Cond // on mu, signalled when room may end its wait
 	waiting []submitted
 	head    int // of waiting; those before were taken
 	changes int // put and not done
@@ -40,7 +40,7 @@ type submitted struct {
 
 func newQueue() *queue {
 	q := &queue{wake: make(chan struct{}, 1)}
-	q.vacant = sync.NewCond(&q.mu)
+	q.space = sync.NewCond(&q.mu)
 	return q
 }
 
@@ -54,7 +54,7 @@ func (q *queue) put(c *engine.Changes) bool {
 	}
 	q.waiting = append(q.waiting, s)
 	q.count(1, s.weight)
-	q.rouse()
+	q.notify()
 	return true
 }
 
@@ -104,21 +104,21 @@ func (q *queue) done(b *batch) {
 func (q *queue) count(changes, weight int) {
 	q.changes += changes
 	q.weight += weight
-	full := q.changes > roomChanges || q.weight > roomWeight
+	full := q.changes > maxPendingChanges || q.weight > maxPendingWeight
 	if was := q.full.Swap(full); was && !full {
-		q.vacant.Broadcast()
+		q.space.Broadcast()
 	}
 }
 
-// room waits while the queue is full, unless it is stalled or closed.
-func (q *queue) room() {
+// waitForCapacity waits while the queue is full, unless it is stalled or closed.
+func (q *queue) waitForCapacity() {
 	if !q.full.Load() {
 		return
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for q.full.Load() && !q.stalled && !q.closed {
-		q.vacant.Wait()
+		q.space.Wait()
 	}
 }
 
@@ -129,7 +129,7 @@ func (q *queue) stall(stalled bool) {
 	defer q.mu.Unlock()
 	q.stalled = stalled
 	if stalled {
-		q.vacant.Broadcast()
+		q.space.Broadcast()
 	}
 }
 
@@ -138,8 +138,8 @@ func (q *queue) close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.closed = true
-	q.vacant.Broadcast()
-	q.rouse()
+	q.space.Broadcast()
+	q.notify()
 }
 
 // ended reports whether the queue is closed and empty.
@@ -149,7 +149,7 @@ func (q *queue) ended() bool {
 	return q.closed && q.head == len(q.waiting)
 }
 
-func (q *queue) rouse() {
+func (q *queue) notify() {
 	select {
 	case q.wake <- struct{}{}:
 	default:

@@ -148,11 +148,11 @@ func (s *Store) Messages(ctx context.Context, ids []uint64) ([]*engine.Message, 
 	return s.local.Messages(ctx, ids)
 }
 
-// Room waits while too much is submitted and not yet settled.
-func (s *Store) Room() {
+// WaitForCapacity waits while too much is submitted and not yet settled.
+func (s *Store) WaitForCapacity() {
 	for {
 		m := s.current()
-		m.room()
+		m.waitForCapacity()
 		if s.current() == m {
 			return
 		}

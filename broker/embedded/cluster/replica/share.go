@@ -10,9 +10,9 @@ import (
 	"signalbox/broker/embedded/engine"
 )
 
-// patience is how long retained messages may take to be agreed upon before
+// stallTimeout is how long retained messages may take to be agreed upon before
 // nobody waits for room among them any more.
-const patience = time.Second
+const stallTimeout = time.Second
 
 // The errors of retained messages that are not committed.
 var (
@@ -57,10 +57,10 @@ func shared(c *engine.Changes) bool {
 		len(c.Released) == 0 && len(c.Received) == 0 && len(c.Dequeued) == 0 && len(c.Forgotten) == 0 && len(c.EndedSessions) == 0
 }
 
-// room waits for both: here, and for the cluster as long as that answers.
-func (s *sharing) room() {
-	s.local.Room()
-	s.waiting.room()
+// waitForCapacity waits for both: here, and for the cluster as long as that answers.
+func (s *sharing) waitForCapacity() {
+	s.local.WaitForCapacity()
+	s.waiting.waitForCapacity()
 }
 
 func (s *sharing) err() error      { return s.local.Err() }
@@ -80,7 +80,7 @@ func (s *sharing) end() {
 
 func (s *sharing) run() {
 	for b := newBatch(); s.waiting.fill(b, groupChanges, groupWeight); b.reset() {
-		b.settle(s.retain(b))
+		b.report(s.retain(b))
 		s.waiting.done(b)
 	}
 }
@@ -96,7 +96,7 @@ func (s *sharing) retain(b *batch) error {
 		return errTooLarge
 	}
 	stalled := make(chan struct{})
-	late := time.AfterFunc(patience, func() {
+	late := time.AfterFunc(stallTimeout, func() {
 		defer close(stalled)
 		s.waiting.stall(true)
 	})

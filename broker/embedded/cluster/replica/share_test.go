@@ -118,23 +118,23 @@ func TestShareHangs(t *testing.T) {
 		r := &retainer{hangs: true}
 		must(t, s.Share(t.Context(), r))
 		j := newJournal()
-		for n := range uint64(roomChanges + 1) {
+		for n := range uint64(maxPendingChanges + 1) {
 			c := retained(n + 1)
 			c.Done = j
 			s.Submit(c)
 		}
 		began := time.Now()
-		s.Room()
-		if waited := time.Since(began); waited != patience {
-			t.Errorf("who makes changes waited for %v, want %v", waited, patience)
+		s.WaitForCapacity()
+		if waited := time.Since(began); waited != stallTimeout {
+			t.Errorf("who makes changes waited for %v, want %v", waited, stallTimeout)
 		}
 		if err := <-submit(s, retained(1)); !errors.Is(err, errBehind) {
 			t.Errorf("a retained message too many is settled with %v", err)
 		}
 		must(t, <-submit(s, change(1)))
-		s.Room()
+		s.WaitForCapacity()
 		must(t, s.Alone(t.Context()), <-submit(s, retained(2)))
-		_, errs := j.wait(roomChanges + 1)
+		_, errs := j.wait(maxPendingChanges + 1)
 		for _, err := range errs {
 			if !errors.Is(err, errUnshared) {
 				t.Fatalf("got error %v, want %v", err, errUnshared)
@@ -164,13 +164,13 @@ func testShareRecovers(t *testing.T) {
 	r.set(nil, false)
 	must(t, <-submit(s, retained(1))) // until then, nobody waits for room
 	j := newJournal()
-	for n := range uint64(2 * roomChanges) {
-		s.Room()
+	for n := range uint64(2 * maxPendingChanges) {
+		s.WaitForCapacity()
 		c := retained(n + 1)
 		c.Done = j
 		s.Submit(c)
 	}
-	_, errs := j.wait(2 * roomChanges)
+	_, errs := j.wait(2 * maxPendingChanges)
 	for i, err := range errs {
 		if err != nil {
 			t.Fatalf("change %d: %v", i+1, err)

@@ -137,7 +137,7 @@ func (c *Coordinator) selectCurrent(ctx context.Context, claim engine.Claim, off
 			local.Keep()
 		} else {
 			c.o.Discarded(c.o.Self, local.Unsent())
-			local.Part(allMessages)
+			local.End(allMessages)
 		}
 	}
 	for _, o := range offers {

@@ -254,7 +254,7 @@ func (c *Coordinator) complete(h *handoff, upTo uint64) bool {
 	if upTo == allMessages {
 		unsent = h.session.Unsent()
 	}
-	if !h.session.Part(upTo) {
+	if !h.session.End(upTo) {
 		return false
 	}
 	c.o.Discarded(h.to, unsent)

@@ -6,10 +6,10 @@ import (
 	"signalbox/broker/mqtt/packet"
 )
 
-// Border is where messages come in that have crossed bridges between brokers.
+// LoopGuard is where messages come in that have crossed bridges between brokers.
 // Its methods are called on the goroutines of publishers, of subscribers and of the
 // store, Depart with the lock of a session held; they must not block.
-type Border interface {
+type LoopGuard interface {
 	// Identity is what this broker is called among bridges.
 	Identity() string
 	// Admit is given a message of a client with the property of bridges, and reports whether
@@ -23,21 +23,21 @@ type Border interface {
 	Withdraw(m *Message)
 }
 
-// Guard has a border looked after, until end. There is one at a time: the last.
-func (e *Engine) Guard(b Border) (end func()) {
+// SetLoopGuard has a border looked after, until end. There is one at a time: the last.
+func (e *Engine) SetLoopGuard(b LoopGuard) (end func()) {
 	own := &b
-	e.border.Store(own)
-	return func() { e.border.CompareAndSwap(own, nil) }
+	e.loopGuard.Store(own)
+	return func() { e.loopGuard.CompareAndSwap(own, nil) }
 }
 
-// tale begins the user property of bridges.
-var tale = append([]byte{0, byte(len(packet.BridgeProperty))}, packet.BridgeProperty...)
+// bridgePropertyPrefix begins the user property of bridges.
+var bridgePropertyPrefix = append([]byte{0, byte(len(packet.BridgeProperty))}, packet.BridgeProperty...)
 
 // passes reports whether a message may come in. One that comes to nothing later is
 // withdrawn then.
 func (e *Engine) passes(m *Message, pub *publication) bool {
-	b := e.border.Load()
-	if b == nil || len(m.Properties) == 0 || !bytes.Contains(m.Properties, tale) {
+	b := e.loopGuard.Load()
+	if b == nil || len(m.Properties) == 0 || !bytes.Contains(m.Properties, bridgePropertyPrefix) {
 		return true
 	}
 	if !(*b).Admit(m) {
@@ -49,7 +49,7 @@ func (e *Engine) passes(m *Message, pub *publication) bool {
 
 // nameFor returns what a bridge that connects is told this broker is called.
 func (e *Engine) nameFor(hello *packet.Connect) string {
-	if b := e.border.Load(); b != nil && hello.Peer != "" {
+	if b := e.loopGuard.Load(); b != nil && hello.Peer != "" {
 		return (*b).Identity()
 	}
 	return ""
@@ -57,7 +57,7 @@ func (e *Engine) nameFor(hello *packet.Connect) string {
 
 // toBridge returns the properties of a message for a bridge, nil for its own.
 func (e *Engine) toBridge(m *Message) []byte {
-	if b := e.border.Load(); b != nil {
+	if b := e.loopGuard.Load(); b != nil {
 		return (*b).Depart(m)
 	}
 	return nil

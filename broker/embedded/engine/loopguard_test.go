@@ -22,7 +22,7 @@ type registry struct {
 // register has the messages of a broker noted, until it is closed.
 func register(b *broker) *registry {
 	r := &registry{engine: b.Engine, serials: map[string][]uint64{}}
-	b.Guard(r)
+	b.SetLoopGuard(r)
 	b.Open("#", r)
 	return r
 }

@@ -1,0 +1,115 @@
+package store
+
+import (
+	"cmp"
+	"slices"
+
+	"signalbox/broker/embedded/engine"
+)
+
+// refCounts is what the committer knows by heart of what is stored: who refers to
+// which message. It changes only after a commit, so it never has to be undone.
+type refCounts struct {
+	refs     map[uint64]int           // queue rows and retained topics, by message; absent where not stored
+	retained map[string]uint64        // message by topic
+	queues   map[uint64]*sessionQueue // what waits, by session
+}
+
+func newRefCounts() *refCounts {
+	return &refCounts{refs: map[uint64]int{}, retained: map[string]uint64{}, queues: map[uint64]*sessionQueue{}}
+}
+
+// find gives the message that a session has under a sequence number, or 0.
+func (l *refCounts) find(session, seq uint64) (message uint64) {
+	if q := l.queues[session]; q != nil {
+		if i, ok := q.search(seq); ok {
+			return q.waiting[i].message
+		}
+	}
+	return 0
+}
+
+// enqueue notes a queue row that was stored. References are counted apart.
+func (l *refCounts) enqueue(session, seq, message uint64) {
+	q := l.queues[session]
+	if q == nil {
+		q = &sessionQueue{}
+		l.queues[session] = q
+	}
+	q.push(queuedRef{seq, message})
+}
+
+// dequeue notes that a queue row was deleted.
+func (l *refCounts) dequeue(session, seq uint64) {
+	q := l.queues[session]
+	if q == nil {
+		return
+	}
+	if q.remove(seq); len(q.waiting) == 0 {
+		delete(l.queues, session)
+	}
+}
+
+// apply takes over what a committed plan has changed.
+func (l *refCounts) apply(p *plan) {
+	for _, u := range p.changes {
+		if after := l.refs[u.id] + u.delta; after > 0 {
+			l.refs[u.id] = after
+		} else {
+			delete(l.refs, u.id)
+		}
+	}
+	for _, r := range p.dequeued {
+		l.dequeue(r.session, r.seq)
+	}
+	for _, r := range p.enqueued {
+		if r.Message != nil {
+			l.enqueue(r.SessionID, r.Seq, r.Message.ID)
+		}
+	}
+	for topic, m := range p.retained {
+		l.retain(topic, m)
+	}
+}
+
+func (l *refCounts) retain(topic string, m *engine.Message) {
+	if m == nil {
+		delete(l.retained, topic)
+		return
+	}
+	l.retained[topic] = m.ID
+}
+
+// sessionQueue is what waits for one session, in order of sequence numbers. What left
+// out of turn stays with message 0 until all before it have left too.
+type sessionQueue struct{ waiting []queuedRef }
+
+type queuedRef struct{ seq, message uint64 }
+
+func (q *sessionQueue) search(seq uint64) (int, bool) {
+	return slices.BinarySearchFunc(q.waiting, seq, func(w queuedRef, seq uint64) int { return cmp.Compare(w.seq, seq) })
+}
+
+func (q *sessionQueue) push(w queuedRef) {
+	if n := len(q.waiting); n == 0 || q.waiting[n-1].seq < w.seq {
+		q.waiting = append(q.waiting, w)
+		return
+	}
+	i, there := q.search(w.seq)
+	if there {
+		q.waiting[i] = w
+		return
+	}
+	q.waiting = slices.Insert(q.waiting, i, w)
+}
+
+func (q *sessionQueue) remove(seq uint64) {
+	i, ok := q.search(seq)
+	if !ok {
+		return
+	}
+	q.waiting[i].message = 0
+	for len(q.waiting) > 0 && q.waiting[0].message == 0 {
+		q.waiting = q.waiting[1:]
+	}
+}
