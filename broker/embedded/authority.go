@@ -84,7 +84,7 @@ func (a authority) account(ctx context.Context, l *engine.Login) (*access.Accoun
 	}
 	account, err := control.Authenticate(ctx, access.Credentials{
 		Username: l.Username, HasUsername: l.HasUsername, Password: l.Password, HasPassword: l.HasPassword, ClientID: l.ClientID,
-		Wanted: func() error { return a.b.wanted(addressOf(l.Socket)) }, WhileHere: l.WhileHere,
+		Recheck: func() error { return a.b.wanted(addressOf(l.Socket)) }, WhileConnected: l.WhileHere,
 	})
 	return account, engine.Admission{Username: l.Username}, err
 }

@@ -1,11 +1,11 @@
-// Package access is the durable access control of the embedded broker: it keeps
-// clients, groups, roles and default access in SQLite and in memory, applies
-// dynamic-security commands to both as one, authenticates connecting clients
-// and hands out the rights by which the broker checks every packet.
+// Package access is the durable access control of the embedded broker: it stores clients,
+// groups, roles and default access in SQLite and in memory, applies dynamic-security
+// commands to both as one, authenticates connecting clients and provides the rights by
+// which the broker checks every packet.
 //
-// The language itself (commands, answers, evaluation) is package dynsec's. This
-// package must not import an MQTT library, net/http, or any package of this
-// module but broker, broker/dynsec and broker/storage.
+// Commands, responses and the evaluation of rights are package dynsec's. This package must
+// not import an MQTT library, net/http, or any package of this module but broker,
+// broker/dynsec, broker/embedded/schema and broker/storage.
 package access
 
 import (
@@ -24,20 +24,19 @@ import (
 	"signalbox/broker/storage"
 )
 
-// DefaultPasswordIterations is the cost of new password hashes. It is chosen
-// so that thousands of devices that come back at once after a restart are
-// verified within seconds on two cores.
+// DefaultPasswordIterations is the cost of new password hashes. It is chosen so that
+// thousands of devices that reconnect at once after a restart are verified within seconds
+// on two cores.
 const DefaultPasswordIterations = 10_000
 
-// ErrNotAuthorized is the one answer to every log-in that is refused, whatever
-// the reason.
+// ErrNotAuthorized is the error of every refused log-in, whatever the reason.
 var ErrNotAuthorized = errors.New("not authorised")
 
-// Options say where the access control lives. File is the broker's file where
-// others use it too; it must stay open until Close has returned. Otherwise Path
-// names the file, which is created with mode 0600 if missing. PasswordIterations
-// and Log have defaults. MinPasswordLength is the least number of characters of a
-// password that is set, 0 for any; what is imported keeps its own.
+// Options configure the access control. File is the broker's file if others use it too; it
+// must stay open until Close has returned. Otherwise Path names the file, which is created
+// with mode 0600 if missing. PasswordIterations and Log have defaults. MinPasswordLength is
+// the minimum number of characters of a password that a command sets, 0 for any; imported
+// passwords are exempt.
 type Options struct {
 	File               *storage.File
 	Path               string
@@ -50,31 +49,31 @@ type Options struct {
 // concurrent use. It implements broker.Access and broker.AccessTransfer.
 type Control struct {
 	iterations int
-	minLength  int // of a password that is set, in characters; 0 for any
+	minLength  int // of a password that a command sets, in characters; 0 for any
 	log        *slog.Logger
 
-	store    *store
-	writer   *writer
-	accounts *accounts
-	logins   *logins
-	hashing  slots
+	store       *store
+	writer      *writer
+	accounts    *accounts
+	credentials *credentialCache
+	hashing     semaphore
 
-	state       atomic.Pointer[dynsec.State] // what is stored, in memory
+	state       atomic.Pointer[dynsec.State] // the stored state
 	initialised atomic.Bool
 	onCut       atomic.Pointer[func([]dynsec.Cut)]
 	connections atomic.Pointer[func(username string) []string]
 
-	turn       sync.Mutex                 // held by whoever stores and publishes; guards what follows
-	proposal   *proposal                  // that the writer waits for
+	committing sync.Mutex                 // held while a change is stored and published; guards what follows
+	proposal   *proposal                  // the one that the writer waits for
 	failed     uint64                     // the index of a change that could not be applied, or 0
-	replicator atomic.Pointer[Replicator] // nil for a broker that changes by itself
-	applied    progress                   // in the shared log; as it is stored
+	replicator atomic.Pointer[Replicator] // nil for a broker that makes changes by itself
+	applied    progress                   // in the shared log; as stored
 
-	wg        sync.WaitGroup // the writer
-	hurry     func()         // gives up waiting for other brokers
-	closeOnce sync.Once
-	closed    chan struct{} // closed once the writer is done and the store is closed
-	closeErr  error         // valid once closed is closed
+	wg          sync.WaitGroup // the writer
+	stopWaiting func()         // stops waiting for other brokers
+	closeOnce   sync.Once
+	closed      chan struct{} // closed once the writer has returned and the store is closed
+	closeErr    error         // valid once closed is closed
 }
 
 var (
@@ -82,8 +81,8 @@ var (
 	_ broker.AccessTransfer = (*Control)(nil)
 )
 
-// Open opens or creates the file, brings its schema up to date and reads it.
-// Its errors are sentences that say what to do.
+// Open opens or creates the file, migrates its schema and reads it. Its errors are
+// sentences that say what to do.
 func Open(ctx context.Context, o Options) (*Control, error) {
 	o.setDefaults()
 	st, err := openStore(ctx, o)
@@ -94,14 +93,14 @@ func Open(ctx context.Context, o Options) (*Control, error) {
 	if err != nil {
 		return nil, errors.Join(err, st.close())
 	}
-	running, hurry := context.WithCancel(context.WithoutCancel(ctx))
-	c.hurry = hurry
+	running, stopWaiting := context.WithCancel(context.WithoutCancel(ctx))
+	c.stopWaiting = stopWaiting
 	c.wg.Go(func() { c.writer.run(running) })
 	return c, nil
 }
 
-// Check refuses, as Open would, a file that cannot be written to or that a newer
-// release wrote; see [storage.Check]. A file that is not there is fine.
+// Check returns an error, as Open would, for a file that cannot be written to or that a
+// newer release wrote; see [storage.Check]. A file that does not exist is valid.
 func Check(ctx context.Context, path string) error { return schema.Check(ctx, path) }
 
 func (o *Options) setDefaults() {
@@ -113,20 +112,19 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// newControl loads the stored state and builds everything but the writer's
-// goroutine.
+// newControl loads the stored state and builds everything but the writer's goroutine.
 func newControl(ctx context.Context, o Options, st *store) (*Control, error) {
 	state, initialised, index, err := st.load(ctx)
 	if err != nil {
 		return nil, storage.Explain(st.file.Path(), fmt.Errorf("read the access control in %s: %w", st.file.Path(), err))
 	}
-	decoy, err := dynsec.HashPassword([]byte(rand.Text()), o.PasswordIterations)
+	dummyHash, err := dynsec.HashPassword([]byte(rand.Text()), o.PasswordIterations)
 	if err != nil {
 		return nil, fmt.Errorf("prepare password verification: %w", err)
 	}
 	c := &Control{
 		iterations: o.PasswordIterations, minLength: o.MinPasswordLength, log: o.Log, store: st,
-		logins: newLogins(decoy), hashing: make(slots, runtime.NumCPU()), closed: make(chan struct{}),
+		credentials: newCredentialCache(dummyHash), hashing: make(semaphore, runtime.NumCPU()), closed: make(chan struct{}),
 	}
 	c.applied.set(uint64(index))
 	c.state.Store(state)
@@ -136,31 +134,31 @@ func newControl(ctx context.Context, o Options, st *store) (*Control, error) {
 	return c, nil
 }
 
-// Initialised tells whether anything was ever stored: by Bootstrap, an import
-// or a command.
+// Initialised reports whether anything was ever stored: by Bootstrap, an import or a
+// command.
 func (c *Control) Initialised() bool { return c.initialised.Load() }
 
-// OnCut sets what is told which clients are to be disconnected by a change made
-// through the methods of broker.Access and broker.AccessTransfer, or by a
-// request whose caller has left. It is called when the change is in force, by
-// the goroutine of the caller or, where that has left, of the writer; so it must
-// not block, nor call a method of Control that changes anything.
+// OnCut sets the function that receives the clients to disconnect after a change made
+// through the methods of broker.Access and broker.AccessTransfer, or by a request whose
+// caller has left. It is called when the change is in force, on the goroutine of the caller
+// or, if that has left, of the writer; so it must not block, nor call a method of Control
+// that changes anything.
 func (c *Control) OnCut(f func([]dynsec.Cut)) { c.onCut.Store(&f) }
 
-// SetConnections sets what gives the addresses of a username's live
-// connections, for the records that show them. It is called without any lock
-// held, possibly from the writer's goroutine, so it must not block.
+// SetConnections sets the function that returns the addresses of a username's live
+// connections, for the records that show them. It is called without any lock held, possibly
+// on the writer's goroutine, so it must not block.
 func (c *Control) SetConnections(f func(username string) []string) { c.connections.Store(&f) }
 
-// Close refuses new changes, commits those that wait, and closes the file unless
-// it was handed in. The context bounds the waiting only; the closing goes on
-// behind it, but no longer waits for other brokers.
+// Close refuses new changes, commits those that are queued, and closes the file unless it
+// came with the Options. The context bounds the waiting only: after it has ended, closing
+// continues in the background, but no longer waits for other brokers.
 func (c *Control) Close(ctx context.Context) error {
 	c.closeOnce.Do(func() {
 		c.writer.stop()
 		go func() {
 			c.wg.Wait()
-			c.hurry()
+			c.stopWaiting()
 			c.closeErr = c.store.close()
 			close(c.closed)
 		}()
@@ -169,19 +167,19 @@ func (c *Control) Close(ctx context.Context) error {
 	case <-c.closed:
 		return c.closeErr
 	case <-ctx.Done():
-		c.hurry()
+		c.stopWaiting()
 		return fmt.Errorf("close the access control: %w", ctx.Err())
 	}
 }
 
-// cut passes on who is to be disconnected.
+// cut passes the clients to disconnect to OnCut's function.
 func (c *Control) cut(cuts []dynsec.Cut) {
 	if f := c.onCut.Load(); f != nil && len(cuts) > 0 {
 		(*f)(cuts)
 	}
 }
 
-// live gives the connections of a username in the form of its record.
+// live returns the connections of a username in the form of its record.
 func (c *Control) live(username string) []broker.Connection {
 	connections := []broker.Connection{}
 	f := c.connections.Load()
@@ -194,7 +192,7 @@ func (c *Control) live(username string) []broker.Connection {
 	return connections
 }
 
-// Ping tells whether changes can be stored.
+// Ping returns an error if changes cannot be stored.
 func (c *Control) Ping(ctx context.Context) error {
-	return named(c.store.ping(ctx), "ping")
+	return withOp(c.store.ping(ctx), "ping")
 }

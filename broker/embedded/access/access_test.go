@@ -17,7 +17,7 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// iterations keeps hashing cheap where the cost of it is not the matter.
+// iterations keeps hashing cheap where its cost does not matter.
 const iterations = 10
 
 func TestMain(m *testing.M) {
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	suite.Main(m)
 }
 
-// open opens the access control of a test and closes it with it.
+// open opens the access control of a test and closes it at the end.
 func open(t testing.TB, path string) *Control {
 	t.Helper()
 	c, err := Open(t.Context(), Options{Path: path, PasswordIterations: iterations})
@@ -69,14 +69,14 @@ func wantKind(t testing.TB, err error, want broker.Kind) {
 	}
 }
 
-// command sends one request over $CONTROL and gives the answer as text.
+// command sends one request to $CONTROL and returns the response as text.
 func command(t testing.TB, c *Control, commands string) string {
 	t.Helper()
 	answer, _ := c.Handle(t.Context(), fmt.Appendf(nil, `{"commands":[%s]}`, commands))
 	return string(answer)
 }
 
-// client is the spec of a client with password "secret" and these roles.
+// client returns the spec of a client with password "secret" and these roles.
 func client(username string, roles ...string) broker.ClientSpec {
 	password := broker.Secret("secret")
 	return broker.ClientSpec{Username: username, Password: &password, Roles: roleRefs(roles)}
@@ -89,7 +89,7 @@ func roleRefs(roles []string) (refs []broker.RoleRef) {
 	return refs
 }
 
-// role is the spec of a role that allows to publish to these topics.
+// role returns the spec of a role that allows publishing to these topics.
 func role(rolename string, topics ...string) broker.RoleSpec {
 	acls := []broker.ACL{}
 	for _, topic := range topics {
@@ -98,7 +98,7 @@ func role(rolename string, topics ...string) broker.RoleSpec {
 	return broker.RoleSpec{RoleName: rolename, ACLs: acls}
 }
 
-// export returns the configuration that the file holds, as text.
+// export returns the configuration in the file, as text.
 func export(t testing.TB, c *Control) string {
 	t.Helper()
 	b, err := inFile(t, c).Marshal()
@@ -110,7 +110,7 @@ func inFile(t testing.TB, c *Control) dynsec.Document {
 	t.Helper()
 	tx, err := c.store.bulk.BeginTx(t.Context(), nil)
 	must(t, err)
-	defer tx.Rollback() //nolint:errcheck // it only read
+	defer tx.Rollback() //nolint:errcheck // read only
 	state, _, err := loadState(t.Context(), tx)
 	must(t, err)
 	passwords, err := loadPasswords(t.Context(), tx)
@@ -118,7 +118,7 @@ func inFile(t testing.TB, c *Control) dynsec.Document {
 	return state.Document(func(username string) string { return passwords[username] })
 }
 
-// inMemory gives the published configuration as text, with the stored hashes.
+// inMemory returns the published configuration as text, with the stored hashes.
 func inMemory(t testing.TB, c *Control) string {
 	t.Helper()
 	hash := map[string]string{}
@@ -166,7 +166,7 @@ func TestBootstrap(t *testing.T) {
 	}
 }
 
-func TestBootstrapNeedsASoundName(t *testing.T) {
+func TestBootstrapRefusesInvalidNames(t *testing.T) {
 	t.Parallel()
 	c := fresh(t)
 	wantKind(t, c.Bootstrap(t.Context(), "", "secret"), broker.Invalid)
@@ -175,8 +175,8 @@ func TestBootstrapNeedsASoundName(t *testing.T) {
 	}
 }
 
-// TestEverythingIsStored makes every kind of change and expects the same
-// configuration in memory, in the file, and after a restart.
+// TestEverythingIsStored makes every kind of change and expects the same configuration in
+// memory, in the file, and after a restart.
 func TestEverythingIsStored(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "broker.db")
@@ -251,7 +251,7 @@ func TestHandle(t *testing.T) {
 	}
 }
 
-func TestHandleGivesCuts(t *testing.T) {
+func TestHandleReturnsCuts(t *testing.T) {
 	t.Parallel()
 	c := fresh(t)
 	c.OnCut(func(cuts []dynsec.Cut) { t.Errorf("told %v, though the caller has them", cuts) })
@@ -262,7 +262,7 @@ func TestHandleGivesCuts(t *testing.T) {
 	}
 }
 
-func TestChangesThroughTheAPITellCuts(t *testing.T) {
+func TestAPIChangesReportCuts(t *testing.T) {
 	t.Parallel()
 	c := fresh(t)
 	var told []dynsec.Cut

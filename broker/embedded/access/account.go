@@ -8,51 +8,55 @@ import (
 	"signalbox/broker/dynsec"
 )
 
-// Account is what one connection holds of the rights of its username, or of
-// the clients without one. It always shows the rights now in force.
+// Account is one connection's share of the rights of its username, or of the clients
+// without one. It always reflects the rights now in force.
+//
+// All connections of a username share an entry with an atomic pointer to their rights. The
+// entry of a client that was deleted or never existed denies everything. An account that
+// was cut keeps its rights until its connection has ended, since the response must still
+// reach an administrator who changed its own rights.
 type Account struct {
 	entry    *entry
-	cuts     uint64 // the entry's count of cuts when the account was taken
+	cuts     uint64 // the entry's count of cuts when the account was acquired
 	accounts *accounts
 	username string
 	released atomic.Bool
 }
 
-// Allowed tells whether an event is allowed now. For an (un)subscription topic
-// is the filter. It takes no lock and allocates nothing. The account of a
-// client that was deleted denies everything.
+// Allowed reports whether an event is allowed now. For a subscription or unsubscription,
+// topic is the filter. It takes no lock and allocates nothing. The account of a client that
+// was deleted denies everything.
 func (a *Account) Allowed(ev dynsec.Event, clientID, topic string) bool {
 	r := a.entry.rights.Load()
 	return r != nil && r.Allowed(ev, clientID, topic)
 }
 
-// Cut tells whether a change since the log-in demands that the connection be
-// thrown out. A broker that makes a connection known only after Authenticate
-// has returned asks once more when it has done so: a cut that came in between
-// was told while there was no connection to find.
+// Cut reports whether a change since the log-in requires that the connection be closed. A
+// broker that registers a connection only after Authenticate has returned must call it once
+// more after registering: a cut in between was reported when there was no connection to
+// find.
 func (a *Account) Cut() bool { return a.entry.cuts.Load() != a.cuts }
 
-// Release gives the account back when its connection ends. More than once is
-// harmless.
+// Release releases the account when its connection ends. Further calls have no effect.
 func (a *Account) Release() {
 	if a.released.CompareAndSwap(false, true) {
 		a.accounts.release(a)
 	}
 }
 
-// Anonymous gives an account of the clients without username. Whether there
-// may be such clients is for the caller to know.
+// Anonymous returns an account of the clients without username. The caller decides whether
+// such clients are admitted.
 func (c *Control) Anonymous() *Account {
 	e := c.accounts.anonymous
 	return &Account{entry: e, cuts: e.cuts.Load(), accounts: c.accounts}
 }
 
-// Resume gives an account of a username without a log-in, for what a client left
-// behind that logged in before. An unknown one may do nothing.
-func (c *Control) Resume(username string) *Account { return c.accounts.take(username) }
+// Resume returns an account of a username without a log-in, for the session of a client
+// that logged in earlier. An unknown username has no rights.
+func (c *Control) Resume(username string) *Account { return c.accounts.acquire(username) }
 
-// Epoch changes after every change of anybody's rights. What Allowed says holds
-// as long as Epoch, asked before, tells the same.
+// Epoch changes after every change of any rights. A result of Allowed is valid as long as
+// Epoch, read before it, is unchanged.
 func (c *Control) Epoch() uint64 { return c.accounts.epoch.Load() }
 
 // entry is the rights of one username, shared by its connections.
@@ -62,18 +66,17 @@ type entry struct {
 	holders int // guarded by accounts.mu
 }
 
-// accounts holds the entries of the usernames that are connected, or about to
-// be.
+// accounts are the entries of the usernames that are connected, or about to be.
 //
-// A change is published by storing the state first and refreshing the entries
-// after; an entry comes into being under mu with rights read from the state.
-// So whichever comes first, no entry keeps rights of an older state.
+// A change is published by storing the state first and refreshing the entries after; an
+// entry is created under mu with rights read from the state. So in either order no entry
+// keeps rights of an older state.
 type accounts struct {
 	state     *atomic.Pointer[dynsec.State]
 	anonymous *entry
-	epoch     atomic.Uint64 // counts changes that are in force
+	epoch     atomic.Uint64 // counts changes in force
 
-	mu   sync.Mutex // guards live and the holders in it
+	mu   sync.Mutex // guards live and the holders of its entries
 	live map[string]*entry
 }
 
@@ -83,8 +86,8 @@ func newAccounts(state *atomic.Pointer[dynsec.State]) *accounts {
 	return a
 }
 
-// take gives an account of a username, known or not.
-func (a *accounts) take(username string) *Account {
+// acquire returns an account of a username, known or not.
+func (a *accounts) acquire(username string) *Account {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	e := a.live[username]
@@ -114,23 +117,23 @@ func (e *entry) refresh(s *dynsec.State, username string) {
 	e.rights.Store(r)
 }
 
-// refresh brings the entries that a published change concerns up to date and
-// then marks those that it cuts. The caller has the turn.
+// refresh updates the entries that a published change affects and then marks those that it
+// cuts. The caller holds committing.
 func (a *accounts) refresh(s *dynsec.State, changes []dynsec.Change, cuts []dynsec.Cut) {
-	c := concern(changes, cuts)
+	c := affectedBy(changes, cuts)
 	if c.anonymous {
 		a.anonymous.rights.Store(s.AnonymousRights())
 	}
-	for username, e := range a.concerned(c) {
+	for username, e := range a.affectedEntries(c) {
 		e.refresh(s, username)
 	}
 	a.epoch.Add(1)
 	for _, cut := range cuts {
-		a.mark(cut)
+		a.markCut(cut)
 	}
 }
 
-func (a *accounts) mark(cut dynsec.Cut) {
+func (a *accounts) markCut(cut dynsec.Cut) {
 	if cut.Anonymous {
 		a.anonymous.cuts.Add(1)
 		return
@@ -143,11 +146,11 @@ func (a *accounts) mark(cut dynsec.Cut) {
 	}
 }
 
-// concerned gives the live entries among those concerned.
-func (a *accounts) concerned(c concerned) map[string]*entry {
+// affectedEntries returns the live entries of the affected usernames.
+func (a *accounts) affectedEntries(c affected) map[string]*entry {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if c.everybody {
+	if c.all {
 		return maps.Clone(a.live)
 	}
 	found := map[string]*entry{}
@@ -159,24 +162,24 @@ func (a *accounts) concerned(c concerned) map[string]*entry {
 	return found
 }
 
-// concerned is whose rights may differ after a change.
-type concerned struct {
-	everybody bool
+// affected are the usernames whose rights may differ after a change.
+type affected struct {
+	all       bool
 	anonymous bool
 	usernames map[string]struct{}
 }
 
-// concern works out whom changes concern. The cuts name all whose rights
-// changed, so nothing need walk the clients, but for two cases: default access
-// cuts nobody, and a client that is new may have its predecessor's connections.
-func concern(changes []dynsec.Change, cuts []dynsec.Cut) concerned {
-	c := concerned{usernames: map[string]struct{}{}}
+// affectedBy returns the usernames that changes affect. The cuts name all whose rights
+// changed, so no search of the clients is needed, with two exceptions: default access cuts
+// no client, and a new client may have connections of a deleted one with its name.
+func affectedBy(changes []dynsec.Change, cuts []dynsec.Cut) affected {
+	c := affected{usernames: map[string]struct{}{}}
 	for _, change := range changes {
 		switch ch := change.(type) {
 		case dynsec.PutClient:
 			c.usernames[ch.Username] = struct{}{}
 		case dynsec.PutDefaults, dynsec.Clear:
-			c.everybody, c.anonymous = true, true
+			c.all, c.anonymous = true, true
 		}
 	}
 	for _, cut := range cuts {

@@ -10,8 +10,8 @@ import (
 	"signalbox/broker/dynsec"
 )
 
-// TestAccountFollowsChanges holds accounts over changes of every kind that
-// alters rights, and expects the change to show at once.
+// TestAccountFollowsChanges holds accounts during changes of every kind that changes
+// rights, and expects the effect at once.
 func TestAccountFollowsChanges(t *testing.T) {
 	t.Parallel()
 	c := fresh(t)
@@ -58,7 +58,7 @@ func TestAccountFollowsChanges(t *testing.T) {
 	}
 }
 
-func TestDeletedClientMayDoNothing(t *testing.T) {
+func TestDeletedClientHasNoRights(t *testing.T) {
 	t.Parallel()
 	c := fresh(t)
 	command(t, c, `{"command":"createClient","username":"u","password":"secret"},{"command":"setDefaultACLAccess","acls":[
@@ -78,7 +78,7 @@ func TestDeletedClientMayDoNothing(t *testing.T) {
 	}
 }
 
-func TestImportConcernsEverybody(t *testing.T) {
+func TestImportRefreshesAllAccounts(t *testing.T) {
 	t.Parallel()
 	c := fresh(t)
 	must(t, c.CreateClient(t.Context(), client("u")))
@@ -113,7 +113,7 @@ func TestAccountIsCut(t *testing.T) {
 	}
 }
 
-func TestReleasedAccountsAreForgotten(t *testing.T) {
+func TestReleasedAccountsAreRemoved(t *testing.T) {
 	t.Parallel()
 	c := fresh(t)
 	must(t, c.CreateClient(t.Context(), client("u")))
@@ -147,8 +147,8 @@ func TestAllowedAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestRightsUnderChange asks for rights while they change; the race detector
-// watches, and every account must end with the last state's rights.
+// TestRightsUnderChange checks rights while they change; it runs under the race detector,
+// and every account must end with the last state's rights.
 func TestRightsUnderChange(t *testing.T) {
 	t.Parallel()
 	c := fresh(t)
@@ -161,7 +161,7 @@ func TestRightsUnderChange(t *testing.T) {
 	for i := range clients {
 		wg.Go(func() {
 			for range 50 {
-				a := c.accounts.take(fmt.Sprint("u", i))
+				a := c.accounts.acquire(fmt.Sprint("u", i))
 				a.Allowed(dynsec.PublishSend, "id", "t")
 				a.Release()
 			}
@@ -170,12 +170,12 @@ func TestRightsUnderChange(t *testing.T) {
 	for i := range 20 {
 		must(t, c.ModifyRole(t.Context(), role("r", fmt.Sprint("t", i))))
 	}
-	kept := c.accounts.take("u0")
+	kept := c.accounts.acquire("u0")
 	defer kept.Release()
 	must(t, c.ModifyRole(t.Context(), role("r", "t")))
 	wg.Wait()
 	for i := range clients {
-		a := c.accounts.take(fmt.Sprint("u", i))
+		a := c.accounts.acquire(fmt.Sprint("u", i))
 		if !a.Allowed(dynsec.PublishSend, "id", "t") {
 			t.Errorf("u%d has the rights of an earlier state", i)
 		}

@@ -11,7 +11,7 @@ import (
 	"signalbox/broker/storage"
 )
 
-// PutBan stores a ban, in place of one of the same kind and value.
+// PutBan stores a ban, replacing one of the same kind and value.
 func (c *Control) PutBan(ctx context.Context, b broker.Ban) error {
 	const q = `
 		INSERT INTO ban (kind, value, reason, created_at, created_by, expires_at)
@@ -23,8 +23,7 @@ func (c *Control) PutBan(ctx context.Context, b broker.Ban) error {
 		b.Kind, b.Value, b.Reason, b.CreatedAt.UnixMilli(), b.CreatedBy, millis(b.ExpiresAt))
 }
 
-// DeleteBans deletes bans, as far as they are there, all or none. Kind and Value
-// count.
+// DeleteBans deletes bans, all that exist or none. Only Kind and Value are used.
 func (c *Control) DeleteBans(ctx context.Context, bans []broker.Ban) error {
 	keys := make([][2]string, len(bans))
 	for i, b := range bans {
@@ -40,14 +39,14 @@ func (c *Control) DeleteBans(ctx context.Context, bans []broker.Ban) error {
 	return c.store.exec(ctx, "delete bans", q, string(list))
 }
 
-// LoadBans reads all bans, those that are over included.
+// LoadBans reads all bans, including expired ones.
 func (c *Control) LoadBans(ctx context.Context) ([]broker.Ban, error) {
 	const q = `SELECT kind, value, reason, created_at, created_by, expires_at FROM ban ORDER BY kind, value`
 	rows, err := c.store.r.QueryContext(ctx, q)
 	if err != nil {
 		return nil, fmt.Errorf("read the bans: %w", err)
 	}
-	defer rows.Close() //nolint:errcheck // rows.Err tells
+	defer rows.Close() //nolint:errcheck // rows.Err returns it
 	var all []broker.Ban
 	for rows.Next() {
 		b, err := scanBan(rows)
@@ -69,7 +68,7 @@ func scanBan(rows *sql.Rows) (b broker.Ban, err error) {
 	return b, err
 }
 
-// millis is a time as it is stored, 0 for none.
+// millis returns a time as it is stored, 0 for none.
 func millis(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -77,17 +76,17 @@ func millis(t time.Time) int64 {
 	return t.UnixMilli()
 }
 
-// exec makes one change that stands for itself.
+// exec makes one change in a transaction of its own.
 func (s *store) exec(ctx context.Context, what, query string, args ...any) error {
 	if err := s.file.Lock(ctx); err != nil {
 		return fmt.Errorf("%s: wait to write: %w", what, err)
 	}
 	defer s.file.Unlock()
-	if err := s.endure(ctx, storage.Full); err != nil {
-		return fmt.Errorf("%s: %w", what, classify(s.failed(err)))
+	if err := s.setDurability(ctx, storage.Full); err != nil {
+		return fmt.Errorf("%s: %w", what, classify(s.writeFailed(err)))
 	}
 	if _, err := s.w.ExecContext(ctx, query, args...); err != nil {
-		return fmt.Errorf("%s: %w", what, classify(s.failed(err)))
+		return fmt.Errorf("%s: %w", what, classify(s.writeFailed(err)))
 	}
 	return nil
 }

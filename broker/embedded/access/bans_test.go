@@ -10,7 +10,7 @@ import (
 	"signalbox/broker"
 )
 
-func TestBansOutliveTheProcess(t *testing.T) {
+func TestBansArePersistent(t *testing.T) {
 	t.Parallel()
 	path, ctx := filepath.Join(t.TempDir(), "broker.db"), t.Context()
 	c := open(t, path)

@@ -11,11 +11,11 @@ import (
 	"signalbox/broker/dynsec"
 )
 
-// The sizes between which the cost of one change must not differ.
+// The numbers of clients between which the cost of one change must not differ.
 var sizes = []int{1_000, 100_000}
 
-// cpu reports the processor time of one operation, which a busy machine leaves
-// as it is. The returned function is called at the end.
+// cpu reports the processor time of one operation, which is independent of the machine's
+// load. The returned function is called at the end.
 func cpu(b *testing.B) func() {
 	used := func() int64 {
 		var u syscall.Rusage
@@ -53,8 +53,8 @@ func BenchmarkCreateClient(b *testing.B) {
 	}
 }
 
-// BenchmarkOneCreateClient creates clients one after the other: what a single
-// caller waits for.
+// BenchmarkOneCreateClient creates clients one after the other: the latency of a single
+// caller.
 func BenchmarkOneCreateClient(b *testing.B) {
 	for _, size := range sizes {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
@@ -86,8 +86,8 @@ func BenchmarkOpen(b *testing.B) {
 	}
 }
 
-// BenchmarkAuthenticate logs in with a password at the default cost: for the
-// first time and remembered.
+// BenchmarkAuthenticate logs in with a password at the default cost: for the first time and
+// from the cache.
 func BenchmarkAuthenticate(b *testing.B) {
 	c := fresh(b)
 	c.iterations = DefaultPasswordIterations
@@ -100,7 +100,7 @@ func BenchmarkAuthenticate(b *testing.B) {
 	}
 	b.Run("first", func(b *testing.B) {
 		for b.Loop() {
-			clear(c.logins.known)
+			clear(c.credentials.known)
 			log(b)
 		}
 	})
@@ -111,8 +111,8 @@ func BenchmarkAuthenticate(b *testing.B) {
 	})
 }
 
-// BenchmarkAllowed checks a publish of a client with 10 roles of 100 ACLs each,
-// the last of which decides.
+// BenchmarkAllowed checks a publish of a client with 10 roles of 100 ACLs each, the last of
+// which decides.
 func BenchmarkAllowed(b *testing.B) {
 	for _, size := range sizes {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
@@ -139,10 +139,10 @@ func BenchmarkAllowed(b *testing.B) {
 	}
 }
 
-// BenchmarkThroughLog creates clients through a log of one node that costs
-// nothing itself, with 16 callers at a time: what sharing adds.
+// BenchmarkThroughLog creates clients through a log of one node without costs of its own,
+// with 16 callers at a time: the cost of sharing.
 func BenchmarkThroughLog(b *testing.B) {
-	_, nodes := shared(b, 1)
+	_, nodes := sharedNodes(b, 1)
 	fill(b, nodes[0], sizes[0])
 	var n atomic.Int64
 	b.SetParallelism(8)
@@ -158,7 +158,7 @@ func BenchmarkThroughLog(b *testing.B) {
 	})
 }
 
-// BenchmarkSnapshot writes a snapshot, and puts one in the place of what is there.
+// BenchmarkSnapshot writes a snapshot, and replaces the state by one.
 func BenchmarkSnapshot(b *testing.B) {
 	for _, size := range sizes {
 		c := fresh(b)
@@ -179,7 +179,7 @@ func BenchmarkSnapshot(b *testing.B) {
 	}
 }
 
-// BenchmarkModifyGroup replaces the members of a group, all of whom come or go.
+// BenchmarkModifyGroup replaces the members of a group, all of whom join or leave.
 func BenchmarkModifyGroup(b *testing.B) {
 	const members = 20_000
 	c := fresh(b)

@@ -10,10 +10,10 @@ import (
 // adminRole is the role of the client that Bootstrap creates.
 const adminRole = "admin"
 
-// Bootstrap sets up a broker that holds nothing: one client with the password,
-// and its role with every right on $CONTROL/#, $SYS/# and #. Default access is
-// Mosquitto's, and there is no anonymous group. On a broker that was set up
-// before it changes nothing and answers Exists.
+// Bootstrap initialises a broker without any configuration: one client with the password,
+// and its role with every right on $CONTROL/#, $SYS/# and #. Default access is Mosquitto's,
+// and there is no anonymous group. On a broker that was initialised before it changes
+// nothing and returns Exists.
 func (c *Control) Bootstrap(ctx context.Context, adminUsername string, adminPassword broker.Secret) error {
 	const op = "bootstrap"
 	if adminPassword == "" {
@@ -27,9 +27,9 @@ func (c *Control) Bootstrap(ctx context.Context, adminUsername string, adminPass
 		}),
 	}
 	if err := c.hashPasswords(ctx, commands); err != nil {
-		return named(err, op)
+		return withOp(err, op)
 	}
-	_, err := c.change(ctx, &request{first: true, apply: func(tx *dynsec.Tx) error {
+	_, err := c.change(ctx, &request{onlyFirst: true, apply: func(tx *dynsec.Tx) error {
 		for _, command := range commands {
 			if err := tx.Do(command, nil).Err(); err != nil {
 				return err
@@ -37,7 +37,7 @@ func (c *Control) Bootstrap(ctx context.Context, adminUsername string, adminPass
 		}
 		return nil
 	}})
-	return named(err, op)
+	return withOp(err, op)
 }
 
 func adminACLs() []broker.ACL {

@@ -8,20 +8,20 @@ import (
 	"signalbox/broker/dynsec"
 )
 
-// one runs a command of the Go API and passes its cuts on.
-func (c *Control) one(ctx context.Context, command dynsec.Command) error {
-	if r := c.elsewhere(); r != nil {
-		return named(c.forwardOne(ctx, r, command), command.Name())
+// run runs one command of the Go API and passes its cuts to OnCut.
+func (c *Control) runOne(ctx context.Context, command dynsec.Command) error {
+	if r := c.remoteLeader(); r != nil {
+		return withOp(c.forwardOne(ctx, r, command), command.Name())
 	}
 	answers, cuts, err := c.do(ctx, []dynsec.Command{command})
 	c.cut(cuts)
 	if err != nil {
-		return named(err, command.Name())
+		return withOp(err, command.Name())
 	}
 	return answers[0].Err()
 }
 
-// GetClient gives a client's record with its live connections.
+// GetClient returns a client's record with its live connections.
 func (c *Control) GetClient(_ context.Context, username string) (broker.Client, error) {
 	client, ok := c.state.Load().Client(username)
 	if !ok {
@@ -31,9 +31,8 @@ func (c *Control) GetClient(_ context.Context, username string) (broker.Client, 
 	return client, nil
 }
 
-// ListClients gives a part of the clients as they are at this moment, whatever
-// changes while the caller reads on; their connections are those at the time of
-// reading.
+// ListClients returns a page of the clients as they are at this moment, whatever changes
+// while the caller reads on; their connections are those at the time of reading.
 func (c *Control) ListClients(ctx context.Context, o broker.ListOptions[broker.Client]) (broker.Page[broker.Client], error) {
 	page, err := c.state.Load().ListClients(ctx, o)
 	if err == nil && !o.NamesOnly {
@@ -42,7 +41,7 @@ func (c *Control) ListClients(ctx context.Context, o broker.ListOptions[broker.C
 	return page, err
 }
 
-// connected puts the live connections into records.
+// connected sets the live connections of records.
 func (c *Control) connected(clients iter.Seq2[broker.Client, error]) iter.Seq2[broker.Client, error] {
 	return func(yield func(broker.Client, error) bool) {
 		for client, err := range clients {
@@ -56,25 +55,25 @@ func (c *Control) connected(clients iter.Seq2[broker.Client, error]) iter.Seq2[b
 
 // CreateClient creates a client.
 func (c *Control) CreateClient(ctx context.Context, spec broker.ClientSpec) error {
-	return c.one(ctx, dynsec.CreateClient(spec))
+	return c.runOne(ctx, dynsec.CreateClient(spec))
 }
 
-// ModifyClient changes what the spec gives.
+// ModifyClient changes the fields that the spec sets.
 func (c *Control) ModifyClient(ctx context.Context, spec broker.ClientSpec) error {
-	return c.one(ctx, dynsec.ModifyClient(spec))
+	return c.runOne(ctx, dynsec.ModifyClient(spec))
 }
 
 // DeleteClient deletes a client and disconnects it.
 func (c *Control) DeleteClient(ctx context.Context, username string) error {
-	return c.one(ctx, dynsec.DeleteClient(username))
+	return c.runOne(ctx, dynsec.DeleteClient(username))
 }
 
-// EnableClient lets a client log in again.
+// EnableClient allows a client to log in again.
 func (c *Control) EnableClient(ctx context.Context, username string) error {
-	return c.one(ctx, dynsec.EnableClient(username))
+	return c.runOne(ctx, dynsec.EnableClient(username))
 }
 
-// DisableClient keeps a client from logging in and disconnects it.
+// DisableClient disconnects a client and refuses its log-ins.
 func (c *Control) DisableClient(ctx context.Context, username string) error {
-	return c.one(ctx, dynsec.DisableClient(username))
+	return c.runOne(ctx, dynsec.DisableClient(username))
 }

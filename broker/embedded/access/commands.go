@@ -9,15 +9,14 @@ import (
 	"signalbox/broker/dynsec"
 )
 
-// Handle does one request that came in on dynsec.Topic and gives the answer to
-// publish on dynsec.ResponseTopic, and the clients to disconnect once it is
-// out. What the answer says is durable. Commands succeed or fail each by
-// itself; those that only read see the ones before them.
+// Handle handles a request received on dynsec.Topic. It returns the response to publish on
+// dynsec.ResponseTopic, and the clients to disconnect after it was sent. What the response
+// confirms is durable. Each command succeeds or fails by itself; those that only read see
+// the effects of the earlier ones.
 //
-// If the context ends before the answer is there, the answer is nil, the
-// request may still be done, and its cuts go to OnCut. The cuts of a request that
-// another broker decides about come here with the change itself, before the
-// answer.
+// If the context ends first, the response is nil, the request may still be executed, and
+// its cuts are passed to OnCut. The cuts of a request that another broker decides arrive
+// with the change itself, before the response.
 func (c *Control) Handle(ctx context.Context, payload []byte) (answer []byte, cuts []dynsec.Cut) {
 	request := dynsec.DecodeRequest(payload)
 	answer, cuts, err := c.handle(ctx, request, payload)
@@ -30,18 +29,18 @@ func (c *Control) Handle(ctx context.Context, payload []byte) (answer []byte, cu
 	return encode(request, failed(request.Commands, dynsec.NotDone(err))), nil
 }
 
-// handle does a request where it is decided about. It goes to another broker as
-// it came, for what is wrong with it is part of it.
+// handle handles a request on the broker that decides changes. It is forwarded unmodified,
+// because its errors are part of it.
 func (c *Control) handle(ctx context.Context, request dynsec.Request, payload []byte) ([]byte, []dynsec.Cut, error) {
-	if r := c.elsewhere(); r != nil && mutates(request.Commands) {
+	if r := c.remoteLeader(); r != nil && mutates(request.Commands) {
 		answer, err := c.forward(ctx, r, requestCommands, payload)
 		return answer, nil, err
 	}
-	return c.answer(ctx, request)
+	return c.respond(ctx, request)
 }
 
-// answer does a request here.
-func (c *Control) answer(ctx context.Context, request dynsec.Request) ([]byte, []dynsec.Cut, error) {
+// respond handles a request on this broker.
+func (c *Control) respond(ctx context.Context, request dynsec.Request) ([]byte, []dynsec.Cut, error) {
 	answers, cuts, err := c.do(ctx, request.Commands)
 	if err != nil {
 		return nil, nil, err
@@ -49,7 +48,7 @@ func (c *Control) answer(ctx context.Context, request dynsec.Request) ([]byte, [
 	return encode(request, answers), cuts, nil
 }
 
-// encode gives the answer to a request.
+// encode returns the response to a request.
 func encode(request dynsec.Request, answers []dynsec.Answer) []byte {
 	if request.Fault != nil {
 		answers = append(answers, *request.Fault)
@@ -61,7 +60,7 @@ func mutates(commands []dynsec.Command) bool {
 	return slices.ContainsFunc(commands, dynsec.Command.Mutates)
 }
 
-// failed answers commands that could not be done for reasons of our own.
+// failed returns the response to commands that could not be executed for internal reasons.
 func failed(commands []dynsec.Command, why string) []dynsec.Answer {
 	answers := make([]dynsec.Answer, len(commands))
 	for i, command := range commands {
@@ -73,12 +72,12 @@ func failed(commands []dynsec.Command, why string) []dynsec.Answer {
 	return answers
 }
 
-// do runs commands in order: on the published state where all of them only
-// read, else through the writer.
+// do runs commands in order: on the published state if all of them only read, else through
+// the writer.
 func (c *Control) do(ctx context.Context, commands []dynsec.Command) (answers []dynsec.Answer, cuts []dynsec.Cut, err error) {
-	var done []dynsec.Answer // no result of this function: the writer may be at work on it when that has returned
+	var done []dynsec.Answer // not a result of this function: the writer may still use it after the function has returned
 	run := func(tx *dynsec.Tx) error {
-		done = nil // of an attempt that came to nothing
+		done = nil // from an earlier attempt
 		for _, command := range commands {
 			done = append(done, tx.Do(command, c.live))
 		}
@@ -97,9 +96,8 @@ func (c *Control) do(ctx context.Context, commands []dynsec.Command) (answers []
 	return done, cuts, nil
 }
 
-// hashPasswords puts hashes in the place of the passwords that commands set, so
-// that the writer need not wait for it. Commands with passwords that are too short
-// will fail.
+// hashPasswords replaces the passwords that commands set by hashes, so that the writer does
+// not hash. Commands with passwords that are too short will fail.
 func (c *Control) hashPasswords(ctx context.Context, commands []dynsec.Command) error {
 	for i := range commands {
 		password, ok := commands[i].PasswordToHash()

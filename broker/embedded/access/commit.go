@@ -11,38 +11,41 @@ import (
 	"signalbox/broker/dynsec"
 )
 
-// replicationTimeout is how long the other brokers are waited for.
+// replicationTimeout bounds the wait for the other brokers.
 const replicationTimeout = 10 * time.Second
 
-// Replicator is the way of changes to all brokers that share one access control.
+// Replicator passes changes to all brokers that share one access control.
 type Replicator interface {
-	// Leads tells whether changes are decided here. It must not block.
+	// Leads reports whether changes are decided on this broker. It must not block.
 	Leads() bool
-	// Replicate has ApplyChange called with the change on every one of the
-	// brokers, everywhere in the same order, and here before it returns. An error
-	// that is a *broker.Error of kind Unavailable says that this will never
-	// happen; after any other one it may.
+	// Replicate causes ApplyChange to be called with the change on every one of the
+	// brokers, in the same order everywhere, and on this one before it returns. An error
+	// that is a *broker.Error of kind Unavailable means that this will never happen; after
+	// any other error it may.
 	Replicate(ctx context.Context, change []byte) error
-	// Forward has Serve of the broker where changes are decided do a request, at
-	// most once, and gives its answer. Errors are as with Replicate.
+	// Forward causes Serve of the broker that decides changes to handle a request, at most
+	// once, and returns its response. Errors are as with Replicate.
 	Forward(ctx context.Context, request []byte) (answer []byte, err error)
 }
 
-// errStale says that the state was replaced since a change to it was decided.
+// errStale is the error of a change to a state that has been replaced since it was decided.
 var errStale = &broker.Error{Kind: broker.Unavailable,
-	Msg: "the access control was replaced again and again; nothing was changed"}
+	Msg: "the access control was replaced repeatedly; nothing was changed"}
 
-// errAlone keeps a broker from leaving the others behind.
-var errAlone = &broker.Error{Kind: broker.Unavailable,
-	Msg: "the broker shares its access control with others that it does not reach; nothing was changed"}
+// errNoReplicator prevents changes that the other brokers would never have.
+var errNoReplicator = &broker.Error{Kind: broker.Unavailable,
+	Msg: "the broker shares its access control with others that it cannot reach; nothing was changed"}
 
-// SetReplicator has changes decided where r leads and applied on every broker from
-// now on; with nil the broker changes by itself. When it returns, no change is
-// under way that went by itself. A broker whose AppliedIndex is not 0 makes no
-// change without a replicator, so that none is made before it is set; see Detach.
+// SetReplicator makes r decide where changes are made and apply them on every broker from
+// now on; with nil the broker makes changes by itself. When it returns, no change of this
+// broker alone is under way. A broker whose AppliedIndex is not 0 makes no change without a
+// replicator, so that none is made before it is set; see Detach.
+//
+// A broker that starts sharing sets the replicator first and takes the snapshot for the
+// others afterwards: a change in between would be in force here only.
 func (c *Control) SetReplicator(r Replicator) {
-	c.turn.Lock()
-	defer c.turn.Unlock()
+	c.committing.Lock()
+	defer c.committing.Unlock()
 	if r == nil {
 		c.replicator.Store(nil)
 		return
@@ -50,9 +53,8 @@ func (c *Control) SetReplicator(r Replicator) {
 	c.replicator.Store(&r)
 }
 
-// commit makes the outcome of steps durable and visible. They were decided on
-// state and lead to next; if it is no longer the published one, the error is
-// errStale.
+// commit makes the outcome of steps durable and visible. They were decided on state and
+// lead to next; if state is no longer the published one, the error is errStale.
 func (c *Control) commit(ctx context.Context, state, next *dynsec.State, steps []step) error {
 	if r := c.replicator.Load(); r != nil {
 		return c.replicate(ctx, *r, state, steps)
@@ -60,17 +62,17 @@ func (c *Control) commit(ctx context.Context, state, next *dynsec.State, steps [
 	if !slices.ContainsFunc(steps, step.stores) {
 		return nil
 	}
-	return c.commitAlone(state, next, steps)
+	return c.commitLocal(state, next, steps)
 }
 
-func (c *Control) commitAlone(state, next *dynsec.State, steps []step) error {
-	c.turn.Lock()
-	defer c.turn.Unlock()
+func (c *Control) commitLocal(state, next *dynsec.State, steps []step) error {
+	c.committing.Lock()
+	defer c.committing.Unlock()
 	switch {
 	case c.replicator.Load() != nil || c.state.Load() != state:
 		return errStale
 	case c.applied.index() > 0:
-		return errAlone
+		return errNoReplicator
 	}
 	changes, cuts := collect(steps)
 	if err := c.store.write(context.Background(), batch{changes: changes}); err != nil {
@@ -80,9 +82,9 @@ func (c *Control) commitAlone(state, next *dynsec.State, steps []step) error {
 	return nil
 }
 
-// replicate has the outcome of steps applied everywhere. Also one that changes
-// nothing goes that way: that a client is not there, say, is only known to be true
-// when all agree that the state was the last one.
+// replicate causes the outcome of steps to be applied on every broker. That includes an
+// outcome without changes: that a client does not exist, for example, is only certain if
+// all brokers agree that the state was the last one.
 func (c *Control) replicate(ctx context.Context, r Replicator, state *dynsec.State, steps []step) error {
 	changes, cuts := collect(steps)
 	set := changeSet{id: newChangeID(), base: state.ChangeIndex(), changes: changes, cuts: cuts}
@@ -98,14 +100,14 @@ func (c *Control) replicate(ctx context.Context, r Replicator, state *dynsec.Sta
 	return unconfirmed(err)
 }
 
-// propose lets ApplyChange know what the writer waits for.
+// propose sets the proposal that the writer waits for, for ApplyChange.
 func (c *Control) propose(p *proposal) {
-	c.turn.Lock()
-	defer c.turn.Unlock()
+	c.committing.Lock()
+	defer c.committing.Unlock()
 	c.proposal = p
 }
 
-// unconfirmed says what became of a change that was not applied here.
+// unconfirmed returns the error of a change that was not applied here.
 func unconfirmed(err error) error {
 	if e, ok := errors.AsType[*broker.Error](err); ok {
 		return e
@@ -114,15 +116,15 @@ func unconfirmed(err error) error {
 		Msg: "the change was not confirmed by the other brokers; it may have happened", Err: err}
 }
 
-// proposal is a change on its way through a replicator. Its fields belong to
-// whoever has the turn, as long as it is the proposal of the Control.
+// proposal is a change on its way through a replicator. While it is the proposal of the
+// Control, its fields are guarded by Control.committing.
 type proposal struct {
 	change  []byte
 	applied bool // ApplyChange was called with it
 	err     error
 }
 
-// is tells whether it is this change.
-func (p *proposal) is(change []byte) bool { return p != nil && bytes.Equal(p.change, change) }
+// matches reports whether the proposal is this change.
+func (p *proposal) matches(change []byte) bool { return p != nil && bytes.Equal(p.change, change) }
 
-func (p *proposal) settle(err error) { p.applied, p.err = true, err }
+func (p *proposal) complete(err error) { p.applied, p.err = true, err }

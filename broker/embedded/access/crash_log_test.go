@@ -21,7 +21,7 @@ type logFile struct {
 	node *Control
 }
 
-// Replicate appends an entry, flushes it and has it applied.
+// Replicate appends an entry, flushes it and applies it.
 func (l *logFile) Replicate(_ context.Context, change []byte) error {
 	entry := append(binary.BigEndian.AppendUint32(nil, uint32(len(change))), change...)
 	if _, err := l.file.Write(entry); err != nil {
@@ -36,7 +36,7 @@ func (l *logFile) Replicate(_ context.Context, change []byte) error {
 	return err
 }
 
-// readLog gives the entries of a log, and how many bytes they take.
+// readLog returns the entries of a log, and their length in bytes.
 func readLog(path string) (entries [][]byte, size int64, err error) {
 	b, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -54,7 +54,7 @@ func readLog(path string) (entries [][]byte, size int64, err error) {
 	return entries, size, err
 }
 
-// shareLog has a node catch up with a log, and change through it from then on.
+// shareLog makes a node catch up with a log, and make its changes through it from then on.
 func shareLog(c *Control, path string) {
 	entries, size, err := readLog(path)
 	for i, change := range entries {
@@ -72,9 +72,9 @@ func shareLog(c *Control, path string) {
 	c.SetReplicator(&logFile{file: file, next: uint64(len(entries)) + 1, node: c})
 }
 
-// TestCampaignKillBetweenLogAndFile kills a process that changes through a log. Its
-// file must hold exactly the changes up to its index, and with the rest of the log be
-// where a node is that was never killed.
+// TestCampaignKillBetweenLogAndFile kills a process that makes changes through a log. Its
+// file must contain exactly the changes up to its index, and with the rest of the log equal
+// that of a node that was never killed.
 func TestCampaignKillBetweenLogAndFile(t *testing.T) {
 	t.Parallel()
 	dir, whole := t.TempDir(), fresh(t)
@@ -87,13 +87,13 @@ func TestCampaignKillBetweenLogAndFile(t *testing.T) {
 	for kill := range kills(t) {
 		maps.Copy(settled, runAndKill(t, dir, kill, crashLog+"="+path))
 		followLog(t, dir, path, whole)
-		settle(t, dir, kill, settled)
+		verifyPairs(t, dir, kill, settled)
 	}
 	t.Logf("%d changes", whole.AppliedIndex())
 }
 
-// followLog brings a node that was killed, and one that was not, to the end of the
-// log, and compares them on the way.
+// followLog brings a node that was killed, and one that was not, to the end of the log, and
+// compares them on the way.
 func followLog(t *testing.T, dir, path string, whole *Control) {
 	t.Helper()
 	entries, _, err := readLog(path)
@@ -111,8 +111,8 @@ func followLog(t *testing.T, dir, path string, whole *Control) {
 		}
 	}
 	apply(whole, whole.AppliedIndex(), at)
-	same(t, "as it was left", whole, c)
+	wantSame(t, "as it was left", whole, c)
 	apply(whole, at, uint64(len(entries)))
 	apply(c, at, uint64(len(entries)))
-	same(t, "at the end of the log", whole, c)
+	wantSame(t, "at the end of the log", whole, c)
 }

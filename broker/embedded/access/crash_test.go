@@ -19,32 +19,32 @@ import (
 
 const (
 	crashDir   = "ACCESS_CRASH_DIR"   // set for the process that is killed
-	crashKills = "ACCESS_CRASH_KILLS" // how often to kill; a dozen if not set
-	crashLog   = "ACCESS_CRASH_LOG"   // a file with a log, if the process is to change through one
+	crashKills = "ACCESS_CRASH_KILLS" // number of kills; a dozen if not set
+	crashLog   = "ACCESS_CRASH_LOG"   // a file with a log, for a process that makes its changes through one
 	writers    = 4
 )
 
-// TestCampaignKill kills a process that changes the access control, again and again on
-// the same file. What the process said was done must be there when the file is
-// opened again, and nothing may be there by half.
+// TestCampaignKill kills a process that changes the access control, repeatedly on the same
+// file. What the process acknowledged must be stored when the file is opened again, and no
+// request may be stored in part.
 //
-// Each writer of the process repeats three changes on a pair of clients of its
-// own: create both in one request, modify the first, delete the second.
+// Each writer of the process repeats three changes on a pair of clients of its own: create
+// both in one request, modify the first, delete the second.
 func TestCampaignKill(t *testing.T) {
 	t.Parallel()
 	kills, dir := kills(t), t.TempDir()
 	c := openIn(t, dir)
 	must(t, c.Bootstrap(t.Context(), "admin", "secret"), c.CreateGroup(t.Context(), broker.GroupSpec{GroupName: "g"}))
 	shut(t, c)
-	settled := map[string]int{} // changes of a pair that are known to be there
+	settled := map[string]int{} // changes of a pair that are known to be stored
 	for kill := range kills {
 		maps.Copy(settled, runAndKill(t, dir, kill))
-		settle(t, dir, kill, settled)
+		verifyPairs(t, dir, kill, settled)
 	}
 	t.Logf("%d kills, %d pairs of clients", kills, len(settled))
 }
 
-// kills tells how often to kill.
+// kills returns the number of kills.
 func kills(t *testing.T) int {
 	t.Helper()
 	s := os.Getenv(crashKills)
@@ -63,8 +63,8 @@ func openIn(t testing.TB, dir string) *Control {
 	return c
 }
 
-// runAndKill lets a process work until it has acknowledged some changes, and
-// kills it. It gives the number of acknowledged changes per pair.
+// runAndKill lets a process work until it has acknowledged some changes, and kills it. It
+// returns the number of acknowledged changes per pair.
 func runAndKill(t *testing.T, dir string, kill int, environ ...string) map[string]int {
 	t.Helper()
 	process := exec.CommandContext(t.Context(), os.Args[0])
@@ -76,7 +76,7 @@ func runAndKill(t *testing.T, dir string, kill int, environ ...string) map[strin
 	acknowledged := map[string]int{}
 	killAfter, lines := 1+rand.IntN(60), bufio.NewReader(out)
 	for n := 1; ; n++ {
-		line, err := lines.ReadString('\n') // also what was said before it died
+		line, err := lines.ReadString('\n') // also what it wrote before it was killed
 		if err != nil {
 			break
 		}
@@ -91,7 +91,7 @@ func runAndKill(t *testing.T, dir string, kill int, environ ...string) map[strin
 	return acknowledged
 }
 
-// acknowledge takes a line "pair changes".
+// acknowledge parses a line "pair changes".
 func acknowledge(t *testing.T, acknowledged map[string]int, line string) {
 	t.Helper()
 	pair, changes, ok := strings.Cut(line, " ")
@@ -102,9 +102,9 @@ func acknowledge(t *testing.T, acknowledged map[string]int, line string) {
 	acknowledged[pair] = n
 }
 
-// settle opens the file and compares every pair with what was acknowledged. A
-// change that was under way may have happened; from then on it must stay.
-func settle(t *testing.T, dir string, kill int, settled map[string]int) {
+// verifyPairs opens the file and compares every pair with what was acknowledged. A change
+// that was under way may have happened; from then on it must stay.
+func verifyPairs(t *testing.T, dir string, kill int, settled map[string]int) {
 	t.Helper()
 	c := openIn(t, dir)
 	defer shut(t, c)
@@ -114,23 +114,23 @@ func settle(t *testing.T, dir string, kill int, settled map[string]int) {
 			pair++
 		}
 		name := pairName(kill, writer, pair)
-		if there := changesThere(t, c, name); there == settled[name]+1 {
+		if there := appliedChanges(t, c, name); there == settled[name]+1 {
 			settled[name] = there
 		}
 	}
 	for name, want := range settled {
-		if got := changesThere(t, c, name); got != want {
+		if got := appliedChanges(t, c, name); got != want {
 			t.Errorf("kill %d: pair %s shows %d changes, want %d", kill, name, got, want)
 		}
 	}
-	sound(t, c)
+	checkIntegrity(t, c)
 }
 
 func pairName(kill, writer, pair int) string { return fmt.Sprintf("%d-%d-%d", kill, writer, pair) }
 
-// changesThere tells how many changes of a pair are there, and fails the test
-// if one is there by half.
-func changesThere(t *testing.T, c *Control, name string) int {
+// appliedChanges returns how many changes of a pair are stored, and fails the test if one
+// is stored in part.
+func appliedChanges(t *testing.T, c *Control, name string) int {
 	t.Helper()
 	a, errA := c.GetClient(t.Context(), name+"-a")
 	b, errB := c.GetClient(t.Context(), name+"-b")
@@ -153,8 +153,8 @@ func changesThere(t *testing.T, c *Control, name string) int {
 	return -1
 }
 
-// sound checks the file itself.
-func sound(t *testing.T, c *Control) {
+// checkIntegrity checks the file itself.
+func checkIntegrity(t *testing.T, c *Control) {
 	t.Helper()
 	var verdict string
 	must(t, c.store.r.QueryRowContext(t.Context(), `PRAGMA integrity_check`).Scan(&verdict))
@@ -168,8 +168,8 @@ func sound(t *testing.T, c *Control) {
 	}
 }
 
-// writeUntilKilled is the process that TestCampaignKill kills. It says each change that
-// was acknowledged, in one write.
+// writeUntilKilled is the process that TestCampaignKill kills. It prints each acknowledged
+// change, in one write.
 func writeUntilKilled(dir string) {
 	c, err := Open(context.Background(), Options{Path: filepath.Join(dir, "broker.db"), PasswordIterations: iterations})
 	if err != nil {

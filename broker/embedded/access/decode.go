@@ -9,16 +9,15 @@ import (
 	"signalbox/broker/dynsec"
 )
 
-// Why something from another broker was not taken. In each case nothing was
-// changed.
+// Errors of data from another broker that was refused. In each case nothing was changed.
 var (
-	// ErrFormat is about the work of a release that this one does not know.
+	// ErrFormat is the error of data in a format that this release does not support.
 	ErrFormat = errors.New("written by another release of the broker: bring this node up to date")
-	// ErrDamaged is about what is not whole.
+	// ErrDamaged is the error of incomplete or invalid data.
 	ErrDamaged = errors.New("damaged")
 )
 
-// decodeChangeSet takes what encode gave, and nothing else.
+// decodeChangeSet decodes what encode returned, and nothing else.
 func decodeChangeSet(b []byte) (changeSet, error) {
 	d, err := newDecoder(b)
 	if err != nil {
@@ -33,8 +32,8 @@ func decodeChangeSet(b []byte) (changeSet, error) {
 	return s, s.check()
 }
 
-// check refuses a set that would leave the change index where it was: by it a
-// broker tells whether the state is the one that a set was decided on.
+// check refuses a set that would not advance the change index: the index shows whether the
+// state is the one that a set was decided on.
 func (s changeSet) check() error {
 	if len(s.changes) == 0 {
 		return nil
@@ -46,18 +45,18 @@ func (s changeSet) check() error {
 	return nil
 }
 
-// decoder reads values off the front of b. After the first failure, which it
-// keeps, it gives zero values. Lengths are only believed as far as there are
-// bytes, so that nothing small becomes large.
+// decoder reads values from the front of b. After the first error, which it keeps, it
+// returns zero values. Lengths beyond the remaining bytes are refused, so that small input
+// cannot cause large allocations.
 type decoder struct {
 	b   []byte
 	err error
 }
 
-// newDecoder begins behind the version.
+// newDecoder returns a decoder of what follows the version.
 func newDecoder(b []byte) (*decoder, error) {
 	if len(b) == 0 {
-		return nil, fmt.Errorf("%w: nothing there", ErrDamaged)
+		return nil, fmt.Errorf("%w: empty", ErrDamaged)
 	}
 	if b[0] != format {
 		return nil, fmt.Errorf("format %d: %w", b[0], ErrFormat)
@@ -72,10 +71,10 @@ func (d *decoder) fail(what string) {
 	d.b = nil
 }
 
-// end is the first failure; that something is left is one.
+// end returns the first error; remaining bytes are one.
 func (d *decoder) end() error {
 	if len(d.b) > 0 {
-		d.fail("more than there should be")
+		d.fail("trailing data")
 	}
 	return d.err
 }
@@ -145,7 +144,7 @@ func (d *decoder) acl() broker.ACL {
 	return broker.ACL{ACLType: broker.ACLType(d.string()), Topic: d.string(), Priority: d.int(), Allow: d.bool()}
 }
 
-// list reads as many values as there are. An empty list is nil.
+// list reads a list. An empty one is nil.
 func list[T any](d *decoder, one func() T) (values []T) {
 	for n := d.uvarint(); n > 0 && d.err == nil; n-- {
 		values = append(values, one())
@@ -166,7 +165,7 @@ func (d *decoder) byte() byte {
 func (d *decoder) bool() bool {
 	v := d.byte()
 	if v > 1 {
-		d.fail("neither true nor false")
+		d.fail("not a boolean")
 	}
 	return v == 1
 }
@@ -190,7 +189,7 @@ func (d *decoder) text() *string {
 	return &s
 }
 
-// count reads a number that is not negative.
+// count reads a non-negative number.
 func (d *decoder) count() int64 {
 	n := int64(d.uvarint())
 	if n < 0 {
@@ -200,7 +199,7 @@ func (d *decoder) count() int64 {
 	return n
 }
 
-// int reads a number that may be negative.
+// int reads a signed number.
 func (d *decoder) int() int {
 	n := d.uvarint()
 	return int(int64(n>>1) ^ -int64(n&1))

@@ -7,7 +7,7 @@ import (
 	"signalbox/broker/dynsec"
 )
 
-// GetDefaultACLAccess gives the access where no ACL matches.
+// GetDefaultACLAccess returns the access that applies if no ACL matches.
 func (c *Control) GetDefaultACLAccess(context.Context) ([]broker.DefaultACL, error) {
 	d := c.state.Load().Defaults()
 	return []broker.DefaultACL{
@@ -18,8 +18,8 @@ func (c *Control) GetDefaultACLAccess(context.Context) ([]broker.DefaultACL, err
 	}, nil
 }
 
-// SetDefaultACLAccess sets the access of the given types. It is in force for
-// connected clients at once.
+// SetDefaultACLAccess sets the access of the given types. It is in force for connected
+// clients at once.
 func (c *Control) SetDefaultACLAccess(ctx context.Context, acls []broker.DefaultACL) error {
-	return c.one(ctx, dynsec.SetDefaultACLAccess(acls))
+	return c.runOne(ctx, dynsec.SetDefaultACLAccess(acls))
 }

@@ -7,9 +7,8 @@ import (
 	"signalbox/broker"
 )
 
-// TestStoresOnlyDifferences changes a group whose members have a role and another
-// group: what they have stays as it is, a row for each membership is all that is
-// written.
+// TestStoresOnlyDifferences changes a group whose members have a role and another group:
+// only one row per membership is written.
 func TestStoresOnlyDifferences(t *testing.T) {
 	t.Parallel()
 	const members = 500

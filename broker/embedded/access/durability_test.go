@@ -7,11 +7,11 @@ import (
 	"signalbox/broker"
 )
 
-// TestDurability looks at what is awaited from the disk: nothing for a change that
-// the log keeps, all for what this broker alone does, and for a whole state.
+// TestDurability checks which writes wait for the disk: none for a change that is in the
+// log, all for changes of this broker alone and for a whole state.
 func TestDurability(t *testing.T) {
 	t.Parallel()
-	l, nodes := shared(t, 2)
+	l, nodes := sharedNodes(t, 2)
 	c := nodes[1]
 	want := func(what string, want int) {
 		t.Helper()

@@ -8,12 +8,11 @@ import (
 	"signalbox/broker/dynsec"
 )
 
-// format is the version of what goes to other brokers: changes, snapshots and
-// requests. A broker that is given another one stops rather than guess.
+// format is the version of data sent to other brokers: changes, snapshots and requests. A
+// broker that receives another version stops rather than guess.
 const format = 1
 
-// What a change of one record is, by its first byte. Numbers are never used
-// again for something else.
+// The first byte of an encoded change. Numbers are never reused.
 const (
 	kindPutClient byte = iota + 1
 	kindDropClient
@@ -27,14 +26,15 @@ const (
 	kindClear
 )
 
-// Bits of a byte of flags.
+// Flags of a client.
 const (
 	flagDisabled byte = 1 << iota
 	flagHasPassword
 )
 
-// changeSet is what a broker decided, in a form that leaves nothing to decide:
-// equal states become equal ones by it, on whatever broker.
+// changeSet is what a broker decided, in a form that leaves nothing to be decided: it turns
+// equal states into equal states on every broker. Passwords are hashed and salted already,
+// so neither clock, random numbers nor the release of a broker matter.
 type changeSet struct {
 	id      changeID
 	base    int64 // the change index of the state that it was decided on
@@ -42,8 +42,8 @@ type changeSet struct {
 	cuts    []dynsec.Cut
 }
 
-// changeID tells a set from any other one, also from an earlier attempt at the
-// same that was given up and comes out of the log after all.
+// changeID distinguishes a set from any other, also from an earlier attempt at the same
+// change that was abandoned and is applied after all.
 type changeID [16]byte
 
 func newChangeID() (id changeID) {
@@ -51,7 +51,7 @@ func newChangeID() (id changeID) {
 	return id
 }
 
-// encode gives the set as bytes, of which there is one form only.
+// encode returns the only encoding of the set.
 func (s changeSet) encode() []byte {
 	b := binary.AppendUvarint(append([]byte{format}, s.id[:]...), uint64(s.base))
 	b = appendList(b, s.changes, appendChange)
@@ -117,7 +117,7 @@ func appendACL(b []byte, a broker.ACL) []byte {
 	return appendBool(binary.AppendVarint(b, int64(a.Priority)), a.Allow)
 }
 
-// appendList appends how many there are, and then each.
+// appendList appends the number of elements, and then each.
 func appendList[T any](b []byte, list []T, put func([]byte, T) []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(len(list)))
 	for _, v := range list {
@@ -130,7 +130,7 @@ func appendString(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// appendText appends a string that may be missing.
+// appendText appends an optional string.
 func appendText(b []byte, s *string) []byte {
 	if s == nil {
 		return append(b, 0)

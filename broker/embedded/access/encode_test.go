@@ -14,7 +14,7 @@ import (
 	"signalbox/broker/dynsec"
 )
 
-// everyChange holds each kind of change, and each way to fill it.
+// everyChange returns each kind of change, with each way to fill it.
 func everyChange() []dynsec.Change {
 	text, empty := "Ä", ""
 	roles := []broker.RoleRef{{RoleName: "r", Priority: 5}, {RoleName: "s", Priority: broker.NoPriority}}
@@ -36,7 +36,7 @@ func everyChange() []dynsec.Change {
 	}
 }
 
-func TestChangeSetComesBack(t *testing.T) {
+func TestChangeSetRoundTrip(t *testing.T) {
 	t.Parallel()
 	for _, want := range []changeSet{
 		{}, {base: 3, cuts: []dynsec.Cut{{Username: "u"}, {Anonymous: true}}}, {id: newChangeID(), base: 7, changes: everyChange()},
@@ -49,7 +49,7 @@ func TestChangeSetComesBack(t *testing.T) {
 	}
 }
 
-// TestChangeSetMovesTheIndex refuses sets after which a state could not be told
+// TestChangeSetMovesTheIndex refuses sets after which a state could not be distinguished
 // from the one before.
 func TestChangeSetMovesTheIndex(t *testing.T) {
 	t.Parallel()
@@ -62,9 +62,8 @@ func TestChangeSetMovesTheIndex(t *testing.T) {
 	}
 }
 
-// TestHalfAChangeSet expects no part of a set, and nothing longer, to be taken
-// for one.
-func TestHalfAChangeSet(t *testing.T) {
+// TestPartialChangeSet expects that no part of a set, and nothing longer, is accepted.
+func TestPartialChangeSet(t *testing.T) {
 	t.Parallel()
 	b := changeSet{base: 7, changes: everyChange(), cuts: []dynsec.Cut{{Username: "u"}}}.encode()
 	for i := range b {
@@ -77,8 +76,8 @@ func TestHalfAChangeSet(t *testing.T) {
 	}
 }
 
-// FuzzChangeSet expects what is taken to have one form only, and to be refused by
-// the state, or applied, without harm.
+// FuzzChangeSet expects that what is accepted has one encoding only, and is refused by the
+// state or applied, without panic.
 func FuzzChangeSet(f *testing.F) {
 	f.Add(changeSet{base: 7, changes: everyChange(), cuts: []dynsec.Cut{{Username: "u"}, {Anonymous: true}}}.encode())
 	f.Add(changeSet{}.encode())
@@ -102,10 +101,10 @@ func FuzzChangeSet(f *testing.F) {
 	})
 }
 
-// FuzzSnapshot reads whatever has the right sum.
+// FuzzSnapshot reads arbitrary records with a valid checksum.
 func FuzzSnapshot(f *testing.F) {
 	c := fresh(f)
-	d := dice{rand.New(rand.NewPCG(1, 7))}
+	d := generator{rand.New(rand.NewPCG(1, 7))}
 	f.Add([]byte{format, 0})
 	f.Add([]byte{format, 0xff, 0xff, 0xff, 0xff, 0x01, kindPutRole})
 	for range 40 {

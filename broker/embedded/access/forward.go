@@ -11,20 +11,20 @@ import (
 	"signalbox/broker/dynsec"
 )
 
-// forwardTimeout is how long the broker that decides is waited for, and what it
-// decided to come here.
+// forwardTimeout bounds the wait for the broker that decides, and for its change to be
+// applied here.
 const forwardTimeout = 15 * time.Second
 
-// What a forwarded request is, by its second byte.
+// The second byte of a forwarded request.
 const (
-	requestCommands byte = iota + 1 // a message as it goes over dynsec.Topic
-	requestImport                   // a document that is merged with what is there
-	requestReplace                  // a document that replaces it
+	requestCommands byte = iota + 1 // a message as sent to dynsec.Topic
+	requestImport                   // a document to be merged
+	requestReplace                  // a document that replaces everything
 )
 
-// Serve does a request that Forward was given on another broker, on the one that
-// decides about changes. The answer is for that broker; the cuts are for the
-// caller to deal with once it is on its way.
+// Serve handles a request that was passed to Forward on another broker. It runs on the
+// broker that decides changes. The response is for the other broker; the caller disconnects
+// the clients in cuts after sending it.
 func (c *Control) Serve(ctx context.Context, request []byte) (answer []byte, cuts []dynsec.Cut) {
 	payload, cuts, err := c.serve(ctx, request)
 	return c.encodeReply(payload, err), cuts
@@ -33,15 +33,15 @@ func (c *Control) Serve(ctx context.Context, request []byte) (answer []byte, cut
 func (c *Control) serve(ctx context.Context, request []byte) ([]byte, []dynsec.Cut, error) {
 	d, err := newDecoder(request)
 	if err != nil {
-		return nil, nil, foreign(broker.Internal, err)
+		return nil, nil, protocolMismatch(broker.Internal, err)
 	}
 	kind, content := d.byte(), d.string()
 	if err := d.end(); err != nil {
-		return nil, nil, foreign(broker.Internal, err)
+		return nil, nil, protocolMismatch(broker.Internal, err)
 	}
 	switch kind {
 	case requestCommands:
-		return c.answer(ctx, dynsec.DecodeRequest([]byte(content)))
+		return c.respond(ctx, dynsec.DecodeRequest([]byte(content)))
 	case requestImport, requestReplace:
 		report, cuts, err := c.importDocument(ctx, []byte(content), kind == requestReplace)
 		if err != nil {
@@ -50,11 +50,11 @@ func (c *Control) serve(ctx context.Context, request []byte) ([]byte, []dynsec.C
 		payload, err := json.Marshal(report)
 		return payload, cuts, err
 	}
-	return nil, nil, foreign(broker.Internal, ErrDamaged)
+	return nil, nil, protocolMismatch(broker.Internal, ErrDamaged)
 }
 
-// encodeReply tells what came of a request, and the index at which it is in
-// force. Of an error it tells what is for the user. Kinds keep their numbers.
+// encodeReply encodes the outcome of a request, and the index at which it is in force. Of
+// an error it encodes what is meant for users. Kinds keep their numbers.
 func (c *Control) encodeReply(payload []byte, err error) []byte {
 	b := binary.AppendUvarint([]byte{format}, c.AppliedIndex())
 	if err == nil {
@@ -68,8 +68,8 @@ func (c *Control) encodeReply(payload []byte, err error) []byte {
 	return appendString(appendString(b, e.Op), e.Msg)
 }
 
-// decodeReply takes a reply apart. A refusal by the other broker is failure, one
-// of the reply itself err.
+// decodeReply decodes a reply. A refusal by the other broker is failure, an error of the
+// decoding err.
 func decodeReply(b []byte) (index uint64, payload []byte, failure, err error) {
 	d, err := newDecoder(b)
 	if err != nil {
@@ -84,22 +84,23 @@ func decodeReply(b []byte) (index uint64, payload []byte, failure, err error) {
 	return index, payload, failure, d.end()
 }
 
-// foreign is about what another broker sent. A request did nothing; what came of
-// the one behind a reply is not known.
-func foreign(kind broker.Kind, err error) error {
+// protocolMismatch is the error of data from another broker that cannot be decoded. A
+// request had no effect; the effect of the request behind a reply is not known.
+func protocolMismatch(kind broker.Kind, err error) error {
 	return &broker.Error{Kind: kind, Msg: "the brokers that share their access control do not understand each other", Err: err}
 }
 
-// elsewhere gives the way to the broker that decides, nil if it is this one.
-func (c *Control) elsewhere() Replicator {
+// remoteLeader returns the replicator if another broker decides changes, nil if this one
+// does.
+func (c *Control) remoteLeader() Replicator {
 	if r := c.replicator.Load(); r != nil && !(*r).Leads() {
 		return *r
 	}
 	return nil
 }
 
-// forward has the broker that decides do a request. What it did is in force here,
-// too, when the payload of its answer is given.
+// forward forwards a request to the broker that decides. When it returns a payload, the
+// change is in force on this broker too.
 func (c *Control) forward(ctx context.Context, r Replicator, kind byte, content []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, forwardTimeout)
 	defer cancel()
@@ -110,7 +111,7 @@ func (c *Control) forward(ctx context.Context, r Replicator, kind byte, content 
 	index, payload, failure, err := decodeReply(reply)
 	switch {
 	case err != nil:
-		return nil, foreign(broker.Unconfirmed, err)
+		return nil, protocolMismatch(broker.Unconfirmed, err)
 	case failure != nil:
 		return nil, failure
 	}
@@ -121,7 +122,7 @@ func (c *Control) forward(ctx context.Context, r Replicator, kind byte, content 
 	return payload, nil
 }
 
-// forwardOne is forward for one command of the Go API.
+// forwardOne forwards one command of the Go API.
 func (c *Control) forwardOne(ctx context.Context, r Replicator, command dynsec.Command) error {
 	payload, err := c.forward(ctx, r, requestCommands, dynsec.EncodeRequest([]dynsec.Command{command}))
 	if err != nil {
@@ -129,12 +130,12 @@ func (c *Control) forwardOne(ctx context.Context, r Replicator, command dynsec.C
 	}
 	answers, err := dynsec.DecodeAnswers(payload)
 	if err != nil || len(answers) != 1 {
-		return foreign(broker.Unconfirmed, err)
+		return protocolMismatch(broker.Unconfirmed, err)
 	}
 	return answers[0].Err()
 }
 
-// forwardImport is forward for a document.
+// forwardImport forwards a document.
 func (c *Control) forwardImport(ctx context.Context, r Replicator, document []byte, replace bool) (report broker.ImportReport, err error) {
 	kind := requestImport
 	if replace {
@@ -145,7 +146,7 @@ func (c *Control) forwardImport(ctx context.Context, r Replicator, document []by
 		return report, err
 	}
 	if err := json.Unmarshal(payload, &report); err != nil {
-		return report, foreign(broker.Unconfirmed, err)
+		return report, protocolMismatch(broker.Unconfirmed, err)
 	}
 	return report, nil
 }

@@ -18,39 +18,39 @@ import (
 	"signalbox/broker/dynsec"
 )
 
-// following is the Replicator of a broker that another one decides for.
-type following struct {
+// followerReplicator is the Replicator of a broker that does not decide changes.
+type followerReplicator struct {
 	leader *Control
-	cuts   []dynsec.Cut // that Serve left to its caller
+	cuts   []dynsec.Cut // that Serve returned to its caller
 }
 
-func (*following) Leads() bool { return false }
+func (*followerReplicator) Leads() bool { return false }
 
-func (*following) Replicate(context.Context, []byte) error {
+func (*followerReplicator) Replicate(context.Context, []byte) error {
 	return &broker.Error{Kind: broker.Unavailable, Msg: "not the leader"}
 }
 
-func (f *following) Forward(ctx context.Context, request []byte) ([]byte, error) {
+func (f *followerReplicator) Forward(ctx context.Context, request []byte) ([]byte, error) {
 	answer, cuts := f.leader.Serve(ctx, request)
 	f.cuts = append(f.cuts, cuts...)
 	return answer, nil
 }
 
-// pair gives a broker that decides and one that follows it.
-func pair(t testing.TB) (l *changeLog, leader, node *Control, f *following) {
+// leaderAndFollower returns a broker that decides and one that forwards to it.
+func leaderAndFollower(t testing.TB) (l *changeLog, leader, node *Control, f *followerReplicator) {
 	t.Helper()
-	l, nodes := shared(t, 2)
-	f = &following{leader: nodes[0]}
+	l, nodes := sharedNodes(t, 2)
+	f = &followerReplicator{leader: nodes[0]}
 	nodes[1].SetReplicator(f)
 	return l, nodes[0], nodes[1], f
 }
 
-// TestForwardedHistories sends random requests to a broker that follows, and
-// expects the answers that a broker gives which is by itself.
+// TestForwardedHistories sends random requests to a follower, and expects the responses of
+// a broker without others.
 func TestForwardedHistories(t *testing.T) {
 	t.Parallel()
-	_, leader, node, _ := pair(t)
-	d, alone := dice{rand.New(rand.NewPCG(1, 8))}, fresh(t)
+	_, leader, node, _ := leaderAndFollower(t)
+	d, alone := generator{rand.New(rand.NewPCG(1, 8))}, fresh(t)
 	requests := [][]byte{
 		[]byte(`{"commands":[{"command":"createClient","username":"odd","clientid":5}]}`), // of a wrong type
 		[]byte(`{"commands":[{"command":"createRole","rolename":"r"},17,{"command":"createRole","rolename":"s"}]}`),
@@ -65,15 +65,15 @@ func TestForwardedHistories(t *testing.T) {
 		if string(got) != string(want) || len(cuts) > 0 {
 			t.Fatalf("%s:\n got %s and %v\nwant %s", request, got, cuts, want)
 		}
-		same(t, string(request), leader, node)
+		wantSame(t, string(request), leader, node)
 	}
 }
 
-// TestForwardedAPI expects the same of the Go API on a broker that follows as on
-// one by itself: what it does, and how it fails.
+// TestForwardedAPI expects the same effects and errors of the Go API on a follower as on a
+// broker without others.
 func TestForwardedAPI(t *testing.T) {
 	t.Parallel()
-	_, leader, node, f := pair(t)
+	_, leader, node, f := leaderAndFollower(t)
 	alone, text := fresh(t), "text"
 	ctx := t.Context()
 	for i, op := range []func(c *Control) error{
@@ -108,7 +108,7 @@ func TestForwardedAPI(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("operation %d, by itself (-) and forwarded (+):\n%s", i, diff)
 		}
-		same(t, fmt.Sprint("operation ", i), leader, node)
+		wantSame(t, fmt.Sprint("operation ", i), leader, node)
 	}
 	if export(t, alone) != export(t, node) {
 		t.Errorf("by itself (-) and forwarded (+):\n%s", cmp.Diff(export(t, alone), export(t, node)))
@@ -118,7 +118,7 @@ func TestForwardedAPI(t *testing.T) {
 	}
 }
 
-// asError gives what a user is told of a failure.
+// asError returns what a user sees of an error.
 func asError(err error) broker.Error {
 	e, ok := errors.AsType[*broker.Error](err)
 	if !ok {
@@ -129,7 +129,7 @@ func asError(err error) broker.Error {
 
 func TestForwardedImportReports(t *testing.T) {
 	t.Parallel()
-	_, _, node, _ := pair(t)
+	_, _, node, _ := leaderAndFollower(t)
 	report, err := node.ImportAccess(t.Context(), []byte(`{"clients":[{"username":"u"}],"odd":1}`), true)
 	must(t, err)
 	if report.Clients != 1 || len(report.Warnings) == 0 {
@@ -137,12 +137,12 @@ func TestForwardedImportReports(t *testing.T) {
 	}
 }
 
-// TestForwardWaitsForTheChange holds a change back on the broker that follows. Its
-// caller must not hear of it before it is in force there.
+// TestForwardWaitsForTheChange delays a change on the follower. Its caller must not receive
+// the response before the change is in force there.
 func TestForwardWaitsForTheChange(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l, leader, node, _ := pair(t)
+		l, leader, node, _ := leaderAndFollower(t)
 		l.nodes = []*Control{leader}
 		var wg sync.WaitGroup
 		answered := make(chan error, 1)
@@ -160,10 +160,10 @@ func TestForwardWaitsForTheChange(t *testing.T) {
 	})
 }
 
-// TestForwardFails expects the kind of failure to say whether it may have happened.
+// TestForwardFails expects the kind of error to show whether the change may have happened.
 func TestForwardFails(t *testing.T) {
 	t.Parallel()
-	_, leader, node, _ := pair(t)
+	_, leader, node, _ := leaderAndFollower(t)
 	for _, tc := range []struct {
 		name  string
 		reply func(ctx context.Context, request []byte) ([]byte, error)
@@ -180,7 +180,7 @@ func TestForwardFails(t *testing.T) {
 			return answer, nil
 		}, broker.Internal},
 		{"the other one does not decide either", func(ctx context.Context, request []byte) ([]byte, error) {
-			leader.SetReplicator(&following{})
+			leader.SetReplicator(&followerReplicator{})
 			answer, _ := leader.Serve(ctx, request)
 			return answer, nil
 		}, broker.Unavailable},
@@ -189,9 +189,9 @@ func TestForwardFails(t *testing.T) {
 			node.SetReplicator(&forwardFunc{forward: tc.reply})
 			wantKind(t, node.CreateRole(t.Context(), role("r")), tc.want)
 			answer := command(t, node, `{"command":"createRole","rolename":"r"}`)
-			says := map[broker.Kind]string{broker.Unavailable: "Nothing was changed, try again", broker.Unconfirmed: "look before you try again"}
-			if !strings.Contains(answer, says[tc.want]) || answer == "" {
-				t.Errorf("answer %q to a request over MQTT, want %q in it", answer, says[tc.want])
+			outcome := map[broker.Kind]string{broker.Unavailable: "Nothing was changed, try again", broker.Unconfirmed: "look before you try again"}
+			if !strings.Contains(answer, outcome[tc.want]) || answer == "" {
+				t.Errorf("answer %q to a request over MQTT, want %q in it", answer, outcome[tc.want])
 			}
 			if got := command(t, node, `{"command":"listRoles"}`); got != `{"responses":[{"command":"listRoles","data":{"totalCount":0,"roles":[]}}]}` {
 				t.Errorf("reading is answered %s", got)
@@ -201,7 +201,7 @@ func TestForwardFails(t *testing.T) {
 }
 
 type forwardFunc struct {
-	following
+	followerReplicator
 	forward func(ctx context.Context, request []byte) ([]byte, error)
 }
 
@@ -209,8 +209,7 @@ func (f *forwardFunc) Forward(ctx context.Context, request []byte) ([]byte, erro
 	return f.forward(ctx, request)
 }
 
-// FuzzForward has whatever another broker may send read, as a request and as a
-// reply.
+// FuzzForward reads arbitrary input of another broker, as a request and as a reply.
 func FuzzForward(f *testing.F) {
 	c := fresh(f)
 	f.Add(appendString([]byte{format, requestCommands}, `{"commands":[{"command":"createRole","rolename":"r"}]}`))

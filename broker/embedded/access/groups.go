@@ -7,22 +7,22 @@ import (
 	"signalbox/broker/dynsec"
 )
 
-// ListGroups gives a part of the groups as they are at this moment.
+// ListGroups returns a page of the groups as they are at this moment.
 func (c *Control) ListGroups(ctx context.Context, o broker.ListOptions[broker.Group]) (broker.Page[broker.Group], error) {
 	return c.state.Load().ListGroups(ctx, o)
 }
 
 // CreateGroup creates a group.
 func (c *Control) CreateGroup(ctx context.Context, spec broker.GroupSpec) error {
-	return c.one(ctx, dynsec.CreateGroup(spec))
+	return c.runOne(ctx, dynsec.CreateGroup(spec))
 }
 
-// ModifyGroup changes what the spec gives and disconnects the members.
+// ModifyGroup changes the fields that the spec sets and disconnects the members.
 func (c *Control) ModifyGroup(ctx context.Context, spec broker.GroupSpec) error {
-	return c.one(ctx, dynsec.ModifyGroup(spec))
+	return c.runOne(ctx, dynsec.ModifyGroup(spec))
 }
 
 // DeleteGroup deletes a group and disconnects its members.
 func (c *Control) DeleteGroup(ctx context.Context, groupname string) error {
-	return c.one(ctx, dynsec.DeleteGroup(groupname))
+	return c.runOne(ctx, dynsec.DeleteGroup(groupname))
 }

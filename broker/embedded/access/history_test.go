@@ -13,15 +13,15 @@ import (
 	"signalbox/broker"
 )
 
-// dice makes commands over few names, so that they meet.
-type dice struct{ *rand.Rand }
+// generator generates commands over few names, so that they interact.
+type generator struct{ *rand.Rand }
 
-func (d dice) name(kind string) string { return fmt.Sprintf("%s%d", kind, d.IntN(5)) }
+func (d generator) name(kind string) string { return fmt.Sprintf("%s%d", kind, d.IntN(5)) }
 
-func (d dice) pick(s ...any) any { return s[d.IntN(len(s))] }
+func (d generator) pick(s ...any) any { return s[d.IntN(len(s))] }
 
-// list gives up to three references of a kind.
-func (d dice) list(key, kind string) any {
+// list returns up to three references of a kind.
+func (d generator) list(key, kind string) any {
 	l := []any{}
 	for range d.IntN(4) {
 		l = append(l, map[string]any{key: d.name(kind), "priority": d.pick(-1, 0, 5)})
@@ -29,7 +29,7 @@ func (d dice) list(key, kind string) any {
 	return l
 }
 
-func (d dice) acls() any {
+func (d generator) acls() any {
 	l := []any{}
 	for range d.IntN(4) {
 		l = append(l, map[string]any{"acltype": d.aclType(), "topic": d.topic(), "allow": d.pick(true, false), "priority": d.pick(-2, 0, 5)})
@@ -37,13 +37,13 @@ func (d dice) acls() any {
 	return l
 }
 
-func (d dice) aclType() any {
+func (d generator) aclType() any {
 	return d.pick("publishClientSend", "publishClientReceive", "subscribePattern", "subscribeLiteral", "unsubscribePattern")
 }
 
-func (d dice) topic() any { return d.pick("a", "a/#", "b/+", "%c/x", "%u/#", "#") }
+func (d generator) topic() any { return d.pick("a", "a/#", "b/+", "%c/x", "%u/#", "#") }
 
-// commands are all that change something, those that create more than once.
+// commands are all that change something, those that create more often.
 var commands = []string{
 	"createClient", "createClient", "createGroup", "createGroup", "createRole", "createRole", "deleteClient", "deleteGroup", "deleteRole",
 	"modifyClient", "modifyGroup", "modifyRole", "setClientPassword", "setClientId", "enableClient", "disableClient",
@@ -51,8 +51,8 @@ var commands = []string{
 	"addRoleACL", "removeRoleACL", "setAnonymousGroup", "setDefaultACLAccess",
 }
 
-// command makes one, with arguments that many of them know.
-func (d dice) command() map[string]any {
+// command generates one, with arguments that are valid for many of them.
+func (d generator) command() map[string]any {
 	m := map[string]any{
 		"command": commands[d.IntN(len(commands))], "username": d.name("c"), "groupname": d.name("g"), "rolename": d.name("r"),
 		"acltype": d.aclType(), "topic": d.topic(), "allow": d.pick(true, false), "priority": d.pick(-1, 0, 9),
@@ -75,7 +75,7 @@ func (d dice) command() map[string]any {
 	return m
 }
 
-func (d dice) request(t testing.TB) []byte {
+func (d generator) request(t testing.TB) []byte {
 	t.Helper()
 	batch := []any{d.command()}
 	for range d.IntN(3) {
@@ -86,19 +86,19 @@ func (d dice) request(t testing.TB) []byte {
 	return b
 }
 
-// hashes are what differs between brokers that are told the same by themselves.
+// hashes are what differs between brokers that execute the same commands independently.
 var hashes = regexp.MustCompile(`"encoded_password": "[^"]*"`)
 
-// TestHistories has one node decide random histories, which a second follows step
-// by step, a third now and then, and a fourth decides for itself. In the end all
-// must say the same, and the first three hold the same, byte by byte.
+// TestHistories decides random histories on one node, which a second follows step by step,
+// a third now and then, and a fourth decides independently. In the end all must have the
+// same rights, and the first three the same state, byte by byte.
 func TestHistories(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			d := dice{rand.New(rand.NewPCG(seed, 5))}
-			l, nodes := shared(t, 2)
+			d := generator{rand.New(rand.NewPCG(seed, 5))}
+			l, nodes := sharedNodes(t, 2)
 			late, alone := fresh(t), fresh(t)
 			for range 150 {
 				request := d.request(t)
@@ -114,8 +114,8 @@ func TestHistories(t *testing.T) {
 			importSomething(t, d, nodes[0], alone)
 			l.catchUp(t, late)
 			for _, n := range []*Control{nodes[1], late} {
-				same(t, "in the end", nodes[0], n)
-				agree(t, nodes[0], n)
+				wantSame(t, "in the end", nodes[0], n)
+				wantSameRights(t, nodes[0], n)
 			}
 			mask := func(c *Control) string { return hashes.ReplaceAllString(export(t, c), `"encoded_password": "-"`) }
 			if diff := cmp.Diff(mask(alone), mask(nodes[0])); diff != "" {
@@ -128,8 +128,8 @@ func TestHistories(t *testing.T) {
 	}
 }
 
-// importSomething merges a file into what is there, or puts it in its place.
-func importSomething(t *testing.T, d dice, nodes ...*Control) {
+// importSomething imports a file, merging or replacing.
+func importSomething(t *testing.T, d generator, nodes ...*Control) {
 	t.Helper()
 	replace := d.IntN(2) == 0
 	for _, n := range nodes {
@@ -139,8 +139,8 @@ func importSomething(t *testing.T, d dice, nodes ...*Control) {
 	}
 }
 
-// agree asks two nodes for everybody's rights.
-func agree(t *testing.T, a, b *Control) {
+// wantSameRights compares all rights of two nodes.
+func wantSameRights(t *testing.T, a, b *Control) {
 	t.Helper()
 	usernames := []string{"", "imported"}
 	for i := range 5 {
@@ -161,12 +161,11 @@ func agree(t *testing.T, a, b *Control) {
 	}
 }
 
-// TestEveryCommandIsInTheHistories keeps the histories from leaving a kind of
-// change out.
+// TestEveryCommandIsInTheHistories fails if a kind of change is missing from the histories.
 func TestEveryCommandIsInTheHistories(t *testing.T) {
 	t.Parallel()
-	d := dice{rand.New(rand.NewPCG(1, 1))}
-	l, nodes := shared(t, 1)
+	d := generator{rand.New(rand.NewPCG(1, 1))}
+	l, nodes := sharedNodes(t, 1)
 	seen := map[string]bool{}
 	for range 400 {
 		nodes[0].Handle(t.Context(), d.request(t))

@@ -6,12 +6,11 @@ import (
 	"signalbox/broker"
 )
 
-// Identify gives the account of a client whose certificate stands for its
-// username. It may come in under the same conditions as with its password.
-// Every refusal is ErrNotAuthorized.
+// Identify returns the account of a client whose certificate stands for its username. The
+// conditions are the same as with its password. Every refusal is ErrNotAuthorized.
 func (c *Control) Identify(username, clientID string) (*Account, error) {
 	for range loginAttempts {
-		a := c.accounts.take(username)
+		a := c.accounts.acquire(username)
 		bound, disabled, _, known := c.state.Load().Login(username)
 		if !known || disabled || bound != "" && bound != clientID {
 			a.Release()
@@ -25,7 +24,7 @@ func (c *Control) Identify(username, clientID string) (*Account, error) {
 	return nil, ErrNotAuthorized
 }
 
-// CheckAccess tells what a client may do, and why.
+// CheckAccess returns what a client may do, and why.
 func (c *Control) CheckAccess(_ context.Context, q broker.AccessCheck) (broker.Verdict, error) {
 	return c.state.Load().Explain(q), nil
 }

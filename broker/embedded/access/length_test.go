@@ -8,14 +8,14 @@ import (
 	"signalbox/broker"
 )
 
-// TestMinPasswordLength sets passwords on both ways in; what is too short changes
-// nothing, and what is imported keeps its own.
+// TestMinPasswordLength sets passwords in both ways; one that is too short changes nothing,
+// and imported ones are exempt.
 func TestMinPasswordLength(t *testing.T) {
 	t.Parallel()
 	c, err := Open(t.Context(), Options{Path: filepath.Join(t.TempDir(), "broker.db"), PasswordIterations: 1, MinPasswordLength: 8})
 	must(t, err)
 	t.Cleanup(func() { shut(t, c) })
-	short, enough := broker.Secret("sébènth"), broker.Secret("ächtzehn") // bytes do not count
+	short, enough := broker.Secret("sébènth"), broker.Secret("ächtzehn") // characters count, not bytes
 	refused := c.CreateClient(t.Context(), broker.ClientSpec{Username: "u", Password: &short})
 	wantKind(t, refused, broker.Invalid)
 	if e, ok := refused.(*broker.Error); !ok || len(e.Fields) != 1 || e.Fields[0].Path != "password" { //nolint:errorlint // as it is

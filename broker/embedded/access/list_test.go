@@ -14,8 +14,7 @@ import (
 	"signalbox/broker/dynsec"
 )
 
-// fill puts clients in, each with role r and in group g, without going through
-// a command for each.
+// fill adds clients, each with role r and in group g, without a command for each.
 func fill(t testing.TB, c *Control, clients int) {
 	t.Helper()
 	d := dynsec.Document{
@@ -128,8 +127,8 @@ func TestListGroupsAndRoles(t *testing.T) {
 	}
 }
 
-// TestListingAllTakesNoMemory reads all clients and expects what stays
-// allocated meanwhile not to grow with their number.
+// TestListingAllTakesNoMemory reads all clients and expects the memory in use meanwhile not
+// to grow with their number.
 func TestListingAllTakesNoMemory(t *testing.T) {
 	// Not parallel: it looks at the heap.
 	const clients = 4_000

@@ -12,15 +12,15 @@ import (
 	"signalbox/broker/dynsec"
 )
 
-// load reads the state as of one moment, and its index in the shared log.
-// initialised tells whether anything was ever stored.
+// load reads the state as of one moment, and its index in the shared log. initialised
+// reports whether anything was ever stored.
 func (s *store) load(ctx context.Context) (state *dynsec.State, initialised bool, index int64, err error) {
 	tx, err := s.bulk.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return nil, false, 0, err
 	}
-	defer tx.Rollback() //nolint:errcheck // it only read
-	if index, err = applied(ctx, tx); err != nil {
+	defer tx.Rollback() //nolint:errcheck // read only
+	if index, err = readApplied(ctx, tx); err != nil {
 		return nil, false, 0, err
 	}
 	state, initialised, err = loadState(ctx, tx)
@@ -44,8 +44,8 @@ func loadState(ctx context.Context, tx *sql.Tx) (*dynsec.State, bool, error) {
 	return state, true, err
 }
 
-// loader yields the records of a store in order of their names. The first
-// failure ends every sequence and is kept.
+// loader reads the records of a store in the order of their names. The first error ends
+// every sequence and is kept.
 type loader struct {
 	ctx context.Context //nolint:containedctx // lives for one call of loadState
 	tx  *sql.Tx
@@ -78,13 +78,13 @@ func (l *loader) groups() iter.Seq[dynsec.GroupRecord] {
 		roles = `SELECT groupname, rolename, priority FROM access_group_roles ORDER BY groupname, rolename`
 	)
 	return func(yield func(dynsec.GroupRecord) bool) {
-		held := l.follow(roles)
+		held := l.cursor(roles)
 		defer held.stop()
 		for g := range query(l, q, func(g *dynsec.GroupRecord) []any {
 			return []any{&g.GroupName, &g.TextName, &g.TextDescription}
 		}) {
-			for _, m := range held.of(g.GroupName) {
-				g.Roles = append(g.Roles, broker.RoleRef{RoleName: m.of, Priority: m.priority})
+			for _, m := range held.membersOf(g.GroupName) {
+				g.Roles = append(g.Roles, broker.RoleRef{RoleName: m.name, Priority: m.priority})
 			}
 			if !yield(g) {
 				return
@@ -101,19 +101,19 @@ func (l *loader) clients() iter.Seq[dynsec.ClientRecord] {
 		groups    = `SELECT username, groupname, priority FROM access_client_groups ORDER BY username, groupname`
 	)
 	return func(yield func(dynsec.ClientRecord) bool) {
-		password, inRoles, inGroups := l.follow(passwords), l.follow(roles), l.follow(groups)
+		password, inRoles, inGroups := l.cursor(passwords), l.cursor(roles), l.cursor(groups)
 		defer password.stop()
 		defer inRoles.stop()
 		defer inGroups.stop()
 		for c := range query(l, q, func(c *dynsec.ClientRecord) []any {
 			return []any{&c.Username, &c.ClientID, &c.TextName, &c.TextDescription, &c.Disabled}
 		}) {
-			c.HasPassword = len(password.of(c.Username)) > 0
-			for _, m := range inRoles.of(c.Username) {
-				c.Roles = append(c.Roles, broker.RoleRef{RoleName: m.of, Priority: m.priority})
+			c.HasPassword = len(password.membersOf(c.Username)) > 0
+			for _, m := range inRoles.membersOf(c.Username) {
+				c.Roles = append(c.Roles, broker.RoleRef{RoleName: m.name, Priority: m.priority})
 			}
-			for _, m := range inGroups.of(c.Username) {
-				c.Groups = append(c.Groups, broker.GroupRef{GroupName: m.of, Priority: m.priority})
+			for _, m := range inGroups.membersOf(c.Username) {
+				c.Groups = append(c.Groups, broker.GroupRef{GroupName: m.name, Priority: m.priority})
 			}
 			if !yield(c) {
 				return
@@ -122,7 +122,7 @@ func (l *loader) clients() iter.Seq[dynsec.ClientRecord] {
 	}
 }
 
-// aclList reads a role's ACLs from their JSON.
+// aclList decodes a role's ACLs from their JSON.
 type aclList []broker.ACL
 
 // Scan implements sql.Scanner.
@@ -135,15 +135,15 @@ func (a *aclList) Scan(src any) error {
 	return json.Unmarshal([]byte(text), a)
 }
 
-// member says that name holds, or is in, of.
+// member is a role, group or password of the record owner.
 type member struct {
-	name, of string
-	priority broker.Priority
+	owner, name string
+	priority    broker.Priority
 }
 
-// follower gives the members of one name after the other from a query in order
-// of names. It must be asked for the names in that order.
-type follower struct {
+// memberCursor returns the members of one record after the other from a query ordered by
+// owner. It must be asked for the owners in that order.
+type memberCursor struct {
 	next  func() (member, bool)
 	stop  func()
 	head  member // the next one, if more
@@ -151,25 +151,25 @@ type follower struct {
 	found []member
 }
 
-func (l *loader) follow(q string) *follower {
-	f := &follower{}
-	f.next, f.stop = iter.Pull(query(l, q, func(m *member) []any { return []any{&m.name, &m.of, &m.priority} }))
-	f.head, f.more = f.next()
-	return f
+func (l *loader) cursor(q string) *memberCursor {
+	c := &memberCursor{}
+	c.next, c.stop = iter.Pull(query(l, q, func(m *member) []any { return []any{&m.owner, &m.name, &m.priority} }))
+	c.head, c.more = c.next()
+	return c
 }
 
-// of gives the members of a name, valid until the next call.
-func (f *follower) of(name string) []member {
-	f.found = f.found[:0]
-	for ; f.more && f.head.name == name; f.head, f.more = f.next() {
-		f.found = append(f.found, f.head)
+// membersOf returns the members of an owner, valid until the next call.
+func (c *memberCursor) membersOf(name string) []member {
+	c.found = c.found[:0]
+	for ; c.more && c.head.owner == name; c.head, c.more = c.next() {
+		c.found = append(c.found, c.head)
 	}
-	return f.found
+	return c.found
 }
 
-// query yields the rows, read into the places that columns names. All rows are
-// read into the same place, as garbage among what stays would keep its memory
-// from being given back after a start with many records.
+// query yields the rows, read into the variables that columns returns. All rows are read
+// into the same variables: garbage between long-lived records would fragment the heap after
+// a start with many of them.
 func query[T any](l *loader, q string, columns func(*T) []any) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		if l.err != nil {
@@ -182,9 +182,9 @@ func query[T any](l *loader, q string, columns func(*T) []any) iter.Seq[T] {
 		}
 		defer rows.Close()
 		var v T
-		places := columns(&v)
+		destinations := columns(&v)
 		for rows.Next() {
-			if l.err = rows.Scan(places...); l.err != nil || !yield(v) {
+			if l.err = rows.Scan(destinations...); l.err != nil || !yield(v) {
 				return
 			}
 		}

@@ -14,38 +14,40 @@ import (
 )
 
 const (
-	maxRemembered = 1 << 17 // log-ins kept in memory; beyond, an arbitrary one is forgotten
-	loginAttempts = 3       // how often a log-in begins anew because its record changed meanwhile
+	maxCachedCredentials = 1 << 17 // credentials kept in the cache; beyond, an arbitrary one is removed
+	loginAttempts        = 3       // how often a log-in starts over because its record changed meanwhile
 )
 
-// Credentials are what a connecting client presents. An empty username is
-// taken as none.
+// Credentials are what a connecting client presents. An empty username counts as none.
 type Credentials struct {
 	Username    string
 	HasUsername bool
 	Password    []byte
 	HasPassword bool
 	ClientID    string
-	// Wanted is asked once more when it is the password's turn to be verified,
-	// which may be long after; nil where nobody changes his mind. Its error is
+	// Recheck is called once more when the password is about to be verified, which may be
+	// long after the start of the log-in; nil if there is nothing to check. Its error is
 	// the outcome.
-	Wanted func() error
-	// WhileHere returns a context that ends when the client leaves, and a
-	// function that ends the watch; nil where that cannot be told.
-	WhileHere func(context.Context) (context.Context, func())
+	Recheck func() error
+	// WhileConnected returns a context that ends when the client disconnects, and a
+	// function that ends the watch; nil if that cannot be detected.
+	WhileConnected func(context.Context) (context.Context, func())
 }
 
-// Authenticate checks the credentials of a client with a username and gives its
-// account. Every refusal is ErrNotAuthorized and takes the time of verifying
-// one password, so that neither answer nor delay tells a known name from an
-// unknown one; any other error means that it could not be decided. Clients
-// without username are refused here: see Anonymous.
+// Authenticate checks the credentials of a client with a username and returns its account.
+// Every refusal is ErrNotAuthorized and takes the time of verifying one password, so that
+// neither error nor delay distinguishes a known name from an unknown one; any other error
+// means that the log-in could not be decided. Clients without username are refused here:
+// see Anonymous.
+//
+// The account is acquired first, then record and hash are read, then the password is
+// verified, and then the account must not have been cut; otherwise the log-in starts over.
 func (c *Control) Authenticate(ctx context.Context, cr Credentials) (*Account, error) {
 	if !cr.HasUsername || cr.Username == "" || !cr.HasPassword || len(cr.Password) == 0 {
 		return nil, ErrNotAuthorized
 	}
 	for range loginAttempts {
-		a := c.accounts.take(cr.Username)
+		a := c.accounts.acquire(cr.Username)
 		err := c.verify(ctx, cr)
 		if err == nil && !a.Cut() {
 			return a, nil
@@ -58,23 +60,22 @@ func (c *Control) Authenticate(ctx context.Context, cr Credentials) (*Account, e
 	return nil, ErrNotAuthorized
 }
 
-// verify checks credentials against the record and the stored hash. It does the
-// same work whether or not the record lets the client in. The file may be ahead
-// of the state by a change that is just being published; a client must be in
-// both.
+// verify checks credentials against the record and the stored hash. It does the same work
+// whether or not the record permits the log-in. The file may be ahead of the state by a
+// change that is just being published; a client must be valid in both.
 func (c *Control) verify(ctx context.Context, cr Credentials) error {
-	c.logins.changing.RLock()
+	c.credentials.replacing.RLock()
 	clientID, disabled, _, known := c.state.Load().Login(cr.Username)
 	owner, encoded, err := c.store.password(ctx, cr.Username)
-	c.logins.changing.RUnlock()
+	c.credentials.replacing.RUnlock()
 	if err != nil {
 		return err
 	}
 	if encoded == "" {
-		encoded = c.logins.decoy
+		encoded = c.credentials.dummyHash
 	}
-	proof := c.logins.proof(cr, encoded)
-	correct := c.logins.knows(cr.Username, proof)
+	proof := c.credentials.proof(cr, encoded)
+	correct := c.credentials.contains(cr.Username, proof)
 	if !correct {
 		if correct, err = c.verifyPassword(ctx, cr, owner, encoded); err != nil {
 			return err
@@ -84,70 +85,70 @@ func (c *Control) verify(ctx context.Context, cr Credentials) error {
 	if !correct || !mayLogIn {
 		return ErrNotAuthorized
 	}
-	c.logins.remember(cr.Username, proof)
+	c.credentials.add(cr.Username, proof)
 	return nil
 }
 
-// verifyPassword compares a password with an encoded hash, at the cost of the
-// hash. One that cannot be verified fits no password.
+// verifyPassword compares a password with an encoded hash, at the cost of the hash. A hash
+// that cannot be verified matches no password.
 func (c *Control) verifyPassword(ctx context.Context, cr Credentials, owner, encoded string) (bool, error) {
 	if err := c.awaitHashing(ctx, cr); err != nil {
 		return false, fmt.Errorf("wait to verify a password: %w", err)
 	}
 	defer c.hashing.release()
-	if cr.Wanted != nil {
-		if err := cr.Wanted(); err != nil {
+	if cr.Recheck != nil {
+		if err := cr.Recheck(); err != nil {
 			return false, err
 		}
 	}
-	if dynsec.IsWeakHash(encoded) { // takes no time, which would tell who has one
-		dynsec.VerifyPassword(c.logins.decoy, cr.Password) //nolint:errcheck // only its time counts
+	if dynsec.IsWeakHash(encoded) { // too fast: the delay would show who has one
+		dynsec.VerifyPassword(c.credentials.dummyHash, cr.Password) //nolint:errcheck // only its time counts
 	}
 	correct, err := dynsec.VerifyPassword(encoded, cr.Password)
 	if err != nil {
-		c.log.Error("a stored password hash cannot be verified", slog.Any("err", err), slog.String("username", owner))
+		c.log.Error("a stored password hash cannot be verified", slog.Any("error", err), slog.String("username", owner))
 	}
 	return correct, nil
 }
 
-// awaitHashing waits for a password's turn to be verified, as long as the client
-// does.
+// awaitHashing waits to verify a password, at most as long as the client stays connected.
 func (c *Control) awaitHashing(ctx context.Context, cr Credentials) error {
 	if c.hashing.tryAcquire() {
 		return nil
 	}
-	if cr.WhileHere != nil {
+	if cr.WhileConnected != nil {
 		var done func()
-		ctx, done = cr.WhileHere(ctx)
+		ctx, done = cr.WhileConnected(ctx)
 		defer done()
 	}
 	return c.hashing.acquire(ctx)
 }
 
-// proof stands for a username, a password and the stored hash that they were
-// right for. It cannot be turned back without the key, which never leaves the
-// process, and is worthless once the stored hash is another.
+// proof is a MAC over a username, a password and the stored hash that they were verified
+// against. It cannot be inverted without the key, which never leaves the process, and
+// matches nothing once the stored hash has changed.
 type proof [sha256.Size]byte
 
-// logins remembers log-ins that succeeded, one per username, so that a
-// reconnect costs no password hashing.
-type logins struct {
-	key   []byte
-	decoy string // a hash to verify against while no client has a password
+// credentialCache remembers successful log-ins, one per username, so that a reconnect costs
+// no password hashing. Failures are not cached. A proof includes the stored hash, so no
+// order of events makes an old password valid.
+type credentialCache struct {
+	key       []byte
+	dummyHash string // verified while no client has a password
 
-	changing sync.RWMutex // written while a whole state takes the place of another
+	replacing sync.RWMutex // locked for writing while a whole state replaces another
 
 	mu    sync.Mutex // guards known
 	known map[string]proof
 }
 
-func newLogins(decoy string) *logins {
-	l := &logins{key: make([]byte, sha256.Size), decoy: decoy, known: map[string]proof{}}
+func newCredentialCache(dummyHash string) *credentialCache {
+	l := &credentialCache{key: make([]byte, sha256.Size), dummyHash: dummyHash, known: map[string]proof{}}
 	rand.Read(l.key) //nolint:errcheck // never fails
 	return l
 }
 
-func (l *logins) proof(cr Credentials, encoded string) (p proof) {
+func (l *credentialCache) proof(cr Credentials, encoded string) (p proof) {
 	mac := hmac.New(sha256.New, l.key)
 	for _, part := range [][]byte{[]byte(cr.Username), []byte(encoded), cr.Password} {
 		mac.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
@@ -157,18 +158,18 @@ func (l *logins) proof(cr Credentials, encoded string) (p proof) {
 	return p
 }
 
-func (l *logins) knows(username string, p proof) bool {
+func (l *credentialCache) contains(username string, p proof) bool {
 	l.mu.Lock()
 	known, ok := l.known[username]
 	l.mu.Unlock()
 	return ok && hmac.Equal(known[:], p[:])
 }
 
-// remember keeps the proof of a log-in that succeeded.
-func (l *logins) remember(username string, p proof) {
+// add caches the proof of a successful log-in.
+func (l *credentialCache) add(username string, p proof) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, ok := l.known[username]; !ok && len(l.known) >= maxRemembered {
+	if _, ok := l.known[username]; !ok && len(l.known) >= maxCachedCredentials {
 		for other := range l.known {
 			delete(l.known, other)
 			break
@@ -177,9 +178,9 @@ func (l *logins) remember(username string, p proof) {
 	l.known[username] = p
 }
 
-// forget drops the log-ins of clients whose record changed. Their proofs would
-// not fit a new hash anyway; this keeps them from lingering.
-func (l *logins) forget(changes []dynsec.Change) {
+// remove removes the entries of clients whose record changed. Their proofs would not match
+// a new hash anyway; this frees their memory.
+func (l *credentialCache) remove(changes []dynsec.Change) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, change := range changes {
@@ -194,11 +195,11 @@ func (l *logins) forget(changes []dynsec.Change) {
 	}
 }
 
-// slots bounds how many goroutines hash at a time.
-type slots chan struct{}
+// semaphore bounds how many goroutines hash at a time.
+type semaphore chan struct{}
 
-// acquire waits for a slot. Its error is why the context ended.
-func (s slots) acquire(ctx context.Context) error {
+// acquire waits for a place. Its error is the cause of the context's end.
+func (s semaphore) acquire(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -210,8 +211,8 @@ func (s slots) acquire(ctx context.Context) error {
 	}
 }
 
-// tryAcquire takes a slot if there is one, and reports whether there was.
-func (s slots) tryAcquire() bool {
+// tryAcquire acquires a place without waiting, and reports whether it did.
+func (s semaphore) tryAcquire() bool {
 	select {
 	case s <- struct{}{}:
 		return true
@@ -220,4 +221,4 @@ func (s slots) tryAcquire() bool {
 	}
 }
 
-func (s slots) release() { <-s }
+func (s semaphore) release() { <-s }

@@ -18,7 +18,7 @@ func login(username, password string) Credentials {
 	return Credentials{Username: username, HasUsername: true, Password: []byte(password), HasPassword: true, ClientID: "id"}
 }
 
-// authenticated logs a client with the password "secret" in.
+// authenticated logs in a client with the password "secret".
 func authenticated(t testing.TB, c *Control, username string) *Account {
 	t.Helper()
 	a, err := c.Authenticate(t.Context(), login(username, "secret"))
@@ -85,8 +85,8 @@ func TestAuthenticate(t *testing.T) {
 	}
 }
 
-// TestLogInFollowsTheRecord expects a change of the record to count from the
-// next log-in on, remembered or not.
+// TestLogInFollowsTheRecord expects a change of the record to apply from the next log-in
+// on, cached or not.
 func TestLogInFollowsTheRecord(t *testing.T) {
 	t.Parallel()
 	c := fresh(t)
@@ -115,8 +115,8 @@ func TestLogInFollowsTheRecord(t *testing.T) {
 	tries("new", ErrNotAuthorized)
 }
 
-// occupy takes all places for hashing until the returned function is called.
-func occupy(t *testing.T, c *Control) (free func()) {
+// occupyHashing takes all places for hashing until the returned function is called.
+func occupyHashing(t *testing.T, c *Control) (free func()) {
 	t.Helper()
 	for range runtime.NumCPU() {
 		must(t, c.hashing.acquire(t.Context()))
@@ -130,13 +130,13 @@ func occupy(t *testing.T, c *Control) (free func()) {
 	return free
 }
 
-// TestRememberedLogInCostsNoHashing logs in while nothing can be hashed. All
-// others wait, whether or not they could log in.
-func TestRememberedLogInCostsNoHashing(t *testing.T) {
+// TestCachedLogInCostsNoHashing logs in while no password can be hashed. All others wait,
+// whether or not their credentials are right.
+func TestCachedLogInCostsNoHashing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := fresh(t)
-		hashWait(t, c, login("nobody", "secret"), ErrNotAuthorized) // there is not one hash yet
+		hashWait(t, c, login("nobody", "secret"), ErrNotAuthorized) // there are no hashes yet
 		command(t, c, `{"command":"createClient","username":"u","password":"secret"},{"command":"createClient","username":"nopw"},
 			{"command":"createClient","username":"off","password":"secret"},{"command":"disableClient","username":"off"},
 			{"command":"createClient","username":"bound","password":"secret","clientid":"other"}`)
@@ -145,21 +145,21 @@ func TestRememberedLogInCostsNoHashing(t *testing.T) {
 		}
 		hashWait(t, c, login("u", "wrong"), ErrNotAuthorized)
 		hashWait(t, c, login("u", "secret"), nil)
-		free := occupy(t, c)
+		free := occupyHashing(t, c)
 		authenticated(t, c, "u")
 		free()
 		hashWait(t, c, login("u", "wrong"), ErrNotAuthorized)
-		if n := len(c.logins.known); n != 1 {
+		if n := len(c.credentials.known); n != 1 {
 			t.Errorf("%d log-ins are remembered, want the one that succeeded", n)
 		}
 	})
 }
 
-// hashWait expects a log-in to wait while nothing can be hashed, and then to
-// end with want.
+// hashWait expects a log-in to wait while no password can be hashed, and then to end with
+// want.
 func hashWait(t *testing.T, c *Control, cr Credentials, want error) {
 	t.Helper()
-	free := occupy(t, c)
+	free := occupyHashing(t, c)
 	done := make(chan error, 1)
 	go func() {
 		a, err := c.Authenticate(t.Context(), cr)
@@ -182,13 +182,13 @@ func hashWait(t *testing.T, c *Control, cr Credentials, want error) {
 	}
 }
 
-// TestHashingGivesUpWithItsContext expects nothing to have happened then.
-func TestHashingGivesUpWithItsContext(t *testing.T) {
+// TestHashingStopsWithItsContext expects no effect then.
+func TestHashingStopsWithItsContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := fresh(t)
 		must(t, c.CreateClient(t.Context(), client("u")))
-		occupy(t, c)
+		occupyHashing(t, c)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if _, err := c.Authenticate(ctx, login("u", "secret")); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrNotAuthorized) {
@@ -201,33 +201,33 @@ func TestHashingGivesUpWithItsContext(t *testing.T) {
 	})
 }
 
-func TestRememberedLogInsAreForgottenWithTheirRecord(t *testing.T) {
+func TestCachedCredentialsAreRemovedWithTheirRecord(t *testing.T) {
 	t.Parallel()
 	c := fresh(t)
 	must(t, c.CreateClient(t.Context(), client("u")), c.CreateClient(t.Context(), client("v")))
 	authenticated(t, c, "u")
 	authenticated(t, c, "v")
 	command(t, c, `{"command":"createRole","rolename":"r"}`)
-	if n := len(c.logins.known); n != 2 {
+	if n := len(c.credentials.known); n != 2 {
 		t.Errorf("%d log-ins are remembered, want 2", n)
 	}
 	command(t, c, `{"command":"modifyClient","username":"u","textname":"t"},{"command":"deleteClient","username":"v"}`)
-	if n := len(c.logins.known); n != 0 {
+	if n := len(c.credentials.known); n != 0 {
 		t.Errorf("%d log-ins are remembered after their records changed", n)
 	}
 }
 
-func TestRememberedLogInsAreBounded(t *testing.T) {
+func TestCredentialCacheIsBounded(t *testing.T) {
 	t.Parallel()
-	l := newLogins("")
-	for i := range maxRemembered + 10 {
-		l.remember(fmt.Sprint(i), proof{})
+	l := newCredentialCache("")
+	for i := range maxCachedCredentials + 10 {
+		l.add(fmt.Sprint(i), proof{})
 	}
-	if n := len(l.known); n != maxRemembered {
-		t.Errorf("%d are remembered, want %d", n, maxRemembered)
+	if n := len(l.known); n != maxCachedCredentials {
+		t.Errorf("%d are remembered, want %d", n, maxCachedCredentials)
 	}
-	last := fmt.Sprint(maxRemembered + 9)
-	if !l.knows(last, proof{}) {
+	last := fmt.Sprint(maxCachedCredentials + 9)
+	if !l.contains(last, proof{}) {
 		t.Error("the newest is not remembered")
 	}
 }
@@ -268,7 +268,7 @@ func TestLogInDuringAChange(t *testing.T) {
 func loginDuring(t *testing.T, change func(*testing.T, *Control), want error) {
 	c := fresh(t)
 	must(t, c.CreateClient(t.Context(), client("u")), c.CreateClient(t.Context(), client("v")))
-	free := occupy(t, c)
+	free := occupyHashing(t, c)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		a, err := c.Authenticate(t.Context(), login("u", "secret"))
@@ -288,8 +288,8 @@ func loginDuring(t *testing.T, change func(*testing.T, *Control), want error) {
 	wg.Wait()
 }
 
-// TestUnknownNameCostsWhatItsNeighbourDoes expects the hash of a client beside
-// it to stand in for a name without one.
+// TestUnknownNameCostsWhatItsNeighbourDoes expects that the hash of the next client is
+// verified for a name without one.
 func TestUnknownNameCostsWhatItsNeighbourDoes(t *testing.T) {
 	t.Parallel()
 	c := fresh(t)
@@ -313,16 +313,16 @@ func TestUnknownNameCostsWhatItsNeighbourDoes(t *testing.T) {
 	}
 }
 
-// TestWhoLeavesIsNotWaitedFor has clients leave while nothing can be hashed. Their
-// log-ins end at once, and without having been verified.
-func TestWhoLeavesIsNotWaitedFor(t *testing.T) {
+// TestDisconnectedClientsDoNotWait disconnects clients while no password can be hashed.
+// Their log-ins end at once, and without having been verified.
+func TestDisconnectedClientsDoNotWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c, errLeft := fresh(t), errors.New("left")
-		free := occupy(t, c)
+		free := occupyHashing(t, c)
 		leave, ended := make(chan struct{}), 0
 		cr := login("u", "secret")
-		cr.WhileHere = func(ctx context.Context) (context.Context, func()) {
+		cr.WhileConnected = func(ctx context.Context) (context.Context, func()) {
 			ctx, cancel := context.WithCancelCause(ctx)
 			go func() { <-leave; cancel(errLeft) }()
 			return ctx, func() { ended++ }

@@ -25,11 +25,11 @@ type changeLog struct {
 	mu      sync.Mutex // guards what follows
 	entries [][]byte
 	nodes   []*Control
-	cuts    map[*Control][]dynsec.Cut // that ApplyChange left to its caller
+	cuts    map[*Control][]dynsec.Cut // that ApplyChange returned to its caller
 }
 
-// shared gives nodes that share one log, through which the first one changes.
-func shared(t testing.TB, nodes int) (*changeLog, []*Control) {
+// sharedNodes returns nodes that share one log, through which the first one makes changes.
+func sharedNodes(t testing.TB, nodes int) (*changeLog, []*Control) {
 	t.Helper()
 	l := logOf()
 	for range nodes {
@@ -43,7 +43,7 @@ func logOf(nodes ...*Control) *changeLog {
 	return &changeLog{nodes: nodes, cuts: map[*Control][]dynsec.Cut{}}
 }
 
-// Replicate appends an entry and has it applied everywhere.
+// Replicate appends an entry and applies it on all nodes.
 func (l *changeLog) Replicate(_ context.Context, change []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -58,7 +58,7 @@ func (l *changeLog) Replicate(_ context.Context, change []byte) error {
 	return nil
 }
 
-// catchUp gives a node the entries that it lacks, and those before once more.
+// catchUp applies the entries that a node lacks, and the earlier ones once more.
 func (l *changeLog) catchUp(t testing.TB, n *Control) {
 	t.Helper()
 	for i, change := range l.entries {
@@ -76,7 +76,7 @@ func (leads) Forward(context.Context, []byte) ([]byte, error) {
 	return nil, errors.New("forwarded by the broker that decides")
 }
 
-// replicator makes a function a Replicator.
+// replicator returns a Replicator that calls a function.
 func replicator(f func(ctx context.Context, change []byte) error) Replicator {
 	return replicateFunc{replicate: f}
 }
@@ -90,7 +90,7 @@ func (r replicateFunc) Replicate(ctx context.Context, change []byte) error {
 	return r.replicate(ctx, change)
 }
 
-// bytesOf gives a snapshot.
+// bytesOf returns a snapshot.
 func bytesOf(t testing.TB, c *Control) []byte {
 	t.Helper()
 	s, err := c.Snapshot(t.Context())
@@ -108,8 +108,8 @@ func bytesOf(t testing.TB, c *Control) []byte {
 	return b.Bytes()
 }
 
-// same expects two nodes to hold the same, in file and memory.
-func same(t testing.TB, what string, a, b *Control) {
+// wantSame expects two nodes to have the same state, in file and memory.
+func wantSame(t testing.TB, what string, a, b *Control) {
 	t.Helper()
 	if bytes.Equal(bytesOf(t, a), bytesOf(t, b)) && inMemory(t, a) == inMemory(t, b) {
 		return
@@ -120,7 +120,7 @@ func same(t testing.TB, what string, a, b *Control) {
 
 func TestFollowersAreCut(t *testing.T) {
 	t.Parallel()
-	l, nodes := shared(t, 2)
+	l, nodes := sharedNodes(t, 2)
 	leader, follower := nodes[0], nodes[1]
 	leader.OnCut(func(cuts []dynsec.Cut) { t.Errorf("the leader was told %v beside its caller", cuts) })
 	must(t, leader.CreateRole(t.Context(), role("r", "a")), leader.CreateClient(t.Context(), client("u", "r")))
@@ -137,11 +137,11 @@ func TestFollowersAreCut(t *testing.T) {
 	}
 }
 
-// TestReplicateFails expects nothing to be in force, and the kind of failure to
-// say whether it may be yet.
+// TestReplicateFails expects no effect, and the kind of error to show whether the change
+// may still happen.
 func TestReplicateFails(t *testing.T) {
 	t.Parallel()
-	l, nodes := shared(t, 1)
+	l, nodes := sharedNodes(t, 1)
 	c := nodes[0]
 	must(t, c.CreateClient(t.Context(), client("u")))
 	before := bytesOf(t, c)
@@ -152,7 +152,7 @@ func TestReplicateFails(t *testing.T) {
 		want broker.Kind
 	}{
 		{&broker.Error{Kind: broker.Unavailable, Msg: "no leader"}, broker.Unavailable},
-		{lost, broker.Unconfirmed}, {nil, broker.Unconfirmed}, // it says that it did and did not
+		{lost, broker.Unconfirmed}, {nil, broker.Unconfirmed}, // it claims success and applied nothing
 	} {
 		c.SetReplicator(replicator(func(_ context.Context, change []byte) error { late = change; return tc.err }))
 		wantKind(t, c.DisableClient(t.Context(), "u"), tc.want)
@@ -169,11 +169,11 @@ func TestReplicateFails(t *testing.T) {
 	}
 }
 
-// TestEarlierAttempt has an attempt that was given up come out of the log while the
-// same is tried again. It must not be taken for the new one.
+// TestEarlierAttempt applies an attempt that was abandoned while the same change is tried
+// again. It must not be taken for the new one.
 func TestEarlierAttempt(t *testing.T) {
 	t.Parallel()
-	l, nodes := shared(t, 1)
+	l, nodes := sharedNodes(t, 1)
 	c := nodes[0]
 	var early []byte
 	c.SetReplicator(replicator(func(_ context.Context, change []byte) error { early = change; return errors.New("lost") }))
@@ -188,11 +188,11 @@ func TestEarlierAttempt(t *testing.T) {
 	}
 }
 
-// TestStaleDecisions has another broker's change come before one that was decided
-// without knowing it. The second one must not undo the first.
+// TestStaleDecisions applies another broker's change before one that was decided without
+// knowing it. The second one must not undo the first.
 func TestStaleDecisions(t *testing.T) {
 	t.Parallel()
-	l, nodes := shared(t, 3)
+	l, nodes := sharedNodes(t, 3)
 	a, b, text := nodes[0], nodes[1], "text"
 	must(t, a.CreateClient(t.Context(), client("u")), a.CreateClient(t.Context(), client("v")))
 	b.SetReplicator(l)
@@ -212,15 +212,15 @@ func TestStaleDecisions(t *testing.T) {
 		if err != nil || !u.Disabled || u.TextName == nil || *u.TextName != text {
 			t.Errorf("got %+v, %v: one change undid the other", u, err)
 		}
-		same(t, "after all", a, n)
+		wantSame(t, "after all", a, n)
 	}
 }
 
-// TestRefusalsAreOfTheLastState has a change come before one that was refused; it
-// is refused no longer.
+// TestRefusalsAreOfTheLastState applies a change before one that was refused; it is then no
+// longer refused.
 func TestRefusalsAreOfTheLastState(t *testing.T) {
 	t.Parallel()
-	l, nodes := shared(t, 2)
+	l, nodes := sharedNodes(t, 2)
 	a, b := nodes[0], nodes[1]
 	must(t, a.CreateRole(t.Context(), role("r")))
 	b.SetReplicator(l)
@@ -230,12 +230,12 @@ func TestRefusalsAreOfTheLastState(t *testing.T) {
 		return l.Replicate(ctx, change)
 	}))
 	must(t, a.DisableClient(t.Context(), "u"))
-	same(t, "both", a, b)
+	wantSame(t, "both", a, b)
 }
 
 func TestEndlessContention(t *testing.T) {
 	t.Parallel()
-	l, nodes := shared(t, 2)
+	l, nodes := sharedNodes(t, 2)
 	a, b, n := nodes[0], nodes[1], 0
 	b.SetReplicator(l)
 	a.SetReplicator(replicator(func(ctx context.Context, change []byte) error {
@@ -247,14 +247,14 @@ func TestEndlessContention(t *testing.T) {
 	if _, err := b.GetClient(t.Context(), "u"); err == nil {
 		t.Error("it happened although it was refused")
 	}
-	same(t, "both", a, b)
+	wantSame(t, "both", a, b)
 }
 
-// TestUnknownFormat gives a change of a newer release, which stops the broker
-// until it is given something that it knows.
+// TestUnknownFormat applies a change of a newer release, which stops the broker until it
+// receives one that it supports.
 func TestUnknownFormat(t *testing.T) {
 	t.Parallel()
-	l, nodes := shared(t, 1)
+	l, nodes := sharedNodes(t, 1)
 	must(t, nodes[0].CreateClient(t.Context(), client("u")), nodes[0].DisableClient(t.Context(), "u"))
 	path := filepath.Join(t.TempDir(), "broker.db")
 	c := open(t, path)
@@ -281,26 +281,26 @@ func TestUnknownFormat(t *testing.T) {
 		t.Errorf("index %d after a restart, want 1", c.AppliedIndex())
 	}
 	l.catchUp(t, c)
-	same(t, "after all", nodes[0], c)
+	wantSame(t, "after all", nodes[0], c)
 }
 
-// TestMissingChange leaves a change out.
+// TestMissingChange omits a change.
 func TestMissingChange(t *testing.T) {
 	t.Parallel()
-	l, nodes := shared(t, 1)
+	l, nodes := sharedNodes(t, 1)
 	must(t, nodes[0].CreateClient(t.Context(), client("u")), nodes[0].DisableClient(t.Context(), "u"))
 	c := fresh(t)
 	if _, err := c.ApplyChange(2, l.entries[1]); !errors.Is(err, ErrGap) || c.AppliedIndex() != 0 {
 		t.Errorf("got %v at %d, want %v", err, c.AppliedIndex(), ErrGap)
 	}
 	l.catchUp(t, c)
-	same(t, "with it", nodes[0], c)
+	wantSame(t, "with it", nodes[0], c)
 }
 
-// TestFullDiskOfANode cannot store what was decided, and can later.
+// TestFullDiskOfANode cannot store what was decided, until there is space again.
 func TestFullDiskOfANode(t *testing.T) {
 	t.Parallel()
-	l, nodes := shared(t, 1)
+	l, nodes := sharedNodes(t, 1)
 	c := nodes[0]
 	must(t, c.CreateRole(t.Context(), role("before")))
 	_, err := c.store.w.ExecContext(t.Context(), `PRAGMA max_page_count = 1`)
@@ -320,8 +320,8 @@ func TestFullDiskOfANode(t *testing.T) {
 	}
 }
 
-// TestDetach expects a broker that shares its access control to make no change by
-// itself, also after a restart, until it is told that it is alone.
+// TestDetach expects a broker that shares its access control to make no change by itself,
+// also after a restart, until Detach.
 func TestDetach(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "broker.db")
@@ -349,7 +349,7 @@ func TestReplicatorInBetween(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := fresh(t)
 		l := logOf(c)
-		release := hold(t, c)
+		release := blockWriter(t, c)
 		var wg sync.WaitGroup
 		wg.Go(func() { must(t, c.CreateRole(t.Context(), role("r"))) })
 		synctest.Wait()
@@ -362,13 +362,13 @@ func TestReplicatorInBetween(t *testing.T) {
 	})
 }
 
-// TestManyCallersShareEntries has callers change things at once through a log.
+// TestManyCallersShareEntries makes concurrent changes through a log.
 func TestManyCallersShareEntries(t *testing.T) {
 	t.Parallel()
 	const callers, each = 16, 15
-	l, nodes := shared(t, 3)
+	l, nodes := sharedNodes(t, 3)
 	must(t, nodes[0].CreateRole(t.Context(), role("r")))
-	release := hold(t, nodes[0])
+	release := blockWriter(t, nodes[0])
 	var wg sync.WaitGroup
 	for caller := range callers {
 		wg.Go(func() {
@@ -389,15 +389,15 @@ func TestManyCallersShareEntries(t *testing.T) {
 	release()
 	wg.Wait()
 	for _, n := range nodes {
-		same(t, "after all", nodes[0], n)
+		wantSame(t, "after all", nodes[0], n)
 	}
 	if len(l.entries) >= callers*each {
 		t.Errorf("%d entries for %d changes: none was shared", len(l.entries), callers*each)
 	}
 }
 
-// TestCloseGivesUpOnOthers closes while the replicator waits for ever.
-func TestCloseGivesUpOnOthers(t *testing.T) {
+// TestCloseStopsWaitingForOthers closes while the replicator blocks forever.
+func TestCloseStopsWaitingForOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := fresh(t)

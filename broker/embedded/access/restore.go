@@ -14,13 +14,13 @@ import (
 	"signalbox/broker/dynsec"
 )
 
-// ImportState puts what a [Snapshot] holds in the place of everything, and takes
-// it for the state behind the change of the given index. Either all of it happens
-// or nothing. It gives the clients to disconnect, which are those whose rights or
-// credentials are others than before; they have the new rights already.
+// ImportState replaces everything by the content of a [Snapshot], as the state after the
+// change of the given index, all or nothing. It returns the clients to disconnect: those
+// whose rights or credentials differ from before. They have the new rights already.
 //
-// Log-ins wait while it comes into force, so that none is judged by the record of
-// one state and the password of the other.
+// The snapshot is read and checked completely before anything is changed. Log-ins wait
+// while it is committed and published, so that none is checked against the record of one
+// state and the password of the other.
 func (c *Control) ImportState(ctx context.Context, index uint64, r io.Reader) ([]dynsec.Cut, error) {
 	changes, err := readSnapshot(r)
 	if err != nil {
@@ -30,23 +30,23 @@ func (c *Control) ImportState(ctx context.Context, index uint64, r io.Reader) ([
 	if err != nil {
 		return nil, fmt.Errorf("read a snapshot of the access control: %w: %w", ErrDamaged, err)
 	}
-	c.turn.Lock()
-	defer c.turn.Unlock()
-	cuts, err := c.replaced(ctx, next, changes)
+	c.committing.Lock()
+	defer c.committing.Unlock()
+	cuts, err := c.replacedCuts(ctx, next, changes)
 	if err != nil {
 		return nil, classify(err)
 	}
-	if err := c.replaceBy(ctx, next, batch{changes: changes, replaces: true, index: index}, cuts); err != nil {
+	if err := c.replaceState(ctx, next, batch{changes: changes, replaces: true, index: index}, cuts); err != nil {
 		return nil, err
 	}
 	return cuts, nil
 }
 
-// replaceBy stores and publishes a whole state. The caller has the turn.
-func (c *Control) replaceBy(ctx context.Context, next *dynsec.State, b batch, cuts []dynsec.Cut) error {
+// replaceState stores and publishes a whole state. The caller holds committing.
+func (c *Control) replaceState(ctx context.Context, next *dynsec.State, b batch, cuts []dynsec.Cut) error {
 	err := c.store.transact(ctx, b, func(commit func() error) error {
-		c.logins.changing.Lock()
-		defer c.logins.changing.Unlock()
+		c.credentials.replacing.Lock()
+		defer c.credentials.replacing.Unlock()
 		if err := commit(); err != nil {
 			return err
 		}
@@ -62,8 +62,8 @@ func (c *Control) replaceBy(ctx context.Context, next *dynsec.State, b batch, cu
 	return nil
 }
 
-// replaced gives whom the state that changes make throws out.
-func (c *Control) replaced(ctx context.Context, next *dynsec.State, changes []dynsec.Change) ([]dynsec.Cut, error) {
+// replacedCuts returns the clients to disconnect when a state is replaced.
+func (c *Control) replacedCuts(ctx context.Context, next *dynsec.State, changes []dynsec.Change) ([]dynsec.Cut, error) {
 	before, err := c.store.passwords(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the passwords: %w", err)
@@ -79,7 +79,7 @@ func (c *Control) replaced(ctx context.Context, next *dynsec.State, changes []dy
 	}), nil
 }
 
-// records gives what changes of a snapshot put.
+// records returns the records that the changes of a snapshot put.
 func records(changes []dynsec.Change) (r dynsec.LoadRecords) {
 	r.Defaults = dynsec.DefaultDefaults()
 	r.Roles = recordsOf(changes, func(p dynsec.PutRole) dynsec.RoleRecord { return p.RoleRecord })
@@ -119,8 +119,7 @@ func only[C dynsec.Change](changes []dynsec.Change) iter.Seq[C] {
 	}
 }
 
-// readSnapshot reads a snapshot to its end and gives what makes its state out of
-// nothing.
+// readSnapshot reads a snapshot to its end and returns the changes that create its state.
 func readSnapshot(from io.Reader) ([]dynsec.Change, error) {
 	r := &snapshotReader{from: bufio.NewReader(from), sum: crc32.New(castagnoli)}
 	if version, err := r.ReadByte(); err != nil {
@@ -141,15 +140,15 @@ func readSnapshot(from io.Reader) ([]dynsec.Change, error) {
 	}
 }
 
-// damaged takes the early end of a snapshot for what it is.
+// damaged turns the early end of a snapshot into ErrDamaged.
 func damaged(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("%w: it ends too early", ErrDamaged)
+		return fmt.Errorf("%w: truncated", ErrDamaged)
 	}
 	return err
 }
 
-// snapshotReader reads and sums up.
+// snapshotReader reads and computes the checksum.
 type snapshotReader struct {
 	from *bufio.Reader
 	sum  hash.Hash32
@@ -164,7 +163,7 @@ func (r *snapshotReader) ReadByte() (byte, error) {
 	return b, err
 }
 
-// record reads the next record; nil is the end.
+// record reads the next record, nil at the end.
 func (r *snapshotReader) record() (dynsec.Change, error) {
 	n, err := binary.ReadUvarint(r)
 	if err != nil {
@@ -188,7 +187,7 @@ func (r *snapshotReader) record() (dynsec.Change, error) {
 	return d.change(), d.end()
 }
 
-// finish checks the sum and that nothing follows it.
+// finish verifies the checksum and that nothing follows it.
 func (r *snapshotReader) finish() error {
 	want := r.sum.Sum32()
 	var got [4]byte
@@ -196,10 +195,10 @@ func (r *snapshotReader) finish() error {
 		return damaged(err)
 	}
 	if binary.BigEndian.Uint32(got[:]) != want {
-		return fmt.Errorf("%w: its sum is another", ErrDamaged)
+		return fmt.Errorf("%w: wrong checksum", ErrDamaged)
 	}
 	if _, err := r.from.ReadByte(); err == nil {
-		return fmt.Errorf("%w: something follows its end", ErrDamaged)
+		return fmt.Errorf("%w: data after its end", ErrDamaged)
 	} else if !errors.Is(err, io.EOF) {
 		return err
 	}

@@ -15,45 +15,46 @@ import (
 	"signalbox/broker/dynsec"
 )
 
-// maxRecord bounds one record of a snapshot in bytes. No command that makes one
-// can be larger, as no MQTT packet is.
+// maxRecord bounds one record of a snapshot in bytes. No command that creates one can be
+// larger, because no MQTT packet is.
 const maxRecord = 256 << 20
 
-// castagnoli is what the end of a snapshot is checked with.
+// castagnoli is the polynomial of a snapshot's checksum.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Snapshot is the stored access control as of one moment, hashes of passwords
-// included, while it goes on changing. Two of equal states are equal byte by
-// byte, whatever led there. It must be released, and before its Control is closed.
+// Snapshot is the stored access control as of one moment, password hashes included, while
+// the state changes on. It is a read transaction that stays open, so SQLite's write-ahead
+// log grows meanwhile. Snapshots of equal states are equal byte by byte, whatever their
+// history. It must be released, before its Control is closed.
 type Snapshot struct {
 	tx    *sql.Tx
 	index uint64
 }
 
-// Snapshot gives the state as it is now. The context bounds its making only.
+// Snapshot returns a snapshot of the current state. The context bounds its creation only.
 func (c *Control) Snapshot(ctx context.Context) (*Snapshot, error) {
 	tx, err := c.store.bulk.BeginTx(context.WithoutCancel(ctx), &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return nil, fmt.Errorf("begin a snapshot: %w", err)
 	}
-	index, err := applied(ctx, tx) // the first read fixes the moment
+	index, err := readApplied(ctx, tx) // the first read fixes the moment
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("begin a snapshot: %w", err), tx.Rollback())
 	}
 	return &Snapshot{tx: tx, index: uint64(index)}, nil
 }
 
-// Index is that of the last change in the snapshot; see [Control.AppliedIndex].
+// Index returns the index of the last change in the snapshot; see [Control.AppliedIndex].
 func (s *Snapshot) Index() uint64 { return s.index }
 
-// Release ends the snapshot. More than once is harmless.
+// Release ends the snapshot. Further calls have no effect.
 func (s *Snapshot) Release() {
-	s.tx.Rollback() //nolint:errcheck // it only read
+	s.tx.Rollback() //nolint:errcheck // read only
 }
 
-// WriteTo writes the snapshot as ImportState reads it: the version, each record
-// behind its length, a zero, and a CRC-32C of all that. What it does not hold is
-// its index, which says something about the way and not about the state.
+// WriteTo writes the snapshot as ImportState reads it: the version, each record after its
+// length, a zero, and a CRC-32C of all that. It does not contain its index: two brokers
+// with equal states may have reached them by snapshots of different indexes.
 func (s *Snapshot) WriteTo(w io.Writer) (int64, error) {
 	out := &snapshotWriter{to: bufio.NewWriter(w), sum: crc32.New(castagnoli)}
 	out.write([]byte{format})
@@ -69,8 +70,8 @@ func (s *Snapshot) WriteTo(w io.Writer) (int64, error) {
 	return out.finish()
 }
 
-// snapshotWriter writes, counts and sums up. After the first failure, which it
-// keeps, it does nothing more.
+// snapshotWriter writes, counts bytes and computes the checksum. After the first error,
+// which it keeps, it does nothing more.
 type snapshotWriter struct {
 	to      *bufio.Writer
 	sum     hash.Hash32
@@ -104,8 +105,8 @@ func (w *snapshotWriter) finish() (int64, error) {
 	return w.written, nil
 }
 
-// changes yields what makes the stored state out of nothing, in order; nothing for a
-// broker that was never set up.
+// changes yields the changes that create the stored state, in order; none for a broker that
+// was never initialised.
 func (l *loader) changes() iter.Seq[dynsec.Change] {
 	return func(yield func(dynsec.Change) bool) {
 		settings, err := l.settings()
@@ -124,20 +125,20 @@ func (l *loader) changes() iter.Seq[dynsec.Change] {
 	}
 }
 
-// clientChanges yields the clients with the hashes of their passwords.
+// clientChanges yields the clients with their password hashes.
 func (l *loader) clientChanges(yield func(dynsec.Change) bool) bool {
-	passwords := l.follow(`SELECT username, encoded, 0 FROM access_passwords ORDER BY username`)
+	passwords := l.cursor(`SELECT username, encoded, 0 FROM access_passwords ORDER BY username`)
 	defer passwords.stop()
 	return all(l.clients(), yield, func(c dynsec.ClientRecord) dynsec.Change {
 		put := dynsec.PutClient{ClientRecord: c}
-		for _, m := range passwords.of(c.Username) {
-			put.Password = &m.of
+		for _, m := range passwords.membersOf(c.Username) {
+			put.Password = &m.name
 		}
 		return put
 	})
 }
 
-// all yields every record as a change and tells whether more are wanted.
+// all yields every record as a change and reports whether the caller wants more.
 func all[T any](records iter.Seq[T], yield func(dynsec.Change) bool, change func(T) dynsec.Change) bool {
 	for r := range records {
 		if !yield(change(r)) {

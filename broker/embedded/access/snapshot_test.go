@@ -16,7 +16,7 @@ import (
 	"signalbox/broker/dynsec"
 )
 
-// restore imports a snapshot and gives the cuts.
+// restore imports a snapshot and returns the cuts.
 func restore(t testing.TB, c *Control, index uint64, snapshot []byte) []dynsec.Cut {
 	t.Helper()
 	cuts, err := c.ImportState(t.Context(), index, bytes.NewReader(snapshot))
@@ -24,12 +24,12 @@ func restore(t testing.TB, c *Control, index uint64, snapshot []byte) []dynsec.C
 	return cuts
 }
 
-// TestSnapshotOfHistories imports what random histories led to over something
-// else, and goes on from there.
+// TestSnapshotOfHistories imports the result of random histories over another state, and
+// continues from there.
 func TestSnapshotOfHistories(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(3) {
-		d := dice{rand.New(rand.NewPCG(seed, 6))}
+		d := generator{rand.New(rand.NewPCG(seed, 6))}
 		path := filepath.Join(t.TempDir(), "broker.db")
 		from, to := fresh(t), open(t, path)
 		for range 80 {
@@ -38,23 +38,23 @@ func TestSnapshotOfHistories(t *testing.T) {
 		}
 		snapshot := bytesOf(t, from)
 		restore(t, to, 7, snapshot)
-		same(t, "imported", from, to)
-		agree(t, from, to)
+		wantSame(t, "imported", from, to)
+		wantSameRights(t, from, to)
 		shut(t, to)
 		to = open(t, path)
 		if to.AppliedIndex() != 7 {
 			t.Errorf("index %d after a restart, want 7", to.AppliedIndex())
 		}
-		same(t, "imported, after a restart", from, to)
+		wantSame(t, "imported, after a restart", from, to)
 		if cuts := restore(t, to, 8, snapshot); len(cuts) > 0 {
 			t.Errorf("a snapshot of the same throws %v out", cuts)
 		}
-		goesOn(t, d, from, to)
+		changeTogether(t, d, from, to)
 	}
 }
 
-// goesOn has both nodes change together after one took the other's state.
-func goesOn(t *testing.T, d dice, leader, follower *Control) {
+// changeTogether makes changes on both nodes after one imported the other's state.
+func changeTogether(t *testing.T, d generator, leader, follower *Control) {
 	t.Helper()
 	index := follower.AppliedIndex()
 	leader.SetReplicator(replicator(func(_ context.Context, change []byte) error {
@@ -66,10 +66,10 @@ func goesOn(t *testing.T, d dice, leader, follower *Control) {
 	for range 30 {
 		leader.Handle(t.Context(), d.request(t))
 	}
-	same(t, "after going on", leader, follower)
+	wantSame(t, "after going on", leader, follower)
 }
 
-// TestSnapshotIsOneMoment writes a snapshot after the state went on.
+// TestSnapshotIsOneMoment writes a snapshot after the state has changed.
 func TestSnapshotIsOneMoment(t *testing.T) {
 	t.Parallel()
 	c := fresh(t)
@@ -99,9 +99,9 @@ func TestSnapshotOfNothing(t *testing.T) {
 	}
 }
 
-// TestImportStateCutsWhomItConcerns expects those to be cut whose rights or
-// credentials are others, and nobody else.
-func TestImportStateCutsWhomItConcerns(t *testing.T) {
+// TestImportStateCuts expects cuts of the clients whose rights or credentials differ, and
+// of no others.
+func TestImportStateCuts(t *testing.T) {
 	t.Parallel()
 	from, to := fresh(t), fresh(t)
 	names := []string{"same", "role", "password", "disabled", "gone", "text"}
@@ -138,7 +138,7 @@ func TestImportStateCutsWhomItConcerns(t *testing.T) {
 	}
 }
 
-// TestDamagedSnapshots expects anything that is not whole to change nothing.
+// TestDamagedSnapshots expects anything incomplete to change nothing.
 func TestDamagedSnapshots(t *testing.T) {
 	t.Parallel()
 	from, to := fresh(t), fresh(t)
@@ -164,9 +164,9 @@ func TestDamagedSnapshots(t *testing.T) {
 	}
 }
 
-// TestImportStateUnderChecks puts two states in turns in each other's place. What
-// both of them deny must be denied at every moment, and so must a log-in with the
-// password of the one and the record of the other.
+// TestImportStateUnderChecks repeatedly replaces two states by each other. What both of
+// them deny must be denied at every moment, and so must a log-in with the password of the
+// one and the record of the other.
 func TestImportStateUnderChecks(t *testing.T) {
 	t.Parallel()
 	c := fresh(t)
@@ -197,9 +197,9 @@ func TestImportStateUnderChecks(t *testing.T) {
 	wg.Wait()
 }
 
-// twoStates gives snapshots of a state in which "watched" is in a group that may
-// do nothing and u has the password "first", and of one where the group may do
-// all, but is left, and u has the password "second" and is disabled.
+// twoStates returns snapshots of a state in which "watched" is in a group without rights
+// and u has the password "first", and of one where the group has all rights but "watched"
+// is not a member, and u has the password "second" and is disabled.
 func twoStates(t *testing.T) (first, second []byte) {
 	t.Helper()
 	c := fresh(t)

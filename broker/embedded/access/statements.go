@@ -5,9 +5,9 @@ import (
 	"database/sql"
 )
 
-// statements are the changes of single rows, prepared.
+// statements are the prepared changes of single rows.
 type statements struct {
-	setUp, changeIndex, defaults, anonymousGroup *sql.Stmt
+	insertSettings, changeIndex, defaults, anonymousGroup *sql.Stmt
 
 	newClient, client, deleteClient, password, deletePassword *sql.Stmt
 	clientRole, deleteClientRole, deleteClientRoles           *sql.Stmt
@@ -15,20 +15,20 @@ type statements struct {
 	group, deleteGroup, groupRole, deleteGroupRoles           *sql.Stmt
 	role, deleteRole                                          *sql.Stmt
 
-	clear   [3]*sql.Stmt
-	forget  *sql.Stmt
-	applied *sql.Stmt
+	clear          [3]*sql.Stmt
+	deleteSettings *sql.Stmt
+	applied        *sql.Stmt
 }
 
-// prepareStatements prepares them all. A record that is put again is updated in
-// place, never replaced: a replacement would take its references with it.
+// prepareStatements prepares all statements. A record that is put again is updated in
+// place, never replaced: a replacement would delete its references.
 func prepareStatements(ctx context.Context, db *sql.DB) (*statements, error) {
 	s := &statements{}
 	for _, p := range []struct {
 		stmt **sql.Stmt
 		text string
 	}{
-		{&s.setUp, `
+		{&s.insertSettings, `
 			INSERT INTO access_settings
 				(id, publish_client_send, publish_client_receive, subscribe, unsubscribe, change_index)
 			VALUES (1, 0, 1, 0, 1, 0)
@@ -77,7 +77,7 @@ func prepareStatements(ctx context.Context, db *sql.DB) (*statements, error) {
 		{&s.clear[0], `DELETE FROM access_clients`},
 		{&s.clear[1], `DELETE FROM access_groups`},
 		{&s.clear[2], `DELETE FROM access_roles`},
-		{&s.forget, `DELETE FROM access_settings`},
+		{&s.deleteSettings, `DELETE FROM access_settings`},
 		{&s.applied, `
 			INSERT INTO access_log (id, applied) VALUES (1, ?)
 			ON CONFLICT (id) DO UPDATE SET applied = excluded.applied`},

@@ -11,20 +11,20 @@ import (
 	"signalbox/broker/storage"
 )
 
-// store is the access control as SQLite keeps it: one connection that writes,
-// and a few that read beside it. Whoever writes holds the file's lock.
+// store is the access control in SQLite: one connection that writes, and several that read.
+// A writer holds the file's lock.
 type store struct {
 	file *storage.File
-	owns bool    // the file is this store's to close
+	owns bool    // the file must be closed with the store
 	w    *sql.DB // one connection
-	r    *sql.DB // query_only; for what a log-in reads, and other single records
-	bulk *sql.DB // query_only; for what reads all records, which may take long
+	r    *sql.DB // query_only; for log-ins and other reads of single records
+	bulk *sql.DB // query_only; for reads of all records, which may take long
 
 	put      *statements // prepared on w
 	passwd   *sql.Stmt   // prepared on r
 	writable atomic.Bool // the last transaction was stored
 
-	durability storage.Durability // of what w commits; whoever has the file's lock may change it
+	durability storage.Durability // of w's commits; guarded by the file's lock
 }
 
 // openStore opens the file, unless it is open, and prepares all statements.
@@ -49,8 +49,9 @@ func (s *store) prepare(ctx context.Context) (err error) {
 	if s.put, err = prepareStatements(ctx, s.w); err != nil {
 		return err
 	}
-	// The hash of the next name in order stands in for one that has none, so
-	// that an unknown name costs what its neighbour would.
+	// The hash of the next name in order is used for one that has none, so that an unknown
+	// name costs what its neighbour would: hashes of several costs, as imports bring them,
+	// would otherwise show which names exist.
 	s.passwd, err = s.r.PrepareContext(ctx, `
 		SELECT username, encoded FROM access_passwords
 		WHERE username >= ?
@@ -58,9 +59,8 @@ func (s *store) prepare(ctx context.Context) (err error) {
 	return err
 }
 
-// password gives the encoded hash of a client. Where it has none, another
-// client's comes back under that client's name; where there is none at all,
-// both are "".
+// password returns the encoded hash of a client. If it has none, it returns another
+// client's hash with that client's name; if no client has one, both are "".
 func (s *store) password(ctx context.Context, username string) (name, encoded string, err error) {
 	for _, from := range []string{username, ""} {
 		err = s.passwd.QueryRowContext(ctx, from).Scan(&name, &encoded)
@@ -74,8 +74,8 @@ func (s *store) password(ctx context.Context, username string) (name, encoded st
 	return "", "", nil
 }
 
-// ping tells whether the store can be written to. After a failure it writes in
-// earnest to see whether the cause is gone.
+// ping returns an error if the store cannot be written to. After a failed write it commits
+// a write to find out whether the cause still exists.
 func (s *store) ping(ctx context.Context) error {
 	if err := s.file.Lock(ctx); err != nil {
 		return classify(err)
@@ -100,19 +100,19 @@ func (s *store) ping(ctx context.Context) error {
 	return nil
 }
 
-// endure says what the next commits outlive. The file's lock is held.
-func (s *store) endure(ctx context.Context, d storage.Durability) error {
+// setDurability sets what the next commits survive. The caller holds the file's lock.
+func (s *store) setDurability(ctx context.Context, d storage.Durability) error {
 	if d == s.durability {
 		return nil
 	}
 	if err := storage.SetDurability(ctx, s.w, d); err != nil {
-		return fmt.Errorf("say how durable the access control is: %w", err)
+		return fmt.Errorf("set the durability of the access control: %w", err)
 	}
 	s.durability = d
 	return nil
 }
 
-// close ends the connections and, where nobody else uses it, closes the file.
+// close closes the connections and, if the store opened it, the file.
 func (s *store) close() error {
 	err := errors.Join(s.bulk.Close(), s.r.Close(), s.w.Close())
 	if s.owns {

@@ -24,7 +24,7 @@ func TestFullDisk(t *testing.T) {
 		_, err := c.store.w.ExecContext(ctx, fmt.Sprintf("PRAGMA max_page_count = %d", pages))
 		must(t, err)
 	}
-	limit(1) // SQLite keeps it at the pages that there are
+	limit(1) // SQLite keeps the current number of pages
 	big := role("big", strings.Repeat("x", 60_000))
 	err := c.CreateRole(ctx, big)
 	wantKind(t, err, broker.Internal)
@@ -61,7 +61,7 @@ func TestLostDatabase(t *testing.T) {
 	}
 }
 
-// TestSharedFile uses a file that was handed in, and leaves it open.
+// TestSharedFile uses a file of the caller, and leaves it open.
 func TestSharedFile(t *testing.T) {
 	t.Parallel()
 	f, err := schema.Open(t.Context(), filepath.Join(t.TempDir(), "broker.db"), slog.New(slog.DiscardHandler))

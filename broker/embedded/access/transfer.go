@@ -9,21 +9,20 @@ import (
 	"signalbox/broker/dynsec"
 )
 
-// ImportAccess takes a document over, all or nothing; see
-// broker.AccessTransfer. Before anything was stored it leaves exactly what the
-// document holds.
+// ImportAccess imports a document, all or nothing; see broker.AccessTransfer. If nothing
+// was stored before, the result is exactly the content of the document.
 func (c *Control) ImportAccess(ctx context.Context, document []byte, replace bool) (broker.ImportReport, error) {
 	const op = "importAccess"
-	if r := c.elsewhere(); r != nil {
+	if r := c.remoteLeader(); r != nil {
 		report, err := c.forwardImport(ctx, r, document, replace)
-		return report, named(err, op)
+		return report, withOp(err, op)
 	}
 	report, cuts, err := c.importDocument(ctx, document, replace)
 	c.cut(cuts)
-	return report, named(err, op)
+	return report, withOp(err, op)
 }
 
-// importDocument takes a document over here. The caller must deal with the cuts.
+// importDocument imports a document on this broker. The caller must handle the cuts.
 func (c *Control) importDocument(ctx context.Context, document []byte, replace bool) (broker.ImportReport, []dynsec.Cut, error) {
 	parsed, warnings, err := dynsec.ParseDocument(document)
 	if err != nil {
@@ -45,7 +44,7 @@ func (c *Control) importDocument(ctx context.Context, document []byte, replace b
 	return report, cuts, nil
 }
 
-// ExportAccess gives the stored configuration as of one moment.
+// ExportAccess returns the stored configuration as of one moment.
 func (c *Control) ExportAccess(ctx context.Context) ([]byte, error) {
 	const op = "exportAccess"
 	document, err := c.document(ctx)
@@ -55,25 +54,25 @@ func (c *Control) ExportAccess(ctx context.Context) ([]byte, error) {
 	return document.Marshal()
 }
 
-// passwords reads the hashes. A password that is set while they are read counts
-// as it was before: an import then leaves it, or is refused.
+// passwords reads the hashes. A password that is set while they are read counts as it was
+// before: an import then leaves it, or is refused.
 func (s *store) passwords(ctx context.Context) (map[string]string, error) {
 	tx, err := s.bulk.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return nil, err
 	}
-	defer tx.Rollback() //nolint:errcheck // it only read
+	defer tx.Rollback() //nolint:errcheck // read only
 	return loadPasswords(ctx, tx)
 }
 
-// document makes records and passwords of one moment, whatever is being written
-// meanwhile: the passwords are read in the transaction that the records belong to.
+// document returns records and passwords of one moment, without waiting for writes: the
+// passwords are read in the transaction that the records belong to.
 func (c *Control) document(ctx context.Context) (dynsec.Document, error) {
 	tx, err := c.store.bulk.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return dynsec.Document{}, err
 	}
-	defer tx.Rollback() //nolint:errcheck // it only read
+	defer tx.Rollback() //nolint:errcheck // read only
 	state, err := c.published(ctx, tx)
 	if err == nil && state == nil {
 		state, _, err = loadState(ctx, tx)
@@ -88,14 +87,14 @@ func (c *Control) document(ctx context.Context) (dynsec.Document, error) {
 	return state.Document(func(username string) string { return passwords[username] }), nil
 }
 
-// published returns the published state if it is what a transaction reads, otherwise nil:
-// while a change is being stored, which this does not wait for, it may not be. To read the
-// records costs ten times as much.
+// published returns the published state if it is what the transaction reads, otherwise nil:
+// while a change is being stored it may not be. Reading the records instead costs ten times
+// as much, but does not wait.
 func (c *Control) published(ctx context.Context, tx *sql.Tx) (*dynsec.State, error) {
-	if !c.turn.TryLock() {
+	if !c.committing.TryLock() {
 		return nil, nil
 	}
-	defer c.turn.Unlock()
+	defer c.committing.Unlock()
 	var n int
 	err := tx.QueryRowContext(ctx, `SELECT count(*) FROM access_settings`).Scan(&n) // the first read fixes the moment
 	return c.state.Load(), err

@@ -12,8 +12,8 @@ import (
 	"signalbox/broker/dynsec"
 )
 
-// TestImportIsDurable imports files of both generations and logs in with their
-// passwords, before and after a restart.
+// TestImportIsDurable imports files of both generations and logs in with their passwords,
+// before and after a restart.
 func TestImportIsDurable(t *testing.T) {
 	t.Parallel()
 	hash, err := dynsec.HashPassword([]byte("old secret"), iterations)
@@ -55,9 +55,9 @@ func TestImportIsDurable(t *testing.T) {
 	}
 }
 
-// TestImportOfNothingCounts expects an import of an empty file to be remembered
-// as the first start, so that no administrator is put in beside it.
-func TestImportOfNothingCounts(t *testing.T) {
+// TestEmptyImportInitialises expects an import of an empty file to count as the first
+// start, so that no administrator is created.
+func TestEmptyImportInitialises(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "broker.db")
 	c := open(t, path)
@@ -104,7 +104,7 @@ func TestImportRefuses(t *testing.T) {
 	}
 }
 
-// TestImportMerges expects what was there to stay, passwords above all.
+// TestImportMerges expects existing records to stay, passwords above all.
 func TestImportMerges(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "broker.db")
@@ -128,7 +128,7 @@ func TestImportMerges(t *testing.T) {
 	}
 }
 
-func TestImportTellsCuts(t *testing.T) {
+func TestImportReportsCuts(t *testing.T) {
 	t.Parallel()
 	c := fresh(t)
 	must(t, c.CreateClient(t.Context(), client("u")))
@@ -141,8 +141,8 @@ func TestImportTellsCuts(t *testing.T) {
 	}
 }
 
-// TestExportIsOneMoment exports while a client and its password are made and
-// deleted; a client must never appear without its password.
+// TestExportIsOneMoment exports while a client and its password are created and deleted; a
+// client must never appear without its password.
 func TestExportIsOneMoment(t *testing.T) {
 	t.Parallel()
 	c := fresh(t)

@@ -12,16 +12,16 @@ import (
 	"signalbox/scripts/suite"
 )
 
-// soon is a context for what must not wait for something that the test holds up.
-func soon(t *testing.T) context.Context {
+// shortContext returns a context for calls that must not wait for what the test blocks.
+func shortContext(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), suite.HangLimit)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// TestLoginsDoNotWaitForBulkReads holds as many snapshots as there may be.
-func TestLoginsDoNotWaitForBulkReads(t *testing.T) {
+// TestLogInDoesNotWaitForBulkReads holds the maximum number of snapshots.
+func TestLogInDoesNotWaitForBulkReads(t *testing.T) {
 	t.Parallel()
 	c := fresh(t)
 	must(t, c.CreateClient(t.Context(), broker.ClientSpec{Username: "u", Password: new(broker.Secret("secret"))}))
@@ -30,21 +30,21 @@ func TestLoginsDoNotWaitForBulkReads(t *testing.T) {
 		must(t, err)
 		t.Cleanup(s.Release)
 	}
-	_, err := c.Authenticate(soon(t), Credentials{Username: "u", HasUsername: true, Password: []byte("secret"), HasPassword: true})
+	_, err := c.Authenticate(shortContext(t), Credentials{Username: "u", HasUsername: true, Password: []byte("secret"), HasPassword: true})
 	must(t, err)
-	_, err = c.LoadBans(soon(t))
+	_, err = c.LoadBans(shortContext(t))
 	must(t, err)
 }
 
-// TestReadsDoNotWaitForTheWriter has a change in the midst of being stored.
+// TestReadsDoNotWaitForTheWriter blocks a change while it is being stored.
 func TestReadsDoNotWaitForTheWriter(t *testing.T) {
 	t.Parallel()
 	c := fresh(t)
 	fill(t, c, 1000)
 	must(t, c.CreateClient(t.Context(), broker.ClientSpec{Username: "u", Password: new(broker.Secret("secret"))}))
 	want := export(t, c)
-	c.turn.Lock()
-	defer c.turn.Unlock()
+	c.committing.Lock()
+	defer c.committing.Unlock()
 	must(t, c.store.file.Lock(t.Context()))
 	defer c.store.file.Unlock()
 	tx, err := c.store.w.BeginTx(t.Context(), nil)
@@ -53,24 +53,24 @@ func TestReadsDoNotWaitForTheWriter(t *testing.T) {
 	_, err = tx.ExecContext(t.Context(), `UPDATE access_clients SET textname = 'changed'`)
 	must(t, err)
 
-	document, err := c.ExportAccess(soon(t))
+	document, err := c.ExportAccess(shortContext(t))
 	must(t, err)
 	if string(document) != want {
 		t.Errorf("got %.300s, want %.300s", document, want)
 	}
-	page, err := c.ListClients(soon(t), broker.ListOptions[broker.Client]{Count: -1})
+	page, err := c.ListClients(shortContext(t), broker.ListOptions[broker.Client]{Count: -1})
 	must(t, err)
 	if got := len(collectAll(t, page.Items, func(c broker.Client) string { return c.Username })); got != 1001 {
 		t.Errorf("got %d clients, want 1001", got)
 	}
-	_, err = c.GetClient(soon(t), "u")
+	_, err = c.GetClient(shortContext(t), "u")
 	must(t, err)
-	_, err = c.Authenticate(soon(t), Credentials{Username: "u", HasUsername: true, Password: []byte("secret"), HasPassword: true})
+	_, err = c.Authenticate(shortContext(t), Credentials{Username: "u", HasUsername: true, Password: []byte("secret"), HasPassword: true})
 	must(t, err)
 }
 
-// TestExportIsOfOneMoment exports while clients come and go, each of which has a password
-// and a name that tells it.
+// TestExportIsOfOneMoment exports while clients are created and deleted, each with a
+// password derived from its name.
 func TestExportIsOfOneMoment(t *testing.T) {
 	t.Parallel()
 	c := fresh(t)
@@ -108,8 +108,7 @@ func TestExportIsOfOneMoment(t *testing.T) {
 	}
 }
 
-// TestCallersLeave has callers leave at any moment of a change, whose outcome the writer
-// goes on with.
+// TestCallersLeave cancels callers at any moment of a change, which the writer completes.
 func TestCallersLeave(t *testing.T) {
 	t.Parallel()
 	c := fresh(t)

@@ -15,54 +15,53 @@ const (
 	queueLength = 1024 // changes that may wait; one more is refused
 	groupSize   = 512  // changes that share one SQLite transaction at most
 
-	decideAttempts = 4 // how often a group is decided anew because the state was replaced
+	decideAttempts = 4 // how often a group is decided again because the state was replaced
 )
 
-// writer is the one goroutine that decides about changes. It takes what waits in
-// its queue, applies it to a successor of the state, has the difference stored in
-// one transaction and the successor published, and only then answers: what was
-// answered is durable, and what could not be stored has not happened.
+// writer is the one goroutine that decides changes. It takes the requests that wait in its
+// queue, applies them to a successor of the state, has the difference stored in one
+// transaction and the successor published, and only then responds: what was confirmed is
+// durable, and what could not be stored has not happened.
 type writer struct {
 	control *Control
 	queue   chan *request
 
-	mu      sync.RWMutex // guards stopped, and so that nothing is queued after it
+	mu      sync.RWMutex // guards stopped; no request is queued after it is set
 	stopped bool
 }
 
-// request is one change, atomic as a whole: an error of apply drops all of it.
+// request is one change, atomic as a whole: an error of apply discards all of it.
 type request struct {
-	apply func(*dynsec.Tx) error
-	first bool         // refused on a broker that was set up before
-	reply chan outcome // buffered by one
-	ended atomic.Bool  // set by the writer when it answers, or by a caller that leaves
+	apply     func(*dynsec.Tx) error
+	onlyFirst bool         // refused on a broker that was initialised before
+	reply     chan outcome // buffered by one
+	ended     atomic.Bool  // set by the writer when it responds, or by a caller that leaves
 }
 
-// outcome is what became of a request.
+// outcome is the outcome of a request.
 type outcome struct {
 	cuts []dynsec.Cut
 	err  error
 }
 
-// errSetUp is the answer to a request that only a new broker takes.
-var errSetUp = &broker.Error{Kind: broker.Exists, Msg: "the broker was set up before"}
+// errInitialised is the error of a request that requires a new broker.
+var errInitialised = &broker.Error{Kind: broker.Exists, Msg: "the broker was set up before"}
 
-// step is what one request of a group comes to.
+// step is the result of one request of a group.
 type step struct {
 	request *request
 	changes []dynsec.Change
 	outcome
 }
 
-// stores tells whether there is something to store.
+// stores reports whether there is anything to store.
 func (s step) stores() bool { return len(s.changes) > 0 }
 
 func newWriter(c *Control) *writer {
 	return &writer{control: c, queue: make(chan *request, queueLength)}
 }
 
-// stop refuses further requests and lets run return when those that wait are
-// done.
+// stop refuses further requests; run returns when those that wait are done.
 func (w *writer) stop() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -70,7 +69,7 @@ func (w *writer) stop() {
 	close(w.queue)
 }
 
-// submit queues a request. It never waits: with a full queue the newcomer loses.
+// submit queues a request. It never blocks: if the queue is full the request is refused.
 func (w *writer) submit(r *request) error {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
@@ -85,15 +84,15 @@ func (w *writer) submit(r *request) error {
 	}
 }
 
-// run works until the queue is closed and empty. Once the context ends it waits
-// for no other broker.
+// run processes requests until the queue is closed and empty. After the context has ended
+// it does not wait for other brokers.
 func (w *writer) run(ctx context.Context) {
 	for first := range w.queue {
-		w.settle(ctx, w.group(first))
+		w.process(ctx, w.group(first))
 	}
 }
 
-// group takes what waits behind the first request.
+// group returns the first request with those queued after it.
 func (w *writer) group(first *request) []*request {
 	group := []*request{first}
 	for len(group) < groupSize {
@@ -110,20 +109,20 @@ func (w *writer) group(first *request) []*request {
 	return group
 }
 
-// settle decides about a group, makes it durable and visible, and answers.
-func (w *writer) settle(ctx context.Context, group []*request) {
+// process decides a group, makes it durable and visible, and responds.
+func (w *writer) process(ctx context.Context, group []*request) {
 	steps, err := w.decide(ctx, group)
 	if err != nil {
 		w.fail(steps, err)
 		return
 	}
 	for _, s := range steps {
-		w.answer(s.request, s.outcome)
+		w.respond(s.request, s.outcome)
 	}
 }
 
-// decide does a group on the published state. Where that was replaced before the
-// outcome was stored, it begins anew.
+// decide applies a group to the published state. If that was replaced before the outcome
+// was stored, it starts over.
 func (w *writer) decide(ctx context.Context, group []*request) (steps []step, err error) {
 	for range decideAttempts {
 		state := w.control.state.Load()
@@ -136,9 +135,8 @@ func (w *writer) decide(ctx context.Context, group []*request) (steps []step, er
 	return steps, err
 }
 
-// answer ends a request. Where the caller has left, nobody but the writer knows
-// whom to disconnect.
-func (w *writer) answer(r *request, out outcome) {
+// respond completes a request. If the caller has left, the writer disconnects the clients.
+func (w *writer) respond(r *request, out outcome) {
 	if r.ended.CompareAndSwap(false, true) {
 		r.reply <- out
 		return
@@ -146,12 +144,12 @@ func (w *writer) answer(r *request, out outcome) {
 	w.control.cut(out.cuts)
 }
 
-// apply runs a group on a state and gives the one after it.
+// apply applies a group to a state and returns the one after it.
 func (w *writer) apply(state *dynsec.State, group []*request) (next *dynsec.State, steps []step) {
 	next, setUp := state, w.control.Initialised()
 	for _, r := range group {
-		s := step{request: r, outcome: outcome{err: errSetUp}}
-		if !r.first || !setUp {
+		s := step{request: r, outcome: outcome{err: errInitialised}}
+		if !r.onlyFirst || !setUp {
 			next, s = r.run(next)
 		}
 		setUp = setUp || s.stores()
@@ -160,8 +158,8 @@ func (w *writer) apply(state *dynsec.State, group []*request) (next *dynsec.Stat
 	return next, steps
 }
 
-// run does a request on a state and gives the state after it: the same one if
-// the request fails.
+// run applies a request to a state and returns the state after it: the same one if the
+// request fails.
 func (r *request) run(s *dynsec.State) (*dynsec.State, step) {
 	tx := s.Begin()
 	if err := r.apply(tx); err != nil {
@@ -171,8 +169,8 @@ func (r *request) run(s *dynsec.State) (*dynsec.State, step) {
 	return next, step{request: r, changes: changes, outcome: outcome{cuts: cuts}}
 }
 
-// collect joins what the steps of a group changed. Of the change indexes, with
-// which the changes of each step end, only the last one counts.
+// collect joins the changes of a group's steps. The changes of each step end with a change
+// index; only the last one is kept.
 func collect(steps []step) (changes []dynsec.Change, cuts []dynsec.Cut) {
 	for _, s := range steps {
 		if n := len(changes); n > 0 && s.stores() {
@@ -184,32 +182,31 @@ func collect(steps []step) (changes []dynsec.Change, cuts []dynsec.Cut) {
 	return changes, cuts
 }
 
-// fail answers a group that could not be stored. All of it failed, for each
-// request may have seen what those before it did.
+// fail responds to a group that could not be stored. All of it has failed, because each
+// request may have seen the effects of the earlier ones.
 func (w *writer) fail(steps []step, err error) {
 	level := slog.LevelError
 	if broker.KindOf(err) == broker.Unavailable {
-		level = slog.LevelWarn // it is for others to make it possible
+		level = slog.LevelWarn // other brokers have to make it possible
 	}
 	w.control.log.Log(context.Background(), level, "changes to the access control were not made",
-		slog.Any("err", err), slog.Any("cause", errors.Unwrap(err)), slog.Int("requests", len(steps)))
+		slog.Any("error", err), slog.Any("cause", errors.Unwrap(err)), slog.Int("requests", len(steps)))
 	for _, s := range steps {
-		w.answer(s.request, outcome{err: err})
+		w.respond(s.request, outcome{err: err})
 	}
 }
 
-// publish makes a stored state the one that everybody sees. The caller has the
-// turn.
+// publish makes a stored state the one in force. The caller holds committing.
 func (c *Control) publish(next *dynsec.State, changes []dynsec.Change, cuts []dynsec.Cut) {
 	c.state.Store(next)
 	c.initialised.Store(true)
 	c.accounts.refresh(next, changes, cuts)
-	c.logins.forget(changes)
+	c.credentials.remove(changes)
 }
 
-// change has the writer do a request and waits for its outcome. The caller must
-// deal with the cuts. If the context ends first the change may still happen: it
-// goes on, and its cuts are told through OnCut.
+// change passes a request to the writer and waits for its outcome. The caller must handle
+// the cuts. If the context ends first the change may still happen: it goes on, and its cuts
+// are passed to OnCut.
 func (c *Control) change(ctx context.Context, r *request) ([]dynsec.Cut, error) {
 	r.reply = make(chan outcome, 1)
 	if err := ctx.Err(); err != nil {
@@ -222,12 +219,12 @@ func (c *Control) change(ctx context.Context, r *request) ([]dynsec.Cut, error) 
 	case out := <-r.reply:
 		return out.cuts, out.err
 	case <-ctx.Done():
-		return r.leave(ctx)
+		return r.abandon(ctx)
 	}
 }
 
-// leave gives a request up, unless it was answered just now.
-func (r *request) leave(ctx context.Context) ([]dynsec.Cut, error) {
+// abandon ends the wait for a request, unless the writer has just responded.
+func (r *request) abandon(ctx context.Context) ([]dynsec.Cut, error) {
 	if !r.ended.CompareAndSwap(false, true) {
 		out := <-r.reply
 		return out.cuts, out.err

@@ -14,8 +14,8 @@ import (
 	"signalbox/broker/dynsec"
 )
 
-// hold keeps the writer busy until the returned function is called.
-func hold(t *testing.T, c *Control) (release func()) {
+// blockWriter keeps the writer busy until the returned function is called.
+func blockWriter(t *testing.T, c *Control) (release func()) {
 	t.Helper()
 	busy, free := make(chan struct{}), make(chan struct{})
 	r := &request{reply: make(chan outcome, 1), apply: func(*dynsec.Tx) error {
@@ -30,8 +30,8 @@ func hold(t *testing.T, c *Control) (release func()) {
 	return release
 }
 
-// TestGroupSharesOneTransaction queues changes behind a busy writer, one that
-// fails among them, and expects each to see those before it.
+// TestGroupSharesOneTransaction queues changes behind a busy writer, one that fails among
+// them, and expects each to see the effects of the earlier ones.
 func TestGroupSharesOneTransaction(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, groupSharesOneTransaction)
@@ -40,7 +40,7 @@ func TestGroupSharesOneTransaction(t *testing.T) {
 func groupSharesOneTransaction(t *testing.T) {
 	ctx, c := t.Context(), fresh(t)
 	must(t, c.CreateRole(ctx, role("r")))
-	release := hold(t, c)
+	release := blockWriter(t, c)
 	answers := make([]string, 4)
 	var wg sync.WaitGroup
 	for i, commands := range []string{
@@ -69,12 +69,12 @@ func groupSharesOneTransaction(t *testing.T) {
 	}
 }
 
-// TestBootstrapBehindAnImport queues both on a new broker; only one is first.
+// TestBootstrapBehindAnImport queues both on a new broker; only one is the first.
 func TestBootstrapBehindAnImport(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := fresh(t)
-		release := hold(t, c)
+		release := blockWriter(t, c)
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			_, err := c.ImportAccess(t.Context(), []byte(`{"clients":[]}`), false)
@@ -91,8 +91,8 @@ func TestBootstrapBehindAnImport(t *testing.T) {
 	})
 }
 
-// TestConcurrentChanges has many callers change things at once; whatever the
-// grouping, all of it must be there afterwards, in memory and in the file.
+// TestConcurrentChanges makes changes by many concurrent callers; however they are grouped,
+// all must be present afterwards, in memory and in the file.
 func TestConcurrentChanges(t *testing.T) {
 	t.Parallel()
 	ctx, path := t.Context(), filepath.Join(t.TempDir(), "broker.db")
@@ -129,10 +129,10 @@ func TestConcurrentChanges(t *testing.T) {
 	}
 }
 
-func TestFullQueueRefusesTheNewcomer(t *testing.T) {
+func TestFullQueueRefusesTheNewest(t *testing.T) {
 	t.Parallel()
 	c := fresh(t)
-	release := hold(t, c)
+	release := blockWriter(t, c)
 	var waiting []*request
 	for range queueLength {
 		r := &request{reply: make(chan outcome, 1), apply: func(*dynsec.Tx) error { return nil }}
@@ -153,8 +153,7 @@ func TestFullQueueRefusesTheNewcomer(t *testing.T) {
 	must(t, c.CreateRole(t.Context(), role("r")))
 }
 
-// TestCallerLeaves expects an honest answer, and that the change and its cuts
-// still happen.
+// TestCallerLeaves expects Unconfirmed, and that the change and its cuts still happen.
 func TestCallerLeaves(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, callerLeaves)
@@ -165,7 +164,7 @@ func callerLeaves(t *testing.T) {
 	must(t, c.CreateClient(t.Context(), client("u")), c.CreateClient(t.Context(), client("v")))
 	told := make(chan []dynsec.Cut, 2)
 	c.OnCut(func(cuts []dynsec.Cut) { told <- cuts })
-	release := hold(t, c)
+	release := blockWriter(t, c)
 
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
@@ -192,7 +191,7 @@ func callerLeaves(t *testing.T) {
 	}
 }
 
-// TestClose expects what was queued to be stored, and nothing to be taken after.
+// TestClose expects queued changes to be stored, and later ones to be refused.
 func TestClose(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, closing)
@@ -201,7 +200,7 @@ func TestClose(t *testing.T) {
 func closing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "broker.db")
 	c := open(t, path)
-	release := hold(t, c)
+	release := blockWriter(t, c)
 	var wg sync.WaitGroup
 	wg.Go(func() { must(t, c.CreateRole(t.Context(), role("last"))) })
 	synctest.Wait()

@@ -8,7 +8,7 @@ import (
 	"signalbox/broker/storage"
 )
 
-// classify turns a failure of the store into one that says what to do.
+// classify turns an error of the store into one with advice.
 func classify(err error) error {
 	if err == nil {
 		return nil
@@ -28,9 +28,8 @@ func advice(err error) string {
 	return what + undone
 }
 
-// named gives a failure the name of the operation that failed, where it has
-// none.
-func named(err error, op string) error {
+// withOp sets the operation of an error that has none.
+func withOp(err error, op string) error {
 	e, ok := errors.AsType[*broker.Error](err)
 	if !ok || e.Op != "" {
 		return err

@@ -13,18 +13,18 @@ import (
 	"signalbox/broker/storage"
 )
 
-// batch is what one transaction stores: changes in order, in the place of all
-// that is there if it replaces, and the index in the shared log up to which the
-// broker then is, 0 for a broker that changes by itself.
+// batch is the content of one transaction: changes in order, replacing everything if
+// replaces is set, and the index in the shared log that they reach, 0 for a broker that
+// makes changes by itself.
 type batch struct {
 	changes  []dynsec.Change
 	replaces bool
 	index    uint64
 }
 
-// durability is what a batch must outlive. A change of the shared log is on the
-// disks of a majority before it comes here: should a loss of power take it, its
-// index goes with it, and it is given again.
+// durability returns what the batch must survive. A change of the shared log is on the
+// disks of a majority before it is stored here: if a loss of power takes it, its index is
+// lost with it, and it is applied again.
 func (b batch) durability() storage.Durability {
 	if b.index > 0 && !b.replaces {
 		return storage.Process
@@ -32,49 +32,49 @@ func (b batch) durability() storage.Durability {
 	return storage.Full
 }
 
-// write stores a batch, all or nothing. The first changes leave the mark that the
-// broker was set up.
+// write stores a batch, all or nothing. The first changes also mark the broker as
+// initialised.
 func (s *store) write(ctx context.Context, b batch) error {
 	return s.transact(ctx, b, func(commit func() error) error { return commit() })
 }
 
-// transact is write with a say in the moment: finish calls commit, and does around
-// it what must fall together with it.
+// transact is write with a callback: finish calls commit, and does around it what must be
+// atomic with it.
 func (s *store) transact(ctx context.Context, b batch, finish func(commit func() error) error) error {
 	if err := s.file.Lock(ctx); err != nil {
-		return s.failed(fmt.Errorf("wait to write: %w", err))
+		return s.writeFailed(fmt.Errorf("wait to write: %w", err))
 	}
 	defer s.file.Unlock()
-	if err := s.endure(ctx, b.durability()); err != nil {
-		return s.failed(err)
+	if err := s.setDurability(ctx, b.durability()); err != nil {
+		return s.writeFailed(err)
 	}
 	tx, err := s.w.BeginTx(ctx, nil)
 	if err != nil {
-		return s.failed(fmt.Errorf("begin: %w", err))
+		return s.writeFailed(fmt.Errorf("begin: %w", err))
 	}
 	defer tx.Rollback() //nolint:errcheck // nothing to undo after a commit
-	if err := s.putAll(&change{ctx: ctx, tx: tx, put: s.put, bound: map[*sql.Stmt]*sql.Stmt{}}, b); err != nil {
-		return s.failed(err)
+	if err := s.putAll(&changeWriter{ctx: ctx, tx: tx, put: s.put, bound: map[*sql.Stmt]*sql.Stmt{}}, b); err != nil {
+		return s.writeFailed(err)
 	}
 	if err := finish(tx.Commit); err != nil {
-		return s.failed(fmt.Errorf("commit: %w", err))
+		return s.writeFailed(fmt.Errorf("commit: %w", err))
 	}
 	s.writable.Store(true)
 	return nil
 }
 
-func (s *store) failed(err error) error {
+func (s *store) writeFailed(err error) error {
 	s.writable.Store(false)
 	return err
 }
 
-func (s *store) putAll(c *change, b batch) error {
+func (s *store) putAll(c *changeWriter, b batch) error {
 	if b.replaces {
 		c.store(dynsec.Clear{})
-		c.exec(c.put.forget)
+		c.exec(c.put.deleteSettings)
 	}
 	if len(b.changes) > 0 {
-		c.exec(c.put.setUp)
+		c.exec(c.put.insertSettings)
 	}
 	for _, ch := range b.changes {
 		if c.store(ch); c.err != nil {
@@ -87,18 +87,18 @@ func (s *store) putAll(c *change, b batch) error {
 	return c.err
 }
 
-// change is a transaction that stores changes. After the first failure, which
-// it keeps, it does nothing more.
-type change struct {
+// changeWriter stores changes in a transaction. After the first error, which it keeps, it
+// does nothing more.
+type changeWriter struct {
 	ctx   context.Context //nolint:containedctx // lives for one call of write
 	tx    *sql.Tx
 	put   *statements
-	bound map[*sql.Stmt]*sql.Stmt // statements of put as the transaction's own
+	bound map[*sql.Stmt]*sql.Stmt // statements of put, bound to the transaction
 	err   error
 }
 
-// exec runs a statement and tells whether it changed a row.
-func (c *change) exec(stmt *sql.Stmt, args ...any) (changed bool) {
+// exec runs a statement and reports whether it changed a row.
+func (c *changeWriter) exec(stmt *sql.Stmt, args ...any) (changed bool) {
 	if c.err != nil {
 		return false
 	}
@@ -116,7 +116,7 @@ func (c *change) exec(stmt *sql.Stmt, args ...any) (changed bool) {
 	return n > 0
 }
 
-func (c *change) store(ch dynsec.Change) {
+func (c *changeWriter) store(ch dynsec.Change) {
 	switch ch := ch.(type) {
 	case dynsec.PutClient:
 		c.client(ch)
@@ -146,7 +146,7 @@ func (c *change) store(ch dynsec.Change) {
 	}
 }
 
-func (c *change) client(p dynsec.PutClient) {
+func (c *changeWriter) client(p dynsec.PutClient) {
 	if old := p.Previous; old != nil {
 		c.clientChange(*old, p)
 		return
@@ -166,7 +166,7 @@ func (c *change) client(p dynsec.PutClient) {
 	}
 }
 
-func (c *change) password(p dynsec.PutClient) {
+func (c *changeWriter) password(p dynsec.PutClient) {
 	switch {
 	case p.Password == nil:
 	case *p.Password == "":
@@ -176,34 +176,34 @@ func (c *change) password(p dynsec.PutClient) {
 	}
 }
 
-// clientChange stores what differs from the record that is stored: a group with many
-// members would otherwise be stored with all that its members have.
-func (c *change) clientChange(old dynsec.ClientRecord, p dynsec.PutClient) {
+// clientChange stores only what differs from the stored record: otherwise a group with many
+// members would be stored with all roles and groups of its members.
+func (c *changeWriter) clientChange(old dynsec.ClientRecord, p dynsec.PutClient) {
 	if old.ClientID != p.ClientID || !sameText(old.TextName, p.TextName) || !sameText(old.TextDescription, p.TextDescription) || old.Disabled != p.Disabled {
 		c.exec(c.put.client, p.ClientID, p.TextName, p.TextDescription, p.Disabled, p.Username)
 	}
 	c.password(p)
-	gone, added := difference(old.Roles, p.Roles)
-	for _, ref := range gone {
+	removed, added := difference(old.Roles, p.Roles)
+	for _, ref := range removed {
 		c.exec(c.put.deleteClientRole, p.Username, ref.RoleName)
 	}
 	for _, ref := range added {
 		c.exec(c.put.clientRole, p.Username, ref.RoleName, ref.Priority)
 	}
-	left, entered := difference(old.Groups, p.Groups)
+	left, joined := difference(old.Groups, p.Groups)
 	for _, ref := range left {
 		c.exec(c.put.deleteClientGroup, p.Username, ref.GroupName)
 	}
-	for _, ref := range entered {
+	for _, ref := range joined {
 		c.exec(c.put.clientGroup, p.Username, ref.GroupName, ref.Priority)
 	}
 }
 
 func sameText(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b }
 
-// difference returns what one list has and the other has not. A reference with
-// another priority is another one.
-func difference[R comparable](old, next []R) (gone, added []R) {
+// difference returns the elements of each list that the other does not contain. A reference
+// with another priority is another element.
+func difference[R comparable](old, next []R) (removed, added []R) {
 	only := func(of, other []R) (list []R) {
 		for _, ref := range of {
 			if !slices.Contains(other, ref) {
@@ -215,7 +215,7 @@ func difference[R comparable](old, next []R) (gone, added []R) {
 	return only(old, next), only(next, old)
 }
 
-func (c *change) group(g dynsec.GroupRecord) {
+func (c *changeWriter) group(g dynsec.GroupRecord) {
 	c.exec(c.put.group, g.GroupName, g.TextName, g.TextDescription)
 	c.exec(c.put.deleteGroupRoles, g.GroupName)
 	for _, ref := range g.Roles {
@@ -223,7 +223,7 @@ func (c *change) group(g dynsec.GroupRecord) {
 	}
 }
 
-func (c *change) role(r dynsec.RoleRecord) {
+func (c *changeWriter) role(r dynsec.RoleRecord) {
 	if r.ACLs == nil {
 		r.ACLs = []broker.ACL{}
 	}
