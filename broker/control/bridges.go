@@ -18,17 +18,17 @@ const (
 	bridgeIDSuffix    = "-bridge"
 )
 
-// TakesLong tells whether a request on the control topic of a bridge may take long,
+// TakesLong reports whether a request on the control topic of a bridge may take long,
 // because it waits for other systems.
 func TakesLong(payload []byte) bool {
 	commands, _ := dynsec.DecodeCommands(payload)
 	return slices.ContainsFunc(commands, func(c dynsec.OtherCommand) bool { return strings.EqualFold(c.Name, opTestBridge) })
 }
 
-// BridgeTopic gives the control topic of a bridge, such as "http-bridge".
+// BridgeTopic returns the control topic of a bridge, such as "http-bridge".
 func BridgeTopic(bridgeID string) string { return bridgeTopicPrefix + bridgeID + bridgeTopicSuffix }
 
-// BridgeID gives the id of the bridge that a control topic belongs to, if it is
+// BridgeID returns the id of the bridge that a control topic belongs to, if it is
 // that of a bridge.
 func BridgeID(topic string) (bridgeID string, ok bool) {
 	rest, begins := strings.CutPrefix(topic, bridgeTopicPrefix)
@@ -36,7 +36,7 @@ func BridgeID(topic string) (bridgeID string, ok bool) {
 	return id, begins && ends && IsBridgeID(id)
 }
 
-// IsBridgeID tells whether a name can be the id of a bridge.
+// IsBridgeID reports whether a name can be the id of a bridge.
 func IsBridgeID(name string) bool {
 	return len(name) > len(bridgeIDSuffix) && strings.HasSuffix(name, bridgeIDSuffix) && utf8.ValidString(name) &&
 		!strings.ContainsAny(name, "/+#\x00")
@@ -57,11 +57,11 @@ type bridgeUpdated struct {
 	Response string `json:"response"`
 }
 
-// bridgeSuccess is what other brokers answer too.
+// bridgeSuccess is the text of other brokers as well.
 const bridgeSuccess = "SUCCESS"
 
-// Bridge does a request on the control topic of a bridge. Commands that others
-// do not have are getConfigSchema, testConfig and those about dead letters.
+// Bridge executes a request on the control topic of a bridge. The commands
+// getConfigSchema, testConfig and those about dead letters are extensions.
 func Bridge(ctx context.Context, b broker.Bridges, bridgeID string, payload []byte) []byte {
 	args := reread(payload)
 	simple := func(op string, do func(context.Context) (any, error)) command {
@@ -92,7 +92,7 @@ func Bridge(ctx context.Context, b broker.Bridges, bridgeID string, payload []by
 	)...)
 }
 
-// deadLetterCommands are the commands about the dead letters of a connection, each
+// deadLetterCommands returns the commands about the dead letters of a connection, each
 // made by with.
 func deadLetterCommands(b broker.Bridges, bridgeID string, with func(op string, do func(context.Context, members) (any, error)) command) []command {
 	of := func(op string, do func(ctx context.Context, connection string, m members) (any, error)) command {
@@ -132,7 +132,7 @@ func updateBridge(ctx context.Context, b broker.Bridges, bridgeID string, m memb
 	return bridgeUpdated{bridgeSuccess}, b.SetBridgeConfig(ctx, bridgeID, config)
 }
 
-// testBridge tries the configuration that is given, or the one that is there.
+// testBridge tests the given configuration, or the stored one.
 func testBridge(ctx context.Context, b broker.Bridges, bridgeID string, m members) (any, error) {
 	config, ok := m.object("config")
 	if !ok {
@@ -142,8 +142,8 @@ func testBridge(ctx context.Context, b broker.Bridges, bridgeID string, m member
 	return append([]broker.BridgeTest{}, list...), err
 }
 
-// object gives a member that is an object, nil where it is absent; anything else
-// is not ok.
+// object returns a member that is an object, nil if it is absent. For anything else the
+// second result is false.
 func (m members) object(name string) (value json.RawMessage, ok bool) {
 	raw, given := m.raw(name)
 	if !given {
@@ -181,8 +181,8 @@ type deadLetterCount struct {
 	Count int `json:"count"`
 }
 
-// deadLetterIDs gives which dead letters a command is about: those that it names,
-// or all where it names none.
+// deadLetterIDs returns the dead letters to which a command applies: those that it
+// names, or none for all.
 func (m members) deadLetterIDs() ([]string, error) {
 	ids, err := member[[]string](m, "ids")
 	switch {

@@ -6,7 +6,7 @@ import (
 	"signalbox/broker"
 )
 
-// bridgeAsk are the members of commands about bridges that no others have.
+// bridgeAsk are the members that only commands about bridges have.
 type bridgeAsk struct {
 	ConfigChange   json.RawMessage `json:"configChange,omitempty"`
 	Config         json.RawMessage `json:"config,omitempty"`
@@ -14,58 +14,54 @@ type bridgeAsk struct {
 	IDs            []string        `json:"ids,omitempty"`
 }
 
-// GetBridgeConfig makes the command getConfig; its data is any object.
+// GetBridgeConfig returns the command getConfig; its data is any object.
 func GetBridgeConfig() Command { return Bare(opGetBridgeConfig) }
 
-// UpdateBridgeConfig makes the command updateConfig.
+// UpdateBridgeConfig returns the command updateConfig.
 func UpdateBridgeConfig(config json.RawMessage) Command {
 	return Command{Name: opUpdateBridgeConfig, bridgeAsk: &bridgeAsk{ConfigChange: config}}
 }
 
-// GetBridgeStatus makes the command getStatus, which is answered with a
-// [BridgeStatusList].
+// GetBridgeStatus returns the command getStatus. The answer is a [BridgeStatusList].
 func GetBridgeStatus() Command { return Bare(opGetBridgeStatus) }
 
-// GetBridgeSchema makes the command getConfigSchema; its data is any object.
+// GetBridgeSchema returns the command getConfigSchema; its data is any object.
 func GetBridgeSchema() Command { return Bare(opGetBridgeSchema) }
 
-// TestBridge makes the command testConfig, which is answered with a
-// [BridgeTestList].
+// TestBridge returns the command testConfig. The answer is a [BridgeTestList].
 func TestBridge(config json.RawMessage) Command {
 	return Command{Name: opTestBridge, bridgeAsk: &bridgeAsk{Config: config}}
 }
 
-// ListDeadLetters makes the command for count dead letters from offset on, which
-// is answered with a [DeadLetterList]; a count of -1 means all.
+// ListDeadLetters returns the command for count dead letters from offset on; a count of
+// -1 means all. The answer is a [DeadLetterList].
 func ListDeadLetters(connectionName string, offset, count int) Command {
 	return Command{Name: opListDeadLetters, Count: &count, Offset: offset, bridgeAsk: &bridgeAsk{ConnectionName: connectionName}}
 }
 
-// RetryDeadLetters makes the command of this name, which is answered with a
-// [DeadLetterCount].
+// RetryDeadLetters returns the command of this name. The answer is a [DeadLetterCount].
 func RetryDeadLetters(connectionName string, ids []string) Command {
 	return Command{Name: opRetryDeadLetters, bridgeAsk: &bridgeAsk{ConnectionName: connectionName, IDs: ids}}
 }
 
-// DeleteDeadLetters makes the command of this name, which is answered with a
+// DeleteDeadLetters returns the command of this name. The answer is a
 // [DeadLetterCount].
 func DeleteDeadLetters(connectionName string, ids []string) Command {
 	return Command{Name: opDeleteDeadLetters, bridgeAsk: &bridgeAsk{ConnectionName: connectionName, IDs: ids}}
 }
 
-// BridgeStatusList is what getStatus answers, as it is read.
+// BridgeStatusList is the decoded answer to getStatus.
 type BridgeStatusList []broker.BridgeStatus
 
-// UnmarshalJSON takes the list. What is odd in one entry does not change the
-// others.
+// UnmarshalJSON decodes the list. A fault in one entry does not affect the others.
 func (l *BridgeStatusList) UnmarshalJSON(b []byte) error {
 	return readEntries(b, (*[]broker.BridgeStatus)(l))
 }
 
-// BridgeTestList is what testConfig answers, as it is read.
+// BridgeTestList is the decoded answer to testConfig.
 type BridgeTestList []broker.BridgeTest
 
-// UnmarshalJSON takes the list; see BridgeStatusList.
+// UnmarshalJSON decodes the list; see BridgeStatusList.
 func (l *BridgeTestList) UnmarshalJSON(b []byte) error {
 	return readEntries(b, (*[]broker.BridgeTest)(l))
 }
@@ -84,13 +80,13 @@ func readEntries[T any](b []byte, into *[]T) error {
 	return nil
 }
 
-// DeadLetterList is what listDeadLetters answers, as it is read.
+// DeadLetterList is the decoded answer to listDeadLetters.
 type DeadLetterList struct {
 	Total       int                 `json:"totalCount"`
 	DeadLetters []broker.DeadLetter `json:"deadLetters"`
 }
 
-// DeadLetterCount is what retryDeadLetters and deleteDeadLetters answer.
+// DeadLetterCount is the decoded answer to retryDeadLetters and deleteDeadLetters.
 type DeadLetterCount struct {
 	Count int `json:"count"`
 }

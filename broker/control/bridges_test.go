@@ -15,31 +15,31 @@ import (
 	"signalbox/broker"
 )
 
-// desk is a broker with one bridge, "x-bridge", that has a connection "c". It
-// writes down what it is asked to do.
-type desk struct {
+// fakeBridges is a broker with one bridge, "x-bridge", that has a connection "c". It records
+// its calls.
+type fakeBridges struct {
 	broker.NoBridges
 	config json.RawMessage
 	dead   int
 	log    []string
 }
 
-func newDesk() *desk {
-	return &desk{config: json.RawMessage(`{"connections":[{"name":"<c>","n":2.50}]}`), dead: 3}
+func newFakeBridges() *fakeBridges {
+	return &fakeBridges{config: json.RawMessage(`{"connections":[{"name":"<c>","n":2.50}]}`), dead: 3}
 }
 
-func (d *desk) has(bridgeID string) error {
+func (d *fakeBridges) has(bridgeID string) error {
 	if bridgeID != "x-bridge" {
 		return &broker.Error{Kind: broker.NotFound, Msg: "there is no such bridge"}
 	}
 	return nil
 }
 
-func (d *desk) GetBridgeConfig(_ context.Context, bridgeID string) (json.RawMessage, error) {
+func (d *fakeBridges) GetBridgeConfig(_ context.Context, bridgeID string) (json.RawMessage, error) {
 	return d.config, d.has(bridgeID)
 }
 
-func (d *desk) SetBridgeConfig(_ context.Context, bridgeID string, config json.RawMessage) error {
+func (d *fakeBridges) SetBridgeConfig(_ context.Context, bridgeID string, config json.RawMessage) error {
 	if strings.Contains(string(config), "bad") {
 		return &broker.Error{Kind: broker.Invalid, Msg: "the configuration cannot be used", Fields: []broker.Field{
 			{Path: "connections[0].connection.url", Msg: "must be a URL"}, {Path: "x", Msg: "is unknown"}}}
@@ -48,23 +48,23 @@ func (d *desk) SetBridgeConfig(_ context.Context, bridgeID string, config json.R
 	return d.has(bridgeID)
 }
 
-func (d *desk) GetBridgeStatus(_ context.Context, bridgeID string) ([]broker.BridgeStatus, error) {
+func (d *fakeBridges) GetBridgeStatus(_ context.Context, bridgeID string) ([]broker.BridgeStatus, error) {
 	if string(d.config) == "{}" {
 		return nil, nil
 	}
 	return []broker.BridgeStatus{{ConnectionName: "c", QueuedMessages: 1 << 40, Error: "away", Stats: &broker.BridgeStats{Dropped: 4}}}, d.has(bridgeID)
 }
 
-func (d *desk) GetBridgeSchema(_ context.Context, bridgeID string) (json.RawMessage, error) {
+func (d *fakeBridges) GetBridgeSchema(_ context.Context, bridgeID string) (json.RawMessage, error) {
 	return json.RawMessage(`{"type":"object","maximum":1.5}`), d.has(bridgeID)
 }
 
-func (d *desk) TestBridge(_ context.Context, bridgeID string, config json.RawMessage) ([]broker.BridgeTest, error) {
+func (d *fakeBridges) TestBridge(_ context.Context, bridgeID string, config json.RawMessage) ([]broker.BridgeTest, error) {
 	d.log = append(d.log, "test "+string(config))
 	return []broker.BridgeTest{{ConnectionName: "c", Error: "nobody there"}}, d.has(bridgeID)
 }
 
-func (d *desk) ListDeadLetters(_ context.Context, _, connection string, offset, count int) (broker.Page[broker.DeadLetter], error) {
+func (d *fakeBridges) ListDeadLetters(_ context.Context, _, connection string, offset, count int) (broker.Page[broker.DeadLetter], error) {
 	d.log = append(d.log, fmt.Sprint("list ", connection, " ", offset, " ", count))
 	if connection != "c" {
 		return broker.Page[broker.DeadLetter]{}, &broker.Error{Kind: broker.NotFound, Msg: "there is no such connection"}
@@ -78,12 +78,12 @@ func (d *desk) ListDeadLetters(_ context.Context, _, connection string, offset, 
 	}}, nil
 }
 
-func (d *desk) RetryDeadLetters(_ context.Context, _, connection string, ids []string) (int, error) {
+func (d *fakeBridges) RetryDeadLetters(_ context.Context, _, connection string, ids []string) (int, error) {
 	d.log = append(d.log, fmt.Sprintf("retry %s %q", connection, ids))
 	return max(len(ids), 1), nil
 }
 
-func (d *desk) DeleteDeadLetters(_ context.Context, _, connection string, ids []string) (int, error) {
+func (d *fakeBridges) DeleteDeadLetters(_ context.Context, _, connection string, ids []string) (int, error) {
 	d.log = append(d.log, fmt.Sprintf("delete %s %q", connection, ids))
 	return max(len(ids), 1), nil
 }
@@ -118,7 +118,7 @@ func TestBridge_answers(t *testing.T) {
 		return fmt.Sprintf(`{"id":"%d","topic":"a","payload":"","size":0,"qos":0,"mapping":"","receivedAt":"1970-01-01T00:00:00Z","rejectedAt":"1970-01-01T00:00:01.5Z","attempts":0,"reason":""}`, i)
 	}
 	stats := `"stats":{"queuedBytes":0,"received":0,"delivered":0,"dropped":4,"rejected":0,"retries":0,"inbound":0,"looped":0,"deadLetters":0}`
-	wantAnswers(t, func(p []byte) []byte { return Bridge(t.Context(), newDesk(), "x-bridge", p) }, [][2]string{
+	wantAnswers(t, func(p []byte) []byte { return Bridge(t.Context(), newFakeBridges(), "x-bridge", p) }, [][2]string{
 		{`{"command":"getConfig","correlationData":"x"}`, answer("getConfig", `"data":{"connections":[{"name":"<c>","n":2.50}]},"correlationData":"x"`)},
 		{`{"command":"getconfigschema"}`, answer("getConfigSchema", `"data":{"type":"object","maximum":1.5}`)},
 		{`{"command":"getStatus"}`, answer("getStatus", `"data":[{"connectionName":"c","queuedMessages":1099511627776,"isConnected":false,"error":"away",`+stats+`}]`)},
@@ -140,7 +140,7 @@ func TestBridge_answers(t *testing.T) {
 		{`{"command":"deleteDeadLetters","connectionName":"c"}`, answer("deleteDeadLetters", `"data":{"count":1}`)},
 		{`{"command":"probe"}`, answer("probe", `"error":"Unknown command"`)},
 	})
-	wantAnswers(t, func(p []byte) []byte { return Bridge(t.Context(), newDesk(), "y-bridge", p) }, [][2]string{
+	wantAnswers(t, func(p []byte) []byte { return Bridge(t.Context(), newFakeBridges(), "y-bridge", p) }, [][2]string{
 		{`{"command":"getConfig"}`, answer("getConfig", `"error":"Bridge not found"`)},
 		{`{"command":"updateConfig","configChange":{}}`, answer("updateConfig", `"error":"Bridge not found"`)},
 	})
@@ -149,11 +149,10 @@ func TestBridge_answers(t *testing.T) {
 	})
 }
 
-// A configuration reaches the bridge as it was written, and that of each command is
-// its own.
+// A configuration reaches the bridge unchanged, and each command has its own.
 func TestBridge_configurations_are_not_changed(t *testing.T) {
 	t.Parallel()
-	d := newDesk()
+	d := newFakeBridges()
 	Bridge(t.Context(), d, "x-bridge", []byte(`{"commands":[{"command":"getStatus"},{"command":"updateConfig","configChange":{"n": 1.50, "A":1, "a":2, "big":12345678901234567890}},
 		{"command":"testConfig"},{"command":"TESTCONFIG","Config":{"e":1E3}},{"command":"listDeadLetters","connectionname":"c","offset":-4,"count":7}]}`))
 	want := []string{`set {"n": 1.50, "A":1, "a":2, "big":12345678901234567890}`, "test ", `test {"e":1E3}`, "list c 0 7"}
@@ -164,7 +163,7 @@ func TestBridge_configurations_are_not_changed(t *testing.T) {
 
 func TestBridge_what_is_asked_is_what_is_done(t *testing.T) {
 	t.Parallel()
-	d := newDesk()
+	d := newFakeBridges()
 	config := json.RawMessage(`{"a":"<&>","n":2.50}`)
 	ask := func(c Command, into any) {
 		t.Helper()
@@ -206,7 +205,7 @@ func TestBridge_what_is_asked_is_what_is_done(t *testing.T) {
 
 func TestBridge_refusals_name_the_same_places(t *testing.T) {
 	t.Parallel()
-	err := Read(Bridge(t.Context(), newDesk(), "x-bridge", UpdateBridgeConfig(json.RawMessage(`{"bad":1}`)).Encode("x")), "x", nil)
+	err := Read(Bridge(t.Context(), newFakeBridges(), "x-bridge", UpdateBridgeConfig(json.RawMessage(`{"bad":1}`)).Encode("x")), "x", nil)
 	r, ok := errors.AsType[*DetailedRefusal](err)
 	if !ok || refused(t, err) != r.Refusal {
 		t.Fatalf("got %v", err)
@@ -217,7 +216,7 @@ func TestBridge_refusals_name_the_same_places(t *testing.T) {
 	if diff := cmp.Diff(want, e); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	// Fields of another form are passed over.
+	// Fields of another form are ignored.
 	for _, fields := range []string{`5`, `["a"]`, `{}`, `[]`, `null`} {
 		err := Read([]byte(`{"responses":[{"command":"c","error":"no","fields":`+fields+`,"correlationData":"x"}]}`), "x", nil)
 		if got := refused(t, err); got != "no" {
@@ -229,7 +228,7 @@ func TestBridge_refusals_name_the_same_places(t *testing.T) {
 func TestRead_takes_what_bridges_of_others_write(t *testing.T) {
 	t.Parallel()
 	var list BridgeStatusList
-	if err := Read(saidAlone(`[{"connectionName":"a","queuedMessages":3.0,"isConnected":1},{"connectionName":"b","isConnected":true,"stats":"?"}]`), "x", &list); err != nil {
+	if err := Read(singleAnswer(`[{"connectionName":"a","queuedMessages":3.0,"isConnected":1},{"connectionName":"b","isConnected":true,"stats":"?"}]`), "x", &list); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.EqualFunc(list, []broker.BridgeStatus{{ConnectionName: "a", QueuedMessages: 3}, {ConnectionName: "b", IsConnected: true}},
@@ -244,7 +243,7 @@ func TestRead_takes_what_bridges_of_others_write(t *testing.T) {
 		t.Errorf("got %s, %v", config, err)
 	}
 	for _, data := range []string{`{}`, `"x"`, `null`} {
-		if err := Read(saidAlone(data), "x", &list); err == nil {
+		if err := Read(singleAnswer(data), "x", &list); err == nil {
 			t.Errorf("a list that is %s", data)
 		}
 	}
@@ -252,7 +251,7 @@ func TestRead_takes_what_bridges_of_others_write(t *testing.T) {
 
 func TestBridge_answers_are_bounded(t *testing.T) {
 	t.Parallel()
-	d := newDesk()
+	d := newFakeBridges()
 	d.dead = maxAnswer / 100
 	got := string(Bridge(t.Context(), d, "x-bridge", ListDeadLetters("c", 0, -1).Encode("x")))
 	if want := `{"responses":[{"command":"listDeadLetters","error":"Answer too large, use count and offset","correlationData":"x"}]}`; got != want {
@@ -269,7 +268,7 @@ func FuzzBridge(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, payload []byte) {
-		got := Bridge(t.Context(), newDesk(), "x-bridge", payload)
+		got := Bridge(t.Context(), newFakeBridges(), "x-bridge", payload)
 		var m struct{ Responses []map[string]any }
 		if err := json.Unmarshal(got, &m); err != nil || m.Responses == nil {
 			t.Fatalf("%q is answered with %q", payload, got)

@@ -17,10 +17,10 @@ const (
 // maxIdentifier is the largest subscription identifier [MQTT-3.8.2.1.2].
 const maxIdentifier = 268_435_455
 
-// done is the data of a command that has none to show.
+// done is the data of a command without a result.
 type done struct{}
 
-// ClientControl does a request on ClientControlTopic.
+// ClientControl executes a request on ClientControlTopic.
 func ClientControl(ctx context.Context, b broker.ClientControl, payload []byte) []byte {
 	return serve(ctx, payload,
 		command{opDisconnectClient, func(ctx context.Context, args dynsec.Object) (any, error) {
@@ -47,7 +47,7 @@ func ClientControl(ctx context.Context, b broker.ClientControl, payload []byte) 
 	)
 }
 
-// target reads whose subscription to what a command is about.
+// target reads the client id and the topic of a command.
 func target(args dynsec.Object) (clientID, topic string, err error) {
 	clientID, ok := args.Text("clientid")
 	if !ok {

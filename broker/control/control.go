@@ -1,12 +1,12 @@
-// Package control is the language of the control topics beside dynamic
-// security: inspection, client control, the topic tree, streams, bridges,
-// clusters, the licence, and what the broker tells about itself. It has both sides: what a broker answers, and
-// what somebody asks and reads of the answer.
+// Package control implements the control topics other than dynamic security:
+// inspection, client control, the topic tree, streams, bridges, clusters, the licence,
+// and information about the broker. It has both sides: a broker executes requests with
+// it, and a client encodes commands and decodes answers.
 //
-// An answer is nil where the context ends before all commands were done; some
-// may be done then. The package is pure but for what the broker that is asked
-// does. Of this module it imports broker and broker/dynsec only; it must not
-// import net/http, an MQTT library or a database.
+// An answer is nil if the context ends before all commands were executed; some may have
+// been. The package is pure except for calls of the broker. Of this module it imports
+// broker and broker/dynsec only; it must not import net/http, an MQTT library or a
+// database.
 package control
 
 import (
@@ -20,8 +20,8 @@ import (
 	"signalbox/broker/dynsec"
 )
 
-// The control topics. A request is published to one of them; the answer comes
-// on the same with ResponseSuffix.
+// The control topics. A request is published to one of them; the answer is published to
+// the same topic with ResponseSuffix.
 const (
 	BrokerTopic        = "$CONTROL/broker/v1"
 	InspectTopic       = "$CONTROL/cedalo/inspect/v1"
@@ -32,16 +32,16 @@ const (
 	ResponseSuffix = "/response"
 )
 
-// maxAnswer bounds the message that answers a request, in bytes. A command
-// whose data would go beyond is answered with an error.
+// maxAnswer bounds the message that answers a request, in bytes. A command whose data
+// would exceed it is answered with an error.
 const maxAnswer = 16 << 20
 
-// refusal is the text of an answer to a command that was not done.
+// refusal is the error text of a command that was not executed.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
 
-// The texts that several commands have.
+// The texts that several commands use.
 const (
 	errUnknownCommand refusal = "Unknown command"
 	errInternal       refusal = "Internal error"
@@ -51,8 +51,7 @@ const (
 	errNoClient       refusal = "Client not found"
 )
 
-// command is what the commands of one name do. A nil result is an answer
-// without data.
+// command is the implementation of one command. A nil result is an answer without data.
 type command struct {
 	name string
 	do   func(ctx context.Context, args dynsec.Object) (data any, err error)
@@ -73,19 +72,19 @@ type field struct {
 	Message string `json:"message"`
 }
 
-// serve does the commands of a request in order and gives the message that
-// answers them all; nil where the context ended before all were done.
+// serve executes the commands of a request in order and returns the message with all
+// answers; nil if the context ended before.
 func serve(ctx context.Context, payload []byte, table ...command) []byte {
 	requests, fault := dynsec.DecodeCommands(payload)
 	answers := make([]answer, 0, len(requests)+1)
-	room := maxAnswer
+	remaining := maxAnswer
 	for _, r := range requests {
 		if ctx.Err() != nil {
 			return nil
 		}
 		a := do(ctx, r, table)
-		if room -= len(a.Data); room < 0 {
-			a.Data, a.Error, room = nil, string(errTooLarge), 0
+		if remaining -= len(a.Data); remaining < 0 {
+			a.Data, a.Error, remaining = nil, string(errTooLarge), 0
 		}
 		answers = append(answers, a)
 	}
@@ -115,7 +114,7 @@ func do(ctx context.Context, r dynsec.OtherCommand, table []command) answer {
 	return a
 }
 
-// text says what an error means to the asker. What failed inside is not told.
+// text returns the error text for the sender. It does not contain internal causes.
 func text(err error) string {
 	if r, ok := errors.AsType[refusal](err); ok {
 		return string(r)
@@ -130,7 +129,7 @@ func text(err error) string {
 	return e.Msg
 }
 
-// fieldsOf names the arguments that cannot be used, where that is known.
+// fieldsOf returns the invalid arguments, if they are known.
 func fieldsOf(err error) (list []field) {
 	e, ok := errors.AsType[*broker.Error](err)
 	if !ok || e.Kind != broker.Invalid {
@@ -142,7 +141,7 @@ func fieldsOf(err error) (list []field) {
 	return list
 }
 
-// missing gives the refusal in place of an error of kind NotFound.
+// missing returns the refusal in place of an error of kind NotFound.
 func missing(err error, instead refusal) error {
 	if err != nil && broker.KindOf(err) == broker.NotFound {
 		return instead
@@ -150,12 +149,12 @@ func missing(err error, instead refusal) error {
 	return err
 }
 
-// encode writes JSON without white space, in which only what must be escaped
-// is. There is nothing in what it is given that JSON cannot express.
+// encode returns JSON without white space, with only the necessary escapes. Its
+// arguments are always representable in JSON.
 func encode(v any) []byte {
 	var buf bytes.Buffer
 	e := json.NewEncoder(&buf)
 	e.SetEscapeHTML(false)
-	e.Encode(v) //nolint:errcheck // see above, and a buffer takes everything
+	e.Encode(v) //nolint:errcheck // see above, and writes to a buffer succeed
 	return bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
 }

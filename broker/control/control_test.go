@@ -14,14 +14,14 @@ import (
 	"signalbox/broker"
 )
 
-// roster is a broker with these clients, whose commands it writes down.
-type roster struct {
+// fakeClients is a broker with these clients. It records its calls.
+type fakeClients struct {
 	broker.ClientControl
 	clients []broker.ConnectedClientDetail
 	log     []string
 }
 
-func (r *roster) InspectClients(_ context.Context, offset, count int) (broker.Page[broker.ConnectedClient], error) {
+func (r *fakeClients) InspectClients(_ context.Context, offset, count int) (broker.Page[broker.ConnectedClient], error) {
 	page := broker.Page[broker.ConnectedClient]{Total: len(r.clients)}
 	page.Items = func(yield func(broker.ConnectedClient, error) bool) {
 		for i, c := range r.clients {
@@ -36,7 +36,7 @@ func (r *roster) InspectClients(_ context.Context, offset, count int) (broker.Pa
 	return page, nil
 }
 
-func (r *roster) InspectClient(_ context.Context, id string) (broker.ConnectedClientDetail, error) {
+func (r *fakeClients) InspectClient(_ context.Context, id string) (broker.ConnectedClientDetail, error) {
 	i := slices.IndexFunc(r.clients, func(c broker.ConnectedClientDetail) bool { return c.ClientID == id })
 	if i < 0 {
 		return broker.ConnectedClientDetail{}, &broker.Error{Kind: broker.NotFound, Msg: "there is no such session"}
@@ -44,7 +44,7 @@ func (r *roster) InspectClient(_ context.Context, id string) (broker.ConnectedCl
 	return r.clients[i], nil
 }
 
-func (r *roster) note(id string, what ...any) error {
+func (r *fakeClients) note(id string, what ...any) error {
 	if _, err := r.InspectClient(context.Background(), id); err != nil {
 		return err
 	}
@@ -52,15 +52,15 @@ func (r *roster) note(id string, what ...any) error {
 	return nil
 }
 
-func (r *roster) DisconnectClient(_ context.Context, id string) error { return r.note(id, " out") }
-func (r *roster) SubscribeClient(_ context.Context, id string, s broker.SubscriptionSpec) error {
+func (r *fakeClients) DisconnectClient(_ context.Context, id string) error { return r.note(id, " out") }
+func (r *fakeClients) SubscribeClient(_ context.Context, id string, s broker.SubscriptionSpec) error {
 	return r.note(id, fmt.Sprintf(" %+v", s))
 }
-func (r *roster) UnsubscribeClient(_ context.Context, id, topic string) error {
+func (r *fakeClients) UnsubscribeClient(_ context.Context, id, topic string) error {
 	return r.note(id, " - ", topic)
 }
 
-// tracker is a topic tree that only remembers its settings.
+// tracker is a topic tree that stores its settings only.
 type tracker struct {
 	ttl     time.Duration
 	filters []string
@@ -88,8 +88,8 @@ func (t *tracker) Filters() []string  { return t.filters }
 func (t *tracker) Limits() Limits     { return t.limits }
 func (t *tracker) SetLimits(l Limits) { t.limits = l }
 
-func newRoster() *roster {
-	r := &roster{}
+func newFakeClients() *fakeClients {
+	r := &fakeClients{}
 	for i := range 4 {
 		r.clients = append(r.clients, broker.ConnectedClientDetail{ClientID: fmt.Sprint("c", i), Username: "u", Connected: i%2 == 0,
 			LastConnect: 1763640000000, Subscriptions: []string{"a/#"}})
@@ -97,8 +97,8 @@ func newRoster() *roster {
 	return r
 }
 
-// wantAnswers sends commands, written without their envelope, and compares the
-// entries of the answer.
+// wantAnswers sends commands, written without their envelope, and compares the entries
+// of the answer.
 func wantAnswers(t *testing.T, serve func(payload []byte) []byte, exchanges [][2]string) {
 	t.Helper()
 	for _, e := range exchanges {
@@ -111,7 +111,7 @@ func wantAnswers(t *testing.T, serve func(payload []byte) []byte, exchanges [][2
 
 func TestInspect(t *testing.T) {
 	t.Parallel()
-	r := newRoster()
+	r := newFakeClients()
 	ask := func(p []byte) []byte { return Inspect(t.Context(), r, p) }
 	wantAnswers(t, ask, [][2]string{
 		{`{"command":"listClients"}`, `{"command":"listClients","data":{"totalCount":4,"clients":["c0","c1","c2","c3"]}}`},
@@ -136,7 +136,7 @@ func TestInspect(t *testing.T) {
 
 func TestInspect_what_is_asked_is_what_is_read(t *testing.T) {
 	t.Parallel()
-	r := newRoster()
+	r := newFakeClients()
 	will := broker.ClientWill{Topic: "gone", QoS: 1, Payload: "b2Zm", Properties: []broker.WillProperty{{Identifier: "content-type", Value: "a"}}}
 	r.clients[2].Will, r.clients[2].TLS = &will, &broker.ClientTLS{Version: "TLSv1.3"}
 	var one Client
@@ -172,7 +172,7 @@ func refused(t *testing.T, err error) Refusal {
 
 func TestAnswersAreBounded(t *testing.T) {
 	t.Parallel()
-	r := &roster{}
+	r := &fakeClients{}
 	long := strings.Repeat("x", 30_000)
 	for range 600 {
 		r.clients = append(r.clients, broker.ConnectedClientDetail{ClientID: long})
@@ -190,7 +190,7 @@ func TestAnswersAreBounded(t *testing.T) {
 
 func TestNoAnswerAfterTheEnd(t *testing.T) {
 	t.Parallel()
-	r := newRoster()
+	r := newFakeClients()
 	ended, end := context.WithCancel(t.Context())
 	end()
 	if got := ClientControl(ended, r, DisconnectClient("c0").Encode("x")); got != nil || len(r.log) > 0 {
@@ -200,7 +200,7 @@ func TestNoAnswerAfterTheEnd(t *testing.T) {
 
 func TestClientControl(t *testing.T) {
 	t.Parallel()
-	r := newRoster()
+	r := newFakeClients()
 	wantAnswers(t, func(p []byte) []byte { return ClientControl(t.Context(), r, p) }, [][2]string{
 		{`{"command":"disconnectClient","clientid":"c1","correlationData":"x"}`, `{"command":"disconnectClient","data":{},"correlationData":"x"}`},
 		{`{"command":"disconnectClient","clientid":"c9"}`, `{"command":"disconnectClient","error":"Client not found"}`},
@@ -229,7 +229,7 @@ func TestClientControl(t *testing.T) {
 
 func TestClientControl_what_is_asked_is_what_is_done(t *testing.T) {
 	t.Parallel()
-	r := newRoster()
+	r := newFakeClients()
 	spec := broker.SubscriptionSpec{Topic: "a/#", QoS: 2, SubscriptionIdentifier: 9, NoLocal: true, SendRetain: broker.SendNew}
 	for _, c := range []Command{SubscribeClient("c0", spec), UnsubscribeClient("c0", "a/#"), DisconnectClient("c0"), SubscribeClient("c0", broker.SubscriptionSpec{Topic: "b"})} {
 		if err := Read(ClientControl(t.Context(), r, c.Encode("x")), "x", nil); err != nil {
@@ -278,13 +278,13 @@ func TestTopicTree(t *testing.T) {
 	}
 }
 
-// hall is the nodes of an HP cluster: 2 answers, 3 is away, 4 says nothing.
-type hall struct {
+// fakeNodes is the nodes of an HP cluster: 2 answers, 3 is unavailable, 4 does not answer.
+type fakeNodes struct {
 	broker.Topics
 	ttl map[int]int64
 }
 
-func (h hall) fails(id int) error {
+func (h fakeNodes) fails(id int) error {
 	switch id {
 	case 2:
 		return nil
@@ -298,27 +298,27 @@ func (h hall) fails(id int) error {
 	return &broker.Error{Kind: broker.NotFound, Msg: "the cluster has no such node"}
 }
 
-func (h hall) ListTopics(_ context.Context, id, offset, count int) ([]broker.TopicTree, error) {
+func (h fakeNodes) ListTopics(_ context.Context, id, offset, count int) ([]broker.TopicTree, error) {
 	tree := (&tracker{}).Page(offset, count)
 	tree.PublishTopics.Count = id
 	return []broker.TopicTree{tree}, h.fails(id)
 }
 
-func (h hall) GetTTL(_ context.Context, id int) ([]int64, error) {
+func (h fakeNodes) GetTTL(_ context.Context, id int) ([]int64, error) {
 	return []int64{h.ttl[id]}, h.fails(id)
 }
 
-func (h hall) SetTTL(_ context.Context, id int, seconds int64) error {
+func (h fakeNodes) SetTTL(_ context.Context, id int, seconds int64) error {
 	if h.fails(id) == nil {
 		h.ttl[id] = seconds
 	}
 	return h.fails(id)
 }
 
-// TestTopicTreeOfNodes asks a node of a cluster for others.
+// TestTopicTreeOfNodes sends commands for other nodes of a cluster.
 func TestTopicTreeOfNodes(t *testing.T) {
 	t.Parallel()
-	tr, h := &tracker{ttl: time.Minute}, hall{ttl: map[int]int64{}}
+	tr, h := &tracker{ttl: time.Minute}, fakeNodes{ttl: map[int]int64{}}
 	ask := func(p []byte) []byte { return TopicTree(t.Context(), tr, h, p) }
 	wantAnswers(t, ask, [][2]string{
 		{`{"command":"getTtl","nodeid":0}`, `{"command":"getTtl","data":{"ttl":60}}`},

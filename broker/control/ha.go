@@ -26,8 +26,8 @@ const (
 	opSetLeader     = "setLeader"
 )
 
-// What a node of a cluster may say instead of an answer. The first two are the
-// texts of other brokers as well. Who asks tells them apart with errors.Is.
+// The errors of a node of a cluster. The first two are the texts of other brokers as
+// well. Callers distinguish them with errors.Is.
 const (
 	ErrInCluster   refusal = "This broker is already part of a cluster."
 	ErrNotLeader   refusal = "This broker is not the cluster leader."
@@ -41,7 +41,7 @@ const (
 	ErrInvitation  refusal = "Invalid invitation"
 	ErrUnconfirmed refusal = "The outcome is not known: it may have been carried out."
 
-	errNoLeaderBefore refusal = "The cluster has no leader." // what earlier releases say
+	errNoLeaderBefore refusal = "The cluster has no leader." // the text of earlier releases
 )
 
 // The texts about arguments.
@@ -56,11 +56,11 @@ const (
 	errPort        refusal = "Invalid/missing port"
 )
 
-// MaxNodes is how many nodes a cluster has at most.
+// MaxNodes is the maximum size of a cluster.
 const MaxNodes = 7
 
-// HANode is a node of a cluster: its number, from 1, and where its cluster port
-// is. Mine marks the node that a command is sent to.
+// HANode is a node of a cluster: its number, from 1, and the address of its cluster
+// port. Mine marks the node that a command is sent to.
 type HANode struct {
 	NodeID  int    `json:"nodeid"`
 	Address string `json:"address"`
@@ -68,9 +68,9 @@ type HANode struct {
 	Mine    bool   `json:"mynode,omitempty"`
 }
 
-// HASpec is a cluster to be made or joined, with one to [MaxNodes] nodes, one of
-// which is Mine. SyncMode is full, dynsec or hp, or empty where it was not said.
-// Invitation is for a node that joins; nil where there is none.
+// HASpec is a cluster to create or join, with one to [MaxNodes] nodes, one of which is
+// Mine. SyncMode is full, dynsec or hp, or empty if it was not given. Invitation is for
+// a node that joins; nil if there is none.
 type HASpec struct {
 	ClusterName string
 	SyncMode    string
@@ -78,8 +78,8 @@ type HASpec struct {
 	Invitation  *Invitation
 }
 
-// HACreated is the data of createCluster: what the other nodes need to join.
-// Info is a sentence for who asked, if there is something to say.
+// HACreated is the data of createCluster: what the other nodes need to join. Info is a
+// sentence for the user, or empty.
 type HACreated struct {
 	Invitations []Invitation `json:"invitations,omitempty"`
 	Info        string       `json:"info,omitempty"`
@@ -90,8 +90,8 @@ type HAAdded struct {
 	Invitation *Invitation `json:"invitation,omitempty"`
 }
 
-// HACluster is the data of getCluster. Leader is the number of the leader, 0
-// where none is known.
+// HACluster is the data of getCluster. Leader is the number of the leader, 0 if it is
+// unknown.
 type HACluster struct {
 	ClusterName string   `json:"clustername"`
 	UUID        string   `json:"uuid"`
@@ -106,9 +106,9 @@ type HALeader struct {
 	IsLeader bool `json:"isLeader"`
 }
 
-// ClusterNode is a broker that can be a node of a cluster. Where one of the
-// errors above applies, its errors wrap it; a [*broker.Error] of kind NotFound,
-// Unavailable or Unconfirmed stands for ErrNoNode, ErrNoLeader or ErrUnconfirmed.
+// ClusterNode is a broker that can be a node of a cluster. If one of the errors above
+// applies, its errors wrap it; a [*broker.Error] of kind NotFound, Unavailable or
+// Unconfirmed canonical for ErrNoNode, ErrNoLeader or ErrUnconfirmed.
 type ClusterNode interface {
 	CreateCluster(ctx context.Context, s HASpec) (HACreated, error)
 	JoinCluster(ctx context.Context, s HASpec) error
@@ -118,12 +118,12 @@ type ClusterNode interface {
 	DeleteCluster(ctx context.Context, clustername string) error
 	SetLeader(ctx context.Context, clustername string, nodeid int) error
 	GetCluster(ctx context.Context) (HACluster, error)
-	// GetRaftStatus has state 0 where the broker is not in a cluster.
+	// GetRaftStatus returns state 0 if the broker is not in a cluster.
 	GetRaftStatus(ctx context.Context) (broker.RaftStatus, error)
 	IsLeader(ctx context.Context) (bool, error)
 }
 
-// HA does a request on HATopic.
+// HA executes a request on HATopic.
 func HA(ctx context.Context, n ClusterNode, payload []byte) []byte {
 	args := reread(payload)
 	take := func(op string, do func(ctx context.Context, m members) (any, error)) command {
@@ -142,7 +142,7 @@ func HA(ctx context.Context, n ClusterNode, payload []byte) []byte {
 			return data, haRefusal(err)
 		}}
 	}
-	return serve(ctx, payload, append(haChanges(n, take),
+	return serve(ctx, payload, append(haArgCommands(n, take),
 		show(opGetCluster, func(ctx context.Context) (any, error) { return n.GetCluster(ctx) }),
 		show(opGetRaftStatus, func(ctx context.Context) (any, error) { return n.GetRaftStatus(ctx) }),
 		show(opIsLeader, func(ctx context.Context) (any, error) {
@@ -152,11 +152,11 @@ func HA(ctx context.Context, n ClusterNode, payload []byte) []byte {
 	)...)
 }
 
-// taker makes a command of what is done with its arguments.
-type taker func(op string, do func(ctx context.Context, m members) (any, error)) command
+// commandMaker returns a command for a function that receives its arguments.
+type commandMaker func(op string, do func(ctx context.Context, m members) (any, error)) command
 
-// haChanges are the commands that have arguments.
-func haChanges(n ClusterNode, take taker) []command {
+// haArgCommands returns the commands that have arguments.
+func haArgCommands(n ClusterNode, take commandMaker) []command {
 	about := func(op string, do func(ctx context.Context, clustername string, node HANode) (any, error)) command {
 		return take(op, func(ctx context.Context, m members) (any, error) {
 			name, node, err := m.clusterNode()
@@ -169,15 +169,15 @@ func haChanges(n ClusterNode, take taker) []command {
 	simple := func(op string, do func(ctx context.Context, clustername string, node HANode) error) command {
 		return about(op, func(ctx context.Context, name string, node HANode) (any, error) { return done{}, do(ctx, name, node) })
 	}
-	return append(haWholes(n, take),
+	return append(haClusterCommands(n, take),
 		about(opAddNode, func(ctx context.Context, name string, node HANode) (any, error) { return n.AddNode(ctx, name, node) }),
 		simple(opRemoveNode, n.RemoveNode),
 		simple(opLeaveCluster, n.LeaveCluster),
 	)
 }
 
-// haWholes are the commands about a cluster as a whole.
-func haWholes(n ClusterNode, take taker) []command {
+// haClusterCommands returns the commands about a cluster as a whole.
+func haClusterCommands(n ClusterNode, take commandMaker) []command {
 	return []command{
 		take(opCreateCluster, func(ctx context.Context, m members) (any, error) {
 			s, err := m.haSpec(true)
@@ -214,26 +214,26 @@ func haWholes(n ClusterNode, take taker) []command {
 	}
 }
 
-// haRefusal gives the usual texts in place of errors that are more than a text:
-// who asks knows by them what kind they are of.
+// haRefusal replaces errors by the usual texts, by which the receiver recognizes their
+// kind.
 func haRefusal(err error) error {
 	if _, said := errors.AsType[refusal](err); said || err == nil {
 		return err
 	}
 	for _, known := range haRefusals {
-		if known.stands && broker.KindOf(err) == known.kind {
+		if known.canonical && broker.KindOf(err) == known.kind {
 			return known.text
 		}
 	}
 	return err
 }
 
-// haRefusals say of what kind the texts are. One that stands is what errors of
-// the kind are told as.
+// haRefusals are the kinds of the texts. Errors of a kind are sent as its canonical
+// text.
 var haRefusals = []struct {
-	text   refusal
-	kind   broker.Kind
-	stands bool
+	text      refusal
+	kind      broker.Kind
+	canonical bool
 }{
 	{ErrInCluster, broker.Conflict, false},
 	{ErrNotLeader, broker.Conflict, false},
@@ -248,9 +248,9 @@ var haRefusals = []struct {
 	{errInternal, broker.Internal, false},
 }
 
-// ClassifyHA makes a [*broker.Error] of the refusal of a command on HATopic. It
-// wraps the text where that is one of this package's. What no text is known for
-// is a conflict: clusters refuse what their state forbids.
+// ClassifyHA returns the refusal of a command on HATopic as a [*broker.Error]. It wraps
+// the text if that is one of this package's. An unknown text is a conflict: clusters
+// refuse what their state forbids.
 func (r Refusal) ClassifyHA(op string) error {
 	if r == Refusal(errUnknownCommand) {
 		return broker.NotSupported(op, broker.CapCluster)

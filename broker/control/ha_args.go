@@ -25,7 +25,7 @@ func (m members) nodeID() (int, error) {
 	return int(*id), nil
 }
 
-// clusterNode gives the node that a command is about, and its cluster's name.
+// clusterNode returns the node of a command, and its cluster's name.
 func (m members) clusterNode() (clustername string, n HANode, err error) {
 	if clustername, err = m.clusterName(); err != nil {
 		return "", n, err
@@ -52,8 +52,8 @@ func (m members) node() (n HANode, err error) {
 	return n, err
 }
 
-// haSpec gives the cluster that is to be made or joined. Where it is made and no
-// node is marked as the receiver's, that is the first.
+// haSpec returns the cluster to create or join. In a cluster to create, the first node
+// is the receiver's if none is marked.
 func (m members) haSpec(made bool) (s HASpec, err error) {
 	if s.ClusterName, err = m.clusterName(); err != nil {
 		return s, err
@@ -112,7 +112,7 @@ func (m members) nodes() ([]HANode, error) {
 	return nodes, nil
 }
 
-// clashes tells whether two nodes cannot be in one cluster.
+// clashes reports whether two nodes cannot be in one cluster.
 func (n HANode) clashes(other HANode) bool {
 	return n.NodeID == other.NodeID || n.Address == other.Address && n.Port == other.Port
 }

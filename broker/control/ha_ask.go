@@ -1,13 +1,12 @@
 package control
 
-// HACommand is a command of [HATopic] to be asked of a broker.
+// HACommand is a command of [HATopic] to send to a broker.
 type HACommand struct {
 	name string
 	args haArgs
 }
 
-// haArgs are the members of commands about clusters. Those that are zero are
-// left out.
+// haArgs are the members of commands about clusters. Zero members are omitted.
 type haArgs struct {
 	Command         string      `json:"command"`
 	ClusterName     string      `json:"clustername,omitempty"`
@@ -20,53 +19,52 @@ type haArgs struct {
 	CorrelationData string      `json:"correlationData,omitempty"`
 }
 
-// Name gives the command's name.
+// Name returns the command's name.
 func (c HACommand) Name() string { return c.name }
 
-// Encode makes the message that holds just this command, as [Command.Encode]
-// does.
+// Encode returns the message with just this command, as [Command.Encode] does.
 func (c HACommand) Encode(correlation string) []byte {
 	c.args.Command, c.args.CorrelationData = c.name, correlation
 	return encode(map[string][]haArgs{"commands": {c.args}})
 }
 
-// CreateCluster makes the command of this name. The answer is an [HACreated].
+// CreateCluster returns the command of this name. The answer is an [HACreated].
 func CreateCluster(s HASpec) HACommand {
 	return HACommand{opCreateCluster, haArgs{ClusterName: s.ClusterName, SyncMode: s.SyncMode, Nodes: s.Nodes}}
 }
 
-// JoinCluster makes the command of this name.
+// JoinCluster returns the command of this name.
 func JoinCluster(s HASpec) HACommand {
 	return HACommand{opJoinCluster, haArgs{ClusterName: s.ClusterName, SyncMode: s.SyncMode, Nodes: s.Nodes, Invitation: s.Invitation}}
 }
 
-// AddNode makes the command of this name. The answer is an [HAAdded].
+// AddNode returns the command of this name. The answer is an [HAAdded].
 func AddNode(clustername string, n HANode) HACommand { return aboutNode(opAddNode, clustername, n) }
 
-// RemoveNode makes the command of this name.
+// RemoveNode returns the command of this name.
 func RemoveNode(clustername string, n HANode) HACommand {
 	return aboutNode(opRemoveNode, clustername, n)
 }
 
-// LeaveCluster makes the command of this name.
+// LeaveCluster returns the command of this name.
 func LeaveCluster(clustername string, n HANode) HACommand {
 	return aboutNode(opLeaveCluster, clustername, n)
 }
 
-// DeleteCluster makes the command of this name.
+// DeleteCluster returns the command of this name.
 func DeleteCluster(clustername string) HACommand {
 	return HACommand{opDeleteCluster, haArgs{ClusterName: clustername}}
 }
 
-// SetLeader makes the command of this name.
+// SetLeader returns the command of this name.
 func SetLeader(clustername string, nodeid int) HACommand {
 	return HACommand{opSetLeader, haArgs{ClusterName: clustername, NodeID: nodeid}}
 }
 
-// GetCluster makes the command of this name. The answer is an [HACluster].
+// GetCluster returns the command of this name. The answer is an [HACluster].
 func GetCluster() HACommand { return HACommand{name: opGetCluster} }
 
-// GetRaftStatus makes the command of this name. The answer is an [HAStatus].
+// GetRaftStatus returns the command of this name. The answer is an [HAStatus].
 func GetRaftStatus() HACommand { return HACommand{name: opGetRaftStatus} }
 
 func aboutNode(op, clustername string, n HANode) HACommand {

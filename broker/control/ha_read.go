@@ -10,16 +10,15 @@ import (
 	"signalbox/broker"
 )
 
-// Invitation is what a node needs to join a cluster: an object that whoever made
-// it wrote (certificates and the key that belongs to them) and that is handed on
-// as it is, with the number of the node. It prints without its secrets.
+// Invitation is what a node needs to join a cluster: an object of the node that created
+// it (certificates and the key that belongs to them), which is passed on unchanged,
+// with the number of the node. It prints without its secrets.
 type Invitation struct {
 	NodeID   int
 	document json.RawMessage
 }
 
-// NewInvitation makes an invitation of a value that is written as an object of
-// JSON.
+// NewInvitation returns an invitation with a value that encodes to a JSON object.
 func NewInvitation(nodeid int, document any) (Invitation, error) {
 	raw, err := json.Marshal(document)
 	if err != nil {
@@ -33,7 +32,7 @@ func NewInvitation(nodeid int, document any) (Invitation, error) {
 	return Invitation{nodeid, encode(m)}, nil
 }
 
-// Open reads what the invitation was made of. Its error holds nothing of it.
+// Open decodes the value of the invitation. Its error contains nothing of it.
 func (i Invitation) Open(document any) error {
 	if json.Unmarshal(i.document, document) != nil {
 		return ErrInvitation
@@ -41,7 +40,7 @@ func (i Invitation) Open(document any) error {
 	return nil
 }
 
-// MarshalJSON writes the invitation with its secrets, for the one who joins.
+// MarshalJSON encodes the invitation with its secrets, for the node that joins.
 func (i Invitation) MarshalJSON() ([]byte, error) {
 	if i.document == nil {
 		return []byte("null"), nil
@@ -49,7 +48,7 @@ func (i Invitation) MarshalJSON() ([]byte, error) {
 	return i.document, nil
 }
 
-// UnmarshalJSON takes an object with a nodeid.
+// UnmarshalJSON decodes an object with a nodeid.
 func (i *Invitation) UnmarshalJSON(b []byte) error {
 	var known struct {
 		NodeID int `json:"nodeid"`
@@ -67,10 +66,10 @@ func (i Invitation) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "invitation of 
 // LogValue logs the invitation without its secrets.
 func (i Invitation) LogValue() slog.Value { return slog.StringValue(fmt.Sprint(i)) }
 
-// HAStatus is what getRaftStatus answers, as it is read. Its list is never nil.
+// HAStatus is the decoded answer to getRaftStatus. Its list is never nil.
 type HAStatus struct{ broker.RaftStatus }
 
-// UnmarshalJSON reads the record.
+// UnmarshalJSON decodes the record.
 func (s *HAStatus) UnmarshalJSON(b []byte) error {
 	if err := tolerant(b, &s.RaftStatus); err != nil {
 		return err
@@ -81,7 +80,7 @@ func (s *HAStatus) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// UnmarshalJSON takes invitations as far as they are such.
+// UnmarshalJSON decodes the invitations and ignores invalid ones.
 func (c *HACreated) UnmarshalJSON(b []byte) error {
 	var r struct {
 		Invitations []json.RawMessage `json:"invitations"`
@@ -100,7 +99,7 @@ func (c *HACreated) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// UnmarshalJSON takes the record itself, and one in the member cluster or ha.
+// UnmarshalJSON accepts the record itself, and one in the member cluster or ha.
 func (c *HACluster) UnmarshalJSON(b []byte) error {
 	var inner struct{ Cluster, HA json.RawMessage }
 	if err := tolerant(b, &inner); err != nil {
@@ -115,7 +114,7 @@ func (c *HACluster) UnmarshalJSON(b []byte) error {
 	return tolerant(b, (*record)(c))
 }
 
-// UnmarshalJSON takes the member leader as well.
+// UnmarshalJSON accepts the member leader as well.
 func (l *HALeader) UnmarshalJSON(b []byte) error {
 	var r struct{ IsLeader, Leader bool }
 	err := tolerant(b, &r)
@@ -123,16 +122,16 @@ func (l *HALeader) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// dispensable is data that brokers need not answer with: the command is done
-// whether or not it can be read.
+// dispensable is implemented by data that an answer may lack: the command was executed
+// whether or not it can be decoded.
 type dispensable interface{ dispensable() }
 
 func (*HACreated) dispensable() {}
 func (*HAAdded) dispensable()   {}
 
-// ReadHA finds the answer to a command of [HATopic] in a message, as [Read] does.
-// The error is a [*broker.Error]: that of [Refusal.ClassifyHA] where the answer
-// is a refusal, otherwise one of kind Internal.
+// ReadHA decodes the answer to a command of [HATopic] in a message, as [Read] does. The
+// error is a [*broker.Error]: that of [Refusal.ClassifyHA] if the answer is a refusal,
+// otherwise one of kind Internal.
 func ReadHA(c HACommand, payload []byte, correlation string, into any) error {
 	err := Read(payload, correlation, nil)
 	if refusal, ok := errors.AsType[Refusal](err); ok {

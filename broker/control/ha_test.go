@@ -13,30 +13,30 @@ import (
 	"signalbox/broker"
 )
 
-// clerk is a node that writes down what it is asked to do, and fails if it shall.
-type clerk struct {
+// fakeNode is a node that records its calls, and fails on request.
+type fakeNode struct {
 	log  []string
 	fail error
 }
 
-func (c *clerk) note(format string, args ...any) error {
+func (c *fakeNode) note(format string, args ...any) error {
 	if c.fail == nil {
 		c.log = append(c.log, fmt.Sprintf(format, args...))
 	}
 	return c.fail
 }
 
-// letter is what the clerk's invitations hold.
+// letter is the content of the fakeNode's invitations.
 type letter struct {
 	CACert string `json:"ca_cert"`
 	Key    string `json:"key"`
 }
 
-func (c *clerk) CreateCluster(_ context.Context, s HASpec) (HACreated, error) {
+func (c *fakeNode) CreateCluster(_ context.Context, s HASpec) (HACreated, error) {
 	i, err := NewInvitation(2, letter{"CA <1>", "hush-hush"})
 	return HACreated{Invitations: []Invitation{i}, Info: "few nodes"}, errors.Join(err, c.note("create %+v", s))
 }
-func (c *clerk) JoinCluster(_ context.Context, s HASpec) error {
+func (c *fakeNode) JoinCluster(_ context.Context, s HASpec) error {
 	var l letter
 	if s.Invitation != nil {
 		if err := s.Invitation.Open(&l); err != nil {
@@ -45,31 +45,33 @@ func (c *clerk) JoinCluster(_ context.Context, s HASpec) error {
 	}
 	return c.note("join %s %s %+v %+v", s.ClusterName, s.SyncMode, s.Nodes, l)
 }
-func (c *clerk) AddNode(_ context.Context, name string, n HANode) (HAAdded, error) {
+func (c *fakeNode) AddNode(_ context.Context, name string, n HANode) (HAAdded, error) {
 	i, err := NewInvitation(n.NodeID, letter{"CA", "hush-hush"})
 	return HAAdded{&i}, errors.Join(err, c.note("add %s %+v", name, n))
 }
-func (c *clerk) RemoveNode(_ context.Context, name string, n HANode) error {
+func (c *fakeNode) RemoveNode(_ context.Context, name string, n HANode) error {
 	return c.note("remove %s %+v", name, n)
 }
-func (c *clerk) LeaveCluster(_ context.Context, name string, n HANode) error {
+func (c *fakeNode) LeaveCluster(_ context.Context, name string, n HANode) error {
 	return c.note("leave %s %+v", name, n)
 }
-func (c *clerk) DeleteCluster(_ context.Context, name string) error { return c.note("delete %s", name) }
-func (c *clerk) SetLeader(_ context.Context, name string, id int) error {
+func (c *fakeNode) DeleteCluster(_ context.Context, name string) error {
+	return c.note("delete %s", name)
+}
+func (c *fakeNode) SetLeader(_ context.Context, name string, id int) error {
 	return c.note("lead %s %d", name, id)
 }
-func (c *clerk) GetCluster(context.Context) (HACluster, error) {
+func (c *fakeNode) GetCluster(context.Context) (HACluster, error) {
 	return HACluster{ClusterName: "c", UUID: "u", Version: 1, SyncMode: "dynsec", Nodes: []HANode{{NodeID: 1, Address: "a", Port: 7000}}, Leader: 1}, c.fail
 }
-func (c *clerk) GetRaftStatus(context.Context) (broker.RaftStatus, error) {
+func (c *fakeNode) GetRaftStatus(context.Context) (broker.RaftStatus, error) {
 	return broker.RaftStatus{Nodes: []broker.RaftNode{{ID: 1, Address: "a", Role: 1}}, State: 3, CommitIndex: 1 << 40, LastApplied: 2, LastStored: 3,
 		CurrentTerm: 4, SyncMode: "dynsec"}, c.fail
 }
-func (c *clerk) IsLeader(context.Context) (bool, error) { return true, c.fail }
+func (c *fakeNode) IsLeader(context.Context) (bool, error) { return true, c.fail }
 
-// asked sends a command to the clerk and reads the answer.
-func (c *clerk) asked(t *testing.T, what HACommand, into any) error {
+// asked sends a command to the fakeNode and decodes the answer.
+func (c *fakeNode) asked(t *testing.T, what HACommand, into any) error {
 	t.Helper()
 	return ReadHA(what, HA(t.Context(), c, what.Encode("x")), "x", into)
 }
@@ -79,7 +81,7 @@ func TestHA_what_is_asked_is_what_is_done(t *testing.T) {
 	nodes := []HANode{{NodeID: 1, Address: "a", Port: 7000}, {NodeID: 2, Address: "b", Port: 7001, Mine: true}}
 	var created HACreated
 	var added HAAdded
-	c := &clerk{}
+	c := &fakeNode{}
 	for _, e := range []struct {
 		ask  HACommand
 		into any
@@ -118,7 +120,7 @@ func TestHA_what_is_asked_is_what_is_done(t *testing.T) {
 
 func TestHA_what_is_told_is_what_is_read(t *testing.T) {
 	t.Parallel()
-	c := &clerk{}
+	c := &fakeNode{}
 	var cluster HACluster
 	var status HAStatus
 	var leads HALeader
@@ -157,13 +159,13 @@ func TestHA_refuses_bad_arguments(t *testing.T) {
 		`"command":"deleteCluster"`:                                                                     "Invalid/missing clustername",
 		`"command":"splitCluster"`:                                                                      "Unknown command",
 	} {
-		c := &clerk{}
+		c := &fakeNode{}
 		got := string(HA(t.Context(), c, []byte(`{"commands":[{`+args+`}]}`)))
 		if !strings.Contains(got, `"error":"`+want+`"`) || len(c.log) > 0 {
 			t.Errorf("%s: got %s (%v done), want %s", args, got, c.log, want)
 		}
 	}
-	c := &clerk{}
+	c := &fakeNode{}
 	HA(t.Context(), c, []byte(`{"commands":[{"command":"CREATECLUSTER","ClusterName":"c","nodes":[`+one+`]}]}`))
 	if want := "create {ClusterName:c SyncMode: Nodes:[{NodeID:1 Address:a Port:7000 Mine:true}] Invitation:<nil>}"; strings.Join(c.log, "") != want {
 		t.Errorf("the first node is the receiver: got %v", c.log)
@@ -190,7 +192,7 @@ func TestHA_refusals_keep_their_kind(t *testing.T) {
 		{&broker.Error{Kind: broker.Unsupported, Msg: "no clusters"}, broker.Unsupported, nil},
 		{errors.New("disk full"), broker.Internal, errInternal},
 	} {
-		err := (&clerk{fail: e.fail}).asked(t, GetCluster(), &HACluster{})
+		err := (&fakeNode{fail: e.fail}).asked(t, GetCluster(), &HACluster{})
 		if broker.KindOf(err) != e.kind || e.is != nil && !errors.Is(err, e.is) || strings.Contains(fmt.Sprint(err), "disk") {
 			t.Errorf("%v came over as %v of kind %d, want kind %d and %v", e.fail, err, broker.KindOf(err), e.kind, e.is)
 		}
@@ -216,7 +218,7 @@ func TestReadHA_takes_what_other_brokers_write(t *testing.T) {
 		`{"ha":{"clustername":"c","uuid":"U","syncmode":"full","nodes":` + nodes + `}}`,
 	} {
 		var got HACluster
-		if err := ReadHA(GetCluster(), said(data), "x", &got); err != nil {
+		if err := ReadHA(GetCluster(), answerWith(data), "x", &got); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -224,7 +226,7 @@ func TestReadHA_takes_what_other_brokers_write(t *testing.T) {
 		}
 	}
 	var status HAStatus
-	if err := ReadHA(GetRaftStatus(), said(`{"state":3,"commit_index":1e2,"client":4,"errmsg":null}`), "x", &status); err != nil {
+	if err := ReadHA(GetRaftStatus(), answerWith(`{"state":3,"commit_index":1e2,"client":4,"errmsg":null}`), "x", &status); err != nil {
 		t.Fatal(err)
 	}
 	if status.State != 3 || status.CommitIndex != 100 || status.Nodes == nil {
@@ -239,7 +241,7 @@ func TestReadHA_takes_what_other_brokers_write(t *testing.T) {
 		t.Errorf("getCluster without data: %v", err)
 	}
 	var created HACreated
-	if err := ReadHA(CreateCluster(HASpec{}), said(`{"invitations":[5,{"nodeid":0},{"nodeid":3,"cert":"C"}]}`), "x", &created); err != nil || len(created.Invitations) != 1 {
+	if err := ReadHA(CreateCluster(HASpec{}), answerWith(`{"invitations":[5,{"nodeid":0},{"nodeid":3,"cert":"C"}]}`), "x", &created); err != nil || len(created.Invitations) != 1 {
 		t.Errorf("invitations: %v, %v", created, err)
 	}
 }
@@ -278,7 +280,7 @@ func FuzzHA(f *testing.F) {
 	}
 	f.Add([]byte(`{"commands":[{"command":"joinCluster","clustername":"\ud800","nodes":[null],"invitation":null},{"command":"addNode","nodeid":1e9}]}`))
 	f.Fuzz(func(t *testing.T, payload []byte) {
-		got := HA(t.Context(), &clerk{}, payload)
+		got := HA(t.Context(), &fakeNode{}, payload)
 		var m struct{ Responses []map[string]any }
 		if err := json.Unmarshal(got, &m); err != nil || m.Responses == nil {
 			t.Fatalf("%q is answered with %q", payload, got)
@@ -287,8 +289,8 @@ func FuzzHA(f *testing.F) {
 }
 
 func FuzzReadHA(f *testing.F) {
-	f.Add(said(`{"clustername":"c","nodes":[{"nodeid":1}],"ha":{"uuid":5}}`))
-	f.Add(said(`{"state":3.5,"nodes":[{"id":"1"}],"invitations":[{"nodeid":1}],"invitation":{"nodeid":2},"isLeader":1}`))
+	f.Add(answerWith(`{"clustername":"c","nodes":[{"nodeid":1}],"ha":{"uuid":5}}`))
+	f.Add(answerWith(`{"state":3.5,"nodes":[{"id":"1"}],"invitations":[{"nodeid":1}],"invitation":{"nodeid":2},"isLeader":1}`))
 	f.Add([]byte(`{"responses":[{"correlationData":"x","error":"This broker is already part of a cluster."}]}`))
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		status := &HAStatus{}

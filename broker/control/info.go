@@ -13,7 +13,7 @@ type Plugin struct {
 	Name      string   `json:"name"`
 	Version   string   `json:"version,omitempty"`
 	Endpoints []string `json:"control-endpoints,omitempty"`
-	Active    *bool    `json:"active,omitempty"` // of a bridge, whether it is configured; nil is not told. An extension.
+	Active    *bool    `json:"active,omitempty"` // of a bridge, whether it is configured; nil if unknown. An extension.
 }
 
 // Plugins is the data of listPlugins.
@@ -26,8 +26,8 @@ type Listeners struct {
 	Listeners []Listener `json:"listeners"`
 }
 
-// Listener is a listener in Mosquitto's words. BindAddress is absent where it
-// is open on all interfaces, SocketPath is that of a Unix socket.
+// Listener is a listener in Mosquitto's terms. BindAddress is absent if it listens on
+// all interfaces, SocketPath is that of a Unix socket.
 type Listener struct {
 	ID                 int    `json:"id"`
 	Port               int    `json:"port"`
@@ -38,8 +38,8 @@ type Listener struct {
 	RequireCertificate bool   `json:"require-certificate"`
 }
 
-// BrokerInfo does a request on BrokerTopic. Listeners is called when they are
-// asked for.
+// BrokerInfo executes a request on BrokerTopic. It calls listeners only if they are
+// requested.
 func BrokerInfo(ctx context.Context, plugins []Plugin, listeners func(context.Context) ([]broker.Listener, error), payload []byte) []byte {
 	return serve(ctx, payload,
 		command{opListPlugins, func(context.Context, dynsec.Object) (any, error) {
@@ -59,14 +59,14 @@ func BrokerInfo(ctx context.Context, plugins []Plugin, listeners func(context.Co
 func listenerOf(l broker.Listener) Listener {
 	out := Listener{ID: l.ID, Port: l.Port, Protocol: l.Protocol, BindAddress: l.BindAddress,
 		TLS: l.TLS, RequireCertificate: l.RequireCertificate}
-	if l.Port == 0 { // a Unix socket has a path for an address
+	if l.Port == 0 { // the address of a Unix socket is a path
 		out.BindAddress, out.SocketPath = "", l.BindAddress
 	}
 	return out
 }
 
-// View gives the listeners as the API shows them. No certificates are told, and
-// listeners without an id get one by their order, from 1.
+// View returns the listeners for the API, without certificates. Listeners without an id
+// are numbered from 1.
 func (l Listeners) View() []broker.Listener {
 	all := make([]broker.Listener, len(l.Listeners))
 	for i, one := range l.Listeners {
@@ -98,7 +98,7 @@ type LicenseFeature struct {
 	Name string `json:"name"`
 }
 
-// UnmarshalJSON takes a name alone as well.
+// UnmarshalJSON accepts a name alone as well.
 func (f *LicenseFeature) UnmarshalJSON(b []byte) error {
 	if len(b) > 0 && b[0] == '"' {
 		return json.Unmarshal(b, &f.Name)
@@ -107,8 +107,8 @@ func (f *LicenseFeature) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*object)(f))
 }
 
-// LicenseInfo does a request on LicenseTopic. License is called when it is
-// asked for.
+// LicenseInfo executes a request on LicenseTopic. It calls license only if it is
+// requested.
 func LicenseInfo(ctx context.Context, license func(context.Context) (broker.License, error), payload []byte) []byte {
 	return serve(ctx, payload, command{opGetLicense, func(ctx context.Context, _ dynsec.Object) (any, error) {
 		l, err := license(ctx)
@@ -125,7 +125,7 @@ func licenseOf(l broker.License) License {
 	return out
 }
 
-// View gives the licence as the API shows it.
+// View returns the licence for the API.
 func (l License) View() broker.License {
 	v := broker.License{Plan: l.Plan, Edition: l.Edition, IssuedBy: l.IssuedBy, IssuedTo: l.IssuedTo,
 		ValidSince: l.ValidSince, ValidUntil: l.ValidUntil, Features: []string{}}

@@ -9,7 +9,7 @@ import (
 	"signalbox/broker/dynsec"
 )
 
-// Inspect does a request on InspectTopic.
+// Inspect executes a request on InspectTopic.
 func Inspect(ctx context.Context, b broker.Inspector, payload []byte) []byte {
 	return serve(ctx, payload,
 		command{opListClients, func(ctx context.Context, args dynsec.Object) (any, error) {
@@ -44,7 +44,7 @@ func listClients(ctx context.Context, b broker.Inspector, args dynsec.Object) (a
 }
 
 func collect(items iter.Seq2[broker.ConnectedClient, error], verbose bool) ([]json.RawMessage, error) {
-	clients, room := []json.RawMessage{}, maxAnswer
+	clients, remaining := []json.RawMessage{}, maxAnswer
 	if items == nil {
 		return clients, nil
 	}
@@ -57,7 +57,7 @@ func collect(items iter.Seq2[broker.ConnectedClient, error], verbose bool) ([]js
 			entry = c.ClientID
 		}
 		raw := encode(entry)
-		if room -= len(raw); room < 0 {
+		if remaining -= len(raw); remaining < 0 {
 			return nil, errTooLarge
 		}
 		clients = append(clients, raw)
@@ -65,7 +65,7 @@ func collect(items iter.Seq2[broker.ConnectedClient, error], verbose bool) ([]js
 	return clients, nil
 }
 
-// window gives which part of a list is wanted: a negative count is all of it.
+// window returns the requested part of a list: a negative count is all of it.
 func window(args dynsec.Object) (offset, count int) {
 	offset, _ = args.Int("offset")
 	count, ok := args.Int("count")

@@ -11,28 +11,27 @@ import (
 	"signalbox/broker"
 )
 
-// Refusal is the text of an answer that says no.
+// Refusal is the error text of an answer.
 type Refusal string
 
 func (r Refusal) Error() string { return string(r) }
 
-// DetailedRefusal is a refusal that names what is wrong with the arguments.
+// DetailedRefusal is a refusal that names the invalid arguments.
 type DetailedRefusal struct {
 	Refusal
 	Fields []broker.Field
 }
 
-// Unwrap gives the text.
+// Unwrap returns the text.
 func (r *DetailedRefusal) Unwrap() error { return r.Refusal }
 
-// Classify is that of the text; a refusal that names arguments is of kind
-// Invalid.
+// Classify is that of the text; a refusal that names arguments is of kind Invalid.
 func (r *DetailedRefusal) Classify(op string, _ broker.Capability) error {
 	return &broker.Error{Kind: broker.Invalid, Op: op, Msg: string(r.Refusal), Fields: r.Fields}
 }
 
-// Classify makes a [*broker.Error] of the refusal of an operation. Brokers have
-// no codes, so that their texts are what there is to go by.
+// Classify returns the refusal of an operation as a [*broker.Error]. Brokers have no
+// error codes, so that it depends on their texts.
 func (r Refusal) Classify(op string, feature broker.Capability) error {
 	has := func(part string) bool { return strings.Contains(string(r), part) }
 	e := &broker.Error{Op: op, Msg: string(r)}
@@ -51,11 +50,11 @@ func (r Refusal) Classify(op string, feature broker.Capability) error {
 	return e
 }
 
-// Read finds the answer with the correlation data in a message and reads its
-// data into a value, nil for none: an array into a slice, an object into anything
-// else. Data is read tolerantly: what is missing, or of another type than is
-// known, stays as it was; a json.RawMessage takes it as it is. The error is a
-// [Refusal] where the answer is one, which may be a [DetailedRefusal].
+// Read decodes the answer with the correlation data in a message into a value, nil for
+// none: an array into a slice, an object into anything else. Decoding is tolerant: a
+// member that is missing, or of another type than expected, stays unchanged; a
+// json.RawMessage takes any data. The error is a [Refusal] if the answer is one, which
+// may be a [DetailedRefusal].
 func Read(payload []byte, correlation string, into any) error {
 	var m struct {
 		Responses []struct {
@@ -84,7 +83,7 @@ func Read(payload []byte, correlation string, into any) error {
 	return errors.New("answer not found in its message")
 }
 
-// opening is what the data for a value begins with.
+// opening returns the first byte of the data for a value.
 func opening(into any) byte {
 	if t := reflect.TypeOf(into).Elem(); t.Kind() == reflect.Slice && t != reflect.TypeFor[json.RawMessage]() {
 		return '['
@@ -92,8 +91,7 @@ func opening(into any) byte {
 	return '{'
 }
 
-// refusalOf gives the refusal with the arguments that it names, if they are in
-// our form.
+// refusalOf returns the refusal with its invalid arguments, if they are in our form.
 func refusalOf(text string, fields json.RawMessage) error {
 	var list []field
 	if len(fields) == 0 || json.Unmarshal(fields, &list) != nil || len(list) == 0 {
@@ -106,8 +104,8 @@ func refusalOf(text string, fields json.RawMessage) error {
 	return r
 }
 
-// tolerant reads JSON and passes over members of a type that does not fit,
-// though not over integers that are written with a fraction or an exponent.
+// tolerant decodes JSON and ignores members of an unexpected type, but accepts integers
+// that are written with a fraction or an exponent.
 func tolerant(raw []byte, into any) error {
 	err := json.Unmarshal(raw, into)
 	if !misfit(err) {
@@ -138,7 +136,7 @@ func integers(raw []byte) ([]byte, error) {
 	return encode(whole(v)), nil
 }
 
-// maxExact bounds the integers that a float64 can express without gaps.
+// maxExact bounds the integers that a float64 represents exactly.
 const maxExact = 1 << 53
 
 func whole(v any) any {

@@ -6,15 +6,14 @@ import (
 	"signalbox/broker"
 )
 
-// Clients is what listClients answers, as it is read: the number of all clients
-// and the part that was asked for, with nothing but their ids where the answer
-// was not verbose.
+// Clients is the decoded answer to listClients: the number of all clients and the
+// requested page, with only the ids set unless the command was verbose.
 type Clients struct {
 	Total   int
 	Clients []broker.ConnectedClient
 }
 
-// UnmarshalJSON takes names and records.
+// UnmarshalJSON accepts names and records.
 func (c *Clients) UnmarshalJSON(b []byte) error {
 	var list struct {
 		TotalCount int               `json:"totalCount"`
@@ -35,10 +34,10 @@ func (c *Clients) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Client is what getClient answers, as it is read.
+// Client is the decoded answer to getClient.
 type Client struct{ broker.ConnectedClientDetail }
 
-// UnmarshalJSON reads the record; its lists are never nil.
+// UnmarshalJSON decodes the record; its lists are never nil.
 func (c *Client) UnmarshalJSON(b []byte) error {
 	d := &c.ConnectedClientDetail
 	if err := tolerant(b, d); err != nil {
@@ -53,8 +52,8 @@ func (c *Client) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Topics is what listTopics answers, as it is read. Brokers are known to list
-// names under "topics" and records under "data", either or both.
+// Topics is the decoded answer to listTopics. Brokers list names under "topics" and
+// records under "data", either or both.
 type Topics struct{ broker.TopicTree }
 
 // topicList is one of the two lists.
@@ -70,7 +69,7 @@ type topic struct {
 	Clients int `json:"clients"`
 }
 
-// UnmarshalJSON takes both forms.
+// UnmarshalJSON accepts both forms.
 func (t *topic) UnmarshalJSON(b []byte) error {
 	if json.Unmarshal(b, &t.Topic) == nil {
 		return nil
@@ -79,7 +78,7 @@ func (t *topic) UnmarshalJSON(b []byte) error {
 	return tolerant(b, (*record)(t))
 }
 
-// UnmarshalJSON takes all forms; the lists are never nil.
+// UnmarshalJSON accepts all forms; the lists are never nil.
 func (t *Topics) UnmarshalJSON(b []byte) error {
 	var lists struct {
 		Publish   topicList `json:"publishTopics"`
@@ -100,7 +99,7 @@ func (t *Topics) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// entries gives the list that says more, and the number of all topics.
+// entries returns the more detailed list, and the number of all topics.
 func (l topicList) entries(count *int) []topic {
 	all := l.Data
 	if len(all) == 0 {

@@ -24,14 +24,13 @@ const (
 	errNotJSON      refusal = "Payload not valid JSON"
 )
 
-// The words for speeds that have a number as well.
+// The words for speeds, which have numbers as well.
 const (
 	speedOriginal = "original"
 	speedFastest  = "fastest"
 )
 
-// Streams does a request on StreamTopic. License is called when it is asked
-// for.
+// Streams executes a request on StreamTopic. It calls license only if it is requested.
 func Streams(ctx context.Context, s broker.Streams, license func(context.Context) (broker.License, error), payload []byte) []byte {
 	args := reread(payload)
 	about := func(op string, do func(ctx context.Context, name string, args members) (any, error)) command {
@@ -57,7 +56,7 @@ func Streams(ctx context.Context, s broker.Streams, license func(context.Context
 	)...)
 }
 
-// streamCommands are the commands about one stream, each made by about.
+// streamCommands returns the commands about one stream, each made by about.
 func streamCommands(s broker.Streams, about func(op string, do func(context.Context, string, members) (any, error)) command) []command {
 	simple := func(op string, do func(context.Context, string) error) command {
 		return about(op, func(ctx context.Context, name string, _ members) (any, error) { return done{}, do(ctx, name) })
@@ -95,7 +94,7 @@ func streamCommands(s broker.Streams, about func(op string, do func(context.Cont
 	}
 }
 
-// streamRefusal gives the usual texts in place of errors of two kinds.
+// streamRefusal replaces errors of two kinds by the usual texts.
 func streamRefusal(err error) error {
 	if err != nil && broker.KindOf(err) == broker.Exists {
 		return errStreamExists
@@ -126,8 +125,8 @@ func modifyStream(ctx context.Context, s broker.Streams, name string, m members)
 	return done{}, s.ModifyStream(ctx, spec, replace != nil && *replace)
 }
 
-// streamRecord is the data of getStream. The record is there twice, because
-// some read it from the data itself and others from the member.
+// streamRecord is the data of getStream. It contains the record twice, because some
+// clients read it from the data itself and others from the member.
 type streamRecord struct {
 	broker.Stream
 	Again broker.Stream `json:"stream"`
@@ -164,10 +163,9 @@ func collectStreams(items iter.Seq2[broker.Stream, error], verbose bool) ([]json
 	})
 }
 
-// collected writes the entries of a part of a list, if an answer has room for
-// them.
+// collected encodes the entries of a page, if an answer has space for them.
 func collected[T any](items iter.Seq2[T, error], form func(T) any) ([]json.RawMessage, error) {
-	list, room := []json.RawMessage{}, maxAnswer
+	list, remaining := []json.RawMessage{}, maxAnswer
 	if items == nil {
 		return list, nil
 	}
@@ -176,7 +174,7 @@ func collected[T any](items iter.Seq2[T, error], form func(T) any) ([]json.RawMe
 			return nil, err
 		}
 		raw := encode(form(item))
-		if room -= len(raw); room < 0 {
+		if remaining -= len(raw); remaining < 0 {
 			return nil, errTooLarge
 		}
 		list = append(list, raw)
@@ -193,8 +191,8 @@ type streamLicense struct {
 	Features []streamFeature `json:"features"`
 }
 
-// streamFeature is a part of streams that the licence allows; a count of -1 is
-// no limit.
+// streamFeature is a function of streams that the licence covers; a count of -1 is
+// unlimited.
 type streamFeature struct {
 	Name       string `json:"name"`
 	Version    string `json:"version"`
@@ -203,8 +201,8 @@ type streamFeature struct {
 	Count      int    `json:"count"`
 }
 
-// streamLicenseOf gives a licence of the broker in the words of streams: all
-// of them are allowed for as long as the licence is valid.
+// streamLicenseOf returns a broker's licence in the form for streams: all functions are
+// covered while the licence is valid.
 func streamLicenseOf(l broker.License) streamLicense {
 	out := streamLicense{IssuedBy: l.IssuedBy, IssuedTo: l.IssuedTo}
 	for _, name := range []string{"stream-count", "stream-processing", "stream-persistence"} {

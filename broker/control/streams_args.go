@@ -12,26 +12,24 @@ import (
 	"signalbox/broker"
 )
 
-// Commands about streams have arguments that [dynsec.Object] has no form for:
-// queries, which are JSON of any depth, and numbers with a fraction. Their
-// request is read once more for these.
+// Commands about streams have arguments that [dynsec.Object] has no method for:
+// queries, which are JSON of any depth, and numbers with a fraction. Their request is
+// parsed a second time for these.
 
-// rereading gives the arguments of the commands of a request, one after the
-// other.
+// rereading returns the arguments of the commands of a request, one after the other.
 type rereading struct{ rest []json.RawMessage }
 
 func reread(payload []byte) *rereading {
 	var r rereading
 	m, err := membersOf(payload)
 	if err != nil || json.Unmarshal(m["commands"], &r.rest) != nil {
-		r.rest = nil // whoever asks for arguments is told
+		r.rest = nil // next reports the error
 	}
 	return &r
 }
 
-// next gives the arguments of the next command of that name, passing over
-// those of others. A request that only the tolerant reader of the envelope can
-// read has none.
+// next returns the arguments of the next command of that name, and skips those of
+// others. A request that only the tolerant parser of the envelope accepts has none.
 func (r *rereading) next(name string) (members, error) {
 	for len(r.rest) > 0 {
 		m, err := membersOf(r.rest[0])
@@ -46,11 +44,11 @@ func (r *rereading) next(name string) (members, error) {
 	return nil, errNotJSON
 }
 
-// members are those of a JSON object by their names in lower case; of several
+// members are the members of a JSON object by their names in lower case; of several
 // with one name the first counts. One that is null is absent.
 type members map[string]json.RawMessage
 
-// membersOf reads the object at the beginning of b.
+// membersOf decodes the object at the beginning of b.
 func membersOf(b []byte) (members, error) {
 	d := json.NewDecoder(bytes.NewReader(b))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
@@ -66,7 +64,7 @@ func membersOf(b []byte) (members, error) {
 		if err := d.Decode(&raw); err != nil {
 			return nil, err
 		}
-		key := lowerASCII(name.(string)) // in this place nothing else comes
+		key := lowerASCII(name.(string)) // the decoder returns only strings here
 		if _, ok := m[key]; !ok {
 			m[key] = raw
 		}
@@ -83,14 +81,14 @@ func lowerASCII(s string) string {
 	}, s)
 }
 
-// raw gives a member that is there.
+// raw returns a member, if it is present.
 func (m members) raw(name string) (json.RawMessage, bool) {
 	raw, ok := m[name]
 	return raw, ok && string(raw) != "null"
 }
 
-// member gives a member of type T, nil where it is absent. Another type, and
-// text that is not UTF-8, is an error.
+// member returns a member of type T, nil if it is absent. Another type, and text that
+// is not UTF-8, is an error.
 func member[T any](m members, name string) (*T, error) {
 	raw, ok := m.raw(name)
 	if !ok {
@@ -112,7 +110,7 @@ func take[T any](m members, name string, dst **T, err *error) {
 	}
 }
 
-// spec gives the definition of a stream, as far as it is given.
+// spec returns the definition of a stream, as far as it is given.
 func (m members) spec(name string) (broker.StreamSpec, error) {
 	s, err := broker.StreamSpec{StreamName: name}, error(nil)
 	take(m, "sourcetopic", &s.SourceTopic, &err)
@@ -135,7 +133,7 @@ func (m members) spec(name string) (broker.StreamSpec, error) {
 	return s, err
 }
 
-// replay gives what a replay is asked to do.
+// replay returns the arguments of a replay.
 func (m members) replay(name string) (r broker.StreamReplay, err error) {
 	r = broker.StreamReplay{StreamName: name, Limit: -1}
 	var topic *string
@@ -161,7 +159,7 @@ func (m members) replay(name string) (r broker.StreamReplay, err error) {
 	return r, err
 }
 
-// period gives from when to when, in Unix seconds; nil is open.
+// period returns the bounds of a period in Unix seconds; nil is open.
 func (m members) period() (gte, lte *float64, err error) {
 	if gte, err = m.seconds("gte"); err != nil {
 		return nil, nil, err
@@ -170,8 +168,7 @@ func (m members) period() (gte, lte *float64, err error) {
 	return gte, lte, err
 }
 
-// seconds gives a time, which may be a number or text with one; no text is
-// none.
+// seconds returns a time, which may be a number or text with one; empty text is none.
 func (m members) seconds(name string) (*float64, error) {
 	if text, err := member[string](m, name); text != nil && err == nil {
 		return decimal(*text, name)
@@ -190,7 +187,7 @@ func decimal(text, name string) (*float64, error) {
 	return &v, nil
 }
 
-// speed gives the factor: one where none is given, nought for the fastest.
+// speed returns the factor: one if it is absent, zero for the fastest.
 func (m members) speed() (float64, error) {
 	if word, err := member[string](m, "speed"); word != nil && err == nil {
 		switch lowerASCII(*word) {

@@ -7,8 +7,8 @@ import (
 	"signalbox/broker"
 )
 
-// streamAsk are the members of commands about streams that no others have, in
-// the spelling that brokers document.
+// streamAsk are the members that only commands about streams have, in the documented
+// spelling.
 type streamAsk struct {
 	StreamName      string          `json:"streamname"`
 	SourceTopic     *string         `json:"sourcetopic,omitempty"`
@@ -30,26 +30,26 @@ type streamAsk struct {
 	Reverse         *bool           `json:"reverse,omitempty"`
 }
 
-// ListStreams makes the command for count streams from offset on, as records if
+// ListStreams returns the command for count streams from offset on, as records if
 // verbose and otherwise as names; a count of -1 means all.
 func ListStreams(verbose bool, count, offset int) Command {
 	return Command{Name: opListStreams, Verbose: verbose, Count: &count, Offset: offset}
 }
 
-// aboutStream makes a command that has nothing but the name of a stream.
+// aboutStream returns a command whose only argument is the name of a stream.
 func aboutStream(op, streamname string) Command {
 	return Command{Name: op, streamAsk: &streamAsk{StreamName: streamname}}
 }
 
-// GetStream makes the command of this name.
+// GetStream returns the command of this name.
 func GetStream(streamname string) Command { return aboutStream(opGetStream, streamname) }
 
-// CreateStream makes the command of this name. What is not given is asked for
-// by its default, because those of brokers are not documented.
+// CreateStream returns the command of this name. Members that are not given are sent
+// with their defaults, because those of other brokers are not documented.
 func CreateStream(s broker.StreamSpec) Command { return define(opCreateStream, complete(s)) }
 
-// ModifyStream makes the command of this name. With replace, what is not given
-// is asked for by its default, as in CreateStream.
+// ModifyStream returns the command of this name. With replace, members that are not
+// given are sent with their defaults, as in CreateStream.
 func ModifyStream(s broker.StreamSpec, replace bool) Command {
 	if replace {
 		s = complete(s)
@@ -59,24 +59,24 @@ func ModifyStream(s broker.StreamSpec, replace bool) Command {
 	return c
 }
 
-// DeleteStream makes the command of this name.
+// DeleteStream returns the command of this name.
 func DeleteStream(streamname string) Command { return aboutStream(opDeleteStream, streamname) }
 
-// CountStreamMessages makes the command getStreamMessageCount.
+// CountStreamMessages returns the command getStreamMessageCount.
 func CountStreamMessages(streamname string) Command {
 	return aboutStream(opCountStreamMessages, streamname)
 }
 
-// ClearStreamMessages makes the command of this name for the messages that came
-// from gte to lte, in Unix seconds; nil is open.
+// ClearStreamMessages returns the command of this name for the messages received from
+// gte to lte, in Unix seconds; nil is open.
 func ClearStreamMessages(streamname string, gte, lte *float64) Command {
 	c := aboutStream(opClearStreamMessages, streamname)
 	c.GTE, c.LTE = gte, lte
 	return c
 }
 
-// ReplayStream makes the command of this name. There is no number for the
-// fastest replay that all brokers know, but a word.
+// ReplayStream returns the command of this name. No number for the fastest replay is
+// known to all brokers, but a word is.
 func ReplayStream(r broker.StreamReplay) Command {
 	c := aboutStream(opReplayStream, r.StreamName)
 	c.ReplayTopic, c.GTE, c.LTE, c.Limit, c.Speed, c.Reverse = r.ReplayTopic, r.GTE, r.LTE, &r.Limit, r.Speed, &r.Reverse
@@ -86,7 +86,7 @@ func ReplayStream(r broker.StreamReplay) Command {
 	return c
 }
 
-// StopStreamReplay makes the command of this name.
+// StopStreamReplay returns the command of this name.
 func StopStreamReplay(streamname string) Command { return aboutStream(opStopStreamReplay, streamname) }
 
 func define(op string, s broker.StreamSpec) Command {
@@ -97,8 +97,8 @@ func define(op string, s broker.StreamSpec) Command {
 	}}
 }
 
-// complete gives every member of a definition but the key, which brokers need
-// not know: what is not there gets its default.
+// complete returns all members of a definition except the key, which other brokers do
+// not know: absent ones have their defaults.
 func complete(s broker.StreamSpec) broker.StreamSpec {
 	if len(s.Query) == 0 || string(s.Query) == "null" {
 		s.Query = json.RawMessage("{}")

@@ -8,16 +8,15 @@ import (
 	"signalbox/broker"
 )
 
-// StreamList is what listStreams answers, as it is read: the number of all
-// streams and the part that was asked for, with nothing but their names where
-// the answer was not verbose.
+// StreamList is the decoded answer to listStreams: the number of all streams and the
+// requested page, with only the names set unless the command was verbose.
 type StreamList struct {
 	Total   int
 	Streams []broker.Stream
 }
 
-// UnmarshalJSON takes names and records. What is odd beside the records does
-// not change them.
+// UnmarshalJSON accepts names and records. Faults beside the records do not affect
+// them.
 func (l *StreamList) UnmarshalJSON(b []byte) error {
 	var list struct {
 		Streams json.RawMessage `json:"streams"`
@@ -46,10 +45,10 @@ func (l *StreamList) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// StreamRecord is what getStream answers, as it is read.
+// StreamRecord is the decoded answer to getStream.
 type StreamRecord struct{ broker.Stream }
 
-// UnmarshalJSON takes the record itself, and one in the member stream.
+// UnmarshalJSON accepts the record itself, and one in the member stream.
 func (r *StreamRecord) UnmarshalJSON(b []byte) error {
 	var inner struct {
 		Stream json.RawMessage `json:"stream"`
@@ -63,7 +62,7 @@ func (r *StreamRecord) UnmarshalJSON(b []byte) error {
 	return readStream(b, &r.Stream)
 }
 
-// readStream reads a record. Its query is never changed, and never nil.
+// readStream decodes a record. Its query stays unchanged, and is never nil.
 func readStream(raw []byte, s *broker.Stream) error {
 	var r struct {
 		Query json.RawMessage `json:"query"`
@@ -80,5 +79,5 @@ func readStream(raw []byte, s *broker.Stream) error {
 	return nil
 }
 
-// StreamCount is what getStreamMessageCount answers, as it is read.
+// StreamCount is the decoded answer to getStreamMessageCount.
 type StreamCount struct{ broker.StreamCount }

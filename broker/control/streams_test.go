@@ -14,22 +14,21 @@ import (
 	"signalbox/broker"
 )
 
-// shelf is a broker with these streams, in order of their names, that writes
-// down what it is asked to do.
-type shelf struct {
+// fakeStreams is a broker with these streams, in order of their names. It records its calls.
+type fakeStreams struct {
 	streams []broker.Stream
 	log     []string
 }
 
-func newShelf() *shelf {
-	s := &shelf{}
+func newFakeStreams() *fakeStreams {
+	s := &fakeStreams{}
 	for i := range 4 {
 		s.streams = append(s.streams, broker.Stream{StreamName: fmt.Sprint("s", i), SourceTopic: "a/<#>", TargetQoS: -1, Active: true, Query: json.RawMessage(`{}`)})
 	}
 	return s
 }
 
-func (s *shelf) note(name, what string) error {
+func (s *fakeStreams) note(name, what string) error {
 	if _, err := s.GetStream(context.Background(), name); err != nil {
 		return err
 	}
@@ -37,8 +36,8 @@ func (s *shelf) note(name, what string) error {
 	return nil
 }
 
-// told writes a definition with what pointers point to.
-func told(s broker.StreamSpec) string {
+// definition returns a definition with what its pointers point to.
+func definition(s broker.StreamSpec) string {
 	return strings.TrimSuffix(strings.TrimPrefix(string(encode(s)), `{"StreamName":"`+s.StreamName+`",`), "}")
 }
 
@@ -49,7 +48,7 @@ func seconds(f *float64) string {
 	return fmt.Sprint(*f)
 }
 
-func (s *shelf) ListStreams(_ context.Context, o broker.ListOptions[broker.Stream]) (broker.Page[broker.Stream], error) {
+func (s *fakeStreams) ListStreams(_ context.Context, o broker.ListOptions[broker.Stream]) (broker.Page[broker.Stream], error) {
 	from := min(o.Offset, len(s.streams))
 	to := len(s.streams)
 	if o.Count >= 0 {
@@ -64,7 +63,7 @@ func (s *shelf) ListStreams(_ context.Context, o broker.ListOptions[broker.Strea
 	}}, nil
 }
 
-func (s *shelf) GetStream(_ context.Context, name string) (broker.Stream, error) {
+func (s *fakeStreams) GetStream(_ context.Context, name string) (broker.Stream, error) {
 	i := slices.IndexFunc(s.streams, func(one broker.Stream) bool { return one.StreamName == name })
 	if i < 0 {
 		return broker.Stream{}, &broker.Error{Kind: broker.NotFound, Msg: "there is no such stream"}
@@ -72,31 +71,33 @@ func (s *shelf) GetStream(_ context.Context, name string) (broker.Stream, error)
 	return s.streams[i], nil
 }
 
-func (s *shelf) CreateStream(_ context.Context, spec broker.StreamSpec) error {
+func (s *fakeStreams) CreateStream(_ context.Context, spec broker.StreamSpec) error {
 	if _, err := s.GetStream(context.Background(), spec.StreamName); err == nil {
 		return &broker.Error{Kind: broker.Exists, Msg: "the name is taken"}
 	}
 	if *spec.SourceTopic == "$bad" {
 		return &broker.Error{Kind: broker.Invalid, Msg: "sourcetopic must not begin with $", Fields: []broker.Field{{Path: "sourcetopic"}}}
 	}
-	s.log = append(s.log, spec.StreamName+" created "+told(spec))
+	s.log = append(s.log, spec.StreamName+" created "+definition(spec))
 	return nil
 }
 
-func (s *shelf) ModifyStream(_ context.Context, spec broker.StreamSpec, replace bool) error {
-	return s.note(spec.StreamName, fmt.Sprintf("modified %v %s", replace, told(spec)))
+func (s *fakeStreams) ModifyStream(_ context.Context, spec broker.StreamSpec, replace bool) error {
+	return s.note(spec.StreamName, fmt.Sprintf("modified %v %s", replace, definition(spec)))
 }
-func (s *shelf) DeleteStream(_ context.Context, name string) error { return s.note(name, "deleted") }
-func (s *shelf) CountStreamMessages(_ context.Context, name string) (broker.StreamCount, error) {
+func (s *fakeStreams) DeleteStream(_ context.Context, name string) error {
+	return s.note(name, "deleted")
+}
+func (s *fakeStreams) CountStreamMessages(_ context.Context, name string) (broker.StreamCount, error) {
 	return broker.StreamCount{StreamName: name, Count: 1 << 40}, s.note(name, "counted")
 }
-func (s *shelf) ClearStreamMessages(_ context.Context, name string, gte, lte *float64) error {
+func (s *fakeStreams) ClearStreamMessages(_ context.Context, name string, gte, lte *float64) error {
 	return s.note(name, "cleared "+seconds(gte)+" "+seconds(lte))
 }
-func (s *shelf) ReplayStream(_ context.Context, r broker.StreamReplay) error {
+func (s *fakeStreams) ReplayStream(_ context.Context, r broker.StreamReplay) error {
 	return s.note(r.StreamName, fmt.Sprint("replayed ", r.ReplayTopic, " ", seconds(r.GTE), " ", seconds(r.LTE), " ", r.Reverse, r.Limit, r.Speed))
 }
-func (s *shelf) StopStreamReplay(_ context.Context, name string) error {
+func (s *fakeStreams) StopStreamReplay(_ context.Context, name string) error {
 	if name == "s3" {
 		return &broker.Error{Kind: broker.Conflict, Msg: "no replay runs"}
 	}
@@ -107,12 +108,12 @@ func licensed(context.Context) (broker.License, error) {
 	return broker.License{IssuedBy: "us", IssuedTo: "you", ValidSince: 1, ValidUntil: 2}, nil
 }
 
-// wantDone sends each command and compares what the shelf was asked to do; a
-// command that is refused must do nothing.
+// wantDone sends each command and compares the calls of the fakeStreams; a command that is
+// refused must make none.
 func wantDone(t *testing.T, commands [][2]string) {
 	t.Helper()
 	for _, c := range commands {
-		s := newShelf()
+		s := newFakeStreams()
 		got := string(Streams(t.Context(), s, licensed, []byte(`{"commands":[`+c[0]+`]}`)))
 		done := strings.Join(s.log, ";")
 		if done == "" {
@@ -193,7 +194,7 @@ func TestStreams_messages(t *testing.T) {
 
 func TestStreams_answers(t *testing.T) {
 	t.Parallel()
-	s := newShelf()
+	s := newFakeStreams()
 	record := func(i int) string {
 		return fmt.Sprintf(`"streamname":"s%d","sourcetopic":"a/<#>","targettopic":"","targetqos":-1,"ttl":0,"key":"","textname":"","textdescription":"","active":true,"process":false,"persist":false,"replaying":false,"query":{}`, i)
 	}
@@ -217,10 +218,10 @@ func TestStreams_answers(t *testing.T) {
 	})
 }
 
-// Arguments belong to the command that they came with, whatever stands between.
+// Arguments belong to their own command, whatever is between.
 func TestStreams_several_commands(t *testing.T) {
 	t.Parallel()
-	s := newShelf()
+	s := newFakeStreams()
 	got := string(Streams(t.Context(), s, licensed, []byte(`{"Commands":[{"command":"clear"},{"command":"listStreams"},
 		{"command":"clearStreamMessages","streamname":"s1","gte":1},{"command":"replayStream","Command":"deleteStream","streamname":"s2","replaytopic":"r","gte":2},
 		{"command":"clearStreamMessages","streamname":"s9","gte":3},{"command":"clearStreamMessages","streamname":"s0","lte":4},5]} and more`)))
@@ -228,8 +229,8 @@ func TestStreams_several_commands(t *testing.T) {
 	if diff := cmp.Diff(want, s.log); diff != "" {
 		t.Errorf("done (-want +got):\n%s\nanswered %s", diff, got)
 	}
-	// A number that only the reader of the envelope can read.
-	s = newShelf()
+	// A number that only the parser of the envelope accepts.
+	s = newFakeStreams()
 	got = string(Streams(t.Context(), s, licensed, []byte(`{"commands":[{"command":"deleteStream","streamname":"s1","x":01},{"command":"listStreams"}]}`)))
 	if len(s.log) > 0 || !strings.HasPrefix(got, `{"responses":[{"command":"deleteStream","error":"Payload not valid JSON"},{"command":"listStreams","data":`) {
 		t.Errorf("half-read: done %q, answered %s", s.log, got)
@@ -238,7 +239,7 @@ func TestStreams_several_commands(t *testing.T) {
 
 func TestStreams_answers_are_bounded(t *testing.T) {
 	t.Parallel()
-	s := &shelf{}
+	s := &fakeStreams{}
 	for range 600 {
 		s.streams = append(s.streams, broker.Stream{StreamName: strings.Repeat("x", 30_000)})
 	}
@@ -253,7 +254,7 @@ func TestStreams_what_is_asked_is_what_is_done(t *testing.T) {
 	from, to := 1763640000.5, 4102444800.0
 	source, yes := "a/+", true
 	spec := broker.StreamSpec{StreamName: "n", SourceTopic: &source, Persist: &yes, Query: json.RawMessage(`{"select":[]}`)}
-	s := newShelf()
+	s := newFakeStreams()
 	full := `"SourceTopic":"a/+","TargetTopic":"","TargetQoS":-1,"TTL":0,"Key":null,"TextName":"","TextDescription":"","Active":true,"Process":true,"Persist":true,"Query":{"select":[]}`
 	for _, c := range []struct {
 		command Command
@@ -299,7 +300,7 @@ func TestStreams_are_asked_for_in_the_documented_spelling(t *testing.T) {
 
 func TestStreams_what_is_asked_is_what_is_read(t *testing.T) {
 	t.Parallel()
-	s := newShelf()
+	s := newFakeStreams()
 	s.streams[1].Replay = &broker.StreamProgress{ReplayTopic: "r", Sent: 1}
 	s.streams[1].Stats = &broker.StreamStats{Received: 7}
 	var one StreamRecord
@@ -328,8 +329,8 @@ func TestStreams_what_is_asked_is_what_is_read(t *testing.T) {
 	}
 }
 
-// saidAlone is a message with nothing but one sound answer.
-func saidAlone(data string) []byte {
+// singleAnswer returns a message with nothing but one valid answer.
+func singleAnswer(data string) []byte {
 	return []byte(`{"responses":[{"command":"c","data":` + data + `,"correlationData":"x"}]}`)
 }
 
@@ -340,7 +341,7 @@ func TestRead_takes_all_forms_of_a_stream(t *testing.T) {
 	want := broker.Stream{StreamName: "s", SourceTopic: "a", TargetQoS: -1, TTL: 86400, Active: true, Query: json.RawMessage(query)}
 	for _, data := range []string{"{" + record + "}", `{"stream":{` + record + `}}`, `{"stream":{` + record + `},"streamname":"other"}`, `{"stream":"s",` + record + "}"} {
 		var got StreamRecord
-		if err := Read(saidAlone(data), "x", &got); err != nil {
+		if err := Read(singleAnswer(data), "x", &got); err != nil {
 			t.Fatalf("%s: %v", data, err)
 		}
 		if diff := cmp.Diff(want, got.Stream); diff != "" {
@@ -348,7 +349,7 @@ func TestRead_takes_all_forms_of_a_stream(t *testing.T) {
 		}
 	}
 	var list StreamList
-	if err := Read(saidAlone(`{"totalCount":"x","streams":["a",{`+record+`},{"streamname":"c","query":null}]}`), "x", &list); err != nil {
+	if err := Read(singleAnswer(`{"totalCount":"x","streams":["a",{`+record+`},{"streamname":"c","query":null}]}`), "x", &list); err != nil {
 		t.Fatal(err)
 	}
 	wantList := StreamList{Total: 3, Streams: []broker.Stream{{StreamName: "a"}, want, {StreamName: "c", Query: json.RawMessage(`{}`)}}}
@@ -368,7 +369,7 @@ func FuzzStreams(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, payload []byte) {
-		got := Streams(t.Context(), newShelf(), licensed, payload)
+		got := Streams(t.Context(), newFakeStreams(), licensed, payload)
 		var m struct{ Responses []map[string]any }
 		if err := json.Unmarshal(got, &m); err != nil || m.Responses == nil {
 			t.Fatalf("%q is answered with %q", payload, got)

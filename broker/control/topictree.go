@@ -9,9 +9,9 @@ import (
 	"signalbox/broker/dynsec"
 )
 
-// TopicTracker knows the topics in use. Page selects a part of both its lists,
-// count -1 for all; filters narrow what it tracks; limits are in topics and,
-// for payloads, in bytes.
+// TopicTracker knows the topics in use. Page selects a part of both its lists, count -1
+// for all; filters restrict what it tracks; limits are in topics and, for payloads, in
+// bytes.
 type TopicTracker interface {
 	Counts() (publish, subscribe int)
 	Page(offset, count int) broker.TopicTree
@@ -25,15 +25,14 @@ type TopicTracker interface {
 	SetLimits(l Limits)
 }
 
-// Limits bound what a tracker keeps.
+// Limits bound the size of a tracker.
 type Limits struct {
 	Publish   int `json:"publishLimit"`
 	Subscribe int `json:"subscribeLimit"`
 	Payload   int `json:"payloadLimit"`
 }
 
-// The texts of the topic tree. ErrNodeAway is about a node that another one was to
-// ask.
+// The texts of the topic tree. ErrNodeAway is for another node that cannot be reached.
 const (
 	ErrNodeAway refusal = "Node cannot be reached"
 
@@ -53,9 +52,9 @@ type (
 	}
 )
 
-// TopicTree does a request on TopicTreeTopic. The commands listTopics, getTtl and
-// setTtl may name another node of an HP cluster, "nodeid"; nodes is asked then, nil
-// where there is none to ask.
+// TopicTree executes a request on TopicTreeTopic. The commands listTopics, getTtl and
+// setTtl may name another node of an HP cluster, "nodeid", to which nodes forwards
+// them; it is nil without a cluster.
 func TopicTree(ctx context.Context, t TopicTracker, nodes broker.Topics, payload []byte) []byte {
 	return serve(ctx, payload, append(treeSettings(t),
 		command{"topicCount", func(context.Context, dynsec.Object) (any, error) {
@@ -70,7 +69,7 @@ func TopicTree(ctx context.Context, t TopicTracker, nodes broker.Topics, payload
 	)...)
 }
 
-// treeSettings are the commands about what is tracked.
+// treeSettings returns the commands about what is tracked.
 func treeSettings(t TopicTracker) []command {
 	return []command{
 		{"addFilter", func(_ context.Context, args dynsec.Object) (any, error) {
@@ -103,7 +102,7 @@ type TTL struct {
 
 func ttlOf(t TopicTracker) TTL { return TTL{int64(t.TTL() / time.Second)} }
 
-// nodeArg gives the number of the node that a command names, 0 for none.
+// nodeArg returns the number of the node in a command, 0 if it is absent.
 func nodeArg(args dynsec.Object, nodes broker.Topics) (id int, err error) {
 	id, _ = args.Int("nodeid")
 	if id != 0 && nodes == nil {
@@ -112,7 +111,7 @@ func nodeArg(args dynsec.Object, nodes broker.Topics) (id int, err error) {
 	return id, err
 }
 
-// nodeRefusal gives the usual texts for what became of the question to a node.
+// nodeRefusal replaces errors of another node by the usual texts.
 func nodeRefusal(err error) error {
 	if err == nil {
 		return nil

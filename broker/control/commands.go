@@ -2,7 +2,7 @@ package control
 
 import "signalbox/broker"
 
-// The commands that this package asks as well as answers.
+// The commands that this package both encodes and executes.
 const (
 	opListPlugins       = "listPlugins"
 	opListListeners     = "listListeners"
@@ -39,8 +39,7 @@ const (
 	opDeleteDeadLetters  = "deleteDeadLetters"
 )
 
-// Command is a command to be asked of a broker. Members that are nil or zero
-// are left out.
+// Command is a command to send to a broker. Members that are nil or zero are omitted.
 type Command struct {
 	Name                   string   `json:"command"`
 	ClientID               *string  `json:"clientid,omitempty"`
@@ -66,66 +65,66 @@ type Options struct {
 	SendRetain        broker.SendRetain `json:"send_retain,omitempty"`
 }
 
-// Encode makes the message that holds just this command, with the correlation
-// data by which its answer is known again.
+// Encode returns the message with just this command, and with the correlation data that
+// identifies its answer.
 func (c Command) Encode(correlation string) []byte {
 	c.CorrelationData = correlation
 	return encode(map[string][]Command{"commands": {c}})
 }
 
-// On makes the command one for a node of the HP cluster of the broker that is
-// asked; 0 is for that broker.
+// On returns the command for another node of the HP cluster of the receiving broker; 0
+// is that broker.
 func (c Command) On(nodeID int) Command {
 	c.NodeID = nodeID
 	return c
 }
 
-// Bare makes a command without arguments, known here or not.
+// Bare returns a command without arguments, which need not be known here.
 func Bare(name string) Command { return Command{Name: name} }
 
-// ListPlugins makes the command of this name.
+// ListPlugins returns the command of this name.
 func ListPlugins() Command { return Bare(opListPlugins) }
 
-// ListListeners makes the command of this name.
+// ListListeners returns the command of this name.
 func ListListeners() Command { return Bare(opListListeners) }
 
-// GetLicenseInformation makes the command of this name.
+// GetLicenseInformation returns the command of this name.
 func GetLicenseInformation() Command { return Bare(opGetLicense) }
 
-// ListClients makes the command for count clients from offset on, as records if
+// ListClients returns the command for count clients from offset on, as records if
 // verbose and otherwise as client ids; a count of -1 means all.
 func ListClients(verbose bool, count, offset int) Command {
 	return Command{Name: opListClients, Verbose: verbose, Count: &count, Offset: offset}
 }
 
-// GetClient makes the command of this name.
+// GetClient returns the command of this name.
 func GetClient(clientID string) Command { return Command{Name: opGetClient, ClientID: &clientID} }
 
-// DisconnectClient makes the command of this name.
+// DisconnectClient returns the command of this name.
 func DisconnectClient(clientID string) Command {
 	return Command{Name: opDisconnectClient, ClientID: &clientID}
 }
 
-// SubscribeClient makes the command of this name.
+// SubscribeClient returns the command of this name.
 func SubscribeClient(clientID string, s broker.SubscriptionSpec) Command {
 	return Command{Name: opSubscribeClient, ClientID: &clientID, Topic: s.Topic, QoS: &s.QoS,
 		SubscriptionIdentifier: s.SubscriptionIdentifier,
 		Options:                &Options{NoLocal: s.NoLocal, RetainAsPublished: s.RetainAsPublished, SendRetain: s.SendRetain}}
 }
 
-// UnsubscribeClient makes the command of this name.
+// UnsubscribeClient returns the command of this name.
 func UnsubscribeClient(clientID, topic string) Command {
 	return Command{Name: opUnsubscribeClient, ClientID: &clientID, Topic: topic}
 }
 
-// ListTopics makes the command for count topics from offset on; a count of -1
+// ListTopics returns the command for count topics from offset on; a count of -1
 // means all.
 func ListTopics(count, offset int) Command {
 	return Command{Name: opListTopics, Count: &count, Offset: offset}
 }
 
-// GetTTL makes the command getTtl.
+// GetTTL returns the command getTtl.
 func GetTTL() Command { return Bare(opGetTTL) }
 
-// SetTTL makes the command setTtl.
+// SetTTL returns the command setTtl.
 func SetTTL(seconds int64) Command { return Command{Name: opSetTTL, TTL: &seconds} }
