@@ -11,12 +11,12 @@ import (
 // GetDefaultACLAccessRequest names a broker.
 type GetDefaultACLAccessRequest struct{ BrokerPath }
 
-// DefaultACLRecord is the default ACL: one list of the four entries.
+// DefaultACLRecord is the default ACL: a list of the four entries.
 type DefaultACLRecord struct {
 	ACLs [][]broker.DefaultACL `json:"acls" doc:"One list, which holds the four default entries." example:"[[{\"acltype\":\"publishClientSend\",\"allow\":false},{\"acltype\":\"publishClientReceive\",\"allow\":true},{\"acltype\":\"subscribe\",\"allow\":false},{\"acltype\":\"unsubscribe\",\"allow\":true}]]"`
 }
 
-// GetDefaultACLAccess returns the access where no rule matches.
+// GetDefaultACLAccess returns the access for events that no rule matches.
 func (a *API) GetDefaultACLAccess(ctx context.Context, r *GetDefaultACLAccessRequest) (DefaultACLRecord, error) {
 	b, err := a.live(&r.BrokerPath)
 	if err != nil {
@@ -48,13 +48,13 @@ func (r *SetDefaultACLAccessRequest) Validate() []FieldError {
 	return bad
 }
 
-// SetDefaultACLAccessRequest holds one to four entries; the others stay.
+// SetDefaultACLAccessRequest has one to four entries; the others stay unchanged.
 type SetDefaultACLAccessRequest struct {
 	BrokerPath
 	Body []DefaultACLBody
 }
 
-// SetDefaultACLAccess changes the access where no rule matches.
+// SetDefaultACLAccess changes the access for events that no rule matches.
 func (a *API) SetDefaultACLAccess(ctx context.Context, r *SetDefaultACLAccessRequest) error {
 	b, err := a.live(&r.BrokerPath)
 	if err != nil {
@@ -67,7 +67,7 @@ func (a *API) SetDefaultACLAccess(ctx context.Context, r *SetDefaultACLAccessReq
 	return b.SetDefaultACLAccess(ctx, acls)
 }
 
-// ImportAccessRequest holds a document in the form of Mosquitto's
+// ImportAccessRequest has a document in the format of Mosquitto's
 // dynamic-security.json.
 type ImportAccessRequest struct {
 	BrokerPath
@@ -75,8 +75,8 @@ type ImportAccessRequest struct {
 	Body    json.RawMessage `object:"true"`
 }
 
-// ImportAccess takes over a whole access-control configuration, password
-// hashes included, all or nothing.
+// ImportAccess imports a whole access-control configuration, password hashes included,
+// completely or not at all.
 func (a *API) ImportAccess(ctx context.Context, r *ImportAccessRequest) (broker.ImportReport, error) {
 	b, err := a.live(&r.BrokerPath)
 	if err != nil {
@@ -88,8 +88,8 @@ func (a *API) ImportAccess(ctx context.Context, r *ImportAccessRequest) (broker.
 // ExportAccessRequest names a broker.
 type ExportAccessRequest struct{ BrokerPath }
 
-// ExportAccess returns the access-control configuration, password hashes
-// included, as a document that Mosquitto reads.
+// ExportAccess returns the access-control configuration, password hashes included, as a
+// document that Mosquitto reads.
 func (a *API) ExportAccess(ctx context.Context, r *ExportAccessRequest) (Raw, error) {
 	b, err := a.live(&r.BrokerPath)
 	if err != nil {

@@ -21,14 +21,13 @@ type BridgePath struct {
 func (p *BridgePath) Locate(ctx context.Context, a *API) error {
 	b, err := a.live(&p.BrokerPath)
 	if err != nil {
-		return nil //nolint:nilerr // whether it has the bridge is not known
+		return nil //nolint:nilerr // unknown whether it has the bridge
 	}
 	_, err = b.GetBridgeConfig(ctx, p.BridgeID)
 	return ifNotFound(err)
 }
 
-// ifNotFound returns the error of a broker if it is that something does not
-// exist, otherwise nil.
+// ifNotFound returns a broker's error if it is of kind NotFound, otherwise nil.
 func ifNotFound(err error) error {
 	if err != nil && broker.KindOf(err) == broker.NotFound {
 		return err
@@ -61,7 +60,7 @@ func (a *API) GetBridgeConfig(ctx context.Context, r *GetBridgeConfigRequest) (j
 	return b.GetBridgeConfig(ctx, r.BridgeID)
 }
 
-// SetBridgeConfigRequest holds a bridge's configuration.
+// SetBridgeConfigRequest has a bridge's configuration.
 type SetBridgeConfigRequest struct {
 	BridgePath
 	Body json.RawMessage `object:"true" doc:"The whole configuration; the operation getBridgeSchema tells its form. A secret that is ******** stays as it is."`
@@ -101,13 +100,13 @@ func (a *API) GetBridgeSchema(ctx context.Context, r *GetBridgeSchemaRequest) (j
 	return b.GetBridgeSchema(ctx, r.BridgeID)
 }
 
-// TestBridgeRequest holds a configuration, or none.
+// TestBridgeRequest has a configuration, or none.
 type TestBridgeRequest struct {
 	BridgePath
 	Body json.RawMessage `object:"true" optional:"true" doc:"The whole configuration, as for setBridgeConfig; absent is the one that is stored."`
 }
 
-// TestBridge tries the connections of a configuration.
+// TestBridge tests the connections of a configuration.
 func (a *API) TestBridge(ctx context.Context, r *TestBridgeRequest) (List[broker.BridgeTest], error) {
 	b, err := a.live(&r.BrokerPath)
 	if err != nil {
@@ -127,7 +126,7 @@ type DeadLetterPath struct {
 func (p *DeadLetterPath) Locate(ctx context.Context, a *API) error {
 	b, err := a.live(&p.BrokerPath)
 	if err != nil {
-		return nil //nolint:nilerr // whether it has the connection is not known
+		return nil //nolint:nilerr // unknown whether it has the connection
 	}
 	_, err = b.ListDeadLetters(ctx, p.BridgeID, p.ConnectionName, 0, 0)
 	return ifNotFound(err)
@@ -139,9 +138,9 @@ type ListDeadLettersRequest struct {
 	Paging
 }
 
-// ListDeadLetters lists the messages of a connection that its target does not take.
-// What the target answered is for those who may edit: viewers may configure bridges,
-// and would read by them what only this service can.
+// ListDeadLetters lists the messages that the target of a connection does not accept.
+// The target's responses are only for editors: viewers may configure bridges, and could
+// use them to read from systems that only this service reaches.
 func (a *API) ListDeadLetters(ctx context.Context, r *ListDeadLettersRequest) (List[broker.DeadLetter], error) {
 	b, err := a.live(&r.BrokerPath)
 	if err != nil {
@@ -158,7 +157,7 @@ func (a *API) ListDeadLetters(ctx context.Context, r *ListDeadLettersRequest) (L
 	return List[broker.DeadLetter]{page: page}, err
 }
 
-// withoutAnswers returns dead letters without what their targets answered.
+// withoutAnswers returns dead letters without the responses of their targets.
 func withoutAnswers(letters iter.Seq2[broker.DeadLetter, error]) iter.Seq2[broker.DeadLetter, error] {
 	if letters == nil {
 		return nil
@@ -173,7 +172,7 @@ func withoutAnswers(letters iter.Seq2[broker.DeadLetter, error]) iter.Seq2[broke
 	}
 }
 
-// DeadLetterCount is the number of dead letters concerned.
+// DeadLetterCount is the number of affected dead letters.
 type DeadLetterCount struct {
 	Count int `json:"count" doc:"Number of dead letters concerned." example:"2"`
 }
@@ -186,7 +185,7 @@ type RetryDeadLettersRequest struct {
 	} `optional:"true"`
 }
 
-// RetryDeadLetters puts dead letters behind the queue again.
+// RetryDeadLetters appends dead letters to the queue again.
 func (a *API) RetryDeadLetters(ctx context.Context, r *RetryDeadLettersRequest) (DeadLetterCount, error) {
 	b, err := a.live(&r.BrokerPath)
 	if err != nil {
@@ -204,8 +203,8 @@ type DeleteDeadLettersRequest struct {
 	ids []string
 }
 
-// Validate reads the ids. A list that was meant to name some and names none must
-// not delete all.
+// Validate parses the ids. A list that should name some and names none must not delete
+// all.
 func (r *DeleteDeadLettersRequest) Validate() []FieldError {
 	if r.IDs == "" {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"signalbox/handlers/auth"
 )
 
-// BrokerRecord is a broker of a project: what the project's settings hold of
-// it, and how it is reached. Passwords and keys never leave.
+// BrokerRecord is a broker of a project: the project's settings of it, and how it is
+// reached. It never contains passwords and keys.
 type BrokerRecord struct {
 	ServiceBase
 	*Billing
@@ -31,8 +31,8 @@ type BrokerRecord struct {
 	Capabilities   []broker.Capability `json:"capabilities" doc:"Features of the broker, as far as known now." example:"dynamic-security|inspect|streams|topic-tree|ttl|listeners|bridges"`
 }
 
-// BrokerState reports whether a broker is reached, since when (epoch
-// milliseconds) and, if not, why; and what it does not offer, once it was reached.
+// BrokerState reports whether a broker is reached, since when (epoch milliseconds) and,
+// if not, why; and what it does not support, once it was reached.
 type BrokerState struct {
 	Connected bool             `json:"connected" doc:"True if the broker is connected." example:"true"`
 	Since     int64            `json:"since" doc:"Time of the last change of connected, in epoch milliseconds." example:"1769860800000"`
@@ -40,7 +40,7 @@ type BrokerState struct {
 	Missing   []broker.Missing `json:"missing" doc:"Features that the broker does not have, once it was connected."`
 }
 
-// record describes a broker as it is now.
+// record returns the current record of a broker.
 func (a *API) record(row db.Broker) (BrokerRecord, error) {
 	billing, cloud, err := details(row)
 	if err != nil {
@@ -64,7 +64,8 @@ func (a *API) record(row db.Broker) (BrokerRecord, error) {
 	return r, nil
 }
 
-// orNull returns what shows an empty text as null, which an update takes for "none".
+// orNull returns nil for an empty text, which is shown as null; an update takes null
+// for "none".
 func orNull(s string) *string {
 	if s == "" {
 		return nil
@@ -72,9 +73,9 @@ func orNull(s string) *string {
 	return &s
 }
 
-// modeOf returns the mode of the cluster that a broker is a node of: as the broker in
-// this process knows it, as the project knows it or, for a cluster that was made
-// elsewhere, as stored with the connection; "" for none.
+// modeOf returns the mode of the cluster that a broker is a node of: from the broker in
+// this process, from the project or, for a cluster that was created elsewhere, as
+// stored with the connection; "" for none.
 func (a *API) modeOf(row db.Broker) string {
 	if mode := a.nodeOf(row); mode != "" {
 		return mode
@@ -82,7 +83,7 @@ func (a *API) modeOf(row db.Broker) string {
 	return row.ClusterMode
 }
 
-// nodeOf is modeOf without the mode that was stored with the connection.
+// nodeOf is modeOf without the mode that is stored with the connection.
 func (a *API) nodeOf(row db.Broker) string {
 	if row.ID == a.Embedded {
 		b, ok := a.Brokers.Live(row.ID, row.Rev).(interface{ ClusterMode() (string, bool) })
@@ -115,8 +116,8 @@ func (a *API) ListBrokers(ctx context.Context, r *ListBrokersRequest) (List[Brok
 	return listOf(records), nil
 }
 
-// visibleBrokers returns the brokers of a project without those that a
-// restricted token may not use.
+// visibleBrokers returns the brokers of a project except those that a restricted token
+// may not use.
 func (a *API) visibleBrokers(ctx context.Context, projectID string) ([]db.Broker, error) {
 	rows, err := a.DB.ListBrokers(ctx, projectID)
 	caller := auth.From(ctx)
@@ -140,7 +141,7 @@ func (b NewConnectionBody) check(certDir string) []FieldError {
 	return append(checkURL(b.URL), b.ConnectionBody.check(certDir)...)
 }
 
-// newRow makes the record of a connection that is not stored yet.
+// newRow returns the record of a connection that is not stored yet.
 func (a *API) newRow(projectID string, b NewConnectionBody) (db.Broker, error) {
 	now := a.Now()
 	row := db.Broker{ID: newID(), ProjectID: projectID, Rev: 1, Type: typeSelfHosted, Name: b.Name,
@@ -181,7 +182,7 @@ func (a *API) GetBroker(_ context.Context, r *GetBrokerRequest) (BrokerRecord, e
 	return a.record(r.row)
 }
 
-// UpdateBrokerRequest holds what changes of a connection.
+// UpdateBrokerRequest has the changes of a connection.
 type UpdateBrokerRequest struct {
 	BrokerPath
 	Body struct {
@@ -191,8 +192,8 @@ type UpdateBrokerRequest struct {
 	}
 }
 
-// UpdateBroker changes what is given of a connection and connects again; null
-// clears. A stored secret is not sent to a changed address.
+// UpdateBroker changes the given members of a connection and reconnects; null clears. A
+// stored secret is not sent to a changed address.
 func (a *API) UpdateBroker(ctx context.Context, r *UpdateBrokerRequest) error {
 	if r.BrokerID == a.Embedded {
 		return conflict("the embedded broker's connection is managed by signalbox itself")
@@ -205,7 +206,7 @@ func (a *API) UpdateBroker(ctx context.Context, r *UpdateBrokerRequest) error {
 		return Invalid(bad...)
 	}
 	row := r.row
-	if row.NodeOf != "" { // which is known, and may be what was read
+	if row.NodeOf != "" { // known, and possibly what was read
 		r.Body.HA, r.Body.ClusterMode = Opt[bool]{}, Opt[string]{}
 	}
 	r.Body.Name.merge(&row.Name)
@@ -231,7 +232,7 @@ func (a *API) UpdateBroker(ctx context.Context, r *UpdateBrokerRequest) error {
 // DeleteBrokerRequest names a broker.
 type DeleteBrokerRequest struct{ BrokerPath }
 
-// DeleteBroker forgets a connection; the broker itself is not touched.
+// DeleteBroker deletes a connection; the broker itself is not affected.
 func (a *API) DeleteBroker(ctx context.Context, r *DeleteBrokerRequest) error {
 	if r.BrokerID == a.Embedded {
 		return conflict("the embedded broker cannot be deleted while it is switched on (broker.enabled)")
@@ -247,14 +248,14 @@ func (a *API) DeleteBroker(ctx context.Context, r *DeleteBrokerRequest) error {
 	return nil
 }
 
-// TestBrokerRequest describes a connection to try.
+// TestBrokerRequest describes a connection to test.
 type TestBrokerRequest struct {
 	ProjectPath
 	Body NewConnectionBody
 }
 
-// BrokerTrial is the outcome of a trial: the capabilities and what is missing, or
-// why not.
+// BrokerTrial is the result of a test: the capabilities and what is missing, or why
+// not.
 type BrokerTrial struct {
 	Connected    bool                `json:"connected" doc:"True if the connection was made." example:"true"`
 	Error        string              `json:"error,omitempty" doc:"Why the connection failed, as a sentence. Absent if it was made." example:"-"`
@@ -262,10 +263,10 @@ type BrokerTrial struct {
 	Missing      []broker.Missing    `json:"missing" doc:"Features that the broker does not have."`
 }
 
-// trialTime is how long a trial may take.
+// trialTime bounds the time of a test.
 const trialTime = 20 * time.Second
 
-// TestBroker tries a connection without storing it.
+// TestBroker tests a connection without storing it.
 func (a *API) TestBroker(ctx context.Context, r *TestBrokerRequest) (BrokerTrial, error) {
 	if bad := r.Body.check(a.CertDir); bad != nil {
 		return BrokerTrial{}, Invalid(bad...)

@@ -7,13 +7,13 @@ import (
 	"signalbox/broker"
 )
 
-// RoleMember is a role given to a client or group.
+// RoleMember is a role of a client or group.
 type RoleMember struct {
 	RoleName string `json:"rolename" required:"true" minlen:"1" doc:"Name of an existing role." example:"sensors"`
 	Priority *int   `json:"priority" min:"-100000" max:"100000" doc:"Roles are evaluated in descending order of priority; default -1." example:"10"`
 }
 
-// GroupMember is a group given to a client.
+// GroupMember is a group of a client.
 type GroupMember struct {
 	GroupName string `json:"groupname" required:"true" minlen:"1" doc:"Name of an existing group." example:"plant"`
 	Priority  *int   `json:"priority" min:"-100000" max:"100000" doc:"Groups are evaluated in descending order of priority; default -1." example:"5"`
@@ -26,7 +26,7 @@ func priority(p *int) broker.Priority {
 	return broker.Priority(*p)
 }
 
-// roleRefs converts a list of roles; one that was not given stays nil.
+// roleRefs converts a list of roles; an absent one stays nil.
 func roleRefs(list Opt[[]RoleMember]) []broker.RoleRef {
 	if !list.Set || list.Null {
 		return nil
@@ -49,7 +49,7 @@ func groupRefs(list Opt[[]GroupMember]) []broker.GroupRef {
 	return refs
 }
 
-// Listing is the query of the lists of access control, but for the filter's
+// Listing is the common query of the lists of access control, without the filter's
 // target.
 type Listing struct {
 	Paging
@@ -58,7 +58,7 @@ type Listing struct {
 	FilterMode  string `query:"filterMode" default:"contains" enum:"contains|equals|startsWith|endsWith|regex" doc:"How filterValue is compared. All modes but equals and regex ignore case. A regular expression (RE2) has at most 1000 bytes and 1000 instructions once compiled, and 5 seconds for the list."`
 }
 
-// options compiles the query; compile is the filter of the listed kind.
+// options compiles the query; compile compiles the filter of the listed type.
 func options[T any](l Listing, target string, compile func(target, mode, value string) (broker.Match[T], error)) (broker.ListOptions[T], error) {
 	o := broker.ListOptions[T]{Offset: l.Offset, Count: l.Count, NamesOnly: !l.Verbose}
 	if l.FilterValue == "" {
@@ -82,7 +82,7 @@ func badFilter(err error) error {
 	return Invalid(FieldError{Field: "query.filterValue", Message: err.Error()})
 }
 
-// listed makes the answer of a list operation.
+// listed converts the page of a list operation.
 func listed[T any](page broker.Page[T], verbose bool, name func(T) string) List[T] {
 	if verbose {
 		return List[T]{page: page}
@@ -90,7 +90,7 @@ func listed[T any](page broker.Page[T], verbose bool, name func(T) string) List[
 	return List[T]{page: page, names: name}
 }
 
-// ListClientsRequest asks for clients, or with Username for one.
+// ListClientsRequest requests clients, or with Username one of them.
 type ListClientsRequest struct {
 	BrokerPath
 	Listing
@@ -98,7 +98,7 @@ type ListClientsRequest struct {
 	FilterTarget string `query:"filterTarget" default:"username" enum:"username|clientid|textname|textdescription|rolename|groupname" doc:"Field that filterValue is compared with."`
 }
 
-// ListClients lists the clients of a broker, in order of their names.
+// ListClients lists the clients of a broker, ordered by name.
 func (a *API) ListClients(ctx context.Context, r *ListClientsRequest) (List[broker.Client], error) {
 	b, err := a.live(&r.BrokerPath)
 	if err != nil {
@@ -116,7 +116,7 @@ func (a *API) ListClients(ctx context.Context, r *ListClientsRequest) (List[brok
 	return listed(page, r.Verbose, func(c broker.Client) string { return c.Username }), err
 }
 
-// ClientBody describes a client. Null leaves a member as it is.
+// ClientBody describes a client. Null leaves a member unchanged.
 type ClientBody struct {
 	Username        string             `json:"username" required:"true" minlen:"1" doc:"Username of the client. It identifies the client and cannot be changed." example:"meter-7"`
 	Password        Opt[broker.Secret] `json:"password" nullable:"true" doc:"Password. Null or absent leaves it unchanged; a client that never had one cannot connect with a password." example:"correct-horse-battery"`
@@ -135,7 +135,7 @@ func (b ClientBody) spec() broker.ClientSpec {
 	}
 }
 
-// CreateClientRequest asks for a new client.
+// CreateClientRequest describes a new client.
 type CreateClientRequest struct {
 	BrokerPath
 	Body ClientBody
@@ -150,14 +150,14 @@ func (a *API) CreateClient(ctx context.Context, r *CreateClientRequest) error {
 	return b.CreateClient(ctx, r.Body.spec())
 }
 
-// ModifyClientRequest asks for a change of a client.
+// ModifyClientRequest describes the changes of a client.
 type ModifyClientRequest struct {
 	BrokerPath
 	Body ClientBody
 }
 
-// ModifyClient changes what is given of a client; a list given replaces the
-// whole list. The client's connections are cut off.
+// ModifyClient changes the given members of a client; a list replaces the whole list.
+// The client is disconnected.
 func (a *API) ModifyClient(ctx context.Context, r *ModifyClientRequest) error {
 	b, err := a.live(&r.BrokerPath)
 	if err != nil {
@@ -172,7 +172,7 @@ type DeleteClientRequest struct {
 	Username string `query:"username" required:"true" minlen:"1" doc:"Username of the client."`
 }
 
-// DeleteClient deletes a client and cuts off its connections.
+// DeleteClient deletes a client and disconnects it.
 func (a *API) DeleteClient(ctx context.Context, r *DeleteClientRequest) error {
 	if err := r.protectOwn(r.Username); err != nil {
 		return err
@@ -193,7 +193,7 @@ type EnableClientRequest struct {
 	}
 }
 
-// EnableClient enables a client, or disables it and cuts off its connections.
+// EnableClient enables a client, or disables and disconnects it.
 func (a *API) EnableClient(ctx context.Context, r *EnableClientRequest) error {
 	b, err := a.live(&r.BrokerPath)
 	if err != nil {
@@ -208,8 +208,8 @@ func (a *API) EnableClient(ctx context.Context, r *EnableClientRequest) error {
 	return b.DisableClient(ctx, r.Body.Username)
 }
 
-// protectOwn refuses to lock the service itself out of a broker that it
-// manages as this client.
+// protectOwn refuses to disable or delete the client as which the service manages the
+// broker.
 func (p *BrokerPath) protectOwn(username string) error {
 	if p.row.Type == typeSelfHosted && p.row.Username == username {
 		return conflict("this is the client as which signalbox manages the broker; give the connection another username first")

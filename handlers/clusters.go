@@ -74,11 +74,11 @@ func (n BrokerNode) connection() NewConnectionBody {
 	return c
 }
 
-// given makes a member that is there unless it is empty.
+// given returns a member that is absent if it is empty.
 func given[T ~string](v T) Opt[T] { return Opt[T]{Value: v, Set: v != ""} }
 
-// nodeTarget checks how a node's broker is reached, and returns the target, with
-// an id that nothing else has. The error names fields by the prefix.
+// nodeTarget checks how a node's broker is reached, and returns the target, with a
+// unique id. The error names fields with the prefix.
 func (a *API) nodeTarget(projectID, prefix string, c NewConnectionBody) (broker.Target, error) {
 	bad := c.check(a.CertDir)
 	if len(bad) > 0 {
@@ -98,7 +98,7 @@ func (a *API) nodeTarget(projectID, prefix string, c NewConnectionBody) (broker.
 	return broker.Target{}, err
 }
 
-// under puts fields of a body below another one.
+// under returns the fields with a prefix.
 func under(prefix string, fields []FieldError) []FieldError {
 	moved := make([]FieldError, len(fields))
 	for i, f := range fields {
@@ -107,7 +107,7 @@ func under(prefix string, fields []FieldError) []FieldError {
 	return moved
 }
 
-// CreateClusterRequest asks for a new cluster.
+// CreateClusterRequest describes a new cluster.
 type CreateClusterRequest struct {
 	ProjectPath
 	Body struct {
@@ -117,14 +117,14 @@ type CreateClusterRequest struct {
 	}
 }
 
-// maxNodes is how many nodes a cluster has at most, fewNodes how many it needs
-// so that one can fail.
+// maxNodes is the maximum size of a cluster, fewNodes the minimum to survive the
+// failure of a node.
 const (
 	maxNodes = 7
 	fewNodes = 3
 )
 
-// Validate sees that no two nodes are the same.
+// Validate checks that no two nodes are the same.
 func (r *CreateClusterRequest) Validate() []FieldError {
 	var bad []FieldError
 	if len(r.Body.Nodes) > maxNodes {
@@ -148,14 +148,14 @@ func (r *CreateClusterRequest) Validate() []FieldError {
 	return bad
 }
 
-// ClusterConnection is how a new cluster is reached, by its first node, and a warning
-// about it.
+// ClusterConnection is the address of a new cluster, which is its first node, and a
+// warning.
 type ClusterConnection struct {
 	broker.ClusterConnection
 	Info string `json:"info,omitempty" doc:"A warning; absent if there is none." example:"-"`
 }
 
-// CreateCluster makes a cluster of brokers of the project.
+// CreateCluster creates a cluster of brokers of the project.
 func (a *API) CreateCluster(ctx context.Context, r *CreateClusterRequest) (ClusterConnection, error) {
 	spec := broker.ClusterSpec{ClusterName: r.Body.ClusterName, SyncMode: r.Body.SyncMode}
 	var err error
@@ -177,7 +177,7 @@ func (a *API) CreateCluster(ctx context.Context, r *CreateClusterRequest) (Clust
 	return c, nil
 }
 
-// nodeRefs checks the nodes; its error names every field that is wrong.
+// nodeRefs checks the nodes; its error names every invalid field.
 func (a *API) nodeRefs(projectID string, nodes []BrokerNode) (refs []broker.ClusterNodeRef, err error) {
 	var bad []FieldError
 	for i, n := range nodes {
@@ -223,7 +223,7 @@ type DeleteClustersRequest struct {
 	Purge bool `query:"purge" default:"false" doc:"True deletes the records of clusters even if they could not be dissolved; their nodes then stay together."`
 }
 
-// ClusterOutcome is the outcome of an operation for one of several clusters.
+// ClusterOutcome is the outcome of an operation on one of several clusters.
 type ClusterOutcome struct {
 	ClusterID   string             `json:"clusterId" doc:"Id of the cluster." example:"0190f3c2-9c7d-7b11-a2f4-6d5e4c3b2a19"`
 	ClusterName string             `json:"clustername" doc:"Name of the cluster." example:"plant"`
@@ -257,7 +257,7 @@ func (a *API) DeleteClusters(ctx context.Context, r *DeleteClustersRequest) ([]C
 	return outcomes(results, true), err
 }
 
-// SetClusterLeaderRequest names a cluster and the node that is to lead it.
+// SetClusterLeaderRequest names a cluster and its new leader.
 type SetClusterLeaderRequest struct {
 	ClusterPath
 	Body struct {
@@ -265,7 +265,7 @@ type SetClusterLeaderRequest struct {
 	}
 }
 
-// SetClusterLeader has another node of a cluster lead.
+// SetClusterLeader makes another node the leader of a cluster.
 func (a *API) SetClusterLeader(ctx context.Context, r *SetClusterLeaderRequest) error {
 	return a.Clusters.SetLeader(ctx, r.ProjectID, r.ClusterID, r.Body.NodeID)
 }
@@ -302,7 +302,7 @@ type JoinClusterRequest struct {
 	Body NodeReference
 }
 
-// Validate asks for what a node needs.
+// Validate checks that the node is complete.
 func (r *JoinClusterRequest) Validate() []FieldError {
 	var bad []FieldError
 	if r.Body.BrokerID == "" && r.Body.URL == "" {
@@ -338,7 +338,7 @@ type LeaveClusterRequest struct {
 	Body NodeReference
 }
 
-// Validate asks for what names the node.
+// Validate checks that the node is named.
 func (r *LeaveClusterRequest) Validate() []FieldError {
 	if r.Body.BrokerID == "" && r.Body.NodeID < 1 {
 		return []FieldError{{"body.nodeid", "nodeid or broker_id is required"}}
@@ -354,7 +354,7 @@ func (a *API) LeaveCluster(ctx context.Context, r *LeaveClusterRequest) error {
 // GetRaftStatusRequest names a project.
 type GetRaftStatusRequest struct{ ProjectPath }
 
-// GetRaftStatus returns the state of consensus of each cluster of a project.
+// GetRaftStatus returns the Raft state of each cluster of a project.
 func (a *API) GetRaftStatus(ctx context.Context, r *GetRaftStatusRequest) ([]ClusterOutcome, error) {
 	results, err := a.Clusters.GetRaftStatus(ctx, r.ProjectID)
 	return outcomes(results, false), err

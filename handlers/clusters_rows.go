@@ -53,8 +53,7 @@ func (r clusterRows) cluster(ctx context.Context, row db.Cluster) (clusters.Clus
 	return c, nil
 }
 
-// node describes a stored node. The URL is that of its connection as that is
-// now.
+// node describes a stored node. The URL is the current one of its connection.
 func (r clusterRows) node(ctx context.Context, projectID string, row db.ClusterNode) (clusters.Node, error) {
 	n := clusters.Node{Own: row.Own, URL: row.URL, ClusterNodeRef: broker.ClusterNodeRef{
 		BrokerID: row.BrokerID, NodeID: row.NodeID, Name: row.Name, Address: row.Address, Port: row.Port}}
@@ -87,8 +86,8 @@ func (r clusterRows) Create(ctx context.Context, c clusters.Cluster) (string, er
 	return row.ID, exists(err, "a cluster with this name, or with one of these nodes, already exists")
 }
 
-// nodeRow makes the row of a node. What is secret of its own target is sealed as
-// that of a connection is.
+// nodeRow returns the row of a node. The secrets of its own target are sealed like
+// those of a connection.
 func (r clusterRows) nodeRow(clusterID string, n clusters.Node) (db.ClusterNode, error) {
 	row := db.ClusterNode{ID: newID(), ClusterID: clusterID, NodeID: n.NodeID, BrokerID: n.BrokerID, Name: n.Name,
 		Address: n.Address, Port: n.Port, Own: n.Own, URL: n.URL}
@@ -117,17 +116,17 @@ func (r clusterRows) AddNode(ctx context.Context, clusterID string, n clusters.N
 	return exists(r.DB.AddClusterNode(ctx, row), "the node's number, address or broker is taken")
 }
 
-// RemoveNode forgets a node.
+// RemoveNode deletes a node.
 func (r clusterRows) RemoveNode(ctx context.Context, clusterID string, nodeID int) error {
 	return r.DB.DeleteClusterNode(ctx, clusterID, nodeID)
 }
 
-// Delete forgets a cluster.
+// Delete deletes a cluster.
 func (r clusterRows) Delete(ctx context.Context, projectID, clusterID string) error {
 	return r.DB.DeleteCluster(ctx, projectID, clusterID)
 }
 
-// Resolve finds the connection of a node in the project. A broker that is none of
+// Resolve returns the connection of a node in the project. A broker that is not one of
 // the project's is reached by its URL.
 func (r clusterRows) Resolve(ctx context.Context, projectID string, ref broker.ClusterNodeRef) (clusters.Node, error) {
 	n := clusters.Node{ClusterNodeRef: ref, Own: true, URL: ref.Target.URL}
@@ -172,7 +171,7 @@ func (r clusterRows) nodeBroker(ctx context.Context, projectID string, n cluster
 	return r.connect(row)
 }
 
-// Release closes the connection to a broker that was reached as a node only.
+// Release closes the connection to a broker that was only reached as a node.
 func (r clusterRows) Release(ctx context.Context, n clusters.Node) {
 	if n.Own {
 		r.drop(ctx, n.Target.ID)

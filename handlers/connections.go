@@ -39,8 +39,8 @@ type ConnectionBody struct {
 
 var brokerSchemes = []string{"mqtt", "mqtts", "tcp", "ssl", "ws", "wss"}
 
-// checkURL refuses what cannot be connected to, and credentials in the URL:
-// they would show up in lists and logs.
+// checkURL refuses URLs that cannot be connected to, and URLs with credentials, which
+// would appear in lists and logs.
 func checkURL(raw string) []FieldError {
 	bad := func(message string) []FieldError { return []FieldError{{"body.url", message}} }
 	if raw == "" {
@@ -58,7 +58,7 @@ func checkURL(raw string) []FieldError {
 	return nil
 }
 
-// check looks at the certificates and keys, inline and in files.
+// check validates the certificates and keys, inline and in files.
 func (b ConnectionBody) check(certDir string) []FieldError {
 	var bad []FieldError
 	add := func(field string, err error) {
@@ -125,8 +125,8 @@ func checkKey(text string) error {
 	return nil
 }
 
-// certFile reads a file of the directory for certificates; callers of the API
-// reach no other file of the machine.
+// certFile reads a file in the directory for certificates; callers of the API can read
+// no other file of the machine.
 func certFile(dir, name string) (string, error) {
 	if name == "" {
 		return "", nil
@@ -146,7 +146,7 @@ func certFile(dir, name string) (string, error) {
 	return string(text), nil
 }
 
-// sealed is what of a connection is encrypted at rest.
+// sealed is the encrypted part of a stored connection.
 type sealed struct {
 	Password  string `json:"password,omitempty"`
 	ClientKey string `json:"client_key,omitempty"`
@@ -164,7 +164,7 @@ func (a *API) unseal(row db.Broker) (sealed, error) {
 	return s, json.Unmarshal(plain, &s)
 }
 
-// merge puts what is given of a connection into its record.
+// merge writes the given members of a connection to its record.
 func (a *API) merge(row *db.Broker, b ConnectionBody) error {
 	secrets, err := a.unseal(*row)
 	if err != nil {
@@ -193,10 +193,10 @@ func (a *API) merge(row *db.Broker, b ConnectionBody) error {
 	return nil
 }
 
-// movedSecrets names the stored secrets that a change would have sent to another
-// address, or under other TLS checks than those they were given for, unless the
-// change sets or clears them: who may change a connection must not learn its
-// password that way.
+// movedSecrets returns the stored secrets that a change would send to another address,
+// or under other TLS checks than those they were set for, unless the change sets or
+// clears them: a caller who may change a connection must not learn its password that
+// way.
 func movedSecrets(before, after db.Broker, b ConnectionBody) []FieldError {
 	why := movedBy(before, after)
 	if why == "" {
@@ -216,8 +216,8 @@ func movedSecrets(before, after db.Broker, b ConnectionBody) []FieldError {
 	return bad
 }
 
-// movedBy returns the first member that has a connection lead elsewhere or trust
-// its broker otherwise, "" for none.
+// movedBy returns the first member that changes the address of a connection or how its
+// broker is authenticated, "" for none.
 func movedBy(before, after db.Broker) string {
 	switch {
 	case before.URL != after.URL:
@@ -242,7 +242,7 @@ func mergeSecret(o Opt[broker.Secret], dst *string) {
 	*dst = string(secret)
 }
 
-// checkPair sees that the client certificate has its key.
+// checkPair checks that the client certificate has its key.
 func (a *API) checkPair(row db.Broker) error {
 	t, err := a.target(row)
 	if err != nil {
@@ -263,8 +263,7 @@ func (a *API) checkPair(row db.Broker) error {
 	}
 }
 
-// target returns what is needed to connect. What stands in the record wins over
-// what stands in a file.
+// target returns what is needed to connect. The record takes precedence over files.
 func (a *API) target(row db.Broker) (broker.Target, error) {
 	secrets, err := a.unseal(row)
 	if err != nil {
@@ -304,8 +303,8 @@ func (a *API) connect(row db.Broker) (broker.Broker, error) {
 	return a.Brokers.Get(t)
 }
 
-// warm connects in the background, so that the broker's state is known when
-// somebody asks for it.
+// warm connects in the background, so that the broker's state is known at the next
+// request.
 func (a *API) warm(row db.Broker) {
 	if _, err := a.connect(row); err != nil {
 		a.Log.Warn("broker cannot be connected", "broker", row.ID, "err", err)
@@ -321,12 +320,12 @@ func (a *API) ConnectAll(ctx context.Context) error {
 	return err
 }
 
-// dropTime is how long the end of a connection and of what is its own may take.
+// dropTime bounds closing a connection and deleting what belongs to it.
 const dropTime = 30 * time.Second
 
-// drop ends the connection of a deleted record, and deletes the streams and
-// bridges that were made for it. As no caller could request that again, it is done
-// also where the caller does not wait.
+// drop closes the connection of a deleted record, and deletes the streams and bridges
+// that were created for it. No caller could request that again, so it is completed even
+// if the caller does not wait.
 func (a *API) drop(ctx context.Context, id string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTime)
 	defer cancel()

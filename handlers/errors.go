@@ -39,13 +39,13 @@ type Error struct {
 	Cause      error
 }
 
-// Error returns the code and the sentence.
+// Error returns the code and the message.
 func (e *Error) Error() string { return e.Code + ": " + e.Message }
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// ErrorObject is the body of every error answer.
+// ErrorObject is the body of every error response.
 type ErrorObject struct {
 	Message string         `json:"message" doc:"What failed, as a sentence." example:"the project has no broker with this id"`
 	Code    string         `json:"code" doc:"Stable code: UNAUTHORIZED, FORBIDDEN, NOT_FOUND, METHOD_NOT_ALLOWED, NOT_SUPPORTED, INVALID_REQUEST, ALREADY_EXISTS, CONFLICT, LAST_ADMIN, PAYLOAD_TOO_LARGE, TOO_MANY_ATTEMPTS, BROKER_UNAVAILABLE, BROKER_TIMEOUT, BROKER_ERROR or INTERNAL_ERROR." example:"NOT_FOUND"`
@@ -65,7 +65,7 @@ type FieldError struct {
 	Message string `json:"message"`
 }
 
-// Invalid is the answer to a request with the given bad fields.
+// Invalid is the error for a request with invalid fields.
 func Invalid(fields ...FieldError) *Error {
 	msg := "the request is not valid; see info.errors"
 	if len(fields) == 1 {
@@ -74,7 +74,7 @@ func Invalid(fields ...FieldError) *Error {
 	return &Error{Status: 400, Code: CodeInvalidRequest, Message: msg, Info: map[string]any{"errors": fields}}
 }
 
-// Forbidden is the answer to a caller who may not do this.
+// Forbidden is the error for a caller who may not do this.
 func Forbidden(message string) *Error {
 	return &Error{Status: 403, Code: CodeForbidden, Message: message}
 }
@@ -97,7 +97,7 @@ func notFound(err error, message string) error {
 	return err
 }
 
-// ErrorFor is the one place where a failure becomes what the caller sees.
+// ErrorFor converts every failure to what the caller sees.
 func ErrorFor(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
@@ -118,8 +118,8 @@ func ErrorFor(err error) *Error {
 		Message: "the service failed; its operator finds the cause in the log by info.requestId"}
 }
 
-// ownErrors are the responses to failures of db and auth, unless the operation has
-// a more precise one.
+// ownErrors are the errors for failures of db and auth, unless the operation has a more
+// precise one.
 var ownErrors = []struct {
 	sentinel error
 	status   int
@@ -135,7 +135,7 @@ var ownErrors = []struct {
 	{db.ErrLastRoot, 400, CodeLastAdmin, "the last administrator can be neither deleted nor demoted; appoint another one first"},
 }
 
-// brokerError returns the response to a broker's failure.
+// brokerError returns the error for a broker's failure.
 func brokerError(e *broker.Error, err error) *Error {
 	out := &Error{Message: e.Msg, Cause: err}
 	switch e.Kind {
@@ -161,8 +161,8 @@ func brokerError(e *broker.Error, err error) *Error {
 	return out
 }
 
-// fieldsOf names the arguments that a broker refused: those that it named, or
-// the body as a whole.
+// fieldsOf returns the fields that a broker refused: those that it named, or the body
+// as a whole.
 func fieldsOf(e *broker.Error) []FieldError {
 	if len(e.Fields) == 0 {
 		return []FieldError{{Field: "body", Message: e.Msg}}

@@ -56,7 +56,7 @@ func TestErrorFor(t *testing.T) {
 	}
 }
 
-// TestManualListsEveryCode holds the manual's table against the constants.
+// TestManualListsEveryCode compares the manual's table with the constants.
 func TestManualListsEveryCode(t *testing.T) {
 	t.Parallel()
 	codes := func(file, pattern string) []string {

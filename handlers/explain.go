@@ -7,7 +7,7 @@ import (
 	"signalbox/broker"
 )
 
-// CheckAccessRequest asks what a client may do.
+// CheckAccessRequest describes the access to check.
 type CheckAccessRequest struct {
 	BrokerPath
 	Username string `query:"username" doc:"Username of the client in access control; absent stands for clients without a username."`
@@ -27,14 +27,13 @@ func (a *API) CheckAccess(ctx context.Context, r *CheckAccessRequest) (broker.Ve
 		Action: broker.Action(r.Action), Topic: r.Topic})
 }
 
-// ListDenialsRequest asks for the last denials.
+// ListDenialsRequest requests the last denials.
 type ListDenialsRequest struct {
 	BrokerPath
 	Paging
 }
 
-// ListDenials lists what clients were lately not allowed to do, the newest
-// first.
+// ListDenials lists the last denied actions of clients, the newest first.
 func (a *API) ListDenials(ctx context.Context, r *ListDenialsRequest) (List[broker.Denial], error) {
 	b, err := a.live(&r.BrokerPath)
 	if err != nil {
@@ -44,13 +43,13 @@ func (a *API) ListDenials(ctx context.Context, r *ListDenialsRequest) (List[brok
 	return List[broker.Denial]{page: page}, err
 }
 
-// ListBansRequest asks for the bans.
+// ListBansRequest requests the bans.
 type ListBansRequest struct {
 	BrokerPath
 	Paging
 }
 
-// ListBans lists the bans in force, in order of kind and value.
+// ListBans lists the bans in force, ordered by kind and value.
 func (a *API) ListBans(ctx context.Context, r *ListBansRequest) (List[broker.Ban], error) {
 	b, err := a.live(&r.BrokerPath)
 	if err != nil {
@@ -60,10 +59,10 @@ func (a *API) ListBans(ctx context.Context, r *ListBansRequest) (List[broker.Ban
 	return List[broker.Ban]{page: page}, err
 }
 
-// notAnAddress is what is wrong with the value of a ban.
+// notAnAddress is the error for the value of a ban.
 const notAnAddress = "must be an IP address, or a range of them as 10.0.0.0/8"
 
-// AddBanRequest asks for a ban.
+// AddBanRequest describes a ban.
 type AddBanRequest struct {
 	BrokerPath
 	Body struct {
@@ -76,14 +75,13 @@ type AddBanRequest struct {
 	now time.Time
 }
 
-// Resolve finds the broker, and notes the time that the end of a ban is compared
-// with.
+// Resolve finds the broker, and sets the time for the check of the ban's end.
 func (r *AddBanRequest) Resolve(ctx context.Context, a *API) error {
 	r.now = a.Now()
 	return r.BrokerPath.Resolve(ctx, a)
 }
 
-// Validate looks at value and end.
+// Validate checks value and end.
 func (r *AddBanRequest) Validate() (bad []FieldError) {
 	kind := broker.BanKind(r.Body.Kind)
 	if _, ok := broker.BanValue(kind, r.Body.Value); !ok && kind == broker.BanAddress && r.Body.Value != "" {
@@ -95,15 +93,15 @@ func (r *AddBanRequest) Validate() (bad []FieldError) {
 	return bad
 }
 
-// AddBan keeps a client out, whatever its credentials, and cuts it off. A ban
-// that is there is replaced.
+// AddBan refuses and disconnects a client, whatever its credentials. An existing ban is
+// replaced.
 func (a *API) AddBan(ctx context.Context, r *AddBanRequest) error {
 	b, err := a.live(&r.BrokerPath)
 	if err != nil {
 		return err
 	}
 	kind := broker.BanKind(r.Body.Kind)
-	value, _ := broker.BanValue(kind, r.Body.Value) // Validate has seen it
+	value, _ := broker.BanValue(kind, r.Body.Value) // checked by Validate
 	return b.AddBan(ctx, broker.BanSpec{Kind: kind, Value: value, Reason: r.Body.Reason, ExpiresAt: r.Body.ExpiresAt.Value})
 }
 
@@ -114,7 +112,7 @@ type DeleteBanRequest struct {
 	Value string `query:"value" required:"true" minlen:"1" doc:"Value of the ban. Of an IP address or a range, any spelling."`
 }
 
-// Validate looks at the value.
+// Validate checks the value.
 func (r *DeleteBanRequest) Validate() []FieldError {
 	kind := broker.BanKind(r.Kind)
 	if _, ok := broker.BanValue(kind, r.Value); !ok && kind == broker.BanAddress && r.Value != "" {
@@ -123,13 +121,13 @@ func (r *DeleteBanRequest) Validate() []FieldError {
 	return nil
 }
 
-// DeleteBan lets in again who was banned.
+// DeleteBan lifts a ban.
 func (a *API) DeleteBan(ctx context.Context, r *DeleteBanRequest) error {
 	b, err := a.live(&r.BrokerPath)
 	if err != nil {
 		return err
 	}
 	kind := broker.BanKind(r.Kind)
-	value, _ := broker.BanValue(kind, r.Value) // Validate has seen it
+	value, _ := broker.BanValue(kind, r.Value) // checked by Validate
 	return b.DeleteBan(ctx, kind, value)
 }

@@ -12,8 +12,8 @@ import (
 	"signalbox/handlers/auth"
 )
 
-// Admin is the configuration under "admin.": the administrator that the first
-// start creates. It counts on the first start only.
+// Admin is the configuration under "admin.": the administrator that the first start
+// creates. It has no effect later.
 type Admin struct {
 	Email    string        `mapstructure:"email"`
 	Password broker.Secret `mapstructure:"password"`
@@ -22,7 +22,7 @@ type Admin struct {
 // DefaultAdmin returns the values of an empty configuration.
 func DefaultAdmin() Admin { return Admin{Email: "admin@localhost"} }
 
-// Validate names the keys whose values cannot be used.
+// Validate returns an error that names the keys with invalid values.
 func (a Admin) Validate() error {
 	var errs []error
 	if !strings.Contains(a.Email, "@") {
@@ -34,8 +34,8 @@ func (a Admin) Validate() error {
 	return errors.Join(errs...)
 }
 
-// EmbeddedName is the name of the embedded broker's record, and DefaultProject
-// that of the project which holds it.
+// EmbeddedName is the name of the embedded broker's record, and DefaultProject that of
+// its project.
 const (
 	EmbeddedName   = "embedded"
 	DefaultProject = "default"
@@ -65,9 +65,8 @@ func (a *API) FirstStart(ctx context.Context, admin Admin, keep func(password st
 	return a.DB.Initialise(ctx, root, project, nil)
 }
 
-// AdoptEmbedded puts the broker in this process into the pool under its
-// record, which it creates in the default project where there is none yet. url
-// is where clients reach it.
+// AdoptEmbedded adds the broker in this process to the pool under its record, which it
+// creates in the default project if there is none yet. url is the address for clients.
 func (a *API) AdoptEmbedded(ctx context.Context, b broker.Broker, url string) error {
 	row, err := a.embeddedRow(ctx, url)
 	if err != nil {
@@ -101,9 +100,9 @@ func (a *API) embeddedRow(ctx context.Context, url string) (db.Broker, error) {
 	return row, a.DB.CreateBroker(ctx, row)
 }
 
-// embeddedHome returns the project for the embedded broker: an administrator's
-// project of the default name, created again where it was deleted. A project that
-// another user gave this name does not count.
+// embeddedHome returns the project for the embedded broker: an administrator's project
+// with the default name, created again if it was deleted. A project of another user
+// with this name does not count.
 func (a *API) embeddedHome(ctx context.Context) (projectID string, err error) {
 	_, roots, err := a.DB.ListRoots(ctx, 0, math.MaxInt32)
 	if err != nil {

@@ -13,7 +13,7 @@ type ListGroupsRequest struct {
 	FilterTarget string `query:"filterTarget" default:"groupname" enum:"groupname|textname|textdescription|username|rolename" doc:"Field that filterValue is compared with."`
 }
 
-// ListGroups lists the groups of a broker, in order of their names.
+// ListGroups lists the groups of a broker, ordered by name.
 func (a *API) ListGroups(ctx context.Context, r *ListGroupsRequest) (List[broker.Group], error) {
 	b, err := a.live(&r.BrokerPath)
 	if err != nil {
@@ -50,7 +50,7 @@ func (a *API) CreateGroup(ctx context.Context, r *CreateGroupRequest) error {
 	})
 }
 
-// ClientMember is a client put into a group.
+// ClientMember is a client in a group.
 type ClientMember struct {
 	Username string `json:"username" required:"true" minlen:"1" doc:"Username of an existing client." example:"meter-7"`
 	Priority *int   `json:"priority" min:"-100000" max:"100000" doc:"Priority of the group for this client; default -1." example:"5"`
@@ -68,8 +68,8 @@ type ModifyGroupRequest struct {
 	}
 }
 
-// ModifyGroup changes what is given of a group; a list given replaces the
-// whole list. Old and new members are cut off.
+// ModifyGroup changes the given members of a group; a list replaces the whole list. Old
+// and new members are disconnected.
 func (a *API) ModifyGroup(ctx context.Context, r *ModifyGroupRequest) error {
 	b, err := a.live(&r.BrokerPath)
 	if err != nil {
@@ -94,7 +94,7 @@ type DeleteGroupRequest struct {
 	GroupName string `query:"groupname" required:"true" minlen:"1" doc:"Name of the group."`
 }
 
-// DeleteGroup deletes a group; its members are cut off.
+// DeleteGroup deletes a group and disconnects its members.
 func (a *API) DeleteGroup(ctx context.Context, r *DeleteGroupRequest) error {
 	b, err := a.live(&r.BrokerPath)
 	if err != nil {

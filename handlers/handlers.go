@@ -1,19 +1,19 @@
-// Package handlers holds one function per operation of the API: it takes a
-// bound and validated request, makes one call to the database or a broker and
-// converts the result.
+// Package handlers has one function per operation of the API: it takes a bound and
+// validated request, makes one call to the database or a broker and converts the
+// result.
 //
 // It must not import net/http, a router, SQL or MQTT libraries: package router
-// knows the transport, db the appliance's state, broker the brokers.
+// implements the transport, db the appliance's state, broker the brokers.
 //
 // # What package router reads from the request and result types
 //
-// A request's fields are bound by their tags: path, query, meta ("address":
-// the caller's IP address) and the field Body. The tags minlen, nul, min, max, enum,
-// format, required, nullable, alone and default are enforced and documented; doc is
-// a sentence for the document. A request that has Resolve finds what its path
-// names before query and body are looked at; one that has Locate does so where these
-// are invalid; one that has Validate adds what tags cannot state. A result may be a [List], a [Raw] document, or carry a
-// session cookie; a type with OneOf is documented as a choice.
+// A request's fields are bound by their tags: path, query, meta ("address": the
+// caller's IP address) and the field Body. The tags minlen, nul, min, max, enum,
+// format, required, nullable, alone and default are enforced and documented; doc is a
+// sentence for the document. A request with Resolve looks up what its path names before
+// query and body are checked; one with Locate does so if these are invalid; one with
+// Validate adds what tags cannot state. A result may be a [List], a [Raw] document, or
+// carry a session cookie; a type with OneOf is documented as a choice.
 package handlers
 
 import (
@@ -30,43 +30,43 @@ import (
 	"signalbox/handlers/vault"
 )
 
-// API holds what the operations work on. All fields but Own and Embedded are
+// API has the dependencies of the operations. All fields but Own and Embedded are
 // required.
 type API struct {
 	DB       *db.DB
 	Brokers  *broker.Pool
 	Clusters broker.Clusters
-	// Own is what this service keeps of its own for brokers.
+	// Own is what this service stores for brokers itself.
 	Own   []Own
 	Auth  *auth.Auth
 	Vault *vault.Vault
-	// Embedded is the id of the record of the broker in this process, ""
-	// where it is switched off.
+	// Embedded is the id of the record of the broker in this process, "" if it is
+	// disabled.
 	Embedded string
-	// CertDir is where the *_file members of broker connections are looked up.
+	// CertDir is the directory of the *_file members of broker connections.
 	CertDir string
 	Now     func() time.Time
 	Log     *slog.Logger
 }
 
-// Own is what this service keeps of its own for brokers, such as streams.
+// Own is what this service stores for brokers itself, such as streams.
 type Own struct {
 	Name string
-	// Forget deletes all of it of a broker, once the broker is closed.
+	// Forget deletes everything that belongs to a broker, once the broker is closed.
 	Forget func(ctx context.Context, brokerID string) error
 }
 
-// newID makes an identifier: a UUID of version 7, in order of time.
+// newID returns an identifier: a UUID of version 7, which is ordered by time.
 func newID() string { return uuid.Must(uuid.NewV7()).String() }
 
 // Opt is a member of a JSON object that may be absent, null or a value.
 type Opt[T any] struct {
 	Value T
-	Set   bool // present, be it null
+	Set   bool // present, possibly null
 	Null  bool
 }
 
-// UnmarshalJSON notes that the member is present.
+// UnmarshalJSON records that the member is present.
 func (o *Opt[T]) UnmarshalJSON(b []byte) error {
 	o.Set = true
 	if string(b) == "null" {
@@ -76,7 +76,7 @@ func (o *Opt[T]) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, &o.Value)
 }
 
-// Ptr returns the value, or nil where the member is absent or null.
+// Ptr returns the value, or nil if the member is absent or null.
 func (o Opt[T]) Ptr() *T {
 	if !o.Set || o.Null {
 		return nil
@@ -84,7 +84,7 @@ func (o Opt[T]) Ptr() *T {
 	return &o.Value
 }
 
-// merge sets *dst: absent leaves it, null clears it.
+// merge sets *dst: an absent member leaves it, null clears it.
 func (o Opt[T]) merge(dst *T) {
 	var zero T
 	o.mergeOr(dst, zero)
@@ -101,15 +101,15 @@ func (o Opt[T]) mergeOr(dst *T, fallback T) {
 	}
 }
 
-// List is a page of records, written as a bare JSON array while it is read;
-// the header X-Total-Count carries the number of entries before offset and
-// count. With NamesOnly each entry is just its name.
+// List is a page of records, written as a bare JSON array while it is read; the header
+// X-Total-Count carries the number of entries before offset and count apply. With
+// NamesOnly each entry is just its name.
 type List[T any] struct {
 	page  broker.Page[T]
 	names func(T) string
 }
 
-// TotalCount returns the number of entries before offset and count.
+// TotalCount returns the number of entries before offset and count apply.
 func (l List[T]) TotalCount() int { return l.page.Total }
 
 // Each yields the entries, or their names.
@@ -144,7 +144,7 @@ func (List[T]) HasNames() bool {
 	return false
 }
 
-// listOf makes a List of a slice that is already there.
+// listOf returns a List of a slice.
 func listOf[T any](items []T) List[T] {
 	return List[T]{page: broker.Page[T]{Total: len(items), Items: func(yield func(T, error) bool) {
 		for _, item := range items {
@@ -155,14 +155,14 @@ func listOf[T any](items []T) List[T] {
 	}}}
 }
 
-// Raw is a document that is not written from a Go value.
+// Raw is a document that is not encoded from a Go value.
 type Raw struct {
 	ContentType string
 	Body        []byte
 }
 
-// ProjectPath names a project. That it exists and what the caller may do in it
-// has been checked with the caller's role.
+// ProjectPath names a project. Its existence and the caller's role in it were checked
+// before.
 type ProjectPath struct {
 	ProjectID string `path:"projectId" doc:"Id of the project."`
 }
@@ -175,7 +175,7 @@ type BrokerPath struct {
 	row db.Broker
 }
 
-// Resolve finds the broker's record.
+// Resolve looks up the broker's record.
 func (p *BrokerPath) Resolve(ctx context.Context, a *API) error {
 	row, err := a.DB.GetBroker(ctx, p.ProjectID, p.BrokerID)
 	if err != nil {
@@ -185,12 +185,12 @@ func (p *BrokerPath) Resolve(ctx context.Context, a *API) error {
 	return nil
 }
 
-// live returns the broker that the path names. It may not be connected yet.
+// live returns the broker in the path. It may not be connected yet.
 func (a *API) live(p *BrokerPath) (broker.Broker, error) {
 	return a.connect(p.row)
 }
 
-// Paging selects a part of a list.
+// Paging selects a page of a list.
 type Paging struct {
 	Offset int `query:"offset" default:"0" min:"0" doc:"Number of entries to skip."`
 	Count  int `query:"count" default:"-1" min:"-1" doc:"Number of entries to return; -1 returns all."`

@@ -22,11 +22,11 @@ type BrokerInfo struct {
 // GetBrokerInfoRequest names a broker.
 type GetBrokerInfoRequest struct{ BrokerPath }
 
-// firstConnect is how long the info waits for a connection that is under way.
+// firstConnect bounds how long the info waits for a connection in progress.
 const firstConnect = 5 * time.Second
 
-// GetBrokerInfo connects to the broker, if it is not connected yet, and returns
-// what it reports. A broker that cannot be reached is isConnected false.
+// GetBrokerInfo connects to the broker, if necessary, and returns what it reports. For
+// a broker that cannot be reached isConnected is false.
 func (a *API) GetBrokerInfo(ctx context.Context, r *GetBrokerInfoRequest) (BrokerInfo, error) {
 	info := BrokerInfo{ID: r.row.ID, URL: r.row.URL, Name: r.row.Name, ProjectID: r.row.ProjectID,
 		SysTopics: broker.SysTopics{Topics: map[string]string{}}, SysTopicsHistory: []broker.SysTopics{},
@@ -38,7 +38,7 @@ func (a *API) GetBrokerInfo(ctx context.Context, r *GetBrokerInfoRequest) (Broke
 	if s := b.Status(); !s.Connected && s.Error == "" {
 		waiting, cancel := context.WithTimeout(ctx, firstConnect)
 		defer cancel()
-		_ = b.Ready(waiting) // the status below has the outcome
+		_ = b.Ready(waiting) // the status below shows the outcome
 	}
 	if info.IsConnected = b.Status().Connected; !info.IsConnected {
 		return info, nil
@@ -46,7 +46,7 @@ func (a *API) GetBrokerInfo(ctx context.Context, r *GetBrokerInfoRequest) (Broke
 	return info, info.fill(ctx, b)
 }
 
-// fill asks a connected broker.
+// fill reads the info of a connected broker.
 func (info *BrokerInfo) fill(ctx context.Context, b broker.Broker) error {
 	now, history, err := b.SysTopics(ctx)
 	if err != nil {
@@ -62,7 +62,7 @@ func (info *BrokerInfo) fill(ctx context.Context, b broker.Broker) error {
 	return err
 }
 
-// openLicense stands for the licence of a broker that needs none.
+// openLicense is the licence of a broker that needs none.
 func openLicense(capabilities []broker.Capability) broker.License {
 	l := broker.License{Plan: "open-source", Edition: "open-source", Features: []string{}}
 	for _, c := range capabilities {
@@ -86,7 +86,7 @@ func (a *API) GetLicense(ctx context.Context, r *GetLicenseRequest) (broker.Lice
 // ListListenersRequest names a broker.
 type ListListenersRequest struct{ BrokerPath }
 
-// ListListeners lists where a broker accepts clients.
+// ListListeners lists the listeners of a broker.
 func (a *API) ListListeners(ctx context.Context, r *ListListenersRequest) (List[broker.Listener], error) {
 	b, err := a.live(&r.BrokerPath)
 	if err != nil {

@@ -29,7 +29,7 @@ type InspectClientRequest struct {
 	ClientID string `query:"clientid" required:"true" minlen:"1" doc:"MQTT client id."`
 }
 
-// InspectClient returns the detail of one client's session.
+// InspectClient returns the details of one client's session.
 func (a *API) InspectClient(ctx context.Context, r *InspectClientRequest) (broker.ConnectedClientDetail, error) {
 	b, err := a.live(&r.BrokerPath)
 	if err != nil {
@@ -59,7 +59,7 @@ type ForgetClientRequest struct {
 	ClientID string `query:"clientid" required:"true" minlen:"1" doc:"MQTT client id."`
 }
 
-// ForgetClient ends a client's session, and its connection if there is one.
+// ForgetClient deletes a client's session, and closes its connection if there is one.
 func (a *API) ForgetClient(ctx context.Context, r *ForgetClientRequest) error {
 	b, err := a.live(&r.BrokerPath)
 	if err != nil {
@@ -68,10 +68,10 @@ func (a *API) ForgetClient(ctx context.Context, r *ForgetClientRequest) error {
 	return b.ForgetClient(ctx, r.ClientID)
 }
 
-// notASubscription is what is wrong with a filter that cannot be subscribed to.
+// notASubscription is the error for a filter that cannot be subscribed to.
 const notASubscription = "is not a topic filter: # may only be the last level, + and # must fill a level, and $share/ needs a name and a filter"
 
-// SubscribeClientRequest asks for a subscription in a client's place.
+// SubscribeClientRequest describes a subscription on behalf of a client.
 type SubscribeClientRequest struct {
 	BrokerPath
 	Body struct {
@@ -85,7 +85,7 @@ type SubscribeClientRequest struct {
 	}
 }
 
-// Validate looks at the filter.
+// Validate checks the filter.
 func (r *SubscribeClientRequest) Validate() []FieldError {
 	if t := r.Body.Topic; t != "" && !broker.ValidSubscription(t) {
 		return []FieldError{{"body.topic", notASubscription}}
@@ -93,7 +93,7 @@ func (r *SubscribeClientRequest) Validate() []FieldError {
 	return nil
 }
 
-// SubscribeClient subscribes a client as if it had asked for it.
+// SubscribeClient subscribes a client as if it had sent SUBSCRIBE.
 func (a *API) SubscribeClient(ctx context.Context, r *SubscribeClientRequest) error {
 	b, err := a.live(&r.BrokerPath)
 	if err != nil {
@@ -113,7 +113,7 @@ type UnsubscribeClientRequest struct {
 	Topic    string `query:"topic" required:"true" minlen:"1" doc:"Topic filter of the subscription, as it was subscribed to."`
 }
 
-// Validate looks at the filter.
+// Validate checks the filter.
 func (r *UnsubscribeClientRequest) Validate() []FieldError {
 	if r.Topic != "" && !broker.ValidSubscription(r.Topic) {
 		return []FieldError{{"query.topic", notASubscription}}

@@ -8,19 +8,19 @@ import (
 	"signalbox/broker"
 )
 
-// What is wrong with a topic or filter that a message tool was given.
+// The errors for an invalid topic or filter.
 const (
 	notATopic  = "is not a topic: it must be text without + and #"
 	notAFilter = "is not a topic filter: # may only be the last level, and + and # must fill a level"
 )
 
-// isFilter reports whether retained messages can be asked for by the filter:
-// those of a shared subscription bring none [MQTT-4.8.2].
+// isFilter reports whether retained messages can be requested by the filter: a shared
+// subscription receives none [MQTT-4.8.2].
 func isFilter(s string) bool {
 	return broker.ValidFilter(s) && !strings.HasPrefix(s, "$share/")
 }
 
-// ListRetainedRequest asks for retained messages, or with Topic for one.
+// ListRetainedRequest requests retained messages, or with Topic one of them.
 type ListRetainedRequest struct {
 	BrokerPath
 	Paging
@@ -28,7 +28,7 @@ type ListRetainedRequest struct {
 	Topic  string `query:"topic" alone:"true" doc:"Return only the message of this topic, with its whole payload; the other parameters are then ignored."`
 }
 
-// Validate looks at filter and topic.
+// Validate checks filter and topic.
 func (r *ListRetainedRequest) Validate() []FieldError {
 	switch {
 	case r.Topic != "" && !broker.ValidTopic(r.Topic):
@@ -39,8 +39,8 @@ func (r *ListRetainedRequest) Validate() []FieldError {
 	return nil
 }
 
-// ListRetained lists retained messages, in order of their topics. Payloads are
-// shown up to 1000 bytes.
+// ListRetained lists retained messages, ordered by topic. Payloads are shown up to 1000
+// bytes.
 func (a *API) ListRetained(ctx context.Context, r *ListRetainedRequest) (List[broker.RetainedMessage], error) {
 	b, err := a.live(&r.BrokerPath)
 	if err != nil {
@@ -62,7 +62,7 @@ type DeleteRetainedRequest struct {
 	Filter string `query:"filter" doc:"Delete the messages of all topics that match this filter."`
 }
 
-// Validate wants one of the two.
+// Validate requires one of the two.
 func (r *DeleteRetainedRequest) Validate() []FieldError {
 	switch {
 	case r.Topic == "" && r.Filter == "":
@@ -95,13 +95,13 @@ func (a *API) DeleteRetained(ctx context.Context, r *DeleteRetainedRequest) (Del
 	return DeletedCount{n}, err
 }
 
-// UserPropertyBody is a pair of MQTT 5.
+// UserPropertyBody is a user property of MQTT 5.
 type UserPropertyBody struct {
 	Name  string `json:"name" required:"true" doc:"Name of the property. Names may repeat." example:"unit"`
 	Value string `json:"value" required:"true" doc:"Value of the property." example:"kW"`
 }
 
-// PublishRequest holds a message to be published.
+// PublishRequest has a message to publish.
 type PublishRequest struct {
 	BrokerPath
 	Body struct {
@@ -120,7 +120,7 @@ type PublishRequest struct {
 	payload, correlation []byte
 }
 
-// Validate looks at the topics and decodes what is written in base64.
+// Validate checks the topics and decodes base64.
 func (r *PublishRequest) Validate() (bad []FieldError) {
 	switch t := r.Body.Topic; {
 	case t == "":
@@ -139,8 +139,8 @@ func (r *PublishRequest) Validate() (bad []FieldError) {
 	return append(bad, fromBase64("body.correlationData", r.Body.CorrelationData, &r.correlation)...)
 }
 
-// reservedTopic reports whether a topic belongs to brokers themselves. What is
-// published to $CONTROL is a command, which would get past the roles of the API.
+// reservedTopic reports whether a topic is reserved for brokers. A publish to $CONTROL
+// is a command, which would bypass the roles of the API.
 func reservedTopic(topic string) bool {
 	level, _, _ := strings.Cut(topic, "/")
 	return level == "$CONTROL" || level == "$SYS" || level == "$share"
@@ -169,7 +169,7 @@ func (a *API) Publish(ctx context.Context, r *PublishRequest) error {
 	return b.Publish(ctx, spec)
 }
 
-// ListSubscriptionsRequest asks for subscriptions.
+// ListSubscriptionsRequest requests subscriptions.
 type ListSubscriptionsRequest struct {
 	BrokerPath
 	Paging
@@ -179,8 +179,7 @@ type ListSubscriptionsRequest struct {
 	FilterTarget string `query:"filterTarget" default:"topic" enum:"topic|clientid|username|share" doc:"Field that filterValue is compared with."`
 }
 
-// ListSubscriptions lists subscriptions, in order of client ids and then of
-// topics.
+// ListSubscriptions lists subscriptions, ordered by client id and then by topic.
 func (a *API) ListSubscriptions(ctx context.Context, r *ListSubscriptionsRequest) (List[broker.Subscription], error) {
 	b, err := a.live(&r.BrokerPath)
 	if err != nil {

@@ -30,7 +30,7 @@ func projectRecord(p db.ProjectRole) ProjectRecord {
 		Owner: ProjectOwner{UserID: p.OwnerID, OrganizationID: p.OrganizationID, Name: p.OwnerName}}
 }
 
-// ListProjectsRequest has no parts.
+// ListProjectsRequest is empty.
 type ListProjectsRequest struct{}
 
 // ListProjects lists the projects that the caller owns or is a member of; a
@@ -77,7 +77,7 @@ func (a *API) GetProject(ctx context.Context, r *GetProjectRequest) (ProjectReco
 	return projectRecord(db.ProjectRole{Project: p, Role: min(role, auth.Admin).String()}), err
 }
 
-// UpdateProjectRequest holds what changes of a project.
+// UpdateProjectRequest has the changes of a project.
 type UpdateProjectRequest struct {
 	ProjectPath
 	Body struct {
@@ -86,7 +86,7 @@ type UpdateProjectRequest struct {
 	}
 }
 
-// UpdateProject changes what is given of a project; null clears.
+// UpdateProject changes the given members of a project; null clears.
 func (a *API) UpdateProject(ctx context.Context, r *UpdateProjectRequest) error {
 	change := db.ProjectUpdate{ID: r.ProjectID, Name: r.Body.Name, UpdatedAt: a.Now()}
 	if r.Body.Description.Set {
@@ -128,8 +128,8 @@ func (a *API) DeleteProject(ctx context.Context, r *DeleteProjectRequest) error 
 	return nil
 }
 
-// endClusters deletes the clusters of a project that is to be deleted, or refuses
-// that and names them.
+// endClusters deletes the clusters of a project to be deleted, or refuses that and
+// names them.
 func (a *API) endClusters(ctx context.Context, projectID string, purge bool) error {
 	rows, err := a.DB.ListClusters(ctx, projectID)
 	if err != nil || len(rows) == 0 {
@@ -176,7 +176,7 @@ type MemberPath struct {
 	UserPath
 }
 
-// PutMemberRequest holds the role of a user in a project.
+// PutMemberRequest has the role of a user in a project.
 type PutMemberRequest struct {
 	MemberPath
 	Body struct {
@@ -192,7 +192,7 @@ func (a *API) PutMember(ctx context.Context, r *PutMemberRequest) error {
 // DeleteMemberRequest names a member.
 type DeleteMemberRequest struct{ MemberPath }
 
-// DeleteMember takes a user out of a project.
+// DeleteMember removes a user from a project.
 func (a *API) DeleteMember(ctx context.Context, r *DeleteMemberRequest) error {
 	err := a.DB.DeleteMember(ctx, r.ProjectID, r.UserID)
 	return notFound(ownerStays(err), "the user is not a member of the project")

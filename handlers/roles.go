@@ -14,7 +14,7 @@ type ListRolesRequest struct {
 	FilterTarget string `query:"filterTarget" default:"rolename" enum:"rolename|textname|textdescription|topic|acltype" doc:"Field that filterValue is compared with."`
 }
 
-// ListRoles lists the roles of a broker, in order of their names.
+// ListRoles lists the roles of a broker, ordered by name.
 func (a *API) ListRoles(ctx context.Context, r *ListRolesRequest) (List[broker.Role], error) {
 	b, err := a.live(&r.BrokerPath)
 	if err != nil {
@@ -36,7 +36,7 @@ type ACLBody struct {
 	Allow    bool   `json:"allow" required:"true" doc:"True allows the access, false denies it." example:"true"`
 }
 
-// RoleBody describes a role. Null leaves a member as it is.
+// RoleBody describes a role. Null leaves a member unchanged.
 type RoleBody struct {
 	RoleName          string         `json:"rolename" required:"true" minlen:"1" doc:"Name of the role. It identifies the role and cannot be changed." example:"sensors"`
 	TextName          Opt[string]    `json:"textname" nullable:"true" doc:"Display name. Null or absent leaves it unchanged." example:"Sensors"`
@@ -45,7 +45,7 @@ type RoleBody struct {
 	ACLs              Opt[[]ACLBody] `json:"acls" nullable:"true" doc:"ACLs of the role, at most one for each type and topic. A list replaces the whole list; null or absent leaves it unchanged."`
 }
 
-// validate refuses rules that no topic could match, and the same rule twice.
+// validate refuses rules that no topic could match, and duplicates.
 func (b RoleBody) validate() []FieldError {
 	var bad []FieldError
 	seen := map[[2]string]int{}
@@ -85,7 +85,7 @@ type CreateRoleRequest struct {
 	Body RoleBody
 }
 
-// Validate looks at the rules.
+// Validate checks the rules.
 func (r *CreateRoleRequest) Validate() []FieldError { return r.Body.validate() }
 
 // CreateRole creates a role.
@@ -103,11 +103,11 @@ type ModifyRoleRequest struct {
 	Body RoleBody
 }
 
-// Validate looks at the rules.
+// Validate checks the rules.
 func (r *ModifyRoleRequest) Validate() []FieldError { return r.Body.validate() }
 
-// ModifyRole changes what is given of a role; acls given replace all rules,
-// and clients that have the role are disconnected.
+// ModifyRole changes the given members of a role; acls replace all rules, and clients
+// with the role are disconnected.
 func (a *API) ModifyRole(ctx context.Context, r *ModifyRoleRequest) error {
 	b, err := a.live(&r.BrokerPath)
 	if err != nil {

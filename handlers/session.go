@@ -8,7 +8,7 @@ import (
 	"signalbox/handlers/auth"
 )
 
-// LoginRequest holds a user's credentials.
+// LoginRequest has a user's credentials.
 type LoginRequest struct {
 	Address string `meta:"address"`
 	Body    struct {
@@ -35,7 +35,7 @@ type LoginUser struct {
 // SessionCookie returns the cookie for the console.
 func (r LoginRecord) SessionCookie() (value string, expires time.Time) { return r.Token, r.ExpiresAt }
 
-// Login begins a session.
+// Login starts a session.
 func (a *API) Login(ctx context.Context, r *LoginRequest) (LoginRecord, error) {
 	s, err := a.Auth.Login(ctx, r.Body.Email, r.Body.Password, r.Address)
 	if errors.Is(err, auth.ErrUnauthenticated) {
@@ -48,13 +48,13 @@ func (a *API) Login(ctx context.Context, r *LoginRequest) (LoginRecord, error) {
 		User: LoginUser{ID: s.User.ID, Name: s.User.Name(), Email: s.User.Email, Root: s.User.Root}}, nil
 }
 
-// LogoutRequest has no parts.
+// LogoutRequest is empty.
 type LogoutRequest struct{}
 
-// LoggedOut is the empty answer that also ends the cookie.
+// LoggedOut is the empty response that also deletes the cookie.
 type LoggedOut struct{}
 
-// SessionCookie removes the cookie.
+// SessionCookie deletes the cookie.
 func (LoggedOut) SessionCookie() (value string, expires time.Time) { return "", time.Time{} }
 
 // Logout ends the caller's session.
@@ -62,10 +62,10 @@ func (a *API) Logout(ctx context.Context, _ *LogoutRequest) (LoggedOut, error) {
 	return LoggedOut{}, a.Auth.Logout(ctx, auth.From(ctx))
 }
 
-// MeRequest has no parts.
+// MeRequest is empty.
 type MeRequest struct{}
 
-// MeRecord is who is calling.
+// MeRecord is the caller.
 type MeRecord struct {
 	Type     string      `json:"type" enum:"user|token" doc:"Whether a user or a project token is calling." example:"user"`
 	ID       string      `json:"id" doc:"Id of the user or token." example:"0190f3c2-1a2b-7c3d-8e4f-5a6b7c8d9e0f"`
@@ -95,7 +95,7 @@ func (a *API) Me(ctx context.Context, _ *MeRequest) (MeRecord, error) {
 	return me, nil
 }
 
-// ChangePasswordRequest holds the old and the new password.
+// ChangePasswordRequest has the old and the new password.
 type ChangePasswordRequest struct {
 	Body struct {
 		Current string `json:"current" required:"true" minlen:"1" doc:"Current password." example:"correct-horse-battery"`

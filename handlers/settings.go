@@ -16,7 +16,7 @@ const (
 	typeOnPremise  = "on-premise-setup"
 )
 
-// ServiceBase is what every variant of a broker record has.
+// ServiceBase are the members of every variant of a broker record.
 type ServiceBase struct {
 	Type      string    `json:"type" enum:"cloud|self-hosted|on-premise-setup" doc:"Variant: self-hosted for a connection that was added, on-premise-setup for the embedded broker, cloud for a hosted broker." example:"self-hosted"`
 	HA        bool      `json:"ha" doc:"True if the broker is highly available, as the node of a cluster is." example:"false"`
@@ -27,7 +27,7 @@ type ServiceBase struct {
 	UpdatedAt time.Time `json:"updated_at" doc:"Time of the last change of the connection, RFC 3339." example:"2026-01-31T12:00:00Z"`
 }
 
-// Billing is under what terms a broker was set up.
+// Billing are the commercial terms of a broker.
 type Billing struct {
 	IssuedTo                  string  `json:"issued_to" doc:"To whom the broker is licensed; empty for the embedded broker." example:"\"\""`
 	ProductID                 string  `json:"product_id" doc:"Product; signalbox for the embedded broker." example:"signalbox"`
@@ -37,7 +37,7 @@ type Billing struct {
 	BillingSubscriptionItemID *string `json:"billing_subscription_item_id,omitempty" doc:"Id in the billing system. Absent if there is none." example:"-"`
 }
 
-// CloudDetails is what only a cloud broker has.
+// CloudDetails are the members that only a cloud broker has.
 type CloudDetails struct {
 	Options     string  `json:"options" doc:"Options of a hosted broker." example:"\"\""`
 	Subdomain   string  `json:"subdomain" doc:"Subdomain of a hosted broker." example:"plant"`
@@ -90,7 +90,7 @@ func (a *API) serviceBase(row db.Broker) ServiceBase {
 		CreatedAt: row.CreatedAt.UTC(), UpdatedAt: row.UpdatedAt.UTC()}
 }
 
-// details reads the members that only some variants have.
+// details decodes the members that only some variants have.
 func details(row db.Broker) (b *Billing, c *CloudDetails, err error) {
 	if row.Type == typeSelfHosted {
 		return nil, nil, nil
@@ -106,7 +106,7 @@ func details(row db.Broker) (b *Billing, c *CloudDetails, err error) {
 	return b, c, json.Unmarshal(row.Details, c)
 }
 
-// onPremiseRow makes the record of the broker in this process.
+// onPremiseRow returns the record of the broker in this process.
 func onPremiseRow(projectID, url string, now time.Time) (db.Broker, error) {
 	details, err := json.Marshal(Billing{ProductID: "signalbox", PeriodStart: now.UTC().Format(time.RFC3339)})
 	return db.Broker{ID: newID(), ProjectID: projectID, Rev: 1, Type: typeOnPremise, Name: EmbeddedName, URL: url,
@@ -140,7 +140,7 @@ type ProjectSettings struct {
 	Services []ProjectService  `json:"services" doc:"Brokers of the project. The member type tells the three variants apart."`
 }
 
-// ProjectDefinition is a project as it is stored.
+// ProjectDefinition is a stored project.
 type ProjectDefinition struct {
 	_           struct{}          `strict:"true"`
 	ID          string            `json:"id" doc:"Id of the project." example:"0190f3c2-5b21-7d0f-8c4e-91a2b3c4d5e6"`
@@ -150,7 +150,7 @@ type ProjectDefinition struct {
 	Owner       ProjectOwnerIdent `json:"owner" doc:"Owner of the project, by id."`
 }
 
-// ProjectOwnerIdent is who owns a project, by id.
+// ProjectOwnerIdent is the owner of a project, by id.
 type ProjectOwnerIdent struct {
 	_              struct{} `strict:"true"`
 	UserID         string   `json:"userId,omitempty" doc:"Id of the user who owns the project; absent if an organization does." example:"0190f3c2-1a2b-7c3d-8e4f-5a6b7c8d9e0f"`

@@ -15,7 +15,7 @@ type ListStreamsRequest struct {
 	Verbose bool `query:"verbose" default:"true" doc:"False returns only the names of the entries."`
 }
 
-// ListStreams lists the streams of a broker, in order of their names.
+// ListStreams lists the streams of a broker, ordered by name.
 func (a *API) ListStreams(ctx context.Context, r *ListStreamsRequest) (List[broker.Stream], error) {
 	b, err := a.live(&r.BrokerPath)
 	if err != nil {
@@ -43,7 +43,7 @@ func (a *API) GetStream(ctx context.Context, r *GetStreamRequest) (broker.Stream
 	return b.GetStream(ctx, r.StreamName)
 }
 
-// StreamBody describes a stream. Both spellings of the topics are taken.
+// StreamBody describes a stream. Both spellings of the topics are accepted.
 type StreamBody struct {
 	StreamName       string          `json:"streamname" required:"true" minlen:"1" doc:"Name of the stream. It identifies the stream and cannot be changed." example:"speed"`
 	SourceTopic      *string         `json:"sourceTopic" doc:"Topic filter of the messages that the stream receives; not below $. Required to create a stream, in this or the other spelling." example:"-"`
@@ -70,15 +70,15 @@ func (b StreamBody) spec() broker.StreamSpec {
 	}
 }
 
-// contradictions names the topics that are given twice, in two spellings and
-// with two values.
+// contradictions returns the topics that are given in both spellings with different
+// values.
 func (b StreamBody) contradictions() []FieldError {
 	return append(contradiction("sourcetopic", b.SourceTopicLower, "sourceTopic", b.SourceTopic),
 		contradiction("targettopic", b.TargetTopicLower, "targetTopic", b.TargetTopic)...)
 }
 
-// spelt returns an error that names the topics as the caller spelt them; one
-// that was not given is named as the specification of the operation has it.
+// spelt returns an error that names the topics as the caller spelt them; an absent one
+// is named as in the specification of the operation.
 func (b StreamBody) spelt(err error, source, target string) error {
 	return renamed(err, map[string]string{
 		"sourcetopic": spelling("sourcetopic", b.SourceTopicLower, "sourceTopic", b.SourceTopic, source),
@@ -86,7 +86,7 @@ func (b StreamBody) spelt(err error, source, target string) error {
 	})
 }
 
-// What follows is for members that are taken in two spellings.
+// What follows is for members that are accepted in two spellings.
 
 func either[T any](first, second *T) *T {
 	if first != nil {
@@ -112,7 +112,7 @@ func spelling(lowerName string, lower *string, upperName string, upper *string, 
 	return otherwise
 }
 
-// renamed returns a broker's error with other names for the fields it names.
+// renamed returns a broker's error with other names of the fields.
 func renamed(err error, names map[string]string) error {
 	e, ok := errors.AsType[*broker.Error](err)
 	if !ok || len(e.Fields) == 0 {
@@ -135,7 +135,7 @@ type CreateStreamRequest struct {
 	Body StreamBody
 }
 
-// Validate asks for a source topic in either spelling.
+// Validate requires a source topic in either spelling.
 func (r *CreateStreamRequest) Validate() []FieldError {
 	bad := r.Body.contradictions()
 	if source := either(r.Body.SourceTopic, r.Body.SourceTopicLower); source == nil || *source == "" {

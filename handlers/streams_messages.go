@@ -25,7 +25,7 @@ func (a *API) CountStreamMessages(ctx context.Context, r *CountStreamMessagesReq
 // ClearStreamMessagesRequest names a stream.
 type ClearStreamMessagesRequest struct{ StreamPath }
 
-// ClearStreamMessages deletes the messages that a stream keeps.
+// ClearStreamMessages deletes the stored messages of a stream.
 func (a *API) ClearStreamMessages(ctx context.Context, r *ClearStreamMessagesRequest) error {
 	b, err := a.live(&r.BrokerPath)
 	if err != nil {
@@ -34,7 +34,7 @@ func (a *API) ClearStreamMessages(ctx context.Context, r *ClearStreamMessagesReq
 	return b.ClearStreamMessages(ctx, r.StreamName, nil, nil)
 }
 
-// ClearStreamRangeRequest names a stream and a time.
+// ClearStreamRangeRequest names a stream and a period.
 type ClearStreamRangeRequest struct {
 	StreamPath
 	GTE string `query:"gte" doc:"Earliest time, in Unix seconds; empty or absent is open. At least one of gte and lte is required."`
@@ -43,7 +43,7 @@ type ClearStreamRangeRequest struct {
 	gte, lte *float64
 }
 
-// Validate reads the times. It wants one of them, so that a slip of the pen
+// Validate parses the times. It requires one of them, so that an incomplete request
 // does not delete everything.
 func (r *ClearStreamRangeRequest) Validate() (bad []FieldError) {
 	read := func(name, text string) *float64 {
@@ -64,7 +64,7 @@ func (r *ClearStreamRangeRequest) Validate() (bad []FieldError) {
 	return bad
 }
 
-// ClearStreamRange deletes the messages of a time that a stream keeps.
+// ClearStreamRange deletes the stored messages of a period.
 func (a *API) ClearStreamRange(ctx context.Context, r *ClearStreamRangeRequest) error {
 	b, err := a.live(&r.BrokerPath)
 	if err != nil {
@@ -73,7 +73,7 @@ func (a *API) ClearStreamRange(ctx context.Context, r *ClearStreamRangeRequest) 
 	return b.ClearStreamMessages(ctx, r.StreamName, r.gte, r.lte)
 }
 
-// ReplayStreamRequest asks for a stream's messages once more.
+// ReplayStreamRequest requests a replay of a stream's messages.
 type ReplayStreamRequest struct {
 	BrokerPath
 	Body struct {
@@ -91,7 +91,7 @@ type ReplayStreamRequest struct {
 // UnixSeconds is a time as a decimal string or a number.
 type UnixSeconds struct{ value *float64 }
 
-// UnmarshalJSON takes "", a decimal string, a number or null.
+// UnmarshalJSON accepts "", a decimal string, a number or null.
 func (u *UnixSeconds) UnmarshalJSON(b []byte) error {
 	text, ok := textOrNumber(b)
 	v, good := unixSeconds(text)
@@ -102,13 +102,13 @@ func (u *UnixSeconds) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// OneOf returns the shapes for the document.
+// OneOf returns the variants for the document.
 func (UnixSeconds) OneOf() []any { return []any{"", 0.0} }
 
-// ReplaySpeed is the pace of a replay, as a number or one of two words.
+// ReplaySpeed is the speed of a replay, as a number or one of two words.
 type ReplaySpeed struct{ value *float64 }
 
-// UnmarshalJSON takes a factor from 0, "original", "fastest" or null.
+// UnmarshalJSON accepts a factor from 0, "original", "fastest" or null.
 func (s *ReplaySpeed) UnmarshalJSON(b []byte) error {
 	var v float64
 	switch text := string(b); text {
@@ -127,17 +127,17 @@ func (s *ReplaySpeed) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// OneOf returns the shapes for the document.
+// OneOf returns the variants for the document.
 func (ReplaySpeed) OneOf() []any { return []any{0.0, ""} }
 
-// FieldTypeError is the type that a member should have had, for the binder.
+// FieldTypeError is the expected type of a member, for the binder.
 type FieldTypeError struct{ Want string }
 
-// Error returns what was wanted.
+// Error returns the expected type.
 func (e *FieldTypeError) Error() string { return "must be " + e.Want }
 
-// textOrNumber returns what a JSON string holds, or a JSON number as it is
-// written; "" for null.
+// textOrNumber returns the content of a JSON string, or a JSON number as it is written;
+// "" for null.
 func textOrNumber(b []byte) (text string, ok bool) {
 	if len(b) > 0 && b[0] != '"' && b[0] != 'n' {
 		return string(b), true
@@ -146,8 +146,8 @@ func textOrNumber(b []byte) (text string, ok bool) {
 	return text, err == nil
 }
 
-// unixSeconds reads a decimal number, nil for no text. Other forms that Go has
-// for numbers are none.
+// unixSeconds parses a decimal number, nil for an empty text. Go's other forms of
+// numbers are not accepted.
 func unixSeconds(text string) (_ *float64, ok bool) {
 	if text == "" {
 		return nil, true
@@ -159,7 +159,7 @@ func unixSeconds(text string) (_ *float64, ok bool) {
 	return &v, true
 }
 
-// Validate asks for a topic to replay to.
+// Validate requires a topic to replay to.
 func (r *ReplayStreamRequest) Validate() []FieldError {
 	bad := contradiction("replaytopic", r.Body.ReplayTopicLower, "replayTopic", r.Body.ReplayTopic)
 	if topic := either(r.Body.ReplayTopic, r.Body.ReplayTopicLower); topic == nil || *topic == "" {
@@ -168,12 +168,12 @@ func (r *ReplayStreamRequest) Validate() []FieldError {
 	return bad
 }
 
-// topicName is how the caller spelt the topic to replay to.
+// topicName returns the caller's spelling of the topic to replay to.
 func (r *ReplayStreamRequest) topicName() string {
 	return spelling("replaytopic", r.Body.ReplayTopicLower, "replayTopic", r.Body.ReplayTopic, "replayTopic")
 }
 
-// replay returns what is asked for.
+// replay returns the requested replay.
 func (r *ReplayStreamRequest) replay() broker.StreamReplay {
 	replay := broker.StreamReplay{
 		StreamName: r.Body.StreamName, ReplayTopic: *either(r.Body.ReplayTopic, r.Body.ReplayTopicLower),
@@ -188,7 +188,7 @@ func (r *ReplayStreamRequest) replay() broker.StreamReplay {
 	return replay
 }
 
-// ReplayStream starts to publish a stream's messages once more.
+// ReplayStream starts to replay a stream's messages.
 func (a *API) ReplayStream(ctx context.Context, r *ReplayStreamRequest) error {
 	b, err := a.live(&r.BrokerPath)
 	if err != nil {
@@ -200,7 +200,7 @@ func (a *API) ReplayStream(ctx context.Context, r *ReplayStreamRequest) error {
 // StopStreamReplayRequest names a stream.
 type StopStreamReplayRequest struct{ StreamPath }
 
-// StopStreamReplay ends the replay of a stream.
+// StopStreamReplay stops the replay of a stream.
 func (a *API) StopStreamReplay(ctx context.Context, r *StopStreamReplayRequest) error {
 	b, err := a.live(&r.BrokerPath)
 	if err != nil {

@@ -36,8 +36,7 @@ type TokenRecord struct {
 	EffectiveRoleID string  `json:"effective_role_id" enum:"admin|editor|viewer|nobody" doc:"What the token may do now: never more than its owner may." example:"viewer"`
 }
 
-// NewTokenRecord is a token just created, with its value, which is never
-// shown again.
+// NewTokenRecord is a token just created, with its value, which is not shown again.
 type NewTokenRecord struct {
 	TokenRecord
 	Token string `json:"token" doc:"The token. It is returned only here and cannot be read again." example:"sbx_Q0u7bE5xJ1r8sT4wY6zA9dFhpVn2mC3kX8yZ0aB1cD2"`
@@ -85,7 +84,7 @@ type CreateTokenRequest struct {
 	validUntil time.Time
 }
 
-// Validate looks at what belongs together.
+// Validate checks members that depend on each other.
 func (r *CreateTokenRequest) Validate() []FieldError {
 	var bad []FieldError
 	if r.Body.Type == tokenRestricted && r.Body.Role == "admin" {
@@ -102,7 +101,7 @@ func (r *CreateTokenRequest) Validate() []FieldError {
 	return bad
 }
 
-// validDate reads a date (its end, in UTC) or a date-time.
+// validDate parses a date (its end, in UTC) or a date-time.
 func validDate(s string) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil
@@ -117,8 +116,8 @@ func validDate(s string) (time.Time, error) {
 	return t, nil
 }
 
-// CreateToken creates a token and shows its value, once. It ends with the membership
-// of the user who makes it, or with the token that makes it.
+// CreateToken creates a token and returns its value, once. It ends with the membership
+// of the user who creates it, or with the token that creates it.
 func (a *API) CreateToken(ctx context.Context, r *CreateTokenRequest) (NewTokenRecord, error) {
 	now := a.Now()
 	if bad := a.checkToken(ctx, r, now); bad != nil {
@@ -137,13 +136,13 @@ func (a *API) CreateToken(ctx context.Context, r *CreateTokenRequest) (NewTokenR
 	return NewTokenRecord{TokenRecord: tokenRecord(t), Token: value}, nil
 }
 
-// outlives reports whether a token with the one end is valid for longer than one
-// with the other. The zero time is no end.
+// outlives reports whether a token with the one end is valid for longer than one with
+// the other. The zero time is no end.
 func outlives(end, other time.Time) bool {
 	return !other.IsZero() && (end.IsZero() || end.After(other))
 }
 
-// checkToken validates what depends on the clock and the database.
+// checkToken checks what depends on the clock and the database.
 func (a *API) checkToken(ctx context.Context, r *CreateTokenRequest, now time.Time) error {
 	var bad []FieldError
 	if !r.validUntil.IsZero() && !r.validUntil.After(now) {
@@ -183,13 +182,13 @@ type RevokedToken struct {
 	Descendants []EndedToken `json:"descendants" doc:"Tokens that it created, directly or through others; they ended with it."`
 }
 
-// EndedToken is a token that ended with the one that made it.
+// EndedToken is a token that ended with the one that created it.
 type EndedToken struct {
 	ID   string `json:"id" doc:"Id of the token." example:"0190f3c2-4d5e-7f60-8b7c-8d9e0f1a2b3c"`
 	Name string `json:"name" doc:"Name of the token." example:"report"`
 }
 
-// DeleteToken revokes a token with those that it made.
+// DeleteToken revokes a token and those that it created.
 func (a *API) DeleteToken(ctx context.Context, r *DeleteTokenRequest) (RevokedToken, error) {
 	ended, err := a.DB.DeleteToken(ctx, r.ProjectID, r.TokenID)
 	revoked := RevokedToken{Deleted: err == nil, Descendants: make([]EndedToken, 0, len(ended))}
@@ -202,14 +201,14 @@ func (a *API) DeleteToken(ctx context.Context, r *DeleteTokenRequest) (RevokedTo
 // TakeTokenRequest names a token.
 type TakeTokenRequest struct{ TokenPath }
 
-// TakeToken makes the caller the owner of a token and of those that it made. A token
+// TakeToken makes the caller the owner of a token and of those that it created. A token
 // cannot be transferred to another user: it would outlive its creator unnoticed.
 func (a *API) TakeToken(ctx context.Context, r *TakeTokenRequest) error {
 	return noToken(noLongerAdmin(a.DB.SetTokenOwner(ctx, r.ProjectID, r.TokenID, auth.From(ctx).ID)))
 }
 
-// noLongerAdmin makes a refusal of it where the caller's membership has ended since the
-// request was let in.
+// noLongerAdmin refuses a request if the caller's membership has ended since it was
+// authorized.
 func noLongerAdmin(err error) error {
 	if errors.Is(err, db.ErrNotAdmin) {
 		return Forbidden("you are no longer an admin of this project")

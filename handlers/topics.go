@@ -7,16 +7,14 @@ import (
 	"signalbox/broker"
 )
 
-// NodePath names a broker and, where that is an HP cluster, one of its nodes; 0
-// means all.
+// NodePath names a broker and, if that is an HP cluster, one of its nodes; 0 means all.
 type NodePath struct {
 	BrokerPath
 	NodeID int `query:"nodeid" default:"0" min:"0" doc:"Number of a node of an HP cluster; 0 or absent means every node. It must be absent for any other broker."`
 }
 
-// topicsOf returns the broker whose topics are asked for. That a node is named is
-// refused where there are none; a broker may be in a cluster that the project does
-// not know.
+// topicsOf returns the broker whose topics are requested. A node number is refused if
+// there are no nodes; a broker may be in a cluster that the project does not know.
 func (a *API) topicsOf(ctx context.Context, p *NodePath) (broker.Broker, error) {
 	b, err := a.live(&p.BrokerPath)
 	if err != nil || p.NodeID == 0 || a.modeOf(p.row) == broker.SyncHP {
@@ -29,7 +27,7 @@ func (a *API) topicsOf(ctx context.Context, p *NodePath) (broker.Broker, error) 
 	return b, err
 }
 
-// everyNode reports whether the answer is one per node.
+// everyNode reports whether the response has an entry per node.
 func (a *API) everyNode(p *NodePath) bool { return p.NodeID == 0 && a.modeOf(p.row) == broker.SyncHP }
 
 // ListTopicsRequest asks for the topic tree.
@@ -44,7 +42,7 @@ type TopicTrees struct {
 	perNode bool
 }
 
-// MarshalJSON writes the tree itself where there is one node to speak for.
+// MarshalJSON encodes the tree itself if there is one node.
 func (t TopicTrees) MarshalJSON() ([]byte, error) {
 	if !t.perNode && len(t.trees) == 1 {
 		return json.Marshal(t.trees[0])
@@ -52,7 +50,7 @@ func (t TopicTrees) MarshalJSON() ([]byte, error) {
 	return json.Marshal(t.trees)
 }
 
-// OneOf returns the shapes for the document.
+// OneOf returns the variants for the document.
 func (TopicTrees) OneOf() []any { return []any{broker.TopicTree{}, []broker.TopicTree{}} }
 
 // ListTopics returns the topics in use.

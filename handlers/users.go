@@ -95,7 +95,7 @@ type CreateUserRequest struct {
 	}
 }
 
-// Validate asks for a password, or for where else the user is authenticated.
+// Validate requires a password, or another way to authenticate the user.
 func (r *CreateUserRequest) Validate() []FieldError {
 	if r.Body.Password == "" && r.Body.SSOType == "" {
 		return []FieldError{{"body.password", "is required (at least 8 characters) unless ssoType is given"}}
@@ -103,7 +103,7 @@ func (r *CreateUserRequest) Validate() []FieldError {
 	return nil
 }
 
-// Identifier is the id of what was created.
+// Identifier is the id of a created record.
 type Identifier struct {
 	ID string `json:"id" doc:"Id of the new object." example:"0190f3c2-7a1e-7c3b-9a55-3f8e1d2c4b6a"`
 }
@@ -124,7 +124,7 @@ func (a *API) CreateUser(ctx context.Context, r *CreateUserRequest) (Identifier,
 	return Identifier{ID: u.ID}, exists(err, "a user with this email address exists already")
 }
 
-// UpdateUserRequest holds what changes of a user.
+// UpdateUserRequest has the changes of a user.
 type UpdateUserRequest struct {
 	UserPath
 	Body struct {
@@ -144,7 +144,7 @@ func (r *UpdateUserRequest) Validate() []FieldError {
 	return nil
 }
 
-// UpdateUser changes what is given of a user.
+// UpdateUser changes the given members of a user.
 func (a *API) UpdateUser(ctx context.Context, r *UpdateUserRequest) error {
 	change := db.UserUpdate{ID: r.UserID, FirstName: r.Body.FirstName, LastName: r.Body.LastName,
 		Email: r.Body.Email, Verified: r.Body.Verified, UpdatedAt: a.Now()}

@@ -80,7 +80,7 @@ func (row *route) check() error {
 		return errors.New("has no id")
 	case row.Summary == "" || row.Tag == "":
 		return errors.New("has no summary or no tag")
-	case row.Role == auth.Nobody:
+	case row.Role == auth.NoRole:
 		return errors.New("has no role")
 	case row.Method == "" || !strings.HasPrefix(row.Path, "/"):
 		return errors.New("has no method or path")

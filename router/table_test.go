@@ -139,7 +139,7 @@ func TestBuild_refuses_a_row_that_says_too_little(t *testing.T) {
 		Do: query((&router{}).getHealth)}
 	cases := map[string]func(*route){
 		"no id":                      func(r *route) { r.ID = "" },
-		"no role":                    func(r *route) { r.Role = auth.Nobody },
+		"no role":                    func(r *route) { r.Role = auth.NoRole },
 		"no summary":                 func(r *route) { r.Summary = "" },
 		"no tag":                     func(r *route) { r.Tag = "" },
 		"no status":                  func(r *route) { r.Status = 0 },

@@ -1,4 +1,4 @@
-// Package auth knows who is calling and what they may do: log-in, sessions,
+// Package auth authenticates callers and decides what they may do: log-in, sessions,
 // project tokens and roles.
 //
 // It imports db and must not import net/http, handlers, router or broker.
@@ -20,18 +20,19 @@ import (
 )
 
 var (
-	// ErrUnauthenticated is the one answer to every credential that is not accepted.
+	// ErrUnauthenticated is the error for every credential that is not accepted.
 	ErrUnauthenticated = errors.New("not signed in, or the credentials are not valid")
-	// ErrWrongPassword means that a signed-in user gave a wrong current password.
+	// ErrWrongPassword is the error for a wrong current password of a signed-in user.
 	ErrWrongPassword = errors.New("the current password is wrong")
-	// ErrUsersOnly means that a token asked for something only a signed-in user can do.
+	// ErrUsersOnly is the error for an operation that a token cannot do, only a
+	// signed-in user.
 	ErrUsersOnly = errors.New("only a signed-in user can do this")
 )
 
-// TooManyAttempts refuses a log-in without looking at it.
+// TooManyAttempts refuses a log-in without checking it.
 type TooManyAttempts struct{ RetryAfter time.Duration }
 
-// Error returns how long to wait.
+// Error returns a text with the time to wait.
 func (e *TooManyAttempts) Error() string {
 	return fmt.Sprintf("too many attempts: try again in %s", e.RetryAfter.Round(time.Second))
 }
@@ -45,23 +46,23 @@ type Auth struct {
 	hashing  *argon2id.Params
 	hasher   *hasher
 	throttle *throttle
-	known    *throttle // the pairs that have logged in, of which strangers displace none
-	touches  *touches
+	known    *throttle // pairs with a successful log-in; failed attempts cannot displace one
+	lastUsed *lastUsedUpdates
 }
 
 // New builds an Auth over d. It starts nothing; Close writes what is pending.
 func New(d *db.DB, cfg Config, now func() time.Time, log *slog.Logger) *Auth {
 	return &Auth{
 		db: d, cfg: cfg, now: now, log: log,
-		hashing: cmp.Or(cfg.Hashing, hashing), hasher: newHasher(), throttle: newThrottle(), known: newThrottle(), touches: newTouches(d, log),
+		hashing: cmp.Or(cfg.Hashing, hashing), hasher: newHasher(), throttle: newThrottle(), known: newThrottle(), lastUsed: newLastUsedUpdates(d, log),
 	}
 }
 
-// Close writes the times at which tokens were last used. The database has to be
-// open still.
-func (a *Auth) Close(ctx context.Context) error { return a.touches.close(ctx) }
+// Close writes the pending times at which tokens were last used. The database must
+// still be open.
+func (a *Auth) Close(ctx context.Context) error { return a.lastUsed.close(ctx) }
 
-// Authenticate returns who holds a credential: a session token or a project token.
+// Authenticate returns the owner of a credential: a session token or a project token.
 // Every credential that is not accepted is ErrUnauthenticated.
 func (a *Auth) Authenticate(ctx context.Context, credential string) (*Principal, error) {
 	switch {
@@ -96,11 +97,12 @@ func (a *Auth) byToken(ctx context.Context, hash string) (*Principal, error) {
 	if _, ok := ParseRole(t.OwnerRole); !ok {
 		return nil, ErrUnauthenticated
 	}
-	a.touches.add(t, now)
+	a.lastUsed.add(t, now)
 	return &Principal{Kind: KindToken, ID: t.ID, Name: t.Name, Token: &t}, nil
 }
 
-// orUnauthenticated hides which credential is missing, and nothing else.
+// orUnauthenticated replaces not-found errors, so that callers do not learn what is
+// missing.
 func orUnauthenticated(err error) error {
 	if errors.Is(err, db.ErrNotFound) {
 		return ErrUnauthenticated
@@ -108,10 +110,9 @@ func orUnauthenticated(err error) error {
 	return fmt.Errorf("authenticate: %w", err)
 }
 
-// RoleIn returns the caller's role in a project: Root for a root administrator,
-// Nobody for who is no member. A token has a role in its own project only, and
-// never a higher one than its owner has at present.
-// db.ErrNotFound: no such project.
+// RoleIn returns the caller's role in a project: Root for a root administrator, NoRole
+// for a caller who is not a member. A token has a role in its own project only, and
+// never a higher one than its owner has at present. db.ErrNotFound: no such project.
 func (a *Auth) RoleIn(ctx context.Context, p *Principal, projectID string) (Role, error) {
 	if p != nil && p.Token != nil && p.Token.ProjectID == projectID {
 		return TokenRole(*p.Token), nil
@@ -122,7 +123,7 @@ func (a *Auth) RoleIn(ctx context.Context, p *Principal, projectID string) (Role
 	}
 	name, err := a.db.RoleOf(ctx, projectID, user)
 	if err != nil {
-		return Nobody, fmt.Errorf("find role: %w", err)
+		return NoRole, fmt.Errorf("find role: %w", err)
 	}
 	if p != nil && p.Root {
 		return Root, nil
@@ -131,8 +132,8 @@ func (a *Auth) RoleIn(ctx context.Context, p *Principal, projectID string) (Role
 	return role, nil
 }
 
-// TokenRole returns what a token may do in its project: what it was made for, as
-// long as its owner may do that too.
+// TokenRole returns a token's role in its project: the one it was created with, or that
+// of its owner if that is lower.
 func TokenRole(t db.Token) Role {
 	made, _ := ParseRole(t.Role)
 	owner, _ := ParseRole(t.OwnerRole)

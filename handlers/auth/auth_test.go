@@ -102,19 +102,19 @@ func TestRoleIn(t *testing.T) {
 		err          error
 	}{
 		{"owner", "p", auth.Admin, nil},
-		{"owner", "q", auth.Nobody, nil},
-		{"owner", "none", auth.Nobody, db.ErrNotFound},
+		{"owner", "q", auth.NoRole, nil},
+		{"owner", "none", auth.NoRole, db.ErrNotFound},
 		{"guest", "p", auth.Editor, nil},
 		{"root", "p", auth.Root, nil},
 		{"root", "q", auth.Root, nil},
-		{"root", "none", auth.Nobody, db.ErrNotFound},
-		{"stranger", "p", auth.Nobody, nil},
-		{"stranger", "none", auth.Nobody, db.ErrNotFound},
+		{"root", "none", auth.NoRole, db.ErrNotFound},
+		{"stranger", "p", auth.NoRole, nil},
+		{"stranger", "none", auth.NoRole, db.ErrNotFound},
 		{"token of p", "p", auth.Editor, nil},
-		{"token of p", "q", auth.Nobody, nil},
-		{"token of p", "none", auth.Nobody, db.ErrNotFound},
-		{"forged", "p", auth.Admin, nil}, // a token is never more than admin
-		{"forged", "q", auth.Nobody, nil},
+		{"token of p", "q", auth.NoRole, nil},
+		{"token of p", "none", auth.NoRole, db.ErrNotFound},
+		{"forged", "p", auth.Admin, nil}, // a token has at most the role admin
+		{"forged", "q", auth.NoRole, nil},
 	}
 	for _, tt := range tests {
 		got, err := w.RoleIn(t.Context(), users[tt.who], tt.project)
@@ -132,7 +132,7 @@ func TestRequired(t *testing.T) {
 		if got := a.Required(auth.Viewer, true); got != want {
 			t.Errorf("viewer_read_only %t, writing: got %v, want %v", readOnly, got, want)
 		}
-		for _, least := range []auth.Role{auth.Nobody, auth.Public, auth.SignedIn, auth.Viewer, auth.Editor, auth.Admin, auth.Root} {
+		for _, least := range []auth.Role{auth.NoRole, auth.Public, auth.SignedIn, auth.Viewer, auth.Editor, auth.Admin, auth.Root} {
 			if got := a.Required(least, false); got != least {
 				t.Errorf("viewer_read_only %t, reading: got %v, want %v", readOnly, got, least)
 			}
@@ -145,7 +145,7 @@ func TestRequired(t *testing.T) {
 
 func TestRoles(t *testing.T) {
 	t.Parallel()
-	all := []auth.Role{auth.Nobody, auth.Public, auth.SignedIn, auth.Viewer, auth.Editor, auth.Admin, auth.Root}
+	all := []auth.Role{auth.NoRole, auth.Public, auth.SignedIn, auth.Viewer, auth.Editor, auth.Admin, auth.Root}
 	for i, has := range all {
 		for j, least := range all {
 			want := j == 1 || j > 0 && i >= j
@@ -154,12 +154,12 @@ func TestRoles(t *testing.T) {
 			}
 		}
 		parsed, ok := auth.ParseRole(has.String())
-		if want := has >= auth.Viewer; ok != want || ok && parsed != has || !ok && parsed != auth.Nobody {
+		if want := has >= auth.Viewer; ok != want || ok && parsed != has || !ok && parsed != auth.NoRole {
 			t.Errorf("parse %q: got %v, %t", has.String(), parsed, ok)
 		}
 	}
 	for _, name := range []string{"", "Viewer", "owner", "viewer "} {
-		if r, ok := auth.ParseRole(name); ok || r != auth.Nobody {
+		if r, ok := auth.ParseRole(name); ok || r != auth.NoRole {
 			t.Errorf("parse %q: got %v, want nobody", name, r)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"signalbox/handlers/auth"
 )
 
-// What a request with a token costs before its operation begins.
+// The cost of authenticating a request with a token, before its operation.
 func BenchmarkAuthenticateToken(b *testing.B) {
 	w := newWorld(b, auth.DefaultConfig())
 	must(b, w.db.CreateBroker(b.Context(), db.Broker{ID: "b", ProjectID: "p", Type: "self-hosted"}))

@@ -11,14 +11,14 @@ import (
 
 // Config is the configuration under "auth.".
 type Config struct {
-	// SessionTTL is how long a log-in lasts.
+	// SessionTTL is the lifetime of a session.
 	SessionTTL time.Duration `mapstructure:"session_ttl"`
 	// ViewerReadOnly raises every writing operation that a viewer may call to Editor.
 	ViewerReadOnly bool `mapstructure:"viewer_read_only"`
-	// ProjectCreators are who may create projects: everyone, root, or the e-mail
-	// addresses of users. Root administrators always may.
+	// ProjectCreators may create projects: everyone, root, or the e-mail addresses of
+	// users. Root administrators always may.
 	ProjectCreators []string `mapstructure:"project_creators"`
-	// Hashing is the cost of a password; nil for that of the product. No key sets it: it
+	// Hashing is the cost of a password hash; nil is the product's. No key sets it: it
 	// is for tests, which log in often.
 	Hashing *argon2id.Params `mapstructure:"-"`
 }
@@ -34,7 +34,7 @@ const (
 	creatorsRoot     = "root"
 )
 
-// Validate names the keys whose values cannot be used.
+// Validate returns an error that names the keys with invalid values.
 func (c Config) Validate() error {
 	var errs []error
 	if c.SessionTTL < time.Minute {

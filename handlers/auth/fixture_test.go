@@ -25,7 +25,7 @@ const (
 	home     = "192.0.2.1"
 )
 
-// hashed is the hash of password, made once: it is dear on purpose.
+// hashed is the hash of password, computed once because it is expensive on purpose.
 var hashed = sync.OnceValue(func() string {
 	hash, err := argon2id.CreateHash(password, &argon2id.Params{Memory: 64, Iterations: 1, Parallelism: 1, SaltLength: 16, KeyLength: 32})
 	if err != nil {
@@ -34,14 +34,14 @@ var hashed = sync.OnceValue(func() string {
 	return hash
 })
 
-// clock is a time that stands until it is moved.
+// clock is a clock that a test moves.
 type clock struct{ ms atomic.Int64 }
 
 func (c *clock) now() time.Time           { return time.UnixMilli(c.ms.Load()).UTC() }
 func (c *clock) forward(by time.Duration) { c.ms.Add(by.Milliseconds()) }
 
-// world is an Auth over a database with project p of user "owner", project q of
-// user "root", and "guest", an editor in p. All have the password.
+// world is an Auth over a database with project p of user "owner", project q of user
+// "root", and a third user who is an editor in p. All have the password.
 type world struct {
 	*auth.Auth
 	db    *db.DB
@@ -85,7 +85,7 @@ func (w world) principal(t testing.TB, credential string) *auth.Principal {
 	return p
 }
 
-// issue stores a token and gives its value.
+// issue stores a token and returns its value.
 func (w world) issue(t testing.TB, tok db.Token) (value string) {
 	t.Helper()
 	value, tok.Hash = auth.NewToken()

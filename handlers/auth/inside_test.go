@@ -18,9 +18,9 @@ import (
 	"signalbox/db/dbtest"
 )
 
-func TestDecoyCostsAsMuchAsAPassword(t *testing.T) {
+func TestDummyHashCostsAsMuchAsAPassword(t *testing.T) {
 	t.Parallel()
-	match, params, err := argon2id.CheckHash("", decoyOf(hashing))
+	match, params, err := argon2id.CheckHash("", dummyHash(hashing))
 	if err != nil || match || *params != *hashing {
 		t.Errorf("got match %t, %+v, %v, want no match with %+v", match, params, err, hashing)
 	}
@@ -40,25 +40,25 @@ func TestHashPassword(t *testing.T) {
 	}
 }
 
-// With the queue for hashing full, whoever comes to hash is turned away: that
-// shows which log-ins get there.
+// With a full queue for hashing, every log-in that would hash is refused: that shows
+// which log-ins get there.
 func TestEveryLoginThatIsLookedAtHashes(t *testing.T) {
 	t.Parallel()
 	d := dbtest.New(t)
 	a := New(d, DefaultConfig(), time.Now, slog.New(slog.DiscardHandler))
 	for _, u := range []db.User{
-		{ID: "good", PasswordHash: decoyOf(hashing), Verified: true},
+		{ID: "good", PasswordHash: dummyHash(hashing), Verified: true},
 		{ID: "bare", Verified: true},
-		{ID: "sso", PasswordHash: decoyOf(hashing), Verified: true, SSOType: "ldap"},
-		{ID: "unverified", PasswordHash: decoyOf(hashing)},
+		{ID: "sso", PasswordHash: dummyHash(hashing), Verified: true, SSOType: "ldap"},
+		{ID: "unverified", PasswordHash: dummyHash(hashing)},
 	} {
 		u.Email = u.ID
 		if err := d.CreateUser(t.Context(), u); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for range cap(a.hasher.tickets) {
-		a.hasher.tickets <- struct{}{}
+	for range cap(a.hasher.admitted) {
+		a.hasher.admitted <- struct{}{}
 	}
 	for _, email := range []string{"good", "bare", "sso", "unverified", "unknown"} {
 		_, err := a.Login(t.Context(), email, "password", email)
@@ -68,8 +68,8 @@ func TestEveryLoginThatIsLookedAtHashes(t *testing.T) {
 	}
 }
 
-// The counterpart: with the queue full, a pair that has to wait is told so
-// without coming to it.
+// The counterpart: with a full queue, a pair that has to wait is refused before the
+// queue.
 func TestDelayedLoginDoesNotHash(t *testing.T) {
 	t.Parallel()
 	now := time.UnixMilli(1_700_000_000_000)
@@ -84,8 +84,8 @@ func TestDelayedLoginDoesNotHash(t *testing.T) {
 	if err := a.throttle.begin(now, pair); err != nil {
 		t.Fatal(err)
 	}
-	for range cap(a.hasher.tickets) {
-		a.hasher.tickets <- struct{}{}
+	for range cap(a.hasher.admitted) {
+		a.hasher.admitted <- struct{}{}
 	}
 	_, err := a.Login(t.Context(), "u", "password", "192.0.2.1")
 	if many, ok := errors.AsType[*TooManyAttempts](err); !ok || many.RetryAfter <= time.Second {
@@ -97,22 +97,22 @@ func TestHasherRunsAFewAndQueuesABoundedNumber(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := newHasher()
-		release, running := make(chan struct{}), make(chan struct{}, cap(h.tickets))
-		results := make(chan error, cap(h.tickets))
-		for range cap(h.tickets) {
+		release, running := make(chan struct{}), make(chan struct{}, cap(h.admitted))
+		results := make(chan error, cap(h.admitted))
+		for range cap(h.admitted) {
 			go func() {
 				results <- h.run(t.Context(), func() error { running <- struct{}{}; <-release; return nil })
 			}()
 		}
 		synctest.Wait()
-		if len(running) != cap(h.slots) {
-			t.Errorf("%d run at once, want %d", len(running), cap(h.slots))
+		if len(running) != cap(h.running) {
+			t.Errorf("%d run at once, want %d", len(running), cap(h.running))
 		}
 		if _, ok := errors.AsType[*TooManyAttempts](h.run(t.Context(), nil)); !ok {
 			t.Error("one more than fits was not turned away")
 		}
 		close(release)
-		for range cap(h.tickets) {
+		for range cap(h.admitted) {
 			if err := <-results; err != nil {
 				t.Error(err)
 			}
@@ -123,15 +123,15 @@ func TestHasherRunsAFewAndQueuesABoundedNumber(t *testing.T) {
 func TestWaitingForTheHasherEndsWithTheContext(t *testing.T) {
 	t.Parallel()
 	h := newHasher()
-	for range cap(h.slots) {
-		h.slots <- struct{}{}
+	for range cap(h.running) {
+		h.running <- struct{}{}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := h.run(ctx, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want %v", err, context.Canceled)
 	}
-	if len(h.tickets) != 0 {
+	if len(h.admitted) != 0 {
 		t.Error("the one who left is still counted")
 	}
 }
@@ -191,7 +191,7 @@ func FuzzAddressKey(f *testing.F) {
 	})
 }
 
-// A session made while the password was being changed must not outlive the change.
+// A session created while the password is being changed must not outlive the change.
 func TestLoginDuringAPasswordChangeGetsNoSession(t *testing.T) {
 	t.Parallel()
 	d := dbtest.New(t)
@@ -209,7 +209,7 @@ func TestSessionOfAnUnverifiedUserOpensNothing(t *testing.T) {
 	t.Parallel()
 	d := dbtest.New(t)
 	a := New(d, DefaultConfig(), time.Now, slog.New(slog.DiscardHandler))
-	u := db.User{ID: "u", Email: "u"} // the verification was taken away during the log-in
+	u := db.User{ID: "u", Email: "u"} // the user became unverified during the log-in
 	if err := d.CreateUser(t.Context(), u); err != nil {
 		t.Fatal(err)
 	}
@@ -222,8 +222,8 @@ func TestSessionOfAnUnverifiedUserOpensNothing(t *testing.T) {
 	}
 }
 
-// touching is an Auth whose clock is the bubble's, and a token.
-func touching(t *testing.T) (a *Auth, d *db.DB, value string) {
+// newAuthWithToken returns an Auth with the bubble's clock, and a token.
+func newAuthWithToken(t *testing.T) (a *Auth, d *db.DB, value string) {
 	t.Helper()
 	d, err := db.Open(t.Context(), filepath.Join(t.TempDir(), "signalbox.db"), slog.New(slog.DiscardHandler))
 	value, hash := NewToken()
@@ -247,7 +247,7 @@ func lastUsed(t *testing.T, d *db.DB) time.Time {
 func TestTokenUseIsNotedOnceAMinute(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a, d, value := touching(t)
+		a, d, value := newAuthWithToken(t)
 		use := func() {
 			t.Helper()
 			if _, err := a.Authenticate(t.Context(), value); err != nil {
@@ -266,11 +266,11 @@ func TestTokenUseIsNotedOnceAMinute(t *testing.T) {
 		wait(time.Second)
 		use()
 		second := time.Now()
-		wait(touchDelay)
+		wait(updateDelay)
 		want(second)
 		wait(30 * time.Second)
 		use()
-		wait(touchDelay)
+		wait(updateDelay)
 		want(second)
 		wait(30 * time.Second)
 		use()
@@ -279,8 +279,8 @@ func TestTokenUseIsNotedOnceAMinute(t *testing.T) {
 			t.Fatal(err)
 		}
 		want(third)
-		wait(touchEvery)
-		use() // after Close nothing is gathered, and nothing runs
+		wait(updateInterval)
+		use() // after Close nothing is recorded, and no goroutine runs
 		if err := a.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -294,15 +294,15 @@ func TestTokenUseIsNotedOnceAMinute(t *testing.T) {
 func TestTouchesAreBounded(t *testing.T) {
 	t.Parallel()
 	a := New(dbtest.New(t), DefaultConfig(), time.Now, slog.New(slog.DiscardHandler))
-	for i := range touchLimit + 10 {
-		a.touches.add(db.Token{ID: fmt.Sprint(i)}, time.Now())
+	for i := range updateLimit + 10 {
+		a.lastUsed.add(db.Token{ID: fmt.Sprint(i)}, time.Now())
 	}
-	a.touches.mu.Lock()
-	if got := len(a.touches.pending); got > touchLimit {
-		t.Errorf("%d uses are pending, want at most %d", got, touchLimit)
+	a.lastUsed.mu.Lock()
+	if got := len(a.lastUsed.pending); got > updateLimit {
+		t.Errorf("%d uses are pending, want at most %d", got, updateLimit)
 	}
-	clear(a.touches.pending) // there are no such tokens to write
-	a.touches.mu.Unlock()
+	clear(a.lastUsed.pending) // there are no such tokens to write
+	a.lastUsed.mu.Unlock()
 	if err := a.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -9,20 +9,19 @@ import (
 	"signalbox/db"
 )
 
-// Session is a fresh log-in. Token is the credential, stored nowhere.
+// Session is a new session. Token is the credential, which is not stored.
 type Session struct {
 	Token     string
 	ExpiresAt time.Time
 	User      db.User
 }
 
-// Login opens a session for the user with that e-mail address. address is where the
-// caller is: an IP address without port, which is loopback only for who is on this
-// machine.
+// Login opens a session for the user with that e-mail address. address is the caller's
+// IP address without port, which is loopback only for a caller on this machine.
 //
-// ErrUnauthenticated is the one answer to an unknown, unverified or password-less
-// account and to a wrong password, after the same work. *TooManyAttempts: too many
-// failures of this address; nothing was looked at.
+// ErrUnauthenticated is the only error for an unknown, unverified or password-less
+// account and for a wrong password, after the same work. *TooManyAttempts: too many
+// failures of this address; the credentials were not checked.
 func (a *Auth) Login(ctx context.Context, email, password, address string) (Session, error) {
 	origin := addressKey(address)
 	pair := pairKey(origin, email)
@@ -46,9 +45,9 @@ func (a *Auth) Login(ctx context.Context, email, password, address string) (Sess
 	return a.open(ctx, u)
 }
 
-// throttledBy returns the keys by which a log-in is delayed. Who has logged in to an
-// account from an address before is not delayed by others who fail from there, and
-// who is on this machine not at all: so there is always a way in.
+// throttledBy returns the keys by which a log-in is delayed. A caller that has logged
+// in to an account from an address before is not delayed by other failures from there,
+// and a caller on this machine not at all: so there is always a way in.
 func (a *Auth) throttledBy(origin, pair throttleKey, address string) []throttleKey {
 	switch {
 	case isThisMachine(address):
@@ -59,8 +58,8 @@ func (a *Auth) throttledBy(origin, pair throttleKey, address string) []throttleK
 	return []throttleKey{pair, origin}
 }
 
-// byPassword finds the account that the password opens. It verifies one password
-// whether or not there is an account.
+// byPassword returns the account with that password. It verifies one password even
+// without an account.
 func (a *Auth) byPassword(ctx context.Context, email, password string) (db.User, error) {
 	u, err := a.db.UserByEmail(ctx, email)
 	if err != nil && !errors.Is(err, db.ErrNotFound) {
@@ -81,9 +80,8 @@ func (a *Auth) admit(ctx context.Context, u db.User, password string) error {
 	return nil
 }
 
-// open stores a session, and takes the opportunity to remove expired ones. A user
-// whose password was changed between the look at it and now gets none: the change
-// ended only the sessions that were there.
+// open stores a session, and deletes expired ones. A user whose password was changed
+// since it was read gets none: the change deleted only the sessions that existed then.
 func (a *Auth) open(ctx context.Context, u db.User) (Session, error) {
 	now := a.now()
 	value, hash := newSession()
@@ -111,8 +109,8 @@ func (a *Auth) Logout(ctx context.Context, p *Principal) error {
 }
 
 // ChangePassword replaces the caller's password and ends its other sessions.
-// ErrWrongPassword: current is not its password. *TooManyAttempts: too many wrong
-// ones. ErrUsersOnly: the caller is no signed-in user.
+// ErrWrongPassword: current is not its password. *TooManyAttempts: too many wrong ones.
+// ErrUsersOnly: the caller is not a signed-in user.
 func (a *Auth) ChangePassword(ctx context.Context, p *Principal, current, next string) error {
 	if p == nil || p.Session == "" {
 		return ErrUsersOnly
@@ -131,9 +129,9 @@ func (a *Auth) ChangePassword(ctx context.Context, p *Principal, current, next s
 	return a.db.SetPassword(ctx, p.ID, hash, p.Session, a.now())
 }
 
-// confirm lets a signed-in user prove that it knows its password. Wrong ones delay
-// the next, so that whoever took over a session cannot guess; they count apart
-// from log-ins, where strangers could keep the user from trying.
+// confirm verifies the password of a signed-in user. Failures delay the next attempt,
+// so that an attacker with a stolen session cannot guess; they are counted separately
+// from log-ins, where failures of others could keep the user from trying.
 func (a *Auth) confirm(ctx context.Context, u db.User, password string) error {
 	user := userKey(u.ID)
 	if err := a.throttle.begin(a.now(), user); err != nil {

@@ -52,15 +52,15 @@ func TestLoginIsRefusedInOneWay(t *testing.T) {
 			w.addUser(t, db.User{ID: "sso", Verified: true, PasswordHash: hashed(), SSOType: "sso"})
 			w.addUser(t, db.User{ID: "unverified", PasswordHash: hashed()})
 			s, err := w.Login(t.Context(), tt.email, tt.password, home)
-			if err != auth.ErrUnauthenticated || s.Token != "" { //nolint:errorlint // nothing may be wrapped around it
+			if err != auth.ErrUnauthenticated || s.Token != "" { //nolint:errorlint // the error must not be wrapped
 				t.Errorf("got %v, %q, want the bare %v", err, s.Token, auth.ErrUnauthenticated)
 			}
 		})
 	}
 }
 
-// fail logs in with a wrong password and gives how long the next has to wait,
-// negative if the attempt itself was refused unseen.
+// fail logs in with a wrong password and returns the delay of the next attempt,
+// negative if this attempt itself was refused unchecked.
 func (w world) fail(t *testing.T, email, address string) (refused time.Duration) {
 	t.Helper()
 	_, err := w.Login(t.Context(), email, "wrong", address)
@@ -74,7 +74,7 @@ func (w world) fail(t *testing.T, email, address string) (refused time.Duration)
 func TestFailuresDelayThePair(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, auth.DefaultConfig())
-	w.login(t, "owner") // from home, which so is delayed by its own failures only
+	w.login(t, "owner") // from home, where only its own failures delay it now
 	for range 5 {
 		if wait := w.fail(t, "owner@example.org", home); wait != 0 {
 			t.Fatalf("refused for %v within the first five", wait)
@@ -99,8 +99,8 @@ func TestFailuresDelayThePair(t *testing.T) {
 	}
 }
 
-// TestStrangersLockNobodyOut has strangers fail for an account from everywhere.
-func TestStrangersLockNobodyOut(t *testing.T) {
+// Failures for an account from many addresses must not lock its user out.
+func TestFailuresOfOthersDoNotLockOut(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, auth.DefaultConfig())
 	const office, other = "192.0.2.50", "192.0.2.51"
@@ -282,7 +282,7 @@ func TestGuessingTheCurrentPasswordIsDelayed(t *testing.T) {
 	if many, ok := errors.AsType[*auth.TooManyAttempts](err); !ok || many.RetryAfter != time.Second {
 		t.Fatalf("got %v, want a delay of 1s", err)
 	}
-	w.login(t, "owner") // guesses here do not keep the user from logging in
+	w.login(t, "owner") // guesses here do not prevent log-ins of the user
 	w.clock.forward(time.Second)
 	wantErr(t, w.ChangePassword(t.Context(), p, password, "new"), nil)
 }

@@ -13,10 +13,10 @@ import (
 // hashing is the cost of a password: OWASP's second choice, 19 MiB and two passes.
 var hashing = &argon2id.Params{Memory: 19 * 1024, Iterations: 2, Parallelism: 1, SaltLength: 16, KeyLength: 32}
 
-// decoyOf returns a hash of some cost that no password is known for. It is verified
-// where there is no other, so that a missing account takes as long as a wrong
+// dummyHash returns a hash with the given cost that matches no known password. It is verified if
+// verified if there is no other, so that a missing account takes as long as a wrong
 // password.
-func decoyOf(p *argon2id.Params) string {
+func dummyHash(p *argon2id.Params) string {
 	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$c2lnbmFsYm94IGRlY295IQ$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
 		argon2.Version, p.Memory, p.Iterations, p.Parallelism)
 }
@@ -24,38 +24,37 @@ func decoyOf(p *argon2id.Params) string {
 // waitersPerSlot bounds the queue for hashing, at about one second of work.
 const waitersPerSlot = 32
 
-// hasher limits how many hashes run at once (19 MiB and a core each) and how many
-// callers wait for one. The loser of a full queue is the newest, with
-// *TooManyAttempts.
+// hasher limits how many hashes run concurrently (19 MiB and a core each) and how many
+// callers wait for one. With a full queue a new caller gets *TooManyAttempts.
 type hasher struct {
-	slots   chan struct{} // running
-	tickets chan struct{} // running or waiting
+	running  chan struct{} // running
+	admitted chan struct{} // running or waiting
 }
 
 func newHasher() *hasher {
 	n := runtime.NumCPU()
-	return &hasher{slots: make(chan struct{}, n), tickets: make(chan struct{}, n*(1+waitersPerSlot))}
+	return &hasher{running: make(chan struct{}, n), admitted: make(chan struct{}, n*(1+waitersPerSlot))}
 }
 
 func (h *hasher) run(ctx context.Context, work func() error) error {
 	select {
-	case h.tickets <- struct{}{}:
-		defer func() { <-h.tickets }()
+	case h.admitted <- struct{}{}:
+		defer func() { <-h.admitted }()
 	default:
 		return &TooManyAttempts{RetryAfter: time.Second}
 	}
 	select {
-	case h.slots <- struct{}{}:
-		defer func() { <-h.slots }()
+	case h.running <- struct{}{}:
+		defer func() { <-h.running }()
 		return work()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
-// HashPassword hashes a password with argon2id, as a PHC string. It waits while
-// as many hashes are running as there are processors, and gives up with ctx's
-// cause, or with *TooManyAttempts when too many callers wait already.
+// HashPassword hashes a password with argon2id, as a PHC string. It waits while as many
+// hashes are running as there are processors, and returns ctx's cause, or
+// *TooManyAttempts if too many callers wait already.
 func (a *Auth) HashPassword(ctx context.Context, password string) (hash string, err error) {
 	err = a.hasher.run(ctx, func() (err error) {
 		hash, err = argon2id.CreateHash(password, a.hashing)
@@ -71,7 +70,7 @@ func (a *Auth) HashPassword(ctx context.Context, password string) (hash string, 
 func (a *Auth) verify(ctx context.Context, password, hash string) (ok bool, err error) {
 	known := hash != ""
 	if !known {
-		hash = decoyOf(a.hashing)
+		hash = dummyHash(a.hashing)
 	}
 	err = a.hasher.run(ctx, func() (err error) {
 		ok, err = argon2id.ComparePasswordAndHash(password, hash)

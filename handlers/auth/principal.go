@@ -13,9 +13,9 @@ const (
 	KindToken = "token"
 )
 
-// Principal is who is calling. Session is the hash of a user's session, Token the
-// project token; ViaCookie is set by the transport when a browser sent the
-// credential by itself.
+// Principal is an authenticated caller. Session is the hash of a user's session, Token
+// the project token; ViaCookie is set by the transport if a browser sent the credential
+// automatically.
 type Principal struct {
 	Kind      string
 	ID        string
@@ -30,8 +30,8 @@ type Principal struct {
 // Restricted reports whether the principal is limited to a list of brokers.
 func (p *Principal) Restricted() bool { return p.Token != nil && p.Token.Type != "unrestricted" }
 
-// BrokerAllowed reports whether the principal's token, if it is one, opens the
-// broker. The role does not matter.
+// BrokerAllowed reports whether the principal's token, if it is one, allows the broker.
+// The role does not matter.
 func (p *Principal) BrokerAllowed(id string) bool {
 	return !p.Restricted() || slices.Contains(p.Token.Brokers, id)
 }

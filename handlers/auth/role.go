@@ -1,14 +1,13 @@
 package auth
 
-// Role is what a caller may do, or what an operation demands. A higher role
-// includes the lower ones. The zero Role is held by no caller and, as a demand,
-// denies everybody.
+// Role is what a caller may do, or what an operation requires. A higher role includes
+// the lower ones. No caller has the zero Role; as a requirement it denies every caller.
 type Role int
 
-// The roles, lowest first. Public and SignedIn are demands only; Viewer, Editor
-// and Admin are held in a project; Root acts as Admin in every project.
+// The roles, lowest first. Public and SignedIn are requirements only; Viewer, Editor
+// and Admin are roles in a project; Root acts as Admin in every project.
 const (
-	Nobody Role = iota
+	NoRole Role = iota
 	Public
 	SignedIn
 	Viewer
@@ -21,27 +20,27 @@ var roleNames = [...]string{"nobody", "public", "signed-in", "viewer", "editor",
 
 // String returns the role's name.
 func (r Role) String() string {
-	if r < Nobody || r > Root {
-		return roleNames[Nobody]
+	if r < NoRole || r > Root {
+		return roleNames[NoRole]
 	}
 	return roleNames[r]
 }
 
-// ParseRole reads the name of a role that is stored: "viewer", "editor", "admin"
-// or "root". Anything else is Nobody and false.
+// ParseRole returns the role with a stored name: "viewer", "editor", "admin" or "root".
+// For anything else it returns NoRole and false.
 func ParseRole(name string) (Role, bool) {
 	for r := Viewer; r <= Root; r++ {
 		if roleNames[r] == name {
 			return r, true
 		}
 	}
-	return Nobody, false
+	return NoRole, false
 }
 
-// Allows reports whether a caller with role r may do what demands least.
+// Allows reports whether a caller with role r may do what requires least.
 func (r Role) Allows(least Role) bool {
 	switch least {
-	case Nobody:
+	case NoRole:
 		return false
 	case Public:
 		return true

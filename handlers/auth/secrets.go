@@ -17,8 +17,8 @@ var (
 	tokenLen   = len(tokenPrefix) + sessionLen
 )
 
-// NewToken makes the value of a project token, to be shown once, and the hash
-// under which it is stored.
+// NewToken returns a new value of a project token, to be shown once, and the hash to
+// store.
 func NewToken() (value, hash string) {
 	value = tokenPrefix + randomText()
 	return value, digest(value)
@@ -35,18 +35,18 @@ func randomText() string {
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// digest returns the SHA-256 of a token in hex. The tokens are random, so a slow
-// hash would add nothing, and looking a digest up reveals nothing about others.
+// digest returns the SHA-256 of a token in hex. The tokens are random, so a slow hash
+// would add nothing, and looking a digest up reveals nothing about others.
 func digest(value string) string {
 	sum := sha256.Sum256([]byte(value))
 	return hex.EncodeToString(sum[:])
 }
 
-// alphabet has 32 characters that cannot be taken for one another.
+// alphabet has 32 characters that cannot be confused.
 const alphabet = "abcdefghijkmnpqrstuvwxyz23456789"
 
-// NewPassword makes a password of 20 characters (100 bits) that can be read aloud
-// and typed.
+// NewPassword returns a password of 20 characters (100 bits) that can be read aloud and
+// typed.
 func NewPassword() string {
 	var b [20]byte
 	rand.Read(b[:])

@@ -13,55 +13,55 @@ import (
 const (
 	freeAttempts = 5                // failures before the first delay
 	firstDelay   = time.Second      // after the fifth failure; it doubles with each further one
-	longestDelay = 15 * time.Minute // the growth ends here
-	forgetAfter  = time.Hour        // without an attempt, after which earlier failures no longer count
-	throttleSize = 16384            // records kept; the one longest without an attempt goes first
+	longestDelay = 15 * time.Minute // the maximum
+	forgetAfter  = time.Hour        // without an attempt, after which earlier failures do not count
+	throttleSize = 16384            // records; the one longest without an attempt is evicted
 )
 
-// throttle delays those who fail to log in, by address, and by pair of address and
-// account. It never delays an account wherever it logs in from: strangers could
-// keep it out.
+// throttle delays callers that fail to log in, by address, and by pair of address and
+// account. It never delays an account for all addresses: attackers could lock its user
+// out.
 //
-// An attempt counts as a failure from its beginning and is taken back when it
-// succeeds, so that attempts made at once cannot slip through together.
+// An attempt counts as a failure from its beginning and is taken back when it succeeds,
+// so that the limit holds for concurrent attempts as well.
 type throttle struct {
-	mu      sync.Mutex // guards all below
+	mu      sync.Mutex // protects all below
 	records map[throttleKey]*list.Element
 	recent  *list.List // of *record, last attempt first
 }
 
-// throttleKey is the digest of an account's or address's name, so that no name, however
-// long, costs more memory than another.
+// throttleKey is the digest of an account's or address's name, so that the memory of a
+// record does not depend on the length of the name.
 type throttleKey [sha256.Size]byte
 
 type record struct {
 	key      throttleKey
 	failures int
 	last     time.Time // of the last attempt
-	until    time.Time // no attempt before
+	until    time.Time // no attempt is allowed before
 }
 
 func newThrottle() *throttle {
 	return &throttle{records: map[throttleKey]*list.Element{}, recent: list.New()}
 }
 
-// pairKey is the same for all spellings of an e-mail address, and exists for those
-// that no account has.
+// pairKey is the same for all spellings of an e-mail address, and is defined for
+// addresses without an account.
 func pairKey(origin throttleKey, email string) throttleKey {
 	return sha256.Sum256(append([]byte("pair\x00"+string(origin[:])), db.FoldEmail(email)...))
 }
 
-// userKey is for a user who is signed in already.
+// userKey returns the key of a signed-in user.
 func userKey(id string) throttleKey { return sha256.Sum256([]byte("user\x00" + id)) }
 
 // isThisMachine reports whether a caller is on the machine that the service runs on,
-// with nothing in between that may speak for others.
+// and not behind a proxy that may forward for others.
 func isThisMachine(address string) bool {
 	ip, err := netip.ParseAddr(address)
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// addressKey takes the /64 of an IPv6 address: one customer usually has all of it.
+// addressKey uses the /64 of an IPv6 address: one customer usually has all of it.
 func addressKey(address string) throttleKey {
 	if ip, err := netip.ParseAddr(address); err == nil {
 		address = network(ip.Unmap())
@@ -76,8 +76,8 @@ func network(ip netip.Addr) string {
 	return netip.PrefixFrom(ip.WithZone(""), 64).Masked().String()
 }
 
-// begin counts an attempt under each key, or refuses it under all with the time
-// to wait.
+// begin counts an attempt under each key, or refuses it under all with the time to
+// wait.
 func (t *throttle) begin(now time.Time, keys ...throttleKey) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -96,7 +96,7 @@ func (t *throttle) begin(now time.Time, keys ...throttleKey) error {
 	return nil
 }
 
-// takeBack undoes one attempt under the key: it did not fail.
+// takeBack reverts one attempt under the key, which did not fail.
 func (t *throttle) takeBack(key throttleKey) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -105,7 +105,7 @@ func (t *throttle) takeBack(key throttleKey) {
 	}
 }
 
-// forget drops what is known of the key.
+// forget deletes the record of the key.
 func (t *throttle) forget(key throttleKey) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -114,7 +114,8 @@ func (t *throttle) forget(key throttleKey) {
 	}
 }
 
-// touch finds or makes the key's record and puts it first. t.mu is held.
+// touch returns the key's record, creates it if necessary, and moves it to the front.
+// t.mu is held.
 func (t *throttle) touch(key throttleKey, now time.Time) *record {
 	if el, ok := t.records[key]; ok {
 		t.recent.MoveToFront(el)
@@ -137,15 +138,14 @@ func (t *throttle) drop(el *list.Element) {
 	t.recent.Remove(el)
 }
 
-// note makes the key known: see isKnown.
+// note makes the key known; see isKnown.
 func (t *throttle) note(key throttleKey, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.touch(key, now)
 }
 
-// isKnown reports whether the key was noted, unless so many others were since that
-// it is forgotten.
+// isKnown reports whether the key was noted and has not been evicted.
 func (t *throttle) isKnown(key throttleKey) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -159,18 +159,18 @@ func (r *record) fail(now time.Time) {
 	r.until = now.Add(delayAfter(r.failures))
 }
 
-// takeBack lifts the delay too: it was set by this attempt, since the next one
-// is let in only after it.
+// takeBack reverts the delay too: this attempt set it, since another one is allowed
+// only after it.
 func (r *record) takeBack() {
 	r.failures = max(0, r.failures-1)
 	r.until = time.Time{}
 }
 
-// delayAfter returns the pause after so many failures.
+// delayAfter returns the delay after that many failures.
 func delayAfter(failures int) time.Duration {
 	if failures < freeAttempts {
 		return 0
 	}
-	doublings := min(failures-freeAttempts, 20) // more would overflow, in the end
+	doublings := min(failures-freeAttempts, 20) // more would eventually overflow
 	return min(firstDelay<<doublings, longestDelay)
 }

@@ -12,7 +12,7 @@ import (
 // keySize is the length of an AES-256 key in bytes.
 const keySize = 32
 
-// readKey reads a key file that belongs to its owner alone.
+// readKey reads a key file, which only its owner may access.
 func readKey(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -41,8 +41,8 @@ func readKey(path string) ([]byte, error) {
 	return key, nil
 }
 
-// createKey writes a random key to a file that must not exist. The file appears
-// under its name only when it is complete and on disk.
+// createKey writes a random key to a file that must not exist. The file gets its name
+// only when it is complete and durable.
 func createKey(path string) (_ []byte, err error) {
 	key := make([]byte, keySize)
 	rand.Read(key)
@@ -50,12 +50,12 @@ func createKey(path string) (_ []byte, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("create key file: %w", err)
 	}
-	defer os.Remove(f.Name()) //nolint:errcheck // its second name stays
+	defer os.Remove(f.Name()) //nolint:errcheck // the other name stays
 	_, err = f.Write(key)
 	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return nil, fmt.Errorf("write key file: %w", err)
 	}
-	if err := os.Link(f.Name(), path); err != nil { // unlike a rename it never replaces
+	if err := os.Link(f.Name(), path); err != nil { // unlike a rename, a link never replaces
 		return nil, fmt.Errorf("create key file: %w", err)
 	}
 	return key, syncDir(filepath.Dir(path))

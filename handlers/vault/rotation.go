@@ -7,19 +7,19 @@ import (
 	"path/filepath"
 )
 
-// Rotation is the change from one key to another. It may end at any moment: both key
-// files exist until Commit, and while they do, Open returns a vault that unseals with
-// either. A rotation that begins again goes on with the key that the last one made.
+// Rotation is the change from one key to another. It may be interrupted at any time:
+// both key files exist until Commit, and while they do, Open returns a vault that
+// unseals with either. A new rotation continues with the key of an interrupted one.
 type Rotation struct {
 	path     string
 	old, new *Vault
 }
 
-// nextPath is where the new key is until everything is sealed with it.
+// nextPath is the path of the new key until everything is sealed with it.
 func nextPath(path string) string { return path + ".next" }
 
-// Rotate begins a rotation, or goes on with one that was interrupted. No other
-// process may seal meanwhile.
+// Rotate starts a rotation, or continues an interrupted one. No other process may seal
+// in the meantime.
 func Rotate(path string) (*Rotation, error) {
 	key, err := readKey(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -43,8 +43,8 @@ func Rotate(path string) (*Rotation, error) {
 	return r, err
 }
 
-// Reseal returns what was sealed with the old key, sealed with the new one. What is
-// sealed with that already it returns as it is. ErrSealed: neither key opens it.
+// Reseal decrypts with the old key and encrypts with the new one. It returns its
+// argument if that is sealed with the new key already. ErrSealed: neither key opens it.
 func (r *Rotation) Reseal(sealed, aad []byte) ([]byte, error) {
 	if _, err := r.new.Unseal(sealed, aad); err == nil {
 		return sealed, nil
@@ -56,8 +56,8 @@ func (r *Rotation) Reseal(sealed, aad []byte) ([]byte, error) {
 	return r.new.Seal(plain, aad), nil
 }
 
-// Commit puts the new key in the place of the old one, which is deleted.
-// Everything must be sealed with the new one by then, on disk.
+// Commit replaces the old key by the new one. Everything must be sealed with the new
+// key by then, and be durable.
 func (r *Rotation) Commit() error {
 	if err := os.Rename(nextPath(r.path), r.path); err != nil {
 		return fmt.Errorf("put the new key file in place: %w", err)

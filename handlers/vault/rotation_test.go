@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestRotationMayEndAnywhere ends a rotation after each of its steps. What is sealed
-// can be opened all the same, and the next rotation comes to the end.
+// TestRotationMayEndAnywhere interrupts a rotation after each of its steps. What is
+// sealed can still be opened, and the next rotation completes.
 func TestRotationMayEndAnywhere(t *testing.T) {
 	t.Parallel()
 	for name, resealed := range map[string]int{"with the new key made": 0, "half-way": 1, "before the commit": 2} {
@@ -37,7 +37,7 @@ func TestRotationMayEndAnywhere(t *testing.T) {
 	}
 }
 
-// rotate seals secrets, whose records are numbered from 1, anew.
+// rotate reseals secrets, whose records are numbered from 1.
 func rotate(t *testing.T, path string, stored [][]byte) *Rotation {
 	t.Helper()
 	r, err := Rotate(path)
@@ -52,7 +52,7 @@ func rotate(t *testing.T, path string, stored [][]byte) *Rotation {
 	return r
 }
 
-// wantOpen opens the secrets as a service would that starts now.
+// wantOpen opens the secrets as a service that starts now would.
 func wantOpen(t *testing.T, path string, stored [][]byte) {
 	t.Helper()
 	v, err := Open(path, false)

@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// syncDir brings the names in a folder to the disk.
+// syncDir makes the names in a directory durable.
 func syncDir(path string) error {
 	dir, err := os.Open(path)
 	if err != nil {
@@ -17,5 +17,5 @@ func syncDir(path string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// othersMay reports whether the mode of a file lets other users at it.
+// othersMay reports whether a mode allows access to other users.
 func othersMay(mode os.FileMode) bool { return mode.Perm()&0o077 != 0 }

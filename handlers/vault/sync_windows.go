@@ -2,9 +2,9 @@ package vault
 
 import "os"
 
-// syncDir does nothing: Windows has no way to bring a folder's names to the disk.
+// syncDir does nothing: Windows has no way to make a directory's names durable.
 func syncDir(string) error { return nil }
 
-// othersMay reports nothing: who may read a file does not stand in its mode on
-// Windows, but in the access control list of its folder.
+// othersMay returns false: on Windows access is not part of the mode, but of the access
+// control list of the directory.
 func othersMay(os.FileMode) bool { return false }

@@ -1,5 +1,5 @@
-// Package vault seals secrets that are stored, with a key that lives in a file
-// beside the data and never in it.
+// Package vault seals stored secrets, with a key in a file beside the data and never in
+// it.
 //
 // It must not import any other package of signalbox.
 package vault
@@ -18,19 +18,19 @@ import (
 // key or for another record, or it was changed.
 var ErrSealed = errors.New("secret cannot be unsealed with this key file")
 
-// version is the first byte of everything sealed, so that a later format can be
-// told apart.
+// version is the first byte of every sealed secret, so that a later format can be
+// distinguished.
 const version = 1
 
 // Vault seals and unseals. It is safe for concurrent use and prints without its key.
 type Vault struct {
 	aead cipher.AEAD
-	next cipher.AEAD // of a rotation that was interrupted, which unseals too; nil for none
+	next cipher.AEAD // of an interrupted rotation, which unseals too; nil for none
 }
 
-// Open reads the key file at path, and makes one with mode 0600 if it is missing
-// and mayCreate is true. Pass false where sealed data exists: a new key could
-// never open it. A file that others may read is refused.
+// Open reads the key file at path, and creates one with mode 0600 if it is missing and
+// mayCreate is true. Pass false if sealed data exists: a new key could never open it. A
+// file that other users may read is refused.
 func Open(path string, mayCreate bool) (*Vault, error) {
 	key, err := readKey(path)
 	if errors.Is(err, os.ErrNotExist) {

@@ -121,7 +121,7 @@ func TestMissingKeyIsNotReplaced(t *testing.T) {
 	}
 }
 
-// Two processes that start at once agree on one key, or one of them gives up.
+// Two processes that start concurrently agree on one key, or one of them fails.
 func TestCreateNeverReplaces(t *testing.T) {
 	t.Parallel()
 	path, _ := newKeyFile(t)
