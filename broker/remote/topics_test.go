@@ -38,7 +38,7 @@ func keeper(t *testing.T, tree *topictree.Tracker) (b *Broker, asked *atomic.Int
 func TestKeptTreeInPages(t *testing.T) {
 	t.Parallel()
 	const many = 5000
-	tree := topictree.New(topictree.Options{TTL: time.Hour, Allowance: many, Subscriptions: func() iter.Seq2[string, int] {
+	tree := topictree.New(topictree.Options{TTL: time.Hour, IdleBudget: many, Subscriptions: func() iter.Seq2[string, int] {
 		return func(yield func(string, int) bool) {
 			for i := range 2*pages.Records + 1 {
 				if !yield(fmt.Sprintf("filter/%05d", i), i) {

@@ -10,21 +10,21 @@ import (
 // payload is one of 64 bytes.
 var payload = make([]byte, 64)
 
-// spent makes a tracker whose allowance is used up.
-func spent() *topictree.Tracker {
-	t := topictree.New(topictree.Options{Allowance: 1})
+// exhaustedTracker returns a tracker with an exhausted budget.
+func exhaustedTracker() *topictree.Tracker {
+	t := topictree.New(topictree.Options{IdleBudget: 1})
 	publish(t, "a", "b")
 	return t
 }
 
-func asked() *topictree.Tracker {
+func watchedTracker() *topictree.Tracker {
 	t := topictree.New(topictree.Options{})
 	t.Page(0, 0)
 	return t
 }
 
 func TestObserveDoesNotAllocate(t *testing.T) { // AllocsPerRun cannot run in parallel
-	for name, tree := range map[string]*topictree.Tracker{"dark": spent(), "watched": asked()} {
+	for name, tree := range map[string]*topictree.Tracker{"off": exhaustedTracker(), "watched": watchedTracker()} {
 		tree.Observe("a/b", payload, 0, false)
 		if n := testing.AllocsPerRun(1000, func() { tree.Observe("a/b", payload, 0, false) }); n != 0 {
 			t.Errorf("%s: %v allocations", name, n)
@@ -33,7 +33,7 @@ func TestObserveDoesNotAllocate(t *testing.T) { // AllocsPerRun cannot run in pa
 }
 
 func BenchmarkObserve(b *testing.B) {
-	for name, tree := range map[string]*topictree.Tracker{"dark": spent(), "watched": asked()} {
+	for name, tree := range map[string]*topictree.Tracker{"off": exhaustedTracker(), "watched": watchedTracker()} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
@@ -55,7 +55,7 @@ func BenchmarkObserve(b *testing.B) {
 }
 
 func BenchmarkPage(b *testing.B) {
-	tree := asked()
+	tree := watchedTracker()
 	for i := range topictree.DefaultLimit {
 		tree.Observe(fmt.Sprint("sensors/", i), payload, 0, false)
 	}

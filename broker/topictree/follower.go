@@ -12,61 +12,64 @@ import (
 // Subscriber is a broker that can be subscribed to.
 type Subscriber interface {
 	// Subscribe subscribes to a filter and calls deliver with each message that
-	// is published from then on, never with one that was retained before, until
-	// the feed ends. It does not call it after that, and waits for nobody but
-	// deliver, which returns at once. The context bounds the subscribing only.
+	// is published from then on, but not with retained messages from before. It
+	// does not call deliver after the feed has ended, and waits only for
+	// deliver, which must return at once. The context bounds only the call to
+	// Subscribe.
 	Subscribe(ctx context.Context, filter string, deliver func(topic string, payload []byte, qos byte, retain bool)) (Feed, error)
 }
 
-// Feed is a subscription that stands.
+// Feed is an active subscription.
 type Feed interface {
-	// Lost is closed when the subscription is gone.
+	// Lost is closed when the subscription has ended.
 	Lost() <-chan struct{}
 	// Stop ends the subscription. It may be called more than once.
 	Stop()
 }
 
-// tidyEvery is how often a Follower looks whether anybody still asks.
-const tidyEvery = 10 * time.Second
+// tidyInterval is how often a Follower checks whether the tree is still
+// watched.
+const tidyInterval = 10 * time.Second
 
-// ErrClosed is the answer of a Follower that is closed.
+// ErrClosed is returned by a Follower after Close.
 var ErrClosed = errors.New("the topic tree is closed")
 
-// Follower keeps the topic tree of a broker that has none, by subscribing to
-// everything. It does so from a question on until no caller has asked for ten TTLs;
-// the answer to a first question therefore holds no topics yet. A subscription
-// that is lost is made again by the next question, and the tree begins anew.
+// Follower maintains the topic tree of a broker that has none, by subscribing
+// to all topics. It subscribes at a request and unsubscribes when there was
+// none for ten TTLs. Therefore the response to a first request has no topics
+// yet. If the subscription is lost, the next request subscribes again, and the
+// tree starts empty.
 //
-// Subscribed filters it knows nothing of.
+// It has no information about subscribed filters.
 type Follower struct {
 	tracker *Tracker
 	source  Subscriber
 
-	life context.Context // ends with Close
-	end  context.CancelFunc
-	task sync.WaitGroup
-	turn chan struct{} // holds one while somebody subscribes or stops; it guards what follows
-	feed Feed          // nil for none
+	lifetime   context.Context // ends with Close
+	cancel     context.CancelFunc
+	goroutines sync.WaitGroup
+	lock       chan struct{} // a mutex that can be waited for with a context; guards feed
+	feed       Feed          // nil while not subscribed
 }
 
-// NewFollower makes a Follower that does not follow anything yet. Close must be
-// called in the end.
+// NewFollower returns a Follower that is not subscribed yet. It must be closed.
 func NewFollower(source Subscriber, o Options) *Follower {
 	o.Subscriptions = nil
-	f := &Follower{tracker: New(o), source: source, turn: make(chan struct{}, 1)}
-	f.life, f.end = context.WithCancel(context.Background())
+	f := &Follower{tracker: New(o), source: source, lock: make(chan struct{}, 1)}
+	f.lifetime, f.cancel = context.WithCancel(context.Background())
 	return f
 }
 
-// TTL is for how long a topic stays after its last message.
+// TTL is how long a topic stays after its last message.
 func (f *Follower) TTL() time.Duration { return f.tracker.TTL() }
 
-// SetTTL changes for how long a topic stays. With 0 the broker is not followed.
+// SetTTL changes how long a topic stays. With 0 the Follower does not
+// subscribe.
 func (f *Follower) SetTTL(ttl time.Duration) { f.tracker.SetTTL(ttl) }
 
-// Page gives a part of the topics, in order, count -1 for all, and has the broker
-// followed. Its error is the subscriber's, or that of the context, which bounds
-// the waiting.
+// Page returns a part of the topics, sorted; a count of -1 is for all. It
+// subscribes to the broker if necessary. The error is that of the subscription,
+// or of the context, which bounds the wait.
 func (f *Follower) Page(ctx context.Context, offset, count int) (broker.TopicTree, error) {
 	if f.TTL() > 0 {
 		if err := f.follow(ctx); err != nil {
@@ -76,71 +79,72 @@ func (f *Follower) Page(ctx context.Context, offset, count int) (broker.TopicTre
 	return f.tracker.Page(offset, count), nil
 }
 
-// follow subscribes, unless that has been done.
+// follow subscribes unless there is a subscription.
 func (f *Follower) follow(ctx context.Context) error {
 	select {
-	case f.turn <- struct{}{}:
+	case f.lock <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { <-f.turn }()
-	f.tracker.ask() // from here on nobody stops it
+	defer func() { <-f.lock }()
+	f.tracker.markRequested() // so that stop does not end the feed from here on
 	switch {
-	case f.life.Err() != nil:
+	case f.lifetime.Err() != nil:
 		return ErrClosed
 	case f.feed != nil:
 		return nil
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(f.life, cancel)()
+	defer context.AfterFunc(f.lifetime, cancel)()
 	feed, err := f.source.Subscribe(ctx, "#", f.tracker.Observe)
 	if err != nil {
 		return err
 	}
 	f.feed = feed
-	f.task.Go(func() { f.attend(feed) })
+	f.goroutines.Go(func() { f.maintain(feed) })
 	return nil
 }
 
-// attend tidies up while a feed is of use, and ends it.
-func (f *Follower) attend(feed Feed) {
-	tick := time.NewTicker(tidyEvery)
+// maintain runs until a feed has ended or is no longer watched, and stops it.
+func (f *Follower) maintain(feed Feed) {
+	tick := time.NewTicker(tidyInterval)
 	defer tick.Stop()
 	for {
-		over := false
+		ended := false
 		select {
 		case <-tick.C:
 			f.tracker.Tidy()
 		case <-feed.Lost():
-			over = true
-		case <-f.life.Done():
-			over = true
+			ended = true
+		case <-f.lifetime.Done():
+			ended = true
 		}
-		if f.stop(feed, over) {
+		if f.stop(feed, ended) {
 			return
 		}
 	}
 }
 
-// stop ends a feed that is over or that nobody asks for, and forgets what came
-// by it, which would soon not be the last of its topic any more.
-func (f *Follower) stop(feed Feed, over bool) bool {
-	f.turn <- struct{}{}
-	defer func() { <-f.turn }()
-	if !over && f.tracker.Watched() {
+// stop stops a feed that has ended or is no longer watched, and reports whether
+// it did. It removes the topics, whose messages would soon be out of date.
+func (f *Follower) stop(feed Feed, ended bool) bool {
+	f.lock <- struct{}{}
+	defer func() { <-f.lock }()
+	if !ended && f.tracker.Watched() {
 		return false
 	}
 	feed.Stop()
 	f.feed = nil
-	f.tracker.forget()
+	f.tracker.removeAll()
 	return true
 }
 
-// Close ends following and waits for it. The tree is empty from then on.
+// Close unsubscribes and waits for all goroutines. The tree is empty from then
+// on.
 func (f *Follower) Close() {
-	f.end()
-	f.turn <- struct{}{} // who subscribes comes to an end first
-	<-f.turn
-	f.task.Wait()
+	f.cancel()
+	f.lock <- struct{}{} // wait for a subscription in progress
+	<-f.lock
+	f.goroutines.Wait()
 }

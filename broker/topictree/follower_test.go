@@ -12,12 +12,12 @@ import (
 	"signalbox/broker/topictree"
 )
 
-// source is what a follower subscribes to.
+// source is a Subscriber for tests.
 type source struct {
 	fail error
-	held chan struct{} // if set, Subscribe waits for it, or for its context
+	held chan struct{} // if not nil, Subscribe waits for it, or for its context
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards feeds
 	feeds []*feed
 }
 
@@ -51,10 +51,10 @@ func (f *feed) Lost() <-chan struct{} { return f.lost }
 func (f *feed) Stop()                 { f.stopped.Store(true); f.end() }
 func (f *feed) end()                  { f.once.Do(func() { close(f.lost) }) }
 
-// pass lets the time of the bubble go by.
-func pass(d time.Duration) { <-time.After(d) }
+// advance advances the time of the bubble.
+func advance(d time.Duration) { <-time.After(d) }
 
-// follow runs a test with a follower under a clock that jumps.
+// follow runs a test with a follower in a synctest bubble.
 func follow(t *testing.T, s *source, test func(t *testing.T, f *topictree.Follower)) {
 	synctest.Test(t, func(t *testing.T) {
 		f := topictree.NewFollower(s, topictree.Options{})
@@ -63,7 +63,7 @@ func follow(t *testing.T, s *source, test func(t *testing.T, f *topictree.Follow
 	})
 }
 
-// wantFollowed asks, and compares the number of topics.
+// wantFollowed requests the topics and compares their number.
 func wantFollowed(t *testing.T, f *topictree.Follower, want int) {
 	t.Helper()
 	tree, err := f.Page(t.Context(), 0, -1)
@@ -75,39 +75,39 @@ func wantFollowed(t *testing.T, f *topictree.Follower, want int) {
 	}
 }
 
-func TestFollowsWhileSomebodyAsks(t *testing.T) {
+func TestFollowsWhileWatched(t *testing.T) {
 	t.Parallel()
 	s := &source{}
 	follow(t, s, func(t *testing.T, f *topictree.Follower) {
-		if pass(time.Hour); len(s.feeds) != 0 {
+		if advance(time.Hour); len(s.feeds) != 0 {
 			t.Error("subscribed before anybody asked")
 		}
 		wantFollowed(t, f, 0)
-		for range 20_000 { // more than without a question
+		for range 20_000 { // more than the idle budget
 			s.feeds[0].deliver("a", []byte("x"), 0, false)
 		}
 		wantFollowed(t, f, 1)
-		pass(9 * time.Minute)
+		advance(9 * time.Minute)
 		wantFollowed(t, f, 0)
 		s.feeds[0].deliver("b", nil, 0, false)
-		pass(9*time.Minute + 55*time.Second)
+		advance(9*time.Minute + 55*time.Second)
 		s.feeds[0].deliver("c", nil, 0, false)
 		if s.feeds[0].stopped.Load() || len(s.feeds) != 1 || s.feeds[0].filter != "#" {
 			t.Errorf("%d subscriptions, the first stopped: %v", len(s.feeds), s.feeds[0].stopped.Load())
 		}
-		pass(20 * time.Second)
+		advance(20 * time.Second)
 		synctest.Wait()
 		if !s.feeds[0].stopped.Load() {
 			t.Error("still subscribed, though nobody asks")
 		}
-		wantFollowed(t, f, 0) // "c" is young, but may have had messages since
+		wantFollowed(t, f, 0) // "c" has not expired, but may have had messages since
 		if len(s.feeds) != 2 {
 			t.Errorf("%d subscriptions, want a second one", len(s.feeds))
 		}
 	})
 }
 
-func TestSubscribesAgainWhenAskedAfterALoss(t *testing.T) {
+func TestSubscribesAgainAfterALoss(t *testing.T) {
 	t.Parallel()
 	s := &source{}
 	follow(t, s, func(t *testing.T, f *topictree.Follower) {
@@ -130,7 +130,7 @@ func TestWithoutTTLNothingIsFollowed(t *testing.T) {
 	follow(t, s, func(t *testing.T, f *topictree.Follower) {
 		wantFollowed(t, f, 0)
 		f.SetTTL(0)
-		pass(time.Minute)
+		advance(time.Minute)
 		wantFollowed(t, f, 0)
 		if len(s.feeds) != 1 || !s.feeds[0].stopped.Load() || f.TTL() != 0 {
 			t.Errorf("%d subscriptions, TTL %v", len(s.feeds), f.TTL())
@@ -150,8 +150,9 @@ func TestSubscribingFails(t *testing.T) {
 	})
 }
 
-// TestWaitsNoLongerThanAsked has two wait for a subscription that does not come.
-func TestWaitsNoLongerThanAsked(t *testing.T) {
+// TestPageHonoursItsContext has two requests that wait for a subscription which
+// is never made.
+func TestPageHonoursItsContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &source{held: make(chan struct{})}

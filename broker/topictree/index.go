@@ -7,17 +7,18 @@ import (
 	"github.com/tidwall/btree"
 )
 
-// index holds the topics in order. It changes only when one comes or leaves.
+// index holds the topics in order. It changes only when a topic is added or
+// removed.
 type index struct {
-	size atomic.Int64 // of the tree; to be read without the lock
+	size atomic.Int64 // of tree, to be read without the lock
 	mu   sync.Mutex   // guards tree
 	tree btree.Map[string, *entry]
 }
 
-// full tells, without waiting for anybody, whether there is no room.
+// full reports, without waiting for the lock, whether the limit is reached.
 func (x *index) full(limit int) bool { return x.size.Load() >= int64(limit) }
 
-// add puts an entry in where there are fewer than limit.
+// add adds an entry unless the limit is reached, and reports whether it did.
 func (x *index) add(e *entry, limit int) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -36,7 +37,7 @@ func (x *index) remove(e *entry) {
 	x.size.Store(int64(x.tree.Len()))
 }
 
-// snapshot gives the topics as they are now; the copy is made when needed.
+// snapshot returns a copy-on-write copy of the tree.
 func (x *index) snapshot() *btree.Map[string, *entry] {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -8,24 +8,25 @@ import (
 	"signalbox/broker"
 )
 
-// Page gives a part of both lists, in order, count -1 for all. The cost of the
-// first does not depend on the offset; the second is counted through.
+// Page returns a part of both lists, sorted; a count of -1 is for all. The cost
+// of the first list does not depend on the offset; the second is iterated from
+// the start.
 func (t *Tracker) Page(offset, count int) broker.TopicTree {
-	t.ask()
+	t.markRequested()
 	w := window{max(offset, 0), count}
 	return broker.TopicTree{PublishTopics: t.published(w), SubscribeTopics: t.subscribed(w)}
 }
 
-// Counts gives the number of topics and of subscribed filters.
+// Counts returns the number of topics and of subscribed filters.
 func (t *Tracker) Counts() (publish, subscribe int) {
-	t.ask()
+	t.markRequested()
 	return int(t.index.size.Load()), t.subscribed(window{}).Count
 }
 
-// window is a part of a list; a negative count is for all from offset on.
+// window is a part of a list. A negative count means all from offset on.
 type window struct{ offset, count int }
 
-// size is how many entries of a list are in the window.
+// size returns how many entries of a list are in the window.
 func (w window) size(total int) int {
 	n := max(total-w.offset, 0)
 	if w.count >= 0 {
@@ -34,7 +35,7 @@ func (w window) size(total int) int {
 	return n
 }
 
-// published gives the topics that were published to.
+// published returns the topics that were published to.
 func (t *Tracker) published(w window) broker.PublishTopics {
 	all := t.index.snapshot()
 	n := w.size(all.Len())
@@ -50,24 +51,25 @@ func (t *Tracker) published(w window) broker.PublishTopics {
 	return list
 }
 
-// view shows a topic. Payloads are encoded without the lock.
+// view returns a topic with its last message. Payloads are encoded without the
+// lock.
 func (e *entry) view() broker.PublishTopic {
 	e.shard.mu.Lock()
-	payload, cut := slices.Clone(e.payload), e.cut
+	payload, cut := slices.Clone(e.payload), e.truncated
 	p := broker.PublishTopic{
 		Topic: e.topic, QoS: int(e.qos), Retain: e.retain, LastModified: e.at.UnixMilli(), Messages: e.messages,
 	}
 	e.shard.mu.Unlock()
 	if cut {
-		payload = wholeText(payload)
+		payload = trimPartialRune(payload)
 	}
 	p.Payload, p.Encoding, _ = broker.ShowPayload(payload, -1)
 	return p
 }
 
-// wholeText leaves the beginning of a character off at the end of what is text
-// but for that.
-func wholeText(p []byte) []byte {
+// trimPartialRune removes an incomplete character at the end of what otherwise
+// is text.
+func trimPartialRune(p []byte) []byte {
 	for i := len(p) - 1; i >= max(len(p)-utf8.UTFMax, 0); i-- {
 		if utf8.RuneStart(p[i]) {
 			if !utf8.FullRune(p[i:]) && utf8.Valid(p[:i]) {
@@ -79,7 +81,7 @@ func wholeText(p []byte) []byte {
 	return p
 }
 
-// subscribed gives the filters that are subscribed to.
+// subscribed returns the subscribed filters.
 func (t *Tracker) subscribed(w window) broker.SubscribeTopics {
 	list := broker.SubscribeTopics{Topics: []string{}, Data: []broker.SubscribeTopic{}}
 	if t.subscriptions == nil {
@@ -102,21 +104,21 @@ func (t *Tracker) subscribed(w window) broker.SubscribeTopics {
 	return list
 }
 
-// NotTracked is how many messages, since the start, had topics that there was
-// no room for or that are too long. Those that nobody wants to see do not count,
-// nor do messages while nobody asks.
+// NotTracked returns how many messages since the start were not tracked because
+// their topics exceeded a limit. Messages that the filters exclude, or that
+// arrive while the tree is not watched, do not count.
 func (t *Tracker) NotTracked() (messages int64) {
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()
-		messages += s.missed
+		messages += s.notTracked
 		s.mu.Unlock()
 	}
 	return messages
 }
 
-// Grouped counts what follows itself: of the filters of all subscriptions, in
-// order, it makes what Options.Subscriptions is to give.
+// Grouped counts adjacent equal filters: it converts the sorted filters of all
+// subscriptions to what Options.Subscriptions must return.
 func Grouped(filters iter.Seq[string]) iter.Seq2[string, int] {
 	return func(yield func(string, int) bool) {
 		last, n := "", 0

@@ -14,10 +14,10 @@ const (
 	sharePrefix   = "$share/"
 )
 
-// wants tells whether a topic is to be tracked: where there are filters, one that
-// matches; otherwise one that "#" would match, so none that begins with $
-// [MQTT-4.7.2-1]. Requests to control APIs never are.
-func (s *settings) wants(topic string) bool {
+// tracks reports whether a topic is to be tracked: if there are filters, a
+// topic that one of them matches; otherwise one that "#" matches, so none that
+// begins with $ [MQTT-4.7.2-1]. Requests to control APIs are never tracked.
+func (s *settings) tracks(topic string) bool {
 	if len(s.filters) == 0 {
 		return !strings.HasPrefix(topic, "$")
 	}
@@ -26,8 +26,8 @@ func (s *settings) wants(topic string) bool {
 	})
 }
 
-// covers tells whether a subscription is to be listed: where there are filters,
-// one by which no more comes than by one of them.
+// covers reports whether a subscription is to be listed. If there are filters,
+// one of them must match every topic that the subscription matches.
 func (s *settings) covers(subscription string) bool {
 	if len(s.filters) == 0 {
 		return true
@@ -38,31 +38,31 @@ func (s *settings) covers(subscription string) bool {
 	return slices.ContainsFunc(s.filters, func(filter string) bool { return dynsec.FilterCovers(filter, subscription) })
 }
 
-// TTL is for how long a topic stays after its last message.
+// TTL is how long a topic stays after its last message.
 func (t *Tracker) TTL() time.Duration { return t.settings.Load().ttl }
 
-// SetTTL changes for how long a topic stays. With 0 nothing is tracked.
+// SetTTL changes how long a topic stays. With 0 nothing is tracked.
 func (t *Tracker) SetTTL(ttl time.Duration) {
 	t.change(func(s *settings) { s.ttl = max(ttl, 0) })
 	t.Tidy()
 }
 
-// Limits gives the bounds of what is kept.
+// Limits returns the limits of the tree.
 func (t *Tracker) Limits() control.Limits { return t.settings.Load().limits }
 
-// SetLimits changes the bounds. Topics beyond them are let go of, those without
-// a message for longest first.
+// SetLimits changes the limits. Topics beyond them are removed, those with the
+// oldest messages first.
 func (t *Tracker) SetLimits(l control.Limits) {
 	t.change(func(s *settings) { s.limits = l })
 	t.restrict()
 }
 
-// Filters gives the filters that narrow what is tracked, in the order in which
-// they were added.
+// Filters returns the filters that restrict what is tracked, in the order in
+// which they were added.
 func (t *Tracker) Filters() []string { return slices.Clone(t.settings.Load().filters) }
 
-// AddFilter has topics tracked that match a filter. The first one has all others
-// let go of.
+// AddFilter restricts tracking to topics that a filter matches. The first
+// filter removes all other topics.
 func (t *Tracker) AddFilter(filter string) {
 	t.change(func(s *settings) {
 		if !slices.Contains(s.filters, filter) {
@@ -72,8 +72,8 @@ func (t *Tracker) AddFilter(filter string) {
 	t.restrict()
 }
 
-// RemoveFilter takes a filter back, and tells whether it was there. With the
-// last one gone, every topic is tracked again.
+// RemoveFilter removes a filter, and reports whether it existed. Without any
+// filter every topic is tracked.
 func (t *Tracker) RemoveFilter(filter string) (was bool) {
 	t.change(func(s *settings) {
 		i := slices.Index(s.filters, filter)
@@ -85,7 +85,7 @@ func (t *Tracker) RemoveFilter(filter string) (was bool) {
 	return was
 }
 
-// ClearFilters takes all filters back.
+// ClearFilters removes all filters.
 func (t *Tracker) ClearFilters() {
 	t.change(func(s *settings) { s.filters = nil })
 	t.restrict()
@@ -100,8 +100,9 @@ func (t *Tracker) change(edit func(*settings)) {
 	t.settings.Store(&s)
 }
 
-// restrict lets go of what the settings do not allow any more. Publishers read
-// them with their shard's lock held: what they add before is seen here.
+// restrict removes what the settings no longer allow. Publishers read the
+// settings with the lock of their shard held, so topics that they add before
+// are seen here.
 func (t *Tracker) restrict() {
 	set := t.settings.Load()
 	var kept []aged
@@ -123,24 +124,24 @@ func (t *Tracker) restrict() {
 	}
 }
 
-// aged is a topic with the time of its last message, as it was.
+// aged is a topic with the time of its last message when it was listed.
 type aged struct {
 	entry *entry
 	at    time.Time
 }
 
-// restrictShard does it for the topics of a shard, but for their number, and
-// gives those that stay.
+// restrictShard applies the settings to the topics of a shard, except the limit
+// of their number, and returns those that remain.
 func (t *Tracker) restrictShard(s *shard, set *settings) (kept []aged) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for topic, e := range s.topics {
-		if !set.wants(topic) {
+		if !set.tracks(topic) {
 			t.remove(e)
 			continue
 		}
 		if len(e.payload) > set.limits.Payload {
-			e.payload, e.cut = slices.Clone(e.payload[:set.limits.Payload]), true
+			e.payload, e.truncated = slices.Clone(e.payload[:set.limits.Payload]), true
 		}
 		kept = append(kept, aged{e, e.at})
 	}

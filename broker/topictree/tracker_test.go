@@ -16,7 +16,7 @@ import (
 	"signalbox/broker/topictree"
 )
 
-// clock is a time that tests move.
+// clock is a clock that tests advance.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -30,14 +30,14 @@ func (c *clock) read() time.Time {
 	return c.now
 }
 
-func (c *clock) pass(d time.Duration) {
+func (c *clock) advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now = c.now.Add(d)
 }
 
-// tracked makes a tracker with a clock of its own.
-func tracked(edit ...func(*topictree.Options)) (*topictree.Tracker, *clock) {
+// newTracker returns a tracker with a clock of its own.
+func newTracker(edit ...func(*topictree.Options)) (*topictree.Tracker, *clock) {
 	c := newClock()
 	o := topictree.Options{Now: c.read}
 	for _, e := range edit {
@@ -46,7 +46,7 @@ func tracked(edit ...func(*topictree.Options)) (*topictree.Tracker, *clock) {
 	return topictree.New(o), c
 }
 
-// publish has the tracker observe a message for each topic.
+// publish observes a message for each topic.
 func publish(t *topictree.Tracker, topics ...string) {
 	for _, topic := range topics {
 		t.Observe(topic, []byte("x"), 0, false)
@@ -67,9 +67,9 @@ func wantTopics(t *testing.T, tree *topictree.Tracker, want ...string) {
 
 func TestLastMessageOfEachTopic(t *testing.T) {
 	t.Parallel()
-	tree, c := tracked()
+	tree, c := newTracker()
 	tree.Observe("b", []byte("first, and longer"), 0, true)
-	c.pass(1500 * time.Millisecond)
+	c.advance(1500 * time.Millisecond)
 	tree.Observe("b", []byte("second"), 2, false)
 	tree.Observe("a/b", []byte{0xff, 0}, 1, true)
 	tree.Observe("/", nil, 0, false)
@@ -83,7 +83,7 @@ func TestLastMessageOfEachTopic(t *testing.T) {
 	}
 }
 
-func TestPayloadsAreCut(t *testing.T) {
+func TestPayloadsAreTruncated(t *testing.T) {
 	t.Parallel()
 	text := strings.Repeat("x", 999)
 	for _, tt := range []struct{ name, payload, want, encoding string }{
@@ -97,7 +97,7 @@ func TestPayloadsAreCut(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			tree, _ := tracked()
+			tree, _ := newTracker()
 			tree.Observe("t", []byte(tt.payload), 0, false)
 			got := tree.Page(0, 1).PublishTopics.Data[0]
 			if got.Encoding != tt.encoding || tt.encoding == "" && got.Payload != tt.want {
@@ -112,7 +112,7 @@ func TestPayloadsAreCut(t *testing.T) {
 
 func TestPages(t *testing.T) {
 	t.Parallel()
-	tree, _ := tracked(func(o *topictree.Options) {
+	tree, _ := newTracker(func(o *topictree.Options) {
 		o.Subscriptions = func() iter.Seq2[string, int] {
 			return topictree.Grouped(slices.Values([]string{"#", "a/+", "a/+", "b", "c", "c", "c"}))
 		}
@@ -143,15 +143,15 @@ func TestPages(t *testing.T) {
 	}
 }
 
-func TestTopicsLeave(t *testing.T) {
+func TestTopicsExpire(t *testing.T) {
 	t.Parallel()
-	tree, c := tracked()
+	tree, c := newTracker()
 	publish(tree, "a", "b", "c")
-	c.pass(40 * time.Second)
+	c.advance(40 * time.Second)
 	publish(tree, "b")
-	c.pass(20*time.Second - 1)
+	c.advance(20*time.Second - 1)
 	wantTopics(t, tree, "a", "b", "c")
-	c.pass(1)
+	c.advance(1)
 	wantTopics(t, tree, "b")
 	publish(tree, "a")
 	if got := tree.Page(0, 1).PublishTopics.Data[0].Messages; got != 1 {
@@ -159,8 +159,8 @@ func TestTopicsLeave(t *testing.T) {
 	}
 	tree.SetTTL(10 * time.Second)
 	wantTopics(t, tree, "a")
-	c.pass(10 * time.Second)
-	publish(tree, "a") // before anybody tidied up
+	c.advance(10 * time.Second)
+	publish(tree, "a") // before a call of Tidy
 	if got := tree.Page(0, 1).PublishTopics.Data[0].Messages; got != 1 {
 		t.Errorf("%d messages of a topic whose time was over, want 1", got)
 	}
@@ -168,13 +168,13 @@ func TestTopicsLeave(t *testing.T) {
 
 func TestNoTTLNoTopics(t *testing.T) {
 	t.Parallel()
-	tree, c := tracked()
+	tree, c := newTracker()
 	publish(tree, "a")
 	wantTopics(t, tree, "a")
 	tree.SetTTL(0)
 	publish(tree, "b")
 	wantTopics(t, tree)
-	c.pass(time.Hour)
+	c.advance(time.Hour)
 	tree.SetTTL(time.Minute)
 	publish(tree, "c")
 	wantTopics(t, tree, "c")
@@ -183,19 +183,20 @@ func TestNoTTLNoTopics(t *testing.T) {
 	}
 }
 
-// few makes trackers that note four messages in the time of a TTL.
-func few(o *topictree.Options) { o.Allowance = 4 }
+// smallBudget makes trackers observe four messages per TTL while they are not
+// watched.
+func smallBudget(o *topictree.Options) { o.IdleBudget = 4 }
 
-func TestLittleTrafficIsThereAtTheFirstQuestion(t *testing.T) {
+func TestLightTrafficIsTrackedBeforeTheFirstRequest(t *testing.T) {
 	t.Parallel()
-	tree, c := tracked(few)
+	tree, c := newTracker(smallBudget)
 	for range 10 {
 		publish(tree, "a", "b", "a", "a")
-		c.pass(30 * time.Second)
+		c.advance(30 * time.Second)
 		tree.Tidy()
-		c.pass(30*time.Second - 1)
-		publish(tree) // nothing
-		c.pass(1)
+		c.advance(30*time.Second - 1)
+		publish(tree) // no message
+		c.advance(1)
 		tree.Tidy()
 	}
 	publish(tree, "a", "b")
@@ -204,12 +205,12 @@ func TestLittleTrafficIsThereAtTheFirstQuestion(t *testing.T) {
 	}
 }
 
-func TestMuchTrafficIsNotTakenNoteOfWhileNobodyAsks(t *testing.T) {
+func TestHeavyTrafficIsIgnoredWhileNotWatched(t *testing.T) {
 	t.Parallel()
-	tree, c := tracked(few)
+	tree, c := newTracker(smallBudget)
 	publish(tree, "a", "b", "c", "d", "e")
 	publish(tree, "f")
-	wantTopics(t, tree) // rather than "a" with what may not be its last message
+	wantTopics(t, tree) // rather than "a" with a message that may not be its last
 	publish(tree, "a", "b", "c", "d", "e", "f", "a")
 	wantTopics(t, tree, "a", "b", "c", "d", "e", "f")
 	if got := tree.Page(0, 1).PublishTopics.Data[0].Messages; got != 2 {
@@ -219,34 +220,34 @@ func TestMuchTrafficIsNotTakenNoteOfWhileNobodyAsks(t *testing.T) {
 		if watched := tree.Watched(); watched != (i <= 20) {
 			t.Errorf("watched is %v, %d seconds after the last question", watched, 30*i)
 		}
-		c.pass(30 * time.Second)
+		c.advance(30 * time.Second)
 		tree.Tidy()
 	}
 	publish(tree, "a", "b", "c", "d", "e")
-	c.pass(time.Minute - 1)
+	c.advance(time.Minute - 1)
 	tree.Tidy()
-	publish(tree, "a") // still in the dark
-	c.pass(1)
+	publish(tree, "a") // the state is still off
+	c.advance(1)
 	tree.Tidy()
 	publish(tree, "g")
 	wantTopics(t, tree, "g")
 }
 
-func TestQuestions(t *testing.T) {
+func TestWatched(t *testing.T) {
 	t.Parallel()
 	for name, ask := range map[string]func(*topictree.Tracker){
 		"Page":   func(tree *topictree.Tracker) { tree.Page(0, 0) },
 		"Counts": func(tree *topictree.Tracker) { tree.Counts() },
 	} {
-		tree, c := tracked()
+		tree, c := newTracker()
 		if tree.TTL(); tree.Watched() {
 			t.Error("it counts as a question what the TTL is")
 		}
 		ask(tree)
-		if c.pass(600 * time.Second); !tree.Watched() {
+		if c.advance(600 * time.Second); !tree.Watched() {
 			t.Errorf("%s is no question", name)
 		}
-		if c.pass(10 * time.Second); tree.Watched() {
+		if c.advance(10 * time.Second); tree.Watched() {
 			t.Errorf("%s is remembered too long", name)
 		}
 	}
@@ -254,14 +255,14 @@ func TestQuestions(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	t.Parallel()
-	tree, c := tracked(func(o *topictree.Options) {
+	tree, c := newTracker(func(o *topictree.Options) {
 		o.Limits = control.Limits{Publish: 3, Subscribe: 2, Payload: 4}
 		o.Subscriptions = func() iter.Seq2[string, int] { return topictree.Grouped(slices.Values([]string{"a", "b", "c"})) }
 	})
 	long := strings.Repeat("x", topictree.MaxTopic)
 	publish(tree, long+"y")
 	publish(tree, long, "b")
-	c.pass(time.Second)
+	c.advance(time.Second)
 	publish(tree, "c", "d", "d", "b")
 	wantTopics(t, tree, "b", "c", long)
 	if got := tree.NotTracked(); got != 3 {
@@ -279,24 +280,24 @@ func TestLimits(t *testing.T) {
 	if got := tree.Page(1, 1).PublishTopics.Data[0].Payload; got != "123" {
 		t.Errorf("payload %q", got)
 	}
-	c.pass(time.Hour)
+	c.advance(time.Hour)
 	tree.Tidy()
 	publish(tree, "e", "f")
 	wantTopics(t, tree, "e", "f")
 }
 
-// TestWhatIsOverMakesRoom has every topic of a full tracker replaced by another,
-// without anybody tidying up.
-func TestWhatIsOverMakesRoom(t *testing.T) {
+// TestExpiredTopicsAreReplaced replaces every topic of a full tracker by
+// another, without a call of Tidy.
+func TestExpiredTopicsAreReplaced(t *testing.T) {
 	t.Parallel()
-	tree, c := tracked()
+	tree, c := newTracker()
 	for i := range topictree.DefaultLimit {
 		publish(tree, fmt.Sprint("old", i))
 		if i == 0 {
 			tree.Page(0, 0)
 		}
 	}
-	c.pass(time.Minute)
+	c.advance(time.Minute)
 	for i := range topictree.DefaultLimit / 2 {
 		publish(tree, fmt.Sprint("new", i))
 	}
@@ -310,7 +311,7 @@ func TestWhatIsOverMakesRoom(t *testing.T) {
 
 func TestFilters(t *testing.T) {
 	t.Parallel()
-	tree, _ := tracked(func(o *topictree.Options) {
+	tree, _ := newTracker(func(o *topictree.Options) {
 		o.Subscriptions = func() iter.Seq2[string, int] {
 			return topictree.Grouped(slices.Values([]string{"#", "$SYS/#", "$share/g/a/x", "a/+", "b"}))
 		}
@@ -346,9 +347,9 @@ func TestFilters(t *testing.T) {
 	wantTopics(t, tree, "a", "a/x", "b")
 }
 
-// TestManyAtOnce publishes, asks and changes settings at once. Nothing gets lost
-// that is never over.
-func TestManyAtOnce(t *testing.T) {
+// TestConcurrentUse publishes, requests and changes settings concurrently. No
+// topic that has not expired gets lost.
+func TestConcurrentUse(t *testing.T) {
 	t.Parallel()
 	tree := topictree.New(topictree.Options{TTL: time.Hour})
 	tree.Page(0, 0)
